@@ -1,0 +1,117 @@
+/* arrays.c: dynoc's element types, memory layouts and new arrays. The one file that imports NumPy's C API.
+ *
+ * dyn_arrays_init is called by the module when it is loaded; the recorder asks for layouts and dtypes, the artifact for new
+ * arrays. Owns nothing. */
+#define DYN_IMPORTS_ARRAY_API
+#include "base/arrays.h"
+#include "base/scalar.h"
+
+const DynDtypeInfo dyn_dtypes[DYN_DTYPE_COUNT] = {
+#define DTYPE(name, npy, text, kind, size, ctype) [DYN_##name] = {text, ctype, npy, size, kind},
+#include "base/dtype.def"
+#undef DTYPE
+};
+
+int dyn_arrays_init(void) {
+    if (_import_array() < 0)
+        return -1;
+    return _import_umath();
+}
+
+DynDtype dyn_dtype_of(PyArray_Descr *descr) {
+    /* A descriptor with metadata hands it on to results, which new arrays of ours don't have. */
+    for (int i = 0; i < DYN_DTYPE_COUNT; i++)
+        if (dyn_dtypes[i].npy == descr->type_num)
+            return PyArray_ISNBO(descr->byteorder) && PyDataType_METADATA(descr) == NULL ? (DynDtype)i : DYN_NO_DTYPE;
+    return DYN_NO_DTYPE;
+}
+
+DynDtype dyn_dtype_parse(const char *name) {
+    for (int i = 0; i < DYN_DTYPE_COUNT; i++)
+        if (strcmp(dyn_dtypes[i].name, name) == 0)
+            return (DynDtype)i;
+    return DYN_NO_DTYPE;
+}
+
+/* |stride| as NumPy's iterator sees it: an axis of size 1 has none, and (like a broadcast axis) no say in the order. */
+static npy_intp weight(PyArrayObject *a, int axis) {
+    npy_intp stride = PyArray_STRIDE(a, axis);
+    if (PyArray_DIM(a, axis) == 1)
+        return 0;
+    return stride < 0 ? -stride : stride;
+}
+
+/* The order in which NumPy's iterator would keep the axes (order='K'): an insertion sort from the innermost axis out in which
+ * a pair with a weightless axis is left as it stands. `inner` is innermost first. */
+static void sort_axes(PyArrayObject *a, int ndim, int *inner) {
+    for (int i = 0; i < ndim; i++)
+        inner[i] = ndim - 1 - i;
+    for (int i = 1; i < ndim; i++) {
+        int axis = inner[i], to = i;
+        npy_intp mine = weight(a, axis);
+        for (int j = i - 1; j >= 0 && mine != 0; j--) {
+            npy_intp other = weight(a, inner[j]);
+            if (other == 0)
+                continue;
+            if (other <= mine)
+                break;
+            to = j;
+        }
+        for (int j = i; j > to; j--)
+            inner[j] = inner[j - 1];
+        inner[to] = axis;
+    }
+}
+
+void dyn_layout_of(PyArrayObject *a, DynLayout *out) {
+    int ndim = PyArray_NDIM(a), inner[DYN_MAX_NDIM];
+    memset(out, 0, sizeof(*out));
+    for (int i = 0; i < DYN_MAX_NDIM; i++)
+        out->perm[i] = (uint8_t)i;
+    if (PyArray_IS_C_CONTIGUOUS(a) || ndim > DYN_MAX_NDIM)
+        return;
+    out->kind = DYN_LAYOUT_STRIDED;
+    sort_axes(a, ndim, inner);
+    for (int i = 0; i < ndim; i++)
+        out->perm[i] = (uint8_t)inner[ndim - 1 - i];
+}
+
+bool dyn_layout_same(const DynLayout *a, const DynLayout *b, int ndim) {
+    return a->kind == b->kind && memcmp(a->perm, b->perm, (size_t)(ndim < DYN_MAX_NDIM ? ndim : DYN_MAX_NDIM)) == 0;
+}
+
+PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout) {
+    npy_intp shape[DYN_MAX_NDIM], strides[DYN_MAX_NDIM], step = dyn_dtypes[dt].size;
+    if (ndim < 0 || ndim > DYN_MAX_NDIM) {
+        PyErr_Format(PyExc_SystemError, "dynoc: no array of rank %d", ndim);
+        return NULL;
+    }
+    bool ordered = layout != NULL && layout->kind != DYN_LAYOUT_C && ndim > 1;
+    for (int i = 0; i < ndim; i++)
+        shape[i] = (npy_intp)dims[i];
+    for (int i = ndim - 1; ordered && i >= 0; i--) {
+        int axis = layout->perm[i];
+        strides[axis] = step;
+        if (shape[axis] != 0 && __builtin_mul_overflow(step, shape[axis], &step))
+            ordered = false; /* NumPy refuses such a shape with its own words */
+    }
+    PyArray_Descr *descr = PyArray_DescrFromType(dyn_dtypes[dt].npy);
+    if (descr == NULL)
+        return NULL;
+    return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, ordered ? strides : NULL, NULL, 0, NULL);
+}
+
+void dyn_npscalar_value(PyObject *o, DynDtype dt, DynScalar *out) {
+    switch (dt) {
+    case DYN_BOOL: out->i = PyArrayScalar_VAL(o, Bool); break;
+    case DYN_I8: out->i = PyArrayScalar_VAL(o, Byte); break;
+    case DYN_I16: out->i = PyArrayScalar_VAL(o, Short); break;
+    case DYN_I32: out->i = PyArrayScalar_VAL(o, Int); break;
+    case DYN_U8: out->i = PyArrayScalar_VAL(o, UByte); break;
+    case DYN_U16: out->i = PyArrayScalar_VAL(o, UShort); break;
+    case DYN_U32: out->i = PyArrayScalar_VAL(o, UInt); break;
+    case DYN_F32: out->f = (double)PyArrayScalar_VAL(o, Float); break;
+    case DYN_F64: out->f = PyArrayScalar_VAL(o, Double); break;
+    default: out->i = PyArrayScalar_VAL(o, Long); break;
+    }
+}

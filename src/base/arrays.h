@@ -1,0 +1,52 @@
+/* arrays.h: NumPy's C API, imported once, and dynoc's own element types. Include this, never numpy headers. */
+#ifndef DYN_ARRAYS_H
+#define DYN_ARRAYS_H
+#include "base/base.h"
+#include "base/scalar.h"
+#define PY_ARRAY_UNIQUE_SYMBOL dyn_ARRAY_API
+#define PY_UFUNC_UNIQUE_SYMBOL dyn_UFUNC_API
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
+#ifndef DYN_IMPORTS_ARRAY_API
+#define NO_IMPORT_ARRAY
+#define NO_IMPORT_UFUNC
+#endif
+#include <numpy/arrayobject.h>
+#include <numpy/arrayscalars.h>
+#include <numpy/ufuncobject.h>
+
+typedef enum DynDtype {
+#define DTYPE(name, npy, text, kind, size, ctype) DYN_##name,
+#include "base/dtype.def"
+#undef DTYPE
+    DYN_DTYPE_COUNT,
+    DYN_NO_DTYPE = 255
+} DynDtype;
+typedef struct DynDtypeInfo {
+    const char *name;  /* "f64" */
+    const char *ctype; /* "" where generated code has no such type yet */
+    int npy;           /* NumPy type number */
+    uint8_t size;
+    char kind;
+} DynDtypeInfo;
+extern DYN_HIDDEN const DynDtypeInfo dyn_dtypes[DYN_DTYPE_COUNT];
+DYN_HIDDEN int dyn_arrays_init(void);                   /* import_array, import_umath; -1 with an exception set */
+DYN_HIDDEN DynDtype dyn_dtype_of(PyArray_Descr *descr); /* DYN_NO_DTYPE: not native byte order, or not ours */
+DYN_HIDDEN DynDtype dyn_dtype_parse(const char *name);  /* from the short name; DYN_NO_DTYPE */
+
+#define DYN_MAX_NDIM 8 /* arrays of a higher rank are left to eager */
+
+/* Where elements lie: the order of the axes by decreasing |stride|, axes of size 1 left out of consideration.
+ * C: C-contiguous. ORDERED: dense or strided in the order given by perm. What kernels may assume of an input. */
+typedef enum DynLayoutKind { DYN_LAYOUT_C = 0, DYN_LAYOUT_STRIDED = 1 } DynLayoutKind;
+typedef struct DynLayout {
+    uint8_t kind;               /* DynLayoutKind */
+    uint8_t perm[DYN_MAX_NDIM]; /* perm[0] is the axis with the largest |stride|; identity for C */
+} DynLayout;
+DYN_HIDDEN void dyn_layout_of(PyArrayObject *a, DynLayout *out);
+DYN_HIDDEN bool dyn_layout_same(const DynLayout *a, const DynLayout *b, int ndim);
+/* A new array with the memory order of `layout` (dense), as NumPy allocates an elementwise result. */
+DYN_HIDDEN PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
+/* The number in an exact NumPy scalar of type dt (floats as double, the rest as int64): guards and the recorder read it alike. */
+DYN_HIDDEN void dyn_npscalar_value(PyObject *o, DynDtype dt, DynScalar *out);
+#endif

@@ -1,0 +1,78 @@
+/* base.h: what every room may use: Python and C headers, the arena, vectors, string buffers, error returns.
+ *
+ * Errors are an int return (0 = fine, < 0 = failed) with a DynReason when the failure is dynoc's own; a Python exception
+ * is set only where the function's comment says so. No longjmp. */
+#ifndef DYN_BASE_H
+#define DYN_BASE_H
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define DYN_HIDDEN __attribute__((visibility("hidden")))
+#define DYN_LIKELY(x) __builtin_expect(!!(x), 1)
+#define DYN_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define DYN_COUNTOF(a) (sizeof(a) / sizeof((a)[0]))
+#define DYN_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define DYN_NONE UINT32_MAX /* "no node", "no symbol", "no source" */
+
+/* Why something was refused: rows of reasons.def. 0 is "no reason". */
+typedef enum DynReason {
+    DYN_R_OK = 0,
+#define REASON(code, where, message, hint) DYN_R_##code,
+#include "base/reasons.def"
+#undef REASON
+    DYN_R_COUNT
+} DynReason;
+DYN_HIDDEN const char *dyn_reason_code(DynReason r);    /* "OPAQUE_CALL" */
+DYN_HIDDEN const char *dyn_reason_message(DynReason r); /* one sentence: what happened */
+DYN_HIDDEN const char *dyn_reason_hint(DynReason r);    /* one sentence: what to do */
+
+/* Arena: bump allocation, freed at once. Memory is zeroed. Returns NULL when memory is out (or when a test makes the
+ * N-th allocation fail, dyn_arena_fail_after). */
+typedef struct DynArenaChunk DynArenaChunk;
+typedef struct DynArena {
+    DynArenaChunk *head;
+    size_t used;
+} DynArena;
+DYN_HIDDEN void dyn_arena_init(DynArena *a);
+DYN_HIDDEN void dyn_arena_free(DynArena *a);
+DYN_HIDDEN void *dyn_arena_alloc(DynArena *a, size_t size);
+DYN_HIDDEN char *dyn_arena_strdup(DynArena *a, const char *s);
+extern DYN_HIDDEN long dyn_arena_fail_after; /* < 0: never; counts down at each allocation */
+#define DYN_NEW(arena, T) ((T *)dyn_arena_alloc((arena), sizeof(T)))
+#define DYN_NEW_N(arena, T, n) ((T *)dyn_arena_alloc((arena), sizeof(T) * (size_t)(n)))
+
+/* Vec: a growing array in malloc memory: DYN_VEC(uint32_t) v = {0}; dyn_vec_push(&v, x) is 0 or -1; dyn_vec_free(&v). */
+#define DYN_VEC(T)       \
+    struct {             \
+        T *at;           \
+        uint32_t n, cap; \
+    }
+DYN_HIDDEN int dyn_vec_grow(void **at, uint32_t *cap, uint32_t need, size_t item);
+#define dyn_vec_reserve(v, need) \
+    ((uint32_t)(need) <= (v)->cap ? 0 : dyn_vec_grow((void **)&(v)->at, &(v)->cap, (uint32_t)(need), sizeof(*(v)->at)))
+#define dyn_vec_push(v, x) (dyn_vec_reserve((v), (v)->n + 1) < 0 ? -1 : ((v)->at[(v)->n++] = (x), 0))
+#define dyn_vec_free(v) (PyMem_RawFree((v)->at), (v)->at = NULL, (v)->n = (v)->cap = 0)
+
+/* Str: a growing, always NUL-terminated string; a failed allocation sets `failed` and later appends do nothing. */
+typedef struct DynStr {
+    char *at;
+    uint32_t n, cap;
+    bool failed;
+} DynStr;
+DYN_HIDDEN void dyn_str_putc(DynStr *s, char c);
+DYN_HIDDEN void dyn_str_puts(DynStr *s, const char *text);
+DYN_HIDDEN void dyn_str_printf(DynStr *s, const char *format, ...) DYN_PRINTF(2, 3);
+DYN_HIDDEN void dyn_str_vprintf(DynStr *s, const char *format, va_list args) DYN_PRINTF(2, 0);
+DYN_HIDDEN void dyn_str_putd(DynStr *s, double value); /* a C literal that reads back to the same bits, also inf and nan */
+DYN_HIDDEN void dyn_str_free(DynStr *s);
+DYN_HIDDEN const char *dyn_str_at(const DynStr *s); /* never NULL */
+
+/* FNV-1a style 64-bit and SHA-256 hashes (disk cache). */
+DYN_HIDDEN uint64_t dyn_hash64(const void *data, size_t n, uint64_t seed);
+DYN_HIDDEN void dyn_sha256_hex(const void *data, size_t n, char out[65]);
+#endif

@@ -1,0 +1,194 @@
+/* cpy.c: the fence around CPython's insides: version, hook, code objects, tracing, and things whose names change. Frames are in
+ * cpy_frame.c, dict watching in cpy_dict.c.
+ *
+ * Called from everywhere. Owns the record of which foreign hook was there before ours (a function pointer, nothing to free). */
+#include "base/cpy_internal.h"
+
+bool dyn_cpy_known(void) {
+#ifdef Py_GIL_DISABLED
+    return false;
+#else
+    return (Py_Version >> 16) == ((unsigned long)PY_VERSION_HEX >> 16);
+#endif
+}
+
+int dyn_cpy_version(void) { return DYN_PY; }
+
+/* ---- the hook ---- */
+
+/* NULL: none, or CPython's own. */
+static DynEvalHook our_hook, foreign_hook; /* foreign: below ours */
+static DynEvalHook above;                  /* was above ours when ours was no longer wanted */
+
+DynEvalHook dyn_hook_get(void) {
+    DynEvalHook hook = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get());
+    return hook == _PyEval_EvalFrameDefault ? NULL : hook;
+}
+
+/* A hook that was put above ours keeps a pointer to ours: ours then stays and only passes on, and is not put in a second time,
+ * which would make a circle. */
+void dyn_hook_set(DynEvalHook hook) {
+    PyInterpreterState *interp = PyInterpreterState_Get();
+    DynEvalHook now = dyn_hook_get();
+    if (hook) {
+        bool below = above && now == above;
+        if (!below)
+            above = NULL;
+        if (now == hook || below)
+            return;
+        foreign_hook = now;
+        our_hook = hook;
+        _PyInterpreterState_SetEvalFrameFunc(interp, hook);
+    } else if (now && now == our_hook) {
+        _PyInterpreterState_SetEvalFrameFunc(interp, foreign_hook ? foreign_hook : _PyEval_EvalFrameDefault);
+        foreign_hook = above = NULL;
+    } else if (our_hook) {
+        above = now;
+    }
+}
+
+DynEvalHook dyn_hook_foreign(void) { return foreign_hook; }
+
+/* ---- code objects ---- */
+
+int dyn_code_nlocalsplus(PyCodeObject *c) { return c->co_nlocalsplus; }
+
+/* Slots that resume codes (tracer/asm.c) get a cell in have all three kinds; the one that is there for super() is hidden. */
+static int count_slots(PyCodeObject *c, uint8_t mask, uint8_t kind) {
+    int n = 0;
+    for (int i = 0; i < c->co_nlocalsplus; i++)
+        n += (dyn_code_local_kind(c, i) & mask) == kind;
+    return n;
+}
+
+int dyn_code_ncells(PyCodeObject *c) { return c->co_ncellvars ? count_slots(c, CO_FAST_CELL | CO_FAST_FREE, CO_FAST_CELL) : 0; }
+
+int dyn_code_nfree(PyCodeObject *c) {
+    return c->co_nfreevars ? count_slots(c, CO_FAST_FREE | CO_FAST_LOCAL | DYN_SLOT_HIDDEN, CO_FAST_FREE) : 0;
+}
+
+PyObject *dyn_code_local_name(PyCodeObject *c, int slot) { return PyTuple_GET_ITEM(c->co_localsplusnames, slot); }
+
+uint8_t dyn_code_local_kind(PyCodeObject *c, int slot) { return (uint8_t)PyBytes_AS_STRING(c->co_localspluskinds)[slot]; }
+
+PyObject *dyn_cpy_code_bytes(PyCodeObject *c) { return PyCode_GetCode(c); }
+
+int dyn_cpy_code_position(PyCodeObject *c, uint32_t at, int *line, int *end_line, int *col, int *end_col) {
+    *line = *end_line = *col = *end_col = -1;
+    return PyCode_Addr2Location(c, (int)(at * sizeof(_Py_CODEUNIT)), line, col, end_line, end_col) ? 0 : -1;
+}
+
+/* A number of the exception table: six bits a byte, highest first, 64: more follow (128 marks the first of a row). */
+static uint32_t table_number(const uint8_t *table, Py_ssize_t n, Py_ssize_t *cursor) {
+    uint32_t value = 0;
+    while (*cursor < n) {
+        uint8_t byte = table[(*cursor)++];
+        value = value << 6 | (byte & 63);
+        if (!(byte & 64))
+            break;
+    }
+    return value;
+}
+
+bool dyn_cpy_next_handler(PyCodeObject *c, Py_ssize_t *cursor, DynHandler *out) {
+    const uint8_t *table = (const uint8_t *)PyBytes_AS_STRING(c->co_exceptiontable);
+    Py_ssize_t n = PyBytes_GET_SIZE(c->co_exceptiontable);
+    if (*cursor >= n)
+        return false;
+    out->start = table_number(table, n, cursor);
+    out->end = out->start + table_number(table, n, cursor);
+    out->target = table_number(table, n, cursor);
+    uint32_t depth_lasti = table_number(table, n, cursor);
+    out->depth = depth_lasti >> 1;
+    out->lasti = depth_lasti & 1;
+    return true;
+}
+
+bool dyn_cpy_find_handler(PyCodeObject *c, uint32_t at, DynHandler *out) {
+    for (Py_ssize_t cursor = 0; dyn_cpy_next_handler(c, &cursor, out) && out->start <= at;)
+        if (at < out->end)
+            return true;
+    return false;
+}
+
+bool dyn_code_has_exception_handler(PyCodeObject *c, uint32_t at) {
+    DynHandler h;
+    return dyn_cpy_find_handler(c, at, &h);
+}
+
+/* ---- tracing and the eval breaker ---- */
+
+bool dyn_cpy_is_traced(PyThreadState *ts) {
+    if (ts->c_tracefunc || ts->c_profilefunc)
+        return true;
+#if DYN_PY == 311
+    return ts->cframe->use_tracing != 0;
+#else
+    /* A tool that has taken an id may ask for events at any time, also for single code objects. */
+    PyObject **names = ts->interp->monitoring_tool_names;
+    for (int i = 0; i < PY_MONITORING_TOOL_IDS; i++)
+        if (names[i])
+            return true;
+    return false;
+#endif
+}
+
+#if DYN_PY < 313
+/* Exceptions sent from another thread (PyThreadState_SetAsyncExc). */
+static int serve_async_exception(PyThreadState *ts) {
+    PyObject *exc = ts->async_exc;
+    ts->async_exc = NULL;
+    ts->interp->ceval.pending.async_exc = 0;
+    /* Taking the GIL makes CPython work out its eval breaker anew. */
+    PyThreadState *saved = PyEval_SaveThread();
+    PyEval_RestoreThread(saved);
+    PyErr_SetNone(exc);
+    Py_DECREF(exc);
+    return -1;
+}
+#endif
+
+int dyn_cpy_serve(PyThreadState *ts) {
+#if DYN_PY >= 313
+    if (DYN_LIKELY(!(_Py_atomic_load_uintptr_relaxed(&ts->eval_breaker) & _PY_EVAL_EVENTS_MASK)))
+        return 0;
+    return _Py_HandlePending(ts);
+#else
+    struct _ceval_state *ceval = &ts->interp->ceval;
+    if (DYN_LIKELY(!_Py_atomic_load_relaxed(&ceval->eval_breaker)))
+        return 0;
+    /* The first two look only in the main thread; from 3.12 PyErr_CheckSignals also runs a collection that is due. */
+    if (PyErr_CheckSignals() < 0 || Py_MakePendingCalls() < 0)
+        return -1;
+    if (_Py_atomic_load_relaxed(&ceval->gil_drop_request)) {
+        PyThreadState *saved = PyEval_SaveThread();
+        PyEval_RestoreThread(saved);
+    }
+    return ts->async_exc ? serve_async_exception(ts) : 0;
+#endif
+}
+
+/* ---- changing names ---- */
+
+bool dyn_call_null_first(void) { return DYN_PY < 313; }
+
+PyObject *dyn_cpy_get_method(PyObject *o, PyObject *name, int *unbound) {
+    PyObject *method = NULL;
+    *unbound = _PyObject_GetMethod(o, name, &method);
+    return method;
+}
+
+PyObject *dyn_cpy_lookup_special(PyTypeObject *t, PyObject *name) { return _PyType_Lookup(t, name); }
+
+uint32_t dyn_cpy_func_version(PyObject *func) { return ((PyFunctionObject *)func)->func_version; }
+
+/* Only the two that decode.c gives names of their own can be met. */
+PyObject *dyn_cpy_intrinsic_1(PyThreadState *ts, int which, PyObject *arg) {
+    switch (which) {
+    case 5: return PyNumber_Positive(arg);
+    case 6: return PyList_AsTuple(arg);
+    default: PyErr_Format(PyExc_SystemError, "intrinsic function %d is left to CPython", which); return NULL;
+    }
+}
+
+int dyn_cpy_init(void) { return dyn_cpy_known() ? dyn_cpy_dict_init() : 0; }

@@ -1,0 +1,89 @@
+/* cpy.h: the fence around CPython's insides. cpy*.c (with decode and asm) is the only place that includes internal headers or
+ * tests PY_VERSION_HEX; everything else sees frames, hooks and versions through these functions, the same on 3.11, 3.12 and 3.13.
+ *
+ * Positions in code are indices of code units (2 bytes) from the start of co_code. */
+#ifndef DYN_CPY_H
+#define DYN_CPY_H
+#include "base/base.h"
+
+typedef struct _PyInterpreterFrame DynFrame;
+typedef PyObject *(*DynEvalHook)(PyThreadState *ts, DynFrame *f, int throwflag);
+
+DYN_HIDDEN bool dyn_cpy_known(void);  /* is the running interpreter the version that this was built for */
+DYN_HIDDEN int dyn_cpy_version(void); /* 311, 312, 313 */
+
+/* The hook (PEP 523). NULL stands for CPython's own. A foreign hook (PyTorch's) that was there is called by
+ * dyn_frame_default_eval in place of CPython's own and put back; one that came above ours stays, and ours below it.
+ * dyn_frame_go_on and _throw never call it. */
+DYN_HIDDEN DynEvalHook dyn_hook_get(void);
+DYN_HIDDEN void dyn_hook_set(DynEvalHook hook);
+DYN_HIDDEN PyObject *dyn_frame_default_eval(PyThreadState *ts, DynFrame *f, int throwflag); /* or the foreign hook */
+
+/* Reading a frame. All borrowed. */
+DYN_HIDDEN PyCodeObject *dyn_frame_code(DynFrame *f);
+DYN_HIDDEN PyObject *dyn_frame_func(DynFrame *f);
+DYN_HIDDEN PyObject *dyn_frame_globals(DynFrame *f);
+DYN_HIDDEN PyObject *dyn_frame_builtins(DynFrame *f);
+DYN_HIDDEN PyObject **dyn_frame_localsplus(DynFrame *f); /* locals, cells, free variables, then the stack */
+DYN_HIDDEN bool dyn_frame_is_generator(DynFrame *f);
+DYN_HIDDEN uint32_t dyn_frame_position(DynFrame *f);  /* code unit that would run next on a fresh or suspended frame */
+DYN_HIDDEN int dyn_code_nlocalsplus(PyCodeObject *c); /* slots before the stack */
+DYN_HIDDEN int dyn_code_ncells(PyCodeObject *c);      /* cell variables */
+DYN_HIDDEN int dyn_code_nfree(PyCodeObject *c);       /* free variables: the last slots before the stack */
+DYN_HIDDEN PyObject *dyn_code_local_name(PyCodeObject *c, int slot); /* borrowed str */
+DYN_HIDDEN uint8_t dyn_code_local_kind(PyCodeObject *c, int slot);   /* CO_FAST_LOCAL | _CELL | _FREE bits as CPython's */
+DYN_HIDDEN bool dyn_code_has_exception_handler(PyCodeObject *c, uint32_t at); /* is code unit `at` covered by the table */
+
+/* Taking over a frame. enter links f in as the thread's current frame (what default evaluation does on entry) and counts the
+ * recursion; leave undoes both. Between them f is what sys._getframe() shows. enter returns -1 with RecursionError set (then it
+ * has undone itself: clear the error and hand the frame to default evaluation, which raises it in the right place). */
+typedef struct DynFrameLink {
+    void *private_[8];
+} DynFrameLink;
+DYN_HIDDEN int dyn_frame_enter(PyThreadState *ts, DynFrame *f, DynFrameLink *link);
+DYN_HIDDEN void dyn_frame_leave(PyThreadState *ts, DynFrame *f, DynFrameLink *link);
+DYN_HIDDEN bool dyn_recursion_near_limit(PyThreadState *ts); /* less than 50 Python calls left */
+
+/* While instruction `at` runs: the frame says so to whoever looks (line numbers, f_lasti), and the stack holds `depth` values. */
+DYN_HIDDEN void dyn_frame_running(DynFrame *f, uint32_t at, int depth);
+
+/* Handing a frame back (after dyn_frame_leave): locals and `depth` stack values are in the frame. Each returns what default
+ * evaluation returns (NULL with an exception set). The frame is consumed as CPython's protocol for hooks asks.
+ *   go_on: continue at code unit `at`.
+ *   throw: the exception that is set is raised at the instruction at code unit `at` (handlers, traceback and columns as if it had
+ *          failed there). */
+DYN_HIDDEN PyObject *dyn_frame_go_on(PyThreadState *ts, DynFrame *f, uint32_t at, int depth);
+DYN_HIDDEN PyObject *dyn_frame_throw(PyThreadState *ts, DynFrame *f, uint32_t at, int depth);
+
+/* Is a trace function, profile function, or a monitoring tool (3.12+) that isn't dynoc's active in this thread? */
+DYN_HIDDEN bool dyn_cpy_is_traced(PyThreadState *ts);
+/* Serve signals, pending calls, GIL requests as the eval breaker would. -1 with an exception set. Cheap when nothing is due. */
+DYN_HIDDEN int dyn_cpy_serve(PyThreadState *ts);
+
+/* Calls: the two slots below the arguments. 3.11 and 3.12: (NULL, callable) or (function, self); 3.13: (callable, NULL) or
+ * (function, self). push order for a plain callable. */
+DYN_HIDDEN bool dyn_call_null_first(void);
+
+/* Dict watching: tell when a dict may have changed since the last look. token_get gives a token (3.11: version tag; 3.12+: a
+ * watcher is attached to the dict and the token is a counter of its events); same() is true while nothing changed. A dict that
+ * cannot be watched gives tokens that are never the same. dyn_cpy_init tries each kind of change; watchers that fail are not
+ * used. */
+typedef struct DynDictToken {
+    uint64_t value;
+    void *cell;
+} DynDictToken;
+DYN_HIDDEN void dyn_dict_token_get(PyObject *dict, DynDictToken *out);
+DYN_HIDDEN bool dyn_dict_token_same(PyObject *dict, const DynDictToken *token);
+DYN_HIDDEN int dyn_cpy_init(void); /* self-tests, watchers; -1 with an exception set */
+
+/* Things with changing names in the C API. */
+/* _PyObject_GetMethod: new reference; *unbound: o is to be passed as first argument. */
+DYN_HIDDEN PyObject *dyn_cpy_get_method(PyObject *o, PyObject *name, int *unbound);
+DYN_HIDDEN PyObject *dyn_cpy_lookup_special(PyTypeObject *t, PyObject *name); /* _PyType_Lookup, borrowed or NULL, no error */
+DYN_HIDDEN uint32_t dyn_cpy_func_version(PyObject *func);
+DYN_HIDDEN PyObject *dyn_cpy_code_bytes(PyCodeObject *c); /* new bytes: co_code without specialisation */
+/* Parts that are unknown are -1. */
+DYN_HIDDEN int dyn_cpy_code_position(PyCodeObject *c, uint32_t at, int *line, int *end_line, int *col, int *end_col);
+/* CALL_INTRINSIC_1 by number: 5 unary positive, 6 list to tuple; others SystemError. New reference. */
+DYN_HIDDEN PyObject *dyn_cpy_intrinsic_1(PyThreadState *ts, int which, PyObject *arg);
+#endif

@@ -1,0 +1,227 @@
+/* cpy_frame.c: CPython's frames: reading them, standing in for the evaluation loop, and handing them back to it.
+ *
+ * Called by the recorder and the hook. Owns nothing: a frame belongs to its caller until dyn_frame_go_on, dyn_frame_throw or
+ * dyn_frame_default_eval consumes it. On 3.11 the hook's caller clears a frame, from 3.12 the evaluation that ends it does. */
+#define _GNU_SOURCE
+#include "base/cpy_internal.h"
+#include <pthread.h>
+
+#if DYN_PY == 311
+#define FRAME_CODE(f) ((f)->f_code)
+#define FRAME_FUNC(f) ((PyObject *)(f)->f_func)
+#elif DYN_PY == 312
+#define FRAME_CODE(f) ((f)->f_code)
+#define FRAME_FUNC(f) ((f)->f_funcobj)
+#else
+#define FRAME_CODE(f) ((PyCodeObject *)(f)->f_executable)
+#define FRAME_FUNC(f) ((f)->f_funcobj)
+#endif
+#if DYN_PY < 313
+#define FRAME_POINTER(f) ((f)->prev_instr)
+#else
+#define FRAME_POINTER(f) ((f)->instr_ptr)
+#endif
+#define CODE_START(f) ((_Py_CODEUNIT *)FRAME_CODE(f)->co_code_adaptive)
+
+/* ---- reading ---- */
+
+PyCodeObject *dyn_frame_code(DynFrame *f) { return FRAME_CODE(f); }
+
+PyObject *dyn_frame_func(DynFrame *f) { return FRAME_FUNC(f); }
+
+PyObject *dyn_frame_globals(DynFrame *f) { return f->f_globals; }
+
+PyObject *dyn_frame_builtins(DynFrame *f) { return f->f_builtins; }
+
+PyObject **dyn_frame_localsplus(DynFrame *f) { return f->localsplus; }
+
+bool dyn_frame_is_generator(DynFrame *f) {
+    return f->owner == FRAME_OWNED_BY_GENERATOR ||
+           (FRAME_CODE(f)->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
+}
+
+uint32_t dyn_frame_position(DynFrame *f) { return (uint32_t)(FRAME_POINTER(f) - CODE_START(f) + (DYN_PY < 313)); }
+
+/* ---- the C stack ----
+ * With a hook installed a Python call uses C stack, which it does not do otherwise. CPython 3.11 doesn't count that; 3.12 counts
+ * it with a limit (750 calls) below the usual recursion limit. So the C stack itself is looked at. */
+
+static __thread char *stack_end; /* lowest address of this thread's stack, NULL before it is known */
+
+static size_t stack_left(void) {
+    char here;
+    if (!stack_end) {
+        pthread_attr_t attr;
+        void *base = NULL;
+        size_t size = 0;
+        if (pthread_getattr_np(pthread_self(), &attr) != 0)
+            return 0;
+        pthread_attr_getstack(&attr, &base, &size);
+        pthread_attr_destroy(&attr);
+        stack_end = base;
+    }
+    return &here > stack_end ? (size_t)(&here - stack_end) : SIZE_MAX; /* beyond it: a coroutine library's own stack */
+}
+
+#define STACK_LOW ((size_t)256 << 10)
+#if DYN_PY == 311
+#define PY_REMAINING(ts) ((ts)->recursion_remaining)
+#else
+#define PY_REMAINING(ts) ((ts)->py_recursion_remaining)
+#define EVAL_C_UNITS 2 /* what one evaluation counts for */
+#endif
+
+/* Evaluate by CPython itself, counting real C stack in place of C calls. */
+static PyObject *evaluate(PyThreadState *ts, DynFrame *f, int throwflag, DynEvalHook eval) {
+    PyObject *result;
+    size_t left = stack_left();
+    if (DYN_UNLIKELY(left < STACK_LOW)) {
+        /* CPython itself then raises RecursionError and consumes the frame. */
+        int saved = PY_REMAINING(ts);
+        PY_REMAINING(ts) = saved < 0 ? saved : 0;
+        result = eval(ts, f, throwflag);
+        PY_REMAINING(ts) = saved;
+        return result;
+    }
+#if DYN_PY > 311
+    bool uncounted = left != SIZE_MAX;
+    if (uncounted)
+        ts->c_recursion_remaining += EVAL_C_UNITS;
+    result = eval(ts, f, throwflag);
+    if (uncounted)
+        ts->c_recursion_remaining -= EVAL_C_UNITS;
+#else
+    result = eval(ts, f, throwflag);
+#endif
+    return result;
+}
+
+PyObject *dyn_frame_default_eval(PyThreadState *ts, DynFrame *f, int throwflag) {
+    DynEvalHook foreign = dyn_hook_foreign();
+    return evaluate(ts, f, throwflag, foreign ? foreign : _PyEval_EvalFrameDefault);
+}
+
+/* ---- standing in for the evaluation loop ---- */
+
+bool dyn_recursion_near_limit(PyThreadState *ts) { return PY_REMAINING(ts) < 50 || stack_left() < 2 * STACK_LOW; }
+
+static int count_recursion(PyThreadState *ts) {
+#if DYN_PY == 311
+    return _Py_EnterRecursiveCallTstate(ts, "") ? -1 : 0;
+#else
+    if (ts->py_recursion_remaining <= 0 && !ts->recursion_headroom) {
+        ts->recursion_headroom++;
+        PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded");
+        ts->recursion_headroom--;
+        return -1;
+    }
+    ts->py_recursion_remaining--;
+    return 0;
+#endif
+}
+
+#if DYN_PY < 313
+_Static_assert(sizeof(_PyCFrame) <= sizeof(DynFrameLink), "a link holds a cframe");
+#endif
+
+int dyn_frame_enter(PyThreadState *ts, DynFrame *f, DynFrameLink *link) {
+    if (count_recursion(ts) < 0)
+        return -1;
+#if DYN_PY < 313
+    _PyCFrame *cframe = (_PyCFrame *)link;
+    f->previous = ts->cframe->current_frame;
+    cframe->previous = ts->cframe;
+    cframe->current_frame = f;
+#if DYN_PY == 311
+    cframe->use_tracing = ts->cframe->use_tracing;
+    f->is_entry = true;
+#endif
+    ts->cframe = cframe;
+#else
+    f->previous = ts->current_frame;
+    ts->current_frame = f;
+#endif
+    return 0;
+}
+
+void dyn_frame_leave(PyThreadState *ts, DynFrame *f, DynFrameLink *link) {
+#if DYN_PY < 313
+    _PyCFrame *cframe = (_PyCFrame *)link;
+    ts->cframe = cframe->previous;
+#if DYN_PY == 311
+    ts->cframe->use_tracing = cframe->use_tracing; /* sys.settrace() called inside holds on outside, as in CPython */
+#endif
+#else
+    ts->current_frame = f->previous;
+#endif
+    PY_REMAINING(ts)++;
+}
+
+void dyn_frame_running(DynFrame *f, uint32_t at, int depth) {
+    FRAME_POINTER(f) = CODE_START(f) + at;
+    f->stacktop = FRAME_CODE(f)->co_nlocalsplus + depth;
+}
+
+/* ---- handing back ----
+ * Always to CPython's own evaluation: a foreign hook takes every frame for one at its start. */
+
+PyObject *dyn_frame_go_on(PyThreadState *ts, DynFrame *f, uint32_t at, int depth) {
+    FRAME_POINTER(f) = CODE_START(f) + at - (DYN_PY < 313);
+    f->stacktop = FRAME_CODE(f)->co_nlocalsplus + depth;
+    return evaluate(ts, f, 0, _PyEval_EvalFrameDefault);
+}
+
+#if DYN_PY < 313
+PyObject *dyn_frame_throw(PyThreadState *ts, DynFrame *f, uint32_t at, int depth) {
+    dyn_frame_running(f, at, depth);
+    return evaluate(ts, f, 1, _PyEval_EvalFrameDefault);
+}
+#else
+static void drop_stack(DynFrame *f, uint32_t depth) {
+    int bottom = FRAME_CODE(f)->co_nlocalsplus + (int)depth;
+    while (f->stacktop > bottom) {
+        PyObject *o = f->localsplus[--f->stacktop];
+        Py_XDECREF(o);
+    }
+}
+
+/* Where the handler that catches at `at` starts, its stack being ready; -1: nobody catches. */
+static int64_t enter_handler(DynFrame *f, uint32_t at) {
+    DynHandler h;
+    PyCodeObject *code = FRAME_CODE(f);
+    if (!dyn_cpy_find_handler(code, at, &h)) {
+        drop_stack(f, 0);
+        return -1;
+    }
+    drop_stack(f, h.depth);
+    if (h.lasti) {
+        PyObject *lasti = PyLong_FromUnsignedLong(at);
+        if (!lasti) /* MemoryError in place of the exception, as CPython does */
+            return enter_handler(f, h.target);
+        f->localsplus[f->stacktop++] = lasti;
+    }
+    f->localsplus[f->stacktop++] = PyErr_GetRaisedException();
+    return h.target;
+}
+
+/* The evaluation loop of 3.13, asked to throw, takes the handler of the code unit before the one whose line it shows: right for
+ * the generators it is made for, wrong for an instruction that starts or follows a try block. So the frame is unwound here. */
+PyObject *dyn_frame_throw(PyThreadState *ts, DynFrame *f, uint32_t at, int depth) {
+    DynFrame *caller = ts->current_frame;
+    f->previous = caller;
+    ts->current_frame = f; /* destructors and the traceback see the frame where it is */
+    dyn_frame_running(f, at, depth);
+    if (!_PyFrame_IsIncomplete(f)) {
+        PyFrameObject *o = PyEval_GetFrame();
+        if (o)
+            PyTraceBack_Here(o);
+    }
+    int64_t handler = enter_handler(f, at);
+    ts->current_frame = caller;
+    if (handler < 0) {
+        _PyEval_FrameClearAndPop(ts, f);
+        return NULL;
+    }
+    return dyn_frame_go_on(ts, f, (uint32_t)handler, f->stacktop - FRAME_CODE(f)->co_nlocalsplus);
+}
+#endif

@@ -1,0 +1,40 @@
+/* cpy_internal.h: CPython's internal headers, for cpy*.c, tracer/decode.c and tracer/asm*.c alone. Include it first.
+ *
+ * DYN_PY is the version that the extension is built for: 311, 312, 313. */
+#ifndef DYN_CPY_INTERNAL_H
+#define DYN_CPY_INTERNAL_H
+#ifndef Py_BUILD_CORE
+#define Py_BUILD_CORE 1
+#endif
+#include "base/cpy.h"
+
+#if PY_VERSION_HEX >= 0x030e0000 || PY_VERSION_HEX < 0x030b0000
+#error "dynoc knows CPython 3.11, 3.12 and 3.13"
+#endif
+#define DYN_PY (PY_MAJOR_VERSION * 100 + PY_MINOR_VERSION)
+
+/* CPython's inline functions are not written for our warnings. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#include <internal/pycore_ceval.h>
+#include <internal/pycore_code.h>
+#include <internal/pycore_frame.h>
+#include <internal/pycore_object.h>
+#pragma GCC diagnostic pop
+
+#define DYN_SLOT_HIDDEN 0x10 /* CO_FAST_HIDDEN, which 3.11 doesn't have */
+
+/* One row of a code object's exception table, in code units. */
+typedef struct DynHandler {
+    uint32_t start, end, target; /* covers start <= at < end */
+    uint32_t depth;              /* stack values that stay */
+    bool lasti;                  /* the failing instruction's position is pushed below the exception */
+} DynHandler;
+/* Walks the table: *cursor starts at 0; false at the end. */
+DYN_HIDDEN bool dyn_cpy_next_handler(PyCodeObject *c, Py_ssize_t *cursor, DynHandler *out);
+DYN_HIDDEN bool dyn_cpy_find_handler(PyCodeObject *c, uint32_t at, DynHandler *out);
+DYN_HIDDEN int dyn_cpy_dict_init(void);        /* watchers and their self-test; -1 with an exception set */
+DYN_HIDDEN DynEvalHook dyn_hook_foreign(void); /* the hook below ours, or NULL */
+#endif

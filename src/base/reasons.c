@@ -1,0 +1,18 @@
+/* reasons.c: the texts of reasons.def. Called by logs, counters, errors and the docs' table of graph breaks. Owns nothing. */
+#include "base/base.h"
+
+static const struct {
+    const char *code, *message, *hint;
+} reasons[DYN_R_COUNT] = {
+    [DYN_R_OK] = {"OK", "nothing went wrong", "nothing to do"},
+#define REASON(code, where, message, hint) [DYN_R_##code] = {#code, message, hint},
+#include "base/reasons.def"
+#undef REASON
+};
+
+/* A number that is no reason can only come from a bug; it must not bring the program down. */
+static DynReason known(DynReason r) { return (unsigned)r < DYN_R_COUNT ? r : DYN_R_INTERNAL; }
+
+const char *dyn_reason_code(DynReason r) { return reasons[known(r)].code; }
+const char *dyn_reason_message(DynReason r) { return reasons[known(r)].message; }
+const char *dyn_reason_hint(DynReason r) { return reasons[known(r)].hint; }

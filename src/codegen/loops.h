@@ -1,0 +1,117 @@
+/* loops.h: loop IR, private to codegen: the graph as kernels over iteration spaces, in the order in which they run.
+ *
+ *     steps  = kernel | extern call | geometry of a view      (lower.c; fuse.c merges kernels; schedule.c groups and orders)
+ *     kernel = a space (list of size symbols), operands (memory seen through a map of axes), and SSA instructions for one point of the
+ *              space. Instructions refer to earlier ones.
+ *
+ * Memory is named by "places": place i < graph nodes is the memory of node i (a view has its owner's bytes under its own geometry);
+ * places behind those are temporaries that have no node (extras). Everything lives in the capture's arena; artifact.c reads it at every
+ * call. Values that have no place are recomputed where they are used. */
+#ifndef DYN_LOOPS_H
+#define DYN_LOOPS_H
+#include "codegen/codegen.h"
+#include "codegen/native.h"
+
+#define DYN_MAX_OPERANDS 20 /* of one kernel: what its pointers and scratch blocks are sized for */
+#define DYN_MAX_INSNS 400
+
+typedef enum DynInsnKind {
+    DYN_L_LOAD,   /* a[0]: operand */
+    DYN_L_SCALAR, /* a[0]: param */
+    DYN_L_CAST,   /* a[0]: instruction, to dtype */
+    DYN_L_OP,     /* op over a[0..nargs): instructions, computed in `compute`; value has dtype */
+    DYN_L_STORE,  /* a[0]: operand, a[1]: instruction of the operand's dtype */
+    DYN_L_REDUCE  /* a[0]: operand, a[1]: instruction of dtype compute; op combines over the kernel's reduced axes */
+} DynInsnKind;
+typedef struct DynInsn {
+    uint8_t kind, dtype, compute, nargs;
+    uint16_t op; /* OP, REDUCE: row of ops.def */
+    uint32_t a[3];
+} DynInsn;
+
+typedef struct DynOperand {
+    uint32_t place;
+    uint8_t dtype;
+    bool out;
+    int8_t axis[DYN_MAX_NDIM]; /* for each axis of the space: the place's axis that it walks, or -1 */
+} DynOperand;
+typedef struct DynParam { /* a Python number as the kernel sees it */
+    uint32_t sym;
+    uint8_t dtype;
+} DynParam;
+
+typedef struct DynKernel {
+    uint32_t at;    /* node at whose place in program order it runs */
+    uint8_t ndim;
+    uint32_t shape[DYN_MAX_NDIM]; /* symbols */
+    uint32_t reduced;             /* bit k: axis k is reduced. 0: elementwise */
+    bool in_place;                /* a storage that it writes is also read: tails must not be computed twice */
+    bool dead;                    /* merged into another */
+    uint8_t lanes;                /* granularity of elementwise calls */
+    uint32_t cost;                /* rough cost of one point, in quarters of a nanosecond */
+    int16_t number;               /* in the compiled object */
+    uint32_t group;               /* kernels with one group number run row by row together; DYN_NONE: alone */
+    uint8_t outer;                /* in a group: how many leading axes of the space are the rows */
+    DYN_VEC(DynInsn) insns;
+    DYN_VEC(DynOperand) operands;
+    DYN_VEC(DynParam) params;
+} DynKernel;
+
+typedef enum DynPlaceKind {
+    DYN_P_NONE,   /* has no memory, or is not needed */
+    DYN_P_INPUT,  /* the ndarray handed in */
+    DYN_P_ARRAY,  /* a fresh ndarray: it is an output, or an extern call takes it */
+    DYN_P_TEMP,   /* memory of the plan */
+    DYN_P_ROW,    /* memory of the plan for one row of a group, one for each thread */
+    DYN_P_EXTERN, /* what the extern call returned */
+    DYN_P_VIEW    /* another place's memory */
+} DynPlaceKind;
+typedef struct DynMem {
+    uint8_t kind;
+    uint8_t dtype, ndim;
+    bool wants_object; /* VIEW: an ndarray of it is needed (output, extern operand) */
+    uint32_t *shape;   /* symbols */
+    const DynLayout *layout;
+    uint32_t group;    /* ROW: its group */
+    uint8_t outer;     /* ROW: leading axes that are rows */
+    uint32_t first, last; /* TEMP, ROW: steps of the first write and the last use */
+    uint32_t slot;     /* TEMP: slot of the plan */
+} DynMem;
+
+typedef enum DynStepKind { DYN_STEP_VIEW, DYN_STEP_KERNEL, DYN_STEP_EXTERN } DynStepKind;
+typedef struct DynStep {
+    uint8_t kind;
+    uint32_t id; /* VIEW, EXTERN: node; KERNEL: kernel (of a group: its first; the rest follow) */
+} DynStep;
+
+struct DynLoops {
+    const DynGraph *graph;
+    DynArena *arena;
+    uint32_t nnodes, nplaces;
+    DynMem *places;
+    uint32_t cap_places;
+    DYN_VEC(DynKernel) kernels;
+    DYN_VEC(DynStep) steps;
+    uint32_t nslots, nnative, ngroups;
+    bool writes_inputs;
+    bool fast_math;
+};
+
+/* lower.c, used by fuse and schedule */
+DYN_HIDDEN uint32_t dyn_loops_storage(const DynLoops *p, uint32_t place); /* the place that owns the bytes */
+DYN_HIDDEN bool dyn_loops_same_access(const DynGraph *g, uint32_t a, uint32_t b); /* two nodes that address the same elements in the same order */
+DYN_HIDDEN uint32_t dyn_kernel_insn(DynLoops *p, DynKernel *k, DynInsn insn); /* finds an equal pure one or appends; DYN_NONE: full */
+DYN_HIDDEN uint32_t dyn_kernel_operand(DynLoops *p, DynKernel *k, DynOperand operand);
+DYN_HIDDEN uint32_t dyn_kernel_param(DynLoops *p, DynKernel *k, uint32_t sym, DynDtype dt);
+DYN_HIDDEN bool dyn_kernel_touches(const DynLoops *p, const DynKernel *k, uint32_t storage, bool written_only);
+DYN_HIDDEN uint32_t dyn_op_cost(uint16_t op, uint8_t dtype);
+
+/* emit_expr.c */
+DYN_HIDDEN int dyn_emit_expr(DynStr *out, const DynInsn *insn, const char *const *args);
+DYN_HIDDEN const char *dyn_emit_type(DynDtype dt);       /* of a value in a kernel: _Bool for BOOL */
+DYN_HIDDEN const char *dyn_emit_memory_type(DynDtype dt);
+DYN_HIDDEN int dyn_emit_helpers(DynStr *out, const DynLoops *p); /* declarations of the functions that the kernels call */
+
+/* loops_text.c */
+DYN_HIDDEN DynLoops *dyn_loops_parse(const DynGraph *g, DynArena *arena, const char *text, DynStr *error);
+#endif

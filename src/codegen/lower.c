@@ -1,0 +1,634 @@
+/* lower.c: graph → loop IR. Decides which values get memory, then makes one kernel for each value that has it (and for each STORE).
+ *
+ * Called by evalframe/compile.c through dyn_lower. Everything is in the capture's arena.
+ *
+ * A value without memory is recomputed where it is used, at the position of the kernel that uses it. So a value gets memory when Python
+ * or an extern call needs it, when a view or a STORE addresses its bytes, when what it reads is overwritten before its last use, when it is
+ * spread over a larger space, and when it is dear and used by kernels that can't become one. */
+#include "codegen/loops.h"
+
+typedef struct Lower {
+    DynLoops *p;
+    const DynGraph *g;
+    bool *live, *memory, *object; /* by node: needed; has memory of its own; an ndarray of it is needed */
+    bool *after_extern;           /* geometry is known only after an extern call */
+    uint32_t *last_use;           /* last position of a kernel that evaluates it */
+    uint32_t *depth;              /* number of kernels that have to run before */
+    uint64_t *used_by;            /* signature of the kernels that use it: 0 none, 1 several */
+    uint32_t *cost;
+    uint32_t *memo, *stamp;       /* build: node → instruction of the kernel with this stamp */
+    uint32_t now;
+    uint32_t last_snapshot;       /* position of the last node that can be left at, or 0 */
+    DynStr *error;
+} Lower;
+
+static const DynOpInfo *info(const DynNode *n) { return &dyn_ops[n->op]; }
+
+static bool is_inline(const DynNode *n) {
+    switch (info(n)->kind) {
+    case DYN_K_ELEMENTWISE:
+    case DYN_K_COPY:
+        return true;
+    case DYN_K_CREATE:
+        return n->nargs && n->args[0].kind == DYN_ARG_SYM;
+    default:
+        return false;
+    }
+}
+
+static bool is_view(const DynNode *n) { return n->flags & DYN_NODE_VIEW; }
+
+uint32_t dyn_op_cost(uint16_t op, uint8_t dtype) {
+    uint32_t unit = dyn_dtypes[dtype].size > 4 ? 2 : 1;
+    if (dyn_ops[op].flags & (DYN_OPF_VECTOR_CALL | DYN_OPF_EXPENSIVE)) {
+        return 8 * unit;
+    }
+    return op == DYN_OP_DIVIDE || op == DYN_OP_SQRT || op == DYN_OP_RECIPROCAL ? 3 * unit : unit;
+}
+
+/* ---- places and kernels */
+
+uint32_t dyn_loops_storage(const DynLoops *p, uint32_t place) {
+    return place < p->nnodes ? dyn_graph_node(p->graph, place)->storage : place;
+}
+
+static bool same_args(const DynNode *x, const DynNode *y, uint32_t from) {
+    for (uint32_t i = from; i < x->nargs; i++) {
+        if (x->args[i].kind != y->args[i].kind || x->args[i].id != y->args[i].id) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool dyn_loops_same_access(const DynGraph *g, uint32_t a, uint32_t b) {
+    while (a != b) {
+        const DynNode *x = dyn_graph_node(g, a), *y = dyn_graph_node(g, b);
+        if (!is_view(x) || !is_view(y) || x->op != y->op || x->ndim != y->ndim || x->nargs != y->nargs || x->naux != y->naux ||
+            memcmp(x->aux, y->aux, sizeof(*x->aux) * x->naux) || memcmp(x->shape, y->shape, sizeof(*x->shape) * x->ndim) ||
+            !same_args(x, y, 1)) {
+            return false;
+        }
+        a = x->args[0].id;
+        b = y->args[0].id;
+    }
+    return true;
+}
+
+static bool same_insn(const DynInsn *x, const DynInsn *y) {
+    return x->kind == y->kind && x->dtype == y->dtype && x->compute == y->compute && x->op == y->op && x->nargs == y->nargs &&
+           x->a[0] == y->a[0] && x->a[1] == y->a[1] && x->a[2] == y->a[2];
+}
+
+uint32_t dyn_kernel_insn(DynLoops *p, DynKernel *k, DynInsn insn) {
+    bool pure = insn.kind == DYN_L_SCALAR || insn.kind == DYN_L_CAST || insn.kind == DYN_L_OP;
+    for (uint32_t i = 0; pure && i < k->insns.n; i++) {
+        if (same_insn(&k->insns.at[i], &insn)) {
+            return i;
+        }
+    }
+    if (k->insns.n >= DYN_MAX_INSNS || dyn_vec_push(&k->insns, insn) < 0) {
+        return DYN_NONE;
+    }
+    return k->insns.n - 1;
+}
+
+uint32_t dyn_kernel_operand(DynLoops *p, DynKernel *k, DynOperand operand) {
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        const DynOperand *o = &k->operands.at[i];
+        bool same = o->place == operand.place || (o->place < p->nnodes && operand.place < p->nnodes &&
+                                                  dyn_loops_same_access(p->graph, o->place, operand.place));
+        if (same && o->out == operand.out && !memcmp(o->axis, operand.axis, sizeof(o->axis))) {
+            return i;
+        }
+    }
+    if (k->operands.n >= DYN_MAX_OPERANDS || dyn_vec_push(&k->operands, operand) < 0) {
+        return DYN_NONE;
+    }
+    return k->operands.n - 1;
+}
+
+uint32_t dyn_kernel_param(DynLoops *p, DynKernel *k, uint32_t sym, DynDtype dt) {
+    for (uint32_t i = 0; i < k->params.n; i++) {
+        if (k->params.at[i].sym == sym && k->params.at[i].dtype == dt) {
+            return i;
+        }
+    }
+    DynParam param = {.sym = sym, .dtype = (uint8_t)dt};
+    return k->params.n >= 64 || dyn_vec_push(&k->params, param) < 0 ? DYN_NONE : k->params.n - 1;
+}
+
+bool dyn_kernel_touches(const DynLoops *p, const DynKernel *k, uint32_t storage, bool written_only) {
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        const DynOperand *o = &k->operands.at[i];
+        if ((o->out || !written_only) && dyn_loops_storage(p, o->place) == storage) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- what is needed */
+
+static void mark_args_live(Lower *L, const DynNode *n, bool *read) {
+    for (uint32_t i = 0; i < n->nargs; i++) {
+        if (n->args[i].kind == DYN_ARG_NODE) {
+            L->live[n->args[i].id] = true;
+            read[dyn_graph_node(L->g, n->args[i].id)->storage] = true;
+        }
+    }
+}
+
+static int mark_live(Lower *L) {
+    const DynGraph *g = L->g;
+    bool *read = DYN_NEW_N(L->p->arena, bool, g->nodes.n + 1);
+    if (!read) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < g->outputs.n; i++) {
+        uint32_t id = g->outputs.at[i];
+        L->live[id] = L->object[id] = true;
+        read[dyn_graph_node(g, id)->storage] = true;
+    }
+    for (uint32_t i = g->nodes.n; i-- > 0;) {
+        const DynNode *n = dyn_graph_node(g, i);
+        if (n->op == DYN_OP_EXTERN) {
+            L->live[i] = true;
+            L->last_snapshot = L->last_snapshot || n->snapshot == DYN_NONE ? L->last_snapshot : i;
+        } else if (n->op == DYN_OP_STORE) {
+            const DynNode *owner = dyn_graph_node(g, n->storage);
+            L->live[i] = owner->op == DYN_OP_INPUT || read[n->storage] || i < L->last_snapshot;
+            if (L->live[i] && i < L->last_snapshot) {
+                L->object[n->storage] = true; /* whoever leaves needs its bytes */
+            }
+        }
+        if (!L->live[i]) {
+            continue;
+        }
+        mark_args_live(L, n, read);
+        for (uint32_t k = 0; n->op == DYN_OP_EXTERN && k < n->nargs; k++) {
+            if (n->args[k].kind == DYN_ARG_NODE) {
+                L->object[n->args[k].id] = true;
+            }
+        }
+        if (is_view(n)) {
+            L->live[n->storage] = true;
+            L->object[n->storage] |= L->object[i];
+        } else if (n->op == DYN_OP_STORE) {
+            L->live[n->storage] = true;
+        }
+    }
+    return 0;
+}
+
+/* A read of node `id` is overwritten by a STORE strictly between two positions. */
+static bool overwritten(const Lower *L, const DynNode *n, uint32_t from, uint32_t to) {
+    for (uint32_t s = from + 1; s < to; s++) {
+        const DynNode *store = dyn_graph_node(L->g, s);
+        if (store->op != DYN_OP_STORE) {
+            continue;
+        }
+        for (uint32_t i = 0; i < n->nargs; i++) {
+            if (n->args[i].kind == DYN_ARG_NODE && dyn_graph_node(L->g, n->args[i].id)->storage == store->storage) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Values that someone who leaves could no longer compute, since what they read has been written: kept as arrays. */
+static void keep_for_snapshots(Lower *L) {
+    for (uint32_t i = 0; i < L->last_snapshot; i++) {
+        const DynNode *n = dyn_graph_node(L->g, i);
+        uint8_t kind = info(n)->kind;
+        if ((kind == DYN_K_ELEMENTWISE || kind == DYN_K_COPY || kind == DYN_K_REDUCE) &&
+            overwritten(L, n, i, L->last_snapshot)) {
+            L->live[i] = L->object[i] = true;
+            for (uint32_t k = 0; k < n->nargs; k++) {
+                if (n->args[k].kind == DYN_ARG_NODE) {
+                    L->live[n->args[k].id] = true;
+                }
+            }
+        }
+    }
+}
+
+static bool same_shape(const DynNode *a, const DynNode *b) {
+    return a->ndim == b->ndim && !memcmp(a->shape, b->shape, sizeof(*a->shape) * a->ndim);
+}
+
+static uint32_t reduce_mask(const DynNode *n, const DynNode *arg) {
+    uint32_t mask = 0;
+    for (uint32_t i = 1; i < n->naux; i++) {
+        mask |= 1u << n->aux[i];
+    }
+    return n->naux == 1 ? (1u << arg->ndim) - 1 : mask;
+}
+
+static bool is_trailing(uint32_t mask, uint32_t ndim) {
+    uint32_t full = (1u << ndim) - 1;
+    return ((mask ^ full) & ((mask ^ full) + 1)) == 0;
+}
+
+/* Which kernels could become one: the same space at the same depth. */
+static uint64_t signature(const Lower *L, uint32_t id) {
+    const DynNode *n = dyn_graph_node(L->g, id);
+    const DynNode *space = n;
+    uint64_t depth = L->depth[id], mask = 0;
+    if (info(n)->kind == DYN_K_REDUCE) {
+        space = dyn_graph_node(L->g, n->args[0].id);
+        depth = L->depth[n->args[0].id];
+        mask = reduce_mask(n, space);
+        mask = is_trailing(mask, space->ndim) ? 0 : mask;
+    }
+    uint64_t h = dyn_hash64(space->shape, sizeof(*space->shape) * space->ndim, depth * 64 + mask * 8192 + space->ndim);
+    return h < 2 ? h + 2 : h;
+}
+
+static void measure(Lower *L) {
+    for (uint32_t i = 0; i < L->g->nodes.n; i++) {
+        const DynNode *n = dyn_graph_node(L->g, i);
+        uint32_t depth = 0, cost = info(n)->kind == DYN_K_ELEMENTWISE ? dyn_op_cost(n->op, n->compute) : 0;
+        bool heavy = false;
+        for (uint32_t k = 0; k < n->nargs; k++) {
+            if (n->args[k].kind != DYN_ARG_NODE) {
+                continue;
+            }
+            uint32_t a = n->args[k].id;
+            const DynNode *arg = dyn_graph_node(L->g, a);
+            depth = depth > L->depth[a] ? depth : L->depth[a];
+            cost += is_inline(arg) && cost < 100000 ? L->cost[a] : 0;
+            heavy |= is_view(n) && is_inline(arg);
+        }
+        uint8_t kind = info(n)->kind;
+        L->depth[i] = depth + (kind == DYN_K_REDUCE || kind == DYN_K_EXTERN || heavy);
+        L->cost[i] = cost;
+        L->after_extern[i] = kind == DYN_K_EXTERN || (is_view(n) && L->after_extern[n->args[0].id]);
+    }
+}
+
+/* Tell the operands of a live node by whom, when and over which space they are evaluated. */
+static void tell_operands(Lower *L, uint32_t id) {
+    const DynNode *n = dyn_graph_node(L->g, id);
+    bool root = !is_inline(n) || L->memory[id];
+    uint64_t sig = root ? signature(L, id) : L->used_by[id];
+    uint32_t at = root ? id : L->last_use[id];
+    uint8_t kind = info(n)->kind;
+    if (kind == DYN_K_INPUT || kind == DYN_K_CREATE) {
+        return;
+    }
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        if (n->args[k].kind != DYN_ARG_NODE) {
+            continue;
+        }
+        uint32_t a = n->args[k].id;
+        const DynNode *arg = dyn_graph_node(L->g, a);
+        if (kind == DYN_K_VIEW || kind == DYN_K_EXTERN || (kind == DYN_K_STORE && k == 0)) {
+            L->memory[a] |= is_inline(arg);
+            continue;
+        }
+        L->last_use[a] = L->last_use[a] > at ? L->last_use[a] : at;
+        L->used_by[a] = L->used_by[a] == 0 || L->used_by[a] == sig ? sig : 1;
+        bool spread = kind != DYN_K_REDUCE && !same_shape(arg, n);
+        L->memory[a] |= is_inline(arg) && spread && L->cost[a] >= 2;
+    }
+}
+
+static void choose_memory(Lower *L) {
+    for (uint32_t i = L->g->nodes.n; i-- > 0;) {
+        const DynNode *n = dyn_graph_node(L->g, i);
+        if (n->op == DYN_OP_STORE && L->live[i]) {
+            L->memory[n->storage] = true;
+        }
+        if (!L->live[i]) {
+            continue;
+        }
+        if (!is_view(n) && n->op != DYN_OP_STORE) {
+            bool dear = L->used_by[i] == 1 && L->cost[i] >= 8;
+            L->memory[i] |= !is_inline(n) || L->object[i] || dear || overwritten(L, n, i, L->last_use[i]);
+        }
+        tell_operands(L, i);
+    }
+}
+
+/* ---- building kernels */
+
+static DynOperand operand_of(Lower *L, const DynKernel *k, uint32_t id) {
+    const DynNode *n = dyn_graph_node(L->g, id);
+    DynOperand o = {.place = id, .dtype = n->dtype};
+    for (int i = 0; i < DYN_MAX_NDIM; i++) {
+        int axis = i - (k->ndim - n->ndim);
+        o.axis[i] = i < k->ndim && axis >= 0 ? (int8_t)axis : -1;
+    }
+    return o;
+}
+
+static uint32_t build_cast(Lower *L, DynKernel *k, uint32_t value, uint8_t dtype) {
+    if (value == DYN_NONE || k->insns.at[value].dtype == dtype) {
+        return value;
+    }
+    return dyn_kernel_insn(L->p, k, (DynInsn){.kind = DYN_L_CAST, .dtype = dtype, .nargs = 1, .a = {value}});
+}
+
+static uint32_t build_scalar(Lower *L, DynKernel *k, uint32_t sym, uint8_t dtype) {
+    uint32_t param = dyn_kernel_param(L->p, k, sym, (DynDtype)dtype);
+    return param == DYN_NONE ? DYN_NONE
+                             : dyn_kernel_insn(L->p, k, (DynInsn){.kind = DYN_L_SCALAR, .dtype = dtype, .a = {param}});
+}
+
+static uint32_t build_value(Lower *L, DynKernel *k, uint32_t id);
+
+static uint32_t build_arg(Lower *L, DynKernel *k, DynArg arg, uint8_t dtype) {
+    if (arg.kind == DYN_ARG_SYM) {
+        return build_scalar(L, k, arg.id, dtype);
+    }
+    return build_cast(L, k, build_value(L, k, arg.id), dtype);
+}
+
+static uint32_t build_load(Lower *L, DynKernel *k, uint32_t id) {
+    uint32_t operand = dyn_kernel_operand(L->p, k, operand_of(L, k, id));
+    if (operand == DYN_NONE) {
+        return DYN_NONE;
+    }
+    uint8_t dtype = dyn_graph_node(L->g, id)->dtype;
+    return dyn_kernel_insn(L->p, k, (DynInsn){.kind = DYN_L_LOAD, .dtype = dtype, .a = {operand}});
+}
+
+/* The operation of an inline node, whether or not it has memory. */
+static uint32_t build_op(Lower *L, DynKernel *k, uint32_t id) {
+    const DynNode *n = dyn_graph_node(L->g, id);
+    if (info(n)->kind != DYN_K_ELEMENTWISE) {
+        return build_arg(L, k, n->args[0], n->dtype);
+    }
+    DynInsn insn = {.kind = DYN_L_OP, .op = n->op, .compute = n->compute, .dtype = n->compute, .nargs = n->nargs};
+    uint8_t rule = info(n)->dtype;
+    if (rule == DYN_DT_COMPARE || rule == DYN_DT_LOGICAL || rule == DYN_DT_BOOL) {
+        insn.dtype = DYN_BOOL;
+    }
+    for (uint32_t i = 0; i < n->nargs; i++) {
+        bool boolean = rule == DYN_DT_LOGICAL || (rule == DYN_DT_WHERE && i == 0);
+        insn.a[i] = build_arg(L, k, n->args[i], boolean ? DYN_BOOL : n->compute);
+        if (insn.a[i] == DYN_NONE) {
+            return DYN_NONE;
+        }
+    }
+    return build_cast(L, k, dyn_kernel_insn(L->p, k, insn), n->dtype);
+}
+
+static uint32_t build_value(Lower *L, DynKernel *k, uint32_t id) {
+    if (L->stamp[id] == L->now) {
+        return L->memo[id];
+    }
+    const DynNode *n = dyn_graph_node(L->g, id);
+    uint32_t value = is_inline(n) && !L->memory[id] ? build_op(L, k, id) : build_load(L, k, id);
+    L->stamp[id] = L->now;
+    L->memo[id] = value;
+    return value;
+}
+
+static int build_store(Lower *L, DynKernel *k, DynOperand to, uint32_t value) {
+    to.out = true;
+    uint32_t operand = value == DYN_NONE ? DYN_NONE : dyn_kernel_operand(L->p, k, to);
+    if (operand == DYN_NONE) {
+        return -1;
+    }
+    DynInsn insn = {.kind = DYN_L_STORE, .dtype = to.dtype, .nargs = 1, .a = {operand, value}};
+    return dyn_kernel_insn(L->p, k, insn) == DYN_NONE ? -1 : 0;
+}
+
+static void start_kernel(Lower *L, DynKernel *k, uint32_t at, const DynNode *space) {
+    memset(k, 0, sizeof(*k));
+    k->at = at;
+    k->group = DYN_NONE;
+    k->ndim = space->ndim;
+    memcpy(k->shape, space->shape, sizeof(*k->shape) * space->ndim);
+    L->now++;
+}
+
+static void drop_kernel(DynKernel *k) {
+    dyn_vec_free(&k->insns);
+    dyn_vec_free(&k->operands);
+    dyn_vec_free(&k->params);
+}
+
+static int push_kernel(Lower *L, DynKernel *k) {
+    DynStep step = {.kind = DYN_STEP_KERNEL, .id = L->p->kernels.n};
+    if (dyn_vec_push(&L->p->kernels, *k) < 0) {
+        drop_kernel(k);
+        return -1;
+    }
+    return dyn_vec_push(&L->p->steps, step);
+}
+
+static int lower_inline(Lower *L, uint32_t id) {
+    DynKernel k;
+    start_kernel(L, &k, id, dyn_graph_node(L->g, id));
+    if (build_store(L, &k, operand_of(L, &k, id), build_op(L, &k, id)) < 0) {
+        drop_kernel(&k);
+        return -1;
+    }
+    return push_kernel(L, &k);
+}
+
+static int lower_reduce(Lower *L, uint32_t id) {
+    const DynNode *n = dyn_graph_node(L->g, id), *arg = dyn_graph_node(L->g, n->args[0].id);
+    if (n->dtype != n->compute) {
+        return -1;
+    }
+    DynKernel k;
+    start_kernel(L, &k, id, arg);
+    k.reduced = reduce_mask(n, arg);
+    DynOperand out = {.place = id, .dtype = n->dtype, .out = true};
+    memset(out.axis, -1, sizeof(out.axis));
+    for (int i = 0, kept = 0; i < arg->ndim; i++) {
+        bool reduced = k.reduced >> i & 1;
+        out.axis[i] = (int8_t)(reduced ? -1 : n->aux[0] ? i : kept);
+        kept += !reduced;
+    }
+    uint32_t value = build_arg(L, &k, n->args[0], n->compute);
+    uint32_t operand = value == DYN_NONE ? DYN_NONE : dyn_kernel_operand(L->p, &k, out);
+    DynInsn insn = {.kind = DYN_L_REDUCE, .dtype = n->dtype, .compute = n->compute, .op = n->op, .nargs = 1, .a = {operand, value}};
+    if (operand == DYN_NONE || dyn_kernel_insn(L->p, &k, insn) == DYN_NONE) {
+        drop_kernel(&k);
+        return -1;
+    }
+    return push_kernel(L, &k);
+}
+
+/* Does the kernel read the storage of `dst` anywhere else than at the elements it writes? */
+static bool reads_elsewhere(Lower *L, const DynKernel *k, const DynOperand *dst) {
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        const DynOperand *o = &k->operands.at[i];
+        if (!o->out && dyn_loops_storage(L->p, o->place) == dyn_loops_storage(L->p, dst->place) &&
+            (!dyn_loops_same_access(L->g, o->place, dst->place) || memcmp(o->axis, dst->axis, sizeof(o->axis)))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t new_place(Lower *L, const DynNode *like) {
+    DynLoops *p = L->p;
+    if (p->nplaces == p->cap_places) {
+        return DYN_NONE;
+    }
+    DynMem *m = &p->places[p->nplaces];
+    *m = (DynMem){.kind = DYN_P_TEMP, .dtype = like->dtype, .ndim = like->ndim, .shape = like->shape, .layout = &like->layout};
+    return p->nplaces++;
+}
+
+static int lower_store(Lower *L, uint32_t id) {
+    const DynNode *n = dyn_graph_node(L->g, id), *dst = dyn_graph_node(L->g, n->args[0].id);
+    DynKernel k, copy;
+    start_kernel(L, &k, id, dst);
+    uint32_t value = build_arg(L, &k, n->args[1], dst->dtype);
+    DynOperand to = operand_of(L, &k, n->args[0].id);
+    if (value == DYN_NONE) {
+        drop_kernel(&k);
+        return -1;
+    }
+    if (!reads_elsewhere(L, &k, &to)) {
+        if (build_store(L, &k, to, value) < 0) {
+            drop_kernel(&k);
+            return -1;
+        }
+        return push_kernel(L, &k);
+    }
+    DynOperand temp = to;
+    temp.place = new_place(L, dst);
+    if (temp.place == DYN_NONE || build_store(L, &k, temp, value) < 0) {
+        drop_kernel(&k);
+        return -1;
+    }
+    if (push_kernel(L, &k) < 0) {
+        return -1;
+    }
+    start_kernel(L, &copy, id, dst);
+    uint32_t operand = dyn_kernel_operand(L->p, &copy, temp);
+    uint32_t load = dyn_kernel_insn(L->p, &copy, (DynInsn){.kind = DYN_L_LOAD, .dtype = dst->dtype, .a = {operand}});
+    if (operand == DYN_NONE || build_store(L, &copy, to, load) < 0) {
+        drop_kernel(&copy);
+        return -1;
+    }
+    return push_kernel(L, &copy);
+}
+
+static void describe_place(Lower *L, uint32_t id) {
+    const DynNode *n = dyn_graph_node(L->g, id);
+    DynMem *m = &L->p->places[id];
+    *m = (DynMem){.kind = DYN_P_NONE, .dtype = n->dtype, .ndim = n->ndim, .shape = n->shape, .layout = &n->layout};
+    m->group = m->slot = DYN_NONE;
+    m->wants_object = L->object[id];
+    if (n->op == DYN_OP_INPUT) {
+        m->kind = DYN_P_INPUT;
+    } else if (L->live[id] && n->op == DYN_OP_EXTERN) {
+        m->kind = DYN_P_EXTERN;
+    } else if (L->live[id] && is_view(n)) {
+        m->kind = DYN_P_VIEW;
+    } else if (L->live[id] && L->memory[id] && n->op != DYN_OP_STORE) {
+        m->kind = L->object[id] ? DYN_P_ARRAY : DYN_P_TEMP;
+    }
+}
+
+static int lower_node(Lower *L, uint32_t id) {
+    const DynNode *n = dyn_graph_node(L->g, id);
+    if (!L->live[id]) {
+        return 0;
+    }
+    if (is_view(n)) {
+        DynStep view = {.kind = DYN_STEP_VIEW, .id = id};
+        return L->after_extern[id] ? dyn_vec_push(&L->p->steps, view) : 0;
+    }
+    switch (info(n)->kind) {
+    case DYN_K_REDUCE:
+        return lower_reduce(L, id);
+    case DYN_K_STORE:
+        L->p->writes_inputs |= dyn_graph_node(L->g, n->storage)->op == DYN_OP_INPUT;
+        return lower_store(L, id);
+    case DYN_K_EXTERN:
+        return dyn_vec_push(&L->p->steps, ((DynStep){.kind = DYN_STEP_EXTERN, .id = id}));
+    default:
+        return is_inline(n) && L->memory[id] ? lower_inline(L, id) : 0;
+    }
+}
+
+static int supported(Lower *L) {
+    for (uint32_t i = 0; i < L->g->nodes.n; i++) {
+        const DynNode *n = dyn_graph_node(L->g, i);
+        if (L->live[i] && info(n)->kind != DYN_K_INPUT && info(n)->kind != DYN_K_EXTERN && info(n)->kind != DYN_K_VIEW &&
+            (!dyn_dtypes[n->dtype].ctype[0] || (info(n)->kind == DYN_K_ELEMENTWISE && !dyn_dtypes[n->compute].ctype[0]))) {
+            dyn_str_printf(L->error, "no kernels for %s", dyn_dtypes[n->dtype].name);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int lower_all(Lower *L) {
+    const DynGraph *g = L->g;
+    DynLoops *p = L->p;
+    if (mark_live(L) < 0) {
+        return -1;
+    }
+    keep_for_snapshots(L);
+    if (supported(L) < 0) {
+        return -1;
+    }
+    measure(L);
+    choose_memory(L);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const DynNode *n = dyn_graph_node(g, i);
+        describe_place(L, i);
+        if (L->live[i] && is_view(n) && !L->after_extern[i] &&
+            dyn_vec_push(&p->steps, ((DynStep){.kind = DYN_STEP_VIEW, .id = i})) < 0) {
+            return -1;
+        }
+    }
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        if (lower_node(L, i) < 0) {
+            if (!dyn_str_at(L->error)[0]) {
+                dyn_str_printf(L->error, "node %%%u (%s) could not be lowered", i, info(dyn_graph_node(g, i))->text);
+            }
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* The growing vectors of kernels are malloc memory: copied to the arena at the end, so that nobody has to free a DynLoops. */
+static int move_to_arena(DynLoops *p);
+
+DynLoops *dyn_lower(const DynGraph *g, DynArena *arena, DynReason *why, DynStr *error) {
+    uint32_t n = g->nodes.n + 1;
+    DynLoops *p = DYN_NEW(arena, DynLoops);
+    Lower L = {.p = p, .g = g, .error = error};
+    *why = DYN_R_NO_MEMORY;
+    if (!p) {
+        return NULL;
+    }
+    *p = (DynLoops){.graph = g, .arena = arena, .nnodes = g->nodes.n, .nplaces = g->nodes.n, .cap_places = 2 * n};
+    p->fast_math = dyn_config.fast_math;
+    p->places = DYN_NEW_N(arena, DynMem, p->cap_places);
+    L.live = DYN_NEW_N(arena, bool, n);
+    L.memory = DYN_NEW_N(arena, bool, n);
+    L.object = DYN_NEW_N(arena, bool, n);
+    L.after_extern = DYN_NEW_N(arena, bool, n);
+    L.last_use = DYN_NEW_N(arena, uint32_t, n);
+    L.depth = DYN_NEW_N(arena, uint32_t, n);
+    L.used_by = DYN_NEW_N(arena, uint64_t, n);
+    L.cost = DYN_NEW_N(arena, uint32_t, n);
+    L.memo = DYN_NEW_N(arena, uint32_t, n);
+    L.stamp = DYN_NEW_N(arena, uint32_t, n);
+    if (!p->places || !L.live || !L.memory || !L.object || !L.after_extern || !L.last_use || !L.depth || !L.used_by || !L.cost ||
+        !L.memo || !L.stamp) {
+        return NULL;
+    }
+    *why = DYN_R_LOWERING;
+    if (lower_all(&L) < 0 || move_to_arena(p) < 0) {
+        move_to_arena(p);
+        return NULL;
+    }
+    *why = DYN_R_OK;
+    return p;
+}

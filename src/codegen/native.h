@@ -1,0 +1,49 @@
+/* native.h: what a compiled object exports, and the line between artifact.c (owns artifacts, runs graphs) and build.c (compiles, loads).
+ *
+ * A compiled object holds only kernels: functions over blocks of lanes, no headers, no libraries but libm and libmvec, no OpenMP, no
+ * global state. Views, strides, blocks, threads, allocation and extern calls are the extension's own code (exec.c): the same for every
+ * graph, so the generated text is short and compiles in a tenth of a second.
+ *
+ * The object's one exported symbol is `dyn_kernels`, a DynNativeTable. build.c checks abi and count, then publishes. */
+#ifndef DYN_NATIVE_H
+#define DYN_NATIVE_H
+#include "codegen/codegen.h"
+
+#define DYN_NATIVE_ABI 1
+#define DYN_NATIVE_SYMBOL "dyn_kernels"
+
+/* A kernel runs over n lanes. p: one pointer an operand, all contiguous; s: the graph's scalars that the kernel uses.
+ * Elementwise: n is a multiple of the kernel's lanes. Reduction: 1 <= n <= DYN_BLOCK; p has a second set of pointers (a padded copy of the
+ * last n % DYN_REDUCE_LANES lanes) behind the first; each result is one element. */
+typedef void (*DynKernelFn)(char *const *p, long n, const DynScalar *s);
+#define DYN_REDUCE_LANES 32 /* accumulators of a block */
+#define DYN_BLOCK 512       /* elements of a block: its partial sums are combined pairwise by the caller */
+
+typedef struct DynNativeTable {
+    long abi;                 /* DYN_NATIVE_ABI */
+    long count;               /* of kernels */
+    DynKernelFn kernels[1];   /* count entries */
+} DynNativeTable;
+
+/* ---- artifact.c offers to build.c. Thread safe, no GIL needed, unless said. */
+/* The generated C (never NULL; valid while the artifact lives). "" when the graph has no kernel: nothing to build, already native. */
+DYN_HIDDEN const char *dyn_artifact_text(const DynArtifact *a);
+DYN_HIDDEN long dyn_artifact_kernel_count(const DynArtifact *a);
+/* build.c's mark: 0 not asked, 1 queued, 2 done (published or failed). claim is true for the one caller that moved it from 0 to 1. */
+DYN_HIDDEN bool dyn_artifact_claim(DynArtifact *a);
+DYN_HIDDEN int dyn_artifact_state(const DynArtifact *a);
+DYN_HIDDEN void dyn_artifact_unclaim(DynArtifact *a); /* back to 0: a fork dropped the queue */
+/* Swap in loaded code: the table stays valid for ever (objects are never unloaded). */
+DYN_HIDDEN void dyn_artifact_publish(DynArtifact *a, const DynNativeTable *table);
+/* There will be no native code. detail is copied (may be NULL). */
+DYN_HIDDEN void dyn_artifact_fail(DynArtifact *a, DynReason why, const char *detail);
+
+/* ---- build.c (threads) offers to artifact.c and exec.c. */
+/* fn(ctx, 0) … fn(ctx, nchunks - 1), each once, on any thread, returns when all are done. No GIL needed. Serial after a fork and where there
+ * is one thread. A worker runs with the caller's MXCSR (rounding, flush bits) with the exception flags cleared; flags that workers raised
+ * are or-ed into the caller's MXCSR. fn must not call Python. */
+DYN_HIDDEN void dyn_par_for(void (*fn)(void *ctx, int64_t chunk), void *ctx, int64_t nchunks);
+/* Called once by dyn_codegen_init: fork handlers, and the module functions build_info, _build_test, _par_test. -1: exception set. */
+DYN_HIDDEN int dyn_build_init_module(PyObject *module);
+DYN_HIDDEN int dyn_par_threads(void); /* how many threads dyn_par_for would use now: 1 is serial; cheap */
+#endif

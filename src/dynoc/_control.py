@@ -1,0 +1,91 @@
+"""Small calls that steer dynoc: what is traced, what is forgotten, what is logged."""
+
+from dynoc import _dynoc
+from dynoc._errors import ConfigError
+
+graph_break = _dynoc.graph_break
+is_tracing = _dynoc.is_tracing
+
+
+def function_only(fn, caller):
+    if not callable(fn):
+        raise TypeError(f"dynoc.{caller} takes a callable, not {type(fn).__name__}")
+    return fn
+
+
+def skip(fn):
+    """Never trace `fn`: it runs as plain Python, and a call of it breaks the graph.
+
+    Parameters
+    ----------
+    fn : callable
+        Also usable as a decorator.
+
+    Returns
+    -------
+    callable
+        `fn` itself.
+    """
+    _dynoc.skip(function_only(fn, "skip"))
+    return fn
+
+
+def run(fn):
+    """Use what is compiled for `fn`, and compile nothing new.
+
+    Parameters
+    ----------
+    fn : callable
+        What `optimize` returned. A plain function comes back as it is.
+
+    Returns
+    -------
+    callable
+        Runs compiled code where an entry fits the arguments, else plain Python.
+    """
+    return _dynoc.run(function_only(fn, "run"))
+
+
+def reset():
+    """Forget every entry and every compiled graph. The next call of an optimised function records again."""
+    _dynoc.reset()
+
+
+def wait():
+    """Return when no compilation is pending in the background."""
+    _dynoc.wait()
+
+
+def set_logs(*, all=False, **categories):
+    """Turn log categories on; those that are not named are off.
+
+    Records go to the loggers ``dynoc.<category>`` at level DEBUG, and to stderr while the program has set up no handlers.
+
+    Parameters
+    ----------
+    all : bool
+        Turn every category on but those named with False.
+    **categories : bool
+        ``guards``, ``recompiles``, ``graph_breaks``, ``graph``, ``bytecode``, ``output_code``, ``fusion``, ``schedule``,
+        ``cache``, ``perf``.
+
+    Raises
+    ------
+    ConfigError
+        For an unknown category; the message lists the valid ones.
+
+    Examples
+    --------
+    >>> import dynoc
+    >>> dynoc.set_logs(recompiles=True, graph_breaks=True)
+    >>> dynoc.set_logs()
+    """
+    from dynoc import _logs
+
+    names = _dynoc.log_names()
+    for name, on in categories.items():
+        if name not in names:
+            raise ConfigError(f"set_logs: there is no log category {name!r}. Valid categories: all, {', '.join(names)}")
+        if not isinstance(on, bool):
+            raise ConfigError(f"set_logs: {name}={on!r}: valid values are True and False")
+    _logs.turn_on({name for name in names if categories.get(name, all)})

@@ -1,0 +1,140 @@
+"""`python -m dynoc doctor`: what dynoc needs and can use, found or not, and what to do about it."""
+
+import ctypes
+import ctypes.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib import metadata
+
+import dynoc
+from dynoc import _dynoc
+
+KNOWN_PYTHONS = ((3, 11), (3, 12), (3, 13))
+MIN_FREE = 100 << 20
+PROGRAM = """#include <math.h>
+double dynoc_doctor(double x) { return sqrt(x); }
+"""
+OK, MISSING, OPTIONAL = "ok", "MISSING", "not found"
+
+
+def python():
+    version = platform.python_version()
+    if sys.implementation.name == "cpython" and sys.version_info[:2] in KNOWN_PYTHONS:
+        return OK, f"CPython {version}", ""
+    return MISSING, f"{platform.python_implementation()} {version}", "dynoc steps aside here: use CPython 3.11, 3.12 or 3.13"
+
+
+def try_compiler(command):
+    """What goes wrong when `command` builds a shared object; None when nothing does."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, output = os.path.join(folder, "doctor.c"), os.path.join(folder, "doctor.so")
+        with open(source, "w") as file:
+            file.write(PROGRAM)
+        try:
+            words = [command, "-O2", "-shared", "-fPIC", "-fopenmp-simd", source, "-o", output, "-lm"]
+            done = subprocess.run(words, capture_output=True, text=True, timeout=30)
+            if done.returncode:
+                return f"it fails: {(done.stderr.strip() or 'no message').splitlines()[-1]}"
+            ctypes.CDLL(output)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+    return None
+
+
+def compiler():
+    info = _dynoc.build_info()
+    command = info["compiler"]
+    trouble = info["compiler_problem"] if command is None else try_compiler(command)
+    if trouble:
+        wanted = command or dynoc.config.compiler or "cc, gcc, clang"
+        advice = "install gcc or clang, or set DYNOC_COMPILER; until then functions run as plain Python"
+        return MISSING, f"{wanted}: {trouble}", advice
+    return OK, f"{command}: {info['compiler_version']}", ""
+
+
+def instruction_sets():
+    info = _dynoc.build_info()
+    return OK, f"{info['isa']}, {info['threads']} threads", ""
+
+
+def openmp():
+    found = _dynoc.build_info()["openmp"]
+    if found:
+        return OK, found, ""
+    return OPTIONAL, "libgomp", "kernels run in one thread: install gcc, or libgomp1"
+
+
+def vector_math():
+    try:
+        ctypes.CDLL("libmvec.so.1")
+    except OSError:
+        return OPTIONAL, "libmvec", "sin, exp and the like run one element at a time: glibc 2.22 or later has it"
+    return OK, f"libmvec, glibc {platform.libc_ver()[1]}", ""
+
+
+def library(name):
+    def look():
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            return OPTIONAL, name, "only needed for arrays on a GPU"
+        return OK, name, ""
+
+    return look
+
+
+def nvrtc():
+    found = ctypes.util.find_library("nvrtc")
+    return (OK, found, "") if found else (OPTIONAL, "libnvrtc", "only needed for arrays on a GPU")
+
+
+def package(name, advice):
+    def look():
+        try:
+            return OK, f"{name} {metadata.version(name)}", ""
+        except metadata.PackageNotFoundError:
+            return OPTIONAL, name, advice
+
+    return look
+
+
+def cache_folder():
+    info = _dynoc.build_info()
+    folder = info["cache_dir"]
+    if not info["cache_usable"]:
+        advice = "set DYNOC_CACHE_DIR to a folder that only you can write; until then nothing is kept between processes"
+        return MISSING, f"{folder}: {info['cache_problem']}", advice
+    free = shutil.disk_usage(folder).free
+    if free < MIN_FREE:
+        return MISSING, f"{folder}: {free >> 20} MiB free", "make room on the disk"
+    return OK, folder, ""
+
+
+CHECKS = {
+    "Python": python,
+    "compiler": compiler,
+    "instruction sets": instruction_sets,
+    "vector math": vector_math,
+    "OpenMP": openmp,
+    "CUDA driver": library("libcuda.so.1"),
+    "NVRTC": nvrtc,
+    "NumPy": package("numpy", "pip install numpy"),
+    "PyTorch": package("torch", "only needed for tensors"),
+    "CuPy": package("cupy", "only needed for arrays on a GPU"),
+    "cache folder": cache_folder,
+}
+
+
+def main():
+    """Print the table; 1 if something that dynoc needs is missing."""
+    print(f"dynoc {dynoc.__version__}")
+    missing = False
+    for name, look in CHECKS.items():
+        state, what, advice = look()
+        missing = missing or state == MISSING
+        print(f"{name:<18}{state:<11}{what}{f'  ->  {advice}' if advice else ''}")
+    return 1 if missing else 0

@@ -1,0 +1,63 @@
+"""Log categories: one logger ``dynoc.<category>`` each, turned on by `set_logs`, ``dynoc.config.logs`` or ``DYNOC_LOGS``.
+
+Imported when logs are asked for, never by a plain ``import dynoc``: `logging` costs milliseconds.
+"""
+
+import logging
+import sys
+
+from dynoc import _dynoc
+from dynoc._errors import ConfigError
+
+
+class Fallback(logging.Handler):
+    """Writes to stderr while the program has set no handler of its own."""
+
+    def emit(self, record):
+        if logging.root.handlers or len(logging.getLogger("dynoc").handlers) > 1:
+            return
+        try:
+            print(self.format(record), file=sys.stderr)
+        except (OSError, ValueError):  # stderr is closed
+            self.handleError(record)
+
+
+def words(text):
+    return [word for word in (part.strip() for part in text.split(",")) if word]
+
+
+def parse(text, said):
+    """The set of categories that a text like ``guards,fusion`` names. ``all`` is all of them; ``help`` names none."""
+    names = _dynoc.log_names()
+    wanted = set(words(text)) - {"help"}
+    for name in wanted:
+        if name != "all" and name not in names:
+            raise ConfigError(f"{said}: there is no log category {name!r}. Valid categories: all, help, {', '.join(names)}")
+    return set(names) if "all" in wanted else wanted
+
+
+def asks_for_help(text):
+    return "help" in words(text)
+
+
+def show_help():
+    lines = [f"  {name:<13}{what}" for name, what in _dynoc.log_names().items()]
+    print("\n".join(["dynoc log categories (comma separated, or all):", *lines]), file=sys.stderr)
+
+
+def turn_on(categories):
+    """These categories are on, the others off."""
+    top = logging.getLogger("dynoc")
+    if categories and not any(isinstance(handler, Fallback) for handler in top.handlers):
+        handler = Fallback()
+        handler.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
+        top.addHandler(handler)
+    for name in _dynoc.log_names():
+        on = name in categories
+        logging.getLogger(f"dynoc.{name}").setLevel(logging.DEBUG if on else logging.NOTSET)
+        _dynoc.set_log(name, on)
+
+
+def note(text):
+    """One line about what dynoc leaves alone, for whoever listens to the logger ``dynoc``."""
+    logging.getLogger("dynoc").info(text)

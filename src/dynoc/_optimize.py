@@ -1,0 +1,237 @@
+"""`optimize` and `enable`: arguments checked and turned into the settings dict that C takes.
+
+C keeps the settings beside a function: backend, fullgraph, dynamic, mode, wait, exact, options.
+"""
+
+import functools
+import types
+
+from dynoc import _config, _dynoc
+from dynoc._errors import BackendError, ConfigError
+
+BACKENDS = {  # name: what it is
+    "dynoc": "fused C kernels",
+    "eager": "the captured graph, node by node, through NumPy",
+}
+MODES = (None, "default", "reduce-overhead", "max-autotune")
+CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR = 0x20, 0x80, 0x200  # `inspect` has them too, but takes long to import
+
+
+def list_backends(all=False):
+    """Names of the back ends that `optimize` takes.
+
+    Parameters
+    ----------
+    all : bool
+        Also those that do not work here.
+
+    Returns
+    -------
+    list of str, or dict
+        With ``all=True`` name to None, or to why it does not work here.
+
+    Examples
+    --------
+    >>> import dynoc
+    >>> dynoc.list_backends()
+    ['dynoc', 'eager']
+    """
+    return dict.fromkeys(BACKENDS) if all else list(BACKENDS)
+
+
+def flag(name, value):
+    if type(value) is not bool:
+        raise ConfigError(f"{name}={value!r}: valid values are True and False")
+    return value
+
+
+def settings_from(backend, fullgraph, dynamic, mode, wait, exact, options, nopython):
+    """The settings dict; ConfigError for what is not valid."""
+    if callable(backend):
+        raise BackendError(f"back ends are given by name here, not as a callable: {', '.join(BACKENDS)}")
+    if backend not in BACKENDS:
+        raise ConfigError(f"there is no back end {backend!r}. Valid back ends: {', '.join(BACKENDS)}")
+    if mode not in MODES:
+        raise ConfigError(f"there is no mode {mode!r}. Valid modes: {', '.join(map(repr, MODES))}")
+    if options is not None and not isinstance(options, dict):
+        raise ConfigError(f"options={options!r}: a dict of settings is wanted. Valid settings: {', '.join(_config.NAMES)}")
+    return {
+        "backend": backend,
+        "fullgraph": flag("fullgraph", fullgraph) or (nopython is not None and flag("nopython", nopython)),
+        "dynamic": flag("dynamic", dynamic),
+        "mode": None if mode == "default" else mode,
+        "wait": wait if wait is None else flag("wait", wait),
+        "exact": flag("exact", exact),
+        "options": {name: _config.checked(name, value, f"options[{name!r}]") for name, value in (options or {}).items()},
+    }
+
+
+def as_it_is(fn, why):
+    """Return `fn` unchanged, saying so in the log."""
+    from dynoc import _logs
+
+    _logs.note(f"{getattr(fn, '__qualname__', fn)!s} is not optimised: {why}; it runs as it is")
+    return fn
+
+
+def wrap_function(fn, settings):
+    code_flags = fn.__code__.co_flags
+    if code_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR):
+        return as_it_is(fn, "it is a coroutine function" if code_flags & CO_COROUTINE else "it is a generator function")
+    return _dynoc.optimize(fn, settings)
+
+
+def wrap(fn, settings):
+    """What `optimize` returns for `fn`."""
+    if isinstance(fn, types.FunctionType):
+        return wrap_function(fn, settings)
+    if isinstance(fn, _dynoc.OptimizedFunction):
+        return wrap_function(fn.__wrapped__, settings)
+    if isinstance(fn, (classmethod, staticmethod)):
+        return type(fn)(wrap(fn.__func__, settings))
+    if isinstance(fn, types.MethodType):
+        return types.MethodType(wrap(fn.__func__, settings), fn.__self__)
+    if isinstance(fn, functools.partial):
+        return functools.partial(wrap(fn.func, settings), *fn.args, **fn.keywords)
+    if isinstance(fn, type):
+        return as_it_is(fn, "it is a class")
+    if not callable(fn):
+        raise TypeError(f"dynoc.optimize takes a function or method, not {type(fn).__name__}")
+    if isinstance(getattr(type(fn), "__call__", None), types.FunctionType):
+        return types.MethodType(wrap(type(fn).__call__, settings), fn)
+    return as_it_is(fn, "it is not written in Python")
+
+
+def optimize(
+    fn=None,
+    *,
+    backend="dynoc",
+    fullgraph=False,
+    dynamic=True,
+    mode=None,
+    wait=None,
+    exact=False,
+    disable=False,
+    options=None,
+    nopython=None,
+):
+    """Make a function fast: record what it does to arrays, and run that as fused native code from then on.
+
+    Parameters
+    ----------
+    fn : callable, optional
+        A Python function or method. Left out, a decorator is returned. A generator, coroutine or builtin function and a class
+        come back as they are, with a line in the log.
+    backend : str
+        One of `list_backends`.
+    fullgraph : bool
+        Raise `Unsupported` where a graph would break, saying what, where and what to do. `nopython` is its older name.
+    dynamic : bool
+        True: sizes and Python float and int arguments are run-time values. False: each is burned in and guarded.
+    mode : {None, "default", "reduce-overhead", "max-autotune"}
+        How hard to try. On a CPU all are the same.
+    wait : bool, optional
+        True: native code is ready before the call that recorded returns. False: a call never waits for the compiler.
+        Left out, ``dynoc.config.wait`` says.
+    exact : bool
+        Use only kernels whose bits equal those of plain NumPy.
+    disable : bool
+        Return `fn` itself.
+    options : dict, optional
+        Settings (see `config`) for this function alone.
+
+    Returns
+    -------
+    callable
+        With the name, signature and docstring of `fn`, and ``__wrapped__``, ``entries`` and ``source()`` to look inside.
+
+    Raises
+    ------
+    ConfigError
+        For an argument that is not valid; the message lists what is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dynoc
+    >>> @dynoc.optimize(wait=True)
+    ... def norm(x, y):
+    ...     return np.sqrt(x * x + y * y)
+    >>> norm(np.array([3.0, 5.0]), np.array([4.0, 12.0])).tolist()
+    [5.0, 13.0]
+    """
+    settings = settings_from(backend, fullgraph, dynamic, mode, wait, exact, options, nopython)
+    if flag("disable", disable):
+        return (lambda fn: fn) if fn is None else fn
+    if fn is None:
+        return lambda fn: wrap(fn, settings)
+    return wrap(fn, settings)
+
+
+active = None  # the settings of enable(), None while it is off
+
+
+def install(settings):
+    global active
+    if settings is None:
+        _dynoc.disable()
+    else:
+        _dynoc.enable(settings)
+    active = settings
+
+
+def settings_of_process(arguments):
+    """Settings from the keyword arguments of enable(), which are those of optimize() without `fn` and `disable`."""
+    defaults = {name: optimize.__kwdefaults__[name] for name in optimize.__kwdefaults__ if name != "disable"}
+    for name in arguments:
+        if name not in defaults:
+            raise ConfigError(f"there is no argument {name!r}. Valid arguments: {', '.join(defaults)}")
+    return settings_from(**{**defaults, **arguments})
+
+
+def enable(**arguments):
+    """Optimise every Python function of the process from now on.
+
+    Parameters
+    ----------
+    **arguments
+        Those of `optimize`.
+    """
+    install(settings_of_process(arguments))
+
+
+def disable():
+    """Undo `enable`. Functions that went through `optimize` stay optimised."""
+    install(None)
+
+
+class enabled:
+    """``with dynoc.enabled():`` optimises every Python function that is called in the block.
+
+    Parameters
+    ----------
+    **arguments
+        Those of `optimize`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dynoc
+    >>> def double(x):
+    ...     return x + x
+    >>> with dynoc.enabled():
+    ...     double(np.arange(3.0)).tolist()
+    [0.0, 2.0, 4.0]
+    """
+
+    def __init__(self, **arguments):
+        self._settings = settings_of_process(arguments)
+        self._before = []
+
+    def __enter__(self):
+        self._before.append(active)
+        install(self._settings)
+        return self
+
+    def __exit__(self, *_):
+        install(self._before.pop())

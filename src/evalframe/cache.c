@@ -1,0 +1,330 @@
+/* cache.c: caches of entries, one for each code object: made, limited, forgotten; and the resume functions of a function.
+ *
+ * A door holds its cache; the hook's table holds those of functions met under enable(). A root cache owns the rows of its resume functions,
+ * each with a door that holds its own cache. Entries are counted: a cache has one reference, a running call another. GIL throughout. */
+#include "evalframe/door.h"
+#include "evalframe/hook.h"
+
+#define MAX_REFUSALS 3
+
+static DynCache *all_caches;
+static uint32_t entries_made;
+
+/* ---- entries */
+
+DynEntry *dyn_entry_new(DynCapture *capture) {
+    DynEntry *e = PyMem_RawCalloc(1, sizeof *e);
+    if (e == NULL) {
+        dyn_capture_free(capture);
+        return NULL;
+    }
+    e->refs = 1;
+    e->capture = capture;
+    e->number = entries_made++;
+    return e;
+}
+
+void dyn_entry_decref(DynEntry *e) {
+    if (--e->refs > 0) {
+        return;
+    }
+    PyObject *type, *value, *tb; /* what dies here may run destructors */
+    PyErr_Fetch(&type, &value, &tb);
+    if (e->runner != NULL) {
+        dyn_hit_runner_detach(e->runner);
+    }
+    Py_XDECREF(e->runner);
+    Py_XDECREF(e->function);
+    Py_XDECREF(e->code);
+    Py_XDECREF(e->resume);
+    if (e->artifact != NULL) {
+        dyn_artifact_decref(e->artifact);
+    }
+    if (e->guards != NULL) {
+        dyn_guards_free(e->guards);
+    }
+    dyn_capture_free(e->capture);
+    PyMem_RawFree(e);
+    PyErr_Restore(type, value, tb);
+}
+
+/* ---- caches */
+
+DynCache *dyn_cache_new(PyObject *code, DynOptions *options) {
+    DynCache *c = PyMem_RawCalloc(1, sizeof *c);
+    if (c == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    c->refs = 1;
+    c->code = Py_NewRef(code);
+    c->options = options;
+    dyn_options_incref(options);
+    c->return_at = DYN_NONE;
+    dyn_bind_signature((PyCodeObject *)code, &c->sig);
+    c->next = all_caches;
+    if (all_caches != NULL) {
+        all_caches->previous = c;
+    }
+    all_caches = c;
+    return c;
+}
+
+void dyn_cache_incref(DynCache *c) {
+    c->refs++;
+}
+
+static void free_resumes(DynCache *c) {
+    while (c->resumes.n > 0) {
+        DynResume row = c->resumes.at[--c->resumes.n];
+        dyn_door_cache(row.door)->root = NULL;
+        PyMem_RawFree(row.shape);
+        Py_DECREF(row.door);
+        Py_DECREF(row.code);
+        Py_DECREF(row.of);
+    }
+    dyn_vec_free(&c->resumes);
+}
+
+void dyn_cache_clear(DynCache *c) {
+    c->refs++;
+    c->refusals = c->without_arrays = 0;
+    c->dead = DYN_R_OK;
+    c->idle = false;
+    while (c->entries.n > 0) {
+        dyn_entry_decref(c->entries.at[--c->entries.n]);
+    }
+    dyn_vec_free(&c->entries);
+    free_resumes(c);
+    dyn_cache_decref(c);
+}
+
+void dyn_cache_decref(DynCache *c) {
+    if (c->refs > 1) {
+        c->refs--;
+        return;
+    }
+    if (c->entries.n > 0 || c->resumes.n > 0) {
+        dyn_cache_clear(c);
+        dyn_cache_decref(c); /* now there is nothing left to clear */
+        return;
+    }
+    *(c->previous != NULL ? &c->previous->next : &all_caches) = c->next;
+    if (c->next != NULL) {
+        c->next->previous = c->previous;
+    }
+    PyObject *code = c->code;
+    DynOptions *options = c->options;
+    dyn_vec_free(&c->entries);
+    dyn_vec_free(&c->resumes);
+    PyMem_RawFree(c);
+    dyn_options_decref(options);
+    Py_DECREF(code);
+}
+
+void dyn_cache_reset_all(void) {
+    /* What dies may run code that makes or frees caches, so each round starts from the beginning, and ends when all are clear. */
+    for (DynCache *c = all_caches; c != NULL;) {
+        bool dirty = c->entries.n > 0 || c->resumes.n > 0 || c->dead != DYN_R_OK || c->refusals > 0 || c->without_arrays > 0;
+        if (dirty) {
+            dyn_cache_clear(c);
+        }
+        c = dirty ? all_caches : c->next;
+    }
+}
+
+int dyn_cache_add(DynCache *c, DynEntry *e) {
+    if (dyn_vec_reserve(&c->entries, c->entries.n + 1) < 0) {
+        dyn_entry_decref(e);
+        return -1;
+    }
+    memmove(c->entries.at + 1, c->entries.at, c->entries.n * sizeof *c->entries.at);
+    c->entries.at[0] = e;
+    c->entries.n++;
+    c->nsrc = c->nsrc > e->nsrc ? c->nsrc : e->nsrc;
+    c->nsym = c->nsym > e->nsym ? c->nsym : e->nsym;
+    return 0;
+}
+
+static bool has_array_argument(const DynCache *c, PyObject *const *slots) {
+    for (uint32_t i = 0; i < c->sig.nargs; i++) {
+        if (slots[i] != NULL && PyArray_CheckExact(slots[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void give_up(DynCache *c, DynReason why) {
+    c->dead = why;
+    c->idle = c->entries.n == 0;
+}
+
+bool dyn_cache_may_record(DynCache *c, PyObject *const *slots) {
+    if (c->dead != DYN_R_OK || c->recording) {
+        return false;
+    }
+    if (dyn_hook_is_skipped(c->code)) {
+        give_up(c, DYN_R_DISABLED);
+        return false;
+    }
+    /* Calls without arrays were tried and gave nothing: from now on only one that is handed an array is. */
+    if (c->without_arrays >= MAX_REFUSALS && !has_array_argument(c, slots)) {
+        return false;
+    }
+    if ((int64_t)c->entries.n >= dyn_options_config(c->options).cache_limit) {
+        const char *name = PyUnicode_AsUTF8(((PyCodeObject *)c->code)->co_qualname);
+        give_up(c, DYN_R_CACHE_LIMIT);
+        dyn_count_reason("refused", DYN_R_CACHE_LIMIT);
+        dyn_warn_once(DYN_R_CACHE_LIMIT, "%s has %u", name ? name : "function", c->entries.n);
+        PyErr_Clear();
+        return false;
+    }
+    return true;
+}
+
+void dyn_cache_refused(DynCache *c, DynReason why) {
+    if (why == DYN_R_NO_ARRAYS && c->without_arrays < MAX_REFUSALS) {
+        c->without_arrays++;
+        return;
+    }
+    if (why == DYN_R_EXCEPTION || why == DYN_R_TRACING || why == DYN_R_RECURSION) {
+        return; /* says nothing about the next call */
+    }
+    if (++c->refusals >= MAX_REFUSALS) {
+        give_up(c, why);
+    }
+}
+
+/* ---- resume functions */
+
+static bool same_shape(const DynResume *row, const DynCode *code, const DynFrameShape *s, uint32_t nslots) {
+    return row->of == (PyObject *)code->code && row->at == s->at && row->nstack == s->nstack && row->nslots == nslots &&
+           memcmp(row->shape, s->bound, nslots * sizeof(bool)) == 0 &&
+           (s->nstack == 0 || memcmp(row->shape + nslots, s->null_stack, s->nstack * sizeof(bool)) == 0);
+}
+
+/* The function of a resume code: closure cells come as arguments, so it is like the recorded function in its globals alone. */
+static PyObject *resume_function(PyObject *code, PyObject *func) {
+    PyObject *f = PyFunction_New(code, PyFunction_GET_GLOBALS(func));
+    PyObject *closure = PyFunction_GET_CLOSURE(func);
+    int nfree = dyn_code_nfree((PyCodeObject *)code);
+    if (f != NULL && nfree > 0) {
+        if (closure == NULL || PyTuple_GET_SIZE(closure) != nfree) {
+            PyErr_SetString(PyExc_SystemError, "resume code and function have different closures");
+            Py_CLEAR(f);
+        } else if (PyFunction_SetClosure(f, closure) < 0) {
+            Py_CLEAR(f);
+        }
+    }
+    return f;
+}
+
+static uint32_t code_units(PyCodeObject *code) {
+    PyObject *bytes = dyn_cpy_code_bytes(code);
+    uint32_t n = bytes == NULL ? 0 : (uint32_t)(PyBytes_GET_SIZE(bytes) / 2);
+    Py_XDECREF(bytes);
+    return n;
+}
+
+static int make_resume(DynCache *root, const DynCode *code, const DynFrameShape *shape, PyObject *func, uint32_t nslots,
+                       DynResume *row) {
+    PyObject *f = NULL;
+    DynCache *cache = NULL;
+    row->shape = PyMem_RawMalloc((nslots + shape->nstack + 1) * sizeof(bool));
+    row->code = dyn_asm_resume(code, shape);
+    if (row->shape != NULL && row->code != NULL) {
+        f = resume_function(row->code, func);
+        cache = f == NULL ? NULL : dyn_cache_new(row->code, root->options);
+    }
+    if (cache != NULL) {
+        cache->root = root;
+        cache->need_arrays = root->need_arrays;
+        row->door = dyn_door_new(f, cache, false);
+        dyn_cache_decref(cache);
+    }
+    Py_XDECREF(f);
+    if (row->door == NULL) {
+        PyErr_Clear();
+        Py_XDECREF(row->code);
+        PyMem_RawFree(row->shape);
+        return -1;
+    }
+    memcpy(row->shape, shape->bound, nslots * sizeof(bool));
+    if (shape->nstack > 0) {
+        memcpy(row->shape + nslots, shape->null_stack, shape->nstack * sizeof(bool));
+    }
+    row->of = Py_NewRef((PyObject *)code->code);
+    row->at = shape->at;
+    row->nslots = nslots;
+    row->nstack = shape->nstack;
+    row->shift = (int32_t)code_units((PyCodeObject *)row->code) - (int32_t)code->nunits;
+    return 0;
+}
+
+DynResume *dyn_cache_resume(DynCache *root, const DynCode *code, const DynFrameShape *shape, PyObject *func) {
+    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(code->code);
+    for (uint32_t i = 0; i < root->resumes.n; i++) {
+        if (same_shape(&root->resumes.at[i], code, shape, nslots)) {
+            return &root->resumes.at[i];
+        }
+    }
+    DynResume row = {0};
+    if (dyn_vec_reserve(&root->resumes, root->resumes.n + 1) < 0 || make_resume(root, code, shape, func, nslots, &row) < 0) {
+        return NULL;
+    }
+    root->resumes.at[root->resumes.n] = row;
+    return &root->resumes.at[root->resumes.n++];
+}
+
+DynCache *dyn_cache_of_code(DynCache *root, PyObject *code, DynResume **row) {
+    *row = NULL;
+    if (root->code == code) {
+        return root;
+    }
+    for (uint32_t i = 0; i < root->resumes.n; i++) {
+        if (root->resumes.at[i].code == code) {
+            *row = &root->resumes.at[i];
+            return dyn_door_cache(root->resumes.at[i].door);
+        }
+    }
+    return NULL;
+}
+
+/* ---- for the collector: objects of which this cache has the only counted reference */
+
+static int traverse_entry(DynEntry *e, visitproc visit, void *arg) {
+    DynCapture *c = e->capture;
+    if (e->refs > 1) {
+        return 0;
+    }
+    Py_VISIT(e->function);
+    Py_VISIT(e->resume);
+    Py_VISIT(c->func);
+    for (uint32_t i = 0; i < c->guards.n; i++) {
+        Py_VISIT(c->guards.at[i].obj);
+    }
+    for (uint32_t i = 0; i < c->recipes.n; i++) {
+        Py_VISIT(c->recipes.at[i].obj);
+    }
+    for (uint32_t i = 0; i < c->sources.v.n; i++) {
+        Py_VISIT(c->sources.v.at[i].obj);
+    }
+    return 0;
+}
+
+int dyn_cache_traverse(DynCache *c, visitproc visit, void *arg) {
+    if (c->refs > 1) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < c->entries.n; i++) {
+        int stop = traverse_entry(c->entries.at[i], visit, arg);
+        if (stop != 0) {
+            return stop;
+        }
+    }
+    for (uint32_t i = 0; i < c->resumes.n; i++) {
+        Py_VISIT(c->resumes.at[i].door);
+    }
+    return 0;
+}

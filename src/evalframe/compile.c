@@ -1,0 +1,356 @@
+/* compile.c: the pipeline, one page: a capture becomes a cache entry.
+ *
+ *     verify → guards → lower → fuse → schedule → plan → emit → build → rewrite → enter
+ *
+ * Called by hook.c for each segment that a recording gives. Owns the capture until the entry does. Each stage is timed, logged and dumped
+ * where asked. A failure before `lower` or behind `build` gives no entry; one between them gives an entry that runs as plain Python, so
+ * that the function isn't recorded again and again. Either way its reason is counted and the program goes on. */
+#include "evalframe/door.h"
+
+const char *const dyn_stage_names[DYN_STAGE_COUNT] = {
+#define STAGE(name) #name,
+    DYN_STAGES(STAGE)
+#undef STAGE
+};
+
+typedef struct Job {
+    DynCache *root, *cache; /* of the function; of the capture's code */
+    PyObject *resumes;      /* the code that the capture's code is a resume code of; borrowed; NULL: none */
+    PyObject *func;
+    DynEntry *entry;
+    DynCapture *capture; /* the entry's */
+    DynConfig config;
+    DynLoops *loops; /* NULL: nothing to build */
+    DynStr source, error;
+    DynReason why;
+    DynDump dump;
+} Job;
+
+static int fail(Job *j, DynReason why) {
+    j->why = why;
+    return -1;
+}
+
+/* ---- before the back end */
+
+static int verify(Job *j) {
+    DynResume *row;
+    DynCache *c = dyn_cache_of_code(j->root, j->capture->code, &row);
+    if (c == NULL || (int64_t)c->entries.n >= j->config.cache_limit) {
+        return fail(j, c == NULL ? DYN_R_INTERNAL : DYN_R_CACHE_LIMIT);
+    }
+    j->cache = c;
+    if (row != NULL) {
+        j->resumes = row->of;
+        j->entry->shift = row->shift;
+    }
+#ifdef DYN_DEBUG
+    if (dyn_capture_verify(j->capture, &j->error) < 0 || dyn_graph_verify(&j->capture->graph, &j->error) < 0) {
+        return fail(j, DYN_R_INTERNAL);
+    }
+#endif
+    if (dyn_debug_wanted(&j->config, DYN_LOG_graph)) {
+        dyn_graph_print(&j->capture->graph, &j->dump.graph);
+    }
+    return 0;
+}
+
+static int guards(Job *j) {
+    DynEntry *e = j->entry;
+    e->guards = dyn_guards_compile(j->capture);
+    if (e->guards == NULL) {
+        return fail(j, DYN_R_NO_MEMORY);
+    }
+    dyn_guards_sizes(e->guards, &e->nsrc, &e->nsym);
+    return 0;
+}
+
+/* ---- the back end. A graph without work, or one that is not to be compiled, goes through untouched. */
+
+static bool has_work(const DynGraph *g) {
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        if (dyn_ops[g->nodes.at[i].op].kind != DYN_K_INPUT) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* exact=True: is there a node whose bits may differ from eager's? */
+static bool is_inexact(const DynGraph *g) {
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const DynNode *n = &g->nodes.at[i];
+        const DynOpInfo *op = &dyn_ops[n->op];
+        if (op->flags & DYN_OPF_VECTOR_CALL || (op->kind == DYN_K_REDUCE && dyn_dtypes[n->compute].kind == 'f')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int lower(Job *j) {
+    const DynGraph *g = &j->capture->graph;
+    if (!has_work(g)) {
+        return 0;
+    }
+    dyn_count("graphs", "captured");
+    if (j->root->options->eager) {
+        j->entry->interpreted = true;
+        return 0;
+    }
+    if (j->root->options->exact && is_inexact(g)) {
+        j->entry->plain = DYN_R_DISABLED;
+        dyn_count("graphs", "inexact");
+        return 0;
+    }
+    j->loops = dyn_lower(g, &j->capture->arena, &j->why, &j->error);
+    return j->loops == NULL ? -1 : 0;
+}
+
+static int check_loops(Job *j, int text) {
+    if (j->loops != NULL && dyn_debug_wanted(&j->config, text == 1 ? DYN_LOG_fusion : DYN_LOG_schedule)) {
+        dyn_loops_print(j->loops, &j->dump.loops[text]);
+    }
+#ifdef DYN_DEBUG
+    if (j->loops != NULL && dyn_loops_verify(j->loops, &j->error) < 0) {
+        return fail(j, DYN_R_LOWERING);
+    }
+#endif
+    return 0;
+}
+
+static int fuse(Job *j) {
+    if (check_loops(j, 0) < 0 || (j->loops != NULL && dyn_fuse(j->loops, &j->why, &j->error) < 0)) {
+        return -1;
+    }
+    return check_loops(j, 1);
+}
+
+static int schedule(Job *j) {
+    return j->loops == NULL ? 0 : dyn_schedule(j->loops, &j->why, &j->error);
+}
+
+static int plan(Job *j) {
+    if (j->loops != NULL && dyn_plan(j->loops, &j->why, &j->error) < 0) {
+        return -1;
+    }
+    return check_loops(j, 2);
+}
+
+static int emit(Job *j) {
+    return j->loops == NULL ? 0 : dyn_emit_c(j->loops, &j->source, &j->why, &j->error);
+}
+
+static int build(Job *j) {
+    if (j->loops == NULL) {
+        return 0;
+    }
+    if (dyn_debug_wanted(&j->config, DYN_LOG_output_code)) {
+        dyn_str_puts(&j->dump.source, dyn_str_at(&j->source));
+    }
+    j->entry->artifact = dyn_artifact_new(j->loops, &j->source, &j->capture->graph);
+    if (j->entry->artifact == NULL) {
+        return fail(j, DYN_R_NO_MEMORY);
+    }
+    dyn_count("graphs", "compiled");
+    dyn_build_submit(j->entry->artifact, false);
+    return 0;
+}
+
+/* ---- what is left in Python */
+
+/* The capture tells slots and positions of the code that ran; the entry's own code may be a resume code of it. */
+typedef struct Shapes {
+    DynCode *own, *recorded;
+    uint32_t nslots;
+    bool *bound_before, *bound_after, *live_in, *null_before;
+    DynFrameShape before, after;
+} Shapes;
+
+static void free_shapes(Shapes *s) {
+    if (s->recorded != NULL && s->recorded != s->own) {
+        dyn_decode_free(s->recorded);
+    }
+    if (s->own != NULL) {
+        dyn_decode_free(s->own);
+    }
+    PyMem_RawFree(s->bound_before);
+}
+
+static int make_shapes(Job *j, Shapes *s) {
+    DynCapture *c = j->capture;
+    DynEntry *e = j->entry;
+    bool moved = c->before.code != c->code;
+    uint32_t shift = moved ? (uint32_t)e->shift : 0;
+    s->own = dyn_decode((PyCodeObject *)c->code);
+    s->recorded = moved ? dyn_decode((PyCodeObject *)c->before.code) : s->own;
+    s->nslots = (uint32_t)dyn_code_nlocalsplus((PyCodeObject *)c->code);
+    bool *room = PyMem_RawCalloc(3 * (size_t)s->nslots + c->before.nstack + 1, sizeof *room);
+    s->bound_before = room;
+    e->state = DYN_NEW_N(&c->arena, uint32_t, c->before.nslots + c->before.nstack + 1);
+    if (s->own == NULL || s->recorded == NULL || room == NULL || e->state == NULL) {
+        return -1;
+    }
+    s->bound_after = room + s->nslots;
+    s->live_in = s->bound_after + s->nslots;
+    s->null_before = s->live_in + s->nslots;
+    for (uint32_t i = 0; i < c->before.nslots + c->before.nstack; i++) {
+        bool null = c->recipes.at[c->before.recipes[i]].kind == DYN_RC_NULL;
+        if (i < c->before.nslots) {
+            s->bound_before[i] = !null;
+        } else {
+            s->null_before[i - c->before.nslots] = null;
+        }
+        if (!null) {
+            e->state[e->nstate++] = c->before.recipes[i];
+        }
+    }
+    memcpy(s->bound_after, c->after_bound, c->before.nslots * sizeof *room);
+    memset(s->live_in, 1, j->cache->sig.nargs);
+    s->before = (DynFrameShape){c->before.at + shift, c->before.nstack, s->bound_before, s->null_before};
+    s->after = (DynFrameShape){c->after_at + shift, c->after_nstack, s->bound_after, c->after_null};
+    return 0;
+}
+
+/* A jump has two ways on, and the rewritten code only one. */
+static bool is_jump(const DynCode *c, uint32_t at) {
+    uint32_t i = c->at_unit[at];
+    return i == DYN_NONE || (c->v.at[i].op >= DYN_I_JUMP && c->v.at[i].op <= DYN_I_JUMP_IF_FALSE_OR_POP) ||
+           c->v.at[i].op == DYN_I_FOR_ITER;
+}
+
+static PyObject *function_of(PyObject *code, PyObject *func) {
+    PyObject *f = PyFunction_New(code, PyFunction_GET_GLOBALS(func)), *closure = PyFunction_GET_CLOSURE(func);
+    if (f != NULL && closure != NULL && dyn_code_nfree((PyCodeObject *)code) > 0 && PyFunction_SetClosure(f, closure) < 0) {
+        Py_CLEAR(f);
+    }
+    return f;
+}
+
+static int make_break(Job *j, Shapes *s) {
+    DynCapture *c = j->capture;
+    DynEntry *e = j->entry;
+    DynFrameShape resumed = {c->after_at, c->after_nstack, c->after_bound, c->after_null};
+    if (make_shapes(j, s) < 0 || is_jump(s->recorded, c->before.at)) {
+        return -1;
+    }
+    DynResume *next = dyn_cache_resume(j->root, s->recorded, &resumed, j->func);
+    if (next == NULL) {
+        return -1;
+    }
+    e->resume = Py_NewRef(next->door);
+    e->runner = dyn_hit_runner_new(e);
+    PyObject *on = dyn_hit_continuation_new(e->resume, c->before.nslots, s->nslots - c->before.nslots);
+    if (e->runner != NULL && on != NULL) {
+        e->code = dyn_asm_break(s->own, e->runner, on, s->live_in, &s->before, &s->after);
+    }
+    Py_XDECREF(on);
+    e->function = e->code == NULL ? NULL : function_of(e->code, j->func);
+    return e->function == NULL ? -1 : 0;
+}
+
+static int rewrite(Job *j) {
+    DynCapture *c = j->capture;
+    DynEntry *e = j->entry;
+    Shapes s = {0};
+    if (c->end != DYN_END_RETURN && c->before.code != c->code && c->before.code != j->resumes) {
+        return fail(j, DYN_R_INTERNAL);
+    }
+    if (c->end == DYN_END_BREAK && make_break(j, &s) < 0) {
+        PyErr_Clear(); /* the frame is rebuilt at the break instead, and CPython does the rest */
+        c->end = DYN_END_LEAVE;
+        Py_CLEAR(e->code);
+    }
+    free_shapes(&s);
+    if (e->code != NULL && dyn_debug_wanted(&j->config, DYN_LOG_bytecode)) {
+        dyn_debug_disassemble(c->code, &j->dump.bytecode);
+        dyn_str_puts(&j->dump.bytecode, "\nrewritten:\n");
+        dyn_debug_disassemble(e->code, &j->dump.bytecode);
+    }
+    return 0;
+}
+
+static int enter(Job *j) {
+    DynEntry *e = j->entry;
+    dyn_entry_incref(e);
+    return dyn_cache_add(j->cache, e) < 0 ? fail(j, DYN_R_NO_MEMORY) : 0;
+}
+
+/* ---- */
+
+static int (*const stages[DYN_STAGE_COUNT])(Job *) = {
+#define STAGE(name) [DYN_STAGE_##name] = name,
+    DYN_STAGES(STAGE)
+#undef STAGE
+};
+
+static int run_stage(Job *j, DynStage s) {
+    int64_t start = dyn_now_ns();
+    bool back_end = s >= DYN_STAGE_lower && s <= DYN_STAGE_build;
+    DynConfig saved = dyn_config;
+    if (back_end && j->root->options->given != 0) { /* these stages call no Python: nobody sees it */
+        dyn_config = j->config;
+    }
+    int done = stages[s](j);
+    if (back_end && j->root->options->given != 0) {
+        dyn_config = saved;
+    }
+    j->entry->stage_ns[s] += dyn_now_ns() - start;
+    if (done == 0 || !back_end) {
+        return done;
+    }
+    dyn_count_reason("graphs_failed", j->why);
+    dyn_warn_once(j->why, "%s in %s: %s", dyn_stage_names[s], j->capture->graph.name, dyn_str_at(&j->error));
+    j->entry->plain = j->why == DYN_R_OK ? DYN_R_LOWERING : j->why;
+    j->loops = NULL;
+    return 0;
+}
+
+void dyn_compile(DynCache *root, DynCapture *capture, PyObject *func, DynEntry **made) {
+    Job j = {.root = root, .capture = capture, .func = func, .config = dyn_options_config(root->options)};
+    int done = 0;
+    *made = NULL;
+    j.entry = dyn_entry_new(capture);
+    if (j.entry == NULL) {
+        dyn_count_reason("refused", DYN_R_NO_MEMORY);
+        return;
+    }
+    dyn_cache_incref(root);
+    j.dump.entry = j.entry;
+    j.dump.config = &j.config;
+    for (DynStage s = 0; s < DYN_STAGE_COUNT && done == 0; s++) {
+        done = run_stage(&j, s);
+    }
+    if (done == 0) {
+        if (capture->end != DYN_END_RETURN) {
+            dyn_count_reason("graph_breaks", capture->reason);
+            dyn_debug_break(capture->reason, &capture->end_place, "break");
+        }
+        dyn_debug_entry(&j.dump);
+        *made = j.entry;
+    } else {
+        dyn_count_reason("refused", j.why);
+        if (j.why == DYN_R_INTERNAL) {
+            dyn_warn_once(j.why, "%s: %s", capture->graph.name, dyn_str_at(&j.error));
+        }
+        dyn_entry_decref(j.entry);
+    }
+    PyErr_Clear();
+    dyn_debug_free(&j.dump);
+    dyn_str_free(&j.source);
+    dyn_str_free(&j.error);
+    dyn_cache_decref(root);
+}
+
+void dyn_compile_count(void) {
+    static int64_t seen[4];
+    static const char *const groups[4] = {"tier", "cache", "cache", "graphs"}, *const keys[4] = {"native", "hit", "miss", "failed"};
+    int64_t compiled, hits, misses, failed;
+    dyn_build_stats(&compiled, &hits, &misses, &failed);
+    int64_t now[4] = {compiled + hits, hits, misses, failed};
+    for (int i = 0; i < 4; i++) {
+        for (; seen[i] < now[i]; seen[i]++) {
+            dyn_count(groups[i], keys[i]);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+/* door.c: what dynoc.optimize returns: a callable that stands for a Python function and runs what was compiled of it.
+ *
+ * A call binds its arguments, looks for an entry whose guards hold, and runs it; no frame is made where the whole function is one graph. No
+ * entry: the call is recorded (hook.c), or the function runs as it is. The door holds its function and its cache. */
+#include "evalframe/hook.h"
+#include <structmember.h>
+
+typedef struct DynDoor {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *func; /* strong: a Python function */
+    DynCache *cache;
+    PyObject *dict; /* strong: the function's own __dict__ */
+    PyObject *weakrefs;
+    bool frozen;    /* dynoc.run: nothing new is recorded */
+} DynDoor;
+
+PyObject *dyn_door_function(PyObject *door) {
+    return ((DynDoor *)door)->func;
+}
+
+DynCache *dyn_door_cache(PyObject *door) {
+    return ((DynDoor *)door)->cache;
+}
+
+/* ---- calls */
+
+/* __code__ of the function was set: what is known of the old code is of no use. */
+static int follow_code(DynDoor *d) {
+    DynCache *fresh = dyn_cache_new(PyFunction_GET_CODE(d->func), d->cache->options);
+    if (fresh == NULL) {
+        PyErr_Clear();
+        return -1;
+    }
+    fresh->need_arrays = d->cache->need_arrays;
+    DynCache *old = d->cache;
+    d->cache = fresh;
+    dyn_cache_decref(old);
+    return 0;
+}
+
+static void explain_miss(DynCache *c, PyObject *func, PyObject *const *slots) {
+    PyCodeObject *code = (PyCodeObject *)c->code;
+    const char *name = PyUnicode_AsUTF8(code->co_qualname), *file = PyUnicode_AsUTF8(code->co_filename);
+    DynEntry *e = c->entries.at[0];
+    if (name == NULL || file == NULL) {
+        PyErr_Clear();
+        return;
+    }
+    dyn_count("recompiles", name);
+    if (!dyn_log_on(DYN_LOG_recompiles)) {
+        return;
+    }
+    DynStr why = {0};
+    dyn_entry_incref(e);
+    dyn_guards_explain(e->guards, func, slots, &why);
+    dyn_log(DYN_LOG_recompiles, "%s (%s:%d) is recorded again: entry %u has the guard %s", name, file, code->co_firstlineno, e->number,
+            dyn_str_at(&why));
+    dyn_str_free(&why);
+    dyn_entry_decref(e);
+}
+
+/* No entry fits. */
+static PyObject *miss(DynDoor *d, DynCache *c, PyObject *func, DynBound *b, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    bool record = !d->frozen && dyn_cpy_known() && dyn_cache_may_record(c, b->slots);
+    if (record && c->entries.n > 0) {
+        explain_miss(c, func, b->slots);
+    }
+    dyn_bind_free(b);
+    return record ? dyn_hook_record(c, func, args, nargsf, kwnames) : dyn_hook_plain(func, args, nargsf, kwnames);
+}
+
+/* A hit that has still Python to run. The cache and the function stay, whatever that does. */
+static PyObject *go_on(DynCache *c, PyObject *func, DynHit *hit, DynBound *b, PyObject *const *args, size_t nargsf,
+                       PyObject *kwnames) {
+    PyObject *result;
+    Py_INCREF(func);
+    if (hit->kind == DYN_HIT_BREAK) {
+        result = dyn_hit_break(hit, func, b->slots);
+        dyn_bind_free(b);
+    } else {
+        dyn_bind_free(b);
+        result = hit->kind == DYN_HIT_LEAVE ? dyn_leave_call(hit->leave, func) : dyn_hook_plain(func, args, nargsf, kwnames);
+    }
+    Py_DECREF(func);
+    return result;
+}
+
+static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    DynDoor *d = (DynDoor *)self;
+    PyObject *func = d->func;
+    if (DYN_UNLIKELY(PyFunction_GET_CODE(func) != d->cache->code) && follow_code(d) < 0) {
+        return dyn_hook_plain(func, args, nargsf, kwnames);
+    }
+    DynCache *c = d->cache;
+    DynBound b;
+    DynHit hit;
+    if (c->idle || dyn_cpy_is_traced(PyThreadState_Get()) ||
+        dyn_bind(&c->sig, func, args, PyVectorcall_NARGS(nargsf), kwnames, &b) < 0) {
+        return dyn_hook_plain(func, args, nargsf, kwnames);
+    }
+    dyn_hit_find(c, func, b.slots, &hit);
+    if (DYN_LIKELY(hit.kind == DYN_HIT_RETURN)) {
+        dyn_bind_free(&b);
+        return hit.result;
+    }
+    dyn_cache_incref(c);
+    PyObject *result = hit.kind == DYN_HIT_MISS ? miss(d, c, func, &b, args, nargsf, kwnames)
+                                                : go_on(c, func, &hit, &b, args, nargsf, kwnames);
+    dyn_cache_decref(c);
+    return result;
+}
+
+/* ---- attributes: the function's own */
+
+static PyObject *forward_get(PyObject *self, void *name) {
+    return PyObject_GetAttrString(((DynDoor *)self)->func, name);
+}
+
+static int forward_set(PyObject *self, PyObject *value, void *name) {
+    return PyObject_SetAttrString(((DynDoor *)self)->func, name, value);
+}
+
+static PyObject *get_wrapped(PyObject *self, void *none) {
+    return Py_NewRef(((DynDoor *)self)->func);
+}
+
+static PyObject *get_entries(PyObject *self, void *none) {
+    return dyn_pyentry_list(((DynDoor *)self)->cache);
+}
+
+#define FORWARD(name) {#name, forward_get, forward_set, NULL, #name}
+#define FORWARD_READ(name) {#name, forward_get, NULL, NULL, #name}
+static PyGetSetDef getset[] = {
+    FORWARD(__name__), FORWARD(__qualname__), FORWARD(__doc__), FORWARD(__module__), FORWARD(__annotations__),
+    FORWARD(__defaults__), FORWARD(__kwdefaults__), FORWARD(__code__), FORWARD(__type_params__),
+    FORWARD_READ(__closure__), FORWARD_READ(__globals__), FORWARD_READ(__builtins__),
+    {"__wrapped__", get_wrapped, NULL, "The function itself.", NULL},
+    {"__dict__", PyObject_GenericGetDict, NULL, NULL, NULL},
+    {"entries", get_entries, NULL, "Cache entries, the function's own first, then those of what follows its graph breaks.", NULL},
+    {0}};
+
+/* ---- methods */
+
+static PyObject *source(PyObject *self, PyObject *none) {
+    PyObject *entries = dyn_pyentry_list(((DynDoor *)self)->cache);
+    PyObject *parts = entries == NULL ? NULL : PyList_New(0), *text = NULL;
+    for (Py_ssize_t i = 0; parts != NULL && i < PyList_GET_SIZE(entries); i++) {
+        PyObject *one = PyObject_GetAttrString(PyList_GET_ITEM(entries, i), "source");
+        if (one == NULL || (PyUnicode_GetLength(one) > 0 && PyList_Append(parts, one) < 0)) {
+            Py_CLEAR(parts);
+        }
+        Py_XDECREF(one);
+    }
+    PyObject *line = parts == NULL ? NULL : PyUnicode_FromString("\n");
+    if (line != NULL) {
+        text = PyUnicode_Join(line, parts);
+    }
+    Py_XDECREF(line);
+    Py_XDECREF(parts);
+    Py_XDECREF(entries);
+    return text;
+}
+
+static PyObject *itself(PyObject *self, PyObject *memo) {
+    return Py_NewRef(self);
+}
+
+/* module.qualname is this very object: 1; else 0. No exception is left. */
+static int is_global(PyObject *self, PyObject *module, PyObject *qualname) {
+    PyObject *at = PyImport_GetModule(module);
+    PyObject *dot = PyUnicode_FromString("."), *names = dot == NULL ? NULL : PyUnicode_Split(qualname, dot, -1);
+    for (Py_ssize_t i = 0; at != NULL && names != NULL && i < PyList_GET_SIZE(names); i++) {
+        Py_SETREF(at, PyObject_GetAttr(at, PyList_GET_ITEM(names, i)));
+    }
+    int same = names != NULL && at == self;
+    Py_XDECREF(at);
+    Py_XDECREF(names);
+    Py_XDECREF(dot);
+    PyErr_Clear();
+    return same;
+}
+
+static PyObject *reduce(PyObject *self, PyObject *none) {
+    DynDoor *d = (DynDoor *)self;
+    PyObject *module = PyObject_GetAttrString(d->func, "__module__"), *name = PyObject_GetAttrString(d->func, "__qualname__");
+    PyObject *result = NULL;
+    if (module != NULL && name != NULL && PyUnicode_Check(module) && is_global(self, module, name)) {
+        result = Py_NewRef(name);
+    } else if (module != NULL && name != NULL) {
+        PyObject *ours = PyImport_ImportModule("dynoc._dynoc");
+        PyObject *optimize = ours == NULL ? NULL : PyObject_GetAttrString(ours, "optimize");
+        result = optimize == NULL ? NULL : Py_BuildValue("N(OO)", optimize, d->func, d->cache->options->dict);
+        Py_XDECREF(ours);
+    }
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"source", source, METH_NOARGS, "The generated code of all entries."},
+    {"__copy__", itself, METH_NOARGS, "A function is not copied."},
+    {"__deepcopy__", itself, METH_O, "A function is not copied."},
+    {"__reduce__", reduce, METH_NOARGS, "By name where the name stands for this object, else the function and its options."},
+    {0}};
+
+static PyObject *repr(PyObject *self) {
+    return PyUnicode_FromFormat("<dynoc.optimize of %R>", ((DynDoor *)self)->func);
+}
+
+static PyObject *descr_get(PyObject *self, PyObject *object, PyObject *type) {
+    return object == NULL || object == Py_None ? Py_NewRef(self) : PyMethod_New(self, object);
+}
+
+/* ---- the type */
+
+static int traverse(PyObject *self, visitproc visit, void *arg) {
+    DynDoor *d = (DynDoor *)self;
+    Py_VISIT(d->func);
+    Py_VISIT(d->dict);
+    return dyn_cache_traverse(d->cache, visit, arg);
+}
+
+/* The function stays: a destructor in the same garbage may still call the door. Its own clearing breaks the cycles through it. */
+static int clear(PyObject *self) {
+    DynDoor *d = (DynDoor *)self;
+    Py_CLEAR(d->dict);
+    dyn_cache_clear(d->cache);
+    return 0;
+}
+
+static void dealloc(PyObject *self) {
+    DynDoor *d = (DynDoor *)self;
+    PyObject_GC_UnTrack(self);
+    if (d->weakrefs != NULL) {
+        PyObject_ClearWeakRefs(self);
+    }
+    Py_CLEAR(d->dict);
+    dyn_cache_decref(d->cache);
+    Py_DECREF(d->func);
+    PyObject_GC_Del(self);
+}
+
+PyTypeObject DynDoor_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dynoc._dynoc.OptimizedFunction",
+    .tp_doc = "A function that runs as native code where it can. Made by dynoc.optimize.",
+    .tp_basicsize = sizeof(DynDoor),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR |
+                Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_vectorcall_offset = offsetof(DynDoor, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_repr = repr,
+    .tp_descr_get = descr_get,
+    .tp_dictoffset = offsetof(DynDoor, dict),
+    .tp_weaklistoffset = offsetof(DynDoor, weakrefs),
+    .tp_traverse = traverse,
+    .tp_clear = clear,
+    .tp_dealloc = dealloc,
+    .tp_getset = getset,
+    .tp_methods = methods,
+};
+
+PyObject *dyn_door_new(PyObject *func, DynCache *cache, bool frozen) {
+    PyObject *dict = PyObject_GetAttrString(func, "__dict__");
+    DynDoor *d = dict == NULL ? NULL : PyObject_GC_New(DynDoor, &DynDoor_Type);
+    if (d == NULL) {
+        Py_XDECREF(dict);
+        return NULL;
+    }
+    d->vectorcall = call;
+    d->func = Py_NewRef(func);
+    d->cache = cache;
+    dyn_cache_incref(cache);
+    d->dict = dict;
+    d->weakrefs = NULL;
+    d->frozen = frozen;
+    PyObject_GC_Track((PyObject *)d);
+    return (PyObject *)d;
+}
+
+int dyn_door_init(PyObject *module) {
+    return PyType_Ready(&DynDoor_Type) < 0 ? -1 : PyModule_AddObjectRef(module, "OptimizedFunction", (PyObject *)&DynDoor_Type);
+}

@@ -1,0 +1,146 @@
+/* door.h: what the files of this room share: options, caches, argument binding, hits, the door itself.
+ *
+ * Everything here is used with the GIL. A cache belongs to one code object: that of an optimised function, of one of its resume
+ * functions, or of a function met under enable(). */
+#ifndef DYN_DOOR_H
+#define DYN_DOOR_H
+#include "base/log.h"
+#include "evalframe/entry.h"
+#include "tracer/asm.h"
+
+/* ---- options.c: what optimize() and enable() were asked for. Immutable. */
+typedef struct DynOptions {
+    Py_ssize_t refs;
+    PyObject *dict; /* as the Python face gave it: for pickles */
+    bool eager, fullgraph, dynamic, exact;
+    int wait;         /* -1: as dyn_config says */
+    DynConfig config; /* values of the settings that hold for this function alone … */
+    uint64_t given;   /* … one bit for each that was given, in the order of DYN_CONFIG_NAMES */
+} DynOptions;
+DYN_HIDDEN DynOptions *dyn_options_new(PyObject *dict); /* NULL with an exception */
+DYN_HIDDEN void dyn_options_incref(DynOptions *o);
+DYN_HIDDEN void dyn_options_decref(DynOptions *o);
+DYN_HIDDEN DynConfig dyn_options_config(const DynOptions *o); /* dyn_config with the function's own settings */
+DYN_HIDDEN bool dyn_options_wait(const DynOptions *o);
+
+/* ---- bind.c: CPython's argument binding. */
+typedef struct DynSignature {
+    uint32_t npos, nposonly, nkwonly; /* npos: with the positional-only ones */
+    uint32_t nargs;                   /* parameters in all: the first slots */
+    uint32_t nslots;                  /* co_nlocals */
+    bool varargs, varkw;
+    bool simple; /* positional parameters only */
+} DynSignature;
+#define DYN_SMALL_SLOTS 32
+typedef struct DynBound {
+    PyObject *const *slots; /* nslots entries, NULL where unbound */
+    PyObject **own;         /* slots with references to drop, or NULL: borrowed from the caller */
+    uint32_t n;
+    PyObject *small[DYN_SMALL_SLOTS];
+} DynBound;
+DYN_HIDDEN void dyn_bind_signature(PyCodeObject *code, DynSignature *out);
+/* 0, or -1 without an exception: the arguments don't fit (or memory is out): calling the function itself says why. */
+DYN_HIDDEN int dyn_bind(const DynSignature *s, PyObject *func, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                        DynBound *b);
+DYN_HIDDEN void dyn_bind_free(DynBound *b);
+/* Call something with the function's signature with bound slots. */
+DYN_HIDDEN PyObject *dyn_bind_call(const DynSignature *s, PyCodeObject *code, PyObject *callable, PyObject *const *slots);
+
+/* ---- cache.c */
+typedef struct DynCache DynCache;
+typedef struct DynResume { /* a resume function of a family, by what it resumes */
+    PyObject *of;     /* code object that was broken; strong */
+    uint32_t at, nslots, nstack;
+    bool *shape;      /* nslots: bound; then nstack: NULL */
+    PyObject *code;   /* strong */
+    PyObject *door;   /* strong */
+    int32_t shift;    /* units by which positions of `of` are moved in code */
+} DynResume;
+struct DynCache {
+    Py_ssize_t refs;
+    DynCache *previous, *next; /* all caches, for reset() */
+    DynCache *root;            /* the optimised function's cache when this is a resume function's; borrowed; NULL: none (any more) */
+    PyObject *code;            /* strong */
+    DynSignature sig;
+    DynOptions *options;
+    DYN_VEC(DynEntry *) entries;  /* the one that was hit last is first */
+    DYN_VEC(DynResume) resumes;   /* of a root */
+    uint32_t nsrc, nsym;       /* the largest env of the entries */
+    uint32_t refusals;         /* recordings of which nothing was kept */
+    uint32_t without_arrays;   /* … because there was no array work */
+    DynReason dead;            /* not OK: why nothing will be recorded any more */
+    bool recording;            /* a thread is at it */
+    bool idle;                 /* no entries and dead: calls go straight through */
+    bool need_arrays;
+    uint32_t return_at;        /* a RETURN_VALUE of the code, DYN_NONE: none; looked up by the hook */
+};
+DYN_HIDDEN DynCache *dyn_cache_new(PyObject *code, DynOptions *options); /* NULL with MemoryError */
+DYN_HIDDEN void dyn_cache_incref(DynCache *c);
+DYN_HIDDEN void dyn_cache_decref(DynCache *c);
+DYN_HIDDEN void dyn_cache_clear(DynCache *c); /* forgets entries, resume functions and refusals */
+DYN_HIDDEN void dyn_cache_reset_all(void);
+DYN_HIDDEN int dyn_cache_add(DynCache *c, DynEntry *e); /* takes e over; -1: memory, e is dropped */
+/* May a call with these slots be recorded? Counts and logs a limit that is reached. */
+DYN_HIDDEN bool dyn_cache_may_record(DynCache *c, PyObject *const *slots);
+DYN_HIDDEN void dyn_cache_refused(DynCache *c, DynReason why);
+DYN_HIDDEN int dyn_cache_traverse(DynCache *c, visitproc visit, void *arg);
+/* The resume function for a break of `code`: borrowed row, made when it isn't there; NULL without an exception. func: the function
+ * that is recorded. */
+DYN_HIDDEN DynResume *dyn_cache_resume(DynCache *root, const DynCode *code, const DynFrameShape *shape, PyObject *func);
+DYN_HIDDEN DynCache *dyn_cache_of_code(DynCache *root, PyObject *code, DynResume **row); /* root's or a resume function's; NULL */
+DYN_HIDDEN DynEntry *dyn_entry_new(DynCapture *capture); /* takes capture over, on failure too (NULL) */
+static inline void dyn_entry_incref(DynEntry *e) { e->refs++; }
+DYN_HIDDEN void dyn_entry_decref(DynEntry *e);
+
+/* ---- hit.c: a call that an entry serves. */
+typedef enum DynHitKind {
+    DYN_HIT_MISS,   /* no entry fits */
+    DYN_HIT_PLAIN,  /* an entry fits, and the function is to be run as plain Python */
+    DYN_HIT_RETURN, /* result: new reference, or NULL with an exception */
+    DYN_HIT_BREAK,  /* entry, state: go on with dyn_hit_break */
+    DYN_HIT_LEAVE   /* leave: go on with dyn_leave_call or dyn_leave_fill */
+} DynHitKind;
+typedef struct DynLeave DynLeave;
+typedef struct DynHit {
+    DynHitKind kind;
+    PyObject *result;
+    DynEntry *entry; /* strong */
+    PyObject *state; /* tuple, strong */
+    DynLeave *leave;
+} DynHit;
+DYN_HIDDEN void dyn_hit_find(DynCache *c, PyObject *func, PyObject *const *slots, DynHit *out);
+DYN_HIDDEN PyObject *dyn_hit_break(DynHit *hit, PyObject *func, PyObject *const *slots); /* consumes entry and state */
+DYN_HIDDEN bool dyn_hit_is_starting(PyObject *func); /* the frame of a rewritten function that dyn_hit_break calls right now */
+/* What rewritten code calls: first the runner, at its end the continuation, which drops `ndrop` arguments from `drop` on. */
+DYN_HIDDEN PyObject *dyn_hit_runner_new(DynEntry *e);
+DYN_HIDDEN void dyn_hit_runner_detach(PyObject *runner);
+DYN_HIDDEN PyObject *dyn_hit_continuation_new(PyObject *door, uint32_t drop, uint32_t ndrop);
+DYN_HIDDEN int dyn_hit_init(void);
+
+/* ---- door.c */
+extern DYN_HIDDEN PyTypeObject DynDoor_Type;
+DYN_HIDDEN PyObject *dyn_door_new(PyObject *func, DynCache *cache, bool frozen); /* NULL with an exception; takes no references over */
+DYN_HIDDEN PyObject *dyn_door_function(PyObject *door); /* borrowed */
+DYN_HIDDEN DynCache *dyn_door_cache(PyObject *door);    /* borrowed */
+DYN_HIDDEN int dyn_door_init(PyObject *module);
+
+/* ---- pyentry.c */
+DYN_HIDDEN PyObject *dyn_pyentry_list(DynCache *c); /* list of Entry: the cache's, then its resume functions' */
+DYN_HIDDEN int dyn_pyentry_init(PyObject *module);
+
+/* ---- compile.c: the pipeline. Takes the capture over. No exception is left. *made: a new reference to the entry, or NULL. */
+DYN_HIDDEN void dyn_compile(DynCache *root, DynCapture *capture, PyObject *func, DynEntry **made);
+DYN_HIDDEN void dyn_compile_count(void); /* brings dynoc.counters up to what the compile thread has done */
+
+/* ---- debug.c: what the pipeline made, in logs and in the debug folder. No exception is left. */
+typedef struct DynDump {
+    const DynEntry *entry;
+    const DynConfig *config;
+    DynStr graph, loops[3], guards, bytecode, source; /* loops: after lower, fuse, schedule and plan */
+} DynDump;
+DYN_HIDDEN bool dyn_debug_wanted(const DynConfig *config, DynLog log);
+DYN_HIDDEN void dyn_debug_entry(DynDump *d);
+DYN_HIDDEN void dyn_debug_free(DynDump *d);
+DYN_HIDDEN void dyn_debug_disassemble(PyObject *code, DynStr *out);
+DYN_HIDDEN void dyn_debug_break(DynReason why, const DynPlace *place, const char *what);
+#endif

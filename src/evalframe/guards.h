@@ -1,0 +1,100 @@
+/* guards.h: the guard program's inside, shared by guards.c (run), guards_plan.c (compile), guards_match.c (single comparisons) and
+ * guards_explain.c. Everybody else uses entry.h. */
+#ifndef DYN_GUARDS_H
+#define DYN_GUARDS_H
+#include "base/cpy.h"
+#include "evalframe/entry.h"
+
+typedef enum StepOp {
+    ST_HIT,    /* all guards hold */
+    ST_LOCAL,  /* source dst = locals[a] */
+    ST_LOAD,   /* source dst, by its row of the source table; borrowed */
+    ST_ATTR,   /* source dst, by its row; a new reference */
+    ST_GROUP,  /* group a */
+    ST_TYPE,   /* type(source a) is obj */
+    ST_ID,     /* source a is obj */
+    ST_ARRAY,  /* source a: descriptor obj, else dtype y; rank x; flags & number is `want` */
+    ST_CHECK,  /* guard `guard` on sources a and b */
+    ST_ABSENT, /* source a (not loaded) is missing */
+    ST_DIM,    /* symbol dst = source a's size in axis x; an ARRAY step stands before */
+    ST_DIM_OF_ANY, /* the same, nothing known of the source */
+    ST_INT,    /* symbol dst = the int at source a */
+    ST_FLOAT,
+    ST_BOOL,
+    ST_EVAL,   /* symbol dst by its row */
+    ST_ADD,    /* symbol dst = symbol a + symbol b, ints */
+    ST_SUB,
+    ST_MUL,
+    ST_TRUE,   /* symbol a is true */
+    ST_EQ,     /* symbol a == symbol b, ints; symbol dst becomes True */
+    ST_NE,
+    ST_LT,
+    ST_LE,
+    ST_GT,
+    ST_GE,
+    ST_EQ_NUMBER, /* symbol a == number, likewise */
+    ST_NE_NUMBER,
+    ST_LT_NUMBER,
+    ST_LE_NUMBER,
+    ST_GT_NUMBER,
+    ST_GE_NUMBER
+} StepOp;
+
+typedef struct Step {
+    uint8_t op, x, y;
+    uint32_t guard; /* on whose behalf; DYN_NONE: a symbol or source that no guard uses */
+    uint32_t dst, a, b;
+    int32_t want;
+    int64_t number;
+    PyObject *obj; /* borrowed from the capture; descriptors from NumPy's own */
+} Step;
+
+/* Sources that are keys of one dict. While the dict hasn't changed since all of them were found as wanted, they still are, and what was
+ * found is alive in it: nothing is evaluated. */
+typedef struct Member {
+    uint32_t source;
+    PyObject *key;   /* borrowed from the source */
+    PyObject *value; /* borrowed from the dict: valid while the token is; NULL: not there */
+    bool needed;     /* somebody reads env->src[source] */
+} Member;
+typedef struct Group {
+    PyObject *dict; /* strong */
+    uint32_t depth; /* module attributes of module attributes … come after what they are reached through */
+    DynDictToken token;
+    bool valid;
+    DYN_VEC(Member) members;
+    DYN_VEC(uint32_t) guards; /* ID, EQ, MISSING guards that the token answers */
+} Group;
+
+typedef struct DynConstSym {
+    uint32_t id;
+    DynScalar value;
+} DynConstSym;
+struct DynGuardProgram {
+    const DynCapture *capture; /* the entry's, which lives longer */
+    DYN_VEC(Step) steps;
+    DYN_VEC(Group) groups;
+    DYN_VEC(DynConstSym) constants;
+    DYN_VEC(uint32_t) attrs; /* sources that a check loads as new references */
+    DYN_VEC(uint32_t) held;  /* sources that a hit takes references to */
+    uint32_t *group_of;      /* by source: group or DYN_NONE */
+    uint32_t *fails;         /* by guard: misses that it made */
+    uint32_t hot;            /* the guard that is tried first, or DYN_NONE */
+};
+
+/* guards_plan.c: (re)makes the steps in a good order. 0 or -1 (memory; the old steps stay). */
+DYN_HIDDEN int dyn_guards_plan(DynGuardProgram *p);
+
+/* guards_match.c: one guard of a kind other than SYM and MISSING on loaded sources. */
+DYN_HIDDEN bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2);
+/* Equal as EQ guards mean it; false for types that EQ guards don't compare. */
+DYN_HIDDEN bool dyn_guard_equal(PyObject *a, PyObject *b);
+DYN_HIDDEN bool dyn_guard_layout_fits(const DynGuard *g, PyArrayObject *a);
+/* A Python number of exactly this type that a symbol can hold. */
+DYN_HIDDEN bool dyn_guard_number(PyObject *o, DynSymType type, DynScalar *out);
+DYN_HIDDEN int dyn_guards_init_module(PyObject *module); /* guards_hook.c: functions for tests/trace/test_guards.py */
+/* Of a source that is a key of a dict: can misses of this guard come from a change of the dict alone? */
+static inline bool dyn_guard_is_fixed(const DynGuard *g) {
+    return g->kind == DYN_GUARD_ID || g->kind == DYN_GUARD_EQ || g->kind == DYN_GUARD_MISSING;
+}
+#endif

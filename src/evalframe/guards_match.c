@@ -1,0 +1,156 @@
+/* guards_match.c: single comparisons between what a guard wants and an object. No Python code runs, no exception stays. Called by the
+ * guard program (guards.c) and by the explanation of a miss, so that the two can't differ. */
+#include "evalframe/guards.h"
+#include <math.h>
+
+static bool same_float(double a, double b) {
+    uint64_t x, y;
+    memcpy(&x, &a, sizeof(x));
+    memcpy(&y, &b, sizeof(y));
+    return x == y;
+}
+
+static bool same_tuple(PyObject *a, PyObject *b) {
+    Py_ssize_t n = PyTuple_GET_SIZE(a);
+    bool same = n == PyTuple_GET_SIZE(b) && Py_EnterRecursiveCall(" in a guard") == 0;
+    if (!same) {
+        PyErr_Clear();
+        return false;
+    }
+    for (Py_ssize_t i = 0; same && i < n; i++)
+        same = dyn_guard_equal(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i));
+    Py_LeaveRecursiveCall();
+    return same;
+}
+
+bool dyn_guard_equal(PyObject *a, PyObject *b) {
+    if (a == b)
+        return true;
+    if (Py_TYPE(a) != Py_TYPE(b))
+        return false;
+    if (PyFloat_CheckExact(a))
+        return same_float(PyFloat_AS_DOUBLE(a), PyFloat_AS_DOUBLE(b));
+    if (PyTuple_CheckExact(a))
+        return same_tuple(a, b);
+    if (PyComplex_CheckExact(a))
+        return same_float(PyComplex_RealAsDouble(a), PyComplex_RealAsDouble(b)) &&
+               same_float(PyComplex_ImagAsDouble(a), PyComplex_ImagAsDouble(b));
+    if (PySlice_Check(a)) {
+        PySliceObject *x = (PySliceObject *)a, *y = (PySliceObject *)b;
+        return dyn_guard_equal(x->start, y->start) && dyn_guard_equal(x->stop, y->stop) && dyn_guard_equal(x->step, y->step);
+    }
+    if (!PyUnicode_CheckExact(a) && !PyLong_CheckExact(a) && !PyBytes_CheckExact(a))
+        return false;
+    int r = PyObject_RichCompareBool(a, b, Py_EQ);
+    if (r < 0)
+        PyErr_Clear();
+    return r == 1;
+}
+
+bool dyn_guard_layout_fits(const DynGuard *g, PyArrayObject *a) {
+    DynLayout layout;
+    dyn_layout_of(a, &layout);
+    return dyn_layout_same(&layout, &g->layout, PyArray_NDIM(a));
+}
+
+static bool array_holds(const DynGuard *g, PyObject *o) {
+    if (!PyArray_CheckExact(o))
+        return false;
+    PyArrayObject *a = (PyArrayObject *)o;
+    return (int64_t)dyn_dtype_of(PyArray_DESCR(a)) == (g->number & 255) && PyArray_NDIM(a) == (int)(g->number >> 8 & 255) &&
+           PyArray_ISALIGNED(a) && ((g->number >> 16 & 1) == 0 || PyArray_ISWRITEABLE(a)) && dyn_guard_layout_fits(g, a);
+}
+
+static Py_ssize_t length_of(PyObject *o) {
+    if (PyTuple_CheckExact(o))
+        return PyTuple_GET_SIZE(o);
+    if (PyList_CheckExact(o))
+        return PyList_GET_SIZE(o);
+    if (PyDict_CheckExact(o))
+        return PyDict_GET_SIZE(o);
+    return PyAnySet_CheckExact(o) ? PySet_GET_SIZE(o) : -1;
+}
+
+static bool keys_hold(PyObject *keys, PyObject *o) {
+    PyObject *key, *value;
+    Py_ssize_t at = 0, n = 0;
+    if (!PyDict_CheckExact(o) || PyDict_GET_SIZE(o) != PyTuple_GET_SIZE(keys))
+        return false;
+    while (PyDict_Next(o, &at, &key, &value))
+        if (n >= PyTuple_GET_SIZE(keys) || !dyn_guard_equal(key, PyTuple_GET_ITEM(keys, n++)))
+            return false;
+    return true;
+}
+
+/* The bytes that an array's elements may lie in: [*low, *high), empty where there are no elements. */
+static void extent(PyArrayObject *a, char **low, char **high) {
+    *low = PyArray_BYTES(a);
+    *high = *low + PyArray_ITEMSIZE(a);
+    for (int i = 0; i < PyArray_NDIM(a); i++) {
+        npy_intp n = PyArray_DIM(a, i), reach = (n - 1) * PyArray_STRIDE(a, i);
+        if (n == 0) {
+            *high = *low;
+            return;
+        }
+        if (reach < 0)
+            *low += reach;
+        else
+            *high += reach;
+    }
+}
+
+static bool are_disjoint(PyObject *x, PyObject *y) {
+    char *low_x, *high_x, *low_y, *high_y;
+    if (!PyArray_Check(x) || !PyArray_Check(y))
+        return false;
+    extent((PyArrayObject *)x, &low_x, &high_x);
+    extent((PyArrayObject *)y, &low_y, &high_y);
+    return low_x == high_x || low_y == high_y || high_x <= low_y || high_y <= low_x;
+}
+
+bool dyn_guard_number(PyObject *o, DynSymType type, DynScalar *out) {
+    if (type == DYN_T_FLOAT) {
+        if (!PyFloat_CheckExact(o))
+            return false;
+        out->f = PyFloat_AS_DOUBLE(o);
+        return true;
+    }
+    if (type == DYN_T_BOOL) {
+        out->i = o == Py_True;
+        return o == Py_True || o == Py_False;
+    }
+    int overflow;
+    if (!PyLong_CheckExact(o))
+        return false;
+    out->i = PyLong_AsLongLongAndOverflow(o, &overflow);
+    return overflow == 0;
+}
+
+bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
+    switch ((DynGuardKind)g->kind) {
+    case DYN_GUARD_TYPE:
+        return (PyObject *)Py_TYPE(o) == g->obj;
+    case DYN_GUARD_ID:
+        return o == g->obj;
+    case DYN_GUARD_EQ:
+        return dyn_guard_equal(o, g->obj);
+    case DYN_GUARD_ARRAY:
+        return array_holds(g, o);
+    case DYN_GUARD_LEN:
+        return length_of(o) == (Py_ssize_t)g->number;
+    case DYN_GUARD_KEYS:
+        return keys_hold(g->obj, o);
+    case DYN_GUARD_SAME:
+        return o == o2;
+    case DYN_GUARD_DIFFERENT:
+        return o != o2;
+    case DYN_GUARD_DISJOINT:
+        return are_disjoint(o, o2);
+    case DYN_GUARD_CODE:
+        return PyFunction_Check(o) && PyFunction_GET_CODE(o) == g->obj;
+    case DYN_GUARD_SYM:
+    case DYN_GUARD_MISSING:
+        break; /* not about a loaded source: the callers' own */
+    }
+    return false;
+}

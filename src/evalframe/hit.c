@@ -1,0 +1,449 @@
+/* hit.c: a call that a cache entry serves: guards, artifact, Python values rebuilt; and the two callables that rewritten code calls.
+ *
+ * Called by the door (no frame exists) and by the hook under enable() (a fresh frame exists). Work is done in two steps: dyn_hit_find
+ * checks guards, runs the graph and makes every value that is needed afterwards, then drops all it held of the arguments; only then is
+ * Python code called again, so that reference counts are as without dynoc. */
+#include "evalframe/hook.h"
+#include "evalframe/rebuild.h"
+
+#define SMALL_SRC 40
+#define SMALL_SYM 64
+#define SMALL_PTR 24
+
+/* A rewritten function on its way: made by dyn_hit_break, looked at by the runner, the continuation and the hook. */
+typedef struct Running {
+    DynEntry *entry;
+    PyObject *state; /* strong until the runner takes it */
+    PyObject *door;  /* continuation: what to call when the rewritten function's frame is gone, */
+    PyObject *args;  /* with these: tuple */
+    struct Running *outer;
+} Running;
+static _Thread_local Running *running;
+
+/* ---- running the graph */
+
+typedef struct Scratch { /* arrays of one run: on the C stack, in the heap where the graph is large */
+    PyObject **inputs, **outputs;
+    void *heap;
+    PyObject *small[SMALL_PTR];
+} Scratch;
+
+static int scratch_init(Scratch *s, const DynGraph *g) {
+    size_t n = (size_t)g->inputs.n + g->outputs.n;
+    s->heap = NULL;
+    s->inputs = s->small;
+    if (DYN_UNLIKELY(n > SMALL_PTR)) {
+        s->inputs = s->heap = PyMem_Malloc(n * sizeof *s->inputs);
+        if (s->inputs == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+    }
+    s->outputs = s->inputs + g->inputs.n;
+    memset(s->outputs, 0, g->outputs.n * sizeof *s->outputs);
+    return 0;
+}
+
+static void scratch_free(Scratch *s, const DynGraph *g) {
+    for (uint32_t i = 0; i < g->outputs.n; i++) {
+        Py_XDECREF(s->outputs[i]);
+    }
+    if (DYN_UNLIKELY(s->heap != NULL)) {
+        PyMem_Free(s->heap);
+    }
+}
+
+static void free_values(PyObject **values, uint32_t n) {
+    for (uint32_t i = 0; values != NULL && i < n; i++) {
+        Py_XDECREF(values[i]);
+    }
+    PyMem_Free(values);
+}
+
+/* Back end "eager": every node in program order, by NumPy. */
+static DynRunStatus run_interpreted(const DynGraph *g, DynRun *run) {
+    DynRunStatus status = DYN_RUN_OK;
+    PyObject **values = PyMem_Calloc(g->nodes.n + 1, sizeof *values);
+    if (values == NULL) {
+        PyErr_NoMemory();
+        return DYN_RUN_ERROR;
+    }
+    for (uint32_t i = 0; i < g->nodes.n && status == DYN_RUN_OK; i++) {
+        values[i] = dyn_interp_node(g, run->inputs, run->sym, values, i);
+        status = values[i] == NULL ? DYN_RUN_ERROR : DYN_RUN_OK;
+    }
+    for (uint32_t i = 0; i < g->outputs.n && status == DYN_RUN_OK; i++) {
+        run->outputs[i] = Py_NewRef(values[g->outputs.at[i]]);
+    }
+    free_values(values, g->nodes.n);
+    return status;
+}
+
+/* A graph without work hands inputs through. */
+static DynRunStatus run_nothing(const DynGraph *g, DynRun *run) {
+    for (uint32_t i = 0; i < g->outputs.n; i++) {
+        for (uint32_t k = 0; k < g->inputs.n; k++) {
+            if (g->inputs.at[k] == g->outputs.at[i]) {
+                run->outputs[i] = Py_NewRef(run->inputs[k]);
+            }
+        }
+    }
+    return DYN_RUN_OK;
+}
+
+/* Values that the frames of a snapshot need and that the artifact never made. 0, or -1 with an exception. */
+static int complete_values(const DynCapture *c, const DynSnapshot *s, DynRun *run) {
+    uint32_t nnodes = c->graph.nodes.n;
+    int done = -1;
+    bool *need = PyMem_Calloc(nnodes + 1, sizeof *need), *one = PyMem_Calloc(nnodes + 1, sizeof *one);
+    if (need == NULL || one == NULL) {
+        PyErr_NoMemory();
+        goto out;
+    }
+    for (uint32_t f = 0; f < s->nframes; f++) {
+        const DynFrameState *st = &s->frames[f];
+        if (dyn_rebuild_needs(c, st->recipes, st->nslots + st->nstack, one, nnodes) < 0) {
+            goto out;
+        }
+        for (uint32_t i = 0; i < nnodes; i++) {
+            need[i] |= one[i];
+        }
+    }
+    for (uint32_t i = 0; i < nnodes; i++) {
+        if (need[i] && run->values[i] == NULL) {
+            run->values[i] = dyn_interp_node(&c->graph, run->inputs, run->sym, run->values, i);
+            if (run->values[i] == NULL) {
+                goto out;
+            }
+        }
+    }
+    done = 0;
+out:
+    PyMem_Free(need);
+    PyMem_Free(one);
+    return done;
+}
+
+/* ---- what comes after the graph */
+
+static void end_with_error(DynHit *out) {
+    out->kind = DYN_HIT_RETURN;
+    out->result = NULL;
+}
+
+static void left_in_the_middle(DynEntry *e, const DynEnv *env, DynRun *run, DynHit *out) {
+    const DynCapture *c = e->capture;
+    const DynSnapshot *s = &c->snapshots.at[run->snapshot];
+    dyn_count_reason("graph_breaks", DYN_R_LEFT);
+    if (complete_values(c, s, run) == 0) {
+        out->leave = dyn_leave_new(e, env, run->values, s->frames, s->nframes);
+    }
+    free_values(run->values, c->graph.nodes.n);
+    out->kind = DYN_HIT_LEAVE;
+    if (out->leave == NULL) {
+        end_with_error(out);
+    }
+}
+
+static void finish(DynEntry *e, const DynEnv *env, PyObject **outputs, DynHit *out) {
+    const DynCapture *c = e->capture;
+    const DynRecipe *r;
+    switch (c->end) {
+    case DYN_END_RETURN:
+        out->kind = DYN_HIT_RETURN;
+        r = &c->recipes.at[c->result];
+        if (DYN_LIKELY(r->kind == DYN_RC_OUTPUT)) {
+            out->result = outputs[r->id];
+            outputs[r->id] = NULL;
+            return;
+        }
+        out->result = dyn_rebuild_one(c, env, outputs, c->result);
+        return;
+    case DYN_END_BREAK:
+        out->kind = DYN_HIT_BREAK;
+        out->state = PyTuple_New(e->nstate);
+        if (out->state == NULL ||
+            dyn_rebuild(c, env, outputs, e->state, e->nstate, ((PyTupleObject *)out->state)->ob_item) < 0) {
+            Py_CLEAR(out->state);
+            end_with_error(out);
+            return;
+        }
+        dyn_entry_incref(e);
+        out->entry = e;
+        return;
+    default:
+        out->kind = DYN_HIT_LEAVE;
+        out->leave = dyn_leave_new(e, env, outputs, &c->before, 1);
+        if (out->leave == NULL) {
+            end_with_error(out);
+        }
+    }
+}
+
+/* Is there code to run? Looks for a build that has failed meanwhile, and counts one that has come to its end. */
+static bool is_ready(DynEntry *e) {
+    const char *detail = NULL;
+    if (dyn_artifact_tier(e->artifact) != DYN_TIER_EAGER) {
+        if (DYN_UNLIKELY(!e->native_seen)) {
+            e->native_seen = true;
+            dyn_compile_count();
+        }
+        return true;
+    }
+    e->plain = dyn_artifact_failure(e->artifact, &detail);
+    if (e->plain != DYN_R_OK) {
+        dyn_compile_count();
+        dyn_warn_once(e->plain, "%s", detail ? detail : "");
+    }
+    return false;
+}
+
+static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
+    const DynGraph *g = &e->capture->graph;
+    Scratch s;
+    out->kind = DYN_HIT_PLAIN;
+    if (DYN_UNLIKELY(e->plain != DYN_R_OK) || (e->artifact != NULL && !is_ready(e))) {
+        return;
+    }
+    if (scratch_init(&s, g) < 0) {
+        PyErr_Clear();
+        return;
+    }
+    for (uint32_t i = 0; i < g->inputs.n; i++) {
+        s.inputs[i] = env->src[dyn_graph_node(g, g->inputs.at[i])->source];
+    }
+    DynRun run = {.inputs = s.inputs, .sym = env->sym, .outputs = s.outputs};
+    DynRunStatus status = DYN_LIKELY(e->artifact != NULL) ? dyn_artifact_run(e->artifact, &run)
+                          : e->interpreted                ? run_interpreted(g, &run)
+                                                          : run_nothing(g, &run);
+    switch (status) {
+    case DYN_RUN_OK:
+        finish(e, env, s.outputs, out);
+        break;
+    case DYN_RUN_ERROR:
+        end_with_error(out);
+        break;
+    case DYN_RUN_LEFT:
+        left_in_the_middle(e, env, &run, out);
+        break;
+    case DYN_RUN_AGAIN:
+        break;
+    }
+    scratch_free(&s, g);
+}
+
+static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv *env, DynHit *out) {
+    for (uint32_t i = 0; i < c->entries.n; i++) {
+        DynEntry *e = c->entries.at[i];
+        if (!dyn_guards_check(e->guards, func, slots, env)) {
+            continue;
+        }
+        if (DYN_UNLIKELY(i > 0)) {
+            memmove(c->entries.at + 1, c->entries.at, i * sizeof *c->entries.at);
+            c->entries.at[0] = e;
+        }
+        dyn_entry_incref(e);
+        e->hits++;
+        run_entry(e, env, out);
+        dyn_env_clear(e->guards, env);
+        dyn_entry_decref(e);
+        return; /* the cache may be gone */
+    }
+}
+
+void dyn_hit_find(DynCache *c, PyObject *func, PyObject *const *slots, DynHit *out) {
+    PyObject *src[SMALL_SRC];
+    DynScalar sym[SMALL_SYM];
+    *out = (DynHit){.kind = DYN_HIT_MISS};
+    if (DYN_LIKELY(c->nsrc <= SMALL_SRC && c->nsym <= SMALL_SYM)) {
+        DynEnv env = {src, sym};
+        find_in(c, func, slots, &env, out);
+        return;
+    }
+    DynEnv env = {PyMem_Malloc(c->nsrc * sizeof *src), PyMem_Malloc(c->nsym * sizeof *sym)};
+    if (env.src != NULL && env.sym != NULL) {
+        find_in(c, func, slots, &env, out);
+    }
+    PyMem_Free(env.src);
+    PyMem_Free(env.sym);
+}
+
+/* ---- rewritten code: runner and continuation */
+
+PyObject *dyn_hit_break(DynHit *hit, PyObject *func, PyObject *const *slots) {
+    DynEntry *e = hit->entry;
+    PyCodeObject *code = (PyCodeObject *)e->capture->code;
+    DynSignature sig;
+    Running r = {.entry = e, .state = hit->state, .outer = running};
+    PyObject *function = Py_NewRef(e->function);
+    dyn_bind_signature(code, &sig);
+    if (PyFunction_GET_CLOSURE(func) != PyFunction_GET_CLOSURE(function)) { /* same code, other closure: under enable() */
+        Py_SETREF(function, PyFunction_New(e->code, PyFunction_GET_GLOBALS(func)));
+        if (function != NULL && PyFunction_SetClosure(function, PyFunction_GET_CLOSURE(func)) < 0) {
+            Py_CLEAR(function);
+        }
+    }
+    PyObject *result = NULL;
+    if (function != NULL) {
+        running = &r;
+        result = dyn_bind_call(&sig, code, function, slots);
+        running = r.outer;
+    }
+    Py_XDECREF(function);
+    Py_XDECREF(r.state);
+    dyn_entry_decref(e);
+    if (r.door != NULL) { /* the frame is gone, the function goes on in its resume function */
+        if (result != NULL) {
+            Py_SETREF(result, PyObject_Vectorcall(r.door, ((PyTupleObject *)r.args)->ob_item, (size_t)PyTuple_GET_SIZE(r.args), NULL));
+        }
+        Py_DECREF(r.door);
+        Py_DECREF(r.args);
+    }
+    return result;
+}
+
+bool dyn_hit_is_starting(PyObject *func) {
+    return running != NULL && running->state != NULL && PyFunction_GET_CODE(func) == running->entry->code;
+}
+
+typedef struct Runner {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    DynEntry *entry; /* borrowed; NULL when it is gone */
+} Runner;
+
+/* Somebody runs the rewritten code by hand: the arguments are all that there is. */
+static PyObject *run_by_hand(DynEntry *e, PyObject *const *args, Py_ssize_t nargs) {
+    DynSignature sig;
+    DynHit hit = {.kind = DYN_HIT_MISS};
+    dyn_bind_signature((PyCodeObject *)e->capture->code, &sig);
+    DynEnv env = {PyMem_Malloc(e->nsrc * sizeof(PyObject *) + 1), PyMem_Malloc(e->nsym * sizeof(DynScalar) + 1)};
+    PyObject **slots = PyMem_Calloc(sig.nslots + 1, sizeof *slots);
+    PyObject *func = e->function != NULL ? e->function : e->capture->func;
+    if (env.src != NULL && env.sym != NULL && slots != NULL && func != NULL && nargs == (Py_ssize_t)sig.nargs) {
+        memcpy(slots, args, (size_t)nargs * sizeof *args);
+        if (dyn_guards_check(e->guards, func, slots, &env)) {
+            run_entry(e, &env, &hit);
+            dyn_env_clear(e->guards, &env);
+        }
+    }
+    PyMem_Free(slots);
+    PyMem_Free(env.src);
+    PyMem_Free(env.sym);
+    switch (hit.kind) {
+    case DYN_HIT_BREAK:
+        dyn_entry_decref(hit.entry);
+        return hit.state;
+    case DYN_HIT_RETURN:
+        return hit.result;
+    case DYN_HIT_LEAVE:
+        dyn_leave_free(hit.leave);
+        break;
+    default:
+        break;
+    }
+    PyErr_SetString(PyExc_RuntimeError, "this code object belongs to a dynoc cache entry, whose guards do not hold here");
+    return NULL;
+}
+
+static PyObject *runner_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    DynEntry *e = ((Runner *)self)->entry;
+    if (running != NULL && running->entry == e && running->state != NULL) {
+        PyObject *state = running->state;
+        running->state = NULL;
+        return state;
+    }
+    if (e == NULL || kwnames != NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "this code object belongs to a dynoc cache entry that is gone");
+        return NULL;
+    }
+    dyn_entry_incref(e);
+    PyObject *result = run_by_hand(e, args, PyVectorcall_NARGS(nargsf));
+    dyn_entry_decref(e);
+    return result;
+}
+
+static PyTypeObject Runner_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dynoc._dynoc.Runner",
+    .tp_doc = "What rewritten code calls to run a graph: gives the values that the rest of the function needs.",
+    .tp_basicsize = sizeof(Runner),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_vectorcall_offset = offsetof(Runner, vectorcall),
+    .tp_call = PyVectorcall_Call,
+};
+
+PyObject *dyn_hit_runner_new(DynEntry *e) {
+    Runner *r = PyObject_New(Runner, &Runner_Type);
+    if (r != NULL) {
+        r->vectorcall = runner_call;
+        r->entry = e;
+    }
+    return (PyObject *)r;
+}
+
+void dyn_hit_runner_detach(PyObject *runner) {
+    ((Runner *)runner)->entry = NULL;
+}
+
+typedef struct Continuation {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *door; /* strong */
+    uint32_t drop, ndrop;
+} Continuation;
+
+/* The last thing that rewritten code does is to return what this gives. When it was called by dyn_hit_break, that calls the resume
+ * function after the frame is gone: no second frame of the function is ever on the stack. */
+static PyObject *continuation_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    Continuation *c = (Continuation *)self;
+    Py_ssize_t n = PyVectorcall_NARGS(nargsf), drop = c->drop, ndrop = c->ndrop;
+    if (kwnames != NULL || n < drop + ndrop) {
+        PyErr_SetString(PyExc_SystemError, "a resume function was called with other arguments than its own");
+        return NULL;
+    }
+    PyObject *packed = PyTuple_New(n - ndrop);
+    if (packed == NULL) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < n - ndrop; i++) {
+        PyTuple_SET_ITEM(packed, i, Py_NewRef(args[i < drop ? i : i + ndrop]));
+    }
+    if (running != NULL && running->entry->resume == c->door && running->state == NULL && running->door == NULL) {
+        running->door = Py_NewRef(c->door);
+        running->args = packed;
+        Py_RETURN_NONE;
+    }
+    PyObject *result = PyObject_Call(c->door, packed, NULL);
+    Py_DECREF(packed);
+    return result;
+}
+
+static void continuation_dealloc(PyObject *self) {
+    Py_XDECREF(((Continuation *)self)->door);
+    PyObject_Free(self);
+}
+
+static PyTypeObject Continuation_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dynoc._dynoc.Continuation",
+    .tp_doc = "What rewritten code calls last: the rest of the function.",
+    .tp_basicsize = sizeof(Continuation),
+    .tp_dealloc = continuation_dealloc,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_vectorcall_offset = offsetof(Continuation, vectorcall),
+    .tp_call = PyVectorcall_Call,
+};
+
+PyObject *dyn_hit_continuation_new(PyObject *door, uint32_t drop, uint32_t ndrop) {
+    Continuation *c = PyObject_New(Continuation, &Continuation_Type);
+    if (c != NULL) {
+        c->vectorcall = continuation_call;
+        c->door = Py_NewRef(door);
+        c->drop = drop;
+        c->ndrop = ndrop;
+    }
+    return (PyObject *)c;
+}
+
+int dyn_hit_init(void) {
+    return PyType_Ready(&Runner_Type) < 0 || PyType_Ready(&Continuation_Type) < 0 ? -1 : 0;
+}

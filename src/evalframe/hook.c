@@ -1,0 +1,405 @@
+/* hook.c: the frame-evaluation hook (PEP 523). It serves what waits for a frame: a recording that the door asked for, a frame to be
+ * rebuilt, an inlined call of the recorder; and under enable() every Python function.
+ *
+ * Installed while it is needed (counted), since it costs plain Python calls their short way. The table of code objects holds what is known
+ * of functions met under enable() and of functions marked with skip(); it holds its code objects and caches. GIL throughout. */
+#include "evalframe/hook.h"
+
+/* ---- recording */
+
+typedef struct Recording { /* one recording of one call, on the C stack */
+    DynRecording base;     /* first: the callbacks get this */
+    DynCache *cache;
+    PyObject *func;
+    DYN_VEC(DynArtifact *) waits; /* strong: native code has to be ready before the call returns */
+    bool kept, active;
+} Recording;
+
+/* Nothing more is recorded; the rest of the call, which may be the whole program, is CPython's. */
+static void over(Recording *rec) {
+    if (rec->active) {
+        rec->active = rec->cache->recording = false;
+        dyn_hook_release();
+    }
+}
+
+static PyObject *resume_code(DynRecording *r, const DynCode *code, const DynFrameShape *shape) {
+    Recording *rec = (Recording *)r;
+    DynCache *root = rec->cache->root != NULL ? rec->cache->root : rec->cache;
+    DynResume *row = dyn_cache_resume(root, code, shape, rec->func);
+    return row == NULL ? NULL : Py_NewRef(row->code);
+}
+
+static void captured(DynRecording *r, DynCapture *capture) {
+    Recording *rec = (Recording *)r;
+    DynEntry *made = NULL;
+    dyn_compile(rec->cache->root != NULL ? rec->cache->root : rec->cache, capture, rec->func, &made);
+    over(rec);
+    if (made == NULL) {
+        return;
+    }
+    rec->kept = true;
+    if (made->artifact != NULL && dyn_options_wait(rec->cache->options) && dyn_vec_push(&rec->waits, made->artifact) == 0) {
+        dyn_artifact_incref(made->artifact);
+    }
+    dyn_entry_decref(made);
+}
+
+static void refused(DynRecording *r, PyObject *code, DynReason why, const DynPlace *place) {
+    Recording *rec = (Recording *)r;
+    DynResume *row;
+    DynCache *c = dyn_cache_of_code(rec->cache->root != NULL ? rec->cache->root : rec->cache, code, &row);
+    dyn_count_reason("refused", why);
+    if (why != DYN_R_NO_ARRAYS) {
+        dyn_debug_break(why, place, "refused");
+    }
+    if (c != NULL) {
+        dyn_cache_refused(c, why);
+    }
+    over(rec);
+}
+
+static DynReason may_inline(DynRecording *r, PyObject *func) {
+    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
+    if (dyn_hook_is_skipped((PyObject *)code)) {
+        return DYN_R_SKIPPED_CALL;
+    }
+    return code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR) ? DYN_R_GENERATOR : DYN_R_OK;
+}
+
+static void wait_for_native(Recording *rec) {
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    for (uint32_t i = 0; i < rec->waits.n; i++) {
+        dyn_build_submit(rec->waits.at[i], true);
+        dyn_artifact_decref(rec->waits.at[i]);
+    }
+    dyn_vec_free(&rec->waits);
+    PyErr_Restore(type, value, tb);
+}
+
+/* The hook is needed by the caller; this is released here. */
+static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func) {
+    Recording rec = {.cache = c, .func = Py_NewRef(func), .active = true};
+    rec.base = (DynRecording){
+        .owner = c,
+        .fullgraph = c->options->fullgraph,
+        .dynamic = c->options->dynamic && dyn_options_config(c->options).dynamic,
+        .need_arrays = c->need_arrays,
+        .resume_code = resume_code,
+        .captured = captured,
+        .refused = refused,
+        .may_inline = may_inline,
+    };
+    dyn_count("frames", "total");
+    dyn_cache_incref(c);
+    c->recording = true;
+    PyObject *result = dyn_record(ts, f, &rec.base);
+    over(&rec);
+    if (rec.kept) {
+        dyn_count("frames", "recorded");
+    }
+    wait_for_native(&rec);
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    Py_DECREF(rec.func);
+    dyn_cache_decref(c);
+    PyErr_Restore(type, value, tb);
+    return result;
+}
+
+/* ---- requests of this thread: the next frame of `func` is to be recorded into `cache`, or (NULL) left alone */
+
+typedef struct Request {
+    PyObject *func;
+    DynCache *cache;
+    uint64_t number;
+} Request;
+static _Thread_local Request request;
+
+/* *taken: a frame was made and the hook saw it; not so where the arguments don't bind. */
+static PyObject *call_with_request(Request wanted, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames,
+                                   bool *taken) {
+    static _Thread_local uint64_t numbers;
+    wanted.number = ++numbers;
+    request = wanted;
+    PyObject *result = PyObject_Vectorcall(func, args, nargsf, kwnames);
+    *taken = request.number != wanted.number;
+    if (!*taken) {
+        request = (Request){0};
+    }
+    return result;
+}
+
+PyObject *dyn_hook_record(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    bool taken;
+    dyn_hook_need();
+    PyObject *result = call_with_request((Request){func, c, 0}, func, args, nargsf, kwnames, &taken);
+    if (!taken) {
+        dyn_hook_release();
+    }
+    return result;
+}
+
+/* ---- functions met under enable() */
+
+typedef struct Known { /* what is known of a code object */
+    PyObject *code;    /* strong; NULL: free row */
+    DynCache *cache;   /* counted, or NULL: leave the function alone */
+    bool skipped;      /* by skip() */
+} Known;
+static struct {
+    Known *at;
+    uint32_t n, cap; /* cap is 0 or a power of two */
+} known;
+static DynOptions *enabled; /* counted; NULL: off */
+
+static Known *find_row(Known *rows, uint32_t cap, PyObject *code) {
+    uint32_t i = (uint32_t)((uintptr_t)code >> 4) * 2654435761u & (cap - 1);
+    while (rows[i].code != NULL && rows[i].code != code) {
+        i = (i + 1) & (cap - 1);
+    }
+    return &rows[i];
+}
+
+static Known *find_known(PyObject *code) {
+    Known *row = known.cap == 0 ? NULL : find_row(known.at, known.cap, code);
+    return row == NULL || row->code == NULL ? NULL : row;
+}
+
+/* The row of a code object, new or old; NULL: memory. */
+static Known *add_known(PyObject *code) {
+    if (known.n * 2 >= known.cap) {
+        uint32_t cap = known.cap == 0 ? 64 : known.cap * 2;
+        Known *rows = PyMem_RawCalloc(cap, sizeof *rows);
+        if (rows == NULL) {
+            return NULL;
+        }
+        for (uint32_t i = 0; i < known.cap; i++) {
+            if (known.at[i].code != NULL) {
+                *find_row(rows, cap, known.at[i].code) = known.at[i];
+            }
+        }
+        PyMem_RawFree(known.at);
+        known.at = rows;
+        known.cap = cap;
+    }
+    Known *row = find_row(known.at, known.cap, code);
+    if (row->code == NULL) {
+        row->code = Py_NewRef(code);
+        known.n++;
+    }
+    return row;
+}
+
+int dyn_hook_skip(PyObject *code) {
+    Known *row = add_known(code);
+    if (row == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    DynCache *old = row->cache;
+    row->skipped = true;
+    row->cache = NULL;
+    if (old != NULL) {
+        dyn_cache_decref(old);
+    }
+    return 0;
+}
+
+bool dyn_hook_is_skipped(PyObject *code) {
+    Known *row = find_known(code);
+    return row != NULL && row->skipped;
+}
+
+/* Rows of functions met under enable() go, rows of skip() stay. */
+void dyn_hook_forget_all(void) {
+    Known *rows = known.at;
+    uint32_t cap = known.cap;
+    known.at = NULL;
+    known.n = known.cap = 0;
+    for (uint32_t i = 0; i < cap; i++) {
+        Known row = rows[i];
+        if (row.code == NULL) {
+            continue;
+        }
+        if (row.skipped) {
+            dyn_hook_skip(row.code);
+        }
+        if (row.cache != NULL) {
+            dyn_cache_decref(row.cache);
+        }
+        Py_DECREF(row.code);
+    }
+    PyMem_RawFree(rows);
+    PyErr_Clear();
+}
+
+/* Functions only (no module or class bodies), that are not CPython's own start-up code or dynoc's. */
+static bool worth_looking(PyCodeObject *code) {
+    static const char *const ours[] = {"<frozen ", "/dynoc/_"};
+    const char *file = PyUnicode_AsUTF8(code->co_filename);
+    if (file == NULL) {
+        PyErr_Clear();
+        return false;
+    }
+    if (!(code->co_flags & CO_OPTIMIZED) || code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) {
+        return false;
+    }
+    return strncmp(file, ours[0], strlen(ours[0])) != 0 && strstr(file, ours[1]) == NULL;
+}
+
+/* A code unit where a frame can be handed back with a result on its stack. */
+static uint32_t return_unit(PyCodeObject *code) {
+    uint32_t at = DYN_NONE;
+    DynCode *c = dyn_decode(code);
+    if (c == NULL) {
+        PyErr_Clear();
+        return DYN_NONE;
+    }
+    for (uint32_t i = 0; i < c->v.n && at == DYN_NONE; i++) {
+        if (c->v.at[i].op == DYN_I_RETURN_VALUE) {
+            at = c->v.at[i].start;
+        }
+    }
+    dyn_decode_free(c);
+    return at;
+}
+
+static Known *meet(PyCodeObject *code) {
+    Known *row = add_known((PyObject *)code);
+    if (row != NULL && worth_looking(code)) {
+        row->cache = dyn_cache_new((PyObject *)code, enabled);
+        if (row->cache == NULL) {
+            PyErr_Clear();
+            return row;
+        }
+        row->cache->return_at = return_unit(code);
+        row->cache->need_arrays = !dyn_options_config(enabled).record_all;
+    }
+    return row;
+}
+
+/* The frame ends with an exception. Where it came out of rewritten code, its traceback shows the function already: no second row for its
+ * frame. It is thrown at the first instruction, which no handler covers. */
+static PyObject *end_with_exception(PyThreadState *ts, DynFrame *f, bool rewritten) {
+    PyObject *type, *value, *tb, *before;
+    PyErr_Fetch(&type, &value, &before);
+    Py_XINCREF(before);
+    PyErr_Restore(type, value, before);
+    PyObject *result = dyn_frame_throw(ts, f, 0, 0);
+    if (result == NULL && rewritten && before != NULL) {
+        PyErr_Fetch(&type, &value, &tb);
+        if (tb != NULL && (PyObject *)((PyTracebackObject *)tb)->tb_next == before) {
+            Py_SETREF(tb, Py_NewRef(before));
+        }
+        PyErr_Restore(type, value, tb);
+    }
+    Py_XDECREF(before);
+    return result;
+}
+
+static PyObject *end_frame(PyThreadState *ts, DynFrame *f, uint32_t return_at, PyObject *result, bool rewritten) {
+    if (result == NULL) {
+        return end_with_exception(ts, f, rewritten);
+    }
+    dyn_frame_localsplus(f)[dyn_code_nlocalsplus(dyn_frame_code(f))] = result;
+    return dyn_frame_go_on(ts, f, return_at, 1);
+}
+
+static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
+    PyCodeObject *code = dyn_frame_code(f);
+    Known *row = find_known((PyObject *)code);
+    if (row == NULL) {
+        row = meet(code);
+    }
+    DynCache *c = row == NULL ? NULL : row->cache;
+    uint32_t return_at = c == NULL ? DYN_NONE : c->return_at;
+    PyObject *func = dyn_frame_func(f), **slots = dyn_frame_localsplus(f);
+    if (c == NULL || c->idle || return_at == DYN_NONE || dyn_frame_is_generator(f) || dyn_cpy_is_traced(ts)) {
+        return dyn_frame_default_eval(ts, f, 0);
+    }
+    DynHit hit;
+    dyn_hit_find(c, func, slots, &hit);
+    switch (hit.kind) {
+    case DYN_HIT_MISS:
+        if (!dyn_cache_may_record(c, slots)) {
+            return dyn_frame_default_eval(ts, f, 0);
+        }
+        dyn_hook_need();
+        return record_frame(ts, f, c, func);
+    case DYN_HIT_RETURN:
+        return end_frame(ts, f, return_at, hit.result, false);
+    case DYN_HIT_BREAK:
+        return end_frame(ts, f, return_at, dyn_hit_break(&hit, func, slots), true);
+    case DYN_HIT_LEAVE:
+        return dyn_leave_fill(hit.leave, ts, f);
+    default:
+        return dyn_frame_default_eval(ts, f, 0);
+    }
+}
+
+PyObject *dyn_hook_plain(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    if (DYN_LIKELY(enabled == NULL)) {
+        return PyObject_Vectorcall(func, args, nargsf, kwnames);
+    }
+    bool taken;
+    return call_with_request((Request){func, NULL, 0}, func, args, nargsf, kwnames, &taken);
+}
+
+/* ---- the hook */
+
+static PyObject *hook(PyThreadState *ts, DynFrame *f, int throwflag) {
+    if (throwflag) {
+        return dyn_frame_default_eval(ts, f, throwflag);
+    }
+    if (dyn_leave_wants(f)) {
+        return dyn_leave_filled(ts, f);
+    }
+    PyObject *func = dyn_frame_func(f);
+    if (request.func != NULL && request.func == func) {
+        Request r = request;
+        request = (Request){0};
+        return r.cache != NULL ? record_frame(ts, f, r.cache, func) : dyn_frame_default_eval(ts, f, 0);
+    }
+    if (dyn_record_wants(ts, f)) {
+        return dyn_record_inlined(ts, f);
+    }
+    if (enabled != NULL && PyFunction_Check(func) && !dyn_hit_is_starting(func)) {
+        return enabled_frame(ts, f);
+    }
+    return dyn_frame_default_eval(ts, f, 0);
+}
+
+static uint32_t needs;
+
+void dyn_hook_need(void) {
+    if (needs++ == 0 || dyn_hook_get() == NULL) { /* one that was put above ours meanwhile passes on to ours */
+        dyn_hook_set(hook);
+    }
+}
+
+void dyn_hook_release(void) {
+    if (--needs == 0) {
+        dyn_hook_set(NULL);
+    }
+}
+
+int dyn_hook_enable(DynOptions *options) {
+    dyn_hook_disable();
+    dyn_options_incref(options);
+    enabled = options;
+    dyn_hook_need();
+    return 0;
+}
+
+void dyn_hook_disable(void) {
+    if (enabled == NULL) {
+        return;
+    }
+    DynOptions *old = enabled;
+    enabled = NULL;
+    dyn_hook_release();
+    dyn_hook_forget_all();
+    dyn_options_decref(old);
+}

@@ -1,0 +1,33 @@
+/* hook.h: the frame-evaluation hook, and requests to it: record this call, rebuild this frame. */
+#ifndef DYN_HOOK_H
+#define DYN_HOOK_H
+#include "evalframe/door.h"
+
+/* The hook is installed while it is needed: counted. */
+DYN_HIDDEN void dyn_hook_need(void);
+DYN_HIDDEN void dyn_hook_release(void);
+
+/* Call func with these arguments, recording into its cache. */
+DYN_HIDDEN PyObject *dyn_hook_record(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+/* Call func as plain Python: under enable() too its frame is left alone. */
+DYN_HIDDEN PyObject *dyn_hook_plain(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+
+DYN_HIDDEN int dyn_hook_enable(DynOptions *options); /* takes a reference; -1 with MemoryError */
+DYN_HIDDEN void dyn_hook_disable(void);
+DYN_HIDDEN int dyn_hook_skip(PyObject *code);        /* never recorded, never inlined; -1 with MemoryError */
+DYN_HIDDEN bool dyn_hook_is_skipped(PyObject *code);
+DYN_HIDDEN void dyn_hook_forget_all(void);           /* reset(): caches of functions met under enable() */
+
+/* ---- leave.c: frames rebuilt in the middle of a function. */
+/* The values of the frames (outermost first), made while env and outputs live. NULL with an exception. */
+DYN_HIDDEN DynLeave *dyn_leave_new(const DynEntry *e, const DynEnv *env, PyObject *const *outputs, const DynFrameState *frames,
+                                   uint32_t nframes);
+DYN_HIDDEN void dyn_leave_free(DynLeave *l);
+/* Call func, whose frame goes on as l says. Consumes l. */
+DYN_HIDDEN PyObject *dyn_leave_call(DynLeave *l, PyObject *func);
+/* The same in a fresh frame of func that the hook was given. */
+DYN_HIDDEN PyObject *dyn_leave_fill(DynLeave *l, PyThreadState *ts, DynFrame *f);
+/* Is f a frame that waits to be filled? Then the hook calls dyn_leave_filled in place of evaluating it. */
+DYN_HIDDEN bool dyn_leave_wants(DynFrame *f);
+DYN_HIDDEN PyObject *dyn_leave_filled(PyThreadState *ts, DynFrame *f);
+#endif

@@ -1,0 +1,163 @@
+/* module.c: the extension module dynoc._dynoc: starts every room and gives the Python face its functions.
+ *
+ * Loaded once in a process, never unloaded; state is static. */
+#include "evalframe/hook.h"
+#include "tracer/rec.h"
+
+/* ---- optimize and enable */
+
+static PyObject *optimize(PyObject *module, PyObject *args) {
+    PyObject *fn, *dict, *door = NULL;
+    if (!PyArg_ParseTuple(args, "OO!:optimize", &fn, &PyDict_Type, &dict)) {
+        return NULL;
+    }
+    if (!PyFunction_Check(fn)) {
+        PyErr_Format(PyExc_TypeError, "a Python function is wanted, not %.100s", Py_TYPE(fn)->tp_name);
+        return NULL;
+    }
+    if (!dyn_cpy_known()) {
+        dyn_warn_once(DYN_R_UNKNOWN_PYTHON, "%s", Py_GetVersion());
+    }
+    DynOptions *o = dyn_options_new(dict);
+    DynCache *c = o == NULL ? NULL : dyn_cache_new(PyFunction_GET_CODE(fn), o);
+    if (c != NULL) {
+        c->need_arrays = true;
+        door = dyn_door_new(fn, c, false);
+        dyn_cache_decref(c);
+    }
+    if (o != NULL) {
+        dyn_options_decref(o);
+    }
+    return door;
+}
+
+static PyObject *enable(PyObject *module, PyObject *dict) {
+    if (!PyDict_Check(dict)) {
+        PyErr_SetString(PyExc_TypeError, "enable takes a dict of settings");
+        return NULL;
+    }
+    if (!dyn_cpy_known()) {
+        dyn_warn_once(DYN_R_UNKNOWN_PYTHON, "%s", Py_GetVersion());
+        Py_RETURN_NONE;
+    }
+    DynOptions *o = dyn_options_new(dict);
+    if (o == NULL) {
+        return NULL;
+    }
+    dyn_hook_enable(o);
+    dyn_options_decref(o);
+    Py_RETURN_NONE;
+}
+
+static PyObject *disable(PyObject *module, PyObject *none) {
+    dyn_hook_disable();
+    Py_RETURN_NONE;
+}
+
+/* ---- control */
+
+static PyObject *skip(PyObject *module, PyObject *fn) {
+    PyObject *f = fn;
+    if (PyMethod_Check(f)) {
+        f = PyMethod_GET_FUNCTION(f);
+    }
+    if (Py_IS_TYPE(f, &DynDoor_Type)) {
+        dyn_cache_clear(dyn_door_cache(f));
+        f = dyn_door_function(f);
+    }
+    if (PyFunction_Check(f) && dyn_hook_skip(PyFunction_GET_CODE(f)) < 0) {
+        return NULL;
+    }
+    return Py_NewRef(fn);
+}
+
+static PyObject *run(PyObject *module, PyObject *fn) {
+    if (!Py_IS_TYPE(fn, &DynDoor_Type)) {
+        return Py_NewRef(fn);
+    }
+    return dyn_door_new(dyn_door_function(fn), dyn_door_cache(fn), true);
+}
+
+static PyObject *graph_break(PyObject *module, PyObject *none) {
+    Py_RETURN_NONE;
+}
+
+static PyObject *is_tracing(PyObject *module, PyObject *none) {
+    return PyBool_FromLong(dyn_record_active());
+}
+
+static PyObject *reset(PyObject *module, PyObject *none) {
+    dyn_cache_reset_all();
+    dyn_hook_forget_all();
+    Py_RETURN_NONE;
+}
+
+static PyObject *wait_all(PyObject *module, PyObject *none) {
+    dyn_build_wait_all();
+    dyn_compile_count();
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *set_errors(PyObject *module, PyObject *dict) {
+    PyObject *unsupported = PyDict_Check(dict) ? PyDict_GetItemString(dict, "Unsupported") : NULL;
+    if (unsupported == NULL) {
+        PyErr_SetString(PyExc_TypeError, "a dict of exception types is wanted");
+        return NULL;
+    }
+    Py_XSETREF(dyn_unsupported_error, Py_NewRef(unsupported));
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"optimize", optimize, METH_VARARGS, "optimize(function, settings): an OptimizedFunction."},
+    {"enable", enable, METH_O, "enable(settings): every Python function from now on."},
+    {"disable", disable, METH_NOARGS, "Undo enable."},
+    {"skip", skip, METH_O, "Never trace this function."},
+    {"run", run, METH_O, "Use what is compiled, compile nothing new."},
+    {"graph_break", graph_break, METH_NOARGS, "Break the graph here. Does nothing else."},
+    {"is_tracing", is_tracing, METH_NOARGS, "Is this call being recorded?"},
+    {"reset", reset, METH_NOARGS, "Forget every entry."},
+    {"wait", wait_all, METH_NOARGS, "Return when nothing is being compiled."},
+    {"set_errors", set_errors, METH_O, "Exception types by name."},
+    {0}};
+
+/* ---- start */
+
+static int find_specials(PyObject *module) {
+    static const char *const names[DYN_SPECIAL_COUNT] = {
+        [DYN_SPECIAL_GRAPH_BREAK] = "graph_break", [DYN_SPECIAL_IS_TRACING] = "is_tracing"};
+    for (int i = 0; i < DYN_SPECIAL_COUNT; i++) {
+        Py_XSETREF(dyn_special[i], PyObject_GetAttrString(module, names[i]));
+        if (dyn_special[i] == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int start_rooms(PyObject *module) {
+    if (dyn_arrays_init() < 0 || dyn_cpy_init() < 0 || dyn_log_init(module) < 0 || dyn_codegen_init(module) < 0 ||
+        dyn_np_init() < 0 || dyn_record_init() < 0) {
+        return -1;
+    }
+    if (dyn_hit_init() < 0 || dyn_door_init(module) < 0 || dyn_pyentry_init(module) < 0) {
+        return -1;
+    }
+    return dyn_decode_init(module) < 0 || dyn_asm_init(module) < 0 || dyn_sym_init_module(module) < 0 ? -1 : 0;
+}
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "dynoc._dynoc",
+    .m_doc = "The machinery of dynoc. Use the package dynoc.",
+    .m_size = -1,
+    .m_methods = functions,
+};
+
+PyMODINIT_FUNC PyInit__dynoc(void) {
+    PyObject *module = PyModule_Create(&definition);
+    if (module != NULL && (start_rooms(module) < 0 || find_specials(module) < 0)) {
+        Py_CLEAR(module);
+    }
+    return module;
+}

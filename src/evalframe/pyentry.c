@@ -1,0 +1,188 @@
+/* pyentry.c: a cache entry as Python shows it: fast.entries[i].guards, .graph, .code, .source, .tier, .hits …
+ *
+ * Made by the door's `entries`. Holds the entry; everything is made when it is asked for. */
+#include "evalframe/door.h"
+
+typedef struct PyEntry {
+    PyObject_HEAD
+    DynEntry *entry;
+} PyEntry;
+
+static DynEntry *entry_of(PyObject *self) {
+    return ((PyEntry *)self)->entry;
+}
+
+static PyObject *from_str(DynStr *s) {
+    PyObject *text = s->failed ? PyErr_NoMemory() : PyUnicode_DecodeUTF8(dyn_str_at(s), s->n, "replace");
+    dyn_str_free(s);
+    return text;
+}
+
+static PyObject *get_guards(PyObject *self, void *none) {
+    const DynCapture *c = entry_of(self)->capture;
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list != NULL && i < c->guards.n; i++) {
+        DynStr s = {0};
+        dyn_guard_print(c, &c->guards.at[i], &s);
+        PyObject *text = from_str(&s);
+        if (text == NULL || PyList_Append(list, text) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(text);
+    }
+    return list;
+}
+
+/* The Python face has the class. */
+static PyObject *get_graph(PyObject *self, void *none) {
+    DynStr s = {0};
+    dyn_graph_print(&entry_of(self)->capture->graph, &s);
+    PyObject *text = from_str(&s);
+    PyObject *face = text == NULL ? NULL : PyImport_ImportModule("dynoc._graph");
+    PyObject *graph = face == NULL ? NULL : PyObject_CallMethod(face, "Graph", "O", text);
+    Py_XDECREF(face);
+    Py_XDECREF(text);
+    return graph;
+}
+
+/* An entry that leaves no Python behind needs no code; who asks gets one that does the same. */
+static PyObject *get_code(PyObject *self, void *none) {
+    DynEntry *e = entry_of(self);
+    if (e->code != NULL) {
+        return Py_NewRef(e->code);
+    }
+    if (e->capture->end != DYN_END_RETURN) {
+        return Py_NewRef(e->capture->code);
+    }
+    DynCode *c = dyn_decode((PyCodeObject *)e->capture->code);
+    if (c == NULL) {
+        return NULL;
+    }
+    if (e->runner == NULL) {
+        e->runner = dyn_hit_runner_new(e);
+    }
+    e->code = e->runner == NULL ? NULL : dyn_asm_whole(c, e->runner);
+    dyn_decode_free(c);
+    if (e->code == NULL && PyErr_ExceptionMatches(PyExc_ValueError)) { /* a function with cells stays as it is */
+        PyErr_Clear();
+        e->code = Py_NewRef(e->capture->code);
+    }
+    return Py_XNewRef(e->code);
+}
+
+static PyObject *get_source(PyObject *self, void *none) {
+    DynArtifact *a = entry_of(self)->artifact;
+    return PyUnicode_FromString(a == NULL ? "" : dyn_artifact_source(a));
+}
+
+static PyObject *get_tier(PyObject *self, void *none) {
+    static const char *const names[] = {[DYN_TIER_EAGER] = "eager", [DYN_TIER_BUILTIN] = "builtin", [DYN_TIER_NATIVE] = "native"};
+    DynArtifact *a = entry_of(self)->artifact;
+    return PyUnicode_FromString(names[a == NULL ? DYN_TIER_EAGER : dyn_artifact_tier(a)]);
+}
+
+static PyObject *get_hits(PyObject *self, void *none) {
+    return PyLong_FromLongLong(entry_of(self)->hits);
+}
+
+static PyObject *get_number(PyObject *self, void *none) {
+    return PyLong_FromUnsignedLong(entry_of(self)->number);
+}
+
+static PyObject *get_end(PyObject *self, void *none) {
+    static const char *const names[] = {[DYN_END_RETURN] = "return", [DYN_END_BREAK] = "break", [DYN_END_LEAVE] = "leave"};
+    return PyUnicode_FromString(names[entry_of(self)->capture->end]);
+}
+
+static PyObject *get_reason(PyObject *self, void *none) {
+    DynReason r = entry_of(self)->capture->reason;
+    return entry_of(self)->capture->end == DYN_END_RETURN ? Py_NewRef(Py_None) : PyUnicode_FromString(dyn_reason_code(r));
+}
+
+static PyObject *get_failure(PyObject *self, void *none) {
+    DynEntry *e = entry_of(self);
+    const char *detail = NULL;
+    DynReason r = e->plain != DYN_R_OK || e->artifact == NULL ? e->plain : dyn_artifact_failure(e->artifact, &detail);
+    return r == DYN_R_OK ? Py_NewRef(Py_None) : PyUnicode_FromString(dyn_reason_code(r));
+}
+
+static PyObject *get_times(PyObject *self, void *none) {
+    DynEntry *e = entry_of(self);
+    PyObject *times = PyDict_New();
+    for (int i = 0; times != NULL && i < DYN_STAGE_COUNT; i++) {
+        PyObject *seconds = PyFloat_FromDouble((double)e->stage_ns[i] * 1e-9);
+        if (seconds == NULL || PyDict_SetItemString(times, dyn_stage_names[i], seconds) < 0) {
+            Py_CLEAR(times);
+        }
+        Py_XDECREF(seconds);
+    }
+    return times;
+}
+
+static PyObject *repr(PyObject *self) {
+    DynEntry *e = entry_of(self);
+    return PyUnicode_FromFormat("<dynoc entry %u of %s: %u guards, %u nodes, %lld hits>", e->number, e->capture->graph.name,
+                                e->capture->guards.n, e->capture->graph.nodes.n, (long long)e->hits);
+}
+
+static PyGetSetDef getset[] = {
+    {"guards", get_guards, NULL, "What has to hold, as Python expressions over the arguments.", NULL},
+    {"graph", get_graph, NULL, "The captured graph.", NULL},
+    {"code", get_code, NULL, "The rewritten code object.", NULL},
+    {"source", get_source, NULL, "Generated C.", NULL},
+    {"tier", get_tier, NULL, "\"eager\", \"builtin\" or \"native\".", NULL},
+    {"hits", get_hits, NULL, "Calls that this entry served.", NULL},
+    {"number", get_number, NULL, "Entries are numbered in the order in which they are made.", NULL},
+    {"end", get_end, NULL, "\"return\", \"break\" or \"leave\": how the recorded segment ended.", NULL},
+    {"reason", get_reason, NULL, "Code of the reason why the segment ended before the function; None: it didn't.", NULL},
+    {"failure", get_failure, NULL, "Code of the reason why it runs as plain Python; None.", NULL},
+    {"times", get_times, NULL, "Seconds spent in each stage of the pipeline.", NULL},
+    {0}};
+
+static void dealloc(PyObject *self) {
+    dyn_entry_decref(entry_of(self));
+    PyObject_Free(self);
+}
+
+static PyTypeObject Entry_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dynoc._dynoc.Entry",
+    .tp_doc = "A cache entry of an optimised function.",
+    .tp_basicsize = sizeof(PyEntry),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = dealloc,
+    .tp_repr = repr,
+    .tp_getset = getset,
+};
+
+static int append_entries(PyObject *list, const DynCache *c) {
+    for (uint32_t i = 0; i < c->entries.n; i++) {
+        PyEntry *p = PyObject_New(PyEntry, &Entry_Type);
+        if (p == NULL) {
+            return -1;
+        }
+        p->entry = c->entries.at[i];
+        dyn_entry_incref(p->entry);
+        int done = PyList_Append(list, (PyObject *)p);
+        Py_DECREF(p);
+        if (done < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+PyObject *dyn_pyentry_list(DynCache *c) {
+    PyObject *list = PyList_New(0);
+    int done = list == NULL ? -1 : append_entries(list, c);
+    for (uint32_t i = 0; done == 0 && i < c->resumes.n; i++) {
+        done = append_entries(list, dyn_door_cache(c->resumes.at[i].door));
+    }
+    if (done < 0) {
+        Py_CLEAR(list);
+    }
+    return list;
+}
+
+int dyn_pyentry_init(PyObject *module) {
+    return PyType_Ready(&Entry_Type) < 0 ? -1 : PyModule_AddObjectRef(module, "Entry", (PyObject *)&Entry_Type);
+}

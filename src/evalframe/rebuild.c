@@ -1,0 +1,241 @@
+/* rebuild.c: recipes turned into Python objects. Called by the runner after a hit and by the code that leaves a graph in the middle.
+ *
+ * Recipes are in the order in which their items come first, so one pass down marks what is needed and one pass up makes it; nothing
+ * recurses. The memo holds a reference to each object until the end. */
+#include "evalframe/rebuild.h"
+
+enum { SMALL = 64 };
+
+typedef struct Build {
+    const DynCapture *c;
+    const DynEnv *env;
+    PyObject *const *outputs;
+    PyObject **made; /* by recipe */
+} Build;
+
+/* ---- one recipe: new reference, or NULL with an exception set */
+
+static PyObject *item(const Build *b, const DynRecipe *r, uint32_t k) {
+    PyObject *o = b->made[r->items[k]];
+    if (o == NULL)
+        PyErr_SetString(PyExc_SystemError, "dynoc: a recipe's item is empty");
+    return o;
+}
+
+static PyObject *make_number(const Build *b, uint32_t id) {
+    DynScalar v = b->env->sym[id];
+    switch ((DynSymType)dyn_sym_at(&b->c->syms, id)->type) {
+    case DYN_T_FLOAT:
+        return PyFloat_FromDouble(v.f);
+    case DYN_T_BOOL:
+        return PyBool_FromLong(v.i != 0);
+    default:
+        return PyLong_FromLongLong(v.i);
+    }
+}
+
+static PyObject *make_sequence(const Build *b, const DynRecipe *r) {
+    PyObject *o = r->kind == DYN_RC_LIST ? PyList_New(r->n) : PyTuple_New(r->n);
+    for (uint32_t k = 0; o != NULL && k < r->n; k++) {
+        PyObject *x = item(b, r, k);
+        if (x == NULL)
+            Py_CLEAR(o);
+        else if (r->kind == DYN_RC_LIST)
+            PyList_SET_ITEM(o, k, Py_NewRef(x));
+        else
+            PyTuple_SET_ITEM(o, k, Py_NewRef(x));
+    }
+    return o;
+}
+
+static PyObject *make_dict(const Build *b, const DynRecipe *r) {
+    PyObject *o = PyDict_New();
+    for (uint32_t k = 0; o != NULL && k < r->n; k += 2) {
+        PyObject *key = item(b, r, k), *value = item(b, r, k + 1);
+        if (key == NULL || value == NULL || PyDict_SetItem(o, key, value) < 0)
+            Py_CLEAR(o);
+    }
+    return o;
+}
+
+static PyObject *make_set(const Build *b, const DynRecipe *r) {
+    PyObject *o = PySet_New(NULL);
+    for (uint32_t k = 0; o != NULL && k < r->n; k++) {
+        PyObject *x = item(b, r, k);
+        if (x == NULL || PySet_Add(o, x) < 0)
+            Py_CLEAR(o);
+    }
+    return o;
+}
+
+static PyObject *make_iterator(const Build *b, const DynRecipe *r) {
+    PyObject *container = item(b, r, 0), *o = container == NULL ? NULL : PyObject_GetIter(container);
+    if (o == NULL || r->id == 0)
+        return o;
+    PyObject *done = PyObject_CallMethod(o, "__setstate__", "n", (Py_ssize_t)r->id);
+    if (done == NULL)
+        Py_CLEAR(o);
+    Py_XDECREF(done);
+    return o;
+}
+
+static PyObject *make_range(const Build *b, const DynRecipe *r) {
+    PyObject *start = item(b, r, 0), *stop = item(b, r, 1), *step = item(b, r, 2);
+    if (start == NULL || stop == NULL || step == NULL)
+        return NULL;
+    PyObject *range = PyObject_CallFunctionObjArgs((PyObject *)&PyRange_Type, start, stop, step, NULL);
+    if (range == NULL || r->kind == DYN_RC_RANGE)
+        return range;
+    PyObject *o = PyObject_GetIter(range);
+    Py_DECREF(range);
+    return o;
+}
+
+/* What a namedtuple's _make does: tuple.__new__(cls, items). */
+static PyObject *make_named(const Build *b, const DynRecipe *r) {
+    PyObject *items = item(b, r, 0), *args = items == NULL ? NULL : PyTuple_Pack(1, items);
+    if (args == NULL)
+        return NULL;
+    PyObject *o = NULL;
+    if (PyType_Check(r->obj) && PyType_IsSubtype((PyTypeObject *)r->obj, &PyTuple_Type))
+        o = PyTuple_Type.tp_new((PyTypeObject *)r->obj, args, NULL);
+    else
+        PyErr_SetString(PyExc_SystemError, "dynoc: a NAMED recipe without a tuple type");
+    Py_DECREF(args);
+    return o;
+}
+
+static PyObject *make_pair(const Build *b, const DynRecipe *r) {
+    PyObject *function = item(b, r, 0), *self = function == NULL ? NULL : item(b, r, 1);
+    return self == NULL ? NULL : PyMethod_New(function, self);
+}
+
+static PyObject *make_slice(const Build *b, const DynRecipe *r) {
+    PyObject *start = item(b, r, 0), *stop = item(b, r, 1), *step = item(b, r, 2);
+    return start == NULL || stop == NULL || step == NULL ? NULL : PySlice_New(start, stop, step);
+}
+
+static PyObject *take(PyObject *o, const char *what) {
+    if (o == NULL)
+        PyErr_SetString(PyExc_SystemError, what);
+    return Py_XNewRef(o);
+}
+
+static PyObject *make(const Build *b, const DynRecipe *r) {
+    switch ((DynRecipeKind)r->kind) {
+    case DYN_RC_SOURCE:
+        return take(b->env->src[r->id], "dynoc: a recipe's source is empty");
+    case DYN_RC_CONST:
+        return Py_NewRef(r->obj);
+    case DYN_RC_OUTPUT:
+        return take(b->outputs[r->id], "dynoc: a graph's output isn't there");
+    case DYN_RC_SYM:
+        return make_number(b, r->id);
+    case DYN_RC_TUPLE:
+    case DYN_RC_LIST:
+        return make_sequence(b, r);
+    case DYN_RC_DICT:
+        return make_dict(b, r);
+    case DYN_RC_SET:
+        return make_set(b, r);
+    case DYN_RC_SLICE:
+        return make_slice(b, r);
+    case DYN_RC_METHOD:
+        return make_pair(b, r);
+    case DYN_RC_ITER:
+        return make_iterator(b, r);
+    case DYN_RC_RANGE:
+    case DYN_RC_RANGE_ITER:
+        return make_range(b, r);
+    case DYN_RC_NAMED:
+        return make_named(b, r);
+    case DYN_RC_CELL:
+        return PyCell_New(r->n == 0 ? NULL : b->made[r->items[0]]);
+    case DYN_RC_NULL:
+        break;
+    }
+    PyErr_SetString(PyExc_SystemError, "dynoc: an empty recipe has no value");
+    return NULL;
+}
+
+/* ---- many */
+
+/* What the recipes are made of: need[i] for each recipe up to the highest (returned + 1 rows are looked at). */
+static uint32_t mark(const DynCapture *c, const uint32_t *recipes, uint32_t n, uint8_t *need) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        need[recipes[i]] = 1;
+        if (recipes[i] + 1 > count)
+            count = recipes[i] + 1;
+    }
+    for (uint32_t i = count; i-- > 0;) {
+        const DynRecipe *r = &c->recipes.at[i];
+        for (uint32_t k = 0; need[i] && k < r->n; k++)
+            need[r->items[k]] = 1;
+    }
+    return count;
+}
+
+static int build(const Build *b, const uint32_t *recipes, uint32_t n, uint8_t *need, PyObject **out) {
+    uint32_t count = mark(b->c, recipes, n, need);
+    int status = 0;
+    for (uint32_t i = 0; status == 0 && i < count; i++) {
+        const DynRecipe *r = &b->c->recipes.at[i];
+        if (need[i] && r->kind != DYN_RC_NULL && (b->made[i] = make(b, r)) == NULL)
+            status = -1;
+    }
+    for (uint32_t i = 0; status == 0 && i < n; i++)
+        out[i] = Py_XNewRef(b->made[recipes[i]]);
+    for (uint32_t i = 0; i < count; i++)
+        Py_XDECREF(b->made[i]);
+    return status;
+}
+
+int dyn_rebuild(const DynCapture *c, const DynEnv *env, PyObject *const *outputs, const uint32_t *recipes, uint32_t n, PyObject **out) {
+    PyObject *small[SMALL] = {NULL};
+    uint8_t small_need[SMALL] = {0};
+    uint32_t total = c->recipes.n;
+    Build b = {.c = c, .env = env, .outputs = outputs, .made = small};
+    uint8_t *need = small_need;
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = NULL;
+    if (total > SMALL) {
+        b.made = PyMem_Calloc(total, sizeof(*b.made));
+        need = PyMem_Calloc(total, 1);
+    }
+    int status = -1;
+    if (b.made == NULL || need == NULL)
+        PyErr_NoMemory();
+    else
+        status = build(&b, recipes, n, need, out);
+    if (total > SMALL) {
+        PyMem_Free(b.made);
+        PyMem_Free(need);
+    }
+    return status;
+}
+
+PyObject *dyn_rebuild_one(const DynCapture *c, const DynEnv *env, PyObject *const *outputs, uint32_t recipe) {
+    const DynRecipe *r = &c->recipes.at[recipe];
+    PyObject *out;
+    if (r->n == 0) {
+        Build b = {.c = c, .env = env, .outputs = outputs};
+        return make(&b, r);
+    }
+    return dyn_rebuild(c, env, outputs, &recipe, 1, &out) < 0 ? NULL : out;
+}
+
+int dyn_rebuild_needs(const DynCapture *c, const uint32_t *recipes, uint32_t n, bool *need, uint32_t count) {
+    uint8_t *marked = PyMem_Calloc(c->recipes.n + 1, 1);
+    memset(need, 0, count * sizeof(*need));
+    if (marked == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    uint32_t rows = mark(c, recipes, n, marked);
+    for (uint32_t i = 0; i < rows; i++)
+        if (marked[i] && c->recipes.at[i].kind == DYN_RC_OUTPUT && c->recipes.at[i].id < count)
+            need[c->recipes.at[i].id] = true;
+    PyMem_Free(marked);
+    return 0;
+}

@@ -1,0 +1,93 @@
+/* graph.h: the captured graph: what a function did to arrays, in program order.
+ *
+ * Nodes are an array in an arena, indexed by uint32_t; an operand is an earlier node or a symbol. Only arrays (and NumPy scalars,
+ * which are rank-0 values) are nodes; Python numbers are symbols (sym.h). A node's shape is a list of symbols.
+ *
+ * Memory. Every node has a storage: the node that owns the bytes. A view node shares its operand's storage; every other node owns
+ * a fresh one; an input owns its own. DYN_OP_STORE(dst, value) writes value into the elements of dst (an input, a fresh
+ * array or a view of one) and yields no new value: reads of that storage that stand later in the node order see the written
+ * elements, earlier ones the old ones. Node order is program order, and codegen must keep what can be seen of it. An in-place
+ * operator x += y is recorded as t = add(x, y) and STORE(x, t). The value of STORE is cast to dst's dtype and broadcast.
+ *
+ * The recorder makes graphs, the verifier (dyn_graph_verify) holds them to this, codegen reads them. */
+#ifndef DYN_GRAPH_H
+#define DYN_GRAPH_H
+#include "base/arrays.h"
+#include "tracer/ops.h"
+#include "tracer/sym.h"
+
+typedef enum DynArgKind {
+    DYN_ARG_NODE, /* id: a node */
+    DYN_ARG_SYM,  /* id: a symbol: a Python number. As an operand of an elementwise operator it is weak (NEP 50) */
+    DYN_ARG_NONE  /* absent */
+} DynArgKind;
+typedef struct DynArg {
+    uint8_t kind;
+    uint32_t id;
+} DynArg;
+
+#define DYN_NODE_NPSCALAR 1u /* eager's value is a NumPy scalar (np.float64), not an array */
+#define DYN_NODE_VIEW 2u     /* shares storage with args[0] */
+#define DYN_NODE_CONTIG_COPY 4u /* reshape/ravel that was a copy when recorded */
+
+typedef struct DynNode {
+    uint16_t op;      /* DynOp: row of ops.def */
+    uint8_t dtype;    /* DynDtype of the result (of dst for STORE) */
+    uint8_t compute;  /* elementwise and reduce: DynDtype in which operands are computed (comparison of f32 and f64: F64) */
+    uint8_t ndim;
+    uint8_t flags;    /* DYN_NODE_* */
+    uint8_t nargs;
+    uint8_t naux;
+    DynArg *args;
+    int64_t *aux;     /* per op kind, see ops.h: axes, permutation, keepdims… (plain numbers) */
+    uint32_t *shape;  /* ndim symbols */
+    DynLayout layout; /* memory order that eager gave the result */
+    uint32_t storage; /* node that owns the bytes */
+    uint32_t source;  /* INPUT: source id of the array */
+    uint32_t extern_index; /* EXTERN: row of DynGraph.externs */
+    uint32_t snapshot;     /* index into the capture's snapshots, or DYN_NONE: cannot leave here */
+    int32_t line;     /* source line, and the code's position: file is the capture's */
+    uint32_t where;   /* index into DynGraph.places */
+} DynNode;
+
+/* One call of a framework function that runs as it is: np.linalg.solve(a, b). */
+typedef struct DynExtern {
+    PyObject *callable; /* strong */
+    PyObject *kwargs;   /* strong dict of constants or NULL */
+    const char *name;   /* "linalg.solve" */
+    uint8_t *arg_form;  /* nargs entries: 'a' node as ndarray, 's' symbol as Python number, 'c' constant from consts */
+    PyObject **consts;  /* nargs entries, strong, NULL where not 'c' */
+} DynExtern;
+/* Where in the source a node comes from: file, function and position (columns as in co_positions, -1 unknown). */
+typedef struct DynPlace {
+    PyObject *code; /* strong */
+    int32_t line, end_line, col, end_col;
+} DynPlace;
+
+typedef struct DynGraph {
+    DynArena *arena;
+    const char *name; /* of the function */
+    DynSources *sources;
+    DynSyms *syms;
+    DYN_VEC(DynNode) nodes;
+    DYN_VEC(uint32_t) inputs;  /* INPUT nodes in order: the artifact's array arguments */
+    DYN_VEC(uint32_t) outputs; /* nodes whose value Python needs after the graph, in order. A node may be a view, an input, or a
+                                * storage that was written: the value is what it holds at the end of the graph */
+    DYN_VEC(DynExtern) externs;
+    DYN_VEC(DynPlace) places;
+} DynGraph;
+
+DYN_HIDDEN int dyn_graph_init(DynGraph *g, DynArena *arena, const char *name, DynSources *sources, DynSyms *syms);
+DYN_HIDDEN void dyn_graph_free(DynGraph *g); /* drops references; arena memory is the owner's */
+/* A new node with room for nargs operands, naux numbers and ndim sizes; id or DYN_NONE. storage is set to the node itself.
+ * The pointer dyn_graph_node() gives is valid until the next node is added. */
+DYN_HIDDEN uint32_t dyn_graph_add(DynGraph *g, DynOp op, DynDtype dtype, int ndim, int nargs, int naux);
+static inline DynNode *dyn_graph_node(const DynGraph *g, uint32_t id) { return &g->nodes.at[id]; }
+DYN_HIDDEN void dyn_graph_truncate(DynGraph *g, uint32_t nnodes); /* forget the nodes from nnodes on (a callee that bailed out) */
+/* 0, or -1 and a sentence in `error`: operand before use, rows' arity, rank = shape list, views share storage, outputs exist… */
+DYN_HIDDEN int dyn_graph_verify(const DynGraph *g, DynStr *error);
+/* Text form, one node a line; dyn_graph_parse reads it back (tests/ir). Graphs with externs or places parse without them. */
+DYN_HIDDEN void dyn_graph_print(const DynGraph *g, DynStr *out);
+DYN_HIDDEN int dyn_graph_parse(DynGraph *g, const char *text, DynStr *error);
+DYN_HIDDEN int dyn_graph_init_module(PyObject *module); /* adds _graph_roundtrip, _op_table, _op_helpers for tests */
+#endif

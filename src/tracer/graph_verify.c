@@ -1,0 +1,236 @@
+/* graph_verify.c: holds a graph to its invariants. Called after recording in debug builds and tests, and by the graph parser.
+ *
+ *   1. Operands that are nodes stand earlier; operands that are symbols exist.
+ *   2. A row's arity, when it has one, is the number of operands; only FULL, STORE-less rows of kind CREATE and EXTERN have absent ones.
+ *   3. dtype and compute are rows of dtype.def; LOGICAL and COMPARE rows and BOOL rows give BOOL, LOGICAL ones compute in BOOL.
+ *   4. Every size is an int symbol that exists, with a hint that is not negative.
+ *   5. A node owns its storage, but a view (and RESHAPE only where it is one) has its operand's, and STORE its destination's.
+ *      View rows carry DYN_NODE_VIEW, or RESHAPE DYN_NODE_CONTIG_COPY; nothing else carries either.
+ *   6. NumPy scalars have rank 0.
+ *   7. Elementwise: each operand's sizes are the result's or 1 (by hint), aligned at the end. Reduce: aux is keepdims and sorted axes, and the
+ *      result has the sizes that are left. COPY: the operand's sizes. STORE: the destination's sizes, dtype; the value broadcasts to them.
+ *   8. SLICE: aux and operands fit the base's rank; PERMUTE: aux is a permutation; BROADCAST: sizes are equal or 1; RESHAPE: the
+ *      number of elements is the same (by hint).
+ *   9. INPUT nodes are the ones in `inputs`, in order, with a source; outputs exist; EXTERN nodes have their row (where there are rows).
+ *  10. The layout's permutation is one of the node's axes. */
+#include "tracer/graph.h"
+
+typedef struct Check {
+    const DynGraph *g;
+    uint32_t id;
+    DynStr *error;
+} Check;
+
+static int bad(Check *c, const char *what) {
+    const DynNode *n = dyn_graph_node(c->g, c->id);
+    dyn_str_printf(c->error, "%%%u (%s): %s", c->id, n->op < DYN_OP_COUNT ? dyn_ops[n->op].text : "?", what);
+    return -1;
+}
+
+static int64_t hint(const DynGraph *g, uint32_t sym) { return dyn_sym_at(g->syms, sym)->hint.i; }
+
+static int check_operands(Check *c, const DynNode *n) {
+    const DynOpInfo *row = &dyn_ops[n->op];
+    if (row->arity >= 0 && n->nargs != row->arity)
+        return bad(c, "wrong number of operands");
+    for (int i = 0; i < n->nargs; i++) {
+        const DynArg *a = &n->args[i];
+        if (a->kind == DYN_ARG_NODE && a->id >= c->id)
+            return bad(c, "operand does not stand earlier");
+        if (a->kind == DYN_ARG_NODE && dyn_graph_node(c->g, a->id)->op == DYN_OP_STORE)
+            return bad(c, "operand is a store, which has no value");
+        if (a->kind == DYN_ARG_SYM && a->id >= c->g->syms->v.n)
+            return bad(c, "operand is no symbol");
+        if (a->kind > DYN_ARG_NONE)
+            return bad(c, "unknown kind of operand");
+        if (a->kind == DYN_ARG_NONE && n->op != DYN_OP_FULL && n->op != DYN_OP_EXTERN)
+            return bad(c, "operand is absent");
+    }
+    bool from_node = row->kind == DYN_K_REDUCE || row->kind == DYN_K_VIEW || row->kind == DYN_K_COPY || row->kind == DYN_K_STORE;
+    if (from_node && (n->nargs == 0 || n->args[0].kind != DYN_ARG_NODE))
+        return bad(c, "first operand is no node");
+    if (n->op == DYN_OP_SCALAR && n->args[0].kind != DYN_ARG_SYM)
+        return bad(c, "operand is no symbol");
+    return 0;
+}
+
+static int check_types(Check *c, const DynNode *n) {
+    const DynOpInfo *row = &dyn_ops[n->op];
+    if (n->dtype >= DYN_DTYPE_COUNT || n->compute >= DYN_DTYPE_COUNT)
+        return bad(c, "no such dtype");
+    bool is_bool = row->dtype == DYN_DT_COMPARE || row->dtype == DYN_DT_LOGICAL || row->dtype == DYN_DT_BOOL;
+    if (is_bool && n->dtype != DYN_BOOL)
+        return bad(c, "result is not bool");
+    if (row->dtype == DYN_DT_LOGICAL && n->compute != DYN_BOOL)
+        return bad(c, "does not compute in bool");
+    if ((n->flags & DYN_NODE_NPSCALAR) && n->ndim != 0)
+        return bad(c, "NumPy scalar of a rank");
+    for (int i = 0; i < n->ndim; i++) {
+        if (n->shape[i] >= c->g->syms->v.n || dyn_sym_at(c->g->syms, n->shape[i])->type != DYN_T_INT)
+            return bad(c, "size is no int symbol");
+        if (hint(c->g, n->shape[i]) < 0)
+            return bad(c, "negative size");
+    }
+    uint32_t seen = 0;
+    for (int i = 0; i < n->ndim; i++) {
+        if (n->layout.perm[i] >= n->ndim || (seen >> n->layout.perm[i] & 1u))
+            return bad(c, "layout is no permutation of the axes");
+        if (n->layout.kind == DYN_LAYOUT_C && n->layout.perm[i] != i)
+            return bad(c, "C layout with another order of axes");
+        seen |= 1u << n->layout.perm[i];
+    }
+    return 0;
+}
+
+static int check_storage(Check *c, const DynNode *n) {
+    bool view = (n->flags & DYN_NODE_VIEW) != 0, copy = (n->flags & DYN_NODE_CONTIG_COPY) != 0;
+    if (dyn_ops[n->op].kind == DYN_K_VIEW ? view == copy : view || copy)
+        return bad(c, "flags are not those of its kind");
+    if (copy && n->op != DYN_OP_RESHAPE)
+        return bad(c, "only a reshape can be a copy");
+    uint32_t want = view || n->op == DYN_OP_STORE ? dyn_graph_node(c->g, n->args[0].id)->storage : c->id;
+    return n->storage == want ? 0 : bad(c, "wrong storage");
+}
+
+/* Does shape a broadcast to the sizes of n (by hint)? */
+static bool broadcasts(Check *c, const DynNode *a, const DynNode *n) {
+    if (a->ndim > n->ndim)
+        return false;
+    for (int i = 0; i < a->ndim; i++) {
+        int64_t h = hint(c->g, a->shape[i]);
+        if (h != 1 && h != hint(c->g, n->shape[n->ndim - a->ndim + i]))
+            return false;
+    }
+    return true;
+}
+
+static int check_reduce(Check *c, const DynNode *n, const DynNode *a) {
+    uint32_t axes = 0;
+    if (n->naux < 1 || (n->aux[0] != 0 && n->aux[0] != 1))
+        return bad(c, "aux does not begin with keepdims");
+    for (int i = 1; i < n->naux; i++) {
+        if (n->aux[i] < 0 || n->aux[i] >= a->ndim || (i > 1 && n->aux[i] <= n->aux[i - 1]))
+            return bad(c, "axes are not sorted axes of the operand");
+        axes |= 1u << n->aux[i];
+    }
+    int k = 0;
+    for (int i = 0; i < a->ndim; i++) {
+        bool gone = axes >> i & 1u;
+        if (gone && !n->aux[0])
+            continue;
+        if (k >= n->ndim || hint(c->g, n->shape[k]) != (gone ? 1 : hint(c->g, a->shape[i])))
+            return bad(c, "sizes are not those that are left");
+        k++;
+    }
+    return k == n->ndim ? 0 : bad(c, "sizes are not those that are left");
+}
+
+static int check_slice(Check *c, const DynNode *n, const DynNode *a) {
+    int axis = 0, rank = 0, arg = 1;
+    for (int i = 0; i < n->naux; i++) {
+        if (n->aux[i] < 0 || n->aux[i] > 2)
+            return bad(c, "unknown code in aux");
+        axis += n->aux[i] != 2;
+        rank += n->aux[i] != 1;
+        arg += n->aux[i] == 0 ? 3 : n->aux[i] == 1 ? 1 : 0;
+    }
+    if (axis != a->ndim || rank != n->ndim || arg != n->nargs)
+        return bad(c, "index does not fit the base");
+    for (int i = 1; i < n->nargs; i++)
+        if (n->args[i].kind != DYN_ARG_SYM)
+            return bad(c, "bound is no symbol");
+    return 0;
+}
+
+static int check_view(Check *c, const DynNode *n, const DynNode *a) {
+    if (n->dtype != a->dtype)
+        return bad(c, "view of another dtype");
+    if (n->op == DYN_OP_SLICE)
+        return check_slice(c, n, a);
+    if (n->op == DYN_OP_BROADCAST)
+        return broadcasts(c, a, n) ? 0 : bad(c, "does not broadcast");
+    if (n->op == DYN_OP_PERMUTE) {
+        uint32_t seen = 0;
+        if (n->naux != a->ndim || n->ndim != a->ndim)
+            return bad(c, "no permutation of the operand's axes");
+        for (int i = 0; i < n->naux; i++) {
+            if (n->aux[i] < 0 || n->aux[i] >= a->ndim || (seen >> n->aux[i] & 1u))
+                return bad(c, "no permutation of the operand's axes");
+            if (hint(c->g, n->shape[i]) != hint(c->g, a->shape[n->aux[i]]))
+                return bad(c, "sizes are not the operand's");
+            seen |= 1u << n->aux[i];
+        }
+        return 0;
+    }
+    int64_t have = 1, want = 1;
+    for (int i = 0; i < a->ndim; i++)
+        have *= hint(c->g, a->shape[i]);
+    for (int i = 0; i < n->ndim; i++)
+        want *= hint(c->g, n->shape[i]);
+    return have == want ? 0 : bad(c, "number of elements changes");
+}
+
+static int check_kind(Check *c, const DynNode *n) {
+    const DynNode *a = n->nargs > 0 && n->args[0].kind == DYN_ARG_NODE ? dyn_graph_node(c->g, n->args[0].id) : NULL;
+    switch (dyn_ops[n->op].kind) {
+    case DYN_K_ELEMENTWISE:
+        for (int i = 0; i < n->nargs; i++)
+            if (n->args[i].kind == DYN_ARG_NODE && !broadcasts(c, dyn_graph_node(c->g, n->args[i].id), n))
+                return bad(c, "operand does not broadcast to the result");
+        return 0;
+    case DYN_K_REDUCE:
+        return check_reduce(c, n, a);
+    case DYN_K_VIEW:
+        return check_view(c, n, a);
+    case DYN_K_COPY:
+    case DYN_K_STORE:
+        if (a->ndim != n->ndim || !broadcasts(c, a, n) || !broadcasts(c, n, a))
+            return bad(c, "sizes are not the operand's");
+        if (n->op == DYN_OP_STORE && n->dtype != a->dtype)
+            return bad(c, "dtype is not the destination's");
+        if (n->op == DYN_OP_STORE && n->args[1].kind == DYN_ARG_NODE && !broadcasts(c, dyn_graph_node(c->g, n->args[1].id), a))
+            return bad(c, "value does not broadcast to the destination");
+        return 0;
+    case DYN_K_CREATE:
+        return n->op == DYN_OP_SCALAR && n->ndim != 0 ? bad(c, "scalar of a rank") : 0;
+    case DYN_K_EXTERN:
+        return c->g->externs.n > 0 && n->extern_index >= c->g->externs.n ? bad(c, "no such extern row") : 0;
+    default:
+        return n->source == DYN_NONE ? bad(c, "input without a source") : 0;
+    }
+}
+
+static int check_lists(const DynGraph *g, DynStr *error) {
+    uint32_t ninputs = 0;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        if (g->nodes.at[i].op != DYN_OP_INPUT)
+            continue;
+        if (ninputs >= g->inputs.n || g->inputs.at[ninputs] != i) {
+            dyn_str_printf(error, "%%%u is an input that is not in its place in the list of inputs", i);
+            return -1;
+        }
+        ninputs++;
+    }
+    if (ninputs != g->inputs.n) {
+        dyn_str_puts(error, "the list of inputs is longer than there are inputs");
+        return -1;
+    }
+    for (uint32_t i = 0; i < g->outputs.n; i++)
+        if (g->outputs.at[i] >= g->nodes.n || g->nodes.at[g->outputs.at[i]].op == DYN_OP_STORE) {
+            dyn_str_printf(error, "output %u is no node with a value", i);
+            return -1;
+        }
+    return 0;
+}
+
+int dyn_graph_verify(const DynGraph *g, DynStr *error) {
+    Check c = {g, 0, error};
+    for (; c.id < g->nodes.n; c.id++) {
+        const DynNode *n = dyn_graph_node(g, c.id);
+        if (n->op >= DYN_OP_COUNT)
+            return bad(&c, "no such operator");
+        if (check_operands(&c, n) < 0 || check_types(&c, n) < 0 || check_storage(&c, n) < 0 || check_kind(&c, n) < 0)
+            return -1;
+    }
+    return check_lists(g, error);
+}

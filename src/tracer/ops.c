@@ -1,0 +1,29 @@
+/* ops.c: the operator table and the C helper table as arrays, and look-ups by name. Made of ops.def and ops_c.def; read by everybody. */
+#include "tracer/ops.h"
+
+const DynOpInfo dyn_ops[DYN_OP_COUNT] = {
+#define OP(name, text, arity, kind, dtype, shape, guard, c, cuda, deriv, fpe, flags)                                   \
+    {#name, text, arity, DYN_K_##kind, DYN_DT_##dtype, DYN_SH_##shape, DYN_G_##guard, c, cuda, deriv, fpe, flags},
+#include "tracer/ops.def"
+#undef OP
+};
+
+const DynOpHelper dyn_op_helpers[] = {
+#define HELPER(name, needs, text) {name, needs, text},
+#include "tracer/ops_c.def"
+#undef HELPER
+    {NULL, NULL, NULL}};
+
+int dyn_op_parse(const char *text) {
+    for (int i = 0; i < DYN_OP_COUNT; i++)
+        if (strcmp(dyn_ops[i].text, text) == 0)
+            return i;
+    return -1;
+}
+
+const DynOpHelper *dyn_op_helper(const char *name, size_t length) {
+    for (const DynOpHelper *h = dyn_op_helpers; h->name != NULL; h++)
+        if (strlen(h->name) == length && memcmp(h->name, name, length) == 0)
+            return h;
+    return NULL;
+}

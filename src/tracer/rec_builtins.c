@@ -1,0 +1,543 @@
+/* rec_builtins.c: builtins, math functions and methods of Python's containers and strings, as the recorder understands them: called
+ * for real, with a shadow for the result. Whatever isn't in these tables is opaque.
+ *
+ * Called by rec_call.c with resolved arguments. The tables are filled once at import (rec_builtins_init) with borrowed-for-ever
+ * references to the callables. */
+#include "tracer/rec_state.h"
+
+typedef DynVal *(*BuiltinFn)(DynRec *r, const RecCall *c, PyObject **result, int arg);
+typedef struct Builtin {
+    const char *module, *name;
+    BuiltinFn fn;
+    int arg;
+    PyObject *callable;
+} Builtin;
+
+static PyObject *absolute; /* np.absolute, which abs() of an array is */
+
+static bool number(const RecCall *c, uint32_t i) {
+    return c->args[i].v->kind == DV_SYM;
+}
+static bool any_array(const RecCall *c) {
+    for (uint32_t i = 0; i < c->npos; i++) {
+        if (rec_is_array(c->args[i].v)) {
+            return true;
+        }
+    }
+    return false;
+}
+static DynVal *unknown(DynRec *r, const RecCall *c) {
+    return rec_fail(r, any_array(c) ? DYN_R_DATA_DEPENDENT : DYN_R_OPAQUE_CALL, NULL);
+}
+
+/* The symbol's hint has to be the real result. */
+static DynVal *checked(DynRec *r, uint32_t sym, PyObject *o) {
+    if (sym == DYN_NONE || o == NULL) {
+        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "arithmetic on Python numbers");
+    }
+    const DynSym *s = dyn_sym_at(&r->cap->syms, sym);
+    int overflow = 0;
+    bool same = s->type == DYN_T_FLOAT  ? PyFloat_CheckExact(o) && (PyFloat_AS_DOUBLE(o) == s->hint.f || s->hint.f != s->hint.f)
+                : s->type == DYN_T_BOOL ? PyBool_Check(o) && (o == Py_True) == (s->hint.i != 0)
+                                        : PyLong_CheckExact(o) && PyLong_AsLongLongAndOverflow(o, &overflow) == s->hint.i;
+    return same && !overflow ? dyn_rec_sym(r, sym) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "arithmetic on Python numbers");
+}
+
+static uint32_t as_float(DynRec *r, uint32_t s) {
+    return dyn_sym_at(&r->cap->syms, s)->type == DYN_T_FLOAT ? s : dyn_sym_op(&r->cap->syms, DYN_S_TO_FLOAT, s, DYN_NONE, DYN_NONE);
+}
+
+/* math.*: arg is the symbol operator; arguments become floats first. */
+static DynVal *math_call(DynRec *r, const RecCall *c, PyObject **result, int op) {
+    *result = rec_call_real(c);
+    if (*result == NULL) {
+        return NULL;
+    }
+    uint32_t arity = op == DYN_S_FPOW || op == DYN_S_ATAN2 || op == DYN_S_HYPOT ? 2 : 1;
+    if (c->nkw != 0 || c->npos != arity || !number(c, 0) || (arity == 2 && !number(c, 1))) {
+        return unknown(r, c);
+    }
+    bool keep = op == DYN_S_FLOOR || op == DYN_S_CEIL;
+    uint32_t a = keep ? c->args[0].v->id : as_float(r, c->args[0].v->id), b = arity == 2 ? as_float(r, c->args[1].v->id) : DYN_NONE;
+    if (keep && dyn_sym_at(&r->cap->syms, a)->type != DYN_T_FLOAT) {
+        return checked(r, a, *result);
+    }
+    return a == DYN_NONE || (arity == 2 && b == DYN_NONE) ? unknown(r, c)
+                                                          : checked(r, dyn_sym_op(&r->cap->syms, (DynSymOp)op, a, b, DYN_NONE), *result);
+}
+
+static DynVal *call_len(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    *result = rec_call_real(c);
+    if (*result == NULL || c->npos != 1) {
+        return NULL;
+    }
+    DynVal *v = c->args[0].v;
+    if (v->kind == DV_ARRAY) {
+        return checked(r, dyn_graph_node(&r->cap->graph, v->id)->shape[0], *result);
+    }
+    if (v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_DICT || v->kind == DV_SET ||
+        (v->kind == DV_CONST && (PyUnicode_CheckExact(c->args[0].real) || PyTuple_CheckExact(c->args[0].real)))) {
+        return dyn_rec_const(r, *result);
+    }
+    return unknown(r, c);
+}
+
+static DynVal *call_range(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    *result = rec_call_real(c);
+    if (*result == NULL) {
+        return NULL;
+    }
+    uint32_t zero = dyn_sym_int(&r->cap->syms, 0), one = dyn_sym_int(&r->cap->syms, 1);
+    for (uint32_t i = 0; i < c->npos; i++) {
+        if (!number(c, i) || dyn_sym_at(&r->cap->syms, c->args[i].v->id)->type != DYN_T_INT) {
+            return unknown(r, c);
+        }
+    }
+    DynVal *items[3] = {c->npos > 1 ? c->args[0].v : dyn_rec_sym(r, zero), c->args[c->npos > 1 ? 1 : 0].v,
+                        c->npos > 2 ? c->args[2].v : dyn_rec_sym(r, one)};
+    return items[0] && items[2] ? dyn_rec_seq(r, DV_RANGE, 3, items, *result) : NULL;
+}
+
+/* int(), float(), bool(), abs(), round() of a number. */
+static DynVal *call_convert(DynRec *r, const RecCall *c, PyObject **result, int op) {
+    DynSyms *t = &r->cap->syms;
+    if (c->npos == 1 && op == DYN_S_ABS && rec_is_array(c->args[0].v)) {
+        *result = rec_call_real(c);
+        return *result ? dyn_np_call(r, dyn_np_find(absolute), c->args, 1, NULL, *result) : NULL;
+    }
+    if (c->npos == 1 && op == DYN_S_BOOL && !number(c, 0)) {
+        int truth = rec_truth(r, c->args[0].v, c->args[0].real);
+        PyErr_Clear();
+        *result = rec_call_real(c);
+        return *result && truth >= 0 ? dyn_rec_const(r, *result) : any_array(c) ? unknown(r, c) : NULL;
+    }
+    *result = rec_call_real(c);
+    if (*result == NULL || c->npos != 1 || c->nkw != 0 || !number(c, 0)) {
+        return *result ? unknown(r, c) : NULL;
+    }
+    uint32_t s = c->args[0].v->id;
+    DynSymType type = (DynSymType)dyn_sym_at(t, s)->type;
+    if ((op == DYN_S_TO_INT || op == DYN_S_ROUND) && type == DYN_T_INT) {
+        return checked(r, s, *result);
+    }
+    if (op == DYN_S_TO_FLOAT) {
+        return checked(r, as_float(r, s), *result);
+    }
+    if (type == DYN_T_BOOL && op != DYN_S_BOOL) {
+        return dyn_rec_burn(r, c->args[0].v, c->args[0].real) < 0 ? NULL : dyn_rec_const(r, *result);
+    }
+    return checked(r, dyn_sym_op(t, (DynSymOp)op, s, DYN_NONE, DYN_NONE), *result);
+}
+
+/* min() and max() of numbers, given one by one or in a tuple or list: op is MIN or MAX. */
+static DynVal *call_extreme(DynRec *r, const RecCall *c, PyObject **result, int op) {
+    DynVal **items;
+    uint32_t n = c->npos;
+    *result = rec_call_real(c);
+    if (*result == NULL || c->nkw != 0) {
+        return *result ? unknown(r, c) : NULL;
+    }
+    DynVal *given[16];
+    if (n == 1) {
+        if (rec_items(r, c->args[0].v, c->args[0].real, &items, &n) < 0 || n == 0) {
+            return unknown(r, c);
+        }
+    } else {
+        if (n > DYN_COUNTOF(given)) {
+            return unknown(r, c);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            given[i] = c->args[i].v;
+        }
+        items = given;
+    }
+    DynSyms *t = &r->cap->syms;
+    uint32_t best = DYN_NONE;
+    for (uint32_t i = 0; i < n; i++) {
+        if (items[i]->kind == DV_SOURCE && c->npos == 1 && dyn_rec_resolve(r, items[i], PySequence_Fast_GET_ITEM(c->args[0].real, i)) < 0) {
+            return NULL;
+        }
+        if (items[i]->kind != DV_SYM) {
+            return unknown(r, c);
+        }
+        uint32_t s = items[i]->id;
+        if (best != DYN_NONE && dyn_sym_at(t, s)->type != dyn_sym_at(t, best)->type) {
+            /* the type of the result depends on which one wins: the outcome is guarded */
+            uint32_t wins = dyn_sym_op(t, op == DYN_S_MIN ? DYN_S_LT : DYN_S_GT, s, best, DYN_NONE);
+            if (dyn_rec_assume(r, wins) < 0) {
+                return NULL;
+            }
+            best = dyn_sym_at(t, wins)->hint.i ? s : best;
+            continue;
+        }
+        best = best == DYN_NONE ? s : dyn_sym_op(t, (DynSymOp)op, best, s, DYN_NONE);
+        if (best == DYN_NONE) {
+            return unknown(r, c);
+        }
+    }
+    return checked(r, best, *result);
+}
+
+/* sum() over arrays and ints: the additions one by one, as the builtin does them (floats it adds with more care than that). */
+static DynVal *call_sum(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    DynVal **items;
+    uint32_t n;
+    (void)arg;
+    if (c->npos < 1 || c->npos > 2 || c->nkw != 0 || (!PyTuple_CheckExact(c->args[0].real) && !PyList_CheckExact(c->args[0].real)) ||
+        rec_items(r, c->args[0].v, c->args[0].real, &items, &n) < 0 || n != PySequence_Fast_GET_SIZE(c->args[0].real)) {
+        *result = rec_call_real(c);
+        return rec_fail(r, c->npos && rec_is_array(c->args[0].v) ? DYN_R_UNSUPPORTED_OP : DYN_R_OPAQUE_CALL, "sum");
+    }
+    PyObject *acc = c->npos == 2 ? Py_NewRef(c->args[1].real) : PyLong_FromLong(0);
+    DynVal *v = c->npos == 2 ? c->args[1].v : acc ? dyn_rec_const(r, acc) : NULL;
+    for (uint32_t i = 0; acc != NULL && i < n; i++) {
+        DynOperand a = {v, acc}, b = {items[i], PySequence_Fast_GET_ITEM(c->args[0].real, i)};
+        bool known = v != NULL && dyn_rec_resolve(r, b.v, b.real) == 0;
+        PyObject *next = PyNumber_Add(acc, b.real);
+        if (next != NULL && known && (rec_is_array(a.v) || rec_is_array(b.v))) {
+            v = dyn_np_binary(r, 0, false, a, b, next);
+        } else if (next != NULL && known && a.v->kind == DV_SYM && b.v->kind == DV_SYM && PyLong_CheckExact(next)) {
+            v = rec_number_binary(r, 0, a, b, next);
+        } else {
+            v = NULL;
+        }
+        Py_SETREF(acc, next);
+        if (v == NULL) { /* start again with the real thing: nothing has been seen of this */
+            Py_XDECREF(acc);
+            acc = rec_call_real(c);
+            v = NULL;
+            break;
+        }
+    }
+    *result = acc;
+    return v ? v : unknown(r, c);
+}
+
+static DynVal *call_isinstance(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    *result = rec_call_real(c);
+    if (*result == NULL || c->npos != 2) {
+        return NULL;
+    }
+    DynVal *v = c->args[0].v;
+    if (v->kind == DV_OPAQUE || dyn_rec_burn(r, c->args[1].v, c->args[1].real) < 0) {
+        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
+    }
+    return dyn_rec_const(r, *result); /* the type is guarded or made here */
+}
+
+static DynVal *call_type(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    *result = rec_call_real(c);
+    return *result == NULL ? NULL : c->npos == 1 && c->args[0].v->kind != DV_OPAQUE ? dyn_rec_const(r, *result) : unknown(r, c);
+}
+
+/* tuple() and list() of something whose items are known. */
+static DynVal *call_sequence(DynRec *r, const RecCall *c, PyObject **result, int kind) {
+    DynVal **items = NULL;
+    uint32_t n = 0;
+    bool known = c->npos == 0 || (c->npos == 1 && rec_items(r, c->args[0].v, c->args[0].real, &items, &n) == 0);
+    *result = rec_call_real(c);
+    if (*result == NULL) {
+        return NULL;
+    }
+    if (!known || PySequence_Fast_GET_SIZE(*result) != (Py_ssize_t)n) {
+        return unknown(r, c);
+    }
+    return kind == DV_TUPLE && c->npos == 1 && *result == c->args[0].real ? c->args[0].v : dyn_rec_seq(r, (DynValKind)kind, n, items, *result);
+}
+
+static DynVal *call_dict(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    *result = rec_call_real(c);
+    if (*result == NULL || c->npos != 0) {
+        return *result ? unknown(r, c) : NULL;
+    }
+    DynVal *v = dyn_rec_seq(r, DV_DICT, 0, NULL, *result);
+    for (uint32_t i = 0; v != NULL && i < c->nkw; i++) {
+        DynVal *k = rec_object(r, PyTuple_GET_ITEM(c->kwnames, i));
+        if (k == NULL || rec_push_item(r, v, k) < 0 || rec_push_item(r, v, c->args[i].v) < 0) {
+            return NULL;
+        }
+    }
+    return v;
+}
+
+/* zip, enumerate, reversed: an iterator whose items are listed beforehand. It can be run through, not rebuilt. */
+static DynVal *listed_iterator(DynRec *r, uint32_t n, DynVal **items) {
+    DynVal *list = dyn_rec_seq(r, DV_OPAQUE, n, items, NULL), *v = list ? rec_new(r, DV_ITER) : NULL;
+    if (v == NULL || (v->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
+        return NULL;
+    }
+    v->items[0] = list;
+    v->n = v->cap = 1;
+    v->id = 0;
+    return v;
+}
+
+enum { ZIP, ENUMERATE, REVERSED };
+static DynVal *call_iterator(DynRec *r, const RecCall *c, PyObject **result, int which) {
+    DynVal **in[8], **out, *index[8];
+    uint32_t n[8], least = UINT32_MAX, count = which == ZIP ? c->npos : 1;
+    int64_t start = 0;
+    *result = rec_call_real(c);
+    if (*result == NULL || c->nkw != 0 || count < 1 || count > 8 || c->npos < 1) {
+        return *result ? unknown(r, c) : NULL;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (rec_items(r, c->args[i].v, c->args[i].real, &in[i], &n[i]) < 0) {
+            return unknown(r, c);
+        }
+        least = n[i] < least ? n[i] : least;
+    }
+    if (which == ENUMERATE && c->npos == 2) {
+        if (!number(c, 1) || dyn_rec_burn(r, c->args[1].v, c->args[1].real) < 0) {
+            return unknown(r, c);
+        }
+        start = dyn_sym_at(&r->cap->syms, c->args[1].v->id)->hint.i;
+    }
+    if ((out = DYN_NEW_N(&r->arena, DynVal *, least + 1)) == NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < least; i++) {
+        if (which == REVERSED) {
+            out[i] = in[0][least - 1 - i];
+            continue;
+        }
+        uint32_t width = count;
+        for (uint32_t k = 0; k < count; k++) {
+            index[which == ENUMERATE ? k + 1 : k] = in[k][i];
+        }
+        if (which == ENUMERATE) {
+            index[0] = dyn_rec_sym(r, dyn_sym_int(&r->cap->syms, start + i));
+            width = 2;
+        }
+        if (index[0] == NULL || (out[i] = dyn_rec_seq(r, DV_TUPLE, width, index, NULL)) == NULL) {
+            return NULL;
+        }
+    }
+    return listed_iterator(r, least, out);
+}
+
+static DynVal *call_slice(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    *result = rec_call_real(c);
+    DynVal *none = dyn_rec_const(r, Py_None);
+    if (*result == NULL || none == NULL || c->npos < 1 || c->npos > 3) {
+        return NULL;
+    }
+    DynVal *items[3] = {c->npos > 1 ? c->args[0].v : none, c->args[c->npos > 1 ? 1 : 0].v, c->npos > 2 ? c->args[2].v : none};
+    return dyn_rec_seq(r, DV_SLICE, 3, items, *result);
+}
+
+static DynVal *call_getattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    *result = rec_call_real(c);
+    if (*result == NULL || c->npos < 2 || c->args[1].v->kind != DV_CONST || !PyUnicode_CheckExact(c->args[1].real)) {
+        return *result ? unknown(r, c) : NULL;
+    }
+    return rec_attr(r, c->args[0], c->args[1].real, *result);
+}
+
+/* all() and any() of listed items whose truth is known. */
+static DynVal *call_truths(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    DynVal **items;
+    uint32_t n = 0;
+    (void)arg;
+    bool known = c->npos == 1 && (PyTuple_CheckExact(c->args[0].real) || PyList_CheckExact(c->args[0].real)) &&
+                 rec_items(r, c->args[0].v, c->args[0].real, &items, &n) == 0;
+    for (uint32_t i = 0; known && i < n; i++) {
+        known = rec_truth(r, items[i], PySequence_Fast_GET_ITEM(c->args[0].real, i)) >= 0;
+        PyErr_Clear();
+    }
+    *result = rec_call_real(c);
+    return *result && known ? dyn_rec_const(r, *result) : *result ? unknown(r, c) : NULL;
+}
+
+/* Functions of constants alone, without effects. */
+static bool constant_args(DynRec *r, const RecCall *c) {
+    for (uint32_t i = 0; i < c->npos + c->nkw; i++) {
+        DynVal *v = c->args[i].v;
+        bool fixed = v->kind == DV_CONST || (v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, v->id));
+        if (!fixed) {
+            return false;
+        }
+    }
+    return true;
+}
+static DynVal *call_pure(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    bool fixed = constant_args(r, c);
+    *result = rec_call_real(c);
+    return *result == NULL ? NULL : fixed ? rec_wrap_result(r, *result) : unknown(r, c);
+}
+
+static Builtin builtins[] = {
+    {"builtins", "len", call_len, 0, NULL},
+    {"builtins", "range", call_range, 0, NULL},
+    {"builtins", "int", call_convert, DYN_S_TO_INT, NULL},
+    {"builtins", "float", call_convert, DYN_S_TO_FLOAT, NULL},
+    {"builtins", "bool", call_convert, DYN_S_BOOL, NULL},
+    {"builtins", "abs", call_convert, DYN_S_ABS, NULL},
+    {"builtins", "round", call_convert, DYN_S_ROUND, NULL},
+    {"builtins", "min", call_extreme, DYN_S_MIN, NULL},
+    {"builtins", "max", call_extreme, DYN_S_MAX, NULL},
+    {"builtins", "sum", call_sum, 0, NULL},
+    {"builtins", "isinstance", call_isinstance, 0, NULL},
+    {"builtins", "type", call_type, 0, NULL},
+    {"builtins", "tuple", call_sequence, DV_TUPLE, NULL},
+    {"builtins", "list", call_sequence, DV_LIST, NULL},
+    {"builtins", "dict", call_dict, 0, NULL},
+    {"builtins", "zip", call_iterator, ZIP, NULL},
+    {"builtins", "enumerate", call_iterator, ENUMERATE, NULL},
+    {"builtins", "reversed", call_iterator, REVERSED, NULL},
+    {"builtins", "slice", call_slice, 0, NULL},
+    {"builtins", "getattr", call_getattr, 0, NULL},
+    {"builtins", "all", call_truths, 0, NULL},
+    {"builtins", "any", call_truths, 0, NULL},
+    {"builtins", "str", call_pure, 0, NULL},
+    {"builtins", "ord", call_pure, 0, NULL},
+    {"builtins", "chr", call_pure, 0, NULL},
+    {"builtins", "repr", call_pure, 0, NULL},
+    {"builtins", "divmod", call_pure, 0, NULL},
+    {"math", "sqrt", math_call, DYN_S_SQRT, NULL},
+    {"math", "exp", math_call, DYN_S_EXP, NULL},
+    {"math", "log", math_call, DYN_S_LOG, NULL},
+    {"math", "log2", math_call, DYN_S_LOG2, NULL},
+    {"math", "log10", math_call, DYN_S_LOG10, NULL},
+    {"math", "sin", math_call, DYN_S_SIN, NULL},
+    {"math", "cos", math_call, DYN_S_COS, NULL},
+    {"math", "tan", math_call, DYN_S_TAN, NULL},
+    {"math", "atan", math_call, DYN_S_ATAN, NULL},
+    {"math", "tanh", math_call, DYN_S_TANH, NULL},
+    {"math", "fabs", math_call, DYN_S_FABS, NULL},
+    {"math", "pow", math_call, DYN_S_FPOW, NULL},
+    {"math", "atan2", math_call, DYN_S_ATAN2, NULL},
+    {"math", "hypot", math_call, DYN_S_HYPOT, NULL},
+    {"math", "floor", math_call, DYN_S_FLOOR, NULL},
+    {"math", "ceil", math_call, DYN_S_CEIL, NULL},
+    {"math", "isfinite", math_call, DYN_S_ISFINITE, NULL},
+    {"math", "isnan", call_pure, 0, NULL},
+    {"math", "isinf", call_pure, 0, NULL},
+    {"math", "gcd", call_pure, 0, NULL},
+    {"math", "factorial", call_pure, 0, NULL},
+    {"math", "radians", call_pure, 0, NULL},
+    {"math", "degrees", call_pure, 0, NULL},
+};
+
+DynVal *rec_call_builtin(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+    for (size_t i = 0; i < DYN_COUNTOF(builtins); i++) {
+        if (builtins[i].callable == c->callable.real) {
+            *handled = true;
+            return builtins[i].fn(r, c, result, builtins[i].arg);
+        }
+    }
+    return NULL;
+}
+
+/* ---- methods of containers and strings */
+
+static DynVal *list_method(DynRec *r, const RecCall *c, PyObject **result, const char *name) {
+    DynVal *list = c->args[0].v, **items = NULL;
+    uint32_t n = 0;
+    bool mutable = list->kind == DV_LIST && list->fresh && c->nkw == 0;
+    bool append = strcmp(name, "append") == 0, extend = strcmp(name, "extend") == 0, copy = strcmp(name, "copy") == 0;
+    bool pop = strcmp(name, "pop") == 0 && c->npos == 1;
+    bool known = copy || append || pop || (extend && c->npos == 2 && rec_items(r, c->args[1].v, c->args[1].real, &items, &n) == 0);
+    *result = rec_call_real(c);
+    if (*result == NULL) {
+        return NULL;
+    }
+    if (copy && list->kind == DV_LIST) {
+        return dyn_rec_seq(r, DV_LIST, list->n, list->items, *result);
+    }
+    if (!known || !mutable) {
+        return rec_fail(r, DYN_R_SIDE_EFFECT, name);
+    }
+    if (pop) {
+        r->mutations++;
+        return list->items[--list->n];
+    }
+    if (append) {
+        items = &c->args[1].v;
+        n = 1;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (rec_push_item(r, list, items[i]) < 0) {
+            return NULL;
+        }
+    }
+    return dyn_rec_const(r, Py_None);
+}
+
+static DynVal *dict_method(DynRec *r, const RecCall *c, PyObject **result, const char *name) {
+    DynVal *dict = c->args[0].v, **items;
+    *result = rec_call_real(c);
+    if (*result == NULL || dict->kind != DV_DICT || c->nkw != 0) {
+        return *result ? rec_fail(r, DYN_R_UNSUPPORTED_VALUE, name) : NULL;
+    }
+    if (strcmp(name, "get") == 0 && c->npos >= 2 && c->args[1].v->kind == DV_CONST && PyUnicode_CheckExact(c->args[1].real)) {
+        DynVal *v = rec_dict_find(dict, c->args[1].real, NULL);
+        return v ? v : c->npos == 3 ? c->args[2].v : dyn_rec_const(r, Py_None);
+    }
+    bool keys = strcmp(name, "keys") == 0, values = strcmp(name, "values") == 0, both = strcmp(name, "items") == 0;
+    if (!(keys || values || both) || (items = DYN_NEW_N(&r->arena, DynVal *, dict->n / 2 + 1)) == NULL) {
+        return rec_fail(r, DYN_R_SIDE_EFFECT, name);
+    }
+    for (uint32_t i = 0; i < dict->n / 2; i++) {
+        items[i] = keys ? dyn_rec_const(r, dict->items[2 * i]->obj) : values ? dict->items[2 * i + 1] : NULL;
+        if (both) {
+            DynVal *pair[2] = {dyn_rec_const(r, dict->items[2 * i]->obj), dict->items[2 * i + 1]};
+            items[i] = pair[0] ? dyn_rec_seq(r, DV_TUPLE, 2, pair, NULL) : NULL;
+        }
+        if (items[i] == NULL) {
+            return NULL;
+        }
+    }
+    return dyn_rec_seq(r, DV_OPAQUE, dict->n / 2, items, *result); /* a view: its items are known, it can't be rebuilt */
+}
+
+DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+    PyObject *f = c->callable.real;
+    if (Py_TYPE(f) != &PyMethodDescr_Type || c->npos < 1 || Py_TYPE(c->args[0].real) != ((PyDescrObject *)f)->d_type) {
+        return NULL;
+    }
+    const char *name = PyUnicode_AsUTF8(((PyDescrObject *)f)->d_name);
+    if (name == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    *handled = true;
+    if (PyList_CheckExact(c->args[0].real)) {
+        return list_method(r, c, result, name);
+    }
+    if (PyDict_CheckExact(c->args[0].real)) {
+        return dict_method(r, c, result, name);
+    }
+    if (PyUnicode_CheckExact(c->args[0].real)) {
+        return call_pure(r, c, result, 0);
+    }
+    *handled = false;
+    return NULL;
+}
+
+int rec_builtins_init(void) {
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    absolute = numpy ? PyObject_GetAttrString(numpy, "absolute") : NULL;
+    Py_XDECREF(numpy);
+    if (absolute == NULL) {
+        return -1;
+    }
+    for (size_t i = 0; i < DYN_COUNTOF(builtins); i++) {
+        PyObject *module = PyImport_ImportModule(builtins[i].module);
+        PyObject *f = module ? PyObject_GetAttrString(module, builtins[i].name) : NULL;
+        Py_XDECREF(module);
+        if (f == NULL) {
+            return -1;
+        }
+        Py_XSETREF(builtins[i].callable, f);
+    }
+    return 0;
+}

@@ -1,0 +1,274 @@
+/* rec_flow.c: handlers for jumps, loops and returns. A branch on a value that guards can pin down is followed and guarded; a branch on array
+ * data bails out, so that CPython takes it.
+ *
+ * Called from record.c's table. */
+#include "tracer/rec_state.h"
+
+Step rec_JUMP(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)r;
+    f->next = in->target;
+    return STEP_NEXT;
+}
+
+static Step branch(DynRec *r, RecFrame *f, const DynInstr *in, bool when, bool keep) {
+    DynOperand o = operand(f, 1);
+    int truth = rec_truth(r, o.v, o.real);
+    if (truth < 0) {
+        if (PyErr_Occurred()) {
+            PyErr_Clear();
+        }
+        return step_bail(r, r->why, NULL);
+    }
+    if ((truth != 0) == when) {
+        f->next = in->target;
+        if (keep) {
+            return STEP_NEXT;
+        }
+    }
+    f->ssp--;
+    rec_drop(f, 1);
+    return STEP_NEXT;
+}
+Step rec_POP_JUMP_IF_TRUE(DynRec *r, RecFrame *f, const DynInstr *in) {
+    return branch(r, f, in, true, false);
+}
+Step rec_POP_JUMP_IF_FALSE(DynRec *r, RecFrame *f, const DynInstr *in) {
+    return branch(r, f, in, false, false);
+}
+Step rec_JUMP_IF_TRUE_OR_POP(DynRec *r, RecFrame *f, const DynInstr *in) {
+    return branch(r, f, in, true, true);
+}
+Step rec_JUMP_IF_FALSE_OR_POP(DynRec *r, RecFrame *f, const DynInstr *in) {
+    return branch(r, f, in, false, true);
+}
+
+static Step branch_none(DynRec *r, RecFrame *f, const DynInstr *in, bool when) {
+    DynOperand o = operand(f, 1);
+    if (dyn_rec_resolve(r, o.v, o.real) < 0 || o.v->kind == DV_OPAQUE) {
+        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
+    }
+    if ((o.real == Py_None) == when) { /* the type is guarded, so whether it is None is known */
+        f->next = in->target;
+    }
+    f->ssp--;
+    rec_drop(f, 1);
+    return STEP_NEXT;
+}
+Step rec_POP_JUMP_IF_NONE(DynRec *r, RecFrame *f, const DynInstr *in) {
+    return branch_none(r, f, in, true);
+}
+Step rec_POP_JUMP_IF_NOT_NONE(DynRec *r, RecFrame *f, const DynInstr *in) {
+    return branch_none(r, f, in, false);
+}
+
+Step rec_RETURN_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)r, (void)f, (void)in;
+    return STEP_RETURN;
+}
+
+Step rec_RETURN_CONST(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynVal *v = dyn_rec_const(r, PyTuple_GET_ITEM(f->code->code->co_consts, in->arg));
+    if (v == NULL) {
+        return step_bail(r, DYN_R_NO_MEMORY, NULL);
+    }
+    push_shadow(f, v); /* the value itself is pushed by the instruction, which CPython runs */
+    return STEP_RETURN;
+}
+
+Step rec_LOAD_ASSERTION_ERROR(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)f, (void)in;
+    return step_bail(r, DYN_R_EXCEPTION, "assertion");
+}
+Step rec_RAISE_VARARGS(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)f, (void)in;
+    return step_bail(r, DYN_R_EXCEPTION, "raise");
+}
+
+/* ---- iteration */
+
+DynVal *rec_iterate(DynRec *r, DynVal *v, PyObject *real) {
+    if (dyn_rec_resolve(r, v, real) < 0) {
+        return NULL;
+    }
+    switch (v->kind) {
+    case DV_TUPLE:
+    case DV_LIST:
+    case DV_ARRAY: return v;
+    case DV_DICT:
+    case DV_CONST: {
+        DynVal **items;
+        uint32_t n;
+        if (v->kind == DV_CONST && !PyTuple_CheckExact(real) && !PyUnicode_CheckExact(real)) {
+            break;
+        }
+        return rec_items(r, v, real, &items, &n) < 0 ? NULL : dyn_rec_seq(r, DV_OPAQUE, n, items, real);
+    }
+    case DV_RANGE: return dyn_rec_burn(r, v->items[2], Py_None) < 0 ? NULL : v;
+    case DV_OPAQUE:
+        if (v->items != NULL) {
+            return v;
+        }
+        break;
+    default: break;
+    }
+    return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "iteration over an object of this kind");
+}
+
+int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n) {
+    if (dyn_rec_resolve(r, v, real) < 0) {
+        return -1;
+    }
+    if (v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_SET || (v->kind == DV_OPAQUE && v->items != NULL)) {
+        *items = v->items;
+        *n = v->n;
+        return 0;
+    }
+    if (v->kind == DV_DICT) {
+        *n = v->n / 2;
+        if ((*items = DYN_NEW_N(&r->arena, DynVal *, *n + 1)) == NULL) {
+            return -1;
+        }
+        for (uint32_t i = 0; i < *n; i++) {
+            if (((*items)[i] = dyn_rec_const(r, v->items[2 * i]->obj)) == NULL) {
+                return -1;
+            }
+        }
+        return 0;
+    }
+    bool range = v->kind == DV_RANGE;
+    if (range) {
+        for (int i = 0; i < 3; i++) {
+            if (dyn_rec_burn(r, v->items[i], Py_None) < 0) {
+                return -1;
+            }
+        }
+    }
+    if (!range && !(v->kind == DV_CONST && (PyTuple_CheckExact(real) || PyUnicode_CheckExact(real)))) {
+        r->why = DYN_R_UNSUPPORTED_VALUE;
+        return -1;
+    }
+    Py_ssize_t size = PyObject_Size(real);
+    if (size < 0 || size > 4096 || (*items = DYN_NEW_N(&r->arena, DynVal *, size + 1)) == NULL) {
+        PyErr_Clear();
+        r->why = DYN_R_BUDGET;
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < size; i++) {
+        PyObject *o = PySequence_GetItem(real, i);
+        (*items)[i] = o ? dyn_rec_const(r, o) : NULL;
+        Py_XDECREF(o);
+        if ((*items)[i] == NULL) {
+            PyErr_Clear();
+            return -1;
+        }
+    }
+    *n = (uint32_t)size;
+    return 0;
+}
+
+static DynVal *new_iter(DynRec *r, DynVal *container) {
+    DynVal *v = container ? rec_new(r, DV_ITER) : NULL;
+    if (v == NULL || (v->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
+        return NULL;
+    }
+    v->items[0] = container;
+    v->n = v->cap = 1;
+    v->id = 0;
+    v->fresh = true;
+    return v;
+}
+
+Step rec_GET_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)in;
+    DynOperand o = operand(f, 1);
+    DynVal *v = o.v->kind == DV_ITER ? o.v : new_iter(r, rec_iterate(r, o.v, o.real));
+    if (o.v->kind == DV_ARRAY && o.v->obj == NULL) { /* its rows are taken from it by index */
+        v = v != NULL && rec_keep(r, o.real) == 0 ? v : NULL;
+        o.v->obj = o.real;
+    }
+    return rec_commit(r, f, 1, PyObject_GetIter(o.real), v);
+}
+
+Step rec_GET_LEN(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)f, (void)in;
+    return step_bail(r, DYN_R_UNSUPPORTED_OPCODE, "match statement");
+}
+
+/* Shadow of the next item, or of the end (item NULL): what has to hold for it is guarded. -1: unknown. */
+static int next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
+    DynVal *c = it->items[0];
+    DynSyms *t = &r->cap->syms;
+    uint32_t i = it->id;
+    if (c->kind == DV_RANGE) {
+        uint32_t step = c->items[2]->id, k = dyn_sym_int(t, i);
+        uint32_t off = k == DYN_NONE ? k : dyn_sym_op(t, DYN_S_MUL, k, step, DYN_NONE);
+        uint32_t at = off == DYN_NONE ? off : dyn_sym_op(t, DYN_S_ADD, c->items[0]->id, off, DYN_NONE);
+        bool up = dyn_sym_at(t, step)->hint.i > 0;
+        uint32_t more = at == DYN_NONE ? at : dyn_sym_op(t, up ? DYN_S_LT : DYN_S_GT, at, c->items[1]->id, DYN_NONE);
+        if (dyn_rec_assume(r, more) < 0 || (bool)dyn_sym_at(t, more)->hint.i != (item != NULL)) {
+            return -1;
+        }
+        *out = item ? dyn_rec_sym(r, at) : NULL;
+        return item != NULL && *out == NULL ? -1 : 0;
+    }
+    if (c->kind == DV_ARRAY) {
+        uint32_t k = dyn_sym_int(t, i);
+        const DynNode *node = dyn_graph_node(&r->cap->graph, c->id);
+        uint32_t more = node->ndim < 1 || k == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_LT, k, node->shape[0], DYN_NONE);
+        if (dyn_rec_assume(r, more) < 0 || item == NULL) {
+            return item == NULL ? 0 : -1;
+        }
+        PyObject *index = PyLong_FromUnsignedLong(i);
+        DynVal *iv = index ? dyn_rec_const(r, index) : NULL;
+        *out = iv ? dyn_np_subscr(r, (DynOperand){c, c->obj}, (DynOperand){iv, index}, item) : NULL;
+        Py_XDECREF(index);
+        return *out == NULL ? -1 : 0;
+    }
+    if ((i < c->n) != (item != NULL)) {
+        return -1;
+    }
+    *out = item ? c->items[i] : NULL;
+    return 0;
+}
+
+Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand o = operand(f, 1);
+    if (o.v->kind != DV_ITER || (o.v->items[0]->kind == DV_ARRAY && o.v->items[0]->obj == NULL)) {
+        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "iterator of this kind");
+    }
+    PyObject *item = Py_TYPE(o.real)->tp_iternext(o.real);
+    DynVal *v = NULL;
+    if (item == NULL && PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_StopIteration)) {
+            return STEP_ERROR;
+        }
+        PyErr_Clear();
+    }
+    if (next_item(r, o.v, item, &v) < 0) {
+        if (item == NULL) {
+            return step_bail(r, r->why, "end of a loop"); /* an exhausted iterator says so again */
+        }
+        /* the iterator has moved: it can't be given back as it was, and the item's shadow is unknown */
+        v = rec_new(r, DV_OPAQUE);
+        if (v == NULL) {
+            Py_XDECREF(item);
+            PyErr_NoMemory();
+            return STEP_ERROR;
+        }
+        o.v->kind = DV_OPAQUE;
+        o.v->items = NULL;
+    } else {
+        o.v->id++;
+        o.v->recipe = DYN_NONE;
+        r->mutations++;
+    }
+    if (item == NULL) {
+        f->ssp--;
+        rec_drop(f, 1);
+        f->next = in->target;
+        return STEP_NEXT;
+    }
+    push_real(f, item);
+    push_shadow(f, v);
+    return STEP_NEXT;
+}

@@ -1,0 +1,459 @@
+/* rec_numpy.c: from NumPy callables, operators and methods to rules. Fills the binding tables from bind.def, lays out arguments, and holds
+ * what all rules need: operands, results, failing. Called by the recorder's handlers through rec.h. The tables live as long as the process. */
+#include "tracer/rec_np.h"
+#include "tracer/decode.h"
+
+static DynBinding functions[] = {
+#define FUNC(path, sig, rule, op) {path, sig, np_rule_##rule, op, NULL},
+#define METHOD(name, sig, rule, op)
+#include "tracer/bind.def"
+#undef FUNC
+#undef METHOD
+};
+static DynBinding methods[] = {
+#define FUNC(path, sig, rule, op)
+#define METHOD(name, sig, rule, op) {name, sig, np_rule_##rule, op, NULL},
+#include "tracer/bind.def"
+#undef FUNC
+#undef METHOD
+};
+#define NFUNCTIONS (int)DYN_COUNTOF(functions)
+#define NMETHODS (int)DYN_COUNTOF(methods)
+static PyObject *method_names[DYN_COUNTOF(methods)]; /* interned */
+static PyObject *no_value;                           /* numpy._NoValue */
+
+/* ---- tables */
+
+static int by_callable(const void *a, const void *b) {
+    uintptr_t x = (uintptr_t)((const DynBinding *)a)->callable, y = (uintptr_t)((const DynBinding *)b)->callable;
+    return x < y ? -1 : x > y;
+}
+
+/* The object at a dotted path; NULL without an exception when this NumPy has no such name. */
+static PyObject *lookup(PyObject *base, const char *path) {
+    PyObject *o = Py_NewRef(base);
+    while (*path != 0 && o != NULL) {
+        const char *dot = strchr(path, '.');
+        size_t n = dot == NULL ? strlen(path) : (size_t)(dot - path);
+        PyObject *name = PyUnicode_FromStringAndSize(path, (Py_ssize_t)n);
+        PyObject *next = name == NULL ? NULL : PyObject_GetAttr(o, name);
+        Py_XDECREF(name);
+        Py_SETREF(o, next);
+        path += dot == NULL ? n : n + 1;
+    }
+    if (o == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_Clear();
+    return o;
+}
+
+int dyn_np_init(void) {
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    if (numpy == NULL)
+        return -1;
+    for (int i = 0; i < NFUNCTIONS; i++) {
+        functions[i].callable = lookup(numpy, functions[i].path);
+        if (functions[i].callable == NULL && PyErr_Occurred())
+            goto failed;
+    }
+    for (int i = 0; i < NMETHODS; i++) {
+        methods[i].callable = lookup((PyObject *)&PyArray_Type, methods[i].path);
+        method_names[i] = PyUnicode_InternFromString(methods[i].path);
+        if (method_names[i] == NULL || (methods[i].callable == NULL && PyErr_Occurred()))
+            goto failed;
+    }
+    qsort(functions, NFUNCTIONS, sizeof(functions[0]), by_callable);
+    no_value = lookup(numpy, "_NoValue");
+    if ((no_value == NULL && PyErr_Occurred()) || dyn_np_elem_init(numpy) < 0)
+        goto failed;
+    Py_DECREF(numpy);
+    return 0;
+failed:
+    Py_DECREF(numpy);
+    return -1;
+}
+
+const DynBinding *dyn_np_find(PyObject *callable) {
+    DynBinding key = {.callable = callable};
+    return bsearch(&key, functions, NFUNCTIONS, sizeof(functions[0]), by_callable);
+}
+
+const DynBinding *dyn_np_find_method(PyObject *name) {
+    for (int i = 0; i < NMETHODS; i++)
+        if (method_names[i] == name && methods[i].callable != NULL)
+            return &methods[i];
+    for (int i = 0; i < NMETHODS; i++)
+        if (PyUnicode_Check(name) && PyUnicode_Compare(method_names[i], name) == 0 && methods[i].callable != NULL)
+            return &methods[i];
+    return NULL;
+}
+
+const DynBinding *dyn_np_binding(const char *path, bool method) {
+    const DynBinding *table = method ? methods : functions;
+    for (int i = 0; i < (method ? NMETHODS : NFUNCTIONS); i++)
+        if (strcmp(table[i].path, path) == 0)
+            return &table[i];
+    return NULL;
+}
+
+/* ---- failing, symbols */
+
+DynVal *dyn_np_refuse(DynRec *r, DynReason why) {
+    *dyn_rec_why(r) = why;
+    return NULL;
+}
+
+int dyn_np_assume(DynRec *r, uint32_t sym) {
+    if (sym == DYN_NONE || !dyn_sym_at(dyn_rec_syms(r), sym)->hint.i) {
+        *dyn_rec_why(r) = DYN_R_UNSUPPORTED_OP;
+        return -1;
+    }
+    return dyn_sym_is_const(dyn_rec_syms(r), sym) ? 0 : dyn_rec_assume(r, sym);
+}
+
+uint32_t dyn_np_int(DynRec *r, int64_t value) { return dyn_sym_int(dyn_rec_syms(r), value); }
+
+uint32_t dyn_np_op(DynRec *r, DynSymOp op, uint32_t a, uint32_t b) {
+    bool absent = a == DYN_NONE || (b == DYN_NONE && op != DYN_S_ABS && op != DYN_S_NEG && op != DYN_S_TO_INT && op != DYN_S_ISFINITE &&
+                                    op != DYN_S_NOT);
+    return absent ? DYN_NONE : dyn_sym_op(dyn_rec_syms(r), op, a, b, DYN_NONE);
+}
+
+int dyn_np_assume_op(DynRec *r, DynSymOp op, uint32_t a, int64_t b) { return dyn_np_assume(r, dyn_np_op(r, op, a, dyn_np_int(r, b))); }
+
+int64_t dyn_np_hint(DynRec *r, uint32_t sym) { return dyn_sym_at(dyn_rec_syms(r), sym)->hint.i; }
+
+uint32_t dyn_np_product(DynRec *r, int n, const uint32_t *shape) {
+    uint32_t p = dyn_np_int(r, 1);
+    for (int i = 0; i < n && p != DYN_NONE; i++)
+        p = dyn_np_op(r, DYN_S_MUL, p, shape[i]);
+    return p;
+}
+
+/* ---- nodes */
+
+uint32_t dyn_np_add(DynRec *r, DynOp op, DynDtype dtype, int ndim, int nargs, int naux) {
+    DynGraph *g = dyn_rec_graph(r);
+    uint32_t where = dyn_rec_place(r);
+    uint32_t id = dyn_graph_add(g, op, dtype, ndim, nargs, naux);
+    if (id == DYN_NONE) {
+        *dyn_rec_why(r) = DYN_R_NO_MEMORY;
+        return id;
+    }
+    DynNode *n = dyn_graph_node(g, id);
+    n->where = where;
+    n->line = where < g->places.n ? g->places.at[where].line : -1;
+    return id;
+}
+
+uint32_t dyn_np_unary_node(DynRec *r, DynOp op, DynDtype dtype, uint32_t operand, int ndim, int naux) {
+    uint32_t id = dyn_np_add(r, op, dtype, ndim, 1, naux);
+    if (id == DYN_NONE)
+        return id;
+    DynNode *n = dyn_graph_node(dyn_rec_graph(r), id);
+    n->args[0] = (DynArg){DYN_ARG_NODE, operand};
+    if (dyn_ops[op].kind == DYN_K_VIEW) {
+        n->flags |= DYN_NODE_VIEW;
+        n->storage = dyn_graph_node(dyn_rec_graph(r), operand)->storage;
+    }
+    return id;
+}
+
+DynDtype dyn_np_dtype_of(PyObject *o) {
+    DynDtype dt = DYN_NO_DTYPE;
+    if (PyArray_CheckExact(o)) {
+        dt = dyn_dtype_of(PyArray_DESCR((PyArrayObject *)o));
+    } else if (PyArray_CheckScalar(o)) {
+        PyArray_Descr *d = PyArray_DescrFromScalar(o);
+        dt = d == NULL ? DYN_NO_DTYPE : dyn_dtype_of(d);
+        Py_XDECREF(d);
+        PyErr_Clear();
+    }
+    return dt == DYN_NO_DTYPE || dyn_dtypes[dt].ctype[0] == 0 ? DYN_NO_DTYPE : dt;
+}
+
+/* A NumPy scalar that is the same at every call. */
+static uint32_t constant_node(DynRec *r, PyObject *o) {
+    DynDtype dt = dyn_np_dtype_of(o);
+    PyObject *item = dt == DYN_NO_DTYPE ? NULL : PyObject_CallMethod(o, "item", NULL);
+    uint32_t s = DYN_NONE;
+    if (item != NULL && PyBool_Check(item))
+        s = dyn_sym_bool(dyn_rec_syms(r), item == Py_True);
+    else if (item != NULL && PyFloat_CheckExact(item))
+        s = dyn_sym_float(dyn_rec_syms(r), PyFloat_AS_DOUBLE(item));
+    else if (item != NULL && PyLong_CheckExact(item)) {
+        int overflow = 0;
+        int64_t v = PyLong_AsLongLongAndOverflow(item, &overflow);
+        s = overflow ? DYN_NONE : dyn_np_int(r, v);
+    }
+    Py_XDECREF(item);
+    PyErr_Clear();
+    uint32_t id = s == DYN_NONE ? DYN_NONE : dyn_np_add(r, DYN_OP_SCALAR, dt, 0, 1, 0);
+    if (id == DYN_NONE) {
+        dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
+        return id;
+    }
+    DynNode *n = dyn_graph_node(dyn_rec_graph(r), id);
+    n->args[0] = (DynArg){DYN_ARG_SYM, s};
+    n->flags |= DYN_NODE_NPSCALAR;
+    return id;
+}
+
+uint32_t dyn_np_node(DynRec *r, DynOperand o) {
+    if (o.v == NULL || dyn_rec_resolve(r, o.v, o.real) < 0)
+        return DYN_NONE;
+    if (o.v->kind == DV_ARRAY || o.v->kind == DV_NPSCALAR)
+        return o.v->id;
+    if (o.v->kind == DV_CONST && PyArray_CheckScalar(o.real))
+        return constant_node(r, o.real);
+    dyn_np_refuse(r, PyArray_Check(o.real) ? DYN_R_UNSUPPORTED_ARRAY : DYN_R_UNSUPPORTED_VALUE);
+    return DYN_NONE;
+}
+
+NpArg dyn_np_node_arg(DynRec *r, uint32_t node) {
+    return (NpArg){{DYN_ARG_NODE, node}, dyn_graph_node(dyn_rec_graph(r), node)->dtype};
+}
+
+int dyn_np_operand(DynRec *r, DynOperand o, NpArg *out) {
+    uint32_t sym = o.v == NULL ? DYN_NONE : dyn_rec_number(r, o.v, o.real);
+    if (sym != DYN_NONE) {
+        static const uint8_t codes[] = {[DYN_T_INT] = NP_WEAK_INT, [DYN_T_FLOAT] = NP_WEAK_FLOAT, [DYN_T_BOOL] = DYN_BOOL};
+        *out = (NpArg){{DYN_ARG_SYM, sym}, codes[dyn_sym_at(dyn_rec_syms(r), sym)->type]};
+        return 0;
+    }
+    uint32_t node = dyn_np_node(r, o);
+    if (node == DYN_NONE)
+        return -1;
+    *out = dyn_np_node_arg(r, node);
+    return 0;
+}
+
+uint32_t dyn_np_int_sym(DynRec *r, DynOperand o) {
+    uint32_t s = dyn_rec_number(r, o.v, o.real);
+    if (s != DYN_NONE && dyn_sym_at(dyn_rec_syms(r), s)->type == DYN_T_INT)
+        return s;
+    if (s == DYN_NONE && o.v->kind == DV_CONST && PyArray_IsScalar(o.real, Integer)) {
+        Py_ssize_t i = PyNumber_AsSsize_t(o.real, PyExc_OverflowError);
+        if (i != -1 || !PyErr_Occurred())
+            return dyn_np_int(r, i);
+        PyErr_Clear();
+    }
+    dyn_np_refuse(r, o.v->kind == DV_NPSCALAR ? DYN_R_DATA_DEPENDENT : DYN_R_UNSUPPORTED_VALUE);
+    return DYN_NONE;
+}
+
+int dyn_np_items(DynRec *r, DynOperand o, DynOperand *items, int max) {
+    if (dyn_rec_resolve(r, o.v, o.real) < 0)
+        return -1;
+    bool slice = PySlice_Check(o.real);
+    if (!slice && !PyTuple_CheckExact(o.real) && !PyList_CheckExact(o.real))
+        return -1;
+    Py_ssize_t n = slice ? 3 : PySequence_Fast_GET_SIZE(o.real);
+    bool known = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_SLICE;
+    if (n > max || (known ? o.v->n != n : o.v->kind != DV_CONST)) {
+        dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PySliceObject *s = (PySliceObject *)o.real;
+        PyObject *real = !slice ? PySequence_Fast_GET_ITEM(o.real, i) : i == 0 ? s->start : i == 1 ? s->stop : s->step;
+        items[i] = (DynOperand){known ? o.v->items[i] : dyn_rec_const(r, real), real};
+        if (items[i].v == NULL || dyn_rec_resolve(r, items[i].v, real) < 0)
+            return -1;
+    }
+    return (int)n;
+}
+
+int dyn_np_flag(DynRec *r, DynOperand o, bool *value) {
+    if (o.v == NULL)
+        return 0;
+    if (dyn_rec_burn(r, o.v, o.real) < 0)
+        return -1;
+    if (!PyBool_Check(o.real)) {
+        dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
+        return -1;
+    }
+    *value = o.real == Py_True;
+    return 0;
+}
+
+int dyn_np_axes(DynRec *r, DynOperand o, int ndim, int *axes) {
+    DynOperand items[DYN_MAX_NDIM];
+    if (o.v == NULL) {
+        for (int i = 0; i < ndim; i++)
+            axes[i] = i;
+        return ndim;
+    }
+    if (dyn_rec_burn(r, o.v, o.real) < 0)
+        return -1;
+    int n = dyn_np_items(r, o, items, DYN_MAX_NDIM);
+    if (n < 0) {
+        items[0] = o;
+        n = 1;
+    }
+    for (int i = 0; i < n; i++) {
+        Py_ssize_t a = PyIndex_Check(items[i].real) ? PyNumber_AsSsize_t(items[i].real, NULL) : PY_SSIZE_T_MAX;
+        if (a < -ndim || a >= ndim) {
+            PyErr_Clear();
+            dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
+            return -1;
+        }
+        int axis = (int)(a < 0 ? a + ndim : a), at = i;
+        for (; at > 0 && axes[at - 1] > axis; at--)
+            axes[at] = axes[at - 1];
+        axes[at] = axis;
+    }
+    return n;
+}
+
+/* ---- results */
+
+DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result) {
+    if (node == DYN_NONE)
+        return NULL;
+    DynNode *n = dyn_graph_node(dyn_rec_graph(r), node);
+    bool array = PyArray_CheckExact(result);
+    if (dyn_np_dtype_of(result) != (DynDtype)n->dtype || (array ? PyArray_NDIM((PyArrayObject *)result) : 0) != n->ndim)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    for (int i = 0; i < n->ndim; i++)
+        if (dyn_np_hint(r, n->shape[i]) != PyArray_DIM((PyArrayObject *)result, i))
+            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (!array)
+        return dyn_rec_npscalar(r, node, result);
+    if (!PyArray_ISALIGNED((PyArrayObject *)result))
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY);
+    dyn_layout_of((PyArrayObject *)result, &n->layout);
+    return dyn_rec_array(r, node, result);
+}
+
+/* ---- calls */
+
+/* Arguments and what is in them are looked at before a rule makes nodes: inputs found now outlive a rule that fails. */
+static int resolve_deep(DynRec *r, DynOperand o, int depth) {
+    DynOperand items[32];
+    if (o.v == NULL)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE), -1;
+    if (dyn_rec_resolve(r, o.v, o.real) < 0)
+        return -1;
+    if (o.v->kind != DV_TUPLE && o.v->kind != DV_LIST && o.v->kind != DV_SLICE)
+        return 0;
+    int n = depth < 3 ? dyn_np_items(r, o, items, 32) : -1;
+    for (int i = 0; i < n; i++)
+        if (resolve_deep(r, items[i], depth + 1) < 0)
+            return -1;
+    return n < 0 ? (dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE), -1) : 0;
+}
+
+static DynVal *take_back(DynRec *r, uint32_t nnodes, DynVal *v) {
+    if (v == NULL)
+        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+    return v;
+}
+
+/* Which word of the signature is `name`? */
+static int slot_of(const char *sig, const char *name) {
+    size_t n = strlen(name);
+    for (int i = 0; *sig != 0; i++) {
+        size_t word = strcspn(sig, " ");
+        if (word == n && memcmp(sig, name, n) == 0)
+            return i;
+        sig += word + (sig[word] == ' ');
+    }
+    return -1;
+}
+
+static int nslots(const char *sig) {
+    int n = *sig != 0;
+    for (; *sig != 0; sig++)
+        n += *sig == ' ';
+    return n;
+}
+
+static int bind(DynRec *r, NpCall *c) {
+    if (c->b->sig[0] == 0)
+        return 0;
+    if (c->npos > nslots(c->b->sig))
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), -1;
+    for (int i = 0; i < c->npos + c->nkw; i++) {
+        const char *name = i < c->npos ? NULL : PyUnicode_AsUTF8(PyTuple_GET_ITEM(c->kwnames, i - c->npos));
+        if (i >= c->npos && name == NULL)
+            PyErr_Clear();
+        int slot = i < c->npos ? i : name == NULL ? -1 : slot_of(c->b->sig, name);
+        if (slot < 0)
+            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), -1;
+        if (c->args[i].real == Py_None || (no_value != NULL && c->args[i].real == no_value)) {
+            if (dyn_rec_burn(r, c->args[i].v, c->args[i].real) < 0)
+                return -1;
+            continue;
+        }
+        c->slot[slot] = c->args[i];
+    }
+    return 0;
+}
+
+DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int npos, PyObject *kwnames, PyObject *result) {
+    NpCall c = {.b = b, .args = args, .npos = npos, .kwnames = kwnames, .result = result};
+    c.nkw = kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames);
+    if (npos + c.nkw > 250)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    for (int i = 0; i < npos + c.nkw; i++)
+        if (resolve_deep(r, args[i], 0) < 0)
+            return NULL;
+    uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+    return take_back(r, nnodes, bind(r, &c) < 0 ? NULL : b->rule(r, &c));
+}
+
+/* ---- operators */
+
+static DynVal *operator_result(DynRec *r, DynOp op, DynOperand *o, int n, bool inplace, PyObject *result) {
+    NpArg args[2];
+    bool scalars = true;
+    for (int i = 0; i < n; i++) {
+        if (dyn_np_operand(r, o[i], &args[i]) < 0)
+            return NULL;
+        scalars = scalars && !PyArray_Check(o[i].real);
+    }
+    uint32_t t = dyn_np_elementwise(r, op, args, n, scalars);
+    if (t == DYN_NONE)
+        return NULL;
+    if (inplace && result == o[0].real && PyArray_Check(result))
+        return dyn_np_store_into(r, o[0], dyn_np_node_arg(r, t));
+    return dyn_np_result(r, t, result);
+}
+
+static DynVal *operation(DynRec *r, int op, DynOperand *o, int n, bool inplace, PyObject *result) {
+    for (int i = 0; i < n; i++)
+        if (resolve_deep(r, o[i], 0) < 0)
+            return NULL;
+    uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+    return take_back(r, nnodes, operator_result(r, (DynOp)op, o, n, inplace, result));
+}
+
+DynVal *dyn_np_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject *result) {
+    static const int16_t ops[] = {DYN_OP_ADD,      DYN_OP_BITWISE_AND, DYN_OP_FLOOR_DIVIDE, DYN_OP_LEFT_SHIFT,
+                                  -1,              DYN_OP_MULTIPLY,    DYN_OP_REMAINDER,    DYN_OP_BITWISE_OR,
+                                  DYN_OP_POWER,    DYN_OP_RIGHT_SHIFT, DYN_OP_SUBTRACT,     DYN_OP_DIVIDE,
+                                  DYN_OP_BITWISE_XOR};
+    DynOperand o[2] = {a, b};
+    if (nb < 0 || nb >= (int)DYN_COUNTOF(ops) || (ops[nb] < 0 && inplace))
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (ops[nb] >= 0)
+        return operation(r, ops[nb], o, 2, inplace, result);
+    return dyn_np_call(r, dyn_np_binding("matmul", false), o, 2, NULL, result);
+}
+
+DynVal *dyn_np_unary(DynRec *r, int opcode, DynOperand a, PyObject *result) {
+    int op = opcode == DYN_I_UNARY_NEGATIVE   ? DYN_OP_NEGATIVE
+             : opcode == DYN_I_UNARY_POSITIVE ? DYN_OP_POSITIVE
+             : opcode == DYN_I_UNARY_INVERT   ? DYN_OP_INVERT
+                                              : -1;
+    return op < 0 ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP) : operation(r, op, &a, 1, false, result);
+}
+
+DynVal *dyn_np_compare(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result) {
+    static const uint8_t ops[] = {[Py_LT] = DYN_OP_LESS,      [Py_LE] = DYN_OP_LESS_EQUAL, [Py_EQ] = DYN_OP_EQUAL,
+                                  [Py_NE] = DYN_OP_NOT_EQUAL, [Py_GT] = DYN_OP_GREATER,    [Py_GE] = DYN_OP_GREATER_EQUAL};
+    DynOperand o[2] = {a, b};
+    if (cmp < 0 || cmp >= (int)DYN_COUNTOF(ops))
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    return operation(r, ops[cmp], o, 2, false, result);
+}

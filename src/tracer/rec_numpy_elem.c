@@ -1,0 +1,449 @@
+/* rec_numpy_elem.c: elementwise operators: dtypes, weak numbers, broadcasting, power, and writing results into arrays. Called by
+ * rec_numpy.c and the other rules. dtypes come from NumPy itself (ufunc.resolve_dtypes), kept in a table. */
+#include "tracer/rec_np.h"
+
+typedef struct Types {
+    uint8_t known, compute, result;
+} Types;
+static Types cache[DYN_OP_COUNT][NP_CODES][NP_CODES + 1];
+static PyObject *ufuncs[DYN_OP_COUNT]; /* strong; NULL where the row is no ufunc */
+
+int dyn_np_elem_init(PyObject *numpy) {
+    for (int i = 0; i < DYN_OP_COUNT; i++) {
+        const DynOpInfo *row = &dyn_ops[i];
+        if (row->kind != DYN_K_ELEMENTWISE)
+            continue;
+        ufuncs[i] = PyObject_GetAttrString(numpy, i == DYN_OP_INT_POWER ? "power" : row->text);
+        if (ufuncs[i] == NULL)
+            return -1;
+        if (!PyObject_HasAttrString(ufuncs[i], "resolve_dtypes"))
+            Py_CLEAR(ufuncs[i]);
+    }
+    return 0;
+}
+
+/* ---- dtypes */
+
+static PyObject *type_of_code(int code) {
+    if (code == NP_WEAK_INT)
+        return Py_NewRef((PyObject *)&PyLong_Type);
+    if (code == NP_WEAK_FLOAT)
+        return Py_NewRef((PyObject *)&PyFloat_Type);
+    return (PyObject *)PyArray_DescrFromType(dyn_dtypes[code].npy);
+}
+
+/* Ask NumPy which loop it takes. The operands' loop dtypes have to be one and the same. */
+static void ask(DynOp op, int a, int b, Types *out) {
+    int nin = b < 0 ? 1 : 2;
+    PyObject *ta = type_of_code(a), *tb = nin == 2 ? type_of_code(b) : NULL, *loop = NULL;
+    out->known = 2; /* refused, till shown otherwise */
+    if (ta != NULL && (nin == 1 || tb != NULL))
+        loop = nin == 2 ? PyObject_CallMethod(ufuncs[op], "resolve_dtypes", "((OOO))", ta, tb, Py_None)
+                        : PyObject_CallMethod(ufuncs[op], "resolve_dtypes", "((OO))", ta, Py_None);
+    Py_XDECREF(ta);
+    Py_XDECREF(tb);
+    if (loop != NULL && PyTuple_CheckExact(loop) && PyTuple_GET_SIZE(loop) == nin + 1) {
+        DynDtype dt[3];
+        for (int i = 0; i <= nin; i++) {
+            PyObject *d = PyTuple_GET_ITEM(loop, i);
+            dt[i] = PyArray_DescrCheck(d) ? dyn_dtype_of((PyArray_Descr *)d) : DYN_NO_DTYPE;
+        }
+        DynDtype result = dt[nin];
+        if (dt[0] != DYN_NO_DTYPE && result != DYN_NO_DTYPE && (nin == 1 || dt[0] == dt[1]) && dyn_dtypes[dt[0]].ctype[0] != 0 &&
+            dyn_dtypes[result].ctype[0] != 0)
+            *out = (Types){1, (uint8_t)dt[0], (uint8_t)result};
+    }
+    Py_XDECREF(loop);
+    PyErr_Clear();
+}
+
+static int refuse(DynRec *r) {
+    dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    return -1;
+}
+
+int dyn_np_types(DynRec *r, DynOp op, int a, int b, DynDtype *compute, DynDtype *result) {
+    bool all_weak = a >= NP_WEAK_INT && (b < 0 || b >= NP_WEAK_INT);
+    if (dyn_ops[op].dtype == DYN_DT_LOGICAL) {
+        *compute = *result = DYN_BOOL;
+        return 0;
+    }
+    if (all_weak) { /* np.sin(2.0): the numbers become arrays first */
+        a = a == NP_WEAK_INT ? DYN_I64 : DYN_F64;
+        b = b < 0 ? b : b == NP_WEAK_INT ? DYN_I64 : DYN_F64;
+    }
+    if (ufuncs[op] == NULL)
+        return refuse(r);
+    Types *t = &cache[op][a][b + 1];
+    if (!t->known)
+        ask(op, a, b, t);
+    if (t->known != 1)
+        return refuse(r);
+    *compute = (DynDtype)t->compute;
+    *result = (DynDtype)t->result;
+    return 0;
+}
+
+/* ---- weak numbers */
+
+int dyn_np_convert_guard(DynRec *r, uint32_t sym, DynDtype dt) {
+    static const double f32_max = 0x1.fffffep127;
+    const DynSym *s = dyn_sym_at(dyn_rec_syms(r), sym);
+    const DynDtypeInfo *to = &dyn_dtypes[dt];
+    DynScalar hint = s->hint;
+    if (s->type == DYN_T_BOOL || dt == DYN_BOOL || dt == DYN_F64)
+        return 0;
+    if (s->type == DYN_T_INT && to->kind == 'f') /* Python rounds to double first: exact only this far */
+        return dyn_np_assume_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), (int64_t)1 << 53);
+    if (s->type == DYN_T_INT) {
+        int bits = to->size * 8 - (to->kind == 'i');
+        if (to->kind == 'u' && dyn_np_assume_op(r, DYN_S_GE, sym, 0) < 0)
+            return -1;
+        if (bits >= 63)
+            return 0;
+        if (to->kind == 'i' && dyn_np_assume_op(r, DYN_S_GE, sym, -((int64_t)1 << bits)) < 0)
+            return -1;
+        return dyn_np_assume_op(r, DYN_S_LE, sym, ((int64_t)1 << bits) - 1);
+    }
+    if (to->kind != 'f')
+        return refuse(r);
+    if (hint.f - hint.f != 0) /* inf and nan stay what they are */
+        return dyn_np_assume(r, dyn_np_op(r, DYN_S_NOT, dyn_np_op(r, DYN_S_ISFINITE, sym, DYN_NONE), DYN_NONE));
+    return dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), dyn_sym_float(dyn_rec_syms(r), f32_max)));
+}
+
+/* ---- broadcasting */
+
+/* One operand's size against the result's so far (DYN_NONE: none yet): equal, or one of them 1, each under a guard. */
+static int join_size(DynRec *r, uint32_t *into, uint32_t size) {
+    if (*into == DYN_NONE || *into == size) {
+        *into = size;
+        return 0;
+    }
+    int64_t have = dyn_np_hint(r, *into), more = dyn_np_hint(r, size);
+    if (have == more) {
+        bool keep = dyn_sym_is_const(dyn_rec_syms(r), *into) || !dyn_sym_is_const(dyn_rec_syms(r), size);
+        int ok = dyn_rec_assume_equal(r, *into, size);
+        *into = keep ? *into : size;
+        return ok;
+    }
+    if (more == 1)
+        return dyn_np_assume_op(r, DYN_S_EQ, size, 1);
+    if (have != 1)
+        return refuse(r);
+    int ok = dyn_np_assume_op(r, DYN_S_EQ, *into, 1);
+    *into = size;
+    return ok;
+}
+
+int dyn_np_broadcast(DynRec *r, const uint32_t *nodes, int n, uint32_t *shape) {
+    DynGraph *g = dyn_rec_graph(r);
+    int ndim = 0;
+    for (int i = 0; i < n; i++)
+        if (dyn_graph_node(g, nodes[i])->ndim > ndim)
+            ndim = dyn_graph_node(g, nodes[i])->ndim;
+    for (int axis = 0; axis < ndim; axis++) {
+        shape[axis] = DYN_NONE;
+        for (int i = 0; i < n; i++) {
+            const DynNode *a = dyn_graph_node(g, nodes[i]);
+            int at = axis - (ndim - a->ndim);
+            if (at >= 0 && join_size(r, &shape[axis], a->shape[at]) < 0)
+                return -1;
+        }
+    }
+    return ndim;
+}
+
+/* ---- nodes */
+
+uint32_t dyn_np_elementwise_as(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n) {
+    uint32_t nodes[3], shape[DYN_MAX_NDIM];
+    int nnodes = 0;
+    for (int i = 0; i < n; i++)
+        if (args[i].arg.kind == DYN_ARG_NODE)
+            nodes[nnodes++] = args[i].arg.id;
+    int ndim = dyn_np_broadcast(r, nodes, nnodes, shape);
+    uint32_t id = ndim < 0 ? DYN_NONE : dyn_np_add(r, op, result, ndim, n, 0);
+    if (id == DYN_NONE)
+        return id;
+    DynGraph *g = dyn_rec_graph(r);
+    DynNode *node = dyn_graph_node(g, id);
+    node->compute = (uint8_t)compute;
+    memcpy(node->shape, shape, sizeof(*shape) * (size_t)ndim);
+    for (int i = 0; i < n; i++)
+        node->args[i] = args[i].arg;
+    for (int i = 0; i < nnodes; i++) { /* a value that eager never made lies as its operand does */
+        const DynNode *a = dyn_graph_node(g, nodes[i]);
+        if (a->ndim == ndim && (a->flags & DYN_NODE_VIEW) == 0) {
+            node->layout = a->layout;
+            break;
+        }
+    }
+    return id;
+}
+
+/* What a row becomes where it computes in another kind of number than its C expression is for; -1: refused. */
+static int row_for(DynOp op, DynDtype compute) {
+    char kind = dyn_dtypes[compute].kind;
+    if (kind == 'b') {
+        switch (op) {
+        case DYN_OP_ADD:
+        case DYN_OP_MAXIMUM:
+        case DYN_OP_FMAX:
+        case DYN_OP_BITWISE_OR: return DYN_OP_LOGICAL_OR;
+        case DYN_OP_MULTIPLY:
+        case DYN_OP_MINIMUM:
+        case DYN_OP_FMIN:
+        case DYN_OP_BITWISE_AND: return DYN_OP_LOGICAL_AND;
+        case DYN_OP_BITWISE_XOR: return DYN_OP_LOGICAL_XOR;
+        case DYN_OP_INVERT: return DYN_OP_LOGICAL_NOT;
+        case DYN_OP_ABSOLUTE:
+        case DYN_OP_FLOOR:
+        case DYN_OP_CEIL:
+        case DYN_OP_TRUNC:
+        case DYN_OP_POSITIVE: return DYN_OP_COPY;
+        default: {
+            int rule = dyn_ops[op].dtype;
+            return rule == DYN_DT_COMPARE || rule == DYN_DT_LOGICAL || rule == DYN_DT_BOOL || rule == DYN_DT_WHERE ? (int)op : -1;
+        }
+        }
+    }
+    if (kind == 'f')
+        return op;
+    switch (op) {
+    case DYN_OP_FLOOR:
+    case DYN_OP_CEIL:
+    case DYN_OP_TRUNC: return DYN_OP_POSITIVE;
+    case DYN_OP_POWER: return DYN_OP_INT_POWER;
+    case DYN_OP_RECIPROCAL: return -1;
+    default: return op;
+    }
+}
+
+/* ---- power */
+
+/* The exponent as a Python number, when it is one (or a NumPy scalar made of one). */
+static uint32_t exponent_sym(DynRec *r, const NpArg *e) {
+    if (e->arg.kind == DYN_ARG_SYM)
+        return e->arg.id;
+    const DynNode *n = dyn_graph_node(dyn_rec_graph(r), e->arg.id);
+    return n->op == DYN_OP_SCALAR ? n->args[0].id : DYN_NONE;
+}
+
+/* 1: the exponent is `value` and guarded to be; 0: it is not, and guarded not to be; -1: failed. */
+static int exponent_is(DynRec *r, uint32_t sym, double value) {
+    DynSyms *t = dyn_rec_syms(r);
+    const DynSym *s = dyn_sym_at(t, sym);
+    bool integer = s->type != DYN_T_FLOAT;
+    if (integer && value != (int64_t)value)
+        return 0;
+    bool is = integer ? s->hint.i == (int64_t)value : s->hint.f == value;
+    if (s->type == DYN_T_BOOL)
+        sym = dyn_np_op(r, DYN_S_ADD, sym, dyn_np_int(r, 0));
+    uint32_t c = integer ? dyn_np_int(r, (int64_t)value) : dyn_sym_float(t, value);
+    return dyn_np_assume(r, dyn_np_op(r, is ? DYN_S_EQ : DYN_S_NE, sym, c)) < 0 ? -1 : is;
+}
+
+/* A float power. NumPy's loops look at an exponent that is the same for all elements: 0.5 is sqrt, 2 square, -1 reciprocal, 1 the value itself
+ * (pow gives the same for 0 and 1). They do so for every exponent whose stride is 0, so an exponent array must not have one. */
+static uint32_t float_power(DynRec *r, DynDtype compute, const NpArg *args) {
+    static const struct {
+        double value;
+        DynOp op;
+    } fast[] = {{2.0, DYN_OP_SQUARE}, {0.5, DYN_OP_SQRT}, {-1.0, DYN_OP_RECIPROCAL}};
+    DynGraph *g = dyn_rec_graph(r);
+    uint32_t sym = exponent_sym(r, &args[1]);
+    if (sym != DYN_NONE) {
+        for (size_t i = 0; i < DYN_COUNTOF(fast) && args[0].arg.kind == DYN_ARG_NODE; i++) {
+            int is = exponent_is(r, sym, fast[i].value);
+            if (is != 0)
+                return is < 0 ? DYN_NONE : dyn_np_elementwise_as(r, fast[i].op, compute, compute, args, 1);
+        }
+        if (args[0].arg.kind != DYN_ARG_NODE)
+            return refuse(r), DYN_NONE;
+        return dyn_np_elementwise_as(r, DYN_OP_POWER, compute, compute, args, 2);
+    }
+    uint32_t id = dyn_np_elementwise_as(r, DYN_OP_POWER, compute, compute, args, 2);
+    const DynNode *n = id == DYN_NONE ? NULL : dyn_graph_node(g, id), *e = dyn_graph_node(g, args[1].arg.id);
+    if (n == NULL || e->ndim == 0 || e->op == DYN_OP_BROADCAST || dyn_np_hint(r, e->shape[e->ndim - 1]) != dyn_np_hint(r, n->shape[n->ndim - 1]) ||
+        dyn_np_assume_op(r, DYN_S_NE, e->shape[e->ndim - 1], 1) < 0)
+        return refuse(r), DYN_NONE;
+    return id;
+}
+
+/* Negative integer exponents raise: the exponent has to be unsigned, or a number that is guarded. */
+static int int_power_guard(DynRec *r, const NpArg *args) {
+    uint32_t sym = exponent_sym(r, &args[1]);
+    if (sym != DYN_NONE)
+        return dyn_sym_at(dyn_rec_syms(r), sym)->type == DYN_T_BOOL ? 0 : dyn_np_assume_op(r, DYN_S_GE, sym, 0);
+    return args[1].code <= DYN_DTYPE_COUNT && dyn_dtypes[args[1].code].kind != 'i' ? 0 : refuse(r);
+}
+
+uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, bool scalars) {
+    DynDtype compute, result;
+    if (dyn_np_types(r, op, args[0].code, n == 2 ? args[1].code : -1, &compute, &result) < 0)
+        return DYN_NONE;
+    for (int i = 0; i < n; i++)
+        if (args[i].arg.kind == DYN_ARG_SYM && dyn_ops[op].dtype != DYN_DT_LOGICAL && dyn_np_convert_guard(r, args[i].arg.id, compute) < 0)
+            return DYN_NONE;
+    int row = row_for(op, compute);
+    if (row < 0 || (row == DYN_OP_COPY && args[0].arg.kind != DYN_ARG_NODE) || (row == DYN_OP_INT_POWER && int_power_guard(r, args) < 0))
+        return refuse(r), DYN_NONE;
+    if (row == DYN_OP_POWER && !scalars)
+        return float_power(r, compute, args);
+    return dyn_np_elementwise_as(r, (DynOp)row, compute, result, args, n);
+}
+
+/* ---- writing */
+
+int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real) {
+    DynGraph *g = dyn_rec_graph(r);
+    const DynNode *d = dyn_graph_node(g, dst);
+    DynDtype dt = (DynDtype)d->dtype;
+    if (value.arg.kind == DYN_ARG_SYM) {
+        const DynSym *s = dyn_sym_at(dyn_rec_syms(r), value.arg.id);
+        if (s->type == DYN_T_FLOAT && dyn_dtypes[dt].kind != 'f' && dt != DYN_BOOL) /* an assignment truncates */
+            value.arg.id = dyn_np_op(r, DYN_S_TO_INT, value.arg.id, DYN_NONE);
+        if (value.arg.id == DYN_NONE)
+            return refuse(r);
+        if (dyn_np_convert_guard(r, value.arg.id, dt) < 0)
+            return -1;
+    } else {
+        const DynNode *v = dyn_graph_node(g, value.arg.id);
+        int extra = v->ndim - d->ndim;
+        for (int i = 0; i < v->ndim; i++) {
+            uint32_t size = v->shape[i], into = i < extra ? DYN_NONE : d->shape[i - extra];
+            bool same = into != DYN_NONE && dyn_np_hint(r, into) == dyn_np_hint(r, size);
+            if ((same ? dyn_rec_assume_equal(r, into, size) : dyn_np_assume_op(r, DYN_S_EQ, size, 1)) < 0)
+                return -1;
+        }
+        if (extra > 0) /* leading axes of size 1 fall away */
+            return refuse(r);
+    }
+    if (dyn_rec_will_write(r, dst, real) < 0)
+        return -1;
+    uint32_t id = dyn_np_add(r, DYN_OP_STORE, dt, d->ndim, 2, 0);
+    if (id == DYN_NONE)
+        return -1;
+    d = dyn_graph_node(g, dst);
+    DynNode *n = dyn_graph_node(g, id);
+    n->args[0] = (DynArg){DYN_ARG_NODE, dst};
+    n->args[1] = value.arg;
+    memcpy(n->shape, d->shape, sizeof(*n->shape) * d->ndim);
+    n->layout = d->layout;
+    n->storage = d->storage;
+    return 0;
+}
+
+DynVal *dyn_np_store_into(DynRec *r, DynOperand dst, NpArg value) {
+    uint32_t node = dyn_np_node(r, dst);
+    if (node == DYN_NONE || dst.v->kind != DV_ARRAY || dyn_np_store(r, node, value, dst.real) < 0)
+        return NULL;
+    return dst.v;
+}
+
+/* ---- rules */
+
+/* out= as ufuncs take it: an array, or a tuple of one. */
+static DynVal *finish(DynRec *r, uint32_t node, DynOperand out, PyObject *result) {
+    DynOperand item;
+    if (node == DYN_NONE || out.v == NULL)
+        return dyn_np_result(r, node, result);
+    if (PyTuple_CheckExact(out.real)) {
+        if (dyn_np_items(r, out, &item, 1) != 1)
+            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+        out = item;
+    }
+    if (out.real != result || !PyArray_CheckExact(result))
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    return dyn_np_store_into(r, out, dyn_np_node_arg(r, node));
+}
+
+DynVal *np_rule_ufunc(DynRec *r, NpCall *c) {
+    NpArg args[2];
+    int n = dyn_ops[c->b->op].arity;
+    for (int i = 0; i < n; i++)
+        if (c->slot[i].v == NULL || dyn_np_operand(r, c->slot[i], &args[i]) < 0)
+            return c->slot[i].v == NULL ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE) : NULL;
+    if (strcmp(c->b->path, "fabs") == 0 && (args[0].code >= DYN_DTYPE_COUNT || dyn_dtypes[args[0].code].kind != 'f'))
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    return finish(r, dyn_np_elementwise(r, (DynOp)c->b->op, args, n, false), c->slot[n], c->result);
+}
+
+DynVal *np_rule_where(DynRec *r, NpCall *c) {
+    NpArg args[3];
+    DynDtype compute, result;
+    for (int i = 0; i < 3; i++)
+        if (c->slot[i].v == NULL)
+            return dyn_np_refuse(r, DYN_R_DATA_DEPENDENT);
+    for (int i = 0; i < 3; i++)
+        if (dyn_np_operand(r, c->slot[i], &args[i]) < 0)
+            return NULL;
+    if (dyn_np_types(r, DYN_OP_ADD, args[1].code, args[2].code, &compute, &result) < 0)
+        return NULL;
+    for (int i = 1; i < 3; i++)
+        if (args[i].arg.kind == DYN_ARG_SYM && dyn_np_convert_guard(r, args[i].arg.id, compute) < 0)
+            return NULL;
+    return dyn_np_result(r, dyn_np_elementwise_as(r, DYN_OP_WHERE, compute, compute, args, 3), c->result);
+}
+
+/* clip is maximum, then minimum, in one dtype. Bounds that are integers beyond the dtype are dropped by NumPy; here they are refused. */
+DynVal *np_rule_clip(DynRec *r, NpCall *c) {
+    NpArg args[2];
+    DynDtype compute, result;
+    bool twice = (c->slot[1].v && c->slot[4].v) || (c->slot[2].v && c->slot[5].v);
+    DynOperand low = c->slot[1].v ? c->slot[1] : c->slot[4], high = c->slot[2].v ? c->slot[2] : c->slot[5];
+    if (twice || c->slot[0].v == NULL || dyn_np_operand(r, c->slot[0], &args[0]) < 0)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (low.v == NULL && high.v == NULL)
+        return finish(r, dyn_np_elementwise(r, DYN_OP_POSITIVE, args, 1, false), c->slot[3], c->result);
+    if (low.v != NULL && high.v != NULL) { /* all three are promoted together */
+        NpArg lo, hi;
+        if (dyn_np_operand(r, low, &lo) < 0 || dyn_np_operand(r, high, &hi) < 0)
+            return NULL;
+        if (dyn_np_types(r, DYN_OP_MAXIMUM, args[0].code, lo.code, &compute, &result) < 0 ||
+            dyn_np_types(r, DYN_OP_MINIMUM, compute, hi.code, &compute, &result) < 0)
+            return NULL;
+        if ((lo.arg.kind == DYN_ARG_SYM && dyn_np_convert_guard(r, lo.arg.id, compute) < 0) ||
+            (hi.arg.kind == DYN_ARG_SYM && dyn_np_convert_guard(r, hi.arg.id, compute) < 0))
+            return NULL;
+        args[1] = lo;
+        uint32_t t = dyn_np_elementwise_as(r, compute == DYN_BOOL ? DYN_OP_LOGICAL_OR : DYN_OP_MAXIMUM, compute, compute, args, 2);
+        if (t == DYN_NONE)
+            return NULL;
+        args[0] = dyn_np_node_arg(r, t);
+        args[1] = hi;
+        t = dyn_np_elementwise_as(r, compute == DYN_BOOL ? DYN_OP_LOGICAL_AND : DYN_OP_MINIMUM, compute, compute, args, 2);
+        return finish(r, t, c->slot[3], c->result);
+    }
+    if (dyn_np_operand(r, low.v != NULL ? low : high, &args[1]) < 0)
+        return NULL;
+    return finish(r, dyn_np_elementwise(r, low.v != NULL ? DYN_OP_MAXIMUM : DYN_OP_MINIMUM, args, 2, false), c->slot[3], c->result);
+}
+
+/* np.float32(x): a NumPy scalar of a Python number, or a conversion. */
+DynVal *np_rule_scalar_type(DynRec *r, NpCall *c) {
+    NpArg a;
+    DynDtype dt = (DynDtype)c->b->op;
+    if (c->slot[0].v == NULL || dyn_np_operand(r, c->slot[0], &a) < 0)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
+    if (a.arg.kind == DYN_ARG_NODE) {
+        const DynNode *n = dyn_graph_node(dyn_rec_graph(r), a.arg.id);
+        uint32_t id = dyn_np_unary_node(r, DYN_OP_COPY, dt, a.arg.id, n->ndim, 0);
+        if (id == DYN_NONE)
+            return NULL;
+        n = dyn_graph_node(dyn_rec_graph(r), a.arg.id);
+        memcpy(dyn_graph_node(dyn_rec_graph(r), id)->shape, n->shape, sizeof(uint32_t) * n->ndim);
+        return dyn_np_result(r, id, c->result);
+    }
+    if (a.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f' && dt != DYN_BOOL)
+        a.arg.id = dyn_np_op(r, DYN_S_TO_INT, a.arg.id, DYN_NONE);
+    if (a.arg.id == DYN_NONE)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (dyn_np_convert_guard(r, a.arg.id, dt) < 0)
+        return NULL;
+    uint32_t id = dyn_np_add(r, DYN_OP_SCALAR, dt, 0, 1, 0);
+    if (id != DYN_NONE)
+        dyn_graph_node(dyn_rec_graph(r), id)->args[0] = a.arg;
+    return dyn_np_result(r, id, c->result);
+}

@@ -1,0 +1,635 @@
+/* rec_numpy_view.c: views and everything that is about sizes: indexing, reshape, transpose, attributes, and assignment to slices. Called by
+ * rec_numpy.c and the recorder's handlers. A slice's bounds become symbols; where they lie in range now, a guard says that they do at every
+ * call, which keeps the sizes simple (n - 2 in place of slice_len(…)). */
+#include "tracer/rec_np.h"
+
+static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
+
+static bool is_int(DynRec *r, uint32_t sym, int64_t value) {
+    return dyn_sym_is_const(dyn_rec_syms(r), sym) && dyn_np_hint(r, sym) == value;
+}
+
+static uint32_t no_node(DynRec *r) {
+    dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    return DYN_NONE;
+}
+
+/* ---- plain views */
+
+uint32_t dyn_np_permute(DynRec *r, uint32_t a, const int *perm) {
+    DynNode *n = node_at(r, a);
+    int ndim = n->ndim;
+    uint32_t id = dyn_np_unary_node(r, DYN_OP_PERMUTE, (DynDtype)n->dtype, a, ndim, ndim);
+    for (int i = 0; i < ndim && id != DYN_NONE; i++) {
+        node_at(r, id)->aux[i] = perm[i];
+        node_at(r, id)->shape[i] = node_at(r, a)->shape[perm[i]];
+    }
+    return id;
+}
+
+uint32_t dyn_np_reshape_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape, uint8_t flag) {
+    uint32_t id = dyn_np_unary_node(r, DYN_OP_RESHAPE, (DynDtype)node_at(r, a)->dtype, a, ndim, 0);
+    if (id == DYN_NONE)
+        return id;
+    DynNode *n = node_at(r, id);
+    memcpy(n->shape, shape, sizeof(*shape) * (size_t)ndim);
+    if (flag == DYN_NODE_CONTIG_COPY) {
+        n->flags = flag;
+        n->storage = id;
+    }
+    return id;
+}
+
+uint32_t dyn_np_broadcast_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape) {
+    DynNode *n = node_at(r, a);
+    int extra = ndim - n->ndim;
+    if (extra < 0)
+        return no_node(r);
+    for (int i = 0; i < n->ndim; i++) {
+        uint32_t size = n->shape[i], into = shape[extra + i];
+        bool same = dyn_np_hint(r, size) == dyn_np_hint(r, into);
+        if ((same ? dyn_rec_assume_equal(r, size, into) : dyn_np_assume_op(r, DYN_S_EQ, size, 1)) < 0)
+            return DYN_NONE;
+    }
+    uint32_t id = dyn_np_unary_node(r, DYN_OP_BROADCAST, (DynDtype)n->dtype, a, ndim, 0);
+    if (id != DYN_NONE)
+        memcpy(node_at(r, id)->shape, shape, sizeof(*shape) * (size_t)ndim);
+    return id;
+}
+
+/* ---- indexing */
+
+typedef struct Index { /* an index being laid out; see SLICE in ops.def */
+    int naux, nargs, ndim, axis;
+    int64_t aux[2 * DYN_MAX_NDIM];
+    uint32_t args[3 * DYN_MAX_NDIM];
+    uint32_t shape[DYN_MAX_NDIM];
+} Index;
+
+static int put(DynRec *r, Index *x, int code, uint32_t size) {
+    if (x->naux >= 2 * DYN_MAX_NDIM || (code != 1 && x->ndim >= DYN_MAX_NDIM))
+        return no_node(r), -1;
+    x->aux[x->naux++] = code;
+    if (code != 1)
+        x->shape[x->ndim++] = size;
+    x->axis += code != 2;
+    return 0;
+}
+
+static int put_slice(DynRec *r, Index *x, uint32_t start, uint32_t stop, uint32_t step, uint32_t size) {
+    if (start == DYN_NONE || stop == DYN_NONE || step == DYN_NONE || size == DYN_NONE)
+        return no_node(r), -1;
+    x->args[x->nargs++] = start;
+    x->args[x->nargs++] = stop;
+    x->args[x->nargs++] = step;
+    return put(r, x, 0, size);
+}
+
+static int put_full(DynRec *r, Index *x, uint32_t size) {
+    return put_slice(r, x, dyn_np_int(r, 0), size, dyn_np_int(r, 1), size);
+}
+
+static uint32_t finish_slice(DynRec *r, uint32_t a, const Index *x) {
+    uint32_t id = dyn_np_add(r, DYN_OP_SLICE, (DynDtype)node_at(r, a)->dtype, x->ndim, 1 + x->nargs, x->naux);
+    if (id == DYN_NONE)
+        return id;
+    DynNode *n = node_at(r, id);
+    n->args[0] = (DynArg){DYN_ARG_NODE, a};
+    for (int i = 0; i < x->nargs; i++)
+        n->args[1 + i] = (DynArg){DYN_ARG_SYM, x->args[i]};
+    memcpy(n->aux, x->aux, sizeof(*n->aux) * (size_t)x->naux);
+    memcpy(n->shape, x->shape, sizeof(*n->shape) * (size_t)x->ndim);
+    n->flags |= DYN_NODE_VIEW;
+    n->storage = node_at(r, a)->storage;
+    return id;
+}
+
+uint32_t dyn_np_newaxis(DynRec *r, uint32_t a, uint32_t positions, int ndim) {
+    Index x = {0};
+    for (int i = 0; i < ndim; i++) {
+        bool fresh = positions >> i & 1u;
+        if (!fresh && x.axis >= node_at(r, a)->ndim)
+            return no_node(r);
+        if ((fresh ? put(r, &x, 2, dyn_np_int(r, 1)) : put_full(r, &x, node_at(r, a)->shape[x.axis])) < 0)
+            return DYN_NONE;
+    }
+    return finish_slice(r, a, &x);
+}
+
+uint32_t dyn_np_range_view(DynRec *r, uint32_t a, int axis, uint32_t start, uint32_t stop) {
+    Index x = {0};
+    for (int i = 0; i < node_at(r, a)->ndim; i++) {
+        uint32_t size = node_at(r, a)->shape[i];
+        int ok = i == axis ? put_slice(r, &x, start, stop, dyn_np_int(r, 1), dyn_np_op(r, DYN_S_SUB, stop, start)) : put_full(r, &x, size);
+        if (ok < 0)
+            return DYN_NONE;
+    }
+    return finish_slice(r, a, &x);
+}
+
+/* A slice bound, normalised. In range (counted from either end) it is itself under a guard, else what slice.indices makes of it. */
+static uint32_t bound(DynRec *r, uint32_t b, uint32_t dim, uint32_t step, DynSymOp otherwise) {
+    int64_t at = dyn_np_hint(r, b), size = dyn_np_hint(r, dim);
+    if (dyn_np_hint(r, step) < 0 || at > size || at < -size)
+        return dyn_sym_op(dyn_rec_syms(r), otherwise, b, dim, step);
+    if (at >= 0)
+        return dyn_np_assume_op(r, DYN_S_GE, b, 0) < 0 || dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, b, dim)) < 0 ? DYN_NONE : b;
+    uint32_t from_start = dyn_np_op(r, DYN_S_ADD, dim, b);
+    if (dyn_np_assume_op(r, DYN_S_LT, b, 0) < 0 || from_start == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, from_start, 0) < 0)
+        return DYN_NONE;
+    return from_start;
+}
+
+static uint32_t slice_size(DynRec *r, uint32_t start, uint32_t stop, uint32_t step) {
+    DynSyms *t = dyn_rec_syms(r);
+    if (start == DYN_NONE || stop == DYN_NONE)
+        return DYN_NONE;
+    if (!is_int(r, step, 1))
+        return dyn_sym_op(t, DYN_S_SLICE_LEN, start, stop, step);
+    if (dyn_np_hint(r, stop) < dyn_np_hint(r, start))
+        return dyn_np_assume(r, dyn_np_op(r, DYN_S_LT, stop, start)) < 0 ? DYN_NONE : dyn_np_int(r, 0);
+    return dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, start, stop)) < 0 ? DYN_NONE : dyn_np_op(r, DYN_S_SUB, stop, start);
+}
+
+/* item: a slice over an axis of size dim. */
+static int index_slice(DynRec *r, Index *x, DynOperand item, uint32_t dim) {
+    DynOperand part[3];
+    uint32_t given[3];
+    if (dyn_np_items(r, item, part, 3) != 3)
+        return -1;
+    for (int i = 0; i < 3; i++) {
+        given[i] = part[i].real == Py_None ? DYN_NONE : dyn_np_int_sym(r, part[i]);
+        if (part[i].real != Py_None && given[i] == DYN_NONE)
+            return -1;
+    }
+    uint32_t step = given[2] == DYN_NONE ? dyn_np_int(r, 1) : given[2];
+    bool down = step != DYN_NONE && dyn_np_hint(r, step) < 0;
+    if (step == DYN_NONE || dyn_np_assume_op(r, down ? DYN_S_LT : DYN_S_GT, step, 0) < 0)
+        return -1;
+    uint32_t start = given[0] != DYN_NONE ? bound(r, given[0], dim, step, DYN_S_SLICE_START)
+                     : down               ? dyn_np_op(r, DYN_S_SUB, dim, dyn_np_int(r, 1))
+                                          : dyn_np_int(r, 0);
+    uint32_t stop = given[1] != DYN_NONE ? bound(r, given[1], dim, step, DYN_S_SLICE_STOP) : down ? dyn_np_int(r, -1) : dim;
+    uint32_t size = given[0] == DYN_NONE && given[1] == DYN_NONE && (is_int(r, step, 1) || is_int(r, step, -1)) ? dim
+                                                                                                              : slice_size(r, start, stop, step);
+    return put_slice(r, x, start, stop, step, size);
+}
+
+static int index_int(DynRec *r, Index *x, DynOperand item, uint32_t dim) {
+    uint32_t i = dyn_np_int_sym(r, item);
+    if (i == DYN_NONE)
+        return -1;
+    if (dyn_np_hint(r, i) < 0) {
+        uint32_t from_start = dyn_np_op(r, DYN_S_ADD, dim, i);
+        if (dyn_np_assume_op(r, DYN_S_LT, i, 0) < 0 || from_start == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, from_start, 0) < 0)
+            return -1;
+        i = from_start;
+    } else if (dyn_np_assume_op(r, DYN_S_GE, i, 0) < 0 || dyn_np_assume(r, dyn_np_op(r, DYN_S_LT, i, dim)) < 0) {
+        return -1;
+    }
+    x->args[x->nargs++] = i;
+    return put(r, x, 1, DYN_NONE);
+}
+
+/* The parts of an index: a tuple's items, or the lone one. */
+static int index_items(DynRec *r, DynOperand index, DynOperand *items, int max) {
+    if (dyn_rec_resolve(r, index.v, index.real) < 0)
+        return -1;
+    if (PyTuple_CheckExact(index.real))
+        return dyn_np_items(r, index, items, max);
+    items[0] = index;
+    return 1;
+}
+
+/* a[index] as a SLICE node, when the index is basic. */
+static uint32_t basic_index(DynRec *r, uint32_t a, DynOperand index) {
+    DynOperand items[3 * DYN_MAX_NDIM];
+    Index x = {0};
+    int n = index_items(r, index, items, 2 * DYN_MAX_NDIM), ndim = node_at(r, a)->ndim, named = 0;
+    if (n < 0)
+        return DYN_NONE;
+    for (int i = 0; i < n; i++)
+        named += items[i].real != Py_None && items[i].real != Py_Ellipsis;
+    if (named > ndim)
+        return no_node(r);
+    for (int i = 0; i < n; i++) {
+        int ok;
+        if (items[i].real == Py_None) {
+            ok = put(r, &x, 2, dyn_np_int(r, 1));
+        } else if (items[i].real == Py_Ellipsis) {
+            ok = 0;
+            for (int k = named; k < ndim && ok == 0; k++)
+                ok = put_full(r, &x, node_at(r, a)->shape[x.axis]);
+            named = ndim;
+        } else {
+            uint32_t dim = node_at(r, a)->shape[x.axis];
+            ok = PySlice_Check(items[i].real) ? index_slice(r, &x, items[i], dim) : index_int(r, &x, items[i], dim);
+        }
+        if (ok < 0)
+            return DYN_NONE;
+    }
+    while (x.axis < ndim)
+        if (put_full(r, &x, node_at(r, a)->shape[x.axis]) < 0)
+            return DYN_NONE;
+    return finish_slice(r, a, &x);
+}
+
+static bool is_array_operand(DynOperand o) { return PyArray_CheckExact(o.real); }
+
+static uint32_t copy_of_view(DynRec *r, uint32_t view) {
+    DynNode *n = node_at(r, view);
+    uint32_t id = dyn_np_unary_node(r, DYN_OP_COPY, (DynDtype)n->dtype, view, n->ndim, 0);
+    if (id != DYN_NONE)
+        memcpy(node_at(r, id)->shape, node_at(r, view)->shape, sizeof(uint32_t) * node_at(r, view)->ndim);
+    return id;
+}
+
+DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *result) {
+    uint32_t base = dyn_np_node(r, a);
+    if (base == DYN_NONE || a.v->kind != DV_ARRAY || dyn_rec_resolve(r, index.v, index.real) < 0)
+        return base == DYN_NONE ? NULL : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (is_array_operand(index)) {
+        if (PyArray_ISBOOL((PyArrayObject *)index.real))
+            return dyn_np_refuse(r, DYN_R_DATA_DEPENDENT);
+        DynOperand args[2] = {a, index}; /* with one integer array: an extern call, NumPy's own */
+        return dyn_np_call(r, dyn_np_binding("__getitem__", true), args, 2, NULL, result);
+    }
+    uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+    uint32_t id = basic_index(r, base, index);
+    if (id != DYN_NONE && !PyArray_Check(result))
+        id = copy_of_view(r, id); /* a NumPy scalar keeps the value of now */
+    DynVal *v = id == DYN_NONE ? NULL : dyn_np_result(r, id, result);
+    if (v == NULL)
+        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+    return v;
+}
+
+/* a[mask] = value for one value: each element is the value or what it was. */
+static int store_masked(DynRec *r, uint32_t base, DynOperand a, DynOperand index, NpArg value) {
+    DynNode *n = node_at(r, base);
+    uint32_t mask = dyn_np_node(r, index);
+    if (mask == DYN_NONE || node_at(r, mask)->ndim != n->ndim || (value.arg.kind == DYN_ARG_NODE && node_at(r, value.arg.id)->ndim != 0))
+        return no_node(r), -1;
+    for (int i = 0; i < n->ndim; i++)
+        if (dyn_np_hint(r, n->shape[i]) != dyn_np_hint(r, node_at(r, mask)->shape[i]) ||
+            dyn_rec_assume_equal(r, n->shape[i], node_at(r, mask)->shape[i]) < 0)
+            return no_node(r), -1;
+    DynDtype dt = (DynDtype)n->dtype;
+    if (value.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f')
+        return no_node(r), -1;
+    if (value.arg.kind == DYN_ARG_SYM && dyn_np_convert_guard(r, value.arg.id, dt) < 0)
+        return -1;
+    NpArg args[3] = {dyn_np_node_arg(r, mask), value, dyn_np_node_arg(r, base)};
+    uint32_t t = dyn_np_elementwise_as(r, DYN_OP_WHERE, dt, dt, args, 3);
+    return t == DYN_NONE ? -1 : dyn_np_store(r, base, dyn_np_node_arg(r, t), a.real);
+}
+
+int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand value) {
+    NpArg v;
+    uint32_t base = dyn_np_node(r, a);
+    if (base == DYN_NONE || a.v->kind != DV_ARRAY || dyn_rec_resolve(r, index.v, index.real) < 0 || dyn_np_operand(r, value, &v) < 0)
+        return base != DYN_NONE && a.v->kind != DV_ARRAY ? (no_node(r), -1) : -1;
+    uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+    int ok;
+    if (is_array_operand(index)) {
+        ok = PyArray_ISBOOL((PyArrayObject *)index.real) ? store_masked(r, base, a, index, v) : (no_node(r), -1);
+    } else {
+        uint32_t view = basic_index(r, base, index);
+        ok = view == DYN_NONE ? -1 : dyn_np_store(r, view, v, a.real);
+    }
+    if (ok < 0)
+        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+    return ok;
+}
+
+/* ---- sizes from arguments */
+
+int dyn_np_shape_arg(DynRec *r, DynOperand o, bool minus_one, uint32_t *shape) {
+    DynOperand items[DYN_MAX_NDIM];
+    int n = -1;
+    if (o.v == NULL || dyn_rec_resolve(r, o.v, o.real) < 0)
+        return no_node(r), -1;
+    if (PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real)) {
+        n = dyn_np_items(r, o, items, DYN_MAX_NDIM);
+    } else {
+        items[0] = o;
+        n = 1;
+    }
+    for (int i = 0; i < n; i++) {
+        shape[i] = dyn_np_int_sym(r, items[i]);
+        if (shape[i] == DYN_NONE)
+            return -1;
+        if (minus_one && dyn_np_hint(r, shape[i]) < 0) {
+            if (dyn_np_assume_op(r, DYN_S_LT, shape[i], 0) < 0)
+                return -1;
+            shape[i] = DYN_NONE;
+        } else if (dyn_np_assume_op(r, DYN_S_GE, shape[i], 0) < 0) {
+            return -1;
+        }
+    }
+    return n < 0 ? (no_node(r), -1) : n;
+}
+
+/* ---- reshape */
+
+static bool full_axis(DynRec *r, const DynNode *n, const DynNode *base, int arg, int axis) {
+    return is_int(r, n->args[arg].id, 0) && n->args[arg + 1].id == base->shape[axis] && is_int(r, n->args[arg + 2].id, 1);
+}
+
+/* Leading axes picked at one place, then one range of step 1, then whole axes: the elements of a slice lie next to each other. */
+static bool slice_is_c(DynRec *r, const DynNode *n, const DynNode *base) {
+    bool ranged = false;
+    for (int i = 0, axis = 0, arg = 1; i < n->naux; i++) {
+        if (n->aux[i] == 2)
+            continue;
+        if (n->aux[i] == 1) {
+            if (ranged)
+                return false;
+            arg += 1;
+        } else {
+            if (ranged && !full_axis(r, n, base, arg, axis))
+                return false;
+            if (!is_int(r, n->args[arg + 2].id, 1))
+                return false;
+            ranged = true;
+            arg += 3;
+        }
+        axis++;
+    }
+    return true;
+}
+
+bool dyn_np_always_c(DynRec *r, uint32_t node) {
+    const DynNode *n = node_at(r, node), *base = n->nargs > 0 && n->args[0].kind == DYN_ARG_NODE ? node_at(r, n->args[0].id) : NULL;
+    if (n->layout.kind != DYN_LAYOUT_C)
+        return false;
+    if ((n->flags & DYN_NODE_VIEW) == 0)
+        return true; /* inputs: by their guard; the others: by how NumPy allocates for operands of guarded layouts */
+    if (!dyn_np_always_c(r, n->args[0].id))
+        return false;
+    if (n->op == DYN_OP_PERMUTE) {
+        for (int i = 0; i < n->naux; i++)
+            if (n->aux[i] != i)
+                return false;
+        return true;
+    }
+    return n->op == DYN_OP_RESHAPE || (n->op == DYN_OP_SLICE && slice_is_c(r, n, base));
+}
+
+/* Another order of axes than C's, with no axis of size 0 or 1: not C-contiguous at any call, and flattening copies. Slicing keeps the order. */
+bool dyn_np_never_c(DynRec *r, uint32_t node) {
+    const DynNode *n = node_at(r, node), *base = n;
+    bool ordered = true;
+    for (int i = 0; i < n->ndim; i++)
+        ordered = ordered && n->layout.perm[i] == i;
+    while (base->op == DYN_OP_PERMUTE || base->op == DYN_OP_SLICE)
+        base = node_at(r, base->args[0].id);
+    if (ordered || (base->flags & DYN_NODE_VIEW))
+        return false;
+    for (int i = 0; i < n->ndim; i++)
+        if (dyn_np_assume_op(r, DYN_S_GT, n->shape[i], 1) < 0)
+            return false;
+    return true;
+}
+
+static DynVal *reshape_to(DynRec *r, uint32_t a, int ndim, uint32_t *shape, PyObject *real, PyObject *result) {
+    DynNode *n = node_at(r, a);
+    uint32_t total = dyn_np_product(r, n->ndim, n->shape), rest = dyn_np_int(r, 1);
+    int unknown = -1;
+    for (int i = 0; i < ndim; i++) {
+        if (shape[i] == DYN_NONE && unknown >= 0)
+            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+        if (shape[i] == DYN_NONE)
+            unknown = i;
+        else
+            rest = dyn_np_op(r, DYN_S_MUL, rest, shape[i]);
+    }
+    if (total == DYN_NONE || rest == DYN_NONE)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (unknown >= 0 && is_int(r, rest, 1)) {
+        shape[unknown] = total;
+    } else if (unknown >= 0) {
+        if (dyn_np_assume_op(r, DYN_S_NE, rest, 0) < 0)
+            return NULL;
+        shape[unknown] = dyn_np_op(r, DYN_S_FLOORDIV, total, rest);
+        if (dyn_np_assume_op(r, DYN_S_EQ, dyn_np_op(r, DYN_S_MOD, total, rest), 0) < 0)
+            return NULL;
+    } else if (dyn_np_hint(r, total) != dyn_np_hint(r, rest) || dyn_rec_assume_equal(r, total, rest) < 0) {
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
+    if (dyn_np_always_c(r, a))
+        return dyn_np_result(r, dyn_np_reshape_view(r, a, ndim, shape, DYN_NODE_VIEW), result);
+    if (ndim != 1 || !PyArray_Check(result) || PyArray_DATA((PyArrayObject *)result) == PyArray_DATA((PyArrayObject *)real) ||
+        !dyn_np_never_c(r, a))
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    return dyn_np_result(r, dyn_np_reshape_view(r, a, ndim, shape, DYN_NODE_CONTIG_COPY), result);
+}
+
+/* order= is C (or K, A where the operand lies that way). */
+static int order_is_c(DynRec *r, DynOperand order, uint32_t a, bool keep_means_c) {
+    if (order.v == NULL)
+        return 0;
+    if (dyn_rec_burn(r, order.v, order.real) < 0 || !PyUnicode_Check(order.real))
+        return -1;
+    bool c = PyUnicode_CompareWithASCIIString(order.real, "C") == 0;
+    return c || (keep_means_c && PyUnicode_CompareWithASCIIString(order.real, "F") != 0 && dyn_np_always_c(r, a)) ? 0 : (no_node(r), -1);
+}
+
+DynVal *np_rule_reshape(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_np_node(r, c->slot[0]), shape[DYN_MAX_NDIM];
+    int ndim = a == DYN_NONE ? -1 : dyn_np_shape_arg(r, c->slot[1], true, shape);
+    if (ndim < 0 || order_is_c(r, c->slot[2], a, true) < 0)
+        return NULL;
+    return reshape_to(r, a, ndim, shape, c->slot[0].real, c->result);
+}
+
+/* x.reshape(2, 3) or x.reshape((2, 3)). */
+DynVal *np_rule_reshape_method(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_np_node(r, c->args[0]), shape[DYN_MAX_NDIM];
+    int ndim = c->npos - 1;
+    if (a == DYN_NONE || c->nkw != 0 || ndim < 1 || ndim > DYN_MAX_NDIM)
+        return a == DYN_NONE ? NULL : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (ndim == 1) {
+        ndim = dyn_np_shape_arg(r, c->args[1], true, shape);
+    } else {
+        for (int i = 0; i < ndim; i++)
+            if (dyn_np_shape_arg(r, c->args[1 + i], true, &shape[i]) != 1)
+                return NULL;
+    }
+    return ndim < 0 ? NULL : reshape_to(r, a, ndim, shape, c->args[0].real, c->result);
+}
+
+/* ravel, and flatten (operator 1), which always copies. */
+DynVal *np_rule_flatten(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_np_node(r, c->slot[0]), total = DYN_NONE;
+    if (a == DYN_NONE || order_is_c(r, c->slot[1], a, true) < 0)
+        return NULL;
+    if (c->b->op == 0)
+        return reshape_to(r, a, 1, &total, c->slot[0].real, c->result);
+    uint32_t copy = copy_of_view(r, a);
+    total = copy == DYN_NONE ? DYN_NONE : dyn_np_product(r, node_at(r, a)->ndim, node_at(r, a)->shape);
+    if (total == DYN_NONE)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    return dyn_np_result(r, dyn_np_reshape_view(r, copy, 1, &total, DYN_NODE_VIEW), c->result);
+}
+
+/* ---- order of axes, axes of size 1 */
+
+DynVal *np_rule_transpose(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_np_node(r, c->slot[0]);
+    int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim;
+    DynOperand items[DYN_MAX_NDIM];
+    if (a == DYN_NONE)
+        return NULL;
+    for (int i = 0; i < ndim; i++)
+        perm[i] = ndim - 1 - i;
+    if (c->slot[1].v != NULL) {
+        if (dyn_np_items(r, c->slot[1], items, DYN_MAX_NDIM) != ndim)
+            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+        for (int i = 0; i < ndim; i++)
+            if (dyn_np_axes(r, items[i], ndim, &perm[i]) != 1)
+                return NULL;
+    }
+    return dyn_np_result(r, dyn_np_permute(r, a, perm), c->result);
+}
+
+DynVal *np_rule_transpose_method(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_np_node(r, c->args[0]);
+    int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim;
+    if (a == DYN_NONE || c->nkw != 0)
+        return a == DYN_NONE ? NULL : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (c->npos <= 2 && (c->npos == 1 || !PyIndex_Check(c->args[1].real))) {
+        c->slot[0] = c->args[0];
+        c->slot[1] = c->npos == 2 && c->args[1].real != Py_None ? c->args[1] : (DynOperand){NULL, NULL};
+        return np_rule_transpose(r, c);
+    }
+    if (c->npos - 1 != ndim)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    for (int i = 0; i < ndim; i++)
+        if (dyn_np_axes(r, c->args[1 + i], ndim, &perm[i]) != 1)
+            return NULL;
+    return dyn_np_result(r, dyn_np_permute(r, a, perm), c->result);
+}
+
+DynVal *np_rule_swapaxes(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_np_node(r, c->slot[0]);
+    int perm[DYN_MAX_NDIM], x, y;
+    if (a == DYN_NONE || c->slot[1].v == NULL || c->slot[2].v == NULL)
+        return NULL;
+    int ndim = node_at(r, a)->ndim;
+    if (dyn_np_axes(r, c->slot[1], ndim, &x) != 1 || dyn_np_axes(r, c->slot[2], ndim, &y) != 1)
+        return NULL;
+    for (int i = 0; i < ndim; i++)
+        perm[i] = i == x ? y : i == y ? x : i;
+    return dyn_np_result(r, dyn_np_permute(r, a, perm), c->result);
+}
+
+/* One axis moves; the others keep their order. */
+DynVal *np_rule_moveaxis(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_np_node(r, c->slot[0]);
+    int perm[DYN_MAX_NDIM], from, to, k = 0;
+    if (a == DYN_NONE || c->slot[1].v == NULL || c->slot[2].v == NULL)
+        return NULL;
+    int ndim = node_at(r, a)->ndim;
+    if (!PyIndex_Check(c->slot[1].real) || !PyIndex_Check(c->slot[2].real))
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (dyn_np_axes(r, c->slot[1], ndim, &from) != 1 || dyn_np_axes(r, c->slot[2], ndim, &to) != 1)
+        return NULL;
+    for (int i = 0; i < ndim; i++) {
+        k += k == from;
+        perm[i] = i == to ? from : k++;
+    }
+    return dyn_np_result(r, dyn_np_permute(r, a, perm), c->result);
+}
+
+/* Axes of size 1 are indexed away: which ones have size 1 is guarded where it is not asked for by number. */
+DynVal *np_rule_squeeze(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_np_node(r, c->slot[0]);
+    int axes[DYN_MAX_NDIM], n = 0;
+    if (a == DYN_NONE)
+        return NULL;
+    uint32_t gone = 0;
+    if (c->slot[1].v != NULL && (n = dyn_np_axes(r, c->slot[1], node_at(r, a)->ndim, axes)) < 0)
+        return NULL;
+    for (int i = 0; i < n; i++)
+        gone |= 1u << axes[i];
+    Index x = {0};
+    for (int i = 0; i < node_at(r, a)->ndim; i++) {
+        uint32_t size = node_at(r, a)->shape[i];
+        bool drop = c->slot[1].v != NULL ? gone >> i & 1u : dyn_np_hint(r, size) == 1;
+        int ok = drop ? dyn_np_assume_op(r, DYN_S_EQ, size, 1) : c->slot[1].v == NULL ? dyn_np_assume_op(r, DYN_S_NE, size, 1) : 0;
+        if (ok == 0 && drop) {
+            x.args[x.nargs++] = dyn_np_int(r, 0);
+            ok = put(r, &x, 1, DYN_NONE);
+        } else if (ok == 0) {
+            ok = put_full(r, &x, size);
+        }
+        if (ok < 0)
+            return NULL;
+    }
+    if (c->result == c->slot[0].real)
+        return c->slot[0].v;
+    return dyn_np_result(r, finish_slice(r, a, &x), c->result);
+}
+
+DynVal *np_rule_expand_dims(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_np_node(r, c->slot[0]), mask = 0;
+    int axes[DYN_MAX_NDIM];
+    DynOperand items[DYN_MAX_NDIM];
+    if (a == DYN_NONE || c->slot[1].v == NULL)
+        return NULL;
+    int n = PyIndex_Check(c->slot[1].real) ? 1 : dyn_np_items(r, c->slot[1], items, DYN_MAX_NDIM);
+    int ndim = node_at(r, a)->ndim + n;
+    if (n < 0 || ndim > DYN_MAX_NDIM || dyn_np_axes(r, c->slot[1], ndim, axes) != n)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    for (int i = 0; i < n; i++)
+        mask |= 1u << axes[i];
+    return dyn_np_result(r, dyn_np_newaxis(r, a, mask, ndim), c->result);
+}
+
+DynVal *np_rule_broadcast_to(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_np_node(r, c->slot[0]), shape[DYN_MAX_NDIM];
+    int ndim = a == DYN_NONE ? -1 : dyn_np_shape_arg(r, c->slot[1], false, shape);
+    return ndim < 0 ? NULL : dyn_np_result(r, dyn_np_broadcast_view(r, a, ndim, shape), c->result);
+}
+
+/* ---- attributes */
+
+static DynVal *shape_tuple(DynRec *r, uint32_t a, PyObject *result) {
+    DynVal *items[DYN_MAX_NDIM];
+    for (int i = 0; i < node_at(r, a)->ndim; i++)
+        if ((items[i] = dyn_rec_sym(r, node_at(r, a)->shape[i])) == NULL)
+            return NULL;
+    return dyn_rec_seq(r, DV_TUPLE, node_at(r, a)->ndim, items, result);
+}
+
+DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name, PyObject *result) {
+    uint32_t node = dyn_np_node(r, a);
+    const char *attr = PyUnicode_AsUTF8(name);
+    if (attr == NULL)
+        PyErr_Clear();
+    if (node == DYN_NONE || attr == NULL)
+        return NULL;
+    DynNode *n = node_at(r, node);
+    if (strcmp(attr, "shape") == 0)
+        return shape_tuple(r, node, result);
+    if (strcmp(attr, "size") == 0)
+        return dyn_rec_sym(r, dyn_np_product(r, n->ndim, n->shape));
+    if (strcmp(attr, "nbytes") == 0)
+        return dyn_rec_sym(r, dyn_np_op(r, DYN_S_MUL, dyn_np_product(r, n->ndim, n->shape), dyn_np_int(r, dyn_dtypes[n->dtype].size)));
+    if (strcmp(attr, "ndim") == 0 || strcmp(attr, "dtype") == 0 || strcmp(attr, "itemsize") == 0)
+        return dyn_rec_const(r, result);
+    if (result == a.real && (strcmp(attr, "real") == 0 || strcmp(attr, "T") == 0))
+        return a.v;
+    if (strcmp(attr, "T") == 0 && a.v->kind == DV_ARRAY) {
+        int perm[DYN_MAX_NDIM];
+        for (int i = 0; i < n->ndim; i++)
+            perm[i] = n->ndim - 1 - i;
+        uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+        DynVal *v = dyn_np_result(r, dyn_np_permute(r, node, perm), result);
+        if (v == NULL)
+            dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+        return v;
+    }
+    return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+}

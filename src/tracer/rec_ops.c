@@ -1,0 +1,651 @@
+/* rec_ops.c: handlers for operators, comparisons, attributes and subscripts. Each runs the real operation and gives the result's shadow:
+ * arrays by the NumPy rules (rec_numpy*.c), Python numbers as symbols, containers by their items, constants folded.
+ *
+ * Called from record.c's table. Operands are looked at (resolved) before the operation runs, since it may change them. */
+#include "tracer/rec_state.h"
+
+typedef PyObject *(*BinaryFn)(PyObject *, PyObject *);
+static PyObject *power(PyObject *a, PyObject *b) {
+    return PyNumber_Power(a, b, Py_None);
+}
+static PyObject *power_inplace(PyObject *a, PyObject *b) {
+    return PyNumber_InPlacePower(a, b, Py_None);
+}
+
+/* By BINARY_OP sub: plain and in-place function, symbol operator. */
+static const struct {
+    BinaryFn plain, inplace;
+    int sym;
+} binary_ops[13] = {
+    {PyNumber_Add, PyNumber_InPlaceAdd, DYN_S_ADD},
+    {PyNumber_And, PyNumber_InPlaceAnd, DYN_S_AND},
+    {PyNumber_FloorDivide, PyNumber_InPlaceFloorDivide, DYN_S_FLOORDIV},
+    {PyNumber_Lshift, PyNumber_InPlaceLshift, DYN_S_LSHIFT},
+    {PyNumber_MatrixMultiply, PyNumber_InPlaceMatrixMultiply, -1},
+    {PyNumber_Multiply, PyNumber_InPlaceMultiply, DYN_S_MUL},
+    {PyNumber_Remainder, PyNumber_InPlaceRemainder, DYN_S_MOD},
+    {PyNumber_Or, PyNumber_InPlaceOr, DYN_S_OR},
+    {power, power_inplace, DYN_S_POW},
+    {PyNumber_Rshift, PyNumber_InPlaceRshift, DYN_S_RSHIFT},
+    {PyNumber_Subtract, PyNumber_InPlaceSubtract, DYN_S_SUB},
+    {PyNumber_TrueDivide, PyNumber_InPlaceTrueDivide, DYN_S_TRUEDIV},
+    {PyNumber_Xor, PyNumber_InPlaceXor, DYN_S_XOR},
+};
+enum { NB_ADD = 0, NB_MULTIPLY = 5, NB_REMAINDER = 6 };
+
+static bool basic(PyObject *o) {
+    return o == Py_None || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
+           PyBool_Check(o) || o == Py_Ellipsis;
+}
+
+/* Does the symbol's hint equal the real result: else the table's arithmetic and Python's differ, and the result isn't used. */
+static bool agrees(DynRec *r, uint32_t sym, PyObject *o) {
+    if (sym == DYN_NONE) {
+        return false;
+    }
+    const DynSym *s = dyn_sym_at(&r->cap->syms, sym);
+    if (s->type == DYN_T_FLOAT) {
+        double d = PyFloat_CheckExact(o) ? PyFloat_AS_DOUBLE(o) : 0;
+        return PyFloat_CheckExact(o) && (memcmp(&d, &s->hint.f, sizeof d) == 0 || (d != d && s->hint.f != s->hint.f));
+    }
+    if (s->type == DYN_T_BOOL) {
+        return PyBool_Check(o) && (o == Py_True) == (s->hint.i != 0);
+    }
+    int overflow = 0;
+    return PyLong_CheckExact(o) && PyLong_AsLongLongAndOverflow(o, &overflow) == s->hint.i && !overflow;
+}
+
+DynVal *rec_number_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result) {
+    uint32_t s = binary_ops[nb].sym < 0 ? DYN_NONE
+                                        : dyn_sym_op(&r->cap->syms, (DynSymOp)binary_ops[nb].sym, a.v->id, b.v->id, DYN_NONE);
+    return agrees(r, s, result) ? dyn_rec_sym(r, s) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "arithmetic on Python numbers");
+}
+
+static DynVal *repeat(DynRec *r, DynOperand seq, DynOperand times, PyObject *result) {
+    if (dyn_rec_burn(r, times.v, times.real) < 0 || PySequence_Fast_GET_SIZE(result) > 4096) {
+        return NULL;
+    }
+    uint32_t n = (uint32_t)PySequence_Fast_GET_SIZE(result);
+    DynVal **items = DYN_NEW_N(&r->arena, DynVal *, n + 1);
+    for (uint32_t i = 0; items != NULL && i < n; i++) {
+        items[i] = seq.v->items[i % seq.v->n];
+    }
+    return items == NULL ? NULL : dyn_rec_seq(r, (DynValKind)seq.v->kind, n, items, result);
+}
+
+/* tuple + tuple, list + list, seq * int; items of constant tuples too. */
+static DynVal *sequence_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result) {
+    DynVal **x, **y;
+    uint32_t nx, ny;
+    if (nb == NB_MULTIPLY && (a.v->kind == DV_TUPLE || a.v->kind == DV_LIST) && b.v->kind == DV_SYM) {
+        return repeat(r, a, b, result);
+    }
+    if (nb != NB_ADD || !(PyTuple_CheckExact(result) || PyList_CheckExact(result)) || rec_items(r, a.v, a.real, &x, &nx) < 0 ||
+        rec_items(r, b.v, b.real, &y, &ny) < 0) {
+        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "operator on objects of this kind");
+    }
+    DynVal **items = DYN_NEW_N(&r->arena, DynVal *, nx + ny + 1);
+    if (items == NULL) {
+        return NULL;
+    }
+    memcpy(items, x, nx * sizeof *x);
+    memcpy(items + nx, y, ny * sizeof *y);
+    return dyn_rec_seq(r, PyTuple_CheckExact(result) ? DV_TUPLE : DV_LIST, nx + ny, items, result);
+}
+
+/* str % constants, str + str …: both operands the same at every call and of a type without user code. */
+static bool foldable(DynRec *r, DynOperand o) {
+    if (o.v->kind == DV_SYM) {
+        return dyn_sym_is_const(&r->cap->syms, o.v->id);
+    }
+    if (o.v->kind == DV_CONST) {
+        return basic(o.real);
+    }
+    if (o.v->kind == DV_TUPLE && PyTuple_CheckExact(o.real)) {
+        for (uint32_t i = 0; i < o.v->n; i++) {
+            if (!foldable(r, (DynOperand){o.v->items[i], PyTuple_GET_ITEM(o.real, i)})) {
+                return false;
+            }
+        }
+        return true;
+    }
+    return false;
+}
+
+static DynVal *no_array_rule(DynRec *r, DynOperand a, DynOperand b) {
+    bool array = PyArray_Check(a.real) || PyArray_Check(b.real);
+    return rec_fail(r, array ? DYN_R_UNSUPPORTED_ARRAY : DYN_R_UNSUPPORTED_VALUE, "operator on objects of this kind");
+}
+
+Step rec_BINARY_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand a = operand(f, 2), b = operand(f, 1);
+    int nb = in->sub;
+    bool inplace = in->arg != 0;
+    bool known = dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
+    uint64_t mutations = r->mutations;
+    DynVal *v = NULL;
+    PyObject *result = (inplace ? binary_ops[nb].inplace : binary_ops[nb].plain)(a.real, b.real);
+    if (result == NULL) {
+        return STEP_ERROR;
+    }
+    if (!known || mutations != r->mutations) {
+        v = NULL;
+    } else if (rec_is_array(a.v) || rec_is_array(b.v)) {
+        v = dyn_np_binary(r, nb, inplace, a, b, result);
+    } else if (a.v->kind == DV_SYM && b.v->kind == DV_SYM) {
+        v = rec_number_binary(r, nb, a, b, result);
+    } else if (inplace && a.v->kind == DV_LIST) {
+        DynVal **items;
+        uint32_t n;
+        if (!a.v->fresh || nb != NB_ADD || rec_items(r, b.v, b.real, &items, &n) < 0) {
+            v = rec_fail(r, DYN_R_SIDE_EFFECT, "a list is extended");
+        } else {
+            v = a.v;
+            for (uint32_t i = 0; v != NULL && i < n; i++) {
+                v = rec_push_item(r, a.v, items[i]) < 0 ? NULL : v;
+            }
+        }
+    } else if (foldable(r, a) && foldable(r, b)) {
+        v = rec_wrap_result(r, result);
+    } else if (PyTuple_CheckExact(a.real) || PyList_CheckExact(a.real)) {
+        v = sequence_binary(r, nb, a, b, result);
+    } else {
+        v = no_array_rule(r, a, b);
+    }
+    return rec_commit(r, f, 2, result, v);
+}
+
+/* ---- unary */
+
+static Step unary(DynRec *r, RecFrame *f, const DynInstr *in, PyObject *(*fn)(PyObject *), int sym) {
+    DynOperand a = operand(f, 1);
+    bool known = dyn_rec_resolve(r, a.v, a.real) == 0;
+    PyObject *result = fn(a.real);
+    DynVal *v = NULL;
+    if (result == NULL) {
+        return STEP_ERROR;
+    }
+    if (known && rec_is_array(a.v)) {
+        v = dyn_np_unary(r, in->op, a, result);
+    } else if (known && a.v->kind == DV_SYM) {
+        uint32_t s = a.v->id;
+        if (dyn_sym_at(&r->cap->syms, s)->type == DYN_T_BOOL) { /* -True is an int */
+            v = dyn_rec_burn(r, a.v, a.real) == 0 ? dyn_rec_const(r, result) : NULL;
+        } else {
+            s = sym < 0 ? s : dyn_sym_op(&r->cap->syms, (DynSymOp)sym, s, DYN_NONE, DYN_NONE);
+            v = agrees(r, s, result) ? dyn_rec_sym(r, s) : NULL;
+        }
+    } else {
+        v = no_array_rule(r, a, a);
+    }
+    return rec_commit(r, f, 1, result, v);
+}
+Step rec_UNARY_NEGATIVE(DynRec *r, RecFrame *f, const DynInstr *in) {
+    return unary(r, f, in, PyNumber_Negative, DYN_S_NEG);
+}
+Step rec_UNARY_POSITIVE(DynRec *r, RecFrame *f, const DynInstr *in) {
+    return unary(r, f, in, PyNumber_Positive, -1);
+}
+Step rec_UNARY_INVERT(DynRec *r, RecFrame *f, const DynInstr *in) {
+    return unary(r, f, in, PyNumber_Invert, DYN_S_INVERT);
+}
+
+static Step truth_value(DynRec *r, RecFrame *f, bool negate) {
+    DynOperand a = operand(f, 1);
+    int truth = rec_truth(r, a.v, a.real);
+    DynReason why = r->why;
+    PyErr_Clear();
+    int real = PyObject_IsTrue(a.real);
+    if (real < 0) {
+        return STEP_ERROR;
+    }
+    PyObject *result = PyBool_FromLong(negate ? !real : real);
+    DynVal *v = truth == real ? dyn_rec_const(r, result) : NULL;
+    r->why = v ? r->why : why;
+    return rec_commit(r, f, 1, result, v);
+}
+Step rec_UNARY_NOT(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)in;
+    return truth_value(r, f, true);
+}
+Step rec_TO_BOOL(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)in;
+    return truth_value(r, f, false);
+}
+
+/* ---- comparisons */
+
+/* Two tuples, item by item up to the first that differs: what decided is guarded, so the result is a constant. */
+static DynVal *compare_tuples(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result) {
+    DynVal **x, **y;
+    uint32_t nx, ny;
+    if ((cmp != Py_EQ && cmp != Py_NE) || rec_items(r, a.v, a.real, &x, &nx) < 0 || rec_items(r, b.v, b.real, &y, &ny) < 0) {
+        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "comparison of sequences");
+    }
+    for (uint32_t i = 0; nx == ny && i < nx; i++) {
+        DynOperand p = {x[i], PySequence_Fast_GET_ITEM(a.real, i)}, q = {y[i], PySequence_Fast_GET_ITEM(b.real, i)};
+        if (dyn_rec_resolve(r, p.v, p.real) < 0 || dyn_rec_resolve(r, q.v, q.real) < 0) {
+            return NULL;
+        }
+        if (p.v->kind == DV_SYM && q.v->kind == DV_SYM) {
+            uint32_t eq = dyn_sym_op(&r->cap->syms, DYN_S_EQ, p.v->id, q.v->id, DYN_NONE);
+            if (dyn_rec_assume(r, eq) < 0) {
+                return NULL;
+            }
+            if (!dyn_sym_at(&r->cap->syms, eq)->hint.i) {
+                break;
+            }
+        } else if (!foldable(r, p) || !foldable(r, q)) {
+            return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "comparison of sequences");
+        }
+    }
+    return dyn_rec_const(r, result);
+}
+
+DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result) {
+    static const DynSymOp ops[] = {DYN_S_LT, DYN_S_LE, DYN_S_EQ, DYN_S_NE, DYN_S_GT, DYN_S_GE};
+    if (rec_is_array(a.v) || rec_is_array(b.v)) {
+        return dyn_np_compare(r, cmp, a, b, result);
+    }
+    if (a.v->kind == DV_SYM && b.v->kind == DV_SYM) {
+        uint32_t s = dyn_sym_op(&r->cap->syms, ops[cmp], a.v->id, b.v->id, DYN_NONE);
+        return agrees(r, s, result) ? dyn_rec_sym(r, s) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "comparison");
+    }
+    if (a.v->kind == DV_CONST && b.v->kind == DV_CONST && PyBool_Check(result) &&
+        ((basic(a.real) && basic(b.real)) || PyArray_DescrCheck(a.real) || PyArray_DescrCheck(b.real) || PyType_Check(a.real))) {
+        return dyn_rec_const(r, result);
+    }
+    bool mixed = (a.v->kind == DV_SYM && b.v->kind == DV_CONST && basic(b.real)) || (b.v->kind == DV_SYM && a.v->kind == DV_CONST && basic(a.real));
+    if (mixed && PyBool_Check(result) && (cmp == Py_EQ || cmp == Py_NE)) {
+        return dyn_rec_burn(r, a.v, a.real) < 0 || dyn_rec_burn(r, b.v, b.real) < 0 ? NULL : dyn_rec_const(r, result);
+    }
+    if ((PyTuple_CheckExact(a.real) && PyTuple_CheckExact(b.real)) || (PyList_CheckExact(a.real) && PyList_CheckExact(b.real))) {
+        return compare_tuples(r, cmp, a, b, result);
+    }
+    return no_array_rule(r, a, b);
+}
+
+Step rec_COMPARE_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand a = operand(f, 2), b = operand(f, 1);
+    bool known = dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
+    PyObject *result = PyObject_RichCompare(a.real, b.real, in->sub);
+    if (result == NULL) {
+        return STEP_ERROR;
+    }
+    DynVal *v = known ? rec_compare_values(r, in->sub, a, b, result) : NULL;
+    if (in->arg) { /* a branch follows, which wants a bool */
+        if (v != NULL && rec_is_array(v)) {
+            v = rec_fail(r, DYN_R_DATA_DEPENDENT, NULL);
+        }
+        int truth = PyObject_IsTrue(result);
+        Py_SETREF(result, truth < 0 ? NULL : PyBool_FromLong(truth));
+    }
+    return rec_commit(r, f, 2, result, v);
+}
+
+/* Whether two shadows are of one object. 1, 0: known under guards; -1 not. */
+static int identity(DynRec *r, DynOperand a, DynOperand b) {
+    if (dyn_rec_resolve(r, a.v, a.real) < 0 || dyn_rec_resolve(r, b.v, b.real) < 0 || a.v->kind == DV_OPAQUE || b.v->kind == DV_OPAQUE) {
+        return -1;
+    }
+    bool same = a.real == b.real;
+    if (a.v == b.v) {
+        return 1;
+    }
+    if (Py_TYPE(a.real) != Py_TYPE(b.real)) {
+        return 0; /* both types are guarded or made here */
+    }
+    if (a.v->kind == DV_SYM && b.v->kind == DV_SYM && PyBool_Check(a.real)) {
+        return dyn_rec_burn(r, a.v, a.real) < 0 || dyn_rec_burn(r, b.v, b.real) < 0 ? -1 : same;
+    }
+    if (a.v->kind == DV_CONST && b.v->kind == DV_CONST) {
+        return same;
+    }
+    if (a.v->source != DYN_NONE && b.v->source != DYN_NONE && !a.v->fresh && !b.v->fresh) {
+        return rec_guard(r, same ? DYN_GUARD_SAME : DYN_GUARD_DIFFERENT, a.v->source, b.v->source, 0, NULL) < 0 ? -1 : same;
+    }
+    if ((a.v->fresh || a.v->source == DYN_NONE) && rec_is_array(a.v) && rec_is_array(b.v) && a.v->id != b.v->id) {
+        return 0;
+    }
+    return a.v->fresh != b.v->fresh ? 0 : -1;
+}
+
+Step rec_IS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand a = operand(f, 2), b = operand(f, 1);
+    int same = identity(r, a, b);
+    PyObject *result = PyBool_FromLong((a.real == b.real) != (in->arg != 0));
+    return rec_commit(r, f, 2, result, same == (a.real == b.real) ? dyn_rec_const(r, result) : NULL);
+}
+
+Step rec_CONTAINS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand a = operand(f, 2), b = operand(f, 1);
+    bool known = dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
+    if (known && b.v->kind == DV_DICT) {
+        known = PyUnicode_CheckExact(a.real) && a.v->kind == DV_CONST;
+    } else if (known && (b.v->kind == DV_TUPLE || b.v->kind == DV_LIST || b.v->kind == DV_SET || b.v->kind == DV_CONST)) {
+        bool plain = (a.v->kind == DV_SYM || a.v->kind == DV_CONST) && (b.v->kind == DV_SET || dyn_rec_burn(r, b.v, b.real) == 0) &&
+                     (PyTuple_CheckExact(b.real) || PyList_CheckExact(b.real) || PyUnicode_CheckExact(b.real) || PyAnySet_CheckExact(b.real));
+        known = plain && basic(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
+    } else {
+        known = false;
+    }
+    int found = PySequence_Contains(b.real, a.real);
+    if (found < 0) {
+        return STEP_ERROR;
+    }
+    PyObject *result = PyBool_FromLong(found != (in->arg != 0));
+    return rec_commit(r, f, 2, result, known ? dyn_rec_const(r, result) : no_array_rule(r, a, b));
+}
+
+/* ---- subscripts */
+
+static DynVal *slice_sequence(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    Py_ssize_t start, stop, step;
+    DynVal **items;
+    uint32_t n;
+    if (dyn_rec_burn(r, index.v, index.real) < 0 || rec_items(r, o.v, o.real, &items, &n) < 0 ||
+        PySlice_Unpack(index.real, &start, &stop, &step) < 0) {
+        PyErr_Clear();
+        return NULL;
+    }
+    Py_ssize_t len = PySlice_AdjustIndices(n, &start, &stop, step);
+    DynVal **part = DYN_NEW_N(&r->arena, DynVal *, len + 1);
+    for (Py_ssize_t i = 0; part != NULL && i < len; i++) {
+        part[i] = items[start + i * step];
+    }
+    return part == NULL ? NULL : dyn_rec_seq(r, PyTuple_CheckExact(result) ? DV_TUPLE : DV_LIST, (uint32_t)len, part, result);
+}
+
+DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    if (dyn_rec_resolve(r, o.v, o.real) < 0 || dyn_rec_resolve(r, index.v, index.real) < 0) {
+        return NULL;
+    }
+    if (rec_is_array(o.v)) {
+        return dyn_np_subscr(r, o, index, result);
+    }
+    if (foldable(r, o) && foldable(r, index) && basic(result)) {
+        return dyn_rec_const(r, result);
+    }
+    bool sequence = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || (o.v->kind == DV_CONST && PyTuple_CheckExact(o.real));
+    if (sequence && index.v->kind == DV_SLICE) {
+        return slice_sequence(r, o, index, result);
+    }
+    if (sequence && index.v->kind == DV_SYM && PyLong_CheckExact(index.real)) {
+        DynVal **items;
+        uint32_t n;
+        Py_ssize_t i = PyLong_AsSsize_t(index.real);
+        if (dyn_rec_burn(r, index.v, index.real) < 0 || rec_items(r, o.v, o.real, &items, &n) < 0) {
+            return NULL;
+        }
+        i += i < 0 ? (Py_ssize_t)n : 0;
+        return i >= 0 && i < (Py_ssize_t)n ? items[i] : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
+    }
+    if (o.v->kind == DV_DICT && PyUnicode_CheckExact(index.real) && index.v->kind == DV_CONST) {
+        DynVal *v = rec_dict_find(o.v, index.real, NULL);
+        return v ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "dict key");
+    }
+    if (o.v->kind == DV_DICT && index.v->kind == DV_SYM && PyLong_CheckExact(index.real) && dyn_rec_burn(r, index.v, index.real) == 0) {
+        for (uint32_t i = 0; i < o.v->n; i += 2) {
+            PyObject *k = o.v->items[i]->obj;
+            if (PyLong_CheckExact(k) && PyObject_RichCompareBool(k, index.real, Py_EQ) == 1) {
+                return o.v->items[i + 1];
+            }
+        }
+    }
+    return no_array_rule(r, o, o);
+}
+
+Step rec_BINARY_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)in;
+    DynOperand o = operand(f, 2), index = operand(f, 1);
+    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && dyn_rec_resolve(r, index.v, index.real) == 0;
+    PyObject *result = PyObject_GetItem(o.real, index.real);
+    DynVal *v = result && known ? rec_subscr(r, o, index, result) : NULL;
+    if (result != NULL && PyErr_Occurred()) { /* a rule failed inside: the operation itself was fine */
+        PyErr_Clear();
+    }
+    return rec_commit(r, f, 2, result, v);
+}
+
+/* After o[index] = value ran: 0 known, 1 a break. */
+static int stored(DynRec *r, DynOperand o, DynOperand index, DynOperand value) {
+    if (o.v->kind == DV_ARRAY) {
+        int status = dyn_np_store_subscr(r, o, index, value) < 0;
+        PyErr_Clear();
+        return status;
+    }
+    r->why = DYN_R_SIDE_EFFECT;
+    if (!o.v->fresh) {
+        return 1;
+    }
+    if (o.v->kind == DV_LIST && index.v->kind == DV_SYM && PyLong_CheckExact(index.real) && dyn_rec_burn(r, index.v, index.real) == 0) {
+        Py_ssize_t i = PyLong_AsSsize_t(index.real);
+        i += i < 0 ? (Py_ssize_t)o.v->n : 0;
+        o.v->items[i] = value.v;
+        r->mutations++;
+        return 0;
+    }
+    if (o.v->kind == DV_DICT && PyUnicode_CheckExact(index.real) && index.v->kind == DV_CONST) {
+        uint32_t at;
+        r->mutations++;
+        if (rec_dict_find(o.v, index.real, &at) != NULL) {
+            o.v->items[at + 1] = value.v;
+            return 0;
+        }
+        return rec_push_item(r, o.v, index.v) < 0 || rec_push_item(r, o.v, value.v) < 0;
+    }
+    return 1;
+}
+
+Step rec_STORE_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)in;
+    DynOperand value = operand(f, 3), o = operand(f, 2), index = operand(f, 1);
+    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && dyn_rec_resolve(r, index.v, index.real) == 0 &&
+                 (o.v->kind != DV_ARRAY || dyn_rec_resolve(r, value.v, value.real) == 0);
+    int status = PyObject_SetItem(o.real, index.real, value.real);
+    return rec_commit_none(r, f, 3, status < 0 ? -1 : known ? stored(r, o, index, value) : 1);
+}
+
+Step rec_DELETE_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)in;
+    int status = PyObject_DelItem(*real_top(f, 2), *real_top(f, 1));
+    r->why = DYN_R_SIDE_EFFECT;
+    return rec_commit_none(r, f, 2, status < 0 ? -1 : 1);
+}
+
+/* A slice operand made of the two values on top of the stack: for the instructions that never build the slice object. */
+static PyObject *top_slice(DynRec *r, RecFrame *f, DynVal **v) {
+    DynVal *items[3] = {*shadow_top(f, 2), *shadow_top(f, 1), dyn_rec_const(r, Py_None)};
+    PyObject *s = PySlice_New(*real_top(f, 2), *real_top(f, 1), NULL);
+    *v = items[2] ? dyn_rec_seq(r, DV_SLICE, 3, items, s) : NULL;
+    return s;
+}
+
+Step rec_BINARY_SLICE(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)in;
+    DynVal *index;
+    DynOperand o = operand(f, 3);
+    PyObject *slice = top_slice(r, f, &index);
+    bool known = index != NULL && dyn_rec_resolve(r, o.v, o.real) == 0;
+    PyObject *result = slice ? PyObject_GetItem(o.real, slice) : NULL;
+    DynVal *v = result && known ? rec_subscr(r, o, (DynOperand){index, slice}, result) : NULL;
+    if (result != NULL && PyErr_Occurred()) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(slice);
+    return rec_commit(r, f, 3, result, v);
+}
+
+Step rec_STORE_SLICE(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)in;
+    DynVal *index;
+    DynOperand value = operand(f, 4), o = operand(f, 3);
+    PyObject *slice = top_slice(r, f, &index);
+    bool known = index != NULL && dyn_rec_resolve(r, o.v, o.real) == 0 &&
+                 (o.v->kind != DV_ARRAY || dyn_rec_resolve(r, value.v, value.real) == 0);
+    int status = slice ? PyObject_SetItem(o.real, slice, value.real) : -1;
+    if (status == 0) {
+        status = known && o.v->kind == DV_ARRAY ? stored(r, o, (DynOperand){index, slice}, value) : 1;
+    }
+    Py_XDECREF(slice);
+    return rec_commit_none(r, f, 4, status);
+}
+
+/* ---- attributes */
+
+/* Is `name` in the instance's own dict? Instances without a dict have none. */
+static bool in_instance(PyObject *o, PyObject *name) {
+    if (Py_TYPE(o)->tp_dictoffset == 0 && !(Py_TYPE(o)->tp_flags & (1UL << 4))) {
+        return false;
+    }
+    PyObject *dict = PyObject_GenericGetDict(o, NULL);
+    bool found = dict != NULL && PyDict_Contains(dict, name) == 1;
+    PyErr_Clear();
+    Py_XDECREF(dict);
+    return found;
+}
+
+static DynVal *attr_source(DynRec *r, uint32_t base, PyObject *name) {
+    uint32_t s = base == DYN_NONE ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_ATTR, base, 0, NULL, name);
+    return s == DYN_NONE ? rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "attribute") : rec_source(r, s);
+}
+
+static uint32_t const_source(DynRec *r, DynVal *v, PyObject *o) {
+    return v != NULL && v->source != DYN_NONE ? v->source : dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, o, NULL);
+}
+
+/* The function behind a method of an instance: reached through the bound method, so that the guards see an instance attribute of
+ * that name too. */
+static DynVal *method_function(DynRec *r, DynOperand o, PyObject *name) {
+    DynVal *method = attr_source(r, o.v->source, name);
+    uint32_t s = method == NULL ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_FUNC, method->source, 0, NULL, NULL);
+    if (s == DYN_NONE || rec_guard(r, DYN_GUARD_TYPE, method->source, DYN_NONE, 0, (PyObject *)&PyMethod_Type) < 0) {
+        return NULL;
+    }
+    return rec_source(r, s);
+}
+
+static DynVal *instance_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    PyTypeObject *type = Py_TYPE(o.real);
+    if (type->tp_getattro != PyObject_GenericGetAttr) {
+        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "attribute of an object with its own __getattribute__");
+    }
+    PyObject *descr = dyn_cpy_lookup_special(type, name);
+    bool data = descr != NULL && Py_TYPE(descr)->tp_descr_set != NULL;
+    if (data && Py_TYPE(descr) != &PyMemberDescr_Type) {
+        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "property or data descriptor");
+    }
+    if (data || in_instance(o.real, name)) {
+        return attr_source(r, o.v->source, name);
+    }
+    if (descr != NULL && PyFunction_Check(descr) && PyMethod_Check(result)) {
+        DynVal *items[2] = {method_function(r, o, name), o.v};
+        return items[0] ? dyn_rec_seq(r, DV_METHOD, 2, items, result) : NULL;
+    }
+    if (descr != NULL && Py_TYPE(descr)->tp_descr_get == NULL && descr == result) {
+        return attr_source(r, o.v->source, name);
+    }
+    return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "attribute");
+}
+
+DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    if (dyn_rec_resolve(r, o.v, o.real) < 0) {
+        return NULL;
+    }
+    if (rec_is_array(o.v)) {
+        return dyn_np_attr(r, o, name, result);
+    }
+    if (o.v->kind == DV_CONST && PyModule_CheckExact(o.real)) {
+        PyObject *dict = PyModule_GetDict(o.real);
+        return PyDict_GetItemWithError(dict, name) == result ? rec_source_dict(r, dict, name)
+                                                             : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "module attribute");
+    }
+    if (o.v->kind == DV_CONST && PyType_Check(o.real) && Py_TYPE(o.real) == &PyType_Type) {
+        PyObject *attr = dyn_cpy_lookup_special((PyTypeObject *)o.real, name);
+        return attr == result ? attr_source(r, const_source(r, o.v, o.real), name) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "class attribute");
+    }
+    if (o.v->kind == DV_CONST && PyArray_DescrCheck(o.real)) {
+        return rec_wrap_result(r, result);
+    }
+    if (o.v->kind == DV_OBJECT && !PyArray_Check(o.real) && o.v->source != DYN_NONE) {
+        return instance_attr(r, o, name, result);
+    }
+    if (PyArray_Check(o.real)) {
+        return rec_fail(r, DYN_R_UNSUPPORTED_ARRAY, NULL);
+    }
+    return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "attribute");
+}
+
+static PyObject *attr_name(RecFrame *f, const DynInstr *in) {
+    return PyTuple_GET_ITEM(f->code->code->co_names, in->arg);
+}
+
+Step rec_LOAD_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand o = operand(f, 1);
+    PyObject *name = attr_name(f, in);
+    bool known = dyn_rec_resolve(r, o.v, o.real) == 0;
+    PyObject *result = PyObject_GetAttr(o.real, name);
+    return rec_commit(r, f, 1, result, result && known ? rec_attr(r, o, name, result) : NULL);
+}
+
+/* Two call slots for a method: the function itself and the object, when the type gives it so; else the attribute and NULL. */
+Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand o = operand(f, 1);
+    PyObject *name = attr_name(f, in);
+    int unbound = 0;
+    bool known = dyn_rec_resolve(r, o.v, o.real) == 0, null_first = dyn_call_null_first();
+    PyObject *method = dyn_cpy_get_method(o.real, name, &unbound);
+    if (method == NULL) {
+        return STEP_ERROR;
+    }
+    DynVal *v = NULL, *second = unbound ? o.v : rec_new(r, DV_NULL);
+    if (known && unbound) {
+        bool builtin = Py_TYPE(method) == &PyMethodDescr_Type;
+        v = builtin && o.v->kind != DV_OPAQUE ? dyn_rec_const(r, method) : o.v->kind == DV_OBJECT && PyFunction_Check(method) && !in_instance(o.real, name) ? method_function(r, o, name) : NULL;
+    } else if (known) {
+        v = rec_attr(r, o, name, method);
+    }
+    f->sp--;
+    if (unbound) { /* (function, self) on every version */
+        push_real(f, method);
+        push_real(f, o.real);
+    } else {
+        push_real(f, null_first ? NULL : method);
+        push_real(f, null_first ? method : NULL);
+        Py_DECREF(o.real);
+    }
+    if (v == NULL || second == NULL) {
+        return STEP_BREAK;
+    }
+    f->ssp--;
+    push_shadow(f, unbound || !null_first ? v : second);
+    push_shadow(f, unbound || !null_first ? second : v);
+    return STEP_NEXT;
+}
+
+Step rec_STORE_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
+    int status = PyObject_SetAttr(*real_top(f, 1), attr_name(f, in), *real_top(f, 2));
+    r->why = DYN_R_SIDE_EFFECT;
+    return rec_commit_none(r, f, 2, status < 0 ? -1 : 1);
+}
+
+Step rec_IMPORT_NAME(DynRec *r, RecFrame *f, const DynInstr *in) {
+    PyObject *name = attr_name(f, in), *from = *real_top(f, 1), *level = *real_top(f, 2);
+    int l = PyLong_AsLong(level);
+    PyObject *module = PyImport_ImportModuleLevelObject(name, dyn_frame_globals(f->f), Py_None, from, l);
+    return rec_commit(r, f, 2, module, module ? dyn_rec_const(r, module) : NULL);
+}
+
+Step rec_IMPORT_FROM(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand o = operand(f, 1);
+    PyObject *name = attr_name(f, in), *result = PyModule_CheckExact(o.real) ? PyObject_GetAttr(o.real, name) : NULL;
+    DynVal *v = result ? rec_attr(r, o, name, result) : NULL;
+    if (v == NULL) { /* CPython knows better how this fails, or what else it may be */
+        PyErr_Clear();
+        Py_XDECREF(result);
+        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "import");
+    }
+    push_real(f, result);
+    push_shadow(f, v);
+    return STEP_NEXT;
+}

@@ -1,0 +1,160 @@
+/* rec_state.h: the recorder's state, shared by record.c and the rec_*.c handler files, and by nobody else. */
+#ifndef DYN_REC_STATE_H
+#define DYN_REC_STATE_H
+#include "base/arrays.h"
+#include "base/log.h"
+#include "tracer/place.h"
+#include "tracer/rec.h"
+#include "tracer/record.h"
+
+/* What a handler says about the instruction it was given. Real stack and shadow stack move separately: a handler that ran the
+ * operation for real but has no shadow for what came out returns BREAK and leaves the shadow stack as it was before. */
+typedef enum Step {
+    STEP_NEXT,   /* ran; frame->next is where to go on */
+    STEP_BREAK,  /* ran for real, shadows still show the state before it: a graph break (reason in rec->why) */
+    STEP_BAIL,   /* not run, nothing changed: CPython goes on from this instruction (reason in rec->why) */
+    STEP_RETURN, /* not run: the frame is handed back at this RETURN_*; shadow of the result is on the shadow stack */
+    STEP_ERROR   /* ran and raised: the exception is set */
+} Step;
+
+typedef struct RecFrame RecFrame;
+struct RecFrame {
+    DynFrame *f;
+    DynCode *code;     /* owned by the recording's cache of decoded code */
+    PyObject **real;   /* the frame's slots, then its stack */
+    DynVal **shadow;   /* parallel to real */
+    uint32_t nslots, nall;
+    uint32_t sp, ssp;  /* first free index of real and of shadow */
+    uint32_t pc, next; /* canonical instructions */
+    uint32_t func_source; /* of the function object: DYN_NONE when made while recording, SRC_FUNCTION for the outermost */
+    RecFrame *outer;
+    uint32_t *trips;   /* by canonical instruction: how often a backward jump to it was taken */
+    uint32_t trip_nodes;
+};
+
+typedef struct RecPending { /* an inlined call on its way through the hook */
+    PyObject *func;         /* borrowed; NULL: none */
+    DynVal *func_val;
+    uint32_t func_source;
+    DynVal **slots;         /* shadows for the callee's slots */
+    uint32_t nslots;
+} RecPending;
+
+typedef struct RecSeen { /* a real object met through a source, and its shadow */
+    PyObject *real;
+    DynVal *v;
+} RecSeen;
+
+struct DynRec {
+    PyThreadState *ts;
+    DynRecording *req;
+    DynCapture *cap;      /* the segment being recorded; NULL: recording is over, frames only wind down */
+    DYN_VEC(DynCapture *) done; /* finished segments, handed over at the end */
+    DynArena arena;       /* shadows */
+    RecFrame *top;
+    RecPending pending;
+    DynVal *result;       /* shadow of what the last inlined callee returned */
+    bool callee_bailed;
+    DynReason why;
+    const char *detail;   /* static text or name in the arena: what exactly; may be NULL */
+    DYN_VEC(PyObject *) keep; /* strong references that shadows point to */
+    DYN_VEC(RecSeen) seen;    /* this segment's */
+    DYN_VEC(DynVal *) by_source; /* this segment's: DV_* for each source id, NULL where none yet */
+    DYN_VEC(DynCode *) codes; /* decoded code of this recording */
+    DYN_VEC(DynVal *) by_node;   /* this segment's: the shadow of each node's array */
+    DYN_VEC(uint32_t) written; /* this segment's inputs that were written into */
+    uint32_t stamp;       /* of the rebuild that recipes are being made for */
+    bool stamp_nodes;     /* OUTPUT recipes name nodes (snapshots), not positions in graph.outputs */
+    uint64_t mutations;   /* shadows of containers changed so far */
+    uint32_t ninstrs, ninstrs_node; /* executed in all; at the last new graph node */
+    uint32_t nnodes_seen;
+    uint32_t depth;
+    struct DynRec *previous; /* an outer recording of this thread (through an opaque call) */
+    bool spoiled;         /* shadows of containers no longer say what they held before the running instruction */
+};
+
+/* ---- rec_values.c */
+DYN_HIDDEN DynVal *rec_new(DynRec *r, DynValKind kind);
+DYN_HIDDEN DynVal *rec_source(DynRec *r, uint32_t source); /* the shadow for a source, new or old */
+DYN_HIDDEN DynVal *rec_source_dict(DynRec *r, PyObject *dict, PyObject *key);
+DYN_HIDDEN int rec_keep(DynRec *r, PyObject *o); /* new strong reference until the recording ends */
+DYN_HIDDEN DynVal *rec_object(DynRec *r, PyObject *obj); /* DV_CONST whatever it is: keys of dicts */
+DYN_HIDDEN DynVal *rec_fail(DynRec *r, DynReason why, const char *detail); /* NULL */
+DYN_HIDDEN int rec_guard(DynRec *r, DynGuardKind kind, uint32_t source, uint32_t source2, int64_t number, PyObject *obj);
+DYN_HIDDEN int rec_guard_id(DynRec *r, DynVal *v, PyObject *real); /* v is this very object at every call; v becomes DV_CONST */
+DYN_HIDDEN bool rec_is_tainted(DynVal *v); /* carries array data or an unknown: results of it are not constants */
+DYN_HIDDEN bool rec_is_constant(DynVal *v); /* DV_CONST, constant symbols, tuples of these */
+DYN_HIDDEN bool rec_is_array(DynVal *v);
+DYN_HIDDEN int rec_truth(DynRec *r, DynVal *v, PyObject *real); /* 1, 0: known under guards; -1: not (why is set) */
+DYN_HIDDEN uint32_t rec_recipe(DynRec *r, DynVal *v); /* DYN_NONE: can't be rebuilt */
+DYN_HIDDEN DynVal *rec_list_item(DynRec *r, DynVal *seq, Py_ssize_t i);
+DYN_HIDDEN int rec_push_item(DynRec *r, DynVal *seq, DynVal *item);
+DYN_HIDDEN DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position);
+DYN_HIDDEN int rec_resolve_npscalar(DynRec *r, DynVal *v, PyObject *o); /* a NumPy scalar at a source; -1: not of a captured type */
+DYN_HIDDEN DynVal *rec_wrap_result(DynRec *r, PyObject *real); /* constant numbers, str, None … as shadow; NULL for anything else */
+
+/* ---- record.c */
+DYN_HIDDEN DynCode *rec_code(DynRec *r, PyCodeObject *code);
+DYN_HIDDEN void rec_running(DynRec *r, RecFrame *f, const DynInstr *in); /* make the frame true to whoever looks */
+
+/* A callee bailed out: nodes from `nnodes` on are forgotten, but inputs stay. */
+DYN_HIDDEN void rec_rollback(DynRec *r, uint32_t nnodes);
+
+/* ---- for handlers */
+typedef Step (*RecHandler)(DynRec *r, RecFrame *f, const DynInstr *in);
+static inline PyObject **real_top(RecFrame *f, uint32_t k) { return &f->real[f->sp - k]; }
+static inline DynVal **shadow_top(RecFrame *f, uint32_t k) { return &f->shadow[f->ssp - k]; }
+static inline DynOperand operand(RecFrame *f, uint32_t k) {
+    return (DynOperand){*shadow_top(f, k), *real_top(f, k)};
+}
+static inline void push_real(RecFrame *f, PyObject *o) { f->real[f->sp++] = o; }
+static inline void push_shadow(RecFrame *f, DynVal *v) { f->shadow[f->ssp++] = v; }
+static inline Step step_bail(DynRec *r, DynReason why, const char *detail) {
+    r->why = why;
+    r->detail = detail;
+    return STEP_BAIL;
+}
+/* Take npop values off the real stack (oldest reference dropped last). */
+DYN_HIDDEN void rec_drop(RecFrame *f, uint32_t npop);
+/* The usual end of a handler: npop operands give `result` (owned; NULL: the exception is set) with shadow v (NULL: a break). */
+DYN_HIDDEN Step rec_commit(DynRec *r, RecFrame *f, uint32_t npop, PyObject *result, DynVal *v);
+/* The same for handlers that leave nothing on the stack: ok: 0 ran, shadow known; 1 ran, break; -1 raised. */
+DYN_HIDDEN Step rec_commit_none(DynRec *r, RecFrame *f, uint32_t npop, int status);
+extern DYN_HIDDEN const RecHandler rec_handlers[DYN_I_COUNT];
+
+/* ---- handler families */
+#define DYN_REC_HANDLERS(H)                                                                                            \
+    H(NOP) H(LOAD_FAST) H(LOAD_FAST_AND_CLEAR) H(STORE_FAST) H(DELETE_FAST) H(LOAD_CONST) H(LOAD_GLOBAL)               \
+    H(STORE_GLOBAL) H(LOAD_DEREF) H(STORE_DEREF) H(MAKE_CELL) H(COPY_FREE_VARS) H(LOAD_ATTR)                           \
+    H(LOAD_METHOD) H(STORE_ATTR) H(BINARY_OP) H(UNARY_NEGATIVE) H(UNARY_POSITIVE) H(UNARY_INVERT) H(UNARY_NOT)         \
+    H(TO_BOOL) H(COMPARE_OP) H(IS_OP) H(CONTAINS_OP) H(BINARY_SUBSCR) H(STORE_SUBSCR) H(DELETE_SUBSCR)                 \
+    H(BINARY_SLICE) H(STORE_SLICE) H(BUILD_TUPLE) H(BUILD_LIST) H(BUILD_SET) H(BUILD_MAP) H(BUILD_CONST_KEY_MAP)       \
+    H(BUILD_STRING) H(BUILD_SLICE) H(LIST_APPEND) H(SET_ADD) H(MAP_ADD) H(LIST_EXTEND) H(DICT_UPDATE) H(DICT_MERGE)    \
+    H(LIST_TO_TUPLE) H(UNPACK_SEQUENCE) H(UNPACK_EX) H(FORMAT_VALUE) H(CONVERT_VALUE) H(POP_TOP) H(COPY) H(SWAP)       \
+    H(PUSH_NULL) H(CALL) H(CALL_KW) H(CALL_FUNCTION_EX) H(MAKE_FUNCTION) H(SET_FUNCTION_ATTRIBUTE) H(GET_ITER)         \
+    H(GET_LEN) H(FOR_ITER) H(JUMP) H(POP_JUMP_IF_TRUE) H(POP_JUMP_IF_FALSE) H(POP_JUMP_IF_NONE)                        \
+    H(POP_JUMP_IF_NOT_NONE) H(JUMP_IF_TRUE_OR_POP) H(JUMP_IF_FALSE_OR_POP) H(RETURN_VALUE) H(RETURN_CONST)             \
+    H(LOAD_ASSERTION_ERROR) H(RAISE_VARARGS) H(IMPORT_NAME) H(IMPORT_FROM)
+#define H(name) DYN_HIDDEN Step rec_##name(DynRec *r, RecFrame *f, const DynInstr *in);
+DYN_REC_HANDLERS(H)
+#undef H
+
+/* ---- rec_call.c, rec_builtins.c, rec_methods.c */
+typedef struct RecCall { /* a call with its operands laid out: self first when there is one */
+    DynOperand callable;
+    DynOperand *args; /* npos positional, then the keyword values */
+    uint32_t npos, nkw;
+    PyObject *kwnames; /* tuple or NULL */
+} RecCall;
+DYN_HIDDEN int rec_builtins_init(void);
+/* A builtin that is modelled: call it (for real) and give the shadow. *handled false: not in the table. *result NULL: raised. */
+DYN_HIDDEN DynVal *rec_call_builtin(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* list, dict, str … methods */
+DYN_HIDDEN PyObject *rec_call_real(const RecCall *c);
+DYN_HIDDEN DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result);
+DYN_HIDDEN DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result);
+DYN_HIDDEN DynVal *rec_number_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result);
+DYN_HIDDEN DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result);
+DYN_HIDDEN DynVal *rec_iterate(DynRec *r, DynVal *v, PyObject *real); /* a container whose items can be listed: DV_TUPLE/LIST/RANGE… or NULL */
+DYN_HIDDEN int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n); /* items of an iterable; -1 */
+#endif

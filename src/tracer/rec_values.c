@@ -1,0 +1,878 @@
+/* rec_values.c: shadows: making them, looking at sources (guards on what is read and no more), burning values in, and turning
+ * shadows into recipes.
+ *
+ * Called by every handler and by the NumPy rules. Shadows live in the recording's arena; real objects that shadows name are kept alive
+ * until the segment ends. */
+#include "tracer/rec_state.h"
+
+DynReason *dyn_rec_why(DynRec *r) {
+    return &r->why;
+}
+DynCapture *dyn_rec_capture(DynRec *r) {
+    return r->cap;
+}
+
+DynVal *rec_fail(DynRec *r, DynReason why, const char *detail) {
+    r->why = why;
+    r->detail = detail;
+    return NULL;
+}
+
+DynVal *rec_new(DynRec *r, DynValKind kind) {
+    DynVal *v = DYN_NEW(&r->arena, DynVal);
+    if (v == NULL) {
+        return rec_fail(r, DYN_R_NO_MEMORY, NULL);
+    }
+    v->kind = (uint8_t)kind;
+    v->source = DYN_NONE;
+    v->id = DYN_NONE;
+    v->recipe = DYN_NONE;
+    return v;
+}
+
+int rec_keep(DynRec *r, PyObject *o) {
+    if (dyn_vec_push(&r->keep, o) < 0) {
+        r->why = DYN_R_NO_MEMORY;
+        return -1;
+    }
+    Py_INCREF(o);
+    return 0;
+}
+
+uint32_t dyn_rec_place(DynRec *r) {
+    DynGraph *g = &r->cap->graph;
+    RecFrame *f = r->top;
+    DynPlace p = {.code = (PyObject *)f->code->code};
+    if (dyn_cpy_code_position(f->code->code, f->code->v.at[f->pc].at, &p.line, &p.end_line, &p.col, &p.end_col) < 0) {
+        p.line = f->code->code->co_firstlineno;
+    }
+    if (g->places.n > 0) {
+        DynPlace *last = &g->places.at[g->places.n - 1];
+        if (last->code == p.code && last->line == p.line && last->col == p.col && last->end_col == p.end_col) {
+            return g->places.n - 1;
+        }
+    }
+    if (dyn_vec_push(&g->places, p) < 0) {
+        return 0;
+    }
+    Py_INCREF(p.code);
+    return g->places.n - 1;
+}
+
+/* ---- making shadows */
+
+DynVal *dyn_rec_sym(DynRec *r, uint32_t sym) {
+    if (sym == DYN_NONE) {
+        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "integer beyond 64 bits, or an operation that fails");
+    }
+    DynVal *v = rec_new(r, DV_SYM);
+    if (v != NULL) {
+        v->id = sym;
+    }
+    return v;
+}
+
+static uint32_t constant_sym(DynRec *r, PyObject *o) {
+    DynSyms *t = &r->cap->syms;
+    if (PyBool_Check(o)) {
+        return dyn_sym_bool(t, o == Py_True);
+    }
+    if (PyFloat_CheckExact(o)) {
+        return dyn_sym_float(t, PyFloat_AS_DOUBLE(o));
+    }
+    if (PyLong_CheckExact(o)) {
+        int overflow;
+        long long n = PyLong_AsLongLongAndOverflow(o, &overflow);
+        return overflow ? DYN_NONE : dyn_sym_int(t, n);
+    }
+    return DYN_NONE;
+}
+
+DynVal *dyn_rec_const(DynRec *r, PyObject *obj) {
+    uint32_t s = constant_sym(r, obj);
+    return s != DYN_NONE ? dyn_rec_sym(r, s) : rec_object(r, obj);
+}
+
+DynVal *rec_object(DynRec *r, PyObject *obj) {
+    DynVal *v = rec_new(r, DV_CONST);
+    if (v == NULL || rec_keep(r, obj) < 0) {
+        return NULL;
+    }
+    v->obj = obj;
+    return v;
+}
+
+DynVal *dyn_rec_array(DynRec *r, uint32_t node, PyObject *real) {
+    (void)real;
+    if (node == DYN_NONE) {
+        return rec_fail(r, DYN_R_NO_MEMORY, NULL);
+    }
+    while (r->by_node.n <= node) {
+        if (dyn_vec_push(&r->by_node, NULL) < 0) {
+            return rec_fail(r, DYN_R_NO_MEMORY, NULL);
+        }
+    }
+    if (r->by_node.at[node] != NULL) {
+        return r->by_node.at[node];
+    }
+    DynVal *v = rec_new(r, DV_ARRAY);
+    if (v != NULL) {
+        v->id = node;
+        r->by_node.at[node] = v;
+    }
+    return v;
+}
+
+DynVal *dyn_rec_npscalar(DynRec *r, uint32_t node, PyObject *real) {
+    (void)real;
+    if (node == DYN_NONE) {
+        return rec_fail(r, DYN_R_NO_MEMORY, NULL);
+    }
+    DynVal *v = rec_new(r, DV_NPSCALAR);
+    if (v != NULL) {
+        v->id = node;
+        dyn_graph_node(&r->cap->graph, node)->flags |= DYN_NODE_NPSCALAR;
+    }
+    return v;
+}
+
+DynVal *dyn_rec_seq(DynRec *r, DynValKind kind, uint32_t n, DynVal **items, PyObject *real) {
+    (void)real;
+    DynVal *v = rec_new(r, kind);
+    if (v == NULL || (v->items = DYN_NEW_N(&r->arena, DynVal *, n + 1)) == NULL) {
+        return NULL;
+    }
+    if (n > 0) {
+        memcpy(v->items, items, n * sizeof *items);
+    }
+    v->n = n;
+    v->cap = n + 1;
+    v->fresh = true;
+    return v;
+}
+
+int rec_push_item(DynRec *r, DynVal *seq, DynVal *item) {
+    if (seq->n == seq->cap || seq->items == NULL) {
+        uint32_t cap = seq->cap * 2 + 4;
+        DynVal **items = DYN_NEW_N(&r->arena, DynVal *, cap);
+        if (items == NULL) {
+            r->why = DYN_R_NO_MEMORY;
+            return -1;
+        }
+        if (seq->n > 0) {
+            memcpy(items, seq->items, seq->n * sizeof *items);
+        }
+        seq->items = items;
+        seq->cap = cap;
+    }
+    seq->items[seq->n++] = item;
+    r->mutations++;
+    return 0;
+}
+
+DynVal *rec_source(DynRec *r, uint32_t source) {
+    while (r->by_source.n <= source) {
+        if (dyn_vec_push(&r->by_source, NULL) < 0) {
+            return rec_fail(r, DYN_R_NO_MEMORY, NULL);
+        }
+    }
+    if (r->by_source.at[source] == NULL) {
+        DynVal *v = rec_new(r, DV_SOURCE);
+        if (v == NULL) {
+            return NULL;
+        }
+        v->source = source;
+        r->by_source.at[source] = v;
+    }
+    return r->by_source.at[source];
+}
+
+DynVal *rec_source_dict(DynRec *r, PyObject *dict, PyObject *key) {
+    uint32_t s = dyn_source_intern(&r->cap->sources, DYN_SRC_DICT, DYN_NONE, 0, dict, key);
+    return s == DYN_NONE ? rec_fail(r, DYN_R_NO_MEMORY, NULL) : rec_source(r, s);
+}
+
+/* ---- guards */
+
+int rec_guard(DynRec *r, DynGuardKind kind, uint32_t source, uint32_t source2, int64_t number, PyObject *obj) {
+    DynGuard g = {.kind = (uint8_t)kind, .source = source, .source2 = source2, .number = number, .obj = obj, .place = dyn_rec_place(r)};
+    if (dyn_capture_guard(r->cap, &g) < 0) {
+        r->why = DYN_R_NO_MEMORY;
+        return -1;
+    }
+    return 0;
+}
+
+int dyn_rec_assume(DynRec *r, uint32_t sym) {
+    DynSyms *t = &r->cap->syms;
+    if (sym == DYN_NONE) {
+        r->why = DYN_R_UNSUPPORTED_VALUE;
+        return -1;
+    }
+    if (dyn_sym_at(t, sym)->type != DYN_T_BOOL) {
+        sym = dyn_sym_op(t, DYN_S_BOOL, sym, DYN_NONE, DYN_NONE);
+    }
+    if (sym != DYN_NONE && !dyn_sym_at(t, sym)->hint.i) {
+        sym = dyn_sym_op(t, DYN_S_NOT, sym, DYN_NONE, DYN_NONE);
+    }
+    if (sym == DYN_NONE) {
+        r->why = DYN_R_NO_MEMORY;
+        return -1;
+    }
+    return dyn_sym_is_const(t, sym) ? 0 : rec_guard(r, DYN_GUARD_SYM, sym, DYN_NONE, 0, NULL);
+}
+
+int dyn_rec_assume_equal(DynRec *r, uint32_t a, uint32_t b) {
+    return a == b ? 0 : dyn_rec_assume(r, dyn_sym_op(&r->cap->syms, DYN_S_EQ, a, b, DYN_NONE));
+}
+
+static void become_const(DynVal *v, PyObject *real) {
+    v->kind = DV_CONST;
+    v->obj = real;
+}
+
+int rec_guard_id(DynRec *r, DynVal *v, PyObject *real) {
+    if (v->kind == DV_CONST) {
+        return 0;
+    }
+    if (v->source == DYN_NONE || (v->kind != DV_SOURCE && v->kind != DV_OBJECT)) {
+        r->why = DYN_R_UNSUPPORTED_VALUE;
+        return -1;
+    }
+    if (rec_guard(r, DYN_GUARD_ID, v->source, DYN_NONE, 0, real) < 0 || rec_keep(r, real) < 0) {
+        return -1;
+    }
+    become_const(v, real);
+    return 0;
+}
+
+/* ---- looking at a source */
+
+/* Bytes from the lowest to the highest element. */
+static void array_extent(PyArrayObject *a, const char **low, const char **high) {
+    const char *lo = PyArray_BYTES(a), *hi = lo + PyArray_ITEMSIZE(a);
+    for (int d = 0; d < PyArray_NDIM(a); d++) {
+        npy_intp span = (PyArray_DIM(a, d) - 1) * PyArray_STRIDE(a, d);
+        *(span < 0 ? &lo : &hi) += span;
+    }
+    *low = lo;
+    *high = hi;
+}
+
+static bool arrays_overlap(PyObject *a, PyObject *b) {
+    const char *la, *ha, *lb, *hb;
+    if (PyArray_SIZE((PyArrayObject *)a) == 0 || PyArray_SIZE((PyArrayObject *)b) == 0) {
+        return false;
+    }
+    array_extent((PyArrayObject *)a, &la, &ha);
+    array_extent((PyArrayObject *)b, &lb, &hb);
+    return la < hb && lb < ha;
+}
+
+/* Input `node` and input `other`, one of which is written, have to lie apart. */
+static int lie_apart(DynRec *r, uint32_t node, uint32_t other) {
+    DynGraph *g = &r->cap->graph;
+    if (node == other) {
+        return 0;
+    }
+    if (arrays_overlap(r->by_node.at[node]->obj, r->by_node.at[other]->obj)) {
+        r->why = DYN_R_ALIASING;
+        return -1;
+    }
+    return rec_guard(r, DYN_GUARD_DISJOINT, dyn_graph_node(g, node)->source, dyn_graph_node(g, other)->source, 0, NULL);
+}
+
+static int resolve_array(DynRec *r, DynVal *v, PyArrayObject *a) {
+    DynDtype dt = dyn_dtype_of(PyArray_DESCR(a));
+    int ndim = PyArray_NDIM(a);
+    if (dt == DYN_NO_DTYPE || dyn_dtypes[dt].ctype[0] == 0 || ndim > DYN_MAX_NDIM || !PyArray_ISALIGNED(a)) {
+        v->kind = DV_OBJECT; /* an operation on it is a break */
+        return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(a));
+    }
+    for (uint32_t i = 0; i < r->seen.n; i++) {
+        if (r->seen.at[i].real == (PyObject *)a) { /* the same array met on another way: one node, and a guard that it stays so */
+            DynVal *other = r->seen.at[i].v;
+            v->kind = other->kind;
+            v->id = other->id;
+            return rec_guard(r, DYN_GUARD_SAME, v->source, other->source, 0, NULL);
+        }
+    }
+    uint32_t node = dyn_graph_add(&r->cap->graph, DYN_OP_INPUT, dt, ndim, 0, 0);
+    if (node == DYN_NONE || rec_keep(r, (PyObject *)a) < 0) {
+        r->why = DYN_R_NO_MEMORY;
+        return -1;
+    }
+    DynGuard g = {.kind = DYN_GUARD_ARRAY, .source = v->source, .source2 = DYN_NONE, .number = dt | ndim << 8, .place = dyn_rec_place(r)};
+    dyn_layout_of(a, &g.layout);
+    if (dyn_capture_guard(r->cap, &g) < 0) {
+        r->why = DYN_R_NO_MEMORY;
+        return -1;
+    }
+    for (int d = 0; d < ndim; d++) {
+        int64_t size = PyArray_DIM(a, d);
+        uint32_t s = dyn_sym_dim(&r->cap->syms, v->source, d, size);
+        if (s == DYN_NONE) {
+            r->why = DYN_R_NO_MEMORY;
+            return -1;
+        }
+        if (size <= 1 || !r->req->dynamic || g.layout.kind != DYN_LAYOUT_C) {
+            /* sizes 0 and 1 mean something else (broadcasting, emptiness): they are the entry's */
+            uint32_t c = dyn_sym_int(&r->cap->syms, size <= 1 || !r->req->dynamic ? size : 1);
+            uint32_t rel = c == DYN_NONE ? DYN_NONE : dyn_sym_op(&r->cap->syms, size <= 1 || !r->req->dynamic ? DYN_S_EQ : DYN_S_GT, s, c, DYN_NONE);
+            if (dyn_rec_assume(r, rel) < 0) {
+                return -1;
+            }
+            s = size <= 1 || !r->req->dynamic ? c : s;
+        }
+        dyn_graph_node(&r->cap->graph, node)->shape[d] = s;
+    }
+    DynNode *n = dyn_graph_node(&r->cap->graph, node);
+    n->layout = g.layout;
+    n->source = v->source;
+    n->where = dyn_rec_place(r);
+    n->line = r->cap->graph.places.n ? r->cap->graph.places.at[n->where].line : 0;
+    v->kind = DV_ARRAY;
+    v->id = node;
+    v->obj = (PyObject *)a;
+    RecSeen seen = {(PyObject *)a, v};
+    while (r->by_node.n <= node) {
+        if (dyn_vec_push(&r->by_node, NULL) < 0) {
+            return -1;
+        }
+    }
+    r->by_node.at[node] = v;
+    if (dyn_vec_push(&r->seen, seen) < 0 || dyn_vec_push(&r->cap->graph.inputs, node) < 0) {
+        r->why = DYN_R_NO_MEMORY;
+        return -1;
+    }
+    for (uint32_t i = 0; i < r->written.n; i++) {
+        if (lie_apart(r, r->written.at[i], node) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int resolve_number(DynRec *r, DynVal *v, PyObject *o) {
+    DynScalar hint = {0};
+    DynSymType type;
+    int overflow = 0;
+    if (PyBool_Check(o)) {
+        type = DYN_T_BOOL;
+        hint.i = o == Py_True;
+    } else if (PyFloat_CheckExact(o)) {
+        type = DYN_T_FLOAT;
+        hint.f = PyFloat_AS_DOUBLE(o);
+    } else {
+        type = DYN_T_INT;
+        hint.i = PyLong_AsLongLongAndOverflow(o, &overflow);
+    }
+    if (overflow) {
+        if (rec_guard(r, DYN_GUARD_EQ, v->source, DYN_NONE, 0, o) < 0 || rec_keep(r, o) < 0) {
+            return -1;
+        }
+        become_const(v, o);
+        return 0;
+    }
+    if (!r->req->dynamic) {
+        if (rec_guard(r, DYN_GUARD_EQ, v->source, DYN_NONE, 0, o) < 0) {
+            return -1;
+        }
+        v->id = constant_sym(r, o);
+    } else {
+        if (rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o)) < 0) {
+            return -1;
+        }
+        v->id = dyn_sym_var(&r->cap->syms, type, v->source, hint);
+    }
+    if (v->id == DYN_NONE) {
+        r->why = DYN_R_NO_MEMORY;
+        return -1;
+    }
+    v->kind = DV_SYM;
+    return 0;
+}
+
+/* A NumPy scalar that comes in: its number is a symbol, and a node of rank 0 makes it strong again (NEP 50). */
+int rec_resolve_npscalar(DynRec *r, DynVal *v, PyObject *o) {
+    PyArray_Descr *descr = PyArray_DescrFromScalar(o);
+    DynDtype dt = descr == NULL ? DYN_NO_DTYPE : dyn_dtype_of(descr);
+    Py_XDECREF(descr);
+    PyErr_Clear();
+    if (dt == DYN_NO_DTYPE || dyn_dtypes[dt].ctype[0] == 0 || dt == DYN_U64 || !r->req->dynamic) {
+        return -1;
+    }
+    DynSymType type = dt == DYN_BOOL ? DYN_T_BOOL : dyn_dtypes[dt].kind == 'f' ? DYN_T_FLOAT : DYN_T_INT;
+    DynScalar hint;
+    dyn_npscalar_value(o, dt, &hint);
+    uint32_t sym = dyn_sym_var(&r->cap->syms, type, v->source, hint);
+    if (sym == DYN_NONE || rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o)) < 0) {
+        return -1;
+    }
+    r->cap->syms.v.at[sym].index = (uint16_t)(1 + dt); /* how the guards read it */
+    uint32_t node = dyn_graph_add(&r->cap->graph, DYN_OP_SCALAR, dt, 0, 1, 0);
+    if (node == DYN_NONE) {
+        return -1;
+    }
+    DynNode *n = dyn_graph_node(&r->cap->graph, node);
+    n->args[0] = (DynArg){DYN_ARG_SYM, sym};
+    n->flags |= DYN_NODE_NPSCALAR;
+    n->where = dyn_rec_place(r);
+    v->kind = DV_NPSCALAR;
+    v->id = node;
+    return 0;
+}
+
+static int seen_container(DynRec *r, DynVal *v, PyObject *o) {
+    for (uint32_t i = 0; i < r->seen.n; i++) {
+        if (r->seen.at[i].real == o) {
+            DynVal *other = r->seen.at[i].v;
+            uint32_t source = v->source;
+            if (rec_guard(r, DYN_GUARD_SAME, source, other->source, 0, NULL) < 0) {
+                return -1;
+            }
+            v->kind = other->kind;
+            v->items = other->items;
+            v->n = other->n;
+            v->cap = other->cap;
+            v->obj = other->obj;
+            return 1;
+        }
+    }
+    RecSeen seen = {o, v};
+    if (rec_keep(r, o) < 0 || dyn_vec_push(&r->seen, seen) < 0) {
+        return -1;
+    }
+    v->obj = o;
+    return 0;
+}
+
+static int resolve_sequence(DynRec *r, DynVal *v, PyObject *o) {
+    bool tuple = PyTuple_CheckExact(o);
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+    int seen = seen_container(r, v, o);
+    if (seen != 0) {
+        return seen < 0 ? -1 : 0;
+    }
+    if (rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o)) < 0 ||
+        rec_guard(r, DYN_GUARD_LEN, v->source, DYN_NONE, n, NULL) < 0 || n > 10000) {
+        return -1;
+    }
+    v->items = DYN_NEW_N(&r->arena, DynVal *, n + 1);
+    if (v->items == NULL) {
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        uint32_t s = dyn_source_intern(&r->cap->sources, DYN_SRC_ITEM, v->source, (uint32_t)i, NULL, NULL);
+        if (s == DYN_NONE || (v->items[i] = rec_source(r, s)) == NULL) {
+            return -1;
+        }
+    }
+    v->n = (uint32_t)n;
+    v->cap = v->n + 1;
+    v->kind = tuple ? DV_TUPLE : DV_LIST;
+    return 0;
+}
+
+static int resolve_dict(DynRec *r, DynVal *v, PyObject *o) {
+    Py_ssize_t n = PyDict_GET_SIZE(o), pos = 0;
+    PyObject *key, *value;
+    int seen = seen_container(r, v, o);
+    if (seen != 0) {
+        return seen < 0 ? -1 : 0;
+    }
+    PyObject *keys = n <= 1000 ? PyDict_Keys(o) : NULL, *tuple = keys ? PyList_AsTuple(keys) : NULL;
+    Py_XDECREF(keys);
+    if (tuple == NULL) {
+        PyErr_Clear();
+        v->kind = DV_OBJECT;
+        return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o));
+    }
+    bool plain = true;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *k = PyTuple_GET_ITEM(tuple, i);
+        plain = plain && (PyUnicode_CheckExact(k) || PyLong_CheckExact(k));
+    }
+    int ok = rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o));
+    if (ok == 0 && !plain) {
+        v->kind = DV_OBJECT;
+        Py_DECREF(tuple);
+        return 0;
+    }
+    ok = ok < 0 ? ok : rec_guard(r, DYN_GUARD_KEYS, v->source, DYN_NONE, 0, tuple);
+    Py_DECREF(tuple);
+    v->items = DYN_NEW_N(&r->arena, DynVal *, 2 * n + 2);
+    if (ok < 0 || v->items == NULL) {
+        return -1;
+    }
+    uint32_t i = 0;
+    while (PyDict_Next(o, &pos, &key, &value)) {
+        uint32_t s = dyn_source_intern(&r->cap->sources, DYN_SRC_KEY, v->source, 0, NULL, key);
+        DynVal *k = rec_object(r, key);
+        DynVal *x = s == DYN_NONE ? NULL : rec_source(r, s);
+        if (k == NULL || x == NULL) {
+            return -1;
+        }
+        v->items[i++] = k;
+        v->items[i++] = x;
+    }
+    v->n = i;
+    v->cap = i + 2;
+    v->kind = DV_DICT;
+    return 0;
+}
+
+static int resolve_method(DynRec *r, DynVal *v, PyObject *o) {
+    DynSources *t = &r->cap->sources;
+    uint32_t func = dyn_source_intern(t, DYN_SRC_FUNC, v->source, 0, NULL, NULL);
+    uint32_t self = dyn_source_intern(t, DYN_SRC_SELF, v->source, 0, NULL, NULL);
+    v->items = DYN_NEW_N(&r->arena, DynVal *, 2);
+    if (func == DYN_NONE || self == DYN_NONE || v->items == NULL || (v->items[0] = rec_source(r, func)) == NULL ||
+        (v->items[1] = rec_source(r, self)) == NULL || rec_keep(r, o) < 0) {
+        return -1;
+    }
+    v->kind = DV_METHOD;
+    v->obj = o;
+    v->n = 2;
+    return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)&PyMethod_Type);
+}
+
+/* Objects that are what they are: the entry holds for this one alone. */
+static bool is_fixed(PyObject *o) {
+    return PyFunction_Check(o) || PyCFunction_Check(o) || PyType_Check(o) || PyModule_CheckExact(o) || o == Py_Ellipsis ||
+           o == Py_NotImplemented || PyArray_DescrCheck(o) || Py_TYPE(o) == &PyUFunc_Type || Py_TYPE(o) == &PyMethodDescr_Type ||
+           Py_TYPE(o) == &PyWrapperDescr_Type || strcmp(Py_TYPE(o)->tp_name, "numpy._ArrayFunctionDispatcher") == 0 ||
+           strcmp(Py_TYPE(o)->tp_name, "dynoc.OptimizedFunction") == 0 || strcmp(Py_TYPE(o)->tp_name, "dynoc._dynoc.OptimizedFunction") == 0;
+}
+
+int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
+    if (v->kind != DV_SOURCE) {
+        return 0;
+    }
+    if (PyArray_CheckExact(o)) {
+        return resolve_array(r, v, (PyArrayObject *)o);
+    }
+    if (PyBool_Check(o) || PyFloat_CheckExact(o) || PyLong_CheckExact(o)) {
+        return resolve_number(r, v, o);
+    }
+    if (o == Py_None || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o)) {
+        if (rec_guard(r, DYN_GUARD_EQ, v->source, DYN_NONE, 0, o) < 0 || rec_keep(r, o) < 0) {
+            return -1;
+        }
+        become_const(v, o);
+        return 0;
+    }
+    if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
+        return resolve_sequence(r, v, o);
+    }
+    if (PyDict_CheckExact(o)) {
+        return resolve_dict(r, v, o);
+    }
+    if (PyMethod_Check(o)) {
+        return resolve_method(r, v, o);
+    }
+    if (is_fixed(o)) {
+        return rec_guard_id(r, v, o);
+    }
+    if (PyArray_CheckScalar(o) && rec_resolve_npscalar(r, v, o) == 0) {
+        return 0;
+    }
+    v->kind = DV_OBJECT;
+    v->obj = o;
+    return rec_keep(r, o) < 0 ? -1 : rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o));
+}
+
+uint32_t dyn_rec_number(DynRec *r, DynVal *v, PyObject *real) {
+    if (dyn_rec_resolve(r, v, real) < 0) {
+        return DYN_NONE;
+    }
+    return v->kind == DV_SYM ? v->id : DYN_NONE;
+}
+
+static int burn_sym(DynRec *r, uint32_t sym) {
+    DynSyms *t = &r->cap->syms;
+    const DynSym *s = dyn_sym_at(t, sym);
+    if (dyn_sym_is_const(t, sym)) {
+        return 0;
+    }
+    if (s->type == DYN_T_BOOL) {
+        return dyn_rec_assume(r, sym);
+    }
+    DynScalar hint = s->hint;
+    bool f = s->type == DYN_T_FLOAT;
+    uint32_t c = f ? dyn_sym_float(t, hint.f) : dyn_sym_int(t, hint.i);
+    return c == DYN_NONE ? -1 : dyn_rec_assume(r, dyn_sym_op(t, f ? DYN_S_SAME_BITS : DYN_S_EQ, sym, c, DYN_NONE));
+}
+
+int dyn_rec_burn(DynRec *r, DynVal *v, PyObject *real) {
+    if (dyn_rec_resolve(r, v, real) < 0) {
+        return -1;
+    }
+    switch (v->kind) {
+    case DV_NULL:
+    case DV_CONST: return 0;
+    case DV_SYM: return burn_sym(r, v->id);
+    case DV_OBJECT: return is_fixed(real) ? rec_guard_id(r, v, real) : (r->why = DYN_R_UNSUPPORTED_VALUE, -1);
+    case DV_TUPLE:
+    case DV_LIST:
+        for (uint32_t i = 0; i < v->n; i++) {
+            if (i >= PySequence_Fast_GET_SIZE(real) || dyn_rec_burn(r, v->items[i], PySequence_Fast_GET_ITEM(real, i)) < 0) {
+                return -1;
+            }
+        }
+        return 0;
+    case DV_SLICE: {
+        PySliceObject *s = (PySliceObject *)real;
+        return dyn_rec_burn(r, v->items[0], s->start) < 0 || dyn_rec_burn(r, v->items[1], s->stop) < 0 ||
+                       dyn_rec_burn(r, v->items[2], s->step) < 0
+                   ? -1
+                   : 0;
+    }
+    default: r->why = DYN_R_UNSUPPORTED_VALUE; return -1;
+    }
+}
+
+bool rec_is_array(DynVal *v) {
+    return v->kind == DV_ARRAY || v->kind == DV_NPSCALAR;
+}
+
+bool rec_is_constant(DynVal *v) {
+    switch (v->kind) {
+    case DV_NULL:
+    case DV_CONST: return true;
+    case DV_TUPLE:
+    case DV_SLICE:
+        for (uint32_t i = 0; i < v->n; i++) {
+            if (!rec_is_constant(v->items[i])) {
+                return false;
+            }
+        }
+        return v->source == DYN_NONE || v->n == 0 || v->kind == DV_TUPLE;
+    default: return false;
+    }
+}
+
+bool rec_is_tainted(DynVal *v) {
+    return !rec_is_constant(v);
+}
+
+int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
+    if (dyn_rec_resolve(r, v, real) < 0) {
+        return -1;
+    }
+    switch (v->kind) {
+    case DV_SYM:
+        if (dyn_rec_assume(r, v->id) < 0) {
+            return -1;
+        }
+        return PyObject_IsTrue(real);
+    case DV_TUPLE:
+    case DV_LIST:
+    case DV_DICT:
+    case DV_SET: return v->n > 0;
+    case DV_FUNC:
+    case DV_METHOD:
+    case DV_SLICE: return 1;
+    case DV_RANGE: {
+        Py_ssize_t n = PyObject_Size(real);
+        for (uint32_t i = 0; i < 3; i++) {
+            if (dyn_rec_burn(r, v->items[i], Py_None) < 0) {
+                return -1;
+            }
+        }
+        return n > 0;
+    }
+    case DV_CONST:
+        if (real == Py_None || PyUnicode_CheckExact(real) || PyBytes_CheckExact(real) || PyLong_CheckExact(real) ||
+            PyFloat_CheckExact(real) || PyBool_Check(real) || is_fixed(real) || PyTuple_CheckExact(real)) {
+            return PyObject_IsTrue(real);
+        }
+        break;
+    case DV_OBJECT:
+        if (Py_TYPE(real)->tp_as_number == NULL || Py_TYPE(real)->tp_as_number->nb_bool == NULL) {
+            if ((Py_TYPE(real)->tp_as_sequence == NULL || Py_TYPE(real)->tp_as_sequence->sq_length == NULL) &&
+                (Py_TYPE(real)->tp_as_mapping == NULL || Py_TYPE(real)->tp_as_mapping->mp_length == NULL)) {
+                return 1; /* the type, which is guarded, has no truth of its own */
+            }
+        }
+        break;
+    case DV_ARRAY:
+    case DV_NPSCALAR: r->why = DYN_R_DATA_DEPENDENT; return -1;
+    default: break;
+    }
+    r->why = DYN_R_UNSUPPORTED_VALUE;
+    return -1;
+}
+
+DynVal *rec_list_item(DynRec *r, DynVal *seq, Py_ssize_t i) {
+    if (i < 0 || i >= (Py_ssize_t)seq->n) {
+        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
+    }
+    return seq->items[i];
+}
+
+DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position) {
+    for (uint32_t i = 0; i + 1 < dict->n; i += 2) {
+        PyObject *k = dict->items[i]->obj;
+        if (k == key || (k != NULL && PyUnicode_CheckExact(k) && PyUnicode_CheckExact(key) && PyUnicode_Compare(k, key) == 0)) {
+            if (position != NULL) {
+                *position = i;
+            }
+            return dict->items[i + 1];
+        }
+    }
+    return NULL;
+}
+
+DynVal *rec_wrap_result(DynRec *r, PyObject *o) {
+    if (o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o) ||
+        PyBytes_CheckExact(o) || is_fixed(o)) {
+        return dyn_rec_const(r, o);
+    }
+    if (PyTuple_CheckExact(o)) {
+        DynVal *items[16];
+        Py_ssize_t n = PyTuple_GET_SIZE(o);
+        if (n <= (Py_ssize_t)DYN_COUNTOF(items)) {
+            for (Py_ssize_t i = 0; i < n; i++) {
+                if ((items[i] = rec_wrap_result(r, PyTuple_GET_ITEM(o, i))) == NULL) {
+                    return NULL;
+                }
+            }
+            return dyn_rec_seq(r, DV_TUPLE, (uint32_t)n, items, o);
+        }
+    }
+    return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
+}
+
+/* ---- writing into arrays */
+
+int dyn_rec_will_write(DynRec *r, uint32_t node, PyObject *real) {
+    DynGraph *g = &r->cap->graph;
+    uint32_t storage = dyn_graph_node(g, node)->storage;
+    DynNode *s = dyn_graph_node(g, storage);
+    (void)real;
+    if (dyn_ops[s->op].kind != DYN_K_INPUT) {
+        return 0; /* fresh memory overlaps nothing that comes in */
+    }
+    for (uint32_t i = 0; i < r->cap->guards.n; i++) {
+        DynGuard *guard = &r->cap->guards.at[i];
+        if (guard->kind == DYN_GUARD_ARRAY && guard->source == s->source) {
+            guard->number |= 1 << 16;
+        }
+    }
+    r->cap->writes = true;
+    for (uint32_t i = 0; i < g->inputs.n; i++) {
+        if (lie_apart(r, storage, g->inputs.at[i]) < 0) {
+            return -1;
+        }
+    }
+    for (uint32_t i = 0; i < r->written.n; i++) {
+        if (r->written.at[i] == storage) {
+            return 0;
+        }
+    }
+    return dyn_vec_push(&r->written, storage);
+}
+
+/* ---- recipes */
+
+static uint32_t output_of(DynRec *r, uint32_t node) {
+    DynGraph *g = &r->cap->graph;
+    if (r->stamp_nodes) {
+        return node;
+    }
+    for (uint32_t i = 0; i < g->outputs.n; i++) {
+        if (g->outputs.at[i] == node) {
+            return i;
+        }
+    }
+    return dyn_vec_push(&g->outputs, node) < 0 ? DYN_NONE : g->outputs.n - 1;
+}
+
+static uint32_t recipe_of_items(DynRec *r, DynVal *v, DynRecipeKind kind) {
+    uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 1);
+    if (items == NULL) {
+        return DYN_NONE;
+    }
+    for (uint32_t i = 0; i < v->n; i++) {
+        items[i] = rec_recipe(r, v->items[i]);
+        if (items[i] == DYN_NONE) {
+            return DYN_NONE;
+        }
+    }
+    return dyn_capture_recipe(r->cap, kind, kind == DYN_RC_ITER ? v->id : 0, NULL, v->n, items);
+}
+
+static uint32_t recipe_of_range_iter(DynRec *r, DynVal *v) {
+    DynSyms *t = &r->cap->syms;
+    DynVal *range = v->items[0];
+    uint32_t step = range->items[2]->id, taken = dyn_sym_op(t, DYN_S_MUL, dyn_sym_int(t, v->id), step, DYN_NONE);
+    DynVal start = *range->items[0], *parts[3] = {&start, range->items[1], range->items[2]};
+    uint32_t items[3];
+    start.id = taken == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_ADD, start.id, taken, DYN_NONE);
+    start.stamp = 0;
+    start.source = DYN_NONE;
+    if (start.id == DYN_NONE) {
+        return DYN_NONE;
+    }
+    for (int i = 0; i < 3; i++) {
+        if ((items[i] = rec_recipe(r, parts[i])) == DYN_NONE) {
+            return DYN_NONE;
+        }
+    }
+    uint32_t *own = DYN_NEW_N(&r->cap->arena, uint32_t, 3);
+    if (own == NULL) {
+        return DYN_NONE;
+    }
+    memcpy(own, items, sizeof items);
+    return dyn_capture_recipe(r->cap, DYN_RC_RANGE_ITER, 0, NULL, 3, own);
+}
+
+static uint32_t new_recipe(DynRec *r, DynVal *v) {
+    DynCapture *c = r->cap;
+    if (v->source != DYN_NONE && v->kind != DV_CELL && !v->fresh) {
+        return dyn_capture_recipe(c, DYN_RC_SOURCE, v->source, NULL, 0, NULL);
+    }
+    switch (v->kind) {
+    case DV_NULL: return dyn_capture_recipe(c, DYN_RC_NULL, 0, NULL, 0, NULL);
+    case DV_CONST: return dyn_capture_recipe(c, DYN_RC_CONST, 0, v->obj, 0, NULL);
+    case DV_SYM: return dyn_capture_recipe(c, DYN_RC_SYM, v->id, NULL, 0, NULL);
+    case DV_ARRAY:
+    case DV_NPSCALAR: {
+        uint32_t o = output_of(r, v->id);
+        return o == DYN_NONE ? o : dyn_capture_recipe(c, DYN_RC_OUTPUT, o, NULL, 0, NULL);
+    }
+    case DV_TUPLE: return recipe_of_items(r, v, DYN_RC_TUPLE);
+    case DV_LIST: return recipe_of_items(r, v, DYN_RC_LIST);
+    case DV_SET: return recipe_of_items(r, v, DYN_RC_SET);
+    case DV_DICT: return recipe_of_items(r, v, DYN_RC_DICT);
+    case DV_SLICE: return recipe_of_items(r, v, DYN_RC_SLICE);
+    case DV_RANGE: return recipe_of_items(r, v, DYN_RC_RANGE);
+    case DV_METHOD: return recipe_of_items(r, v, DYN_RC_METHOD);
+    case DV_CELL: {
+        bool full = v->n > 0 && v->items[0] != NULL;
+        uint32_t *item = DYN_NEW(&c->arena, uint32_t);
+        if (v->source != DYN_NONE) {
+            return dyn_capture_recipe(c, DYN_RC_SOURCE, v->source, NULL, 0, NULL);
+        }
+        if (item == NULL || (full && (*item = rec_recipe(r, v->items[0])) == DYN_NONE)) {
+            return DYN_NONE;
+        }
+        return dyn_capture_recipe(c, DYN_RC_CELL, 0, NULL, full, item);
+    }
+    case DV_ITER:
+        if (v->items[0]->kind == DV_RANGE) {
+            return recipe_of_range_iter(r, v);
+        }
+        return v->items[0]->kind == DV_TUPLE || v->items[0]->kind == DV_LIST ? recipe_of_items(r, v, DYN_RC_ITER) : DYN_NONE;
+    default: return DYN_NONE;
+    }
+}
+
+uint32_t rec_recipe(DynRec *r, DynVal *v) {
+    if (v->stamp != r->stamp || v->recipe == DYN_NONE) {
+        v->recipe = new_recipe(r, v);
+        v->stamp = r->stamp;
+    }
+    return v->recipe;
+}

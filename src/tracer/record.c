@@ -1,0 +1,372 @@
+/* record.c: the recorder's main loop. It takes a fresh frame over from the hook, executes its canonical instructions with the real objects
+ * (the handlers in rec_*.c), keeps shadows beside them, and hands the frame back to CPython: at its return, where an instruction
+ * can't be executed here, or with an exception.
+ *
+ * Called by evalframe/hook.c through record.h. Owns the recording (DynRec) and each capture until it is handed to the DynRecording's
+ * callback; the frame belongs to CPython throughout. Segments, breaks and snapshots are in rec_segment.c. */
+#include "tracer/rec_segment.h"
+
+#define MAX_INLINE_DEPTH 40
+#define SCALAR_BUDGET 1500 /* instructions without a new node after which recording doesn't pay */
+#define MAX_NODES 1500
+#define MAX_TRIPS 16
+
+static _Thread_local DynRec *current;
+PyObject *dyn_unsupported_error;
+PyObject *dyn_special[DYN_SPECIAL_COUNT];
+
+const RecHandler rec_handlers[DYN_I_COUNT] = {
+#define H(name) [DYN_I_##name] = rec_##name,
+    DYN_REC_HANDLERS(H)
+#undef H
+};
+
+bool dyn_record_active(void) {
+    return current != NULL && current->cap != NULL;
+}
+
+DynCode *rec_code(DynRec *r, PyCodeObject *code) {
+    for (uint32_t i = 0; i < r->codes.n; i++) {
+        if (r->codes.at[i]->code == code) {
+            return r->codes.at[i];
+        }
+    }
+    DynCode *c = dyn_decode(code);
+    if (c == NULL || dyn_vec_push(&r->codes, c) < 0) {
+        if (c != NULL) {
+            dyn_decode_free(c);
+        }
+        return NULL;
+    }
+    return c;
+}
+
+void rec_running(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)r;
+    dyn_frame_running(f->f, in->at, (int)(f->sp - f->nslots));
+}
+
+void rec_drop(RecFrame *f, uint32_t npop) {
+    while (npop-- > 0) {
+        PyObject *o = f->real[--f->sp];
+        Py_XDECREF(o);
+    }
+}
+
+Step rec_commit(DynRec *r, RecFrame *f, uint32_t npop, PyObject *result, DynVal *v) {
+    if (result == NULL) {
+        return STEP_ERROR;
+    }
+    if (v != NULL && rec_snapshot_new_nodes(r) < 0) {
+        v = NULL;
+    }
+    /* the operands may die and run destructors: the stack is true before they do */
+    PyObject *dead[8], **old = dead;
+    uint32_t base = f->sp - npop;
+    if (npop > DYN_COUNTOF(dead)) {
+        old = DYN_NEW_N(&r->arena, PyObject *, npop);
+        if (old == NULL) {
+            Py_DECREF(result);
+            PyErr_NoMemory();
+            return STEP_ERROR;
+        }
+    }
+    memcpy(old, &f->real[base], npop * sizeof *old);
+    f->sp = base;
+    push_real(f, result);
+    if (v != NULL) {
+        f->ssp -= npop;
+        push_shadow(f, v);
+    }
+    dyn_frame_running(f->f, f->code->v.at[f->pc].at, (int)(f->sp - f->nslots));
+    while (npop-- > 0) {
+        Py_XDECREF(old[npop]);
+    }
+    return v != NULL ? STEP_NEXT : STEP_BREAK;
+}
+
+Step rec_commit_none(DynRec *r, RecFrame *f, uint32_t npop, int status) {
+    if (status < 0) {
+        return STEP_ERROR;
+    }
+    if (status == 0 && rec_snapshot_new_nodes(r) < 0) {
+        status = 1;
+    }
+    rec_drop(f, npop);
+    if (status == 0) {
+        f->ssp -= npop;
+        return STEP_NEXT;
+    }
+    return STEP_BREAK;
+}
+
+/* Budgets and the eval breaker, before instruction `in` runs. */
+static Step before_instr(DynRec *r, RecFrame *f, const DynInstr *in) {
+    if (!(in->flags & DYN_IF_FIRST)) {
+        return STEP_NEXT;
+    }
+    uint32_t n = r->ninstrs++;
+    if (DYN_UNLIKELY(dyn_config.force_bail >= 0) && n == (uint64_t)dyn_config.force_bail) {
+        return step_bail(r, DYN_R_FORCED, NULL);
+    }
+    if (r->cap->graph.nodes.n != r->nnodes_seen) {
+        r->nnodes_seen = r->cap->graph.nodes.n;
+        r->ninstrs_node = n;
+    }
+    if (n >= (uint64_t)dyn_config.record_limit || r->nnodes_seen > MAX_NODES ||
+        (n - r->ninstrs_node > SCALAR_BUDGET && (in->flags & DYN_IF_TARGET))) {
+        return step_bail(r, DYN_R_BUDGET, NULL);
+    }
+    if (in->flags & DYN_IF_BACKWARD) {
+        uint32_t nodes = r->nnodes_seen;
+        if (f->trips == NULL && (f->trips = DYN_NEW_N(&r->arena, uint32_t, f->code->v.n)) == NULL) {
+            return step_bail(r, DYN_R_NO_MEMORY, NULL);
+        }
+        if (nodes > f->trip_nodes && ++f->trips[f->pc] >= MAX_TRIPS) {
+            return step_bail(r, DYN_R_BUDGET, "loop of more than 16 trips");
+        }
+        f->trip_nodes = nodes;
+        if (dyn_cpy_serve(r->ts) < 0) {
+            return STEP_ERROR;
+        }
+        if (dyn_cpy_is_traced(r->ts)) {
+            return step_bail(r, DYN_R_TRACING, NULL);
+        }
+    }
+    return STEP_NEXT;
+}
+
+#ifdef DYN_DEBUG
+/* The recorder against reality: what shadows claim holds of the real objects. */
+static void check_value(DynRec *r, RecFrame *f, uint32_t i) {
+    DynVal *v = f->shadow[i];
+    PyObject *o = f->real[i];
+    const DynGraph *g = &r->cap->graph;
+    bool ok = true;
+    if (v == NULL || (v->kind == DV_NULL) != (o == NULL)) {
+        ok = false;
+    } else if (v->kind == DV_ARRAY) {
+        const DynNode *n = dyn_graph_node(g, v->id);
+        ok = PyArray_CheckExact(o) && dyn_dtype_of(PyArray_DESCR((PyArrayObject *)o)) == n->dtype &&
+             PyArray_NDIM((PyArrayObject *)o) == n->ndim;
+        for (int d = 0; ok && d < n->ndim; d++) {
+            ok = dyn_sym_at(&r->cap->syms, n->shape[d])->hint.i == PyArray_DIM((PyArrayObject *)o, d);
+        }
+    } else if (v->kind == DV_SYM) {
+        const DynSym *s = dyn_sym_at(&r->cap->syms, v->id);
+        ok = s->type == DYN_T_FLOAT ? PyFloat_CheckExact(o) && memcmp(&(double){PyFloat_AS_DOUBLE(o)}, &s->hint.f, 8) == 0
+             : s->type == DYN_T_BOOL ? o == (s->hint.i ? Py_True : Py_False)
+                                     : PyLong_CheckExact(o) && PyLong_AsLongLong(o) == s->hint.i;
+    } else if (v->kind == DV_CONST) {
+        ok = v->obj == o || (Py_TYPE(v->obj) == Py_TYPE(o) && PyObject_RichCompareBool(v->obj, o, Py_EQ) != 0);
+    } else if (v->kind == DV_TUPLE || v->kind == DV_LIST) {
+        ok = v->kind == DV_TUPLE ? PyTuple_Check(o) && PyTuple_GET_SIZE(o) == v->n : PyList_CheckExact(o) && PyList_GET_SIZE(o) == v->n;
+    } else if (v->kind == DV_DICT) {
+        ok = PyDict_CheckExact(o) && PyDict_GET_SIZE(o) * 2 == v->n;
+    }
+    if (!ok) {
+        DynStr s = {0};
+        dyn_str_printf(&s, "shadow %u (kind %d, id %u) of slot %u does not agree with the real object of type %s after %s in %s", i,
+                       v ? v->kind : -1, v ? v->id : 0, i, o ? Py_TYPE(o)->tp_name : "NULL",
+                       dyn_opcode_names[f->code->v.at[f->pc].op], PyUnicode_AsUTF8(f->code->code->co_name));
+        Py_FatalError(dyn_str_at(&s));
+    }
+}
+static void check_shadows(DynRec *r, RecFrame *f) {
+    if (f->sp != f->ssp) {
+        Py_FatalError("shadow stack and real stack differ in depth");
+    }
+    for (uint32_t i = 0; i < f->sp; i++) {
+        check_value(r, f, i);
+    }
+}
+#else
+static void check_shadows(DynRec *r, RecFrame *f) {
+    (void)r, (void)f;
+}
+#endif
+
+static int frame_open(DynRec *r, RecFrame *fr, DynFrame *f) {
+    memset(fr, 0, sizeof *fr);
+    fr->f = f;
+    fr->code = rec_code(r, dyn_frame_code(f));
+    if (fr->code == NULL) {
+        return -1;
+    }
+    fr->real = dyn_frame_localsplus(f);
+    fr->nslots = (uint32_t)dyn_code_nlocalsplus(fr->code->code);
+    fr->nall = fr->nslots + (uint32_t)fr->code->code->co_stacksize;
+    fr->sp = fr->ssp = fr->nslots;
+    fr->shadow = DYN_NEW_N(&r->arena, DynVal *, fr->nall + 1);
+    fr->func_source = DYN_NONE;
+    return fr->shadow == NULL ? -1 : 0;
+}
+
+/* The frame goes back to CPython; a callee that didn't get to its return here makes its caller's call a break. */
+static PyObject *hand_back(DynRec *r, RecFrame *f, DynFrameLink *link, uint32_t unit, PyObject *(*how)(PyThreadState *, DynFrame *, uint32_t, int)) {
+    int depth = (int)(f->sp - f->nslots);
+    if (r->cap == NULL) {
+        rec_deliver(r);
+    }
+    r->top = f->outer;
+    dyn_frame_leave(r->ts, f->f, link);
+    return how(r->ts, f->f, unit, depth);
+}
+
+/* One step: runs the instruction at f->pc and says what has to follow. */
+static Step step(DynRec *r, RecFrame *f, const DynInstr *in) {
+    f->next = f->pc + 1;
+    Step s = before_instr(r, f, in);
+    if (s != STEP_NEXT) {
+        return s;
+    }
+    RecHandler h = rec_handlers[in->op];
+    if (h == NULL) {
+        return step_bail(r, DYN_R_UNSUPPORTED_OPCODE, dyn_opcode_names[in->op]);
+    }
+    dyn_frame_running(f->f, in->at, (int)(f->sp - f->nslots));
+    r->why = DYN_R_UNSUPPORTED_VALUE;
+    r->detail = NULL;
+    return h(r, f, in);
+}
+
+static PyObject *run_frame(DynRec *r, RecFrame *f) {
+    DynFrameLink link;
+    bool inlined = r->top != NULL;
+    if (dyn_frame_enter(r->ts, f->f, &link) < 0) {
+        PyErr_Clear(); /* default evaluation raises it again, in the right place */
+        r->callee_bailed = true;
+        r->why = DYN_R_RECURSION;
+        if (!inlined) {
+            rec_stop(r, f, NULL, DYN_R_RECURSION);
+            rec_deliver(r);
+        }
+        return dyn_frame_go_on(r->ts, f->f, 0, 0);
+    }
+    f->outer = r->top;
+    r->top = f;
+    for (;;) {
+        const DynInstr *in = &f->code->v.at[f->pc];
+        Step s = step(r, f, in);
+        switch (s) {
+        case STEP_NEXT:
+            check_shadows(r, f);
+            f->pc = f->next;
+            continue;
+        case STEP_BREAK:
+            if (!inlined && rec_break(r, f, in) == 0) {
+                f->pc = f->next;
+                continue;
+            }
+            if (PyErr_Occurred()) { /* fullgraph */
+                goto raised;
+            }
+            r->callee_bailed = inlined;
+            return hand_back(r, f, &link, f->code->v.at[f->next].start, dyn_frame_go_on);
+        case STEP_BAIL:
+            if (!inlined) {
+                rec_leave(r, f, in);
+                if (PyErr_Occurred()) {
+                    goto raised;
+                }
+            }
+            r->callee_bailed = inlined;
+            return hand_back(r, f, &link, in->start, dyn_frame_go_on);
+        case STEP_RETURN:
+            if (inlined) {
+                r->result = f->shadow[f->ssp - 1];
+            } else {
+                rec_return(r, f, in);
+            }
+            return hand_back(r, f, &link, in->start, dyn_frame_go_on);
+        case STEP_ERROR:
+        raised:
+            if (!inlined) {
+                rec_stop(r, f, in, DYN_R_EXCEPTION);
+            }
+            r->callee_bailed = inlined;
+            r->why = DYN_R_EXCEPTION;
+            return hand_back(r, f, &link, in->at, dyn_frame_throw);
+        }
+    }
+}
+
+static void rec_free(DynRec *r) {
+    for (uint32_t i = 0; i < r->done.n; i++) {
+        dyn_capture_free(r->done.at[i]);
+    }
+    dyn_vec_free(&r->done);
+    if (r->cap != NULL) {
+        dyn_capture_free(r->cap);
+    }
+    for (uint32_t i = 0; i < r->codes.n; i++) {
+        dyn_decode_free(r->codes.at[i]);
+    }
+    dyn_vec_free(&r->codes);
+    rec_forget(r);
+    dyn_vec_free(&r->seen);
+    dyn_vec_free(&r->by_source);
+    dyn_vec_free(&r->by_node);
+    dyn_vec_free(&r->written);
+    dyn_vec_free(&r->keep);
+    dyn_arena_free(&r->arena);
+}
+
+PyObject *dyn_record(PyThreadState *ts, DynFrame *f, DynRecording *recording) {
+    DynRec r = {.ts = ts, .req = recording, .previous = current};
+    RecFrame top;
+    dyn_arena_init(&r.arena);
+    PyObject *result;
+    if (frame_open(&r, &top, f) < 0 || top.code->generator || rec_begin(&r, &top) < 0) {
+        recording->refused(recording, (PyObject *)dyn_frame_code(f), top.code && top.code->generator ? DYN_R_GENERATOR : DYN_R_NO_MEMORY, NULL);
+        result = dyn_frame_default_eval(ts, f, 0);
+    } else {
+        current = &r;
+        result = run_frame(&r, &top);
+        current = r.previous;
+    }
+    PyObject *type, *value, *tb; /* freeing shadows' objects may run code */
+    PyErr_Fetch(&type, &value, &tb);
+    rec_free(&r);
+    PyErr_Restore(type, value, tb);
+    return result;
+}
+
+bool dyn_record_wants(PyThreadState *ts, DynFrame *f) {
+    DynRec *r = current;
+    return r != NULL && r->ts == ts && r->pending.func != NULL && dyn_frame_func(f) == r->pending.func;
+}
+
+PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
+    DynRec *r = current;
+    RecPending p = r->pending;
+    RecFrame callee;
+    r->pending.func = NULL;
+    if (frame_open(r, &callee, f) < 0) {
+        r->callee_bailed = true;
+        return dyn_frame_default_eval(ts, f, 0);
+    }
+    callee.func_source = p.func_source;
+    for (uint32_t i = 0; i < callee.nslots; i++) {
+        DynVal *v = i < p.nslots ? p.slots[i] : NULL;
+        callee.shadow[i] = v != NULL && callee.real[i] != NULL ? v : rec_new(r, callee.real[i] ? DV_OPAQUE : DV_NULL);
+        if (callee.shadow[i] == NULL) {
+            r->callee_bailed = true;
+            return dyn_frame_default_eval(ts, f, 0);
+        }
+    }
+    callee.shadow[callee.nall] = p.func_val; /* where COPY_FREE_VARS finds the closure */
+    if (++r->depth > MAX_INLINE_DEPTH) {
+        r->depth--;
+        r->callee_bailed = true;
+        r->why = DYN_R_RECURSION;
+        return dyn_frame_default_eval(ts, f, 0);
+    }
+    PyObject *result = run_frame(r, &callee);
+    r->depth--;
+    return result;
+}
+
+int dyn_record_init(void) {
+    return rec_builtins_init();
+}

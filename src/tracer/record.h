@@ -1,0 +1,35 @@
+/* record.h: the door of the recorder. Called by evalframe/hook.c alone. */
+#ifndef DYN_RECORD_H
+#define DYN_RECORD_H
+#include "tracer/asm.h"
+#include "tracer/capture.h"
+
+/* What a recording asks of the caller and hands to it. The callbacks run in the middle of the recorded call, with the GIL; they must
+ * not run Python code of the user, and leave no exception set. */
+typedef struct DynRecording DynRecording;
+struct DynRecording {
+    void *owner;
+    bool fullgraph;                 /* a break raises dynoc.Unsupported in place of going on */
+    bool dynamic;                   /* sizes and numbers are symbols */
+    bool need_arrays;               /* no entry for a segment without array work */
+    /* The resume code (asm.h) for a break in `code`, the same object for the same shape. New reference or NULL (no exception). */
+    PyObject *(*resume_code)(DynRecording *, const DynCode *code, const DynFrameShape *shape);
+    /* A segment is finished. Takes the capture over. */
+    void (*captured)(DynRecording *, DynCapture *capture);
+    /* Nothing was kept of a segment or of the call. */
+    void (*refused)(DynRecording *, PyObject *code, DynReason why, const DynPlace *place);
+    DynReason (*may_inline)(DynRecording *, PyObject *func); /* DYN_R_OK, or why a Python function is not recorded into */
+};
+/* Run the frame to its end, recording. Returns what default evaluation would (NULL with the program's exception set). The frame is consumed as
+ * the hook's protocol asks, on every path. */
+DYN_HIDDEN PyObject *dyn_record(PyThreadState *ts, DynFrame *f, DynRecording *recording);
+/* Is this thread recording an inlined call whose callee is `f`? Then the hook calls this in place of evaluating f. */
+DYN_HIDDEN bool dyn_record_wants(PyThreadState *ts, DynFrame *f);
+DYN_HIDDEN PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f);
+DYN_HIDDEN bool dyn_record_active(void); /* dynoc.is_tracing() */
+DYN_HIDDEN int dyn_record_init(void);
+extern DYN_HIDDEN PyObject *dyn_unsupported_error; /* dynoc.Unsupported, set by the module */
+/* dynoc.skip, dynoc.graph_break and so on: callables the recorder knows by identity. */
+typedef enum DynSpecial { DYN_SPECIAL_GRAPH_BREAK, DYN_SPECIAL_IS_TRACING, DYN_SPECIAL_COUNT } DynSpecial;
+extern DYN_HIDDEN PyObject *dyn_special[DYN_SPECIAL_COUNT];
+#endif

@@ -1,0 +1,31 @@
+"""Running a script in a process of its own, with the extension that this process uses."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+
+def run_python(arguments, timeout=60, **environment):
+    """(return code, stdout, stderr) of python with these arguments. Keywords are environment variables; None removes one."""
+    env = dict(os.environ)
+    env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+    for name, value in environment.items():
+        if value is None:
+            env.pop(name, None)
+        else:
+            env[name] = str(value)
+    done = subprocess.run([sys.executable, *arguments], env=env, timeout=timeout, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def run_script(text, timeout=60, **environment):
+    """As run_python, for the text of a script."""
+    return run_python(["-c", textwrap.dedent(text)], timeout, **environment)
+
+
+def output_of(text, timeout=60, **environment):
+    """stdout of a script that has to succeed."""
+    code, out, err = run_script(text, timeout, **environment)
+    assert code == 0, err
+    return out.strip()

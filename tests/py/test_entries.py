@@ -1,0 +1,300 @@
+"""What can be seen of an optimised function: entries, source, counters; and how entries are limited, forgotten and counted."""
+
+import types
+from sys import intern
+
+import numpy as np
+import pytest
+from compare import dynoc
+
+X = np.arange(6.0)
+
+
+def test_entry_of_one_graph():
+    @dynoc.optimize(wait=True)
+    def f(x, y):
+        return x * y + 1.0
+
+    assert f.entries == [] and f.source() == ""
+    f(X, 2.0)
+    (entry,) = f.entries
+    assert entry.hits == 0 and entry.end == "return" and entry.reason is None and entry.failure is None
+    assert entry.tier == "native"
+    f(X, 3.0), f(np.arange(3.0), 3.0)
+    assert entry.hits == 2 and len(f.entries) == 1
+    assert entry.guards and all(isinstance(guard, str) for guard in entry.guards)
+    assert any("x.dtype" in guard for guard in entry.guards)
+    assert "multiply" in str(entry.graph)
+    assert isinstance(entry.source, str) and entry.source == f.source() != ""
+    assert isinstance(entry.code, types.CodeType) and entry.code.co_name == "f"
+    assert entry.code is entry.code
+    assert set(entry.times) >= {"guards", "lower", "emit", "build"} and all(t >= 0 for t in entry.times.values())
+    assert "entry" in repr(entry)
+    with pytest.raises(TypeError):
+        type(entry)()
+
+
+def test_code_of_an_entry_runs():
+    def f(x, y):
+        return x * y
+
+    fast = dynoc.optimize(f, wait=True)
+    fast(X, 2.0)
+    by_hand = types.FunctionType(fast.entries[0].code, f.__globals__)
+    assert np.array_equal(by_hand(X, 5.0), X * 5.0)
+    with pytest.raises(RuntimeError, match="guards"):
+        by_hand("x", 5.0)
+    dynoc.reset()
+    code = by_hand.__code__
+    del fast
+    assert code is by_hand.__code__
+    with pytest.raises(RuntimeError):
+        by_hand(X, 5.0)
+
+
+def test_entries_behind_a_break():
+    @dynoc.optimize(wait=True)
+    def f(x):
+        y = x + 1.0
+        intern("a")
+        return y * 2.0
+
+    for _ in range(3):
+        assert np.array_equal(f(X), (X + 1.0) * 2.0)
+    first, second = f.entries
+    assert (first.end, second.end) == ("break", "return")
+    assert first.reason == "OPAQUE_CALL" and first.hits == second.hits == 2
+    assert first.code.co_name == second.code.co_name == "f"
+    by_hand = types.FunctionType(first.code, f.__globals__)
+    assert np.array_equal(by_hand(X), (X + 1.0) * 2.0)
+
+
+def test_limit():
+    @dynoc.optimize(wait=True, options={"cache_limit": 2})
+    def f(x):
+        return x + x
+
+    types_ = [np.float64, np.float32, np.int64, np.int32, np.float64]
+    for dtype in types_:
+        a = np.arange(4).astype(dtype)
+        for _ in range(2):
+            assert f(a).dtype == dtype and np.array_equal(f(a), a + a)
+    assert len(f.entries) == 2
+
+
+def test_most_recent_entry_is_first():
+    @dynoc.optimize(wait=True)
+    def f(x):
+        return x + x
+
+    f(X), f(X.astype(np.float32))
+    numbers = [entry.number for entry in f.entries]
+    f(X)
+    assert [entry.number for entry in f.entries] == numbers[::-1]
+
+
+def test_reset():
+    @dynoc.optimize(wait=True)
+    def f(x):
+        return x + 1.0
+
+    f(X)
+    old = f.entries
+    dynoc.reset()
+    assert f.entries == []
+    assert np.array_equal(f(X), X + 1.0) and len(f.entries) == 1
+    assert old[0].guards and old[0].number != f.entries[0].number
+
+
+def test_counters():
+    dynoc.counters.clear()
+
+    def counted(x):
+        return x + 1.0
+
+    fast = dynoc.optimize(counted, wait=True)
+    fast(X), fast(X), fast(X.astype(np.float32))
+    assert dynoc.counters["frames"]["total"] == 2 and dynoc.counters["frames"]["recorded"] == 2
+    assert dynoc.counters["graphs"]["compiled"] == 2
+    assert dynoc.counters["recompiles"][counted.__qualname__] == 1
+
+
+def test_functions_without_arrays_are_given_up():
+    @dynoc.optimize(wait=True)
+    def f(x):
+        return x + 1
+
+    for n in range(20):
+        assert f(n) == n + 1
+    assert f.entries == [] and dynoc.counters["refused"]["NO_ARRAYS"] > 0
+    for _ in range(2):
+        assert np.array_equal(f(X), X + 1)
+    assert len(f.entries) == 1  # a call with an array is still worth a look
+    assert f(3) == 4
+
+
+def test_eager_back_end():
+    @dynoc.optimize(backend="eager")
+    def f(x, y):
+        return x * y + 1.0
+
+    for _ in range(3):
+        assert np.array_equal(f(X, 2.0), X * 2.0 + 1.0)
+    assert f.entries[0].hits == 2 and f.entries[0].source == "" and f.entries[0].tier == "eager"
+
+
+def test_fullgraph():
+    @dynoc.optimize(fullgraph=True)
+    def f(x):
+        y = x + 1.0
+        intern("a")
+        return y
+
+    for _ in range(2):
+        with pytest.raises(dynoc.Unsupported, match=r"OPAQUE_CALL(.|\n)*test_entries\.py:\d+: in (.|\n)*intern\(.a.\)\n +\^+\n"):
+            f(X)
+
+
+def test_exact():
+    @dynoc.optimize(exact=True, wait=True)
+    def f(x):
+        return np.sin(x) + 1.0
+
+    @dynoc.optimize(exact=True, wait=True)
+    def g(x):
+        return x * 2.0 + 1.0
+
+    for _ in range(3):
+        assert np.array_equal(f(X), np.sin(X) + 1.0) and np.array_equal(g(X), X * 2.0 + 1.0)
+    assert f.entries[0].failure == "DISABLED" and g.entries[0].failure is None
+
+
+def test_left_frames():
+    """A recording that ends at an instruction which is left to CPython: hits run the graph, then CPython goes on in the frame."""
+
+    @dynoc.optimize(wait=True)
+    def f(x, flag, *rest, key=1, **more):
+        y = x * 2.0
+        z = [y, flag, {"a": y}]
+        if y.sum() > flag:
+            z.append("more")
+        for i in range(2):
+            z.append(y[i])
+        return z, rest, key, more
+
+    def run(fn, *args, **kwargs):
+        result = fn(*args, **kwargs)
+        assert result[0][0] is result[0][2]["a"]
+        return repr(result)
+
+    for flag in (0, 0, 1000, 0, 1000):
+        assert run(f, X, flag, 7, 8, key=3, other=4) == run(f.__wrapped__, X, flag, 7, 8, key=3, other=4)
+    assert any(entry.end == "leave" and entry.hits for entry in f.entries)
+
+
+def test_left_frame_with_cells():
+    def f(x):
+        y = x * 2.0
+
+        def inner():
+            return y
+
+        if y.sum() > 1.0:
+            return inner() + 1.0
+        return inner
+
+    fast = dynoc.optimize(f, wait=True)
+    for _ in range(3):
+        assert np.array_equal(fast(X), f(X))
+
+
+def test_enable():
+    def f(x):
+        return x * 2.0 + 1.0
+
+    def broken(x):
+        y = x + 1.0
+        intern("a")
+        return y * 2.0
+
+    def fails(x, bad):
+        y = x + 1.0
+        intern("a")
+        if bad:
+            raise KeyError(bad)
+        return y
+
+    def rows(fn):
+        try:
+            fn(X, 1)
+        except KeyError as error:
+            tb, out = error.__traceback__, []
+            while tb is not None:
+                out.append((tb.tb_frame.f_code.co_name, tb.tb_lineno))
+                tb = tb.tb_next
+            return out[1:]
+        return None
+
+    expected = rows(fails)
+    with dynoc.enabled(wait=True):
+        for _ in range(4):
+            assert np.array_equal(f(X), X * 2.0 + 1.0)
+            assert np.array_equal(broken(X), (X + 1.0) * 2.0)
+            assert np.array_equal(fails(X, 0), X + 1.0)
+            assert rows(fails) == expected
+        assert dynoc.counters["frames"]["total"] > 0
+    assert np.array_equal(f(X), X * 2.0 + 1.0)
+
+
+def test_enable_with_optimised_functions_inside():
+    fast = dynoc.optimize(lambda x: x + 3.0, wait=True)
+
+    def f(x):
+        return fast(x) * 2.0
+
+    with dynoc.enabled(wait=True):
+        for _ in range(4):
+            assert np.array_equal(f(X), (X + 3.0) * 2.0) and np.array_equal(fast(X), X + 3.0)
+
+
+def test_logs_say_what_happened(caplog):
+    import logging
+
+    dynoc.set_logs(recompiles=True, graph_breaks=True)
+    try:
+
+        @dynoc.optimize(wait=True)
+        def f(x):
+            y = x + 1.0
+            intern("a")
+            return y
+
+        with caplog.at_level(logging.DEBUG, "dynoc"):
+            f(X), f(X.astype(np.float32))
+    finally:
+        dynoc.set_logs()
+    text = caplog.text
+    assert "OPAQUE_CALL" in text and "intern(" in text and "^^^^" in text and "hint: " in text
+    assert "float64" in text and "float32" in text and "test_entries.py" in text
+
+
+def test_debug_folder(tmp_path):
+    options = {"debug": True, "debug_dir": str(tmp_path / "made")}
+
+    @dynoc.optimize(wait=True, options=options)
+    def dumped(x):
+        return x + 1.0
+
+    assert np.array_equal(dumped(X), X + 1.0)
+    (run,) = (tmp_path / "made").iterdir()
+    (folder,) = run.iterdir()
+    assert folder.name.startswith("dumped_")
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "bytecode.txt",
+        "graph.py",
+        "guards.txt",
+        "kernels.c",
+        "schedule.txt",
+        "timing.txt",
+    ]
+    assert "add" in (folder / "graph.py").read_text() and "x.dtype" in (folder / "guards.txt").read_text()

@@ -1,0 +1,123 @@
+"""Threads that call, record and reset at the same time."""
+
+import sys
+import threading
+from sys import intern
+
+import numpy as np
+import pytest
+from compare import dynoc
+
+X = np.arange(64.0)
+
+
+@pytest.fixture(autouse=True)
+def switch_often():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def in_threads(n, work):
+    """Run work(i) in n threads that start together; raises what any of them raised."""
+    barrier, errors = threading.Barrier(n), []
+
+    def body(i):
+        barrier.wait()
+        try:
+            work(i)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=body, args=(i,)) for i in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def test_first_call_in_64_threads():
+    @dynoc.optimize
+    def f(x, k):
+        y = x * 2.0 + k
+        return np.maximum(y, x)
+
+    def work(i):
+        for _ in range(5):
+            assert np.array_equal(f(X + i, float(i)), np.maximum((X + i) * 2.0 + float(i), X + i))
+
+    in_threads(64, work)
+    assert len(f.entries) == 1
+
+
+def test_different_functions_and_breaks():
+    def make(n):
+        def f(x):
+            y = x + n
+            intern("a")
+            return y * n
+
+        return dynoc.optimize(f)
+
+    fast = [make(float(n)) for n in range(8)]
+
+    def work(i):
+        for _ in range(10):
+            for n in range(8):
+                assert np.array_equal(fast[n](X), (X + n) * n)
+
+    in_threads(16, work)
+
+
+def test_reset_while_others_call():
+    @dynoc.optimize
+    def f(x):
+        y = x + 1.0
+        intern("a")
+        return y * 2.0
+
+    def work(i):
+        for k in range(40):
+            if i == 0:
+                dynoc.reset()
+            assert np.array_equal(f(X), (X + 1.0) * 2.0)
+
+    in_threads(8, work)
+
+
+def test_code_changes_while_others_call():
+    def plus(x):
+        return x + 1.0
+
+    def minus(x):
+        return x - 1.0
+
+    def f(x):
+        return x + 1.0
+
+    fast = dynoc.optimize(f)
+
+    def work(i):
+        for k in range(60):
+            if i == 0:
+                f.__code__ = (plus, minus)[k % 2].__code__
+            result = fast(X)
+            assert np.array_equal(result, X + 1.0) or np.array_equal(result, X - 1.0)
+
+    in_threads(8, work)
+
+
+def test_recursion_near_the_limit():
+    def deep(x, n):
+        return x + 1.0 if n == 0 else deep(x, n - 1) + 0.0
+
+    plain = deep
+    deep = dynoc.optimize(deep, wait=True)
+    for n in (3, 50, 3):
+        assert np.array_equal(deep(X, n), X + 1.0)
+    with pytest.raises(RecursionError):
+        deep(X, 10**6)
+    assert np.array_equal(deep(X, 3), X + 1.0) and plain is deep.__wrapped__

@@ -1,0 +1,194 @@
+"""What `make check` holds the tree to. Prints one line for each thing that is wrong; exit status 1 if there is one.
+
+    tools/check.py             format, include directions, version fence, tables, sizes, head comments, warnings
+    tools/check.py --format    clang-format every file in place
+
+Called by tools/dev.py with an interpreter that has NumPy (its headers are needed for the warnings).
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import graph_breaks
+import numpy
+
+ROOT = Path(__file__).resolve().parent.parent
+ORDER = {"base": 0, "tracer": 1, "codegen": 2, "evalframe": 3}  # a room includes its own and lower ones
+# What codegen may see of the tracer: the graph, the operator table, shape rules, symbolic sizes with their sources.
+SEEN_BY_CODEGEN = re.compile(r"tracer/(graph|ops\w*|shape\w*|sym|source)\.(h|def)$")
+KNOWS_VERSIONS = re.compile(r"src/base/cpy\w*\.[ch]$|src/tracer/(decode|asm)\w*\.(c|h|def)$")
+MAX_LINE, MAX_FILE, MAX_FUNCTION = 130, 1000, 80
+FORMATTER = "14"  # other versions of clang-format lay out other ways
+FLAGS = "-std=c11 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers -Wno-cast-function-type".split()
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+def c_files(*ends):
+    return sorted(path for end in ends for path in (ROOT / "src").rglob(f"*.{end}"))
+
+
+def formatted_files():
+    return [*c_files("c", "h"), *sorted((ROOT / "tests").rglob("*.c"))]
+
+
+def python_files():
+    return sorted(path for folder in ("src", "tests", "examples", "bench", "tools") for path in (ROOT / folder).rglob("*.py"))
+
+
+def include_directions():
+    for path in c_files("c", "h"):
+        room = path.parent.name
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            found = re.match(r'\s*#\s*include\s+"((\w+)/[^"]+)"', line)
+            if not found or room not in ORDER:
+                continue
+            target, other = found.groups()
+            if other not in ORDER or ORDER[other] > ORDER[room]:
+                yield f"{name(path)}:{number}: {room} must not include {target}"
+            elif room == "codegen" and other == "tracer" and not SEEN_BY_CODEGEN.search(target):
+                yield f"{name(path)}:{number}: codegen sees of the tracer only graph, ops, shape rules and symbols, not {target}"
+
+
+def version_fence():
+    for path in c_files("c", "h", "def"):
+        if KNOWS_VERSIONS.search(name(path)):
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if re.search(r"\b(PY_VERSION_HEX|PY_MINOR_VERSION|Py_BUILD_CORE)\b|#\s*include\s+[<\"]internal/", line):
+                yield f"{name(path)}:{number}: only base/cpy, decode and asm know CPython versions"
+
+
+def duplicate_rows():
+    for path in c_files("def"):
+        seen = {}
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            found = re.match(r'([A-Z][A-Z_0-9]*)\(\s*("[^"]*"|[A-Za-z_]\w*)', line)
+            if not found:
+                continue
+            if found.groups() in seen:
+                yield f"{name(path)}:{number}: {found.group()}) is in line {seen[found.groups()]} already"
+            seen.setdefault(found.groups(), number)
+
+
+def sizes():
+    for path in (*c_files("c", "h"), *python_files()):
+        lines = path.read_text().splitlines()
+        if len(lines) > MAX_FILE:
+            yield f"{name(path)}: {len(lines)} lines, more than {MAX_FILE}"
+        for number, line in enumerate(lines, 1):
+            if len(line) > MAX_LINE:
+                yield f"{name(path)}:{number}: {len(line)} columns, more than {MAX_LINE}"
+
+
+def function_sizes():
+    for path in c_files("c"):
+        start = None
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if start is None and re.match(r"[A-Za-z_].*\)\s*\{\s*$", line):
+                start = number
+            elif start is not None and line.startswith("}"):
+                if number - start > MAX_FUNCTION:
+                    yield f"{name(path)}:{start}: a function of {number - start} lines, more than {MAX_FUNCTION}"
+                start = None
+
+
+def head_comments():
+    for path in c_files("c", "h", "def"):
+        if not path.read_text().startswith(f"/* {path.name}: "):
+            yield f"{name(path)}:1: a file opens with a comment that says what it does: /* {path.name}: ..."
+    for path in python_files():
+        if not path.read_text().lstrip().startswith(('"""', 'r"""')):
+            yield f"{name(path)}:1: a module opens with a docstring that says what it does"
+
+
+def made_documents():
+    if not graph_breaks.TARGET.exists() or graph_breaks.TARGET.read_text() != graph_breaks.text():
+        yield f"{name(graph_breaks.TARGET)}: not as src/base/reasons.def has it (run tools/graph_breaks.py)"
+
+
+def promises():
+    for path in (*c_files("c", "h", "def"), *python_files()):
+        if path == Path(__file__).resolve():
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if re.search(r"\b(TODO|FIXME|XXX|HACK)\b", line):
+                yield f"{name(path)}:{number}: a promise of work"
+            if re.match(r"\s*except( BaseException| Exception)?\s*:", line) and path.suffix == ".py":
+                yield f"{name(path)}:{number}: an except that hides what it does not know"
+
+
+def formatter():
+    """clang-format of the version that the tree is written with, or None."""
+    for program in (f"clang-format-{FORMATTER}", "clang-format"):
+        if shutil.which(program):
+            version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+            if re.search(rf"version {FORMATTER}\.", version):
+                return program
+    print(f"check: no clang-format {FORMATTER}: format is not looked at")
+    return None
+
+
+def layout():
+    program = formatter()
+    if program is None:
+        return
+    done = subprocess.run(
+        [program, "--dry-run", "-Werror", *map(str, formatted_files())], capture_output=True, text=True, cwd=ROOT
+    )
+    for path in sorted(set(re.findall(r"^(\S+?):\d+:\d+: error", done.stderr, re.M))):
+        yield f"{path.removeprefix(str(ROOT) + '/')}: not as clang-format writes it (make format)"
+
+
+def warnings():
+    compilers = [program for program in ("gcc", "clang") if shutil.which(program)]
+    include = [f"-I{path}" for path in (ROOT / "src", sysconfig.get_path("include"), numpy.get_include())]
+
+    def compile_one(job):
+        compiler, path = job
+        command = [compiler, *FLAGS, *include, "-fsyntax-only", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        return [f"{compiler}: {line}" for line in done.stderr.splitlines()] if done.returncode else []
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for lines in pool.map(compile_one, [(compiler, path) for compiler in compilers for path in c_files("c")]):
+            yield from lines
+
+
+CHECKS = (
+    include_directions,
+    version_fence,
+    duplicate_rows,
+    sizes,
+    function_sizes,
+    head_comments,
+    made_documents,
+    promises,
+    layout,
+    warnings,
+)
+
+
+def main(arguments):
+    if arguments == ["--format"]:
+        program = formatter()
+        return subprocess.run([program, "-i", *map(str, formatted_files())]).returncode if program else 1
+    wrong = 0
+    for check in CHECKS:
+        for line in check():
+            print(line)
+            wrong += 1
+    print(f"check: {len(CHECKS)} checks, {wrong or 'nothing'} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

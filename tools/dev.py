@@ -1,0 +1,176 @@
+"""What `make` does: environments, builds, and runs of the tests, the examples and the benchmarks.
+
+    tools/dev.py COMMAND 3.11=/path/to/python [3.12=/path/to/python ...]
+
+Called by tools/dev, which finds the interpreters. Everything that is made lies in .venv/<version> (one environment for each
+interpreter, with what the tests need) and build/<version>-<variant>/lib (the package; to use it put it on PYTHONPATH).
+"""
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+REQUIREMENTS = ROOT / "tools" / "requirements.txt"
+CORES = len(os.sched_getaffinity(0))
+SUITE_SECONDS = 1800  # a suite that takes longer hangs
+VARIANTS = {  # what setup.py sees in the environment
+    "release": {},
+    "debug": {"DYNOC_BUILD_DEBUG": "1"},
+    "address": {"DYNOC_BUILD_SANITIZE": "address", "DYNOC_BUILD_DEBUG": "1"},
+    "undefined": {"DYNOC_BUILD_SANITIZE": "undefined", "DYNOC_BUILD_DEBUG": "1"},
+}
+SANITIZER_LIBRARY = {"address": "libasan.so", "undefined": "libubsan.so"}
+OUTCOMES = ("failed", "passed", "skipped", "deselected", "xfailed", "xpassed", "warnings", "errors")
+
+
+class Failed(Exception):
+    """A step did not work; its output says why."""
+
+
+def run(command, **how):
+    print("$", " ".join(str(word) for word in command), flush=True)
+    if subprocess.run(command, cwd=ROOT, **how).returncode:
+        raise Failed(f"{command[0]} failed")
+
+
+def clean_environment(**more):
+    """The environment without settings that would change what is measured or tested."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("DYNOC_", "PYTHON"))}
+    return {**kept, **more}
+
+
+def venv(version, python):
+    """The interpreter of the version's environment, made or brought up to date first."""
+    folder = ROOT / ".venv" / version
+    stamp = folder / "ready"
+    wanted = hashlib.sha256(REQUIREMENTS.read_bytes() + python.encode()).hexdigest()
+    inside = folder / "bin" / "python"
+    if not (stamp.exists() and stamp.read_text() == wanted):
+        run([python, "-m", "venv", "--clear", folder])
+        run([inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", REQUIREMENTS])
+        stamp.write_text(wanted)
+    return inside
+
+
+def build(version, python, variant):
+    """Build the package; the folder to put on PYTHONPATH."""
+    base = ROOT / "build" / f"{version}-{variant}"
+    inside = venv(version, python)
+    strict = os.environ.get("CFLAGS", "") + " -Werror"
+    command = [inside, "setup.py", "--quiet", "build", "--build-base", base, "--build-lib", base / "lib"]
+    run(command, env=clean_environment(CFLAGS=strict, **VARIANTS[variant]))
+    return base / "lib"
+
+
+def compiler_file(name):
+    return subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_environment(library, variant):
+    environment = clean_environment(PYTHONPATH=str(library), PYTHONDONTWRITEBYTECODE="1")
+    if variant in SANITIZER_LIBRARY:
+        # NumPy throws C++ exceptions, and the sanitizer wants to see libstdc++ from the start.
+        preload = [compiler_file(SANITIZER_LIBRARY[variant]), compiler_file("libstdc++.so.6")]
+        environment |= {
+            "LD_PRELOAD": " ".join(preload),
+            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+            "UBSAN_OPTIONS": "print_stacktrace=1",
+            "PYTHONMALLOC": "malloc",
+            **VARIANTS[variant],
+        }
+    return environment
+
+
+def run_suite(version, python, variant):
+    """Run pytest on one build: (name, counts by outcome, output)."""
+    name = f"{version} {variant}"
+    library = ROOT / "build" / f"{version}-{variant}" / "lib"
+    command = [venv(version, python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=5", "tests"]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=test_environment(library, variant),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=SUITE_SECONDS,
+        )
+        output, status = done.stdout, done.returncode
+    except subprocess.TimeoutExpired as late:
+        output = (late.stdout or b"").decode(errors="replace") + f"\ngiven up after {SUITE_SECONDS} s"
+        status = -1
+    last = output.rstrip().rpartition("\n")[2]
+    counts = {word: int(n) for n, word in re.findall(r"(\d+) (\w+)", re.sub(r"\berror\b", "errors", last)) if word in OUTCOMES}
+    if status and not counts.get("failed") and not counts.get("errors"):
+        counts["errors"] = 1
+        output += f"\n{name}: pytest ended with status {status}"
+    return name, counts, output
+
+
+def test(suites):
+    """Build and test each (version, python, variant); a summary line as pytest writes it comes last."""
+    start = time.monotonic()
+    for suite in suites:  # each build uses every core
+        build(*suite)
+    total = dict.fromkeys(OUTCOMES, 0)
+    with ThreadPoolExecutor(min(2, CORES)) as pool:
+        for name, counts, output in pool.map(lambda suite: run_suite(*suite), suites):
+            print(f"\n---- {name} ----\n{output.rstrip()}", flush=True)
+            for outcome, n in counts.items():
+                total[outcome] += n
+    text = ", ".join(f"{n} {outcome}" for outcome, n in total.items() if n)
+    print(f"\n==== {text or 'no tests ran'} in {time.monotonic() - start:.2f}s ====", flush=True)
+    if total["failed"] or total["errors"] or not total["passed"]:
+        raise Failed("tests failed")
+
+
+def demo(version, python):
+    inside = venv(version, python)
+    run([inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps", "."])
+    run([inside, "examples/run_all.py"], env=clean_environment())
+
+
+def bench(version, python):
+    library = build(version, python, "release")
+    run([venv(version, python), "bench/run.py"], env=clean_environment(PYTHONPATH=str(library)))
+
+
+def check(version, python, *arguments):
+    run([venv(version, python), "tools/check.py", *arguments])
+
+
+def main(command, *interpreters):
+    found = [tuple(word.split("=", 1)) for word in interpreters]
+    first = found[0]
+    if command == "demo":
+        demo(*first)
+    elif command == "test":
+        check(*first)
+        test([(*each, "release") for each in found] + [(*first, "debug")])
+    elif command == "bench":
+        bench(*first)
+    elif command == "check":
+        check(*first)
+    elif command == "format":
+        check(*first, "--format")
+    elif command == "debug":
+        print("PYTHONPATH=" + str(build(*first, "debug")))
+    elif command in ("asan", "ubsan"):
+        test([(*first, {"asan": "address", "ubsan": "undefined"}[command])])
+    else:
+        raise Failed(f"no such command: {command}")
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except Failed as failure:
+        sys.exit(f"tools/dev.py: {failure}")
