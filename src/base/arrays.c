@@ -115,3 +115,19 @@ void dyn_npscalar_value(PyObject *o, DynDtype dt, DynScalar *out) {
     default: out->i = PyArrayScalar_VAL(o, Long); break;
     }
 }
+
+bool dyn_npscalar_is(PyObject *o, DynDtype dt) {
+    switch (dt) {
+    case DYN_BOOL: return Py_IS_TYPE(o, &PyBoolArrType_Type);
+    case DYN_I8: return Py_IS_TYPE(o, &PyByteArrType_Type);
+    case DYN_I16: return Py_IS_TYPE(o, &PyShortArrType_Type);
+    case DYN_I32: return Py_IS_TYPE(o, &PyIntArrType_Type);
+    case DYN_I64: return Py_IS_TYPE(o, &PyLongArrType_Type);
+    case DYN_U8: return Py_IS_TYPE(o, &PyUByteArrType_Type);
+    case DYN_U16: return Py_IS_TYPE(o, &PyUShortArrType_Type);
+    case DYN_U32: return Py_IS_TYPE(o, &PyUIntArrType_Type);
+    case DYN_F32: return Py_IS_TYPE(o, &PyFloatArrType_Type);
+    case DYN_F64: return Py_IS_TYPE(o, &PyDoubleArrType_Type);
+    default: return false;
+    }
+}

@@ -47,6 +47,8 @@ DYN_HIDDEN void dyn_layout_of(PyArrayObject *a, DynLayout *out);
 DYN_HIDDEN bool dyn_layout_same(const DynLayout *a, const DynLayout *b, int ndim);
 /* A new array with the memory order of `layout` (dense), as NumPy allocates an elementwise result. */
 DYN_HIDDEN PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
+/* Is it exactly NumPy's scalar of this type (of those whose number a symbol can hold)? */
+DYN_HIDDEN bool dyn_npscalar_is(PyObject *o, DynDtype dt);
 /* The number in an exact NumPy scalar of type dt (floats as double, the rest as int64): guards and the recorder read it alike. */
 DYN_HIDDEN void dyn_npscalar_value(PyObject *o, DynDtype dt, DynScalar *out);
 #endif

@@ -15,6 +15,14 @@
 #define DYN_MAX_OPERANDS 20 /* of one kernel: what its pointers and scratch blocks are sized for */
 #define DYN_MAX_INSNS 400
 
+/* Lists grow in the arena, so that nobody has to free a DynLoops. */
+#define DYN_LIST(T) DYN_VEC(T)
+DYN_HIDDEN int dyn_loops_grow(DynArena *arena, void **at, uint32_t *cap, uint32_t n, size_t item);
+#define dyn_list_push(arena, l, x)                                                                                     \
+    (((l)->n < (l)->cap || dyn_loops_grow((arena), (void **)&(l)->at, &(l)->cap, (l)->n, sizeof(*(l)->at)) == 0)       \
+         ? ((l)->at[(l)->n++] = (x), 0)                                                                                \
+         : -1)
+
 typedef enum DynInsnKind {
     DYN_L_LOAD,   /* a[0]: operand */
     DYN_L_SCALAR, /* a[0]: param */
@@ -48,13 +56,13 @@ typedef struct DynKernel {
     bool in_place;                /* a storage that it writes is also read: tails must not be computed twice */
     bool dead;                    /* merged into another */
     uint8_t lanes;                /* granularity of elementwise calls */
-    uint32_t cost;                /* rough cost of one point, in quarters of a nanosecond */
+    uint32_t cost;                /* rough cost of one point, in tenths of a nanosecond */
     int16_t number;               /* in the compiled object */
     uint32_t group;               /* kernels with one group number run row by row together; DYN_NONE: alone */
     uint8_t outer;                /* in a group: how many leading axes of the space are the rows */
-    DYN_VEC(DynInsn) insns;
-    DYN_VEC(DynOperand) operands;
-    DYN_VEC(DynParam) params;
+    DYN_LIST(DynInsn) insns;
+    DYN_LIST(DynOperand) operands;
+    DYN_LIST(DynParam) params;
 } DynKernel;
 
 typedef enum DynPlaceKind {
@@ -64,7 +72,8 @@ typedef enum DynPlaceKind {
     DYN_P_TEMP,   /* memory of the plan */
     DYN_P_ROW,    /* memory of the plan for one row of a group, one for each thread */
     DYN_P_EXTERN, /* what the extern call returned */
-    DYN_P_VIEW    /* another place's memory */
+    DYN_P_VIEW,   /* another place's memory */
+    DYN_P_DENSE   /* the bytes of place `of` under another shape, C order: where a reshape that copies is written */
 } DynPlaceKind;
 typedef struct DynMem {
     uint8_t kind;
@@ -72,10 +81,11 @@ typedef struct DynMem {
     bool wants_object; /* VIEW: an ndarray of it is needed (output, extern operand) */
     uint32_t *shape;   /* symbols */
     const DynLayout *layout;
+    uint32_t of;       /* the place that owns the bytes, for places behind the nodes */
     uint32_t group;    /* ROW: its group */
-    uint8_t outer;     /* ROW: leading axes that are rows */
-    uint32_t first, last; /* TEMP, ROW: steps of the first write and the last use */
-    uint32_t slot;     /* TEMP: slot of the plan */
+    uint32_t row_axes; /* ROW: bit k: its axis k is walked by the rows */
+    uint32_t first, last; /* TEMP: steps of the first write and the last use */
+    uint32_t slot;     /* TEMP, ROW: slot of the plan */
 } DynMem;
 
 typedef enum DynStepKind { DYN_STEP_VIEW, DYN_STEP_KERNEL, DYN_STEP_EXTERN } DynStepKind;
@@ -90,8 +100,8 @@ struct DynLoops {
     uint32_t nnodes, nplaces;
     DynMem *places;
     uint32_t cap_places;
-    DYN_VEC(DynKernel) kernels;
-    DYN_VEC(DynStep) steps;
+    DYN_LIST(DynKernel) kernels;
+    DYN_LIST(DynStep) steps;
     uint32_t nslots, nnative, ngroups;
     bool writes_inputs;
     bool fast_math;
@@ -107,10 +117,10 @@ DYN_HIDDEN bool dyn_kernel_touches(const DynLoops *p, const DynKernel *k, uint32
 DYN_HIDDEN uint32_t dyn_op_cost(uint16_t op, uint8_t dtype);
 
 /* emit_expr.c */
-DYN_HIDDEN int dyn_emit_expr(DynStr *out, const DynInsn *insn, const char *const *args);
+DYN_HIDDEN int dyn_emit_expr(DynStr *out, const DynInsn *insn, DynDtype from, const char *const *args); /* from: dtype of args[0] */
 DYN_HIDDEN const char *dyn_emit_type(DynDtype dt);       /* of a value in a kernel: _Bool for BOOL */
 DYN_HIDDEN const char *dyn_emit_memory_type(DynDtype dt);
-DYN_HIDDEN int dyn_emit_helpers(DynStr *out, const DynLoops *p); /* declarations of the functions that the kernels call */
+DYN_HIDDEN void dyn_emit_helpers(DynStr *out, const char *body); /* the functions that a text calls */
 
 /* loops_text.c */
 DYN_HIDDEN DynLoops *dyn_loops_parse(const DynGraph *g, DynArena *arena, const char *text, DynStr *error);

@@ -5,6 +5,7 @@
  * A value without memory is recomputed where it is used, at the position of the kernel that uses it. So a value gets memory when Python
  * or an extern call needs it, when a view or a STORE addresses its bytes, when what it reads is overwritten before its last use, when it is
  * spread over a larger space, and when it is dear and used by kernels that can't become one. */
+#include "base/log.h"
 #include "codegen/loops.h"
 
 typedef struct Lower {
@@ -48,8 +49,22 @@ uint32_t dyn_op_cost(uint16_t op, uint8_t dtype) {
 
 /* ---- places and kernels */
 
+int dyn_loops_grow(DynArena *arena, void **at, uint32_t *cap, uint32_t n, size_t item) {
+    uint32_t more = *cap ? *cap * 2 : 8;
+    void *grown = dyn_arena_alloc(arena, item * more);
+    if (!grown) {
+        return -1;
+    }
+    if (n) {
+        memcpy(grown, *at, item * n);
+    }
+    *at = grown;
+    *cap = more;
+    return 0;
+}
+
 uint32_t dyn_loops_storage(const DynLoops *p, uint32_t place) {
-    return place < p->nnodes ? dyn_graph_node(p->graph, place)->storage : place;
+    return place < p->nnodes ? dyn_graph_node(p->graph, place)->storage : p->places[place].of;
 }
 
 static bool same_args(const DynNode *x, const DynNode *y, uint32_t from) {
@@ -81,13 +96,18 @@ static bool same_insn(const DynInsn *x, const DynInsn *y) {
 }
 
 uint32_t dyn_kernel_insn(DynLoops *p, DynKernel *k, DynInsn insn) {
-    bool pure = insn.kind == DYN_L_SCALAR || insn.kind == DYN_L_CAST || insn.kind == DYN_L_OP;
-    for (uint32_t i = 0; pure && i < k->insns.n; i++) {
-        if (same_insn(&k->insns.at[i], &insn)) {
+    bool pure = insn.kind != DYN_L_STORE && insn.kind != DYN_L_REDUCE;
+    for (uint32_t i = k->insns.n; pure && i-- > 0;) {
+        const DynInsn *old = &k->insns.at[i];
+        if (same_insn(old, &insn)) {
             return i;
         }
+        if (insn.kind == DYN_L_LOAD && old->kind == DYN_L_STORE &&
+            dyn_loops_storage(p, k->operands.at[old->a[0]].place) == dyn_loops_storage(p, k->operands.at[insn.a[0]].place)) {
+            break; /* written since */
+        }
     }
-    if (k->insns.n >= DYN_MAX_INSNS || dyn_vec_push(&k->insns, insn) < 0) {
+    if (k->insns.n >= DYN_MAX_INSNS || dyn_list_push(p->arena, &k->insns, insn) < 0) {
         return DYN_NONE;
     }
     return k->insns.n - 1;
@@ -102,7 +122,7 @@ uint32_t dyn_kernel_operand(DynLoops *p, DynKernel *k, DynOperand operand) {
             return i;
         }
     }
-    if (k->operands.n >= DYN_MAX_OPERANDS || dyn_vec_push(&k->operands, operand) < 0) {
+    if (k->operands.n >= DYN_MAX_OPERANDS || dyn_list_push(p->arena, &k->operands, operand) < 0) {
         return DYN_NONE;
     }
     return k->operands.n - 1;
@@ -115,7 +135,7 @@ uint32_t dyn_kernel_param(DynLoops *p, DynKernel *k, uint32_t sym, DynDtype dt) 
         }
     }
     DynParam param = {.sym = sym, .dtype = (uint8_t)dt};
-    return k->params.n >= 64 || dyn_vec_push(&k->params, param) < 0 ? DYN_NONE : k->params.n - 1;
+    return k->params.n >= 64 || dyn_list_push(p->arena, &k->params, param) < 0 ? DYN_NONE : k->params.n - 1;
 }
 
 bool dyn_kernel_touches(const DynLoops *p, const DynKernel *k, uint32_t storage, bool written_only) {
@@ -284,7 +304,7 @@ static void tell_operands(Lower *L, uint32_t id) {
         }
         uint32_t a = n->args[k].id;
         const DynNode *arg = dyn_graph_node(L->g, a);
-        if (kind == DYN_K_VIEW || kind == DYN_K_EXTERN || (kind == DYN_K_STORE && k == 0)) {
+        if (is_view(n) || kind == DYN_K_EXTERN || (kind == DYN_K_STORE && k == 0)) {
             L->memory[a] |= is_inline(arg);
             continue;
         }
@@ -406,26 +426,18 @@ static void start_kernel(Lower *L, DynKernel *k, uint32_t at, const DynNode *spa
     L->now++;
 }
 
-static void drop_kernel(DynKernel *k) {
-    dyn_vec_free(&k->insns);
-    dyn_vec_free(&k->operands);
-    dyn_vec_free(&k->params);
-}
-
 static int push_kernel(Lower *L, DynKernel *k) {
     DynStep step = {.kind = DYN_STEP_KERNEL, .id = L->p->kernels.n};
-    if (dyn_vec_push(&L->p->kernels, *k) < 0) {
-        drop_kernel(k);
+    if (dyn_list_push(L->p->arena, &L->p->kernels, *k) < 0) {
         return -1;
     }
-    return dyn_vec_push(&L->p->steps, step);
+    return dyn_list_push(L->p->arena, &L->p->steps, step);
 }
 
 static int lower_inline(Lower *L, uint32_t id) {
     DynKernel k;
     start_kernel(L, &k, id, dyn_graph_node(L->g, id));
     if (build_store(L, &k, operand_of(L, &k, id), build_op(L, &k, id)) < 0) {
-        drop_kernel(&k);
         return -1;
     }
     return push_kernel(L, &k);
@@ -450,7 +462,6 @@ static int lower_reduce(Lower *L, uint32_t id) {
     uint32_t operand = value == DYN_NONE ? DYN_NONE : dyn_kernel_operand(L->p, &k, out);
     DynInsn insn = {.kind = DYN_L_REDUCE, .dtype = n->dtype, .compute = n->compute, .op = n->op, .nargs = 1, .a = {operand, value}};
     if (operand == DYN_NONE || dyn_kernel_insn(L->p, &k, insn) == DYN_NONE) {
-        drop_kernel(&k);
         return -1;
     }
     return push_kernel(L, &k);
@@ -475,6 +486,8 @@ static uint32_t new_place(Lower *L, const DynNode *like) {
     }
     DynMem *m = &p->places[p->nplaces];
     *m = (DynMem){.kind = DYN_P_TEMP, .dtype = like->dtype, .ndim = like->ndim, .shape = like->shape, .layout = &like->layout};
+    m->of = p->nplaces;
+    m->group = m->slot = DYN_NONE;
     return p->nplaces++;
 }
 
@@ -485,20 +498,17 @@ static int lower_store(Lower *L, uint32_t id) {
     uint32_t value = build_arg(L, &k, n->args[1], dst->dtype);
     DynOperand to = operand_of(L, &k, n->args[0].id);
     if (value == DYN_NONE) {
-        drop_kernel(&k);
         return -1;
     }
     if (!reads_elsewhere(L, &k, &to)) {
         if (build_store(L, &k, to, value) < 0) {
-            drop_kernel(&k);
-            return -1;
+                return -1;
         }
         return push_kernel(L, &k);
     }
     DynOperand temp = to;
     temp.place = new_place(L, dst);
     if (temp.place == DYN_NONE || build_store(L, &k, temp, value) < 0) {
-        drop_kernel(&k);
         return -1;
     }
     if (push_kernel(L, &k) < 0) {
@@ -508,10 +518,30 @@ static int lower_store(Lower *L, uint32_t id) {
     uint32_t operand = dyn_kernel_operand(L->p, &copy, temp);
     uint32_t load = dyn_kernel_insn(L->p, &copy, (DynInsn){.kind = DYN_L_LOAD, .dtype = dst->dtype, .a = {operand}});
     if (operand == DYN_NONE || build_store(L, &copy, to, load) < 0) {
-        drop_kernel(&copy);
         return -1;
     }
     return push_kernel(L, &copy);
+}
+
+/* A reshape that copies: the operand is written in C order of its own shape. */
+static int lower_reshape_copy(Lower *L, uint32_t id) {
+    const DynNode *n = dyn_graph_node(L->g, id), *arg = dyn_graph_node(L->g, n->args[0].id);
+    DynKernel k;
+    start_kernel(L, &k, id, arg);
+    DynOperand to = operand_of(L, &k, n->args[0].id);
+    to.dtype = n->dtype;
+    to.place = new_place(L, arg);
+    if (to.place == DYN_NONE) {
+        return -1;
+    }
+    L->p->places[to.place].kind = DYN_P_DENSE;
+    L->p->places[to.place].of = id;
+    L->p->places[to.place].dtype = n->dtype;
+    if (build_store(L, &k, to, build_arg(L, &k, n->args[0], n->dtype)) < 0 ||
+        dyn_list_push(L->p->arena, &L->p->steps, ((DynStep){.kind = DYN_STEP_VIEW, .id = to.place})) < 0) {
+        return -1;
+    }
+    return push_kernel(L, &k);
 }
 
 static void describe_place(Lower *L, uint32_t id) {
@@ -519,6 +549,7 @@ static void describe_place(Lower *L, uint32_t id) {
     DynMem *m = &L->p->places[id];
     *m = (DynMem){.kind = DYN_P_NONE, .dtype = n->dtype, .ndim = n->ndim, .shape = n->shape, .layout = &n->layout};
     m->group = m->slot = DYN_NONE;
+    m->of = n->storage;
     m->wants_object = L->object[id];
     if (n->op == DYN_OP_INPUT) {
         m->kind = DYN_P_INPUT;
@@ -538,16 +569,18 @@ static int lower_node(Lower *L, uint32_t id) {
     }
     if (is_view(n)) {
         DynStep view = {.kind = DYN_STEP_VIEW, .id = id};
-        return L->after_extern[id] ? dyn_vec_push(&L->p->steps, view) : 0;
+        return L->after_extern[id] ? dyn_list_push(L->p->arena, &L->p->steps, view) : 0;
     }
     switch (info(n)->kind) {
     case DYN_K_REDUCE:
         return lower_reduce(L, id);
+    case DYN_K_VIEW:
+        return lower_reshape_copy(L, id);
     case DYN_K_STORE:
         L->p->writes_inputs |= dyn_graph_node(L->g, n->storage)->op == DYN_OP_INPUT;
         return lower_store(L, id);
     case DYN_K_EXTERN:
-        return dyn_vec_push(&L->p->steps, ((DynStep){.kind = DYN_STEP_EXTERN, .id = id}));
+        return dyn_list_push(L->p->arena, &L->p->steps, ((DynStep){.kind = DYN_STEP_EXTERN, .id = id}));
     default:
         return is_inline(n) && L->memory[id] ? lower_inline(L, id) : 0;
     }
@@ -581,7 +614,7 @@ static int lower_all(Lower *L) {
         const DynNode *n = dyn_graph_node(g, i);
         describe_place(L, i);
         if (L->live[i] && is_view(n) && !L->after_extern[i] &&
-            dyn_vec_push(&p->steps, ((DynStep){.kind = DYN_STEP_VIEW, .id = i})) < 0) {
+            dyn_list_push(p->arena, &p->steps, ((DynStep){.kind = DYN_STEP_VIEW, .id = i})) < 0) {
             return -1;
         }
     }
@@ -595,9 +628,6 @@ static int lower_all(Lower *L) {
     }
     return 0;
 }
-
-/* The growing vectors of kernels are malloc memory: copied to the arena at the end, so that nobody has to free a DynLoops. */
-static int move_to_arena(DynLoops *p);
 
 DynLoops *dyn_lower(const DynGraph *g, DynArena *arena, DynReason *why, DynStr *error) {
     uint32_t n = g->nodes.n + 1;
@@ -625,8 +655,7 @@ DynLoops *dyn_lower(const DynGraph *g, DynArena *arena, DynReason *why, DynStr *
         return NULL;
     }
     *why = DYN_R_LOWERING;
-    if (lower_all(&L) < 0 || move_to_arena(p) < 0) {
-        move_to_arena(p);
+    if (lower_all(&L) < 0) {
         return NULL;
     }
     *why = DYN_R_OK;

@@ -37,7 +37,7 @@ static int verify(Job *j) {
     DynResume *row;
     DynCache *c = dyn_cache_of_code(j->root, j->capture->code, &row);
     if (c == NULL || (int64_t)c->entries.n >= j->config.cache_limit) {
-        return fail(j, c == NULL ? DYN_R_INTERNAL : DYN_R_CACHE_LIMIT);
+        return fail(j, c == NULL ? DYN_R_DISABLED : DYN_R_CACHE_LIMIT); /* no cache: reset() was called meanwhile */
     }
     j->cache = c;
     if (row != NULL) {
@@ -340,17 +340,4 @@ void dyn_compile(DynCache *root, DynCapture *capture, PyObject *func, DynEntry *
     dyn_str_free(&j.source);
     dyn_str_free(&j.error);
     dyn_cache_decref(root);
-}
-
-void dyn_compile_count(void) {
-    static int64_t seen[4];
-    static const char *const groups[4] = {"tier", "cache", "cache", "graphs"}, *const keys[4] = {"native", "hit", "miss", "failed"};
-    int64_t compiled, hits, misses, failed;
-    dyn_build_stats(&compiled, &hits, &misses, &failed);
-    int64_t now[4] = {compiled + hits, hits, misses, failed};
-    for (int i = 0; i < 4; i++) {
-        for (; seen[i] < now[i]; seen[i]++) {
-            dyn_count(groups[i], keys[i]);
-        }
-    }
 }

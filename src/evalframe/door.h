@@ -130,7 +130,6 @@ DYN_HIDDEN int dyn_pyentry_init(PyObject *module);
 
 /* ---- compile.c: the pipeline. Takes the capture over. No exception is left. *made: a new reference to the entry, or NULL. */
 DYN_HIDDEN void dyn_compile(DynCache *root, DynCapture *capture, PyObject *func, DynEntry **made);
-DYN_HIDDEN void dyn_compile_count(void); /* brings dynoc.counters up to what the compile thread has done */
 
 /* ---- debug.c: what the pipeline made, in logs and in the debug folder. No exception is left. */
 typedef struct DynDump {

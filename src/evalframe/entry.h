@@ -55,7 +55,6 @@ typedef struct DynEntry {
     uint32_t nstate;         /* BREAK: what the runner gives: recipes of bound locals, then of the stack */
     uint32_t *state;         /* in the capture's arena */
     int32_t shift;           /* capture->code is a resume code: units by which the recorded code's positions are moved in it */
-    bool native_seen;        /* a hit found native code: counted */
     int64_t stage_ns[DYN_STAGE_COUNT];
 } DynEntry;
 #endif

@@ -1,8 +1,8 @@
 /* guards.c: guard programs: made from a capture, run at every call, freed with their entry.
  *
- * The door and the hook call dyn_guards_check with the bound arguments; the program is the entry's. A check runs no Python code, sets no
- * exception and lets nobody else run in between, so what it loads borrowed stays alive until it ends; on a hit it takes references
- * to what the caller will still use and the arguments don't keep alive (dyn_env_clear drops them). */
+ * The door and the hook call dyn_guards_check with the bound arguments; the program is the entry's. A check runs no Python code,
+ * sets no exception and lets nobody else run in between, so what it loads borrowed stays alive until it ends; on a hit it takes
+ * references to what the caller will still use and the arguments don't keep alive (dyn_env_clear drops them). */
 #include "evalframe/guards.h"
 
 /* ---- making */
@@ -18,8 +18,8 @@ static uint32_t find_group(DynGuardProgram *p, PyObject *dict, uint32_t depth) {
     return p->groups.n - 1;
 }
 
-/* The dict that a source is a key of, where a token can stand for the look-up: a DICT source's, or the dict of a plain module for its
- * attribute (the module itself is guarded by identity). */
+/* The dict that a source is a key of, where a token can stand for the look-up: a DICT source's, or the dict of a plain module for
+ * its attribute (the module itself is guarded by identity). */
 static PyObject *watched_dict(const DynCapture *c, const DynSource *s, uint32_t id) {
     if (s->key == NULL || !PyUnicode_CheckExact(s->key))
         return NULL;
@@ -110,7 +110,8 @@ DynGuardProgram *dyn_guards_compile(const DynCapture *c) {
     p->hot = DYN_NONE;
     p->group_of = PyMem_RawCalloc(c->sources.v.n + 1, sizeof(uint32_t));
     p->fails = PyMem_RawCalloc(c->guards.n + 1, sizeof(uint32_t));
-    if (p->group_of == NULL || p->fails == NULL || make_groups(p) < 0 || make_constants(p) < 0 || make_held(p) < 0 || dyn_guards_plan(p) < 0) {
+    if (p->group_of == NULL || p->fails == NULL || make_groups(p) < 0 || make_constants(p) < 0 || make_held(p) < 0 ||
+        dyn_guards_plan(p) < 0) {
         dyn_guards_free(p);
         return NULL;
     }
@@ -161,22 +162,16 @@ static PyObject *load(const DynSource *s, PyObject *base, PyObject *func) {
     switch ((DynSourceKind)s->kind) {
     case DYN_SRC_CLOSURE:
         return func != NULL && PyFunction_Check(func) ? cell_content(PyFunction_GET_CLOSURE(func), s->index) : NULL;
-    case DYN_SRC_CELL:
-        return PyCell_Check(base) ? PyCell_GET(base) : NULL;
-    case DYN_SRC_FUNCTION:
-        return func;
-    case DYN_SRC_CONST:
-        return s->obj;
-    case DYN_SRC_DICT:
-        return key_of(s->obj, s->key);
+    case DYN_SRC_CELL: return PyCell_Check(base) ? PyCell_GET(base) : NULL;
+    case DYN_SRC_FUNCTION: return func;
+    case DYN_SRC_CONST: return s->obj;
+    case DYN_SRC_DICT: return key_of(s->obj, s->key);
     case DYN_SRC_ITEM:
         if (PyTuple_CheckExact(base))
             return s->index < PyTuple_GET_SIZE(base) ? PyTuple_GET_ITEM(base, s->index) : NULL;
         return PyList_CheckExact(base) && s->index < PyList_GET_SIZE(base) ? PyList_GET_ITEM(base, s->index) : NULL;
-    case DYN_SRC_KEY:
-        return PyDict_CheckExact(base) ? key_of(base, s->key) : NULL;
-    case DYN_SRC_FCLOSURE:
-        return PyFunction_Check(base) ? cell_content(PyFunction_GET_CLOSURE(base), s->index) : NULL;
+    case DYN_SRC_KEY: return PyDict_CheckExact(base) ? key_of(base, s->key) : NULL;
+    case DYN_SRC_FCLOSURE: return PyFunction_Check(base) ? cell_content(PyFunction_GET_CLOSURE(base), s->index) : NULL;
     case DYN_SRC_FDEFAULT: {
         PyObject *defaults = PyFunction_Check(base) ? PyFunction_GET_DEFAULTS(base) : NULL;
         return defaults != NULL && s->index < PyTuple_GET_SIZE(defaults) ? PyTuple_GET_ITEM(defaults, s->index) : NULL;
@@ -185,13 +180,10 @@ static PyObject *load(const DynSource *s, PyObject *base, PyObject *func) {
         PyObject *defaults = PyFunction_Check(base) ? PyFunction_GET_KW_DEFAULTS(base) : NULL;
         return defaults != NULL && PyDict_CheckExact(defaults) ? key_of(defaults, s->key) : NULL;
     }
-    case DYN_SRC_SELF:
-        return PyMethod_Check(base) ? PyMethod_GET_SELF(base) : NULL;
-    case DYN_SRC_FUNC:
-        return PyMethod_Check(base) ? PyMethod_GET_FUNCTION(base) : NULL;
+    case DYN_SRC_SELF: return PyMethod_Check(base) ? PyMethod_GET_SELF(base) : NULL;
+    case DYN_SRC_FUNC: return PyMethod_Check(base) ? PyMethod_GET_FUNCTION(base) : NULL;
     case DYN_SRC_LOCAL:
-    case DYN_SRC_ATTR:
-        break; /* steps of their own */
+    case DYN_SRC_ATTR: break; /* steps of their own */
     }
     return NULL;
 }
@@ -273,28 +265,34 @@ static bool dim_of_any(const Step *s, PyObject *o, DynScalar *out) {
     return true;
 }
 
+static bool npscalar(PyObject *o, DynDtype dt, DynScalar *out) {
+    if (!dyn_npscalar_is(o, dt))
+        return false;
+    dyn_npscalar_value(o, dt, out);
+    return true;
+}
+
 /* Runs the steps up to the first that fails (returned) or the last, ST_HIT. */
-static const Step *run(DynGuardProgram *p, PyObject *func, PyObject *const *locals, PyObject **src, DynScalar *sym, uint32_t *failed) {
+static const Step *run(DynGuardProgram *p, PyObject *func, PyObject *const *locals, PyObject **src, DynScalar *sym,
+                       uint32_t *failed) {
     const DynCapture *c = p->capture;
     PyTypeObject *array_type = &PyArray_Type;
     bool ok = true;
-#define COMPARE(NAME, op)                                                                                              \
-    case ST_##NAME:                                                                                                    \
-        ok = sym[s->a].i op sym[s->b].i;                                                                               \
-        sym[s->dst].i = 1;                                                                                             \
-        break;                                                                                                         \
-    case ST_##NAME##_NUMBER:                                                                                           \
-        ok = sym[s->a].i op s->number;                                                                                 \
-        sym[s->dst].i = 1;                                                                                             \
+#define COMPARE(NAME, op)                \
+    case ST_##NAME:                      \
+        ok = sym[s->a].i op sym[s->b].i; \
+        sym[s->dst].i = 1;               \
+        break;                           \
+    case ST_##NAME##_NUMBER:             \
+        ok = sym[s->a].i op s->number;   \
+        sym[s->dst].i = 1;               \
         break;
-#define ARITHMETIC(NAME, builtin)                                                                                      \
-    case ST_##NAME:                                                                                                    \
-        ok = !builtin(sym[s->a].i, sym[s->b].i, &sym[s->dst].i);                                                       \
+#define ARITHMETIC(NAME, builtin)                                \
+    case ST_##NAME:                                              \
+        ok = !builtin(sym[s->a].i, sym[s->b].i, &sym[s->dst].i); \
         break;
-#define CASE(NAME, test)                                                                                               \
-    case ST_##NAME:                                                                                                    \
-        ok = (test);                                                                                                   \
-        break;
+#define CASE(NAME, test) \
+    case ST_##NAME: ok = (test); break;
     const Step *s = p->steps.at;
     for (;; s++) {
         switch ((StepOp)s->op) {
@@ -316,6 +314,7 @@ static const Step *run(DynGuardProgram *p, PyObject *func, PyObject *const *loca
             CASE(INT, dyn_guard_number(src[s->a], DYN_T_INT, &sym[s->dst]))
             CASE(FLOAT, dyn_guard_number(src[s->a], DYN_T_FLOAT, &sym[s->dst]))
             CASE(BOOL, dyn_guard_number(src[s->a], DYN_T_BOOL, &sym[s->dst]))
+            CASE(NPSCALAR, npscalar(src[s->a], (DynDtype)s->x, &sym[s->dst]))
             CASE(EVAL, dyn_sym_eval_row(&c->syms, s->dst, sym, &sym[s->dst]) == 0)
             CASE(TRUE, sym[s->a].i != 0)
             ARITHMETIC(ADD, __builtin_add_overflow)
@@ -336,8 +335,8 @@ static const Step *run(DynGuardProgram *p, PyObject *func, PyObject *const *loca
 #undef CASE
 }
 
-/* A guard that keeps failing is tried first from now on. Counting in powers of two keeps a program whose guards fail in turn from being
- * planned at every miss. */
+/* A guard that keeps failing is tried first from now on. Counting in powers of two keeps a program whose guards fail in turn from
+ * being planned at every miss. */
 static void note_failure(DynGuardProgram *p, uint32_t guard) {
     if (guard == DYN_NONE)
         return;

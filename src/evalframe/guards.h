@@ -1,32 +1,33 @@
-/* guards.h: the guard program's inside, shared by guards.c (run), guards_plan.c (compile), guards_match.c (single comparisons) and
- * guards_explain.c. Everybody else uses entry.h. */
+/* guards.h: the guard program's inside, shared by guards.c (run), guards_plan.c (compile), guards_match.c (single comparisons)
+ * and guards_explain.c. Everybody else uses entry.h. */
 #ifndef DYN_GUARDS_H
 #define DYN_GUARDS_H
 #include "base/cpy.h"
 #include "evalframe/entry.h"
 
 typedef enum StepOp {
-    ST_HIT,    /* all guards hold */
-    ST_LOCAL,  /* source dst = locals[a] */
-    ST_LOAD,   /* source dst, by its row of the source table; borrowed */
-    ST_ATTR,   /* source dst, by its row; a new reference */
-    ST_GROUP,  /* group a */
-    ST_TYPE,   /* type(source a) is obj */
-    ST_ID,     /* source a is obj */
-    ST_ARRAY,  /* source a: descriptor obj, else dtype y; rank x; flags & number is `want` */
-    ST_CHECK,  /* guard `guard` on sources a and b */
-    ST_ABSENT, /* source a (not loaded) is missing */
-    ST_DIM,    /* symbol dst = source a's size in axis x; an ARRAY step stands before */
+    ST_HIT,        /* all guards hold */
+    ST_LOCAL,      /* source dst = locals[a] */
+    ST_LOAD,       /* source dst, by its row of the source table; borrowed */
+    ST_ATTR,       /* source dst, by its row; a new reference */
+    ST_GROUP,      /* group a */
+    ST_TYPE,       /* type(source a) is obj */
+    ST_ID,         /* source a is obj */
+    ST_ARRAY,      /* source a: descriptor obj, else dtype y; rank x; flags & number is `want` */
+    ST_CHECK,      /* guard `guard` on sources a and b */
+    ST_ABSENT,     /* source a (not loaded) is missing */
+    ST_DIM,        /* symbol dst = source a's size in axis x; an ARRAY step stands before */
     ST_DIM_OF_ANY, /* the same, nothing known of the source */
-    ST_INT,    /* symbol dst = the int at source a */
+    ST_INT,        /* symbol dst = the int at source a */
     ST_FLOAT,
     ST_BOOL,
-    ST_EVAL,   /* symbol dst by its row */
-    ST_ADD,    /* symbol dst = symbol a + symbol b, ints */
+    ST_NPSCALAR, /* symbol dst = the number in the NumPy scalar of dtype x at source a */
+    ST_EVAL, /* symbol dst by its row */
+    ST_ADD,  /* symbol dst = symbol a + symbol b, ints */
     ST_SUB,
     ST_MUL,
-    ST_TRUE,   /* symbol a is true */
-    ST_EQ,     /* symbol a == symbol b, ints; symbol dst becomes True */
+    ST_TRUE, /* symbol a is true */
+    ST_EQ,   /* symbol a == symbol b, ints; symbol dst becomes True */
     ST_NE,
     ST_LT,
     ST_LE,
@@ -49,8 +50,8 @@ typedef struct Step {
     PyObject *obj; /* borrowed from the capture; descriptors from NumPy's own */
 } Step;
 
-/* Sources that are keys of one dict. While the dict hasn't changed since all of them were found as wanted, they still are, and what was
- * found is alive in it: nothing is evaluated. */
+/* Sources that are keys of one dict. While the dict hasn't changed since all of them were found as wanted, they still are, and
+ * what was found is alive in it: nothing is evaluated. */
 typedef struct Member {
     uint32_t source;
     PyObject *key;   /* borrowed from the source */

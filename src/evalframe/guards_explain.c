@@ -1,6 +1,6 @@
-/* guards_explain.c: after a miss, says which guard failed first, in recording order, with the old value and the new one. Called for the
- * recompiles log only, so it evaluates everything afresh by the tables (with references of its own) and not by the program: what it says doesn't
- * depend on the order that the program has at the moment. */
+/* guards_explain.c: after a miss, says which guard failed first, in recording order, with the old value and the new one. Called
+ * for the recompiles log only, so it evaluates everything afresh by the tables (with references of its own) and not by the
+ * program: what it says doesn't depend on the order that the program has at the moment. */
 #include "evalframe/guards.h"
 
 typedef struct Look { /* one explanation */

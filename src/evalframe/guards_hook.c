@@ -1,11 +1,11 @@
-/* guards_hook.c: captures made by hand, for tests of guards and rebuilding (tests/trace/test_guards.py). The functions are private names of the
- * extension; a capsule owns the capture and its program.
+/* guards_hook.c: captures made by hand, for tests of guards and rebuilding (tests/trace/test_guards.py). The functions are
+ * private names of the extension; a capsule owns the capture and its program.
  *
  * A spec is (code, sources, symbols, guards, recipes), each a list of tuples:
  *   source (kind, base or -1, index, obj or None, key or None)
- *   symbol ("CONST", value) ("VAR", source, hint) ("DIM", source, axis, hint) (operator, a, b, c); positions in the list name symbols
- *   guard  (kind, source or symbol, source2, number, obj or None, array whose layout is meant or None)
- *   recipe (kind, id, obj or None, items) */
+ *   symbol ("CONST", value) ("VAR", source, hint) ("DIM", source, axis, hint) (operator, a, b, c); positions in the list name
+ * symbols guard  (kind, source or symbol, source2, number, obj or None, array whose layout is meant or None) recipe (kind, id,
+ * obj or None, items) */
 #include "evalframe/guards.h"
 #include "evalframe/rebuild.h"
 
@@ -66,7 +66,8 @@ static int add_source(Made *m, PyObject *row) {
     int k = lookup(source_names, DYN_COUNTOF(source_names), kind);
     if (k < 0)
         return -1;
-    uint32_t id = dyn_source_intern(&m->c->sources, (DynSourceKind)k, base < 0 ? DYN_NONE : (uint32_t)base, index, or_null(obj), or_null(key));
+    uint32_t id = dyn_source_intern(&m->c->sources, (DynSourceKind)k, base < 0 ? DYN_NONE : (uint32_t)base, index, or_null(obj),
+                                    or_null(key));
     return id == DYN_NONE ? -1 : 0;
 }
 
@@ -94,7 +95,8 @@ static int add_sym(Made *m, PyObject *row) {
     } else {
         for (int op = 0; op < DYN_S_COUNT; op++)
             if (strcmp(dyn_sym_info[op].name, name) == 0)
-                id = dyn_sym_op(t, (DynSymOp)op, sym_at(m, (int)PyLong_AsLong(x)), sym_at(m, hint == NULL ? -1 : (int)PyLong_AsLong(hint)),
+                id = dyn_sym_op(t, (DynSymOp)op, sym_at(m, (int)PyLong_AsLong(x)),
+                                sym_at(m, hint == NULL ? -1 : (int)PyLong_AsLong(hint)),
                                 sym_at(m, z == NULL ? -1 : (int)PyLong_AsLong(z)));
     }
     if (PyErr_Occurred())
@@ -157,14 +159,15 @@ static int add_all(Made *m, PyObject *rows, int (*add)(Made *, PyObject *)) {
 
 static PyObject *guards_new(PyObject *module, PyObject *args) {
     PyObject *code, *sources, *syms, *guards, *recipes, *capsule = NULL;
-    if (!PyArg_ParseTuple(args, "OO!O!O!O!", &code, &PyList_Type, &sources, &PyList_Type, &syms, &PyList_Type, &guards, &PyList_Type, &recipes))
+    if (!PyArg_ParseTuple(args, "OO!O!O!O!", &code, &PyList_Type, &sources, &PyList_Type, &syms, &PyList_Type, &guards,
+                          &PyList_Type, &recipes))
         return NULL;
     Made *m = PyMem_RawCalloc(1, sizeof(*m));
     if (m == NULL)
         return PyErr_NoMemory();
     m->c = dyn_capture_new(code, "test");
-    if (m->c != NULL && add_all(m, sources, add_source) == 0 && add_all(m, syms, add_sym) == 0 && add_all(m, guards, add_guard) == 0 &&
-        add_all(m, recipes, add_recipe) == 0 && (m->p = dyn_guards_compile(m->c)) != NULL)
+    if (m->c != NULL && add_all(m, sources, add_source) == 0 && add_all(m, syms, add_sym) == 0 &&
+        add_all(m, guards, add_guard) == 0 && add_all(m, recipes, add_recipe) == 0 && (m->p = dyn_guards_compile(m->c)) != NULL)
         capsule = PyCapsule_New(m, NAME, drop);
     if (capsule == NULL)
         free_made(m);
@@ -190,7 +193,8 @@ static int read_call(PyObject *args, Call *call, long *n) {
         return -1;
     uint32_t nsrc, nsym;
     dyn_guards_sizes(call->m->p, &nsrc, &nsym);
-    if (nsrc > DYN_COUNTOF(call->src) || nsym > DYN_COUNTOF(call->sym) || PyTuple_GET_SIZE(locals) > (Py_ssize_t)DYN_COUNTOF(call->locals)) {
+    if (nsrc > DYN_COUNTOF(call->src) || nsym > DYN_COUNTOF(call->sym) ||
+        PyTuple_GET_SIZE(locals) > (Py_ssize_t)DYN_COUNTOF(call->locals)) {
         PyErr_SetString(PyExc_ValueError, "too many");
         return -1;
     }

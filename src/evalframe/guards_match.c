@@ -1,5 +1,5 @@
-/* guards_match.c: single comparisons between what a guard wants and an object. No Python code runs, no exception stays. Called by the
- * guard program (guards.c) and by the explanation of a miss, so that the two can't differ. */
+/* guards_match.c: single comparisons between what a guard wants and an object. No Python code runs, no exception stays. Called by
+ * the guard program (guards.c) and by the explanation of a miss, so that the two can't differ. */
 #include "evalframe/guards.h"
 #include <math.h>
 
@@ -128,29 +128,18 @@ bool dyn_guard_number(PyObject *o, DynSymType type, DynScalar *out) {
 
 bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
     switch ((DynGuardKind)g->kind) {
-    case DYN_GUARD_TYPE:
-        return (PyObject *)Py_TYPE(o) == g->obj;
-    case DYN_GUARD_ID:
-        return o == g->obj;
-    case DYN_GUARD_EQ:
-        return dyn_guard_equal(o, g->obj);
-    case DYN_GUARD_ARRAY:
-        return array_holds(g, o);
-    case DYN_GUARD_LEN:
-        return length_of(o) == (Py_ssize_t)g->number;
-    case DYN_GUARD_KEYS:
-        return keys_hold(g->obj, o);
-    case DYN_GUARD_SAME:
-        return o == o2;
-    case DYN_GUARD_DIFFERENT:
-        return o != o2;
-    case DYN_GUARD_DISJOINT:
-        return are_disjoint(o, o2);
-    case DYN_GUARD_CODE:
-        return PyFunction_Check(o) && PyFunction_GET_CODE(o) == g->obj;
+    case DYN_GUARD_TYPE: return (PyObject *)Py_TYPE(o) == g->obj;
+    case DYN_GUARD_ID: return o == g->obj;
+    case DYN_GUARD_EQ: return dyn_guard_equal(o, g->obj);
+    case DYN_GUARD_ARRAY: return array_holds(g, o);
+    case DYN_GUARD_LEN: return length_of(o) == (Py_ssize_t)g->number;
+    case DYN_GUARD_KEYS: return keys_hold(g->obj, o);
+    case DYN_GUARD_SAME: return o == o2;
+    case DYN_GUARD_DIFFERENT: return o != o2;
+    case DYN_GUARD_DISJOINT: return are_disjoint(o, o2);
+    case DYN_GUARD_CODE: return PyFunction_Check(o) && PyFunction_GET_CODE(o) == g->obj;
     case DYN_GUARD_SYM:
-    case DYN_GUARD_MISSING:
-        break; /* not about a loaded source: the callers' own */
+    case DYN_GUARD_MISSING: break; /* not about a loaded source: the callers' own */
     }
     return false;
 }

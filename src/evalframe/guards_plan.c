@@ -1,8 +1,9 @@
 /* guards_plan.c: compiles a capture's guards, sources and symbols into the flat program that guards.c runs.
  *
- * Order: the guard that failed most lately first, then by cost; each step stands right before its first use, so that an early exit has
- * loaded no more than it looked at. Steps check their operands themselves, so any order is safe; only DIM relies on an ARRAY step before
- * it. Called when an entry is made and by guards.c when another guard turns out to fail. Owned by the program. */
+ * Order: the guard that failed most lately first, then by cost; each step stands right before its first use, so that an early
+ * exit has loaded no more than it looked at. Steps check their operands themselves, so any order is safe; only DIM relies on an
+ * ARRAY step before it. Called when an entry is made and by guards.c when another guard turns out to fail. Owned by the program.
+ */
 #include "evalframe/guards.h"
 
 typedef struct Plan {
@@ -77,7 +78,8 @@ static void emit_sym(Plan *plan, uint32_t id) {
         return;
     if (s->op == DYN_S_VAR) {
         need_source(plan, s->a);
-        emit(plan, (Step){.op = loads[s->type], .dst = id, .a = s->a});
+        emit(plan, s->index ? (Step){.op = ST_NPSCALAR, .dst = id, .a = s->a, .x = (uint8_t)(s->index - 1)}
+                            : (Step){.op = loads[s->type], .dst = id, .a = s->a});
     } else if (s->op == DYN_S_DIM) {
         uint32_t guard = plan->array_guard[s->a];
         bool known = guard != DYN_NONE && s->index < (plan->c->guards.at[guard].number >> 8 & 255);
@@ -131,7 +133,10 @@ static void emit_sym_guard(Plan *plan, uint32_t id) {
     need_sym(plan, s->a);
     need_sym(plan, s->b);
     plan->sym_done[id] = true;
-    emit(plan, (Step){.op = (uint8_t)((number ? ST_EQ_NUMBER : ST_EQ) + (s->op - DYN_S_EQ)), .dst = id, .a = s->a, .b = s->b,
+    emit(plan, (Step){.op = (uint8_t)((number ? ST_EQ_NUMBER : ST_EQ) + (s->op - DYN_S_EQ)),
+                      .dst = id,
+                      .a = s->a,
+                      .b = s->b,
                       .number = dyn_sym_at(t, s->b)->value.i});
 }
 
@@ -143,9 +148,15 @@ static void emit_array_guard(Plan *plan, const DynGuard *g) {
         want |= NPY_ARRAY_C_CONTIGUOUS;
     if ((g->number >> 16 & 1) != 0)
         flags |= NPY_ARRAY_WRITEABLE, want |= NPY_ARRAY_WRITEABLE;
-    PyArray_Descr *descr = PyArray_DescrFromType(dyn_dtypes[g->number & 255].npy); /* NumPy's one descriptor of the type, never freed */
+    PyArray_Descr *descr =
+        PyArray_DescrFromType(dyn_dtypes[g->number & 255].npy); /* NumPy's one descriptor of the type, never freed */
     Py_XDECREF((PyObject *)descr);
-    emit(plan, (Step){.op = ST_ARRAY, .a = g->source, .x = (uint8_t)(g->number >> 8), .y = (uint8_t)g->number, .number = flags, .want = want,
+    emit(plan, (Step){.op = ST_ARRAY,
+                      .a = g->source,
+                      .x = (uint8_t)(g->number >> 8),
+                      .y = (uint8_t)g->number,
+                      .number = flags,
+                      .want = want,
                       .obj = (PyObject *)descr});
 }
 

@@ -180,21 +180,14 @@ static void finish(DynEntry *e, const DynEnv *env, PyObject **outputs, DynHit *o
     }
 }
 
-/* Is there code to run? Looks for a build that has failed meanwhile, and counts one that has come to its end. */
+/* Is there code to run? Looks at what the compile thread has done meanwhile. */
 static bool is_ready(DynEntry *e) {
-    const char *detail = NULL;
-    if (dyn_artifact_tier(e->artifact) != DYN_TIER_EAGER) {
-        if (DYN_UNLIKELY(!e->native_seen)) {
-            e->native_seen = true;
-            dyn_compile_count();
-        }
+    const char *detail;
+    if (DYN_LIKELY(dyn_artifact_tier(e->artifact) != DYN_TIER_EAGER)) {
         return true;
     }
+    dyn_build_poll();
     e->plain = dyn_artifact_failure(e->artifact, &detail);
-    if (e->plain != DYN_R_OK) {
-        dyn_compile_count();
-        dyn_warn_once(e->plain, "%s", detail ? detail : "");
-    }
     return false;
 }
 
@@ -209,6 +202,7 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
         PyErr_Clear();
         return;
     }
+    e->hits++;
     for (uint32_t i = 0; i < g->inputs.n; i++) {
         s.inputs[i] = env->src[dyn_graph_node(g, g->inputs.at[i])->source];
     }
@@ -243,7 +237,6 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
             c->entries.at[0] = e;
         }
         dyn_entry_incref(e);
-        e->hits++;
         run_entry(e, env, out);
         dyn_env_clear(e->guards, env);
         dyn_entry_decref(e);

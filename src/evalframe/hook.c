@@ -146,6 +146,7 @@ PyObject *dyn_hook_record(DynCache *c, PyObject *func, PyObject *const *args, si
 typedef struct Known { /* what is known of a code object */
     PyObject *code;    /* strong; NULL: free row */
     DynCache *cache;   /* counted, or NULL: leave the function alone */
+    PyObject *globals; /* strong, with cache: functions of this code that have others are left alone */
     bool skipped;      /* by skip() */
 } Known;
 static struct {
@@ -198,11 +199,14 @@ int dyn_hook_skip(PyObject *code) {
         PyErr_NoMemory();
         return -1;
     }
-    DynCache *old = row->cache;
+    DynCache *cache = row->cache;
+    PyObject *globals = row->globals;
     row->skipped = true;
     row->cache = NULL;
-    if (old != NULL) {
-        dyn_cache_decref(old);
+    row->globals = NULL;
+    if (cache != NULL) {
+        dyn_cache_decref(cache);
+        Py_DECREF(globals);
     }
     return 0;
 }
@@ -228,6 +232,7 @@ void dyn_hook_forget_all(void) {
         }
         if (row.cache != NULL) {
             dyn_cache_decref(row.cache);
+            Py_DECREF(row.globals);
         }
         Py_DECREF(row.code);
     }
@@ -266,7 +271,12 @@ static uint32_t return_unit(PyCodeObject *code) {
     return at;
 }
 
-static Known *meet(PyCodeObject *code) {
+#define MAX_KNOWN 50000 /* a program that makes functions without end */
+
+static Known *meet(PyCodeObject *code, PyObject *globals) {
+    if (known.n >= MAX_KNOWN) {
+        dyn_hook_forget_all();
+    }
     Known *row = add_known((PyObject *)code);
     if (row != NULL && worth_looking(code)) {
         row->cache = dyn_cache_new((PyObject *)code, enabled);
@@ -274,6 +284,7 @@ static Known *meet(PyCodeObject *code) {
             PyErr_Clear();
             return row;
         }
+        row->globals = Py_NewRef(globals);
         row->cache->return_at = return_unit(code);
         row->cache->need_arrays = !dyn_options_config(enabled).record_all;
     }
@@ -311,9 +322,9 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     PyCodeObject *code = dyn_frame_code(f);
     Known *row = find_known((PyObject *)code);
     if (row == NULL) {
-        row = meet(code);
+        row = meet(code, dyn_frame_globals(f));
     }
-    DynCache *c = row == NULL ? NULL : row->cache;
+    DynCache *c = row == NULL || row->globals != dyn_frame_globals(f) ? NULL : row->cache;
     uint32_t return_at = c == NULL ? DYN_NONE : c->return_at;
     PyObject *func = dyn_frame_func(f), **slots = dyn_frame_localsplus(f);
     if (c == NULL || c->idle || return_at == DYN_NONE || dyn_frame_is_generator(f) || dyn_cpy_is_traced(ts)) {
@@ -385,12 +396,11 @@ void dyn_hook_release(void) {
     }
 }
 
-int dyn_hook_enable(DynOptions *options) {
+void dyn_hook_enable(DynOptions *options) {
     dyn_hook_disable();
     dyn_options_incref(options);
     enabled = options;
     dyn_hook_need();
-    return 0;
 }
 
 void dyn_hook_disable(void) {

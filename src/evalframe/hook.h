@@ -12,7 +12,7 @@ DYN_HIDDEN PyObject *dyn_hook_record(DynCache *c, PyObject *func, PyObject *cons
 /* Call func as plain Python: under enable() too its frame is left alone. */
 DYN_HIDDEN PyObject *dyn_hook_plain(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 
-DYN_HIDDEN int dyn_hook_enable(DynOptions *options); /* takes a reference; -1 with MemoryError */
+DYN_HIDDEN void dyn_hook_enable(DynOptions *options); /* takes its own reference */
 DYN_HIDDEN void dyn_hook_disable(void);
 DYN_HIDDEN int dyn_hook_skip(PyObject *code);        /* never recorded, never inlined; -1 with MemoryError */
 DYN_HIDDEN bool dyn_hook_is_skipped(PyObject *code);

@@ -1,6 +1,7 @@
 /* module.c: the extension module dynoc._dynoc: starts every room and gives the Python face its functions.
  *
  * Loaded once in a process, never unloaded; state is static. */
+#include "evalframe/guards.h"
 #include "evalframe/hook.h"
 #include "tracer/rec.h"
 
@@ -94,7 +95,6 @@ static PyObject *reset(PyObject *module, PyObject *none) {
 
 static PyObject *wait_all(PyObject *module, PyObject *none) {
     dyn_build_wait_all();
-    dyn_compile_count();
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
@@ -143,7 +143,10 @@ static int start_rooms(PyObject *module) {
     if (dyn_hit_init() < 0 || dyn_door_init(module) < 0 || dyn_pyentry_init(module) < 0) {
         return -1;
     }
-    return dyn_decode_init(module) < 0 || dyn_asm_init(module) < 0 || dyn_sym_init_module(module) < 0 ? -1 : 0;
+    if (dyn_decode_init(module) < 0 || dyn_asm_init(module) < 0) {
+        return -1;
+    }
+    return dyn_sym_init_module(module) < 0 || dyn_graph_init_module(module) < 0 || dyn_guards_init_module(module) < 0 ? -1 : 0;
 }
 
 static struct PyModuleDef definition = {

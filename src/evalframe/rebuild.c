@@ -1,7 +1,8 @@
-/* rebuild.c: recipes turned into Python objects. Called by the runner after a hit and by the code that leaves a graph in the middle.
+/* rebuild.c: recipes turned into Python objects. Called by the runner after a hit and by the code that leaves a graph in the
+ * middle.
  *
- * Recipes are in the order in which their items come first, so one pass down marks what is needed and one pass up makes it; nothing
- * recurses. The memo holds a reference to each object until the end. */
+ * Recipes are in the order in which their items come first, so one pass down marks what is needed and one pass up makes it;
+ * nothing recurses. The memo holds a reference to each object until the end. */
 #include "evalframe/rebuild.h"
 
 enum { SMALL = 64 };
@@ -25,12 +26,9 @@ static PyObject *item(const Build *b, const DynRecipe *r, uint32_t k) {
 static PyObject *make_number(const Build *b, uint32_t id) {
     DynScalar v = b->env->sym[id];
     switch ((DynSymType)dyn_sym_at(&b->c->syms, id)->type) {
-    case DYN_T_FLOAT:
-        return PyFloat_FromDouble(v.f);
-    case DYN_T_BOOL:
-        return PyBool_FromLong(v.i != 0);
-    default:
-        return PyLong_FromLongLong(v.i);
+    case DYN_T_FLOAT: return PyFloat_FromDouble(v.f);
+    case DYN_T_BOOL: return PyBool_FromLong(v.i != 0);
+    default: return PyLong_FromLongLong(v.i);
     }
 }
 
@@ -123,36 +121,22 @@ static PyObject *take(PyObject *o, const char *what) {
 
 static PyObject *make(const Build *b, const DynRecipe *r) {
     switch ((DynRecipeKind)r->kind) {
-    case DYN_RC_SOURCE:
-        return take(b->env->src[r->id], "dynoc: a recipe's source is empty");
-    case DYN_RC_CONST:
-        return Py_NewRef(r->obj);
-    case DYN_RC_OUTPUT:
-        return take(b->outputs[r->id], "dynoc: a graph's output isn't there");
-    case DYN_RC_SYM:
-        return make_number(b, r->id);
+    case DYN_RC_SOURCE: return take(b->env->src[r->id], "dynoc: a recipe's source is empty");
+    case DYN_RC_CONST: return Py_NewRef(r->obj);
+    case DYN_RC_OUTPUT: return take(b->outputs[r->id], "dynoc: a graph's output isn't there");
+    case DYN_RC_SYM: return make_number(b, r->id);
     case DYN_RC_TUPLE:
-    case DYN_RC_LIST:
-        return make_sequence(b, r);
-    case DYN_RC_DICT:
-        return make_dict(b, r);
-    case DYN_RC_SET:
-        return make_set(b, r);
-    case DYN_RC_SLICE:
-        return make_slice(b, r);
-    case DYN_RC_METHOD:
-        return make_pair(b, r);
-    case DYN_RC_ITER:
-        return make_iterator(b, r);
+    case DYN_RC_LIST: return make_sequence(b, r);
+    case DYN_RC_DICT: return make_dict(b, r);
+    case DYN_RC_SET: return make_set(b, r);
+    case DYN_RC_SLICE: return make_slice(b, r);
+    case DYN_RC_METHOD: return make_pair(b, r);
+    case DYN_RC_ITER: return make_iterator(b, r);
     case DYN_RC_RANGE:
-    case DYN_RC_RANGE_ITER:
-        return make_range(b, r);
-    case DYN_RC_NAMED:
-        return make_named(b, r);
-    case DYN_RC_CELL:
-        return PyCell_New(r->n == 0 ? NULL : b->made[r->items[0]]);
-    case DYN_RC_NULL:
-        break;
+    case DYN_RC_RANGE_ITER: return make_range(b, r);
+    case DYN_RC_NAMED: return make_named(b, r);
+    case DYN_RC_CELL: return PyCell_New(r->n == 0 ? NULL : b->made[r->items[0]]);
+    case DYN_RC_NULL: break;
     }
     PyErr_SetString(PyExc_SystemError, "dynoc: an empty recipe has no value");
     return NULL;
@@ -191,7 +175,8 @@ static int build(const Build *b, const uint32_t *recipes, uint32_t n, uint8_t *n
     return status;
 }
 
-int dyn_rebuild(const DynCapture *c, const DynEnv *env, PyObject *const *outputs, const uint32_t *recipes, uint32_t n, PyObject **out) {
+int dyn_rebuild(const DynCapture *c, const DynEnv *env, PyObject *const *outputs, const uint32_t *recipes, uint32_t n,
+                PyObject **out) {
     PyObject *small[SMALL] = {NULL};
     uint8_t small_need[SMALL] = {0};
     uint32_t total = c->recipes.n;

@@ -5,10 +5,10 @@
 #define DYN_REBUILD_H
 #include "evalframe/entry.h"
 
-/* The values of `n` recipes, with one memo for all of them: a recipe that is met twice is one object, lists and dicts are new ones at
- * every call. out: n slots, each a new reference, or NULL where the recipe is of kind NULL (unbound local, NULL on the stack).
- * outputs: what OUTPUT recipes take from, borrowed: DynRun.outputs, or for a snapshot the values by node id.
- * 0, or -1 with a Python exception set (memory; an output that isn't there) and every slot of out NULL. */
+/* The values of `n` recipes, with one memo for all of them: a recipe that is met twice is one object, lists and dicts are new
+ * ones at every call. out: n slots, each a new reference, or NULL where the recipe is of kind NULL (unbound local, NULL on the
+ * stack). outputs: what OUTPUT recipes take from, borrowed: DynRun.outputs, or for a snapshot the values by node id. 0, or -1
+ * with a Python exception set (memory; an output that isn't there) and every slot of out NULL. */
 DYN_HIDDEN int dyn_rebuild(const DynCapture *c, const DynEnv *env, PyObject *const *outputs, const uint32_t *recipes, uint32_t n,
                            PyObject **out);
 /* One recipe: new reference or NULL with an exception set (a recipe of kind NULL is an error here). */

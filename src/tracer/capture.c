@@ -1,7 +1,7 @@
 /* capture.c: the life of a capture: making, guards and recipes, the check that it hangs together, freeing.
  *
- * The recorder makes and fills captures, evalframe/compile.c verifies them and hands them to a cache entry, which frees them. A capture
- * owns its arena, its tables and a reference to every Python object in them. */
+ * The recorder makes and fills captures, evalframe/compile.c verifies them and hands them to a cache entry, which frees them. A
+ * capture owns its arena, its tables and a reference to every Python object in them. */
 #include "tracer/capture.h"
 
 DynCapture *dyn_capture_new(PyObject *code, const char *name) {
@@ -58,8 +58,8 @@ uint32_t dyn_capture_recipe(DynCapture *c, DynRecipeKind kind, uint32_t id, PyOb
 }
 
 static bool same_guard(const DynGuard *a, const DynGuard *b) {
-    return a->kind == b->kind && a->source == b->source && a->source2 == b->source2 && a->number == b->number && a->obj == b->obj &&
-           (a->kind != DYN_GUARD_ARRAY || dyn_layout_same(&a->layout, &b->layout, DYN_MAX_NDIM));
+    return a->kind == b->kind && a->source == b->source && a->source2 == b->source2 && a->number == b->number &&
+           a->obj == b->obj && (a->kind != DYN_GUARD_ARRAY || dyn_layout_same(&a->layout, &b->layout, DYN_MAX_NDIM));
 }
 
 int dyn_capture_guard(DynCapture *c, const DynGuard *g) {
@@ -89,9 +89,10 @@ static int wrong(DynStr *error, const char *what, uint32_t at) {
 static int verify_tables(const DynCapture *c, DynStr *error) {
     for (uint32_t i = 0; i < c->sources.v.n; i++) {
         const DynSource *s = &c->sources.v.at[i];
-        bool based = s->kind != DYN_SRC_LOCAL && s->kind != DYN_SRC_CLOSURE && s->kind != DYN_SRC_FUNCTION && s->kind != DYN_SRC_CONST &&
-                     s->kind != DYN_SRC_DICT;
-        bool keyed = s->kind == DYN_SRC_DICT || s->kind == DYN_SRC_ATTR || s->kind == DYN_SRC_KEY || s->kind == DYN_SRC_FKWDEFAULT;
+        bool based = s->kind != DYN_SRC_LOCAL && s->kind != DYN_SRC_CLOSURE && s->kind != DYN_SRC_FUNCTION &&
+                     s->kind != DYN_SRC_CONST && s->kind != DYN_SRC_DICT;
+        bool keyed =
+            s->kind == DYN_SRC_DICT || s->kind == DYN_SRC_ATTR || s->kind == DYN_SRC_KEY || s->kind == DYN_SRC_FKWDEFAULT;
         if (based ? s->base >= i : s->base != DYN_NONE)
             return wrong(error, "a source's base isn't an earlier source", i);
         if (keyed && s->key == NULL)
@@ -123,19 +124,16 @@ static int verify_guard(const DynCapture *c, uint32_t i, DynStr *error) {
     case DYN_GUARD_TYPE:
     case DYN_GUARD_ID:
     case DYN_GUARD_EQ:
-    case DYN_GUARD_CODE:
-        return g->obj == NULL ? wrong(error, "a guard has no object", i) : 0;
-    case DYN_GUARD_KEYS:
-        return g->obj == NULL || !PyTuple_CheckExact(g->obj) ? wrong(error, "a KEYS guard has no tuple", i) : 0;
+    case DYN_GUARD_CODE: return g->obj == NULL ? wrong(error, "a guard has no object", i) : 0;
+    case DYN_GUARD_KEYS: return g->obj == NULL || !PyTuple_CheckExact(g->obj) ? wrong(error, "a KEYS guard has no tuple", i) : 0;
     case DYN_GUARD_ARRAY:
-        return (g->number & 255) >= DYN_DTYPE_COUNT || (g->number >> 8 & 255) > DYN_MAX_NDIM ? wrong(error, "an ARRAY guard's dtype or rank", i)
-                                                                                             : 0;
+        return (g->number & 255) >= DYN_DTYPE_COUNT || (g->number >> 8 & 255) > DYN_MAX_NDIM
+                   ? wrong(error, "an ARRAY guard's dtype or rank", i)
+                   : 0;
     case DYN_GUARD_SAME:
     case DYN_GUARD_DIFFERENT:
-    case DYN_GUARD_DISJOINT:
-        return g->source2 >= c->sources.v.n ? wrong(error, "a guard's second source doesn't exist", i) : 0;
-    default:
-        return 0;
+    case DYN_GUARD_DISJOINT: return g->source2 >= c->sources.v.n ? wrong(error, "a guard's second source doesn't exist", i) : 0;
+    default: return 0;
     }
 }
 
@@ -144,21 +142,15 @@ static int items_of(DynRecipeKind kind) {
     switch (kind) {
     case DYN_RC_TUPLE:
     case DYN_RC_LIST:
-    case DYN_RC_SET:
-        return -1;
-    case DYN_RC_DICT:
-        return -2;
+    case DYN_RC_SET: return -1;
+    case DYN_RC_DICT: return -2;
     case DYN_RC_SLICE:
     case DYN_RC_RANGE:
-    case DYN_RC_RANGE_ITER:
-        return 3;
-    case DYN_RC_METHOD:
-        return 2;
+    case DYN_RC_RANGE_ITER: return 3;
+    case DYN_RC_METHOD: return 2;
     case DYN_RC_ITER:
-    case DYN_RC_NAMED:
-        return 1;
-    default:
-        return 0;
+    case DYN_RC_NAMED: return 1;
+    default: return 0;
     }
 }
 

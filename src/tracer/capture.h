@@ -1,25 +1,25 @@
 /* capture.h: what one recording hands to the pipeline: a graph, guards, and recipes for the Python values around it.
  *
- * Made by the recorder (record.c), read by evalframe/compile.c, freed by it. Everything is in one arena but the Python references,
- * which dyn_capture_free drops. */
+ * Made by the recorder (record.c), read by evalframe/compile.c, freed by it. Everything is in one arena but the Python
+ * references, which dyn_capture_free drops. */
 #ifndef DYN_CAPTURE_H
 #define DYN_CAPTURE_H
 #include "tracer/decode.h"
 #include "tracer/graph.h"
 
 /* Guards as data. GUARD(kind, operands). All evaluated without running Python code. */
-#define DYN_GUARD_KINDS(GUARD)                                                                                         \
-    GUARD(TYPE)      /* type(source) is obj */                                                                         \
-    GUARD(ID)        /* source is obj */                                                                               \
-    GUARD(EQ)        /* exact type of obj and equal value: str, bytes, int, float (same bits), bool, None, slices and tuples of these */ \
-    GUARD(ARRAY)     /* source is exactly ndarray, aligned, native order: number = dtype | ndim << 8 | writeable << 16; layout */ \
-    GUARD(SYM)       /* symbol (a bool) is true */                                                                     \
-    GUARD(LEN)       /* source is an exact tuple, list or dict (type guarded before) of length number */               \
-    GUARD(KEYS)      /* source is a dict whose keys in order are the tuple obj */                                      \
-    GUARD(MISSING)   /* nothing is found at source (a key that globals don't have, an attribute that isn't there) */   \
-    GUARD(SAME)      /* source is source2 (the same object) */                                                         \
-    GUARD(DIFFERENT) /* source is not source2 */                                                                       \
-    GUARD(DISJOINT)  /* arrays source and source2 share no byte */                                                     \
+#define DYN_GUARD_KINDS(GUARD)                                                                                                  \
+    GUARD(TYPE)    /* type(source) is obj */                                                                                    \
+    GUARD(ID)      /* source is obj */                                                                                          \
+    GUARD(EQ)      /* exact type and value of obj: numbers (floats by bits), str, bytes, None, slices, tuples of these */       \
+    GUARD(ARRAY)   /* source is exactly ndarray, aligned, native order: number = dtype | ndim << 8 | writeable << 16; layout */ \
+    GUARD(SYM)     /* symbol (a bool) is true */                                                                                \
+    GUARD(LEN)     /* source is an exact tuple, list or dict (type guarded before) of length number */                          \
+    GUARD(KEYS)    /* source is a dict whose keys in order are the tuple obj */                                                 \
+    GUARD(MISSING) /* nothing is found at source (a key that globals don't have, an attribute that isn't there) */              \
+    GUARD(SAME)    /* source is source2 (the same object) */                                                                    \
+    GUARD(DIFFERENT) /* source is not source2 */                                                                                \
+    GUARD(DISJOINT)  /* arrays source and source2 share no byte */                                                              \
     GUARD(CODE)      /* source is a Python function whose __code__ is obj */
 typedef enum DynGuardKind {
 #define GUARD(k) DYN_GUARD_##k,
@@ -35,25 +35,25 @@ typedef struct DynGuard {
     uint32_t place; /* DynGraph.places: the source line that made it needed */
 } DynGuard;
 
-/* Recipes: how to make a Python value after the graph ran. Items are indices of earlier recipes. One recipe makes one object in one
- * rebuild, so that identity and aliasing hold. */
-#define DYN_RECIPE_KINDS(RECIPE)                                                                                       \
-    RECIPE(SOURCE)   /* id: source */                                                                                  \
-    RECIPE(CONST)    /* obj */                                                                                         \
-    RECIPE(OUTPUT)   /* id: position in graph.outputs */                                                               \
-    RECIPE(SYM)      /* id: symbol: a Python int, float or bool */                                                     \
-    RECIPE(TUPLE)    /* items */                                                                                       \
-    RECIPE(LIST)     /* items */                                                                                       \
-    RECIPE(DICT)     /* items: key, value, key, value… */                                                              \
-    RECIPE(SET)      /* items */                                                                                       \
-    RECIPE(SLICE)    /* 3 items */                                                                                     \
-    RECIPE(METHOD)   /* items: function, self */                                                                       \
-    RECIPE(ITER)     /* items: the container (tuple, list); id: how many were taken */                                 \
-    RECIPE(RANGE)    /* 3 items */                                                                                     \
-    RECIPE(RANGE_ITER) /* 3 items: start of what is left, stop, step */                                                \
-    RECIPE(NAMED)    /* items: a tuple; obj: the tuple subclass to make of it by its _make */                          \
-    RECIPE(CELL)     /* items: content, or none: a new cell */                                                         \
-    RECIPE(NULL)     /* an empty slot (unbound local, NULL on the stack) */
+/* Recipes: how to make a Python value after the graph ran. Items are indices of earlier recipes. One recipe makes one object in
+ * one rebuild, so that identity and aliasing hold. */
+#define DYN_RECIPE_KINDS(RECIPE)                                                                \
+    RECIPE(SOURCE)     /* id: source */                                                         \
+    RECIPE(CONST)      /* obj */                                                                \
+    RECIPE(OUTPUT)     /* id: position in graph.outputs */                                      \
+    RECIPE(SYM)        /* id: symbol: a Python int, float or bool */                            \
+    RECIPE(TUPLE)      /* items */                                                              \
+    RECIPE(LIST)       /* items */                                                              \
+    RECIPE(DICT)       /* items: key, value, key, value… */                                   \
+    RECIPE(SET)        /* items */                                                              \
+    RECIPE(SLICE)      /* 3 items */                                                            \
+    RECIPE(METHOD)     /* items: function, self */                                              \
+    RECIPE(ITER)       /* items: the container (tuple, list); id: how many were taken */        \
+    RECIPE(RANGE)      /* 3 items */                                                            \
+    RECIPE(RANGE_ITER) /* 3 items: start of what is left, stop, step */                         \
+    RECIPE(NAMED)      /* items: a tuple; obj: the tuple subclass to make of it by its _make */ \
+    RECIPE(CELL)       /* items: content, or none: a new cell */                                \
+    RECIPE(NULL)       /* an empty slot (unbound local, NULL on the stack) */
 typedef enum DynRecipeKind {
 #define RECIPE(k) DYN_RC_##k,
     DYN_RECIPE_KINDS(RECIPE)
@@ -69,16 +69,17 @@ typedef struct DynRecipe {
 
 /* A frame as it has to be rebuilt: slots (locals, cells, free variables) then stack, each a recipe. */
 typedef struct DynFrameState {
-    PyObject *code;    /* strong */
-    uint32_t func;     /* recipe of the function object; DYN_NONE for the outermost: the called function */
-    uint32_t at;       /* code unit of the instruction to run next (its start, with prefixes) */
+    PyObject *code; /* strong */
+    uint32_t func;  /* recipe of the function object; DYN_NONE for the outermost: the called function */
+    uint32_t at;    /* code unit of the instruction to run next (its start, with prefixes) */
     uint32_t nslots, nstack;
     uint32_t *recipes; /* nslots + nstack */
 } DynFrameState;
 typedef struct DynSnapshot {
     uint32_t nframes; /* outermost first; an outer frame stands at its CALL with callable and arguments on its stack */
     DynFrameState *frames;
-    uint32_t nnodes; /* nodes of the graph that were recorded before it; recipes of OUTPUT kind use node ids here, not positions */
+    uint32_t
+        nnodes; /* nodes of the graph that were recorded before it; recipes of OUTPUT kind use node ids here, not positions */
 } DynSnapshot;
 
 typedef enum DynEnd {
@@ -88,32 +89,34 @@ typedef enum DynEnd {
 } DynEnd;
 typedef struct DynCapture {
     DynArena arena;
-    PyObject *code;  /* strong: the code object the entry belongs to (a function's own, or a resume code) */
-    PyObject *func;  /* strong or NULL: the function that was recorded */
+    PyObject *code; /* strong: the code object the entry belongs to (a function's own, or a resume code) */
+    PyObject *func; /* strong or NULL: the function that was recorded */
     DynSources sources;
     DynSyms syms;
     DynGraph graph;
     DYN_VEC(DynGuard) guards;
     DYN_VEC(DynRecipe) recipes;
     DYN_VEC(DynSnapshot) snapshots;
-    bool writes;           /* the graph writes into an array that came in */
-    uint8_t end;           /* DynEnd */
-    uint32_t result;       /* RETURN: recipe */
-    DynFrameState before;  /* BREAK, LEAVE */
-    uint32_t after_at;     /* BREAK: the code unit behind the instruction, and the shape of the frame there: */
+    bool writes;          /* the graph writes into an array that came in */
+    uint8_t end;          /* DynEnd */
+    uint32_t result;      /* RETURN: recipe */
+    DynFrameState before; /* BREAK, LEAVE */
+    uint32_t after_at;    /* BREAK: the code unit behind the instruction, and the shape of the frame there: */
     uint32_t after_nstack;
-    bool *after_bound;     /* for each slot */
-    bool *after_null;      /* for each stack value */
-    DynReason reason;      /* why it ended at a BREAK or LEAVE */
+    bool *after_bound; /* for each slot */
+    bool *after_null;  /* for each stack value */
+    DynReason reason;  /* why it ended at a BREAK or LEAVE */
     DynPlace end_place;
-    uint32_t ninstrs;      /* instructions recorded */
+    uint32_t ninstrs; /* instructions recorded */
     int64_t record_ns, eager_ns;
 } DynCapture;
 DYN_HIDDEN DynCapture *dyn_capture_new(PyObject *code, const char *name);
 DYN_HIDDEN void dyn_capture_free(DynCapture *c);
-DYN_HIDDEN uint32_t dyn_capture_recipe(DynCapture *c, DynRecipeKind kind, uint32_t id, PyObject *obj, uint32_t n, const uint32_t *items);
+DYN_HIDDEN uint32_t dyn_capture_recipe(DynCapture *c, DynRecipeKind kind, uint32_t id, PyObject *obj, uint32_t n,
+                                       const uint32_t *items);
 DYN_HIDDEN int dyn_capture_guard(DynCapture *c, const DynGuard *g); /* duplicates are dropped; takes its own reference */
 DYN_HIDDEN int dyn_capture_verify(const DynCapture *c, DynStr *error);
 DYN_HIDDEN void dyn_capture_print(const DynCapture *c, DynStr *out);
-DYN_HIDDEN void dyn_guard_print(const DynCapture *c, const DynGuard *g, DynStr *out); /* as a Python expression: x.dtype == float64 and x.ndim == 2 */
+DYN_HIDDEN void dyn_guard_print(const DynCapture *c, const DynGuard *g,
+                                DynStr *out); /* as a Python expression: x.dtype == float64 and x.ndim == 2 */
 #endif

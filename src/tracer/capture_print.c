@@ -1,5 +1,5 @@
-/* capture_print.c: guards and captures as text, for the guards and graph logs, fast.entries and debug folders. Reads only; runs repr of
- * plain types alone (dyn_object_print). */
+/* capture_print.c: guards and captures as text, for the guards and graph logs, fast.entries and debug folders. Reads only; runs
+ * repr of plain types alone (dyn_object_print). */
 #include "tracer/capture.h"
 
 /* ---- guards */
@@ -56,9 +56,7 @@ static void print_missing(const DynCapture *c, const DynGuard *g, DynStr *out) {
         dyn_str_puts(out, " not in ");
         dyn_source_print(&c->sources, s->base, out);
         break;
-    default:
-        dyn_source_print(&c->sources, g->source, out);
-        dyn_str_puts(out, " is not bound");
+    default: dyn_source_print(&c->sources, g->source, out); dyn_str_puts(out, " is not bound");
     }
 }
 
@@ -83,12 +81,8 @@ void dyn_guard_print(const DynCapture *c, const DynGuard *g, DynStr *out) {
         print_around(c, g, "", g->obj == Py_None || PyBool_Check(g->obj) ? " is " : " == ", out);
         dyn_object_print(g->obj, out);
         break;
-    case DYN_GUARD_ARRAY:
-        print_array_guard(c, g, out);
-        break;
-    case DYN_GUARD_SYM:
-        dyn_sym_print(&c->syms, &c->sources, g->source, out);
-        break;
+    case DYN_GUARD_ARRAY: print_array_guard(c, g, out); break;
+    case DYN_GUARD_SYM: dyn_sym_print(&c->syms, &c->sources, g->source, out); break;
     case DYN_GUARD_LEN:
         print_around(c, g, "len(", ") == ", out);
         dyn_str_printf(out, "%lld", (long long)g->number);
@@ -97,9 +91,7 @@ void dyn_guard_print(const DynCapture *c, const DynGuard *g, DynStr *out) {
         print_around(c, g, "tuple(", ") == ", out);
         dyn_object_print(g->obj, out);
         break;
-    case DYN_GUARD_MISSING:
-        print_missing(c, g, out);
-        break;
+    case DYN_GUARD_MISSING: print_missing(c, g, out); break;
     case DYN_GUARD_SAME:
     case DYN_GUARD_DIFFERENT:
         print_around(c, g, "", g->kind == DYN_GUARD_SAME ? " is " : " is not ", out);

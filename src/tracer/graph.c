@@ -1,5 +1,5 @@
-/* graph.c: makes, grows, cuts back and frees graphs. Called by the recorder and by graph_text.c; the graph owns its vectors and the
- * references in externs and places, the arena owns everything else. */
+/* graph.c: makes, grows, cuts back and frees graphs. Called by the recorder and by graph_text.c; the graph owns its vectors and
+ * the references in externs and places, the arena owns everything else. */
 #include "tracer/graph.h"
 
 int dyn_graph_init(DynGraph *g, DynArena *arena, const char *name, DynSources *sources, DynSyms *syms) {

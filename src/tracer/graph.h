@@ -26,28 +26,28 @@ typedef struct DynArg {
     uint32_t id;
 } DynArg;
 
-#define DYN_NODE_NPSCALAR 1u /* eager's value is a NumPy scalar (np.float64), not an array */
-#define DYN_NODE_VIEW 2u     /* shares storage with args[0] */
+#define DYN_NODE_NPSCALAR 1u    /* eager's value is a NumPy scalar (np.float64), not an array */
+#define DYN_NODE_VIEW 2u        /* shares storage with args[0] */
 #define DYN_NODE_CONTIG_COPY 4u /* reshape/ravel that was a copy when recorded */
 
 typedef struct DynNode {
-    uint16_t op;      /* DynOp: row of ops.def */
-    uint8_t dtype;    /* DynDtype of the result (of dst for STORE) */
-    uint8_t compute;  /* elementwise and reduce: DynDtype in which operands are computed (comparison of f32 and f64: F64) */
+    uint16_t op;     /* DynOp: row of ops.def */
+    uint8_t dtype;   /* DynDtype of the result (of dst for STORE) */
+    uint8_t compute; /* elementwise and reduce: DynDtype in which operands are computed (comparison of f32 and f64: F64) */
     uint8_t ndim;
-    uint8_t flags;    /* DYN_NODE_* */
+    uint8_t flags; /* DYN_NODE_* */
     uint8_t nargs;
     uint8_t naux;
     DynArg *args;
-    int64_t *aux;     /* per op kind, see ops.h: axes, permutation, keepdims… (plain numbers) */
-    uint32_t *shape;  /* ndim symbols */
-    DynLayout layout; /* memory order that eager gave the result */
-    uint32_t storage; /* node that owns the bytes */
-    uint32_t source;  /* INPUT: source id of the array */
+    int64_t *aux;          /* per op kind, see ops.h: axes, permutation, keepdims… (plain numbers) */
+    uint32_t *shape;       /* ndim symbols */
+    DynLayout layout;      /* memory order that eager gave the result */
+    uint32_t storage;      /* node that owns the bytes */
+    uint32_t source;       /* INPUT: source id of the array */
     uint32_t extern_index; /* EXTERN: row of DynGraph.externs */
     uint32_t snapshot;     /* index into the capture's snapshots, or DYN_NONE: cannot leave here */
-    int32_t line;     /* source line, and the code's position: file is the capture's */
-    uint32_t where;   /* index into DynGraph.places */
+    int32_t line;          /* source line, and the code's position: file is the capture's */
+    uint32_t where;        /* index into DynGraph.places */
 } DynNode;
 
 /* One call of a framework function that runs as it is: np.linalg.solve(a, b). */
@@ -70,9 +70,10 @@ typedef struct DynGraph {
     DynSources *sources;
     DynSyms *syms;
     DYN_VEC(DynNode) nodes;
-    DYN_VEC(uint32_t) inputs;  /* INPUT nodes in order: the artifact's array arguments */
-    DYN_VEC(uint32_t) outputs; /* nodes whose value Python needs after the graph, in order. A node may be a view, an input, or a
-                                * storage that was written: the value is what it holds at the end of the graph */
+    DYN_VEC(uint32_t) inputs; /* INPUT nodes in order: the artifact's array arguments */
+    DYN_VEC(uint32_t)
+    outputs; /* nodes whose value Python needs after the graph, in order. A node may be a view, an input, or a
+              * storage that was written: the value is what it holds at the end of the graph */
     DYN_VEC(DynExtern) externs;
     DYN_VEC(DynPlace) places;
 } DynGraph;

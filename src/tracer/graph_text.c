@@ -10,9 +10,10 @@
  *     %3: bool[s2] C = greater(%2, 0.5) compute f64
  *     outputs %2, %3
  *
- * Only symbols that the nodes need are printed, constants where they are used; symbols are numbered in order. After the colon: dtype, sizes,
- * layout (C, or the axes by decreasing stride: <1 0>), the operator and its operands (_ is an absent one), {aux}, compute where it isn't the
- * dtype, flags. Sources come back as locals with the printed text as their name; extern rows and places do not come back. */
+ * Only symbols that the nodes need are printed, constants where they are used; symbols are numbered in order. After the colon:
+ * dtype, sizes, layout (C, or the axes by decreasing stride: <1 0>), the operator and its operands (_ is an absent one), {aux},
+ * compute where it isn't the dtype, flags. Sources come back as locals with the printed text as their name; extern rows and
+ * places do not come back. */
 #include "tracer/graph.h"
 #include <stdlib.h>
 
@@ -330,7 +331,8 @@ static int parse_symbol(Parser *p) {
     if (op < 0 || i != p->syms.n)
         return op < 0 ? -1 : wrong(p, "symbols are not in order");
     if (op == DYN_S_VAR || op == DYN_S_DIM) {
-        if (source(p, op == DYN_S_VAR ? ')' : ',', &src) < 0 || (op == DYN_S_DIM && (expect(p, ",") < 0 || integer(p, &axis) < 0)))
+        if (source(p, op == DYN_S_VAR ? ')' : ',', &src) < 0 ||
+            (op == DYN_S_DIM && (expect(p, ",") < 0 || integer(p, &axis) < 0)))
             return -1;
     }
     for (int k = 0; k < dyn_sym_info[op].arity; k++)
@@ -490,7 +492,8 @@ static int parse_outputs(Parser *p) {
         blanks(p);
         if (*p->at == '\n' || *p->at == '#' || *p->at == 0)
             return 0;
-        if ((!first && expect(p, ",") < 0) || expect(p, "%") < 0 || integer(p, &i) < 0 || dyn_vec_push(&p->g->outputs, (uint32_t)i) < 0)
+        if ((!first && expect(p, ",") < 0) || expect(p, "%") < 0 || integer(p, &i) < 0 ||
+            dyn_vec_push(&p->g->outputs, (uint32_t)i) < 0)
             return -1;
     }
 }
@@ -559,13 +562,15 @@ static PyObject *graph_roundtrip(PyObject *module, PyObject *arg) {
     return result;
 }
 
-/* _op_table() -> [(name, text, arity, kind, dtype, shape, guard, c, cuda, deriv, fpe, flags)]: the operator table as tests read it. */
+/* _op_table() -> [(name, text, arity, kind, dtype, shape, guard, c, cuda, deriv, fpe, flags)]: the operator table as tests read
+ * it. */
 static PyObject *op_table(PyObject *module, PyObject *unused) {
     PyObject *list = PyList_New(DYN_OP_COUNT);
     for (int i = 0; i < DYN_OP_COUNT && list != NULL; i++) {
         const DynOpInfo *o = &dyn_ops[i];
-        PyObject *row = Py_BuildValue("(ssiiiiisszsI)", o->name, o->text, (int)o->arity, (int)o->kind, (int)o->dtype, (int)o->shape,
-                                      (int)o->guard, o->c, o->cuda == NULL ? "" : o->cuda, o->deriv, o->fpe, (unsigned)o->flags);
+        PyObject *row =
+            Py_BuildValue("(ssiiiiisszsI)", o->name, o->text, (int)o->arity, (int)o->kind, (int)o->dtype, (int)o->shape,
+                          (int)o->guard, o->c, o->cuda == NULL ? "" : o->cuda, o->deriv, o->fpe, (unsigned)o->flags);
         if (row == NULL)
             Py_CLEAR(list);
         else

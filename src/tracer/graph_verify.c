@@ -1,17 +1,20 @@
 /* graph_verify.c: holds a graph to its invariants. Called after recording in debug builds and tests, and by the graph parser.
  *
  *   1. Operands that are nodes stand earlier; operands that are symbols exist.
- *   2. A row's arity, when it has one, is the number of operands; only FULL, STORE-less rows of kind CREATE and EXTERN have absent ones.
+ *   2. A row's arity, when it has one, is the number of operands; only FULL, STORE-less rows of kind CREATE and EXTERN have
+ * absent ones.
  *   3. dtype and compute are rows of dtype.def; LOGICAL and COMPARE rows and BOOL rows give BOOL, LOGICAL ones compute in BOOL.
  *   4. Every size is an int symbol that exists, with a hint that is not negative.
  *   5. A node owns its storage, but a view (and RESHAPE only where it is one) has its operand's, and STORE its destination's.
  *      View rows carry DYN_NODE_VIEW, or RESHAPE DYN_NODE_CONTIG_COPY; nothing else carries either.
  *   6. NumPy scalars have rank 0.
- *   7. Elementwise: each operand's sizes are the result's or 1 (by hint), aligned at the end. Reduce: aux is keepdims and sorted axes, and the
- *      result has the sizes that are left. COPY: the operand's sizes. STORE: the destination's sizes, dtype; the value broadcasts to them.
+ *   7. Elementwise: each operand's sizes are the result's or 1 (by hint), aligned at the end. Reduce: aux is keepdims and sorted
+ * axes, and the result has the sizes that are left. COPY: the operand's sizes. STORE: the destination's sizes, dtype; the value
+ * broadcasts to them.
  *   8. SLICE: aux and operands fit the base's rank; PERMUTE: aux is a permutation; BROADCAST: sizes are equal or 1; RESHAPE: the
  *      number of elements is the same (by hint).
- *   9. INPUT nodes are the ones in `inputs`, in order, with a source; outputs exist; EXTERN nodes have their row (where there are rows).
+ *   9. INPUT nodes are the ones in `inputs`, in order, with a source; outputs exist; EXTERN nodes have their row (where there are
+ * rows).
  *  10. The layout's permutation is one of the node's axes. */
 #include "tracer/graph.h"
 
@@ -178,10 +181,8 @@ static int check_kind(Check *c, const DynNode *n) {
             if (n->args[i].kind == DYN_ARG_NODE && !broadcasts(c, dyn_graph_node(c->g, n->args[i].id), n))
                 return bad(c, "operand does not broadcast to the result");
         return 0;
-    case DYN_K_REDUCE:
-        return check_reduce(c, n, a);
-    case DYN_K_VIEW:
-        return check_view(c, n, a);
+    case DYN_K_REDUCE: return check_reduce(c, n, a);
+    case DYN_K_VIEW: return check_view(c, n, a);
     case DYN_K_COPY:
     case DYN_K_STORE:
         if (a->ndim != n->ndim || !broadcasts(c, a, n) || !broadcasts(c, n, a))
@@ -191,12 +192,9 @@ static int check_kind(Check *c, const DynNode *n) {
         if (n->op == DYN_OP_STORE && n->args[1].kind == DYN_ARG_NODE && !broadcasts(c, dyn_graph_node(c->g, n->args[1].id), a))
             return bad(c, "value does not broadcast to the destination");
         return 0;
-    case DYN_K_CREATE:
-        return n->op == DYN_OP_SCALAR && n->ndim != 0 ? bad(c, "scalar of a rank") : 0;
-    case DYN_K_EXTERN:
-        return c->g->externs.n > 0 && n->extern_index >= c->g->externs.n ? bad(c, "no such extern row") : 0;
-    default:
-        return n->source == DYN_NONE ? bad(c, "input without a source") : 0;
+    case DYN_K_CREATE: return n->op == DYN_OP_SCALAR && n->ndim != 0 ? bad(c, "scalar of a rank") : 0;
+    case DYN_K_EXTERN: return c->g->externs.n > 0 && n->extern_index >= c->g->externs.n ? bad(c, "no such extern row") : 0;
+    default: return n->source == DYN_NONE ? bad(c, "input without a source") : 0;
     }
 }
 

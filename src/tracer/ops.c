@@ -1,8 +1,9 @@
-/* ops.c: the operator table and the C helper table as arrays, and look-ups by name. Made of ops.def and ops_c.def; read by everybody. */
+/* ops.c: the operator table and the C helper table as arrays, and look-ups by name. Made of ops.def and ops_c.def; read by
+ * everybody. */
 #include "tracer/ops.h"
 
 const DynOpInfo dyn_ops[DYN_OP_COUNT] = {
-#define OP(name, text, arity, kind, dtype, shape, guard, c, cuda, deriv, fpe, flags)                                   \
+#define OP(name, text, arity, kind, dtype, shape, guard, c, cuda, deriv, fpe, flags) \
     {#name, text, arity, DYN_K_##kind, DYN_DT_##dtype, DYN_SH_##shape, DYN_G_##guard, c, cuda, deriv, fpe, flags},
 #include "tracer/ops.def"
 #undef OP

@@ -22,14 +22,14 @@ typedef enum DynOpKind {
     DYN_K_EXTERN       /* args as in the DynExtern row; result a fresh array */
 } DynOpKind;
 typedef enum DynOpDtype { /* how result dtype and compute dtype follow from the operands (with NEP 50 weak numbers) */
-    DYN_DT_NONE,     /* not computed: recorded */
-    DYN_DT_SAME,     /* result = compute = promoted operands */
-    DYN_DT_FLOAT,    /* ints go to f64 (bool and small ints as NumPy); result = compute */
-    DYN_DT_COMPARE,  /* compute = promoted operands, result = BOOL */
-    DYN_DT_LOGICAL,  /* operands to BOOL, result BOOL */
-    DYN_DT_WHERE,    /* args[0] to BOOL, the others promoted */
-    DYN_DT_SUM,      /* small ints to i64/u64; floats stay */
-    DYN_DT_BOOL      /* compute = operand, result BOOL (isnan) */
+                          DYN_DT_NONE,    /* not computed: recorded */
+                          DYN_DT_SAME,    /* result = compute = promoted operands */
+                          DYN_DT_FLOAT,   /* ints go to f64 (bool and small ints as NumPy); result = compute */
+                          DYN_DT_COMPARE, /* compute = promoted operands, result = BOOL */
+                          DYN_DT_LOGICAL, /* operands to BOOL, result BOOL */
+                          DYN_DT_WHERE,   /* args[0] to BOOL, the others promoted */
+                          DYN_DT_SUM,     /* small ints to i64/u64; floats stay */
+                          DYN_DT_BOOL     /* compute = operand, result BOOL (isnan) */
 } DynOpDtype;
 typedef enum DynOpShape { DYN_SH_NONE, DYN_SH_BROADCAST, DYN_SH_REDUCE, DYN_SH_VIEW } DynOpShape;
 typedef enum DynOpGuard { DYN_G_NONE, DYN_G_WEAK_RANGE, DYN_G_POWER, DYN_G_NONEMPTY, DYN_G_SHIFT } DynOpGuard;
@@ -39,13 +39,13 @@ typedef enum DynOpGuard { DYN_G_NONE, DYN_G_WEAK_RANGE, DYN_G_POWER, DYN_G_NONEM
 #define DYN_OPF_EXPENSIVE 8u
 
 typedef struct DynOpInfo {
-    const char *name;  /* "ADD" */
-    const char *text;  /* "add": NumPy's name of the ufunc or function */
-    int8_t arity;      /* operands; -1: any */
+    const char *name; /* "ADD" */
+    const char *text; /* "add": NumPy's name of the ufunc or function */
+    int8_t arity;     /* operands; -1: any */
     uint8_t kind, dtype, shape, guard;
-    const char *c;     /* C expression over {0} {1} {2} (operands, already in `compute`), {T} the compute type, {f} a suffix: "f" for
-                        * float and "" for double, {U} the type that {T} wraps in, {s} its short name: see the head of ops.def; for
-                        * reductions: the combining expression of {0} and {1} */
+    const char *c; /* C expression over {0} {1} {2} (operands, already in `compute`), {T} the compute type, {f} a suffix: "f" for
+                    * float and "" for double, {U} the type that {T} wraps in, {s} its short name: see the head of ops.def; for
+                    * reductions: the combining expression of {0} and {1} */
     const char *cuda;  /* the same for CUDA; NULL: as c */
     const char *deriv; /* derivative with respect to each operand, in operators of this table; NULL: not differentiable */
     const char *fpe;   /* which floating-point errors it can raise: "d" divide, "i" invalid, "o" overflow, "u" underflow */
@@ -54,7 +54,8 @@ typedef struct DynOpInfo {
 extern DYN_HIDDEN const DynOpInfo dyn_ops[DYN_OP_COUNT];
 DYN_HIDDEN int dyn_op_parse(const char *text); /* row by text, or -1 */
 
-/* Functions that C expressions call: rows of ops_c.def, ended by a row without a name. needs: names of further rows, by blanks. */
+/* Functions that C expressions call: rows of ops_c.def, ended by a row without a name. needs: names of further rows, by blanks.
+ */
 typedef struct DynOpHelper {
     const char *name, *needs, *text;
 } DynOpHelper;

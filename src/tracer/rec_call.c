@@ -209,7 +209,7 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
     bool handled = false;
     if (dyn_rec_resolve(r, c->callable.v, f) < 0 || (c->callable.v->kind != DV_CONST && c->callable.v->kind != DV_FUNC)) {
         *result = rec_call_real(c);
-        return rec_fail(r, DYN_R_OPAQUE_CALL, callable_name(r, f));
+        return *result ? rec_fail(r, DYN_R_OPAQUE_CALL, callable_name(r, f)) : NULL;
     }
     for (int i = 0; i < DYN_SPECIAL_COUNT; i++) {
         if (f == dyn_special[i]) {
@@ -243,7 +243,7 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
         return v;
     }
     *result = rec_call_real(c);
-    return rec_fail(r, DYN_R_OPAQUE_CALL, callable_name(r, f));
+    return *result ? rec_fail(r, DYN_R_OPAQUE_CALL, callable_name(r, f)) : NULL;
 }
 
 /* Bound methods and callable instances become a function with self in front. */

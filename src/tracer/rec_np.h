@@ -1,7 +1,7 @@
 /* rec_np.h: what the NumPy rules (rec_numpy*.c) share, and nobody else sees.
  *
- * Rules predict a node's dtype and sizes from the operands; dyn_np_result compares them with what eager gave. A rule that fails returns
- * NULL, DYN_NONE or -1 with the reason set; the entry points then take back the nodes it made. */
+ * Rules predict a node's dtype and sizes from the operands; dyn_np_result compares them with what eager gave. A rule that fails
+ * returns NULL, DYN_NONE or -1 with the reason set; the entry points then take back the nodes it made. */
 #ifndef DYN_REC_NP_H
 #define DYN_REC_NP_H
 #include "base/arrays.h"
@@ -24,7 +24,7 @@ struct DynBinding {
     const char *path; /* "linalg.solve" below numpy, or a method's name */
     const char *sig;  /* parameters in order, by blanks; "" : the rule looks at the arguments itself */
     NpRule rule;
-    int op;           /* DynOp, or the rule's own number */
+    int op;             /* DynOp, or the rule's own number */
     PyObject *callable; /* strong; for methods ndarray's method descriptor */
 };
 struct NpCall {
@@ -36,17 +36,20 @@ struct NpCall {
 };
 
 /* ---- rec_numpy.c: operands, results, failing */
+/* Looks at a value and at what is in it (depth 0), before a rule makes nodes: what is found now outlives a rule that fails. */
+DYN_HIDDEN int dyn_np_resolve(DynRec *r, DynOperand o, int depth);
 DYN_HIDDEN const DynBinding *dyn_np_binding(const char *path, bool method); /* by its name in bind.def */
-DYN_HIDDEN DynVal *dyn_np_refuse(DynRec *r, DynReason why); /* NULL */
-DYN_HIDDEN int dyn_np_assume(DynRec *r, uint32_t sym);      /* the bool symbol is true at every call; -1 where it is false now */
+DYN_HIDDEN DynVal *dyn_np_refuse(DynRec *r, DynReason why);                 /* NULL */
+DYN_HIDDEN int dyn_np_assume(DynRec *r, uint32_t sym); /* the bool symbol is true at every call; -1 where it is false now */
 DYN_HIDDEN int dyn_np_assume_op(DynRec *r, DynSymOp op, uint32_t a, int64_t b); /* the relation of a with a plain int */
 DYN_HIDDEN uint32_t dyn_np_int(DynRec *r, int64_t value);
 DYN_HIDDEN uint32_t dyn_np_op(DynRec *r, DynSymOp op, uint32_t a, uint32_t b);
 DYN_HIDDEN int64_t dyn_np_hint(DynRec *r, uint32_t sym);
 /* A node of the running instruction. compute is the dtype till the rule says otherwise. */
 DYN_HIDDEN uint32_t dyn_np_add(DynRec *r, DynOp op, DynDtype dtype, int ndim, int nargs, int naux);
-DYN_HIDDEN uint32_t dyn_np_unary_node(DynRec *r, DynOp op, DynDtype dtype, uint32_t operand, int ndim, int naux); /* views, copies, reductions */
-DYN_HIDDEN uint32_t dyn_np_node(DynRec *r, DynOperand o); /* the node of an array or NumPy scalar */
+DYN_HIDDEN uint32_t dyn_np_unary_node(DynRec *r, DynOp op, DynDtype dtype, uint32_t operand, int ndim,
+                                      int naux);                    /* views, copies, reductions */
+DYN_HIDDEN uint32_t dyn_np_node(DynRec *r, DynOperand o);           /* the node of an array or NumPy scalar */
 DYN_HIDDEN int dyn_np_operand(DynRec *r, DynOperand o, NpArg *out); /* that, or a Python number */
 DYN_HIDDEN NpArg dyn_np_node_arg(DynRec *r, uint32_t node);
 DYN_HIDDEN uint32_t dyn_np_int_sym(DynRec *r, DynOperand o); /* symbol of a Python int (or constant with __index__) */
@@ -65,11 +68,13 @@ DYN_HIDDEN int dyn_np_types(DynRec *r, DynOp op, int a, int b, DynDtype *compute
 /* scalars: eager used the operators of NumPy scalars, not the ufunc's loops (power differs). */
 DYN_HIDDEN uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, bool scalars);
 DYN_HIDDEN uint32_t dyn_np_elementwise_as(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n);
-/* A Python number that is converted to dtype dt (assigned or computed with): guards that the conversion is exact and doesn't raise. */
+/* A Python number that is converted to dtype dt (assigned or computed with): guards that the conversion is exact and doesn't
+ * raise. */
 DYN_HIDDEN int dyn_np_convert_guard(DynRec *r, uint32_t sym, DynDtype dt);
 DYN_HIDDEN int dyn_np_broadcast(DynRec *r, const uint32_t *nodes, int n, uint32_t *shape); /* rank, or -1 */
 /* `node` is written into the array `dst` (out=, in-place operators); gives dst's own shadow. */
 DYN_HIDDEN DynVal *dyn_np_store_into(DynRec *r, DynOperand dst, NpArg value);
+DYN_HIDDEN uint32_t dyn_np_copy(DynRec *r, uint32_t a, DynDtype dt); /* a COPY of a whole node */
 DYN_HIDDEN int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real);
 
 /* ---- rec_numpy_view.c */
@@ -78,23 +83,21 @@ DYN_HIDDEN bool dyn_np_never_c(DynRec *r, uint32_t node);  /* at no call; makes 
 DYN_HIDDEN uint32_t dyn_np_permute(DynRec *r, uint32_t a, const int *perm);
 DYN_HIDDEN uint32_t dyn_np_newaxis(DynRec *r, uint32_t a, uint32_t positions, int ndim); /* bit mask of the result's new axes */
 DYN_HIDDEN uint32_t dyn_np_reshape_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape, uint8_t flag);
-DYN_HIDDEN uint32_t dyn_np_range_view(DynRec *r, uint32_t a, int axis, uint32_t start, uint32_t stop); /* a[..., start:stop, ...] */
+DYN_HIDDEN uint32_t dyn_np_range_view(DynRec *r, uint32_t a, int axis, uint32_t start,
+                                      uint32_t stop); /* a[..., start:stop, ...] */
 DYN_HIDDEN uint32_t dyn_np_broadcast_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape);
-/* Sizes from an argument: an int or a tuple or list of ints, each guarded not to be negative (-1 allowed: one of them stays DYN_NONE). */
+/* Sizes from an argument: an int or a tuple or list of ints, each guarded not to be negative (-1 allowed: one of them stays
+ * DYN_NONE). */
 DYN_HIDDEN int dyn_np_shape_arg(DynRec *r, DynOperand o, bool minus_one, uint32_t *shape);
 DYN_HIDDEN uint32_t dyn_np_product(DynRec *r, int n, const uint32_t *shape);
 
 /* ---- rec_numpy_reduce.c */
 DYN_HIDDEN uint32_t dyn_np_reduce(DynRec *r, DynOp op, uint32_t a, int naxes, const int *axes, bool keepdims, DynDtype dtype);
 
-/* ---- the rules, named in bind.def */
-#define NP_RULES(RULE)                                                                                                 \
-    RULE(ufunc) RULE(where) RULE(clip) RULE(scalar_type) RULE(reduce) RULE(mean) RULE(var) RULE(create) RULE(create_like) \
-    RULE(full) RULE(full_like) RULE(copy) RULE(astype) RULE(same) RULE(flatten) RULE(join) RULE(stack) RULE(fill) RULE(reshape)   \
-    RULE(reshape_method) RULE(transpose) RULE(transpose_method) RULE(squeeze) RULE(expand_dims) RULE(swapaxes) RULE(moveaxis)   \
-    RULE(broadcast_to) RULE(outer) RULE(matmul) RULE(solve) RULE(like_operand) RULE(det) RULE(norm) RULE(scan) RULE(arg_reduce)   \
-    RULE(take) RULE(arange) RULE(linspace)
-#define RULE(name) DYN_HIDDEN DynVal *np_rule_##name(DynRec *r, NpCall *c);
-NP_RULES(RULE)
-#undef RULE
+/* ---- the rules that bind.def names */
+#define FUNC(path, sig, rule, op) DYN_HIDDEN DynVal *np_rule_##rule(DynRec *r, NpCall *c);
+#define METHOD(name, sig, rule, op) DYN_HIDDEN DynVal *np_rule_##rule(DynRec *r, NpCall *c);
+#include "tracer/bind.def"
+#undef FUNC
+#undef METHOD
 #endif

@@ -1,5 +1,6 @@
-/* rec_numpy.c: from NumPy callables, operators and methods to rules. Fills the binding tables from bind.def, lays out arguments, and holds
- * what all rules need: operands, results, failing. Called by the recorder's handlers through rec.h. The tables live as long as the process. */
+/* rec_numpy.c: from NumPy callables, operators and methods to rules. Fills the binding tables from bind.def, lays out arguments,
+ * and holds what all rules need: operands, results, failing. Called by the recorder's handlers through rec.h. The tables live as
+ * long as the process. */
 #include "tracer/rec_np.h"
 #include "tracer/decode.h"
 
@@ -113,12 +114,14 @@ int dyn_np_assume(DynRec *r, uint32_t sym) {
 uint32_t dyn_np_int(DynRec *r, int64_t value) { return dyn_sym_int(dyn_rec_syms(r), value); }
 
 uint32_t dyn_np_op(DynRec *r, DynSymOp op, uint32_t a, uint32_t b) {
-    bool absent = a == DYN_NONE || (b == DYN_NONE && op != DYN_S_ABS && op != DYN_S_NEG && op != DYN_S_TO_INT && op != DYN_S_ISFINITE &&
-                                    op != DYN_S_NOT);
+    bool absent = a == DYN_NONE || (b == DYN_NONE && op != DYN_S_ABS && op != DYN_S_NEG && op != DYN_S_TO_INT &&
+                                    op != DYN_S_ISFINITE && op != DYN_S_NOT);
     return absent ? DYN_NONE : dyn_sym_op(dyn_rec_syms(r), op, a, b, DYN_NONE);
 }
 
-int dyn_np_assume_op(DynRec *r, DynSymOp op, uint32_t a, int64_t b) { return dyn_np_assume(r, dyn_np_op(r, op, a, dyn_np_int(r, b))); }
+int dyn_np_assume_op(DynRec *r, DynSymOp op, uint32_t a, int64_t b) {
+    return dyn_np_assume(r, dyn_np_op(r, op, a, dyn_np_int(r, b)));
+}
 
 int64_t dyn_np_hint(DynRec *r, uint32_t sym) { return dyn_sym_at(dyn_rec_syms(r), sym)->hint.i; }
 
@@ -231,6 +234,12 @@ uint32_t dyn_np_int_sym(DynRec *r, DynOperand o) {
     uint32_t s = dyn_rec_number(r, o.v, o.real);
     if (s != DYN_NONE && dyn_sym_at(dyn_rec_syms(r), s)->type == DYN_T_INT)
         return s;
+    if (o.v->kind == DV_NPSCALAR) { /* of a Python number, or an argument: its symbol */
+        const DynNode *n = dyn_graph_node(dyn_rec_graph(r), o.v->id);
+        if (n->op == DYN_OP_SCALAR && dyn_sym_at(dyn_rec_syms(r), n->args[0].id)->type == DYN_T_INT &&
+            dyn_dtypes[n->dtype].kind != 'f')
+            return n->args[0].id;
+    }
     if (s == DYN_NONE && o.v->kind == DV_CONST && PyArray_IsScalar(o.real, Integer)) {
         Py_ssize_t i = PyNumber_AsSsize_t(o.real, PyExc_OverflowError);
         if (i != -1 || !PyErr_Occurred())
@@ -327,8 +336,7 @@ DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result) {
 
 /* ---- calls */
 
-/* Arguments and what is in them are looked at before a rule makes nodes: inputs found now outlive a rule that fails. */
-static int resolve_deep(DynRec *r, DynOperand o, int depth) {
+int dyn_np_resolve(DynRec *r, DynOperand o, int depth) {
     DynOperand items[32];
     if (o.v == NULL)
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE), -1;
@@ -338,7 +346,7 @@ static int resolve_deep(DynRec *r, DynOperand o, int depth) {
         return 0;
     int n = depth < 3 ? dyn_np_items(r, o, items, 32) : -1;
     for (int i = 0; i < n; i++)
-        if (resolve_deep(r, items[i], depth + 1) < 0)
+        if (dyn_np_resolve(r, items[i], depth + 1) < 0)
             return -1;
     return n < 0 ? (dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE), -1) : 0;
 }
@@ -396,7 +404,7 @@ DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int 
     if (npos + c.nkw > 250)
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     for (int i = 0; i < npos + c.nkw; i++)
-        if (resolve_deep(r, args[i], 0) < 0)
+        if (dyn_np_resolve(r, args[i], 0) < 0)
             return NULL;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     return take_back(r, nnodes, bind(r, &c) < 0 ? NULL : b->rule(r, &c));
@@ -422,17 +430,16 @@ static DynVal *operator_result(DynRec *r, DynOp op, DynOperand *o, int n, bool i
 
 static DynVal *operation(DynRec *r, int op, DynOperand *o, int n, bool inplace, PyObject *result) {
     for (int i = 0; i < n; i++)
-        if (resolve_deep(r, o[i], 0) < 0)
+        if (dyn_np_resolve(r, o[i], 0) < 0)
             return NULL;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     return take_back(r, nnodes, operator_result(r, (DynOp)op, o, n, inplace, result));
 }
 
 DynVal *dyn_np_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject *result) {
-    static const int16_t ops[] = {DYN_OP_ADD,      DYN_OP_BITWISE_AND, DYN_OP_FLOOR_DIVIDE, DYN_OP_LEFT_SHIFT,
-                                  -1,              DYN_OP_MULTIPLY,    DYN_OP_REMAINDER,    DYN_OP_BITWISE_OR,
-                                  DYN_OP_POWER,    DYN_OP_RIGHT_SHIFT, DYN_OP_SUBTRACT,     DYN_OP_DIVIDE,
-                                  DYN_OP_BITWISE_XOR};
+    static const int16_t ops[] = {DYN_OP_ADD,      DYN_OP_BITWISE_AND, DYN_OP_FLOOR_DIVIDE, DYN_OP_LEFT_SHIFT, -1,
+                                  DYN_OP_MULTIPLY, DYN_OP_REMAINDER,   DYN_OP_BITWISE_OR,   DYN_OP_POWER,      DYN_OP_RIGHT_SHIFT,
+                                  DYN_OP_SUBTRACT, DYN_OP_DIVIDE,      DYN_OP_BITWISE_XOR};
     DynOperand o[2] = {a, b};
     if (nb < 0 || nb >= (int)DYN_COUNTOF(ops) || (ops[nb] < 0 && inplace))
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);

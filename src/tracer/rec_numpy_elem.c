@@ -109,7 +109,8 @@ int dyn_np_convert_guard(DynRec *r, uint32_t sym, DynDtype dt) {
         return refuse(r);
     if (hint.f - hint.f != 0) /* inf and nan stay what they are */
         return dyn_np_assume(r, dyn_np_op(r, DYN_S_NOT, dyn_np_op(r, DYN_S_ISFINITE, sym, DYN_NONE), DYN_NONE));
-    return dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), dyn_sym_float(dyn_rec_syms(r), f32_max)));
+    return dyn_np_assume(r,
+                         dyn_np_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), dyn_sym_float(dyn_rec_syms(r), f32_max)));
 }
 
 /* ---- broadcasting */
@@ -244,8 +245,9 @@ static int exponent_is(DynRec *r, uint32_t sym, double value) {
     return dyn_np_assume(r, dyn_np_op(r, is ? DYN_S_EQ : DYN_S_NE, sym, c)) < 0 ? -1 : is;
 }
 
-/* A float power. NumPy's loops look at an exponent that is the same for all elements: 0.5 is sqrt, 2 square, -1 reciprocal, 1 the value itself
- * (pow gives the same for 0 and 1). They do so for every exponent whose stride is 0, so an exponent array must not have one. */
+/* A float power. NumPy's loops look at an exponent that is the same for all elements: 0.5 is sqrt, 2 square, -1 reciprocal, 1 the
+ * value itself (pow gives the same for 0 and 1). They do so for every exponent whose stride is 0, so an exponent array must not
+ * have one. */
 static uint32_t float_power(DynRec *r, DynDtype compute, const NpArg *args) {
     static const struct {
         double value;
@@ -265,7 +267,8 @@ static uint32_t float_power(DynRec *r, DynDtype compute, const NpArg *args) {
     }
     uint32_t id = dyn_np_elementwise_as(r, DYN_OP_POWER, compute, compute, args, 2);
     const DynNode *n = id == DYN_NONE ? NULL : dyn_graph_node(g, id), *e = dyn_graph_node(g, args[1].arg.id);
-    if (n == NULL || e->ndim == 0 || e->op == DYN_OP_BROADCAST || dyn_np_hint(r, e->shape[e->ndim - 1]) != dyn_np_hint(r, n->shape[n->ndim - 1]) ||
+    if (n == NULL || e->ndim == 0 || e->op == DYN_OP_BROADCAST ||
+        dyn_np_hint(r, e->shape[e->ndim - 1]) != dyn_np_hint(r, n->shape[n->ndim - 1]) ||
         dyn_np_assume_op(r, DYN_S_NE, e->shape[e->ndim - 1], 1) < 0)
         return refuse(r), DYN_NONE;
     return id;
@@ -284,10 +287,12 @@ uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, bool 
     if (dyn_np_types(r, op, args[0].code, n == 2 ? args[1].code : -1, &compute, &result) < 0)
         return DYN_NONE;
     for (int i = 0; i < n; i++)
-        if (args[i].arg.kind == DYN_ARG_SYM && dyn_ops[op].dtype != DYN_DT_LOGICAL && dyn_np_convert_guard(r, args[i].arg.id, compute) < 0)
+        if (args[i].arg.kind == DYN_ARG_SYM && dyn_ops[op].dtype != DYN_DT_LOGICAL &&
+            dyn_np_convert_guard(r, args[i].arg.id, compute) < 0)
             return DYN_NONE;
     int row = row_for(op, compute);
-    if (row < 0 || (row == DYN_OP_COPY && args[0].arg.kind != DYN_ARG_NODE) || (row == DYN_OP_INT_POWER && int_power_guard(r, args) < 0))
+    if (row < 0 || (row == DYN_OP_COPY && args[0].arg.kind != DYN_ARG_NODE) ||
+        (row == DYN_OP_INT_POWER && int_power_guard(r, args) < 0))
         return refuse(r), DYN_NONE;
     if (row == DYN_OP_POWER && !scalars)
         return float_power(r, compute, args);
@@ -295,6 +300,20 @@ uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, bool 
 }
 
 /* ---- writing */
+
+/* Is `node` another look at the memory that dst is? x[1:] = x[:-1] takes all values before it writes one. */
+static bool aliases(DynRec *r, uint32_t node, uint32_t dst) {
+    DynGraph *g = dyn_rec_graph(r);
+    return node != dst && dyn_graph_node(g, node)->storage == dyn_graph_node(g, dst)->storage;
+}
+
+uint32_t dyn_np_copy(DynRec *r, uint32_t a, DynDtype dt) {
+    DynGraph *g = dyn_rec_graph(r);
+    uint32_t id = dyn_np_unary_node(r, DYN_OP_COPY, dt, a, dyn_graph_node(g, a)->ndim, 0);
+    if (id != DYN_NONE)
+        memcpy(dyn_graph_node(g, id)->shape, dyn_graph_node(g, a)->shape, sizeof(uint32_t) * dyn_graph_node(g, a)->ndim);
+    return id;
+}
 
 int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real) {
     DynGraph *g = dyn_rec_graph(r);
@@ -320,6 +339,10 @@ int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real) {
         if (extra > 0) /* leading axes of size 1 fall away */
             return refuse(r);
     }
+    if (value.arg.kind == DYN_ARG_NODE && aliases(r, value.arg.id, dst) &&
+        (value.arg.id = dyn_np_copy(r, value.arg.id, value.code)) == DYN_NONE)
+        return -1;
+    d = dyn_graph_node(g, dst);
     if (dyn_rec_will_write(r, dst, real) < 0)
         return -1;
     uint32_t id = dyn_np_add(r, DYN_OP_STORE, dt, d->ndim, 2, 0);
@@ -387,7 +410,8 @@ DynVal *np_rule_where(DynRec *r, NpCall *c) {
     return dyn_np_result(r, dyn_np_elementwise_as(r, DYN_OP_WHERE, compute, compute, args, 3), c->result);
 }
 
-/* clip is maximum, then minimum, in one dtype. Bounds that are integers beyond the dtype are dropped by NumPy; here they are refused. */
+/* clip is maximum, then minimum, in one dtype. Bounds that are integers beyond the dtype are dropped by NumPy; here they are
+ * refused. */
 DynVal *np_rule_clip(DynRec *r, NpCall *c) {
     NpArg args[2];
     DynDtype compute, result;
@@ -408,7 +432,8 @@ DynVal *np_rule_clip(DynRec *r, NpCall *c) {
             (hi.arg.kind == DYN_ARG_SYM && dyn_np_convert_guard(r, hi.arg.id, compute) < 0))
             return NULL;
         args[1] = lo;
-        uint32_t t = dyn_np_elementwise_as(r, compute == DYN_BOOL ? DYN_OP_LOGICAL_OR : DYN_OP_MAXIMUM, compute, compute, args, 2);
+        uint32_t t =
+            dyn_np_elementwise_as(r, compute == DYN_BOOL ? DYN_OP_LOGICAL_OR : DYN_OP_MAXIMUM, compute, compute, args, 2);
         if (t == DYN_NONE)
             return NULL;
         args[0] = dyn_np_node_arg(r, t);
@@ -418,7 +443,8 @@ DynVal *np_rule_clip(DynRec *r, NpCall *c) {
     }
     if (dyn_np_operand(r, low.v != NULL ? low : high, &args[1]) < 0)
         return NULL;
-    return finish(r, dyn_np_elementwise(r, low.v != NULL ? DYN_OP_MAXIMUM : DYN_OP_MINIMUM, args, 2, false), c->slot[3], c->result);
+    return finish(r, dyn_np_elementwise(r, low.v != NULL ? DYN_OP_MAXIMUM : DYN_OP_MINIMUM, args, 2, false), c->slot[3],
+                  c->result);
 }
 
 /* np.float32(x): a NumPy scalar of a Python number, or a conversion. */
@@ -427,15 +453,8 @@ DynVal *np_rule_scalar_type(DynRec *r, NpCall *c) {
     DynDtype dt = (DynDtype)c->b->op;
     if (c->slot[0].v == NULL || dyn_np_operand(r, c->slot[0], &a) < 0)
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
-    if (a.arg.kind == DYN_ARG_NODE) {
-        const DynNode *n = dyn_graph_node(dyn_rec_graph(r), a.arg.id);
-        uint32_t id = dyn_np_unary_node(r, DYN_OP_COPY, dt, a.arg.id, n->ndim, 0);
-        if (id == DYN_NONE)
-            return NULL;
-        n = dyn_graph_node(dyn_rec_graph(r), a.arg.id);
-        memcpy(dyn_graph_node(dyn_rec_graph(r), id)->shape, n->shape, sizeof(uint32_t) * n->ndim);
-        return dyn_np_result(r, id, c->result);
-    }
+    if (a.arg.kind == DYN_ARG_NODE)
+        return dyn_np_result(r, dyn_np_copy(r, a.arg.id, dt), c->result);
     if (a.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f' && dt != DYN_BOOL)
         a.arg.id = dyn_np_op(r, DYN_S_TO_INT, a.arg.id, DYN_NONE);
     if (a.arg.id == DYN_NONE)

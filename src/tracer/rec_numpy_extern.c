@@ -1,5 +1,6 @@
-/* rec_numpy_extern.c: NumPy functions that stay calls of NumPy's own: products, linear algebra, sorting, scans. Only those that are listed
- * in bind.def, each with a rule for its result's sizes; the dtype is eager's, and is checked at every call. Called through the binding table. */
+/* rec_numpy_extern.c: NumPy functions that stay calls of NumPy's own: products, linear algebra, sorting, scans. Only those that
+ * are listed in bind.def, each with a rule for its result's sizes; the dtype is eager's, and is checked at every call. Called
+ * through the binding table. */
 #include "tracer/rec_np.h"
 
 static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }

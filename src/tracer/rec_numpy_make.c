@@ -49,13 +49,6 @@ DynVal *np_rule_create_like(DynRec *r, NpCall *c) {
     return filled(r, fill, node_at(r, a)->ndim, node_at(r, a)->shape, c->result);
 }
 
-static uint32_t copy_of(DynRec *r, uint32_t a, DynDtype dt) {
-    uint32_t id = dyn_np_unary_node(r, DYN_OP_COPY, dt, a, node_at(r, a)->ndim, 0);
-    if (id != DYN_NONE)
-        memcpy(node_at(r, id)->shape, node_at(r, a)->shape, sizeof(uint32_t) * node_at(r, a)->ndim);
-    return id;
-}
-
 /* full of a Python number is a FULL; of an array or NumPy scalar, a copy of it broadcast. */
 static DynVal *full(DynRec *r, DynOperand value, int ndim, const uint32_t *shape, PyObject *result) {
     NpArg v;
@@ -64,7 +57,7 @@ static DynVal *full(DynRec *r, DynOperand value, int ndim, const uint32_t *shape
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
     if (v.arg.kind == DYN_ARG_NODE) {
         uint32_t view = dyn_np_broadcast_view(r, v.arg.id, ndim, shape);
-        return view == DYN_NONE ? NULL : dyn_np_result(r, copy_of(r, view, dt), result);
+        return view == DYN_NONE ? NULL : dyn_np_result(r, dyn_np_copy(r, view, dt), result);
     }
     if (v.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f' && dt != DYN_BOOL)
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
@@ -88,7 +81,7 @@ DynVal *np_rule_full_like(DynRec *r, NpCall *c) {
 
 static DynVal *copied(DynRec *r, uint32_t a, PyObject *result) {
     DynDtype dt = dyn_np_dtype_of(result);
-    return dt == DYN_NO_DTYPE ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY) : dyn_np_result(r, copy_of(r, a, dt), result);
+    return dt == DYN_NO_DTYPE ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY) : dyn_np_result(r, dyn_np_copy(r, a, dt), result);
 }
 
 DynVal *np_rule_astype(DynRec *r, NpCall *c) {
@@ -98,7 +91,8 @@ DynVal *np_rule_astype(DynRec *r, NpCall *c) {
     return c->result == c->slot[0].real ? c->slot[0].v : copied(r, a, c->result);
 }
 
-/* Is what came back always the operand itself, or always new? That depends on dtypes, which are guarded, and for `contiguous` on layout. */
+/* Is what came back always the operand itself, or always new? That depends on dtypes, which are guarded, and for `contiguous` on
+ * layout. */
 static DynVal *same_or_copied(DynRec *r, NpCall *c, bool contiguous) {
     uint32_t a = dyn_np_node(r, c->slot[0]);
     if (a == DYN_NONE || burn_rest(r, c, 1) < 0)
@@ -109,9 +103,7 @@ static DynVal *same_or_copied(DynRec *r, NpCall *c, bool contiguous) {
     return converted || (contiguous && dyn_np_never_c(r, a)) ? copied(r, a, c->result) : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
 }
 
-DynVal *np_rule_same(DynRec *r, NpCall *c) {
-    return same_or_copied(r, c, c->b->op == 1 || c->slot[2].v != NULL);
-}
+DynVal *np_rule_same(DynRec *r, NpCall *c) { return same_or_copied(r, c, c->b->op == 1 || c->slot[2].v != NULL); }
 
 /* copy(a), np.array(a): new unless copy= says otherwise. */
 DynVal *np_rule_copy(DynRec *r, NpCall *c) {
@@ -168,7 +160,8 @@ static DynVal *joined(DynRec *r, const uint32_t *nodes, int n, int axis, PyObjec
         if (a->ndim != ndim || (a->dtype != dt && dyn_np_types(r, DYN_OP_ADD, dt, a->dtype, &compute, &dt) < 0))
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
         for (int k = 0; k < ndim; k++)
-            if (k != axis && (dyn_np_hint(r, shape[k]) != dyn_np_hint(r, a->shape[k]) || dyn_rec_assume_equal(r, shape[k], a->shape[k]) < 0))
+            if (k != axis &&
+                (dyn_np_hint(r, shape[k]) != dyn_np_hint(r, a->shape[k]) || dyn_rec_assume_equal(r, shape[k], a->shape[k]) < 0))
                 return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
         shape[axis] = dyn_np_op(r, DYN_S_ADD, shape[axis], a->shape[axis]);
     }

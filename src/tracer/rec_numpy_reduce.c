@@ -1,4 +1,5 @@
-/* rec_numpy_reduce.c: reductions, and mean, var and std as the steps that NumPy makes of them. Called through the binding table. */
+/* rec_numpy_reduce.c: reductions, and mean, var and std as the steps that NumPy makes of them. Called through the binding table.
+ */
 #include "tracer/rec_np.h"
 
 static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }

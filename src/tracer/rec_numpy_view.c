@@ -1,6 +1,6 @@
-/* rec_numpy_view.c: views and everything that is about sizes: indexing, reshape, transpose, attributes, and assignment to slices. Called by
- * rec_numpy.c and the recorder's handlers. A slice's bounds become symbols; where they lie in range now, a guard says that they do at every
- * call, which keeps the sizes simple (n - 2 in place of slice_len(…)). */
+/* rec_numpy_view.c: views and everything that is about sizes: indexing, reshape, transpose, attributes, and assignment to slices.
+ * Called by rec_numpy.c and the recorder's handlers. A slice's bounds become symbols; where they lie in range now, a guard says
+ * that they do at every call, which keeps the sizes simple (n - 2 in place of slice_len(…)). */
 #include "tracer/rec_np.h"
 
 static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
@@ -120,14 +120,16 @@ uint32_t dyn_np_range_view(DynRec *r, uint32_t a, int axis, uint32_t start, uint
     Index x = {0};
     for (int i = 0; i < node_at(r, a)->ndim; i++) {
         uint32_t size = node_at(r, a)->shape[i];
-        int ok = i == axis ? put_slice(r, &x, start, stop, dyn_np_int(r, 1), dyn_np_op(r, DYN_S_SUB, stop, start)) : put_full(r, &x, size);
+        int ok = i == axis ? put_slice(r, &x, start, stop, dyn_np_int(r, 1), dyn_np_op(r, DYN_S_SUB, stop, start))
+                           : put_full(r, &x, size);
         if (ok < 0)
             return DYN_NONE;
     }
     return finish_slice(r, a, &x);
 }
 
-/* A slice bound, normalised. In range (counted from either end) it is itself under a guard, else what slice.indices makes of it. */
+/* A slice bound, normalised. In range (counted from either end) it is itself under a guard, else what slice.indices makes of it.
+ */
 static uint32_t bound(DynRec *r, uint32_t b, uint32_t dim, uint32_t step, DynSymOp otherwise) {
     int64_t at = dyn_np_hint(r, b), size = dyn_np_hint(r, dim);
     if (dyn_np_hint(r, step) < 0 || at > size || at < -size)
@@ -170,8 +172,9 @@ static int index_slice(DynRec *r, Index *x, DynOperand item, uint32_t dim) {
                      : down               ? dyn_np_op(r, DYN_S_SUB, dim, dyn_np_int(r, 1))
                                           : dyn_np_int(r, 0);
     uint32_t stop = given[1] != DYN_NONE ? bound(r, given[1], dim, step, DYN_S_SLICE_STOP) : down ? dyn_np_int(r, -1) : dim;
-    uint32_t size = given[0] == DYN_NONE && given[1] == DYN_NONE && (is_int(r, step, 1) || is_int(r, step, -1)) ? dim
-                                                                                                              : slice_size(r, start, stop, step);
+    uint32_t size = given[0] == DYN_NONE && given[1] == DYN_NONE && (is_int(r, step, 1) || is_int(r, step, -1))
+                        ? dim
+                        : slice_size(r, start, stop, step);
     return put_slice(r, x, start, stop, step, size);
 }
 
@@ -236,17 +239,9 @@ static uint32_t basic_index(DynRec *r, uint32_t a, DynOperand index) {
 
 static bool is_array_operand(DynOperand o) { return PyArray_CheckExact(o.real); }
 
-static uint32_t copy_of_view(DynRec *r, uint32_t view) {
-    DynNode *n = node_at(r, view);
-    uint32_t id = dyn_np_unary_node(r, DYN_OP_COPY, (DynDtype)n->dtype, view, n->ndim, 0);
-    if (id != DYN_NONE)
-        memcpy(node_at(r, id)->shape, node_at(r, view)->shape, sizeof(uint32_t) * node_at(r, view)->ndim);
-    return id;
-}
-
 DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *result) {
     uint32_t base = dyn_np_node(r, a);
-    if (base == DYN_NONE || a.v->kind != DV_ARRAY || dyn_rec_resolve(r, index.v, index.real) < 0)
+    if (base == DYN_NONE || a.v->kind != DV_ARRAY || dyn_np_resolve(r, index, 0) < 0)
         return base == DYN_NONE ? NULL : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     if (is_array_operand(index)) {
         if (PyArray_ISBOOL((PyArrayObject *)index.real))
@@ -257,7 +252,7 @@ DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *resul
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     uint32_t id = basic_index(r, base, index);
     if (id != DYN_NONE && !PyArray_Check(result))
-        id = copy_of_view(r, id); /* a NumPy scalar keeps the value of now */
+        id = dyn_np_copy(r, id, (DynDtype)node_at(r, id)->dtype); /* a NumPy scalar keeps the value of now */
     DynVal *v = id == DYN_NONE ? NULL : dyn_np_result(r, id, result);
     if (v == NULL)
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
@@ -268,7 +263,8 @@ DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *resul
 static int store_masked(DynRec *r, uint32_t base, DynOperand a, DynOperand index, NpArg value) {
     DynNode *n = node_at(r, base);
     uint32_t mask = dyn_np_node(r, index);
-    if (mask == DYN_NONE || node_at(r, mask)->ndim != n->ndim || (value.arg.kind == DYN_ARG_NODE && node_at(r, value.arg.id)->ndim != 0))
+    if (mask == DYN_NONE || node_at(r, mask)->ndim != n->ndim ||
+        (value.arg.kind == DYN_ARG_NODE && node_at(r, value.arg.id)->ndim != 0))
         return no_node(r), -1;
     for (int i = 0; i < n->ndim; i++)
         if (dyn_np_hint(r, n->shape[i]) != dyn_np_hint(r, node_at(r, mask)->shape[i]) ||
@@ -287,7 +283,7 @@ static int store_masked(DynRec *r, uint32_t base, DynOperand a, DynOperand index
 int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand value) {
     NpArg v;
     uint32_t base = dyn_np_node(r, a);
-    if (base == DYN_NONE || a.v->kind != DV_ARRAY || dyn_rec_resolve(r, index.v, index.real) < 0 || dyn_np_operand(r, value, &v) < 0)
+    if (base == DYN_NONE || a.v->kind != DV_ARRAY || dyn_np_resolve(r, index, 0) < 0 || dyn_np_operand(r, value, &v) < 0)
         return base != DYN_NONE && a.v->kind != DV_ARRAY ? (no_node(r), -1) : -1;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     int ok;
@@ -360,7 +356,8 @@ static bool slice_is_c(DynRec *r, const DynNode *n, const DynNode *base) {
 }
 
 bool dyn_np_always_c(DynRec *r, uint32_t node) {
-    const DynNode *n = node_at(r, node), *base = n->nargs > 0 && n->args[0].kind == DYN_ARG_NODE ? node_at(r, n->args[0].id) : NULL;
+    const DynNode *n = node_at(r, node),
+                  *base = n->nargs > 0 && n->args[0].kind == DYN_ARG_NODE ? node_at(r, n->args[0].id) : NULL;
     if (n->layout.kind != DYN_LAYOUT_C)
         return false;
     if ((n->flags & DYN_NODE_VIEW) == 0)
@@ -376,7 +373,8 @@ bool dyn_np_always_c(DynRec *r, uint32_t node) {
     return n->op == DYN_OP_RESHAPE || (n->op == DYN_OP_SLICE && slice_is_c(r, n, base));
 }
 
-/* Another order of axes than C's, with no axis of size 0 or 1: not C-contiguous at any call, and flattening copies. Slicing keeps the order. */
+/* Another order of axes than C's, with no axis of size 0 or 1: not C-contiguous at any call, and flattening copies. Slicing keeps
+ * the order. */
 bool dyn_np_never_c(DynRec *r, uint32_t node) {
     const DynNode *n = node_at(r, node), *base = n;
     bool ordered = true;
@@ -432,7 +430,9 @@ static int order_is_c(DynRec *r, DynOperand order, uint32_t a, bool keep_means_c
     if (dyn_rec_burn(r, order.v, order.real) < 0 || !PyUnicode_Check(order.real))
         return -1;
     bool c = PyUnicode_CompareWithASCIIString(order.real, "C") == 0;
-    return c || (keep_means_c && PyUnicode_CompareWithASCIIString(order.real, "F") != 0 && dyn_np_always_c(r, a)) ? 0 : (no_node(r), -1);
+    return c || (keep_means_c && PyUnicode_CompareWithASCIIString(order.real, "F") != 0 && dyn_np_always_c(r, a))
+               ? 0
+               : (no_node(r), -1);
 }
 
 DynVal *np_rule_reshape(DynRec *r, NpCall *c) {
@@ -466,7 +466,7 @@ DynVal *np_rule_flatten(DynRec *r, NpCall *c) {
         return NULL;
     if (c->b->op == 0)
         return reshape_to(r, a, 1, &total, c->slot[0].real, c->result);
-    uint32_t copy = copy_of_view(r, a);
+    uint32_t copy = dyn_np_copy(r, a, (DynDtype)node_at(r, a)->dtype);
     total = copy == DYN_NONE ? DYN_NONE : dyn_np_product(r, node_at(r, a)->ndim, node_at(r, a)->shape);
     if (total == DYN_NONE)
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
@@ -557,7 +557,9 @@ DynVal *np_rule_squeeze(DynRec *r, NpCall *c) {
     for (int i = 0; i < node_at(r, a)->ndim; i++) {
         uint32_t size = node_at(r, a)->shape[i];
         bool drop = c->slot[1].v != NULL ? gone >> i & 1u : dyn_np_hint(r, size) == 1;
-        int ok = drop ? dyn_np_assume_op(r, DYN_S_EQ, size, 1) : c->slot[1].v == NULL ? dyn_np_assume_op(r, DYN_S_NE, size, 1) : 0;
+        int ok = drop                   ? dyn_np_assume_op(r, DYN_S_EQ, size, 1)
+                 : c->slot[1].v == NULL ? dyn_np_assume_op(r, DYN_S_NE, size, 1)
+                                        : 0;
         if (ok == 0 && drop) {
             x.args[x.nargs++] = dyn_np_int(r, 0);
             ok = put(r, &x, 1, DYN_NONE);
@@ -616,7 +618,8 @@ DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name, PyObject *result) {
     if (strcmp(attr, "size") == 0)
         return dyn_rec_sym(r, dyn_np_product(r, n->ndim, n->shape));
     if (strcmp(attr, "nbytes") == 0)
-        return dyn_rec_sym(r, dyn_np_op(r, DYN_S_MUL, dyn_np_product(r, n->ndim, n->shape), dyn_np_int(r, dyn_dtypes[n->dtype].size)));
+        return dyn_rec_sym(
+            r, dyn_np_op(r, DYN_S_MUL, dyn_np_product(r, n->ndim, n->shape), dyn_np_int(r, dyn_dtypes[n->dtype].size)));
     if (strcmp(attr, "ndim") == 0 || strcmp(attr, "dtype") == 0 || strcmp(attr, "itemsize") == 0)
         return dyn_rec_const(r, result);
     if (result == a.real && (strcmp(attr, "real") == 0 || strcmp(attr, "T") == 0))

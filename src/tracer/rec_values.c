@@ -399,7 +399,7 @@ int rec_resolve_npscalar(DynRec *r, DynVal *v, PyObject *o) {
     DynDtype dt = descr == NULL ? DYN_NO_DTYPE : dyn_dtype_of(descr);
     Py_XDECREF(descr);
     PyErr_Clear();
-    if (dt == DYN_NO_DTYPE || dyn_dtypes[dt].ctype[0] == 0 || dt == DYN_U64 || !r->req->dynamic) {
+    if (dt == DYN_NO_DTYPE || !dyn_npscalar_is(o, dt) || !r->req->dynamic) {
         return -1;
     }
     DynSymType type = dt == DYN_BOOL ? DYN_T_BOOL : dyn_dtypes[dt].kind == 'f' ? DYN_T_FLOAT : DYN_T_INT;

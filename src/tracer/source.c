@@ -3,13 +3,11 @@
  * The recorder makes sources, a capture owns the table, guards read it. Rows hold strong references to obj and key. */
 #include "tracer/source.h"
 
-enum { MAX_REPR = 120 };
+enum { MAX_REPR = 120, MAX_MODULES = 4 };
 
 /* ---- interning */
 
-static bool is_plain_constant(PyObject *o) {
-    return PyUnicode_CheckExact(o) || PyLong_CheckExact(o) || PyBytes_CheckExact(o);
-}
+static bool is_plain_constant(PyObject *o) { return PyUnicode_CheckExact(o) || PyLong_CheckExact(o) || PyBytes_CheckExact(o); }
 
 /* Keys are the same when they are one object, or equal constants of one plain type. */
 static bool same_key(PyObject *a, PyObject *b) {
@@ -24,12 +22,15 @@ static bool same_key(PyObject *a, PyObject *b) {
 }
 
 /* For LOCAL and CLOSURE obj is a name, which the index says already. */
-static bool names_only(DynSourceKind kind) { return kind == DYN_SRC_LOCAL || kind == DYN_SRC_CLOSURE || kind == DYN_SRC_FUNCTION; }
+static bool names_only(DynSourceKind kind) {
+    return kind == DYN_SRC_LOCAL || kind == DYN_SRC_CLOSURE || kind == DYN_SRC_FUNCTION;
+}
 
 uint32_t dyn_source_intern(DynSources *t, DynSourceKind kind, uint32_t base, uint32_t index, PyObject *obj, PyObject *key) {
     for (uint32_t id = t->v.n; id-- > 0;) {
         const DynSource *s = &t->v.at[id];
-        if (s->kind == kind && s->base == base && s->index == index && (names_only(kind) || s->obj == obj) && same_key(s->key, key))
+        if (s->kind == kind && s->base == base && s->index == index && (names_only(kind) || s->obj == obj) &&
+            same_key(s->key, key))
             return id;
     }
     DynSource s = {.kind = kind, .base = base, .index = index, .obj = obj, .key = key};
@@ -70,8 +71,8 @@ static void print_tuple(PyObject *o, DynStr *out) {
 
 static bool has_tame_repr(PyObject *o) {
     PyTypeObject *t = Py_TYPE(o);
-    if (PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || o == Py_None ||
-        o == Py_Ellipsis || PyComplex_CheckExact(o) || PyFunction_Check(o) || PyCFunction_CheckExact(o))
+    if (PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) ||
+        o == Py_None || o == Py_Ellipsis || PyComplex_CheckExact(o) || PyFunction_Check(o) || PyCFunction_CheckExact(o))
         return true;
     return strcmp(t->tp_name, "numpy.ufunc") == 0; /* its repr is C and short */
 }
@@ -111,55 +112,57 @@ void dyn_object_print(PyObject *o, DynStr *out) {
     Py_XDECREF(text);
 }
 
+/* The source, if there is one, that gives the module whose dict this is: np for numpy's. */
+static uint32_t module_of(const DynSources *t, PyObject *dict) {
+    for (uint32_t id = 0; id < t->v.n; id++) {
+        const DynSource *s = &t->v.at[id];
+        PyObject *o = s->kind == DYN_SRC_DICT && s->obj != dict ? PyDict_GetItemWithError(s->obj, s->key) : NULL;
+        if (o != NULL && PyModule_Check(o) && PyModule_GetDict(o) == dict)
+            return id;
+    }
+    PyErr_Clear();
+    return DYN_NONE;
+}
+
+/* A key of the globals by its name alone, a key of a module's dict as the attribute of what the program calls the module. */
+static void print_key(const DynSources *t, const DynSource *s, int depth, DynStr *out) {
+    uint32_t module = depth < MAX_MODULES ? module_of(t, s->obj) : DYN_NONE;
+    if (module != DYN_NONE) {
+        print_key(t, &t->v.at[module], depth + 1, out);
+        dyn_str_putc(out, '.');
+    }
+    print_text(s->key, out);
+}
+
 void dyn_source_print(const DynSources *t, uint32_t id, DynStr *out) {
     const DynSource *s = &t->v.at[id];
     if (s->base != DYN_NONE)
         dyn_source_print(t, s->base, out);
     switch ((DynSourceKind)s->kind) {
     case DYN_SRC_LOCAL:
-    case DYN_SRC_CLOSURE:
-        print_text(s->obj, out);
-        break;
-    case DYN_SRC_FUNCTION:
-        dyn_str_puts(out, "<function>");
-        break;
-    case DYN_SRC_CONST:
-        dyn_object_print(s->obj, out);
-        break;
-    case DYN_SRC_DICT:
-        print_text(s->key, out);
-        break;
-    case DYN_SRC_CELL:
-        dyn_str_puts(out, ".cell_contents");
-        break;
+    case DYN_SRC_CLOSURE: print_text(s->obj, out); break;
+    case DYN_SRC_FUNCTION: dyn_str_puts(out, "<function>"); break;
+    case DYN_SRC_CONST: dyn_object_print(s->obj, out); break;
+    case DYN_SRC_DICT: print_key(t, s, 0, out); break;
+    case DYN_SRC_CELL: dyn_str_puts(out, ".cell_contents"); break;
     case DYN_SRC_ATTR:
         dyn_str_putc(out, '.');
         print_text(s->key, out);
         break;
-    case DYN_SRC_ITEM:
-        dyn_str_printf(out, "[%u]", (unsigned)s->index);
-        break;
+    case DYN_SRC_ITEM: dyn_str_printf(out, "[%u]", (unsigned)s->index); break;
     case DYN_SRC_KEY:
         dyn_str_putc(out, '[');
         dyn_object_print(s->key, out);
         dyn_str_putc(out, ']');
         break;
-    case DYN_SRC_FCLOSURE:
-        dyn_str_printf(out, ".__closure__[%u].cell_contents", (unsigned)s->index);
-        break;
-    case DYN_SRC_FDEFAULT:
-        dyn_str_printf(out, ".__defaults__[%u]", (unsigned)s->index);
-        break;
+    case DYN_SRC_FCLOSURE: dyn_str_printf(out, ".__closure__[%u].cell_contents", (unsigned)s->index); break;
+    case DYN_SRC_FDEFAULT: dyn_str_printf(out, ".__defaults__[%u]", (unsigned)s->index); break;
     case DYN_SRC_FKWDEFAULT:
         dyn_str_puts(out, ".__kwdefaults__[");
         dyn_object_print(s->key, out);
         dyn_str_putc(out, ']');
         break;
-    case DYN_SRC_SELF:
-        dyn_str_puts(out, ".__self__");
-        break;
-    case DYN_SRC_FUNC:
-        dyn_str_puts(out, ".__func__");
-        break;
+    case DYN_SRC_SELF: dyn_str_puts(out, ".__self__"); break;
+    case DYN_SRC_FUNC: dyn_str_puts(out, ".__func__"); break;
     }
 }

@@ -8,21 +8,21 @@
 #include "base/base.h"
 
 /* SOURCE(kind, how it prints): operands are base (a source id), index, and obj (a strong reference). */
-#define DYN_SOURCE_KINDS(SOURCE)                                                                                       \
-    SOURCE(LOCAL)    /* index: slot of the frame's locals, as bound arguments; obj: its name (str) */                  \
-    SOURCE(CLOSURE)  /* index: the function's own __closure__[index], the cell's content; obj: name */                 \
-    SOURCE(CELL)     /* base is a cell object: its content */                                                          \
-    SOURCE(FUNCTION) /* the called function object itself */                                                           \
-    SOURCE(CONST)    /* obj itself (kept alive by the entry) */                                                        \
-    SOURCE(DICT)     /* obj: an exact dict (globals, builtins, module dict); key: the key in it (str) */               \
-    SOURCE(ATTR)     /* getattr(base, key) by the plain rules: instance dict or type; key: str */                      \
-    SOURCE(ITEM)     /* base is an exact tuple or list: item index */                                                  \
-    SOURCE(KEY)      /* base is an exact dict: item key */                                                             \
-    SOURCE(FCLOSURE) /* base is a Python function: content of __closure__[index] */                                    \
-    SOURCE(FDEFAULT) /* base is a Python function: __defaults__[index] */                                              \
-    SOURCE(FKWDEFAULT) /* base is a Python function: __kwdefaults__[key] */                                            \
-    SOURCE(SELF)     /* base is a bound method: __self__ */                                                            \
-    SOURCE(FUNC)     /* base is a bound method: __func__ */
+#define DYN_SOURCE_KINDS(SOURCE)                                                                           \
+    SOURCE(LOCAL)      /* index: slot of the frame's locals, as bound arguments; obj: its name (str) */    \
+    SOURCE(CLOSURE)    /* index: the function's own __closure__[index], the cell's content; obj: name */   \
+    SOURCE(CELL)       /* base is a cell object: its content */                                            \
+    SOURCE(FUNCTION)   /* the called function object itself */                                             \
+    SOURCE(CONST)      /* obj itself (kept alive by the entry) */                                          \
+    SOURCE(DICT)       /* obj: an exact dict (globals, builtins, module dict); key: the key in it (str) */ \
+    SOURCE(ATTR)       /* getattr(base, key) by the plain rules: instance dict or type; key: str */        \
+    SOURCE(ITEM)       /* base is an exact tuple or list: item index */                                    \
+    SOURCE(KEY)        /* base is an exact dict: item key */                                               \
+    SOURCE(FCLOSURE)   /* base is a Python function: content of __closure__[index] */                      \
+    SOURCE(FDEFAULT)   /* base is a Python function: __defaults__[index] */                                \
+    SOURCE(FKWDEFAULT) /* base is a Python function: __kwdefaults__[key] */                                \
+    SOURCE(SELF)       /* base is a bound method: __self__ */                                              \
+    SOURCE(FUNC)       /* base is a bound method: __func__ */
 typedef enum DynSourceKind {
 #define SOURCE(k) DYN_SRC_##k,
     DYN_SOURCE_KINDS(SOURCE)
@@ -31,10 +31,10 @@ typedef enum DynSourceKind {
 
 typedef struct DynSource {
     uint8_t kind;
-    uint32_t base;  /* source id or DYN_NONE */
+    uint32_t base; /* source id or DYN_NONE */
     uint32_t index;
-    PyObject *obj;  /* strong while in a DynSources; see above */
-    PyObject *key;  /* strong; str for DICT, ATTR, FKWDEFAULT; any hashable constant for KEY */
+    PyObject *obj; /* strong while in a DynSources; see above */
+    PyObject *key; /* strong; str for DICT, ATTR, FKWDEFAULT; any hashable constant for KEY */
 } DynSource;
 typedef struct DynSources {
     DYN_VEC(DynSource) v;
@@ -45,8 +45,8 @@ DYN_HIDDEN uint32_t dyn_source_intern(DynSources *t, DynSourceKind kind, uint32_
 DYN_HIDDEN void dyn_sources_free(DynSources *t);
 /* As a Python expression: x, self.w, args[0], np.sin, f.__closure__[0].cell_contents … */
 DYN_HIDDEN void dyn_source_print(const DynSources *t, uint32_t id, DynStr *out);
-/* An object for people: repr for numbers, strings, types, functions, ufuncs and tuples of these, <Name object> for what could run Python
- * code or be long. Needs the GIL; leaves no exception. */
+/* An object for people: repr for numbers, strings, types, functions, ufuncs and tuples of these, <Name object> for what could run
+ * Python code or be long. Needs the GIL; leaves no exception. */
 DYN_HIDDEN void dyn_object_print(PyObject *o, DynStr *out);
 
 /* Reading what a source names, as guards do, without running Python code: the recorder may ask whether a path can be read before
@@ -56,9 +56,10 @@ typedef enum DynRead {
     DYN_READ_MISSING, /* nothing is there: no such key, attribute, item; an empty cell, an unbound local */
     DYN_READ_FAILED   /* the base is of another kind, or reading it would run Python code */
 } DynRead;
-/* getattr(base, key) where that is a plain look-up: modules, instances with the standard tp_getattro, classes with the standard metaclass;
- * functions and C methods in a class become bound methods. *out: new reference. Leaves no exception. */
+/* getattr(base, key) where that is a plain look-up: modules, instances with the standard tp_getattro, classes with the standard
+ * metaclass; functions and C methods in a class become bound methods. *out: new reference. Leaves no exception. */
 DYN_HIDDEN DynRead dyn_source_attr(PyObject *base, PyObject *key, PyObject **out);
-/* One step of a path. base: what the source's base gave (unused for LOCAL, CLOSURE, FUNCTION, CONST, DICT). *out: new reference. */
+/* One step of a path. base: what the source's base gave (unused for LOCAL, CLOSURE, FUNCTION, CONST, DICT). *out: new reference.
+ */
 DYN_HIDDEN DynRead dyn_source_read(const DynSource *s, PyObject *base, PyObject *func, PyObject *const *locals, PyObject **out);
 #endif

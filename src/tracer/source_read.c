@@ -1,5 +1,6 @@
-/* source_read.c: reads what a source names, without running Python code and leaving no exception. Called by the guards (attributes on
- * every check, the rest when a miss is explained) and by the recorder to see whether a path can be read. Gives new references. */
+/* source_read.c: reads what a source names, without running Python code and leaving no exception. Called by the guards
+ * (attributes on every check, the rest when a miss is explained) and by the recorder to see whether a path can be read. Gives new
+ * references. */
 #include "base/cpy.h"
 #include "tracer/source.h"
 
@@ -46,7 +47,8 @@ static bool is_data(PyObject *descriptor) { return Py_TYPE(descriptor)->tp_descr
 static DynRead attr_of_instance(PyObject *base, PyObject *key, PyObject **out) {
     PyObject *descriptor = dyn_cpy_lookup_special(Py_TYPE(base), key);
     if (descriptor != NULL && is_data(descriptor))
-        return Py_IS_TYPE(descriptor, &PyMemberDescr_Type) ? bind(descriptor, base, (PyObject *)Py_TYPE(base), out) : DYN_READ_FAILED;
+        return Py_IS_TYPE(descriptor, &PyMemberDescr_Type) ? bind(descriptor, base, (PyObject *)Py_TYPE(base), out)
+                                                           : DYN_READ_FAILED;
     if (descriptor == NULL || Py_TYPE(descriptor)->tp_descr_get == NULL || is_tame_descriptor(descriptor)) {
         /* the standard look-up runs no code here, and reads attributes that aren't in a dict yet without making one */
         *out = _PyObject_GenericGetAttrWithDict(base, key, NULL, 1);
@@ -91,14 +93,16 @@ static DynRead attr_of_module(PyObject *base, PyObject *key, PyObject **out) {
     return r == DYN_READ_MISSING ? DYN_READ_MISSING : DYN_READ_FAILED;
 }
 
-/* A class that has __getattr__ but not __getattribute__: what is found by the standard look-up is found, the rest is asked of Python code. */
+/* A class that has __getattr__ but not __getattribute__: what is found by the standard look-up is found, the rest is asked of
+ * Python code. */
 static bool only_adds_getattr(PyTypeObject *type) {
     static PyObject *name;
     if (name == NULL && (name = PyUnicode_InternFromString("__getattribute__")) == NULL) {
         PyErr_Clear();
         return false;
     }
-    return PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_IsSubtype(type, &PyType_Type) && !PyType_IsSubtype(type, &PyModule_Type) &&
+    return PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_IsSubtype(type, &PyType_Type) &&
+           !PyType_IsSubtype(type, &PyModule_Type) &&
            dyn_cpy_lookup_special(type, name) == dyn_cpy_lookup_special(&PyBaseObject_Type, name);
 }
 
@@ -153,33 +157,20 @@ static DynRead default_of(const DynSource *s, PyObject *func, PyObject **out) {
 DynRead dyn_source_read(const DynSource *s, PyObject *base, PyObject *func, PyObject *const *locals, PyObject **out) {
     *out = NULL;
     switch ((DynSourceKind)s->kind) {
-    case DYN_SRC_LOCAL:
-        return found(locals[s->index], out);
-    case DYN_SRC_CLOSURE:
-        return closure_of(func, s->index, out);
-    case DYN_SRC_CELL:
-        return cell_content(base, out);
-    case DYN_SRC_FUNCTION:
-        return found(func, out);
-    case DYN_SRC_CONST:
-        return found(s->obj, out);
-    case DYN_SRC_DICT:
-        return key_of(s->obj, s->key, out);
-    case DYN_SRC_ATTR:
-        return dyn_source_attr(base, s->key, out);
-    case DYN_SRC_ITEM:
-        return item_of(base, s->index, out);
-    case DYN_SRC_KEY:
-        return PyDict_CheckExact(base) ? key_of(base, s->key, out) : DYN_READ_FAILED;
-    case DYN_SRC_FCLOSURE:
-        return closure_of(base, s->index, out);
+    case DYN_SRC_LOCAL: return found(locals[s->index], out);
+    case DYN_SRC_CLOSURE: return closure_of(func, s->index, out);
+    case DYN_SRC_CELL: return cell_content(base, out);
+    case DYN_SRC_FUNCTION: return found(func, out);
+    case DYN_SRC_CONST: return found(s->obj, out);
+    case DYN_SRC_DICT: return key_of(s->obj, s->key, out);
+    case DYN_SRC_ATTR: return dyn_source_attr(base, s->key, out);
+    case DYN_SRC_ITEM: return item_of(base, s->index, out);
+    case DYN_SRC_KEY: return PyDict_CheckExact(base) ? key_of(base, s->key, out) : DYN_READ_FAILED;
+    case DYN_SRC_FCLOSURE: return closure_of(base, s->index, out);
     case DYN_SRC_FDEFAULT:
-    case DYN_SRC_FKWDEFAULT:
-        return default_of(s, base, out);
-    case DYN_SRC_SELF:
-        return PyMethod_Check(base) ? found(PyMethod_GET_SELF(base), out) : DYN_READ_FAILED;
-    case DYN_SRC_FUNC:
-        return PyMethod_Check(base) ? found(PyMethod_GET_FUNCTION(base), out) : DYN_READ_FAILED;
+    case DYN_SRC_FKWDEFAULT: return default_of(s, base, out);
+    case DYN_SRC_SELF: return PyMethod_Check(base) ? found(PyMethod_GET_SELF(base), out) : DYN_READ_FAILED;
+    case DYN_SRC_FUNC: return PyMethod_Check(base) ? found(PyMethod_GET_FUNCTION(base), out) : DYN_READ_FAILED;
     }
     return DYN_READ_FAILED;
 }

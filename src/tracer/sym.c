@@ -1,10 +1,11 @@
 /* sym.c: the table of symbols: hash-consed rows, constant folding, the algebra that keeps exact Python meaning, and printing.
  *
- * Called by the recorder (which owns the table through its capture), the graph parser and whoever prints guards. The arithmetic itself
- * is sym_eval.c's.
+ * Called by the recorder (which owns the table through its capture), the graph parser and whoever prints guards. The arithmetic
+ * itself is sym_eval.c's.
  *
  * A rule of the algebra may only give a row that has the same value and the same type as the operator whenever all operands have
- * values. It needn't keep failures: the operands' rows stay in the table and are evaluated, so what could overflow there still does. */
+ * values. It needn't keep failures: the operands' rows stay in the table and are evaluated, so what could overflow there still
+ * does. */
 #include "tracer/sym.h"
 
 enum { MAX_PRINT_DEPTH = 40, MAX_PRINT_LENGTH = 2000, MAX_BOUND_DEPTH = 8 };
@@ -17,8 +18,8 @@ void dyn_syms_free(DynSyms *t) {
 /* ---- rows */
 
 static uint32_t hash_row(const DynSym *s) {
-    uint64_t words[4] = {(uint64_t)s->op | (uint64_t)s->type << 8 | (uint64_t)s->index << 16, (uint64_t)s->a | (uint64_t)s->b << 32,
-                         s->c, (uint64_t)s->value.i};
+    uint64_t words[4] = {(uint64_t)s->op | (uint64_t)s->type << 8 | (uint64_t)s->index << 16,
+                         (uint64_t)s->a | (uint64_t)s->b << 32, s->c, (uint64_t)s->value.i};
     uint64_t h = 0;
     for (size_t i = 0; i < DYN_COUNTOF(words); i++)
         h = (h ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15), h ^= h >> 29;
@@ -76,7 +77,13 @@ uint32_t dyn_sym_var(DynSyms *t, DynSymType type, uint32_t source, DynScalar hin
 }
 
 uint32_t dyn_sym_dim(DynSyms *t, uint32_t source, int axis, int64_t hint) {
-    DynSym s = {.op = DYN_S_DIM, .type = DYN_T_INT, .index = (uint16_t)axis, .a = source, .b = DYN_NONE, .c = DYN_NONE, .hint = {.i = hint}};
+    DynSym s = {.op = DYN_S_DIM,
+                .type = DYN_T_INT,
+                .index = (uint16_t)axis,
+                .a = source,
+                .b = DYN_NONE,
+                .c = DYN_NONE,
+                .hint = {.i = hint}};
     return intern(t, &s);
 }
 
@@ -107,16 +114,12 @@ static int64_t lower_bound(const DynSyms *t, uint32_t id, int depth) {
     if (s->type == DYN_T_FLOAT || depth > MAX_BOUND_DEPTH)
         return INT64_MIN;
     switch (s->op) {
-    case DYN_S_CONST:
-        return s->value.i;
+    case DYN_S_CONST: return s->value.i;
     case DYN_S_DIM:
-    case DYN_S_SLICE_LEN:
-        return 0;
-    case DYN_S_ABS:
-        return 0;
+    case DYN_S_SLICE_LEN: return 0;
+    case DYN_S_ABS: return 0;
     case DYN_S_SLICE_START:
-    case DYN_S_SLICE_STOP:
-        return is_int_const(t, s->c, &x) && x > 0 ? 0 : -1;
+    case DYN_S_SLICE_STOP: return is_int_const(t, s->c, &x) && x > 0 ? 0 : -1;
     case DYN_S_ADD:
         x = lower_bound(t, s->a, depth + 1), y = lower_bound(t, s->b, depth + 1);
         return x == INT64_MIN || y == INT64_MIN || __builtin_add_overflow(x, y, &x) ? INT64_MIN : x;
@@ -129,16 +132,10 @@ static int64_t lower_bound(const DynSyms *t, uint32_t id, int depth) {
     case DYN_S_FLOORDIV:
         x = lower_bound(t, s->a, depth + 1);
         return x >= 0 && is_int_const(t, s->b, &y) && y > 0 ? x / y : INT64_MIN;
-    case DYN_S_MOD:
-        return lower_bound(t, s->b, depth + 1) >= 0 ? 0 : INT64_MIN;
-    case DYN_S_MAX:
-        x = lower_bound(t, s->a, depth + 1), y = lower_bound(t, s->b, depth + 1);
-        return x > y ? x : y;
-    case DYN_S_MIN:
-        x = lower_bound(t, s->a, depth + 1), y = lower_bound(t, s->b, depth + 1);
-        return x < y ? x : y;
-    default:
-        return INT64_MIN;
+    case DYN_S_MOD: return lower_bound(t, s->b, depth + 1) >= 0 ? 0 : INT64_MIN;
+    case DYN_S_MAX: x = lower_bound(t, s->a, depth + 1), y = lower_bound(t, s->b, depth + 1); return x > y ? x : y;
+    case DYN_S_MIN: x = lower_bound(t, s->a, depth + 1), y = lower_bound(t, s->b, depth + 1); return x < y ? x : y;
+    default: return INT64_MIN;
     }
 }
 
@@ -247,16 +244,18 @@ static bool rule_min_max(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32
 static bool rule_compare(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t *out) {
     int64_t x, y, k;
     DynScalar verdict = {.i = 0};
-    if (is_float(t, a) || is_float(t, b))
-        return false;
-    /* the same base: the offsets decide */
-    if (split(t, a, &x) == split(t, b, &y)) {
+    uint32_t base_a = split(t, a, &x), base_b = split(t, b, &y);
+    if (base_a == base_b) { /* the offsets decide */
         if (dyn_sym_eval(op, DYN_T_INT, DYN_T_INT, (DynScalar){.i = x}, (DynScalar){.i = y}, verdict, &verdict) < 0)
             return false;
         return *out = dyn_sym_bool(t, verdict.i != 0), true;
     }
+    if (x != 0 && x == y)
+        return *out = dyn_sym_op(t, op, base_a, base_b, DYN_NONE), true;
     if (!is_int_const(t, b, &k))
         return false;
+    if (x != 0 && !__builtin_sub_overflow(k, x, &y)) /* n - 1 >= 0 is n >= 1 */
+        return *out = dyn_sym_op(t, op, base_a, dyn_sym_int(t, y), DYN_NONE), true;
     int64_t low = lower_bound(t, a, 0);
     if (low > k)
         return *out = dyn_sym_bool(t, op == DYN_S_NE || op == DYN_S_GT || op == DYN_S_GE), true;
@@ -289,21 +288,15 @@ static bool rule_unary(DynSyms *t, DynSymOp op, uint32_t a, uint32_t *out) {
         if (s->op != op || s->type != DYN_T_INT || !is_int(t, s->a))
             return false;
         return *out = s->a, true;
-    case DYN_S_NOT:
-        return rule_not(t, a, out);
-    case DYN_S_BOOL:
-        return *out = a, s->type == DYN_T_BOOL;
-    case DYN_S_TO_FLOAT:
-        return *out = a, s->type == DYN_T_FLOAT;
-    case DYN_S_ABS:
-        return *out = a, s->type == DYN_T_INT && lower_bound(t, a, 0) >= 0;
+    case DYN_S_NOT: return rule_not(t, a, out);
+    case DYN_S_BOOL: return *out = a, s->type == DYN_T_BOOL;
+    case DYN_S_TO_FLOAT: return *out = a, s->type == DYN_T_FLOAT;
+    case DYN_S_ABS: return *out = a, s->type == DYN_T_INT && lower_bound(t, a, 0) >= 0;
     case DYN_S_TO_INT:
     case DYN_S_FLOOR:
     case DYN_S_CEIL:
-    case DYN_S_ROUND:
-        return *out = a, s->type == DYN_T_INT;
-    default:
-        return false;
+    case DYN_S_ROUND: return *out = a, s->type == DYN_T_INT;
+    default: return false;
     }
 }
 
@@ -382,35 +375,25 @@ static bool simplify(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c
         return false; /* (x + 0.0 is not x for -0.0, and so on) */
     switch (op) {
     case DYN_S_ADD:
-    case DYN_S_SUB:
-        return rule_add(t, op, a, b, out);
-    case DYN_S_MUL:
-        return rule_mul(t, a, b, out);
+    case DYN_S_SUB: return rule_add(t, op, a, b, out);
+    case DYN_S_MUL: return rule_mul(t, a, b, out);
     case DYN_S_FLOORDIV:
-    case DYN_S_MOD:
-        return rule_divide(t, op, a, b, out);
-    case DYN_S_POW:
-        return *out = a, is_const_of(t, b, 1) && is_int(t, a);
+    case DYN_S_MOD: return rule_divide(t, op, a, b, out);
+    case DYN_S_POW: return *out = a, is_const_of(t, b, 1) && is_int(t, a);
     case DYN_S_LSHIFT:
-    case DYN_S_RSHIFT:
-        return *out = a, is_const_of(t, b, 0) && is_int(t, a);
+    case DYN_S_RSHIFT: return *out = a, is_const_of(t, b, 0) && is_int(t, a);
     case DYN_S_AND:
-    case DYN_S_OR:
-        return *out = a, a == b;
+    case DYN_S_OR: return *out = a, a == b;
     case DYN_S_EQ:
     case DYN_S_NE:
     case DYN_S_LT:
     case DYN_S_LE:
     case DYN_S_GT:
-    case DYN_S_GE:
-        return rule_compare(t, op, a, b, out);
+    case DYN_S_GE: return rule_compare(t, op, a, b, out);
     case DYN_S_SLICE_START:
-    case DYN_S_SLICE_STOP:
-        return is_int(t, a) && is_int(t, b) && rule_slice_bound(t, a, b, c, out);
-    case DYN_S_SLICE_LEN:
-        return is_int(t, a) && is_int(t, b) && rule_slice_len(t, a, b, c, out);
-    default:
-        return false;
+    case DYN_S_SLICE_STOP: return is_int(t, a) && is_int(t, b) && rule_slice_bound(t, a, b, c, out);
+    case DYN_S_SLICE_LEN: return is_int(t, a) && is_int(t, b) && rule_slice_len(t, a, b, c, out);
+    default: return false;
     }
 }
 
@@ -420,17 +403,14 @@ static bool simplify(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c
 static bool commutes(const DynSyms *t, DynSymOp op, uint32_t a, uint32_t b) {
     switch (op) {
     case DYN_S_ADD:
-    case DYN_S_MUL:
-        return !is_float(t, a) && !is_float(t, b); /* of two nans the first one's bits are kept */
+    case DYN_S_MUL: return !is_float(t, a) && !is_float(t, b); /* of two nans the first one's bits are kept */
     case DYN_S_AND:
     case DYN_S_OR:
     case DYN_S_XOR:
     case DYN_S_EQ:
     case DYN_S_NE:
-    case DYN_S_SAME_BITS:
-        return true;
-    default:
-        return false;
+    case DYN_S_SAME_BITS: return true;
+    default: return false;
     }
 }
 
@@ -460,8 +440,14 @@ static uint32_t row(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c)
 uint32_t dyn_sym_op(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c) {
     int arity = dyn_sym_info[op].arity;
     uint32_t out;
+    static const uint8_t mirror[DYN_S_COUNT] = {[DYN_S_EQ] = DYN_S_EQ, [DYN_S_NE] = DYN_S_NE, [DYN_S_LT] = DYN_S_GT,
+                                                [DYN_S_LE] = DYN_S_GE, [DYN_S_GT] = DYN_S_LT, [DYN_S_GE] = DYN_S_LE};
     if (arity == 0 || a == DYN_NONE || (arity > 1 && b == DYN_NONE) || (arity > 2 && c == DYN_NONE))
         return DYN_NONE;
+    if (mirror[op] != 0 && dyn_sym_is_const(t, a)) { /* a constant stands on the right */
+        uint32_t swap = a;
+        a = b, b = swap, op = (DynSymOp)mirror[op];
+    }
     const DynSym *sa = dyn_sym_at(t, a), *sb = arity > 1 ? dyn_sym_at(t, b) : sa, *sc = arity > 2 ? dyn_sym_at(t, c) : sa;
     DynScalar hint;
     if (dyn_sym_eval(op, sa->type, sb->type, sa->hint, sb->hint, sc->hint, &hint) < 0)

@@ -18,11 +18,11 @@ typedef enum DynSymOp {
     DYN_S_COUNT
 } DynSymOp;
 typedef struct DynSym {
-    uint8_t op;     /* DynSymOp */
-    uint8_t type;   /* DynSymType of the value */
-    uint16_t index; /* DIM: the axis. VAR: 0 a Python number, else 1 + DynDtype of a NumPy scalar */
+    uint8_t op;       /* DynSymOp */
+    uint8_t type;     /* DynSymType of the value */
+    uint16_t index;   /* DIM: the axis. VAR: 0 a Python number, else 1 + DynDtype of a NumPy scalar */
     uint32_t a, b, c; /* operands: symbols; VAR, DIM, …: a is a source id */
-    DynScalar value; /* CONST: the value */
+    DynScalar value;  /* CONST: the value */
     DynScalar hint;
 } DynSym;
 typedef struct DynSyms {
@@ -43,20 +43,21 @@ DYN_HIDDEN bool dyn_sym_is_const(const DynSyms *t, uint32_t id);
 static inline const DynSym *dyn_sym_at(const DynSyms *t, uint32_t id) { return &t->v.at[id]; }
 DYN_HIDDEN void dyn_sym_print(const DynSyms *t, const DynSources *s, uint32_t id, DynStr *out); /* Python expression */
 DYN_HIDDEN void dyn_sym_print_value(DynSymType type, DynScalar value, DynStr *out); /* as a Python literal; needs the GIL */
-/* One operator on values: 0, or -1 (*out is then undefined) when Python would raise or int64 overflows. The only place that knows the arithmetic: folding,
- * guard evaluation and the reference interpreter call it. */
-DYN_HIDDEN int dyn_sym_eval(DynSymOp op, DynSymType ta, DynSymType tb, DynScalar a, DynScalar b, DynScalar c,
-                            DynScalar *out);
-/* The type of what dyn_sym_eval gives; -1 when the operator doesn't take these types. b: the second operand's value (2 ** -1 is a float). */
+/* One operator on values: 0, or -1 (*out is then undefined) when Python would raise or int64 overflows. The only place that knows
+ * the arithmetic: folding, guard evaluation and the reference interpreter call it. */
+DYN_HIDDEN int dyn_sym_eval(DynSymOp op, DynSymType ta, DynSymType tb, DynScalar a, DynScalar b, DynScalar c, DynScalar *out);
+/* The type of what dyn_sym_eval gives; -1 when the operator doesn't take these types. b: the second operand's value (2 ** -1 is a
+ * float). */
 DYN_HIDDEN int dyn_sym_result(DynSymOp op, DynSymType ta, DynSymType tb, DynScalar b);
 /* Row `id` (an operator or a constant) from its operands' values: as dyn_sym_eval, and -1 when the type isn't the row's. */
 DYN_HIDDEN int dyn_sym_eval_row(const DynSyms *t, uint32_t id, const DynScalar *values, DynScalar *out);
 typedef struct DynSymInfo {
     const char *name; /* "FLOORDIV" */
     uint8_t arity;
-    char result;      /* sym.def's column */
+    char result; /* sym.def's column */
     const char *text;
 } DynSymInfo;
 extern DYN_HIDDEN const DynSymInfo dyn_sym_info[DYN_S_COUNT];
-DYN_HIDDEN int dyn_sym_init_module(PyObject *module); /* adds _sym_eval and _sym_ops for tests; looks up math.hypot. -1 with an exception set */
+DYN_HIDDEN int dyn_sym_init_module(
+    PyObject *module); /* adds _sym_eval and _sym_ops for tests; looks up math.hypot. -1 with an exception set */
 #endif

@@ -1,5 +1,6 @@
-/* sym_eval.c: the arithmetic of Python's int, float and bool, as far as int64 and double hold it. The only place that knows it: constant
- * folding (sym.c), guard evaluation (evalframe) and the reference interpreter call dyn_sym_eval. Owns a reference to math.hypot.
+/* sym_eval.c: the arithmetic of Python's int, float and bool, as far as int64 and double hold it. The only place that knows it:
+ * constant folding (sym.c), guard evaluation (evalframe) and the reference interpreter call dyn_sym_eval. Owns a reference to
+ * math.hypot.
  *
  * What Python would raise, and what an int64 can't hold, is a failure: at call time a guard miss, never a wrong value. The float
  * functions follow the special cases of CPython's Objects/floatobject.c and Modules/mathmodule.c and call the same libm. */
@@ -244,67 +245,39 @@ static int int_lshift(int64_t a, int64_t n, DynScalar *out) {
 
 static int int_binary(DynSymOp op, int64_t a, int64_t b, DynScalar *out) {
     switch (op) {
-    case DYN_S_ADD:
-        return __builtin_add_overflow(a, b, &out->i) ? -1 : 0;
-    case DYN_S_SUB:
-        return __builtin_sub_overflow(a, b, &out->i) ? -1 : 0;
-    case DYN_S_MUL:
-        return __builtin_mul_overflow(a, b, &out->i) ? -1 : 0;
-    case DYN_S_FLOORDIV:
-        return int_floordiv(a, b, out);
-    case DYN_S_MOD:
-        return int_mod(a, b, out);
-    case DYN_S_TRUEDIV:
-        return int_truediv(a, b, out);
-    case DYN_S_POW:
-        return int_pow(a, b, out);
-    case DYN_S_LSHIFT:
-        return int_lshift(a, b, out);
-    case DYN_S_RSHIFT:
-        return b < 0 ? -1 : set_int(out, a >> (b > 63 ? 63 : b));
-    case DYN_S_AND:
-        return set_int(out, a & b);
-    case DYN_S_OR:
-        return set_int(out, a | b);
-    case DYN_S_XOR:
-        return set_int(out, a ^ b);
-    case DYN_S_MIN:
-        return set_int(out, b < a ? b : a);
-    case DYN_S_MAX:
-        return set_int(out, b > a ? b : a);
-    default:
-        return -1;
+    case DYN_S_ADD: return __builtin_add_overflow(a, b, &out->i) ? -1 : 0;
+    case DYN_S_SUB: return __builtin_sub_overflow(a, b, &out->i) ? -1 : 0;
+    case DYN_S_MUL: return __builtin_mul_overflow(a, b, &out->i) ? -1 : 0;
+    case DYN_S_FLOORDIV: return int_floordiv(a, b, out);
+    case DYN_S_MOD: return int_mod(a, b, out);
+    case DYN_S_TRUEDIV: return int_truediv(a, b, out);
+    case DYN_S_POW: return int_pow(a, b, out);
+    case DYN_S_LSHIFT: return int_lshift(a, b, out);
+    case DYN_S_RSHIFT: return b < 0 ? -1 : set_int(out, a >> (b > 63 ? 63 : b));
+    case DYN_S_AND: return set_int(out, a & b);
+    case DYN_S_OR: return set_int(out, a | b);
+    case DYN_S_XOR: return set_int(out, a ^ b);
+    case DYN_S_MIN: return set_int(out, b < a ? b : a);
+    case DYN_S_MAX: return set_int(out, b > a ? b : a);
+    default: return -1;
     }
 }
 
 static int float_binary(DynSymOp op, double a, double b, DynScalar *out) {
     switch (op) {
-    case DYN_S_ADD:
-        return set_float(out, a + b);
-    case DYN_S_SUB:
-        return set_float(out, a - b);
-    case DYN_S_MUL:
-        return set_float(out, a * b);
-    case DYN_S_TRUEDIV:
-        return b == 0.0 ? -1 : set_float(out, a / b);
-    case DYN_S_FLOORDIV:
-        return float_floordiv(a, b, out);
-    case DYN_S_MOD:
-        return float_mod(a, b, out);
-    case DYN_S_POW:
-        return float_pow(a, b, out);
-    case DYN_S_FPOW:
-        return math_pow(a, b, out);
-    case DYN_S_ATAN2:
-        return math_atan2(a, b, out);
-    case DYN_S_HYPOT:
-        return math_hypot_call(a, b, out);
-    case DYN_S_MIN:
-        return set_float(out, b < a ? b : a);
-    case DYN_S_MAX:
-        return set_float(out, b > a ? b : a);
-    default:
-        return -1;
+    case DYN_S_ADD: return set_float(out, a + b);
+    case DYN_S_SUB: return set_float(out, a - b);
+    case DYN_S_MUL: return set_float(out, a * b);
+    case DYN_S_TRUEDIV: return b == 0.0 ? -1 : set_float(out, a / b);
+    case DYN_S_FLOORDIV: return float_floordiv(a, b, out);
+    case DYN_S_MOD: return float_mod(a, b, out);
+    case DYN_S_POW: return float_pow(a, b, out);
+    case DYN_S_FPOW: return math_pow(a, b, out);
+    case DYN_S_ATAN2: return math_atan2(a, b, out);
+    case DYN_S_HYPOT: return math_hypot_call(a, b, out);
+    case DYN_S_MIN: return set_float(out, b < a ? b : a);
+    case DYN_S_MAX: return set_float(out, b > a ? b : a);
+    default: return -1;
     }
 }
 
@@ -339,18 +312,12 @@ static int order(DynSymType ta, DynSymType tb, DynScalar a, DynScalar b) {
 
 static int compare(DynSymOp op, int r, DynScalar *out) {
     switch (op) {
-    case DYN_S_EQ:
-        return set_int(out, r == 0);
-    case DYN_S_NE:
-        return set_int(out, r != 0);
-    case DYN_S_LT:
-        return set_int(out, r == -1);
-    case DYN_S_LE:
-        return set_int(out, r == -1 || r == 0);
-    case DYN_S_GT:
-        return set_int(out, r == 1);
-    default:
-        return set_int(out, r == 0 || r == 1);
+    case DYN_S_EQ: return set_int(out, r == 0);
+    case DYN_S_NE: return set_int(out, r != 0);
+    case DYN_S_LT: return set_int(out, r == -1);
+    case DYN_S_LE: return set_int(out, r == -1 || r == 0);
+    case DYN_S_GT: return set_int(out, r == 1);
+    default: return set_int(out, r == 0 || r == 1);
     }
 }
 
@@ -387,68 +354,40 @@ static int slice_len(int64_t start, int64_t stop, int64_t step, DynScalar *out) 
 
 static int unary_int(DynSymOp op, int64_t a, DynScalar *out) {
     switch (op) {
-    case DYN_S_NEG:
-        return a == INT64_MIN ? -1 : set_int(out, -a);
-    case DYN_S_ABS:
-        return a == INT64_MIN ? -1 : set_int(out, a < 0 ? -a : a);
-    case DYN_S_INVERT:
-        return set_int(out, ~a);
-    case DYN_S_NOT:
-        return set_int(out, a == 0);
-    case DYN_S_BOOL:
-        return set_int(out, a != 0);
-    case DYN_S_ISFINITE:
-        return set_int(out, 1);
-    default: /* TO_INT FLOOR CEIL ROUND */
-        return set_int(out, a);
+    case DYN_S_NEG: return a == INT64_MIN ? -1 : set_int(out, -a);
+    case DYN_S_ABS: return a == INT64_MIN ? -1 : set_int(out, a < 0 ? -a : a);
+    case DYN_S_INVERT: return set_int(out, ~a);
+    case DYN_S_NOT: return set_int(out, a == 0);
+    case DYN_S_BOOL: return set_int(out, a != 0);
+    case DYN_S_ISFINITE: return set_int(out, 1);
+    default: /* TO_INT FLOOR CEIL ROUND */ return set_int(out, a);
     }
 }
 
 static int unary_float(DynSymOp op, double a, DynScalar *out) {
     switch (op) {
-    case DYN_S_NEG:
-        return set_float(out, -a);
+    case DYN_S_NEG: return set_float(out, -a);
     case DYN_S_ABS:
-    case DYN_S_FABS:
-        return set_float(out, fabs(a));
-    case DYN_S_NOT:
-        return set_int(out, a == 0.0);
-    case DYN_S_BOOL:
-        return set_int(out, a != 0.0);
-    case DYN_S_ISFINITE:
-        return set_int(out, isfinite(a) ? 1 : 0);
-    case DYN_S_TO_FLOAT:
-        return set_float(out, a);
-    case DYN_S_TO_INT:
-        return float_to_int(trunc(a), out);
-    case DYN_S_FLOOR:
-        return float_to_int(floor(a), out);
-    case DYN_S_CEIL:
-        return float_to_int(ceil(a), out);
-    case DYN_S_ROUND:
-        return float_to_int(half_even(a), out);
-    case DYN_S_SQRT:
-        return math_1(sqrt, a, out);
-    case DYN_S_EXP:
-        return math_1(exp, a, out);
-    case DYN_S_LOG:
-        return math_log(log, a, out);
-    case DYN_S_LOG2:
-        return math_log(log2, a, out);
-    case DYN_S_LOG10:
-        return math_log(log10, a, out);
-    case DYN_S_SIN:
-        return math_1(sin, a, out);
-    case DYN_S_COS:
-        return math_1(cos, a, out);
-    case DYN_S_TAN:
-        return math_1(tan, a, out);
-    case DYN_S_ATAN:
-        return math_1(atan, a, out);
-    case DYN_S_TANH:
-        return math_1(tanh, a, out);
-    default:
-        return -1;
+    case DYN_S_FABS: return set_float(out, fabs(a));
+    case DYN_S_NOT: return set_int(out, a == 0.0);
+    case DYN_S_BOOL: return set_int(out, a != 0.0);
+    case DYN_S_ISFINITE: return set_int(out, isfinite(a) ? 1 : 0);
+    case DYN_S_TO_FLOAT: return set_float(out, a);
+    case DYN_S_TO_INT: return float_to_int(trunc(a), out);
+    case DYN_S_FLOOR: return float_to_int(floor(a), out);
+    case DYN_S_CEIL: return float_to_int(ceil(a), out);
+    case DYN_S_ROUND: return float_to_int(half_even(a), out);
+    case DYN_S_SQRT: return math_1(sqrt, a, out);
+    case DYN_S_EXP: return math_1(exp, a, out);
+    case DYN_S_LOG: return math_log(log, a, out);
+    case DYN_S_LOG2: return math_log(log2, a, out);
+    case DYN_S_LOG10: return math_log(log10, a, out);
+    case DYN_S_SIN: return math_1(sin, a, out);
+    case DYN_S_COS: return math_1(cos, a, out);
+    case DYN_S_TAN: return math_1(tan, a, out);
+    case DYN_S_ATAN: return math_1(atan, a, out);
+    case DYN_S_TANH: return math_1(tanh, a, out);
+    default: return -1;
     }
 }
 
@@ -464,10 +403,8 @@ static bool takes_ints_only(DynSymOp op) {
     case DYN_S_INVERT:
     case DYN_S_SLICE_START:
     case DYN_S_SLICE_STOP:
-    case DYN_S_SLICE_LEN:
-        return true;
-    default:
-        return false;
+    case DYN_S_SLICE_LEN: return true;
+    default: return false;
     }
 }
 
@@ -477,29 +414,20 @@ int dyn_sym_result(DynSymOp op, DynSymType ta, DynSymType tb, DynScalar b) {
     if (arity == 0 || (takes_ints_only(op) && (fa || fb)))
         return -1;
     switch (op) {
-    case DYN_S_POW:
-        return fa || fb || b.i < 0 ? DYN_T_FLOAT : DYN_T_INT;
+    case DYN_S_POW: return fa || fb || b.i < 0 ? DYN_T_FLOAT : DYN_T_INT;
     case DYN_S_AND:
     case DYN_S_OR:
-    case DYN_S_XOR:
-        return ta == DYN_T_BOOL && tb == DYN_T_BOOL ? DYN_T_BOOL : DYN_T_INT;
+    case DYN_S_XOR: return ta == DYN_T_BOOL && tb == DYN_T_BOOL ? DYN_T_BOOL : DYN_T_INT;
     case DYN_S_MIN:
-    case DYN_S_MAX:
-        return ta == tb ? (int)ta : -1;
-    case DYN_S_SAME_BITS:
-        return ta == tb ? DYN_T_BOOL : -1;
-    default:
-        break;
+    case DYN_S_MAX: return ta == tb ? (int)ta : -1;
+    case DYN_S_SAME_BITS: return ta == tb ? DYN_T_BOOL : -1;
+    default: break;
     }
     switch (dyn_sym_info[op].result) {
-    case 'I':
-        return DYN_T_INT;
-    case 'F':
-        return DYN_T_FLOAT;
-    case 'B':
-        return DYN_T_BOOL;
-    default:
-        return fa || fb ? DYN_T_FLOAT : DYN_T_INT;
+    case 'I': return DYN_T_INT;
+    case 'F': return DYN_T_FLOAT;
+    case 'B': return DYN_T_BOOL;
+    default: return fa || fb ? DYN_T_FLOAT : DYN_T_INT;
     }
 }
 
@@ -510,15 +438,11 @@ static int evaluate(DynSymOp op, DynSymType ta, DynSymType tb, DynScalar a, DynS
     if (op >= DYN_S_EQ && op <= DYN_S_GE)
         return compare(op, order(ta, tb, a, b), out);
     switch (op) {
-    case DYN_S_SAME_BITS:
-        return same_bits(ta, a, b, out);
+    case DYN_S_SAME_BITS: return same_bits(ta, a, b, out);
     case DYN_S_SLICE_START:
-    case DYN_S_SLICE_STOP:
-        return slice_bound(a.i, b.i, c.i, out);
-    case DYN_S_SLICE_LEN:
-        return slice_len(a.i, b.i, c.i, out);
-    default:
-        break;
+    case DYN_S_SLICE_STOP: return slice_bound(a.i, b.i, c.i, out);
+    case DYN_S_SLICE_LEN: return slice_len(a.i, b.i, c.i, out);
+    default: break;
     }
     bool floats = fa || fb || (info->result == 'F' && op != DYN_S_TRUEDIV);
     if (!floats)
@@ -582,12 +506,9 @@ static PyObject *sym_eval(PyObject *module, PyObject *args) {
     if (dyn_sym_eval((DynSymOp)op, t[0], t[1], v[0], v[1], v[2], &out) < 0)
         Py_RETURN_NONE;
     switch (dyn_sym_result((DynSymOp)op, t[0], t[1], v[1])) {
-    case DYN_T_FLOAT:
-        return PyFloat_FromDouble(out.f);
-    case DYN_T_BOOL:
-        return PyBool_FromLong(out.i != 0);
-    default:
-        return PyLong_FromLongLong(out.i);
+    case DYN_T_FLOAT: return PyFloat_FromDouble(out.f);
+    case DYN_T_BOOL: return PyBool_FromLong(out.i != 0);
+    default: return PyLong_FromLongLong(out.i);
     }
 }
 

@@ -552,7 +552,7 @@ def local_that_is_unbound(x, yes):
     if yes:
         y = x + 1
     x = x * 2
-    return y + x
+    return np.abs(y)
 
 
 @case(lambda: (f64(3), True), lambda: (f64(3), False))

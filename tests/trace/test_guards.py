@@ -510,6 +510,52 @@ def test_modules_in_globals():
     assert p.check() == [(2,)]
 
 
+def test_the_dict_of_a_module_prints_as_the_module():
+    m, inner = types.ModuleType("m"), types.ModuleType("inner")
+    m.alias, m.k, inner.k, inner.up = inner, 1, 2, m
+    p = Program()
+    p.guard("ID", p.source("DICT", obj=m.__dict__, key="alias"), inner)
+    p.guard("EQ", p.source("DICT", obj=inner.__dict__, key="k"), 2)
+    assert _dynoc._guards_text(p.made()) == ["alias is <module 'inner'>", "alias.k == 2"]
+    inner.k = 3
+    assert p.explain() == "alias.k == 2: 2 → 3"
+
+
+def test_comparisons_of_sizes_become_one_guard():
+    p = Program()
+    x, y = p.local(0, "x"), p.local(1, "y")
+    a, b, one, zero = p.symbol("DIM", x, 0, 3), p.symbol("DIM", y, 0, 3), p.symbol("CONST", 1), p.symbol("CONST", 0)
+    less_a, less_b = p.symbol("SUB", a, one), p.symbol("SUB", b, one)
+    rows = [("GE", less_a, zero), ("LE", zero, less_a), ("LE", one, a), ("EQ", less_a, less_b), ("EQ", b, a), ("GE", a, zero)]
+    for row in rows:
+        p.guard("SYM", p.symbol(*row))
+    assert _dynoc._guards_text(p.made()) == ["x.shape[0] >= 1", "x.shape[0] == y.shape[0]"]
+
+
+def test_slices_of_one_length_have_one_symbol():
+    """x[2:], x[:-2], x[1:-1], x[1:n - 1] and x[1:][1:] need no guard that they are equal."""
+    p = Program()
+    n = p.symbol("DIM", p.local(0, "x"), 0, 8)
+    zero, one, two, minus_one, minus_two = (p.symbol("CONST", k) for k in (0, 1, 2, -1, -2))
+
+    def length(of, start, stop):
+        return p.symbol("SLICE_LEN", p.symbol("SLICE_START", start, of, one), p.symbol("SLICE_STOP", stop, of, one), one)
+
+    inner = length(n, one, n)
+    lengths = [
+        length(n, two, n),
+        length(n, zero, minus_two),
+        length(n, one, minus_one),
+        length(n, one, p.symbol("SUB", n, one)),
+        length(inner, one, inner),
+    ]
+    for other in lengths[1:]:
+        p.guard("SYM", p.symbol("EQ", lengths[0], other))
+    p.recipe("SYM", lengths[-1])
+    assert _dynoc._guards_text(p.made()) == []
+    assert [p.check(np.zeros(k))[0][0] for k in range(5)] == [0, 0, 0, 1, 2]
+
+
 def test_a_global_array_is_not_kept_alive():
     class Array(np.ndarray):
         pass
@@ -644,10 +690,10 @@ def test_a_check_takes_nanoseconds():
     args = (np.zeros((5, 6)), np.ones((5, 6)))
     assert p.check(*args) is not None
     best = min(timed(p, args, n) for _ in range(7))
-    assert best < 400, f"{best:.0f} ns a check"  # measured: 30 to 60; the room is for slow and busy machines
+    assert best < 1000, f"{best:.0f} ns a check"  # measured: 45 to 55 on an idle 2.5 GHz core; the room is for sanitizers
 
 
 def timed(p, args, n):
-    start = time.perf_counter_ns()
+    start = time.process_time_ns()
     assert _dynoc._guards_repeat(p.made(), function, args, n) == n
-    return (time.perf_counter_ns() - start) / n
+    return (time.process_time_ns() - start) / n

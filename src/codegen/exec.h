@@ -1,0 +1,64 @@
+/* exec.h: running kernels over memory: shared by artifact.c (who calls), geometry.c, exec.c, exec_reduce.c. */
+#ifndef DYN_EXEC_H
+#define DYN_EXEC_H
+#include "codegen/loops.h"
+
+/* The elements of a place at run time. */
+typedef struct DynGeom {
+    char *data;
+    int64_t dims[DYN_MAX_NDIM], strides[DYN_MAX_NDIM]; /* strides in bytes */
+} DynGeom;
+
+/* geometry.c. -1: the view can't be made of these strides, or a size is not what the graph says. */
+DYN_HIDDEN int dyn_geom_view(const DynGraph *g, uint32_t node, const DynScalar *sym, const DynGeom *geoms, DynGeom *out);
+DYN_HIDDEN int64_t dyn_geom_dense(const DynMem *m, const DynScalar *sym, DynGeom *out); /* dims, dense strides in its order; bytes */
+
+/* A kernel bound to memory: for each axis of its space a size, for each operand a stride. */
+typedef struct DynBound {
+    const DynKernel *k;
+    DynKernelFn fn;
+    int nops, ndim;
+    int64_t dims[DYN_MAX_NDIM];
+    int64_t strides[DYN_MAX_OPERANDS][DYN_MAX_NDIM];
+    char *base[DYN_MAX_OPERANDS];
+    uint8_t size[DYN_MAX_OPERANDS];
+    DynScalar params[64];
+} DynBound;
+
+/* A stretch of lanes: inner axes walked as one sequence, in C order of `dims`. */
+typedef struct DynSpan {
+    int ndim;
+    int64_t n;
+    int64_t dims[DYN_MAX_NDIM];
+    int64_t strides[DYN_MAX_OPERANDS][DYN_MAX_NDIM];
+    uint8_t mode[DYN_MAX_OPERANDS];   /* SpanMode */
+    int64_t stride[DYN_MAX_OPERANDS]; /* STRIDED */
+    bool direct;                      /* all operands are DIRECT */
+} DynSpan;
+typedef enum DynSpanMode { DYN_SPAN_DIRECT, DYN_SPAN_SPLAT, DYN_SPAN_STRIDED, DYN_SPAN_GATHER } DynSpanMode;
+
+#define DYN_SCRATCH_LANES 512 /* lanes of an operand that is gathered at a time; DYN_BLOCK, so that reductions fit */
+typedef struct DynScratch {
+    _Alignas(64) char lanes[DYN_MAX_OPERANDS][DYN_SCRATCH_LANES * 8];
+    _Alignas(64) char tail[DYN_MAX_OPERANDS][64 * 8];
+} DynScratch;
+
+DYN_HIDDEN int dyn_exec_bind(const DynKernel *k, DynKernelFn fn, const DynGeom *geoms, const DynScalar *sym, DynBound *out);
+/* One kernel of its own over its whole space; threads where the work is worth it. */
+DYN_HIDDEN int dyn_exec_elementwise(DynBound *b);
+DYN_HIDDEN int dyn_exec_reduce(DynBound *b);
+/* Kernels of one group, row by row. rows: bytes of memory for one row, or 0; operands whose base lies in [row_base, row_base + rows) are
+ * moved to the thread's own copy. -1: memory. */
+DYN_HIDDEN int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, size_t rows);
+DYN_HIDDEN int64_t dyn_exec_cost(const DynBound *b); /* rough, in tenths of a nanosecond */
+
+/* exec.c for exec_reduce.c */
+DYN_HIDDEN void dyn_span_make(const DynBound *b, const int *axes, int naxes, bool any_order, DynSpan *out);
+DYN_HIDDEN void dyn_span_run(const DynBound *b, const DynSpan *s, char *const *at, DynScratch *scratch);
+DYN_HIDDEN void dyn_span_gather(const DynBound *b, const DynSpan *s, int op, const char *from, int64_t pos, int64_t n, char *to);
+DYN_HIDDEN void dyn_span_scatter(const DynBound *b, const DynSpan *s, int op, char *to, int64_t pos, int64_t n, const char *from);
+DYN_HIDDEN void dyn_lanes_pad(char *at, uint8_t size, int64_t n, int64_t full);
+/* exec_reduce.c: all reduced axes (the span) of one output element, whose operands stand at `at`. */
+DYN_HIDDEN void dyn_reduce_run(const DynBound *b, const DynSpan *s, char *const *at, DynScratch *scratch);
+#define DYN_PARALLEL_COST 400000 /* tenths of a nanosecond: work below this is done by the calling thread */
+#endif

@@ -1,0 +1,354 @@
+/* fuse.c: merges kernels over the same space, hands values on in registers, and drops memory that nobody reads any more.
+ *
+ * Called after lower.c. Merging keeps what can be seen of program order: two kernels change places only when neither writes what the
+ * other touches, and nothing moves across an extern call (it can be left there, and it sees the arrays). */
+#include "base/log.h"
+#include "codegen/loops.h"
+
+static DynKernel *kernel_of(const DynLoops *p, uint32_t step) { return &p->kernels.at[p->steps.at[step].id]; }
+
+static bool same_space(const DynKernel *a, const DynKernel *b) {
+    return a->ndim == b->ndim && !memcmp(a->shape, b->shape, sizeof(*a->shape) * a->ndim);
+}
+
+static bool conflict(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
+    for (uint32_t i = 0; i < a->operands.n; i++) {
+        const DynOperand *o = &a->operands.at[i];
+        if (dyn_kernel_touches(p, b, dyn_loops_storage(p, o->place), !o->out)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool same_elements(const DynLoops *p, const DynOperand *a, const DynOperand *b) {
+    bool same = a->place == b->place || (a->place < p->nnodes && b->place < p->nnodes &&
+                                         dyn_loops_same_access(p->graph, a->place, b->place));
+    return same && !memcmp(a->axis, b->axis, sizeof(a->axis));
+}
+
+static bool is_reduce_result(const DynKernel *k, uint32_t operand) {
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        if (k->insns.at[i].kind == DYN_L_REDUCE && k->insns.at[i].a[0] == operand) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Elements that one writes and the other touches are the same at each point of the space. */
+static bool pointwise(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
+    for (uint32_t i = 0; i < a->operands.n; i++) {
+        for (uint32_t j = 0; j < b->operands.n; j++) {
+            const DynOperand *x = &a->operands.at[i], *y = &b->operands.at[j];
+            if (!(x->out || y->out) || dyn_loops_storage(p, x->place) != dyn_loops_storage(p, y->place)) {
+                continue;
+            }
+            if (!same_elements(p, x, y) || (x->out && is_reduce_result(a, i)) || (y->out && is_reduce_result(b, j))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool stores(const DynKernel *k) {
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        if (k->insns.at[i].kind == DYN_L_STORE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_trailing(const DynKernel *k) {
+    uint32_t kept = k->reduced ^ ((1u << k->ndim) - 1);
+    return (kept & (kept + 1)) == 0;
+}
+
+static bool can_merge(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
+    if (!same_space(a, b) || (a->reduced && b->reduced && a->reduced != b->reduced)) {
+        return false;
+    }
+    const DynKernel *r = a->reduced ? a : b;
+    if (r->reduced && !is_trailing(r) && (stores(a) || stores(b))) {
+        return false; /* blocks run along the reduced axes: stores would be scattered */
+    }
+    if (a->operands.n + b->operands.n > DYN_MAX_OPERANDS || a->insns.n + b->insns.n > DYN_MAX_INSNS ||
+        a->params.n + b->params.n > 64) {
+        return false;
+    }
+    return pointwise(p, a, b);
+}
+
+/* The value that `operand` of b holds by now in a, or DYN_NONE: stored by an instruction of a. */
+static uint32_t stored_value(const DynLoops *p, const DynKernel *a, const DynOperand *operand) {
+    for (uint32_t i = a->insns.n; i-- > 0;) {
+        const DynInsn *s = &a->insns.at[i];
+        if (s->kind == DYN_L_STORE && same_elements(p, &a->operands.at[s->a[0]], operand)) {
+            return s->a[1];
+        }
+    }
+    return DYN_NONE;
+}
+
+/* b's instructions behind a's. -1 when a list is full (sizes were looked at before, so this is memory). */
+static int append(DynLoops *p, DynKernel *a, const DynKernel *b) {
+    uint32_t map[DYN_MAX_INSNS];
+    for (uint32_t i = 0; i < b->insns.n; i++) {
+        DynInsn insn = b->insns.at[i];
+        bool first_is_value = insn.kind == DYN_L_CAST || insn.kind == DYN_L_OP;
+        if (insn.kind == DYN_L_LOAD) {
+            map[i] = stored_value(p, a, &b->operands.at[insn.a[0]]);
+            if (map[i] != DYN_NONE) {
+                continue;
+            }
+        }
+        if (insn.kind == DYN_L_SCALAR) {
+            const DynParam *param = &b->params.at[insn.a[0]];
+            insn.a[0] = dyn_kernel_param(p, a, param->sym, (DynDtype)param->dtype);
+        } else if (!first_is_value) {
+            insn.a[0] = dyn_kernel_operand(p, a, b->operands.at[insn.a[0]]);
+        }
+        for (uint32_t k = 0; first_is_value && k < insn.nargs; k++) {
+            insn.a[k] = map[insn.a[k]];
+        }
+        if (insn.kind == DYN_L_STORE || insn.kind == DYN_L_REDUCE) {
+            insn.a[1] = map[insn.a[1]];
+        }
+        map[i] = insn.a[0] == DYN_NONE ? DYN_NONE : dyn_kernel_insn(p, a, insn);
+        if (map[i] == DYN_NONE) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static bool is_barrier(const DynLoops *p, uint32_t step) { return p->steps.at[step].kind != DYN_STEP_KERNEL; }
+
+/* Does kernel k commute with every kernel strictly between two steps? */
+static bool commutes(const DynLoops *p, const DynKernel *k, uint32_t from, uint32_t to) {
+    for (uint32_t s = from + 1; s < to; s++) {
+        if (!kernel_of(p, s)->dead && conflict(p, k, kernel_of(p, s))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int merge_steps(DynLoops *p, uint32_t i, uint32_t j, bool up) {
+    DynKernel *a = kernel_of(p, i), *b = kernel_of(p, j);
+    if (append(p, a, b) < 0) {
+        return -1;
+    }
+    a->reduced |= b->reduced;
+    a->at = up ? a->at : b->at;
+    b->dead = true;
+    if (!up) { /* a runs where b was */
+        DynStep t = p->steps.at[i];
+        p->steps.at[i] = p->steps.at[j];
+        p->steps.at[j] = t;
+    }
+    return 0;
+}
+
+/* Merge the kernel at step j with an earlier one. 1: merged, 0: nothing found. */
+static int merge_back(DynLoops *p, uint32_t j) {
+    for (uint32_t i = j; i-- > 0 && !is_barrier(p, i);) {
+        DynKernel *a = kernel_of(p, i), *b = kernel_of(p, j);
+        if (a->dead || !can_merge(p, a, b)) {
+            continue;
+        }
+        bool up = commutes(p, b, i, j);
+        if (up || commutes(p, a, i, j)) {
+            return merge_steps(p, i, j, up) < 0 ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
+/* ---- cleaning up */
+
+static bool is_read(const DynLoops *p, uint32_t place) {
+    for (uint32_t i = 0; i < p->steps.n; i++) {
+        if (p->steps.at[i].kind == DYN_STEP_VIEW && dyn_loops_storage(p, p->steps.at[i].id) == place) {
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < p->kernels.n; i++) {
+        const DynKernel *k = &p->kernels.at[i];
+        for (uint32_t o = 0; !k->dead && o < k->operands.n; o++) {
+            if (!k->operands.at[o].out && k->operands.at[o].place == place) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void mark_used(const DynInsn *insn, bool *used) {
+    bool first_is_value = insn->kind == DYN_L_CAST || insn->kind == DYN_L_OP;
+    for (uint32_t k = 0; first_is_value && k < insn->nargs; k++) {
+        used[insn->a[k]] = true;
+    }
+    if (insn->kind == DYN_L_STORE || insn->kind == DYN_L_REDUCE) {
+        used[insn->a[1]] = true;
+    }
+}
+
+static uint32_t take(uint32_t *map, uint32_t *count, uint32_t old) {
+    if (map[old] == DYN_NONE) {
+        map[old] = (*count)++;
+    }
+    return map[old];
+}
+
+/* Instructions that nobody uses go, operands and params are numbered anew: what is read first, then what is written. */
+static void compact(DynKernel *k) {
+    bool used[DYN_MAX_INSNS] = {false};
+    uint32_t map[DYN_MAX_INSNS], operand[DYN_MAX_OPERANDS], param[64], noperands = 0, nparams = 0, n = 0;
+    DynOperand operands[DYN_MAX_OPERANDS];
+    DynParam params[64];
+    memset(operand, 0xff, sizeof(operand));
+    memset(param, 0xff, sizeof(param));
+    for (uint32_t i = k->insns.n; i-- > 0;) {
+        DynInsn *insn = &k->insns.at[i];
+        used[i] |= insn->kind == DYN_L_REDUCE || (insn->kind == DYN_L_STORE && insn->nargs);
+        if (used[i]) {
+            mark_used(insn, used);
+        }
+    }
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < k->insns.n; i++) {
+            bool writes = k->insns.at[i].kind == DYN_L_STORE || k->insns.at[i].kind == DYN_L_REDUCE;
+            if (used[i] && (k->insns.at[i].kind == DYN_L_LOAD || writes) && writes == pass) {
+                take(operand, &noperands, k->insns.at[i].a[0]);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        DynInsn insn = k->insns.at[i];
+        if (!used[i]) {
+            continue;
+        }
+        bool first_is_value = insn.kind == DYN_L_CAST || insn.kind == DYN_L_OP;
+        for (uint32_t a = 0; first_is_value && a < insn.nargs; a++) {
+            insn.a[a] = map[insn.a[a]];
+        }
+        if (insn.kind == DYN_L_SCALAR) {
+            insn.a[0] = take(param, &nparams, insn.a[0]);
+        } else if (!first_is_value) {
+            insn.a[0] = operand[insn.a[0]];
+            insn.a[1] = insn.kind == DYN_L_LOAD ? 0 : map[insn.a[1]];
+        }
+        map[i] = n;
+        k->insns.at[n++] = insn;
+    }
+    k->insns.n = n;
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        if (operand[i] != DYN_NONE) {
+            operands[operand[i]] = k->operands.at[i];
+        }
+    }
+    for (uint32_t i = 0; i < k->params.n; i++) {
+        if (param[i] != DYN_NONE) {
+            params[param[i]] = k->params.at[i];
+        }
+    }
+    memcpy(k->operands.at, operands, sizeof(*operands) * noperands);
+    if (nparams) {
+        memcpy(k->params.at, params, sizeof(*params) * nparams);
+    }
+    k->operands.n = noperands;
+    k->params.n = nparams;
+}
+
+/* Stores to temporaries without a reader, and stores that a later one in the same kernel overwrites, lose their value. */
+static void drop_stores(DynLoops *p, DynKernel *k) {
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        DynInsn *insn = &k->insns.at[i];
+        if (insn->kind != DYN_L_STORE) {
+            continue;
+        }
+        uint32_t place = k->operands.at[insn->a[0]].place;
+        bool useless = p->places[place].kind == DYN_P_TEMP && !is_read(p, place);
+        for (uint32_t j = i + 1; j < k->insns.n && !useless; j++) {
+            useless = k->insns.at[j].kind == DYN_L_STORE && k->insns.at[j].a[0] == insn->a[0];
+        }
+        if (useless) {
+            insn->nargs = 0;
+        }
+    }
+}
+
+static bool writes_what_it_reads(const DynLoops *p, const DynKernel *k) {
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        for (uint32_t j = 0; k->operands.at[i].out && j < k->operands.n; j++) {
+            if (!k->operands.at[j].out && dyn_loops_storage(p, k->operands.at[i].place) ==
+                                              dyn_loops_storage(p, k->operands.at[j].place)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void clean_up(DynLoops *p) {
+    bool again = true;
+    while (again) {
+        again = false;
+        for (uint32_t i = 0; i < p->kernels.n; i++) {
+            DynKernel *k = &p->kernels.at[i];
+            if (k->dead) {
+                continue;
+            }
+            uint32_t before = k->insns.n;
+            drop_stores(p, k);
+            compact(k);
+            again |= k->insns.n != before;
+            k->dead = k->insns.n == 0;
+            k->in_place = writes_what_it_reads(p, k);
+        }
+    }
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->steps.n; i++) {
+        if (p->steps.at[i].kind != DYN_STEP_KERNEL || !kernel_of(p, i)->dead) {
+            p->steps.at[n++] = p->steps.at[i];
+        }
+    }
+    p->steps.n = n;
+    for (uint32_t i = 0; i < p->nplaces; i++) {
+        bool written = false;
+        for (uint32_t k = 0; k < p->kernels.n && !written; k++) {
+            written = !p->kernels.at[k].dead && dyn_kernel_touches(p, &p->kernels.at[k], i, false);
+        }
+        if (p->places[i].kind == DYN_P_TEMP && !written && !is_read(p, i)) {
+            p->places[i].kind = DYN_P_NONE;
+        }
+    }
+}
+
+int dyn_fuse(DynLoops *p, DynReason *why, DynStr *error) {
+    *why = DYN_R_NO_MEMORY;
+    uint32_t before = p->kernels.n, after = 0;
+    for (uint32_t j = 0; j < p->steps.n; j++) {
+        if (is_barrier(p, j) || kernel_of(p, j)->dead) {
+            continue;
+        }
+        int merged = merge_back(p, j);
+        if (merged < 0) {
+            dyn_str_puts(error, "a merged kernel has no room");
+            return -1;
+        }
+        j -= merged && !kernel_of(p, j)->dead; /* the merged kernel stands here now: look again */
+    }
+    clean_up(p);
+    for (uint32_t i = 0; i < p->kernels.n; i++) {
+        after += !p->kernels.at[i].dead;
+    }
+    if (dyn_log_on(DYN_LOG_fusion)) {
+        dyn_log(DYN_LOG_fusion, "%s: %u kernels became %u", p->graph->name ? p->graph->name : "graph", before, after);
+    }
+    *why = DYN_R_OK;
+    return 0;
+}

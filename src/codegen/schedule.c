@@ -1,0 +1,195 @@
+/* schedule.c: which kernels run row by row together, what a kernel costs, how many lanes it takes at a time, and its number.
+ *
+ * Called after fuse.c. A group is a run of kernels whose leading axes are the same and of which at least one reduces exactly the other
+ * axes: softmax is max, then exp and sum, then divide, for one row after the other while the row is in the cache. What only the group
+ * reads becomes memory for one row. */
+#include "base/log.h"
+#include "codegen/loops.h"
+
+static DynKernel *kernel_at(const DynLoops *p, uint32_t step) {
+    return step < p->steps.n && p->steps.at[step].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[step].id] : NULL;
+}
+
+/* The axis of its operand that an axis of a view walks in full and in order; -1: none. */
+static int operand_axis(const DynLoops *p, const DynNode *view, const DynNode *base, int axis) {
+    const DynGraph *g = p->graph;
+    int at = 0, from = 0, arg = 1;
+    switch (view->op) {
+    case DYN_OP_PERMUTE:
+        return (int)view->aux[axis];
+    case DYN_OP_BROADCAST:
+        return axis - (view->ndim - base->ndim);
+    case DYN_OP_SLICE:
+        for (uint32_t i = 0; i < view->naux; i++) {
+            if (view->aux[i] == 1) {
+                from++;
+                arg++;
+                continue;
+            }
+            if (at == axis) {
+                bool whole = view->aux[i] == 0 && dyn_sym_is_const(g->syms, view->args[arg].id) &&
+                             dyn_sym_at(g->syms, view->args[arg].id)->value.i == 0;
+                return whole ? from : -1;
+            }
+            from += view->aux[i] == 0;
+            arg += view->aux[i] == 0 ? 3 : 0;
+            at++;
+        }
+        return from + axis - at;
+    default:
+        return -1;
+    }
+}
+
+/* The same through all views down to the owner of the bytes. */
+static int owner_axis(const DynLoops *p, uint32_t place, int axis) {
+    while (axis >= 0 && place < p->nnodes && (dyn_graph_node(p->graph, place)->flags & DYN_NODE_VIEW)) {
+        const DynNode *n = dyn_graph_node(p->graph, place), *base = dyn_graph_node(p->graph, n->args[0].id);
+        int below = operand_axis(p, n, base, axis);
+        if (below < 0 || below >= base->ndim || base->shape[below] != n->shape[axis]) {
+            return -1;
+        }
+        axis = below;
+        place = n->args[0].id;
+    }
+    return axis;
+}
+
+static bool is_one(const DynLoops *p, uint32_t sym) {
+    return dyn_sym_is_const(p->graph->syms, sym) && dyn_sym_at(p->graph->syms, sym)->value.i == 1;
+}
+
+/* In each row, two operands that share bytes stay within the same row of them. */
+static bool rows_agree(const DynLoops *p, const DynKernel *a, const DynOperand *x, const DynOperand *y, int outer) {
+    for (int k = 0; k < outer; k++) {
+        int i = owner_axis(p, x->place, x->axis[k]), j = owner_axis(p, y->place, y->axis[k]);
+        if ((i < 0 || i != j) && !is_one(p, a->shape[k])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool can_share_rows(const DynLoops *p, const DynKernel *a, const DynKernel *b, int outer) {
+    for (uint32_t i = 0; i < a->operands.n; i++) {
+        for (uint32_t j = 0; j < b->operands.n; j++) {
+            const DynOperand *x = &a->operands.at[i], *y = &b->operands.at[j];
+            if ((x->out || y->out) && dyn_loops_storage(p, x->place) == dyn_loops_storage(p, y->place) &&
+                !rows_agree(p, a, x, y, outer)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool has_rows(const DynKernel *k, const DynKernel *like, int outer) {
+    uint32_t inner = ((1u << k->ndim) - 1) & ~((1u << outer) - 1);
+    return k->group == DYN_NONE && k->ndim >= outer && !memcmp(k->shape, like->shape, sizeof(*k->shape) * outer) &&
+           (k->reduced == 0 || k->reduced == inner);
+}
+
+static bool may_join(const DynLoops *p, uint32_t step, uint32_t first, uint32_t last, int outer) {
+    const DynKernel *k = kernel_at(p, step);
+    if (!k || !has_rows(k, kernel_at(p, first), outer)) {
+        return false;
+    }
+    for (uint32_t s = first; s <= last; s++) {
+        if (!can_share_rows(p, k, kernel_at(p, s), outer)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void make_group(DynLoops *p, uint32_t step) {
+    const DynKernel *k = kernel_at(p, step);
+    uint32_t kept = k->reduced ^ ((1u << k->ndim) - 1), first = step, last = step;
+    if (!k->reduced || k->group != DYN_NONE || kept == 0 || (kept & (kept + 1))) {
+        return;
+    }
+    int outer = __builtin_popcount(kept);
+    while (first > 0 && may_join(p, first - 1, first, last, outer)) {
+        first--;
+    }
+    while (may_join(p, last + 1, first, last, outer)) {
+        last++;
+    }
+    if (first == last) {
+        return;
+    }
+    for (uint32_t s = first; s <= last; s++) {
+        DynKernel *member = kernel_at(p, s);
+        member->group = p->ngroups;
+        member->outer = (uint8_t)outer;
+    }
+    p->ngroups++;
+}
+
+/* A temporary that only one group touches is kept for one row at a time. */
+static void make_row_places(DynLoops *p) {
+    for (uint32_t i = 0; i < p->nplaces; i++) {
+        DynMem *m = &p->places[i];
+        uint32_t group = DYN_NONE, axes = 0;
+        bool only = m->kind == DYN_P_TEMP;
+        for (uint32_t n = 0; n < p->kernels.n && only; n++) {
+            const DynKernel *k = &p->kernels.at[n];
+            if (k->dead || !dyn_kernel_touches(p, k, i, false)) {
+                continue;
+            }
+            only = k->group != DYN_NONE && (group == DYN_NONE || group == k->group);
+            group = k->group;
+            for (uint32_t o = 0; o < k->operands.n && only; o++) {
+                for (int x = 0; dyn_loops_storage(p, k->operands.at[o].place) == i && x < k->outer; x++) {
+                    int axis = owner_axis(p, k->operands.at[o].place, k->operands.at[o].axis[x]);
+                    only = only && (axis >= 0 || is_one(p, k->shape[x]));
+                    axes |= axis >= 0 ? 1u << axis : 0;
+                }
+            }
+        }
+        if (only && group != DYN_NONE) {
+            m->kind = DYN_P_ROW;
+            m->group = group;
+            m->row_axes = axes;
+        }
+    }
+}
+
+static void measure(const DynLoops *p, DynKernel *k) {
+    uint8_t smallest = 8;
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        const DynInsn *insn = &k->insns.at[i];
+        k->cost += insn->kind == DYN_L_OP || insn->kind == DYN_L_REDUCE ? dyn_op_cost(insn->op, insn->compute) : 0;
+    }
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        uint8_t size = dyn_dtypes[k->operands.at[i].dtype].size;
+        smallest = size < smallest ? size : smallest;
+        k->cost += size / 4 + 1;
+    }
+    /* So many that one vector of the smallest elements is never wider: generated loops then have no remainder, which would call other
+     * functions than the vector loop does. */
+    k->lanes = smallest == 1 ? 64 : smallest == 2 ? 32 : 16;
+}
+
+int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error) {
+    *why = DYN_R_OK;
+    for (uint32_t s = 0; s < p->steps.n; s++) {
+        DynKernel *k = kernel_at(p, s);
+        if (k) {
+            k->number = (int16_t)p->nnative++;
+            measure(p, k);
+            make_group(p, s);
+        }
+    }
+    if (p->nnative > 2000) {
+        *why = DYN_R_LOWERING;
+        dyn_str_puts(error, "too many kernels");
+        return -1;
+    }
+    make_row_places(p);
+    if (dyn_log_on(DYN_LOG_schedule)) {
+        dyn_log(DYN_LOG_schedule, "%s: %u kernels, %u groups of rows", p->graph->name ? p->graph->name : "graph", p->nnative,
+                p->ngroups);
+    }
+    return 0;
+}
