@@ -46,6 +46,7 @@ typedef struct DynOperand {
 typedef struct DynParam { /* a Python number as the kernel sees it */
     uint32_t sym;
     uint8_t dtype;
+    bool is_float; /* the symbol's own type */
 } DynParam;
 
 typedef struct DynKernel {

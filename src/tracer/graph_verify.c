@@ -1,8 +1,7 @@
 /* graph_verify.c: holds a graph to its invariants. Called after recording in debug builds and tests, and by the graph parser.
  *
  *   1. Operands that are nodes stand earlier; operands that are symbols exist.
- *   2. A row's arity, when it has one, is the number of operands; only FULL, STORE-less rows of kind CREATE and EXTERN have
- * absent ones.
+ *   2. A row's arity, when it has one, is the number of operands; only FULL and EXTERN have absent ones.
  *   3. dtype and compute are rows of dtype.def; LOGICAL and COMPARE rows and BOOL rows give BOOL, LOGICAL ones compute in BOOL.
  *   4. Every size is an int symbol that exists, with a hint that is not negative.
  *   5. A node owns its storage, but a view (and RESHAPE only where it is one) has its operand's, and STORE its destination's.

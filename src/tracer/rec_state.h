@@ -30,6 +30,8 @@ struct RecFrame {
     RecFrame *outer;
     uint32_t *trips;   /* by canonical instruction: how often a backward jump to it was taken */
     uint32_t trip_nodes;
+    uint32_t place_pc, place; /* the places row of instruction place_pc, in capture place_of */
+    DynCapture *place_of;
 };
 
 typedef struct RecPending { /* an inlined call on its way through the hook */

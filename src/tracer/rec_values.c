@@ -42,21 +42,21 @@ int rec_keep(DynRec *r, PyObject *o) {
 uint32_t dyn_rec_place(DynRec *r) {
     DynGraph *g = &r->cap->graph;
     RecFrame *f = r->top;
+    if (f->place_of == r->cap && f->place_pc == f->pc) {
+        return f->place;
+    }
     DynPlace p = {.code = (PyObject *)f->code->code};
     if (dyn_cpy_code_position(f->code->code, f->code->v.at[f->pc].at, &p.line, &p.end_line, &p.col, &p.end_col) < 0) {
         p.line = f->code->code->co_firstlineno;
-    }
-    if (g->places.n > 0) {
-        DynPlace *last = &g->places.at[g->places.n - 1];
-        if (last->code == p.code && last->line == p.line && last->col == p.col && last->end_col == p.end_col) {
-            return g->places.n - 1;
-        }
     }
     if (dyn_vec_push(&g->places, p) < 0) {
         return 0;
     }
     Py_INCREF(p.code);
-    return g->places.n - 1;
+    f->place_of = r->cap;
+    f->place_pc = f->pc;
+    f->place = g->places.n - 1;
+    return f->place;
 }
 
 /* ---- making shadows */
