@@ -175,7 +175,7 @@ static void span_modes(const DynBound *b, DynSpan *s) {
     }
 }
 
-void dyn_span_make(const DynBound *b, const int *axes, int naxes, bool any_order, DynSpan *s) {
+void dyn_span_make(const DynBound *b, const int *axes, int naxes, DynSpan *s) {
     int top = -1;
     s->ndim = 0;
     s->n = 1;
@@ -200,7 +200,8 @@ void dyn_span_make(const DynBound *b, const int *axes, int naxes, bool any_order
 }
 
 /* n lanes from pos on, n at most a scratch block: whatever is not contiguous or not whole goes through scratch. */
-static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int64_t pos, int64_t n, DynScratch *scratch) {
+static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int64_t pos, int64_t n, bool first,
+                      DynScratch *scratch) {
     char *p[DYN_MAX_OPERANDS];
     const DynKernel *k = b->k;
     int64_t lanes = k->lanes, full = (n + lanes - 1) / lanes * lanes;
@@ -211,7 +212,7 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
             continue;
         }
         p[i] = scratch->lanes[i];
-        if (!out && !(s->mode[i] == DYN_SPAN_SPLAT && pos > 0)) {
+        if (!out && (first || s->mode[i] != DYN_SPAN_SPLAT)) {
             dyn_span_gather(b, s, i, at[i], pos, n, p[i]);
             dyn_lanes_pad(p[i], b->size[i], n, full);
         }
@@ -243,7 +244,7 @@ static void run_part(const DynBound *b, const DynSpan *s, char *const *at, int64
     }
     for (int64_t pos = from; pos < to; pos += DYN_SCRATCH_LANES) {
         int64_t n = to - pos < DYN_SCRATCH_LANES ? to - pos : DYN_SCRATCH_LANES;
-        run_block(b, s, at, pos, n, scratch);
+        run_block(b, s, at, pos, n, pos == from, scratch);
     }
 }
 
@@ -344,7 +345,7 @@ int dyn_exec_elementwise(DynBound *b) {
     if (b->ndim > 1) {
         order_axes(b);
     }
-    dyn_span_make(b, axes, b->ndim, true, &e.span);
+    dyn_span_make(b, axes, b->ndim, &e.span);
     if (e.span.ndim > 1) { /* does not join to one sequence: rows */
         int from = b->ndim - 1;
         int64_t n = b->dims[from];
@@ -355,7 +356,7 @@ int dyn_exec_elementwise(DynBound *b) {
         for (int d = 0; d < from; d++) {
             e.nouter *= b->dims[d];
         }
-        dyn_span_make(b, axes + from, b->ndim - from, true, &e.span);
+        dyn_span_make(b, axes + from, b->ndim - from, &e.span);
     }
     int64_t units = e.outer ? e.nouter : e.span.n;
     if (cost < DYN_PARALLEL_COST || units < 2 || dyn_par_threads() < 2) {
@@ -434,7 +435,7 @@ int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, size_t rows) {
     }
     for (int k = 0; k < n; k++) {
         cost += dyn_exec_cost(&b[k]);
-        dyn_span_make(&b[k], axes + outer, b[k].ndim - outer, !b[k].k->reduced, &g.spans[k]);
+        dyn_span_make(&b[k], axes + outer, b[k].ndim - outer, &g.spans[k]);
     }
     for (int d = 0; d < outer; d++) {
         g.nrows *= b[0].dims[d];

@@ -53,7 +53,7 @@ DYN_HIDDEN int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, siz
 DYN_HIDDEN int64_t dyn_exec_cost(const DynBound *b); /* rough, in tenths of a nanosecond */
 
 /* exec.c for exec_reduce.c */
-DYN_HIDDEN void dyn_span_make(const DynBound *b, const int *axes, int naxes, bool any_order, DynSpan *out);
+DYN_HIDDEN void dyn_span_make(const DynBound *b, const int *axes, int naxes, DynSpan *out);
 DYN_HIDDEN void dyn_span_run(const DynBound *b, const DynSpan *s, char *const *at, DynScratch *scratch);
 DYN_HIDDEN void dyn_span_gather(const DynBound *b, const DynSpan *s, int op, const char *from, int64_t pos, int64_t n, char *to);
 DYN_HIDDEN void dyn_span_scatter(const DynBound *b, const DynSpan *s, int op, char *to, int64_t pos, int64_t n, const char *from);

@@ -61,6 +61,14 @@ static bool stores(const DynKernel *k) {
     return false;
 }
 
+static int count_reduces(const DynKernel *k) {
+    int n = 0;
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        n += k->insns.at[i].kind == DYN_L_REDUCE;
+    }
+    return n;
+}
+
 static bool is_trailing(const DynKernel *k) {
     uint32_t kept = k->reduced ^ ((1u << k->ndim) - 1);
     return (kept & (kept + 1)) == 0;
@@ -75,7 +83,7 @@ static bool can_merge(const DynLoops *p, const DynKernel *a, const DynKernel *b)
         return false; /* blocks run along the reduced axes: stores would be scattered */
     }
     if (a->operands.n + b->operands.n > DYN_MAX_OPERANDS || a->insns.n + b->insns.n > DYN_MAX_INSNS ||
-        a->params.n + b->params.n > 64) {
+        a->params.n + b->params.n > 64 || count_reduces(a) + count_reduces(b) > DYN_MAX_RESULTS) {
         return false;
     }
     return pointwise(p, a, b);

@@ -14,6 +14,7 @@
 
 #define DYN_MAX_OPERANDS 20 /* of one kernel: what its pointers and scratch blocks are sized for */
 #define DYN_MAX_INSNS 400
+#define DYN_MAX_RESULTS 4 /* reductions in one kernel */
 
 /* Lists grow in the arena, so that nobody has to free a DynLoops. */
 #define DYN_LIST(T) DYN_VEC(T)
@@ -103,7 +104,8 @@ struct DynLoops {
     uint32_t cap_places;
     DYN_LIST(DynKernel) kernels;
     DYN_LIST(DynStep) steps;
-    uint32_t nslots, nnative, ngroups;
+    uint32_t nslots, nrow_slots; /* slots of the memory plan; the first are for one row */
+    uint32_t nnative, ngroups;
     bool writes_inputs;
     bool fast_math;
 };

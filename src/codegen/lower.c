@@ -599,9 +599,23 @@ static int supported(Lower *L) {
     return 0;
 }
 
+/* Sizes that guards make equal get one name, so that equal spaces look equal. */
+static void unify_sizes(const DynGraph *g) {
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        DynNode *n = dyn_graph_node(g, i);
+        for (int d = 0; d < n->ndim; d++) {
+            n->shape[d] = dyn_sym_root(g->syms, n->shape[d]);
+        }
+        for (uint32_t k = 0; k < n->nargs && info(n)->kind == DYN_K_VIEW; k++) {
+            n->args[k].id = n->args[k].kind == DYN_ARG_SYM ? dyn_sym_root(g->syms, n->args[k].id) : n->args[k].id;
+        }
+    }
+}
+
 static int lower_all(Lower *L) {
     const DynGraph *g = L->g;
     DynLoops *p = L->p;
+    unify_sizes(g);
     if (mark_live(L) < 0) {
         return -1;
     }

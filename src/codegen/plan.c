@@ -51,20 +51,28 @@ static bool is_free(const DynLoops *p, uint32_t slot, uint32_t place) {
     return true;
 }
 
+static void give_slot(DynLoops *p, uint32_t place, uint32_t slot) {
+    p->places[place].slot = slot;
+    p->nslots = slot < p->nslots ? p->nslots : slot + 1;
+}
+
 int dyn_plan(DynLoops *p, DynReason *why, DynStr *error) {
     *why = DYN_R_OK;
     find_lives(p);
+    for (uint32_t i = 0; i < p->nplaces; i++) { /* rows first: threads copy them as one piece */
+        if (p->places[i].kind == DYN_P_ROW) {
+            give_slot(p, i, p->nslots);
+        }
+    }
+    p->nrow_slots = p->nslots;
     for (uint32_t i = 0; i < p->nplaces; i++) {
-        DynMem *m = &p->places[i];
-        if (m->kind != DYN_P_TEMP && m->kind != DYN_P_ROW) {
-            continue;
+        uint32_t slot = p->nrow_slots;
+        if (p->places[i].kind == DYN_P_TEMP) {
+            while (slot < p->nslots && !is_free(p, slot, i)) {
+                slot++;
+            }
+            give_slot(p, i, slot);
         }
-        uint32_t slot = 0;
-        while (slot < p->nslots && (m->kind == DYN_P_ROW || !is_free(p, slot, i))) {
-            slot++;
-        }
-        m->slot = slot;
-        p->nslots = slot < p->nslots ? p->nslots : slot + 1;
     }
     return 0;
 }

@@ -6,6 +6,7 @@
 #include "evalframe/hook.h"
 
 #define MAX_REFUSALS 3
+#define MAX_EXCEPTIONS 16 /* calls that raised while they were recorded: each says little about the next */
 
 static DynCache *all_caches;
 static uint32_t entries_made;
@@ -88,7 +89,7 @@ static void free_resumes(DynCache *c) {
 
 void dyn_cache_clear(DynCache *c) {
     c->refs++;
-    c->refusals = c->without_arrays = 0;
+    c->refusals = c->without_arrays = c->exceptions = 0;
     c->dead = DYN_R_OK;
     c->idle = false;
     while (c->entries.n > 0) {
@@ -176,7 +177,9 @@ bool dyn_cache_may_record(DynCache *c, PyObject *const *slots) {
         const char *name = PyUnicode_AsUTF8(((PyCodeObject *)c->code)->co_qualname);
         give_up(c, DYN_R_CACHE_LIMIT);
         dyn_count_reason("refused", DYN_R_CACHE_LIMIT);
-        dyn_warn_once(DYN_R_CACHE_LIMIT, "%s has %u", name ? name : "function", c->entries.n);
+        if (!c->quiet) {
+            dyn_warn_once(DYN_R_CACHE_LIMIT, "%s has %u", name ? name : "function", c->entries.n);
+        }
         PyErr_Clear();
         return false;
     }
@@ -188,8 +191,8 @@ void dyn_cache_refused(DynCache *c, DynReason why) {
         c->without_arrays++;
         return;
     }
-    if (why == DYN_R_EXCEPTION || why == DYN_R_TRACING || why == DYN_R_RECURSION) {
-        return; /* says nothing about the next call */
+    if (why == DYN_R_TRACING || why == DYN_R_RECURSION || (why == DYN_R_EXCEPTION && ++c->exceptions < MAX_EXCEPTIONS)) {
+        return;
     }
     if (++c->refusals >= MAX_REFUSALS) {
         give_up(c, why);

@@ -68,10 +68,12 @@ struct DynCache {
     uint32_t nsrc, nsym;       /* the largest env of the entries */
     uint32_t refusals;         /* recordings of which nothing was kept */
     uint32_t without_arrays;   /* … because there was no array work */
+    uint32_t exceptions;       /* … because the call raised */
     DynReason dead;            /* not OK: why nothing will be recorded any more */
     bool recording;            /* a thread is at it */
     bool idle;                 /* no entries and dead: calls go straight through */
     bool need_arrays;
+    bool quiet;                /* nobody asked for this function: no warnings */
     uint32_t return_at;        /* a RETURN_VALUE of the code, DYN_NONE: none; looked up by the hook */
 };
 DYN_HIDDEN DynCache *dyn_cache_new(PyObject *code, DynOptions *options); /* NULL with MemoryError */

@@ -23,6 +23,9 @@ static void over(Recording *rec) {
     }
 }
 
+/* Python code that runs on dynoc's own account (logging, linecache, dis) is left alone. */
+static _Thread_local uint32_t own_business;
+
 static PyObject *resume_code(DynRecording *r, const DynCode *code, const DynFrameShape *shape) {
     Recording *rec = (Recording *)r;
     DynCache *root = rec->cache->root != NULL ? rec->cache->root : rec->cache;
@@ -33,7 +36,9 @@ static PyObject *resume_code(DynRecording *r, const DynCode *code, const DynFram
 static void captured(DynRecording *r, DynCapture *capture) {
     Recording *rec = (Recording *)r;
     DynEntry *made = NULL;
+    own_business++;
     dyn_compile(rec->cache->root != NULL ? rec->cache->root : rec->cache, capture, rec->func, &made);
+    own_business--;
     over(rec);
     if (made == NULL) {
         return;
@@ -51,7 +56,9 @@ static void refused(DynRecording *r, PyObject *code, DynReason why, const DynPla
     DynCache *c = dyn_cache_of_code(rec->cache->root != NULL ? rec->cache->root : rec->cache, code, &row);
     dyn_count_reason("refused", why);
     if (why != DYN_R_NO_ARRAYS) {
+        own_business++;
         dyn_debug_break(why, place, "refused");
+        own_business--;
     }
     if (c != NULL) {
         dyn_cache_refused(c, why);
@@ -285,6 +292,7 @@ static Known *meet(PyCodeObject *code, PyObject *globals) {
             return row;
         }
         row->globals = Py_NewRef(globals);
+        row->cache->quiet = true;
         row->cache->return_at = return_unit(code);
         row->cache->need_arrays = !dyn_options_config(enabled).record_all;
     }
@@ -376,7 +384,7 @@ static PyObject *hook(PyThreadState *ts, DynFrame *f, int throwflag) {
     if (dyn_record_wants(ts, f)) {
         return dyn_record_inlined(ts, f);
     }
-    if (enabled != NULL && PyFunction_Check(func) && !dyn_hit_is_starting(func)) {
+    if (enabled != NULL && own_business == 0 && !dyn_log_busy() && PyFunction_Check(func) && !dyn_hit_is_starting(func)) {
         return enabled_frame(ts, f);
     }
     return dyn_frame_default_eval(ts, f, 0);

@@ -223,7 +223,10 @@ int dyn_rec_assume(DynRec *r, uint32_t sym) {
 }
 
 int dyn_rec_assume_equal(DynRec *r, uint32_t a, uint32_t b) {
-    return a == b ? 0 : dyn_rec_assume(r, dyn_sym_op(&r->cap->syms, DYN_S_EQ, a, b, DYN_NONE));
+    if (a == b) {
+        return 0;
+    }
+    return dyn_rec_assume(r, dyn_sym_op(&r->cap->syms, DYN_S_EQ, a, b, DYN_NONE)) < 0 ? -1 : dyn_sym_join(&r->cap->syms, a, b);
 }
 
 static void become_const(DynVal *v, PyObject *real) {

@@ -10,9 +10,27 @@
 
 enum { MAX_PRINT_DEPTH = 40, MAX_PRINT_LENGTH = 2000, MAX_BOUND_DEPTH = 8 };
 
+uint32_t dyn_sym_root(const DynSyms *t, uint32_t id) {
+    while (id < t->same.n && t->same.at[id] != id)
+        id = t->same.at[id];
+    return id;
+}
+
+int dyn_sym_join(DynSyms *t, uint32_t a, uint32_t b) {
+    a = dyn_sym_root(t, a);
+    b = dyn_sym_root(t, b);
+    for (uint32_t id = t->same.n; id <= (a > b ? a : b); id++)
+        if (dyn_vec_push(&t->same, id) < 0)
+            return -1;
+    bool first = dyn_sym_is_const(t, a) || (!dyn_sym_is_const(t, b) && a < b);
+    t->same.at[first ? b : a] = first ? a : b;
+    return 0;
+}
+
 void dyn_syms_free(DynSyms *t) {
     dyn_vec_free(&t->v);
     dyn_vec_free(&t->index);
+    dyn_vec_free(&t->same);
 }
 
 /* ---- rows */

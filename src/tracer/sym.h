@@ -28,6 +28,7 @@ typedef struct DynSym {
 typedef struct DynSyms {
     DYN_VEC(DynSym) v;
     DYN_VEC(uint32_t) index; /* hash index, private */
+    DYN_VEC(uint32_t) same;  /* symbols that guards make equal: each names an equal one, itself at last; private */
 } DynSyms;
 
 DYN_HIDDEN void dyn_syms_free(DynSyms *t);
@@ -39,6 +40,10 @@ DYN_HIDDEN uint32_t dyn_sym_bool(DynSyms *t, bool value);
 DYN_HIDDEN uint32_t dyn_sym_var(DynSyms *t, DynSymType type, uint32_t source, DynScalar hint);
 DYN_HIDDEN uint32_t dyn_sym_dim(DynSyms *t, uint32_t source, int axis, int64_t hint); /* size of an input array's axis */
 DYN_HIDDEN uint32_t dyn_sym_op(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c);
+/* Two int symbols are equal at every call (a guard says so). root: one and the same symbol for all that are equal, a constant if there
+ * is one among them. join: 0 or -1 (memory). */
+DYN_HIDDEN int dyn_sym_join(DynSyms *t, uint32_t a, uint32_t b);
+DYN_HIDDEN uint32_t dyn_sym_root(const DynSyms *t, uint32_t id);
 DYN_HIDDEN bool dyn_sym_is_const(const DynSyms *t, uint32_t id);
 static inline const DynSym *dyn_sym_at(const DynSyms *t, uint32_t id) { return &t->v.at[id]; }
 DYN_HIDDEN void dyn_sym_print(const DynSyms *t, const DynSources *s, uint32_t id, DynStr *out); /* Python expression */

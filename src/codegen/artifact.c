@@ -1,0 +1,69 @@
+/* artifact.c: the life of an artifact: what a graph became, waiting for its kernels or with them.
+ *
+ * evalframe/compile.c makes artifacts, run.c runs them, build.c publishes compiled kernels into them from its thread (atomically; they are
+ * never taken back). An artifact borrows graph and loop IR from the capture that its entry owns. */
+#include "codegen/run.h"
+
+DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source, const DynGraph *g) {
+    DynArtifact *a = PyMem_RawCalloc(1, sizeof(*a));
+    if (!a) {
+        return NULL;
+    }
+    a->refs = 1;
+    a->loops = p;
+    a->graph = g;
+    a->source = *source;
+    *source = (DynStr){0};
+    return a;
+}
+
+void dyn_artifact_incref(DynArtifact *a) { a->refs++; }
+
+void dyn_artifact_decref(DynArtifact *a) {
+    if (--a->refs == 0) {
+        dyn_str_free(&a->source);
+        PyMem_RawFree(a->detail);
+        PyMem_RawFree(atomic_load(&a->spare));
+        PyMem_RawFree(a);
+    }
+}
+
+const char *dyn_artifact_source(const DynArtifact *a) { return dyn_str_at(&a->source); }
+const char *dyn_artifact_text(const DynArtifact *a) { return dyn_str_at(&a->source); }
+long dyn_artifact_kernel_count(const DynArtifact *a) { return a->loops->nnative; }
+
+DynTier dyn_artifact_tier(const DynArtifact *a) {
+    bool native = a->loops->nnative == 0 || atomic_load_explicit(&a->table, memory_order_acquire) != NULL;
+    return native ? DYN_TIER_NATIVE : DYN_TIER_EAGER;
+}
+
+DynReason dyn_artifact_failure(const DynArtifact *a, const char **detail) {
+    DynReason why = (DynReason)atomic_load_explicit(&a->failure, memory_order_acquire);
+    if (detail) {
+        *detail = why == DYN_R_OK ? NULL : a->detail;
+    }
+    return why;
+}
+
+bool dyn_artifact_claim(DynArtifact *a) {
+    int fresh = 0;
+    return atomic_compare_exchange_strong(&a->state, &fresh, 1);
+}
+
+int dyn_artifact_state(const DynArtifact *a) { return atomic_load(&a->state); }
+void dyn_artifact_unclaim(DynArtifact *a) { atomic_store(&a->state, 0); }
+
+void dyn_artifact_publish(DynArtifact *a, const DynNativeTable *table) {
+    atomic_store_explicit(&a->table, table, memory_order_release);
+    atomic_store(&a->state, 2);
+}
+
+void dyn_artifact_fail(DynArtifact *a, DynReason why, const char *detail) {
+    size_t n = detail ? strlen(detail) + 1 : 0;
+    a->detail = n ? PyMem_RawMalloc(n) : NULL;
+    if (a->detail) {
+        memcpy(a->detail, detail, n);
+    }
+    atomic_store_explicit(&a->failure, (int)why, memory_order_release);
+    atomic_store(&a->state, 2);
+}

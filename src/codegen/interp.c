@@ -1,0 +1,313 @@
+/* interp.c: the reference interpreter: nodes evaluated by NumPy's own functions.
+ *
+ * Called by tests and DYNOC_CHECK as the oracle, and by hit.c for values that a left graph had not made. Needs the GIL. A STORE runs only when
+ * it is asked for itself: in program order that gives what eager gives; for values of a left graph the writes have happened already. */
+#include "base/log.h"
+#include "codegen/codegen.h"
+
+typedef struct Interp {
+    const DynGraph *g;
+    PyObject *const *inputs;
+    const DynScalar *sym;
+    PyObject **values;
+} Interp;
+
+static PyObject *value_of(Interp *x, uint32_t id); /* borrowed from values */
+
+static PyObject *numpy_attr(const char *name) {
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *f = numpy ? PyObject_GetAttrString(numpy, name) : NULL;
+    Py_XDECREF(numpy);
+    return f;
+}
+
+static PyObject *descr_of(uint8_t dtype) { return (PyObject *)PyArray_DescrFromType(dyn_dtypes[dtype].npy); }
+
+static PyObject *number_of(const Interp *x, uint32_t id) {
+    switch (dyn_sym_at(x->g->syms, id)->type) {
+    case DYN_T_FLOAT:
+        return PyFloat_FromDouble(x->sym[id].f);
+    case DYN_T_BOOL:
+        return PyBool_FromLong(x->sym[id].i != 0);
+    default:
+        return PyLong_FromLongLong(x->sym[id].i);
+    }
+}
+
+static PyObject *ints(const Interp *x, const uint32_t *syms, int n) {
+    PyObject *t = PyTuple_New(n);
+    for (int i = 0; t && i < n; i++) {
+        PyObject *v = PyLong_FromLongLong(x->sym[syms[i]].i);
+        if (!v) {
+            Py_CLEAR(t);
+            break;
+        }
+        PyTuple_SET_ITEM(t, i, v);
+    }
+    return t;
+}
+
+/* An operand in the dtype in which it is computed: arrays are converted, Python numbers too (they are weak). New reference. */
+static PyObject *operand(Interp *x, DynArg arg, uint8_t dtype) {
+    if (arg.kind == DYN_ARG_SYM) {
+        PyObject *number = number_of(x, arg.id);
+        PyObject *a = number ? PyArray_FromAny(number, NULL, 0, 0, 0, NULL) : NULL;
+        Py_XDECREF(number);
+        if (a) {
+            Py_SETREF(a, PyArray_CastToType((PyArrayObject *)a, (PyArray_Descr *)descr_of(dtype), 0));
+        }
+        return a;
+    }
+    PyObject *v = value_of(x, arg.id);
+    if (!v || dyn_graph_node(x->g, arg.id)->dtype == dtype) {
+        return Py_XNewRef(v);
+    }
+    return PyObject_CallMethod(v, "astype", "N", descr_of(dtype));
+}
+
+static PyObject *run_elementwise(Interp *x, const DynNode *n) {
+    const DynOpInfo *op = &dyn_ops[n->op];
+    PyObject *f = numpy_attr(n->op == DYN_OP_INT_POWER ? "power" : op->text), *args = PyTuple_New(n->nargs), *r = NULL;
+    for (uint32_t i = 0; f && args && i < n->nargs; i++) {
+        bool boolean = op->dtype == DYN_DT_LOGICAL || (op->dtype == DYN_DT_WHERE && i == 0);
+        PyObject *a = operand(x, n->args[i], boolean ? DYN_BOOL : n->compute);
+        if (!a) {
+            Py_CLEAR(args);
+            break;
+        }
+        PyTuple_SET_ITEM(args, i, a);
+    }
+    if (f && args) {
+        r = PyObject_CallObject(f, args);
+    }
+    Py_XDECREF(f);
+    Py_XDECREF(args);
+    return r;
+}
+
+static PyObject *run_reduce(Interp *x, const DynNode *n) {
+    PyObject *f = numpy_attr(dyn_ops[n->op].text), *a = operand(x, n->args[0], n->compute), *axes = NULL, *r = NULL;
+    if (n->naux == 1) {
+        axes = Py_NewRef(Py_None);
+    } else {
+        axes = PyTuple_New(n->naux - 1);
+        for (uint32_t i = 1; axes && i < n->naux; i++) {
+            PyTuple_SET_ITEM(axes, i - 1, PyLong_FromLongLong(n->aux[i]));
+        }
+    }
+    PyObject *args = f && a && axes ? PyTuple_Pack(2, a, axes) : NULL;
+    PyObject *kwargs = args ? Py_BuildValue("{s:i}", "keepdims", (int)n->aux[0]) : NULL;
+    if (kwargs) {
+        r = PyObject_Call(f, args, kwargs);
+    }
+    Py_XDECREF(kwargs);
+    Py_XDECREF(args);
+    Py_XDECREF(axes);
+    Py_XDECREF(a);
+    Py_XDECREF(f);
+    return r;
+}
+
+static PyObject *slice_index(Interp *x, const DynNode *n) {
+    PyObject *index = PyTuple_New(n->naux);
+    uint32_t arg = 1;
+    int axis = 0;
+    for (uint32_t i = 0; index && i < n->naux; i++) {
+        PyObject *item;
+        if (n->aux[i] == 2) {
+            item = Py_NewRef(Py_None);
+            axis++;
+        } else if (n->aux[i] == 1) {
+            item = PyLong_FromLongLong(x->sym[n->args[arg++].id].i);
+        } else { /* start and step are normalised, the length is the shape's: a negative stop can't be written as it is */
+            int64_t start = x->sym[n->args[arg].id].i, step = x->sym[n->args[arg + 2].id].i;
+            int64_t length = x->sym[n->shape[axis++]].i, stop = start + length * step;
+            PyObject *a = PyLong_FromLongLong(start), *c = PyLong_FromLongLong(step);
+            PyObject *b = length == 0 ? Py_XNewRef(a) : stop < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(stop);
+            item = a && b && c ? PySlice_New(a, b, c) : NULL;
+            Py_XDECREF(a);
+            Py_XDECREF(b);
+            Py_XDECREF(c);
+            arg += 3;
+        }
+        if (!item) {
+            Py_CLEAR(index);
+            break;
+        }
+        PyTuple_SET_ITEM(index, i, item);
+    }
+    return index;
+}
+
+static PyObject *run_view(Interp *x, const DynNode *n) {
+    PyObject *base = value_of(x, n->args[0].id), *how = NULL, *r = NULL;
+    if (!base) {
+        return NULL;
+    }
+    if (n->op == DYN_OP_SLICE) {
+        how = slice_index(x, n);
+        r = how ? PyObject_GetItem(base, how) : NULL;
+        if (r && !PyArray_Check(r)) { /* an element: keep it a view */
+            Py_SETREF(r, PyArray_FromScalar(r, NULL));
+        }
+    } else if (n->op == DYN_OP_PERMUTE) {
+        how = PyTuple_New(n->naux);
+        for (uint32_t i = 0; how && i < n->naux; i++) {
+            PyTuple_SET_ITEM(how, i, PyLong_FromLongLong(n->aux[i]));
+        }
+        r = how ? PyObject_CallMethod(base, "transpose", "O", how) : NULL;
+    } else if (n->op == DYN_OP_RESHAPE) {
+        how = ints(x, n->shape, n->ndim);
+        r = how ? PyObject_CallMethod(base, "reshape", "O", how) : NULL;
+        if (r && !(n->flags & DYN_NODE_VIEW)) {
+            Py_SETREF(r, PyObject_CallMethod(r, "copy", NULL));
+        }
+    } else {
+        how = ints(x, n->shape, n->ndim);
+        PyObject *f = how ? numpy_attr("broadcast_to") : NULL;
+        r = f ? PyObject_CallFunctionObjArgs(f, base, how, NULL) : NULL;
+        Py_XDECREF(f);
+    }
+    Py_XDECREF(how);
+    return r;
+}
+
+static PyObject *run_create(Interp *x, const DynNode *n) {
+    int64_t dims[DYN_MAX_NDIM];
+    for (int i = 0; i < n->ndim; i++) {
+        dims[i] = x->sym[n->shape[i]].i;
+    }
+    PyObject *a = dyn_array_new((DynDtype)n->dtype, n->ndim, dims, &n->layout);
+    if (a && n->nargs && n->args[0].kind == DYN_ARG_SYM) {
+        PyObject *fill = operand(x, n->args[0], n->dtype);
+        int failed = fill ? PyArray_CopyInto((PyArrayObject *)a, (PyArrayObject *)fill) : -1;
+        Py_XDECREF(fill);
+        if (failed) {
+            Py_CLEAR(a);
+        }
+    }
+    return a;
+}
+
+static PyObject *run_copy(Interp *x, const DynNode *n) {
+    PyObject *from = value_of(x, n->args[0].id);
+    int64_t dims[DYN_MAX_NDIM];
+    for (int i = 0; i < n->ndim; i++) {
+        dims[i] = x->sym[n->shape[i]].i;
+    }
+    PyObject *a = from ? dyn_array_new((DynDtype)n->dtype, n->ndim, dims, &n->layout) : NULL;
+    PyObject *array = a ? PyArray_FromAny(from, NULL, 0, 0, 0, NULL) : NULL;
+    PyObject *cast = array ? PyArray_CastToType((PyArrayObject *)array, (PyArray_Descr *)descr_of(n->dtype), 0) : NULL;
+    if (!cast || PyArray_CopyInto((PyArrayObject *)a, (PyArrayObject *)cast) < 0) {
+        Py_CLEAR(a);
+    }
+    Py_XDECREF(cast);
+    Py_XDECREF(array);
+    return a;
+}
+
+static PyObject *run_store(Interp *x, const DynNode *n) {
+    PyObject *dst = value_of(x, n->args[0].id);
+    PyObject *value = dst ? operand(x, n->args[1], dyn_graph_node(x->g, n->args[0].id)->dtype) : NULL;
+    PyObject *array = value ? PyArray_FromAny(value, NULL, 0, 0, 0, NULL) : NULL;
+    int failed = array ? PyArray_CopyInto((PyArrayObject *)dst, (PyArrayObject *)array) : -1;
+    Py_XDECREF(array);
+    Py_XDECREF(value);
+    return failed ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *run_extern(Interp *x, const DynNode *n) {
+    const DynExtern *e = &x->g->externs.at[n->extern_index];
+    PyObject *args = PyTuple_New(n->nargs), *r = NULL;
+    for (uint32_t i = 0; args && i < n->nargs; i++) {
+        PyObject *arg = e->arg_form[i] == 'c'   ? Py_XNewRef(e->consts[i])
+                        : e->arg_form[i] == 's' ? number_of(x, n->args[i].id)
+                                                : Py_XNewRef(value_of(x, n->args[i].id));
+        if (!arg) {
+            Py_CLEAR(args);
+            break;
+        }
+        PyTuple_SET_ITEM(args, i, arg);
+    }
+    if (args) {
+        r = PyObject_Call(e->callable, args, e->kwargs);
+        Py_DECREF(args);
+    }
+    return r;
+}
+
+static PyObject *run_input(Interp *x, uint32_t id) {
+    for (uint32_t i = 0; i < x->g->inputs.n; i++) {
+        if (x->g->inputs.at[i] == id) {
+            return Py_NewRef(x->inputs[i]);
+        }
+    }
+    PyErr_SetString(PyExc_SystemError, "dynoc: an input of the graph is not in its list");
+    return NULL;
+}
+
+/* Array or scalar as eager gives it, in the node's dtype. */
+static PyObject *finish(const DynNode *n, PyObject *r) {
+    if (!r || n->op == DYN_OP_STORE) {
+        return r;
+    }
+    if (!PyArray_Check(r)) {
+        Py_SETREF(r, PyArray_FromAny(r, NULL, 0, 0, 0, NULL));
+    }
+    if (r && PyArray_TYPE((PyArrayObject *)r) != dyn_dtypes[n->dtype].npy) {
+        Py_SETREF(r, PyObject_CallMethod(r, "astype", "N", descr_of(n->dtype)));
+    }
+    if (r && (n->flags & DYN_NODE_NPSCALAR)) {
+        Py_SETREF(r, PyArray_ToScalar(PyArray_DATA((PyArrayObject *)r), (PyArrayObject *)r));
+    }
+    return r;
+}
+
+static PyObject *value_of(Interp *x, uint32_t id) {
+    if (x->values[id]) {
+        return x->values[id];
+    }
+    const DynNode *n = dyn_graph_node(x->g, id);
+    PyObject *r = NULL;
+    if (Py_EnterRecursiveCall(" while evaluating a graph")) {
+        return NULL;
+    }
+    switch (dyn_ops[n->op].kind) {
+    case DYN_K_INPUT:
+        r = run_input(x, id);
+        break;
+    case DYN_K_ELEMENTWISE:
+        r = run_elementwise(x, n);
+        break;
+    case DYN_K_REDUCE:
+        r = run_reduce(x, n);
+        break;
+    case DYN_K_VIEW:
+        r = run_view(x, n);
+        break;
+    case DYN_K_CREATE:
+        r = run_create(x, n);
+        break;
+    case DYN_K_COPY:
+        r = run_copy(x, n);
+        break;
+    case DYN_K_STORE:
+        r = run_store(x, n);
+        break;
+    default:
+        r = run_extern(x, n);
+    }
+    Py_LeaveRecursiveCall();
+    return x->values[id] = finish(n, r);
+}
+
+PyObject *dyn_interp_node(const DynGraph *g, PyObject *const *inputs, const DynScalar *sym, PyObject **values, uint32_t wanted) {
+    Interp x = {.g = g, .inputs = inputs, .sym = sym, .values = values};
+    PyObject *known = values[wanted];
+    PyObject *r = value_of(&x, wanted);
+    if (r && !known) { /* the slot is the caller's to fill: the reference in it goes to him */
+        values[wanted] = NULL;
+        return r;
+    }
+    return Py_XNewRef(r);
+}

@@ -1,0 +1,149 @@
+/* loops_verify.c: holds loop IR to its rules. Called after each stage in debug builds, and by tests.
+ *
+ *   1. A kernel has at most DYN_MAX_OPERANDS operands, DYN_MAX_INSNS instructions, DYN_MAX_RESULTS reductions.
+ *   2. An operand's place exists and, once planned, has memory; its axes exist, and no axis is walked twice; dtypes agree.
+ *   3. Instructions use earlier ones; operands of a CAST differ in dtype, of a STORE or REDUCE agree with the memory.
+ *   4. A kernel with `reduced` axes has a REDUCE and the other way round; a result does not walk reduced axes, a stored operand walks all.
+ *   5. Each kernel that is not dead is one step; a view step comes before the kernels that use the view.
+ *   6. Two temporaries with one slot don't live at the same time. */
+#include "codegen/loops.h"
+
+typedef struct Check {
+    const DynLoops *p;
+    DynStr *error;
+} Check;
+
+static int bad(Check *c, uint32_t kernel, const char *what) {
+    dyn_str_printf(c->error, "kernel %u: %s", kernel, what);
+    return -1;
+}
+
+static int check_operand(Check *c, uint32_t kernel, const DynKernel *k, const DynOperand *o) {
+    uint32_t seen = 0;
+    if (o->place >= c->p->nplaces) {
+        return bad(c, kernel, "an operand names no place");
+    }
+    const DynMem *m = &c->p->places[o->place];
+    if (m->kind == DYN_P_NONE) {
+        return bad(c, kernel, "an operand has no memory");
+    }
+    if (m->dtype != o->dtype) {
+        return bad(c, kernel, "an operand has another dtype than its place");
+    }
+    for (int d = 0; d < k->ndim; d++) {
+        if (o->axis[d] < -1 || o->axis[d] >= m->ndim || (o->axis[d] >= 0 && (seen >> o->axis[d] & 1))) {
+            return bad(c, kernel, "an operand's axes are wrong");
+        }
+        seen |= o->axis[d] >= 0 ? 1u << o->axis[d] : 0;
+    }
+    return 0;
+}
+
+static int check_insn(Check *c, uint32_t kernel, const DynKernel *k, uint32_t i) {
+    const DynInsn *n = &k->insns.at[i];
+    bool memory = n->kind == DYN_L_LOAD || n->kind == DYN_L_STORE || n->kind == DYN_L_REDUCE;
+    if (memory) {
+        if (n->a[0] >= k->operands.n) {
+            return bad(c, kernel, "an instruction names no operand");
+        }
+        const DynOperand *o = &k->operands.at[n->a[0]];
+        if (o->out == (n->kind == DYN_L_LOAD) || o->dtype != n->dtype) {
+            return bad(c, kernel, "a load or store does not fit its operand");
+        }
+        for (int d = 0; d < k->ndim && n->kind == DYN_L_REDUCE; d++) {
+            if (o->axis[d] >= 0 && (k->reduced >> d & 1)) {
+                return bad(c, kernel, "a result walks a reduced axis");
+            }
+        }
+    }
+    if (n->kind == DYN_L_SCALAR && n->a[0] >= k->params.n) {
+        return bad(c, kernel, "an instruction names no param");
+    }
+    if (n->kind == DYN_L_STORE || n->kind == DYN_L_REDUCE) {
+        return n->a[1] < i && k->insns.at[n->a[1]].dtype == (n->kind == DYN_L_STORE ? n->dtype : n->compute)
+                   ? 0
+                   : bad(c, kernel, "what is written is no earlier value of that dtype");
+    }
+    for (int a = 0; (n->kind == DYN_L_OP || n->kind == DYN_L_CAST) && a < n->nargs; a++) {
+        if (n->a[a] >= i || k->insns.at[n->a[a]].kind == DYN_L_STORE || k->insns.at[n->a[a]].kind == DYN_L_REDUCE) {
+            return bad(c, kernel, "an operand is no earlier value");
+        }
+    }
+    if (n->kind == DYN_L_OP && n->nargs != dyn_ops[n->op].arity) {
+        return bad(c, kernel, "an operator has the wrong number of operands");
+    }
+    return n->kind == DYN_L_CAST && k->insns.at[n->a[0]].dtype == n->dtype ? bad(c, kernel, "a cast changes nothing") : 0;
+}
+
+static int check_kernel(Check *c, uint32_t id) {
+    const DynKernel *k = &c->p->kernels.at[id];
+    uint32_t nreduces = 0;
+    if (k->operands.n > DYN_MAX_OPERANDS || k->insns.n > DYN_MAX_INSNS || k->params.n > 64 || k->ndim > DYN_MAX_NDIM) {
+        return bad(c, id, "too large");
+    }
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        if (check_operand(c, id, k, &k->operands.at[i]) < 0) {
+            return -1;
+        }
+    }
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        nreduces += k->insns.at[i].kind == DYN_L_REDUCE;
+        if (check_insn(c, id, k, i) < 0) {
+            return -1;
+        }
+    }
+    if (nreduces > DYN_MAX_RESULTS || (k->reduced && !nreduces) || k->reduced >> k->ndim) {
+        return bad(c, id, "its reduced axes and its reductions disagree");
+    }
+    return 0;
+}
+
+static int check_steps(Check *c) {
+    const DynLoops *p = c->p;
+    for (uint32_t i = 0; i < p->kernels.n; i++) {
+        uint32_t n = 0;
+        for (uint32_t s = 0; s < p->steps.n; s++) {
+            n += p->steps.at[s].kind == DYN_STEP_KERNEL && p->steps.at[s].id == i;
+        }
+        if (n != !p->kernels.at[i].dead) {
+            return bad(c, i, "is not one step");
+        }
+    }
+    for (uint32_t s = 0; s < p->steps.n; s++) {
+        const DynStep *view = &p->steps.at[s];
+        for (uint32_t t = 0; view->kind == DYN_STEP_VIEW && t < s; t++) {
+            const DynKernel *k = p->steps.at[t].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[t].id] : NULL;
+            for (uint32_t o = 0; k && o < k->operands.n; o++) {
+                if (k->operands.at[o].place == view->id) {
+                    return bad(c, p->steps.at[t].id, "uses a view before it is made");
+                }
+            }
+        }
+    }
+    return 0;
+}
+
+static int check_slots(Check *c) {
+    const DynLoops *p = c->p;
+    for (uint32_t i = 0; i < p->nplaces; i++) {
+        for (uint32_t j = 0; j < i; j++) {
+            const DynMem *a = &p->places[i], *b = &p->places[j];
+            if (a->kind == DYN_P_TEMP && b->kind == DYN_P_TEMP && a->slot == b->slot && a->slot != DYN_NONE &&
+                !(a->last < b->first || b->last < a->first)) {
+                dyn_str_printf(c->error, "places %u and %u share slot %u while both live", j, i, a->slot);
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
+int dyn_loops_verify(const DynLoops *p, DynStr *error) {
+    Check c = {.p = p, .error = error};
+    for (uint32_t i = 0; i < p->kernels.n; i++) {
+        if (!p->kernels.at[i].dead && check_kernel(&c, i) < 0) {
+            return -1;
+        }
+    }
+    return check_steps(&c) < 0 || (p->nslots && check_slots(&c) < 0) ? -1 : 0;
+}

@@ -1,0 +1,515 @@
+/* run.c: one call of an artifact: memory, views, kernels, extern calls, outputs, floating-point warnings.
+ *
+ * Called by evalframe/hit.c with the GIL, which is given up around large kernels. A Call lives on the stack; it owns the arrays that it makes
+ * until they are handed out. */
+#include "base/log.h"
+#include "codegen/run.h"
+#include <fenv.h>
+
+#define FEW 24 /* places and slots for which the stack has room */
+
+typedef struct Call {
+    DynArtifact *a;
+    const DynLoops *p;
+    DynRun *run;
+    const DynNativeTable *table;
+    DynGeom *geoms;     /* by place */
+    PyObject **objects; /* by node: owned references */
+    DynSpare *temps;
+    char *row_base;     /* memory for one row */
+    size_t row_size;
+    bool wrote;         /* an input has been written */
+    int64_t reached;    /* snapshots reached so far */
+    int flags;          /* floating-point flags of earlier steps */
+} Call;
+
+/* ---- memory */
+
+static size_t round_up(size_t n) { return (n + 63) & ~(size_t)63; }
+
+static void geom_of(PyObject *array, DynGeom *g) {
+    PyArrayObject *a = (PyArrayObject *)array;
+    g->data = PyArray_BYTES(a);
+    for (int i = 0, n = PyArray_NDIM(a); i < n; i++) {
+        g->dims[i] = PyArray_DIM(a, i);
+        g->strides[i] = PyArray_STRIDE(a, i);
+    }
+}
+
+/* Bytes of a temporary. One for a single row stays where it is when the row changes. */
+static size_t temp_geom(const Call *c, const DynMem *m, DynGeom *g) {
+    int64_t bytes = dyn_geom_dense(m, c->run->sym, g);
+    if (m->kind == DYN_P_ROW) {
+        bytes = dyn_dtypes[m->dtype].size;
+        for (int i = m->ndim; i-- > 0;) {
+            bool row = m->row_axes >> i & 1;
+            g->strides[i] = row ? 0 : bytes;
+            bytes *= row ? 1 : g->dims[i];
+        }
+    }
+    return round_up((size_t)bytes);
+}
+
+static int take_temps(Call *c, size_t total) {
+    c->temps = atomic_exchange(&c->a->spare, NULL);
+    if (!c->temps || c->temps->size < total) {
+        PyMem_RawFree(c->temps);
+        c->temps = PyMem_RawMalloc(sizeof(DynSpare) + 64 + total);
+        if (!c->temps) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        c->temps->size = total;
+    }
+    return 0;
+}
+
+#define KEEP_AT_MOST ((size_t)64 << 20)
+
+static void give_temps_back(Call *c) {
+    if (c->temps && c->temps->size <= KEEP_AT_MOST) {
+        c->temps = atomic_exchange(&c->a->spare, c->temps);
+    }
+    PyMem_RawFree(c->temps);
+}
+
+static int place_temps(Call *c) {
+    const DynLoops *p = c->p;
+    size_t few[FEW] = {0}, *at = few, total = 0;
+    if (p->nslots > FEW && (at = PyMem_Calloc(p->nslots, sizeof(*at))) == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (uint32_t i = 0; i < p->nplaces; i++) {
+        const DynMem *m = &p->places[i];
+        if (m->kind == DYN_P_TEMP || m->kind == DYN_P_ROW) {
+            size_t bytes = temp_geom(c, m, &c->geoms[i]);
+            at[m->slot] = at[m->slot] > bytes ? at[m->slot] : bytes;
+        }
+    }
+    for (uint32_t slot = 0; slot < p->nslots; slot++) {
+        size_t bytes = at[slot];
+        at[slot] = total;
+        total += bytes;
+        c->row_size = slot + 1 == p->nrow_slots ? total : c->row_size;
+    }
+    int failed = take_temps(c, total);
+    c->row_base = failed ? NULL : (char *)round_up((size_t)(c->temps + 1));
+    for (uint32_t i = 0; !failed && i < p->nplaces; i++) {
+        const DynMem *m = &p->places[i];
+        if (m->kind == DYN_P_TEMP || m->kind == DYN_P_ROW) {
+            c->geoms[i].data = c->row_base + at[m->slot];
+        }
+    }
+    if (at != few) {
+        PyMem_Free(at);
+    }
+    return failed;
+}
+
+static int make_arrays(Call *c) {
+    const DynLoops *p = c->p;
+    for (uint32_t i = 0; i < p->graph->inputs.n; i++) {
+        geom_of(c->run->inputs[i], &c->geoms[p->graph->inputs.at[i]]);
+    }
+    for (uint32_t i = 0; i < p->nnodes; i++) {
+        const DynMem *m = &p->places[i];
+        if (m->kind != DYN_P_ARRAY) {
+            continue;
+        }
+        int64_t dims[DYN_MAX_NDIM];
+        for (int d = 0; d < m->ndim; d++) {
+            dims[d] = c->run->sym[m->shape[d]].i;
+        }
+        c->objects[i] = dyn_array_new((DynDtype)m->dtype, m->ndim, dims, m->layout);
+        if (!c->objects[i]) {
+            return -1;
+        }
+        geom_of(c->objects[i], &c->geoms[i]);
+    }
+    return p->nslots ? place_temps(c) : 0;
+}
+
+static PyObject *input_object(const Call *c, uint32_t node) {
+    for (uint32_t i = 0; i < c->p->graph->inputs.n; i++) {
+        if (c->p->graph->inputs.at[i] == node) {
+            return c->run->inputs[i];
+        }
+    }
+    return NULL;
+}
+
+/* The array of a node, borrowed; a view is made when it is first asked for. NULL with an exception. */
+static PyObject *object_of(Call *c, uint32_t node) {
+    const DynNode *n = dyn_graph_node(c->p->graph, node);
+    PyObject *known = n->op == DYN_OP_INPUT ? input_object(c, node) : c->objects[node];
+    if (known || !(n->flags & DYN_NODE_VIEW)) {
+        if (!known) {
+            PyErr_SetString(PyExc_SystemError, "dynoc: a value of the graph has no array");
+        }
+        return known;
+    }
+    PyArrayObject *base = (PyArrayObject *)object_of(c, n->args[0].id);
+    if (!base) {
+        return NULL;
+    }
+    const DynGeom *g = &c->geoms[node];
+    npy_intp dims[DYN_MAX_NDIM], strides[DYN_MAX_NDIM];
+    for (int i = 0; i < n->ndim; i++) {
+        dims[i] = g->dims[i];
+        strides[i] = g->strides[i];
+    }
+    bool writeable = PyArray_ISWRITEABLE(base) && n->op != DYN_OP_BROADCAST;
+    PyObject *view = PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(dyn_dtypes[n->dtype].npy), n->ndim, dims, strides,
+                                          g->data, NPY_ARRAY_ALIGNED | (writeable ? NPY_ARRAY_WRITEABLE : 0), NULL);
+    if (!view) {
+        return NULL;
+    }
+    Py_INCREF(base);
+    if (PyArray_SetBaseObject((PyArrayObject *)view, (PyObject *)base) < 0) {
+        Py_DECREF(view);
+        return NULL;
+    }
+    PyArray_UpdateFlags((PyArrayObject *)view, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
+    return c->objects[node] = view;
+}
+
+/* What Python gets for a node: its array, or a scalar where eager gave one. New reference. */
+static PyObject *value_of(Call *c, uint32_t node) {
+    PyObject *array = object_of(c, node);
+    if (array && (dyn_graph_node(c->p->graph, node)->flags & DYN_NODE_NPSCALAR)) {
+        return PyArray_ToScalar(PyArray_DATA((PyArrayObject *)array), (PyArrayObject *)array);
+    }
+    return Py_XNewRef(array);
+}
+
+/* ---- floating-point flags */
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+static void flags_clear(void) { _mm_setcsr(_mm_getcsr() & ~0x3fu); }
+static int flags_get(void) { return (int)(_mm_getcsr() & 0x3f); } /* the bits of FE_INVALID and so on */
+#else
+static void flags_clear(void) { feclearexcept(FE_ALL_EXCEPT); }
+static int flags_get(void) { return fetestexcept(FE_ALL_EXCEPT); }
+#endif
+#define FLAGS_SEEN (FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW | FE_UNDERFLOW)
+
+static const struct Flag {
+    int bit;
+    int npy; /* as NumPy's NPY_FPE_* */
+    char letter; /* in ops.def's column */
+    const char *name; /* in np.geterr() */
+} flag_table[] = {
+    {FE_DIVBYZERO, 1, 'd', "divide"}, {FE_OVERFLOW, 2, 'o', "over"}, {FE_UNDERFLOW, 4, 'u', "under"}, {FE_INVALID, 8, 'i', "invalid"}};
+
+/* The flags that np.errstate doesn't ignore. -1 with an exception. */
+static int flags_wanted(int flags) {
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *state = numpy ? PyObject_CallMethod(numpy, "geterr", NULL) : NULL;
+    int wanted = state ? 0 : -1;
+    for (size_t i = 0; state && i < DYN_COUNTOF(flag_table); i++) {
+        PyObject *mode = PyDict_GetItemString(state, flag_table[i].name);
+        bool ignored = mode && PyUnicode_Check(mode) && PyUnicode_CompareWithASCIIString(mode, "ignore") == 0;
+        wanted |= ignored ? 0 : flags & flag_table[i].bit;
+    }
+    Py_XDECREF(state);
+    Py_XDECREF(numpy);
+    return wanted;
+}
+
+/* An input has been written, so eager can't run the call again: the warning is given in the name of the first operator that can have
+ * raised the flag. -1 with an exception where np.errstate asks for one. */
+static int warn(const DynGraph *g, int flags) {
+    for (size_t f = 0; f < DYN_COUNTOF(flag_table); f++) {
+        for (uint32_t i = 0; (flags & flag_table[f].bit) && i < g->nodes.n; i++) {
+            const DynOpInfo *op = &dyn_ops[dyn_graph_node(g, i)->op];
+            if (strchr(op->fpe, flag_table[f].letter) && *op->fpe) {
+                if (PyUFunc_GiveFloatingpointErrors(op->text, flag_table[f].npy) < 0) {
+                    return -1;
+                }
+                break;
+            }
+        }
+    }
+    return 0;
+}
+
+static DynRunStatus check_flags(Call *c) {
+    int flags = (c->flags | flags_get()) & FLAGS_SEEN;
+    if (DYN_LIKELY(!(flags & ~FE_UNDERFLOW))) {
+        flags_clear();
+        return DYN_RUN_OK;
+    }
+    flags = flags_wanted(flags);
+    flags_clear();
+    if (flags <= 0) {
+        return flags < 0 ? DYN_RUN_ERROR : DYN_RUN_OK;
+    }
+    if (!c->wrote) {
+        return DYN_RUN_AGAIN;
+    }
+    return warn(c->p->graph, flags) < 0 ? DYN_RUN_ERROR : DYN_RUN_OK;
+}
+
+/* ---- steps */
+
+#define GIL_COST 500000 /* tenths of a nanosecond: below this the GIL is kept */
+
+static int run_alone(Call *c, const DynKernel *k) {
+    DynBound b;
+    if (dyn_exec_bind(k, c->table->kernels[k->number], c->geoms, c->run->sym, &b) < 0) {
+        return -1;
+    }
+    PyThreadState *saved = dyn_exec_cost(&b) > GIL_COST ? PyEval_SaveThread() : NULL;
+    int failed = k->reduced ? dyn_exec_reduce(&b) : dyn_exec_elementwise(&b);
+    if (saved) {
+        PyEval_RestoreThread(saved);
+    }
+    return failed;
+}
+
+static int run_group(Call *c, uint32_t step, uint32_t *last) {
+    const DynLoops *p = c->p;
+    uint32_t group = p->kernels.at[p->steps.at[step].id].group, n = 0;
+    while (step + n < p->steps.n && p->steps.at[step + n].kind == DYN_STEP_KERNEL &&
+           p->kernels.at[p->steps.at[step + n].id].group == group) {
+        n++;
+    }
+    *last = step + n - 1;
+    DynBound *b = PyMem_Malloc(sizeof(*b) * n);
+    int64_t cost = 0;
+    int failed = b ? 0 : -1;
+    for (uint32_t i = 0; i < n && !failed; i++) {
+        const DynKernel *k = &p->kernels.at[p->steps.at[step + i].id];
+        failed = dyn_exec_bind(k, c->table->kernels[k->number], c->geoms, c->run->sym, &b[i]);
+        cost += failed ? 0 : dyn_exec_cost(&b[i]);
+    }
+    if (!failed) {
+        PyThreadState *saved = cost > GIL_COST ? PyEval_SaveThread() : NULL;
+        failed = dyn_exec_group(b, (int)n, b[0].k->outer, c->row_base, c->row_size);
+        if (saved) {
+            PyEval_RestoreThread(saved);
+        }
+    }
+    PyMem_Free(b);
+    return failed;
+}
+
+static int view_step(Call *c, uint32_t place) {
+    const DynMem *m = &c->p->places[place];
+    if (m->kind != DYN_P_DENSE) {
+        return dyn_geom_view(c->p->graph, place, c->run->sym, c->geoms, &c->geoms[place]);
+    }
+    static const DynLayout c_order = {.kind = DYN_LAYOUT_C};
+    DynMem dense = *m;
+    dense.layout = &c_order;
+    dyn_geom_dense(&dense, c->run->sym, &c->geoms[place]);
+    c->geoms[place].data = c->geoms[m->of].data;
+    return 0;
+}
+
+static PyObject *number_of(const DynGraph *g, const DynScalar *sym, uint32_t id) {
+    switch (dyn_sym_at(g->syms, id)->type) {
+    case DYN_T_FLOAT:
+        return PyFloat_FromDouble(sym[id].f);
+    case DYN_T_BOOL:
+        return PyBool_FromLong(sym[id].i != 0);
+    default:
+        return PyLong_FromLongLong(sym[id].i);
+    }
+}
+
+static PyObject *call_extern(Call *c, const DynNode *n) {
+    const DynGraph *g = c->p->graph;
+    const DynExtern *e = &g->externs.at[n->extern_index];
+    PyObject *args = PyTuple_New(n->nargs), *result = NULL;
+    for (uint32_t i = 0; args && i < n->nargs; i++) {
+        PyObject *arg = e->arg_form[i] == 'c'   ? Py_XNewRef(e->consts[i])
+                        : e->arg_form[i] == 's' ? number_of(g, c->run->sym, n->args[i].id)
+                                                : value_of(c, n->args[i].id);
+        if (!arg) {
+            Py_CLEAR(args);
+            break;
+        }
+        PyTuple_SET_ITEM(args, i, arg);
+    }
+    if (args) {
+        result = PyObject_Call(e->callable, args, e->kwargs);
+        Py_DECREF(args);
+    }
+    if (result && PyArray_CheckScalar(result) && !PyArray_Check(result)) {
+        Py_SETREF(result, PyArray_FromScalar(result, NULL));
+    }
+    return result;
+}
+
+/* Is the result what was recorded: type, dtype, rank, sizes? */
+static bool is_expected(const Call *c, const DynNode *n, PyObject *result) {
+    if (!PyArray_CheckExact(result) || dyn_dtype_of(PyArray_DESCR((PyArrayObject *)result)) != n->dtype ||
+        PyArray_NDIM((PyArrayObject *)result) != n->ndim || !PyArray_ISALIGNED((PyArrayObject *)result)) {
+        return false;
+    }
+    for (int i = 0; i < n->ndim; i++) {
+        if (PyArray_DIM((PyArrayObject *)result, i) != c->run->sym[n->shape[i]].i) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What exists before node `at`, for whoever goes on there. */
+static DynRunStatus leave(Call *c, uint32_t at) {
+    const DynGraph *g = c->p->graph;
+    c->run->snapshot = dyn_graph_node(g, at)->snapshot;
+    c->run->values = PyMem_Calloc(g->nodes.n + 1, sizeof(PyObject *));
+    if (!c->run->values) {
+        PyErr_NoMemory();
+        return DYN_RUN_ERROR;
+    }
+    for (uint32_t i = 0; i < at; i++) {
+        const DynNode *n = dyn_graph_node(g, i);
+        if ((n->op == DYN_OP_INPUT || c->objects[i]) && !(c->run->values[i] = value_of(c, i))) {
+            while (i-- > 0) {
+                Py_XDECREF(c->run->values[i]);
+            }
+            PyMem_Free(c->run->values);
+            c->run->values = NULL;
+            return DYN_RUN_ERROR;
+        }
+    }
+    return DYN_RUN_LEFT;
+}
+
+static DynRunStatus extern_step(Call *c, uint32_t node) {
+    const DynNode *n = dyn_graph_node(c->p->graph, node);
+    bool can_leave = n->snapshot != DYN_NONE;
+    if (can_leave && dyn_config.force_leave >= 0 && c->reached++ == dyn_config.force_leave) {
+        return leave(c, node);
+    }
+    c->flags |= flags_get();
+    PyObject *result = call_extern(c, n);
+    flags_clear();
+    if (result && is_expected(c, n, result)) {
+        c->objects[node] = result;
+        geom_of(result, &c->geoms[node]);
+        return DYN_RUN_OK;
+    }
+    if (can_leave) { /* whoever goes on makes the call again, and its exception */
+        PyErr_Clear();
+        Py_XDECREF(result);
+        return leave(c, node);
+    }
+    if (result) {
+        PyErr_Format(PyExc_SystemError, "dynoc: %s gave another kind of array than before", c->p->graph->externs.at[n->extern_index].name);
+        Py_DECREF(result);
+    }
+    return DYN_RUN_ERROR;
+}
+
+/* A size or stride is not what the guards promised. Before anything was written eager can take the call. */
+static DynRunStatus refuse(Call *c) {
+    if (!c->wrote) {
+        return DYN_RUN_AGAIN;
+    }
+    if (!PyErr_Occurred()) {
+        PyErr_SetString(PyExc_SystemError, "dynoc: a compiled graph met arrays that its guards should have kept out");
+    }
+    return DYN_RUN_ERROR;
+}
+
+static bool writes_input(const DynLoops *p, const DynKernel *k) {
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        if (k->operands.at[i].out && p->places[dyn_loops_storage(p, k->operands.at[i].place)].kind == DYN_P_INPUT) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static DynRunStatus run_steps(Call *c) {
+    const DynLoops *p = c->p;
+    for (uint32_t s = 0; s < p->steps.n; s++) {
+        const DynStep *step = &p->steps.at[s];
+        if (step->kind == DYN_STEP_VIEW) {
+            if (view_step(c, step->id) < 0) {
+                return refuse(c);
+            }
+        } else if (step->kind == DYN_STEP_EXTERN) {
+            DynRunStatus status = extern_step(c, step->id);
+            if (status != DYN_RUN_OK) {
+                return status;
+            }
+        } else {
+            const DynKernel *k = &p->kernels.at[step->id];
+            uint32_t last = s;
+            int failed = k->group == DYN_NONE ? run_alone(c, k) : run_group(c, s, &last);
+            if (failed) {
+                return refuse(c);
+            }
+            for (; p->writes_inputs && !c->wrote && s <= last; s++) {
+                c->wrote = writes_input(p, &p->kernels.at[p->steps.at[s].id]);
+            }
+            s = last;
+        }
+    }
+    return DYN_RUN_OK;
+}
+
+static DynRunStatus hand_out(Call *c) {
+    const DynGraph *g = c->p->graph;
+    for (uint32_t i = 0; i < g->outputs.n; i++) {
+        c->run->outputs[i] = value_of(c, g->outputs.at[i]);
+        if (!c->run->outputs[i]) {
+            while (i-- > 0) {
+                Py_CLEAR(c->run->outputs[i]);
+            }
+            return DYN_RUN_ERROR;
+        }
+    }
+    return DYN_RUN_OK;
+}
+
+static DynRunStatus run_call(Call *c) {
+    flags_clear();
+    if (make_arrays(c) < 0) {
+        return DYN_RUN_ERROR;
+    }
+    DynRunStatus status = run_steps(c);
+    if (status == DYN_RUN_OK) {
+        status = check_flags(c);
+    }
+    return status == DYN_RUN_OK ? hand_out(c) : status;
+}
+
+DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
+    DynGeom geoms[FEW];
+    PyObject *objects[FEW];
+    const DynLoops *p = a->loops;
+    Call c = {.a = a, .p = p, .run = run, .geoms = geoms, .objects = objects};
+    c.table = atomic_load_explicit(&a->table, memory_order_acquire);
+    if (p->nnative && !c.table) {
+        dyn_build_poll();
+        return DYN_RUN_AGAIN;
+    }
+    if (DYN_UNLIKELY(p->nplaces > FEW)) {
+        c.geoms = PyMem_Malloc((sizeof(DynGeom) + sizeof(PyObject *)) * p->nplaces);
+        if (!c.geoms) {
+            PyErr_NoMemory();
+            return DYN_RUN_ERROR;
+        }
+        c.objects = (PyObject **)(c.geoms + p->nplaces);
+    }
+    memset(c.objects, 0, sizeof(PyObject *) * p->nplaces);
+    dyn_artifact_incref(a);
+    DynRunStatus status = run_call(&c);
+    for (uint32_t i = 0; i < p->nplaces; i++) {
+        Py_XDECREF(c.objects[i]);
+    }
+    give_temps_back(&c);
+    if (c.geoms != geoms) {
+        PyMem_Free(c.geoms);
+    }
+    dyn_artifact_decref(a);
+    return status;
+}

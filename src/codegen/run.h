@@ -1,0 +1,21 @@
+/* run.h: an artifact's inside, shared by artifact.c (life) and run.c (calls). */
+#ifndef DYN_RUN_H
+#define DYN_RUN_H
+#include "codegen/exec.h"
+#include <stdatomic.h>
+
+typedef struct DynSpare { /* memory for temporaries; the bytes follow, aligned */
+    _Alignas(64) size_t size;
+} DynSpare;
+struct DynArtifact {
+    Py_ssize_t refs; /* under the GIL */
+    const DynLoops *loops;
+    const DynGraph *graph;
+    DynStr source;
+    atomic_int state; /* 0 not asked, 1 queued, 2 done */
+    _Atomic(const DynNativeTable *) table;
+    atomic_int failure; /* DynReason */
+    char *detail;       /* written before failure */
+    _Atomic(DynSpare *) spare; /* kept from the last call; whoever takes it out owns it */
+};
+#endif
