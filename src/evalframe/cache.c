@@ -126,7 +126,7 @@ void dyn_cache_decref(DynCache *c) {
 void dyn_cache_reset_all(void) {
     /* What dies may run code that makes or frees caches, so each round starts from the beginning, and ends when all are clear. */
     for (DynCache *c = all_caches; c != NULL;) {
-        bool dirty = c->entries.n > 0 || c->resumes.n > 0 || c->dead != DYN_R_OK || c->refusals > 0 || c->without_arrays > 0;
+        bool dirty = c->entries.n > 0 || c->resumes.n > 0 || c->dead != DYN_R_OK || c->refusals + c->without_arrays + c->exceptions > 0;
         if (dirty) {
             dyn_cache_clear(c);
         }
@@ -243,6 +243,7 @@ static int make_resume(DynCache *root, const DynCode *code, const DynFrameShape 
     if (cache != NULL) {
         cache->root = root;
         cache->need_arrays = root->need_arrays;
+        cache->quiet = root->quiet;
         row->door = dyn_door_new(f, cache, false);
         dyn_cache_decref(cache);
     }

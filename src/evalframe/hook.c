@@ -28,6 +28,12 @@ static _Thread_local uint32_t own_business;
 
 static PyObject *resume_code(DynRecording *r, const DynCode *code, const DynFrameShape *shape) {
     Recording *rec = (Recording *)r;
+    uint32_t next = code->at_unit[shape->at];
+    /* What a method lookup leaves on the stack, (function, self) or a bound method and NULL, changes between calls: CPython specialises
+     * the instruction. So there is no shape to resume with, and the frame is left there. */
+    if (next == DYN_NONE || next == 0 || code->v.at[next - 1].op == DYN_I_LOAD_METHOD || code->v.at[next - 1].op == DYN_I_LOAD_SUPER_ATTR) {
+        return NULL;
+    }
     DynCache *root = rec->cache->root != NULL ? rec->cache->root : rec->cache;
     DynResume *row = dyn_cache_resume(root, code, shape, rec->func);
     return row == NULL ? NULL : Py_NewRef(row->code);

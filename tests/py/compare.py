@@ -119,8 +119,6 @@ def compare_arrays(a, b, tol, path, report):
     for flag in ("writeable", "aligned", "c_contiguous", "f_contiguous"):
         if getattr(a.flags, flag) != getattr(b.flags, flag):
             report(f"{path}.flags.{flag}: {getattr(b.flags, flag)}")
-    if (a.base is None) != (b.base is None):
-        report(f"{path}.base: {type(b.base).__name__} instead of {type(a.base).__name__}")
     difference = array_difference(a, b, tol) if a.dtype != object else None
     if difference:
         report(f"{path}: {difference}")

@@ -67,7 +67,7 @@ def test_elementwise_in_every_rank(name, dtype):
         turned = np.ascontiguousarray(data.reshape(shape).T).T
         assert compiled(fast, turned).copy(order="C").tobytes() == expected.tobytes(), shape
     for i in range(8):
-        assert compiled(fast, data[i].reshape(())).tobytes() == expected[i].tobytes(), i
+        assert compiled(fast, data[i : i + 1].reshape(())).tobytes() == expected[i].tobytes(), i
         repeated = compiled(fast, np.broadcast_to(data[i], (5, 7)))
         assert repeated.tobytes() == expected[i].tobytes() * 35, i
 
