@@ -259,7 +259,6 @@ Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
         o.v->items = NULL;
     } else {
         o.v->id++;
-        o.v->recipe = DYN_NONE;
         r->mutations++;
     }
     if (item == NULL) {

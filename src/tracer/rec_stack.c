@@ -410,7 +410,7 @@ Step rec_LIST_EXTEND(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (!PyTuple_CheckExact(more.real) && !PyList_CheckExact(more.real) && !known) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "list from an iterator");
     }
-    PyObject *none = PyObject_CallMethod(list.real, "extend", "O", more.real);
+    PyObject *none = PyObject_CallMethod(list.real, "extend", "(O)", more.real);
     for (uint32_t i = 0; known && i < n; i++) {
         known = rec_push_item(r, list.v, items[i]) == 0;
     }

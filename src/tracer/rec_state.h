@@ -71,6 +71,7 @@ struct DynRec {
     uint32_t ninstrs, ninstrs_node; /* executed in all; at the last new graph node */
     uint32_t nnodes_seen;
     uint32_t depth;
+    uint32_t nesting;     /* of containers in the walk over a value that is under way */
     struct DynRec *previous; /* an outer recording of this thread (through an opaque call) */
     bool spoiled;         /* shadows of containers no longer say what they held before the running instruction */
 };

@@ -5,6 +5,8 @@
  * until the segment ends. */
 #include "tracer/rec_state.h"
 
+#define MAX_DEPTH 100 /* of containers in containers */
+
 DynReason *dyn_rec_why(DynRec *r) {
     return &r->why;
 }
@@ -607,10 +609,7 @@ static int burn_sym(DynRec *r, uint32_t sym) {
     return c == DYN_NONE ? -1 : dyn_rec_assume(r, dyn_sym_op(t, f ? DYN_S_SAME_BITS : DYN_S_EQ, sym, c, DYN_NONE));
 }
 
-int dyn_rec_burn(DynRec *r, DynVal *v, PyObject *real) {
-    if (dyn_rec_resolve(r, v, real) < 0) {
-        return -1;
-    }
+static int burn(DynRec *r, DynVal *v, PyObject *real) {
     switch (v->kind) {
     case DV_NULL:
     case DV_CONST: return 0;
@@ -633,6 +632,17 @@ int dyn_rec_burn(DynRec *r, DynVal *v, PyObject *real) {
     }
     default: r->why = DYN_R_UNSUPPORTED_VALUE; return -1;
     }
+}
+
+int dyn_rec_burn(DynRec *r, DynVal *v, PyObject *real) {
+    if (dyn_rec_resolve(r, v, real) < 0) {
+        return -1;
+    }
+    int status = r->nesting < MAX_DEPTH ? 0 : -1; /* it may contain itself */
+    r->nesting++;
+    status = status < 0 ? status : burn(r, v, real);
+    r->nesting--;
+    return status;
 }
 
 bool rec_is_array(DynVal *v) {
@@ -872,10 +882,19 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
     }
 }
 
+#define BEING_MADE (DYN_NONE - 1)
+
 uint32_t rec_recipe(DynRec *r, DynVal *v) {
-    if (v->stamp != r->stamp || v->recipe == DYN_NONE) {
-        v->recipe = new_recipe(r, v);
-        v->stamp = r->stamp;
+    if (v->stamp == r->stamp) { /* a container that contains itself has no recipe */
+        return v->recipe == BEING_MADE ? DYN_NONE : v->recipe;
     }
+    v->stamp = r->stamp;
+    v->recipe = BEING_MADE;
+    if (++r->nesting <= MAX_DEPTH) {
+        v->recipe = new_recipe(r, v);
+    } else {
+        v->recipe = DYN_NONE;
+    }
+    r->nesting--;
     return v->recipe;
 }
