@@ -55,7 +55,7 @@ setup(
             include_dirs=["src", numpy.get_include()],
             extra_compile_args=flags,
             extra_link_args=link,
-            libraries=["ffi", "dl", "m", "pthread"],
+            libraries=["dl", "m", "pthread"],
         )
     ],
 )

@@ -55,7 +55,6 @@ DYN_HIDDEN PyObject *dyn_counters(void); /* borrowed: the dict of dicts */
     BOOLEAN(record_all, false, "under enable(), record functions without arrays too")          \
     BOOLEAN(suppress_errors, true, "a failing back end falls back to plain Python")            \
     BOOLEAN(dynamic, true, "sizes and Python numbers are run-time values")                     \
-    BOOLEAN(check, false, "run each new entry again against eager")                            \
     INTEGER(record_limit, 20000, 16, 10000000, "instructions recorded in one call")            \
     INTEGER(force_bail, -1, -1, 1000000000, "test: bail out at the N-th recorded instruction") \
     INTEGER(force_leave, -1, -1, 1000000000, "test: leave a compiled graph at the N-th snapshot")
