@@ -58,4 +58,4 @@ def main(steps=50):
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))

@@ -343,7 +343,7 @@ static void report(const Job *job) {
     const char *what = r->cached ? "hit" : job->cache_unusable ? "not used" : "miss";
     if (job->dropped)
         return;
-    dyn_count("cache", r->cached ? "disk_hit" : "disk_miss");
+    dyn_count("cache", r->cached ? "hit" : "miss");
     if (job->cache_unusable)
         dyn_warn_once(DYN_R_CACHE_IO, "%s", dyn_str_at(&job->cache_note));
     if (job->key[0] != 0)

@@ -5,11 +5,6 @@
  * keep DYN_REDUCE_LANES accumulators, whatever the instruction set. */
 #include "codegen/loops.h"
 
-typedef struct Emit {
-    const DynLoops *p;
-    DynStr *out;
-} Emit;
-
 static const DynInsn *at(const DynKernel *k, uint32_t i) { return &k->insns.at[i]; }
 
 static void put_params(DynStr *out, const DynKernel *k) {
@@ -20,11 +15,11 @@ static void put_params(DynStr *out, const DynKernel *k) {
     }
 }
 
-static void put_pointers(DynStr *out, const DynKernel *k, const char *from, const char *indent) {
+static void put_pointers(DynStr *out, const DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const DynOperand *o = &k->operands.at[i];
         const char *type = dyn_emit_memory_type((DynDtype)o->dtype), *c = o->out ? "" : "const ";
-        dyn_str_printf(out, "%s%s%s *a%u = (%s%s *)%s[%u];\n", indent, c, type, i, c, type, from, i);
+        dyn_str_printf(out, "    %s%s *a%u = (%s%s *)p[%u];\n", c, type, i, c, type, i);
     }
 }
 
@@ -54,6 +49,22 @@ static int put_value(DynStr *out, const DynKernel *k, uint32_t i, const char *in
     return failed;
 }
 
+static bool is_invariant(const DynKernel *k, const DynInsn *insn) {
+    return insn->kind == DYN_L_SCALAR || (insn->kind == DYN_L_LOAD && k->operands.at[insn->a[0]].scalar);
+}
+
+/* Before the loop: numbers and single elements. */
+static int put_invariants(DynStr *out, const DynKernel *k) {
+    int failed = 0;
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        if (is_invariant(k, at(k, i))) {
+            dyn_str_puts(out, "    ");
+            failed |= put_value(out, k, i, "0");
+        }
+    }
+    return failed;
+}
+
 static int put_combine(DynStr *out, const DynInsn *insn, const char *x, const char *y) {
     const char *args[3] = {x, y, NULL};
     return dyn_emit_expr(out, insn, (DynDtype)insn->dtype, args);
@@ -65,6 +76,9 @@ static int put_body(DynStr *out, const DynKernel *k, const char *indent, const c
     int failed = 0, nreduce = 0;
     for (uint32_t i = 0; i < k->insns.n; i++) {
         const DynInsn *insn = at(k, i);
+        if (is_invariant(k, insn)) {
+            continue;
+        }
         dyn_str_puts(out, indent);
         if (insn->kind == DYN_L_STORE) {
             dyn_str_printf(out, "a%u[%s] = v%u;\n", insn->a[0], index, insn->a[1]);
@@ -84,99 +98,51 @@ static int put_body(DynStr *out, const DynKernel *k, const char *indent, const c
 static int put_elementwise(DynStr *out, const DynKernel *k) {
     dyn_str_printf(out, "static void k%d(char *const *p, long n, const union dyn_scalar *s) {\n", k->number);
     put_params(out, k);
-    put_pointers(out, k, "p", "    ");
+    put_pointers(out, k);
+    int failed = put_invariants(out, k);
     dyn_str_printf(out, "    n &= -%dL;\n#pragma omp simd\n    for (long i = 0; i < n; i++) {\n", k->lanes);
-    int failed = put_body(out, k, "        ", "i");
+    failed |= put_body(out, k, "        ", "i");
     dyn_str_puts(out, "    }\n}\n");
     return failed;
 }
 
-/* ---- reductions */
-
-static void put_identity(DynStr *out, const DynInsn *insn) {
-    DynDtype t = (DynDtype)insn->compute;
-    const DynDtypeInfo *d = &dyn_dtypes[t];
-    bool high = insn->op == DYN_OP_MIN;
-    if (insn->op == DYN_OP_SUM) {
-        dyn_str_puts(out, d->kind == 'f' ? "-0.0" : "0"); /* -0.0 + x is x for every x */
-    } else if (insn->op == DYN_OP_PROD || insn->op == DYN_OP_ALL) {
-        dyn_str_puts(out, "1");
-    } else if (insn->op == DYN_OP_ANY || t == DYN_BOOL) {
-        dyn_str_puts(out, high ? "1" : "0");
-    } else if (d->kind == 'f') {
-        dyn_str_puts(out, high ? "__builtin_inf()" : "-__builtin_inf()");
-    } else if (d->kind == 'u') {
-        dyn_str_printf(out, high ? "(%s)-1" : "(%s)0", d->ctype);
-    } else {
-        int bits = d->size * 8 - 1;
-        dyn_str_printf(out, high ? "(%s)((1ul << %d) - 1)" : "(%s)(-1l << %d)", d->ctype, bits);
-    }
-}
-
-typedef struct Reduces {
-    const DynInsn *insn[DYN_MAX_OPERANDS];
-    int n;
-} Reduces;
-
-static void put_accumulators(DynStr *out, const Reduces *r, char name, const char *indent) {
-    for (int i = 0; i < r->n; i++) {
-        dyn_str_printf(out, "%s%s %c%d[%d];\n%sfor (int j = 0; j < %d; j++) %c%d[j] = ", indent,
-                       dyn_emit_type((DynDtype)r->insn[i]->compute), name, i, DYN_REDUCE_LANES, indent, DYN_REDUCE_LANES, name, i);
-        put_identity(out, r->insn[i]);
-        dyn_str_puts(out, ";\n");
-    }
-}
-
-/* The lanes are combined in a fixed tree. */
-static int put_tree(DynStr *out, const Reduces *r) {
-    char x[32], y[48];
-    int failed = 0;
-    for (int i = 0; i < r->n; i++) {
-        for (int w = DYN_REDUCE_LANES / 2; w; w /= 2) {
-            snprintf(x, sizeof(x), "c%d[j]", i);
-            snprintf(y, sizeof(y), "c%d[j + %d]", i, w);
-            dyn_str_printf(out, "    for (int j = 0; j < %d; j++) %s = ", w, x);
-            failed |= put_combine(out, r->insn[i], x, y);
-            dyn_str_puts(out, ";\n");
-        }
-        dyn_str_printf(out, "    *(%s *)p[%u] = c%d[0];\n", dyn_emit_memory_type((DynDtype)r->insn[i]->dtype), r->insn[i]->a[0], i);
-    }
-    return failed;
-}
-
+/* A group of lanes at a time: accumulators stay in registers. */
 static int put_reduction(DynStr *out, const DynKernel *k) {
-    Reduces r = {.n = 0};
-    char x[32], y[32];
-    int failed = 0;
+    const int lanes = DYN_REDUCE_LANES;
+    uint32_t results[DYN_MAX_RESULTS], types[DYN_MAX_RESULTS];
+    int n = 0;
     for (uint32_t i = 0; i < k->insns.n; i++) {
         if (at(k, i)->kind == DYN_L_REDUCE) {
-            r.insn[r.n++] = at(k, i);
+            results[n] = at(k, i)->a[0];
+            types[n++] = at(k, i)->compute;
         }
     }
     dyn_str_printf(out, "static void k%d(char *const *p, long n, const union dyn_scalar *s) {\n", k->number);
     put_params(out, k);
-    dyn_str_printf(out, "    const long g = n & -%dL;\n", DYN_REDUCE_LANES);
-    put_accumulators(out, &r, 'c', "    ");
-    dyn_str_printf(out, "    for (int t = g == 0; t < (n == g ? 1 : 2); t++) { /* whole groups of lanes, then the padded rest */\n"
-                        "        char *const *q = t ? p + %u : p;\n"
-                        "        const long e = t ? %d : g;\n"
-                        "        const int w = t ? (int)(n - g) : %d;\n",
-                   k->operands.n, DYN_REDUCE_LANES, DYN_REDUCE_LANES);
-    put_pointers(out, k, "q", "        ");
-    put_accumulators(out, &r, 'x', "        ");
-    dyn_str_printf(out, "        for (long i = 0; i < e; i += %d) {\n#pragma omp simd\n            for (int j = 0; j < %d; j++) {\n",
-                   DYN_REDUCE_LANES, DYN_REDUCE_LANES);
-    failed |= put_body(out, k, "                ", "i + j");
-    dyn_str_puts(out, "            }\n        }\n");
-    for (int i = 0; i < r.n; i++) {
-        snprintf(x, sizeof(x), "c%d[j]", i);
-        snprintf(y, sizeof(y), "x%d[j]", i);
-        dyn_str_printf(out, "        for (int j = 0; j < w; j++) %s = ", x);
-        failed |= put_combine(out, r.insn[i], x, y);
-        dyn_str_puts(out, ";\n");
+    put_pointers(out, k);
+    int failed = put_invariants(out, k);
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, "    %s x%d[%d];\n    for (int j = 0; j < %d; j++) x%d[j] = a%u[j];\n", dyn_emit_type((DynDtype)types[i]), i,
+                       lanes, lanes, i, results[i]);
+    }
+    dyn_str_printf(out, "    for (long i = 0; i < n; i += %d) {\n#pragma omp simd\n        for (int j = 0; j < %d; j++) {\n", lanes, lanes);
+    failed |= put_body(out, k, "            ", "j");
+    dyn_str_puts(out, "        }\n");
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        const DynOperand *o = &k->operands.at[i];
+        bool result = false;
+        for (int r = 0; r < n; r++) {
+            result |= results[r] == i;
+        }
+        if (!result && !o->scalar) {
+            dyn_str_printf(out, "        a%u = (%s%s *)((char *)a%u + (long)p[%u]);\n", i, o->out ? "" : "const ",
+                           dyn_emit_memory_type((DynDtype)o->dtype), i, k->operands.n + i);
+        }
     }
     dyn_str_puts(out, "    }\n");
-    failed |= put_tree(out, &r);
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, "    for (int j = 0; j < %d; j++) a%u[j] = x%d[j];\n", lanes, results[i], i);
+    }
     dyn_str_puts(out, "}\n");
     return failed;
 }

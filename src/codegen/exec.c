@@ -51,7 +51,11 @@ int64_t dyn_exec_cost(const DynBound *b) {
 
 /* ---- lanes of one operand */
 
-static void copy_strided(char *to, const char *from, int64_t to_step, int64_t from_step, int64_t n, uint8_t size) {
+void dyn_lanes_copy(char *to, const char *from, int64_t to_step, int64_t from_step, int64_t n, uint8_t size) {
+    if (to_step == size && from_step == size) {
+        memcpy(to, from, (size_t)(n * size));
+        return;
+    }
 #define LOOP(T)                                                                        \
     for (int64_t i = 0; i < n; i++) {                                                  \
         memcpy(to + i * to_step, from + i * from_step, sizeof(T));                     \
@@ -71,8 +75,8 @@ static void copy_strided(char *to, const char *from, int64_t to_step, int64_t fr
 }
 
 void dyn_lanes_pad(char *at, uint8_t size, int64_t n, int64_t full) {
-    for (int64_t i = n; i < full; i++) {
-        memcpy(at + i * size, at + (n - 1) * size, size);
+    if (full > n) { /* from a step of 0: the last element is read once */
+        dyn_lanes_copy(at + n * size, at + (n - 1) * size, size, 0, full - n, size);
     }
 }
 
@@ -92,9 +96,9 @@ static void move_lanes(const DynBound *b, const DynSpan *s, int op, char *memory
         int64_t piece = s->dims[last] - index[last];
         piece = piece < n ? piece : n;
         if (out) {
-            copy_strided(at, lanes, strides[last], size, piece, size);
+            dyn_lanes_copy(at, lanes, strides[last], size, piece, size);
         } else {
-            copy_strided(lanes, at, size, strides[last], piece, size);
+            dyn_lanes_copy(lanes, at, size, strides[last], piece, size);
         }
         lanes += piece * size;
         n -= piece;
@@ -118,10 +122,10 @@ void dyn_span_gather(const DynBound *b, const DynSpan *s, int op, const char *fr
         memcpy(to, from + pos * size, (size_t)(n * size));
         break;
     case DYN_SPAN_SPLAT:
-        copy_strided(to, from, size, 0, n, size);
+        dyn_lanes_copy(to, from, size, 0, n, size);
         break;
     case DYN_SPAN_STRIDED:
-        copy_strided(to, from + pos * s->stride[op], size, s->stride[op], n, size);
+        dyn_lanes_copy(to, from + pos * s->stride[op], size, s->stride[op], n, size);
         break;
     default:
         move_lanes(b, s, op, (char *)from, pos, n, to, false);
@@ -138,7 +142,7 @@ void dyn_span_scatter(const DynBound *b, const DynSpan *s, int op, char *to, int
         move_lanes(b, s, op, to, pos, n, (char *)from, true);
         break;
     default: /* SPLAT: one element, written by its last lane */
-        copy_strided(to + pos * s->stride[op], from, s->stride[op], size, n, size);
+        dyn_lanes_copy(to + pos * s->stride[op], from, s->stride[op], size, n, size);
     }
 }
 
@@ -168,10 +172,14 @@ static void span_modes(const DynBound *b, DynSpan *s) {
                      : zero                    ? DYN_SPAN_SPLAT
                      : one                     ? DYN_SPAN_STRIDED
                                                : DYN_SPAN_GATHER;
-        if (s->n == 1) {
+        const DynOperand *o = &b->k->operands.at[i];
+        if (o->scalar || (o->out && b->k->reduced && zero)) { /* a result is one element, too */
+            s->mode[i] = DYN_SPAN_SCALAR;
+            s->stride[i] = 0;
+        } else if (s->n == 1) {
             s->mode[i] = DYN_SPAN_DIRECT;
         }
-        s->direct = s->direct && s->mode[i] == DYN_SPAN_DIRECT;
+        s->direct = s->direct && s->mode[i] <= DYN_SPAN_SCALAR;
     }
 }
 
@@ -207,6 +215,10 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
     int64_t lanes = k->lanes, full = (n + lanes - 1) / lanes * lanes;
     for (int i = 0; i < b->nops; i++) {
         bool out = k->operands.at[i].out;
+        if (s->mode[i] == DYN_SPAN_SCALAR) {
+            p[i] = at[i];
+            continue;
+        }
         if (s->mode[i] == DYN_SPAN_DIRECT && full == n) {
             p[i] = at[i] + pos * b->size[i];
             continue;
@@ -230,13 +242,13 @@ static void run_part(const DynBound *b, const DynSpan *s, char *const *at, int64
     int64_t lanes = b->k->lanes, whole = (to - from) / lanes * lanes;
     if (s->direct && whole > 0) {
         for (int i = 0; i < b->nops; i++) {
-            p[i] = at[i] + from * b->size[i];
+            p[i] = at[i] + (s->mode[i] == DYN_SPAN_SCALAR ? 0 : from * b->size[i]);
         }
         b->fn(p, whole, b->params);
         from += whole;
         if (from < to && !b->k->in_place) { /* the last lanes once more, together with some that are done */
             for (int i = 0; i < b->nops; i++) {
-                p[i] = at[i] + (to - lanes) * b->size[i];
+                p[i] = at[i] + (s->mode[i] == DYN_SPAN_SCALAR ? 0 : (to - lanes) * b->size[i]);
             }
             b->fn(p, lanes, b->params);
             return;
@@ -290,6 +302,142 @@ static void elementwise_chunk(void *ctx, int64_t chunk) {
     }
 }
 
+/* ---- tiles: operands whose neighbours in memory lie along the axis before the last are turned, a band of rows at a time */
+
+#define TILE_ROWS 16
+#define TILE_COLUMNS 256
+#define MAX_TURNED 4
+
+static bool is_turned(const Elementwise *e, int op) {
+    const DynBound *b = e->b;
+    int inner = b->ndim - 1;
+    return e->span.mode[op] == DYN_SPAN_STRIDED && b->strides[op][inner - 1] == b->size[op] && b->strides[op][inner] >= 256;
+}
+
+static bool needs_tiles(const Elementwise *e) {
+    const DynBound *b = e->b;
+    int inner = b->ndim - 1, n = 0;
+    if (e->outer != inner || inner < 1 || b->dims[inner - 1] < TILE_ROWS || b->dims[inner] < TILE_ROWS) {
+        return false;
+    }
+    for (int i = 0; i < b->nops; i++) {
+        n += is_turned(e, i) && !b->k->operands.at[i].out;
+    }
+    return n > 0 && n <= MAX_TURNED;
+}
+
+typedef uint32_t Four __attribute__((vector_size(16)));
+typedef uint64_t Two __attribute__((vector_size(16)));
+
+/* to[r][c] = from[c][r] for a small square: 4 x 4 elements of 4 bytes, 2 x 2 of 8. */
+static void turn_square(char *to, int64_t to_step, const char *from, int64_t from_step, uint8_t size) {
+    if (size == 4) {
+        Four a, b, c, d;
+        memcpy(&a, from, 16);
+        memcpy(&b, from + from_step, 16);
+        memcpy(&c, from + 2 * from_step, 16);
+        memcpy(&d, from + 3 * from_step, 16);
+        Four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab2 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+        Four cd = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+        a = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+        b = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+        c = __builtin_shufflevector(ab2, cd2, 0, 1, 4, 5);
+        d = __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7);
+        memcpy(to, &a, 16);
+        memcpy(to + to_step, &b, 16);
+        memcpy(to + 2 * to_step, &c, 16);
+        memcpy(to + 3 * to_step, &d, 16);
+        return;
+    }
+    Two a, b;
+    memcpy(&a, from, 16);
+    memcpy(&b, from + from_step, 16);
+    Two x = __builtin_shufflevector(a, b, 0, 2), y = __builtin_shufflevector(a, b, 1, 3);
+    memcpy(to, &x, 16);
+    memcpy(to + to_step, &y, 16);
+}
+
+/* rows x columns elements whose columns are contiguous in memory, row by row to `to`. */
+static void turn_tile(char *to, int64_t pitch, const char *from, int64_t step, int64_t rows, int64_t columns, uint8_t size) {
+    int64_t side = size < 4 ? 1 : 16 / size, whole_rows = rows / side * side, whole = columns / side * side;
+    for (int64_t c = 0; side > 1 && c < whole; c += side) {
+        for (int64_t r = 0; r < whole_rows; r += side) {
+            turn_square(to + r * pitch + c * size, pitch, from + c * step + r * size, step, size);
+        }
+    }
+    for (int64_t c = 0; c < columns; c++) {
+        int64_t done = side > 1 && c < whole ? whole_rows : 0;
+        dyn_lanes_copy(to + done * pitch + c * size, from + c * step + done * size, pitch, size, rows - done, size);
+    }
+}
+
+static void run_tile(const Elementwise *e, const DynSpan *span, char *const *at, int64_t rows, int64_t columns,
+                     char (*turned)[TILE_ROWS * TILE_COLUMNS * 8], DynScratch *scratch) {
+    const DynBound *b = e->b;
+    char *p[DYN_MAX_OPERANDS], *buffer[DYN_MAX_OPERANDS];
+    int inner = b->ndim - 1, n = 0;
+    for (int i = 0; i < b->nops; i++) {
+        buffer[i] = is_turned(e, i) && !b->k->operands.at[i].out ? turned[n++] : NULL;
+        if (buffer[i]) {
+            turn_tile(buffer[i], TILE_COLUMNS * b->size[i], at[i], b->strides[i][inner], rows, columns, b->size[i]);
+        }
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        for (int i = 0; i < b->nops; i++) {
+            p[i] = buffer[i] ? buffer[i] + row * TILE_COLUMNS * b->size[i] : at[i] + row * b->strides[i][inner - 1];
+        }
+        run_part(b, span, p, 0, columns, scratch);
+    }
+}
+
+/* One band of rows; bands of all outer axes are numbered through. */
+static void tiles_chunk(void *ctx, int64_t chunk) {
+    const Elementwise *e = ctx;
+    const DynBound *b = e->b;
+    DynScratch scratch;
+    DynSpan span = e->span;
+    _Alignas(64) char turned[MAX_TURNED][TILE_ROWS * TILE_COLUMNS * 8];
+    char *line[DYN_MAX_OPERANDS], *at[DYN_MAX_OPERANDS];
+    int inner = b->ndim - 1, row = inner - 1;
+    span.direct = true;
+    for (int i = 0; i < b->nops; i++) {
+        span.mode[i] = is_turned(e, i) && !b->k->operands.at[i].out ? DYN_SPAN_DIRECT : span.mode[i];
+        span.direct = span.direct && span.mode[i] <= DYN_SPAN_SCALAR;
+    }
+    int64_t bands = (b->dims[row] + TILE_ROWS - 1) / TILE_ROWS, first = chunk % bands * TILE_ROWS, rest = chunk / bands;
+    int64_t rows = b->dims[row] - first < TILE_ROWS ? b->dims[row] - first : TILE_ROWS;
+    for (int i = 0; i < b->nops; i++) {
+        line[i] = b->base[i] + first * b->strides[i][row];
+    }
+    for (int d = row; d-- > 0;) {
+        int64_t index = rest % b->dims[d];
+        rest /= b->dims[d];
+        for (int i = 0; i < b->nops; i++) {
+            line[i] += index * b->strides[i][d];
+        }
+    }
+    for (int64_t column = 0; column < b->dims[inner]; column += TILE_COLUMNS) {
+        int64_t columns = b->dims[inner] - column < TILE_COLUMNS ? b->dims[inner] - column : TILE_COLUMNS;
+        for (int i = 0; i < b->nops; i++) {
+            at[i] = line[i] + column * b->strides[i][inner];
+        }
+        run_tile(e, &span, at, rows, columns, turned, &scratch);
+    }
+}
+
+static void run_tiles(Elementwise *e, bool parallel) {
+    const DynBound *b = e->b;
+    int row = b->ndim - 2;
+    int64_t chunks = e->nouter / b->dims[row] * ((b->dims[row] + TILE_ROWS - 1) / TILE_ROWS);
+    if (parallel) {
+        dyn_par_for(tiles_chunk, e, chunks);
+        return;
+    }
+    for (int64_t chunk = 0; chunk < chunks; chunk++) {
+        tiles_chunk(e, chunk);
+    }
+}
+
 /* Axes in the order in which memory is walked, largest steps first; those walked backwards by what is written are turned round. */
 static void order_axes(DynBound *b) {
     int first_out = 0;
@@ -334,7 +482,7 @@ static void order_axes(DynBound *b) {
 
 int dyn_exec_elementwise(DynBound *b) {
     Elementwise e = {.b = b, .nouter = 1};
-    int axes[DYN_MAX_NDIM];
+    int axes[DYN_MAX_NDIM] = {0};
     for (int d = 0; d < b->ndim; d++) {
         axes[d] = d;
         if (b->dims[d] == 0) {
@@ -357,6 +505,10 @@ int dyn_exec_elementwise(DynBound *b) {
             e.nouter *= b->dims[d];
         }
         dyn_span_make(b, axes + from, b->ndim - from, &e.span);
+    }
+    if (needs_tiles(&e)) {
+        run_tiles(&e, cost >= DYN_PARALLEL_COST && dyn_par_threads() > 1);
+        return 0;
     }
     int64_t units = e.outer ? e.nouter : e.span.n;
     if (cost < DYN_PARALLEL_COST || units < 2 || dyn_par_threads() < 2) {

@@ -33,13 +33,19 @@ typedef struct DynSpan {
     int64_t strides[DYN_MAX_OPERANDS][DYN_MAX_NDIM];
     uint8_t mode[DYN_MAX_OPERANDS];   /* SpanMode */
     int64_t stride[DYN_MAX_OPERANDS]; /* STRIDED */
-    bool direct;                      /* all operands are DIRECT */
+    bool direct;                      /* all operands are DIRECT or SCALAR */
 } DynSpan;
-typedef enum DynSpanMode { DYN_SPAN_DIRECT, DYN_SPAN_SPLAT, DYN_SPAN_STRIDED, DYN_SPAN_GATHER } DynSpanMode;
+typedef enum DynSpanMode {
+    DYN_SPAN_DIRECT,  /* contiguous: handed over as it is */
+    DYN_SPAN_SCALAR,  /* the kernel takes one element */
+    DYN_SPAN_SPLAT,   /* one element, copied to every lane */
+    DYN_SPAN_STRIDED, /* one step */
+    DYN_SPAN_GATHER   /* anything else */
+} DynSpanMode;
 
 #define DYN_SCRATCH_LANES 512 /* lanes of an operand that is gathered at a time; DYN_BLOCK, so that reductions fit */
 typedef struct DynScratch {
-    _Alignas(64) char lanes[DYN_MAX_OPERANDS][DYN_SCRATCH_LANES * 8];
+    _Alignas(64) char lanes[DYN_MAX_OPERANDS][DYN_SCRATCH_LANES * 8 + 64]; /* not a page apart: stores would look like the next loads */
     _Alignas(64) char tail[DYN_MAX_OPERANDS][64 * 8];
 } DynScratch;
 
@@ -57,6 +63,7 @@ DYN_HIDDEN void dyn_span_make(const DynBound *b, const int *axes, int naxes, Dyn
 DYN_HIDDEN void dyn_span_run(const DynBound *b, const DynSpan *s, char *const *at, DynScratch *scratch);
 DYN_HIDDEN void dyn_span_gather(const DynBound *b, const DynSpan *s, int op, const char *from, int64_t pos, int64_t n, char *to);
 DYN_HIDDEN void dyn_span_scatter(const DynBound *b, const DynSpan *s, int op, char *to, int64_t pos, int64_t n, const char *from);
+DYN_HIDDEN void dyn_lanes_copy(char *to, const char *from, int64_t to_step, int64_t from_step, int64_t n, uint8_t size);
 DYN_HIDDEN void dyn_lanes_pad(char *at, uint8_t size, int64_t n, int64_t full);
 /* exec_reduce.c: all reduced axes (the span) of one output element, whose operands stand at `at`. */
 DYN_HIDDEN void dyn_reduce_run(const DynBound *b, const DynSpan *s, char *const *at, DynScratch *scratch);

@@ -1,188 +1,169 @@
 /* exec_reduce.c: runs kernels that reduce.
  *
- * Called by artifact.c, and by exec.c for groups. The reduced elements of one result, in C order of the reduced axes, are cut into blocks of
- * DYN_BLOCK; a kernel makes one partial result of a block, and partial results are combined pairwise like a binary counter counts. That
- * order depends on the number of elements alone: not on strides, threads or where the elements stand. */
-#include "codegen/exec.h"
-#include <math.h>
+ * Called by run.c, and by exec.c for groups. The reduced elements of one result, in C order of the reduced axes, are cut into blocks of
+ * DYN_BLOCK. In a block, element i goes to accumulator i % DYN_REDUCE_LANES; the accumulators are combined in a fixed tree (lanes.c), and the
+ * blocks' partial results pairwise, like a binary counter counts. That order depends on the number of elements alone: not on strides,
+ * threads or where the elements stand. Two ways to the same bits: along contiguous elements of one result, or, where neighbours in memory
+ * belong to neighbouring results, a lane for each result and a set of accumulators for each of them. */
+#include "codegen/lanes.h"
 #include <stdlib.h>
 
 #define CHUNK (64 * DYN_BLOCK) /* reduced elements of one parallel chunk: a power of two of blocks, so that pairs stay pairs */
 #define CHUNK_COST 200000      /* tenths of a nanosecond for one chunk of a parallel loop over results */
-#define COLUMNS 16             /* results made side by side where neighbours in memory belong to different results */
+#define LANES DYN_REDUCE_LANES
+#define COLUMNS 16             /* results made side by side when elements are gathered */
 
-/* ---- combining partial results */
-
-typedef union Part {
-    double f64;
-    float f32;
-    uint64_t u64;
-    int64_t i64;
-    char bytes[8];
-} Part;
-
-#define COMBINE(T, expression)            \
-    {                                     \
-        T x, y;                           \
-        memcpy(&x, to, sizeof(T));        \
-        memcpy(&y, from, sizeof(T));      \
-        x = (T)(expression);              \
-        memcpy(to, &x, sizeof(T));        \
-        return;                           \
-    }
-#define INTEGER_TYPES(X) \
-    X(I8, int8_t) X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
-#define FLOAT_TYPES(X) X(F32, float) X(F64, double)
-
-/* Integers wrap: sums and products in unsigned 64 bits. */
-static void combine(uint16_t op, uint8_t dtype, void *to, const void *from) {
-    switch (op) {
-#define SUM_INTEGER(N, T) case DYN_##N: COMBINE(T, (uint64_t)x + (uint64_t)y)
-#define SUM_FLOAT(N, T) case DYN_##N: COMBINE(T, x + y)
-    case DYN_OP_SUM:
-        switch (dtype) { INTEGER_TYPES(SUM_INTEGER) FLOAT_TYPES(SUM_FLOAT) }
-        return;
-#define PROD_INTEGER(N, T) case DYN_##N: COMBINE(T, (uint64_t)x * (uint64_t)y)
-#define PROD_FLOAT(N, T) case DYN_##N: COMBINE(T, x * y)
-    case DYN_OP_PROD:
-        switch (dtype) { INTEGER_TYPES(PROD_INTEGER) FLOAT_TYPES(PROD_FLOAT) }
-        return;
-#define MAX_INTEGER(N, T) case DYN_##N: COMBINE(T, x > y ? x : y)
-#define MAX_FLOAT(N, T) case DYN_##N: COMBINE(T, isgreater(x, y) || x != x ? x : y) /* quiet about nan */
-    case DYN_OP_MAX:
-        switch (dtype) { INTEGER_TYPES(MAX_INTEGER) FLOAT_TYPES(MAX_FLOAT) case DYN_BOOL: COMBINE(uint8_t, x | y) }
-        return;
-#define MIN_INTEGER(N, T) case DYN_##N: COMBINE(T, x < y ? x : y)
-#define MIN_FLOAT(N, T) case DYN_##N: COMBINE(T, isless(x, y) || x != x ? x : y)
-    case DYN_OP_MIN:
-        switch (dtype) { INTEGER_TYPES(MIN_INTEGER) FLOAT_TYPES(MIN_FLOAT) case DYN_BOOL: COMBINE(uint8_t, x & y) }
-        return;
-    case DYN_OP_ANY:
-        COMBINE(uint8_t, x | y)
-    case DYN_OP_ALL:
-        COMBINE(uint8_t, x & y)
-    default:
-        return;
-    }
-}
-
-/* Of no elements at all. MAX and MIN never come here: eager raises, and a guard says so. */
-static void put_empty(uint16_t op, uint8_t dtype, char *to) {
-    Part one = {.u64 = 0};
-    if (op == DYN_OP_PROD || op == DYN_OP_ALL) {
-        switch (dtype) {
-        case DYN_F64:
-            one.f64 = 1;
-            break;
-        case DYN_F32:
-            one.f32 = 1;
-            break;
-        default:
-            one.u64 = 1;
-        }
-    }
-    memcpy(to, &one, dyn_dtypes[dtype].size);
-}
+/* ---- partial results */
 
 typedef struct Cascade {
     uint64_t count; /* bit k: level k is taken */
-    Part level[64];
+    DynPart level[56];
 } Cascade;
 
-static void cascade_push(Cascade *c, const DynInsn *r, Part v) {
+static void cascade_push(Cascade *c, const DynInsn *r, DynPart v) {
     int level = 0;
-    uint64_t count = c->count++;
-    for (; count & 1; count >>= 1, level++) {
-        Part sum = c->level[level];
+    for (uint64_t count = c->count++; count & 1; count >>= 1, level++) {
+        DynPart sum = c->level[level];
         if (r->op == DYN_OP_SUM && r->compute == DYN_F64) {
             sum.f64 += v.f64;
         } else {
-            combine(r->op, r->compute, &sum, &v);
+            dyn_part_combine(r->op, r->compute, &sum, &v);
         }
         v = sum;
     }
     c->level[level] = v;
 }
 
-static Part cascade_end(const Cascade *c, const DynInsn *r) {
+static DynPart cascade_end(const Cascade *c, const DynInsn *r) {
     int level = __builtin_ctzll(c->count);
-    Part v = c->level[level];
+    DynPart v = c->level[level];
     for (uint64_t rest = c->count >> (level + 1); rest; rest >>= 1) {
         level++;
         if (rest & 1) {
-            Part sum = c->level[level];
-            combine(r->op, r->compute, &sum, &v);
+            DynPart sum = c->level[level];
+            dyn_part_combine(r->op, r->compute, &sum, &v);
             v = sum;
         }
     }
     return v;
 }
 
-/* ---- blocks */
-
 typedef struct Results {
     const DynInsn *insn[DYN_MAX_RESULTS];
+    DynLanesFn *combine[DYN_MAX_RESULTS];
+    DynPart identity[DYN_MAX_RESULTS];
     int n;
     uint32_t operands; /* bit i: operand i is a result, not a store */
+    bool any_order;    /* the same bits in whatever order: no blocks are needed */
 } Results;
 
 static void find_results(const DynKernel *k, Results *r) {
     r->n = 0;
     r->operands = 0;
+    r->any_order = true;
     for (uint32_t i = 0; i < k->insns.n; i++) {
-        if (k->insns.at[i].kind == DYN_L_REDUCE) {
-            r->operands |= 1u << k->insns.at[i].a[0];
-            r->insn[r->n++] = &k->insns.at[i];
+        const DynInsn *insn = &k->insns.at[i];
+        if (insn->kind == DYN_L_REDUCE) {
+            r->operands |= 1u << insn->a[0];
+            bool rounds = insn->op == DYN_OP_SUM || insn->op == DYN_OP_PROD;
+            r->any_order = r->any_order && !(rounds && dyn_dtypes[insn->compute].kind == 'f');
+            r->combine[r->n] = dyn_lanes_combine(insn->op, insn->compute);
+            r->identity[r->n] = dyn_part_identity(insn->op, insn->compute);
+            r->insn[r->n++] = insn;
+        }
+    }
+}
+
+/* ---- along the elements of one result */
+
+typedef struct Accumulators {
+    _Alignas(64) char lanes[DYN_MAX_RESULTS][LANES * 8];
+} Accumulators;
+
+static void set_identity(const DynBound *b, const Results *r, Accumulators *acc, char **p) {
+    for (int i = 0; i < r->n; i++) {
+        uint32_t op = r->insn[i]->a[0];
+        dyn_lanes_fill(acc->lanes[i], r->identity[i], b->size[op], LANES);
+        p[op] = acc->lanes[i];
+    }
+}
+
+/* The last lanes, fewer than a group: padded copies, of which only the valid ones count. */
+static void run_rest(const DynBound *b, const DynSpan *s, char **p, char *const *at, int64_t pos, int64_t n, const Results *r,
+                     Accumulators *whole, DynScratch *scratch) {
+    Accumulators acc;
+    char *q[2 * DYN_MAX_OPERANDS];
+    memcpy(q, p, sizeof(*p) * 2 * (size_t)b->nops);
+    for (int i = 0; i < b->nops; i++) {
+        if (s->mode[i] == DYN_SPAN_DIRECT && !(r->operands >> i & 1)) {
+            q[i] = scratch->tail[i];
+            if (!b->k->operands.at[i].out) {
+                memcpy(q[i], at[i] + pos * b->size[i], (size_t)(n * b->size[i]));
+                dyn_lanes_pad(q[i], b->size[i], n, LANES);
+            }
+        }
+    }
+    set_identity(b, r, &acc, q);
+    b->fn(q, LANES, b->params);
+    for (int i = 0; i < r->n; i++) {
+        r->combine[i](whole->lanes[i], acc.lanes[i], (int)n);
+    }
+    for (int i = 0; i < b->nops; i++) {
+        if (b->k->operands.at[i].out && s->mode[i] == DYN_SPAN_DIRECT && !(r->operands >> i & 1)) {
+            memcpy(at[i] + pos * b->size[i], q[i], (size_t)(n * b->size[i]));
         }
     }
 }
 
 /* One block: partial results to `parts`, values that the kernel stores to where they belong. */
 static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int64_t pos, int64_t n, bool first, const Results *r,
-                      Part *parts, DynScratch *scratch) {
-    char *p[2 * DYN_MAX_OPERANDS], **tail = p + b->nops;
+                      DynPart *parts, DynScratch *scratch) {
+    Accumulators acc;
+    char *p[2 * DYN_MAX_OPERANDS];
     const DynKernel *k = b->k;
-    int64_t rest = n % DYN_REDUCE_LANES, whole = n - rest, full = whole + (rest ? DYN_REDUCE_LANES : 0);
+    int64_t rest = n % LANES, whole = n - rest;
     for (int i = 0; i < b->nops; i++) {
         uint8_t size = b->size[i];
-        bool out = k->operands.at[i].out;
-        if (s->mode[i] == DYN_SPAN_DIRECT) {
-            p[i] = at[i] + pos * size;
-            tail[i] = scratch->tail[i];
-            if (rest && !out) {
-                memcpy(tail[i], p[i] + whole * size, (size_t)(rest * size));
-                dyn_lanes_pad(tail[i], size, rest, DYN_REDUCE_LANES);
-            }
+        if (s->mode[i] == DYN_SPAN_SCALAR) {
+            p[i] = at[i];
+            p[b->nops + i] = NULL;
             continue;
         }
-        p[i] = scratch->lanes[i];
-        tail[i] = p[i] + whole * size;
-        if (!out && (first || s->mode[i] != DYN_SPAN_SPLAT)) {
+        p[b->nops + i] = (char *)(intptr_t)(LANES * size);
+        p[i] = s->mode[i] == DYN_SPAN_DIRECT ? at[i] + pos * size : scratch->lanes[i];
+        if (s->mode[i] != DYN_SPAN_DIRECT && !k->operands.at[i].out && (first || s->mode[i] != DYN_SPAN_SPLAT)) {
             dyn_span_gather(b, s, i, at[i], pos, n, p[i]);
-            dyn_lanes_pad(p[i], size, n, full);
+            dyn_lanes_pad(p[i], size, n, whole + (rest ? LANES : 0));
         }
+    }
+    set_identity(b, r, &acc, p);
+    if (whole) {
+        b->fn(p, whole, b->params);
+    }
+    if (rest) {
+        for (int i = 0; i < b->nops; i++) {
+            p[i] += (r->operands >> i & 1) || s->mode[i] == DYN_SPAN_SCALAR ? 0 : whole * b->size[i];
+        }
+        run_rest(b, s, p, at, pos + whole, rest, r, &acc, scratch);
     }
     for (int i = 0; i < r->n; i++) {
-        p[r->insn[i]->a[0]] = parts[i].bytes;
-    }
-    b->fn(p, n, b->params);
-    for (int i = 0; i < b->nops; i++) {
-        if (!k->operands.at[i].out || (r->operands >> i & 1)) {
-            continue;
+        for (int w = LANES / 2; w; w /= 2) {
+            r->combine[i](acc.lanes[i], acc.lanes[i] + w * b->size[r->insn[i]->a[0]], w);
         }
-        if (s->mode[i] != DYN_SPAN_DIRECT) {
-            dyn_span_scatter(b, s, i, at[i], pos, n, p[i]);
-        } else if (rest) {
-            memcpy(p[i] + whole * b->size[i], tail[i], (size_t)(rest * b->size[i]));
+        memcpy(&parts[i], acc.lanes[i], sizeof(parts[i]));
+    }
+    for (int i = 0; i < b->nops; i++) {
+        if (k->operands.at[i].out && s->mode[i] != DYN_SPAN_DIRECT && !(r->operands >> i & 1)) {
+            dyn_span_scatter(b, s, i, at[i], pos, n, scratch->lanes[i]);
         }
     }
 }
 
 /* Elements from … to of a span, to one partial result for each result. */
-static void run_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to, const Results *r, Part *parts,
-                     DynScratch *scratch) {
+static void run_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to, const Results *r,
+                     DynPart *parts, DynScratch *scratch) {
     Cascade c[DYN_MAX_RESULTS];
-    if (to - from <= DYN_BLOCK) {
+    if (to - from <= DYN_BLOCK || (s->direct && r->any_order)) {
         run_block(b, s, at, from, to - from, true, r, parts, scratch);
         return;
     }
@@ -201,29 +182,27 @@ static void run_part(const DynBound *b, const DynSpan *s, char *const *at, int64
     }
 }
 
-static void put_results(const DynBound *b, char *const *at, const Results *r, const Part *parts) {
+static void put_results(const DynBound *b, char *const *at, const Results *r, const DynPart *parts) {
     for (int i = 0; i < r->n; i++) {
         uint32_t op = r->insn[i]->a[0];
-        memcpy(at[op], parts[i].bytes, b->size[op]);
+        memcpy(at[op], &parts[i], b->size[op]);
     }
 }
 
-static void put_all_empty(char *const *at, const Results *r) {
-    for (int i = 0; i < r->n; i++) {
-        put_empty(r->insn[i]->op, r->insn[i]->dtype, at[r->insn[i]->a[0]]);
+static void run_one(const DynBound *b, const DynSpan *s, char *const *at, const Results *r, DynScratch *scratch) {
+    DynPart parts[DYN_MAX_RESULTS];
+    if (s->n == 0) { /* MAX and MIN never come here: eager raises, and a guard says so */
+        put_results(b, at, r, r->identity);
+        return;
     }
+    run_part(b, s, at, 0, s->n, r, parts, scratch);
+    put_results(b, at, r, parts);
 }
 
 void dyn_reduce_run(const DynBound *b, const DynSpan *s, char *const *at, DynScratch *scratch) {
     Results r;
-    Part parts[DYN_MAX_RESULTS];
     find_results(b->k, &r);
-    if (s->n == 0) {
-        put_all_empty(at, &r);
-        return;
-    }
-    run_part(b, s, at, 0, s->n, &r, parts, scratch);
-    put_results(b, at, &r, parts);
+    run_one(b, s, at, &r, scratch);
 }
 
 /* ---- a kernel over its whole space */
@@ -235,14 +214,15 @@ typedef struct Reduce {
     int kept[DYN_MAX_NDIM], nkept; /* axes, the one with the smallest step last */
     int64_t nouter, chunk;
     int side_by_side;
-    char *const *at; /* chunks of one result: its operands, and where partial results go */
-    Part *parts;
+    int64_t nlines, columns; /* lanes are results: positions of the kept axes but the last, and size of the last */
+    char *const *at;         /* chunks of one result: its operands, and where partial results go */
+    DynPart *parts;
 } Reduce;
 
-static void place(const Reduce *e, int64_t outer, char **at) {
+static void place(const Reduce *e, int naxes, int64_t outer, char **at) {
     const DynBound *b = e->b;
     memcpy(at, b->base, sizeof(*at) * (size_t)b->nops);
-    for (int a = e->nkept; a-- > 0;) {
+    for (int a = naxes; a-- > 0;) {
         int d = e->kept[a];
         int64_t index = outer % b->dims[d];
         outer /= b->dims[d];
@@ -253,13 +233,13 @@ static void place(const Reduce *e, int64_t outer, char **at) {
 }
 
 /* Some results at once, block by block, so that what one block's cache lines hold of the others is used. */
-static void run_columns(const Reduce *e, int64_t from, int n, DynScratch *scratch) {
+static void run_gathered(const Reduce *e, int64_t from, int n, DynScratch *scratch) {
     char *at[COLUMNS][DYN_MAX_OPERANDS];
     Cascade c[COLUMNS][DYN_MAX_RESULTS];
-    Part parts[DYN_MAX_RESULTS];
+    DynPart parts[DYN_MAX_RESULTS];
     const Results *r = &e->results;
     for (int w = 0; w < n; w++) {
-        place(e, from + w, at[w]);
+        place(e, e->nkept, from + w, at[w]);
         for (int i = 0; i < r->n; i++) {
             c[w][i].count = 0;
         }
@@ -286,11 +266,11 @@ static void run_outer(const Reduce *e, int64_t from, int64_t to, DynScratch *scr
     while (from < to) {
         if (e->side_by_side > 1 && e->span.n > 0) {
             int n = to - from < e->side_by_side ? (int)(to - from) : e->side_by_side;
-            run_columns(e, from, n, scratch);
+            run_gathered(e, from, n, scratch);
             from += n;
         } else {
-            place(e, from++, at);
-            dyn_reduce_run(e->b, &e->span, at, scratch);
+            place(e, e->nkept, from++, at);
+            run_one(e->b, &e->span, at, &e->results, scratch);
         }
     }
 }
@@ -302,6 +282,158 @@ static void outer_chunk(void *ctx, int64_t chunk) {
     run_outer(e, from, to, &scratch);
 }
 
+/* ---- a lane for each result */
+
+/* A block of rows for LANES neighbouring results: accumulator j of each is row j of `acc`. */
+static void columns_block(const Reduce *e, char *const *at, const int64_t *stride, int64_t pos, int64_t n,
+                          char (*acc)[LANES][LANES * 8]) {
+    const DynBound *b = e->b;
+    const Results *r = &e->results;
+    char *p[2 * DYN_MAX_OPERANDS];
+    for (int i = 0; i < b->nops; i++) {
+        p[b->nops + i] = (char *)(intptr_t)(LANES * stride[i]);
+    }
+    for (int64_t row = 0; row < LANES && row < n; row++) {
+        for (int i = 0; i < b->nops; i++) {
+            p[i] = at[i] + (pos + row) * stride[i];
+        }
+        for (int i = 0; i < r->n; i++) {
+            p[r->insn[i]->a[0]] = acc[i][row];
+        }
+        b->fn(p, (n - row + LANES - 1) / LANES * LANES, b->params);
+    }
+    for (int i = 0; i < r->n; i++) {
+        for (int w = LANES / 2; w; w /= 2) {
+            for (int row = 0; row < w && row + w < n; row++) { /* the others hold the identity */
+                r->combine[i](acc[i][row], acc[i][row + w], LANES);
+            }
+        }
+    }
+}
+
+static void fill_accumulators(const Reduce *e, int64_t rows, char (*acc)[LANES][LANES * 8]) {
+    for (int i = 0; i < e->results.n; i++) {
+        uint8_t size = e->b->size[e->results.insn[i]->a[0]];
+        dyn_lanes_fill(acc[i][0], e->results.identity[i], size, LANES);
+        for (int64_t row = 1; row < rows && row < LANES; row++) {
+            memcpy(acc[i][row], acc[i][0], (size_t)(LANES * size));
+        }
+    }
+}
+
+static void columns_chunk(void *ctx, int64_t chunk) {
+    const Reduce *e = ctx;
+    const DynBound *b = e->b;
+    const Results *r = &e->results;
+    _Alignas(64) char acc[DYN_MAX_RESULTS][LANES][LANES * 8];
+    Cascade c[DYN_MAX_RESULTS][LANES];
+    char *at[DYN_MAX_OPERANDS];
+    int64_t per_line = (e->columns + LANES - 1) / LANES, line = chunk / per_line, column = chunk % per_line * LANES;
+    int last = e->kept[e->nkept - 1];
+    column = column + LANES > e->columns ? e->columns - LANES : column; /* some results twice */
+    place(e, e->nkept - 1, line, at);
+    for (int i = 0; i < b->nops; i++) {
+        at[i] += column * b->strides[i][last];
+    }
+    for (int i = 0; i < r->n; i++) {
+        for (int j = 0; j < LANES; j++) {
+            c[i][j].count = 0;
+        }
+    }
+    for (int64_t pos = 0; pos < e->span.n; pos += DYN_BLOCK) {
+        int64_t n = e->span.n - pos < DYN_BLOCK ? e->span.n - pos : DYN_BLOCK;
+        fill_accumulators(e, LANES, acc);
+        columns_block(e, at, e->span.stride, pos, n, acc);
+        for (int i = 0; i < r->n; i++) {
+            for (int j = 0; j < LANES; j++) {
+                DynPart part = {.i64 = 0};
+                memcpy(&part, acc[i][0] + j * b->size[r->insn[i]->a[0]], b->size[r->insn[i]->a[0]]);
+                cascade_push(&c[i][j], r->insn[i], part);
+            }
+        }
+    }
+    for (int j = 0; j < LANES; j++) {
+        DynPart parts[DYN_MAX_RESULTS];
+        for (int i = 0; i < r->n; i++) {
+            parts[i] = cascade_end(&c[i][j], r->insn[i]);
+        }
+        put_results(b, at, r, parts);
+        for (int i = 0; i < b->nops; i++) {
+            at[i] += b->strides[i][last];
+        }
+    }
+}
+
+/* Do lanes along the last kept axis lie side by side in every operand, with one step for the reduced elements? */
+static bool has_columns(Reduce *e) {
+    const DynBound *b = e->b;
+    if (e->nkept == 0 || e->span.ndim != 1 || e->span.n < 2) {
+        return false;
+    }
+    int last = e->kept[e->nkept - 1];
+    for (int i = 0; i < b->nops; i++) {
+        bool result = e->results.operands >> i & 1;
+        if (b->strides[i][last] != b->size[i] && !(result && b->strides[i][last] != 0) && e->span.mode[i] != DYN_SPAN_SCALAR) {
+            return false;
+        }
+    }
+    e->columns = b->dims[last];
+    e->nlines = e->columns ? e->nouter / e->columns : 0;
+    return e->columns >= LANES;
+}
+
+/* Few elements of many results: the elements are laid out lane by lane first. */
+#define FEW 32
+
+static void few_chunk(void *ctx, int64_t chunk) {
+    const Reduce *e = ctx;
+    const DynBound *b = e->b;
+    const Results *r = &e->results;
+    _Alignas(64) char acc[DYN_MAX_RESULTS][LANES][LANES * 8];
+    _Alignas(64) char laid[DYN_MAX_OPERANDS][FEW][LANES * 8];
+    char *at[DYN_MAX_OPERANDS], *lanes[DYN_MAX_OPERANDS];
+    int64_t stride[DYN_MAX_OPERANDS];
+    int last = e->kept[e->nkept - 1];
+    for (int64_t line = chunk * e->chunk; line < (chunk + 1) * e->chunk && line < e->nlines; line++) {
+        place(e, e->nkept - 1, line, at);
+        for (int64_t column = 0; column < e->columns; column += LANES) {
+            int64_t n = e->columns - column < LANES ? e->columns - column : LANES;
+            for (int i = 0; i < b->nops; i++) {
+                uint8_t size = b->size[i];
+                lanes[i] = laid[i][0];
+                stride[i] = (int64_t)sizeof(laid[i][0]);
+                for (int64_t k = 0; k < e->span.n && !(r->operands >> i & 1); k++) {
+                    dyn_lanes_copy(laid[i][k], at[i] + column * b->strides[i][last] + k * e->span.stride[i], size, b->strides[i][last], n, size);
+                    dyn_lanes_pad(laid[i][k], size, n, LANES);
+                }
+            }
+            fill_accumulators(e, e->span.n, acc);
+            columns_block(e, lanes, stride, 0, e->span.n, acc);
+            for (int i = 0; i < r->n; i++) {
+                uint32_t op = r->insn[i]->a[0];
+                dyn_lanes_copy(at[op] + column * b->strides[op][last], acc[i][0], b->strides[op][last], b->size[op], n, b->size[op]);
+            }
+        }
+    }
+}
+
+static bool has_few(Reduce *e) {
+    const DynBound *b = e->b;
+    if (e->nkept == 0 || e->span.ndim != 1 || e->span.n < 1 || e->span.n > FEW) {
+        return false;
+    }
+    for (int i = 0; i < b->nops; i++) {
+        if (b->k->operands.at[i].out && !(e->results.operands >> i & 1)) {
+            return false; /* it stores the elements too */
+        }
+    }
+    e->columns = b->dims[e->kept[e->nkept - 1]];
+    e->nlines = e->columns ? e->nouter / e->columns : 0;
+    return e->columns >= LANES / 2;
+}
+
+/* ---- one result by all threads */
+
 static void inner_chunk(void *ctx, int64_t chunk) {
     const Reduce *e = ctx;
     DynScratch scratch;
@@ -309,19 +441,18 @@ static void inner_chunk(void *ctx, int64_t chunk) {
     run_part(e->b, &e->span, e->at, from, to, &e->results, e->parts + chunk * e->results.n, &scratch);
 }
 
-/* One result after the other, each by all threads. */
 static int run_inner_parallel(Reduce *e) {
     char *at[DYN_MAX_OPERANDS];
     int64_t nchunks = (e->span.n + CHUNK - 1) / CHUNK;
     int n = e->results.n;
-    Part out[DYN_MAX_RESULTS];
-    e->parts = PyMem_RawMalloc(sizeof(Part) * (size_t)(nchunks * n));
+    DynPart out[DYN_MAX_RESULTS];
+    e->parts = PyMem_RawMalloc(sizeof(DynPart) * (size_t)(nchunks * n));
     if (!e->parts) {
         return -1;
     }
     e->at = at;
     for (int64_t outer = 0; outer < e->nouter; outer++) {
-        place(e, outer, at);
+        place(e, e->nkept, outer, at);
         dyn_par_for(inner_chunk, e, nchunks);
         for (int i = 0; i < n; i++) {
             Cascade c = {.count = 0};
@@ -343,8 +474,11 @@ static void split_axes(Reduce *e, int *reduced, int *nreduced) {
             reduced[(*nreduced)++] = d;
             continue;
         }
-        int a = e->nkept++;
         e->nouter *= b->dims[d];
+        if (b->dims[d] == 1) {
+            continue;
+        }
+        int a = e->nkept++;
         for (; a > 0 && llabs(b->strides[0][e->kept[a - 1]]) < llabs(b->strides[0][d]); a--) {
             e->kept[a] = e->kept[a - 1];
         }
@@ -358,9 +492,33 @@ int dyn_exec_reduce(DynBound *b) {
     find_results(b->k, &e.results);
     split_axes(&e, reduced, &nreduced);
     dyn_span_make(b, reduced, nreduced, &e.span);
-    e.side_by_side = e.span.mode[0] == DYN_SPAN_DIRECT || e.span.mode[0] == DYN_SPAN_SPLAT ? 1 : COLUMNS;
+    bool along = e.span.mode[0] <= DYN_SPAN_SPLAT;
+    e.side_by_side = along ? 1 : COLUMNS;
     int64_t cost = dyn_exec_cost(b);
     int threads = cost < DYN_PARALLEL_COST ? 1 : dyn_par_threads();
+    if (!along && has_columns(&e)) {
+        int64_t nchunks = e.nlines * ((e.columns + LANES - 1) / LANES);
+        if (threads > 1 && nchunks > 1) {
+            dyn_par_for(columns_chunk, &e, nchunks);
+        } else {
+            for (int64_t chunk = 0; chunk < nchunks; chunk++) {
+                columns_chunk(&e, chunk);
+            }
+        }
+        return 0;
+    }
+    if (has_few(&e)) {
+        e.chunk = 32768 / (e.columns * e.span.n) + 1;
+        int64_t nchunks = (e.nlines + e.chunk - 1) / e.chunk;
+        if (threads > 1 && nchunks > 1) {
+            dyn_par_for(few_chunk, &e, nchunks);
+        } else {
+            for (int64_t chunk = 0; chunk < nchunks; chunk++) {
+                few_chunk(&e, chunk);
+            }
+        }
+        return 0;
+    }
     if (threads > 1 && e.nouter >= 4 * threads) {
         int64_t per_outer = cost / e.nouter + 1;
         e.chunk = (CHUNK_COST / per_outer / e.side_by_side + 1) * e.side_by_side;

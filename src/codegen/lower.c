@@ -376,11 +376,35 @@ static uint32_t build_load(Lower *L, DynKernel *k, uint32_t id) {
     return dyn_kernel_insn(L->p, k, (DynInsn){.kind = DYN_L_LOAD, .dtype = dtype, .a = {operand}});
 }
 
+/* x ** 3 and x ** 4 are products: within 2 ULP, and far cheaper than pow. Squares and the like are rows of their own. */
+static uint32_t build_small_power(Lower *L, DynKernel *k, const DynNode *n) {
+    if (n->op != DYN_OP_POWER || n->args[1].kind != DYN_ARG_SYM || !dyn_sym_is_const(L->g->syms, n->args[1].id) ||
+        dyn_dtypes[n->compute].kind != 'f') {
+        return DYN_NONE;
+    }
+    const DynSym *s = dyn_sym_at(L->g->syms, n->args[1].id);
+    double exponent = s->type == DYN_T_FLOAT ? s->value.f : (double)s->value.i;
+    if (exponent != 3 && exponent != 4) {
+        return DYN_NONE;
+    }
+    uint32_t x = build_arg(L, k, n->args[0], n->compute);
+    DynInsn square = {.kind = DYN_L_OP, .op = DYN_OP_MULTIPLY, .compute = n->compute, .dtype = n->compute, .nargs = 2, .a = {x, x}};
+    uint32_t xx = x == DYN_NONE ? DYN_NONE : dyn_kernel_insn(L->p, k, square);
+    DynInsn last = square;
+    last.a[0] = xx;
+    last.a[1] = exponent == 3 ? x : xx;
+    return xx == DYN_NONE ? DYN_NONE : build_cast(L, k, dyn_kernel_insn(L->p, k, last), n->dtype);
+}
+
 /* The operation of an inline node, whether or not it has memory. */
 static uint32_t build_op(Lower *L, DynKernel *k, uint32_t id) {
     const DynNode *n = dyn_graph_node(L->g, id);
     if (info(n)->kind != DYN_K_ELEMENTWISE) {
         return build_arg(L, k, n->args[0], n->dtype);
+    }
+    uint32_t power = build_small_power(L, k, n);
+    if (power != DYN_NONE) {
+        return power;
     }
     DynInsn insn = {.kind = DYN_L_OP, .op = n->op, .compute = n->compute, .dtype = n->compute, .nargs = n->nargs};
     uint8_t rule = info(n)->dtype;

@@ -9,12 +9,13 @@
 #define DYN_NATIVE_H
 #include "codegen/codegen.h"
 
-#define DYN_NATIVE_ABI 1
+#define DYN_NATIVE_ABI 2
 #define DYN_NATIVE_SYMBOL "dyn_kernels"
 
 /* A kernel runs over n lanes. p: one pointer an operand, all contiguous; s: the graph's scalars that the kernel uses.
- * Elementwise: n is a multiple of the kernel's lanes. Reduction: 1 <= n <= DYN_BLOCK; p has a second set of pointers (a padded copy of the
- * last n % DYN_REDUCE_LANES lanes) behind the first; each result is one element. */
+ * n is a multiple of the kernel's lanes; for a reduction of DYN_REDUCE_LANES. A reduction has a second set of pointers behind the first:
+ * numbers, the steps in bytes from one group of DYN_REDUCE_LANES lanes to the next; its results are as many accumulators, which it goes
+ * on with: the caller sets them first and combines them at the end. */
 typedef void (*DynKernelFn)(char *const *p, long n, const DynScalar *s);
 #define DYN_REDUCE_LANES 32 /* accumulators of a block */
 #define DYN_BLOCK 512       /* elements of a block: its partial sums are combined pairwise by the caller */

@@ -102,10 +102,20 @@ static bool may_join(const DynLoops *p, uint32_t step, uint32_t first, uint32_t 
     return true;
 }
 
+#define SHORT_ROW 64 /* elements below which a row isn't worth its own calls: a kernel over all rows does better */
+
+static bool is_short(const DynLoops *p, const DynKernel *k) {
+    int64_t row = 1;
+    for (int d = 0; d < k->ndim; d++) {
+        row *= k->reduced >> d & 1 ? dyn_sym_at(p->graph->syms, k->shape[d])->hint.i : 1;
+    }
+    return row < SHORT_ROW;
+}
+
 static void make_group(DynLoops *p, uint32_t step) {
     const DynKernel *k = kernel_at(p, step);
     uint32_t kept = k->reduced ^ ((1u << k->ndim) - 1), first = step, last = step;
-    if (!k->reduced || k->group != DYN_NONE || kept == 0 || (kept & (kept + 1))) {
+    if (!k->reduced || k->group != DYN_NONE || kept == 0 || (kept & (kept + 1)) || is_short(p, k)) {
         return;
     }
     int outer = __builtin_popcount(kept);
@@ -171,6 +181,18 @@ static void measure(const DynLoops *p, DynKernel *k) {
     k->lanes = smallest == 1 ? 64 : smallest == 2 ? 32 : 16;
 }
 
+/* Operands that don't move along the stretches of lanes that exec.c makes: in a group those are the axes behind the rows. */
+static void find_scalars(const DynLoops *p, DynKernel *k) {
+    int first = k->group == DYN_NONE ? 0 : k->outer;
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        DynOperand *o = &k->operands.at[i];
+        o->scalar = !o->out;
+        for (int d = first; d < k->ndim; d++) {
+            o->scalar = o->scalar && (o->axis[d] < 0 || is_one(p, p->places[o->place].shape[o->axis[d]]));
+        }
+    }
+}
+
 int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error) {
     *why = DYN_R_OK;
     for (uint32_t s = 0; s < p->steps.n; s++) {
@@ -187,6 +209,9 @@ int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error) {
         return -1;
     }
     make_row_places(p);
+    for (uint32_t i = 0; i < p->kernels.n; i++) {
+        find_scalars(p, &p->kernels.at[i]);
+    }
     if (dyn_log_on(DYN_LOG_schedule)) {
         dyn_log(DYN_LOG_schedule, "%s: %u kernels, %u groups of rows", p->graph->name ? p->graph->name : "graph", p->nnative,
                 p->ngroups);

@@ -1,8 +1,8 @@
 /* bind.c: arguments bound to a function's local slots by CPython's own rules, without making a frame.
  *
- * Called by the door before guards are checked, and with bound slots by whoever calls something that has the function's signature. Owns
- * nothing; what a DynBound holds is dropped by dyn_bind_free. Where arguments don't fit nothing is raised: the door calls the function
- * itself, which then says what is wrong. */
+ * Called by the door before guards are checked, and with bound slots by whoever calls something that has the function's
+ * signature. Owns nothing; what a DynBound holds is dropped by dyn_bind_free. Where arguments don't fit nothing is raised: the
+ * door calls the function itself, which then says what is wrong. */
 #include "evalframe/door.h"
 
 void dyn_bind_signature(PyCodeObject *code, DynSignature *out) {

@@ -1,7 +1,8 @@
 /* cache.c: caches of entries, one for each code object: made, limited, forgotten; and the resume functions of a function.
  *
- * A door holds its cache; the hook's table holds those of functions met under enable(). A root cache owns the rows of its resume functions,
- * each with a door that holds its own cache. Entries are counted: a cache has one reference, a running call another. GIL throughout. */
+ * A door holds its cache; the hook's table holds those of functions met under enable(). A root cache owns the rows of its resume
+ * functions, each with a door that holds its own cache. Entries are counted: a cache has one reference, a running call another.
+ * GIL throughout. */
 #include "evalframe/door.h"
 #include "evalframe/hook.h"
 
@@ -71,9 +72,7 @@ DynCache *dyn_cache_new(PyObject *code, DynOptions *options) {
     return c;
 }
 
-void dyn_cache_incref(DynCache *c) {
-    c->refs++;
-}
+void dyn_cache_incref(DynCache *c) { c->refs++; }
 
 static void free_resumes(DynCache *c) {
     while (c->resumes.n > 0) {
@@ -126,7 +125,8 @@ void dyn_cache_decref(DynCache *c) {
 void dyn_cache_reset_all(void) {
     /* What dies may run code that makes or frees caches, so each round starts from the beginning, and ends when all are clear. */
     for (DynCache *c = all_caches; c != NULL;) {
-        bool dirty = c->entries.n > 0 || c->resumes.n > 0 || c->dead != DYN_R_OK || c->refusals + c->without_arrays + c->exceptions > 0;
+        bool dirty =
+            c->entries.n > 0 || c->resumes.n > 0 || c->dead != DYN_R_OK || c->refusals + c->without_arrays + c->exceptions > 0;
         if (dirty) {
             dyn_cache_clear(c);
         }

@@ -2,9 +2,9 @@
  *
  *     verify → guards → lower → fuse → schedule → plan → emit → build → rewrite → enter
  *
- * Called by hook.c for each segment that a recording gives. Owns the capture until the entry does. Each stage is timed, logged and dumped
- * where asked. A failure before `lower` or behind `build` gives no entry; one between them gives an entry that runs as plain Python, so
- * that the function isn't recorded again and again. Either way its reason is counted and the program goes on. */
+ * Called by hook.c for each segment that a recording gives. Owns the capture until the entry does. Each stage is timed, logged
+ * and dumped where asked. A failure before `lower` or behind `build` gives no entry; one between them gives an entry that runs as
+ * plain Python, so that the function isn't recorded again and again. Either way its reason is counted and the program goes on. */
 #include "evalframe/door.h"
 
 const char *const dyn_stage_names[DYN_STAGE_COUNT] = {
@@ -126,9 +126,7 @@ static int fuse(Job *j) {
     return check_loops(j, 1);
 }
 
-static int schedule(Job *j) {
-    return j->loops == NULL ? 0 : dyn_schedule(j->loops, &j->why, &j->error);
-}
+static int schedule(Job *j) { return j->loops == NULL ? 0 : dyn_schedule(j->loops, &j->why, &j->error); }
 
 static int plan(Job *j) {
     if (j->loops != NULL && dyn_plan(j->loops, &j->why, &j->error) < 0) {
@@ -137,9 +135,7 @@ static int plan(Job *j) {
     return check_loops(j, 2);
 }
 
-static int emit(Job *j) {
-    return j->loops == NULL ? 0 : dyn_emit_c(j->loops, &j->source, &j->why, &j->error);
-}
+static int emit(Job *j) { return j->loops == NULL ? 0 : dyn_emit_c(j->loops, &j->source, &j->why, &j->error); }
 
 static int build(Job *j) {
     if (j->loops == NULL) {

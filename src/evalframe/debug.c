@@ -1,7 +1,7 @@
 /* debug.c: what the pipeline made, for people: log records, and one folder for each entry under DYNOC_DEBUG.
  *
- * Called by compile.c and hook.c, with the GIL. Texts are collected in a DynDump only where somebody wants them. Failures are swallowed: a
- * log is never in the way. */
+ * Called by compile.c and hook.c, with the GIL. Texts are collected in a DynDump only where somebody wants them. Failures are
+ * swallowed: a log is never in the way. */
 #include "evalframe/door.h"
 #include "tracer/place.h"
 #include <errno.h>
@@ -10,9 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-bool dyn_debug_wanted(const DynConfig *config, DynLog log) {
-    return config->debug || dyn_log_on(log);
-}
+bool dyn_debug_wanted(const DynConfig *config, DynLog log) { return config->debug || dyn_log_on(log); }
 
 void dyn_debug_free(DynDump *d) {
     DynStr *const all[] = {&d->graph, &d->loops[0], &d->loops[1], &d->loops[2], &d->guards, &d->bytecode, &d->source};
@@ -72,9 +70,7 @@ static void print_times(const DynEntry *e, DynStr *out) {
 
 /* ---- the debug folder: DEBUG_DIR/run_TIME-PID/FUNCTION_N/ */
 
-static int make_folder(const char *path) {
-    return mkdir(path, 0777) == 0 || errno == EEXIST ? 0 : -1;
-}
+static int make_folder(const char *path) { return mkdir(path, 0777) == 0 || errno == EEXIST ? 0 : -1; }
 
 static int folder_of(const DynDump *d, DynStr *path) {
     static char run[48];

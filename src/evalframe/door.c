@@ -1,27 +1,22 @@
 /* door.c: what dynoc.optimize returns: a callable that stands for a Python function and runs what was compiled of it.
  *
- * A call binds its arguments, looks for an entry whose guards hold, and runs it; no frame is made where the whole function is one graph. No
- * entry: the call is recorded (hook.c), or the function runs as it is. The door holds its function and its cache. */
+ * A call binds its arguments, looks for an entry whose guards hold, and runs it; no frame is made where the whole function is one
+ * graph. No entry: the call is recorded (hook.c), or the function runs as it is. The door holds its function and its cache. */
 #include "evalframe/hook.h"
 #include <structmember.h>
 
 typedef struct DynDoor {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     PyObject *func; /* strong: a Python function */
     DynCache *cache;
     PyObject *dict; /* strong: the function's own __dict__ */
     PyObject *weakrefs;
-    bool frozen;    /* dynoc.run: nothing new is recorded */
+    bool frozen; /* dynoc.run: nothing new is recorded */
 } DynDoor;
 
-PyObject *dyn_door_function(PyObject *door) {
-    return ((DynDoor *)door)->func;
-}
+PyObject *dyn_door_function(PyObject *door) { return ((DynDoor *)door)->func; }
 
-DynCache *dyn_door_cache(PyObject *door) {
-    return ((DynDoor *)door)->cache;
-}
+DynCache *dyn_door_cache(PyObject *door) { return ((DynDoor *)door)->cache; }
 
 /* ---- calls */
 
@@ -54,14 +49,15 @@ static void explain_miss(DynCache *c, PyObject *func, PyObject *const *slots) {
     DynStr why = {0};
     dyn_entry_incref(e);
     dyn_guards_explain(e->guards, func, slots, &why);
-    dyn_log(DYN_LOG_recompiles, "%s (%s:%d) is recorded again: entry %u has the guard %s", name, file, code->co_firstlineno, e->number,
-            dyn_str_at(&why));
+    dyn_log(DYN_LOG_recompiles, "%s (%s:%d) is recorded again: entry %u has the guard %s", name, file, code->co_firstlineno,
+            e->number, dyn_str_at(&why));
     dyn_str_free(&why);
     dyn_entry_decref(e);
 }
 
 /* No entry fits. */
-static PyObject *miss(DynDoor *d, DynCache *c, PyObject *func, DynBound *b, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+static PyObject *miss(DynDoor *d, DynCache *c, PyObject *func, DynBound *b, PyObject *const *args, size_t nargsf,
+                      PyObject *kwnames) {
     bool record = !d->frozen && dyn_cpy_known() && dyn_cache_may_record(c, b->slots);
     if (record && c->entries.n > 0) {
         explain_miss(c, func, b->slots);
@@ -76,7 +72,7 @@ static PyObject *go_on(DynCache *c, PyObject *func, DynHit *hit, DynBound *b, Py
     PyObject *result;
     Py_INCREF(func);
     if (hit->kind == DYN_HIT_BREAK) {
-        result = dyn_hit_break(hit, func, b->slots);
+        result = dyn_hit_break(hit, func, b->slots, (DynSpent){NULL, 0});
         dyn_bind_free(b);
     } else {
         dyn_bind_free(b);
@@ -105,36 +101,77 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
         return hit.result;
     }
     dyn_cache_incref(c);
-    PyObject *result = hit.kind == DYN_HIT_MISS ? miss(d, c, func, &b, args, nargsf, kwnames)
-                                                : go_on(c, func, &hit, &b, args, nargsf, kwnames);
+    PyObject *result =
+        hit.kind == DYN_HIT_MISS ? miss(d, c, func, &b, args, nargsf, kwnames) : go_on(c, func, &hit, &b, args, nargsf, kwnames);
     dyn_cache_decref(c);
+    return result;
+}
+
+/* Slots of the bound arguments are the tuple's own items, or a copy of them: what is dropped are the tuple's references. */
+PyObject *dyn_door_resume(PyObject *self, PyObject *args) {
+    DynDoor *d = (DynDoor *)self;
+    PyObject *func = d->func, *result;
+    DynSpent spent = {((PyTupleObject *)args)->ob_item, (size_t)PyTuple_GET_SIZE(args)};
+    DynCache *c = d->cache;
+    DynBound b;
+    DynHit hit;
+    PyObject_GC_UnTrack(args); /* nobody is to see a tuple with holes */
+    if (c->idle || dyn_cpy_is_traced(PyThreadState_Get()) || dyn_bind(&c->sig, func, spent.at, (Py_ssize_t)spent.n, NULL, &b) < 0) {
+        return dyn_hook_resume(NULL, func, spent);
+    }
+    Py_INCREF(self); /* with it the function */
+    dyn_cache_incref(c);
+    dyn_hit_find(c, func, b.slots, &hit);
+    if (hit.kind == DYN_HIT_BREAK) {
+        result = dyn_hit_break(&hit, func, b.slots, spent);
+        dyn_bind_free(&b);
+    } else {
+        bool record = hit.kind == DYN_HIT_MISS && !d->frozen && dyn_cpy_known() && dyn_cache_may_record(c, b.slots);
+        if (record && c->entries.n > 0) {
+            explain_miss(c, func, b.slots);
+        }
+        dyn_bind_free(&b);
+        if (hit.kind == DYN_HIT_LEAVE) {
+            dyn_spend(spent);
+        }
+        result = hit.kind == DYN_HIT_RETURN  ? hit.result
+                 : hit.kind == DYN_HIT_LEAVE ? dyn_leave_call(hit.leave, func)
+                                             : dyn_hook_resume(record ? c : NULL, func, spent);
+    }
+    dyn_cache_decref(c);
+    Py_DECREF(self);
     return result;
 }
 
 /* ---- attributes: the function's own */
 
-static PyObject *forward_get(PyObject *self, void *name) {
-    return PyObject_GetAttrString(((DynDoor *)self)->func, name);
-}
+static PyObject *forward_get(PyObject *self, void *name) { return PyObject_GetAttrString(((DynDoor *)self)->func, name); }
 
 static int forward_set(PyObject *self, PyObject *value, void *name) {
     return PyObject_SetAttrString(((DynDoor *)self)->func, name, value);
 }
 
-static PyObject *get_wrapped(PyObject *self, void *none) {
-    return Py_NewRef(((DynDoor *)self)->func);
-}
+static PyObject *get_wrapped(PyObject *self, void *none) { return Py_NewRef(((DynDoor *)self)->func); }
 
-static PyObject *get_entries(PyObject *self, void *none) {
-    return dyn_pyentry_list(((DynDoor *)self)->cache);
-}
+static PyObject *get_entries(PyObject *self, void *none) { return dyn_pyentry_list(((DynDoor *)self)->cache); }
 
-#define FORWARD(name) {#name, forward_get, forward_set, NULL, #name}
-#define FORWARD_READ(name) {#name, forward_get, NULL, NULL, #name}
+#define FORWARD(name) \
+    { #name, forward_get, forward_set, NULL, #name }
+#define FORWARD_READ(name) \
+    { #name, forward_get, NULL, NULL, #name }
 static PyGetSetDef getset[] = {
-    FORWARD(__name__), FORWARD(__qualname__), FORWARD(__doc__), FORWARD(__module__), FORWARD(__annotations__),
-    FORWARD(__defaults__), FORWARD(__kwdefaults__), FORWARD(__code__), FORWARD(__type_params__),
-    FORWARD_READ(__closure__), FORWARD_READ(__globals__), FORWARD_READ(__builtins__),
+    FORWARD(__name__),
+    FORWARD(__qualname__),
+    FORWARD(__doc__),
+    FORWARD(__module__),
+    FORWARD(__annotations__),
+    FORWARD(__defaults__),
+    FORWARD(__kwdefaults__),
+    FORWARD(__code__),
+    FORWARD(__type_params__),
+    FORWARD_READ(__closure__),
+    FORWARD_READ(__globals__),
+    FORWARD_READ(__builtins__),
     {"__wrapped__", get_wrapped, NULL, "The function itself.", NULL},
     {"__dict__", PyObject_GenericGetDict, NULL, NULL, NULL},
     {"entries", get_entries, NULL, "Cache entries, the function's own first, then those of what follows its graph breaks.", NULL},
@@ -162,9 +199,7 @@ static PyObject *source(PyObject *self, PyObject *none) {
     return text;
 }
 
-static PyObject *itself(PyObject *self, PyObject *memo) {
-    return Py_NewRef(self);
-}
+static PyObject *itself(PyObject *self, PyObject *memo) { return Py_NewRef(self); }
 
 /* module.qualname is this very object: 1; else 0. No exception is left. */
 static int is_global(PyObject *self, PyObject *module, PyObject *qualname) {
@@ -205,9 +240,7 @@ static PyMethodDef methods[] = {
     {"__reduce__", reduce, METH_NOARGS, "By name where the name stands for this object, else the function and its options."},
     {0}};
 
-static PyObject *repr(PyObject *self) {
-    return PyUnicode_FromFormat("<dynoc.optimize of %R>", ((DynDoor *)self)->func);
-}
+static PyObject *repr(PyObject *self) { return PyUnicode_FromFormat("<dynoc.optimize of %R>", ((DynDoor *)self)->func); }
 
 static PyObject *descr_get(PyObject *self, PyObject *object, PyObject *type) {
     return object == NULL || object == Py_None ? Py_NewRef(self) : PyMethod_New(self, object);

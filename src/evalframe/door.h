@@ -49,32 +49,32 @@ DYN_HIDDEN PyObject *dyn_bind_call(const DynSignature *s, PyCodeObject *code, Py
 /* ---- cache.c */
 typedef struct DynCache DynCache;
 typedef struct DynResume { /* a resume function of a family, by what it resumes */
-    PyObject *of;     /* code object that was broken; strong */
+    PyObject *of;          /* code object that was broken; strong */
     uint32_t at, nslots, nstack;
-    bool *shape;      /* nslots: bound; then nstack: NULL */
-    PyObject *code;   /* strong */
-    PyObject *door;   /* strong */
-    int32_t shift;    /* units by which positions of `of` are moved in code */
+    bool *shape;    /* nslots: bound; then nstack: NULL */
+    PyObject *code; /* strong */
+    PyObject *door; /* strong */
+    int32_t shift;  /* units by which positions of `of` are moved in code */
 } DynResume;
 struct DynCache {
     Py_ssize_t refs;
     DynCache *previous, *next; /* all caches, for reset() */
-    DynCache *root;            /* the optimised function's cache when this is a resume function's; borrowed; NULL: none (any more) */
-    PyObject *code;            /* strong */
+    DynCache *root; /* the optimised function's cache when this is a resume function's; borrowed; NULL: none (any more) */
+    PyObject *code; /* strong */
     DynSignature sig;
     DynOptions *options;
-    DYN_VEC(DynEntry *) entries;  /* the one that was hit last is first */
-    DYN_VEC(DynResume) resumes;   /* of a root */
-    uint32_t nsrc, nsym;       /* the largest env of the entries */
-    uint32_t refusals;         /* recordings of which nothing was kept */
-    uint32_t without_arrays;   /* … because there was no array work */
-    uint32_t exceptions;       /* … because the call raised */
-    DynReason dead;            /* not OK: why nothing will be recorded any more */
-    bool recording;            /* a thread is at it */
-    bool idle;                 /* no entries and dead: calls go straight through */
+    DYN_VEC(DynEntry *) entries; /* the one that was hit last is first */
+    DYN_VEC(DynResume) resumes;  /* of a root */
+    uint32_t nsrc, nsym;         /* the largest env of the entries */
+    uint32_t refusals;           /* recordings of which nothing was kept */
+    uint32_t without_arrays;     /* … because there was no array work */
+    uint32_t exceptions;         /* … because the call raised */
+    DynReason dead;              /* not OK: why nothing will be recorded any more */
+    bool recording;              /* a thread is at it */
+    bool idle;                   /* no entries and dead: calls go straight through */
     bool need_arrays;
-    bool quiet;                /* nobody asked for this function: no warnings */
-    uint32_t return_at;        /* a RETURN_VALUE of the code, DYN_NONE: none; looked up by the hook */
+    bool quiet;         /* nobody asked for this function: no warnings */
+    uint32_t return_at; /* a RETURN_VALUE of the code, DYN_NONE: none; looked up by the hook */
 };
 DYN_HIDDEN DynCache *dyn_cache_new(PyObject *code, DynOptions *options); /* NULL with MemoryError */
 DYN_HIDDEN void dyn_cache_incref(DynCache *c);
@@ -86,8 +86,8 @@ DYN_HIDDEN int dyn_cache_add(DynCache *c, DynEntry *e); /* takes e over; -1: mem
 DYN_HIDDEN bool dyn_cache_may_record(DynCache *c, PyObject *const *slots);
 DYN_HIDDEN void dyn_cache_refused(DynCache *c, DynReason why);
 DYN_HIDDEN int dyn_cache_traverse(DynCache *c, visitproc visit, void *arg);
-/* The resume function for a break of `code`: borrowed row, made when it isn't there; NULL without an exception. func: the function
- * that is recorded. */
+/* The resume function for a break of `code`: borrowed row, made when it isn't there; NULL without an exception. func: the
+ * function that is recorded. */
 DYN_HIDDEN DynResume *dyn_cache_resume(DynCache *root, const DynCode *code, const DynFrameShape *shape, PyObject *func);
 DYN_HIDDEN DynCache *dyn_cache_of_code(DynCache *root, PyObject *code, DynResume **row); /* root's or a resume function's; NULL */
 DYN_HIDDEN DynEntry *dyn_entry_new(DynCapture *capture); /* takes capture over, on failure too (NULL) */
@@ -111,7 +111,19 @@ typedef struct DynHit {
     DynLeave *leave;
 } DynHit;
 DYN_HIDDEN void dyn_hit_find(DynCache *c, PyObject *func, PyObject *const *slots, DynHit *out);
-DYN_HIDDEN PyObject *dyn_hit_break(DynHit *hit, PyObject *func, PyObject *const *slots); /* consumes entry and state */
+/* References of a caller that is gone in plain Python: dropped as soon as the frame that goes on has its own, so that `del` there is
+ * the end of an object. */
+typedef struct DynSpent {
+    PyObject **at; /* entries may be NULL */
+    size_t n;
+} DynSpent;
+static inline void dyn_spend(DynSpent s) {
+    for (size_t i = 0; i < s.n; i++) {
+        Py_CLEAR(s.at[i]);
+    }
+}
+/* Consumes entry and state. */
+DYN_HIDDEN PyObject *dyn_hit_break(DynHit *hit, PyObject *func, PyObject *const *slots, DynSpent spent);
 DYN_HIDDEN bool dyn_hit_is_starting(PyObject *func); /* the frame of a rewritten function that dyn_hit_break calls right now */
 /* What rewritten code calls: first the runner, at its end the continuation, which drops `ndrop` arguments from `drop` on. */
 DYN_HIDDEN PyObject *dyn_hit_runner_new(DynEntry *e);
@@ -121,9 +133,12 @@ DYN_HIDDEN int dyn_hit_init(void);
 
 /* ---- door.c */
 extern DYN_HIDDEN PyTypeObject DynDoor_Type;
-DYN_HIDDEN PyObject *dyn_door_new(PyObject *func, DynCache *cache, bool frozen); /* NULL with an exception; takes no references over */
+DYN_HIDDEN PyObject *dyn_door_new(PyObject *func, DynCache *cache,
+                                  bool frozen);         /* NULL with an exception; takes no references over */
 DYN_HIDDEN PyObject *dyn_door_function(PyObject *door); /* borrowed */
 DYN_HIDDEN DynCache *dyn_door_cache(PyObject *door);    /* borrowed */
+/* Go on in a resume function; the items of the tuple `args` are dropped on the way. */
+DYN_HIDDEN PyObject *dyn_door_resume(PyObject *door, PyObject *args);
 DYN_HIDDEN int dyn_door_init(PyObject *module);
 
 /* ---- pyentry.c */

@@ -8,26 +8,27 @@
 /* guards.c: a capture's guards compiled to one flat program. */
 typedef struct DynGuardProgram DynGuardProgram;
 typedef struct DynEnv { /* what a hit leaves behind: filled sources and symbols, valid until dyn_env_clear */
-    PyObject **src;  /* by source id; NULL where not needed. Graph inputs and recipe sources stay alive: arguments by the caller,
-                      * all others by references that a hit takes and dyn_env_clear drops */
-    DynScalar *sym;  /* by symbol id */
+    PyObject **src; /* by source id; NULL where not needed. Graph inputs and recipe sources stay alive: arguments by the caller,
+                     * all others by references that a hit takes and dyn_env_clear drops */
+    DynScalar *sym; /* by symbol id */
 } DynEnv;
 DYN_HIDDEN DynGuardProgram *dyn_guards_compile(const DynCapture *c); /* NULL: memory */
 DYN_HIDDEN void dyn_guards_free(DynGuardProgram *p);
 /* Slots that an env needs; the caller gives the memory (stack or heap), it is initialised by check. */
 DYN_HIDDEN void dyn_guards_sizes(const DynGuardProgram *p, uint32_t *nsrc, uint32_t *nsym);
-/* locals: the bound arguments (slots of the function's locals at entry). 1 hit, 0 miss. Never raises, runs no Python code. After a
- * hit the caller has to call dyn_env_clear when it is done with env (with the same program); after a miss there is nothing to clear. */
+/* locals: the bound arguments (slots of the function's locals at entry). 1 hit, 0 miss. Never raises, runs no Python code. After
+ * a hit the caller has to call dyn_env_clear when it is done with env (with the same program); after a miss there is nothing to
+ * clear. */
 DYN_HIDDEN int dyn_guards_check(DynGuardProgram *p, PyObject *func, PyObject *const *locals, DynEnv *env);
 DYN_HIDDEN void dyn_env_clear(const DynGuardProgram *p, DynEnv *env); /* may run destructors; keeps the current exception */
-/* After a miss: which guard failed first in recording order, as Python expression with old value → new value. Nothing is added to out
- * when none fails (another thread changed something since). Keeps the current exception. */
+/* After a miss: which guard failed first in recording order, as Python expression with old value → new value. Nothing is added to
+ * out when none fails (another thread changed something since). Keeps the current exception. */
 DYN_HIDDEN void dyn_guards_explain(DynGuardProgram *p, PyObject *func, PyObject *const *locals, DynStr *out);
 
 /* Stages of the pipeline, in order: STAGE(name). compile.c has one function for each. */
-#define DYN_STAGES(STAGE)                                                                                              \
-    STAGE(verify) STAGE(guards) STAGE(lower) STAGE(fuse) STAGE(schedule) STAGE(plan) STAGE(emit) STAGE(build)          \
-    STAGE(rewrite) STAGE(enter)
+#define DYN_STAGES(STAGE) \
+    STAGE(verify)         \
+    STAGE(guards) STAGE(lower) STAGE(fuse) STAGE(schedule) STAGE(plan) STAGE(emit) STAGE(build) STAGE(rewrite) STAGE(enter)
 typedef enum DynStage {
 #define STAGE(name) DYN_STAGE_##name,
     DYN_STAGES(STAGE)
@@ -36,25 +37,25 @@ typedef enum DynStage {
 } DynStage;
 extern DYN_HIDDEN const char *const dyn_stage_names[DYN_STAGE_COUNT];
 
-/* One cache entry: a segment of a function under guards. Refcounted under the GIL: the cache has one reference, each call that runs it
- * and each Python-visible Entry another. */
+/* One cache entry: a segment of a function under guards. Refcounted under the GIL: the cache has one reference, each call that
+ * runs it and each Python-visible Entry another. */
 typedef struct DynEntry {
     Py_ssize_t refs;
     DynCapture *capture; /* owned: graph, recipes, snapshots */
     DynGuardProgram *guards;
-    DynArtifact *artifact;   /* NULL where the segment has no array work, or where it is run node by node or not at all */
-    PyObject *code;          /* BREAK: the rewritten code object; NULL elsewhere until somebody asks for it */
-    PyObject *function;      /* BREAK: function made of code; called on a hit */
-    PyObject *runner;        /* BREAK: what code calls first */
-    PyObject *resume;        /* BREAK: the door of the resume function */
+    DynArtifact *artifact; /* NULL where the segment has no array work, or where it is run node by node or not at all */
+    PyObject *code;        /* BREAK: the rewritten code object; NULL elsewhere until somebody asks for it */
+    PyObject *function;    /* BREAK: function made of code; called on a hit */
+    PyObject *runner;      /* BREAK: what code calls first */
+    PyObject *resume;      /* BREAK: the door of the resume function */
     int64_t hits;
-    uint32_t number;         /* in order of making, for logs */
-    DynReason plain;         /* not OK: why a hit runs the function as plain Python */
-    bool interpreted;        /* back end "eager": the graph runs node by node */
-    uint32_t nsrc, nsym;     /* what its env needs */
-    uint32_t nstate;         /* BREAK: what the runner gives: recipes of bound locals, then of the stack */
-    uint32_t *state;         /* in the capture's arena */
-    int32_t shift;           /* capture->code is a resume code: units by which the recorded code's positions are moved in it */
+    uint32_t number;     /* in order of making, for logs */
+    DynReason plain;     /* not OK: why a hit runs the function as plain Python */
+    bool interpreted;    /* back end "eager": the graph runs node by node */
+    uint32_t nsrc, nsym; /* what its env needs */
+    uint32_t nstate;     /* BREAK: what the runner gives: recipes of bound locals, then of the stack */
+    uint32_t *state;     /* in the capture's arena */
+    int32_t shift;       /* capture->code is a resume code: units by which the recorded code's positions are moved in it */
     int64_t stage_ns[DYN_STAGE_COUNT];
 } DynEntry;
 #endif

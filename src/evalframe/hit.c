@@ -1,8 +1,9 @@
-/* hit.c: a call that a cache entry serves: guards, artifact, Python values rebuilt; and the two callables that rewritten code calls.
+/* hit.c: a call that a cache entry serves: guards, artifact, Python values rebuilt; and the two callables that rewritten code
+ * calls.
  *
- * Called by the door (no frame exists) and by the hook under enable() (a fresh frame exists). Work is done in two steps: dyn_hit_find
- * checks guards, runs the graph and makes every value that is needed afterwards, then drops all it held of the arguments; only then is
- * Python code called again, so that reference counts are as without dynoc. */
+ * Called by the door (no frame exists) and by the hook under enable() (a fresh frame exists). Work is done in two steps:
+ * dyn_hit_find checks guards, runs the graph and makes every value that is needed afterwards, then drops all it held of the
+ * arguments; only then is Python code called again, so that reference counts are as without dynoc. */
 #include "evalframe/hook.h"
 #include "evalframe/rebuild.h"
 
@@ -16,6 +17,7 @@ typedef struct Running {
     PyObject *state; /* strong until the runner takes it */
     PyObject *door;  /* continuation: what to call when the rewritten function's frame is gone, */
     PyObject *args;  /* with these: tuple */
+    DynSpent spent;  /* dropped by the runner */
     struct Running *outer;
 } Running;
 static _Thread_local Running *running;
@@ -162,8 +164,7 @@ static void finish(DynEntry *e, const DynEnv *env, PyObject **outputs, DynHit *o
     case DYN_END_BREAK:
         out->kind = DYN_HIT_BREAK;
         out->state = PyTuple_New(e->nstate);
-        if (out->state == NULL ||
-            dyn_rebuild(c, env, outputs, e->state, e->nstate, ((PyTupleObject *)out->state)->ob_item) < 0) {
+        if (out->state == NULL || dyn_rebuild(c, env, outputs, e->state, e->nstate, ((PyTupleObject *)out->state)->ob_item) < 0) {
             Py_CLEAR(out->state);
             end_with_error(out);
             return;
@@ -211,17 +212,10 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
                           : e->interpreted                ? run_interpreted(g, &run)
                                                           : run_nothing(g, &run);
     switch (status) {
-    case DYN_RUN_OK:
-        finish(e, env, s.outputs, out);
-        break;
-    case DYN_RUN_ERROR:
-        end_with_error(out);
-        break;
-    case DYN_RUN_LEFT:
-        left_in_the_middle(e, env, &run, out);
-        break;
-    case DYN_RUN_AGAIN:
-        break;
+    case DYN_RUN_OK: finish(e, env, s.outputs, out); break;
+    case DYN_RUN_ERROR: end_with_error(out); break;
+    case DYN_RUN_LEFT: left_in_the_middle(e, env, &run, out); break;
+    case DYN_RUN_AGAIN: break;
     }
     scratch_free(&s, g);
 }
@@ -263,11 +257,11 @@ void dyn_hit_find(DynCache *c, PyObject *func, PyObject *const *slots, DynHit *o
 
 /* ---- rewritten code: runner and continuation */
 
-PyObject *dyn_hit_break(DynHit *hit, PyObject *func, PyObject *const *slots) {
+PyObject *dyn_hit_break(DynHit *hit, PyObject *func, PyObject *const *slots, DynSpent spent) {
     DynEntry *e = hit->entry;
     PyCodeObject *code = (PyCodeObject *)e->capture->code;
     DynSignature sig;
-    Running r = {.entry = e, .state = hit->state, .outer = running};
+    Running r = {.entry = e, .state = hit->state, .spent = spent, .outer = running};
     PyObject *function = Py_NewRef(e->function);
     dyn_bind_signature(code, &sig);
     if (PyFunction_GET_CLOSURE(func) != PyFunction_GET_CLOSURE(function)) { /* same code, other closure: under enable() */
@@ -287,7 +281,7 @@ PyObject *dyn_hit_break(DynHit *hit, PyObject *func, PyObject *const *slots) {
     dyn_entry_decref(e);
     if (r.door != NULL) { /* the frame is gone, the function goes on in its resume function */
         if (result != NULL) {
-            Py_SETREF(result, PyObject_Vectorcall(r.door, ((PyTupleObject *)r.args)->ob_item, (size_t)PyTuple_GET_SIZE(r.args), NULL));
+            Py_SETREF(result, dyn_door_resume(r.door, r.args));
         }
         Py_DECREF(r.door);
         Py_DECREF(r.args);
@@ -300,8 +294,7 @@ bool dyn_hit_is_starting(PyObject *func) {
 }
 
 typedef struct Runner {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     DynEntry *entry; /* borrowed; NULL when it is gone */
 } Runner;
 
@@ -324,16 +317,10 @@ static PyObject *run_by_hand(DynEntry *e, PyObject *const *args, Py_ssize_t narg
     PyMem_Free(env.src);
     PyMem_Free(env.sym);
     switch (hit.kind) {
-    case DYN_HIT_BREAK:
-        dyn_entry_decref(hit.entry);
-        return hit.state;
-    case DYN_HIT_RETURN:
-        return hit.result;
-    case DYN_HIT_LEAVE:
-        dyn_leave_free(hit.leave);
-        break;
-    default:
-        break;
+    case DYN_HIT_BREAK: dyn_entry_decref(hit.entry); return hit.state;
+    case DYN_HIT_RETURN: return hit.result;
+    case DYN_HIT_LEAVE: dyn_leave_free(hit.leave); break;
+    default: break;
     }
     PyErr_SetString(PyExc_RuntimeError, "this code object belongs to a dynoc cache entry, whose guards do not hold here");
     return NULL;
@@ -344,6 +331,7 @@ static PyObject *runner_call(PyObject *self, PyObject *const *args, size_t nargs
     if (running != NULL && running->entry == e && running->state != NULL) {
         PyObject *state = running->state;
         running->state = NULL;
+        dyn_spend(running->spent);
         return state;
     }
     if (e == NULL || kwnames != NULL) {
@@ -374,19 +362,16 @@ PyObject *dyn_hit_runner_new(DynEntry *e) {
     return (PyObject *)r;
 }
 
-void dyn_hit_runner_detach(PyObject *runner) {
-    ((Runner *)runner)->entry = NULL;
-}
+void dyn_hit_runner_detach(PyObject *runner) { ((Runner *)runner)->entry = NULL; }
 
 typedef struct Continuation {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     PyObject *door; /* strong */
     uint32_t drop, ndrop;
 } Continuation;
 
-/* The last thing that rewritten code does is to return what this gives. When it was called by dyn_hit_break, that calls the resume
- * function after the frame is gone: no second frame of the function is ever on the stack. */
+/* The last thing that rewritten code does is to return what this gives. When it was called by dyn_hit_break, that calls the
+ * resume function after the frame is gone: no second frame of the function is ever on the stack. */
 static PyObject *continuation_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     Continuation *c = (Continuation *)self;
     Py_ssize_t n = PyVectorcall_NARGS(nargsf), drop = c->drop, ndrop = c->ndrop;
@@ -437,6 +422,4 @@ PyObject *dyn_hit_continuation_new(PyObject *door, uint32_t drop, uint32_t ndrop
     return (PyObject *)c;
 }
 
-int dyn_hit_init(void) {
-    return PyType_Ready(&Runner_Type) < 0 || PyType_Ready(&Continuation_Type) < 0 ? -1 : 0;
-}
+int dyn_hit_init(void) { return PyType_Ready(&Runner_Type) < 0 || PyType_Ready(&Continuation_Type) < 0 ? -1 : 0; }

@@ -1,8 +1,9 @@
-/* hook.c: the frame-evaluation hook (PEP 523). It serves what waits for a frame: a recording that the door asked for, a frame to be
- * rebuilt, an inlined call of the recorder; and under enable() every Python function.
+/* hook.c: the frame-evaluation hook (PEP 523). It serves what waits for a frame: a recording that the door asked for, a frame to
+ * be rebuilt, an inlined call of the recorder; and under enable() every Python function.
  *
- * Installed while it is needed (counted), since it costs plain Python calls their short way. The table of code objects holds what is known
- * of functions met under enable() and of functions marked with skip(); it holds its code objects and caches. GIL throughout. */
+ * Installed while it is needed (counted), since it costs plain Python calls their short way. The table of code objects holds what
+ * is known of functions met under enable() and of functions marked with skip(); it holds its code objects and caches. GIL
+ * throughout. */
 #include "evalframe/hook.h"
 
 /* ---- recording */
@@ -29,9 +30,10 @@ static _Thread_local uint32_t own_business;
 static PyObject *resume_code(DynRecording *r, const DynCode *code, const DynFrameShape *shape) {
     Recording *rec = (Recording *)r;
     uint32_t next = code->at_unit[shape->at];
-    /* What a method lookup leaves on the stack, (function, self) or a bound method and NULL, changes between calls: CPython specialises
-     * the instruction. So there is no shape to resume with, and the frame is left there. */
-    if (next == DYN_NONE || next == 0 || code->v.at[next - 1].op == DYN_I_LOAD_METHOD || code->v.at[next - 1].op == DYN_I_LOAD_SUPER_ATTR) {
+    /* What a method lookup leaves on the stack, (function, self) or a bound method and NULL, changes between calls: CPython
+     * specialises the instruction. So there is no shape to resume with, and the frame is left there. */
+    if (next == DYN_NONE || next == 0 || code->v.at[next - 1].op == DYN_I_LOAD_METHOD ||
+        code->v.at[next - 1].op == DYN_I_LOAD_SUPER_ATTR) {
         return NULL;
     }
     DynCache *root = rec->cache->root != NULL ? rec->cache->root : rec->cache;
@@ -42,8 +44,12 @@ static PyObject *resume_code(DynRecording *r, const DynCode *code, const DynFram
 static void captured(DynRecording *r, DynCapture *capture) {
     Recording *rec = (Recording *)r;
     DynEntry *made = NULL;
+    DynCache *root = rec->cache->root != NULL ? rec->cache->root : rec->cache;
+    if (root->quiet) { /* under enable(): nobody can get at the entry's code, and the function may die before its code does */
+        Py_CLEAR(capture->func);
+    }
     own_business++;
-    dyn_compile(rec->cache->root != NULL ? rec->cache->root : rec->cache, capture, rec->func, &made);
+    dyn_compile(root, capture, rec->func, &made);
     own_business--;
     over(rec);
     if (made == NULL) {
@@ -126,6 +132,7 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
 typedef struct Request {
     PyObject *func;
     DynCache *cache;
+    DynSpent spent; /* dropped when the frame is there */
     uint64_t number;
 } Request;
 static _Thread_local Request request;
@@ -147,7 +154,17 @@ static PyObject *call_with_request(Request wanted, PyObject *func, PyObject *con
 PyObject *dyn_hook_record(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     bool taken;
     dyn_hook_need();
-    PyObject *result = call_with_request((Request){func, c, 0}, func, args, nargsf, kwnames, &taken);
+    PyObject *result = call_with_request((Request){.func = func, .cache = c}, func, args, nargsf, kwnames, &taken);
+    if (!taken) {
+        dyn_hook_release();
+    }
+    return result;
+}
+
+PyObject *dyn_hook_resume(DynCache *c, PyObject *func, DynSpent args) {
+    bool taken;
+    dyn_hook_need();
+    PyObject *result = call_with_request((Request){.func = func, .cache = c, .spent = args}, func, args.at, args.n, NULL, &taken);
     if (!taken) {
         dyn_hook_release();
     }
@@ -305,8 +322,8 @@ static Known *meet(PyCodeObject *code, PyObject *globals) {
     return row;
 }
 
-/* The frame ends with an exception. Where it came out of rewritten code, its traceback shows the function already: no second row for its
- * frame. It is thrown at the first instruction, which no handler covers. */
+/* The frame ends with an exception. Where it came out of rewritten code, its traceback shows the function already: no second row
+ * for its frame. It is thrown at the first instruction, which no handler covers. */
 static PyObject *end_with_exception(PyThreadState *ts, DynFrame *f, bool rewritten) {
     PyObject *type, *value, *tb, *before;
     PyErr_Fetch(&type, &value, &before);
@@ -353,14 +370,11 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
         }
         dyn_hook_need();
         return record_frame(ts, f, c, func);
-    case DYN_HIT_RETURN:
-        return end_frame(ts, f, return_at, hit.result, false);
-    case DYN_HIT_BREAK:
-        return end_frame(ts, f, return_at, dyn_hit_break(&hit, func, slots), true);
-    case DYN_HIT_LEAVE:
-        return dyn_leave_fill(hit.leave, ts, f);
-    default:
-        return dyn_frame_default_eval(ts, f, 0);
+    case DYN_HIT_RETURN: return end_frame(ts, f, return_at, hit.result, false);
+    case DYN_HIT_BREAK: return end_frame(ts, f, return_at, dyn_hit_break(&hit, func, slots, (DynSpent){slots, (size_t)dyn_code_nlocalsplus(code)}),
+                                            true);
+    case DYN_HIT_LEAVE: return dyn_leave_fill(hit.leave, ts, f);
+    default: return dyn_frame_default_eval(ts, f, 0);
     }
 }
 
@@ -369,7 +383,7 @@ PyObject *dyn_hook_plain(PyObject *func, PyObject *const *args, size_t nargsf, P
         return PyObject_Vectorcall(func, args, nargsf, kwnames);
     }
     bool taken;
-    return call_with_request((Request){func, NULL, 0}, func, args, nargsf, kwnames, &taken);
+    return call_with_request((Request){.func = func}, func, args, nargsf, kwnames, &taken);
 }
 
 /* ---- the hook */
@@ -385,6 +399,10 @@ static PyObject *hook(PyThreadState *ts, DynFrame *f, int throwflag) {
     if (request.func != NULL && request.func == func) {
         Request r = request;
         request = (Request){0};
+        dyn_spend(r.spent);
+        if (r.cache == NULL && r.spent.at != NULL) {
+            dyn_hook_release(); /* dyn_hook_resume needed it for this alone */
+        }
         return r.cache != NULL ? record_frame(ts, f, r.cache, func) : dyn_frame_default_eval(ts, f, 0);
     }
     if (dyn_record_wants(ts, f)) {

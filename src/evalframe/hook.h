@@ -9,14 +9,16 @@ DYN_HIDDEN void dyn_hook_release(void);
 
 /* Call func with these arguments, recording into its cache. */
 DYN_HIDDEN PyObject *dyn_hook_record(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+/* Call a resume function, recording into its cache, or (NULL) as plain Python; drops args when the frame is there. */
+DYN_HIDDEN PyObject *dyn_hook_resume(DynCache *c, PyObject *func, DynSpent args);
 /* Call func as plain Python: under enable() too its frame is left alone. */
 DYN_HIDDEN PyObject *dyn_hook_plain(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 
 DYN_HIDDEN void dyn_hook_enable(DynOptions *options); /* takes its own reference */
 DYN_HIDDEN void dyn_hook_disable(void);
-DYN_HIDDEN int dyn_hook_skip(PyObject *code);        /* never recorded, never inlined; -1 with MemoryError */
+DYN_HIDDEN int dyn_hook_skip(PyObject *code); /* never recorded, never inlined; -1 with MemoryError */
 DYN_HIDDEN bool dyn_hook_is_skipped(PyObject *code);
-DYN_HIDDEN void dyn_hook_forget_all(void);           /* reset(): caches of functions met under enable() */
+DYN_HIDDEN void dyn_hook_forget_all(void); /* reset(): caches of functions met under enable() */
 
 /* ---- leave.c: frames rebuilt in the middle of a function. */
 /* The values of the frames (outermost first), made while env and outputs live. NULL with an exception. */

@@ -1,19 +1,19 @@
 /* leave.c: frames rebuilt in the middle of a function, where CPython then goes on.
  *
- * A function is called with empty arguments, the hook hands its fresh frame over, its slots and stack are filled with the rebuilt values,
- * and default evaluation goes on at the instruction that a DynFrameState names. A state of several frames (an inlined call was left) fills
- * the outermost one, which stands at its call: making the call is what brings the next frame to the hook.
+ * A function is called with empty arguments, the hook hands its fresh frame over, its slots and stack are filled with the rebuilt
+ * values, and default evaluation goes on at the instruction that a DynFrameState names. A state of several frames (an inlined
+ * call was left) fills the outermost one, which stands at its call: making the call is what brings the next frame to the hook.
  *
  * Called with what hit.c found (END_LEAVE, a snapshot). A DynLeave owns every value until it is put into a frame. */
 #include "evalframe/hook.h"
 #include "evalframe/rebuild.h"
 
 typedef struct Level {
-    PyObject *code;         /* strong: the code of the frame to fill */
-    uint32_t at;            /* in that code */
+    PyObject *code;                 /* strong: the code of the frame to fill */
+    uint32_t at;                    /* in that code */
     uint32_t nslots, nskip, nstack; /* slots that have a value; slots behind them that stay empty; stack values */
-    PyObject **values;      /* nslots + nstack, new references, NULL where empty; in DynLeave.values */
-    bool *keep;             /* nslots: a free variable that the function's own closure gives */
+    PyObject **values;              /* nslots + nstack, new references, NULL where empty; in DynLeave.values */
+    bool *keep;                     /* nslots: a free variable that the function's own closure gives */
 } Level;
 struct DynLeave {
     uint32_t nlevels, level; /* level: the next to be filled */

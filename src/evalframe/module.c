@@ -79,13 +79,9 @@ static PyObject *run(PyObject *module, PyObject *fn) {
     return dyn_door_new(dyn_door_function(fn), dyn_door_cache(fn), true);
 }
 
-static PyObject *graph_break(PyObject *module, PyObject *none) {
-    Py_RETURN_NONE;
-}
+static PyObject *graph_break(PyObject *module, PyObject *none) { Py_RETURN_NONE; }
 
-static PyObject *is_tracing(PyObject *module, PyObject *none) {
-    return PyBool_FromLong(dyn_record_active());
-}
+static PyObject *is_tracing(PyObject *module, PyObject *none) { return PyBool_FromLong(dyn_record_active()); }
 
 static PyObject *reset(PyObject *module, PyObject *none) {
     dyn_cache_reset_all();
@@ -108,18 +104,17 @@ static PyObject *set_errors(PyObject *module, PyObject *dict) {
     Py_RETURN_NONE;
 }
 
-static PyMethodDef functions[] = {
-    {"optimize", optimize, METH_VARARGS, "optimize(function, settings): an OptimizedFunction."},
-    {"enable", enable, METH_O, "enable(settings): every Python function from now on."},
-    {"disable", disable, METH_NOARGS, "Undo enable."},
-    {"skip", skip, METH_O, "Never trace this function."},
-    {"run", run, METH_O, "Use what is compiled, compile nothing new."},
-    {"graph_break", graph_break, METH_NOARGS, "Break the graph here. Does nothing else."},
-    {"is_tracing", is_tracing, METH_NOARGS, "Is this call being recorded?"},
-    {"reset", reset, METH_NOARGS, "Forget every entry."},
-    {"wait", wait_all, METH_NOARGS, "Return when nothing is being compiled."},
-    {"set_errors", set_errors, METH_O, "Exception types by name."},
-    {0}};
+static PyMethodDef functions[] = {{"optimize", optimize, METH_VARARGS, "optimize(function, settings): an OptimizedFunction."},
+                                  {"enable", enable, METH_O, "enable(settings): every Python function from now on."},
+                                  {"disable", disable, METH_NOARGS, "Undo enable."},
+                                  {"skip", skip, METH_O, "Never trace this function."},
+                                  {"run", run, METH_O, "Use what is compiled, compile nothing new."},
+                                  {"graph_break", graph_break, METH_NOARGS, "Break the graph here. Does nothing else."},
+                                  {"is_tracing", is_tracing, METH_NOARGS, "Is this call being recorded?"},
+                                  {"reset", reset, METH_NOARGS, "Forget every entry."},
+                                  {"wait", wait_all, METH_NOARGS, "Return when nothing is being compiled."},
+                                  {"set_errors", set_errors, METH_O, "Exception types by name."},
+                                  {0}};
 
 /* ---- start */
 
@@ -150,11 +145,8 @@ static int start_rooms(PyObject *module) {
 }
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "dynoc._dynoc",
-    .m_doc = "The machinery of dynoc. Use the package dynoc.",
-    .m_size = -1,
-    .m_methods = functions,
+    PyModuleDef_HEAD_INIT, .m_name = "dynoc._dynoc", .m_doc = "The machinery of dynoc. Use the package dynoc.",
+    .m_size = -1,          .m_methods = functions,
 };
 
 PyMODINIT_FUNC PyInit__dynoc(void) {

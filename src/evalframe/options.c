@@ -1,7 +1,7 @@
 /* options.c: the settings that optimize() and enable() were called with, as C reads them.
  *
- * Made by module.c from the dict that the Python face checked; shared by the caches of a function; freed with the last of them. Texts in
- * them live as long as the process, because the compile thread may still read them. */
+ * Made by module.c from the dict that the Python face checked; shared by the caches of a function; freed with the last of them.
+ * Texts in them live as long as the process, because the compile thread may still read them. */
 #include "evalframe/door.h"
 
 enum {
@@ -42,10 +42,10 @@ static int read_text(PyObject *value, char **out) {
 
 /* One setting of `options`; KeyError for an unknown name. */
 static int read_setting(DynOptions *o, PyObject *name, PyObject *value) {
-#define SETTING(field, read)                                                                                           \
-    if (PyUnicode_CompareWithASCIIString(name, #field) == 0) {                                                         \
-        o->given |= UINT64_C(1) << GIVEN_##field;                                                                      \
-        return read(value, &o->config.field);                                                                          \
+#define SETTING(field, read)                                   \
+    if (PyUnicode_CompareWithASCIIString(name, #field) == 0) { \
+        o->given |= UINT64_C(1) << GIVEN_##field;              \
+        return read(value, &o->config.field);                  \
     }
 #define BOOLEAN(field, dflt, what) SETTING(field, read_bool)
 #define INTEGER(field, dflt, low, high, what) SETTING(field, read_int)
@@ -122,9 +122,7 @@ DynOptions *dyn_options_new(PyObject *dict) {
     return o;
 }
 
-void dyn_options_incref(DynOptions *o) {
-    o->refs++;
-}
+void dyn_options_incref(DynOptions *o) { o->refs++; }
 
 void dyn_options_decref(DynOptions *o) {
     if (--o->refs == 0) {
@@ -135,9 +133,9 @@ void dyn_options_decref(DynOptions *o) {
 
 DynConfig dyn_options_config(const DynOptions *o) {
     DynConfig c = dyn_config;
-#define TAKE(field)                                                                                                    \
-    if (o->given & UINT64_C(1) << GIVEN_##field) {                                                                     \
-        c.field = o->config.field;                                                                                     \
+#define TAKE(field)                                \
+    if (o->given & UINT64_C(1) << GIVEN_##field) { \
+        c.field = o->config.field;                 \
     }
 #define BOOLEAN(field, dflt, what) TAKE(field)
 #define INTEGER(field, dflt, low, high, what) TAKE(field)
@@ -150,6 +148,4 @@ DynConfig dyn_options_config(const DynOptions *o) {
     return c;
 }
 
-bool dyn_options_wait(const DynOptions *o) {
-    return o->wait >= 0 ? o->wait != 0 : dyn_options_config(o).wait;
-}
+bool dyn_options_wait(const DynOptions *o) { return o->wait >= 0 ? o->wait != 0 : dyn_options_config(o).wait; }

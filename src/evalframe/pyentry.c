@@ -4,13 +4,10 @@
 #include "evalframe/door.h"
 
 typedef struct PyEntry {
-    PyObject_HEAD
-    DynEntry *entry;
+    PyObject_HEAD DynEntry *entry;
 } PyEntry;
 
-static DynEntry *entry_of(PyObject *self) {
-    return ((PyEntry *)self)->entry;
-}
+static DynEntry *entry_of(PyObject *self) { return ((PyEntry *)self)->entry; }
 
 static PyObject *from_str(DynStr *s) {
     PyObject *text = s->failed ? PyErr_NoMemory() : PyUnicode_DecodeUTF8(dyn_str_at(s), s->n, "replace");
@@ -81,13 +78,9 @@ static PyObject *get_tier(PyObject *self, void *none) {
     return PyUnicode_FromString(names[a == NULL ? DYN_TIER_EAGER : dyn_artifact_tier(a)]);
 }
 
-static PyObject *get_hits(PyObject *self, void *none) {
-    return PyLong_FromLongLong(entry_of(self)->hits);
-}
+static PyObject *get_hits(PyObject *self, void *none) { return PyLong_FromLongLong(entry_of(self)->hits); }
 
-static PyObject *get_number(PyObject *self, void *none) {
-    return PyLong_FromUnsignedLong(entry_of(self)->number);
-}
+static PyObject *get_number(PyObject *self, void *none) { return PyLong_FromUnsignedLong(entry_of(self)->number); }
 
 static PyObject *get_end(PyObject *self, void *none) {
     static const char *const names[] = {[DYN_END_RETURN] = "return", [DYN_END_BREAK] = "break", [DYN_END_LEAVE] = "leave"};

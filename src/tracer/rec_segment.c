@@ -301,8 +301,9 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
     for (uint32_t i = 0; i < nstack; i++) {
         null[i] = f->real[f->nslots + i] == NULL;
     }
+    /* A trace function that was switched on by the call sees this frame: a resume function would be one more call to it. */
     bool stays = in_loop(f->code, f->pc) || dyn_code_has_exception_handler(code, in->at) || dyn_code_ncells(code) > 0 ||
-                 looks_at_frame(code);
+                 looks_at_frame(code) || dyn_cpy_is_traced(r->ts);
     DynFrameShape shape = {f->code->v.at[f->next].start, nstack, bound, null};
     PyObject *resume = stays ? NULL : r->req->resume_code(r->req, f->code, &shape);
     if (resume == NULL) {

@@ -300,3 +300,27 @@ def test_debug_folder(tmp_path):
         "timing.txt",
     ]
     assert "add" in (folder / "graph.py").read_text() and "x.dtype" in (folder / "guards.txt").read_text()
+
+
+def test_a_method_lookup_that_changes_its_form():
+    """CPython specialises a method lookup: first a bound method, later function and self. A break there has no shape to resume."""
+
+    class Odd:
+        def __getattr__(self, name):
+            raise AttributeError(name)
+
+        def step(self, x, n):
+            return x + n
+
+        def run(self, x):
+            y = x * 2.0
+            return self.step(y, 1.0)
+
+    dynoc.config.record_all = True
+    try:
+        with dynoc.enabled(wait=True):
+            odd = Odd()
+            for _ in range(40):
+                assert np.array_equal(odd.run(X), X * 2.0 + 1.0)
+    finally:
+        dynoc.config.record_all = False

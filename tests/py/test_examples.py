@@ -55,7 +55,7 @@ def test_demo_notices_a_wrong_result(monkeypatch, capsys):
 
 def test_whole_program_with_and_without():
     program = os.path.join(EXAMPLES, "nbody.py")
-    plain, fast = run_python([program]), run_python(["-m", "dynoc", program])
+    plain, fast = run_python([program, "5"]), run_python(["-m", "dynoc", program, "5"])
     assert plain[0] == 0, plain[2]
     assert fast[0] == 0, fast[2]
     assert fast[1] == plain[1]

@@ -1,0 +1,100 @@
+/* lanes.c: combines accumulators of reductions: the loops between the generated kernels, compiled with the extension, one for each
+ * operator and type. Called by exec_reduce.c. */
+#include "codegen/lanes.h"
+#include <limits.h>
+#include <math.h>
+
+#define LANES(NAME, T, expression)                                        \
+    static void NAME(void *to, const void *from, int n) {                 \
+        T *a = to;                                                        \
+        const T *b = from;                                                \
+        for (int i = 0; i < n; i++) {                                     \
+            T x = a[i], y = b[i];                                         \
+            a[i] = (T)(expression);                                       \
+        }                                                                 \
+    }
+#define INTEGERS(X) \
+    X(I8, int8_t) X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
+#define FLOATS(X) X(F32, float) X(F64, double)
+
+/* Integers wrap. */
+#define INTEGER_ROWS(N, T)                             \
+    LANES(sum_##N, T, (uint64_t)x + (uint64_t)y)       \
+    LANES(prod_##N, T, (uint64_t)x * (uint64_t)y)      \
+    LANES(max_##N, T, x > y ? x : y)                   \
+    LANES(min_##N, T, x < y ? x : y)
+#define FLOAT_ROWS(N, T)                                       \
+    LANES(sum_##N, T, x + y)                                   \
+    LANES(prod_##N, T, x *y)                                   \
+    LANES(max_##N, T, isgreater(x, y) | (x != x) ? x : y)      \
+    LANES(min_##N, T, isless(x, y) | (x != x) ? x : y)
+INTEGERS(INTEGER_ROWS)
+FLOATS(FLOAT_ROWS)
+LANES(any_BOOL, uint8_t, x | y)
+LANES(all_BOOL, uint8_t, x & y)
+
+#define ROW(N, T) [DYN_##N] = {sum_##N, prod_##N, max_##N, min_##N},
+static DynLanesFn *const table[DYN_DTYPE_COUNT][4] = {INTEGERS(ROW) FLOATS(ROW)[DYN_BOOL] = {any_BOOL, all_BOOL, any_BOOL, all_BOOL}};
+
+DynLanesFn *dyn_lanes_combine(uint16_t op, uint8_t dtype) {
+    switch (op) {
+    case DYN_OP_SUM:
+    case DYN_OP_ANY:
+        return table[dtype][0];
+    case DYN_OP_PROD:
+    case DYN_OP_ALL:
+        return table[dtype][1];
+    case DYN_OP_MAX:
+        return table[dtype][2];
+    default:
+        return table[dtype][3];
+    }
+}
+
+void dyn_part_combine(uint16_t op, uint8_t dtype, DynPart *to, const DynPart *from) {
+    dyn_lanes_combine(op, dtype)(to, from, 1);
+}
+
+DynPart dyn_part_identity(uint16_t op, uint8_t dtype) {
+    const DynDtypeInfo *d = &dyn_dtypes[dtype];
+    bool one = op == DYN_OP_PROD || op == DYN_OP_ALL, high = op == DYN_OP_MIN, low = op == DYN_OP_MAX;
+    DynPart v = {.i64 = one};
+    if (d->kind == 'f') {
+        double x = one ? 1 : high ? HUGE_VAL : low ? -HUGE_VAL : 0;
+        if (dtype == DYN_F32) {
+            v.f32 = (float)x;
+        } else {
+            v.f64 = x;
+        }
+    } else if (dtype == DYN_BOOL) {
+        v.i64 = one || high;
+    } else if (d->kind == 'u') {
+        v.i64 = high ? -1 : v.i64;
+    } else if (high || low) { /* the lowest or highest of the signed type, in its low bytes */
+        int64_t most = (int64_t)(UINT64_MAX >> 1) >> (64 - 8 * d->size);
+        v.i64 = high ? most : -most - 1;
+    }
+    return v;
+}
+
+void dyn_lanes_fill(void *to, DynPart value, uint8_t size, int n) {
+    switch (size) {
+#define FILL(T)                                  \
+    {                                            \
+        T v;                                     \
+        memcpy(&v, &value, sizeof(T));           \
+        for (int i = 0; i < n; i++) {            \
+            memcpy((T *)to + i, &v, sizeof(T));  \
+        }                                        \
+        break;                                   \
+    }
+    case 1:
+        FILL(uint8_t)
+    case 2:
+        FILL(uint16_t)
+    case 4:
+        FILL(uint32_t)
+    default:
+        FILL(uint64_t)
+    }
+}
