@@ -72,12 +72,16 @@ void dyn_layout_of(PyArrayObject *a, DynLayout *out) {
         return;
     out->kind = DYN_LAYOUT_STRIDED;
     sort_axes(a, ndim, inner);
-    for (int i = 0; i < ndim; i++)
+    for (int i = 0; i < ndim; i++) {
         out->perm[i] = (uint8_t)inner[ndim - 1 - i];
+        if (PyArray_STRIDE(a, i) == 0 && PyArray_DIM(a, i) != 1)
+            out->still |= (uint8_t)(1u << i);
+    }
 }
 
 bool dyn_layout_same(const DynLayout *a, const DynLayout *b, int ndim) {
-    return a->kind == b->kind && memcmp(a->perm, b->perm, (size_t)(ndim < DYN_MAX_NDIM ? ndim : DYN_MAX_NDIM)) == 0;
+    return a->kind == b->kind && a->still == b->still &&
+           memcmp(a->perm, b->perm, (size_t)(ndim < DYN_MAX_NDIM ? ndim : DYN_MAX_NDIM)) == 0;
 }
 
 PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout) {

@@ -42,6 +42,7 @@ typedef enum DynLayoutKind { DYN_LAYOUT_C = 0, DYN_LAYOUT_STRIDED = 1 } DynLayou
 typedef struct DynLayout {
     uint8_t kind;               /* DynLayoutKind */
     uint8_t perm[DYN_MAX_NDIM]; /* perm[0] is the axis with the largest |stride|; identity for C */
+    uint8_t still;              /* bit i: axis i has stride 0 and not size 1; copies put such axes innermost, ufuncs leave them */
 } DynLayout;
 DYN_HIDDEN void dyn_layout_of(PyArrayObject *a, DynLayout *out);
 DYN_HIDDEN bool dyn_layout_same(const DynLayout *a, const DynLayout *b, int ndim);

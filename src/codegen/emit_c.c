@@ -23,11 +23,37 @@ static void put_pointers(DynStr *out, const DynKernel *k) {
     }
 }
 
+/* Values that are the same for all lanes, however they are made. */
+static void find_invariants(const DynKernel *k, bool *same) {
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        const DynInsn *insn = at(k, i);
+        same[i] = insn->kind == DYN_L_SCALAR || (insn->kind == DYN_L_LOAD && k->operands.at[insn->a[0]].scalar);
+        if (insn->kind == DYN_L_CAST || insn->kind == DYN_L_OP) {
+            same[i] = insn->kind == DYN_L_CAST || !(dyn_ops[insn->op].flags & DYN_OPF_VECTOR_CALL);
+            for (int a = 0; a < insn->nargs; a++) {
+                same[i] = same[i] && same[insn->a[a]];
+            }
+        }
+    }
+}
+
+/* Is this a mathematical function of values that are the same for all lanes? The compiler would take the call out of the loop, and make it
+ * the scalar function, whose bits differ from the vector function's: its operand has to look as if it changed. */
+static bool would_be_hoisted(const DynKernel *k, const DynInsn *insn) {
+    bool same[DYN_MAX_INSNS], all = insn->kind == DYN_L_OP && (dyn_ops[insn->op].flags & DYN_OPF_VECTOR_CALL);
+    find_invariants(k, same);
+    for (int a = 0; a < insn->nargs; a++) {
+        all = all && same[insn->a[a]];
+    }
+    return all;
+}
+
 /* One value: "const double v3 = …;" */
 static int put_value(DynStr *out, const DynKernel *k, uint32_t i, const char *index) {
     const DynInsn *insn = at(k, i);
-    char names[3][16];
+    char names[3][48];
     const char *args[3] = {NULL, NULL, NULL};
+    bool hoisted = would_be_hoisted(k, insn);
     dyn_str_printf(out, "const %s v%u = ", dyn_emit_type((DynDtype)insn->dtype), i);
     switch (insn->kind) {
     case DYN_L_LOAD:
@@ -40,13 +66,22 @@ static int put_value(DynStr *out, const DynKernel *k, uint32_t i, const char *in
         break;
     }
     for (int a = 0; a < insn->nargs; a++) {
-        snprintf(names[a], sizeof(names[a]), "v%u", insn->a[a]);
+        snprintf(names[a], sizeof(names[a]), hoisted ? "((int)%s != never ? v%u : 0)" : "%sv%u", hoisted ? index : "", insn->a[a]);
         args[a] = names[a];
     }
     DynDtype from = (DynDtype)at(k, insn->a[0])->dtype;
     int failed = dyn_emit_expr(out, insn, from, args);
     dyn_str_puts(out, ";\n");
     return failed;
+}
+
+static void put_never(DynStr *out, const DynKernel *k) {
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        if (would_be_hoisted(k, at(k, i))) {
+            dyn_str_puts(out, "    int never = -1;\n    __asm__(\"\" : \"+r\"(never)); /* no index is, but the compiler can't know */\n");
+            return;
+        }
+    }
 }
 
 static bool is_invariant(const DynKernel *k, const DynInsn *insn) {
@@ -56,6 +91,7 @@ static bool is_invariant(const DynKernel *k, const DynInsn *insn) {
 /* Before the loop: numbers and single elements. */
 static int put_invariants(DynStr *out, const DynKernel *k) {
     int failed = 0;
+    put_never(out, k);
     for (uint32_t i = 0; i < k->insns.n; i++) {
         if (is_invariant(k, at(k, i))) {
             dyn_str_puts(out, "    ");
@@ -130,11 +166,7 @@ static int put_reduction(DynStr *out, const DynKernel *k) {
     dyn_str_puts(out, "        }\n");
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const DynOperand *o = &k->operands.at[i];
-        bool result = false;
-        for (int r = 0; r < n; r++) {
-            result |= results[r] == i;
-        }
-        if (!result && !o->scalar) {
+        if (!o->result && !o->scalar) {
             dyn_str_printf(out, "        a%u = (%s%s *)((char *)a%u + (long)p[%u]);\n", i, o->out ? "" : "const ",
                            dyn_emit_memory_type((DynDtype)o->dtype), i, k->operands.n + i);
         }

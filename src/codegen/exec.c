@@ -173,7 +173,7 @@ static void span_modes(const DynBound *b, DynSpan *s) {
                      : one                     ? DYN_SPAN_STRIDED
                                                : DYN_SPAN_GATHER;
         const DynOperand *o = &b->k->operands.at[i];
-        if (o->scalar || (o->out && b->k->reduced && zero)) { /* a result is one element, too */
+        if (o->scalar || o->result) {
             s->mode[i] = DYN_SPAN_SCALAR;
             s->stride[i] = 0;
         } else if (s->n == 1) {

@@ -53,18 +53,15 @@ typedef struct Results {
     DynLanesFn *combine[DYN_MAX_RESULTS];
     DynPart identity[DYN_MAX_RESULTS];
     int n;
-    uint32_t operands; /* bit i: operand i is a result, not a store */
     bool any_order;    /* the same bits in whatever order: no blocks are needed */
 } Results;
 
 static void find_results(const DynKernel *k, Results *r) {
     r->n = 0;
-    r->operands = 0;
     r->any_order = true;
     for (uint32_t i = 0; i < k->insns.n; i++) {
         const DynInsn *insn = &k->insns.at[i];
         if (insn->kind == DYN_L_REDUCE) {
-            r->operands |= 1u << insn->a[0];
             bool rounds = insn->op == DYN_OP_SUM || insn->op == DYN_OP_PROD;
             r->any_order = r->any_order && !(rounds && dyn_dtypes[insn->compute].kind == 'f');
             r->combine[r->n] = dyn_lanes_combine(insn->op, insn->compute);
@@ -95,7 +92,7 @@ static void run_rest(const DynBound *b, const DynSpan *s, char **p, char *const 
     char *q[2 * DYN_MAX_OPERANDS];
     memcpy(q, p, sizeof(*p) * 2 * (size_t)b->nops);
     for (int i = 0; i < b->nops; i++) {
-        if (s->mode[i] == DYN_SPAN_DIRECT && !(r->operands >> i & 1)) {
+        if (s->mode[i] == DYN_SPAN_DIRECT && !b->k->operands.at[i].result) {
             q[i] = scratch->tail[i];
             if (!b->k->operands.at[i].out) {
                 memcpy(q[i], at[i] + pos * b->size[i], (size_t)(n * b->size[i]));
@@ -109,7 +106,7 @@ static void run_rest(const DynBound *b, const DynSpan *s, char **p, char *const 
         r->combine[i](whole->lanes[i], acc.lanes[i], (int)n);
     }
     for (int i = 0; i < b->nops; i++) {
-        if (b->k->operands.at[i].out && s->mode[i] == DYN_SPAN_DIRECT && !(r->operands >> i & 1)) {
+        if (b->k->operands.at[i].out && s->mode[i] == DYN_SPAN_DIRECT && !b->k->operands.at[i].result) {
             memcpy(at[i] + pos * b->size[i], q[i], (size_t)(n * b->size[i]));
         }
     }
@@ -142,7 +139,7 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
     }
     if (rest) {
         for (int i = 0; i < b->nops; i++) {
-            p[i] += (r->operands >> i & 1) || s->mode[i] == DYN_SPAN_SCALAR ? 0 : whole * b->size[i];
+            p[i] += s->mode[i] == DYN_SPAN_SCALAR ? 0 : whole * b->size[i];
         }
         run_rest(b, s, p, at, pos + whole, rest, r, &acc, scratch);
     }
@@ -153,7 +150,7 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
         memcpy(&parts[i], acc.lanes[i], sizeof(parts[i]));
     }
     for (int i = 0; i < b->nops; i++) {
-        if (k->operands.at[i].out && s->mode[i] != DYN_SPAN_DIRECT && !(r->operands >> i & 1)) {
+        if (k->operands.at[i].out && s->mode[i] != DYN_SPAN_DIRECT && !b->k->operands.at[i].result) {
             dyn_span_scatter(b, s, i, at[i], pos, n, scratch->lanes[i]);
         }
     }
@@ -372,8 +369,8 @@ static bool has_columns(Reduce *e) {
     }
     int last = e->kept[e->nkept - 1];
     for (int i = 0; i < b->nops; i++) {
-        bool result = e->results.operands >> i & 1;
-        if (b->strides[i][last] != b->size[i] && !(result && b->strides[i][last] != 0) && e->span.mode[i] != DYN_SPAN_SCALAR) {
+        bool one = e->span.mode[i] == DYN_SPAN_SCALAR; /* a result, or the same element for all */
+        if (!one && b->strides[i][last] != b->size[i]) {
             return false;
         }
     }
@@ -402,7 +399,7 @@ static void few_chunk(void *ctx, int64_t chunk) {
                 uint8_t size = b->size[i];
                 lanes[i] = laid[i][0];
                 stride[i] = (int64_t)sizeof(laid[i][0]);
-                for (int64_t k = 0; k < e->span.n && !(r->operands >> i & 1); k++) {
+                for (int64_t k = 0; k < e->span.n && !b->k->operands.at[i].result; k++) {
                     dyn_lanes_copy(laid[i][k], at[i] + column * b->strides[i][last] + k * e->span.stride[i], size, b->strides[i][last], n, size);
                     dyn_lanes_pad(laid[i][k], size, n, LANES);
                 }
@@ -423,7 +420,7 @@ static bool has_few(Reduce *e) {
         return false;
     }
     for (int i = 0; i < b->nops; i++) {
-        if (b->k->operands.at[i].out && !(e->results.operands >> i & 1)) {
+        if (b->k->operands.at[i].out && !b->k->operands.at[i].result) {
             return false; /* it stores the elements too */
         }
     }

@@ -27,15 +27,6 @@ static bool same_elements(const DynLoops *p, const DynOperand *a, const DynOpera
     return same && !memcmp(a->axis, b->axis, sizeof(a->axis));
 }
 
-static bool is_reduce_result(const DynKernel *k, uint32_t operand) {
-    for (uint32_t i = 0; i < k->insns.n; i++) {
-        if (k->insns.at[i].kind == DYN_L_REDUCE && k->insns.at[i].a[0] == operand) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Elements that one writes and the other touches are the same at each point of the space. */
 static bool pointwise(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
     for (uint32_t i = 0; i < a->operands.n; i++) {
@@ -44,7 +35,7 @@ static bool pointwise(const DynLoops *p, const DynKernel *a, const DynKernel *b)
             if (!(x->out || y->out) || dyn_loops_storage(p, x->place) != dyn_loops_storage(p, y->place)) {
                 continue;
             }
-            if (!same_elements(p, x, y) || (x->out && is_reduce_result(a, i)) || (y->out && is_reduce_result(b, j))) {
+            if (!same_elements(p, x, y) || x->result || y->result) {
                 return false;
             }
         }

@@ -26,8 +26,8 @@
 #define FLOAT_ROWS(N, T)                                       \
     LANES(sum_##N, T, x + y)                                   \
     LANES(prod_##N, T, x *y)                                   \
-    LANES(max_##N, T, isgreater(x, y) | (x != x) ? x : y)      \
-    LANES(min_##N, T, isless(x, y) | (x != x) ? x : y)
+    LANES(max_##N, T, (isgreater(x, y) | (x != x)) ? x : y)      \
+    LANES(min_##N, T, (isless(x, y) | (x != x)) ? x : y)
 INTEGERS(INTEGER_ROWS)
 FLOATS(FLOAT_ROWS)
 LANES(any_BOOL, uint8_t, x | y)

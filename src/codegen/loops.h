@@ -42,6 +42,7 @@ typedef struct DynOperand {
     uint32_t place;
     uint8_t dtype;
     bool out;
+    bool result; /* of a REDUCE: one element for all that is reduced */
     bool scalar; /* one element for a whole stretch of lanes: loaded before the loop (schedule.c) */
     int8_t axis[DYN_MAX_NDIM]; /* for each axis of the space: the place's axis that it walks, or -1 */
 } DynOperand;

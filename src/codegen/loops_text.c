@@ -192,6 +192,7 @@ static int parse_write(Parser *x, const char *text) {
     if (n.a[0] >= x->k->operands.n) {
         return wrong(x, "no such operand");
     }
+    x->k->operands.at[n.a[0]].result = n.kind == DYN_L_REDUCE;
     n.dtype = x->k->operands.at[n.a[0]].dtype;
     return dyn_list_push(x->p->arena, &x->k->insns, n);
 }

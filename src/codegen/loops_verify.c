@@ -47,7 +47,7 @@ static int check_insn(Check *c, uint32_t kernel, const DynKernel *k, uint32_t i)
             return bad(c, kernel, "an instruction names no operand");
         }
         const DynOperand *o = &k->operands.at[n->a[0]];
-        if (o->out == (n->kind == DYN_L_LOAD) || o->dtype != n->dtype) {
+        if (o->out == (n->kind == DYN_L_LOAD) || o->dtype != n->dtype || o->result != (n->kind == DYN_L_REDUCE)) {
             return bad(c, kernel, "a load or store does not fit its operand");
         }
         for (int d = 0; d < k->ndim && n->kind == DYN_L_REDUCE; d++) {

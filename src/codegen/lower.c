@@ -476,7 +476,7 @@ static int lower_reduce(Lower *L, uint32_t id) {
     DynKernel k;
     start_kernel(L, &k, id, arg);
     k.reduced = reduce_mask(n, arg);
-    DynOperand out = {.place = id, .dtype = n->dtype, .out = true};
+    DynOperand out = {.place = id, .dtype = n->dtype, .out = true, .result = true};
     memset(out.axis, -1, sizeof(out.axis));
     for (int i = 0, kept = 0; i < arg->ndim; i++) {
         bool reduced = k.reduced >> i & 1;

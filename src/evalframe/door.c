@@ -116,7 +116,8 @@ PyObject *dyn_door_resume(PyObject *self, PyObject *args) {
     DynBound b;
     DynHit hit;
     PyObject_GC_UnTrack(args); /* nobody is to see a tuple with holes */
-    if (c->idle || dyn_cpy_is_traced(PyThreadState_Get()) || dyn_bind(&c->sig, func, spent.at, (Py_ssize_t)spent.n, NULL, &b) < 0) {
+    if (c->idle || dyn_cpy_is_traced(PyThreadState_Get()) ||
+        dyn_bind(&c->sig, func, spent.at, (Py_ssize_t)spent.n, NULL, &b) < 0) {
         return dyn_hook_resume(NULL, func, spent);
     }
     Py_INCREF(self); /* with it the function */

@@ -111,8 +111,8 @@ typedef struct DynHit {
     DynLeave *leave;
 } DynHit;
 DYN_HIDDEN void dyn_hit_find(DynCache *c, PyObject *func, PyObject *const *slots, DynHit *out);
-/* References of a caller that is gone in plain Python: dropped as soon as the frame that goes on has its own, so that `del` there is
- * the end of an object. */
+/* References of a caller that is gone in plain Python: dropped as soon as the frame that goes on has its own, so that `del` there
+ * is the end of an object. */
 typedef struct DynSpent {
     PyObject **at; /* entries may be NULL */
     size_t n;

@@ -48,6 +48,9 @@ static void print_order(Look *l, const DynLayout *layout, int ndim) {
     for (int i = 0; ndim > 1 && i < ndim; i++)
         dyn_str_printf(l->out, "%s%d", i == 0 ? " (axes " : ", ", layout->perm[i]);
     dyn_str_puts(l->out, ndim > 1 ? ")" : "");
+    for (int i = 0; i < ndim; i++)
+        if (layout->still >> i & 1u)
+            dyn_str_printf(l->out, ", axis %d broadcast", i);
 }
 
 static void source_text(Look *l, const DynGuard *g, const char *before, const char *after) {

@@ -371,8 +371,10 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
         dyn_hook_need();
         return record_frame(ts, f, c, func);
     case DYN_HIT_RETURN: return end_frame(ts, f, return_at, hit.result, false);
-    case DYN_HIT_BREAK: return end_frame(ts, f, return_at, dyn_hit_break(&hit, func, slots, (DynSpent){slots, (size_t)dyn_code_nlocalsplus(code)}),
-                                            true);
+    case DYN_HIT_BREAK: {
+        DynSpent own = {slots, (size_t)dyn_code_nlocalsplus(code)};
+        return end_frame(ts, f, return_at, dyn_hit_break(&hit, func, slots, own), true);
+    }
     case DYN_HIT_LEAVE: return dyn_leave_fill(hit.leave, ts, f);
     default: return dyn_frame_default_eval(ts, f, 0);
     }

@@ -131,6 +131,7 @@ static DynVal *call_inlined(DynRec *r, const RecCall *c, PyObject **result) {
     uint64_t mutations = r->mutations;
     r->pending = (RecPending){func, fv, source, slots, nslots};
     r->callee_bailed = false;
+    r->callee_why = NULL;
     r->result = NULL;
     *result = rec_call_real(c);
     bool entered = r->pending.func == NULL;

@@ -316,6 +316,23 @@ int dyn_np_axes(DynRec *r, DynOperand o, int ndim, int *axes) {
 
 /* ---- results */
 
+/* A view's order of axes as recorded holds at other sizes, but for axes of size 0 and 1, which have no say in it: those are guarded to
+ * stay so, unless the order is C's whatever the sizes are. */
+static int hold_order(DynRec *r, const DynNode *n) {
+    bool ordered = n->op != DYN_OP_PERMUTE;
+    if ((n->flags & DYN_NODE_VIEW) == 0)
+        return 0;
+    const DynNode *base = dyn_graph_node(dyn_rec_graph(r), n->args[0].id);
+    for (int i = 0; i < base->ndim; i++)
+        ordered = ordered && base->layout.perm[i] == i;
+    for (int i = 0; i < n->ndim && !ordered; i++) {
+        int64_t size = dyn_np_hint(r, n->shape[i]);
+        if (size <= 1 && dyn_np_assume_op(r, DYN_S_EQ, n->shape[i], size) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result) {
     if (node == DYN_NONE)
         return NULL;
@@ -331,7 +348,7 @@ DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result) {
     if (!PyArray_ISALIGNED((PyArrayObject *)result))
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY);
     dyn_layout_of((PyArrayObject *)result, &n->layout);
-    return dyn_rec_array(r, node, result);
+    return hold_order(r, n) < 0 ? NULL : dyn_rec_array(r, node, result);
 }
 
 /* ---- calls */

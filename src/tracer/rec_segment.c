@@ -187,20 +187,43 @@ void rec_deliver(DynRec *r) {
     PyErr_Restore(type, value, tb);
 }
 
-static void unsupported(DynRec *r, RecFrame *f, const DynInstr *in) {
+/* What ends the recording at this instruction, where, and what to do. */
+static void describe(DynRec *r, RecFrame *f, const DynInstr *in, DynStr *out) {
     DynPlace p;
-    DynStr s = {0};
     place_of(r, f, in, &p);
-    dyn_str_printf(&s, "%s: %s", dyn_reason_code(r->why), dyn_reason_message(r->why));
+    dyn_str_printf(out, "%s: %s", dyn_reason_code(r->why), dyn_reason_message(r->why));
     if (r->detail != NULL) {
-        dyn_str_printf(&s, " (%s)", r->detail);
+        dyn_str_printf(out, " (%s)", r->detail);
     }
-    dyn_str_puts(&s, "\n");
-    dyn_report_place(&s, &p);
-    dyn_str_printf(&s, "\nhint: %s", dyn_reason_hint(r->why));
+    dyn_str_puts(out, "\n");
+    dyn_report_place(out, &p);
+    dyn_str_printf(out, "\nhint: %s", dyn_reason_hint(r->why));
+    Py_DECREF(p.code);
+}
+
+void rec_note_callee(DynRec *r, RecFrame *f, const DynInstr *in) {
+    bool logged = dyn_log_on(DYN_LOG_graph_breaks);
+    if (r->cap == NULL || r->why == DYN_R_CALLEE_BAILED || (!logged && !r->req->fullgraph)) {
+        return;
+    }
+    DynStr s = {0};
+    dyn_str_puts(&s, "callee ");
+    describe(r, f, in, &s);
+    r->callee_why = dyn_arena_strdup(&r->arena, dyn_str_at(&s));
+    if (logged) {
+        dyn_log_text(DYN_LOG_graph_breaks, dyn_str_at(&s));
+    }
+    dyn_str_free(&s);
+}
+
+static void unsupported(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynStr s = {0};
+    describe(r, f, in, &s);
+    if (r->why == DYN_R_CALLEE_BAILED && r->callee_why != NULL) {
+        dyn_str_printf(&s, "\n%s", r->callee_why);
+    }
     PyErr_SetString(dyn_unsupported_error ? dyn_unsupported_error : PyExc_RuntimeError, dyn_str_at(&s));
     dyn_str_free(&s);
-    Py_DECREF(p.code);
 }
 
 /* ---- ends */

@@ -10,6 +10,8 @@ DYN_HIDDEN void rec_forget(DynRec *r);               /* drop what this segment k
 DYN_HIDDEN int rec_break(DynRec *r, RecFrame *f, const DynInstr *in);
 DYN_HIDDEN void rec_leave(DynRec *r, RecFrame *f, const DynInstr *in);  /* the segment ends before `in`, CPython does the rest */
 DYN_HIDDEN void rec_return(DynRec *r, RecFrame *f, const DynInstr *in); /* the segment ends with the function */
+/* An inlined frame ends the recording: why, for the log and for fullgraph. */
+DYN_HIDDEN void rec_note_callee(DynRec *r, RecFrame *f, const DynInstr *in);
 DYN_HIDDEN void rec_stop(DynRec *r, RecFrame *f, const DynInstr *in, DynReason why); /* nothing is kept of this segment */
 DYN_HIDDEN void rec_deliver(DynRec *r);              /* finished segments go to their owner */
 /* Nodes that can leave got a snapshot of the frames as they are before the running instruction. -1: it can't be rebuilt, the new

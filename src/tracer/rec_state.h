@@ -59,6 +59,7 @@ struct DynRec {
     bool callee_bailed;
     DynReason why;
     const char *detail;   /* static text or name in the arena: what exactly; may be NULL */
+    const char *callee_why; /* of the innermost callee that bailed out: reason, place and hint, in the arena; NULL: nobody asks */
     DYN_VEC(PyObject *) keep; /* strong references that shadows point to */
     DYN_VEC(RecSeen) seen;    /* this segment's */
     DYN_VEC(DynVal *) by_source; /* this segment's: DV_* for each source id, NULL where none yet */

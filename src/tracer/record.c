@@ -261,6 +261,9 @@ static PyObject *run_frame(DynRec *r, RecFrame *f) {
             if (PyErr_Occurred()) { /* fullgraph */
                 goto raised;
             }
+            if (inlined) {
+                rec_note_callee(r, f, in);
+            }
             r->callee_bailed = inlined;
             return hand_back(r, f, &link, f->code->v.at[f->next].start, dyn_frame_go_on);
         case STEP_BAIL:
@@ -269,6 +272,8 @@ static PyObject *run_frame(DynRec *r, RecFrame *f) {
                 if (PyErr_Occurred()) {
                     goto raised;
                 }
+            } else {
+                rec_note_callee(r, f, in);
             }
             r->callee_bailed = inlined;
             return hand_back(r, f, &link, in->start, dyn_frame_go_on);

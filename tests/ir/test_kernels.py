@@ -322,3 +322,18 @@ def test_text_form(text):
     assert again == loops
     with pytest.raises(ValueError, match="no earlier value"):
         _dynoc._loops_roundtrip(text, loops.replace("= exp v", "= exp v9", 1).replace("= sqrt v", "= sqrt v9", 1))
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32"])
+def test_functions_of_single_elements(dtype):
+    """A function of something that is the same for all lanes gives the bits that it gives elsewhere."""
+    np_type = np.float64 if dtype == "f64" else np.float32
+    x = np.linspace(0.1, 7, 400).astype(np_type)
+    whole = f"graph g\ns0: int = dim(x, 0) hint 1000\n%0: {dtype}[s0] C = input(x)\n%1: {dtype}[s0] C = exp(%0)\noutputs %1\n"
+    single = f"graph g\n%0: {dtype}[] C = input(x)\n%1: {dtype}[] C = exp(%0)\noutputs %1\n"
+    number = f"graph g\ns0: float = var(k) hint 0.5\n%0: {dtype}[] C = scalar(s0)\n%1: {dtype}[] C = exp(%0)\noutputs %1\n"
+    (expected,) = _dynoc._run_graph_text(whole, [x], [])
+    one, scalar = _dynoc._graph_compile(single), _dynoc._graph_compile(number)
+    for i in range(0, 400, 7):
+        assert _dynoc._graph_run(one, [x[i : i + 1].reshape(())], [])[1][0] == expected[i]
+        assert _dynoc._graph_run(scalar, [], [float(x[i])])[1][0] == expected[i]

@@ -326,6 +326,32 @@ def reshape_that_fails(x):
     return (x + 1).reshape(3, -1)
 
 
+@case(lambda: (whole(2, 4),), lambda: (whole(5, 4),), lambda: (whole(1, 4),), lambda: (whole(3, 3),))
+def order_of_a_view_that_had_one_row(x):
+    v = x[1:].T
+    return v + 1, v.astype(np.float32), np.zeros_like(v), v.sum(axis=0, keepdims=True)
+
+
+@case(lambda: (f64(2, 4),), lambda: (f64(5, 4),))
+def order_of_a_view_that_had_no_rows(x):
+    return x[2:].T + 1
+
+
+@case(lambda: (f64(2, 3).T,), lambda: (f64(4, 5).T,))
+def order_of_a_view_of_fortran_order(x):
+    return x[:, 1:] * 2
+
+
+@case(
+    lambda: (np.broadcast_to(f64(4), (3, 4)),),
+    lambda: (f64(6, 8)[:3, :4],),
+    lambda: (np.broadcast_to(f64(3, 1), (3, 4)),),
+    lambda: (np.broadcast_to(f64(3, 1, 4), (3, 2, 4)),),
+)
+def copies_of_broadcast_views(x):
+    return x.astype(np.float32), x.copy("K"), np.zeros_like(x), x + 1
+
+
 @case(lambda: (f64(3, 4),), lambda: (f64(2, 3, 4),), lambda: (f64(4),), lambda: (f64(4, 3).T,))
 def transposes(x):
     return x.T, x.T + 1, np.transpose(x), (x * 2).T

@@ -489,3 +489,81 @@ def test_reference_counts():
         result = fast(a, y=b)
         assert sys.getrefcount(result) == 2
     assert (sys.getrefcount(a), sys.getrefcount(b)) == before
+
+
+def test_del_behind_a_break_is_the_end_of_an_object():
+    class Thing:
+        pass
+
+    def f(x):
+        thing, array = Thing(), np.ones(3)
+        seen = weakref.ref(thing), weakref.ref(array)
+        y = x * 2.0
+        intern("a")
+        del thing
+        dead = seen[0]() is None
+        intern("b")
+        del array
+        intern("c")
+        return y, dead, seen[1]() is None
+
+    def check(fn):
+        for _ in range(5):
+            y, *dead = fn(X)
+            assert same(y, X * 2.0) and dead == [True, True]
+
+    check(dynoc.optimize(f, wait=True))
+    with dynoc.enabled(wait=True):
+        check(f)
+
+
+def test_enabled_keeps_no_function_alive():
+    def make():
+        k = np.float64(2.0)
+        return lambda x: x * k
+
+    with dynoc.enabled(wait=True):
+        functions = [make() for _ in range(3)]
+        for f in functions:
+            assert same(f(X), X * 2.0) and same(f(X), X * 2.0)
+        alive = [weakref.ref(f) for f in functions]
+        del f, functions
+        gc.collect()
+        assert [ref() for ref in alive] == [None] * 3
+
+
+def test_tracing_switched_on_by_the_function():
+    events = []
+
+    def tracer(frame, event, arg):
+        if frame.f_code.co_name in ("callee", "f"):
+            events.append((frame.f_code.co_name, event))
+        return tracer
+
+    def callee(x):
+        return x + 5.0
+
+    def f(x):
+        y = x * 2.0
+        sys.settrace(tracer)
+        z = callee(y) + 1.0
+        sys.settrace(None)
+        return z
+
+    fast = dynoc.optimize(f, wait=True)
+    for _ in range(4):
+        events.clear()
+        assert same(fast(X), X * 2.0 + 6.0)
+        assert events == [("callee", "call"), ("callee", "line"), ("callee", "return")]
+
+
+def test_fullgraph_names_the_place_in_the_callee():
+    def inner(v):
+        return v + intern("a").count("a")
+
+    @dynoc.optimize(fullgraph=True)
+    def f(x):
+        return inner(x * 2.0)
+
+    with pytest.raises(dynoc.Unsupported, match=r"CALLEE_BAILED(.|\n)*callee OPAQUE_CALL.*intern(.|\n)*in .*inner\n.*intern"):
+        f(X)
