@@ -282,12 +282,9 @@ static PyObject *get_config(PyObject *module, PyObject *name) {
     if (s == NULL)
         return NULL;
     switch (s->type) {
-    case SETTING_BOOLEAN:
-        return PyBool_FromLong(*(bool *)s->at);
-    case SETTING_INTEGER:
-        return PyLong_FromLongLong(*(int64_t *)s->at);
-    default:
-        return PyUnicode_FromString(*(char **)s->at);
+    case SETTING_BOOLEAN: return PyBool_FromLong(*(bool *)s->at);
+    case SETTING_INTEGER: return PyLong_FromLongLong(*(int64_t *)s->at);
+    default: return PyUnicode_FromString(*(char **)s->at);
     }
 }
 

@@ -1,7 +1,7 @@
 /* artifact.c: the life of an artifact: what a graph became, waiting for its kernels or with them.
  *
- * evalframe/compile.c makes artifacts, run.c runs them, build.c publishes compiled kernels into them from its thread (atomically; they are
- * never taken back). An artifact borrows graph and loop IR from the capture that its entry owns. */
+ * evalframe/compile.c makes artifacts, run.c runs them, build.c publishes compiled kernels into them from its thread (atomically;
+ * they are never taken back). An artifact borrows graph and loop IR from the capture that its entry owns. */
 #include "codegen/run.h"
 
 DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source, const DynGraph *g) {

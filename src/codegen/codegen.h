@@ -18,7 +18,8 @@ DYN_HIDDEN int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, Dyn
 DYN_HIDDEN int dyn_loops_verify(const DynLoops *p, DynStr *error);
 DYN_HIDDEN void dyn_loops_print(const DynLoops *p, DynStr *out);
 
-/* An artifact: what a graph became. Reference counted; outlives the capture's stages but borrows the graph, which its entry keeps alive. */
+/* An artifact: what a graph became. Reference counted; outlives the capture's stages but borrows the graph, which its entry keeps
+ * alive. */
 typedef struct DynArtifact DynArtifact;
 typedef enum DynTier { DYN_TIER_EAGER, DYN_TIER_BUILTIN, DYN_TIER_NATIVE } DynTier;
 DYN_HIDDEN DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source /* taken over */, const DynGraph *g);
@@ -26,14 +27,17 @@ DYN_HIDDEN void dyn_artifact_incref(DynArtifact *a);
 DYN_HIDDEN void dyn_artifact_decref(DynArtifact *a); /* with the GIL */
 DYN_HIDDEN const char *dyn_artifact_source(const DynArtifact *a);
 DYN_HIDDEN DynTier dyn_artifact_tier(const DynArtifact *a); /* atomic */
-DYN_HIDDEN DynReason dyn_artifact_failure(const DynArtifact *a, const char **detail); /* why there will be no native code; DYN_R_OK: none known */
+DYN_HIDDEN DynReason dyn_artifact_failure(const DynArtifact *a,
+                                          const char **detail); /* why there will be no native code; DYN_R_OK: none known */
 
-/* Ask for native code: disk cache, else compiler in the background thread (off the GIL). wait: return when done (GIL released meanwhile). */
+/* Ask for native code: disk cache, else compiler in the background thread (off the GIL). wait: return when done (GIL released
+ * meanwhile). */
 DYN_HIDDEN void dyn_build_submit(DynArtifact *a, bool wait);
-DYN_HIDDEN void dyn_build_wait_all(void); /* dynoc.wait(); releases the GIL; interruptible by signals: returns early with an exception set */
+DYN_HIDDEN void dyn_build_wait_all(
+    void); /* dynoc.wait(); releases the GIL; interruptible by signals: returns early with an exception set */
 DYN_HIDDEN void dyn_build_stats(int64_t *compiled, int64_t *cache_hits, int64_t *cache_misses, int64_t *failed);
-/* With the GIL: log, count and warn about builds that have ended since, and drop their artifacts; in a child, submit again what the
- * fork dropped. dyn_build_submit, _wait_all and _stats do it too; so does a call that finds no native code yet. */
+/* With the GIL: log, count and warn about builds that have ended since, and drop their artifacts; in a child, submit again what
+ * the fork dropped. dyn_build_submit, _wait_all and _stats do it too; so does a call that finds no native code yet. */
 DYN_HIDDEN void dyn_build_reap(void);
 extern DYN_HIDDEN atomic_bool dyn_build_news; /* there is something to reap */
 static inline void dyn_build_poll(void) {
@@ -49,16 +53,17 @@ typedef enum DynRunStatus {
     DYN_RUN_AGAIN = 2   /* nothing that can be seen has happened, and eager has to run the call (floating-point warning due) */
 } DynRunStatus;
 typedef struct DynRun {
-    PyObject *const *inputs;  /* exact ndarrays that passed their guards, in graph.inputs order, kept alive by the caller */
-    const DynScalar *sym;     /* every symbol's value */
-    PyObject **outputs;       /* out: new references in graph.outputs order (arrays, NumPy scalars for DYN_NODE_NPSCALAR) */
-    uint32_t snapshot;        /* LEFT */
-    PyObject **values;        /* LEFT: new array (PyMem) of node values, NULL where not materialised; new references */
+    PyObject *const *inputs; /* exact ndarrays that passed their guards, in graph.inputs order, kept alive by the caller */
+    const DynScalar *sym;    /* every symbol's value */
+    PyObject **outputs;      /* out: new references in graph.outputs order (arrays, NumPy scalars for DYN_NODE_NPSCALAR) */
+    uint32_t snapshot;       /* LEFT */
+    PyObject **values;       /* LEFT: new array (PyMem) of node values, NULL where not materialised; new references */
 } DynRun;
 DYN_HIDDEN DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run);
 
-/* The reference interpreter: evaluates graph node by node with NumPy itself (the oracle of tests, DYNOC_CHECK, and what leaving in mid-artifact
- * uses for values that were never materialised). values: nnodes slots; those not NULL are taken as they are. Evaluates the nodes that `wanted`
- * (a node id) needs. New reference or NULL with an exception. */
-DYN_HIDDEN PyObject *dyn_interp_node(const DynGraph *g, PyObject *const *inputs, const DynScalar *sym, PyObject **values, uint32_t wanted);
+/* The reference interpreter: evaluates graph node by node with NumPy itself (the oracle of tests, DYNOC_CHECK, and what leaving
+ * in mid-artifact uses for values that were never materialised). values: nnodes slots; those not NULL are taken as they are.
+ * Evaluates the nodes that `wanted` (a node id) needs. New reference or NULL with an exception. */
+DYN_HIDDEN PyObject *dyn_interp_node(const DynGraph *g, PyObject *const *inputs, const DynScalar *sym, PyObject **values,
+                                     uint32_t wanted);
 #endif

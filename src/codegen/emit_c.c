@@ -1,8 +1,8 @@
 /* emit_c.c: loop IR → C. One function a kernel, over blocks of lanes; no headers.
  *
- * Called by evalframe/compile.c through dyn_emit_c; the text goes to build.c. Trip counts are multiples of what a vector holds, so that no
- * scalar remainder loop exists: the same instructions handle every element, and equal inputs give equal bits (exec.c pads). Reductions
- * keep DYN_REDUCE_LANES accumulators, whatever the instruction set. */
+ * Called by evalframe/compile.c through dyn_emit_c; the text goes to build.c. Trip counts are multiples of what a vector holds,
+ * so that no scalar remainder loop exists: the same instructions handle every element, and equal inputs give equal bits (exec.c
+ * pads). Reductions keep DYN_REDUCE_LANES accumulators, whatever the instruction set. */
 #include "codegen/loops.h"
 
 static const DynInsn *at(const DynKernel *k, uint32_t i) { return &k->insns.at[i]; }
@@ -37,8 +37,8 @@ static void find_invariants(const DynKernel *k, bool *same) {
     }
 }
 
-/* Is this a mathematical function of values that are the same for all lanes? The compiler would take the call out of the loop, and make it
- * the scalar function, whose bits differ from the vector function's: its operand has to look as if it changed. */
+/* Is this a mathematical function of values that are the same for all lanes? The compiler would take the call out of the loop,
+ * and make it the scalar function, whose bits differ from the vector function's: its operand has to look as if it changed. */
 static bool would_be_hoisted(const DynKernel *k, const DynInsn *insn) {
     bool same[DYN_MAX_INSNS], all = insn->kind == DYN_L_OP && (dyn_ops[insn->op].flags & DYN_OPF_VECTOR_CALL);
     find_invariants(k, same);
@@ -56,17 +56,13 @@ static int put_value(DynStr *out, const DynKernel *k, uint32_t i, const char *in
     bool hoisted = would_be_hoisted(k, insn);
     dyn_str_printf(out, "const %s v%u = ", dyn_emit_type((DynDtype)insn->dtype), i);
     switch (insn->kind) {
-    case DYN_L_LOAD:
-        dyn_str_printf(out, "a%u[%s]%s;\n", insn->a[0], index, insn->dtype == DYN_BOOL ? " != 0" : "");
-        return 0;
-    case DYN_L_SCALAR:
-        dyn_str_printf(out, "s%u;\n", insn->a[0]);
-        return 0;
-    default:
-        break;
+    case DYN_L_LOAD: dyn_str_printf(out, "a%u[%s]%s;\n", insn->a[0], index, insn->dtype == DYN_BOOL ? " != 0" : ""); return 0;
+    case DYN_L_SCALAR: dyn_str_printf(out, "s%u;\n", insn->a[0]); return 0;
+    default: break;
     }
     for (int a = 0; a < insn->nargs; a++) {
-        snprintf(names[a], sizeof(names[a]), hoisted ? "((int)%s != never ? v%u : 0)" : "%sv%u", hoisted ? index : "", insn->a[a]);
+        snprintf(names[a], sizeof(names[a]), hoisted ? "((int)%s != never ? v%u : 0)" : "%sv%u", hoisted ? index : "",
+                 insn->a[a]);
         args[a] = names[a];
     }
     DynDtype from = (DynDtype)at(k, insn->a[0])->dtype;
@@ -78,7 +74,8 @@ static int put_value(DynStr *out, const DynKernel *k, uint32_t i, const char *in
 static void put_never(DynStr *out, const DynKernel *k) {
     for (uint32_t i = 0; i < k->insns.n; i++) {
         if (would_be_hoisted(k, at(k, i))) {
-            dyn_str_puts(out, "    int never = -1;\n    __asm__(\"\" : \"+r\"(never)); /* no index is, but the compiler can't know */\n");
+            dyn_str_puts(
+                out, "    int never = -1;\n    __asm__(\"\" : \"+r\"(never)); /* no index is, but the compiler can't know */\n");
             return;
         }
     }
@@ -158,10 +155,11 @@ static int put_reduction(DynStr *out, const DynKernel *k) {
     put_pointers(out, k);
     int failed = put_invariants(out, k);
     for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, "    %s x%d[%d];\n    for (int j = 0; j < %d; j++) x%d[j] = a%u[j];\n", dyn_emit_type((DynDtype)types[i]), i,
-                       lanes, lanes, i, results[i]);
+        dyn_str_printf(out, "    %s x%d[%d];\n    for (int j = 0; j < %d; j++) x%d[j] = a%u[j];\n",
+                       dyn_emit_type((DynDtype)types[i]), i, lanes, lanes, i, results[i]);
     }
-    dyn_str_printf(out, "    for (long i = 0; i < n; i += %d) {\n#pragma omp simd\n        for (int j = 0; j < %d; j++) {\n", lanes, lanes);
+    dyn_str_printf(out, "    for (long i = 0; i < n; i += %d) {\n#pragma omp simd\n        for (int j = 0; j < %d; j++) {\n",
+                   lanes, lanes);
     failed |= put_body(out, k, "            ", "j");
     dyn_str_puts(out, "        }\n");
     for (uint32_t i = 0; i < k->operands.n; i++) {
@@ -196,8 +194,9 @@ int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error)
     dyn_str_puts(source, "union dyn_scalar { long i; double f; };\n");
     dyn_emit_helpers(source, dyn_str_at(&body));
     dyn_str_puts(source, dyn_str_at(&body));
-    dyn_str_printf(source, "__attribute__((visibility(\"default\"))) const struct {\n    long abi, count;\n"
-                           "    void (*kernels[%u])(char *const *, long, const union dyn_scalar *);\n} %s = {%d, %u, {",
+    dyn_str_printf(source,
+                   "__attribute__((visibility(\"default\"))) const struct {\n    long abi, count;\n"
+                   "    void (*kernels[%u])(char *const *, long, const union dyn_scalar *);\n} %s = {%d, %u, {",
                    p->nnative, DYN_NATIVE_SYMBOL, DYN_NATIVE_ABI, p->nnative);
     for (uint32_t i = 0; i < p->nnative; i++) {
         dyn_str_printf(source, "%sk%u", i ? ", " : "", i);

@@ -1,17 +1,17 @@
 /* emit_expr.c: C text of single instructions, and of the functions that they call.
  *
- * Called by emit_c.c. Expressions come from ops.def, helper functions from ops_c.def; mathematics is declared here without a header (headers
- * cost more to compile than the kernels). A function of the C library is declared under a name of our own with its real one as assembler
- * name: the compiler then knows nothing of it but that vector versions exist, and can neither fold it nor merge sin and cos of one argument
- * into a call that has no vector version. */
+ * Called by emit_c.c. Expressions come from ops.def, helper functions from ops_c.def; mathematics is declared here without a
+ * header (headers cost more to compile than the kernels). A function of the C library is declared under a name of our own with
+ * its real one as assembler name: the compiler then knows nothing of it but that vector versions exist, and can neither fold it
+ * nor merge sin and cos of one argument into a call that has no vector version. */
 #include "codegen/loops.h"
 #include <ctype.h>
 
-#define PROLOGUE                                                                                                       \
-    "#define DYN_INF __builtin_inf()\n"                                                                               \
-    "#define DYN_FN static inline __attribute__((always_inline))\n"                                                    \
-    "#define DYN_DIVBYZERO() ((void)({ volatile double dyn_z = 0; dyn_z = 1 / dyn_z; }))\n"                            \
-    "#define DYN_OVERFLOW() ((void)({ volatile double dyn_h = 0x1p1023; dyn_h = dyn_h * dyn_h; }))\n"                  \
+#define PROLOGUE                                                                                      \
+    "#define DYN_INF __builtin_inf()\n"                                                               \
+    "#define DYN_FN static inline __attribute__((always_inline))\n"                                   \
+    "#define DYN_DIVBYZERO() ((void)({ volatile double dyn_z = 0; dyn_z = 1 / dyn_z; }))\n"           \
+    "#define DYN_OVERFLOW() ((void)({ volatile double dyn_h = 0x1p1023; dyn_h = dyn_h * dyn_h; }))\n" \
     "#define DYN_VEC(T, name, args) T dyn_##name args __asm__(#name) __attribute__((const, nothrow, simd(\"notinbranch\")))\n"
 
 /* Name, number of arguments. */
@@ -20,13 +20,15 @@ static const struct Function {
     int nargs;
     enum { BUILTIN, VECTOR, SCALAR_CALL } kind;
 } functions[] = {
-    {"sqrt", 1, BUILTIN},   {"fabs", 1, BUILTIN},    {"floor", 1, BUILTIN},    {"ceil", 1, BUILTIN},    {"trunc", 1, BUILTIN},
-    {"rint", 1, BUILTIN},   {"signbit", 1, BUILTIN}, {"copysign", 2, BUILTIN}, {"exp", 1, VECTOR},      {"exp2", 1, VECTOR},
-    {"expm1", 1, VECTOR},   {"log", 1, VECTOR},      {"log2", 1, VECTOR},      {"log10", 1, VECTOR},    {"log1p", 1, VECTOR},
-    {"sin", 1, VECTOR},     {"cos", 1, VECTOR},      {"tan", 1, VECTOR},       {"asin", 1, VECTOR},     {"acos", 1, VECTOR},
-    {"atan", 1, VECTOR},    {"sinh", 1, VECTOR},     {"cosh", 1, VECTOR},      {"tanh", 1, VECTOR},     {"asinh", 1, VECTOR},
-    {"acosh", 1, VECTOR},   {"atanh", 1, VECTOR},    {"cbrt", 1, VECTOR},      {"erf", 1, VECTOR},      {"erfc", 1, VECTOR},
-    {"atan2", 2, VECTOR},   {"hypot", 2, VECTOR},    {"pow", 2, VECTOR},       {"fmod", 2, SCALAR_CALL}, {"logaddexp", 2, SCALAR_CALL},
+    {"sqrt", 1, BUILTIN},  {"fabs", 1, BUILTIN},     {"floor", 1, BUILTIN},         {"ceil", 1, BUILTIN},
+    {"trunc", 1, BUILTIN}, {"rint", 1, BUILTIN},     {"signbit", 1, BUILTIN},       {"copysign", 2, BUILTIN},
+    {"exp", 1, VECTOR},    {"exp2", 1, VECTOR},      {"expm1", 1, VECTOR},          {"log", 1, VECTOR},
+    {"log2", 1, VECTOR},   {"log10", 1, VECTOR},     {"log1p", 1, VECTOR},          {"sin", 1, VECTOR},
+    {"cos", 1, VECTOR},    {"tan", 1, VECTOR},       {"asin", 1, VECTOR},           {"acos", 1, VECTOR},
+    {"atan", 1, VECTOR},   {"sinh", 1, VECTOR},      {"cosh", 1, VECTOR},           {"tanh", 1, VECTOR},
+    {"asinh", 1, VECTOR},  {"acosh", 1, VECTOR},     {"atanh", 1, VECTOR},          {"cbrt", 1, VECTOR},
+    {"erf", 1, VECTOR},    {"erfc", 1, VECTOR},      {"atan2", 2, VECTOR},          {"hypot", 2, VECTOR},
+    {"pow", 2, VECTOR},    {"fmod", 2, SCALAR_CALL}, {"logaddexp", 2, SCALAR_CALL},
 };
 
 const char *dyn_emit_memory_type(DynDtype dt) { return dyn_dtypes[dt].ctype; }
@@ -63,18 +65,10 @@ int dyn_emit_expr(DynStr *out, const DynInsn *insn, DynDtype from, const char *c
             continue;
         }
         switch (c[1]) {
-        case 'T':
-            dyn_str_puts(out, dyn_emit_type(t));
-            break;
-        case 'U':
-            dyn_str_puts(out, wrapping_type(t));
-            break;
-        case 's':
-            dyn_str_puts(out, dyn_dtypes[t].name);
-            break;
-        case 'f':
-            dyn_str_puts(out, t == DYN_F32 ? "f" : "");
-            break;
+        case 'T': dyn_str_puts(out, dyn_emit_type(t)); break;
+        case 'U': dyn_str_puts(out, wrapping_type(t)); break;
+        case 's': dyn_str_puts(out, dyn_dtypes[t].name); break;
+        case 'f': dyn_str_puts(out, t == DYN_F32 ? "f" : ""); break;
         default:
             if (c[1] < '0' || c[1] > '2' || !args[c[1] - '0']) {
                 return -1;
@@ -122,7 +116,8 @@ static void put_function(DynStr *out, const char *name, size_t length) {
             return;
         }
         if (f->kind == VECTOR) {
-            dyn_str_printf(out, "DYN_VEC(%s, %s%s, (%s%s));\n", t, f->name, s, t, f->nargs == 2 ? single ? ", float" : ", double" : "");
+            dyn_str_printf(out, "DYN_VEC(%s, %s%s, (%s%s));\n", t, f->name, s, t,
+                           f->nargs == 2 ? single ? ", float" : ", double" : "");
         } else {
             dyn_str_printf(out, "%s dyn_%s%s(%s, %s) __asm__(\"%s%s\") __attribute__((const, nothrow));\n", t, f->name, s, t, t,
                            f->name, s);

@@ -1,9 +1,9 @@
 /* exec.c: runs elementwise kernels, and groups of kernels row by row.
  *
- * Called by artifact.c. A generated function takes contiguous lanes, a multiple of so many at a time. Here axes are ordered and joined, memory
- * that is contiguous is handed over as it is, anything else is gathered into scratch blocks and scattered back, and the last lanes are padded
- * with copies of a valid element (so that no floating-point flag is raised for nothing). Every element thus goes through the same
- * instructions, wherever it lies. */
+ * Called by artifact.c. A generated function takes contiguous lanes, a multiple of so many at a time. Here axes are ordered and
+ * joined, memory that is contiguous is handed over as it is, anything else is gathered into scratch blocks and scattered back,
+ * and the last lanes are padded with copies of a valid element (so that no floating-point flag is raised for nothing). Every
+ * element thus goes through the same instructions, wherever it lies. */
 #include "codegen/exec.h"
 
 int dyn_exec_bind(const DynKernel *k, DynKernelFn fn, const DynGeom *geoms, const DynScalar *sym, DynBound *b) {
@@ -56,20 +56,16 @@ void dyn_lanes_copy(char *to, const char *from, int64_t to_step, int64_t from_st
         memcpy(to, from, (size_t)(n * size));
         return;
     }
-#define LOOP(T)                                                                        \
-    for (int64_t i = 0; i < n; i++) {                                                  \
-        memcpy(to + i * to_step, from + i * from_step, sizeof(T));                     \
-    }                                                                                  \
+#define LOOP(T)                                                    \
+    for (int64_t i = 0; i < n; i++) {                              \
+        memcpy(to + i * to_step, from + i * from_step, sizeof(T)); \
+    }                                                              \
     break;
     switch (size) {
-    case 1:
-        LOOP(uint8_t)
-    case 2:
-        LOOP(uint16_t)
-    case 4:
-        LOOP(uint32_t)
-    default:
-        LOOP(uint64_t)
+    case 1: LOOP(uint8_t)
+    case 2: LOOP(uint16_t)
+    case 4: LOOP(uint32_t)
+    default: LOOP(uint64_t)
     }
 #undef LOOP
 }
@@ -118,29 +114,18 @@ static void move_lanes(const DynBound *b, const DynSpan *s, int op, char *memory
 void dyn_span_gather(const DynBound *b, const DynSpan *s, int op, const char *from, int64_t pos, int64_t n, char *to) {
     uint8_t size = b->size[op];
     switch (s->mode[op]) {
-    case DYN_SPAN_DIRECT:
-        memcpy(to, from + pos * size, (size_t)(n * size));
-        break;
-    case DYN_SPAN_SPLAT:
-        dyn_lanes_copy(to, from, size, 0, n, size);
-        break;
-    case DYN_SPAN_STRIDED:
-        dyn_lanes_copy(to, from + pos * s->stride[op], size, s->stride[op], n, size);
-        break;
-    default:
-        move_lanes(b, s, op, (char *)from, pos, n, to, false);
+    case DYN_SPAN_DIRECT: memcpy(to, from + pos * size, (size_t)(n * size)); break;
+    case DYN_SPAN_SPLAT: dyn_lanes_copy(to, from, size, 0, n, size); break;
+    case DYN_SPAN_STRIDED: dyn_lanes_copy(to, from + pos * s->stride[op], size, s->stride[op], n, size); break;
+    default: move_lanes(b, s, op, (char *)from, pos, n, to, false);
     }
 }
 
 void dyn_span_scatter(const DynBound *b, const DynSpan *s, int op, char *to, int64_t pos, int64_t n, const char *from) {
     uint8_t size = b->size[op];
     switch (s->mode[op]) {
-    case DYN_SPAN_DIRECT:
-        memcpy(to + pos * size, from, (size_t)(n * size));
-        break;
-    case DYN_SPAN_GATHER:
-        move_lanes(b, s, op, to, pos, n, (char *)from, true);
-        break;
+    case DYN_SPAN_DIRECT: memcpy(to + pos * size, from, (size_t)(n * size)); break;
+    case DYN_SPAN_GATHER: move_lanes(b, s, op, to, pos, n, (char *)from, true); break;
     default: /* SPLAT: one element, written by its last lane */
         dyn_lanes_copy(to + pos * s->stride[op], from, s->stride[op], size, n, size);
     }
@@ -269,7 +254,7 @@ void dyn_span_run(const DynBound *b, const DynSpan *s, char *const *at, DynScrat
 typedef struct Elementwise {
     const DynBound *b;
     DynSpan span;
-    int outer;      /* leading axes walked here; the span takes the rest */
+    int outer;             /* leading axes walked here; the span takes the rest */
     int64_t nouter, chunk; /* rows, or lanes where there are no rows, of one chunk */
 } Elementwise;
 
@@ -438,7 +423,8 @@ static void run_tiles(Elementwise *e, bool parallel) {
     }
 }
 
-/* Axes in the order in which memory is walked, largest steps first; those walked backwards by what is written are turned round. */
+/* Axes in the order in which memory is walked, largest steps first; those walked backwards by what is written are turned round.
+ */
 static void order_axes(DynBound *b) {
     int first_out = 0;
     while (first_out < b->nops - 1 && !b->k->operands.at[first_out].out) {
@@ -477,7 +463,7 @@ static void order_axes(DynBound *b) {
     }
 }
 
-#define SHORT_AXIS 64    /* rows shorter than this are walked several at a time, through scratch */
+#define SHORT_AXIS 64     /* rows shorter than this are walked several at a time, through scratch */
 #define CHUNK_COST 200000 /* tenths of a nanosecond for one chunk of a parallel loop */
 
 int dyn_exec_elementwise(DynBound *b) {

@@ -11,7 +11,8 @@ typedef struct DynGeom {
 
 /* geometry.c. -1: the view can't be made of these strides, or a size is not what the graph says. */
 DYN_HIDDEN int dyn_geom_view(const DynGraph *g, uint32_t node, const DynScalar *sym, const DynGeom *geoms, DynGeom *out);
-DYN_HIDDEN int64_t dyn_geom_dense(const DynMem *m, const DynScalar *sym, DynGeom *out); /* dims, dense strides in its order; bytes */
+DYN_HIDDEN int64_t dyn_geom_dense(const DynMem *m, const DynScalar *sym,
+                                  DynGeom *out); /* dims, dense strides in its order; bytes */
 
 /* A kernel bound to memory: for each axis of its space a size, for each operand a stride. */
 typedef struct DynBound {
@@ -45,7 +46,8 @@ typedef enum DynSpanMode {
 
 #define DYN_SCRATCH_LANES 512 /* lanes of an operand that is gathered at a time; DYN_BLOCK, so that reductions fit */
 typedef struct DynScratch {
-    _Alignas(64) char lanes[DYN_MAX_OPERANDS][DYN_SCRATCH_LANES * 8 + 64]; /* not a page apart: stores would look like the next loads */
+    _Alignas(64) char lanes[DYN_MAX_OPERANDS]
+                           [DYN_SCRATCH_LANES * 8 + 64]; /* not a page apart: stores would look like the next loads */
     _Alignas(64) char tail[DYN_MAX_OPERANDS][64 * 8];
 } DynScratch;
 
@@ -53,8 +55,8 @@ DYN_HIDDEN int dyn_exec_bind(const DynKernel *k, DynKernelFn fn, const DynGeom *
 /* One kernel of its own over its whole space; threads where the work is worth it. */
 DYN_HIDDEN int dyn_exec_elementwise(DynBound *b);
 DYN_HIDDEN int dyn_exec_reduce(DynBound *b);
-/* Kernels of one group, row by row. rows: bytes of memory for one row, or 0; operands whose base lies in [row_base, row_base + rows) are
- * moved to the thread's own copy. -1: memory. */
+/* Kernels of one group, row by row. rows: bytes of memory for one row, or 0; operands whose base lies in [row_base, row_base +
+ * rows) are moved to the thread's own copy. -1: memory. */
 DYN_HIDDEN int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, size_t rows);
 DYN_HIDDEN int64_t dyn_exec_cost(const DynBound *b); /* rough, in tenths of a nanosecond */
 

@@ -1,17 +1,18 @@
 /* exec_reduce.c: runs kernels that reduce.
  *
- * Called by run.c, and by exec.c for groups. The reduced elements of one result, in C order of the reduced axes, are cut into blocks of
- * DYN_BLOCK. In a block, element i goes to accumulator i % DYN_REDUCE_LANES; the accumulators are combined in a fixed tree (lanes.c), and the
- * blocks' partial results pairwise, like a binary counter counts. That order depends on the number of elements alone: not on strides,
- * threads or where the elements stand. Two ways to the same bits: along contiguous elements of one result, or, where neighbours in memory
- * belong to neighbouring results, a lane for each result and a set of accumulators for each of them. */
+ * Called by run.c, and by exec.c for groups. The reduced elements of one result, in C order of the reduced axes, are cut into
+ * blocks of DYN_BLOCK. In a block, element i goes to accumulator i % DYN_REDUCE_LANES; the accumulators are combined in a fixed
+ * tree (lanes.c), and the blocks' partial results pairwise, like a binary counter counts. That order depends on the number of
+ * elements alone: not on strides, threads or where the elements stand. Two ways to the same bits: along contiguous elements of
+ * one result, or, where neighbours in memory belong to neighbouring results, a lane for each result and a set of accumulators for
+ * each of them. */
 #include "codegen/lanes.h"
 #include <stdlib.h>
 
 #define CHUNK (64 * DYN_BLOCK) /* reduced elements of one parallel chunk: a power of two of blocks, so that pairs stay pairs */
 #define CHUNK_COST 200000      /* tenths of a nanosecond for one chunk of a parallel loop over results */
 #define LANES DYN_REDUCE_LANES
-#define COLUMNS 16             /* results made side by side when elements are gathered */
+#define COLUMNS 16 /* results made side by side when elements are gathered */
 
 /* ---- partial results */
 
@@ -53,7 +54,7 @@ typedef struct Results {
     DynLanesFn *combine[DYN_MAX_RESULTS];
     DynPart identity[DYN_MAX_RESULTS];
     int n;
-    bool any_order;    /* the same bits in whatever order: no blocks are needed */
+    bool any_order; /* the same bits in whatever order: no blocks are needed */
 } Results;
 
 static void find_results(const DynKernel *k, Results *r) {
@@ -400,7 +401,8 @@ static void few_chunk(void *ctx, int64_t chunk) {
                 lanes[i] = laid[i][0];
                 stride[i] = (int64_t)sizeof(laid[i][0]);
                 for (int64_t k = 0; k < e->span.n && !b->k->operands.at[i].result; k++) {
-                    dyn_lanes_copy(laid[i][k], at[i] + column * b->strides[i][last] + k * e->span.stride[i], size, b->strides[i][last], n, size);
+                    dyn_lanes_copy(laid[i][k], at[i] + column * b->strides[i][last] + k * e->span.stride[i], size,
+                                   b->strides[i][last], n, size);
                     dyn_lanes_pad(laid[i][k], size, n, LANES);
                 }
             }
@@ -408,7 +410,8 @@ static void few_chunk(void *ctx, int64_t chunk) {
             columns_block(e, lanes, stride, 0, e->span.n, acc);
             for (int i = 0; i < r->n; i++) {
                 uint32_t op = r->insn[i]->a[0];
-                dyn_lanes_copy(at[op] + column * b->strides[op][last], acc[i][0], b->strides[op][last], b->size[op], n, b->size[op]);
+                dyn_lanes_copy(at[op] + column * b->strides[op][last], acc[i][0], b->strides[op][last], b->size[op], n,
+                               b->size[op]);
             }
         }
     }

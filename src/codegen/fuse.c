@@ -1,7 +1,7 @@
 /* fuse.c: merges kernels over the same space, hands values on in registers, and drops memory that nobody reads any more.
  *
- * Called after lower.c. Merging keeps what can be seen of program order: two kernels change places only when neither writes what the
- * other touches, and nothing moves across an extern call (it can be left there, and it sees the arrays). */
+ * Called after lower.c. Merging keeps what can be seen of program order: two kernels change places only when neither writes what
+ * the other touches, and nothing moves across an extern call (it can be left there, and it sees the arrays). */
 #include "base/log.h"
 #include "codegen/loops.h"
 
@@ -22,8 +22,8 @@ static bool conflict(const DynLoops *p, const DynKernel *a, const DynKernel *b) 
 }
 
 static bool same_elements(const DynLoops *p, const DynOperand *a, const DynOperand *b) {
-    bool same = a->place == b->place || (a->place < p->nnodes && b->place < p->nnodes &&
-                                         dyn_loops_same_access(p->graph, a->place, b->place));
+    bool same = a->place == b->place ||
+                (a->place < p->nnodes && b->place < p->nnodes && dyn_loops_same_access(p->graph, a->place, b->place));
     return same && !memcmp(a->axis, b->axis, sizeof(a->axis));
 }
 
@@ -283,8 +283,8 @@ static void drop_stores(DynLoops *p, DynKernel *k) {
 static bool writes_what_it_reads(const DynLoops *p, const DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
         for (uint32_t j = 0; k->operands.at[i].out && j < k->operands.n; j++) {
-            if (!k->operands.at[j].out && dyn_loops_storage(p, k->operands.at[i].place) ==
-                                              dyn_loops_storage(p, k->operands.at[j].place)) {
+            if (!k->operands.at[j].out &&
+                dyn_loops_storage(p, k->operands.at[i].place) == dyn_loops_storage(p, k->operands.at[j].place)) {
                 return true;
             }
         }

@@ -1,4 +1,5 @@
-/* geometry.c: where the elements of a place lie, from sizes and strides at run time: dense memory, and views of it as NumPy makes them.
+/* geometry.c: where the elements of a place lie, from sizes and strides at run time: dense memory, and views of it as NumPy makes
+ * them.
  *
  * Called by artifact.c at every call, before the kernels that need it. */
 #include "codegen/exec.h"
@@ -129,8 +130,7 @@ int dyn_geom_view(const DynGraph *g, uint32_t node, const DynScalar *sym, const 
     const DynNode *n = dyn_graph_node(g, node), *base = dyn_graph_node(g, n->args[0].id);
     const DynGeom *from = &geoms[n->args[0].id];
     switch (n->op) {
-    case DYN_OP_SLICE:
-        return view_slice(n, base, sym, from, out);
+    case DYN_OP_SLICE: return view_slice(n, base, sym, from, out);
     case DYN_OP_PERMUTE:
         out->data = from->data;
         for (int i = 0; i < n->ndim; i++) {
@@ -138,11 +138,8 @@ int dyn_geom_view(const DynGraph *g, uint32_t node, const DynScalar *sym, const 
             out->strides[i] = from->strides[n->aux[i]];
         }
         return 0;
-    case DYN_OP_BROADCAST:
-        return view_broadcast(n, base, sym, from, out);
-    case DYN_OP_RESHAPE:
-        return view_reshape(n, base, sym, from, out);
-    default:
-        return -1;
+    case DYN_OP_BROADCAST: return view_broadcast(n, base, sym, from, out);
+    case DYN_OP_RESHAPE: return view_reshape(n, base, sym, from, out);
+    default: return -1;
     }
 }

@@ -1,7 +1,8 @@
 /* interp.c: the reference interpreter: nodes evaluated by NumPy's own functions.
  *
- * Called by tests and DYNOC_CHECK as the oracle, and by hit.c for values that a left graph had not made. Needs the GIL. A STORE runs only when
- * it is asked for itself: in program order that gives what eager gives; for values of a left graph the writes have happened already. */
+ * Called by tests and DYNOC_CHECK as the oracle, and by hit.c for values that a left graph had not made. Needs the GIL. A STORE
+ * runs only when it is asked for itself: in program order that gives what eager gives; for values of a left graph the writes have
+ * happened already. */
 #include "base/log.h"
 #include "codegen/codegen.h"
 
@@ -25,12 +26,9 @@ static PyObject *descr_of(uint8_t dtype) { return (PyObject *)PyArray_DescrFromT
 
 static PyObject *number_of(const Interp *x, uint32_t id) {
     switch (dyn_sym_at(x->g->syms, id)->type) {
-    case DYN_T_FLOAT:
-        return PyFloat_FromDouble(x->sym[id].f);
-    case DYN_T_BOOL:
-        return PyBool_FromLong(x->sym[id].i != 0);
-    default:
-        return PyLong_FromLongLong(x->sym[id].i);
+    case DYN_T_FLOAT: return PyFloat_FromDouble(x->sym[id].f);
+    case DYN_T_BOOL: return PyBool_FromLong(x->sym[id].i != 0);
+    default: return PyLong_FromLongLong(x->sym[id].i);
     }
 }
 
@@ -273,29 +271,14 @@ static PyObject *value_of(Interp *x, uint32_t id) {
         return NULL;
     }
     switch (dyn_ops[n->op].kind) {
-    case DYN_K_INPUT:
-        r = run_input(x, id);
-        break;
-    case DYN_K_ELEMENTWISE:
-        r = run_elementwise(x, n);
-        break;
-    case DYN_K_REDUCE:
-        r = run_reduce(x, n);
-        break;
-    case DYN_K_VIEW:
-        r = run_view(x, n);
-        break;
-    case DYN_K_CREATE:
-        r = run_create(x, n);
-        break;
-    case DYN_K_COPY:
-        r = run_copy(x, n);
-        break;
-    case DYN_K_STORE:
-        r = run_store(x, n);
-        break;
-    default:
-        r = run_extern(x, n);
+    case DYN_K_INPUT: r = run_input(x, id); break;
+    case DYN_K_ELEMENTWISE: r = run_elementwise(x, n); break;
+    case DYN_K_REDUCE: r = run_reduce(x, n); break;
+    case DYN_K_VIEW: r = run_view(x, n); break;
+    case DYN_K_CREATE: r = run_create(x, n); break;
+    case DYN_K_COPY: r = run_copy(x, n); break;
+    case DYN_K_STORE: r = run_store(x, n); break;
+    default: r = run_extern(x, n);
     }
     Py_LeaveRecursiveCall();
     return x->values[id] = finish(n, r);

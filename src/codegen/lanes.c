@@ -1,59 +1,55 @@
-/* lanes.c: combines accumulators of reductions: the loops between the generated kernels, compiled with the extension, one for each
- * operator and type. Called by exec_reduce.c. */
+/* lanes.c: combines accumulators of reductions: the loops between the generated kernels, compiled with the extension, one for
+ * each operator and type. Called by exec_reduce.c. */
 #include "codegen/lanes.h"
 #include <limits.h>
 #include <math.h>
 
-#define LANES(NAME, T, expression)                                        \
-    static void NAME(void *to, const void *from, int n) {                 \
-        T *a = to;                                                        \
-        const T *b = from;                                                \
-        for (int i = 0; i < n; i++) {                                     \
-            T x = a[i], y = b[i];                                         \
-            a[i] = (T)(expression);                                       \
-        }                                                                 \
+#define LANES(NAME, T, expression)                        \
+    static void NAME(void *to, const void *from, int n) { \
+        T *a = to;                                        \
+        const T *b = from;                                \
+        for (int i = 0; i < n; i++) {                     \
+            T x = a[i], y = b[i];                         \
+            a[i] = (T)(expression);                       \
+        }                                                 \
     }
 #define INTEGERS(X) \
-    X(I8, int8_t) X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
+    X(I8, int8_t)   \
+    X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 #define FLOATS(X) X(F32, float) X(F64, double)
 
 /* Integers wrap. */
-#define INTEGER_ROWS(N, T)                             \
-    LANES(sum_##N, T, (uint64_t)x + (uint64_t)y)       \
-    LANES(prod_##N, T, (uint64_t)x * (uint64_t)y)      \
-    LANES(max_##N, T, x > y ? x : y)                   \
+#define INTEGER_ROWS(N, T)                       \
+    LANES(sum_##N, T, (uint64_t)x + (uint64_t)y) \
+    LANES(prod_##N, T, (uint64_t)x *(uint64_t)y) \
+    LANES(max_##N, T, x > y ? x : y)             \
     LANES(min_##N, T, x < y ? x : y)
-#define FLOAT_ROWS(N, T)                                       \
-    LANES(sum_##N, T, x + y)                                   \
-    LANES(prod_##N, T, x *y)                                   \
-    LANES(max_##N, T, (isgreater(x, y) | (x != x)) ? x : y)      \
+#define FLOAT_ROWS(N, T)                                    \
+    LANES(sum_##N, T, x + y)                                \
+    LANES(prod_##N, T, x *y)                                \
+    LANES(max_##N, T, (isgreater(x, y) | (x != x)) ? x : y) \
     LANES(min_##N, T, (isless(x, y) | (x != x)) ? x : y)
 INTEGERS(INTEGER_ROWS)
 FLOATS(FLOAT_ROWS)
 LANES(any_BOOL, uint8_t, x | y)
-LANES(all_BOOL, uint8_t, x & y)
+LANES(all_BOOL, uint8_t, x &y)
 
 #define ROW(N, T) [DYN_##N] = {sum_##N, prod_##N, max_##N, min_##N},
-static DynLanesFn *const table[DYN_DTYPE_COUNT][4] = {INTEGERS(ROW) FLOATS(ROW)[DYN_BOOL] = {any_BOOL, all_BOOL, any_BOOL, all_BOOL}};
+static DynLanesFn *const table[DYN_DTYPE_COUNT][4] = {INTEGERS(ROW)
+                                                          FLOATS(ROW)[DYN_BOOL] = {any_BOOL, all_BOOL, any_BOOL, all_BOOL}};
 
 DynLanesFn *dyn_lanes_combine(uint16_t op, uint8_t dtype) {
     switch (op) {
     case DYN_OP_SUM:
-    case DYN_OP_ANY:
-        return table[dtype][0];
+    case DYN_OP_ANY: return table[dtype][0];
     case DYN_OP_PROD:
-    case DYN_OP_ALL:
-        return table[dtype][1];
-    case DYN_OP_MAX:
-        return table[dtype][2];
-    default:
-        return table[dtype][3];
+    case DYN_OP_ALL: return table[dtype][1];
+    case DYN_OP_MAX: return table[dtype][2];
+    default: return table[dtype][3];
     }
 }
 
-void dyn_part_combine(uint16_t op, uint8_t dtype, DynPart *to, const DynPart *from) {
-    dyn_lanes_combine(op, dtype)(to, from, 1);
-}
+void dyn_part_combine(uint16_t op, uint8_t dtype, DynPart *to, const DynPart *from) { dyn_lanes_combine(op, dtype)(to, from, 1); }
 
 DynPart dyn_part_identity(uint16_t op, uint8_t dtype) {
     const DynDtypeInfo *d = &dyn_dtypes[dtype];
@@ -79,22 +75,18 @@ DynPart dyn_part_identity(uint16_t op, uint8_t dtype) {
 
 void dyn_lanes_fill(void *to, DynPart value, uint8_t size, int n) {
     switch (size) {
-#define FILL(T)                                  \
-    {                                            \
-        T v;                                     \
-        memcpy(&v, &value, sizeof(T));           \
-        for (int i = 0; i < n; i++) {            \
-            memcpy((T *)to + i, &v, sizeof(T));  \
-        }                                        \
-        break;                                   \
+#define FILL(T)                                 \
+    {                                           \
+        T v;                                    \
+        memcpy(&v, &value, sizeof(T));          \
+        for (int i = 0; i < n; i++) {           \
+            memcpy((T *)to + i, &v, sizeof(T)); \
+        }                                       \
+        break;                                  \
     }
-    case 1:
-        FILL(uint8_t)
-    case 2:
-        FILL(uint16_t)
-    case 4:
-        FILL(uint32_t)
-    default:
-        FILL(uint64_t)
+    case 1: FILL(uint8_t)
+    case 2: FILL(uint16_t)
+    case 4: FILL(uint32_t)
+    default: FILL(uint64_t)
     }
 }

@@ -12,6 +12,7 @@ typedef union DynPart { /* one partial result of any type, at its start */
 typedef void DynLanesFn(void *to, const void *from, int n);
 DYN_HIDDEN DynLanesFn *dyn_lanes_combine(uint16_t op, uint8_t dtype);
 DYN_HIDDEN void dyn_part_combine(uint16_t op, uint8_t dtype, DynPart *to, const DynPart *from);
-DYN_HIDDEN DynPart dyn_part_identity(uint16_t op, uint8_t dtype); /* where accumulators start; also the result of nothing at all */
+DYN_HIDDEN DynPart dyn_part_identity(uint16_t op,
+                                     uint8_t dtype); /* where accumulators start; also the result of nothing at all */
 DYN_HIDDEN void dyn_lanes_fill(void *to, DynPart value, uint8_t size, int n);
 #endif

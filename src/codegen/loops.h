@@ -1,12 +1,12 @@
 /* loops.h: loop IR, private to codegen: the graph as kernels over iteration spaces, in the order in which they run.
  *
  *     steps  = kernel | extern call | geometry of a view      (lower.c; fuse.c merges kernels; schedule.c groups and orders)
- *     kernel = a space (list of size symbols), operands (memory seen through a map of axes), and SSA instructions for one point of the
- *              space. Instructions refer to earlier ones.
+ *     kernel = a space (list of size symbols), operands (memory seen through a map of axes), and SSA instructions for one point
+ * of the space. Instructions refer to earlier ones.
  *
- * Memory is named by "places": place i < graph nodes is the memory of node i (a view has its owner's bytes under its own geometry);
- * places behind those are temporaries that have no node (extras). Everything lives in the capture's arena; artifact.c reads it at every
- * call. Values that have no place are recomputed where they are used. */
+ * Memory is named by "places": place i < graph nodes is the memory of node i (a view has its owner's bytes under its own
+ * geometry); places behind those are temporaries that have no node (extras). Everything lives in the capture's arena; artifact.c
+ * reads it at every call. Values that have no place are recomputed where they are used. */
 #ifndef DYN_LOOPS_H
 #define DYN_LOOPS_H
 #include "codegen/codegen.h"
@@ -19,9 +19,9 @@
 /* Lists grow in the arena, so that nobody has to free a DynLoops. */
 #define DYN_LIST(T) DYN_VEC(T)
 DYN_HIDDEN int dyn_loops_grow(DynArena *arena, void **at, uint32_t *cap, uint32_t n, size_t item);
-#define dyn_list_push(arena, l, x)                                                                                     \
-    (((l)->n < (l)->cap || dyn_loops_grow((arena), (void **)&(l)->at, &(l)->cap, (l)->n, sizeof(*(l)->at)) == 0)       \
-         ? ((l)->at[(l)->n++] = (x), 0)                                                                                \
+#define dyn_list_push(arena, l, x)                                                                               \
+    (((l)->n < (l)->cap || dyn_loops_grow((arena), (void **)&(l)->at, &(l)->cap, (l)->n, sizeof(*(l)->at)) == 0) \
+         ? ((l)->at[(l)->n++] = (x), 0)                                                                          \
          : -1)
 
 typedef enum DynInsnKind {
@@ -42,8 +42,8 @@ typedef struct DynOperand {
     uint32_t place;
     uint8_t dtype;
     bool out;
-    bool result; /* of a REDUCE: one element for all that is reduced */
-    bool scalar; /* one element for a whole stretch of lanes: loaded before the loop (schedule.c) */
+    bool result;               /* of a REDUCE: one element for all that is reduced */
+    bool scalar;               /* one element for a whole stretch of lanes: loaded before the loop (schedule.c) */
     int8_t axis[DYN_MAX_NDIM]; /* for each axis of the space: the place's axis that it walks, or -1 */
 } DynOperand;
 typedef struct DynParam { /* a Python number as the kernel sees it */
@@ -53,7 +53,7 @@ typedef struct DynParam { /* a Python number as the kernel sees it */
 } DynParam;
 
 typedef struct DynKernel {
-    uint32_t at;    /* node at whose place in program order it runs */
+    uint32_t at; /* node at whose place in program order it runs */
     uint8_t ndim;
     uint32_t shape[DYN_MAX_NDIM]; /* symbols */
     uint32_t reduced;             /* bit k: axis k is reduced. 0: elementwise */
@@ -85,11 +85,11 @@ typedef struct DynMem {
     bool wants_object; /* VIEW: an ndarray of it is needed (output, extern operand) */
     uint32_t *shape;   /* symbols */
     const DynLayout *layout;
-    uint32_t of;       /* the place that owns the bytes, for places behind the nodes */
-    uint32_t group;    /* ROW: its group */
-    uint32_t row_axes; /* ROW: bit k: its axis k is walked by the rows */
+    uint32_t of;          /* the place that owns the bytes, for places behind the nodes */
+    uint32_t group;       /* ROW: its group */
+    uint32_t row_axes;    /* ROW: bit k: its axis k is walked by the rows */
     uint32_t first, last; /* TEMP: steps of the first write and the last use */
-    uint32_t slot;     /* TEMP, ROW: slot of the plan */
+    uint32_t slot;        /* TEMP, ROW: slot of the plan */
 } DynMem;
 
 typedef enum DynStepKind { DYN_STEP_VIEW, DYN_STEP_KERNEL, DYN_STEP_EXTERN } DynStepKind;
@@ -114,16 +114,19 @@ struct DynLoops {
 
 /* lower.c, used by fuse and schedule */
 DYN_HIDDEN uint32_t dyn_loops_storage(const DynLoops *p, uint32_t place); /* the place that owns the bytes */
-DYN_HIDDEN bool dyn_loops_same_access(const DynGraph *g, uint32_t a, uint32_t b); /* two nodes that address the same elements in the same order */
-DYN_HIDDEN uint32_t dyn_kernel_insn(DynLoops *p, DynKernel *k, DynInsn insn); /* finds an equal pure one or appends; DYN_NONE: full */
+DYN_HIDDEN bool dyn_loops_same_access(const DynGraph *g, uint32_t a,
+                                      uint32_t b); /* two nodes that address the same elements in the same order */
+DYN_HIDDEN uint32_t dyn_kernel_insn(DynLoops *p, DynKernel *k,
+                                    DynInsn insn); /* finds an equal pure one or appends; DYN_NONE: full */
 DYN_HIDDEN uint32_t dyn_kernel_operand(DynLoops *p, DynKernel *k, DynOperand operand);
 DYN_HIDDEN uint32_t dyn_kernel_param(DynLoops *p, DynKernel *k, uint32_t sym, DynDtype dt);
 DYN_HIDDEN bool dyn_kernel_touches(const DynLoops *p, const DynKernel *k, uint32_t storage, bool written_only);
 DYN_HIDDEN uint32_t dyn_op_cost(uint16_t op, uint8_t dtype);
 
 /* emit_expr.c */
-DYN_HIDDEN int dyn_emit_expr(DynStr *out, const DynInsn *insn, DynDtype from, const char *const *args); /* from: dtype of args[0] */
-DYN_HIDDEN const char *dyn_emit_type(DynDtype dt);       /* of a value in a kernel: _Bool for BOOL */
+DYN_HIDDEN int dyn_emit_expr(DynStr *out, const DynInsn *insn, DynDtype from,
+                             const char *const *args); /* from: dtype of args[0] */
+DYN_HIDDEN const char *dyn_emit_type(DynDtype dt);     /* of a value in a kernel: _Bool for BOOL */
 DYN_HIDDEN const char *dyn_emit_memory_type(DynDtype dt);
 DYN_HIDDEN void dyn_emit_helpers(DynStr *out, const char *body); /* the functions that a text calls */
 

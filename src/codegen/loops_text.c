@@ -12,8 +12,8 @@
  *       reduce sum 1 v2 in f64
  *     extern %4
  *
- * %n is place n (of node n, or behind the nodes a temporary), $n symbol n of the graph. A kernel's sizes are symbols too; what stands
- * behind # is for people. Parsing gives kernels and steps back over the same graph. */
+ * %n is place n (of node n, or behind the nodes a temporary), $n symbol n of the graph. A kernel's sizes are symbols too; what
+ * stands behind # is for people. Parsing gives kernels and steps back over the same graph. */
 #include "codegen/loops.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,9 +56,7 @@ static void print_kernel(const DynLoops *p, const DynKernel *k, DynStr *out) {
         case DYN_L_SCALAR:
             dyn_str_printf(out, "  v%u = %s %u : %s\n", i, n->kind == DYN_L_LOAD ? "load" : "scalar", n->a[0], dtype);
             break;
-        case DYN_L_STORE:
-            dyn_str_printf(out, "  store %u v%u\n", n->a[0], n->a[1]);
-            break;
+        case DYN_L_STORE: dyn_str_printf(out, "  store %u v%u\n", n->a[0], n->a[1]); break;
         case DYN_L_REDUCE:
             dyn_str_printf(out, "  reduce %s %u v%u in %s\n", dyn_ops[n->op].text, n->a[0], n->a[1], compute);
             break;
@@ -238,11 +236,11 @@ static int parse_line(Parser *x, const char *text) {
         return 0;
     }
     if (text[0] == ' ') {
-        return !x->k                      ? wrong(x, "no kernel has begun")
+        return !x->k                                                       ? wrong(x, "no kernel has begun")
                : !strncmp(text, "  in ", 5) || !strncmp(text, "  out ", 6) ? parse_operand(x, text)
-               : !strncmp(text, "  param ", 8)                            ? parse_param(x, text)
-               : !strncmp(text, "  v", 3)                                 ? parse_value(x, text)
-                                                                          : parse_write(x, text);
+               : !strncmp(text, "  param ", 8)                             ? parse_param(x, text)
+               : !strncmp(text, "  v", 3)                                  ? parse_value(x, text)
+                                                                           : parse_write(x, text);
     }
     if (!strncmp(text, "place ", 6)) {
         return parse_place(x, text);

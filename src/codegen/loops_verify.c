@@ -3,7 +3,8 @@
  *   1. A kernel has at most DYN_MAX_OPERANDS operands, DYN_MAX_INSNS instructions, DYN_MAX_RESULTS reductions.
  *   2. An operand's place exists and, once planned, has memory; its axes exist, and no axis is walked twice; dtypes agree.
  *   3. Instructions use earlier ones; operands of a CAST differ in dtype, of a STORE or REDUCE agree with the memory.
- *   4. A kernel with `reduced` axes has a REDUCE and the other way round; a result does not walk reduced axes, a stored operand walks all.
+ *   4. A kernel with `reduced` axes has a REDUCE and the other way round; a result does not walk reduced axes, a stored operand
+ * walks all.
  *   5. Each kernel that is not dead is one step; a view step comes before the kernels that use the view.
  *   6. Two temporaries with one slot don't live at the same time. */
 #include "codegen/loops.h"

@@ -1,10 +1,11 @@
-/* lower.c: graph → loop IR. Decides which values get memory, then makes one kernel for each value that has it (and for each STORE).
+/* lower.c: graph → loop IR. Decides which values get memory, then makes one kernel for each value that has it (and for each
+ * STORE).
  *
  * Called by evalframe/compile.c through dyn_lower. Everything is in the capture's arena.
  *
- * A value without memory is recomputed where it is used, at the position of the kernel that uses it. So a value gets memory when Python
- * or an extern call needs it, when a view or a STORE addresses its bytes, when what it reads is overwritten before its last use, when it is
- * spread over a larger space, and when it is dear and used by kernels that can't become one. */
+ * A value without memory is recomputed where it is used, at the position of the kernel that uses it. So a value gets memory when
+ * Python or an extern call needs it, when a view or a STORE addresses its bytes, when what it reads is overwritten before its
+ * last use, when it is spread over a larger space, and when it is dear and used by kernels that can't become one. */
 #include "base/log.h"
 #include "codegen/loops.h"
 
@@ -17,9 +18,9 @@ typedef struct Lower {
     uint32_t *depth;              /* number of kernels that have to run before */
     uint64_t *used_by;            /* signature of the kernels that use it: 0 none, 1 several */
     uint32_t *cost;
-    uint32_t *memo, *stamp;       /* build: node → instruction of the kernel with this stamp */
+    uint32_t *memo, *stamp; /* build: node → instruction of the kernel with this stamp */
     uint32_t now;
-    uint32_t last_snapshot;       /* position of the last node that can be left at, or 0 */
+    uint32_t last_snapshot; /* position of the last node that can be left at, or 0 */
     DynStr *error;
 } Lower;
 
@@ -28,12 +29,9 @@ static const DynOpInfo *info(const DynNode *n) { return &dyn_ops[n->op]; }
 static bool is_inline(const DynNode *n) {
     switch (info(n)->kind) {
     case DYN_K_ELEMENTWISE:
-    case DYN_K_COPY:
-        return true;
-    case DYN_K_CREATE:
-        return n->nargs && n->args[0].kind == DYN_ARG_SYM;
-    default:
-        return false;
+    case DYN_K_COPY: return true;
+    case DYN_K_CREATE: return n->nargs && n->args[0].kind == DYN_ARG_SYM;
+    default: return false;
     }
 }
 
@@ -223,8 +221,7 @@ static void keep_for_snapshots(Lower *L) {
     for (uint32_t i = 0; i < L->last_snapshot; i++) {
         const DynNode *n = dyn_graph_node(L->g, i);
         uint8_t kind = info(n)->kind;
-        if ((kind == DYN_K_ELEMENTWISE || kind == DYN_K_COPY || kind == DYN_K_REDUCE) &&
-            overwritten(L, n, i, L->last_snapshot)) {
+        if ((kind == DYN_K_ELEMENTWISE || kind == DYN_K_COPY || kind == DYN_K_REDUCE) && overwritten(L, n, i, L->last_snapshot)) {
             L->live[i] = L->object[i] = true;
             for (uint32_t k = 0; k < n->nargs; k++) {
                 if (n->args[k].kind == DYN_ARG_NODE) {
@@ -354,8 +351,7 @@ static uint32_t build_cast(Lower *L, DynKernel *k, uint32_t value, uint8_t dtype
 
 static uint32_t build_scalar(Lower *L, DynKernel *k, uint32_t sym, uint8_t dtype) {
     uint32_t param = dyn_kernel_param(L->p, k, sym, (DynDtype)dtype);
-    return param == DYN_NONE ? DYN_NONE
-                             : dyn_kernel_insn(L->p, k, (DynInsn){.kind = DYN_L_SCALAR, .dtype = dtype, .a = {param}});
+    return param == DYN_NONE ? DYN_NONE : dyn_kernel_insn(L->p, k, (DynInsn){.kind = DYN_L_SCALAR, .dtype = dtype, .a = {param}});
 }
 
 static uint32_t build_value(Lower *L, DynKernel *k, uint32_t id);
@@ -388,7 +384,8 @@ static uint32_t build_small_power(Lower *L, DynKernel *k, const DynNode *n) {
         return DYN_NONE;
     }
     uint32_t x = build_arg(L, k, n->args[0], n->compute);
-    DynInsn square = {.kind = DYN_L_OP, .op = DYN_OP_MULTIPLY, .compute = n->compute, .dtype = n->compute, .nargs = 2, .a = {x, x}};
+    DynInsn square = {
+        .kind = DYN_L_OP, .op = DYN_OP_MULTIPLY, .compute = n->compute, .dtype = n->compute, .nargs = 2, .a = {x, x}};
     uint32_t xx = x == DYN_NONE ? DYN_NONE : dyn_kernel_insn(L->p, k, square);
     DynInsn last = square;
     last.a[0] = xx;
@@ -485,7 +482,8 @@ static int lower_reduce(Lower *L, uint32_t id) {
     }
     uint32_t value = build_arg(L, &k, n->args[0], n->compute);
     uint32_t operand = value == DYN_NONE ? DYN_NONE : dyn_kernel_operand(L->p, &k, out);
-    DynInsn insn = {.kind = DYN_L_REDUCE, .dtype = n->dtype, .compute = n->compute, .op = n->op, .nargs = 1, .a = {operand, value}};
+    DynInsn insn = {
+        .kind = DYN_L_REDUCE, .dtype = n->dtype, .compute = n->compute, .op = n->op, .nargs = 1, .a = {operand, value}};
     if (operand == DYN_NONE || dyn_kernel_insn(L->p, &k, insn) == DYN_NONE) {
         return -1;
     }
@@ -527,7 +525,7 @@ static int lower_store(Lower *L, uint32_t id) {
     }
     if (!reads_elsewhere(L, &k, &to)) {
         if (build_store(L, &k, to, value) < 0) {
-                return -1;
+            return -1;
         }
         return push_kernel(L, &k);
     }
@@ -597,17 +595,11 @@ static int lower_node(Lower *L, uint32_t id) {
         return L->after_extern[id] ? dyn_list_push(L->p->arena, &L->p->steps, view) : 0;
     }
     switch (info(n)->kind) {
-    case DYN_K_REDUCE:
-        return lower_reduce(L, id);
-    case DYN_K_VIEW:
-        return lower_reshape_copy(L, id);
-    case DYN_K_STORE:
-        L->p->writes_inputs |= dyn_graph_node(L->g, n->storage)->op == DYN_OP_INPUT;
-        return lower_store(L, id);
-    case DYN_K_EXTERN:
-        return dyn_list_push(L->p->arena, &L->p->steps, ((DynStep){.kind = DYN_STEP_EXTERN, .id = id}));
-    default:
-        return is_inline(n) && L->memory[id] ? lower_inline(L, id) : 0;
+    case DYN_K_REDUCE: return lower_reduce(L, id);
+    case DYN_K_VIEW: return lower_reshape_copy(L, id);
+    case DYN_K_STORE: L->p->writes_inputs |= dyn_graph_node(L->g, n->storage)->op == DYN_OP_INPUT; return lower_store(L, id);
+    case DYN_K_EXTERN: return dyn_list_push(L->p->arena, &L->p->steps, ((DynStep){.kind = DYN_STEP_EXTERN, .id = id}));
+    default: return is_inline(n) && L->memory[id] ? lower_inline(L, id) : 0;
     }
 }
 

@@ -1,8 +1,9 @@
-/* native.h: what a compiled object exports, and the line between artifact.c (owns artifacts, runs graphs) and build.c (compiles, loads).
+/* native.h: what a compiled object exports, and the line between artifact.c (owns artifacts, runs graphs) and build.c (compiles,
+ * loads).
  *
- * A compiled object holds only kernels: functions over blocks of lanes, no headers, no libraries but libm and libmvec, no OpenMP, no
- * global state. Views, strides, blocks, threads, allocation and extern calls are the extension's own code (exec.c): the same for every
- * graph, so the generated text is short and compiles in a tenth of a second.
+ * A compiled object holds only kernels: functions over blocks of lanes, no headers, no libraries but libm and libmvec, no OpenMP,
+ * no global state. Views, strides, blocks, threads, allocation and extern calls are the extension's own code (exec.c): the same
+ * for every graph, so the generated text is short and compiles in a tenth of a second.
  *
  * The object's one exported symbol is `dyn_kernels`, a DynNativeTable. build.c checks abi and count, then publishes. */
 #ifndef DYN_NATIVE_H
@@ -13,24 +14,26 @@
 #define DYN_NATIVE_SYMBOL "dyn_kernels"
 
 /* A kernel runs over n lanes. p: one pointer an operand, all contiguous; s: the graph's scalars that the kernel uses.
- * n is a multiple of the kernel's lanes; for a reduction of DYN_REDUCE_LANES. A reduction has a second set of pointers behind the first:
- * numbers, the steps in bytes from one group of DYN_REDUCE_LANES lanes to the next; its results are as many accumulators, which it goes
- * on with: the caller sets them first and combines them at the end. */
+ * n is a multiple of the kernel's lanes; for a reduction of DYN_REDUCE_LANES. A reduction has a second set of pointers behind the
+ * first: numbers, the steps in bytes from one group of DYN_REDUCE_LANES lanes to the next; its results are as many accumulators,
+ * which it goes on with: the caller sets them first and combines them at the end. */
 typedef void (*DynKernelFn)(char *const *p, long n, const DynScalar *s);
 #define DYN_REDUCE_LANES 32 /* accumulators of a block */
 #define DYN_BLOCK 512       /* elements of a block: its partial sums are combined pairwise by the caller */
 
 typedef struct DynNativeTable {
-    long abi;                 /* DYN_NATIVE_ABI */
-    long count;               /* of kernels */
-    DynKernelFn kernels[1];   /* count entries */
+    long abi;               /* DYN_NATIVE_ABI */
+    long count;             /* of kernels */
+    DynKernelFn kernels[1]; /* count entries */
 } DynNativeTable;
 
 /* ---- artifact.c offers to build.c. Thread safe, no GIL needed, unless said. */
-/* The generated C (never NULL; valid while the artifact lives). "" when the graph has no kernel: nothing to build, already native. */
+/* The generated C (never NULL; valid while the artifact lives). "" when the graph has no kernel: nothing to build, already
+ * native. */
 DYN_HIDDEN const char *dyn_artifact_text(const DynArtifact *a);
 DYN_HIDDEN long dyn_artifact_kernel_count(const DynArtifact *a);
-/* build.c's mark: 0 not asked, 1 queued, 2 done (published or failed). claim is true for the one caller that moved it from 0 to 1. */
+/* build.c's mark: 0 not asked, 1 queued, 2 done (published or failed). claim is true for the one caller that moved it from 0
+ * to 1. */
 DYN_HIDDEN bool dyn_artifact_claim(DynArtifact *a);
 DYN_HIDDEN int dyn_artifact_state(const DynArtifact *a);
 DYN_HIDDEN void dyn_artifact_unclaim(DynArtifact *a); /* back to 0: a fork dropped the queue */
@@ -40,11 +43,12 @@ DYN_HIDDEN void dyn_artifact_publish(DynArtifact *a, const DynNativeTable *table
 DYN_HIDDEN void dyn_artifact_fail(DynArtifact *a, DynReason why, const char *detail);
 
 /* ---- build.c (threads) offers to artifact.c and exec.c. */
-/* fn(ctx, 0) … fn(ctx, nchunks - 1), each once, on any thread, returns when all are done. No GIL needed. Serial after a fork and where there
- * is one thread. A worker runs with the caller's MXCSR (rounding, flush bits) with the exception flags cleared; flags that workers raised
- * are or-ed into the caller's MXCSR. fn must not call Python. */
+/* fn(ctx, 0) … fn(ctx, nchunks - 1), each once, on any thread, returns when all are done. No GIL needed. Serial after a fork and
+ * where there is one thread. A worker runs with the caller's MXCSR (rounding, flush bits) with the exception flags cleared; flags
+ * that workers raised are or-ed into the caller's MXCSR. fn must not call Python. */
 DYN_HIDDEN void dyn_par_for(void (*fn)(void *ctx, int64_t chunk), void *ctx, int64_t nchunks);
-/* Called once by dyn_codegen_init: fork handlers, and the module functions build_info, _build_test, _par_test. -1: exception set. */
+/* Called once by dyn_codegen_init: fork handlers, and the module functions build_info, _build_test, _par_test. -1: exception set.
+ */
 DYN_HIDDEN int dyn_build_init_module(PyObject *module);
 DYN_HIDDEN int dyn_par_threads(void); /* how many threads dyn_par_for would use now: 1 is serial; cheap */
 #endif

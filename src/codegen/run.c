@@ -1,7 +1,7 @@
 /* run.c: one call of an artifact: memory, views, kernels, extern calls, outputs, floating-point warnings.
  *
- * Called by evalframe/hit.c with the GIL, which is given up around large kernels. A Call lives on the stack; it owns the arrays that it makes
- * until they are handed out. */
+ * Called by evalframe/hit.c with the GIL, which is given up around large kernels. A Call lives on the stack; it owns the arrays
+ * that it makes until they are handed out. */
 #include "base/log.h"
 #include "codegen/run.h"
 #include <fenv.h>
@@ -16,11 +16,11 @@ typedef struct Call {
     DynGeom *geoms;     /* by place */
     PyObject **objects; /* by node: owned references */
     DynSpare *temps;
-    char *row_base;     /* memory for one row */
+    char *row_base; /* memory for one row */
     size_t row_size;
-    bool wrote;         /* an input has been written */
-    int64_t reached;    /* snapshots reached so far */
-    int flags;          /* floating-point flags of earlier steps */
+    bool wrote;      /* an input has been written */
+    int64_t reached; /* snapshots reached so far */
+    int flags;       /* floating-point flags of earlier steps */
 } Call;
 
 /* ---- memory */
@@ -197,11 +197,13 @@ static int flags_get(void) { return fetestexcept(FE_ALL_EXCEPT); }
 
 static const struct Flag {
     int bit;
-    int npy; /* as NumPy's NPY_FPE_* */
-    char letter; /* in ops.def's column */
+    int npy;          /* as NumPy's NPY_FPE_* */
+    char letter;      /* in ops.def's column */
     const char *name; /* in np.geterr() */
-} flag_table[] = {
-    {FE_DIVBYZERO, 1, 'd', "divide"}, {FE_OVERFLOW, 2, 'o', "over"}, {FE_UNDERFLOW, 4, 'u', "under"}, {FE_INVALID, 8, 'i', "invalid"}};
+} flag_table[] = {{FE_DIVBYZERO, 1, 'd', "divide"},
+                  {FE_OVERFLOW, 2, 'o', "over"},
+                  {FE_UNDERFLOW, 4, 'u', "under"},
+                  {FE_INVALID, 8, 'i', "invalid"}};
 
 /* The flags that np.errstate doesn't ignore. -1 with an exception. */
 static int flags_wanted(int flags) {
@@ -218,8 +220,8 @@ static int flags_wanted(int flags) {
     return wanted;
 }
 
-/* An input has been written, so eager can't run the call again: the warning is given in the name of the first operator that can have
- * raised the flag. -1 with an exception where np.errstate asks for one. */
+/* An input has been written, so eager can't run the call again: the warning is given in the name of the first operator that can
+ * have raised the flag. -1 with an exception where np.errstate asks for one. */
 static int warn(const DynGraph *g, int flags) {
     for (size_t f = 0; f < DYN_COUNTOF(flag_table); f++) {
         for (uint32_t i = 0; (flags & flag_table[f].bit) && i < g->nodes.n; i++) {
@@ -311,12 +313,9 @@ static int view_step(Call *c, uint32_t place) {
 
 static PyObject *number_of(const DynGraph *g, const DynScalar *sym, uint32_t id) {
     switch (dyn_sym_at(g->syms, id)->type) {
-    case DYN_T_FLOAT:
-        return PyFloat_FromDouble(sym[id].f);
-    case DYN_T_BOOL:
-        return PyBool_FromLong(sym[id].i != 0);
-    default:
-        return PyLong_FromLongLong(sym[id].i);
+    case DYN_T_FLOAT: return PyFloat_FromDouble(sym[id].f);
+    case DYN_T_BOOL: return PyBool_FromLong(sym[id].i != 0);
+    default: return PyLong_FromLongLong(sym[id].i);
     }
 }
 
@@ -401,7 +400,8 @@ static DynRunStatus extern_step(Call *c, uint32_t node) {
         return leave(c, node);
     }
     if (result) {
-        PyErr_Format(PyExc_SystemError, "dynoc: %s gave another kind of array than before", c->p->graph->externs.at[n->extern_index].name);
+        PyErr_Format(PyExc_SystemError, "dynoc: %s gave another kind of array than before",
+                     c->p->graph->externs.at[n->extern_index].name);
         Py_DECREF(result);
     }
     return DYN_RUN_ERROR;

@@ -14,8 +14,8 @@ struct DynArtifact {
     DynStr source;
     atomic_int state; /* 0 not asked, 1 queued, 2 done */
     _Atomic(const DynNativeTable *) table;
-    atomic_int failure; /* DynReason */
-    char *detail;       /* written before failure */
+    atomic_int failure;        /* DynReason */
+    char *detail;              /* written before failure */
     _Atomic(DynSpare *) spare; /* kept from the last call; whoever takes it out owns it */
 };
 #endif

@@ -1,8 +1,8 @@
 /* schedule.c: which kernels run row by row together, what a kernel costs, how many lanes it takes at a time, and its number.
  *
- * Called after fuse.c. A group is a run of kernels whose leading axes are the same and of which at least one reduces exactly the other
- * axes: softmax is max, then exp and sum, then divide, for one row after the other while the row is in the cache. What only the group
- * reads becomes memory for one row. */
+ * Called after fuse.c. A group is a run of kernels whose leading axes are the same and of which at least one reduces exactly the
+ * other axes: softmax is max, then exp and sum, then divide, for one row after the other while the row is in the cache. What only
+ * the group reads becomes memory for one row. */
 #include "base/log.h"
 #include "codegen/loops.h"
 
@@ -15,10 +15,8 @@ static int operand_axis(const DynLoops *p, const DynNode *view, const DynNode *b
     const DynGraph *g = p->graph;
     int at = 0, from = 0, arg = 1;
     switch (view->op) {
-    case DYN_OP_PERMUTE:
-        return (int)view->aux[axis];
-    case DYN_OP_BROADCAST:
-        return axis - (view->ndim - base->ndim);
+    case DYN_OP_PERMUTE: return (int)view->aux[axis];
+    case DYN_OP_BROADCAST: return axis - (view->ndim - base->ndim);
     case DYN_OP_SLICE:
         for (uint32_t i = 0; i < view->naux; i++) {
             if (view->aux[i] == 1) {
@@ -36,8 +34,7 @@ static int operand_axis(const DynLoops *p, const DynNode *view, const DynNode *b
             at++;
         }
         return from + axis - at;
-    default:
-        return -1;
+    default: return -1;
     }
 }
 
@@ -176,8 +173,8 @@ static void measure(const DynLoops *p, DynKernel *k) {
         smallest = size < smallest ? size : smallest;
         k->cost += size / 4 + 1;
     }
-    /* So many that one vector of the smallest elements is never wider: generated loops then have no remainder, which would call other
-     * functions than the vector loop does. */
+    /* So many that one vector of the smallest elements is never wider: generated loops then have no remainder, which would call
+     * other functions than the vector loop does. */
     k->lanes = smallest == 1 ? 64 : smallest == 2 ? 32 : 16;
 }
 

@@ -1,9 +1,9 @@
 /* selftest.c: what tests/ir and tests/fuzz call: stages of this room on graphs given as text.
  *
- *     _lower_text(graph) → loop IR after lower, fuse, schedule, plan      _loops_roundtrip(graph, loops) → loop IR printed after parsing
- *     _emit_text(graph) → C                                               _graph_compile(graph) → capsule, with native code
- *     _graph_run(capsule, arrays, numbers) → (status, outputs)            _graph_interp(capsule, arrays, numbers) → outputs, by NumPy
- *     _run_graph_text(graph, arrays, numbers) → outputs
+ *     _lower_text(graph) → loop IR after lower, fuse, schedule, plan      _loops_roundtrip(graph, loops) → loop IR printed after
+ * parsing _emit_text(graph) → C                                               _graph_compile(graph) → capsule, with native code
+ *     _graph_run(capsule, arrays, numbers) → (status, outputs)            _graph_interp(capsule, arrays, numbers) → outputs, by
+ * NumPy _run_graph_text(graph, arrays, numbers) → outputs
  *
  * Symbols come from the arrays' sizes and from `numbers` in order of the graph's VAR symbols. dyn_codegen_init registers them. */
 #include "base/log.h"
@@ -155,9 +155,7 @@ static int eval_sym(Arguments *a, uint32_t id, Py_ssize_t *next) {
     DynScalar *out = &a->sym[id];
     PyObject *v;
     switch (s->op) {
-    case DYN_S_CONST:
-        *out = s->value;
-        return 0;
+    case DYN_S_CONST: *out = s->value; return 0;
     case DYN_S_DIM:
         v = array_at(a, s->a);
         out->i = v ? PyArray_DIM((PyArrayObject *)v, s->index) : 0;
@@ -174,8 +172,7 @@ static int eval_sym(Arguments *a, uint32_t id, Py_ssize_t *next) {
             out->i = PyLong_AsLongLong(v);
         }
         return PyErr_Occurred() ? -1 : 0;
-    default:
-        break;
+    default: break;
     }
     uint32_t n = a->u->syms.v.n;
     DynScalar zero = {.i = 0}, x = s->a < n ? a->sym[s->a] : zero, y = s->b < n ? a->sym[s->b] : zero;
@@ -297,6 +294,4 @@ static PyMethodDef methods[] = {{"_lower_text", lower_text, METH_O, "Loop IR of 
                                 {"_run_graph_text", run_graph_text, METH_VARARGS, "Compile and run."},
                                 {NULL, NULL, 0, NULL}};
 
-int dyn_codegen_init(PyObject *module) {
-    return PyModule_AddFunctions(module, methods) < 0 ? -1 : dyn_build_init_module(module);
-}
+int dyn_codegen_init(PyObject *module) { return PyModule_AddFunctions(module, methods) < 0 ? -1 : dyn_build_init_module(module); }

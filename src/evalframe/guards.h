@@ -22,8 +22,8 @@ typedef enum StepOp {
     ST_FLOAT,
     ST_BOOL,
     ST_NPSCALAR, /* symbol dst = the number in the NumPy scalar of dtype x at source a */
-    ST_EVAL, /* symbol dst by its row */
-    ST_ADD,  /* symbol dst = symbol a + symbol b, ints */
+    ST_EVAL,     /* symbol dst by its row */
+    ST_ADD,      /* symbol dst = symbol a + symbol b, ints */
     ST_SUB,
     ST_MUL,
     ST_TRUE, /* symbol a is true */

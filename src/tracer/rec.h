@@ -1,5 +1,5 @@
-/* rec.h: the recorder's inside: shadow values and what its handler files share. record.c has the loop over instructions, rec_*.c the
- * handlers by family, rec_numpy*.c the NumPy rules. Only evalframe/hook.c calls in, through record.h.
+/* rec.h: the recorder's inside: shadow values and what its handler files share. record.c has the loop over instructions, rec_*.c
+ * the handlers by family, rec_numpy*.c the NumPy rules. Only evalframe/hook.c calls in, through record.h.
  *
  * A shadow (DynVal) says what the compiled code will know of a Python value. Every real value in the frame has one beside it. */
 #ifndef DYN_REC_H
@@ -7,15 +7,17 @@
 #include "tracer/capture.h"
 
 typedef enum DynValKind {
-    DV_NULL,   /* empty slot */
-    DV_OPAQUE, /* nothing is known, and the value can't be rebuilt: using it breaks the graph */
-    DV_CONST,  /* the object itself, the same at every call under the guards (val->obj) */
-    DV_SOURCE, /* an object found at val->source, not looked at yet: dyn_rec_resolve() guards its type and gives it its kind */
-    DV_OBJECT, /* an object found at val->source whose type is guarded, of no kind below (user's instances, modules …) */
-    DV_SYM,    /* Python int, float, bool: symbol val->id */
-    DV_ARRAY,  /* exact ndarray: graph node val->id */
+    DV_NULL,     /* empty slot */
+    DV_OPAQUE,   /* nothing is known, and the value can't be rebuilt: using it breaks the graph */
+    DV_CONST,    /* the object itself, the same at every call under the guards (val->obj) */
+    DV_SOURCE,   /* an object found at val->source, not looked at yet: dyn_rec_resolve() guards its type and gives it its kind */
+    DV_OBJECT,   /* an object found at val->source whose type is guarded, of no kind below (user's instances, modules …) */
+    DV_SYM,      /* Python int, float, bool: symbol val->id */
+    DV_ARRAY,    /* exact ndarray: graph node val->id */
     DV_NPSCALAR, /* NumPy scalar computed by the graph: node val->id, rank 0 */
-    DV_TUPLE, DV_LIST, DV_SET, /* items */
+    DV_TUPLE,
+    DV_LIST,
+    DV_SET,    /* items */
     DV_DICT,   /* items: key, value … in order; keys are DV_CONST */
     DV_SLICE,  /* 3 items */
     DV_RANGE,  /* 3 items: start stop step, DV_SYM or DV_CONST ints */
@@ -32,7 +34,7 @@ struct DynVal {
     uint32_t id;     /* symbol, node, position */
     uint32_t n, cap;
     DynVal **items;
-    PyObject *obj;   /* DV_CONST: the object; containers and arrays: the real object, for identity. Kept alive by the recorder */
+    PyObject *obj; /* DV_CONST: the object; containers and arrays: the real object, for identity. Kept alive by the recorder */
     uint32_t recipe, stamp; /* the recipe made of it in the rebuild `stamp`: rec_recipe's memo */
 };
 typedef struct DynOperand { /* a shadow and the real object it stands for */
@@ -52,37 +54,43 @@ DYN_HIDDEN uint32_t dyn_rec_place(DynRec *r); /* DynGraph.places row of the inst
 
 DYN_HIDDEN DynVal *dyn_rec_const(DynRec *r, PyObject *obj); /* int, float and bool become constant symbols (DV_SYM) */
 DYN_HIDDEN DynVal *dyn_rec_sym(DynRec *r, uint32_t sym);    /* NULL when sym is DYN_NONE */
-DYN_HIDDEN DynVal *dyn_rec_array(DynRec *r, uint32_t node, PyObject *real);    /* the shadow of an array that a node gives; remembers real's identity */
+DYN_HIDDEN DynVal *dyn_rec_array(DynRec *r, uint32_t node,
+                                 PyObject *real); /* the shadow of an array that a node gives; remembers real's identity */
 DYN_HIDDEN DynVal *dyn_rec_npscalar(DynRec *r, uint32_t node, PyObject *real);
 DYN_HIDDEN DynVal *dyn_rec_seq(DynRec *r, DynValKind kind, uint32_t n, DynVal **items, PyObject *real);
-/* Look at a value: a DV_SOURCE gets its kind (INPUT node for an exact ndarray of a captured dtype, symbol for a number, items for an exact
- * tuple, list or dict, DV_CONST guarded by value for None, str, bytes, slices …) and the guards for that. In place: 0 or -1. */
+/* Look at a value: a DV_SOURCE gets its kind (INPUT node for an exact ndarray of a captured dtype, symbol for a number, items for
+ * an exact tuple, list or dict, DV_CONST guarded by value for None, str, bytes, slices …) and the guards for that. In place: 0 or
+ * -1. */
 DYN_HIDDEN int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *real);
 /* The symbol of a Python number (resolved; DV_CONST numbers too), or DYN_NONE when v is no number. */
 DYN_HIDDEN uint32_t dyn_rec_number(DynRec *r, DynVal *v, PyObject *real);
-/* Burn the value in: guards say that it is the same at every call. For axes, dtypes, flags, strings, tuples of these. -1 when it is
- * (or contains) an array or something opaque. */
+/* Burn the value in: guards say that it is the same at every call. For axes, dtypes, flags, strings, tuples of these. -1 when it
+ * is (or contains) an array or something opaque. */
 DYN_HIDDEN int dyn_rec_burn(DynRec *r, DynVal *v, PyObject *real);
 /* Guard that a bool symbol is what its hint says; a == b for two int symbols whose hints are equal (sizes that have to agree). */
 DYN_HIDDEN int dyn_rec_assume(DynRec *r, uint32_t sym);
 DYN_HIDDEN int dyn_rec_assume_equal(DynRec *r, uint32_t a, uint32_t b);
-/* Array nodes known so far whose real object shares memory with `real` are found by storage; this gives the storage node for a real
- * array that is written: guards disjointness from (or identity with) every other input. -1: overlap that can't be expressed. */
+/* Array nodes known so far whose real object shares memory with `real` are found by storage; this gives the storage node for a
+ * real array that is written: guards disjointness from (or identity with) every other input. -1: overlap that can't be expressed.
+ */
 DYN_HIDDEN int dyn_rec_will_write(DynRec *r, uint32_t node, PyObject *real);
 
-/* ---- rec_numpy: what NumPy callables, operators, methods and attributes mean. Each is called after the operation ran for real on
- * operands (resolved by the callee as needed) and gave `result` (borrowed); it adds nodes and gives the result's shadow. Where the
- * form isn't captured it gives NULL and a reason. Rules compare the shape, dtype and rank they predict with what eager gave, and
- * refuse when they differ. */
+/* ---- rec_numpy: what NumPy callables, operators, methods and attributes mean. Each is called after the operation ran for real
+ * on operands (resolved by the callee as needed) and gave `result` (borrowed); it adds nodes and gives the result's shadow. Where
+ * the form isn't captured it gives NULL and a reason. Rules compare the shape, dtype and rank they predict with what eager gave,
+ * and refuse when they differ. */
 typedef struct DynBinding DynBinding;
-DYN_HIDDEN int dyn_np_init(void);                                   /* fills the tables from bind.def; -1 with an exception */
-DYN_HIDDEN const DynBinding *dyn_np_find(PyObject *callable);       /* np.sin, np.where, np.linalg.solve, np.float64 … or NULL */
-DYN_HIDDEN const DynBinding *dyn_np_find_method(PyObject *name);    /* ndarray methods by name: "sum", "reshape" … or NULL */
-DYN_HIDDEN DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int npos, PyObject *kwnames, PyObject *result);
-DYN_HIDDEN DynVal *dyn_np_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject *result); /* nb: as BINARY_OP sub */
-DYN_HIDDEN DynVal *dyn_np_unary(DynRec *r, int opcode, DynOperand a, PyObject *result);                         /* DYN_I_UNARY_* */
-DYN_HIDDEN DynVal *dyn_np_compare(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result);            /* Py_LT … */
-DYN_HIDDEN DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name, PyObject *result); /* shape ndim size T dtype real nbytes itemsize … */
+DYN_HIDDEN int dyn_np_init(void);                                /* fills the tables from bind.def; -1 with an exception */
+DYN_HIDDEN const DynBinding *dyn_np_find(PyObject *callable);    /* np.sin, np.where, np.linalg.solve, np.float64 … or NULL */
+DYN_HIDDEN const DynBinding *dyn_np_find_method(PyObject *name); /* ndarray methods by name: "sum", "reshape" … or NULL */
+DYN_HIDDEN DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int npos, PyObject *kwnames,
+                               PyObject *result);
+DYN_HIDDEN DynVal *dyn_np_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b,
+                                 PyObject *result);                                                  /* nb: as BINARY_OP sub */
+DYN_HIDDEN DynVal *dyn_np_unary(DynRec *r, int opcode, DynOperand a, PyObject *result);              /* DYN_I_UNARY_* */
+DYN_HIDDEN DynVal *dyn_np_compare(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result); /* Py_LT … */
+DYN_HIDDEN DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name,
+                               PyObject *result); /* shape ndim size T dtype real nbytes itemsize … */
 DYN_HIDDEN DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *result);
 DYN_HIDDEN int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand value); /* after a[index] = value ran */
 #endif

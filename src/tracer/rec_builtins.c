@@ -1,5 +1,5 @@
-/* rec_builtins.c: builtins, math functions and methods of Python's containers and strings, as the recorder understands them: called
- * for real, with a shadow for the result. Whatever isn't in these tables is opaque.
+/* rec_builtins.c: builtins, math functions and methods of Python's containers and strings, as the recorder understands them:
+ * called for real, with a shadow for the result. Whatever isn't in these tables is opaque.
  *
  * Called by rec_call.c with resolved arguments. The tables are filled once at import (rec_builtins_init) with borrowed-for-ever
  * references to the callables. */
@@ -15,9 +15,7 @@ typedef struct Builtin {
 
 static PyObject *absolute; /* np.absolute, which abs() of an array is */
 
-static bool number(const RecCall *c, uint32_t i) {
-    return c->args[i].v->kind == DV_SYM;
-}
+static bool number(const RecCall *c, uint32_t i) { return c->args[i].v->kind == DV_SYM; }
 static bool any_array(const RecCall *c) {
     for (uint32_t i = 0; i < c->npos; i++) {
         if (rec_is_array(c->args[i].v)) {
@@ -44,7 +42,8 @@ static DynVal *checked(DynRec *r, uint32_t sym, PyObject *o) {
 }
 
 static uint32_t as_float(DynRec *r, uint32_t s) {
-    return dyn_sym_at(&r->cap->syms, s)->type == DYN_T_FLOAT ? s : dyn_sym_op(&r->cap->syms, DYN_S_TO_FLOAT, s, DYN_NONE, DYN_NONE);
+    return dyn_sym_at(&r->cap->syms, s)->type == DYN_T_FLOAT ? s
+                                                             : dyn_sym_op(&r->cap->syms, DYN_S_TO_FLOAT, s, DYN_NONE, DYN_NONE);
 }
 
 /* math.*: arg is the symbol operator; arguments become floats first. */
@@ -58,12 +57,14 @@ static DynVal *math_call(DynRec *r, const RecCall *c, PyObject **result, int op)
         return unknown(r, c);
     }
     bool keep = op == DYN_S_FLOOR || op == DYN_S_CEIL;
-    uint32_t a = keep ? c->args[0].v->id : as_float(r, c->args[0].v->id), b = arity == 2 ? as_float(r, c->args[1].v->id) : DYN_NONE;
+    uint32_t a = keep ? c->args[0].v->id : as_float(r, c->args[0].v->id),
+             b = arity == 2 ? as_float(r, c->args[1].v->id) : DYN_NONE;
     if (keep && dyn_sym_at(&r->cap->syms, a)->type != DYN_T_FLOAT) {
         return checked(r, a, *result);
     }
-    return a == DYN_NONE || (arity == 2 && b == DYN_NONE) ? unknown(r, c)
-                                                          : checked(r, dyn_sym_op(&r->cap->syms, (DynSymOp)op, a, b, DYN_NONE), *result);
+    return a == DYN_NONE || (arity == 2 && b == DYN_NONE)
+               ? unknown(r, c)
+               : checked(r, dyn_sym_op(&r->cap->syms, (DynSymOp)op, a, b, DYN_NONE), *result);
 }
 
 static DynVal *call_len(DynRec *r, const RecCall *c, PyObject **result, int arg) {
@@ -156,7 +157,8 @@ static DynVal *call_extreme(DynRec *r, const RecCall *c, PyObject **result, int 
     DynSyms *t = &r->cap->syms;
     uint32_t best = DYN_NONE;
     for (uint32_t i = 0; i < n; i++) {
-        if (items[i]->kind == DV_SOURCE && c->npos == 1 && dyn_rec_resolve(r, items[i], PySequence_Fast_GET_ITEM(c->args[0].real, i)) < 0) {
+        if (items[i]->kind == DV_SOURCE && c->npos == 1 &&
+            dyn_rec_resolve(r, items[i], PySequence_Fast_GET_ITEM(c->args[0].real, i)) < 0) {
             return NULL;
         }
         if (items[i]->kind != DV_SYM) {
@@ -185,7 +187,8 @@ static DynVal *call_sum(DynRec *r, const RecCall *c, PyObject **result, int arg)
     DynVal **items;
     uint32_t n;
     (void)arg;
-    if (c->npos < 1 || c->npos > 2 || c->nkw != 0 || (!PyTuple_CheckExact(c->args[0].real) && !PyList_CheckExact(c->args[0].real)) ||
+    if (c->npos < 1 || c->npos > 2 || c->nkw != 0 ||
+        (!PyTuple_CheckExact(c->args[0].real) && !PyList_CheckExact(c->args[0].real)) ||
         rec_items(r, c->args[0].v, c->args[0].real, &items, &n) < 0 || n != PySequence_Fast_GET_SIZE(c->args[0].real)) {
         *result = rec_call_real(c);
         return rec_fail(r, c->npos && rec_is_array(c->args[0].v) ? DYN_R_UNSUPPORTED_OP : DYN_R_OPAQUE_CALL, "sum");
@@ -246,7 +249,8 @@ static DynVal *call_sequence(DynRec *r, const RecCall *c, PyObject **result, int
     if (!known || PySequence_Fast_GET_SIZE(*result) != (Py_ssize_t)n) {
         return unknown(r, c);
     }
-    return kind == DV_TUPLE && c->npos == 1 && *result == c->args[0].real ? c->args[0].v : dyn_rec_seq(r, (DynValKind)kind, n, items, *result);
+    return kind == DV_TUPLE && c->npos == 1 && *result == c->args[0].real ? c->args[0].v
+                                                                          : dyn_rec_seq(r, (DynValKind)kind, n, items, *result);
 }
 
 static DynVal *call_dict(DynRec *r, const RecCall *c, PyObject **result, int arg) {
@@ -445,7 +449,8 @@ static DynVal *list_method(DynRec *r, const RecCall *c, PyObject **result, const
     bool mutable = list->kind == DV_LIST && list->fresh && c->nkw == 0;
     bool append = strcmp(name, "append") == 0, extend = strcmp(name, "extend") == 0, copy = strcmp(name, "copy") == 0;
     bool pop = strcmp(name, "pop") == 0 && c->npos == 1;
-    bool known = copy || append || pop || (extend && c->npos == 2 && rec_items(r, c->args[1].v, c->args[1].real, &items, &n) == 0);
+    bool known =
+        copy || append || pop || (extend && c->npos == 2 && rec_items(r, c->args[1].v, c->args[1].real, &items, &n) == 0);
     *result = rec_call_real(c);
     if (*result == NULL) {
         return NULL;

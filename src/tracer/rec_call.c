@@ -1,6 +1,6 @@
 /* rec_call.c: handlers for calls. A call is laid out once (RecCall), then tried in order: dynoc's own functions, NumPy callables
- * and array methods (bound to operators), modelled builtins and container methods, Python functions (recorded into, through the hook), and
- * what is left is opaque: run for real, a graph break.
+ * and array methods (bound to operators), modelled builtins and container methods, Python functions (recorded into, through the
+ * hook), and what is left is opaque: run for real, a graph break.
  *
  * Called from record.c's table. The callee's frame comes back in through dyn_record_inlined. */
 #include "tracer/rec_state.h"
@@ -15,7 +15,8 @@ PyObject *rec_call_real(const RecCall *c) {
     for (uint32_t i = 0; i < n; i++) {
         args[i + 1] = c->args[i].real;
     }
-    PyObject *result = PyObject_Vectorcall(c->callable.real, args + 1, c->npos | PY_VECTORCALL_ARGUMENTS_OFFSET, c->nkw ? c->kwnames : NULL);
+    PyObject *result =
+        PyObject_Vectorcall(c->callable.real, args + 1, c->npos | PY_VECTORCALL_ARGUMENTS_OFFSET, c->nkw ? c->kwnames : NULL);
     if (args != space) {
         PyMem_Free(args);
     }
@@ -91,7 +92,8 @@ static int bind_slots(DynRec *r, PyObject *func, DynVal *fv, uint32_t func_sourc
         if (slots[i] == NULL) {
             Py_ssize_t d = i - (nargs - ndefaults);
             PyObject *name = i < nargs ? NULL : dyn_code_local_name(code, i);
-            bool there = name ? kwdefaults != NULL && PyDict_GetItemWithError(kwdefaults, name) != NULL : d >= 0 && defaults != NULL;
+            bool there =
+                name ? kwdefaults != NULL && PyDict_GetItemWithError(kwdefaults, name) != NULL : d >= 0 && defaults != NULL;
             if (!there || (slots[i] = default_value(r, fv, func_source, func, d, name)) == NULL) {
                 PyErr_Clear();
                 return -1;
@@ -368,8 +370,8 @@ Step rec_CALL_FUNCTION_EX(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand args = operand(f, has_kw ? 2 : 1), kw = has_kw ? operand(f, 1) : (DynOperand){0};
     RecCall c = {.callable = operand(f, npop - (null_first ? 1 : 0))};
     DynVal **items;
-    bool fits = (PyTuple_CheckExact(args.real) || PyList_CheckExact(args.real)) && rec_items(r, args.v, args.real, &items, &n) == 0 &&
-                n == PySequence_Fast_GET_SIZE(args.real);
+    bool fits = (PyTuple_CheckExact(args.real) || PyList_CheckExact(args.real)) &&
+                rec_items(r, args.v, args.real, &items, &n) == 0 && n == PySequence_Fast_GET_SIZE(args.real);
     if (has_kw) {
         fits = fits && PyDict_CheckExact(kw.real) && dyn_rec_resolve(r, kw.v, kw.real) == 0 && kw.v->kind == DV_DICT;
     }

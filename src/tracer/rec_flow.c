@@ -1,5 +1,5 @@
-/* rec_flow.c: handlers for jumps, loops and returns. A branch on a value that guards can pin down is followed and guarded; a branch on array
- * data bails out, so that CPython takes it.
+/* rec_flow.c: handlers for jumps, loops and returns. A branch on a value that guards can pin down is followed and guarded; a
+ * branch on array data bails out, so that CPython takes it.
  *
  * Called from record.c's table. */
 #include "tracer/rec_state.h"
@@ -29,18 +29,10 @@ static Step branch(DynRec *r, RecFrame *f, const DynInstr *in, bool when, bool k
     rec_drop(f, 1);
     return STEP_NEXT;
 }
-Step rec_POP_JUMP_IF_TRUE(DynRec *r, RecFrame *f, const DynInstr *in) {
-    return branch(r, f, in, true, false);
-}
-Step rec_POP_JUMP_IF_FALSE(DynRec *r, RecFrame *f, const DynInstr *in) {
-    return branch(r, f, in, false, false);
-}
-Step rec_JUMP_IF_TRUE_OR_POP(DynRec *r, RecFrame *f, const DynInstr *in) {
-    return branch(r, f, in, true, true);
-}
-Step rec_JUMP_IF_FALSE_OR_POP(DynRec *r, RecFrame *f, const DynInstr *in) {
-    return branch(r, f, in, false, true);
-}
+Step rec_POP_JUMP_IF_TRUE(DynRec *r, RecFrame *f, const DynInstr *in) { return branch(r, f, in, true, false); }
+Step rec_POP_JUMP_IF_FALSE(DynRec *r, RecFrame *f, const DynInstr *in) { return branch(r, f, in, false, false); }
+Step rec_JUMP_IF_TRUE_OR_POP(DynRec *r, RecFrame *f, const DynInstr *in) { return branch(r, f, in, true, true); }
+Step rec_JUMP_IF_FALSE_OR_POP(DynRec *r, RecFrame *f, const DynInstr *in) { return branch(r, f, in, false, true); }
 
 static Step branch_none(DynRec *r, RecFrame *f, const DynInstr *in, bool when) {
     DynOperand o = operand(f, 1);
@@ -54,12 +46,8 @@ static Step branch_none(DynRec *r, RecFrame *f, const DynInstr *in, bool when) {
     rec_drop(f, 1);
     return STEP_NEXT;
 }
-Step rec_POP_JUMP_IF_NONE(DynRec *r, RecFrame *f, const DynInstr *in) {
-    return branch_none(r, f, in, true);
-}
-Step rec_POP_JUMP_IF_NOT_NONE(DynRec *r, RecFrame *f, const DynInstr *in) {
-    return branch_none(r, f, in, false);
-}
+Step rec_POP_JUMP_IF_NONE(DynRec *r, RecFrame *f, const DynInstr *in) { return branch_none(r, f, in, true); }
+Step rec_POP_JUMP_IF_NOT_NONE(DynRec *r, RecFrame *f, const DynInstr *in) { return branch_none(r, f, in, false); }
 
 Step rec_RETURN_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)r, (void)f, (void)in;

@@ -316,8 +316,8 @@ int dyn_np_axes(DynRec *r, DynOperand o, int ndim, int *axes) {
 
 /* ---- results */
 
-/* A view's order of axes as recorded holds at other sizes, but for axes of size 0 and 1, which have no say in it: those are guarded to
- * stay so, unless the order is C's whatever the sizes are. */
+/* A view's order of axes as recorded holds at other sizes, but for axes of size 0 and 1, which have no say in it: those are
+ * guarded to stay so, unless the order is C's whatever the sizes are. */
 static int hold_order(DynRec *r, const DynNode *n) {
     bool ordered = n->op != DYN_OP_PERMUTE;
     if ((n->flags & DYN_NODE_VIEW) == 0)

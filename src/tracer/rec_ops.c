@@ -1,16 +1,12 @@
-/* rec_ops.c: handlers for operators, comparisons, attributes and subscripts. Each runs the real operation and gives the result's shadow:
- * arrays by the NumPy rules (rec_numpy*.c), Python numbers as symbols, containers by their items, constants folded.
+/* rec_ops.c: handlers for operators, comparisons, attributes and subscripts. Each runs the real operation and gives the result's
+ * shadow: arrays by the NumPy rules (rec_numpy*.c), Python numbers as symbols, containers by their items, constants folded.
  *
  * Called from record.c's table. Operands are looked at (resolved) before the operation runs, since it may change them. */
 #include "tracer/rec_state.h"
 
 typedef PyObject *(*BinaryFn)(PyObject *, PyObject *);
-static PyObject *power(PyObject *a, PyObject *b) {
-    return PyNumber_Power(a, b, Py_None);
-}
-static PyObject *power_inplace(PyObject *a, PyObject *b) {
-    return PyNumber_InPlacePower(a, b, Py_None);
-}
+static PyObject *power(PyObject *a, PyObject *b) { return PyNumber_Power(a, b, Py_None); }
+static PyObject *power_inplace(PyObject *a, PyObject *b) { return PyNumber_InPlacePower(a, b, Py_None); }
 
 /* By BINARY_OP sub: plain and in-place function, symbol operator. */
 static const struct {
@@ -56,8 +52,8 @@ static bool agrees(DynRec *r, uint32_t sym, PyObject *o) {
 }
 
 DynVal *rec_number_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result) {
-    uint32_t s = binary_ops[nb].sym < 0 ? DYN_NONE
-                                        : dyn_sym_op(&r->cap->syms, (DynSymOp)binary_ops[nb].sym, a.v->id, b.v->id, DYN_NONE);
+    uint32_t s =
+        binary_ops[nb].sym < 0 ? DYN_NONE : dyn_sym_op(&r->cap->syms, (DynSymOp)binary_ops[nb].sym, a.v->id, b.v->id, DYN_NONE);
     return agrees(r, s, result) ? dyn_rec_sym(r, s) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "arithmetic on Python numbers");
 }
 
@@ -180,15 +176,9 @@ static Step unary(DynRec *r, RecFrame *f, const DynInstr *in, PyObject *(*fn)(Py
     }
     return rec_commit(r, f, 1, result, v);
 }
-Step rec_UNARY_NEGATIVE(DynRec *r, RecFrame *f, const DynInstr *in) {
-    return unary(r, f, in, PyNumber_Negative, DYN_S_NEG);
-}
-Step rec_UNARY_POSITIVE(DynRec *r, RecFrame *f, const DynInstr *in) {
-    return unary(r, f, in, PyNumber_Positive, -1);
-}
-Step rec_UNARY_INVERT(DynRec *r, RecFrame *f, const DynInstr *in) {
-    return unary(r, f, in, PyNumber_Invert, DYN_S_INVERT);
-}
+Step rec_UNARY_NEGATIVE(DynRec *r, RecFrame *f, const DynInstr *in) { return unary(r, f, in, PyNumber_Negative, DYN_S_NEG); }
+Step rec_UNARY_POSITIVE(DynRec *r, RecFrame *f, const DynInstr *in) { return unary(r, f, in, PyNumber_Positive, -1); }
+Step rec_UNARY_INVERT(DynRec *r, RecFrame *f, const DynInstr *in) { return unary(r, f, in, PyNumber_Invert, DYN_S_INVERT); }
 
 static Step truth_value(DynRec *r, RecFrame *f, bool negate) {
     DynOperand a = operand(f, 1);
@@ -255,7 +245,8 @@ DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObj
         ((basic(a.real) && basic(b.real)) || PyArray_DescrCheck(a.real) || PyArray_DescrCheck(b.real) || PyType_Check(a.real))) {
         return dyn_rec_const(r, result);
     }
-    bool mixed = (a.v->kind == DV_SYM && b.v->kind == DV_CONST && basic(b.real)) || (b.v->kind == DV_SYM && a.v->kind == DV_CONST && basic(a.real));
+    bool mixed = (a.v->kind == DV_SYM && b.v->kind == DV_CONST && basic(b.real)) ||
+                 (b.v->kind == DV_SYM && a.v->kind == DV_CONST && basic(a.real));
     if (mixed && PyBool_Check(result) && (cmp == Py_EQ || cmp == Py_NE)) {
         return dyn_rec_burn(r, a.v, a.real) < 0 || dyn_rec_burn(r, b.v, b.real) < 0 ? NULL : dyn_rec_const(r, result);
     }
@@ -285,7 +276,8 @@ Step rec_COMPARE_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 /* Whether two shadows are of one object. 1, 0: known under guards; -1 not. */
 static int identity(DynRec *r, DynOperand a, DynOperand b) {
-    if (dyn_rec_resolve(r, a.v, a.real) < 0 || dyn_rec_resolve(r, b.v, b.real) < 0 || a.v->kind == DV_OPAQUE || b.v->kind == DV_OPAQUE) {
+    if (dyn_rec_resolve(r, a.v, a.real) < 0 || dyn_rec_resolve(r, b.v, b.real) < 0 || a.v->kind == DV_OPAQUE ||
+        b.v->kind == DV_OPAQUE) {
         return -1;
     }
     bool same = a.real == b.real;
@@ -323,8 +315,10 @@ Step rec_CONTAINS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (known && b.v->kind == DV_DICT) {
         known = PyUnicode_CheckExact(a.real) && a.v->kind == DV_CONST;
     } else if (known && (b.v->kind == DV_TUPLE || b.v->kind == DV_LIST || b.v->kind == DV_SET || b.v->kind == DV_CONST)) {
-        bool plain = (a.v->kind == DV_SYM || a.v->kind == DV_CONST) && (b.v->kind == DV_SET || dyn_rec_burn(r, b.v, b.real) == 0) &&
-                     (PyTuple_CheckExact(b.real) || PyList_CheckExact(b.real) || PyUnicode_CheckExact(b.real) || PyAnySet_CheckExact(b.real));
+        bool plain = (a.v->kind == DV_SYM || a.v->kind == DV_CONST) &&
+                     (b.v->kind == DV_SET || dyn_rec_burn(r, b.v, b.real) == 0) &&
+                     (PyTuple_CheckExact(b.real) || PyList_CheckExact(b.real) || PyUnicode_CheckExact(b.real) ||
+                      PyAnySet_CheckExact(b.real));
         known = plain && basic(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
     } else {
         known = false;
@@ -384,7 +378,8 @@ DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result) 
         DynVal *v = rec_dict_find(o.v, index.real, NULL);
         return v ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "dict key");
     }
-    if (o.v->kind == DV_DICT && index.v->kind == DV_SYM && PyLong_CheckExact(index.real) && dyn_rec_burn(r, index.v, index.real) == 0) {
+    if (o.v->kind == DV_DICT && index.v->kind == DV_SYM && PyLong_CheckExact(index.real) &&
+        dyn_rec_burn(r, index.v, index.real) == 0) {
         for (uint32_t i = 0; i < o.v->n; i += 2) {
             PyObject *k = o.v->items[i]->obj;
             if (PyLong_CheckExact(k) && PyObject_RichCompareBool(k, index.real, Py_EQ) == 1) {
@@ -418,7 +413,8 @@ static int stored(DynRec *r, DynOperand o, DynOperand index, DynOperand value) {
     if (!o.v->fresh) {
         return 1;
     }
-    if (o.v->kind == DV_LIST && index.v->kind == DV_SYM && PyLong_CheckExact(index.real) && dyn_rec_burn(r, index.v, index.real) == 0) {
+    if (o.v->kind == DV_LIST && index.v->kind == DV_SYM && PyLong_CheckExact(index.real) &&
+        dyn_rec_burn(r, index.v, index.real) == 0) {
         Py_ssize_t i = PyLong_AsSsize_t(index.real);
         i += i < 0 ? (Py_ssize_t)o.v->n : 0;
         o.v->items[i] = value.v;
@@ -511,7 +507,8 @@ static DynVal *attr_source(DynRec *r, uint32_t base, PyObject *name) {
 }
 
 static uint32_t const_source(DynRec *r, DynVal *v, PyObject *o) {
-    return v != NULL && v->source != DYN_NONE ? v->source : dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, o, NULL);
+    return v != NULL && v->source != DYN_NONE ? v->source
+                                              : dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, o, NULL);
 }
 
 /* The function behind a method of an instance: reached through the bound method, so that the guards see an instance attribute of
@@ -562,7 +559,8 @@ DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     }
     if (o.v->kind == DV_CONST && PyType_Check(o.real) && Py_TYPE(o.real) == &PyType_Type) {
         PyObject *attr = dyn_cpy_lookup_special((PyTypeObject *)o.real, name);
-        return attr == result ? attr_source(r, const_source(r, o.v, o.real), name) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "class attribute");
+        return attr == result ? attr_source(r, const_source(r, o.v, o.real), name)
+                              : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "class attribute");
     }
     if (o.v->kind == DV_CONST && PyArray_DescrCheck(o.real)) {
         return rec_wrap_result(r, result);
@@ -576,9 +574,7 @@ DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "attribute");
 }
 
-static PyObject *attr_name(RecFrame *f, const DynInstr *in) {
-    return PyTuple_GET_ITEM(f->code->code->co_names, in->arg);
-}
+static PyObject *attr_name(RecFrame *f, const DynInstr *in) { return PyTuple_GET_ITEM(f->code->code->co_names, in->arg); }
 
 Step rec_LOAD_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
@@ -601,7 +597,9 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynVal *v = NULL, *second = unbound ? o.v : rec_new(r, DV_NULL);
     if (known && unbound) {
         bool builtin = Py_TYPE(method) == &PyMethodDescr_Type;
-        v = builtin && o.v->kind != DV_OPAQUE ? dyn_rec_const(r, method) : o.v->kind == DV_OBJECT && PyFunction_Check(method) && !in_instance(o.real, name) ? method_function(r, o, name) : NULL;
+        v = builtin && o.v->kind != DV_OPAQUE                                                  ? dyn_rec_const(r, method)
+            : o.v->kind == DV_OBJECT && PyFunction_Check(method) && !in_instance(o.real, name) ? method_function(r, o, name)
+                                                                                               : NULL;
     } else if (known) {
         v = rec_attr(r, o, name, method);
     }

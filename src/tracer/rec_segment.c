@@ -11,8 +11,8 @@ void rec_forget(DynRec *r) {
     r->keep.n = r->seen.n = r->by_source.n = r->by_node.n = r->written.n = 0;
 }
 
-/* Shadows of a frame at the start of a segment. The first: bound arguments are locals of the function. Later ones: every slot and every
- * stack value is a parameter of the resume function. */
+/* Shadows of a frame at the start of a segment. The first: bound arguments are locals of the function. Later ones: every slot and
+ * every stack value is a parameter of the resume function. */
 static int shadows_from_sources(DynRec *r, RecFrame *f, bool resumed) {
     DynSources *t = &r->cap->sources;
     PyCodeObject *code = f->code->code;
@@ -22,12 +22,13 @@ static int shadows_from_sources(DynRec *r, RecFrame *f, bool resumed) {
         if (f->real[i] == NULL) {
             v = rec_new(r, DV_NULL);
         } else {
-            PyObject *name = i < f->nslots ? Py_NewRef(dyn_code_local_name(code, (int)i))
-                                           : PyUnicode_FromFormat("<stack %u>", i - f->nslots);
+            PyObject *name =
+                i < f->nslots ? Py_NewRef(dyn_code_local_name(code, (int)i)) : PyUnicode_FromFormat("<stack %u>", i - f->nslots);
             uint32_t s = name ? dyn_source_intern(t, DYN_SRC_LOCAL, DYN_NONE, i, name, NULL) : DYN_NONE;
             Py_XDECREF(name);
             v = s == DYN_NONE ? NULL : rec_source(r, s);
-            if (v != NULL && resumed && i < f->nslots && PyCell_Check(f->real[i]) && dyn_code_local_kind(code, (int)i) & (0x40 | 0x80)) {
+            if (v != NULL && resumed && i < f->nslots && PyCell_Check(f->real[i]) &&
+                dyn_code_local_kind(code, (int)i) & (0x40 | 0x80)) {
                 DynVal *content = NULL;
                 if (PyCell_GET(f->real[i]) != NULL) {
                     uint32_t inside = dyn_source_intern(t, DYN_SRC_CELL, s, 0, NULL, NULL);

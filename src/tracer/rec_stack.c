@@ -61,12 +61,8 @@ Step rec_DELETE_FAST(DynRec *r, RecFrame *f, const DynInstr *in) {
     return STEP_NEXT;
 }
 
-static PyObject *constant(RecFrame *f, uint32_t i) {
-    return PyTuple_GET_ITEM(f->code->code->co_consts, i);
-}
-static PyObject *name_of(RecFrame *f, uint32_t i) {
-    return PyTuple_GET_ITEM(f->code->code->co_names, i);
-}
+static PyObject *constant(RecFrame *f, uint32_t i) { return PyTuple_GET_ITEM(f->code->code->co_consts, i); }
+static PyObject *name_of(RecFrame *f, uint32_t i) { return PyTuple_GET_ITEM(f->code->code->co_names, i); }
 
 Step rec_LOAD_CONST(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject *o = constant(f, in->arg);
@@ -394,10 +390,10 @@ Step rec_MAP_ADD(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynVal *dict = *shadow_top(f, in->arg + 2);
     int status = PyDict_SetItem(*real_top(f, in->arg + 2), *real_top(f, 2), *real_top(f, 1));
     if (status == 0) {
-        status = dict->kind == DV_DICT && dict->fresh &&
-                         dict_set(r, dict, *shadow_top(f, 2), *real_top(f, 2), *shadow_top(f, 1)) == 0
-                     ? 0
-                     : 1;
+        status =
+            dict->kind == DV_DICT && dict->fresh && dict_set(r, dict, *shadow_top(f, 2), *real_top(f, 2), *shadow_top(f, 1)) == 0
+                ? 0
+                : 1;
     }
     return rec_commit_none(r, f, 2, status);
 }
@@ -435,12 +431,8 @@ static Step update_dict(DynRec *r, RecFrame *f, const DynInstr *in, bool unique)
     }
     return rec_commit_none(r, f, 1, status);
 }
-Step rec_DICT_UPDATE(DynRec *r, RecFrame *f, const DynInstr *in) {
-    return update_dict(r, f, in, false);
-}
-Step rec_DICT_MERGE(DynRec *r, RecFrame *f, const DynInstr *in) {
-    return update_dict(r, f, in, true);
-}
+Step rec_DICT_UPDATE(DynRec *r, RecFrame *f, const DynInstr *in) { return update_dict(r, f, in, false); }
+Step rec_DICT_MERGE(DynRec *r, RecFrame *f, const DynInstr *in) { return update_dict(r, f, in, true); }
 
 Step rec_LIST_TO_TUPLE(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
@@ -531,7 +523,8 @@ Step rec_UNPACK_EX(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
     uint32_t before = in->arg & 0xFF, after = in->arg >> 8, n;
     DynVal **items;
-    if ((!PyTuple_CheckExact(o.real) && !PyList_CheckExact(o.real)) || rec_items(r, o.v, o.real, &items, &n) < 0 || n < before + after) {
+    if ((!PyTuple_CheckExact(o.real) && !PyList_CheckExact(o.real)) || rec_items(r, o.v, o.real, &items, &n) < 0 ||
+        n < before + after) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "unpacking");
     }
     uint32_t middle = n - before - after;
@@ -564,8 +557,8 @@ static PyObject *convert(PyObject *o, int how) {
 
 Step rec_CONVERT_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
-    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 &&
-                 ((o.v->kind == DV_CONST && PyUnicode_CheckExact(o.real)) || (o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, o.v->id)));
+    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && ((o.v->kind == DV_CONST && PyUnicode_CheckExact(o.real)) ||
+                                                          (o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, o.v->id)));
     PyObject *s = convert(o.real, in->sub);
     return rec_commit(r, f, 1, s, known && s ? dyn_rec_const(r, s) : NULL);
 }
@@ -573,9 +566,9 @@ Step rec_CONVERT_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {
 Step rec_FORMAT_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {
     uint32_t n = in->arg ? 2 : 1;
     DynOperand o = operand(f, n);
-    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 &&
-                 ((o.v->kind == DV_CONST && (PyUnicode_CheckExact(o.real) || o.real == Py_None)) ||
-                  (o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, o.v->id)));
+    bool known =
+        dyn_rec_resolve(r, o.v, o.real) == 0 && ((o.v->kind == DV_CONST && (PyUnicode_CheckExact(o.real) || o.real == Py_None)) ||
+                                                 (o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, o.v->id)));
     if (n == 2) {
         known = known && operand(f, 1).v->kind == DV_CONST;
     }

@@ -20,15 +20,15 @@ typedef enum Step {
 typedef struct RecFrame RecFrame;
 struct RecFrame {
     DynFrame *f;
-    DynCode *code;     /* owned by the recording's cache of decoded code */
-    PyObject **real;   /* the frame's slots, then its stack */
-    DynVal **shadow;   /* parallel to real */
+    DynCode *code;   /* owned by the recording's cache of decoded code */
+    PyObject **real; /* the frame's slots, then its stack */
+    DynVal **shadow; /* parallel to real */
     uint32_t nslots, nall;
-    uint32_t sp, ssp;  /* first free index of real and of shadow */
-    uint32_t pc, next; /* canonical instructions */
+    uint32_t sp, ssp;     /* first free index of real and of shadow */
+    uint32_t pc, next;    /* canonical instructions */
     uint32_t func_source; /* of the function object: DYN_NONE when made while recording, SRC_FUNCTION for the outermost */
     RecFrame *outer;
-    uint32_t *trips;   /* by canonical instruction: how often a backward jump to it was taken */
+    uint32_t *trips; /* by canonical instruction: how often a backward jump to it was taken */
     uint32_t trip_nodes;
     uint32_t place_pc, place; /* the places row of instruction place_pc, in capture place_of */
     DynCapture *place_of;
@@ -38,7 +38,7 @@ typedef struct RecPending { /* an inlined call on its way through the hook */
     PyObject *func;         /* borrowed; NULL: none */
     DynVal *func_val;
     uint32_t func_source;
-    DynVal **slots;         /* shadows for the callee's slots */
+    DynVal **slots; /* shadows for the callee's slots */
     uint32_t nslots;
 } RecPending;
 
@@ -50,52 +50,54 @@ typedef struct RecSeen { /* a real object met through a source, and its shadow *
 struct DynRec {
     PyThreadState *ts;
     DynRecording *req;
-    DynCapture *cap;      /* the segment being recorded; NULL: recording is over, frames only wind down */
+    DynCapture *cap;            /* the segment being recorded; NULL: recording is over, frames only wind down */
     DYN_VEC(DynCapture *) done; /* finished segments, handed over at the end */
-    DynArena arena;       /* shadows */
+    DynArena arena;             /* shadows */
     RecFrame *top;
     RecPending pending;
-    DynVal *result;       /* shadow of what the last inlined callee returned */
+    DynVal *result; /* shadow of what the last inlined callee returned */
     bool callee_bailed;
     DynReason why;
-    const char *detail;   /* static text or name in the arena: what exactly; may be NULL */
+    const char *detail;     /* static text or name in the arena: what exactly; may be NULL */
     const char *callee_why; /* of the innermost callee that bailed out: reason, place and hint, in the arena; NULL: nobody asks */
-    DYN_VEC(PyObject *) keep; /* strong references that shadows point to */
-    DYN_VEC(RecSeen) seen;    /* this segment's */
-    DYN_VEC(DynVal *) by_source; /* this segment's: DV_* for each source id, NULL where none yet */
-    DYN_VEC(DynCode *) codes; /* decoded code of this recording */
-    DYN_VEC(DynVal *) by_node;   /* this segment's: the shadow of each node's array */
-    DYN_VEC(uint32_t) written; /* this segment's inputs that were written into */
-    uint32_t stamp;       /* of the rebuild that recipes are being made for */
-    bool stamp_nodes;     /* OUTPUT recipes name nodes (snapshots), not positions in graph.outputs */
-    uint64_t mutations;   /* shadows of containers changed so far */
+    DYN_VEC(PyObject *) keep;       /* strong references that shadows point to */
+    DYN_VEC(RecSeen) seen;          /* this segment's */
+    DYN_VEC(DynVal *) by_source;    /* this segment's: DV_* for each source id, NULL where none yet */
+    DYN_VEC(DynCode *) codes;       /* decoded code of this recording */
+    DYN_VEC(DynVal *) by_node;      /* this segment's: the shadow of each node's array */
+    DYN_VEC(uint32_t) written;      /* this segment's inputs that were written into */
+    uint32_t stamp;                 /* of the rebuild that recipes are being made for */
+    bool stamp_nodes;               /* OUTPUT recipes name nodes (snapshots), not positions in graph.outputs */
+    uint64_t mutations;             /* shadows of containers changed so far */
     uint32_t ninstrs, ninstrs_node; /* executed in all; at the last new graph node */
     uint32_t nnodes_seen;
     uint32_t depth;
-    uint32_t nesting;     /* of containers in the walk over a value that is under way */
+    uint32_t nesting;        /* of containers in the walk over a value that is under way */
     struct DynRec *previous; /* an outer recording of this thread (through an opaque call) */
-    bool spoiled;         /* shadows of containers no longer say what they held before the running instruction */
+    bool spoiled;            /* shadows of containers no longer say what they held before the running instruction */
 };
 
 /* ---- rec_values.c */
 DYN_HIDDEN DynVal *rec_new(DynRec *r, DynValKind kind);
 DYN_HIDDEN DynVal *rec_source(DynRec *r, uint32_t source); /* the shadow for a source, new or old */
 DYN_HIDDEN DynVal *rec_source_dict(DynRec *r, PyObject *dict, PyObject *key);
-DYN_HIDDEN int rec_keep(DynRec *r, PyObject *o); /* new strong reference until the recording ends */
-DYN_HIDDEN DynVal *rec_object(DynRec *r, PyObject *obj); /* DV_CONST whatever it is: keys of dicts */
+DYN_HIDDEN int rec_keep(DynRec *r, PyObject *o);                           /* new strong reference until the recording ends */
+DYN_HIDDEN DynVal *rec_object(DynRec *r, PyObject *obj);                   /* DV_CONST whatever it is: keys of dicts */
 DYN_HIDDEN DynVal *rec_fail(DynRec *r, DynReason why, const char *detail); /* NULL */
 DYN_HIDDEN int rec_guard(DynRec *r, DynGuardKind kind, uint32_t source, uint32_t source2, int64_t number, PyObject *obj);
 DYN_HIDDEN int rec_guard_id(DynRec *r, DynVal *v, PyObject *real); /* v is this very object at every call; v becomes DV_CONST */
-DYN_HIDDEN bool rec_is_tainted(DynVal *v); /* carries array data or an unknown: results of it are not constants */
+DYN_HIDDEN bool rec_is_tainted(DynVal *v);  /* carries array data or an unknown: results of it are not constants */
 DYN_HIDDEN bool rec_is_constant(DynVal *v); /* DV_CONST, constant symbols, tuples of these */
 DYN_HIDDEN bool rec_is_array(DynVal *v);
 DYN_HIDDEN int rec_truth(DynRec *r, DynVal *v, PyObject *real); /* 1, 0: known under guards; -1: not (why is set) */
-DYN_HIDDEN uint32_t rec_recipe(DynRec *r, DynVal *v); /* DYN_NONE: can't be rebuilt */
+DYN_HIDDEN uint32_t rec_recipe(DynRec *r, DynVal *v);           /* DYN_NONE: can't be rebuilt */
 DYN_HIDDEN DynVal *rec_list_item(DynRec *r, DynVal *seq, Py_ssize_t i);
 DYN_HIDDEN int rec_push_item(DynRec *r, DynVal *seq, DynVal *item);
 DYN_HIDDEN DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position);
-DYN_HIDDEN int rec_resolve_npscalar(DynRec *r, DynVal *v, PyObject *o); /* a NumPy scalar at a source; -1: not of a captured type */
-DYN_HIDDEN DynVal *rec_wrap_result(DynRec *r, PyObject *real); /* constant numbers, str, None … as shadow; NULL for anything else */
+DYN_HIDDEN int rec_resolve_npscalar(DynRec *r, DynVal *v,
+                                    PyObject *o); /* a NumPy scalar at a source; -1: not of a captured type */
+DYN_HIDDEN DynVal *rec_wrap_result(DynRec *r,
+                                   PyObject *real); /* constant numbers, str, None … as shadow; NULL for anything else */
 
 /* ---- record.c */
 DYN_HIDDEN DynCode *rec_code(DynRec *r, PyCodeObject *code);
@@ -108,9 +110,7 @@ DYN_HIDDEN void rec_rollback(DynRec *r, uint32_t nnodes);
 typedef Step (*RecHandler)(DynRec *r, RecFrame *f, const DynInstr *in);
 static inline PyObject **real_top(RecFrame *f, uint32_t k) { return &f->real[f->sp - k]; }
 static inline DynVal **shadow_top(RecFrame *f, uint32_t k) { return &f->shadow[f->ssp - k]; }
-static inline DynOperand operand(RecFrame *f, uint32_t k) {
-    return (DynOperand){*shadow_top(f, k), *real_top(f, k)};
-}
+static inline DynOperand operand(RecFrame *f, uint32_t k) { return (DynOperand){*shadow_top(f, k), *real_top(f, k)}; }
 static inline void push_real(RecFrame *f, PyObject *o) { f->real[f->sp++] = o; }
 static inline void push_shadow(RecFrame *f, DynVal *v) { f->shadow[f->ssp++] = v; }
 static inline Step step_bail(DynRec *r, DynReason why, const char *detail) {
@@ -127,18 +127,22 @@ DYN_HIDDEN Step rec_commit_none(DynRec *r, RecFrame *f, uint32_t npop, int statu
 extern DYN_HIDDEN const RecHandler rec_handlers[DYN_I_COUNT];
 
 /* ---- handler families */
-#define DYN_REC_HANDLERS(H)                                                                                            \
-    H(NOP) H(LOAD_FAST) H(LOAD_FAST_AND_CLEAR) H(STORE_FAST) H(DELETE_FAST) H(LOAD_CONST) H(LOAD_GLOBAL)               \
-    H(STORE_GLOBAL) H(LOAD_DEREF) H(STORE_DEREF) H(MAKE_CELL) H(COPY_FREE_VARS) H(LOAD_ATTR)                           \
-    H(LOAD_METHOD) H(STORE_ATTR) H(BINARY_OP) H(UNARY_NEGATIVE) H(UNARY_POSITIVE) H(UNARY_INVERT) H(UNARY_NOT)         \
-    H(TO_BOOL) H(COMPARE_OP) H(IS_OP) H(CONTAINS_OP) H(BINARY_SUBSCR) H(STORE_SUBSCR) H(DELETE_SUBSCR)                 \
-    H(BINARY_SLICE) H(STORE_SLICE) H(BUILD_TUPLE) H(BUILD_LIST) H(BUILD_SET) H(BUILD_MAP) H(BUILD_CONST_KEY_MAP)       \
-    H(BUILD_STRING) H(BUILD_SLICE) H(LIST_APPEND) H(SET_ADD) H(MAP_ADD) H(LIST_EXTEND) H(DICT_UPDATE) H(DICT_MERGE)    \
-    H(LIST_TO_TUPLE) H(UNPACK_SEQUENCE) H(UNPACK_EX) H(FORMAT_VALUE) H(CONVERT_VALUE) H(POP_TOP) H(COPY) H(SWAP)       \
-    H(PUSH_NULL) H(CALL) H(CALL_KW) H(CALL_FUNCTION_EX) H(MAKE_FUNCTION) H(SET_FUNCTION_ATTRIBUTE) H(GET_ITER)         \
-    H(GET_LEN) H(FOR_ITER) H(JUMP) H(POP_JUMP_IF_TRUE) H(POP_JUMP_IF_FALSE) H(POP_JUMP_IF_NONE)                        \
-    H(POP_JUMP_IF_NOT_NONE) H(JUMP_IF_TRUE_OR_POP) H(JUMP_IF_FALSE_OR_POP) H(RETURN_VALUE) H(RETURN_CONST)             \
-    H(LOAD_ASSERTION_ERROR) H(RAISE_VARARGS) H(IMPORT_NAME) H(IMPORT_FROM)
+/* clang-format off */
+#define DYN_REC_HANDLERS(H) \
+    H(NOP) H(LOAD_FAST) H(LOAD_FAST_AND_CLEAR) H(STORE_FAST) H(DELETE_FAST) H(LOAD_CONST) \
+    H(LOAD_GLOBAL) H(STORE_GLOBAL) H(LOAD_DEREF) H(STORE_DEREF) H(MAKE_CELL) H(COPY_FREE_VARS) \
+    H(LOAD_ATTR) H(LOAD_METHOD) H(STORE_ATTR) H(BINARY_OP) H(UNARY_NEGATIVE) H(UNARY_POSITIVE) \
+    H(UNARY_INVERT) H(UNARY_NOT) H(TO_BOOL) H(COMPARE_OP) H(IS_OP) H(CONTAINS_OP) H(BINARY_SUBSCR) \
+    H(STORE_SUBSCR) H(DELETE_SUBSCR) H(BINARY_SLICE) H(STORE_SLICE) H(BUILD_TUPLE) H(BUILD_LIST) \
+    H(BUILD_SET) H(BUILD_MAP) H(BUILD_CONST_KEY_MAP) H(BUILD_STRING) H(BUILD_SLICE) H(LIST_APPEND) \
+    H(SET_ADD) H(MAP_ADD) H(LIST_EXTEND) H(DICT_UPDATE) H(DICT_MERGE) H(LIST_TO_TUPLE) \
+    H(UNPACK_SEQUENCE) H(UNPACK_EX) H(FORMAT_VALUE) H(CONVERT_VALUE) H(POP_TOP) H(COPY) H(SWAP) \
+    H(PUSH_NULL) H(CALL) H(CALL_KW) H(CALL_FUNCTION_EX) H(MAKE_FUNCTION) H(SET_FUNCTION_ATTRIBUTE) \
+    H(GET_ITER) H(GET_LEN) H(FOR_ITER) H(JUMP) H(POP_JUMP_IF_TRUE) H(POP_JUMP_IF_FALSE) \
+    H(POP_JUMP_IF_NONE) H(POP_JUMP_IF_NOT_NONE) H(JUMP_IF_TRUE_OR_POP) H(JUMP_IF_FALSE_OR_POP) \
+    H(RETURN_VALUE) H(RETURN_CONST) H(LOAD_ASSERTION_ERROR) H(RAISE_VARARGS) H(IMPORT_NAME) \
+    H(IMPORT_FROM)
+/* clang-format on */
 #define H(name) DYN_HIDDEN Step rec_##name(DynRec *r, RecFrame *f, const DynInstr *in);
 DYN_REC_HANDLERS(H)
 #undef H
@@ -159,6 +163,7 @@ DYN_HIDDEN DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *r
 DYN_HIDDEN DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result);
 DYN_HIDDEN DynVal *rec_number_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result);
 DYN_HIDDEN DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result);
-DYN_HIDDEN DynVal *rec_iterate(DynRec *r, DynVal *v, PyObject *real); /* a container whose items can be listed: DV_TUPLE/LIST/RANGE… or NULL */
+DYN_HIDDEN DynVal *rec_iterate(DynRec *r, DynVal *v,
+                               PyObject *real); /* a container whose items can be listed: DV_TUPLE/LIST/RANGE… or NULL */
 DYN_HIDDEN int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n); /* items of an iterable; -1 */
 #endif

@@ -1,18 +1,14 @@
 /* rec_values.c: shadows: making them, looking at sources (guards on what is read and no more), burning values in, and turning
  * shadows into recipes.
  *
- * Called by every handler and by the NumPy rules. Shadows live in the recording's arena; real objects that shadows name are kept alive
- * until the segment ends. */
+ * Called by every handler and by the NumPy rules. Shadows live in the recording's arena; real objects that shadows name are kept
+ * alive until the segment ends. */
 #include "tracer/rec_state.h"
 
 #define MAX_DEPTH 100 /* of containers in containers */
 
-DynReason *dyn_rec_why(DynRec *r) {
-    return &r->why;
-}
-DynCapture *dyn_rec_capture(DynRec *r) {
-    return r->cap;
-}
+DynReason *dyn_rec_why(DynRec *r) { return &r->why; }
+DynCapture *dyn_rec_capture(DynRec *r) { return r->cap; }
 
 DynVal *rec_fail(DynRec *r, DynReason why, const char *detail) {
     r->why = why;
@@ -197,7 +193,8 @@ DynVal *rec_source_dict(DynRec *r, PyObject *dict, PyObject *key) {
 /* ---- guards */
 
 int rec_guard(DynRec *r, DynGuardKind kind, uint32_t source, uint32_t source2, int64_t number, PyObject *obj) {
-    DynGuard g = {.kind = (uint8_t)kind, .source = source, .source2 = source2, .number = number, .obj = obj, .place = dyn_rec_place(r)};
+    DynGuard g = {
+        .kind = (uint8_t)kind, .source = source, .source2 = source2, .number = number, .obj = obj, .place = dyn_rec_place(r)};
     if (dyn_capture_guard(r->cap, &g) < 0) {
         r->why = DYN_R_NO_MEMORY;
         return -1;
@@ -307,7 +304,8 @@ static int resolve_array(DynRec *r, DynVal *v, PyArrayObject *a) {
         r->why = DYN_R_NO_MEMORY;
         return -1;
     }
-    DynGuard g = {.kind = DYN_GUARD_ARRAY, .source = v->source, .source2 = DYN_NONE, .number = dt | ndim << 8, .place = dyn_rec_place(r)};
+    DynGuard g = {
+        .kind = DYN_GUARD_ARRAY, .source = v->source, .source2 = DYN_NONE, .number = dt | ndim << 8, .place = dyn_rec_place(r)};
     dyn_layout_of(a, &g.layout);
     if (dyn_capture_guard(r->cap, &g) < 0) {
         r->why = DYN_R_NO_MEMORY;
@@ -323,7 +321,9 @@ static int resolve_array(DynRec *r, DynVal *v, PyArrayObject *a) {
         if (size <= 1 || !r->req->dynamic || g.layout.kind != DYN_LAYOUT_C) {
             /* sizes 0 and 1 mean something else (broadcasting, emptiness): they are the entry's */
             uint32_t c = dyn_sym_int(&r->cap->syms, size <= 1 || !r->req->dynamic ? size : 1);
-            uint32_t rel = c == DYN_NONE ? DYN_NONE : dyn_sym_op(&r->cap->syms, size <= 1 || !r->req->dynamic ? DYN_S_EQ : DYN_S_GT, s, c, DYN_NONE);
+            uint32_t rel = c == DYN_NONE
+                               ? DYN_NONE
+                               : dyn_sym_op(&r->cap->syms, size <= 1 || !r->req->dynamic ? DYN_S_EQ : DYN_S_GT, s, c, DYN_NONE);
             if (dyn_rec_assume(r, rel) < 0) {
                 return -1;
             }
@@ -547,7 +547,8 @@ static bool is_fixed(PyObject *o) {
     return PyFunction_Check(o) || PyCFunction_Check(o) || PyType_Check(o) || PyModule_CheckExact(o) || o == Py_Ellipsis ||
            o == Py_NotImplemented || PyArray_DescrCheck(o) || Py_TYPE(o) == &PyUFunc_Type || Py_TYPE(o) == &PyMethodDescr_Type ||
            Py_TYPE(o) == &PyWrapperDescr_Type || strcmp(Py_TYPE(o)->tp_name, "numpy._ArrayFunctionDispatcher") == 0 ||
-           strcmp(Py_TYPE(o)->tp_name, "dynoc.OptimizedFunction") == 0 || strcmp(Py_TYPE(o)->tp_name, "dynoc._dynoc.OptimizedFunction") == 0;
+           strcmp(Py_TYPE(o)->tp_name, "dynoc.OptimizedFunction") == 0 ||
+           strcmp(Py_TYPE(o)->tp_name, "dynoc._dynoc.OptimizedFunction") == 0;
 }
 
 int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
@@ -645,9 +646,7 @@ int dyn_rec_burn(DynRec *r, DynVal *v, PyObject *real) {
     return status;
 }
 
-bool rec_is_array(DynVal *v) {
-    return v->kind == DV_ARRAY || v->kind == DV_NPSCALAR;
-}
+bool rec_is_array(DynVal *v) { return v->kind == DV_ARRAY || v->kind == DV_NPSCALAR; }
 
 bool rec_is_constant(DynVal *v) {
     switch (v->kind) {
@@ -665,9 +664,7 @@ bool rec_is_constant(DynVal *v) {
     }
 }
 
-bool rec_is_tainted(DynVal *v) {
-    return !rec_is_constant(v);
-}
+bool rec_is_tainted(DynVal *v) { return !rec_is_constant(v); }
 
 int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
     if (dyn_rec_resolve(r, v, real) < 0) {

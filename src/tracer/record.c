@@ -1,9 +1,9 @@
-/* record.c: the recorder's main loop. It takes a fresh frame over from the hook, executes its canonical instructions with the real objects
- * (the handlers in rec_*.c), keeps shadows beside them, and hands the frame back to CPython: at its return, where an instruction
- * can't be executed here, or with an exception.
+/* record.c: the recorder's main loop. It takes a fresh frame over from the hook, executes its canonical instructions with the
+ * real objects (the handlers in rec_*.c), keeps shadows beside them, and hands the frame back to CPython: at its return, where an
+ * instruction can't be executed here, or with an exception.
  *
- * Called by evalframe/hook.c through record.h. Owns the recording (DynRec) and each capture until it is handed to the DynRecording's
- * callback; the frame belongs to CPython throughout. Segments, breaks and snapshots are in rec_segment.c. */
+ * Called by evalframe/hook.c through record.h. Owns the recording (DynRec) and each capture until it is handed to the
+ * DynRecording's callback; the frame belongs to CPython throughout. Segments, breaks and snapshots are in rec_segment.c. */
 #include "tracer/rec_segment.h"
 
 #define MAX_INLINE_DEPTH 40
@@ -21,9 +21,7 @@ const RecHandler rec_handlers[DYN_I_COUNT] = {
 #undef H
 };
 
-bool dyn_record_active(void) {
-    return current != NULL && current->cap != NULL;
-}
+bool dyn_record_active(void) { return current != NULL && current->cap != NULL; }
 
 DynCode *rec_code(DynRec *r, PyCodeObject *code) {
     for (uint32_t i = 0; i < r->codes.n; i++) {
@@ -154,20 +152,21 @@ static void check_value(DynRec *r, RecFrame *f, uint32_t i) {
         }
     } else if (v->kind == DV_SYM) {
         const DynSym *s = dyn_sym_at(&r->cap->syms, v->id);
-        ok = s->type == DYN_T_FLOAT ? PyFloat_CheckExact(o) && memcmp(&(double){PyFloat_AS_DOUBLE(o)}, &s->hint.f, 8) == 0
+        ok = s->type == DYN_T_FLOAT  ? PyFloat_CheckExact(o) && memcmp(&(double){PyFloat_AS_DOUBLE(o)}, &s->hint.f, 8) == 0
              : s->type == DYN_T_BOOL ? o == (s->hint.i ? Py_True : Py_False)
                                      : PyLong_CheckExact(o) && PyLong_AsLongLong(o) == s->hint.i;
     } else if (v->kind == DV_CONST) {
         ok = v->obj == o || (Py_TYPE(v->obj) == Py_TYPE(o) && PyObject_RichCompareBool(v->obj, o, Py_EQ) != 0);
     } else if (v->kind == DV_TUPLE || v->kind == DV_LIST) {
-        ok = v->kind == DV_TUPLE ? PyTuple_Check(o) && PyTuple_GET_SIZE(o) == v->n : PyList_CheckExact(o) && PyList_GET_SIZE(o) == v->n;
+        ok = v->kind == DV_TUPLE ? PyTuple_Check(o) && PyTuple_GET_SIZE(o) == v->n
+                                 : PyList_CheckExact(o) && PyList_GET_SIZE(o) == v->n;
     } else if (v->kind == DV_DICT) {
         ok = PyDict_CheckExact(o) && PyDict_GET_SIZE(o) * 2 == v->n;
     }
     if (!ok) {
         DynStr s = {0};
-        dyn_str_printf(&s, "shadow %u (kind %d, id %u) of slot %u does not agree with the real object of type %s after %s in %s", i,
-                       v ? v->kind : -1, v ? v->id : 0, i, o ? Py_TYPE(o)->tp_name : "NULL",
+        dyn_str_printf(&s, "shadow %u (kind %d, id %u) of slot %u does not agree with the real object of type %s after %s in %s",
+                       i, v ? v->kind : -1, v ? v->id : 0, i, o ? Py_TYPE(o)->tp_name : "NULL",
                        dyn_opcode_names[f->code->v.at[f->pc].op], PyUnicode_AsUTF8(f->code->code->co_name));
         Py_FatalError(dyn_str_at(&s));
     }
@@ -181,9 +180,7 @@ static void check_shadows(DynRec *r, RecFrame *f) {
     }
 }
 #else
-static void check_shadows(DynRec *r, RecFrame *f) {
-    (void)r, (void)f;
-}
+static void check_shadows(DynRec *r, RecFrame *f) { (void)r, (void)f; }
 #endif
 
 static int frame_open(DynRec *r, RecFrame *fr, DynFrame *f) {
@@ -203,7 +200,8 @@ static int frame_open(DynRec *r, RecFrame *fr, DynFrame *f) {
 }
 
 /* The frame goes back to CPython; a callee that didn't get to its return here makes its caller's call a break. */
-static PyObject *hand_back(DynRec *r, RecFrame *f, DynFrameLink *link, uint32_t unit, PyObject *(*how)(PyThreadState *, DynFrame *, uint32_t, int)) {
+static PyObject *hand_back(DynRec *r, RecFrame *f, DynFrameLink *link, uint32_t unit,
+                           PyObject *(*how)(PyThreadState *, DynFrame *, uint32_t, int)) {
     int depth = (int)(f->sp - f->nslots);
     if (r->cap == NULL) {
         rec_deliver(r);
@@ -323,7 +321,8 @@ PyObject *dyn_record(PyThreadState *ts, DynFrame *f, DynRecording *recording) {
     dyn_arena_init(&r.arena);
     PyObject *result;
     if (frame_open(&r, &top, f) < 0 || top.code->generator || rec_begin(&r, &top) < 0) {
-        recording->refused(recording, (PyObject *)dyn_frame_code(f), top.code && top.code->generator ? DYN_R_GENERATOR : DYN_R_NO_MEMORY, NULL);
+        recording->refused(recording, (PyObject *)dyn_frame_code(f),
+                           top.code && top.code->generator ? DYN_R_GENERATOR : DYN_R_NO_MEMORY, NULL);
         result = dyn_frame_default_eval(ts, f, 0);
     } else {
         current = &r;
@@ -372,6 +371,4 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
     return result;
 }
 
-int dyn_record_init(void) {
-    return rec_builtins_init();
-}
+int dyn_record_init(void) { return rec_builtins_init(); }

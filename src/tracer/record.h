@@ -4,14 +4,14 @@
 #include "tracer/asm.h"
 #include "tracer/capture.h"
 
-/* What a recording asks of the caller and hands to it. The callbacks run in the middle of the recorded call, with the GIL; they must
- * not run Python code of the user, and leave no exception set. */
+/* What a recording asks of the caller and hands to it. The callbacks run in the middle of the recorded call, with the GIL; they
+ * must not run Python code of the user, and leave no exception set. */
 typedef struct DynRecording DynRecording;
 struct DynRecording {
     void *owner;
-    bool fullgraph;                 /* a break raises dynoc.Unsupported in place of going on */
-    bool dynamic;                   /* sizes and numbers are symbols */
-    bool need_arrays;               /* no entry for a segment without array work */
+    bool fullgraph;   /* a break raises dynoc.Unsupported in place of going on */
+    bool dynamic;     /* sizes and numbers are symbols */
+    bool need_arrays; /* no entry for a segment without array work */
     /* The resume code (asm.h) for a break in `code`, the same object for the same shape. New reference or NULL (no exception). */
     PyObject *(*resume_code)(DynRecording *, const DynCode *code, const DynFrameShape *shape);
     /* A segment is finished. Takes the capture over. */
@@ -20,8 +20,8 @@ struct DynRecording {
     void (*refused)(DynRecording *, PyObject *code, DynReason why, const DynPlace *place);
     DynReason (*may_inline)(DynRecording *, PyObject *func); /* DYN_R_OK, or why a Python function is not recorded into */
 };
-/* Run the frame to its end, recording. Returns what default evaluation would (NULL with the program's exception set). The frame is consumed as
- * the hook's protocol asks, on every path. */
+/* Run the frame to its end, recording. Returns what default evaluation would (NULL with the program's exception set). The frame
+ * is consumed as the hook's protocol asks, on every path. */
 DYN_HIDDEN PyObject *dyn_record(PyThreadState *ts, DynFrame *f, DynRecording *recording);
 /* Is this thread recording an inlined call whose callee is `f`? Then the hook calls this in place of evaluating f. */
 DYN_HIDDEN bool dyn_record_wants(PyThreadState *ts, DynFrame *f);

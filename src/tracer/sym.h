@@ -40,8 +40,8 @@ DYN_HIDDEN uint32_t dyn_sym_bool(DynSyms *t, bool value);
 DYN_HIDDEN uint32_t dyn_sym_var(DynSyms *t, DynSymType type, uint32_t source, DynScalar hint);
 DYN_HIDDEN uint32_t dyn_sym_dim(DynSyms *t, uint32_t source, int axis, int64_t hint); /* size of an input array's axis */
 DYN_HIDDEN uint32_t dyn_sym_op(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c);
-/* Two int symbols are equal at every call (a guard says so). root: one and the same symbol for all that are equal, a constant if there
- * is one among them. join: 0 or -1 (memory). */
+/* Two int symbols are equal at every call (a guard says so). root: one and the same symbol for all that are equal, a constant if
+ * there is one among them. join: 0 or -1 (memory). */
 DYN_HIDDEN int dyn_sym_join(DynSyms *t, uint32_t a, uint32_t b);
 DYN_HIDDEN uint32_t dyn_sym_root(const DynSyms *t, uint32_t id);
 DYN_HIDDEN bool dyn_sym_is_const(const DynSyms *t, uint32_t id);

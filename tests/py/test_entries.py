@@ -303,7 +303,7 @@ def test_debug_folder(tmp_path):
 
 
 def test_a_method_lookup_that_changes_its_form():
-    """CPython specialises a method lookup: first a bound method, later function and self. A break there has no shape to resume."""
+    """CPython specialises a method lookup: first a bound method, later function and self. A break there has no one shape."""
 
     class Odd:
         def __getattr__(self, name):
