@@ -486,6 +486,16 @@ static void split_axes(Reduce *e, int *reduced, int *nreduced) {
     }
 }
 
+static void run_chunks(Reduce *e, void (*fn)(void *, int64_t), int64_t nchunks, int threads) {
+    if (threads > 1 && nchunks > 1) {
+        dyn_par_for(fn, e, nchunks);
+        return;
+    }
+    for (int64_t chunk = 0; chunk < nchunks; chunk++) {
+        fn(e, chunk);
+    }
+}
+
 int dyn_exec_reduce(DynBound *b) {
     Reduce e = {.b = b, .nouter = 1};
     int reduced[DYN_MAX_NDIM], nreduced = 0;
@@ -497,26 +507,12 @@ int dyn_exec_reduce(DynBound *b) {
     int64_t cost = dyn_exec_cost(b);
     int threads = cost < DYN_PARALLEL_COST ? 1 : dyn_par_threads();
     if (!along && has_columns(&e)) {
-        int64_t nchunks = e.nlines * ((e.columns + LANES - 1) / LANES);
-        if (threads > 1 && nchunks > 1) {
-            dyn_par_for(columns_chunk, &e, nchunks);
-        } else {
-            for (int64_t chunk = 0; chunk < nchunks; chunk++) {
-                columns_chunk(&e, chunk);
-            }
-        }
+        run_chunks(&e, columns_chunk, e.nlines * ((e.columns + LANES - 1) / LANES), threads);
         return 0;
     }
     if (has_few(&e)) {
         e.chunk = 32768 / (e.columns * e.span.n) + 1;
-        int64_t nchunks = (e.nlines + e.chunk - 1) / e.chunk;
-        if (threads > 1 && nchunks > 1) {
-            dyn_par_for(few_chunk, &e, nchunks);
-        } else {
-            for (int64_t chunk = 0; chunk < nchunks; chunk++) {
-                few_chunk(&e, chunk);
-            }
-        }
+        run_chunks(&e, few_chunk, (e.nlines + e.chunk - 1) / e.chunk, threads);
         return 0;
     }
     if (threads > 1 && e.nouter >= 4 * threads) {
