@@ -38,7 +38,6 @@ class Config:
     record_all: bool
     suppress_errors: bool
     dynamic: bool
-    check: bool
     record_limit: int
     force_bail: int
     force_leave: int

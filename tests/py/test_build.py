@@ -23,7 +23,7 @@ static void k0(char *const *p, long n, const Scalar *s) {{
     for (long i = 0; i < n; i++) o[i] = a[i] * {factor}.0 + s[0].f;
 }}
 struct table {{ long abi, count; void (*kernels[1])(char *const *, long, const Scalar *); }};
-__attribute__((visibility("default"))) const struct table dyn_kernels = {{ 1, 1, {{ k0 }} }};
+__attribute__((visibility("default"))) const struct table dyn_kernels = {{ 2, 1, {{ k0 }} }};
 """
 
 PRELUDE = """
