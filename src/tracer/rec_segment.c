@@ -124,22 +124,11 @@ static bool has_work(const DynCapture *c) {
     return false;
 }
 
-/* Sizes that guards make equal become one symbol, so that everybody after sees equal shapes as equal. */
-static void unify_sizes(DynCapture *c) {
-    for (uint32_t i = 0; i < c->graph.nodes.n; i++) {
-        DynNode *n = &c->graph.nodes.at[i];
-        for (int d = 0; d < n->ndim; d++) {
-            n->shape[d] = dyn_sym_root(&c->syms, n->shape[d]);
-        }
-    }
-}
-
 static void finish_segment(DynRec *r, DynEnd end, DynReason why, RecFrame *f, const DynInstr *in) {
     DynCapture *c = r->cap;
     c->end = end;
     c->reason = why;
     c->ninstrs = r->ninstrs;
-    unify_sizes(c);
     place_of(r, f, in, &c->end_place);
     r->cap = NULL;
     if (dyn_vec_push(&r->done, c) < 0) {
