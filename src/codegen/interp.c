@@ -24,14 +24,6 @@ static PyObject *numpy_attr(const char *name) {
 
 static PyObject *descr_of(uint8_t dtype) { return (PyObject *)PyArray_DescrFromType(dyn_dtypes[dtype].npy); }
 
-static PyObject *number_of(const Interp *x, uint32_t id) {
-    switch (dyn_sym_at(x->g->syms, id)->type) {
-    case DYN_T_FLOAT: return PyFloat_FromDouble(x->sym[id].f);
-    case DYN_T_BOOL: return PyBool_FromLong(x->sym[id].i != 0);
-    default: return PyLong_FromLongLong(x->sym[id].i);
-    }
-}
-
 static PyObject *ints(const Interp *x, const uint32_t *syms, int n) {
     PyObject *t = PyTuple_New(n);
     for (int i = 0; t && i < n; i++) {
@@ -48,7 +40,7 @@ static PyObject *ints(const Interp *x, const uint32_t *syms, int n) {
 /* An operand in the dtype in which it is computed: arrays are converted, Python numbers too (they are weak). New reference. */
 static PyObject *operand(Interp *x, DynArg arg, uint8_t dtype) {
     if (arg.kind == DYN_ARG_SYM) {
-        PyObject *number = number_of(x, arg.id);
+        PyObject *number = dyn_sym_object(x->g->syms, arg.id, x->sym[arg.id]);
         PyObject *a = number ? PyArray_FromAny(number, NULL, 0, 0, 0, NULL) : NULL;
         Py_XDECREF(number);
         if (a) {
@@ -219,7 +211,7 @@ static PyObject *run_extern(Interp *x, const DynNode *n) {
     PyObject *args = PyTuple_New(n->nargs), *r = NULL;
     for (uint32_t i = 0; args && i < n->nargs; i++) {
         PyObject *arg = e->arg_form[i] == 'c'   ? Py_XNewRef(e->consts[i])
-                        : e->arg_form[i] == 's' ? number_of(x, n->args[i].id)
+                        : e->arg_form[i] == 's' ? dyn_sym_object(x->g->syms, n->args[i].id, x->sym[n->args[i].id])
                                                 : Py_XNewRef(value_of(x, n->args[i].id));
         if (!arg) {
             Py_CLEAR(args);

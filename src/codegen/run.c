@@ -311,21 +311,13 @@ static int view_step(Call *c, uint32_t place) {
     return 0;
 }
 
-static PyObject *number_of(const DynGraph *g, const DynScalar *sym, uint32_t id) {
-    switch (dyn_sym_at(g->syms, id)->type) {
-    case DYN_T_FLOAT: return PyFloat_FromDouble(sym[id].f);
-    case DYN_T_BOOL: return PyBool_FromLong(sym[id].i != 0);
-    default: return PyLong_FromLongLong(sym[id].i);
-    }
-}
-
 static PyObject *call_extern(Call *c, const DynNode *n) {
     const DynGraph *g = c->p->graph;
     const DynExtern *e = &g->externs.at[n->extern_index];
     PyObject *args = PyTuple_New(n->nargs), *result = NULL;
     for (uint32_t i = 0; args && i < n->nargs; i++) {
         PyObject *arg = e->arg_form[i] == 'c'   ? Py_XNewRef(e->consts[i])
-                        : e->arg_form[i] == 's' ? number_of(g, c->run->sym, n->args[i].id)
+                        : e->arg_form[i] == 's' ? dyn_sym_object(g->syms, n->args[i].id, c->run->sym[n->args[i].id])
                                                 : value_of(c, n->args[i].id);
         if (!arg) {
             Py_CLEAR(args);

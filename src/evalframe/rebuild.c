@@ -23,15 +23,6 @@ static PyObject *item(const Build *b, const DynRecipe *r, uint32_t k) {
     return o;
 }
 
-static PyObject *make_number(const Build *b, uint32_t id) {
-    DynScalar v = b->env->sym[id];
-    switch ((DynSymType)dyn_sym_at(&b->c->syms, id)->type) {
-    case DYN_T_FLOAT: return PyFloat_FromDouble(v.f);
-    case DYN_T_BOOL: return PyBool_FromLong(v.i != 0);
-    default: return PyLong_FromLongLong(v.i);
-    }
-}
-
 static PyObject *make_sequence(const Build *b, const DynRecipe *r) {
     PyObject *o = r->kind == DYN_RC_LIST ? PyList_New(r->n) : PyTuple_New(r->n);
     for (uint32_t k = 0; o != NULL && k < r->n; k++) {
@@ -124,7 +115,7 @@ static PyObject *make(const Build *b, const DynRecipe *r) {
     case DYN_RC_SOURCE: return take(b->env->src[r->id], "dynoc: a recipe's source is empty");
     case DYN_RC_CONST: return Py_NewRef(r->obj);
     case DYN_RC_OUTPUT: return take(b->outputs[r->id], "dynoc: a graph's output isn't there");
-    case DYN_RC_SYM: return make_number(b, r->id);
+    case DYN_RC_SYM: return dyn_sym_object(&b->c->syms, r->id, b->env->sym[r->id]);
     case DYN_RC_TUPLE:
     case DYN_RC_LIST: return make_sequence(b, r);
     case DYN_RC_DICT: return make_dict(b, r);

@@ -10,6 +10,14 @@
 
 enum { MAX_PRINT_DEPTH = 40, MAX_PRINT_LENGTH = 2000, MAX_BOUND_DEPTH = 8 };
 
+PyObject *dyn_sym_object(const DynSyms *t, uint32_t id, DynScalar value) {
+    switch (dyn_sym_at(t, id)->type) {
+    case DYN_T_FLOAT: return PyFloat_FromDouble(value.f);
+    case DYN_T_BOOL: return PyBool_FromLong(value.i != 0);
+    default: return PyLong_FromLongLong(value.i);
+    }
+}
+
 uint32_t dyn_sym_root(const DynSyms *t, uint32_t id) {
     while (id < t->same.n && t->same.at[id] != id)
         id = t->same.at[id];

@@ -44,6 +44,8 @@ DYN_HIDDEN uint32_t dyn_sym_op(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, 
  * there is one among them. join: 0 or -1 (memory). */
 DYN_HIDDEN int dyn_sym_join(DynSyms *t, uint32_t a, uint32_t b);
 DYN_HIDDEN uint32_t dyn_sym_root(const DynSyms *t, uint32_t id);
+/* The Python int, float or bool that a symbol's value is: new reference, NULL with MemoryError. */
+DYN_HIDDEN PyObject *dyn_sym_object(const DynSyms *t, uint32_t id, DynScalar value);
 DYN_HIDDEN bool dyn_sym_is_const(const DynSyms *t, uint32_t id);
 static inline const DynSym *dyn_sym_at(const DynSyms *t, uint32_t id) { return &t->v.at[id]; }
 DYN_HIDDEN void dyn_sym_print(const DynSyms *t, const DynSources *s, uint32_t id, DynStr *out); /* Python expression */
