@@ -1,7 +1,8 @@
 /* artifact.c: the life of an artifact: what a graph became, waiting for its kernels or with them.
  *
  * evalframe/compile.c makes artifacts, run.c runs them, build.c publishes compiled kernels into them from its thread (atomically;
- * they are never taken back). An artifact borrows graph and loop IR from the capture that its entry owns. */
+ * they are never taken back). An artifact borrows graph and loop IR from the capture that its entry owns; build.c's reference can
+ * outlive the entry, so what its thread reads is the artifact's own. */
 #include "codegen/run.h"
 
 DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source, const DynGraph *g) {
@@ -11,6 +12,7 @@ DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source, const DynGraph 
     }
     a->refs = 1;
     a->loops = p;
+    a->nnative = p->nnative;
     a->graph = g;
     a->source = *source;
     *source = (DynStr){0};
@@ -30,10 +32,10 @@ void dyn_artifact_decref(DynArtifact *a) {
 
 const char *dyn_artifact_source(const DynArtifact *a) { return dyn_str_at(&a->source); }
 const char *dyn_artifact_text(const DynArtifact *a) { return dyn_str_at(&a->source); }
-long dyn_artifact_kernel_count(const DynArtifact *a) { return a->loops->nnative; }
+long dyn_artifact_kernel_count(const DynArtifact *a) { return a->nnative; }
 
 DynTier dyn_artifact_tier(const DynArtifact *a) {
-    bool native = a->loops->nnative == 0 || atomic_load_explicit(&a->table, memory_order_acquire) != NULL;
+    bool native = a->nnative == 0 || atomic_load_explicit(&a->table, memory_order_acquire) != NULL;
     return native ? DYN_TIER_NATIVE : DYN_TIER_EAGER;
 }
 

@@ -4,13 +4,14 @@
 #include "codegen/exec.h"
 #include <stdatomic.h>
 
-typedef struct DynSpare { /* memory for temporaries; the bytes follow, aligned */
-    _Alignas(64) size_t size;
+typedef struct DynSpare { /* memory for temporaries; the bytes follow, from the next 64-byte line on */
+    size_t size;
 } DynSpare;
 struct DynArtifact {
     Py_ssize_t refs; /* under the GIL */
     const DynLoops *loops;
     const DynGraph *graph;
+    long nnative; /* kernels that the object has to have */
     DynStr source;
     atomic_int state; /* 0 not asked, 1 queued, 2 done */
     _Atomic(const DynNativeTable *) table;
