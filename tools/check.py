@@ -20,8 +20,8 @@ import numpy
 
 ROOT = Path(__file__).resolve().parent.parent
 ORDER = {"base": 0, "tracer": 1, "codegen": 2, "evalframe": 3}  # a room includes its own and lower ones
-# What codegen may see of the tracer: the graph, the operator table, shape rules, symbolic sizes with their sources.
-SEEN_BY_CODEGEN = re.compile(r"tracer/(graph|ops\w*|shape\w*|sym|source)\.(h|def)$")
+# What codegen may see of the tracer: the graph and its calls, the operator table, shape rules, symbolic sizes with their sources.
+SEEN_BY_CODEGEN = re.compile(r"tracer/(graph|extern|ops\w*|shape\w*|sym|source)\.(h|def)$")
 KNOWS_VERSIONS = re.compile(r"src/base/cpy\w*\.[ch]$|src/tracer/(decode|asm)\w*\.(c|h|def)$")
 MAX_LINE, MAX_FILE, MAX_FUNCTION = 130, 1000, 80
 FORMATTER = "14"  # other versions of clang-format lay out other ways
@@ -71,12 +71,11 @@ def duplicate_rows():
     for path in c_files("def"):
         seen = {}
         for number, line in enumerate(path.read_text().splitlines(), 1):
-            found = re.match(r'([A-Z][A-Z_0-9]*)\(\s*("[^"]*"|[A-Za-z_]\w*)', line)
-            if not found:
-                continue
-            if found.groups() in seen:
-                yield f"{name(path)}:{number}: {found.group()}) is in line {seen[found.groups()]} already"
-            seen.setdefault(found.groups(), number)
+            rows = re.findall(r'(?:^|(?<=\) ))([A-Z][A-Z_0-9]*)\(\s*("[^"]*"|[A-Za-z_]\w*)', line)
+            for row in rows if line[:1].isupper() else ():
+                if row in seen:
+                    yield f"{name(path)}:{number}: {row[0]}({row[1]}) is in line {seen[row]} already"
+                seen.setdefault(row, number)
 
 
 def sizes():

@@ -54,7 +54,7 @@ typedef enum DynRunStatus {
 } DynRunStatus;
 typedef struct DynRun {
     PyObject *const *inputs; /* exact ndarrays that passed their guards, in graph.inputs order, kept alive by the caller */
-    const DynScalar *sym;    /* every symbol's value */
+    DynScalar *sym;          /* every symbol's value; those of results of extern calls are filled in */
     PyObject **outputs;      /* out: new references in graph.outputs order (arrays, NumPy scalars for DYN_NODE_NPSCALAR) */
     uint32_t snapshot;       /* LEFT */
     PyObject **values;       /* LEFT: new array (PyMem) of node values, NULL where not materialised; new references */
@@ -64,6 +64,6 @@ DYN_HIDDEN DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run);
 /* The reference interpreter: evaluates graph node by node with NumPy itself (the oracle of tests, DYNOC_CHECK, and what leaving
  * in mid-artifact uses for values that were never materialised). values: nnodes slots; those not NULL are taken as they are.
  * Evaluates the nodes that `wanted` (a node id) needs. New reference or NULL with an exception. */
-DYN_HIDDEN PyObject *dyn_interp_node(const DynGraph *g, PyObject *const *inputs, const DynScalar *sym, PyObject **values,
+DYN_HIDDEN PyObject *dyn_interp_node(const DynGraph *g, PyObject *const *inputs, DynScalar *sym, PyObject **values,
                                      uint32_t wanted);
 #endif

@@ -168,6 +168,8 @@ static int merge_back(DynLoops *p, uint32_t j) {
 
 /* ---- cleaning up */
 
+static bool is_temporary(const DynMem *m) { return m->kind == DYN_P_TEMP || (m->kind == DYN_P_ARRAY && !m->wants_object); }
+
 static bool is_read(const DynLoops *p, uint32_t place) {
     for (uint32_t i = 0; i < p->steps.n; i++) {
         if (p->steps.at[i].kind == DYN_STEP_VIEW && dyn_loops_storage(p, p->steps.at[i].id) == place) {
@@ -270,7 +272,7 @@ static void drop_stores(DynLoops *p, DynKernel *k) {
             continue;
         }
         uint32_t place = k->operands.at[insn->a[0]].place;
-        bool useless = p->places[place].kind == DYN_P_TEMP && !is_read(p, place);
+        bool useless = is_temporary(&p->places[place]) && !is_read(p, place);
         for (uint32_t j = i + 1; j < k->insns.n && !useless; j++) {
             useless = k->insns.at[j].kind == DYN_L_STORE && k->insns.at[j].a[0] == insn->a[0];
         }
@@ -321,7 +323,7 @@ static void clean_up(DynLoops *p) {
         for (uint32_t k = 0; k < p->kernels.n && !written; k++) {
             written = !p->kernels.at[k].dead && dyn_kernel_touches(p, &p->kernels.at[k], i, false);
         }
-        if (p->places[i].kind == DYN_P_TEMP && !written && !is_read(p, i)) {
+        if (is_temporary(&p->places[i]) && !written && !is_read(p, i)) {
             p->places[i].kind = DYN_P_NONE;
         }
     }

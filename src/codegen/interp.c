@@ -5,11 +5,12 @@
  * happened already. */
 #include "base/log.h"
 #include "codegen/codegen.h"
+#include "tracer/extern.h"
 
 typedef struct Interp {
     const DynGraph *g;
     PyObject *const *inputs;
-    const DynScalar *sym;
+    DynScalar *sym;
     PyObject **values;
 } Interp;
 
@@ -206,23 +207,35 @@ static PyObject *run_store(Interp *x, const DynNode *n) {
     return failed ? NULL : Py_NewRef(Py_None);
 }
 
-static PyObject *run_extern(Interp *x, const DynNode *n) {
-    const DynExtern *e = &x->g->externs.at[n->extern_index];
-    PyObject *args = PyTuple_New(n->nargs), *r = NULL;
-    for (uint32_t i = 0; args && i < n->nargs; i++) {
-        PyObject *arg = e->arg_form[i] == 'c'   ? Py_XNewRef(e->consts[i])
-                        : e->arg_form[i] == 's' ? dyn_sym_object(x->g->syms, n->args[i].id, x->sym[n->args[i].id])
-                                                : Py_XNewRef(value_of(x, n->args[i].id));
-        if (!arg) {
-            Py_CLEAR(args);
-            break;
+static PyObject *extern_operand(void *ctx, DynArg arg) {
+    Interp *x = ctx;
+    if (arg.kind == DYN_ARG_SYM) {
+        return dyn_sym_object(x->g->syms, arg.id, x->sym[arg.id]);
+    }
+    return Py_XNewRef(value_of(x, arg.id));
+}
+
+static PyObject *finish(const DynNode *n, PyObject *r);
+
+/* The call, which gives all its arrays at once; `wanted` is one of them. */
+static PyObject *run_extern(Interp *x, uint32_t call, uint32_t wanted) {
+    const DynGraph *g = x->g;
+    PyObject **arrays = PyMem_Calloc(g->nodes.n + 1, sizeof(*arrays)), *r = NULL;
+    DynExternStatus status = arrays ? dyn_extern_run(g, call, extern_operand, x, arrays, x->sym) : DYN_EXTERN_ERROR;
+    if (status == DYN_EXTERN_OTHER) {
+        PyErr_Format(PyExc_SystemError, "dynoc: %s gave another kind of result than before",
+                     g->externs.at[dyn_graph_node(g, call)->extern_index].name);
+    }
+    for (uint32_t i = call; status == DYN_EXTERN_OK && i < g->nodes.n; i++) {
+        if (i == wanted) {
+            r = arrays[i] ? arrays[i] : Py_NewRef(Py_None);
+        } else if (arrays[i] && !x->values[i]) {
+            x->values[i] = finish(dyn_graph_node(g, i), arrays[i]);
+        } else {
+            Py_XDECREF(arrays[i]);
         }
-        PyTuple_SET_ITEM(args, i, arg);
     }
-    if (args) {
-        r = PyObject_Call(e->callable, args, e->kwargs);
-        Py_DECREF(args);
-    }
+    PyMem_Free(arrays);
     return r;
 }
 
@@ -238,7 +251,7 @@ static PyObject *run_input(Interp *x, uint32_t id) {
 
 /* Array or scalar as eager gives it, in the node's dtype. */
 static PyObject *finish(const DynNode *n, PyObject *r) {
-    if (!r || n->op == DYN_OP_STORE) {
+    if (!r || r == Py_None) {
         return r;
     }
     if (!PyArray_Check(r)) {
@@ -270,13 +283,14 @@ static PyObject *value_of(Interp *x, uint32_t id) {
     case DYN_K_CREATE: r = run_create(x, n); break;
     case DYN_K_COPY: r = run_copy(x, n); break;
     case DYN_K_STORE: r = run_store(x, n); break;
-    default: r = run_extern(x, n);
+    case DYN_K_RESULT: r = run_extern(x, n->args[0].id, id); break;
+    default: r = run_extern(x, id, id);
     }
     Py_LeaveRecursiveCall();
     return x->values[id] = finish(n, r);
 }
 
-PyObject *dyn_interp_node(const DynGraph *g, PyObject *const *inputs, const DynScalar *sym, PyObject **values, uint32_t wanted) {
+PyObject *dyn_interp_node(const DynGraph *g, PyObject *const *inputs, DynScalar *sym, PyObject **values, uint32_t wanted) {
     Interp x = {.g = g, .inputs = inputs, .sym = sym, .values = values};
     PyObject *known = values[wanted];
     PyObject *r = value_of(&x, wanted);

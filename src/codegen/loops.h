@@ -72,7 +72,7 @@ typedef struct DynKernel {
 typedef enum DynPlaceKind {
     DYN_P_NONE,   /* has no memory, or is not needed */
     DYN_P_INPUT,  /* the ndarray handed in */
-    DYN_P_ARRAY,  /* a fresh ndarray: it is an output, or an extern call takes it */
+    DYN_P_ARRAY,  /* a fresh ndarray: it is an output, an extern call takes it, or its sizes are not known from the start */
     DYN_P_TEMP,   /* memory of the plan */
     DYN_P_ROW,    /* memory of the plan for one row of a group, one for each thread */
     DYN_P_EXTERN, /* what the extern call returned */
@@ -85,6 +85,7 @@ typedef struct DynMem {
     bool wants_object; /* VIEW: an ndarray of it is needed (output, extern operand) */
     uint32_t *shape;   /* symbols */
     const DynLayout *layout;
+    uint32_t after;       /* its sizes are known behind this extern call: 1 + the node; 0: from the start */
     uint32_t of;          /* the place that owns the bytes, for places behind the nodes */
     uint32_t group;       /* ROW: its group */
     uint32_t row_axes;    /* ROW: bit k: its axis k is walked by the rows */

@@ -8,6 +8,7 @@
  * last use, when it is spread over a larger space, and when it is dear and used by kernels that can't become one. */
 #include "base/log.h"
 #include "codegen/loops.h"
+#include "tracer/extern.h"
 
 typedef struct Lower {
     DynLoops *p;
@@ -203,12 +204,12 @@ static int mark_live(Lower *L) {
 /* A read of node `id` is overwritten by a STORE strictly between two positions. */
 static bool overwritten(const Lower *L, const DynNode *n, uint32_t from, uint32_t to) {
     for (uint32_t s = from + 1; s < to; s++) {
-        const DynNode *store = dyn_graph_node(L->g, s);
-        if (store->op != DYN_OP_STORE) {
+        uint32_t written = dyn_graph_written(L->g, s);
+        if (written == DYN_NONE) {
             continue;
         }
         for (uint32_t i = 0; i < n->nargs; i++) {
-            if (n->args[i].kind == DYN_ARG_NODE && dyn_graph_node(L->g, n->args[i].id)->storage == store->storage) {
+            if (n->args[i].kind == DYN_ARG_NODE && dyn_graph_node(L->g, n->args[i].id)->storage == written) {
                 return true;
             }
         }
@@ -264,6 +265,24 @@ static uint64_t signature(const Lower *L, uint32_t id) {
     return h < 2 ? h + 2 : h;
 }
 
+/* The extern call behind which a list of symbols is known: 1 + its node, or 0. */
+static uint32_t known_after(const Lower *L, const uint32_t *syms, int n) {
+    uint32_t after = 0;
+    for (int i = 0; i < n; i++) {
+        uint32_t one = dyn_sym_at(L->g->syms, syms[i])->after;
+        after = after > one ? after : one;
+    }
+    return after;
+}
+
+static bool is_late_view(const Lower *L, const DynNode *n) {
+    bool late = is_view(n) && (L->after_extern[n->args[0].id] || known_after(L, n->shape, n->ndim));
+    for (uint32_t k = 1; is_view(n) && k < n->nargs; k++) {
+        late |= n->args[k].kind == DYN_ARG_SYM && dyn_sym_is_late(L->g->syms, n->args[k].id);
+    }
+    return late;
+}
+
 static void measure(Lower *L) {
     for (uint32_t i = 0; i < L->g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(L->g, i);
@@ -280,9 +299,10 @@ static void measure(Lower *L) {
             heavy |= is_view(n) && is_inline(arg);
         }
         uint8_t kind = info(n)->kind;
-        L->depth[i] = depth + (kind == DYN_K_REDUCE || kind == DYN_K_EXTERN || heavy);
+        bool known_late = kind == DYN_K_EXTERN || kind == DYN_K_RESULT;
+        L->depth[i] = depth + (kind == DYN_K_REDUCE || known_late || heavy);
         L->cost[i] = cost;
-        L->after_extern[i] = kind == DYN_K_EXTERN || (is_view(n) && L->after_extern[n->args[0].id]);
+        L->after_extern[i] = known_late || known_after(L, n->shape, n->ndim) || is_late_view(L, n);
     }
 }
 
@@ -293,7 +313,7 @@ static void tell_operands(Lower *L, uint32_t id) {
     uint64_t sig = root ? signature(L, id) : L->used_by[id];
     uint32_t at = root ? id : L->last_use[id];
     uint8_t kind = info(n)->kind;
-    if (kind == DYN_K_INPUT || kind == DYN_K_CREATE) {
+    if (kind == DYN_K_INPUT || kind == DYN_K_CREATE || kind == DYN_K_RESULT) {
         return;
     }
     for (uint32_t k = 0; k < n->nargs; k++) {
@@ -508,8 +528,10 @@ static uint32_t new_place(Lower *L, const DynNode *like) {
         return DYN_NONE;
     }
     DynMem *m = &p->places[p->nplaces];
-    *m = (DynMem){.kind = DYN_P_TEMP, .dtype = like->dtype, .ndim = like->ndim, .shape = like->shape, .layout = &like->layout};
+    *m = (DynMem){.dtype = like->dtype, .ndim = like->ndim, .shape = like->shape, .layout = &like->layout};
     m->of = p->nplaces;
+    m->after = known_after(L, like->shape, like->ndim);
+    m->kind = m->after ? DYN_P_ARRAY : DYN_P_TEMP;
     m->group = m->slot = DYN_NONE;
     return p->nplaces++;
 }
@@ -574,15 +596,21 @@ static void describe_place(Lower *L, uint32_t id) {
     m->group = m->slot = DYN_NONE;
     m->of = n->storage;
     m->wants_object = L->object[id];
+    m->after = known_after(L, n->shape, n->ndim);
     if (n->op == DYN_OP_INPUT) {
         m->kind = DYN_P_INPUT;
-    } else if (L->live[id] && n->op == DYN_OP_EXTERN) {
+    } else if (L->live[id] && (n->op == DYN_OP_EXTERN || n->op == DYN_OP_RESULT)) {
         m->kind = DYN_P_EXTERN;
     } else if (L->live[id] && is_view(n)) {
         m->kind = DYN_P_VIEW;
     } else if (L->live[id] && L->memory[id] && n->op != DYN_OP_STORE) {
-        m->kind = L->object[id] ? DYN_P_ARRAY : DYN_P_TEMP;
+        m->kind = L->object[id] || m->after ? DYN_P_ARRAY : DYN_P_TEMP;
     }
+}
+
+static bool writes_input(const DynGraph *g, uint32_t id) {
+    uint32_t written = dyn_graph_written(g, id);
+    return written != DYN_NONE && dyn_graph_node(g, written)->op == DYN_OP_INPUT;
 }
 
 static int lower_node(Lower *L, uint32_t id) {
@@ -597,8 +625,11 @@ static int lower_node(Lower *L, uint32_t id) {
     switch (info(n)->kind) {
     case DYN_K_REDUCE: return lower_reduce(L, id);
     case DYN_K_VIEW: return lower_reshape_copy(L, id);
-    case DYN_K_STORE: L->p->writes_inputs |= dyn_graph_node(L->g, n->storage)->op == DYN_OP_INPUT; return lower_store(L, id);
-    case DYN_K_EXTERN: return dyn_list_push(L->p->arena, &L->p->steps, ((DynStep){.kind = DYN_STEP_EXTERN, .id = id}));
+    case DYN_K_STORE: L->p->writes_inputs |= writes_input(L->g, id); return lower_store(L, id);
+    case DYN_K_RESULT: return 0;
+    case DYN_K_EXTERN:
+        L->p->writes_inputs |= writes_input(L->g, id);
+        return dyn_list_push(L->p->arena, &L->p->steps, ((DynStep){.kind = DYN_STEP_EXTERN, .id = id}));
     default: return is_inline(n) && L->memory[id] ? lower_inline(L, id) : 0;
     }
 }
@@ -606,7 +637,8 @@ static int lower_node(Lower *L, uint32_t id) {
 static int supported(Lower *L) {
     for (uint32_t i = 0; i < L->g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(L->g, i);
-        if (L->live[i] && info(n)->kind != DYN_K_INPUT && info(n)->kind != DYN_K_EXTERN && info(n)->kind != DYN_K_VIEW &&
+        if (L->live[i] && info(n)->kind != DYN_K_INPUT && info(n)->kind != DYN_K_EXTERN && info(n)->kind != DYN_K_RESULT &&
+            info(n)->kind != DYN_K_VIEW &&
             (!dyn_dtypes[n->dtype].ctype[0] || (info(n)->kind == DYN_K_ELEMENTWISE && !dyn_dtypes[n->compute].ctype[0]))) {
             dyn_str_printf(L->error, "no kernels for %s", dyn_dtypes[n->dtype].name);
             return -1;

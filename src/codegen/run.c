@@ -107,14 +107,12 @@ static int place_temps(Call *c) {
     return failed;
 }
 
-static int make_arrays(Call *c) {
+/* Arrays whose sizes are known when the graph begins (after: 0) or behind an extern call (1 + its node). */
+static int make_arrays(Call *c, uint32_t after) {
     const DynLoops *p = c->p;
-    for (uint32_t i = 0; i < p->graph->inputs.n; i++) {
-        geom_of(c->run->inputs[i], &c->geoms[p->graph->inputs.at[i]]);
-    }
-    for (uint32_t i = 0; i < p->nnodes; i++) {
+    for (uint32_t i = 0; i < p->nplaces; i++) {
         const DynMem *m = &p->places[i];
-        if (m->kind != DYN_P_ARRAY) {
+        if (m->kind != DYN_P_ARRAY || m->after != after) {
             continue;
         }
         int64_t dims[DYN_MAX_NDIM];
@@ -126,6 +124,17 @@ static int make_arrays(Call *c) {
             return -1;
         }
         geom_of(c->objects[i], &c->geoms[i]);
+    }
+    return 0;
+}
+
+static int make_memory(Call *c) {
+    const DynLoops *p = c->p;
+    for (uint32_t i = 0; i < p->graph->inputs.n; i++) {
+        geom_of(c->run->inputs[i], &c->geoms[p->graph->inputs.at[i]]);
+    }
+    if (make_arrays(c, 0) < 0) {
+        return -1;
     }
     return p->nslots ? place_temps(c) : 0;
 }
@@ -311,42 +320,12 @@ static int view_step(Call *c, uint32_t place) {
     return 0;
 }
 
-static PyObject *call_extern(Call *c, const DynNode *n) {
-    const DynGraph *g = c->p->graph;
-    const DynExtern *e = &g->externs.at[n->extern_index];
-    PyObject *args = PyTuple_New(n->nargs), *result = NULL;
-    for (uint32_t i = 0; args && i < n->nargs; i++) {
-        PyObject *arg = e->arg_form[i] == 'c'   ? Py_XNewRef(e->consts[i])
-                        : e->arg_form[i] == 's' ? dyn_sym_object(g->syms, n->args[i].id, c->run->sym[n->args[i].id])
-                                                : value_of(c, n->args[i].id);
-        if (!arg) {
-            Py_CLEAR(args);
-            break;
-        }
-        PyTuple_SET_ITEM(args, i, arg);
+static PyObject *extern_operand(void *ctx, DynArg arg) {
+    Call *c = ctx;
+    if (arg.kind == DYN_ARG_SYM) {
+        return dyn_sym_object(c->p->graph->syms, arg.id, c->run->sym[arg.id]);
     }
-    if (args) {
-        result = PyObject_Call(e->callable, args, e->kwargs);
-        Py_DECREF(args);
-    }
-    if (result && PyArray_CheckScalar(result) && !PyArray_Check(result)) {
-        Py_SETREF(result, PyArray_FromScalar(result, NULL));
-    }
-    return result;
-}
-
-/* Is the result what was recorded: type, dtype, rank, sizes? */
-static bool is_expected(const Call *c, const DynNode *n, PyObject *result) {
-    if (!PyArray_CheckExact(result) || dyn_dtype_of(PyArray_DESCR((PyArrayObject *)result)) != n->dtype ||
-        PyArray_NDIM((PyArrayObject *)result) != n->ndim || !PyArray_ISALIGNED((PyArrayObject *)result)) {
-        return false;
-    }
-    for (int i = 0; i < n->ndim; i++) {
-        if (PyArray_DIM((PyArrayObject *)result, i) != c->run->sym[n->shape[i]].i) {
-            return false;
-        }
-    }
-    return true;
+    return value_of(c, arg.id);
 }
 
 /* What exists before node `at`, for whoever goes on there. */
@@ -372,6 +351,19 @@ static DynRunStatus leave(Call *c, uint32_t at) {
     return DYN_RUN_LEFT;
 }
 
+/* Where the results lie, and memory for what has sizes only now. */
+static DynRunStatus after_extern(Call *c, uint32_t node) {
+    const DynGraph *g = c->p->graph;
+    for (uint32_t i = node; i < g->nodes.n && (i == node || dyn_graph_node(g, i)->op == DYN_OP_RESULT); i++) {
+        if (c->objects[i]) {
+            geom_of(c->objects[i], &c->geoms[i]);
+        }
+    }
+    uint32_t written = dyn_graph_written(g, node);
+    c->wrote |= written != DYN_NONE && c->p->places[written].kind == DYN_P_INPUT;
+    return make_arrays(c, node + 1) < 0 ? DYN_RUN_ERROR : DYN_RUN_OK;
+}
+
 static DynRunStatus extern_step(Call *c, uint32_t node) {
     const DynNode *n = dyn_graph_node(c->p->graph, node);
     bool can_leave = n->snapshot != DYN_NONE;
@@ -379,22 +371,18 @@ static DynRunStatus extern_step(Call *c, uint32_t node) {
         return leave(c, node);
     }
     c->flags |= flags_get();
-    PyObject *result = call_extern(c, n);
+    DynExternStatus status = dyn_extern_run(c->p->graph, node, extern_operand, c, c->objects, c->run->sym);
     flags_clear();
-    if (result && is_expected(c, n, result)) {
-        c->objects[node] = result;
-        geom_of(result, &c->geoms[node]);
-        return DYN_RUN_OK;
+    if (status == DYN_EXTERN_OK) {
+        return after_extern(c, node);
     }
     if (can_leave) { /* whoever goes on makes the call again, and its exception */
         PyErr_Clear();
-        Py_XDECREF(result);
         return leave(c, node);
     }
-    if (result) {
-        PyErr_Format(PyExc_SystemError, "dynoc: %s gave another kind of array than before",
+    if (status == DYN_EXTERN_OTHER) {
+        PyErr_Format(PyExc_SystemError, "dynoc: %s gave another kind of result than before",
                      c->p->graph->externs.at[n->extern_index].name);
-        Py_DECREF(result);
     }
     return DYN_RUN_ERROR;
 }
@@ -464,7 +452,7 @@ static DynRunStatus hand_out(Call *c) {
 
 static DynRunStatus run_call(Call *c) {
     flags_clear();
-    if (make_arrays(c) < 0) {
+    if (make_memory(c) < 0) {
         return DYN_RUN_ERROR;
     }
     DynRunStatus status = run_steps(c);

@@ -2,6 +2,7 @@
 #ifndef DYN_RUN_H
 #define DYN_RUN_H
 #include "codegen/exec.h"
+#include "tracer/extern.h"
 #include <stdatomic.h>
 
 typedef struct DynSpare { /* memory for temporaries; the bytes follow, from the next 64-byte line on */

@@ -198,7 +198,7 @@ static bool explain_rows(Look *l, uint32_t id) {
         if (s->op == DYN_S_VAR || s->op == DYN_S_DIM) {
             if (explain_load(l, l->nsym))
                 return true;
-        } else if (dyn_sym_eval_row(t, l->nsym, l->sym, &l->sym[l->nsym]) < 0) {
+        } else if (!dyn_sym_is_late(t, l->nsym) && dyn_sym_eval_row(t, l->nsym, l->sym, &l->sym[l->nsym]) < 0) {
             dyn_sym_print(t, &l->c->sources, l->nsym, l->out);
             dyn_str_puts(l->out, ": ");
             dyn_sym_print_value((DynSymType)s->type, s->hint, l->out);

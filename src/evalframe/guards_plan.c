@@ -220,7 +220,8 @@ static void emit_all(Plan *plan) {
                 emit_guard(plan, i);
     plan->guard = DYN_NONE;
     for (uint32_t i = 0; i < c->syms.v.n; i++)
-        emit_sym(plan, i);
+        if (!dyn_sym_is_late(&c->syms, i))
+            emit_sym(plan, i);
     for (uint32_t i = 0; i < c->graph.inputs.n; i++)
         need_source(plan, dyn_graph_node(&c->graph, c->graph.inputs.at[i])->source);
     for (uint32_t i = 0; i < c->recipes.n; i++)

@@ -63,7 +63,7 @@ static void free_values(PyObject **values, uint32_t n) {
 }
 
 /* Back end "eager": every node in program order, by NumPy. */
-static DynRunStatus run_interpreted(const DynGraph *g, DynRun *run) {
+static DynRunStatus run_interpreted(const DynGraph *g, DynRun *run, bool writes) {
     DynRunStatus status = DYN_RUN_OK;
     PyObject **values = PyMem_Calloc(g->nodes.n + 1, sizeof *values);
     if (values == NULL) {
@@ -78,6 +78,10 @@ static DynRunStatus run_interpreted(const DynGraph *g, DynRun *run) {
         run->outputs[i] = Py_NewRef(values[g->outputs.at[i]]);
     }
     free_values(values, g->nodes.n);
+    if (status == DYN_RUN_ERROR && !writes) { /* eager makes the call, and its exception */
+        PyErr_Clear();
+        return DYN_RUN_AGAIN;
+    }
     return status;
 }
 
@@ -209,7 +213,7 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
     }
     DynRun run = {.inputs = s.inputs, .sym = env->sym, .outputs = s.outputs};
     DynRunStatus status = DYN_LIKELY(e->artifact != NULL) ? dyn_artifact_run(e->artifact, &run)
-                          : e->interpreted                ? run_interpreted(g, &run)
+                          : e->interpreted                ? run_interpreted(g, &run, e->capture->writes)
                                                           : run_nothing(g, &run);
     switch (status) {
     case DYN_RUN_OK: finish(e, env, s.outputs, out); break;

@@ -1,6 +1,6 @@
 /* graph.c: makes, grows, cuts back and frees graphs. Called by the recorder and by graph_text.c; the graph owns its vectors and
  * the references in externs and places, the arena owns everything else. */
-#include "tracer/graph.h"
+#include "tracer/extern.h"
 
 int dyn_graph_init(DynGraph *g, DynArena *arena, const char *name, DynSources *sources, DynSyms *syms) {
     memset(g, 0, sizeof(*g));
@@ -11,13 +11,6 @@ int dyn_graph_init(DynGraph *g, DynArena *arena, const char *name, DynSources *s
     return g->name == NULL ? -1 : 0;
 }
 
-static void drop_extern(DynExtern *x, uint32_t nargs) {
-    Py_CLEAR(x->callable);
-    Py_CLEAR(x->kwargs);
-    for (uint32_t i = 0; x->consts != NULL && i < nargs; i++)
-        Py_CLEAR(x->consts[i]);
-}
-
 void dyn_graph_free(DynGraph *g) {
     dyn_graph_truncate(g, 0);
     for (uint32_t i = 0; i < g->places.n; i++)
@@ -26,6 +19,7 @@ void dyn_graph_free(DynGraph *g) {
     dyn_vec_free(&g->inputs);
     dyn_vec_free(&g->outputs);
     dyn_vec_free(&g->externs);
+    dyn_vec_free(&g->checks);
     dyn_vec_free(&g->places);
 }
 
@@ -66,19 +60,33 @@ static void cut(uint32_t *at, uint32_t *n, uint32_t nnodes) {
     *n = kept;
 }
 
+/* Symbols of calls that are no longer there have no value, and nothing is checked of them. */
+static void cut_late(DynGraph *g, uint32_t nnodes) {
+    uint32_t kept = 0;
+    dyn_syms_forget(g->syms, nnodes);
+    for (uint32_t i = 0; i < g->checks.n; i++)
+        if (dyn_sym_at(g->syms, g->checks.at[i])->after <= nnodes)
+            g->checks.at[kept++] = g->checks.at[i];
+    g->checks.n = kept;
+}
+
 void dyn_graph_truncate(DynGraph *g, uint32_t nnodes) {
     uint32_t nexterns = g->externs.n;
     for (uint32_t i = nnodes; i < g->nodes.n; i++) {
         const DynNode *n = &g->nodes.at[i];
         if (n->op != DYN_OP_EXTERN || n->extern_index >= g->externs.n)
             continue;
-        drop_extern(&g->externs.at[n->extern_index], n->nargs);
+        dyn_extern_drop(&g->externs.at[n->extern_index]);
         if (n->extern_index < nexterns)
             nexterns = n->extern_index;
     }
     g->externs.n = nexterns;
     if (nnodes < g->nodes.n)
         g->nodes.n = nnodes;
+    if (nnodes == 0) /* the graph ends: its symbols may be gone */
+        g->checks.n = 0;
+    else
+        cut_late(g, nnodes);
     cut(g->inputs.at, &g->inputs.n, nnodes);
     cut(g->outputs.at, &g->outputs.n, nnodes);
 }

@@ -50,13 +50,31 @@ typedef struct DynNode {
     uint32_t where;        /* index into DynGraph.places */
 } DynNode;
 
-/* One call of a framework function that runs as it is: np.linalg.solve(a, b). */
+/* What the arguments and the result of an extern call look like: a tree, written down in the order of a walk. */
+typedef enum DynFormKind {
+    DYN_F_NODE,   /* an array, or a NumPy scalar */
+    DYN_F_NUMBER, /* a Python number; in a result, n: its symbol */
+    DYN_F_CONST,  /* obj */
+    DYN_F_TUPLE,  /* the n items that follow */
+    DYN_F_LIST,
+    DYN_F_NAMED, /* a tuple of type obj */
+    DYN_F_SLICE  /* 3 items */
+} DynFormKind;
+typedef struct DynForm {
+    uint8_t kind;
+    uint32_t n;
+    PyObject *obj; /* strong or NULL */
+} DynForm;
+/* One call of a framework function that runs as it is: np.linalg.solve(a, b). Its operands (nodes and symbols in the order of the
+ * form) are the EXTERN node's; its first array is the EXTERN node itself, the others are the RESULT nodes behind it. A call that
+ * gives no array has a node of rank 0 that nobody reads. */
 typedef struct DynExtern {
     PyObject *callable; /* strong */
-    PyObject *kwargs;   /* strong dict of constants or NULL */
+    PyObject *kwnames;  /* strong or NULL: the names of the last arguments */
     const char *name;   /* "linalg.solve" */
-    uint8_t *arg_form;  /* nargs entries: 'a' node as ndarray, 's' symbol as Python number, 'c' constant from consts */
-    PyObject **consts;  /* nargs entries, strong, NULL where not 'c' */
+    DynForm *args, *results;
+    uint32_t nargs, nresults; /* items of the forms; args is one tuple */
+    int writes;               /* which operand's memory the call changes, or -1 */
 } DynExtern;
 /* Where in the source a node comes from: file, function and position (columns as in co_positions, -1 unknown). */
 typedef struct DynPlace {
@@ -75,6 +93,7 @@ typedef struct DynGraph {
     outputs; /* nodes whose value Python needs after the graph, in order. A node may be a view, an input, or a
               * storage that was written: the value is what it holds at the end of the graph */
     DYN_VEC(DynExtern) externs;
+    DYN_VEC(uint32_t) checks; /* late symbols (bool) that have to be true: looked at behind the extern call that gives them */
     DYN_VEC(DynPlace) places;
 } DynGraph;
 

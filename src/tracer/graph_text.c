@@ -85,6 +85,8 @@ static void print_symbols(const DynGraph *g, const Names *names, DynStr *out) {
             dyn_source_print(g->sources, s->a, out);
         if (s->op == DYN_S_DIM)
             dyn_str_printf(out, ", %u", s->index);
+        if (s->op == DYN_S_LATE)
+            dyn_str_printf(out, "%u, %u, %u, %u", s->after - 1, s->b, s->a, s->index);
         for (int k = 0; k < dyn_sym_info[s->op].arity; k++) {
             dyn_str_puts(out, k > 0 ? ", " : "");
             print_sym(g, names, operands[k], out);
@@ -109,8 +111,8 @@ static void print_place(const DynGraph *g, const DynNode *n, DynStr *out) {
 /* What an extern call gets besides its operands; a comment, since it does not come back. */
 static void print_constants(const DynGraph *g, const DynNode *n, DynStr *out) {
     const DynExtern *x = n->op == DYN_OP_EXTERN && n->extern_index < g->externs.n ? &g->externs.at[n->extern_index] : NULL;
-    for (int i = 0; x != NULL && i <= n->nargs; i++) {
-        PyObject *o = i < n->nargs ? x->consts[i] : x->kwargs, *text = o == NULL ? NULL : PyObject_Repr(o);
+    for (uint32_t i = 0; x != NULL && i <= x->nargs; i++) {
+        PyObject *o = i < x->nargs ? x->args[i].obj : x->kwnames, *text = o == NULL ? NULL : PyObject_Repr(o);
         const char *c = text == NULL ? NULL : PyUnicode_AsUTF8(text);
         if (c != NULL && strchr(c, '\n') == NULL)
             dyn_str_printf(out, "  # %s", c);
@@ -330,6 +332,10 @@ static int parse_symbol(Parser *p) {
     body = p->at;
     if (op < 0 || i != p->syms.n)
         return op < 0 ? -1 : wrong(p, "symbols are not in order");
+    long long late[4] = {0};
+    for (int k = 0; op == DYN_S_LATE && k < 4; k++)
+        if ((k > 0 && expect(p, ",") < 0) || integer(p, &late[k]) < 0)
+            return -1;
     if (op == DYN_S_VAR || op == DYN_S_DIM) {
         if (source(p, op == DYN_S_VAR ? ')' : ',', &src) < 0 ||
             (op == DYN_S_DIM && (expect(p, ",") < 0 || integer(p, &axis) < 0)))
@@ -345,7 +351,9 @@ static int parse_symbol(Parser *p) {
         return wrong(p, "the hint has another type");
     id = op == DYN_S_VAR   ? dyn_sym_var(p->g->syms, named, src, hint)
          : op == DYN_S_DIM ? dyn_sym_dim(p->g->syms, src, (int)axis, hint.i)
-                           : dyn_sym_op(p->g->syms, (DynSymOp)op, operands[0], operands[1], operands[2]);
+         : op == DYN_S_LATE
+             ? dyn_sym_late(p->g->syms, named, (uint32_t)late[0], (uint32_t)late[1], (uint32_t)late[2], (int)late[3], hint)
+             : dyn_sym_op(p->g->syms, (DynSymOp)op, operands[0], operands[1], operands[2]);
     p->at = id == DYN_NONE ? body : p->at;
     return id == DYN_NONE ? wrong(p, "the operation fails on the hints") : dyn_vec_push(&p->syms, id);
 }

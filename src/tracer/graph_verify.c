@@ -14,7 +14,8 @@
  *      number of elements is the same (by hint).
  *   9. INPUT nodes are the ones in `inputs`, in order, with a source; outputs exist; EXTERN nodes have their row (where there are
  * rows).
- *  10. The layout's permutation is one of the node's axes. */
+ *  10. RESULT nodes stand behind the EXTERN node of their call; what is checked are bool symbols that are late.
+ *  11. The layout's permutation is one of the node's axes. */
 #include "tracer/graph.h"
 
 typedef struct Check {
@@ -90,6 +91,8 @@ static int check_storage(Check *c, const DynNode *n) {
         return bad(c, "flags are not those of its kind");
     if (copy && n->op != DYN_OP_RESHAPE)
         return bad(c, "only a reshape can be a copy");
+    if (n->op == DYN_OP_RESULT && n->storage >= n->args[0].id && n->storage < c->id) /* lies in the memory of an earlier result */
+        return 0;
     uint32_t want = view || n->op == DYN_OP_STORE ? dyn_graph_node(c->g, n->args[0].id)->storage : c->id;
     return n->storage == want ? 0 : bad(c, "wrong storage");
 }
@@ -192,6 +195,8 @@ static int check_kind(Check *c, const DynNode *n) {
             return bad(c, "value does not broadcast to the destination");
         return 0;
     case DYN_K_CREATE: return n->op == DYN_OP_SCALAR && n->ndim != 0 ? bad(c, "scalar of a rank") : 0;
+    case DYN_K_RESULT:
+        return a == NULL || a->op != DYN_OP_EXTERN || n->args[0].id >= c->id ? bad(c, "operand is no extern call") : 0;
     case DYN_K_EXTERN: return c->g->externs.n > 0 && n->extern_index >= c->g->externs.n ? bad(c, "no such extern row") : 0;
     default: return n->source == DYN_NONE ? bad(c, "input without a source") : 0;
     }
@@ -212,6 +217,12 @@ static int check_lists(const DynGraph *g, DynStr *error) {
         dyn_str_puts(error, "the list of inputs is longer than there are inputs");
         return -1;
     }
+    for (uint32_t i = 0; i < g->checks.n; i++)
+        if (g->checks.at[i] >= g->syms->v.n || !dyn_sym_is_late(g->syms, g->checks.at[i]) ||
+            dyn_sym_at(g->syms, g->checks.at[i])->type != DYN_T_BOOL) {
+            dyn_str_printf(error, "check %u is no late bool", i);
+            return -1;
+        }
     for (uint32_t i = 0; i < g->outputs.n; i++)
         if (g->outputs.at[i] >= g->nodes.n || g->nodes.at[g->outputs.at[i]].op == DYN_OP_STORE) {
             dyn_str_printf(error, "output %u is no node with a value", i);

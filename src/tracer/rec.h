@@ -34,7 +34,8 @@ struct DynVal {
     uint32_t id;     /* symbol, node, position */
     uint32_t n, cap;
     DynVal **items;
-    PyObject *obj; /* DV_CONST: the object; containers and arrays: the real object, for identity. Kept alive by the recorder */
+    PyObject *obj;  /* DV_CONST: the object; containers and arrays: the real object, for identity. Kept alive by the recorder */
+    PyObject *type; /* DV_TUPLE: the named tuple type that it is of, or NULL */
     uint32_t recipe, stamp; /* the recipe made of it in the rebuild `stamp`: rec_recipe's memo */
 };
 typedef struct DynOperand { /* a shadow and the real object it stands for */
@@ -67,8 +68,11 @@ DYN_HIDDEN uint32_t dyn_rec_number(DynRec *r, DynVal *v, PyObject *real);
 /* Burn the value in: guards say that it is the same at every call. For axes, dtypes, flags, strings, tuples of these. -1 when it
  * is (or contains) an array or something opaque. */
 DYN_HIDDEN int dyn_rec_burn(DynRec *r, DynVal *v, PyObject *real);
-/* Guard that a bool symbol is what its hint says; a == b for two int symbols whose hints are equal (sizes that have to agree). */
+/* Guard that a bool symbol is what its hint says. assume: a branch of Python's; what is known only in the middle of the graph
+ * can't decide it (-1). expect: what a node takes for granted; if it fails in the middle, the graph is left there. a == b for two
+ * int symbols whose hints are equal (sizes that have to agree). */
 DYN_HIDDEN int dyn_rec_assume(DynRec *r, uint32_t sym);
+DYN_HIDDEN int dyn_rec_expect(DynRec *r, uint32_t sym);
 DYN_HIDDEN int dyn_rec_assume_equal(DynRec *r, uint32_t a, uint32_t b);
 /* Array nodes known so far whose real object shares memory with `real` are found by storage; this gives the storage node for a
  * real array that is written: guards disjointness from (or identity with) every other input. -1: overlap that can't be expressed.
@@ -92,5 +96,12 @@ DYN_HIDDEN DynVal *dyn_np_compare(DynRec *r, int cmp, DynOperand a, DynOperand b
 DYN_HIDDEN DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name,
                                PyObject *result); /* shape ndim size T dtype real nbytes itemsize … */
 DYN_HIDDEN DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *result);
+/* rec_numpy_extern.c: the call as it was made, as an EXTERN node: the function has no effect but its result, which may be arrays,
+ * NumPy scalars, Python numbers, and tuples and lists of these, none of which shares memory with an argument. */
+DYN_HIDDEN DynVal *dyn_np_extern(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
+                                 PyObject *kwnames, PyObject *result);
+/* The same for a call that changes the memory of its first operand, an array, and returns None. */
+DYN_HIDDEN DynVal *dyn_np_extern_write(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
+                                       PyObject *kwnames, PyObject *result);
 DYN_HIDDEN int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand value); /* after a[index] = value ran */
 #endif

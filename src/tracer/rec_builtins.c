@@ -111,10 +111,15 @@ static DynVal *call_convert(DynRec *r, const RecCall *c, PyObject **result, int 
     if (c->npos == 1 && op == DYN_S_BOOL && !number(c, 0)) {
         int truth = rec_truth(r, c->args[0].v, c->args[0].real);
         PyErr_Clear();
-        *result = rec_call_real(c);
-        return *result && truth >= 0 ? dyn_rec_const(r, *result) : any_array(c) ? unknown(r, c) : NULL;
+        if (truth >= 0 || !rec_is_array(c->args[0].v)) {
+            *result = rec_call_real(c);
+            return *result && truth >= 0 ? dyn_rec_const(r, *result) : any_array(c) ? unknown(r, c) : NULL;
+        }
     }
     *result = rec_call_real(c);
+    if (*result != NULL && c->npos == 1 && c->nkw == 0 && rec_is_array(c->args[0].v) && PyType_Check(c->callable.real)) {
+        return dyn_np_extern(r, c->callable.real, ((PyTypeObject *)c->callable.real)->tp_name, c->args, 1, NULL, *result);
+    }
     if (*result == NULL || c->npos != 1 || c->nkw != 0 || !number(c, 0)) {
         return *result ? unknown(r, c) : NULL;
     }

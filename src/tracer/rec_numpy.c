@@ -108,7 +108,7 @@ int dyn_np_assume(DynRec *r, uint32_t sym) {
         *dyn_rec_why(r) = DYN_R_UNSUPPORTED_OP;
         return -1;
     }
-    return dyn_sym_is_const(dyn_rec_syms(r), sym) ? 0 : dyn_rec_assume(r, sym);
+    return dyn_sym_is_const(dyn_rec_syms(r), sym) ? 0 : dyn_rec_expect(r, sym);
 }
 
 uint32_t dyn_np_int(DynRec *r, int64_t value) { return dyn_sym_int(dyn_rec_syms(r), value); }

@@ -1,70 +1,280 @@
-/* rec_numpy_extern.c: NumPy functions that stay calls of NumPy's own: products, linear algebra, sorting, scans. Only those that
- * are listed in bind.def, each with a rule for its result's sizes; the dtype is eager's, and is checked at every call. Called
- * through the binding table. */
+/* rec_numpy_extern.c: NumPy functions that stay calls of NumPy's own: products, linear algebra, sorting, sets, statistics. Only
+ * those that are listed in bind.def, which have no effect but their result (or what they write into one operand). A rule may know
+ * the sizes of the result; where none does they are late symbols (sym.h), and what is taken for granted of them is checked behind
+ * the call. Called through the binding table, and by rules that have no kernel for a form. */
+#include "tracer/extern.h"
 #include "tracer/rec_np.h"
+
+#define MAX_FORMS 160
+#define MAX_OPERANDS 120
+
+typedef struct Forms { /* a tree being written down */
+    DynForm form[MAX_FORMS];
+    DynArg arg[MAX_OPERANDS];
+    uint32_t n, nargs;
+} Forms;
 
 static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
 
 static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
 
-/* One positional argument: an array, a Python number, or a constant. */
-static int extern_arg(DynRec *r, DynOperand o, DynArg *arg, uint8_t *form, PyObject **constant) {
+static int put_form(DynRec *r, Forms *f, DynFormKind kind, uint32_t n, PyObject *obj) {
+    if (f->n == MAX_FORMS)
+        return refuse(r), -1;
+    f->form[f->n++] = (DynForm){kind, n, obj}; /* borrowed till the row takes it */
+    return 0;
+}
+
+/* ---- arguments */
+
+static int put_operand(DynRec *r, Forms *f, DynFormKind kind, DynArg arg) {
+    if (f->nargs == MAX_OPERANDS)
+        return refuse(r), -1;
+    f->arg[f->nargs++] = arg;
+    return put_form(r, f, kind, 0, NULL);
+}
+
+/* The same at every call, and nothing that anybody can change. */
+static bool is_plain_constant(PyObject *o) {
+    if (PyTuple_CheckExact(o)) {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); i++)
+            if (!is_plain_constant(PyTuple_GET_ITEM(o, i)))
+                return false;
+        return true;
+    }
+    return o == Py_None || o == Py_Ellipsis || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || PyLong_CheckExact(o) ||
+           PyFloat_CheckExact(o) || PyComplex_CheckExact(o) || PyBool_Check(o) || PyType_Check(o) || PyArray_DescrCheck(o) ||
+           PyArray_CheckScalar(o) || PySlice_Check(o) || (PyCFunction_Check(o) && PyCFunction_GET_SELF(o) == NULL) ||
+           strcmp(Py_TYPE(o)->tp_name, "numpy._globals._NoValueType") == 0 || strcmp(Py_TYPE(o)->tp_name, "_NoValueType") == 0;
+}
+
+static int put_argument(DynRec *r, Forms *f, DynOperand o) {
+    DynOperand items[64];
     uint32_t s;
-    if (o.v->kind == DV_ARRAY || o.v->kind == DV_NPSCALAR) {
-        *arg = (DynArg){DYN_ARG_NODE, o.v->id};
-        *form = 'a';
-    } else if ((s = dyn_rec_number(r, o.v, o.real)) != DYN_NONE) {
-        *arg = (DynArg){DYN_ARG_SYM, s};
-        *form = 's';
-    } else {
-        if (PyList_Check(o.real) || dyn_rec_burn(r, o.v, o.real) < 0)
+    if (o.v->kind == DV_ARRAY || o.v->kind == DV_NPSCALAR)
+        return put_operand(r, f, DYN_F_NODE, (DynArg){DYN_ARG_NODE, o.v->id});
+    if ((s = dyn_rec_number(r, o.v, o.real)) != DYN_NONE)
+        return put_operand(r, f, DYN_F_NUMBER, (DynArg){DYN_ARG_SYM, s});
+    if (o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_SLICE) {
+        int n = o.v->type != NULL ? -1 : dyn_np_items(r, o, items, (int)DYN_COUNTOF(items));
+        DynFormKind kind = o.v->kind == DV_TUPLE ? DYN_F_TUPLE : o.v->kind == DV_LIST ? DYN_F_LIST : DYN_F_SLICE;
+        if (n < 0 || put_form(r, f, kind, (uint32_t)n, NULL) < 0)
             return refuse(r), -1;
-        *form = 'c';
-        *constant = Py_NewRef(o.real);
+        for (int i = 0; i < n; i++)
+            if (put_argument(r, f, items[i]) < 0)
+                return -1;
+        return 0;
+    }
+    if (!is_plain_constant(o.real) || dyn_rec_burn(r, o.v, o.real) < 0)
+        return refuse(r), -1;
+    return put_form(r, f, DYN_F_CONST, 0, o.real);
+}
+
+/* ---- results */
+
+static bool is_array_value(PyObject *o) { return PyArray_CheckExact(o) || (PyArray_CheckScalar(o) && !PyArray_Check(o)); }
+
+/* The first array in a result, in the order of a walk; NULL: there is none. Borrowed. */
+static PyObject *first_array(PyObject *o) {
+    PyObject *found = is_array_value(o) ? o : NULL;
+    bool items = PyTuple_Check(o) || PyList_CheckExact(o);
+    for (Py_ssize_t i = 0; items && found == NULL && i < PySequence_Fast_GET_SIZE(o); i++)
+        found = first_array(PySequence_Fast_GET_ITEM(o, i));
+    return found;
+}
+
+typedef struct Results {
+    Forms *f;
+    uint32_t call;
+    PyObject *arrays[32]; /* so far: of the call's own node and those behind it */
+    uint32_t narrays;
+    const uint32_t *shape; /* sizes that a rule knows, or NULL */
+} Results;
+
+static int late_shape(DynRec *r, uint32_t call, uint32_t node, PyObject *array) {
+    for (int d = 0; d < node_at(r, node)->ndim; d++) {
+        DynScalar hint = {.i = PyArray_DIM((PyArrayObject *)array, d)};
+        uint32_t s = dyn_sym_late(dyn_rec_syms(r), DYN_T_INT, call, DYN_LATE_SIZE, node, d, hint);
+        if (s == DYN_NONE)
+            return -1;
+        node_at(r, node)->shape[d] = s;
     }
     return 0;
 }
 
-static PyObject *extern_kwargs(DynRec *r, const NpCall *c) {
-    PyObject *d = PyDict_New();
-    for (int i = 0; i < c->nkw && d != NULL; i++) {
-        DynOperand o = c->args[c->npos + i];
-        if (PyList_Check(o.real) || dyn_rec_burn(r, o.v, o.real) < 0) {
-            refuse(r);
-            Py_CLEAR(d);
-        } else if (PyDict_SetItem(d, PyTuple_GET_ITEM(c->kwnames, i), o.real) < 0) {
-            PyErr_Clear();
-            Py_CLEAR(d);
+/* Arrays that are parts of one piece of memory (the columns that nonzero gives) have one storage. */
+static void share_storage(DynRec *r, Results *x, uint32_t node, PyObject *array) {
+    for (uint32_t i = 0; i < x->narrays; i++)
+        if (dyn_extern_owner(x->arrays[i]) == dyn_extern_owner(array)) {
+            node_at(r, node)->storage = node_at(r, x->call + i)->storage;
+            return;
         }
-    }
-    return d;
 }
 
-/* The call as it was made, with a result of these sizes. */
-static DynVal *call_node(DynRec *r, NpCall *c, int ndim, const uint32_t *shape) {
+static DynVal *array_result(DynRec *r, Results *x, PyObject *o) {
+    uint32_t node = x->call;
+    DynDtype dt = dyn_np_dtype_of(o);
+    if (x->narrays == DYN_COUNTOF(x->arrays))
+        return refuse(r);
+    if (x->narrays > 0) {
+        node = dt == DYN_NO_DTYPE
+                   ? DYN_NONE
+                   : dyn_np_add(r, DYN_OP_RESULT, dt, PyArray_Check(o) ? PyArray_NDIM((PyArrayObject *)o) : 0, 1, 0);
+        if (node == DYN_NONE)
+            return refuse(r);
+        node_at(r, node)->args[0] = (DynArg){DYN_ARG_NODE, x->call};
+    }
+    share_storage(r, x, node, o);
+    x->arrays[x->narrays++] = o;
+    if (x->shape != NULL)
+        memcpy(node_at(r, node)->shape, x->shape, sizeof(*x->shape) * node_at(r, node)->ndim);
+    else if (late_shape(r, x->call, node, o) < 0)
+        return dyn_np_refuse(r, DYN_R_NO_MEMORY);
+    return put_form(r, x->f, DYN_F_NODE, 0, NULL) < 0 ? NULL : dyn_np_result(r, node, o);
+}
+
+static DynVal *number_result(DynRec *r, Results *x, PyObject *o) {
+    int overflow = 0;
+    DynSymType type = PyBool_Check(o) ? DYN_T_BOOL : PyFloat_CheckExact(o) ? DYN_T_FLOAT : DYN_T_INT;
+    DynScalar hint;
+    if (type == DYN_T_FLOAT)
+        hint.f = PyFloat_AS_DOUBLE(o);
+    else
+        hint.i = PyLong_AsLongLongAndOverflow(o, &overflow);
+    uint32_t s = overflow ? DYN_NONE : dyn_sym_late(dyn_rec_syms(r), type, x->call, DYN_LATE_NUMBER, x->call, 0, hint);
+    return s == DYN_NONE || put_form(r, x->f, DYN_F_NUMBER, s, NULL) < 0 ? refuse(r) : dyn_rec_sym(r, s);
+}
+
+static DynVal *put_result(DynRec *r, Results *x, PyObject *o) {
+    DynVal *items[32];
+    if (is_array_value(o))
+        return array_result(r, x, o);
+    if (PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o))
+        return number_result(r, x, o);
+    if (o == Py_None)
+        return put_form(r, x->f, DYN_F_CONST, 0, o) < 0 ? NULL : dyn_rec_const(r, o);
+    bool list = PyList_CheckExact(o), named = PyTuple_Check(o) && PyObject_HasAttrString((PyObject *)Py_TYPE(o), "_make");
+    if (!list && !named && !PyTuple_CheckExact(o))
+        return refuse(r);
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+    DynFormKind kind = list ? DYN_F_LIST : named ? DYN_F_NAMED : DYN_F_TUPLE;
+    if (n > (Py_ssize_t)DYN_COUNTOF(items) || put_form(r, x->f, kind, (uint32_t)n, named ? (PyObject *)Py_TYPE(o) : NULL) < 0)
+        return refuse(r);
+    for (Py_ssize_t i = 0; i < n; i++)
+        if ((items[i] = put_result(r, x, PySequence_Fast_GET_ITEM(o, i))) == NULL)
+            return NULL;
+    DynVal *v = dyn_rec_seq(r, list ? DV_LIST : DV_TUPLE, (uint32_t)n, items, o);
+    if (v != NULL && named)
+        v->type = (PyObject *)Py_TYPE(o); /* the row holds it */
+    return v;
+}
+
+/* ---- the node */
+
+static int take_forms(DynRec *r, const Forms *f, DynForm **at, uint32_t *n) {
+    *at = DYN_NEW_N(dyn_rec_graph(r)->arena, DynForm, f->n + 1);
+    if (*at == NULL)
+        return dyn_np_refuse(r, DYN_R_NO_MEMORY), -1;
+    memcpy(*at, f->form, sizeof(*f->form) * f->n);
+    *n = f->n;
+    for (uint32_t i = 0; i < f->n; i++)
+        Py_XINCREF(f->form[i].obj);
+    return 0;
+}
+
+/* The row of a call that was made; the graph drops its references from then on. */
+static DynExtern *new_row(DynRec *r, uint32_t call, PyObject *callable, const char *name, PyObject *kwnames, const Forms *args) {
     DynGraph *g = dyn_rec_graph(r);
-    DynDtype dt = dyn_np_dtype_of(c->result);
+    DynExtern x = {.name = dyn_arena_strdup(g->arena, name), .writes = -1};
+    if (x.name == NULL || dyn_vec_push(&g->externs, x) < 0) {
+        dyn_np_refuse(r, DYN_R_NO_MEMORY);
+        return NULL;
+    }
+    node_at(r, call)->extern_index = g->externs.n - 1;
+    DynExtern *row = &g->externs.at[g->externs.n - 1];
+    row->callable = Py_NewRef(callable);
+    row->kwnames = kwnames == NULL || PyTuple_GET_SIZE(kwnames) == 0 ? NULL : Py_NewRef(kwnames);
+    return take_forms(r, args, &row->args, &row->nargs) < 0 ? NULL : row;
+}
+
+/* shape: the sizes of the result where a rule knows them; writes: the operand whose memory changes (the result is None), or -1.
+ */
+static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
+                         PyObject *result, const uint32_t *shape, int writes) {
+    int n = npos + (kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames));
+    Forms f = {.n = 0}, out = {.n = 0};
+    if (put_form(r, &f, DYN_F_TUPLE, (uint32_t)n, NULL) < 0)
+        return NULL;
+    for (int i = 0; i < n; i++) {
+        if (put_argument(r, &f, args[i]) < 0)
+            return NULL;
+        if (dyn_extern_shares(result, args[i].real)) /* a view: only a rule can say of what */
+            return refuse(r);
+    }
+    PyObject *first = first_array(result);
+    DynDtype dt = first == NULL ? DYN_BOOL : dyn_np_dtype_of(first);
+    int ndim = first == NULL || !PyArray_Check(first) ? 0 : PyArray_NDIM((PyArrayObject *)first);
+    uint32_t call =
+        dt == DYN_NO_DTYPE || ndim > DYN_MAX_NDIM ? DYN_NONE : dyn_np_add(r, DYN_OP_EXTERN, dt, ndim, (int)f.nargs, 0);
+    if (call == DYN_NONE)
+        return refuse(r);
+    memcpy(node_at(r, call)->args, f.arg, sizeof(*f.arg) * f.nargs);
+    DynExtern *row = new_row(r, call, callable, name, kwnames, &f);
+    if (row == NULL)
+        return NULL;
+    row->writes = writes;
+    Results x = {.f = &out, .call = call, .shape = shape};
+    DynVal *v = put_result(r, &x, result);
+    row = &dyn_rec_graph(r)->externs.at[node_at(r, call)->extern_index];
+    return v == NULL || take_forms(r, &out, &row->results, &row->nresults) < 0 ? NULL : v;
+}
+
+/* A call that nobody has looked at yet. What it added goes again where it fails. */
+static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
+                          PyObject *result, int writes) {
+    int n = npos + (kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames));
+    for (int i = 0; i < n; i++)
+        if (dyn_np_resolve(r, args[i], 0) < 0)
+            return NULL;
+    if (writes >= 0 && (result != Py_None || writes >= npos || args[writes].v->kind != DV_ARRAY))
+        return refuse(r);
+    if (writes >= 0 && dyn_rec_will_write(r, args[writes].v->id, args[writes].real) < 0)
+        return NULL;
+    uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+    DynVal *v = call_node(r, callable, name, args, npos, kwnames, result, NULL, writes);
+    if (v == NULL)
+        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+    return v;
+}
+
+DynVal *dyn_np_extern(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
+                      PyObject *result) {
+    return whole_call(r, callable, name, args, npos, kwnames, result, -1);
+}
+
+DynVal *dyn_np_extern_write(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
+                            PyObject *result) {
+    return whole_call(r, callable, name, args, npos, kwnames, result, 0);
+}
+
+/* A function without a rule of its own. */
+DynVal *np_rule_call(DynRec *r, NpCall *c) {
+    return dyn_np_extern(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
+}
+
+/* The same for one that changes its first operand and returns None. */
+DynVal *np_rule_call_write(DynRec *r, NpCall *c) {
+    return dyn_np_extern_write(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
+}
+
+/* A rule knows the sizes of the one array that comes out. */
+static DynVal *sized_call(DynRec *r, NpCall *c, int ndim, const uint32_t *shape) {
     for (int i = 0; i < ndim; i++)
         if (shape[i] == DYN_NONE)
             return refuse(r);
-    uint32_t id = dt == DYN_NO_DTYPE ? DYN_NONE : dyn_np_add(r, DYN_OP_EXTERN, dt, ndim, c->npos, 0);
-    if (id == DYN_NONE)
+    if (!is_array_value(c->result) || (PyArray_Check(c->result) ? PyArray_NDIM((PyArrayObject *)c->result) : 0) != ndim)
         return refuse(r);
-    memcpy(node_at(r, id)->shape, shape, sizeof(*shape) * (size_t)ndim);
-    DynExtern x = {.name = c->b->path,
-                   .arg_form = DYN_NEW_N(g->arena, uint8_t, c->npos + 1),
-                   .consts = DYN_NEW_N(g->arena, PyObject *, c->npos + 1)};
-    if (x.arg_form == NULL || x.consts == NULL || dyn_vec_push(&g->externs, x) < 0)
-        return dyn_np_refuse(r, DYN_R_NO_MEMORY);
-    uint32_t row = g->externs.n - 1;
-    node_at(r, id)->extern_index = row; /* from here on the graph drops the references */
-    g->externs.at[row].callable = Py_NewRef(c->b->callable);
-    for (int i = 0; i < c->npos; i++)
-        if (extern_arg(r, c->args[i], &node_at(r, id)->args[i], &x.arg_form[i], &x.consts[i]) < 0)
-            return NULL;
-    if (c->nkw > 0 && (g->externs.at[row].kwargs = extern_kwargs(r, c)) == NULL)
-        return NULL;
-    return dyn_np_result(r, id, c->result);
+    return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, -1);
 }
 
 static uint32_t operand_node(DynRec *r, DynOperand o) {
@@ -101,7 +311,7 @@ DynVal *np_rule_matmul(DynRec *r, NpCall *c) {
         shape[ndim++] = x->shape[x->ndim - 2];
     if (y->ndim > 1)
         shape[ndim++] = y->shape[y->ndim - 1];
-    return call_node(r, c, ndim, shape);
+    return sized_call(r, c, ndim, shape);
 }
 
 DynVal *np_rule_solve(DynRec *r, NpCall *c) {
@@ -114,7 +324,7 @@ DynVal *np_rule_solve(DynRec *r, NpCall *c) {
     if (agree(r, x->shape[0], x->shape[1]) < 0 || agree(r, x->shape[1], y->shape[0]) < 0)
         return NULL;
     uint32_t shape[2] = {y->shape[0], y->ndim > 1 ? y->shape[1] : DYN_NONE};
-    return call_node(r, c, y->ndim, shape);
+    return sized_call(r, c, y->ndim, shape);
 }
 
 /* The result has the operand's sizes; operator 1: the last two are equal. */
@@ -125,7 +335,7 @@ DynVal *np_rule_like_operand(DynRec *r, NpCall *c) {
         return refuse(r);
     if (c->b->op == 1 && agree(r, x->shape[x->ndim - 1], x->shape[x->ndim - 2]) < 0)
         return NULL;
-    return call_node(r, c, x->ndim, x->shape);
+    return sized_call(r, c, x->ndim, x->shape);
 }
 
 DynVal *np_rule_det(DynRec *r, NpCall *c) {
@@ -133,7 +343,7 @@ DynVal *np_rule_det(DynRec *r, NpCall *c) {
     const DynNode *x = a == DYN_NONE ? NULL : node_at(r, a);
     if (x == NULL || x->ndim < 2 || agree(r, x->shape[x->ndim - 1], x->shape[x->ndim - 2]) < 0)
         return refuse(r);
-    return call_node(r, c, x->ndim - 2, x->shape);
+    return sized_call(r, c, x->ndim - 2, x->shape);
 }
 
 /* The operand's sizes without `axis` (all of them go where it isn't given). nonempty: the axes that go must have elements. */
@@ -154,7 +364,7 @@ static DynVal *without_axes(DynRec *r, NpCall *c, DynOperand axis, bool nonempty
         else if (nonempty && dyn_np_assume_op(r, DYN_S_NE, size, 0) < 0)
             return NULL;
     }
-    return call_node(r, c, ndim, shape);
+    return sized_call(r, c, ndim, shape);
 }
 
 DynVal *np_rule_norm(DynRec *r, NpCall *c) {
@@ -171,9 +381,9 @@ DynVal *np_rule_scan(DynRec *r, NpCall *c) {
     if (a == DYN_NONE)
         return NULL;
     if (c->slot[1].v != NULL)
-        return call_node(r, c, node_at(r, a)->ndim, node_at(r, a)->shape);
+        return sized_call(r, c, node_at(r, a)->ndim, node_at(r, a)->shape);
     uint32_t total = dyn_np_product(r, node_at(r, a)->ndim, node_at(r, a)->shape);
-    return call_node(r, c, 1, &total);
+    return sized_call(r, c, 1, &total);
 }
 
 /* take, and a[indices] (operator 1): the indices' sizes stand where the axis was. */
@@ -197,7 +407,7 @@ DynVal *np_rule_take(DynRec *r, NpCall *c) {
         shape[ndim++] = y->shape[i];
     for (int i = axis + 1; i < x->ndim && !flat; i++)
         shape[ndim++] = x->shape[i];
-    return call_node(r, c, ndim, shape);
+    return sized_call(r, c, ndim, shape);
 }
 
 /* arange of ints with step 1. */
@@ -209,7 +419,7 @@ DynVal *np_rule_arange(DynRec *r, NpCall *c) {
     uint32_t n = dyn_np_op(r, DYN_S_SUB, last, first);
     if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, n, 0) < 0)
         return NULL;
-    return call_node(r, c, 1, &n);
+    return sized_call(r, c, 1, &n);
 }
 
 DynVal *np_rule_linspace(DynRec *r, NpCall *c) {
@@ -219,7 +429,7 @@ DynVal *np_rule_linspace(DynRec *r, NpCall *c) {
     uint32_t n = c->slot[2].v == NULL ? dyn_np_int(r, 50) : dyn_np_int_sym(r, c->slot[2]);
     if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, n, 0) < 0)
         return NULL;
-    return call_node(r, c, 1, &n);
+    return sized_call(r, c, 1, &n);
 }
 
 /* outer of two vectors is the product of a column and a row. */

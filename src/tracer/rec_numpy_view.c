@@ -239,17 +239,27 @@ static uint32_t basic_index(DynRec *r, uint32_t a, DynOperand index) {
 
 static bool is_array_operand(DynOperand o) { return PyArray_CheckExact(o.real); }
 
+/* Is there an array, or a list, in an index: NumPy's advanced indexing. */
+static bool is_advanced(DynOperand index) {
+    bool found = PyList_Check(index.real) || (PyArray_Check(index.real) && PyArray_NDIM((PyArrayObject *)index.real) > 0);
+    for (Py_ssize_t i = 0; !found && PyTuple_Check(index.real) && i < PyTuple_GET_SIZE(index.real); i++)
+        found = is_advanced((DynOperand){index.v, PyTuple_GET_ITEM(index.real, i)});
+    return found;
+}
+
 DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *result) {
     uint32_t base = dyn_np_node(r, a);
     if (base == DYN_NONE || a.v->kind != DV_ARRAY || dyn_np_resolve(r, index, 0) < 0)
         return base == DYN_NONE ? NULL : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    if (is_array_operand(index)) {
-        if (PyArray_ISBOOL((PyArrayObject *)index.real))
-            return dyn_np_refuse(r, DYN_R_DATA_DEPENDENT);
-        DynOperand args[2] = {a, index}; /* with one integer array: an extern call, NumPy's own */
+    uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+    if (is_array_operand(index) && !PyArray_ISBOOL((PyArrayObject *)index.real)) {
+        DynOperand args[2] = {a, index}; /* with one integer array: an extern call whose sizes are known */
         return dyn_np_call(r, dyn_np_binding("__getitem__", true), args, 2, NULL, result);
     }
-    uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+    if (is_advanced(index)) {
+        DynOperand args[2] = {a, index};
+        return dyn_np_extern(r, dyn_np_binding("__getitem__", true)->callable, "getitem", args, 2, NULL, result);
+    }
     uint32_t id = basic_index(r, base, index);
     if (id != DYN_NONE && !PyArray_Check(result))
         id = dyn_np_copy(r, id, (DynDtype)node_at(r, id)->dtype); /* a NumPy scalar keeps the value of now */
@@ -287,9 +297,16 @@ int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand va
         return base != DYN_NONE && a.v->kind != DV_ARRAY ? (no_node(r), -1) : -1;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     int ok;
-    if (is_array_operand(index)) {
-        ok = PyArray_ISBOOL((PyArrayObject *)index.real) ? store_masked(r, base, a, index, v) : (no_node(r), -1);
-    } else {
+    if (is_array_operand(index) && PyArray_ISBOOL((PyArrayObject *)index.real))
+        ok = store_masked(r, base, a, index, v);
+    else
+        ok = -1;
+    if (ok < 0 && is_advanced(index)) {
+        DynOperand args[3] = {a, index, value};
+        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+        const DynBinding *b = dyn_np_binding("__setitem__", true);
+        ok = dyn_np_extern_write(r, b->callable, "setitem", args, 3, NULL, Py_None) == NULL ? -1 : 0;
+    } else if (ok < 0) {
         uint32_t view = basic_index(r, base, index);
         ok = view == DYN_NONE ? -1 : dyn_np_store(r, view, v, a.real);
     }

@@ -545,6 +545,20 @@ static DynVal *instance_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *
     return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "attribute");
 }
 
+/* A field of a named tuple. */
+static DynVal *named_field(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    PyObject *fields = PyObject_GetAttrString(o.v->type, "_fields");
+    Py_ssize_t n = fields != NULL && PyTuple_CheckExact(fields) ? PyTuple_GET_SIZE(fields) : 0;
+    DynVal *found = NULL;
+    for (Py_ssize_t i = 0; i < n && i < (Py_ssize_t)o.v->n && found == NULL; i++) {
+        bool same = PyUnicode_Compare(PyTuple_GET_ITEM(fields, i), name) == 0 && PyTuple_GET_ITEM(o.real, i) == result;
+        found = same ? o.v->items[i] : NULL;
+    }
+    Py_XDECREF(fields);
+    PyErr_Clear();
+    return found != NULL ? found : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "attribute of a named tuple");
+}
+
 DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     if (dyn_rec_resolve(r, o.v, o.real) < 0) {
         return NULL;
@@ -564,6 +578,9 @@ DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     }
     if (o.v->kind == DV_CONST && PyArray_DescrCheck(o.real)) {
         return rec_wrap_result(r, result);
+    }
+    if (o.v->kind == DV_TUPLE && o.v->type != NULL) {
+        return named_field(r, o, name, result);
     }
     if (o.v->kind == DV_OBJECT && !PyArray_Check(o.real) && o.v->source != DYN_NONE) {
         return instance_attr(r, o, name, result);

@@ -385,7 +385,8 @@ static int add_snapshot(DynRec *r, uint32_t *index) {
     for (RecFrame *f = r->top; f != NULL; f = f->outer) {
         if (frame_state(r, f, f->code->v.at[f->pc].start, &s.frames[--n]) < 0) {
             while (n < s.nframes) {
-                Py_CLEAR(s.frames[n++].code);
+                Py_CLEAR(s.frames[n].code);
+                n++;
             }
             return -1;
         }

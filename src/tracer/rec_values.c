@@ -202,7 +202,7 @@ int rec_guard(DynRec *r, DynGuardKind kind, uint32_t source, uint32_t source2, i
     return 0;
 }
 
-int dyn_rec_assume(DynRec *r, uint32_t sym) {
+int dyn_rec_expect(DynRec *r, uint32_t sym) {
     DynSyms *t = &r->cap->syms;
     if (sym == DYN_NONE) {
         r->why = DYN_R_UNSUPPORTED_VALUE;
@@ -218,14 +218,29 @@ int dyn_rec_assume(DynRec *r, uint32_t sym) {
         r->why = DYN_R_NO_MEMORY;
         return -1;
     }
-    return dyn_sym_is_const(t, sym) ? 0 : rec_guard(r, DYN_GUARD_SYM, sym, DYN_NONE, 0, NULL);
+    if (dyn_sym_is_const(t, sym)) {
+        return 0;
+    }
+    if (!dyn_sym_is_late(t, sym)) {
+        return rec_guard(r, DYN_GUARD_SYM, sym, DYN_NONE, 0, NULL);
+    }
+    r->why = DYN_R_NO_MEMORY;
+    return dyn_vec_push(&r->cap->graph.checks, sym);
+}
+
+int dyn_rec_assume(DynRec *r, uint32_t sym) {
+    if (sym != DYN_NONE && dyn_sym_is_late(&r->cap->syms, sym)) {
+        r->why = DYN_R_DATA_DEPENDENT;
+        return -1;
+    }
+    return dyn_rec_expect(r, sym);
 }
 
 int dyn_rec_assume_equal(DynRec *r, uint32_t a, uint32_t b) {
     if (a == b) {
         return 0;
     }
-    return dyn_rec_assume(r, dyn_sym_op(&r->cap->syms, DYN_S_EQ, a, b, DYN_NONE)) < 0 ? -1 : dyn_sym_join(&r->cap->syms, a, b);
+    return dyn_rec_expect(r, dyn_sym_op(&r->cap->syms, DYN_S_EQ, a, b, DYN_NONE)) < 0 ? -1 : dyn_sym_join(&r->cap->syms, a, b);
 }
 
 static void become_const(DynVal *v, PyObject *real) {
@@ -813,6 +828,14 @@ static uint32_t recipe_of_items(DynRec *r, DynVal *v, DynRecipeKind kind) {
     return dyn_capture_recipe(r->cap, kind, kind == DYN_RC_ITER ? v->id : 0, NULL, v->n, items);
 }
 
+static uint32_t recipe_of_named(DynRec *r, DynVal *v) {
+    uint32_t *item = DYN_NEW(&r->cap->arena, uint32_t);
+    if (item == NULL || (*item = recipe_of_items(r, v, DYN_RC_TUPLE)) == DYN_NONE) {
+        return DYN_NONE;
+    }
+    return dyn_capture_recipe(r->cap, DYN_RC_NAMED, 0, v->type, 1, item);
+}
+
 static uint32_t recipe_of_range_iter(DynRec *r, DynVal *v) {
     DynSyms *t = &r->cap->syms;
     DynVal *range = v->items[0];
@@ -852,7 +875,7 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
         uint32_t o = output_of(r, v->id);
         return o == DYN_NONE ? o : dyn_capture_recipe(c, DYN_RC_OUTPUT, o, NULL, 0, NULL);
     }
-    case DV_TUPLE: return recipe_of_items(r, v, DYN_RC_TUPLE);
+    case DV_TUPLE: return v->type == NULL ? recipe_of_items(r, v, DYN_RC_TUPLE) : recipe_of_named(r, v);
     case DV_LIST: return recipe_of_items(r, v, DYN_RC_LIST);
     case DV_SET: return recipe_of_items(r, v, DYN_RC_SET);
     case DV_DICT: return recipe_of_items(r, v, DYN_RC_DICT);

@@ -30,7 +30,9 @@ int dyn_sym_join(DynSyms *t, uint32_t a, uint32_t b) {
     for (uint32_t id = t->same.n; id <= (a > b ? a : b); id++)
         if (dyn_vec_push(&t->same, id) < 0)
             return -1;
-    bool first = dyn_sym_is_const(t, a) || (!dyn_sym_is_const(t, b) && a < b);
+    const DynSym *x = dyn_sym_at(t, a), *y = dyn_sym_at(t, b);
+    bool sooner = x->after != y->after ? x->after < y->after : a < b; /* whoever uses the one has to find it known */
+    bool first = dyn_sym_is_const(t, a) || (!dyn_sym_is_const(t, b) && sooner);
     t->same.at[first ? b : a] = first ? a : b;
     return 0;
 }
@@ -113,6 +115,24 @@ uint32_t dyn_sym_dim(DynSyms *t, uint32_t source, int axis, int64_t hint) {
     return intern(t, &s);
 }
 
+uint32_t dyn_sym_late(DynSyms *t, DynSymType type, uint32_t call, uint32_t what, uint32_t node, int axis, DynScalar hint) {
+    DynSym s = {.op = DYN_S_LATE,
+                .type = (uint8_t)type,
+                .index = (uint16_t)axis,
+                .a = node,
+                .b = what,
+                .c = t->v.n, /* no other row has it */
+                .after = call + 1,
+                .hint = hint};
+    return intern(t, &s);
+}
+
+void dyn_syms_forget(DynSyms *t, uint32_t nnodes) {
+    for (uint32_t i = 0; i < t->v.n; i++)
+        if (t->v.at[i].after > nnodes)
+            t->v.at[i].after = DYN_NONE;
+}
+
 bool dyn_sym_is_const(const DynSyms *t, uint32_t id) { return id != DYN_NONE && t->v.at[id].op == DYN_S_CONST; }
 
 /* ---- looking at rows */
@@ -141,6 +161,7 @@ static int64_t lower_bound(const DynSyms *t, uint32_t id, int depth) {
         return INT64_MIN;
     switch (s->op) {
     case DYN_S_CONST: return s->value.i;
+    case DYN_S_LATE: return s->b == DYN_LATE_SIZE ? 0 : INT64_MIN;
     case DYN_S_DIM:
     case DYN_S_SLICE_LEN: return 0;
     case DYN_S_ABS: return 0;
@@ -460,6 +481,8 @@ static uint32_t row(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c)
     if (sa->op == DYN_S_CONST && sb->op == DYN_S_CONST && sc->op == DYN_S_CONST)
         return constant(t, (DynSymType)type, s.hint);
     s.type = (uint8_t)type;
+    s.after = sa->after > sb->after ? sa->after : sb->after;
+    s.after = s.after > sc->after ? s.after : sc->after;
     return intern(t, &s);
 }
 
@@ -505,6 +528,8 @@ static void print(const DynSyms *t, const DynSources *sources, uint32_t id, int 
         dyn_str_puts(out, "...");
     } else if (s->op == DYN_S_CONST) {
         dyn_sym_print_value((DynSymType)s->type, s->value, out);
+    } else if (s->op == DYN_S_LATE) {
+        dyn_str_printf(out, s->b == DYN_LATE_SIZE ? "size(%%%u, %u)" : "number(%%%u)", s->a, (unsigned)s->index);
     } else if (s->op == DYN_S_VAR || s->op == DYN_S_DIM) {
         if (sources == NULL)
             dyn_str_printf(out, "s%u", (unsigned)id);

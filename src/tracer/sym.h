@@ -21,7 +21,8 @@ typedef struct DynSym {
     uint8_t op;       /* DynSymOp */
     uint8_t type;     /* DynSymType of the value */
     uint16_t index;   /* DIM: the axis. VAR: 0 a Python number, else 1 + DynDtype of a NumPy scalar */
-    uint32_t a, b, c; /* operands: symbols; VAR, DIM, …: a is a source id */
+    uint32_t a, b, c; /* operands: symbols; VAR, DIM, …: a is a source id; LATE: see dyn_sym_late */
+    uint32_t after;   /* 0: known when the graph begins; else 1 + the EXTERN node behind which it is known */
     DynScalar value;  /* CONST: the value */
     DynScalar hint;
 } DynSym;
@@ -39,6 +40,14 @@ DYN_HIDDEN uint32_t dyn_sym_float(DynSyms *t, double value);
 DYN_HIDDEN uint32_t dyn_sym_bool(DynSyms *t, bool value);
 DYN_HIDDEN uint32_t dyn_sym_var(DynSyms *t, DynSymType type, uint32_t source, DynScalar hint);
 DYN_HIDDEN uint32_t dyn_sym_dim(DynSyms *t, uint32_t source, int axis, int64_t hint); /* size of an input array's axis */
+/* The size of axis `axis` of an array that an extern call gives (a node), or, with DYN_LATE_NUMBER, a Python number that it
+ * gives. Never the same as another row. */
+#define DYN_LATE_SIZE 0u
+#define DYN_LATE_NUMBER 1u
+DYN_HIDDEN uint32_t dyn_sym_late(DynSyms *t, DynSymType type, uint32_t call, uint32_t what, uint32_t node, int axis,
+                                 DynScalar hint);
+static inline bool dyn_sym_is_late(const DynSyms *t, uint32_t id) { return t->v.at[id].after != 0; }
+DYN_HIDDEN void dyn_syms_forget(DynSyms *t, uint32_t nnodes); /* nodes from nnodes on are gone, and what they give */
 DYN_HIDDEN uint32_t dyn_sym_op(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c);
 /* Two int symbols are equal at every call (a guard says so). root: one and the same symbol for all that are equal, a constant if
  * there is one among them. join: 0 or -1 (memory). */

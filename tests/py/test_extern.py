@@ -1,0 +1,207 @@
+"""Calls of NumPy's own functions inside a graph: results of unknown size, several results, numbers, calls that write."""
+
+import copy
+
+import numpy as np
+import pytest
+from compare import compare_values, dynoc
+
+rng = np.random.default_rng(7)
+
+
+def normal(*shape):
+    return rng.standard_normal(shape)
+
+
+def same(a, b, tol="bits"):
+    found = []
+    compare_values(a, b, tol, "value", found.append)
+    assert not found, "\n".join(found)
+
+
+def unique(x):
+    values, counts = np.unique(x, return_counts=True)
+    return values * 2.0, counts / counts.sum(), len(values)
+
+
+def positive(x):
+    return x[x > 0] * 2 + 1
+
+
+def rows_and_columns(x, i):
+    return x[i, :] + x[:, i].T
+
+
+def svd(a):
+    u, s, vt = np.linalg.svd(a, full_matrices=False)
+    return (u * s) @ vt - a
+
+
+def named(a):
+    r = np.linalg.eigh(a)
+    return r.eigenvalues * 2, r, r[1]
+
+
+def written(x, i, v):
+    x[i] = v
+    y = x + 1
+    x[i, 0] = y[i, 1]
+    return y
+
+
+def histogram(x):
+    h, edges = np.histogram(x, bins=7)
+    return h / h.sum(), (edges[1:] + edges[:-1]) / 2
+
+
+def columns_of_one_array(x):
+    i = np.nonzero(x > 0)
+    i[1][...] = i[1] + 1
+    return i, i[0] * i[1], x[np.nonzero(x < 0)].sum()
+
+
+def standardised(x):
+    k = x[x > 0]
+    return (k - k.mean()) / k.std(), x * len(k)
+
+
+def joined(x):
+    return np.concatenate([np.unique(x), x[x > 0]])
+
+
+def number(x):
+    s = float(x.sum())
+    return x * s + int(x[0] > 0), x.max().item(), bool(x.any())
+
+
+def sizes_agree(x):
+    return x[x > -1e9] + x  # checked behind the call
+
+
+def early_write(x):
+    x += 1
+    y = np.unique(x)
+    x *= 2
+    return y[:2] + 1, x
+
+
+def diagonal(a):
+    np.fill_diagonal(a, 0)
+    return a * 2
+
+
+def temporaries(x):
+    k = x[x > 0]
+    a = np.sort(k * 2)
+    return np.cumsum(a) / (k.sum() + 1), (a[:, None] - k[None, :]).max(axis=1)
+
+
+def nested(x):
+    return np.block([[x, x * 2], [np.zeros((1, x.shape[1])), x[:1]]])
+
+
+CASES = {
+    unique: lambda n: (np.round(normal(n) * 2),),
+    positive: lambda n: (normal(n),),
+    rows_and_columns: lambda n: (normal(n, n), np.array([0, 1, n - 1])),
+    svd: lambda n: (normal(n, 3),),
+    named: lambda n: ((lambda a: a + a.T)(normal(n, n)),),
+    written: lambda n: (normal(n, 4), np.array([0, 2]), normal(2, 4)),
+    histogram: lambda n: (normal(n),),
+    columns_of_one_array: lambda n: (normal(n, 3),),
+    standardised: lambda n: (np.abs(normal(n)) + 0.1 * np.arange(n),),
+    joined: lambda n: (normal(n),),
+    number: lambda n: (normal(n),),
+    sizes_agree: lambda n: (normal(n),),
+    early_write: lambda n: (normal(n),),
+    diagonal: lambda n: (normal(n, n),),
+    temporaries: lambda n: (np.abs(normal(n)),),
+    nested: lambda n: (normal(n, 2),),
+}
+
+
+@pytest.mark.parametrize("fn", CASES, ids=lambda fn: fn.__name__)
+def test_one_graph_serves_all(fn):
+    """One graph, one entry, and what eager gives at every size."""
+    fast = dynoc.optimize(fn, wait=True, fullgraph=True)
+    for n in (6, 9, 9, 40, 4):
+        args = CASES[fn](n)
+        mine = copy.deepcopy(args)
+        expected, got = fn(*args), fast(*mine)
+        same(expected, got, tol="near")
+        same(args, mine, tol="near")
+    assert len(fast.entries) == 1
+    assert fast.entries[0].hits == 4
+
+
+def test_a_check_that_fails_leaves_the_graph():
+    fast = dynoc.optimize(sizes_agree, wait=True)
+    x = normal(8)
+    fast(x)
+    same(sizes_agree(x), fast(x))
+    x[3] = -1e10
+    for fn in (sizes_agree, fast):
+        with pytest.raises(ValueError, match=r"\(7,\) \(8,\)"):
+            fn(x)
+    x[3] = 0
+    same(sizes_agree(x), fast(x))
+    assert len(fast.entries) == 1
+
+
+def test_another_type_of_result_leaves_the_graph():
+    def roots(p):
+        return np.roots(p) * 2
+
+    fast = dynoc.optimize(roots, wait=True)
+    real, complex_ = np.array([1.0, -3.0, 2.0]), np.array([1.0, 0.0, 1.0])
+    for p in (real, real, complex_, real, complex_):
+        same(roots(p), fast(p), tol="near")
+
+
+def test_a_branch_on_a_late_number():
+    def branch(x):
+        n = len(np.unique(x))
+        if n > 3:
+            return x * n
+        return x - n
+
+    fast = dynoc.optimize(branch, wait=True)
+    for x in (np.arange(6.0), np.arange(6.0), np.ones(6), np.ones(5), np.arange(9.0)):
+        same(branch(x), fast(x))
+
+
+def test_a_loop_over_a_late_size():
+    def loop(x):
+        y = x * 1.0
+        for i in range(len(np.unique(x))):
+            y = y + i
+        return y
+
+    fast = dynoc.optimize(loop, wait=True)
+    for x in (np.arange(3.0), np.arange(3.0), np.ones(3), np.arange(5.0)):
+        same(loop(x), fast(x))
+
+
+def test_an_error_in_a_call_is_eagers():
+    def bad(x, i):
+        return (x * 2)[np.sort(i)] + 1
+
+    fast = dynoc.optimize(bad, wait=True)
+    x = np.arange(4.0)
+    for i in (np.array([0, 1]), np.array([2, 3])):
+        same(bad(x, i), fast(x, i))
+    with pytest.raises(IndexError, match="index 9 is out of bounds"):
+        fast(x, np.array([0, 9]))
+
+
+def test_views_are_not_taken_for_fresh_arrays():
+    def view(x):
+        y = np.atleast_2d(x)
+        y[0] += 1
+        return x * 2
+
+    fast = dynoc.optimize(view, wait=True)
+    for _ in range(3):
+        a, b = np.arange(3.0), np.arange(3.0)
+        same(view(a), fast(b))
+        same(a, b)
