@@ -53,17 +53,17 @@ typedef enum DynRunStatus {
     DYN_RUN_AGAIN = 2   /* nothing that can be seen has happened, and eager has to run the call (floating-point warning due) */
 } DynRunStatus;
 typedef struct DynRun {
-    PyObject *const *inputs; /* exact ndarrays that passed their guards, in graph.inputs order, kept alive by the caller */
-    DynScalar *sym;          /* every symbol's value; those of results of extern calls are filled in */
-    PyObject **outputs;      /* out: new references in graph.outputs order (arrays, NumPy scalars for DYN_NODE_NPSCALAR) */
-    uint32_t snapshot;       /* LEFT */
-    PyObject **values;       /* LEFT: new array (PyMem) of node values, NULL where not materialised; new references */
+    PyObject *const *inputs;  /* exact ndarrays that passed their guards, in graph.inputs order, kept alive by the caller */
+    PyObject *const *sources; /* the objects at sources, for extern calls that take them */
+    DynScalar *sym;           /* every symbol's value; those of results of extern calls are filled in */
+    PyObject **outputs;       /* out: new references in graph.outputs order (arrays, NumPy scalars for DYN_NODE_NPSCALAR) */
+    uint32_t snapshot;        /* LEFT */
+    PyObject **values;        /* LEFT: new array (PyMem) of node values, NULL where not materialised; new references */
 } DynRun;
 DYN_HIDDEN DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run);
 
 /* The reference interpreter: evaluates graph node by node with NumPy itself (the oracle of tests, DYNOC_CHECK, and what leaving
  * in mid-artifact uses for values that were never materialised). values: nnodes slots; those not NULL are taken as they are.
  * Evaluates the nodes that `wanted` (a node id) needs. New reference or NULL with an exception. */
-DYN_HIDDEN PyObject *dyn_interp_node(const DynGraph *g, PyObject *const *inputs, DynScalar *sym, PyObject **values,
-                                     uint32_t wanted);
+DYN_HIDDEN PyObject *dyn_interp_node(const DynGraph *g, const DynRun *run, PyObject **values, uint32_t wanted);
 #endif

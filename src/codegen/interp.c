@@ -9,8 +9,7 @@
 
 typedef struct Interp {
     const DynGraph *g;
-    PyObject *const *inputs;
-    DynScalar *sym;
+    const DynRun *run;
     PyObject **values;
 } Interp;
 
@@ -28,7 +27,7 @@ static PyObject *descr_of(uint8_t dtype) { return (PyObject *)PyArray_DescrFromT
 static PyObject *ints(const Interp *x, const uint32_t *syms, int n) {
     PyObject *t = PyTuple_New(n);
     for (int i = 0; t && i < n; i++) {
-        PyObject *v = PyLong_FromLongLong(x->sym[syms[i]].i);
+        PyObject *v = PyLong_FromLongLong(x->run->sym[syms[i]].i);
         if (!v) {
             Py_CLEAR(t);
             break;
@@ -41,7 +40,7 @@ static PyObject *ints(const Interp *x, const uint32_t *syms, int n) {
 /* An operand in the dtype in which it is computed: arrays are converted, Python numbers too (they are weak). New reference. */
 static PyObject *operand(Interp *x, DynArg arg, uint8_t dtype) {
     if (arg.kind == DYN_ARG_SYM) {
-        PyObject *number = dyn_sym_object(x->g->syms, arg.id, x->sym[arg.id]);
+        PyObject *number = dyn_sym_object(x->g->syms, arg.id, x->run->sym[arg.id]);
         PyObject *a = number ? PyArray_FromAny(number, NULL, 0, 0, 0, NULL) : NULL;
         Py_XDECREF(number);
         if (a) {
@@ -109,10 +108,10 @@ static PyObject *slice_index(Interp *x, const DynNode *n) {
             item = Py_NewRef(Py_None);
             axis++;
         } else if (n->aux[i] == 1) {
-            item = PyLong_FromLongLong(x->sym[n->args[arg++].id].i);
+            item = PyLong_FromLongLong(x->run->sym[n->args[arg++].id].i);
         } else { /* start and step are normalised, the length is the shape's: a negative stop can't be written as it is */
-            int64_t start = x->sym[n->args[arg].id].i, step = x->sym[n->args[arg + 2].id].i;
-            int64_t length = x->sym[n->shape[axis++]].i, stop = start + length * step;
+            int64_t start = x->run->sym[n->args[arg].id].i, step = x->run->sym[n->args[arg + 2].id].i;
+            int64_t length = x->run->sym[n->shape[axis++]].i, stop = start + length * step;
             PyObject *a = PyLong_FromLongLong(start), *c = PyLong_FromLongLong(step);
             PyObject *b = length == 0 ? Py_XNewRef(a) : stop < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(stop);
             item = a && b && c ? PySlice_New(a, b, c) : NULL;
@@ -166,7 +165,7 @@ static PyObject *run_view(Interp *x, const DynNode *n) {
 static PyObject *run_create(Interp *x, const DynNode *n) {
     int64_t dims[DYN_MAX_NDIM];
     for (int i = 0; i < n->ndim; i++) {
-        dims[i] = x->sym[n->shape[i]].i;
+        dims[i] = x->run->sym[n->shape[i]].i;
     }
     PyObject *a = dyn_array_new((DynDtype)n->dtype, n->ndim, dims, &n->layout);
     if (a && n->nargs && n->args[0].kind == DYN_ARG_SYM) {
@@ -184,7 +183,7 @@ static PyObject *run_copy(Interp *x, const DynNode *n) {
     PyObject *from = value_of(x, n->args[0].id);
     int64_t dims[DYN_MAX_NDIM];
     for (int i = 0; i < n->ndim; i++) {
-        dims[i] = x->sym[n->shape[i]].i;
+        dims[i] = x->run->sym[n->shape[i]].i;
     }
     PyObject *a = from ? dyn_array_new((DynDtype)n->dtype, n->ndim, dims, &n->layout) : NULL;
     PyObject *array = a ? PyArray_FromAny(from, NULL, 0, 0, 0, NULL) : NULL;
@@ -209,8 +208,11 @@ static PyObject *run_store(Interp *x, const DynNode *n) {
 
 static PyObject *extern_operand(void *ctx, DynArg arg) {
     Interp *x = ctx;
+    if (arg.kind == DYN_ARG_SOURCE) {
+        return Py_NewRef(x->run->sources[arg.id]);
+    }
     if (arg.kind == DYN_ARG_SYM) {
-        return dyn_sym_object(x->g->syms, arg.id, x->sym[arg.id]);
+        return dyn_sym_object(x->g->syms, arg.id, x->run->sym[arg.id]);
     }
     return Py_XNewRef(value_of(x, arg.id));
 }
@@ -221,7 +223,7 @@ static PyObject *finish(const DynNode *n, PyObject *r);
 static PyObject *run_extern(Interp *x, uint32_t call, uint32_t wanted) {
     const DynGraph *g = x->g;
     PyObject **arrays = PyMem_Calloc(g->nodes.n + 1, sizeof(*arrays)), *r = NULL;
-    DynExternStatus status = arrays ? dyn_extern_run(g, call, extern_operand, x, arrays, x->sym) : DYN_EXTERN_ERROR;
+    DynExternStatus status = arrays ? dyn_extern_run(g, call, extern_operand, x, arrays, x->run->sym) : DYN_EXTERN_ERROR;
     if (status == DYN_EXTERN_OTHER) {
         PyErr_Format(PyExc_SystemError, "dynoc: %s gave another kind of result than before",
                      g->externs.at[dyn_graph_node(g, call)->extern_index].name);
@@ -242,7 +244,7 @@ static PyObject *run_extern(Interp *x, uint32_t call, uint32_t wanted) {
 static PyObject *run_input(Interp *x, uint32_t id) {
     for (uint32_t i = 0; i < x->g->inputs.n; i++) {
         if (x->g->inputs.at[i] == id) {
-            return Py_NewRef(x->inputs[i]);
+            return Py_NewRef(x->run->inputs[i]);
         }
     }
     PyErr_SetString(PyExc_SystemError, "dynoc: an input of the graph is not in its list");
@@ -290,8 +292,8 @@ static PyObject *value_of(Interp *x, uint32_t id) {
     return x->values[id] = finish(n, r);
 }
 
-PyObject *dyn_interp_node(const DynGraph *g, PyObject *const *inputs, DynScalar *sym, PyObject **values, uint32_t wanted) {
-    Interp x = {.g = g, .inputs = inputs, .sym = sym, .values = values};
+PyObject *dyn_interp_node(const DynGraph *g, const DynRun *run, PyObject **values, uint32_t wanted) {
+    Interp x = {.g = g, .run = run, .values = values};
     PyObject *known = values[wanted];
     PyObject *r = value_of(&x, wanted);
     if (r && !known) { /* the slot is the caller's to fill: the reference in it goes to him */

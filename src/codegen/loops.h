@@ -109,7 +109,7 @@ struct DynLoops {
     DYN_LIST(DynStep) steps;
     uint32_t nslots, nrow_slots; /* slots of the memory plan; the first are for one row */
     uint32_t nnative, ngroups;
-    bool writes_inputs;
+    bool writes_inputs; /* or has another effect */
     bool fast_math;
 };
 

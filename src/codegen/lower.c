@@ -608,9 +608,12 @@ static void describe_place(Lower *L, uint32_t id) {
     }
 }
 
+/* Something that can be seen from outside happens there. */
 static bool writes_input(const DynGraph *g, uint32_t id) {
     uint32_t written = dyn_graph_written(g, id);
-    return written != DYN_NONE && dyn_graph_node(g, written)->op == DYN_OP_INPUT;
+    const DynNode *n = dyn_graph_node(g, id);
+    bool once = n->op == DYN_OP_EXTERN && n->extern_index < g->externs.n && g->externs.at[n->extern_index].once;
+    return once || (written != DYN_NONE && dyn_graph_node(g, written)->op == DYN_OP_INPUT);
 }
 
 static int lower_node(Lower *L, uint32_t id) {

@@ -254,6 +254,7 @@ static DynRunStatus check_flags(Call *c) {
     }
     flags = flags_wanted(flags);
     flags_clear();
+    c->flags = 0;
     if (flags <= 0) {
         return flags < 0 ? DYN_RUN_ERROR : DYN_RUN_OK;
     }
@@ -322,6 +323,9 @@ static int view_step(Call *c, uint32_t place) {
 
 static PyObject *extern_operand(void *ctx, DynArg arg) {
     Call *c = ctx;
+    if (arg.kind == DYN_ARG_SOURCE) {
+        return Py_NewRef(c->run->sources[arg.id]);
+    }
     if (arg.kind == DYN_ARG_SYM) {
         return dyn_sym_object(c->p->graph->syms, arg.id, c->run->sym[arg.id]);
     }
@@ -360,7 +364,8 @@ static DynRunStatus after_extern(Call *c, uint32_t node) {
         }
     }
     uint32_t written = dyn_graph_written(g, node);
-    c->wrote |= written != DYN_NONE && c->p->places[written].kind == DYN_P_INPUT;
+    c->wrote |= g->externs.at[dyn_graph_node(g, node)->extern_index].once ||
+                (written != DYN_NONE && c->p->places[written].kind == DYN_P_INPUT);
     return make_arrays(c, node + 1) < 0 ? DYN_RUN_ERROR : DYN_RUN_OK;
 }
 
@@ -376,7 +381,8 @@ static DynRunStatus extern_step(Call *c, uint32_t node) {
     if (status == DYN_EXTERN_OK) {
         return after_extern(c, node);
     }
-    if (can_leave) { /* whoever goes on makes the call again, and its exception */
+    bool once = status == DYN_EXTERN_OTHER && c->p->graph->externs.at[n->extern_index].once;
+    if (can_leave && !once) { /* whoever goes on makes the call again, and its exception */
         PyErr_Clear();
         return leave(c, node);
     }
@@ -411,6 +417,11 @@ static DynRunStatus run_steps(Call *c) {
     const DynLoops *p = c->p;
     for (uint32_t s = 0; s < p->steps.n; s++) {
         const DynStep *step = &p->steps.at[s];
+        /* as long as nothing was written eager can give its own warnings */
+        DynRunStatus warned = p->writes_inputs && !c->wrote && step->kind != DYN_STEP_VIEW ? check_flags(c) : DYN_RUN_OK;
+        if (warned != DYN_RUN_OK) {
+            return warned;
+        }
         if (step->kind == DYN_STEP_VIEW) {
             if (view_step(c, step->id) < 0) {
                 return refuse(c);

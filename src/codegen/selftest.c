@@ -253,8 +253,9 @@ static PyObject *graph_interp(PyObject *module, PyObject *args) {
     const DynGraph *g = &a.u->graph;
     PyObject **values = PyMem_Calloc(g->nodes.n + 1, sizeof(PyObject *)), *outputs = PyList_New(g->outputs.n);
     bool fine = values && outputs;
+    DynRun run = {.inputs = PySequence_Fast_ITEMS(a.arrays), .sym = a.sym};
     for (uint32_t i = 0; fine && i < g->nodes.n; i++) {
-        values[i] = dyn_interp_node(g, PySequence_Fast_ITEMS(a.arrays), a.sym, values, i);
+        values[i] = dyn_interp_node(g, &run, values, i);
         fine = values[i] != NULL;
     }
     for (uint32_t i = 0; fine && i < g->outputs.n; i++) {

@@ -224,6 +224,10 @@ static void emit_all(Plan *plan) {
             emit_sym(plan, i);
     for (uint32_t i = 0; i < c->graph.inputs.n; i++)
         need_source(plan, dyn_graph_node(&c->graph, c->graph.inputs.at[i])->source);
+    for (uint32_t i = 0; i < c->graph.nodes.n; i++)
+        for (uint32_t k = 0; k < dyn_graph_node(&c->graph, i)->nargs; k++)
+            if (dyn_graph_node(&c->graph, i)->args[k].kind == DYN_ARG_SOURCE)
+                need_source(plan, dyn_graph_node(&c->graph, i)->args[k].id);
     for (uint32_t i = 0; i < c->recipes.n; i++)
         if (c->recipes.at[i].kind == DYN_RC_SOURCE)
             need_source(plan, c->recipes.at[i].id);

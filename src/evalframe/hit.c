@@ -71,7 +71,7 @@ static DynRunStatus run_interpreted(const DynGraph *g, DynRun *run, bool writes)
         return DYN_RUN_ERROR;
     }
     for (uint32_t i = 0; i < g->nodes.n && status == DYN_RUN_OK; i++) {
-        values[i] = dyn_interp_node(g, run->inputs, run->sym, values, i);
+        values[i] = dyn_interp_node(g, run, values, i);
         status = values[i] == NULL ? DYN_RUN_ERROR : DYN_RUN_OK;
     }
     for (uint32_t i = 0; i < g->outputs.n && status == DYN_RUN_OK; i++) {
@@ -117,7 +117,7 @@ static int complete_values(const DynCapture *c, const DynSnapshot *s, DynRun *ru
     }
     for (uint32_t i = 0; i < nnodes; i++) {
         if (need[i] && run->values[i] == NULL) {
-            run->values[i] = dyn_interp_node(&c->graph, run->inputs, run->sym, run->values, i);
+            run->values[i] = dyn_interp_node(&c->graph, run, run->values, i);
             if (run->values[i] == NULL) {
                 goto out;
             }
@@ -211,7 +211,7 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
     for (uint32_t i = 0; i < g->inputs.n; i++) {
         s.inputs[i] = env->src[dyn_graph_node(g, g->inputs.at[i])->source];
     }
-    DynRun run = {.inputs = s.inputs, .sym = env->sym, .outputs = s.outputs};
+    DynRun run = {.inputs = s.inputs, .sources = env->src, .sym = env->sym, .outputs = s.outputs};
     DynRunStatus status = DYN_LIKELY(e->artifact != NULL) ? dyn_artifact_run(e->artifact, &run)
                           : e->interpreted                ? run_interpreted(g, &run, e->capture->writes)
                                                           : run_nothing(g, &run);

@@ -17,9 +17,10 @@
 #include "tracer/sym.h"
 
 typedef enum DynArgKind {
-    DYN_ARG_NODE, /* id: a node */
-    DYN_ARG_SYM,  /* id: a symbol: a Python number. As an operand of an elementwise operator it is weak (NEP 50) */
-    DYN_ARG_NONE  /* absent */
+    DYN_ARG_NODE,   /* id: a node */
+    DYN_ARG_SYM,    /* id: a symbol: a Python number. As an operand of an elementwise operator it is weak (NEP 50) */
+    DYN_ARG_SOURCE, /* id: an object found there, for an extern call */
+    DYN_ARG_NONE    /* absent */
 } DynArgKind;
 typedef struct DynArg {
     uint8_t kind;
@@ -75,6 +76,7 @@ typedef struct DynExtern {
     DynForm *args, *results;
     uint32_t nargs, nresults; /* items of the forms; args is one tuple */
     int writes;               /* which operand's memory the call changes, or -1 */
+    bool once;                /* the call has an effect (a random generator goes on): once made it is never made again */
 } DynExtern;
 /* Where in the source a node comes from: file, function and position (columns as in co_positions, -1 unknown). */
 typedef struct DynPlace {

@@ -144,6 +144,8 @@ static void print_node(const DynGraph *g, const Names *names, uint32_t id, DynSt
             dyn_str_printf(out, "%%%u", n->args[i].id);
         else if (n->args[i].kind == DYN_ARG_SYM)
             print_sym(g, names, n->args[i].id, out);
+        else if (n->args[i].kind == DYN_ARG_SOURCE)
+            dyn_source_print(g->sources, n->args[i].id, out);
         else
             dyn_str_putc(out, '_');
     }

@@ -44,6 +44,8 @@ static int check_operands(Check *c, const DynNode *n) {
             return bad(c, "operand is a store, which has no value");
         if (a->kind == DYN_ARG_SYM && a->id >= c->g->syms->v.n)
             return bad(c, "operand is no symbol");
+        if (a->kind == DYN_ARG_SOURCE && (n->op != DYN_OP_EXTERN || a->id >= c->g->sources->v.n))
+            return bad(c, "operand is no source");
         if (a->kind > DYN_ARG_NONE)
             return bad(c, "unknown kind of operand");
         if (a->kind == DYN_ARG_NONE && n->op != DYN_OP_FULL && n->op != DYN_OP_EXTERN)

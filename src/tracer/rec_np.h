@@ -86,6 +86,7 @@ DYN_HIDDEN uint32_t dyn_np_reshape_view(DynRec *r, uint32_t a, int ndim, const u
 DYN_HIDDEN uint32_t dyn_np_range_view(DynRec *r, uint32_t a, int axis, uint32_t start,
                                       uint32_t stop); /* a[..., start:stop, ...] */
 DYN_HIDDEN uint32_t dyn_np_broadcast_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape);
+DYN_HIDDEN DynOperand dyn_np_slot(const NpCall *c, const char *name); /* the argument for a parameter; v NULL: not given */
 /* Sizes from an argument: an int or a tuple or list of ints, each guarded not to be negative (-1 allowed: one of them stays
  * DYN_NONE). */
 DYN_HIDDEN int dyn_np_shape_arg(DynRec *r, DynOperand o, bool minus_one, uint32_t *shape);

@@ -20,13 +20,14 @@ static DynBinding methods[] = {
 };
 #define NFUNCTIONS (int)DYN_COUNTOF(functions)
 #define NMETHODS (int)DYN_COUNTOF(methods)
-static PyObject *method_names[DYN_COUNTOF(methods)]; /* interned */
-static PyObject *no_value;                           /* numpy._NoValue */
+static PyObject *method_names[DYN_COUNTOF(methods)];   /* interned */
+static DynBinding *by_address[DYN_COUNTOF(functions)]; /* rows in the order of their callables */
+static PyObject *no_value;                             /* numpy._NoValue */
 
 /* ---- tables */
 
 static int by_callable(const void *a, const void *b) {
-    uintptr_t x = (uintptr_t)((const DynBinding *)a)->callable, y = (uintptr_t)((const DynBinding *)b)->callable;
+    uintptr_t x = (uintptr_t)(*(DynBinding *const *)a)->callable, y = (uintptr_t)(*(DynBinding *const *)b)->callable;
     return x < y ? -1 : x > y;
 }
 
@@ -47,22 +48,50 @@ static PyObject *lookup(PyObject *base, const char *path) {
     return o;
 }
 
+/* Is the module of a row's path loaded? numpy.random and numpy.fft come with their first use, and not by us. */
+static bool is_loaded(PyObject *modules, const char *path) {
+    char text[64];
+    const char *dot = strchr(path, '.');
+    if (dot == NULL)
+        return true;
+    snprintf(text, sizeof text, "numpy.%.*s", (int)(dot - path), path);
+    return PyDict_GetItemString(modules, text) != NULL;
+}
+
+static int unbound; /* rows whose module was not loaded when it was last looked */
+
+static int bind_functions(void) {
+    PyObject *numpy = PyImport_ImportModule("numpy"), *modules = PyImport_GetModuleDict();
+    int status = numpy == NULL ? -1 : 0;
+    unbound = 0;
+    for (int i = 0; i < NFUNCTIONS && status == 0; i++) {
+        bool known = functions[i].callable != NULL;
+        if (!known && !is_loaded(modules, functions[i].path)) {
+            unbound++;
+        } else if (!known) {
+            functions[i].callable = lookup(numpy, functions[i].path);
+            status = functions[i].callable == NULL && PyErr_Occurred() ? -1 : 0;
+        }
+    }
+    for (int i = 0; i < NFUNCTIONS; i++)
+        by_address[i] = &functions[i];
+    qsort(by_address, NFUNCTIONS, sizeof(by_address[0]), by_callable);
+    Py_XDECREF(numpy);
+    return status;
+}
+
 int dyn_np_init(void) {
     PyObject *numpy = PyImport_ImportModule("numpy");
     if (numpy == NULL)
         return -1;
-    for (int i = 0; i < NFUNCTIONS; i++) {
-        functions[i].callable = lookup(numpy, functions[i].path);
-        if (functions[i].callable == NULL && PyErr_Occurred())
-            goto failed;
-    }
+    if (bind_functions() < 0)
+        goto failed;
     for (int i = 0; i < NMETHODS; i++) {
         methods[i].callable = lookup((PyObject *)&PyArray_Type, methods[i].path);
         method_names[i] = PyUnicode_InternFromString(methods[i].path);
         if (method_names[i] == NULL || (methods[i].callable == NULL && PyErr_Occurred()))
             goto failed;
     }
-    qsort(functions, NFUNCTIONS, sizeof(functions[0]), by_callable);
     no_value = lookup(numpy, "_NoValue");
     if ((no_value == NULL && PyErr_Occurred()) || dyn_np_elem_init(numpy) < 0)
         goto failed;
@@ -74,8 +103,14 @@ failed:
 }
 
 const DynBinding *dyn_np_find(PyObject *callable) {
-    DynBinding key = {.callable = callable};
-    return bsearch(&key, functions, NFUNCTIONS, sizeof(functions[0]), by_callable);
+    static Py_ssize_t nmodules;
+    DynBinding row = {.callable = callable}, *key = &row;
+    Py_ssize_t now = unbound == 0 ? nmodules : PyDict_GET_SIZE(PyImport_GetModuleDict());
+    if (now != nmodules && bind_functions() < 0)
+        PyErr_Clear();
+    nmodules = now;
+    DynBinding **found = bsearch(&key, by_address, NFUNCTIONS, sizeof(by_address[0]), by_callable);
+    return found == NULL ? NULL : *found;
 }
 
 const DynBinding *dyn_np_find_method(PyObject *name) {
@@ -250,6 +285,23 @@ uint32_t dyn_np_int_sym(DynRec *r, DynOperand o) {
     return DYN_NONE;
 }
 
+/* Which word of the signature is `name`? */
+static int slot_of(const char *sig, const char *name) {
+    size_t n = strlen(name);
+    for (int i = 0; *sig != 0; i++) {
+        size_t word = strcspn(sig, " ");
+        if (word == n && memcmp(sig, name, n) == 0)
+            return i;
+        sig += word + (sig[word] == ' ');
+    }
+    return -1;
+}
+
+DynOperand dyn_np_slot(const NpCall *c, const char *name) {
+    int i = slot_of(c->b->sig, name);
+    return i < 0 ? (DynOperand){NULL, NULL} : c->slot[i];
+}
+
 int dyn_np_items(DynRec *r, DynOperand o, DynOperand *items, int max) {
     if (dyn_rec_resolve(r, o.v, o.real) < 0)
         return -1;
@@ -372,18 +424,6 @@ static DynVal *take_back(DynRec *r, uint32_t nnodes, DynVal *v) {
     if (v == NULL)
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
     return v;
-}
-
-/* Which word of the signature is `name`? */
-static int slot_of(const char *sig, const char *name) {
-    size_t n = strlen(name);
-    for (int i = 0; *sig != 0; i++) {
-        size_t word = strcspn(sig, " ");
-        if (word == n && memcmp(sig, name, n) == 0)
-            return i;
-        sig += word + (sig[word] == ' ');
-    }
-    return -1;
 }
 
 static int nslots(const char *sig) {

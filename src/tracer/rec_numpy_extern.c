@@ -12,6 +12,7 @@ typedef struct Forms { /* a tree being written down */
     DynForm form[MAX_FORMS];
     DynArg arg[MAX_OPERANDS];
     uint32_t n, nargs;
+    bool objects; /* arguments may be objects of any type, as they are found at each call */
 } Forms;
 
 static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
@@ -65,6 +66,10 @@ static int put_argument(DynRec *r, Forms *f, DynOperand o) {
                 return -1;
         return 0;
     }
+    if (f->objects && o.v->kind == DV_OBJECT && o.v->source != DYN_NONE)
+        return put_operand(r, f, DYN_F_NODE, (DynArg){DYN_ARG_SOURCE, o.v->source});
+    if (f->objects && o.v->kind == DV_CONST && !PyCallable_Check(o.real))
+        return put_form(r, f, DYN_F_CONST, 0, o.real);
     if (!is_plain_constant(o.real) || dyn_rec_burn(r, o.v, o.real) < 0)
         return refuse(r), -1;
     return put_form(r, f, DYN_F_CONST, 0, o.real);
@@ -197,12 +202,25 @@ static DynExtern *new_row(DynRec *r, uint32_t call, PyObject *callable, const ch
     return take_forms(r, args, &row->args, &row->nargs) < 0 ? NULL : row;
 }
 
-/* shape: the sizes of the result where a rule knows them; writes: the operand whose memory changes (the result is None), or -1.
- */
+/* Which operand of the node is graph node `id`? */
+static int operand_number(const Forms *f, uint32_t id) {
+    uint32_t i = 0;
+    while (i < f->nargs && (f->arg[i].kind != DYN_ARG_NODE || f->arg[i].id != id))
+        i++;
+    return (int)i;
+}
+
+typedef struct Effect {
+    int writes; /* the argument whose memory the call changes (its result is None), or -1 */
+    bool once;
+} Effect;
+static const Effect none = {-1, false};
+
+/* shape: the sizes of the result where a rule knows them, or NULL. */
 static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
-                         PyObject *result, const uint32_t *shape, int writes) {
+                         PyObject *result, const uint32_t *shape, Effect effect) {
     int n = npos + (kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames));
-    Forms f = {.n = 0}, out = {.n = 0};
+    Forms f = {.n = 0, .objects = effect.once}, out = {.n = 0};
     if (put_form(r, &f, DYN_F_TUPLE, (uint32_t)n, NULL) < 0)
         return NULL;
     for (int i = 0; i < n; i++) {
@@ -222,7 +240,9 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
     DynExtern *row = new_row(r, call, callable, name, kwnames, &f);
     if (row == NULL)
         return NULL;
-    row->writes = writes;
+    row->writes = effect.writes < 0 ? -1 : operand_number(&f, args[effect.writes].v->id);
+    row->once = effect.once;
+    dyn_rec_capture(r)->writes |= effect.once;
     Results x = {.f = &out, .call = call, .shape = shape};
     DynVal *v = put_result(r, &x, result);
     row = &dyn_rec_graph(r)->externs.at[node_at(r, call)->extern_index];
@@ -231,7 +251,7 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
 
 /* A call that nobody has looked at yet. What it added goes again where it fails. */
 static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
-                          PyObject *result, int writes) {
+                          PyObject *result, int writes, bool once) {
     int n = npos + (kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames));
     for (int i = 0; i < n; i++)
         if (dyn_np_resolve(r, args[i], 0) < 0)
@@ -241,7 +261,7 @@ static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const
     if (writes >= 0 && dyn_rec_will_write(r, args[writes].v->id, args[writes].real) < 0)
         return NULL;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
-    DynVal *v = call_node(r, callable, name, args, npos, kwnames, result, NULL, writes);
+    DynVal *v = call_node(r, callable, name, args, npos, kwnames, result, NULL, (Effect){writes, once});
     if (v == NULL)
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
     return v;
@@ -249,12 +269,12 @@ static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const
 
 DynVal *dyn_np_extern(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
                       PyObject *result) {
-    return whole_call(r, callable, name, args, npos, kwnames, result, -1);
+    return whole_call(r, callable, name, args, npos, kwnames, result, -1, false);
 }
 
 DynVal *dyn_np_extern_write(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
                             PyObject *result) {
-    return whole_call(r, callable, name, args, npos, kwnames, result, 0);
+    return whole_call(r, callable, name, args, npos, kwnames, result, 0, false);
 }
 
 /* A function without a rule of its own. */
@@ -267,6 +287,33 @@ DynVal *np_rule_call_write(DynRec *r, NpCall *c) {
     return dyn_np_extern_write(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
 }
 
+/* Random numbers: the call is made once, in its place in the program. Sizes are those of the parameter `size`; a call without it
+ * gives a number, or sizes that are known behind it. Operator 1: the array x is shuffled in place; 2: each argument is a size. */
+DynVal *np_rule_random(DynRec *r, NpCall *c) {
+    DynOperand size = dyn_np_slot(c, "size"), x = dyn_np_slot(c, "x");
+    uint32_t shape[DYN_MAX_NDIM];
+    if (c->b->op == 1) {
+        int at = x.v == NULL ? -1 : x.real == c->args[0].real ? 0 : 1;
+        return at < 0 || at >= c->npos
+                   ? refuse(r)
+                   : whole_call(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, at, true);
+    }
+    Effect effect = {-1, true};
+    int first = dyn_np_slot(c, "self").v != NULL;
+    if (c->b->op == 2 && c->npos > first && c->npos - first <= DYN_MAX_NDIM && c->nkw == 0) {
+        for (int i = first; i < c->npos; i++)
+            if ((shape[i - first] = dyn_np_int_sym(r, c->args[i])) == DYN_NONE)
+                return NULL;
+        return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect);
+    }
+    if (size.v == NULL || !PyArray_CheckExact(c->result))
+        return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, NULL, effect);
+    int n = dyn_np_shape_arg(r, size, false, shape), extra = n < 0 ? 0 : PyArray_NDIM((PyArrayObject *)c->result) - n;
+    if (n < 0 || extra != 0) /* rows of a multivariate distribution and the like */
+        return n < 0 ? NULL : refuse(r);
+    return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect);
+}
+
 /* A rule knows the sizes of the one array that comes out. */
 static DynVal *sized_call(DynRec *r, NpCall *c, int ndim, const uint32_t *shape) {
     for (int i = 0; i < ndim; i++)
@@ -274,7 +321,7 @@ static DynVal *sized_call(DynRec *r, NpCall *c, int ndim, const uint32_t *shape)
             return refuse(r);
     if (!is_array_value(c->result) || (PyArray_Check(c->result) ? PyArray_NDIM((PyArrayObject *)c->result) : 0) != ndim)
         return refuse(r);
-    return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, -1);
+    return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, none);
 }
 
 static uint32_t operand_node(DynRec *r, DynOperand o) {

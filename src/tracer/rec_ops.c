@@ -613,7 +613,9 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     DynVal *v = NULL, *second = unbound ? o.v : rec_new(r, DV_NULL);
     if (known && unbound) {
-        bool builtin = Py_TYPE(method) == &PyMethodDescr_Type;
+        bool fixed_type =
+            Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE; /* its methods are no attributes of the object's */
+        bool builtin = Py_TYPE(method) == &PyMethodDescr_Type || (fixed_type && !PyFunction_Check(method));
         v = builtin && o.v->kind != DV_OPAQUE                                                  ? dyn_rec_const(r, method)
             : o.v->kind == DV_OBJECT && PyFunction_Check(method) && !in_instance(o.real, name) ? method_function(r, o, name)
                                                                                                : NULL;

@@ -224,8 +224,14 @@ int dyn_rec_expect(DynRec *r, uint32_t sym) {
     if (!dyn_sym_is_late(t, sym)) {
         return rec_guard(r, DYN_GUARD_SYM, sym, DYN_NONE, 0, NULL);
     }
+    DynGraph *g = &r->cap->graph;
+    uint32_t call = dyn_sym_at(t, sym)->after - 1;
+    if (g->externs.at[dyn_graph_node(g, call)->extern_index].once) { /* it can't be made again */
+        r->why = DYN_R_DATA_DEPENDENT;
+        return -1;
+    }
     r->why = DYN_R_NO_MEMORY;
-    return dyn_vec_push(&r->cap->graph.checks, sym);
+    return dyn_vec_push(&g->checks, sym);
 }
 
 int dyn_rec_assume(DynRec *r, uint32_t sym) {
@@ -562,7 +568,7 @@ static bool is_fixed(PyObject *o) {
     return PyFunction_Check(o) || PyCFunction_Check(o) || PyType_Check(o) || PyModule_CheckExact(o) || o == Py_Ellipsis ||
            o == Py_NotImplemented || PyArray_DescrCheck(o) || Py_TYPE(o) == &PyUFunc_Type || Py_TYPE(o) == &PyMethodDescr_Type ||
            Py_TYPE(o) == &PyWrapperDescr_Type || strcmp(Py_TYPE(o)->tp_name, "numpy._ArrayFunctionDispatcher") == 0 ||
-           strcmp(Py_TYPE(o)->tp_name, "dynoc.OptimizedFunction") == 0 ||
+           dyn_np_find(o) != NULL || strcmp(Py_TYPE(o)->tp_name, "dynoc.OptimizedFunction") == 0 ||
            strcmp(Py_TYPE(o)->tp_name, "dynoc._dynoc.OptimizedFunction") == 0;
 }
 

@@ -205,3 +205,72 @@ def test_views_are_not_taken_for_fresh_arrays():
         a, b = np.arange(3.0), np.arange(3.0)
         same(view(a), fast(b))
         same(a, b)
+
+
+# ---- random numbers: effects
+
+
+def noise(rng, x):
+    return x + rng.normal(0.0, 0.5, size=x.shape), rng.integers(0, 9, 5) * 2
+
+
+def number_drawn(rng, x):
+    return x * rng.random() + rng.normal(2.0)
+
+
+def shuffled(rng, x):
+    y = x * 2
+    rng.shuffle(y)
+    rng.shuffle(x)
+    return y + 1, rng.permutation(x), rng.choice(x, 3)
+
+
+def warned(rng, x):
+    with np.errstate(invalid="ignore"):
+        y = np.sqrt(x)
+    return y + rng.standard_normal(len(x)), np.log(x - 10)
+
+
+def global_stream(x):
+    return x + np.random.rand(len(x)), np.random.randint(0, 9), np.random.normal(size=(2, 3)).sum()
+
+
+def left_behind_a_draw(rng, x):
+    noise = rng.random(len(x))
+    k = x[noise > 0.5]
+    return k + x[: len(k)], noise
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("fn", [noise, number_drawn, shuffled, warned, left_behind_a_draw], ids=lambda fn: fn.__name__)
+def test_the_stream_is_kept(fn):
+    fast = dynoc.optimize(fn, wait=True)
+    plain, mine = np.random.default_rng(3), np.random.default_rng(3)
+    for n in (6, 6, 9, 30, 4, 6):
+        x = normal(n)
+        a, b = x.copy(), x.copy()
+        same(fn(plain, a), fast(mine, b), tol="near")
+        same(a, b)
+        assert plain.bit_generator.state == mine.bit_generator.state
+
+
+def test_the_global_stream_is_kept():
+    fast = dynoc.optimize(global_stream, wait=True, fullgraph=True)
+    x = normal(5)
+    np.random.seed(4)
+    expected = [global_stream(x) for _ in range(4)]
+    np.random.seed(4)
+    for each in expected:
+        same(each, fast(x), tol="near")
+    assert fast.entries[0].hits == 3
+
+
+def test_one_graph_with_random_numbers():
+    fast = dynoc.optimize(noise, wait=True, fullgraph=True)
+    rng = np.random.default_rng(1)
+    for n in (3, 4, 5):
+        fast(rng, normal(n))
+    assert len(fast.entries) == 1
+    other = np.random.default_rng(8)
+    expected = noise(np.random.default_rng(8), np.zeros(3))
+    same(expected, fast(other, np.zeros(3)))
