@@ -5,6 +5,7 @@
  * is known of functions met under enable() and of functions marked with skip(); it holds its code objects and caches. GIL
  * throughout. */
 #include "evalframe/hook.h"
+#include "tracer/extern.h"
 
 /* ---- recording */
 
@@ -398,6 +399,10 @@ static PyObject *hook(PyThreadState *ts, DynFrame *f, int throwflag) {
         return dyn_leave_filled(ts, f);
     }
     PyObject *func = dyn_frame_func(f);
+    if (func == dyn_extern_calling) {
+        dyn_extern_calling = NULL;
+        return dyn_frame_default_eval(ts, f, 0);
+    }
     if (request.func != NULL && request.func == func) {
         Request r = request;
         request = (Request){0};

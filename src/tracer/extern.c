@@ -5,6 +5,8 @@
 void dyn_extern_drop(DynExtern *x) {
     Py_CLEAR(x->callable);
     Py_CLEAR(x->kwnames);
+    Py_CLEAR(x->globals);
+    Py_CLEAR(x->frame);
     for (uint32_t i = 0; i < x->nargs; i++)
         Py_CLEAR(x->args[i].obj);
     for (uint32_t i = 0; i < x->nresults; i++)
@@ -60,6 +62,75 @@ static PyObject *build(Builder *b) {
         return o;
     }
     }
+}
+
+/* ---- the call
+ *
+ * Who warns, looks at its caller's file, line and module; so the call is made in a frame that has the name, file, globals and
+ * line of the function's own: that of a small function which calls on. */
+
+_Thread_local PyObject *dyn_extern_calling;
+
+/* A function that calls its first argument, with or without keywords. Borrowed, or NULL. */
+static PyObject *template(bool keywords) {
+    static PyObject *made[2];
+    if (made[keywords] == NULL) {
+        const char *text = keywords ? "lambda f, args, kwargs: f(*args, **kwargs)" : "lambda f, args: f(*args)";
+        PyObject *code = Py_CompileString(text, "dynoc", Py_eval_input), *globals = code == NULL ? NULL : PyDict_New();
+        made[keywords] = globals == NULL ? NULL : PyEval_EvalCode(code, globals, globals);
+        Py_XDECREF(code);
+        Py_XDECREF(globals);
+    }
+    return made[keywords];
+}
+
+static PyObject *make_frame(const DynGraph *g, const DynNode *n, const DynExtern *x) {
+    PyObject *from = template(x->kwnames != NULL), *code = NULL, *frame = NULL;
+    PyObject *caller = n->where < g->places.n ? g->places.at[n->where].code : NULL;
+    if (from == NULL || caller == NULL || x->globals == NULL)
+        return NULL;
+    PyCodeObject *c = (PyCodeObject *)caller;
+    PyObject *replace = PyObject_GetAttrString(PyFunction_GET_CODE(from), "replace"), *none = PyTuple_New(0);
+    PyObject *how = Py_BuildValue("{sOsOsOsi}", "co_name", c->co_name, "co_qualname", c->co_qualname, "co_filename",
+                                  c->co_filename, "co_firstlineno", (int)n->line);
+    if (replace != NULL && none != NULL && how != NULL)
+        code = PyObject_Call(replace, none, how);
+    if (code != NULL)
+        frame = PyFunction_New(code, x->globals);
+    Py_XDECREF(replace);
+    Py_XDECREF(none);
+    Py_XDECREF(how);
+    Py_XDECREF(code);
+    return frame;
+}
+
+static PyObject *keyword_dict(PyObject *names, PyObject *args, Py_ssize_t npos) {
+    PyObject *d = PyDict_New();
+    for (Py_ssize_t i = 0; d != NULL && i < PyTuple_GET_SIZE(names); i++)
+        if (PyDict_SetItem(d, PyTuple_GET_ITEM(names, i), PyTuple_GET_ITEM(args, npos + i)) < 0)
+            Py_CLEAR(d);
+    return d;
+}
+
+static PyObject *call(const DynGraph *g, const DynNode *n, DynExtern *x, PyObject *args) {
+    Py_ssize_t npos = PyTuple_GET_SIZE(args) - (x->kwnames == NULL ? 0 : PyTuple_GET_SIZE(x->kwnames));
+    if (x->frame == NULL && (x->frame = make_frame(g, n, x)) == NULL) {
+        if (PyErr_Occurred())
+            return NULL;
+        return PyObject_Vectorcall(x->callable, &PyTuple_GET_ITEM(args, 0), (size_t)npos, x->kwnames);
+    }
+    PyObject *positional = x->kwnames == NULL ? Py_NewRef(args) : PyTuple_GetSlice(args, 0, npos);
+    PyObject *keywords = x->kwnames == NULL ? NULL : keyword_dict(x->kwnames, args, npos), *result = NULL;
+    if (positional != NULL && (x->kwnames == NULL || keywords != NULL)) {
+        PyObject *stack[3] = {x->callable, positional, keywords}, *frame = Py_NewRef(x->frame);
+        dyn_extern_calling = frame;
+        result = PyObject_Vectorcall(frame, stack, keywords == NULL ? 2 : 3, NULL);
+        dyn_extern_calling = NULL;
+        Py_DECREF(frame);
+    }
+    Py_XDECREF(positional);
+    Py_XDECREF(keywords);
+    return result;
 }
 
 /* ---- memory */
@@ -190,13 +261,12 @@ static bool read_late(const Reader *r, uint32_t id) {
 DynExternStatus dyn_extern_run(const DynGraph *g, uint32_t id, DynExternValue value, void *ctx, PyObject **arrays,
                                DynScalar *sym) {
     const DynNode *n = dyn_graph_node(g, id);
-    const DynExtern *x = &g->externs.at[n->extern_index];
+    DynExtern *x = &g->externs.at[n->extern_index];
     Builder b = {x->args, n->args, value, ctx};
     PyObject *args = build(&b);
     if (args == NULL)
         return DYN_EXTERN_ERROR;
-    Py_ssize_t npos = PyTuple_GET_SIZE(args) - (x->kwnames == NULL ? 0 : PyTuple_GET_SIZE(x->kwnames));
-    PyObject *result = PyObject_Vectorcall(x->callable, &PyTuple_GET_ITEM(args, 0), (size_t)npos, x->kwnames);
+    PyObject *result = call(g, n, x, args);
     if (result == NULL) {
         Py_DECREF(args);
         return DYN_EXTERN_ERROR;

@@ -19,6 +19,8 @@ DYN_HIDDEN DynExternStatus dyn_extern_run(const DynGraph *g, uint32_t id, DynExt
 DYN_HIDDEN PyObject *dyn_extern_owner(PyObject *array); /* who owns its bytes; borrowed */
 /* Does a result share memory with an argument? Both may be tuples and lists of arrays. */
 DYN_HIDDEN bool dyn_extern_shares(PyObject *result, PyObject *arg);
+/* The function whose frame stands for the caller's is being called: the hook leaves its frame alone. */
+extern DYN_HIDDEN _Thread_local PyObject *dyn_extern_calling;
 DYN_HIDDEN void dyn_extern_drop(DynExtern *x); /* its references */
 /* The storage that a node writes into (STORE, or an extern call that changes an operand), or DYN_NONE. */
 DYN_HIDDEN uint32_t dyn_graph_written(const DynGraph *g, uint32_t id);

@@ -72,6 +72,8 @@ typedef struct DynForm {
 typedef struct DynExtern {
     PyObject *callable; /* strong */
     PyObject *kwnames;  /* strong or NULL: the names of the last arguments */
+    PyObject *globals;  /* strong: of the function that made the call */
+    PyObject *frame;    /* strong or NULL: a function whose frame stands for that function's during the call (extern.c) */
     const char *name;   /* "linalg.solve" */
     DynForm *args, *results;
     uint32_t nargs, nresults; /* items of the forms; args is one tuple */

@@ -37,6 +37,8 @@ int rec_keep(DynRec *r, PyObject *o) {
     return 0;
 }
 
+PyObject *dyn_rec_globals(DynRec *r) { return Py_XNewRef(dyn_frame_globals(r->top->f)); }
+
 uint32_t dyn_rec_place(DynRec *r) {
     DynGraph *g = &r->cap->graph;
     RecFrame *f = r->top;

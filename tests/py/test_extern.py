@@ -1,6 +1,7 @@
 """Calls of NumPy's own functions inside a graph: results of unknown size, several results, numbers, calls that write."""
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -205,6 +206,29 @@ def test_views_are_not_taken_for_fresh_arrays():
         a, b = np.arange(3.0), np.arange(3.0)
         same(view(a), fast(b))
         same(a, b)
+
+
+def test_warnings_have_the_place_of_the_call():
+    def fits(x, y):
+        return np.polyfit(x, y, 2)
+
+    def products(a, b):
+        c = a @ b
+        return c + 1
+
+    one = np.ones(1)
+    infinite = np.full((2, 2), np.inf)
+    for fn, args in ((fits, (one, one)), (products, (infinite, np.eye(2)))):
+        fast = dynoc.optimize(fn, wait=True)
+        expected = []
+        for run in (fn, fast, fast, fast):
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                run(*args)
+            places = [(w.category, str(w.message), w.filename, w.lineno) for w in seen]
+            expected = expected or places
+            assert places == expected
+        assert places
 
 
 # ---- random numbers: effects
