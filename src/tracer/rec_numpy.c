@@ -265,6 +265,14 @@ int dyn_np_operand(DynRec *r, DynOperand o, NpArg *out) {
     return 0;
 }
 
+static uint32_t late_int(DynRec *r, DynOperand o) {
+    PyObject *i = PyNumber_Index(o.real);
+    DynVal *v = i == NULL ? NULL : dyn_np_extern(r, (PyObject *)&PyLong_Type, "int", &o, 1, NULL, i);
+    PyErr_Clear();
+    Py_XDECREF(i);
+    return v == NULL ? DYN_NONE : v->id;
+}
+
 uint32_t dyn_np_int_sym(DynRec *r, DynOperand o) {
     uint32_t s = dyn_rec_number(r, o.v, o.real);
     if (s != DYN_NONE && dyn_sym_at(dyn_rec_syms(r), s)->type == DYN_T_INT)
@@ -281,6 +289,8 @@ uint32_t dyn_np_int_sym(DynRec *r, DynOperand o) {
             return dyn_np_int(r, i);
         PyErr_Clear();
     }
+    if (o.v->kind == DV_NPSCALAR && PyArray_IsScalar(o.real, Integer)) /* known behind a call that takes it out */
+        return late_int(r, o);
     dyn_np_refuse(r, o.v->kind == DV_NPSCALAR ? DYN_R_DATA_DEPENDENT : DYN_R_UNSUPPORTED_VALUE);
     return DYN_NONE;
 }
@@ -464,7 +474,14 @@ DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int 
         if (dyn_np_resolve(r, args[i], 0) < 0)
             return NULL;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
-    return take_back(r, nnodes, bind(r, &c) < 0 ? NULL : b->rule(r, &c));
+    DynVal *v = take_back(r, nnodes, bind(r, &c) < 0 ? NULL : b->rule(r, &c));
+    if (v != NULL || result == Py_None || b->rule == np_rule_random)
+        return v;
+    /* A form that the rule doesn't know: what is listed and gives a value has no effect but that, and so can stay a call. */
+    DynReason why = *dyn_rec_why(r);
+    v = dyn_np_extern(r, b->callable, b->path, args, npos, kwnames, result);
+    *dyn_rec_why(r) = v == NULL ? why : DYN_R_OK;
+    return v;
 }
 
 /* ---- operators */

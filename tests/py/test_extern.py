@@ -101,7 +101,19 @@ def nested(x):
     return np.block([[x, x * 2], [np.zeros((1, x.shape[1])), x[:1]]])
 
 
+def nearest(points, p):
+    i = np.argmin(((points - p) ** 2).sum(axis=1))
+    return points[i], points[: i + 1].sum(axis=0), i
+
+
+def keywords(x):
+    order = np.argsort(-x, kind="stable")
+    return x[order], np.linalg.norm(x[:, None], axis=1, keepdims=True), np.sort(x, kind="mergesort")
+
+
 CASES = {
+    nearest: lambda n: (normal(n, 2), normal(2)),
+    keywords: lambda n: (normal(n),),
     unique: lambda n: (np.round(normal(n) * 2),),
     positive: lambda n: (normal(n),),
     rows_and_columns: lambda n: (normal(n, n), np.array([0, 1, n - 1])),
