@@ -219,7 +219,7 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
     case DYN_RUN_OK: finish(e, env, s.outputs, out); break;
     case DYN_RUN_ERROR: end_with_error(out); break;
     case DYN_RUN_LEFT: left_in_the_middle(e, env, &run, out); break;
-    case DYN_RUN_AGAIN: break;
+    case DYN_RUN_AGAIN: dyn_count_reason("graph_breaks", DYN_R_FLAGS); break;
     }
     scratch_free(&s, g);
 }
