@@ -57,10 +57,12 @@ static PyObject *operand(Interp *x, DynArg arg, uint8_t dtype) {
 
 static PyObject *run_elementwise(Interp *x, const DynNode *n) {
     const DynOpInfo *op = &dyn_ops[n->op];
-    PyObject *f = numpy_attr(n->op == DYN_OP_INT_POWER ? "power" : op->text), *args = PyTuple_New(n->nargs), *r = NULL;
+    int which;
+    PyObject *f = numpy_attr(dyn_op_function((DynOp)n->op, &which)), *args = PyTuple_New(n->nargs), *r = NULL;
     for (uint32_t i = 0; f && args && i < n->nargs; i++) {
         bool boolean = op->dtype == DYN_DT_LOGICAL || (op->dtype == DYN_DT_WHERE && i == 0);
-        PyObject *a = operand(x, n->args[i], boolean ? DYN_BOOL : n->compute);
+        bool integer = n->op == DYN_OP_LDEXP && i == 1;
+        PyObject *a = operand(x, n->args[i], boolean ? DYN_BOOL : integer ? DYN_I64 : n->compute);
         if (!a) {
             Py_CLEAR(args);
             break;
@@ -69,6 +71,9 @@ static PyObject *run_elementwise(Interp *x, const DynNode *n) {
     }
     if (f && args) {
         r = PyObject_CallObject(f, args);
+    }
+    if (r && which >= 0) {
+        Py_SETREF(r, Py_XNewRef(PyTuple_GetItem(r, which)));
     }
     Py_XDECREF(f);
     Py_XDECREF(args);

@@ -55,6 +55,9 @@ typedef struct DynOpInfo {
 extern DYN_HIDDEN const DynOpInfo dyn_ops[DYN_OP_COUNT];
 DYN_HIDDEN int dyn_op_parse(const char *text); /* row by text, or -1 */
 
+/* The NumPy function that an elementwise row stands for, and which of its results: -1 where it gives one. */
+DYN_HIDDEN const char *dyn_op_function(DynOp op, int *result);
+
 /* Functions that C expressions call: rows of ops_c.def, ended by a row without a name. needs: names of further rows, by blanks.
  */
 typedef struct DynOpHelper {

@@ -64,9 +64,16 @@ DYN_HIDDEN DynDtype dyn_np_dtype_of(PyObject *o); /* of an exact ndarray or NumP
 
 /* ---- rec_numpy_elem.c */
 DYN_HIDDEN int dyn_np_elem_init(PyObject *numpy);
+/* Which loop NumPy takes for operands of these codes: nin + nout dtypes. wanted: dtype= of the call, or DYN_NO_DTYPE; casting:
+ * casting= of the call, or NULL. -1: none, or one that isn't captured. */
+DYN_HIDDEN int dyn_np_loop(PyObject *ufunc, const int *codes, int nin, int nout, DynDtype wanted, PyObject *casting,
+                           DynDtype *loop);
 DYN_HIDDEN int dyn_np_types(DynRec *r, DynOp op, int a, int b, DynDtype *compute, DynDtype *result); /* b: -1 for one operand */
 /* scalars: eager used the operators of NumPy scalars, not the ufunc's loops (power differs). */
 DYN_HIDDEN uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, bool scalars);
+/* The same with the loop's dtypes known. */
+DYN_HIDDEN uint32_t dyn_np_elementwise_in(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n,
+                                          bool scalars);
 DYN_HIDDEN uint32_t dyn_np_elementwise_as(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n);
 /* A Python number that is converted to dtype dt (assigned or computed with): guards that the conversion is exact and doesn't
  * raise. */
