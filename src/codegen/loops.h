@@ -110,7 +110,7 @@ struct DynLoops {
     uint32_t nslots, nrow_slots; /* slots of the memory plan; the first are for one row */
     uint32_t nnative, ngroups;
     bool writes_inputs; /* or has another effect */
-    bool warns; /* a node has DYN_NODE_WARNS */
+    bool warns; /* what raises a flag for invalid values or division by zero is left to eager even where np.errstate ignores it */
     bool fast_math;
 };
 

@@ -673,6 +673,7 @@ static void unify_sizes(const DynGraph *g) {
 static int lower_all(Lower *L) {
     const DynGraph *g = L->g;
     DynLoops *p = L->p;
+    bool asked = false; /* eager has to be asked, whatever np.errstate says */
     unify_sizes(g);
     if (mark_live(L) < 0) {
         return -1;
@@ -692,7 +693,10 @@ static int lower_all(Lower *L) {
         }
     }
     for (uint32_t i = 0; i < g->nodes.n; i++) {
-        p->warns |= (dyn_graph_node(g, i)->flags & DYN_NODE_WARNS) != 0;
+        const DynNode *n = dyn_graph_node(g, i);
+        asked |= (n->flags & DYN_NODE_WARNS) != 0;
+        /* inf * 0: whether a product meets both depends on its order, so nan is not given without eager's word */
+        p->warns |= asked || (n->op == DYN_OP_PROD && dyn_dtypes[n->compute].kind == 'f');
         if (lower_node(L, i) < 0) {
             if (!dyn_str_at(L->error)[0]) {
                 dyn_str_printf(L->error, "node %%%u (%s) could not be lowered", i, info(dyn_graph_node(g, i))->text);
@@ -700,7 +704,7 @@ static int lower_all(Lower *L) {
             return -1;
         }
     }
-    if (p->warns && p->writes_inputs) { /* eager has to run the call again, and could not */
+    if (asked && p->writes_inputs) { /* eager has to run the call again, and could not */
         dyn_str_puts(L->error, "an input is written beside a mean or average that may have to warn or raise");
         return -1;
     }

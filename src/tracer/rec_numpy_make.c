@@ -120,8 +120,8 @@ DynVal *np_rule_copy(DynRec *r, NpCall *c) {
     return a == DYN_NONE || burn_rest(r, c, 1) < 0 ? NULL : copied(r, a, c->result);
 }
 
-/* np.copyto(a, value, where=mask): what is chosen, value or what is there, is taken in a dtype that holds both, so that nothing is
- * rounded and no flag raised but for what is written. */
+/* np.copyto(a, value, where=mask): each element is the value or what is there. The value has to fit a's dtype: else converting
+ * those that are not written could raise a flag. */
 DynVal *np_rule_copyto(DynRec *r, NpCall *c) {
     NpArg args[3];
     DynDtype compute, result;
@@ -146,7 +146,7 @@ DynVal *np_rule_copyto(DynRec *r, NpCall *c) {
         if (dyn_np_convert_guard(r, args[1].arg.id, compute) < 0)
             return NULL;
     } else if (dyn_np_types(r, DYN_OP_MAXIMUM, args[1].code, args[2].code, &compute, &result) < 0 ||
-               (compute != args[1].code && compute != args[2].code)) {
+               compute != args[2].code) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
     uint32_t chosen = dyn_np_elementwise_as(r, DYN_OP_WHERE, compute, compute, args, 3);

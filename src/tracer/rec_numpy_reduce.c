@@ -144,9 +144,17 @@ int dyn_np_reduce_args(DynRec *r, const NpCall *c, NpReduction *x) {
     return burnt_dtype(r, argument(c, "dtype"), &x->dtype);
 }
 
+/* What C makes of a float beyond an integer's range is not one thing: loops and single conversions differ. */
+static bool converts(DynDtype from, DynDtype to) {
+    return dyn_dtypes[from].kind != 'f' || dyn_dtypes[to].kind == 'f' || to == DYN_BOOL;
+}
+
 DynVal *dyn_np_finish_out(DynRec *r, uint32_t node, DynOperand out, PyObject *result) {
     if (node == DYN_NONE || out.v == NULL)
         return dyn_np_result(r, node, result);
+    DynDtype from = dtype_at(r, node), to = dyn_np_dtype_of(out.real);
+    if (to == DYN_NO_DTYPE || !converts(from, to))
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     return out.real == result ? dyn_np_store_into(r, out, dyn_np_node_arg(r, node)) : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
 }
 
@@ -273,6 +281,8 @@ static int count_of(DynRec *r, const NpReduction *x, bool keepdims, uint32_t lea
  * whatever np.errstate says, so the division is to raise a flag there. */
 static uint32_t divide_by(DynRec *r, uint32_t node, NpArg count) {
     NpArg args[2] = {dyn_np_node_arg(r, node), count};
+    if (dyn_dtypes[dtype_at(r, node)].kind == 'u')
+        return no_node(r);
     uint32_t id = dyn_np_elementwise_as(r, DYN_OP_DIVIDE, DYN_F64, dtype_at(r, node), args, 2);
     if (id != DYN_NONE && count.arg.kind == DYN_ARG_NODE)
         node_at(r, id)->flags |= DYN_NODE_WARNS;
@@ -295,7 +305,7 @@ static uint32_t sum_for_mean(DynRec *r, const NpReduction *x, uint32_t a, bool k
     if (id == DYN_NONE || !out || x->out.v == NULL)
         return id;
     DynDtype to = dyn_np_dtype_of(x->out.real);
-    return to == DYN_NO_DTYPE ? no_node(r) : to == dt ? id : dyn_np_copy(r, id, to);
+    return to == DYN_NO_DTYPE || !converts(dt, to) ? no_node(r) : to == dt ? id : dyn_np_copy(r, id, to);
 }
 
 DynVal *np_rule_mean(DynRec *r, NpCall *c) {
@@ -366,6 +376,8 @@ static int freedom(DynRec *r, const NpReduction *x, uint32_t ddof, NpArg *out) {
  * none). */
 static uint32_t variance(DynRec *r, uint32_t squares, NpArg dof) {
     DynDtype dt = dtype_at(r, squares);
+    if (dyn_dtypes[dt].kind == 'u')
+        return no_node(r);
     if (dof.arg.kind == DYN_ARG_SYM)
         return divide_by(r, squares, dof);
     NpArg args[2] = {dyn_np_node_arg(r, squares), dof}, zero[2] = {weak_int(r, 0), dof};
