@@ -100,6 +100,7 @@ typedef struct NpReduction { /* the arguments that all reductions take */
     DynDtype dtype; /* asked for, or DYN_NO_DTYPE */
     DynOperand out, initial;
 } NpReduction;
+DYN_HIDDEN int dyn_np_burnt_dtype(DynRec *r, DynOperand o, DynDtype *out); /* dtype=; not given: *out stays */
 DYN_HIDDEN int dyn_np_reduce_args(DynRec *r, const NpCall *c, NpReduction *x);
 /* The dtype in which an accumulation of `a` by the binary operator goes on where none is asked for. */
 DYN_HIDDEN DynDtype dyn_np_accumulator(DynRec *r, DynOp op, uint32_t a, const NpReduction *x);

@@ -101,7 +101,7 @@ static bool given_none(const NpCall *c, const char *name) {
     return false;
 }
 
-static int burnt_dtype(DynRec *r, DynOperand o, DynDtype *out) {
+int dyn_np_burnt_dtype(DynRec *r, DynOperand o, DynDtype *out) {
     PyArray_Descr *d = NULL;
     if (o.v == NULL)
         return 0;
@@ -141,7 +141,7 @@ int dyn_np_reduce_args(DynRec *r, const NpCall *c, NpReduction *x) {
     }
     if (x->naxes < 0 || dyn_np_flag(r, argument(c, "keepdims"), &x->keepdims) < 0)
         return -1;
-    return burnt_dtype(r, argument(c, "dtype"), &x->dtype);
+    return dyn_np_burnt_dtype(r, argument(c, "dtype"), &x->dtype);
 }
 
 /* What C makes of a float beyond an integer's range is not one thing: loops and single conversions differ. */

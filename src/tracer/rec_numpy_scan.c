@@ -3,10 +3,13 @@
 
 static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
 
+/* exec_scan.c has loops for these. */
+static bool has_loops(DynDtype dt) { return dyn_dtypes[dt].kind != 'c' && dt != DYN_F16; }
+
 static uint32_t scan_node(DynRec *r, DynOp op, DynDtype dtype, uint32_t a, int axis, bool keepdims, int ndim) {
-    uint32_t id = dyn_np_unary_node(r, op, dtype, a, ndim, 2);
+    uint32_t id = has_loops((DynDtype)node_at(r, a)->dtype) ? dyn_np_unary_node(r, op, dtype, a, ndim, 2) : DYN_NONE;
     if (id == DYN_NONE)
-        return id;
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), DYN_NONE;
     DynNode *n = node_at(r, id);
     n->compute = node_at(r, a)->dtype;
     n->aux[0] = axis;
@@ -47,6 +50,33 @@ DynVal *np_rule_scan(DynRec *r, NpCall *c) {
         return NULL;
     int axis = one_axis(r, &x);
     return axis < -1 ? NULL : running(r, &x, (DynOp)c->b->op, c->b->op == DYN_OP_CUMSUM ? DYN_OP_ADD : DYN_OP_MULTIPLY, axis, c->result);
+}
+
+static const struct Accumulate { /* ufunc.accumulate: the binary operator, and what it runs as */
+    DynOp binary, op;
+} accumulates[] = {{DYN_OP_ADD, DYN_OP_CUMSUM},
+                   {DYN_OP_MULTIPLY, DYN_OP_CUMPROD},
+                   {DYN_OP_MAXIMUM, DYN_OP_CUMMAX},
+                   {DYN_OP_MINIMUM, DYN_OP_CUMMIN}};
+
+/* np.add.accumulate(a, axis): along the first axis where none is given. */
+DynVal *np_rule_accumulate(DynRec *r, NpCall *c) {
+    NpReduction x = {.where = DYN_NONE, .dtype = DYN_NO_DTYPE, .out = c->slot[4]};
+    const DynBinding *ufunc = c->slot[0].v == NULL ? NULL : dyn_np_find(c->slot[0].real);
+    bool none = false;
+    for (int i = 0; i < c->npos + c->nkw; i++)
+        none = none || c->args[i].real == Py_None;
+    x.a = c->slot[1].v == NULL ? DYN_NONE : dyn_np_node(r, c->slot[1]);
+    if (ufunc == NULL || ufunc->rule != np_rule_ufunc || x.a == DYN_NONE || none)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (c->slot[2].v != NULL && dyn_np_axes(r, c->slot[2], node_at(r, x.a)->ndim, x.axes) != 1)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (dyn_np_burnt_dtype(r, c->slot[3], &x.dtype) < 0)
+        return NULL;
+    for (size_t i = 0; i < DYN_COUNTOF(accumulates); i++)
+        if (accumulates[i].binary == (DynOp)ufunc->op)
+            return running(r, &x, accumulates[i].op, accumulates[i].binary, x.axes[0], c->result);
+    return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
 }
 
 /* The array API's: without an axis only of rank 1. */

@@ -139,6 +139,17 @@ def test_positions_in_a_long_line(dtype):
             check(plain, fast, lambda a=a: (a,), what=f"nan, {at}")
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "float32", "float64"])
+def test_accumulate(dtype):
+    plain = function([f"np.{op}.accumulate(x{more})" for op in ("add", "multiply", "maximum", "minimum") for more in ("", ", axis=1")])
+    fast = optimised(plain, fullgraph=True)
+    awkward = np.resize(np.array([0.0, -0.0, 1, 0.0, -1, -0.0, np.nan, 3, np.inf, -np.inf]), (30, 33))
+    for a in [whole(dtype, 9, 70)] + ([np.roll(awkward.astype(dtype), -i, 1)[: i + 2] for i in range(12)] if dtype in FLOATS else []):
+        for maker in layouts(a):
+            with np.errstate(all="ignore"):
+                check(plain, fast, maker)
+
+
 def test_a_scan_reads_and_is_read_inside_the_graph():
     plain = function(["(x * 2).cumsum(axis=1) + 1", "np.cumsum(x[::-1], axis=0)[::-1]", "(x - x.mean()).argmax(axis=0) * 3", "x"])
     fast = optimised(plain, fullgraph=True)
