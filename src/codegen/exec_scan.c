@@ -6,11 +6,13 @@
  * by all threads, a piece each: the first of the best is the same whoever finds it. */
 #include "codegen/exec.h"
 #include "codegen/native.h"
+#include <fenv.h>
 #include <math.h>
 
 #define COLUMNS 256          /* lines that go side by side; also the elements that a strided line gathers at a time */
 #define PIECE (64 * 1024)    /* elements of one line for one thread */
 #define CHUNK_ELEMENTS 16384 /* about so many are one chunk of a parallel loop over lines */
+#define FEW 4                /* lines from which on they go side by side */
 #define GROUP 16             /* elements compared side by side */
 
 typedef struct Best { /* of the elements so far: the position, the element, and whether there was one */
@@ -130,14 +132,15 @@ typedef void FindColumnsFn(const char *from, int64_t step, int64_t rows, int64_t
     RUNNING(cummin_##N, T, x < y ? x : y)             \
     POSITION(argmax_##N, T, i64, x > y, 0)            \
     POSITION(argmin_##N, T, i64, x < y, 0)
-/* Comparisons raise no flag for nan. */
+/* Comparisons raise a flag for nan, which eager's do not: `quietly` takes it back. Those of running results raise none: flags of
+ * sums beside them count. */
 #define FLOAT_ROWS(N, T)                                       \
     RUNNING(cumsum_##N, T, x + y)                              \
     RUNNING(cumprod_##N, T, x *y)                              \
     RUNNING(cummax_##N, T, (isgreater(x, y) | (x != x)) ? x : y) \
     RUNNING(cummin_##N, T, (isless(x, y) | (x != x)) ? x : y)  \
-    POSITION(argmax_##N, T, f64, isgreater(x, y), x != x)      \
-    POSITION(argmin_##N, T, f64, isless(x, y), x != x)
+    POSITION(argmax_##N, T, f64, x > y, x != x)                \
+    POSITION(argmin_##N, T, f64, x < y, x != x)
 INTEGERS(INTEGER_ROWS)
 FLOATS(FLOAT_ROWS)
 RUNNING(cummax_BOOL, uint8_t, (x | y) != 0)
@@ -229,11 +232,20 @@ static void run_columns(const Scan *s, int64_t item) {
     }
 }
 
+/* Before: the flag as it was. After: that again. */
+static bool quietly(void) { return fetestexcept(FE_INVALID) != 0; }
+static void quietly_end(bool was) {
+    if (!was) {
+        feclearexcept(FE_INVALID);
+    }
+}
+
 static int64_t item_count(const Scan *s) { return s->columns ? s->nlines * ((s->columns + COLUMNS - 1) / COLUMNS) : s->nlines; }
 
 static void items_chunk(void *ctx, int64_t chunk) {
     const Scan *s = ctx;
     int64_t n = item_count(s), stop = (chunk + 1) * s->chunk < n ? (chunk + 1) * s->chunk : n;
+    bool was = !s->position || quietly();
     for (int64_t item = chunk * s->chunk; item < stop; item++) {
         if (s->columns) {
             run_columns(s, item);
@@ -241,13 +253,16 @@ static void items_chunk(void *ctx, int64_t chunk) {
             run_line(s, item);
         }
     }
+    quietly_end(was);
 }
 
 static void piece_chunk(void *ctx, int64_t chunk) {
     const Scan *s = ctx;
     int64_t at = chunk * PIECE, n = s->n - at < PIECE ? s->n - at : PIECE;
+    bool was = quietly();
     s->pieces[chunk] = (Best){0};
     find_in_line(s, s->from + at * s->from_step, at, n, &s->pieces[chunk]);
+    quietly_end(was);
 }
 
 /* The best of the pieces' best: each is asked for once more as an element, the earlier pieces first. */
@@ -259,10 +274,12 @@ static int run_pieces(Scan *s) {
         return -1;
     }
     dyn_par_for(piece_chunk, s, n);
+    bool was = quietly();
     for (int64_t i = 0; i < n; i++) {
         int64_t at = s->pieces[i].index;
         find_in_line(s, s->from + at * s->from_step, at, 1, &best);
     }
+    quietly_end(was);
     memcpy(s->to, &best.index, sizeof(best.index));
     PyMem_RawFree(s->pieces);
     return 0;
@@ -272,6 +289,7 @@ static int run_pieces(Scan *s) {
 static void run_joined(const Scan *s) {
     Best best = {0};
     char *to = s->to, *before = NULL;
+    bool was = !s->position || quietly();
     for (int64_t line = 0; line < s->nlines; line++) {
         const char *from;
         char *unused;
@@ -287,6 +305,7 @@ static void run_joined(const Scan *s) {
     if (s->position) {
         memcpy(s->to, &best.index, sizeof(best.index));
     }
+    quietly_end(was);
 }
 
 /* Axes but `skip`, without those of size 1; those that walk on from each other become one. */
@@ -320,7 +339,7 @@ static void drop_axis(Scan *s, int axis) {
 /* An outer axis along which both sides are contiguous becomes the columns, unless the lines themselves are. */
 static void find_columns(Scan *s) {
     for (int d = 0; d < s->ndim && s->from_step != s->size; d++) {
-        if (s->from_strides[d] == s->size && s->to_strides[d] == s->to_size && s->dims[d] >= GROUP) {
+        if (s->from_strides[d] == s->size && s->to_strides[d] == s->to_size && s->dims[d] >= FEW) {
             s->columns = s->dims[d];
             drop_axis(s, d);
             return;
