@@ -48,25 +48,25 @@ static PyObject *lookup(PyObject *base, const char *path) {
     return o;
 }
 
-/* Is the module of a row's path loaded? numpy.random and numpy.fft come with their first use, and not by us. */
-static bool is_loaded(PyObject *modules, const char *path) {
+/* Is what a row's path begins with there? The modules numpy.random and numpy.fft come with their first use, and not by us. */
+static bool is_loaded(PyObject *numpy, const char *path) {
     char text[64];
     const char *dot = strchr(path, '.');
     if (dot == NULL)
         return true;
-    snprintf(text, sizeof text, "numpy.%.*s", (int)(dot - path), path);
-    return PyDict_GetItemString(modules, text) != NULL;
+    snprintf(text, sizeof text, "%.*s", (int)(dot - path), path);
+    return PyDict_GetItemString(PyModule_GetDict(numpy), text) != NULL;
 }
 
 static int unbound; /* rows whose module was not loaded when it was last looked */
 
 static int bind_functions(void) {
-    PyObject *numpy = PyImport_ImportModule("numpy"), *modules = PyImport_GetModuleDict();
+    PyObject *numpy = PyImport_ImportModule("numpy");
     int status = numpy == NULL ? -1 : 0;
     unbound = 0;
     for (int i = 0; i < NFUNCTIONS && status == 0; i++) {
         bool known = functions[i].callable != NULL;
-        if (!known && !is_loaded(modules, functions[i].path)) {
+        if (!known && !is_loaded(numpy, functions[i].path)) {
             unbound++;
         } else if (!known) {
             functions[i].callable = lookup(numpy, functions[i].path);

@@ -77,27 +77,18 @@ static NpArg weak_int(DynRec *r, int64_t value) { return (NpArg){{DYN_ARG_SYM, d
 
 /* ---- arguments */
 
-static int slot_named(const char *sig, const char *name) {
-    int i = 0;
-    for (const char *s = sig; *s != 0; i++) {
-        size_t n = strcspn(s, " ");
-        if (n == strlen(name) && memcmp(s, name, n) == 0)
-            return i;
-        s += n + (s[n] == ' ');
-    }
-    return NP_MAX_SLOTS - 1; /* no signature is that long: an empty slot */
-}
-
-static DynOperand argument(const NpCall *c, const char *name) { return c->slot[slot_named(c->b->sig, name)]; }
-
 /* Was None given by that name? It was taken for "not given". */
 static bool given_none(const NpCall *c, const char *name) {
-    int slot = slot_named(c->b->sig, name);
-    for (int i = 0; i < c->npos + c->nkw; i++) {
-        bool named = i < c->npos ? i == slot : PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, i - c->npos), name) == 0;
-        if (named && c->args[i].real == Py_None)
+    int at = 0;
+    for (const char *word = c->b->sig; *word != 0; at++) {
+        size_t n = strcspn(word, " ");
+        if (n == strlen(name) && memcmp(word, name, n) == 0 && at < c->npos && c->args[at].real == Py_None)
             return true;
+        word += n + (word[n] == ' ');
     }
+    for (int i = c->npos; i < c->npos + c->nkw; i++)
+        if (c->args[i].real == Py_None && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, i - c->npos), name) == 0)
+            return true;
     return false;
 }
 
@@ -117,7 +108,7 @@ int dyn_np_burnt_dtype(DynRec *r, DynOperand o, DynDtype *out) {
 }
 
 static int read_where(DynRec *r, const NpCall *c, NpReduction *x) {
-    DynOperand where = argument(c, "where");
+    DynOperand where = dyn_np_slot(c, "where");
     bool all = true;
     if (given_none(c, "where"))
         return no_node(r), -1;
@@ -128,8 +119,8 @@ static int read_where(DynRec *r, const NpCall *c, NpReduction *x) {
 }
 
 int dyn_np_reduce_args(DynRec *r, const NpCall *c, NpReduction *x) {
-    DynOperand axis = argument(c, "axis");
-    *x = (NpReduction){.where = DYN_NONE, .dtype = DYN_NO_DTYPE, .out = argument(c, "out"), .initial = argument(c, "initial")};
+    DynOperand axis = dyn_np_slot(c, "axis");
+    *x = (NpReduction){.where = DYN_NONE, .dtype = DYN_NO_DTYPE, .out = dyn_np_slot(c, "out"), .initial = dyn_np_slot(c, "initial")};
     x->a = dyn_np_node(r, c->slot[0]);
     if (x->a == DYN_NONE || read_where(r, c, x) < 0)
         return -1;
@@ -139,9 +130,9 @@ int dyn_np_reduce_args(DynRec *r, const NpCall *c, NpReduction *x) {
     } else {
         x->naxes = dyn_np_axes(r, axis, node_at(r, x->a)->ndim, x->axes);
     }
-    if (x->naxes < 0 || dyn_np_flag(r, argument(c, "keepdims"), &x->keepdims) < 0)
+    if (x->naxes < 0 || dyn_np_flag(r, dyn_np_slot(c, "keepdims"), &x->keepdims) < 0)
         return -1;
-    return dyn_np_burnt_dtype(r, argument(c, "dtype"), &x->dtype);
+    return dyn_np_burnt_dtype(r, dyn_np_slot(c, "dtype"), &x->dtype);
 }
 
 /* What C makes of a float beyond an integer's range is not one thing: loops and single conversions differ. */
@@ -319,7 +310,7 @@ DynVal *np_rule_mean(DynRec *r, NpCall *c) {
 
 /* What is left of the elements without their mean (given, or computed). */
 static uint32_t deviations(DynRec *r, const NpCall *c, const NpReduction *x) {
-    DynOperand given = argument(c, "mean");
+    DynOperand given = dyn_np_slot(c, "mean");
     NpArg args[2] = {dyn_np_node_arg(r, x->a)}, count;
     if (given.v != NULL) {
         if (dyn_np_operand(r, given, &args[1]) < 0)
@@ -341,7 +332,7 @@ static uint32_t deviations(DynRec *r, const NpCall *c, const NpReduction *x) {
 
 /* ddof or correction: a Python number. */
 static uint32_t read_ddof(DynRec *r, const NpCall *c) {
-    DynOperand d = argument(c, "ddof"), other = argument(c, "correction");
+    DynOperand d = dyn_np_slot(c, "ddof"), other = dyn_np_slot(c, "correction");
     if (d.v != NULL && other.v != NULL)
         return no_node(r);
     d = d.v != NULL ? d : other;

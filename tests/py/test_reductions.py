@@ -168,6 +168,16 @@ def test_a_scan_reads_and_is_read_inside_the_graph():
         check(softened, fast, lambda n=n: (f64(40, n),), "near")
 
 
+def test_a_scan_of_what_is_as_long_as_it_comes_out():
+    def late(x):
+        u = np.unique(x)
+        return u.cumsum(), u.argmax(), (u * 2).argmin(), np.add.accumulate(u[::-1]), u.sum(), np.mean(u)
+
+    fast = optimised(late)
+    for n in (9, 9, 3, 40, 1):
+        check(late, fast, lambda n=n: (np.round(f64(n) * 2),), "near")
+
+
 # ---- awkward values
 
 
