@@ -308,6 +308,62 @@ DynVal *np_rule_mean(DynRec *r, NpCall *c) {
     return dyn_np_finish_out(r, sum == DYN_NONE ? sum : divide_by(r, sum, count), x.out, c->result);
 }
 
+/* Weights of the operand's sizes; those of one axis alone with new axes for the others. */
+static uint32_t spread_weights(DynRec *r, const NpReduction *x, DynOperand weights) {
+    uint32_t w = dyn_np_node(r, weights);
+    int ndim = node_at(r, x->a)->ndim;
+    if (w == DYN_NONE || node_at(r, w)->ndim == ndim)
+        return w;
+    return node_at(r, w)->ndim == 1 && x->naxes == 1 ? dyn_np_newaxis(r, w, ((1u << ndim) - 1) & ~(1u << x->axes[0]), ndim) : no_node(r);
+}
+
+/* The weighted sum over the sum of weights. Where that is 0 eager raises: 0 / it raises a flag there for certain. */
+static uint32_t weighted(DynRec *r, const NpReduction *x, uint32_t w) {
+    DynDtype dt = dtype_at(r, x->a), result;
+    bool exact = dyn_dtypes[dt].kind != 'f' && dyn_dtypes[dt].kind != 'c';
+    if (dyn_np_types(r, DYN_OP_ADD, dt, dtype_at(r, w), &dt, &result) < 0 ||
+        (exact && dyn_np_types(r, DYN_OP_ADD, dt, DYN_F64, &dt, &result) < 0))
+        return DYN_NONE;
+    NpArg args[3] = {dyn_np_node_arg(r, x->a), dyn_np_node_arg(r, w)};
+    uint32_t sum = dyn_np_elementwise_as(r, DYN_OP_MULTIPLY, dt, dt, args, 2);
+    sum = sum == DYN_NONE ? sum : reduce_node(r, DYN_OP_SUM, sum, x->naxes, x->axes, x->keepdims, dt, true);
+    uint32_t scale = sum == DYN_NONE ? sum : reduce_node(r, DYN_OP_SUM, w, x->naxes, x->axes, x->keepdims, dt, true);
+    if (scale == DYN_NONE)
+        return scale;
+    NpArg zero[2] = {weak_int(r, 0), dyn_np_node_arg(r, scale)};
+    uint32_t z = dyn_np_elementwise_as(r, DYN_OP_DIVIDE, dt, dt, zero, 2);
+    if (z == DYN_NONE)
+        return z;
+    node_at(r, z)->flags |= DYN_NODE_WARNS;
+    args[0] = dyn_np_node_arg(r, sum);
+    args[1] = zero[1];
+    uint32_t q = dyn_np_elementwise_as(r, DYN_OP_DIVIDE, dt, dt, args, 2);
+    args[1] = dyn_np_node_arg(r, z);
+    uint32_t nan = q == DYN_NONE ? q : dyn_np_elementwise_as(r, DYN_OP_ISNAN, dt, DYN_BOOL, args + 1, 1);
+    if (nan == DYN_NONE)
+        return nan;
+    args[0] = dyn_np_node_arg(r, nan);
+    args[2] = dyn_np_node_arg(r, q);
+    return dyn_np_elementwise_as(r, DYN_OP_WHERE, dt, dt, args, 3);
+}
+
+DynVal *np_rule_average(DynRec *r, NpCall *c) {
+    NpReduction x;
+    NpArg count;
+    DynOperand weights = dyn_np_slot(c, "weights");
+    bool returned = false;
+    if (dyn_np_reduce_args(r, c, &x) < 0 || dyn_np_flag(r, dyn_np_slot(c, "returned"), &returned) < 0)
+        return NULL;
+    if (returned)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (weights.v != NULL) {
+        uint32_t w = spread_weights(r, &x, weights);
+        return w == DYN_NONE ? NULL : dyn_np_result(r, weighted(r, &x, w), c->result);
+    }
+    uint32_t sum = count_of(r, &x, x.keepdims, dyn_np_int(r, 0), &count) < 0 ? DYN_NONE : sum_for_mean(r, &x, x.a, x.keepdims, false);
+    return dyn_np_result(r, sum == DYN_NONE ? sum : divide_by(r, sum, count), c->result);
+}
+
 /* What is left of the elements without their mean (given, or computed). */
 static uint32_t deviations(DynRec *r, const NpCall *c, const NpReduction *x) {
     DynOperand given = dyn_np_slot(c, "mean");

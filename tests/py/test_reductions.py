@@ -321,6 +321,30 @@ def test_out(of):
             check(plain, fast, maker, "near", what=f"{of} into {into}, call {turn}")
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "float64"])
+def test_average(dtype):
+    lines = ["np.average(x)", "np.average(x, axis=0)", "np.average(x, weights=w)", "np.average(x, 1, w, keepdims=True)"]
+    lines += ["np.average(x, axis=1, weights=w[0])", "np.average(x, axis=0, weights=w[:, 2])", "np.average(x, (0, 1), w)"]
+    plain = function(lines, "x, w")
+    fast = optimised(plain, fullgraph=True)
+    for of in ("int64", "float32", "float64"):
+        for maker in layouts(whole(dtype, 20, 31)):
+            if maker()[0].shape == (20, 31):
+                check(plain, fast, lambda maker=maker, of=of: (*maker(), whole("uint8", 20, 31).astype(of) + 1), "near", what=of)
+
+
+@pytest.mark.parametrize("state", ["warn", "ignore"])
+def test_average_without_weight_raises_as_eager(state):
+    plain = function(["np.average(x, axis=0, weights=w)"], "x, w")
+    fast = optimised(plain)
+    x, some, none = f64(5, 4), np.ones((5, 4)), np.ones((5, 4))
+    x[2, 1] = np.nan
+    none[:, 1] = [1.0, -1.0, 2.0, -2.0, 0.0]
+    for w in (some, some, none, some):
+        with np.errstate(all=state):
+            check(plain, fast, lambda w=w: (x, w), "near")
+
+
 def test_out_overlaps_the_operand():
     plain = function(["np.sum(x, axis=0, out=x[0])", "np.cumsum(x, axis=0, out=x)", "x.max(axis=1, out=x[:, 0])"])
     fast = optimised(plain)
@@ -382,6 +406,19 @@ def test_equal_numbers_have_equal_sums_wherever_they_are(dtype):
                 results = flat(column)
         found.add(tuple(float(v).hex() for v in results))
         assert len(found) == 1, (n, found)
+
+
+def test_threads_make_no_difference():
+    plain = function(["x.sum(axis=0)", "x.sum()", "x.max(axis=0)", "x.argmax()", "x.argmax(axis=0)", "x.cumsum(axis=0)", "x.prod(axis=1)"])
+    fast = optimised(plain)
+    for shape in ((700, 1100), (5000, 133), (12, 50_000), (90_000, 7)):
+        x, found = f64(*shape), []
+        for threads in (1, 2, 3):
+            dynoc.config.threads = threads
+            with np.errstate(all="ignore"):
+                results = [fast(x) for _ in range(2)][1]
+            found.append([r.tobytes() for r in results])
+        assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
