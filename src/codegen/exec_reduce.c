@@ -333,7 +333,7 @@ typedef struct Strip {
     const Reduce *e;
     int groups, rows, levels;
     char *acc, *partial;
-    char *at[DYN_MAX_OPERANDS];     /* of the first group */
+    char *at[DYN_MAX_OPERANDS];              /* of the first group */
     int64_t column[STRIP_BYTES / ROW_BYTES]; /* of each group, behind the first's */
 } Strip;
 

@@ -5,10 +5,10 @@
 #include <math.h>
 
 /* A count that the compiler knows, so that it makes vectors of it. */
-#define HALVE(T, w, expression)       \
-    for (int i = 0; i < w; i++) {     \
-        T x = a[i], y = a[w + i];     \
-        a[i] = (T)(expression);       \
+#define HALVE(T, w, expression)   \
+    for (int i = 0; i < w; i++) { \
+        T x = a[i], y = a[w + i]; \
+        a[i] = (T)(expression);   \
     }
 _Static_assert(DYN_REDUCE_LANES == 32, "the trees start with 16 and 16");
 #define LANES(NAME, T, expression)                        \
@@ -53,7 +53,8 @@ typedef struct Combine {
     DynLanesFn *lanes;
     DynLanesTreeFn *tree;
 } Combine;
-#define BOTH(name) {name, name##_tree}
+#define BOTH(name) \
+    { name, name##_tree }
 #define ROW(N, T) [DYN_##N] = {BOTH(sum_##N), BOTH(prod_##N), BOTH(max_##N), BOTH(min_##N)},
 static const Combine table[DYN_DTYPE_COUNT][4] = {
     INTEGERS(ROW) FLOATS(ROW)[DYN_BOOL] = {BOTH(any_BOOL), BOTH(all_BOOL), BOTH(any_BOOL), BOTH(all_BOOL)}};

@@ -236,10 +236,10 @@ static int warn(const DynGraph *g, int flags) {
         for (uint32_t i = 0; (flags & flag_table[f].bit) && i < g->nodes.n; i++) {
             const DynOpInfo *op = &dyn_ops[dyn_graph_node(g, i)->op];
             if (strchr(op->fpe, flag_table[f].letter) && *op->fpe) {
-                const char *name = op->kind == DYN_K_REDUCE                             ? "reduce"
-                                   : op->kind == DYN_K_SCAN                             ? "accumulate"
+                const char *name = op->kind == DYN_K_REDUCE                            ? "reduce"
+                                   : op->kind == DYN_K_SCAN                            ? "accumulate"
                                    : op->kind == DYN_K_COPY || op->kind == DYN_K_STORE ? "cast"
-                                                                                        : op->text;
+                                                                                       : op->text;
                 if (PyUFunc_GiveFloatingpointErrors(name, flag_table[f].npy) < 0) {
                     return -1;
                 }

@@ -8,8 +8,8 @@
  *      View rows carry DYN_NODE_VIEW, or RESHAPE DYN_NODE_CONTIG_COPY; nothing else carries either.
  *   6. NumPy scalars have rank 0.
  *   7. Elementwise: each operand's sizes are the result's or 1 (by hint), aligned at the end. Reduce: aux is keepdims and sorted
- * axes, and the result has the sizes that are left. COPY: the operand's sizes. SCAN: aux is an axis and keepdims, and the rank is what they leave. STORE: the destination's sizes, dtype; the value
- * broadcasts to them.
+ * axes, and the result has the sizes that are left. COPY: the operand's sizes. SCAN: aux is an axis and keepdims, and the rank is
+ * what they leave. STORE: the destination's sizes, dtype; the value broadcasts to them.
  *   8. SLICE: aux and operands fit the base's rank; PERMUTE: aux is a permutation; BROADCAST: sizes are equal or 1; RESHAPE: the
  *      number of elements is the same (by hint).
  *   9. INPUT nodes are the ones in `inputs`, in order, with a source; outputs exist; EXTERN nodes have their row (where there are
@@ -51,8 +51,8 @@ static int check_operands(Check *c, const DynNode *n) {
         if (a->kind == DYN_ARG_NONE && n->op != DYN_OP_FULL && n->op != DYN_OP_EXTERN)
             return bad(c, "operand is absent");
     }
-    bool from_node = row->kind == DYN_K_REDUCE || row->kind == DYN_K_VIEW || row->kind == DYN_K_COPY || row->kind == DYN_K_STORE ||
-                     row->kind == DYN_K_SCAN;
+    bool from_node = row->kind == DYN_K_REDUCE || row->kind == DYN_K_VIEW || row->kind == DYN_K_COPY ||
+                     row->kind == DYN_K_STORE || row->kind == DYN_K_SCAN;
     if (from_node && (n->nargs == 0 || n->args[0].kind != DYN_ARG_NODE))
         return bad(c, "first operand is no node");
     if (n->op == DYN_OP_SCALAR && n->args[0].kind != DYN_ARG_SYM)

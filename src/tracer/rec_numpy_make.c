@@ -136,7 +136,8 @@ DynVal *np_rule_copyto(DynRec *r, NpCall *c) {
     }
     uint32_t dst = dyn_np_node(r, c->slot[0]);
     if (c->slot[1].v == NULL || dst == DYN_NONE || dyn_np_operand(r, c->slot[3], &args[0]) < 0 || args[0].code != DYN_BOOL ||
-        dyn_np_operand(r, c->slot[1], &args[1]) < 0 || (c->slot[2].v != NULL && dyn_rec_burn(r, c->slot[2].v, c->slot[2].real) < 0))
+        dyn_np_operand(r, c->slot[1], &args[1]) < 0 ||
+        (c->slot[2].v != NULL && dyn_rec_burn(r, c->slot[2].v, c->slot[2].real) < 0))
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
     args[2] = dyn_np_node_arg(r, dst);
     if (args[1].arg.kind == DYN_ARG_SYM) {
@@ -145,8 +146,7 @@ DynVal *np_rule_copyto(DynRec *r, NpCall *c) {
         compute = (DynDtype)args[2].code;
         if (dyn_np_convert_guard(r, args[1].arg.id, compute) < 0)
             return NULL;
-    } else if (dyn_np_types(r, DYN_OP_MAXIMUM, args[1].code, args[2].code, &compute, &result) < 0 ||
-               compute != args[2].code) {
+    } else if (dyn_np_types(r, DYN_OP_MAXIMUM, args[1].code, args[2].code, &compute, &result) < 0 || compute != args[2].code) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
     uint32_t chosen = dyn_np_elementwise_as(r, DYN_OP_WHERE, compute, compute, args, 3);

@@ -120,11 +120,13 @@ static int read_where(DynRec *r, const NpCall *c, NpReduction *x) {
 
 int dyn_np_reduce_args(DynRec *r, const NpCall *c, NpReduction *x) {
     DynOperand axis = dyn_np_slot(c, "axis");
-    *x = (NpReduction){.where = DYN_NONE, .dtype = DYN_NO_DTYPE, .out = dyn_np_slot(c, "out"), .initial = dyn_np_slot(c, "initial")};
+    *x = (NpReduction){
+        .where = DYN_NONE, .dtype = DYN_NO_DTYPE, .out = dyn_np_slot(c, "out"), .initial = dyn_np_slot(c, "initial")};
     x->a = dyn_np_node(r, c->slot[0]);
     if (x->a == DYN_NONE || read_where(r, c, x) < 0)
         return -1;
-    if (node_at(r, x->a)->ndim == 0 && axis.v != NULL && PyLong_CheckExact(axis.real)) { /* 0 and -1 are taken: they mean nothing */
+    if (node_at(r, x->a)->ndim == 0 && axis.v != NULL &&
+        PyLong_CheckExact(axis.real)) { /* 0 and -1 are taken: they mean nothing */
         if (dyn_rec_burn(r, axis.v, axis.real) < 0)
             return -1;
     } else {
@@ -177,7 +179,8 @@ static DynOp binary_of(DynOp op) {
     }
 }
 
-/* initial= as it is combined with: a Python number, or an array of rank 0 or NumPy scalar of that dtype. Of -0 a sum could make 0.
+/* initial= as it is combined with: a Python number, or an array of rank 0 or NumPy scalar of that dtype. Of -0 a sum could make
+ * 0.
  */
 static int read_initial(DynRec *r, DynOperand o, DynOp op, DynDtype dt, NpArg *out) {
     if (dyn_np_operand(r, o, out) < 0)
@@ -186,7 +189,8 @@ static int read_initial(DynRec *r, DynOperand o, DynOp op, DynDtype dt, NpArg *o
         return out->code == dt && node_at(r, out->arg.id)->ndim == 0 && op != DYN_OP_SUM ? 0 : (no_node(r), -1);
     DynSyms *t = dyn_rec_syms(r);
     if (dyn_sym_at(t, out->arg.id)->type == DYN_T_FLOAT && op == DYN_OP_SUM &&
-        dyn_np_assume(r, dyn_np_op(r, DYN_S_NOT, dyn_np_op(r, DYN_S_SAME_BITS, out->arg.id, dyn_sym_float(t, -0.0)), DYN_NONE)) < 0)
+        dyn_np_assume(r, dyn_np_op(r, DYN_S_NOT, dyn_np_op(r, DYN_S_SAME_BITS, out->arg.id, dyn_sym_float(t, -0.0)), DYN_NONE)) <
+            0)
         return -1;
     return dyn_np_convert_guard(r, out->arg.id, dt);
 }
@@ -199,7 +203,8 @@ static uint32_t reduction(DynRec *r, DynOp op, const NpReduction *x, uint32_t a,
         return DYN_NONE;
     if (x->where != DYN_NONE && extreme && (!given || dtype_at(r, a) != dt))
         return no_node(r);
-    if (x->where != DYN_NONE && (a = masked(r, a, x->where, extreme ? initial : weak_int(r, op == DYN_OP_PROD || op == DYN_OP_ALL))) == DYN_NONE)
+    if (x->where != DYN_NONE &&
+        (a = masked(r, a, x->where, extreme ? initial : weak_int(r, op == DYN_OP_PROD || op == DYN_OP_ALL))) == DYN_NONE)
         return DYN_NONE;
     uint32_t id = reduce_node(r, op, a, x->naxes, x->axes, keepdims, dt, !extreme || given);
     if (id == DYN_NONE || !given)
@@ -314,7 +319,8 @@ static uint32_t spread_weights(DynRec *r, const NpReduction *x, DynOperand weigh
     int ndim = node_at(r, x->a)->ndim;
     if (w == DYN_NONE || node_at(r, w)->ndim == ndim)
         return w;
-    return node_at(r, w)->ndim == 1 && x->naxes == 1 ? dyn_np_newaxis(r, w, ((1u << ndim) - 1) & ~(1u << x->axes[0]), ndim) : no_node(r);
+    return node_at(r, w)->ndim == 1 && x->naxes == 1 ? dyn_np_newaxis(r, w, ((1u << ndim) - 1) & ~(1u << x->axes[0]), ndim)
+                                                     : no_node(r);
 }
 
 /* The weighted sum over the sum of weights. Where that is 0 eager raises: 0 / it raises a flag there for certain. */
@@ -360,7 +366,8 @@ DynVal *np_rule_average(DynRec *r, NpCall *c) {
         uint32_t w = spread_weights(r, &x, weights);
         return w == DYN_NONE ? NULL : dyn_np_result(r, weighted(r, &x, w), c->result);
     }
-    uint32_t sum = count_of(r, &x, x.keepdims, dyn_np_int(r, 0), &count) < 0 ? DYN_NONE : sum_for_mean(r, &x, x.a, x.keepdims, false);
+    uint32_t sum =
+        count_of(r, &x, x.keepdims, dyn_np_int(r, 0), &count) < 0 ? DYN_NONE : sum_for_mean(r, &x, x.a, x.keepdims, false);
     return dyn_np_result(r, sum == DYN_NONE ? sum : divide_by(r, sum, count), c->result);
 }
 

@@ -49,7 +49,8 @@ DynVal *np_rule_scan(DynRec *r, NpCall *c) {
     if (dyn_np_reduce_args(r, c, &x) < 0)
         return NULL;
     int axis = one_axis(r, &x);
-    return axis < -1 ? NULL : running(r, &x, (DynOp)c->b->op, c->b->op == DYN_OP_CUMSUM ? DYN_OP_ADD : DYN_OP_MULTIPLY, axis, c->result);
+    return axis < -1 ? NULL
+                     : running(r, &x, (DynOp)c->b->op, c->b->op == DYN_OP_CUMSUM ? DYN_OP_ADD : DYN_OP_MULTIPLY, axis, c->result);
 }
 
 static const struct Accumulate { /* ufunc.accumulate: the binary operator, and what it runs as */
