@@ -103,6 +103,33 @@ static PyObject *run_reduce(Interp *x, const DynNode *n) {
     return r;
 }
 
+/* np.add.accumulate(a, axis), or np.argmax(a, axis=axis, keepdims=keepdims). */
+static PyObject *run_scan(Interp *x, const DynNode *n) {
+    static const char *const names[] = {"add", "multiply", "maximum", "minimum", "argmax", "argmin"};
+    bool position = n->op == DYN_OP_ARGMAX || n->op == DYN_OP_ARGMIN, flat = n->aux[0] < 0;
+    PyObject *f = numpy_attr(names[n->op - DYN_OP_CUMSUM]), *a = operand(x, n->args[0], n->compute), *r = NULL;
+    PyObject *axis = flat && position ? Py_NewRef(Py_None) : PyLong_FromLongLong(flat ? 0 : n->aux[0]);
+    if (a && flat && !position) {
+        Py_SETREF(a, PyObject_CallMethod(a, "ravel", NULL));
+    }
+    if (f && !position) {
+        Py_SETREF(f, PyObject_GetAttrString(f, "accumulate"));
+    }
+    PyObject *args = f && a && axis ? PyTuple_Pack(2, a, axis) : NULL, *kwargs = args ? PyDict_New() : NULL;
+    PyObject *dtype = kwargs ? descr_of(n->compute) : NULL;
+    if (dtype && (position ? PyDict_SetItemString(kwargs, "keepdims", n->aux[1] ? Py_True : Py_False)
+                           : PyDict_SetItemString(kwargs, "dtype", dtype)) == 0) {
+        r = PyObject_Call(f, args, kwargs);
+    }
+    Py_XDECREF(dtype);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(args);
+    Py_XDECREF(axis);
+    Py_XDECREF(a);
+    Py_XDECREF(f);
+    return r;
+}
+
 static PyObject *slice_index(Interp *x, const DynNode *n) {
     PyObject *index = PyTuple_New(n->naux);
     uint32_t arg = 1;
@@ -286,6 +313,7 @@ static PyObject *value_of(Interp *x, uint32_t id) {
     case DYN_K_INPUT: r = run_input(x, id); break;
     case DYN_K_ELEMENTWISE: r = run_elementwise(x, n); break;
     case DYN_K_REDUCE: r = run_reduce(x, n); break;
+    case DYN_K_SCAN: r = run_scan(x, n); break;
     case DYN_K_VIEW: r = run_view(x, n); break;
     case DYN_K_CREATE: r = run_create(x, n); break;
     case DYN_K_COPY: r = run_copy(x, n); break;

@@ -30,6 +30,7 @@ typedef struct DynArg {
 #define DYN_NODE_NPSCALAR 1u    /* eager's value is a NumPy scalar (np.float64), not an array */
 #define DYN_NODE_VIEW 2u        /* shares storage with args[0] */
 #define DYN_NODE_CONTIG_COPY 4u /* reshape/ravel that was a copy when recorded */
+#define DYN_NODE_WARNS 8u       /* where it divides by zero eager warns or raises, whatever np.errstate says */
 
 typedef struct DynNode {
     uint16_t op;     /* DynOp: row of ops.def */

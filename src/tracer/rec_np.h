@@ -7,7 +7,7 @@
 #include "base/arrays.h"
 #include "tracer/rec.h"
 
-#define NP_MAX_SLOTS 9
+#define NP_MAX_SLOTS 10
 /* What an operand is for type resolution: a DynDtype, or a weak Python number (NEP 50). */
 #define NP_WEAK_INT DYN_DTYPE_COUNT
 #define NP_WEAK_FLOAT (DYN_DTYPE_COUNT + 1)
@@ -100,6 +100,19 @@ DYN_HIDDEN int dyn_np_shape_arg(DynRec *r, DynOperand o, bool minus_one, uint32_
 DYN_HIDDEN uint32_t dyn_np_product(DynRec *r, int n, const uint32_t *shape);
 
 /* ---- rec_numpy_reduce.c */
+typedef struct NpReduction { /* the arguments that all reductions take */
+    uint32_t a, where;       /* where: the mask, or DYN_NONE */
+    int naxes, axes[DYN_MAX_NDIM];
+    bool keepdims;
+    DynDtype dtype; /* asked for, or DYN_NO_DTYPE */
+    DynOperand out, initial;
+} NpReduction;
+DYN_HIDDEN int dyn_np_burnt_dtype(DynRec *r, DynOperand o, DynDtype *out); /* dtype=; not given: *out stays */
+DYN_HIDDEN int dyn_np_reduce_args(DynRec *r, const NpCall *c, NpReduction *x);
+/* The dtype in which an accumulation of `a` by the binary operator goes on where none is asked for. */
+DYN_HIDDEN DynDtype dyn_np_accumulator(DynRec *r, DynOp op, uint32_t a, const NpReduction *x);
+/* The result, or where there is one `out`, into which `node` is stored. */
+DYN_HIDDEN DynVal *dyn_np_finish_out(DynRec *r, uint32_t node, DynOperand out, PyObject *result);
 DYN_HIDDEN uint32_t dyn_np_reduce(DynRec *r, DynOp op, uint32_t a, int naxes, const int *axes, bool keepdims, DynDtype dtype);
 
 /* ---- the rules that bind.def names */
