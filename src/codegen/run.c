@@ -123,6 +123,9 @@ static int make_arrays(Call *c, uint32_t after) {
         if (!c->objects[i]) {
             return -1;
         }
+        if (dyn_graph_node(p->graph, i)->flags & DYN_NODE_READONLY) {
+            PyArray_CLEARFLAGS((PyArrayObject *)c->objects[i], NPY_ARRAY_WRITEABLE);
+        }
         geom_of(c->objects[i], &c->geoms[i]);
     }
     return 0;
@@ -168,7 +171,7 @@ static PyObject *object_of(Call *c, uint32_t node) {
         dims[i] = g->dims[i];
         strides[i] = g->strides[i];
     }
-    bool writeable = PyArray_ISWRITEABLE(base) && n->op != DYN_OP_BROADCAST;
+    bool writeable = PyArray_ISWRITEABLE(base) && !(n->flags & DYN_NODE_READONLY);
     PyObject *view = PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(dyn_dtypes[n->dtype].npy), n->ndim, dims, strides,
                                           g->data, NPY_ARRAY_ALIGNED | (writeable ? NPY_ARRAY_WRITEABLE : 0), NULL);
     if (!view) {
@@ -178,6 +181,9 @@ static PyObject *object_of(Call *c, uint32_t node) {
     if (PyArray_SetBaseObject((PyArrayObject *)view, (PyObject *)base) < 0) {
         Py_DECREF(view);
         return NULL;
+    }
+    if (n->flags & DYN_NODE_WARNS && writeable) {
+        PyArray_ENABLEFLAGS((PyArrayObject *)view, DYN_ARRAY_WARN_ON_WRITE);
     }
     PyArray_UpdateFlags((PyArrayObject *)view, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
     return c->objects[node] = view;

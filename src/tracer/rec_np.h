@@ -77,20 +77,36 @@ DYN_HIDDEN DynVal *dyn_np_store_into(DynRec *r, DynOperand dst, NpArg value);
 DYN_HIDDEN uint32_t dyn_np_copy(DynRec *r, uint32_t a, DynDtype dt); /* a COPY of a whole node */
 DYN_HIDDEN int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real);
 
-/* ---- rec_numpy_view.c */
+/* ---- rec_numpy_layout.c */
 DYN_HIDDEN bool dyn_np_always_c(DynRec *r, uint32_t node); /* C-contiguous at every call under the guards */
-DYN_HIDDEN bool dyn_np_never_c(DynRec *r, uint32_t node);  /* at no call; makes guards */
+DYN_HIDDEN int dyn_np_contiguous(DynRec *r, uint32_t a, bool fortran); /* 1: at every call, 0: at none (makes guards); -1 */
+DYN_HIDDEN int dyn_np_strides(DynRec *r, uint32_t node, uint32_t *out); /* bytes, for each axis a symbol */
+/* Sizes of 0 and 1 stay what they are, others stay above 1: what a memory order rests on. */
+DYN_HIDDEN int dyn_np_hold_sizes(DynRec *r, uint32_t node);
+DYN_HIDDEN uint32_t dyn_np_copy_in_order(DynRec *r, uint32_t a, DynDtype dt, bool fortran);
+/* As NumPy's: a view, or a view of a copy. A size of DYN_NONE is what is left. */
+DYN_HIDDEN uint32_t dyn_np_reshape(DynRec *r, uint32_t a, int ndim, uint32_t *shape, bool fortran);
+DYN_HIDDEN uint32_t dyn_np_ravel(DynRec *r, uint32_t a);
+DYN_HIDDEN uint32_t dyn_np_flat_copy(DynRec *r, uint32_t a); /* one axis, in C order, owning its bytes */
+
+/* ---- rec_numpy_view.c */
 DYN_HIDDEN uint32_t dyn_np_permute(DynRec *r, uint32_t a, const int *perm);
 DYN_HIDDEN uint32_t dyn_np_newaxis(DynRec *r, uint32_t a, uint32_t positions, int ndim); /* bit mask of the result's new axes */
 DYN_HIDDEN uint32_t dyn_np_reshape_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape, uint8_t flag);
 DYN_HIDDEN uint32_t dyn_np_range_view(DynRec *r, uint32_t a, int axis, uint32_t start,
                                       uint32_t stop); /* a[..., start:stop, ...] */
+DYN_HIDDEN uint32_t dyn_np_reversed(DynRec *r, uint32_t a, uint32_t mask);           /* a[::-1] along the axes of the mask */
+DYN_HIDDEN uint32_t dyn_np_pick(DynRec *r, uint32_t a, int axis, uint32_t index);    /* a[..., index, ...] */
 DYN_HIDDEN uint32_t dyn_np_broadcast_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape);
 DYN_HIDDEN DynOperand dyn_np_slot(const NpCall *c, const char *name); /* the argument for a parameter; v NULL: not given */
 /* Sizes from an argument: an int or a tuple or list of ints, each guarded not to be negative (-1 allowed: one of them stays
  * DYN_NONE). */
 DYN_HIDDEN int dyn_np_shape_arg(DynRec *r, DynOperand o, bool minus_one, uint32_t *shape);
 DYN_HIDDEN uint32_t dyn_np_product(DynRec *r, int n, const uint32_t *shape);
+
+/* ---- rec_numpy_shape.c */
+/* A view that can't be written by Python (rules may); the offset is an int symbol. */
+DYN_HIDDEN uint32_t dyn_np_diagonal(DynRec *r, uint32_t a, int axis1, int axis2, uint32_t offset);
 
 /* ---- rec_numpy_reduce.c */
 DYN_HIDDEN uint32_t dyn_np_reduce(DynRec *r, DynOp op, uint32_t a, int naxes, const int *axes, bool keepdims, DynDtype dtype);

@@ -381,12 +381,14 @@ int dyn_np_axes(DynRec *r, DynOperand o, int ndim, int *axes) {
 /* A view's order of axes as recorded holds at other sizes, but for axes of size 0 and 1, which have no say in it: those are
  * guarded to stay so, unless the order is C's whatever the sizes are. */
 static int hold_order(DynRec *r, const DynNode *n) {
-    bool ordered = n->op != DYN_OP_PERMUTE;
-    if ((n->flags & DYN_NODE_VIEW) == 0)
-        return 0;
-    const DynNode *base = dyn_graph_node(dyn_rec_graph(r), n->args[0].id);
-    for (int i = 0; i < base->ndim; i++)
-        ordered = ordered && base->layout.perm[i] == i;
+    bool ordered = true;
+    for (const DynNode *view = n; ordered && (view->flags & DYN_NODE_VIEW) != 0;) {
+        const DynNode *base = dyn_graph_node(dyn_rec_graph(r), view->args[0].id);
+        ordered = view->op != DYN_OP_PERMUTE && view->op != DYN_OP_AFFINE;
+        for (int i = 0; i < base->ndim; i++)
+            ordered = ordered && base->layout.perm[i] == i;
+        view = base;
+    }
     for (int i = 0; i < n->ndim && !ordered; i++) {
         int64_t size = dyn_np_hint(r, n->shape[i]);
         if (size <= 1 && dyn_np_assume_op(r, DYN_S_EQ, n->shape[i], size) < 0)

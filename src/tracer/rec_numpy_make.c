@@ -97,10 +97,11 @@ static DynVal *same_or_copied(DynRec *r, NpCall *c, bool contiguous) {
     uint32_t a = dyn_np_node(r, c->slot[0]);
     if (a == DYN_NONE || burn_rest(r, c, 1) < 0)
         return NULL;
-    if (c->result == c->slot[0].real)
-        return contiguous && !dyn_np_always_c(r, a) ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP) : c->slot[0].v;
-    bool converted = dyn_np_dtype_of(c->result) != (DynDtype)node_at(r, a)->dtype || c->slot[0].v->kind == DV_NPSCALAR;
-    return converted || (contiguous && dyn_np_never_c(r, a)) ? copied(r, a, c->result) : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    bool same = c->result == c->slot[0].real, converted = c->slot[0].v->kind == DV_NPSCALAR;
+    converted = converted || dyn_np_dtype_of(c->result) != (DynDtype)node_at(r, a)->dtype;
+    if (contiguous && !converted && dyn_np_contiguous(r, a, false) != same)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    return same ? c->slot[0].v : converted || contiguous ? copied(r, a, c->result) : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
 }
 
 DynVal *np_rule_same(DynRec *r, NpCall *c) { return same_or_copied(r, c, c->b->op == 1 || c->slot[2].v != NULL); }
