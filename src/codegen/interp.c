@@ -190,6 +190,9 @@ static PyObject *run_view(Interp *x, const DynNode *n) {
 }
 
 static PyObject *run_create(Interp *x, const DynNode *n) {
+    if (n->op == DYN_OP_IOTA) {
+        return PyArray_Arange(0, (double)x->sym[n->shape[0]].i, 1, NPY_LONG);
+    }
     int64_t dims[DYN_MAX_NDIM];
     for (int i = 0; i < n->ndim; i++) {
         dims[i] = x->run->sym[n->shape[i]].i;

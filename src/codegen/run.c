@@ -107,6 +107,12 @@ static int place_temps(Call *c) {
     return failed;
 }
 
+static void count_up(int64_t *at, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        at[i] = i;
+    }
+}
+
 /* Arrays whose sizes are known when the graph begins (after: 0) or behind an extern call (1 + its node). */
 static int make_arrays(Call *c, uint32_t after) {
     const DynLoops *p = c->p;
@@ -123,10 +129,13 @@ static int make_arrays(Call *c, uint32_t after) {
         if (!c->objects[i]) {
             return -1;
         }
-        if (dyn_graph_node(p->graph, i)->flags & DYN_NODE_READONLY) {
+        if (i < p->nnodes && dyn_graph_node(p->graph, i)->flags & DYN_NODE_READONLY) {
             PyArray_CLEARFLAGS((PyArrayObject *)c->objects[i], NPY_ARRAY_WRITEABLE);
         }
         geom_of(c->objects[i], &c->geoms[i]);
+        if (i < p->nnodes && dyn_graph_node(p->graph, i)->op == DYN_OP_IOTA) {
+            count_up((int64_t *)c->geoms[i].data, dims[0]);
+        }
     }
     return 0;
 }

@@ -111,6 +111,27 @@ DYN_HIDDEN uint32_t dyn_np_diagonal(DynRec *r, uint32_t a, int axis1, int axis2,
 /* ---- rec_numpy_reduce.c */
 DYN_HIDDEN uint32_t dyn_np_reduce(DynRec *r, DynOp op, uint32_t a, int naxes, const int *axes, bool keepdims, DynDtype dtype);
 
+/* ---- rec_numpy_extern.c */
+DYN_HIDDEN DynVal *dyn_np_sized_call(DynRec *r, NpCall *c, int ndim, const uint32_t *shape); /* the call as it was made */
+
+/* ---- rec_numpy_make.c */
+DYN_HIDDEN int dyn_np_burn_rest(DynRec *r, const NpCall *c, int first); /* slots from `first` on are the same at every call */
+DYN_HIDDEN uint32_t dyn_np_full(DynRec *r, DynDtype dt, int ndim, const uint32_t *shape, DynArg fill);
+DYN_HIDDEN DynArg dyn_np_fill(DynRec *r, DynDtype dt, int what); /* 0 nothing, 1 zero, 2 one, as a number of the dtype's kind */
+/* What order= says of new arrays of the operand's sizes (DYN_NONE: of no operand): guards for what the order rests on. */
+DYN_HIDDEN int dyn_np_order_guards(DynRec *r, DynOperand order, uint32_t a);
+
+/* ---- rec_numpy_grid.c */
+DYN_HIDDEN uint32_t dyn_np_iota(DynRec *r, uint32_t n); /* 0 … n - 1 as int64 */
+
+/* ---- rec_numpy_items.c */
+/* np.array of a number or of lists of numbers and arrays. */
+DYN_HIDDEN DynVal *dyn_np_from_items(DynRec *r, DynOperand o, PyObject *result);
+
+/* ---- rec_numpy_join.c */
+/* A new array of the parts one behind the other along an axis; the layout is the caller's to set. */
+DYN_HIDDEN uint32_t dyn_np_join(DynRec *r, const uint32_t *nodes, int n, int axis, DynDtype dt);
+
 /* ---- the rules that bind.def names */
 #define FUNC(path, sig, rule, op) DYN_HIDDEN DynVal *np_rule_##rule(DynRec *r, NpCall *c);
 #define METHOD(name, sig, rule, op) DYN_HIDDEN DynVal *np_rule_##rule(DynRec *r, NpCall *c);

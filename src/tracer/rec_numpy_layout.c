@@ -140,7 +140,7 @@ static int view_strides(DynRec *r, const DynNode *n, const uint32_t *base, uint3
 int dyn_np_strides(DynRec *r, uint32_t node, uint32_t *out) {
     uint32_t base[DYN_MAX_NDIM];
     const DynNode *n = node_at(r, node);
-    if (n->op == DYN_OP_EXTERN) /* as its function likes */
+    if (n->op == DYN_OP_EXTERN || n->op == DYN_OP_RESULT) /* as its function likes */
         return refuse(r);
     if (n->op == DYN_OP_INPUT)
         input_strides(r, node, out);
@@ -448,7 +448,7 @@ static uint32_t as_it_lies(DynRec *r, uint32_t a) {
         if (dyn_np_hint(r, n->shape[i]) <= 1 && dyn_np_hold_sizes(r, a) < 0)
             return DYN_NONE;
     }
-    if (n->layout.still || (n->op == DYN_OP_EXTERN && n->ndim > 1)) /* such axes are sorted otherwise here */
+    if (n->layout.still || ((n->op == DYN_OP_EXTERN || n->op == DYN_OP_RESULT) && n->ndim > 1)) /* such axes are sorted otherwise here */
         return refuse(r), DYN_NONE;
     return changes ? dyn_np_permute(r, a, perm) : a;
 }
