@@ -160,16 +160,34 @@ DynVal *np_rule_stack(DynRec *r, NpCall *c) {
     return joined(r, nodes, n, axis, c->slot[2], c->result);
 }
 
+static bool is_number(PyObject *o) { return PyLong_CheckExact(o) || PyFloat_CheckExact(o); }
+
+/* A Python number as an array of one element. */
+static uint32_t one_number(DynRec *r, DynOperand o, DynDtype dt) {
+    uint32_t one = dyn_np_int(r, 1);
+    NpArg value;
+    if (dt == DYN_NO_DTYPE || dyn_np_operand(r, o, &value) < 0 || value.arg.kind != DYN_ARG_SYM ||
+        (value.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f') || dyn_np_convert_guard(r, value.arg.id, dt) < 0)
+        return none(r);
+    return dyn_np_full(r, dt, 1, &one, value.arg);
+}
+
 /* append: concatenate of two, of all their elements where no axis is given. */
 DynVal *np_rule_append(DynRec *r, NpCall *c) {
     uint32_t nodes[2];
     DynOperand absent = {NULL, NULL};
     int axis = 0;
     for (int i = 0; i < 2; i++) {
+        if (i == 1 && c->slot[2].v == NULL && c->slot[1].v != NULL && is_number(c->slot[1].real)) {
+            nodes[1] = one_number(r, c->slot[1], dyn_np_dtype_of(c->result));
+            break;
+        }
         nodes[i] = c->slot[i].v == NULL ? none(r) : dyn_np_node(r, c->slot[i]);
         if (nodes[i] == DYN_NONE || (c->slot[2].v == NULL && (nodes[i] = dyn_np_ravel(r, nodes[i])) == DYN_NONE))
             return NULL;
     }
+    if (nodes[1] == DYN_NONE)
+        return NULL;
     return one_axis(r, c->slot[2], node_at(r, nodes[0])->ndim, &axis) < 0 ? NULL
                                                                           : joined(r, nodes, 2, axis, absent, c->result);
 }
@@ -261,6 +279,14 @@ DynVal *np_rule_tile(DynRec *r, NpCall *c) {
     }
     if (once || ndim == 0)
         return refuse(r);
+    bool empty = false;
+    for (int i = 0; i < have; i++)
+        empty = empty || dyn_np_hint(r, node_at(r, a)->shape[i]) == 0;
+    for (int i = 0; i < have; i++) {
+        bool zero = dyn_np_hint(r, node_at(r, a)->shape[i]) == 0;
+        if (zero == empty && dyn_np_assume_op(r, zero ? DYN_S_EQ : DYN_S_GT, node_at(r, a)->shape[i], 0) < 0)
+            return NULL;
+    }
     for (int i = 0; i < ndim; i++) {
         uint32_t size = i < ndim - have ? dyn_np_int(r, 1) : node_at(r, a)->shape[i - (ndim - have)];
         spread[2 * i] = i < ndim - nreps ? dyn_np_int(r, 1) : times[i - (ndim - nreps)];
@@ -268,6 +294,8 @@ DynVal *np_rule_tile(DynRec *r, NpCall *c) {
         shape[i] = dyn_np_op(r, DYN_S_MUL, spread[2 * i], size);
         fresh |= 1u << (2 * i) | (i < ndim - have ? 2u << (2 * i) : 0);
     }
+    if (empty) /* nothing to repeat: the operand reshaped */
+        return dyn_np_result(r, dyn_np_reshape_view(r, a, ndim, shape, DYN_NODE_VIEW), c->result);
     uint32_t total = dyn_np_product(r, ndim, shape);
     a = total == DYN_NONE ? none(r) : dyn_np_newaxis(r, a, fresh, 2 * ndim);
     uint32_t id = a == DYN_NONE ? a : spread_copy(r, a, 2 * ndim, spread, 1, &total);
@@ -410,7 +438,7 @@ DynVal *np_rule_pad(DynRec *r, NpCall *c) {
     DynDtype dt = (DynDtype)node_at(r, a)->dtype;
     if ((!constant && !edge) || (edge && value.v != NULL) || pad_widths(r, c->slot[1], ndim, width) < 0)
         return refuse(r);
-    if (value.v != NULL && (!(PyLong_CheckExact(value.real) || PyFloat_CheckExact(value.real)) || dyn_np_operand(r, value, &fill) < 0))
+    if (value.v != NULL && (!is_number(value.real) || dyn_np_operand(r, value, &fill) < 0))
         return refuse(r);
     for (int i = 0; i < ndim; i++) {
         old[i] = node_at(r, a)->shape[i];
@@ -464,7 +492,7 @@ DynVal *np_rule_insert(DynRec *r, NpCall *c) {
     if (insert) {
         memcpy(shape, node_at(r, a)->shape, sizeof(uint32_t) * node_at(r, a)->ndim);
         shape[axis] = one;
-        bool plain = c->slot[2].v != NULL && (PyLong_CheckExact(c->slot[2].real) || PyFloat_CheckExact(c->slot[2].real));
+        bool plain = c->slot[2].v != NULL && is_number(c->slot[2].real);
         if (!plain || dyn_np_operand(r, c->slot[2], &value) < 0)
             return refuse(r);
         uint32_t id = dyn_np_full(r, dt, node_at(r, a)->ndim, shape, (DynArg){DYN_ARG_NONE, DYN_NONE});

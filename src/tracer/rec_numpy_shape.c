@@ -295,11 +295,13 @@ DynVal *np_rule_windows(DynRec *r, NpCall *c) {
         start[k] = dyn_np_int(r, 0);
     }
     for (int i = 0; i < n; i++) {
+        if (dyn_np_assume(r, dyn_np_op(r, DYN_S_GE, shape[axes[i]], window[i])) < 0)
+            return NULL;
         uint32_t less = dyn_np_op(r, DYN_S_SUB, window[i], dyn_np_int(r, 1));
         shape[axes[i]] = dyn_np_op(r, DYN_S_SUB, shape[axes[i]], less);
         shape[rank + i] = window[i];
-        if (shape[axes[i]] == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, shape[axes[i]], 0) < 0)
-            return NULL;
+        if (shape[axes[i]] == DYN_NONE)
+            return refuse(r);
     }
     uint32_t id = affine(r, a, ndim, start, shape);
     for (int k = 0; k < rank && id != DYN_NONE; k++)

@@ -475,9 +475,17 @@ static DynVal *shape_tuple(DynRec *r, uint32_t a, PyObject *result) {
     return dyn_rec_seq(r, DV_TUPLE, node_at(r, a)->ndim, items, result);
 }
 
+/* Steps along axes of size 1, and of arrays without elements, are NumPy's own business: sizes stay above 1 where steps come from
+ * them. */
 static DynVal *strides_tuple(DynRec *r, uint32_t a, PyObject *result) {
     DynVal *items[DYN_MAX_NDIM];
     uint32_t strides[DYN_MAX_NDIM];
+    const DynNode *owner = node_at(r, node_at(r, a)->storage);
+    for (int i = 0; i < owner->ndim; i++)
+        if (owner->op != DYN_OP_INPUT && dyn_np_hint(r, owner->shape[i]) == 0)
+            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (dyn_np_hold_sizes(r, node_at(r, a)->storage) < 0)
+        return NULL;
     if (dyn_np_strides(r, a, strides) < 0)
         return NULL;
     for (int i = 0; i < node_at(r, a)->ndim; i++) {
