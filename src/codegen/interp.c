@@ -302,8 +302,10 @@ static PyObject *finish(const DynNode *n, PyObject *r) {
     if (r && (n->flags & DYN_NODE_READONLY)) {
         PyArray_CLEARFLAGS((PyArrayObject *)r, NPY_ARRAY_WRITEABLE);
     }
-    if (r && (n->flags & DYN_NODE_WARNS) && PyArray_ISWRITEABLE((PyArrayObject *)r)) {
-        PyArray_ENABLEFLAGS((PyArrayObject *)r, DYN_ARRAY_WARN_ON_WRITE);
+    if (r && (n->flags & DYN_NODE_WARNS)) { /* np.broadcast_to gave one that can't be written */
+        PyObject *base = PyArray_BASE((PyArrayObject *)r);
+        bool writeable = base && PyArray_Check(base) && PyArray_ISWRITEABLE((PyArrayObject *)base);
+        PyArray_ENABLEFLAGS((PyArrayObject *)r, writeable ? NPY_ARRAY_WRITEABLE | DYN_ARRAY_WARN_ON_WRITE : 0);
     }
     if (r && (n->flags & DYN_NODE_NPSCALAR)) {
         Py_SETREF(r, PyArray_ToScalar(PyArray_DATA((PyArrayObject *)r), (PyArrayObject *)r));

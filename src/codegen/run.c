@@ -180,7 +180,8 @@ static PyObject *object_of(Call *c, uint32_t node) {
         dims[i] = g->dims[i];
         strides[i] = g->strides[i];
     }
-    bool writeable = PyArray_ISWRITEABLE(base) && !(n->flags & DYN_NODE_READONLY);
+    bool readonly = n->flags & DYN_NODE_READONLY || (n->op == DYN_OP_BROADCAST && !(n->flags & DYN_NODE_WARNS));
+    bool writeable = PyArray_ISWRITEABLE(base) && !readonly;
     PyObject *view = PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(dyn_dtypes[n->dtype].npy), n->ndim, dims, strides,
                                           g->data, NPY_ARRAY_ALIGNED | (writeable ? NPY_ARRAY_WRITEABLE : 0), NULL);
     if (!view) {

@@ -159,7 +159,7 @@ static int eval_sym(Arguments *a, uint32_t id, Py_ssize_t *next) {
     case DYN_S_DIM:
     case DYN_S_STRIDE:
         v = array_at(a, s->a);
-        out->i = !v                    ? 0
+        out->i = !v                   ? 0
                  : s->op == DYN_S_DIM ? PyArray_DIM((PyArrayObject *)v, s->index)
                                       : PyArray_STRIDE((PyArrayObject *)v, s->index);
         return v ? 0 : -1;

@@ -7,6 +7,7 @@
 #include "base/arrays.h"
 #include "tracer/rec.h"
 
+#define NP_MAX_JOINED 64 /* parts of one array */
 #define NP_MAX_SLOTS 9
 /* What an operand is for type resolution: a DynDtype, or a weak Python number (NEP 50). */
 #define NP_WEAK_INT DYN_DTYPE_COUNT
@@ -78,8 +79,8 @@ DYN_HIDDEN uint32_t dyn_np_copy(DynRec *r, uint32_t a, DynDtype dt); /* a COPY o
 DYN_HIDDEN int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real);
 
 /* ---- rec_numpy_layout.c */
-DYN_HIDDEN bool dyn_np_always_c(DynRec *r, uint32_t node); /* C-contiguous at every call under the guards */
-DYN_HIDDEN int dyn_np_contiguous(DynRec *r, uint32_t a, bool fortran); /* 1: at every call, 0: at none (makes guards); -1 */
+DYN_HIDDEN bool dyn_np_always_c(DynRec *r, uint32_t node);              /* C-contiguous at every call under the guards */
+DYN_HIDDEN int dyn_np_contiguous(DynRec *r, uint32_t a, bool fortran);  /* 1: at every call, 0: at none (makes guards); -1 */
 DYN_HIDDEN int dyn_np_strides(DynRec *r, uint32_t node, uint32_t *out); /* bytes, for each axis a symbol */
 /* Sizes of 0 and 1 stay what they are, others stay above 1: what a memory order rests on. */
 DYN_HIDDEN int dyn_np_hold_sizes(DynRec *r, uint32_t node);
@@ -94,9 +95,9 @@ DYN_HIDDEN uint32_t dyn_np_permute(DynRec *r, uint32_t a, const int *perm);
 DYN_HIDDEN uint32_t dyn_np_newaxis(DynRec *r, uint32_t a, uint32_t positions, int ndim); /* bit mask of the result's new axes */
 DYN_HIDDEN uint32_t dyn_np_reshape_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape, uint8_t flag);
 DYN_HIDDEN uint32_t dyn_np_range_view(DynRec *r, uint32_t a, int axis, uint32_t start,
-                                      uint32_t stop); /* a[..., start:stop, ...] */
-DYN_HIDDEN uint32_t dyn_np_reversed(DynRec *r, uint32_t a, uint32_t mask);           /* a[::-1] along the axes of the mask */
-DYN_HIDDEN uint32_t dyn_np_pick(DynRec *r, uint32_t a, int axis, uint32_t index);    /* a[..., index, ...] */
+                                      uint32_t stop);                             /* a[..., start:stop, ...] */
+DYN_HIDDEN uint32_t dyn_np_reversed(DynRec *r, uint32_t a, uint32_t mask);        /* a[::-1] along the axes of the mask */
+DYN_HIDDEN uint32_t dyn_np_pick(DynRec *r, uint32_t a, int axis, uint32_t index); /* a[..., index, ...] */
 DYN_HIDDEN uint32_t dyn_np_broadcast_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape);
 DYN_HIDDEN DynOperand dyn_np_slot(const NpCall *c, const char *name); /* the argument for a parameter; v NULL: not given */
 /* Sizes from an argument: an int or a tuple or list of ints, each guarded not to be negative (-1 allowed: one of them stays
@@ -123,6 +124,8 @@ DYN_HIDDEN int dyn_np_order_guards(DynRec *r, DynOperand order, uint32_t a);
 
 /* ---- rec_numpy_grid.c */
 DYN_HIDDEN uint32_t dyn_np_iota(DynRec *r, uint32_t n); /* 0 … n - 1 as int64 */
+DYN_HIDDEN uint32_t dyn_np_arange_length(DynRec *r, uint32_t start, uint32_t stop, uint32_t step); /* int symbols, or floats */
+DYN_HIDDEN uint32_t dyn_np_arange(DynRec *r, uint32_t n, uint32_t start, uint32_t step); /* int64: start + i * step */
 
 /* ---- rec_numpy_items.c */
 /* np.array of a number or of lists of numbers and arrays. */
@@ -131,6 +134,9 @@ DYN_HIDDEN DynVal *dyn_np_from_items(DynRec *r, DynOperand o, PyObject *result);
 /* ---- rec_numpy_join.c */
 /* A new array of the parts one behind the other along an axis; the layout is the caller's to set. */
 DYN_HIDDEN uint32_t dyn_np_join(DynRec *r, const uint32_t *nodes, int n, int axis, DynDtype dt);
+DYN_HIDDEN uint32_t dyn_np_one_number(DynRec *r, DynOperand o, DynDtype dt); /* a Python number as an array of one element */
+/* Parts joined into eager's result: guards for its memory order. */
+DYN_HIDDEN DynVal *dyn_np_joined(DynRec *r, const uint32_t *nodes, int n, int axis, PyObject *result);
 
 /* ---- the rules that bind.def names */
 #define FUNC(path, sig, rule, op) DYN_HIDDEN DynVal *np_rule_##rule(DynRec *r, NpCall *c);

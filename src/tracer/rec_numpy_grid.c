@@ -28,7 +28,7 @@ static bool is_zero(DynRec *r, uint32_t sym) {
 /* ---- arange */
 
 /* How many elements: ceil((stop - start) / step) in Python's arithmetic, and what that is at every call: some, or none. */
-static uint32_t arange_length(DynRec *r, uint32_t start, uint32_t stop, uint32_t step) {
+uint32_t dyn_np_arange_length(DynRec *r, uint32_t start, uint32_t stop, uint32_t step) {
     DynSyms *t = dyn_rec_syms(r);
     uint32_t way = dyn_np_op(r, DYN_S_SUB, stop, start), q = dyn_np_op(r, DYN_S_TRUEDIV, way, step);
     if (q == DYN_NONE || dyn_np_assume(r, dyn_np_op(r, DYN_S_ISFINITE, q, DYN_NONE)) < 0)
@@ -48,13 +48,13 @@ static uint32_t arange_length(DynRec *r, uint32_t start, uint32_t stop, uint32_t
     return dyn_np_assume(r, sure) < 0 ? DYN_NONE : zero;
 }
 
-static DynVal *whole_numbers(DynRec *r, uint32_t n, uint32_t start, uint32_t step, PyObject *result) {
+uint32_t dyn_np_arange(DynRec *r, uint32_t n, uint32_t start, uint32_t step) {
     uint32_t id = dyn_np_iota(r, n), one = dyn_np_int(r, 1);
     if (id != DYN_NONE && step != one)
         id = binary(r, DYN_OP_MULTIPLY, DYN_I64, dyn_np_node_arg(r, id), number(step, NP_WEAK_INT));
     if (id != DYN_NONE && !is_zero(r, start))
         id = binary(r, DYN_OP_ADD, DYN_I64, dyn_np_node_arg(r, id), number(start, NP_WEAK_INT));
-    return dyn_np_result(r, id, result);
+    return id;
 }
 
 /* What NumPy's fill loop gives: the first two elements are the numbers themselves, the others first + i * (second - first). */
@@ -103,11 +103,11 @@ DynVal *np_rule_arange(DynRec *r, NpCall *c) {
     if (dyn_np_burn_rest(r, c, 3) < 0)
         return NULL;
     DynDtype dt = dyn_np_dtype_of(c->result);
-    uint32_t length = arange_length(r, n[0], n[1], n[2]);
+    uint32_t length = dyn_np_arange_length(r, n[0], n[1], n[2]);
     if (length == DYN_NONE)
         return NULL;
     if (whole && dt == DYN_I64)
-        return whole_numbers(r, length, n[0], n[2], c->result);
+        return dyn_np_result(r, dyn_np_arange(r, length, n[0], n[2]), c->result);
     return dt == DYN_F64 ? floats(r, length, n[0], n[2], c->result) : dyn_np_sized_call(r, c, 1, &length);
 }
 
@@ -258,7 +258,8 @@ static int meshgrid_options(DynRec *r, NpCall *c, bool *sparse, bool *swapped) {
         PyObject *name = PyTuple_GET_ITEM(c->kwnames, i);
         DynOperand o = c->args[c->npos + i];
         bool copy = true;
-        if (PyUnicode_CompareWithASCIIString(name, "indexing") == 0 && dyn_rec_burn(r, o.v, o.real) == 0 && PyUnicode_Check(o.real))
+        if (PyUnicode_CompareWithASCIIString(name, "indexing") == 0 && dyn_rec_burn(r, o.v, o.real) == 0 &&
+            PyUnicode_Check(o.real))
             *swapped = *swapped && PyUnicode_CompareWithASCIIString(o.real, "xy") == 0;
         else if (PyUnicode_CompareWithASCIIString(name, "sparse") == 0 && dyn_np_flag(r, o, sparse) == 0)
             continue;

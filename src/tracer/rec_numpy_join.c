@@ -1,8 +1,7 @@
-/* rec_numpy_join.c: new arrays put together from parts: concatenate and its family, repeat, tile, roll, pad, insert, delete. Called
- * through the binding table. Each is an array without values into whose ranges the parts are stored, or a copy of a view. */
+/* rec_numpy_join.c: new arrays put together from parts: concatenate and its family, repeat, tile, roll, pad, insert, delete.
+ * Called through the binding table. Each is an array without values into whose ranges the parts are stored, or a copy of a view.
+ */
 #include "tracer/rec_np.h"
-
-#define MAX_JOINED 64
 
 static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
 
@@ -12,8 +11,8 @@ static uint32_t none(DynRec *r) { return refuse(r), DYN_NONE; }
 
 /* The arrays of a list or tuple; a lone array stands for its rows, which nobody writes so. */
 static int joined_nodes(DynRec *r, DynOperand o, uint32_t *nodes) {
-    DynOperand items[MAX_JOINED];
-    int n = o.v == NULL ? -1 : dyn_np_items(r, o, items, MAX_JOINED);
+    DynOperand items[NP_MAX_JOINED];
+    int n = o.v == NULL ? -1 : dyn_np_items(r, o, items, NP_MAX_JOINED);
     for (int i = 0; i < n; i++)
         if ((nodes[i] = dyn_np_node(r, items[i])) == DYN_NONE)
             return -1;
@@ -98,6 +97,10 @@ static DynVal *joined(DynRec *r, const uint32_t *nodes, int n, int axis, DynOper
     return id == DYN_NONE || (!c_order && dyn_np_hold_sizes(r, id) < 0) ? NULL : dyn_np_result(r, id, result);
 }
 
+DynVal *dyn_np_joined(DynRec *r, const uint32_t *nodes, int n, int axis, PyObject *result) {
+    return joined(r, nodes, n, axis, (DynOperand){NULL, NULL}, result);
+}
+
 static int raise_to(DynRec *r, uint32_t *nodes, int n, int rank, uint32_t mask) {
     for (int i = 0; i < n; i++) {
         if (node_at(r, nodes[i])->ndim < rank && (nodes[i] = dyn_np_newaxis(r, nodes[i], mask, rank)) == DYN_NONE)
@@ -109,7 +112,7 @@ static int raise_to(DynRec *r, uint32_t *nodes, int n, int rank, uint32_t mask) 
 /* concatenate (operator 0), hstack (1), vstack (2), dstack (3), column_stack (4). The signature of the first is "arrays axis out
  * dtype casting", that of the others "arrays dtype casting". */
 DynVal *np_rule_join(DynRec *r, NpCall *c) {
-    uint32_t nodes[MAX_JOINED];
+    uint32_t nodes[NP_MAX_JOINED];
     DynOperand absent = {NULL, NULL};
     int op = c->b->op, axis = 0, n = joined_nodes(r, c->slot[0], nodes), least = 8;
     if (n < 0 || dyn_np_burn_rest(r, c, op == 0 ? 3 : 1) < 0)
@@ -147,7 +150,7 @@ DynVal *np_rule_join(DynRec *r, NpCall *c) {
 }
 
 DynVal *np_rule_stack(DynRec *r, NpCall *c) {
-    uint32_t nodes[MAX_JOINED];
+    uint32_t nodes[NP_MAX_JOINED];
     int axis = 0, n = joined_nodes(r, c->slot[0], nodes);
     if (n < 0 || dyn_np_burn_rest(r, c, 3) < 0)
         return NULL;
@@ -162,8 +165,7 @@ DynVal *np_rule_stack(DynRec *r, NpCall *c) {
 
 static bool is_number(PyObject *o) { return PyLong_CheckExact(o) || PyFloat_CheckExact(o); }
 
-/* A Python number as an array of one element. */
-static uint32_t one_number(DynRec *r, DynOperand o, DynDtype dt) {
+uint32_t dyn_np_one_number(DynRec *r, DynOperand o, DynDtype dt) {
     uint32_t one = dyn_np_int(r, 1);
     NpArg value;
     if (dt == DYN_NO_DTYPE || dyn_np_operand(r, o, &value) < 0 || value.arg.kind != DYN_ARG_SYM ||
@@ -179,7 +181,7 @@ DynVal *np_rule_append(DynRec *r, NpCall *c) {
     int axis = 0;
     for (int i = 0; i < 2; i++) {
         if (i == 1 && c->slot[2].v == NULL && c->slot[1].v != NULL && is_number(c->slot[1].real)) {
-            nodes[1] = one_number(r, c->slot[1], dyn_np_dtype_of(c->result));
+            nodes[1] = dyn_np_one_number(r, c->slot[1], dyn_np_dtype_of(c->result));
             break;
         }
         nodes[i] = c->slot[i].v == NULL ? none(r) : dyn_np_node(r, c->slot[i]);
@@ -188,8 +190,7 @@ DynVal *np_rule_append(DynRec *r, NpCall *c) {
     }
     if (nodes[1] == DYN_NONE)
         return NULL;
-    return one_axis(r, c->slot[2], node_at(r, nodes[0])->ndim, &axis) < 0 ? NULL
-                                                                          : joined(r, nodes, 2, axis, absent, c->result);
+    return one_axis(r, c->slot[2], node_at(r, nodes[0])->ndim, &axis) < 0 ? NULL : joined(r, nodes, 2, axis, absent, c->result);
 }
 
 /* block: lists in lists, the innermost joined along the last axis. */
@@ -394,7 +395,8 @@ static int pad_widths(DynRec *r, DynOperand o, int ndim, uint32_t (*width)[2]) {
 }
 
 /* The ranges of `axis` before, in and behind what was there; axes up to `done` are whole, those behind it as they were. */
-static uint32_t pad_range(DynRec *r, uint32_t id, uint32_t (*width)[2], const uint32_t *old, int axis, uint32_t from, uint32_t to) {
+static uint32_t pad_range(DynRec *r, uint32_t id, uint32_t (*width)[2], const uint32_t *old, int axis, uint32_t from,
+                          uint32_t to) {
     uint32_t view = dyn_np_range_view(r, id, axis, from, to);
     for (int k = axis + 1; k < node_at(r, id)->ndim && view != DYN_NONE; k++)
         view = dyn_np_range_view(r, view, k, width[k][0], dyn_np_op(r, DYN_S_ADD, width[k][0], old[k]));
@@ -432,7 +434,8 @@ DynVal *np_rule_pad(DynRec *r, NpCall *c) {
     NpArg fill = {{DYN_ARG_SYM, dyn_np_int(r, 0)}, NP_WEAK_INT};
     if (a == DYN_NONE || c->slot[0].v->kind != DV_ARRAY || (mode.v != NULL && dyn_rec_burn(r, mode.v, mode.real) < 0))
         return refuse(r);
-    bool constant = mode.v == NULL || (PyUnicode_Check(mode.real) && PyUnicode_CompareWithASCIIString(mode.real, "constant") == 0);
+    bool constant =
+        mode.v == NULL || (PyUnicode_Check(mode.real) && PyUnicode_CompareWithASCIIString(mode.real, "constant") == 0);
     bool edge = !constant && PyUnicode_Check(mode.real) && PyUnicode_CompareWithASCIIString(mode.real, "edge") == 0;
     int ndim = node_at(r, a)->ndim;
     DynDtype dt = (DynDtype)node_at(r, a)->dtype;

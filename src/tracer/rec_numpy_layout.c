@@ -2,7 +2,8 @@
  * depends on them: reshape, ravel, flatten, order=. Called by the other NumPy rules.
  *
  * Whether a reshape is a view or a copy is decided as NumPy does, from strides and sizes; what the decision rests on becomes
- * guards, so that it holds at every call. Strides of inputs that are not C-contiguous are read from the array (STRIDE symbols). */
+ * guards, so that it holds at every call. Strides of inputs that are not C-contiguous are read from the array (STRIDE symbols).
+ */
 #include "tracer/rec_np.h"
 
 static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
@@ -62,7 +63,6 @@ bool dyn_np_always_c(DynRec *r, uint32_t node) {
     }
     return n->op == DYN_OP_RESHAPE || (n->op == DYN_OP_SLICE && slice_is_c(r, n, base));
 }
-
 
 /* ---- strides */
 
@@ -128,8 +128,8 @@ static int view_strides(DynRec *r, const DynNode *n, const uint32_t *base, uint3
         for (int i = 0; i < n->ndim; i++) {
             out[i] = dyn_np_int(r, 0);
             for (int k = 0; k < from->ndim; k++)
-                out[i] = dyn_np_op(r, DYN_S_ADD, out[i],
-                                   dyn_np_op(r, DYN_S_MUL, base[k], dyn_np_int(r, n->aux[k * n->ndim + i])));
+                out[i] =
+                    dyn_np_op(r, DYN_S_ADD, out[i], dyn_np_op(r, DYN_S_MUL, base[k], dyn_np_int(r, n->aux[k * n->ndim + i])));
         }
         return 0;
     case DYN_OP_AS_DTYPE: memcpy(out, base, sizeof(*out) * (size_t)n->ndim); return 0;
@@ -213,9 +213,7 @@ typedef struct Axes {
     uint32_t size[DYN_MAX_NDIM], stride[DYN_MAX_NDIM];
 } Axes;
 
-static int assume_same(DynRec *r, uint32_t a, uint32_t b) {
-    return a == b ? 0 : dyn_np_assume(r, dyn_np_op(r, DYN_S_EQ, a, b));
-}
+static int assume_same(DynRec *r, uint32_t a, uint32_t b) { return a == b ? 0 : dyn_np_assume(r, dyn_np_op(r, DYN_S_EQ, a, b)); }
 
 /* The old axes first … last are walked by the new ones from `begin` to `end`: 1 where they lie in one piece. Where they don't, no
  * new axis may end between the two old ones that are apart. */

@@ -149,11 +149,7 @@ DynVal *np_rule_atleast(DynRec *r, NpCall *c) {
 DynVal *np_rule_broadcast_to(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_node(r, c->slot[0]), shape[DYN_MAX_NDIM];
     int ndim = a == DYN_NONE ? -1 : dyn_np_shape_arg(r, c->slot[1], false, shape);
-    uint32_t id = ndim < 0 ? DYN_NONE : dyn_np_broadcast_view(r, a, ndim, shape);
-    if (id == DYN_NONE)
-        return NULL;
-    node_at(r, id)->flags |= DYN_NODE_READONLY;
-    return dyn_np_result(r, id, c->result);
+    return ndim < 0 ? NULL : dyn_np_result(r, dyn_np_broadcast_view(r, a, ndim, shape), c->result);
 }
 
 /* Arrays of one shape are handed back themselves; others as views that warn when they are written. */
@@ -279,7 +275,7 @@ DynVal *np_rule_trace(DynRec *r, NpCall *c) {
 
 /* Windows: the axes become as many places as a window has, and the window's sizes follow. */
 DynVal *np_rule_windows(DynRec *r, NpCall *c) {
-    uint32_t a = array_node(r, c->slot[0]), window[DYN_MAX_NDIM], shape[DYN_MAX_NDIM], start[DYN_MAX_NDIM];
+    uint32_t a = array_node(r, c->slot[0]), window[DYN_MAX_NDIM], shape[DYN_MAX_NDIM], start[DYN_MAX_NDIM] = {0};
     int axes[DYN_MAX_NDIM], n = a == DYN_NONE ? -1 : dyn_np_shape_arg(r, c->slot[1], false, window);
     if (n < 0)
         return NULL;

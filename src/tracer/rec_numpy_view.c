@@ -530,7 +530,7 @@ static DynVal *base_of(DynRec *r, uint32_t a, PyObject *result) {
     if ((n->flags & DYN_NODE_VIEW) == 0 && result == Py_None)
         return dyn_rec_const(r, result);
     return (n->flags & DYN_NODE_VIEW) != 0 && PyArray_CheckExact(result) ? dyn_np_result(r, n->storage, result)
-                                                                        : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+                                                                         : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
 }
 
 static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr, PyObject *result) {

@@ -600,7 +600,7 @@ int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
     if (PyMethod_Check(o)) {
         return resolve_method(r, v, o);
     }
-    if (is_fixed(o)) {
+    if (is_fixed(o) || dyn_np_find(o) != NULL) {
         return rec_guard_id(r, v, o);
     }
     if (PyArray_CheckScalar(o) && rec_resolve_npscalar(r, v, o) == 0) {

@@ -39,7 +39,7 @@ DYN_HIDDEN uint32_t dyn_sym_int(DynSyms *t, int64_t value);
 DYN_HIDDEN uint32_t dyn_sym_float(DynSyms *t, double value);
 DYN_HIDDEN uint32_t dyn_sym_bool(DynSyms *t, bool value);
 DYN_HIDDEN uint32_t dyn_sym_var(DynSyms *t, DynSymType type, uint32_t source, DynScalar hint);
-DYN_HIDDEN uint32_t dyn_sym_dim(DynSyms *t, uint32_t source, int axis, int64_t hint); /* size of an input array's axis */
+DYN_HIDDEN uint32_t dyn_sym_dim(DynSyms *t, uint32_t source, int axis, int64_t hint);    /* size of an input array's axis */
 DYN_HIDDEN uint32_t dyn_sym_stride(DynSyms *t, uint32_t source, int axis, int64_t hint); /* bytes between its elements */
 /* The size of axis `axis` of an array that an extern call gives (a node), or, with DYN_LATE_NUMBER, a Python number that it
  * gives. Never the same as another row. */
