@@ -99,7 +99,8 @@ static PyObject *run_reduce(Interp *x, const DynNode *n) {
 }
 
 static PyObject *slice_index(Interp *x, const DynNode *n) {
-    PyObject *index = PyTuple_New(n->naux);
+    bool element = n->ndim == 0; /* with an Ellipsis behind it a view of it, not a scalar */
+    PyObject *index = PyTuple_New(n->naux + element);
     uint32_t arg = 1;
     int axis = 0;
     for (uint32_t i = 0; index && i < n->naux; i++) {
@@ -125,6 +126,9 @@ static PyObject *slice_index(Interp *x, const DynNode *n) {
             break;
         }
         PyTuple_SET_ITEM(index, i, item);
+    }
+    if (index && element) {
+        PyTuple_SET_ITEM(index, n->naux, Py_NewRef(Py_Ellipsis));
     }
     return index;
 }
@@ -160,9 +164,6 @@ static PyObject *run_view(Interp *x, const DynNode *n) {
     if (n->op == DYN_OP_SLICE) {
         how = slice_index(x, n);
         r = how ? PyObject_GetItem(base, how) : NULL;
-        if (r && !PyArray_Check(r)) { /* an element: keep it a view */
-            Py_SETREF(r, PyArray_FromScalar(r, NULL));
-        }
     } else if (n->op == DYN_OP_PERMUTE) {
         how = PyTuple_New(n->naux);
         for (uint32_t i = 0; how && i < n->naux; i++) {
@@ -184,6 +185,9 @@ static PyObject *run_view(Interp *x, const DynNode *n) {
         PyObject *f = how ? numpy_attr("broadcast_to") : NULL;
         r = f ? PyObject_CallFunctionObjArgs(f, base, how, NULL) : NULL;
         Py_XDECREF(f);
+        if (r && (n->flags & DYN_NODE_WARNS) && PyArray_ISWRITEABLE((PyArrayObject *)base)) {
+            PyArray_ENABLEFLAGS((PyArrayObject *)r, NPY_ARRAY_WRITEABLE | DYN_ARRAY_WARN_ON_WRITE);
+        }
     }
     Py_XDECREF(how);
     return r;
@@ -301,11 +305,6 @@ static PyObject *finish(const DynNode *n, PyObject *r) {
     }
     if (r && (n->flags & DYN_NODE_READONLY)) {
         PyArray_CLEARFLAGS((PyArrayObject *)r, NPY_ARRAY_WRITEABLE);
-    }
-    if (r && (n->flags & DYN_NODE_WARNS)) { /* np.broadcast_to gave one that can't be written */
-        PyObject *base = PyArray_BASE((PyArrayObject *)r);
-        bool writeable = base && PyArray_Check(base) && PyArray_ISWRITEABLE((PyArrayObject *)base);
-        PyArray_ENABLEFLAGS((PyArrayObject *)r, writeable ? NPY_ARRAY_WRITEABLE | DYN_ARRAY_WARN_ON_WRITE : 0);
     }
     if (r && (n->flags & DYN_NODE_NPSCALAR)) {
         Py_SETREF(r, PyArray_ToScalar(PyArray_DATA((PyArrayObject *)r), (PyArrayObject *)r));

@@ -316,6 +316,14 @@ def test_every_layout(rank, expression):
 
 
 @pytest.mark.parametrize("rank, expression", ALL)
+def test_the_interpreter_gives_the_same(rank, expression):
+    plain = function(expression)
+    fast = dynoc.optimize(function(expression), backend="eager", wait=True, options={"cache_limit": 64})
+    for i, make in enumerate(LAYOUTS[rank][:10] * 2):
+        check(plain, fast, lambda make=make: (make(),), "near", what=f"layout {i}")
+
+
+@pytest.mark.parametrize("rank, expression", ALL)
 def test_one_graph(rank, expression):
     fast = dynoc.optimize(function(expression), fullgraph=True, wait=True)
     fast(LAYOUTS[rank][0]())
