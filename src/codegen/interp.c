@@ -139,11 +139,11 @@ static PyObject *affine_view(Interp *x, const DynNode *n, PyArrayObject *base) {
     char *data = PyArray_BYTES(base);
     bool none = false;
     for (int i = 0; i < n->ndim; i++) {
-        dims[i] = x->sym[n->shape[i]].i;
+        dims[i] = x->run->sym[n->shape[i]].i;
         none |= dims[i] == 0;
     }
     for (int k = 0; k < PyArray_NDIM(base); k++) {
-        data += none ? 0 : x->sym[n->args[1 + k].id].i * PyArray_STRIDE(base, k);
+        data += none ? 0 : x->run->sym[n->args[1 + k].id].i * PyArray_STRIDE(base, k);
         for (int i = 0; i < n->ndim; i++) {
             strides[i] += n->aux[k * n->ndim + i] * PyArray_STRIDE(base, k);
         }
@@ -195,7 +195,7 @@ static PyObject *run_view(Interp *x, const DynNode *n) {
 
 static PyObject *run_create(Interp *x, const DynNode *n) {
     if (n->op == DYN_OP_IOTA) {
-        return PyArray_Arange(0, (double)x->sym[n->shape[0]].i, 1, NPY_LONG);
+        return PyArray_Arange(0, (double)x->run->sym[n->shape[0]].i, 1, NPY_LONG);
     }
     int64_t dims[DYN_MAX_NDIM];
     for (int i = 0; i < n->ndim; i++) {

@@ -123,9 +123,9 @@ DYN_HIDDEN DynArg dyn_np_fill(DynRec *r, DynDtype dt, int what); /* 0 nothing, 1
 DYN_HIDDEN int dyn_np_order_guards(DynRec *r, DynOperand order, uint32_t a);
 
 /* ---- rec_numpy_grid.c */
-DYN_HIDDEN uint32_t dyn_np_iota(DynRec *r, uint32_t n); /* 0 … n - 1 as int64 */
+DYN_HIDDEN uint32_t dyn_np_iota(DynRec *r, uint32_t n);                                            /* 0 … n - 1 as int64 */
 DYN_HIDDEN uint32_t dyn_np_arange_length(DynRec *r, uint32_t start, uint32_t stop, uint32_t step); /* int symbols, or floats */
-DYN_HIDDEN uint32_t dyn_np_arange(DynRec *r, uint32_t n, uint32_t start, uint32_t step); /* int64: start + i * step */
+DYN_HIDDEN uint32_t dyn_np_arange(DynRec *r, uint32_t n, uint32_t start, uint32_t step);           /* int64: start + i * step */
 
 /* ---- rec_numpy_items.c */
 /* np.array of a number or of lists of numbers and arrays. */

@@ -477,7 +477,7 @@ DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int 
             return NULL;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     DynVal *v = take_back(r, nnodes, bind(r, &c) < 0 ? NULL : b->rule(r, &c));
-    if (v != NULL || result == Py_None || b->rule == np_rule_random)
+    if (v != NULL || result == Py_None || b->rule == np_rule_random || !PyCallable_Check(b->callable)) /* np.mgrid[…] */
         return v;
     /* A form that the rule doesn't know: what is listed and gives a value has no effect but that, and so can stay a call. */
     DynReason why = *dyn_rec_why(r);

@@ -1,5 +1,6 @@
-/* rec_numpy_indexer.c: NumPy's objects that are there to be indexed: mgrid, ogrid, r_, c_, s_. Bound by bind.def like functions; the
- * index is their one argument. Called by the recorder's handler for subscripts. Ranges are of Python ints with an int step. */
+/* rec_numpy_indexer.c: NumPy's objects that are there to be indexed: mgrid, ogrid, r_, c_, s_. Bound by bind.def like functions;
+ * the index is their one argument. Called by the recorder's handler for subscripts. Ranges are of Python ints with an int step.
+ */
 #include "tracer/rec_np.h"
 
 static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }

@@ -446,7 +446,8 @@ static uint32_t as_it_lies(DynRec *r, uint32_t a) {
         if (dyn_np_hint(r, n->shape[i]) <= 1 && dyn_np_hold_sizes(r, a) < 0)
             return DYN_NONE;
     }
-    if (n->layout.still || ((n->op == DYN_OP_EXTERN || n->op == DYN_OP_RESULT) && n->ndim > 1)) /* such axes are sorted otherwise here */
+    if (n->layout.still ||
+        ((n->op == DYN_OP_EXTERN || n->op == DYN_OP_RESULT) && n->ndim > 1)) /* such axes are sorted otherwise here */
         return refuse(r), DYN_NONE;
     return changes ? dyn_np_permute(r, a, perm) : a;
 }

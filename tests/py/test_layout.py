@@ -190,6 +190,8 @@ RANK2 = [
     "x[..., ::-1].T.reshape(-1, 1)",
     "np.eye(x.shape[0]) + x[:, :1]",
     "np.indices(x.shape)",
+    "np.pad(x, 1, mode='reflect')",
+    "np.delete(x, slice(0, 1), axis=0)",
 ]
 RANK3 = [
     "x.T",
@@ -319,7 +321,7 @@ def test_every_layout(rank, expression):
 def test_the_interpreter_gives_the_same(rank, expression):
     plain = function(expression)
     fast = dynoc.optimize(function(expression), backend="eager", wait=True, options={"cache_limit": 64})
-    for i, make in enumerate(LAYOUTS[rank][:10] * 2):
+    for i, make in enumerate(LAYOUTS[rank][:4] * 2):
         check(plain, fast, lambda make=make: (make(),), "near", what=f"layout {i}")
 
 
@@ -399,6 +401,7 @@ CREATION = [
     "np.roll(np.arange(5), n)",
     "np.pad(np.ones(2), n, constant_values=s)",
     "np.tile(np.arange(3), n)",
+    "np.mgrid[0:1:5j]",
     "np.mgrid[0:n]",
     "np.mgrid[0:n, 1:4]",
     "np.mgrid[n:0:-1, 0:5:2] * s",
@@ -421,7 +424,7 @@ def test_creation(expression):
                 check(plain, fast, lambda call=call: call, "near", what=f"{call}, recorded with {NUMBERS[first]}")
 
 
-@pytest.mark.parametrize("expression", [e for e in CREATION if "float32" not in e])
+@pytest.mark.parametrize("expression", [e for e in CREATION if "float32" not in e and "5j" not in e])
 def test_creation_is_one_graph(expression):
     dynoc.optimize(function(expression, "n, s"), fullgraph=True, wait=True)(5, 2.5)
 
