@@ -185,7 +185,7 @@ static PyObject *run_view(Interp *x, const DynNode *n) {
         PyObject *f = how ? numpy_attr("broadcast_to") : NULL;
         r = f ? PyObject_CallFunctionObjArgs(f, base, how, NULL) : NULL;
         Py_XDECREF(f);
-        if (r && (n->flags & DYN_NODE_WARNS) && PyArray_ISWRITEABLE((PyArrayObject *)base)) {
+        if (r && (n->flags & DYN_NODE_WRITE_WARNS) && PyArray_ISWRITEABLE((PyArrayObject *)base)) {
             PyArray_ENABLEFLAGS((PyArrayObject *)r, NPY_ARRAY_WRITEABLE | DYN_ARRAY_WARN_ON_WRITE);
         }
     }

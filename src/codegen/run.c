@@ -180,7 +180,7 @@ static PyObject *object_of(Call *c, uint32_t node) {
         dims[i] = g->dims[i];
         strides[i] = g->strides[i];
     }
-    bool readonly = n->flags & DYN_NODE_READONLY || (n->op == DYN_OP_BROADCAST && !(n->flags & DYN_NODE_WARNS));
+    bool readonly = n->flags & DYN_NODE_READONLY || (n->op == DYN_OP_BROADCAST && !(n->flags & DYN_NODE_WRITE_WARNS));
     bool writeable = PyArray_ISWRITEABLE(base) && !readonly;
     PyObject *view = PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(dyn_dtypes[n->dtype].npy), n->ndim, dims, strides,
                                           g->data, NPY_ARRAY_ALIGNED | (writeable ? NPY_ARRAY_WRITEABLE : 0), NULL);
@@ -192,7 +192,7 @@ static PyObject *object_of(Call *c, uint32_t node) {
         Py_DECREF(view);
         return NULL;
     }
-    if (n->flags & DYN_NODE_WARNS && writeable) {
+    if (n->flags & DYN_NODE_WRITE_WARNS && writeable) {
         PyArray_ENABLEFLAGS((PyArrayObject *)view, DYN_ARRAY_WARN_ON_WRITE);
     }
     PyArray_UpdateFlags((PyArrayObject *)view, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);

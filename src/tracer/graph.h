@@ -30,8 +30,8 @@ typedef struct DynArg {
 #define DYN_NODE_NPSCALAR 1u    /* eager's value is a NumPy scalar (np.float64), not an array */
 #define DYN_NODE_VIEW 2u        /* shares storage with args[0] */
 #define DYN_NODE_CONTIG_COPY 4u /* reshape/ravel that was a copy when recorded */
-#define DYN_NODE_READONLY 8u    /* diagonals, windows, x.imag of a real array: can't be written (a BROADCAST never can) */
-#define DYN_NODE_WARNS 16u      /* a BROADCAST that can be written, with a warning: np.broadcast_arrays */
+#define DYN_NODE_READONLY 16u   /* diagonals, windows, x.imag of a real array: can't be written (a BROADCAST never can) */
+#define DYN_NODE_WRITE_WARNS 32u /* a BROADCAST that can be written, with a warning: np.broadcast_arrays */
 
 typedef struct DynNode {
     uint16_t op;     /* DynOp: row of ops.def */

@@ -171,7 +171,7 @@ DynVal *np_rule_broadcast_arrays(DynRec *r, NpCall *c) {
         uint32_t id = real == NULL ? DYN_NONE : dyn_np_broadcast_view(r, nodes[i], ndim, shape);
         if (id == DYN_NONE)
             return NULL;
-        node_at(r, id)->flags |= DYN_NODE_WARNS;
+        node_at(r, id)->flags |= DYN_NODE_WRITE_WARNS;
         if ((items[i] = dyn_np_result(r, id, real)) == NULL)
             return NULL;
     }
