@@ -3,6 +3,7 @@
 #define DYN_ARRAYS_H
 #include "base/base.h"
 #include "base/scalar.h"
+#include <limits.h>
 #define PY_ARRAY_UNIQUE_SYMBOL dyn_ARRAY_API
 #define PY_UFUNC_UNIQUE_SYMBOL dyn_UFUNC_API
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
@@ -46,6 +47,9 @@ typedef struct DynLayout {
 } DynLayout;
 DYN_HIDDEN void dyn_layout_of(PyArrayObject *a, DynLayout *out);
 DYN_HIDDEN bool dyn_layout_same(const DynLayout *a, const DynLayout *b, int ndim);
+/* What np.broadcast_arrays sets on its views: writing warns. The bit is private to NumPy (multiarray/common.h), and has no
+ * setter. */
+#define DYN_ARRAY_WARN_ON_WRITE INT_MIN
 /* A new array with the memory order of `layout` (dense), as NumPy allocates an elementwise result. */
 DYN_HIDDEN PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
 /* Is it exactly NumPy's scalar of this type (of those whose number a symbol can hold)? */

@@ -126,6 +126,29 @@ static int view_reshape(const DynNode *n, const DynNode *base, const DynScalar *
     return 0;
 }
 
+static int view_affine(const DynNode *n, const DynNode *base, const DynScalar *sym, const DynGeom *from, DynGeom *out) {
+    bool none = false;
+    out->data = from->data;
+    for (int i = 0; i < n->ndim; i++) {
+        out->dims[i] = sym[n->shape[i]].i;
+        out->strides[i] = 0;
+        none |= out->dims[i] == 0;
+    }
+    for (int k = 0; k < base->ndim; k++) {
+        int64_t low = sym[n->args[1 + k].id].i, high = low, start = low;
+        for (int i = 0; i < n->ndim; i++) {
+            int64_t step = n->aux[k * n->ndim + i], way = step * (out->dims[i] - 1);
+            *(way < 0 ? &low : &high) += way;
+            out->strides[i] += step * from->strides[k];
+        }
+        if (!none && (low < 0 || high >= from->dims[k])) {
+            return -1;
+        }
+        out->data += none ? 0 : start * from->strides[k];
+    }
+    return 0;
+}
+
 int dyn_geom_view(const DynGraph *g, uint32_t node, const DynScalar *sym, const DynGeom *geoms, DynGeom *out) {
     const DynNode *n = dyn_graph_node(g, node), *base = dyn_graph_node(g, n->args[0].id);
     const DynGeom *from = &geoms[n->args[0].id];
@@ -140,6 +163,8 @@ int dyn_geom_view(const DynGraph *g, uint32_t node, const DynScalar *sym, const 
         return 0;
     case DYN_OP_BROADCAST: return view_broadcast(n, base, sym, from, out);
     case DYN_OP_RESHAPE: return view_reshape(n, base, sym, from, out);
+    case DYN_OP_AFFINE: return view_affine(n, base, sym, from, out);
+    case DYN_OP_AS_DTYPE: *out = *from; return 0;
     default: return -1;
     }
 }

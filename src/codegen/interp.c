@@ -131,7 +131,8 @@ static PyObject *run_scan(Interp *x, const DynNode *n) {
 }
 
 static PyObject *slice_index(Interp *x, const DynNode *n) {
-    PyObject *index = PyTuple_New(n->naux);
+    bool element = n->ndim == 0; /* with an Ellipsis behind it a view of it, not a scalar */
+    PyObject *index = PyTuple_New(n->naux + element);
     uint32_t arg = 1;
     int axis = 0;
     for (uint32_t i = 0; index && i < n->naux; i++) {
@@ -158,7 +159,33 @@ static PyObject *slice_index(Interp *x, const DynNode *n) {
         }
         PyTuple_SET_ITEM(index, i, item);
     }
+    if (index && element) {
+        PyTuple_SET_ITEM(index, n->naux, Py_NewRef(Py_Ellipsis));
+    }
     return index;
+}
+
+/* An AFFINE view by its strides, which are sums of the base's. */
+static PyObject *affine_view(Interp *x, const DynNode *n, PyArrayObject *base) {
+    npy_intp dims[DYN_MAX_NDIM], strides[DYN_MAX_NDIM] = {0};
+    char *data = PyArray_BYTES(base);
+    bool none = false;
+    for (int i = 0; i < n->ndim; i++) {
+        dims[i] = x->run->sym[n->shape[i]].i;
+        none |= dims[i] == 0;
+    }
+    for (int k = 0; k < PyArray_NDIM(base); k++) {
+        data += none ? 0 : x->run->sym[n->args[1 + k].id].i * PyArray_STRIDE(base, k);
+        for (int i = 0; i < n->ndim; i++) {
+            strides[i] += n->aux[k * n->ndim + i] * PyArray_STRIDE(base, k);
+        }
+    }
+    PyObject *r = PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)descr_of(n->dtype), n->ndim, dims, strides, data,
+                                       PyArray_FLAGS(base) & NPY_ARRAY_WRITEABLE, NULL);
+    if (r && PyArray_SetBaseObject((PyArrayObject *)r, Py_NewRef(base)) < 0) {
+        Py_CLEAR(r);
+    }
+    return r;
 }
 
 static PyObject *run_view(Interp *x, const DynNode *n) {
@@ -169,9 +196,6 @@ static PyObject *run_view(Interp *x, const DynNode *n) {
     if (n->op == DYN_OP_SLICE) {
         how = slice_index(x, n);
         r = how ? PyObject_GetItem(base, how) : NULL;
-        if (r && !PyArray_Check(r)) { /* an element: keep it a view */
-            Py_SETREF(r, PyArray_FromScalar(r, NULL));
-        }
     } else if (n->op == DYN_OP_PERMUTE) {
         how = PyTuple_New(n->naux);
         for (uint32_t i = 0; how && i < n->naux; i++) {
@@ -184,17 +208,27 @@ static PyObject *run_view(Interp *x, const DynNode *n) {
         if (r && !(n->flags & DYN_NODE_VIEW)) {
             Py_SETREF(r, PyObject_CallMethod(r, "copy", NULL));
         }
+    } else if (n->op == DYN_OP_AFFINE) {
+        r = affine_view(x, n, (PyArrayObject *)base);
+    } else if (n->op == DYN_OP_AS_DTYPE) {
+        r = PyObject_CallMethod(base, "view", "N", descr_of(n->dtype));
     } else {
         how = ints(x, n->shape, n->ndim);
         PyObject *f = how ? numpy_attr("broadcast_to") : NULL;
         r = f ? PyObject_CallFunctionObjArgs(f, base, how, NULL) : NULL;
         Py_XDECREF(f);
+        if (r && (n->flags & DYN_NODE_WRITE_WARNS) && PyArray_ISWRITEABLE((PyArrayObject *)base)) {
+            PyArray_ENABLEFLAGS((PyArrayObject *)r, NPY_ARRAY_WRITEABLE | DYN_ARRAY_WARN_ON_WRITE);
+        }
     }
     Py_XDECREF(how);
     return r;
 }
 
 static PyObject *run_create(Interp *x, const DynNode *n) {
+    if (n->op == DYN_OP_IOTA) {
+        return PyArray_Arange(0, (double)x->run->sym[n->shape[0]].i, 1, NPY_LONG);
+    }
     int64_t dims[DYN_MAX_NDIM];
     for (int i = 0; i < n->ndim; i++) {
         dims[i] = x->run->sym[n->shape[i]].i;
@@ -232,7 +266,14 @@ static PyObject *run_store(Interp *x, const DynNode *n) {
     PyObject *dst = value_of(x, n->args[0].id);
     PyObject *value = dst ? operand(x, n->args[1], dyn_graph_node(x->g, n->args[0].id)->dtype) : NULL;
     PyObject *array = value ? PyArray_FromAny(value, NULL, 0, 0, 0, NULL) : NULL;
+    bool readonly = dyn_graph_node(x->g, n->args[0].id)->flags & DYN_NODE_READONLY; /* rules write through such views (np.eye) */
+    if (readonly && dst) {
+        PyArray_ENABLEFLAGS((PyArrayObject *)dst, NPY_ARRAY_WRITEABLE);
+    }
     int failed = array ? PyArray_CopyInto((PyArrayObject *)dst, (PyArrayObject *)array) : -1;
+    if (readonly && dst) {
+        PyArray_CLEARFLAGS((PyArrayObject *)dst, NPY_ARRAY_WRITEABLE);
+    }
     Py_XDECREF(array);
     Py_XDECREF(value);
     return failed ? NULL : Py_NewRef(Py_None);
@@ -293,6 +334,9 @@ static PyObject *finish(const DynNode *n, PyObject *r) {
     }
     if (r && PyArray_TYPE((PyArrayObject *)r) != dyn_dtypes[n->dtype].npy) {
         Py_SETREF(r, PyObject_CallMethod(r, "astype", "N", descr_of(n->dtype)));
+    }
+    if (r && (n->flags & DYN_NODE_READONLY)) {
+        PyArray_CLEARFLAGS((PyArrayObject *)r, NPY_ARRAY_WRITEABLE);
     }
     if (r && (n->flags & DYN_NODE_NPSCALAR)) {
         Py_SETREF(r, PyArray_ToScalar(PyArray_DATA((PyArrayObject *)r), (PyArrayObject *)r));

@@ -190,6 +190,7 @@ static int mark_live(Lower *L) {
         if (!L->live[i]) {
             continue;
         }
+        L->object[i] |= n->op == DYN_OP_IOTA; /* run.c fills it where it makes arrays */
         mark_args_live(L, n, read);
         for (uint32_t k = 0; n->op == DYN_OP_EXTERN && k < n->nargs; k++) {
             if (n->args[k].kind == DYN_ARG_NODE) {

@@ -107,6 +107,12 @@ static int place_temps(Call *c) {
     return failed;
 }
 
+static void count_up(int64_t *at, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        at[i] = i;
+    }
+}
+
 /* Arrays whose sizes are known when the graph begins (after: 0) or behind an extern call (1 + its node). */
 static int make_arrays(Call *c, uint32_t after) {
     const DynLoops *p = c->p;
@@ -123,7 +129,13 @@ static int make_arrays(Call *c, uint32_t after) {
         if (!c->objects[i]) {
             return -1;
         }
+        if (i < p->nnodes && dyn_graph_node(p->graph, i)->flags & DYN_NODE_READONLY) {
+            PyArray_CLEARFLAGS((PyArrayObject *)c->objects[i], NPY_ARRAY_WRITEABLE);
+        }
         geom_of(c->objects[i], &c->geoms[i]);
+        if (i < p->nnodes && dyn_graph_node(p->graph, i)->op == DYN_OP_IOTA) {
+            count_up((int64_t *)c->geoms[i].data, dims[0]);
+        }
     }
     return 0;
 }
@@ -168,7 +180,8 @@ static PyObject *object_of(Call *c, uint32_t node) {
         dims[i] = g->dims[i];
         strides[i] = g->strides[i];
     }
-    bool writeable = PyArray_ISWRITEABLE(base) && n->op != DYN_OP_BROADCAST;
+    bool readonly = n->flags & DYN_NODE_READONLY || (n->op == DYN_OP_BROADCAST && !(n->flags & DYN_NODE_WRITE_WARNS));
+    bool writeable = PyArray_ISWRITEABLE(base) && !readonly;
     PyObject *view = PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(dyn_dtypes[n->dtype].npy), n->ndim, dims, strides,
                                           g->data, NPY_ARRAY_ALIGNED | (writeable ? NPY_ARRAY_WRITEABLE : 0), NULL);
     if (!view) {
@@ -178,6 +191,9 @@ static PyObject *object_of(Call *c, uint32_t node) {
     if (PyArray_SetBaseObject((PyArrayObject *)view, (PyObject *)base) < 0) {
         Py_DECREF(view);
         return NULL;
+    }
+    if (n->flags & DYN_NODE_WRITE_WARNS && writeable) {
+        PyArray_ENABLEFLAGS((PyArrayObject *)view, DYN_ARRAY_WARN_ON_WRITE);
     }
     PyArray_UpdateFlags((PyArrayObject *)view, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
     return c->objects[node] = view;

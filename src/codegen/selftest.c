@@ -157,8 +157,11 @@ static int eval_sym(Arguments *a, uint32_t id, Py_ssize_t *next) {
     switch (s->op) {
     case DYN_S_CONST: *out = s->value; return 0;
     case DYN_S_DIM:
+    case DYN_S_STRIDE:
         v = array_at(a, s->a);
-        out->i = v ? PyArray_DIM((PyArrayObject *)v, s->index) : 0;
+        out->i = !v                   ? 0
+                 : s->op == DYN_S_DIM ? PyArray_DIM((PyArrayObject *)v, s->index)
+                                      : PyArray_STRIDE((PyArrayObject *)v, s->index);
         return v ? 0 : -1;
     case DYN_S_VAR:
         if (*next >= PySequence_Fast_GET_SIZE(a->numbers)) {

@@ -265,6 +265,13 @@ static bool dim_of_any(const Step *s, PyObject *o, DynScalar *out) {
     return true;
 }
 
+static bool stride_of_any(const Step *s, PyObject *o, DynScalar *out) {
+    if (!PyArray_CheckExact(o) || PyArray_NDIM((PyArrayObject *)o) <= s->x)
+        return false;
+    out->i = PyArray_STRIDE((PyArrayObject *)o, s->x);
+    return true;
+}
+
 static bool npscalar(PyObject *o, DynDtype dt, DynScalar *out) {
     if (!dyn_npscalar_is(o, dt))
         return false;
@@ -310,6 +317,7 @@ static const Step *run(DynGuardProgram *p, PyObject *func, PyObject *const *loca
         case ST_DIM:
             sym[s->dst].i = PyArray_DIM((PyArrayObject *)src[s->a], s->x);
             break;
+            CASE(STRIDE, stride_of_any(s, src[s->a], &sym[s->dst]))
             CASE(DIM_OF_ANY, dim_of_any(s, src[s->a], &sym[s->dst]))
             CASE(INT, dyn_guard_number(src[s->a], DYN_T_INT, &sym[s->dst]))
             CASE(FLOAT, dyn_guard_number(src[s->a], DYN_T_FLOAT, &sym[s->dst]))

@@ -18,6 +18,7 @@ typedef enum StepOp {
     ST_ABSENT,     /* source a (not loaded) is missing */
     ST_DIM,        /* symbol dst = source a's size in axis x; an ARRAY step stands before */
     ST_DIM_OF_ANY, /* the same, nothing known of the source */
+    ST_STRIDE,     /* symbol dst = bytes between elements of source a along axis x; nothing known of it */
     ST_INT,        /* symbol dst = the int at source a */
     ST_FLOAT,
     ST_BOOL,

@@ -180,11 +180,12 @@ static bool explain_load(Look *l, uint32_t id) {
         return true;
     }
     if (PyArray_CheckExact(o) && PyArray_NDIM((PyArrayObject *)o) > s->index) {
-        l->sym[id].i = PyArray_DIM((PyArrayObject *)o, s->index);
+        PyArrayObject *a = (PyArrayObject *)o;
+        l->sym[id].i = s->op == DYN_S_DIM ? PyArray_DIM(a, s->index) : PyArray_STRIDE(a, s->index);
         return false;
     }
     source_text(l, &g, "", "");
-    dyn_str_printf(l->out, ".shape[%d]: found", (int)s->index);
+    dyn_str_printf(l->out, s->op == DYN_S_DIM ? ".shape[%d]: found" : ".strides[%d]: found", (int)s->index);
     arrow(l);
     dyn_str_puts(l->out, "missing");
     return true;
@@ -195,7 +196,7 @@ static bool explain_rows(Look *l, uint32_t id) {
     const DynSyms *t = &l->c->syms;
     for (; l->nsym <= id; l->nsym++) {
         const DynSym *s = dyn_sym_at(t, l->nsym);
-        if (s->op == DYN_S_VAR || s->op == DYN_S_DIM) {
+        if (dyn_sym_is_read((DynSymOp)s->op)) {
             if (explain_load(l, l->nsym))
                 return true;
         } else if (!dyn_sym_is_late(t, l->nsym) && dyn_sym_eval_row(t, l->nsym, l->sym, &l->sym[l->nsym]) < 0) {

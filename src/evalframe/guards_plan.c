@@ -80,14 +80,15 @@ static void emit_sym(Plan *plan, uint32_t id) {
         need_source(plan, s->a);
         emit(plan, s->index ? (Step){.op = ST_NPSCALAR, .dst = id, .a = s->a, .x = (uint8_t)(s->index - 1)}
                             : (Step){.op = loads[s->type], .dst = id, .a = s->a});
-    } else if (s->op == DYN_S_DIM) {
+    } else if (dyn_sym_of_axis((DynSymOp)s->op)) {
         uint32_t guard = plan->array_guard[s->a];
         bool known = guard != DYN_NONE && s->index < (plan->c->guards.at[guard].number >> 8 & 255);
         if (known)
             emit_guard(plan, guard);
         else
             need_source(plan, s->a);
-        emit(plan, (Step){.op = known ? ST_DIM : ST_DIM_OF_ANY, .dst = id, .a = s->a, .x = (uint8_t)s->index});
+        StepOp op = s->op == DYN_S_STRIDE ? ST_STRIDE : known ? ST_DIM : ST_DIM_OF_ANY;
+        emit(plan, (Step){.op = op, .dst = id, .a = s->a, .x = (uint8_t)s->index});
     } else {
         bool plain = (s->op == DYN_S_ADD || s->op == DYN_S_SUB || s->op == DYN_S_MUL) && is_whole(t, s->a) && is_whole(t, s->b);
         StepOp op = !plain ? ST_EVAL : s->op == DYN_S_ADD ? ST_ADD : s->op == DYN_S_SUB ? ST_SUB : ST_MUL;

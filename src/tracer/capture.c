@@ -103,7 +103,7 @@ static int verify_tables(const DynCapture *c, DynStr *error) {
     for (uint32_t i = 0; i < c->syms.v.n; i++) {
         const DynSym *s = dyn_sym_at(&c->syms, i);
         int arity = dyn_sym_info[s->op].arity;
-        if ((s->op == DYN_S_VAR || s->op == DYN_S_DIM) && s->a >= c->sources.v.n)
+        if (dyn_sym_is_read((DynSymOp)s->op) && s->a >= c->sources.v.n)
             return wrong(error, "a symbol's source doesn't exist", i);
         if ((arity > 0 && s->a >= i) || (arity > 1 && s->b >= i) || (arity > 2 && s->c >= i))
             return wrong(error, "a symbol's operand isn't an earlier symbol", i);

@@ -81,9 +81,9 @@ static void print_symbols(const DynGraph *g, const Names *names, DynStr *out) {
         for (const char *c = dyn_sym_info[s->op].name; *c != 0; c++)
             dyn_str_putc(out, (char)(*c >= 'A' && *c <= 'Z' ? *c + 32 : *c));
         dyn_str_putc(out, '(');
-        if (s->op == DYN_S_VAR || s->op == DYN_S_DIM)
+        if (dyn_sym_is_read((DynSymOp)s->op))
             dyn_source_print(g->sources, s->a, out);
-        if (s->op == DYN_S_DIM)
+        if (dyn_sym_of_axis((DynSymOp)s->op))
             dyn_str_printf(out, ", %u", s->index);
         if (s->op == DYN_S_LATE)
             dyn_str_printf(out, "%u, %u, %u, %u", s->after - 1, s->b, s->a, s->index);
@@ -159,6 +159,8 @@ static void print_node(const DynGraph *g, const Names *names, uint32_t id, DynSt
     dyn_str_puts(out, n->flags & DYN_NODE_CONTIG_COPY ? " copy" : "");
     dyn_str_puts(out, n->flags & DYN_NODE_NPSCALAR ? " npscalar" : "");
     dyn_str_puts(out, n->flags & DYN_NODE_WARNS ? " warns" : "");
+    dyn_str_puts(out, n->flags & DYN_NODE_READONLY ? " readonly" : "");
+    dyn_str_puts(out, n->flags & DYN_NODE_WRITE_WARNS ? " writewarns" : "");
     print_constants(g, n, out);
     print_place(g, n, out);
     dyn_str_putc(out, '\n');
@@ -339,9 +341,9 @@ static int parse_symbol(Parser *p) {
     for (int k = 0; op == DYN_S_LATE && k < 4; k++)
         if ((k > 0 && expect(p, ",") < 0) || integer(p, &late[k]) < 0)
             return -1;
-    if (op == DYN_S_VAR || op == DYN_S_DIM) {
+    if (dyn_sym_is_read((DynSymOp)op)) {
         if (source(p, op == DYN_S_VAR ? ')' : ',', &src) < 0 ||
-            (op == DYN_S_DIM && (expect(p, ",") < 0 || integer(p, &axis) < 0)))
+            (dyn_sym_of_axis((DynSymOp)op) && (expect(p, ",") < 0 || integer(p, &axis) < 0)))
             return -1;
     }
     for (int k = 0; k < dyn_sym_info[op].arity; k++)
@@ -352,8 +354,9 @@ static int parse_symbol(Parser *p) {
     DynSymType named = strcmp(type_name, "int") == 0 ? DYN_T_INT : strcmp(type_name, "float") == 0 ? DYN_T_FLOAT : DYN_T_BOOL;
     if (type != named)
         return wrong(p, "the hint has another type");
-    id = op == DYN_S_VAR   ? dyn_sym_var(p->g->syms, named, src, hint)
-         : op == DYN_S_DIM ? dyn_sym_dim(p->g->syms, src, (int)axis, hint.i)
+    id = op == DYN_S_VAR      ? dyn_sym_var(p->g->syms, named, src, hint)
+         : op == DYN_S_DIM    ? dyn_sym_dim(p->g->syms, src, (int)axis, hint.i)
+         : op == DYN_S_STRIDE ? dyn_sym_stride(p->g->syms, src, (int)axis, hint.i)
          : op == DYN_S_LATE
              ? dyn_sym_late(p->g->syms, named, (uint32_t)late[0], (uint32_t)late[1], (uint32_t)late[2], (int)late[3], hint)
              : dyn_sym_op(p->g->syms, (DynSymOp)op, operands[0], operands[1], operands[2]);
@@ -459,6 +462,8 @@ static int parse_tail(Parser *p, Line *n) {
     n->flags |= take(p, "copy") ? DYN_NODE_CONTIG_COPY : 0;
     n->flags |= take(p, "npscalar") ? DYN_NODE_NPSCALAR : 0;
     n->flags |= take(p, "warns") ? DYN_NODE_WARNS : 0;
+    n->flags |= take(p, "readonly") ? DYN_NODE_READONLY : 0;
+    n->flags |= take(p, "writewarns") ? DYN_NODE_WRITE_WARNS : 0;
     return 0;
 }
 

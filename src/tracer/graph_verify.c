@@ -11,7 +11,8 @@
  * axes, and the result has the sizes that are left. COPY: the operand's sizes. SCAN: aux is an axis and keepdims, and the rank is
  * what they leave. STORE: the destination's sizes, dtype; the value broadcasts to them.
  *   8. SLICE: aux and operands fit the base's rank; PERMUTE: aux is a permutation; BROADCAST: sizes are equal or 1; RESHAPE: the
- *      number of elements is the same (by hint).
+ *      number of elements is the same (by hint); AFFINE: operands and aux fit the ranks, and its first and last elements are the
+ *      base's; AS_DTYPE: sizes of elements and of axes are the base's.
  *   9. INPUT nodes are the ones in `inputs`, in order, with a source; outputs exist; EXTERN nodes have their row (where there are
  * rows).
  *  10. RESULT nodes stand behind the EXTERN node of their call; what is checked are bool symbols that are late.
@@ -160,11 +161,37 @@ static int check_slice(Check *c, const DynNode *n, const DynNode *a) {
     return 0;
 }
 
+static int check_affine(Check *c, const DynNode *n, const DynNode *a) {
+    int64_t total = 1;
+    if (n->nargs != 1 + a->ndim || n->naux != a->ndim * n->ndim)
+        return bad(c, "operands do not fit the ranks");
+    for (int i = 0; i < n->ndim; i++)
+        total *= hint(c->g, n->shape[i]);
+    for (int k = 0; k < a->ndim; k++) {
+        if (n->args[1 + k].kind != DYN_ARG_SYM)
+            return bad(c, "start is no symbol");
+        int64_t low = hint(c->g, n->args[1 + k].id), high = low;
+        for (int i = 0; i < n->ndim; i++) {
+            int64_t way = n->aux[k * n->ndim + i] * (hint(c->g, n->shape[i]) - 1);
+            *(way < 0 ? &low : &high) += way;
+        }
+        if (total > 0 && (low < 0 || high >= hint(c->g, a->shape[k])))
+            return bad(c, "leaves the base");
+    }
+    return 0;
+}
+
 static int check_view(Check *c, const DynNode *n, const DynNode *a) {
+    if (n->op == DYN_OP_AS_DTYPE) {
+        bool same = n->ndim == a->ndim && dyn_dtypes[n->dtype].size == dyn_dtypes[a->dtype].size && n->naux == 1;
+        return same && n->aux[0] == n->dtype && broadcasts(c, a, n) && broadcasts(c, n, a) ? 0 : bad(c, "other sizes");
+    }
     if (n->dtype != a->dtype)
         return bad(c, "view of another dtype");
     if (n->op == DYN_OP_SLICE)
         return check_slice(c, n, a);
+    if (n->op == DYN_OP_AFFINE)
+        return check_affine(c, n, a);
     if (n->op == DYN_OP_BROADCAST)
         return broadcasts(c, a, n) ? 0 : bad(c, "does not broadcast");
     if (n->op == DYN_OP_PERMUTE) {
@@ -208,7 +235,10 @@ static int check_kind(Check *c, const DynNode *n) {
             return bad(c, "value does not broadcast to the destination");
         return 0;
     case DYN_K_SCAN: return check_scan(c, n, a);
-    case DYN_K_CREATE: return n->op == DYN_OP_SCALAR && n->ndim != 0 ? bad(c, "scalar of a rank") : 0;
+    case DYN_K_CREATE:
+        if (n->op == DYN_OP_IOTA)
+            return n->ndim == 1 && n->dtype == DYN_I64 ? 0 : bad(c, "no list of places");
+        return n->op == DYN_OP_SCALAR && n->ndim != 0 ? bad(c, "scalar of a rank") : 0;
     case DYN_K_RESULT:
         return a == NULL || a->op != DYN_OP_EXTERN || n->args[0].id >= c->id ? bad(c, "operand is no extern call") : 0;
     case DYN_K_EXTERN: return c->g->externs.n > 0 && n->extern_index >= c->g->externs.n ? bad(c, "no such extern row") : 0;

@@ -58,6 +58,7 @@ DYN_HIDDEN DynVal *dyn_rec_const(DynRec *r, PyObject *obj); /* int, float and bo
 DYN_HIDDEN DynVal *dyn_rec_sym(DynRec *r, uint32_t sym);    /* NULL when sym is DYN_NONE */
 DYN_HIDDEN DynVal *dyn_rec_array(DynRec *r, uint32_t node,
                                  PyObject *real); /* the shadow of an array that a node gives; remembers real's identity */
+DYN_HIDDEN DynVal *dyn_rec_constant_array(DynRec *r, PyObject *array); /* an input that the entry itself owns */
 DYN_HIDDEN DynVal *dyn_rec_npscalar(DynRec *r, uint32_t node, PyObject *real);
 DYN_HIDDEN DynVal *dyn_rec_seq(DynRec *r, DynValKind kind, uint32_t n, DynVal **items, PyObject *real);
 /* Look at a value: a DV_SOURCE gets its kind (INPUT node for an exact ndarray of a captured dtype, symbol for a number, items for

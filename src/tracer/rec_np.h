@@ -8,6 +8,7 @@
 #include "tracer/rec.h"
 
 #define NP_MAX_SLOTS 10
+#define NP_MAX_JOINED 64 /* parts of one array */
 /* What an operand is for type resolution: a DynDtype, or a weak Python number (NEP 50). */
 #define NP_WEAK_INT DYN_DTYPE_COUNT
 #define NP_WEAK_FLOAT (DYN_DTYPE_COUNT + 1)
@@ -84,20 +85,36 @@ DYN_HIDDEN DynVal *dyn_np_store_into(DynRec *r, DynOperand dst, NpArg value);
 DYN_HIDDEN uint32_t dyn_np_copy(DynRec *r, uint32_t a, DynDtype dt); /* a COPY of a whole node */
 DYN_HIDDEN int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real);
 
+/* ---- rec_numpy_layout.c */
+DYN_HIDDEN bool dyn_np_always_c(DynRec *r, uint32_t node);              /* C-contiguous at every call under the guards */
+DYN_HIDDEN int dyn_np_contiguous(DynRec *r, uint32_t a, bool fortran);  /* 1: at every call, 0: at none (makes guards); -1 */
+DYN_HIDDEN int dyn_np_strides(DynRec *r, uint32_t node, uint32_t *out); /* bytes, for each axis a symbol */
+/* Sizes of 0 and 1 stay what they are, others stay above 1: what a memory order rests on. */
+DYN_HIDDEN int dyn_np_hold_sizes(DynRec *r, uint32_t node);
+DYN_HIDDEN uint32_t dyn_np_copy_in_order(DynRec *r, uint32_t a, DynDtype dt, bool fortran);
+/* As NumPy's: a view, or a view of a copy. A size of DYN_NONE is what is left. */
+DYN_HIDDEN uint32_t dyn_np_reshape(DynRec *r, uint32_t a, int ndim, uint32_t *shape, bool fortran);
+DYN_HIDDEN uint32_t dyn_np_ravel(DynRec *r, uint32_t a);
+DYN_HIDDEN uint32_t dyn_np_flat_copy(DynRec *r, uint32_t a); /* one axis, in C order, owning its bytes */
+
 /* ---- rec_numpy_view.c */
-DYN_HIDDEN bool dyn_np_always_c(DynRec *r, uint32_t node); /* C-contiguous at every call under the guards */
-DYN_HIDDEN bool dyn_np_never_c(DynRec *r, uint32_t node);  /* at no call; makes guards */
 DYN_HIDDEN uint32_t dyn_np_permute(DynRec *r, uint32_t a, const int *perm);
 DYN_HIDDEN uint32_t dyn_np_newaxis(DynRec *r, uint32_t a, uint32_t positions, int ndim); /* bit mask of the result's new axes */
 DYN_HIDDEN uint32_t dyn_np_reshape_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape, uint8_t flag);
 DYN_HIDDEN uint32_t dyn_np_range_view(DynRec *r, uint32_t a, int axis, uint32_t start,
-                                      uint32_t stop); /* a[..., start:stop, ...] */
+                                      uint32_t stop);                             /* a[..., start:stop, ...] */
+DYN_HIDDEN uint32_t dyn_np_reversed(DynRec *r, uint32_t a, uint32_t mask);        /* a[::-1] along the axes of the mask */
+DYN_HIDDEN uint32_t dyn_np_pick(DynRec *r, uint32_t a, int axis, uint32_t index); /* a[..., index, ...] */
 DYN_HIDDEN uint32_t dyn_np_broadcast_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape);
 DYN_HIDDEN DynOperand dyn_np_slot(const NpCall *c, const char *name); /* the argument for a parameter; v NULL: not given */
 /* Sizes from an argument: an int or a tuple or list of ints, each guarded not to be negative (-1 allowed: one of them stays
  * DYN_NONE). */
 DYN_HIDDEN int dyn_np_shape_arg(DynRec *r, DynOperand o, bool minus_one, uint32_t *shape);
 DYN_HIDDEN uint32_t dyn_np_product(DynRec *r, int n, const uint32_t *shape);
+
+/* ---- rec_numpy_shape.c */
+/* A view that can't be written by Python (rules may); the offset is an int symbol. */
+DYN_HIDDEN uint32_t dyn_np_diagonal(DynRec *r, uint32_t a, int axis1, int axis2, uint32_t offset);
 
 /* ---- rec_numpy_reduce.c */
 typedef struct NpReduction { /* the arguments that all reductions take */
@@ -114,6 +131,32 @@ DYN_HIDDEN DynDtype dyn_np_accumulator(DynRec *r, DynOp op, uint32_t a, const Np
 /* The result, or where there is one `out`, into which `node` is stored. */
 DYN_HIDDEN DynVal *dyn_np_finish_out(DynRec *r, uint32_t node, DynOperand out, PyObject *result);
 DYN_HIDDEN uint32_t dyn_np_reduce(DynRec *r, DynOp op, uint32_t a, int naxes, const int *axes, bool keepdims, DynDtype dtype);
+
+/* ---- rec_numpy_extern.c */
+DYN_HIDDEN DynVal *dyn_np_sized_call(DynRec *r, NpCall *c, int ndim, const uint32_t *shape); /* the call as it was made */
+
+/* ---- rec_numpy_make.c */
+DYN_HIDDEN int dyn_np_burn_rest(DynRec *r, const NpCall *c, int first); /* slots from `first` on are the same at every call */
+DYN_HIDDEN uint32_t dyn_np_full(DynRec *r, DynDtype dt, int ndim, const uint32_t *shape, DynArg fill);
+DYN_HIDDEN DynArg dyn_np_fill(DynRec *r, DynDtype dt, int what); /* 0 nothing, 1 zero, 2 one, as a number of the dtype's kind */
+/* What order= says of new arrays of the operand's sizes (DYN_NONE: of no operand): guards for what the order rests on. */
+DYN_HIDDEN int dyn_np_order_guards(DynRec *r, DynOperand order, uint32_t a);
+
+/* ---- rec_numpy_grid.c */
+DYN_HIDDEN uint32_t dyn_np_iota(DynRec *r, uint32_t n);                                            /* 0 … n - 1 as int64 */
+DYN_HIDDEN uint32_t dyn_np_arange_length(DynRec *r, uint32_t start, uint32_t stop, uint32_t step); /* int symbols, or floats */
+DYN_HIDDEN uint32_t dyn_np_arange(DynRec *r, uint32_t n, uint32_t start, uint32_t step);           /* int64: start + i * step */
+
+/* ---- rec_numpy_items.c */
+/* np.array of a number or of lists of numbers and arrays. */
+DYN_HIDDEN DynVal *dyn_np_from_items(DynRec *r, DynOperand o, PyObject *result);
+
+/* ---- rec_numpy_join.c */
+/* A new array of the parts one behind the other along an axis; the layout is the caller's to set. */
+DYN_HIDDEN uint32_t dyn_np_join(DynRec *r, const uint32_t *nodes, int n, int axis, DynDtype dt);
+DYN_HIDDEN uint32_t dyn_np_one_number(DynRec *r, DynOperand o, DynDtype dt); /* a Python number as an array of one element */
+/* Parts joined into eager's result: guards for its memory order. */
+DYN_HIDDEN DynVal *dyn_np_joined(DynRec *r, const uint32_t *nodes, int n, int axis, PyObject *result);
 
 /* ---- the rules that bind.def names */
 #define FUNC(path, sig, rule, op) DYN_HIDDEN DynVal *np_rule_##rule(DynRec *r, NpCall *c);

@@ -382,12 +382,14 @@ int dyn_np_axes(DynRec *r, DynOperand o, int ndim, int *axes) {
 /* A view's order of axes as recorded holds at other sizes, but for axes of size 0 and 1, which have no say in it: those are
  * guarded to stay so, unless the order is C's whatever the sizes are. */
 static int hold_order(DynRec *r, const DynNode *n) {
-    bool ordered = n->op != DYN_OP_PERMUTE;
-    if ((n->flags & DYN_NODE_VIEW) == 0)
-        return 0;
-    const DynNode *base = dyn_graph_node(dyn_rec_graph(r), n->args[0].id);
-    for (int i = 0; i < base->ndim; i++)
-        ordered = ordered && base->layout.perm[i] == i;
+    bool ordered = true;
+    for (const DynNode *view = n; ordered && (view->flags & DYN_NODE_VIEW) != 0;) {
+        const DynNode *base = dyn_graph_node(dyn_rec_graph(r), view->args[0].id);
+        ordered = view->op != DYN_OP_PERMUTE && view->op != DYN_OP_AFFINE;
+        for (int i = 0; i < base->ndim; i++)
+            ordered = ordered && base->layout.perm[i] == i;
+        view = base;
+    }
     for (int i = 0; i < n->ndim && !ordered; i++) {
         int64_t size = dyn_np_hint(r, n->shape[i]);
         if (size <= 1 && dyn_np_assume_op(r, DYN_S_EQ, n->shape[i], size) < 0)
@@ -476,7 +478,7 @@ DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int 
             return NULL;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     DynVal *v = take_back(r, nnodes, bind(r, &c) < 0 ? NULL : b->rule(r, &c));
-    if (v != NULL || result == Py_None || b->rule == np_rule_random)
+    if (v != NULL || result == Py_None || b->rule == np_rule_random || !PyCallable_Check(b->callable)) /* np.mgrid[…] */
         return v;
     /* A form that the rule doesn't know: what is listed and gives a value has no effect but that, and so can stay a call. */
     DynReason why = *dyn_rec_why(r);

@@ -316,7 +316,7 @@ DynVal *np_rule_random(DynRec *r, NpCall *c) {
 }
 
 /* A rule knows the sizes of the one array that comes out. */
-static DynVal *sized_call(DynRec *r, NpCall *c, int ndim, const uint32_t *shape) {
+DynVal *dyn_np_sized_call(DynRec *r, NpCall *c, int ndim, const uint32_t *shape) {
     for (int i = 0; i < ndim; i++)
         if (shape[i] == DYN_NONE)
             return refuse(r);
@@ -359,7 +359,7 @@ DynVal *np_rule_matmul(DynRec *r, NpCall *c) {
         shape[ndim++] = x->shape[x->ndim - 2];
     if (y->ndim > 1)
         shape[ndim++] = y->shape[y->ndim - 1];
-    return sized_call(r, c, ndim, shape);
+    return dyn_np_sized_call(r, c, ndim, shape);
 }
 
 DynVal *np_rule_solve(DynRec *r, NpCall *c) {
@@ -372,7 +372,7 @@ DynVal *np_rule_solve(DynRec *r, NpCall *c) {
     if (agree(r, x->shape[0], x->shape[1]) < 0 || agree(r, x->shape[1], y->shape[0]) < 0)
         return NULL;
     uint32_t shape[2] = {y->shape[0], y->ndim > 1 ? y->shape[1] : DYN_NONE};
-    return sized_call(r, c, y->ndim, shape);
+    return dyn_np_sized_call(r, c, y->ndim, shape);
 }
 
 /* The result has the operand's sizes; operator 1: the last two are equal. */
@@ -383,7 +383,7 @@ DynVal *np_rule_like_operand(DynRec *r, NpCall *c) {
         return refuse(r);
     if (c->b->op == 1 && agree(r, x->shape[x->ndim - 1], x->shape[x->ndim - 2]) < 0)
         return NULL;
-    return sized_call(r, c, x->ndim, x->shape);
+    return dyn_np_sized_call(r, c, x->ndim, x->shape);
 }
 
 DynVal *np_rule_det(DynRec *r, NpCall *c) {
@@ -391,7 +391,7 @@ DynVal *np_rule_det(DynRec *r, NpCall *c) {
     const DynNode *x = a == DYN_NONE ? NULL : node_at(r, a);
     if (x == NULL || x->ndim < 2 || agree(r, x->shape[x->ndim - 1], x->shape[x->ndim - 2]) < 0)
         return refuse(r);
-    return sized_call(r, c, x->ndim - 2, x->shape);
+    return dyn_np_sized_call(r, c, x->ndim - 2, x->shape);
 }
 
 /* The operand's sizes without `axis` (all of them go where it isn't given). nonempty: the axes that go must have elements. */
@@ -412,7 +412,7 @@ static DynVal *without_axes(DynRec *r, NpCall *c, DynOperand axis, bool nonempty
         else if (nonempty && dyn_np_assume_op(r, DYN_S_NE, size, 0) < 0)
             return NULL;
     }
-    return sized_call(r, c, ndim, shape);
+    return dyn_np_sized_call(r, c, ndim, shape);
 }
 
 DynVal *np_rule_norm(DynRec *r, NpCall *c) {
@@ -443,19 +443,7 @@ DynVal *np_rule_take(DynRec *r, NpCall *c) {
         shape[ndim++] = y->shape[i];
     for (int i = axis + 1; i < x->ndim && !flat; i++)
         shape[ndim++] = x->shape[i];
-    return sized_call(r, c, ndim, shape);
-}
-
-/* arange of ints with step 1. */
-DynVal *np_rule_arange(DynRec *r, NpCall *c) {
-    bool one = c->slot[1].v == NULL;
-    if (c->slot[0].v == NULL || c->slot[2].v != NULL || c->nkw > (c->slot[3].v != NULL))
-        return refuse(r);
-    uint32_t first = one ? dyn_np_int(r, 0) : dyn_np_int_sym(r, c->slot[0]), last = dyn_np_int_sym(r, c->slot[one ? 0 : 1]);
-    uint32_t n = dyn_np_op(r, DYN_S_SUB, last, first);
-    if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, n, 0) < 0)
-        return NULL;
-    return sized_call(r, c, 1, &n);
+    return dyn_np_sized_call(r, c, ndim, shape);
 }
 
 DynVal *np_rule_linspace(DynRec *r, NpCall *c) {
@@ -465,7 +453,7 @@ DynVal *np_rule_linspace(DynRec *r, NpCall *c) {
     uint32_t n = c->slot[2].v == NULL ? dyn_np_int(r, 50) : dyn_np_int_sym(r, c->slot[2]);
     if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, n, 0) < 0)
         return NULL;
-    return sized_call(r, c, 1, &n);
+    return dyn_np_sized_call(r, c, 1, &n);
 }
 
 /* outer of two vectors is the product of a column and a row. */

@@ -1,30 +1,52 @@
-/* rec_numpy_make.c: new arrays: zeros, full, copies, conversions, concatenation. Called through the binding table. */
+/* rec_numpy_make.c: new arrays: zeros, full, copies, conversions. Called through the binding table. */
 #include "tracer/rec_np.h"
 
 static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
 
-/* Arguments from slot `first` on are the same at every call. */
-static int burn_rest(DynRec *r, const NpCall *c, int first) {
+int dyn_np_burn_rest(DynRec *r, const NpCall *c, int first) {
     for (int i = first; i < NP_MAX_SLOTS; i++)
         if (c->slot[i].v != NULL && dyn_rec_burn(r, c->slot[i].v, c->slot[i].real) < 0)
             return -1;
     return 0;
 }
 
-static DynVal *filled(DynRec *r, DynArg fill, int ndim, const uint32_t *shape, PyObject *result) {
-    DynDtype dt = dyn_np_dtype_of(result);
-    uint32_t id = dt == DYN_NO_DTYPE ? DYN_NONE : dyn_np_add(r, DYN_OP_FULL, dt, ndim, 1, 0);
-    if (id == DYN_NONE)
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY);
-    memcpy(node_at(r, id)->shape, shape, sizeof(*shape) * (size_t)ndim);
-    node_at(r, id)->args[0] = fill;
-    return dyn_np_result(r, id, result);
+static int burn_rest(DynRec *r, const NpCall *c, int first) { return dyn_np_burn_rest(r, c, first); }
+
+int dyn_np_order_guards(DynRec *r, DynOperand order, uint32_t a) {
+    if (order.v == NULL)
+        return 0;
+    if (dyn_rec_burn(r, order.v, order.real) < 0 || !PyUnicode_Check(order.real))
+        return -1;
+    if (PyUnicode_CompareWithASCIIString(order.real, "C") == 0 || a == DYN_NONE)
+        return 0;
+    if (PyUnicode_CompareWithASCIIString(order.real, "A") == 0 &&
+        (dyn_np_contiguous(r, a, false) < 0 || dyn_np_contiguous(r, a, true) < 0))
+        return -1;
+    return dyn_np_hold_sizes(r, a);
 }
 
-/* What zeros, ones and empty put in: a number of the dtype's own kind. */
-static DynArg constant_fill(DynRec *r, int what, PyObject *result) {
+uint32_t dyn_np_full(DynRec *r, DynDtype dt, int ndim, const uint32_t *shape, DynArg fill) {
+    bool failed = dt == DYN_NO_DTYPE || (fill.kind == DYN_ARG_SYM && fill.id == DYN_NONE);
+    for (int i = 0; i < ndim; i++)
+        failed = failed || shape[i] == DYN_NONE;
+    uint32_t id = failed ? DYN_NONE : dyn_np_add(r, DYN_OP_FULL, dt, ndim, 1, 0);
+    if (id == DYN_NONE) {
+        dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY);
+        return id;
+    }
+    memcpy(node_at(r, id)->shape, shape, sizeof(*shape) * (size_t)ndim);
+    node_at(r, id)->args[0] = fill;
+    return id;
+}
+
+/* An order that isn't C's shows only in sizes above 1. */
+static DynVal *filled(DynRec *r, DynArg fill, int ndim, const uint32_t *shape, DynOperand order, PyObject *result) {
+    uint32_t id = dyn_np_full(r, dyn_np_dtype_of(result), ndim, shape, fill);
+    return id == DYN_NONE || (order.v != NULL && dyn_np_hold_sizes(r, id) < 0) ? NULL : dyn_np_result(r, id, result);
+}
+
+DynArg dyn_np_fill(DynRec *r, DynDtype dt, int what) {
     DynSyms *t = dyn_rec_syms(r);
-    DynDtype dt = dyn_np_dtype_of(result);
     if (what == 0 || dt == DYN_NO_DTYPE)
         return (DynArg){DYN_ARG_NONE, DYN_NONE};
     char kind = dyn_dtypes[dt].kind;
@@ -37,44 +59,58 @@ DynVal *np_rule_create(DynRec *r, NpCall *c) {
     int ndim = c->slot[0].v == NULL ? -1 : dyn_np_shape_arg(r, c->slot[0], false, shape);
     if (ndim < 0 || burn_rest(r, c, 1) < 0)
         return NULL;
-    DynArg fill = constant_fill(r, c->b->op, c->result);
-    return fill.kind == DYN_ARG_SYM && fill.id == DYN_NONE ? NULL : filled(r, fill, ndim, shape, c->result);
+    DynArg fill = dyn_np_fill(r, dyn_np_dtype_of(c->result), c->b->op);
+    return filled(r, fill, ndim, shape, c->slot[2], c->result);
+}
+
+/* Sizes and memory order of what is made like an array; shape= says other sizes. The rank, or -1. */
+static int like_shape(DynRec *r, uint32_t a, DynOperand order, DynOperand other, uint32_t *shape) {
+    if (a == DYN_NONE || dyn_np_order_guards(r, order, a) < 0)
+        return -1;
+    if (other.v != NULL)
+        return dyn_np_hold_sizes(r, a) < 0 ? -1 : dyn_np_shape_arg(r, other, false, shape);
+    memcpy(shape, node_at(r, a)->shape, sizeof(*shape) * node_at(r, a)->ndim);
+    return node_at(r, a)->ndim;
 }
 
 DynVal *np_rule_create_like(DynRec *r, NpCall *c) {
-    uint32_t a = dyn_np_node(r, c->slot[0]);
-    if (a == DYN_NONE || burn_rest(r, c, 1) < 0)
+    uint32_t a = dyn_np_node(r, c->slot[0]), shape[DYN_MAX_NDIM];
+    DynOperand other = c->slot[4], order = other.v != NULL ? other : c->slot[2];
+    int ndim = like_shape(r, a, c->slot[2], other, shape);
+    c->slot[4].v = NULL;
+    if (ndim < 0 || burn_rest(r, c, 1) < 0)
         return NULL;
-    DynArg fill = constant_fill(r, c->b->op, c->result);
-    return filled(r, fill, node_at(r, a)->ndim, node_at(r, a)->shape, c->result);
+    return filled(r, dyn_np_fill(r, dyn_np_dtype_of(c->result), c->b->op), ndim, shape, order, c->result);
 }
 
 /* full of a Python number is a FULL; of an array or NumPy scalar, a copy of it broadcast. */
-static DynVal *full(DynRec *r, DynOperand value, int ndim, const uint32_t *shape, PyObject *result) {
+static DynVal *full(DynRec *r, DynOperand value, int ndim, const uint32_t *shape, DynOperand order, PyObject *result) {
     NpArg v;
     DynDtype dt = dyn_np_dtype_of(result);
     if (dt == DYN_NO_DTYPE || value.v == NULL || dyn_np_operand(r, value, &v) < 0)
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
     if (v.arg.kind == DYN_ARG_NODE) {
         uint32_t view = dyn_np_broadcast_view(r, v.arg.id, ndim, shape);
-        return view == DYN_NONE ? NULL : dyn_np_result(r, dyn_np_copy(r, view, dt), result);
+        uint32_t id = view == DYN_NONE ? DYN_NONE : dyn_np_copy(r, view, dt);
+        return id == DYN_NONE || (order.v != NULL && dyn_np_hold_sizes(r, id) < 0) ? NULL : dyn_np_result(r, id, result);
     }
     if (v.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f' && dt != DYN_BOOL)
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    return dyn_np_convert_guard(r, v.arg.id, dt) < 0 ? NULL : filled(r, v.arg, ndim, shape, result);
+    return dyn_np_convert_guard(r, v.arg.id, dt) < 0 ? NULL : filled(r, v.arg, ndim, shape, order, result);
 }
 
 DynVal *np_rule_full(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM];
     int ndim = c->slot[0].v == NULL ? -1 : dyn_np_shape_arg(r, c->slot[0], false, shape);
-    return ndim < 0 || burn_rest(r, c, 2) < 0 ? NULL : full(r, c->slot[1], ndim, shape, c->result);
+    return ndim < 0 || burn_rest(r, c, 2) < 0 ? NULL : full(r, c->slot[1], ndim, shape, c->slot[3], c->result);
 }
 
 DynVal *np_rule_full_like(DynRec *r, NpCall *c) {
-    uint32_t a = dyn_np_node(r, c->slot[0]);
-    if (a == DYN_NONE || burn_rest(r, c, 2) < 0)
-        return NULL;
-    return full(r, c->slot[1], node_at(r, a)->ndim, node_at(r, a)->shape, c->result);
+    uint32_t a = dyn_np_node(r, c->slot[0]), shape[DYN_MAX_NDIM];
+    DynOperand other = c->slot[5], order = other.v != NULL ? other : c->slot[3];
+    int ndim = like_shape(r, a, c->slot[3], other, shape);
+    c->slot[5].v = NULL;
+    return ndim < 0 || burn_rest(r, c, 2) < 0 ? NULL : full(r, c->slot[1], ndim, shape, order, c->result);
 }
 
 /* ---- copies and conversions */
@@ -84,40 +120,74 @@ static DynVal *copied(DynRec *r, uint32_t a, PyObject *result) {
     return dt == DYN_NO_DTYPE ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY) : dyn_np_result(r, dyn_np_copy(r, a, dt), result);
 }
 
+/* Is the array contiguous as order= wants it (K and A: any way), at every call? */
+static int fits_order(DynRec *r, DynOperand order, uint32_t a) {
+    bool f = order.v != NULL && PyUnicode_CompareWithASCIIString(order.real, "F") == 0;
+    return f || (order.v != NULL && PyUnicode_CompareWithASCIIString(order.real, "C") == 0) ? dyn_np_contiguous(r, a, f) : 1;
+}
+
+/* Is what came back the operand itself, or new? That rests on the dtype, which is guarded, and with order= on the layout. */
+static DynVal *same_or_copied(DynRec *r, NpCall *c, uint32_t a, DynOperand order) {
+    bool same = c->result == c->slot[0].real, converted = c->slot[0].v->kind == DV_NPSCALAR;
+    converted = converted || dyn_np_dtype_of(c->result) != (DynDtype)node_at(r, a)->dtype;
+    if (dyn_np_order_guards(r, order, a) < 0)
+        return NULL;
+    if (!converted && fits_order(r, order, a) != same)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    return same ? c->slot[0].v : copied(r, a, c->result);
+}
+
 DynVal *np_rule_astype(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_node(r, c->slot[0]);
-    if (a == DYN_NONE || burn_rest(r, c, 1) < 0)
+    bool copy = true;
+    if (a == DYN_NONE || burn_rest(r, c, 1) < 0 || dyn_np_order_guards(r, c->slot[2], a) < 0 ||
+        dyn_np_flag(r, c->slot[5], &copy) < 0)
         return NULL;
-    return c->result == c->slot[0].real ? c->slot[0].v : copied(r, a, c->result);
+    return copy ? copied(r, a, c->result) : same_or_copied(r, c, a, c->slot[2]);
 }
 
-/* Is what came back always the operand itself, or always new? That depends on dtypes, which are guarded, and for `contiguous` on
- * layout. */
-static DynVal *same_or_copied(DynRec *r, NpCall *c, bool contiguous) {
+static bool is_items(DynOperand o) {
+    return o.v != NULL && (PyList_CheckExact(o.real) || PyTuple_CheckExact(o.real) || PyFloat_CheckExact(o.real) ||
+                           PyLong_CheckExact(o.real) || PyBool_Check(o.real));
+}
+
+static DynOperand named_order(DynRec *r, const char *order) {
+    PyObject *name = PyUnicode_InternFromString(order);
+    DynOperand o = {name == NULL ? NULL : dyn_rec_const(r, name), name};
+    Py_XDECREF(name); /* the shadow keeps it */
+    return o;
+}
+
+/* asarray (operator 0), ascontiguousarray (1), asfortranarray (2). */
+DynVal *np_rule_same(DynRec *r, NpCall *c) {
+    DynOperand order = c->b->op == 0 ? c->slot[2] : named_order(r, c->b->op == 1 ? "C" : "F");
+    if (burn_rest(r, c, 1) < 0)
+        return NULL;
+    if (is_items(c->slot[0]))
+        return c->b->op == 0 && order.v == NULL ? dyn_np_from_items(r, c->slot[0], c->result)
+                                                : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     uint32_t a = dyn_np_node(r, c->slot[0]);
-    if (a == DYN_NONE || burn_rest(r, c, 1) < 0)
-        return NULL;
-    if (c->result == c->slot[0].real)
-        return contiguous && !dyn_np_always_c(r, a) ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP) : c->slot[0].v;
-    bool converted = dyn_np_dtype_of(c->result) != (DynDtype)node_at(r, a)->dtype || c->slot[0].v->kind == DV_NPSCALAR;
-    return converted || (contiguous && dyn_np_never_c(r, a)) ? copied(r, a, c->result) : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    return a == DYN_NONE ? NULL : same_or_copied(r, c, a, order);
 }
-
-DynVal *np_rule_same(DynRec *r, NpCall *c) { return same_or_copied(r, c, c->b->op == 1 || c->slot[2].v != NULL); }
 
 /* copy(a), np.array(a): new unless copy= says otherwise. */
 DynVal *np_rule_copy(DynRec *r, NpCall *c) {
-    bool always = true;
-    if (strcmp(c->b->path, "array") == 0) {
+    bool always = true, array = strcmp(c->b->path, "array") == 0;
+    DynOperand order = c->slot[array ? 3 : 1];
+    if (array) {
         if (c->slot[2].v != NULL && dyn_np_flag(r, c->slot[2], &always) < 0)
             return NULL;
         for (int i = 0; i < c->npos + c->nkw; i++) /* copy=None was taken for "not given", and means False here */
             always = always && c->args[i].real != Py_None;
     }
-    if (!always)
-        return same_or_copied(r, c, true);
+    if (burn_rest(r, c, 1) < 0)
+        return NULL;
+    if (array && is_items(c->slot[0]))
+        return order.v == NULL ? dyn_np_from_items(r, c->slot[0], c->result) : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     uint32_t a = dyn_np_node(r, c->slot[0]);
-    return a == DYN_NONE || burn_rest(r, c, 1) < 0 ? NULL : copied(r, a, c->result);
+    if (a == DYN_NONE || dyn_np_order_guards(r, order, a) < 0)
+        return NULL;
+    return always ? copied(r, a, c->result) : same_or_copied(r, c, a, order);
 }
 
 /* np.copyto(a, value, where=mask): each element is the value or what is there. The value has to fit a's dtype: else converting
@@ -161,94 +231,4 @@ DynVal *np_rule_fill(DynRec *r, NpCall *c) {
     if (c->slot[1].v == NULL || dyn_np_operand(r, c->slot[1], &v) < 0)
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
     return dyn_np_store_into(r, c->slot[0], v) == NULL ? NULL : dyn_rec_const(r, c->result);
-}
-
-/* ---- joining */
-
-#define MAX_JOINED 32
-
-/* The arrays of a list or tuple. */
-static int joined_nodes(DynRec *r, DynOperand o, uint32_t *nodes) {
-    DynOperand items[MAX_JOINED];
-    int n = o.v == NULL ? -1 : dyn_np_items(r, o, items, MAX_JOINED);
-    for (int i = 0; i < n; i++)
-        if ((nodes[i] = dyn_np_node(r, items[i])) == DYN_NONE)
-            return -1;
-    return n < 1 ? (dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), -1) : n;
-}
-
-static int one_axis(DynRec *r, DynOperand o, int ndim, int *axis) {
-    *axis = 0;
-    if (o.v == NULL)
-        return 0;
-    return PyIndex_Check(o.real) && dyn_np_axes(r, o, ndim, axis) == 1 ? 0 : (dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), -1);
-}
-
-/* An empty array, then each part stored in its range of `axis`. */
-static DynVal *joined(DynRec *r, const uint32_t *nodes, int n, int axis, PyObject *result) {
-    uint32_t shape[DYN_MAX_NDIM], at = dyn_np_int(r, 0);
-    int ndim = node_at(r, nodes[0])->ndim;
-    DynDtype dt = (DynDtype)node_at(r, nodes[0])->dtype, compute;
-    memcpy(shape, node_at(r, nodes[0])->shape, sizeof(*shape) * (size_t)ndim);
-    for (int i = 1; i < n; i++) {
-        const DynNode *a = node_at(r, nodes[i]);
-        if (a->ndim != ndim || (a->dtype != dt && dyn_np_types(r, DYN_OP_ADD, dt, a->dtype, &compute, &dt) < 0))
-            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-        for (int k = 0; k < ndim; k++)
-            if (k != axis &&
-                (dyn_np_hint(r, shape[k]) != dyn_np_hint(r, a->shape[k]) || dyn_rec_assume_equal(r, shape[k], a->shape[k]) < 0))
-                return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-        shape[axis] = dyn_np_op(r, DYN_S_ADD, shape[axis], a->shape[axis]);
-    }
-    if (ndim == 0 || shape[axis] == DYN_NONE)
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    uint32_t full = dyn_np_add(r, DYN_OP_FULL, dt, ndim, 1, 0);
-    if (full == DYN_NONE)
-        return NULL;
-    memcpy(node_at(r, full)->shape, shape, sizeof(*shape) * (size_t)ndim);
-    dyn_layout_of((PyArrayObject *)result, &node_at(r, full)->layout);
-    for (int i = 0; i < n; i++) {
-        uint32_t next = dyn_np_op(r, DYN_S_ADD, at, node_at(r, nodes[i])->shape[axis]);
-        uint32_t view = next == DYN_NONE ? DYN_NONE : dyn_np_range_view(r, full, axis, at, next);
-        if (view == DYN_NONE || dyn_np_store(r, view, dyn_np_node_arg(r, nodes[i]), result) < 0)
-            return NULL;
-        at = next;
-    }
-    return dyn_np_result(r, full, result);
-}
-
-/* concatenate (operator 0), hstack (1), vstack (2). */
-DynVal *np_rule_join(DynRec *r, NpCall *c) {
-    uint32_t nodes[MAX_JOINED];
-    int axis = 0, n = joined_nodes(r, c->slot[0], nodes);
-    if (n < 0 || !PyArray_CheckExact(c->result))
-        return NULL;
-    for (int i = 0; i < c->npos + c->nkw; i++)
-        if (c->args[i].real == Py_None)
-            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    int ndim = node_at(r, nodes[0])->ndim;
-    if (one_axis(r, c->slot[1], ndim, &axis) < 0)
-        return NULL;
-    if (c->b->op == 1)
-        axis = ndim > 1;
-    for (int i = 0; i < n && c->b->op == 2; i++) { /* rows */
-        if (node_at(r, nodes[i])->ndim == 1 && (nodes[i] = dyn_np_newaxis(r, nodes[i], 1, 2)) == DYN_NONE)
-            return NULL;
-    }
-    return joined(r, nodes, n, axis, c->result);
-}
-
-DynVal *np_rule_stack(DynRec *r, NpCall *c) {
-    uint32_t nodes[MAX_JOINED];
-    int axis = 0, n = joined_nodes(r, c->slot[0], nodes);
-    if (n < 0 || !PyArray_CheckExact(c->result))
-        return NULL;
-    int ndim = node_at(r, nodes[0])->ndim;
-    if (ndim >= DYN_MAX_NDIM || one_axis(r, c->slot[1], ndim + 1, &axis) < 0)
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    for (int i = 0; i < n; i++) {
-        if (node_at(r, nodes[i])->ndim != ndim || (nodes[i] = dyn_np_newaxis(r, nodes[i], 1u << axis, ndim + 1)) == DYN_NONE)
-            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    }
-    return joined(r, nodes, n, axis, c->result);
 }

@@ -128,6 +128,30 @@ uint32_t dyn_np_range_view(DynRec *r, uint32_t a, int axis, uint32_t start, uint
     return finish_slice(r, a, &x);
 }
 
+/* The axes of the mask turned round. */
+uint32_t dyn_np_reversed(DynRec *r, uint32_t a, uint32_t mask) {
+    Index x = {0};
+    uint32_t one = dyn_np_int(r, 1), back = dyn_np_int(r, -1);
+    for (int i = 0; i < node_at(r, a)->ndim; i++) {
+        uint32_t size = node_at(r, a)->shape[i];
+        int ok = mask >> i & 1u ? put_slice(r, &x, dyn_np_op(r, DYN_S_SUB, size, one), back, back, size) : put_full(r, &x, size);
+        if (ok < 0)
+            return DYN_NONE;
+    }
+    return finish_slice(r, a, &x);
+}
+
+uint32_t dyn_np_pick(DynRec *r, uint32_t a, int axis, uint32_t index) {
+    Index x = {0};
+    for (int i = 0; i < node_at(r, a)->ndim; i++) {
+        if (i == axis)
+            x.args[x.nargs++] = index;
+        if (i == axis ? put(r, &x, 1, DYN_NONE) < 0 : put_full(r, &x, node_at(r, a)->shape[i]) < 0)
+            return DYN_NONE;
+    }
+    return finish_slice(r, a, &x);
+}
+
 /* A slice bound, normalised. In range (counted from either end) it is itself under a guard, else what slice.indices makes of it.
  */
 static uint32_t bound(DynRec *r, uint32_t b, uint32_t dim, uint32_t step, DynSymOp otherwise) {
@@ -343,153 +367,6 @@ int dyn_np_shape_arg(DynRec *r, DynOperand o, bool minus_one, uint32_t *shape) {
     return n < 0 ? (no_node(r), -1) : n;
 }
 
-/* ---- reshape */
-
-static bool full_axis(DynRec *r, const DynNode *n, const DynNode *base, int arg, int axis) {
-    return is_int(r, n->args[arg].id, 0) && n->args[arg + 1].id == base->shape[axis] && is_int(r, n->args[arg + 2].id, 1);
-}
-
-/* Leading axes picked at one place, then one range of step 1, then whole axes: the elements of a slice lie next to each other. */
-static bool slice_is_c(DynRec *r, const DynNode *n, const DynNode *base) {
-    bool ranged = false;
-    for (int i = 0, axis = 0, arg = 1; i < n->naux; i++) {
-        if (n->aux[i] == 2)
-            continue;
-        if (n->aux[i] == 1) {
-            if (ranged)
-                return false;
-            arg += 1;
-        } else {
-            if (ranged && !full_axis(r, n, base, arg, axis))
-                return false;
-            if (!is_int(r, n->args[arg + 2].id, 1))
-                return false;
-            ranged = true;
-            arg += 3;
-        }
-        axis++;
-    }
-    return true;
-}
-
-bool dyn_np_always_c(DynRec *r, uint32_t node) {
-    const DynNode *n = node_at(r, node),
-                  *base = n->nargs > 0 && n->args[0].kind == DYN_ARG_NODE ? node_at(r, n->args[0].id) : NULL;
-    if (n->layout.kind != DYN_LAYOUT_C)
-        return false;
-    if ((n->flags & DYN_NODE_VIEW) == 0)
-        return true; /* inputs: by their guard; the others: by how NumPy allocates for operands of guarded layouts */
-    if (!dyn_np_always_c(r, n->args[0].id))
-        return false;
-    if (n->op == DYN_OP_PERMUTE) {
-        for (int i = 0; i < n->naux; i++)
-            if (n->aux[i] != i)
-                return false;
-        return true;
-    }
-    return n->op == DYN_OP_RESHAPE || (n->op == DYN_OP_SLICE && slice_is_c(r, n, base));
-}
-
-/* Another order of axes than C's, with no axis of size 0 or 1: not C-contiguous at any call, and flattening copies. Slicing keeps
- * the order. */
-bool dyn_np_never_c(DynRec *r, uint32_t node) {
-    const DynNode *n = node_at(r, node), *base = n;
-    bool ordered = true;
-    for (int i = 0; i < n->ndim; i++)
-        ordered = ordered && n->layout.perm[i] == i;
-    while (base->op == DYN_OP_PERMUTE || base->op == DYN_OP_SLICE)
-        base = node_at(r, base->args[0].id);
-    if (ordered || (base->flags & DYN_NODE_VIEW))
-        return false;
-    for (int i = 0; i < n->ndim; i++)
-        if (dyn_np_assume_op(r, DYN_S_GT, n->shape[i], 1) < 0)
-            return false;
-    return true;
-}
-
-static DynVal *reshape_to(DynRec *r, uint32_t a, int ndim, uint32_t *shape, PyObject *real, PyObject *result) {
-    DynNode *n = node_at(r, a);
-    uint32_t total = dyn_np_product(r, n->ndim, n->shape), rest = dyn_np_int(r, 1);
-    int unknown = -1;
-    for (int i = 0; i < ndim; i++) {
-        if (shape[i] == DYN_NONE && unknown >= 0)
-            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-        if (shape[i] == DYN_NONE)
-            unknown = i;
-        else
-            rest = dyn_np_op(r, DYN_S_MUL, rest, shape[i]);
-    }
-    if (total == DYN_NONE || rest == DYN_NONE)
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    if (unknown >= 0 && is_int(r, rest, 1)) {
-        shape[unknown] = total;
-    } else if (unknown >= 0) {
-        if (dyn_np_assume_op(r, DYN_S_NE, rest, 0) < 0)
-            return NULL;
-        shape[unknown] = dyn_np_op(r, DYN_S_FLOORDIV, total, rest);
-        if (dyn_np_assume_op(r, DYN_S_EQ, dyn_np_op(r, DYN_S_MOD, total, rest), 0) < 0)
-            return NULL;
-    } else if (dyn_np_hint(r, total) != dyn_np_hint(r, rest) || dyn_rec_assume_equal(r, total, rest) < 0) {
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    }
-    if (dyn_np_always_c(r, a))
-        return dyn_np_result(r, dyn_np_reshape_view(r, a, ndim, shape, DYN_NODE_VIEW), result);
-    if (ndim != 1 || !PyArray_Check(result) || PyArray_DATA((PyArrayObject *)result) == PyArray_DATA((PyArrayObject *)real) ||
-        !dyn_np_never_c(r, a))
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    return dyn_np_result(r, dyn_np_reshape_view(r, a, ndim, shape, DYN_NODE_CONTIG_COPY), result);
-}
-
-/* order= is C (or K, A where the operand lies that way). */
-static int order_is_c(DynRec *r, DynOperand order, uint32_t a, bool keep_means_c) {
-    if (order.v == NULL)
-        return 0;
-    if (dyn_rec_burn(r, order.v, order.real) < 0 || !PyUnicode_Check(order.real))
-        return -1;
-    bool c = PyUnicode_CompareWithASCIIString(order.real, "C") == 0;
-    return c || (keep_means_c && PyUnicode_CompareWithASCIIString(order.real, "F") != 0 && dyn_np_always_c(r, a))
-               ? 0
-               : (no_node(r), -1);
-}
-
-DynVal *np_rule_reshape(DynRec *r, NpCall *c) {
-    uint32_t a = dyn_np_node(r, c->slot[0]), shape[DYN_MAX_NDIM];
-    int ndim = a == DYN_NONE ? -1 : dyn_np_shape_arg(r, c->slot[1], true, shape);
-    if (ndim < 0 || order_is_c(r, c->slot[2], a, true) < 0)
-        return NULL;
-    return reshape_to(r, a, ndim, shape, c->slot[0].real, c->result);
-}
-
-/* x.reshape(2, 3) or x.reshape((2, 3)). */
-DynVal *np_rule_reshape_method(DynRec *r, NpCall *c) {
-    uint32_t a = dyn_np_node(r, c->args[0]), shape[DYN_MAX_NDIM];
-    int ndim = c->npos - 1;
-    if (a == DYN_NONE || c->nkw != 0 || ndim < 1 || ndim > DYN_MAX_NDIM)
-        return a == DYN_NONE ? NULL : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    if (ndim == 1) {
-        ndim = dyn_np_shape_arg(r, c->args[1], true, shape);
-    } else {
-        for (int i = 0; i < ndim; i++)
-            if (dyn_np_shape_arg(r, c->args[1 + i], true, &shape[i]) != 1)
-                return NULL;
-    }
-    return ndim < 0 ? NULL : reshape_to(r, a, ndim, shape, c->args[0].real, c->result);
-}
-
-/* ravel, and flatten (operator 1), which always copies. */
-DynVal *np_rule_flatten(DynRec *r, NpCall *c) {
-    uint32_t a = dyn_np_node(r, c->slot[0]), total = DYN_NONE;
-    if (a == DYN_NONE || order_is_c(r, c->slot[1], a, true) < 0)
-        return NULL;
-    if (c->b->op == 0)
-        return reshape_to(r, a, 1, &total, c->slot[0].real, c->result);
-    uint32_t copy = dyn_np_copy(r, a, (DynDtype)node_at(r, a)->dtype);
-    total = copy == DYN_NONE ? DYN_NONE : dyn_np_product(r, node_at(r, a)->ndim, node_at(r, a)->shape);
-    if (total == DYN_NONE)
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    return dyn_np_result(r, dyn_np_reshape_view(r, copy, 1, &total, DYN_NODE_VIEW), c->result);
-}
-
 /* ---- order of axes, axes of size 1 */
 
 DynVal *np_rule_transpose(DynRec *r, NpCall *c) {
@@ -541,24 +418,6 @@ DynVal *np_rule_swapaxes(DynRec *r, NpCall *c) {
     return dyn_np_result(r, dyn_np_permute(r, a, perm), c->result);
 }
 
-/* One axis moves; the others keep their order. */
-DynVal *np_rule_moveaxis(DynRec *r, NpCall *c) {
-    uint32_t a = dyn_np_node(r, c->slot[0]);
-    int perm[DYN_MAX_NDIM], from, to, k = 0;
-    if (a == DYN_NONE || c->slot[1].v == NULL || c->slot[2].v == NULL)
-        return NULL;
-    int ndim = node_at(r, a)->ndim;
-    if (!PyIndex_Check(c->slot[1].real) || !PyIndex_Check(c->slot[2].real))
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    if (dyn_np_axes(r, c->slot[1], ndim, &from) != 1 || dyn_np_axes(r, c->slot[2], ndim, &to) != 1)
-        return NULL;
-    for (int i = 0; i < ndim; i++) {
-        k += k == from;
-        perm[i] = i == to ? from : k++;
-    }
-    return dyn_np_result(r, dyn_np_permute(r, a, perm), c->result);
-}
-
 /* Axes of size 1 are indexed away: which ones have size 1 is guarded where it is not asked for by number. */
 DynVal *np_rule_squeeze(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_node(r, c->slot[0]);
@@ -606,12 +465,6 @@ DynVal *np_rule_expand_dims(DynRec *r, NpCall *c) {
     return dyn_np_result(r, dyn_np_newaxis(r, a, mask, ndim), c->result);
 }
 
-DynVal *np_rule_broadcast_to(DynRec *r, NpCall *c) {
-    uint32_t a = dyn_np_node(r, c->slot[0]), shape[DYN_MAX_NDIM];
-    int ndim = a == DYN_NONE ? -1 : dyn_np_shape_arg(r, c->slot[1], false, shape);
-    return ndim < 0 ? NULL : dyn_np_result(r, dyn_np_broadcast_view(r, a, ndim, shape), c->result);
-}
-
 /* ---- attributes */
 
 static DynVal *shape_tuple(DynRec *r, uint32_t a, PyObject *result) {
@@ -622,14 +475,67 @@ static DynVal *shape_tuple(DynRec *r, uint32_t a, PyObject *result) {
     return dyn_rec_seq(r, DV_TUPLE, node_at(r, a)->ndim, items, result);
 }
 
-DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name, PyObject *result) {
-    uint32_t node = dyn_np_node(r, a);
-    const char *attr = PyUnicode_AsUTF8(name);
-    if (attr == NULL)
-        PyErr_Clear();
-    if (node == DYN_NONE || attr == NULL)
+/* Steps along axes of size 1, and of arrays without elements, are NumPy's own business: sizes stay above 1 where steps come from
+ * them. */
+static DynVal *strides_tuple(DynRec *r, uint32_t a, PyObject *result) {
+    DynVal *items[DYN_MAX_NDIM];
+    uint32_t strides[DYN_MAX_NDIM];
+    const DynNode *owner = node_at(r, node_at(r, a)->storage);
+    for (int i = 0; i < owner->ndim; i++)
+        if (owner->op != DYN_OP_INPUT && dyn_np_hint(r, owner->shape[i]) == 0)
+            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (dyn_np_hold_sizes(r, node_at(r, a)->storage) < 0)
         return NULL;
-    DynNode *n = node_at(r, node);
+    if (dyn_np_strides(r, a, strides) < 0)
+        return NULL;
+    for (int i = 0; i < node_at(r, a)->ndim; i++) {
+        PyObject *real = PyTuple_GET_ITEM(result, i);
+        if (dyn_np_hint(r, strides[i]) != PyLong_AsLongLong(real) || (items[i] = dyn_rec_sym(r, strides[i])) == NULL)
+            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
+    return dyn_rec_seq(r, DV_TUPLE, node_at(r, a)->ndim, items, result);
+}
+
+static DynVal *transposed(DynRec *r, uint32_t a, bool matrix, PyObject *result) {
+    int perm[DYN_MAX_NDIM], ndim = node_at(r, a)->ndim, first = matrix && ndim > 2 ? ndim - 2 : 0;
+    for (int i = 0; i < ndim; i++)
+        perm[i] = i < first ? i : ndim - 1 - (i - first);
+    return dyn_np_result(r, dyn_np_permute(r, a, perm), result);
+}
+
+/* The imaginary part of a real array: zeros that can't be written. */
+static DynVal *no_imaginary_part(DynRec *r, uint32_t a, PyObject *result) {
+    const DynNode *n = node_at(r, a);
+    DynDtype dt = (DynDtype)n->dtype;
+    int ndim = n->ndim;
+    if (dyn_dtypes[dt].kind == 'c' || (ndim > 1 && dyn_np_contiguous(r, a, true) < 0) || dyn_np_hold_sizes(r, a) < 0)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    DynSyms *t = dyn_rec_syms(r);
+    uint32_t zero = dyn_dtypes[dt].kind == 'b' ? dyn_sym_bool(t, false) : dyn_sym_int(t, 0);
+    uint32_t id = zero == DYN_NONE ? DYN_NONE : dyn_np_add(r, DYN_OP_FULL, dt, ndim, 1, 0);
+    if (id == DYN_NONE)
+        return NULL;
+    node_at(r, id)->args[0] = (DynArg){DYN_ARG_SYM, zero};
+    node_at(r, id)->flags |= DYN_NODE_READONLY;
+    memcpy(node_at(r, id)->shape, node_at(r, a)->shape, sizeof(uint32_t) * (size_t)ndim);
+    return dyn_np_result(r, id, result);
+}
+
+/* None where the array owns its bytes; of a view of something that the graph made, that. Whether an input owns its bytes isn't
+ * guarded. */
+static DynVal *base_of(DynRec *r, uint32_t a, PyObject *result) {
+    const DynNode *n = node_at(r, a), *owner = node_at(r, n->storage);
+    if (owner->op == DYN_OP_INPUT || owner->op == DYN_OP_EXTERN)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if ((n->flags & DYN_NODE_VIEW) == 0 && result == Py_None)
+        return dyn_rec_const(r, result);
+    return (n->flags & DYN_NODE_VIEW) != 0 && PyArray_CheckExact(result) ? dyn_np_result(r, n->storage, result)
+                                                                         : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+}
+
+static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr, PyObject *result) {
+    const DynNode *n = node_at(r, node);
+    bool array = a.v->kind == DV_ARRAY;
     if (strcmp(attr, "shape") == 0)
         return shape_tuple(r, node, result);
     if (strcmp(attr, "size") == 0)
@@ -641,15 +547,24 @@ DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name, PyObject *result) {
         return dyn_rec_const(r, result);
     if (result == a.real && (strcmp(attr, "real") == 0 || strcmp(attr, "T") == 0))
         return a.v;
-    if (strcmp(attr, "T") == 0 && a.v->kind == DV_ARRAY) {
-        int perm[DYN_MAX_NDIM];
-        for (int i = 0; i < n->ndim; i++)
-            perm[i] = n->ndim - 1 - i;
-        uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
-        DynVal *v = dyn_np_result(r, dyn_np_permute(r, node, perm), result);
-        if (v == NULL)
-            dyn_graph_truncate(dyn_rec_graph(r), nnodes);
-        return v;
-    }
-    return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (array && (strcmp(attr, "T") == 0 || strcmp(attr, "mT") == 0))
+        return transposed(r, node, attr[0] == 'm', result);
+    if (array && strcmp(attr, "strides") == 0)
+        return strides_tuple(r, node, result);
+    if (array && strcmp(attr, "imag") == 0)
+        return no_imaginary_part(r, node, result);
+    return array && strcmp(attr, "base") == 0 ? base_of(r, node, result) : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+}
+
+DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name, PyObject *result) {
+    uint32_t node = dyn_np_node(r, a), nnodes = dyn_rec_graph(r)->nodes.n;
+    const char *attr = PyUnicode_AsUTF8(name);
+    if (attr == NULL)
+        PyErr_Clear();
+    if (node == DYN_NONE || attr == NULL)
+        return NULL;
+    DynVal *v = attr_of(r, a, node, attr, result);
+    if (v == NULL)
+        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+    return v;
 }

@@ -360,6 +360,10 @@ DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result) 
     if (foldable(r, o) && foldable(r, index) && basic(result)) {
         return dyn_rec_const(r, result);
     }
+    const DynBinding *grid = o.v->kind == DV_CONST ? dyn_np_find(o.real) : NULL; /* np.mgrid[…] */
+    if (grid != NULL) {
+        return dyn_np_call(r, grid, &index, 1, NULL, result);
+    }
     bool sequence = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || (o.v->kind == DV_CONST && PyTuple_CheckExact(o.real));
     if (sequence && index.v->kind == DV_SLICE) {
         return slice_sequence(r, o, index, result);

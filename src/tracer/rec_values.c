@@ -600,7 +600,7 @@ int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
     if (PyMethod_Check(o)) {
         return resolve_method(r, v, o);
     }
-    if (is_fixed(o)) {
+    if (is_fixed(o) || dyn_np_find(o) != NULL) {
         return rec_guard_id(r, v, o);
     }
     if (PyArray_CheckScalar(o) && rec_resolve_npscalar(r, v, o) == 0) {
@@ -609,6 +609,12 @@ int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
     v->kind = DV_OBJECT;
     v->obj = o;
     return rec_keep(r, o) < 0 ? -1 : rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o));
+}
+
+DynVal *dyn_rec_constant_array(DynRec *r, PyObject *array) {
+    uint32_t s = dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, array, NULL);
+    DynVal *v = s == DYN_NONE ? rec_fail(r, DYN_R_NO_MEMORY, NULL) : rec_source(r, s);
+    return v == NULL || dyn_rec_resolve(r, v, array) < 0 ? NULL : v;
 }
 
 uint32_t dyn_rec_number(DynRec *r, DynVal *v, PyObject *real) {

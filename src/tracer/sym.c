@@ -104,8 +104,8 @@ uint32_t dyn_sym_var(DynSyms *t, DynSymType type, uint32_t source, DynScalar hin
     return intern(t, &s);
 }
 
-uint32_t dyn_sym_dim(DynSyms *t, uint32_t source, int axis, int64_t hint) {
-    DynSym s = {.op = DYN_S_DIM,
+static uint32_t of_axis(DynSyms *t, DynSymOp op, uint32_t source, int axis, int64_t hint) {
+    DynSym s = {.op = (uint8_t)op,
                 .type = DYN_T_INT,
                 .index = (uint16_t)axis,
                 .a = source,
@@ -113,6 +113,11 @@ uint32_t dyn_sym_dim(DynSyms *t, uint32_t source, int axis, int64_t hint) {
                 .c = DYN_NONE,
                 .hint = {.i = hint}};
     return intern(t, &s);
+}
+
+uint32_t dyn_sym_dim(DynSyms *t, uint32_t source, int axis, int64_t hint) { return of_axis(t, DYN_S_DIM, source, axis, hint); }
+uint32_t dyn_sym_stride(DynSyms *t, uint32_t source, int axis, int64_t hint) {
+    return of_axis(t, DYN_S_STRIDE, source, axis, hint);
 }
 
 uint32_t dyn_sym_late(DynSyms *t, DynSymType type, uint32_t call, uint32_t what, uint32_t node, int axis, DynScalar hint) {
@@ -530,13 +535,13 @@ static void print(const DynSyms *t, const DynSources *sources, uint32_t id, int 
         dyn_sym_print_value((DynSymType)s->type, s->value, out);
     } else if (s->op == DYN_S_LATE) {
         dyn_str_printf(out, s->b == DYN_LATE_SIZE ? "size(%%%u, %u)" : "number(%%%u)", s->a, (unsigned)s->index);
-    } else if (s->op == DYN_S_VAR || s->op == DYN_S_DIM) {
+    } else if (dyn_sym_is_read((DynSymOp)s->op)) {
         if (sources == NULL)
             dyn_str_printf(out, "s%u", (unsigned)id);
         else
             dyn_source_print(sources, s->a, out);
-        if (s->op == DYN_S_DIM && sources != NULL)
-            dyn_str_printf(out, ".shape[%d]", (int)s->index);
+        if (dyn_sym_of_axis((DynSymOp)s->op) && sources != NULL)
+            dyn_str_printf(out, s->op == DYN_S_DIM ? ".shape[%d]" : ".strides[%d]", (int)s->index);
     } else {
         for (const char *p = dyn_sym_info[s->op].text; *p != '\0'; p++) {
             if (*p == '{') {

@@ -20,7 +20,7 @@ typedef enum DynSymOp {
 typedef struct DynSym {
     uint8_t op;       /* DynSymOp */
     uint8_t type;     /* DynSymType of the value */
-    uint16_t index;   /* DIM: the axis. VAR: 0 a Python number, else 1 + DynDtype of a NumPy scalar */
+    uint16_t index;   /* DIM, STRIDE: the axis. VAR: 0 a Python number, else 1 + DynDtype of a NumPy scalar */
     uint32_t a, b, c; /* operands: symbols; VAR, DIM, …: a is a source id; LATE: see dyn_sym_late */
     uint32_t after;   /* 0: known when the graph begins; else 1 + the EXTERN node behind which it is known */
     DynScalar value;  /* CONST: the value */
@@ -39,7 +39,8 @@ DYN_HIDDEN uint32_t dyn_sym_int(DynSyms *t, int64_t value);
 DYN_HIDDEN uint32_t dyn_sym_float(DynSyms *t, double value);
 DYN_HIDDEN uint32_t dyn_sym_bool(DynSyms *t, bool value);
 DYN_HIDDEN uint32_t dyn_sym_var(DynSyms *t, DynSymType type, uint32_t source, DynScalar hint);
-DYN_HIDDEN uint32_t dyn_sym_dim(DynSyms *t, uint32_t source, int axis, int64_t hint); /* size of an input array's axis */
+DYN_HIDDEN uint32_t dyn_sym_dim(DynSyms *t, uint32_t source, int axis, int64_t hint);    /* size of an input array's axis */
+DYN_HIDDEN uint32_t dyn_sym_stride(DynSyms *t, uint32_t source, int axis, int64_t hint); /* bytes between its elements */
 /* The size of axis `axis` of an array that an extern call gives (a node), or, with DYN_LATE_NUMBER, a Python number that it
  * gives. Never the same as another row. */
 #define DYN_LATE_SIZE 0u
@@ -56,6 +57,8 @@ DYN_HIDDEN uint32_t dyn_sym_root(const DynSyms *t, uint32_t id);
 /* The Python int, float or bool that a symbol's value is: new reference, NULL with MemoryError. */
 DYN_HIDDEN PyObject *dyn_sym_object(const DynSyms *t, uint32_t id, DynScalar value);
 DYN_HIDDEN bool dyn_sym_is_const(const DynSyms *t, uint32_t id);
+static inline bool dyn_sym_of_axis(DynSymOp op) { return op == DYN_S_DIM || op == DYN_S_STRIDE; }
+static inline bool dyn_sym_is_read(DynSymOp op) { return op == DYN_S_VAR || dyn_sym_of_axis(op); } /* from a source */
 static inline const DynSym *dyn_sym_at(const DynSyms *t, uint32_t id) { return &t->v.at[id]; }
 DYN_HIDDEN void dyn_sym_print(const DynSyms *t, const DynSources *s, uint32_t id, DynStr *out); /* Python expression */
 DYN_HIDDEN void dyn_sym_print_value(DynSymType type, DynScalar value, DynStr *out); /* as a Python literal; needs the GIL */
