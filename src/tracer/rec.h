@@ -36,6 +36,7 @@ struct DynVal {
     DynVal **items;
     PyObject *obj;  /* DV_CONST: the object; containers and arrays: the real object, for identity. Kept alive by the recorder */
     PyObject *type; /* DV_TUPLE: the named tuple type that it is of, or NULL */
+    uint32_t born;  /* which shadow of the recording it is */
     uint32_t recipe, stamp; /* the recipe made of it in the rebuild `stamp`: rec_recipe's memo */
 };
 typedef struct DynOperand { /* a shadow and the real object it stands for */

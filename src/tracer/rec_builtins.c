@@ -467,7 +467,7 @@ static DynVal *list_method(DynRec *r, const RecCall *c, PyObject **result, const
         return rec_fail(r, DYN_R_SIDE_EFFECT, name);
     }
     if (pop) {
-        r->mutations++;
+        rec_changed(r, list);
         return list->items[--list->n];
     }
     if (append) {

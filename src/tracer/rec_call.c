@@ -114,42 +114,102 @@ static uint32_t function_source(DynRec *r, DynVal *v, PyObject *func) {
     return s;
 }
 
-/* Call a Python function: the hook hands its frame to dyn_record_inlined. NULL with *result set: the callee bailed out. */
-static DynVal *call_inlined(DynRec *r, const RecCall *c, PyObject **result) {
-    PyObject *func = c->callable.real;
-    DynVal *fv = c->callable.v;
+static bool recordable(const PyCodeObject *code) {
+    return !(code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE));
+}
+
+/* A call that leads to a frame of the Python function `callee`, whose arguments are the call's: the hook hands that frame to
+ * dyn_record_inlined. NULL with *result set: the callee bailed out. */
+static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, PyObject **result) {
+    PyObject *func = callee.real;
+    DynVal *fv = callee.v;
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
     uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(code), nodes = r->cap->graph.nodes.n;
     DynVal **slots = DYN_NEW_N(&r->arena, DynVal *, nslots + 1);
     uint32_t source = function_source(r, fv, func);
     DynReason refuse = r->req->may_inline(r->req, func);
     if (refuse != DYN_R_OK || slots == NULL || (source == DYN_NONE && fv->kind != DV_FUNC) || dyn_recursion_near_limit(r->ts) ||
-        (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) ||
-        bind_slots(r, func, fv, source, c, slots) < 0) {
+        !recordable(code) || bind_slots(r, func, fv, source, c, slots) < 0) {
         r->pending.func = NULL;
         *result = rec_call_real(c);
         return rec_fail(r, refuse != DYN_R_OK ? refuse : DYN_R_OPAQUE_CALL, PyUnicode_AsUTF8(code->co_name));
     }
-    uint64_t mutations = r->mutations;
+    uint32_t older = r->nvals, oldest = r->oldest_changed;
+    r->oldest_changed = UINT32_MAX;
     r->pending = (RecPending){func, fv, source, slots, nslots};
     r->callee_bailed = false;
     r->callee_why = NULL;
     r->result = NULL;
     *result = rec_call_real(c);
-    bool entered = r->pending.func == NULL;
+    bool entered = r->pending.func == NULL, changed = r->oldest_changed < older;
     r->pending.func = NULL;
+    r->oldest_changed = oldest < r->oldest_changed ? oldest : r->oldest_changed;
     if (*result == NULL) {
         return NULL;
     }
     if (!entered || r->callee_bailed || r->result == NULL || r->cap == NULL) {
         rec_rollback(r, nodes);
         r->callee_bailed = false;
-        if (mutations != r->mutations) { /* what the callee did to containers of ours can't be undone in their shadows */
-            r->spoiled = true;
-        }
+        r->spoiled = r->spoiled || changed; /* what the callee did to containers of ours can't be undone in their shadows */
         return rec_fail(r, DYN_R_CALLEE_BAILED, PyUnicode_AsUTF8(code->co_name));
     }
     return r->result;
+}
+
+/* ---- NumPy's public functions: a dispatcher in C that asks a Python function for the arguments that may override it, and, where
+ * none does, calls its implementation with the arguments as they came */
+
+static PyTypeObject *dispatcher_type;
+static PyObject *implementation_name, *override_name;
+
+int rec_call_init(void) {
+    PyObject *module = PyImport_ImportModule("numpy._core._multiarray_umath");
+    dispatcher_type = module ? (PyTypeObject *)PyObject_GetAttrString(module, "_ArrayFunctionDispatcher") : NULL;
+    implementation_name = PyUnicode_InternFromString("_implementation");
+    override_name = PyUnicode_InternFromString("__array_function__");
+    Py_XDECREF(module);
+    return dispatcher_type == NULL || implementation_name == NULL || override_name == NULL ? -1 : 0;
+}
+
+/* Does nothing in this argument override NumPy's functions, now and at every call? The types are guarded, and can't learn to. */
+static bool overrides_nothing(DynRec *r, DynVal *v, PyObject *o, int depth) {
+    PyTypeObject *type = Py_TYPE(o);
+    if (dyn_rec_resolve(r, v, o) < 0 || depth > 3 || v->kind == DV_OPAQUE || v->kind == DV_ITER) {
+        return false;
+    }
+    if (v->kind == DV_TUPLE || v->kind == DV_LIST) {
+        bool plain = (PyTuple_CheckExact(o) || PyList_CheckExact(o)) && PySequence_Fast_GET_SIZE(o) == (Py_ssize_t)v->n;
+        for (uint32_t i = 0; plain && i < v->n; i++) {
+            plain = overrides_nothing(r, v->items[i], PySequence_Fast_GET_ITEM(o, i), depth + 1);
+        }
+        return plain;
+    }
+    bool fixed = !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE);
+    return PyArray_CheckExact(o) || (fixed && dyn_cpy_lookup_special(type, override_name) == NULL);
+}
+
+/* The Python function behind a dispatcher; real is NULL where it isn't one, or may not be reached with these arguments. */
+static DynOperand implementation(DynRec *r, const RecCall *c) {
+    DynOperand none = {0};
+    if (Py_TYPE(c->callable.real) != dispatcher_type) {
+        return none;
+    }
+    for (uint32_t i = 0; i < c->npos + c->nkw; i++) {
+        if (!overrides_nothing(r, c->args[i].v, c->args[i].real, 0)) {
+            return none;
+        }
+    }
+    PyObject *f = PyObject_GetAttr(c->callable.real, implementation_name);
+    DynVal *v = f != NULL && PyFunction_Check(f) ? dyn_rec_const(r, f) : NULL;
+    PyErr_Clear();
+    Py_XDECREF(f); /* the dispatcher has it, and dyn_rec_const keeps it */
+    return v == NULL ? none : (DynOperand){v, f};
+}
+
+/* A call of a NumPy function that ran and gave `result`, but was not recorded to its end. */
+static DynVal *fallback_for_numpy(DynRec *r, const RecCall *c, PyObject *result) {
+    (void)r, (void)c, (void)result;
+    return NULL;
 }
 
 /* ---- one call */
@@ -219,13 +279,15 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
             return call_special(r, c, result);
         }
     }
-    if (PyFunction_Check(f) && dyn_np_find(f) == NULL) {
-        return call_inlined(r, c, result);
-    }
-    if (wrapped_function(c, r)) {
-        return call_inlined(r, c, result);
+    if ((PyFunction_Check(f) && dyn_np_find(f) == NULL) || wrapped_function(c, r)) {
+        return call_inlined(r, c, c->callable, result);
     }
     int known = resolve_args(r, c);
+    DynOperand behind = known == 0 && dyn_np_find(f) == NULL ? implementation(r, c) : (DynOperand){0};
+    if (behind.real != NULL) {
+        v = call_inlined(r, c, behind, result);
+        return v != NULL || *result == NULL ? v : fallback_for_numpy(r, c, *result);
+    }
     const DynBinding *b = dyn_np_find(f);
     if (b == NULL && known == 0 && is_array_method(c)) {
         b = dyn_np_find_method(((PyDescrObject *)f)->d_name);

@@ -247,7 +247,7 @@ Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
         o.v->items = NULL;
     } else {
         o.v->id++;
-        r->mutations++;
+        rec_changed(r, o.v);
     }
     if (item == NULL) {
         f->ssp--;

@@ -418,12 +418,12 @@ static int stored(DynRec *r, DynOperand o, DynOperand index, DynOperand value) {
         Py_ssize_t i = PyLong_AsSsize_t(index.real);
         i += i < 0 ? (Py_ssize_t)o.v->n : 0;
         o.v->items[i] = value.v;
-        r->mutations++;
+        rec_changed(r, o.v);
         return 0;
     }
     if (o.v->kind == DV_DICT && PyUnicode_CheckExact(index.real) && index.v->kind == DV_CONST) {
         uint32_t at;
-        r->mutations++;
+        rec_changed(r, o.v);
         if (rec_dict_find(o.v, index.real, &at) != NULL) {
             o.v->items[at + 1] = value.v;
             return 0;

@@ -340,6 +340,35 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
     return ok;
 }
 
+/* A node that stands for what came in: it is known by its source from then on, so it outlives a callee that bailed out. */
+static bool came_in(const DynRec *r, const DynNode *n) {
+    return n->op == DYN_OP_INPUT ||
+           (n->op == DYN_OP_SCALAR && n->args[0].kind == DYN_ARG_SYM &&
+            dyn_sym_at(&r->cap->syms, n->args[0].id)->op == DYN_S_VAR && (n->flags & DYN_NODE_NPSCALAR));
+}
+
+/* Node `from` is node `to` from now on, for all that know it by number. */
+static void renumber(DynRec *r, uint32_t from, uint32_t to) {
+    DynGraph *g = &r->cap->graph;
+    g->nodes.at[to] = g->nodes.at[from];
+    g->nodes.at[to].storage = to;
+    if (to < r->by_node.n) {
+        r->by_node.at[to] = from < r->by_node.n ? r->by_node.at[from] : NULL;
+    }
+    for (uint32_t k = 0; k < r->by_source.n; k++) { /* one object may have been met in several ways */
+        DynVal *v = r->by_source.at[k];
+        if (v != NULL && (v->kind == DV_NPSCALAR || v->kind == DV_ARRAY) && v->id == from) {
+            v->id = to;
+        }
+    }
+    for (uint32_t k = 0; k < g->inputs.n; k++) {
+        g->inputs.at[k] = g->inputs.at[k] == from ? to : g->inputs.at[k];
+    }
+    for (uint32_t k = 0; k < r->written.n; k++) {
+        r->written.at[k] = r->written.at[k] == from ? to : r->written.at[k];
+    }
+}
+
 void rec_rollback(DynRec *r, uint32_t nnodes) {
     if (r->cap == NULL) {
         return;
@@ -347,22 +376,9 @@ void rec_rollback(DynRec *r, uint32_t nnodes) {
     DynGraph *g = &r->cap->graph;
     uint32_t to = nnodes;
     for (uint32_t i = nnodes; i < g->nodes.n; i++) {
-        if (g->nodes.at[i].op != DYN_OP_INPUT) {
-            continue;
+        if (came_in(r, &g->nodes.at[i])) {
+            renumber(r, i, to++);
         }
-        g->nodes.at[to] = g->nodes.at[i];
-        g->nodes.at[to].storage = to;
-        if (i < r->by_node.n && r->by_node.at[i] != NULL) {
-            r->by_node.at[to] = r->by_node.at[i];
-            r->by_node.at[to]->id = to;
-        }
-        for (uint32_t k = 0; k < g->inputs.n; k++) {
-            g->inputs.at[k] = g->inputs.at[k] == i ? to : g->inputs.at[k];
-        }
-        for (uint32_t k = 0; k < r->written.n; k++) {
-            r->written.at[k] = r->written.at[k] == i ? to : r->written.at[k];
-        }
-        to++;
     }
     dyn_graph_truncate(g, to);
     r->by_node.n = r->by_node.n < to ? r->by_node.n : to;

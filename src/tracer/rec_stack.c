@@ -201,7 +201,7 @@ Step rec_STORE_DEREF(DynRec *r, RecFrame *f, const DynInstr *in) {
         return rec_commit_none(r, f, 1, status < 0 ? -1 : 1);
     }
     v->items[0] = *shadow_top(f, 1);
-    r->mutations++;
+    rec_changed(r, v);
     return rec_commit_none(r, f, 1, status);
 }
 
@@ -303,7 +303,7 @@ static int dict_set(DynRec *r, DynVal *dict, DynVal *key, PyObject *real, DynVal
         int same = k == real ? 1 : Py_TYPE(k) == Py_TYPE(real) ? PyObject_RichCompareBool(k, real, Py_EQ) : 0;
         if (same) {
             dict->items[i + 1] = value;
-            r->mutations++;
+            rec_changed(r, dict);
             return 0;
         }
     }

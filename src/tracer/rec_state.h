@@ -69,6 +69,8 @@ struct DynRec {
     uint32_t stamp;                 /* of the rebuild that recipes are being made for */
     bool stamp_nodes;               /* OUTPUT recipes name nodes (snapshots), not positions in graph.outputs */
     uint64_t mutations;             /* shadows of containers changed so far */
+    uint32_t nvals;                 /* shadows made so far */
+    uint32_t oldest_changed;        /* the oldest shadow of a container that was changed since the running inlined call began */
     uint32_t ninstrs, ninstrs_node; /* executed in all; at the last new graph node */
     uint32_t nnodes_seen;
     uint32_t depth;
@@ -79,6 +81,7 @@ struct DynRec {
 
 /* ---- rec_values.c */
 DYN_HIDDEN DynVal *rec_new(DynRec *r, DynValKind kind);
+DYN_HIDDEN void rec_changed(DynRec *r, const DynVal *v); /* the shadow of a container or iterator was changed */
 DYN_HIDDEN DynVal *rec_source(DynRec *r, uint32_t source); /* the shadow for a source, new or old */
 DYN_HIDDEN DynVal *rec_source_dict(DynRec *r, PyObject *dict, PyObject *key);
 DYN_HIDDEN int rec_keep(DynRec *r, PyObject *o);                           /* new strong reference until the recording ends */
@@ -155,6 +158,7 @@ typedef struct RecCall { /* a call with its operands laid out: self first when t
     PyObject *kwnames; /* tuple or NULL */
 } RecCall;
 DYN_HIDDEN int rec_builtins_init(void);
+DYN_HIDDEN int rec_call_init(void);
 /* A builtin that is modelled: call it (for real) and give the shadow. *handled false: not in the table. *result NULL: raised. */
 DYN_HIDDEN DynVal *rec_call_builtin(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 DYN_HIDDEN DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* list, dict, str … methods */

@@ -25,7 +25,13 @@ DynVal *rec_new(DynRec *r, DynValKind kind) {
     v->source = DYN_NONE;
     v->id = DYN_NONE;
     v->recipe = DYN_NONE;
+    v->born = r->nvals++;
     return v;
+}
+
+void rec_changed(DynRec *r, const DynVal *v) {
+    r->mutations++;
+    r->oldest_changed = v->born < r->oldest_changed ? v->born : r->oldest_changed;
 }
 
 int rec_keep(DynRec *r, PyObject *o) {
@@ -166,7 +172,7 @@ int rec_push_item(DynRec *r, DynVal *seq, DynVal *item) {
         seq->cap = cap;
     }
     seq->items[seq->n++] = item;
-    r->mutations++;
+    rec_changed(r, seq);
     return 0;
 }
 

@@ -316,7 +316,7 @@ static void rec_free(DynRec *r) {
 }
 
 PyObject *dyn_record(PyThreadState *ts, DynFrame *f, DynRecording *recording) {
-    DynRec r = {.ts = ts, .req = recording, .previous = current};
+    DynRec r = {.ts = ts, .req = recording, .previous = current, .oldest_changed = UINT32_MAX};
     RecFrame top;
     dyn_arena_init(&r.arena);
     PyObject *result;
@@ -371,4 +371,4 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
     return result;
 }
 
-int dyn_record_init(void) { return rec_builtins_init(); }
+int dyn_record_init(void) { return rec_builtins_init() < 0 ? -1 : rec_call_init(); }
