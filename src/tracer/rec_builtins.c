@@ -120,6 +120,9 @@ static DynVal *call_convert(DynRec *r, const RecCall *c, PyObject **result, int 
     if (*result != NULL && c->npos == 1 && c->nkw == 0 && rec_is_array(c->args[0].v) && PyType_Check(c->callable.real)) {
         return dyn_np_extern(r, c->callable.real, ((PyTypeObject *)c->callable.real)->tp_name, c->args, 1, NULL, *result);
     }
+    if (*result != NULL && c->npos == 1 && c->nkw == 0 && c->args[0].v->kind == DV_CONST) {
+        return rec_wrap_result(r, *result);
+    }
     if (*result == NULL || c->npos != 1 || c->nkw != 0 || !number(c, 0)) {
         return *result ? unknown(r, c) : NULL;
     }
@@ -350,6 +353,64 @@ static DynVal *call_getattr(DynRec *r, const RecCall *c, PyObject **result, int 
     return rec_attr(r, c->args[0], c->args[1].real, *result);
 }
 
+/* Of a type that is guarded and can't change. */
+static DynVal *call_hasattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    *result = rec_call_real(c);
+    if (*result == NULL || c->npos != 2 || c->args[1].v->kind != DV_CONST) {
+        return *result ? unknown(r, c) : NULL;
+    }
+    PyTypeObject *type = Py_TYPE(c->args[0].real);
+    bool own = type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_HEAPTYPE) || c->args[0].v->kind == DV_OPAQUE;
+    return own ? rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "hasattr") : dyn_rec_const(r, *result);
+}
+
+static DynVal *call_iter(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    DynOperand o = c->npos == 1 ? c->args[0] : (DynOperand){0};
+    DynVal *v = o.v == NULL ? NULL : o.v->kind == DV_ITER ? o.v : o.v->kind == DV_ARRAY ? NULL : rec_iterate(r, o.v, o.real);
+    *result = rec_call_real(c);
+    return *result == NULL || v == NULL ? NULL : v->kind == DV_ITER ? v : rec_new_iter(r, v);
+}
+
+/* set() of numbers and strings, burnt in. */
+static DynVal *call_set(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    DynVal **items = NULL;
+    uint32_t n = 0;
+    (void)arg;
+    bool known = c->npos == 0 || (c->npos == 1 && (PyTuple_CheckExact(c->args[0].real) || PyList_CheckExact(c->args[0].real)) &&
+                                  rec_items(r, c->args[0].v, c->args[0].real, &items, &n) == 0);
+    *result = rec_call_real(c);
+    DynVal *v = *result && known ? dyn_rec_seq(r, DV_SET, 0, NULL, *result) : NULL;
+    for (uint32_t i = 0; v != NULL && i < n; i++) {
+        PyObject *o = PySequence_Fast_GET_ITEM(c->args[0].real, i);
+        bool plain = PyLong_CheckExact(o) || PyUnicode_CheckExact(o) || PyFloat_CheckExact(o) || o == Py_None;
+        int twice = 0;
+        for (uint32_t k = 0; plain && k < i && twice == 0; k++) {
+            twice = PyObject_RichCompareBool(PySequence_Fast_GET_ITEM(c->args[0].real, k), o, Py_EQ);
+        }
+        v = plain && dyn_rec_burn(r, items[i], o) == 0 && (twice || rec_push_item(r, v, items[i]) == 0) ? v : NULL;
+    }
+    return v ? v : *result ? unknown(r, c) : NULL;
+}
+
+/* sorted() of numbers and strings, burnt in. */
+static DynVal *call_sorted(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    DynOperand o = c->npos == 1 ? c->args[0] : (DynOperand){0};
+    bool known = o.v != NULL && (PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real)) && dyn_rec_burn(r, o.v, o.real) == 0;
+    for (uint32_t i = c->npos; known && i < c->npos + c->nkw; i++) {
+        known = c->args[i].v->kind == DV_SYM && dyn_rec_burn(r, c->args[i].v, c->args[i].real) == 0; /* reverse= */
+    }
+    *result = rec_call_real(c);
+    DynVal *v = *result && known ? dyn_rec_seq(r, DV_LIST, 0, NULL, *result) : NULL;
+    for (Py_ssize_t i = 0; v != NULL && i < PyList_GET_SIZE(*result); i++) {
+        DynVal *item = rec_wrap_result(r, PyList_GET_ITEM(*result, i));
+        v = item != NULL && rec_push_item(r, v, item) == 0 ? v : NULL;
+    }
+    return v ? v : *result ? unknown(r, c) : NULL;
+}
+
 /* all() and any() of listed items whose truth is known. */
 static DynVal *call_truths(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynVal **items;
@@ -404,6 +465,11 @@ static Builtin builtins[] = {
     {"builtins", "reversed", call_iterator, REVERSED, NULL},
     {"builtins", "slice", call_slice, 0, NULL},
     {"builtins", "getattr", call_getattr, 0, NULL},
+    {"builtins", "hasattr", call_hasattr, 0, NULL},
+    {"builtins", "iter", call_iter, 0, NULL},
+    {"builtins", "set", call_set, 0, NULL},
+    {"builtins", "sorted", call_sorted, 0, NULL},
+    {"operator", "index", call_convert, DYN_S_TO_INT, NULL},
     {"builtins", "all", call_truths, 0, NULL},
     {"builtins", "any", call_truths, 0, NULL},
     {"builtins", "str", call_pure, 0, NULL},

@@ -25,15 +25,32 @@ PyObject *rec_call_real(const RecCall *c) {
 
 /* ---- Python functions: shadows for the callee's slots by the binding rules */
 
+/* What a guard can compare by value: numbers, str, None, tuples of these. */
+static bool plain_value(PyObject *o) {
+    if (PyTuple_CheckExact(o)) {
+        bool plain = PyTuple_GET_SIZE(o) <= 16;
+        for (Py_ssize_t i = 0; plain && i < PyTuple_GET_SIZE(o); i++) {
+            plain = plain_value(PyTuple_GET_ITEM(o, i));
+        }
+        return plain;
+    }
+    return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o);
+}
+
 static DynVal *default_value(DynRec *r, DynVal *func, uint32_t func_source, PyObject *real, Py_ssize_t i, PyObject *kwname) {
     if (func->kind == DV_FUNC) {
         DynVal *from = func->items[kwname ? 2 : 1];
         return from == NULL ? NULL : kwname ? rec_dict_find(from, kwname, NULL) : i < (Py_ssize_t)from->n ? from->items[i] : NULL;
     }
-    (void)real;
+    PyObject *value = kwname ? PyDict_GetItemWithError(PyFunction_GET_KW_DEFAULTS(real), kwname)
+                             : PyTuple_GET_ITEM(PyFunction_GET_DEFAULTS(real), i);
     uint32_t s = kwname ? dyn_source_intern(&r->cap->sources, DYN_SRC_FKWDEFAULT, func_source, 0, NULL, kwname)
                         : dyn_source_intern(&r->cap->sources, DYN_SRC_FDEFAULT, func_source, (uint32_t)i, NULL, NULL);
-    return s == DYN_NONE ? NULL : rec_source(r, s);
+    if (s == DYN_NONE || !plain_value(value)) {
+        return s == DYN_NONE ? NULL : rec_source(r, s);
+    }
+    /* the function itself is the entry's own: so are its defaults */
+    return rec_guard(r, DYN_GUARD_EQ, s, DYN_NONE, 0, value) < 0 ? NULL : dyn_rec_const(r, value);
 }
 
 static int bind_keywords(DynRec *r, PyCodeObject *code, const RecCall *c, DynVal **slots, DynVal *extra) {
@@ -171,9 +188,22 @@ int rec_call_init(void) {
     return dispatcher_type == NULL || implementation_name == NULL || override_name == NULL ? -1 : 0;
 }
 
-/* Does nothing in this argument override NumPy's functions, now and at every call? The types are guarded, and can't learn to. */
+/* The type has no such attribute, and doesn't get one: it can't, or a guard says so. */
+static bool never_has(DynRec *r, PyTypeObject *type, PyObject *name) {
+    if (dyn_cpy_lookup_special(type, name) != NULL) {
+        return false;
+    }
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) {
+        return true;
+    }
+    DynSources *t = &r->cap->sources;
+    uint32_t s = Py_TYPE(type) == &PyType_Type ? dyn_source_intern(t, DYN_SRC_CONST, DYN_NONE, 0, (PyObject *)type, NULL) : DYN_NONE;
+    s = s == DYN_NONE ? s : dyn_source_intern(t, DYN_SRC_ATTR, s, 0, NULL, name);
+    return s != DYN_NONE && rec_guard(r, DYN_GUARD_MISSING, s, DYN_NONE, 0, NULL) == 0;
+}
+
+/* Does nothing in this argument override NumPy's functions, now and at every call under the guards? */
 static bool overrides_nothing(DynRec *r, DynVal *v, PyObject *o, int depth) {
-    PyTypeObject *type = Py_TYPE(o);
     if (dyn_rec_resolve(r, v, o) < 0 || depth > 3 || v->kind == DV_OPAQUE || v->kind == DV_ITER) {
         return false;
     }
@@ -184,8 +214,7 @@ static bool overrides_nothing(DynRec *r, DynVal *v, PyObject *o, int depth) {
         }
         return plain;
     }
-    bool fixed = !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE);
-    return PyArray_CheckExact(o) || (fixed && dyn_cpy_lookup_special(type, override_name) == NULL);
+    return PyArray_CheckExact(o) || never_has(r, Py_TYPE(o), override_name);
 }
 
 /* The Python function behind a dispatcher; real is NULL where it isn't one, or may not be reached with these arguments. */
@@ -246,6 +275,15 @@ static int resolve_args(DynRec *r, const RecCall *c) {
     return 0;
 }
 
+static bool all_constant(DynRec *r, const RecCall *c) {
+    bool constant = true;
+    for (uint32_t i = 0; constant && i < c->npos + c->nkw; i++) {
+        DynVal *v = c->args[i].v;
+        constant = v->kind == DV_SYM ? dyn_sym_is_const(&r->cap->syms, v->id) : v->kind == DV_CONST;
+    }
+    return constant;
+}
+
 static bool wrapped_function(RecCall *c, DynRec *r) {
     if (strcmp(Py_TYPE(c->callable.real)->tp_name, "dynoc.OptimizedFunction") != 0 &&
         strcmp(Py_TYPE(c->callable.real)->tp_name, "dynoc._dynoc.OptimizedFunction") != 0) {
@@ -294,6 +332,9 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
     }
     if (known == 0 && b != NULL) {
         *result = rec_call_real(c);
+        if (*result != NULL && all_constant(r, c) && PyArray_CheckScalar(*result) && rec_is_quiet_npscalar(*result)) {
+            return dyn_rec_const(r, *result);
+        }
         v = *result ? dyn_np_call(r, b, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, *result) : NULL;
         if (*result != NULL && v == NULL) {
             PyErr_Clear();
@@ -302,6 +343,9 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
         return v;
     }
     if (known == 0 && (v = rec_call_builtin(r, c, result, &handled), handled)) {
+        return v;
+    }
+    if (known == 0 && (v = rec_call_fact(r, c, result, &handled), handled)) {
         return v;
     }
     if (known == 0 && (v = rec_call_method(r, c, result, &handled), handled)) {
@@ -321,6 +365,9 @@ static int unwrap(DynRec *r, RecCall *c) {
     if (f->v->kind == DV_METHOD && PyMethod_Check(f->real)) {
         func = (DynOperand){f->v->items[0], PyMethod_GET_FUNCTION(f->real)};
         self = (DynOperand){f->v->items[1], PyMethod_GET_SELF(f->real)};
+    } else if (f->v->kind == DV_METHOD && PyCFunction_Check(f->real)) {
+        func = (DynOperand){f->v->items[0], f->v->items[0]->obj};
+        self = (DynOperand){f->v->items[1], PyCFunction_GET_SELF(f->real)};
     } else if (f->v->kind == DV_OBJECT && f->v->source != DYN_NONE && !PyArray_Check(f->real)) {
         PyTypeObject *type = Py_TYPE(f->real);
         PyObject *name = PyUnicode_InternFromString("__call__");

@@ -154,7 +154,7 @@ int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n
     return 0;
 }
 
-static DynVal *new_iter(DynRec *r, DynVal *container) {
+DynVal *rec_new_iter(DynRec *r, DynVal *container) {
     DynVal *v = container ? rec_new(r, DV_ITER) : NULL;
     if (v == NULL || (v->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
         return NULL;
@@ -169,7 +169,7 @@ static DynVal *new_iter(DynRec *r, DynVal *container) {
 Step rec_GET_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
     DynOperand o = operand(f, 1);
-    DynVal *v = o.v->kind == DV_ITER ? o.v : new_iter(r, rec_iterate(r, o.v, o.real));
+    DynVal *v = o.v->kind == DV_ITER ? o.v : rec_new_iter(r, rec_iterate(r, o.v, o.real));
     if (o.v->kind == DV_ARRAY && o.v->obj == NULL) { /* its rows are taken from it by index */
         v = v != NULL && rec_keep(r, o.real) == 0 ? v : NULL;
         o.v->obj = o.real;

@@ -92,6 +92,7 @@ DYN_HIDDEN int rec_guard_id(DynRec *r, DynVal *v, PyObject *real); /* v is this 
 DYN_HIDDEN bool rec_is_tainted(DynVal *v);  /* carries array data or an unknown: results of it are not constants */
 DYN_HIDDEN bool rec_is_constant(DynVal *v); /* DV_CONST, constant symbols, tuples of these */
 DYN_HIDDEN bool rec_is_array(DynVal *v);
+DYN_HIDDEN bool rec_is_fixed(PyObject *o); /* functions, types, modules, dtypes …: one stands for itself, guarded by identity */
 DYN_HIDDEN int rec_truth(DynRec *r, DynVal *v, PyObject *real); /* 1, 0: known under guards; -1: not (why is set) */
 DYN_HIDDEN uint32_t rec_recipe(DynRec *r, DynVal *v);           /* DYN_NONE: can't be rebuilt */
 DYN_HIDDEN DynVal *rec_list_item(DynRec *r, DynVal *seq, Py_ssize_t i);
@@ -161,12 +162,19 @@ DYN_HIDDEN int rec_builtins_init(void);
 DYN_HIDDEN int rec_call_init(void);
 /* A builtin that is modelled: call it (for real) and give the shadow. *handled false: not in the table. *result NULL: raised. */
 DYN_HIDDEN DynVal *rec_call_builtin(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+/* ---- rec_facts.c: as rec_call_builtin */
+DYN_HIDDEN DynVal *rec_call_fact(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN bool rec_is_fact(PyObject *o); /* a dtype, finfo …: its attributes never change */
+DYN_HIDDEN bool rec_is_const_npscalar(DynVal *v, PyObject *o);
+DYN_HIDDEN bool rec_is_quiet_npscalar(PyObject *o); /* a NumPy scalar that no floating-point warning can have come with */
+DYN_HIDDEN int rec_facts_init(void);
 DYN_HIDDEN DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* list, dict, str … methods */
 DYN_HIDDEN PyObject *rec_call_real(const RecCall *c);
 DYN_HIDDEN DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result);
 DYN_HIDDEN DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result);
 DYN_HIDDEN DynVal *rec_number_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result);
 DYN_HIDDEN DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result);
+DYN_HIDDEN DynVal *rec_new_iter(DynRec *r, DynVal *container); /* of what rec_iterate gave */
 DYN_HIDDEN DynVal *rec_iterate(DynRec *r, DynVal *v,
                                PyObject *real); /* a container whose items can be listed: DV_TUPLE/LIST/RANGE… or NULL */
 DYN_HIDDEN int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n); /* items of an iterable; -1 */

@@ -572,7 +572,7 @@ static int resolve_method(DynRec *r, DynVal *v, PyObject *o) {
 }
 
 /* Objects that are what they are: the entry holds for this one alone. */
-static bool is_fixed(PyObject *o) {
+bool rec_is_fixed(PyObject *o) {
     return PyFunction_Check(o) || PyCFunction_Check(o) || PyType_Check(o) || PyModule_CheckExact(o) || o == Py_Ellipsis ||
            o == Py_NotImplemented || PyArray_DescrCheck(o) || Py_TYPE(o) == &PyUFunc_Type || Py_TYPE(o) == &PyMethodDescr_Type ||
            Py_TYPE(o) == &PyWrapperDescr_Type || strcmp(Py_TYPE(o)->tp_name, "numpy._ArrayFunctionDispatcher") == 0 ||
@@ -606,7 +606,7 @@ int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
     if (PyMethod_Check(o)) {
         return resolve_method(r, v, o);
     }
-    if (is_fixed(o)) {
+    if (rec_is_fixed(o)) {
         return rec_guard_id(r, v, o);
     }
     if (PyArray_CheckScalar(o) && rec_resolve_npscalar(r, v, o) == 0) {
@@ -644,7 +644,7 @@ static int burn(DynRec *r, DynVal *v, PyObject *real) {
     case DV_NULL:
     case DV_CONST: return 0;
     case DV_SYM: return burn_sym(r, v->id);
-    case DV_OBJECT: return is_fixed(real) ? rec_guard_id(r, v, real) : (r->why = DYN_R_UNSUPPORTED_VALUE, -1);
+    case DV_OBJECT: return rec_is_fixed(real) ? rec_guard_id(r, v, real) : (r->why = DYN_R_UNSUPPORTED_VALUE, -1);
     case DV_TUPLE:
     case DV_LIST:
         for (uint32_t i = 0; i < v->n; i++) {
@@ -723,7 +723,8 @@ int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
     }
     case DV_CONST:
         if (real == Py_None || PyUnicode_CheckExact(real) || PyBytes_CheckExact(real) || PyLong_CheckExact(real) ||
-            PyFloat_CheckExact(real) || PyBool_Check(real) || is_fixed(real) || PyTuple_CheckExact(real)) {
+            PyFloat_CheckExact(real) || PyBool_Check(real) || rec_is_fixed(real) || PyTuple_CheckExact(real) ||
+            PyArray_CheckScalar(real)) {
             return PyObject_IsTrue(real);
         }
         break;
@@ -765,7 +766,7 @@ DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position) {
 
 DynVal *rec_wrap_result(DynRec *r, PyObject *o) {
     if (o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o) ||
-        PyBytes_CheckExact(o) || is_fixed(o)) {
+        PyBytes_CheckExact(o) || rec_is_fixed(o) || rec_is_fact(o) || PyArray_CheckScalar(o)) {
         return dyn_rec_const(r, o);
     }
     if (PyTuple_CheckExact(o)) {
