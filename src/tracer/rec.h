@@ -24,6 +24,7 @@ typedef enum DynValKind {
     DV_ITER,   /* items[0]: what is iterated; id: position */
     DV_METHOD, /* bound method: items: function, self */
     DV_FUNC,   /* Python function made while recording (MAKE_FUNCTION): obj: its code; items: closure cells (DV_CELL) */
+    DV_GENERATOR, /* a generator made while recording: row id of DynRec.generators */
     DV_CELL    /* a cell made while recording; items[0]: content or NULL */
 } DynValKind;
 typedef struct DynVal DynVal;

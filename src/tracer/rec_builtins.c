@@ -245,10 +245,31 @@ static DynVal *call_type(DynRec *r, const RecCall *c, PyObject **result, int arg
     return *result == NULL ? NULL : c->npos == 1 && c->args[0].v->kind != DV_OPAQUE ? dyn_rec_const(r, *result) : unknown(r, c);
 }
 
+/* The call takes what its argument, a generator, yields. -1: unknown. */
+static int run_generator(DynRec *r, const RecCall *c, PyObject **result, const DynOperand **yielded, uint32_t *n) {
+    uint32_t nodes = r->cap->graph.nodes.n;
+    rec_ask(r, c->args[0].v);
+    *result = rec_call_real(c);
+    if (rec_asked(r, c->args[0].v, yielded, n) == 0) {
+        return 0;
+    }
+    rec_rollback(r, nodes);
+    return -1;
+}
+
 /* tuple() and list() of something whose items are known. */
 static DynVal *call_sequence(DynRec *r, const RecCall *c, PyObject **result, int kind) {
     DynVal **items = NULL;
     uint32_t n = 0;
+    if (c->npos == 1 && c->args[0].v->kind == DV_GENERATOR) {
+        const DynOperand *yielded;
+        int status = run_generator(r, c, result, &yielded, &n);
+        items = status < 0 ? NULL : DYN_NEW_N(&r->arena, DynVal *, n + 1);
+        for (uint32_t i = 0; items != NULL && i < n; i++) {
+            items[i] = yielded[i].v;
+        }
+        return *result == NULL ? NULL : items ? dyn_rec_seq(r, (DynValKind)kind, n, items, *result) : unknown(r, c);
+    }
     bool known = c->npos == 0 || (c->npos == 1 && rec_items(r, c->args[0].v, c->args[0].real, &items, &n) == 0);
     *result = rec_call_real(c);
     if (*result == NULL) {
@@ -416,6 +437,15 @@ static DynVal *call_truths(DynRec *r, const RecCall *c, PyObject **result, int a
     DynVal **items;
     uint32_t n = 0;
     (void)arg;
+    if (c->npos == 1 && c->args[0].v->kind == DV_GENERATOR) {
+        const DynOperand *yielded;
+        bool same = run_generator(r, c, result, &yielded, &n) == 0;
+        for (uint32_t i = 0; same && i < n; i++) {
+            same = rec_truth(r, yielded[i].v, yielded[i].real) >= 0;
+            PyErr_Clear();
+        }
+        return *result == NULL ? NULL : same ? dyn_rec_const(r, *result) : unknown(r, c);
+    }
     bool known = c->npos == 1 && (PyTuple_CheckExact(c->args[0].real) || PyList_CheckExact(c->args[0].real)) &&
                  rec_items(r, c->args[0].v, c->args[0].real, &items, &n) == 0;
     for (uint32_t i = 0; known && i < n; i++) {

@@ -135,6 +135,10 @@ static bool recordable(const PyCodeObject *code) {
     return !(code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE));
 }
 
+static bool plain_generator(const PyCodeObject *code) {
+    return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) == CO_GENERATOR;
+}
+
 /* A call that leads to a frame of the Python function `callee`, whose arguments are the call's: the hook hands that frame to
  * dyn_record_inlined. NULL with *result set: the callee bailed out. */
 static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, PyObject **result) {
@@ -145,6 +149,15 @@ static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, PyOb
     DynVal **slots = DYN_NEW_N(&r->arena, DynVal *, nslots + 1);
     uint32_t source = function_source(r, fv, func);
     DynReason refuse = r->req->may_inline(r->req, func);
+    /* Where a generator that is lost later would cost what was recorded before it, the call is a break: such a function's frame
+     * can't be rebuilt with the generator in it. With a function made here it couldn't be anyway. */
+    bool may_make = fv->kind == DV_FUNC || (source != DYN_NONE && r->top->outer != NULL);
+    if (refuse == DYN_R_GENERATOR && slots != NULL && plain_generator(code) && may_make &&
+        bind_slots(r, func, fv, source, c, slots) == 0) {
+        RecPending call = {func, fv, source, slots, nslots};
+        *result = rec_call_real(c);
+        return *result == NULL ? NULL : rec_new_generator(r, *result, &call);
+    }
     if (refuse != DYN_R_OK || slots == NULL || (source == DYN_NONE && fv->kind != DV_FUNC) || dyn_recursion_near_limit(r->ts) ||
         !recordable(code) || bind_slots(r, func, fv, source, c, slots) < 0) {
         r->pending.func = NULL;

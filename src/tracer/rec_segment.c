@@ -8,6 +8,7 @@ void rec_forget(DynRec *r) {
     for (uint32_t i = 0; i < r->keep.n; i++) {
         Py_DECREF(r->keep.at[i]);
     }
+    rec_forget_generators(r);
     r->keep.n = r->seen.n = r->by_source.n = r->by_node.n = r->written.n = 0;
 }
 
@@ -84,6 +85,9 @@ int rec_begin(DynRec *r, RecFrame *top) {
 static int frame_state(DynRec *r, RecFrame *f, uint32_t at, DynFrameState *out) {
     PyCodeObject *code = f->code->code;
     int nfree = dyn_code_nfree(code);
+    if (f->generator != NULL) { /* its caller is not a Python frame that stands at a call */
+        return -1;
+    }
     out->code = Py_NewRef((PyObject *)code);
     out->func = DYN_NONE;
     out->at = at;

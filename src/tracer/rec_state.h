@@ -18,6 +18,7 @@ typedef enum Step {
 } Step;
 
 typedef struct RecFrame RecFrame;
+typedef struct RecGenerator RecGenerator;
 struct RecFrame {
     DynFrame *f;
     DynCode *code;   /* owned by the recording's cache of decoded code */
@@ -28,6 +29,7 @@ struct RecFrame {
     uint32_t pc, next;    /* canonical instructions */
     uint32_t func_source; /* of the function object: DYN_NONE when made while recording, SRC_FUNCTION for the outermost */
     RecFrame *outer;
+    RecGenerator *generator; /* whose frame it is, or NULL */
     uint32_t *trips; /* by canonical instruction: how often a backward jump to it was taken */
     uint32_t trip_nodes;
     uint32_t place_pc, place; /* the places row of instruction place_pc, in capture place_of */
@@ -41,6 +43,20 @@ typedef struct RecPending { /* an inlined call on its way through the hook */
     DynVal **slots; /* shadows for the callee's slots */
     uint32_t nslots;
 } RecPending;
+
+/* A generator made while recording. Its frame is recorded at each step that a handler asks for (which reads `yielded` then), and
+ * lost when it takes a step that nobody asked for. */
+struct RecGenerator {
+    PyObject *object; /* kept by the recording */
+    DynFrame *f;
+    DynVal *func_val;
+    uint32_t func_source;
+    RecFrame frame; /* from the first step on */
+    DynVal **slots; /* shadows of the arguments */
+    uint32_t nslots;
+    bool started, asked, lost;
+    DYN_VEC(DynOperand) yielded;
+};
 
 typedef struct RecSeen { /* a real object met through a source, and its shadow */
     PyObject *real;
@@ -64,6 +80,7 @@ struct DynRec {
     DYN_VEC(RecSeen) seen;          /* this segment's */
     DYN_VEC(DynVal *) by_source;    /* this segment's: DV_* for each source id, NULL where none yet */
     DYN_VEC(DynCode *) codes;       /* decoded code of this recording */
+    DYN_VEC(RecGenerator *) generators; /* this segment's, in the arena */
     DYN_VEC(DynVal *) by_node;      /* this segment's: the shadow of each node's array */
     DYN_VEC(uint32_t) written;      /* this segment's inputs that were written into */
     uint32_t stamp;                 /* of the rebuild that recipes are being made for */
@@ -110,6 +127,20 @@ DYN_HIDDEN void rec_running(DynRec *r, RecFrame *f, const DynInstr *in); /* make
 /* A callee bailed out: nodes from `nnodes` on are forgotten, but inputs stay. */
 DYN_HIDDEN void rec_rollback(DynRec *r, uint32_t nnodes);
 
+DYN_HIDDEN int rec_frame_open(DynRec *r, RecFrame *fr, DynFrame *f);
+DYN_HIDDEN PyObject *rec_run_frame(DynRec *r, RecFrame *f); /* to its end, or to where it has to be handed back */
+
+/* ---- rec_generator.c */
+DYN_HIDDEN DynVal *rec_new_generator(DynRec *r, PyObject *object, const RecPending *call);
+/* The generator's steps are recorded from here on / no more. end: the values it yielded since, or -1 when it was lost. */
+DYN_HIDDEN void rec_ask(DynRec *r, DynVal *v);
+DYN_HIDDEN int rec_asked(DynRec *r, DynVal *v, const DynOperand **yielded, uint32_t *n);
+DYN_HIDDEN RecGenerator *rec_generator_of(DynRec *r, DynFrame *f); /* whose steps are asked for, or NULL */
+DYN_HIDDEN PyObject *rec_generator_step(DynRec *r, RecGenerator *g);
+DYN_HIDDEN DynVal *rec_closure_cell(DynRec *r, RecFrame *f, uint32_t i, PyObject *cell);
+DYN_HIDDEN void rec_yielded(DynRec *r, RecFrame *f, const DynInstr *in); /* the generator's frame is at a yield or its return */
+DYN_HIDDEN void rec_forget_generators(DynRec *r);
+
 /* ---- for handlers */
 typedef Step (*RecHandler)(DynRec *r, RecFrame *f, const DynInstr *in);
 static inline PyObject **real_top(RecFrame *f, uint32_t k) { return &f->real[f->sp - k]; }
@@ -144,7 +175,7 @@ extern DYN_HIDDEN const RecHandler rec_handlers[DYN_I_COUNT];
     H(PUSH_NULL) H(CALL) H(CALL_KW) H(CALL_FUNCTION_EX) H(MAKE_FUNCTION) H(SET_FUNCTION_ATTRIBUTE) \
     H(GET_ITER) H(GET_LEN) H(FOR_ITER) H(JUMP) H(POP_JUMP_IF_TRUE) H(POP_JUMP_IF_FALSE) \
     H(POP_JUMP_IF_NONE) H(POP_JUMP_IF_NOT_NONE) H(JUMP_IF_TRUE_OR_POP) H(JUMP_IF_FALSE_OR_POP) \
-    H(RETURN_VALUE) H(RETURN_CONST) H(LOAD_ASSERTION_ERROR) H(RAISE_VARARGS) H(IMPORT_NAME) \
+    H(RETURN_VALUE) H(RETURN_CONST) H(YIELD_VALUE) H(LOAD_ASSERTION_ERROR) H(RAISE_VARARGS) H(IMPORT_NAME) \
     H(IMPORT_FROM)
 /* clang-format on */
 #define H(name) DYN_HIDDEN Step rec_##name(DynRec *r, RecFrame *f, const DynInstr *in);
