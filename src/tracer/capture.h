@@ -97,6 +97,7 @@ typedef struct DynCapture {
     DYN_VEC(DynGuard) guards;
     DYN_VEC(DynRecipe) recipes;
     DYN_VEC(DynSnapshot) snapshots;
+    bool quiet;           /* a part of the graph stood in np.errstate(…="ignore"): no array that came in may be written */
     bool writes;          /* the graph writes into an array that came in */
     uint8_t end;          /* DynEnd */
     uint32_t result;      /* RETURN: recipe */

@@ -25,11 +25,13 @@ typedef enum DynValKind {
     DV_METHOD, /* bound method: items: function, self */
     DV_FUNC,   /* Python function made while recording (MAKE_FUNCTION): obj: its code; items: closure cells (DV_CELL) */
     DV_GENERATOR, /* a generator made while recording: row id of DynRec.generators */
+    DV_QUIET, /* np.errstate(…="ignore") made while recording; the bound __exit__ of it while its block runs */
     DV_CELL    /* a cell made while recording; items[0]: content or NULL */
 } DynValKind;
 typedef struct DynVal DynVal;
 struct DynVal {
     uint8_t kind;
+    bool looped;     /* an iterator over listed items that a loop runs over */
     bool fresh;      /* container made while recording (not reachable by the caller before) */
     uint32_t source; /* where it is found at call time, or DYN_NONE */
     uint32_t id;     /* symbol, node, position */

@@ -117,11 +117,12 @@ static DynVal *call_convert(DynRec *r, const RecCall *c, PyObject **result, int 
         }
     }
     *result = rec_call_real(c);
-    if (*result != NULL && c->npos == 1 && c->nkw == 0 && rec_is_array(c->args[0].v) && PyType_Check(c->callable.real)) {
-        return dyn_np_extern(r, c->callable.real, ((PyTypeObject *)c->callable.real)->tp_name, c->args, 1, NULL, *result);
-    }
-    if (*result != NULL && c->npos == 1 && c->nkw == 0 && c->args[0].v->kind == DV_CONST) {
+    bool plain = c->npos == 1 && c->nkw == 0 && (c->args[0].v->kind == DV_CONST || rec_is_array(c->args[0].v));
+    if (*result != NULL && plain && (c->args[0].v->kind == DV_CONST || rec_burn_node(r, c->args[0].v->id) == 0)) {
         return rec_wrap_result(r, *result);
+    }
+    if (*result != NULL && plain && PyType_Check(c->callable.real)) {
+        return dyn_np_extern(r, c->callable.real, ((PyTypeObject *)c->callable.real)->tp_name, c->args, 1, NULL, *result);
     }
     if (*result == NULL || c->npos != 1 || c->nkw != 0 || !number(c, 0)) {
         return *result ? unknown(r, c) : NULL;
@@ -190,27 +191,27 @@ static DynVal *call_extreme(DynRec *r, const RecCall *c, PyObject **result, int 
     return checked(r, best, *result);
 }
 
-/* sum() over arrays and ints: the additions one by one, as the builtin does them (floats it adds with more care than that). */
-static DynVal *call_sum(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+/* sum() and math.prod() over arrays and ints: the operations one by one (nb: as BINARY_OP sub), as the builtin does them (floats
+ * are left out: it adds them with more care than that). */
+static DynVal *call_sum(DynRec *r, const RecCall *c, PyObject **result, int nb) {
     DynVal **items;
     uint32_t n;
-    (void)arg;
     if (c->npos < 1 || c->npos > 2 || c->nkw != 0 ||
         (!PyTuple_CheckExact(c->args[0].real) && !PyList_CheckExact(c->args[0].real)) ||
         rec_items(r, c->args[0].v, c->args[0].real, &items, &n) < 0 || n != PySequence_Fast_GET_SIZE(c->args[0].real)) {
         *result = rec_call_real(c);
         return rec_fail(r, c->npos && rec_is_array(c->args[0].v) ? DYN_R_UNSUPPORTED_OP : DYN_R_OPAQUE_CALL, "sum");
     }
-    PyObject *acc = c->npos == 2 ? Py_NewRef(c->args[1].real) : PyLong_FromLong(0);
+    PyObject *acc = c->npos == 2 ? Py_NewRef(c->args[1].real) : PyLong_FromLong(nb != 0);
     DynVal *v = c->npos == 2 ? c->args[1].v : acc ? dyn_rec_const(r, acc) : NULL;
     for (uint32_t i = 0; acc != NULL && i < n; i++) {
         DynOperand a = {v, acc}, b = {items[i], PySequence_Fast_GET_ITEM(c->args[0].real, i)};
         bool known = v != NULL && dyn_rec_resolve(r, b.v, b.real) == 0;
-        PyObject *next = PyNumber_Add(acc, b.real);
+        PyObject *next = nb ? PyNumber_Multiply(acc, b.real) : PyNumber_Add(acc, b.real);
         if (next != NULL && known && (rec_is_array(a.v) || rec_is_array(b.v))) {
-            v = dyn_np_binary(r, 0, false, a, b, next);
+            v = dyn_np_binary(r, nb, false, a, b, next);
         } else if (next != NULL && known && a.v->kind == DV_SYM && b.v->kind == DV_SYM && PyLong_CheckExact(next)) {
-            v = rec_number_binary(r, 0, a, b, next);
+            v = rec_number_binary(r, nb, a, b, next);
         } else {
             v = NULL;
         }
@@ -371,6 +372,12 @@ static DynVal *call_getattr(DynRec *r, const RecCall *c, PyObject **result, int 
     if (*result == NULL || c->npos < 2 || c->args[1].v->kind != DV_CONST || !PyUnicode_CheckExact(c->args[1].real)) {
         return *result ? unknown(r, c) : NULL;
     }
+    PyTypeObject *type = Py_TYPE(c->args[0].real);
+    bool fixed = type->tp_dictoffset == 0 && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && c->args[0].v->kind != DV_OPAQUE;
+    if (c->npos == 3 && *result == c->args[2].real && fixed && type->tp_getattro == PyObject_GenericGetAttr &&
+        dyn_cpy_lookup_special(type, c->args[1].real) == NULL) {
+        return c->args[2].v; /* the type has no such attribute */
+    }
     return rec_attr(r, c->args[0], c->args[1].real, *result);
 }
 
@@ -524,6 +531,7 @@ static Builtin builtins[] = {
     {"math", "floor", math_call, DYN_S_FLOOR, NULL},
     {"math", "ceil", math_call, DYN_S_CEIL, NULL},
     {"math", "isfinite", math_call, DYN_S_ISFINITE, NULL},
+    {"math", "prod", call_sum, 5, NULL},
     {"math", "isnan", call_pure, 0, NULL},
     {"math", "isinf", call_pure, 0, NULL},
     {"math", "gcd", call_pure, 0, NULL},
@@ -532,10 +540,35 @@ static Builtin builtins[] = {
     {"math", "degrees", call_pure, 0, NULL},
 };
 
+/* These take all that a generator yields before they look at it: the same as from a list. */
+static bool takes_all(BuiltinFn fn) { return fn == call_sum || fn == call_extreme || fn == call_set || fn == call_sorted; }
+
+static DynVal *call_on_list(DynRec *r, const RecCall *c, PyObject **result, const Builtin *b) {
+    RecCall list = {.callable = {NULL, (PyObject *)&PyList_Type}, .args = c->args, .npos = 1}, call = *c;
+    DynVal *v = call_sequence(r, &list, result, DV_LIST), *given = NULL;
+    PyObject *items = *result;
+    if (items == NULL || v == NULL || (call.args = DYN_NEW_N(&r->arena, DynOperand, c->npos + c->nkw)) == NULL) {
+        if (items != NULL) { /* what it yielded goes to the builtin */
+            PyObject *args[] = {items, c->npos > 1 ? c->args[1].real : NULL};
+            *result = c->nkw == 0 ? PyObject_Vectorcall(c->callable.real, args, c->npos, NULL) : NULL;
+            Py_DECREF(items);
+        }
+        return NULL;
+    }
+    memcpy(call.args, c->args, (c->npos + c->nkw) * sizeof *call.args);
+    call.args[0] = (DynOperand){v, items};
+    given = b->fn(r, &call, result, b->arg);
+    Py_DECREF(items);
+    return given;
+}
+
 DynVal *rec_call_builtin(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
     for (size_t i = 0; i < DYN_COUNTOF(builtins); i++) {
         if (builtins[i].callable == c->callable.real) {
             *handled = true;
+            if (c->nkw == 0 && c->npos >= 1 && c->npos <= 2 && c->args[0].v->kind == DV_GENERATOR && takes_all(builtins[i].fn)) {
+                return call_on_list(r, c, result, &builtins[i]);
+            }
             return builtins[i].fn(r, c, result, builtins[i].arg);
         }
     }

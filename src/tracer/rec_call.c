@@ -321,6 +321,9 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
     PyObject *f = c->callable.real;
     DynVal *v;
     bool handled = false;
+    if ((v = rec_call_errstate(r, c, result, &handled), handled)) {
+        return v;
+    }
     if (dyn_rec_resolve(r, c->callable.v, f) < 0 || (c->callable.v->kind != DV_CONST && c->callable.v->kind != DV_FUNC)) {
         *result = rec_call_real(c);
         return *result ? rec_fail(r, DYN_R_OPAQUE_CALL, callable_name(r, f)) : NULL;
@@ -368,6 +371,22 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
     return *result ? rec_fail(r, DYN_R_OPAQUE_CALL, callable_name(r, f)) : NULL;
 }
 
+DynOperand rec_type_method(DynRec *r, DynOperand o, const char *name) {
+    DynOperand none = {0};
+    if (o.v->kind != DV_OBJECT || o.v->source == DYN_NONE || PyArray_Check(o.real)) {
+        return none;
+    }
+    PyTypeObject *type = Py_TYPE(o.real);
+    PyObject *key = PyUnicode_InternFromString(name), *func = key ? dyn_cpy_lookup_special(type, key) : NULL;
+    uint32_t s = func == NULL || !PyFunction_Check(func)
+                     ? DYN_NONE
+                     : dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, (PyObject *)type, NULL);
+    s = s == DYN_NONE ? s : dyn_source_intern(&r->cap->sources, DYN_SRC_ATTR, s, 0, NULL, key);
+    PyErr_Clear();
+    Py_XDECREF(key);
+    return s == DYN_NONE ? none : (DynOperand){rec_source(r, s), func};
+}
+
 /* Bound methods and callable instances become a function with self in front. */
 static int unwrap(DynRec *r, RecCall *c) {
     DynOperand *f = &c->callable;
@@ -381,23 +400,8 @@ static int unwrap(DynRec *r, RecCall *c) {
     } else if (f->v->kind == DV_METHOD && PyCFunction_Check(f->real)) {
         func = (DynOperand){f->v->items[0], f->v->items[0]->obj};
         self = (DynOperand){f->v->items[1], PyCFunction_GET_SELF(f->real)};
-    } else if (f->v->kind == DV_OBJECT && f->v->source != DYN_NONE && !PyArray_Check(f->real)) {
-        PyTypeObject *type = Py_TYPE(f->real);
-        PyObject *name = PyUnicode_InternFromString("__call__");
-        PyObject *call = name ? dyn_cpy_lookup_special(type, name) : NULL;
-        uint32_t s = call == NULL || !PyFunction_Check(call)
-                         ? DYN_NONE
-                         : dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, (PyObject *)type, NULL);
-        s = s == DYN_NONE ? s : dyn_source_intern(&r->cap->sources, DYN_SRC_ATTR, s, 0, NULL, name);
-        Py_XDECREF(name);
-        if (s == DYN_NONE) {
-            return 0;
-        }
+    } else if ((func = rec_type_method(r, *f, "__call__")).v != NULL) {
         self = *f;
-        func = (DynOperand){rec_source(r, s), call};
-        if (func.v == NULL) {
-            return 0;
-        }
     } else {
         return 0;
     }
@@ -415,7 +419,7 @@ static int unwrap(DynRec *r, RecCall *c) {
     return 1;
 }
 
-static Step finish_call(DynRec *r, RecFrame *f, RecCall *c, uint32_t npop) {
+Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c, uint32_t npop) {
     PyObject *result = NULL;
     for (int i = 0; i < 4 && unwrap(r, c); i++) {
     }
@@ -454,7 +458,7 @@ Step rec_CALL(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (lay_out(r, f, &c, in->arg, in->arg + 2, kwnames) < 0) {
         return step_bail(r, DYN_R_NO_MEMORY, NULL);
     }
-    return finish_call(r, f, &c, in->arg + 2);
+    return rec_finish_call(r, f, &c, in->arg + 2);
 }
 
 Step rec_CALL_KW(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -463,7 +467,7 @@ Step rec_CALL_KW(DynRec *r, RecFrame *f, const DynInstr *in) {
     f->sp--, f->ssp--; /* the names lie above the operands */
     int ok = lay_out(r, f, &c, in->arg, in->arg + 2, kwnames);
     f->sp++, f->ssp++;
-    return ok < 0 ? step_bail(r, DYN_R_NO_MEMORY, NULL) : finish_call(r, f, &c, in->arg + 3);
+    return ok < 0 ? step_bail(r, DYN_R_NO_MEMORY, NULL) : rec_finish_call(r, f, &c, in->arg + 3);
 }
 
 static int spread_keywords(DynRec *r, DynOperand kw, RecCall *c) {
@@ -509,7 +513,7 @@ Step rec_CALL_FUNCTION_EX(DynRec *r, RecFrame *f, const DynInstr *in) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "keywords");
     }
     PyObject *names = c.kwnames;
-    Step s = finish_call(r, f, &c, npop);
+    Step s = rec_finish_call(r, f, &c, npop);
     Py_XDECREF(names);
     return s;
 }

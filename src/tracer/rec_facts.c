@@ -86,6 +86,92 @@ bool rec_is_quiet_npscalar(PyObject *o) {
     return quiet;
 }
 
+/* ---- arrays and NumPy scalars that are made of Python numbers alone */
+
+#define MAX_WALK 64
+
+typedef struct Walk {
+    uint32_t nodes[MAX_WALK], n;
+} Walk;
+
+static bool visit(Walk *w, uint32_t node) {
+    for (uint32_t i = 0; i < w->n; i++) {
+        if (w->nodes[i] == node) {
+            return true;
+        }
+    }
+    if (w->n == MAX_WALK) {
+        return false;
+    }
+    w->nodes[w->n++] = node;
+    return true;
+}
+
+/* What else goes into the values of `node`'s memory: everything that was stored there. */
+static bool visit_stores(DynRec *r, Walk *w, uint32_t storage) {
+    const DynGraph *g = &r->cap->graph;
+    for (uint32_t i = storage; i < g->nodes.n; i++) {
+        const DynNode *n = &g->nodes.at[i];
+        if (n->op == DYN_OP_STORE && n->storage == storage && !visit(w, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* All that decides a node's values, when no array that came in and no call of NumPy's own is among it. */
+static bool walk(DynRec *r, Walk *w) {
+    const DynGraph *g = &r->cap->graph;
+    for (uint32_t i = 0; i < w->n; i++) {
+        const DynNode *n = &g->nodes.at[w->nodes[i]];
+        bool ours = n->op != DYN_OP_INPUT && dyn_ops[n->op].kind != DYN_K_EXTERN;
+        if (!ours || !visit(w, n->storage) || !visit_stores(r, w, n->storage)) {
+            return false;
+        }
+        for (uint32_t k = 0; k < n->nargs; k++) {
+            if (n->args[k].kind == DYN_ARG_NODE && !visit(w, n->args[k].id)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Sizes and ints are burnt in, floats would make an entry for each value. */
+static int burn_symbols(DynRec *r, const DynNode *n) {
+    DynVal v = {.kind = DV_SYM, .source = DYN_NONE};
+    for (uint32_t k = 0; k < n->nargs + n->ndim; k++) {
+        bool arg = k < n->nargs;
+        v.id = arg ? n->args[k].id : n->shape[k - n->nargs];
+        if ((arg && n->args[k].kind != DYN_ARG_SYM) || (n->op == DYN_OP_STORE && !arg)) {
+            continue;
+        }
+        const DynSym *s = dyn_sym_at(&r->cap->syms, v.id);
+        bool came_in = s->op == DYN_S_VAR && s->index > 0; /* a NumPy scalar: as good as array data */
+        if (!dyn_sym_is_const(&r->cap->syms, v.id) && (s->type == DYN_T_FLOAT || came_in)) {
+            return -1;
+        }
+        if (dyn_rec_burn(r, &v, Py_None) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int rec_burn_node(DynRec *r, uint32_t node) {
+    Walk w = {.n = 0};
+    r->why = DYN_R_DATA_DEPENDENT;
+    if (!visit(&w, node) || !walk(r, &w)) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < w.n; i++) {
+        if (burn_symbols(r, &r->cap->graph.nodes.at[w.nodes[i]]) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 int rec_facts_init(void) {
     for (size_t i = 0; i < DYN_COUNTOF(facts); i++) {
         PyObject *module = PyImport_ImportModule(facts[i].module);

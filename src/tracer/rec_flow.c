@@ -179,6 +179,9 @@ Step rec_GET_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
         v = v != NULL && rec_keep(r, o.real) == 0 ? v : NULL;
         o.v->obj = o.real;
     }
+    if (v != NULL && v->kind == DV_ITER && v->items[0]->kind == DV_OPAQUE) {
+        v->looped = true;
+    }
     return rec_commit(r, f, 1, PyObject_GetIter(o.real), v);
 }
 

@@ -410,6 +410,12 @@ Step rec_BINARY_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
     DynOperand o = operand(f, 2), index = operand(f, 1);
     bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && dyn_rec_resolve(r, index.v, index.real) == 0;
+    DynOperand method = known ? rec_type_method(r, o, "__getitem__") : (DynOperand){0};
+    if (method.v != NULL) {
+        DynOperand args[2] = {o, index};
+        RecCall c = {.callable = method, .args = args, .npos = 2};
+        return rec_finish_call(r, f, &c, 2);
+    }
     PyObject *result = PyObject_GetItem(o.real, index.real);
     DynVal *v = result && known ? rec_subscr(r, o, index, result) : NULL;
     if (result != NULL && PyErr_Occurred()) { /* a rule failed inside: the operation itself was fine */
@@ -607,7 +613,7 @@ DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
         return attr == result ? attr_source(r, const_source(r, o.v, o.real), name)
                               : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "class attribute");
     }
-    if (o.v->kind == DV_CONST && rec_is_fact(o.real)) {
+    if (rec_is_fact(o.real) && (o.v->kind == DV_CONST || rec_guard_id(r, o.v, o.real) == 0)) {
         return rec_wrap_result(r, result);
     }
     if (o.v->kind == DV_TUPLE && o.v->type != NULL) {

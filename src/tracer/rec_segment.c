@@ -100,6 +100,7 @@ static int frame_state(DynRec *r, RecFrame *f, uint32_t at, DynFrameState *out) 
     for (uint32_t i = 0; i < f->ssp; i++) {
         bool free_slot = i < f->nslots && i >= f->nslots - (uint32_t)nfree;
         DynVal *v = f->shadow[i];
+        r->on_stack = i >= f->nslots;
         out->recipes[i] = free_slot && v->kind == DV_CELL && v->source == DYN_NONE
                               ? dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL)
                               : rec_recipe(r, v);

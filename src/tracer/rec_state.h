@@ -84,6 +84,7 @@ struct DynRec {
     DYN_VEC(DynVal *) by_node;      /* this segment's: the shadow of each node's array */
     DYN_VEC(uint32_t) written;      /* this segment's inputs that were written into */
     uint32_t stamp;                 /* of the rebuild that recipes are being made for */
+    bool on_stack;                  /* the recipe that is being made is of a stack value: no name is bound to it */
     bool stamp_nodes;               /* OUTPUT recipes name nodes (snapshots), not positions in graph.outputs */
     uint64_t mutations;             /* shadows of containers changed so far */
     uint32_t nvals;                 /* shadows made so far */
@@ -175,7 +176,7 @@ extern DYN_HIDDEN const RecHandler rec_handlers[DYN_I_COUNT];
     H(PUSH_NULL) H(CALL) H(CALL_KW) H(CALL_FUNCTION_EX) H(MAKE_FUNCTION) H(SET_FUNCTION_ATTRIBUTE) \
     H(GET_ITER) H(GET_LEN) H(FOR_ITER) H(JUMP) H(POP_JUMP_IF_TRUE) H(POP_JUMP_IF_FALSE) \
     H(POP_JUMP_IF_NONE) H(POP_JUMP_IF_NOT_NONE) H(JUMP_IF_TRUE_OR_POP) H(JUMP_IF_FALSE_OR_POP) \
-    H(RETURN_VALUE) H(RETURN_CONST) H(YIELD_VALUE) H(LOAD_ASSERTION_ERROR) H(RAISE_VARARGS) H(IMPORT_NAME) \
+    H(RETURN_VALUE) H(RETURN_CONST) H(YIELD_VALUE) H(BEFORE_WITH) H(LOAD_ASSERTION_ERROR) H(RAISE_VARARGS) H(IMPORT_NAME) \
     H(IMPORT_FROM)
 /* clang-format on */
 #define H(name) DYN_HIDDEN Step rec_##name(DynRec *r, RecFrame *f, const DynInstr *in);
@@ -198,9 +199,18 @@ DYN_HIDDEN DynVal *rec_call_fact(DynRec *r, const RecCall *c, PyObject **result,
 DYN_HIDDEN bool rec_is_fact(PyObject *o); /* a dtype, finfo …: its attributes never change */
 DYN_HIDDEN bool rec_is_const_npscalar(DynVal *v, PyObject *o);
 DYN_HIDDEN bool rec_is_quiet_npscalar(PyObject *o); /* a NumPy scalar that no floating-point warning can have come with */
+/* The values of a node follow from Python numbers: those are burnt in. -1: there is array data in it. */
+DYN_HIDDEN int rec_burn_node(DynRec *r, uint32_t node);
 DYN_HIDDEN int rec_facts_init(void);
+
+/* ---- rec_errstate.c: as rec_call_builtin */
+DYN_HIDDEN DynVal *rec_call_errstate(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN int rec_errstate_init(void);
 DYN_HIDDEN DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* list, dict, str … methods */
 DYN_HIDDEN PyObject *rec_call_real(const RecCall *c);
+DYN_HIDDEN Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c, uint32_t npop); /* make the call, and the result takes npop values' place */
+/* The Python function that an instance's type has for a special method; v is NULL where it has none. */
+DYN_HIDDEN DynOperand rec_type_method(DynRec *r, DynOperand o, const char *name);
 DYN_HIDDEN DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result);
 DYN_HIDDEN DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result);
 DYN_HIDDEN DynVal *rec_number_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result);

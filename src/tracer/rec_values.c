@@ -644,6 +644,7 @@ static int burn(DynRec *r, DynVal *v, PyObject *real) {
     case DV_NULL:
     case DV_CONST: return 0;
     case DV_SYM: return burn_sym(r, v->id);
+    case DV_NPSCALAR: return rec_burn_node(r, v->id);
     case DV_OBJECT: return rec_is_fixed(real) ? rec_guard_id(r, v, real) : (r->why = DYN_R_UNSUPPORTED_VALUE, -1);
     case DV_TUPLE:
     case DV_LIST:
@@ -737,7 +738,12 @@ int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
         }
         break;
     case DV_ARRAY:
-    case DV_NPSCALAR: r->why = DYN_R_DATA_DEPENDENT; return -1;
+    case DV_NPSCALAR:
+        if (PyArray_Check(real) && PyArray_NDIM((PyArrayObject *)real) > 0) { /* more than one element: CPython raises */
+            r->why = DYN_R_DATA_DEPENDENT;
+            return -1;
+        }
+        return rec_burn_node(r, v->id) < 0 ? -1 : PyObject_IsTrue(real);
     default: break;
     }
     r->why = DYN_R_UNSUPPORTED_VALUE;
@@ -793,6 +799,10 @@ int dyn_rec_will_write(DynRec *r, uint32_t node, PyObject *real) {
     (void)real;
     if (dyn_ops[s->op].kind != DYN_K_INPUT) {
         return 0; /* fresh memory overlaps nothing that comes in */
+    }
+    if (r->cap->quiet) {
+        r->why = DYN_R_SIDE_EFFECT;
+        return -1;
     }
     for (uint32_t i = 0; i < r->cap->guards.n; i++) {
         DynGuard *guard = &r->cap->guards.at[i];
@@ -911,6 +921,12 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
     case DV_ITER:
         if (v->items[0]->kind == DV_RANGE) {
             return recipe_of_range_iter(r, v);
+        }
+        if (v->looped && r->on_stack && r->nesting == 1) { /* any iterator over these will do: nobody else sees it */
+            v->items[0]->kind = DV_TUPLE;
+            uint32_t recipe = recipe_of_items(r, v, DYN_RC_ITER);
+            v->items[0]->kind = DV_OPAQUE;
+            return recipe;
         }
         return v->items[0]->kind == DV_TUPLE || v->items[0]->kind == DV_LIST ? recipe_of_items(r, v, DYN_RC_ITER) : DYN_NONE;
     default: return DYN_NONE;
