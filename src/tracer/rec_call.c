@@ -145,7 +145,7 @@ static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, PyOb
     PyObject *func = callee.real;
     DynVal *fv = callee.v;
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
-    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(code), nodes = r->cap->graph.nodes.n;
+    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(code), nodes = r->cap->graph.nodes.n, nguards = r->cap->guards.n;
     DynVal **slots = DYN_NEW_N(&r->arena, DynVal *, nslots + 1);
     uint32_t source = function_source(r, fv, func);
     DynReason refuse = r->req->may_inline(r->req, func);
@@ -179,6 +179,9 @@ static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, PyOb
     }
     if (!entered || r->callee_bailed || r->result == NULL || r->cap == NULL) {
         rec_rollback(r, nodes);
+        if (r->cap != NULL) {
+            dyn_capture_forget_guards(r->cap, nguards);
+        }
         r->callee_bailed = false;
         r->spoiled = r->spoiled || changed; /* what the callee did to containers of ours can't be undone in their shadows */
         return rec_fail(r, DYN_R_CALLEE_BAILED, PyUnicode_AsUTF8(code->co_name));
@@ -210,7 +213,8 @@ static bool never_has(DynRec *r, PyTypeObject *type, PyObject *name) {
         return true;
     }
     DynSources *t = &r->cap->sources;
-    uint32_t s = Py_TYPE(type) == &PyType_Type ? dyn_source_intern(t, DYN_SRC_CONST, DYN_NONE, 0, (PyObject *)type, NULL) : DYN_NONE;
+    uint32_t s =
+        Py_TYPE(type) == &PyType_Type ? dyn_source_intern(t, DYN_SRC_CONST, DYN_NONE, 0, (PyObject *)type, NULL) : DYN_NONE;
     s = s == DYN_NONE ? s : dyn_source_intern(t, DYN_SRC_ATTR, s, 0, NULL, name);
     return s != DYN_NONE && rec_guard(r, DYN_GUARD_MISSING, s, DYN_NONE, 0, NULL) == 0;
 }
@@ -230,9 +234,12 @@ static bool overrides_nothing(DynRec *r, DynVal *v, PyObject *o, int depth) {
     return PyArray_CheckExact(o) || never_has(r, Py_TYPE(o), override_name);
 }
 
-/* The Python function behind a dispatcher; real is NULL where it isn't one, or may not be reached with these arguments. */
+/* The Python function behind a NumPy function; v is NULL where it isn't one, or may not be reached with these arguments. */
 static DynOperand implementation(DynRec *r, const RecCall *c) {
     DynOperand none = {0};
+    if (PyFunction_Check(c->callable.real)) {
+        return c->callable;
+    }
     if (Py_TYPE(c->callable.real) != dispatcher_type) {
         return none;
     }
@@ -248,10 +255,17 @@ static DynOperand implementation(DynRec *r, const RecCall *c) {
     return v == NULL ? none : (DynOperand){v, f};
 }
 
-/* A call of a NumPy function that ran and gave `result`, but was not recorded to its end. */
-static DynVal *fallback_for_numpy(DynRec *r, const RecCall *c, PyObject *result) {
-    (void)r, (void)c, (void)result;
-    return NULL;
+/* A NumPy function that ran and gave `result`, but was not recorded to its end: one that is listed as free of effects is a node,
+ * unless what it did to containers that it was given is unknown. */
+static DynVal *fallback_for_numpy(DynRec *r, const RecCall *c, const DynBinding *b, PyObject *result) {
+    DynReason why = r->why;
+    const char *detail = r->detail;
+    DynVal *v = NULL;
+    if (b != NULL && !r->spoiled && r->cap != NULL) {
+        v = dyn_np_call(r, b, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, result);
+        PyErr_Clear();
+    }
+    return v != NULL ? v : rec_fail(r, why, detail);
 }
 
 /* ---- one call */
@@ -333,22 +347,26 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
             return call_special(r, c, result);
         }
     }
-    if ((PyFunction_Check(f) && dyn_np_find(f) == NULL) || wrapped_function(c, r)) {
+    const DynBinding *b = dyn_np_find(f);
+    if (b == NULL && (v = rec_call_fact(r, c, result, &handled), handled)) {
+        return v;
+    }
+    if ((b == NULL && PyFunction_Check(f)) || wrapped_function(c, r)) {
         return call_inlined(r, c, c->callable, result);
     }
     int known = resolve_args(r, c);
-    DynOperand behind = known == 0 && dyn_np_find(f) == NULL ? implementation(r, c) : (DynOperand){0};
-    if (behind.real != NULL) {
+    DynOperand behind = known == 0 && (b == NULL || !dyn_np_has_rule(b)) ? implementation(r, c) : (DynOperand){0};
+    if (behind.v != NULL) {
         v = call_inlined(r, c, behind, result);
-        return v != NULL || *result == NULL ? v : fallback_for_numpy(r, c, *result);
+        return v != NULL || *result == NULL ? v : fallback_for_numpy(r, c, b, *result);
     }
-    const DynBinding *b = dyn_np_find(f);
     if (b == NULL && known == 0 && is_array_method(c)) {
         b = dyn_np_find_method(((PyDescrObject *)f)->d_name);
     }
     if (known == 0 && b != NULL) {
         *result = rec_call_real(c);
-        if (*result != NULL && all_constant(r, c) && PyArray_CheckScalar(*result) && rec_is_quiet_npscalar(*result)) {
+        bool pure = Py_TYPE(f) == &PyUFunc_Type || PyType_Check(f);
+        if (*result != NULL && pure && all_constant(r, c) && PyArray_CheckScalar(*result) && rec_is_quiet_npscalar(*result)) {
             return dyn_rec_const(r, *result);
         }
         v = *result ? dyn_np_call(r, b, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, *result) : NULL;
@@ -359,9 +377,6 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
         return v;
     }
     if (known == 0 && (v = rec_call_builtin(r, c, result, &handled), handled)) {
-        return v;
-    }
-    if (known == 0 && (v = rec_call_fact(r, c, result, &handled), handled)) {
         return v;
     }
     if (known == 0 && (v = rec_call_method(r, c, result, &handled), handled)) {

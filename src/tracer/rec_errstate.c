@@ -1,8 +1,8 @@
 /* rec_errstate.c: `with np.errstate(divide="ignore")` while recording. The block is executed for real and its operations are
- * recorded as any others. At a later call nothing enters it: an artifact looks at the floating-point flags when all of it ran, and
- * where the caller's own errstate asks for a warning, the call runs again in CPython, which knows which operations stood in the
- * block. So only "ignore" can be recorded (a block that asks for more than its caller would be missed), and no array that came in
- * may be written in such a graph, since then it can't run again.
+ * recorded as any others. At a later call nothing enters it: an artifact looks at the floating-point flags when all of it ran,
+ * and where the caller's own errstate asks for a warning, the call runs again in CPython, which knows which operations stood in
+ * the block. So only "ignore" can be recorded (a block that asks for more than its caller would be missed), and no array that
+ * came in may be written in such a graph, since then it can't run again.
  *
  * A frame inside the block can't be rebuilt: what would leave the graph there isn't recorded. Called by rec_call.c and from
  * record.c's table. */

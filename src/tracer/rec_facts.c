@@ -1,7 +1,7 @@
 /* rec_facts.c: functions whose answer is a fact: it follows from types, dtypes and constants, never from array data. So it is the
  * same at every call under the guards, and array code that asks such things before it computes is recorded through.
  *
- * Called by rec_call.c with resolved arguments, and by the handlers for what is known of a fact's attributes. The table is filled
+ * Called by rec_call.c, and by the handlers for what is known of a fact's attributes. The table is filled
  * once at import with references that are never dropped. */
 #include "tracer/rec_np.h"
 #include "tracer/rec_state.h"
@@ -25,14 +25,18 @@ static struct Fact {
     {"numpy", "can_cast", TYPES, NULL},
     {"numpy", "min_scalar_type", VALUES, NULL},
     {"numpy", "dtype", VALUES, NULL},
+    {"numpy", "issubdtype", VALUES, NULL},
+    {"numpy", "isdtype", VALUES, NULL},
+    {"numpy", "isscalar", TYPES, NULL},
+    {"numpy", "iscomplexobj", TYPES, NULL},
+    {"numpy", "isrealobj", TYPES, NULL},
+    {"numpy", "common_type", TYPES, NULL},
     {"numpy", "finfo", VALUES, NULL},
     {"numpy", "iinfo", VALUES, NULL},
 };
 static PyTypeObject *finfo, *iinfo;
 
-bool rec_is_fact(PyObject *o) {
-    return PyArray_DescrCheck(o) || Py_TYPE(o) == finfo || Py_TYPE(o) == iinfo;
-}
+bool rec_is_fact(PyObject *o) { return PyArray_DescrCheck(o) || Py_TYPE(o) == finfo || Py_TYPE(o) == iinfo; }
 
 /* Is the answer the same as long as this argument's guards hold? */
 static bool decided(DynRec *r, DynOperand o, Decides by) {
@@ -59,7 +63,8 @@ DynVal *rec_call_fact(DynRec *r, const RecCall *c, PyObject **result, bool *hand
         }
         bool known = true;
         for (uint32_t k = 0; known && k < c->npos + c->nkw; k++) {
-            known = plain_classes(c->args[k].real) && decided(r, c->args[k], facts[i].by);
+            known = dyn_rec_resolve(r, c->args[k].v, c->args[k].real) == 0 && plain_classes(c->args[k].real) &&
+                    decided(r, c->args[k], facts[i].by);
         }
         *handled = true;
         *result = rec_call_real(c);

@@ -127,7 +127,7 @@ static PyObject *before_ndmin(const NpCall *c, int ndim) {
     if (PyArray_CheckExact(c->slot[0].real) && PyArray_DATA((PyArrayObject *)c->slot[0].real) == PyArray_DATA(result))
         return Py_NewRef(c->slot[0].real);
     PyArray_Dims shape = {dims, ndim};
-    return PyArray_Newshape(result, &shape, NPY_KEEPORDER);
+    return PyArray_Newshape(result, &shape, NPY_CORDER);
 }
 
 /* np.array(a, ndmin=n) is np.array(a) with new axes in front. */

@@ -255,7 +255,8 @@ DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObj
         ((basic(a.real) && basic(b.real)) || PyArray_DescrCheck(a.real) || PyArray_DescrCheck(b.real) || PyType_Check(a.real))) {
         return dyn_rec_const(r, result);
     }
-    if ((rec_is_const_npscalar(a.v, a.real) && foldable_number(r, b)) || (rec_is_const_npscalar(b.v, b.real) && foldable_number(r, a))) {
+    if ((rec_is_const_npscalar(a.v, a.real) && foldable_number(r, b)) ||
+        (rec_is_const_npscalar(b.v, b.real) && foldable_number(r, a))) {
         return dyn_rec_const(r, result); /* a comparison gives no warning */
     }
     if (rec_is_const_npscalar(a.v, a.real) || rec_is_const_npscalar(b.v, b.real)) {
@@ -281,11 +282,14 @@ Step rec_COMPARE_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     DynVal *v = known ? rec_compare_values(r, in->sub, a, b, result) : NULL;
     if (in->arg) { /* a branch follows, which wants a bool */
-        if (v != NULL && rec_is_array(v)) {
-            v = rec_fail(r, DYN_R_DATA_DEPENDENT, NULL);
-        }
+        bool array = v != NULL && (rec_is_array(v) || rec_is_const_npscalar(v, result));
+        int known_truth = array ? rec_truth(r, v, result) : 0;
+        PyErr_Clear();
         int truth = PyObject_IsTrue(result);
         Py_SETREF(result, truth < 0 ? NULL : PyBool_FromLong(truth));
+        if (array && result != NULL) {
+            v = known_truth < 0 ? NULL : dyn_rec_const(r, result);
+        }
     }
     return rec_commit(r, f, 2, result, v);
 }
@@ -485,6 +489,14 @@ Step rec_BINARY_SLICE(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 3);
     PyObject *slice = top_slice(r, f, &index);
     bool known = index != NULL && dyn_rec_resolve(r, o.v, o.real) == 0;
+    DynOperand method = known && slice != NULL ? rec_type_method(r, o, "__getitem__") : (DynOperand){0};
+    if (method.v != NULL) {
+        DynOperand args[2] = {o, {index, slice}};
+        RecCall c = {.callable = method, .args = args, .npos = 2};
+        Step s = rec_finish_call(r, f, &c, 3);
+        Py_DECREF(slice);
+        return s;
+    }
     PyObject *result = slice ? PyObject_GetItem(o.real, slice) : NULL;
     DynVal *v = result && known ? rec_subscr(r, o, (DynOperand){index, slice}, result) : NULL;
     if (result != NULL && PyErr_Occurred()) {

@@ -347,9 +347,8 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 /* A node that stands for what came in: it is known by its source from then on, so it outlives a callee that bailed out. */
 static bool came_in(const DynRec *r, const DynNode *n) {
-    return n->op == DYN_OP_INPUT ||
-           (n->op == DYN_OP_SCALAR && n->args[0].kind == DYN_ARG_SYM &&
-            dyn_sym_at(&r->cap->syms, n->args[0].id)->op == DYN_S_VAR && (n->flags & DYN_NODE_NPSCALAR));
+    return n->op == DYN_OP_INPUT || (n->op == DYN_OP_SCALAR && n->args[0].kind == DYN_ARG_SYM &&
+                                     dyn_sym_at(&r->cap->syms, n->args[0].id)->op == DYN_S_VAR && (n->flags & DYN_NODE_NPSCALAR));
 }
 
 /* Node `from` is node `to` from now on, for all that know it by number. */
@@ -385,6 +384,10 @@ void rec_rollback(DynRec *r, uint32_t nnodes) {
             renumber(r, i, to++);
         }
     }
+    while (r->cap->snapshots.n > 0 && r->cap->snapshots.at[r->cap->snapshots.n - 1].nnodes >= nnodes) {
+        dyn_capture_forget_snapshots(r->cap, r->cap->snapshots.n - 1);
+    }
+    dyn_syms_forget(&r->cap->syms, nnodes); /* also of calls whose place is taken by a node that came in */
     dyn_graph_truncate(g, to);
     r->by_node.n = r->by_node.n < to ? r->by_node.n : to;
     r->nnodes_seen = to;
@@ -397,7 +400,7 @@ static int add_snapshot(DynRec *r, uint32_t *index) {
     for (RecFrame *f = r->top; f != NULL; f = f->outer) {
         n++;
     }
-    DynSnapshot s = {.nframes = n, .nnodes = r->nnodes_seen};
+    DynSnapshot s = {.nframes = n, .nrecipes = r->cap->recipes.n, .nnodes = r->nnodes_seen};
     s.frames = DYN_NEW_N(&r->cap->arena, DynFrameState, n);
     if (s.frames == NULL) {
         return -1;
@@ -409,6 +412,7 @@ static int add_snapshot(DynRec *r, uint32_t *index) {
                 Py_CLEAR(s.frames[n].code);
                 n++;
             }
+            dyn_capture_forget_recipes(r->cap, s.nrecipes);
             return -1;
         }
     }

@@ -30,7 +30,7 @@ struct RecFrame {
     uint32_t func_source; /* of the function object: DYN_NONE when made while recording, SRC_FUNCTION for the outermost */
     RecFrame *outer;
     RecGenerator *generator; /* whose frame it is, or NULL */
-    uint32_t *trips; /* by canonical instruction: how often a backward jump to it was taken */
+    uint32_t *trips;         /* by canonical instruction: how often a backward jump to it was taken */
     uint32_t trip_nodes;
     uint32_t place_pc, place; /* the places row of instruction place_pc, in capture place_of */
     DynCapture *place_of;
@@ -76,18 +76,19 @@ struct DynRec {
     DynReason why;
     const char *detail;     /* static text or name in the arena: what exactly; may be NULL */
     const char *callee_why; /* of the innermost callee that bailed out: reason, place and hint, in the arena; NULL: nobody asks */
-    DYN_VEC(PyObject *) keep;       /* strong references that shadows point to */
-    DYN_VEC(RecSeen) seen;          /* this segment's */
-    DYN_VEC(DynVal *) by_source;    /* this segment's: DV_* for each source id, NULL where none yet */
-    DYN_VEC(DynCode *) codes;       /* decoded code of this recording */
+    DYN_VEC(PyObject *) keep;           /* strong references that shadows point to */
+    DYN_VEC(RecSeen) seen;              /* this segment's */
+    DYN_VEC(DynVal *) by_source;        /* this segment's: DV_* for each source id, NULL where none yet */
+    DYN_VEC(DynCode *) codes;           /* decoded code of this recording */
     DYN_VEC(RecGenerator *) generators; /* this segment's, in the arena */
-    DYN_VEC(DynVal *) by_node;      /* this segment's: the shadow of each node's array */
-    DYN_VEC(uint32_t) written;      /* this segment's inputs that were written into */
-    uint32_t stamp;                 /* of the rebuild that recipes are being made for */
-    bool on_stack;                  /* the recipe that is being made is of a stack value: no name is bound to it */
-    bool stamp_nodes;               /* OUTPUT recipes name nodes (snapshots), not positions in graph.outputs */
-    uint64_t mutations;             /* shadows of containers changed so far */
-    uint32_t nvals;                 /* shadows made so far */
+    DYN_VEC(DynVal *) by_node;          /* this segment's: the shadow of each node's array */
+    DYN_VEC(uint32_t) written;          /* this segment's inputs that were written into */
+    uint32_t stamp;                     /* of the rebuild that recipes are being made for */
+    bool lasting;                       /* guards that are made now are kept when the callee that made them bails out */
+    bool on_stack;                      /* the recipe that is being made is of a stack value: no name is bound to it */
+    bool stamp_nodes;                   /* OUTPUT recipes name nodes (snapshots), not positions in graph.outputs */
+    uint64_t mutations;                 /* shadows of containers changed so far */
+    uint32_t nvals;                     /* shadows made so far */
     uint32_t oldest_changed;        /* the oldest shadow of a container that was changed since the running inlined call began */
     uint32_t ninstrs, ninstrs_node; /* executed in all; at the last new graph node */
     uint32_t nnodes_seen;
@@ -99,7 +100,7 @@ struct DynRec {
 
 /* ---- rec_values.c */
 DYN_HIDDEN DynVal *rec_new(DynRec *r, DynValKind kind);
-DYN_HIDDEN void rec_changed(DynRec *r, const DynVal *v); /* the shadow of a container or iterator was changed */
+DYN_HIDDEN void rec_changed(DynRec *r, const DynVal *v);   /* the shadow of a container or iterator was changed */
 DYN_HIDDEN DynVal *rec_source(DynRec *r, uint32_t source); /* the shadow for a source, new or old */
 DYN_HIDDEN DynVal *rec_source_dict(DynRec *r, PyObject *dict, PyObject *key);
 DYN_HIDDEN int rec_keep(DynRec *r, PyObject *o);                           /* new strong reference until the recording ends */
@@ -208,7 +209,8 @@ DYN_HIDDEN DynVal *rec_call_errstate(DynRec *r, const RecCall *c, PyObject **res
 DYN_HIDDEN int rec_errstate_init(void);
 DYN_HIDDEN DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* list, dict, str … methods */
 DYN_HIDDEN PyObject *rec_call_real(const RecCall *c);
-DYN_HIDDEN Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c, uint32_t npop); /* make the call, and the result takes npop values' place */
+DYN_HIDDEN Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c,
+                                uint32_t npop); /* make the call, and the result takes npop values' place */
 /* The Python function that an instance's type has for a special method; v is NULL where it has none. */
 DYN_HIDDEN DynOperand rec_type_method(DynRec *r, DynOperand o, const char *name);
 DYN_HIDDEN DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result);

@@ -201,8 +201,13 @@ DynVal *rec_source_dict(DynRec *r, PyObject *dict, PyObject *key) {
 /* ---- guards */
 
 int rec_guard(DynRec *r, DynGuardKind kind, uint32_t source, uint32_t source2, int64_t number, PyObject *obj) {
-    DynGuard g = {
-        .kind = (uint8_t)kind, .source = source, .source2 = source2, .number = number, .obj = obj, .place = dyn_rec_place(r)};
+    DynGuard g = {.kind = (uint8_t)kind,
+                  .source = source,
+                  .source2 = source2,
+                  .number = number,
+                  .obj = obj,
+                  .lasting = r->lasting,
+                  .place = dyn_rec_place(r)};
     if (dyn_capture_guard(r->cap, &g) < 0) {
         r->why = DYN_R_NO_MEMORY;
         return -1;
@@ -254,7 +259,10 @@ int dyn_rec_assume_equal(DynRec *r, uint32_t a, uint32_t b) {
     if (a == b) {
         return 0;
     }
-    return dyn_rec_expect(r, dyn_sym_op(&r->cap->syms, DYN_S_EQ, a, b, DYN_NONE)) < 0 ? -1 : dyn_sym_join(&r->cap->syms, a, b);
+    r->lasting = true; /* joined symbols stay joined */
+    int status = dyn_rec_expect(r, dyn_sym_op(&r->cap->syms, DYN_S_EQ, a, b, DYN_NONE));
+    r->lasting = false;
+    return status < 0 ? -1 : dyn_sym_join(&r->cap->syms, a, b);
 }
 
 static void become_const(DynVal *v, PyObject *real) {
@@ -353,7 +361,10 @@ static int resolve_array(DynRec *r, DynVal *v, PyArrayObject *a) {
             uint32_t rel = c == DYN_NONE
                                ? DYN_NONE
                                : dyn_sym_op(&r->cap->syms, size <= 1 || !r->req->dynamic ? DYN_S_EQ : DYN_S_GT, s, c, DYN_NONE);
-            if (dyn_rec_assume(r, rel) < 0) {
+            r->lasting = true;
+            int status = dyn_rec_assume(r, rel);
+            r->lasting = false;
+            if (status < 0) {
                 return -1;
             }
             s = size <= 1 || !r->req->dynamic ? c : s;
