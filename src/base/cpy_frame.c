@@ -40,6 +40,10 @@ bool dyn_frame_is_generator(DynFrame *f) {
            (FRAME_CODE(f)->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
 }
 
+DynFrame *dyn_frame_of_generator(PyObject *generator) { return (DynFrame *)((PyGenObject *)generator)->gi_iframe; }
+
+int dyn_frame_depth(DynFrame *f) { return f->stacktop - FRAME_CODE(f)->co_nlocalsplus; }
+
 uint32_t dyn_frame_position(DynFrame *f) { return (uint32_t)(FRAME_POINTER(f) - CODE_START(f) + (DYN_PY < 313)); }
 
 /* ---- the C stack ----

@@ -96,7 +96,9 @@ static PyObject *make_named(const Build *b, const DynRecipe *r) {
 
 static PyObject *make_pair(const Build *b, const DynRecipe *r) {
     PyObject *function = item(b, r, 0), *self = function == NULL ? NULL : item(b, r, 1);
-    return self == NULL ? NULL : PyMethod_New(function, self);
+    if (self == NULL || Py_TYPE(function) != &PyMethodDescr_Type)
+        return self == NULL ? NULL : PyMethod_New(function, self);
+    return Py_TYPE(function)->tp_descr_get(function, self, (PyObject *)Py_TYPE(self));
 }
 
 static PyObject *make_slice(const Build *b, const DynRecipe *r) {

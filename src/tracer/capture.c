@@ -57,6 +57,28 @@ uint32_t dyn_capture_recipe(DynCapture *c, DynRecipeKind kind, uint32_t id, PyOb
     return c->recipes.n - 1;
 }
 
+void dyn_capture_forget_recipes(DynCapture *c, uint32_t n) {
+    while (c->recipes.n > n)
+        Py_XDECREF(c->recipes.at[--c->recipes.n].obj);
+}
+
+void dyn_capture_forget_snapshots(DynCapture *c, uint32_t n) {
+    while (c->snapshots.n > n) {
+        const DynSnapshot *s = &c->snapshots.at[--c->snapshots.n];
+        for (uint32_t f = 0; f < s->nframes; f++)
+            Py_XDECREF(s->frames[f].code);
+        dyn_capture_forget_recipes(c, s->nrecipes);
+    }
+}
+
+void dyn_capture_forget_guards(DynCapture *c, uint32_t n) {
+    uint32_t kept = n;
+    for (uint32_t i = n; i < c->guards.n; i++)
+        if (c->guards.at[i].kind != DYN_GUARD_SYM || c->guards.at[i].lasting)
+            c->guards.at[kept++] = c->guards.at[i];
+    c->guards.n = kept; /* SYM guards have no object */
+}
+
 static bool same_guard(const DynGuard *a, const DynGuard *b) {
     return a->kind == b->kind && a->source == b->source && a->source2 == b->source2 && a->number == b->number &&
            a->obj == b->obj && (a->kind != DYN_GUARD_ARRAY || dyn_layout_same(&a->layout, &b->layout, DYN_MAX_NDIM));
@@ -66,8 +88,10 @@ int dyn_capture_guard(DynCapture *c, const DynGuard *g) {
     if (g->kind == DYN_GUARD_SYM && dyn_sym_is_const(&c->syms, g->source) && dyn_sym_at(&c->syms, g->source)->value.i != 0)
         return 0;
     for (uint32_t i = c->guards.n; i-- > 0;)
-        if (same_guard(&c->guards.at[i], g))
+        if (same_guard(&c->guards.at[i], g)) {
+            c->guards.at[i].lasting |= g->lasting;
             return 0;
+        }
     if (dyn_vec_push(&c->guards, *g) < 0)
         return -1;
     Py_XINCREF(g->obj);

@@ -31,6 +31,7 @@ typedef struct DynGuard {
     uint32_t source, source2; /* SYM: source is the symbol's id */
     int64_t number;
     PyObject *obj; /* strong */
+    bool lasting;  /* SYM: shadows rest on it for good; else only what was recorded since does */
     DynLayout layout;
     uint32_t place; /* DynGraph.places: the source line that made it needed */
 } DynGuard;
@@ -78,6 +79,7 @@ typedef struct DynFrameState {
 typedef struct DynSnapshot {
     uint32_t nframes; /* outermost first; an outer frame stands at its CALL with callable and arguments on its stack */
     DynFrameState *frames;
+    uint32_t nrecipes; /* recipes that there were before its own */
     uint32_t
         nnodes; /* nodes of the graph that were recorded before it; recipes of OUTPUT kind use node ids here, not positions */
 } DynSnapshot;
@@ -97,6 +99,7 @@ typedef struct DynCapture {
     DYN_VEC(DynGuard) guards;
     DYN_VEC(DynRecipe) recipes;
     DYN_VEC(DynSnapshot) snapshots;
+    bool quiet;           /* a part of the graph stood in np.errstate(…="ignore"): no array that came in may be written */
     bool writes;          /* the graph writes into an array that came in */
     uint8_t end;          /* DynEnd */
     uint32_t result;      /* RETURN: recipe */
@@ -115,6 +118,10 @@ DYN_HIDDEN void dyn_capture_free(DynCapture *c);
 DYN_HIDDEN uint32_t dyn_capture_recipe(DynCapture *c, DynRecipeKind kind, uint32_t id, PyObject *obj, uint32_t n,
                                        const uint32_t *items);
 DYN_HIDDEN int dyn_capture_guard(DynCapture *c, const DynGuard *g); /* duplicates are dropped; takes its own reference */
+/* A part of a recording is taken back: recipes, or snapshots and their recipes, or the SYM guards that don't last, from n on. */
+DYN_HIDDEN void dyn_capture_forget_recipes(DynCapture *c, uint32_t n);
+DYN_HIDDEN void dyn_capture_forget_snapshots(DynCapture *c, uint32_t n);
+DYN_HIDDEN void dyn_capture_forget_guards(DynCapture *c, uint32_t n);
 DYN_HIDDEN int dyn_capture_verify(const DynCapture *c, DynStr *error);
 DYN_HIDDEN void dyn_capture_print(const DynCapture *c, DynStr *out);
 DYN_HIDDEN void dyn_guard_print(const DynCapture *c, const DynGuard *g,

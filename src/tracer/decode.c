@@ -30,7 +30,7 @@ typedef enum Form {
     CALLED,      /* keyword names from KW_NAMES before it */
     INTRINSIC,   /* which of several operations */
     TWO_SLOTS,   /* 3.13: two operations on locals in one: `op` and `second`, slots in the high and low half */
-    GENERATOR    /* unsupported, and tells what the code is */
+    GENERATOR    /* tells what the code is */
 } Form;
 typedef struct Row {
     uint8_t op, form, second;
@@ -104,7 +104,9 @@ static const Row rows[256] = {
     SAME(IMPORT_NAME),
     SAME(IMPORT_FROM),
     SAME(LOAD_BUILD_CLASS),
-    WITH(RETURN_GENERATOR, UNSUPPORTED, GENERATOR),
+    SAME(BEFORE_WITH),
+    WITH(RETURN_GENERATOR, RETURN_GENERATOR, GENERATOR),
+    SAME(YIELD_VALUE),
 #if DYN_PY == 311
     SAME(LOAD_METHOD),
     SAME(LOAD_CLASSDEREF),

@@ -17,18 +17,21 @@ typedef enum DynValKind {
     DV_NPSCALAR, /* NumPy scalar computed by the graph: node val->id, rank 0 */
     DV_TUPLE,
     DV_LIST,
-    DV_SET,    /* items */
-    DV_DICT,   /* items: key, value … in order; keys are DV_CONST */
-    DV_SLICE,  /* 3 items */
-    DV_RANGE,  /* 3 items: start stop step, DV_SYM or DV_CONST ints */
-    DV_ITER,   /* items[0]: what is iterated; id: position */
-    DV_METHOD, /* bound method: items: function, self */
-    DV_FUNC,   /* Python function made while recording (MAKE_FUNCTION): obj: its code; items: closure cells (DV_CELL) */
-    DV_CELL    /* a cell made while recording; items[0]: content or NULL */
+    DV_SET,       /* items */
+    DV_DICT,      /* items: key, value … in order; keys are DV_CONST */
+    DV_SLICE,     /* 3 items */
+    DV_RANGE,     /* 3 items: start stop step, DV_SYM or DV_CONST ints */
+    DV_ITER,      /* items[0]: what is iterated; id: position */
+    DV_METHOD,    /* bound method: items: function, self */
+    DV_FUNC,      /* Python function made while recording (MAKE_FUNCTION): obj: its code; items: closure cells (DV_CELL) */
+    DV_GENERATOR, /* a generator made while recording: row id of DynRec.generators */
+    DV_QUIET,     /* np.errstate(…="ignore") made while recording; the bound __exit__ of it while its block runs */
+    DV_CELL       /* a cell made while recording; items[0]: content or NULL */
 } DynValKind;
 typedef struct DynVal DynVal;
 struct DynVal {
     uint8_t kind;
+    bool looped;     /* an iterator over listed items that a loop runs over */
     bool fresh;      /* container made while recording (not reachable by the caller before) */
     uint32_t source; /* where it is found at call time, or DYN_NONE */
     uint32_t id;     /* symbol, node, position */
@@ -36,6 +39,7 @@ struct DynVal {
     DynVal **items;
     PyObject *obj;  /* DV_CONST: the object; containers and arrays: the real object, for identity. Kept alive by the recorder */
     PyObject *type; /* DV_TUPLE: the named tuple type that it is of, or NULL */
+    uint32_t born;  /* which shadow of the recording it is */
     uint32_t recipe, stamp; /* the recipe made of it in the rebuild `stamp`: rec_recipe's memo */
 };
 typedef struct DynOperand { /* a shadow and the real object it stands for */
@@ -88,6 +92,7 @@ DYN_HIDDEN int dyn_rec_will_write(DynRec *r, uint32_t node, PyObject *real);
 typedef struct DynBinding DynBinding;
 DYN_HIDDEN int dyn_np_init(void);                                /* fills the tables from bind.def; -1 with an exception */
 DYN_HIDDEN const DynBinding *dyn_np_find(PyObject *callable);    /* np.sin, np.where, np.linalg.solve, np.float64 … or NULL */
+DYN_HIDDEN bool dyn_np_has_rule(const DynBinding *b);            /* or is it only listed as a call without effects */
 DYN_HIDDEN const DynBinding *dyn_np_find_method(PyObject *name); /* ndarray methods by name: "sum", "reshape" … or NULL */
 DYN_HIDDEN DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int npos, PyObject *kwnames,
                                PyObject *result);

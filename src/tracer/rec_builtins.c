@@ -115,7 +115,11 @@ static DynVal *call_convert(DynRec *r, const RecCall *c, PyObject **result, int 
         }
     }
     *result = rec_call_real(c);
-    if (*result != NULL && c->npos == 1 && c->nkw == 0 && rec_is_array(c->args[0].v) && PyType_Check(c->callable.real)) {
+    bool plain = c->npos == 1 && c->nkw == 0 && (c->args[0].v->kind == DV_CONST || rec_is_array(c->args[0].v));
+    if (*result != NULL && plain && (c->args[0].v->kind == DV_CONST || rec_burn_node(r, c->args[0].v->id) == 0)) {
+        return rec_wrap_result(r, *result);
+    }
+    if (*result != NULL && plain && PyType_Check(c->callable.real)) {
         return dyn_np_extern(r, c->callable.real, ((PyTypeObject *)c->callable.real)->tp_name, c->args, 1, NULL, *result);
     }
     if (*result == NULL || c->npos != 1 || c->nkw != 0 || !number(c, 0)) {
@@ -185,27 +189,27 @@ static DynVal *call_extreme(DynRec *r, const RecCall *c, PyObject **result, int 
     return checked(r, best, *result);
 }
 
-/* sum() over arrays and ints: the additions one by one, as the builtin does them (floats it adds with more care than that). */
-static DynVal *call_sum(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+/* sum() and math.prod() over arrays and ints: the operations one by one (nb: as BINARY_OP sub), as the builtin does them (floats
+ * are left out: it adds them with more care than that). */
+static DynVal *call_sum(DynRec *r, const RecCall *c, PyObject **result, int nb) {
     DynVal **items;
     uint32_t n;
-    (void)arg;
     if (c->npos < 1 || c->npos > 2 || c->nkw != 0 ||
         (!PyTuple_CheckExact(c->args[0].real) && !PyList_CheckExact(c->args[0].real)) ||
         rec_items(r, c->args[0].v, c->args[0].real, &items, &n) < 0 || n != PySequence_Fast_GET_SIZE(c->args[0].real)) {
         *result = rec_call_real(c);
         return rec_fail(r, c->npos && rec_is_array(c->args[0].v) ? DYN_R_UNSUPPORTED_OP : DYN_R_OPAQUE_CALL, "sum");
     }
-    PyObject *acc = c->npos == 2 ? Py_NewRef(c->args[1].real) : PyLong_FromLong(0);
+    PyObject *acc = c->npos == 2 ? Py_NewRef(c->args[1].real) : PyLong_FromLong(nb != 0);
     DynVal *v = c->npos == 2 ? c->args[1].v : acc ? dyn_rec_const(r, acc) : NULL;
     for (uint32_t i = 0; acc != NULL && i < n; i++) {
         DynOperand a = {v, acc}, b = {items[i], PySequence_Fast_GET_ITEM(c->args[0].real, i)};
         bool known = v != NULL && dyn_rec_resolve(r, b.v, b.real) == 0;
-        PyObject *next = PyNumber_Add(acc, b.real);
+        PyObject *next = nb ? PyNumber_Multiply(acc, b.real) : PyNumber_Add(acc, b.real);
         if (next != NULL && known && (rec_is_array(a.v) || rec_is_array(b.v))) {
-            v = dyn_np_binary(r, 0, false, a, b, next);
+            v = dyn_np_binary(r, nb, false, a, b, next);
         } else if (next != NULL && known && a.v->kind == DV_SYM && b.v->kind == DV_SYM && PyLong_CheckExact(next)) {
-            v = rec_number_binary(r, 0, a, b, next);
+            v = rec_number_binary(r, nb, a, b, next);
         } else {
             v = NULL;
         }
@@ -240,10 +244,31 @@ static DynVal *call_type(DynRec *r, const RecCall *c, PyObject **result, int arg
     return *result == NULL ? NULL : c->npos == 1 && c->args[0].v->kind != DV_OPAQUE ? dyn_rec_const(r, *result) : unknown(r, c);
 }
 
+/* The call takes what its argument, a generator, yields. -1: unknown. */
+static int run_generator(DynRec *r, const RecCall *c, PyObject **result, const DynOperand **yielded, uint32_t *n) {
+    uint32_t nodes = r->cap->graph.nodes.n;
+    rec_ask(r, c->args[0].v);
+    *result = rec_call_real(c);
+    if (rec_asked(r, c->args[0].v, yielded, n) == 0) {
+        return 0;
+    }
+    rec_rollback(r, nodes);
+    return -1;
+}
+
 /* tuple() and list() of something whose items are known. */
 static DynVal *call_sequence(DynRec *r, const RecCall *c, PyObject **result, int kind) {
     DynVal **items = NULL;
     uint32_t n = 0;
+    if (c->npos == 1 && c->args[0].v->kind == DV_GENERATOR) {
+        const DynOperand *yielded;
+        int status = run_generator(r, c, result, &yielded, &n);
+        items = status < 0 ? NULL : DYN_NEW_N(&r->arena, DynVal *, n + 1);
+        for (uint32_t i = 0; items != NULL && i < n; i++) {
+            items[i] = yielded[i].v;
+        }
+        return *result == NULL ? NULL : items ? dyn_rec_seq(r, (DynValKind)kind, n, items, *result) : unknown(r, c);
+    }
     bool known = c->npos == 0 || (c->npos == 1 && rec_items(r, c->args[0].v, c->args[0].real, &items, &n) == 0);
     *result = rec_call_real(c);
     if (*result == NULL) {
@@ -345,7 +370,71 @@ static DynVal *call_getattr(DynRec *r, const RecCall *c, PyObject **result, int 
     if (*result == NULL || c->npos < 2 || c->args[1].v->kind != DV_CONST || !PyUnicode_CheckExact(c->args[1].real)) {
         return *result ? unknown(r, c) : NULL;
     }
+    PyTypeObject *type = Py_TYPE(c->args[0].real);
+    bool fixed = type->tp_dictoffset == 0 && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && c->args[0].v->kind != DV_OPAQUE;
+    if (c->npos == 3 && *result == c->args[2].real && fixed && type->tp_getattro == PyObject_GenericGetAttr &&
+        dyn_cpy_lookup_special(type, c->args[1].real) == NULL) {
+        return c->args[2].v; /* the type has no such attribute */
+    }
     return rec_attr(r, c->args[0], c->args[1].real, *result);
+}
+
+/* Of a type that is guarded and can't change. */
+static DynVal *call_hasattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    *result = rec_call_real(c);
+    if (*result == NULL || c->npos != 2 || c->args[1].v->kind != DV_CONST) {
+        return *result ? unknown(r, c) : NULL;
+    }
+    PyTypeObject *type = Py_TYPE(c->args[0].real);
+    bool own = type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_HEAPTYPE) || c->args[0].v->kind == DV_OPAQUE;
+    return own ? rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "hasattr") : dyn_rec_const(r, *result);
+}
+
+static DynVal *call_iter(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    DynOperand o = c->npos == 1 ? c->args[0] : (DynOperand){0};
+    DynVal *v = o.v == NULL ? NULL : o.v->kind == DV_ITER ? o.v : o.v->kind == DV_ARRAY ? NULL : rec_iterate(r, o.v, o.real);
+    *result = rec_call_real(c);
+    return *result == NULL || v == NULL ? NULL : v->kind == DV_ITER ? v : rec_new_iter(r, v);
+}
+
+/* set() of numbers and strings, burnt in. */
+static DynVal *call_set(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    DynVal **items = NULL;
+    uint32_t n = 0;
+    (void)arg;
+    bool known = c->npos == 0 || (c->npos == 1 && (PyTuple_CheckExact(c->args[0].real) || PyList_CheckExact(c->args[0].real)) &&
+                                  rec_items(r, c->args[0].v, c->args[0].real, &items, &n) == 0);
+    *result = rec_call_real(c);
+    DynVal *v = *result && known ? dyn_rec_seq(r, DV_SET, 0, NULL, *result) : NULL;
+    for (uint32_t i = 0; v != NULL && i < n; i++) {
+        PyObject *o = PySequence_Fast_GET_ITEM(c->args[0].real, i);
+        bool plain = PyLong_CheckExact(o) || PyUnicode_CheckExact(o) || PyFloat_CheckExact(o) || o == Py_None;
+        int twice = 0;
+        for (uint32_t k = 0; plain && k < i && twice == 0; k++) {
+            twice = PyObject_RichCompareBool(PySequence_Fast_GET_ITEM(c->args[0].real, k), o, Py_EQ);
+        }
+        v = plain && dyn_rec_burn(r, items[i], o) == 0 && (twice || rec_push_item(r, v, items[i]) == 0) ? v : NULL;
+    }
+    return v ? v : *result ? unknown(r, c) : NULL;
+}
+
+/* sorted() of numbers and strings, burnt in. */
+static DynVal *call_sorted(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    DynOperand o = c->npos == 1 ? c->args[0] : (DynOperand){0};
+    bool known = o.v != NULL && (PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real)) && dyn_rec_burn(r, o.v, o.real) == 0;
+    for (uint32_t i = c->npos; known && i < c->npos + c->nkw; i++) {
+        known = c->args[i].v->kind == DV_SYM && dyn_rec_burn(r, c->args[i].v, c->args[i].real) == 0; /* reverse= */
+    }
+    *result = rec_call_real(c);
+    DynVal *v = *result && known ? dyn_rec_seq(r, DV_LIST, 0, NULL, *result) : NULL;
+    for (Py_ssize_t i = 0; v != NULL && i < PyList_GET_SIZE(*result); i++) {
+        DynVal *item = rec_wrap_result(r, PyList_GET_ITEM(*result, i));
+        v = item != NULL && rec_push_item(r, v, item) == 0 ? v : NULL;
+    }
+    return v ? v : *result ? unknown(r, c) : NULL;
 }
 
 /* all() and any() of listed items whose truth is known. */
@@ -353,6 +442,15 @@ static DynVal *call_truths(DynRec *r, const RecCall *c, PyObject **result, int a
     DynVal **items;
     uint32_t n = 0;
     (void)arg;
+    if (c->npos == 1 && c->args[0].v->kind == DV_GENERATOR) {
+        const DynOperand *yielded;
+        bool same = run_generator(r, c, result, &yielded, &n) == 0;
+        for (uint32_t i = 0; same && i < n; i++) {
+            same = rec_truth(r, yielded[i].v, yielded[i].real) >= 0;
+            PyErr_Clear();
+        }
+        return *result == NULL ? NULL : same ? dyn_rec_const(r, *result) : unknown(r, c);
+    }
     bool known = c->npos == 1 && (PyTuple_CheckExact(c->args[0].real) || PyList_CheckExact(c->args[0].real)) &&
                  rec_items(r, c->args[0].v, c->args[0].real, &items, &n) == 0;
     for (uint32_t i = 0; known && i < n; i++) {
@@ -424,6 +522,11 @@ static Builtin builtins[] = {
     {"builtins", "reversed", call_iterator, REVERSED, NULL},
     {"builtins", "slice", call_slice, 0, NULL},
     {"builtins", "getattr", call_getattr, 0, NULL},
+    {"builtins", "hasattr", call_hasattr, 0, NULL},
+    {"builtins", "iter", call_iter, 0, NULL},
+    {"builtins", "set", call_set, 0, NULL},
+    {"builtins", "sorted", call_sorted, 0, NULL},
+    {"operator", "index", call_convert, DYN_S_TO_INT, NULL},
     {"builtins", "all", call_truths, 0, NULL},
     {"builtins", "any", call_truths, 0, NULL},
     {"builtins", "str", call_pure, 0, NULL},
@@ -449,6 +552,7 @@ static Builtin builtins[] = {
     {"math", "floor", math_call, DYN_S_FLOOR, NULL},
     {"math", "ceil", math_call, DYN_S_CEIL, NULL},
     {"math", "isfinite", math_call, DYN_S_ISFINITE, NULL},
+    {"math", "prod", call_sum, 5, NULL},
     {"math", "isnan", call_pure, 0, NULL},
     {"math", "isinf", call_pure, 0, NULL},
     {"math", "gcd", call_pure, 0, NULL},
@@ -457,10 +561,35 @@ static Builtin builtins[] = {
     {"math", "degrees", call_pure, 0, NULL},
 };
 
+/* These take all that a generator yields before they look at it: the same as from a list. */
+static bool takes_all(BuiltinFn fn) { return fn == call_sum || fn == call_extreme || fn == call_set || fn == call_sorted; }
+
+static DynVal *call_on_list(DynRec *r, const RecCall *c, PyObject **result, const Builtin *b) {
+    RecCall list = {.callable = {NULL, (PyObject *)&PyList_Type}, .args = c->args, .npos = 1}, call = *c;
+    DynVal *v = call_sequence(r, &list, result, DV_LIST), *given = NULL;
+    PyObject *items = *result;
+    if (items == NULL || v == NULL || (call.args = DYN_NEW_N(&r->arena, DynOperand, c->npos + c->nkw)) == NULL) {
+        if (items != NULL) { /* what it yielded goes to the builtin */
+            PyObject *args[] = {items, c->npos > 1 ? c->args[1].real : NULL};
+            *result = c->nkw == 0 ? PyObject_Vectorcall(c->callable.real, args, c->npos, NULL) : NULL;
+            Py_DECREF(items);
+        }
+        return NULL;
+    }
+    memcpy(call.args, c->args, (c->npos + c->nkw) * sizeof *call.args);
+    call.args[0] = (DynOperand){v, items};
+    given = b->fn(r, &call, result, b->arg);
+    Py_DECREF(items);
+    return given;
+}
+
 DynVal *rec_call_builtin(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
     for (size_t i = 0; i < DYN_COUNTOF(builtins); i++) {
         if (builtins[i].callable == c->callable.real) {
             *handled = true;
+            if (c->nkw == 0 && c->npos >= 1 && c->npos <= 2 && c->args[0].v->kind == DV_GENERATOR && takes_all(builtins[i].fn)) {
+                return call_on_list(r, c, result, &builtins[i]);
+            }
             return builtins[i].fn(r, c, result, builtins[i].arg);
         }
     }
@@ -488,7 +617,7 @@ static DynVal *list_method(DynRec *r, const RecCall *c, PyObject **result, const
         return rec_fail(r, DYN_R_SIDE_EFFECT, name);
     }
     if (pop) {
-        r->mutations++;
+        rec_changed(r, list);
         return list->items[--list->n];
     }
     if (append) {

@@ -25,15 +25,32 @@ PyObject *rec_call_real(const RecCall *c) {
 
 /* ---- Python functions: shadows for the callee's slots by the binding rules */
 
+/* What a guard can compare by value: numbers, str, None, tuples of these. */
+static bool plain_value(PyObject *o) {
+    if (PyTuple_CheckExact(o)) {
+        bool plain = PyTuple_GET_SIZE(o) <= 16;
+        for (Py_ssize_t i = 0; plain && i < PyTuple_GET_SIZE(o); i++) {
+            plain = plain_value(PyTuple_GET_ITEM(o, i));
+        }
+        return plain;
+    }
+    return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o);
+}
+
 static DynVal *default_value(DynRec *r, DynVal *func, uint32_t func_source, PyObject *real, Py_ssize_t i, PyObject *kwname) {
     if (func->kind == DV_FUNC) {
         DynVal *from = func->items[kwname ? 2 : 1];
         return from == NULL ? NULL : kwname ? rec_dict_find(from, kwname, NULL) : i < (Py_ssize_t)from->n ? from->items[i] : NULL;
     }
-    (void)real;
+    PyObject *value = kwname ? PyDict_GetItemWithError(PyFunction_GET_KW_DEFAULTS(real), kwname)
+                             : PyTuple_GET_ITEM(PyFunction_GET_DEFAULTS(real), i);
     uint32_t s = kwname ? dyn_source_intern(&r->cap->sources, DYN_SRC_FKWDEFAULT, func_source, 0, NULL, kwname)
                         : dyn_source_intern(&r->cap->sources, DYN_SRC_FDEFAULT, func_source, (uint32_t)i, NULL, NULL);
-    return s == DYN_NONE ? NULL : rec_source(r, s);
+    if (s == DYN_NONE || !plain_value(value)) {
+        return s == DYN_NONE ? NULL : rec_source(r, s);
+    }
+    /* the function itself is the entry's own: so are its defaults */
+    return rec_guard(r, DYN_GUARD_EQ, s, DYN_NONE, 0, value) < 0 ? NULL : dyn_rec_const(r, value);
 }
 
 static int bind_keywords(DynRec *r, PyCodeObject *code, const RecCall *c, DynVal **slots, DynVal *extra) {
@@ -114,42 +131,141 @@ static uint32_t function_source(DynRec *r, DynVal *v, PyObject *func) {
     return s;
 }
 
-/* Call a Python function: the hook hands its frame to dyn_record_inlined. NULL with *result set: the callee bailed out. */
-static DynVal *call_inlined(DynRec *r, const RecCall *c, PyObject **result) {
-    PyObject *func = c->callable.real;
-    DynVal *fv = c->callable.v;
+static bool recordable(const PyCodeObject *code) {
+    return !(code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE));
+}
+
+static bool plain_generator(const PyCodeObject *code) {
+    return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) == CO_GENERATOR;
+}
+
+/* A call that leads to a frame of the Python function `callee`, whose arguments are the call's: the hook hands that frame to
+ * dyn_record_inlined. NULL with *result set: the callee bailed out. */
+static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, PyObject **result) {
+    PyObject *func = callee.real;
+    DynVal *fv = callee.v;
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
-    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(code), nodes = r->cap->graph.nodes.n;
+    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(code), nodes = r->cap->graph.nodes.n, nguards = r->cap->guards.n;
     DynVal **slots = DYN_NEW_N(&r->arena, DynVal *, nslots + 1);
     uint32_t source = function_source(r, fv, func);
     DynReason refuse = r->req->may_inline(r->req, func);
+    /* Where a generator that is lost later would cost what was recorded before it, the call is a break: such a function's frame
+     * can't be rebuilt with the generator in it. With a function made here it couldn't be anyway. */
+    bool may_make = fv->kind == DV_FUNC || (source != DYN_NONE && r->top->outer != NULL);
+    if (refuse == DYN_R_GENERATOR && slots != NULL && plain_generator(code) && may_make &&
+        bind_slots(r, func, fv, source, c, slots) == 0) {
+        RecPending call = {func, fv, source, slots, nslots};
+        *result = rec_call_real(c);
+        return *result == NULL ? NULL : rec_new_generator(r, *result, &call);
+    }
     if (refuse != DYN_R_OK || slots == NULL || (source == DYN_NONE && fv->kind != DV_FUNC) || dyn_recursion_near_limit(r->ts) ||
-        (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) ||
-        bind_slots(r, func, fv, source, c, slots) < 0) {
+        !recordable(code) || bind_slots(r, func, fv, source, c, slots) < 0) {
         r->pending.func = NULL;
         *result = rec_call_real(c);
         return rec_fail(r, refuse != DYN_R_OK ? refuse : DYN_R_OPAQUE_CALL, PyUnicode_AsUTF8(code->co_name));
     }
-    uint64_t mutations = r->mutations;
+    uint32_t older = r->nvals, oldest = r->oldest_changed;
+    r->oldest_changed = UINT32_MAX;
     r->pending = (RecPending){func, fv, source, slots, nslots};
     r->callee_bailed = false;
     r->callee_why = NULL;
     r->result = NULL;
     *result = rec_call_real(c);
-    bool entered = r->pending.func == NULL;
+    bool entered = r->pending.func == NULL, changed = r->oldest_changed < older;
     r->pending.func = NULL;
+    r->oldest_changed = oldest < r->oldest_changed ? oldest : r->oldest_changed;
     if (*result == NULL) {
         return NULL;
     }
     if (!entered || r->callee_bailed || r->result == NULL || r->cap == NULL) {
         rec_rollback(r, nodes);
-        r->callee_bailed = false;
-        if (mutations != r->mutations) { /* what the callee did to containers of ours can't be undone in their shadows */
-            r->spoiled = true;
+        if (r->cap != NULL) {
+            dyn_capture_forget_guards(r->cap, nguards);
         }
+        r->callee_bailed = false;
+        r->spoiled = r->spoiled || changed; /* what the callee did to containers of ours can't be undone in their shadows */
         return rec_fail(r, DYN_R_CALLEE_BAILED, PyUnicode_AsUTF8(code->co_name));
     }
     return r->result;
+}
+
+/* ---- NumPy's public functions: a dispatcher in C that asks a Python function for the arguments that may override it, and, where
+ * none does, calls its implementation with the arguments as they came */
+
+static PyTypeObject *dispatcher_type;
+static PyObject *implementation_name, *override_name;
+
+int rec_call_init(void) {
+    PyObject *module = PyImport_ImportModule("numpy._core._multiarray_umath");
+    dispatcher_type = module ? (PyTypeObject *)PyObject_GetAttrString(module, "_ArrayFunctionDispatcher") : NULL;
+    implementation_name = PyUnicode_InternFromString("_implementation");
+    override_name = PyUnicode_InternFromString("__array_function__");
+    Py_XDECREF(module);
+    return dispatcher_type == NULL || implementation_name == NULL || override_name == NULL ? -1 : 0;
+}
+
+/* The type has no such attribute, and doesn't get one: it can't, or a guard says so. */
+static bool never_has(DynRec *r, PyTypeObject *type, PyObject *name) {
+    if (dyn_cpy_lookup_special(type, name) != NULL) {
+        return false;
+    }
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) {
+        return true;
+    }
+    DynSources *t = &r->cap->sources;
+    uint32_t s =
+        Py_TYPE(type) == &PyType_Type ? dyn_source_intern(t, DYN_SRC_CONST, DYN_NONE, 0, (PyObject *)type, NULL) : DYN_NONE;
+    s = s == DYN_NONE ? s : dyn_source_intern(t, DYN_SRC_ATTR, s, 0, NULL, name);
+    return s != DYN_NONE && rec_guard(r, DYN_GUARD_MISSING, s, DYN_NONE, 0, NULL) == 0;
+}
+
+/* Does nothing in this argument override NumPy's functions, now and at every call under the guards? */
+static bool overrides_nothing(DynRec *r, DynVal *v, PyObject *o, int depth) {
+    if (dyn_rec_resolve(r, v, o) < 0 || depth > 3 || v->kind == DV_OPAQUE || v->kind == DV_ITER) {
+        return false;
+    }
+    if (v->kind == DV_TUPLE || v->kind == DV_LIST) {
+        bool plain = (PyTuple_CheckExact(o) || PyList_CheckExact(o)) && PySequence_Fast_GET_SIZE(o) == (Py_ssize_t)v->n;
+        for (uint32_t i = 0; plain && i < v->n; i++) {
+            plain = overrides_nothing(r, v->items[i], PySequence_Fast_GET_ITEM(o, i), depth + 1);
+        }
+        return plain;
+    }
+    return PyArray_CheckExact(o) || never_has(r, Py_TYPE(o), override_name);
+}
+
+/* The Python function behind a NumPy function; v is NULL where it isn't one, or may not be reached with these arguments. */
+static DynOperand implementation(DynRec *r, const RecCall *c) {
+    DynOperand none = {0};
+    if (PyFunction_Check(c->callable.real)) {
+        return c->callable;
+    }
+    if (Py_TYPE(c->callable.real) != dispatcher_type) {
+        return none;
+    }
+    for (uint32_t i = 0; i < c->npos + c->nkw; i++) {
+        if (!overrides_nothing(r, c->args[i].v, c->args[i].real, 0)) {
+            return none;
+        }
+    }
+    PyObject *f = PyObject_GetAttr(c->callable.real, implementation_name);
+    DynVal *v = f != NULL && PyFunction_Check(f) ? dyn_rec_const(r, f) : NULL;
+    PyErr_Clear();
+    Py_XDECREF(f); /* the dispatcher has it, and dyn_rec_const keeps it */
+    return v == NULL ? none : (DynOperand){v, f};
+}
+
+/* A NumPy function that ran and gave `result`, but was not recorded to its end: one that is listed as free of effects is a node,
+ * unless what it did to containers that it was given is unknown. */
+static DynVal *fallback_for_numpy(DynRec *r, const RecCall *c, const DynBinding *b, PyObject *result) {
+    DynReason why = r->why;
+    const char *detail = r->detail;
+    DynVal *v = NULL;
+    if (b != NULL && !r->spoiled && r->cap != NULL) {
+        v = dyn_np_call(r, b, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, result);
+        PyErr_Clear();
+    }
+    return v != NULL ? v : rec_fail(r, why, detail);
 }
 
 /* ---- one call */
@@ -186,6 +302,15 @@ static int resolve_args(DynRec *r, const RecCall *c) {
     return 0;
 }
 
+static bool all_constant(DynRec *r, const RecCall *c) {
+    bool constant = true;
+    for (uint32_t i = 0; constant && i < c->npos + c->nkw; i++) {
+        DynVal *v = c->args[i].v;
+        constant = v->kind == DV_SYM ? dyn_sym_is_const(&r->cap->syms, v->id) : v->kind == DV_CONST;
+    }
+    return constant;
+}
+
 static bool wrapped_function(RecCall *c, DynRec *r) {
     if (strcmp(Py_TYPE(c->callable.real)->tp_name, "dynoc.OptimizedFunction") != 0 &&
         strcmp(Py_TYPE(c->callable.real)->tp_name, "dynoc._dynoc.OptimizedFunction") != 0) {
@@ -210,6 +335,9 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
     PyObject *f = c->callable.real;
     DynVal *v;
     bool handled = false;
+    if ((v = rec_call_errstate(r, c, result, &handled), handled)) {
+        return v;
+    }
     if (dyn_rec_resolve(r, c->callable.v, f) < 0 || (c->callable.v->kind != DV_CONST && c->callable.v->kind != DV_FUNC)) {
         *result = rec_call_real(c);
         return *result ? rec_fail(r, DYN_R_OPAQUE_CALL, callable_name(r, f)) : NULL;
@@ -219,19 +347,28 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
             return call_special(r, c, result);
         }
     }
-    if (PyFunction_Check(f) && dyn_np_find(f) == NULL) {
-        return call_inlined(r, c, result);
+    const DynBinding *b = dyn_np_find(f);
+    if (b == NULL && (v = rec_call_fact(r, c, result, &handled), handled)) {
+        return v;
     }
-    if (wrapped_function(c, r)) {
-        return call_inlined(r, c, result);
+    if ((b == NULL && PyFunction_Check(f)) || wrapped_function(c, r)) {
+        return call_inlined(r, c, c->callable, result);
     }
     int known = resolve_args(r, c);
-    const DynBinding *b = dyn_np_find(f);
+    DynOperand behind = known == 0 && (b == NULL || !dyn_np_has_rule(b)) ? implementation(r, c) : (DynOperand){0};
+    if (behind.v != NULL) {
+        v = call_inlined(r, c, behind, result);
+        return v != NULL || *result == NULL ? v : fallback_for_numpy(r, c, b, *result);
+    }
     if (b == NULL && known == 0 && is_array_method(c)) {
         b = dyn_np_find_method(((PyDescrObject *)f)->d_name);
     }
     if (known == 0 && b != NULL) {
         *result = rec_call_real(c);
+        bool pure = Py_TYPE(f) == &PyUFunc_Type || PyType_Check(f);
+        if (*result != NULL && pure && all_constant(r, c) && PyArray_CheckScalar(*result) && rec_is_quiet_npscalar(*result)) {
+            return dyn_rec_const(r, *result);
+        }
         v = *result ? dyn_np_call(r, b, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, *result) : NULL;
         if (*result != NULL && v == NULL) {
             PyErr_Clear();
@@ -249,6 +386,22 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
     return *result ? rec_fail(r, DYN_R_OPAQUE_CALL, callable_name(r, f)) : NULL;
 }
 
+DynOperand rec_type_method(DynRec *r, DynOperand o, const char *name) {
+    DynOperand none = {0};
+    if (o.v->kind != DV_OBJECT || o.v->source == DYN_NONE || PyArray_Check(o.real)) {
+        return none;
+    }
+    PyTypeObject *type = Py_TYPE(o.real);
+    PyObject *key = PyUnicode_InternFromString(name), *func = key ? dyn_cpy_lookup_special(type, key) : NULL;
+    uint32_t s = func == NULL || !PyFunction_Check(func)
+                     ? DYN_NONE
+                     : dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, (PyObject *)type, NULL);
+    s = s == DYN_NONE ? s : dyn_source_intern(&r->cap->sources, DYN_SRC_ATTR, s, 0, NULL, key);
+    PyErr_Clear();
+    Py_XDECREF(key);
+    return s == DYN_NONE ? none : (DynOperand){rec_source(r, s), func};
+}
+
 /* Bound methods and callable instances become a function with self in front. */
 static int unwrap(DynRec *r, RecCall *c) {
     DynOperand *f = &c->callable;
@@ -259,23 +412,11 @@ static int unwrap(DynRec *r, RecCall *c) {
     if (f->v->kind == DV_METHOD && PyMethod_Check(f->real)) {
         func = (DynOperand){f->v->items[0], PyMethod_GET_FUNCTION(f->real)};
         self = (DynOperand){f->v->items[1], PyMethod_GET_SELF(f->real)};
-    } else if (f->v->kind == DV_OBJECT && f->v->source != DYN_NONE && !PyArray_Check(f->real)) {
-        PyTypeObject *type = Py_TYPE(f->real);
-        PyObject *name = PyUnicode_InternFromString("__call__");
-        PyObject *call = name ? dyn_cpy_lookup_special(type, name) : NULL;
-        uint32_t s = call == NULL || !PyFunction_Check(call)
-                         ? DYN_NONE
-                         : dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, (PyObject *)type, NULL);
-        s = s == DYN_NONE ? s : dyn_source_intern(&r->cap->sources, DYN_SRC_ATTR, s, 0, NULL, name);
-        Py_XDECREF(name);
-        if (s == DYN_NONE) {
-            return 0;
-        }
+    } else if (f->v->kind == DV_METHOD && PyCFunction_Check(f->real)) {
+        func = (DynOperand){f->v->items[0], f->v->items[0]->obj};
+        self = (DynOperand){f->v->items[1], PyCFunction_GET_SELF(f->real)};
+    } else if ((func = rec_type_method(r, *f, "__call__")).v != NULL) {
         self = *f;
-        func = (DynOperand){rec_source(r, s), call};
-        if (func.v == NULL) {
-            return 0;
-        }
     } else if (f->v->kind == DV_CONST && PyCFunction_Check(f->real) && PyCFunction_GET_SELF(f->real) != NULL &&
                Py_TYPE(PyCFunction_GET_SELF(f->real)) == &PyUFunc_Type) { /* add_reduce = np.add.reduce */
         PyObject *name = PyUnicode_InternFromString(((PyCFunctionObject *)f->real)->m_ml->ml_name);
@@ -306,7 +447,7 @@ static int unwrap(DynRec *r, RecCall *c) {
     return 1;
 }
 
-static Step finish_call(DynRec *r, RecFrame *f, RecCall *c, uint32_t npop) {
+Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c, uint32_t npop) {
     PyObject *result = NULL;
     for (int i = 0; i < 4 && unwrap(r, c); i++) {
     }
@@ -345,7 +486,7 @@ Step rec_CALL(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (lay_out(r, f, &c, in->arg, in->arg + 2, kwnames) < 0) {
         return step_bail(r, DYN_R_NO_MEMORY, NULL);
     }
-    return finish_call(r, f, &c, in->arg + 2);
+    return rec_finish_call(r, f, &c, in->arg + 2);
 }
 
 Step rec_CALL_KW(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -354,7 +495,7 @@ Step rec_CALL_KW(DynRec *r, RecFrame *f, const DynInstr *in) {
     f->sp--, f->ssp--; /* the names lie above the operands */
     int ok = lay_out(r, f, &c, in->arg, in->arg + 2, kwnames);
     f->sp++, f->ssp++;
-    return ok < 0 ? step_bail(r, DYN_R_NO_MEMORY, NULL) : finish_call(r, f, &c, in->arg + 3);
+    return ok < 0 ? step_bail(r, DYN_R_NO_MEMORY, NULL) : rec_finish_call(r, f, &c, in->arg + 3);
 }
 
 static int spread_keywords(DynRec *r, DynOperand kw, RecCall *c) {
@@ -400,7 +541,7 @@ Step rec_CALL_FUNCTION_EX(DynRec *r, RecFrame *f, const DynInstr *in) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "keywords");
     }
     PyObject *names = c.kwnames;
-    Step s = finish_call(r, f, &c, npop);
+    Step s = rec_finish_call(r, f, &c, npop);
     Py_XDECREF(names);
     return s;
 }

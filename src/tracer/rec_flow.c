@@ -54,6 +54,11 @@ Step rec_RETURN_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {
     return STEP_RETURN;
 }
 
+Step rec_YIELD_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)r, (void)f, (void)in;
+    return STEP_RETURN;
+}
+
 Step rec_RETURN_CONST(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynVal *v = dyn_rec_const(r, PyTuple_GET_ITEM(f->code->code->co_consts, in->arg));
     if (v == NULL) {
@@ -154,7 +159,7 @@ int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n
     return 0;
 }
 
-static DynVal *new_iter(DynRec *r, DynVal *container) {
+DynVal *rec_new_iter(DynRec *r, DynVal *container) {
     DynVal *v = container ? rec_new(r, DV_ITER) : NULL;
     if (v == NULL || (v->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
         return NULL;
@@ -169,10 +174,13 @@ static DynVal *new_iter(DynRec *r, DynVal *container) {
 Step rec_GET_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
     DynOperand o = operand(f, 1);
-    DynVal *v = o.v->kind == DV_ITER ? o.v : new_iter(r, rec_iterate(r, o.v, o.real));
+    DynVal *v = o.v->kind == DV_ITER || o.v->kind == DV_GENERATOR ? o.v : rec_new_iter(r, rec_iterate(r, o.v, o.real));
     if (o.v->kind == DV_ARRAY && o.v->obj == NULL) { /* its rows are taken from it by index */
         v = v != NULL && rec_keep(r, o.real) == 0 ? v : NULL;
         o.v->obj = o.real;
+    }
+    if (v != NULL && v->kind == DV_ITER && v->items[0]->kind == DV_OPAQUE) {
+        v->looped = true;
     }
     return rec_commit(r, f, 1, PyObject_GetIter(o.real), v);
 }
@@ -219,8 +227,41 @@ static int next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
     return 0;
 }
 
+/* A generator's next value; the end of it is the end of the loop. */
+static Step for_generator(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand o = operand(f, 1);
+    const DynOperand *yielded;
+    uint32_t n;
+    rec_ask(r, o.v);
+    PyObject *item = Py_TYPE(o.real)->tp_iternext(o.real);
+    bool known = rec_asked(r, o.v, &yielded, &n) == 0 && n == (item != NULL);
+    if (item == NULL) {
+        if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_StopIteration)) {
+            return STEP_ERROR;
+        }
+        PyErr_Clear();
+        if (!known) {
+            return step_bail(r, DYN_R_CALLEE_BAILED, "generator"); /* an exhausted generator says so again */
+        }
+        f->ssp--;
+        rec_drop(f, 1);
+        f->next = in->target;
+        return STEP_NEXT;
+    }
+    push_real(f, item);
+    if (!known) {
+        r->why = DYN_R_CALLEE_BAILED;
+        return STEP_BREAK;
+    }
+    push_shadow(f, yielded[0].v);
+    return STEP_NEXT;
+}
+
 Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
+    if (o.v->kind == DV_GENERATOR) {
+        return for_generator(r, f, in);
+    }
     if (o.v->kind != DV_ITER || (o.v->items[0]->kind == DV_ARRAY && o.v->items[0]->obj == NULL)) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "iterator of this kind");
     }
@@ -247,7 +288,7 @@ Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
         o.v->items = NULL;
     } else {
         o.v->id++;
-        r->mutations++;
+        rec_changed(r, o.v);
     }
     if (item == NULL) {
         f->ssp--;

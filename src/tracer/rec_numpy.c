@@ -114,6 +114,8 @@ const DynBinding *dyn_np_find(PyObject *callable) {
     return found == NULL ? NULL : *found;
 }
 
+bool dyn_np_has_rule(const DynBinding *b) { return b->rule != np_rule_call && b->rule != np_rule_call_write; }
+
 const DynBinding *dyn_np_find_method(PyObject *name) {
     for (int i = 0; i < NMETHODS; i++)
         if (method_names[i] == name && methods[i].callable != NULL)

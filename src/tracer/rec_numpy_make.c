@@ -225,6 +225,32 @@ DynVal *np_rule_copyto(DynRec *r, NpCall *c) {
     return dyn_rec_const(r, c->result);
 }
 
+/* The array that NumPy made before it put axes in front of it for ndmin=: the operand itself, or a copy. New reference. */
+static PyObject *before_ndmin(const NpCall *c, int ndim) {
+    PyArrayObject *result = (PyArrayObject *)c->result;
+    npy_intp *dims = PyArray_DIMS(result) + PyArray_NDIM(result) - ndim;
+    if (PyArray_CheckExact(c->slot[0].real) && PyArray_DATA((PyArrayObject *)c->slot[0].real) == PyArray_DATA(result))
+        return Py_NewRef(c->slot[0].real);
+    PyArray_Dims shape = {dims, ndim};
+    return PyArray_Newshape(result, &shape, NPY_CORDER);
+}
+
+/* np.array(a, ndmin=n) is np.array(a) with new axes in front. */
+DynVal *np_rule_array(DynRec *r, NpCall *c) {
+    int ndim = c->slot[5].v == NULL ? -1 : dyn_np_dtype_of(c->slot[0].real) == DYN_NO_DTYPE ? -1 : 0;
+    ndim = ndim < 0 ? -1 : PyArray_CheckExact(c->slot[0].real) ? PyArray_NDIM((PyArrayObject *)c->slot[0].real) : 0;
+    if (ndim < 0 || !PyArray_CheckExact(c->result) || PyArray_NDIM((PyArrayObject *)c->result) <= ndim)
+        return np_rule_copy(r, c);
+    NpCall inner = *c;
+    inner.result = before_ndmin(c, ndim);
+    DynVal *v = inner.result == NULL ? NULL : np_rule_copy(r, &inner);
+    int all = PyArray_NDIM((PyArrayObject *)c->result);
+    DynVal *out = v == NULL ? NULL : dyn_np_result(r, dyn_np_newaxis(r, v->id, (1u << (all - ndim)) - 1, all), c->result);
+    PyErr_Clear();
+    Py_XDECREF(inner.result);
+    return out;
+}
+
 /* x.fill(value), np.copyto(x, value): a store. */
 DynVal *np_rule_fill(DynRec *r, NpCall *c) {
     NpArg v;

@@ -58,23 +58,27 @@ DynVal *rec_number_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObjec
 }
 
 static DynVal *repeat(DynRec *r, DynOperand seq, DynOperand times, PyObject *result) {
-    if (dyn_rec_burn(r, times.v, times.real) < 0 || PySequence_Fast_GET_SIZE(result) > 4096) {
+    DynVal **from;
+    uint32_t nfrom;
+    if (rec_items(r, seq.v, seq.real, &from, &nfrom) < 0 || dyn_rec_burn(r, times.v, times.real) < 0 ||
+        PySequence_Fast_GET_SIZE(result) > 4096) {
         return NULL;
     }
     uint32_t n = (uint32_t)PySequence_Fast_GET_SIZE(result);
     DynVal **items = DYN_NEW_N(&r->arena, DynVal *, n + 1);
     for (uint32_t i = 0; items != NULL && i < n; i++) {
-        items[i] = seq.v->items[i % seq.v->n];
+        items[i] = from[i % nfrom];
     }
-    return items == NULL ? NULL : dyn_rec_seq(r, (DynValKind)seq.v->kind, n, items, result);
+    return items == NULL ? NULL : dyn_rec_seq(r, PyTuple_CheckExact(result) ? DV_TUPLE : DV_LIST, n, items, result);
 }
 
 /* tuple + tuple, list + list, seq * int; items of constant tuples too. */
 static DynVal *sequence_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result) {
     DynVal **x, **y;
     uint32_t nx, ny;
-    if (nb == NB_MULTIPLY && (a.v->kind == DV_TUPLE || a.v->kind == DV_LIST) && b.v->kind == DV_SYM) {
-        return repeat(r, a, b, result);
+    if (nb == NB_MULTIPLY && (PyTuple_CheckExact(result) || PyList_CheckExact(result)) &&
+        (a.v->kind == DV_SYM || b.v->kind == DV_SYM)) {
+        return b.v->kind == DV_SYM ? repeat(r, a, b, result) : repeat(r, b, a, result);
     }
     if (nb != NB_ADD || !(PyTuple_CheckExact(result) || PyList_CheckExact(result)) || rec_items(r, a.v, a.real, &x, &nx) < 0 ||
         rec_items(r, b.v, b.real, &y, &ny) < 0) {
@@ -95,7 +99,7 @@ static bool foldable(DynRec *r, DynOperand o) {
         return dyn_sym_is_const(&r->cap->syms, o.v->id);
     }
     if (o.v->kind == DV_CONST) {
-        return basic(o.real);
+        return basic(o.real) || PyTuple_CheckExact(o.real);
     }
     if (o.v->kind == DV_TUPLE && PyTuple_CheckExact(o.real)) {
         for (uint32_t i = 0; i < o.v->n; i++) {
@@ -143,7 +147,9 @@ Step rec_BINARY_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
         }
     } else if (foldable(r, a) && foldable(r, b)) {
         v = rec_wrap_result(r, result);
-    } else if (PyTuple_CheckExact(a.real) || PyList_CheckExact(a.real)) {
+    } else if (rec_is_const_npscalar(a.v, a.real) || rec_is_const_npscalar(b.v, b.real)) {
+        v = dyn_np_binary(r, nb, false, a, b, result);
+    } else if (PyTuple_CheckExact(result) || PyList_CheckExact(result)) {
         v = sequence_binary(r, nb, a, b, result);
     } else {
         v = no_array_rule(r, a, b);
@@ -232,6 +238,10 @@ static DynVal *compare_tuples(DynRec *r, int cmp, DynOperand a, DynOperand b, Py
     return dyn_rec_const(r, result);
 }
 
+static bool foldable_number(DynRec *r, DynOperand o) {
+    return rec_is_const_npscalar(o.v, o.real) || (o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, o.v->id));
+}
+
 DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result) {
     static const DynSymOp ops[] = {DYN_S_LT, DYN_S_LE, DYN_S_EQ, DYN_S_NE, DYN_S_GT, DYN_S_GE};
     if (rec_is_array(a.v) || rec_is_array(b.v)) {
@@ -244,6 +254,13 @@ DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObj
     if (a.v->kind == DV_CONST && b.v->kind == DV_CONST && PyBool_Check(result) &&
         ((basic(a.real) && basic(b.real)) || PyArray_DescrCheck(a.real) || PyArray_DescrCheck(b.real) || PyType_Check(a.real))) {
         return dyn_rec_const(r, result);
+    }
+    if ((rec_is_const_npscalar(a.v, a.real) && foldable_number(r, b)) ||
+        (rec_is_const_npscalar(b.v, b.real) && foldable_number(r, a))) {
+        return dyn_rec_const(r, result); /* a comparison gives no warning */
+    }
+    if (rec_is_const_npscalar(a.v, a.real) || rec_is_const_npscalar(b.v, b.real)) {
+        return dyn_np_compare(r, cmp, a, b, result);
     }
     bool mixed = (a.v->kind == DV_SYM && b.v->kind == DV_CONST && basic(b.real)) ||
                  (b.v->kind == DV_SYM && a.v->kind == DV_CONST && basic(a.real));
@@ -265,11 +282,14 @@ Step rec_COMPARE_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     DynVal *v = known ? rec_compare_values(r, in->sub, a, b, result) : NULL;
     if (in->arg) { /* a branch follows, which wants a bool */
-        if (v != NULL && rec_is_array(v)) {
-            v = rec_fail(r, DYN_R_DATA_DEPENDENT, NULL);
-        }
+        bool array = v != NULL && (rec_is_array(v) || rec_is_const_npscalar(v, result));
+        int known_truth = array ? rec_truth(r, v, result) : 0;
+        PyErr_Clear();
         int truth = PyObject_IsTrue(result);
         Py_SETREF(result, truth < 0 ? NULL : PyBool_FromLong(truth));
+        if (array && result != NULL) {
+            v = known_truth < 0 ? NULL : dyn_rec_const(r, result);
+        }
     }
     return rec_commit(r, f, 2, result, v);
 }
@@ -319,7 +339,7 @@ Step rec_CONTAINS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
                      (b.v->kind == DV_SET || dyn_rec_burn(r, b.v, b.real) == 0) &&
                      (PyTuple_CheckExact(b.real) || PyList_CheckExact(b.real) || PyUnicode_CheckExact(b.real) ||
                       PyAnySet_CheckExact(b.real));
-        known = plain && basic(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
+        known = plain && (basic(a.real) || rec_is_fixed(a.real)) && dyn_rec_burn(r, a.v, a.real) == 0;
     } else {
         known = false;
     }
@@ -398,6 +418,12 @@ Step rec_BINARY_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
     DynOperand o = operand(f, 2), index = operand(f, 1);
     bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && dyn_rec_resolve(r, index.v, index.real) == 0;
+    DynOperand method = known ? rec_type_method(r, o, "__getitem__") : (DynOperand){0};
+    if (method.v != NULL) {
+        DynOperand args[2] = {o, index};
+        RecCall c = {.callable = method, .args = args, .npos = 2};
+        return rec_finish_call(r, f, &c, 2);
+    }
     PyObject *result = PyObject_GetItem(o.real, index.real);
     DynVal *v = result && known ? rec_subscr(r, o, index, result) : NULL;
     if (result != NULL && PyErr_Occurred()) { /* a rule failed inside: the operation itself was fine */
@@ -422,12 +448,12 @@ static int stored(DynRec *r, DynOperand o, DynOperand index, DynOperand value) {
         Py_ssize_t i = PyLong_AsSsize_t(index.real);
         i += i < 0 ? (Py_ssize_t)o.v->n : 0;
         o.v->items[i] = value.v;
-        r->mutations++;
+        rec_changed(r, o.v);
         return 0;
     }
     if (o.v->kind == DV_DICT && PyUnicode_CheckExact(index.real) && index.v->kind == DV_CONST) {
         uint32_t at;
-        r->mutations++;
+        rec_changed(r, o.v);
         if (rec_dict_find(o.v, index.real, &at) != NULL) {
             o.v->items[at + 1] = value.v;
             return 0;
@@ -467,6 +493,14 @@ Step rec_BINARY_SLICE(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 3);
     PyObject *slice = top_slice(r, f, &index);
     bool known = index != NULL && dyn_rec_resolve(r, o.v, o.real) == 0;
+    DynOperand method = known && slice != NULL ? rec_type_method(r, o, "__getitem__") : (DynOperand){0};
+    if (method.v != NULL) {
+        DynOperand args[2] = {o, {index, slice}};
+        RecCall c = {.callable = method, .args = args, .npos = 2};
+        Step s = rec_finish_call(r, f, &c, 3);
+        Py_DECREF(slice);
+        return s;
+    }
     PyObject *result = slice ? PyObject_GetItem(o.real, slice) : NULL;
     DynVal *v = result && known ? rec_subscr(r, o, (DynOperand){index, slice}, result) : NULL;
     if (result != NULL && PyErr_Occurred()) {
@@ -563,9 +597,24 @@ static DynVal *named_field(DynRec *r, DynOperand o, PyObject *name, PyObject *re
     return found != NULL ? found : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "attribute of a named tuple");
 }
 
+/* A method of a builtin type, bound to o. */
+static DynVal *builtin_method(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    PyTypeObject *type = Py_TYPE(o.real);
+    PyObject *descr = type->tp_flags & Py_TPFLAGS_HEAPTYPE ? NULL : dyn_cpy_lookup_special(type, name);
+    if (descr == NULL || Py_TYPE(descr) != &PyMethodDescr_Type || PyCFunction_GET_SELF(result) != o.real) {
+        return NULL;
+    }
+    DynVal *items[2] = {dyn_rec_const(r, descr), o.v};
+    return items[0] ? dyn_rec_seq(r, DV_METHOD, 2, items, result) : NULL;
+}
+
 DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    DynVal *v;
     if (dyn_rec_resolve(r, o.v, o.real) < 0) {
         return NULL;
+    }
+    if (PyCFunction_Check(result) && o.v->kind != DV_OPAQUE && (v = builtin_method(r, o, name, result)) != NULL) {
+        return v;
     }
     if (rec_is_array(o.v)) {
         return dyn_np_attr(r, o, name, result);
@@ -580,7 +629,7 @@ DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
         return attr == result ? attr_source(r, const_source(r, o.v, o.real), name)
                               : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "class attribute");
     }
-    if (o.v->kind == DV_CONST && PyArray_DescrCheck(o.real)) {
+    if (rec_is_fact(o.real) && (o.v->kind == DV_CONST || rec_guard_id(r, o.v, o.real) == 0)) {
         return rec_wrap_result(r, result);
     }
     if (o.v->kind == DV_TUPLE && o.v->type != NULL) {

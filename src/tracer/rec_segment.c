@@ -8,6 +8,7 @@ void rec_forget(DynRec *r) {
     for (uint32_t i = 0; i < r->keep.n; i++) {
         Py_DECREF(r->keep.at[i]);
     }
+    rec_forget_generators(r);
     r->keep.n = r->seen.n = r->by_source.n = r->by_node.n = r->written.n = 0;
 }
 
@@ -84,6 +85,9 @@ int rec_begin(DynRec *r, RecFrame *top) {
 static int frame_state(DynRec *r, RecFrame *f, uint32_t at, DynFrameState *out) {
     PyCodeObject *code = f->code->code;
     int nfree = dyn_code_nfree(code);
+    if (f->generator != NULL) { /* its caller is not a Python frame that stands at a call */
+        return -1;
+    }
     out->code = Py_NewRef((PyObject *)code);
     out->func = DYN_NONE;
     out->at = at;
@@ -96,6 +100,7 @@ static int frame_state(DynRec *r, RecFrame *f, uint32_t at, DynFrameState *out) 
     for (uint32_t i = 0; i < f->ssp; i++) {
         bool free_slot = i < f->nslots && i >= f->nslots - (uint32_t)nfree;
         DynVal *v = f->shadow[i];
+        r->on_stack = i >= f->nslots;
         out->recipes[i] = free_slot && v->kind == DV_CELL && v->source == DYN_NONE
                               ? dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL)
                               : rec_recipe(r, v);
@@ -340,6 +345,34 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
     return ok;
 }
 
+/* A node that stands for what came in: it is known by its source from then on, so it outlives a callee that bailed out. */
+static bool came_in(const DynRec *r, const DynNode *n) {
+    return n->op == DYN_OP_INPUT || (n->op == DYN_OP_SCALAR && n->args[0].kind == DYN_ARG_SYM &&
+                                     dyn_sym_at(&r->cap->syms, n->args[0].id)->op == DYN_S_VAR && (n->flags & DYN_NODE_NPSCALAR));
+}
+
+/* Node `from` is node `to` from now on, for all that know it by number. */
+static void renumber(DynRec *r, uint32_t from, uint32_t to) {
+    DynGraph *g = &r->cap->graph;
+    g->nodes.at[to] = g->nodes.at[from];
+    g->nodes.at[to].storage = to;
+    if (to < r->by_node.n) {
+        r->by_node.at[to] = from < r->by_node.n ? r->by_node.at[from] : NULL;
+    }
+    for (uint32_t k = 0; k < r->by_source.n; k++) { /* one object may have been met in several ways */
+        DynVal *v = r->by_source.at[k];
+        if (v != NULL && (v->kind == DV_NPSCALAR || v->kind == DV_ARRAY) && v->id == from) {
+            v->id = to;
+        }
+    }
+    for (uint32_t k = 0; k < g->inputs.n; k++) {
+        g->inputs.at[k] = g->inputs.at[k] == from ? to : g->inputs.at[k];
+    }
+    for (uint32_t k = 0; k < r->written.n; k++) {
+        r->written.at[k] = r->written.at[k] == from ? to : r->written.at[k];
+    }
+}
+
 void rec_rollback(DynRec *r, uint32_t nnodes) {
     if (r->cap == NULL) {
         return;
@@ -347,23 +380,14 @@ void rec_rollback(DynRec *r, uint32_t nnodes) {
     DynGraph *g = &r->cap->graph;
     uint32_t to = nnodes;
     for (uint32_t i = nnodes; i < g->nodes.n; i++) {
-        if (g->nodes.at[i].op != DYN_OP_INPUT) {
-            continue;
+        if (came_in(r, &g->nodes.at[i])) {
+            renumber(r, i, to++);
         }
-        g->nodes.at[to] = g->nodes.at[i];
-        g->nodes.at[to].storage = to;
-        if (i < r->by_node.n && r->by_node.at[i] != NULL) {
-            r->by_node.at[to] = r->by_node.at[i];
-            r->by_node.at[to]->id = to;
-        }
-        for (uint32_t k = 0; k < g->inputs.n; k++) {
-            g->inputs.at[k] = g->inputs.at[k] == i ? to : g->inputs.at[k];
-        }
-        for (uint32_t k = 0; k < r->written.n; k++) {
-            r->written.at[k] = r->written.at[k] == i ? to : r->written.at[k];
-        }
-        to++;
     }
+    while (r->cap->snapshots.n > 0 && r->cap->snapshots.at[r->cap->snapshots.n - 1].nnodes >= nnodes) {
+        dyn_capture_forget_snapshots(r->cap, r->cap->snapshots.n - 1);
+    }
+    dyn_syms_forget(&r->cap->syms, nnodes); /* also of calls whose place is taken by a node that came in */
     dyn_graph_truncate(g, to);
     r->by_node.n = r->by_node.n < to ? r->by_node.n : to;
     r->nnodes_seen = to;
@@ -376,7 +400,7 @@ static int add_snapshot(DynRec *r, uint32_t *index) {
     for (RecFrame *f = r->top; f != NULL; f = f->outer) {
         n++;
     }
-    DynSnapshot s = {.nframes = n, .nnodes = r->nnodes_seen};
+    DynSnapshot s = {.nframes = n, .nrecipes = r->cap->recipes.n, .nnodes = r->nnodes_seen};
     s.frames = DYN_NEW_N(&r->cap->arena, DynFrameState, n);
     if (s.frames == NULL) {
         return -1;
@@ -388,6 +412,7 @@ static int add_snapshot(DynRec *r, uint32_t *index) {
                 Py_CLEAR(s.frames[n].code);
                 n++;
             }
+            dyn_capture_forget_recipes(r->cap, s.nrecipes);
             return -1;
         }
     }

@@ -136,7 +136,7 @@ Step rec_MAKE_CELL(DynRec *r, RecFrame *f, const DynInstr *in) {
 }
 
 /* The shadow of closure cell i of the running function: made while recording, or found through the function. */
-static DynVal *closure_cell(DynRec *r, RecFrame *f, uint32_t i, PyObject *cell) {
+DynVal *rec_closure_cell(DynRec *r, RecFrame *f, uint32_t i, PyObject *cell) {
     DynVal *func = f->shadow[f->nall];
     DynSources *t = &r->cap->sources;
     if (func != NULL && func->kind == DV_FUNC) {
@@ -170,7 +170,7 @@ Step rec_COPY_FREE_VARS(DynRec *r, RecFrame *f, const DynInstr *in) {
     for (uint32_t i = 0; i < in->arg; i++) {
         uint32_t slot = f->nslots - in->arg + i;
         PyObject *cell = PyTuple_GET_ITEM(closure, i);
-        DynVal *v = closure_cell(r, f, i, cell);
+        DynVal *v = rec_closure_cell(r, f, i, cell);
         if (v == NULL) {
             v = rec_new(r, DV_OPAQUE);
         }
@@ -201,7 +201,7 @@ Step rec_STORE_DEREF(DynRec *r, RecFrame *f, const DynInstr *in) {
         return rec_commit_none(r, f, 1, status < 0 ? -1 : 1);
     }
     v->items[0] = *shadow_top(f, 1);
-    r->mutations++;
+    rec_changed(r, v);
     return rec_commit_none(r, f, 1, status);
 }
 
@@ -303,7 +303,7 @@ static int dict_set(DynRec *r, DynVal *dict, DynVal *key, PyObject *real, DynVal
         int same = k == real ? 1 : Py_TYPE(k) == Py_TYPE(real) ? PyObject_RichCompareBool(k, real, Py_EQ) : 0;
         if (same) {
             dict->items[i + 1] = value;
-            r->mutations++;
+            rec_changed(r, dict);
             return 0;
         }
     }
@@ -495,6 +495,49 @@ static Step unpack_array(DynRec *r, RecFrame *f, uint32_t n) {
     return STEP_NEXT;
 }
 
+/* As CPython does: exactly so many values, and one step more that finds the end. */
+static Step unpack_generator(DynRec *r, RecFrame *f, uint32_t want) {
+    DynOperand o = operand(f, 1);
+    const DynOperand *yielded;
+    PyObject **real = DYN_NEW_N(&r->arena, PyObject *, want + 1);
+    uint32_t got = 0, n;
+    if (real == NULL) {
+        return step_bail(r, DYN_R_NO_MEMORY, NULL);
+    }
+    rec_ask(r, o.v);
+    while (got <= want && (real[got] = Py_TYPE(o.real)->tp_iternext(o.real)) != NULL) {
+        got++;
+    }
+    bool known = rec_asked(r, o.v, &yielded, &n) == 0 && n == want;
+    if (got <= want && PyErr_ExceptionMatches(PyExc_StopIteration)) {
+        PyErr_Clear();
+    }
+    if (got != want && !PyErr_Occurred()) {
+        if (got < want) {
+            PyErr_Format(PyExc_ValueError, "not enough values to unpack (expected %u, got %u)", want, got);
+        } else {
+            PyErr_Format(PyExc_ValueError, "too many values to unpack (expected %u)", want);
+        }
+    }
+    if (PyErr_Occurred()) {
+        while (got > 0) {
+            Py_DECREF(real[--got]);
+        }
+        return STEP_ERROR;
+    }
+    f->sp--;
+    for (uint32_t i = want; i-- > 0;) {
+        push_real(f, real[i]);
+    }
+    f->ssp -= known;
+    for (uint32_t i = want; known && i-- > 0;) {
+        push_shadow(f, yielded[i].v);
+    }
+    Py_DECREF(o.real);
+    r->why = known ? r->why : DYN_R_CALLEE_BAILED;
+    return known ? STEP_NEXT : STEP_BREAK;
+}
+
 Step rec_UNPACK_SEQUENCE(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
     DynVal **items;
@@ -504,6 +547,9 @@ Step rec_UNPACK_SEQUENCE(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     if (o.v->kind == DV_ARRAY) {
         return unpack_array(r, f, want);
+    }
+    if (o.v->kind == DV_GENERATOR) {
+        return unpack_generator(r, f, want);
     }
     if ((!PyTuple_Check(o.real) && !PyList_CheckExact(o.real)) || rec_items(r, o.v, o.real, &items, &n) < 0 || n != want ||
         PySequence_Fast_GET_SIZE(o.real) != (Py_ssize_t)want) {

@@ -18,6 +18,7 @@ typedef enum Step {
 } Step;
 
 typedef struct RecFrame RecFrame;
+typedef struct RecGenerator RecGenerator;
 struct RecFrame {
     DynFrame *f;
     DynCode *code;   /* owned by the recording's cache of decoded code */
@@ -28,7 +29,8 @@ struct RecFrame {
     uint32_t pc, next;    /* canonical instructions */
     uint32_t func_source; /* of the function object: DYN_NONE when made while recording, SRC_FUNCTION for the outermost */
     RecFrame *outer;
-    uint32_t *trips; /* by canonical instruction: how often a backward jump to it was taken */
+    RecGenerator *generator; /* whose frame it is, or NULL */
+    uint32_t *trips;         /* by canonical instruction: how often a backward jump to it was taken */
     uint32_t trip_nodes;
     uint32_t place_pc, place; /* the places row of instruction place_pc, in capture place_of */
     DynCapture *place_of;
@@ -41,6 +43,20 @@ typedef struct RecPending { /* an inlined call on its way through the hook */
     DynVal **slots; /* shadows for the callee's slots */
     uint32_t nslots;
 } RecPending;
+
+/* A generator made while recording. Its frame is recorded at each step that a handler asks for (which reads `yielded` then), and
+ * lost when it takes a step that nobody asked for. */
+struct RecGenerator {
+    PyObject *object; /* kept by the recording */
+    DynFrame *f;
+    DynVal *func_val;
+    uint32_t func_source;
+    RecFrame frame; /* from the first step on */
+    DynVal **slots; /* shadows of the arguments */
+    uint32_t nslots;
+    bool started, asked, lost;
+    DYN_VEC(DynOperand) yielded;
+};
 
 typedef struct RecSeen { /* a real object met through a source, and its shadow */
     PyObject *real;
@@ -60,15 +76,20 @@ struct DynRec {
     DynReason why;
     const char *detail;     /* static text or name in the arena: what exactly; may be NULL */
     const char *callee_why; /* of the innermost callee that bailed out: reason, place and hint, in the arena; NULL: nobody asks */
-    DYN_VEC(PyObject *) keep;       /* strong references that shadows point to */
-    DYN_VEC(RecSeen) seen;          /* this segment's */
-    DYN_VEC(DynVal *) by_source;    /* this segment's: DV_* for each source id, NULL where none yet */
-    DYN_VEC(DynCode *) codes;       /* decoded code of this recording */
-    DYN_VEC(DynVal *) by_node;      /* this segment's: the shadow of each node's array */
-    DYN_VEC(uint32_t) written;      /* this segment's inputs that were written into */
-    uint32_t stamp;                 /* of the rebuild that recipes are being made for */
-    bool stamp_nodes;               /* OUTPUT recipes name nodes (snapshots), not positions in graph.outputs */
-    uint64_t mutations;             /* shadows of containers changed so far */
+    DYN_VEC(PyObject *) keep;           /* strong references that shadows point to */
+    DYN_VEC(RecSeen) seen;              /* this segment's */
+    DYN_VEC(DynVal *) by_source;        /* this segment's: DV_* for each source id, NULL where none yet */
+    DYN_VEC(DynCode *) codes;           /* decoded code of this recording */
+    DYN_VEC(RecGenerator *) generators; /* this segment's, in the arena */
+    DYN_VEC(DynVal *) by_node;          /* this segment's: the shadow of each node's array */
+    DYN_VEC(uint32_t) written;          /* this segment's inputs that were written into */
+    uint32_t stamp;                     /* of the rebuild that recipes are being made for */
+    bool lasting;                       /* guards that are made now are kept when the callee that made them bails out */
+    bool on_stack;                      /* the recipe that is being made is of a stack value: no name is bound to it */
+    bool stamp_nodes;                   /* OUTPUT recipes name nodes (snapshots), not positions in graph.outputs */
+    uint64_t mutations;                 /* shadows of containers changed so far */
+    uint32_t nvals;                     /* shadows made so far */
+    uint32_t oldest_changed;        /* the oldest shadow of a container that was changed since the running inlined call began */
     uint32_t ninstrs, ninstrs_node; /* executed in all; at the last new graph node */
     uint32_t nnodes_seen;
     uint32_t depth;
@@ -79,6 +100,7 @@ struct DynRec {
 
 /* ---- rec_values.c */
 DYN_HIDDEN DynVal *rec_new(DynRec *r, DynValKind kind);
+DYN_HIDDEN void rec_changed(DynRec *r, const DynVal *v);   /* the shadow of a container or iterator was changed */
 DYN_HIDDEN DynVal *rec_source(DynRec *r, uint32_t source); /* the shadow for a source, new or old */
 DYN_HIDDEN DynVal *rec_source_dict(DynRec *r, PyObject *dict, PyObject *key);
 DYN_HIDDEN int rec_keep(DynRec *r, PyObject *o);                           /* new strong reference until the recording ends */
@@ -89,6 +111,7 @@ DYN_HIDDEN int rec_guard_id(DynRec *r, DynVal *v, PyObject *real); /* v is this 
 DYN_HIDDEN bool rec_is_tainted(DynVal *v);  /* carries array data or an unknown: results of it are not constants */
 DYN_HIDDEN bool rec_is_constant(DynVal *v); /* DV_CONST, constant symbols, tuples of these */
 DYN_HIDDEN bool rec_is_array(DynVal *v);
+DYN_HIDDEN bool rec_is_fixed(PyObject *o); /* functions, types, modules, dtypes …: one stands for itself, guarded by identity */
 DYN_HIDDEN int rec_truth(DynRec *r, DynVal *v, PyObject *real); /* 1, 0: known under guards; -1: not (why is set) */
 DYN_HIDDEN uint32_t rec_recipe(DynRec *r, DynVal *v);           /* DYN_NONE: can't be rebuilt */
 DYN_HIDDEN DynVal *rec_list_item(DynRec *r, DynVal *seq, Py_ssize_t i);
@@ -105,6 +128,20 @@ DYN_HIDDEN void rec_running(DynRec *r, RecFrame *f, const DynInstr *in); /* make
 
 /* A callee bailed out: nodes from `nnodes` on are forgotten, but inputs stay. */
 DYN_HIDDEN void rec_rollback(DynRec *r, uint32_t nnodes);
+
+DYN_HIDDEN int rec_frame_open(DynRec *r, RecFrame *fr, DynFrame *f);
+DYN_HIDDEN PyObject *rec_run_frame(DynRec *r, RecFrame *f); /* to its end, or to where it has to be handed back */
+
+/* ---- rec_generator.c */
+DYN_HIDDEN DynVal *rec_new_generator(DynRec *r, PyObject *object, const RecPending *call);
+/* The generator's steps are recorded from here on / no more. end: the values it yielded since, or -1 when it was lost. */
+DYN_HIDDEN void rec_ask(DynRec *r, DynVal *v);
+DYN_HIDDEN int rec_asked(DynRec *r, DynVal *v, const DynOperand **yielded, uint32_t *n);
+DYN_HIDDEN RecGenerator *rec_generator_of(DynRec *r, DynFrame *f); /* whose steps are asked for, or NULL */
+DYN_HIDDEN PyObject *rec_generator_step(DynRec *r, RecGenerator *g);
+DYN_HIDDEN DynVal *rec_closure_cell(DynRec *r, RecFrame *f, uint32_t i, PyObject *cell);
+DYN_HIDDEN void rec_yielded(DynRec *r, RecFrame *f, const DynInstr *in); /* the generator's frame is at a yield or its return */
+DYN_HIDDEN void rec_forget_generators(DynRec *r);
 
 /* ---- for handlers */
 typedef Step (*RecHandler)(DynRec *r, RecFrame *f, const DynInstr *in);
@@ -140,7 +177,7 @@ extern DYN_HIDDEN const RecHandler rec_handlers[DYN_I_COUNT];
     H(PUSH_NULL) H(CALL) H(CALL_KW) H(CALL_FUNCTION_EX) H(MAKE_FUNCTION) H(SET_FUNCTION_ATTRIBUTE) \
     H(GET_ITER) H(GET_LEN) H(FOR_ITER) H(JUMP) H(POP_JUMP_IF_TRUE) H(POP_JUMP_IF_FALSE) \
     H(POP_JUMP_IF_NONE) H(POP_JUMP_IF_NOT_NONE) H(JUMP_IF_TRUE_OR_POP) H(JUMP_IF_FALSE_OR_POP) \
-    H(RETURN_VALUE) H(RETURN_CONST) H(LOAD_ASSERTION_ERROR) H(RAISE_VARARGS) H(IMPORT_NAME) \
+    H(RETURN_VALUE) H(RETURN_CONST) H(YIELD_VALUE) H(BEFORE_WITH) H(LOAD_ASSERTION_ERROR) H(RAISE_VARARGS) H(IMPORT_NAME) \
     H(IMPORT_FROM)
 /* clang-format on */
 #define H(name) DYN_HIDDEN Step rec_##name(DynRec *r, RecFrame *f, const DynInstr *in);
@@ -155,14 +192,32 @@ typedef struct RecCall { /* a call with its operands laid out: self first when t
     PyObject *kwnames; /* tuple or NULL */
 } RecCall;
 DYN_HIDDEN int rec_builtins_init(void);
+DYN_HIDDEN int rec_call_init(void);
 /* A builtin that is modelled: call it (for real) and give the shadow. *handled false: not in the table. *result NULL: raised. */
 DYN_HIDDEN DynVal *rec_call_builtin(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+/* ---- rec_facts.c: as rec_call_builtin */
+DYN_HIDDEN DynVal *rec_call_fact(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN bool rec_is_fact(PyObject *o); /* a dtype, finfo …: its attributes never change */
+DYN_HIDDEN bool rec_is_const_npscalar(DynVal *v, PyObject *o);
+DYN_HIDDEN bool rec_is_quiet_npscalar(PyObject *o); /* a NumPy scalar that no floating-point warning can have come with */
+/* The values of a node follow from Python numbers: those are burnt in. -1: there is array data in it. */
+DYN_HIDDEN int rec_burn_node(DynRec *r, uint32_t node);
+DYN_HIDDEN int rec_facts_init(void);
+
+/* ---- rec_errstate.c: as rec_call_builtin */
+DYN_HIDDEN DynVal *rec_call_errstate(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN int rec_errstate_init(void);
 DYN_HIDDEN DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* list, dict, str … methods */
 DYN_HIDDEN PyObject *rec_call_real(const RecCall *c);
+DYN_HIDDEN Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c,
+                                uint32_t npop); /* make the call, and the result takes npop values' place */
+/* The Python function that an instance's type has for a special method; v is NULL where it has none. */
+DYN_HIDDEN DynOperand rec_type_method(DynRec *r, DynOperand o, const char *name);
 DYN_HIDDEN DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result);
 DYN_HIDDEN DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result);
 DYN_HIDDEN DynVal *rec_number_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result);
 DYN_HIDDEN DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result);
+DYN_HIDDEN DynVal *rec_new_iter(DynRec *r, DynVal *container); /* of what rec_iterate gave */
 DYN_HIDDEN DynVal *rec_iterate(DynRec *r, DynVal *v,
                                PyObject *real); /* a container whose items can be listed: DV_TUPLE/LIST/RANGE… or NULL */
 DYN_HIDDEN int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n); /* items of an iterable; -1 */

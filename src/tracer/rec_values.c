@@ -25,7 +25,13 @@ DynVal *rec_new(DynRec *r, DynValKind kind) {
     v->source = DYN_NONE;
     v->id = DYN_NONE;
     v->recipe = DYN_NONE;
+    v->born = r->nvals++;
     return v;
+}
+
+void rec_changed(DynRec *r, const DynVal *v) {
+    r->mutations++;
+    r->oldest_changed = v->born < r->oldest_changed ? v->born : r->oldest_changed;
 }
 
 int rec_keep(DynRec *r, PyObject *o) {
@@ -166,7 +172,7 @@ int rec_push_item(DynRec *r, DynVal *seq, DynVal *item) {
         seq->cap = cap;
     }
     seq->items[seq->n++] = item;
-    r->mutations++;
+    rec_changed(r, seq);
     return 0;
 }
 
@@ -195,8 +201,13 @@ DynVal *rec_source_dict(DynRec *r, PyObject *dict, PyObject *key) {
 /* ---- guards */
 
 int rec_guard(DynRec *r, DynGuardKind kind, uint32_t source, uint32_t source2, int64_t number, PyObject *obj) {
-    DynGuard g = {
-        .kind = (uint8_t)kind, .source = source, .source2 = source2, .number = number, .obj = obj, .place = dyn_rec_place(r)};
+    DynGuard g = {.kind = (uint8_t)kind,
+                  .source = source,
+                  .source2 = source2,
+                  .number = number,
+                  .obj = obj,
+                  .lasting = r->lasting,
+                  .place = dyn_rec_place(r)};
     if (dyn_capture_guard(r->cap, &g) < 0) {
         r->why = DYN_R_NO_MEMORY;
         return -1;
@@ -248,7 +259,10 @@ int dyn_rec_assume_equal(DynRec *r, uint32_t a, uint32_t b) {
     if (a == b) {
         return 0;
     }
-    return dyn_rec_expect(r, dyn_sym_op(&r->cap->syms, DYN_S_EQ, a, b, DYN_NONE)) < 0 ? -1 : dyn_sym_join(&r->cap->syms, a, b);
+    r->lasting = true; /* joined symbols stay joined */
+    int status = dyn_rec_expect(r, dyn_sym_op(&r->cap->syms, DYN_S_EQ, a, b, DYN_NONE));
+    r->lasting = false;
+    return status < 0 ? -1 : dyn_sym_join(&r->cap->syms, a, b);
 }
 
 static void become_const(DynVal *v, PyObject *real) {
@@ -347,7 +361,10 @@ static int resolve_array(DynRec *r, DynVal *v, PyArrayObject *a) {
             uint32_t rel = c == DYN_NONE
                                ? DYN_NONE
                                : dyn_sym_op(&r->cap->syms, size <= 1 || !r->req->dynamic ? DYN_S_EQ : DYN_S_GT, s, c, DYN_NONE);
-            if (dyn_rec_assume(r, rel) < 0) {
+            r->lasting = true;
+            int status = dyn_rec_assume(r, rel);
+            r->lasting = false;
+            if (status < 0) {
                 return -1;
             }
             s = size <= 1 || !r->req->dynamic ? c : s;
@@ -566,7 +583,7 @@ static int resolve_method(DynRec *r, DynVal *v, PyObject *o) {
 }
 
 /* Objects that are what they are: the entry holds for this one alone. */
-static bool is_fixed(PyObject *o) {
+bool rec_is_fixed(PyObject *o) {
     return PyFunction_Check(o) || PyCFunction_Check(o) || PyType_Check(o) || PyModule_CheckExact(o) || o == Py_Ellipsis ||
            o == Py_NotImplemented || PyArray_DescrCheck(o) || Py_TYPE(o) == &PyUFunc_Type || Py_TYPE(o) == &PyMethodDescr_Type ||
            Py_TYPE(o) == &PyWrapperDescr_Type || strcmp(Py_TYPE(o)->tp_name, "numpy._ArrayFunctionDispatcher") == 0 ||
@@ -600,7 +617,7 @@ int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
     if (PyMethod_Check(o)) {
         return resolve_method(r, v, o);
     }
-    if (is_fixed(o) || dyn_np_find(o) != NULL) {
+    if (rec_is_fixed(o)) {
         return rec_guard_id(r, v, o);
     }
     if (PyArray_CheckScalar(o) && rec_resolve_npscalar(r, v, o) == 0) {
@@ -644,7 +661,8 @@ static int burn(DynRec *r, DynVal *v, PyObject *real) {
     case DV_NULL:
     case DV_CONST: return 0;
     case DV_SYM: return burn_sym(r, v->id);
-    case DV_OBJECT: return is_fixed(real) ? rec_guard_id(r, v, real) : (r->why = DYN_R_UNSUPPORTED_VALUE, -1);
+    case DV_NPSCALAR: return rec_burn_node(r, v->id);
+    case DV_OBJECT: return rec_is_fixed(real) ? rec_guard_id(r, v, real) : (r->why = DYN_R_UNSUPPORTED_VALUE, -1);
     case DV_TUPLE:
     case DV_LIST:
         for (uint32_t i = 0; i < v->n; i++) {
@@ -723,7 +741,8 @@ int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
     }
     case DV_CONST:
         if (real == Py_None || PyUnicode_CheckExact(real) || PyBytes_CheckExact(real) || PyLong_CheckExact(real) ||
-            PyFloat_CheckExact(real) || PyBool_Check(real) || is_fixed(real) || PyTuple_CheckExact(real)) {
+            PyFloat_CheckExact(real) || PyBool_Check(real) || rec_is_fixed(real) || PyTuple_CheckExact(real) ||
+            PyArray_CheckScalar(real)) {
             return PyObject_IsTrue(real);
         }
         break;
@@ -736,7 +755,12 @@ int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
         }
         break;
     case DV_ARRAY:
-    case DV_NPSCALAR: r->why = DYN_R_DATA_DEPENDENT; return -1;
+    case DV_NPSCALAR:
+        if (PyArray_Check(real) && PyArray_NDIM((PyArrayObject *)real) > 0) { /* more than one element: CPython raises */
+            r->why = DYN_R_DATA_DEPENDENT;
+            return -1;
+        }
+        return rec_burn_node(r, v->id) < 0 ? -1 : PyObject_IsTrue(real);
     default: break;
     }
     r->why = DYN_R_UNSUPPORTED_VALUE;
@@ -765,7 +789,7 @@ DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position) {
 
 DynVal *rec_wrap_result(DynRec *r, PyObject *o) {
     if (o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o) ||
-        PyBytes_CheckExact(o) || is_fixed(o)) {
+        PyBytes_CheckExact(o) || rec_is_fixed(o) || rec_is_fact(o) || PyArray_CheckScalar(o)) {
         return dyn_rec_const(r, o);
     }
     if (PyTuple_CheckExact(o)) {
@@ -792,6 +816,10 @@ int dyn_rec_will_write(DynRec *r, uint32_t node, PyObject *real) {
     (void)real;
     if (dyn_ops[s->op].kind != DYN_K_INPUT) {
         return 0; /* fresh memory overlaps nothing that comes in */
+    }
+    if (r->cap->quiet) {
+        r->why = DYN_R_SIDE_EFFECT;
+        return -1;
     }
     for (uint32_t i = 0; i < r->cap->guards.n; i++) {
         DynGuard *guard = &r->cap->guards.at[i];
@@ -910,6 +938,12 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
     case DV_ITER:
         if (v->items[0]->kind == DV_RANGE) {
             return recipe_of_range_iter(r, v);
+        }
+        if (v->looped && r->on_stack && r->nesting == 1) { /* any iterator over these will do: nobody else sees it */
+            v->items[0]->kind = DV_TUPLE;
+            uint32_t recipe = recipe_of_items(r, v, DYN_RC_ITER);
+            v->items[0]->kind = DV_OPAQUE;
+            return recipe;
         }
         return v->items[0]->kind == DV_TUPLE || v->items[0]->kind == DV_LIST ? recipe_of_items(r, v, DYN_RC_ITER) : DYN_NONE;
     default: return DYN_NONE;

@@ -183,7 +183,7 @@ static void check_shadows(DynRec *r, RecFrame *f) {
 static void check_shadows(DynRec *r, RecFrame *f) { (void)r, (void)f; }
 #endif
 
-static int frame_open(DynRec *r, RecFrame *fr, DynFrame *f) {
+int rec_frame_open(DynRec *r, RecFrame *fr, DynFrame *f) {
     memset(fr, 0, sizeof *fr);
     fr->f = f;
     fr->code = rec_code(r, dyn_frame_code(f));
@@ -211,6 +211,15 @@ static PyObject *hand_back(DynRec *r, RecFrame *f, DynFrameLink *link, uint32_t 
     return how(r->ts, f->f, unit, depth);
 }
 
+/* An inlined frame isn't recorded any more: its caller's call, or its generator's step, is a break. */
+static void lose(DynRec *r, RecFrame *f) {
+    if (f->generator != NULL) {
+        f->generator->lost = true;
+    } else {
+        r->callee_bailed = f->outer != NULL;
+    }
+}
+
 /* One step: runs the instruction at f->pc and says what has to follow. */
 static Step step(DynRec *r, RecFrame *f, const DynInstr *in) {
     f->next = f->pc + 1;
@@ -228,13 +237,16 @@ static Step step(DynRec *r, RecFrame *f, const DynInstr *in) {
     return h(r, f, in);
 }
 
-static PyObject *run_frame(DynRec *r, RecFrame *f) {
+PyObject *rec_run_frame(DynRec *r, RecFrame *f) {
     DynFrameLink link;
     bool inlined = r->top != NULL;
     if (dyn_frame_enter(r->ts, f->f, &link) < 0) {
         PyErr_Clear(); /* default evaluation raises it again, in the right place */
         r->callee_bailed = true;
         r->why = DYN_R_RECURSION;
+        if (f->generator != NULL) {
+            f->generator->lost = true;
+        }
         if (!inlined) {
             rec_stop(r, f, NULL, DYN_R_RECURSION);
             rec_deliver(r);
@@ -262,7 +274,7 @@ static PyObject *run_frame(DynRec *r, RecFrame *f) {
             if (inlined) {
                 rec_note_callee(r, f, in);
             }
-            r->callee_bailed = inlined;
+            lose(r, f);
             return hand_back(r, f, &link, f->code->v.at[f->next].start, dyn_frame_go_on);
         case STEP_BAIL:
             if (!inlined) {
@@ -273,10 +285,12 @@ static PyObject *run_frame(DynRec *r, RecFrame *f) {
             } else {
                 rec_note_callee(r, f, in);
             }
-            r->callee_bailed = inlined;
+            lose(r, f);
             return hand_back(r, f, &link, in->start, dyn_frame_go_on);
         case STEP_RETURN:
-            if (inlined) {
+            if (f->generator != NULL) {
+                rec_yielded(r, f, in);
+            } else if (inlined) {
                 r->result = f->shadow[f->ssp - 1];
             } else {
                 rec_return(r, f, in);
@@ -287,7 +301,7 @@ static PyObject *run_frame(DynRec *r, RecFrame *f) {
             if (!inlined) {
                 rec_stop(r, f, in, DYN_R_EXCEPTION);
             }
-            r->callee_bailed = inlined;
+            lose(r, f);
             r->why = DYN_R_EXCEPTION;
             return hand_back(r, f, &link, in->at, dyn_frame_throw);
         }
@@ -307,6 +321,7 @@ static void rec_free(DynRec *r) {
     }
     dyn_vec_free(&r->codes);
     rec_forget(r);
+    dyn_vec_free(&r->generators);
     dyn_vec_free(&r->seen);
     dyn_vec_free(&r->by_source);
     dyn_vec_free(&r->by_node);
@@ -316,17 +331,17 @@ static void rec_free(DynRec *r) {
 }
 
 PyObject *dyn_record(PyThreadState *ts, DynFrame *f, DynRecording *recording) {
-    DynRec r = {.ts = ts, .req = recording, .previous = current};
+    DynRec r = {.ts = ts, .req = recording, .previous = current, .oldest_changed = UINT32_MAX};
     RecFrame top;
     dyn_arena_init(&r.arena);
     PyObject *result;
-    if (frame_open(&r, &top, f) < 0 || top.code->generator || rec_begin(&r, &top) < 0) {
+    if (rec_frame_open(&r, &top, f) < 0 || top.code->generator || rec_begin(&r, &top) < 0) {
         recording->refused(recording, (PyObject *)dyn_frame_code(f),
                            top.code && top.code->generator ? DYN_R_GENERATOR : DYN_R_NO_MEMORY, NULL);
         result = dyn_frame_default_eval(ts, f, 0);
     } else {
         current = &r;
-        result = run_frame(&r, &top);
+        result = rec_run_frame(&r, &top);
         current = r.previous;
     }
     PyObject *type, *value, *tb; /* freeing shadows' objects may run code */
@@ -338,15 +353,23 @@ PyObject *dyn_record(PyThreadState *ts, DynFrame *f, DynRecording *recording) {
 
 bool dyn_record_wants(PyThreadState *ts, DynFrame *f) {
     DynRec *r = current;
-    return r != NULL && r->ts == ts && r->pending.func != NULL && dyn_frame_func(f) == r->pending.func;
+    if (r == NULL || r->ts != ts) {
+        return false;
+    }
+    return (r->pending.func != NULL && dyn_frame_func(f) == r->pending.func) ||
+           (r->generators.n > 0 && rec_generator_of(r, f) != NULL);
 }
 
 PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
     DynRec *r = current;
+    RecGenerator *g = r->generators.n > 0 ? rec_generator_of(r, f) : NULL;
     RecPending p = r->pending;
     RecFrame callee;
+    if (g != NULL) {
+        return rec_generator_step(r, g);
+    }
     r->pending.func = NULL;
-    if (frame_open(r, &callee, f) < 0) {
+    if (rec_frame_open(r, &callee, f) < 0) {
         r->callee_bailed = true;
         return dyn_frame_default_eval(ts, f, 0);
     }
@@ -366,9 +389,11 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
         r->why = DYN_R_RECURSION;
         return dyn_frame_default_eval(ts, f, 0);
     }
-    PyObject *result = run_frame(r, &callee);
+    PyObject *result = rec_run_frame(r, &callee);
     r->depth--;
     return result;
 }
 
-int dyn_record_init(void) { return rec_builtins_init(); }
+int dyn_record_init(void) {
+    return rec_builtins_init() < 0 || rec_facts_init() < 0 || rec_errstate_init() < 0 ? -1 : rec_call_init();
+}
