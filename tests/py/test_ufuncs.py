@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from case import Call
 from compare import aliasing_of, compare_values, dynoc, run
+from logs import counted
 
 SOAK = os.environ.get("DYNOC_SOAK") == "1"
 DTYPES = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
@@ -185,12 +186,14 @@ def test_warnings(dtype):
     values = awkward(dtype)
     for name in (UNARY + BINARY) if dtype[0] == "f" else INTEGERS_WARN:
         unary = ALL[name].nin == 1
+        if dtype == "f4" and "?" in ALL[name].types[-1] and not SOAK:
+            continue
         if not accepts(name, *[dtype] * ALL[name].nin):
             continue
         plain = function([], "a" if unary else "a, b", f"np.{name}(a)" if unary else f"np.{name}(a, b)")
         fast = dynoc.optimize(plain, wait=True, fullgraph=True)
         lone = [np.repeat(v, 2) for v in values]
-        sets = [(v,) for v in lone] if unary else [(v, lone[j]) for i, v in enumerate(lone) for j in range(i % 3, len(lone), 3)]
+        sets = [(v,) for v in lone] if unary else [(v, lone[j]) for i, v in enumerate(lone) for j in range(i % 4, len(lone), 4)]
         warned(fast, *sets[0])
         for args in sets:
             want, got = warned(plain, *args), warned(fast, *args)
@@ -207,6 +210,22 @@ def test_warnings_of_a_call_that_writes_its_input():
         for _ in range(2):
             (x, said), (y, heard) = (warned(f, np.array([1.0, 2.0]), np.array([2.0, b])) for f in (divide, fast))
             assert x.tobytes() == y.tobytes() and said == heard
+
+
+def test_masked_operators_raise_no_flags():
+    """Elements that where= leaves out are no reason to call eager again."""
+
+    def masked(a, b):
+        quotient = np.divide(a, b, out=np.zeros_like(a), where=b != 0)
+        logarithm = np.log(a, out=np.full_like(a, -1.0), where=a > 0)
+        sums = np.logaddexp(np.where(b == 0, -np.inf, a), -np.inf)
+        return quotient, logarithm, sums, np.clip(np.where(b == 0, np.nan, a), 0, 1)
+
+    fast = dynoc.optimize(masked, wait=True, fullgraph=True)
+    args, before = (np.linspace(-1, 1, 101), np.resize([0.0, 1.0, 2.0], 101)), counted("FLAGS")
+    for _ in range(3):
+        assert warned(fast, *args)[1] == []
+    assert counted("FLAGS") == before
 
 
 # ---- layouts
@@ -416,8 +435,9 @@ NUMBERS = (0, 1, -1, 3, 127, 128, 255, 256, -128, -129, 2**31, 2**53 + 1, 2**63,
 NUMPY_NUMBERS = (np.int8(-3), np.uint8(200), np.int64(3), np.uint64(2**63), np.float32(1.5), np.float64(1e300), np.bool_(True))
 
 
-@pytest.mark.parametrize("reflected", [False, True])
-@pytest.mark.parametrize("dtype", ["?", "u1", "i8", "f4"])
+@pytest.mark.parametrize(
+    "dtype, reflected", [("?", False), ("u1", False), ("u1", True), ("i8", False), ("f4", False), *[("f4", True)] * SOAK]
+)
 def test_numbers(dtype, reflected):
     """Python's numbers are weak and raise where the dtype doesn't hold them; NumPy's are not."""
     for op in OPERATORS:
