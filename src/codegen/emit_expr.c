@@ -12,6 +12,7 @@
     "#define DYN_FN static inline __attribute__((always_inline))\n"                                   \
     "#define DYN_DIVBYZERO() ((void)({ volatile double dyn_z = 0; dyn_z = 1 / dyn_z; }))\n"           \
     "#define DYN_OVERFLOW() ((void)({ volatile double dyn_h = 0x1p1023; dyn_h = dyn_h * dyn_h; }))\n" \
+    "#define DYN_INVALID() ((void)({ volatile double dyn_i = DYN_INF; dyn_i = dyn_i - dyn_i; }))\n"   \
     "#define DYN_VEC(T, name, args) T dyn_##name args __asm__(#name) __attribute__((const, nothrow, simd(\"notinbranch\")))\n"
 
 /* Name, number of arguments. */
@@ -28,7 +29,7 @@ static const struct Function {
     {"atan", 1, VECTOR},   {"sinh", 1, VECTOR},      {"cosh", 1, VECTOR},           {"tanh", 1, VECTOR},
     {"asinh", 1, VECTOR},  {"acosh", 1, VECTOR},     {"atanh", 1, VECTOR},          {"cbrt", 1, VECTOR},
     {"erf", 1, VECTOR},    {"erfc", 1, VECTOR},      {"atan2", 2, VECTOR},          {"hypot", 2, VECTOR},
-    {"pow", 2, VECTOR},    {"fmod", 2, SCALAR_CALL}, {"logaddexp", 2, SCALAR_CALL},
+    {"pow", 2, VECTOR},    {"fmod", 2, SCALAR_CALL}, {"nextafter", 2, SCALAR_CALL},
 };
 
 const char *dyn_emit_memory_type(DynDtype dt) { return dyn_dtypes[dt].ctype; }

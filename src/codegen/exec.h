@@ -58,6 +58,8 @@ DYN_HIDDEN int dyn_exec_reduce(DynBound *b);
 /* Kernels of one group, row by row. rows: bytes of memory for one row, or 0; operands whose base lies in [row_base, row_base +
  * rows) are moved to the thread's own copy. -1: memory. */
 DYN_HIDDEN int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, size_t rows);
+/* exec_scan.c: a SCAN node over its operand, of that rank. -1: memory. */
+DYN_HIDDEN int dyn_exec_scan(const DynNode *node, const DynGeom *from, int ndim, const DynGeom *to);
 DYN_HIDDEN int64_t dyn_exec_cost(const DynBound *b); /* rough, in tenths of a nanosecond */
 
 /* exec.c for exec_reduce.c */

@@ -7,6 +7,7 @@
  * one result, or, where neighbours in memory belong to neighbouring results, a lane for each result and a set of accumulators for
  * each of them. */
 #include "codegen/lanes.h"
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #define CHUNK (64 * DYN_BLOCK) /* reduced elements of one parallel chunk: a power of two of blocks, so that pairs stay pairs */
@@ -52,7 +53,9 @@ static DynPart cascade_end(const Cascade *c, const DynInsn *r) {
 typedef struct Results {
     const DynInsn *insn[DYN_MAX_RESULTS];
     DynLanesFn *combine[DYN_MAX_RESULTS];
+    DynLanesTreeFn *tree[DYN_MAX_RESULTS];
     DynPart identity[DYN_MAX_RESULTS];
+    _Alignas(64) char start[DYN_MAX_RESULTS][LANES * 8]; /* lanes of the identity */
     int n;
     bool any_order; /* the same bits in whatever order: no blocks are needed */
 } Results;
@@ -66,7 +69,9 @@ static void find_results(const DynKernel *k, Results *r) {
             bool rounds = insn->op == DYN_OP_SUM || insn->op == DYN_OP_PROD;
             r->any_order = r->any_order && !(rounds && dyn_dtypes[insn->compute].kind == 'f');
             r->combine[r->n] = dyn_lanes_combine(insn->op, insn->compute);
+            r->tree[r->n] = dyn_lanes_tree(insn->op, insn->compute);
             r->identity[r->n] = dyn_part_identity(insn->op, insn->compute);
+            dyn_lanes_fill(r->start[r->n], r->identity[r->n], dyn_dtypes[insn->compute].size, LANES);
             r->insn[r->n++] = insn;
         }
     }
@@ -81,7 +86,7 @@ typedef struct Accumulators {
 static void set_identity(const DynBound *b, const Results *r, Accumulators *acc, char **p) {
     for (int i = 0; i < r->n; i++) {
         uint32_t op = r->insn[i]->a[0];
-        dyn_lanes_fill(acc->lanes[i], r->identity[i], b->size[op], LANES);
+        memcpy(acc->lanes[i], r->start[i], sizeof(acc->lanes[i]));
         p[op] = acc->lanes[i];
     }
 }
@@ -145,9 +150,7 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
         run_rest(b, s, p, at, pos + whole, rest, r, &acc, scratch);
     }
     for (int i = 0; i < r->n; i++) {
-        for (int w = LANES / 2; w; w /= 2) {
-            r->combine[i](acc.lanes[i], acc.lanes[i] + w * b->size[r->insn[i]->a[0]], w);
-        }
+        r->tree[i](acc.lanes[i]);
         memcpy(&parts[i], acc.lanes[i], sizeof(parts[i]));
     }
     for (int i = 0; i < b->nops; i++) {
@@ -215,6 +218,8 @@ typedef struct Reduce {
     int64_t nlines, columns; /* lanes are results: positions of the kept axes but the last, and size of the last */
     char *const *at;         /* chunks of one result: its operands, and where partial results go */
     DynPart *parts;
+    int levels;         /* of partial results, where lanes are results */
+    atomic_bool failed; /* memory ran out */
 } Reduce;
 
 static void place(const Reduce *e, int naxes, int64_t outer, char **at) {
@@ -282,9 +287,13 @@ static void outer_chunk(void *ctx, int64_t chunk) {
 
 /* ---- a lane for each result */
 
+#define ROW_BYTES (LANES * 8)
+#define STRIP_BYTES 65536 /* accumulators of the results that are made side by side */
+#define STRIP_ROWS 16     /* rows at a time where no order is asked for */
+
 /* A block of rows for LANES neighbouring results: accumulator j of each is row j of `acc`. */
 static void columns_block(const Reduce *e, char *const *at, const int64_t *stride, int64_t pos, int64_t n,
-                          char (*acc)[LANES][LANES * 8]) {
+                          char (*acc)[LANES][ROW_BYTES]) {
     const DynBound *b = e->b;
     const Results *r = &e->results;
     char *p[2 * DYN_MAX_OPERANDS];
@@ -309,57 +318,155 @@ static void columns_block(const Reduce *e, char *const *at, const int64_t *strid
     }
 }
 
-static void fill_accumulators(const Reduce *e, int64_t rows, char (*acc)[LANES][LANES * 8]) {
+static void fill_accumulators(const Reduce *e, int64_t rows, char (*acc)[LANES][ROW_BYTES]) {
     for (int i = 0; i < e->results.n; i++) {
-        uint8_t size = e->b->size[e->results.insn[i]->a[0]];
-        dyn_lanes_fill(acc[i][0], e->results.identity[i], size, LANES);
-        for (int64_t row = 1; row < rows && row < LANES; row++) {
-            memcpy(acc[i][row], acc[i][0], (size_t)(LANES * size));
+        for (int64_t row = 0; row < rows && row < LANES; row++) {
+            memcpy(acc[i][row], e->results.start[i], ROW_BYTES);
+        }
+    }
+}
+
+/* Groups of LANES results side by side, so that rows are read in long pieces. Group g, result i have `rows` accumulators of
+ * ROW_BYTES (one for each element of a block that is alike modulo LANES; one in all where no order is asked for), and `levels` of
+ * partial results. */
+typedef struct Strip {
+    const Reduce *e;
+    int groups, rows, levels;
+    char *acc, *partial;
+    char *at[DYN_MAX_OPERANDS];              /* of the first group */
+    int64_t column[STRIP_BYTES / ROW_BYTES]; /* of each group, behind the first's */
+} Strip;
+
+static char *strip_acc(const Strip *s, int group, int result, int row) {
+    return s->acc + ((size_t)(group * s->e->results.n + result) * (size_t)s->rows + (size_t)row) * ROW_BYTES;
+}
+
+static char *strip_level(const Strip *s, int group, int result, int level) {
+    return s->partial + ((size_t)(group * s->e->results.n + result) * (size_t)s->levels + (size_t)level) * ROW_BYTES;
+}
+
+/* Rows pos, pos + step … below pos + n of all groups, to accumulators `row`. */
+static void strip_rows(const Strip *s, int64_t pos, int64_t n, int64_t step, int row) {
+    const DynBound *b = s->e->b;
+    const Results *r = &s->e->results;
+    char *p[2 * DYN_MAX_OPERANDS];
+    int last = s->e->kept[s->e->nkept - 1];
+    for (int i = 0; i < b->nops; i++) {
+        p[b->nops + i] = (char *)(intptr_t)(step * s->e->span.stride[i]);
+    }
+    for (int g = 0; g < s->groups; g++) {
+        for (int i = 0; i < b->nops; i++) {
+            p[i] = s->at[i] + s->column[g] * b->strides[i][last] + pos * s->e->span.stride[i];
+        }
+        for (int i = 0; i < r->n; i++) {
+            p[r->insn[i]->a[0]] = strip_acc(s, g, i, row);
+        }
+        b->fn(p, (n + step - 1) / step * LANES, b->params);
+    }
+}
+
+static void strip_clear(const Strip *s) {
+    const Results *r = &s->e->results;
+    for (int i = 0; i < r->n; i++) {
+        for (int k = 0; k < s->groups * s->rows; k++) {
+            memcpy(strip_acc(s, k / s->rows, i, k % s->rows), r->start[i], ROW_BYTES);
+        }
+    }
+}
+
+/* A block's accumulators to one, in the tree's order, and that to the partial results of the blocks before, as cascade_push. */
+static void strip_push(const Strip *s, int64_t n, int64_t count) {
+    const Results *r = &s->e->results;
+    for (int g = 0; g < s->groups; g++) {
+        for (int i = 0; i < r->n; i++) {
+            for (int w = LANES / 2; w; w /= 2) {
+                for (int row = 0; row < w && row + w < n; row++) { /* the others hold the identity */
+                    r->combine[i](strip_acc(s, g, i, row), strip_acc(s, g, i, row + w), LANES);
+                }
+            }
+            char *v = strip_acc(s, g, i, 0);
+            int level = 0;
+            for (int64_t rest = count; rest & 1; rest >>= 1, level++) {
+                r->combine[i](strip_level(s, g, i, level), v, LANES);
+                v = strip_level(s, g, i, level);
+            }
+            memcpy(strip_level(s, g, i, level), v, ROW_BYTES);
+        }
+    }
+}
+
+/* As cascade_end; the results to where they belong. */
+static void strip_put(const Strip *s, int64_t count) {
+    const DynBound *b = s->e->b;
+    const Results *r = &s->e->results;
+    int last = s->e->kept[s->e->nkept - 1];
+    for (int g = 0; g < s->groups; g++) {
+        for (int i = 0; i < r->n; i++) {
+            uint32_t op = r->insn[i]->a[0];
+            int level = count ? __builtin_ctzll((uint64_t)count) : 0;
+            char *v = count ? strip_level(s, g, i, level) : strip_acc(s, g, i, 0);
+            for (int64_t rest = count >> (level + 1); rest; rest >>= 1) {
+                level++;
+                if (rest & 1) {
+                    r->combine[i](strip_level(s, g, i, level), v, LANES);
+                    v = strip_level(s, g, i, level);
+                }
+            }
+            dyn_lanes_copy(s->at[op] + s->column[g] * b->strides[op][last], v, b->strides[op][last], b->size[op], LANES,
+                           b->size[op]);
         }
     }
 }
 
 static void columns_chunk(void *ctx, int64_t chunk) {
-    const Reduce *e = ctx;
-    const DynBound *b = e->b;
-    const Results *r = &e->results;
-    _Alignas(64) char acc[DYN_MAX_RESULTS][LANES][LANES * 8];
-    Cascade c[DYN_MAX_RESULTS][LANES];
-    char *at[DYN_MAX_OPERANDS];
-    int64_t per_line = (e->columns + LANES - 1) / LANES, line = chunk / per_line, column = chunk % per_line * LANES;
-    int last = e->kept[e->nkept - 1];
-    column = column + LANES > e->columns ? e->columns - LANES : column; /* some results twice */
-    place(e, e->nkept - 1, line, at);
-    for (int i = 0; i < b->nops; i++) {
-        at[i] += column * b->strides[i][last];
+    Reduce *e = ctx;
+    Strip s = {.e = e, .rows = e->results.any_order ? 1 : e->span.n < LANES ? (int)e->span.n : LANES, .levels = e->levels};
+    int64_t per_line = (e->columns + LANES - 1) / LANES, strips = (per_line + e->chunk - 1) / e->chunk;
+    int64_t first = chunk % strips * e->chunk, count = 0;
+    s.groups = (int)(per_line - first < e->chunk ? per_line - first : e->chunk);
+    size_t bytes = (size_t)(s.groups * e->results.n) * (size_t)(s.rows + s.levels) * ROW_BYTES;
+    char *memory = PyMem_RawMalloc(bytes + 64);
+    if (!memory) {
+        atomic_store(&e->failed, true);
+        return;
     }
-    for (int i = 0; i < r->n; i++) {
-        for (int j = 0; j < LANES; j++) {
-            c[i][j].count = 0;
-        }
+    s.acc = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    s.partial = strip_acc(&s, s.groups, 0, 0);
+    place(e, e->nkept - 1, chunk / strips, s.at);
+    for (int g = 0; g < s.groups; g++) {
+        int64_t column = (first + g) * LANES;
+        s.column[g] = column + LANES > e->columns ? e->columns - LANES : column; /* some results twice */
     }
-    for (int64_t pos = 0; pos < e->span.n; pos += DYN_BLOCK) {
-        int64_t n = e->span.n - pos < DYN_BLOCK ? e->span.n - pos : DYN_BLOCK;
-        fill_accumulators(e, LANES, acc);
-        columns_block(e, at, e->span.stride, pos, n, acc);
-        for (int i = 0; i < r->n; i++) {
-            for (int j = 0; j < LANES; j++) {
-                DynPart part = {.i64 = 0};
-                memcpy(&part, acc[i][0] + j * b->size[r->insn[i]->a[0]], b->size[r->insn[i]->a[0]]);
-                cascade_push(&c[i][j], r->insn[i], part);
-            }
+    strip_clear(&s);
+    int64_t block = e->results.any_order ? STRIP_ROWS : DYN_BLOCK;
+    for (int64_t pos = 0; pos < e->span.n; pos += block) {
+        int64_t n = e->span.n - pos < block ? e->span.n - pos : block;
+        if (e->results.any_order) {
+            strip_rows(&s, pos, n, 1, 0);
+            continue;
         }
+        if (pos) {
+            strip_clear(&s);
+        }
+        for (int row = 0; row < s.rows && row < n; row++) {
+            strip_rows(&s, pos + row, n - row, LANES, row);
+        }
+        strip_push(&s, n < s.rows ? n : s.rows, count++);
     }
-    for (int j = 0; j < LANES; j++) {
-        DynPart parts[DYN_MAX_RESULTS];
-        for (int i = 0; i < r->n; i++) {
-            parts[i] = cascade_end(&c[i][j], r->insn[i]);
-        }
-        put_results(b, at, r, parts);
-        for (int i = 0; i < b->nops; i++) {
-            at[i] += b->strides[i][last];
-        }
-    }
+    strip_put(&s, count);
+    PyMem_RawFree(memory);
+}
+
+/* How many groups of LANES results go side by side: as many as there is room for, but not so that threads have nothing to do. */
+static int64_t count_strips(Reduce *e, int threads) {
+    int64_t per_line = (e->columns + LANES - 1) / LANES, blocks = (e->span.n + DYN_BLOCK - 1) / DYN_BLOCK;
+    int64_t rows = e->results.any_order ? 1 : e->span.n < LANES ? e->span.n : LANES;
+    int64_t groups = STRIP_BYTES / ROW_BYTES / (rows * e->results.n), fair = per_line * e->nlines / (4 * threads);
+    groups = groups > 16 ? 16 : groups;
+    groups = threads > 1 && fair < groups ? fair : groups;
+    e->levels = e->results.any_order ? 0 : 65 - __builtin_clzll((uint64_t)blocks);
+    e->chunk = groups > 0 ? groups : 1;
+    return e->nlines * ((per_line + e->chunk - 1) / e->chunk);
 }
 
 /* Do lanes along the last kept axis lie side by side in every operand, with one step for the reduced elements? */
@@ -387,7 +494,7 @@ static void few_chunk(void *ctx, int64_t chunk) {
     const Reduce *e = ctx;
     const DynBound *b = e->b;
     const Results *r = &e->results;
-    _Alignas(64) char acc[DYN_MAX_RESULTS][LANES][LANES * 8];
+    _Alignas(64) char acc[DYN_MAX_RESULTS][LANES][ROW_BYTES];
     _Alignas(64) char laid[DYN_MAX_OPERANDS][FEW][LANES * 8];
     char *at[DYN_MAX_OPERANDS], *lanes[DYN_MAX_OPERANDS];
     int64_t stride[DYN_MAX_OPERANDS];
@@ -507,8 +614,8 @@ int dyn_exec_reduce(DynBound *b) {
     int64_t cost = dyn_exec_cost(b);
     int threads = cost < DYN_PARALLEL_COST ? 1 : dyn_par_threads();
     if (!along && has_columns(&e)) {
-        run_chunks(&e, columns_chunk, e.nlines * ((e.columns + LANES - 1) / LANES), threads);
-        return 0;
+        run_chunks(&e, columns_chunk, count_strips(&e, threads), threads);
+        return atomic_load(&e.failed) ? -1 : 0;
     }
     if (has_few(&e)) {
         e.chunk = 32768 / (e.columns * e.span.n) + 1;

@@ -172,7 +172,8 @@ static bool is_temporary(const DynMem *m) { return m->kind == DYN_P_TEMP || (m->
 
 static bool is_read(const DynLoops *p, uint32_t place) {
     for (uint32_t i = 0; i < p->steps.n; i++) {
-        if (p->steps.at[i].kind == DYN_STEP_VIEW && dyn_loops_storage(p, p->steps.at[i].id) == place) {
+        const DynStep *step = &p->steps.at[i];
+        if ((step->kind == DYN_STEP_VIEW && dyn_loops_storage(p, step->id) == place) || dyn_step_scans(p, step, place)) {
             return true;
         }
     }

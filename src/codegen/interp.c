@@ -57,10 +57,12 @@ static PyObject *operand(Interp *x, DynArg arg, uint8_t dtype) {
 
 static PyObject *run_elementwise(Interp *x, const DynNode *n) {
     const DynOpInfo *op = &dyn_ops[n->op];
-    PyObject *f = numpy_attr(n->op == DYN_OP_INT_POWER ? "power" : op->text), *args = PyTuple_New(n->nargs), *r = NULL;
+    int which;
+    PyObject *f = numpy_attr(dyn_op_function((DynOp)n->op, &which)), *args = PyTuple_New(n->nargs), *r = NULL;
     for (uint32_t i = 0; f && args && i < n->nargs; i++) {
         bool boolean = op->dtype == DYN_DT_LOGICAL || (op->dtype == DYN_DT_WHERE && i == 0);
-        PyObject *a = operand(x, n->args[i], boolean ? DYN_BOOL : n->compute);
+        bool integer = n->op == DYN_OP_LDEXP && i == 1;
+        PyObject *a = operand(x, n->args[i], boolean ? DYN_BOOL : integer ? DYN_I64 : n->compute);
         if (!a) {
             Py_CLEAR(args);
             break;
@@ -69,6 +71,9 @@ static PyObject *run_elementwise(Interp *x, const DynNode *n) {
     }
     if (f && args) {
         r = PyObject_CallObject(f, args);
+    }
+    if (r && which >= 0) {
+        Py_SETREF(r, Py_XNewRef(PyTuple_GetItem(r, which)));
     }
     Py_XDECREF(f);
     Py_XDECREF(args);
@@ -93,6 +98,33 @@ static PyObject *run_reduce(Interp *x, const DynNode *n) {
     Py_XDECREF(kwargs);
     Py_XDECREF(args);
     Py_XDECREF(axes);
+    Py_XDECREF(a);
+    Py_XDECREF(f);
+    return r;
+}
+
+/* np.add.accumulate(a, axis), or np.argmax(a, axis=axis, keepdims=keepdims). */
+static PyObject *run_scan(Interp *x, const DynNode *n) {
+    static const char *const names[] = {"add", "multiply", "maximum", "minimum", "argmax", "argmin"};
+    bool position = n->op == DYN_OP_ARGMAX || n->op == DYN_OP_ARGMIN, flat = n->aux[0] < 0;
+    PyObject *f = numpy_attr(names[n->op - DYN_OP_CUMSUM]), *a = operand(x, n->args[0], n->compute), *r = NULL;
+    PyObject *axis = flat && position ? Py_NewRef(Py_None) : PyLong_FromLongLong(flat ? 0 : n->aux[0]);
+    if (a && flat && !position) {
+        Py_SETREF(a, PyObject_CallMethod(a, "ravel", NULL));
+    }
+    if (f && !position) {
+        Py_SETREF(f, PyObject_GetAttrString(f, "accumulate"));
+    }
+    PyObject *args = f && a && axis ? PyTuple_Pack(2, a, axis) : NULL, *kwargs = args ? PyDict_New() : NULL;
+    PyObject *dtype = kwargs ? descr_of(n->compute) : NULL;
+    if (dtype && (position ? PyDict_SetItemString(kwargs, "keepdims", n->aux[1] ? Py_True : Py_False)
+                           : PyDict_SetItemString(kwargs, "dtype", dtype)) == 0) {
+        r = PyObject_Call(f, args, kwargs);
+    }
+    Py_XDECREF(dtype);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(args);
+    Py_XDECREF(axis);
     Py_XDECREF(a);
     Py_XDECREF(f);
     return r;
@@ -325,6 +357,7 @@ static PyObject *value_of(Interp *x, uint32_t id) {
     case DYN_K_INPUT: r = run_input(x, id); break;
     case DYN_K_ELEMENTWISE: r = run_elementwise(x, n); break;
     case DYN_K_REDUCE: r = run_reduce(x, n); break;
+    case DYN_K_SCAN: r = run_scan(x, n); break;
     case DYN_K_VIEW: r = run_view(x, n); break;
     case DYN_K_CREATE: r = run_create(x, n); break;
     case DYN_K_COPY: r = run_copy(x, n); break;

@@ -4,6 +4,13 @@
 #include <limits.h>
 #include <math.h>
 
+/* A count that the compiler knows, so that it makes vectors of it. */
+#define HALVE(T, w, expression)   \
+    for (int i = 0; i < w; i++) { \
+        T x = a[i], y = a[w + i]; \
+        a[i] = (T)(expression);   \
+    }
+_Static_assert(DYN_REDUCE_LANES == 32, "the trees start with 16 and 16");
 #define LANES(NAME, T, expression)                        \
     static void NAME(void *to, const void *from, int n) { \
         T *a = to;                                        \
@@ -12,6 +19,14 @@
             T x = a[i], y = b[i];                         \
             a[i] = (T)(expression);                       \
         }                                                 \
+    }                                                     \
+    static void NAME##_tree(void *lanes) {                \
+        T *a = lanes;                                     \
+        HALVE(T, 16, expression)                          \
+        HALVE(T, 8, expression)                           \
+        HALVE(T, 4, expression)                           \
+        HALVE(T, 2, expression)                           \
+        HALVE(T, 1, expression)                           \
     }
 #define INTEGERS(X) \
     X(I8, int8_t)   \
@@ -34,20 +49,29 @@ FLOATS(FLOAT_ROWS)
 LANES(any_BOOL, uint8_t, x | y)
 LANES(all_BOOL, uint8_t, x &y)
 
-#define ROW(N, T) [DYN_##N] = {sum_##N, prod_##N, max_##N, min_##N},
-static DynLanesFn *const table[DYN_DTYPE_COUNT][4] = {INTEGERS(ROW)
-                                                          FLOATS(ROW)[DYN_BOOL] = {any_BOOL, all_BOOL, any_BOOL, all_BOOL}};
+typedef struct Combine {
+    DynLanesFn *lanes;
+    DynLanesTreeFn *tree;
+} Combine;
+#define BOTH(name) \
+    { name, name##_tree }
+#define ROW(N, T) [DYN_##N] = {BOTH(sum_##N), BOTH(prod_##N), BOTH(max_##N), BOTH(min_##N)},
+static const Combine table[DYN_DTYPE_COUNT][4] = {
+    INTEGERS(ROW) FLOATS(ROW)[DYN_BOOL] = {BOTH(any_BOOL), BOTH(all_BOOL), BOTH(any_BOOL), BOTH(all_BOOL)}};
 
-DynLanesFn *dyn_lanes_combine(uint16_t op, uint8_t dtype) {
+static const Combine *row_of(uint16_t op, uint8_t dtype) {
     switch (op) {
     case DYN_OP_SUM:
-    case DYN_OP_ANY: return table[dtype][0];
+    case DYN_OP_ANY: return &table[dtype][0];
     case DYN_OP_PROD:
-    case DYN_OP_ALL: return table[dtype][1];
-    case DYN_OP_MAX: return table[dtype][2];
-    default: return table[dtype][3];
+    case DYN_OP_ALL: return &table[dtype][1];
+    case DYN_OP_MAX: return &table[dtype][2];
+    default: return &table[dtype][3];
     }
 }
+
+DynLanesFn *dyn_lanes_combine(uint16_t op, uint8_t dtype) { return row_of(op, dtype)->lanes; }
+DynLanesTreeFn *dyn_lanes_tree(uint16_t op, uint8_t dtype) { return row_of(op, dtype)->tree; }
 
 void dyn_part_combine(uint16_t op, uint8_t dtype, DynPart *to, const DynPart *from) { dyn_lanes_combine(op, dtype)(to, from, 1); }
 

@@ -11,6 +11,9 @@ typedef union DynPart { /* one partial result of any type, at its start */
 /* to[i] = to[i] op from[i] for i < n. Raises no flag for nan in MAX and MIN. */
 typedef void DynLanesFn(void *to, const void *from, int n);
 DYN_HIDDEN DynLanesFn *dyn_lanes_combine(uint16_t op, uint8_t dtype);
+/* DYN_REDUCE_LANES accumulators to the first of them: the upper half into the lower, and so on. */
+typedef void DynLanesTreeFn(void *lanes);
+DYN_HIDDEN DynLanesTreeFn *dyn_lanes_tree(uint16_t op, uint8_t dtype);
 DYN_HIDDEN void dyn_part_combine(uint16_t op, uint8_t dtype, DynPart *to, const DynPart *from);
 DYN_HIDDEN DynPart dyn_part_identity(uint16_t op,
                                      uint8_t dtype); /* where accumulators start; also the result of nothing at all */

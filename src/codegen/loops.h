@@ -1,8 +1,8 @@
 /* loops.h: loop IR, private to codegen: the graph as kernels over iteration spaces, in the order in which they run.
  *
- *     steps  = kernel | extern call | geometry of a view      (lower.c; fuse.c merges kernels; schedule.c groups and orders)
- *     kernel = a space (list of size symbols), operands (memory seen through a map of axes), and SSA instructions for one point
- * of the space. Instructions refer to earlier ones.
+ *     steps  = kernel | scan | extern call | geometry of a view      (lower.c; fuse.c merges kernels; schedule.c groups and
+ * orders) kernel = a space (list of size symbols), operands (memory seen through a map of axes), and SSA instructions for one
+ * point of the space. Instructions refer to earlier ones.
  *
  * Memory is named by "places": place i < graph nodes is the memory of node i (a view has its owner's bytes under its own
  * geometry); places behind those are temporaries that have no node (extras). Everything lives in the capture's arena; artifact.c
@@ -93,10 +93,10 @@ typedef struct DynMem {
     uint32_t slot;        /* TEMP, ROW: slot of the plan */
 } DynMem;
 
-typedef enum DynStepKind { DYN_STEP_VIEW, DYN_STEP_KERNEL, DYN_STEP_EXTERN } DynStepKind;
+typedef enum DynStepKind { DYN_STEP_VIEW, DYN_STEP_KERNEL, DYN_STEP_EXTERN, DYN_STEP_SCAN } DynStepKind;
 typedef struct DynStep {
     uint8_t kind;
-    uint32_t id; /* VIEW, EXTERN: node; KERNEL: kernel (of a group: its first; the rest follow) */
+    uint32_t id; /* VIEW, EXTERN, SCAN: node; KERNEL: kernel (of a group: its first; the rest follow) */
 } DynStep;
 
 struct DynLoops {
@@ -110,6 +110,7 @@ struct DynLoops {
     uint32_t nslots, nrow_slots; /* slots of the memory plan; the first are for one row */
     uint32_t nnative, ngroups;
     bool writes_inputs; /* or has another effect */
+    bool warns; /* what raises a flag for invalid values or division by zero is left to eager even where np.errstate ignores it */
     bool fast_math;
 };
 
@@ -122,6 +123,7 @@ DYN_HIDDEN uint32_t dyn_kernel_insn(DynLoops *p, DynKernel *k,
 DYN_HIDDEN uint32_t dyn_kernel_operand(DynLoops *p, DynKernel *k, DynOperand operand);
 DYN_HIDDEN uint32_t dyn_kernel_param(DynLoops *p, DynKernel *k, uint32_t sym, DynDtype dt);
 DYN_HIDDEN bool dyn_kernel_touches(const DynLoops *p, const DynKernel *k, uint32_t storage, bool written_only);
+DYN_HIDDEN bool dyn_step_scans(const DynLoops *p, const DynStep *step, uint32_t storage); /* a scan that reads or writes it */
 DYN_HIDDEN uint32_t dyn_op_cost(uint16_t op, uint8_t dtype);
 
 /* emit_expr.c */

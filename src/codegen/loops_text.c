@@ -11,6 +11,7 @@
  *       v2 = multiply v0 v1 : f64
  *       reduce sum 1 v2 in f64
  *     extern %4
+ *     scan %5
  *
  * %n is place n (of node n, or behind the nodes a temporary), $n symbol n of the graph. A kernel's sizes are symbols too; what
  * stands behind # is for people. Parsing gives kernels and steps back over the same graph. */
@@ -19,6 +20,8 @@
 #include <stdlib.h>
 
 static const char *const place_kinds[] = {"none", "input", "array", "temp", "row", "extern", "view", "dense"};
+static const char *const step_names[] = {
+    [DYN_STEP_VIEW] = "view", [DYN_STEP_KERNEL] = "kernel", [DYN_STEP_EXTERN] = "extern", [DYN_STEP_SCAN] = "scan"};
 
 /* ---- printing */
 
@@ -84,7 +87,7 @@ void dyn_loops_print(const DynLoops *p, DynStr *out) {
         if (step->kind == DYN_STEP_KERNEL) {
             print_kernel(p, &p->kernels.at[step->id], out);
         } else {
-            dyn_str_printf(out, "%s %%%u\n", step->kind == DYN_STEP_VIEW ? "view" : "extern", step->id);
+            dyn_str_printf(out, "%s %%%u\n", step_names[step->kind], step->id);
         }
     }
 }
@@ -248,12 +251,13 @@ static int parse_line(Parser *x, const char *text) {
     if (!strncmp(text, "kernel (", 8)) {
         return parse_kernel(x, text);
     }
-    bool view = sscanf(text, "view %%%u", &id) == 1;
-    if (!view && sscanf(text, "extern %%%u", &id) != 1) {
-        return wrong(x, "place, kernel, view or extern");
+    for (uint8_t kind = 0; kind < DYN_COUNTOF(step_names); kind++) {
+        size_t n = strlen(step_names[kind]);
+        if (kind != DYN_STEP_KERNEL && !strncmp(text, step_names[kind], n) && sscanf(text + n, " %%%u", &id) == 1) {
+            return dyn_list_push(x->p->arena, &x->p->steps, ((DynStep){.kind = kind, .id = id}));
+        }
     }
-    DynStep step = {.kind = view ? DYN_STEP_VIEW : DYN_STEP_EXTERN, .id = id};
-    return dyn_list_push(x->p->arena, &x->p->steps, step);
+    return wrong(x, "place, kernel, view, scan or extern");
 }
 
 DynLoops *dyn_loops_parse(const DynGraph *g, DynArena *arena, const char *text, DynStr *error) {

@@ -113,6 +113,10 @@ static int check_steps(Check *c) {
     for (uint32_t s = 0; s < p->steps.n; s++) {
         const DynStep *view = &p->steps.at[s];
         for (uint32_t t = 0; view->kind == DYN_STEP_VIEW && t < s; t++) {
+            if (p->steps.at[t].kind == DYN_STEP_SCAN && dyn_graph_node(p->graph, p->steps.at[t].id)->args[0].id == view->id) {
+                dyn_str_printf(c->error, "scan %%%u uses a view before it is made", p->steps.at[t].id);
+                return -1;
+            }
             const DynKernel *k = p->steps.at[t].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[t].id] : NULL;
             for (uint32_t o = 0; k && o < k->operands.n; o++) {
                 if (k->operands.at[o].place == view->id) {

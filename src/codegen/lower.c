@@ -148,6 +148,11 @@ bool dyn_kernel_touches(const DynLoops *p, const DynKernel *k, uint32_t storage,
     return false;
 }
 
+bool dyn_step_scans(const DynLoops *p, const DynStep *step, uint32_t storage) {
+    return step->kind == DYN_STEP_SCAN &&
+           (step->id == storage || dyn_loops_storage(p, dyn_graph_node(p->graph, step->id)->args[0].id) == storage);
+}
+
 /* ---- what is needed */
 
 static void mark_args_live(Lower *L, const DynNode *n, bool *read) {
@@ -223,7 +228,8 @@ static void keep_for_snapshots(Lower *L) {
     for (uint32_t i = 0; i < L->last_snapshot; i++) {
         const DynNode *n = dyn_graph_node(L->g, i);
         uint8_t kind = info(n)->kind;
-        if ((kind == DYN_K_ELEMENTWISE || kind == DYN_K_COPY || kind == DYN_K_REDUCE) && overwritten(L, n, i, L->last_snapshot)) {
+        if ((kind == DYN_K_ELEMENTWISE || kind == DYN_K_COPY || kind == DYN_K_REDUCE || kind == DYN_K_SCAN) &&
+            overwritten(L, n, i, L->last_snapshot)) {
             L->live[i] = L->object[i] = true;
             for (uint32_t k = 0; k < n->nargs; k++) {
                 if (n->args[k].kind == DYN_ARG_NODE) {
@@ -301,7 +307,7 @@ static void measure(Lower *L) {
         }
         uint8_t kind = info(n)->kind;
         bool known_late = kind == DYN_K_EXTERN || kind == DYN_K_RESULT;
-        L->depth[i] = depth + (kind == DYN_K_REDUCE || known_late || heavy);
+        L->depth[i] = depth + (kind == DYN_K_REDUCE || kind == DYN_K_SCAN || known_late || heavy);
         L->cost[i] = cost;
         L->after_extern[i] = known_late || known_after(L, n->shape, n->ndim) || is_late_view(L, n);
     }
@@ -323,7 +329,7 @@ static void tell_operands(Lower *L, uint32_t id) {
         }
         uint32_t a = n->args[k].id;
         const DynNode *arg = dyn_graph_node(L->g, a);
-        if (is_view(n) || kind == DYN_K_EXTERN || (kind == DYN_K_STORE && k == 0)) {
+        if (is_view(n) || kind == DYN_K_EXTERN || kind == DYN_K_SCAN || (kind == DYN_K_STORE && k == 0)) {
             L->memory[a] |= is_inline(arg);
             continue;
         }
@@ -634,6 +640,7 @@ static int lower_node(Lower *L, uint32_t id) {
     case DYN_K_EXTERN:
         L->p->writes_inputs |= writes_input(L->g, id);
         return dyn_list_push(L->p->arena, &L->p->steps, ((DynStep){.kind = DYN_STEP_EXTERN, .id = id}));
+    case DYN_K_SCAN: return dyn_list_push(L->p->arena, &L->p->steps, ((DynStep){.kind = DYN_STEP_SCAN, .id = id}));
     default: return is_inline(n) && L->memory[id] ? lower_inline(L, id) : 0;
     }
 }
@@ -667,6 +674,7 @@ static void unify_sizes(const DynGraph *g) {
 static int lower_all(Lower *L) {
     const DynGraph *g = L->g;
     DynLoops *p = L->p;
+    bool asked = false; /* eager has to be asked, whatever np.errstate says */
     unify_sizes(g);
     if (mark_live(L) < 0) {
         return -1;
@@ -686,12 +694,20 @@ static int lower_all(Lower *L) {
         }
     }
     for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const DynNode *n = dyn_graph_node(g, i);
+        asked |= (n->flags & DYN_NODE_WARNS) != 0;
+        /* inf * 0: whether a product meets both depends on its order, so nan is not given without eager's word */
+        p->warns |= asked || (n->op == DYN_OP_PROD && dyn_dtypes[n->compute].kind == 'f');
         if (lower_node(L, i) < 0) {
             if (!dyn_str_at(L->error)[0]) {
                 dyn_str_printf(L->error, "node %%%u (%s) could not be lowered", i, info(dyn_graph_node(g, i))->text);
             }
             return -1;
         }
+    }
+    if (asked && p->writes_inputs) { /* eager has to run the call again, and could not */
+        dyn_str_puts(L->error, "an input is written beside a mean or average that may have to warn or raise");
+        return -1;
     }
     return 0;
 }

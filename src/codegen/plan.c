@@ -7,6 +7,10 @@
 #include "base/log.h"
 #include "codegen/loops.h"
 
+static bool in_group(const DynLoops *p, const DynStep *step, uint32_t group) {
+    return step->kind == DYN_STEP_KERNEL && p->kernels.at[step->id].group == group;
+}
+
 static void find_lives(DynLoops *p) {
     for (uint32_t i = 0; i < p->nplaces; i++) {
         p->places[i].first = DYN_NONE;
@@ -21,6 +25,12 @@ static void find_lives(DynLoops *p) {
             m->first = m->first == DYN_NONE ? s : m->first;
             m->last = s;
         }
+        for (uint32_t i = 0; i < p->nplaces && step->kind == DYN_STEP_SCAN; i++) {
+            if (dyn_step_scans(p, step, i)) {
+                p->places[i].first = p->places[i].first == DYN_NONE ? s : p->places[i].first;
+                p->places[i].last = s;
+            }
+        }
     }
     /* kernels of one group run interleaved: what lives in a part of it lives in all of it */
     for (uint32_t i = 0; i < p->nplaces; i++) {
@@ -32,8 +42,8 @@ static void find_lives(DynLoops *p) {
                 continue;
             }
             const DynStep *a = &p->steps.at[m->first], *b = &p->steps.at[m->last];
-            m->first = s < m->first && p->kernels.at[a->id].group == group ? s : m->first;
-            m->last = s > m->last && p->kernels.at[b->id].group == group ? s : m->last;
+            m->first = s < m->first && in_group(p, a, group) ? s : m->first;
+            m->last = s > m->last && in_group(p, b, group) ? s : m->last;
         }
     }
 }

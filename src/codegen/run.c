@@ -252,7 +252,11 @@ static int warn(const DynGraph *g, int flags) {
         for (uint32_t i = 0; (flags & flag_table[f].bit) && i < g->nodes.n; i++) {
             const DynOpInfo *op = &dyn_ops[dyn_graph_node(g, i)->op];
             if (strchr(op->fpe, flag_table[f].letter) && *op->fpe) {
-                if (PyUFunc_GiveFloatingpointErrors(op->text, flag_table[f].npy) < 0) {
+                const char *name = op->kind == DYN_K_REDUCE                            ? "reduce"
+                                   : op->kind == DYN_K_SCAN                            ? "accumulate"
+                                   : op->kind == DYN_K_COPY || op->kind == DYN_K_STORE ? "cast"
+                                                                                       : op->text;
+                if (PyUFunc_GiveFloatingpointErrors(name, flag_table[f].npy) < 0) {
                     return -1;
                 }
                 break;
@@ -268,7 +272,8 @@ static DynRunStatus check_flags(Call *c) {
         flags_clear();
         return DYN_RUN_OK;
     }
-    flags = flags_wanted(flags);
+    int wanted = flags_wanted(flags);
+    flags = wanted == 0 && (flags & (FE_INVALID | FE_DIVBYZERO)) && c->p->warns ? flags : wanted;
     flags_clear();
     c->flags = 0;
     if (flags <= 0) {
@@ -429,6 +434,21 @@ static bool writes_input(const DynLoops *p, const DynKernel *k) {
     return false;
 }
 
+static int run_scan(Call *c, uint32_t node) {
+    const DynNode *n = dyn_graph_node(c->p->graph, node), *arg = dyn_graph_node(c->p->graph, n->args[0].id);
+    const DynGeom *from = &c->geoms[n->args[0].id];
+    int64_t cost = 10; /* tenths of a nanosecond an element */
+    for (int d = 0; d < arg->ndim; d++) {
+        cost *= from->dims[d];
+    }
+    PyThreadState *saved = cost > GIL_COST ? PyEval_SaveThread() : NULL;
+    int failed = dyn_exec_scan(n, from, arg->ndim, &c->geoms[node]);
+    if (saved) {
+        PyEval_RestoreThread(saved);
+    }
+    return failed;
+}
+
 static DynRunStatus run_steps(Call *c) {
     const DynLoops *p = c->p;
     for (uint32_t s = 0; s < p->steps.n; s++) {
@@ -440,6 +460,10 @@ static DynRunStatus run_steps(Call *c) {
         }
         if (step->kind == DYN_STEP_VIEW) {
             if (view_step(c, step->id) < 0) {
+                return refuse(c);
+            }
+        } else if (step->kind == DYN_STEP_SCAN) {
+            if (run_scan(c, step->id) < 0) {
                 return refuse(c);
             }
         } else if (step->kind == DYN_STEP_EXTERN) {

@@ -133,12 +133,21 @@ static void make_group(DynLoops *p, uint32_t step) {
     p->ngroups++;
 }
 
+static bool is_scanned(const DynLoops *p, uint32_t place) {
+    for (uint32_t s = 0; s < p->steps.n; s++) {
+        if (dyn_step_scans(p, &p->steps.at[s], place)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A temporary that only one group touches is kept for one row at a time. */
 static void make_row_places(DynLoops *p) {
     for (uint32_t i = 0; i < p->nplaces; i++) {
         DynMem *m = &p->places[i];
         uint32_t group = DYN_NONE, axes = 0;
-        bool only = m->kind == DYN_P_TEMP;
+        bool only = m->kind == DYN_P_TEMP && !is_scanned(p, i);
         for (uint32_t n = 0; n < p->kernels.n && only; n++) {
             const DynKernel *k = &p->kernels.at[n];
             if (k->dead || !dyn_kernel_touches(p, k, i, false)) {

@@ -158,6 +158,7 @@ static void print_node(const DynGraph *g, const Names *names, uint32_t id, DynSt
     dyn_str_puts(out, n->flags & DYN_NODE_VIEW ? " view" : "");
     dyn_str_puts(out, n->flags & DYN_NODE_CONTIG_COPY ? " copy" : "");
     dyn_str_puts(out, n->flags & DYN_NODE_NPSCALAR ? " npscalar" : "");
+    dyn_str_puts(out, n->flags & DYN_NODE_WARNS ? " warns" : "");
     dyn_str_puts(out, n->flags & DYN_NODE_READONLY ? " readonly" : "");
     dyn_str_puts(out, n->flags & DYN_NODE_WRITE_WARNS ? " writewarns" : "");
     print_constants(g, n, out);
@@ -460,6 +461,7 @@ static int parse_tail(Parser *p, Line *n) {
     n->flags |= take(p, "view") ? DYN_NODE_VIEW : 0;
     n->flags |= take(p, "copy") ? DYN_NODE_CONTIG_COPY : 0;
     n->flags |= take(p, "npscalar") ? DYN_NODE_NPSCALAR : 0;
+    n->flags |= take(p, "warns") ? DYN_NODE_WARNS : 0;
     n->flags |= take(p, "readonly") ? DYN_NODE_READONLY : 0;
     n->flags |= take(p, "writewarns") ? DYN_NODE_WRITE_WARNS : 0;
     return 0;

@@ -8,8 +8,8 @@
  *      View rows carry DYN_NODE_VIEW, or RESHAPE DYN_NODE_CONTIG_COPY; nothing else carries either.
  *   6. NumPy scalars have rank 0.
  *   7. Elementwise: each operand's sizes are the result's or 1 (by hint), aligned at the end. Reduce: aux is keepdims and sorted
- * axes, and the result has the sizes that are left. COPY: the operand's sizes. STORE: the destination's sizes, dtype; the value
- * broadcasts to them.
+ * axes, and the result has the sizes that are left. COPY: the operand's sizes. SCAN: aux is an axis and keepdims, and the rank is
+ * what they leave. STORE: the destination's sizes, dtype; the value broadcasts to them.
  *   8. SLICE: aux and operands fit the base's rank; PERMUTE: aux is a permutation; BROADCAST: sizes are equal or 1; RESHAPE: the
  *      number of elements is the same (by hint); AFFINE: operands and aux fit the ranks, and its first and last elements are the
  *      base's; AS_DTYPE: sizes of elements and of axes are the base's.
@@ -52,7 +52,8 @@ static int check_operands(Check *c, const DynNode *n) {
         if (a->kind == DYN_ARG_NONE && n->op != DYN_OP_FULL && n->op != DYN_OP_EXTERN)
             return bad(c, "operand is absent");
     }
-    bool from_node = row->kind == DYN_K_REDUCE || row->kind == DYN_K_VIEW || row->kind == DYN_K_COPY || row->kind == DYN_K_STORE;
+    bool from_node = row->kind == DYN_K_REDUCE || row->kind == DYN_K_VIEW || row->kind == DYN_K_COPY ||
+                     row->kind == DYN_K_STORE || row->kind == DYN_K_SCAN;
     if (from_node && (n->nargs == 0 || n->args[0].kind != DYN_ARG_NODE))
         return bad(c, "first operand is no node");
     if (n->op == DYN_OP_SCALAR && n->args[0].kind != DYN_ARG_SYM)
@@ -131,6 +132,16 @@ static int check_reduce(Check *c, const DynNode *n, const DynNode *a) {
         k++;
     }
     return k == n->ndim ? 0 : bad(c, "sizes are not those that are left");
+}
+
+static int check_scan(Check *c, const DynNode *n, const DynNode *a) {
+    bool position = n->op == DYN_OP_ARGMAX || n->op == DYN_OP_ARGMIN;
+    if (n->naux != 2 || n->aux[0] < -1 || n->aux[0] >= a->ndim || (n->aux[1] != 0 && n->aux[1] != 1))
+        return bad(c, "aux is not an axis and keepdims");
+    if (a->dtype != n->compute || n->dtype != (position ? DYN_I64 : n->compute))
+        return bad(c, "dtypes are not the operand's");
+    int rank = !position ? (n->aux[0] < 0 ? 1 : a->ndim) : n->aux[1] ? a->ndim : n->aux[0] < 0 ? 0 : a->ndim - 1;
+    return n->ndim == rank ? 0 : bad(c, "rank does not fit the operand's");
 }
 
 static int check_slice(Check *c, const DynNode *n, const DynNode *a) {
@@ -223,6 +234,7 @@ static int check_kind(Check *c, const DynNode *n) {
         if (n->op == DYN_OP_STORE && n->args[1].kind == DYN_ARG_NODE && !broadcasts(c, dyn_graph_node(c->g, n->args[1].id), a))
             return bad(c, "value does not broadcast to the destination");
         return 0;
+    case DYN_K_SCAN: return check_scan(c, n, a);
     case DYN_K_CREATE:
         if (n->op == DYN_OP_IOTA)
             return n->ndim == 1 && n->dtype == DYN_I64 ? 0 : bad(c, "no list of places");

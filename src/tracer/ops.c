@@ -22,6 +22,34 @@ int dyn_op_parse(const char *text) {
     return -1;
 }
 
+const char *dyn_op_function(DynOp op, int *result) {
+    static const struct Form {
+        DynOp op;
+        const char *function;
+        int result;
+    } forms[] = {
+        {DYN_OP_INT_POWER, "power", -1},
+        {DYN_OP_UNIFORM_POWER, "power", -1},
+        {DYN_OP_KEEP, "where", -1},
+        {DYN_OP_FREXP_MANTISSA, "frexp", 0},
+        {DYN_OP_FREXP_EXPONENT, "frexp", 1},
+        {DYN_OP_MODF_FRACTION, "modf", 0},
+        {DYN_OP_MODF_WHOLE, "modf", 1},
+        {DYN_OP_SCALAR_ADD, "add", -1},
+        {DYN_OP_SCALAR_SUBTRACT, "subtract", -1},
+        {DYN_OP_SCALAR_MULTIPLY, "multiply", -1},
+        {DYN_OP_SCALAR_NEGATIVE, "negative", -1},
+        {DYN_OP_SCALAR_ABSOLUTE, "absolute", -1},
+    };
+    *result = -1;
+    for (size_t i = 0; i < DYN_COUNTOF(forms); i++)
+        if (forms[i].op == op) {
+            *result = forms[i].result;
+            return forms[i].function;
+        }
+    return dyn_ops[op].text;
+}
+
 const DynOpHelper *dyn_op_helper(const char *name, size_t length) {
     for (const DynOpHelper *h = dyn_op_helpers; h->name != NULL; h++)
         if (strlen(h->name) == length && memcmp(h->name, name, length) == 0)

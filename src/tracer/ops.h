@@ -20,7 +20,8 @@ typedef enum DynOpKind {
     DYN_K_COPY,        /* args[0] copied (dtype may change: astype), same shape, layout as recorded */
     DYN_K_STORE,       /* args[0] dst, args[1] value (node or symbol) */
     DYN_K_EXTERN,      /* args as in the DynExtern row; result a fresh array */
-    DYN_K_RESULT       /* args[0]: the EXTERN node whose call gives this array too */
+    DYN_K_RESULT,      /* args[0]: the EXTERN node whose call gives this array too */
+    DYN_K_SCAN         /* args[0], of dtype `compute`; aux: [axis, or -1: all elements in C order; keepdims] */
 } DynOpKind;
 typedef enum DynOpDtype { /* how result dtype and compute dtype follow from the operands (with NEP 50 weak numbers) */
                           DYN_DT_NONE,    /* not computed: recorded */
@@ -54,6 +55,9 @@ typedef struct DynOpInfo {
 } DynOpInfo;
 extern DYN_HIDDEN const DynOpInfo dyn_ops[DYN_OP_COUNT];
 DYN_HIDDEN int dyn_op_parse(const char *text); /* row by text, or -1 */
+
+/* The NumPy function that an elementwise row stands for, and which of its results: -1 where it gives one. */
+DYN_HIDDEN const char *dyn_op_function(DynOp op, int *result);
 
 /* Functions that C expressions call: rows of ops_c.def, ended by a row without a name. needs: names of further rows, by blanks.
  */

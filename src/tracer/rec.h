@@ -92,8 +92,10 @@ DYN_HIDDEN const DynBinding *dyn_np_find_method(PyObject *name); /* ndarray meth
 DYN_HIDDEN DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int npos, PyObject *kwnames,
                                PyObject *result);
 DYN_HIDDEN DynVal *dyn_np_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b,
-                                 PyObject *result);                                                  /* nb: as BINARY_OP sub */
-DYN_HIDDEN DynVal *dyn_np_unary(DynRec *r, int opcode, DynOperand a, PyObject *result);              /* DYN_I_UNARY_* */
+                                 PyObject *result);                                     /* nb: as BINARY_OP sub */
+DYN_HIDDEN DynVal *dyn_np_unary(DynRec *r, int opcode, DynOperand a, PyObject *result); /* DYN_I_UNARY_* */
+/* abs, divmod, pow and round(x, n) of arrays and NumPy scalars */
+DYN_HIDDEN DynVal *dyn_np_builtin(DynRec *r, const char *name, const DynOperand *args, int n, PyObject *result);
 DYN_HIDDEN DynVal *dyn_np_compare(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result); /* Py_LT … */
 DYN_HIDDEN DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name,
                                PyObject *result); /* shape ndim size T dtype real nbytes itemsize … */

@@ -13,8 +13,6 @@ typedef struct Builtin {
     PyObject *callable;
 } Builtin;
 
-static PyObject *absolute; /* np.absolute, which abs() of an array is */
-
 static bool number(const RecCall *c, uint32_t i) { return c->args[i].v->kind == DV_SYM; }
 static bool any_array(const RecCall *c) {
     for (uint32_t i = 0; i < c->npos; i++) {
@@ -104,9 +102,9 @@ static DynVal *call_range(DynRec *r, const RecCall *c, PyObject **result, int ar
 /* int(), float(), bool(), abs(), round() of a number. */
 static DynVal *call_convert(DynRec *r, const RecCall *c, PyObject **result, int op) {
     DynSyms *t = &r->cap->syms;
-    if (c->npos == 1 && op == DYN_S_ABS && rec_is_array(c->args[0].v)) {
+    if ((op == DYN_S_ABS || op == DYN_S_ROUND) && c->nkw == 0 && c->npos && rec_is_array(c->args[0].v)) {
         *result = rec_call_real(c);
-        return *result ? dyn_np_call(r, dyn_np_find(absolute), c->args, 1, NULL, *result) : NULL;
+        return *result ? dyn_np_builtin(r, op == DYN_S_ABS ? "abs" : "round", c->args, (int)c->npos, *result) : NULL;
     }
     if (c->npos == 1 && op == DYN_S_BOOL && !number(c, 0)) {
         int truth = rec_truth(r, c->args[0].v, c->args[0].real);
@@ -383,6 +381,28 @@ static DynVal *call_pure(DynRec *r, const RecCall *c, PyObject **result, int arg
     return *result == NULL ? NULL : fixed ? rec_wrap_result(r, *result) : unknown(r, c);
 }
 
+/* divmod() and pow(): of arrays by NumPy's rules, of Python numbers by the operators that they are. */
+enum { DIVMOD, POW };
+static DynVal *call_arithmetic(DynRec *r, const RecCall *c, PyObject **result, int which) {
+    bool fixed = constant_args(r, c), pair = c->npos == 2 && c->nkw == 0;
+    *result = rec_call_real(c);
+    if (*result == NULL) {
+        return NULL;
+    }
+    if (pair && any_array(c)) {
+        return dyn_np_builtin(r, which == POW ? "pow" : "divmod", c->args, 2, *result);
+    }
+    if (!pair || fixed || !number(c, 0) || !number(c, 1)) {
+        return fixed ? rec_wrap_result(r, *result) : unknown(r, c);
+    }
+    if (which == POW) {
+        return rec_number_binary(r, 8, c->args[0], c->args[1], *result);
+    }
+    DynVal *items[2] = {rec_number_binary(r, 2, c->args[0], c->args[1], PyTuple_GET_ITEM(*result, 0)),
+                        rec_number_binary(r, 6, c->args[0], c->args[1], PyTuple_GET_ITEM(*result, 1))};
+    return items[0] && items[1] ? dyn_rec_seq(r, DV_TUPLE, 2, items, *result) : NULL;
+}
+
 static Builtin builtins[] = {
     {"builtins", "len", call_len, 0, NULL},
     {"builtins", "range", call_range, 0, NULL},
@@ -410,7 +430,8 @@ static Builtin builtins[] = {
     {"builtins", "ord", call_pure, 0, NULL},
     {"builtins", "chr", call_pure, 0, NULL},
     {"builtins", "repr", call_pure, 0, NULL},
-    {"builtins", "divmod", call_pure, 0, NULL},
+    {"builtins", "divmod", call_arithmetic, DIVMOD, NULL},
+    {"builtins", "pow", call_arithmetic, POW, NULL},
     {"math", "sqrt", math_call, DYN_S_SQRT, NULL},
     {"math", "exp", math_call, DYN_S_EXP, NULL},
     {"math", "log", math_call, DYN_S_LOG, NULL},
@@ -534,12 +555,6 @@ DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *ha
 }
 
 int rec_builtins_init(void) {
-    PyObject *numpy = PyImport_ImportModule("numpy");
-    absolute = numpy ? PyObject_GetAttrString(numpy, "absolute") : NULL;
-    Py_XDECREF(numpy);
-    if (absolute == NULL) {
-        return -1;
-    }
     for (size_t i = 0; i < DYN_COUNTOF(builtins); i++) {
         PyObject *module = PyImport_ImportModule(builtins[i].module);
         PyObject *f = module ? PyObject_GetAttrString(module, builtins[i].name) : NULL;

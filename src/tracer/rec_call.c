@@ -276,6 +276,19 @@ static int unwrap(DynRec *r, RecCall *c) {
         if (func.v == NULL) {
             return 0;
         }
+    } else if (f->v->kind == DV_CONST && PyCFunction_Check(f->real) && PyCFunction_GET_SELF(f->real) != NULL &&
+               Py_TYPE(PyCFunction_GET_SELF(f->real)) == &PyUFunc_Type) { /* add_reduce = np.add.reduce */
+        PyObject *name = PyUnicode_InternFromString(((PyCFunctionObject *)f->real)->m_ml->ml_name);
+        PyObject *method = name ? dyn_cpy_lookup_special(&PyUFunc_Type, name) : NULL;
+        Py_XDECREF(name);
+        if (method == NULL || Py_TYPE(method) != &PyMethodDescr_Type) {
+            return 0;
+        }
+        self = (DynOperand){dyn_rec_const(r, PyCFunction_GET_SELF(f->real)), PyCFunction_GET_SELF(f->real)};
+        func = (DynOperand){dyn_rec_const(r, method), method};
+        if (self.v == NULL || func.v == NULL) {
+            return 0;
+        }
     } else {
         return 0;
     }

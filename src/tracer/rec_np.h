@@ -8,7 +8,7 @@
 #include "tracer/rec.h"
 
 #define NP_MAX_JOINED 64 /* parts of one array */
-#define NP_MAX_SLOTS 9
+#define NP_MAX_SLOTS 10
 /* What an operand is for type resolution: a DynDtype, or a weak Python number (NEP 50). */
 #define NP_WEAK_INT DYN_DTYPE_COUNT
 #define NP_WEAK_FLOAT (DYN_DTYPE_COUNT + 1)
@@ -65,9 +65,16 @@ DYN_HIDDEN DynDtype dyn_np_dtype_of(PyObject *o); /* of an exact ndarray or NumP
 
 /* ---- rec_numpy_elem.c */
 DYN_HIDDEN int dyn_np_elem_init(PyObject *numpy);
+/* Which loop NumPy takes for operands of these codes: nin + nout dtypes. wanted: dtype= of the call, or DYN_NO_DTYPE; casting:
+ * casting= of the call, or NULL. -1: none, or one that isn't captured. */
+DYN_HIDDEN int dyn_np_loop(PyObject *ufunc, const int *codes, int nin, int nout, DynDtype wanted, PyObject *casting,
+                           DynDtype *loop);
 DYN_HIDDEN int dyn_np_types(DynRec *r, DynOp op, int a, int b, DynDtype *compute, DynDtype *result); /* b: -1 for one operand */
 /* scalars: eager used the operators of NumPy scalars, not the ufunc's loops (power differs). */
 DYN_HIDDEN uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, bool scalars);
+/* The same with the loop's dtypes known. */
+DYN_HIDDEN uint32_t dyn_np_elementwise_in(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n,
+                                          bool scalars);
 DYN_HIDDEN uint32_t dyn_np_elementwise_as(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n);
 /* A Python number that is converted to dtype dt (assigned or computed with): guards that the conversion is exact and doesn't
  * raise. */
@@ -110,6 +117,19 @@ DYN_HIDDEN uint32_t dyn_np_product(DynRec *r, int n, const uint32_t *shape);
 DYN_HIDDEN uint32_t dyn_np_diagonal(DynRec *r, uint32_t a, int axis1, int axis2, uint32_t offset);
 
 /* ---- rec_numpy_reduce.c */
+typedef struct NpReduction { /* the arguments that all reductions take */
+    uint32_t a, where;       /* where: the mask, or DYN_NONE */
+    int naxes, axes[DYN_MAX_NDIM];
+    bool keepdims;
+    DynDtype dtype; /* asked for, or DYN_NO_DTYPE */
+    DynOperand out, initial;
+} NpReduction;
+DYN_HIDDEN int dyn_np_burnt_dtype(DynRec *r, DynOperand o, DynDtype *out); /* dtype=; not given: *out stays */
+DYN_HIDDEN int dyn_np_reduce_args(DynRec *r, const NpCall *c, NpReduction *x);
+/* The dtype in which an accumulation of `a` by the binary operator goes on where none is asked for. */
+DYN_HIDDEN DynDtype dyn_np_accumulator(DynRec *r, DynOp op, uint32_t a, const NpReduction *x);
+/* The result, or where there is one `out`, into which `node` is stored. */
+DYN_HIDDEN DynVal *dyn_np_finish_out(DynRec *r, uint32_t node, DynOperand out, PyObject *result);
 DYN_HIDDEN uint32_t dyn_np_reduce(DynRec *r, DynOp op, uint32_t a, int naxes, const int *axes, bool keepdims, DynDtype dtype);
 
 /* ---- rec_numpy_extern.c */

@@ -48,25 +48,26 @@ static PyObject *lookup(PyObject *base, const char *path) {
     return o;
 }
 
-/* Is the module of a row's path loaded? numpy.random and numpy.fft come with their first use, and not by us. */
-static bool is_loaded(PyObject *modules, const char *path) {
+/* Is what stands before the dot of a row's path there: a class, or a module that is loaded? numpy.random and numpy.fft come with
+ * their first use, and not by us. */
+static bool is_loaded(PyObject *numpy, const char *path) {
     char text[64];
     const char *dot = strchr(path, '.');
     if (dot == NULL)
         return true;
-    snprintf(text, sizeof text, "numpy.%.*s", (int)(dot - path), path);
-    return PyDict_GetItemString(modules, text) != NULL;
+    snprintf(text, sizeof text, "%.*s", (int)(dot - path), path);
+    return PyDict_GetItemString(PyModule_GetDict(numpy), text) != NULL;
 }
 
 static int unbound; /* rows whose module was not loaded when it was last looked */
 
 static int bind_functions(void) {
-    PyObject *numpy = PyImport_ImportModule("numpy"), *modules = PyImport_GetModuleDict();
+    PyObject *numpy = PyImport_ImportModule("numpy");
     int status = numpy == NULL ? -1 : 0;
     unbound = 0;
     for (int i = 0; i < NFUNCTIONS && status == 0; i++) {
         bool known = functions[i].callable != NULL;
-        if (!known && !is_loaded(modules, functions[i].path)) {
+        if (!known && !is_loaded(numpy, functions[i].path)) {
             unbound++;
         } else if (!known) {
             functions[i].callable = lookup(numpy, functions[i].path);
@@ -504,12 +505,41 @@ static DynVal *operator_result(DynRec *r, DynOp op, DynOperand *o, int n, bool i
     return dyn_np_result(r, t, result);
 }
 
+/* What a row is called in the module `operator`. */
+static const struct Operator {
+    DynOp op;
+    const char *name;
+} operators[] = {
+    {DYN_OP_ADD, "add"},          {DYN_OP_SUBTRACT, "sub"},     {DYN_OP_MULTIPLY, "mul"},      {DYN_OP_DIVIDE, "truediv"},
+    {DYN_OP_POWER, "pow"},        {DYN_OP_REMAINDER, "mod"},    {DYN_OP_LEFT_SHIFT, "lshift"}, {DYN_OP_RIGHT_SHIFT, "rshift"},
+    {DYN_OP_BITWISE_AND, "and_"}, {DYN_OP_BITWISE_OR, "or_"},   {DYN_OP_BITWISE_XOR, "xor"},   {DYN_OP_FLOOR_DIVIDE, "floordiv"},
+    {DYN_OP_LESS, "lt"},          {DYN_OP_LESS_EQUAL, "le"},    {DYN_OP_EQUAL, "eq"},          {DYN_OP_NOT_EQUAL, "ne"},
+    {DYN_OP_GREATER, "gt"},       {DYN_OP_GREATER_EQUAL, "ge"}, {DYN_OP_NEGATIVE, "neg"},      {DYN_OP_POSITIVE, "pos"},
+    {DYN_OP_INVERT, "invert"},    {DYN_OP_ABSOLUTE, "abs"}};
+
+/* An operator without nodes of its own for these operands: a call of it. */
+static DynVal *operator_call(DynRec *r, DynOp op, const DynOperand *o, int n, PyObject *result) {
+    for (size_t i = 0; i < DYN_COUNTOF(operators); i++) {
+        if (operators[i].op != op)
+            continue;
+        PyObject *module = PyImport_ImportModule("operator");
+        PyObject *f = module == NULL ? NULL : PyObject_GetAttrString(module, operators[i].name);
+        DynVal *v = f == NULL ? NULL : dyn_np_extern(r, f, operators[i].name, o, n, NULL, result);
+        Py_XDECREF(f);
+        Py_XDECREF(module);
+        PyErr_Clear();
+        return v;
+    }
+    return NULL;
+}
+
 static DynVal *operation(DynRec *r, int op, DynOperand *o, int n, bool inplace, PyObject *result) {
     for (int i = 0; i < n; i++)
         if (dyn_np_resolve(r, o[i], 0) < 0)
             return NULL;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
-    return take_back(r, nnodes, operator_result(r, (DynOp)op, o, n, inplace, result));
+    DynVal *v = take_back(r, nnodes, operator_result(r, (DynOp)op, o, n, inplace, result));
+    return v != NULL || (inplace && result == o[0].real) ? v : operator_call(r, (DynOp)op, o, n, result);
 }
 
 DynVal *dyn_np_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject *result) {
@@ -539,4 +569,17 @@ DynVal *dyn_np_compare(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject 
     if (cmp < 0 || cmp >= (int)DYN_COUNTOF(ops))
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     return operation(r, ops[cmp], o, 2, false, result);
+}
+
+DynVal *dyn_np_builtin(DynRec *r, const char *name, const DynOperand *args, int n, PyObject *result) {
+    DynOperand o[2] = {args[0], n == 2 ? args[1] : (DynOperand){0}};
+    if (strcmp(name, "abs") == 0 && n == 1)
+        return operation(r, DYN_OP_ABSOLUTE, o, 1, false, result);
+    if (strcmp(name, "pow") == 0 && n == 2)
+        return operation(r, DYN_OP_POWER, o, 2, false, result);
+    if (strcmp(name, "divmod") == 0 && n == 2)
+        return dyn_np_call(r, dyn_np_binding("divmod", false), o, 2, NULL, result);
+    if (strcmp(name, "round") == 0 && n == 2)
+        return dyn_np_call(r, dyn_np_binding("round", true), o, 2, NULL, result);
+    return dyn_np_refuse(r, DYN_R_DATA_DEPENDENT);
 }

@@ -13,7 +13,8 @@ int dyn_np_elem_init(PyObject *numpy) {
         const DynOpInfo *row = &dyn_ops[i];
         if (row->kind != DYN_K_ELEMENTWISE)
             continue;
-        ufuncs[i] = PyObject_GetAttrString(numpy, i == DYN_OP_INT_POWER ? "power" : row->text);
+        int which;
+        ufuncs[i] = PyObject_GetAttrString(numpy, dyn_op_function((DynOp)i, &which));
         if (ufuncs[i] == NULL)
             return -1;
         if (!PyObject_HasAttrString(ufuncs[i], "resolve_dtypes"))
@@ -32,29 +33,47 @@ static PyObject *type_of_code(int code) {
     return (PyObject *)PyArray_DescrFromType(dyn_dtypes[code].npy);
 }
 
-/* Ask NumPy which loop it takes. The operands' loop dtypes have to be one and the same. */
-static void ask(DynOp op, int a, int b, Types *out) {
-    int nin = b < 0 ? 1 : 2;
-    PyObject *ta = type_of_code(a), *tb = nin == 2 ? type_of_code(b) : NULL, *loop = NULL;
-    out->known = 2; /* refused, till shown otherwise */
-    if (ta != NULL && (nin == 1 || tb != NULL))
-        loop = nin == 2 ? PyObject_CallMethod(ufuncs[op], "resolve_dtypes", "((OOO))", ta, tb, Py_None)
-                        : PyObject_CallMethod(ufuncs[op], "resolve_dtypes", "((OO))", ta, Py_None);
-    Py_XDECREF(ta);
-    Py_XDECREF(tb);
-    if (loop != NULL && PyTuple_CheckExact(loop) && PyTuple_GET_SIZE(loop) == nin + 1) {
-        DynDtype dt[3];
-        for (int i = 0; i <= nin; i++) {
-            PyObject *d = PyTuple_GET_ITEM(loop, i);
-            dt[i] = PyArray_DescrCheck(d) ? dyn_dtype_of((PyArray_Descr *)d) : DYN_NO_DTYPE;
-        }
-        DynDtype result = dt[nin];
-        if (dt[0] != DYN_NO_DTYPE && result != DYN_NO_DTYPE && (nin == 1 || dt[0] == dt[1]) && dyn_dtypes[dt[0]].ctype[0] != 0 &&
-            dyn_dtypes[result].ctype[0] != 0)
-            *out = (Types){1, (uint8_t)dt[0], (uint8_t)result};
+int dyn_np_loop(PyObject *ufunc, const int *codes, int nin, int nout, DynDtype wanted, PyObject *casting, DynDtype *loop) {
+    PyObject *types = PyTuple_New(nin + nout), *signature = PyTuple_New(nin + nout), *kwargs = PyDict_New(), *args, *found = NULL;
+    for (int i = 0; types != NULL && signature != NULL && i < nin + nout; i++) {
+        bool given = i >= nin && wanted != DYN_NO_DTYPE;
+        PyTuple_SET_ITEM(types, i, i < nin ? type_of_code(codes[i]) : Py_NewRef(Py_None));
+        PyTuple_SET_ITEM(signature, i, given ? type_of_code(wanted) : Py_NewRef(Py_None));
     }
-    Py_XDECREF(loop);
+    PyObject *f = PyObject_GetAttrString(ufunc, "resolve_dtypes");
+    bool ready = types != NULL && signature != NULL && kwargs != NULL && f != NULL;
+    if (ready && wanted != DYN_NO_DTYPE)
+        ready = PyDict_SetItemString(kwargs, "signature", signature) == 0;
+    if (ready && casting != NULL)
+        ready = PyDict_SetItemString(kwargs, "casting", casting) == 0;
+    args = ready ? PyTuple_Pack(1, types) : NULL;
+    if (args != NULL)
+        found = PyObject_Call(f, args, kwargs);
+    bool fits = found != NULL && PyTuple_CheckExact(found) && PyTuple_GET_SIZE(found) == nin + nout;
+    for (int i = 0; fits && i < nin + nout; i++) {
+        PyObject *d = PyTuple_GET_ITEM(found, i);
+        loop[i] = PyArray_DescrCheck(d) ? dyn_dtype_of((PyArray_Descr *)d) : DYN_NO_DTYPE;
+        fits = loop[i] != DYN_NO_DTYPE && dyn_dtypes[loop[i]].ctype[0] != 0;
+    }
+    Py_XDECREF(found);
+    Py_XDECREF(args);
+    Py_XDECREF(f);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(signature);
+    Py_XDECREF(types);
     PyErr_Clear();
+    return fits ? 0 : -1;
+}
+
+/* The operands' loop dtypes have to be one and the same: but for ldexp's exponent. */
+static void ask(DynOp op, int a, int b, Types *out) {
+    int codes[2] = {a, b}, nin = b < 0 ? 1 : 2, which;
+    DynDtype loop[4];
+    dyn_op_function(op, &which);
+    out->known = 2; /* refused, till shown otherwise */
+    if (dyn_np_loop(ufuncs[op], codes, nin, which < 0 ? 1 : 2, DYN_NO_DTYPE, NULL, loop) == 0 &&
+        (nin == 1 || loop[0] == loop[1] || op == DYN_OP_LDEXP))
+        *out = (Types){1, (uint8_t)loop[0], (uint8_t)loop[which < 0 ? nin : nin + which]};
 }
 
 static int refuse(DynRec *r) {
@@ -212,12 +231,24 @@ static int row_for(DynOp op, DynDtype compute) {
     if (kind == 'f')
         return op;
     switch (op) {
+    case DYN_OP_CONJUGATE:
     case DYN_OP_FLOOR:
     case DYN_OP_CEIL:
     case DYN_OP_TRUNC: return DYN_OP_POSITIVE;
     case DYN_OP_POWER: return DYN_OP_INT_POWER;
-    case DYN_OP_RECIPROCAL: return -1;
     default: return op;
+    }
+}
+
+/* The same for operators of NumPy scalars: integers warn where they overflow, as arrays' don't. */
+static int scalar_row(int row) {
+    switch (row) {
+    case DYN_OP_ADD: return DYN_OP_SCALAR_ADD;
+    case DYN_OP_SUBTRACT: return DYN_OP_SCALAR_SUBTRACT;
+    case DYN_OP_MULTIPLY: return DYN_OP_SCALAR_MULTIPLY;
+    case DYN_OP_NEGATIVE: return DYN_OP_SCALAR_NEGATIVE;
+    case DYN_OP_ABSOLUTE: return DYN_OP_SCALAR_ABSOLUTE;
+    default: return row;
     }
 }
 
@@ -265,9 +296,11 @@ static uint32_t float_power(DynRec *r, DynDtype compute, const NpArg *args) {
             return refuse(r), DYN_NONE;
         return dyn_np_elementwise_as(r, DYN_OP_POWER, compute, compute, args, 2);
     }
+    if (args[1].arg.kind == DYN_ARG_NODE && dyn_graph_node(g, args[1].arg.id)->ndim == 0)
+        return dyn_np_elementwise_as(r, DYN_OP_UNIFORM_POWER, compute, compute, args, 2);
     uint32_t id = dyn_np_elementwise_as(r, DYN_OP_POWER, compute, compute, args, 2);
     const DynNode *n = id == DYN_NONE ? NULL : dyn_graph_node(g, id), *e = dyn_graph_node(g, args[1].arg.id);
-    if (n == NULL || e->ndim == 0 || e->op == DYN_OP_BROADCAST ||
+    if (n == NULL || e->op == DYN_OP_BROADCAST ||
         dyn_np_hint(r, e->shape[e->ndim - 1]) != dyn_np_hint(r, n->shape[n->ndim - 1]) ||
         dyn_np_assume_op(r, DYN_S_NE, e->shape[e->ndim - 1], 1) < 0)
         return refuse(r), DYN_NONE;
@@ -282,21 +315,112 @@ static int int_power_guard(DynRec *r, const NpArg *args) {
     return args[1].code <= DYN_DTYPE_COUNT && dyn_dtypes[args[1].code].kind != 'i' ? 0 : refuse(r);
 }
 
-uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, bool scalars) {
-    DynDtype compute, result;
-    if (dyn_np_types(r, op, args[0].code, n == 2 ? args[1].code : -1, &compute, &result) < 0)
+/* ---- comparisons of integers that no dtype holds both of: NumPy compares the numbers */
+
+static bool is_signed(int code) { return code < DYN_DTYPE_COUNT && dyn_dtypes[code].kind == 'i'; }
+static bool is_integer(int code) { return is_signed(code) || (code < DYN_DTYPE_COUNT && dyn_dtypes[code].kind == 'u'); }
+
+static DynOp mirrored(DynOp op) {
+    switch (op) {
+    case DYN_OP_LESS: return DYN_OP_GREATER;
+    case DYN_OP_LESS_EQUAL: return DYN_OP_GREATER_EQUAL;
+    case DYN_OP_GREATER: return DYN_OP_LESS;
+    case DYN_OP_GREATER_EQUAL: return DYN_OP_LESS_EQUAL;
+    default: return op;
+    }
+}
+
+static bool holds_for_less(DynOp op) { return op == DYN_OP_LESS || op == DYN_OP_LESS_EQUAL || op == DYN_OP_NOT_EQUAL; }
+
+/* A signed operand against one of uint64: by its sign, then as uint64. */
+static uint32_t compare_signed(DynRec *r, DynOp op, const NpArg *args) {
+    bool less = holds_for_less(op);
+    NpArg zero = {{DYN_ARG_SYM, dyn_np_int(r, 0)}, NP_WEAK_INT}, sign[2] = {args[0], zero}, parts[2];
+    DynDtype dt = (DynDtype)args[0].code;
+    uint32_t a = dyn_np_elementwise_as(r, less ? DYN_OP_LESS : DYN_OP_GREATER_EQUAL, dt, DYN_BOOL, sign, 2);
+    uint32_t b = a == DYN_NONE ? a : dyn_np_elementwise_as(r, op, DYN_U64, DYN_BOOL, args, 2);
+    if (b == DYN_NONE)
+        return b;
+    parts[0] = dyn_np_node_arg(r, a);
+    parts[1] = dyn_np_node_arg(r, b);
+    return dyn_np_elementwise_as(r, less ? DYN_OP_LOGICAL_OR : DYN_OP_LOGICAL_AND, DYN_BOOL, DYN_BOOL, parts, 2);
+}
+
+/* An operand against a Python int that its dtype doesn't hold: the answer is one for all elements. */
+static uint32_t compare_beyond(DynRec *r, DynOp op, NpArg a, uint32_t sym) {
+    bool above = dyn_np_hint(r, sym) > 0;
+    const DynDtypeInfo *dt = &dyn_dtypes[a.code];
+    int bits = dt->size * 8 - (dt->kind == 'i');
+    int64_t low = dt->kind == 'i' ? -((int64_t)1 << bits) : 0;
+    if (dyn_np_assume_op(r, above ? DYN_S_GT : DYN_S_LT, sym, above ? ((int64_t)1 << bits) - 1 : low) < 0)
         return DYN_NONE;
-    for (int i = 0; i < n; i++)
+    DynGraph *g = dyn_rec_graph(r);
+    bool truth = op == DYN_OP_NOT_EQUAL || (op != DYN_OP_EQUAL && holds_for_less(op) == above);
+    uint32_t s = dyn_sym_bool(dyn_rec_syms(r), truth), ndim = dyn_graph_node(g, a.arg.id)->ndim;
+    uint32_t id = s == DYN_NONE ? s : dyn_np_add(r, DYN_OP_FULL, DYN_BOOL, (int)ndim, 1, 0);
+    if (id == DYN_NONE)
+        return id;
+    dyn_graph_node(g, id)->args[0] = (DynArg){DYN_ARG_SYM, s};
+    memcpy(dyn_graph_node(g, id)->shape, dyn_graph_node(g, a.arg.id)->shape, sizeof(uint32_t) * ndim);
+    return id;
+}
+
+static bool beyond(DynRec *r, const NpArg *a, const NpArg *number) {
+    if (!is_integer(a->code) || a->arg.kind != DYN_ARG_NODE || number->code != NP_WEAK_INT)
+        return false;
+    const DynDtypeInfo *dt = &dyn_dtypes[a->code];
+    int64_t v = dyn_np_hint(r, number->arg.id);
+    int bits = dt->size * 8 - (dt->kind == 'i');
+    return (dt->kind == 'u' && v < 0) || (bits < 63 && (v > ((int64_t)1 << bits) - 1 || v < -((int64_t)1 << bits)));
+}
+
+/* The node of a comparison of that kind; *known false where it is of another. */
+static uint32_t compare_integers(DynRec *r, DynOp op, const NpArg *args, bool *known) {
+    NpArg swapped[2] = {args[1], args[0]};
+    *known = true;
+    if (is_signed(args[0].code) && args[1].code == DYN_U64)
+        return compare_signed(r, op, args);
+    if (is_signed(args[1].code) && args[0].code == DYN_U64)
+        return compare_signed(r, mirrored(op), swapped);
+    if (beyond(r, &args[0], &args[1]))
+        return compare_beyond(r, op, args[0], args[1].arg.id);
+    if (beyond(r, &args[1], &args[0]))
+        return compare_beyond(r, mirrored(op), args[1], args[0].arg.id);
+    *known = false;
+    return DYN_NONE;
+}
+
+/* ---- operators */
+
+uint32_t dyn_np_elementwise_in(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n, bool scalars) {
+    for (int i = 0; i < n; i++) {
+        DynDtype to = op == DYN_OP_LDEXP && i == 1 ? DYN_I32 : compute;
         if (args[i].arg.kind == DYN_ARG_SYM && dyn_ops[op].dtype != DYN_DT_LOGICAL &&
-            dyn_np_convert_guard(r, args[i].arg.id, compute) < 0)
+            dyn_np_convert_guard(r, args[i].arg.id, to) < 0)
             return DYN_NONE;
+    }
     int row = row_for(op, compute);
     if (row < 0 || (row == DYN_OP_COPY && args[0].arg.kind != DYN_ARG_NODE) ||
         (row == DYN_OP_INT_POWER && int_power_guard(r, args) < 0))
         return refuse(r), DYN_NONE;
     if (row == DYN_OP_POWER && !scalars)
         return float_power(r, compute, args);
+    if (scalars && (dyn_dtypes[compute].kind == 'i' || dyn_dtypes[compute].kind == 'u'))
+        row = scalar_row(row);
     return dyn_np_elementwise_as(r, (DynOp)row, compute, result, args, n);
+}
+
+uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, bool scalars) {
+    DynDtype compute, result;
+    bool known = false;
+    if (dyn_ops[op].dtype == DYN_DT_COMPARE) {
+        uint32_t id = compare_integers(r, op, args, &known);
+        if (known)
+            return id;
+    }
+    if (dyn_np_types(r, op, args[0].code, n == 2 ? args[1].code : -1, &compute, &result) < 0)
+        return DYN_NONE;
+    return dyn_np_elementwise_in(r, op, compute, result, args, n, scalars);
 }
 
 /* ---- writing */
@@ -367,32 +491,6 @@ DynVal *dyn_np_store_into(DynRec *r, DynOperand dst, NpArg value) {
 
 /* ---- rules */
 
-/* out= as ufuncs take it: an array, or a tuple of one. */
-static DynVal *finish(DynRec *r, uint32_t node, DynOperand out, PyObject *result) {
-    DynOperand item;
-    if (node == DYN_NONE || out.v == NULL)
-        return dyn_np_result(r, node, result);
-    if (PyTuple_CheckExact(out.real)) {
-        if (dyn_np_items(r, out, &item, 1) != 1)
-            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-        out = item;
-    }
-    if (out.real != result || !PyArray_CheckExact(result))
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    return dyn_np_store_into(r, out, dyn_np_node_arg(r, node));
-}
-
-DynVal *np_rule_ufunc(DynRec *r, NpCall *c) {
-    NpArg args[2];
-    int n = dyn_ops[c->b->op].arity;
-    for (int i = 0; i < n; i++)
-        if (c->slot[i].v == NULL || dyn_np_operand(r, c->slot[i], &args[i]) < 0)
-            return c->slot[i].v == NULL ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE) : NULL;
-    if (strcmp(c->b->path, "fabs") == 0 && (args[0].code >= DYN_DTYPE_COUNT || dyn_dtypes[args[0].code].kind != 'f'))
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    return finish(r, dyn_np_elementwise(r, (DynOp)c->b->op, args, n, false), c->slot[n], c->result);
-}
-
 DynVal *np_rule_where(DynRec *r, NpCall *c) {
     NpArg args[3];
     DynDtype compute, result;
@@ -408,43 +506,6 @@ DynVal *np_rule_where(DynRec *r, NpCall *c) {
         if (args[i].arg.kind == DYN_ARG_SYM && dyn_np_convert_guard(r, args[i].arg.id, compute) < 0)
             return NULL;
     return dyn_np_result(r, dyn_np_elementwise_as(r, DYN_OP_WHERE, compute, compute, args, 3), c->result);
-}
-
-/* clip is maximum, then minimum, in one dtype. Bounds that are integers beyond the dtype are dropped by NumPy; here they are
- * refused. */
-DynVal *np_rule_clip(DynRec *r, NpCall *c) {
-    NpArg args[2];
-    DynDtype compute, result;
-    bool twice = (c->slot[1].v && c->slot[4].v) || (c->slot[2].v && c->slot[5].v);
-    DynOperand low = c->slot[1].v ? c->slot[1] : c->slot[4], high = c->slot[2].v ? c->slot[2] : c->slot[5];
-    if (twice || c->slot[0].v == NULL || dyn_np_operand(r, c->slot[0], &args[0]) < 0)
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    if (low.v == NULL && high.v == NULL)
-        return finish(r, dyn_np_elementwise(r, DYN_OP_POSITIVE, args, 1, false), c->slot[3], c->result);
-    if (low.v != NULL && high.v != NULL) { /* all three are promoted together */
-        NpArg lo, hi;
-        if (dyn_np_operand(r, low, &lo) < 0 || dyn_np_operand(r, high, &hi) < 0)
-            return NULL;
-        if (dyn_np_types(r, DYN_OP_MAXIMUM, args[0].code, lo.code, &compute, &result) < 0 ||
-            dyn_np_types(r, DYN_OP_MINIMUM, compute, hi.code, &compute, &result) < 0)
-            return NULL;
-        if ((lo.arg.kind == DYN_ARG_SYM && dyn_np_convert_guard(r, lo.arg.id, compute) < 0) ||
-            (hi.arg.kind == DYN_ARG_SYM && dyn_np_convert_guard(r, hi.arg.id, compute) < 0))
-            return NULL;
-        args[1] = lo;
-        uint32_t t =
-            dyn_np_elementwise_as(r, compute == DYN_BOOL ? DYN_OP_LOGICAL_OR : DYN_OP_MAXIMUM, compute, compute, args, 2);
-        if (t == DYN_NONE)
-            return NULL;
-        args[0] = dyn_np_node_arg(r, t);
-        args[1] = hi;
-        t = dyn_np_elementwise_as(r, compute == DYN_BOOL ? DYN_OP_LOGICAL_AND : DYN_OP_MINIMUM, compute, compute, args, 2);
-        return finish(r, t, c->slot[3], c->result);
-    }
-    if (dyn_np_operand(r, low.v != NULL ? low : high, &args[1]) < 0)
-        return NULL;
-    return finish(r, dyn_np_elementwise(r, low.v != NULL ? DYN_OP_MAXIMUM : DYN_OP_MINIMUM, args, 2, false), c->slot[3],
-                  c->result);
 }
 
 /* np.float32(x): a NumPy scalar of a Python number, or a conversion. */

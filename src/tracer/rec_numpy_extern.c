@@ -422,18 +422,6 @@ DynVal *np_rule_norm(DynRec *r, NpCall *c) {
     return without_axes(r, c, c->slot[2], c->slot[1].v != NULL);
 }
 
-DynVal *np_rule_arg_reduce(DynRec *r, NpCall *c) { return without_axes(r, c, c->slot[1], true); }
-
-DynVal *np_rule_scan(DynRec *r, NpCall *c) {
-    uint32_t a = operand_node(r, c->slot[0]);
-    if (a == DYN_NONE)
-        return NULL;
-    if (c->slot[1].v != NULL)
-        return dyn_np_sized_call(r, c, node_at(r, a)->ndim, node_at(r, a)->shape);
-    uint32_t total = dyn_np_product(r, node_at(r, a)->ndim, node_at(r, a)->shape);
-    return dyn_np_sized_call(r, c, 1, &total);
-}
-
 /* take, and a[indices] (operator 1): the indices' sizes stand where the axis was. */
 DynVal *np_rule_take(DynRec *r, NpCall *c) {
     uint32_t a = operand_node(r, c->slot[0]), at = operand_node(r, c->slot[1]), shape[DYN_MAX_NDIM];

@@ -190,6 +190,41 @@ DynVal *np_rule_copy(DynRec *r, NpCall *c) {
     return always ? copied(r, a, c->result) : same_or_copied(r, c, a, order);
 }
 
+/* np.copyto(a, value, where=mask): each element is the value or what is there. The value has to fit a's dtype: else converting
+ * those that are not written could raise a flag. */
+DynVal *np_rule_copyto(DynRec *r, NpCall *c) {
+    NpArg args[3];
+    DynDtype compute, result;
+    bool all = true;
+    for (int i = 0; i < c->npos + c->nkw; i++)
+        if (c->args[i].real == Py_None)
+            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
+    if (c->slot[3].v == NULL || PyBool_Check(c->slot[3].real)) {
+        if (dyn_np_flag(r, c->slot[3], &all) < 0 || (c->slot[2].v != NULL && dyn_rec_burn(r, c->slot[2].v, c->slot[2].real) < 0))
+            return NULL;
+        return all ? np_rule_fill(r, c) : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
+    uint32_t dst = dyn_np_node(r, c->slot[0]);
+    if (c->slot[1].v == NULL || dst == DYN_NONE || dyn_np_operand(r, c->slot[3], &args[0]) < 0 || args[0].code != DYN_BOOL ||
+        dyn_np_operand(r, c->slot[1], &args[1]) < 0 ||
+        (c->slot[2].v != NULL && dyn_rec_burn(r, c->slot[2].v, c->slot[2].real) < 0))
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
+    args[2] = dyn_np_node_arg(r, dst);
+    if (args[1].arg.kind == DYN_ARG_SYM) {
+        if (dyn_sym_at(dyn_rec_syms(r), args[1].arg.id)->type == DYN_T_FLOAT && dyn_dtypes[args[2].code].kind != 'f')
+            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
+        compute = (DynDtype)args[2].code;
+        if (dyn_np_convert_guard(r, args[1].arg.id, compute) < 0)
+            return NULL;
+    } else if (dyn_np_types(r, DYN_OP_MAXIMUM, args[1].code, args[2].code, &compute, &result) < 0 || compute != args[2].code) {
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
+    uint32_t chosen = dyn_np_elementwise_as(r, DYN_OP_WHERE, compute, compute, args, 3);
+    if (chosen == DYN_NONE || dyn_np_store_into(r, c->slot[0], dyn_np_node_arg(r, chosen)) == NULL)
+        return NULL;
+    return dyn_rec_const(r, c->result);
+}
+
 /* x.fill(value), np.copyto(x, value): a store. */
 DynVal *np_rule_fill(DynRec *r, NpCall *c) {
     NpArg v;
