@@ -27,11 +27,11 @@ typedef struct DynArg {
     uint32_t id;
 } DynArg;
 
-#define DYN_NODE_NPSCALAR 1u    /* eager's value is a NumPy scalar (np.float64), not an array */
-#define DYN_NODE_VIEW 2u        /* shares storage with args[0] */
-#define DYN_NODE_CONTIG_COPY 4u /* reshape/ravel that was a copy when recorded */
-#define DYN_NODE_WARNS 8u       /* where it divides by zero eager warns or raises, whatever np.errstate says */
-#define DYN_NODE_READONLY 16u   /* diagonals, windows, x.imag of a real array: can't be written (a BROADCAST never can) */
+#define DYN_NODE_NPSCALAR 1u     /* eager's value is a NumPy scalar (np.float64), not an array */
+#define DYN_NODE_VIEW 2u         /* shares storage with args[0] */
+#define DYN_NODE_CONTIG_COPY 4u  /* reshape/ravel that was a copy when recorded */
+#define DYN_NODE_WARNS 8u        /* where it divides by zero eager warns or raises, whatever np.errstate says */
+#define DYN_NODE_READONLY 16u    /* diagonals, windows, x.imag of a real array: can't be written (a BROADCAST never can) */
 #define DYN_NODE_WRITE_WARNS 32u /* a BROADCAST that can be written, with a warning: np.broadcast_arrays */
 
 typedef struct DynNode {
