@@ -1,0 +1,208 @@
+"""Runs a project's own tests twice, as they are and under dynoc.enable(), and compares what became of each test.
+
+Used by run_numpy.py and run_scipy.py, which say which files. Each file has a process of its own with a limit of time. Where one
+crashes or hangs, the test it was in is written down and a new process goes on behind it. Runs without dynoc are kept beside the
+build (they depend on nothing that changes here).
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+
+
+class Report:
+    """What became of the tests of one file in one way of running them."""
+
+    def __init__(self):
+        self.tests = {}  # id: (outcome, why)
+        self.counters = {}
+        self.seconds = 0.0
+        self.complete = True
+
+    def count(self, more):
+        for group, rows in more.items():
+            into = self.counters.setdefault(group, {})
+            for key, n in rows.items():
+                into[key] = into.get(key, 0) + n
+
+    def to_json(self):
+        return vars(self)
+
+    @classmethod
+    def from_json(cls, text):
+        self = cls()
+        vars(self).update(json.loads(text))
+        self.tests = {test: tuple(outcome) for test, outcome in self.tests.items()}
+        return self
+
+
+def read_record(path, report):
+    """Take in the lines of one process; returns the test that it was in when it ended, or None."""
+    inside = None
+    for line in path.read_text().splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:  # the process ended in the middle of it
+            continue
+        if "start" in row:
+            inside = row["start"]
+        elif "id" in row:
+            report.tests[row["id"]] = (row["outcome"], row["why"])
+            inside = None
+        else:
+            report.count(row["counters"])
+    return inside
+
+
+def run_file(path, how, arguments):
+    """All tests of one file, through as many processes as it takes. how: the environment of watch_tests.py."""
+    report, start = Report(), time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        command = [sys.executable, "-X", "faulthandler", "-m", "pytest", "-q", "-p", "watch_tests", "-p", "no:cacheprovider"]
+        command += ["-W", "ignore::pytest.PytestWarning", f"--rootdir={path.parent}", *arguments.pytest, str(path)]
+        while True:
+            record = folder / "record"
+            record.write_text("")
+            (folder / "done").write_text("\n".join(report.tests))
+            environment = {
+                **os.environ,
+                **how,
+                "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
+                "UPSTREAM_RECORD": str(record),
+                "UPSTREAM_DONE": str(folder / "done"),
+            }
+            left = arguments.limit - (time.monotonic() - start)
+            status, output = run_process(command, environment, left, folder)
+            known = len(report.tests)
+            inside = read_record(record, report)
+            if status is None:  # out of time: whether the test it is in hangs is not known
+                report.complete = False
+                if inside is not None and len(report.tests) == known:
+                    report.tests[inside] = ("hangs", "")
+                break
+            if inside is None and status in (0, 1, 5):
+                break
+            if inside is None:
+                report.tests[f"{path.name}::(no test)"] = (f"ended with status {status}", output[-3000:])
+                report.complete = False
+                break
+            name = signal.Signals(-status).name if status < 0 else f"status {status}"
+            report.tests[inside] = (f"crash: {name}", output[-3000:])
+    report.seconds = time.monotonic() - start
+    return report
+
+
+def run_process(command, environment, seconds, folder):
+    """(exit status or None where it was killed, output)"""
+    with open(folder / "output", "w+") as output:
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            status = process.wait(max(seconds, 1))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            status = None
+        output.seek(0)
+        return status, output.read()
+
+
+def kept(path, arguments, name, make):
+    """What make() gives, from the folder of kept runs where it was made before."""
+    key = hashlib.sha256(repr((sys.version, path.read_bytes(), arguments.pytest, name)).encode()).hexdigest()[:16]
+    file = arguments.keep / f"{path.stem}-{key}.json"
+    if file.exists():
+        return Report.from_json(file.read_text())
+    report = make()
+    if report.complete:
+        arguments.keep.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(report.to_json()))
+    return report
+
+
+def compare_file(path, arguments):
+    """(path, plain report, dynoc report, differences). A test that fails on being called again is called once both ways."""
+    first = kept(path, arguments, "once", lambda: run_file(path, {}, arguments))
+    with tempfile.NamedTemporaryFile("w", suffix=".ids") as once:
+        plain, how = first, {}
+        if arguments.turns > 1:
+            how["UPSTREAM_TURNS"] = str(arguments.turns)
+            more = kept(path, arguments, f"turns {arguments.turns}", lambda: run_file(path, how, arguments))
+            once.write("\n".join(test for test in first.tests if first.tests[test][0] != more.tests.get(test, ("",))[0]))
+            once.flush()
+            how["UPSTREAM_ONCE"] = once.name
+        how["UPSTREAM_DYNOC"] = json.dumps({"wait": True, **arguments.enable})
+        how["UPSTREAM_OPTIONS"] = json.dumps(arguments.option)
+        fast = run_file(path, how, arguments)
+    found = []
+    for test in sorted(plain.tests.keys() | fast.tests.keys()):
+        before, after = plain.tests.get(test, ("not run", "")), fast.tests.get(test, ("not run", ""))
+        if before[0] != after[0] and not (after[0] == "not run" and not fast.complete):
+            found.append((test, before[0], after[0], after[1]))
+    return path, plain, fast, found
+
+
+def percent(part, whole):
+    return f"{100 * part / whole:.1f} %" if whole else "none"
+
+
+def summary(fast_reports):
+    """Counters of all files together, as text."""
+    total = Report()
+    for report in fast_reports:
+        total.count(report.counters)
+    lines = []
+    calls = total.counters.get("calls", {})
+    served, plain = calls.get("served", 0), calls.get("eager", 0)
+    if served + plain:
+        lines.append(f"array-function calls in artifacts: {served} of {served + plain} ({percent(served, served + plain)})")
+    frames = total.counters.get("frames", {})
+    lines.append(f"frames recorded: {frames.get('recorded', 0)} of {frames.get('total', 0)} that were tried")
+    for group in ("graphs", "graphs_failed", "tier", "refused", "graph_breaks"):
+        rows = sorted(total.counters.get(group, {}).items(), key=lambda row: -row[1])
+        lines.append(f"{group}: " + (", ".join(f"{key} {n}" for key, n in rows) or "none"))
+    return "\n".join(lines)
+
+
+def parse(description, groups):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("what", nargs="*", help=f"groups ({', '.join(groups)}) or test files; all groups if none is given")
+    parser.add_argument("--limit", type=float, default=280, help="seconds for one file in one way")
+    parser.add_argument("--turns", type=int, default=2, help="calls of each test; the second one meets what the first compiled")
+    parser.add_argument("--jobs", type=int, default=1, help="files at once")
+    parser.add_argument("--keep", type=Path, default=ROOT / "build" / "upstream", help="where runs without dynoc are kept")
+    parser.add_argument("--enable", type=json.loads, default={}, help="JSON: more arguments of dynoc.enable()")
+    parser.add_argument("--option", type=json.loads, default={}, help="JSON: settings of dynoc.config")
+    parser.add_argument("--pytest", action="append", default=["-m", "not slow"], help="one more argument for pytest")
+    return parser.parse_args()
+
+
+def main(description, groups, files_of):
+    """files_of(word): the test files of a group, or [Path(word)]. Exit status 1 where the two ways differ."""
+    arguments = parse(description, groups)
+    files = [file for word in (arguments.what or groups) for file in files_of(word)]
+    reports, different, tests = [], 0, 0
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for path, plain, fast, found in pool.map(lambda file: compare_file(file, arguments), files):
+            reports.append(fast)
+            different += len(found)
+            tests += len(fast.tests)
+            late = "" if fast.complete else f", NOT ALL: {len(plain.tests) - len(fast.tests)} tests were not run"
+            name = "/".join(path.parts[-4:])
+            print(f"{name}: {len(fast.tests)} tests, {len(found)} differ, {fast.seconds:.0f} s{late}", flush=True)
+            for test, before, after, why in found:
+                print(f"  {test.rpartition('/')[2]}: {after} instead of {before}")
+                print("".join(f"      {line}\n" for line in why.strip().splitlines()[-25:]), end="", flush=True)
+    print(f"\n{summary(reports)}\n\n{tests} tests, {different} differ", flush=True)
+    return bool(different)

@@ -1,0 +1,24 @@
+"""NumPy's own test suites under dynoc.enable(wait=True): same passes and failures as without.
+
+    run_numpy.py [GROUP or FILE ...] [--turns 2] [--jobs 1] ...
+
+They ship with NumPy's wheel. harness.py does the work.
+"""
+
+import sys
+from pathlib import Path
+
+import harness
+import numpy
+
+GROUPS = {"lib": "lib", "linalg": "linalg", "fft": "fft", "polynomial": "polynomial", "ma": "ma", "core": "_core"}
+
+
+def files_of(word):
+    if word not in GROUPS:
+        return [Path(word).resolve()]
+    return sorted((Path(numpy.__file__).parent / GROUPS[word] / "tests").glob("test_*.py"))
+
+
+if __name__ == "__main__":
+    sys.exit(harness.main(__doc__, GROUPS, files_of))
