@@ -143,6 +143,14 @@ def bench(version, python):
     run([venv(version, python), "bench/run.py"], env=clean_environment(PYTHONPATH=str(library)))
 
 
+def upstream(version, python, project):
+    """The project's own tests with and without dynoc; what they need besides pytest comes with its wheel."""
+    library = build(version, python, "release")
+    keep = ROOT / "build" / "upstream"
+    command = [venv(version, python), f"tests/upstream/run_{project}.py", "--keep", keep]
+    run(command, env=test_environment(library, "release"))
+
+
 def check(version, python, *arguments):
     run([venv(version, python), "tools/check.py", *arguments])
 
@@ -157,6 +165,8 @@ def main(command, *interpreters):
         test([(*each, "release") for each in found] + [(*first, "debug")])
     elif command == "bench":
         bench(*first)
+    elif command in ("test-numpy", "test-scipy"):
+        upstream(*first, command.partition("-")[2])
     elif command == "check":
         check(*first)
     elif command == "format":

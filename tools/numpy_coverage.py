@@ -1,7 +1,8 @@
 """What becomes of each public name of NumPy: docs/numpy_coverage.md, made by recording a sample call of each.
 
     tools/numpy_coverage.py            write the file
-    tools/numpy_coverage.py --check    exit status 1 where it is out of date, with the lines that differ
+    tools/numpy_coverage.py --check        exit status 1 where it is out of date, with the lines that differ
+    tools/numpy_coverage.py --names        exit status 1 where a public name has no sample
     tools/numpy_coverage.py --show NAME    the sample of one name and what dynoc says of it
 
 Needs the built extension on the path. The samples are in numpy_samples.py; a public name without one is an error, so a new NumPy
@@ -220,6 +221,8 @@ def main(arguments):
     missing = missing_names()
     if missing:
         return "tools/numpy_samples.py has no sample for\n  " + "\n  ".join(missing)
+    if arguments == ["--names"]:
+        return None
     text = document(classify_all())
     if arguments == ["--check"]:
         before = DOCUMENT.read_text() if DOCUMENT.exists() else ""
