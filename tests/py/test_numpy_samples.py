@@ -22,9 +22,6 @@ from numpy_samples import SAMPLES  # noqa: E402
 # Results that are another each time, hold addresses or memory that is not the array's, or compare by identity.
 NOT_COMPARED = re.compile(r"np\.empty|as_strided|__sizeof__|ctypes|\.data$|x\.flat$|spawn|memoryview|__array_interface__|bit_generator")
 
-# Known to be wrong: a warning with a stacklevel out of an extern call names the caller's line (test_numpy_known.py).
-KNOWN = {"np.cov(m)", "np.polyfit(x, y, 2)"}
-
 
 def rows():
     spaces = coverage.public_names()
@@ -32,8 +29,7 @@ def rows():
         names = spaces.get(title, spaces[None])
         for name in sorted(samples.keys() & names):
             if not NOT_COMPARED.search(samples[name]):
-                marks = [pytest.mark.xfail(strict=True)] if samples[name] in KNOWN else []
-                yield pytest.param(samples[name], id=f"{title.rpartition('.')[2].replace(' ', '-')}-{name}", marks=marks)
+                yield pytest.param(samples[name], id=f"{title.rpartition('.')[2].replace(' ', '-')}-{name}")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import harness
 import numpy
 
-GROUPS = {"lib": "lib", "linalg": "linalg", "fft": "fft", "polynomial": "polynomial", "ma": "ma", "core": "_core"}
+GROUPS = {"lib": "lib", "linalg": "linalg", "fft": "fft", "polynomial": "polynomial", "ma": "ma", "random": "random", "core": "_core"}
 
 
 def files_of(word):
