@@ -182,9 +182,9 @@ def document(found):
     lines = ["# What becomes of each public name of NumPy", ""]
     lines += [
         wrapped(
-            f"Made by tools/numpy_coverage.py with NumPy {'.'.join(np.__version__.split('.')[:2])}: one sample call of each of the "
-            f"{count} names was recorded (tools/numpy_samples.py). Other arguments of the same function may fare otherwise: a dtype, "
-            "`axis` or `out=` that has no rule is a break.",
+            f"Made by tools/numpy_coverage.py with NumPy {'.'.join(np.__version__.split('.')[:2])}: one sample call of each "
+            f"of the {count} names was recorded (tools/numpy_samples.py). Other arguments of the same function may fare "
+            "otherwise: a dtype, `axis` or `out=` that has no rule is a break.",
             "",
         ),
         "",
@@ -226,7 +226,8 @@ def main(arguments):
     text = document(classify_all())
     if arguments == ["--check"]:
         before = DOCUMENT.read_text() if DOCUMENT.exists() else ""
-        changes = difflib.unified_diff(before.splitlines(), text.splitlines(), "docs/numpy_coverage.md", "as recorded", "", "", 0, "")
+        lines = before.splitlines(), text.splitlines()
+        changes = difflib.unified_diff(*lines, "docs/numpy_coverage.md", "as recorded", n=0, lineterm="")
         return "\n".join(changes) or None
     DOCUMENT.write_text(text)
 

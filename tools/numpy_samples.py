@@ -35,19 +35,24 @@ family(
     ufuncs,
     "np.{}(x)",
     """abs absolute arctan arcsinh asinh atan cbrt ceil conj conjugate cos cosh deg2rad degrees exp exp2 expm1 fabs floor isfinite
-    isinf isnan logical_not modf negative positive rad2deg radians rint sign signbit sin sinh spacing square tan tanh trunc frexp""",
+    isinf isnan logical_not modf negative positive rad2deg radians rint sign signbit sin sinh spacing square tan tanh trunc
+    frexp""",
 )
 family(ufuncs, "np.{}(abs(x) / 4)", "acos arccos arcsin asin arctanh atanh")
 family(ufuncs, "np.{}(abs(x) + 1)", "acosh arccosh log log10 log1p log2 reciprocal sqrt")
 family(
     ufuncs,
     "np.{}(x, y)",
-    """add arctan2 atan2 copysign divide divmod equal float_power floor_divide fmax fmin fmod greater greater_equal heaviside hypot
-    less less_equal logaddexp logaddexp2 logical_and logical_or logical_xor maximum minimum mod multiply nextafter not_equal
+    """add arctan2 atan2 copysign divide divmod equal float_power floor_divide fmax fmin fmod greater greater_equal heaviside
+    hypot less less_equal logaddexp logaddexp2 logical_and logical_or logical_xor maximum minimum mod multiply nextafter not_equal
     remainder subtract true_divide""",
 )
 family(ufuncs, "np.{}(abs(x) + 1, y)", "pow power")
-family(ufuncs, "np.{}(i, j)", "bitwise_and bitwise_or bitwise_xor gcd lcm left_shift right_shift bitwise_left_shift bitwise_right_shift")
+family(
+    ufuncs,
+    "np.{}(i, j)",
+    """bitwise_and bitwise_or bitwise_xor gcd lcm left_shift right_shift bitwise_left_shift bitwise_right_shift""",
+)
 family(ufuncs, "np.{}(i)", "bitwise_not bitwise_invert invert bitwise_count")
 rows(
     ufuncs,
@@ -129,7 +134,7 @@ BINARY = {
     "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
 }  # fmt: skip
 for word, sign in BINARY.items():
-    a, o = ("i", "j") if sign in "& | ^ << >>".split() else ("m", "n") if sign == "@" else ("x", "i") if sign == "**" else ("x", "y")
+    a, o = {"@": ("m", "n"), "**": ("x", "i")}.get(sign, ("i", "j") if sign in "& | ^ << >>".split() else ("x", "y"))
     plain = "k" if a == "i" else "f"
     operators[f"__{word}__"] = f"{a} {sign} {o}"
     operators[f"__r{word}__"] = f"{[[1.0] * 4] * 4} @ m" if sign == "@" else f"{plain} {sign} {a}"
@@ -232,7 +237,12 @@ rows(
 # ---- shape
 
 shape = section("Shape and joining")
-family(shape, "np.{}(m)", "ravel transpose matrix_transpose squeeze flip fliplr flipud rot90 permute_dims diagonal atleast_1d atleast_2d atleast_3d")
+family(
+    shape,
+    "np.{}(m)",
+    """ravel transpose matrix_transpose squeeze flip fliplr flipud rot90 permute_dims diagonal atleast_1d atleast_2d
+    atleast_3d""",
+)
 family(shape, "np.{}([x, y])", "concatenate concat stack hstack vstack dstack column_stack row_stack")
 family(shape, "np.{}(m, 2)", "split array_split hsplit vsplit")
 family(shape, "np.{}(m)", "shape size ndim")
@@ -280,8 +290,8 @@ reductions = section("Reductions, scans and statistics")
 family(
     reductions,
     "np.{}(x)",
-    """all amax amin any argmax argmin average count_nonzero cumprod cumsum cumulative_prod cumulative_sum diff ediff1d gradient max
-    mean median min prod ptp std sum trapezoid var""",
+    """all amax amin any argmax argmin average count_nonzero cumprod cumsum cumulative_prod cumulative_sum diff ediff1d gradient
+    max mean median min prod ptp std sum trapezoid var""",
 )
 family(
     reductions,
@@ -340,8 +350,16 @@ rows(
 # ---- mathematics
 
 maths = section("Other mathematics")
-family(maths, "np.{}(x)", "angle around round fix i0 imag real iscomplex isneginf isposinf isreal sinc unwrap poly roots real_if_close")
-family(maths, "np.{}(x, y)", "convolve correlate dot inner outer vdot polyadd polymul polysub polydiv kron isclose allclose array_equal array_equiv")
+family(
+    maths,
+    "np.{}(x)",
+    """angle around round fix i0 imag real iscomplex isneginf isposinf isreal sinc unwrap poly roots real_if_close""",
+)
+family(
+    maths,
+    "np.{}(x, y)",
+    """convolve correlate dot inner outer vdot polyadd polymul polysub polydiv kron isclose allclose array_equal array_equiv""",
+)
 family(maths, "np.{}(x)", "polyder polyint")
 rows(
     maths,
@@ -367,8 +385,8 @@ types = section("Types and scalars")
 family(
     types,
     "np.{}(2) * x",
-    """bool bool_ byte double float16 float32 float64 half int16 int32 int64 int8 int_ intc intp long longlong short single ubyte uint
-    uint16 uint32 uint64 uint8 uintc uintp ulong ulonglong ushort cdouble clongdouble complex128 complex256 complex64 csingle
+    """bool bool_ byte double float16 float32 float64 half int16 int32 int64 int8 int_ intc intp long longlong short single ubyte
+    uint uint16 uint32 uint64 uint8 uintc uintp ulong ulonglong ushort cdouble clongdouble complex128 complex256 complex64 csingle
     float128 longdouble""",
 )
 family(
@@ -413,7 +431,11 @@ family(
     "np.{} is None",
     """char core ctypeslib dtypes emath exceptions f2py fft lib linalg ma polynomial random rec strings testing typing test""",
 )
-family(others, "np.{}()", "get_include show_config show_runtime __array_namespace_info__ get_printoptions getbufsize geterr geterrcall")
+family(
+    others,
+    "np.{}()",
+    """get_include show_config show_runtime __array_namespace_info__ get_printoptions getbufsize geterr geterrcall""",
+)
 family(others, "np.{}(x)", "array2string array_repr array_str recarray memmap matrix ndenumerate")
 family(others, "np.{}(x, y)", "may_share_memory shares_memory")
 rows(
@@ -457,7 +479,11 @@ rows(
 # ---- submodules
 
 linalg = section("numpy.linalg")
-family(linalg, "np.linalg.{}(m)", "cholesky cond det diagonal eig eigh eigvals eigvalsh inv matrix_norm matrix_rank matrix_transpose")
+family(
+    linalg,
+    "np.linalg.{}(m)",
+    """cholesky cond det diagonal eig eigh eigvals eigvalsh inv matrix_norm matrix_rank matrix_transpose""",
+)
 family(linalg, "np.linalg.{}(m)", "norm pinv qr slogdet svd svdvals trace vector_norm")
 family(linalg, "np.linalg.{}(m, n)", "matmul solve tensordot vecdot")
 rows(
@@ -482,7 +508,12 @@ family(fft, "np.fft.{}(x.size)", "fftfreq rfftfreq")
 fft["test"] = "np.fft.test is None"
 
 random = section("numpy.random.Generator")
-family(random, "g.{}(size=5)", "random normal uniform standard_normal standard_exponential standard_cauchy exponential gumbel laplace logistic lognormal poisson rayleigh")
+family(
+    random,
+    "g.{}(size=5)",
+    """random normal uniform standard_normal standard_exponential standard_cauchy exponential gumbel laplace logistic
+    lognormal poisson rayleigh""",
+)
 family(random, "g.{}(2.0, size=5)", "chisquare pareto power standard_gamma standard_t weibull zipf gamma")
 family(random, "g.{}(0.5, size=5)", "geometric logseries")
 family(random, "g.{}(2.0, 3.0, size=5)", "beta f noncentral_chisquare vonmises wald")

@@ -20,7 +20,9 @@ import numpy_coverage as coverage  # noqa: E402
 from numpy_samples import SAMPLES  # noqa: E402
 
 # Results that are another each time, hold addresses or memory that is not the array's, or compare by identity.
-NOT_COMPARED = re.compile(r"np\.empty|as_strided|__sizeof__|ctypes|\.data$|x\.flat$|spawn|memoryview|__array_interface__|bit_generator")
+NOT_COMPARED = re.compile(
+    r"np\.empty|as_strided|__sizeof__|ctypes|\.data$|x\.flat$|spawn|memoryview|__array_interface__|bit_generator"
+)
 
 
 def rows():

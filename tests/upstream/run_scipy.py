@@ -12,19 +12,17 @@ import harness
 import scipy
 
 GROUPS = {
-    "optimize": ["optimize/tests/test__numdiff.py", "optimize/tests/test_zeros.py", "optimize/tests/test_linesearch.py"],
-    "signal": [
-        f"signal/tests/test_{part}.py" for part in "windows waveforms savitzky_golay fir_filter_design filter_design splines".split()
-    ],
-    "interpolate": [f"interpolate/tests/test_{part}.py" for part in "polyint pade interpolate bary_rational rgi".split()],
-    "stats": [f"stats/tests/test_{part}.py" for part in "distributions continuous_basic discrete_basic entropy variation".split()],
+    "optimize": "_numdiff zeros linesearch",
+    "signal": "windows waveforms savitzky_golay fir_filter_design filter_design splines",
+    "interpolate": "polyint pade interpolate bary_rational rgi",
+    "stats": "distributions continuous_basic discrete_basic entropy variation",
 }
 
 
 def files_of(word):
     if word not in GROUPS:
         return [Path(word).resolve()]
-    return [Path(scipy.__file__).parent / name for name in GROUPS[word]]
+    return [Path(scipy.__file__).parent / word / "tests" / f"test_{part}.py" for part in GROUPS[word].split()]
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Loaded with `-p watch_tests` by harness.py, which says in the environment where to write and how to run the tests.
 
-    UPSTREAM_RECORD   the file to write: one JSON object a line. {"start": id}, then {"id", "outcome", "why"}; at the end {"counters"}
+    UPSTREAM_RECORD   the file to write, a JSON object a line: {"start": id}, then {"id", "outcome", "why"}; last {"counters"}
     UPSTREAM_DONE     a file with ids, one a line, of tests that were run before: deselected
     UPSTREAM_TURNS    how often the body of each test is called; it fails where one of the calls does
     UPSTREAM_ONCE     a file with ids of tests that can't be called twice, dynoc or not
