@@ -69,12 +69,10 @@ def test_warning_with_stacklevel_names_the_line_of_the_call():
     calls(extern_with_stacklevel, np.ones(1), np.ones(1))
 
 
-@wrong
 def test_integer_scalars_warn_of_overflow():
     calls(integer_scalars, np.full(3, 99, dtype=np.uint8), np.full(3, 9, dtype=np.uint8))
 
 
-@wrong
 def test_reduction_of_a_numpy_scalar_compiles():
     def reduce_scalar(x):
         n = np.isnan(x)
