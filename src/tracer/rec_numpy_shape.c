@@ -125,23 +125,34 @@ DynVal *np_rule_rot90(DynRec *r, NpCall *c) {
 
 /* ---- axes added */
 
-/* atleast_1d, 2d, 3d of one array: itself where it has the rank. */
-DynVal *np_rule_atleast(DynRec *r, NpCall *c) {
+/* One array with at least `want` axes: itself where it has them. */
+static DynVal *at_least(DynRec *r, DynOperand o, int want, PyObject *result) {
     static const uint32_t added[4][3] = {{0, 0, 0}, {1, 0, 0}, {3, 1, 0}, {7, 5, 4}}; /* by wanted and present rank */
-    int want = c->b->op;
-    if (c->npos != 1 || c->nkw != 0)
-        return refuse(r);
-    uint32_t a = array_node(r, c->args[0]);
+    uint32_t a = array_node(r, o);
     if (a == DYN_NONE)
         return NULL;
     int ndim = node_at(r, a)->ndim;
     if (ndim >= want)
-        return c->result == c->args[0].real ? c->args[0].v : refuse(r);
+        return result == o.real ? o.v : refuse(r);
     if (ndim == 0) { /* a reshape, as NumPy does it: newaxis would leave steps of 0 */
         uint32_t shape[3] = {dyn_np_int(r, 1), dyn_np_int(r, 1), dyn_np_int(r, 1)};
-        return dyn_np_result(r, dyn_np_reshape(r, a, want, shape, false), c->result);
+        return dyn_np_result(r, dyn_np_reshape(r, a, want, shape, false), result);
     }
-    return dyn_np_result(r, dyn_np_newaxis(r, a, added[want][ndim], want), c->result);
+    return dyn_np_result(r, dyn_np_newaxis(r, a, added[want][ndim], want), result);
+}
+
+/* atleast_1d, 2d, 3d of one array, or of several: a tuple. */
+DynVal *np_rule_atleast(DynRec *r, NpCall *c) {
+    DynVal *items[16];
+    if (c->npos == 1 && c->nkw == 0)
+        return at_least(r, c->args[0], c->b->op, c->result);
+    if (c->nkw != 0 || c->npos > (int)DYN_COUNTOF(items) || !PyTuple_CheckExact(c->result) ||
+        PyTuple_GET_SIZE(c->result) != c->npos)
+        return refuse(r);
+    for (int i = 0; i < c->npos; i++)
+        if ((items[i] = at_least(r, c->args[i], c->b->op, PyTuple_GET_ITEM(c->result, i))) == NULL)
+            return NULL;
+    return dyn_rec_seq(r, DV_TUPLE, (uint32_t)c->npos, items, c->result);
 }
 
 /* ---- broadcasting */
