@@ -154,7 +154,8 @@ bool dyn_extern_shares(PyObject *result, PyObject *arg) {
                 return true;
         return false;
     }
-    return PyArray_Check(result) && PyArray_Check(arg) && dyn_extern_owner(result) == dyn_extern_owner(arg);
+    return PyArray_Check(result) && PyArray_Check(arg) && PyArray_SIZE((PyArrayObject *)result) > 0 &&
+           dyn_extern_owner(result) == dyn_extern_owner(arg);
 }
 
 /* ---- results */
