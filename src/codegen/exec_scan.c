@@ -5,6 +5,7 @@
  * whose neighbours lie elsewhere, a block of neighbouring lines goes side by side, row by row. Positions in one long line are
  * looked for by all threads, a piece each: the first of the best is the same whoever finds it. */
 #include "codegen/exec.h"
+#include "codegen/lanes.h"
 #include "codegen/native.h"
 #include <fenv.h>
 #include <math.h>
@@ -134,12 +135,12 @@ typedef void FindColumnsFn(const char *from, int64_t step, int64_t rows, int64_t
     POSITION(argmin_##N, T, i64, x < y, 0)
 /* Comparisons raise a flag for nan, which eager's do not: `quietly` takes it back. Those of running results raise none: flags of
  * sums beside them count. */
-#define FLOAT_ROWS(N, T)                                         \
-    RUNNING(cumsum_##N, T, x + y)                                \
-    RUNNING(cumprod_##N, T, x *y)                                \
-    RUNNING(cummax_##N, T, (isgreater(x, y) | (x != x)) ? x : y) \
-    RUNNING(cummin_##N, T, (isless(x, y) | (x != x)) ? x : y)    \
-    POSITION(argmax_##N, T, f64, x > y, x != x)                  \
+#define FLOAT_ROWS(N, T)                                             \
+    RUNNING(cumsum_##N, T, x + y)                                    \
+    RUNNING(cumprod_##N, T, x *y)                                    \
+    RUNNING(cummax_##N, T, (dyn_above_##N(x, y) | (x != x)) ? x : y) \
+    RUNNING(cummin_##N, T, (dyn_above_##N(y, x) | (x != x)) ? x : y) \
+    POSITION(argmax_##N, T, f64, x > y, x != x)                      \
     POSITION(argmin_##N, T, f64, x < y, x != x)
 INTEGERS(INTEGER_ROWS)
 FLOATS(FLOAT_ROWS)

@@ -39,11 +39,11 @@ _Static_assert(DYN_REDUCE_LANES == 32, "the trees start with 16 and 16");
     LANES(prod_##N, T, (uint64_t)x *(uint64_t)y) \
     LANES(max_##N, T, x > y ? x : y)             \
     LANES(min_##N, T, x < y ? x : y)
-#define FLOAT_ROWS(N, T)                                    \
-    LANES(sum_##N, T, x + y)                                \
-    LANES(prod_##N, T, x *y)                                \
-    LANES(max_##N, T, (isgreater(x, y) | (x != x)) ? x : y) \
-    LANES(min_##N, T, (isless(x, y) | (x != x)) ? x : y)
+#define FLOAT_ROWS(N, T)                                        \
+    LANES(sum_##N, T, x + y)                                    \
+    LANES(prod_##N, T, x *y)                                    \
+    LANES(max_##N, T, (dyn_above_##N(x, y) | (x != x)) ? x : y) \
+    LANES(min_##N, T, (dyn_above_##N(y, x) | (x != x)) ? x : y)
 INTEGERS(INTEGER_ROWS)
 FLOATS(FLOAT_ROWS)
 LANES(any_BOOL, uint8_t, x | y)

@@ -18,4 +18,18 @@ DYN_HIDDEN void dyn_part_combine(uint16_t op, uint8_t dtype, DynPart *to, const 
 DYN_HIDDEN DynPart dyn_part_identity(uint16_t op,
                                      uint8_t dtype); /* where accumulators start; also the result of nothing at all */
 DYN_HIDDEN void dyn_lanes_fill(void *to, DynPart value, uint8_t size, int n);
+/* Is x above y, without a flag for nan? Vectors of isgreater raise one where the processor has only comparisons that do, so the
+ * bits are compared, those of negative numbers turned round. */
+#define QUIET(N, T, I, most)                             \
+    static inline bool dyn_above_##N(T x, T y) {         \
+        I a, b;                                          \
+        memcpy(&a, &x, sizeof(a));                       \
+        memcpy(&b, &y, sizeof(b));                       \
+        a ^= (a >> (8 * sizeof(a) - 1)) & most;          \
+        b ^= (b >> (8 * sizeof(b) - 1)) & most;          \
+        return (a > b) & (x != y) & (x == x) & (y == y); \
+    }
+QUIET(F32, float, int32_t, INT32_MAX)
+QUIET(F64, double, int64_t, INT64_MAX)
+#undef QUIET
 #endif

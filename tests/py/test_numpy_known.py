@@ -93,7 +93,6 @@ def test_generator_methods_do_not_refuse_the_function():
     assert fast.entries
 
 
-@pytest.mark.xfail(strict=False, reason="reads what was not written: it crashes where that happens to be large")
 @pytest.mark.parametrize("name", ["hstack", "vstack"])
 def test_joining_arrays_of_rank_0_does_not_crash(name):
     program = f"import numpy as np, dynoc; print(dynoc.optimize(lambda a, b: np.{name}([a, b]))(np.array(1), np.array(2)).sum())"
@@ -102,7 +101,6 @@ def test_joining_arrays_of_rank_0_does_not_crash(name):
     assert (done.returncode, done.stdout) == (0, "3\n")
 
 
-@wrong
 def test_a_random_call_that_gives_an_empty_array():
     def drawn(rng, x):
         return rng.permutation(x)

@@ -24,9 +24,6 @@ NOT_COMPARED = re.compile(
     r"np\.empty|as_strided|__sizeof__|ctypes|\.data$|x\.flat$|spawn|memoryview|__array_interface__|bit_generator"
 )
 
-# Known to be wrong: a random call whose result is an empty array (test_numpy_known.py).
-KNOWN = {"g.permutation(x)"}
-
 
 def rows():
     spaces = coverage.public_names()
@@ -34,8 +31,7 @@ def rows():
         names = spaces.get(title, spaces[None])
         for name in sorted(samples.keys() & names):
             if not NOT_COMPARED.search(samples[name]):
-                marks = [pytest.mark.xfail(strict=True)] if samples[name] in KNOWN else []
-                yield pytest.param(samples[name], id=f"{title.rpartition('.')[2].replace(' ', '-')}-{name}", marks=marks)
+                yield pytest.param(samples[name], id=f"{title.rpartition('.')[2].replace(' ', '-')}-{name}")
 
 
 @pytest.fixture
