@@ -5,6 +5,7 @@
 #define DYN_IMPORTS_ARRAY_API
 #include "base/arrays.h"
 #include "base/scalar.h"
+#include <math.h>
 
 const DynDtypeInfo dyn_dtypes[DYN_DTYPE_COUNT] = {
 #define DTYPE(name, npy, text, kind, size, ctype) [DYN_##name] = {text, ctype, npy, size, kind},
@@ -105,6 +106,12 @@ PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLay
     return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, ordered ? strides : NULL, NULL, 0, NULL);
 }
 
+static double half_value(uint16_t h) {
+    int exponent = h >> 10 & 31, fraction = h & 1023;
+    double x = exponent == 31 ? (fraction ? NAN : HUGE_VAL) : ldexp(fraction + (exponent ? 1024 : 0), (exponent ? exponent : 1) - 25);
+    return h >> 15 ? -x : x;
+}
+
 void dyn_npscalar_value(PyObject *o, DynDtype dt, DynScalar *out) {
     switch (dt) {
     case DYN_BOOL: out->i = PyArrayScalar_VAL(o, Bool); break;
@@ -114,6 +121,7 @@ void dyn_npscalar_value(PyObject *o, DynDtype dt, DynScalar *out) {
     case DYN_U8: out->i = PyArrayScalar_VAL(o, UByte); break;
     case DYN_U16: out->i = PyArrayScalar_VAL(o, UShort); break;
     case DYN_U32: out->i = PyArrayScalar_VAL(o, UInt); break;
+    case DYN_F16: out->f = half_value(PyArrayScalar_VAL(o, Half)); break;
     case DYN_F32: out->f = (double)PyArrayScalar_VAL(o, Float); break;
     case DYN_F64: out->f = PyArrayScalar_VAL(o, Double); break;
     default: out->i = PyArrayScalar_VAL(o, Long); break;
@@ -130,6 +138,7 @@ bool dyn_npscalar_is(PyObject *o, DynDtype dt) {
     case DYN_U8: return Py_IS_TYPE(o, &PyUByteArrType_Type);
     case DYN_U16: return Py_IS_TYPE(o, &PyUShortArrType_Type);
     case DYN_U32: return Py_IS_TYPE(o, &PyUIntArrType_Type);
+    case DYN_F16: return Py_IS_TYPE(o, &PyHalfArrType_Type);
     case DYN_F32: return Py_IS_TYPE(o, &PyFloatArrType_Type);
     case DYN_F64: return Py_IS_TYPE(o, &PyDoubleArrType_Type);
     default: return false;

@@ -22,14 +22,18 @@ typedef enum DynDtype {
     DYN_DTYPE_COUNT,
     DYN_NO_DTYPE = 255
 } DynDtype;
+#define DYN_MAX_SIZE 16 /* bytes of the largest element */
 typedef struct DynDtypeInfo {
     const char *name;  /* "f64" */
-    const char *ctype; /* "" where generated code has no such type yet */
+    const char *ctype; /* of an element in memory, in generated code */
     int npy;           /* NumPy type number */
     uint8_t size;
     char kind;
 } DynDtypeInfo;
 extern DYN_HIDDEN const DynDtypeInfo dyn_dtypes[DYN_DTYPE_COUNT];
+static inline DynDtype dyn_dtype_real(DynDtype dt) { /* of the parts of a complex number; any other dtype is its own */
+    return dt == DYN_C64 ? DYN_F32 : dt == DYN_C128 ? DYN_F64 : dt;
+}
 DYN_HIDDEN int dyn_arrays_init(void);                   /* import_array, import_umath; -1 with an exception set */
 DYN_HIDDEN DynDtype dyn_dtype_of(PyArray_Descr *descr); /* DYN_NO_DTYPE: not native byte order, or not ours */
 DYN_HIDDEN DynDtype dyn_dtype_parse(const char *name);  /* from the short name; DYN_NO_DTYPE */

@@ -64,7 +64,8 @@ static void find_results(const DynKernel *k, Results *r) {
         const DynInsn *insn = &k->insns.at[i];
         if (insn->kind == DYN_L_REDUCE) {
             bool rounds = insn->op == DYN_OP_SUM || insn->op == DYN_OP_PROD;
-            r->any_order = r->any_order && !(rounds && dyn_dtypes[insn->compute].kind == 'f');
+            bool inexact = dyn_dtypes[insn->compute].kind == 'f' || dyn_dtypes[insn->compute].kind == 'c';
+            r->any_order = r->any_order && !(rounds && inexact);
             r->combine[r->n] = dyn_lanes_combine(insn->op, insn->compute);
             r->identity[r->n] = dyn_part_identity(insn->op, insn->compute);
             r->insn[r->n++] = insn;
@@ -75,7 +76,7 @@ static void find_results(const DynKernel *k, Results *r) {
 /* ---- along the elements of one result */
 
 typedef struct Accumulators {
-    _Alignas(64) char lanes[DYN_MAX_RESULTS][LANES * 8];
+    _Alignas(64) char lanes[DYN_MAX_RESULTS][LANES * DYN_MAX_SIZE];
 } Accumulators;
 
 static void set_identity(const DynBound *b, const Results *r, Accumulators *acc, char **p) {
@@ -284,7 +285,7 @@ static void outer_chunk(void *ctx, int64_t chunk) {
 
 /* A block of rows for LANES neighbouring results: accumulator j of each is row j of `acc`. */
 static void columns_block(const Reduce *e, char *const *at, const int64_t *stride, int64_t pos, int64_t n,
-                          char (*acc)[LANES][LANES * 8]) {
+                          char (*acc)[LANES][LANES * DYN_MAX_SIZE]) {
     const DynBound *b = e->b;
     const Results *r = &e->results;
     char *p[2 * DYN_MAX_OPERANDS];
@@ -309,7 +310,7 @@ static void columns_block(const Reduce *e, char *const *at, const int64_t *strid
     }
 }
 
-static void fill_accumulators(const Reduce *e, int64_t rows, char (*acc)[LANES][LANES * 8]) {
+static void fill_accumulators(const Reduce *e, int64_t rows, char (*acc)[LANES][LANES * DYN_MAX_SIZE]) {
     for (int i = 0; i < e->results.n; i++) {
         uint8_t size = e->b->size[e->results.insn[i]->a[0]];
         dyn_lanes_fill(acc[i][0], e->results.identity[i], size, LANES);
@@ -323,7 +324,7 @@ static void columns_chunk(void *ctx, int64_t chunk) {
     const Reduce *e = ctx;
     const DynBound *b = e->b;
     const Results *r = &e->results;
-    _Alignas(64) char acc[DYN_MAX_RESULTS][LANES][LANES * 8];
+    _Alignas(64) char acc[DYN_MAX_RESULTS][LANES][LANES * DYN_MAX_SIZE];
     Cascade c[DYN_MAX_RESULTS][LANES];
     char *at[DYN_MAX_OPERANDS];
     int64_t per_line = (e->columns + LANES - 1) / LANES, line = chunk / per_line, column = chunk % per_line * LANES;
@@ -387,8 +388,8 @@ static void few_chunk(void *ctx, int64_t chunk) {
     const Reduce *e = ctx;
     const DynBound *b = e->b;
     const Results *r = &e->results;
-    _Alignas(64) char acc[DYN_MAX_RESULTS][LANES][LANES * 8];
-    _Alignas(64) char laid[DYN_MAX_OPERANDS][FEW][LANES * 8];
+    _Alignas(64) char acc[DYN_MAX_RESULTS][LANES][LANES * DYN_MAX_SIZE];
+    _Alignas(64) char laid[DYN_MAX_OPERANDS][FEW][LANES * DYN_MAX_SIZE];
     char *at[DYN_MAX_OPERANDS], *lanes[DYN_MAX_OPERANDS];
     int64_t stride[DYN_MAX_OPERANDS];
     int last = e->kept[e->nkept - 1];

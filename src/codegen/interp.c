@@ -57,7 +57,7 @@ static PyObject *operand(Interp *x, DynArg arg, uint8_t dtype) {
 
 static PyObject *run_elementwise(Interp *x, const DynNode *n) {
     const DynOpInfo *op = &dyn_ops[n->op];
-    PyObject *f = numpy_attr(n->op == DYN_OP_INT_POWER ? "power" : op->text), *args = PyTuple_New(n->nargs), *r = NULL;
+    PyObject *f = numpy_attr(dyn_op_numpy(n->op)), *args = PyTuple_New(n->nargs), *r = NULL;
     for (uint32_t i = 0; f && args && i < n->nargs; i++) {
         bool boolean = op->dtype == DYN_DT_LOGICAL || (op->dtype == DYN_DT_WHERE && i == 0);
         PyObject *a = operand(x, n->args[i], boolean ? DYN_BOOL : n->compute);
@@ -152,6 +152,11 @@ static PyObject *run_view(Interp *x, const DynNode *n) {
         if (r && !(n->flags & DYN_NODE_VIEW)) {
             Py_SETREF(r, PyObject_CallMethod(r, "copy", NULL));
         }
+    } else if (n->op == DYN_OP_REAL || n->op == DYN_OP_IMAG) {
+        r = PyObject_GetAttrString(base, dyn_ops[n->op].text);
+        if (r && !PyArray_Check(r)) {
+            Py_SETREF(r, PyArray_FromScalar(r, NULL));
+        }
     } else {
         how = ints(x, n->shape, n->ndim);
         PyObject *f = how ? numpy_attr("broadcast_to") : NULL;
@@ -162,6 +167,16 @@ static PyObject *run_view(Interp *x, const DynNode *n) {
     return r;
 }
 
+static PyObject *complex_number(Interp *x, const DynNode *n) {
+    PyObject *number = PyComplex_FromDoubles(x->sym[n->args[0].id].f, x->sym[n->args[1].id].f);
+    PyObject *a = number ? PyArray_FromAny(number, NULL, 0, 0, 0, NULL) : NULL;
+    Py_XDECREF(number);
+    if (a) {
+        Py_SETREF(a, PyArray_CastToType((PyArrayObject *)a, (PyArray_Descr *)descr_of(n->dtype), 0));
+    }
+    return a;
+}
+
 static PyObject *run_create(Interp *x, const DynNode *n) {
     int64_t dims[DYN_MAX_NDIM];
     for (int i = 0; i < n->ndim; i++) {
@@ -169,7 +184,7 @@ static PyObject *run_create(Interp *x, const DynNode *n) {
     }
     PyObject *a = dyn_array_new((DynDtype)n->dtype, n->ndim, dims, &n->layout);
     if (a && n->nargs && n->args[0].kind == DYN_ARG_SYM) {
-        PyObject *fill = operand(x, n->args[0], n->dtype);
+        PyObject *fill = n->op == DYN_OP_COMPLEX ? complex_number(x, n) : operand(x, n->args[0], n->dtype);
         int failed = fill ? PyArray_CopyInto((PyArrayObject *)a, (PyArrayObject *)fill) : -1;
         Py_XDECREF(fill);
         if (failed) {

@@ -17,6 +17,7 @@
     X(I8, int8_t)   \
     X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 #define FLOATS(X) X(F32, float) X(F64, double)
+#define COMPLEXES(X) X(C64, float _Complex) X(C128, double _Complex)
 
 /* Integers wrap. */
 #define INTEGER_ROWS(N, T)                       \
@@ -29,14 +30,27 @@
     LANES(prod_##N, T, x *y)                                \
     LANES(max_##N, T, (isgreater(x, y) | (x != x)) ? x : y) \
     LANES(min_##N, T, (isless(x, y) | (x != x)) ? x : y)
+/* As the helpers of ops_c.def, without fused products. */
+#define REAL(x) (__real__(x))
+#define IMAG(x) (__imag__(x))
+#define ISNAN(x) ((x) != (x))
+#define BEYOND(is, x, y)                                                                                      \
+    (ISNAN(x) | (is(REAL(x), REAL(y)) & !ISNAN(IMAG(x)) & !ISNAN(IMAG(y))) | ((REAL(x) == REAL(y)) & is(IMAG(x), IMAG(y))))
+#define COMPLEX_ROWS(N, T)                                                                                    \
+    LANES(sum_##N, T, x + y)                                                                                  \
+    LANES(prod_##N, T,                                                                                        \
+          __builtin_complex(REAL(x) * REAL(y) - IMAG(x) * IMAG(y), REAL(x) * IMAG(y) + IMAG(x) * REAL(y)))    \
+    LANES(max_##N, T, BEYOND(isgreater, x, y) | (x == y) ? x : y)                                             \
+    LANES(min_##N, T, BEYOND(isless, x, y) | (x == y) ? x : y)
 INTEGERS(INTEGER_ROWS)
 FLOATS(FLOAT_ROWS)
+COMPLEXES(COMPLEX_ROWS)
 LANES(any_BOOL, uint8_t, x | y)
 LANES(all_BOOL, uint8_t, x &y)
 
 #define ROW(N, T) [DYN_##N] = {sum_##N, prod_##N, max_##N, min_##N},
 static DynLanesFn *const table[DYN_DTYPE_COUNT][4] = {INTEGERS(ROW)
-                                                          FLOATS(ROW)[DYN_BOOL] = {any_BOOL, all_BOOL, any_BOOL, all_BOOL}};
+                                                          FLOATS(ROW) COMPLEXES(ROW)[DYN_BOOL] = {any_BOOL, all_BOOL, any_BOOL, all_BOOL}};
 
 DynLanesFn *dyn_lanes_combine(uint16_t op, uint8_t dtype) {
     switch (op) {
@@ -55,8 +69,15 @@ DynPart dyn_part_identity(uint16_t op, uint8_t dtype) {
     const DynDtypeInfo *d = &dyn_dtypes[dtype];
     bool one = op == DYN_OP_PROD || op == DYN_OP_ALL, high = op == DYN_OP_MIN, low = op == DYN_OP_MAX;
     DynPart v = {.i64 = one};
-    if (d->kind == 'f') {
-        double x = one ? 1 : high ? HUGE_VAL : low ? -HUGE_VAL : 0;
+    double x = one ? 1 : high ? HUGE_VAL : low ? -HUGE_VAL : 0;
+    if (d->kind == 'c') { /* the lowest number in their order has both parts infinite */
+        double _Complex z = __builtin_complex(x, high || low ? x : 0.0);
+        if (dtype == DYN_C64) {
+            v.c64 = (float _Complex)z;
+        } else {
+            v.c128 = z;
+        }
+    } else if (d->kind == 'f') {
         if (dtype == DYN_F32) {
             v.f32 = (float)x;
         } else {
@@ -87,6 +108,7 @@ void dyn_lanes_fill(void *to, DynPart value, uint8_t size, int n) {
     case 1: FILL(uint8_t)
     case 2: FILL(uint16_t)
     case 4: FILL(uint32_t)
-    default: FILL(uint64_t)
+    case 8: FILL(uint64_t)
+    default: FILL(double _Complex)
     }
 }

@@ -40,6 +40,9 @@ static bool is_view(const DynNode *n) { return n->flags & DYN_NODE_VIEW; }
 
 uint32_t dyn_op_cost(uint16_t op, uint8_t dtype) {
     uint32_t unit = dyn_dtypes[dtype].size > 4 ? 2 : 1;
+    if (dyn_dtypes[dtype].kind == 'c' && (dyn_ops[op].flags & DYN_OPF_VECTOR_CALL)) {
+        return 200; /* a call for each element */
+    }
     if (dyn_ops[op].flags & (DYN_OPF_VECTOR_CALL | DYN_OPF_EXPENSIVE)) {
         return 8 * unit;
     }
@@ -369,9 +372,12 @@ static uint32_t build_cast(Lower *L, DynKernel *k, uint32_t value, uint8_t dtype
     return dyn_kernel_insn(L->p, k, (DynInsn){.kind = DYN_L_CAST, .dtype = dtype, .nargs = 1, .a = {value}});
 }
 
+/* Numbers come as integers, float or double; others are converted from double in the kernel, as NumPy converts Python's. */
 static uint32_t build_scalar(Lower *L, DynKernel *k, uint32_t sym, uint8_t dtype) {
-    uint32_t param = dyn_kernel_param(L->p, k, sym, (DynDtype)dtype);
-    return param == DYN_NONE ? DYN_NONE : dyn_kernel_insn(L->p, k, (DynInsn){.kind = DYN_L_SCALAR, .dtype = dtype, .a = {param}});
+    uint8_t as = dtype == DYN_F16 || dyn_dtypes[dtype].kind == 'c' ? DYN_F64 : dtype;
+    uint32_t param = dyn_kernel_param(L->p, k, sym, (DynDtype)as);
+    DynInsn insn = {.kind = DYN_L_SCALAR, .dtype = as, .a = {param}};
+    return param == DYN_NONE ? DYN_NONE : build_cast(L, k, dyn_kernel_insn(L->p, k, insn), dtype);
 }
 
 static uint32_t build_value(Lower *L, DynKernel *k, uint32_t id);
@@ -395,7 +401,7 @@ static uint32_t build_load(Lower *L, DynKernel *k, uint32_t id) {
 /* x ** 3 and x ** 4 are products: within 2 ULP, and far cheaper than pow. Squares and the like are rows of their own. */
 static uint32_t build_small_power(Lower *L, DynKernel *k, const DynNode *n) {
     if (n->op != DYN_OP_POWER || n->args[1].kind != DYN_ARG_SYM || !dyn_sym_is_const(L->g->syms, n->args[1].id) ||
-        dyn_dtypes[n->compute].kind != 'f') {
+        dyn_dtypes[n->compute].kind != 'f' || n->compute == DYN_F16) {
         return DYN_NONE;
     }
     const DynSym *s = dyn_sym_at(L->g->syms, n->args[1].id);
@@ -413,9 +419,23 @@ static uint32_t build_small_power(Lower *L, DynKernel *k, const DynNode *n) {
     return xx == DYN_NONE ? DYN_NONE : build_cast(L, k, dyn_kernel_insn(L->p, k, last), n->dtype);
 }
 
+static uint32_t build_complex(Lower *L, DynKernel *k, const DynNode *n) {
+    DynInsn insn = {.kind = DYN_L_OP, .op = n->op, .compute = DYN_F64, .dtype = DYN_C128, .nargs = 2};
+    for (int i = 0; i < 2; i++) {
+        insn.a[i] = build_scalar(L, k, n->args[i].id, DYN_F64);
+        if (insn.a[i] == DYN_NONE) {
+            return DYN_NONE;
+        }
+    }
+    return build_cast(L, k, dyn_kernel_insn(L->p, k, insn), n->dtype);
+}
+
 /* The operation of an inline node, whether or not it has memory. */
 static uint32_t build_op(Lower *L, DynKernel *k, uint32_t id) {
     const DynNode *n = dyn_graph_node(L->g, id);
+    if (n->op == DYN_OP_COMPLEX) {
+        return build_complex(L, k, n);
+    }
     if (info(n)->kind != DYN_K_ELEMENTWISE) {
         return build_arg(L, k, n->args[0], n->dtype);
     }
@@ -427,6 +447,8 @@ static uint32_t build_op(Lower *L, DynKernel *k, uint32_t id) {
     uint8_t rule = info(n)->dtype;
     if (rule == DYN_DT_COMPARE || rule == DYN_DT_LOGICAL || rule == DYN_DT_BOOL) {
         insn.dtype = DYN_BOOL;
+    } else if (info(n)->flags & DYN_OPF_REAL) {
+        insn.dtype = (uint8_t)dyn_dtype_real((DynDtype)n->compute);
     }
     for (uint32_t i = 0; i < n->nargs; i++) {
         bool boolean = rule == DYN_DT_LOGICAL || (rule == DYN_DT_WHERE && i == 0);
@@ -637,13 +659,17 @@ static int lower_node(Lower *L, uint32_t id) {
     }
 }
 
+/* Half precision is not accumulated in (the recorder reduces in float), and of complex numbers not every operator exists. */
 static int supported(Lower *L) {
     for (uint32_t i = 0; i < L->g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(L->g, i);
-        if (L->live[i] && info(n)->kind != DYN_K_INPUT && info(n)->kind != DYN_K_EXTERN && info(n)->kind != DYN_K_RESULT &&
-            info(n)->kind != DYN_K_VIEW &&
-            (!dyn_dtypes[n->dtype].ctype[0] || (info(n)->kind == DYN_K_ELEMENTWISE && !dyn_dtypes[n->compute].ctype[0]))) {
-            dyn_str_printf(L->error, "no kernels for %s", dyn_dtypes[n->dtype].name);
+        bool computes = info(n)->kind == DYN_K_REDUCE || info(n)->kind == DYN_K_ELEMENTWISE;
+        if (!L->live[i] || !computes) {
+            continue;
+        }
+        if ((info(n)->kind == DYN_K_REDUCE && n->compute == DYN_F16) ||
+            (dyn_dtypes[n->compute].kind == 'c' && !dyn_complex_ops[n->op].c)) {
+            dyn_str_printf(L->error, "no kernels for %s of %s", info(n)->text, dyn_dtypes[n->compute].name);
             return -1;
         }
     }

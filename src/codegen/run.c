@@ -234,9 +234,14 @@ static int flags_wanted(int flags) {
 static int warn(const DynGraph *g, int flags) {
     for (size_t f = 0; f < DYN_COUNTOF(flag_table); f++) {
         for (uint32_t i = 0; (flags & flag_table[f].bit) && i < g->nodes.n; i++) {
-            const DynOpInfo *op = &dyn_ops[dyn_graph_node(g, i)->op];
-            if (strchr(op->fpe, flag_table[f].letter) && *op->fpe) {
-                if (PyUFunc_GiveFloatingpointErrors(op->text, flag_table[f].npy) < 0) {
+            const DynNode *n = dyn_graph_node(g, i);
+            const DynComplexOp *z = dyn_dtypes[n->compute].kind == 'c' ? &dyn_complex_ops[n->op] : NULL;
+            const char *can = z && z->fpe ? z->fpe : dyn_ops[n->op].fpe;
+            bool scalar = dyn_ops[n->op].text[0] == 's' && dyn_op_numpy(n->op) != dyn_ops[n->op].text;
+            if (strchr(can, flag_table[f].letter) && *can) {
+                char name[64];
+                snprintf(name, sizeof(name), "%s%s", scalar ? "scalar " : "", dyn_op_numpy(n->op));
+                if (PyUFunc_GiveFloatingpointErrors(name, flag_table[f].npy) < 0) {
                     return -1;
                 }
                 break;

@@ -54,8 +54,9 @@ static int check_operands(Check *c, const DynNode *n) {
     bool from_node = row->kind == DYN_K_REDUCE || row->kind == DYN_K_VIEW || row->kind == DYN_K_COPY || row->kind == DYN_K_STORE;
     if (from_node && (n->nargs == 0 || n->args[0].kind != DYN_ARG_NODE))
         return bad(c, "first operand is no node");
-    if (n->op == DYN_OP_SCALAR && n->args[0].kind != DYN_ARG_SYM)
-        return bad(c, "operand is no symbol");
+    for (int i = 0; i < n->nargs && (n->op == DYN_OP_SCALAR || n->op == DYN_OP_COMPLEX); i++)
+        if (n->args[i].kind != DYN_ARG_SYM)
+            return bad(c, "operand is no symbol");
     return 0;
 }
 
@@ -150,6 +151,11 @@ static int check_slice(Check *c, const DynNode *n, const DynNode *a) {
 }
 
 static int check_view(Check *c, const DynNode *n, const DynNode *a) {
+    if (n->op == DYN_OP_REAL || n->op == DYN_OP_IMAG) {
+        if (n->dtype != dyn_dtype_real((DynDtype)a->dtype) || n->dtype == a->dtype)
+            return bad(c, "no part of a complex number");
+        return n->ndim == a->ndim && broadcasts(c, a, n) && broadcasts(c, n, a) ? 0 : bad(c, "sizes are not the operand's");
+    }
     if (n->dtype != a->dtype)
         return bad(c, "view of another dtype");
     if (n->op == DYN_OP_SLICE)
@@ -196,7 +202,7 @@ static int check_kind(Check *c, const DynNode *n) {
         if (n->op == DYN_OP_STORE && n->args[1].kind == DYN_ARG_NODE && !broadcasts(c, dyn_graph_node(c->g, n->args[1].id), a))
             return bad(c, "value does not broadcast to the destination");
         return 0;
-    case DYN_K_CREATE: return n->op == DYN_OP_SCALAR && n->ndim != 0 ? bad(c, "scalar of a rank") : 0;
+    case DYN_K_CREATE: return (n->op == DYN_OP_SCALAR || n->op == DYN_OP_COMPLEX) && n->ndim != 0 ? bad(c, "scalar of a rank") : 0;
     case DYN_K_RESULT:
         return a == NULL || a->op != DYN_OP_EXTERN || n->args[0].id >= c->id ? bad(c, "operand is no extern call") : 0;
     case DYN_K_EXTERN: return c->g->externs.n > 0 && n->extern_index >= c->g->externs.n ? bad(c, "no such extern row") : 0;

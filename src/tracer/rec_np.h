@@ -11,7 +11,8 @@
 /* What an operand is for type resolution: a DynDtype, or a weak Python number (NEP 50). */
 #define NP_WEAK_INT DYN_DTYPE_COUNT
 #define NP_WEAK_FLOAT (DYN_DTYPE_COUNT + 1)
-#define NP_CODES (DYN_DTYPE_COUNT + 2)
+#define NP_WEAK_COMPLEX (DYN_DTYPE_COUNT + 2) /* a constant: its arg is a COMPLEX node */
+#define NP_CODES (DYN_DTYPE_COUNT + 3)
 
 typedef struct NpArg { /* an operand of an elementwise operator */
     DynArg arg;
@@ -65,8 +66,9 @@ DYN_HIDDEN DynDtype dyn_np_dtype_of(PyObject *o); /* of an exact ndarray or NumP
 /* ---- rec_numpy_elem.c */
 DYN_HIDDEN int dyn_np_elem_init(PyObject *numpy);
 DYN_HIDDEN int dyn_np_types(DynRec *r, DynOp op, int a, int b, DynDtype *compute, DynDtype *result); /* b: -1 for one operand */
-/* scalars: eager used the operators of NumPy scalars, not the ufunc's loops (power differs). */
-DYN_HIDDEN uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, bool scalars);
+/* Eager called the ufunc itself, or by an operator of arrays (power differs), or it used the operators of NumPy scalars. */
+typedef enum NpForm { NP_UFUNC, NP_OPERATOR, NP_SCALARS } NpForm;
+DYN_HIDDEN uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, NpForm form);
 DYN_HIDDEN uint32_t dyn_np_elementwise_as(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n);
 /* A Python number that is converted to dtype dt (assigned or computed with): guards that the conversion is exact and doesn't
  * raise. */
@@ -75,11 +77,16 @@ DYN_HIDDEN int dyn_np_broadcast(DynRec *r, const uint32_t *nodes, int n, uint32_
 /* `node` is written into the array `dst` (out=, in-place operators); gives dst's own shadow. */
 DYN_HIDDEN DynVal *dyn_np_store_into(DynRec *r, DynOperand dst, NpArg value);
 DYN_HIDDEN uint32_t dyn_np_copy(DynRec *r, uint32_t a, DynDtype dt); /* a COPY of a whole node */
+/* Does a conversion drop imaginary parts? Eager warns of it. */
+static inline bool dyn_np_drops(DynDtype from, DynDtype to) {
+    return dyn_dtypes[from].kind == 'c' && dyn_dtypes[to].kind != 'c' && to != DYN_BOOL;
+}
 DYN_HIDDEN int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real);
 
 /* ---- rec_numpy_view.c */
 DYN_HIDDEN bool dyn_np_always_c(DynRec *r, uint32_t node); /* C-contiguous at every call under the guards */
 DYN_HIDDEN bool dyn_np_never_c(DynRec *r, uint32_t node);  /* at no call; makes guards */
+DYN_HIDDEN uint32_t dyn_np_part(DynRec *r, DynOp op, uint32_t a); /* REAL or IMAG of a complex node: a view */
 DYN_HIDDEN uint32_t dyn_np_permute(DynRec *r, uint32_t a, const int *perm);
 DYN_HIDDEN uint32_t dyn_np_newaxis(DynRec *r, uint32_t a, uint32_t positions, int ndim); /* bit mask of the result's new axes */
 DYN_HIDDEN uint32_t dyn_np_reshape_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape, uint8_t flag);

@@ -206,7 +206,21 @@ DynDtype dyn_np_dtype_of(PyObject *o) {
         Py_XDECREF(d);
         PyErr_Clear();
     }
-    return dt == DYN_NO_DTYPE || dyn_dtypes[dt].ctype[0] == 0 ? DYN_NO_DTYPE : dt;
+    return dt;
+}
+
+/* A complex number that is the same at every call. */
+static uint32_t complex_node(DynRec *r, PyObject *number, DynDtype dt) {
+    DynSyms *t = dyn_rec_syms(r);
+    uint32_t real = dyn_sym_float(t, PyComplex_RealAsDouble(number)), imag = dyn_sym_float(t, PyComplex_ImagAsDouble(number));
+    uint32_t id = real == DYN_NONE || imag == DYN_NONE ? DYN_NONE : dyn_np_add(r, DYN_OP_COMPLEX, dt, 0, 2, 0);
+    if (id == DYN_NONE)
+        return dyn_np_refuse(r, DYN_R_NO_MEMORY), id;
+    DynNode *n = dyn_graph_node(dyn_rec_graph(r), id);
+    n->args[0] = (DynArg){DYN_ARG_SYM, real};
+    n->args[1] = (DynArg){DYN_ARG_SYM, imag};
+    n->flags |= DYN_NODE_NPSCALAR;
+    return id;
 }
 
 /* A NumPy scalar that is the same at every call. */
@@ -214,6 +228,11 @@ static uint32_t constant_node(DynRec *r, PyObject *o) {
     DynDtype dt = dyn_np_dtype_of(o);
     PyObject *item = dt == DYN_NO_DTYPE ? NULL : PyObject_CallMethod(o, "item", NULL);
     uint32_t s = DYN_NONE;
+    if (item != NULL && PyComplex_CheckExact(item)) {
+        uint32_t id = complex_node(r, item, dt);
+        Py_DECREF(item);
+        return id;
+    }
     if (item != NULL && PyBool_Check(item))
         s = dyn_sym_bool(dyn_rec_syms(r), item == Py_True);
     else if (item != NULL && PyFloat_CheckExact(item))
@@ -258,10 +277,12 @@ int dyn_np_operand(DynRec *r, DynOperand o, NpArg *out) {
         *out = (NpArg){{DYN_ARG_SYM, sym}, codes[dyn_sym_at(dyn_rec_syms(r), sym)->type]};
         return 0;
     }
-    uint32_t node = dyn_np_node(r, o);
+    bool weak = o.v != NULL && o.v->kind == DV_CONST && PyComplex_CheckExact(o.real);
+    uint32_t node = weak ? complex_node(r, o.real, DYN_C128) : dyn_np_node(r, o);
     if (node == DYN_NONE)
         return -1;
     *out = dyn_np_node_arg(r, node);
+    out->code = weak ? NP_WEAK_COMPLEX : out->code;
     return 0;
 }
 
@@ -494,7 +515,7 @@ static DynVal *operator_result(DynRec *r, DynOp op, DynOperand *o, int n, bool i
             return NULL;
         scalars = scalars && !PyArray_Check(o[i].real);
     }
-    uint32_t t = dyn_np_elementwise(r, op, args, n, scalars);
+    uint32_t t = dyn_np_elementwise(r, op, args, n, scalars ? NP_SCALARS : NP_OPERATOR);
     if (t == DYN_NONE)
         return NULL;
     if (inplace && result == o[0].real && PyArray_Check(result))

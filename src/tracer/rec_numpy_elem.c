@@ -13,7 +13,7 @@ int dyn_np_elem_init(PyObject *numpy) {
         const DynOpInfo *row = &dyn_ops[i];
         if (row->kind != DYN_K_ELEMENTWISE)
             continue;
-        ufuncs[i] = PyObject_GetAttrString(numpy, i == DYN_OP_INT_POWER ? "power" : row->text);
+        ufuncs[i] = PyObject_GetAttrString(numpy, dyn_op_numpy(i));
         if (ufuncs[i] == NULL)
             return -1;
         if (!PyObject_HasAttrString(ufuncs[i], "resolve_dtypes"))
@@ -29,6 +29,8 @@ static PyObject *type_of_code(int code) {
         return Py_NewRef((PyObject *)&PyLong_Type);
     if (code == NP_WEAK_FLOAT)
         return Py_NewRef((PyObject *)&PyFloat_Type);
+    if (code == NP_WEAK_COMPLEX)
+        return Py_NewRef((PyObject *)&PyComplex_Type);
     return (PyObject *)PyArray_DescrFromType(dyn_dtypes[code].npy);
 }
 
@@ -49,8 +51,7 @@ static void ask(DynOp op, int a, int b, Types *out) {
             dt[i] = PyArray_DescrCheck(d) ? dyn_dtype_of((PyArray_Descr *)d) : DYN_NO_DTYPE;
         }
         DynDtype result = dt[nin];
-        if (dt[0] != DYN_NO_DTYPE && result != DYN_NO_DTYPE && (nin == 1 || dt[0] == dt[1]) && dyn_dtypes[dt[0]].ctype[0] != 0 &&
-            dyn_dtypes[result].ctype[0] != 0)
+        if (dt[0] != DYN_NO_DTYPE && result != DYN_NO_DTYPE && (nin == 1 || dt[0] == dt[1]))
             *out = (Types){1, (uint8_t)dt[0], (uint8_t)result};
     }
     Py_XDECREF(loop);
@@ -69,8 +70,9 @@ int dyn_np_types(DynRec *r, DynOp op, int a, int b, DynDtype *compute, DynDtype 
         return 0;
     }
     if (all_weak) { /* np.sin(2.0): the numbers become arrays first */
-        a = a == NP_WEAK_INT ? DYN_I64 : DYN_F64;
-        b = b < 0 ? b : b == NP_WEAK_INT ? DYN_I64 : DYN_F64;
+        static const uint8_t strong[] = {DYN_I64, DYN_F64, DYN_C128};
+        a = strong[a - NP_WEAK_INT];
+        b = b < 0 ? b : strong[b - NP_WEAK_INT];
     }
     if (ufuncs[op] == NULL)
         return refuse(r);
@@ -87,13 +89,15 @@ int dyn_np_types(DynRec *r, DynOp op, int a, int b, DynDtype *compute, DynDtype 
 /* ---- weak numbers */
 
 int dyn_np_convert_guard(DynRec *r, uint32_t sym, DynDtype dt) {
-    static const double f32_max = 0x1.fffffep127;
+    const double most = dt == DYN_F16 ? 65504.0 : 0x1.fffffep127; /* of half and single precision */
     const DynSym *s = dyn_sym_at(dyn_rec_syms(r), sym);
     const DynDtypeInfo *to = &dyn_dtypes[dt];
     DynScalar hint = s->hint;
-    if (s->type == DYN_T_BOOL || dt == DYN_BOOL || dt == DYN_F64)
+    if (s->type == DYN_T_BOOL || dt == DYN_BOOL || dt == DYN_F64 || (dt == DYN_C128 && s->type == DYN_T_FLOAT))
         return 0;
-    if (s->type == DYN_T_INT && to->kind == 'f') /* Python rounds to double first: exact only this far */
+    if (s->type == DYN_T_INT && dt == DYN_F16)
+        return dyn_np_assume_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), (int64_t)most);
+    if (s->type == DYN_T_INT && (to->kind == 'f' || to->kind == 'c')) /* Python rounds to double first: exact only this far */
         return dyn_np_assume_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), (int64_t)1 << 53);
     if (s->type == DYN_T_INT) {
         int bits = to->size * 8 - (to->kind == 'i');
@@ -105,12 +109,12 @@ int dyn_np_convert_guard(DynRec *r, uint32_t sym, DynDtype dt) {
             return -1;
         return dyn_np_assume_op(r, DYN_S_LE, sym, ((int64_t)1 << bits) - 1);
     }
-    if (to->kind != 'f')
+    if (to->kind != 'f' && to->kind != 'c')
         return refuse(r);
     if (hint.f - hint.f != 0) /* inf and nan stay what they are */
         return dyn_np_assume(r, dyn_np_op(r, DYN_S_NOT, dyn_np_op(r, DYN_S_ISFINITE, sym, DYN_NONE), DYN_NONE));
     return dyn_np_assume(r,
-                         dyn_np_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), dyn_sym_float(dyn_rec_syms(r), f32_max)));
+                         dyn_np_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), dyn_sym_float(dyn_rec_syms(r), most)));
 }
 
 /* ---- broadcasting */
@@ -183,8 +187,20 @@ uint32_t dyn_np_elementwise_as(DynRec *r, DynOp op, DynDtype compute, DynDtype r
     return id;
 }
 
+/* Integers that are NumPy scalars: the rows that see overflow. */
+static int scalar_row(DynOp op) {
+    switch (op) {
+    case DYN_OP_ADD: return DYN_OP_SCALAR_ADD;
+    case DYN_OP_SUBTRACT: return DYN_OP_SCALAR_SUBTRACT;
+    case DYN_OP_MULTIPLY: return DYN_OP_SCALAR_MULTIPLY;
+    case DYN_OP_NEGATIVE: return DYN_OP_SCALAR_NEGATIVE;
+    case DYN_OP_ABSOLUTE: return DYN_OP_SCALAR_ABSOLUTE;
+    default: return op;
+    }
+}
+
 /* What a row becomes where it computes in another kind of number than its C expression is for; -1: refused. */
-static int row_for(DynOp op, DynDtype compute) {
+static int row_for(DynOp op, DynDtype compute, NpForm form) {
     char kind = dyn_dtypes[compute].kind;
     if (kind == 'b') {
         switch (op) {
@@ -202,6 +218,7 @@ static int row_for(DynOp op, DynDtype compute) {
         case DYN_OP_FLOOR:
         case DYN_OP_CEIL:
         case DYN_OP_TRUNC:
+        case DYN_OP_CONJUGATE:
         case DYN_OP_POSITIVE: return DYN_OP_COPY;
         default: {
             int rule = dyn_ops[op].dtype;
@@ -209,8 +226,14 @@ static int row_for(DynOp op, DynDtype compute) {
         }
         }
     }
+    if (kind == 'c')
+        return dyn_complex_ops[op].c != NULL ? (int)op : -1;
+    if (op == DYN_OP_CONJUGATE)
+        return DYN_OP_POSITIVE;
     if (kind == 'f')
         return op;
+    if (form == NP_SCALARS && scalar_row(op) != (int)op)
+        return scalar_row(op);
     switch (op) {
     case DYN_OP_FLOOR:
     case DYN_OP_CEIL:
@@ -247,17 +270,22 @@ static int exponent_is(DynRec *r, uint32_t sym, double value) {
 
 /* A float power. NumPy's loops look at an exponent that is the same for all elements: 0.5 is sqrt, 2 square, -1 reciprocal, 1 the
  * value itself (pow gives the same for 0 and 1). They do so for every exponent whose stride is 0, so an exponent array must not
- * have one. */
-static uint32_t float_power(DynRec *r, DynDtype compute, const NpArg *args) {
+ * have one. Of complex numbers only the operator ** does, for the int 2 and -1 and the float 0.5. */
+static uint32_t float_power(DynRec *r, DynDtype compute, const NpArg *args, NpForm form) {
     static const struct {
         double value;
         DynOp op;
     } fast[] = {{2.0, DYN_OP_SQUARE}, {0.5, DYN_OP_SQRT}, {-1.0, DYN_OP_RECIPROCAL}};
     DynGraph *g = dyn_rec_graph(r);
     uint32_t sym = exponent_sym(r, &args[1]);
+    bool is_complex = dyn_dtypes[compute].kind == 'c';
+    if (is_complex && (sym == DYN_NONE || form == NP_UFUNC || args[1].arg.kind != DYN_ARG_SYM))
+        return dyn_np_elementwise_as(r, DYN_OP_POWER, compute, compute, args, 2);
     if (sym != DYN_NONE) {
         for (size_t i = 0; i < DYN_COUNTOF(fast) && args[0].arg.kind == DYN_ARG_NODE; i++) {
             int is = exponent_is(r, sym, fast[i].value);
+            if (is > 0 && is_complex && (fast[i].value == 0.5) != (dyn_sym_at(dyn_rec_syms(r), sym)->type == DYN_T_FLOAT))
+                break;
             if (is != 0)
                 return is < 0 ? DYN_NONE : dyn_np_elementwise_as(r, fast[i].op, compute, compute, args, 1);
         }
@@ -282,7 +310,7 @@ static int int_power_guard(DynRec *r, const NpArg *args) {
     return args[1].code <= DYN_DTYPE_COUNT && dyn_dtypes[args[1].code].kind != 'i' ? 0 : refuse(r);
 }
 
-uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, bool scalars) {
+uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, NpForm form) {
     DynDtype compute, result;
     if (dyn_np_types(r, op, args[0].code, n == 2 ? args[1].code : -1, &compute, &result) < 0)
         return DYN_NONE;
@@ -290,12 +318,16 @@ uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, bool 
         if (args[i].arg.kind == DYN_ARG_SYM && dyn_ops[op].dtype != DYN_DT_LOGICAL &&
             dyn_np_convert_guard(r, args[i].arg.id, compute) < 0)
             return DYN_NONE;
-    int row = row_for(op, compute);
+    int row = row_for(op, compute, form);
     if (row < 0 || (row == DYN_OP_COPY && args[0].arg.kind != DYN_ARG_NODE) ||
         (row == DYN_OP_INT_POWER && int_power_guard(r, args) < 0))
         return refuse(r), DYN_NONE;
-    if (row == DYN_OP_POWER && !scalars)
-        return float_power(r, compute, args);
+    if (row == DYN_OP_POWER && form != NP_SCALARS)
+        return float_power(r, compute, args, form);
+    if (compute == DYN_F16 && (row == DYN_OP_MAXIMUM || row == DYN_OP_MINIMUM)) { /* of equal operands these loops give the first */
+        const NpArg turned[2] = {args[1], args[0]};
+        return dyn_np_elementwise_as(r, (DynOp)row, compute, result, turned, 2);
+    }
     return dyn_np_elementwise_as(r, (DynOp)row, compute, result, args, n);
 }
 
@@ -309,6 +341,8 @@ static bool aliases(DynRec *r, uint32_t node, uint32_t dst) {
 
 uint32_t dyn_np_copy(DynRec *r, uint32_t a, DynDtype dt) {
     DynGraph *g = dyn_rec_graph(r);
+    if (dyn_np_drops((DynDtype)dyn_graph_node(g, a)->dtype, dt))
+        return refuse(r), DYN_NONE;
     uint32_t id = dyn_np_unary_node(r, DYN_OP_COPY, dt, a, dyn_graph_node(g, a)->ndim, 0);
     if (id != DYN_NONE)
         memcpy(dyn_graph_node(g, id)->shape, dyn_graph_node(g, a)->shape, sizeof(uint32_t) * dyn_graph_node(g, a)->ndim);
@@ -321,7 +355,7 @@ int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real) {
     DynDtype dt = (DynDtype)d->dtype;
     if (value.arg.kind == DYN_ARG_SYM) {
         const DynSym *s = dyn_sym_at(dyn_rec_syms(r), value.arg.id);
-        if (s->type == DYN_T_FLOAT && dyn_dtypes[dt].kind != 'f' && dt != DYN_BOOL) /* an assignment truncates */
+        if (s->type == DYN_T_FLOAT && (dyn_dtypes[dt].kind == 'i' || dyn_dtypes[dt].kind == 'u')) /* an assignment truncates */
             value.arg.id = dyn_np_op(r, DYN_S_TO_INT, value.arg.id, DYN_NONE);
         if (value.arg.id == DYN_NONE)
             return refuse(r);
@@ -336,6 +370,8 @@ int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real) {
             if ((same ? dyn_rec_assume_equal(r, into, size) : dyn_np_assume_op(r, DYN_S_EQ, size, 1)) < 0)
                 return -1;
         }
+        if (dyn_np_drops((DynDtype)v->dtype, dt))
+            return refuse(r);
         if (extra > 0) /* leading axes of size 1 fall away */
             return refuse(r);
     }
@@ -390,7 +426,7 @@ DynVal *np_rule_ufunc(DynRec *r, NpCall *c) {
             return c->slot[i].v == NULL ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE) : NULL;
     if (strcmp(c->b->path, "fabs") == 0 && (args[0].code >= DYN_DTYPE_COUNT || dyn_dtypes[args[0].code].kind != 'f'))
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    return finish(r, dyn_np_elementwise(r, (DynOp)c->b->op, args, n, false), c->slot[n], c->result);
+    return finish(r, dyn_np_elementwise(r, (DynOp)c->b->op, args, n, NP_UFUNC), c->slot[n], c->result);
 }
 
 DynVal *np_rule_where(DynRec *r, NpCall *c) {
@@ -420,7 +456,7 @@ DynVal *np_rule_clip(DynRec *r, NpCall *c) {
     if (twice || c->slot[0].v == NULL || dyn_np_operand(r, c->slot[0], &args[0]) < 0)
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     if (low.v == NULL && high.v == NULL)
-        return finish(r, dyn_np_elementwise(r, DYN_OP_POSITIVE, args, 1, false), c->slot[3], c->result);
+        return finish(r, dyn_np_elementwise(r, DYN_OP_POSITIVE, args, 1, NP_UFUNC), c->slot[3], c->result);
     if (low.v != NULL && high.v != NULL) { /* all three are promoted together */
         NpArg lo, hi;
         if (dyn_np_operand(r, low, &lo) < 0 || dyn_np_operand(r, high, &hi) < 0)
@@ -443,7 +479,7 @@ DynVal *np_rule_clip(DynRec *r, NpCall *c) {
     }
     if (dyn_np_operand(r, low.v != NULL ? low : high, &args[1]) < 0)
         return NULL;
-    return finish(r, dyn_np_elementwise(r, low.v != NULL ? DYN_OP_MAXIMUM : DYN_OP_MINIMUM, args, 2, false), c->slot[3],
+    return finish(r, dyn_np_elementwise(r, low.v != NULL ? DYN_OP_MAXIMUM : DYN_OP_MINIMUM, args, 2, NP_UFUNC), c->slot[3],
                   c->result);
 }
 
@@ -455,7 +491,7 @@ DynVal *np_rule_scalar_type(DynRec *r, NpCall *c) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
     if (a.arg.kind == DYN_ARG_NODE)
         return dyn_np_result(r, dyn_np_copy(r, a.arg.id, dt), c->result);
-    if (a.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f' && dt != DYN_BOOL)
+    if (a.code == NP_WEAK_FLOAT && (dyn_dtypes[dt].kind == 'i' || dyn_dtypes[dt].kind == 'u'))
         a.arg.id = dyn_np_op(r, DYN_S_TO_INT, a.arg.id, DYN_NONE);
     if (a.arg.id == DYN_NONE)
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);

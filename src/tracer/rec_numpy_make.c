@@ -59,7 +59,7 @@ static DynVal *full(DynRec *r, DynOperand value, int ndim, const uint32_t *shape
         uint32_t view = dyn_np_broadcast_view(r, v.arg.id, ndim, shape);
         return view == DYN_NONE ? NULL : dyn_np_result(r, dyn_np_copy(r, view, dt), result);
     }
-    if (v.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f' && dt != DYN_BOOL)
+    if (v.code == NP_WEAK_FLOAT && (dyn_dtypes[dt].kind == 'i' || dyn_dtypes[dt].kind == 'u'))
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     return dyn_np_convert_guard(r, v.arg.id, dt) < 0 ? NULL : filled(r, v.arg, ndim, shape, result);
 }

@@ -26,6 +26,12 @@ uint32_t dyn_np_reduce(DynRec *r, DynOp op, uint32_t a, int naxes, const int *ax
         if (!gone || keepdims)
             shape[ndim++] = gone ? dyn_np_int(r, 1) : n->shape[i];
     }
+    if (dyn_np_drops((DynDtype)n->dtype, dtype))
+        return no_node(r);
+    if (dtype == DYN_F16) { /* NumPy's loops go by float, and round at the end */
+        uint32_t wide = dyn_np_reduce(r, op, a, naxes, axes, keepdims, DYN_F32);
+        return wide == DYN_NONE ? wide : dyn_np_copy(r, wide, dtype);
+    }
     if (dtype == DYN_BOOL && op != DYN_OP_ANY && op != DYN_OP_ALL)
         op = op == DYN_OP_MAX || op == DYN_OP_SUM ? DYN_OP_ANY : DYN_OP_ALL;
     uint32_t id = dyn_np_unary_node(r, op, dtype, a, ndim, 1 + naxes);
@@ -72,7 +78,7 @@ static int burnt_dtype(DynRec *r, DynOperand o, DynDtype *out) {
     }
     *out = dyn_dtype_of(d);
     Py_DECREF(d);
-    return *out == DYN_NO_DTYPE || dyn_dtypes[*out].ctype[0] == 0 ? (no_node(r), -1) : 0;
+    return *out == DYN_NO_DTYPE ? (no_node(r), -1) : 0;
 }
 
 static int read_arguments(DynRec *r, const NpCall *c, Reduction *x) {
@@ -125,20 +131,34 @@ static uint32_t count_of(DynRec *r, const Reduction *x, int64_t least) {
     return n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, n, least) < 0 ? DYN_NONE : n;
 }
 
-/* node / count: NumPy divides by an int64 scalar, in double, and gives the dtype of what is divided. */
+/* node / count: NumPy divides by an int64 scalar, in double precision, and gives the dtype of what is divided. */
 static uint32_t divide_by(DynRec *r, uint32_t node, uint32_t count) {
     NpArg args[2] = {dyn_np_node_arg(r, node), {{DYN_ARG_SYM, count}, NP_WEAK_INT}};
-    return dyn_np_elementwise_as(r, DYN_OP_DIVIDE, DYN_F64, (DynDtype)args[0].code, args, 2);
+    DynDtype compute = dyn_dtypes[args[0].code].kind == 'c' ? DYN_C128 : DYN_F64;
+    return dyn_np_elementwise_as(r, DYN_OP_DIVIDE, compute, (DynDtype)args[0].code, args, 2);
 }
 
 static uint32_t mean_of(DynRec *r, const Reduction *x, bool keepdims) {
     DynDtype dt = (DynDtype)node_at(r, x->a)->dtype;
     uint32_t n = count_of(r, x, 0);
-    dt = x->dtype != DYN_NO_DTYPE ? x->dtype : dyn_dtypes[dt].kind == 'f' ? dt : DYN_F64;
-    if (n == DYN_NONE || dyn_dtypes[dt].kind != 'f')
+    bool inexact = dyn_dtypes[dt].kind == 'f' || dyn_dtypes[dt].kind == 'c';
+    dt = x->dtype != DYN_NO_DTYPE ? x->dtype : inexact ? dt : DYN_F64;
+    if (n == DYN_NONE || (dyn_dtypes[dt].kind != 'f' && dyn_dtypes[dt].kind != 'c'))
         return no_node(r);
     uint32_t sum = dyn_np_reduce(r, DYN_OP_SUM, x->a, x->naxes, x->axes, keepdims, dt);
     return sum == DYN_NONE ? sum : divide_by(r, sum, n);
+}
+
+/* Of half precision the sum is a float; an array of quotients is too before it is rounded, a scalar is not. */
+static uint32_t half_mean(DynRec *r, const Reduction *x) {
+    uint32_t n = count_of(r, x, 0);
+    uint32_t sum = n == DYN_NONE ? n : dyn_np_reduce(r, DYN_OP_SUM, x->a, x->naxes, x->axes, x->keepdims, DYN_F32);
+    if (sum == DYN_NONE)
+        return sum;
+    NpArg args[2] = {dyn_np_node_arg(r, sum), {{DYN_ARG_SYM, n}, NP_WEAK_INT}};
+    DynDtype quotient = node_at(r, sum)->ndim ? DYN_F32 : DYN_F64;
+    uint32_t t = dyn_np_elementwise_as(r, DYN_OP_DIVIDE, DYN_F64, quotient, args, 2);
+    return t == DYN_NONE ? t : dyn_np_copy(r, t, DYN_F16);
 }
 
 DynVal *np_rule_mean(DynRec *r, NpCall *c) {
@@ -147,7 +167,25 @@ DynVal *np_rule_mean(DynRec *r, NpCall *c) {
         return NULL;
     if (x.out.v != NULL)
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    return dyn_np_result(r, mean_of(r, &x, x.keepdims), c->result);
+    if (x.dtype != DYN_NO_DTYPE || node_at(r, x.a)->dtype != DYN_F16)
+        return dyn_np_result(r, mean_of(r, &x, x.keepdims), c->result);
+    return dyn_np_result(r, half_mean(r, &x), c->result);
+}
+
+/* The square of each element; of complex ones the sum of the squares of the parts. */
+static uint32_t square_of(DynRec *r, uint32_t node) {
+    NpArg args[2] = {dyn_np_node_arg(r, node)};
+    if (dyn_dtypes[args[0].code].kind != 'c')
+        return dyn_np_elementwise(r, DYN_OP_SQUARE, args, 1, NP_UFUNC);
+    for (int i = 0; i < 2; i++) {
+        uint32_t part = dyn_np_part(r, i == 0 ? DYN_OP_REAL : DYN_OP_IMAG, node);
+        NpArg of = part == DYN_NONE ? args[0] : dyn_np_node_arg(r, part);
+        uint32_t t = part == DYN_NONE ? part : dyn_np_elementwise(r, DYN_OP_SQUARE, &of, 1, NP_UFUNC);
+        if (t == DYN_NONE)
+            return t;
+        args[i] = dyn_np_node_arg(r, t);
+    }
+    return dyn_np_elementwise(r, DYN_OP_ADD, args, 2, NP_UFUNC);
 }
 
 /* var (operator 0) and std (1): the mean, the squares of what is left, their sum over count - ddof, and the root. */
@@ -170,18 +208,17 @@ DynVal *np_rule_var(DynRec *r, NpCall *c) {
     if (n == DYN_NONE || (n = dyn_np_op(r, DYN_S_SUB, n, dyn_np_int(r, ddof))) == DYN_NONE)
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     NpArg args[2] = {dyn_np_node_arg(r, x.a), dyn_np_node_arg(r, mean)};
-    uint32_t t = dyn_np_elementwise(r, DYN_OP_SUBTRACT, args, 2, false);
+    uint32_t t = dyn_np_elementwise(r, DYN_OP_SUBTRACT, args, 2, NP_UFUNC);
     if (t == DYN_NONE)
         return NULL;
-    args[0] = dyn_np_node_arg(r, t);
-    t = dyn_np_elementwise(r, DYN_OP_SQUARE, args, 1, false);
+    t = square_of(r, t);
     if (t != DYN_NONE)
         t = dyn_np_reduce(r, DYN_OP_SUM, t, x.naxes, x.axes, x.keepdims, (DynDtype)node_at(r, t)->dtype);
     if (t != DYN_NONE)
         t = divide_by(r, t, n);
     if (t != DYN_NONE && c->b->op == 1) {
         args[0] = dyn_np_node_arg(r, t);
-        t = dyn_np_elementwise(r, DYN_OP_SQRT, args, 1, false);
+        t = dyn_np_elementwise(r, DYN_OP_SQRT, args, 1, NP_UFUNC);
     }
     return dyn_np_result(r, t, c->result);
 }

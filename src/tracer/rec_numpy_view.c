@@ -281,7 +281,8 @@ static int store_masked(DynRec *r, uint32_t base, DynOperand a, DynOperand index
             dyn_rec_assume_equal(r, n->shape[i], node_at(r, mask)->shape[i]) < 0)
             return no_node(r), -1;
     DynDtype dt = (DynDtype)n->dtype;
-    if (value.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f')
+    if ((value.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f' && dyn_dtypes[dt].kind != 'c') ||
+        (value.arg.kind == DYN_ARG_NODE && dyn_np_drops((DynDtype)node_at(r, value.arg.id)->dtype, dt)))
         return no_node(r), -1;
     if (value.arg.kind == DYN_ARG_SYM && dyn_np_convert_guard(r, value.arg.id, dt) < 0)
         return -1;
@@ -622,6 +623,66 @@ static DynVal *shape_tuple(DynRec *r, uint32_t a, PyObject *result) {
     return dyn_rec_seq(r, DV_TUPLE, node_at(r, a)->ndim, items, result);
 }
 
+uint32_t dyn_np_part(DynRec *r, DynOp op, uint32_t a) {
+    DynNode *n = node_at(r, a);
+    uint32_t id = dyn_np_unary_node(r, op, dyn_dtype_real((DynDtype)n->dtype), a, n->ndim, 0);
+    if (id == DYN_NONE)
+        return id;
+    n = node_at(r, a);
+    memcpy(node_at(r, id)->shape, n->shape, sizeof(*n->shape) * n->ndim);
+    node_at(r, id)->layout = n->layout;
+    node_at(r, id)->layout.kind = n->ndim ? DYN_LAYOUT_STRIDED : DYN_LAYOUT_C;
+    return id;
+}
+
+/* z.real, z.imag: views of the parts; of a NumPy scalar a value. */
+static DynVal *part_of(DynRec *r, DynOperand a, DynOp op, PyObject *result) {
+    uint32_t node = dyn_np_node(r, a), nnodes = dyn_rec_graph(r)->nodes.n;
+    uint32_t id = node == DYN_NONE ? node : dyn_np_part(r, op, node);
+    if (id != DYN_NONE && a.v->kind == DV_NPSCALAR)
+        id = dyn_np_copy(r, id, (DynDtype)node_at(r, id)->dtype);
+    DynVal *v = dyn_np_result(r, id, result);
+    if (v == NULL)
+        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+    return v;
+}
+
+/* np.real(z), np.imag(z). */
+DynVal *np_rule_part(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_np_node(r, c->slot[0]);
+    if (a == DYN_NONE)
+        return NULL;
+    if (dyn_dtypes[node_at(r, a)->dtype].kind == 'c')
+        return part_of(r, c->slot[0], (DynOp)c->b->op, c->result);
+    return c->result == c->slot[0].real ? c->slot[0].v : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+}
+
+/* np.angle(z): arctan2 of the parts; of real numbers arctan2 of 0 and the number. */
+DynVal *np_rule_angle(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_np_node(r, c->slot[0]);
+    if (a == DYN_NONE || c->slot[1].v != NULL)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    NpArg args[2] = {{{DYN_ARG_SYM, dyn_np_int(r, 0)}, NP_WEAK_INT}, dyn_np_node_arg(r, a)};
+    if (dyn_dtypes[node_at(r, a)->dtype].kind == 'c') {
+        uint32_t imag = dyn_np_part(r, DYN_OP_IMAG, a), real = imag == DYN_NONE ? imag : dyn_np_part(r, DYN_OP_REAL, a);
+        if (real == DYN_NONE)
+            return NULL;
+        args[0] = dyn_np_node_arg(r, imag);
+        args[1] = dyn_np_node_arg(r, real);
+    }
+    return dyn_np_result(r, dyn_np_elementwise(r, DYN_OP_ARCTAN2, args, 2, NP_UFUNC), c->result);
+}
+
+/* z.conj(): of real numbers the array itself. */
+DynVal *np_rule_conjugate(DynRec *r, NpCall *c) {
+    NpArg a;
+    if (c->slot[0].v == NULL || c->slot[1].v != NULL || dyn_np_operand(r, c->slot[0], &a) < 0)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (c->result == c->slot[0].real)
+        return c->slot[0].v;
+    return dyn_np_result(r, dyn_np_elementwise(r, DYN_OP_CONJUGATE, &a, 1, NP_UFUNC), c->result);
+}
+
 DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name, PyObject *result) {
     uint32_t node = dyn_np_node(r, a);
     const char *attr = PyUnicode_AsUTF8(name);
@@ -641,6 +702,8 @@ DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name, PyObject *result) {
         return dyn_rec_const(r, result);
     if (result == a.real && (strcmp(attr, "real") == 0 || strcmp(attr, "T") == 0))
         return a.v;
+    if (dyn_dtypes[n->dtype].kind == 'c' && (strcmp(attr, "real") == 0 || strcmp(attr, "imag") == 0))
+        return part_of(r, a, attr[0] == 'r' ? DYN_OP_REAL : DYN_OP_IMAG, result);
     if (strcmp(attr, "T") == 0 && a.v->kind == DV_ARRAY) {
         int perm[DYN_MAX_NDIM];
         for (int i = 0; i < n->ndim; i++)

@@ -310,7 +310,7 @@ static int lie_apart(DynRec *r, uint32_t node, uint32_t other) {
 static int resolve_array(DynRec *r, DynVal *v, PyArrayObject *a) {
     DynDtype dt = dyn_dtype_of(PyArray_DESCR(a));
     int ndim = PyArray_NDIM(a);
-    if (dt == DYN_NO_DTYPE || dyn_dtypes[dt].ctype[0] == 0 || ndim > DYN_MAX_NDIM || !PyArray_ISALIGNED(a)) {
+    if (dt == DYN_NO_DTYPE || ndim > DYN_MAX_NDIM || !PyArray_ISALIGNED(a)) {
         v->kind = DV_OBJECT; /* an operation on it is a break */
         return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(a));
     }
