@@ -112,8 +112,18 @@ static double half_value(uint16_t h) {
     return h >> 15 ? -x : x;
 }
 
-void dyn_npscalar_value(PyObject *o, DynDtype dt, DynScalar *out) {
-    switch (dt) {
+static double complex_part(PyObject *o, bool imag) {
+    if (Py_IS_TYPE(o, &PyCFloatArrType_Type)) {
+        npy_cfloat z = PyArrayScalar_VAL(o, CFloat);
+        return imag ? (double)npy_cimagf(z) : (double)npy_crealf(z);
+    }
+    return imag ? PyComplex_ImagAsDouble(o) : PyComplex_RealAsDouble(o); /* NumPy's complex128 is one of Python's */
+}
+
+void dyn_npscalar_value(PyObject *o, int how, DynScalar *out) {
+    switch (how) {
+    case DYN_READ_REAL: out->f = complex_part(o, false); break;
+    case DYN_READ_IMAG: out->f = complex_part(o, true); break;
     case DYN_BOOL: out->i = PyArrayScalar_VAL(o, Bool); break;
     case DYN_I8: out->i = PyArrayScalar_VAL(o, Byte); break;
     case DYN_I16: out->i = PyArrayScalar_VAL(o, Short); break;
@@ -128,13 +138,18 @@ void dyn_npscalar_value(PyObject *o, DynDtype dt, DynScalar *out) {
     }
 }
 
-bool dyn_npscalar_is(PyObject *o, DynDtype dt) {
-    switch (dt) {
+bool dyn_npscalar_is(PyObject *o, int how) {
+    switch (how) {
+    case DYN_READ_REAL:
+    case DYN_READ_IMAG:
+        return PyComplex_CheckExact(o) || Py_IS_TYPE(o, &PyCDoubleArrType_Type) || Py_IS_TYPE(o, &PyCFloatArrType_Type);
     case DYN_BOOL: return Py_IS_TYPE(o, &PyBoolArrType_Type);
     case DYN_I8: return Py_IS_TYPE(o, &PyByteArrType_Type);
     case DYN_I16: return Py_IS_TYPE(o, &PyShortArrType_Type);
     case DYN_I32: return Py_IS_TYPE(o, &PyIntArrType_Type);
     case DYN_I64: return Py_IS_TYPE(o, &PyLongArrType_Type);
+    case DYN_C64: return Py_IS_TYPE(o, &PyCFloatArrType_Type);
+    case DYN_C128: return Py_IS_TYPE(o, &PyCDoubleArrType_Type);
     case DYN_U8: return Py_IS_TYPE(o, &PyUByteArrType_Type);
     case DYN_U16: return Py_IS_TYPE(o, &PyUShortArrType_Type);
     case DYN_U32: return Py_IS_TYPE(o, &PyUIntArrType_Type);

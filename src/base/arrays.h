@@ -52,8 +52,11 @@ DYN_HIDDEN void dyn_layout_of(PyArrayObject *a, DynLayout *out);
 DYN_HIDDEN bool dyn_layout_same(const DynLayout *a, const DynLayout *b, int ndim);
 /* A new array with the memory order of `layout` (dense), as NumPy allocates an elementwise result. */
 DYN_HIDDEN PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
+/* How a symbol reads a NumPy scalar: as the number of a type (a DynDtype), or a part of a complex number, Python's or NumPy's. */
+#define DYN_READ_REAL DYN_DTYPE_COUNT
+#define DYN_READ_IMAG (DYN_DTYPE_COUNT + 1)
 /* Is it exactly NumPy's scalar of this type (of those whose number a symbol can hold)? */
-DYN_HIDDEN bool dyn_npscalar_is(PyObject *o, DynDtype dt);
+DYN_HIDDEN bool dyn_npscalar_is(PyObject *o, int how);
 /* The number in an exact NumPy scalar of type dt (floats as double, the rest as int64): guards and the recorder read it alike. */
-DYN_HIDDEN void dyn_npscalar_value(PyObject *o, DynDtype dt, DynScalar *out);
+DYN_HIDDEN void dyn_npscalar_value(PyObject *o, int how, DynScalar *out);
 #endif

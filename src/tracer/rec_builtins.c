@@ -13,7 +13,6 @@ typedef struct Builtin {
     PyObject *callable;
 } Builtin;
 
-static PyObject *absolute; /* np.absolute, which abs() of an array is */
 
 static bool number(const RecCall *c, uint32_t i) { return c->args[i].v->kind == DV_SYM; }
 static bool any_array(const RecCall *c) {
@@ -106,7 +105,7 @@ static DynVal *call_convert(DynRec *r, const RecCall *c, PyObject **result, int 
     DynSyms *t = &r->cap->syms;
     if (c->npos == 1 && op == DYN_S_ABS && rec_is_array(c->args[0].v)) {
         *result = rec_call_real(c);
-        return *result ? dyn_np_call(r, dyn_np_find(absolute), c->args, 1, NULL, *result) : NULL;
+        return *result ? dyn_np_abs(r, c->args[0], *result) : NULL;
     }
     if (c->npos == 1 && op == DYN_S_BOOL && !number(c, 0)) {
         int truth = rec_truth(r, c->args[0].v, c->args[0].real);
@@ -534,12 +533,6 @@ DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *ha
 }
 
 int rec_builtins_init(void) {
-    PyObject *numpy = PyImport_ImportModule("numpy");
-    absolute = numpy ? PyObject_GetAttrString(numpy, "absolute") : NULL;
-    Py_XDECREF(numpy);
-    if (absolute == NULL) {
-        return -1;
-    }
     for (size_t i = 0; i < DYN_COUNTOF(builtins); i++) {
         PyObject *module = PyImport_ImportModule(builtins[i].module);
         PyObject *f = module ? PyObject_GetAttrString(module, builtins[i].name) : NULL;

@@ -209,16 +209,13 @@ DynDtype dyn_np_dtype_of(PyObject *o) {
     return dt;
 }
 
-/* A complex number that is the same at every call. */
-static uint32_t complex_node(DynRec *r, PyObject *number, DynDtype dt) {
-    DynSyms *t = dyn_rec_syms(r);
-    uint32_t real = dyn_sym_float(t, PyComplex_RealAsDouble(number)), imag = dyn_sym_float(t, PyComplex_ImagAsDouble(number));
-    uint32_t id = real == DYN_NONE || imag == DYN_NONE ? DYN_NONE : dyn_np_add(r, DYN_OP_COMPLEX, dt, 0, 2, 0);
+static uint32_t complex_node(DynRec *r, const uint32_t *parts, DynDtype dt) {
+    uint32_t id = dyn_np_add(r, DYN_OP_COMPLEX, dt, 0, 2, 0);
     if (id == DYN_NONE)
-        return dyn_np_refuse(r, DYN_R_NO_MEMORY), id;
+        return id;
     DynNode *n = dyn_graph_node(dyn_rec_graph(r), id);
-    n->args[0] = (DynArg){DYN_ARG_SYM, real};
-    n->args[1] = (DynArg){DYN_ARG_SYM, imag};
+    n->args[0] = (DynArg){DYN_ARG_SYM, parts[0]};
+    n->args[1] = (DynArg){DYN_ARG_SYM, parts[1]};
     n->flags |= DYN_NODE_NPSCALAR;
     return id;
 }
@@ -229,9 +226,10 @@ static uint32_t constant_node(DynRec *r, PyObject *o) {
     PyObject *item = dt == DYN_NO_DTYPE ? NULL : PyObject_CallMethod(o, "item", NULL);
     uint32_t s = DYN_NONE;
     if (item != NULL && PyComplex_CheckExact(item)) {
-        uint32_t id = complex_node(r, item, dt);
+        uint32_t parts[2] = {dyn_sym_float(dyn_rec_syms(r), PyComplex_RealAsDouble(item)),
+                             dyn_sym_float(dyn_rec_syms(r), PyComplex_ImagAsDouble(item))};
         Py_DECREF(item);
-        return id;
+        return parts[0] == DYN_NONE || parts[1] == DYN_NONE ? DYN_NONE : complex_node(r, parts, dt);
     }
     if (item != NULL && PyBool_Check(item))
         s = dyn_sym_bool(dyn_rec_syms(r), item == Py_True);
@@ -277,8 +275,9 @@ int dyn_np_operand(DynRec *r, DynOperand o, NpArg *out) {
         *out = (NpArg){{DYN_ARG_SYM, sym}, codes[dyn_sym_at(dyn_rec_syms(r), sym)->type]};
         return 0;
     }
-    bool weak = o.v != NULL && o.v->kind == DV_CONST && PyComplex_CheckExact(o.real);
-    uint32_t node = weak ? complex_node(r, o.real, DYN_C128) : dyn_np_node(r, o);
+    uint32_t parts[2];
+    bool weak = o.v != NULL && dyn_rec_complex(r, o.v, o.real, parts) == 0;
+    uint32_t node = weak ? complex_node(r, parts, DYN_C128) : dyn_np_node(r, o);
     if (node == DYN_NONE)
         return -1;
     *out = dyn_np_node_arg(r, node);
@@ -550,6 +549,8 @@ DynVal *dyn_np_unary(DynRec *r, int opcode, DynOperand a, PyObject *result) {
                                               : -1;
     return op < 0 ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP) : operation(r, op, &a, 1, false, result);
 }
+
+DynVal *dyn_np_abs(DynRec *r, DynOperand a, PyObject *result) { return operation(r, DYN_OP_ABSOLUTE, &a, 1, false, result); }
 
 DynVal *dyn_np_compare(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result) {
     static const uint8_t ops[] = {[Py_LT] = DYN_OP_LESS,      [Py_LE] = DYN_OP_LESS_EQUAL, [Py_EQ] = DYN_OP_EQUAL,

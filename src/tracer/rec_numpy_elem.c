@@ -270,7 +270,7 @@ static int exponent_is(DynRec *r, uint32_t sym, double value) {
 
 /* A float power. NumPy's loops look at an exponent that is the same for all elements: 0.5 is sqrt, 2 square, -1 reciprocal, 1 the
  * value itself (pow gives the same for 0 and 1). They do so for every exponent whose stride is 0, so an exponent array must not
- * have one. Of complex numbers only the operator ** does, for the int 2 and -1 and the float 0.5. */
+ * have one. Of complex numbers and halves only the operator ** does, for the int 2 and -1 and the float 0.5. */
 static uint32_t float_power(DynRec *r, DynDtype compute, const NpArg *args, NpForm form) {
     static const struct {
         double value;
@@ -278,13 +278,13 @@ static uint32_t float_power(DynRec *r, DynDtype compute, const NpArg *args, NpFo
     } fast[] = {{2.0, DYN_OP_SQUARE}, {0.5, DYN_OP_SQRT}, {-1.0, DYN_OP_RECIPROCAL}};
     DynGraph *g = dyn_rec_graph(r);
     uint32_t sym = exponent_sym(r, &args[1]);
-    bool is_complex = dyn_dtypes[compute].kind == 'c';
-    if (is_complex && (sym == DYN_NONE || form == NP_UFUNC || args[1].arg.kind != DYN_ARG_SYM))
+    bool by_operator = dyn_dtypes[compute].kind == 'c' || compute == DYN_F16;
+    if (by_operator && (sym == DYN_NONE || form == NP_UFUNC || args[1].arg.kind != DYN_ARG_SYM))
         return dyn_np_elementwise_as(r, DYN_OP_POWER, compute, compute, args, 2);
     if (sym != DYN_NONE) {
         for (size_t i = 0; i < DYN_COUNTOF(fast) && args[0].arg.kind == DYN_ARG_NODE; i++) {
             int is = exponent_is(r, sym, fast[i].value);
-            if (is > 0 && is_complex && (fast[i].value == 0.5) != (dyn_sym_at(dyn_rec_syms(r), sym)->type == DYN_T_FLOAT))
+            if (is > 0 && by_operator && (fast[i].value == 0.5) != (dyn_sym_at(dyn_rec_syms(r), sym)->type == DYN_T_FLOAT))
                 break;
             if (is != 0)
                 return is < 0 ? DYN_NONE : dyn_np_elementwise_as(r, fast[i].op, compute, compute, args, 1);

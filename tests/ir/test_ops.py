@@ -22,10 +22,11 @@ ELEMENTWISE, REDUCE = 1, 2
 FLOAT, COMPARE, LOGICAL, WHERE, BOOL = 2, 3, 4, 5, 7
 VECTOR_CALL = 2
 FLOATS_ONLY = {"power", "reciprocal", "floor", "ceil", "trunc", "signbit"}
-INTS_ONLY = {"invert", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "int_power"}
+SCALARS = {f"scalar_{name}": name for name in ("add", "subtract", "multiply", "negative", "absolute")}
+INTS_ONLY = {"invert", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "int_power", *SCALARS}
 UFUNCS = {
     "sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and",
-    "int_power": "power",
+    "int_power": "power", **SCALARS,
 }  # fmt: skip
 
 
