@@ -108,7 +108,8 @@ PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLay
 
 static double half_value(uint16_t h) {
     int exponent = h >> 10 & 31, fraction = h & 1023;
-    double x = exponent == 31 ? (fraction ? NAN : HUGE_VAL) : ldexp(fraction + (exponent ? 1024 : 0), (exponent ? exponent : 1) - 25);
+    double x =
+        exponent == 31 ? (fraction ? NAN : HUGE_VAL) : ldexp(fraction + (exponent ? 1024 : 0), (exponent ? exponent : 1) - 25);
     return h >> 15 ? -x : x;
 }
 

@@ -10,7 +10,7 @@
 #define PROLOGUE                                                                                      \
     "#define DYN_INF __builtin_inf()\n"                                                               \
     "#ifdef __FMA__\n#define DYN_FMA(a, b, c, f) __builtin_fma##f(a, b, c)\n"                         \
-    "#else\n#define DYN_FMA(a, b, c, f) ((a) * (b) + (c))\n#endif\n"                                 \
+    "#else\n#define DYN_FMA(a, b, c, f) ((a) * (b) + (c))\n#endif\n"                                  \
     "#define DYN_FN static inline __attribute__((always_inline))\n"                                   \
     "#define DYN_DIVBYZERO() ((void)({ volatile double dyn_z = 0; dyn_z = 1 / dyn_z; }))\n"           \
     "#define DYN_OVERFLOW() ((void)({ volatile double dyn_h = 0x1p1023; dyn_h = dyn_h * dyn_h; }))\n" \
@@ -22,18 +22,19 @@ static const struct Function {
     int nargs;
     enum { BUILTIN, VECTOR, SCALAR_CALL, COMPLEX_CALL, MAGNITUDE } kind;
 } functions[] = {
-    {"sqrt", 1, BUILTIN},  {"fabs", 1, BUILTIN},     {"floor", 1, BUILTIN},         {"ceil", 1, BUILTIN},
-    {"trunc", 1, BUILTIN}, {"rint", 1, BUILTIN},     {"signbit", 1, BUILTIN},       {"copysign", 2, BUILTIN},
-    {"exp", 1, VECTOR},    {"exp2", 1, VECTOR},      {"expm1", 1, VECTOR},          {"log", 1, VECTOR},
-    {"log2", 1, VECTOR},   {"log10", 1, VECTOR},     {"log1p", 1, VECTOR},          {"sin", 1, VECTOR},
-    {"cos", 1, VECTOR},    {"tan", 1, VECTOR},       {"asin", 1, VECTOR},           {"acos", 1, VECTOR},
-    {"atan", 1, VECTOR},   {"sinh", 1, VECTOR},      {"cosh", 1, VECTOR},           {"tanh", 1, VECTOR},
-    {"asinh", 1, VECTOR},  {"acosh", 1, VECTOR},     {"atanh", 1, VECTOR},          {"cbrt", 1, VECTOR},
-    {"erf", 1, VECTOR},    {"erfc", 1, VECTOR},      {"atan2", 2, VECTOR},          {"hypot", 2, VECTOR},
-    {"pow", 2, VECTOR},    {"fmod", 2, SCALAR_CALL}, {"logaddexp", 2, SCALAR_CALL},
-    {"csqrt", 1, COMPLEX_CALL}, {"cexp", 1, COMPLEX_CALL}, {"clog", 1, COMPLEX_CALL}, {"csin", 1, COMPLEX_CALL}, {"ccos", 1, COMPLEX_CALL}, {"ctan", 1, COMPLEX_CALL},
-    {"casin", 1, COMPLEX_CALL}, {"cacos", 1, COMPLEX_CALL}, {"catan", 1, COMPLEX_CALL}, {"csinh", 1, COMPLEX_CALL}, {"ccosh", 1, COMPLEX_CALL}, {"ctanh", 1, COMPLEX_CALL},
-    {"casinh", 1, COMPLEX_CALL}, {"cacosh", 1, COMPLEX_CALL}, {"catanh", 1, COMPLEX_CALL}, {"cpow", 2, COMPLEX_CALL}, {"cabs", 1, MAGNITUDE},
+    {"sqrt", 1, BUILTIN},        {"fabs", 1, BUILTIN},        {"floor", 1, BUILTIN},         {"ceil", 1, BUILTIN},
+    {"trunc", 1, BUILTIN},       {"rint", 1, BUILTIN},        {"signbit", 1, BUILTIN},       {"copysign", 2, BUILTIN},
+    {"exp", 1, VECTOR},          {"exp2", 1, VECTOR},         {"expm1", 1, VECTOR},          {"log", 1, VECTOR},
+    {"log2", 1, VECTOR},         {"log10", 1, VECTOR},        {"log1p", 1, VECTOR},          {"sin", 1, VECTOR},
+    {"cos", 1, VECTOR},          {"tan", 1, VECTOR},          {"asin", 1, VECTOR},           {"acos", 1, VECTOR},
+    {"atan", 1, VECTOR},         {"sinh", 1, VECTOR},         {"cosh", 1, VECTOR},           {"tanh", 1, VECTOR},
+    {"asinh", 1, VECTOR},        {"acosh", 1, VECTOR},        {"atanh", 1, VECTOR},          {"cbrt", 1, VECTOR},
+    {"erf", 1, VECTOR},          {"erfc", 1, VECTOR},         {"atan2", 2, VECTOR},          {"hypot", 2, VECTOR},
+    {"pow", 2, VECTOR},          {"fmod", 2, SCALAR_CALL},    {"logaddexp", 2, SCALAR_CALL}, {"csqrt", 1, COMPLEX_CALL},
+    {"cexp", 1, COMPLEX_CALL},   {"clog", 1, COMPLEX_CALL},   {"csin", 1, COMPLEX_CALL},     {"ccos", 1, COMPLEX_CALL},
+    {"ctan", 1, COMPLEX_CALL},   {"casin", 1, COMPLEX_CALL},  {"cacos", 1, COMPLEX_CALL},    {"catan", 1, COMPLEX_CALL},
+    {"csinh", 1, COMPLEX_CALL},  {"ccosh", 1, COMPLEX_CALL},  {"ctanh", 1, COMPLEX_CALL},    {"casinh", 1, COMPLEX_CALL},
+    {"cacosh", 1, COMPLEX_CALL}, {"catanh", 1, COMPLEX_CALL}, {"cpow", 2, COMPLEX_CALL},     {"cabs", 1, MAGNITUDE},
 };
 
 const char *dyn_emit_memory_type(DynDtype dt) { return dyn_dtypes[dt].ctype; }
@@ -146,7 +147,10 @@ static void put_function(DynStr *out, const char *name, size_t length) {
         } else if (f->kind == COMPLEX_CALL || f->kind == MAGNITUDE) {
             dyn_str_printf(out, "%s%s dyn_%s%s(%s _Complex%s%s) __asm__(\"%s%s\") __attribute__((const, nothrow));\n", t,
                            f->kind == MAGNITUDE ? "" : " _Complex", f->name, s, t, f->nargs == 2 ? ", " : "",
-                           f->nargs == 1 ? "" : single ? "float _Complex" : "double _Complex", f->name, s);
+                           f->nargs == 1 ? ""
+                           : single      ? "float _Complex"
+                                         : "double _Complex",
+                           f->name, s);
         } else {
             dyn_str_printf(out, "%s dyn_%s%s(%s, %s) __asm__(\"%s%s\") __attribute__((const, nothrow));\n", t, f->name, s, t, t,
                            f->name, s);

@@ -34,14 +34,13 @@
 #define REAL(x) (__real__(x))
 #define IMAG(x) (__imag__(x))
 #define ISNAN(x) ((x) != (x))
-#define BEYOND(is, x, y)                                                                                      \
+#define BEYOND(is, x, y) \
     (ISNAN(x) | (is(REAL(x), REAL(y)) & !ISNAN(IMAG(x)) & !ISNAN(IMAG(y))) | ((REAL(x) == REAL(y)) & is(IMAG(x), IMAG(y))))
-#define COMPLEX_ROWS(N, T)                                                                                    \
-    LANES(sum_##N, T, x + y)                                                                                  \
-    LANES(prod_##N, T,                                                                                        \
-          __builtin_complex(REAL(x) * REAL(y) - IMAG(x) * IMAG(y), REAL(x) * IMAG(y) + IMAG(x) * REAL(y)))    \
-    LANES(max_##N, T, BEYOND(isgreater, x, y) | (x == y) ? x : y)                                             \
-    LANES(min_##N, T, BEYOND(isless, x, y) | (x == y) ? x : y)
+#define COMPLEX_ROWS(N, T)                                                                                              \
+    LANES(sum_##N, T, x + y)                                                                                            \
+    LANES(prod_##N, T, __builtin_complex(REAL(x) * REAL(y) - IMAG(x) * IMAG(y), REAL(x) * IMAG(y) + IMAG(x) * REAL(y))) \
+    LANES(max_##N, T, (BEYOND(isgreater, x, y) | (x == y)) ? x : y)                                                     \
+    LANES(min_##N, T, (BEYOND(isless, x, y) | (x == y)) ? x : y)
 INTEGERS(INTEGER_ROWS)
 FLOATS(FLOAT_ROWS)
 COMPLEXES(COMPLEX_ROWS)
@@ -49,8 +48,8 @@ LANES(any_BOOL, uint8_t, x | y)
 LANES(all_BOOL, uint8_t, x &y)
 
 #define ROW(N, T) [DYN_##N] = {sum_##N, prod_##N, max_##N, min_##N},
-static DynLanesFn *const table[DYN_DTYPE_COUNT][4] = {INTEGERS(ROW)
-                                                          FLOATS(ROW) COMPLEXES(ROW)[DYN_BOOL] = {any_BOOL, all_BOOL, any_BOOL, all_BOOL}};
+static DynLanesFn *const table[DYN_DTYPE_COUNT][4] = {INTEGERS(ROW) FLOATS(ROW)
+                                                          COMPLEXES(ROW)[DYN_BOOL] = {any_BOOL, all_BOOL, any_BOOL, all_BOOL}};
 
 DynLanesFn *dyn_lanes_combine(uint16_t op, uint8_t dtype) {
     switch (op) {

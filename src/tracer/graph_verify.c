@@ -202,7 +202,8 @@ static int check_kind(Check *c, const DynNode *n) {
         if (n->op == DYN_OP_STORE && n->args[1].kind == DYN_ARG_NODE && !broadcasts(c, dyn_graph_node(c->g, n->args[1].id), a))
             return bad(c, "value does not broadcast to the destination");
         return 0;
-    case DYN_K_CREATE: return (n->op == DYN_OP_SCALAR || n->op == DYN_OP_COMPLEX) && n->ndim != 0 ? bad(c, "scalar of a rank") : 0;
+    case DYN_K_CREATE:
+        return (n->op == DYN_OP_SCALAR || n->op == DYN_OP_COMPLEX) && n->ndim != 0 ? bad(c, "scalar of a rank") : 0;
     case DYN_K_RESULT:
         return a == NULL || a->op != DYN_OP_EXTERN || n->args[0].id >= c->id ? bad(c, "operand is no extern call") : 0;
     case DYN_K_EXTERN: return c->g->externs.n > 0 && n->extern_index >= c->g->externs.n ? bad(c, "no such extern row") : 0;

@@ -95,7 +95,7 @@ DYN_HIDDEN DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand 
 DYN_HIDDEN DynVal *dyn_np_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b,
                                  PyObject *result);                                                  /* nb: as BINARY_OP sub */
 DYN_HIDDEN DynVal *dyn_np_unary(DynRec *r, int opcode, DynOperand a, PyObject *result);              /* DYN_I_UNARY_* */
-DYN_HIDDEN DynVal *dyn_np_abs(DynRec *r, DynOperand a, PyObject *result); /* abs() */
+DYN_HIDDEN DynVal *dyn_np_abs(DynRec *r, DynOperand a, PyObject *result);                            /* abs() */
 DYN_HIDDEN DynVal *dyn_np_compare(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result); /* Py_LT … */
 DYN_HIDDEN DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name,
                                PyObject *result); /* shape ndim size T dtype real nbytes itemsize … */

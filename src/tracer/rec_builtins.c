@@ -13,7 +13,6 @@ typedef struct Builtin {
     PyObject *callable;
 } Builtin;
 
-
 static bool number(const RecCall *c, uint32_t i) { return c->args[i].v->kind == DV_SYM; }
 static bool any_array(const RecCall *c) {
     for (uint32_t i = 0; i < c->npos; i++) {

@@ -84,8 +84,8 @@ static inline bool dyn_np_drops(DynDtype from, DynDtype to) {
 DYN_HIDDEN int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real);
 
 /* ---- rec_numpy_view.c */
-DYN_HIDDEN bool dyn_np_always_c(DynRec *r, uint32_t node); /* C-contiguous at every call under the guards */
-DYN_HIDDEN bool dyn_np_never_c(DynRec *r, uint32_t node);  /* at no call; makes guards */
+DYN_HIDDEN bool dyn_np_always_c(DynRec *r, uint32_t node);        /* C-contiguous at every call under the guards */
+DYN_HIDDEN bool dyn_np_never_c(DynRec *r, uint32_t node);         /* at no call; makes guards */
 DYN_HIDDEN uint32_t dyn_np_part(DynRec *r, DynOp op, uint32_t a); /* REAL or IMAG of a complex node: a view */
 DYN_HIDDEN uint32_t dyn_np_permute(DynRec *r, uint32_t a, const int *perm);
 DYN_HIDDEN uint32_t dyn_np_newaxis(DynRec *r, uint32_t a, uint32_t positions, int ndim); /* bit mask of the result's new axes */

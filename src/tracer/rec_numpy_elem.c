@@ -113,8 +113,7 @@ int dyn_np_convert_guard(DynRec *r, uint32_t sym, DynDtype dt) {
         return refuse(r);
     if (hint.f - hint.f != 0) /* inf and nan stay what they are */
         return dyn_np_assume(r, dyn_np_op(r, DYN_S_NOT, dyn_np_op(r, DYN_S_ISFINITE, sym, DYN_NONE), DYN_NONE));
-    return dyn_np_assume(r,
-                         dyn_np_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), dyn_sym_float(dyn_rec_syms(r), most)));
+    return dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), dyn_sym_float(dyn_rec_syms(r), most)));
 }
 
 /* ---- broadcasting */
@@ -324,7 +323,8 @@ uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, NpFor
         return refuse(r), DYN_NONE;
     if (row == DYN_OP_POWER && form != NP_SCALARS)
         return float_power(r, compute, args, form);
-    if (compute == DYN_F16 && (row == DYN_OP_MAXIMUM || row == DYN_OP_MINIMUM)) { /* of equal operands these loops give the first */
+    if (compute == DYN_F16 &&
+        (row == DYN_OP_MAXIMUM || row == DYN_OP_MINIMUM)) { /* of equal operands these loops give the first */
         const NpArg turned[2] = {args[1], args[0]};
         return dyn_np_elementwise_as(r, (DynOp)row, compute, result, turned, 2);
     }

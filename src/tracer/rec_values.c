@@ -426,8 +426,7 @@ static uint32_t scalar_sym(DynRec *r, uint32_t source, PyObject *o, int how) {
     bool whole = how < DYN_DTYPE_COUNT && dyn_dtypes[how].kind != 'f';
     DynScalar hint;
     dyn_npscalar_value(o, how, &hint);
-    uint32_t sym =
-        dyn_sym_var(&r->cap->syms, how == DYN_BOOL ? DYN_T_BOOL : whole ? DYN_T_INT : DYN_T_FLOAT, source, hint);
+    uint32_t sym = dyn_sym_var(&r->cap->syms, how == DYN_BOOL ? DYN_T_BOOL : whole ? DYN_T_INT : DYN_T_FLOAT, source, hint);
     if (sym != DYN_NONE) {
         r->cap->syms.v.at[sym].index = (uint16_t)(1 + how); /* how the guards read it */
     }
