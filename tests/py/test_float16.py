@@ -154,6 +154,16 @@ def test_powers():
                 assert same_numbers(quietly(fn, everything())[0], quietly(fast, everything())[0], 1) is None, exponent
 
 
+def test_clipping_and_choosing():
+    fn = lambda x, y: (np.clip(x, -1, 1.5), np.clip(x, y, None), x.clip(max=0.1), np.where(x > y, x, 0.1), np.minimum(x, 0))  # noqa: E731
+    fast = optimise(fn)
+    h = awkward()
+    for x, y in ((np.repeat(h, len(h)), np.tile(h, len(h))), (usual(40), usual(40, seed=1)[::-1])):
+        for _ in range(2):
+            for a, b in zip(quietly(fn, x, y)[0], quietly(fast, x, y)[0], strict=True):
+                assert same_numbers(a, b, 0) is None
+
+
 # ---- reductions
 
 REDUCTIONS = [r[0] for r in rows(REDUCE)] + ["mean", "var", "std"]
