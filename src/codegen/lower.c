@@ -15,9 +15,11 @@ typedef struct Lower {
     const DynGraph *g;
     bool *live, *memory, *object; /* by node: needed; has memory of its own; an ndarray of it is needed */
     bool *after_extern;           /* geometry is known only after an extern call */
-    uint32_t *last_use;           /* last position of a kernel that evaluates it */
-    uint32_t *depth;              /* number of kernels that have to run before */
-    uint64_t *used_by;            /* signature of the kernels that use it: 0 none, 1 several */
+    bool *part;         /* REAL or IMAG of which only the numbers are needed: taken of the complex number in the kernel */
+    bool *written;      /* by storage: some node writes it */
+    uint32_t *last_use; /* last position of a kernel that evaluates it */
+    uint32_t *depth;    /* number of kernels that have to run before */
+    uint64_t *used_by;  /* signature of the kernels that use it: 0 none, 1 several */
     uint32_t *cost;
     uint32_t *memo, *stamp; /* build: node → instruction of the kernel with this stamp */
     uint32_t now;
@@ -286,6 +288,30 @@ static bool is_late_view(const Lower *L, const DynNode *n) {
     return late;
 }
 
+/* z.real and z.imag that are computed with only: not handed out, not looked at through another view, of memory that nobody
+ * writes. */
+static void find_parts(Lower *L) {
+    const DynGraph *g = L->g;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const DynNode *n = dyn_graph_node(g, i);
+        uint8_t kind = info(n)->kind;
+        bool computes = kind == DYN_K_ELEMENTWISE || kind == DYN_K_COPY || kind == DYN_K_REDUCE;
+        uint32_t written = L->live[i] ? dyn_graph_written(g, i) : DYN_NONE;
+        if (written != DYN_NONE) {
+            L->written[written] = true;
+        }
+        L->part[i] = L->live[i] && !L->object[i] && (n->op == DYN_OP_REAL || n->op == DYN_OP_IMAG);
+        for (uint32_t k = 0; L->live[i] && !computes && k < n->nargs; k++) {
+            if (n->args[k].kind == DYN_ARG_NODE && !(kind == DYN_K_STORE && k == 1)) {
+                L->part[n->args[k].id] = false;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        L->part[i] = L->part[i] && !L->written[dyn_graph_node(g, i)->storage];
+    }
+}
+
 static void measure(Lower *L) {
     for (uint32_t i = 0; i < L->g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(L->g, i);
@@ -298,8 +324,8 @@ static void measure(Lower *L) {
             uint32_t a = n->args[k].id;
             const DynNode *arg = dyn_graph_node(L->g, a);
             depth = depth > L->depth[a] ? depth : L->depth[a];
-            cost += is_inline(arg) && cost < 100000 ? L->cost[a] : 0;
-            heavy |= is_view(n) && is_inline(arg);
+            cost += (is_inline(arg) || L->part[a]) && cost < 100000 ? L->cost[a] : 0;
+            heavy |= is_view(n) && !L->part[i] && is_inline(arg);
         }
         uint8_t kind = info(n)->kind;
         bool known_late = kind == DYN_K_EXTERN || kind == DYN_K_RESULT;
@@ -312,7 +338,7 @@ static void measure(Lower *L) {
 /* Tell the operands of a live node by whom, when and over which space they are evaluated. */
 static void tell_operands(Lower *L, uint32_t id) {
     const DynNode *n = dyn_graph_node(L->g, id);
-    bool root = !is_inline(n) || L->memory[id];
+    bool root = (!is_inline(n) && !L->part[id]) || L->memory[id];
     uint64_t sig = root ? signature(L, id) : L->used_by[id];
     uint32_t at = root ? id : L->last_use[id];
     uint8_t kind = info(n)->kind;
@@ -325,14 +351,15 @@ static void tell_operands(Lower *L, uint32_t id) {
         }
         uint32_t a = n->args[k].id;
         const DynNode *arg = dyn_graph_node(L->g, a);
-        if (is_view(n) || kind == DYN_K_EXTERN || (kind == DYN_K_STORE && k == 0)) {
+        if ((is_view(n) && !L->part[id]) || kind == DYN_K_EXTERN || (kind == DYN_K_STORE && k == 0)) {
             L->memory[a] |= is_inline(arg);
             continue;
         }
         L->last_use[a] = L->last_use[a] > at ? L->last_use[a] : at;
         L->used_by[a] = L->used_by[a] == 0 || L->used_by[a] == sig ? sig : 1;
         bool spread = kind != DYN_K_REDUCE && !same_shape(arg, n);
-        L->memory[a] |= is_inline(arg) && spread && L->cost[a] >= 2;
+        uint32_t made = L->part[a] ? arg->args[0].id : a;
+        L->memory[made] |= is_inline(dyn_graph_node(L->g, made)) && spread && L->cost[made] >= 2;
     }
 }
 
@@ -436,6 +463,12 @@ static uint32_t build_op(Lower *L, DynKernel *k, uint32_t id) {
     if (n->op == DYN_OP_COMPLEX) {
         return build_complex(L, k, n);
     }
+    if (L->part[id]) {
+        uint8_t from = dyn_graph_node(L->g, n->args[0].id)->dtype;
+        DynInsn part = {.kind = DYN_L_OP, .op = n->op, .compute = from, .dtype = n->dtype, .nargs = 1};
+        part.a[0] = build_arg(L, k, n->args[0], from);
+        return part.a[0] == DYN_NONE ? DYN_NONE : dyn_kernel_insn(L->p, k, part);
+    }
     if (info(n)->kind != DYN_K_ELEMENTWISE) {
         return build_arg(L, k, n->args[0], n->dtype);
     }
@@ -465,7 +498,7 @@ static uint32_t build_value(Lower *L, DynKernel *k, uint32_t id) {
         return L->memo[id];
     }
     const DynNode *n = dyn_graph_node(L->g, id);
-    uint32_t value = is_inline(n) && !L->memory[id] ? build_op(L, k, id) : build_load(L, k, id);
+    uint32_t value = (is_inline(n) && !L->memory[id]) || L->part[id] ? build_op(L, k, id) : build_load(L, k, id);
     L->stamp[id] = L->now;
     L->memo[id] = value;
     return value;
@@ -624,7 +657,7 @@ static void describe_place(Lower *L, uint32_t id) {
     } else if (L->live[id] && (n->op == DYN_OP_EXTERN || n->op == DYN_OP_RESULT)) {
         m->kind = DYN_P_EXTERN;
     } else if (L->live[id] && is_view(n)) {
-        m->kind = DYN_P_VIEW;
+        m->kind = L->part[id] ? DYN_P_NONE : DYN_P_VIEW;
     } else if (L->live[id] && L->memory[id] && n->op != DYN_OP_STORE) {
         m->kind = L->object[id] || m->after ? DYN_P_ARRAY : DYN_P_TEMP;
     }
@@ -641,6 +674,9 @@ static bool writes_input(const DynGraph *g, uint32_t id) {
 static int lower_node(Lower *L, uint32_t id) {
     const DynNode *n = dyn_graph_node(L->g, id);
     if (!L->live[id]) {
+        return 0;
+    }
+    if (L->part[id]) {
         return 0;
     }
     if (is_view(n)) {
@@ -700,12 +736,13 @@ static int lower_all(Lower *L) {
     if (supported(L) < 0) {
         return -1;
     }
+    find_parts(L);
     measure(L);
     choose_memory(L);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(g, i);
         describe_place(L, i);
-        if (L->live[i] && is_view(n) && !L->after_extern[i] &&
+        if (L->live[i] && is_view(n) && !L->part[i] && !L->after_extern[i] &&
             dyn_list_push(p->arena, &p->steps, ((DynStep){.kind = DYN_STEP_VIEW, .id = i})) < 0) {
             return -1;
         }
@@ -736,14 +773,16 @@ DynLoops *dyn_lower(const DynGraph *g, DynArena *arena, DynReason *why, DynStr *
     L.memory = DYN_NEW_N(arena, bool, n);
     L.object = DYN_NEW_N(arena, bool, n);
     L.after_extern = DYN_NEW_N(arena, bool, n);
+    L.part = DYN_NEW_N(arena, bool, n);
+    L.written = DYN_NEW_N(arena, bool, n);
     L.last_use = DYN_NEW_N(arena, uint32_t, n);
     L.depth = DYN_NEW_N(arena, uint32_t, n);
     L.used_by = DYN_NEW_N(arena, uint64_t, n);
     L.cost = DYN_NEW_N(arena, uint32_t, n);
     L.memo = DYN_NEW_N(arena, uint32_t, n);
     L.stamp = DYN_NEW_N(arena, uint32_t, n);
-    if (!p->places || !L.live || !L.memory || !L.object || !L.after_extern || !L.last_use || !L.depth || !L.used_by || !L.cost ||
-        !L.memo || !L.stamp) {
+    if (!p->places || !L.live || !L.memory || !L.object || !L.after_extern || !L.part || !L.written || !L.last_use || !L.depth ||
+        !L.used_by || !L.cost || !L.memo || !L.stamp) {
         return NULL;
     }
     *why = DYN_R_LOWERING;

@@ -437,3 +437,44 @@ def test_products_stay_numpys(size):
     for _ in range(3):
         for one, two in zip(fn(usual(size, complex), usual(size, complex)), fast(usual(size, complex), usual(size, complex))):
             assert abs(one - two) <= 1e-12 * size
+
+
+def part_chains():
+    def of_values(z, w):
+        return (z * w).real + (z * w).imag * 2
+
+    def of_one_value_twice(z, w):
+        p = np.exp(z) / w
+        return p.real**2 + p.imag**2, p.real.sum(), p
+
+    def spread(z, w):
+        p = (z * w).real
+        return p[:, None] * p[None, :], (z[:, None] * w).imag.sum(axis=1)
+
+    def written(z, w):
+        p = z * w
+        q = p.real
+        r = q * 2
+        p += 1
+        return q + r, q * 1
+
+    def of_a_view(z, w):
+        return z[1:].real * w.real[:-1], (z * w)[::2].imag + 1
+
+    def looked_at(z, w):
+        p = (z + w).imag
+        return p[::-1] * p, p[None]
+
+    def reduced(z, w):
+        return (z * w).real.sum(), (z * w).imag.max(), np.cumsum((z + w).real)
+
+    return of_values, of_one_value_twice, spread, written, of_a_view, looked_at, reduced
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("fn", part_chains(), ids=lambda fn: fn.__name__)
+def test_parts_are_taken_in_the_kernel(fn, dtype):
+    fast = optimise(fn)
+    for n in (9, 40, 2):
+        for _ in range(3):
+            check(fn, fast, lambda n=n: (usual(n, dtype), usual(n, dtype, seed=4)), "near")
