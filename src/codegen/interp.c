@@ -168,7 +168,7 @@ static PyObject *run_view(Interp *x, const DynNode *n) {
 }
 
 static PyObject *complex_number(Interp *x, const DynNode *n) {
-    PyObject *number = PyComplex_FromDoubles(x->sym[n->args[0].id].f, x->sym[n->args[1].id].f);
+    PyObject *number = PyComplex_FromDoubles(x->run->sym[n->args[0].id].f, x->run->sym[n->args[1].id].f);
     PyObject *a = number ? PyArray_FromAny(number, NULL, 0, 0, 0, NULL) : NULL;
     Py_XDECREF(number);
     if (a) {
