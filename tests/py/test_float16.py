@@ -155,7 +155,9 @@ def test_powers():
 
 
 def test_clipping_and_choosing():
-    fn = lambda x, y: (np.clip(x, -1, 1.5), np.clip(x, y, None), x.clip(max=0.1), np.where(x > y, x, 0.1), np.minimum(x, 0))  # noqa: E731
+    def fn(x, y):
+        return np.clip(x, -1, 1.5), np.clip(x, y, None), x.clip(max=0.1), np.where(x > y, x, 0.1), np.minimum(x, 0)
+
     fast = optimise(fn)
     h = awkward()
     for x, y in ((np.repeat(h, len(h)), np.tile(h, len(h))), (usual(40), usual(40, seed=1)[::-1])):
