@@ -5,6 +5,7 @@
 #define DYN_IMPORTS_ARRAY_API
 #include "base/arrays.h"
 #include "base/scalar.h"
+#include <math.h>
 
 const DynDtypeInfo dyn_dtypes[DYN_DTYPE_COUNT] = {
 #define DTYPE(name, npy, text, kind, size, ctype) [DYN_##name] = {text, ctype, npy, size, kind},
@@ -105,8 +106,25 @@ PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLay
     return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, ordered ? strides : NULL, NULL, 0, NULL);
 }
 
-void dyn_npscalar_value(PyObject *o, DynDtype dt, DynScalar *out) {
-    switch (dt) {
+static double half_value(uint16_t h) {
+    int exponent = h >> 10 & 31, fraction = h & 1023;
+    double x =
+        exponent == 31 ? (fraction ? NAN : HUGE_VAL) : ldexp(fraction + (exponent ? 1024 : 0), (exponent ? exponent : 1) - 25);
+    return h >> 15 ? -x : x;
+}
+
+static double complex_part(PyObject *o, bool imag) {
+    if (Py_IS_TYPE(o, &PyCFloatArrType_Type)) {
+        npy_cfloat z = PyArrayScalar_VAL(o, CFloat);
+        return imag ? (double)npy_cimagf(z) : (double)npy_crealf(z);
+    }
+    return imag ? PyComplex_ImagAsDouble(o) : PyComplex_RealAsDouble(o); /* NumPy's complex128 is one of Python's */
+}
+
+void dyn_npscalar_value(PyObject *o, int how, DynScalar *out) {
+    switch (how) {
+    case DYN_READ_REAL: out->f = complex_part(o, false); break;
+    case DYN_READ_IMAG: out->f = complex_part(o, true); break;
     case DYN_BOOL: out->i = PyArrayScalar_VAL(o, Bool); break;
     case DYN_I8: out->i = PyArrayScalar_VAL(o, Byte); break;
     case DYN_I16: out->i = PyArrayScalar_VAL(o, Short); break;
@@ -114,22 +132,29 @@ void dyn_npscalar_value(PyObject *o, DynDtype dt, DynScalar *out) {
     case DYN_U8: out->i = PyArrayScalar_VAL(o, UByte); break;
     case DYN_U16: out->i = PyArrayScalar_VAL(o, UShort); break;
     case DYN_U32: out->i = PyArrayScalar_VAL(o, UInt); break;
+    case DYN_F16: out->f = half_value(PyArrayScalar_VAL(o, Half)); break;
     case DYN_F32: out->f = (double)PyArrayScalar_VAL(o, Float); break;
     case DYN_F64: out->f = PyArrayScalar_VAL(o, Double); break;
     default: out->i = PyArrayScalar_VAL(o, Long); break;
     }
 }
 
-bool dyn_npscalar_is(PyObject *o, DynDtype dt) {
-    switch (dt) {
+bool dyn_npscalar_is(PyObject *o, int how) {
+    switch (how) {
+    case DYN_READ_REAL:
+    case DYN_READ_IMAG:
+        return PyComplex_CheckExact(o) || Py_IS_TYPE(o, &PyCDoubleArrType_Type) || Py_IS_TYPE(o, &PyCFloatArrType_Type);
     case DYN_BOOL: return Py_IS_TYPE(o, &PyBoolArrType_Type);
     case DYN_I8: return Py_IS_TYPE(o, &PyByteArrType_Type);
     case DYN_I16: return Py_IS_TYPE(o, &PyShortArrType_Type);
     case DYN_I32: return Py_IS_TYPE(o, &PyIntArrType_Type);
     case DYN_I64: return Py_IS_TYPE(o, &PyLongArrType_Type);
+    case DYN_C64: return Py_IS_TYPE(o, &PyCFloatArrType_Type);
+    case DYN_C128: return Py_IS_TYPE(o, &PyCDoubleArrType_Type);
     case DYN_U8: return Py_IS_TYPE(o, &PyUByteArrType_Type);
     case DYN_U16: return Py_IS_TYPE(o, &PyUShortArrType_Type);
     case DYN_U32: return Py_IS_TYPE(o, &PyUIntArrType_Type);
+    case DYN_F16: return Py_IS_TYPE(o, &PyHalfArrType_Type);
     case DYN_F32: return Py_IS_TYPE(o, &PyFloatArrType_Type);
     case DYN_F64: return Py_IS_TYPE(o, &PyDoubleArrType_Type);
     default: return false;

@@ -23,14 +23,18 @@ typedef enum DynDtype {
     DYN_DTYPE_COUNT,
     DYN_NO_DTYPE = 255
 } DynDtype;
+#define DYN_MAX_SIZE 16 /* bytes of the largest element */
 typedef struct DynDtypeInfo {
     const char *name;  /* "f64" */
-    const char *ctype; /* "" where generated code has no such type yet */
+    const char *ctype; /* of an element in memory, in generated code */
     int npy;           /* NumPy type number */
     uint8_t size;
     char kind;
 } DynDtypeInfo;
 extern DYN_HIDDEN const DynDtypeInfo dyn_dtypes[DYN_DTYPE_COUNT];
+static inline DynDtype dyn_dtype_real(DynDtype dt) { /* of the parts of a complex number; any other dtype is its own */
+    return dt == DYN_C64 ? DYN_F32 : dt == DYN_C128 ? DYN_F64 : dt;
+}
 DYN_HIDDEN int dyn_arrays_init(void);                   /* import_array, import_umath; -1 with an exception set */
 DYN_HIDDEN DynDtype dyn_dtype_of(PyArray_Descr *descr); /* DYN_NO_DTYPE: not native byte order, or not ours */
 DYN_HIDDEN DynDtype dyn_dtype_parse(const char *name);  /* from the short name; DYN_NO_DTYPE */
@@ -52,8 +56,11 @@ DYN_HIDDEN bool dyn_layout_same(const DynLayout *a, const DynLayout *b, int ndim
 #define DYN_ARRAY_WARN_ON_WRITE INT_MIN
 /* A new array with the memory order of `layout` (dense), as NumPy allocates an elementwise result. */
 DYN_HIDDEN PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
+/* How a symbol reads a NumPy scalar: as the number of a type (a DynDtype), or a part of a complex number, Python's or NumPy's. */
+#define DYN_READ_REAL DYN_DTYPE_COUNT
+#define DYN_READ_IMAG (DYN_DTYPE_COUNT + 1)
 /* Is it exactly NumPy's scalar of this type (of those whose number a symbol can hold)? */
-DYN_HIDDEN bool dyn_npscalar_is(PyObject *o, DynDtype dt);
+DYN_HIDDEN bool dyn_npscalar_is(PyObject *o, int how);
 /* The number in an exact NumPy scalar of type dt (floats as double, the rest as int64): guards and the recorder read it alike. */
-DYN_HIDDEN void dyn_npscalar_value(PyObject *o, DynDtype dt, DynScalar *out);
+DYN_HIDDEN void dyn_npscalar_value(PyObject *o, int how, DynScalar *out);
 #endif

@@ -56,7 +56,13 @@ static int put_value(DynStr *out, const DynKernel *k, uint32_t i, const char *in
     bool hoisted = would_be_hoisted(k, insn);
     dyn_str_printf(out, "const %s v%u = ", dyn_emit_type((DynDtype)insn->dtype), i);
     switch (insn->kind) {
-    case DYN_L_LOAD: dyn_str_printf(out, "a%u[%s]%s;\n", insn->a[0], index, insn->dtype == DYN_BOOL ? " != 0" : ""); return 0;
+    case DYN_L_LOAD:
+        dyn_str_printf(out,
+                       insn->dtype == DYN_F16    ? "dyn_half_load(a%u[%s]);\n"
+                       : insn->dtype == DYN_BOOL ? "a%u[%s] != 0;\n"
+                                                 : "a%u[%s];\n",
+                       insn->a[0], index);
+        return 0;
     case DYN_L_SCALAR: dyn_str_printf(out, "s%u;\n", insn->a[0]); return 0;
     default: break;
     }
@@ -114,7 +120,8 @@ static int put_body(DynStr *out, const DynKernel *k, const char *indent, const c
         }
         dyn_str_puts(out, indent);
         if (insn->kind == DYN_L_STORE) {
-            dyn_str_printf(out, "a%u[%s] = v%u;\n", insn->a[0], index, insn->a[1]);
+            dyn_str_printf(out, insn->dtype == DYN_F16 ? "a%u[%s] = dyn_half_store(v%u);\n" : "a%u[%s] = v%u;\n", insn->a[0],
+                           index, insn->a[1]);
         } else if (insn->kind == DYN_L_REDUCE) {
             snprintf(acc, sizeof(acc), "x%d[j]", nreduce++);
             snprintf(value, sizeof(value), "v%u", insn->a[1]);

@@ -9,6 +9,8 @@
 
 #define PROLOGUE                                                                                      \
     "#define DYN_INF __builtin_inf()\n"                                                               \
+    "#ifdef __FMA__\n#define DYN_FMA(a, b, c, f) __builtin_fma##f(a, b, c)\n"                         \
+    "#else\n#define DYN_FMA(a, b, c, f) ((a) * (b) + (c))\n#endif\n"                                  \
     "#define DYN_FN static inline __attribute__((always_inline))\n"                                   \
     "#define DYN_DIVBYZERO() ((void)({ volatile double dyn_z = 0; dyn_z = 1 / dyn_z; }))\n"           \
     "#define DYN_OVERFLOW() ((void)({ volatile double dyn_h = 0x1p1023; dyn_h = dyn_h * dyn_h; }))\n" \
@@ -19,24 +21,28 @@
 static const struct Function {
     const char *name;
     int nargs;
-    enum { BUILTIN, VECTOR, SCALAR_CALL } kind;
+    enum { BUILTIN, VECTOR, SCALAR_CALL, COMPLEX_CALL, MAGNITUDE } kind;
 } functions[] = {
-    {"sqrt", 1, BUILTIN},  {"fabs", 1, BUILTIN},     {"floor", 1, BUILTIN},         {"ceil", 1, BUILTIN},
-    {"trunc", 1, BUILTIN}, {"rint", 1, BUILTIN},     {"signbit", 1, BUILTIN},       {"copysign", 2, BUILTIN},
-    {"exp", 1, VECTOR},    {"exp2", 1, VECTOR},      {"expm1", 1, VECTOR},          {"log", 1, VECTOR},
-    {"log2", 1, VECTOR},   {"log10", 1, VECTOR},     {"log1p", 1, VECTOR},          {"sin", 1, VECTOR},
-    {"cos", 1, VECTOR},    {"tan", 1, VECTOR},       {"asin", 1, VECTOR},           {"acos", 1, VECTOR},
-    {"atan", 1, VECTOR},   {"sinh", 1, VECTOR},      {"cosh", 1, VECTOR},           {"tanh", 1, VECTOR},
-    {"asinh", 1, VECTOR},  {"acosh", 1, VECTOR},     {"atanh", 1, VECTOR},          {"cbrt", 1, VECTOR},
-    {"erf", 1, VECTOR},    {"erfc", 1, VECTOR},      {"atan2", 2, VECTOR},          {"hypot", 2, VECTOR},
-    {"pow", 2, VECTOR},    {"fmod", 2, SCALAR_CALL}, {"nextafter", 2, SCALAR_CALL},
+    {"sqrt", 1, BUILTIN},        {"fabs", 1, BUILTIN},        {"floor", 1, BUILTIN},         {"ceil", 1, BUILTIN},
+    {"trunc", 1, BUILTIN},       {"rint", 1, BUILTIN},        {"signbit", 1, BUILTIN},       {"copysign", 2, BUILTIN},
+    {"exp", 1, VECTOR},          {"exp2", 1, VECTOR},         {"expm1", 1, VECTOR},          {"log", 1, VECTOR},
+    {"log2", 1, VECTOR},         {"log10", 1, VECTOR},        {"log1p", 1, VECTOR},          {"sin", 1, VECTOR},
+    {"cos", 1, VECTOR},          {"tan", 1, VECTOR},          {"asin", 1, VECTOR},           {"acos", 1, VECTOR},
+    {"atan", 1, VECTOR},         {"sinh", 1, VECTOR},         {"cosh", 1, VECTOR},           {"tanh", 1, VECTOR},
+    {"asinh", 1, VECTOR},        {"acosh", 1, VECTOR},        {"atanh", 1, VECTOR},          {"cbrt", 1, VECTOR},
+    {"erf", 1, VECTOR},          {"erfc", 1, VECTOR},         {"atan2", 2, VECTOR},          {"hypot", 2, VECTOR},
+    {"pow", 2, VECTOR},          {"fmod", 2, SCALAR_CALL},    {"nextafter", 2, SCALAR_CALL}, {"csqrt", 1, COMPLEX_CALL},
+    {"cexp", 1, COMPLEX_CALL},   {"clog", 1, COMPLEX_CALL},   {"csin", 1, COMPLEX_CALL},     {"ccos", 1, COMPLEX_CALL},
+    {"ctan", 1, COMPLEX_CALL},   {"casin", 1, COMPLEX_CALL},  {"cacos", 1, COMPLEX_CALL},    {"catan", 1, COMPLEX_CALL},
+    {"csinh", 1, COMPLEX_CALL},  {"ccosh", 1, COMPLEX_CALL},  {"ctanh", 1, COMPLEX_CALL},    {"casinh", 1, COMPLEX_CALL},
+    {"cacosh", 1, COMPLEX_CALL}, {"catanh", 1, COMPLEX_CALL}, {"cpow", 2, COMPLEX_CALL},     {"cabs", 1, MAGNITUDE},
 };
 
 const char *dyn_emit_memory_type(DynDtype dt) { return dyn_dtypes[dt].ctype; }
-const char *dyn_emit_type(DynDtype dt) { return dt == DYN_BOOL ? "_Bool" : dyn_dtypes[dt].ctype; }
+const char *dyn_emit_type(DynDtype dt) { return dt == DYN_BOOL ? "_Bool" : dt == DYN_F16 ? "float" : dyn_dtypes[dt].ctype; }
 
 static const char *wrapping_type(DynDtype dt) {
-    if (dyn_dtypes[dt].kind == 'f') {
+    if (dyn_dtypes[dt].kind == 'f' || dyn_dtypes[dt].kind == 'c') {
         return dyn_emit_type(dt);
     }
     return dyn_dtypes[dt].size == 8 ? "unsigned long" : "unsigned int";
@@ -46,6 +52,8 @@ static const char *wrapping_type(DynDtype dt) {
 static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value) {
     if (to == DYN_BOOL) {
         dyn_str_printf(out, "%s != 0", value);
+    } else if (to == DYN_F16) { /* integers go by float, as NumPy's */
+        dyn_str_printf(out, from == DYN_F64 ? "dyn_half_d(%s)" : "dyn_half((float)%s)", value);
     } else if (dyn_dtypes[from].kind == 'f' && dyn_dtypes[to].kind != 'f' && dyn_dtypes[to].size < 8) {
         bool wide = dyn_dtypes[to].size == 4 && dyn_dtypes[to].kind == 'u';
         dyn_str_printf(out, "(%s)(%s)%s", dyn_emit_type(to), wide ? "long" : "int", value);
@@ -54,13 +62,31 @@ static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value)
     }
 }
 
+static bool rounds(const DynInsn *insn) {
+    const DynOpInfo *op = &dyn_ops[insn->op];
+    return insn->dtype == DYN_F16 && (*op->fpe || (op->flags & DYN_OPF_VECTOR_CALL));
+}
+
+static int put_op(DynStr *out, const DynInsn *insn, const char *const *args);
+
 int dyn_emit_expr(DynStr *out, const DynInsn *insn, DynDtype from, const char *const *args) {
     if (insn->kind == DYN_L_CAST) {
         put_cast(out, (DynDtype)insn->dtype, from, args[0]);
         return 0;
     }
-    DynDtype t = (DynDtype)insn->compute;
-    for (const char *c = dyn_ops[insn->op].c; *c; c++) {
+    dyn_str_puts(out, rounds(insn) ? "dyn_half(" : "");
+    int failed = put_op(out, insn, args);
+    dyn_str_puts(out, rounds(insn) ? ")" : "");
+    return failed;
+}
+
+static int put_op(DynStr *out, const DynInsn *insn, const char *const *args) {
+    DynDtype t = insn->compute == DYN_F16 ? DYN_F32 : (DynDtype)insn->compute;
+    const char *c = dyn_dtypes[t].kind == 'c' ? dyn_complex_ops[insn->op].c : dyn_ops[insn->op].c;
+    if (!c) {
+        return -1;
+    }
+    for (; *c; c++) {
         if (c[0] != '{' || !c[1] || c[2] != '}') {
             dyn_str_putc(out, *c);
             continue;
@@ -69,7 +95,7 @@ int dyn_emit_expr(DynStr *out, const DynInsn *insn, DynDtype from, const char *c
         case 'T': dyn_str_puts(out, dyn_emit_type(t)); break;
         case 'U': dyn_str_puts(out, wrapping_type(t)); break;
         case 's': dyn_str_puts(out, dyn_dtypes[t].name); break;
-        case 'f': dyn_str_puts(out, t == DYN_F32 ? "f" : ""); break;
+        case 'f': dyn_str_puts(out, dyn_dtype_real(t) == DYN_F32 ? "f" : ""); break;
         default:
             if (c[1] < '0' || c[1] > '2' || !args[c[1] - '0']) {
                 return -1;
@@ -119,6 +145,13 @@ static void put_function(DynStr *out, const char *name, size_t length) {
         if (f->kind == VECTOR) {
             dyn_str_printf(out, "DYN_VEC(%s, %s%s, (%s%s));\n", t, f->name, s, t,
                            f->nargs == 2 ? single ? ", float" : ", double" : "");
+        } else if (f->kind == COMPLEX_CALL || f->kind == MAGNITUDE) {
+            dyn_str_printf(out, "%s%s dyn_%s%s(%s _Complex%s%s) __asm__(\"%s%s\") __attribute__((const, nothrow));\n", t,
+                           f->kind == MAGNITUDE ? "" : " _Complex", f->name, s, t, f->nargs == 2 ? ", " : "",
+                           f->nargs == 1 ? ""
+                           : single      ? "float _Complex"
+                                         : "double _Complex",
+                           f->name, s);
         } else {
             dyn_str_printf(out, "%s dyn_%s%s(%s, %s) __asm__(\"%s%s\") __attribute__((const, nothrow));\n", t, f->name, s, t, t,
                            f->name, s);

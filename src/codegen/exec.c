@@ -65,7 +65,8 @@ void dyn_lanes_copy(char *to, const char *from, int64_t to_step, int64_t from_st
     case 1: LOOP(uint8_t)
     case 2: LOOP(uint16_t)
     case 4: LOOP(uint32_t)
-    default: LOOP(uint64_t)
+    case 8: LOOP(uint64_t)
+    default: LOOP(double _Complex)
     }
 #undef LOOP
 }
@@ -357,7 +358,7 @@ static void turn_tile(char *to, int64_t pitch, const char *from, int64_t step, i
 }
 
 static void run_tile(const Elementwise *e, const DynSpan *span, char *const *at, int64_t rows, int64_t columns,
-                     char (*turned)[TILE_ROWS * TILE_COLUMNS * 8], DynScratch *scratch) {
+                     char (*turned)[TILE_ROWS * TILE_COLUMNS * DYN_MAX_SIZE], DynScratch *scratch) {
     const DynBound *b = e->b;
     char *p[DYN_MAX_OPERANDS], *buffer[DYN_MAX_OPERANDS];
     int inner = b->ndim - 1, n = 0;
@@ -381,7 +382,7 @@ static void tiles_chunk(void *ctx, int64_t chunk) {
     const DynBound *b = e->b;
     DynScratch scratch;
     DynSpan span = e->span;
-    _Alignas(64) char turned[MAX_TURNED][TILE_ROWS * TILE_COLUMNS * 8];
+    _Alignas(64) char turned[MAX_TURNED][TILE_ROWS * TILE_COLUMNS * DYN_MAX_SIZE];
     char *line[DYN_MAX_OPERANDS], *at[DYN_MAX_OPERANDS];
     int inner = b->ndim - 1, row = inner - 1;
     span.direct = true;

@@ -47,8 +47,8 @@ typedef enum DynSpanMode {
 #define DYN_SCRATCH_LANES 512 /* lanes of an operand that is gathered at a time; DYN_BLOCK, so that reductions fit */
 typedef struct DynScratch {
     _Alignas(64) char lanes[DYN_MAX_OPERANDS]
-                           [DYN_SCRATCH_LANES * 8 + 64]; /* not a page apart: stores would look like the next loads */
-    _Alignas(64) char tail[DYN_MAX_OPERANDS][64 * 8];
+                           [DYN_SCRATCH_LANES * DYN_MAX_SIZE + 64]; /* not a page apart: stores would look like the next loads */
+    _Alignas(64) char tail[DYN_MAX_OPERANDS][64 * DYN_MAX_SIZE];
 } DynScratch;
 
 DYN_HIDDEN int dyn_exec_bind(const DynKernel *k, DynKernelFn fn, const DynGeom *geoms, const DynScalar *sym, DynBound *out);

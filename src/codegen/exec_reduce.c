@@ -13,7 +13,8 @@
 #define CHUNK (64 * DYN_BLOCK) /* reduced elements of one parallel chunk: a power of two of blocks, so that pairs stay pairs */
 #define CHUNK_COST 200000      /* tenths of a nanosecond for one chunk of a parallel loop over results */
 #define LANES DYN_REDUCE_LANES
-#define COLUMNS 16 /* results made side by side when elements are gathered */
+#define ROW_BYTES (LANES * DYN_MAX_SIZE) /* room for lanes of any type */
+#define COLUMNS 16                       /* results made side by side when elements are gathered */
 
 /* ---- partial results */
 
@@ -55,7 +56,7 @@ typedef struct Results {
     DynLanesFn *combine[DYN_MAX_RESULTS];
     DynLanesTreeFn *tree[DYN_MAX_RESULTS];
     DynPart identity[DYN_MAX_RESULTS];
-    _Alignas(64) char start[DYN_MAX_RESULTS][LANES * 8]; /* lanes of the identity */
+    _Alignas(64) char start[DYN_MAX_RESULTS][ROW_BYTES]; /* lanes of the identity */
     int n;
     bool any_order; /* the same bits in whatever order: no blocks are needed */
 } Results;
@@ -67,7 +68,8 @@ static void find_results(const DynKernel *k, Results *r) {
         const DynInsn *insn = &k->insns.at[i];
         if (insn->kind == DYN_L_REDUCE) {
             bool rounds = insn->op == DYN_OP_SUM || insn->op == DYN_OP_PROD;
-            r->any_order = r->any_order && !(rounds && dyn_dtypes[insn->compute].kind == 'f');
+            bool inexact = dyn_dtypes[insn->compute].kind == 'f' || dyn_dtypes[insn->compute].kind == 'c';
+            r->any_order = r->any_order && !(rounds && inexact);
             r->combine[r->n] = dyn_lanes_combine(insn->op, insn->compute);
             r->tree[r->n] = dyn_lanes_tree(insn->op, insn->compute);
             r->identity[r->n] = dyn_part_identity(insn->op, insn->compute);
@@ -80,7 +82,7 @@ static void find_results(const DynKernel *k, Results *r) {
 /* ---- along the elements of one result */
 
 typedef struct Accumulators {
-    _Alignas(64) char lanes[DYN_MAX_RESULTS][LANES * 8];
+    _Alignas(64) char lanes[DYN_MAX_RESULTS][ROW_BYTES];
 } Accumulators;
 
 static void set_identity(const DynBound *b, const Results *r, Accumulators *acc, char **p) {
@@ -287,7 +289,6 @@ static void outer_chunk(void *ctx, int64_t chunk) {
 
 /* ---- a lane for each result */
 
-#define ROW_BYTES (LANES * 8)
 #define STRIP_BYTES 65536 /* accumulators of the results that are made side by side */
 #define STRIP_ROWS 16     /* rows at a time where no order is asked for */
 
@@ -495,7 +496,7 @@ static void few_chunk(void *ctx, int64_t chunk) {
     const DynBound *b = e->b;
     const Results *r = &e->results;
     _Alignas(64) char acc[DYN_MAX_RESULTS][LANES][ROW_BYTES];
-    _Alignas(64) char laid[DYN_MAX_OPERANDS][FEW][LANES * 8];
+    _Alignas(64) char laid[DYN_MAX_OPERANDS][FEW][ROW_BYTES];
     char *at[DYN_MAX_OPERANDS], *lanes[DYN_MAX_OPERANDS];
     int64_t stride[DYN_MAX_OPERANDS];
     int last = e->kept[e->nkept - 1];

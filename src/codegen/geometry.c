@@ -161,6 +161,12 @@ int dyn_geom_view(const DynGraph *g, uint32_t node, const DynScalar *sym, const 
             out->strides[i] = from->strides[n->aux[i]];
         }
         return 0;
+    case DYN_OP_REAL:
+    case DYN_OP_IMAG:
+        out->data = from->data + (n->op == DYN_OP_IMAG ? dyn_dtypes[n->dtype].size : 0);
+        memcpy(out->dims, from->dims, sizeof(*out->dims) * n->ndim);
+        memcpy(out->strides, from->strides, sizeof(*out->strides) * n->ndim);
+        return 0;
     case DYN_OP_BROADCAST: return view_broadcast(n, base, sym, from, out);
     case DYN_OP_RESHAPE: return view_reshape(n, base, sym, from, out);
     case DYN_OP_AFFINE: return view_affine(n, base, sym, from, out);

@@ -212,6 +212,11 @@ static PyObject *run_view(Interp *x, const DynNode *n) {
         r = affine_view(x, n, (PyArrayObject *)base);
     } else if (n->op == DYN_OP_AS_DTYPE) {
         r = PyObject_CallMethod(base, "view", "N", descr_of(n->dtype));
+    } else if (n->op == DYN_OP_REAL || n->op == DYN_OP_IMAG) {
+        r = PyObject_GetAttrString(base, dyn_ops[n->op].text);
+        if (r && !PyArray_Check(r)) {
+            Py_SETREF(r, PyArray_FromScalar(r, NULL));
+        }
     } else {
         how = ints(x, n->shape, n->ndim);
         PyObject *f = how ? numpy_attr("broadcast_to") : NULL;
@@ -225,6 +230,16 @@ static PyObject *run_view(Interp *x, const DynNode *n) {
     return r;
 }
 
+static PyObject *complex_number(Interp *x, const DynNode *n) {
+    PyObject *number = PyComplex_FromDoubles(x->run->sym[n->args[0].id].f, x->run->sym[n->args[1].id].f);
+    PyObject *a = number ? PyArray_FromAny(number, NULL, 0, 0, 0, NULL) : NULL;
+    Py_XDECREF(number);
+    if (a) {
+        Py_SETREF(a, PyArray_CastToType((PyArrayObject *)a, (PyArray_Descr *)descr_of(n->dtype), 0));
+    }
+    return a;
+}
+
 static PyObject *run_create(Interp *x, const DynNode *n) {
     if (n->op == DYN_OP_IOTA) {
         return PyArray_Arange(0, (double)x->run->sym[n->shape[0]].i, 1, NPY_LONG);
@@ -235,7 +250,7 @@ static PyObject *run_create(Interp *x, const DynNode *n) {
     }
     PyObject *a = dyn_array_new((DynDtype)n->dtype, n->ndim, dims, &n->layout);
     if (a && n->nargs && n->args[0].kind == DYN_ARG_SYM) {
-        PyObject *fill = operand(x, n->args[0], n->dtype);
+        PyObject *fill = n->op == DYN_OP_COMPLEX ? complex_number(x, n) : operand(x, n->args[0], n->dtype);
         int failed = fill ? PyArray_CopyInto((PyArrayObject *)a, (PyArrayObject *)fill) : -1;
         Py_XDECREF(fill);
         if (failed) {

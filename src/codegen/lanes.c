@@ -32,6 +32,7 @@ _Static_assert(DYN_REDUCE_LANES == 32, "the trees start with 16 and 16");
     X(I8, int8_t)   \
     X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 #define FLOATS(X) X(F32, float) X(F64, double)
+#define COMPLEXES(X) X(C64, float _Complex) X(C128, double _Complex)
 
 /* Integers wrap. */
 #define INTEGER_ROWS(N, T)                       \
@@ -44,8 +45,24 @@ _Static_assert(DYN_REDUCE_LANES == 32, "the trees start with 16 and 16");
     LANES(prod_##N, T, x *y)                                    \
     LANES(max_##N, T, (dyn_above_##N(x, y) | (x != x)) ? x : y) \
     LANES(min_##N, T, (dyn_above_##N(y, x) | (x != x)) ? x : y)
+/* As the helpers of ops_c.def, without fused products. */
+#define REAL(x) (__real__(x))
+#define IMAG(x) (__imag__(x))
+#define ISNAN(x) ((x) != (x))
+#define ABOVE_C64 (int)dyn_above_F32
+#define ABOVE_C128 (int)dyn_above_F64
+/* Is x nan, or high above low, which are x and y or y and x? */
+#define BEYOND(above, x, high, low)                                                       \
+    (ISNAN(x) | (above(REAL(high), REAL(low)) & !ISNAN(IMAG(high)) & !ISNAN(IMAG(low))) | \
+     ((REAL(high) == REAL(low)) & above(IMAG(high), IMAG(low))))
+#define COMPLEX_ROWS(N, T)                                                                                              \
+    LANES(sum_##N, T, x + y)                                                                                            \
+    LANES(prod_##N, T, __builtin_complex(REAL(x) * REAL(y) - IMAG(x) * IMAG(y), REAL(x) * IMAG(y) + IMAG(x) * REAL(y))) \
+    LANES(max_##N, T, (BEYOND(ABOVE_##N, x, x, y) | (x == y)) ? x : y)                                                  \
+    LANES(min_##N, T, (BEYOND(ABOVE_##N, x, y, x) | (x == y)) ? x : y)
 INTEGERS(INTEGER_ROWS)
 FLOATS(FLOAT_ROWS)
+COMPLEXES(COMPLEX_ROWS)
 LANES(any_BOOL, uint8_t, x | y)
 LANES(all_BOOL, uint8_t, x &y)
 
@@ -57,7 +74,7 @@ typedef struct Combine {
     { name, name##_tree }
 #define ROW(N, T) [DYN_##N] = {BOTH(sum_##N), BOTH(prod_##N), BOTH(max_##N), BOTH(min_##N)},
 static const Combine table[DYN_DTYPE_COUNT][4] = {
-    INTEGERS(ROW) FLOATS(ROW)[DYN_BOOL] = {BOTH(any_BOOL), BOTH(all_BOOL), BOTH(any_BOOL), BOTH(all_BOOL)}};
+    INTEGERS(ROW) FLOATS(ROW) COMPLEXES(ROW)[DYN_BOOL] = {BOTH(any_BOOL), BOTH(all_BOOL), BOTH(any_BOOL), BOTH(all_BOOL)}};
 
 static const Combine *row_of(uint16_t op, uint8_t dtype) {
     switch (op) {
@@ -79,8 +96,15 @@ DynPart dyn_part_identity(uint16_t op, uint8_t dtype) {
     const DynDtypeInfo *d = &dyn_dtypes[dtype];
     bool one = op == DYN_OP_PROD || op == DYN_OP_ALL, high = op == DYN_OP_MIN, low = op == DYN_OP_MAX;
     DynPart v = {.i64 = one};
-    if (d->kind == 'f') {
-        double x = one ? 1 : high ? HUGE_VAL : low ? -HUGE_VAL : 0;
+    double x = one ? 1 : high ? HUGE_VAL : low ? -HUGE_VAL : 0;
+    if (d->kind == 'c') { /* the lowest number in their order has both parts infinite */
+        double _Complex z = __builtin_complex(x, high || low ? x : 0.0);
+        if (dtype == DYN_C64) {
+            v.c64 = (float _Complex)z;
+        } else {
+            v.c128 = z;
+        }
+    } else if (d->kind == 'f') {
         if (dtype == DYN_F32) {
             v.f32 = (float)x;
         } else {
@@ -111,6 +135,7 @@ void dyn_lanes_fill(void *to, DynPart value, uint8_t size, int n) {
     case 1: FILL(uint8_t)
     case 2: FILL(uint16_t)
     case 4: FILL(uint32_t)
-    default: FILL(uint64_t)
+    case 8: FILL(uint64_t)
+    default: FILL(double _Complex)
     }
 }

@@ -6,6 +6,8 @@
 typedef union DynPart { /* one partial result of any type, at its start */
     double f64;
     float f32;
+    double _Complex c128;
+    float _Complex c64;
     int64_t i64;
 } DynPart;
 /* to[i] = to[i] op from[i] for i < n. Raises no flag for nan in MAX and MIN. */

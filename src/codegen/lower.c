@@ -15,9 +15,11 @@ typedef struct Lower {
     const DynGraph *g;
     bool *live, *memory, *object; /* by node: needed; has memory of its own; an ndarray of it is needed */
     bool *after_extern;           /* geometry is known only after an extern call */
-    uint32_t *last_use;           /* last position of a kernel that evaluates it */
-    uint32_t *depth;              /* number of kernels that have to run before */
-    uint64_t *used_by;            /* signature of the kernels that use it: 0 none, 1 several */
+    bool *part;         /* REAL or IMAG of which only the numbers are needed: taken of the complex number in the kernel */
+    bool *written;      /* by storage: some node writes it */
+    uint32_t *last_use; /* last position of a kernel that evaluates it */
+    uint32_t *depth;    /* number of kernels that have to run before */
+    uint64_t *used_by;  /* signature of the kernels that use it: 0 none, 1 several */
     uint32_t *cost;
     uint32_t *memo, *stamp; /* build: node → instruction of the kernel with this stamp */
     uint32_t now;
@@ -40,6 +42,9 @@ static bool is_view(const DynNode *n) { return n->flags & DYN_NODE_VIEW; }
 
 uint32_t dyn_op_cost(uint16_t op, uint8_t dtype) {
     uint32_t unit = dyn_dtypes[dtype].size > 4 ? 2 : 1;
+    if (dyn_dtypes[dtype].kind == 'c' && (dyn_ops[op].flags & DYN_OPF_VECTOR_CALL)) {
+        return 200; /* a call for each element */
+    }
     if (dyn_ops[op].flags & (DYN_OPF_VECTOR_CALL | DYN_OPF_EXPENSIVE)) {
         return 8 * unit;
     }
@@ -290,6 +295,30 @@ static bool is_late_view(const Lower *L, const DynNode *n) {
     return late;
 }
 
+/* z.real and z.imag that are computed with only: not handed out, not looked at through another view, of memory that nobody
+ * writes. */
+static void find_parts(Lower *L) {
+    const DynGraph *g = L->g;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const DynNode *n = dyn_graph_node(g, i);
+        uint8_t kind = info(n)->kind;
+        bool computes = kind == DYN_K_ELEMENTWISE || kind == DYN_K_COPY || kind == DYN_K_REDUCE;
+        uint32_t written = L->live[i] ? dyn_graph_written(g, i) : DYN_NONE;
+        if (written != DYN_NONE) {
+            L->written[written] = true;
+        }
+        L->part[i] = L->live[i] && !L->object[i] && (n->op == DYN_OP_REAL || n->op == DYN_OP_IMAG);
+        for (uint32_t k = 0; L->live[i] && !computes && k < n->nargs; k++) {
+            if (n->args[k].kind == DYN_ARG_NODE && !(kind == DYN_K_STORE && k == 1)) {
+                L->part[n->args[k].id] = false;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        L->part[i] = L->part[i] && !L->written[dyn_graph_node(g, i)->storage];
+    }
+}
+
 static void measure(Lower *L) {
     for (uint32_t i = 0; i < L->g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(L->g, i);
@@ -302,8 +331,8 @@ static void measure(Lower *L) {
             uint32_t a = n->args[k].id;
             const DynNode *arg = dyn_graph_node(L->g, a);
             depth = depth > L->depth[a] ? depth : L->depth[a];
-            cost += is_inline(arg) && cost < 100000 ? L->cost[a] : 0;
-            heavy |= is_view(n) && is_inline(arg);
+            cost += (is_inline(arg) || L->part[a]) && cost < 100000 ? L->cost[a] : 0;
+            heavy |= is_view(n) && !L->part[i] && is_inline(arg);
         }
         uint8_t kind = info(n)->kind;
         bool known_late = kind == DYN_K_EXTERN || kind == DYN_K_RESULT;
@@ -316,7 +345,7 @@ static void measure(Lower *L) {
 /* Tell the operands of a live node by whom, when and over which space they are evaluated. */
 static void tell_operands(Lower *L, uint32_t id) {
     const DynNode *n = dyn_graph_node(L->g, id);
-    bool root = !is_inline(n) || L->memory[id];
+    bool root = (!is_inline(n) && !L->part[id]) || L->memory[id];
     uint64_t sig = root ? signature(L, id) : L->used_by[id];
     uint32_t at = root ? id : L->last_use[id];
     uint8_t kind = info(n)->kind;
@@ -329,14 +358,16 @@ static void tell_operands(Lower *L, uint32_t id) {
         }
         uint32_t a = n->args[k].id;
         const DynNode *arg = dyn_graph_node(L->g, a);
-        if (is_view(n) || kind == DYN_K_EXTERN || kind == DYN_K_SCAN || (kind == DYN_K_STORE && k == 0)) {
+        bool memory = kind == DYN_K_EXTERN || kind == DYN_K_SCAN || (kind == DYN_K_STORE && k == 0);
+        if (memory || (is_view(n) && !L->part[id])) {
             L->memory[a] |= is_inline(arg);
             continue;
         }
         L->last_use[a] = L->last_use[a] > at ? L->last_use[a] : at;
         L->used_by[a] = L->used_by[a] == 0 || L->used_by[a] == sig ? sig : 1;
         bool spread = kind != DYN_K_REDUCE && !same_shape(arg, n);
-        L->memory[a] |= is_inline(arg) && spread && L->cost[a] >= 2;
+        uint32_t made = L->part[a] ? arg->args[0].id : a;
+        L->memory[made] |= is_inline(dyn_graph_node(L->g, made)) && spread && L->cost[made] >= 2;
     }
 }
 
@@ -376,9 +407,12 @@ static uint32_t build_cast(Lower *L, DynKernel *k, uint32_t value, uint8_t dtype
     return dyn_kernel_insn(L->p, k, (DynInsn){.kind = DYN_L_CAST, .dtype = dtype, .nargs = 1, .a = {value}});
 }
 
+/* Numbers come as integers, float or double; others are converted from double in the kernel, as NumPy converts Python's. */
 static uint32_t build_scalar(Lower *L, DynKernel *k, uint32_t sym, uint8_t dtype) {
-    uint32_t param = dyn_kernel_param(L->p, k, sym, (DynDtype)dtype);
-    return param == DYN_NONE ? DYN_NONE : dyn_kernel_insn(L->p, k, (DynInsn){.kind = DYN_L_SCALAR, .dtype = dtype, .a = {param}});
+    uint8_t as = dtype == DYN_F16 || dyn_dtypes[dtype].kind == 'c' ? DYN_F64 : dtype;
+    uint32_t param = dyn_kernel_param(L->p, k, sym, (DynDtype)as);
+    DynInsn insn = {.kind = DYN_L_SCALAR, .dtype = as, .a = {param}};
+    return param == DYN_NONE ? DYN_NONE : build_cast(L, k, dyn_kernel_insn(L->p, k, insn), dtype);
 }
 
 static uint32_t build_value(Lower *L, DynKernel *k, uint32_t id);
@@ -402,7 +436,7 @@ static uint32_t build_load(Lower *L, DynKernel *k, uint32_t id) {
 /* x ** 3 and x ** 4 are products: within 2 ULP, and far cheaper than pow. Squares and the like are rows of their own. */
 static uint32_t build_small_power(Lower *L, DynKernel *k, const DynNode *n) {
     if (n->op != DYN_OP_POWER || n->args[1].kind != DYN_ARG_SYM || !dyn_sym_is_const(L->g->syms, n->args[1].id) ||
-        dyn_dtypes[n->compute].kind != 'f') {
+        dyn_dtypes[n->compute].kind != 'f' || n->compute == DYN_F16) {
         return DYN_NONE;
     }
     const DynSym *s = dyn_sym_at(L->g->syms, n->args[1].id);
@@ -420,9 +454,29 @@ static uint32_t build_small_power(Lower *L, DynKernel *k, const DynNode *n) {
     return xx == DYN_NONE ? DYN_NONE : build_cast(L, k, dyn_kernel_insn(L->p, k, last), n->dtype);
 }
 
+static uint32_t build_complex(Lower *L, DynKernel *k, const DynNode *n) {
+    DynInsn insn = {.kind = DYN_L_OP, .op = n->op, .compute = DYN_F64, .dtype = DYN_C128, .nargs = 2};
+    for (int i = 0; i < 2; i++) {
+        insn.a[i] = build_scalar(L, k, n->args[i].id, DYN_F64);
+        if (insn.a[i] == DYN_NONE) {
+            return DYN_NONE;
+        }
+    }
+    return build_cast(L, k, dyn_kernel_insn(L->p, k, insn), n->dtype);
+}
+
 /* The operation of an inline node, whether or not it has memory. */
 static uint32_t build_op(Lower *L, DynKernel *k, uint32_t id) {
     const DynNode *n = dyn_graph_node(L->g, id);
+    if (n->op == DYN_OP_COMPLEX) {
+        return build_complex(L, k, n);
+    }
+    if (L->part[id]) {
+        uint8_t from = dyn_graph_node(L->g, n->args[0].id)->dtype;
+        DynInsn part = {.kind = DYN_L_OP, .op = n->op, .compute = from, .dtype = n->dtype, .nargs = 1};
+        part.a[0] = build_arg(L, k, n->args[0], from);
+        return part.a[0] == DYN_NONE ? DYN_NONE : dyn_kernel_insn(L->p, k, part);
+    }
     if (info(n)->kind != DYN_K_ELEMENTWISE) {
         return build_arg(L, k, n->args[0], n->dtype);
     }
@@ -434,6 +488,8 @@ static uint32_t build_op(Lower *L, DynKernel *k, uint32_t id) {
     uint8_t rule = info(n)->dtype;
     if (rule == DYN_DT_COMPARE || rule == DYN_DT_LOGICAL || rule == DYN_DT_BOOL) {
         insn.dtype = DYN_BOOL;
+    } else if (info(n)->flags & DYN_OPF_REAL) {
+        insn.dtype = (uint8_t)dyn_dtype_real((DynDtype)n->compute);
     }
     for (uint32_t i = 0; i < n->nargs; i++) {
         bool boolean = rule == DYN_DT_LOGICAL || (rule == DYN_DT_WHERE && i == 0);
@@ -450,7 +506,7 @@ static uint32_t build_value(Lower *L, DynKernel *k, uint32_t id) {
         return L->memo[id];
     }
     const DynNode *n = dyn_graph_node(L->g, id);
-    uint32_t value = is_inline(n) && !L->memory[id] ? build_op(L, k, id) : build_load(L, k, id);
+    uint32_t value = (is_inline(n) && !L->memory[id]) || L->part[id] ? build_op(L, k, id) : build_load(L, k, id);
     L->stamp[id] = L->now;
     L->memo[id] = value;
     return value;
@@ -609,7 +665,7 @@ static void describe_place(Lower *L, uint32_t id) {
     } else if (L->live[id] && (n->op == DYN_OP_EXTERN || n->op == DYN_OP_RESULT)) {
         m->kind = DYN_P_EXTERN;
     } else if (L->live[id] && is_view(n)) {
-        m->kind = DYN_P_VIEW;
+        m->kind = L->part[id] ? DYN_P_NONE : DYN_P_VIEW;
     } else if (L->live[id] && L->memory[id] && n->op != DYN_OP_STORE) {
         m->kind = L->object[id] || m->after ? DYN_P_ARRAY : DYN_P_TEMP;
     }
@@ -626,6 +682,9 @@ static bool writes_input(const DynGraph *g, uint32_t id) {
 static int lower_node(Lower *L, uint32_t id) {
     const DynNode *n = dyn_graph_node(L->g, id);
     if (!L->live[id]) {
+        return 0;
+    }
+    if (L->part[id]) {
         return 0;
     }
     if (is_view(n)) {
@@ -645,13 +704,17 @@ static int lower_node(Lower *L, uint32_t id) {
     }
 }
 
+/* Half precision is not accumulated in (the recorder reduces in float), and of complex numbers not every operator exists. */
 static int supported(Lower *L) {
     for (uint32_t i = 0; i < L->g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(L->g, i);
-        if (L->live[i] && info(n)->kind != DYN_K_INPUT && info(n)->kind != DYN_K_EXTERN && info(n)->kind != DYN_K_RESULT &&
-            info(n)->kind != DYN_K_VIEW &&
-            (!dyn_dtypes[n->dtype].ctype[0] || (info(n)->kind == DYN_K_ELEMENTWISE && !dyn_dtypes[n->compute].ctype[0]))) {
-            dyn_str_printf(L->error, "no kernels for %s", dyn_dtypes[n->dtype].name);
+        bool computes = info(n)->kind == DYN_K_REDUCE || info(n)->kind == DYN_K_ELEMENTWISE;
+        if (!L->live[i] || !computes) {
+            continue;
+        }
+        if ((info(n)->kind == DYN_K_REDUCE && n->compute == DYN_F16) ||
+            (dyn_dtypes[n->compute].kind == 'c' && !dyn_complex_ops[n->op].c)) {
+            dyn_str_printf(L->error, "no kernels for %s of %s", info(n)->text, dyn_dtypes[n->compute].name);
             return -1;
         }
     }
@@ -683,12 +746,13 @@ static int lower_all(Lower *L) {
     if (supported(L) < 0) {
         return -1;
     }
+    find_parts(L);
     measure(L);
     choose_memory(L);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(g, i);
         describe_place(L, i);
-        if (L->live[i] && is_view(n) && !L->after_extern[i] &&
+        if (L->live[i] && is_view(n) && !L->part[i] && !L->after_extern[i] &&
             dyn_list_push(p->arena, &p->steps, ((DynStep){.kind = DYN_STEP_VIEW, .id = i})) < 0) {
             return -1;
         }
@@ -697,7 +761,7 @@ static int lower_all(Lower *L) {
         const DynNode *n = dyn_graph_node(g, i);
         asked |= (n->flags & DYN_NODE_WARNS) != 0;
         /* inf * 0: whether a product meets both depends on its order, so nan is not given without eager's word */
-        p->warns |= asked || (n->op == DYN_OP_PROD && dyn_dtypes[n->compute].kind == 'f');
+        p->warns |= asked || (n->op == DYN_OP_PROD && (dyn_dtypes[n->compute].kind == 'f' || dyn_dtypes[n->compute].kind == 'c'));
         if (lower_node(L, i) < 0) {
             if (!dyn_str_at(L->error)[0]) {
                 dyn_str_printf(L->error, "node %%%u (%s) could not be lowered", i, info(dyn_graph_node(g, i))->text);
@@ -727,14 +791,16 @@ DynLoops *dyn_lower(const DynGraph *g, DynArena *arena, DynReason *why, DynStr *
     L.memory = DYN_NEW_N(arena, bool, n);
     L.object = DYN_NEW_N(arena, bool, n);
     L.after_extern = DYN_NEW_N(arena, bool, n);
+    L.part = DYN_NEW_N(arena, bool, n);
+    L.written = DYN_NEW_N(arena, bool, n);
     L.last_use = DYN_NEW_N(arena, uint32_t, n);
     L.depth = DYN_NEW_N(arena, uint32_t, n);
     L.used_by = DYN_NEW_N(arena, uint64_t, n);
     L.cost = DYN_NEW_N(arena, uint32_t, n);
     L.memo = DYN_NEW_N(arena, uint32_t, n);
     L.stamp = DYN_NEW_N(arena, uint32_t, n);
-    if (!p->places || !L.live || !L.memory || !L.object || !L.after_extern || !L.last_use || !L.depth || !L.used_by || !L.cost ||
-        !L.memo || !L.stamp) {
+    if (!p->places || !L.live || !L.memory || !L.object || !L.after_extern || !L.part || !L.written || !L.last_use || !L.depth ||
+        !L.used_by || !L.cost || !L.memo || !L.stamp) {
         return NULL;
     }
     *why = DYN_R_LOWERING;

@@ -245,17 +245,28 @@ static int flags_wanted(int flags) {
     return wanted;
 }
 
+/* As NumPy's warnings call an operator. */
+static void operator_name(const DynNode *n, char *name, size_t size) {
+    const DynOpInfo *op = &dyn_ops[n->op];
+    int which;
+    const char *function = op->kind == DYN_K_REDUCE                            ? "reduce"
+                           : op->kind == DYN_K_SCAN                            ? "accumulate"
+                           : op->kind == DYN_K_COPY || op->kind == DYN_K_STORE ? "cast"
+                                                                               : dyn_op_function((DynOp)n->op, &which);
+    snprintf(name, size, "%s%s", strncmp(op->text, "scalar_", 7) == 0 ? "scalar " : "", function);
+}
+
 /* An input has been written, so eager can't run the call again: the warning is given in the name of the first operator that can
  * have raised the flag. -1 with an exception where np.errstate asks for one. */
 static int warn(const DynGraph *g, int flags) {
     for (size_t f = 0; f < DYN_COUNTOF(flag_table); f++) {
         for (uint32_t i = 0; (flags & flag_table[f].bit) && i < g->nodes.n; i++) {
-            const DynOpInfo *op = &dyn_ops[dyn_graph_node(g, i)->op];
-            if (strchr(op->fpe, flag_table[f].letter) && *op->fpe) {
-                const char *name = op->kind == DYN_K_REDUCE                            ? "reduce"
-                                   : op->kind == DYN_K_SCAN                            ? "accumulate"
-                                   : op->kind == DYN_K_COPY || op->kind == DYN_K_STORE ? "cast"
-                                                                                       : op->text;
+            const DynNode *n = dyn_graph_node(g, i);
+            const DynComplexOp *z = dyn_dtypes[n->compute].kind == 'c' ? &dyn_complex_ops[n->op] : NULL;
+            const char *can = z && z->fpe ? z->fpe : dyn_ops[n->op].fpe;
+            if (strchr(can, flag_table[f].letter) && *can) {
+                char name[64];
+                operator_name(n, name, sizeof(name));
                 if (PyUFunc_GiveFloatingpointErrors(name, flag_table[f].npy) < 0) {
                     return -1;
                 }

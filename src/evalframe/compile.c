@@ -81,7 +81,10 @@ static bool is_inexact(const DynGraph *g) {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const DynNode *n = &g->nodes.at[i];
         const DynOpInfo *op = &dyn_ops[n->op];
-        if (op->flags & DYN_OPF_VECTOR_CALL || (op->kind == DYN_K_REDUCE && dyn_dtypes[n->compute].kind == 'f')) {
+        char kind = dyn_dtypes[n->compute].kind;
+        bool rounds = (kind == 'f' && op->kind == DYN_K_REDUCE) ||
+                      (kind == 'c' && op->kind == DYN_K_ELEMENTWISE); /* eager's products differ from stride to stride */
+        if (op->flags & DYN_OPF_VECTOR_CALL || rounds || (kind == 'c' && op->kind == DYN_K_REDUCE)) {
             return true;
         }
     }

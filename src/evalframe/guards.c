@@ -272,10 +272,10 @@ static bool stride_of_any(const Step *s, PyObject *o, DynScalar *out) {
     return true;
 }
 
-static bool npscalar(PyObject *o, DynDtype dt, DynScalar *out) {
-    if (!dyn_npscalar_is(o, dt))
+static bool npscalar(PyObject *o, int how, DynScalar *out) {
+    if (!dyn_npscalar_is(o, how))
         return false;
-    dyn_npscalar_value(o, dt, out);
+    dyn_npscalar_value(o, how, out);
     return true;
 }
 
@@ -322,7 +322,7 @@ static const Step *run(DynGuardProgram *p, PyObject *func, PyObject *const *loca
             CASE(INT, dyn_guard_number(src[s->a], DYN_T_INT, &sym[s->dst]))
             CASE(FLOAT, dyn_guard_number(src[s->a], DYN_T_FLOAT, &sym[s->dst]))
             CASE(BOOL, dyn_guard_number(src[s->a], DYN_T_BOOL, &sym[s->dst]))
-            CASE(NPSCALAR, npscalar(src[s->a], (DynDtype)s->x, &sym[s->dst]))
+            CASE(NPSCALAR, npscalar(src[s->a], s->x, &sym[s->dst]))
             CASE(EVAL, dyn_sym_eval_row(&c->syms, s->dst, sym, &sym[s->dst]) == 0)
             CASE(TRUE, sym[s->a].i != 0)
             ARITHMETIC(ADD, __builtin_add_overflow)

@@ -22,7 +22,7 @@ typedef enum StepOp {
     ST_INT,        /* symbol dst = the int at source a */
     ST_FLOAT,
     ST_BOOL,
-    ST_NPSCALAR, /* symbol dst = the number in the NumPy scalar of dtype x at source a */
+    ST_NPSCALAR, /* symbol dst = the number in the NumPy scalar at source a, read as x says (arrays.h) */
     ST_EVAL,     /* symbol dst by its row */
     ST_ADD,      /* symbol dst = symbol a + symbol b, ints */
     ST_SUB,

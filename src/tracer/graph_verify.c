@@ -56,8 +56,9 @@ static int check_operands(Check *c, const DynNode *n) {
                      row->kind == DYN_K_STORE || row->kind == DYN_K_SCAN;
     if (from_node && (n->nargs == 0 || n->args[0].kind != DYN_ARG_NODE))
         return bad(c, "first operand is no node");
-    if (n->op == DYN_OP_SCALAR && n->args[0].kind != DYN_ARG_SYM)
-        return bad(c, "operand is no symbol");
+    for (int i = 0; i < n->nargs && (n->op == DYN_OP_SCALAR || n->op == DYN_OP_COMPLEX); i++)
+        if (n->args[i].kind != DYN_ARG_SYM)
+            return bad(c, "operand is no symbol");
     return 0;
 }
 
@@ -186,6 +187,11 @@ static int check_view(Check *c, const DynNode *n, const DynNode *a) {
         bool same = n->ndim == a->ndim && dyn_dtypes[n->dtype].size == dyn_dtypes[a->dtype].size && n->naux == 1;
         return same && n->aux[0] == n->dtype && broadcasts(c, a, n) && broadcasts(c, n, a) ? 0 : bad(c, "other sizes");
     }
+    if (n->op == DYN_OP_REAL || n->op == DYN_OP_IMAG) {
+        if (n->dtype != dyn_dtype_real((DynDtype)a->dtype) || n->dtype == a->dtype)
+            return bad(c, "no part of a complex number");
+        return n->ndim == a->ndim && broadcasts(c, a, n) && broadcasts(c, n, a) ? 0 : bad(c, "sizes are not the operand's");
+    }
     if (n->dtype != a->dtype)
         return bad(c, "view of another dtype");
     if (n->op == DYN_OP_SLICE)
@@ -238,7 +244,7 @@ static int check_kind(Check *c, const DynNode *n) {
     case DYN_K_CREATE:
         if (n->op == DYN_OP_IOTA)
             return n->ndim == 1 && n->dtype == DYN_I64 ? 0 : bad(c, "no list of places");
-        return n->op == DYN_OP_SCALAR && n->ndim != 0 ? bad(c, "scalar of a rank") : 0;
+        return (n->op == DYN_OP_SCALAR || n->op == DYN_OP_COMPLEX) && n->ndim != 0 ? bad(c, "scalar of a rank") : 0;
     case DYN_K_RESULT:
         return a == NULL || a->op != DYN_OP_EXTERN || n->args[0].id >= c->id ? bad(c, "operand is no extern call") : 0;
     case DYN_K_EXTERN: return c->g->externs.n > 0 && n->extern_index >= c->g->externs.n ? bad(c, "no such extern row") : 0;

@@ -1,5 +1,5 @@
-/* ops.c: the operator table and the C helper table as arrays, and look-ups by name. Made of ops.def and ops_c.def; read by
- * everybody. */
+/* ops.c: the operator tables and the C helper table as arrays, and look-ups by name. Made of ops.def, ops_complex.def and
+ * ops_c.def; read by everybody. */
 #include "tracer/ops.h"
 
 const DynOpInfo dyn_ops[DYN_OP_COUNT] = {
@@ -7,6 +7,12 @@ const DynOpInfo dyn_ops[DYN_OP_COUNT] = {
     {#name, text, arity, DYN_K_##kind, DYN_DT_##dtype, DYN_SH_##shape, DYN_G_##guard, c, cuda, deriv, fpe, flags},
 #include "tracer/ops.def"
 #undef OP
+};
+
+const DynComplexOp dyn_complex_ops[DYN_OP_COUNT] = {
+#define COMPLEX(name, c, fpe) [DYN_OP_##name] = {c, fpe},
+#include "tracer/ops_complex.def"
+#undef COMPLEX
 };
 
 const DynOpHelper dyn_op_helpers[] = {

@@ -39,6 +39,7 @@ typedef enum DynOpGuard { DYN_G_NONE, DYN_G_WEAK_RANGE, DYN_G_POWER, DYN_G_NONEM
 #define DYN_OPF_VECTOR_CALL 2u /* the C expression calls a vector math function: not bit-equal to eager */
 #define DYN_OPF_MAY_LEAVE 4u
 #define DYN_OPF_EXPENSIVE 8u
+#define DYN_OPF_REAL 16u /* of complex operands the result is real */
 
 typedef struct DynOpInfo {
     const char *name; /* "ADD" */
@@ -54,6 +55,11 @@ typedef struct DynOpInfo {
     uint32_t flags;
 } DynOpInfo;
 extern DYN_HIDDEN const DynOpInfo dyn_ops[DYN_OP_COUNT];
+/* What a row of ops.def is for complex operands: rows of ops_complex.def. c is NULL where NumPy has no such operator. */
+typedef struct DynComplexOp {
+    const char *c, *fpe;
+} DynComplexOp;
+extern DYN_HIDDEN const DynComplexOp dyn_complex_ops[DYN_OP_COUNT];
 DYN_HIDDEN int dyn_op_parse(const char *text); /* row by text, or -1 */
 
 /* The NumPy function that an elementwise row stands for, and which of its results: -1 where it gives one. */

@@ -71,6 +71,8 @@ DYN_HIDDEN DynVal *dyn_rec_seq(DynRec *r, DynValKind kind, uint32_t n, DynVal **
 DYN_HIDDEN int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *real);
 /* The symbol of a Python number (resolved; DV_CONST numbers too), or DYN_NONE when v is no number. */
 DYN_HIDDEN uint32_t dyn_rec_number(DynRec *r, DynVal *v, PyObject *real);
+/* The symbols of the parts of a Python complex number: a constant, or one that comes in. -1: v is none. */
+DYN_HIDDEN int dyn_rec_complex(DynRec *r, DynVal *v, PyObject *real, uint32_t *parts);
 /* Burn the value in: guards say that it is the same at every call. For axes, dtypes, flags, strings, tuples of these. -1 when it
  * is (or contains) an array or something opaque. */
 DYN_HIDDEN int dyn_rec_burn(DynRec *r, DynVal *v, PyObject *real);

@@ -82,10 +82,12 @@ bool rec_is_const_npscalar(DynVal *v, PyObject *o) { return v->kind == DV_CONST 
 bool rec_is_quiet_npscalar(PyObject *o) {
     DynDtype dt = dyn_np_dtype_of(o);
     if (dt == DYN_NO_DTYPE || dyn_dtypes[dt].kind != 'f') {
-        return dt != DYN_NO_DTYPE;
+        return dt != DYN_NO_DTYPE && dyn_dtypes[dt].kind != 'c';
     }
+    const double normal = dt == DYN_F16 ? 0x1p-14 : dt == DYN_F32 ? 0x1p-126 : 0x1p-1022;
     PyObject *item = PyObject_CallMethod(o, "item", NULL);
-    bool quiet = item != NULL && PyFloat_CheckExact(item) && isnormal(PyFloat_AS_DOUBLE(item));
+    bool quiet =
+        item != NULL && PyFloat_CheckExact(item) && isfinite(PyFloat_AS_DOUBLE(item)) && fabs(PyFloat_AS_DOUBLE(item)) >= normal;
     PyErr_Clear();
     Py_XDECREF(item);
     return quiet;

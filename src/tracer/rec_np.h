@@ -12,7 +12,8 @@
 /* What an operand is for type resolution: a DynDtype, or a weak Python number (NEP 50). */
 #define NP_WEAK_INT DYN_DTYPE_COUNT
 #define NP_WEAK_FLOAT (DYN_DTYPE_COUNT + 1)
-#define NP_CODES (DYN_DTYPE_COUNT + 2)
+#define NP_WEAK_COMPLEX (DYN_DTYPE_COUNT + 2) /* a constant: its arg is a COMPLEX node */
+#define NP_CODES (DYN_DTYPE_COUNT + 3)
 
 typedef struct NpArg { /* an operand of an elementwise operator */
     DynArg arg;
@@ -70,11 +71,12 @@ DYN_HIDDEN int dyn_np_elem_init(PyObject *numpy);
 DYN_HIDDEN int dyn_np_loop(PyObject *ufunc, const int *codes, int nin, int nout, DynDtype wanted, PyObject *casting,
                            DynDtype *loop);
 DYN_HIDDEN int dyn_np_types(DynRec *r, DynOp op, int a, int b, DynDtype *compute, DynDtype *result); /* b: -1 for one operand */
-/* scalars: eager used the operators of NumPy scalars, not the ufunc's loops (power differs). */
-DYN_HIDDEN uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, bool scalars);
+/* Eager called the ufunc itself, or by an operator of arrays (power differs), or it used the operators of NumPy scalars. */
+typedef enum NpForm { NP_UFUNC, NP_OPERATOR, NP_SCALARS } NpForm;
+DYN_HIDDEN uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, NpForm form);
 /* The same with the loop's dtypes known. */
 DYN_HIDDEN uint32_t dyn_np_elementwise_in(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n,
-                                          bool scalars);
+                                          NpForm form);
 DYN_HIDDEN uint32_t dyn_np_elementwise_as(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n);
 /* A Python number that is converted to dtype dt (assigned or computed with): guards that the conversion is exact and doesn't
  * raise. */
@@ -83,6 +85,10 @@ DYN_HIDDEN int dyn_np_broadcast(DynRec *r, const uint32_t *nodes, int n, uint32_
 /* `node` is written into the array `dst` (out=, in-place operators); gives dst's own shadow. */
 DYN_HIDDEN DynVal *dyn_np_store_into(DynRec *r, DynOperand dst, NpArg value);
 DYN_HIDDEN uint32_t dyn_np_copy(DynRec *r, uint32_t a, DynDtype dt); /* a COPY of a whole node */
+/* Does a conversion drop imaginary parts? Eager warns of it. */
+static inline bool dyn_np_drops(DynDtype from, DynDtype to) {
+    return dyn_dtypes[from].kind == 'c' && dyn_dtypes[to].kind != 'c' && to != DYN_BOOL;
+}
 DYN_HIDDEN int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real);
 
 /* ---- rec_numpy_layout.c */
@@ -98,6 +104,7 @@ DYN_HIDDEN uint32_t dyn_np_ravel(DynRec *r, uint32_t a);
 DYN_HIDDEN uint32_t dyn_np_flat_copy(DynRec *r, uint32_t a); /* one axis, in C order, owning its bytes */
 
 /* ---- rec_numpy_view.c */
+DYN_HIDDEN uint32_t dyn_np_part(DynRec *r, DynOp op, uint32_t a); /* REAL or IMAG of a complex node: a view */
 DYN_HIDDEN uint32_t dyn_np_permute(DynRec *r, uint32_t a, const int *perm);
 DYN_HIDDEN uint32_t dyn_np_newaxis(DynRec *r, uint32_t a, uint32_t positions, int ndim); /* bit mask of the result's new axes */
 DYN_HIDDEN uint32_t dyn_np_reshape_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape, uint8_t flag);

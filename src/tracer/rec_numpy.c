@@ -209,7 +209,18 @@ DynDtype dyn_np_dtype_of(PyObject *o) {
         Py_XDECREF(d);
         PyErr_Clear();
     }
-    return dt == DYN_NO_DTYPE || dyn_dtypes[dt].ctype[0] == 0 ? DYN_NO_DTYPE : dt;
+    return dt;
+}
+
+static uint32_t complex_node(DynRec *r, const uint32_t *parts, DynDtype dt) {
+    uint32_t id = dyn_np_add(r, DYN_OP_COMPLEX, dt, 0, 2, 0);
+    if (id == DYN_NONE)
+        return id;
+    DynNode *n = dyn_graph_node(dyn_rec_graph(r), id);
+    n->args[0] = (DynArg){DYN_ARG_SYM, parts[0]};
+    n->args[1] = (DynArg){DYN_ARG_SYM, parts[1]};
+    n->flags |= DYN_NODE_NPSCALAR;
+    return id;
 }
 
 /* A NumPy scalar that is the same at every call. */
@@ -217,6 +228,12 @@ static uint32_t constant_node(DynRec *r, PyObject *o) {
     DynDtype dt = dyn_np_dtype_of(o);
     PyObject *item = dt == DYN_NO_DTYPE ? NULL : PyObject_CallMethod(o, "item", NULL);
     uint32_t s = DYN_NONE;
+    if (item != NULL && PyComplex_CheckExact(item)) {
+        uint32_t parts[2] = {dyn_sym_float(dyn_rec_syms(r), PyComplex_RealAsDouble(item)),
+                             dyn_sym_float(dyn_rec_syms(r), PyComplex_ImagAsDouble(item))};
+        Py_DECREF(item);
+        return parts[0] == DYN_NONE || parts[1] == DYN_NONE ? DYN_NONE : complex_node(r, parts, dt);
+    }
     if (item != NULL && PyBool_Check(item))
         s = dyn_sym_bool(dyn_rec_syms(r), item == Py_True);
     else if (item != NULL && PyFloat_CheckExact(item))
@@ -261,10 +278,13 @@ int dyn_np_operand(DynRec *r, DynOperand o, NpArg *out) {
         *out = (NpArg){{DYN_ARG_SYM, sym}, codes[dyn_sym_at(dyn_rec_syms(r), sym)->type]};
         return 0;
     }
-    uint32_t node = dyn_np_node(r, o);
+    uint32_t parts[2];
+    bool weak = o.v != NULL && dyn_rec_complex(r, o.v, o.real, parts) == 0;
+    uint32_t node = weak ? complex_node(r, parts, DYN_C128) : dyn_np_node(r, o);
     if (node == DYN_NONE)
         return -1;
     *out = dyn_np_node_arg(r, node);
+    out->code = weak ? NP_WEAK_COMPLEX : out->code;
     return 0;
 }
 
@@ -499,7 +519,7 @@ static DynVal *operator_result(DynRec *r, DynOp op, DynOperand *o, int n, bool i
             return NULL;
         scalars = scalars && !PyArray_Check(o[i].real);
     }
-    uint32_t t = dyn_np_elementwise(r, op, args, n, scalars);
+    uint32_t t = dyn_np_elementwise(r, op, args, n, scalars ? NP_SCALARS : NP_OPERATOR);
     if (t == DYN_NONE)
         return NULL;
     if (inplace && result == o[0].real && PyArray_Check(result))

@@ -30,6 +30,8 @@ static PyObject *type_of_code(int code) {
         return Py_NewRef((PyObject *)&PyLong_Type);
     if (code == NP_WEAK_FLOAT)
         return Py_NewRef((PyObject *)&PyFloat_Type);
+    if (code == NP_WEAK_COMPLEX)
+        return Py_NewRef((PyObject *)&PyComplex_Type);
     return (PyObject *)PyArray_DescrFromType(dyn_dtypes[code].npy);
 }
 
@@ -53,7 +55,7 @@ int dyn_np_loop(PyObject *ufunc, const int *codes, int nin, int nout, DynDtype w
     for (int i = 0; fits && i < nin + nout; i++) {
         PyObject *d = PyTuple_GET_ITEM(found, i);
         loop[i] = PyArray_DescrCheck(d) ? dyn_dtype_of((PyArray_Descr *)d) : DYN_NO_DTYPE;
-        fits = loop[i] != DYN_NO_DTYPE && dyn_dtypes[loop[i]].ctype[0] != 0;
+        fits = loop[i] != DYN_NO_DTYPE;
     }
     Py_XDECREF(found);
     Py_XDECREF(args);
@@ -88,8 +90,9 @@ int dyn_np_types(DynRec *r, DynOp op, int a, int b, DynDtype *compute, DynDtype 
         return 0;
     }
     if (all_weak) { /* np.sin(2.0): the numbers become arrays first */
-        a = a == NP_WEAK_INT ? DYN_I64 : DYN_F64;
-        b = b < 0 ? b : b == NP_WEAK_INT ? DYN_I64 : DYN_F64;
+        static const uint8_t strong[] = {DYN_I64, DYN_F64, DYN_C128};
+        a = strong[a - NP_WEAK_INT];
+        b = b < 0 ? b : strong[b - NP_WEAK_INT];
     }
     if (ufuncs[op] == NULL)
         return refuse(r);
@@ -106,13 +109,15 @@ int dyn_np_types(DynRec *r, DynOp op, int a, int b, DynDtype *compute, DynDtype 
 /* ---- weak numbers */
 
 int dyn_np_convert_guard(DynRec *r, uint32_t sym, DynDtype dt) {
-    static const double f32_max = 0x1.fffffep127;
+    const double most = dt == DYN_F16 ? 65504.0 : 0x1.fffffep127; /* of half and single precision */
     const DynSym *s = dyn_sym_at(dyn_rec_syms(r), sym);
     const DynDtypeInfo *to = &dyn_dtypes[dt];
     DynScalar hint = s->hint;
-    if (s->type == DYN_T_BOOL || dt == DYN_BOOL || dt == DYN_F64)
+    if (s->type == DYN_T_BOOL || dt == DYN_BOOL || dt == DYN_F64 || (dt == DYN_C128 && s->type == DYN_T_FLOAT))
         return 0;
-    if (s->type == DYN_T_INT && to->kind == 'f') /* Python rounds to double first: exact only this far */
+    if (s->type == DYN_T_INT && dt == DYN_F16)
+        return dyn_np_assume_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), (int64_t)most);
+    if (s->type == DYN_T_INT && (to->kind == 'f' || to->kind == 'c')) /* Python rounds to double first: exact only this far */
         return dyn_np_assume_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), (int64_t)1 << 53);
     if (s->type == DYN_T_INT) {
         int bits = to->size * 8 - (to->kind == 'i');
@@ -124,12 +129,11 @@ int dyn_np_convert_guard(DynRec *r, uint32_t sym, DynDtype dt) {
             return -1;
         return dyn_np_assume_op(r, DYN_S_LE, sym, ((int64_t)1 << bits) - 1);
     }
-    if (to->kind != 'f')
+    if (to->kind != 'f' && to->kind != 'c')
         return refuse(r);
     if (hint.f - hint.f != 0) /* inf and nan stay what they are */
         return dyn_np_assume(r, dyn_np_op(r, DYN_S_NOT, dyn_np_op(r, DYN_S_ISFINITE, sym, DYN_NONE), DYN_NONE));
-    return dyn_np_assume(r,
-                         dyn_np_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), dyn_sym_float(dyn_rec_syms(r), f32_max)));
+    return dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), dyn_sym_float(dyn_rec_syms(r), most)));
 }
 
 /* ---- broadcasting */
@@ -221,6 +225,7 @@ static int row_for(DynOp op, DynDtype compute) {
         case DYN_OP_FLOOR:
         case DYN_OP_CEIL:
         case DYN_OP_TRUNC:
+        case DYN_OP_CONJUGATE:
         case DYN_OP_POSITIVE: return DYN_OP_COPY;
         default: {
             int rule = dyn_ops[op].dtype;
@@ -228,10 +233,15 @@ static int row_for(DynOp op, DynDtype compute) {
         }
         }
     }
+    if (kind == 'c')
+        return dyn_complex_ops[op].c != NULL ? (int)op : -1;
+    if (op == DYN_OP_CONJUGATE)
+        return DYN_OP_POSITIVE;
+    if (compute == DYN_F16 && (op == DYN_OP_SPACING || op == DYN_OP_NEXTAFTER || op == DYN_OP_LDEXP))
+        return -1; /* of the format itself, which isn't the one that half is computed in */
     if (kind == 'f')
         return op;
     switch (op) {
-    case DYN_OP_CONJUGATE:
     case DYN_OP_FLOOR:
     case DYN_OP_CEIL:
     case DYN_OP_TRUNC: return DYN_OP_POSITIVE;
@@ -278,17 +288,22 @@ static int exponent_is(DynRec *r, uint32_t sym, double value) {
 
 /* A float power. NumPy's loops look at an exponent that is the same for all elements: 0.5 is sqrt, 2 square, -1 reciprocal, 1 the
  * value itself (pow gives the same for 0 and 1). They do so for every exponent whose stride is 0, so an exponent array must not
- * have one. */
-static uint32_t float_power(DynRec *r, DynDtype compute, const NpArg *args) {
+ * have one. Of complex numbers and halves only the operator ** does, for the int 2 and -1 and the float 0.5. */
+static uint32_t float_power(DynRec *r, DynDtype compute, const NpArg *args, NpForm form) {
     static const struct {
         double value;
         DynOp op;
     } fast[] = {{2.0, DYN_OP_SQUARE}, {0.5, DYN_OP_SQRT}, {-1.0, DYN_OP_RECIPROCAL}};
     DynGraph *g = dyn_rec_graph(r);
     uint32_t sym = exponent_sym(r, &args[1]);
+    bool by_operator = dyn_dtypes[compute].kind == 'c' || compute == DYN_F16;
+    if (by_operator && (sym == DYN_NONE || form == NP_UFUNC || args[1].arg.kind != DYN_ARG_SYM))
+        return dyn_np_elementwise_as(r, DYN_OP_POWER, compute, compute, args, 2);
     if (sym != DYN_NONE) {
         for (size_t i = 0; i < DYN_COUNTOF(fast) && args[0].arg.kind == DYN_ARG_NODE; i++) {
             int is = exponent_is(r, sym, fast[i].value);
+            if (is > 0 && by_operator && (fast[i].value == 0.5) != (dyn_sym_at(dyn_rec_syms(r), sym)->type == DYN_T_FLOAT))
+                break;
             if (is != 0)
                 return is < 0 ? DYN_NONE : dyn_np_elementwise_as(r, fast[i].op, compute, compute, args, 1);
         }
@@ -392,7 +407,7 @@ static uint32_t compare_integers(DynRec *r, DynOp op, const NpArg *args, bool *k
 
 /* ---- operators */
 
-uint32_t dyn_np_elementwise_in(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n, bool scalars) {
+uint32_t dyn_np_elementwise_in(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n, NpForm form) {
     for (int i = 0; i < n; i++) {
         DynDtype to = op == DYN_OP_LDEXP && i == 1 ? DYN_I32 : compute;
         if (args[i].arg.kind == DYN_ARG_SYM && dyn_ops[op].dtype != DYN_DT_LOGICAL &&
@@ -403,14 +418,19 @@ uint32_t dyn_np_elementwise_in(DynRec *r, DynOp op, DynDtype compute, DynDtype r
     if (row < 0 || (row == DYN_OP_COPY && args[0].arg.kind != DYN_ARG_NODE) ||
         (row == DYN_OP_INT_POWER && int_power_guard(r, args) < 0))
         return refuse(r), DYN_NONE;
-    if (row == DYN_OP_POWER && !scalars)
-        return float_power(r, compute, args);
-    if (scalars && (dyn_dtypes[compute].kind == 'i' || dyn_dtypes[compute].kind == 'u'))
+    if (row == DYN_OP_POWER && form != NP_SCALARS)
+        return float_power(r, compute, args, form);
+    if (form == NP_SCALARS && (dyn_dtypes[compute].kind == 'i' || dyn_dtypes[compute].kind == 'u'))
         row = scalar_row(row);
+    if (compute == DYN_F16 &&
+        (row == DYN_OP_MAXIMUM || row == DYN_OP_MINIMUM)) { /* of equal operands these loops give the first */
+        const NpArg turned[2] = {args[1], args[0]};
+        return dyn_np_elementwise_as(r, (DynOp)row, compute, result, turned, 2);
+    }
     return dyn_np_elementwise_as(r, (DynOp)row, compute, result, args, n);
 }
 
-uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, bool scalars) {
+uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, NpForm form) {
     DynDtype compute, result;
     bool known = false;
     if (dyn_ops[op].dtype == DYN_DT_COMPARE) {
@@ -420,7 +440,7 @@ uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, bool 
     }
     if (dyn_np_types(r, op, args[0].code, n == 2 ? args[1].code : -1, &compute, &result) < 0)
         return DYN_NONE;
-    return dyn_np_elementwise_in(r, op, compute, result, args, n, scalars);
+    return dyn_np_elementwise_in(r, op, compute, result, args, n, form);
 }
 
 /* ---- writing */
@@ -433,6 +453,8 @@ static bool aliases(DynRec *r, uint32_t node, uint32_t dst) {
 
 uint32_t dyn_np_copy(DynRec *r, uint32_t a, DynDtype dt) {
     DynGraph *g = dyn_rec_graph(r);
+    if (dyn_np_drops((DynDtype)dyn_graph_node(g, a)->dtype, dt))
+        return refuse(r), DYN_NONE;
     uint32_t id = dyn_np_unary_node(r, DYN_OP_COPY, dt, a, dyn_graph_node(g, a)->ndim, 0);
     if (id != DYN_NONE)
         memcpy(dyn_graph_node(g, id)->shape, dyn_graph_node(g, a)->shape, sizeof(uint32_t) * dyn_graph_node(g, a)->ndim);
@@ -445,7 +467,7 @@ int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real) {
     DynDtype dt = (DynDtype)d->dtype;
     if (value.arg.kind == DYN_ARG_SYM) {
         const DynSym *s = dyn_sym_at(dyn_rec_syms(r), value.arg.id);
-        if (s->type == DYN_T_FLOAT && dyn_dtypes[dt].kind != 'f' && dt != DYN_BOOL) /* an assignment truncates */
+        if (s->type == DYN_T_FLOAT && (dyn_dtypes[dt].kind == 'i' || dyn_dtypes[dt].kind == 'u')) /* an assignment truncates */
             value.arg.id = dyn_np_op(r, DYN_S_TO_INT, value.arg.id, DYN_NONE);
         if (value.arg.id == DYN_NONE)
             return refuse(r);
@@ -460,6 +482,8 @@ int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real) {
             if ((same ? dyn_rec_assume_equal(r, into, size) : dyn_np_assume_op(r, DYN_S_EQ, size, 1)) < 0)
                 return -1;
         }
+        if (dyn_np_drops((DynDtype)v->dtype, dt))
+            return refuse(r);
         if (extra > 0) /* leading axes of size 1 fall away */
             return refuse(r);
     }
@@ -516,7 +540,7 @@ DynVal *np_rule_scalar_type(DynRec *r, NpCall *c) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
     if (a.arg.kind == DYN_ARG_NODE)
         return dyn_np_result(r, dyn_np_copy(r, a.arg.id, dt), c->result);
-    if (a.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f' && dt != DYN_BOOL)
+    if (a.code == NP_WEAK_FLOAT && (dyn_dtypes[dt].kind == 'i' || dyn_dtypes[dt].kind == 'u'))
         a.arg.id = dyn_np_op(r, DYN_S_TO_INT, a.arg.id, DYN_NONE);
     if (a.arg.id == DYN_NONE)
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);

@@ -467,5 +467,5 @@ DynVal *np_rule_outer(DynRec *r, NpCall *c) {
     if (b == DYN_NONE)
         return NULL;
     NpArg args[2] = {dyn_np_node_arg(r, a), dyn_np_node_arg(r, b)};
-    return dyn_np_result(r, dyn_np_elementwise(r, DYN_OP_MULTIPLY, args, 2, false), c->result);
+    return dyn_np_result(r, dyn_np_elementwise(r, DYN_OP_MULTIPLY, args, 2, NP_UFUNC), c->result);
 }

@@ -44,7 +44,8 @@ static int collect(DynRec *r, DynOperand o, int depth, int32_t *path, Leaves *ou
 static int leaf_value(DynRec *r, const Leaf *leaf, DynDtype dt, NpArg *out) {
     if (dyn_np_operand(r, leaf->o, out) < 0)
         return -1;
-    bool fits = out->code != NP_WEAK_FLOAT || dyn_dtypes[dt].kind == 'f';
+    bool fits = dyn_dtypes[dt].kind == 'c' ||
+                (out->code != NP_WEAK_COMPLEX && (out->code != NP_WEAK_FLOAT || dyn_dtypes[dt].kind == 'f'));
     return fits ? 0 : (refuse(r), -1);
 }
 

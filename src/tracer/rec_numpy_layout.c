@@ -132,6 +132,8 @@ static int view_strides(DynRec *r, const DynNode *n, const uint32_t *base, uint3
                     dyn_np_op(r, DYN_S_ADD, out[i], dyn_np_op(r, DYN_S_MUL, base[k], dyn_np_int(r, n->aux[k * n->ndim + i])));
         }
         return 0;
+    case DYN_OP_REAL:
+    case DYN_OP_IMAG:
     case DYN_OP_AS_DTYPE: memcpy(out, base, sizeof(*out) * (size_t)n->ndim); return 0;
     default: return reshaped_strides(r, from, base, n, out);
     }

@@ -11,11 +11,13 @@ static uint32_t no_node(DynRec *r) {
 
 static DynDtype dtype_at(DynRec *r, uint32_t id) { return (DynDtype)node_at(r, id)->dtype; }
 
+static bool is_inexact(DynDtype dt) { return dyn_dtypes[dt].kind == 'f' || dyn_dtypes[dt].kind == 'c'; }
+
 /* ---- nodes */
 
 /* Over no axis at all (rank 0, or axis=()) each element is its own result: a sum starts from 0, which makes 0 of -0. */
 static uint32_t reduce_nothing(DynRec *r, DynOp op, uint32_t a, DynDtype dtype) {
-    if (op != DYN_OP_SUM || dyn_dtypes[dtype].kind != 'f')
+    if (op != DYN_OP_SUM || !is_inexact(dtype))
         return dyn_np_copy(r, a, dtype);
     NpArg args[2] = {dyn_np_node_arg(r, a), {{DYN_ARG_SYM, dyn_np_int(r, 0)}, NP_WEAK_INT}};
     return dyn_np_elementwise_as(r, DYN_OP_ADD, dtype, dtype, args, 2);
@@ -42,6 +44,12 @@ static uint32_t reduce_node(DynRec *r, DynOp op, uint32_t a, int naxes, const in
             return DYN_NONE;
         if (!gone || keepdims)
             shape[ndim++] = gone ? dyn_np_int(r, 1) : n->shape[i];
+    }
+    if (dyn_np_drops((DynDtype)n->dtype, dtype))
+        return no_node(r);
+    if (dtype == DYN_F16) { /* NumPy's loops go by float, and round at the end */
+        uint32_t wide = reduce_node(r, op, a, naxes, axes, keepdims, DYN_F32, may_be_empty);
+        return wide == DYN_NONE ? wide : dyn_np_copy(r, wide, dtype);
     }
     uint32_t id = dyn_np_unary_node(r, op, dtype, a, ndim, 1 + naxes);
     if (id == DYN_NONE)
@@ -104,7 +112,7 @@ int dyn_np_burnt_dtype(DynRec *r, DynOperand o, DynDtype *out) {
     }
     *out = dyn_dtype_of(d);
     Py_DECREF(d);
-    return *out == DYN_NO_DTYPE || dyn_dtypes[*out].ctype[0] == 0 ? (no_node(r), -1) : 0;
+    return *out == DYN_NO_DTYPE ? (no_node(r), -1) : 0;
 }
 
 static int read_where(DynRec *r, const NpCall *c, NpReduction *x) {
@@ -138,15 +146,13 @@ int dyn_np_reduce_args(DynRec *r, const NpCall *c, NpReduction *x) {
 }
 
 /* What C makes of a float beyond an integer's range is not one thing: loops and single conversions differ. */
-static bool converts(DynDtype from, DynDtype to) {
-    return dyn_dtypes[from].kind != 'f' || dyn_dtypes[to].kind == 'f' || to == DYN_BOOL;
-}
+static bool converts(DynDtype from, DynDtype to) { return !is_inexact(from) || is_inexact(to) || to == DYN_BOOL; }
 
 DynVal *dyn_np_finish_out(DynRec *r, uint32_t node, DynOperand out, PyObject *result) {
     if (node == DYN_NONE || out.v == NULL)
         return dyn_np_result(r, node, result);
     DynDtype from = dtype_at(r, node), to = dyn_np_dtype_of(out.real);
-    if (to == DYN_NO_DTYPE || !converts(from, to))
+    if (to == DYN_NO_DTYPE || !converts(from, to) || dyn_np_drops(from, to))
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     return out.real == result ? dyn_np_store_into(r, out, dyn_np_node_arg(r, node)) : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
 }
@@ -199,6 +205,8 @@ static int read_initial(DynRec *r, DynOperand o, DynOp op, DynDtype dt, NpArg *o
 static uint32_t reduction(DynRec *r, DynOp op, const NpReduction *x, uint32_t a, bool keepdims, DynDtype dt) {
     NpArg initial = weak_int(r, op == DYN_OP_PROD || op == DYN_OP_ALL);
     bool extreme = dyn_ops[op].guard == DYN_G_NONEMPTY, given = x->initial.v != NULL;
+    if (given && dt == DYN_F16 && !extreme) /* the sum of both is rounded once */
+        return no_node(r);
     if (given && read_initial(r, x->initial, op, dt, &initial) < 0)
         return DYN_NONE;
     if (x->where != DYN_NONE && extreme && (!given || dtype_at(r, a) != dt))
@@ -249,7 +257,7 @@ DynVal *np_rule_ptp(DynRec *r, NpCall *c) {
     if (low == DYN_NONE)
         return NULL;
     NpArg args[2] = {dyn_np_node_arg(r, high), dyn_np_node_arg(r, low)};
-    return dyn_np_result(r, dyn_np_elementwise(r, DYN_OP_SUBTRACT, args, 2, false), c->result);
+    return dyn_np_result(r, dyn_np_elementwise(r, DYN_OP_SUBTRACT, args, 2, NP_UFUNC), c->result);
 }
 
 /* ---- mean, var, std */
@@ -273,24 +281,28 @@ static int count_of(DynRec *r, const NpReduction *x, bool keepdims, uint32_t lea
     return n == DYN_NONE ? -1 : 0;
 }
 
-/* node / count: NumPy divides by an int64 scalar, in double, and gives the dtype of what is divided. A count of 0 makes it warn
- * whatever np.errstate says, so the division is to raise a flag there. */
-static uint32_t divide_by(DynRec *r, uint32_t node, NpArg count) {
+/* node / count: NumPy divides by an int64 scalar, in double precision. A count of 0 makes it warn whatever np.errstate says, so
+ * the division is to raise a flag there. */
+static uint32_t divide_to(DynRec *r, uint32_t node, NpArg count, DynDtype result) {
     NpArg args[2] = {dyn_np_node_arg(r, node), count};
     if (dyn_dtypes[dtype_at(r, node)].kind == 'u')
         return no_node(r);
-    uint32_t id = dyn_np_elementwise_as(r, DYN_OP_DIVIDE, DYN_F64, dtype_at(r, node), args, 2);
+    DynDtype compute = dyn_dtypes[dtype_at(r, node)].kind == 'c' ? DYN_C128 : DYN_F64;
+    uint32_t id = dyn_np_elementwise_as(r, DYN_OP_DIVIDE, compute, result, args, 2);
     if (id != DYN_NONE && count.arg.kind == DYN_ARG_NODE)
         node_at(r, id)->flags |= DYN_NODE_WARNS;
     return id;
 }
+
+/* The same, of the dtype of what is divided. */
+static uint32_t divide_by(DynRec *r, uint32_t node, NpArg count) { return divide_to(r, node, count, dtype_at(r, node)); }
 
 /* The dtype in which mean and var add up; with `out` what is added up is then cast to its dtype. */
 static DynDtype mean_dtype(DynRec *r, const NpReduction *x, uint32_t a, bool out) {
     DynDtype dt = dtype_at(r, x->a);
     if (x->dtype != DYN_NO_DTYPE)
         return x->dtype;
-    if (dyn_dtypes[dt].kind != 'f')
+    if (!is_inexact(dt))
         return DYN_F64;
     return out ? dyn_np_accumulator(r, DYN_OP_ADD, a, x) : dtype_at(r, a);
 }
@@ -301,7 +313,21 @@ static uint32_t sum_for_mean(DynRec *r, const NpReduction *x, uint32_t a, bool k
     if (id == DYN_NONE || !out || x->out.v == NULL)
         return id;
     DynDtype to = dyn_np_dtype_of(x->out.real);
-    return to == DYN_NO_DTYPE || !converts(dt, to) ? no_node(r) : to == dt ? id : dyn_np_copy(r, id, to);
+    return to == DYN_NO_DTYPE || !converts(dt, to) || dyn_np_drops(dt, to) ? no_node(r) : to == dt ? id : dyn_np_copy(r, id, to);
+}
+
+/* Of half precision the sum is a float; an array of quotients is too before it is rounded, a scalar is not. */
+static uint32_t half_mean(DynRec *r, const NpReduction *x, NpArg count) {
+    uint32_t sum = x->out.v != NULL ? no_node(r) : reduction(r, DYN_OP_SUM, x, x->a, x->keepdims, DYN_F32);
+    uint32_t t = sum == DYN_NONE ? sum : divide_to(r, sum, count, node_at(r, sum)->ndim ? DYN_F32 : DYN_F64);
+    return t == DYN_NONE ? t : dyn_np_copy(r, t, DYN_F16);
+}
+
+static uint32_t mean_of(DynRec *r, const NpReduction *x, NpArg count) {
+    if (x->dtype == DYN_NO_DTYPE && dtype_at(r, x->a) == DYN_F16)
+        return half_mean(r, x, count);
+    uint32_t sum = sum_for_mean(r, x, x->a, x->keepdims, true);
+    return sum == DYN_NONE ? sum : divide_by(r, sum, count);
 }
 
 DynVal *np_rule_mean(DynRec *r, NpCall *c) {
@@ -309,8 +335,7 @@ DynVal *np_rule_mean(DynRec *r, NpCall *c) {
     NpArg count;
     if (dyn_np_reduce_args(r, c, &x) < 0 || count_of(r, &x, x.keepdims, dyn_np_int(r, 0), &count) < 0)
         return NULL;
-    uint32_t sum = sum_for_mean(r, &x, x.a, x.keepdims, true);
-    return dyn_np_finish_out(r, sum == DYN_NONE ? sum : divide_by(r, sum, count), x.out, c->result);
+    return dyn_np_finish_out(r, mean_of(r, &x, count), x.out, c->result);
 }
 
 /* Weights of the operand's sizes; those of one axis alone with new axes for the others. */
@@ -326,7 +351,7 @@ static uint32_t spread_weights(DynRec *r, const NpReduction *x, DynOperand weigh
 /* The weighted sum over the sum of weights. Where that is 0 eager raises: 0 / it raises a flag there for certain. */
 static uint32_t weighted(DynRec *r, const NpReduction *x, uint32_t w) {
     DynDtype dt = dtype_at(r, x->a), result;
-    bool exact = dyn_dtypes[dt].kind != 'f' && dyn_dtypes[dt].kind != 'c';
+    bool exact = !is_inexact(dt);
     if (dyn_np_types(r, DYN_OP_ADD, dt, dtype_at(r, w), &dt, &result) < 0 ||
         (exact && dyn_np_types(r, DYN_OP_ADD, dt, DYN_F64, &dt, &result) < 0))
         return DYN_NONE;
@@ -366,9 +391,8 @@ DynVal *np_rule_average(DynRec *r, NpCall *c) {
         uint32_t w = spread_weights(r, &x, weights);
         return w == DYN_NONE ? NULL : dyn_np_result(r, weighted(r, &x, w), c->result);
     }
-    uint32_t sum =
-        count_of(r, &x, x.keepdims, dyn_np_int(r, 0), &count) < 0 ? DYN_NONE : sum_for_mean(r, &x, x.a, x.keepdims, false);
-    return dyn_np_result(r, sum == DYN_NONE ? sum : divide_by(r, sum, count), c->result);
+    bool empty = count_of(r, &x, x.keepdims, dyn_np_int(r, 0), &count) < 0;
+    return dyn_np_result(r, empty ? DYN_NONE : mean_of(r, &x, count), c->result);
 }
 
 /* What is left of the elements without their mean (given, or computed). */
@@ -384,7 +408,7 @@ static uint32_t deviations(DynRec *r, const NpCall *c, const NpReduction *x) {
             return DYN_NONE;
         args[1] = dyn_np_node_arg(r, sum);
     }
-    uint32_t t = dyn_np_elementwise(r, DYN_OP_SUBTRACT, args, 2, false);
+    uint32_t t = dyn_np_elementwise(r, DYN_OP_SUBTRACT, args, 2, NP_UFUNC);
     if (t == DYN_NONE || node_at(r, t)->ndim != node_at(r, x->a)->ndim)
         return no_node(r);
     for (int i = 0; i < node_at(r, t)->ndim; i++)
@@ -416,12 +440,12 @@ static int freedom(DynRec *r, const NpReduction *x, uint32_t ddof, NpArg *out) {
         return out->arg.id == DYN_NONE ? (no_node(r), -1) : 0;
     }
     NpArg args[2] = {*out, {{DYN_ARG_SYM, ddof}, ddof_code}};
-    uint32_t id = dyn_np_elementwise(r, DYN_OP_SUBTRACT, args, 2, false);
+    uint32_t id = dyn_np_elementwise(r, DYN_OP_SUBTRACT, args, 2, NP_UFUNC);
     if (id == DYN_NONE)
         return -1;
     args[0] = dyn_np_node_arg(r, id);
     args[1] = weak_int(r, 0);
-    id = dyn_np_elementwise(r, DYN_OP_MAXIMUM, args, 2, false);
+    id = dyn_np_elementwise(r, DYN_OP_MAXIMUM, args, 2, NP_UFUNC);
     *out = id == DYN_NONE ? *out : dyn_np_node_arg(r, id);
     return id == DYN_NONE ? -1 : 0;
 }
@@ -430,7 +454,7 @@ static int freedom(DynRec *r, const NpReduction *x, uint32_t ddof, NpArg *out) {
  * none). */
 static uint32_t variance(DynRec *r, uint32_t squares, NpArg dof) {
     DynDtype dt = dtype_at(r, squares);
-    if (dyn_dtypes[dt].kind == 'u')
+    if (dyn_dtypes[dt].kind == 'u' || (dyn_dtypes[dt].kind == 'c' && dof.arg.kind != DYN_ARG_SYM))
         return no_node(r);
     if (dof.arg.kind == DYN_ARG_SYM)
         return divide_by(r, squares, dof);
@@ -445,6 +469,22 @@ static uint32_t variance(DynRec *r, uint32_t squares, NpArg dof) {
     return dyn_np_elementwise_as(r, DYN_OP_ADD, DYN_F64, dt, args, 2);
 }
 
+/* The square of each element; of complex ones the sum of the squares of the parts. */
+static uint32_t square_of(DynRec *r, uint32_t node) {
+    NpArg args[2] = {dyn_np_node_arg(r, node)};
+    if (dyn_dtypes[args[0].code].kind != 'c')
+        return dyn_np_elementwise(r, DYN_OP_SQUARE, args, 1, NP_UFUNC);
+    for (int i = 0; i < 2; i++) {
+        uint32_t part = dyn_np_part(r, i == 0 ? DYN_OP_REAL : DYN_OP_IMAG, node);
+        NpArg of = part == DYN_NONE ? args[0] : dyn_np_node_arg(r, part);
+        uint32_t t = part == DYN_NONE ? part : dyn_np_elementwise(r, DYN_OP_SQUARE, &of, 1, NP_UFUNC);
+        if (t == DYN_NONE)
+            return t;
+        args[i] = dyn_np_node_arg(r, t);
+    }
+    return dyn_np_elementwise(r, DYN_OP_ADD, args, 2, NP_UFUNC);
+}
+
 /* var (operator 0) and std (1): the squares of the deviations, their sum over the degrees of freedom, and the root. */
 DynVal *np_rule_var(DynRec *r, NpCall *c) {
     NpReduction x;
@@ -453,15 +493,14 @@ DynVal *np_rule_var(DynRec *r, NpCall *c) {
     uint32_t t = ddof == DYN_NONE ? ddof : deviations(r, c, &x);
     if (t == DYN_NONE)
         return NULL;
-    arg = dyn_np_node_arg(r, t);
-    t = dyn_np_elementwise(r, DYN_OP_SQUARE, &arg, 1, false);
+    t = square_of(r, t);
     t = t == DYN_NONE ? t : sum_for_mean(r, &x, t, x.keepdims, true);
     if (t == DYN_NONE || freedom(r, &x, ddof, &dof) < 0 || (t = variance(r, t, dof)) == DYN_NONE)
         return NULL;
     if (c->b->op == 1) {
         DynDtype dt = dtype_at(r, t);
         arg = dyn_np_node_arg(r, t);
-        t = dyn_np_elementwise(r, DYN_OP_SQRT, &arg, 1, false);
+        t = dyn_np_elementwise(r, DYN_OP_SQRT, &arg, 1, NP_UFUNC);
         t = t == DYN_NONE || dtype_at(r, t) == dt ? t : dyn_np_copy(r, t, dt);
     }
     return dyn_np_finish_out(r, t, x.out, c->result);

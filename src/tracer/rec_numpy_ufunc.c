@@ -31,7 +31,7 @@ static int burnt_dtype(DynRec *r, DynOperand o, DynDtype *out) {
     }
     *out = dyn_dtype_of(d);
     Py_DECREF(d);
-    return *out == DYN_NO_DTYPE || dyn_dtypes[*out].ctype[0] == 0 ? refuse(r) : 0;
+    return *out == DYN_NO_DTYPE ? refuse(r) : 0;
 }
 
 static int one_out(DynRec *r, DynOperand o, DynOperand *out) {
@@ -119,8 +119,8 @@ static NpArg number_arg(DynRec *r, int64_t value) { return (NpArg){{DYN_ARG_SYM,
 static int quiet_operands(DynRec *r, DynOp op, NpArg mask, NpArg *args, int n) {
     for (int i = 0; i < n; i++) {
         NpArg choice[3] = {mask, args[i], number_arg(r, op == DYN_OP_ARCTANH ? 0 : 1)};
-        DynDtype dt = args[i].code < DYN_DTYPE_COUNT ? (DynDtype)args[i].code : args[i].code == NP_WEAK_INT ? DYN_I64 : DYN_F64;
-        if (args[i].arg.kind == DYN_ARG_SYM || dt == DYN_BOOL)
+        DynDtype dt = (DynDtype)args[i].code;
+        if (args[i].code >= DYN_DTYPE_COUNT || dt == DYN_BOOL)
             continue;
         uint32_t id = dyn_np_elementwise_as(r, DYN_OP_KEEP, dt, dt, choice, 3);
         if (id == DYN_NONE)
@@ -128,6 +128,11 @@ static int quiet_operands(DynRec *r, DynOp op, NpArg mask, NpArg *args, int n) {
         args[i] = dyn_np_node_arg(r, id);
     }
     return 0;
+}
+
+static bool may_raise(DynOp op) {
+    const char *of_complex = dyn_complex_ops[op].fpe;
+    return dyn_ops[op].fpe[0] != 0 || (of_complex != NULL && of_complex[0] != 0);
 }
 
 /* What stands in `out` after value was written where the mask is True. */
@@ -184,13 +189,13 @@ static uint32_t one_node(DynRec *r, const NpCall *c, const UfuncCall *u, int whi
     DynDtype loop[4];
     int codes[2] = {args[0].code, args[1].code};
     if (u->dtype == DYN_NO_DTYPE)
-        return dyn_np_elementwise(r, op, args, u->nin, false);
+        return dyn_np_elementwise(r, op, args, u->nin, NP_UFUNC);
     if (dyn_ops[op].dtype == DYN_DT_LOGICAL || dyn_ops[op].dtype == DYN_DT_COMPARE) /* their only result is bool */
-        return u->dtype == DYN_BOOL ? dyn_np_elementwise(r, op, args, u->nin, false) : (refuse(r), DYN_NONE);
+        return u->dtype == DYN_BOOL ? dyn_np_elementwise(r, op, args, u->nin, NP_UFUNC) : (refuse(r), DYN_NONE);
     if (dyn_np_loop(c->b->callable, codes, u->nin, u->nout, u->dtype, u->casting, loop) < 0 ||
         (u->nin == 2 && loop[0] != loop[1] && op != DYN_OP_LDEXP))
         return refuse(r), DYN_NONE;
-    return dyn_np_elementwise_in(r, op, loop[0], loop[u->nin + which], args, u->nin, false);
+    return dyn_np_elementwise_in(r, op, loop[0], loop[u->nin + which], args, u->nin, NP_UFUNC);
 }
 
 static DynVal *call_ufunc(DynRec *r, const NpCall *c, const UfuncCall *u, NpArg *args) {
@@ -204,7 +209,7 @@ static DynVal *call_ufunc(DynRec *r, const NpCall *c, const UfuncCall *u, NpArg 
     for (int i = 0; i < u->nout; i++)
         if (u->where.v != NULL && u->out[i].v == NULL) /* what stands where the mask is False is nobody's */
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    if (u->where.v != NULL && (dyn_ops[ops[0]].fpe[0] != 0 || u->nout == 2) && quiet_operands(r, ops[0], mask, args, u->nin) < 0)
+    if (u->where.v != NULL && (may_raise(ops[0]) || u->nout == 2) && quiet_operands(r, ops[0], mask, args, u->nin) < 0)
         return NULL;
     for (int i = 0; i < u->nout; i++) {
         nodes[i] = one_node(r, c, u, i, ops[i], args);
@@ -242,14 +247,15 @@ DynVal *np_rule_conjugate(DynRec *r, NpCall *c) {
     if (c->slot[0].v == NULL || dyn_np_operand(r, c->slot[0], &a) < 0)
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     return c->result == c->slot[0].real ? c->slot[0].v
-                                        : dyn_np_result(r, dyn_np_elementwise(r, DYN_OP_CONJUGATE, &a, 1, false), c->result);
+                                        : dyn_np_result(r, dyn_np_elementwise(r, DYN_OP_CONJUGATE, &a, 1, NP_UFUNC), c->result);
 }
 
 /* ---- clip */
 
 /* A Python int at or beyond the end of an integer dtype is no bound at all. 1: dropped, under a guard; 0: kept; -1. */
 static int drops_bound(DynRec *r, NpArg a, NpArg bound, bool low) {
-    if (bound.code != NP_WEAK_INT || a.code >= DYN_DTYPE_COUNT || dyn_dtypes[a.code].kind == 'f' || a.code == DYN_BOOL)
+    if (bound.code != NP_WEAK_INT || a.code >= DYN_DTYPE_COUNT ||
+        (dyn_dtypes[a.code].kind != 'i' && dyn_dtypes[a.code].kind != 'u'))
         return 0;
     const DynDtypeInfo *dt = &dyn_dtypes[a.code];
     int bits = dt->size * 8 - (dt->kind == 'i');
@@ -284,12 +290,13 @@ static uint32_t clip_both(DynRec *r, const NpArg *args) {
     int known = f == NULL ? -1 : dyn_np_loop(f, codes, 3, 1, DYN_NO_DTYPE, NULL, loop);
     Py_XDECREF(f);
     PyErr_Clear();
-    if (known < 0 || loop[0] != loop[1] || loop[0] != loop[2])
+    if (known < 0 || loop[0] != loop[1] || loop[0] != loop[2] || dyn_dtypes[loop[0]].kind == 'c')
         return refuse(r), DYN_NONE;
     for (int i = 1; i < 3; i++)
         if (args[i].arg.kind == DYN_ARG_SYM && dyn_np_convert_guard(r, args[i].arg.id, loop[0]) < 0)
             return DYN_NONE;
-    if (loop[0] != DYN_BOOL && ((lone(r, args[1]) && lone(r, args[2])) || dyn_dtypes[loop[0]].kind != 'f'))
+    bool one_loop = dyn_dtypes[loop[0]].kind != 'f' || loop[0] == DYN_F16;
+    if (loop[0] != DYN_BOOL && ((lone(r, args[1]) && lone(r, args[2])) || one_loop))
         return dyn_np_elementwise_as(r, DYN_OP_CLIP, loop[0], loop[0], args, 3);
     uint32_t t = dyn_np_elementwise_as(r, loop[0] == DYN_BOOL ? DYN_OP_LOGICAL_OR : DYN_OP_MAXIMUM, loop[0], loop[0], args, 2);
     if (t == DYN_NONE)
@@ -326,10 +333,10 @@ DynVal *np_rule_clip(DynRec *r, NpCall *c) {
     if (bounds[0].v != NULL && bounds[1].v != NULL) {
         node = clip_both(r, args);
     } else if (bounds[0].v == NULL && bounds[1].v == NULL) {
-        node = dyn_np_elementwise(r, DYN_OP_POSITIVE, args, 1, false);
+        node = dyn_np_elementwise(r, DYN_OP_POSITIVE, args, 1, NP_UFUNC);
     } else {
         NpArg pair[2] = {args[0], bounds[0].v != NULL ? args[1] : args[2]};
-        node = dyn_np_elementwise(r, bounds[0].v != NULL ? DYN_OP_MAXIMUM : DYN_OP_MINIMUM, pair, 2, false);
+        node = dyn_np_elementwise(r, bounds[0].v != NULL ? DYN_OP_MAXIMUM : DYN_OP_MINIMUM, pair, 2, NP_UFUNC);
     }
     return finish(r, &u, &node, c->result);
 }
@@ -356,13 +363,13 @@ static uint32_t rounded(DynRec *r, NpArg a, int64_t decimals, DynDtype dt) {
     if (s == DYN_NONE)
         return s;
     NpArg args[2] = {a, {{DYN_ARG_SYM, s}, NP_WEAK_FLOAT}};
-    if ((t = dyn_np_elementwise(r, steps[0], args, 2, false)) == DYN_NONE)
+    if ((t = dyn_np_elementwise(r, steps[0], args, 2, NP_UFUNC)) == DYN_NONE)
         return t;
     args[0] = dyn_np_node_arg(r, t);
-    if (args[0].code != dt || (t = dyn_np_elementwise(r, DYN_OP_RINT, args, 1, false)) == DYN_NONE)
+    if (args[0].code != dt || (t = dyn_np_elementwise(r, DYN_OP_RINT, args, 1, NP_UFUNC)) == DYN_NONE)
         return refuse(r), DYN_NONE;
     args[0] = dyn_np_node_arg(r, t);
-    return dyn_np_elementwise(r, steps[1], args, 2, false);
+    return dyn_np_elementwise(r, steps[1], args, 2, NP_UFUNC);
 }
 
 /* A result that is made in C order, or Fortran's where the operand is contiguous in it: only where that is one and the same. */
@@ -390,8 +397,10 @@ DynVal *np_rule_round(DynRec *r, NpCall *c) {
     uint32_t node;
     char kind = dyn_dtypes[a.code].kind;
     bool whole = kind == 'i' || kind == 'u';
+    if (kind == 'c' && decimals != 0) /* part by part */
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     if (decimals == 0 && !whole)
-        node = dyn_np_elementwise(r, DYN_OP_RINT, &a, 1, false);
+        node = dyn_np_elementwise(r, DYN_OP_RINT, &a, 1, NP_UFUNC);
     else if (decimals >= 0 && whole)
         node = dyn_np_copy(r, a.arg.id, (DynDtype)a.code);
     else if (kind == 'b' || (u.out[0].v != NULL && dyn_np_dtype_of(u.out[0].real) != a.code) ||

@@ -305,7 +305,8 @@ static int store_masked(DynRec *r, uint32_t base, DynOperand a, DynOperand index
             dyn_rec_assume_equal(r, n->shape[i], node_at(r, mask)->shape[i]) < 0)
             return no_node(r), -1;
     DynDtype dt = (DynDtype)n->dtype;
-    if (value.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f')
+    if ((value.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f' && dyn_dtypes[dt].kind != 'c') ||
+        (value.arg.kind == DYN_ARG_NODE && dyn_np_drops((DynDtype)node_at(r, value.arg.id)->dtype, dt)))
         return no_node(r), -1;
     if (value.arg.kind == DYN_ARG_SYM && dyn_np_convert_guard(r, value.arg.id, dt) < 0)
         return -1;
@@ -475,6 +476,42 @@ static DynVal *shape_tuple(DynRec *r, uint32_t a, PyObject *result) {
     return dyn_rec_seq(r, DV_TUPLE, node_at(r, a)->ndim, items, result);
 }
 
+uint32_t dyn_np_part(DynRec *r, DynOp op, uint32_t a) {
+    DynNode *n = node_at(r, a);
+    uint32_t id = dyn_np_unary_node(r, op, dyn_dtype_real((DynDtype)n->dtype), a, n->ndim, 0);
+    if (id == DYN_NONE)
+        return id;
+    n = node_at(r, a);
+    memcpy(node_at(r, id)->shape, n->shape, sizeof(*n->shape) * n->ndim);
+    node_at(r, id)->layout = n->layout;
+    node_at(r, id)->layout.kind = n->ndim ? DYN_LAYOUT_STRIDED : DYN_LAYOUT_C;
+    return id;
+}
+
+/* z.real, z.imag: views of the parts; of a NumPy scalar a value. */
+static DynVal *part_of(DynRec *r, DynOperand a, DynOp op, PyObject *result) {
+    uint32_t node = dyn_np_node(r, a), id = node == DYN_NONE ? node : dyn_np_part(r, op, node);
+    if (id != DYN_NONE && a.v->kind == DV_NPSCALAR)
+        id = dyn_np_copy(r, id, (DynDtype)node_at(r, id)->dtype);
+    return dyn_np_result(r, id, result);
+}
+
+/* np.angle(z): arctan2 of the parts; of real numbers arctan2 of 0 and the number. */
+DynVal *np_rule_angle(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_np_node(r, c->slot[0]);
+    if (a == DYN_NONE || c->slot[1].v != NULL)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    NpArg args[2] = {{{DYN_ARG_SYM, dyn_np_int(r, 0)}, NP_WEAK_INT}, dyn_np_node_arg(r, a)};
+    if (dyn_dtypes[node_at(r, a)->dtype].kind == 'c') {
+        uint32_t imag = dyn_np_part(r, DYN_OP_IMAG, a), real = imag == DYN_NONE ? imag : dyn_np_part(r, DYN_OP_REAL, a);
+        if (real == DYN_NONE)
+            return NULL;
+        args[0] = dyn_np_node_arg(r, imag);
+        args[1] = dyn_np_node_arg(r, real);
+    }
+    return dyn_np_result(r, dyn_np_elementwise(r, DYN_OP_ARCTAN2, args, 2, NP_UFUNC), c->result);
+}
+
 /* Steps along axes of size 1, and of arrays without elements, are NumPy's own business: sizes stay above 1 where steps come from
  * them. */
 static DynVal *strides_tuple(DynRec *r, uint32_t a, PyObject *result) {
@@ -533,6 +570,18 @@ static DynVal *base_of(DynRec *r, uint32_t a, PyObject *result) {
                                                                          : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
 }
 
+/* np.real(z), np.imag(z). */
+DynVal *np_rule_part(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_np_node(r, c->slot[0]);
+    if (a == DYN_NONE)
+        return NULL;
+    if (dyn_dtypes[node_at(r, a)->dtype].kind == 'c')
+        return part_of(r, c->slot[0], (DynOp)c->b->op, c->result);
+    if (c->b->op == DYN_OP_IMAG && c->slot[0].v->kind == DV_ARRAY)
+        return no_imaginary_part(r, a, c->result);
+    return c->result == c->slot[0].real ? c->slot[0].v : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+}
+
 static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr, PyObject *result) {
     const DynNode *n = node_at(r, node);
     bool array = a.v->kind == DV_ARRAY;
@@ -547,6 +596,8 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr,
         return dyn_rec_const(r, result);
     if (result == a.real && (strcmp(attr, "real") == 0 || strcmp(attr, "T") == 0))
         return a.v;
+    if (dyn_dtypes[n->dtype].kind == 'c' && (strcmp(attr, "real") == 0 || strcmp(attr, "imag") == 0))
+        return part_of(r, a, attr[0] == 'r' ? DYN_OP_REAL : DYN_OP_IMAG, result);
     if (array && (strcmp(attr, "T") == 0 || strcmp(attr, "mT") == 0))
         return transposed(r, node, attr[0] == 'm', result);
     if (array && strcmp(attr, "strides") == 0)

@@ -99,7 +99,7 @@ static bool foldable(DynRec *r, DynOperand o) {
         return dyn_sym_is_const(&r->cap->syms, o.v->id);
     }
     if (o.v->kind == DV_CONST) {
-        return basic(o.real) || PyTuple_CheckExact(o.real);
+        return basic(o.real) || PyComplex_CheckExact(o.real) || PyTuple_CheckExact(o.real);
     }
     if (o.v->kind == DV_TUPLE && PyTuple_CheckExact(o.real)) {
         for (uint32_t i = 0; i < o.v->n; i++) {
@@ -110,6 +110,28 @@ static bool foldable(DynRec *r, DynOperand o) {
         return true;
     }
     return false;
+}
+
+/* Is the number made of constants and of what modules hold (np.pi), not of arguments? */
+static bool is_global(DynRec *r, uint32_t sym) {
+    const DynSym *s = dyn_sym_at(&r->cap->syms, sym);
+    const uint32_t operands[3] = {s->a, s->b, s->c};
+    if (s->op == DYN_S_VAR || s->op == DYN_S_DIM) {
+        return r->cap->sources.v.at[s->a].kind == DYN_SRC_DICT;
+    }
+    for (int i = 0; i < dyn_sym_info[s->op].arity; i++) {
+        if (!is_global(r, operands[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* 2j * np.pi: such a number is taken to be the same at every call. Numbers that vary have no complex symbols to go into. */
+static bool complex_fold(DynRec *r, DynOperand a, DynOperand b) {
+    DynOperand number = a.v->kind == DV_SYM ? a : b, constant = a.v->kind == DV_SYM ? b : a;
+    return number.v->kind == DV_SYM && constant.v->kind == DV_CONST && PyComplex_CheckExact(constant.real) &&
+           is_global(r, number.v->id) && dyn_rec_burn(r, number.v, number.real) == 0;
 }
 
 static DynVal *no_array_rule(DynRec *r, DynOperand a, DynOperand b) {
@@ -145,7 +167,7 @@ Step rec_BINARY_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
                 v = rec_push_item(r, a.v, items[i]) < 0 ? NULL : v;
             }
         }
-    } else if (foldable(r, a) && foldable(r, b)) {
+    } else if ((foldable(r, a) && foldable(r, b)) || complex_fold(r, a, b)) {
         v = rec_wrap_result(r, result);
     } else if (rec_is_const_npscalar(a.v, a.real) || rec_is_const_npscalar(b.v, b.real)) {
         v = dyn_np_binary(r, nb, false, a, b, result);

@@ -324,7 +324,7 @@ static int lie_apart(DynRec *r, uint32_t node, uint32_t other) {
 static int resolve_array(DynRec *r, DynVal *v, PyArrayObject *a) {
     DynDtype dt = dyn_dtype_of(PyArray_DESCR(a));
     int ndim = PyArray_NDIM(a);
-    if (dt == DYN_NO_DTYPE || dyn_dtypes[dt].ctype[0] == 0 || ndim > DYN_MAX_NDIM || !PyArray_ISALIGNED(a)) {
+    if (dt == DYN_NO_DTYPE || ndim > DYN_MAX_NDIM || !PyArray_ISALIGNED(a)) {
         v->kind = DV_OBJECT; /* an operation on it is a break */
         return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(a));
     }
@@ -438,6 +438,31 @@ static int resolve_number(DynRec *r, DynVal *v, PyObject *o) {
     return 0;
 }
 
+/* A number in the scalar at a source, read as `how` says. */
+static uint32_t scalar_sym(DynRec *r, uint32_t source, PyObject *o, int how) {
+    bool whole = how < DYN_DTYPE_COUNT && dyn_dtypes[how].kind != 'f';
+    DynScalar hint;
+    dyn_npscalar_value(o, how, &hint);
+    uint32_t sym = dyn_sym_var(&r->cap->syms, how == DYN_BOOL ? DYN_T_BOOL : whole ? DYN_T_INT : DYN_T_FLOAT, source, hint);
+    if (sym != DYN_NONE) {
+        r->cap->syms.v.at[sym].index = (uint16_t)(1 + how); /* how the guards read it */
+    }
+    return sym;
+}
+
+int dyn_rec_complex(DynRec *r, DynVal *v, PyObject *real, uint32_t *parts) {
+    bool constant = v->kind == DV_CONST, input = v->kind == DV_OBJECT && v->source != DYN_NONE && r->req->dynamic;
+    if (!PyComplex_CheckExact(real) || (!constant && !input)) {
+        return -1;
+    }
+    for (int i = 0; i < 2; i++) {
+        DynScalar part;
+        dyn_npscalar_value(real, DYN_READ_REAL + i, &part);
+        parts[i] = constant ? dyn_sym_float(&r->cap->syms, part.f) : scalar_sym(r, v->source, real, DYN_READ_REAL + i);
+    }
+    return parts[0] == DYN_NONE || parts[1] == DYN_NONE ? -1 : 0;
+}
+
 /* A NumPy scalar that comes in: its number is a symbol, and a node of rank 0 makes it strong again (NEP 50). */
 int rec_resolve_npscalar(DynRec *r, DynVal *v, PyObject *o) {
     PyArray_Descr *descr = PyArray_DescrFromScalar(o);
@@ -447,20 +472,25 @@ int rec_resolve_npscalar(DynRec *r, DynVal *v, PyObject *o) {
     if (dt == DYN_NO_DTYPE || !dyn_npscalar_is(o, dt) || !r->req->dynamic) {
         return -1;
     }
-    DynSymType type = dt == DYN_BOOL ? DYN_T_BOOL : dyn_dtypes[dt].kind == 'f' ? DYN_T_FLOAT : DYN_T_INT;
-    DynScalar hint;
-    dyn_npscalar_value(o, dt, &hint);
-    uint32_t sym = dyn_sym_var(&r->cap->syms, type, v->source, hint);
-    if (sym == DYN_NONE || rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o)) < 0) {
+    bool is_complex = dyn_dtypes[dt].kind == 'c';
+    uint32_t sym[2] = {DYN_NONE, DYN_NONE};
+    for (int i = 0; i <= is_complex; i++) {
+        sym[i] = scalar_sym(r, v->source, o, is_complex ? DYN_READ_REAL + i : (int)dt);
+        if (sym[i] == DYN_NONE) {
+            return -1;
+        }
+    }
+    if (rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o)) < 0) {
         return -1;
     }
-    r->cap->syms.v.at[sym].index = (uint16_t)(1 + dt); /* how the guards read it */
-    uint32_t node = dyn_graph_add(&r->cap->graph, DYN_OP_SCALAR, dt, 0, 1, 0);
+    uint32_t node = dyn_graph_add(&r->cap->graph, is_complex ? DYN_OP_COMPLEX : DYN_OP_SCALAR, dt, 0, 1 + is_complex, 0);
     if (node == DYN_NONE) {
         return -1;
     }
     DynNode *n = dyn_graph_node(&r->cap->graph, node);
-    n->args[0] = (DynArg){DYN_ARG_SYM, sym};
+    for (int i = 0; i <= is_complex; i++) {
+        n->args[i] = (DynArg){DYN_ARG_SYM, sym[i]};
+    }
     n->flags |= DYN_NODE_NPSCALAR;
     n->where = dyn_rec_place(r);
     v->kind = DV_NPSCALAR;
@@ -788,8 +818,8 @@ DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position) {
 }
 
 DynVal *rec_wrap_result(DynRec *r, PyObject *o) {
-    if (o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o) ||
-        PyBytes_CheckExact(o) || rec_is_fixed(o) || rec_is_fact(o) || PyArray_CheckScalar(o)) {
+    if (o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyComplex_CheckExact(o) ||
+        PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || rec_is_fixed(o) || rec_is_fact(o) || PyArray_CheckScalar(o)) {
         return dyn_rec_const(r, o);
     }
     if (PyTuple_CheckExact(o)) {
