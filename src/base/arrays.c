@@ -85,6 +85,12 @@ bool dyn_layout_same(const DynLayout *a, const DynLayout *b, int ndim) {
            memcmp(a->perm, b->perm, (size_t)(ndim < DYN_MAX_NDIM ? ndim : DYN_MAX_NDIM)) == 0;
 }
 
+bool dyn_layout_fits(const DynLayout *l, PyArrayObject *a) {
+    DynLayout layout;
+    dyn_layout_of(a, &layout);
+    return dyn_layout_same(&layout, l, PyArray_NDIM(a));
+}
+
 PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout) {
     npy_intp shape[DYN_MAX_NDIM], strides[DYN_MAX_NDIM], step = dyn_dtypes[dt].size;
     if (ndim < 0 || ndim > DYN_MAX_NDIM) {

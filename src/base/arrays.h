@@ -50,6 +50,7 @@ typedef struct DynLayout {
     uint8_t still;              /* bit i: axis i has stride 0 and not size 1; copies put such axes innermost, ufuncs leave them */
 } DynLayout;
 DYN_HIDDEN void dyn_layout_of(PyArrayObject *a, DynLayout *out);
+DYN_HIDDEN bool dyn_layout_fits(const DynLayout *l, PyArrayObject *a); /* do the elements of a lie so? */
 DYN_HIDDEN bool dyn_layout_same(const DynLayout *a, const DynLayout *b, int ndim);
 /* What np.broadcast_arrays sets on its views: writing warns. The bit is private to NumPy (multiarray/common.h), and has no
  * setter. */

@@ -238,7 +238,7 @@ static inline bool check_array(const Step *s, PyObject *o, const DynCapture *c, 
         return false;
     if ((PyObject *)PyArray_DESCR(a) != s->obj && (uint8_t)dyn_dtype_of(PyArray_DESCR(a)) != s->y)
         return false;
-    return s->x < 2 || (s->want & NPY_ARRAY_C_CONTIGUOUS) != 0 || dyn_guard_layout_fits(&c->guards.at[s->guard], a);
+    return s->x < 2 || (s->want & NPY_ARRAY_C_CONTIGUOUS) != 0 || dyn_layout_fits(&c->guards.at[s->guard].layout, a);
 }
 
 /* Is nothing at source `id`: its base, if it has one, is loaded. */

@@ -91,7 +91,6 @@ DYN_HIDDEN int dyn_guards_plan(DynGuardProgram *p);
 DYN_HIDDEN bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2);
 /* Equal as EQ guards mean it; false for types that EQ guards don't compare. */
 DYN_HIDDEN bool dyn_guard_equal(PyObject *a, PyObject *b);
-DYN_HIDDEN bool dyn_guard_layout_fits(const DynGuard *g, PyArrayObject *a);
 /* A Python number of exactly this type that a symbol can hold. */
 DYN_HIDDEN bool dyn_guard_number(PyObject *o, DynSymType type, DynScalar *out);
 DYN_HIDDEN int dyn_guards_init_module(PyObject *module); /* guards_hook.c: functions for tests/trace/test_guards.py */

@@ -47,18 +47,12 @@ bool dyn_guard_equal(PyObject *a, PyObject *b) {
     return r == 1;
 }
 
-bool dyn_guard_layout_fits(const DynGuard *g, PyArrayObject *a) {
-    DynLayout layout;
-    dyn_layout_of(a, &layout);
-    return dyn_layout_same(&layout, &g->layout, PyArray_NDIM(a));
-}
-
 static bool array_holds(const DynGuard *g, PyObject *o) {
     if (!PyArray_CheckExact(o))
         return false;
     PyArrayObject *a = (PyArrayObject *)o;
     return (int64_t)dyn_dtype_of(PyArray_DESCR(a)) == (g->number & 255) && PyArray_NDIM(a) == (int)(g->number >> 8 & 255) &&
-           PyArray_ISALIGNED(a) && ((g->number >> 16 & 1) == 0 || PyArray_ISWRITEABLE(a)) && dyn_guard_layout_fits(g, a);
+           PyArray_ISALIGNED(a) && ((g->number >> 16 & 1) == 0 || PyArray_ISWRITEABLE(a)) && dyn_layout_fits(&g->layout, a);
 }
 
 static Py_ssize_t length_of(PyObject *o) {

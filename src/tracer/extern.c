@@ -179,14 +179,8 @@ static bool read_array(Reader *r, PyObject *o) {
         return false;
     }
     PyArrayObject *a = (PyArrayObject *)array;
-    bool ok = dyn_dtype_of(PyArray_DESCR(a)) == n->dtype && PyArray_NDIM(a) == n->ndim && PyArray_ISALIGNED(a);
-    if (ok && n->layout.kind == DYN_LAYOUT_C) {
-        ok = PyArray_IS_C_CONTIGUOUS(a);
-    } else if (ok) {
-        DynLayout layout;
-        dyn_layout_of(a, &layout);
-        ok = dyn_layout_same(&layout, &n->layout, n->ndim);
-    }
+    bool ok = dyn_dtype_of(PyArray_DESCR(a)) == n->dtype && PyArray_NDIM(a) == n->ndim && PyArray_ISALIGNED(a) &&
+              dyn_layout_fits(&n->layout, a);
     for (uint32_t i = r->first; i < r->node && ok; i++)
         ok = dyn_graph_node(r->g, i)->storage == n->storage || dyn_extern_owner(r->arrays[i]) != dyn_extern_owner(array);
     if (!ok) {

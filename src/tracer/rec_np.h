@@ -41,6 +41,7 @@ struct NpCall {
 /* Looks at a value and at what is in it (depth 0), before a rule makes nodes: what is found now outlives a rule that fails. */
 DYN_HIDDEN int dyn_np_resolve(DynRec *r, DynOperand o, int depth);
 DYN_HIDDEN const DynBinding *dyn_np_binding(const char *path, bool method); /* by its name in bind.def */
+DYN_HIDDEN bool dyn_np_is_no_value(PyObject *o);                            /* what NumPy's functions take for "not given" */
 DYN_HIDDEN DynVal *dyn_np_refuse(DynRec *r, DynReason why);                 /* NULL */
 DYN_HIDDEN int dyn_np_assume(DynRec *r, uint32_t sym); /* the bool symbol is true at every call; -1 where it is false now */
 DYN_HIDDEN int dyn_np_assume_op(DynRec *r, DynSymOp op, uint32_t a, int64_t b); /* the relation of a with a plain int */

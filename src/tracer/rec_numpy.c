@@ -468,6 +468,8 @@ static int nslots(const char *sig) {
     return n;
 }
 
+bool dyn_np_is_no_value(PyObject *o) { return no_value != NULL && o == no_value; }
+
 static int bind(DynRec *r, NpCall *c) {
     if (c->b->sig[0] == 0)
         return 0;
@@ -480,7 +482,7 @@ static int bind(DynRec *r, NpCall *c) {
         int slot = i < c->npos ? i : name == NULL ? -1 : slot_of(c->b->sig, name);
         if (slot < 0)
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), -1;
-        if (c->args[i].real == Py_None || (no_value != NULL && c->args[i].real == no_value)) {
+        if (c->args[i].real == Py_None || dyn_np_is_no_value(c->args[i].real)) {
             if (dyn_rec_burn(r, c->args[i].v, c->args[i].real) < 0)
                 return -1;
             continue;

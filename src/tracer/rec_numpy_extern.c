@@ -46,8 +46,7 @@ static bool is_plain_constant(PyObject *o) {
     return o == Py_None || o == Py_Ellipsis || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || PyLong_CheckExact(o) ||
            PyFloat_CheckExact(o) || PyComplex_CheckExact(o) || PyBool_Check(o) || PyType_Check(o) || PyArray_DescrCheck(o) ||
            PyArray_CheckScalar(o) || PySlice_Check(o) || Py_TYPE(o) == &PyUFunc_Type ||
-           (PyCFunction_Check(o) && PyCFunction_GET_SELF(o) == NULL) ||
-           strcmp(Py_TYPE(o)->tp_name, "numpy._globals._NoValueType") == 0 || strcmp(Py_TYPE(o)->tp_name, "_NoValueType") == 0;
+           (PyCFunction_Check(o) && PyCFunction_GET_SELF(o) == NULL) || dyn_np_is_no_value(o);
 }
 
 static int put_argument(DynRec *r, Forms *f, DynOperand o) {
