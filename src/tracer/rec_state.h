@@ -108,13 +108,11 @@ DYN_HIDDEN DynVal *rec_object(DynRec *r, PyObject *obj);                   /* DV
 DYN_HIDDEN DynVal *rec_fail(DynRec *r, DynReason why, const char *detail); /* NULL */
 DYN_HIDDEN int rec_guard(DynRec *r, DynGuardKind kind, uint32_t source, uint32_t source2, int64_t number, PyObject *obj);
 DYN_HIDDEN int rec_guard_id(DynRec *r, DynVal *v, PyObject *real); /* v is this very object at every call; v becomes DV_CONST */
-DYN_HIDDEN bool rec_is_tainted(DynVal *v);  /* carries array data or an unknown: results of it are not constants */
-DYN_HIDDEN bool rec_is_constant(DynVal *v); /* DV_CONST, constant symbols, tuples of these */
+DYN_HIDDEN bool rec_is_constant(DynVal *v);                        /* DV_CONST, constant symbols, tuples of these */
 DYN_HIDDEN bool rec_is_array(DynVal *v);
 DYN_HIDDEN bool rec_is_fixed(PyObject *o); /* functions, types, modules, dtypes …: one stands for itself, guarded by identity */
 DYN_HIDDEN int rec_truth(DynRec *r, DynVal *v, PyObject *real); /* 1, 0: known under guards; -1: not (why is set) */
 DYN_HIDDEN uint32_t rec_recipe(DynRec *r, DynVal *v);           /* DYN_NONE: can't be rebuilt */
-DYN_HIDDEN DynVal *rec_list_item(DynRec *r, DynVal *seq, Py_ssize_t i);
 DYN_HIDDEN int rec_push_item(DynRec *r, DynVal *seq, DynVal *item);
 DYN_HIDDEN DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position);
 DYN_HIDDEN int rec_resolve_npscalar(DynRec *r, DynVal *v,
@@ -124,7 +122,6 @@ DYN_HIDDEN DynVal *rec_wrap_result(DynRec *r,
 
 /* ---- record.c */
 DYN_HIDDEN DynCode *rec_code(DynRec *r, PyCodeObject *code);
-DYN_HIDDEN void rec_running(DynRec *r, RecFrame *f, const DynInstr *in); /* make the frame true to whoever looks */
 
 /* A callee bailed out: nodes from `nnodes` on are forgotten, but inputs stay. */
 DYN_HIDDEN void rec_rollback(DynRec *r, uint32_t nnodes);

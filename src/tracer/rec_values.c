@@ -741,8 +741,6 @@ bool rec_is_constant(DynVal *v) {
     }
 }
 
-bool rec_is_tainted(DynVal *v) { return !rec_is_constant(v); }
-
 int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
     if (dyn_rec_resolve(r, v, real) < 0) {
         return -1;
@@ -795,13 +793,6 @@ int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
     }
     r->why = DYN_R_UNSUPPORTED_VALUE;
     return -1;
-}
-
-DynVal *rec_list_item(DynRec *r, DynVal *seq, Py_ssize_t i) {
-    if (i < 0 || i >= (Py_ssize_t)seq->n) {
-        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
-    }
-    return seq->items[i];
 }
 
 DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position) {

@@ -39,11 +39,6 @@ DynCode *rec_code(DynRec *r, PyCodeObject *code) {
     return c;
 }
 
-void rec_running(DynRec *r, RecFrame *f, const DynInstr *in) {
-    (void)r;
-    dyn_frame_running(f->f, in->at, (int)(f->sp - f->nslots));
-}
-
 void rec_drop(RecFrame *f, uint32_t npop) {
     while (npop-- > 0) {
         PyObject *o = f->real[--f->sp];
