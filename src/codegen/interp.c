@@ -341,7 +341,7 @@ static PyObject *run_input(Interp *x, uint32_t id) {
 
 /* Array or scalar as eager gives it, in the node's dtype. */
 static PyObject *finish(const DynNode *n, PyObject *r) {
-    if (!r || r == Py_None) {
+    if (!r || r == Py_None || (n->flags & DYN_NODE_OBJECT)) {
         return r;
     }
     if (!PyArray_Check(r)) {

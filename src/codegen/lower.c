@@ -675,7 +675,8 @@ static void describe_place(Lower *L, uint32_t id) {
 static bool writes_input(const DynGraph *g, uint32_t id) {
     uint32_t written = dyn_graph_written(g, id);
     const DynNode *n = dyn_graph_node(g, id);
-    bool once = n->op == DYN_OP_EXTERN && n->extern_index < g->externs.n && g->externs.at[n->extern_index].once;
+    const DynExtern *x = n->op == DYN_OP_EXTERN && n->extern_index < g->externs.n ? &g->externs.at[n->extern_index] : NULL;
+    bool once = x != NULL && x->once && !x->inside;
     return once || (written != DYN_NONE && dyn_graph_node(g, written)->op == DYN_OP_INPUT);
 }
 

@@ -391,13 +391,13 @@ static DynRunStatus leave(Call *c, uint32_t at) {
 static DynRunStatus after_extern(Call *c, uint32_t node) {
     const DynGraph *g = c->p->graph;
     for (uint32_t i = node; i < g->nodes.n && (i == node || dyn_graph_node(g, i)->op == DYN_OP_RESULT); i++) {
-        if (c->objects[i]) {
+        if (c->objects[i] && !(dyn_graph_node(g, i)->flags & DYN_NODE_OBJECT)) {
             geom_of(c->objects[i], &c->geoms[i]);
         }
     }
     uint32_t written = dyn_graph_written(g, node);
-    c->wrote |= g->externs.at[dyn_graph_node(g, node)->extern_index].once ||
-                (written != DYN_NONE && c->p->places[written].kind == DYN_P_INPUT);
+    const DynExtern *x = &g->externs.at[dyn_graph_node(g, node)->extern_index];
+    c->wrote |= (x->once && !x->inside) || (written != DYN_NONE && c->p->places[written].kind == DYN_P_INPUT);
     return make_arrays(c, node + 1) < 0 ? DYN_RUN_ERROR : DYN_RUN_OK;
 }
 

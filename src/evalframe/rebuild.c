@@ -106,6 +106,16 @@ static PyObject *make_slice(const Build *b, const DynRecipe *r) {
     return start == NULL || stop == NULL || step == NULL ? NULL : PySlice_New(start, stop, step);
 }
 
+static PyObject *make_complex(const Build *b, const DynRecipe *r) {
+    PyObject *real = item(b, r, 0), *imag = real == NULL ? NULL : item(b, r, 1);
+    return imag == NULL ? NULL : PyComplex_FromDoubles(PyFloat_AS_DOUBLE(real), PyFloat_AS_DOUBLE(imag));
+}
+
+static PyObject *make_attr(const Build *b, const DynRecipe *r) {
+    PyObject *o = item(b, r, 0);
+    return o == NULL ? NULL : PyObject_GetAttr(o, r->obj);
+}
+
 static PyObject *take(PyObject *o, const char *what) {
     if (o == NULL)
         PyErr_SetString(PyExc_SystemError, what);
@@ -128,6 +138,8 @@ static PyObject *make(const Build *b, const DynRecipe *r) {
     case DYN_RC_RANGE:
     case DYN_RC_RANGE_ITER: return make_range(b, r);
     case DYN_RC_NAMED: return make_named(b, r);
+    case DYN_RC_COMPLEX: return make_complex(b, r);
+    case DYN_RC_ATTR: return make_attr(b, r);
     case DYN_RC_CELL: return PyCell_New(r->n == 0 ? NULL : b->made[r->items[0]]);
     case DYN_RC_NULL: break;
     }

@@ -171,8 +171,10 @@ static int items_of(DynRecipeKind kind) {
     case DYN_RC_SLICE:
     case DYN_RC_RANGE:
     case DYN_RC_RANGE_ITER: return 3;
-    case DYN_RC_METHOD: return 2;
+    case DYN_RC_METHOD:
+    case DYN_RC_COMPLEX: return 2;
     case DYN_RC_ITER:
+    case DYN_RC_ATTR:
     case DYN_RC_NAMED: return 1;
     default: return 0;
     }
@@ -197,6 +199,8 @@ static int verify_recipe(const DynCapture *c, uint32_t i, DynStr *error) {
         return wrong(error, "a recipe's output doesn't exist", i);
     if (r->kind == DYN_RC_CONST && r->obj == NULL)
         return wrong(error, "a CONST recipe has no object", i);
+    if (r->kind == DYN_RC_ATTR && (r->obj == NULL || !PyUnicode_Check(r->obj)))
+        return wrong(error, "an ATTR recipe has no name", i);
     if (r->kind == DYN_RC_NAMED && (r->obj == NULL || !PyType_Check(r->obj)))
         return wrong(error, "a NAMED recipe has no type", i);
     return 0;

@@ -53,6 +53,8 @@ typedef struct DynGuard {
     RECIPE(RANGE)      /* 3 items */                                                            \
     RECIPE(RANGE_ITER) /* 3 items: start of what is left, stop, step */                         \
     RECIPE(NAMED)      /* items: a tuple; obj: the tuple subclass to make of it by its _make */ \
+    RECIPE(COMPLEX)    /* items: the parts, as floats */                                        \
+    RECIPE(ATTR)       /* items: an object; obj: the name of its attribute */                   \
     RECIPE(CELL)       /* items: content, or none: a new cell */                                \
     RECIPE(NULL)       /* an empty slot (unbound local, NULL on the stack) */
 typedef enum DynRecipeKind {

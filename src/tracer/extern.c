@@ -38,6 +38,19 @@ static PyObject *build(Builder *b) {
     case DYN_F_NODE:
     case DYN_F_NUMBER: return b->value(b->ctx, *b->arg++);
     case DYN_F_CONST: return Py_NewRef(form->obj);
+    case DYN_F_ATTR: {
+        PyObject *of = build(b);
+        o = of == NULL ? NULL : PyObject_GetAttr(of, form->obj);
+        Py_XDECREF(of);
+        return o;
+    }
+    case DYN_F_COMPLEX: {
+        PyObject *real = build(b), *imag = build(b);
+        o = real == NULL || imag == NULL ? NULL : PyComplex_FromDoubles(PyFloat_AsDouble(real), PyFloat_AsDouble(imag));
+        Py_XDECREF(real);
+        Py_XDECREF(imag);
+        return o;
+    }
     case DYN_F_SLICE: {
         PyObject *part[3] = {NULL, NULL, NULL};
         for (int i = 0; i < 3 && (i == 0 || part[i - 1] != NULL); i++)
@@ -191,6 +204,13 @@ static bool read_array(Reader *r, PyObject *o) {
     return true;
 }
 
+static bool read_object(Reader *r, PyObject *type, PyObject *o) {
+    if ((PyObject *)Py_TYPE(o) != type)
+        return false;
+    r->arrays[r->node++] = Py_NewRef(o);
+    return true;
+}
+
 static bool read_number(Reader *r, uint32_t sym, PyObject *o) {
     const DynSym *s = dyn_sym_at(r->g->syms, sym);
     DynScalar *out = &r->sym[sym];
@@ -211,6 +231,7 @@ static bool read_result(Reader *r, PyObject *o) {
     case DYN_F_NODE: return read_array(r, o);
     case DYN_F_NUMBER: return read_number(r, form->n, o);
     case DYN_F_CONST: return o == form->obj;
+    case DYN_F_OBJECT: return read_object(r, form->obj, o);
     default: {
         PyTypeObject *type = form->kind == DYN_F_NAMED  ? (PyTypeObject *)form->obj
                              : form->kind == DYN_F_LIST ? &PyList_Type

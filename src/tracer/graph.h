@@ -32,6 +32,7 @@ typedef struct DynArg {
 #define DYN_NODE_CONTIG_COPY 4u  /* reshape/ravel that was a copy when recorded */
 #define DYN_NODE_WARNS 8u        /* where it divides by zero eager warns or raises, whatever np.errstate says */
 #define DYN_NODE_READONLY 16u    /* diagonals, windows, x.imag of a real array: can't be written (a BROADCAST never can) */
+#define DYN_NODE_OBJECT 64u      /* no array: an object that an extern call made (a random generator, a list), of rank 0 */
 #define DYN_NODE_WRITE_WARNS 32u /* a BROADCAST that can be written, with a warning: np.broadcast_arrays */
 
 typedef struct DynNode {
@@ -61,8 +62,11 @@ typedef enum DynFormKind {
     DYN_F_CONST,  /* obj */
     DYN_F_TUPLE,  /* the n items that follow */
     DYN_F_LIST,
-    DYN_F_NAMED, /* a tuple of type obj */
-    DYN_F_SLICE  /* 3 items */
+    DYN_F_NAMED,   /* a tuple of type obj */
+    DYN_F_SLICE,   /* 3 items */
+    DYN_F_COMPLEX, /* 2 items: a Python complex number of these parts */
+    DYN_F_ATTR,    /* 1 item: its attribute obj */
+    DYN_F_OBJECT   /* in a result: an object of exactly the type obj */
 } DynFormKind;
 typedef struct DynForm {
     uint8_t kind;
@@ -82,6 +86,7 @@ typedef struct DynExtern {
     uint32_t nargs, nresults; /* items of the forms; args is one tuple */
     int writes;               /* which operand's memory the call changes, or -1 */
     bool once;                /* the call has an effect (a random generator goes on): once made it is never made again */
+    bool inside;              /* … on an object that the graph made, so nobody outside sees it */
 } DynExtern;
 /* Where in the source a node comes from: file, function and position (columns as in co_positions, -1 unknown). */
 typedef struct DynPlace {

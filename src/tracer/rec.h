@@ -15,6 +15,9 @@ typedef enum DynValKind {
     DV_SYM,      /* Python int, float, bool: symbol val->id */
     DV_ARRAY,    /* exact ndarray: graph node val->id */
     DV_NPSCALAR, /* NumPy scalar computed by the graph: node val->id, rank 0 */
+    DV_MADE,     /* an object that a call of the graph made, of no kind that is known better: node val->id */
+    DV_ATTR,     /* x.flat: attribute obj (a name) of items[0], read again wherever it is needed */
+    DV_COMPLEX,  /* Python complex number made of Python numbers: items: its parts, DV_SYM floats */
     DV_TUPLE,
     DV_LIST,
     DV_SET,       /* items */
@@ -64,6 +67,7 @@ DYN_HIDDEN DynVal *dyn_rec_array(DynRec *r, uint32_t node,
                                  PyObject *real); /* the shadow of an array that a node gives; remembers real's identity */
 DYN_HIDDEN DynVal *dyn_rec_constant_array(DynRec *r, PyObject *array); /* an input that the entry itself owns */
 DYN_HIDDEN DynVal *dyn_rec_npscalar(DynRec *r, uint32_t node, PyObject *real);
+DYN_HIDDEN DynVal *dyn_rec_made(DynRec *r, uint32_t node);
 DYN_HIDDEN DynVal *dyn_rec_seq(DynRec *r, DynValKind kind, uint32_t n, DynVal **items, PyObject *real);
 /* Look at a value: a DV_SOURCE gets its kind (INPUT node for an exact ndarray of a captured dtype, symbol for a number, items for
  * an exact tuple, list or dict, DV_CONST guarded by value for None, str, bytes, slices …) and the guards for that. In place: 0 or
@@ -109,10 +113,17 @@ DYN_HIDDEN DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name,
 DYN_HIDDEN DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *result);
 /* rec_numpy_extern.c: the call as it was made, as an EXTERN node: the function has no effect but its result, which may be arrays,
  * NumPy scalars, Python numbers, and tuples and lists of these, none of which shares memory with an argument. */
+/* dyn_np_extern_made: a result of another kind is an object that the call made (DV_MADE). */
+DYN_HIDDEN DynVal *dyn_np_extern_made(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
+                                      PyObject *kwnames, PyObject *result);
 DYN_HIDDEN DynVal *dyn_np_extern(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
                                  PyObject *kwnames, PyObject *result);
 /* The same for a call that changes the memory of its first operand, an array, and returns None. */
 DYN_HIDDEN DynVal *dyn_np_extern_write(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
                                        PyObject *kwnames, PyObject *result);
+/* x.flat[index], x.flat[index] = value, and x.flat, z.real, z.imag = value; after they ran. */
+DYN_HIDDEN DynVal *dyn_np_flat_item(DynRec *r, DynOperand flat, DynOperand index, PyObject *result);
+DYN_HIDDEN int dyn_np_flat_store(DynRec *r, DynOperand flat, DynOperand index, DynOperand value);
+DYN_HIDDEN int dyn_np_store_attr(DynRec *r, DynOperand a, PyObject *name, DynOperand value);
 DYN_HIDDEN int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand value); /* after a[index] = value ran */
 #endif

@@ -115,6 +115,10 @@ static DynVal *call_convert(DynRec *r, const RecCall *c, PyObject **result, int 
         }
     }
     *result = rec_call_real(c);
+    if (*result != NULL && op == DYN_S_ABS && c->npos == 1 && PyComplex_CheckExact(c->args[0].real) &&
+        c->args[0].v->kind != DV_CONST) {
+        return rec_complex_abs(r, c->args[0], *result);
+    }
     bool plain = c->npos == 1 && c->nkw == 0 && (c->args[0].v->kind == DV_CONST || rec_is_array(c->args[0].v));
     if (*result != NULL && plain && (c->args[0].v->kind == DV_CONST || rec_burn_node(r, c->args[0].v->id) == 0)) {
         return rec_wrap_result(r, *result);
@@ -501,7 +505,15 @@ static DynVal *call_arithmetic(DynRec *r, const RecCall *c, PyObject **result, i
     return items[0] && items[1] ? dyn_rec_seq(r, DV_TUPLE, 2, items, *result) : NULL;
 }
 
+static DynVal *call_complex(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    bool fixed = constant_args(r, c);
+    *result = rec_call_real(c);
+    return *result == NULL ? NULL : fixed ? rec_wrap_result(r, *result) : rec_complex_new(r, c, *result);
+}
+
 static Builtin builtins[] = {
+    {"builtins", "complex", call_complex, 0, NULL},
     {"builtins", "len", call_len, 0, NULL},
     {"builtins", "range", call_range, 0, NULL},
     {"builtins", "int", call_convert, DYN_S_TO_INT, NULL},
@@ -678,6 +690,10 @@ DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *ha
     }
     if (PyUnicode_CheckExact(c->args[0].real)) {
         return call_pure(r, c, result, 0);
+    }
+    if (PyComplex_CheckExact(c->args[0].real) && strcmp(name, "conjugate") == 0) {
+        *result = rec_call_real(c);
+        return *result ? rec_complex_conjugate(r, c->args[0], *result) : NULL;
     }
     *handled = false;
     return NULL;

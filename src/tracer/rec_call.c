@@ -146,6 +146,7 @@ static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, PyOb
     DynVal *fv = callee.v;
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
     uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(code), nodes = r->cap->graph.nodes.n, nguards = r->cap->guards.n;
+    uint32_t older = r->nvals; /* what binding makes (**kwargs) is the callee's own */
     DynVal **slots = DYN_NEW_N(&r->arena, DynVal *, nslots + 1);
     uint32_t source = function_source(r, fv, func);
     DynReason refuse = r->req->may_inline(r->req, func);
@@ -164,7 +165,7 @@ static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, PyOb
         *result = rec_call_real(c);
         return rec_fail(r, refuse != DYN_R_OK ? refuse : DYN_R_OPAQUE_CALL, PyUnicode_AsUTF8(code->co_name));
     }
-    uint32_t older = r->nvals, oldest = r->oldest_changed;
+    uint32_t oldest = r->oldest_changed;
     r->oldest_changed = UINT32_MAX;
     r->pending = (RecPending){func, fv, source, slots, nslots};
     r->callee_bailed = false;
@@ -518,10 +519,10 @@ static int spread_keywords(DynRec *r, DynOperand kw, RecCall *c) {
     return 0;
 }
 
-Step rec_CALL_FUNCTION_EX(DynRec *r, RecFrame *f, const DynInstr *in) {
+static Step spread_call(DynRec *r, RecFrame *f, const DynInstr *in, DynOperand args) {
     bool has_kw = in->arg & 1, null_first = dyn_call_null_first();
     uint32_t npop = has_kw ? 4 : 3, n;
-    DynOperand args = operand(f, has_kw ? 2 : 1), kw = has_kw ? operand(f, 1) : (DynOperand){0};
+    DynOperand kw = has_kw ? operand(f, 1) : (DynOperand){0};
     RecCall c = {.callable = operand(f, npop - (null_first ? 1 : 0))};
     DynVal **items;
     bool fits = (PyTuple_CheckExact(args.real) || PyList_CheckExact(args.real)) &&
@@ -546,6 +547,42 @@ Step rec_CALL_FUNCTION_EX(DynRec *r, RecFrame *f, const DynInstr *in) {
     return s;
 }
 
+/* f(*array): a list of its rows, of which there are as many at every call. NULL: unknown. */
+static PyObject *list_of_rows(DynRec *r, DynOperand *args) {
+    PyArrayObject *a = (PyArrayObject *)args->real;
+    DynVal *items[32];
+    PyObject *real[DYN_COUNTOF(items)] = {NULL}, *list = NULL;
+    Py_ssize_t n = PyArray_NDIM(a) > 0 && PyArray_DIM(a, 0) <= (npy_intp)DYN_COUNTOF(items) ? PyArray_DIM(a, 0) : -1;
+    uint32_t want = dyn_sym_int(&r->cap->syms, n);
+    bool known = n >= 0 && want != DYN_NONE &&
+                 dyn_rec_assume_equal(r, dyn_graph_node(&r->cap->graph, args->v->id)->shape[0], want) == 0 &&
+                 rec_array_rows(r, *args, (uint32_t)n, items, real) == 0;
+    for (Py_ssize_t i = 0; known && i < n; i++) {
+        known = items[i] != NULL;
+    }
+    args->v = known ? dyn_rec_seq(r, DV_LIST, (uint32_t)n, items, NULL) : NULL;
+    list = args->v != NULL ? PyList_New(n) : NULL;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (list != NULL) {
+            PyList_SET_ITEM(list, i, real[i]);
+        } else {
+            Py_XDECREF(real[i]);
+        }
+    }
+    PyErr_Clear();
+    return args->real = list;
+}
+
+Step rec_CALL_FUNCTION_EX(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand args = operand(f, in->arg & 1 ? 2 : 1);
+    if (dyn_rec_resolve(r, args.v, args.real) < 0 || args.v->kind != DV_ARRAY) {
+        return spread_call(r, f, in, args);
+    }
+    PyObject *list = list_of_rows(r, &args);
+    Step s = list == NULL ? step_bail(r, DYN_R_UNSUPPORTED_VALUE, "call with * of an array") : spread_call(r, f, in, args);
+    Py_XDECREF(list);
+    return s;
+}
 /* ---- functions made while recording */
 
 static DynVal *new_func(DynRec *r, PyObject *code) {

@@ -1,8 +1,8 @@
 /* rec_flow.c: handlers for jumps, loops and returns. A branch on a value that guards can pin down is followed and guarded; a
- * branch on array data bails out, so that CPython takes it.
+ * branch on array data is a check in the graph (late_truth).
  *
  * Called from record.c's table. */
-#include "tracer/rec_state.h"
+#include "tracer/rec_segment.h"
 
 Step rec_JUMP(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)r;
@@ -10,10 +10,77 @@ Step rec_JUMP(DynRec *r, RecFrame *f, const DynInstr *in) {
     return STEP_NEXT;
 }
 
+/* ---- truth */
+
+/* The truth of a value that the graph computes: a call of bool(), and the check that it says the same at every call. Where it
+ * doesn't, the graph is left there, and CPython goes the other way. */
+static int late_truth(DynRec *r, DynVal *v, PyObject *real) {
+    PyObject *truth = PyObject_IsTrue(real) ? Py_True : Py_False;
+    DynOperand o = {v, real};
+    DynVal *s = dyn_np_extern(r, (PyObject *)&PyBool_Type, "bool", &o, 1, NULL, truth);
+    return s == NULL || dyn_rec_expect(r, s->id) < 0 ? -1 : truth == Py_True;
+}
+
+int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
+    if (dyn_rec_resolve(r, v, real) < 0) {
+        return -1;
+    }
+    switch (v->kind) {
+    case DV_SYM:
+        if (dyn_rec_expect(r, v->id) < 0) {
+            return -1;
+        }
+        return PyObject_IsTrue(real);
+    case DV_TUPLE:
+    case DV_LIST:
+    case DV_DICT:
+    case DV_SET: return v->n > 0;
+    case DV_FUNC:
+    case DV_METHOD:
+    case DV_SLICE: return 1;
+    case DV_RANGE: {
+        Py_ssize_t n = PyObject_Size(real);
+        for (uint32_t i = 0; i < 3; i++) {
+            if (dyn_rec_burn(r, v->items[i], Py_None) < 0) {
+                return -1;
+            }
+        }
+        return n > 0;
+    }
+    case DV_CONST:
+        if (real == Py_None || PyUnicode_CheckExact(real) || PyBytes_CheckExact(real) || PyLong_CheckExact(real) ||
+            PyFloat_CheckExact(real) || PyBool_Check(real) || rec_is_fixed(real) || PyTuple_CheckExact(real) ||
+            PyArray_CheckScalar(real)) {
+            return PyObject_IsTrue(real);
+        }
+        break;
+    case DV_OBJECT:
+        if (Py_TYPE(real)->tp_as_number == NULL || Py_TYPE(real)->tp_as_number->nb_bool == NULL) {
+            if ((Py_TYPE(real)->tp_as_sequence == NULL || Py_TYPE(real)->tp_as_sequence->sq_length == NULL) &&
+                (Py_TYPE(real)->tp_as_mapping == NULL || Py_TYPE(real)->tp_as_mapping->mp_length == NULL)) {
+                return 1; /* the type, which is guarded, has no truth of its own */
+            }
+        }
+        break;
+    case DV_ARRAY:
+    case DV_NPSCALAR:
+        if (PyArray_Check(real) && PyArray_NDIM((PyArrayObject *)real) > 0) { /* more than one element: CPython raises */
+            r->why = DYN_R_DATA_DEPENDENT;
+            return -1;
+        }
+        return rec_burn_node(r, v->id) < 0 ? late_truth(r, v, real) : PyObject_IsTrue(real);
+    default: break;
+    }
+    r->why = DYN_R_UNSUPPORTED_VALUE;
+    return -1;
+}
+
+/* ---- branches */
+
 static Step branch(DynRec *r, RecFrame *f, const DynInstr *in, bool when, bool keep) {
     DynOperand o = operand(f, 1);
     int truth = rec_truth(r, o.v, o.real);
-    if (truth < 0) {
+    if (truth < 0 || rec_snapshot_new_nodes(r) < 0) {
         if (PyErr_Occurred()) {
             PyErr_Clear();
         }

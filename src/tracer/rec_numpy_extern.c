@@ -49,11 +49,26 @@ static bool is_plain_constant(PyObject *o) {
            (PyCFunction_Check(o) && PyCFunction_GET_SELF(o) == NULL) || dyn_np_is_no_value(o);
 }
 
+static int put_complex(DynRec *r, Forms *f, DynOperand o) {
+    uint32_t parts[2];
+    if (dyn_rec_complex(r, o.v, o.real, parts) < 0)
+        return refuse(r), -1;
+    return put_form(r, f, DYN_F_COMPLEX, 2, NULL) < 0 || put_operand(r, f, DYN_F_NUMBER, (DynArg){DYN_ARG_SYM, parts[0]}) < 0
+               ? -1
+               : put_operand(r, f, DYN_F_NUMBER, (DynArg){DYN_ARG_SYM, parts[1]});
+}
+
 static int put_argument(DynRec *r, Forms *f, DynOperand o) {
     DynOperand items[64];
     uint32_t s;
-    if (o.v->kind == DV_ARRAY || o.v->kind == DV_NPSCALAR)
+    if (o.v->kind == DV_ARRAY || o.v->kind == DV_NPSCALAR || o.v->kind == DV_MADE)
         return put_operand(r, f, DYN_F_NODE, (DynArg){DYN_ARG_NODE, o.v->id});
+    if (o.v->kind == DV_ATTR)
+        return put_form(r, f, DYN_F_ATTR, 1, o.v->obj) < 0
+                   ? -1
+                   : put_operand(r, f, DYN_F_NODE, (DynArg){DYN_ARG_NODE, o.v->items[0]->id});
+    if (PyComplex_CheckExact(o.real) && o.v->kind != DV_CONST)
+        return put_complex(r, f, o);
     if ((s = dyn_rec_number(r, o.v, o.real)) != DYN_NONE)
         return put_operand(r, f, DYN_F_NUMBER, (DynArg){DYN_ARG_SYM, s});
     if (o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_SLICE) {
@@ -94,6 +109,7 @@ typedef struct Results {
     PyObject *arrays[32]; /* so far: of the call's own node and those behind it */
     uint32_t narrays;
     const uint32_t *shape; /* sizes that a rule knows, or NULL */
+    bool object;           /* the call makes an object */
 } Results;
 
 static int late_shape(DynRec *r, uint32_t call, uint32_t node, PyObject *array) {
@@ -150,8 +166,16 @@ static DynVal *number_result(DynRec *r, Results *x, PyObject *o) {
     return s == DYN_NONE || put_form(r, x->f, DYN_F_NUMBER, s, NULL) < 0 ? refuse(r) : dyn_rec_sym(r, s);
 }
 
+static DynVal *object_result(DynRec *r, Results *x, PyObject *o) {
+    DynVal *v = put_form(r, x->f, DYN_F_OBJECT, 0, (PyObject *)Py_TYPE(o)) < 0 ? NULL : dyn_rec_made(r, x->call);
+    node_at(r, x->call)->flags |= DYN_NODE_OBJECT;
+    return v;
+}
+
 static DynVal *put_result(DynRec *r, Results *x, PyObject *o) {
     DynVal *items[32];
+    if (x->object)
+        return object_result(r, x, o);
     if (is_array_value(o))
         return array_result(r, x, o);
     if (PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o))
@@ -214,8 +238,9 @@ static int operand_number(const Forms *f, uint32_t id) {
 typedef struct Effect {
     int writes; /* the argument whose memory the call changes (its result is None), or -1 */
     bool once;
+    bool makes; /* the result is an object that nobody else has */
 } Effect;
-static const Effect none = {-1, false};
+static const Effect none = {-1, false, false};
 
 /* shape: the sizes of the result where a rule knows them, or NULL. */
 static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
@@ -230,7 +255,7 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
         if (dyn_extern_shares(result, args[i].real)) /* a view: only a rule can say of what */
             return refuse(r);
     }
-    PyObject *first = first_array(result);
+    PyObject *first = effect.makes ? NULL : first_array(result);
     DynDtype dt = first == NULL ? DYN_BOOL : dyn_np_dtype_of(first);
     int ndim = first == NULL || !PyArray_Check(first) ? 0 : PyArray_NDIM((PyArrayObject *)first);
     uint32_t call =
@@ -241,10 +266,12 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
     DynExtern *row = new_row(r, call, callable, name, kwnames, &f);
     if (row == NULL)
         return NULL;
-    row->writes = effect.writes < 0 ? -1 : operand_number(&f, args[effect.writes].v->id);
+    const DynVal *written = effect.writes < 0 ? NULL : args[effect.writes].v;
+    row->writes = written == NULL ? -1 : operand_number(&f, written->kind == DV_ATTR ? written->items[0]->id : written->id);
     row->once = effect.once;
-    dyn_rec_capture(r)->writes |= effect.once;
-    Results x = {.f = &out, .call = call, .shape = shape};
+    row->inside = effect.once && n > 0 && args[0].v->kind == DV_MADE;
+    dyn_rec_capture(r)->writes |= effect.once && !row->inside;
+    Results x = {.f = &out, .call = call, .shape = shape, .object = effect.makes};
     DynVal *v = put_result(r, &x, result);
     row = &dyn_rec_graph(r)->externs.at[node_at(r, call)->extern_index];
     return v == NULL || take_forms(r, &out, &row->results, &row->nresults) < 0 ? NULL : v;
@@ -252,17 +279,21 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
 
 /* A call that nobody has looked at yet. What it added goes again where it fails. */
 static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
-                          PyObject *result, int writes, bool once) {
+                          PyObject *result, Effect effect) {
     int n = npos + (kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames));
     for (int i = 0; i < n; i++)
         if (dyn_np_resolve(r, args[i], 0) < 0)
             return NULL;
-    if (writes >= 0 && (result != Py_None || writes >= npos || args[writes].v->kind != DV_ARRAY))
-        return refuse(r);
-    if (writes >= 0 && dyn_rec_will_write(r, args[writes].v->id, args[writes].real) < 0)
-        return NULL;
+    if (effect.writes >= 0) {
+        DynVal *w = effect.writes < npos ? args[effect.writes].v : NULL;
+        w = w != NULL && w->kind == DV_ATTR ? w->items[0] : w;
+        if (result != Py_None || w == NULL || w->kind != DV_ARRAY)
+            return refuse(r);
+        if (dyn_rec_will_write(r, w->id, NULL) < 0)
+            return NULL;
+    }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
-    DynVal *v = call_node(r, callable, name, args, npos, kwnames, result, NULL, (Effect){writes, once});
+    DynVal *v = call_node(r, callable, name, args, npos, kwnames, result, NULL, effect);
     if (v == NULL)
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
     return v;
@@ -270,12 +301,23 @@ static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const
 
 DynVal *dyn_np_extern(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
                       PyObject *result) {
-    return whole_call(r, callable, name, args, npos, kwnames, result, -1, false);
+    return whole_call(r, callable, name, args, npos, kwnames, result, none);
 }
 
 DynVal *dyn_np_extern_write(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
                             PyObject *result) {
-    return whole_call(r, callable, name, args, npos, kwnames, result, 0, false);
+    return whole_call(r, callable, name, args, npos, kwnames, result, (Effect){0, false, false});
+}
+
+DynVal *dyn_np_extern_made(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
+                           PyObject *result) {
+    bool number = PyBool_Check(result) || PyLong_CheckExact(result) || PyFloat_CheckExact(result) || is_array_value(result);
+    return whole_call(r, callable, name, args, npos, kwnames, result, (Effect){-1, false, !number});
+}
+
+/* A function that makes an object: np.random.default_rng, x.tolist. */
+DynVal *np_rule_make(DynRec *r, NpCall *c) {
+    return dyn_np_extern_made(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
 }
 
 /* A function without a rule of its own. */
@@ -295,11 +337,11 @@ DynVal *np_rule_random(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM];
     if (c->b->op == 1) {
         int at = x.v == NULL ? -1 : x.real == c->args[0].real ? 0 : 1;
-        return at < 0 || at >= c->npos
-                   ? refuse(r)
-                   : whole_call(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, at, true);
+        return at < 0 || at >= c->npos ? refuse(r)
+                                       : whole_call(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result,
+                                                    (Effect){at, true, false});
     }
-    Effect effect = {-1, true};
+    Effect effect = {-1, true, false};
     int first = dyn_np_slot(c, "self").v != NULL;
     if (c->b->op == 2 && c->npos > first && c->npos - first <= DYN_MAX_NDIM && c->nkw == 0) {
         for (int i = first; i < c->npos; i++)

@@ -315,18 +315,35 @@ static int store_masked(DynRec *r, uint32_t base, DynOperand a, DynOperand index
     return t == DYN_NONE ? -1 : dyn_np_store(r, base, dyn_np_node_arg(r, t), a.real);
 }
 
+/* What is stored: an operand, or a list or tuple that becomes an array of the destination's dtype first. */
+static int stored_value(DynRec *r, DynOperand a, DynOperand value, NpArg *out) {
+    bool items = PyTuple_CheckExact(value.real) || PyList_CheckExact(value.real);
+    PyArray_Descr *d = PyArray_DESCR((PyArrayObject *)a.real);
+    if (!items)
+        return dyn_np_operand(r, value, out);
+    Py_INCREF(d);
+    PyObject *array = PyArray_FromAny(value.real, d, 0, 0, NPY_ARRAY_FORCECAST, NULL);
+    DynVal *v = array == NULL ? NULL : dyn_np_from_items(r, value, array);
+    if (v != NULL)
+        *out = dyn_np_node_arg(r, v->id);
+    PyErr_Clear();
+    Py_XDECREF(array);
+    return v == NULL ? -1 : 0;
+}
+
 int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand value) {
     NpArg v;
     uint32_t base = dyn_np_node(r, a);
-    if (base == DYN_NONE || a.v->kind != DV_ARRAY || dyn_np_resolve(r, index, 0) < 0 || dyn_np_operand(r, value, &v) < 0)
+    if (base == DYN_NONE || a.v->kind != DV_ARRAY || dyn_np_resolve(r, index, 0) < 0 || dyn_np_resolve(r, value, 0) < 0)
         return base != DYN_NONE && a.v->kind != DV_ARRAY ? (no_node(r), -1) : -1;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+    bool known = stored_value(r, a, value, &v) == 0;
     int ok;
-    if (is_array_operand(index) && PyArray_ISBOOL((PyArrayObject *)index.real))
+    if (known && is_array_operand(index) && PyArray_ISBOOL((PyArrayObject *)index.real))
         ok = store_masked(r, base, a, index, v);
     else
         ok = -1;
-    if (ok < 0 && is_advanced(index)) {
+    if (ok < 0 && (!known || is_advanced(index))) {
         DynOperand args[3] = {a, index, value};
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
         const DynBinding *b = dyn_np_binding("__setitem__", true);
@@ -582,7 +599,44 @@ DynVal *np_rule_part(DynRec *r, NpCall *c) {
     return c->result == c->slot[0].real ? c->slot[0].v : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
 }
 
-static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr, PyObject *result) {
+/* An iterator over an array is made anew from the array wherever it is needed: nothing that is recorded moves it. */
+static DynVal *flat_of(DynRec *r, DynOperand a, PyObject *name) {
+    DynVal *v = dyn_rec_seq(r, DV_ATTR, 1, &a.v, NULL);
+    if (v != NULL)
+        v->obj = name; /* a name of a code object that is being recorded */
+    return v;
+}
+
+/* What the module `operator`, or the builtins, have under that name; borrowed for ever. */
+static PyObject *function_of(const char *module, const char *name) {
+    PyObject *m = PyImport_ImportModule(module), *f = m == NULL ? NULL : PyObject_GetAttrString(m, name);
+    Py_XDECREF(f); /* the module has it */
+    Py_XDECREF(m);
+    return f;
+}
+
+DynVal *dyn_np_flat_item(DynRec *r, DynOperand flat, DynOperand index, PyObject *result) {
+    DynOperand args[2] = {flat, index};
+    return dyn_np_extern(r, function_of("operator", "getitem"), "getitem", args, 2, NULL, result);
+}
+
+int dyn_np_flat_store(DynRec *r, DynOperand flat, DynOperand index, DynOperand value) {
+    DynOperand args[3] = {flat, index, value};
+    return dyn_np_extern_write(r, function_of("operator", "setitem"), "setitem", args, 3, NULL, Py_None) == NULL ? -1 : 0;
+}
+
+int dyn_np_store_attr(DynRec *r, DynOperand a, PyObject *name, DynOperand value) {
+    bool real = PyUnicode_CompareWithASCIIString(name, "real") == 0, imag = PyUnicode_CompareWithASCIIString(name, "imag") == 0;
+    bool flat = PyUnicode_CompareWithASCIIString(name, "flat") == 0;
+    DynOperand args[3] = {a, {real || imag || flat ? dyn_rec_const(r, name) : NULL, name}, value};
+    return args[1].v == NULL ||
+                   dyn_np_extern_write(r, function_of("builtins", "setattr"), "setattr", args, 3, NULL, Py_None) == NULL
+               ? -1
+               : 0;
+}
+
+static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, PyObject *name, PyObject *result) {
+    const char *attr = PyUnicode_AsUTF8(name);
     const DynNode *n = node_at(r, node);
     bool array = a.v->kind == DV_ARRAY;
     if (strcmp(attr, "shape") == 0)
@@ -604,6 +658,8 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr,
         return strides_tuple(r, node, result);
     if (array && strcmp(attr, "imag") == 0)
         return no_imaginary_part(r, node, result);
+    if (array && strcmp(attr, "flat") == 0)
+        return flat_of(r, a, name);
     return array && strcmp(attr, "base") == 0 ? base_of(r, node, result) : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
 }
 
@@ -614,7 +670,7 @@ DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name, PyObject *result) {
         PyErr_Clear();
     if (node == DYN_NONE || attr == NULL)
         return NULL;
-    DynVal *v = attr_of(r, a, node, attr, result);
+    DynVal *v = attr_of(r, a, node, name, result);
     if (v == NULL)
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
     return v;

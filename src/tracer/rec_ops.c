@@ -112,28 +112,6 @@ static bool foldable(DynRec *r, DynOperand o) {
     return false;
 }
 
-/* Is the number made of constants and of what modules hold (np.pi), not of arguments? */
-static bool is_global(DynRec *r, uint32_t sym) {
-    const DynSym *s = dyn_sym_at(&r->cap->syms, sym);
-    const uint32_t operands[3] = {s->a, s->b, s->c};
-    if (s->op == DYN_S_VAR || s->op == DYN_S_DIM) {
-        return r->cap->sources.v.at[s->a].kind == DYN_SRC_DICT;
-    }
-    for (int i = 0; i < dyn_sym_info[s->op].arity; i++) {
-        if (!is_global(r, operands[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* 2j * np.pi: such a number is taken to be the same at every call. Numbers that vary have no complex symbols to go into. */
-static bool complex_fold(DynRec *r, DynOperand a, DynOperand b) {
-    DynOperand number = a.v->kind == DV_SYM ? a : b, constant = a.v->kind == DV_SYM ? b : a;
-    return number.v->kind == DV_SYM && constant.v->kind == DV_CONST && PyComplex_CheckExact(constant.real) &&
-           is_global(r, number.v->id) && dyn_rec_burn(r, number.v, number.real) == 0;
-}
-
 static DynVal *no_array_rule(DynRec *r, DynOperand a, DynOperand b) {
     bool array = PyArray_Check(a.real) || PyArray_Check(b.real);
     return rec_fail(r, array ? DYN_R_UNSUPPORTED_ARRAY : DYN_R_UNSUPPORTED_VALUE, "operator on objects of this kind");
@@ -167,8 +145,10 @@ Step rec_BINARY_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
                 v = rec_push_item(r, a.v, items[i]) < 0 ? NULL : v;
             }
         }
-    } else if ((foldable(r, a) && foldable(r, b)) || complex_fold(r, a, b)) {
+    } else if (foldable(r, a) && foldable(r, b)) {
         v = rec_wrap_result(r, result);
+    } else if (PyComplex_CheckExact(result) && (PyComplex_CheckExact(a.real) || PyComplex_CheckExact(b.real))) {
+        v = rec_complex_binary(r, nb, a, b, result);
     } else if (rec_is_const_npscalar(a.v, a.real) || rec_is_const_npscalar(b.v, b.real)) {
         v = dyn_np_binary(r, nb, false, a, b, result);
     } else if (PyTuple_CheckExact(result) || PyList_CheckExact(result)) {
@@ -199,6 +179,8 @@ static Step unary(DynRec *r, RecFrame *f, const DynInstr *in, PyObject *(*fn)(Py
             s = sym < 0 ? s : dyn_sym_op(&r->cap->syms, (DynSymOp)sym, s, DYN_NONE, DYN_NONE);
             v = agrees(r, s, result) ? dyn_rec_sym(r, s) : NULL;
         }
+    } else if (known && PyComplex_CheckExact(a.real)) {
+        v = a.v->kind == DV_CONST ? dyn_rec_const(r, result) : rec_complex_unary(r, in->op == DYN_I_UNARY_NEGATIVE, a, result);
     } else {
         v = no_array_rule(r, a, a);
     }
@@ -402,6 +384,9 @@ DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result) 
     if (foldable(r, o) && foldable(r, index) && basic(result)) {
         return dyn_rec_const(r, result);
     }
+    if (o.v->kind == DV_ATTR) {
+        return dyn_np_flat_item(r, o, index, result);
+    }
     const DynBinding *grid = o.v->kind == DV_CONST ? dyn_np_find(o.real) : NULL; /* np.mgrid[…] */
     if (grid != NULL) {
         return dyn_np_call(r, grid, &index, 1, NULL, result);
@@ -461,6 +446,9 @@ static int stored(DynRec *r, DynOperand o, DynOperand index, DynOperand value) {
         PyErr_Clear();
         return status;
     }
+    if (o.v->kind == DV_ATTR) {
+        return dyn_np_flat_store(r, o, index, value) < 0;
+    }
     r->why = DYN_R_SIDE_EFFECT;
     if (!o.v->fresh) {
         return 1;
@@ -489,7 +477,7 @@ Step rec_STORE_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
     DynOperand value = operand(f, 3), o = operand(f, 2), index = operand(f, 1);
     bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && dyn_rec_resolve(r, index.v, index.real) == 0 &&
-                 (o.v->kind != DV_ARRAY || dyn_rec_resolve(r, value.v, value.real) == 0);
+                 ((o.v->kind != DV_ARRAY && o.v->kind != DV_ATTR) || dyn_rec_resolve(r, value.v, value.real) == 0);
     int status = PyObject_SetItem(o.real, index.real, value.real);
     return rec_commit_none(r, f, 3, status < 0 ? -1 : known ? stored(r, o, index, value) : 1);
 }
@@ -538,10 +526,10 @@ Step rec_STORE_SLICE(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand value = operand(f, 4), o = operand(f, 3);
     PyObject *slice = top_slice(r, f, &index);
     bool known = index != NULL && dyn_rec_resolve(r, o.v, o.real) == 0 &&
-                 (o.v->kind != DV_ARRAY || dyn_rec_resolve(r, value.v, value.real) == 0);
+                 ((o.v->kind != DV_ARRAY && o.v->kind != DV_ATTR) || dyn_rec_resolve(r, value.v, value.real) == 0);
     int status = slice ? PyObject_SetItem(o.real, slice, value.real) : -1;
     if (status == 0) {
-        status = known && o.v->kind == DV_ARRAY ? stored(r, o, (DynOperand){index, slice}, value) : 1;
+        status = known && (o.v->kind == DV_ARRAY || o.v->kind == DV_ATTR) ? stored(r, o, (DynOperand){index, slice}, value) : 1;
     }
     Py_XDECREF(slice);
     return rec_commit_none(r, f, 4, status);
@@ -657,6 +645,9 @@ DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     if (o.v->kind == DV_TUPLE && o.v->type != NULL) {
         return named_field(r, o, name, result);
     }
+    if (PyComplex_CheckExact(o.real)) {
+        return rec_complex_attr(r, o, name, result);
+    }
     if (o.v->kind == DV_OBJECT && !PyArray_Check(o.real) && o.v->source != DYN_NONE) {
         return instance_attr(r, o, name, result);
     }
@@ -715,10 +706,14 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     return STEP_NEXT;
 }
 
+/* x.flat = v and z.real = v write into the array; other attributes are changes of objects. */
 Step rec_STORE_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
-    int status = PyObject_SetAttr(*real_top(f, 1), attr_name(f, in), *real_top(f, 2));
+    DynOperand o = operand(f, 1), value = operand(f, 2);
+    PyObject *name = attr_name(f, in);
+    bool array = dyn_rec_resolve(r, o.v, o.real) == 0 && o.v->kind == DV_ARRAY && dyn_rec_resolve(r, value.v, value.real) == 0;
+    int status = PyObject_SetAttr(o.real, name, value.real);
     r->why = DYN_R_SIDE_EFFECT;
-    return rec_commit_none(r, f, 2, status < 0 ? -1 : 1);
+    return rec_commit_none(r, f, 2, status < 0 ? -1 : array && dyn_np_store_attr(r, o, name, value) == 0 ? 0 : 1);
 }
 
 Step rec_IMPORT_NAME(DynRec *r, RecFrame *f, const DynInstr *in) {

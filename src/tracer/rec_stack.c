@@ -444,8 +444,7 @@ Step rec_LIST_TO_TUPLE(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 /* ---- taking containers apart */
 
-/* Items of an array as its rows: shadows and new references, each made by the subscript rule. */
-static int array_rows(DynRec *r, DynOperand a, uint32_t n, DynVal **items, PyObject **real) {
+int rec_array_rows(DynRec *r, DynOperand a, uint32_t n, DynVal **items, PyObject **real) {
     for (uint32_t i = 0; i < n; i++) {
         PyObject *index = PyLong_FromUnsignedLong(i);
         real[i] = index ? PyObject_GetItem(a.real, index) : NULL;
@@ -471,7 +470,7 @@ static Step unpack_array(DynRec *r, RecFrame *f, uint32_t n) {
     const DynNode *node = dyn_graph_node(&r->cap->graph, a.v->id);
     uint32_t size = node->shape[0], want = dyn_sym_int(&r->cap->syms, n);
     bool known = want != DYN_NONE && dyn_rec_assume_equal(r, size, want) == 0;
-    if (array_rows(r, a, n, items, real) < 0) {
+    if (rec_array_rows(r, a, n, items, real) < 0) {
         for (uint32_t i = 0; i < n; i++) {
             Py_XDECREF(real[i]);
         }

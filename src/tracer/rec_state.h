@@ -201,6 +201,14 @@ DYN_HIDDEN bool rec_is_quiet_npscalar(PyObject *o); /* a NumPy scalar that no fl
 DYN_HIDDEN int rec_burn_node(DynRec *r, uint32_t node);
 DYN_HIDDEN int rec_facts_init(void);
 
+/* ---- rec_complex.c: operands are complex numbers, or of a binary operator one of them a Python number. NULL: unknown. */
+DYN_HIDDEN DynVal *rec_complex_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result);
+DYN_HIDDEN DynVal *rec_complex_unary(DynRec *r, bool negative, DynOperand a, PyObject *result);
+DYN_HIDDEN DynVal *rec_complex_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result);
+DYN_HIDDEN DynVal *rec_complex_conjugate(DynRec *r, DynOperand o, PyObject *result);
+DYN_HIDDEN DynVal *rec_complex_abs(DynRec *r, DynOperand o, PyObject *result);
+DYN_HIDDEN DynVal *rec_complex_new(DynRec *r, const RecCall *c, PyObject *result);
+
 /* ---- rec_errstate.c: as rec_call_builtin */
 DYN_HIDDEN DynVal *rec_call_errstate(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 DYN_HIDDEN int rec_errstate_init(void);
@@ -217,5 +225,7 @@ DYN_HIDDEN DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOpera
 DYN_HIDDEN DynVal *rec_new_iter(DynRec *r, DynVal *container); /* of what rec_iterate gave */
 DYN_HIDDEN DynVal *rec_iterate(DynRec *r, DynVal *v,
                                PyObject *real); /* a container whose items can be listed: DV_TUPLE/LIST/RANGE… or NULL */
+/* The first n rows of an array: shadows (NULL where unknown) and new references, each made by the subscript rule. -1: raised. */
+DYN_HIDDEN int rec_array_rows(DynRec *r, DynOperand a, uint32_t n, DynVal **items, PyObject **real);
 DYN_HIDDEN int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n); /* items of an iterable; -1 */
 #endif

@@ -142,6 +142,14 @@ DynVal *dyn_rec_npscalar(DynRec *r, uint32_t node, PyObject *real) {
     return v;
 }
 
+DynVal *dyn_rec_made(DynRec *r, uint32_t node) {
+    DynVal *v = rec_new(r, DV_MADE);
+    if (v != NULL) {
+        v->id = node;
+    }
+    return v;
+}
+
 DynVal *dyn_rec_seq(DynRec *r, DynValKind kind, uint32_t n, DynVal **items, PyObject *real) {
     (void)real;
     DynVal *v = rec_new(r, kind);
@@ -452,6 +460,11 @@ static uint32_t scalar_sym(DynRec *r, uint32_t source, PyObject *o, int how) {
 
 int dyn_rec_complex(DynRec *r, DynVal *v, PyObject *real, uint32_t *parts) {
     bool constant = v->kind == DV_CONST, input = v->kind == DV_OBJECT && v->source != DYN_NONE && r->req->dynamic;
+    if (v->kind == DV_COMPLEX) {
+        parts[0] = v->items[0]->id;
+        parts[1] = v->items[1]->id;
+        return 0;
+    }
     if (!PyComplex_CheckExact(real) || (!constant && !input)) {
         return -1;
     }
@@ -741,60 +754,6 @@ bool rec_is_constant(DynVal *v) {
     }
 }
 
-int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
-    if (dyn_rec_resolve(r, v, real) < 0) {
-        return -1;
-    }
-    switch (v->kind) {
-    case DV_SYM:
-        if (dyn_rec_assume(r, v->id) < 0) {
-            return -1;
-        }
-        return PyObject_IsTrue(real);
-    case DV_TUPLE:
-    case DV_LIST:
-    case DV_DICT:
-    case DV_SET: return v->n > 0;
-    case DV_FUNC:
-    case DV_METHOD:
-    case DV_SLICE: return 1;
-    case DV_RANGE: {
-        Py_ssize_t n = PyObject_Size(real);
-        for (uint32_t i = 0; i < 3; i++) {
-            if (dyn_rec_burn(r, v->items[i], Py_None) < 0) {
-                return -1;
-            }
-        }
-        return n > 0;
-    }
-    case DV_CONST:
-        if (real == Py_None || PyUnicode_CheckExact(real) || PyBytes_CheckExact(real) || PyLong_CheckExact(real) ||
-            PyFloat_CheckExact(real) || PyBool_Check(real) || rec_is_fixed(real) || PyTuple_CheckExact(real) ||
-            PyArray_CheckScalar(real)) {
-            return PyObject_IsTrue(real);
-        }
-        break;
-    case DV_OBJECT:
-        if (Py_TYPE(real)->tp_as_number == NULL || Py_TYPE(real)->tp_as_number->nb_bool == NULL) {
-            if ((Py_TYPE(real)->tp_as_sequence == NULL || Py_TYPE(real)->tp_as_sequence->sq_length == NULL) &&
-                (Py_TYPE(real)->tp_as_mapping == NULL || Py_TYPE(real)->tp_as_mapping->mp_length == NULL)) {
-                return 1; /* the type, which is guarded, has no truth of its own */
-            }
-        }
-        break;
-    case DV_ARRAY:
-    case DV_NPSCALAR:
-        if (PyArray_Check(real) && PyArray_NDIM((PyArrayObject *)real) > 0) { /* more than one element: CPython raises */
-            r->why = DYN_R_DATA_DEPENDENT;
-            return -1;
-        }
-        return rec_burn_node(r, v->id) < 0 ? -1 : PyObject_IsTrue(real);
-    default: break;
-    }
-    r->why = DYN_R_UNSUPPORTED_VALUE;
-    return -1;
-}
-
 DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position) {
     for (uint32_t i = 0; i + 1 < dict->n; i += 2) {
         PyObject *k = dict->items[i]->obj;
@@ -888,7 +847,7 @@ static uint32_t recipe_of_items(DynRec *r, DynVal *v, DynRecipeKind kind) {
             return DYN_NONE;
         }
     }
-    return dyn_capture_recipe(r->cap, kind, kind == DYN_RC_ITER ? v->id : 0, NULL, v->n, items);
+    return dyn_capture_recipe(r->cap, kind, kind == DYN_RC_ITER ? v->id : 0, kind == DYN_RC_ATTR ? v->obj : NULL, v->n, items);
 }
 
 static uint32_t recipe_of_named(DynRec *r, DynVal *v) {
@@ -933,11 +892,14 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
     case DV_NULL: return dyn_capture_recipe(c, DYN_RC_NULL, 0, NULL, 0, NULL);
     case DV_CONST: return dyn_capture_recipe(c, DYN_RC_CONST, 0, v->obj, 0, NULL);
     case DV_SYM: return dyn_capture_recipe(c, DYN_RC_SYM, v->id, NULL, 0, NULL);
+    case DV_MADE:
     case DV_ARRAY:
     case DV_NPSCALAR: {
         uint32_t o = output_of(r, v->id);
         return o == DYN_NONE ? o : dyn_capture_recipe(c, DYN_RC_OUTPUT, o, NULL, 0, NULL);
     }
+    case DV_COMPLEX: return recipe_of_items(r, v, DYN_RC_COMPLEX);
+    case DV_ATTR: return recipe_of_items(r, v, DYN_RC_ATTR);
     case DV_TUPLE: return v->type == NULL ? recipe_of_items(r, v, DYN_RC_TUPLE) : recipe_of_named(r, v);
     case DV_LIST: return recipe_of_items(r, v, DYN_RC_LIST);
     case DV_SET: return recipe_of_items(r, v, DYN_RC_SET);
