@@ -154,26 +154,21 @@ static PyTypeObject *make_dict_type(const char *name, PyMethodDef *methods, cons
 PyObject *dyn_counters(void) { return counters; }
 
 /* -1 with an exception set. A group that the user replaced by something else is replaced again. */
-static int count(const char *group_name, const char *key_name) {
+static int count(PyObject *group_key, PyObject *key) {
+    PyObject *group = PyDict_GetItemWithError(counters, group_key); /* borrowed */
+    if (group != NULL && PyDict_Check(group))
+        Py_INCREF(group);
+    else
+        group = PyErr_Occurred() ? NULL : counters_missing(counters, group_key);
+    PyObject *old = group == NULL ? NULL : PyDict_GetItemWithError(group, key); /* borrowed */
+    long long n = old == NULL ? 0 : PyLong_AsLongLong(old);
     int done = -1;
-    PyObject *group_key = PyUnicode_InternFromString(group_name), *key = PyUnicode_InternFromString(key_name);
-    if (group_key != NULL && key != NULL) {
-        PyObject *group = PyDict_GetItemWithError(counters, group_key); /* borrowed */
-        if (group != NULL && PyDict_Check(group))
-            Py_INCREF(group);
-        else
-            group = PyErr_Occurred() ? NULL : counters_missing(counters, group_key);
-        PyObject *old = group == NULL ? NULL : PyDict_GetItemWithError(group, key); /* borrowed */
-        long long n = old == NULL ? 0 : PyLong_AsLongLong(old);
-        if (group != NULL && !PyErr_Occurred()) {
-            PyObject *now = PyLong_FromLongLong(n + 1);
-            done = now == NULL ? -1 : PyDict_SetItem(group, key, now);
-            Py_XDECREF(now);
-        }
-        Py_XDECREF(group);
+    if (group != NULL && !PyErr_Occurred()) {
+        PyObject *now = PyLong_FromLongLong(n + 1);
+        done = now == NULL ? -1 : PyDict_SetItem(group, key, now);
+        Py_XDECREF(now);
     }
-    Py_XDECREF(group_key);
-    Py_XDECREF(key);
+    Py_XDECREF(group);
     return done;
 }
 
@@ -182,7 +177,26 @@ void dyn_count(const char *group, const char *key) {
         return;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    if (count(group, key) < 0)
+    PyObject *group_key = PyUnicode_InternFromString(group), *key_name = PyUnicode_InternFromString(key);
+    if (group_key == NULL || key_name == NULL || count(group_key, key_name) < 0)
+        PyErr_Clear();
+    Py_XDECREF(group_key);
+    Py_XDECREF(key_name);
+    PyErr_Restore(type, value, traceback);
+}
+
+void dyn_count_call(DynServed how) {
+    static const char *const names[] = {"served", "partly", "eager"};
+    static PyObject *group, *keys[DYN_COUNTOF(names)]; /* made once: this is counted at every call */
+    if (counters == NULL)
+        return;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (group == NULL)
+        group = PyUnicode_InternFromString("calls");
+    if (keys[how] == NULL)
+        keys[how] = PyUnicode_InternFromString(names[how]);
+    if (group == NULL || keys[how] == NULL || count(group, keys[how]) < 0)
         PyErr_Clear();
     PyErr_Restore(type, value, traceback);
 }

@@ -350,6 +350,33 @@ static PyObject *end_frame(PyThreadState *ts, DynFrame *f, uint32_t return_at, P
     return dyn_frame_go_on(ts, f, return_at, 1);
 }
 
+/* The call is CPython's. */
+static PyObject *eager_frame(PyThreadState *ts, DynFrame *f, const DynCache *c) {
+    if (c != NULL && dyn_cache_works_on_arrays(c, dyn_frame_localsplus(f))) {
+        dyn_count_call(DYN_SERVED_NOT);
+    }
+    return dyn_frame_default_eval(ts, f, 0);
+}
+
+static PyObject *enabled_miss(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func) {
+    PyObject **slots = dyn_frame_localsplus(f);
+    if (!dyn_cache_may_record(c, slots)) {
+        return eager_frame(ts, f, c);
+    }
+    bool arrays = dyn_cache_works_on_arrays(c, slots);
+    dyn_hook_need();
+    dyn_cache_incref(c);
+    PyObject *result = record_frame(ts, f, c, func);
+    if (arrays || c->entries.n > 0) {
+        dyn_count_call(DYN_SERVED_NOT);
+    }
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    dyn_cache_decref(c);
+    PyErr_Restore(type, value, tb);
+    return result;
+}
+
 static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     PyCodeObject *code = dyn_frame_code(f);
     Known *row = find_known((PyObject *)code);
@@ -360,24 +387,20 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     uint32_t return_at = c == NULL ? DYN_NONE : c->return_at;
     PyObject *func = dyn_frame_func(f), **slots = dyn_frame_localsplus(f);
     if (c == NULL || c->idle || return_at == DYN_NONE || dyn_frame_is_generator(f) || dyn_cpy_is_traced(ts)) {
-        return dyn_frame_default_eval(ts, f, 0);
+        return eager_frame(ts, f, c);
     }
     DynHit hit;
     dyn_hit_find(c, func, slots, &hit);
     switch (hit.kind) {
-    case DYN_HIT_MISS:
-        if (!dyn_cache_may_record(c, slots)) {
-            return dyn_frame_default_eval(ts, f, 0);
-        }
-        dyn_hook_need();
-        return record_frame(ts, f, c, func);
-    case DYN_HIT_RETURN: return end_frame(ts, f, return_at, hit.result, false);
+    case DYN_HIT_MISS: return enabled_miss(ts, f, c, func);
+    case DYN_HIT_RETURN: dyn_count_call(DYN_SERVED); return end_frame(ts, f, return_at, hit.result, false);
     case DYN_HIT_BREAK: {
         DynSpent own = {slots, (size_t)dyn_code_nlocalsplus(code)};
+        dyn_count_call(DYN_SERVED_PARTLY);
         return end_frame(ts, f, return_at, dyn_hit_break(&hit, func, slots, own), true);
     }
-    case DYN_HIT_LEAVE: return dyn_leave_fill(hit.leave, ts, f);
-    default: return dyn_frame_default_eval(ts, f, 0);
+    case DYN_HIT_LEAVE: dyn_count_call(DYN_SERVED_PARTLY); return dyn_leave_fill(hit.leave, ts, f);
+    default: return eager_frame(ts, f, c);
     }
 }
 

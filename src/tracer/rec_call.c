@@ -155,7 +155,7 @@ static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, PyOb
     bool may_make = fv->kind == DV_FUNC || (source != DYN_NONE && r->top->outer != NULL);
     if (refuse == DYN_R_GENERATOR && slots != NULL && plain_generator(code) && may_make &&
         bind_slots(r, func, fv, source, c, slots) == 0) {
-        RecPending call = {func, fv, source, slots, nslots};
+        RecPending call = {func, fv, source, slots, nslots, 0};
         *result = rec_call_real(c);
         return *result == NULL ? NULL : rec_new_generator(r, *result, &call);
     }
@@ -167,7 +167,7 @@ static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, PyOb
     }
     uint32_t oldest = r->oldest_changed;
     r->oldest_changed = UINT32_MAX;
-    r->pending = (RecPending){func, fv, source, slots, nslots};
+    r->pending = (RecPending){func, fv, source, slots, nslots, oldest};
     r->callee_bailed = false;
     r->callee_why = NULL;
     r->result = NULL;
@@ -451,6 +451,9 @@ static int unwrap(DynRec *r, RecCall *c) {
 Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c, uint32_t npop) {
     PyObject *result = NULL;
     for (int i = 0; i < 4 && unwrap(r, c); i++) {
+    }
+    if (rec_sees_references(r, c->callable.real)) {
+        return step_bail(r, DYN_R_REFERENCES, NULL);
     }
     DynVal *v = call(r, c, &result);
     if (result == NULL && !PyErr_Occurred()) {

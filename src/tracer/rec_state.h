@@ -32,6 +32,7 @@ struct RecFrame {
     RecGenerator *generator; /* whose frame it is, or NULL */
     uint32_t *trips;         /* by canonical instruction: how often a backward jump to it was taken */
     uint32_t trip_nodes;
+    uint32_t nnodes, nvals, oldest_outside; /* of an inlined frame: the recording's, when its call began */
     uint32_t place_pc, place; /* the places row of instruction place_pc, in capture place_of */
     DynCapture *place_of;
 };
@@ -42,6 +43,7 @@ typedef struct RecPending { /* an inlined call on its way through the hook */
     uint32_t func_source;
     DynVal **slots; /* shadows for the callee's slots */
     uint32_t nslots;
+    uint32_t oldest_outside; /* DynRec.oldest_changed of the frame that calls */
 } RecPending;
 
 /* A generator made while recording. Its frame is recorded at each step that a handler asks for (which reads `yielded` then), and
@@ -208,6 +210,12 @@ DYN_HIDDEN DynVal *rec_complex_attr(DynRec *r, DynOperand o, PyObject *name, PyO
 DYN_HIDDEN DynVal *rec_complex_conjugate(DynRec *r, DynOperand o, PyObject *result);
 DYN_HIDDEN DynVal *rec_complex_abs(DynRec *r, DynOperand o, PyObject *result);
 DYN_HIDDEN DynVal *rec_complex_new(DynRec *r, const RecCall *c, PyObject *result);
+
+/* ---- rec_references.c */
+DYN_HIDDEN bool rec_sees_references(const DynRec *r, PyObject *callable); /* calling it: it may not be made while recording */
+DYN_HIDDEN void rec_leave_outermost(DynRec *r);                           /* an inlined frame bails out before such a call */
+DYN_HIDDEN void rec_let_go(DynRec *r); /* recording is over: drops what was kept; keeps the current exception */
+DYN_HIDDEN int rec_references_init(void);
 
 /* ---- rec_errstate.c: as rec_call_builtin */
 DYN_HIDDEN DynVal *rec_call_errstate(DynRec *r, const RecCall *c, PyObject **result, bool *handled);

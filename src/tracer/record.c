@@ -200,6 +200,7 @@ static PyObject *hand_back(DynRec *r, RecFrame *f, DynFrameLink *link, uint32_t 
     int depth = (int)(f->sp - f->nslots);
     if (r->cap == NULL) {
         rec_deliver(r);
+        rec_let_go(r);
     }
     r->top = f->outer;
     dyn_frame_leave(r->ts, f->f, link);
@@ -279,6 +280,9 @@ PyObject *rec_run_frame(DynRec *r, RecFrame *f) {
                 }
             } else {
                 rec_note_callee(r, f, in);
+                if (r->why == DYN_R_REFERENCES) {
+                    rec_leave_outermost(r);
+                }
             }
             lose(r, f);
             return hand_back(r, f, &link, in->start, dyn_frame_go_on);
@@ -369,6 +373,9 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
         return dyn_frame_default_eval(ts, f, 0);
     }
     callee.func_source = p.func_source;
+    callee.nnodes = r->cap->graph.nodes.n;
+    callee.nvals = r->nvals;
+    callee.oldest_outside = p.oldest_outside;
     for (uint32_t i = 0; i < callee.nslots; i++) {
         DynVal *v = i < p.nslots ? p.slots[i] : NULL;
         callee.shadow[i] = v != NULL && callee.real[i] != NULL ? v : rec_new(r, callee.real[i] ? DV_OPAQUE : DV_NULL);
@@ -390,5 +397,5 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
 }
 
 int dyn_record_init(void) {
-    return rec_builtins_init() < 0 || rec_facts_init() < 0 || rec_errstate_init() < 0 ? -1 : rec_call_init();
+    return rec_builtins_init() < 0 || rec_facts_init() < 0 || rec_errstate_init() < 0 || rec_references_init() < 0 ? -1 : rec_call_init();
 }

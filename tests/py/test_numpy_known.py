@@ -48,7 +48,6 @@ def integer_scalars(x, y):
     return x[0] * y[1]
 
 
-@wrong
 def test_resize_is_allowed_after_a_break():
     calls(resize_after_break, np.arange(5.0))
 

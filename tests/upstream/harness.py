@@ -181,9 +181,12 @@ def summary(fast_reports):
         total.count(report.counters)
     lines = []
     calls = total.counters.get("calls", {})
-    served, plain = calls.get("served", 0), calls.get("eager", 0)
-    if served + plain:
-        lines.append(f"array-function calls in artifacts: {served} of {served + plain} ({percent(served, served + plain)})")
+    served, partly = calls.get("served", 0), calls.get("partly", 0)
+    every = served + partly + calls.get("eager", 0)
+    lines.append(
+        f"array-function calls that ran in artifacts: {served + partly} of {every} ({percent(served + partly, every)}), "
+        f"{served} ({percent(served, every)}) of them from beginning to end"
+    )
     frames = total.counters.get("frames", {})
     lines.append(f"frames recorded: {frames.get('recorded', 0)} of {frames.get('total', 0)} that were tried")
     for group in ("graphs", "graphs_failed", "tier", "refused", "graph_breaks"):
