@@ -273,7 +273,7 @@ static void drop_stores(DynLoops *p, DynKernel *k) {
             continue;
         }
         uint32_t place = k->operands.at[insn->a[0]].place;
-        bool useless = is_temporary(&p->places[place]) && !is_read(p, place);
+        bool useless = is_temporary(&p->places[place]) && !p->places[place].for_flags && !is_read(p, place);
         for (uint32_t j = i + 1; j < k->insns.n && !useless; j++) {
             useless = k->insns.at[j].kind == DYN_L_STORE && k->insns.at[j].a[0] == insn->a[0];
         }

@@ -83,6 +83,7 @@ typedef struct DynMem {
     uint8_t kind;
     uint8_t dtype, ndim;
     bool wants_object; /* VIEW: an ndarray of it is needed (output, extern operand) */
+    bool for_flags;    /* nobody reads it: it is computed for the floating-point flags alone */
     uint32_t *shape;   /* symbols */
     const DynLayout *layout;
     uint32_t after;       /* its sizes are known behind this extern call: 1 + the node; 0: from the start */

@@ -19,6 +19,7 @@ typedef struct Lower {
     bool *written;      /* by storage: some node writes it */
     uint32_t *last_use; /* last position of a kernel that evaluates it */
     uint32_t *depth;    /* number of kernels that have to run before */
+    bool *for_flags;    /* by node: nobody reads it, but computing it may give a warning */
     uint64_t *used_by;  /* signature of the kernels that use it: 0 none, 1 several */
     uint32_t *cost;
     uint32_t *memo, *stamp; /* build: node → instruction of the kernel with this stamp */
@@ -169,6 +170,43 @@ static void mark_args_live(Lower *L, const DynNode *n, bool *read) {
     }
 }
 
+/* May a conversion raise a flag that NumPy speaks of? */
+static bool cast_may_warn(uint8_t from, uint8_t to) {
+    char a = dyn_dtypes[from].kind, b = dyn_dtypes[to].kind;
+    int width_a = dyn_dtypes[from].size / (a == 'c' ? 2 : 1), width_b = dyn_dtypes[to].size / (b == 'c' ? 2 : 1);
+    bool floats = b == 'f' || b == 'c';
+    return a == 'f' || a == 'c' ? b == 'i' || b == 'u' || (floats && width_b < width_a) : to == DYN_F16 && width_a >= 2;
+}
+
+static bool arg_may_warn(const DynGraph *g, DynArg arg, uint8_t to) {
+    if (arg.kind == DYN_ARG_SYM) {
+        return to == DYN_F16 || (to == DYN_F32 && dyn_sym_at(g->syms, arg.id)->type == DYN_T_FLOAT);
+    }
+    return arg.kind == DYN_ARG_NODE && cast_may_warn(dyn_graph_node(g, arg.id)->dtype, to);
+}
+
+/* May eager give a floating-point warning, or raise, at this node? Underflow is not spoken of unless asked for. */
+static bool may_warn(const DynGraph *g, const DynNode *n) {
+    const DynOpInfo *op = info(n);
+    if (op->kind == DYN_K_STORE) {
+        return arg_may_warn(g, n->args[1], dyn_graph_node(g, n->args[0].id)->dtype);
+    }
+    if (op->kind == DYN_K_COPY) {
+        return arg_may_warn(g, n->args[0], n->dtype);
+    }
+    if (op->kind != DYN_K_ELEMENTWISE && op->kind != DYN_K_REDUCE && op->kind != DYN_K_SCAN) {
+        return false;
+    }
+    char kind = dyn_dtypes[n->compute].kind;
+    const char *fpe = kind == 'c' && dyn_complex_ops[n->op].fpe ? dyn_complex_ops[n->op].fpe : op->fpe;
+    bool scalar = strncmp(op->text, "scalar_", 7) == 0; /* of integers these overflow */
+    bool warns = strpbrk(fpe, kind == 'f' || kind == 'c' || scalar ? "dio" : "d") || cast_may_warn(n->compute, n->dtype);
+    for (uint32_t i = 0; i < n->nargs && !warns; i++) {
+        warns = arg_may_warn(g, n->args[i], n->compute);
+    }
+    return warns;
+}
+
 static int mark_live(Lower *L) {
     const DynGraph *g = L->g;
     bool *read = DYN_NEW_N(L->p->arena, bool, g->nodes.n + 1);
@@ -193,7 +231,11 @@ static int mark_live(Lower *L) {
             }
         }
         if (!L->live[i]) {
-            continue;
+            if (!may_warn(g, n)) {
+                continue;
+            }
+            L->live[i] = L->for_flags[n->op == DYN_OP_STORE ? n->storage : i] = true; /* nobody needs the value, but the warning */
+            L->memory[i] = n->op != DYN_OP_STORE;
         }
         L->object[i] |= n->op == DYN_OP_IOTA; /* run.c fills it where it makes arrays */
         mark_args_live(L, n, read);
@@ -433,7 +475,8 @@ static uint32_t build_load(Lower *L, DynKernel *k, uint32_t id) {
     return dyn_kernel_insn(L->p, k, (DynInsn){.kind = DYN_L_LOAD, .dtype = dtype, .a = {operand}});
 }
 
-/* x ** 3 and x ** 4 are products: within 2 ULP, and far cheaper than pow. Squares and the like are rows of their own. */
+/* x ** 2, x ** 3 and x ** 4 are products: within 2 ULP, and far cheaper than pow. (Squares of arrays are a row of their own, as NumPy's
+ * are; of a scalar NumPy takes pow, which all but always gives the rounded product.) */
 static uint32_t build_small_power(Lower *L, DynKernel *k, const DynNode *n) {
     if (n->op != DYN_OP_POWER || n->args[1].kind != DYN_ARG_SYM || !dyn_sym_is_const(L->g->syms, n->args[1].id) ||
         dyn_dtypes[n->compute].kind != 'f' || n->compute == DYN_F16) {
@@ -441,13 +484,16 @@ static uint32_t build_small_power(Lower *L, DynKernel *k, const DynNode *n) {
     }
     const DynSym *s = dyn_sym_at(L->g->syms, n->args[1].id);
     double exponent = s->type == DYN_T_FLOAT ? s->value.f : (double)s->value.i;
-    if (exponent != 3 && exponent != 4) {
+    if (exponent != 2 && exponent != 3 && exponent != 4) {
         return DYN_NONE;
     }
     uint32_t x = build_arg(L, k, n->args[0], n->compute);
     DynInsn square = {
         .kind = DYN_L_OP, .op = DYN_OP_MULTIPLY, .compute = n->compute, .dtype = n->compute, .nargs = 2, .a = {x, x}};
     uint32_t xx = x == DYN_NONE ? DYN_NONE : dyn_kernel_insn(L->p, k, square);
+    if (exponent == 2) {
+        return xx == DYN_NONE ? DYN_NONE : build_cast(L, k, xx, n->dtype);
+    }
     DynInsn last = square;
     last.a[0] = xx;
     last.a[1] = exponent == 3 ? x : xx;
@@ -659,6 +705,7 @@ static void describe_place(Lower *L, uint32_t id) {
     m->group = m->slot = DYN_NONE;
     m->of = n->storage;
     m->wants_object = L->object[id];
+    m->for_flags = L->for_flags[id];
     m->after = known_after(L, n->shape, n->ndim);
     if (n->op == DYN_OP_INPUT) {
         m->kind = DYN_P_INPUT;
@@ -791,6 +838,7 @@ DynLoops *dyn_lower(const DynGraph *g, DynArena *arena, DynReason *why, DynStr *
     L.live = DYN_NEW_N(arena, bool, n);
     L.memory = DYN_NEW_N(arena, bool, n);
     L.object = DYN_NEW_N(arena, bool, n);
+    L.for_flags = DYN_NEW_N(arena, bool, n);
     L.after_extern = DYN_NEW_N(arena, bool, n);
     L.part = DYN_NEW_N(arena, bool, n);
     L.written = DYN_NEW_N(arena, bool, n);
@@ -800,7 +848,7 @@ DynLoops *dyn_lower(const DynGraph *g, DynArena *arena, DynReason *why, DynStr *
     L.cost = DYN_NEW_N(arena, uint32_t, n);
     L.memo = DYN_NEW_N(arena, uint32_t, n);
     L.stamp = DYN_NEW_N(arena, uint32_t, n);
-    if (!p->places || !L.live || !L.memory || !L.object || !L.after_extern || !L.part || !L.written || !L.last_use || !L.depth ||
+    if (!p->places || !L.live || !L.memory || !L.object || !L.for_flags || !L.after_extern || !L.part || !L.written || !L.last_use || !L.depth ||
         !L.used_by || !L.cost || !L.memo || !L.stamp) {
         return NULL;
     }
