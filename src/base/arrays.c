@@ -20,10 +20,12 @@ int dyn_arrays_init(void) {
 }
 
 DynDtype dyn_dtype_of(PyArray_Descr *descr) {
-    /* A descriptor with metadata hands it on to results, which new arrays of ours don't have. */
+    /* A descriptor with metadata hands it on to results, which new arrays of ours don't have; so does one with fields, which an
+     * integer can have. */
+    bool plain = PyDataType_METADATA(descr) == NULL && PyDataType_NAMES(descr) == NULL;
     for (int i = 0; i < DYN_DTYPE_COUNT; i++)
         if (dyn_dtypes[i].npy == descr->type_num)
-            return PyArray_ISNBO(descr->byteorder) && PyDataType_METADATA(descr) == NULL ? (DynDtype)i : DYN_NO_DTYPE;
+            return PyArray_ISNBO(descr->byteorder) && plain ? (DynDtype)i : DYN_NO_DTYPE;
     return DYN_NO_DTYPE;
 }
 
