@@ -156,10 +156,6 @@ static bool has_array_argument(const DynCache *c, PyObject *const *slots) {
     return false;
 }
 
-bool dyn_cache_works_on_arrays(const DynCache *c, PyObject *const *slots) {
-    return c->entries.n > 0 || has_array_argument(c, slots);
-}
-
 static void give_up(DynCache *c, DynReason why) {
     c->dead = why;
     c->idle = c->entries.n == 0;

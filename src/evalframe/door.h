@@ -73,6 +73,7 @@ struct DynCache {
     bool recording;              /* a thread is at it */
     bool idle;                   /* no entries and dead: calls go straight through */
     bool need_arrays;
+    bool works;         /* a recording saw array work in it, whatever became of that: its calls are counted */
     bool quiet;         /* nobody asked for this function: no warnings */
     uint32_t return_at; /* a RETURN_VALUE of the code, DYN_NONE: none; looked up by the hook */
 };
@@ -84,8 +85,6 @@ DYN_HIDDEN void dyn_cache_reset_all(void);
 DYN_HIDDEN int dyn_cache_add(DynCache *c, DynEntry *e); /* takes e over; -1: memory, e is dropped */
 /* May a call with these slots be recorded? Counts and logs a limit that is reached. */
 DYN_HIDDEN bool dyn_cache_may_record(DynCache *c, PyObject *const *slots);
-/* Is this call one of a function that works on arrays: something is compiled of it, or it is handed an array. */
-DYN_HIDDEN bool dyn_cache_works_on_arrays(const DynCache *c, PyObject *const *slots);
 DYN_HIDDEN void dyn_cache_refused(DynCache *c, DynReason why);
 DYN_HIDDEN int dyn_cache_traverse(DynCache *c, visitproc visit, void *arg);
 /* The resume function for a break of `code`: borrowed row, made when it isn't there; NULL without an exception. func: the

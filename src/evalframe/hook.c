@@ -119,6 +119,7 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
     if (rec.kept) {
         dyn_count("frames", "recorded");
     }
+    c->works |= rec.base.worked;
     wait_for_native(&rec);
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
@@ -352,7 +353,7 @@ static PyObject *end_frame(PyThreadState *ts, DynFrame *f, uint32_t return_at, P
 
 /* The call is CPython's. */
 static PyObject *eager_frame(PyThreadState *ts, DynFrame *f, const DynCache *c) {
-    if (c != NULL && dyn_cache_works_on_arrays(c, dyn_frame_localsplus(f))) {
+    if (c != NULL && c->works) {
         dyn_count_call(DYN_SERVED_NOT);
     }
     return dyn_frame_default_eval(ts, f, 0);
@@ -363,11 +364,10 @@ static PyObject *enabled_miss(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
     if (!dyn_cache_may_record(c, slots)) {
         return eager_frame(ts, f, c);
     }
-    bool arrays = dyn_cache_works_on_arrays(c, slots);
     dyn_hook_need();
     dyn_cache_incref(c);
     PyObject *result = record_frame(ts, f, c, func);
-    if (arrays || c->entries.n > 0) {
+    if (c->works) {
         dyn_count_call(DYN_SERVED_NOT);
     }
     PyObject *type, *value, *tb;

@@ -131,6 +131,7 @@ static bool has_work(const DynCapture *c) {
 
 static void finish_segment(DynRec *r, DynEnd end, DynReason why, RecFrame *f, const DynInstr *in) {
     DynCapture *c = r->cap;
+    r->req->worked |= has_work(c);
     c->end = end;
     c->reason = why;
     c->ninstrs = r->ninstrs;
@@ -146,6 +147,7 @@ void rec_stop(DynRec *r, RecFrame *f, const DynInstr *in, DynReason why) {
     if (r->cap == NULL) {
         return;
     }
+    r->req->worked |= has_work(r->cap);
     place_of(r, f, in, &p);
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);

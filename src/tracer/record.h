@@ -18,6 +18,7 @@ struct DynRecording {
     void (*captured)(DynRecording *, DynCapture *capture);
     /* Nothing was kept of a segment or of the call. */
     void (*refused)(DynRecording *, PyObject *code, DynReason why, const DynPlace *place);
+    bool worked; /* set by the recorder: there was array work, whatever became of it */
     DynReason (*may_inline)(DynRecording *, PyObject *func); /* DYN_R_OK, or why a Python function is not recorded into */
 };
 /* Run the frame to its end, recording. Returns what default evaluation would (NULL with the program's exception set). The frame
