@@ -37,8 +37,9 @@ DYN_HIDDEN void dyn_warn_once(DynReason r, const char *format, ...) DYN_PRINTF(2
 /* Counters: dynoc.counters[group][key] += 1. Needs the GIL. dyn_count_reason counts under the reason's code. */
 DYN_HIDDEN void dyn_count(const char *group, const char *key);
 DYN_HIDDEN void dyn_count_reason(const char *group, DynReason r);
-/* counters["calls"]: of the calls under enable() of functions that were seen to work on arrays, how many an artifact answered from beginning to
- * end, how many in part (CPython made the rest), and how many CPython made alone (those that were recorded among them). */
+/* counters["calls"]: of the calls under enable() of functions that were seen to work on arrays, how many an artifact answered
+ * from beginning to end, how many in part (CPython made the rest), and how many CPython made alone (those that were recorded
+ * among them). */
 typedef enum DynServed { DYN_SERVED, DYN_SERVED_PARTLY, DYN_SERVED_NOT } DynServed;
 DYN_HIDDEN void dyn_count_call(DynServed how);
 DYN_HIDDEN PyObject *dyn_counters(void); /* borrowed: the dict of dicts */

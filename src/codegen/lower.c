@@ -234,7 +234,8 @@ static int mark_live(Lower *L) {
             if (!may_warn(g, n)) {
                 continue;
             }
-            L->live[i] = L->for_flags[n->op == DYN_OP_STORE ? n->storage : i] = true; /* nobody needs the value, but the warning */
+            L->live[i] = true; /* nobody needs the value, but the warning */
+            L->for_flags[n->op == DYN_OP_STORE ? n->storage : i] = true;
             L->memory[i] = n->op != DYN_OP_STORE;
         }
         L->object[i] |= n->op == DYN_OP_IOTA; /* run.c fills it where it makes arrays */
@@ -475,8 +476,8 @@ static uint32_t build_load(Lower *L, DynKernel *k, uint32_t id) {
     return dyn_kernel_insn(L->p, k, (DynInsn){.kind = DYN_L_LOAD, .dtype = dtype, .a = {operand}});
 }
 
-/* x ** 2, x ** 3 and x ** 4 are products: within 2 ULP, and far cheaper than pow. (Squares of arrays are a row of their own, as NumPy's
- * are; of a scalar NumPy takes pow, which all but always gives the rounded product.) */
+/* x ** 2, x ** 3 and x ** 4 are products: within 2 ULP, and far cheaper than pow. (Squares of arrays are a row of their own, as
+ * NumPy's are; of a scalar NumPy takes pow, which all but always gives the rounded product.) */
 static uint32_t build_small_power(Lower *L, DynKernel *k, const DynNode *n) {
     if (n->op != DYN_OP_POWER || n->args[1].kind != DYN_ARG_SYM || !dyn_sym_is_const(L->g->syms, n->args[1].id) ||
         dyn_dtypes[n->compute].kind != 'f' || n->compute == DYN_F16) {
@@ -848,8 +849,8 @@ DynLoops *dyn_lower(const DynGraph *g, DynArena *arena, DynReason *why, DynStr *
     L.cost = DYN_NEW_N(arena, uint32_t, n);
     L.memo = DYN_NEW_N(arena, uint32_t, n);
     L.stamp = DYN_NEW_N(arena, uint32_t, n);
-    if (!p->places || !L.live || !L.memory || !L.object || !L.for_flags || !L.after_extern || !L.part || !L.written || !L.last_use || !L.depth ||
-        !L.used_by || !L.cost || !L.memo || !L.stamp) {
+    if (!p->places || !L.live || !L.memory || !L.object || !L.for_flags || !L.after_extern || !L.part || !L.written ||
+        !L.last_use || !L.depth || !L.used_by || !L.cost || !L.memo || !L.stamp) {
         return NULL;
     }
     *why = DYN_R_LOWERING;

@@ -1,7 +1,7 @@
-/* rec_references.c: calls that see how many references an object has, or that it is gone: sys.getrefcount, ndarray.resize, gc.collect,
- * calls of weak references. The recorder's own references would be seen, and those of a resume function's caller; so such a call is
- * never made here: recording ends before it, everything that was kept is dropped, and the rest of the function is CPython's, on
- * the compiled path in a rebuilt frame.
+/* rec_references.c: calls that see how many references an object has, or that it is gone: sys.getrefcount, ndarray.resize,
+ * gc.collect, calls of weak references. The recorder's own references would be seen, and those of a resume function's caller; so
+ * such a call is never made here: recording ends before it, everything that was kept is dropped, and the rest of the function is
+ * CPython's, on the compiled path in a rebuilt frame.
  *
  * Called by rec_call.c before it makes a call, and by record.c where a frame is handed back. */
 #include "tracer/rec_segment.h"
@@ -57,7 +57,8 @@ void rec_leave_outermost(DynRec *r) {
     RecFrame *inner = NULL, *f = r->top;
     uint32_t oldest = r->oldest_changed;
     for (; f->outer != NULL; f = f->outer) {
-        if (f->generator != NULL || r->req->fullgraph) { /* its caller isn't a frame that stands at a call; an error comes anyway */
+        if (f->generator != NULL ||
+            r->req->fullgraph) { /* its caller isn't a frame that stands at a call; an error comes anyway */
             return;
         }
         oldest = f->oldest_outside < oldest && f->outer->outer != NULL ? f->oldest_outside : oldest;

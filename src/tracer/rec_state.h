@@ -33,7 +33,7 @@ struct RecFrame {
     uint32_t *trips;         /* by canonical instruction: how often a backward jump to it was taken */
     uint32_t trip_nodes;
     uint32_t nnodes, nvals, oldest_outside; /* of an inlined frame: the recording's, when its call began */
-    uint32_t place_pc, place; /* the places row of instruction place_pc, in capture place_of */
+    uint32_t place_pc, place;               /* the places row of instruction place_pc, in capture place_of */
     DynCapture *place_of;
 };
 

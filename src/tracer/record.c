@@ -397,5 +397,7 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
 }
 
 int dyn_record_init(void) {
-    return rec_builtins_init() < 0 || rec_facts_init() < 0 || rec_errstate_init() < 0 || rec_references_init() < 0 ? -1 : rec_call_init();
+    return rec_builtins_init() < 0 || rec_facts_init() < 0 || rec_errstate_init() < 0 || rec_references_init() < 0
+               ? -1
+               : rec_call_init();
 }

@@ -65,6 +65,7 @@ def refused(x):
     return None
 
 
+VALUES = {"small": [1.0, 2.0, 3.0], "large": [1e300, 1e308, 1e10], "special": [np.inf, np.nan, -1.0]}
 ROWS = [
     cast,
     cast_to_half,
@@ -81,7 +82,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("fn", ROWS, ids=lambda fn: fn.__name__)
-@pytest.mark.parametrize("values", [[1.0, 2.0, 3.0], [1e300, 1e308, 1e10], [np.inf, np.nan, -1.0]], ids=["small", "large", "special"])
+@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES)
 def test_warns_as_eager(fn, values):
     fast = dynoc.optimize(fn, wait=True)
     for turn in range(3):
