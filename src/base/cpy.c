@@ -180,6 +180,14 @@ PyObject *dyn_cpy_get_method(PyObject *o, PyObject *name, int *unbound) {
 
 PyObject *dyn_cpy_lookup_special(PyTypeObject *t, PyObject *name) { return _PyType_Lookup(t, name); }
 
+PyObject *dyn_cpy_type_dict(PyTypeObject *t) {
+#if DYN_PY >= 312
+    return PyType_GetDict(t);
+#else
+    return Py_XNewRef(t->tp_dict);
+#endif
+}
+
 uint32_t dyn_cpy_func_version(PyObject *func) { return ((PyFunctionObject *)func)->func_version; }
 
 /* Only the two that decode.c gives names of their own can be met. */

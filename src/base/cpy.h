@@ -82,6 +82,7 @@ DYN_HIDDEN int dyn_cpy_init(void); /* self-tests, watchers; -1 with an exception
 /* _PyObject_GetMethod: new reference; *unbound: o is to be passed as first argument. */
 DYN_HIDDEN PyObject *dyn_cpy_get_method(PyObject *o, PyObject *name, int *unbound);
 DYN_HIDDEN PyObject *dyn_cpy_lookup_special(PyTypeObject *t, PyObject *name); /* _PyType_Lookup, borrowed or NULL, no error */
+DYN_HIDDEN PyObject *dyn_cpy_type_dict(PyTypeObject *t);                      /* new reference or NULL */
 DYN_HIDDEN uint32_t dyn_cpy_func_version(PyObject *func);
 DYN_HIDDEN PyObject *dyn_cpy_code_bytes(PyCodeObject *c); /* new bytes: co_code without specialisation */
 /* Parts that are unknown are -1. */

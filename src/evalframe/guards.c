@@ -143,11 +143,15 @@ void dyn_guards_sizes(const DynGuardProgram *p, uint32_t *nsrc, uint32_t *nsym) 
 
 /* ---- running */
 
-static PyObject *cell_content(PyObject *closure, uint32_t index) {
-    if (closure == NULL || index >= PyTuple_GET_SIZE(closure))
-        return NULL;
-    PyObject *cell = PyTuple_GET_ITEM(closure, index);
-    return PyCell_Check(cell) ? PyCell_GET(cell) : NULL;
+static PyObject *cell_of(PyObject *func, uint32_t index) {
+    PyObject *closure = func != NULL && PyFunction_Check(func) ? PyFunction_GET_CLOSURE(func) : NULL;
+    PyObject *cell = closure != NULL && index < PyTuple_GET_SIZE(closure) ? PyTuple_GET_ITEM(closure, index) : NULL;
+    return cell != NULL && PyCell_Check(cell) ? cell : NULL;
+}
+
+static PyObject *cell_content(PyObject *func, uint32_t index) {
+    PyObject *cell = cell_of(func, index);
+    return cell == NULL ? NULL : PyCell_GET(cell);
 }
 
 static PyObject *key_of(PyObject *dict, PyObject *key) {
@@ -160,8 +164,8 @@ static PyObject *key_of(PyObject *dict, PyObject *key) {
 /* One step of a path, borrowed; NULL where nothing is there or the base is of another kind. */
 static PyObject *load(const DynSource *s, PyObject *base, PyObject *func) {
     switch ((DynSourceKind)s->kind) {
-    case DYN_SRC_CLOSURE:
-        return func != NULL && PyFunction_Check(func) ? cell_content(PyFunction_GET_CLOSURE(func), s->index) : NULL;
+    case DYN_SRC_OWNCELL: return cell_of(func, s->index);
+    case DYN_SRC_CLOSURE: return cell_content(func, s->index);
     case DYN_SRC_CELL: return PyCell_Check(base) ? PyCell_GET(base) : NULL;
     case DYN_SRC_FUNCTION: return func;
     case DYN_SRC_CONST: return s->obj;
@@ -171,7 +175,8 @@ static PyObject *load(const DynSource *s, PyObject *base, PyObject *func) {
             return s->index < PyTuple_GET_SIZE(base) ? PyTuple_GET_ITEM(base, s->index) : NULL;
         return PyList_CheckExact(base) && s->index < PyList_GET_SIZE(base) ? PyList_GET_ITEM(base, s->index) : NULL;
     case DYN_SRC_KEY: return PyDict_CheckExact(base) ? key_of(base, s->key) : NULL;
-    case DYN_SRC_FCLOSURE: return PyFunction_Check(base) ? cell_content(PyFunction_GET_CLOSURE(base), s->index) : NULL;
+    case DYN_SRC_FCELL: return cell_of(base, s->index);
+    case DYN_SRC_FCLOSURE: return cell_content(base, s->index);
     case DYN_SRC_FDEFAULT: {
         PyObject *defaults = PyFunction_Check(base) ? PyFunction_GET_DEFAULTS(base) : NULL;
         return defaults != NULL && s->index < PyTuple_GET_SIZE(defaults) ? PyTuple_GET_ITEM(defaults, s->index) : NULL;

@@ -212,7 +212,7 @@ static PyObject *rebuilt(const Call *call) {
     PyObject *out[64], *list = PyList_New(0);
     for (uint32_t i = 0; i < n && i < 64; i++)
         at[i] = i;
-    if (list == NULL || n > 64 || dyn_rebuild(call->m->c, &call->env, NULL, at, n, out) < 0) {
+    if (list == NULL || n > 64 || dyn_rebuild(call->m->c, &call->env, NULL, dyn_no_effects, at, n, out) < 0) {
         Py_XDECREF(list);
         return NULL;
     }

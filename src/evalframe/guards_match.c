@@ -65,9 +65,23 @@ static Py_ssize_t length_of(PyObject *o) {
     return PyAnySet_CheckExact(o) ? PySet_GET_SIZE(o) : -1;
 }
 
+static bool set_holds(PyObject *keys, PyObject *o) {
+    PyObject *key;
+    Py_ssize_t at = 0, n = 0;
+    Py_hash_t hash;
+    if (PySet_GET_SIZE(o) != PyTuple_GET_SIZE(keys))
+        return false;
+    while (_PySet_NextEntry(o, &at, &key, &hash))
+        if (n >= PyTuple_GET_SIZE(keys) || !dyn_guard_equal(key, PyTuple_GET_ITEM(keys, n++)))
+            return false;
+    return true;
+}
+
 static bool keys_hold(PyObject *keys, PyObject *o) {
     PyObject *key, *value;
     Py_ssize_t at = 0, n = 0;
+    if (PyAnySet_CheckExact(o))
+        return set_holds(keys, o);
     if (!PyDict_CheckExact(o) || PyDict_GET_SIZE(o) != PyTuple_GET_SIZE(keys))
         return false;
     while (PyDict_Next(o, &at, &key, &value))
@@ -132,6 +146,7 @@ bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
     case DYN_GUARD_DIFFERENT: return o != o2;
     case DYN_GUARD_DISJOINT: return are_disjoint(o, o2);
     case DYN_GUARD_CODE: return PyFunction_Check(o) && PyFunction_GET_CODE(o) == g->obj;
+    case DYN_GUARD_CLASS: return PyType_Check(o) && (int64_t)((PyTypeObject *)o)->tp_version_tag == g->number && g->number != 0;
     case DYN_GUARD_SYM:
     case DYN_GUARD_MISSING: break; /* not about a loaded source: the callers' own */
     }

@@ -108,7 +108,7 @@ static int complete_values(const DynCapture *c, const DynSnapshot *s, DynRun *ru
     }
     for (uint32_t f = 0; f < s->nframes; f++) {
         const DynFrameState *st = &s->frames[f];
-        if (dyn_rebuild_needs(c, st->recipes, st->nslots + st->nstack, one, nnodes) < 0) {
+        if (dyn_rebuild_needs(c, s->effects, st->recipes, st->nslots + st->nstack, one, nnodes) < 0) {
             goto out;
         }
         for (uint32_t i = 0; i < nnodes; i++) {
@@ -142,7 +142,7 @@ static void left_in_the_middle(DynEntry *e, const DynEnv *env, DynRun *run, DynH
     const DynSnapshot *s = &c->snapshots.at[run->snapshot];
     dyn_count_reason("graph_breaks", DYN_R_LEFT);
     if (complete_values(c, s, run) == 0) {
-        out->leave = dyn_leave_new(e, env, run->values, s->frames, s->nframes);
+        out->leave = dyn_leave_new(e, env, run->values, s->effects, s->frames, s->nframes);
     }
     free_values(run->values, c->graph.nodes.n);
     out->kind = DYN_HIT_LEAVE;
@@ -158,17 +158,18 @@ static void finish(DynEntry *e, const DynEnv *env, PyObject **outputs, DynHit *o
     case DYN_END_RETURN:
         out->kind = DYN_HIT_RETURN;
         r = &c->recipes.at[c->result];
-        if (DYN_LIKELY(r->kind == DYN_RC_OUTPUT)) {
+        if (DYN_LIKELY(r->kind == DYN_RC_OUTPUT && c->done.n == 0)) {
             out->result = outputs[r->id];
             outputs[r->id] = NULL;
             return;
         }
-        out->result = dyn_rebuild_one(c, env, outputs, c->result);
+        out->result = dyn_rebuild_one(c, env, outputs, c->done, c->result);
         return;
     case DYN_END_BREAK:
         out->kind = DYN_HIT_BREAK;
         out->state = PyTuple_New(e->nstate);
-        if (out->state == NULL || dyn_rebuild(c, env, outputs, e->state, e->nstate, ((PyTupleObject *)out->state)->ob_item) < 0) {
+        if (out->state == NULL ||
+            dyn_rebuild(c, env, outputs, c->done, e->state, e->nstate, ((PyTupleObject *)out->state)->ob_item) < 0) {
             Py_CLEAR(out->state);
             end_with_error(out);
             return;
@@ -178,7 +179,7 @@ static void finish(DynEntry *e, const DynEnv *env, PyObject **outputs, DynHit *o
         return;
     default:
         out->kind = DYN_HIT_LEAVE;
-        out->leave = dyn_leave_new(e, env, outputs, &c->before, 1);
+        out->leave = dyn_leave_new(e, env, outputs, c->done, &c->before, 1);
         if (out->leave == NULL) {
             end_with_error(out);
         }

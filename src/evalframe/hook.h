@@ -22,8 +22,8 @@ DYN_HIDDEN void dyn_hook_forget_all(void); /* reset(): caches of functions met u
 
 /* ---- leave.c: frames rebuilt in the middle of a function. */
 /* The values of the frames (outermost first), made while env and outputs live. NULL with an exception. */
-DYN_HIDDEN DynLeave *dyn_leave_new(const DynEntry *e, const DynEnv *env, PyObject *const *outputs, const DynFrameState *frames,
-                                   uint32_t nframes);
+DYN_HIDDEN DynLeave *dyn_leave_new(const DynEntry *e, const DynEnv *env, PyObject *const *outputs, DynEffects fx,
+                                   const DynFrameState *frames, uint32_t nframes);
 DYN_HIDDEN void dyn_leave_free(DynLeave *l);
 /* Call func, whose frame goes on as l says. Consumes l. */
 DYN_HIDDEN PyObject *dyn_leave_call(DynLeave *l, PyObject *func);

@@ -52,8 +52,8 @@ static void place_level(Level *v, const DynEntry *e, const DynFrameState *s, boo
     v->nstack = s->nstack;
 }
 
-DynLeave *dyn_leave_new(const DynEntry *e, const DynEnv *env, PyObject *const *outputs, const DynFrameState *frames,
-                        uint32_t nframes) {
+DynLeave *dyn_leave_new(const DynEntry *e, const DynEnv *env, PyObject *const *outputs, DynEffects fx,
+                        const DynFrameState *frames, uint32_t nframes) {
     const DynCapture *c = e->capture;
     DynLeave *l = PyMem_Calloc(1, sizeof *l);
     uint32_t n = 0, *recipes = NULL;
@@ -86,7 +86,7 @@ DynLeave *dyn_leave_new(const DynEntry *e, const DynEnv *env, PyObject *const *o
         }
         k += s->nslots + s->nstack;
     }
-    if (dyn_rebuild(c, env, outputs, recipes, n, l->values) < 0) {
+    if (dyn_rebuild(c, env, outputs, fx, recipes, n, l->values) < 0) {
         goto failed;
     }
     l->nvalues = n;

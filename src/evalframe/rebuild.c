@@ -6,6 +6,7 @@
 #include "evalframe/rebuild.h"
 
 enum { SMALL = 64 };
+const DynEffects dyn_no_effects = {0, 0};
 
 typedef struct Build {
     const DynCapture *c;
@@ -48,12 +49,24 @@ static PyObject *make_dict(const Build *b, const DynRecipe *r) {
 }
 
 static PyObject *make_set(const Build *b, const DynRecipe *r) {
-    PyObject *o = PySet_New(NULL);
+    PyObject *o = r->kind == DYN_RC_SET ? PySet_New(NULL) : PyFrozenSet_New(NULL); /* new: still to be filled */
     for (uint32_t k = 0; o != NULL && k < r->n; k++) {
         PyObject *x = item(b, r, k);
         if (x == NULL || PySet_Add(o, x) < 0)
             Py_CLEAR(o);
     }
+    return o;
+}
+
+/* As object.__new__ makes it, then its attributes, by no other code than object's. */
+static PyObject *make_object(const Build *b, const DynRecipe *r) {
+    PyObject *none = PyTuple_New(0), *o = none == NULL ? NULL : PyBaseObject_Type.tp_new((PyTypeObject *)r->obj, none, NULL);
+    for (uint32_t k = 0; o != NULL && k < r->n; k += 2) {
+        PyObject *name = item(b, r, k), *value = item(b, r, k + 1);
+        if (name == NULL || value == NULL || PyObject_GenericSetAttr(o, name, value) < 0)
+            Py_CLEAR(o);
+    }
+    Py_XDECREF(none);
     return o;
 }
 
@@ -131,7 +144,9 @@ static PyObject *make(const Build *b, const DynRecipe *r) {
     case DYN_RC_TUPLE:
     case DYN_RC_LIST: return make_sequence(b, r);
     case DYN_RC_DICT: return make_dict(b, r);
-    case DYN_RC_SET: return make_set(b, r);
+    case DYN_RC_SET:
+    case DYN_RC_FROZENSET: return make_set(b, r);
+    case DYN_RC_OBJECT: return make_object(b, r);
     case DYN_RC_SLICE: return make_slice(b, r);
     case DYN_RC_METHOD: return make_pair(b, r);
     case DYN_RC_ITER: return make_iterator(b, r);
@@ -147,16 +162,50 @@ static PyObject *make(const Build *b, const DynRecipe *r) {
     return NULL;
 }
 
+/* ---- effects */
+
+static int perform(const Build *b, const DynEffect *e) {
+    PyObject *args[8], **at = args, *result;
+    int status = -1;
+    if (e->n > DYN_COUNTOF(args) && (at = PyMem_New(PyObject *, e->n)) == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (uint32_t k = 0; k < e->n; k++)
+        at[k] = b->made[e->items[k]];
+    switch ((DynEffectKind)e->kind) {
+    case DYN_FX_SETATTR: status = PyObject_GenericSetAttr(at[0], e->obj, at[1]); break;
+    case DYN_FX_DELATTR: status = PyObject_GenericSetAttr(at[0], e->obj, NULL); break;
+    case DYN_FX_SETITEM: status = PyObject_SetItem(at[0], at[1], at[2]); break;
+    case DYN_FX_DELITEM: status = PyObject_DelItem(at[0], at[1]); break;
+    case DYN_FX_SETCELL: status = PyCell_Set(at[0], e->n > 1 ? at[1] : NULL); break;
+    case DYN_FX_CALL:
+        result = PyObject_Vectorcall(e->obj, at, e->n, NULL);
+        status = result == NULL ? -1 : 0;
+        Py_XDECREF(result);
+        break;
+    }
+    if (at != args)
+        PyMem_Free(at);
+    return status;
+}
+
 /* ---- many */
 
-/* What the recipes are made of: need[i] for each recipe up to the highest (returned + 1 rows are looked at). */
-static uint32_t mark(const DynCapture *c, const uint32_t *recipes, uint32_t n, uint8_t *need) {
-    uint32_t count = 0;
+static uint32_t mark_some(const uint32_t *recipes, uint32_t n, uint8_t *need, uint32_t count) {
     for (uint32_t i = 0; i < n; i++) {
         need[recipes[i]] = 1;
         if (recipes[i] + 1 > count)
             count = recipes[i] + 1;
     }
+    return count;
+}
+
+/* What the recipes and effects are made of: need[i] for each recipe up to the highest (returned + 1 rows are looked at). */
+static uint32_t mark(const DynCapture *c, DynEffects fx, const uint32_t *recipes, uint32_t n, uint8_t *need) {
+    uint32_t count = mark_some(recipes, n, need, 0);
+    for (uint32_t i = fx.first; i < fx.first + fx.n; i++)
+        count = mark_some(c->effects.at[i].items, c->effects.at[i].n, need, count);
     for (uint32_t i = count; i-- > 0;) {
         const DynRecipe *r = &c->recipes.at[i];
         for (uint32_t k = 0; need[i] && k < r->n; k++)
@@ -165,14 +214,16 @@ static uint32_t mark(const DynCapture *c, const uint32_t *recipes, uint32_t n, u
     return count;
 }
 
-static int build(const Build *b, const uint32_t *recipes, uint32_t n, uint8_t *need, PyObject **out) {
-    uint32_t count = mark(b->c, recipes, n, need);
+static int build(const Build *b, DynEffects fx, const uint32_t *recipes, uint32_t n, uint8_t *need, PyObject **out) {
+    uint32_t count = mark(b->c, fx, recipes, n, need);
     int status = 0;
     for (uint32_t i = 0; status == 0 && i < count; i++) {
         const DynRecipe *r = &b->c->recipes.at[i];
         if (need[i] && r->kind != DYN_RC_NULL && (b->made[i] = make(b, r)) == NULL)
             status = -1;
     }
+    for (uint32_t i = fx.first; status == 0 && i < fx.first + fx.n; i++)
+        status = perform(b, &b->c->effects.at[i]);
     for (uint32_t i = 0; status == 0 && i < n; i++)
         out[i] = Py_XNewRef(b->made[recipes[i]]);
     for (uint32_t i = 0; i < count; i++)
@@ -180,8 +231,8 @@ static int build(const Build *b, const uint32_t *recipes, uint32_t n, uint8_t *n
     return status;
 }
 
-int dyn_rebuild(const DynCapture *c, const DynEnv *env, PyObject *const *outputs, const uint32_t *recipes, uint32_t n,
-                PyObject **out) {
+int dyn_rebuild(const DynCapture *c, const DynEnv *env, PyObject *const *outputs, DynEffects fx, const uint32_t *recipes,
+                uint32_t n, PyObject **out) {
     PyObject *small[SMALL] = {NULL};
     uint8_t small_need[SMALL] = {0};
     uint32_t total = c->recipes.n;
@@ -197,7 +248,7 @@ int dyn_rebuild(const DynCapture *c, const DynEnv *env, PyObject *const *outputs
     if (b.made == NULL || need == NULL)
         PyErr_NoMemory();
     else
-        status = build(&b, recipes, n, need, out);
+        status = build(&b, fx, recipes, n, need, out);
     if (total > SMALL) {
         PyMem_Free(b.made);
         PyMem_Free(need);
@@ -205,24 +256,24 @@ int dyn_rebuild(const DynCapture *c, const DynEnv *env, PyObject *const *outputs
     return status;
 }
 
-PyObject *dyn_rebuild_one(const DynCapture *c, const DynEnv *env, PyObject *const *outputs, uint32_t recipe) {
+PyObject *dyn_rebuild_one(const DynCapture *c, const DynEnv *env, PyObject *const *outputs, DynEffects fx, uint32_t recipe) {
     const DynRecipe *r = &c->recipes.at[recipe];
     PyObject *out;
-    if (r->n == 0) {
+    if (r->n == 0 && fx.n == 0) {
         Build b = {.c = c, .env = env, .outputs = outputs};
         return make(&b, r);
     }
-    return dyn_rebuild(c, env, outputs, &recipe, 1, &out) < 0 ? NULL : out;
+    return dyn_rebuild(c, env, outputs, fx, &recipe, 1, &out) < 0 ? NULL : out;
 }
 
-int dyn_rebuild_needs(const DynCapture *c, const uint32_t *recipes, uint32_t n, bool *need, uint32_t count) {
+int dyn_rebuild_needs(const DynCapture *c, DynEffects fx, const uint32_t *recipes, uint32_t n, bool *need, uint32_t count) {
     uint8_t *marked = PyMem_Calloc(c->recipes.n + 1, 1);
     memset(need, 0, count * sizeof(*need));
     if (marked == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    uint32_t rows = mark(c, recipes, n, marked);
+    uint32_t rows = mark(c, fx, recipes, n, marked);
     for (uint32_t i = 0; i < rows; i++)
         if (marked[i] && c->recipes.at[i].kind == DYN_RC_OUTPUT && c->recipes.at[i].id < count)
             need[c->recipes.at[i].id] = true;

@@ -26,6 +26,8 @@ void dyn_capture_free(DynCapture *c) {
         Py_XDECREF(c->guards.at[i].obj);
     for (uint32_t i = 0; i < c->recipes.n; i++)
         Py_XDECREF(c->recipes.at[i].obj);
+    for (uint32_t i = 0; i < c->effects.n; i++)
+        Py_XDECREF(c->effects.at[i].obj);
     for (uint32_t i = 0; i < c->snapshots.n; i++)
         for (uint32_t f = 0; f < c->snapshots.at[i].nframes; f++)
             Py_XDECREF(c->snapshots.at[i].frames[f].code);
@@ -39,6 +41,7 @@ void dyn_capture_free(DynCapture *c) {
     dyn_vec_free(&c->guards);
     dyn_vec_free(&c->recipes);
     dyn_vec_free(&c->snapshots);
+    dyn_vec_free(&c->effects);
     dyn_arena_free(&c->arena);
     PyMem_RawFree(c);
 }
@@ -57,6 +60,16 @@ uint32_t dyn_capture_recipe(DynCapture *c, DynRecipeKind kind, uint32_t id, PyOb
     return c->recipes.n - 1;
 }
 
+int dyn_capture_effect(DynCapture *c, DynEffectKind kind, PyObject *obj, uint32_t n, const uint32_t *items) {
+    DynEffect e = {.kind = (uint8_t)kind, .obj = obj, .n = n, .items = DYN_NEW_N(&c->arena, uint32_t, n + 1)};
+    if (e.items == NULL || dyn_vec_push(&c->effects, e) < 0)
+        return -1;
+    if (n > 0)
+        memcpy(e.items, items, n * sizeof(*items));
+    Py_XINCREF(obj);
+    return 0;
+}
+
 void dyn_capture_forget_recipes(DynCapture *c, uint32_t n) {
     while (c->recipes.n > n)
         Py_XDECREF(c->recipes.at[--c->recipes.n].obj);
@@ -67,6 +80,8 @@ void dyn_capture_forget_snapshots(DynCapture *c, uint32_t n) {
         const DynSnapshot *s = &c->snapshots.at[--c->snapshots.n];
         for (uint32_t f = 0; f < s->nframes; f++)
             Py_XDECREF(s->frames[f].code);
+        while (c->effects.n > s->effects.first)
+            Py_XDECREF(c->effects.at[--c->effects.n].obj);
         dyn_capture_forget_recipes(c, s->nrecipes);
     }
 }
@@ -113,8 +128,8 @@ static int wrong(DynStr *error, const char *what, uint32_t at) {
 static int verify_tables(const DynCapture *c, DynStr *error) {
     for (uint32_t i = 0; i < c->sources.v.n; i++) {
         const DynSource *s = &c->sources.v.at[i];
-        bool based = s->kind != DYN_SRC_LOCAL && s->kind != DYN_SRC_CLOSURE && s->kind != DYN_SRC_FUNCTION &&
-                     s->kind != DYN_SRC_CONST && s->kind != DYN_SRC_DICT;
+        bool based = s->kind != DYN_SRC_LOCAL && s->kind != DYN_SRC_CLOSURE && s->kind != DYN_SRC_OWNCELL &&
+                     s->kind != DYN_SRC_FUNCTION && s->kind != DYN_SRC_CONST && s->kind != DYN_SRC_DICT;
         bool keyed =
             s->kind == DYN_SRC_DICT || s->kind == DYN_SRC_ATTR || s->kind == DYN_SRC_KEY || s->kind == DYN_SRC_FKWDEFAULT;
         if (based ? s->base >= i : s->base != DYN_NONE)
@@ -166,7 +181,9 @@ static int items_of(DynRecipeKind kind) {
     switch (kind) {
     case DYN_RC_TUPLE:
     case DYN_RC_LIST:
-    case DYN_RC_SET: return -1;
+    case DYN_RC_SET:
+    case DYN_RC_FROZENSET: return -1;
+    case DYN_RC_OBJECT:
     case DYN_RC_DICT: return -2;
     case DYN_RC_SLICE:
     case DYN_RC_RANGE:
@@ -201,8 +218,8 @@ static int verify_recipe(const DynCapture *c, uint32_t i, DynStr *error) {
         return wrong(error, "a CONST recipe has no object", i);
     if (r->kind == DYN_RC_ATTR && (r->obj == NULL || !PyUnicode_Check(r->obj)))
         return wrong(error, "an ATTR recipe has no name", i);
-    if (r->kind == DYN_RC_NAMED && (r->obj == NULL || !PyType_Check(r->obj)))
-        return wrong(error, "a NAMED recipe has no type", i);
+    if ((r->kind == DYN_RC_NAMED || r->kind == DYN_RC_OBJECT) && (r->obj == NULL || !PyType_Check(r->obj)))
+        return wrong(error, "a NAMED or OBJECT recipe has no type", i);
     return 0;
 }
 
@@ -214,6 +231,23 @@ static int verify_frame(const DynCapture *c, const DynFrameState *f, uint32_t at
     for (uint32_t i = 0; i < f->nslots + f->nstack; i++)
         if (f->recipes[i] >= c->recipes.n)
             return wrong(error, "a frame's slot or stack value isn't a recipe", at);
+    return 0;
+}
+
+static int verify_effects(const DynCapture *c, DynEffects fx, DynStr *error) {
+    static const uint8_t least[] = {[DYN_FX_SETATTR] = 2, [DYN_FX_DELATTR] = 1, [DYN_FX_SETITEM] = 3,
+                                    [DYN_FX_DELITEM] = 2, [DYN_FX_SETCELL] = 1, [DYN_FX_CALL] = 1};
+    if (fx.first + fx.n > c->effects.n)
+        return wrong(error, "effects that don't exist", fx.first);
+    for (uint32_t i = fx.first; i < fx.first + fx.n; i++) {
+        const DynEffect *e = &c->effects.at[i];
+        bool named = e->kind == DYN_FX_SETATTR || e->kind == DYN_FX_DELATTR || e->kind == DYN_FX_CALL;
+        if (e->n < least[e->kind] || (named && e->obj == NULL))
+            return wrong(error, "an effect lacks something", i);
+        for (uint32_t k = 0; k < e->n; k++)
+            if (e->items[k] >= c->recipes.n)
+                return wrong(error, "an effect's item isn't a recipe", i);
+    }
     return 0;
 }
 
@@ -233,7 +267,11 @@ int dyn_capture_verify(const DynCapture *c, DynStr *error) {
         for (uint32_t f = 0; f < s->nframes; f++)
             if (verify_frame(c, &s->frames[f], i, error) < 0)
                 return -1;
+        if (verify_effects(c, s->effects, error) < 0)
+            return -1;
     }
+    if (verify_effects(c, c->done, error) < 0)
+        return -1;
     if (c->end == DYN_END_RETURN ? c->result >= c->recipes.n : verify_frame(c, &c->before, 0, error) < 0)
         return error->n > 0 ? -1 : wrong(error, "the result isn't a recipe", 0);
     return dyn_graph_verify(&c->graph, error);

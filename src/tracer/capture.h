@@ -15,12 +15,13 @@
     GUARD(ARRAY)   /* source is exactly ndarray, aligned, native order: number = dtype | ndim << 8 | writeable << 16; layout */ \
     GUARD(SYM)     /* symbol (a bool) is true */                                                                                \
     GUARD(LEN)     /* source is an exact tuple, list or dict (type guarded before) of length number */                          \
-    GUARD(KEYS)    /* source is a dict whose keys in order are the tuple obj */                                                 \
+    GUARD(KEYS)    /* source is a dict or set whose keys in order are the tuple obj */                                          \
     GUARD(MISSING) /* nothing is found at source (a key that globals don't have, an attribute that isn't there) */              \
     GUARD(SAME)    /* source is source2 (the same object) */                                                                    \
     GUARD(DIFFERENT) /* source is not source2 */                                                                                \
     GUARD(DISJOINT)  /* arrays source and source2 share no byte */                                                              \
-    GUARD(CODE)      /* source is a Python function whose __code__ is obj */
+    GUARD(CODE)      /* source is a Python function whose __code__ is obj */                                                    \
+    GUARD(CLASS)     /* source is a class that nobody changed, nor its bases: its version tag is number */
 typedef enum DynGuardKind {
 #define GUARD(k) DYN_GUARD_##k,
     DYN_GUARD_KINDS(GUARD)
@@ -38,24 +39,26 @@ typedef struct DynGuard {
 
 /* Recipes: how to make a Python value after the graph ran. Items are indices of earlier recipes. One recipe makes one object in
  * one rebuild, so that identity and aliasing hold. */
-#define DYN_RECIPE_KINDS(RECIPE)                                                                \
-    RECIPE(SOURCE)     /* id: source */                                                         \
-    RECIPE(CONST)      /* obj */                                                                \
-    RECIPE(OUTPUT)     /* id: position in graph.outputs */                                      \
-    RECIPE(SYM)        /* id: symbol: a Python int, float or bool */                            \
-    RECIPE(TUPLE)      /* items */                                                              \
-    RECIPE(LIST)       /* items */                                                              \
-    RECIPE(DICT)       /* items: key, value, key, value… */                                   \
-    RECIPE(SET)        /* items */                                                              \
-    RECIPE(SLICE)      /* 3 items */                                                            \
-    RECIPE(METHOD)     /* items: function, self */                                              \
-    RECIPE(ITER)       /* items: the container (tuple, list); id: how many were taken */        \
-    RECIPE(RANGE)      /* 3 items */                                                            \
-    RECIPE(RANGE_ITER) /* 3 items: start of what is left, stop, step */                         \
-    RECIPE(NAMED)      /* items: a tuple; obj: the tuple subclass to make of it by its _make */ \
-    RECIPE(COMPLEX)    /* items: the parts, as floats */                                        \
-    RECIPE(ATTR)       /* items: an object; obj: the name of its attribute */                   \
-    RECIPE(CELL)       /* items: content, or none: a new cell */                                \
+#define DYN_RECIPE_KINDS(RECIPE)                                                                              \
+    RECIPE(SOURCE)     /* id: source */                                                                       \
+    RECIPE(CONST)      /* obj */                                                                              \
+    RECIPE(OUTPUT)     /* id: position in graph.outputs */                                                    \
+    RECIPE(SYM)        /* id: symbol: a Python int, float or bool */                                          \
+    RECIPE(TUPLE)      /* items */                                                                            \
+    RECIPE(LIST)       /* items */                                                                            \
+    RECIPE(DICT)       /* items: key, value, key, value… */                                                 \
+    RECIPE(SET)        /* items */                                                                            \
+    RECIPE(SLICE)      /* 3 items */                                                                          \
+    RECIPE(METHOD)     /* items: function, self */                                                            \
+    RECIPE(ITER)       /* items: the container (tuple, list); id: how many were taken */                      \
+    RECIPE(RANGE)      /* 3 items */                                                                          \
+    RECIPE(RANGE_ITER) /* 3 items: start of what is left, stop, step */                                       \
+    RECIPE(NAMED)      /* items: a tuple; obj: the tuple subclass to make of it by its _make */               \
+    RECIPE(COMPLEX)    /* items: the parts, as floats */                                                      \
+    RECIPE(ATTR)       /* items: an object; obj: the name of its attribute */                                 \
+    RECIPE(CELL)       /* items: content, or none: a new cell */                                              \
+    RECIPE(OBJECT)     /* items: name, value, name, value… (str); obj: the class, made by object.__new__ */ \
+    RECIPE(FROZENSET)  /* items */                                                                            \
     RECIPE(NULL)       /* an empty slot (unbound local, NULL on the stack) */
 typedef enum DynRecipeKind {
 #define RECIPE(k) DYN_RC_##k,
@@ -70,6 +73,30 @@ typedef struct DynRecipe {
     uint32_t *items;
 } DynRecipe;
 
+/* What a segment did to objects that outlive the call. Performed again, in this order, when the graph ran and the values were
+ * rebuilt: nobody can look in between. Items are recipes. */
+#define DYN_EFFECT_KINDS(EFFECT)                          \
+    EFFECT(SETATTR) /* items: object, value; obj: name */ \
+    EFFECT(DELATTR) /* items: object; obj: name */        \
+    EFFECT(SETITEM) /* items: container, key, value */    \
+    EFFECT(DELITEM) /* items: container, key */           \
+    EFFECT(SETCELL) /* items: cell, value or none */      \
+    EFFECT(CALL)    /* items: arguments of obj, a builtin's method: self.append … */
+typedef enum DynEffectKind {
+#define EFFECT(k) DYN_FX_##k,
+    DYN_EFFECT_KINDS(EFFECT)
+#undef EFFECT
+} DynEffectKind;
+typedef struct DynEffect {
+    uint8_t kind;
+    PyObject *obj; /* strong */
+    uint32_t n;
+    uint32_t *items;
+} DynEffect;
+typedef struct DynEffects { /* rows of DynCapture.effects */
+    uint32_t first, n;
+} DynEffects;
+
 /* A frame as it has to be rebuilt: slots (locals, cells, free variables) then stack, each a recipe. */
 typedef struct DynFrameState {
     PyObject *code; /* strong */
@@ -81,7 +108,8 @@ typedef struct DynFrameState {
 typedef struct DynSnapshot {
     uint32_t nframes; /* outermost first; an outer frame stands at its CALL with callable and arguments on its stack */
     DynFrameState *frames;
-    uint32_t nrecipes; /* recipes that there were before its own */
+    uint32_t nrecipes;  /* recipes that there were before its own */
+    DynEffects effects; /* what was done before it */
     uint32_t
         nnodes; /* nodes of the graph that were recorded before it; recipes of OUTPUT kind use node ids here, not positions */
 } DynSnapshot;
@@ -101,9 +129,11 @@ typedef struct DynCapture {
     DYN_VEC(DynGuard) guards;
     DYN_VEC(DynRecipe) recipes;
     DYN_VEC(DynSnapshot) snapshots;
+    DYN_VEC(DynEffect) effects;
     bool quiet;           /* a part of the graph stood in np.errstate(…="ignore"): no array that came in may be written */
     bool writes;          /* the graph writes into an array that came in */
     uint8_t end;          /* DynEnd */
+    DynEffects done;      /* what was done up to the end, whichever it is */
     uint32_t result;      /* RETURN: recipe */
     DynFrameState before; /* BREAK, LEAVE */
     uint32_t after_at;    /* BREAK: the code unit behind the instruction, and the shape of the frame there: */
@@ -119,6 +149,7 @@ DYN_HIDDEN DynCapture *dyn_capture_new(PyObject *code, const char *name);
 DYN_HIDDEN void dyn_capture_free(DynCapture *c);
 DYN_HIDDEN uint32_t dyn_capture_recipe(DynCapture *c, DynRecipeKind kind, uint32_t id, PyObject *obj, uint32_t n,
                                        const uint32_t *items);
+DYN_HIDDEN int dyn_capture_effect(DynCapture *c, DynEffectKind kind, PyObject *obj, uint32_t n, const uint32_t *items);
 DYN_HIDDEN int dyn_capture_guard(DynCapture *c, const DynGuard *g); /* duplicates are dropped; takes its own reference */
 /* A part of a recording is taken back: recipes, or snapshots and their recipes, or the SYM guards that don't last, from n on. */
 DYN_HIDDEN void dyn_capture_forget_recipes(DynCapture *c, uint32_t n);

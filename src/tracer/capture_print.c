@@ -106,6 +106,7 @@ void dyn_guard_print(const DynCapture *c, const DynGuard *g, DynStr *out) {
         print_around(c, g, "", ".__code__ is ", out);
         dyn_object_print(g->obj, out);
         break;
+    case DYN_GUARD_CLASS: print_around(c, g, "", " is as it was", out); break;
     }
 }
 
@@ -149,6 +150,25 @@ static void print_frame(const DynFrameState *f, DynStr *out) {
     dyn_str_putc(out, '\n');
 }
 
+static void print_effects(const DynCapture *c, DynEffects fx, DynStr *out) {
+    static const char *const names[] = {
+#define EFFECT(k) #k,
+        DYN_EFFECT_KINDS(EFFECT)
+#undef EFFECT
+    };
+    for (uint32_t i = fx.first; i < fx.first + fx.n; i++) {
+        const DynEffect *e = &c->effects.at[i];
+        dyn_str_printf(out, "  effect %s", names[e->kind]);
+        if (e->obj != NULL) {
+            dyn_str_putc(out, ' ');
+            dyn_object_print(e->obj, out);
+        }
+        for (uint32_t k = 0; k < e->n; k++)
+            dyn_str_printf(out, "%sr%u", k == 0 ? " (" : ", ", (unsigned)e->items[k]);
+        dyn_str_puts(out, ")\n");
+    }
+}
+
 void dyn_capture_print(const DynCapture *c, DynStr *out) {
     dyn_graph_print(&c->graph, out);
     dyn_str_puts(out, "guards:\n");
@@ -164,6 +184,7 @@ void dyn_capture_print(const DynCapture *c, DynStr *out) {
         dyn_str_printf(out, "snapshot %u after %u nodes:\n", (unsigned)i, (unsigned)c->snapshots.at[i].nnodes);
         for (uint32_t f = 0; f < c->snapshots.at[i].nframes; f++)
             print_frame(&c->snapshots.at[i].frames[f], out);
+        print_effects(c, c->snapshots.at[i].effects, out);
     }
     dyn_str_printf(out, "end: %s", end_names[c->end]);
     if (c->end == DYN_END_RETURN)
@@ -172,4 +193,5 @@ void dyn_capture_print(const DynCapture *c, DynStr *out) {
         dyn_str_printf(out, " (%s)\n", dyn_reason_code(c->reason));
         print_frame(&c->before, out);
     }
+    print_effects(c, c->done, out);
 }

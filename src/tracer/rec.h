@@ -11,7 +11,8 @@ typedef enum DynValKind {
     DV_OPAQUE,   /* nothing is known, and the value can't be rebuilt: using it breaks the graph */
     DV_CONST,    /* the object itself, the same at every call under the guards (val->obj) */
     DV_SOURCE,   /* an object found at val->source, not looked at yet: dyn_rec_resolve() guards its type and gives it its kind */
-    DV_OBJECT,   /* an object found at val->source whose type is guarded, of no kind below (user's instances, modules …) */
+    DV_OBJECT,   /* an object of no kind below (user's instances, modules …), found at val->source, its type guarded, or fresh.
+                    items: name, value … (DV_CONST str; value NULL: deleted): all attributes of a fresh one, else those stored */
     DV_SYM,      /* Python int, float, bool: symbol val->id */
     DV_ARRAY,    /* exact ndarray: graph node val->id */
     DV_NPSCALAR, /* NumPy scalar computed by the graph: node val->id, rank 0 */
@@ -20,7 +21,7 @@ typedef enum DynValKind {
     DV_COMPLEX,  /* Python complex number made of Python numbers: items: its parts, DV_SYM floats */
     DV_TUPLE,
     DV_LIST,
-    DV_SET,       /* items */
+    DV_SET,       /* items: DV_CONST; type: frozenset, or NULL */
     DV_DICT,      /* items: key, value … in order; keys are DV_CONST */
     DV_SLICE,     /* 3 items */
     DV_RANGE,     /* 3 items: start stop step, DV_SYM or DV_CONST ints */
@@ -29,6 +30,7 @@ typedef enum DynValKind {
     DV_FUNC,      /* Python function made while recording (MAKE_FUNCTION): obj: its code; items: closure cells (DV_CELL) */
     DV_GENERATOR, /* a generator made while recording: row id of DynRec.generators */
     DV_QUIET,     /* np.errstate(…="ignore") made while recording; the bound __exit__ of it while its block runs */
+    DV_SUPER,     /* a super object made while recording: items[0]: the object it is bound to */
     DV_CELL       /* a cell made while recording; items[0]: content or NULL */
 } DynValKind;
 typedef struct DynVal DynVal;
@@ -43,6 +45,8 @@ struct DynVal {
     PyObject *obj;  /* DV_CONST: the object; containers and arrays: the real object, for identity. Kept alive by the recorder */
     PyObject *type; /* DV_TUPLE: the named tuple type that it is of, or NULL */
     uint32_t born;  /* which shadow of the recording it is */
+    DynVal *twin;   /* ring of the shadows of one object that was met in several ways: their items are kept alike; or NULL */
+    bool touched;   /* an object that outlives the call and was changed */
     uint32_t recipe, stamp; /* the recipe made of it in the rebuild `stamp`: rec_recipe's memo */
 };
 typedef struct DynOperand { /* a shadow and the real object it stands for */

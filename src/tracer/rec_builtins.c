@@ -67,6 +67,10 @@ static DynVal *math_call(DynRec *r, const RecCall *c, PyObject **result, int op)
 
 static DynVal *call_len(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     (void)arg;
+    DynVal *length;
+    if (c->npos == 1 && c->nkw == 0 && rec_length(r, c->args[0], result, &length)) {
+        return length;
+    }
     *result = rec_call_real(c);
     if (*result == NULL || c->npos != 1) {
         return NULL;
@@ -75,7 +79,14 @@ static DynVal *call_len(DynRec *r, const RecCall *c, PyObject **result, int arg)
     if (v->kind == DV_ARRAY) {
         return checked(r, dyn_graph_node(&r->cap->graph, v->id)->shape[0], *result);
     }
-    if (v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_DICT || v->kind == DV_SET ||
+    if (v->kind == DV_DICT) {
+        return dyn_rec_const(r, *result);
+    }
+    if (v->kind == DV_RANGE) {
+        return dyn_rec_burn(r, v, c->args[0].real) < 0 ? NULL : dyn_rec_const(r, *result);
+    }
+    if (v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_SET || (v->kind == DV_OPAQUE && v->items != NULL) ||
+        (v->kind == DV_CONST && (PyBytes_CheckExact(c->args[0].real) || PyAnySet_CheckExact(c->args[0].real))) ||
         (v->kind == DV_CONST && (PyUnicode_CheckExact(c->args[0].real) || PyTuple_CheckExact(c->args[0].real)))) {
         return dyn_rec_const(r, *result);
     }
@@ -102,6 +113,10 @@ static DynVal *call_range(DynRec *r, const RecCall *c, PyObject **result, int ar
 /* int(), float(), bool(), abs(), round() of a number. */
 static DynVal *call_convert(DynRec *r, const RecCall *c, PyObject **result, int op) {
     DynSyms *t = &r->cap->syms;
+    DynVal *absolute;
+    if (op == DYN_S_ABS && c->npos == 1 && rec_unary_operator(r, "__abs__", c->args[0], result, &absolute)) {
+        return absolute;
+    }
     if ((op == DYN_S_ABS || op == DYN_S_ROUND) && c->nkw == 0 && c->npos && rec_is_array(c->args[0].v)) {
         *result = rec_call_real(c);
         return *result ? dyn_np_builtin(r, op == DYN_S_ABS ? "abs" : "round", c->args, (int)c->npos, *result) : NULL;
@@ -236,7 +251,9 @@ static DynVal *call_isinstance(DynRec *r, const RecCall *c, PyObject **result, i
         return NULL;
     }
     DynVal *v = c->args[0].v;
-    if (v->kind == DV_OPAQUE || dyn_rec_burn(r, c->args[1].v, c->args[1].real) < 0) {
+    bool heap = Py_TYPE(c->args[0].real)->tp_flags & Py_TPFLAGS_HEAPTYPE && !PyArray_CheckScalar(c->args[0].real);
+    if (v->kind == DV_OPAQUE || dyn_rec_burn(r, c->args[1].v, c->args[1].real) < 0 ||
+        (heap && v->kind != DV_CONST && rec_guard_class(r, Py_TYPE(c->args[0].real)) < 0)) {
         return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
     }
     return dyn_rec_const(r, *result); /* the type is guarded or made here */
@@ -287,18 +304,10 @@ static DynVal *call_sequence(DynRec *r, const RecCall *c, PyObject **result, int
 
 static DynVal *call_dict(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     (void)arg;
+    DynVal *v = dyn_rec_seq(r, DV_DICT, 0, NULL, NULL);
+    bool known = v != NULL && rec_dict_fill(r, v, c, 0) == 0;
     *result = rec_call_real(c);
-    if (*result == NULL || c->npos != 0) {
-        return *result ? unknown(r, c) : NULL;
-    }
-    DynVal *v = dyn_rec_seq(r, DV_DICT, 0, NULL, *result);
-    for (uint32_t i = 0; v != NULL && i < c->nkw; i++) {
-        DynVal *k = rec_object(r, PyTuple_GET_ITEM(c->kwnames, i));
-        if (k == NULL || rec_push_item(r, v, k) < 0 || rec_push_item(r, v, c->args[i].v) < 0) {
-            return NULL;
-        }
-    }
-    return v;
+    return *result == NULL ? NULL : known ? v : unknown(r, c);
 }
 
 /* zip, enumerate, reversed: an iterator whose items are listed beforehand. It can be run through, not rebuilt. */
@@ -368,31 +377,78 @@ static DynVal *call_slice(DynRec *r, const RecCall *c, PyObject **result, int ar
     return dyn_rec_seq(r, DV_SLICE, 3, items, *result);
 }
 
-static DynVal *call_getattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    (void)arg;
-    *result = rec_call_real(c);
-    if (*result == NULL || c->npos < 2 || c->args[1].v->kind != DV_CONST || !PyUnicode_CheckExact(c->args[1].real)) {
-        return *result ? unknown(r, c) : NULL;
-    }
-    PyTypeObject *type = Py_TYPE(c->args[0].real);
-    bool fixed = type->tp_dictoffset == 0 && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && c->args[0].v->kind != DV_OPAQUE;
-    if (c->npos == 3 && *result == c->args[2].real && fixed && type->tp_getattro == PyObject_GenericGetAttr &&
-        dyn_cpy_lookup_special(type, c->args[1].real) == NULL) {
-        return c->args[2].v; /* the type has no such attribute */
-    }
-    return rec_attr(r, c->args[0], c->args[1].real, *result);
+static bool named(DynRec *r, const RecCall *c) {
+    return c->npos >= 2 && c->nkw == 0 && c->args[1].v->kind == DV_CONST && PyUnicode_CheckExact(c->args[1].real);
 }
 
-/* Of a type that is guarded and can't change. */
-static DynVal *call_hasattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+/* A type that nobody can give attributes, nor its instances. */
+static bool closed_type(DynOperand o) {
+    PyTypeObject *type = Py_TYPE(o.real);
+    return type->tp_dictoffset == 0 && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && o.v->kind != DV_OPAQUE &&
+           type->tp_getattro == PyObject_GenericGetAttr;
+}
+
+/* Is there surely no attribute of this name: asked after the real call said so. */
+static bool lacks(DynRec *r, const RecCall *c, RecAttr how) {
+    return how == REC_ATTR_MISSING || (how == REC_ATTR_SOURCE && rec_attr_is_missing(r, c->args[0], c->args[1].real)) ||
+           (closed_type(c->args[0]) && dyn_cpy_lookup_special(Py_TYPE(c->args[0].real), c->args[1].real) == NULL);
+}
+
+static DynVal *call_getattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    DynVal *v = NULL;
+    RecCall get;
     (void)arg;
+    RecAttr how = named(r, c) ? rec_attr_of(r, c->args[0], c->args[1].real, &get, &v) : REC_ATTR_UNKNOWN;
+    if (how == REC_ATTR_CALL && c->npos == 2) {
+        return rec_call_function(r, &get, result);
+    }
     *result = rec_call_real(c);
-    if (*result == NULL || c->npos != 2 || c->args[1].v->kind != DV_CONST) {
+    if (*result == NULL || how == REC_ATTR_UNKNOWN || how == REC_ATTR_CALL) {
         return *result ? unknown(r, c) : NULL;
     }
-    PyTypeObject *type = Py_TYPE(c->args[0].real);
-    bool own = type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_HEAPTYPE) || c->args[0].v->kind == DV_OPAQUE;
-    return own ? rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "hasattr") : dyn_rec_const(r, *result);
+    if (c->npos == 3 && *result == c->args[2].real && how != REC_ATTR_VALUE && lacks(r, c, how)) {
+        return c->args[2].v;
+    }
+    return how == REC_ATTR_SOURCE ? rec_attr(r, c->args[0], c->args[1].real, *result) : v;
+}
+
+static DynVal *call_hasattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    DynVal *v = NULL;
+    RecCall get;
+    (void)arg;
+    RecAttr how = named(r, c) ? rec_attr_of(r, c->args[0], c->args[1].real, &get, &v) : REC_ATTR_UNKNOWN;
+    *result = rec_call_real(c);
+    if (*result == NULL || how == REC_ATTR_UNKNOWN || how == REC_ATTR_CALL) {
+        return *result ? rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "hasattr") : NULL;
+    }
+    bool known = *result == Py_False ? lacks(r, c, how) : how == REC_ATTR_VALUE || closed_type(c->args[0]);
+    if (!known && *result == Py_True) { /* an attribute that can be read through a source is there when it can be read again */
+        PyObject *value = PyObject_GetAttr(c->args[0].real, c->args[1].real);
+        v = value ? rec_attr(r, c->args[0], c->args[1].real, value) : NULL;
+        known = v != NULL && (v->kind == DV_CONST || dyn_rec_resolve(r, v, value) == 0);
+        PyErr_Clear();
+        Py_XDECREF(value);
+    }
+    return known ? dyn_rec_const(r, *result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "hasattr");
+}
+
+static DynVal *call_setattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    RecCall set;
+    (void)arg;
+    bool known = named(r, c) && c->npos == 3 && rec_is_instance(c->args[0]);
+    RecAttr how = known ? rec_find_store(r, c->args[0], c->args[1].real, c->args[2], &set) : REC_ATTR_UNKNOWN;
+    if (how == REC_ATTR_CALL) {
+        DynVal *v = rec_call_function(r, &set, result);
+        if (*result != NULL) {
+            Py_SETREF(*result, Py_NewRef(Py_None));
+        }
+        return v ? dyn_rec_const(r, Py_None) : NULL;
+    }
+    *result = rec_call_real(c);
+    if (*result == NULL || how != REC_ATTR_VALUE || rec_stored_attr(r, c->args[0], c->args[1].real, c->args[2].v) < 0) {
+        return *result ? rec_fail(r, DYN_R_SIDE_EFFECT, "setattr") : NULL;
+    }
+    return dyn_rec_const(r, Py_None);
 }
 
 static DynVal *call_iter(DynRec *r, const RecCall *c, PyObject **result, int arg) {
@@ -403,24 +459,18 @@ static DynVal *call_iter(DynRec *r, const RecCall *c, PyObject **result, int arg
     return *result == NULL || v == NULL ? NULL : v->kind == DV_ITER ? v : rec_new_iter(r, v);
 }
 
-/* set() of numbers and strings, burnt in. */
+/* set() and frozenset() of plain constants, burnt in. */
 static DynVal *call_set(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    DynVal **items = NULL;
-    uint32_t n = 0;
     (void)arg;
-    bool known = c->npos == 0 || (c->npos == 1 && (PyTuple_CheckExact(c->args[0].real) || PyList_CheckExact(c->args[0].real)) &&
-                                  rec_items(r, c->args[0].v, c->args[0].real, &items, &n) == 0);
-    *result = rec_call_real(c);
-    DynVal *v = *result && known ? dyn_rec_seq(r, DV_SET, 0, NULL, *result) : NULL;
-    for (uint32_t i = 0; v != NULL && i < n; i++) {
-        PyObject *o = PySequence_Fast_GET_ITEM(c->args[0].real, i);
-        bool plain = PyLong_CheckExact(o) || PyUnicode_CheckExact(o) || PyFloat_CheckExact(o) || o == Py_None;
-        int twice = 0;
-        for (uint32_t k = 0; plain && k < i && twice == 0; k++) {
-            twice = PyObject_RichCompareBool(PySequence_Fast_GET_ITEM(c->args[0].real, k), o, Py_EQ);
-        }
-        v = plain && dyn_rec_burn(r, items[i], o) == 0 && (twice || rec_push_item(r, v, items[i]) == 0) ? v : NULL;
+    bool known = c->npos <= 1 && c->nkw == 0;
+    if (known && c->npos == 1) {
+        PyObject *o = c->args[0].real;
+        known = (PyTuple_CheckExact(o) || PyList_CheckExact(o) || PyAnySet_CheckExact(o) || PyUnicode_CheckExact(o) ||
+                 PyRange_Check(o) || PyDict_CheckExact(o)) &&
+                (c->args[0].v->kind == DV_DICT || dyn_rec_burn(r, c->args[0].v, o) == 0);
     }
+    *result = rec_call_real(c);
+    DynVal *v = *result && known ? rec_wrap_fresh(r, *result) : NULL;
     return v ? v : *result ? unknown(r, c) : NULL;
 }
 
@@ -428,16 +478,15 @@ static DynVal *call_set(DynRec *r, const RecCall *c, PyObject **result, int arg)
 static DynVal *call_sorted(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     (void)arg;
     DynOperand o = c->npos == 1 ? c->args[0] : (DynOperand){0};
-    bool known = o.v != NULL && (PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real)) && dyn_rec_burn(r, o.v, o.real) == 0;
+    bool known = o.v != NULL && (PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real) || PyAnySet_CheckExact(o.real) ||
+                                 PyUnicode_CheckExact(o.real) || PyDict_CheckExact(o.real) || PyRange_Check(o.real));
+    known = known && (o.v->kind == DV_DICT || dyn_rec_burn(r, o.v, o.real) == 0);
     for (uint32_t i = c->npos; known && i < c->npos + c->nkw; i++) {
-        known = c->args[i].v->kind == DV_SYM && dyn_rec_burn(r, c->args[i].v, c->args[i].real) == 0; /* reverse= */
+        known = c->args[i].real == Py_None ||
+                (c->args[i].v->kind == DV_SYM && dyn_rec_burn(r, c->args[i].v, c->args[i].real) == 0); /* reverse= */
     }
     *result = rec_call_real(c);
-    DynVal *v = *result && known ? dyn_rec_seq(r, DV_LIST, 0, NULL, *result) : NULL;
-    for (Py_ssize_t i = 0; v != NULL && i < PyList_GET_SIZE(*result); i++) {
-        DynVal *item = rec_wrap_result(r, PyList_GET_ITEM(*result, i));
-        v = item != NULL && rec_push_item(r, v, item) == 0 ? v : NULL;
-    }
+    DynVal *v = *result && known ? rec_wrap_fresh(r, *result) : NULL;
     return v ? v : *result ? unknown(r, c) : NULL;
 }
 
@@ -535,8 +584,10 @@ static Builtin builtins[] = {
     {"builtins", "slice", call_slice, 0, NULL},
     {"builtins", "getattr", call_getattr, 0, NULL},
     {"builtins", "hasattr", call_hasattr, 0, NULL},
+    {"builtins", "setattr", call_setattr, 0, NULL},
     {"builtins", "iter", call_iter, 0, NULL},
     {"builtins", "set", call_set, 0, NULL},
+    {"builtins", "frozenset", call_set, 0, NULL},
     {"builtins", "sorted", call_sorted, 0, NULL},
     {"operator", "index", call_convert, DYN_S_TO_INT, NULL},
     {"builtins", "all", call_truths, 0, NULL},
@@ -605,97 +656,6 @@ DynVal *rec_call_builtin(DynRec *r, const RecCall *c, PyObject **result, bool *h
             return builtins[i].fn(r, c, result, builtins[i].arg);
         }
     }
-    return NULL;
-}
-
-/* ---- methods of containers and strings */
-
-static DynVal *list_method(DynRec *r, const RecCall *c, PyObject **result, const char *name) {
-    DynVal *list = c->args[0].v, **items = NULL;
-    uint32_t n = 0;
-    bool mutable = list->kind == DV_LIST && list->fresh && c->nkw == 0;
-    bool append = strcmp(name, "append") == 0, extend = strcmp(name, "extend") == 0, copy = strcmp(name, "copy") == 0;
-    bool pop = strcmp(name, "pop") == 0 && c->npos == 1;
-    bool known =
-        copy || append || pop || (extend && c->npos == 2 && rec_items(r, c->args[1].v, c->args[1].real, &items, &n) == 0);
-    *result = rec_call_real(c);
-    if (*result == NULL) {
-        return NULL;
-    }
-    if (copy && list->kind == DV_LIST) {
-        return dyn_rec_seq(r, DV_LIST, list->n, list->items, *result);
-    }
-    if (!known || !mutable) {
-        return rec_fail(r, DYN_R_SIDE_EFFECT, name);
-    }
-    if (pop) {
-        rec_changed(r, list);
-        return list->items[--list->n];
-    }
-    if (append) {
-        items = &c->args[1].v;
-        n = 1;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        if (rec_push_item(r, list, items[i]) < 0) {
-            return NULL;
-        }
-    }
-    return dyn_rec_const(r, Py_None);
-}
-
-static DynVal *dict_method(DynRec *r, const RecCall *c, PyObject **result, const char *name) {
-    DynVal *dict = c->args[0].v, **items;
-    *result = rec_call_real(c);
-    if (*result == NULL || dict->kind != DV_DICT || c->nkw != 0) {
-        return *result ? rec_fail(r, DYN_R_UNSUPPORTED_VALUE, name) : NULL;
-    }
-    if (strcmp(name, "get") == 0 && c->npos >= 2 && c->args[1].v->kind == DV_CONST && PyUnicode_CheckExact(c->args[1].real)) {
-        DynVal *v = rec_dict_find(dict, c->args[1].real, NULL);
-        return v ? v : c->npos == 3 ? c->args[2].v : dyn_rec_const(r, Py_None);
-    }
-    bool keys = strcmp(name, "keys") == 0, values = strcmp(name, "values") == 0, both = strcmp(name, "items") == 0;
-    if (!(keys || values || both) || (items = DYN_NEW_N(&r->arena, DynVal *, dict->n / 2 + 1)) == NULL) {
-        return rec_fail(r, DYN_R_SIDE_EFFECT, name);
-    }
-    for (uint32_t i = 0; i < dict->n / 2; i++) {
-        items[i] = keys ? dyn_rec_const(r, dict->items[2 * i]->obj) : values ? dict->items[2 * i + 1] : NULL;
-        if (both) {
-            DynVal *pair[2] = {dyn_rec_const(r, dict->items[2 * i]->obj), dict->items[2 * i + 1]};
-            items[i] = pair[0] ? dyn_rec_seq(r, DV_TUPLE, 2, pair, NULL) : NULL;
-        }
-        if (items[i] == NULL) {
-            return NULL;
-        }
-    }
-    return dyn_rec_seq(r, DV_OPAQUE, dict->n / 2, items, *result); /* a view: its items are known, it can't be rebuilt */
-}
-
-DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
-    PyObject *f = c->callable.real;
-    if (Py_TYPE(f) != &PyMethodDescr_Type || c->npos < 1 || Py_TYPE(c->args[0].real) != ((PyDescrObject *)f)->d_type) {
-        return NULL;
-    }
-    const char *name = PyUnicode_AsUTF8(((PyDescrObject *)f)->d_name);
-    if (name == NULL) {
-        PyErr_Clear();
-        return NULL;
-    }
-    *handled = true;
-    if (PyList_CheckExact(c->args[0].real)) {
-        return list_method(r, c, result, name);
-    }
-    if (PyDict_CheckExact(c->args[0].real)) {
-        return dict_method(r, c, result, name);
-    }
-    if (PyUnicode_CheckExact(c->args[0].real)) {
-        return call_pure(r, c, result, 0);
-    }
-    if (PyComplex_CheckExact(c->args[0].real) && strcmp(name, "conjugate") == 0) {
-        *result = rec_call_real(c);
-        return *result ? rec_complex_conjugate(r, c->args[0], *result) : NULL;
-    }
-    *handled = false;
     return NULL;
 }
 

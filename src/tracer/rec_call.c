@@ -165,7 +165,7 @@ static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, PyOb
         *result = rec_call_real(c);
         return rec_fail(r, refuse != DYN_R_OK ? refuse : DYN_R_OPAQUE_CALL, PyUnicode_AsUTF8(code->co_name));
     }
-    uint32_t oldest = r->oldest_changed;
+    uint32_t oldest = r->oldest_changed, neffects = r->effects.n;
     r->oldest_changed = UINT32_MAX;
     r->pending = (RecPending){func, fv, source, slots, nslots, oldest};
     r->callee_bailed = false;
@@ -184,17 +184,47 @@ static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, PyOb
             dyn_capture_forget_guards(r->cap, nguards);
         }
         r->callee_bailed = false;
+        r->behind = r->behind || r->effects.n > neffects;
+        rec_forget_effects(r, neffects);
         r->spoiled = r->spoiled || changed; /* what the callee did to containers of ours can't be undone in their shadows */
         return rec_fail(r, DYN_R_CALLEE_BAILED, PyUnicode_AsUTF8(code->co_name));
     }
     return r->result;
 }
 
+DynVal *rec_call_function(DynRec *r, const RecCall *c, PyObject **result) {
+    if (dyn_rec_resolve(r, c->callable.v, c->callable.real) < 0) {
+        *result = rec_call_real(c);
+        return NULL;
+    }
+    return call_inlined(r, c, c->callable, result);
+}
+
+RecSeal rec_seal(DynRec *r) {
+    RecSeal outer = {r->seal_born, r->seal_nodes, r->seal_effects, r->seal_broken, r->seal};
+    if (r->seal == NULL && r->cap != NULL) {
+        r->seal = r->top;
+        r->seal_born = r->nvals;
+        r->seal_nodes = r->cap->graph.nodes.n;
+        r->seal_effects = r->effects.n;
+        r->seal_broken = false;
+    }
+    return outer;
+}
+
+void rec_unseal(DynRec *r, RecSeal outer) {
+    r->seal_born = outer.born;
+    r->seal_nodes = outer.nodes;
+    r->seal_effects = outer.effects;
+    r->seal_broken = outer.broken;
+    r->seal = outer.frame;
+}
+
 /* ---- NumPy's public functions: a dispatcher in C that asks a Python function for the arguments that may override it, and, where
  * none does, calls its implementation with the arguments as they came */
 
-static PyTypeObject *dispatcher_type;
-static PyObject *implementation_name, *override_name;
+static PyTypeObject *dispatcher_type, *method_wrapper;
+static PyObject *implementation_name, *override_name, *object_new;
 
 int rec_call_init(void) {
     PyObject *module = PyImport_ImportModule("numpy._core._multiarray_umath");
@@ -202,7 +232,14 @@ int rec_call_init(void) {
     implementation_name = PyUnicode_InternFromString("_implementation");
     override_name = PyUnicode_InternFromString("__array_function__");
     Py_XDECREF(module);
-    return dispatcher_type == NULL || implementation_name == NULL || override_name == NULL ? -1 : 0;
+    PyObject *wrapper = PyObject_GetAttrString(Py_None, "__str__");
+    method_wrapper = wrapper ? Py_TYPE(wrapper) : NULL; /* a builtin type: there for good */
+    Py_XDECREF(wrapper);
+    object_new = PyObject_GetAttrString((PyObject *)&PyBaseObject_Type, "__new__");
+    return method_wrapper == NULL || object_new == NULL || dispatcher_type == NULL || implementation_name == NULL ||
+                   override_name == NULL
+               ? -1
+               : 0;
 }
 
 /* The type has no such attribute, and doesn't get one: it can't, or a guard says so. */
@@ -262,7 +299,7 @@ static DynVal *fallback_for_numpy(DynRec *r, const RecCall *c, const DynBinding 
     DynReason why = r->why;
     const char *detail = r->detail;
     DynVal *v = NULL;
-    if (b != NULL && !r->spoiled && r->cap != NULL) {
+    if (b != NULL && !r->spoiled && !r->behind && r->cap != NULL) {
         v = dyn_np_call(r, b, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, result);
         PyErr_Clear();
     }
@@ -332,6 +369,21 @@ static bool wrapped_function(RecCall *c, DynRec *r) {
     return true;
 }
 
+/* super() asks the frame, super(C, o) its arguments; either way the object that it is bound to is in the frame or given. */
+static DynVal *call_super(DynRec *r, const RecCall *c, PyObject **result) {
+    RecFrame *f = r->top;
+    DynOperand self = {0};
+    if (c->npos == 2) {
+        self = c->args[1];
+    } else if (c->npos == 0 && f->code->code->co_argcount > 0 && f->real[0] != NULL) {
+        bool cell = PyCell_Check(f->real[0]) && f->shadow[0]->kind == DV_CELL;
+        self = cell ? (DynOperand){f->shadow[0]->items[0], PyCell_GET(f->real[0])} : (DynOperand){f->shadow[0], f->real[0]};
+    }
+    *result = rec_call_real(c);
+    bool known = *result != NULL && self.v != NULL && self.real != NULL && dyn_rec_resolve(r, self.v, self.real) == 0;
+    return known ? rec_new_super(r, *result, self) : *result ? rec_fail(r, DYN_R_OPAQUE_CALL, "super") : NULL;
+}
+
 static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
     PyObject *f = c->callable.real;
     DynVal *v;
@@ -351,6 +403,18 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
     const DynBinding *b = dyn_np_find(f);
     if (b == NULL && (v = rec_call_fact(r, c, result, &handled), handled)) {
         return v;
+    }
+    if (b == NULL && PyType_Check(f) && (v = rec_call_class(r, c, result, &handled), handled)) {
+        return v;
+    }
+    if (b == NULL && (v = rec_call_slot(r, c, result, &handled), handled)) {
+        return v;
+    }
+    if (b == NULL && f == object_new) {
+        return rec_new_object(r, c, result);
+    }
+    if (f == (PyObject *)&PySuper_Type) {
+        return call_super(r, c, result);
     }
     if ((b == NULL && PyFunction_Check(f)) || wrapped_function(c, r)) {
         return call_inlined(r, c, c->callable, result);
@@ -389,7 +453,7 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
 
 DynOperand rec_type_method(DynRec *r, DynOperand o, const char *name) {
     DynOperand none = {0};
-    if (o.v->kind != DV_OBJECT || o.v->source == DYN_NONE || PyArray_Check(o.real)) {
+    if (o.v->kind != DV_OBJECT || (o.v->source == DYN_NONE && !o.v->fresh) || PyArray_Check(o.real)) {
         return none;
     }
     PyTypeObject *type = Py_TYPE(o.real);
@@ -416,6 +480,12 @@ static int unwrap(DynRec *r, RecCall *c) {
     } else if (f->v->kind == DV_METHOD && PyCFunction_Check(f->real)) {
         func = (DynOperand){f->v->items[0], f->v->items[0]->obj};
         self = (DynOperand){f->v->items[1], PyCFunction_GET_SELF(f->real)};
+    } else if (f->v->kind == DV_METHOD && Py_TYPE(f->real) == method_wrapper) {
+        PyObject *o = PyObject_GetAttrString(f->real, "__self__");
+        PyErr_Clear();
+        Py_XDECREF(o); /* the method holds it */
+        func = (DynOperand){f->v->items[0], f->v->items[0]->obj};
+        self = (DynOperand){f->v->items[1], o};
     } else if ((func = rec_type_method(r, *f, "__call__")).v != NULL) {
         self = *f;
     } else if (f->v->kind == DV_CONST && PyCFunction_Check(f->real) && PyCFunction_GET_SELF(f->real) != NULL &&

@@ -43,7 +43,8 @@ Step rec_BEFORE_WITH(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
     DynVal *none = dyn_rec_const(r, Py_None);
     if (o.v->kind != DV_QUIET || Py_TYPE(o.real) != (PyTypeObject *)errstate || none == NULL) {
-        return step_bail(r, DYN_R_UNSUPPORTED_OPCODE, "with statement");
+        return Py_TYPE(o.real) == (PyTypeObject *)errstate ? step_bail(r, DYN_R_UNSUPPORTED_OPCODE, "np.errstate")
+                                                           : rec_enter(r, f);
     }
     if (r->cap->writes) {
         return step_bail(r, DYN_R_SIDE_EFFECT, "an argument was written before np.errstate");

@@ -58,7 +58,7 @@ int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
         if (Py_TYPE(real)->tp_as_number == NULL || Py_TYPE(real)->tp_as_number->nb_bool == NULL) {
             if ((Py_TYPE(real)->tp_as_sequence == NULL || Py_TYPE(real)->tp_as_sequence->sq_length == NULL) &&
                 (Py_TYPE(real)->tp_as_mapping == NULL || Py_TYPE(real)->tp_as_mapping->mp_length == NULL)) {
-                return 1; /* the type, which is guarded, has no truth of its own */
+                return rec_guard_class(r, Py_TYPE(real)) < 0 ? -1 : 1; /* the class has no truth of its own */
             }
         }
         break;
@@ -79,7 +79,18 @@ int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
 
 static Step branch(DynRec *r, RecFrame *f, const DynInstr *in, bool when, bool keep) {
     DynOperand o = operand(f, 1);
-    int truth = rec_truth(r, o.v, o.real);
+    bool known = false;
+    int truth = dyn_rec_resolve(r, o.v, o.real) == 0 ? rec_instance_truth(r, o, &known) : -2;
+    if (truth == -1) {
+        return STEP_ERROR;
+    }
+    if (truth >= 0 && !known) { /* it was asked, and CPython shall not ask again: a bool says the same to it */
+        if (!keep) {
+            Py_SETREF(*real_top(f, 1), PyBool_FromLong(truth));
+        }
+        return step_bail(r, r->why, NULL);
+    }
+    truth = truth == -2 ? rec_truth(r, o.v, o.real) : truth;
     if (truth < 0 || rec_snapshot_new_nodes(r) < 0) {
         if (PyErr_Occurred()) {
             PyErr_Clear();
@@ -155,6 +166,7 @@ DynVal *rec_iterate(DynRec *r, DynVal *v, PyObject *real) {
     case DV_LIST:
     case DV_ARRAY: return v;
     case DV_DICT:
+    case DV_SET:
     case DV_CONST: {
         DynVal **items;
         uint32_t n;
@@ -241,6 +253,11 @@ DynVal *rec_new_iter(DynRec *r, DynVal *container) {
 Step rec_GET_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
     DynOperand o = operand(f, 1);
+    DynOperand method = dyn_rec_resolve(r, o.v, o.real) == 0 ? rec_special(r, o, "__iter__") : (DynOperand){0};
+    if (method.v != NULL) {
+        RecCall c = {.callable = method, .args = &o, .npos = 1};
+        return rec_finish_call(r, f, &c, 1);
+    }
     DynVal *v = o.v->kind == DV_ITER || o.v->kind == DV_GENERATOR ? o.v : rec_new_iter(r, rec_iterate(r, o.v, o.real));
     if (o.v->kind == DV_ARRAY && o.v->obj == NULL) { /* its rows are taken from it by index */
         v = v != NULL && rec_keep(r, o.real) == 0 ? v : NULL;

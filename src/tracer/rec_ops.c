@@ -27,7 +27,11 @@ static const struct {
     {PyNumber_TrueDivide, PyNumber_InPlaceTrueDivide, DYN_S_TRUEDIV},
     {PyNumber_Xor, PyNumber_InPlaceXor, DYN_S_XOR},
 };
-enum { NB_ADD = 0, NB_MULTIPLY = 5, NB_REMAINDER = 6 };
+enum { NB_ADD = 0, NB_MULTIPLY = 5, NB_OR = 7 };
+
+PyObject *rec_binary_real(int nb, bool inplace, PyObject *a, PyObject *b) {
+    return (inplace ? binary_ops[nb].inplace : binary_ops[nb].plain)(a, b);
+}
 
 static bool basic(PyObject *o) {
     return o == Py_None || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
@@ -122,9 +126,13 @@ Step rec_BINARY_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     int nb = in->sub;
     bool inplace = in->arg != 0;
     bool known = dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
-    uint64_t mutations = r->mutations;
     DynVal *v = NULL;
-    PyObject *result = (inplace ? binary_ops[nb].inplace : binary_ops[nb].plain)(a.real, b.real);
+    PyObject *result = NULL;
+    if (known && rec_operator(r, nb, inplace, a, b, &result, &v)) {
+        return rec_commit(r, f, 2, result, v);
+    }
+    uint64_t mutations = r->mutations;
+    result = rec_binary_real(nb, inplace, a.real, b.real);
     if (result == NULL) {
         return STEP_ERROR;
     }
@@ -135,16 +143,12 @@ Step rec_BINARY_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     } else if (a.v->kind == DV_SYM && b.v->kind == DV_SYM) {
         v = rec_number_binary(r, nb, a, b, result);
     } else if (inplace && a.v->kind == DV_LIST) {
-        DynVal **items;
-        uint32_t n;
-        if (!a.v->fresh || nb != NB_ADD || rec_items(r, b.v, b.real, &items, &n) < 0) {
-            v = rec_fail(r, DYN_R_SIDE_EFFECT, "a list is extended");
-        } else {
-            v = a.v;
-            for (uint32_t i = 0; v != NULL && i < n; i++) {
-                v = rec_push_item(r, a.v, items[i]) < 0 ? NULL : v;
-            }
-        }
+        v = nb == NB_ADD ? rec_list_extended(r, a, b) : rec_fail(r, DYN_R_SIDE_EFFECT, "a list is changed");
+    } else if (nb == NB_OR && a.v->kind == DV_DICT && PyDict_CheckExact(b.real) && b.v->kind == DV_DICT) {
+        v = rec_dict_union(r, a, b, inplace);
+    } else if (PyAnySet_CheckExact(a.real) && PyAnySet_CheckExact(result)) {
+        bool known = dyn_rec_burn(r, b.v, b.real) == 0 && (a.v->kind == DV_SET || a.v->kind == DV_CONST);
+        v = known && result != a.real ? rec_wrap_fresh(r, result) : rec_fail(r, DYN_R_SIDE_EFFECT, "a set is changed");
     } else if (foldable(r, a) && foldable(r, b)) {
         v = rec_wrap_result(r, result);
     } else if (PyComplex_CheckExact(result) && (PyComplex_CheckExact(a.real) || PyComplex_CheckExact(b.real))) {
@@ -164,8 +168,13 @@ Step rec_BINARY_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
 static Step unary(DynRec *r, RecFrame *f, const DynInstr *in, PyObject *(*fn)(PyObject *), int sym) {
     DynOperand a = operand(f, 1);
     bool known = dyn_rec_resolve(r, a.v, a.real) == 0;
-    PyObject *result = fn(a.real);
+    const char *name = in->op == DYN_I_UNARY_NEGATIVE ? "__neg__" : in->op == DYN_I_UNARY_INVERT ? "__invert__" : "__pos__";
+    PyObject *result = NULL;
     DynVal *v = NULL;
+    if (known && rec_unary_operator(r, name, a, &result, &v)) {
+        return rec_commit(r, f, 1, result, v);
+    }
+    result = fn(a.real);
     if (result == NULL) {
         return STEP_ERROR;
     }
@@ -192,10 +201,14 @@ Step rec_UNARY_INVERT(DynRec *r, RecFrame *f, const DynInstr *in) { return unary
 
 static Step truth_value(DynRec *r, RecFrame *f, bool negate) {
     DynOperand a = operand(f, 1);
-    int truth = rec_truth(r, a.v, a.real);
+    bool known = false;
+    int real = dyn_rec_resolve(r, a.v, a.real) == 0 ? rec_instance_truth(r, a, &known) : -2;
+    int truth = real >= 0 ? (known ? real : -1) : real == -2 ? rec_truth(r, a.v, a.real) : -1;
     DynReason why = r->why;
-    PyErr_Clear();
-    int real = PyObject_IsTrue(a.real);
+    if (real == -2) {
+        PyErr_Clear();
+        real = PyObject_IsTrue(a.real);
+    }
     if (real < 0) {
         return STEP_ERROR;
     }
@@ -216,10 +229,26 @@ Step rec_TO_BOOL(DynRec *r, RecFrame *f, const DynInstr *in) {
 /* ---- comparisons */
 
 /* Two tuples, item by item up to the first that differs: what decided is guarded, so the result is a constant. */
+/* Two containers of plain values. */
+static DynVal *compare_burnt(DynRec *r, DynOperand a, DynOperand b, PyObject *result) {
+    bool plain = PyBool_Check(result) && dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0;
+    return plain ? dyn_rec_const(r, result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "comparison of containers");
+}
+
+/* Members of enums are compared by identity, or as the ints that they are. */
+static bool plain_comparison(PyObject *o) {
+    richcmpfunc compare = Py_TYPE(o)->tp_richcompare;
+    return rec_is_enum_member(o) && (compare == PyBaseObject_Type.tp_richcompare || compare == PyLong_Type.tp_richcompare ||
+                                     compare == PyUnicode_Type.tp_richcompare);
+}
+
 static DynVal *compare_tuples(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result) {
     DynVal **x, **y;
     uint32_t nx, ny;
-    if ((cmp != Py_EQ && cmp != Py_NE) || rec_items(r, a.v, a.real, &x, &nx) < 0 || rec_items(r, b.v, b.real, &y, &ny) < 0) {
+    if (cmp != Py_EQ && cmp != Py_NE) {
+        return compare_burnt(r, a, b, result);
+    }
+    if (rec_items(r, a.v, a.real, &x, &nx) < 0 || rec_items(r, b.v, b.real, &y, &ny) < 0) {
         return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "comparison of sequences");
     }
     for (uint32_t i = 0; nx == ny && i < nx; i++) {
@@ -259,6 +288,14 @@ DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObj
         ((basic(a.real) && basic(b.real)) || PyArray_DescrCheck(a.real) || PyArray_DescrCheck(b.real) || PyType_Check(a.real))) {
         return dyn_rec_const(r, result);
     }
+    if ((plain_comparison(a.real) && (plain_comparison(b.real) || basic(b.real)) && rec_guard_class(r, Py_TYPE(a.real)) == 0) ||
+        (plain_comparison(b.real) && basic(a.real) && rec_guard_class(r, Py_TYPE(b.real)) == 0)) {
+        return compare_burnt(r, a, b, result);
+    }
+    if ((PyAnySet_CheckExact(a.real) && PyAnySet_CheckExact(b.real)) || (PyRange_Check(a.real) && PyRange_Check(b.real)) ||
+        (PyDict_CheckExact(a.real) && PyDict_CheckExact(b.real))) {
+        return compare_burnt(r, a, b, result);
+    }
     if ((rec_is_const_npscalar(a.v, a.real) && foldable_number(r, b)) ||
         (rec_is_const_npscalar(b.v, b.real) && foldable_number(r, a))) {
         return dyn_rec_const(r, result); /* a comparison gives no warning */
@@ -280,15 +317,20 @@ DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObj
 Step rec_COMPARE_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand a = operand(f, 2), b = operand(f, 1);
     bool known = dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
-    PyObject *result = PyObject_RichCompare(a.real, b.real, in->sub);
+    PyObject *result = NULL;
+    DynVal *v = NULL;
+    if (!known || !rec_comparison(r, in->sub, a, b, &result, &v)) {
+        result = PyObject_RichCompare(a.real, b.real, in->sub);
+        v = result && known ? rec_compare_values(r, in->sub, a, b, result) : NULL;
+    }
     if (result == NULL) {
         return STEP_ERROR;
     }
-    DynVal *v = known ? rec_compare_values(r, in->sub, a, b, result) : NULL;
     if (in->arg) { /* a branch follows, which wants a bool */
         bool array = v != NULL && (rec_is_array(v) || rec_is_const_npscalar(v, result));
         int known_truth = array ? rec_truth(r, v, result) : 0;
         PyErr_Clear();
+        v = v != NULL && !array && !PyBool_Check(result) ? NULL : v;
         int truth = PyObject_IsTrue(result);
         Py_SETREF(result, truth < 0 ? NULL : PyBool_FromLong(truth));
         if (array && result != NULL) {
@@ -299,7 +341,7 @@ Step rec_COMPARE_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
 }
 
 /* Whether two shadows are of one object. 1, 0: known under guards; -1 not. */
-static int identity(DynRec *r, DynOperand a, DynOperand b) {
+int rec_identity(DynRec *r, DynOperand a, DynOperand b) {
     if (dyn_rec_resolve(r, a.v, a.real) < 0 || dyn_rec_resolve(r, b.v, b.real) < 0 || a.v->kind == DV_OPAQUE ||
         b.v->kind == DV_OPAQUE) {
         return -1;
@@ -328,7 +370,7 @@ static int identity(DynRec *r, DynOperand a, DynOperand b) {
 
 Step rec_IS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand a = operand(f, 2), b = operand(f, 1);
-    int same = identity(r, a, b);
+    int same = rec_identity(r, a, b);
     PyObject *result = PyBool_FromLong((a.real == b.real) != (in->arg != 0));
     return rec_commit(r, f, 2, result, same == (a.real == b.real) ? dyn_rec_const(r, result) : NULL);
 }
@@ -336,13 +378,26 @@ Step rec_IS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
 Step rec_CONTAINS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand a = operand(f, 2), b = operand(f, 1);
     bool known = dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
+    PyObject *answer = NULL;
+    DynVal *shadow = NULL;
+    if (known && rec_membership(r, a, b, &answer, &shadow)) {
+        if (answer != NULL && in->arg != 0) {
+            Py_SETREF(answer, Py_NewRef(answer == Py_True ? Py_False : Py_True));
+            shadow = shadow ? dyn_rec_const(r, answer) : NULL;
+        }
+        return rec_commit(r, f, 2, answer, shadow);
+    }
     if (known && b.v->kind == DV_DICT) {
-        known = PyUnicode_CheckExact(a.real) && a.v->kind == DV_CONST;
+        known = rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
+    } else if (known && b.v->kind == DV_RANGE) {
+        known = PyLong_CheckExact(a.real) && dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0;
+    } else if (known && b.v->kind == DV_OPAQUE && b.v->items != NULL && Py_TYPE(b.real) == &PyDictKeys_Type) {
+        known = rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
     } else if (known && (b.v->kind == DV_TUPLE || b.v->kind == DV_LIST || b.v->kind == DV_SET || b.v->kind == DV_CONST)) {
         bool plain = (a.v->kind == DV_SYM || a.v->kind == DV_CONST) &&
                      (b.v->kind == DV_SET || dyn_rec_burn(r, b.v, b.real) == 0) &&
                      (PyTuple_CheckExact(b.real) || PyList_CheckExact(b.real) || PyUnicode_CheckExact(b.real) ||
-                      PyAnySet_CheckExact(b.real));
+                      PyAnySet_CheckExact(b.real) || PyBytes_CheckExact(b.real));
         known = plain && (basic(a.real) || rec_is_fixed(a.real)) && dyn_rec_burn(r, a.v, a.real) == 0;
     } else {
         known = false;
@@ -387,6 +442,10 @@ DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result) 
     if (o.v->kind == DV_ATTR) {
         return dyn_np_flat_item(r, o, index, result);
     }
+    bool fixed = o.v->kind == DV_RANGE || (o.v->kind == DV_CONST && (PyUnicode_CheckExact(o.real) || PyBytes_CheckExact(o.real)));
+    if (fixed && dyn_rec_burn(r, o.v, o.real) == 0 && dyn_rec_burn(r, index.v, index.real) == 0) {
+        return rec_wrap_fresh(r, result);
+    }
     const DynBinding *grid = o.v->kind == DV_CONST ? dyn_np_find(o.real) : NULL; /* np.mgrid[…] */
     if (grid != NULL) {
         return dyn_np_call(r, grid, &index, 1, NULL, result);
@@ -405,18 +464,9 @@ DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result) 
         i += i < 0 ? (Py_ssize_t)n : 0;
         return i >= 0 && i < (Py_ssize_t)n ? items[i] : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
     }
-    if (o.v->kind == DV_DICT && PyUnicode_CheckExact(index.real) && index.v->kind == DV_CONST) {
+    if (o.v->kind == DV_DICT && rec_plain_key(index.real) && dyn_rec_burn(r, index.v, index.real) == 0) {
         DynVal *v = rec_dict_find(o.v, index.real, NULL);
         return v ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "dict key");
-    }
-    if (o.v->kind == DV_DICT && index.v->kind == DV_SYM && PyLong_CheckExact(index.real) &&
-        dyn_rec_burn(r, index.v, index.real) == 0) {
-        for (uint32_t i = 0; i < o.v->n; i += 2) {
-            PyObject *k = o.v->items[i]->obj;
-            if (PyLong_CheckExact(k) && PyObject_RichCompareBool(k, index.real, Py_EQ) == 1) {
-                return o.v->items[i + 1];
-            }
-        }
     }
     return no_array_rule(r, o, o);
 }
@@ -439,6 +489,17 @@ Step rec_BINARY_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
     return rec_commit(r, f, 2, result, v);
 }
 
+/* A special method that gives nothing. */
+static Step call_and_drop(DynRec *r, RecFrame *f, DynOperand method, DynOperand *args, uint32_t n, uint32_t npop) {
+    RecCall c = {.callable = method, .args = args, .npos = n};
+    Step s = rec_finish_call(r, f, &c, npop);
+    if (s == STEP_NEXT || s == STEP_BREAK) {
+        f->ssp -= s == STEP_NEXT;
+        rec_drop(f, 1);
+    }
+    return s;
+}
+
 /* After o[index] = value ran: 0 known, 1 a break. */
 static int stored(DynRec *r, DynOperand o, DynOperand index, DynOperand value) {
     if (o.v->kind == DV_ARRAY) {
@@ -449,28 +510,7 @@ static int stored(DynRec *r, DynOperand o, DynOperand index, DynOperand value) {
     if (o.v->kind == DV_ATTR) {
         return dyn_np_flat_store(r, o, index, value) < 0;
     }
-    r->why = DYN_R_SIDE_EFFECT;
-    if (!o.v->fresh) {
-        return 1;
-    }
-    if (o.v->kind == DV_LIST && index.v->kind == DV_SYM && PyLong_CheckExact(index.real) &&
-        dyn_rec_burn(r, index.v, index.real) == 0) {
-        Py_ssize_t i = PyLong_AsSsize_t(index.real);
-        i += i < 0 ? (Py_ssize_t)o.v->n : 0;
-        o.v->items[i] = value.v;
-        rec_changed(r, o.v);
-        return 0;
-    }
-    if (o.v->kind == DV_DICT && PyUnicode_CheckExact(index.real) && index.v->kind == DV_CONST) {
-        uint32_t at;
-        rec_changed(r, o.v);
-        if (rec_dict_find(o.v, index.real, &at) != NULL) {
-            o.v->items[at + 1] = value.v;
-            return 0;
-        }
-        return rec_push_item(r, o.v, index.v) < 0 || rec_push_item(r, o.v, value.v) < 0;
-    }
-    return 1;
+    return rec_store_item(r, o, index, value) < 0;
 }
 
 Step rec_STORE_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -478,15 +518,27 @@ Step rec_STORE_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand value = operand(f, 3), o = operand(f, 2), index = operand(f, 1);
     bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && dyn_rec_resolve(r, index.v, index.real) == 0 &&
                  ((o.v->kind != DV_ARRAY && o.v->kind != DV_ATTR) || dyn_rec_resolve(r, value.v, value.real) == 0);
+    DynOperand method = known ? rec_special(r, o, "__setitem__") : (DynOperand){0};
+    if (method.v != NULL) {
+        DynOperand args[3] = {o, index, value};
+        return call_and_drop(r, f, method, args, 3, 3);
+    }
     int status = PyObject_SetItem(o.real, index.real, value.real);
     return rec_commit_none(r, f, 3, status < 0 ? -1 : known ? stored(r, o, index, value) : 1);
 }
 
 Step rec_DELETE_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
-    int status = PyObject_DelItem(*real_top(f, 2), *real_top(f, 1));
+    DynOperand o = operand(f, 2), index = operand(f, 1);
+    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && dyn_rec_resolve(r, index.v, index.real) == 0;
+    DynOperand method = known ? rec_special(r, o, "__delitem__") : (DynOperand){0};
+    if (method.v != NULL) {
+        DynOperand args[2] = {o, index};
+        return call_and_drop(r, f, method, args, 2, 2);
+    }
+    int status = PyObject_DelItem(o.real, index.real);
     r->why = DYN_R_SIDE_EFFECT;
-    return rec_commit_none(r, f, 2, status < 0 ? -1 : 1);
+    return rec_commit_none(r, f, 2, status < 0 ? -1 : known && rec_delete_item(r, o, index) == 0 ? 0 : 1);
 }
 
 /* A slice operand made of the two values on top of the stack: for the instructions that never build the slice object. */
@@ -529,7 +581,7 @@ Step rec_STORE_SLICE(DynRec *r, RecFrame *f, const DynInstr *in) {
                  ((o.v->kind != DV_ARRAY && o.v->kind != DV_ATTR) || dyn_rec_resolve(r, value.v, value.real) == 0);
     int status = slice ? PyObject_SetItem(o.real, slice, value.real) : -1;
     if (status == 0) {
-        status = known && (o.v->kind == DV_ARRAY || o.v->kind == DV_ATTR) ? stored(r, o, (DynOperand){index, slice}, value) : 1;
+        status = known ? stored(r, o, (DynOperand){index, slice}, value) : 1;
     }
     Py_XDECREF(slice);
     return rec_commit_none(r, f, 4, status);
@@ -636,8 +688,21 @@ DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     }
     if (o.v->kind == DV_CONST && PyType_Check(o.real) && Py_TYPE(o.real) == &PyType_Type) {
         PyObject *attr = dyn_cpy_lookup_special((PyTypeObject *)o.real, name);
-        return attr == result ? attr_source(r, const_source(r, o.v, o.real), name)
-                              : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "class attribute");
+        return attr == result ? attr_source(r, const_source(r, o.v, o.real), name) : rec_class_attr(r, o, name, result);
+    }
+    if (o.v->kind == DV_CONST && PyType_Check(o.real)) {
+        return rec_class_attr(r, o, name, result);
+    }
+    if (o.v->kind == DV_CONST && rec_is_enum_member(o.real)) {
+        return rec_guard_class(r, Py_TYPE(o.real)) < 0 ? NULL : rec_wrap_result(r, result);
+    }
+    if ((o.v->kind == DV_SLICE && PySlice_Check(o.real)) || (o.v->kind == DV_RANGE && PyRange_Check(o.real))) {
+        static const char *const parts[] = {"start", "stop", "step"};
+        for (int i = 0; i < 3; i++) {
+            if (PyUnicode_CompareWithASCIIString(name, parts[i]) == 0) {
+                return o.v->items[i];
+            }
+        }
     }
     if (rec_is_fact(o.real) && (o.v->kind == DV_CONST || rec_guard_id(r, o.v, o.real) == 0)) {
         return rec_wrap_result(r, result);
@@ -659,12 +724,58 @@ DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
 
 static PyObject *attr_name(RecFrame *f, const DynInstr *in) { return PyTuple_GET_ITEM(f->code->code->co_names, in->arg); }
 
+/* An object that came in has no attribute of this name, now and under the guards. */
+bool rec_attr_is_missing(DynRec *r, DynOperand o, PyObject *name) {
+    DynVal *v = rec_is_instance(o) && !o.v->fresh ? attr_source(r, o.v->source, name) : NULL;
+    PyObject *there = NULL;
+    bool missing = v != NULL && dyn_source_attr(o.real, name, &there) == DYN_READ_MISSING &&
+                   rec_guard(r, DYN_GUARD_MISSING, v->source, DYN_NONE, 0, NULL) == 0;
+    Py_XDECREF(there);
+    return missing;
+}
+
+/* The attribute of an instance or of a super object; REC_ATTR_SOURCE for everything else. */
+RecAttr rec_attr_of(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
+    if (o.v->kind == DV_SUPER) {
+        PyObject *type = PyObject_GetAttrString(o.real, "__thisclass__"), *self = PyObject_GetAttrString(o.real, "__self__");
+        PyErr_Clear();
+        Py_XDECREF(type); /* the super object has both */
+        Py_XDECREF(self);
+        return type == NULL || self == NULL
+                   ? REC_ATTR_UNKNOWN
+                   : rec_super_attr(r, (PyTypeObject *)type, (DynOperand){o.v->items[0], self}, name, c, v);
+    }
+    return rec_is_instance(o) ? rec_find_attr(r, o, name, c, v) : REC_ATTR_SOURCE;
+}
+
 Step rec_LOAD_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
     PyObject *name = attr_name(f, in);
     bool known = dyn_rec_resolve(r, o.v, o.real) == 0;
+    DynVal *v = NULL;
+    RecCall c;
+    RecAttr how = known ? rec_attr_of(r, o, name, &c, &v) : REC_ATTR_UNKNOWN;
+    if (how == REC_ATTR_CALL) {
+        return rec_finish_call(r, f, &c, 1);
+    }
     PyObject *result = PyObject_GetAttr(o.real, name);
-    return rec_commit(r, f, 1, result, result && known ? rec_attr(r, o, name, result) : NULL);
+    v = result && how == REC_ATTR_SOURCE ? rec_attr(r, o, name, result) : v;
+    return rec_commit(r, f, 1, result, v);
+}
+
+/* The value on top of the stack becomes two call slots. */
+static Step with_null(DynRec *r, RecFrame *f, Step s) {
+    DynVal *null = rec_new(r, DV_NULL);
+    bool null_first = dyn_call_null_first();
+    PyObject *real = f->real[f->sp - 1];
+    f->real[f->sp - 1] = null_first ? NULL : real;
+    push_real(f, null_first ? real : NULL);
+    if (s == STEP_NEXT && null != NULL) {
+        DynVal *v = f->shadow[f->ssp - 1];
+        f->shadow[f->ssp - 1] = null_first ? null : v;
+        push_shadow(f, null_first ? v : null);
+    }
+    return s;
 }
 
 /* Two call slots for a method: the function itself and the object, when the type gives it so; else the attribute and NULL. */
@@ -673,19 +784,28 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject *name = attr_name(f, in);
     int unbound = 0;
     bool known = dyn_rec_resolve(r, o.v, o.real) == 0, null_first = dyn_call_null_first();
+    DynVal *v = NULL, *second;
+    RecCall c;
+    RecAttr how = known ? rec_attr_of(r, o, name, &c, &v) : REC_ATTR_UNKNOWN;
+    if (how == REC_ATTR_CALL) { /* what it gives, with NULL */
+        Step s = rec_finish_call(r, f, &c, 1);
+        return s == STEP_NEXT || s == STEP_BREAK ? with_null(r, f, s) : s;
+    }
     PyObject *method = dyn_cpy_get_method(o.real, name, &unbound);
     if (method == NULL) {
         return STEP_ERROR;
     }
-    DynVal *v = NULL, *second = unbound ? o.v : rec_new(r, DV_NULL);
-    if (known && unbound) {
+    second = unbound ? o.v : rec_new(r, DV_NULL);
+    if (how == REC_ATTR_VALUE) {
+        v = unbound ? (v->kind == DV_METHOD ? v->items[0] : NULL) : v;
+    } else if (how == REC_ATTR_SOURCE && unbound) {
         bool fixed_type =
             Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE; /* its methods are no attributes of the object's */
         bool builtin = Py_TYPE(method) == &PyMethodDescr_Type || (fixed_type && !PyFunction_Check(method));
         v = builtin && o.v->kind != DV_OPAQUE                                                  ? dyn_rec_const(r, method)
             : o.v->kind == DV_OBJECT && PyFunction_Check(method) && !in_instance(o.real, name) ? method_function(r, o, name)
                                                                                                : NULL;
-    } else if (known) {
+    } else if (how == REC_ATTR_SOURCE) {
         v = rec_attr(r, o, name, method);
     }
     f->sp--;
@@ -706,14 +826,26 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     return STEP_NEXT;
 }
 
-/* x.flat = v and z.real = v write into the array; other attributes are changes of objects. */
-Step rec_STORE_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
-    DynOperand o = operand(f, 1), value = operand(f, 2);
-    PyObject *name = attr_name(f, in);
-    bool array = dyn_rec_resolve(r, o.v, o.real) == 0 && o.v->kind == DV_ARRAY && dyn_rec_resolve(r, value.v, value.real) == 0;
-    int status = PyObject_SetAttr(o.real, name, value.real);
-    r->why = DYN_R_SIDE_EFFECT;
-    return rec_commit_none(r, f, 2, status < 0 ? -1 : array && dyn_np_store_attr(r, o, name, value) == 0 ? 0 : 1);
+/* 3.12+: super().name without a super object: what lies on the stack is super itself, the class and the object. */
+Step rec_LOAD_SUPER_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand super = operand(f, 3), type = operand(f, 2), self = operand(f, 1);
+    PyObject *name = attr_name(f, in), *args[2] = {type.real, self.real}, *object, *result = NULL;
+    bool known = dyn_rec_resolve(r, super.v, super.real) == 0 && super.real == (PyObject *)&PySuper_Type &&
+                 super.v->kind == DV_CONST && dyn_rec_resolve(r, type.v, type.real) == 0 && type.v->kind == DV_CONST &&
+                 PyType_Check(type.real) && dyn_rec_resolve(r, self.v, self.real) == 0 && self.v->kind != DV_OPAQUE;
+    DynVal *v = NULL;
+    RecCall c;
+    RecAttr how = known ? rec_super_attr(r, (PyTypeObject *)type.real, self, name, &c, &v) : REC_ATTR_UNKNOWN;
+    Step s;
+    if (how == REC_ATTR_CALL) {
+        s = rec_finish_call(r, f, &c, 3);
+    } else {
+        object = PyObject_Vectorcall(super.real, args, in->sub & 2 ? 2 : 0, NULL);
+        result = object ? PyObject_GetAttr(object, name) : NULL;
+        Py_XDECREF(object);
+        s = rec_commit(r, f, 3, result, v);
+    }
+    return in->sub & 1 && (s == STEP_NEXT || s == STEP_BREAK) ? with_null(r, f, s) : s;
 }
 
 Step rec_IMPORT_NAME(DynRec *r, RecFrame *f, const DynInstr *in) {

@@ -70,6 +70,7 @@ void rec_leave_outermost(DynRec *r) {
     const DynInstr *in = &f->code->v.at[f->pc];
     DynReason why = r->why;
     rec_rollback(r, inner->nnodes);
+    rec_forget_effects(r, r->instr_effects);
     if (r->spoiled || oldest < inner->nvals) {
         rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
     } else {

@@ -9,7 +9,8 @@ void rec_forget(DynRec *r) {
         Py_DECREF(r->keep.at[i]);
     }
     rec_forget_generators(r);
-    r->keep.n = r->seen.n = r->by_source.n = r->by_node.n = r->written.n = 0;
+    r->keep.n = r->seen.n = r->by_source.n = r->by_node.n = r->written.n = r->effects.n = r->touched.n = 0;
+    r->behind = false;
 }
 
 /* Shadows of a frame at the start of a segment. The first: bound arguments are locals of the function. Later ones: every slot and
@@ -236,7 +237,7 @@ void rec_return(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     begin_recipes(r, false);
     r->cap->result = rec_recipe(r, f->shadow[f->ssp - 1]);
-    if (r->cap->result == DYN_NONE) {
+    if (r->cap->result == DYN_NONE || rec_effects_done(r, &r->cap->done) < 0) {
         rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
         return;
     }
@@ -253,7 +254,7 @@ void rec_leave(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     DynReason why = r->why;
     begin_recipes(r, false);
-    if (frame_state(r, f, in->start, &r->cap->before) < 0) {
+    if (frame_state(r, f, in->start, &r->cap->before) < 0 || rec_effects_done(r, &r->cap->done) < 0) {
         rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
         return;
     }
@@ -311,7 +312,9 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
     uint32_t nstack = f->sp - f->nslots;
     bool *null = DYN_NEW_N(&c->arena, bool, nstack + 1);
     begin_recipes(r, false);
-    if (bound == NULL || null == NULL || r->spoiled || frame_state(r, f, in->start, &c->before) < 0) {
+    rec_forget_effects(r, r->instr_effects); /* the instruction makes them itself */
+    if (bound == NULL || null == NULL || r->spoiled || r->instr_changed || frame_state(r, f, in->start, &c->before) < 0 ||
+        rec_effects_done(r, &c->done) < 0) {
         rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
         return -1;
     }
@@ -322,8 +325,8 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
         null[i] = f->real[f->nslots + i] == NULL;
     }
     /* A trace function that was switched on by the call sees this frame: a resume function would be one more call to it. */
-    bool stays = in_loop(f->code, f->pc) || dyn_code_has_exception_handler(code, in->at) || dyn_code_ncells(code) > 0 ||
-                 looks_at_frame(code) || dyn_cpy_is_traced(r->ts);
+    bool stays = in_loop(f->code, f->pc) || in->op == DYN_I_BEFORE_WITH || dyn_code_has_exception_handler(code, in->at) ||
+                 dyn_code_ncells(code) > 0 || looks_at_frame(code) || dyn_cpy_is_traced(r->ts);
     DynFrameShape shape = {f->code->v.at[f->next].start, nstack, bound, null};
     PyObject *resume = stays ? NULL : r->req->resume_code(r->req, f->code, &shape);
     if (resume == NULL) {
@@ -397,9 +400,26 @@ void rec_rollback(DynRec *r, uint32_t nnodes) {
 
 /* ---- snapshots */
 
+/* Nothing that a sealed call did so far keeps the instruction that makes it from running again. */
+static bool seal_holds(DynRec *r) {
+    const DynGraph *g = &r->cap->graph;
+    for (uint32_t i = r->seal_nodes; i < g->nodes.n; i++) {
+        const DynNode *n = &g->nodes.at[i];
+        bool stores = n->op == DYN_OP_STORE && n->storage < r->seal_nodes;
+        if (stores || (dyn_ops[n->op].kind == DYN_K_EXTERN && g->externs.at[n->extern_index].once && i + 1 < g->nodes.n)) {
+            return false;
+        }
+    }
+    return !r->seal_broken;
+}
+
 static int add_snapshot(DynRec *r, uint32_t *index) {
-    uint32_t n = 0;
-    for (RecFrame *f = r->top; f != NULL; f = f->outer) {
+    uint32_t n = 0, neffects = r->effects.n;
+    RecFrame *top = r->seal != NULL ? r->seal : r->top;
+    if (r->seal != NULL && !seal_holds(r)) {
+        return -1;
+    }
+    for (RecFrame *f = top; f != NULL; f = f->outer) {
         n++;
     }
     DynSnapshot s = {.nframes = n, .nrecipes = r->cap->recipes.n, .nnodes = r->nnodes_seen};
@@ -408,7 +428,7 @@ static int add_snapshot(DynRec *r, uint32_t *index) {
         return -1;
     }
     begin_recipes(r, true);
-    for (RecFrame *f = r->top; f != NULL; f = f->outer) {
+    for (RecFrame *f = top; f != NULL; f = f->outer) {
         if (frame_state(r, f, f->code->v.at[f->pc].start, &s.frames[--n]) < 0) {
             while (n < s.nframes) {
                 Py_CLEAR(s.frames[n].code);
@@ -417,6 +437,16 @@ static int add_snapshot(DynRec *r, uint32_t *index) {
             dyn_capture_forget_recipes(r->cap, s.nrecipes);
             return -1;
         }
+    }
+    r->effects.n = r->seal != NULL ? r->seal_effects : neffects;
+    int done = rec_effects_done(r, &s.effects);
+    r->effects.n = neffects;
+    if (done < 0) {
+        for (uint32_t i = 0; i < s.nframes; i++) {
+            Py_CLEAR(s.frames[i].code);
+        }
+        dyn_capture_forget_recipes(r->cap, s.nrecipes);
+        return -1;
     }
     *index = r->cap->snapshots.n;
     return dyn_vec_push(&r->cap->snapshots, s);

@@ -112,10 +112,33 @@ Step rec_LOAD_GLOBAL(DynRec *r, RecFrame *f, const DynInstr *in) {
     return STEP_NEXT;
 }
 
+/* The dict itself as an object that was looked at: what came in may be it. */
+int rec_store_global(DynRec *r, PyObject *dict, PyObject *name, DynVal *value) {
+    uint32_t own = dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, dict, NULL);
+    uint32_t s = own == DYN_NONE ? own : dyn_source_intern(&r->cap->sources, DYN_SRC_DICT, DYN_NONE, 0, dict, name);
+    DynVal *d = s == DYN_NONE || rec_source(r, s) == NULL ? NULL : rec_source(r, own);
+    if (d == NULL) {
+        r->why = DYN_R_NO_MEMORY;
+        return -1;
+    }
+    d->kind = d->kind == DV_SOURCE ? DV_OPAQUE : d->kind; /* its items are not looked at */
+    DynVal *items[3] = {d, rec_object(r, name), value};
+    if (d->kind != DV_OPAQUE || items[1] == NULL || rec_effect(r, (DynOperand){d, dict}, DYN_FX_SETITEM, NULL, 3, items) < 0) {
+        return -1;
+    }
+    r->by_source.at[s] = value;
+    return 0;
+}
+
 Step rec_STORE_GLOBAL(DynRec *r, RecFrame *f, const DynInstr *in) {
-    int status = PyObject_SetItem(dyn_frame_globals(f->f), name_of(f, in->arg), *real_top(f, 1));
+    PyObject *globals = dyn_frame_globals(f->f), *name = name_of(f, in->arg);
+    bool exact = PyDict_CheckExact(globals);
+    int status = PyObject_SetItem(globals, name, *real_top(f, 1));
     r->why = DYN_R_SIDE_EFFECT;
-    return rec_commit_none(r, f, 1, status < 0 ? -1 : 1);
+    if (status == 0) {
+        status = exact && rec_store_global(r, globals, name, *shadow_top(f, 1)) == 0 ? 0 : 1;
+    }
+    return rec_commit_none(r, f, 1, status);
 }
 
 /* ---- cells */
@@ -135,6 +158,27 @@ Step rec_MAKE_CELL(DynRec *r, RecFrame *f, const DynInstr *in) {
     return STEP_NEXT;
 }
 
+/* A cell that came in, by the source of the cell itself and of what it holds. */
+static DynVal *cell_that_came_in(DynRec *r, PyObject *cell, uint32_t own, uint32_t content) {
+    for (uint32_t i = 0; i < r->seen.n; i++) {
+        if (r->seen.at[i].real == cell) {
+            uint32_t other = r->seen.at[i].v->source == DYN_NONE ? r->seen.at[i].v->id : r->seen.at[i].v->source;
+            bool same = other == own || rec_guard(r, DYN_GUARD_SAME, own, other, 0, NULL) == 0;
+            return same ? r->seen.at[i].v : NULL;
+        }
+    }
+    DynVal *v = rec_new(r, DV_CELL);
+    if (v == NULL || (v->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
+        return NULL;
+    }
+    v->n = v->cap = 1;
+    v->id = own;
+    if (PyCell_GET(cell) != NULL && (v->items[0] = rec_source(r, content)) == NULL) {
+        return NULL;
+    }
+    return rec_saw(r, cell, v) < 0 ? NULL : v;
+}
+
 /* The shadow of closure cell i of the running function: made while recording, or found through the function. */
 DynVal *rec_closure_cell(DynRec *r, RecFrame *f, uint32_t i, PyObject *cell) {
     DynVal *func = f->shadow[f->nall];
@@ -143,22 +187,14 @@ DynVal *rec_closure_cell(DynRec *r, RecFrame *f, uint32_t i, PyObject *cell) {
         DynVal *closure = func->items[0];
         return closure != NULL && i < closure->n ? closure->items[i] : NULL;
     }
-    DynVal *v = rec_new(r, DV_CELL);
-    if (v == NULL || (v->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
-        return NULL;
-    }
-    v->n = v->cap = 1;
-    if (PyCell_GET(cell) != NULL) {
-        PyCodeObject *code = f->code->code;
-        PyObject *name = dyn_code_local_name(code, (int)(f->nslots - (uint32_t)dyn_code_nfree(code) + i));
-        bool outermost = f->outer == NULL;
-        uint32_t s = outermost ? dyn_source_intern(t, DYN_SRC_CLOSURE, DYN_NONE, i, name, NULL)
-                               : dyn_source_intern(t, DYN_SRC_FCLOSURE, f->func_source, i, NULL, NULL);
-        if (s == DYN_NONE || (v->items[0] = rec_source(r, s)) == NULL) {
-            return NULL;
-        }
-    }
-    return v;
+    PyCodeObject *code = f->code->code;
+    PyObject *name = dyn_code_local_name(code, (int)(f->nslots - (uint32_t)dyn_code_nfree(code) + i));
+    bool outermost = f->outer == NULL;
+    uint32_t own = outermost ? dyn_source_intern(t, DYN_SRC_OWNCELL, DYN_NONE, i, name, NULL)
+                             : dyn_source_intern(t, DYN_SRC_FCELL, f->func_source, i, NULL, NULL);
+    uint32_t content = outermost ? dyn_source_intern(t, DYN_SRC_CLOSURE, DYN_NONE, i, name, NULL)
+                                 : dyn_source_intern(t, DYN_SRC_FCLOSURE, f->func_source, i, NULL, NULL);
+    return own == DYN_NONE || content == DYN_NONE ? NULL : cell_that_came_in(r, cell, own, content);
 }
 
 Step rec_COPY_FREE_VARS(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -196,12 +232,15 @@ Step rec_STORE_DEREF(DynRec *r, RecFrame *f, const DynInstr *in) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "closure");
     }
     int status = PyCell_Set(cell, *real_top(f, 1));
-    if (v->kind != DV_CELL || !v->fresh) {
-        r->why = DYN_R_SIDE_EFFECT;
-        return rec_commit_none(r, f, 1, status < 0 ? -1 : 1);
+    r->why = DYN_R_SIDE_EFFECT;
+    if (status == 0) {
+        DynVal *items[2] = {v, *shadow_top(f, 1)};
+        bool known = v->kind == DV_CELL;
+        if (known) {
+            v->items[0] = items[1];
+        }
+        status = known && rec_effect(r, (DynOperand){v, cell}, DYN_FX_SETCELL, NULL, 2, items) == 0 ? 0 : 1;
     }
-    v->items[0] = *shadow_top(f, 1);
-    rec_changed(r, v);
     return rec_commit_none(r, f, 1, status);
 }
 
@@ -261,16 +300,7 @@ Step rec_BUILD_LIST(DynRec *r, RecFrame *f, const DynInstr *in) {
     return build_sequence(r, f, in->arg, DV_LIST, t);
 }
 
-/* A set of constants keeps its items; of anything else it is a break, since equality would run Python code. */
-static bool plain_constants(DynVal **items, uint32_t n) {
-    for (uint32_t i = 0; i < n; i++) {
-        if (items[i]->kind != DV_CONST || !(PyUnicode_CheckExact(items[i]->obj) || items[i]->obj == Py_None)) {
-            return false;
-        }
-    }
-    return true;
-}
-
+/* A set of plain constants keeps its items; of anything else it is a break, since equality would run Python code. */
 Step rec_BUILD_SET(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject *set = PySet_New(NULL);
     for (uint32_t i = 0; set != NULL && i < in->arg; i++) {
@@ -278,37 +308,35 @@ Step rec_BUILD_SET(DynRec *r, RecFrame *f, const DynInstr *in) {
             Py_CLEAR(set);
         }
     }
-    DynVal **items = &f->shadow[f->ssp - in->arg];
     if (set == NULL) {
         return STEP_ERROR;
     }
-    bool plain = plain_constants(items, in->arg) && PySet_GET_SIZE(set) == (Py_ssize_t)in->arg;
-    return rec_commit(r, f, in->arg, set, plain ? dyn_rec_seq(r, DV_SET, in->arg, items, set) : NULL);
+    bool plain = true;
+    for (uint32_t i = 1; plain && i <= in->arg; i++) {
+        DynOperand o = operand(f, i);
+        plain = rec_plain_key(o.real) && dyn_rec_burn(r, o.v, o.real) == 0;
+    }
+    return rec_commit(r, f, in->arg, set, plain ? rec_wrap_fresh(r, set) : NULL);
 }
 
-/* Keys of a dict that shadows can hold: constant strings, None, small numbers as constants. */
-static DynVal *dict_key(DynRec *r, DynVal *key, PyObject *real) {
-    if (!PyUnicode_CheckExact(real) && !PyLong_CheckExact(real)) {
-        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "dict key");
+int rec_dict_set(DynRec *r, DynVal *dict, PyObject *key, DynVal *value) {
+    uint32_t at;
+    if (rec_dict_find(dict, key, &at) != NULL) {
+        dict->items[at + 1] = value;
+        rec_changed(r, dict);
+        return 0;
     }
-    if (dyn_rec_burn(r, key, real) < 0) {
-        return NULL;
-    }
-    return rec_object(r, real);
-}
-
-static int dict_set(DynRec *r, DynVal *dict, DynVal *key, PyObject *real, DynVal *value) {
-    for (uint32_t i = 0; i + 1 < dict->n; i += 2) {
-        PyObject *k = dict->items[i]->obj;
-        int same = k == real ? 1 : Py_TYPE(k) == Py_TYPE(real) ? PyObject_RichCompareBool(k, real, Py_EQ) : 0;
-        if (same) {
-            dict->items[i + 1] = value;
-            rec_changed(r, dict);
-            return 0;
-        }
-    }
-    DynVal *k = dict_key(r, key, real);
+    DynVal *k = rec_object(r, key);
     return k == NULL || rec_push_item(r, dict, k) < 0 || rec_push_item(r, dict, value) < 0 ? -1 : 0;
+}
+
+/* Keys of a dict that shadows can hold: plain constants, burnt in. */
+static int dict_set(DynRec *r, DynVal *dict, DynVal *key, PyObject *real, DynVal *value) {
+    if (!rec_plain_key(real) || dyn_rec_burn(r, key, real) < 0) {
+        r->why = DYN_R_UNSUPPORTED_VALUE;
+        return -1;
+    }
+    return rec_dict_set(r, dict, real, value);
 }
 
 Step rec_BUILD_MAP(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -374,16 +402,37 @@ Step rec_LIST_APPEND(DynRec *r, RecFrame *f, const DynInstr *in) {
     return rec_commit_none(r, f, 1, status);
 }
 
+/* The set that the bytecode is building, as it is now. */
+static int set_again(DynRec *r, DynVal *set, PyObject *real) {
+    DynVal *now = set->kind == DV_SET && set->fresh ? rec_wrap_fresh(r, real) : NULL;
+    if (now == NULL) {
+        return 1;
+    }
+    set->items = now->items;
+    set->n = now->n;
+    set->cap = now->cap;
+    rec_changed(r, set);
+    return 0;
+}
+
 Step rec_SET_ADD(DynRec *r, RecFrame *f, const DynInstr *in) {
-    DynVal *set = *shadow_top(f, in->arg + 1), *v = *shadow_top(f, 1);
-    PyObject *real = *real_top(f, in->arg + 1);
-    Py_ssize_t before = PySet_GET_SIZE(real);
-    int status = PySet_Add(real, *real_top(f, 1));
+    DynOperand o = operand(f, 1), set = operand(f, in->arg + 1);
+    int status = PySet_Add(set.real, o.real);
     if (status == 0) {
-        bool plain = set->kind == DV_SET && plain_constants(&v, 1);
-        status = plain && (PySet_GET_SIZE(real) == before || rec_push_item(r, set, v) == 0) ? 0 : 1;
+        status = rec_plain_key(o.real) && dyn_rec_burn(r, o.v, o.real) == 0 ? set_again(r, set.v, set.real) : 1;
     }
     return rec_commit_none(r, f, 1, status);
+}
+
+Step rec_SET_UPDATE(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand o = operand(f, 1), set = operand(f, in->arg + 1);
+    bool plain = (PyAnySet_CheckExact(o.real) || PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real)) &&
+                 (o.v->kind == DV_CONST || dyn_rec_burn(r, o.v, o.real) == 0);
+    if (!plain) {
+        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "set from an iterator");
+    }
+    int status = _PySet_Update(set.real, o.real);
+    return rec_commit_none(r, f, 1, status < 0 ? -1 : set_again(r, set.v, set.real));
 }
 
 Step rec_MAP_ADD(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -600,10 +649,29 @@ static PyObject *convert(PyObject *o, int how) {
     return how == 1 ? PyObject_Str(o) : how == 2 ? PyObject_Repr(o) : how == 3 ? PyObject_ASCII(o) : Py_NewRef(o);
 }
 
+/* Is its text the same at every call? Ints and strings are burnt in; floats would make an entry for each value. */
+static bool has_one_text(DynRec *r, DynOperand o) {
+    if (dyn_rec_resolve(r, o.v, o.real) < 0) {
+        return false;
+    }
+    if (o.v->kind == DV_SYM) {
+        bool whole = dyn_sym_at(&r->cap->syms, o.v->id)->type != DYN_T_FLOAT;
+        return (whole || dyn_sym_is_const(&r->cap->syms, o.v->id)) && dyn_rec_burn(r, o.v, o.real) == 0;
+    }
+    if (PyTuple_CheckExact(o.real) && o.v->kind == DV_TUPLE) {
+        bool all = true;
+        for (uint32_t i = 0; all && i < o.v->n; i++) {
+            all = has_one_text(r, (DynOperand){o.v->items[i], PyTuple_GET_ITEM(o.real, i)});
+        }
+        return all;
+    }
+    return o.v->kind == DV_CONST && (PyUnicode_CheckExact(o.real) || o.real == Py_None || PyBytes_CheckExact(o.real) ||
+                                     rec_is_fact(o.real) || PyFloat_CheckExact(o.real) || PyLong_CheckExact(o.real));
+}
+
 Step rec_CONVERT_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
-    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && ((o.v->kind == DV_CONST && PyUnicode_CheckExact(o.real)) ||
-                                                          (o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, o.v->id)));
+    bool known = has_one_text(r, o);
     PyObject *s = convert(o.real, in->sub);
     return rec_commit(r, f, 1, s, known && s ? dyn_rec_const(r, s) : NULL);
 }
@@ -611,12 +679,8 @@ Step rec_CONVERT_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {
 Step rec_FORMAT_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {
     uint32_t n = in->arg ? 2 : 1;
     DynOperand o = operand(f, n);
-    bool known =
-        dyn_rec_resolve(r, o.v, o.real) == 0 && ((o.v->kind == DV_CONST && (PyUnicode_CheckExact(o.real) || o.real == Py_None)) ||
-                                                 (o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, o.v->id)));
-    if (n == 2) {
-        known = known && operand(f, 1).v->kind == DV_CONST;
-    }
+    bool known = has_one_text(r, o) &&
+                 (n == 1 || (dyn_rec_resolve(r, operand(f, 1).v, operand(f, 1).real) == 0 && operand(f, 1).v->kind == DV_CONST));
     PyObject *value = convert(o.real, in->sub), *s = value ? PyObject_Format(value, n == 2 ? *real_top(f, 1) : NULL) : NULL;
     Py_XDECREF(value);
     return rec_commit(r, f, n, s, known && s ? dyn_rec_const(r, s) : NULL);

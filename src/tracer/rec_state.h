@@ -65,6 +65,13 @@ typedef struct RecSeen { /* a real object met through a source, and its shadow *
     DynVal *v;
 } RecSeen;
 
+typedef struct RecEffect { /* as DynEffect, in shadows */
+    uint8_t kind;
+    PyObject *obj; /* kept by the recording */
+    uint32_t n;
+    DynVal **items;
+} RecEffect;
+
 struct DynRec {
     PyThreadState *ts;
     DynRecording *req;
@@ -78,25 +85,33 @@ struct DynRec {
     DynReason why;
     const char *detail;     /* static text or name in the arena: what exactly; may be NULL */
     const char *callee_why; /* of the innermost callee that bailed out: reason, place and hint, in the arena; NULL: nobody asks */
-    DYN_VEC(PyObject *) keep;           /* strong references that shadows point to */
-    DYN_VEC(RecSeen) seen;              /* this segment's */
-    DYN_VEC(DynVal *) by_source;        /* this segment's: DV_* for each source id, NULL where none yet */
-    DYN_VEC(DynCode *) codes;           /* decoded code of this recording */
-    DYN_VEC(RecGenerator *) generators; /* this segment's, in the arena */
-    DYN_VEC(DynVal *) by_node;          /* this segment's: the shadow of each node's array */
-    DYN_VEC(uint32_t) written;          /* this segment's inputs that were written into */
-    uint32_t stamp;                     /* of the rebuild that recipes are being made for */
-    bool lasting;                       /* guards that are made now are kept when the callee that made them bails out */
-    bool on_stack;                      /* the recipe that is being made is of a stack value: no name is bound to it */
-    bool stamp_nodes;                   /* OUTPUT recipes name nodes (snapshots), not positions in graph.outputs */
-    uint64_t mutations;                 /* shadows of containers changed so far */
-    uint32_t nvals;                     /* shadows made so far */
+    DYN_VEC(PyObject *) keep;                     /* strong references that shadows point to */
+    DYN_VEC(RecSeen) seen;                        /* this segment's */
+    DYN_VEC(DynVal *) by_source;                  /* this segment's: DV_* for each source id, NULL where none yet */
+    DYN_VEC(DynCode *) codes;                     /* decoded code of this recording */
+    DYN_VEC(RecGenerator *) generators;           /* this segment's, in the arena */
+    DYN_VEC(DynVal *) by_node;                    /* this segment's: the shadow of each node's array */
+    DYN_VEC(uint32_t) written;                    /* this segment's inputs that were written into */
+    DYN_VEC(RecEffect) effects;                   /* this segment's */
+    DYN_VEC(RecSeen) touched;                     /* this segment's: objects that outlive the call and were changed */
+    uint32_t stamp;                               /* of the rebuild that recipes are being made for */
+    bool lasting;                                 /* guards that are made now are kept when the callee that made them bails out */
+    bool on_stack;                                /* the recipe that is being made is of a stack value: no name is bound to it */
+    bool stamp_nodes;                             /* OUTPUT recipes name nodes (snapshots), not positions in graph.outputs */
+    uint64_t mutations;                           /* shadows of containers changed so far */
+    uint32_t nvals;                               /* shadows made so far */
+    RecFrame *seal;                               /* the frame whose running instruction makes sealed calls, or NULL */
+    uint32_t seal_born, seal_nodes, seal_effects; /* that there were before it */
+    bool seal_broken;                             /* something older was changed since */
+    uint32_t instr_born, instr_effects; /* shadows and effects that there were before the outermost frame's running instruction */
+    bool instr_changed;                 /* which changed a container that is older */
     uint32_t oldest_changed;        /* the oldest shadow of a container that was changed since the running inlined call began */
     uint32_t ninstrs, ninstrs_node; /* executed in all; at the last new graph node */
     uint32_t nnodes_seen;
     uint32_t depth;
     uint32_t nesting;        /* of containers in the walk over a value that is under way */
     struct DynRec *previous; /* an outer recording of this thread (through an opaque call) */
+    bool behind;             /* shadows of objects that outlive the call no longer say what the effects make of them */
     bool spoiled;            /* shadows of containers no longer say what they held before the running instruction */
 };
 
@@ -117,10 +132,27 @@ DYN_HIDDEN int rec_truth(DynRec *r, DynVal *v, PyObject *real); /* 1, 0: known u
 DYN_HIDDEN uint32_t rec_recipe(DynRec *r, DynVal *v);           /* DYN_NONE: can't be rebuilt */
 DYN_HIDDEN int rec_push_item(DynRec *r, DynVal *seq, DynVal *item);
 DYN_HIDDEN DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position);
+DYN_HIDDEN void rec_dict_drop(DynVal *dict, uint32_t at);                           /* the pair at a position */
+DYN_HIDDEN int rec_dict_set(DynRec *r, DynVal *dict, PyObject *key, DynVal *value); /* a plain key that is burnt in */
+DYN_HIDDEN bool rec_plain_key(PyObject *o);
+DYN_HIDDEN DynVal *rec_wrap_fresh(DynRec *r, PyObject *o); /* as rec_wrap_result, new containers of such values too */
 DYN_HIDDEN int rec_resolve_npscalar(DynRec *r, DynVal *v,
                                     PyObject *o); /* a NumPy scalar at a source; -1: not of a captured type */
 DYN_HIDDEN DynVal *rec_wrap_result(DynRec *r,
                                    PyObject *real); /* constant numbers, str, None … as shadow; NULL for anything else */
+
+/* ---- rec_effects.c */
+/* An object was changed: a fresh one's shadow says so; of one that outlives the call the change is an effect, to be made again at
+ * later calls. v's shadow shows the state after it already. 0, or -1: it can't be (why is set): the instruction is a break. */
+DYN_HIDDEN int rec_effect(DynRec *r, DynOperand target, DynEffectKind kind, PyObject *obj, uint32_t n, DynVal *const *items);
+DYN_HIDDEN int rec_saw(DynRec *r, PyObject *real, DynVal *v);        /* an object that came in: no other that was changed is it */
+DYN_HIDDEN int rec_same_object(DynRec *r, DynVal *v, DynVal *other); /* two shadows of one object */
+DYN_HIDDEN int rec_effects_done(DynRec *r, DynEffects *out);         /* recipes of all effects so far, in the rebuild under way */
+DYN_HIDDEN void rec_forget_effects(DynRec *r, uint32_t n);           /* from n on */
+DYN_HIDDEN bool rec_outlives(const DynVal *v);
+
+/* ---- rec_stack.c */
+DYN_HIDDEN int rec_store_global(DynRec *r, PyObject *dict, PyObject *name, DynVal *value); /* after it ran */
 
 /* ---- record.c */
 DYN_HIDDEN DynCode *rec_code(DynRec *r, PyCodeObject *code);
@@ -167,11 +199,11 @@ extern DYN_HIDDEN const RecHandler rec_handlers[DYN_I_COUNT];
 #define DYN_REC_HANDLERS(H) \
     H(NOP) H(LOAD_FAST) H(LOAD_FAST_AND_CLEAR) H(STORE_FAST) H(DELETE_FAST) H(LOAD_CONST) \
     H(LOAD_GLOBAL) H(STORE_GLOBAL) H(LOAD_DEREF) H(STORE_DEREF) H(MAKE_CELL) H(COPY_FREE_VARS) \
-    H(LOAD_ATTR) H(LOAD_METHOD) H(STORE_ATTR) H(BINARY_OP) H(UNARY_NEGATIVE) H(UNARY_POSITIVE) \
+    H(LOAD_ATTR) H(LOAD_METHOD) H(STORE_ATTR) H(DELETE_ATTR) H(LOAD_SUPER_ATTR) H(BINARY_OP) H(UNARY_NEGATIVE) H(UNARY_POSITIVE) \
     H(UNARY_INVERT) H(UNARY_NOT) H(TO_BOOL) H(COMPARE_OP) H(IS_OP) H(CONTAINS_OP) H(BINARY_SUBSCR) \
     H(STORE_SUBSCR) H(DELETE_SUBSCR) H(BINARY_SLICE) H(STORE_SLICE) H(BUILD_TUPLE) H(BUILD_LIST) \
     H(BUILD_SET) H(BUILD_MAP) H(BUILD_CONST_KEY_MAP) H(BUILD_STRING) H(BUILD_SLICE) H(LIST_APPEND) \
-    H(SET_ADD) H(MAP_ADD) H(LIST_EXTEND) H(DICT_UPDATE) H(DICT_MERGE) H(LIST_TO_TUPLE) \
+    H(SET_ADD) H(SET_UPDATE) H(MAP_ADD) H(LIST_EXTEND) H(DICT_UPDATE) H(DICT_MERGE) H(LIST_TO_TUPLE) \
     H(UNPACK_SEQUENCE) H(UNPACK_EX) H(FORMAT_VALUE) H(CONVERT_VALUE) H(POP_TOP) H(COPY) H(SWAP) \
     H(PUSH_NULL) H(CALL) H(CALL_KW) H(CALL_FUNCTION_EX) H(MAKE_FUNCTION) H(SET_FUNCTION_ATTRIBUTE) \
     H(GET_ITER) H(GET_LEN) H(FOR_ITER) H(JUMP) H(POP_JUMP_IF_TRUE) H(POP_JUMP_IF_FALSE) \
@@ -194,6 +226,64 @@ DYN_HIDDEN int rec_builtins_init(void);
 DYN_HIDDEN int rec_call_init(void);
 /* A builtin that is modelled: call it (for real) and give the shadow. *handled false: not in the table. *result NULL: raised. */
 DYN_HIDDEN DynVal *rec_call_builtin(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+/* ---- rec_object.c */
+typedef enum RecAttr {
+    REC_ATTR_VALUE,   /* its shadow is *v; reading it for real runs no Python code */
+    REC_ATTR_CALL,    /* what the call *c gives */
+    REC_ATTR_SOURCE,  /* an object that came in: the attribute has a source of its own */
+    REC_ATTR_MISSING, /* there is none, and reading it for real says so */
+    REC_ATTR_UNKNOWN
+} RecAttr;
+DYN_HIDDEN int rec_object_init(void);
+DYN_HIDDEN int rec_guard_class(DynRec *r, PyTypeObject *type); /* the class and its bases are as they are now */
+DYN_HIDDEN bool rec_is_instance(DynOperand o);                 /* of a Python class, fresh or found at a source */
+DYN_HIDDEN bool rec_plain_layout(PyTypeObject *type);
+DYN_HIDDEN bool rec_is_enum_member(PyObject *o);
+DYN_HIDDEN RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v);
+DYN_HIDDEN RecAttr rec_find_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value, RecCall *c);
+DYN_HIDDEN int rec_stored_attr(DynRec *r, DynOperand o, PyObject *name, DynVal *value); /* after it ran; NULL: deleted */
+DYN_HIDDEN DynVal *rec_wrap_attr(DynRec *r, PyTypeObject *type, PyObject *value);
+DYN_HIDDEN DynVal *rec_class_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result);
+DYN_HIDDEN DynVal *rec_new_object(DynRec *r, const RecCall *c, PyObject **result); /* object.__new__(C) */
+DYN_HIDDEN DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN DynVal *rec_call_slot(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN DynVal *rec_new_super(DynRec *r, PyObject *real, DynOperand self);
+DYN_HIDDEN RecAttr rec_super_attr(DynRec *r, PyTypeObject *type, DynOperand self, PyObject *name, RecCall *c, DynVal **v);
+
+/* ---- rec_protocol.c: true or STEP: done, with *result (NULL: raised) and its shadow (NULL: unknown); false: nothing ran */
+DYN_HIDDEN DynOperand rec_special(DynRec *r, DynOperand o, const char *name);
+DYN_HIDDEN bool rec_operator(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject **result, DynVal **v);
+DYN_HIDDEN bool rec_comparison(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject **result, DynVal **v);
+DYN_HIDDEN bool rec_unary_operator(DynRec *r, const char *name, DynOperand a, PyObject **result, DynVal **v);
+DYN_HIDDEN bool rec_length(DynRec *r, DynOperand o, PyObject **result, DynVal **v);
+DYN_HIDDEN int rec_instance_truth(DynRec *r, DynOperand o, bool *known);
+DYN_HIDDEN bool rec_membership(DynRec *r, DynOperand item, DynOperand in, PyObject **result, DynVal **v);
+DYN_HIDDEN Step rec_enter(DynRec *r, RecFrame *f);
+
+/* ---- rec_ops.c */
+DYN_HIDDEN RecAttr rec_attr_of(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v);
+DYN_HIDDEN bool rec_attr_is_missing(DynRec *r, DynOperand o, PyObject *name);
+DYN_HIDDEN PyObject *rec_binary_real(int nb, bool inplace, PyObject *a, PyObject *b);
+DYN_HIDDEN int rec_identity(DynRec *r, DynOperand a, DynOperand b); /* are they one object: 1, 0, or -1: not known */
+
+/* ---- sealed calls: what is recorded in one is part of the instruction that is running; leaving the graph there leaves it before
+ * the instruction, which then runs again from its start */
+typedef struct RecSeal {
+    uint32_t born, nodes, effects;
+    bool broken;
+    RecFrame *frame;
+} RecSeal;
+DYN_HIDDEN RecSeal rec_seal(DynRec *r);
+DYN_HIDDEN void rec_unseal(DynRec *r, RecSeal outer);
+DYN_HIDDEN DynVal *rec_call_function(DynRec *r, const RecCall *c, PyObject **result); /* a Python function, recorded into */
+
+/* ---- rec_methods.c: changes of lists and dicts by operators, after they ran: 0 or NULL as rec_effect */
+DYN_HIDDEN int rec_store_item(DynRec *r, DynOperand o, DynOperand index, DynOperand value);
+DYN_HIDDEN int rec_delete_item(DynRec *r, DynOperand o, DynOperand index);
+DYN_HIDDEN DynVal *rec_list_extended(DynRec *r, DynOperand list, DynOperand more);
+DYN_HIDDEN DynVal *rec_dict_union(DynRec *r, DynOperand a, DynOperand b, bool inplace);
+DYN_HIDDEN int rec_dict_fill(DynRec *r, DynVal *into, const RecCall *c, uint32_t first); /* the arguments of dict() */
+
 /* ---- rec_facts.c: as rec_call_builtin */
 DYN_HIDDEN DynVal *rec_call_fact(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 DYN_HIDDEN bool rec_is_fact(PyObject *o); /* a dtype, finfo …: its attributes never change */

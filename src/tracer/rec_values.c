@@ -1,5 +1,4 @@
-/* rec_values.c: shadows: making them, looking at sources (guards on what is read and no more), burning values in, and turning
- * shadows into recipes.
+/* rec_values.c: shadows: making them, looking at sources (guards on what is read and no more), burning values in.
  *
  * Called by every handler and by the NumPy rules. Shadows live in the recording's arena; real objects that shadows name are kept
  * alive until the segment ends. */
@@ -30,8 +29,18 @@ DynVal *rec_new(DynRec *r, DynValKind kind) {
 }
 
 void rec_changed(DynRec *r, const DynVal *v) {
+    bool outlives = !v->fresh && (v->source != DYN_NONE || v->kind == DV_CELL);
     r->mutations++;
-    r->oldest_changed = v->born < r->oldest_changed ? v->born : r->oldest_changed;
+    for (DynVal *t = v->twin; t != NULL && t != v; t = t->twin) {
+        t->items = v->items;
+        t->n = v->n;
+        t->cap = v->cap;
+    }
+    r->instr_changed = r->instr_changed || (!outlives && v->born < r->instr_born);
+    r->seal_broken = r->seal_broken || (!outlives && v->born < r->seal_born);
+    if (!outlives) { /* such an object is found as it is, when recording goes on behind a break */
+        r->oldest_changed = v->born < r->oldest_changed ? v->born : r->oldest_changed;
+    }
 }
 
 int rec_keep(DynRec *r, PyObject *o) {
@@ -272,6 +281,8 @@ int dyn_rec_assume_equal(DynRec *r, uint32_t a, uint32_t b) {
     r->lasting = false;
     return status < 0 ? -1 : dyn_sym_join(&r->cap->syms, a, b);
 }
+
+static DynVal *wrap_set(DynRec *r, PyObject *o);
 
 static void become_const(DynVal *v, PyObject *real) {
     v->kind = DV_CONST;
@@ -516,23 +527,11 @@ static int seen_container(DynRec *r, DynVal *v, PyObject *o) {
         if (r->seen.at[i].real == o) {
             DynVal *other = r->seen.at[i].v;
             uint32_t source = v->source;
-            if (rec_guard(r, DYN_GUARD_SAME, source, other->source, 0, NULL) < 0) {
-                return -1;
-            }
-            v->kind = other->kind;
-            v->items = other->items;
-            v->n = other->n;
-            v->cap = other->cap;
-            v->obj = other->obj;
-            return 1;
+            return rec_guard(r, DYN_GUARD_SAME, source, other->source, 0, NULL) < 0 || rec_same_object(r, v, other) < 0 ? -1 : 1;
         }
     }
-    RecSeen seen = {o, v};
-    if (rec_keep(r, o) < 0 || dyn_vec_push(&r->seen, seen) < 0) {
-        return -1;
-    }
     v->obj = o;
-    return 0;
+    return rec_saw(r, o, v);
 }
 
 static int resolve_sequence(DynRec *r, DynVal *v, PyObject *o) {
@@ -579,7 +578,7 @@ static int resolve_dict(DynRec *r, DynVal *v, PyObject *o) {
     bool plain = true;
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *k = PyTuple_GET_ITEM(tuple, i);
-        plain = plain && (PyUnicode_CheckExact(k) || PyLong_CheckExact(k));
+        plain = plain && rec_plain_key(k);
     }
     int ok = rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o));
     if (ok == 0 && !plain) {
@@ -610,6 +609,28 @@ static int resolve_dict(DynRec *r, DynVal *v, PyObject *o) {
     return 0;
 }
 
+/* A set of plain constants, in the order in which it lists them. */
+static int resolve_set(DynRec *r, DynVal *v, PyObject *o) {
+    int seen = seen_container(r, v, o);
+    if (seen != 0) {
+        return seen < 0 ? -1 : 0;
+    }
+    DynVal *items = PySet_GET_SIZE(o) <= 1000 ? wrap_set(r, o) : NULL;
+    PyObject *tuple = items ? PySequence_Tuple(o) : NULL;
+    int status = rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o));
+    v->kind = DV_OBJECT;
+    if (tuple != NULL && status == 0) {
+        v->kind = DV_SET;
+        v->items = items->items;
+        v->n = items->n;
+        v->cap = items->cap;
+        v->type = items->type;
+        status = rec_guard(r, DYN_GUARD_KEYS, v->source, DYN_NONE, 0, tuple);
+    }
+    Py_XDECREF(tuple);
+    return status;
+}
+
 static int resolve_method(DynRec *r, DynVal *v, PyObject *o) {
     DynSources *t = &r->cap->sources;
     uint32_t func = dyn_source_intern(t, DYN_SRC_FUNC, v->source, 0, NULL, NULL);
@@ -630,7 +651,7 @@ bool rec_is_fixed(PyObject *o) {
     return PyFunction_Check(o) || PyCFunction_Check(o) || PyType_Check(o) || PyModule_CheckExact(o) || o == Py_Ellipsis ||
            o == Py_NotImplemented || PyArray_DescrCheck(o) || Py_TYPE(o) == &PyUFunc_Type || Py_TYPE(o) == &PyMethodDescr_Type ||
            Py_TYPE(o) == &PyWrapperDescr_Type || strcmp(Py_TYPE(o)->tp_name, "numpy._ArrayFunctionDispatcher") == 0 ||
-           dyn_np_find(o) != NULL || strcmp(Py_TYPE(o)->tp_name, "dynoc.OptimizedFunction") == 0 ||
+           dyn_np_find(o) != NULL || rec_is_enum_member(o) || strcmp(Py_TYPE(o)->tp_name, "dynoc.OptimizedFunction") == 0 ||
            strcmp(Py_TYPE(o)->tp_name, "dynoc._dynoc.OptimizedFunction") == 0;
 }
 
@@ -657,6 +678,9 @@ int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
     if (PyDict_CheckExact(o)) {
         return resolve_dict(r, v, o);
     }
+    if (PyAnySet_CheckExact(o)) {
+        return resolve_set(r, v, o);
+    }
     if (PyMethod_Check(o)) {
         return resolve_method(r, v, o);
     }
@@ -666,9 +690,12 @@ int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
     if (PyArray_CheckScalar(o) && rec_resolve_npscalar(r, v, o) == 0) {
         return 0;
     }
+    int seen = seen_container(r, v, o);
+    if (seen != 0) {
+        return seen < 0 ? -1 : 0;
+    }
     v->kind = DV_OBJECT;
-    v->obj = o;
-    return rec_keep(r, o) < 0 ? -1 : rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o));
+    return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o));
 }
 
 DynVal *dyn_rec_constant_array(DynRec *r, PyObject *array) {
@@ -714,6 +741,23 @@ static int burn(DynRec *r, DynVal *v, PyObject *real) {
             }
         }
         return 0;
+    case DV_SET: return 0; /* of constants */
+    case DV_RANGE:
+        for (uint32_t i = 0; i < 3; i++) {
+            if (dyn_rec_burn(r, v->items[i], Py_None) < 0) {
+                return -1;
+            }
+        }
+        return 0;
+    case DV_DICT:
+        for (uint32_t i = 0; i + 1 < v->n; i += 2) {
+            PyObject *value = PyDict_GetItemWithError(real, v->items[i]->obj);
+            if (value == NULL || dyn_rec_burn(r, v->items[i + 1], value) < 0) {
+                PyErr_Clear();
+                return -1;
+            }
+        }
+        return 0;
     case DV_SLICE: {
         PySliceObject *s = (PySliceObject *)real;
         return dyn_rec_burn(r, v->items[0], s->start) < 0 || dyn_rec_burn(r, v->items[1], s->stop) < 0 ||
@@ -754,10 +798,33 @@ bool rec_is_constant(DynVal *v) {
     }
 }
 
+/* Python's equality of such keys runs no code of the user's, and equal ones have equal hashes. */
+bool rec_plain_key(PyObject *o) {
+    if (PyTuple_CheckExact(o)) {
+        bool plain = true;
+        for (Py_ssize_t i = 0; plain && i < PyTuple_GET_SIZE(o); i++) {
+            plain = rec_plain_key(PyTuple_GET_ITEM(o, i));
+        }
+        return plain;
+    }
+    return o == Py_None || PyUnicode_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyFloat_CheckExact(o) ||
+           PyBytes_CheckExact(o);
+}
+
+static bool same_key(PyObject *a, PyObject *b) {
+    if (a == b || a == NULL || b == NULL) {
+        return a == b;
+    }
+    int same = rec_plain_key(a) && rec_plain_key(b) ? PyObject_RichCompareBool(a, b, Py_EQ) : 0;
+    if (same < 0) {
+        PyErr_Clear();
+    }
+    return same == 1;
+}
+
 DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position) {
     for (uint32_t i = 0; i + 1 < dict->n; i += 2) {
-        PyObject *k = dict->items[i]->obj;
-        if (k == key || (k != NULL && PyUnicode_CheckExact(k) && PyUnicode_CheckExact(key) && PyUnicode_Compare(k, key) == 0)) {
+        if (same_key(dict->items[i]->obj, key)) {
             if (position != NULL) {
                 *position = i;
             }
@@ -767,10 +834,29 @@ DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position) {
     return NULL;
 }
 
+void rec_dict_drop(DynVal *dict, uint32_t at) {
+    memmove(dict->items + at, dict->items + at + 2, (dict->n - at - 2) * sizeof *dict->items);
+    dict->n -= 2;
+}
+
 DynVal *rec_wrap_result(DynRec *r, PyObject *o) {
     if (o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyComplex_CheckExact(o) ||
         PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || rec_is_fixed(o) || rec_is_fact(o) || PyArray_CheckScalar(o)) {
         return dyn_rec_const(r, o);
+    }
+    if (PyRange_Check(o) || PySlice_Check(o)) {
+        static const char *const parts[] = {"start", "stop", "step"};
+        DynVal *items[3] = {NULL};
+        for (int i = 0; i < 3; i++) {
+            PyObject *part = PyObject_GetAttrString(o, parts[i]);
+            items[i] = part ? rec_wrap_result(r, part) : NULL;
+            Py_XDECREF(part);
+            if (items[i] == NULL || (PyRange_Check(o) && items[i]->kind != DV_SYM)) {
+                PyErr_Clear();
+                return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
+            }
+        }
+        return dyn_rec_seq(r, PyRange_Check(o) ? DV_RANGE : DV_SLICE, 3, items, o);
     }
     if (PyTuple_CheckExact(o)) {
         DynVal *items[16];
@@ -785,6 +871,55 @@ DynVal *rec_wrap_result(DynRec *r, PyObject *o) {
         }
     }
     return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
+}
+
+static DynVal *wrap_dict(DynRec *r, PyObject *o) {
+    DynVal *v = dyn_rec_seq(r, DV_DICT, 0, NULL, o);
+    PyObject *key, *value;
+    Py_ssize_t pos = 0;
+    while (v != NULL && PyDict_Next(o, &pos, &key, &value)) {
+        DynVal *k = rec_plain_key(key) ? rec_object(r, key) : NULL, *x = k ? rec_wrap_fresh(r, value) : NULL;
+        v = x != NULL && rec_push_item(r, v, k) == 0 && rec_push_item(r, v, x) == 0 ? v : NULL;
+    }
+    return v;
+}
+
+/* A set whose order is that in which it lists its items: only where a set made of them in this order lists them so too. */
+static DynVal *wrap_set(DynRec *r, PyObject *o) {
+    DynVal *v = dyn_rec_seq(r, DV_SET, 0, NULL, o);
+    PyObject *items = PySequence_Tuple(o), *again = items ? PySet_New(items) : NULL,
+             *order = again ? PySequence_Tuple(again) : NULL;
+    for (Py_ssize_t i = 0; v != NULL && order != NULL && i < PyTuple_GET_SIZE(items); i++) {
+        PyObject *x = PyTuple_GET_ITEM(items, i);
+        DynVal *k = rec_plain_key(x) && x == PyTuple_GET_ITEM(order, i) ? rec_object(r, x) : NULL;
+        v = k != NULL && rec_push_item(r, v, k) == 0 ? v : NULL;
+    }
+    v = order == NULL ? NULL : v;
+    PyErr_Clear();
+    Py_XDECREF(items);
+    Py_XDECREF(again);
+    Py_XDECREF(order);
+    if (v != NULL) {
+        v->type = PyFrozenSet_CheckExact(o) ? (PyObject *)&PyFrozenSet_Type : NULL;
+    }
+    return v;
+}
+
+/* What a builtin made of constants: containers are new ones at each call. */
+DynVal *rec_wrap_fresh(DynRec *r, PyObject *o) {
+    DynVal *v;
+    if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)) {
+        return PyDict_CheckExact(o) ? wrap_dict(r, o) : PyAnySet_CheckExact(o) ? wrap_set(r, o) : rec_wrap_result(r, o);
+    }
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+    v = r->nesting < MAX_DEPTH && n <= 4096 ? dyn_rec_seq(r, PyList_CheckExact(o) ? DV_LIST : DV_TUPLE, 0, NULL, o) : NULL;
+    r->nesting++;
+    for (Py_ssize_t i = 0; v != NULL && i < n; i++) {
+        DynVal *x = rec_wrap_fresh(r, PySequence_Fast_GET_ITEM(o, i));
+        v = x != NULL && rec_push_item(r, v, x) == 0 ? v : NULL;
+    }
+    r->nesting--;
+    return v != NULL ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
 }
 
 /* ---- writing into arrays */
@@ -819,133 +954,4 @@ int dyn_rec_will_write(DynRec *r, uint32_t node, PyObject *real) {
         }
     }
     return dyn_vec_push(&r->written, storage);
-}
-
-/* ---- recipes */
-
-static uint32_t output_of(DynRec *r, uint32_t node) {
-    DynGraph *g = &r->cap->graph;
-    if (r->stamp_nodes) {
-        return node;
-    }
-    for (uint32_t i = 0; i < g->outputs.n; i++) {
-        if (g->outputs.at[i] == node) {
-            return i;
-        }
-    }
-    return dyn_vec_push(&g->outputs, node) < 0 ? DYN_NONE : g->outputs.n - 1;
-}
-
-static uint32_t recipe_of_items(DynRec *r, DynVal *v, DynRecipeKind kind) {
-    uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 1);
-    if (items == NULL) {
-        return DYN_NONE;
-    }
-    for (uint32_t i = 0; i < v->n; i++) {
-        items[i] = rec_recipe(r, v->items[i]);
-        if (items[i] == DYN_NONE) {
-            return DYN_NONE;
-        }
-    }
-    return dyn_capture_recipe(r->cap, kind, kind == DYN_RC_ITER ? v->id : 0, kind == DYN_RC_ATTR ? v->obj : NULL, v->n, items);
-}
-
-static uint32_t recipe_of_named(DynRec *r, DynVal *v) {
-    uint32_t *item = DYN_NEW(&r->cap->arena, uint32_t);
-    if (item == NULL || (*item = recipe_of_items(r, v, DYN_RC_TUPLE)) == DYN_NONE) {
-        return DYN_NONE;
-    }
-    return dyn_capture_recipe(r->cap, DYN_RC_NAMED, 0, v->type, 1, item);
-}
-
-static uint32_t recipe_of_range_iter(DynRec *r, DynVal *v) {
-    DynSyms *t = &r->cap->syms;
-    DynVal *range = v->items[0];
-    uint32_t step = range->items[2]->id, taken = dyn_sym_op(t, DYN_S_MUL, dyn_sym_int(t, v->id), step, DYN_NONE);
-    DynVal start = *range->items[0], *parts[3] = {&start, range->items[1], range->items[2]};
-    uint32_t items[3];
-    start.id = taken == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_ADD, start.id, taken, DYN_NONE);
-    start.stamp = 0;
-    start.source = DYN_NONE;
-    if (start.id == DYN_NONE) {
-        return DYN_NONE;
-    }
-    for (int i = 0; i < 3; i++) {
-        if ((items[i] = rec_recipe(r, parts[i])) == DYN_NONE) {
-            return DYN_NONE;
-        }
-    }
-    uint32_t *own = DYN_NEW_N(&r->cap->arena, uint32_t, 3);
-    if (own == NULL) {
-        return DYN_NONE;
-    }
-    memcpy(own, items, sizeof items);
-    return dyn_capture_recipe(r->cap, DYN_RC_RANGE_ITER, 0, NULL, 3, own);
-}
-
-static uint32_t new_recipe(DynRec *r, DynVal *v) {
-    DynCapture *c = r->cap;
-    if (v->source != DYN_NONE && v->kind != DV_CELL && !v->fresh) {
-        return dyn_capture_recipe(c, DYN_RC_SOURCE, v->source, NULL, 0, NULL);
-    }
-    switch (v->kind) {
-    case DV_NULL: return dyn_capture_recipe(c, DYN_RC_NULL, 0, NULL, 0, NULL);
-    case DV_CONST: return dyn_capture_recipe(c, DYN_RC_CONST, 0, v->obj, 0, NULL);
-    case DV_SYM: return dyn_capture_recipe(c, DYN_RC_SYM, v->id, NULL, 0, NULL);
-    case DV_MADE:
-    case DV_ARRAY:
-    case DV_NPSCALAR: {
-        uint32_t o = output_of(r, v->id);
-        return o == DYN_NONE ? o : dyn_capture_recipe(c, DYN_RC_OUTPUT, o, NULL, 0, NULL);
-    }
-    case DV_COMPLEX: return recipe_of_items(r, v, DYN_RC_COMPLEX);
-    case DV_ATTR: return recipe_of_items(r, v, DYN_RC_ATTR);
-    case DV_TUPLE: return v->type == NULL ? recipe_of_items(r, v, DYN_RC_TUPLE) : recipe_of_named(r, v);
-    case DV_LIST: return recipe_of_items(r, v, DYN_RC_LIST);
-    case DV_SET: return recipe_of_items(r, v, DYN_RC_SET);
-    case DV_DICT: return recipe_of_items(r, v, DYN_RC_DICT);
-    case DV_SLICE: return recipe_of_items(r, v, DYN_RC_SLICE);
-    case DV_RANGE: return recipe_of_items(r, v, DYN_RC_RANGE);
-    case DV_METHOD: return recipe_of_items(r, v, DYN_RC_METHOD);
-    case DV_CELL: {
-        bool full = v->n > 0 && v->items[0] != NULL;
-        uint32_t *item = DYN_NEW(&c->arena, uint32_t);
-        if (v->source != DYN_NONE) {
-            return dyn_capture_recipe(c, DYN_RC_SOURCE, v->source, NULL, 0, NULL);
-        }
-        if (item == NULL || (full && (*item = rec_recipe(r, v->items[0])) == DYN_NONE)) {
-            return DYN_NONE;
-        }
-        return dyn_capture_recipe(c, DYN_RC_CELL, 0, NULL, full, item);
-    }
-    case DV_ITER:
-        if (v->items[0]->kind == DV_RANGE) {
-            return recipe_of_range_iter(r, v);
-        }
-        if (v->looped && r->on_stack && r->nesting == 1) { /* any iterator over these will do: nobody else sees it */
-            v->items[0]->kind = DV_TUPLE;
-            uint32_t recipe = recipe_of_items(r, v, DYN_RC_ITER);
-            v->items[0]->kind = DV_OPAQUE;
-            return recipe;
-        }
-        return v->items[0]->kind == DV_TUPLE || v->items[0]->kind == DV_LIST ? recipe_of_items(r, v, DYN_RC_ITER) : DYN_NONE;
-    default: return DYN_NONE;
-    }
-}
-
-#define BEING_MADE (DYN_NONE - 1)
-
-uint32_t rec_recipe(DynRec *r, DynVal *v) {
-    if (v->stamp == r->stamp) { /* a container that contains itself has no recipe */
-        return v->recipe == BEING_MADE ? DYN_NONE : v->recipe;
-    }
-    v->stamp = r->stamp;
-    v->recipe = BEING_MADE;
-    if (++r->nesting <= MAX_DEPTH) {
-        v->recipe = new_recipe(r, v);
-    } else {
-        v->recipe = DYN_NONE;
-    }
-    r->nesting--;
-    return v->recipe;
 }

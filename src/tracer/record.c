@@ -230,6 +230,11 @@ static Step step(DynRec *r, RecFrame *f, const DynInstr *in) {
     dyn_frame_running(f->f, in->at, (int)(f->sp - f->nslots));
     r->why = DYN_R_UNSUPPORTED_VALUE;
     r->detail = NULL;
+    if (f->outer == NULL) {
+        r->instr_born = r->nvals;
+        r->instr_effects = r->effects.n;
+        r->instr_changed = false;
+    }
     return h(r, f, in);
 }
 
@@ -325,6 +330,8 @@ static void rec_free(DynRec *r) {
     dyn_vec_free(&r->by_source);
     dyn_vec_free(&r->by_node);
     dyn_vec_free(&r->written);
+    dyn_vec_free(&r->effects);
+    dyn_vec_free(&r->touched);
     dyn_vec_free(&r->keep);
     dyn_arena_free(&r->arena);
 }
@@ -397,7 +404,7 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
 }
 
 int dyn_record_init(void) {
-    return rec_builtins_init() < 0 || rec_facts_init() < 0 || rec_errstate_init() < 0 || rec_references_init() < 0
-               ? -1
-               : rec_call_init();
+    bool failed = rec_object_init() < 0 || rec_builtins_init() < 0 || rec_facts_init() < 0 || rec_errstate_init() < 0 ||
+                  rec_references_init() < 0;
+    return failed ? -1 : rec_call_init();
 }

@@ -23,7 +23,7 @@ static bool same_key(PyObject *a, PyObject *b) {
 
 /* For LOCAL and CLOSURE obj is a name, which the index says already. */
 static bool names_only(DynSourceKind kind) {
-    return kind == DYN_SRC_LOCAL || kind == DYN_SRC_CLOSURE || kind == DYN_SRC_FUNCTION;
+    return kind == DYN_SRC_LOCAL || kind == DYN_SRC_CLOSURE || kind == DYN_SRC_OWNCELL || kind == DYN_SRC_FUNCTION;
 }
 
 uint32_t dyn_source_intern(DynSources *t, DynSourceKind kind, uint32_t base, uint32_t index, PyObject *obj, PyObject *key) {
@@ -141,6 +141,11 @@ void dyn_source_print(const DynSources *t, uint32_t id, DynStr *out) {
     switch ((DynSourceKind)s->kind) {
     case DYN_SRC_LOCAL:
     case DYN_SRC_CLOSURE: print_text(s->obj, out); break;
+    case DYN_SRC_OWNCELL:
+        dyn_str_puts(out, "<cell ");
+        print_text(s->obj, out);
+        dyn_str_putc(out, '>');
+        break;
     case DYN_SRC_FUNCTION: dyn_str_puts(out, "<function>"); break;
     case DYN_SRC_CONST: dyn_object_print(s->obj, out); break;
     case DYN_SRC_DICT: print_key(t, s, 0, out); break;
@@ -156,6 +161,7 @@ void dyn_source_print(const DynSources *t, uint32_t id, DynStr *out) {
         dyn_str_putc(out, ']');
         break;
     case DYN_SRC_FCLOSURE: dyn_str_printf(out, ".__closure__[%u].cell_contents", (unsigned)s->index); break;
+    case DYN_SRC_FCELL: dyn_str_printf(out, ".__closure__[%u]", (unsigned)s->index); break;
     case DYN_SRC_FDEFAULT: dyn_str_printf(out, ".__defaults__[%u]", (unsigned)s->index); break;
     case DYN_SRC_FKWDEFAULT:
         dyn_str_puts(out, ".__kwdefaults__[");

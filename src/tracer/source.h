@@ -11,6 +11,7 @@
 #define DYN_SOURCE_KINDS(SOURCE)                                                                           \
     SOURCE(LOCAL)      /* index: slot of the frame's locals, as bound arguments; obj: its name (str) */    \
     SOURCE(CLOSURE)    /* index: the function's own __closure__[index], the cell's content; obj: name */   \
+    SOURCE(OWNCELL)    /* index: the function's own __closure__[index], the cell itself; obj: name */      \
     SOURCE(CELL)       /* base is a cell object: its content */                                            \
     SOURCE(FUNCTION)   /* the called function object itself */                                             \
     SOURCE(CONST)      /* obj itself (kept alive by the entry) */                                          \
@@ -19,6 +20,7 @@
     SOURCE(ITEM)       /* base is an exact tuple or list: item index */                                    \
     SOURCE(KEY)        /* base is an exact dict: item key */                                               \
     SOURCE(FCLOSURE)   /* base is a Python function: content of __closure__[index] */                      \
+    SOURCE(FCELL)      /* base is a Python function: __closure__[index], the cell itself */                \
     SOURCE(FDEFAULT)   /* base is a Python function: __defaults__[index] */                                \
     SOURCE(FKWDEFAULT) /* base is a Python function: __kwdefaults__[key] */                                \
     SOURCE(SELF)       /* base is a bound method: __self__ */                                              \

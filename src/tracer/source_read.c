@@ -133,11 +133,17 @@ static DynRead cell_content(PyObject *cell, PyObject **out) {
     return cell != NULL && PyCell_Check(cell) ? found(PyCell_GET(cell), out) : DYN_READ_FAILED;
 }
 
-static DynRead closure_of(PyObject *func, uint32_t index, PyObject **out) {
+static DynRead cell_of(PyObject *func, uint32_t index, PyObject **out) {
     PyObject *closure = func != NULL && PyFunction_Check(func) ? PyFunction_GET_CLOSURE(func) : NULL;
-    if (closure == NULL || index >= PyTuple_GET_SIZE(closure))
-        return DYN_READ_FAILED;
-    return cell_content(PyTuple_GET_ITEM(closure, index), out);
+    return closure == NULL || index >= PyTuple_GET_SIZE(closure) ? DYN_READ_FAILED : found(PyTuple_GET_ITEM(closure, index), out);
+}
+
+static DynRead closure_of(PyObject *func, uint32_t index, PyObject **out) {
+    PyObject *cell = NULL;
+    DynRead r = cell_of(func, index, &cell);
+    r = r == DYN_READ_FOUND ? cell_content(cell, out) : r;
+    Py_XDECREF(cell);
+    return r;
 }
 
 static DynRead default_of(const DynSource *s, PyObject *func, PyObject **out) {
@@ -159,6 +165,7 @@ DynRead dyn_source_read(const DynSource *s, PyObject *base, PyObject *func, PyOb
     switch ((DynSourceKind)s->kind) {
     case DYN_SRC_LOCAL: return found(locals[s->index], out);
     case DYN_SRC_CLOSURE: return closure_of(func, s->index, out);
+    case DYN_SRC_OWNCELL: return cell_of(func, s->index, out);
     case DYN_SRC_CELL: return cell_content(base, out);
     case DYN_SRC_FUNCTION: return found(func, out);
     case DYN_SRC_CONST: return found(s->obj, out);
@@ -167,6 +174,7 @@ DynRead dyn_source_read(const DynSource *s, PyObject *base, PyObject *func, PyOb
     case DYN_SRC_ITEM: return item_of(base, s->index, out);
     case DYN_SRC_KEY: return PyDict_CheckExact(base) ? key_of(base, s->key, out) : DYN_READ_FAILED;
     case DYN_SRC_FCLOSURE: return closure_of(base, s->index, out);
+    case DYN_SRC_FCELL: return cell_of(base, s->index, out);
     case DYN_SRC_FDEFAULT:
     case DYN_SRC_FKWDEFAULT: return default_of(s, base, out);
     case DYN_SRC_SELF: return PyMethod_Check(base) ? found(PyMethod_GET_SELF(base), out) : DYN_READ_FAILED;

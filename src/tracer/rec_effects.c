@@ -1,0 +1,138 @@
+/* rec_effects.c: changes of objects that outlive the call: lists, dicts, sets, deques, attributes, globals and cells. Each ran
+ * for real while recording; here it is written down, to be made again behind the graph at later calls (capture.h: DynEffect).
+ *
+ * Called by the handlers after the real operation, when the shadow shows the new state. What was read from such an object before
+ * came from its sources, what is read later comes from its shadow. So no other object of its type that came in may be the same at
+ * a later call: that is guarded for each pair of a changed object and one that was looked at. Rows live in the recording's arena
+ * until the segment ends. */
+#include "tracer/rec_state.h"
+
+#define MAX_PAIRS 4000 /* of objects that have to be different */
+
+bool rec_outlives(const DynVal *v) { return v->source != DYN_NONE && !v->fresh; }
+
+/* A cell's shadow is reached through its id where the cell itself is no value of the frame's (a closure's). */
+static uint32_t source_of(const DynVal *v) { return v->kind == DV_CELL && v->source == DYN_NONE ? v->id : v->source; }
+
+int rec_same_object(DynRec *r, DynVal *v, DynVal *other) {
+    (void)r;
+    v->kind = other->kind;
+    v->items = other->items;
+    v->n = other->n;
+    v->cap = other->cap;
+    v->obj = other->obj;
+    v->type = other->type;
+    v->touched = other->touched;
+    v->twin = other->twin != NULL ? other->twin : other;
+    other->twin = v;
+    return 0;
+}
+
+static int differ(DynRec *r, const RecSeen *a, const RecSeen *b) {
+    if (Py_TYPE(a->real) != Py_TYPE(b->real) || PyArray_Check(a->real)) {
+        return 0; /* the types are guarded */
+    }
+    if (a->real == b->real) { /* one object in two ways, and nobody knew */
+        return source_of(a->v) == source_of(b->v) ? 0 : -1;
+    }
+    return rec_guard(r, DYN_GUARD_DIFFERENT, source_of(a->v), source_of(b->v), 0, NULL);
+}
+
+int rec_saw(DynRec *r, PyObject *real, DynVal *v) {
+    RecSeen seen = {real, v};
+    for (uint32_t i = 0; i < r->touched.n; i++) {
+        if (differ(r, &r->touched.at[i], &seen) < 0) {
+            r->why = DYN_R_ALIASING;
+            return -1;
+        }
+    }
+    return rec_keep(r, real) < 0 || dyn_vec_push(&r->seen, seen) < 0 ? -1 : 0;
+}
+
+static int touch(DynRec *r, DynOperand o) {
+    RecSeen row = {o.real, o.v};
+    if (o.v->touched) {
+        return 0;
+    }
+    if ((uint64_t)(r->touched.n + 1) * (r->seen.n + 1) > MAX_PAIRS) {
+        r->why = DYN_R_SIDE_EFFECT;
+        return -1;
+    }
+    for (uint32_t i = 0; i < r->seen.n; i++) {
+        if (differ(r, &row, &r->seen.at[i]) < 0) {
+            r->why = DYN_R_ALIASING;
+            return -1;
+        }
+    }
+    o.v->touched = true;
+    for (DynVal *t = o.v->twin; t != NULL && t != o.v; t = t->twin) {
+        t->touched = true;
+    }
+    return rec_keep(r, o.real) < 0 || dyn_vec_push(&r->touched, row) < 0 ? -1 : 0;
+}
+
+/* Has the value a recipe, as things are now? A rebuild of its own, which leaves nothing behind. */
+static bool rebuildable(DynRec *r, DynVal *v) {
+    uint32_t n = r->cap->recipes.n;
+    bool nodes = r->stamp_nodes, on_stack = r->on_stack;
+    r->stamp++;
+    r->stamp_nodes = true;
+    r->on_stack = false;
+    bool can = rec_recipe(r, v) != DYN_NONE;
+    dyn_capture_forget_recipes(r->cap, n);
+    r->stamp++;
+    r->stamp_nodes = nodes;
+    r->on_stack = on_stack;
+    return can;
+}
+
+int rec_effect(DynRec *r, DynOperand target, DynEffectKind kind, PyObject *obj, uint32_t n, DynVal *const *items) {
+    if (target.v->fresh) {
+        rec_changed(r, target.v);
+        return 0;
+    }
+    r->why = DYN_R_SIDE_EFFECT;
+    if (source_of(target.v) == DYN_NONE || touch(r, target) < 0) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (!(items[i]->kind == DV_CELL && items[i] == target.v) && !rebuildable(r, items[i])) {
+            return -1;
+        }
+    }
+    RecEffect e = {.kind = (uint8_t)kind, .obj = obj, .n = n, .items = DYN_NEW_N(&r->arena, DynVal *, n + 1)};
+    if (e.items == NULL || (obj != NULL && rec_keep(r, obj) < 0)) {
+        r->why = DYN_R_NO_MEMORY;
+        return -1;
+    }
+    memcpy(e.items, items, n * sizeof *items);
+    if (dyn_vec_push(&r->effects, e) < 0) {
+        r->why = DYN_R_NO_MEMORY;
+        return -1;
+    }
+    rec_changed(r, target.v);
+    return 0;
+}
+
+int rec_effects_done(DynRec *r, DynEffects *out) {
+    *out = (DynEffects){.first = r->cap->effects.n};
+    for (uint32_t i = 0; i < r->effects.n; i++) {
+        const RecEffect *e = &r->effects.at[i];
+        uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, e->n + 1);
+        for (uint32_t k = 0; items != NULL && k < e->n; k++) {
+            bool cell = e->items[k]->kind == DV_CELL && e->items[k]->source == DYN_NONE && k == 0;
+            items[k] =
+                cell ? dyn_capture_recipe(r->cap, DYN_RC_SOURCE, e->items[k]->id, NULL, 0, NULL) : rec_recipe(r, e->items[k]);
+            if (items[k] == DYN_NONE) {
+                return -1;
+            }
+        }
+        if (items == NULL || dyn_capture_effect(r->cap, (DynEffectKind)e->kind, e->obj, e->n, items) < 0) {
+            return -1;
+        }
+    }
+    out->n = r->effects.n;
+    return 0;
+}
+
+void rec_forget_effects(DynRec *r, uint32_t n) { r->effects.n = n < r->effects.n ? n : r->effects.n; }

@@ -1,0 +1,257 @@
+/* rec_protocol.c: what operators and builtins ask of instances of user's classes: __add__ and its like, comparisons, __len__,
+ * __bool__, __contains__, __setitem__, __enter__. The functions are looked up as CPython does and recorded into.
+ *
+ * Called by the handlers before they run an operation for real. An operation that may take several calls is sealed: an array
+ * operation in it that leaves the graph leaves it before the whole of it. */
+#include "tracer/rec_segment.h"
+
+/* The Python function that the type of an instance has for a special method, guarded. v NULL: none. */
+DynOperand rec_special(DynRec *r, DynOperand o, const char *name) {
+    DynOperand none = {0};
+    if (!rec_is_instance(o)) {
+        return none;
+    }
+    PyObject *key = PyUnicode_InternFromString(name), *f = key ? dyn_cpy_lookup_special(Py_TYPE(o.real), key) : NULL;
+    PyErr_Clear();
+    Py_XDECREF(key);
+    return f == NULL || !PyFunction_Check(f) || rec_guard_class(r, Py_TYPE(o.real)) < 0 ? none
+                                                                                        : (DynOperand){dyn_rec_const(r, f), f};
+}
+
+static DynVal *call_special(DynRec *r, DynOperand f, DynOperand a, DynOperand b, PyObject **result) {
+    DynOperand args[2] = {a, b};
+    RecCall c = {.callable = f, .args = DYN_NEW_N(&r->arena, DynOperand, 2), .npos = b.v == NULL ? 1 : 2};
+    if (c.args == NULL) {
+        PyErr_NoMemory();
+        *result = NULL;
+        return NULL;
+    }
+    memcpy(c.args, args, sizeof args);
+    return rec_call_function(r, &c, result);
+}
+
+/* ---- operators of two operands */
+
+typedef struct Try { /* one method that is asked, until one doesn't give NotImplemented */
+    DynOperand f, a, b;
+} Try;
+
+static bool first_of(DynRec *r, const Try *tries, int n, PyObject **result, DynVal **v) {
+    bool known = true;
+    for (int i = 0; i < n; i++) {
+        *v = call_special(r, tries[i].f, tries[i].a, tries[i].b, result);
+        known = known && *v != NULL;
+        if (*result == NULL || *result != Py_NotImplemented) {
+            *v = known ? *v : NULL;
+            return true;
+        }
+        Py_CLEAR(*result);
+    }
+    *v = NULL;
+    return false;
+}
+
+static const char *const operator_names[13] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
+                                               "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
+
+static bool strict_subclass(DynOperand sub, DynOperand base) {
+    return Py_TYPE(sub.real) != Py_TYPE(base.real) && PyType_IsSubtype(Py_TYPE(sub.real), Py_TYPE(base.real));
+}
+
+/* An operand whose own operators answer NotImplemented to an instance of a Python class that has no builtin base. */
+static bool gives_way(DynOperand o, DynOperand instance) {
+    return (o.real == Py_None || PyLong_CheckExact(o.real) || PyFloat_CheckExact(o.real) || PyBool_Check(o.real) ||
+            PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real) || PyDict_CheckExact(o.real) ||
+            PyUnicode_CheckExact(o.real)) &&
+           rec_plain_layout(Py_TYPE(instance.real));
+}
+
+bool rec_operator(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject **result, DynVal **v) {
+    bool ia = rec_is_instance(a), ib = rec_is_instance(b);
+    if ((!ia && !ib) || (!ia && (!gives_way(a, b) || (nb == 6 && PyUnicode_CheckExact(a.real))))) {
+        return false;
+    }
+    char plain[24], reflected[24], in[24];
+    snprintf(plain, sizeof plain, "__%s__", operator_names[nb]);
+    snprintf(reflected, sizeof reflected, "__r%s__", operator_names[nb]);
+    snprintf(in, sizeof in, "__i%s__", operator_names[nb]);
+    Try tries[3];
+    int n = 0;
+    DynOperand i = inplace ? rec_special(r, a, in) : (DynOperand){0}, p = rec_special(r, a, plain),
+               q = Py_TYPE(a.real) == Py_TYPE(b.real) ? (DynOperand){0} : rec_special(r, b, reflected);
+    if (i.v == NULL && p.v == NULL && q.v == NULL) {
+        return false;
+    }
+    if (i.v != NULL) {
+        tries[n++] = (Try){i, a, b};
+    }
+    bool first = q.v != NULL && ia && strict_subclass(b, a) && q.real != rec_special(r, a, reflected).real;
+    if (first) {
+        tries[n++] = (Try){q, b, a};
+    }
+    if (p.v != NULL) {
+        tries[n++] = (Try){p, a, b};
+    }
+    if (q.v != NULL && !first) {
+        tries[n++] = (Try){q, b, a};
+    }
+    RecSeal seal = rec_seal(r);
+    bool done = first_of(r, tries, n, result, v);
+    rec_unseal(r, seal);
+    if (!done) { /* CPython knows what comes then */
+        r->why = DYN_R_UNSUPPORTED_VALUE;
+        *result = rec_binary_real(nb, inplace, a.real, b.real);
+    }
+    return true;
+}
+
+static const char *const compare_names[6] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
+static const int swapped[6] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+
+/* Does the instance's class leave this comparison to object: identity, or not comparable? */
+static bool by_object(DynRec *r, DynOperand o, int cmp) {
+    PyObject *name = PyUnicode_InternFromString(compare_names[cmp]);
+    PyObject *f = name ? dyn_cpy_lookup_special(Py_TYPE(o.real), name) : NULL,
+             *base = name ? dyn_cpy_lookup_special(&PyBaseObject_Type, name) : NULL;
+    Py_XDECREF(name);
+    return f == base && rec_guard_class(r, Py_TYPE(o.real)) == 0;
+}
+
+bool rec_comparison(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject **result, DynVal **v) {
+    bool ia = rec_is_instance(a), ib = rec_is_instance(b), invert = false;
+    if ((!ia && !ib) || (!ia && !gives_way(a, b)) || (!ib && !gives_way(b, a))) {
+        return false;
+    }
+    if (cmp == Py_NE && (!ia || by_object(r, a, Py_NE)) && (!ib || by_object(r, b, Py_NE))) { /* not (a == b) */
+        invert = true;
+        cmp = Py_EQ;
+    }
+    DynOperand f = rec_special(r, a, compare_names[cmp]), g = rec_special(r, b, compare_names[swapped[cmp]]);
+    if ((ia && f.v == NULL && !by_object(r, a, cmp)) || (ib && g.v == NULL && !by_object(r, b, swapped[cmp]))) {
+        return false;
+    }
+    Try tries[2];
+    int n = 0;
+    bool reverse_first = g.v != NULL && ia && strict_subclass(b, a);
+    if (reverse_first) {
+        tries[n++] = (Try){g, b, a};
+    }
+    if (f.v != NULL) {
+        tries[n++] = (Try){f, a, b};
+    }
+    if (g.v != NULL && !reverse_first) {
+        tries[n++] = (Try){g, b, a};
+    }
+    RecSeal seal = rec_seal(r);
+    bool done = n > 0 && first_of(r, tries, n, result, v);
+    rec_unseal(r, seal);
+    if (!done) {
+        *result = PyObject_RichCompare(a.real, b.real, invert ? Py_NE : cmp);
+        int same = *result != NULL && n == 0 && cmp == Py_EQ ? rec_identity(r, a, b) : -1;
+        *v = same >= 0 ? dyn_rec_const(r, *result) : NULL;
+        return true;
+    }
+    if (invert && *result != NULL) {
+        int truth = *v != NULL ? rec_truth(r, *v, *result) : -1, real = PyObject_IsTrue(*result);
+        Py_SETREF(*result, real < 0 ? NULL : PyBool_FromLong(!real));
+        *v = truth >= 0 && *result != NULL ? dyn_rec_const(r, *result) : NULL;
+    }
+    return true;
+}
+
+bool rec_unary_operator(DynRec *r, const char *name, DynOperand a, PyObject **result, DynVal **v) {
+    DynOperand f = rec_special(r, a, name);
+    if (f.v == NULL) {
+        return false;
+    }
+    *v = call_special(r, f, a, (DynOperand){0}, result);
+    return true;
+}
+
+/* ---- len, bool, in */
+
+bool rec_length(DynRec *r, DynOperand o, PyObject **result, DynVal **v) {
+    if (!rec_unary_operator(r, "__len__", o, result, v)) {
+        return false;
+    }
+    if (*result != NULL && (!PyLong_CheckExact(*result) || PyLong_AsSsize_t(*result) < 0)) {
+        PyErr_Clear();
+        Py_CLEAR(*result);
+        PyErr_SetString(PyExc_TypeError, "__len__() gave no length");
+    }
+    return true;
+}
+
+/* The truth of an instance whose class says something of it: 1 or 0 with *known, -1 with an exception, -2: nothing ran. */
+int rec_instance_truth(DynRec *r, DynOperand o, bool *known) {
+    PyObject *result = NULL;
+    DynVal *v = NULL;
+    *known = false;
+    if (!rec_unary_operator(r, "__bool__", o, &result, &v) && !rec_unary_operator(r, "__len__", o, &result, &v)) {
+        return -2;
+    }
+    if (result == NULL) {
+        return -1;
+    }
+    if (!PyBool_Check(result) && !PyLong_CheckExact(result)) {
+        PyErr_Format(PyExc_TypeError, "__bool__ should return bool, returned %s", Py_TYPE(result)->tp_name);
+        Py_DECREF(result);
+        return -1;
+    }
+    *known = v != NULL && rec_truth(r, v, result) >= 0;
+    int truth = PyObject_IsTrue(result);
+    Py_DECREF(result);
+    return truth;
+}
+
+bool rec_membership(DynRec *r, DynOperand item, DynOperand in, PyObject **result, DynVal **v) {
+    DynOperand f = rec_special(r, in, "__contains__");
+    if (f.v == NULL) {
+        return false;
+    }
+    PyObject *answer = NULL;
+    DynVal *shadow = call_special(r, f, in, item, &answer);
+    int known = answer != NULL && shadow != NULL ? rec_truth(r, shadow, answer) : -1;
+    int truth = answer == NULL ? -1 : PyObject_IsTrue(answer);
+    Py_XDECREF(answer);
+    *result = truth < 0 ? NULL : PyBool_FromLong(truth);
+    *v = known >= 0 && *result != NULL ? dyn_rec_const(r, *result) : NULL;
+    return true;
+}
+
+/* ---- with */
+
+/* The manager's __exit__, bound, and what __enter__ gave take its place. */
+Step rec_enter(DynRec *r, RecFrame *f) {
+    DynOperand o = operand(f, 1), enter, leave;
+    PyObject *entered = NULL, *exit;
+    bool known = dyn_rec_resolve(r, o.v, o.real) == 0;
+    enter = known ? rec_special(r, o, "__enter__") : (DynOperand){0};
+    leave = known ? rec_special(r, o, "__exit__") : (DynOperand){0};
+    if (enter.v == NULL || leave.v == NULL) {
+        return step_bail(r, DYN_R_UNSUPPORTED_OPCODE, "with statement");
+    }
+    DynVal *items[2] = {leave.v, o.v}, *bound = dyn_rec_seq(r, DV_METHOD, 2, items, NULL), *v;
+    exit = bound == NULL ? NULL : PyMethod_New(leave.real, o.real);
+    if (exit == NULL) {
+        PyErr_Clear();
+        return step_bail(r, DYN_R_NO_MEMORY, NULL);
+    }
+    v = call_special(r, enter, o, (DynOperand){0}, &entered);
+    if (entered == NULL) {
+        Py_DECREF(exit);
+        return STEP_ERROR;
+    }
+    if (v != NULL && rec_snapshot_new_nodes(r) < 0) {
+        v = NULL;
+    }
+    f->real[f->sp - 1] = exit;
+    push_real(f, entered);
+    Py_DECREF(o.real);
+    if (v == NULL) {
+        return STEP_BREAK;
+    }
+    f->shadow[f->ssp - 1] = bound;
+    push_shadow(f, v);
+    return STEP_NEXT;
+}

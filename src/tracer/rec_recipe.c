@@ -1,0 +1,153 @@
+/* rec_recipe.c: shadows turned into recipes: how later calls make the value anew behind the graph, where it is still wanted.
+ *
+ * Called at the ends of segments and for snapshots (rec_segment.c, rec_effects.c). One value has one recipe in one rebuild
+ * (DynRec.stamp), so that identity holds. */
+#include "tracer/rec_state.h"
+
+#define MAX_DEPTH 100 /* of containers in containers */
+
+static uint32_t output_of(DynRec *r, uint32_t node) {
+    DynGraph *g = &r->cap->graph;
+    if (r->stamp_nodes) {
+        return node;
+    }
+    for (uint32_t i = 0; i < g->outputs.n; i++) {
+        if (g->outputs.at[i] == node) {
+            return i;
+        }
+    }
+    return dyn_vec_push(&g->outputs, node) < 0 ? DYN_NONE : g->outputs.n - 1;
+}
+
+static uint32_t recipe_of_items(DynRec *r, DynVal *v, DynRecipeKind kind) {
+    uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 1);
+    if (items == NULL) {
+        return DYN_NONE;
+    }
+    for (uint32_t i = 0; i < v->n; i++) {
+        items[i] = rec_recipe(r, v->items[i]);
+        if (items[i] == DYN_NONE) {
+            return DYN_NONE;
+        }
+    }
+    return dyn_capture_recipe(r->cap, kind, kind == DYN_RC_ITER ? v->id : 0, kind == DYN_RC_ATTR ? v->obj : NULL, v->n, items);
+}
+
+static uint32_t recipe_of_object(DynRec *r, DynVal *v) {
+    uint32_t n = 0, *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 1);
+    if (items == NULL || v->type == NULL) {
+        return DYN_NONE;
+    }
+    for (uint32_t i = 0; i < v->n; i += 2) {
+        if (v->items[i + 1] != NULL) {
+            items[n] = rec_recipe(r, v->items[i]);
+            items[n + 1] = rec_recipe(r, v->items[i + 1]);
+            if (items[n] == DYN_NONE || items[n + 1] == DYN_NONE) {
+                return DYN_NONE;
+            }
+            n += 2;
+        }
+    }
+    return dyn_capture_recipe(r->cap, DYN_RC_OBJECT, 0, v->type, n, items);
+}
+
+static uint32_t recipe_of_named(DynRec *r, DynVal *v) {
+    uint32_t *item = DYN_NEW(&r->cap->arena, uint32_t);
+    if (item == NULL || (*item = recipe_of_items(r, v, DYN_RC_TUPLE)) == DYN_NONE) {
+        return DYN_NONE;
+    }
+    return dyn_capture_recipe(r->cap, DYN_RC_NAMED, 0, v->type, 1, item);
+}
+
+static uint32_t recipe_of_range_iter(DynRec *r, DynVal *v) {
+    DynSyms *t = &r->cap->syms;
+    DynVal *range = v->items[0];
+    uint32_t step = range->items[2]->id, taken = dyn_sym_op(t, DYN_S_MUL, dyn_sym_int(t, v->id), step, DYN_NONE);
+    DynVal start = *range->items[0], *parts[3] = {&start, range->items[1], range->items[2]};
+    uint32_t items[3];
+    start.id = taken == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_ADD, start.id, taken, DYN_NONE);
+    start.stamp = 0;
+    start.source = DYN_NONE;
+    if (start.id == DYN_NONE) {
+        return DYN_NONE;
+    }
+    for (int i = 0; i < 3; i++) {
+        if ((items[i] = rec_recipe(r, parts[i])) == DYN_NONE) {
+            return DYN_NONE;
+        }
+    }
+    uint32_t *own = DYN_NEW_N(&r->cap->arena, uint32_t, 3);
+    if (own == NULL) {
+        return DYN_NONE;
+    }
+    memcpy(own, items, sizeof items);
+    return dyn_capture_recipe(r->cap, DYN_RC_RANGE_ITER, 0, NULL, 3, own);
+}
+
+static uint32_t new_recipe(DynRec *r, DynVal *v) {
+    DynCapture *c = r->cap;
+    if (v->source != DYN_NONE && v->kind != DV_CELL && !v->fresh) {
+        return dyn_capture_recipe(c, DYN_RC_SOURCE, v->source, NULL, 0, NULL);
+    }
+    switch (v->kind) {
+    case DV_NULL: return dyn_capture_recipe(c, DYN_RC_NULL, 0, NULL, 0, NULL);
+    case DV_CONST: return dyn_capture_recipe(c, DYN_RC_CONST, 0, v->obj, 0, NULL);
+    case DV_SYM: return dyn_capture_recipe(c, DYN_RC_SYM, v->id, NULL, 0, NULL);
+    case DV_MADE:
+    case DV_ARRAY:
+    case DV_NPSCALAR: {
+        uint32_t o = output_of(r, v->id);
+        return o == DYN_NONE ? o : dyn_capture_recipe(c, DYN_RC_OUTPUT, o, NULL, 0, NULL);
+    }
+    case DV_COMPLEX: return recipe_of_items(r, v, DYN_RC_COMPLEX);
+    case DV_ATTR: return recipe_of_items(r, v, DYN_RC_ATTR);
+    case DV_TUPLE: return v->type == NULL ? recipe_of_items(r, v, DYN_RC_TUPLE) : recipe_of_named(r, v);
+    case DV_LIST: return recipe_of_items(r, v, DYN_RC_LIST);
+    case DV_SET: return recipe_of_items(r, v, v->type == NULL ? DYN_RC_SET : DYN_RC_FROZENSET);
+    case DV_OBJECT: return v->fresh ? recipe_of_object(r, v) : DYN_NONE;
+    case DV_DICT: return recipe_of_items(r, v, DYN_RC_DICT);
+    case DV_SLICE: return recipe_of_items(r, v, DYN_RC_SLICE);
+    case DV_RANGE: return recipe_of_items(r, v, DYN_RC_RANGE);
+    case DV_METHOD: return recipe_of_items(r, v, DYN_RC_METHOD);
+    case DV_CELL: {
+        bool full = v->n > 0 && v->items[0] != NULL;
+        uint32_t *item = DYN_NEW(&c->arena, uint32_t);
+        if (v->source != DYN_NONE) {
+            return dyn_capture_recipe(c, DYN_RC_SOURCE, v->source, NULL, 0, NULL);
+        }
+        if (item == NULL || (full && (*item = rec_recipe(r, v->items[0])) == DYN_NONE)) {
+            return DYN_NONE;
+        }
+        return dyn_capture_recipe(c, DYN_RC_CELL, 0, NULL, full, item);
+    }
+    case DV_ITER:
+        if (v->items[0]->kind == DV_RANGE) {
+            return recipe_of_range_iter(r, v);
+        }
+        if (v->looped && r->on_stack && r->nesting == 1) { /* any iterator over these will do: nobody else sees it */
+            v->items[0]->kind = DV_TUPLE;
+            uint32_t recipe = recipe_of_items(r, v, DYN_RC_ITER);
+            v->items[0]->kind = DV_OPAQUE;
+            return recipe;
+        }
+        return v->items[0]->kind == DV_TUPLE || v->items[0]->kind == DV_LIST ? recipe_of_items(r, v, DYN_RC_ITER) : DYN_NONE;
+    default: return DYN_NONE;
+    }
+}
+
+#define BEING_MADE (DYN_NONE - 1)
+
+uint32_t rec_recipe(DynRec *r, DynVal *v) {
+    if (v->stamp == r->stamp) { /* a container that contains itself has no recipe */
+        return v->recipe == BEING_MADE ? DYN_NONE : v->recipe;
+    }
+    v->stamp = r->stamp;
+    v->recipe = BEING_MADE;
+    if (++r->nesting <= MAX_DEPTH) {
+        v->recipe = new_recipe(r, v);
+    } else {
+        v->recipe = DYN_NONE;
+    }
+    r->nesting--;
+    return v->recipe;
+}
