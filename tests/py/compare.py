@@ -9,6 +9,7 @@ import math
 import struct
 import types
 import warnings
+from collections import deque
 
 import numpy as np
 from case import Call
@@ -124,6 +125,16 @@ def compare_arrays(a, b, tol, path, report):
         report(f"{path}: {difference}")
 
 
+def attributes(o):
+    """Instance attributes, those in slots too; None for what has none of its own."""
+    if isinstance(o, (type, types.FunctionType, types.ModuleType)):
+        return None
+    slots = [name for cls in type(o).__mro__ for name in getattr(cls, "__slots__", ()) if isinstance(cls.__slots__, tuple)]
+    if not slots and not hasattr(o, "__dict__"):
+        return None
+    return {**{name: getattr(o, name) for name in slots if hasattr(o, name)}, **getattr(o, "__dict__", {})}
+
+
 def compare_values(a, b, tol, path, report):
     """Report every difference between two values, the first the one that plain Python gave."""
     if type(a) is not type(b):
@@ -137,7 +148,7 @@ def compare_values(a, b, tol, path, report):
     elif isinstance(a, float):
         if float_bits(a) != float_bits(b) and not (tol == "near" and math.isclose(a, b, rel_tol=1e-13)):
             report(f"{path}: {b!r} instead of {a!r}")
-    elif isinstance(a, (tuple, list)):
+    elif isinstance(a, (tuple, list, deque)):
         if len(a) != len(b):
             report(f"{path}: {len(b)} items instead of {len(a)}")
         for i, (x, y) in enumerate(zip(a, b)):
@@ -154,8 +165,8 @@ def compare_values(a, b, tol, path, report):
     elif isinstance(a, np.random.Generator):
         if a.bit_generator.state != b.bit_generator.state:
             report(f"{path}: the generator has another state")
-    elif hasattr(a, "__dict__") and not isinstance(a, type):
-        compare_values(vars(a), vars(b), tol, f"vars({path})", report)
+    elif attributes(a) is not None:
+        compare_values(attributes(a), attributes(b), tol, f"vars({path})", report)
     elif type(a).__eq__ is not object.__eq__ and a != b:
         report(f"{path}: {b!r} instead of {a!r}")
 
@@ -167,8 +178,8 @@ def walk(value, into):
     """Mutable objects reachable from a value, in a fixed order, again and again where they appear again."""
     if isinstance(value, np.ndarray):
         into.append(value)
-    elif isinstance(value, (tuple, list)):
-        if isinstance(value, list):
+    elif isinstance(value, (tuple, list, deque)):
+        if not isinstance(value, tuple):
             into.append(value)
         for item in value:
             walk(item, into)
@@ -176,9 +187,9 @@ def walk(value, into):
         into.append(value)
         for item in value.values():
             walk(item, into)
-    elif hasattr(value, "__dict__") and not isinstance(value, (type, types.FunctionType, types.ModuleType)):
+    elif attributes(value) is not None:
         into.append(value)
-        for item in vars(value).values():
+        for item in attributes(value).values():
             walk(item, into)
 
 
