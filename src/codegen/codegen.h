@@ -58,6 +58,7 @@ typedef struct DynRun {
     DynScalar *sym;           /* every symbol's value; those of results of extern calls are filled in */
     PyObject **outputs;       /* out: new references in graph.outputs order (arrays, NumPy scalars for DYN_NODE_NPSCALAR) */
     uint32_t snapshot;        /* LEFT */
+    PyObject *error;          /* LEFT: the exception that is to be raised there, or NULL: strong */
     PyObject **values;        /* LEFT: new array (PyMem) of node values, NULL where not materialised; new references */
 } DynRun;
 DYN_HIDDEN DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run);

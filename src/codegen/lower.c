@@ -783,12 +783,32 @@ static void unify_sizes(const DynGraph *g) {
     }
 }
 
+/* Inputs whose contents have to be kept: kernels write into them, and a warning may be due afterwards. */
+static int find_written(Lower *L) {
+    const DynGraph *g = L->g;
+    bool warns = false;
+    for (uint32_t i = 0; i < g->nodes.n && !warns; i++) {
+        warns = L->live[i] && may_warn(g, dyn_graph_node(g, i));
+    }
+    for (uint32_t i = 0; warns && i < g->inputs.n; i++) {
+        bool written = false;
+        for (uint32_t k = 0; k < g->nodes.n && !written; k++) {
+            const DynNode *n = dyn_graph_node(g, k);
+            written = n->op == DYN_OP_STORE && n->storage == g->inputs.at[i];
+        }
+        if (written && dyn_list_push(L->p->arena, &L->p->written, i) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 static int lower_all(Lower *L) {
     const DynGraph *g = L->g;
     DynLoops *p = L->p;
     bool asked = false; /* eager has to be asked, whatever np.errstate says */
     unify_sizes(g);
-    if (mark_live(L) < 0) {
+    if (mark_live(L) < 0 || find_written(L) < 0) {
         return -1;
     }
     keep_for_snapshots(L);

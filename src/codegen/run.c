@@ -1,10 +1,10 @@
-/* run.c: one call of an artifact: memory, views, kernels, extern calls, outputs, floating-point warnings.
+/* run.c: one call of an artifact: memory, views, kernels, extern calls, outputs.
  *
  * Called by evalframe/hit.c with the GIL, which is given up around large kernels. A Call lives on the stack; it owns the arrays
  * that it makes until they are handed out. */
 #include "base/log.h"
+#include "codegen/flags.h"
 #include "codegen/run.h"
-#include <fenv.h>
 
 #define FEW 24 /* places and slots for which the stack has room */
 
@@ -18,7 +18,9 @@ typedef struct Call {
     DynSpare *temps;
     char *row_base; /* memory for one row */
     size_t row_size;
-    bool wrote;      /* an input has been written */
+    bool wrote;      /* a kernel has written into an input */
+    bool acted;      /* an extern call has done something that can't be undone */
+    struct Undo *undo; /* what the inputs held that kernels write; NULL: not kept */
     int64_t reached; /* snapshots reached so far */
     int flags;       /* floating-point flags of earlier steps */
 } Call;
@@ -208,92 +210,106 @@ static PyObject *value_of(Call *c, uint32_t node) {
     return Py_XNewRef(array);
 }
 
-/* ---- floating-point flags */
+/* ---- what inputs held before they were written
+ *
+ * A warning that is due is given by CPython, which makes the whole call again: then what it is to see must be what it would have
+ * seen. Above UNDO_BYTES keeping that would cost more than it is worth: the warning is then given in the name of the first operator
+ * that can have raised the flag. */
 
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-static void flags_clear(void) { _mm_setcsr(_mm_getcsr() & ~0x3fu); }
-static int flags_get(void) { return (int)(_mm_getcsr() & 0x3f); } /* the bits of FE_INVALID and so on */
-#else
-static void flags_clear(void) { feclearexcept(FE_ALL_EXCEPT); }
-static int flags_get(void) { return fetestexcept(FE_ALL_EXCEPT); }
-#endif
-#define FLAGS_SEEN (FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW | FE_UNDERFLOW)
+#define UNDO_BYTES ((int64_t)256 << 10)
 
-static const struct Flag {
-    int bit;
-    int npy;          /* as NumPy's NPY_FPE_* */
-    char letter;      /* in ops.def's column */
-    const char *name; /* in np.geterr() */
-} flag_table[] = {{FE_DIVBYZERO, 1, 'd', "divide"},
-                  {FE_OVERFLOW, 2, 'o', "over"},
-                  {FE_UNDERFLOW, 4, 'u', "under"},
-                  {FE_INVALID, 8, 'i', "invalid"}};
+typedef struct Undo {
+    uint32_t n;
+    PyArrayObject *copies[]; /* by row of DynLoops.written; owned; NULL: contiguous, and its bytes are in order in `bytes` */
+} Undo;
 
-/* The flags that np.errstate doesn't ignore. -1 with an exception. */
-static int flags_wanted(int flags) {
-    PyObject *numpy = PyImport_ImportModule("numpy");
-    PyObject *state = numpy ? PyObject_CallMethod(numpy, "geterr", NULL) : NULL;
-    int wanted = state ? 0 : -1;
-    for (size_t i = 0; state && i < DYN_COUNTOF(flag_table); i++) {
-        PyObject *mode = PyDict_GetItemString(state, flag_table[i].name);
-        bool ignored = mode && PyUnicode_Check(mode) && PyUnicode_CompareWithASCIIString(mode, "ignore") == 0;
-        wanted |= ignored ? 0 : flags & flag_table[i].bit;
+static int64_t bytes_of(PyObject *array) { return (int64_t)PyArray_NBYTES((PyArrayObject *)array); }
+
+static bool is_one_piece(PyObject *array) {
+    return PyArray_IS_C_CONTIGUOUS((PyArrayObject *)array) || PyArray_IS_F_CONTIGUOUS((PyArrayObject *)array);
+}
+
+static void drop_undo(Call *c) {
+    for (uint32_t i = 0; c->undo != NULL && i < c->undo->n; i++) {
+        Py_XDECREF(c->undo->copies[i]);
     }
-    Py_XDECREF(state);
-    Py_XDECREF(numpy);
-    return wanted;
+    PyMem_RawFree(c->undo);
+    c->undo = NULL;
 }
 
-/* As NumPy's warnings call an operator. */
-static void operator_name(const DynNode *n, char *name, size_t size) {
-    const DynOpInfo *op = &dyn_ops[n->op];
-    int which;
-    const char *function = op->kind == DYN_K_REDUCE                            ? "reduce"
-                           : op->kind == DYN_K_SCAN                            ? "accumulate"
-                           : op->kind == DYN_K_COPY || op->kind == DYN_K_STORE ? "cast"
-                                                                               : dyn_op_function((DynOp)n->op, &which);
-    snprintf(name, size, "%s%s", strncmp(op->text, "scalar_", 7) == 0 ? "scalar " : "", function);
-}
-
-/* An input has been written, so eager can't run the call again: the warning is given in the name of the first operator that can
- * have raised the flag. -1 with an exception where np.errstate asks for one. */
-static int warn(const DynGraph *g, int flags) {
-    for (size_t f = 0; f < DYN_COUNTOF(flag_table); f++) {
-        for (uint32_t i = 0; (flags & flag_table[f].bit) && i < g->nodes.n; i++) {
-            const DynNode *n = dyn_graph_node(g, i);
-            const DynComplexOp *z = dyn_dtypes[n->compute].kind == 'c' ? &dyn_complex_ops[n->op] : NULL;
-            const char *can = z && z->fpe ? z->fpe : dyn_ops[n->op].fpe;
-            if (strchr(can, flag_table[f].letter) && *can) {
-                char name[64];
-                operator_name(n, name, sizeof(name));
-                if (PyUFunc_GiveFloatingpointErrors(name, flag_table[f].npy) < 0) {
-                    return -1;
-                }
-                break;
-            }
+/* Keeps them; without memory for it there is no undo, which is no error. */
+static void keep_inputs(Call *c) {
+    int64_t total = 0, whole = 0;
+    uint32_t n = c->p->written.n;
+    for (uint32_t i = 0; i < n; i++) {
+        PyObject *a = c->run->inputs[c->p->written.at[i]];
+        total += bytes_of(a);
+        whole += is_one_piece(a) ? bytes_of(a) : 0;
+    }
+    c->undo = total > UNDO_BYTES || dyn_flags_ignored() ? NULL : PyMem_RawMalloc(sizeof(Undo) + n * sizeof(PyObject *) + (size_t)whole);
+    if (c->undo == NULL) {
+        return;
+    }
+    c->undo->n = 0;
+    char *bytes = (char *)(c->undo->copies + n);
+    for (; c->undo->n < n; c->undo->n++) {
+        PyArrayObject *a = (PyArrayObject *)c->run->inputs[c->p->written.at[c->undo->n]], **copy = &c->undo->copies[c->undo->n];
+        *copy = NULL;
+        if (is_one_piece((PyObject *)a)) {
+            memcpy(bytes, PyArray_BYTES(a), (size_t)PyArray_NBYTES(a));
+            bytes += PyArray_NBYTES(a);
+        } else if ((*copy = (PyArrayObject *)PyArray_NewCopy(a, NPY_KEEPORDER)) == NULL) {
+            PyErr_Clear();
+            drop_undo(c);
+            return;
         }
     }
-    return 0;
+}
+
+static void put_back(Call *c) {
+    const char *bytes = (const char *)(c->undo->copies + c->undo->n);
+    for (uint32_t i = 0; i < c->undo->n; i++) {
+        PyArrayObject *a = (PyArrayObject *)c->run->inputs[c->p->written.at[i]];
+        if (c->undo->copies[i] != NULL) {
+            if (PyArray_CopyInto(a, c->undo->copies[i]) < 0) {
+                PyErr_Clear(); /* of one dtype and shape: nothing can go wrong */
+            }
+        } else {
+            memcpy(PyArray_BYTES(a), bytes, (size_t)PyArray_NBYTES(a));
+            bytes += PyArray_NBYTES(a);
+        }
+    }
+}
+
+/* ---- floating-point flags: who gives the warning that is due */
+
+static bool can_repeat(const Call *c) { return !c->acted && (!c->wrote || c->undo != NULL); }
+
+/* CPython makes the call from its beginning: what was written into inputs is as it was. */
+static DynRunStatus repeat(Call *c) {
+    if (c->wrote) {
+        put_back(c);
+    }
+    return DYN_RUN_AGAIN;
 }
 
 static DynRunStatus check_flags(Call *c) {
-    int flags = (c->flags | flags_get()) & FLAGS_SEEN;
+    int flags = (c->flags | dyn_flags_get()) & DYN_FLAGS_SEEN;
     if (DYN_LIKELY(!(flags & ~FE_UNDERFLOW))) {
-        flags_clear();
+        dyn_flags_clear();
         return DYN_RUN_OK;
     }
-    int wanted = flags_wanted(flags);
+    int wanted = dyn_flags_wanted(flags);
     flags = wanted == 0 && (flags & (FE_INVALID | FE_DIVBYZERO)) && c->p->warns ? flags : wanted;
-    flags_clear();
+    dyn_flags_clear();
     c->flags = 0;
     if (flags <= 0) {
         return flags < 0 ? DYN_RUN_ERROR : DYN_RUN_OK;
     }
-    if (!c->wrote) {
-        return DYN_RUN_AGAIN;
+    if (can_repeat(c)) {
+        return repeat(c);
     }
-    return warn(c->p->graph, flags) < 0 ? DYN_RUN_ERROR : DYN_RUN_OK;
+    return dyn_flags_warn(c->p->graph, flags) < 0 ? DYN_RUN_ERROR : DYN_RUN_OK;
 }
 
 /* ---- steps */
@@ -397,24 +413,59 @@ static DynRunStatus after_extern(Call *c, uint32_t node) {
     }
     uint32_t written = dyn_graph_written(g, node);
     const DynExtern *x = &g->externs.at[dyn_graph_node(g, node)->extern_index];
-    c->wrote |= (x->once && !x->inside) || (written != DYN_NONE && c->p->places[written].kind == DYN_P_INPUT);
+    c->acted |= (x->once && !x->inside) || (written != DYN_NONE && c->p->places[written].kind == DYN_P_INPUT);
     return make_arrays(c, node + 1) < 0 ? DYN_RUN_ERROR : DYN_RUN_OK;
+}
+
+/* The call raised, and may have done part of its work: it is not made again, its exception is raised where the graph is left. */
+static DynRunStatus leave_raising(Call *c, uint32_t node) {
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    PyErr_NormalizeException(&type, &value, &tb);
+    const DynExtern *x = &c->p->graph->externs.at[dyn_graph_node(c->p->graph, node)->extern_index];
+    PyTracebackObject *first = (PyTracebackObject *)tb;
+    if (first != NULL && x->frame != NULL) { /* the frame that stood for the one which is rebuilt */
+        PyCodeObject *code = PyFrame_GetCode(first->tb_frame);
+        if ((PyObject *)code == PyFunction_GET_CODE(x->frame)) {
+            Py_XINCREF(first->tb_next);
+            tb = (PyObject *)first->tb_next;
+            Py_DECREF(first);
+        }
+        Py_DECREF(code);
+    }
+    DynRunStatus status = leave(c, node);
+    if (status == DYN_RUN_LEFT && value != NULL) {
+        PyException_SetTraceback(value, tb == NULL ? Py_None : tb);
+        c->run->error = Py_NewRef(value);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(tb);
+    return status;
 }
 
 static DynRunStatus extern_step(Call *c, uint32_t node) {
     const DynNode *n = dyn_graph_node(c->p->graph, node);
-    bool can_leave = n->snapshot != DYN_NONE;
+    bool can_leave = n->snapshot != DYN_NONE, once = c->p->graph->externs.at[n->extern_index].once;
+    bool acts = once || dyn_graph_written(c->p->graph, node) != DYN_NONE; /* making the call twice isn't making it once */
+    DynRunStatus due = check_flags(c);
+    if (due != DYN_RUN_OK) {
+        return due;
+    }
     if (can_leave && dyn_config.force_leave >= 0 && c->reached++ == dyn_config.force_leave) {
         return leave(c, node);
     }
-    c->flags |= flags_get();
+    PyObject *strict = can_leave && !acts ? dyn_flags_strict() : NULL;
     DynExternStatus status = dyn_extern_run(c->p->graph, node, extern_operand, c, c->objects, c->run->sym);
-    flags_clear();
+    dyn_flags_lenient(strict);
+    dyn_flags_clear();
     if (status == DYN_EXTERN_OK) {
         return after_extern(c, node);
     }
-    bool once = status == DYN_EXTERN_OTHER && c->p->graph->externs.at[n->extern_index].once;
-    if (can_leave && !once) { /* whoever goes on makes the call again, and its exception */
+    if (can_leave && acts && status == DYN_EXTERN_ERROR) {
+        return leave_raising(c, node);
+    }
+    if (can_leave && !(once && status == DYN_EXTERN_OTHER)) { /* whoever goes on makes the call again, and its exception */
         PyErr_Clear();
         return leave(c, node);
     }
@@ -427,8 +478,9 @@ static DynRunStatus extern_step(Call *c, uint32_t node) {
 
 /* A size or stride is not what the guards promised. Before anything was written eager can take the call. */
 static DynRunStatus refuse(Call *c) {
-    if (!c->wrote) {
-        return DYN_RUN_AGAIN;
+    if (can_repeat(c)) {
+        PyErr_Clear();
+        return repeat(c);
     }
     if (!PyErr_Occurred()) {
         PyErr_SetString(PyExc_SystemError, "dynoc: a compiled graph met arrays that its guards should have kept out");
@@ -465,7 +517,7 @@ static DynRunStatus run_steps(Call *c) {
     for (uint32_t s = 0; s < p->steps.n; s++) {
         const DynStep *step = &p->steps.at[s];
         /* as long as nothing was written eager can give its own warnings */
-        DynRunStatus warned = p->writes_inputs && !c->wrote && step->kind != DYN_STEP_VIEW ? check_flags(c) : DYN_RUN_OK;
+        DynRunStatus warned = p->writes_inputs && !c->wrote && !c->acted && step->kind != DYN_STEP_VIEW ? check_flags(c) : DYN_RUN_OK;
         if (warned != DYN_RUN_OK) {
             return warned;
         }
@@ -513,9 +565,12 @@ static DynRunStatus hand_out(Call *c) {
 }
 
 static DynRunStatus run_call(Call *c) {
-    flags_clear();
+    dyn_flags_clear();
     if (make_memory(c) < 0) {
         return DYN_RUN_ERROR;
+    }
+    if (c->p->written.n > 0) {
+        keep_inputs(c);
     }
     DynRunStatus status = run_steps(c);
     if (status == DYN_RUN_OK) {
@@ -549,6 +604,7 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
         Py_XDECREF(c.objects[i]);
     }
     give_temps_back(&c);
+    drop_undo(&c);
     if (c.geoms != geoms) {
         PyMem_Free(c.geoms);
     }

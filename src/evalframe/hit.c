@@ -145,6 +145,11 @@ static void left_in_the_middle(DynEntry *e, const DynEnv *env, DynRun *run, DynH
         out->leave = dyn_leave_new(e, env, run->values, s->effects, s->frames, s->nframes);
     }
     free_values(run->values, c->graph.nodes.n);
+    if (out->leave != NULL) {
+        dyn_leave_raise(out->leave, run->error);
+    } else {
+        Py_XDECREF(run->error);
+    }
     out->kind = DYN_HIT_LEAVE;
     if (out->leave == NULL) {
         end_with_error(out);

@@ -24,6 +24,8 @@ DYN_HIDDEN void dyn_hook_forget_all(void); /* reset(): caches of functions met u
 /* The values of the frames (outermost first), made while env and outputs live. NULL with an exception. */
 DYN_HIDDEN DynLeave *dyn_leave_new(const DynEntry *e, const DynEnv *env, PyObject *const *outputs, DynEffects fx,
                                    const DynFrameState *frames, uint32_t nframes);
+/* The innermost frame goes on by raising `error` (taken over; NULL: it doesn't). */
+DYN_HIDDEN void dyn_leave_raise(DynLeave *l, PyObject *error);
 DYN_HIDDEN void dyn_leave_free(DynLeave *l);
 /* Call func, whose frame goes on as l says. Consumes l. */
 DYN_HIDDEN PyObject *dyn_leave_call(DynLeave *l, PyObject *func);

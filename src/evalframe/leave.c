@@ -21,6 +21,7 @@ struct DynLeave {
     PyObject **values;
     bool *keep;
     uint32_t nvalues;
+    PyObject *error; /* strong: raised in the innermost frame; NULL: that goes on as it stands */
 };
 /* A frame that is about to come. Only the call of it stands between setting this and the hook. */
 static _Thread_local DynLeave *waiting;
@@ -34,6 +35,7 @@ void dyn_leave_free(DynLeave *l) {
     for (uint32_t i = 0; l->levels != NULL && i < l->nlevels; i++) {
         Py_XDECREF(l->levels[i].code);
     }
+    Py_XDECREF(l->error);
     PyMem_Free(l->levels);
     PyMem_Free(l->values);
     PyMem_Free(l->keep);
@@ -121,13 +123,34 @@ static void fill(Level *v, DynFrame *f) {
     }
 }
 
+void dyn_leave_raise(DynLeave *l, PyObject *error) { l->error = error; }
+
+/* The code unit that tracebacks name for the instruction which begins at `start`: what stands before it may belong to it. */
+static uint32_t traceback_unit(DynFrame *f, uint32_t start) {
+    DynCode *c = dyn_decode(dyn_frame_code(f));
+    uint32_t i = c == NULL || start >= c->nunits ? DYN_NONE : c->at_unit[start];
+    uint32_t at = i == DYN_NONE ? start : c->v.at[i].at;
+    if (c != NULL) {
+        dyn_decode_free(c);
+    }
+    PyErr_Clear();
+    return at;
+}
+
+static PyObject *raise_in(PyThreadState *ts, DynFrame *f, uint32_t at, int depth, PyObject *error) {
+    uint32_t unit = traceback_unit(f, at);
+    PyErr_Restore(Py_NewRef(Py_TYPE(error)), error, PyException_GetTraceback(error));
+    return dyn_frame_throw(ts, f, unit, depth);
+}
+
 PyObject *dyn_leave_fill(DynLeave *l, PyThreadState *ts, DynFrame *f) {
     Level *v = &l->levels[l->level++];
     uint32_t at = v->at, depth = v->nstack;
     fill(v, f);
     if (l->level == l->nlevels) {
+        PyObject *error = Py_XNewRef(l->error);
         dyn_leave_free(l);
-        return dyn_frame_go_on(ts, f, at, (int)depth);
+        return error != NULL ? raise_in(ts, f, at, (int)depth, error) : dyn_frame_go_on(ts, f, at, (int)depth);
     }
     dyn_hook_need();
     waiting = l;

@@ -35,6 +35,17 @@ def floor_divide_in_place(x, y):
     return before
 
 
+def divide_in_place(x, y):
+    before = x * 2.0
+    x /= y
+    return before
+
+
+def python_warning_and_flag(x, y):
+    c = np.polyfit(x, y, 2)
+    return np.sqrt(-1.0 - x), c
+
+
 def extern_and_flag(a, b):
     c = a @ b
     return np.sqrt(-1.0 - b), c
@@ -52,12 +63,20 @@ def test_resize_is_allowed_after_a_break():
     calls(resize_after_break, np.arange(5.0))
 
 
-@wrong
 def test_floor_divide_of_nan_does_not_warn():
     calls(floor_divide_in_place, np.array([np.nan, 1.0, 2.0]), np.array([1.0, 2.0, 3.0]))
 
 
 @wrong
+def test_warnings_of_a_graph_that_writes_into_a_large_argument():
+    calls(divide_in_place, np.ones(100_000), np.zeros(100_000))
+
+
+@wrong
+def test_warning_that_python_code_of_numpy_gives_comes_once():
+    calls(python_warning_and_flag, np.ones(1), np.ones(1))
+
+
 def test_warning_of_an_extern_comes_once_and_names_its_line():
     infinite = np.ones((4, 4))
     infinite[0] = np.inf

@@ -1,0 +1,228 @@
+"""Floating-point warnings where a call can't simply be made again: graphs that write into an argument, and extern calls that warn."""
+
+import numpy as np
+import pytest
+from compare import check, dynoc
+
+
+def calls(fn, *arguments, **how):
+    """Three calls give what plain Python gives: results, arguments, warnings with their lines, exceptions."""
+    fast = dynoc.optimize(fn, wait=True)
+    for turn in range(3):
+        check(fn, fast, lambda: [a.copy() if isinstance(a, np.ndarray) else a for a in arguments], what=f"call {turn + 1}", **how)
+
+
+# ---- graphs that write into an argument
+
+
+def floor_divide(x, y):
+    before = x * 2.0
+    x //= y
+    return before
+
+
+def remainder(x, y):
+    before = x * 2.0
+    x %= y
+    return before
+
+
+def power(x, y):
+    before = x * 2.0
+    x **= y
+    return before
+
+
+def subtract(x, y):
+    before = x * 2.0
+    x -= y
+    x /= y
+    return before
+
+
+def several_lines(x, y):
+    x += y
+    x *= 1e200
+    y /= x
+    return np.sqrt(y)
+
+
+def into_out(x, y):
+    np.divide(x, y, out=y)
+    y[1:] -= x[1:] * 1e300
+    return np.log(y)
+
+
+def every_other(x, y):
+    z = x[::2]
+    z /= y[::2]
+    return z - 1.0
+
+
+def overlapping(x, y):
+    x[1:] = x[:-1] / y[1:]
+    return x
+
+
+IN_PLACE = [floor_divide, remainder, power, subtract, several_lines, into_out, every_other, overlapping]
+VALUES = {
+    "small": ([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0]),
+    "nan": ([np.nan, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0]),
+    "inf": ([1.0, np.inf, -np.inf, 4.0], [1.0, np.inf, 3.0, -np.inf]),
+    "zero": ([1.0, 0.0, 3.0, -4.0], [0.0, 0.0, 3.0, 2.0]),
+    "large": ([1e308, 1e300, 3.0, 4.0], [1e308, -1e300, 3.0, 1e-308]),
+}
+
+
+@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES)
+@pytest.mark.parametrize("fn", IN_PLACE, ids=lambda fn: fn.__name__)
+def test_in_place(fn, values):
+    calls(fn, *(np.array(v) for v in values))
+
+
+@pytest.mark.parametrize("fn", IN_PLACE, ids=lambda fn: fn.__name__)
+def test_in_place_raises(fn):
+    with np.errstate(all="raise"):
+        calls(fn, np.array([1.0, 0.0, np.inf, 1e300]), np.array([0.0, 0.0, np.inf, 1e-300]))
+
+
+def test_in_place_of_what_is_not_in_one_piece():
+    base = np.arange(24.0).reshape(4, 6)
+    fast = dynoc.optimize(several_lines, wait=True)
+    for _ in range(3):
+        check(several_lines, fast, lambda: [base.copy()[::2, ::-2], base.copy()[1::2, 1::2] - 7.0])
+
+
+def test_arguments_that_share_memory():
+    def shift(x, y):
+        x /= y
+        y -= 1.0
+        return x
+
+    fast = dynoc.optimize(shift, wait=True)
+
+    def arguments():
+        base = np.array([0.0, 1.0, 2.0, np.inf, 4.0, 0.0])
+        return [base[:4], base[2:]]
+
+    for _ in range(3):
+        check(shift, fast, arguments)
+
+
+# ---- extern calls
+
+
+def product_and_root(a, b):
+    c = a @ b
+    return np.sqrt(-1.0 - b), c
+
+
+def root_and_product(a, b):
+    d = np.sqrt(-1.0 - b)
+    return d @ a
+
+
+def quotient_and_error(a, b):
+    d = 1.0 / b
+    return np.linalg.inv(a), d
+
+
+def products(a, b):
+    c = a @ b
+    d = c @ a
+    e = d - a
+    return np.dot(e, b)
+
+
+def product_in_callee(a, b):
+    return product_and_root(a, b)[0] + 1.0
+
+
+def product_caught(a, b):
+    try:
+        return a @ b
+    except FloatingPointError as error:
+        return str(error)
+
+
+EXTERNS = [product_and_root, root_and_product, quotient_and_error, products, product_in_callee, product_caught]
+
+
+def matrices(kind):
+    a = np.ones((3, 3)) if kind == "singular" else np.eye(3) + 1.0
+    if kind == "infinite":
+        a[0] = np.inf
+    return a, np.eye(3)
+
+
+@pytest.mark.parametrize("kind", ["plain", "infinite", "singular"])
+@pytest.mark.parametrize("fn", EXTERNS, ids=lambda fn: fn.__name__)
+def test_extern(fn, kind):
+    calls(fn, *matrices(kind))
+
+
+@pytest.mark.parametrize("fn", EXTERNS, ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize("mode", ["ignore", "raise"])
+def test_extern_under_errstate(fn, mode):
+    with np.errstate(all="ignore"):
+        fast = dynoc.optimize(fn, wait=True)
+        fast(*matrices("plain"))
+    with np.errstate(all=mode):
+        for _ in range(2):
+            check(fn, fast, lambda: matrices("infinite"))
+
+
+def test_extern_calls_back():
+    seen = []
+    with np.errstate(all="call", call=lambda *error: seen.append(error)):
+        fast = dynoc.optimize(root_and_product, wait=True)
+        for _ in range(3):
+            seen.clear()
+            root_and_product(*matrices("infinite"))
+            expected = list(seen)
+            seen.clear()
+            fast(*matrices("infinite"))
+            assert seen == expected and seen
+
+
+# ---- extern calls that have done part of their work when they raise
+
+
+def at(x):
+    np.log.at(x, [2, 1, 0])
+    return x
+
+
+def at_a_copy(x):
+    y = x * 2.0
+    np.log.at(y, [2, 1, 0])
+    return y
+
+
+def at_caught(x):
+    try:
+        np.log.at(x, [2, 1, 0])
+    except FloatingPointError as error:
+        return str(error), x + 0.0
+    return x
+
+
+@pytest.mark.parametrize("fn", [at, at_a_copy, at_caught], ids=lambda fn: fn.__name__)
+def test_work_that_was_begun_is_not_done_twice(fn):
+    fast = dynoc.optimize(fn, wait=True)
+    with np.errstate(all="ignore"):
+        fast(np.array([1.0, 2.0, 3.0]))
+    with np.errstate(all="raise"):
+        for _ in range(2):
+            check(fn, fast, lambda: [np.array([np.inf, 0.0, -np.inf])])
+    for _ in range(2):
+        check(fn, fast, lambda: [np.array([np.inf, 0.0, -np.inf])])
+
+
+def test_random_numbers_are_not_drawn_twice():
+    def draw(generator, n):
+        return generator.normal(size=3), generator.choice(5, n, replace=False)
+
+    fast = dynoc.optimize(draw, wait=True)
+    for n in (2, 3, 9, 2, 9):
+        check(draw, fast, lambda: [np.random.default_rng(1), n])
