@@ -19,8 +19,8 @@ DYN_HIDDEN bool dyn_flags_ignored(void);    /* np.errstate ignores all of them *
 /* The call can't be made again: the warning is given in the name of the first operator that can have raised the flag. -1 with an
  * exception where np.errstate asks for one. */
 DYN_HIDDEN int dyn_flags_warn(const DynGraph *g, int flags);
-/* From here on NumPy raises FloatingPointError where it would warn, in this thread: new token for dyn_flags_lenient, or NULL where
- * nothing was changed. */
+/* From here on NumPy raises FloatingPointError where it would warn, in this thread: new token for dyn_flags_lenient, or NULL
+ * where nothing was changed. */
 DYN_HIDDEN PyObject *dyn_flags_strict(void);
 DYN_HIDDEN void dyn_flags_lenient(PyObject *token); /* takes the token; keeps the current exception */
 #endif

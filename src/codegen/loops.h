@@ -111,7 +111,7 @@ struct DynLoops {
     uint32_t nslots, nrow_slots; /* slots of the memory plan; the first are for one row */
     uint32_t nnative, ngroups;
     DYN_LIST(uint32_t) written; /* inputs (by position) that kernels write into, where eager may have to make the call again */
-    bool writes_inputs; /* or has another effect */
+    bool writes_inputs;         /* or has another effect */
     bool warns; /* what raises a flag for invalid values or division by zero is left to eager even where np.errstate ignores it */
     bool fast_math;
 };

@@ -18,11 +18,11 @@ typedef struct Call {
     DynSpare *temps;
     char *row_base; /* memory for one row */
     size_t row_size;
-    bool wrote;      /* a kernel has written into an input */
-    bool acted;      /* an extern call has done something that can't be undone */
+    bool wrote;        /* a kernel has written into an input */
+    bool acted;        /* an extern call has done something that can't be undone */
     struct Undo *undo; /* what the inputs held that kernels write; NULL: not kept */
-    int64_t reached; /* snapshots reached so far */
-    int flags;       /* floating-point flags of earlier steps */
+    int64_t reached;   /* snapshots reached so far */
+    int flags;         /* floating-point flags of earlier steps */
 } Call;
 
 /* ---- memory */
@@ -213,8 +213,8 @@ static PyObject *value_of(Call *c, uint32_t node) {
 /* ---- what inputs held before they were written
  *
  * A warning that is due is given by CPython, which makes the whole call again: then what it is to see must be what it would have
- * seen. Above UNDO_BYTES keeping that would cost more than it is worth: the warning is then given in the name of the first operator
- * that can have raised the flag. */
+ * seen. Above UNDO_BYTES keeping that would cost more than it is worth: the warning is then given in the name of the first
+ * operator that can have raised the flag. */
 
 #define UNDO_BYTES ((int64_t)256 << 10)
 
@@ -246,7 +246,8 @@ static void keep_inputs(Call *c) {
         total += bytes_of(a);
         whole += is_one_piece(a) ? bytes_of(a) : 0;
     }
-    c->undo = total > UNDO_BYTES || dyn_flags_ignored() ? NULL : PyMem_RawMalloc(sizeof(Undo) + n * sizeof(PyObject *) + (size_t)whole);
+    c->undo =
+        total > UNDO_BYTES || dyn_flags_ignored() ? NULL : PyMem_RawMalloc(sizeof(Undo) + n * sizeof(PyObject *) + (size_t)whole);
     if (c->undo == NULL) {
         return;
     }
@@ -517,7 +518,8 @@ static DynRunStatus run_steps(Call *c) {
     for (uint32_t s = 0; s < p->steps.n; s++) {
         const DynStep *step = &p->steps.at[s];
         /* as long as nothing was written eager can give its own warnings */
-        DynRunStatus warned = p->writes_inputs && !c->wrote && !c->acted && step->kind != DYN_STEP_VIEW ? check_flags(c) : DYN_RUN_OK;
+        DynRunStatus warned =
+            p->writes_inputs && !c->wrote && !c->acted && step->kind != DYN_STEP_VIEW ? check_flags(c) : DYN_RUN_OK;
         if (warned != DYN_RUN_OK) {
             return warned;
         }

@@ -40,7 +40,7 @@ static bool is_kept(const DynRec *r, PyObject *o) {
 
 bool rec_sees_references(const DynRec *r, PyObject *callable) {
     if (PyWeakref_CheckRef(callable)) {
-        return is_kept(r, PyWeakref_GET_OBJECT(callable));
+        return is_kept(r, ((PyWeakReference *)callable)->wr_object);
     }
     for (uint32_t i = 0; i < nlooking; i++) {
         PyObject *o = looking[i];
