@@ -447,7 +447,8 @@ static DynRunStatus leave_raising(Call *c, uint32_t node) {
 
 static DynRunStatus extern_step(Call *c, uint32_t node) {
     const DynNode *n = dyn_graph_node(c->p->graph, node);
-    bool can_leave = n->snapshot != DYN_NONE, once = c->p->graph->externs.at[n->extern_index].once;
+    DynExtern *x = &c->p->graph->externs.at[n->extern_index];
+    bool can_leave = n->snapshot != DYN_NONE, once = x->once;
     bool acts = once || dyn_graph_written(c->p->graph, node) != DYN_NONE; /* making the call twice isn't making it once */
     DynRunStatus due = check_flags(c);
     if (due != DYN_RUN_OK) {
@@ -456,7 +457,7 @@ static DynRunStatus extern_step(Call *c, uint32_t node) {
     if (can_leave && dyn_config.force_leave >= 0 && c->reached++ == dyn_config.force_leave) {
         return leave(c, node);
     }
-    PyObject *strict = can_leave && !acts ? dyn_flags_strict() : NULL;
+    PyObject *strict = can_leave && !acts && dyn_extern_is_compiled(x) ? dyn_flags_strict() : NULL;
     DynExternStatus status = dyn_extern_run(c->p->graph, node, extern_operand, c, c->objects, c->run->sym);
     dyn_flags_lenient(strict);
     dyn_flags_clear();
@@ -471,8 +472,7 @@ static DynRunStatus extern_step(Call *c, uint32_t node) {
         return leave(c, node);
     }
     if (status == DYN_EXTERN_OTHER) {
-        PyErr_Format(PyExc_SystemError, "dynoc: %s gave another kind of result than before",
-                     c->p->graph->externs.at[n->extern_index].name);
+        PyErr_Format(PyExc_SystemError, "dynoc: %s gave another kind of result than before", x->name);
     }
     return DYN_RUN_ERROR;
 }

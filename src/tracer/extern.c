@@ -117,6 +117,21 @@ static PyObject *make_frame(const DynGraph *g, const DynNode *n, const DynExtern
     return frame;
 }
 
+bool dyn_extern_is_compiled(DynExtern *x) {
+    if (x->compiled == 0) {
+        PyObject *f = Py_NewRef(x->callable), *inner = PyObject_GetAttrString(f, "_implementation"); /* of a dispatcher */
+        if (inner != NULL)
+            Py_SETREF(f, Py_NewRef(inner));
+        PyErr_Clear();
+        Py_XDECREF(inner);
+        bool compiled = Py_TYPE(f) == &PyUFunc_Type || PyCFunction_CheckExact(f) ||
+                        (Py_TYPE(f) == &PyMethodDescr_Type && ((PyDescrObject *)f)->d_type == &PyUFunc_Type);
+        x->compiled = compiled ? 1 : 2;
+        Py_DECREF(f);
+    }
+    return x->compiled == 1;
+}
+
 static PyObject *keyword_dict(PyObject *names, PyObject *args, Py_ssize_t npos) {
     PyObject *d = PyDict_New();
     for (Py_ssize_t i = 0; d != NULL && i < PyTuple_GET_SIZE(names); i++)
