@@ -418,7 +418,8 @@ static DynRunStatus after_extern(Call *c, uint32_t node) {
     return make_arrays(c, node + 1) < 0 ? DYN_RUN_ERROR : DYN_RUN_OK;
 }
 
-/* The call raised, and may have done part of its work: it is not made again, its exception is raised where the graph is left. */
+/* The call raised, and may have done part of its work or warned: it is not made again, its exception is raised where the graph is
+ * left. */
 static DynRunStatus leave_raising(Call *c, uint32_t node) {
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
@@ -457,14 +458,15 @@ static DynRunStatus extern_step(Call *c, uint32_t node) {
     if (can_leave && dyn_config.force_leave >= 0 && c->reached++ == dyn_config.force_leave) {
         return leave(c, node);
     }
-    PyObject *strict = can_leave && !acts && dyn_extern_is_compiled(x) ? dyn_flags_strict() : NULL;
+    bool repeatable = can_leave && !acts && dyn_extern_is_compiled(x); /* others may have warned before they raise */
+    PyObject *strict = repeatable ? dyn_flags_strict() : NULL;
     DynExternStatus status = dyn_extern_run(c->p->graph, node, extern_operand, c, c->objects, c->run->sym);
     dyn_flags_lenient(strict);
     dyn_flags_clear();
     if (status == DYN_EXTERN_OK) {
         return after_extern(c, node);
     }
-    if (can_leave && acts && status == DYN_EXTERN_ERROR) {
+    if (can_leave && !repeatable && status == DYN_EXTERN_ERROR) {
         return leave_raising(c, node);
     }
     if (can_leave && !(once && status == DYN_EXTERN_OTHER)) { /* whoever goes on makes the call again, and its exception */
