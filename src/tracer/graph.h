@@ -87,7 +87,7 @@ typedef struct DynExtern {
     int writes;               /* which operand's memory the call changes, or -1 */
     bool once;                /* the call has an effect (a random generator goes on): once made it is never made again */
     bool inside;              /* … on an object that the graph made, so nobody outside sees it */
-    uint8_t compiled;         /* no Python code runs in it: 0 not looked at, 1 so, 2 not so or not known (extern.c) */
+    uint8_t code;             /* DynExternCode (extern.h) */
 } DynExtern;
 /* Where in the source a node comes from: file, function and position (columns as in co_positions, -1 unknown). */
 typedef struct DynPlace {
