@@ -458,15 +458,15 @@ static DynRunStatus extern_step(Call *c, uint32_t node) {
     if (can_leave && dyn_config.force_leave >= 0 && c->reached++ == dyn_config.force_leave) {
         return leave(c, node);
     }
-    DynExternCode code = dyn_extern_code(x);
-    PyObject *strict = can_leave && !acts && code == DYN_EXTERN_C ? dyn_flags_strict() : NULL;
+    bool again = can_leave && !acts && dyn_extern_is_compiled(x); /* others may have warned before they raise */
+    PyObject *strict = again ? dyn_flags_strict() : NULL;
     DynExternStatus status = dyn_extern_run(c->p->graph, node, extern_operand, c, c->objects, c->run->sym);
     dyn_flags_lenient(strict);
     dyn_flags_clear();
     if (status == DYN_EXTERN_OK) {
         return after_extern(c, node);
     }
-    if (can_leave && (acts || code == DYN_EXTERN_PYTHON) && status == DYN_EXTERN_ERROR) {
+    if (can_leave && !again && status == DYN_EXTERN_ERROR) {
         return leave_raising(c, node);
     }
     if (can_leave && !(once && status == DYN_EXTERN_OTHER)) { /* whoever goes on makes the call again, and its exception */

@@ -117,18 +117,18 @@ static PyObject *make_frame(const DynGraph *g, const DynNode *n, const DynExtern
     return frame;
 }
 
-DynExternCode dyn_extern_code(DynExtern *x) {
-    if (x->code == DYN_EXTERN_NOT_LOOKED) {
+bool dyn_extern_is_compiled(DynExtern *x) {
+    if (x->compiled == 0) {
         PyObject *f = Py_NewRef(x->callable), *inner = PyObject_GetAttrString(f, "_implementation"); /* of a dispatcher */
         if (inner != NULL)
             Py_SETREF(f, inner);
         PyErr_Clear();
         bool compiled = Py_TYPE(f) == &PyUFunc_Type || PyCFunction_CheckExact(f) ||
                         (Py_TYPE(f) == &PyMethodDescr_Type && ((PyDescrObject *)f)->d_type == &PyUFunc_Type);
-        x->code = compiled ? DYN_EXTERN_C : PyFunction_Check(f) ? DYN_EXTERN_PYTHON : DYN_EXTERN_ANY;
+        x->compiled = compiled ? 1 : 2;
         Py_DECREF(f);
     }
-    return (DynExternCode)x->code;
+    return x->compiled == 1;
 }
 
 static PyObject *keyword_dict(PyObject *names, PyObject *args, Py_ssize_t npos) {

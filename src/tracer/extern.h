@@ -17,9 +17,8 @@ typedef enum DynExternStatus {
 DYN_HIDDEN DynExternStatus dyn_extern_run(const DynGraph *g, uint32_t id, DynExternValue value, void *ctx, PyObject **arrays,
                                           DynScalar *sym);
 DYN_HIDDEN PyObject *dyn_extern_owner(PyObject *array); /* who owns its bytes; borrowed */
-/* What runs in the call: compiled code alone, which gives floating-point warnings and no others; a Python function; or either. */
-typedef enum DynExternCode { DYN_EXTERN_NOT_LOOKED, DYN_EXTERN_C, DYN_EXTERN_PYTHON, DYN_EXTERN_ANY } DynExternCode;
-DYN_HIDDEN DynExternCode dyn_extern_code(DynExtern *x);
+/* Is it known that no Python code runs in the call, so that it gives floating-point warnings and no others? */
+DYN_HIDDEN bool dyn_extern_is_compiled(DynExtern *x);
 /* Does a result share memory with an argument? Both may be tuples and lists of arrays. */
 DYN_HIDDEN bool dyn_extern_shares(PyObject *result, PyObject *arg);
 /* The function whose frame stands for the caller's is being called: the hook leaves its frame alone. */

@@ -242,6 +242,13 @@ typedef struct Effect {
 } Effect;
 static const Effect none = {-1, false, false};
 
+/* The tables have the methods of ndarray; NumPy's scalars have their own of the same names. Borrowed, or NULL. */
+static PyObject *method_of(PyObject *callable, PyObject *self) {
+    if (Py_TYPE(callable) != &PyMethodDescr_Type || PyObject_TypeCheck(self, ((PyDescrObject *)callable)->d_type))
+        return callable;
+    return dyn_cpy_lookup_special(Py_TYPE(self), ((PyDescrObject *)callable)->d_name);
+}
+
 /* shape: the sizes of the result where a rule knows them, or NULL. */
 static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
                          PyObject *result, const uint32_t *shape, Effect effect) {
@@ -263,6 +270,9 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
     if (call == DYN_NONE)
         return refuse(r);
     memcpy(node_at(r, call)->args, f.arg, sizeof(*f.arg) * f.nargs);
+    callable = npos > 0 ? method_of(callable, args[0].real) : callable;
+    if (callable == NULL)
+        return refuse(r);
     DynExtern *row = new_row(r, call, callable, name, kwnames, &f);
     if (row == NULL)
         return NULL;

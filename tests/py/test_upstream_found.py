@@ -35,3 +35,16 @@ def test_square_of_a_scalar_is_rounded_as_eager_does():
     fast = dynoc.optimize(newton, wait=True)
     values = np.random.default_rng(0).normal(size=500) * 3
     assert sum(fast(x) != newton(x) for x in values) <= 2  # pow itself is not rounded in every case
+
+
+def test_methods_of_scalars_are_served():
+    def number(x):
+        return x.sum().item(), x.max().astype(np.float32), np.float64(2.5).item()
+
+    calls(number, np.arange(3.0))
+    with dynoc.enabled(wait=True):
+        number(np.arange(3.0))
+        before = dict(dynoc.counters["calls"])
+        number(np.arange(3.0))
+    assert dynoc.counters["calls"]["served"] == before.get("served", 0) + 1
+    assert dynoc.counters["calls"]["partly"] == before.get("partly", 0)
