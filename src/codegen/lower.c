@@ -431,6 +431,82 @@ static void choose_memory(Lower *L) {
     }
 }
 
+/* ---- kernels that would grow too large */
+
+#define MOST_LOADS (DYN_MAX_OPERANDS - 2)   /* room for what the kernel gives */
+#define MOST_VALUES (DYN_MAX_INSNS / 3 - 4) /* a value is an instruction, and conversions */
+
+typedef struct Extent { /* of what one kernel computes for a value */
+    uint32_t loads[MOST_LOADS + 1];
+    uint32_t nloads, nvalues;
+} Extent;
+
+static bool in_kernel(const Lower *L, uint32_t id) {
+    return (is_inline(dyn_graph_node(L->g, id)) && !L->memory[id]) || L->part[id];
+}
+
+static void extend(Lower *L, uint32_t id, Extent *x) {
+    if (L->stamp[id] == L->now || x->nloads > MOST_LOADS || x->nvalues > MOST_VALUES) {
+        return;
+    }
+    L->stamp[id] = L->now;
+    const DynNode *n = dyn_graph_node(L->g, id);
+    if (!in_kernel(L, id)) {
+        for (uint32_t i = 0; i < x->nloads; i++) {
+            if (dyn_loops_same_access(L->g, x->loads[i], id)) {
+                return;
+            }
+        }
+        x->loads[x->nloads++] = id;
+        return;
+    }
+    x->nvalues++;
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        if (n->args[k].kind == DYN_ARG_NODE) {
+            extend(L, n->args[k].id, x);
+        }
+    }
+}
+
+static Extent extent_of(Lower *L, const DynNode *n) {
+    Extent x = {.nloads = 0};
+    L->now++;
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        if (n->args[k].kind == DYN_ARG_NODE) {
+            extend(L, n->args[k].id, &x);
+        }
+    }
+    return x;
+}
+
+/* Operands of values for which one kernel would need more than it can have get memory, the largest first. */
+static void split_kernels(Lower *L) {
+    for (uint32_t i = 0; i < L->g->nodes.n; i++) {
+        const DynNode *n = dyn_graph_node(L->g, i);
+        if (!L->live[i] || !is_inline(n)) {
+            continue;
+        }
+        for (Extent x = extent_of(L, n); x.nloads > MOST_LOADS || x.nvalues > MOST_VALUES; x = extent_of(L, n)) {
+            uint32_t largest = DYN_NONE, most = 0;
+            for (uint32_t k = 0; k < n->nargs; k++) {
+                uint32_t a = n->args[k].kind == DYN_ARG_NODE ? n->args[k].id : DYN_NONE;
+                a = a != DYN_NONE && L->part[a] ? dyn_graph_node(L->g, a)->args[0].id : a;
+                if (a == DYN_NONE || !in_kernel(L, a)) {
+                    continue;
+                }
+                Extent of = extent_of(L, dyn_graph_node(L->g, a));
+                uint32_t size = of.nloads * MOST_VALUES + of.nvalues * MOST_LOADS + 1;
+                largest = size > most ? a : largest;
+                most = size > most ? size : most;
+            }
+            if (largest == DYN_NONE) {
+                break;
+            }
+            L->memory[largest] = true;
+        }
+    }
+}
+
 /* ---- building kernels */
 
 static DynOperand operand_of(Lower *L, const DynKernel *k, uint32_t id) {
@@ -818,6 +894,7 @@ static int lower_all(Lower *L) {
     find_parts(L);
     measure(L);
     choose_memory(L);
+    split_kernels(L);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(g, i);
         describe_place(L, i);

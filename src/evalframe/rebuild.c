@@ -124,6 +124,25 @@ static PyObject *make_complex(const Build *b, const DynRecipe *r) {
     return imag == NULL ? NULL : PyComplex_FromDoubles(PyFloat_AS_DOUBLE(real), PyFloat_AS_DOUBLE(imag));
 }
 
+/* As MAKE_FUNCTION does. */
+static PyObject *make_function(const Build *b, const DynRecipe *r) {
+    PyObject *globals = item(b, r, 0), *f = globals == NULL ? NULL : PyFunction_New(r->obj, globals);
+    PyObject *closure = b->made[r->items[1]], *defaults = b->made[r->items[2]], *keywords = b->made[r->items[3]];
+    if (f == NULL || (closure != NULL && PyFunction_SetClosure(f, closure) < 0) ||
+        (defaults != NULL && PyFunction_SetDefaults(f, defaults) < 0) ||
+        (keywords != NULL && PyFunction_SetKwDefaults(f, keywords) < 0))
+        Py_CLEAR(f);
+    return f;
+}
+
+static PyObject *make_call(const Build *b, const DynRecipe *r) {
+    DynRecipe tuple = *r;
+    tuple.kind = DYN_RC_TUPLE;
+    PyObject *args = make_sequence(b, &tuple), *o = args == NULL ? NULL : PyObject_CallObject(r->obj, args);
+    Py_XDECREF(args);
+    return o;
+}
+
 static PyObject *make_attr(const Build *b, const DynRecipe *r) {
     PyObject *o = item(b, r, 0);
     return o == NULL ? NULL : PyObject_GetAttr(o, r->obj);
@@ -154,6 +173,8 @@ static PyObject *make(const Build *b, const DynRecipe *r) {
     case DYN_RC_RANGE_ITER: return make_range(b, r);
     case DYN_RC_NAMED: return make_named(b, r);
     case DYN_RC_COMPLEX: return make_complex(b, r);
+    case DYN_RC_FUNCTION: return make_function(b, r);
+    case DYN_RC_CALL: return make_call(b, r);
     case DYN_RC_ATTR: return make_attr(b, r);
     case DYN_RC_CELL: return PyCell_New(r->n == 0 ? NULL : b->made[r->items[0]]);
     case DYN_RC_NULL: break;

@@ -31,6 +31,23 @@ typedef struct Builder {
     void *ctx;
 } Builder;
 
+static PyObject *build(Builder *b);
+
+static PyObject *build_function(Builder *b, PyObject *code) {
+    PyObject *part[4] = {NULL}, *f = NULL;
+    int n = 0;
+    while (n < 4 && (part[n] = build(b)) != NULL)
+        n++;
+    if (n == 4)
+        f = PyFunction_New(code, part[0]);
+    if (f != NULL && (PyFunction_SetClosure(f, part[1]) < 0 || PyFunction_SetDefaults(f, part[2]) < 0 ||
+                      PyFunction_SetKwDefaults(f, part[3]) < 0))
+        Py_CLEAR(f);
+    for (int i = 0; i < 4; i++)
+        Py_XDECREF(part[i]);
+    return f;
+}
+
 static PyObject *build(Builder *b) {
     const DynForm *form = b->form++;
     PyObject *o;
@@ -44,6 +61,13 @@ static PyObject *build(Builder *b) {
         Py_XDECREF(of);
         return o;
     }
+    case DYN_F_CELL: {
+        PyObject *content = build(b);
+        o = content == NULL ? NULL : PyCell_New(content);
+        Py_XDECREF(content);
+        return o;
+    }
+    case DYN_F_FUNCTION: return build_function(b, form->obj);
     case DYN_F_COMPLEX: {
         PyObject *real = build(b), *imag = build(b);
         o = real == NULL || imag == NULL ? NULL : PyComplex_FromDoubles(PyFloat_AsDouble(real), PyFloat_AsDouble(imag));
@@ -193,6 +217,7 @@ typedef struct Reader {
     uint32_t first, node; /* the call's first array, and the next */
     PyObject **arrays;
     DynScalar *sym;
+    PyObject *args;
 } Reader;
 
 static bool read_array(Reader *r, PyObject *o) {
@@ -246,6 +271,7 @@ static bool read_result(Reader *r, PyObject *o) {
     case DYN_F_NUMBER: return read_number(r, form->n, o);
     case DYN_F_CONST: return o == form->obj;
     case DYN_F_OBJECT: return read_object(r, form->obj, o);
+    case DYN_F_SAME: return o == PyTuple_GET_ITEM(r->args, form->n);
     default: {
         PyTypeObject *type = form->kind == DYN_F_NAMED  ? (PyTypeObject *)form->obj
                              : form->kind == DYN_F_LIST ? &PyList_Type
@@ -301,8 +327,9 @@ DynExternStatus dyn_extern_run(const DynGraph *g, uint32_t id, DynExternValue va
         Py_DECREF(args);
         return DYN_EXTERN_ERROR;
     }
-    Reader r = {g, x->results, id, id, arrays, sym};
-    bool ok = !dyn_extern_shares(result, args) && read_result(&r, result) && read_late(&r, id);
+    Reader r = {g, x->results, id, id, arrays, sym, args};
+    bool out = x->nresults == 1 && x->results[0].kind == DYN_F_SAME;
+    bool ok = (out || !dyn_extern_shares(result, args)) && read_result(&r, result) && read_late(&r, id);
     for (; !ok && r.node > r.first; r.node--)
         Py_CLEAR(arrays[r.node - 1]);
     Py_DECREF(result);

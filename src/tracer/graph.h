@@ -62,11 +62,15 @@ typedef enum DynFormKind {
     DYN_F_CONST,  /* obj */
     DYN_F_TUPLE,  /* the n items that follow */
     DYN_F_LIST,
-    DYN_F_NAMED,   /* a tuple of type obj */
-    DYN_F_SLICE,   /* 3 items */
-    DYN_F_COMPLEX, /* 2 items: a Python complex number of these parts */
-    DYN_F_ATTR,    /* 1 item: its attribute obj */
-    DYN_F_OBJECT   /* in a result: an object of exactly the type obj */
+    DYN_F_NAMED,    /* a tuple of type obj */
+    DYN_F_SLICE,    /* 3 items */
+    DYN_F_COMPLEX,  /* 2 items: a Python complex number of these parts */
+    DYN_F_ATTR,     /* 1 item: its attribute obj */
+    DYN_F_FUNCTION, /* 4 items: globals, closure, defaults, keyword defaults (each or None): a Python function with the code obj
+                     */
+    DYN_F_CELL,     /* 1 item: a new cell with it */
+    DYN_F_SAME,     /* in a result: the very object of argument n (out=) */
+    DYN_F_OBJECT    /* in a result: an object of exactly the type obj */
 } DynFormKind;
 typedef struct DynForm {
     uint8_t kind;

@@ -25,9 +25,11 @@ typedef enum DynValKind {
     DV_DICT,      /* items: key, value … in order; keys are DV_CONST */
     DV_SLICE,     /* 3 items */
     DV_RANGE,     /* 3 items: start stop step, DV_SYM or DV_CONST ints */
+    DV_ROW,       /* what an iteration over an array (items[0]) gives at place id, when it gets there */
     DV_ITER,      /* items[0]: what is iterated; id: position */
     DV_METHOD,    /* bound method: items: function, self */
-    DV_FUNC,      /* Python function made while recording (MAKE_FUNCTION): obj: its code; items: closure cells (DV_CELL) */
+    DV_FUNC,      /* Python function made while recording: obj: its code; type: its globals; items: closure, defaults, keyword
+                   * defaults, each or NULL */
     DV_GENERATOR, /* a generator made while recording: row id of DynRec.generators */
     DV_QUIET,     /* np.errstate(…="ignore") made while recording; the bound __exit__ of it while its block runs */
     DV_SUPER,     /* a super object made while recording: items[0]: the object it is bound to */
@@ -43,7 +45,7 @@ struct DynVal {
     uint32_t n, cap;
     DynVal **items;
     PyObject *obj;  /* DV_CONST: the object; containers and arrays: the real object, for identity. Kept alive by the recorder */
-    PyObject *type; /* DV_TUPLE: the named tuple type that it is of, or NULL */
+    PyObject *type; /* DV_TUPLE: the named tuple type that it is of, or NULL. DV_FUNC: its globals, or NULL: can't be rebuilt */
     uint32_t born;  /* which shadow of the recording it is */
     DynVal *twin;   /* ring of the shadows of one object that was met in several ways: their items are kept alike; or NULL */
     bool touched;   /* an object that outlives the call and was changed */
@@ -100,9 +102,13 @@ DYN_HIDDEN int dyn_rec_will_write(DynRec *r, uint32_t node, PyObject *real);
  * the form isn't captured it gives NULL and a reason. Rules compare the shape, dtype and rank they predict with what eager gave,
  * and refuse when they differ. */
 typedef struct DynBinding DynBinding;
-DYN_HIDDEN int dyn_np_init(void);                                /* fills the tables from bind.def; -1 with an exception */
-DYN_HIDDEN const DynBinding *dyn_np_find(PyObject *callable);    /* np.sin, np.where, np.linalg.solve, np.float64 … or NULL */
-DYN_HIDDEN bool dyn_np_has_rule(const DynBinding *b);            /* or is it only listed as a call without effects */
+DYN_HIDDEN int dyn_np_init(void);                             /* fills the tables from bind.def; -1 with an exception */
+DYN_HIDDEN const DynBinding *dyn_np_find(PyObject *callable); /* np.sin, np.where, np.linalg.solve, np.float64 … or NULL */
+DYN_HIDDEN bool dyn_np_has_rule(const DynBinding *b);         /* or is it only listed as a call without effects */
+DYN_HIDDEN bool dyn_np_is_pure(const DynBinding *b);          /* no effect but the result (out= aside) */
+/* rec_pure.c: a function that may be called any number of times: it has no effect but its result. scalars: its arguments will be
+ * numbers, not arrays. Makes the guards for what its names stand for. */
+DYN_HIDDEN bool rec_is_pure(DynRec *r, DynOperand func, bool scalars);
 DYN_HIDDEN const DynBinding *dyn_np_find_method(PyObject *name); /* ndarray methods by name: "sum", "reshape" … or NULL */
 DYN_HIDDEN DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int npos, PyObject *kwnames,
                                PyObject *result);
@@ -122,10 +128,15 @@ DYN_HIDDEN DynVal *dyn_np_extern_made(DynRec *r, PyObject *callable, const char 
                                       PyObject *kwnames, PyObject *result);
 DYN_HIDDEN DynVal *dyn_np_extern(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
                                  PyObject *kwnames, PyObject *result);
+/* A call of a function without effects through an object that has it (np.vectorize's), which is the first argument. */
+DYN_HIDDEN DynVal *dyn_np_mapped_call(DynRec *r, PyObject *callable, const DynOperand *args, int npos, PyObject *kwnames,
+                                      PyObject *result);
 /* The same for a call that changes the memory of its first operand, an array, and returns None. */
 DYN_HIDDEN DynVal *dyn_np_extern_write(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
                                        PyObject *kwnames, PyObject *result);
-/* x.flat[index], x.flat[index] = value, and x.flat, z.real, z.imag = value; after they ran. */
+DYN_HIDDEN DynVal *dyn_np_flag_attr(DynRec *r, DynOperand flags, PyObject *name, PyObject *result); /* x.flags.name */
+DYN_HIDDEN DynVal *dyn_np_contains(DynRec *r, DynOperand a, DynOperand item, PyObject *result);     /* item in a: a bool */
+/* x.flat[index] (and x.flags[index]), x.flat[index] = value, and x.flat, z.real, z.imag = value; after they ran. */
 DYN_HIDDEN DynVal *dyn_np_flat_item(DynRec *r, DynOperand flat, DynOperand index, PyObject *result);
 DYN_HIDDEN int dyn_np_flat_store(DynRec *r, DynOperand flat, DynOperand index, DynOperand value);
 DYN_HIDDEN int dyn_np_store_attr(DynRec *r, DynOperand a, PyObject *name, DynOperand value);

@@ -5,6 +5,8 @@
  * references to the callables. */
 #include "tracer/rec_state.h"
 
+#define MOST_ROWS 16 /* of an array that zip or enumerate runs over */
+
 typedef DynVal *(*BuiltinFn)(DynRec *r, const RecCall *c, PyObject **result, int arg);
 typedef struct Builtin {
     const char *module, *name;
@@ -158,6 +160,37 @@ static DynVal *call_convert(DynRec *r, const RecCall *c, PyObject **result, int 
     return checked(r, dyn_sym_op(t, (DynSymOp)op, s, DYN_NONE, DYN_NONE), *result);
 }
 
+static bool any_data(const RecCall *c, DynVal **items, uint32_t n) {
+    bool listed = c->npos == 1 && !PyTuple_CheckExact(c->args[0].real) && !PyList_CheckExact(c->args[0].real);
+    for (uint32_t i = 0; i < n && !listed; i++) {
+        if (items[i]->kind == DV_NPSCALAR) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Which of them it is, is a check of each comparison that the builtin makes. */
+static DynVal *data_extreme(DynRec *r, const RecCall *c, DynVal **items, uint32_t n, PyObject *result, int cmp) {
+    DynOperand best = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        DynOperand o = {items[i], c->npos == 1 ? PySequence_Fast_GET_ITEM(c->args[0].real, i) : c->args[i].real};
+        if (dyn_rec_resolve(r, o.v, o.real) < 0 || (o.v->kind != DV_NPSCALAR && o.v->kind != DV_SYM)) {
+            return unknown(r, c);
+        }
+        PyObject *wins = best.v == NULL ? NULL : PyObject_RichCompare(o.real, best.real, cmp);
+        DynVal *v = wins == NULL ? NULL : rec_compare_values(r, cmp, o, best, wins);
+        int truth = best.v == NULL ? 1 : v == NULL ? -1 : rec_truth(r, v, wins);
+        PyErr_Clear();
+        Py_XDECREF(wins);
+        if (truth < 0) {
+            return unknown(r, c);
+        }
+        best = truth ? o : best;
+    }
+    return best.real == result ? best.v : unknown(r, c);
+}
+
 /* min() and max() of numbers, given one by one or in a tuple or list: op is MIN or MAX. */
 static DynVal *call_extreme(DynRec *r, const RecCall *c, PyObject **result, int op) {
     DynVal **items;
@@ -179,6 +212,9 @@ static DynVal *call_extreme(DynRec *r, const RecCall *c, PyObject **result, int 
             given[i] = c->args[i].v;
         }
         items = given;
+    }
+    if (any_data(c, items, n)) {
+        return data_extreme(r, c, items, n, *result, op == DYN_S_MIN ? Py_LT : Py_GT);
     }
     DynSyms *t = &r->cap->syms;
     uint32_t best = DYN_NONE;
@@ -322,6 +358,64 @@ static DynVal *listed_iterator(DynRec *r, uint32_t n, DynVal **items) {
     return v;
 }
 
+/* The rows of an array, which are views of it. */
+static int rows_now(DynRec *r, DynOperand a, uint32_t n, DynVal **items) {
+    PyObject *real[MOST_ROWS] = {NULL};
+    int status = rec_array_rows(r, a, n, items, real);
+    PyErr_Clear();
+    for (uint32_t i = 0; i < n; i++) {
+        status = items[i] == NULL ? -1 : status;
+        Py_XDECREF(real[i]);
+    }
+    return status;
+}
+
+/* What zip and enumerate take out of an argument. Numbers are read out of an array when the iterator gets there. */
+static int items_or_rows(DynRec *r, DynOperand o, DynVal ***items, uint32_t *n) {
+    if (dyn_rec_resolve(r, o.v, o.real) < 0 || o.v->kind != DV_ARRAY) {
+        return rec_items(r, o.v, o.real, items, n);
+    }
+    PyArrayObject *a = (PyArrayObject *)o.real;
+    Py_ssize_t size = PyArray_NDIM(a) > 0 ? PyArray_DIM(a, 0) : MOST_ROWS + 1;
+    uint32_t want = size > MOST_ROWS ? DYN_NONE : dyn_sym_int(&r->cap->syms, size);
+    if (want == DYN_NONE || dyn_rec_assume_equal(r, dyn_graph_node(&r->cap->graph, o.v->id)->shape[0], want) < 0 ||
+        (*items = DYN_NEW_N(&r->arena, DynVal *, size + 1)) == NULL || (o.v->obj == NULL && rec_keep(r, o.real) < 0)) {
+        return -1;
+    }
+    o.v->obj = o.real;
+    *n = (uint32_t)size;
+    if (PyArray_NDIM(a) > 1) {
+        return rows_now(r, o, *n, *items);
+    }
+    for (uint32_t i = 0; i < (uint32_t)size; i++) {
+        if (((*items)[i] = dyn_rec_seq(r, DV_ROW, 1, &o.v, NULL)) == NULL) {
+            return -1;
+        }
+        (*items)[i]->id = i;
+    }
+    return 0;
+}
+
+/* What zip or enumerate was called with, for whoever has to make it again. */
+static DynVal *made_of(DynRec *r, DynVal *it, const RecCall *c, bool enumerate, int64_t start) {
+    uint32_t n = enumerate ? 2 : c->npos;
+    DynVal **items = DYN_NEW_N(&r->arena, DynVal *, n + 1);
+    if (items == NULL) {
+        return it;
+    }
+    items[0] = it->items[0];
+    for (uint32_t i = 0; i < n; i++) {
+        items[1 + i] = enumerate && i == 1 ? dyn_rec_sym(r, dyn_sym_int(&r->cap->syms, start)) : c->args[i].v;
+        if (items[1 + i] == NULL) {
+            return NULL;
+        }
+    }
+    it->items = items;
+    it->n = it->cap = n + 1;
+    it->obj = (PyObject *)(enumerate ? &PyEnum_Type : &PyZip_Type);
+    return it;
+}
+
 enum { ZIP, ENUMERATE, REVERSED };
 static DynVal *call_iterator(DynRec *r, const RecCall *c, PyObject **result, int which) {
     DynVal **in[8], **out, *index[8];
@@ -332,7 +426,8 @@ static DynVal *call_iterator(DynRec *r, const RecCall *c, PyObject **result, int
         return *result ? unknown(r, c) : NULL;
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (rec_items(r, c->args[i].v, c->args[i].real, &in[i], &n[i]) < 0) {
+        if (which == REVERSED ? rec_items(r, c->args[i].v, c->args[i].real, &in[i], &n[i]) < 0
+                              : items_or_rows(r, c->args[i], &in[i], &n[i]) < 0) {
             return unknown(r, c);
         }
         least = n[i] < least ? n[i] : least;
@@ -363,7 +458,8 @@ static DynVal *call_iterator(DynRec *r, const RecCall *c, PyObject **result, int
             return NULL;
         }
     }
-    return listed_iterator(r, least, out);
+    DynVal *it = listed_iterator(r, least, out);
+    return it == NULL || which == REVERSED ? it : made_of(r, it, c, which == ENUMERATE, start);
 }
 
 static DynVal *call_slice(DynRec *r, const RecCall *c, PyObject **result, int arg) {

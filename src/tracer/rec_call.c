@@ -384,10 +384,52 @@ static DynVal *call_super(DynRec *r, const RecCall *c, PyObject **result) {
     return known ? rec_new_super(r, *result, self) : *result ? rec_fail(r, DYN_R_OPAQUE_CALL, "super") : NULL;
 }
 
+/* An object of np.vectorize, made by the graph or found, whose function has no effects: a call of its class's __call__. */
+static DynVal *call_vectorized(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+    static PyObject *type, *method;
+    DynOperand f = c->callable;
+    if (type == NULL) {
+        PyObject *numpy = PyImport_ImportModule("numpy");
+        type = numpy ? PyObject_GetAttrString(numpy, "vectorize") : NULL;
+        method = type ? PyObject_GetAttrString(type, "__call__") : NULL;
+        Py_XDECREF(numpy);
+        PyErr_Clear();
+    }
+    if (method == NULL || (PyObject *)Py_TYPE(f.real) != type || dyn_rec_resolve(r, f.v, f.real) < 0 || resolve_args(r, c) < 0) {
+        return NULL;
+    }
+    if (f.v->kind == DV_OBJECT) {
+        PyObject *name = PyUnicode_InternFromString("pyfunc"), *func = name ? PyObject_GetAttr(f.real, name) : NULL;
+        DynVal *v = func ? rec_attr(r, f, name, func) : NULL;
+        bool pure = v != NULL && PyFunction_Check(func) && rec_is_pure(r, (DynOperand){v, func}, true);
+        PyErr_Clear();
+        Py_XDECREF(func);
+        Py_XDECREF(name);
+        if (!pure) {
+            return NULL;
+        }
+    } else if (f.v->kind != DV_MADE) {
+        return NULL;
+    }
+    uint32_t n = c->npos + c->nkw;
+    DynOperand *args = DYN_NEW_N(&r->arena, DynOperand, n + 1);
+    if (args == NULL) {
+        return NULL;
+    }
+    args[0] = f;
+    memcpy(args + 1, c->args, n * sizeof *args);
+    *handled = true;
+    *result = rec_call_real(c);
+    return *result ? dyn_np_mapped_call(r, method, args, (int)c->npos + 1, c->nkw ? c->kwnames : NULL, *result) : NULL;
+}
+
 static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
     PyObject *f = c->callable.real;
     DynVal *v;
     bool handled = false;
+    if ((v = call_vectorized(r, c, result, &handled), handled)) {
+        return v;
+    }
     if ((v = rec_call_errstate(r, c, result, &handled), handled)) {
         return v;
     }
@@ -471,7 +513,7 @@ DynOperand rec_type_method(DynRec *r, DynOperand o, const char *name) {
 static int unwrap(DynRec *r, RecCall *c) {
     DynOperand *f = &c->callable;
     DynOperand func, self;
-    if (dyn_rec_resolve(r, f->v, f->real) < 0) {
+    if (dyn_rec_resolve(r, f->v, f->real) < 0 || strcmp(Py_TYPE(f->real)->tp_name, "vectorize") == 0) {
         return 0;
     }
     if (f->v->kind == DV_METHOD && PyMethod_Check(f->real)) {
@@ -690,7 +732,10 @@ Step rec_MAKE_FUNCTION(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject *code = *real_top(f, 1), *func = PyFunction_New(code, dyn_frame_globals(f->f));
     DynVal *v = new_func(r, code);
     uint32_t npop = 1;
-    if (func == NULL || v == NULL) {
+    if (v != NULL && !(in->arg & 0x04)) {
+        v->type = dyn_frame_globals(f->f);
+    }
+    if (func == NULL || v == NULL || rec_keep(r, dyn_frame_globals(f->f)) < 0) {
         PyErr_Clear();
         Py_XDECREF(func);
         return step_bail(r, DYN_R_NO_MEMORY, NULL);
@@ -712,6 +757,7 @@ Step rec_SET_FUNCTION_ATTRIBUTE(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (func.v->kind != DV_FUNC) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "function");
     }
+    func.v->type = in->arg & 0x04 ? NULL : func.v->type;
     if (set_part(r, func.real, func.v, (int)in->arg, o.real, o.v) < 0) {
         return STEP_ERROR;
     }

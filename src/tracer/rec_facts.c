@@ -29,6 +29,7 @@ static struct Fact {
     {"numpy", "isdtype", VALUES, NULL},
     {"numpy", "isscalar", TYPES, NULL},
     {"numpy", "iscomplexobj", TYPES, NULL},
+    {"numpy", "iterable", TYPES, NULL},
     {"numpy", "isrealobj", TYPES, NULL},
     {"numpy", "common_type", TYPES, NULL},
     {"numpy", "finfo", VALUES, NULL},
@@ -41,6 +42,14 @@ bool rec_is_fact(PyObject *o) { return PyArray_DescrCheck(o) || Py_TYPE(o) == fi
 /* Is the answer the same as long as this argument's guards hold? */
 static bool decided(DynRec *r, DynOperand o, Decides by) {
     bool number = o.v->kind == DV_SYM || rec_is_array(o.v);
+    if (by == TYPES && (o.v->kind == DV_TUPLE || o.v->kind == DV_LIST)) {
+        bool known = o.v->n == PySequence_Fast_GET_SIZE(o.real);
+        for (uint32_t i = 0; known && i < o.v->n; i++) {
+            DynOperand item = {o.v->items[i], PySequence_Fast_GET_ITEM(o.real, i)};
+            known = dyn_rec_resolve(r, item.v, item.real) == 0 && decided(r, item, by);
+        }
+        return known;
+    }
     return (by == TYPES && number) || dyn_rec_burn(r, o.v, o.real) == 0;
 }
 

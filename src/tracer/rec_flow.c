@@ -274,6 +274,29 @@ Step rec_GET_LEN(DynRec *r, RecFrame *f, const DynInstr *in) {
     return step_bail(r, DYN_R_UNSUPPORTED_OPCODE, "match statement");
 }
 
+/* Row i of an array, as iteration gives it. */
+static DynVal *row(DynRec *r, DynVal *array, uint32_t i, PyObject *item) {
+    PyObject *index = PyLong_FromUnsignedLong(i);
+    DynVal *iv = index ? dyn_rec_const(r, index) : NULL;
+    DynVal *v = iv ? dyn_np_subscr(r, (DynOperand){array, array->obj}, (DynOperand){iv, index}, item) : NULL;
+    Py_XDECREF(index);
+    return v;
+}
+
+/* An item of zip or enumerate: the rows in it are read now. */
+static int read_rows(DynRec *r, DynVal **v, PyObject *item) {
+    if ((*v)->kind == DV_ROW) {
+        *v = row(r, (*v)->items[0], (*v)->id, item);
+        return *v == NULL ? -1 : 0;
+    }
+    for (uint32_t i = 0; (*v)->kind == DV_TUPLE && PyTuple_CheckExact(item) && i < (*v)->n; i++) {
+        if ((*v)->items[i]->kind == DV_ROW && read_rows(r, &(*v)->items[i], PyTuple_GET_ITEM(item, i)) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 /* Shadow of the next item, or of the end (item NULL): what has to hold for it is guarded. -1: unknown. */
 static int next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
     DynVal *c = it->items[0];
@@ -298,17 +321,14 @@ static int next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
         if (dyn_rec_assume(r, more) < 0 || item == NULL) {
             return item == NULL ? 0 : -1;
         }
-        PyObject *index = PyLong_FromUnsignedLong(i);
-        DynVal *iv = index ? dyn_rec_const(r, index) : NULL;
-        *out = iv ? dyn_np_subscr(r, (DynOperand){c, c->obj}, (DynOperand){iv, index}, item) : NULL;
-        Py_XDECREF(index);
+        *out = row(r, c, i, item);
         return *out == NULL ? -1 : 0;
     }
     if ((i < c->n) != (item != NULL)) {
         return -1;
     }
     *out = item ? c->items[i] : NULL;
-    return 0;
+    return item == NULL || read_rows(r, out, item) == 0 ? 0 : -1;
 }
 
 /* A generator's next value; the end of it is the end of the loop. */

@@ -121,7 +121,9 @@ DYN_HIDDEN int dyn_np_shape_arg(DynRec *r, DynOperand o, bool minus_one, uint32_
 DYN_HIDDEN uint32_t dyn_np_product(DynRec *r, int n, const uint32_t *shape);
 
 /* ---- rec_numpy_shape.c */
-/* A view that can't be written by Python (rules may); the offset is an int symbol. */
+/* A view that can't be written by Python (rules may); steps (aux) are 0 yet. */
+DYN_HIDDEN uint32_t dyn_np_affine(DynRec *r, uint32_t a, int ndim, const uint32_t *start, const uint32_t *shape);
+/* The same; the offset is an int symbol. */
 DYN_HIDDEN uint32_t dyn_np_diagonal(DynRec *r, uint32_t a, int axis1, int axis2, uint32_t offset);
 
 /* ---- rec_numpy_reduce.c */

@@ -116,6 +116,11 @@ const DynBinding *dyn_np_find(PyObject *callable) {
 
 bool dyn_np_has_rule(const DynBinding *b) { return b->rule != np_rule_call && b->rule != np_rule_call_write; }
 
+bool dyn_np_is_pure(const DynBinding *b) {
+    return b->rule != np_rule_call_write && b->rule != np_rule_random && b->rule != np_rule_make && b->rule != np_rule_copyto &&
+           b->rule != np_rule_fill && b->rule != np_rule_mapped && b->rule != np_rule_ufunc_method;
+}
+
 const DynBinding *dyn_np_find_method(PyObject *name) {
     for (int i = 0; i < NMETHODS; i++)
         if (method_names[i] == name && methods[i].callable != NULL)
@@ -502,11 +507,14 @@ DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int 
             return NULL;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     DynVal *v = take_back(r, nnodes, bind(r, &c) < 0 ? NULL : b->rule(r, &c));
-    if (v != NULL || result == Py_None || b->rule == np_rule_random || !PyCallable_Check(b->callable)) /* np.mgrid[…] */
+    if (v != NULL || result == Py_None || b->rule == np_rule_random)
         return v;
     /* A form that the rule doesn't know: what is listed and gives a value has no effect but that, and so can stay a call. */
     DynReason why = *dyn_rec_why(r);
-    v = dyn_np_extern(r, b->callable, b->path, args, npos, kwnames, result);
+    PyObject *f = PyCallable_Check(b->callable) ? Py_NewRef(b->callable) : PyObject_GetAttrString(b->callable, "__getitem__");
+    v = f == NULL ? NULL : dyn_np_extern(r, f, b->path, args, npos, kwnames, result); /* __getitem__: np.mgrid[…] */
+    PyErr_Clear();
+    Py_XDECREF(f);
     *dyn_rec_why(r) = v == NULL ? why : DYN_R_OK;
     return v;
 }
@@ -539,16 +547,19 @@ static const struct Operator {
     {DYN_OP_BITWISE_AND, "and_"}, {DYN_OP_BITWISE_OR, "or_"},   {DYN_OP_BITWISE_XOR, "xor"},   {DYN_OP_FLOOR_DIVIDE, "floordiv"},
     {DYN_OP_LESS, "lt"},          {DYN_OP_LESS_EQUAL, "le"},    {DYN_OP_EQUAL, "eq"},          {DYN_OP_NOT_EQUAL, "ne"},
     {DYN_OP_GREATER, "gt"},       {DYN_OP_GREATER_EQUAL, "ge"}, {DYN_OP_NEGATIVE, "neg"},      {DYN_OP_POSITIVE, "pos"},
-    {DYN_OP_INVERT, "invert"},    {DYN_OP_ABSOLUTE, "abs"}};
+    {DYN_OP_INVERT, "invert"},    {DYN_OP_ABSOLUTE, "abs"},     {DYN_OP_EXTERN, "matmul"}};
 
 /* An operator without nodes of its own for these operands: a call of it. */
-static DynVal *operator_call(DynRec *r, DynOp op, const DynOperand *o, int n, PyObject *result) {
+static DynVal *operator_call(DynRec *r, DynOp op, const DynOperand *o, int n, bool inplace, PyObject *result) {
     for (size_t i = 0; i < DYN_COUNTOF(operators); i++) {
         if (operators[i].op != op)
             continue;
+        char name[16];
+        snprintf(name, sizeof name, "%s%.*s", inplace ? "i" : "", (int)strcspn(operators[i].name, inplace ? "_" : ""),
+                 operators[i].name);
         PyObject *module = PyImport_ImportModule("operator");
-        PyObject *f = module == NULL ? NULL : PyObject_GetAttrString(module, operators[i].name);
-        DynVal *v = f == NULL ? NULL : dyn_np_extern(r, f, operators[i].name, o, n, NULL, result);
+        PyObject *f = module == NULL ? NULL : PyObject_GetAttrString(module, name);
+        DynVal *v = f == NULL ? NULL : dyn_np_extern(r, f, name, o, n, NULL, result);
         Py_XDECREF(f);
         Py_XDECREF(module);
         PyErr_Clear();
@@ -563,7 +574,7 @@ static DynVal *operation(DynRec *r, int op, DynOperand *o, int n, bool inplace, 
             return NULL;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     DynVal *v = take_back(r, nnodes, operator_result(r, (DynOp)op, o, n, inplace, result));
-    return v != NULL || (inplace && result == o[0].real) ? v : operator_call(r, (DynOp)op, o, n, result);
+    return v != NULL ? v : operator_call(r, (DynOp)op, o, n, inplace && result == o[0].real, result);
 }
 
 DynVal *dyn_np_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject *result) {
@@ -571,8 +582,11 @@ DynVal *dyn_np_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand 
                                   DYN_OP_MULTIPLY, DYN_OP_REMAINDER,   DYN_OP_BITWISE_OR,   DYN_OP_POWER,      DYN_OP_RIGHT_SHIFT,
                                   DYN_OP_SUBTRACT, DYN_OP_DIVIDE,      DYN_OP_BITWISE_XOR};
     DynOperand o[2] = {a, b};
-    if (nb < 0 || nb >= (int)DYN_COUNTOF(ops) || (ops[nb] < 0 && inplace))
+    if (nb < 0 || nb >= (int)DYN_COUNTOF(ops))
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (ops[nb] < 0 && inplace && result == a.real)
+        return dyn_np_resolve(r, a, 0) < 0 || dyn_np_resolve(r, b, 0) < 0 ? NULL
+                                                                          : operator_call(r, DYN_OP_EXTERN, o, 2, true, result);
     if (ops[nb] >= 0)
         return operation(r, ops[nb], o, 2, inplace, result);
     return dyn_np_call(r, dyn_np_binding("matmul", false), o, 2, NULL, result);

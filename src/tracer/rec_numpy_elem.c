@@ -461,9 +461,34 @@ uint32_t dyn_np_copy(DynRec *r, uint32_t a, DynDtype dt) {
     return id;
 }
 
+/* Can two elements of the node be one piece of memory? Then it matters which is written last. */
+static bool overlaps_itself(const DynGraph *g, uint32_t id) {
+    const DynNode *n = dyn_graph_node(g, id);
+    for (; n->flags & DYN_NODE_VIEW; n = dyn_graph_node(g, n->args[0].id)) {
+        if (n->op != DYN_OP_AFFINE)
+            continue;
+        uint32_t moved = 0, twice = 0;
+        for (int k = 0; k < dyn_graph_node(g, n->args[0].id)->ndim; k++) {
+            int ways = 0;
+            for (int i = 0; i < n->ndim; i++) {
+                ways += n->aux[k * n->ndim + i] != 0;
+                moved |= n->aux[k * n->ndim + i] != 0 ? 1u << i : 0;
+            }
+            twice |= ways > 1;
+        }
+        if (twice || moved != (1u << n->ndim) - 1)
+            return true;
+    }
+    return false;
+}
+
 int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real) {
     DynGraph *g = dyn_rec_graph(r);
     const DynNode *d = dyn_graph_node(g, dst);
+    if (overlaps_itself(g, dst)) {
+        *dyn_rec_why(r) = DYN_R_ALIASING;
+        return -1;
+    }
     DynDtype dt = (DynDtype)d->dtype;
     if (value.arg.kind == DYN_ARG_SYM) {
         const DynSym *s = dyn_sym_at(dyn_rec_syms(r), value.arg.id);

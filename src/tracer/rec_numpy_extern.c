@@ -12,7 +12,8 @@ typedef struct Forms { /* a tree being written down */
     DynForm form[MAX_FORMS];
     DynArg arg[MAX_OPERANDS];
     uint32_t n, nargs;
-    bool objects; /* arguments may be objects of any type, as they are found at each call */
+    bool objects;   /* arguments may be objects of any type, as they are found at each call */
+    bool functions; /* … and Python functions, of which somebody knows that they have no effects */
 } Forms;
 
 static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
@@ -58,6 +59,32 @@ static int put_complex(DynRec *r, Forms *f, DynOperand o) {
                : put_operand(r, f, DYN_F_NUMBER, (DynArg){DYN_ARG_SYM, parts[1]});
 }
 
+static int put_argument(DynRec *r, Forms *f, DynOperand o);
+
+/* A function made while recording: made again for the call. The real ones of its parts are only looked at for constants. */
+static int put_function(DynRec *r, Forms *f, DynOperand o) {
+    PyObject *closure = PyFunction_GET_CLOSURE(o.real), *defaults = PyFunction_GET_DEFAULTS(o.real);
+    DynVal *cells = o.v->items[0], *values = o.v->items[1];
+    if (o.v->type == NULL || PyFunction_GET_KW_DEFAULTS(o.real) != NULL || put_form(r, f, DYN_F_FUNCTION, 4, o.v->obj) < 0 ||
+        put_form(r, f, DYN_F_CONST, 0, o.v->type) < 0)
+        return refuse(r), -1;
+    if (put_form(r, f, closure == NULL ? DYN_F_CONST : DYN_F_TUPLE, cells == NULL ? 0 : cells->n, closure ? NULL : Py_None) < 0)
+        return -1;
+    for (uint32_t i = 0; closure != NULL && i < cells->n; i++) {
+        PyObject *content = PyCell_GET(PyTuple_GET_ITEM(closure, i));
+        DynVal *v = cells->items[i]->kind == DV_CELL ? cells->items[i]->items[0] : NULL;
+        if (content == NULL || v == NULL || dyn_rec_resolve(r, v, content) < 0 || put_form(r, f, DYN_F_CELL, 1, NULL) < 0 ||
+            put_argument(r, f, (DynOperand){v, content}) < 0)
+            return refuse(r), -1;
+    }
+    if (put_form(r, f, defaults == NULL ? DYN_F_CONST : DYN_F_TUPLE, defaults ? values->n : 0, defaults ? NULL : Py_None) < 0)
+        return -1;
+    for (uint32_t i = 0; defaults != NULL && i < values->n; i++)
+        if (put_argument(r, f, (DynOperand){values->items[i], PyTuple_GET_ITEM(defaults, i)}) < 0)
+            return -1;
+    return put_form(r, f, DYN_F_CONST, 0, Py_None);
+}
+
 static int put_argument(DynRec *r, Forms *f, DynOperand o) {
     DynOperand items[64];
     uint32_t s;
@@ -81,6 +108,10 @@ static int put_argument(DynRec *r, Forms *f, DynOperand o) {
                 return -1;
         return 0;
     }
+    if (f->functions && o.v->kind == DV_FUNC)
+        return put_function(r, f, o);
+    if (f->functions && o.v->kind == DV_CONST && PyCallable_Check(o.real))
+        return put_form(r, f, DYN_F_CONST, 0, o.real);
     if (f->objects && o.v->kind == DV_OBJECT && o.v->source != DYN_NONE)
         return put_operand(r, f, DYN_F_NODE, (DynArg){DYN_ARG_SOURCE, o.v->source});
     if (f->objects && o.v->kind == DV_CONST && !PyCallable_Check(o.real))
@@ -239,8 +270,28 @@ typedef struct Effect {
     int writes; /* the argument whose memory the call changes (its result is None), or -1 */
     bool once;
     bool makes; /* the result is an object that nobody else has */
+    bool maps;  /* it calls a function that it is given, which has no effects */
+    bool out;   /* the argument that it writes is its result */
 } Effect;
-static const Effect none = {-1, false, false};
+static const Effect none = {.writes = -1};
+
+/* Which argument is out= (of an in-place operator the first), if the call was given one and it is the result. -1: none. */
+static int out_argument(const DynOperand *args, int npos, PyObject *kwnames, PyObject *result, const char *name) {
+    static const char *const third[] = {"dot", "matmul", "vecdot", "matvec", "vecmat"};
+    for (size_t i = 0; i < DYN_COUNTOF(third); i++)
+        if (strcmp(name, third[i]) == 0 && npos == 3 && args[2].real == result && args[2].v->kind == DV_ARRAY)
+            return 2;
+    static const char *const first[] = {"iadd", "isub", "imul", "itruediv", "ifloordiv", "imod",   "ipow",
+                                        "iand", "ior",  "ixor", "ilshift",  "irshift",   "imatmul"};
+    for (size_t i = 0; i < DYN_COUNTOF(first); i++)
+        if (strcmp(name, first[i]) == 0 && npos == 2 && args[0].real == result && args[0].v->kind == DV_ARRAY)
+            return 0;
+    for (int i = 0, n = kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames); i < n; i++)
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), "out") == 0 && args[npos + i].real == result &&
+            args[npos + i].v->kind == DV_ARRAY)
+            return npos + i;
+    return -1;
+}
 
 /* The tables have the methods of ndarray; NumPy's scalars have their own of the same names. Borrowed, or NULL. */
 static PyObject *method_of(PyObject *callable, PyObject *self) {
@@ -253,16 +304,17 @@ static PyObject *method_of(PyObject *callable, PyObject *self) {
 static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
                          PyObject *result, const uint32_t *shape, Effect effect) {
     int n = npos + (kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames));
-    Forms f = {.n = 0, .objects = effect.once}, out = {.n = 0};
+    Forms f = {.n = 0, .objects = effect.once || effect.maps}, out = {.n = 0};
     if (put_form(r, &f, DYN_F_TUPLE, (uint32_t)n, NULL) < 0)
         return NULL;
     for (int i = 0; i < n; i++) {
+        f.functions = effect.maps && i == 0;
         if (put_argument(r, &f, args[i]) < 0)
             return NULL;
-        if (dyn_extern_shares(result, args[i].real)) /* a view: only a rule can say of what */
+        if (!effect.out && dyn_extern_shares(result, args[i].real)) /* a view: only a rule can say of what */
             return refuse(r);
     }
-    PyObject *first = effect.makes ? NULL : first_array(result);
+    PyObject *first = effect.makes || effect.out ? NULL : first_array(result);
     DynDtype dt = first == NULL ? DYN_BOOL : dyn_np_dtype_of(first);
     int ndim = first == NULL || !PyArray_Check(first) ? 0 : PyArray_NDIM((PyArrayObject *)first);
     uint32_t call =
@@ -282,7 +334,9 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
     row->inside = effect.once && n > 0 && args[0].v->kind == DV_MADE;
     dyn_rec_capture(r)->writes |= effect.once && !row->inside;
     Results x = {.f = &out, .call = call, .shape = shape, .object = effect.makes};
-    DynVal *v = put_result(r, &x, result);
+    DynVal *v = !effect.out                                                         ? put_result(r, &x, result)
+                : put_form(r, &out, DYN_F_SAME, (uint32_t)effect.writes, NULL) == 0 ? args[effect.writes].v
+                                                                                    : NULL;
     row = &dyn_rec_graph(r)->externs.at[node_at(r, call)->extern_index];
     return v == NULL || take_forms(r, &out, &row->results, &row->nresults) < 0 ? NULL : v;
 }
@@ -294,7 +348,13 @@ static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const
     for (int i = 0; i < n; i++)
         if (dyn_np_resolve(r, args[i], 0) < 0)
             return NULL;
-    if (effect.writes >= 0) {
+    int to = effect.writes < 0 ? out_argument(args, npos, kwnames, result, name) : -1;
+    effect.out = to >= 0;
+    if (effect.out) {
+        effect.writes = to;
+        if (dyn_rec_will_write(r, args[to].v->id, result) < 0)
+            return NULL;
+    } else if (effect.writes >= 0) {
         DynVal *w = effect.writes < npos ? args[effect.writes].v : NULL;
         w = w != NULL && w->kind == DV_ATTR ? w->items[0] : w;
         if (result != Py_None || w == NULL || w->kind != DV_ARRAY)
@@ -316,13 +376,13 @@ DynVal *dyn_np_extern(DynRec *r, PyObject *callable, const char *name, const Dyn
 
 DynVal *dyn_np_extern_write(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
                             PyObject *result) {
-    return whole_call(r, callable, name, args, npos, kwnames, result, (Effect){0, false, false});
+    return whole_call(r, callable, name, args, npos, kwnames, result, (Effect){.writes = 0});
 }
 
 DynVal *dyn_np_extern_made(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
                            PyObject *result) {
     bool number = PyBool_Check(result) || PyLong_CheckExact(result) || PyFloat_CheckExact(result) || is_array_value(result);
-    return whole_call(r, callable, name, args, npos, kwnames, result, (Effect){-1, false, !number});
+    return whole_call(r, callable, name, args, npos, kwnames, result, (Effect){.writes = -1, .makes = !number});
 }
 
 /* A function that makes an object: np.random.default_rng, x.tolist. */
@@ -340,6 +400,18 @@ DynVal *np_rule_call_write(DynRec *r, NpCall *c) {
     return dyn_np_extern_write(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
 }
 
+/* np.apply_along_axis (operator 0) and np.vectorize (1), which makes an object, call the function that they are given. */
+DynVal *np_rule_mapped(DynRec *r, NpCall *c) {
+    Effect effect = {.writes = -1, .maps = true, .makes = c->b->op == 1};
+    if (c->npos < 1 || !rec_is_pure(r, c->args[0], c->b->op == 1))
+        return refuse(r);
+    return whole_call(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, effect);
+}
+
+DynVal *dyn_np_mapped_call(DynRec *r, PyObject *callable, const DynOperand *args, int npos, PyObject *kwnames, PyObject *result) {
+    return whole_call(r, callable, "vectorize.__call__", args, npos, kwnames, result, (Effect){.writes = -1, .maps = true});
+}
+
 /* Random numbers: the call is made once, in its place in the program. Sizes are those of the parameter `size`; a call without it
  * gives a number, or sizes that are known behind it. Operator 1: the array x is shuffled in place; 2: each argument is a size. */
 DynVal *np_rule_random(DynRec *r, NpCall *c) {
@@ -349,9 +421,11 @@ DynVal *np_rule_random(DynRec *r, NpCall *c) {
         int at = x.v == NULL ? -1 : x.real == c->args[0].real ? 0 : 1;
         return at < 0 || at >= c->npos ? refuse(r)
                                        : whole_call(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result,
-                                                    (Effect){at, true, false});
+                                                    (Effect){.writes = at, .once = true});
     }
-    Effect effect = {-1, true, false};
+    Effect effect = {.writes = -1, .once = true};
+    if (out_argument(c->args, c->npos, c->kwnames, c->result, c->b->path) >= 0)
+        return whole_call(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, effect);
     int first = dyn_np_slot(c, "self").v != NULL;
     if (c->b->op == 2 && c->npos > first && c->npos - first <= DYN_MAX_NDIM && c->nkw == 0) {
         for (int i = first; i < c->npos; i++)

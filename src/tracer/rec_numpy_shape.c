@@ -203,7 +203,7 @@ DynVal *np_rule_broadcast_arrays(DynRec *r, NpCall *c) {
 
 /* ---- diagonals and windows */
 
-static uint32_t affine(DynRec *r, uint32_t a, int ndim, const uint32_t *start, const uint32_t *shape) {
+uint32_t dyn_np_affine(DynRec *r, uint32_t a, int ndim, const uint32_t *start, const uint32_t *shape) {
     int rank = node_at(r, a)->ndim;
     uint32_t id = dyn_np_add(r, DYN_OP_AFFINE, (DynDtype)node_at(r, a)->dtype, ndim, 1 + rank, rank * ndim);
     if (id == DYN_NONE)
@@ -253,7 +253,7 @@ uint32_t dyn_np_diagonal(DynRec *r, uint32_t a, int axis1, int axis2, uint32_t o
         }
     }
     shape[n] = size;
-    uint32_t id = affine(r, a, ndim, start, shape);
+    uint32_t id = dyn_np_affine(r, a, ndim, start, shape);
     for (int i = 0; i < n && id != DYN_NONE; i++)
         node_at(r, id)->aux[from[i] * ndim + i] = 1;
     if (id != DYN_NONE)
@@ -310,7 +310,7 @@ DynVal *np_rule_windows(DynRec *r, NpCall *c) {
         if (shape[axes[i]] == DYN_NONE)
             return refuse(r);
     }
-    uint32_t id = affine(r, a, ndim, start, shape);
+    uint32_t id = dyn_np_affine(r, a, ndim, start, shape);
     for (int k = 0; k < rank && id != DYN_NONE; k++)
         node_at(r, id)->aux[k * ndim + k] = 1;
     for (int i = 0; i < n && id != DYN_NONE; i++)

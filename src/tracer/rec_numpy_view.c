@@ -599,8 +599,8 @@ DynVal *np_rule_part(DynRec *r, NpCall *c) {
     return c->result == c->slot[0].real ? c->slot[0].v : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
 }
 
-/* An iterator over an array is made anew from the array wherever it is needed: nothing that is recorded moves it. */
-static DynVal *flat_of(DynRec *r, DynOperand a, PyObject *name) {
+/* x.flat, x.flags: made anew from the array wherever it is needed, since nothing that is recorded moves or changes it. */
+static DynVal *attribute_object(DynRec *r, DynOperand a, PyObject *name) {
     DynVal *v = dyn_rec_seq(r, DV_ATTR, 1, &a.v, NULL);
     if (v != NULL)
         v->obj = name; /* a name of a code object that is being recorded */
@@ -615,13 +615,41 @@ static PyObject *function_of(const char *module, const char *name) {
     return f;
 }
 
+static bool is_flags(PyObject *o) { return strcmp(Py_TYPE(o)->tp_name, "numpy._core.multiarray.flagsobj") == 0; }
+
+/* Does the array own its bytes? That isn't told by the graph. */
+static bool tells_owner(PyObject *name) {
+    static const char *const names[] = {"owndata", "OWNDATA", "O",      "writebackifcopy", "WRITEBACKIFCOPY",
+                                        "X",       "num",     "farray", "FARRAY"};
+    for (size_t i = 0; i < DYN_COUNTOF(names); i++)
+        if (!PyUnicode_CheckExact(name) || PyUnicode_CompareWithASCIIString(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+DynVal *dyn_np_flag_attr(DynRec *r, DynOperand flags, PyObject *name, PyObject *result) {
+    DynOperand args[2] = {flags, {dyn_rec_const(r, name), name}};
+    if (!is_flags(flags.real) || tells_owner(name) || args[1].v == NULL)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    return dyn_np_extern(r, function_of("builtins", "getattr"), "getattr", args, 2, NULL, result);
+}
+
+DynVal *dyn_np_contains(DynRec *r, DynOperand a, DynOperand item, PyObject *result) {
+    DynOperand args[2] = {a, item};
+    return dyn_np_extern(r, function_of("operator", "contains"), "contains", args, 2, NULL, result);
+}
+
 DynVal *dyn_np_flat_item(DynRec *r, DynOperand flat, DynOperand index, PyObject *result) {
     DynOperand args[2] = {flat, index};
+    if (is_flags(flat.real) && tells_owner(index.real))
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     return dyn_np_extern(r, function_of("operator", "getitem"), "getitem", args, 2, NULL, result);
 }
 
 int dyn_np_flat_store(DynRec *r, DynOperand flat, DynOperand index, DynOperand value) {
     DynOperand args[3] = {flat, index, value};
+    if (Py_TYPE(flat.real) != &PyArrayIter_Type)
+        return dyn_np_refuse(r, DYN_R_SIDE_EFFECT), -1;
     return dyn_np_extern_write(r, function_of("operator", "setitem"), "setitem", args, 3, NULL, Py_None) == NULL ? -1 : 0;
 }
 
@@ -658,8 +686,8 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, PyObject *name, P
         return strides_tuple(r, node, result);
     if (array && strcmp(attr, "imag") == 0)
         return no_imaginary_part(r, node, result);
-    if (array && strcmp(attr, "flat") == 0)
-        return flat_of(r, a, name);
+    if (array && (strcmp(attr, "flat") == 0 || strcmp(attr, "flags") == 0))
+        return attribute_object(r, a, name);
     return array && strcmp(attr, "base") == 0 ? base_of(r, node, result) : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
 }
 

@@ -407,6 +407,12 @@ Step rec_CONTAINS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
         return STEP_ERROR;
     }
     PyObject *result = PyBool_FromLong(found != (in->arg != 0));
+    if (b.v->kind == DV_ARRAY) {
+        DynVal *v = dyn_np_contains(r, b, a, found ? Py_True : Py_False);
+        bool negated = v != NULL && in->arg != 0;
+        v = negated ? dyn_rec_sym(r, dyn_sym_op(&r->cap->syms, DYN_S_NOT, v->id, DYN_NONE, DYN_NONE)) : v;
+        return rec_commit(r, f, 2, result, v);
+    }
     return rec_commit(r, f, 2, result, known ? dyn_rec_const(r, result) : no_array_rule(r, a, b));
 }
 
@@ -712,6 +718,9 @@ DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     }
     if (PyComplex_CheckExact(o.real)) {
         return rec_complex_attr(r, o, name, result);
+    }
+    if (o.v->kind == DV_ATTR) {
+        return dyn_np_flag_attr(r, o, name, result);
     }
     if (o.v->kind == DV_OBJECT && !PyArray_Check(o.real) && o.v->source != DYN_NONE) {
         return instance_attr(r, o, name, result);

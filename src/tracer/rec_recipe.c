@@ -59,6 +59,22 @@ static uint32_t recipe_of_named(DynRec *r, DynVal *v) {
     return dyn_capture_recipe(r->cap, DYN_RC_NAMED, 0, v->type, 1, item);
 }
 
+/* A function made while recording. One with annotations has been given more than its row could hold. */
+static uint32_t recipe_of_function(DynRec *r, DynVal *v) {
+    uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, 4);
+    if (items == NULL || v->type == NULL) {
+        return DYN_NONE;
+    }
+    items[0] = dyn_capture_recipe(r->cap, DYN_RC_CONST, 0, v->type, 0, NULL);
+    for (int i = 0; i < 3; i++) {
+        items[1 + i] = v->items[i] ? rec_recipe(r, v->items[i]) : dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL);
+        if (items[1 + i] == DYN_NONE) {
+            return DYN_NONE;
+        }
+    }
+    return items[0] == DYN_NONE ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_FUNCTION, 0, v->obj, 4, items);
+}
+
 static uint32_t recipe_of_range_iter(DynRec *r, DynVal *v) {
     DynSyms *t = &r->cap->syms;
     DynVal *range = v->items[0];
@@ -84,6 +100,30 @@ static uint32_t recipe_of_range_iter(DynRec *r, DynVal *v) {
     return dyn_capture_recipe(r->cap, DYN_RC_RANGE_ITER, 0, NULL, 3, own);
 }
 
+/* zip and enumerate as they stand: of iterators that are as far as they are. */
+static uint32_t recipe_of_zip(DynRec *r, DynVal *v) {
+    uint32_t n = v->n - 1, *items = DYN_NEW_N(&r->cap->arena, uint32_t, n + 1);
+    for (uint32_t i = 0; items != NULL && i < n; i++) {
+        DynVal *of = v->items[1 + i];
+        uint32_t *own = DYN_NEW(&r->cap->arena, uint32_t);
+        bool moves = v->obj == (PyObject *)&PyZip_Type || i == 0;
+        bool known = of->kind == DV_ARRAY || of->kind == DV_LIST || of->kind == DV_TUPLE;
+        DynSyms *t = &r->cap->syms;
+        if (moves) {
+            items[i] = own == NULL || !known || (*own = rec_recipe(r, of)) == DYN_NONE
+                           ? DYN_NONE
+                           : dyn_capture_recipe(r->cap, DYN_RC_ITER, v->id, NULL, 1, own);
+        } else { /* where enumerate stands */
+            uint32_t at = dyn_sym_op(t, DYN_S_ADD, of->id, dyn_sym_int(t, v->id), DYN_NONE);
+            items[i] = at == DYN_NONE ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_SYM, at, NULL, 0, NULL);
+        }
+        if (items[i] == DYN_NONE) {
+            return DYN_NONE;
+        }
+    }
+    return items == NULL ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, v->obj, n, items);
+}
+
 static uint32_t new_recipe(DynRec *r, DynVal *v) {
     DynCapture *c = r->cap;
     if (v->source != DYN_NONE && v->kind != DV_CELL && !v->fresh) {
@@ -99,6 +139,7 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
         uint32_t o = output_of(r, v->id);
         return o == DYN_NONE ? o : dyn_capture_recipe(c, DYN_RC_OUTPUT, o, NULL, 0, NULL);
     }
+    case DV_FUNC: return recipe_of_function(r, v);
     case DV_COMPLEX: return recipe_of_items(r, v, DYN_RC_COMPLEX);
     case DV_ATTR: return recipe_of_items(r, v, DYN_RC_ATTR);
     case DV_TUPLE: return v->type == NULL ? recipe_of_items(r, v, DYN_RC_TUPLE) : recipe_of_named(r, v);
@@ -124,13 +165,23 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
         if (v->items[0]->kind == DV_RANGE) {
             return recipe_of_range_iter(r, v);
         }
+        if (v->n > 1) {
+            uint32_t recipe = recipe_of_zip(r, v);
+            if (recipe != DYN_NONE) {
+                return recipe;
+            }
+        }
         if (v->looped && r->on_stack && r->nesting == 1) { /* any iterator over these will do: nobody else sees it */
+            DynVal listed = *v;
+            listed.n = 1;
             v->items[0]->kind = DV_TUPLE;
-            uint32_t recipe = recipe_of_items(r, v, DYN_RC_ITER);
+            uint32_t recipe = recipe_of_items(r, &listed, DYN_RC_ITER);
             v->items[0]->kind = DV_OPAQUE;
             return recipe;
         }
-        return v->items[0]->kind == DV_TUPLE || v->items[0]->kind == DV_LIST ? recipe_of_items(r, v, DYN_RC_ITER) : DYN_NONE;
+        return v->items[0]->kind == DV_TUPLE || v->items[0]->kind == DV_LIST || v->items[0]->kind == DV_ARRAY
+                   ? recipe_of_items(r, v, DYN_RC_ITER)
+                   : DYN_NONE;
     default: return DYN_NONE;
     }
 }

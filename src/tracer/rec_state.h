@@ -30,7 +30,8 @@ struct RecFrame {
     uint32_t func_source; /* of the function object: DYN_NONE when made while recording, SRC_FUNCTION for the outermost */
     RecFrame *outer;
     RecGenerator *generator; /* whose frame it is, or NULL */
-    uint32_t *trips;         /* by canonical instruction: how often a backward jump to it was taken */
+    uint32_t *trips;         /* by canonical instruction: how often this backward jump was taken, since the loop was entered; then
+                              * for each how often in all */
     uint32_t trip_nodes;
     uint32_t nnodes, nvals, oldest_outside; /* of an inlined frame: the recording's, when its call began */
     uint32_t place_pc, place;               /* the places row of instruction place_pc, in capture place_of */

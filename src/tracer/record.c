@@ -9,7 +9,8 @@
 #define MAX_INLINE_DEPTH 40
 #define SCALAR_BUDGET 1500 /* instructions without a new node after which recording doesn't pay */
 #define MAX_NODES 1500
-#define MAX_TRIPS 16
+#define MAX_TRIPS 16        /* of a loop */
+#define MAX_TRIPS_IN_ALL 64 /* of a loop in a loop, in all trips of that */
 
 static _Thread_local DynRec *current;
 PyObject *dyn_unsupported_error;
@@ -111,12 +112,15 @@ static Step before_instr(DynRec *r, RecFrame *f, const DynInstr *in) {
         return step_bail(r, DYN_R_BUDGET, NULL);
     }
     if (in->flags & DYN_IF_BACKWARD) {
-        uint32_t nodes = r->nnodes_seen;
-        if (f->trips == NULL && (f->trips = DYN_NEW_N(&r->arena, uint32_t, f->code->v.n)) == NULL) {
+        uint32_t nodes = r->nnodes_seen, all = f->code->v.n;
+        if (f->trips == NULL && (f->trips = DYN_NEW_N(&r->arena, uint32_t, 2 * all)) == NULL) {
             return step_bail(r, DYN_R_NO_MEMORY, NULL);
         }
-        if (nodes > f->trip_nodes && ++f->trips[f->pc] >= MAX_TRIPS) {
+        if (nodes > f->trip_nodes && (++f->trips[f->pc] >= MAX_TRIPS || ++f->trips[all + f->pc] >= MAX_TRIPS_IN_ALL)) {
             return step_bail(r, DYN_R_BUDGET, "loop of more than 16 trips");
+        }
+        for (uint32_t i = in->target; i < f->pc; i++) { /* the loops inside begin anew */
+            f->trips[i] = 0;
         }
         f->trip_nodes = nodes;
         if (dyn_cpy_serve(r->ts) < 0) {

@@ -259,3 +259,265 @@ def nans(x):
 def test_small_forms(fn):
     width = 2 if fn is starred else 4
     one_graph(fn, lambda rng, n: (rng.normal(size=(n, width)),))
+
+
+# ---- functions that NumPy calls
+
+
+def relu_like(v, k=2):
+    if v > 0:
+        return v**k
+    return -v
+
+
+@np.vectorize
+def decorated(a, b):
+    return abs(a) + b
+
+
+kernel = np.vectorize(relu_like)
+whole = np.vectorize(lambda a: int(a > 0), otypes=[int])
+products = np.vectorize(lambda v, w: v @ w, signature="(n),(n)->()")
+drawn = []
+
+
+def draws(v):
+    drawn.append(1)
+    return v
+
+
+def vectorized(x, a):
+    inner = np.vectorize(lambda t: t**2 if t > a else -t)
+    return kernel(x), decorated(x, 2), whole(x), products(x, x[0]), inner(x) + 1, np.vectorize(relu_like)(x, 3)
+
+
+def excluded(x, a):
+    def f(t, y):
+        s = 0.0
+        for i in range(4):
+            s += t * i
+        return s + y
+
+    return np.vectorize(f, excluded=["y"])(x, y=a), np.vectorize(f, otypes=[float])(x, a)
+
+
+def along_axis(x, a):
+    def trimmed(v, k):
+        return np.sort(v)[k:].mean() * a
+
+    lines = np.apply_along_axis(lambda v: (v - v.mean()) / (v.std() + 1), 1, x)
+    return lines, np.apply_along_axis(np.sort, 0, x), np.apply_along_axis(trimmed, 1, x, 1), np.apply_along_axis(len, 0, x)
+
+
+def over_axes(x, a):
+    return np.apply_over_axes(np.sum, x, [0, 1]), np.fromfunction(lambda i, j: i * a + j, (3, len(x)))
+
+
+def pieces(x, a):
+    one = np.piecewise(x, [x < 0, x >= 0], [lambda v: -v, lambda v: v**2 + a])
+    return one, np.piecewise(x[0], [x[0] < -1], [1, 2]), np.piecewise(x[:, 0], x[:, 0] > -9, [np.sin, 0])
+
+
+@pytest.mark.parametrize("fn", [vectorized, excluded, along_axis, over_axes, pieces], ids=lambda fn: fn.__name__)
+def test_functions_that_numpy_calls(fn):
+    one_graph(fn, lambda rng, n: (rng.normal(size=(n, 4)), 0.25 + float(rng.random())))
+
+
+def test_a_function_with_effects_is_called_as_often_as_in_numpy():
+    def f(x):
+        return np.vectorize(draws)(x) * 2
+
+    def writes(x):
+        def first_to_zero(v):
+            v[0] = 0
+            return v.sum()
+
+        return np.apply_along_axis(first_to_zero, 1, x) + 1
+
+    for fn in (f, writes):
+        fast = dynoc.optimize(fn, wait=True)
+        for _ in range(3):
+            a, b = np.ones((3, 2)), np.ones((3, 2))
+            drawn.clear()
+            expected = fn(a)
+            n = len(drawn)
+            drawn.clear()
+            same(expected, fast(b))
+            same(a, b)
+            assert len(drawn) == n
+
+
+def test_a_name_of_a_vectorized_function_that_changes():
+    space = {"np": np, "scale": lambda v: v * 2}
+    exec("def f(x):\n    return np.vectorize(lambda v: scale(v) + 1)(x) * 1.0", space)
+    fast = dynoc.optimize(space["f"], wait=True)
+    x = np.arange(4.0)
+    for scale in (lambda v: v * 2, lambda v: v * 3, lambda v: drawn.append(v) or v):
+        space["scale"] = scale
+        for _ in range(2):
+            drawn.clear()
+            expected = space["f"](x)
+            n = len(drawn)
+            drawn.clear()
+            same(expected, fast(x))
+            assert len(drawn) == n
+
+
+# ---- views by strides
+
+
+def windows_by_strides(x):
+    step = x.strides[0]
+    view = np.lib.stride_tricks.as_strided(x, shape=(x.size - 2, 3), strides=(step, step))
+    y = np.lib.stride_tricks.as_strided(x, (x.size // 2,), (2 * step,))
+    y[:] = 0
+    return view.max(axis=1), view[1:] * 2, np.lib.stride_tricks.as_strided(x, (3, x.size), (0, step))
+
+
+def blocks_by_strides(a):
+    rows, columns = a.strides
+    h, w = a.shape
+    tiles = np.lib.stride_tricks.as_strided(a, (h // 2, w // 2, 2, 2), (2 * rows, 2 * columns, rows, columns))
+    return tiles.sum(axis=(2, 3)), np.lib.stride_tricks.as_strided(a, (h - 1, w - 1, 2, 2), a.strides * 2, writeable=False)
+
+
+def toeplitz(x):
+    v = np.concatenate([x[::-1], x[1:]])
+    n = len(x)
+    return np.lib.stride_tricks.as_strided(v[n - 1 :], (n, n), (-v.strides[0], v.strides[0])).copy()
+
+
+@pytest.mark.parametrize("fn", [windows_by_strides, toeplitz], ids=lambda fn: fn.__name__)
+def test_vectors_by_strides(fn):
+    one_graph(fn, vector)
+
+
+def test_matrices_by_strides():
+    one_graph(blocks_by_strides, matrix)
+
+
+# ---- out= of calls
+
+
+def products_into(a, b, c):
+    np.dot(a, b, out=c)
+    d = np.empty_like(c)
+    e = np.matmul(c, b, d)
+    c @= b
+    np.matmul(b, b, out=b)
+    return d + 1, e is d, c * 2
+
+
+def picked_into(a, b, c):
+    x = np.take(a, [0, 2], axis=0, out=c[:2])
+    z = np.empty((2, 4))
+    np.compress([True, False, True], a, axis=0, out=z)
+    m = np.median(a, axis=0, out=b[0])
+    e = np.einsum("ij->j", a, out=np.empty(4))
+    return x * 2, z, m + 1, e, np.concatenate([a, a], out=np.empty((2 * len(a), 4)))
+
+
+@pytest.mark.parametrize("fn", [products_into, picked_into], ids=lambda fn: fn.__name__)
+def test_calls_that_write_into_out(fn):
+    one_graph(fn, lambda rng, n: (rng.normal(size=(n, 4)), rng.normal(size=(4, 4)), np.zeros((n, 4))), entries=2)
+
+
+def test_random_numbers_into_out():
+    def f(rng, x):
+        rng.random(out=x)
+        return rng.standard_normal(out=np.empty(3)) + x[:3]
+
+    fast = dynoc.optimize(f, wait=True, fullgraph=True)
+    plain, mine = np.random.default_rng(1), np.random.default_rng(1)
+    for n in (4, 4, 6):
+        a, b = np.zeros(n), np.zeros(n)
+        same(f(plain, a), fast(mine, b))
+        same(a, b)
+
+
+# ---- loops over arrays, functions made inside
+
+
+def zipped(p, q):
+    t = 0
+    for a, b in zip(p, q):
+        if b > 0:
+            t = t + a * b
+    for i, v in enumerate(q):
+        q[i - 1] += v
+    return t, q
+
+
+def comprehended(p, q):
+    label = (p[:, 0] > 0).astype(int)
+    return np.array([p[label == k].sum(axis=0) for k in range(2)]), [np.unique(q[q > k]) for k in range(-1, 2)]
+
+
+def made_function(p, q):
+    def scaled(v, *, by=2.0):
+        return v[v > 0] * by + q[0]
+
+    square = lambda v, k=2: v**k  # noqa: E731
+    return square(scaled(q)), np.unique(square(p)), scaled(q, by=3.0)
+
+
+def chosen(p, q):
+    return max(q[0], 0.0) + min(q[1], q[0]) * max([q[1], 0.5, q[2]])
+
+
+@pytest.mark.parametrize("fn", [zipped, comprehended, made_function, chosen], ids=lambda fn: fn.__name__)
+def test_loops_and_functions(fn):
+    one_graph(fn, lambda rng, n: (rng.normal(size=(n, 2)), rng.normal(size=n)), entries=3)
+
+
+def test_a_function_that_is_handed_out():
+    def f(x):
+        top = np.unique(x)[-1]
+
+        def scaled(v, by=2.0):
+            return v * by + top
+
+        return scaled
+
+    fast = dynoc.optimize(f, wait=True, fullgraph=True)
+    for n in (3, 4, 4):
+        x = np.arange(float(n))
+        one, two = f(x), fast(x)
+        assert one(3.0) == two(3.0) and one.__qualname__ == two.__qualname__ and one.__defaults__ == two.__defaults__
+        assert one.__globals__ is two.__globals__ and two(1.0, by=5.0) == 5.0 + x[-1]
+
+
+def wide_stencil(a):
+    p = np.pad(a, 2)
+    return sum(p[i : i + a.shape[0], j : j + a.shape[1]] * (i + j + 0.5) for i in range(5) for j in range(5))
+
+
+def long_chain(a):
+    y = a
+    for _ in range(15):
+        y = y * 0.3 + a / (1 + y * y)
+        y = y * 0.2 - a + abs(y) * 0.1 - 1
+        y = np.where(y > 0, y, -y) + a * 0.1
+        y = y + 0.5 * a - 0.3 * (y - a)
+    return y
+
+
+@pytest.mark.parametrize("fn", [wide_stencil, long_chain], ids=lambda fn: fn.__name__)
+def test_kernels_are_split(fn):
+    one_graph(fn, matrix)
+    assert not dynoc.counters.get("refused", {}).get("LOWERING")
+
+
+def looked_at(x):
+    return 3.0 in x, x[0, 0] in x, 7 not in x, x.flags.c_contiguous, x.T.flags["F_CONTIGUOUS"], np.iterable(x)
+
+
+def grids(x):
+    n = len(x)
+    y, z = np.ogrid[-1.5 : 1.5 : n * 1j, 0:1:3j]
+    return y + z, np.r_[0:1:5j, x[:, 0], 2], np.mgrid[0:n:0.5]
+
+
+@pytest.mark.parametrize("fn", [looked_at, grids], ids=lambda fn: fn.__name__)
+def test_small_calls(fn):
+    one_graph(fn, matrix)

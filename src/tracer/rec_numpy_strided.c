@@ -1,0 +1,116 @@
+/* rec_numpy_strided.c: np.lib.stride_tricks.as_strided. What it gives is a view whose axes go along the operand's by whole
+ * numbers of elements: an AFFINE node, as long as it stays inside the operand, or inside the vector that the operand is a slice
+ * of. Steps that come from nowhere in particular are left to NumPy. Called through the binding table. */
+#include "tracer/rec_np.h"
+
+static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
+
+static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
+
+typedef struct Steps { /* of the result over a base of one or more axes */
+    uint32_t base, start[DYN_MAX_NDIM];
+    int64_t step[DYN_MAX_NDIM][DYN_MAX_NDIM]; /* by axis of the base, by axis of the result */
+} Steps;
+
+/* Along which of the base's axes, and how many elements at a time, is this a step? It is guarded that it stays so. */
+static int step_along(DynRec *r, const uint32_t *strides, int rank, uint32_t stride, int axis, Steps *out) {
+    int best = -1;
+    int64_t times = 0, hint = dyn_np_hint(r, stride);
+    if (hint == 0)
+        return dyn_np_assume_op(r, DYN_S_EQ, stride, 0);
+    for (int k = 0; k < rank; k++) {
+        int64_t unit = dyn_np_hint(r, strides[k]);
+        if (unit == 0 || hint % unit != 0)
+            continue;
+        bool better = best < 0 || llabs(hint / unit) < llabs(times);
+        best = better ? k : best;
+        times = better ? hint / unit : times;
+    }
+    if (best < 0)
+        return refuse(r), -1;
+    uint32_t whole = times == 1 ? strides[best] : dyn_np_op(r, DYN_S_MUL, dyn_np_int(r, times), strides[best]);
+    out->step[best][axis] = times;
+    return whole == DYN_NONE || (whole != stride && dyn_rec_assume_equal(r, whole, stride) < 0) ? -1 : 0;
+}
+
+/* A slice of a vector is as good as the vector: as_strided may go back before its first element. */
+static void climb(DynRec *r, Steps *s, int ndim) {
+    for (;;) {
+        const DynNode *n = node_at(r, s->base);
+        const DynNode *of = n->op == DYN_OP_SLICE ? node_at(r, n->args[0].id) : NULL;
+        if (of == NULL || n->ndim != 1 || of->ndim != 1 || n->naux != 1 || !dyn_sym_is_const(dyn_rec_syms(r), n->args[3].id))
+            return;
+        uint32_t step = n->args[3].id, start = dyn_np_op(r, DYN_S_MUL, s->start[0], step);
+        start = dyn_np_op(r, DYN_S_ADD, start, node_at(r, s->base)->args[1].id);
+        if (start == DYN_NONE)
+            return;
+        for (int i = 0; i < ndim; i++)
+            s->step[0][i] *= dyn_np_hint(r, step);
+        s->start[0] = start;
+        s->base = node_at(r, s->base)->args[0].id;
+    }
+}
+
+/* Every element is one of the base's, at every call. */
+static int stays_inside(DynRec *r, const Steps *s, int ndim, const uint32_t *shape) {
+    for (int i = 0; i < ndim; i++)
+        if (dyn_np_assume_op(r, DYN_S_GE, shape[i], 1) < 0)
+            return -1;
+    for (int k = 0; k < node_at(r, s->base)->ndim; k++) {
+        uint32_t low = s->start[k], high = low;
+        for (int i = 0; i < ndim; i++) {
+            uint32_t last = dyn_np_op(r, DYN_S_SUB, shape[i], dyn_np_int(r, 1));
+            uint32_t way = dyn_np_op(r, DYN_S_MUL, last, dyn_np_int(r, s->step[k][i]));
+            uint32_t *end = s->step[k][i] < 0 ? &low : &high;
+            *end = s->step[k][i] == 0 ? *end : dyn_np_op(r, DYN_S_ADD, *end, way);
+        }
+        if (dyn_np_assume(r, dyn_np_op(r, DYN_S_GE, low, dyn_np_int(r, 0))) < 0 ||
+            dyn_np_assume(r, dyn_np_op(r, DYN_S_LT, high, node_at(r, s->base)->shape[k])) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static uint32_t strided_view(DynRec *r, const Steps *s, int ndim, const uint32_t *shape, bool writeable) {
+    uint32_t id = dyn_np_affine(r, s->base, ndim, s->start, shape);
+    if (id == DYN_NONE)
+        return id;
+    DynNode *n = node_at(r, id);
+    for (int k = 0; k < node_at(r, s->base)->ndim; k++)
+        for (int i = 0; i < ndim; i++)
+            n->aux[k * ndim + i] = s->step[k][i];
+    n->flags &= writeable ? (uint8_t)~DYN_NODE_READONLY : 0xff;
+    return id;
+}
+
+DynVal *np_rule_as_strided(DynRec *r, NpCall *c) {
+    uint32_t a = c->slot[0].v == NULL ? DYN_NONE : dyn_np_node(r, c->slot[0]);
+    uint32_t shape[DYN_MAX_NDIM], strides[DYN_MAX_NDIM], wanted[DYN_MAX_NDIM];
+    DynOperand items[DYN_MAX_NDIM];
+    bool writeable = true, subok = false;
+    if (a == DYN_NONE || c->slot[0].v->kind != DV_ARRAY || dyn_np_flag(r, c->slot[3], &subok) < 0 ||
+        dyn_np_flag(r, c->slot[4], &writeable) < 0 || dyn_np_hold_sizes(r, a) < 0 || dyn_np_strides(r, a, strides) < 0)
+        return refuse(r);
+    int rank = node_at(r, a)->ndim, ndim = rank;
+    memcpy(shape, node_at(r, a)->shape, sizeof(*shape) * (size_t)rank);
+    memcpy(wanted, strides, sizeof(*wanted) * (size_t)rank);
+    if (c->slot[1].v != NULL && (ndim = dyn_np_shape_arg(r, c->slot[1], false, shape)) < 0)
+        return NULL;
+    if (c->slot[2].v != NULL && dyn_np_items(r, c->slot[2], items, DYN_MAX_NDIM) != ndim)
+        return refuse(r);
+    for (int i = 0; i < ndim && c->slot[2].v != NULL; i++)
+        if ((wanted[i] = dyn_np_int_sym(r, items[i])) == DYN_NONE)
+            return NULL;
+    Steps s = {.base = a};
+    for (int k = 0; k < rank; k++)
+        s.start[k] = dyn_np_int(r, 0);
+    if (rank == 0 || (c->slot[2].v == NULL && ndim != rank))
+        return refuse(r);
+    for (int i = 0; i < ndim; i++)
+        if (step_along(r, strides, rank, wanted[i], i, &s) < 0)
+            return NULL;
+    climb(r, &s, ndim);
+    if (stays_inside(r, &s, ndim, shape) < 0)
+        return NULL;
+    return dyn_np_result(r, strided_view(r, &s, ndim, shape, writeable), c->result);
+}
