@@ -56,8 +56,8 @@ typedef struct DynGuard {
     RECIPE(NAMED)      /* items: a tuple; obj: the tuple subclass to make of it by its _make */               \
     RECIPE(COMPLEX)    /* items: the parts, as floats */                                                      \
     RECIPE(ATTR)       /* items: an object; obj: the name of its attribute */                                 \
-    RECIPE(CALL)       /* items: arguments; obj: a builtin type to call: zip, enumerate */                   \
-    RECIPE(FUNCTION)   /* items: globals, closure, defaults, keyword defaults (NULL: none); obj: its code */ \
+    RECIPE(CALL)       /* items: arguments; obj: a builtin type to call: zip, enumerate */                    \
+    RECIPE(FUNCTION)   /* items: globals, closure, defaults, keyword defaults (NULL: none); obj: its code */  \
     RECIPE(CELL)       /* items: content, or none: a new cell */                                              \
     RECIPE(OBJECT)     /* items: name, value, name, value… (str); obj: the class, made by object.__new__ */ \
     RECIPE(FROZENSET)  /* items */                                                                            \

@@ -116,8 +116,33 @@ static bool pure_attribute(PyObject *name) {
     return named(name, names, DYN_COUNTOF(names));
 }
 
+/* A free variable: what its cell holds. */
+static bool pure_cell(Pure *p, const DynCode *c, uint32_t *at, DynVal *fv, PyObject *func) {
+    uint32_t k = c->v.at[*at].arg - ((uint32_t)dyn_code_nlocalsplus(c->code) - (uint32_t)dyn_code_nfree(c->code));
+    PyObject *closure = PyFunction_GET_CLOSURE(func);
+    PyObject *o = closure != NULL && k < (uint32_t)PyTuple_GET_SIZE(closure) ? PyCell_GET(PyTuple_GET_ITEM(closure, k)) : NULL;
+    DynVal *v = NULL;
+    if (o != NULL && fv->kind == DV_FUNC) {
+        DynVal *cell = fv->items[0] != NULL && k < fv->items[0]->n ? fv->items[0]->items[k] : NULL;
+        v = cell != NULL && cell->kind == DV_CELL ? cell->items[0] : NULL;
+    } else if (o != NULL && fv->source != DYN_NONE) {
+        uint32_t s = dyn_source_intern(&p->r->cap->sources, DYN_SRC_FCLOSURE, fv->source, k, NULL, NULL);
+        v = s == DYN_NONE ? NULL : rec_source(p->r, s);
+    }
+    return o != NULL && v != NULL && pure_path(p, c, at, v, o);
+}
+
+/* The names of a call's keywords: is out= among them? */
+static bool writes_nothing(PyObject *kwnames) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kwnames); i++) {
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), "out") == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool pure_instr(Pure *p, const DynCode *c, uint32_t *at, PyObject *globals, DynVal *fv, PyObject *func) {
-    static const char *const writing[] = {"out"};
     const DynInstr *in = &c->v.at[*at];
     DynVal *v = NULL;
     PyObject *o;
@@ -125,41 +150,15 @@ static bool pure_instr(Pure *p, const DynCode *c, uint32_t *at, PyObject *global
     case DYN_I_LOAD_GLOBAL:
         o = global_of(p, globals, PyTuple_GET_ITEM(c->code->co_names, in->arg), &v);
         return o != NULL && pure_path(p, c, at, v, o);
-    case DYN_I_LOAD_DEREF: {
-        uint32_t k = in->arg - ((uint32_t)dyn_code_nlocalsplus(c->code) - (uint32_t)dyn_code_nfree(c->code));
-        PyObject *closure = PyFunction_GET_CLOSURE(func);
-        o = closure != NULL && k < (uint32_t)PyTuple_GET_SIZE(closure) ? PyCell_GET(PyTuple_GET_ITEM(closure, k)) : NULL;
-        if (o != NULL && fv->kind == DV_FUNC) {
-            DynVal *cell = fv->items[0] != NULL && k < fv->items[0]->n ? fv->items[0]->items[k] : NULL;
-            v = cell != NULL && cell->kind == DV_CELL ? cell->items[0] : NULL;
-        } else if (o != NULL && fv->source != DYN_NONE) {
-            uint32_t s = dyn_source_intern(&p->r->cap->sources, DYN_SRC_FCLOSURE, fv->source, k, NULL, NULL);
-            v = s == DYN_NONE ? NULL : rec_source(p->r, s);
-        }
-        return o != NULL && pure_path(p, c, at, v, o);
-    }
+    case DYN_I_LOAD_DEREF: return pure_cell(p, c, at, fv, func);
     case DYN_I_LOAD_ATTR:
     case DYN_I_LOAD_METHOD: return pure_attribute(PyTuple_GET_ITEM(c->code->co_names, in->arg));
     case DYN_I_BINARY_OP: p->inplace |= in->arg != 0; return in->arg == 0 || p->scalars;
-    case DYN_I_CALL:
-        if (in->target != DYN_NONE) {
-            PyObject *kwnames = PyTuple_GET_ITEM(c->code->co_consts, in->target);
-            for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kwnames); i++) {
-                if (named(PyTuple_GET_ITEM(kwnames, i), writing, 1)) {
-                    return false;
-                }
-            }
-        }
-        return true;
+    case DYN_I_CALL: return in->target == DYN_NONE || writes_nothing(PyTuple_GET_ITEM(c->code->co_consts, in->target));
     case DYN_I_CALL_KW: { /* the names are the constant before it */
         const DynInstr *before = *at > 0 ? &c->v.at[*at - 1] : NULL;
-        o = before != NULL && before->op == DYN_I_LOAD_CONST ? PyTuple_GET_ITEM(c->code->co_consts, before->arg) : NULL;
-        for (Py_ssize_t i = 0; o != NULL && i < PyTuple_GET_SIZE(o); i++) {
-            if (named(PyTuple_GET_ITEM(o, i), writing, 1)) {
-                return false;
-            }
-        }
-        return o != NULL;
+        bool names = before != NULL && before->op == DYN_I_LOAD_CONST;
+        return names && writes_nothing(PyTuple_GET_ITEM(c->code->co_consts, before->arg));
     }
     case DYN_I_NOP:
     case DYN_I_LOAD_FAST:

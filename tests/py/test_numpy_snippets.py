@@ -8,7 +8,7 @@ from compare import check, dynoc
 from numpy_snippets import SNIPPETS
 
 WANTED = 95  # of a hundred: what issue 4 asks for
-CAPTURED = 98  # what is reached: raise it with the captures, it is never lowered
+CAPTURED = 100  # what is reached: raise it with the captures, it is never lowered
 
 
 def maker(snippet, seed, n):
