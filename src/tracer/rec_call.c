@@ -193,7 +193,8 @@ static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, PyOb
 }
 
 DynVal *rec_call_function(DynRec *r, const RecCall *c, PyObject **result) {
-    if (dyn_rec_resolve(r, c->callable.v, c->callable.real) < 0) {
+    if (r->cap == NULL ||
+        dyn_rec_resolve(r, c->callable.v, c->callable.real) < 0) { /* NULL: an earlier call ended the recording */
         *result = rec_call_real(c);
         return NULL;
     }

@@ -385,11 +385,22 @@ DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *han
         Py_XDECREF(none);
         v = *result == NULL ? NULL : fresh_object(r, *result);
     }
-    if (*result != NULL && own_init && PyType_IsSubtype(Py_TYPE(*result), type)) {
+    PyTypeObject *made = *result == NULL ? NULL : Py_TYPE(*result);
+    if (made != NULL && made != type && PyType_IsSubtype(made, type)) { /* __new__ chose a class below: that one's __init__ */
+        init = dyn_cpy_lookup_special(made, s_init);
+        own_init = init != NULL && made->tp_init != PyBaseObject_Type.tp_init;
+    }
+    if (made != NULL && own_init && PyType_IsSubtype(made, type)) {
         PyObject *nothing = NULL;
         with.callable = (DynOperand){dyn_rec_const(r, init), init};
         with.args[0] = (DynOperand){v != NULL ? v : rec_new(r, DV_OPAQUE), *result};
-        DynVal *none = rec_call_function(r, &with, &nothing);
+        DynVal *none = NULL;
+        if (PyFunction_Check(init)) {
+            none = rec_call_function(r, &with, &nothing);
+        } else {
+            nothing = rec_call_real(&with);
+            rec_fail(r, DYN_R_OPAQUE_CALL, "__init__");
+        }
         if (nothing != NULL && nothing != Py_None) {
             PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(nothing)->tp_name);
             Py_CLEAR(nothing);

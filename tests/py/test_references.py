@@ -55,6 +55,52 @@ def resize_in_a_callee_of_a_callee(x):
     return resize_in_a_callee(x + 1)[1] * 2
 
 
+class Counted:
+    def __new__(cls, x):
+        made = object.__new__(cls)
+        made.before = sys.getrefcount(x) - sys.getrefcount(x)
+        return made
+
+    def __init__(self, x):
+        self.x = x * 2
+        self.x.resize(7)
+
+    @property
+    def twice(self):
+        self.x.resize(4)
+        return self.x * 2
+
+    def __add__(self, other):
+        gc.collect()
+        return self.twice + other
+
+    def __lt__(self, other):
+        return sys.getrefcount(other.x) > 1
+
+
+def in_a_class(x):
+    one = Counted(x + 1)
+    return one.before, one.twice, one + 1.0, sorted([one, Counted(x)])[0].x * 2
+
+
+def in_a_generator(x):
+    def grown(k):
+        y = x * k
+        y.resize(k)
+        return y
+
+    return [grown(k) for k in (2, 3)], sum(grown(k).sum() for k in (2, 3)), list(map(grown, (1, 2)))
+
+
+def by_key(x):
+    def key(k):
+        y = x * k
+        y.resize(1)
+        return float(y[0])
+
+    return sorted((3, 1, 2), key=key), max([1, 2], key=key), x + 1
+
+
 def resize_by_name(x):
     a = x * 2
     change = a.resize
@@ -113,6 +159,9 @@ ROWS = [
     resize_in_a_callee,
     resize_in_a_callee_of_a_callee,
     resize_by_name,
+    in_a_class,
+    in_a_generator,
+    by_key,
     count,
     count_an_argument,
     count_after_break,
