@@ -45,23 +45,24 @@ DYN_HIDDEN void dyn_count_call(DynServed how);
 DYN_HIDDEN PyObject *dyn_counters(void); /* borrowed: the dict of dicts */
 
 /* Configuration: CONFIG(type, name, default, what). Set from Python (dynoc.config, environment, pyproject.toml). */
-#define DYN_CONFIG_NAMES(BOOLEAN, INTEGER, TEXT)                                               \
-    BOOLEAN(wait, false, "native code is ready before the call that recorded returns")         \
-    TEXT(cache_dir, "", "folder of the disk cache; empty: $XDG_CACHE_HOME/dynoc")              \
-    INTEGER(cache_limit, 8, 1, 4096, "entries for one code object")                            \
-    INTEGER(threads, 0, 0, 4096, "threads for kernels; 0: as many as the process may use")     \
-    TEXT(compiler, "", "C compiler; empty: the first of cc, gcc, clang")                       \
-    TEXT(cflags, "", "further compiler flags")                                                 \
-    INTEGER(compile_timeout, 60, 1, 3600, "seconds after which a compiler is given up")        \
-    BOOLEAN(fast_math, false, "allow reassociation and approximate division in kernels")       \
-    BOOLEAN(debug, false, "write a debug folder for each compilation")                         \
-    TEXT(debug_dir, "dynoc_debug", "where debug folders are made")                             \
-    TEXT(logs, "", "log categories, comma separated")                                          \
-    BOOLEAN(record_all, false, "under enable(), record functions without arrays too")          \
-    BOOLEAN(suppress_errors, true, "a failing back end falls back to plain Python")            \
-    BOOLEAN(dynamic, true, "sizes and Python numbers are run-time values")                     \
-    INTEGER(record_limit, 20000, 16, 10000000, "instructions recorded in one call")            \
-    INTEGER(force_bail, -1, -1, 1000000000, "test: bail out at the N-th recorded instruction") \
+#define DYN_CONFIG_NAMES(BOOLEAN, INTEGER, TEXT)                                                              \
+    BOOLEAN(wait, false, "native code is ready before the call that recorded returns")                        \
+    TEXT(cache_dir, "", "folder of the disk cache; empty: $XDG_CACHE_HOME/dynoc")                             \
+    INTEGER(cache_limit, 8, 1, 4096, "entries for one code object")                                           \
+    INTEGER(threads, 0, 0, 4096, "threads for kernels; 0: as many as the process may use")                    \
+    TEXT(compiler, "", "C compiler; empty: the first of cc, gcc, clang")                                      \
+    TEXT(cflags, "", "further compiler flags")                                                                \
+    INTEGER(compile_timeout, 60, 1, 3600, "seconds after which a compiler is given up")                       \
+    BOOLEAN(fast_math, false, "allow reassociation and approximate division in kernels")                      \
+    BOOLEAN(debug, false, "write a debug folder for each compilation")                                        \
+    TEXT(debug_dir, "dynoc_debug", "where debug folders are made")                                            \
+    TEXT(logs, "", "log categories, comma separated")                                                         \
+    BOOLEAN(record_all, false, "under enable(), record functions without arrays too")                         \
+    BOOLEAN(suppress_errors, true, "a failing back end falls back to plain Python")                           \
+    BOOLEAN(dynamic, true, "sizes and Python numbers are run-time values")                                    \
+    INTEGER(record_limit, 20000, 16, 10000000, "instructions recorded in one call")                           \
+    INTEGER(force_bail, -1, -1, 1000000000, "test: bail out at the N-th recorded instruction")                \
+    INTEGER(force_break, 0, 0, 1000000000, "test: a graph break in front of every N-th recorded instruction") \
     INTEGER(force_leave, -1, -1, 1000000000, "test: leave a compiled graph at the N-th snapshot")
 typedef struct DynConfig {
 #define BOOLEAN(name, dflt, what) bool name;

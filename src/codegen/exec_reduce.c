@@ -525,6 +525,18 @@ static void few_chunk(void *ctx, int64_t chunk) {
     }
 }
 
+/* Lanes are laid out whatever their step is, so a short last axis changes places with the longest. */
+static void take_longest(Reduce *e) {
+    const DynBound *b = e->b;
+    int last = e->nkept - 1, longest = last;
+    for (int a = 0; a < last && b->dims[e->kept[last]] < LANES / 2; a++) {
+        longest = b->dims[e->kept[a]] > b->dims[e->kept[longest]] ? a : longest;
+    }
+    int d = e->kept[longest];
+    e->kept[longest] = e->kept[last];
+    e->kept[last] = d;
+}
+
 static bool has_few(Reduce *e) {
     const DynBound *b = e->b;
     if (e->nkept == 0 || e->span.ndim != 1 || e->span.n < 1 || e->span.n > FEW) {
@@ -535,6 +547,7 @@ static bool has_few(Reduce *e) {
             return false; /* it stores the elements too */
         }
     }
+    take_longest(e);
     e->columns = b->dims[e->kept[e->nkept - 1]];
     e->nlines = e->columns ? e->nouter / e->columns : 0;
     return e->columns >= LANES / 2;

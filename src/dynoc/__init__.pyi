@@ -40,6 +40,7 @@ class Config:
     dynamic: bool
     record_limit: int
     force_bail: int
+    force_break: int
     force_leave: int
 
 config: Config

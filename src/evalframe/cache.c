@@ -38,7 +38,9 @@ void dyn_entry_decref(DynEntry *e) {
     Py_XDECREF(e->runner);
     Py_XDECREF(e->function);
     Py_XDECREF(e->code);
-    Py_XDECREF(e->resume);
+    for (int i = 0; i < DYN_WAYS; i++) {
+        Py_XDECREF(e->resume[i]);
+    }
     if (e->artifact != NULL) {
         dyn_artifact_decref(e->artifact);
     }
@@ -201,9 +203,10 @@ void dyn_cache_refused(DynCache *c, DynReason why) {
 
 /* ---- resume functions */
 
-static bool same_shape(const DynResume *row, const DynCode *code, const DynFrameShape *s, uint32_t nslots) {
-    return row->of == (PyObject *)code->code && row->at == s->at && row->nstack == s->nstack && row->nslots == nslots &&
-           memcmp(row->shape, s->bound, nslots * sizeof(bool)) == 0 &&
+static bool same_shape(const DynResume *row, const DynCode *code, const DynFrameShape *s, uint32_t nslots, PyObject *func) {
+    return row->of == (PyObject *)code->code &&
+           PyFunction_GET_GLOBALS(dyn_door_function(row->door)) == PyFunction_GET_GLOBALS(func) && row->at == s->at &&
+           row->nstack == s->nstack && row->nslots == nslots && memcmp(row->shape, s->bound, nslots * sizeof(bool)) == 0 &&
            (s->nstack == 0 || memcmp(row->shape + nslots, s->null_stack, s->nstack * sizeof(bool)) == 0);
 }
 
@@ -269,7 +272,7 @@ static int make_resume(DynCache *root, const DynCode *code, const DynFrameShape 
 DynResume *dyn_cache_resume(DynCache *root, const DynCode *code, const DynFrameShape *shape, PyObject *func) {
     uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(code->code);
     for (uint32_t i = 0; i < root->resumes.n; i++) {
-        if (same_shape(&root->resumes.at[i], code, shape, nslots)) {
+        if (same_shape(&root->resumes.at[i], code, shape, nslots, func)) {
             return &root->resumes.at[i];
         }
     }
@@ -303,7 +306,9 @@ static int traverse_entry(DynEntry *e, visitproc visit, void *arg) {
         return 0;
     }
     Py_VISIT(e->function);
-    Py_VISIT(e->resume);
+    for (int i = 0; i < DYN_WAYS; i++) {
+        Py_VISIT(e->resume[i]);
+    }
     Py_VISIT(c->func);
     for (uint32_t i = 0; i < c->guards.n; i++) {
         Py_VISIT(c->guards.at[i].obj);

@@ -158,15 +158,20 @@ static int build(Job *j) {
 
 /* ---- what is left in Python */
 
-/* The capture tells slots and positions of the code that ran; the entry's own code may be a resume code of it. */
+/* The capture tells slots and positions of the code that ran; the entry's own code may be a resume code of it, with further slots
+ * and moved. */
 typedef struct Shapes {
     DynCode *own, *recorded;
     uint32_t nslots;
     bool *bound_before, *bound_after, *live_in, *null_before;
-    DynFrameShape before, after;
+    DynFrameShape before;
+    DynWay ways[DYN_WAYS];
 } Shapes;
 
 static void free_shapes(Shapes *s) {
+    for (int i = 0; i < DYN_WAYS; i++) {
+        Py_XDECREF(s->ways[i].resume);
+    }
     if (s->recorded != NULL && s->recorded != s->own) {
         dyn_decode_free(s->recorded);
     }
@@ -204,18 +209,14 @@ static int make_shapes(Job *j, Shapes *s) {
             e->state[e->nstate++] = c->before.recipes[i];
         }
     }
-    memcpy(s->bound_after, c->after_bound, c->before.nslots * sizeof *room);
+    memcpy(s->bound_after, c->after[0].bound, c->before.nslots * sizeof *room);
     memset(s->live_in, 1, j->cache->sig.nargs);
     s->before = (DynFrameShape){c->before.at + shift, c->before.nstack, s->bound_before, s->null_before};
-    s->after = (DynFrameShape){c->after_at + shift, c->after_nstack, s->bound_after, c->after_null};
+    for (uint32_t i = 0; i < c->nways; i++) {
+        const DynFrameShape *a = &c->after[i];
+        s->ways[i].shape = (DynFrameShape){a->at + shift, a->nstack, s->bound_after, a->null_stack};
+    }
     return 0;
-}
-
-/* A jump has two ways on, and the rewritten code only one. */
-static bool is_jump(const DynCode *c, uint32_t at) {
-    uint32_t i = c->at_unit[at];
-    return i == DYN_NONE || (c->v.at[i].op >= DYN_I_JUMP && c->v.at[i].op <= DYN_I_JUMP_IF_FALSE_OR_POP) ||
-           c->v.at[i].op == DYN_I_FOR_ITER;
 }
 
 static PyObject *function_of(PyObject *code, PyObject *func) {
@@ -226,24 +227,44 @@ static PyObject *function_of(PyObject *code, PyObject *func) {
     return f;
 }
 
+/* Recipes of inlined calls name resume codes so far; now their doors. */
+static int open_inner(Job *j) {
+    DynCapture *c = j->capture;
+    for (uint32_t i = 0; i < c->recipes.n; i++) {
+        DynRecipe *r = &c->recipes.at[i];
+        DynResume *row = NULL;
+        if (r->kind != DYN_RC_INNER) {
+            continue;
+        }
+        if (dyn_cache_of_code(j->root, r->obj, &row) == NULL || row == NULL) {
+            return -1;
+        }
+        PyObject *code = r->obj;
+        r->obj = Py_NewRef(row->door);
+        Py_DECREF(code);
+    }
+    return 0;
+}
+
 static int make_break(Job *j, Shapes *s) {
     DynCapture *c = j->capture;
     DynEntry *e = j->entry;
-    DynFrameShape resumed = {c->after_at, c->after_nstack, c->after_bound, c->after_null};
-    if (make_shapes(j, s) < 0 || is_jump(s->recorded, c->before.at)) {
+    if (make_shapes(j, s) < 0) {
         return -1;
     }
-    DynResume *next = dyn_cache_resume(j->root, s->recorded, &resumed, j->func);
-    if (next == NULL) {
-        return -1;
+    for (uint32_t i = 0; i < c->nways; i++) {
+        DynResume *next = dyn_cache_resume(j->root, s->recorded, &c->after[i], j->func);
+        if (next == NULL) {
+            return -1;
+        }
+        e->resume[i] = Py_NewRef(next->door);
+        s->ways[i].resume = dyn_hit_continuation_new(e->resume[i], c->before.nslots, s->nslots - c->before.nslots);
+        if (s->ways[i].resume == NULL) {
+            return -1;
+        }
     }
-    e->resume = Py_NewRef(next->door);
     e->runner = dyn_hit_runner_new(e);
-    PyObject *on = dyn_hit_continuation_new(e->resume, c->before.nslots, s->nslots - c->before.nslots);
-    if (e->runner != NULL && on != NULL) {
-        e->code = dyn_asm_break(s->own, e->runner, on, s->live_in, &s->before, &s->after);
-    }
-    Py_XDECREF(on);
+    e->code = e->runner == NULL ? NULL : dyn_asm_break(s->own, e->runner, s->live_in, &s->before, s->ways);
     e->function = e->code == NULL ? NULL : function_of(e->code, j->func);
     return e->function == NULL ? -1 : 0;
 }
@@ -254,6 +275,9 @@ static int rewrite(Job *j) {
     Shapes s = {0};
     if (c->end != DYN_END_RETURN && c->before.code != c->code && c->before.code != j->resumes) {
         return fail(j, DYN_R_INTERNAL);
+    }
+    if (open_inner(j) < 0) { /* no row: reset() was called meanwhile */
+        return fail(j, DYN_R_DISABLED);
     }
     if (c->end == DYN_END_BREAK && make_break(j, &s) < 0) {
         PyErr_Clear(); /* the frame is rebuilt at the break instead, and CPython does the rest */

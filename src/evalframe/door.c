@@ -72,8 +72,10 @@ static PyObject *go_on(DynCache *c, PyObject *func, DynHit *hit, DynBound *b, Py
     PyObject *result;
     Py_INCREF(func);
     if (hit->kind == DYN_HIT_BREAK) {
-        result = dyn_hit_break(hit, func, b->slots, (DynSpent){NULL, 0});
+        DynNext next;
+        result = dyn_hit_break(hit, func, b->slots, (DynSpent){NULL, 0}, &next);
         dyn_bind_free(b);
+        result = dyn_door_finish(result, next);
     } else {
         dyn_bind_free(b);
         result = hit->kind == DYN_HIT_LEAVE ? dyn_leave_call(hit->leave, func) : dyn_hook_plain(func, args, nargsf, kwnames);
@@ -107,24 +109,23 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
     return result;
 }
 
-/* Slots of the bound arguments are the tuple's own items, or a copy of them: what is dropped are the tuple's references. */
-PyObject *dyn_door_resume(PyObject *self, PyObject *args) {
-    DynDoor *d = (DynDoor *)self;
+/* One resume function, up to where it leaves another to do. Slots of the bound arguments are the tuple's own items, or a copy of
+ * them: what is dropped are the tuple's references. */
+static PyObject *resume_one(DynDoor *d, PyObject *args, DynNext *next) {
     PyObject *func = d->func, *result;
     DynSpent spent = {((PyTupleObject *)args)->ob_item, (size_t)PyTuple_GET_SIZE(args)};
     DynCache *c = d->cache;
     DynBound b;
     DynHit hit;
-    PyObject_GC_UnTrack(args); /* nobody is to see a tuple with holes */
+    *next = (DynNext){NULL, NULL};
     if (c->idle || dyn_cpy_is_traced(PyThreadState_Get()) ||
         dyn_bind(&c->sig, func, spent.at, (Py_ssize_t)spent.n, NULL, &b) < 0) {
         return dyn_hook_resume(NULL, func, spent);
     }
-    Py_INCREF(self); /* with it the function */
     dyn_cache_incref(c);
     dyn_hit_find(c, func, b.slots, &hit);
     if (hit.kind == DYN_HIT_BREAK) {
-        result = dyn_hit_break(&hit, func, b.slots, spent);
+        result = dyn_hit_break(&hit, func, b.slots, spent, next);
         dyn_bind_free(&b);
     } else {
         bool record = hit.kind == DYN_HIT_MISS && !d->frozen && dyn_cpy_known() && dyn_cache_may_record(c, b.slots);
@@ -140,8 +141,21 @@ PyObject *dyn_door_resume(PyObject *self, PyObject *args) {
                                              : dyn_hook_resume(record ? c : NULL, func, spent);
     }
     dyn_cache_decref(c);
-    Py_DECREF(self);
     return result;
+}
+
+PyObject *dyn_door_resume(DynNext next) {
+    PyObject *result;
+    for (DynNext now = next;; now = next) {
+        PyObject_GC_UnTrack(now.args); /* nobody is to see a tuple with holes */
+        result = resume_one((DynDoor *)now.door, now.args, &next);
+        Py_DECREF(now.args);
+        Py_DECREF(now.door);
+        if (next.door == NULL) {
+            return result;
+        }
+        Py_DECREF(result);
+    }
 }
 
 /* ---- attributes: the function's own */

@@ -112,6 +112,7 @@ typedef struct DynHit {
     DynLeave *leave;
 } DynHit;
 DYN_HIDDEN void dyn_hit_find(DynCache *c, PyObject *func, PyObject *const *slots, DynHit *out);
+DYN_HIDDEN bool dyn_hit_fits(DynCache *c, PyObject *func, PyObject *const *slots); /* an entry's guards hold; nothing is run */
 /* References of a caller that is gone in plain Python: dropped as soon as the frame that goes on has its own, so that `del` there
  * is the end of an object. */
 typedef struct DynSpent {
@@ -123,14 +124,25 @@ static inline void dyn_spend(DynSpent s) {
         Py_CLEAR(s.at[i]);
     }
 }
-/* Consumes entry and state. */
-DYN_HIDDEN PyObject *dyn_hit_break(DynHit *hit, PyObject *func, PyObject *const *slots, DynSpent spent);
+/* What rewritten code left to do when its frame is gone: a resume function and its arguments. */
+typedef struct DynNext {
+    PyObject *door; /* strong; NULL: nothing */
+    PyObject *args; /* strong: tuple */
+} DynNext;
+/* Consumes entry and state. Where `next` is set, what is returned is to be dropped, and dyn_door_resume gives the result. */
+DYN_HIDDEN PyObject *dyn_hit_break(DynHit *hit, PyObject *func, PyObject *const *slots, DynSpent spent, DynNext *next);
 DYN_HIDDEN bool dyn_hit_is_starting(PyObject *func); /* the frame of a rewritten function that dyn_hit_break calls right now */
 /* What rewritten code calls: first the runner, at its end the continuation, which drops `ndrop` arguments from `drop` on. */
 DYN_HIDDEN PyObject *dyn_hit_runner_new(DynEntry *e);
 DYN_HIDDEN void dyn_hit_runner_detach(PyObject *runner);
 DYN_HIDDEN PyObject *dyn_hit_continuation_new(PyObject *door, uint32_t drop, uint32_t ndrop);
+/* What an outer frame calls where an inlined call is to go on in a resume function: whatever it is given, the door is called with
+ * `args` (a tuple, taken over). */
+DYN_HIDDEN PyObject *dyn_hit_inner_new(PyObject *door, PyObject *args);
 DYN_HIDDEN int dyn_hit_init(void);
+
+/* ---- hit_eager.c: back end "eager": every node in program order, by NumPy. writes: into an array that came in. */
+DYN_HIDDEN DynRunStatus dyn_hit_eager(const DynGraph *g, DynRun *run, bool writes);
 
 /* ---- door.c */
 extern DYN_HIDDEN PyTypeObject DynDoor_Type;
@@ -138,8 +150,17 @@ DYN_HIDDEN PyObject *dyn_door_new(PyObject *func, DynCache *cache,
                                   bool frozen);         /* NULL with an exception; takes no references over */
 DYN_HIDDEN PyObject *dyn_door_function(PyObject *door); /* borrowed */
 DYN_HIDDEN DynCache *dyn_door_cache(PyObject *door);    /* borrowed */
-/* Go on in a resume function; the items of the tuple `args` are dropped on the way. */
-DYN_HIDDEN PyObject *dyn_door_resume(PyObject *door, PyObject *args);
+/* Go on in a resume function, and in the one that this leaves to do, to the end of the function. Takes both references over; the
+ * items of the tuple are dropped on the way. */
+DYN_HIDDEN PyObject *dyn_door_resume(DynNext next);
+/* The result of dyn_hit_break, or of what it left to do. */
+static inline PyObject *dyn_door_finish(PyObject *result, DynNext next) {
+    if (next.door == NULL) {
+        return result;
+    }
+    Py_DECREF(result);
+    return dyn_door_resume(next);
+}
 DYN_HIDDEN int dyn_door_init(PyObject *module);
 
 /* ---- pyentry.c */

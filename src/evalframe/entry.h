@@ -43,11 +43,11 @@ typedef struct DynEntry {
     Py_ssize_t refs;
     DynCapture *capture; /* owned: graph, recipes, snapshots */
     DynGuardProgram *guards;
-    DynArtifact *artifact; /* NULL where the segment has no array work, or where it is run node by node or not at all */
-    PyObject *code;        /* BREAK: the rewritten code object; NULL elsewhere until somebody asks for it */
-    PyObject *function;    /* BREAK: function made of code; called on a hit */
-    PyObject *runner;      /* BREAK: what code calls first */
-    PyObject *resume;      /* BREAK: the door of the resume function */
+    DynArtifact *artifact;      /* NULL where the segment has no array work, or where it is run node by node or not at all */
+    PyObject *code;             /* BREAK: the rewritten code object; NULL elsewhere until somebody asks for it */
+    PyObject *function;         /* BREAK: function made of code; called on a hit */
+    PyObject *runner;           /* BREAK: what code calls first */
+    PyObject *resume[DYN_WAYS]; /* BREAK: the doors of the resume functions; NULL: no such way */
     int64_t hits;
     uint32_t number;     /* in order of making, for logs */
     DynReason plain;     /* not OK: why a hit runs the function as plain Python */

@@ -15,8 +15,7 @@
 typedef struct Running {
     DynEntry *entry;
     PyObject *state; /* strong until the runner takes it */
-    PyObject *door;  /* continuation: what to call when the rewritten function's frame is gone, */
-    PyObject *args;  /* with these: tuple */
+    DynNext next;    /* continuation: what to call when the rewritten function's frame is gone */
     DynSpent spent;  /* dropped by the runner */
     struct Running *outer;
 } Running;
@@ -60,29 +59,6 @@ static void free_values(PyObject **values, uint32_t n) {
         Py_XDECREF(values[i]);
     }
     PyMem_Free(values);
-}
-
-/* Back end "eager": every node in program order, by NumPy. */
-static DynRunStatus run_interpreted(const DynGraph *g, DynRun *run, bool writes) {
-    DynRunStatus status = DYN_RUN_OK;
-    PyObject **values = PyMem_Calloc(g->nodes.n + 1, sizeof *values);
-    if (values == NULL) {
-        PyErr_NoMemory();
-        return DYN_RUN_ERROR;
-    }
-    for (uint32_t i = 0; i < g->nodes.n && status == DYN_RUN_OK; i++) {
-        values[i] = dyn_interp_node(g, run, values, i);
-        status = values[i] == NULL ? DYN_RUN_ERROR : DYN_RUN_OK;
-    }
-    for (uint32_t i = 0; i < g->outputs.n && status == DYN_RUN_OK; i++) {
-        run->outputs[i] = Py_NewRef(values[g->outputs.at[i]]);
-    }
-    free_values(values, g->nodes.n);
-    if (status == DYN_RUN_ERROR && !writes) { /* eager makes the call, and its exception */
-        PyErr_Clear();
-        return DYN_RUN_AGAIN;
-    }
-    return status;
 }
 
 /* A graph without work hands inputs through. */
@@ -219,7 +195,7 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
     }
     DynRun run = {.inputs = s.inputs, .sources = env->src, .sym = env->sym, .outputs = s.outputs};
     DynRunStatus status = DYN_LIKELY(e->artifact != NULL) ? dyn_artifact_run(e->artifact, &run)
-                          : e->interpreted                ? run_interpreted(g, &run, e->capture->writes)
+                          : e->interpreted                ? dyn_hit_eager(g, &run, e->capture->writes)
                                                           : run_nothing(g, &run);
     switch (status) {
     case DYN_RUN_OK: finish(e, env, s.outputs, out); break;
@@ -248,26 +224,58 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
     }
 }
 
-void dyn_hit_find(DynCache *c, PyObject *func, PyObject *const *slots, DynHit *out) {
+/* Room for what the guards of any entry of c need. */
+typedef struct EnvRoom {
     PyObject *src[SMALL_SRC];
     DynScalar sym[SMALL_SYM];
-    *out = (DynHit){.kind = DYN_HIT_MISS};
+    void *heap[2];
+} EnvRoom;
+
+static bool env_open(EnvRoom *room, const DynCache *c, DynEnv *env) {
+    *env = (DynEnv){room->src, room->sym};
+    room->heap[0] = room->heap[1] = NULL;
     if (DYN_LIKELY(c->nsrc <= SMALL_SRC && c->nsym <= SMALL_SYM)) {
-        DynEnv env = {src, sym};
-        find_in(c, func, slots, &env, out);
-        return;
+        return true;
     }
-    DynEnv env = {PyMem_Malloc(c->nsrc * sizeof *src), PyMem_Malloc(c->nsym * sizeof *sym)};
-    if (env.src != NULL && env.sym != NULL) {
+    room->heap[0] = env->src = PyMem_Malloc(c->nsrc * sizeof *env->src);
+    room->heap[1] = env->sym = PyMem_Malloc(c->nsym * sizeof *env->sym);
+    return env->src != NULL && env->sym != NULL;
+}
+
+static void env_close(EnvRoom *room) {
+    PyMem_Free(room->heap[0]);
+    PyMem_Free(room->heap[1]);
+}
+
+bool dyn_hit_fits(DynCache *c, PyObject *func, PyObject *const *slots) {
+    EnvRoom room;
+    DynEnv env;
+    bool fits = false, open = env_open(&room, c, &env);
+    for (uint32_t i = 0; open && i < c->entries.n && !fits; i++) {
+        fits = dyn_guards_check(c->entries.at[i]->guards, func, slots, &env);
+        if (fits) {
+            dyn_env_clear(c->entries.at[i]->guards, &env);
+        }
+    }
+    env_close(&room);
+    return fits;
+}
+
+void dyn_hit_find(DynCache *c, PyObject *func, PyObject *const *slots, DynHit *out) {
+    EnvRoom room;
+    DynEnv env;
+    *out = (DynHit){.kind = DYN_HIT_MISS};
+    if (DYN_LIKELY(env_open(&room, c, &env))) {
         find_in(c, func, slots, &env, out);
     }
-    PyMem_Free(env.src);
-    PyMem_Free(env.sym);
+    if (DYN_UNLIKELY(room.heap[0] != NULL || room.heap[1] != NULL)) {
+        env_close(&room);
+    }
 }
 
 /* ---- rewritten code: runner and continuation */
 
-PyObject *dyn_hit_break(DynHit *hit, PyObject *func, PyObject *const *slots, DynSpent spent) {
+PyObject *dyn_hit_break(DynHit *hit, PyObject *func, PyObject *const *slots, DynSpent spent, DynNext *next) {
     DynEntry *e = hit->entry;
     PyCodeObject *code = (PyCodeObject *)e->capture->code;
     DynSignature sig;
@@ -289,13 +297,11 @@ PyObject *dyn_hit_break(DynHit *hit, PyObject *func, PyObject *const *slots, Dyn
     Py_XDECREF(function);
     Py_XDECREF(r.state);
     dyn_entry_decref(e);
-    if (r.door != NULL) { /* the frame is gone, the function goes on in its resume function */
-        if (result != NULL) {
-            Py_SETREF(result, dyn_door_resume(r.door, r.args));
-        }
-        Py_DECREF(r.door);
-        Py_DECREF(r.args);
+    if (result == NULL) {
+        Py_CLEAR(r.next.door);
+        Py_CLEAR(r.next.args);
     }
+    *next = r.next;
     return result;
 }
 
@@ -396,9 +402,9 @@ static PyObject *continuation_call(PyObject *self, PyObject *const *args, size_t
     for (Py_ssize_t i = 0; i < n - ndrop; i++) {
         PyTuple_SET_ITEM(packed, i, Py_NewRef(args[i < drop ? i : i + ndrop]));
     }
-    if (running != NULL && running->entry->resume == c->door && running->state == NULL && running->door == NULL) {
-        running->door = Py_NewRef(c->door);
-        running->args = packed;
+    if (running != NULL && running->state == NULL && running->next.door == NULL &&
+        (running->entry->resume[0] == c->door || running->entry->resume[1] == c->door)) {
+        running->next = (DynNext){Py_NewRef(c->door), packed};
         Py_RETURN_NONE;
     }
     PyObject *result = PyObject_Call(c->door, packed, NULL);
@@ -432,4 +438,54 @@ PyObject *dyn_hit_continuation_new(PyObject *door, uint32_t drop, uint32_t ndrop
     return (PyObject *)c;
 }
 
-int dyn_hit_init(void) { return PyType_Ready(&Runner_Type) < 0 || PyType_Ready(&Continuation_Type) < 0 ? -1 : 0; }
+/* ---- an inlined call that goes on in a resume function */
+
+typedef struct Inner {
+    PyObject_HEAD vectorcallfunc vectorcall;
+    PyObject *door; /* strong */
+    PyObject *args; /* strong: tuple; NULL: it was called */
+} Inner;
+
+static PyObject *inner_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    Inner *in = (Inner *)self;
+    DynNext next = {in->door, in->args};
+    if (next.args == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "the rest of an inlined call can run only once");
+        return NULL;
+    }
+    in->args = NULL;
+    Py_INCREF(next.door);
+    return dyn_door_resume(next);
+}
+
+static void inner_dealloc(PyObject *self) {
+    Py_XDECREF(((Inner *)self)->door);
+    Py_XDECREF(((Inner *)self)->args);
+    PyObject_Free(self);
+}
+
+static PyTypeObject Inner_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dynoc._dynoc.Inner",
+    .tp_doc = "The rest of an inlined call, for its caller to call.",
+    .tp_basicsize = sizeof(Inner),
+    .tp_dealloc = inner_dealloc,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_vectorcall_offset = offsetof(Inner, vectorcall),
+    .tp_call = PyVectorcall_Call,
+};
+
+PyObject *dyn_hit_inner_new(PyObject *door, PyObject *args) {
+    Inner *in = PyObject_New(Inner, &Inner_Type);
+    if (in == NULL) {
+        Py_DECREF(args);
+        return NULL;
+    }
+    in->vectorcall = inner_call;
+    in->door = Py_NewRef(door);
+    in->args = args;
+    return (PyObject *)in;
+}
+
+int dyn_hit_init(void) {
+    return PyType_Ready(&Runner_Type) < 0 || PyType_Ready(&Continuation_Type) < 0 ? -1 : PyType_Ready(&Inner_Type);
+}

@@ -28,30 +28,37 @@ static void over(Recording *rec) {
 /* Python code that runs on dynoc's own account (logging, linecache, dis) is left alone. */
 static _Thread_local uint32_t own_business;
 
-static PyObject *resume_code(DynRecording *r, const DynCode *code, const DynFrameShape *shape) {
-    Recording *rec = (Recording *)r;
+static DynCache *root_of(const Recording *rec) { return rec->cache->root != NULL ? rec->cache->root : rec->cache; }
+
+static PyObject *resume_code(DynRecording *r, const DynCode *code, const DynFrameShape *shape, PyObject *func) {
     uint32_t next = code->at_unit[shape->at];
-    /* What a method lookup leaves on the stack, (function, self) or a bound method and NULL, changes between calls: CPython
+    /* What super().method leaves on the stack, (function, self) or a bound method and NULL, changes between calls: CPython
      * specialises the instruction. So there is no shape to resume with, and the frame is left there. */
-    if (next == DYN_NONE || next == 0 || code->v.at[next - 1].op == DYN_I_LOAD_METHOD ||
-        code->v.at[next - 1].op == DYN_I_LOAD_SUPER_ATTR) {
+    if (next == DYN_NONE || next == 0 || code->v.at[next - 1].op == DYN_I_LOAD_SUPER_ATTR) {
         return NULL;
     }
-    DynCache *root = rec->cache->root != NULL ? rec->cache->root : rec->cache;
-    DynResume *row = dyn_cache_resume(root, code, shape, rec->func);
+    DynResume *row = dyn_cache_resume(root_of((Recording *)r), code, shape, func);
     return row == NULL ? NULL : Py_NewRef(row->code);
+}
+
+static bool serves(DynRecording *r, PyObject *resume, PyObject *const *args) {
+    DynResume *row;
+    DynCache *c = dyn_cache_of_code(root_of((Recording *)r), resume, &row);
+    return row != NULL && dyn_hit_fits(c, dyn_door_function(row->door), args);
 }
 
 static void captured(DynRecording *r, DynCapture *capture) {
     Recording *rec = (Recording *)r;
     DynEntry *made = NULL;
-    DynCache *root = rec->cache->root != NULL ? rec->cache->root : rec->cache;
+    DynCache *root = root_of(rec);
+    PyObject *func = Py_NewRef(capture->func != NULL ? capture->func : rec->func);
     if (root->quiet) { /* under enable(): nobody can get at the entry's code, and the function may die before its code does */
         Py_CLEAR(capture->func);
     }
     own_business++;
-    dyn_compile(root, capture, rec->func, &made);
+    dyn_compile(root, capture, func, &made);
     own_business--;
+    Py_DECREF(func);
     over(rec);
     if (made == NULL) {
         return;
@@ -66,7 +73,7 @@ static void captured(DynRecording *r, DynCapture *capture) {
 static void refused(DynRecording *r, PyObject *code, DynReason why, const DynPlace *place) {
     Recording *rec = (Recording *)r;
     DynResume *row;
-    DynCache *c = dyn_cache_of_code(rec->cache->root != NULL ? rec->cache->root : rec->cache, code, &row);
+    DynCache *c = dyn_cache_of_code(root_of(rec), code, &row);
     dyn_count_reason("refused", why);
     if (why != DYN_R_NO_ARRAYS) {
         own_business++;
@@ -107,10 +114,16 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         .dynamic = c->options->dynamic && dyn_options_config(c->options).dynamic,
         .need_arrays = c->need_arrays,
         .resume_code = resume_code,
+        .serves = serves,
         .captured = captured,
         .refused = refused,
         .may_inline = may_inline,
     };
+    DynResume *row = NULL;
+    if (c->root != NULL && dyn_cache_of_code(c->root, c->code, &row) != NULL && row != NULL) {
+        rec.base.resumes = (PyCodeObject *)row->of;
+        rec.base.moved = (uint32_t)row->shift;
+    }
     dyn_count("frames", "total");
     dyn_cache_incref(c);
     c->recording = true;
@@ -397,7 +410,9 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     case DYN_HIT_BREAK: {
         DynSpent own = {slots, (size_t)dyn_code_nlocalsplus(code)};
         dyn_count_call(DYN_SERVED_PARTLY);
-        return end_frame(ts, f, return_at, dyn_hit_break(&hit, func, slots, own), true);
+        DynNext next;
+        PyObject *result = dyn_hit_break(&hit, func, slots, own, &next);
+        return end_frame(ts, f, return_at, dyn_door_finish(result, next), true);
     }
     case DYN_HIT_LEAVE: dyn_count_call(DYN_SERVED_PARTLY); return dyn_leave_fill(hit.leave, ts, f);
     default: return eager_frame(ts, f, c);

@@ -60,10 +60,6 @@ static PyObject *get_code(PyObject *self, void *none) {
     }
     e->code = e->runner == NULL ? NULL : dyn_asm_whole(c, e->runner);
     dyn_decode_free(c);
-    if (e->code == NULL && PyErr_ExceptionMatches(PyExc_ValueError)) { /* a function with cells stays as it is */
-        PyErr_Clear();
-        e->code = Py_NewRef(e->capture->code);
-    }
     return Py_XNewRef(e->code);
 }
 

@@ -3,6 +3,7 @@
  *
  * Recipes are in the order in which their items come first, so one pass down marks what is needed and one pass up makes it;
  * nothing recurses. The memo holds a reference to each object until the end. */
+#include "evalframe/door.h"
 #include "evalframe/rebuild.h"
 
 enum { SMALL = 64 };
@@ -148,6 +149,19 @@ static PyObject *make_attr(const Build *b, const DynRecipe *r) {
     return o == NULL ? NULL : PyObject_GetAttr(o, r->obj);
 }
 
+/* obj is the door by now (compile.c). */
+static PyObject *make_inner(const Build *b, const DynRecipe *r) {
+    PyObject *args = PyTuple_New(r->n);
+    for (uint32_t k = 0; args != NULL && k < r->n; k++) {
+        PyObject *x = item(b, r, k);
+        if (x == NULL)
+            Py_CLEAR(args);
+        else
+            PyTuple_SET_ITEM(args, k, Py_NewRef(x));
+    }
+    return args == NULL ? NULL : dyn_hit_inner_new(r->obj, args);
+}
+
 static PyObject *take(PyObject *o, const char *what) {
     if (o == NULL)
         PyErr_SetString(PyExc_SystemError, what);
@@ -177,6 +191,7 @@ static PyObject *make(const Build *b, const DynRecipe *r) {
     case DYN_RC_CALL: return make_call(b, r);
     case DYN_RC_ATTR: return make_attr(b, r);
     case DYN_RC_CELL: return PyCell_New(r->n == 0 ? NULL : b->made[r->items[0]]);
+    case DYN_RC_INNER: return make_inner(b, r);
     case DYN_RC_NULL: break;
     }
     PyErr_SetString(PyExc_SystemError, "dynoc: an empty recipe has no value");

@@ -6,11 +6,12 @@
  *     unpack state (a tuple): slots that are bound at the break, in slot order, then the stack, bottom first, without NULLs
  *     the instruction at `at`, with its prefixes, at its original source position
  *     return RESUME(every slot of the original, then the stack, bottom first)
- * RESUME gets None for slots that are not bound after the instruction and for NULLs on the stack. Slots that hold free variables
- * pass the cell object itself, in RUNNER's arguments, in the state and to RESUME. live_in is the state behind COPY_FREE_VARS:
- * free variables are bound and may be in it. Codes with cell variables are refused (ValueError), also by dyn_asm_whole.
- * A POP_JUMP_IF_TRUE or _FALSE has two ways on: with after->at == before->at and the same stack only the truth value is taken,
- * and RESUME starts at the jump itself with a bool on its stack.
+ * RESUME gets None for slots that are not bound after the instruction and for NULLs on the stack. Slots that hold cells pass the
+ * cell object itself, in RUNNER's arguments (free variables), in the state and to RESUME. live_in is the state behind
+ * COPY_FREE_VARS and before MAKE_CELL: free variables are bound and may be in it.
+ * A conditional jump (FOR_ITER is one) has two ways on, each with its own RESUME; where there is one way that stands where
+ * `before` does, nothing is run between them: the function was cut there. A method is looked up as a plain attribute (LOAD_METHOD
+ * leaves NULL and the bound method). Where a handler covers the instruction, it goes on in the rewritten function's own frame.
  *
  * Resume code: a function of nslots + nstack positional parameters: all the slots of the original (same indices, so that the
  * original bytecode works unchanged), then the stack. None is passed for slots with `bound` = false and stack values with
@@ -32,10 +33,15 @@ typedef struct DynFrameShape {
 } DynFrameShape;
 /* All return a new code object or NULL with an exception set. */
 DYN_HIDDEN PyObject *dyn_asm_whole(const DynCode *c, PyObject *runner);
-/* before: state at the break instruction (stack as the instruction finds it); after: state behind it (at: the next code unit);
- * live_in[slot]: bound at function entry. */
-DYN_HIDDEN PyObject *dyn_asm_break(const DynCode *c, PyObject *runner, PyObject *resume, const bool *live_in,
-                                   const DynFrameShape *before, const DynFrameShape *after);
+/* before: state at the break instruction (stack as the instruction finds it); ways: the state behind it where it falls through
+ * and where it jumps (resume NULL: it doesn't); live_in[slot]: bound at function entry. */
+typedef struct DynWay {
+    PyObject *resume;
+    DynFrameShape shape;
+} DynWay;
+enum { DYN_WAYS = 2 };
+DYN_HIDDEN PyObject *dyn_asm_break(const DynCode *c, PyObject *runner, const bool *live_in, const DynFrameShape *before,
+                                   const DynWay *ways);
 DYN_HIDDEN PyObject *dyn_asm_resume(const DynCode *c, const DynFrameShape *shape);
 DYN_HIDDEN int dyn_asm_init(PyObject *module); /* adds _asm_whole, _asm_break, _asm_resume, for tests */
 #endif

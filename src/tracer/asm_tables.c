@@ -68,12 +68,15 @@ static void put_handler_number(DynAsm *a, uint32_t value, unsigned mark) {
             a->failed = true;
 }
 
+void dyn_asm_add_handler(DynAsm *a, DynHandler h) {
+    put_handler_number(a, h.start, 128);
+    put_handler_number(a, h.end - h.start, 0);
+    put_handler_number(a, h.target, 0);
+    put_handler_number(a, h.depth << 1 | h.lasti, 0);
+}
+
 void dyn_asm_append_handlers(DynAsm *a, PyCodeObject *c, uint32_t shift) {
     DynHandler h;
-    for (Py_ssize_t cursor = 0; dyn_cpy_next_handler(c, &cursor, &h);) {
-        put_handler_number(a, h.start + shift, 128);
-        put_handler_number(a, h.end - h.start, 0);
-        put_handler_number(a, h.target + shift, 0);
-        put_handler_number(a, h.depth << 1 | h.lasti, 0);
-    }
+    for (Py_ssize_t cursor = 0; dyn_cpy_next_handler(c, &cursor, &h);)
+        dyn_asm_add_handler(a, (DynHandler){h.start + shift, h.end + shift, h.target + shift, h.depth, h.lasti});
 }

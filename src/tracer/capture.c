@@ -183,6 +183,7 @@ static int items_of(DynRecipeKind kind) {
     case DYN_RC_LIST:
     case DYN_RC_SET:
     case DYN_RC_CALL:
+    case DYN_RC_INNER:
     case DYN_RC_FROZENSET: return -1;
     case DYN_RC_OBJECT:
     case DYN_RC_DICT: return -2;

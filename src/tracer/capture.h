@@ -4,7 +4,7 @@
  * references, which dyn_capture_free drops. */
 #ifndef DYN_CAPTURE_H
 #define DYN_CAPTURE_H
-#include "tracer/decode.h"
+#include "tracer/asm.h"
 #include "tracer/graph.h"
 
 /* Guards as data. GUARD(kind, operands). All evaluated without running Python code. */
@@ -39,28 +39,30 @@ typedef struct DynGuard {
 
 /* Recipes: how to make a Python value after the graph ran. Items are indices of earlier recipes. One recipe makes one object in
  * one rebuild, so that identity and aliasing hold. */
-#define DYN_RECIPE_KINDS(RECIPE)                                                                              \
-    RECIPE(SOURCE)     /* id: source */                                                                       \
-    RECIPE(CONST)      /* obj */                                                                              \
-    RECIPE(OUTPUT)     /* id: position in graph.outputs */                                                    \
-    RECIPE(SYM)        /* id: symbol: a Python int, float or bool */                                          \
-    RECIPE(TUPLE)      /* items */                                                                            \
-    RECIPE(LIST)       /* items */                                                                            \
-    RECIPE(DICT)       /* items: key, value, key, value… */                                                 \
-    RECIPE(SET)        /* items */                                                                            \
-    RECIPE(SLICE)      /* 3 items */                                                                          \
-    RECIPE(METHOD)     /* items: function, self */                                                            \
-    RECIPE(ITER)       /* items: the container (tuple, list); id: how many were taken */                      \
-    RECIPE(RANGE)      /* 3 items */                                                                          \
-    RECIPE(RANGE_ITER) /* 3 items: start of what is left, stop, step */                                       \
-    RECIPE(NAMED)      /* items: a tuple; obj: the tuple subclass to make of it by its _make */               \
-    RECIPE(COMPLEX)    /* items: the parts, as floats */                                                      \
-    RECIPE(ATTR)       /* items: an object; obj: the name of its attribute */                                 \
-    RECIPE(CALL)       /* items: arguments; obj: a builtin type to call: zip, enumerate */                    \
-    RECIPE(FUNCTION)   /* items: globals, closure, defaults, keyword defaults (NULL: none); obj: its code */  \
-    RECIPE(CELL)       /* items: content, or none: a new cell */                                              \
-    RECIPE(OBJECT)     /* items: name, value, name, value… (str); obj: the class, made by object.__new__ */ \
-    RECIPE(FROZENSET)  /* items */                                                                            \
+#define DYN_RECIPE_KINDS(RECIPE)                                                                                       \
+    RECIPE(SOURCE)     /* id: source */                                                                                \
+    RECIPE(CONST)      /* obj */                                                                                       \
+    RECIPE(OUTPUT)     /* id: position in graph.outputs */                                                             \
+    RECIPE(SYM)        /* id: symbol: a Python int, float or bool */                                                   \
+    RECIPE(TUPLE)      /* items */                                                                                     \
+    RECIPE(LIST)       /* items */                                                                                     \
+    RECIPE(DICT)       /* items: key, value, key, value… */                                                          \
+    RECIPE(SET)        /* items */                                                                                     \
+    RECIPE(SLICE)      /* 3 items */                                                                                   \
+    RECIPE(METHOD)     /* items: function, self */                                                                     \
+    RECIPE(ITER)       /* items: the container (tuple, list); id: how many were taken */                               \
+    RECIPE(RANGE)      /* 3 items */                                                                                   \
+    RECIPE(RANGE_ITER) /* 3 items: start of what is left, stop, step */                                                \
+    RECIPE(NAMED)      /* items: a tuple; obj: the tuple subclass to make of it by its _make */                        \
+    RECIPE(COMPLEX)    /* items: the parts, as floats */                                                               \
+    RECIPE(ATTR)       /* items: an object; obj: the name of its attribute */                                          \
+    RECIPE(CALL)       /* items: arguments; obj: a builtin type to call: zip, enumerate */                             \
+    RECIPE(FUNCTION)   /* items: globals, closure, defaults, keyword defaults (NULL: none); obj: its code */           \
+    RECIPE(CELL)       /* items: content, or none: a new cell */                                                       \
+    RECIPE(OBJECT)     /* items: name, value, name, value… (str); obj: the class, made by object.__new__ */          \
+    RECIPE(FROZENSET)  /* items */                                                                                     \
+    RECIPE(INNER)      /* what an outer frame calls at its CALL: goes on in an inlined function. obj: the resume code, \
+                          in an entry its door; items: slots and stack */                                              \
     RECIPE(NULL)       /* an empty slot (unbound local, NULL on the stack) */
 typedef enum DynRecipeKind {
 #define RECIPE(k) DYN_RC_##k,
@@ -138,11 +140,9 @@ typedef struct DynCapture {
     DynEffects done;      /* what was done up to the end, whichever it is */
     uint32_t result;      /* RETURN: recipe */
     DynFrameState before; /* BREAK, LEAVE */
-    uint32_t after_at;    /* BREAK: the code unit behind the instruction, and the shape of the frame there: */
-    uint32_t after_nstack;
-    bool *after_bound; /* for each slot */
-    bool *after_null;  /* for each stack value */
-    DynReason reason;  /* why it ended at a BREAK or LEAVE */
+    uint32_t nways;       /* BREAK: the ways on, as DynWay has them, in the coordinates of before.code: */
+    DynFrameShape after[DYN_WAYS];
+    DynReason reason; /* why it ended at a BREAK or LEAVE */
     DynPlace end_place;
     uint32_t ninstrs; /* instructions recorded */
     int64_t record_ns, eager_ns;

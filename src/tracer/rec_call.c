@@ -141,7 +141,7 @@ static bool plain_generator(const PyCodeObject *code) {
 
 /* A call that leads to a frame of the Python function `callee`, whose arguments are the call's: the hook hands that frame to
  * dyn_record_inlined. NULL with *result set: the callee bailed out. */
-static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, PyObject **result) {
+static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, bool whole, PyObject **result) {
     PyObject *func = callee.real;
     DynVal *fv = callee.v;
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
@@ -155,7 +155,7 @@ static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, PyOb
     bool may_make = fv->kind == DV_FUNC || (source != DYN_NONE && r->top->outer != NULL);
     if (refuse == DYN_R_GENERATOR && slots != NULL && plain_generator(code) && may_make &&
         bind_slots(r, func, fv, source, c, slots) == 0) {
-        RecPending call = {func, fv, source, slots, nslots, 0};
+        RecPending call = {func, fv, source, slots, nslots, 0, whole};
         *result = rec_call_real(c);
         return *result == NULL ? NULL : rec_new_generator(r, *result, &call);
     }
@@ -167,7 +167,7 @@ static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, PyOb
     }
     uint32_t oldest = r->oldest_changed, neffects = r->effects.n;
     r->oldest_changed = UINT32_MAX;
-    r->pending = (RecPending){func, fv, source, slots, nslots, oldest};
+    r->pending = (RecPending){func, fv, source, slots, nslots, oldest, whole};
     r->callee_bailed = false;
     r->callee_why = NULL;
     r->result = NULL;
@@ -198,7 +198,7 @@ DynVal *rec_call_function(DynRec *r, const RecCall *c, PyObject **result) {
         *result = rec_call_real(c);
         return NULL;
     }
-    return call_inlined(r, c, c->callable, result);
+    return call_inlined(r, c, c->callable, true, result);
 }
 
 RecSeal rec_seal(DynRec *r) {
@@ -460,12 +460,12 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
         return call_super(r, c, result);
     }
     if ((b == NULL && PyFunction_Check(f)) || wrapped_function(c, r)) {
-        return call_inlined(r, c, c->callable, result);
+        return call_inlined(r, c, c->callable, false, result);
     }
     int known = resolve_args(r, c);
     DynOperand behind = known == 0 && (b == NULL || !dyn_np_has_rule(b)) ? implementation(r, c) : (DynOperand){0};
     if (behind.v != NULL) {
-        v = call_inlined(r, c, behind, result);
+        v = call_inlined(r, c, behind, true, result);
         return v != NULL || *result == NULL ? v : fallback_for_numpy(r, c, b, *result);
     }
     if (b == NULL && known == 0 && is_array_method(c)) {
@@ -635,6 +635,16 @@ static int spread_keywords(DynRec *r, DynOperand kw, RecCall *c) {
     return 0;
 }
 
+/* What is spread isn't known: the call is made as it stands. */
+static Step call_spread(DynRec *r, RecFrame *f, PyObject *callable, PyObject *args, PyObject *kw, uint32_t npop) {
+    if (!PyTuple_CheckExact(args) || (kw != NULL && !PyDict_CheckExact(kw))) {
+        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "call with * or ** of something that isn't known");
+    }
+    r->why = DYN_R_OPAQUE_CALL;
+    r->detail = callable_name(r, callable);
+    return rec_commit(r, f, npop, PyObject_Call(callable, args, kw), NULL);
+}
+
 static Step spread_call(DynRec *r, RecFrame *f, const DynInstr *in, DynOperand args) {
     bool has_kw = in->arg & 1, null_first = dyn_call_null_first();
     uint32_t npop = has_kw ? 4 : 3, n;
@@ -647,7 +657,7 @@ static Step spread_call(DynRec *r, RecFrame *f, const DynInstr *in, DynOperand a
         fits = fits && PyDict_CheckExact(kw.real) && dyn_rec_resolve(r, kw.v, kw.real) == 0 && kw.v->kind == DV_DICT;
     }
     if (!fits || (c.args = DYN_NEW_N(&r->arena, DynOperand, n + (has_kw ? kw.v->n : 0) + 1)) == NULL) {
-        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "call with * or ** of something that isn't known");
+        return call_spread(r, f, c.callable.real, args.real, kw.real, npop);
     }
     c.npos = n;
     for (uint32_t i = 0; i < n; i++) {

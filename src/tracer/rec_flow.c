@@ -1,5 +1,6 @@
 /* rec_flow.c: handlers for jumps, loops and returns. A branch on a value that guards can pin down is followed and guarded; a
- * branch on array data is a check in the graph (late_truth).
+ * branch on array data is a graph break with two ways on, or, where the other way raises, a check in the graph (late_truth); the
+ * trips of a loop that is too long to unroll are breaks too.
  *
  * Called from record.c's table. */
 #include "tracer/rec_segment.h"
@@ -19,6 +20,36 @@ static int late_truth(DynRec *r, DynVal *v, PyObject *real) {
     DynOperand o = {v, real};
     DynVal *s = dyn_np_extern(r, (PyObject *)&PyBool_Type, "bool", &o, 1, NULL, truth);
     return s == NULL || dyn_rec_expect(r, s->id) < 0 ? -1 : truth == Py_True;
+}
+
+static bool is_branch(const DynInstr *in) { return in->op >= DYN_I_POP_JUMP_IF_TRUE && in->op <= DYN_I_JUMP_IF_FALSE_OR_POP; }
+
+/* Does straight code from there on end in an exception. */
+static bool raises(const DynCode *c, uint32_t pc) {
+    for (uint32_t i = pc; i < c->v.n && i < pc + 60; i++) {
+        const DynInstr *in = &c->v.at[i];
+        if (in->op == DYN_I_RAISE_VARARGS) {
+            return true;
+        }
+        if (is_branch(in) || in->op == DYN_I_JUMP || in->op == DYN_I_FOR_ITER || in->op == DYN_I_RETURN_VALUE ||
+            in->op == DYN_I_RETURN_CONST) {
+            return false;
+        }
+    }
+    return false;
+}
+
+/* Is the truth of data, which the running instruction asks for, better checked in the graph than a graph break: where nobody goes
+ * the other way but to raise, and where there can be no break. */
+static bool is_check(DynRec *r, bool truth) {
+    RecFrame *f = r->top;
+    const DynInstr *in = &f->code->v.at[f->pc];
+    uint32_t pc = is_branch(in) ? f->pc : f->pc + 1; /* 3.13 has an instruction of its own for the truth */
+    if (!rec_may_break(r, f) || pc >= f->code->v.n || !is_branch(in = &f->code->v.at[pc])) {
+        return true;
+    }
+    bool taken = (in->op == DYN_I_POP_JUMP_IF_TRUE || in->op == DYN_I_JUMP_IF_TRUE_OR_POP) == truth;
+    return raises(f->code, taken ? pc + 1 : in->target);
 }
 
 int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
@@ -68,7 +99,14 @@ int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
             r->why = DYN_R_DATA_DEPENDENT;
             return -1;
         }
-        return rec_burn_node(r, v->id) < 0 ? late_truth(r, v, real) : PyObject_IsTrue(real);
+        if (rec_burn_node(r, v->id) == 0) {
+            return PyObject_IsTrue(real);
+        }
+        if (is_check(r, PyObject_IsTrue(real))) {
+            return late_truth(r, v, real);
+        }
+        r->why = DYN_R_DATA_DEPENDENT;
+        return -1;
     default: break;
     }
     r->why = DYN_R_UNSUPPORTED_VALUE;
@@ -76,6 +114,20 @@ int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
 }
 
 /* ---- branches */
+
+/* A branch that guards can't decide is taken for real. */
+static Step decide(RecFrame *f, const DynInstr *in, PyObject *o, bool when, bool keep) {
+    int truth = PyObject_IsTrue(o);
+    if (truth < 0) {
+        return STEP_ERROR;
+    }
+    bool taken = (truth != 0) == when;
+    f->next = taken ? in->target : f->next;
+    if (!(taken && keep)) {
+        rec_drop(f, 1);
+    }
+    return STEP_BREAK;
+}
 
 static Step branch(DynRec *r, RecFrame *f, const DynInstr *in, bool when, bool keep) {
     DynOperand o = operand(f, 1);
@@ -92,10 +144,8 @@ static Step branch(DynRec *r, RecFrame *f, const DynInstr *in, bool when, bool k
     }
     truth = truth == -2 ? rec_truth(r, o.v, o.real) : truth;
     if (truth < 0 || rec_snapshot_new_nodes(r) < 0) {
-        if (PyErr_Occurred()) {
-            PyErr_Clear();
-        }
-        return step_bail(r, r->why, NULL);
+        PyErr_Clear();
+        return decide(f, in, o.real, when, keep);
     }
     if ((truth != 0) == when) {
         f->next = in->target;
@@ -114,15 +164,13 @@ Step rec_JUMP_IF_FALSE_OR_POP(DynRec *r, RecFrame *f, const DynInstr *in) { retu
 
 static Step branch_none(DynRec *r, RecFrame *f, const DynInstr *in, bool when) {
     DynOperand o = operand(f, 1);
-    if (dyn_rec_resolve(r, o.v, o.real) < 0 || o.v->kind == DV_OPAQUE) {
-        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
-    }
-    if ((o.real == Py_None) == when) { /* the type is guarded, so whether it is None is known */
+    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && o.v->kind != DV_OPAQUE;
+    if ((o.real == Py_None) == when) { /* where the type is guarded, whether it is None is known */
         f->next = in->target;
     }
-    f->ssp--;
+    f->ssp -= known;
     rec_drop(f, 1);
-    return STEP_NEXT;
+    return known ? STEP_NEXT : STEP_BREAK;
 }
 Step rec_POP_JUMP_IF_NONE(DynRec *r, RecFrame *f, const DynInstr *in) { return branch_none(r, f, in, true); }
 Step rec_POP_JUMP_IF_NOT_NONE(DynRec *r, RecFrame *f, const DynInstr *in) { return branch_none(r, f, in, false); }
@@ -361,13 +409,56 @@ static Step for_generator(DynRec *r, RecFrame *f, const DynInstr *in) {
     return STEP_NEXT;
 }
 
+/* The iterator's next step for real; what its end or its item mean is not known: a break. */
+static Step for_unknown(RecFrame *f, const DynInstr *in, PyObject *iterator) {
+    PyObject *item = Py_TYPE(iterator)->tp_iternext(iterator);
+    if (item != NULL) {
+        push_real(f, item);
+        return STEP_BREAK;
+    }
+    if (PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_StopIteration)) {
+            return STEP_ERROR;
+        }
+        PyErr_Clear();
+    }
+    rec_drop(f, 1);
+    f->next = in->target;
+    return STEP_BREAK;
+}
+
+/* Trips that are left, as far as that is known. */
+static int64_t trips_left(DynRec *r, DynVal *it) {
+    DynVal *c = it->items[0];
+    DynSyms *t = &r->cap->syms;
+    if (c->kind == DV_ARRAY) {
+        const DynNode *node = dyn_graph_node(&r->cap->graph, c->id);
+        return node->ndim < 1 ? 0 : dyn_sym_at(t, node->shape[0])->hint.i - it->id;
+    }
+    if (c->kind != DV_RANGE) {
+        return (int64_t)c->n - it->id;
+    }
+    int64_t start = dyn_sym_at(t, c->items[0]->id)->hint.i, stop = dyn_sym_at(t, c->items[1]->id)->hint.i;
+    int64_t step = dyn_sym_at(t, c->items[2]->id)->hint.i, span = step > 0 ? stop - start : start - stop;
+    int64_t length = span <= 0 ? 0 : 1 + (span - 1) / (step > 0 ? step : -step);
+    return length - it->id;
+}
+
 Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
     if (o.v->kind == DV_GENERATOR) {
         return for_generator(r, f, in);
     }
     if (o.v->kind != DV_ITER || (o.v->items[0]->kind == DV_ARRAY && o.v->items[0]->obj == NULL)) {
-        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "iterator of this kind");
+        bool ours = o.v->source != DYN_NONE; /* it lay on the stack of a segment that broke in this loop */
+        r->why = ours ? DYN_R_LOOP : r->why;
+        r->detail = ours ? NULL : "iterator of this kind";
+        return for_unknown(f, in, o.real);
+    }
+    /* behind the first trip, which has bound what the others find bound */
+    if (o.v->id > 0 && trips_left(r, o.v) >= REC_MAX_TRIPS && rec_may_break(r, f)) {
+        r->why = DYN_R_LOOP;
+        return for_unknown(f, in, o.real);
     }
     PyObject *item = Py_TYPE(o.real)->tp_iternext(o.real);
     DynVal *v = NULL;

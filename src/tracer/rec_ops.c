@@ -817,6 +817,13 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     } else if (how == REC_ATTR_SOURCE) {
         v = rec_attr(r, o, name, method);
     }
+    if (v == NULL && unbound) { /* a break: the plain attribute lies there, as in rewritten code */
+        Py_SETREF(method, Py_TYPE(method)->tp_descr_get(method, o.real, (PyObject *)Py_TYPE(o.real)));
+        if (method == NULL) {
+            return STEP_ERROR;
+        }
+        unbound = 0;
+    }
     f->sp--;
     if (unbound) { /* (function, self) on every version */
         push_real(f, method);

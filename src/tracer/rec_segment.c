@@ -1,5 +1,5 @@
-/* rec_segment.c: segments of a recording: where one begins (shadows from sources), breaks (state before the instruction, resume
- * code, fresh shadows behind it), is left or returns, and the snapshots of nodes that can leave in the middle.
+/* rec_segment.c: segments of a recording: where one begins (shadows from sources), is left or returns, and the snapshots of nodes
+ * that can leave in the middle. Breaks are in rec_break.c.
  *
  * Called by record.c's main loop. A segment's capture is owned by the recording until rec_deliver hands it over. */
 #include "tracer/rec_segment.h"
@@ -15,9 +15,10 @@ void rec_forget(DynRec *r) {
 
 /* Shadows of a frame at the start of a segment. The first: bound arguments are locals of the function. Later ones: every slot and
  * every stack value is a parameter of the resume function. */
-static int shadows_from_sources(DynRec *r, RecFrame *f, bool resumed) {
+static int shadows_from_sources(DynRec *r, RecFrame *f) {
     DynSources *t = &r->cap->sources;
     PyCodeObject *code = f->code->code;
+    bool made_cells = f->pc > 0 || f->told != f->code; /* else an argument that is a cell is the user's */
     f->ssp = f->sp;
     for (uint32_t i = 0; i < f->sp; i++) {
         DynVal *v;
@@ -26,10 +27,11 @@ static int shadows_from_sources(DynRec *r, RecFrame *f, bool resumed) {
         } else {
             PyObject *name =
                 i < f->nslots ? Py_NewRef(dyn_code_local_name(code, (int)i)) : PyUnicode_FromFormat("<stack %u>", i - f->nslots);
-            uint32_t s = name ? dyn_source_intern(t, DYN_SRC_LOCAL, DYN_NONE, i, name, NULL) : DYN_NONE;
+            uint32_t at = i < f->nslots || f->pc == 0 ? i : i - f->nslots + f->ntold; /* as the resume code's arguments lie */
+            uint32_t s = name ? dyn_source_intern(t, DYN_SRC_LOCAL, DYN_NONE, at, name, NULL) : DYN_NONE;
             Py_XDECREF(name);
             v = s == DYN_NONE ? NULL : rec_source(r, s);
-            if (v != NULL && resumed && i < f->nslots && PyCell_Check(f->real[i]) &&
+            if (v != NULL && made_cells && i < f->nslots && PyCell_Check(f->real[i]) &&
                 dyn_code_local_kind(code, (int)i) & (0x40 | 0x80)) {
                 DynVal *content = NULL;
                 if (PyCell_GET(f->real[i]) != NULL) {
@@ -56,7 +58,7 @@ static int shadows_from_sources(DynRec *r, RecFrame *f, bool resumed) {
     return 0;
 }
 
-static int new_capture(DynRec *r, RecFrame *f, PyObject *code) {
+int rec_new_capture(DynRec *r, RecFrame *f, PyObject *code) {
     PyCodeObject *c = f->code->code;
     const char *name = PyUnicode_AsUTF8(c->co_name);
     if (name == NULL) {
@@ -74,38 +76,48 @@ static int new_capture(DynRec *r, RecFrame *f, PyObject *code) {
 }
 
 int rec_begin(DynRec *r, RecFrame *top) {
-    if (new_capture(r, top, (PyObject *)top->code->code) < 0) {
+    r->base = top;
+    if (r->req->resumes != NULL) {
+        if ((top->told = rec_code(r, r->req->resumes)) == NULL) {
+            return -1;
+        }
+        top->moved = r->req->moved;
+        top->ntold = (uint32_t)dyn_code_nlocalsplus(r->req->resumes);
+    }
+    if (rec_new_capture(r, top, (PyObject *)top->code->code) < 0) {
         return -1;
     }
     top->func_source = dyn_source_intern(&r->cap->sources, DYN_SRC_FUNCTION, DYN_NONE, 0, NULL, NULL);
-    return top->func_source == DYN_NONE ? -1 : shadows_from_sources(r, top, false);
+    return top->func_source == DYN_NONE ? -1 : shadows_from_sources(r, top);
 }
 
 /* ---- states as recipes */
 
-static int frame_state(DynRec *r, RecFrame *f, uint32_t at, DynFrameState *out) {
-    PyCodeObject *code = f->code->code;
-    int nfree = dyn_code_nfree(code);
+/* Where the frame is a resume function's, its state is told as that of the code that this resumes, once its prologue has run. */
+int rec_frame_state(DynRec *r, RecFrame *f, uint32_t at, bool as_argument, const RecInner *inner, DynFrameState *out) {
+    uint32_t nfree = (uint32_t)dyn_code_nfree(f->code->code), nslots = at < f->moved ? f->nslots : f->ntold;
     if (f->generator != NULL) { /* its caller is not a Python frame that stands at a call */
         return -1;
     }
-    out->code = Py_NewRef((PyObject *)code);
+    out->code = Py_NewRef((PyObject *)(at < f->moved ? f->code : f->told)->code);
     out->func = DYN_NONE;
-    out->at = at;
-    out->nslots = f->nslots;
+    out->at = at < f->moved ? at : at - f->moved;
+    out->nslots = nslots;
     out->nstack = f->ssp - f->nslots;
-    out->recipes = DYN_NEW_N(&r->cap->arena, uint32_t, f->ssp + 1);
+    out->recipes = DYN_NEW_N(&r->cap->arena, uint32_t, nslots + out->nstack + 1);
     if (out->recipes == NULL) {
         return -1;
     }
-    for (uint32_t i = 0; i < f->ssp; i++) {
-        bool free_slot = i < f->nslots && i >= f->nslots - (uint32_t)nfree;
-        DynVal *v = f->shadow[i];
-        r->on_stack = i >= f->nslots;
-        out->recipes[i] = free_slot && v->kind == DV_CELL && v->source == DYN_NONE
-                              ? dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL)
-                              : rec_recipe(r, v);
-        if (out->recipes[i] == DYN_NONE) {
+    for (uint32_t i = 0; i < nslots + out->nstack; i++) {
+        uint32_t k = i < nslots ? i : i - nslots + f->nslots, recipe = DYN_NONE;
+        bool free_slot = i < nslots && i >= f->nslots - nfree;
+        DynVal *v = f->shadow[k];
+        r->on_stack = i >= nslots;
+        recipe = free_slot && !as_argument && v->kind == DV_CELL && v->source == DYN_NONE
+                     ? dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL)
+                 : inner != NULL && i >= nslots && i - nslots >= inner->from ? inner->recipes[i - nslots - inner->from]
+                                                                             : rec_recipe(r, v);
+        if ((out->recipes[i] = recipe) == DYN_NONE) {
             return -1;
         }
     }
@@ -121,7 +133,7 @@ static void place_of(DynRec *r, RecFrame *f, const DynInstr *in, DynPlace *p) {
     }
 }
 
-static bool has_work(const DynCapture *c) {
+bool rec_has_work(const DynCapture *c) {
     for (uint32_t i = 0; i < c->graph.nodes.n; i++) {
         if (dyn_ops[c->graph.nodes.at[i].op].kind != DYN_K_INPUT) {
             return true;
@@ -130,9 +142,9 @@ static bool has_work(const DynCapture *c) {
     return false;
 }
 
-static void finish_segment(DynRec *r, DynEnd end, DynReason why, RecFrame *f, const DynInstr *in) {
+void rec_finish_segment(DynRec *r, DynEnd end, DynReason why, RecFrame *f, const DynInstr *in) {
     DynCapture *c = r->cap;
-    r->req->worked |= has_work(c);
+    r->req->worked |= rec_has_work(c);
     c->end = end;
     c->reason = why;
     c->ninstrs = r->ninstrs;
@@ -145,10 +157,12 @@ static void finish_segment(DynRec *r, DynEnd end, DynReason why, RecFrame *f, co
 
 void rec_stop(DynRec *r, RecFrame *f, const DynInstr *in, DynReason why) {
     DynPlace p = {0};
+    r->over = true;
+    r->between = false;
     if (r->cap == NULL) {
         return;
     }
-    r->req->worked |= has_work(r->cap);
+    r->req->worked |= rec_has_work(r->cap);
     place_of(r, f, in, &p);
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
@@ -160,15 +174,18 @@ void rec_stop(DynRec *r, RecFrame *f, const DynInstr *in, DynReason why) {
 }
 
 void rec_deliver(DynRec *r) {
-    bool work = !r->req->need_arrays;
+    bool work = !r->req->need_arrays || r->served;
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
     uint32_t last = 0; /* segments behind the last one with array work aren't worth an entry */
     for (uint32_t i = 0; i < r->done.n; i++) {
-        if (has_work(r->done.at[i])) {
+        if (rec_has_work(r->done.at[i])) {
             work = true;
             last = i;
         }
+    }
+    if (r->closed || r->served) { /* the last one leads on to one that is */
+        last = r->done.n;
     }
     for (uint32_t i = 0; i < r->done.n; i++) {
         DynCapture *c = r->done.at[i];
@@ -214,7 +231,7 @@ void rec_note_callee(DynRec *r, RecFrame *f, const DynInstr *in) {
     dyn_str_free(&s);
 }
 
-static void unsupported(DynRec *r, RecFrame *f, const DynInstr *in) {
+void rec_unsupported(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynStr s = {0};
     describe(r, f, in, &s);
     if (r->why == DYN_R_CALLEE_BAILED && r->callee_why != NULL) {
@@ -226,7 +243,7 @@ static void unsupported(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 /* ---- ends */
 
-static void begin_recipes(DynRec *r, bool nodes) {
+void rec_begin_recipes(DynRec *r, bool nodes) {
     r->stamp++;
     r->stamp_nodes = nodes;
 }
@@ -235,13 +252,13 @@ void rec_return(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (r->cap == NULL) {
         return;
     }
-    begin_recipes(r, false);
+    rec_begin_recipes(r, false);
     r->cap->result = rec_recipe(r, f->shadow[f->ssp - 1]);
     if (r->cap->result == DYN_NONE || rec_effects_done(r, &r->cap->done) < 0) {
         rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
         return;
     }
-    finish_segment(r, DYN_END_RETURN, DYN_R_OK, f, in);
+    rec_finish_segment(r, DYN_END_RETURN, DYN_R_OK, f, in);
 }
 
 void rec_leave(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -249,105 +266,33 @@ void rec_leave(DynRec *r, RecFrame *f, const DynInstr *in) {
         return;
     }
     if (r->req->fullgraph && r->why != DYN_R_FORCED) {
-        unsupported(r, f, in);
+        rec_unsupported(r, f, in);
         return;
     }
     DynReason why = r->why;
-    begin_recipes(r, false);
-    if (frame_state(r, f, in->start, &r->cap->before) < 0 || rec_effects_done(r, &r->cap->done) < 0) {
+    rec_begin_recipes(r, false);
+    if (rec_frame_state(r, f, in->start, false, NULL, &r->cap->before) < 0 || rec_effects_done(r, &r->cap->done) < 0) {
         rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
         return;
     }
-    if (!has_work(r->cap) && r->done.n == 0) {
+    if (!rec_has_work(r->cap) && r->done.n == 0) {
         rec_stop(r, f, in, why == DYN_R_BUDGET ? why : DYN_R_NO_ARRAYS);
         return;
     }
-    finish_segment(r, DYN_END_LEAVE, why, f, in);
+    rec_finish_segment(r, DYN_END_LEAVE, why, f, in);
 }
 
-/* Is the instruction in a loop: between a backward jump and its target. */
-static bool in_loop(const DynCode *c, uint32_t pc) {
-    for (uint32_t i = pc; i < c->v.n; i++) {
-        if ((c->v.at[i].flags & DYN_IF_BACKWARD) && c->v.at[i].target <= pc) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Names of what looks at the frame it is called from: behind a break such a frame has to stay the function's own. */
-static bool looks_at_frame(PyCodeObject *code) {
-    static const char *const names[] = {"locals", "eval", "exec", "vars", "dir", "super", "_getframe", "currentframe", "stack"};
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); i++) {
-        for (size_t k = 0; k < DYN_COUNTOF(names); k++) {
-            if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i), names[k]) == 0) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static int open_resumed(DynRec *r, RecFrame *f, PyObject *resume) {
+int rec_open_resumed(DynRec *r, RecFrame *f, PyObject *resume) {
     rec_forget(r);
-    if (new_capture(r, f, resume) < 0) {
+    r->spoiled = false;
+    r->forced = r->ninstrs;
+    if (rec_new_capture(r, f, resume) < 0) {
         return -1;
     }
+    r->base = f;
     f->func_source = DYN_NONE;
-    return shadows_from_sources(r, f, true);
-}
-
-int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
-    DynCapture *c = r->cap;
-    if (c == NULL) {
-        return -1;
-    }
-    if (r->req->fullgraph) {
-        unsupported(r, f, in);
-        return -1;
-    }
-    PyCodeObject *code = f->code->code;
-    DynReason why = r->why;
-    bool *bound = DYN_NEW_N(&c->arena, bool, f->nslots + 1);
-    uint32_t nstack = f->sp - f->nslots;
-    bool *null = DYN_NEW_N(&c->arena, bool, nstack + 1);
-    begin_recipes(r, false);
-    rec_forget_effects(r, r->instr_effects); /* the instruction makes them itself */
-    if (bound == NULL || null == NULL || r->spoiled || r->instr_changed || frame_state(r, f, in->start, &c->before) < 0 ||
-        rec_effects_done(r, &c->done) < 0) {
-        rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
-        return -1;
-    }
-    for (uint32_t i = 0; i < f->nslots; i++) {
-        bound[i] = f->real[i] != NULL;
-    }
-    for (uint32_t i = 0; i < nstack; i++) {
-        null[i] = f->real[f->nslots + i] == NULL;
-    }
-    /* A trace function that was switched on by the call sees this frame: a resume function would be one more call to it. */
-    bool stays = in_loop(f->code, f->pc) || in->op == DYN_I_BEFORE_WITH || dyn_code_has_exception_handler(code, in->at) ||
-                 dyn_code_ncells(code) > 0 || looks_at_frame(code) || dyn_cpy_is_traced(r->ts);
-    DynFrameShape shape = {f->code->v.at[f->next].start, nstack, bound, null};
-    PyObject *resume = stays ? NULL : r->req->resume_code(r->req, f->code, &shape);
-    if (resume == NULL) {
-        if (!has_work(c) && r->done.n == 0) {
-            rec_stop(r, f, in, stays ? DYN_R_BREAK_IN_LOOP : DYN_R_NO_MEMORY);
-        } else {
-            finish_segment(r, DYN_END_LEAVE, why, f, in);
-        }
-        return -1;
-    }
-    c->after_at = shape.at;
-    c->after_nstack = nstack;
-    c->after_bound = bound;
-    c->after_null = null;
-    finish_segment(r, DYN_END_BREAK, why, f, in);
-    int ok = open_resumed(r, f, resume);
-    Py_DECREF(resume);
-    if (ok < 0 && r->cap != NULL) {
-        rec_stop(r, f, in, DYN_R_NO_MEMORY);
-    }
-    return ok;
+    f->shadow[f->nall] = NULL;
+    return shadows_from_sources(r, f);
 }
 
 /* A node that stands for what came in: it is known by its source from then on, so it outlives a callee that bailed out. */
@@ -419,7 +364,7 @@ static int add_snapshot(DynRec *r, uint32_t *index) {
     if (r->seal != NULL && !seal_holds(r)) {
         return -1;
     }
-    for (RecFrame *f = top; f != NULL; f = f->outer) {
+    for (RecFrame *f = top; f != r->base->outer; f = f->outer) {
         n++;
     }
     DynSnapshot s = {.nframes = n, .nrecipes = r->cap->recipes.n, .nnodes = r->nnodes_seen};
@@ -427,9 +372,9 @@ static int add_snapshot(DynRec *r, uint32_t *index) {
     if (s.frames == NULL) {
         return -1;
     }
-    begin_recipes(r, true);
-    for (RecFrame *f = top; f != NULL; f = f->outer) {
-        if (frame_state(r, f, f->code->v.at[f->pc].start, &s.frames[--n]) < 0) {
+    rec_begin_recipes(r, true);
+    for (RecFrame *f = top; f != r->base->outer; f = f->outer) {
+        if (rec_frame_state(r, f, f->code->v.at[f->pc].start, false, NULL, &s.frames[--n]) < 0) {
             while (n < s.nframes) {
                 Py_CLEAR(s.frames[n].code);
                 n++;

@@ -1,4 +1,5 @@
-/* rec_segment.h: how a segment begins, breaks, is left and returns; used by record.c and rec_commit. */
+/* rec_segment.h: how a segment begins, breaks, is left and returns; used by record.c and rec_commit. rec_segment.c and
+ * rec_break.c. */
 #ifndef DYN_REC_SEGMENT_H
 #define DYN_REC_SEGMENT_H
 #include "tracer/rec_state.h"
@@ -8,6 +9,8 @@ DYN_HIDDEN void rec_forget(DynRec *r);              /* drop what this segment kn
 /* The instruction ran and its result is unknown: close the segment before it and open the next behind it. 0, or -1 when recording
  * ends here (an exception may be set: dynoc.Unsupported under fullgraph). */
 DYN_HIDDEN int rec_break(DynRec *r, RecFrame *f, const DynInstr *in);
+/* The frame goes back to CPython: if its segment is closed and it is an inlined call, its caller's next one may begin. */
+DYN_HIDDEN void rec_leave_base(DynRec *r, RecFrame *f);
 DYN_HIDDEN void rec_leave(DynRec *r, RecFrame *f, const DynInstr *in);  /* the segment ends before `in`, CPython does the rest */
 DYN_HIDDEN void rec_return(DynRec *r, RecFrame *f, const DynInstr *in); /* the segment ends with the function */
 /* An inlined frame ends the recording: why, for the log and for fullgraph. */
@@ -17,4 +20,17 @@ DYN_HIDDEN void rec_deliver(DynRec *r);                                         
 /* Nodes that can leave got a snapshot of the frames as they are before the running instruction. -1: it can't be rebuilt, the new
  * nodes are gone. */
 DYN_HIDDEN int rec_snapshot_new_nodes(DynRec *r);
+
+/* ---- for rec_break.c */
+typedef struct RecInner { /* an outer frame's stack from the operands of its call on: recipes that stand for these */
+    uint32_t from, *recipes;
+} RecInner;
+/* as_argument: the cells of free variables are told too, which the function's own closure gives elsewhere. */
+DYN_HIDDEN int rec_frame_state(DynRec *r, RecFrame *f, uint32_t at, bool as_argument, const RecInner *inner, DynFrameState *out);
+DYN_HIDDEN void rec_begin_recipes(DynRec *r, bool nodes);
+DYN_HIDDEN bool rec_has_work(const DynCapture *c);
+DYN_HIDDEN void rec_finish_segment(DynRec *r, DynEnd end, DynReason why, RecFrame *f, const DynInstr *in);
+DYN_HIDDEN void rec_unsupported(DynRec *r, RecFrame *f, const DynInstr *in); /* sets dynoc.Unsupported */
+DYN_HIDDEN int rec_new_capture(DynRec *r, RecFrame *f, PyObject *code);
+DYN_HIDDEN int rec_open_resumed(DynRec *r, RecFrame *f, PyObject *resume);
 #endif

@@ -13,6 +13,7 @@ typedef enum Step {
     STEP_NEXT,   /* ran; frame->next is where to go on */
     STEP_BREAK,  /* ran for real, shadows still show the state before it: a graph break (reason in rec->why) */
     STEP_BAIL,   /* not run, nothing changed: CPython goes on from this instruction (reason in rec->why) */
+    STEP_CUT,    /* not run: a graph break in front of this instruction, which is the next segment's first */
     STEP_RETURN, /* not run: the frame is handed back at this RETURN_*; shadow of the result is on the shadow stack */
     STEP_ERROR   /* ran and raised: the exception is set */
 } Step;
@@ -34,7 +35,14 @@ struct RecFrame {
                               * for each how often in all */
     uint32_t trip_nodes;
     uint32_t nnodes, nvals, oldest_outside; /* of an inlined frame: the recording's, when its call began */
-    uint32_t place_pc, place;               /* the places row of instruction place_pc, in capture place_of */
+    /* A resume code has a prologue and further slots; its states are told as those of the code that it resumes: */
+    DynCode *told;                      /* that code, or `code` */
+    uint32_t moved, ntold;              /* code units by which told's instructions are moved in code; told's slots */
+    bool whole;                         /* recorded to its end or not at all: a function of NumPy's, which can be a node */
+    bool cut;                           /* in front of the next instruction */
+    uint32_t instr_born, instr_effects; /* shadows and effects that there were before its running instruction */
+    bool instr_changed;                 /* which changed a container that is older */
+    uint32_t place_pc, place;           /* the places row of instruction place_pc, in capture place_of */
     DynCapture *place_of;
 };
 
@@ -45,6 +53,7 @@ typedef struct RecPending { /* an inlined call on its way through the hook */
     DynVal **slots; /* shadows for the callee's slots */
     uint32_t nslots;
     uint32_t oldest_outside; /* DynRec.oldest_changed of the frame that calls */
+    bool whole;              /* see RecFrame */
 } RecPending;
 
 /* A generator made while recording. Its frame is recorded at each step that a handler asks for (which reads `yielded` then), and
@@ -80,6 +89,10 @@ struct DynRec {
     DYN_VEC(DynCapture *) done; /* finished segments, handed over at the end */
     DynArena arena;             /* shadows */
     RecFrame *top;
+    RecFrame *base;      /* where this segment began: frames above it are inlined calls */
+    bool between;        /* cap is NULL because the segment ended with an inlined call, whose caller's next is about to begin */
+    bool over;           /* nothing more is recorded, */
+    bool closed, served; /* because an earlier segment begins here, or an entry that there is already */
     RecPending pending;
     DynVal *result; /* shadow of what the last inlined callee returned */
     bool callee_bailed;
@@ -104,10 +117,9 @@ struct DynRec {
     RecFrame *seal;                               /* the frame whose running instruction makes sealed calls, or NULL */
     uint32_t seal_born, seal_nodes, seal_effects; /* that there were before it */
     bool seal_broken;                             /* something older was changed since */
-    uint32_t instr_born, instr_effects; /* shadows and effects that there were before the outermost frame's running instruction */
-    bool instr_changed;                 /* which changed a container that is older */
     uint32_t oldest_changed;        /* the oldest shadow of a container that was changed since the running inlined call began */
     uint32_t ninstrs, ninstrs_node; /* executed in all; at the last new graph node */
+    uint32_t forced;                /* where a segment began last: ninstrs; a test does not cut again there */
     uint32_t nnodes_seen;
     uint32_t depth;
     uint32_t nesting;        /* of containers in the walk over a value that is under way */
@@ -154,6 +166,10 @@ DYN_HIDDEN bool rec_outlives(const DynVal *v);
 
 /* ---- rec_stack.c */
 DYN_HIDDEN int rec_store_global(DynRec *r, PyObject *dict, PyObject *name, DynVal *value); /* after it ran */
+
+#define REC_MAX_TRIPS 16 /* of a loop that is unrolled */
+/* A break in this frame can be resumed: it is not inlined, or all that called it stand at calls that can be made again. */
+DYN_HIDDEN bool rec_may_break(DynRec *r, const RecFrame *f);
 
 /* ---- record.c */
 DYN_HIDDEN DynCode *rec_code(DynRec *r, PyCodeObject *code);

@@ -36,7 +36,9 @@ void rec_changed(DynRec *r, const DynVal *v) {
         t->n = v->n;
         t->cap = v->cap;
     }
-    r->instr_changed = r->instr_changed || (!outlives && v->born < r->instr_born);
+    for (RecFrame *f = r->top; f != NULL; f = f->outer) {
+        f->instr_changed = f->instr_changed || (!outlives && v->born < f->instr_born);
+    }
     r->seal_broken = r->seal_broken || (!outlives && v->born < r->seal_born);
     if (!outlives) { /* such an object is found as it is, when recording goes on behind a break */
         r->oldest_changed = v->born < r->oldest_changed ? v->born : r->oldest_changed;

@@ -9,7 +9,6 @@
 #define MAX_INLINE_DEPTH 40
 #define SCALAR_BUDGET 1500 /* instructions without a new node after which recording doesn't pay */
 #define MAX_NODES 1500
-#define MAX_TRIPS 16        /* of a loop */
 #define MAX_TRIPS_IN_ALL 64 /* of a loop in a loop, in all trips of that */
 
 static _Thread_local DynRec *current;
@@ -116,8 +115,11 @@ static Step before_instr(DynRec *r, RecFrame *f, const DynInstr *in) {
         if (f->trips == NULL && (f->trips = DYN_NEW_N(&r->arena, uint32_t, 2 * all)) == NULL) {
             return step_bail(r, DYN_R_NO_MEMORY, NULL);
         }
-        if (nodes > f->trip_nodes && (++f->trips[f->pc] >= MAX_TRIPS || ++f->trips[all + f->pc] >= MAX_TRIPS_IN_ALL)) {
-            return step_bail(r, DYN_R_BUDGET, "loop of more than 16 trips");
+        if (nodes > f->trip_nodes && (++f->trips[f->pc] >= REC_MAX_TRIPS || ++f->trips[all + f->pc] >= MAX_TRIPS_IN_ALL)) {
+            if (!rec_may_break(r, f)) {
+                return step_bail(r, DYN_R_BUDGET, "loop of more than 16 trips");
+            }
+            f->cut = true;
         }
         for (uint32_t i = in->target; i < f->pc; i++) { /* the loops inside begin anew */
             f->trips[i] = 0;
@@ -195,6 +197,8 @@ int rec_frame_open(DynRec *r, RecFrame *fr, DynFrame *f) {
     fr->sp = fr->ssp = fr->nslots;
     fr->shadow = DYN_NEW_N(&r->arena, DynVal *, fr->nall + 1);
     fr->func_source = DYN_NONE;
+    fr->told = fr->code;
+    fr->ntold = fr->nslots;
     return fr->shadow == NULL ? -1 : 0;
 }
 
@@ -202,7 +206,8 @@ int rec_frame_open(DynRec *r, RecFrame *fr, DynFrame *f) {
 static PyObject *hand_back(DynRec *r, RecFrame *f, DynFrameLink *link, uint32_t unit,
                            PyObject *(*how)(PyThreadState *, DynFrame *, uint32_t, int)) {
     int depth = (int)(f->sp - f->nslots);
-    if (r->cap == NULL) {
+    rec_leave_base(r, f);
+    if (r->cap == NULL && !r->between) {
         rec_deliver(r);
         rec_let_go(r);
     }
@@ -220,8 +225,29 @@ static void lose(DynRec *r, RecFrame *f) {
     }
 }
 
+/* A test wants the function cut here. */
+static bool is_forced(DynRec *r, RecFrame *f, const DynInstr *in) {
+    return r->forced != r->ninstrs && r->ninstrs % (uint32_t)dyn_config.force_break == 0 && (in->flags & DYN_IF_FIRST) &&
+           f->pc > 0 && in->start >= f->moved && in->op != DYN_I_COPY_FREE_VARS && in->op != DYN_I_MAKE_CELL &&
+           rec_may_break(r, f);
+}
+
 /* One step: runs the instruction at f->pc and says what has to follow. */
 static Step step(DynRec *r, RecFrame *f, const DynInstr *in) {
+    f->next = f->pc;
+    f->instr_born = r->nvals;
+    f->instr_effects = r->effects.n;
+    f->instr_changed = false;
+    r->detail = NULL;
+    if (f->cut) {
+        f->cut = false;
+        r->why = DYN_R_LOOP;
+        return STEP_CUT;
+    }
+    if (DYN_UNLIKELY(dyn_config.force_break > 0) && is_forced(r, f, in)) {
+        r->why = DYN_R_FORCED;
+        return STEP_CUT;
+    }
     f->next = f->pc + 1;
     Step s = before_instr(r, f, in);
     if (s != STEP_NEXT) {
@@ -234,11 +260,6 @@ static Step step(DynRec *r, RecFrame *f, const DynInstr *in) {
     dyn_frame_running(f->f, in->at, (int)(f->sp - f->nslots));
     r->why = DYN_R_UNSUPPORTED_VALUE;
     r->detail = NULL;
-    if (f->outer == NULL) {
-        r->instr_born = r->nvals;
-        r->instr_effects = r->effects.n;
-        r->instr_changed = false;
-    }
     return h(r, f, in);
 }
 
@@ -268,8 +289,10 @@ PyObject *rec_run_frame(DynRec *r, RecFrame *f) {
             check_shadows(r, f);
             f->pc = f->next;
             continue;
+        case STEP_CUT:
         case STEP_BREAK:
-            if (!inlined && rec_break(r, f, in) == 0) {
+            inlined = f != r->base;
+            if ((!inlined || rec_may_break(r, f)) && rec_break(r, f, in) == 0) {
                 f->pc = f->next;
                 continue;
             }
@@ -282,7 +305,7 @@ PyObject *rec_run_frame(DynRec *r, RecFrame *f) {
             lose(r, f);
             return hand_back(r, f, &link, f->code->v.at[f->next].start, dyn_frame_go_on);
         case STEP_BAIL:
-            if (!inlined) {
+            if (f == r->base) {
                 rec_leave(r, f, in);
                 if (PyErr_Occurred()) {
                     goto raised;
@@ -298,7 +321,7 @@ PyObject *rec_run_frame(DynRec *r, RecFrame *f) {
         case STEP_RETURN:
             if (f->generator != NULL) {
                 rec_yielded(r, f, in);
-            } else if (inlined) {
+            } else if (f != r->base) {
                 r->result = f->shadow[f->ssp - 1];
             } else {
                 rec_return(r, f, in);
@@ -306,7 +329,7 @@ PyObject *rec_run_frame(DynRec *r, RecFrame *f) {
             return hand_back(r, f, &link, in->start, dyn_frame_go_on);
         case STEP_ERROR:
         raised:
-            if (!inlined) {
+            if (f == r->base) {
                 rec_stop(r, f, in, DYN_R_EXCEPTION);
             }
             lose(r, f);
@@ -341,7 +364,7 @@ static void rec_free(DynRec *r) {
 }
 
 PyObject *dyn_record(PyThreadState *ts, DynFrame *f, DynRecording *recording) {
-    DynRec r = {.ts = ts, .req = recording, .previous = current, .oldest_changed = UINT32_MAX};
+    DynRec r = {.ts = ts, .req = recording, .previous = current, .oldest_changed = UINT32_MAX, .forced = UINT32_MAX};
     RecFrame top;
     dyn_arena_init(&r.arena);
     PyObject *result;
@@ -383,6 +406,7 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
         r->callee_bailed = true;
         return dyn_frame_default_eval(ts, f, 0);
     }
+    callee.whole = p.whole || r->top->whole;
     callee.func_source = p.func_source;
     callee.nnodes = r->cap->graph.nodes.n;
     callee.nvals = r->nvals;

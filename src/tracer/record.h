@@ -9,11 +9,16 @@
 typedef struct DynRecording DynRecording;
 struct DynRecording {
     void *owner;
-    bool fullgraph;   /* a break raises dynoc.Unsupported in place of going on */
-    bool dynamic;     /* sizes and numbers are symbols */
-    bool need_arrays; /* no entry for a segment without array work */
-    /* The resume code (asm.h) for a break in `code`, the same object for the same shape. New reference or NULL (no exception). */
-    PyObject *(*resume_code)(DynRecording *, const DynCode *code, const DynFrameShape *shape);
+    bool fullgraph;        /* a break raises dynoc.Unsupported in place of going on */
+    bool dynamic;          /* sizes and numbers are symbols */
+    bool need_arrays;      /* no entry for a segment without array work */
+    PyCodeObject *resumes; /* borrowed: the function to record is one of resume code for this code; NULL: it isn't */
+    uint32_t moved;        /* … by so many code units */
+    /* The resume code (asm.h) for a break in func's `code`, the same object for the same shape. New reference or NULL (no
+     * exception). */
+    PyObject *(*resume_code)(DynRecording *, const DynCode *code, const DynFrameShape *shape, PyObject *func);
+    /* Would an entry of this resume code serve a call with these arguments? */
+    bool (*serves)(DynRecording *, PyObject *resume, PyObject *const *args);
     /* A segment is finished. Takes the capture over. */
     void (*captured)(DynRecording *, DynCapture *capture);
     /* Nothing was kept of a segment or of the call. */

@@ -71,17 +71,12 @@ static int load_global(Run *r, const DynInstr *in) {
     return 0;
 }
 
+/* The plain attribute, as rewritten code has it. */
 static int load_method(Run *r, const DynInstr *in) {
-    int unbound;
     PyObject *o = r->stack[r->depth - 1];
-    PyObject *m = dyn_cpy_get_method(o, PyTuple_GET_ITEM(r->c->code->co_names, in->arg), &unbound);
+    PyObject *m = PyObject_GetAttr(o, PyTuple_GET_ITEM(r->c->code->co_names, in->arg));
     if (!m)
         return -1;
-    if (unbound) {
-        r->stack[r->depth - 1] = m;
-        r->stack[r->depth++] = o;
-        return 0;
-    }
     Py_DECREF(pop(r));
     r->stack[r->depth++] = dyn_call_null_first() ? NULL : m;
     r->stack[r->depth++] = dyn_call_null_first() ? m : NULL;

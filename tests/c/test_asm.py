@@ -79,6 +79,17 @@ def make_closure():
     return closure
 
 
+def cells(a, b):
+    c = a + 1
+
+    def inner():
+        return b + c
+
+    d = (inner(), a)
+    c = str(d)
+    return (inner.__name__, c, sorted(k for k in locals() if k != "inner"))
+
+
 class Base:
     def value(self, a):
         return a + 1
@@ -98,7 +109,7 @@ long = scope["long"]
 closure = make_closure()
 CASES = [
     (arithmetic, 4, 5), (calls, 3), (calls, 3, 4, 5, 6), (loop, 4), (branches, 12), (branches, None), (unbound, 3), (fails, 3),
-    (caught, 3), (closure, 4), (Derived.value, Derived(), -3),
+    (caught, 3), (closure, 4), (cells, 3, 4), (Derived.value, Derived(), -3),
 ]  # fmt: skip
 
 
@@ -192,6 +203,22 @@ def truth(values, wanted):
     return [v for v, ok in zip(values, wanted, strict=True) if ok]
 
 
+def both_ways(code, instruction, before):
+    """The states behind a conditional jump where it falls through and where it jumps."""
+    instructions = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
+    following = instructions[[i.offset for i in instructions].index(instruction.offset) + 1]
+    prefix = 1 if code.co_code[following.offset - 2] == dis.opmap["EXTENDED_ARG"] else 0
+    units = [following.offset // 2 - prefix, instruction.argval // 2]
+    depths = [-1, -1]
+    if instruction.opname == "FOR_ITER":
+        units[1] += {11: 0, 12: 1, 13: 2}[sys.version_info[1]]
+        depths = [1, -1]
+    elif instruction.opname.endswith("OR_POP"):
+        depths = [-1, 0]
+    nulls = [(*before[3], False)[: len(before[3]) + d] for d in depths]
+    return [(code, unit, before[2], null) for unit, null in zip(units, nulls, strict=True)]
+
+
 def broken(minirec, fresh, n, live):
     """The function with its n-th instruction left in Python, or None where the code before or behind it isn't straight.
 
@@ -207,15 +234,14 @@ def broken(minirec, fresh, n, live):
     instruction = next(i for i in behind if i.opname not in ("EXTENDED_ARG", "KW_NAMES"))
     if instruction.opname in ("RESUME", "COPY_FREE_VARS", "RETURN_VALUE", "RETURN_CONST"):
         return None
-    if any(e.start <= instruction.offset < e.end for e in dis._parse_exception_table(code)):
-        return None  # the caller of asm leaves those alone
     jump = "JUMP" in instruction.opname or instruction.opname == "FOR_ITER"
-    if "POP_JUMP" in instruction.opname and ("TRUE" in instruction.opname or "FALSE" in instruction.opname):
-        after = before
-    elif jump or (len(found) < 2 and function is not fails):
+    if len(found) < 2 and (jump or function not in (fails, caught)):
         return None  # or minirec does not know the instruction
-    else:
-        after = found[1] if len(found) > 1 else before
+    after = found[1] if len(found) > 1 else before
+    ways = [after]
+    if jump and "IF" in instruction.opname or instruction.opname == "FOR_ITER":
+        ways = both_ways(code, instruction, before)
+        assert after[1] in [w[1] for w in ways]
     state = (*truth(before[4], before[2]), *(v for v, null in zip(before[5], before[3], strict=True) if not null))
     called = []
 
@@ -223,8 +249,8 @@ def broken(minirec, fresh, n, live):
         called.append(args)
         return state
 
-    resume = resume_function(minirec, after, function.__globals__)
-    new = minirec._asm_break(code, runner, resume, live, before[1:4], after[1:4])
+    resumes = [(resume_function(minirec, way, function.__globals__), way[1:4]) for way in ways]
+    new = minirec._asm_break(code, runner, live, before[1:4], *[x for pair in resumes for x in pair])
     f = minirec.function(new, function.__globals__)
     if function.__closure__ is not None:
         f = types.FunctionType(new, function.__globals__, None, None, function.__closure__)
@@ -310,16 +336,7 @@ def test_many_slots(minirec):
             assert made[0](5) == expected
 
 
-def test_cells_are_refused(minirec):
-    def has_cells(a):
-        return lambda: a
-
-    for call in (
-        lambda: minirec._asm_whole(has_cells.__code__, print),
-        lambda: minirec._asm_break(has_cells.__code__, print, print, [1], (0, [1], []), (0, [1], [])),
-    ):
-        with pytest.raises(ValueError, match="has_cells has cell variables"):
-            call()
+def test_bad_unit(minirec):
     with pytest.raises(ValueError, match="no instruction starts at code unit 9999"):
         minirec._asm_resume(arithmetic.__code__, (9999, [], []))
 
@@ -360,7 +377,8 @@ def test_references_are_moved(minirec):
     def resume(*args):
         seen.append(sys.getrefcount(thing) - plain)
 
-    new = minirec._asm_break(code, runner, resume, [True, True], (unit, [True, True], [False] * 3), (unit, [True, True], [False]))
+    after = (unit + 1, [True, True], [False])
+    new = minirec._asm_break(code, runner, [True, True], (unit, [True, True], [False] * 3), resume, after)
     types.FunctionType(new, globals())(thing, 1)
     assert len(seen) == 1 and seen[0] <= 4  # the caller's argument, args (slot and tuple), not more
 

@@ -3,7 +3,7 @@
 import pytest
 from compare import dynoc
 
-CHANGED = {"wait": False, "cache_limit": 64, "force_bail": -1, "force_leave": -1, "compiler": "", "threads": 0}
+CHANGED = {"wait": False, "cache_limit": 64, "force_bail": -1, "force_break": 0, "force_leave": -1, "compiler": "", "threads": 0}
 
 
 @pytest.fixture(autouse=True)

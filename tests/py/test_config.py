@@ -83,6 +83,7 @@ def test_repr_and_dir_show_every_setting():
         ("DYNOC_WAIT", "", "wait", False),
         ("DYNOC_CACHE_LIMIT", "33", "cache_limit", 33),
         ("DYNOC_FORCE_BAIL", "-1", "force_bail", -1),
+        ("DYNOC_FORCE_BREAK", "7", "force_break", 7),
         ("DYNOC_CFLAGS", "-g -O3", "cflags", "-g -O3"),
         ("DYNOC_BUILD_DEBUG", "1", "wait", False),
     ],

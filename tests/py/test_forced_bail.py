@@ -70,6 +70,30 @@ def test_compiled_part_before_a_bail_out(row):
         dynoc.reset()
 
 
+PIECES = [row for row in TABLE if row.name != "mean_of_nothing"]  # an extern call that warns, and is made again: docs/STATUS.md
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 5, 11])
+@pytest.mark.parametrize("row", PIECES, ids=repr)
+def test_break_at_every_instruction(row, every):
+    """The function in pieces of one instruction, of two, of three …: each piece is an entry."""
+    maker = row.makers[0]
+    plain, optimised = row.make(), row.make()
+    fast = dynoc.optimize(optimised, backend="eager")
+    dynoc.config.force_break = every
+    for turn in range(4):
+        check_case(row, plain, fast, maker, f"call {turn + 1} in pieces of {every}")
+
+
+def test_breaks_happen():
+    row = next(r for r in TABLE if r.name == "twelve_operations")
+    fast = dynoc.optimize(row.make(), backend="eager")
+    dynoc.config.force_break = 1
+    for turn in range(2):
+        check_case(row, row.make(), fast, row.makers[0], f"call {turn + 1}")
+    assert len(fast.entries) > 25 and all(e.hits == 1 for e in fast.entries)
+
+
 @pytest.mark.parametrize("row", TABLE, ids=repr)
 def test_leave_at_every_snapshot(row):
     plain, optimised = row.make(), row.make()
