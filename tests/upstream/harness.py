@@ -209,8 +209,8 @@ def parse(description, groups):
 
 
 def main(description, groups, files_of, known=()):
-    """files_of(word): the test files of a group, or [Path(word)]. known: ends of the names of tests that differ, and why. Exit status
-    1 where others do."""
+    """files_of(word): the test files of a group, or [Path(word)]. known: ends of the names of tests that differ, and why. Exit
+    status 1 where others do."""
     arguments = parse(description, groups)
     files = [file for word in (arguments.what or groups) for file in files_of(word)]
     reports, different, near, expected, cut = [], 0, 0, 0, 0
@@ -233,6 +233,8 @@ def main(description, groups, files_of, known=()):
                 if not note:
                     print("".join(f"      {line}\n" for line in why.strip().splitlines()[-25:]), end="", flush=True)
     tests, seconds = sum(len(report.tests) for report in reports), sum(report.seconds for report in reports)
-    same = "same passes and failures" if not different and not cut else f"{different} differ, {cut} files were not run to their end"
-    print(f"\n{summary(reports)}\n\n{tests} tests in {seconds:.0f} s: {same} ({expected} known to differ, {near} in last bits only)")
+    worse = f"{different} differ, {cut} files were not run to their end"
+    same = worse if different or cut else "same passes and failures"
+    print(f"\n{summary(reports)}\n\n{tests} tests in {seconds:.0f} s: {same}", end=" ")
+    print(f"({expected} known to differ, {near} in last bits only)", flush=True)
     return bool(different or cut)
