@@ -1,6 +1,7 @@
 """What every test needs: a cache folder of its own, and the plain configuration.
 
-The folder has to be in the environment before dynoc is imported, hence no fixture.
+The folder has to be in the environment before dynoc is imported, hence no fixture. DYNOC_SOAK=1 asks for many more cases; dynoc
+refuses variables of its prefix that it doesn't know, so tests find it as SOAK.
 """
 
 import os
@@ -9,6 +10,8 @@ import tempfile
 
 CACHE = tempfile.mkdtemp(prefix="dynoc-tests-")
 os.environ["DYNOC_CACHE_DIR"] = CACHE
+if "DYNOC_SOAK" in os.environ:
+    os.environ["SOAK"] = os.environ.pop("DYNOC_SOAK")
 
 
 def pytest_sessionfinish():

@@ -14,20 +14,72 @@
     "#define DYN_FN static inline __attribute__((always_inline))\n"                                   \
     "#define DYN_DIVBYZERO() ((void)({ volatile double dyn_z = 0; dyn_z = 1 / dyn_z; }))\n"           \
     "#define DYN_OVERFLOW() ((void)({ volatile double dyn_h = 0x1p1023; dyn_h = dyn_h * dyn_h; }))\n" \
-    "#define DYN_INVALID() ((void)({ volatile double dyn_i = DYN_INF; dyn_i = dyn_i - dyn_i; }))\n"   \
-    "#define DYN_VEC(T, name, args) T dyn_##name args __asm__(#name) __attribute__((const, nothrow, simd(\"notinbranch\")))\n"
+    "#define DYN_INVALID() ((void)({ volatile double dyn_i = DYN_INF; dyn_i = dyn_i - dyn_i; }))\n"
+
+/* Vector functions go by names of our own, dynv_sin: their vector forms are libmvec's (for the widest vectors there is also a form
+ * that sends lanes beyond a limit, where libmvec raises flags for nothing, to the scalar function), and the scalar form, which is
+ * called from loops that could not be vectorised, is one lane of a vector: so a function gives the same bits in every loop.
+ * DYN_V1 and DYN_V2 are functions of one and two arguments, DYN_VL one with a limit: bits of a positive number. */
+#if defined(__x86_64__) && defined(__GLIBC__)
+#define VECTORS                                                                                                           \
+    "#ifdef __clang__\n" PLAIN "#else\n"                                                                                  \
+    "#if defined(__AVX512F__)\n#define DYN_WIDE 64\n#define DYN_P \"_ZGVe\"\n#define DYN_N_double \"N8\"\n"               \
+    "#define DYN_N_float \"N16\"\n#define DYN_ANY_double(o) __builtin_ia32_ptestmq512(o, o, (unsigned char)-1)\n"         \
+    "#define DYN_ANY_float(o) __builtin_ia32_ptestmd512(o, o, (unsigned short)-1)\n"                                      \
+    "#elif defined(__AVX2__)\n#define DYN_WIDE 32\n#define DYN_P \"_ZGVd\"\n#define DYN_N_double \"N4\"\n"                \
+    "#define DYN_N_float \"N8\"\n#define DYN_ANY_double(o) __builtin_ia32_movmskpd256((dyn_vdouble)(o))\n"                \
+    "#define DYN_ANY_float(o) __builtin_ia32_movmskps256((dyn_vfloat)(o))\n"                                              \
+    "#else\n#define DYN_WIDE 16\n#define DYN_P \"_ZGVb\"\n#define DYN_N_double \"N2\"\n#define DYN_N_float \"N4\"\n"      \
+    "#define DYN_ANY_double(o) __builtin_ia32_movmskpd((dyn_vdouble)(o))\n"                                               \
+    "#define DYN_ANY_float(o) __builtin_ia32_movmskps((dyn_vfloat)(o))\n#endif\n"                                         \
+    "#define DYN_SET(v, f) __asm__(\".set \" v \"_dynv_\" f \", \" v \"_\" f);\n#define DYN_NO(v, f)\n"                        \
+    "#if DYN_WIDE > 16\n#define DYN_SET_B DYN_SET\n#else\n#define DYN_SET_B DYN_NO\n#endif\n"                              \
+    "#ifdef __AVX__\n#define DYN_SET_C DYN_SET\n#else\n#define DYN_SET_C DYN_NO\n#endif\n"                                 \
+    "#if DYN_WIDE > 32\n#define DYN_SET_D DYN_SET\n#else\n#define DYN_SET_D DYN_NO\n#endif\n"                              \
+    "#define DYN_NARROW_double(v, f) DYN_SET_B(\"_ZGVbN2\" v, f) DYN_SET_C(\"_ZGVcN4\" v, f) DYN_SET_D(\"_ZGVdN4\" v, f)\n"  \
+    "#define DYN_NARROW_float(v, f) DYN_SET_B(\"_ZGVbN4\" v, f) DYN_SET_C(\"_ZGVcN8\" v, f) DYN_SET_D(\"_ZGVdN8\" v, f)\n"   \
+    "typedef double dyn_vdouble __attribute__((vector_size(DYN_WIDE)));\n"                                                \
+    "typedef float dyn_vfloat __attribute__((vector_size(DYN_WIDE)));\n"                                                  \
+    "typedef long long dyn_idouble __attribute__((vector_size(DYN_WIDE)));\n"                                             \
+    "typedef int dyn_ifloat __attribute__((vector_size(DYN_WIDE)));\n"                                                    \
+    "#define DYN_CALLED const, nothrow, simd(\"notinbranch\")\n#define DYN_LANES(T) (int)(DYN_WIDE / sizeof(T))\n"          \
+    "#define DYN_ALL(T, v, a) dyn_v##T v; for (int i = 0; i < DYN_LANES(T); i++) v[i] = a\n"                               \
+    "#define DYN_V1(T, f) T dyn_##f(T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); DYN_NARROW_##T(\"v\", #f) "      \
+    "DYN_SET(DYN_P DYN_N_##T \"v\", #f) DYN_ONE(T, f, DYN_P DYN_N_##T \"v_\" #f)\n"                                        \
+    "#define DYN_ONE(T, f, symbol) dyn_v##T dyn_v_##f(dyn_v##T) __asm__(symbol); "                                        \
+    "static __attribute__((used)) T dyn_1_##f(T) __asm__(\"dynv_\" #f); "                                                 \
+    "static T dyn_1_##f(T a) { DYN_ALL(T, v, a); return dyn_v_##f(v)[0]; }\n"                                             \
+    "#define DYN_V2(T, f) T dyn_##f(T, T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); DYN_NARROW_##T(\"vv\", #f) "  \
+    "DYN_SET(DYN_P DYN_N_##T \"vv\", #f) dyn_v##T dyn_v_##f(dyn_v##T, dyn_v##T) __asm__(DYN_P DYN_N_##T \"vv_\" #f); "      \
+    "static __attribute__((used)) T dyn_1_##f(T, T) __asm__(\"dynv_\" #f); "                                              \
+    "static T dyn_1_##f(T a, T b) { DYN_ALL(T, v, a); DYN_ALL(T, w, b); return dyn_v_##f(v, w)[0]; }\n"                   \
+    "#define DYN_VL(T, f, most, limit) T dyn_##f(T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); "                  \
+    "DYN_NARROW_##T(\"v\", #f) T dyn_c_##f(T) __asm__(#f); dyn_v##T dyn_l_##f(dyn_v##T) __asm__(DYN_P DYN_N_##T \"v_\" #f); " \
+    "DYN_ONE(T, f, DYN_P DYN_N_##T \"v_dynv_\" #f) static __attribute__((noinline, cold)) dyn_v##T dyn_b_##f(dyn_v##T a) { " \
+    "dyn_i##T x = (dyn_i##T)a, o = (x & most) > limit; dyn_v##T r = dyn_l_##f((dyn_v##T)(x & ~o)); "                        \
+    "for (int i = 0; i < DYN_LANES(T); i++) if (o[i]) r[i] = dyn_c_##f(a[i]); return r; } "                                \
+    "__attribute__((used, visibility(\"hidden\"))) dyn_v##T dyn_v_##f(dyn_v##T a) { dyn_i##T o = ((dyn_i##T)a & most) > limit; "     \
+    "return __builtin_expect(DYN_ANY_##T(o) != 0, 0) ? dyn_b_##f(a) : dyn_l_##f(a); }\n#endif\n"
+#else
+#define VECTORS PLAIN
+#endif
+#define PLAIN                                                                                                        \
+    "#define DYN_V1(T, f) T dyn_##f(T) __asm__(#f) __attribute__((const, nothrow, simd(\"notinbranch\")))\n"         \
+    "#define DYN_V2(T, f) T dyn_##f(T, T) __asm__(#f) __attribute__((const, nothrow, simd(\"notinbranch\")))\n"      \
+    "#define DYN_VL(T, f, most, limit) DYN_V1(T, f)\n"
 
 /* Name, number of arguments. */
 static const struct Function {
     const char *name;
     int nargs;
     enum { BUILTIN, VECTOR, SCALAR_CALL, COMPLEX_CALL, MAGNITUDE } kind;
+    const char *limits[2]; /* of VECTOR, for double and float: see DYN_VL */
 } functions[] = {
     {"sqrt", 1, BUILTIN},        {"fabs", 1, BUILTIN},        {"floor", 1, BUILTIN},         {"ceil", 1, BUILTIN},
-    {"trunc", 1, BUILTIN},       {"rint", 1, BUILTIN},        {"signbit", 1, BUILTIN},       {"copysign", 2, BUILTIN},
+    {"trunc", 1, BUILTIN},       {"rint", 1, BUILTIN},        {"copysign", 2, BUILTIN},
     {"exp", 1, VECTOR},          {"exp2", 1, VECTOR},         {"expm1", 1, VECTOR},          {"log", 1, VECTOR},
-    {"log2", 1, VECTOR},         {"log10", 1, VECTOR},        {"log1p", 1, VECTOR},          {"sin", 1, VECTOR},
-    {"cos", 1, VECTOR},          {"tan", 1, VECTOR},          {"asin", 1, VECTOR},           {"acos", 1, VECTOR},
+    {"log2", 1, VECTOR},         {"log10", 1, VECTOR},        {"log1p", 1, VECTOR},          {"sin", 1, VECTOR, {"0x4160000000000000L", "0x461c4000"}},
+    {"cos", 1, VECTOR, {"0x4160000000000000L", "0x461c4000"}},          {"tan", 1, VECTOR},          {"asin", 1, VECTOR},           {"acos", 1, VECTOR},
     {"atan", 1, VECTOR},         {"sinh", 1, VECTOR},         {"cosh", 1, VECTOR},           {"tanh", 1, VECTOR},
     {"asinh", 1, VECTOR},        {"acosh", 1, VECTOR},        {"atanh", 1, VECTOR},          {"cbrt", 1, VECTOR},
     {"erf", 1, VECTOR},          {"erfc", 1, VECTOR},         {"atan2", 2, VECTOR},          {"hypot", 2, VECTOR},
@@ -54,6 +106,8 @@ static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value)
         dyn_str_printf(out, "%s != 0", value);
     } else if (to == DYN_F16) { /* integers go by float, as NumPy's */
         dyn_str_printf(out, from == DYN_F64 ? "dyn_half_d(%s)" : "dyn_half((float)%s)", value);
+    } else if (dyn_dtypes[from].kind == 'f' && to == DYN_U64) {
+        dyn_str_printf(out, from == DYN_F64 ? "dyn_whole_f64(%s)" : "dyn_whole_f32(%s)", value);
     } else if (dyn_dtypes[from].kind == 'f' && dyn_dtypes[to].kind != 'f' && dyn_dtypes[to].size < 8) {
         bool wide = dyn_dtypes[to].size == 4 && dyn_dtypes[to].kind == 'u';
         dyn_str_printf(out, "(%s)(%s)%s", dyn_emit_type(to), wide ? "long" : "int", value);
@@ -110,6 +164,7 @@ static int put_op(DynStr *out, const DynInsn *insn, const char *const *args) {
 /* ---- functions that a text calls */
 
 typedef struct Names { /* what has been written already */
+    bool vectors;
     const char *at[256];
     size_t length[256];
     int n;
@@ -129,7 +184,7 @@ static bool is_new(Names *names, const char *name, size_t length) {
     return true;
 }
 
-static void put_function(DynStr *out, const char *name, size_t length) {
+static void put_function(DynStr *out, Names *names, const char *name, size_t length) {
     bool single = name[length - 1] == 'f' && !(length == 3 && !memcmp(name, "erf", 3));
     for (size_t i = 0; i < DYN_COUNTOF(functions); i++) {
         const struct Function *f = &functions[i];
@@ -143,8 +198,14 @@ static void put_function(DynStr *out, const char *name, size_t length) {
             return;
         }
         if (f->kind == VECTOR) {
-            dyn_str_printf(out, "DYN_VEC(%s, %s%s, (%s%s));\n", t, f->name, s, t,
-                           f->nargs == 2 ? single ? ", float" : ", double" : "");
+            dyn_str_puts(out, names->vectors ? "" : VECTORS);
+            names->vectors = true;
+            if (f->limits[single]) {
+                dyn_str_printf(out, "DYN_VL(%s, %s%s, %s, %s);\n", t, f->name, s,
+                               single ? "0x7fffffff" : "0x7fffffffffffffffL", f->limits[single]);
+            } else {
+                dyn_str_printf(out, "DYN_V%d(%s, %s%s);\n", f->nargs, t, f->name, s);
+            }
         } else if (f->kind == COMPLEX_CALL || f->kind == MAGNITUDE) {
             dyn_str_printf(out, "%s%s dyn_%s%s(%s _Complex%s%s) __asm__(\"%s%s\") __attribute__((const, nothrow));\n", t,
                            f->kind == MAGNITUDE ? "" : " _Complex", f->name, s, t, f->nargs == 2 ? ", " : "",
@@ -178,7 +239,7 @@ static void put_called(DynStr *out, Names *names, const char *text) {
                 put_called(out, names, h->text);
                 dyn_str_puts(out, h->text);
             } else {
-                put_function(out, c, length);
+                put_function(out, names, c, length);
             }
         }
         c = end;

@@ -14,7 +14,7 @@ from case import Call
 from compare import aliasing_of, compare_values, dynoc, run
 from logs import counted
 
-SOAK = os.environ.get("DYNOC_SOAK") == "1"
+SOAK = os.environ.get("SOAK") == "1"
 DTYPES = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
 # Products of matrices have other shapes; isnat takes datetimes only.
 NOT_ELEMENTWISE = {"matmul", "vecdot", "matvec", "vecmat", "isnat"}
