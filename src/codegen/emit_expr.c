@@ -16,58 +16,61 @@
     "#define DYN_OVERFLOW() ((void)({ volatile double dyn_h = 0x1p1023; dyn_h = dyn_h * dyn_h; }))\n" \
     "#define DYN_INVALID() ((void)({ volatile double dyn_i = DYN_INF; dyn_i = dyn_i - dyn_i; }))\n"
 
-/* Vector functions go by names of our own, dynv_sin: their vector forms are libmvec's (for the widest vectors there is also a form
- * that sends lanes beyond a limit, where libmvec raises flags for nothing, to the scalar function), and the scalar form, which is
- * called from loops that could not be vectorised, is one lane of a vector: so a function gives the same bits in every loop.
- * DYN_V1 and DYN_V2 are functions of one and two arguments, DYN_VL one with a limit: bits of a positive number. */
+/* Vector functions go by names of our own, dynv_sin: their vector forms are libmvec's, and the scalar form, which is called from
+ * loops that could not be vectorised, is one lane of a vector: so a function gives the same bits in every loop. DYN_V1 and DYN_V2
+ * are functions of one and two arguments. DYN_VL is one with a limit (bits of a positive number): of the widest vectors lanes
+ * beyond it, where libmvec raises flags for nothing, are sent to the scalar function. DYN_NARROW: narrower vectors, which
+ * compilers may take where they can't fill the widest. */
 #if defined(__x86_64__) && defined(__GLIBC__)
-#define VECTORS                                                                                                           \
-    "#ifdef __clang__\n" PLAIN "#else\n"                                                                                  \
-    "#if defined(__AVX512F__)\n#define DYN_WIDE 64\n#define DYN_P \"_ZGVe\"\n#define DYN_N_double \"N8\"\n"               \
-    "#define DYN_N_float \"N16\"\n#define DYN_ANY_double(o) __builtin_ia32_ptestmq512(o, o, (unsigned char)-1)\n"         \
-    "#define DYN_ANY_float(o) __builtin_ia32_ptestmd512(o, o, (unsigned short)-1)\n"                                      \
-    "#elif defined(__AVX2__)\n#define DYN_WIDE 32\n#define DYN_P \"_ZGVd\"\n#define DYN_N_double \"N4\"\n"                \
-    "#define DYN_N_float \"N8\"\n#define DYN_ANY_double(o) __builtin_ia32_movmskpd256((dyn_vdouble)(o))\n"                \
-    "#define DYN_ANY_float(o) __builtin_ia32_movmskps256((dyn_vfloat)(o))\n"                                              \
-    "#else\n#define DYN_WIDE 16\n#define DYN_P \"_ZGVb\"\n#define DYN_N_double \"N2\"\n#define DYN_N_float \"N4\"\n"      \
-    "#define DYN_ANY_double(o) __builtin_ia32_movmskpd((dyn_vdouble)(o))\n"                                               \
-    "#define DYN_ANY_float(o) __builtin_ia32_movmskps((dyn_vfloat)(o))\n#endif\n"                                         \
-    "#define DYN_SET(v, f) __asm__(\".set \" v \"_dynv_\" f \", \" v \"_\" f);\n#define DYN_NO(v, f)\n"                        \
-    "#if DYN_WIDE > 16\n#define DYN_SET_B DYN_SET\n#else\n#define DYN_SET_B DYN_NO\n#endif\n"                              \
-    "#ifdef __AVX__\n#define DYN_SET_C DYN_SET\n#else\n#define DYN_SET_C DYN_NO\n#endif\n"                                 \
-    "#if DYN_WIDE > 32\n#define DYN_SET_D DYN_SET\n#else\n#define DYN_SET_D DYN_NO\n#endif\n"                              \
-    "#define DYN_NARROW_double(v, f) DYN_SET_B(\"_ZGVbN2\" v, f) DYN_SET_C(\"_ZGVcN4\" v, f) DYN_SET_D(\"_ZGVdN4\" v, f)\n"  \
-    "#define DYN_NARROW_float(v, f) DYN_SET_B(\"_ZGVbN4\" v, f) DYN_SET_C(\"_ZGVcN8\" v, f) DYN_SET_D(\"_ZGVdN8\" v, f)\n"   \
-    "typedef double dyn_vdouble __attribute__((vector_size(DYN_WIDE)));\n"                                                \
-    "typedef float dyn_vfloat __attribute__((vector_size(DYN_WIDE)));\n"                                                  \
-    "typedef long long dyn_idouble __attribute__((vector_size(DYN_WIDE)));\n"                                             \
-    "typedef int dyn_ifloat __attribute__((vector_size(DYN_WIDE)));\n"                                                    \
-    "#define DYN_CALLED const, nothrow, simd(\"notinbranch\")\n#define DYN_LANES(T) (int)(DYN_WIDE / sizeof(T))\n"          \
-    "#define DYN_ALL(T, v, a) dyn_v##T v; for (int i = 0; i < DYN_LANES(T); i++) v[i] = a\n"                               \
-    "#define DYN_V1(T, f) T dyn_##f(T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); DYN_NARROW_##T(\"v\", #f) "      \
-    "DYN_SET(DYN_P DYN_N_##T \"v\", #f) DYN_ONE(T, f, DYN_P DYN_N_##T \"v_\" #f)\n"                                        \
-    "#define DYN_ONE(T, f, symbol) dyn_v##T dyn_v_##f(dyn_v##T) __asm__(symbol); "                                        \
-    "static __attribute__((used)) T dyn_1_##f(T) __asm__(\"dynv_\" #f); "                                                 \
-    "static T dyn_1_##f(T a) { DYN_ALL(T, v, a); return dyn_v_##f(v)[0]; }\n"                                             \
-    "#define DYN_V2(T, f) T dyn_##f(T, T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); DYN_NARROW_##T(\"vv\", #f) "  \
-    "DYN_SET(DYN_P DYN_N_##T \"vv\", #f) dyn_v##T dyn_v_##f(dyn_v##T, dyn_v##T) __asm__(DYN_P DYN_N_##T \"vv_\" #f); "      \
-    "static __attribute__((used)) T dyn_1_##f(T, T) __asm__(\"dynv_\" #f); "                                              \
-    "static T dyn_1_##f(T a, T b) { DYN_ALL(T, v, a); DYN_ALL(T, w, b); return dyn_v_##f(v, w)[0]; }\n"                   \
-    "#define DYN_VL(T, f, most, limit) T dyn_##f(T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); "                  \
-    "DYN_NARROW_##T(\"v\", #f) T dyn_c_##f(T) __asm__(#f); dyn_v##T dyn_l_##f(dyn_v##T) __asm__(DYN_P DYN_N_##T \"v_\" #f); " \
-    "DYN_ONE(T, f, DYN_P DYN_N_##T \"v_dynv_\" #f) static __attribute__((noinline, cold)) dyn_v##T dyn_b_##f(dyn_v##T a) { " \
-    "dyn_i##T x = (dyn_i##T)a, o = (x & most) > limit; dyn_v##T r = dyn_l_##f((dyn_v##T)(x & ~o)); "                        \
-    "for (int i = 0; i < DYN_LANES(T); i++) if (o[i]) r[i] = dyn_c_##f(a[i]); return r; } "                                \
-    "__attribute__((used, visibility(\"hidden\"))) dyn_v##T dyn_v_##f(dyn_v##T a) { dyn_i##T o = ((dyn_i##T)a & most) > limit; "     \
+#define VECTORS                                                                                                                  \
+    "#ifdef __clang__\n" PLAIN "#else\n"                                                                                         \
+    "#if defined(__AVX512F__)\n#define DYN_WIDE 64\n#define DYN_P \"_ZGVe\"\n#define DYN_N_double \"N8\"\n"                      \
+    "#define DYN_N_float \"N16\"\n#define DYN_ANY_double(o) __builtin_ia32_ptestmq512(o, o, (unsigned char)-1)\n"                \
+    "#define DYN_ANY_float(o) __builtin_ia32_ptestmd512(o, o, (unsigned short)-1)\n"                                             \
+    "#elif defined(__AVX2__)\n#define DYN_WIDE 32\n#define DYN_P \"_ZGVd\"\n#define DYN_N_double \"N4\"\n"                       \
+    "#define DYN_N_float \"N8\"\n#define DYN_ANY_double(o) __builtin_ia32_movmskpd256((dyn_vdouble)(o))\n"                       \
+    "#define DYN_ANY_float(o) __builtin_ia32_movmskps256((dyn_vfloat)(o))\n"                                                     \
+    "#else\n#define DYN_WIDE 16\n#define DYN_P \"_ZGVb\"\n#define DYN_N_double \"N2\"\n#define DYN_N_float \"N4\"\n"             \
+    "#define DYN_ANY_double(o) __builtin_ia32_movmskpd((dyn_vdouble)(o))\n"                                                      \
+    "#define DYN_ANY_float(o) __builtin_ia32_movmskps((dyn_vfloat)(o))\n#endif\n"                                                \
+    "#define DYN_SET(v, f) __asm__(\".set \" v \"_dynv_\" f \", \" v \"_\" f);\n#define DYN_NO(v, f)\n"                          \
+    "#if DYN_WIDE > 16\n#define DYN_SET_B DYN_SET\n#else\n#define DYN_SET_B DYN_NO\n#endif\n"                                    \
+    "#ifdef __AVX__\n#define DYN_SET_C DYN_SET\n#else\n#define DYN_SET_C DYN_NO\n#endif\n"                                       \
+    "#if DYN_WIDE > 32\n#define DYN_SET_D DYN_SET\n#else\n#define DYN_SET_D DYN_NO\n#endif\n"                                    \
+    "#define DYN_NARROW_double(v, f) DYN_SET_B(\"_ZGVbN2\" v, f) DYN_SET_C(\"_ZGVcN4\" v, f) DYN_SET_D(\"_ZGVdN4\" v, f)\n"      \
+    "#define DYN_NARROW_float(v, f) DYN_SET_B(\"_ZGVbN4\" v, f) DYN_SET_C(\"_ZGVcN8\" v, f) DYN_SET_D(\"_ZGVdN8\" v, f)\n"       \
+    "typedef double dyn_vdouble __attribute__((vector_size(DYN_WIDE)));\n"                                                       \
+    "typedef float dyn_vfloat __attribute__((vector_size(DYN_WIDE)));\n"                                                         \
+    "typedef long long dyn_idouble __attribute__((vector_size(DYN_WIDE)));\n"                                                    \
+    "typedef int dyn_ifloat __attribute__((vector_size(DYN_WIDE)));\n"                                                           \
+    "#define DYN_CALLED const, nothrow, simd(\"notinbranch\")\n#define DYN_LANES(T) (int)(DYN_WIDE / sizeof(T))\n"               \
+    "#define DYN_ALL(T, v, a) dyn_v##T v; for (int i = 0; i < DYN_LANES(T); i++) v[i] = a\n"                                     \
+    "#define DYN_V1(T, f) T dyn_##f(T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); DYN_NARROW_##T(\"v\", #f) "            \
+    "DYN_SET(DYN_P DYN_N_##T \"v\", #f) DYN_ONE(T, f, DYN_P DYN_N_##T \"v_\" #f)\n"                                              \
+    "#define DYN_ONE(T, f, symbol) dyn_v##T dyn_v_##f(dyn_v##T) __asm__(symbol); "                                               \
+    "static __attribute__((used)) T dyn_1_##f(T) __asm__(\"dynv_\" #f); "                                                        \
+    "static T dyn_1_##f(T a) { DYN_ALL(T, v, a); return dyn_v_##f(v)[0]; }\n"                                                    \
+    "#define DYN_V2(T, f) T dyn_##f(T, T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); DYN_NARROW_##T(\"vv\", #f) "        \
+    "DYN_SET(DYN_P DYN_N_##T \"vv\", #f) dyn_v##T dyn_v_##f(dyn_v##T, dyn_v##T) __asm__(DYN_P DYN_N_##T \"vv_\" #f); "           \
+    "static __attribute__((used)) T dyn_1_##f(T, T) __asm__(\"dynv_\" #f); "                                                     \
+    "static T dyn_1_##f(T a, T b) { DYN_ALL(T, v, a); DYN_ALL(T, w, b); return dyn_v_##f(v, w)[0]; }\n"                          \
+    "#define DYN_VL(T, f, most, limit) T dyn_##f(T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); "                         \
+    "DYN_NARROW_##T(\"v\", #f) T dyn_c_##f(T) __asm__(#f); dyn_v##T dyn_l_##f(dyn_v##T) __asm__(DYN_P DYN_N_##T \"v_\" #f); "    \
+    "DYN_ONE(T, f, DYN_P DYN_N_##T \"v_dynv_\" #f) static __attribute__((noinline, cold)) dyn_v##T dyn_b_##f(dyn_v##T a) { "     \
+    "dyn_i##T x = (dyn_i##T)a, o = (x & most) > limit; dyn_v##T r = dyn_l_##f((dyn_v##T)(x & ~o)); "                             \
+    "for (int i = 0; i < DYN_LANES(T); i++) if (o[i]) r[i] = dyn_c_##f(a[i]); return r; } "                                      \
+    "__attribute__((used, visibility(\"hidden\"))) dyn_v##T dyn_v_##f(dyn_v##T a) { dyn_i##T o = ((dyn_i##T)a & most) > limit; " \
     "return __builtin_expect(DYN_ANY_##T(o) != 0, 0) ? dyn_b_##f(a) : dyn_l_##f(a); }\n#endif\n"
 #else
 #define VECTORS PLAIN
 #endif
-#define PLAIN                                                                                                        \
-    "#define DYN_V1(T, f) T dyn_##f(T) __asm__(#f) __attribute__((const, nothrow, simd(\"notinbranch\")))\n"         \
-    "#define DYN_V2(T, f) T dyn_##f(T, T) __asm__(#f) __attribute__((const, nothrow, simd(\"notinbranch\")))\n"      \
+#define PLAIN                                                                                                   \
+    "#define DYN_V1(T, f) T dyn_##f(T) __asm__(#f) __attribute__((const, nothrow, simd(\"notinbranch\")))\n"    \
+    "#define DYN_V2(T, f) T dyn_##f(T, T) __asm__(#f) __attribute__((const, nothrow, simd(\"notinbranch\")))\n" \
     "#define DYN_VL(T, f, most, limit) DYN_V1(T, f)\n"
 
+#define FAR \
+    { "0x4160000000000000L", "0x461c4000" } /* 2^23 and 10000 */
 /* Name, number of arguments. */
 static const struct Function {
     const char *name;
@@ -75,19 +78,19 @@ static const struct Function {
     enum { BUILTIN, VECTOR, SCALAR_CALL, COMPLEX_CALL, MAGNITUDE } kind;
     const char *limits[2]; /* of VECTOR, for double and float: see DYN_VL */
 } functions[] = {
-    {"sqrt", 1, BUILTIN},        {"fabs", 1, BUILTIN},        {"floor", 1, BUILTIN},         {"ceil", 1, BUILTIN},
-    {"trunc", 1, BUILTIN},       {"rint", 1, BUILTIN},        {"copysign", 2, BUILTIN},
-    {"exp", 1, VECTOR},          {"exp2", 1, VECTOR},         {"expm1", 1, VECTOR},          {"log", 1, VECTOR},
-    {"log2", 1, VECTOR},         {"log10", 1, VECTOR},        {"log1p", 1, VECTOR},          {"sin", 1, VECTOR, {"0x4160000000000000L", "0x461c4000"}},
-    {"cos", 1, VECTOR, {"0x4160000000000000L", "0x461c4000"}},          {"tan", 1, VECTOR},          {"asin", 1, VECTOR},           {"acos", 1, VECTOR},
-    {"atan", 1, VECTOR},         {"sinh", 1, VECTOR},         {"cosh", 1, VECTOR},           {"tanh", 1, VECTOR},
-    {"asinh", 1, VECTOR},        {"acosh", 1, VECTOR},        {"atanh", 1, VECTOR},          {"cbrt", 1, VECTOR},
-    {"erf", 1, VECTOR},          {"erfc", 1, VECTOR},         {"atan2", 2, VECTOR},          {"hypot", 2, VECTOR},
-    {"pow", 2, VECTOR},          {"fmod", 2, SCALAR_CALL},    {"nextafter", 2, SCALAR_CALL}, {"csqrt", 1, COMPLEX_CALL},
-    {"cexp", 1, COMPLEX_CALL},   {"clog", 1, COMPLEX_CALL},   {"csin", 1, COMPLEX_CALL},     {"ccos", 1, COMPLEX_CALL},
-    {"ctan", 1, COMPLEX_CALL},   {"casin", 1, COMPLEX_CALL},  {"cacos", 1, COMPLEX_CALL},    {"catan", 1, COMPLEX_CALL},
-    {"csinh", 1, COMPLEX_CALL},  {"ccosh", 1, COMPLEX_CALL},  {"ctanh", 1, COMPLEX_CALL},    {"casinh", 1, COMPLEX_CALL},
-    {"cacosh", 1, COMPLEX_CALL}, {"catanh", 1, COMPLEX_CALL}, {"cpow", 2, COMPLEX_CALL},     {"cabs", 1, MAGNITUDE},
+    {"sqrt", 1, BUILTIN},        {"fabs", 1, BUILTIN},          {"floor", 1, BUILTIN},       {"ceil", 1, BUILTIN},
+    {"trunc", 1, BUILTIN},       {"rint", 1, BUILTIN},          {"copysign", 2, BUILTIN},    {"exp", 1, VECTOR},
+    {"exp2", 1, VECTOR},         {"expm1", 1, VECTOR},          {"log", 1, VECTOR},          {"log2", 1, VECTOR},
+    {"log10", 1, VECTOR},        {"log1p", 1, VECTOR},          {"sin", 1, VECTOR, FAR},     {"cos", 1, VECTOR, FAR},
+    {"tan", 1, VECTOR},          {"asin", 1, VECTOR},           {"acos", 1, VECTOR},         {"atan", 1, VECTOR},
+    {"sinh", 1, VECTOR},         {"cosh", 1, VECTOR},           {"tanh", 1, VECTOR},         {"asinh", 1, VECTOR},
+    {"acosh", 1, VECTOR},        {"atanh", 1, VECTOR},          {"cbrt", 1, VECTOR},         {"erf", 1, VECTOR},
+    {"erfc", 1, VECTOR},         {"atan2", 2, VECTOR},          {"hypot", 2, VECTOR},        {"pow", 2, VECTOR},
+    {"fmod", 2, SCALAR_CALL},    {"nextafter", 2, SCALAR_CALL}, {"csqrt", 1, COMPLEX_CALL},  {"cexp", 1, COMPLEX_CALL},
+    {"clog", 1, COMPLEX_CALL},   {"csin", 1, COMPLEX_CALL},     {"ccos", 1, COMPLEX_CALL},   {"ctan", 1, COMPLEX_CALL},
+    {"casin", 1, COMPLEX_CALL},  {"cacos", 1, COMPLEX_CALL},    {"catan", 1, COMPLEX_CALL},  {"csinh", 1, COMPLEX_CALL},
+    {"ccosh", 1, COMPLEX_CALL},  {"ctanh", 1, COMPLEX_CALL},    {"casinh", 1, COMPLEX_CALL}, {"cacosh", 1, COMPLEX_CALL},
+    {"catanh", 1, COMPLEX_CALL}, {"cpow", 2, COMPLEX_CALL},     {"cabs", 1, MAGNITUDE},
 };
 
 const char *dyn_emit_memory_type(DynDtype dt) { return dyn_dtypes[dt].ctype; }
@@ -201,8 +204,8 @@ static void put_function(DynStr *out, Names *names, const char *name, size_t len
             dyn_str_puts(out, names->vectors ? "" : VECTORS);
             names->vectors = true;
             if (f->limits[single]) {
-                dyn_str_printf(out, "DYN_VL(%s, %s%s, %s, %s);\n", t, f->name, s,
-                               single ? "0x7fffffff" : "0x7fffffffffffffffL", f->limits[single]);
+                dyn_str_printf(out, "DYN_VL(%s, %s%s, %s, %s);\n", t, f->name, s, single ? "0x7fffffff" : "0x7fffffffffffffffL",
+                               f->limits[single]);
             } else {
                 dyn_str_printf(out, "DYN_V%d(%s, %s%s);\n", f->nargs, t, f->name, s);
             }

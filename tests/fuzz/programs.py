@@ -45,7 +45,10 @@ NEAR_BINARY = (
     "{0} ** 0.5", "2 ** {0}", "np.logaddexp({0}, {1})",
 )  # fmt: skip
 AXES = ("", "axis=0", "axis=-1", "axis=0, keepdims=True", "axis=-1, keepdims=True", "axis=None")
-SUMS = tuple(f"{{0}}.{name}({axis})" for name in ("sum", "mean", "prod", "std", "var", "cumsum") for axis in AXES if not (name == "cumsum" and "keep" in axis))
+SUMS = (
+    *(f"{{0}}.{name}({axis})" for name in ("sum", "mean", "prod", "std", "var") for axis in AXES),
+    "{0}.cumsum()", "{0}.cumsum(axis=0)", "{0}.cumsum(axis=-1)",
+)  # fmt: skip
 EXTREMES = tuple(f"{{0}}.{name}({axis})" for name in ("max", "min", "any", "all") for axis in AXES)
 PLACES = ("{0}.argmax()", "{0}.argmin(axis=-1)", "np.count_nonzero({0})", "np.count_nonzero({0}, axis=0)", "np.ptp({0})")
 VIEWS = (
@@ -76,6 +79,7 @@ KINDS = {
     "make": (MAKERS,),
     "write": (WRITES,),
 }
+REFUSED = (ValueError, TypeError, IndexError, OverflowError, AttributeError, ZeroDivisionError)
 FORMS = [(kind, forms) for kind, groups in KINDS.items() for forms in groups]
 
 
@@ -173,7 +177,7 @@ class Program:
         before = {n: v.copy() for n, v in space.items() if isinstance(v, np.ndarray)}
         try:
             exec(s.text(), space)
-        except Exception:
+        except REFUSED:
             for n, v in before.items():  # a write may have been half done
                 if isinstance(v, np.ndarray) and space[n].flags.writeable:
                     space[n][...] = v

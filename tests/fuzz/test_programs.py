@@ -1,4 +1,4 @@
-"""Random programs (programs.py), plain against optimised: values, dtypes, shapes, strides, exceptions, warnings, at several sizes.
+"""Random programs (programs.py), plain and optimised: values, dtypes, shapes, strides, exceptions, warnings, at several sizes.
 
 Each statement stands alone: NumPy runs it on the operands that dynoc computed, so that rounding that is allowed in one doesn't
 spread. The replay has real aliases, so a write is seen through every view. A second form of each program returns its last value
@@ -64,7 +64,8 @@ def close(kind, operands, want, got):
     if kind == "sum":
         sizes = [np.abs(np.asarray(o, wide)) for o in operands[:1]]
         with np.errstate(all="ignore"):
-            size = size + max((float(s[np.isfinite(s)].sum()) for s in sizes), default=0) * (1 + float(np.max(sizes[0], initial=0)))
+            total = max((float(s[np.isfinite(s)].sum()) for s in sizes), default=0)
+            size = size + total * (1 + float(np.max(sizes[0], initial=0)))
     return bool((np.abs(x - y)[finite] <= 64 * eps * np.broadcast_to(size, x.shape)[finite]).all())
 
 
@@ -77,7 +78,8 @@ def loose(s, operands):
 def check_value(s, want, got, operands, where):
     assert type(got) is type(want), f"{where}: {type(got)} instead of {type(want)}"
     if isinstance(want, (np.ndarray, np.generic)):
-        assert (got.dtype, got.shape) == (want.dtype, want.shape), f"{where}: {got.dtype} {got.shape}, not {want.dtype} {want.shape}"
+        said = f"{where}: {got.dtype} {got.shape} instead of {want.dtype} {want.shape}"
+        assert (got.dtype, got.shape) == (want.dtype, want.shape), said
     if same_bits(want, got, s.kind == "open" or "x(" in s.form or "n(" in s.form):
         return
     assert loose(s, operands) and close(s.kind, operands, want, got), f"{where}: {got!r} instead of {want!r} from {operands!r}"
@@ -134,7 +136,8 @@ def check_once(p, plain, every, last, sizes, hit):
         if not isinstance(a, np.ndarray):
             continue
         assert same_bits(space[f"a{i}"], a, open_sign=True), f"{text}a{i} at the end: {a!r} instead of {space[f'a{i}']!r}"
-        assert counted("FLAGS") != flags or same_bits(again[i], a, open_sign=True), f"{text}a{i} at the end of the short form: {again[i]!r} instead of {a!r}"
+        alike = counted("FLAGS") != flags or same_bits(again[i], a, open_sign=True)
+        assert alike, f"{text}a{i} at the end of the short form: {again[i]!r} instead of {a!r}"
     if hit and result[1] and counted("FLAGS") == flags:  # what raised flags gave eager's bits
         assert type(alone) is type(result[1][-1]), text
         assert same_bits(result[1][-1], alone, open_sign=True), f"{text}alone {alone!r} instead of {result[1][-1]!r}"

@@ -1,7 +1,7 @@
 """Every row of the operator table that calls a vector function is within 4 ULP of the exact value, on each instruction set that
-this machine has: over all exponents, with subnormal and huge arguments, beside multiples of pi/2, near 1, at the edges of overflow
-and underflow. Where the result is no finite number, or zero, it is NumPy's. (One exception is glibc's own, and eager's too: beside the doubles
-that are nearest to a multiple of pi/2 its cos is 8 ULP off.)
+this machine has: over all exponents, with subnormal and huge arguments, beside multiples of pi/2, near 1, at the edges of
+overflow and underflow. Where the result is no finite number, or zero, it is NumPy's. (One exception is the C library's own and
+eager's too: beside the doubles that are nearest to a multiple of pi/2 its cos is 8 ULP off.)
 
 float64 is held against mpmath; float32 and float16 against NumPy's float64, whose error is nothing in their units. All rows are
 one function, so one kernel library is built for each dtype and instruction set. DYNOC_SOAK=1 takes many more points.
