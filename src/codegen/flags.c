@@ -14,21 +14,6 @@ static const struct Flag {
                   {FE_UNDERFLOW, 4, 'u', "under"},
                   {FE_INVALID, 8, 'i', "invalid"}};
 
-/* The flags that np.errstate doesn't ignore. -1 with an exception. */
-int dyn_flags_wanted(int flags) {
-    PyObject *numpy = PyImport_ImportModule("numpy");
-    PyObject *state = numpy ? PyObject_CallMethod(numpy, "geterr", NULL) : NULL;
-    int wanted = state ? 0 : -1;
-    for (size_t i = 0; state && i < DYN_COUNTOF(flag_table); i++) {
-        PyObject *mode = PyDict_GetItemString(state, flag_table[i].name);
-        bool ignored = mode && PyUnicode_Check(mode) && PyUnicode_CompareWithASCIIString(mode, "ignore") == 0;
-        wanted |= ignored ? 0 : flags & flag_table[i].bit;
-    }
-    Py_XDECREF(state);
-    Py_XDECREF(numpy);
-    return wanted;
-}
-
 /* As NumPy's warnings call an operator. */
 static void operator_name(const DynNode *n, char *name, size_t size) {
     const DynOpInfo *op = &dyn_ops[n->op];
@@ -66,7 +51,7 @@ int dyn_flags_warn(const DynGraph *g, int flags) {
 
 static PyObject *variable, *make; /* NumPy's context variable, and what makes its values */
 static PyObject *met, *strict;    /* a value, and the one that raises instead; NULL: it asks for no warning. Both strong */
-static bool all_ignored;          /* by `met` */
+static int heeded;                /* the flags that `met` doesn't ignore */
 
 static int find_numpy(void) {
     if (variable == NULL) {
@@ -78,15 +63,16 @@ static int find_numpy(void) {
     return variable == NULL ? -1 : 0;
 }
 
-/* The arguments of _make_extobj that ask for errors where `state` asks for warnings of any kind; empty: nowhere. */
-static PyObject *stricter(PyObject *state, bool *ignored) {
+/* The arguments of _make_extobj that ask for errors where `state` asks for warnings of any kind; empty: nowhere. seen: the flags
+ * that it doesn't ignore. */
+static PyObject *stricter(PyObject *state, int *seen) {
     PyObject *how = PyDict_New(), *raise = PyUnicode_InternFromString("raise");
-    *ignored = true;
+    *seen = 0;
     for (size_t i = 0; how != NULL && raise != NULL && i < DYN_COUNTOF(flag_table); i++) {
         PyObject *mode = PyDict_GetItemString(state, flag_table[i].name);
         bool ignores = mode != NULL && PyUnicode_Check(mode) && PyUnicode_CompareWithASCIIString(mode, "ignore") == 0;
         bool raises = mode != NULL && PyUnicode_Check(mode) && PyUnicode_CompareWithASCIIString(mode, "raise") == 0;
-        *ignored &= ignores;
+        *seen |= ignores ? 0 : flag_table[i].bit;
         if (!ignores && !raises && PyDict_SetItemString(how, flag_table[i].name, raise) < 0) {
             Py_CLEAR(how);
         }
@@ -95,7 +81,7 @@ static PyObject *stricter(PyObject *state, bool *ignored) {
     return how;
 }
 
-/* The current value of the variable is looked at: met, strict and all_ignored are about it. -1 with an exception. */
+/* The current value of the variable is looked at: met, strict and heeded are about it. -1 with an exception. */
 static int look(void) {
     PyObject *now = NULL;
     if (find_numpy() < 0 || PyContextVar_Get(variable, NULL, &now) < 0) {
@@ -107,8 +93,8 @@ static int look(void) {
     }
     PyObject *numpy = PyImport_ImportModule("numpy"), *none = PyTuple_New(0);
     PyObject *state = numpy == NULL ? NULL : PyObject_CallMethod(numpy, "geterr", NULL);
-    bool ignored = false;
-    PyObject *how = state == NULL ? NULL : stricter(state, &ignored), *value = NULL;
+    int seen = 0;
+    PyObject *how = state == NULL ? NULL : stricter(state, &seen), *value = NULL;
     int failed = how == NULL || none == NULL || (PyDict_GET_SIZE(how) > 0 && (value = PyObject_Call(make, none, how)) == NULL);
     Py_XDECREF(numpy);
     Py_XDECREF(none);
@@ -120,16 +106,18 @@ static int look(void) {
     }
     Py_XSETREF(met, now);
     Py_XSETREF(strict, value);
-    all_ignored = ignored;
+    heeded = seen;
     return 0;
 }
+
+int dyn_flags_wanted(int flags) { return look() < 0 ? -1 : flags & heeded; }
 
 bool dyn_flags_ignored(void) {
     if (look() < 0) {
         PyErr_Clear();
         return false;
     }
-    return all_ignored;
+    return heeded == 0;
 }
 
 PyObject *dyn_flags_strict(void) {

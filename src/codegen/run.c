@@ -296,8 +296,7 @@ static DynRunStatus repeat(Call *c) {
 
 static DynRunStatus check_flags(Call *c) {
     int flags = (c->flags | dyn_flags_get()) & DYN_FLAGS_SEEN;
-    if (DYN_LIKELY(!(flags & ~FE_UNDERFLOW))) {
-        dyn_flags_clear();
+    if (DYN_LIKELY(flags == 0)) {
         return DYN_RUN_OK;
     }
     int wanted = dyn_flags_wanted(flags);
