@@ -742,6 +742,25 @@ static DynVal *call_on_list(DynRec *r, const RecCall *c, PyObject **result, cons
     return given;
 }
 
+/* What goes through an array and gives a number or something new: a call in the graph, where nothing better is known. */
+static DynVal *call_on_array(DynRec *r, const RecCall *c, PyObject *result, const Builtin *b) {
+    BuiltinFn fn = b->fn;
+    bool pure = fn == call_sum || fn == call_extreme || fn == call_sorted || fn == call_sequence || fn == call_set ||
+                fn == call_truths || fn == call_convert;
+    if (!pure || result == NULL || r->cap == NULL || c->npos < 1 || c->args[0].v->kind != DV_ARRAY || PyErr_Occurred()) {
+        return NULL;
+    }
+    for (uint32_t i = 1; i < c->npos + c->nkw; i++) { /* not key= */
+        if (c->args[i].v->kind != DV_SYM) {
+            return NULL;
+        }
+    }
+    DynReason why = r->why;
+    DynVal *v = dyn_np_extern_made(r, c->callable.real, b->name, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, result);
+    r->why = v == NULL ? why : DYN_R_OK;
+    return v;
+}
+
 DynVal *rec_call_builtin(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
     for (size_t i = 0; i < DYN_COUNTOF(builtins); i++) {
         if (builtins[i].callable == c->callable.real) {
@@ -749,7 +768,8 @@ DynVal *rec_call_builtin(DynRec *r, const RecCall *c, PyObject **result, bool *h
             if (c->nkw == 0 && c->npos >= 1 && c->npos <= 2 && c->args[0].v->kind == DV_GENERATOR && takes_all(builtins[i].fn)) {
                 return call_on_list(r, c, result, &builtins[i]);
             }
-            return builtins[i].fn(r, c, result, builtins[i].arg);
+            DynVal *v = builtins[i].fn(r, c, result, builtins[i].arg);
+            return v != NULL ? v : call_on_array(r, c, *result, &builtins[i]);
         }
     }
     return NULL;

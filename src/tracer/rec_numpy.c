@@ -490,6 +490,8 @@ static int bind(DynRec *r, NpCall *c) {
         if (c->args[i].real == Py_None || dyn_np_is_no_value(c->args[i].real)) {
             if (dyn_rec_burn(r, c->args[i].v, c->args[i].real) < 0)
                 return -1;
+            if (slot == 0 && c->b->rule != np_rule_random) /* np.array(None): the operand itself, which rules take for given */
+                return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE), -1;
             continue;
         }
         c->slot[slot] = c->args[i];

@@ -385,8 +385,23 @@ DynVal *dyn_np_extern_made(DynRec *r, PyObject *callable, const char *name, cons
     return whole_call(r, callable, name, args, npos, kwnames, result, (Effect){.writes = -1, .makes = !number});
 }
 
+/* A few numbers from a vector are known one by one. */
+static bool few_numbers(DynRec *r, const NpCall *c) {
+    Py_ssize_t n = PyList_CheckExact(c->result) ? PyList_GET_SIZE(c->result) : 0;
+    if (n == 0 || n > 16 || c->npos != 1 || c->args[0].v->kind != DV_ARRAY || node_at(r, c->args[0].v->id)->ndim != 1)
+        return false;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *o = PyList_GET_ITEM(c->result, i);
+        if (!PyBool_Check(o) && !PyLong_CheckExact(o) && !PyFloat_CheckExact(o))
+            return false;
+    }
+    return dyn_rec_assume_equal(r, node_at(r, c->args[0].v->id)->shape[0], dyn_np_int(r, n)) == 0;
+}
+
 /* A function that makes an object: np.random.default_rng, x.tolist. */
 DynVal *np_rule_make(DynRec *r, NpCall *c) {
+    if (few_numbers(r, c))
+        return dyn_np_extern(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
     return dyn_np_extern_made(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
 }
 
@@ -412,6 +427,39 @@ DynVal *dyn_np_mapped_call(DynRec *r, PyObject *callable, const DynOperand *args
     return whole_call(r, callable, "vectorize.__call__", args, npos, kwnames, result, (Effect){.writes = -1, .maps = true});
 }
 
+/* A permutation has the sizes of what is permuted; of a number it is that long. */
+static int sizes_of_permuted(DynRec *r, DynOperand x, PyObject *result, uint32_t *shape) {
+    int ndim = PyArray_NDIM((PyArrayObject *)result);
+    if (x.v->kind == DV_ARRAY && node_at(r, x.v->id)->ndim == ndim) {
+        memcpy(shape, node_at(r, x.v->id)->shape, sizeof(*shape) * (size_t)ndim);
+        return 0;
+    }
+    uint32_t n = ndim == 1 && PyLong_CheckExact(x.real) ? dyn_np_int_sym(r, x) : DYN_NONE;
+    shape[0] = n;
+    return n == DYN_NONE ? -1 : dyn_np_assume_op(r, DYN_S_GE, n, 0);
+}
+
+/* The sizes of one draw: of a multivariate distribution it is as long as the vector that it is given, of a choice a row. */
+static int sizes_of_draw(DynRec *r, NpCall *c, int extra, uint32_t *size) {
+    static const char *const names[] = {"mean", "pvals", "alpha"};
+    DynOperand a = dyn_np_slot(c, "a");
+    if (strstr(c->b->path, "choice") != NULL && a.v != NULL && a.v->kind == DV_ARRAY && dyn_np_slot(c, "axis").v == NULL &&
+        node_at(r, a.v->id)->ndim == 1 + extra) {
+        memcpy(size, node_at(r, a.v->id)->shape + 1, sizeof(*size) * (size_t)extra);
+        return 0;
+    }
+    for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
+        DynOperand o = dyn_np_slot(c, names[i]);
+        bool array = o.v != NULL && o.v->kind == DV_ARRAY && node_at(r, o.v->id)->ndim == 1;
+        bool list = o.v != NULL && (o.v->kind == DV_LIST || o.v->kind == DV_TUPLE);
+        if (extra == 1 && (array || list)) {
+            *size = array ? node_at(r, o.v->id)->shape[0] : dyn_np_int(r, o.v->n);
+            return 0;
+        }
+    }
+    return -1;
+}
+
 /* Random numbers: the call is made once, in its place in the program. Sizes are those of the parameter `size`; a call without it
  * gives a number, or sizes that are known behind it. Operator 1: the array x is shuffled in place; 2: each argument is a size. */
 DynVal *np_rule_random(DynRec *r, NpCall *c) {
@@ -433,11 +481,17 @@ DynVal *np_rule_random(DynRec *r, NpCall *c) {
                 return NULL;
         return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect);
     }
+    if (size.v == NULL && x.v != NULL && PyArray_CheckExact(c->result) && sizes_of_permuted(r, x, c->result, shape) == 0)
+        return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect);
     if (size.v == NULL || !PyArray_CheckExact(c->result))
         return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, NULL, effect);
     int n = dyn_np_shape_arg(r, size, false, shape), extra = n < 0 ? 0 : PyArray_NDIM((PyArrayObject *)c->result) - n;
-    if (n < 0 || extra != 0) /* rows of a multivariate distribution and the like */
-        return n < 0 ? NULL : refuse(r);
+    if (n < 0)
+        return NULL;
+    if (extra != 0) /* rows of a multivariate distribution and the like */
+        return extra > 0 && sizes_of_draw(r, c, extra, &shape[n]) == 0
+                   ? call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect)
+                   : call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, NULL, effect);
     return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect);
 }
 

@@ -232,6 +232,10 @@ static bool pure_function(Pure *p, DynVal *v, PyObject *func) {
     p->depth++;
     bool pure = true;
     for (uint32_t i = 0; pure && i < c->v.n; i++) {
+        bool after_jump = i > 0 && c->v.at[i - 1].op == DYN_I_JUMP && !(c->v.at[i].flags & DYN_IF_TARGET);
+        if (after_jump && c->v.at[i].op == DYN_I_UNSUPPORTED) { /* END_FOR, which nothing runs */
+            continue;
+        }
         pure = pure_instr(p, c, &i, PyFunction_GET_GLOBALS(func), v, func);
     }
     p->depth--;

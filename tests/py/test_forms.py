@@ -521,3 +521,48 @@ def grids(x):
 @pytest.mark.parametrize("fn", [looked_at, grids], ids=lambda fn: fn.__name__)
 def test_small_calls(fn):
     one_graph(fn, matrix)
+
+
+def builtins_of_arrays(x):
+    y = x[0]
+    return sum(y), min(y), max(x[:, 1]), sorted(x[1]), list(y), set(np.round(y)), any(y > 0), sum(x), sum(y, 0.5)
+
+
+def numbers_taken_out(x):
+    t = 0
+    for v in x[0].tolist():
+        t += v * v
+    return t, x.tolist(), x[1].tolist()[:3]
+
+
+@pytest.mark.parametrize("fn", [builtins_of_arrays, numbers_taken_out], ids=lambda fn: fn.__name__)
+def test_builtins_of_arrays(fn):
+    one_graph(fn, matrix)
+
+
+def permuted_rows(x):
+    rng = np.random.default_rng(1)
+    i, rows = rng.permutation(len(x)), rng.permutation(x)
+    drawn = rng.multivariate_normal([0, 1], np.eye(2), size=len(x))
+    parts = rng.dirichlet(np.ones(3), size=4), rng.multinomial(5, [0.2, 0.8], size=(2, 3)), rng.choice(x, 3)
+    return x[i[:2]], x[i[2:]], rows[:3] * 2, drawn[:, 0] + x[:, 1], parts[0][1:], parts[1][0], parts[2][:1]
+
+
+def test_sizes_of_draws():
+    one_graph(permuted_rows, matrix)
+
+
+@pytest.mark.parametrize("text", ["np.array(None)", "np.asarray(None)", "np.sum(None)", "np.copy(None)", "np.zeros_like(None)"])
+def test_none_as_an_operand(text):
+    space = {"np": np}
+    exec(f"def f(x):\n    return x * 2, {text}", space)
+    fast = dynoc.optimize(space["f"], wait=True)
+    for _ in range(3):
+        try:
+            expected = space["f"](np.ones(2))
+        except Exception as e:
+            with pytest.raises(type(e)) as got:
+                fast(np.ones(2))
+            assert str(got.value) == str(e)
+        else:
+            assert repr(expected) == repr(fast(np.ones(2)))
