@@ -1,5 +1,6 @@
 """More pieces of NumPy code of the kind people share: filters, signals, statistics, linear algebra, simulation, learning, graphs.
-test_more_snippets.py runs them: all are one graph. A row is a function and make(rng, n), as in numpy_snippets.py."""
+test_more_snippets.py runs them: all are one graph, since none branches on data. A row is a function and make(rng, n), as in
+numpy_snippets.py."""
 
 import numpy as np
 from numpy_snippets import Snippet
@@ -231,26 +232,6 @@ def jacobi(A, b):
     Rm = A - np.diagflat(D)
     for _ in range(10):
         x = (b - Rm @ x) / D
-    return x
-
-
-@s(lambda r, n: (r.normal(size=(4, 4)) @ np.eye(4) * 1.0, np.ones(4)))
-def cg(A, b):
-    A = A @ A.T + 4 * np.eye(4)
-    x = np.zeros(4)
-    rr = b - A @ x
-    p = rr.copy()
-    rs = rr @ rr
-    for _ in range(4):
-        Ap = A @ p
-        al = rs / (p @ Ap)
-        x += al * p
-        rr -= al * Ap
-        rn = rr @ rr
-        if np.sqrt(rn) < 1e-12:
-            break
-        p = rr + rn / rs * p
-        rs = rn
     return x
 
 
@@ -552,16 +533,6 @@ def knn_predict(X):
 
 
 @s(tab)
-def perceptron(X):
-    y = np.where(X[:, 0] > 0, 1, -1)
-    w = np.zeros(X.shape[1])
-    for xi, yi in zip(X[:10], y[:10]):
-        if yi * (xi @ w) <= 0:
-            w += yi * xi
-    return w
-
-
-@s(tab)
 def lasso_cd(X):
     y = X @ np.array([1.0, 0, 2, 0])
     w = np.zeros(4)
@@ -699,19 +670,6 @@ def adjacency(A):
     return ((w < 1e-09).sum(), np.trace(np.linalg.matrix_power(A, 3)) // 6)
 
 
-@s(lambda r, n: (r.integers(0, 2, (n, n)),))
-def pagerank(A):
-    A = A + np.eye(len(A))
-    M = A / A.sum(0)
-    r_ = np.ones(len(A)) / len(A)
-    for _ in range(15):
-        rn = 0.85 * M @ r_ + 0.15 / len(A)
-        if np.linalg.norm(rn - r_, 1) < 1e-10:
-            break
-        r_ = rn
-    return r_
-
-
 @s(lambda r, n: (r.uniform(1, 10, (n, n)),))
 def floyd(D):
     for k in range(10):
@@ -745,23 +703,9 @@ def min_var(X):
 
 
 @s(lambda r, n: (r.normal(size=n),))
-def cheb(x):
-    c = np.polynomial.chebyshev.chebfit(x, np.sin(x), 3)
-    return np.polynomial.chebyshev.chebval(x, c)
-
-
-@s(lambda r, n: (r.normal(size=n),))
 def sorted_pairs(x):
     order = np.lexsort((x, np.round(x)))
     return (x[order], np.argsort(order))
-
-
-@s(lambda r, n: (r.normal(size=n),))
-def onlystats(x):
-    lo, hi = (x.min(), x.max())
-    bins = np.linspace(lo, hi, 6)
-    idx = np.clip(np.digitize(x, bins) - 1, 0, 4)
-    return np.array([x[idx == k].mean() if np.any(idx == k) else np.nan for k in range(5)])
 
 
 @s(lambda r, n: (r.integers(1, 7, (n, 2)),))
@@ -861,14 +805,6 @@ def regress(x, y):
     ss = np.sum(res ** 2)
     r2 = 1 - ss / np.sum((y - y.mean()) ** 2)
     return (m, c, r2)
-
-
-@s(pts)
-def convex_cross(p):
-    d = np.roll(p, -1, 0) - p
-    e = np.roll(d, -1, 0)
-    cr = d[:, 0] * e[:, 1] - d[:, 1] * e[:, 0]
-    return bool(np.all(cr > 0) or np.all(cr < 0))
 
 
 @s(pts)
