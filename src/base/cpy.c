@@ -180,6 +180,22 @@ PyObject *dyn_cpy_get_method(PyObject *o, PyObject *name, int *unbound) {
 
 PyObject *dyn_cpy_lookup_special(PyTypeObject *t, PyObject *name) { return _PyType_Lookup(t, name); }
 
+void dyn_cpy_traceback_here(PyThreadState *ts) {
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    PyFrameObject *frame = PyThreadState_GetFrame(ts);
+    PyErr_Restore(type, value, tb);
+    if (frame != NULL)
+        PyTraceBack_Here(frame);
+    Py_XDECREF(frame);
+}
+
+PyObject *dyn_cpy_swap_handled(PyThreadState *ts, PyObject *value) {
+    PyObject *old = ts->exc_info->exc_value;
+    ts->exc_info->exc_value = value;
+    return old;
+}
+
 PyObject *dyn_cpy_type_dict(PyTypeObject *t) {
 #if DYN_PY >= 312
     return PyType_GetDict(t);

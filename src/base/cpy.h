@@ -36,6 +36,16 @@ DYN_HIDDEN PyObject *dyn_code_local_name(PyCodeObject *c, int slot); /* borrowed
 DYN_HIDDEN uint8_t dyn_code_local_kind(PyCodeObject *c, int slot);   /* CO_FAST_LOCAL | _CELL | _FREE bits as CPython's */
 DYN_HIDDEN bool dyn_code_has_exception_handler(PyCodeObject *c, uint32_t at); /* is code unit `at` covered by the table */
 
+/* One row of a code object's exception table, in code units. */
+typedef struct DynHandler {
+    uint32_t start, end, target; /* covers start <= at < end */
+    uint32_t depth;              /* stack values that stay */
+    bool lasti;                  /* the failing instruction's position is pushed below the exception */
+} DynHandler;
+/* Walks the table: *cursor starts at 0; false at the end. */
+DYN_HIDDEN bool dyn_cpy_next_handler(PyCodeObject *c, Py_ssize_t *cursor, DynHandler *out);
+DYN_HIDDEN bool dyn_cpy_find_handler(PyCodeObject *c, uint32_t at, DynHandler *out);
+
 /* Taking over a frame. enter links f in as the thread's current frame (what default evaluation does on entry) and counts the
  * recursion; leave undoes both. Between them f is what sys._getframe() shows. enter returns -1 with RecursionError set (then it
  * has undone itself: clear the error and hand the frame to default evaluation, which raises it in the right place). */
@@ -82,7 +92,10 @@ DYN_HIDDEN int dyn_cpy_init(void); /* self-tests, watchers; -1 with an exception
 /* _PyObject_GetMethod: new reference; *unbound: o is to be passed as first argument. */
 DYN_HIDDEN PyObject *dyn_cpy_get_method(PyObject *o, PyObject *name, int *unbound);
 DYN_HIDDEN PyObject *dyn_cpy_lookup_special(PyTypeObject *t, PyObject *name); /* _PyType_Lookup, borrowed or NULL, no error */
-DYN_HIDDEN PyObject *dyn_cpy_type_dict(PyTypeObject *t);                      /* new reference or NULL */
+DYN_HIDDEN void dyn_cpy_traceback_here(PyThreadState *ts);                    /* the exception that is set passed here */
+/* The exception that the running frame handles: `value` (owned, NULL: none) takes the place of what is returned. */
+DYN_HIDDEN PyObject *dyn_cpy_swap_handled(PyThreadState *ts, PyObject *value);
+DYN_HIDDEN PyObject *dyn_cpy_type_dict(PyTypeObject *t); /* new reference or NULL */
 DYN_HIDDEN uint32_t dyn_cpy_func_version(PyObject *func);
 DYN_HIDDEN PyObject *dyn_cpy_code_bytes(PyCodeObject *c); /* new bytes: co_code without specialisation */
 /* Parts that are unknown are -1. */

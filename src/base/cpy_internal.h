@@ -26,15 +26,6 @@
 
 #define DYN_SLOT_HIDDEN 0x10 /* CO_FAST_HIDDEN, which 3.11 doesn't have */
 
-/* One row of a code object's exception table, in code units. */
-typedef struct DynHandler {
-    uint32_t start, end, target; /* covers start <= at < end */
-    uint32_t depth;              /* stack values that stay */
-    bool lasti;                  /* the failing instruction's position is pushed below the exception */
-} DynHandler;
-/* Walks the table: *cursor starts at 0; false at the end. */
-DYN_HIDDEN bool dyn_cpy_next_handler(PyCodeObject *c, Py_ssize_t *cursor, DynHandler *out);
-DYN_HIDDEN bool dyn_cpy_find_handler(PyCodeObject *c, uint32_t at, DynHandler *out);
 DYN_HIDDEN int dyn_cpy_dict_init(void);        /* watchers and their self-test; -1 with an exception set */
 DYN_HIDDEN DynEvalHook dyn_hook_foreign(void); /* the hook below ours, or NULL */
 #endif

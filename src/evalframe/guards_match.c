@@ -66,15 +66,16 @@ static Py_ssize_t length_of(PyObject *o) {
 }
 
 static bool set_holds(PyObject *keys, PyObject *o) {
-    PyObject *key;
-    Py_ssize_t at = 0, n = 0;
-    Py_hash_t hash;
-    if (PySet_GET_SIZE(o) != PyTuple_GET_SIZE(keys))
-        return false;
-    while (_PySet_NextEntry(o, &at, &key, &hash))
-        if (n >= PyTuple_GET_SIZE(keys) || !dyn_guard_equal(key, PyTuple_GET_ITEM(keys, n++)))
-            return false;
-    return true;
+    PyObject *it = PySet_GET_SIZE(o) == PyTuple_GET_SIZE(keys) ? PyObject_GetIter(o) : NULL, *key;
+    Py_ssize_t n = 0;
+    bool same = it != NULL;
+    while (same && (key = PyIter_Next(it)) != NULL) {
+        same = n < PyTuple_GET_SIZE(keys) && dyn_guard_equal(key, PyTuple_GET_ITEM(keys, n++));
+        Py_DECREF(key);
+    }
+    PyErr_Clear();
+    Py_XDECREF(it);
+    return same;
 }
 
 static bool keys_hold(PyObject *keys, PyObject *o) {

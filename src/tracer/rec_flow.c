@@ -194,15 +194,6 @@ Step rec_RETURN_CONST(DynRec *r, RecFrame *f, const DynInstr *in) {
     return STEP_RETURN;
 }
 
-Step rec_LOAD_ASSERTION_ERROR(DynRec *r, RecFrame *f, const DynInstr *in) {
-    (void)f, (void)in;
-    return step_bail(r, DYN_R_EXCEPTION, "assertion");
-}
-Step rec_RAISE_VARARGS(DynRec *r, RecFrame *f, const DynInstr *in) {
-    (void)f, (void)in;
-    return step_bail(r, DYN_R_EXCEPTION, "raise");
-}
-
 /* ---- iteration */
 
 DynVal *rec_iterate(DynRec *r, DynVal *v, PyObject *real) {
@@ -315,11 +306,6 @@ Step rec_GET_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
         v->looped = true;
     }
     return rec_commit(r, f, 1, PyObject_GetIter(o.real), v);
-}
-
-Step rec_GET_LEN(DynRec *r, RecFrame *f, const DynInstr *in) {
-    (void)f, (void)in;
-    return step_bail(r, DYN_R_UNSUPPORTED_OPCODE, "match statement");
 }
 
 /* Row i of an array, as iteration gives it. */

@@ -100,9 +100,12 @@ static int set_own(DynRec *r, DynVal *v, PyObject *name, DynVal *value) {
     return key == NULL || rec_push_item(r, v, key) < 0 || rec_push_item(r, v, value) < 0 ? -1 : 0;
 }
 
+static bool is_fresh_exception(DynOperand o) { return o.v->fresh && PyExceptionInstance_Check(o.real); }
+
 bool rec_is_instance(DynOperand o) {
     return o.v->kind == DV_OBJECT && !PyArray_Check(o.real) && (o.v->fresh || o.v->source != DYN_NONE) &&
-           (Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !PyType_Check(o.real) && !PyModule_Check(o.real);
+           ((Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_HEAPTYPE) || is_fresh_exception(o)) && !PyType_Check(o.real) &&
+           !PyModule_Check(o.real);
 }
 
 /* ---- reading */
@@ -171,6 +174,10 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
     }
     PyObject *descr = dyn_cpy_lookup_special(type, name), *f;
     uint32_t own = own_index(o.v, name);
+    if (is_fresh_exception(o) && own != DYN_NONE && is_data(descr)) { /* args, __cause__ */
+        *v = o.v->items[own + 1];
+        return *v != NULL && rec_guard_class(r, type) == 0 ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+    }
     if (is_data(descr) && Py_TYPE(descr) != &PyMemberDescr_Type) {
         descr = class_has(r, type, name, &status);
         if (descr == NULL) {
@@ -332,6 +339,39 @@ static bool makes_plain_instances(PyTypeObject *type) {
            type->tp_base != NULL && !PyType_IsSubtype(type, (PyTypeObject *)PyExc_BaseException) && rec_plain_layout(type);
 }
 
+/* ---- exceptions: no recipe makes them, but they can be raised, caught and read */
+
+static bool makes_plain_exceptions(PyTypeObject *type) {
+    PyTypeObject *base = (PyTypeObject *)PyExc_BaseException;
+    return PyType_IsSubtype(type, base) && dyn_cpy_lookup_special(type, s_del) == NULL && plain_getattr(type) &&
+           type->tp_new == base->tp_new;
+}
+
+static bool is_exception_init(PyObject *f) {
+    return Py_TYPE(f) == &PyWrapperDescr_Type &&
+           ((PyWrapperDescrObject *)f)->d_wrapped == (void *)((PyTypeObject *)PyExc_BaseException)->tp_init;
+}
+
+static int set_args(DynRec *r, DynVal *v, const DynOperand *args, uint32_t n) {
+    DynVal **items = DYN_NEW_N(&r->arena, DynVal *, n + 1);
+    for (uint32_t i = 0; items != NULL && i < n; i++) {
+        items[i] = args[i].v;
+    }
+    PyObject *name = PyUnicode_InternFromString("args");
+    DynVal *tuple = items ? dyn_rec_seq(r, DV_TUPLE, n, items, NULL) : NULL;
+    int status = name == NULL || tuple == NULL ? -1 : set_own(r, v, name, tuple);
+    Py_XDECREF(name);
+    rec_changed(r, v);
+    return status;
+}
+
+int rec_set_cause(DynRec *r, DynVal *error, DynVal *cause) {
+    PyObject *name = PyUnicode_InternFromString("__cause__");
+    int status = name == NULL || error->kind != DV_OBJECT || !error->fresh ? -1 : set_own(r, error, name, cause);
+    Py_XDECREF(name);
+    return status;
+}
+
 /* No base but object and Python classes. */
 bool rec_plain_layout(PyTypeObject *type) {
     PyTypeObject *base = type;
@@ -348,20 +388,33 @@ DynVal *rec_new_object(DynRec *r, const RecCall *c, PyObject **result) {
     return *result == NULL ? NULL : known ? fresh_object(r, *result) : rec_fail(r, DYN_R_OPAQUE_CALL, "__new__");
 }
 
+/* BaseException.__new__, which keeps the arguments. */
+static PyObject *new_exception(PyTypeObject *type, const RecCall *c) {
+    PyObject *args = PyTuple_New(c->npos), *o;
+    for (uint32_t i = 0; args != NULL && i < c->npos; i++) {
+        PyTuple_SET_ITEM(args, i, Py_NewRef(c->args[i].real));
+    }
+    o = args ? type->tp_new(type, args, NULL) : NULL;
+    Py_XDECREF(args);
+    return o;
+}
+
 /* type.__call__ of a Python class, step by step: __new__, then __init__ of what it gave. *handled false: nothing ran. */
 DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
     PyTypeObject *type = (PyTypeObject *)c->callable.real;
     int status;
+    bool error = PyType_Check(c->callable.real) && makes_plain_exceptions(type);
     if (!PyType_Check(c->callable.real) || c->callable.v->kind != DV_CONST || Py_TYPE(type)->tp_call != PyType_Type.tp_call ||
-        !makes_plain_instances(type)) {
+        (!error && !makes_plain_instances(type))) {
         return NULL;
     }
     PyObject *make = class_has(r, type, s_new, &status), *init = status < 0 ? NULL : dyn_cpy_lookup_special(type, s_init);
     bool own_new = make != NULL && Py_TYPE(make) == &PyStaticMethod_Type;
     PyObject *f = own_new ? part(make, s_func) : NULL;
     bool own_init = init != NULL && PyFunction_Check(init);
-    if (status < 0 || (own_new && (f == NULL || !PyFunction_Check(f))) ||
-        (!own_new && type->tp_new != PyBaseObject_Type.tp_new) || (!own_init && type->tp_init != PyBaseObject_Type.tp_init)) {
+    PyTypeObject *base = error ? (PyTypeObject *)PyExc_BaseException : &PyBaseObject_Type;
+    if (status < 0 || (own_new && (error || f == NULL || !PyFunction_Check(f))) || (!own_new && type->tp_new != base->tp_new) ||
+        (!own_init && (type->tp_init != base->tp_init || (error && c->nkw > 0)))) {
         return NULL;
     }
     RecCall with = *c;
@@ -378,6 +431,10 @@ DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *han
     if (own_new) {
         with.callable = (DynOperand){dyn_rec_const(r, f), f};
         v = rec_call_function(r, &with, result);
+    } else if (error) {
+        *result = own_init ? new_exception(type, c) : rec_call_real(c);
+        v = *result == NULL ? NULL : fresh_object(r, *result);
+        v = v != NULL && set_args(r, v, c->args, c->npos) == 0 ? v : NULL;
     } else { /* object.__new__, which takes any arguments where there is an __init__ */
         PyObject *none = PyTuple_New(0);
         bool any = own_init || c->npos + c->nkw == 0;
@@ -420,7 +477,7 @@ DynVal *rec_call_slot(DynRec *r, const RecCall *c, PyObject **result, bool *hand
     PyObject *f = c->callable.real;
     bool set = f == dyn_cpy_lookup_special(&PyBaseObject_Type, s_setattr),
          del = f == dyn_cpy_lookup_special(&PyBaseObject_Type, s_delattr);
-    bool init = f == dyn_cpy_lookup_special(&PyBaseObject_Type, s_init);
+    bool error = is_exception_init(f), init = error || f == dyn_cpy_lookup_special(&PyBaseObject_Type, s_init);
     if (Py_TYPE(f) != &PyWrapperDescr_Type || !(set || del || init) || c->npos < 1 || c->nkw != 0) {
         return NULL;
     }
@@ -437,6 +494,9 @@ DynVal *rec_call_slot(DynRec *r, const RecCall *c, PyObject **result, bool *hand
     *result = rec_call_real(c);
     if (*result == NULL || !known) {
         return *result ? rec_fail(r, DYN_R_SIDE_EFFECT, "__setattr__") : NULL;
+    }
+    if (error && (!o.v->fresh || set_args(r, o.v, c->args + 1, c->npos - 1) < 0)) {
+        return NULL;
     }
     if (!init && stored_plainly(r, o, name, set ? c->args[2].v : NULL) < 0) {
         return NULL;

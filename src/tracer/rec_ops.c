@@ -134,6 +134,14 @@ Step rec_BINARY_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     uint64_t mutations = r->mutations;
     result = rec_binary_real(nb, inplace, a.real, b.real);
     if (result == NULL) {
+        PyObject *type, *value, *tb; /* 1 / 0 */
+        PyErr_Fetch(&type, &value, &tb);
+        bool sure = known && a.v->kind == DV_SYM && b.v->kind == DV_SYM && dyn_rec_burn(r, a.v, a.real) == 0 &&
+                    dyn_rec_burn(r, b.v, b.real) == 0;
+        PyErr_Restore(type, value, tb);
+        if (sure) {
+            rec_known_error(r, NULL);
+        }
         return STEP_ERROR;
     }
     if (!known || mutations != r->mutations) {
@@ -477,6 +485,19 @@ DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result) 
     return no_array_rule(r, o, o);
 }
 
+/* A key that a known dict doesn't have, an index beyond a known sequence: the guards say that it fails again. */
+static bool fails_for_sure(DynRec *r, DynOperand o, DynOperand index) {
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    bool kind = o.v->kind == DV_DICT
+                    ? Py_TYPE(o.real) == &PyDict_Type && rec_plain_key(index.real)
+                    : (o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_CONST) &&
+                          (PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real)) && PyLong_CheckExact(index.real);
+    bool sure = kind && dyn_rec_burn(r, index.v, index.real) == 0;
+    PyErr_Restore(type, value, tb);
+    return sure;
+}
+
 Step rec_BINARY_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
     DynOperand o = operand(f, 2), index = operand(f, 1);
@@ -488,6 +509,10 @@ Step rec_BINARY_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
         return rec_finish_call(r, f, &c, 2);
     }
     PyObject *result = PyObject_GetItem(o.real, index.real);
+    if (result == NULL && known && fails_for_sure(r, o, index)) {
+        rec_known_error(r, NULL);
+        return STEP_ERROR;
+    }
     DynVal *v = result && known ? rec_subscr(r, o, index, result) : NULL;
     if (result != NULL && PyErr_Occurred()) { /* a rule failed inside: the operation itself was fine */
         PyErr_Clear();
@@ -768,6 +793,12 @@ Step rec_LOAD_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
         return rec_finish_call(r, f, &c, 1);
     }
     PyObject *result = PyObject_GetAttr(o.real, name);
+    bool closed = known && Py_TYPE(o.real)->tp_dictoffset == 0 && !(Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
+                  Py_TYPE(o.real)->tp_getattro == PyObject_GenericGetAttr && o.v->kind != DV_OPAQUE;
+    if (result == NULL && (how == REC_ATTR_MISSING || closed) && dyn_cpy_lookup_special(Py_TYPE(o.real), name) == NULL) {
+        rec_known_error(r, NULL);
+        return STEP_ERROR;
+    }
     v = result && how == REC_ATTR_SOURCE ? rec_attr(r, o, name, result) : v;
     return rec_commit(r, f, 1, result, v);
 }

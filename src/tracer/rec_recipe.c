@@ -35,7 +35,7 @@ static uint32_t recipe_of_items(DynRec *r, DynVal *v, DynRecipeKind kind) {
 
 static uint32_t recipe_of_object(DynRec *r, DynVal *v) {
     uint32_t n = 0, *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 1);
-    if (items == NULL || v->type == NULL) {
+    if (items == NULL || v->type == NULL || PyExceptionClass_Check(v->type)) {
         return DYN_NONE;
     }
     for (uint32_t i = 0; i < v->n; i += 2) {

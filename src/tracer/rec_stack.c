@@ -431,8 +431,9 @@ Step rec_SET_UPDATE(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (!plain) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "set from an iterator");
     }
-    int status = _PySet_Update(set.real, o.real);
-    return rec_commit_none(r, f, 1, status < 0 ? -1 : set_again(r, set.v, set.real));
+    PyObject *none = PyObject_CallMethod(set.real, "update", "(O)", o.real);
+    Py_XDECREF(none);
+    return rec_commit_none(r, f, 1, none == NULL ? -1 : set_again(r, set.v, set.real));
 }
 
 Step rec_MAP_ADD(DynRec *r, RecFrame *f, const DynInstr *in) {

@@ -44,6 +44,8 @@ struct RecFrame {
     bool instr_changed;                 /* which changed a container that is older */
     uint32_t place_pc, place;           /* the places row of instruction place_pc, in capture place_of */
     DynCapture *place_of;
+    DynVal **handling; /* the exceptions of the except blocks that the frame is in */
+    uint32_t nhandling;
 };
 
 typedef struct RecPending { /* an inlined call on its way through the hook */
@@ -114,6 +116,9 @@ struct DynRec {
     bool stamp_nodes;                             /* OUTPUT recipes name nodes (snapshots), not positions in graph.outputs */
     uint64_t mutations;                           /* shadows of containers changed so far */
     uint32_t nvals;                               /* shadows made so far */
+    DynVal *error;                                /* an exception that was raised as the guards say, or NULL; */
+    PyObject *error_real;                         /* kept by the recording */
+    bool error_again;                             /* it was raised before, and has its traceback */
     RecFrame *seal;                               /* the frame whose running instruction makes sealed calls, or NULL */
     uint32_t seal_born, seal_nodes, seal_effects; /* that there were before it */
     bool seal_broken;                             /* something older was changed since */
@@ -153,6 +158,11 @@ DYN_HIDDEN int rec_resolve_npscalar(DynRec *r, DynVal *v,
                                     PyObject *o); /* a NumPy scalar at a source; -1: not of a captured type */
 DYN_HIDDEN DynVal *rec_wrap_result(DynRec *r,
                                    PyObject *real); /* constant numbers, str, None … as shadow; NULL for anything else */
+
+/* ---- rec_except.c */
+#define REC_HANDLING 8                                 /* except blocks in except blocks */
+DYN_HIDDEN void rec_known_error(DynRec *r, DynVal *v); /* what was just raised follows from guards; v: its shadow or NULL */
+DYN_HIDDEN bool rec_catch(DynRec *r, RecFrame *f, const DynInstr *in); /* a known error has a handler: f->pc stands at it */
 
 /* ---- rec_effects.c */
 /* An object was changed: a fresh one's shadow says so; of one that outlives the call the change is an effect, to be made again at
@@ -225,7 +235,8 @@ extern DYN_HIDDEN const RecHandler rec_handlers[DYN_I_COUNT];
     H(PUSH_NULL) H(CALL) H(CALL_KW) H(CALL_FUNCTION_EX) H(MAKE_FUNCTION) H(SET_FUNCTION_ATTRIBUTE) \
     H(GET_ITER) H(GET_LEN) H(FOR_ITER) H(JUMP) H(POP_JUMP_IF_TRUE) H(POP_JUMP_IF_FALSE) \
     H(POP_JUMP_IF_NONE) H(POP_JUMP_IF_NOT_NONE) H(JUMP_IF_TRUE_OR_POP) H(JUMP_IF_FALSE_OR_POP) \
-    H(RETURN_VALUE) H(RETURN_CONST) H(YIELD_VALUE) H(BEFORE_WITH) H(LOAD_ASSERTION_ERROR) H(RAISE_VARARGS) H(IMPORT_NAME) \
+    H(RETURN_VALUE) H(RETURN_CONST) H(YIELD_VALUE) H(BEFORE_WITH) H(LOAD_ASSERTION_ERROR) H(RAISE_VARARGS) H(PUSH_EXC_INFO) H(POP_EXCEPT) \
+    H(MATCH_MAPPING) H(MATCH_SEQUENCE) H(MATCH_KEYS) H(MATCH_CLASS) H(CHECK_EXC_MATCH) H(RERAISE) H(WITH_EXCEPT_START) H(IMPORT_NAME) \
     H(IMPORT_FROM)
 /* clang-format on */
 #define H(name) DYN_HIDDEN Step rec_##name(DynRec *r, RecFrame *f, const DynInstr *in);
@@ -259,6 +270,7 @@ DYN_HIDDEN bool rec_is_enum_member(PyObject *o);
 DYN_HIDDEN RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v);
 DYN_HIDDEN RecAttr rec_find_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value, RecCall *c);
 DYN_HIDDEN int rec_stored_attr(DynRec *r, DynOperand o, PyObject *name, DynVal *value); /* after it ran; NULL: deleted */
+DYN_HIDDEN int rec_set_cause(DynRec *r, DynVal *error, DynVal *cause);                  /* raise … from …, after it ran */
 DYN_HIDDEN DynVal *rec_wrap_attr(DynRec *r, PyTypeObject *type, PyObject *value);
 DYN_HIDDEN DynVal *rec_class_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result);
 DYN_HIDDEN DynVal *rec_new_object(DynRec *r, const RecCall *c, PyObject **result); /* object.__new__(C) */

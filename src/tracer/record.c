@@ -260,6 +260,8 @@ static Step step(DynRec *r, RecFrame *f, const DynInstr *in) {
     dyn_frame_running(f->f, in->at, (int)(f->sp - f->nslots));
     r->why = DYN_R_UNSUPPORTED_VALUE;
     r->detail = NULL;
+    r->error = NULL;
+    r->error_again = false;
     return h(r, f, in);
 }
 
@@ -328,6 +330,9 @@ PyObject *rec_run_frame(DynRec *r, RecFrame *f) {
             }
             return hand_back(r, f, &link, in->start, dyn_frame_go_on);
         case STEP_ERROR:
+            if (rec_catch(r, f, in)) {
+                continue;
+            }
         raised:
             if (f == r->base) {
                 rec_stop(r, f, in, DYN_R_EXCEPTION);
