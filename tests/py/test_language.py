@@ -13,14 +13,12 @@ from language import ROWS
 # Right, but not captured whole yet: docs/STATUS.md.
 PENDING = set("""
 accumulated cached_function chained characters class_defined_inside combinations counted data_descriptor decorated_inside
-default_dict default_dict_returned deque_argument deques dict_from_pairs dict_of_ints dict_order division_by_zero enum_lookup
-enumerated extremes filtered formatted generator_closed generator_left_early generator_loop generator_next
-generator_of_arrays generator_of_pairs generator_returns generator_send generator_unpacked generator_yield_from
-generator_zipped item_operators list_sort_key mapped mapped_two match_class match_mapping match_number match_positional
-match_sequence method_caller missing_attribute missing_index missing_key named_tuple named_tuple_argument named_tuple_method
-named_tuple_replace named_tuple_returned named_tuple_unpacked operators ordered_dict own_exception paired partials products
-raised_again raised_and_caught raised_from raised_in_callee reduced reduced_with_start repeated retry_loop sliced starmapped
-try_all with_contextlib with_effects with_suppress with_swallowed zipped zipped_longest
+default_dict default_dict_returned deque_argument deques dict_from_pairs dict_of_ints dict_order enum_lookup enumerated
+extremes filtered formatted generator_closed generator_left_early generator_loop generator_next generator_of_arrays
+generator_of_pairs generator_returns generator_send generator_unpacked generator_yield_from generator_zipped item_operators
+list_sort_key mapped mapped_two method_caller named_tuple named_tuple_argument named_tuple_method named_tuple_replace
+named_tuple_returned named_tuple_unpacked operators ordered_dict paired partials products reduced reduced_with_start repeated
+sliced starmapped with_contextlib with_effects zipped zipped_longest
 """.split())
 
 
