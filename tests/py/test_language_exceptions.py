@@ -245,10 +245,10 @@ def numpy_error_unknown(x, k):
 
 
 FUNCTIONS = [
-    escapes, escapes_from_try, escapes_through_finally, swallowed_by_finally, raised_in_handler, raised_without_from, raised_again,
-    handled_state, state_afterwards, text_of_error, kept_error, returned_error, nested, loop_with_continue, else_and_finally,
-    effects_before_and_after, missing_key, index, division, not_an_exception, assertion, suppressed, not_suppressed, numpy_error,
-    numpy_error_unknown,
+    escapes, escapes_from_try, escapes_through_finally, swallowed_by_finally, raised_in_handler,
+    raised_without_from, raised_again, handled_state, state_afterwards, text_of_error, kept_error, returned_error,
+    nested, loop_with_continue, else_and_finally, effects_before_and_after, missing_key, index, division,
+    not_an_exception, assertion, suppressed, not_suppressed, numpy_error, numpy_error_unknown,
 ]  # fmt: skip
 
 
