@@ -143,11 +143,11 @@ def bench(version, python):
     run([venv(version, python), "bench/run.py"], env=clean_environment(PYTHONPATH=str(library)))
 
 
-def upstream(version, python, project):
+def upstream(version, python, project, *groups):
     """The project's own tests with and without dynoc; what they need besides pytest comes with its wheel."""
     library = build(version, python, "release")
     keep = ROOT / "build" / "upstream"
-    command = [venv(version, python), f"tests/upstream/run_{project}.py", "--keep", keep]
+    command = [venv(version, python), f"tests/upstream/run_{project}.py", *groups, "--keep", keep]
     run(command, env=test_environment(library, "release"))
 
 
@@ -162,11 +162,16 @@ def main(command, *interpreters):
         demo(*first)
     elif command == "test":
         check(*first)
+        for each in found:
+            upstream(*each, "cpython", "third")
         test([(*each, "release") for each in found] + [(*first, "debug")])
     elif command == "bench":
         bench(*first)
     elif command in ("test-numpy", "test-scipy"):
         upstream(*first, command.partition("-")[2])
+    elif command == "test-cpython":
+        for each in found:
+            upstream(*each, "cpython")
     elif command == "check":
         check(*first)
     elif command == "format":

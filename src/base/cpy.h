@@ -16,6 +16,7 @@ DYN_HIDDEN int dyn_cpy_version(void); /* 311, 312, 313 */
  * dyn_frame_default_eval in place of CPython's own and put back; one that came above ours stays, and ours below it.
  * dyn_frame_go_on and _throw never call it. */
 DYN_HIDDEN DynEvalHook dyn_hook_get(void);
+DYN_HIDDEN DynEvalHook dyn_hook_foreign(void); /* the hook below ours, or NULL */
 DYN_HIDDEN void dyn_hook_set(DynEvalHook hook);
 DYN_HIDDEN PyObject *dyn_frame_default_eval(PyThreadState *ts, DynFrame *f, int throwflag); /* or the foreign hook */
 
@@ -54,7 +55,9 @@ typedef struct DynFrameLink {
 } DynFrameLink;
 DYN_HIDDEN int dyn_frame_enter(PyThreadState *ts, DynFrame *f, DynFrameLink *link);
 DYN_HIDDEN void dyn_frame_leave(PyThreadState *ts, DynFrame *f, DynFrameLink *link);
-DYN_HIDDEN bool dyn_recursion_near_limit(PyThreadState *ts); /* less than 50 Python calls left */
+DYN_HIDDEN bool dyn_recursion_near_limit(PyThreadState *ts);               /* less than 50 Python calls left */
+DYN_HIDDEN PyObject *dyn_frame_eval_alone(PyThreadState *ts, DynFrame *f); /* when no hook is installed */
+DYN_HIDDEN bool dyn_cpy_deep_in_stack(void); /* the C stack is short: with no hook Python calls need none */
 
 /* While instruction `at` runs: the frame says so to whoever looks (line numbers, f_lasti), and the stack holds `depth` values. */
 DYN_HIDDEN void dyn_frame_running(DynFrame *f, uint32_t at, int depth);

@@ -105,6 +105,25 @@ PyObject *dyn_frame_default_eval(PyThreadState *ts, DynFrame *f, int throwflag) 
     return evaluate(ts, f, throwflag, foreign ? foreign : _PyEval_EvalFrameDefault);
 }
 
+bool dyn_cpy_deep_in_stack(void) { return stack_left() < 4 * STACK_LOW; }
+
+#define STACK_OF_C_UNIT 1024 /* CPython's limit is meant for a stack of about so much for each */
+
+/* With no hook CPython counts C calls itself again: as many as there is stack for. */
+PyObject *dyn_frame_eval_alone(PyThreadState *ts, DynFrame *f) {
+#if DYN_PY > 311
+    size_t units = stack_left() / STACK_OF_C_UNIT;
+    int saved = ts->c_recursion_remaining;
+    if (units < (size_t)(saved > 0 ? saved : 0))
+        ts->c_recursion_remaining = (int)units;
+    PyObject *result = _PyEval_EvalFrameDefault(ts, f, 0);
+    ts->c_recursion_remaining = saved;
+    return result;
+#else
+    return _PyEval_EvalFrameDefault(ts, f, 0);
+#endif
+}
+
 /* ---- standing in for the evaluation loop ---- */
 
 bool dyn_recursion_near_limit(PyThreadState *ts) { return PY_REMAINING(ts) < 50 || stack_left() < 2 * STACK_LOW; }

@@ -26,6 +26,5 @@
 
 #define DYN_SLOT_HIDDEN 0x10 /* CO_FAST_HIDDEN, which 3.11 doesn't have */
 
-DYN_HIDDEN int dyn_cpy_dict_init(void);        /* watchers and their self-test; -1 with an exception set */
-DYN_HIDDEN DynEvalHook dyn_hook_foreign(void); /* the hook below ours, or NULL */
+DYN_HIDDEN int dyn_cpy_dict_init(void); /* watchers and their self-test; -1 with an exception set */
 #endif

@@ -390,7 +390,27 @@ static PyObject *enabled_miss(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
     return result;
 }
 
+static PyObject *hook(PyThreadState *ts, DynFrame *f, int throwflag);
+static uint32_t needs;
+
+/* CPython runs the frame and what it calls as if there were no hook. Tracers and monitoring tools are told of Python calls as of
+ * calls of C functions where a hook is in, and calls use C stack. */
+static PyObject *step_aside(PyThreadState *ts, DynFrame *f) {
+    if (dyn_hook_get() != hook || dyn_hook_foreign() != NULL) {
+        return dyn_frame_default_eval(ts, f, 0);
+    }
+    dyn_hook_set(NULL);
+    PyObject *result = dyn_frame_eval_alone(ts, f);
+    if (needs > 0 && dyn_hook_get() == NULL) {
+        dyn_hook_set(hook);
+    }
+    return result;
+}
+
 static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
+    if (dyn_cpy_is_traced(ts)) {
+        return step_aside(ts, f);
+    }
     PyCodeObject *code = dyn_frame_code(f);
     Known *row = find_known((PyObject *)code);
     if (row == NULL) {
@@ -399,7 +419,7 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     DynCache *c = row == NULL || row->globals != dyn_frame_globals(f) ? NULL : row->cache;
     uint32_t return_at = c == NULL ? DYN_NONE : c->return_at;
     PyObject *func = dyn_frame_func(f), **slots = dyn_frame_localsplus(f);
-    if (c == NULL || c->idle || return_at == DYN_NONE || dyn_frame_is_generator(f) || dyn_cpy_is_traced(ts)) {
+    if (c == NULL || c->idle || return_at == DYN_NONE || dyn_frame_is_generator(f)) {
         return eager_frame(ts, f, c);
     }
     DynHit hit;
@@ -453,13 +473,14 @@ static PyObject *hook(PyThreadState *ts, DynFrame *f, int throwflag) {
     if (dyn_record_wants(ts, f)) {
         return dyn_record_inlined(ts, f);
     }
+    if (DYN_UNLIKELY(dyn_cpy_deep_in_stack())) {
+        return step_aside(ts, f);
+    }
     if (enabled != NULL && own_business == 0 && !dyn_log_busy() && PyFunction_Check(func) && !dyn_hit_is_starting(func)) {
         return enabled_frame(ts, f);
     }
     return dyn_frame_default_eval(ts, f, 0);
 }
-
-static uint32_t needs;
 
 void dyn_hook_need(void) {
     if (needs++ == 0 || dyn_hook_get() == NULL) { /* one that was put above ours meanwhile passes on to ours */

@@ -201,7 +201,8 @@ static DynVal *call_extreme(DynRec *r, const RecCall *c, PyObject **result, int 
     }
     DynVal *given[16];
     if (n == 1) {
-        if (rec_items(r, c->args[0].v, c->args[0].real, &items, &n) < 0 || n == 0) {
+        bool listed = PyTuple_CheckExact(c->args[0].real) || PyList_CheckExact(c->args[0].real);
+        if (!listed || rec_items(r, c->args[0].v, c->args[0].real, &items, &n) < 0 || n == 0) {
             return unknown(r, c);
         }
     } else {
@@ -492,7 +493,7 @@ static bool lacks(DynRec *r, const RecCall *c, RecAttr how) {
 
 static DynVal *call_getattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynVal *v = NULL;
-    RecCall get;
+    RecCall get = {0};
     (void)arg;
     RecAttr how = named(r, c) ? rec_attr_of(r, c->args[0], c->args[1].real, &get, &v) : REC_ATTR_UNKNOWN;
     if (how == REC_ATTR_CALL && c->npos == 2) {
@@ -510,7 +511,7 @@ static DynVal *call_getattr(DynRec *r, const RecCall *c, PyObject **result, int 
 
 static DynVal *call_hasattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynVal *v = NULL;
-    RecCall get;
+    RecCall get = {0};
     (void)arg;
     RecAttr how = named(r, c) ? rec_attr_of(r, c->args[0], c->args[1].real, &get, &v) : REC_ATTR_UNKNOWN;
     *result = rec_call_real(c);
@@ -529,7 +530,7 @@ static DynVal *call_hasattr(DynRec *r, const RecCall *c, PyObject **result, int 
 }
 
 static DynVal *call_setattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    RecCall set;
+    RecCall set = {0};
     (void)arg;
     bool known = named(r, c) && c->npos == 3 && rec_is_instance(c->args[0]);
     RecAttr how = known ? rec_find_store(r, c->args[0], c->args[1].real, c->args[2], &set) : REC_ATTR_UNKNOWN;
@@ -737,6 +738,7 @@ static DynVal *call_on_list(DynRec *r, const RecCall *c, PyObject **result, cons
     }
     memcpy(call.args, c->args, (c->npos + c->nkw) * sizeof *call.args);
     call.args[0] = (DynOperand){v, items};
+    call.packed = NULL;
     given = b->fn(r, &call, result, b->arg);
     Py_DECREF(items);
     return given;

@@ -8,6 +8,9 @@
 PyObject *rec_call_real(const RecCall *c) {
     PyObject *space[16], **args = space;
     uint32_t n = c->npos + c->nkw;
+    if (c->packed != NULL) {
+        return PyObject_Call(c->callable.real, c->packed, c->packed_kw);
+    }
     if (n + 1 > DYN_COUNTOF(space) && (args = PyMem_New(PyObject *, n + 1)) == NULL) {
         return PyErr_NoMemory();
     }
@@ -552,6 +555,7 @@ static int unwrap(DynRec *r, RecCall *c) {
         return 0;
     }
     args[0] = self;
+    c->packed = NULL;
     if (c->npos + c->nkw > 0) {
         memcpy(args + 1, c->args, (c->npos + c->nkw) * sizeof *args);
     }
@@ -561,8 +565,25 @@ static int unwrap(DynRec *r, RecCall *c) {
     return 1;
 }
 
+/* Builtins that show, or change, what recording and resume functions are seen by: references, objects of the collector, calls
+ * that a tracer is told of. The frame is left before they run. */
+static bool shows_the_interpreter(PyObject *f) {
+    static const char names[] = " sys.settrace sys.setprofile sys._settraceallthreads sys._setprofileallthreads sys.call_tracing"
+                                " sys.getrefcount gc.get_count gc.get_objects gc.get_referrers gc.get_stats"
+                                " sys.monitoring.use_tool_id sys.monitoring.set_events sys.monitoring.set_local_events ";
+    PyObject *module = PyCFunction_Check(f) ? ((PyCFunctionObject *)f)->m_module : NULL;
+    const char *home = module != NULL && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : NULL;
+    char name[64];
+    int n = home == NULL ? 0 : snprintf(name, sizeof name, " %s.%s ", home, ((PyCFunctionObject *)f)->m_ml->ml_name);
+    PyErr_Clear();
+    return n > 0 && n < (int)sizeof name && strstr(names, name) != NULL;
+}
+
 Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c, uint32_t npop) {
     PyObject *result = NULL;
+    if (shows_the_interpreter(c->callable.real)) {
+        return step_bail(r, DYN_R_OPAQUE_CALL, callable_name(r, c->callable.real));
+    }
     for (int i = 0; i < 4 && unwrap(r, c); i++) {
     }
     if (rec_sees_references(r, c->callable.real)) {
@@ -598,7 +619,7 @@ static int lay_out(DynRec *r, RecFrame *f, RecCall *c, uint32_t nargs, uint32_t 
 }
 
 Step rec_CALL(DynRec *r, RecFrame *f, const DynInstr *in) {
-    RecCall c;
+    RecCall c = {0};
     PyObject *kwnames = in->target == DYN_NONE ? NULL : PyTuple_GET_ITEM(f->code->code->co_consts, in->target);
     if (lay_out(r, f, &c, in->arg, in->arg + 2, kwnames) < 0) {
         return step_bail(r, DYN_R_NO_MEMORY, NULL);
@@ -607,7 +628,7 @@ Step rec_CALL(DynRec *r, RecFrame *f, const DynInstr *in) {
 }
 
 Step rec_CALL_KW(DynRec *r, RecFrame *f, const DynInstr *in) {
-    RecCall c;
+    RecCall c = {0};
     PyObject *kwnames = *real_top(f, 1);
     f->sp--, f->ssp--; /* the names lie above the operands */
     int ok = lay_out(r, f, &c, in->arg, in->arg + 2, kwnames);
@@ -667,6 +688,8 @@ static Step spread_call(DynRec *r, RecFrame *f, const DynInstr *in, DynOperand a
         Py_XDECREF(c.kwnames);
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "keywords");
     }
+    c.packed = PyTuple_CheckExact(args.real) ? args.real : NULL;
+    c.packed_kw = kw.real;
     PyObject *names = c.kwnames;
     Step s = rec_finish_call(r, f, &c, npop);
     Py_XDECREF(names);

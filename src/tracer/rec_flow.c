@@ -352,8 +352,11 @@ static int next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
         uint32_t k = dyn_sym_int(t, i);
         const DynNode *node = dyn_graph_node(&r->cap->graph, c->id);
         uint32_t more = node->ndim < 1 || k == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_LT, k, node->shape[0], DYN_NONE);
-        if (dyn_rec_assume(r, more) < 0 || item == NULL) {
-            return item == NULL ? 0 : -1;
+        if (dyn_rec_assume(r, more) < 0) {
+            return -1;
+        }
+        if (item == NULL) {
+            return 0;
         }
         *out = row(r, c, i, item);
         return *out == NULL ? -1 : 0;

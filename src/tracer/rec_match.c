@@ -80,7 +80,7 @@ Step rec_MATCH_KEYS(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 /* The value that C(pattern) takes of an int, str … itself, or the attribute that a pattern names. -1: unknown, nothing ran. */
 static int take(DynRec *r, DynOperand o, PyObject *name, PyObject **real, DynVal **v) {
-    RecCall c;
+    RecCall c = {0};
     RecAttr how = rec_attr_of(r, o, name, &c, v);
     if (how != REC_ATTR_VALUE && how != REC_ATTR_SOURCE) { /* properties run code: left to CPython before they do */
         return -1;

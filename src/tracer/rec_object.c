@@ -291,7 +291,7 @@ static Step store(DynRec *r, RecFrame *f, PyObject *name, DynOperand o, DynOpera
         r->why = DYN_R_SIDE_EFFECT;
         return rec_commit_none(r, f, npop, status < 0 ? -1 : dyn_np_store_attr(r, o, name, value) == 0 ? 0 : 1);
     }
-    RecCall c;
+    RecCall c = {0};
     RecAttr how = known && rec_is_instance(o)                                     ? rec_find_store(r, o, name, value, &c)
                   : known && o.v->kind == DV_CONST && PyModule_CheckExact(o.real) ? REC_ATTR_VALUE
                                                                                   : REC_ATTR_UNKNOWN;
@@ -425,6 +425,7 @@ DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *han
     memcpy(with.args + 1, c->args, (c->npos + c->nkw) * sizeof *c->args);
     with.args[0] = c->callable;
     with.npos++;
+    with.packed = NULL;
     *handled = true;
     RecSeal seal = rec_seal(r);
     DynVal *v;

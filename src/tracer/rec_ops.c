@@ -348,6 +348,29 @@ Step rec_COMPARE_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     return rec_commit(r, f, 2, result, v);
 }
 
+static bool same_wherever_met(PyObject *o) {
+    return o == Py_None || o == Py_Ellipsis || o == Py_NotImplemented || PyBool_Check(o) || rec_is_fixed(o);
+}
+
+/* Constants that came in are guarded by what they are equal to: which objects they are takes a guard of its own. */
+static int constants_are(DynRec *r, DynOperand a, DynOperand b) {
+    bool same = a.real == b.real;
+    if (same_wherever_met(a.real) || same_wherever_met(b.real) || (a.v->source == DYN_NONE && b.v->source == DYN_NONE)) {
+        return same;
+    }
+    DynSources *t = &dyn_rec_capture(r)->sources;
+    DynOperand both[2] = {a, b};
+    uint32_t sources[2];
+    for (int i = 0; i < 2; i++) {
+        sources[i] = both[i].v->source != DYN_NONE ? both[i].v->source
+                                                   : dyn_source_intern(t, DYN_SRC_CONST, DYN_NONE, 0, both[i].real, NULL);
+        if (sources[i] == DYN_NONE) {
+            return -1;
+        }
+    }
+    return rec_guard(r, same ? DYN_GUARD_SAME : DYN_GUARD_DIFFERENT, sources[0], sources[1], 0, NULL) < 0 ? -1 : same;
+}
+
 /* Whether two shadows are of one object. 1, 0: known under guards; -1 not. */
 int rec_identity(DynRec *r, DynOperand a, DynOperand b) {
     if (dyn_rec_resolve(r, a.v, a.real) < 0 || dyn_rec_resolve(r, b.v, b.real) < 0 || a.v->kind == DV_OPAQUE ||
@@ -365,7 +388,7 @@ int rec_identity(DynRec *r, DynOperand a, DynOperand b) {
         return dyn_rec_burn(r, a.v, a.real) < 0 || dyn_rec_burn(r, b.v, b.real) < 0 ? -1 : same;
     }
     if (a.v->kind == DV_CONST && b.v->kind == DV_CONST) {
-        return same;
+        return constants_are(r, a, b);
     }
     if (a.v->source != DYN_NONE && b.v->source != DYN_NONE && !a.v->fresh && !b.v->fresh) {
         return rec_guard(r, same ? DYN_GUARD_SAME : DYN_GUARD_DIFFERENT, a.v->source, b.v->source, 0, NULL) < 0 ? -1 : same;
@@ -787,7 +810,7 @@ Step rec_LOAD_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject *name = attr_name(f, in);
     bool known = dyn_rec_resolve(r, o.v, o.real) == 0;
     DynVal *v = NULL;
-    RecCall c;
+    RecCall c = {0};
     RecAttr how = known ? rec_attr_of(r, o, name, &c, &v) : REC_ATTR_UNKNOWN;
     if (how == REC_ATTR_CALL) {
         return rec_finish_call(r, f, &c, 1);
@@ -825,7 +848,7 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     int unbound = 0;
     bool known = dyn_rec_resolve(r, o.v, o.real) == 0, null_first = dyn_call_null_first();
     DynVal *v = NULL, *second;
-    RecCall c;
+    RecCall c = {0};
     RecAttr how = known ? rec_attr_of(r, o, name, &c, &v) : REC_ATTR_UNKNOWN;
     if (how == REC_ATTR_CALL) { /* what it gives, with NULL */
         Step s = rec_finish_call(r, f, &c, 1);
@@ -881,7 +904,7 @@ Step rec_LOAD_SUPER_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
                  super.v->kind == DV_CONST && dyn_rec_resolve(r, type.v, type.real) == 0 && type.v->kind == DV_CONST &&
                  PyType_Check(type.real) && dyn_rec_resolve(r, self.v, self.real) == 0 && self.v->kind != DV_OPAQUE;
     DynVal *v = NULL;
-    RecCall c;
+    RecCall c = {0};
     RecAttr how = known ? rec_super_attr(r, (PyTypeObject *)type.real, self, name, &c, &v) : REC_ATTR_UNKNOWN;
     Step s;
     if (how == REC_ATTR_CALL) {

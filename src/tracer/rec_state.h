@@ -247,7 +247,8 @@ typedef struct RecCall { /* a call with its operands laid out: self first when t
     DynOperand callable;
     DynOperand *args; /* npos positional, then the keyword values */
     uint32_t npos, nkw;
-    PyObject *kwnames; /* tuple or NULL */
+    PyObject *kwnames;            /* tuple or NULL */
+    PyObject *packed, *packed_kw; /* f(*packed, **packed_kw): the callable may get the very tuple; NULL: not so called */
 } RecCall;
 DYN_HIDDEN int rec_builtins_init(void);
 DYN_HIDDEN int rec_call_init(void);

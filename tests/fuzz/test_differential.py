@@ -1,0 +1,20 @@
+"""The differential fuzzer (differential.py): 500 programs; DYNOC_SOAK=50000 runs as many, from a seed that depends on the day."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import differential
+
+SOAK = int(os.environ.get("DYNOC_SOAK", "0"))
+
+
+def test_generated_programs_do_what_they_do_without_dynoc():
+    first = int(time.time()) // 86400 * 10**6 if SOAK else 0
+    seeds = range(first, first + (SOAK if SOAK > 1 else 50_000 if SOAK else 500))
+    print(f"seeds {seeds.start} to {seeds.stop - 1}")
+    found = [differential.report(seed, text, 50) for seed, text in differential.findings(seeds, 50)]
+    assert not found, "\n".join(found[:10])
