@@ -465,6 +465,9 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
     if ((b == NULL && PyFunction_Check(f)) || wrapped_function(c, r)) {
         return call_inlined(r, c, c->callable, false, result);
     }
+    if (rec_is_append(f) && c->npos == 2 && c->nkw == 0 && rec_is_open_list(r, c->args[0])) {
+        return rec_append_open(r, c, result);
+    }
     int known = resolve_args(r, c);
     DynOperand behind = known == 0 && (b == NULL || !dyn_np_has_rule(b)) ? implementation(r, c) : (DynOperand){0};
     if (behind.v != NULL) {

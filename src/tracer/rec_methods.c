@@ -201,6 +201,34 @@ static DynVal *list_method(DynRec *r, const RecCall *c, PyObject **result, const
     return rec_fail(r, DYN_R_SIDE_EFFECT, name);
 }
 
+bool rec_is_append_name(PyObject *name) { return PyUnicode_CompareWithASCIIString(name, "append") == 0; }
+
+bool rec_is_append(PyObject *callable) {
+    return Py_TYPE(callable) == &PyMethodDescr_Type && ((PyDescrObject *)callable)->d_type == &PyList_Type &&
+           rec_is_append_name(((PyDescrObject *)callable)->d_name);
+}
+
+/* A list that came in, that nobody has looked at in this segment: what it holds doesn't matter to who appends to it. */
+bool rec_is_open_list(DynRec *r, DynOperand o) {
+    if (o.v->kind != DV_SOURCE || !PyList_CheckExact(o.real)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < r->seen.n; i++) {
+        if (r->seen.at[i].real == o.real) {
+            return false;
+        }
+    }
+    return true;
+}
+
+DynVal *rec_append_open(DynRec *r, const RecCall *c, PyObject **result) {
+    DynVal *list = c->args[0].v;
+    bool known = dyn_rec_resolve(r, c->args[1].v, c->args[1].real) == 0 &&
+                 (list->touched || rec_guard(r, DYN_GUARD_TYPE, list->source, DYN_NONE, 0, (PyObject *)&PyList_Type) == 0);
+    *result = rec_call_real(c);
+    return *result == NULL || !known ? NULL : changed(r, c, none_of(r));
+}
+
 /* ---- dicts */
 
 static bool burnt_key(DynRec *r, DynOperand key) { return rec_plain_key(key.real) && dyn_rec_burn(r, key.v, key.real) == 0; }

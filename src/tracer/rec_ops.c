@@ -846,7 +846,8 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
     PyObject *name = attr_name(f, in);
     int unbound = 0;
-    bool known = dyn_rec_resolve(r, o.v, o.real) == 0, null_first = dyn_call_null_first();
+    bool null_first = dyn_call_null_first(), open = rec_is_append_name(name) && rec_is_open_list(r, o);
+    bool known = !open && dyn_rec_resolve(r, o.v, o.real) == 0;
     DynVal *v = NULL, *second;
     RecCall c = {0};
     RecAttr how = known ? rec_attr_of(r, o, name, &c, &v) : REC_ATTR_UNKNOWN;
@@ -859,7 +860,9 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
         return STEP_ERROR;
     }
     second = unbound ? o.v : rec_new(r, DV_NULL);
-    if (how == REC_ATTR_VALUE) {
+    if (open && unbound) {
+        v = dyn_rec_const(r, method);
+    } else if (how == REC_ATTR_VALUE) {
         v = unbound ? (v->kind == DV_METHOD ? v->items[0] : NULL) : v;
     } else if (how == REC_ATTR_SOURCE && unbound) {
         bool fixed_type =

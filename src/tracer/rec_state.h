@@ -340,6 +340,11 @@ DYN_HIDDEN int rec_references_init(void);
 DYN_HIDDEN DynVal *rec_call_errstate(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 DYN_HIDDEN int rec_errstate_init(void);
 DYN_HIDDEN DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* list, dict, str … methods */
+/* A list is appended to without a look at what is in it. */
+DYN_HIDDEN bool rec_is_append(PyObject *callable);
+DYN_HIDDEN bool rec_is_append_name(PyObject *name);
+DYN_HIDDEN bool rec_is_open_list(DynRec *r, DynOperand o);
+DYN_HIDDEN DynVal *rec_append_open(DynRec *r, const RecCall *c, PyObject **result);
 DYN_HIDDEN PyObject *rec_call_real(const RecCall *c);
 DYN_HIDDEN Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c,
                                 uint32_t npop); /* make the call, and the result takes npop values' place */

@@ -661,6 +661,10 @@ int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
     if (v->kind != DV_SOURCE) {
         return 0;
     }
+    if (v->touched) { /* a list that was appended to unseen: what guards could look at is the list before that */
+        r->why = DYN_R_SIDE_EFFECT;
+        return -1;
+    }
     if (PyArray_CheckExact(o)) {
         return resolve_array(r, v, (PyArrayObject *)o);
     }
