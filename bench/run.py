@@ -19,7 +19,7 @@ import textwrap
 import time
 
 import numpy as np
-from work import CALLS, KERNELS
+from work import CALLS, KERNELS, LOOPS
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -93,6 +93,38 @@ def kernels(dynoc, budget):
     for name, fn, make, bound in KERNELS:
         plain, fast, detail = compared(fn, make(), dynoc, budget)
         yield at_least(name, plain / fast, bound, detail)
+
+
+# ---- loops in Python
+
+
+def loops(dynoc, budget):
+    """Whole functions with a long loop inside: their first call, and those that find native code."""
+    for name, fn, make, first_bound, bound in LOOPS:
+        args, firsts = make(), []
+        fn(*args)
+        plain = min(seconds(lambda args=args, fn=fn: fn(*args), 1) for _ in range(3))
+        for _ in range(3):
+            dynoc.reset()
+            fast = dynoc.optimize(fn)
+            firsts.append(seconds(lambda args=args, fast=fast: fast(*args), 1) / plain)
+            dynoc.wait()
+        yield at_most(f"first call: {name}", statistics.median(firsts), first_bound, "x", f"{in_words(plain)} eager")
+        plain, later, detail = compared(fn, args, dynoc, budget)
+        yield at_least(f"later calls: {name}", plain / later, bound, detail)
+
+
+ADDITIONS = 5000
+
+
+def additions(dynoc, budget):
+    text = "def f(x):\n" + "    x = x + 1.0\n" * ADDITIONS + "    return x\n"
+    taken = []
+    for _ in range(3):
+        plain, fast = first_call(text, (np.ones(10),), dynoc)
+        taken.append(fast - plain)
+        dynoc.wait()
+    yield at_most(f"first call of {ADDITIONS} additions, beyond eager", statistics.median(taken) * 1e3, 50.0, "ms", in_words(plain))
 
 
 # ---- recording
@@ -230,7 +262,7 @@ def peers(dynoc, budget):
         yield Figure(f"peer: {make_rival.__name__.split('_')[0]}, {name}", in_words(taken), "", None)
 
 
-GROUPS = (calls_of_small_arrays, kernels, recording, scalar_loop, other_processes, peers)
+GROUPS = (calls_of_small_arrays, kernels, loops, additions, recording, scalar_loop, other_processes, peers)
 
 
 def machine():

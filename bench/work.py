@@ -68,6 +68,31 @@ def f32(*shape, seed=0):
     return normal(*shape, seed=seed, dtype=np.float32)
 
 
+def heat(u, steps):
+    for _ in range(steps):
+        v = u.copy()
+        v[1:-1, 1:-1] = u[1:-1, 1:-1] + 0.1 * (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1])
+        u = v
+    return u
+
+
+def k_means(x, k, steps):
+    centres = x[:k]
+    for _ in range(steps):
+        nearest = ((x[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2).argmin(axis=1)
+        member = (nearest[:, None] == np.arange(k)[None, :]).astype(x.dtype)
+        centres = (member.T @ x) / np.maximum(member.sum(axis=0), 1)[:, None]
+    return centres
+
+
+def power_iteration(a, steps):
+    v = np.ones(a.shape[0])
+    for _ in range(steps):
+        v = a @ v
+        v = v / np.sqrt((v * v).sum())
+    return v @ a @ v
+
+
 CALLS = (
     ("cos + sin of 10 float64", cosine_sine, lambda: (normal(10),), 0.4),
     ("cos + sin of 10 float32", cosine_sine, lambda: (f32(10),), 0.4),
@@ -86,4 +111,9 @@ KERNELS = (
     ("GELU, 1e6 float32", gelu, lambda: (f32(1_000_000),), 9.0),
     ("sum of squares, 1e6 float64", sum_of_squares, lambda: (normal(1_000_000),), 9.0),
     ("transposed add, 1000 x 1000 float32", transposed_add, lambda: (f32(1000, 1000), f32(1000, 1000, seed=1)), 4.0),
+)
+LOOPS = (
+    ("heat equation, 1000 steps, 200 x 200", heat, lambda: (normal(200, 200), 1000), 1.3, 3.0),
+    ("k-means, 40 steps, 40000 x 3, 8 centres", k_means, lambda: (normal(40_000, 3), 8, 40), 1.3, 3.0),
+    ("power iteration, 1000 steps, 200 x 200", power_iteration, lambda: (normal(200, 200), 1000), 1.3, 3.0),
 )

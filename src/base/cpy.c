@@ -78,6 +78,68 @@ int dyn_cpy_code_position(PyCodeObject *c, uint32_t at, int *line, int *end_line
     return PyCode_Addr2Location(c, (int)(at * sizeof(_Py_CODEUNIT)), line, col, end_line, end_col) ? 0 : -1;
 }
 
+/* Numbers of the line table: six bits a byte, lowest first, bit 6 says that more follow. */
+static unsigned line_number(const uint8_t *table, Py_ssize_t n, uint32_t *offset) {
+    unsigned value = 0;
+    for (unsigned shift = 0; *offset < n; shift += 6) {
+        uint8_t byte = table[(*offset)++];
+        value |= (unsigned)(byte & 63) << shift;
+        if (!(byte & 64))
+            break;
+    }
+    return value;
+}
+
+static int line_delta(const uint8_t *table, Py_ssize_t n, uint32_t *offset) {
+    unsigned value = line_number(table, n, offset);
+    return value & 1 ? -(int)(value >> 1) : (int)(value >> 1);
+}
+
+int dyn_cpy_position_on(PyCodeObject *c, DynPositionCursor *cursor, uint32_t at, int *line, int *end_line, int *col,
+                        int *end_col) {
+    const uint8_t *table = (const uint8_t *)PyBytes_AS_STRING(c->co_linetable);
+    Py_ssize_t n = PyBytes_GET_SIZE(c->co_linetable);
+    *line = *end_line = *col = *end_col = -1;
+    DynPositionCursor next = *cursor;
+    if (at < next.unit || next.offset == 0)
+        next = (DynPositionCursor){.line = c->co_firstlineno};
+    while (next.offset < n) {
+        DynPositionCursor here = next;
+        uint8_t first = table[next.offset++];
+        unsigned form = first >> 3 & 15;
+        next.unit += (first & 7) + 1u;
+        int lines = 0, from = -1, to = -1, more = 0;
+        if (form < 10) { /* short: on the line before, columns in two bytes */
+            uint8_t second = next.offset < n ? table[next.offset++] : 0;
+            from = (int)(form << 3 | (second >> 4 & 7));
+            to = from + (second & 15);
+        } else if (form < 13) { /* at most two lines on */
+            lines = (int)form - 10;
+            from = next.offset < n ? table[next.offset++] : 0;
+            to = next.offset < n ? table[next.offset++] : 0;
+        } else if (form < 15) {
+            lines = line_delta(table, n, &next.offset);
+            if (form == 14) {
+                more = (int)line_number(table, n, &next.offset);
+                from = (int)line_number(table, n, &next.offset) - 1;
+                to = (int)line_number(table, n, &next.offset) - 1;
+            }
+        }
+        next.line += lines;
+        if (at < next.unit) {
+            *cursor = here;
+            if (form == 15)
+                return -1;
+            *line = next.line;
+            *end_line = next.line + more;
+            *col = from;
+            *end_col = to;
+            return 0;
+        }
+    }
+    return -1;
+}
+
 /* A number of the exception table: six bits a byte, highest first, 64: more follow (128 marks the first of a row). */
 static uint32_t table_number(const uint8_t *table, Py_ssize_t n, Py_ssize_t *cursor) {
     uint32_t value = 0;

@@ -103,6 +103,14 @@ DYN_HIDDEN uint32_t dyn_cpy_func_version(PyObject *func);
 DYN_HIDDEN PyObject *dyn_cpy_code_bytes(PyCodeObject *c); /* new bytes: co_code without specialisation */
 /* Parts that are unknown are -1. */
 DYN_HIDDEN int dyn_cpy_code_position(PyCodeObject *c, uint32_t at, int *line, int *end_line, int *col, int *end_col);
+/* The same, for who asks for one position after the other: the table is read on from where the last one was found. Starts as
+ * zeros, for one code object. */
+typedef struct DynPositionCursor {
+    uint32_t offset, unit; /* the next entry of the table, and the code unit it begins at */
+    int line;
+} DynPositionCursor;
+DYN_HIDDEN int dyn_cpy_position_on(PyCodeObject *c, DynPositionCursor *cursor, uint32_t at, int *line, int *end_line, int *col,
+                                   int *end_col);
 /* CALL_INTRINSIC_1 by number: 5 unary positive, 6 list to tuple; others SystemError. New reference. */
 DYN_HIDDEN PyObject *dyn_cpy_intrinsic_1(PyThreadState *ts, int which, PyObject *arg);
 #endif

@@ -40,7 +40,10 @@ static void find_invariants(const DynKernel *k, bool *same) {
 /* Is this a mathematical function of values that are the same for all lanes? The compiler would take the call out of the loop,
  * and make it the scalar function, whose bits differ from the vector function's: its operand has to look as if it changed. */
 static bool would_be_hoisted(const DynKernel *k, const DynInsn *insn) {
-    bool same[DYN_MAX_INSNS], all = insn->kind == DYN_L_OP && (dyn_ops[insn->op].flags & DYN_OPF_VECTOR_CALL);
+    bool same[DYN_MAX_INSNS], all = true;
+    if (insn->kind != DYN_L_OP || !(dyn_ops[insn->op].flags & DYN_OPF_VECTOR_CALL)) {
+        return false;
+    }
     find_invariants(k, same);
     for (int a = 0; a < insn->nargs; a++) {
         all = all && same[insn->a[a]];

@@ -273,7 +273,11 @@ static bool overwritten(const Lower *L, const DynNode *n, uint32_t from, uint32_
 
 /* Values that someone who leaves could no longer compute, since what they read has been written: kept as arrays. */
 static void keep_for_snapshots(Lower *L) {
-    for (uint32_t i = 0; i < L->last_snapshot; i++) {
+    bool writes = false;
+    for (uint32_t i = 0; i < L->last_snapshot && !writes; i++) {
+        writes = dyn_graph_written(L->g, i) != DYN_NONE;
+    }
+    for (uint32_t i = 0; writes && i < L->last_snapshot; i++) {
         const DynNode *n = dyn_graph_node(L->g, i);
         uint8_t kind = info(n)->kind;
         if ((kind == DYN_K_ELEMENTWISE || kind == DYN_K_COPY || kind == DYN_K_REDUCE || kind == DYN_K_SCAN) &&

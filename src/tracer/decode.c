@@ -413,8 +413,28 @@ static PyObject *decode_opcode(PyObject *self, PyObject *number) {
     return PyUnicode_FromString(dyn_opcode_names[dyn_decode_opcode((int)op)]);
 }
 
-static PyMethodDef methods[] = {{"_decode", decode_text, METH_O, "canonical instructions of a code object as text"},
-                                {"_decode_opcode", decode_opcode, METH_O, "canonical name of a CPython opcode"},
-                                {0}};
+/* Positions of all code units, each asked for behind the one before and then again from the end. */
+static PyObject *positions(PyObject *self, PyObject *code) {
+    if (!PyCode_Check(code))
+        return PyErr_Format(PyExc_TypeError, "a code object is needed, not %.100s", Py_TYPE(code)->tp_name);
+    Py_ssize_t n = Py_SIZE(code);
+    DynPositionCursor cursor = {0};
+    PyObject *list = PyList_New(0);
+    for (Py_ssize_t i = 0; list && i < 2 * n; i++) {
+        int p[4];
+        dyn_cpy_position_on((PyCodeObject *)code, &cursor, (uint32_t)(i < n ? i : 2 * n - 1 - i), &p[0], &p[1], &p[2], &p[3]);
+        PyObject *row = Py_BuildValue("iiii", p[0], p[1], p[2], p[3]);
+        if (!row || PyList_Append(list, row) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+static PyMethodDef methods[] = {
+    {"_decode", decode_text, METH_O, "canonical instructions of a code object as text"},
+    {"_positions", positions, METH_O, "(line, end line, column, end column) of each code unit, twice"},
+    {"_decode_opcode", decode_opcode, METH_O, "canonical name of a CPython opcode"},
+    {0}};
 
 int dyn_decode_init(PyObject *module) { return PyModule_AddFunctions(module, methods); }

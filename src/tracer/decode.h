@@ -31,6 +31,7 @@ typedef struct DynCode {
     uint32_t *at_unit; /* for each code unit: index of the canonical instruction that starts there (its `start`), or DYN_NONE */
     uint32_t nunits;
     bool generator; /* generator, coroutine, async generator */
+    DynPositionCursor positions;
 } DynCode;
 DYN_HIDDEN DynCode *dyn_decode(PyCodeObject *code); /* new; NULL with MemoryError. Unknown opcodes become DYN_I_UNSUPPORTED */
 DYN_HIDDEN void dyn_decode_free(DynCode *c);

@@ -63,7 +63,8 @@ uint32_t dyn_rec_place(DynRec *r) {
         return f->place;
     }
     DynPlace p = {.code = (PyObject *)f->code->code};
-    if (dyn_cpy_code_position(f->code->code, f->code->v.at[f->pc].at, &p.line, &p.end_line, &p.col, &p.end_col) < 0) {
+    if (dyn_cpy_position_on(f->code->code, &f->code->positions, f->code->v.at[f->pc].at, &p.line, &p.end_line, &p.col,
+                            &p.end_col) < 0) {
         p.line = f->code->code->co_firstlineno;
     }
     if (dyn_vec_push(&g->places, p) < 0) {

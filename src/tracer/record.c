@@ -106,6 +106,11 @@ static Step before_instr(DynRec *r, RecFrame *f, const DynInstr *in) {
         r->nnodes_seen = r->cap->graph.nodes.n;
         r->ninstrs_node = n;
     }
+    if (r->nnodes_seen > MAX_NODES && n < (uint64_t)dyn_config.record_limit && rec_may_break(r, f)) {
+        f->next = f->pc;
+        r->why = DYN_R_GRAPH_SIZE;
+        return STEP_CUT;
+    }
     if (n >= (uint64_t)dyn_config.record_limit || r->nnodes_seen > MAX_NODES ||
         (n - r->ninstrs_node > SCALAR_BUDGET && (in->flags & DYN_IF_TARGET))) {
         return step_bail(r, DYN_R_BUDGET, NULL);

@@ -2,6 +2,7 @@
 
 import dis
 import gc
+import importlib.util
 import sys
 import threading
 import types
@@ -503,3 +504,21 @@ def check_code(minirec, code):
             assert code.co_names[arg["arg"]] == theirs.argval
     assert not by_at
     assert starts[0] == 0
+
+
+def all_codes(code):
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from all_codes(constant)
+
+
+@pytest.mark.parametrize("module", ["argparse", "typing", "inspect", "statistics", "textwrap", "this"])
+def test_positions_are_those_of_the_code(minirec, module):
+    """Read on from the last one, and looked for again behind it: both as co_positions has them."""
+    path = importlib.util.find_spec(module).origin
+    with open(path, encoding="utf-8") as file:
+        top = compile(file.read() + "\n" * 3 + "x = [\n\n\n1 +\n" + " " * 300 + "y]\n", path, "exec")
+    for code in all_codes(top):
+        wanted = [tuple(-1 if n is None else n for n in position) for position in code.co_positions()]
+        assert minirec._positions(code) == wanted + wanted[::-1], code
