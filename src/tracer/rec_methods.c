@@ -213,6 +213,12 @@ bool rec_is_open_list(DynRec *r, DynOperand o) {
     if (o.v->kind != DV_SOURCE || !PyList_CheckExact(o.real)) {
         return false;
     }
+    for (uint32_t i = 0; i < r->touched.n; i++) { /* in another place, where it has to be looked at now */
+        RecSeen row = r->touched.at[i];
+        if (row.real == o.real && row.v != o.v && dyn_rec_resolve(r, row.v, row.real) < 0) {
+            return false;
+        }
+    }
     for (uint32_t i = 0; i < r->seen.n; i++) {
         if (r->seen.at[i].real == o.real) {
             return false;
@@ -226,7 +232,7 @@ DynVal *rec_append_open(DynRec *r, const RecCall *c, PyObject **result) {
     bool known = dyn_rec_resolve(r, c->args[1].v, c->args[1].real) == 0 &&
                  (list->touched || rec_guard(r, DYN_GUARD_TYPE, list->source, DYN_NONE, 0, (PyObject *)&PyList_Type) == 0);
     *result = rec_call_real(c);
-    return *result == NULL || !known ? NULL : changed(r, c, none_of(r));
+    return *result == NULL || !known || rec_push_item(r, list, c->args[1].v) < 0 ? NULL : changed(r, c, none_of(r));
 }
 
 /* ---- dicts */

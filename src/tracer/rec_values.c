@@ -537,9 +537,12 @@ static int seen_container(DynRec *r, DynVal *v, PyObject *o) {
     return rec_saw(r, o, v);
 }
 
+/* A list may have been appended to before anybody looked at it: v's items are those so far, and what sources tell of comes before. */
 static int resolve_sequence(DynRec *r, DynVal *v, PyObject *o) {
     bool tuple = PyTuple_CheckExact(o);
-    Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+    DynVal **appended = v->items;
+    uint32_t nappended = v->n;
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(o) - nappended;
     int seen = seen_container(r, v, o);
     if (seen != 0) {
         return seen < 0 ? -1 : 0;
@@ -548,9 +551,12 @@ static int resolve_sequence(DynRec *r, DynVal *v, PyObject *o) {
         rec_guard(r, DYN_GUARD_LEN, v->source, DYN_NONE, n, NULL) < 0 || n > 10000) {
         return -1;
     }
-    v->items = DYN_NEW_N(&r->arena, DynVal *, n + 1);
+    v->items = DYN_NEW_N(&r->arena, DynVal *, n + nappended + 1);
     if (v->items == NULL) {
         return -1;
+    }
+    if (nappended > 0) {
+        memcpy(v->items + n, appended, nappended * sizeof *appended);
     }
     for (Py_ssize_t i = 0; i < n; i++) {
         uint32_t s = dyn_source_intern(&r->cap->sources, DYN_SRC_ITEM, v->source, (uint32_t)i, NULL, NULL);
@@ -558,7 +564,7 @@ static int resolve_sequence(DynRec *r, DynVal *v, PyObject *o) {
             return -1;
         }
     }
-    v->n = (uint32_t)n;
+    v->n = (uint32_t)n + nappended;
     v->cap = v->n + 1;
     v->kind = tuple ? DV_TUPLE : DV_LIST;
     return 0;
@@ -661,10 +667,6 @@ bool rec_is_fixed(PyObject *o) {
 int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
     if (v->kind != DV_SOURCE) {
         return 0;
-    }
-    if (v->touched) { /* a list that was appended to unseen: what guards could look at is the list before that */
-        r->why = DYN_R_SIDE_EFFECT;
-        return -1;
     }
     if (PyArray_CheckExact(o)) {
         return resolve_array(r, v, (PyArrayObject *)o);
