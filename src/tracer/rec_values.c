@@ -537,7 +537,8 @@ static int seen_container(DynRec *r, DynVal *v, PyObject *o) {
     return rec_saw(r, o, v);
 }
 
-/* A list may have been appended to before anybody looked at it: v's items are those so far, and what sources tell of comes before. */
+/* A list may have been appended to before anybody looked at it: v's items are those so far, and what sources tell of comes
+ * before. */
 static int resolve_sequence(DynRec *r, DynVal *v, PyObject *o) {
     bool tuple = PyTuple_CheckExact(o);
     DynVal **appended = v->items;

@@ -1,4 +1,4 @@
-"""Graph breaks that resume: how many entries come of them, that later trips and calls are served by these, and that nothing piles up.
+"""Graph breaks that resume: how many entries come of them, that these serve later trips and calls, and that nothing piles up.
 
 What a break must not change (results, exceptions, traces, effects, lifetimes) is tested with the rows of functions_breaks.py.
 """
