@@ -163,8 +163,8 @@ static DynVal *cell_that_came_in(DynRec *r, PyObject *cell, uint32_t own, uint32
     for (uint32_t i = 0; i < r->seen.n; i++) {
         if (r->seen.at[i].real == cell) {
             uint32_t other = r->seen.at[i].v->source == DYN_NONE ? r->seen.at[i].v->id : r->seen.at[i].v->source;
-            bool same = other == own || rec_guard(r, DYN_GUARD_SAME, own, other, 0, NULL) == 0;
-            return same ? r->seen.at[i].v : NULL;
+            bool same = other == own || (other != DYN_NONE && rec_guard(r, DYN_GUARD_SAME, own, other, 0, NULL) == 0);
+            return same && r->seen.at[i].v->kind == DV_CELL ? r->seen.at[i].v : NULL;
         }
     }
     DynVal *v = rec_new(r, DV_CELL);

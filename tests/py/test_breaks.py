@@ -246,3 +246,30 @@ def test_reset_in_the_middle():
     fast = dynoc.optimize(f, wait=True)
     for _ in range(4):
         assert np.array_equal(fast(np.arange(3.0), 60), f(np.arange(3.0), 60))
+
+
+def test_cells_as_values():
+    """A cell object is a value like any other, also where it is put into another cell."""
+
+    def outside():
+        value = 42
+
+        def inner():
+            return value
+
+        return inner.__closure__[0]
+
+    def f(x, cell):
+        kept = cell
+
+        def inner():
+            return kept
+
+        y = x * 2
+        SEE(1)
+        return y, inner() is cell, inner.__closure__[0] is cell, kept.cell_contents
+
+    fast = dynoc.optimize(f, wait=True)
+    for _ in range(4):
+        got = fast(np.arange(3.0), outside())
+        assert got[1:] == (True, False, 42)
