@@ -35,7 +35,8 @@ static int differ(DynRec *r, const RecSeen *a, const RecSeen *b) {
     if (a->real == b->real) { /* one object in two ways, and nobody knew */
         return source_of(a->v) == source_of(b->v) ? 0 : -1;
     }
-    uint32_t one = source_of(a->v), other = source_of(b->v); /* NONE: an object that is not found at a later call, a cell as a value */
+    uint32_t one = source_of(a->v),
+             other = source_of(b->v); /* NONE: an object that is not found at a later call, a cell as a value */
     return one == DYN_NONE || other == DYN_NONE ? -1 : rec_guard(r, DYN_GUARD_DIFFERENT, one, other, 0, NULL);
 }
 
