@@ -12,7 +12,7 @@
 bool rec_outlives(const DynVal *v) { return v->source != DYN_NONE && !v->fresh; }
 
 /* A cell's shadow is reached through its id where the cell itself is no value of the frame's (a closure's). */
-static uint32_t source_of(const DynVal *v) { return v->kind == DV_CELL && v->source == DYN_NONE ? v->id : v->source; }
+uint32_t rec_found_at(const DynVal *v) { return v->kind == DV_CELL && v->source == DYN_NONE ? v->id : v->source; }
 
 int rec_same_object(DynRec *r, DynVal *v, DynVal *other) {
     (void)r;
@@ -33,10 +33,10 @@ static int differ(DynRec *r, const RecSeen *a, const RecSeen *b) {
         return 0; /* the types are guarded */
     }
     if (a->real == b->real) { /* one object in two ways, and nobody knew */
-        return source_of(a->v) == source_of(b->v) ? 0 : -1;
+        return rec_found_at(a->v) == rec_found_at(b->v) ? 0 : -1;
     }
-    uint32_t one = source_of(a->v),
-             other = source_of(b->v); /* NONE: an object that is not found at a later call, a cell as a value */
+    uint32_t one = rec_found_at(a->v),
+             other = rec_found_at(b->v); /* NONE: an object that is not found at a later call, a cell as a value */
     return one == DYN_NONE || other == DYN_NONE ? -1 : rec_guard(r, DYN_GUARD_DIFFERENT, one, other, 0, NULL);
 }
 
@@ -94,7 +94,7 @@ int rec_effect(DynRec *r, DynOperand target, DynEffectKind kind, PyObject *obj, 
         return 0;
     }
     r->why = DYN_R_SIDE_EFFECT;
-    if (source_of(target.v) == DYN_NONE || touch(r, target) < 0) {
+    if (rec_found_at(target.v) == DYN_NONE || touch(r, target) < 0) {
         return -1;
     }
     for (uint32_t i = 0; i < n; i++) {

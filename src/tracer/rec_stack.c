@@ -162,7 +162,7 @@ Step rec_MAKE_CELL(DynRec *r, RecFrame *f, const DynInstr *in) {
 static DynVal *cell_that_came_in(DynRec *r, PyObject *cell, uint32_t own, uint32_t content) {
     for (uint32_t i = 0; i < r->seen.n; i++) {
         if (r->seen.at[i].real == cell) {
-            uint32_t other = r->seen.at[i].v->source == DYN_NONE ? r->seen.at[i].v->id : r->seen.at[i].v->source;
+            uint32_t other = rec_found_at(r->seen.at[i].v);
             bool same = other == own || (other != DYN_NONE && rec_guard(r, DYN_GUARD_SAME, own, other, 0, NULL) == 0);
             return same && r->seen.at[i].v->kind == DV_CELL ? r->seen.at[i].v : NULL;
         }

@@ -529,8 +529,9 @@ static int seen_container(DynRec *r, DynVal *v, PyObject *o) {
     for (uint32_t i = 0; i < r->seen.n; i++) {
         if (r->seen.at[i].real == o) {
             DynVal *other = r->seen.at[i].v;
-            uint32_t source = v->source;
-            return rec_guard(r, DYN_GUARD_SAME, source, other->source, 0, NULL) < 0 || rec_same_object(r, v, other) < 0 ? -1 : 1;
+            uint32_t source = v->source, known = rec_found_at(other);
+            bool same = known != DYN_NONE && rec_guard(r, DYN_GUARD_SAME, source, known, 0, NULL) == 0;
+            return !same || rec_same_object(r, v, other) < 0 ? -1 : 1;
         }
     }
     v->obj = o;
