@@ -152,9 +152,9 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
     case DV_METHOD: return recipe_of_items(r, v, DYN_RC_METHOD);
     case DV_CELL: {
         bool full = v->n > 0 && v->items[0] != NULL;
-        uint32_t *item = DYN_NEW(&c->arena, uint32_t);
-        if (v->source != DYN_NONE) {
-            return dyn_capture_recipe(c, DYN_RC_SOURCE, v->source, NULL, 0, NULL);
+        uint32_t *item = DYN_NEW(&c->arena, uint32_t), came_in = v->fresh ? DYN_NONE : rec_found_at(v);
+        if (came_in != DYN_NONE) {
+            return dyn_capture_recipe(c, DYN_RC_SOURCE, came_in, NULL, 0, NULL);
         }
         if (item == NULL || (full && (*item = rec_recipe(r, v->items[0])) == DYN_NONE)) {
             return DYN_NONE;

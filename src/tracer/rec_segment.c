@@ -48,6 +48,9 @@ static int shadows_from_sources(DynRec *r, RecFrame *f) {
                 }
                 v->items[0] = content;
                 v->n = v->cap = 1;
+                if (rec_saw(r, f->real[i], v) < 0) { /* closures lead to it too */
+                    return -1;
+                }
             }
         }
         if (v == NULL) {

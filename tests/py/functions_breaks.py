@@ -417,6 +417,26 @@ def cells_in_a_loop(x, n):
     return x, count
 
 
+@broken(lambda: (f64(4),))
+def closure_made_two_levels_down(x):
+    def outer():
+        def inner():
+            def add(y):
+                return y + shift
+
+            return add
+
+        return inner()
+
+    shift = 1
+    add = outer()
+    SEE("a")
+    a = add(x)
+    shift = 10
+    SEE("b")
+    return a, add(x), outer()(x)
+
+
 class Dies:
     def __init__(self, name):
         self.name = name

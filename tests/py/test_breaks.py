@@ -273,3 +273,25 @@ def test_cells_as_values():
     for _ in range(4):
         got = fast(np.arange(3.0), outside())
         assert got[1:] == (True, False, 42)
+
+
+def test_cells_are_shared_with_closures_that_came_in():
+    """Behind a break the function's cell comes in twice: as its own, and in the closure of a function that is called."""
+
+    def f(x):
+        def add(y):
+            return y + shift
+
+        shift = 1
+        SEE(add)
+        a = add(x)
+        shift = 10
+        b = add(x)
+        SEE(add)
+        shift = shift + 10
+        return a, b, add(x)
+
+    fast = dynoc.optimize(f, wait=True)
+    x = np.arange(3.0)
+    for _ in range(4):
+        assert [r.tolist() for r in fast(x)] == [(x + 1).tolist(), (x + 10).tolist(), (x + 20).tolist()]
