@@ -73,7 +73,7 @@ def compiler_file(name):
 
 
 def test_environment(library, variant):
-    environment = clean_environment(PYTHONPATH=str(library), PYTHONDONTWRITEBYTECODE="1")
+    environment = clean_environment(PYTHONPATH=str(library), PYTHONDONTWRITEBYTECODE="1", PYTHONHASHSEED="0")
     if variant in SANITIZER_LIBRARY:
         # NumPy throws C++ exceptions, and the sanitizer wants to see libstdc++ from the start.
         preload = [compiler_file(SANITIZER_LIBRARY[variant]), compiler_file("libstdc++.so.6")]

@@ -190,8 +190,9 @@ static Step unary(DynRec *r, RecFrame *f, const DynInstr *in, PyObject *(*fn)(Py
         v = dyn_np_unary(r, in->op, a, result);
     } else if (known && a.v->kind == DV_SYM) {
         uint32_t s = a.v->id;
-        if (dyn_sym_at(&r->cap->syms, s)->type == DYN_T_BOOL) { /* -True is an int */
-            v = dyn_rec_burn(r, a.v, a.real) == 0 ? dyn_rec_const(r, result) : NULL;
+        if (dyn_sym_at(&r->cap->syms, s)->type == DYN_T_BOOL) { /* -True is an int; ~True warns since 3.12, at every call */
+            bool quiet = in->op != DYN_I_UNARY_INVERT && dyn_rec_burn(r, a.v, a.real) == 0;
+            v = quiet ? dyn_rec_const(r, result) : NULL;
         } else {
             s = sym < 0 ? s : dyn_sym_op(&r->cap->syms, (DynSymOp)sym, s, DYN_NONE, DYN_NONE);
             v = agrees(r, s, result) ? dyn_rec_sym(r, s) : NULL;
