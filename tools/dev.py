@@ -107,8 +107,11 @@ def run_suite(version, python, variant):
     except subprocess.TimeoutExpired as late:
         output = (late.stdout or b"").decode(errors="replace") + f"\ngiven up after {SUITE_SECONDS} s"
         status = -1
-    last = output.rstrip().rpartition("\n")[2]
-    counts = {word: int(n) for n, word in re.findall(r"(\d+) (\w+)", re.sub(r"\berror\b", "errors", last)) if word in OUTCOMES}
+    # the interpreter can still write a warning behind pytest's summary
+    summary = ([""] + re.findall(r"^\W*(\d+ \w+.*) in [\d.]+s\b", output, re.M))[-1]
+    counts = {word: int(n) for n, word in re.findall(r"(\d+) (\w+)", re.sub(r"\berror\b", "errors", summary)) if word in OUTCOMES}
+    if not counts and not status:
+        raise Failed(f"{name}: no summary in what pytest wrote:\n{output}")
     if status and not counts.get("failed") and not counts.get("errors"):
         counts["errors"] = 1
         output += f"\n{name}: pytest ended with status {status}"

@@ -12,8 +12,6 @@ bool dyn_cpy_known(void) {
 #endif
 }
 
-int dyn_cpy_version(void) { return DYN_PY; }
-
 /* ---- the hook ---- */
 
 /* NULL: none, or CPython's own. */
@@ -173,11 +171,6 @@ bool dyn_cpy_find_handler(PyCodeObject *c, uint32_t at, DynHandler *out) {
     return false;
 }
 
-bool dyn_code_has_exception_handler(PyCodeObject *c, uint32_t at) {
-    DynHandler h;
-    return dyn_cpy_find_handler(c, at, &h);
-}
-
 /* ---- tracing and the eval breaker ---- */
 
 bool dyn_cpy_is_traced(PyThreadState *ts) {
@@ -264,17 +257,6 @@ PyObject *dyn_cpy_type_dict(PyTypeObject *t) {
 #else
     return Py_XNewRef(t->tp_dict);
 #endif
-}
-
-uint32_t dyn_cpy_func_version(PyObject *func) { return ((PyFunctionObject *)func)->func_version; }
-
-/* Only the two that decode.c gives names of their own can be met. */
-PyObject *dyn_cpy_intrinsic_1(PyThreadState *ts, int which, PyObject *arg) {
-    switch (which) {
-    case 5: return PyNumber_Positive(arg);
-    case 6: return PyList_AsTuple(arg);
-    default: PyErr_Format(PyExc_SystemError, "intrinsic function %d is left to CPython", which); return NULL;
-    }
 }
 
 int dyn_cpy_init(void) { return dyn_cpy_known() ? dyn_cpy_dict_init() : 0; }

@@ -9,8 +9,7 @@
 typedef struct _PyInterpreterFrame DynFrame;
 typedef PyObject *(*DynEvalHook)(PyThreadState *ts, DynFrame *f, int throwflag);
 
-DYN_HIDDEN bool dyn_cpy_known(void);  /* is the running interpreter the version that this was built for */
-DYN_HIDDEN int dyn_cpy_version(void); /* 311, 312, 313 */
+DYN_HIDDEN bool dyn_cpy_known(void); /* is the running interpreter the version that this was built for */
 
 /* The hook (PEP 523). NULL stands for CPython's own. A foreign hook (PyTorch's) that was there is called by
  * dyn_frame_default_eval in place of CPython's own and put back; one that came above ours stays, and ours below it.
@@ -35,7 +34,6 @@ DYN_HIDDEN int dyn_code_ncells(PyCodeObject *c);      /* cell variables */
 DYN_HIDDEN int dyn_code_nfree(PyCodeObject *c);       /* free variables: the last slots before the stack */
 DYN_HIDDEN PyObject *dyn_code_local_name(PyCodeObject *c, int slot); /* borrowed str */
 DYN_HIDDEN uint8_t dyn_code_local_kind(PyCodeObject *c, int slot);   /* CO_FAST_LOCAL | _CELL | _FREE bits as CPython's */
-DYN_HIDDEN bool dyn_code_has_exception_handler(PyCodeObject *c, uint32_t at); /* is code unit `at` covered by the table */
 
 /* One row of a code object's exception table, in code units. */
 typedef struct DynHandler {
@@ -98,8 +96,7 @@ DYN_HIDDEN PyObject *dyn_cpy_lookup_special(PyTypeObject *t, PyObject *name); /*
 DYN_HIDDEN void dyn_cpy_traceback_here(PyThreadState *ts);                    /* the exception that is set passed here */
 /* The exception that the running frame handles: `value` (owned, NULL: none) takes the place of what is returned. */
 DYN_HIDDEN PyObject *dyn_cpy_swap_handled(PyThreadState *ts, PyObject *value);
-DYN_HIDDEN PyObject *dyn_cpy_type_dict(PyTypeObject *t); /* new reference or NULL */
-DYN_HIDDEN uint32_t dyn_cpy_func_version(PyObject *func);
+DYN_HIDDEN PyObject *dyn_cpy_type_dict(PyTypeObject *t);  /* new reference or NULL */
 DYN_HIDDEN PyObject *dyn_cpy_code_bytes(PyCodeObject *c); /* new bytes: co_code without specialisation */
 /* Parts that are unknown are -1. */
 DYN_HIDDEN int dyn_cpy_code_position(PyCodeObject *c, uint32_t at, int *line, int *end_line, int *col, int *end_col);
@@ -112,5 +109,4 @@ typedef struct DynPositionCursor {
 DYN_HIDDEN int dyn_cpy_position_on(PyCodeObject *c, DynPositionCursor *cursor, uint32_t at, int *line, int *end_line, int *col,
                                    int *end_col);
 /* CALL_INTRINSIC_1 by number: 5 unary positive, 6 list to tuple; others SystemError. New reference. */
-DYN_HIDDEN PyObject *dyn_cpy_intrinsic_1(PyThreadState *ts, int which, PyObject *arg);
 #endif

@@ -151,8 +151,6 @@ static PyTypeObject *make_dict_type(const char *name, PyMethodDef *methods, cons
     return (PyTypeObject *)type;
 }
 
-PyObject *dyn_counters(void) { return counters; }
-
 /* -1 with an exception set. A group that the user replaced by something else is replaced again. */
 static int count(PyObject *group_key, PyObject *key) {
     PyObject *group = PyDict_GetItemWithError(counters, group_key); /* borrowed */

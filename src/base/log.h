@@ -42,7 +42,6 @@ DYN_HIDDEN void dyn_count_reason(const char *group, DynReason r);
  * among them). */
 typedef enum DynServed { DYN_SERVED, DYN_SERVED_PARTLY, DYN_SERVED_NOT } DynServed;
 DYN_HIDDEN void dyn_count_call(DynServed how);
-DYN_HIDDEN PyObject *dyn_counters(void); /* borrowed: the dict of dicts */
 
 /* Configuration: CONFIG(type, name, default, what). Set from Python (dynoc.config, environment, pyproject.toml). */
 #define DYN_CONFIG_NAMES(BOOLEAN, INTEGER, TEXT)                                                              \

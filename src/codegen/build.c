@@ -49,7 +49,6 @@ static bool gone;    /* it has left, at exit */
 static bool has_exit_handler;
 static atomic_bool stopping;
 static _Atomic(int) compiler_group; /* process group of the running compiler */
-static int64_t count_compiled, count_hits, count_misses, count_failed;
 atomic_bool dyn_build_news;
 
 /* ---- Jobs. */
@@ -227,10 +226,6 @@ static void *thread_main(void *unused) {
         job->done = true;
         job->next = finished;
         finished = job;
-        count_compiled += job->result.native && !job->result.cached;
-        count_hits += job->result.cached;
-        count_misses += !job->result.cached;
-        count_failed += !job->result.native;
         atomic_store(&dyn_build_news, true);
         pthread_cond_broadcast(&ended);
     }
@@ -486,16 +481,6 @@ void dyn_build_wait_all(void) {
         signalled = PyErr_CheckSignals() < 0;
     }
     dyn_build_poll();
-}
-
-void dyn_build_stats(int64_t *compiled, int64_t *cache_hits, int64_t *cache_misses, int64_t *failed) {
-    dyn_build_poll();
-    pthread_mutex_lock(&lock);
-    *compiled = count_compiled;
-    *cache_hits = count_hits;
-    *cache_misses = count_misses;
-    *failed = count_failed;
-    pthread_mutex_unlock(&lock);
 }
 
 bool dyn_build_is_started(void) {

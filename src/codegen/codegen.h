@@ -35,9 +35,8 @@ DYN_HIDDEN DynReason dyn_artifact_failure(const DynArtifact *a,
 DYN_HIDDEN void dyn_build_submit(DynArtifact *a, bool wait);
 DYN_HIDDEN void dyn_build_wait_all(
     void); /* dynoc.wait(); releases the GIL; interruptible by signals: returns early with an exception set */
-DYN_HIDDEN void dyn_build_stats(int64_t *compiled, int64_t *cache_hits, int64_t *cache_misses, int64_t *failed);
 /* With the GIL: log, count and warn about builds that have ended since, and drop their artifacts; in a child, submit again what
- * the fork dropped. dyn_build_submit, _wait_all and _stats do it too; so does a call that finds no native code yet. */
+ * the fork dropped. dyn_build_submit and _wait_all do it too; so does a call that finds no native code yet. */
 DYN_HIDDEN void dyn_build_reap(void);
 extern DYN_HIDDEN atomic_bool dyn_build_news; /* there is something to reap */
 static inline void dyn_build_poll(void) {

@@ -1,4 +1,5 @@
-/* flags.h: floating-point flags of the hardware and what np.errstate says of them. Used by run.c alone. With the GIL. */
+/* flags.h: floating-point flags of the hardware and what np.errstate says of them. Used by run.c and hit_eager.c. With the GIL.
+ */
 #ifndef DYN_FLAGS_H
 #define DYN_FLAGS_H
 #include "tracer/graph.h"

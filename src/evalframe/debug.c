@@ -115,16 +115,18 @@ static int write_text(const DynStr *folder, const char *name, const DynStr *text
 }
 
 static void write_folder(const DynDump *d, const DynStr *times) {
-    DynStr folder = {0}, schedule = {0};
+    DynStr folder = {0}, schedule = {0}, capture = {0};
     static const char *const headings[] = {"lowered", "fused", "scheduled and planned"};
     for (int i = 0; i < 3; i++) {
         dyn_str_printf(&schedule, "# %s\n%s\n", headings[i], dyn_str_at(&d->loops[i]));
     }
+    dyn_capture_print(d->entry->capture, &capture);
     const struct {
         const char *name;
         const DynStr *text;
     } files[] = {{"graph.py", &d->graph},   {"guards.txt", &d->guards},  {"bytecode.txt", &d->bytecode},
-                 {"kernels.c", &d->source}, {"schedule.txt", &schedule}, {"timing.txt", times}};
+                 {"kernels.c", &d->source}, {"schedule.txt", &schedule}, {"timing.txt", times},
+                 {"capture.txt", &capture}};
     int done = folder_of(d, &folder);
     for (size_t i = 0; done == 0 && i < DYN_COUNTOF(files); i++) {
         done = write_text(&folder, files[i].name, files[i].text);
@@ -134,6 +136,7 @@ static void write_folder(const DynDump *d, const DynStr *times) {
     }
     dyn_str_free(&folder);
     dyn_str_free(&schedule);
+    dyn_str_free(&capture);
 }
 
 /* ---- */

@@ -25,6 +25,7 @@ static PyObject *item(const Build *b, const DynRecipe *r, uint32_t k) {
     return o;
 }
 
+/* A list for the recipe of a list, a tuple for any other. */
 static PyObject *make_sequence(const Build *b, const DynRecipe *r) {
     PyObject *o = r->kind == DYN_RC_LIST ? PyList_New(r->n) : PyTuple_New(r->n);
     for (uint32_t k = 0; o != NULL && k < r->n; k++) {
@@ -137,9 +138,7 @@ static PyObject *make_function(const Build *b, const DynRecipe *r) {
 }
 
 static PyObject *make_call(const Build *b, const DynRecipe *r) {
-    DynRecipe tuple = *r;
-    tuple.kind = DYN_RC_TUPLE;
-    PyObject *args = make_sequence(b, &tuple), *o = args == NULL ? NULL : PyObject_CallObject(r->obj, args);
+    PyObject *args = make_sequence(b, r), *o = args == NULL ? NULL : PyObject_CallObject(r->obj, args);
     Py_XDECREF(args);
     return o;
 }
@@ -151,14 +150,7 @@ static PyObject *make_attr(const Build *b, const DynRecipe *r) {
 
 /* obj is the door by now (compile.c). */
 static PyObject *make_inner(const Build *b, const DynRecipe *r) {
-    PyObject *args = PyTuple_New(r->n);
-    for (uint32_t k = 0; args != NULL && k < r->n; k++) {
-        PyObject *x = item(b, r, k);
-        if (x == NULL)
-            Py_CLEAR(args);
-        else
-            PyTuple_SET_ITEM(args, k, Py_NewRef(x));
-    }
+    PyObject *args = make_sequence(b, r);
     return args == NULL ? NULL : dyn_hit_inner_new(r->obj, args);
 }
 

@@ -250,18 +250,7 @@ static void read_arg(DynInstr *in, uint8_t form, uint32_t kwnames) {
 }
 
 static bool is_jump(const DynInstr *in) {
-    switch (in->op) {
-    case DYN_I_SEND:
-    case DYN_I_FOR_ITER:
-    case DYN_I_JUMP:
-    case DYN_I_POP_JUMP_IF_TRUE:
-    case DYN_I_POP_JUMP_IF_FALSE:
-    case DYN_I_POP_JUMP_IF_NONE:
-    case DYN_I_POP_JUMP_IF_NOT_NONE:
-    case DYN_I_JUMP_IF_TRUE_OR_POP:
-    case DYN_I_JUMP_IF_FALSE_OR_POP: return true;
-    default: return false;
-    }
+    return dyn_is_branch(in) || in->op == DYN_I_SEND || in->op == DYN_I_FOR_ITER || in->op == DYN_I_JUMP;
 }
 
 /* An instruction that only gives an argument or a preparation to the one behind it. */

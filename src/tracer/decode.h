@@ -33,6 +33,9 @@ typedef struct DynCode {
     bool generator; /* generator, coroutine, async generator */
     DynPositionCursor positions;
 } DynCode;
+static inline bool dyn_is_branch(const DynInstr *in) {
+    return in->op >= DYN_I_POP_JUMP_IF_TRUE && in->op <= DYN_I_JUMP_IF_FALSE_OR_POP;
+}
 DYN_HIDDEN DynCode *dyn_decode(PyCodeObject *code); /* new; NULL with MemoryError. Unknown opcodes become DYN_I_UNSUPPORTED */
 DYN_HIDDEN void dyn_decode_free(DynCode *c);
 DYN_HIDDEN void dyn_decode_print(const DynCode *c, DynStr *out);

@@ -88,10 +88,6 @@ static int shape_of(DynArena *arena, RecFrame *f, uint32_t pc, uint32_t n, uint3
     return 0;
 }
 
-static bool is_conditional(const DynInstr *in) {
-    return (in->op >= DYN_I_POP_JUMP_IF_TRUE && in->op <= DYN_I_JUMP_IF_FALSE_OR_POP) || in->op == DYN_I_FOR_ITER;
-}
-
 /* The ways on from a conditional jump that found `depth` values on the stack. */
 static int two_ways(DynRec *r, RecFrame *f, const DynInstr *in, uint32_t depth) {
     bool loop = in->op == DYN_I_FOR_ITER, keeps = in->op == DYN_I_JUMP_IF_TRUE_OR_POP || in->op == DYN_I_JUMP_IF_FALSE_OR_POP;
@@ -105,7 +101,7 @@ static int two_ways(DynRec *r, RecFrame *f, const DynInstr *in, uint32_t depth) 
 static int ways_on(DynRec *r, RecFrame *f, const DynInstr *in) {
     RecFrame *b = r->base;
     const DynInstr *at = &b->code->v.at[b->pc];
-    if (b == f && is_conditional(in) && f->next != f->pc) {
+    if (b == f && (dyn_is_branch(in) || in->op == DYN_I_FOR_ITER) && f->next != f->pc) {
         return two_ways(r, f, in, f->ssp - f->nslots);
     }
     uint32_t depth = b->sp - b->nslots, popped = b == f ? 0 : call_operands(at);

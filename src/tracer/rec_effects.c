@@ -9,8 +9,6 @@
 
 #define MAX_PAIRS 4000 /* of objects that have to be different */
 
-bool rec_outlives(const DynVal *v) { return v->source != DYN_NONE && !v->fresh; }
-
 /* A cell's shadow is reached through its id where the cell itself is no value of the frame's (a closure's). */
 uint32_t rec_found_at(const DynVal *v) { return v->kind == DV_CELL && v->source == DYN_NONE ? v->id : v->source; }
 

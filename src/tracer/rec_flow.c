@@ -22,8 +22,6 @@ static int late_truth(DynRec *r, DynVal *v, PyObject *real) {
     return s == NULL || dyn_rec_expect(r, s->id) < 0 ? -1 : truth == Py_True;
 }
 
-static bool is_branch(const DynInstr *in) { return in->op >= DYN_I_POP_JUMP_IF_TRUE && in->op <= DYN_I_JUMP_IF_FALSE_OR_POP; }
-
 /* Does straight code from there on end in an exception. */
 static bool raises(const DynCode *c, uint32_t pc) {
     for (uint32_t i = pc; i < c->v.n && i < pc + 60; i++) {
@@ -31,7 +29,7 @@ static bool raises(const DynCode *c, uint32_t pc) {
         if (in->op == DYN_I_RAISE_VARARGS) {
             return true;
         }
-        if (is_branch(in) || in->op == DYN_I_JUMP || in->op == DYN_I_FOR_ITER || in->op == DYN_I_RETURN_VALUE ||
+        if (dyn_is_branch(in) || in->op == DYN_I_JUMP || in->op == DYN_I_FOR_ITER || in->op == DYN_I_RETURN_VALUE ||
             in->op == DYN_I_RETURN_CONST) {
             return false;
         }
@@ -44,8 +42,8 @@ static bool raises(const DynCode *c, uint32_t pc) {
 static bool is_check(DynRec *r, bool truth) {
     RecFrame *f = r->top;
     const DynInstr *in = &f->code->v.at[f->pc];
-    uint32_t pc = is_branch(in) ? f->pc : f->pc + 1; /* 3.13 has an instruction of its own for the truth */
-    if (!rec_may_break(r, f) || pc >= f->code->v.n || !is_branch(in = &f->code->v.at[pc])) {
+    uint32_t pc = dyn_is_branch(in) ? f->pc : f->pc + 1; /* 3.13 has an instruction of its own for the truth */
+    if (!rec_may_break(r, f) || pc >= f->code->v.n || !dyn_is_branch(in = &f->code->v.at[pc])) {
         return true;
     }
     bool taken = (in->op == DYN_I_POP_JUMP_IF_TRUE || in->op == DYN_I_JUMP_IF_TRUE_OR_POP) == truth;

@@ -172,8 +172,7 @@ DYN_HIDDEN int rec_saw(DynRec *r, PyObject *real, DynVal *v);        /* an objec
 DYN_HIDDEN int rec_same_object(DynRec *r, DynVal *v, DynVal *other); /* two shadows of one object */
 DYN_HIDDEN int rec_effects_done(DynRec *r, DynEffects *out);         /* recipes of all effects so far, in the rebuild under way */
 DYN_HIDDEN void rec_forget_effects(DynRec *r, uint32_t n);           /* from n on */
-DYN_HIDDEN bool rec_outlives(const DynVal *v);
-DYN_HIDDEN uint32_t rec_found_at(const DynVal *v); /* the source of the object itself, or DYN_NONE */
+DYN_HIDDEN uint32_t rec_found_at(const DynVal *v);                   /* the source of the object itself, or DYN_NONE */
 
 /* ---- rec_stack.c */
 DYN_HIDDEN int rec_store_global(DynRec *r, PyObject *dict, PyObject *name, DynVal *value); /* after it ran */

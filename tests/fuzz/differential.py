@@ -16,6 +16,7 @@ import pickle
 import re
 import signal
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -179,23 +180,21 @@ progress = None
 def findings(seeds, every, batch=200):
     """(seed, text) of every program among the seeds that differs, crashes or hangs."""
     global progress
-    import tempfile
-
-    progress = tempfile.TemporaryFile("w+")
     at = 0
-    while at < len(seeds):
-        part = seeds[at : at + batch]
-        result = in_child(lambda: findings_in(part, every), 300)
-        at += len(part)
-        if isinstance(result, str):  # those before the crash run again, without it
-            progress.seek(0)
-            bad = int(progress.read() or part[0])
-            before = part[: part.index(bad)]
-            at += len(before) + 1 - len(part)
-            yield bad, result
-            result = in_child(lambda: findings_in(before, every), 300) if before else []
-            result = [] if isinstance(result, str) else result
-        yield from result
+    with tempfile.TemporaryFile("w+") as progress:
+        while at < len(seeds):
+            part = seeds[at : at + batch]
+            result = in_child(lambda: findings_in(part, every), 300)
+            at += len(part)
+            if isinstance(result, str):  # those before the crash run again, without it
+                progress.seek(0)
+                bad = int(progress.read() or part[0])
+                before = part[: part.index(bad)]
+                at += len(before) + 1 - len(part)
+                yield bad, result
+                result = in_child(lambda: findings_in(before, every), 300) if before else []
+                result = [] if isinstance(result, str) else result
+            yield from result
 
 
 # ---- shrinking
