@@ -98,4 +98,8 @@ DYN_HIDDEN int dyn_guards_init_module(PyObject *module); /* guards_hook.c: funct
 static inline bool dyn_guard_is_fixed(const DynGuard *g) {
     return g->kind == DYN_GUARD_ID || g->kind == DYN_GUARD_EQ || g->kind == DYN_GUARD_MISSING;
 }
+/* Is source2 a source that the guard looks at. */
+static inline bool dyn_guard_has_two(const DynGuard *g) {
+    return g->kind == DYN_GUARD_SAME || g->kind == DYN_GUARD_DIFFERENT || g->kind == DYN_GUARD_DISJOINT || g->kind == DYN_GUARD_GLOBALS;
+}
 #endif

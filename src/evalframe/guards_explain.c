@@ -240,6 +240,18 @@ static void explain_value(Look *l, const DynGuard *g, PyObject *o) {
         arrow(l);
         dyn_str_puts(l->out, PyFunction_Check(o) ? "other code" : "no function");
         break;
+    case DYN_GUARD_GLOBALS:
+        dyn_str_puts(l->out, "its globals");
+        arrow(l);
+        dyn_str_puts(l->out, PyFunction_Check(o) ? "other globals" : "no function");
+        break;
+    case DYN_GUARD_DEFAULTS: {
+        PyObject *defaults = PyFunction_Check(o) ? PyFunction_GET_DEFAULTS(o) : NULL;
+        dyn_str_printf(l->out, "%lld", (long long)g->number);
+        arrow(l);
+        dyn_str_printf(l->out, "%lld", defaults == NULL ? 0LL : (long long)PyTuple_GET_SIZE(defaults));
+        break;
+    }
     case DYN_GUARD_SAME:
     case DYN_GUARD_DIFFERENT:
         dyn_str_puts(l->out, g->kind == DYN_GUARD_SAME ? "one object" : "two objects");
@@ -289,7 +301,7 @@ static bool explain_guard(Look *l, const DynGuard *g) {
     }
     if (g->kind == DYN_GUARD_MISSING)
         return explain_missing(l, g);
-    bool two = g->kind == DYN_GUARD_SAME || g->kind == DYN_GUARD_DIFFERENT || g->kind == DYN_GUARD_DISJOINT;
+    bool two = dyn_guard_has_two(g);
     if (explain_unreadable(l, g->source) || (two && explain_unreadable(l, g->source2)))
         return true;
     PyObject *o = l->value[g->source], *o2 = two ? l->value[g->source2] : NULL;

@@ -135,6 +135,11 @@ bool dyn_guard_number(PyObject *o, DynSymType type, DynScalar *out) {
     return overflow == 0;
 }
 
+static Py_ssize_t count_of_defaults(PyObject *func) {
+    PyObject *defaults = PyFunction_GET_DEFAULTS(func);
+    return defaults == NULL ? 0 : PyTuple_GET_SIZE(defaults);
+}
+
 bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
     switch ((DynGuardKind)g->kind) {
     case DYN_GUARD_TYPE: return (PyObject *)Py_TYPE(o) == g->obj;
@@ -147,6 +152,9 @@ bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
     case DYN_GUARD_DIFFERENT: return o != o2;
     case DYN_GUARD_DISJOINT: return are_disjoint(o, o2);
     case DYN_GUARD_CODE: return PyFunction_Check(o) && PyFunction_GET_CODE(o) == g->obj;
+    case DYN_GUARD_GLOBALS:
+        return PyFunction_Check(o) && ((PyFunctionObject *)o)->func_globals == g->obj && ((PyFunctionObject *)o)->func_builtins == o2;
+    case DYN_GUARD_DEFAULTS: return PyFunction_Check(o) && count_of_defaults(o) == (Py_ssize_t)g->number;
     case DYN_GUARD_CLASS: return PyType_Check(o) && (int64_t)((PyTypeObject *)o)->tp_version_tag == g->number && g->number != 0;
     case DYN_GUARD_SYM:
     case DYN_GUARD_MISSING: break; /* not about a loaded source: the callers' own */

@@ -178,7 +178,7 @@ static void emit_guard(Plan *plan, uint32_t at) {
             need_source(plan, base);
         emit(plan, (Step){.op = ST_ABSENT, .a = g->source});
     } else {
-        bool two = g->kind == DYN_GUARD_SAME || g->kind == DYN_GUARD_DIFFERENT || g->kind == DYN_GUARD_DISJOINT;
+        bool two = dyn_guard_has_two(g);
         need_source(plan, g->source);
         if (two)
             need_source(plan, g->source2);

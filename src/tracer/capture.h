@@ -21,6 +21,8 @@
     GUARD(DIFFERENT) /* source is not source2 */                                                                                \
     GUARD(DISJOINT)  /* arrays source and source2 share no byte */                                                              \
     GUARD(CODE)      /* source is a Python function whose __code__ is obj */                                                    \
+    GUARD(GLOBALS)   /* source is a Python function whose globals are obj, and whose builtins are source2 */                    \
+    GUARD(DEFAULTS)  /* source is a Python function with number positional defaults */                                          \
     GUARD(CLASS)     /* source is a class that nobody changed, nor its bases: its version tag is number */
 typedef enum DynGuardKind {
 #define GUARD(k) DYN_GUARD_##k,

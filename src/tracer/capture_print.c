@@ -106,6 +106,17 @@ void dyn_guard_print(const DynCapture *c, const DynGuard *g, DynStr *out) {
         print_around(c, g, "", ".__code__ is ", out);
         dyn_object_print(g->obj, out);
         break;
+    case DYN_GUARD_GLOBALS: {
+        PyObject *module = PyDict_GetItemString(g->obj, "__name__");
+        print_around(c, g, "", ".__globals__ is <globals of ", out);
+        dyn_str_puts(out, module != NULL && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : "a module");
+        dyn_str_putc(out, '>');
+        break;
+    }
+    case DYN_GUARD_DEFAULTS:
+        print_around(c, g, "len(", ".__defaults__)", out);
+        dyn_str_printf(out, " == %lld", (long long)g->number);
+        break;
     case DYN_GUARD_CLASS: print_around(c, g, "", " is as it was", out); break;
     }
 }

@@ -30,6 +30,8 @@ typedef enum DynValKind {
     DV_METHOD,    /* bound method: items: function, self */
     DV_FUNC,      /* Python function made while recording: obj: its code; type: its globals; items: closure, defaults, keyword
                    * defaults, each or NULL */
+    DV_PYFUNC,    /* Python function that came in, found at val->source: its type is guarded here, its code where it is called, which
+                   * one it is where that is looked at (rec_guard_id) */
     DV_GENERATOR, /* a generator made while recording: row id of DynRec.generators */
     DV_QUIET,     /* np.errstate(…="ignore") made while recording; the bound __exit__ of it while its block runs */
     DV_SUPER,     /* a super object made while recording: items[0]: the object it is bound to */

@@ -49,8 +49,12 @@ static DynVal *default_value(DynRec *r, DynVal *func, uint32_t func_source, PyOb
                              : PyTuple_GET_ITEM(PyFunction_GET_DEFAULTS(real), i);
     uint32_t s = kwname ? dyn_source_intern(&r->cap->sources, DYN_SRC_FKWDEFAULT, func_source, 0, NULL, kwname)
                         : dyn_source_intern(&r->cap->sources, DYN_SRC_FDEFAULT, func_source, (uint32_t)i, NULL, NULL);
-    if (s == DYN_NONE || !plain_value(value)) {
-        return s == DYN_NONE ? NULL : rec_source(r, s);
+    if (s == DYN_NONE || (!kwname && rec_guard(r, DYN_GUARD_DEFAULTS, func_source, DYN_NONE,
+                                               PyTuple_GET_SIZE(PyFunction_GET_DEFAULTS(real)), NULL) < 0)) {
+        return NULL;
+    }
+    if (func->kind == DV_PYFUNC || !plain_value(value)) {
+        return rec_source(r, s);
     }
     /* the function itself is the entry's own: so are its defaults */
     return rec_guard(r, DYN_GUARD_EQ, s, DYN_NONE, 0, value) < 0 ? NULL : dyn_rec_const(r, value);
@@ -127,9 +131,15 @@ static uint32_t function_source(DynRec *r, DynVal *v, PyObject *func) {
     if (v->kind == DV_FUNC) {
         return DYN_NONE;
     }
-    uint32_t s = v->source != DYN_NONE ? v->source : dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, func, NULL);
-    if (s != DYN_NONE && rec_guard(r, DYN_GUARD_CODE, s, DYN_NONE, 0, PyFunction_GET_CODE(func)) < 0) {
+    DynSources *t = &r->cap->sources;
+    PyFunctionObject *f = (PyFunctionObject *)func;
+    uint32_t s = v->source != DYN_NONE ? v->source : dyn_source_intern(t, DYN_SRC_CONST, DYN_NONE, 0, func, NULL);
+    if (s == DYN_NONE || rec_guard(r, DYN_GUARD_CODE, s, DYN_NONE, 0, f->func_code) < 0) {
         return DYN_NONE;
+    }
+    if (v->kind == DV_PYFUNC) { /* any function of this code will do, if its names mean the same */
+        uint32_t builtins = dyn_source_intern(t, DYN_SRC_CONST, DYN_NONE, 0, f->func_builtins, NULL);
+        return builtins == DYN_NONE || rec_guard(r, DYN_GUARD_GLOBALS, s, builtins, 0, f->func_globals) < 0 ? DYN_NONE : s;
     }
     return s;
 }
@@ -436,6 +446,9 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
     }
     if ((v = rec_call_errstate(r, c, result, &handled), handled)) {
         return v;
+    }
+    if (c->callable.v->kind == DV_PYFUNC) {
+        return call_inlined(r, c, c->callable, false, result);
     }
     if (dyn_rec_resolve(r, c->callable.v, f) < 0 || (c->callable.v->kind != DV_CONST && c->callable.v->kind != DV_FUNC)) {
         *result = rec_call_real(c);

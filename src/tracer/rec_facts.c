@@ -41,7 +41,7 @@ bool rec_is_fact(PyObject *o) { return PyArray_DescrCheck(o) || Py_TYPE(o) == fi
 
 /* Is the answer the same as long as this argument's guards hold? */
 static bool decided(DynRec *r, DynOperand o, Decides by) {
-    bool number = o.v->kind == DV_SYM || rec_is_array(o.v);
+    bool typed = o.v->kind == DV_SYM || rec_is_array(o.v) || o.v->kind == DV_PYFUNC || o.v->kind == DV_FUNC;
     if (by == TYPES && (o.v->kind == DV_TUPLE || o.v->kind == DV_LIST)) {
         bool known = o.v->n == PySequence_Fast_GET_SIZE(o.real);
         for (uint32_t i = 0; known && i < o.v->n; i++) {
@@ -50,7 +50,7 @@ static bool decided(DynRec *r, DynOperand o, Decides by) {
         }
         return known;
     }
-    return (by == TYPES && number) || dyn_rec_burn(r, o.v, o.real) == 0;
+    return (by == TYPES && typed) || dyn_rec_burn(r, o.v, o.real) == 0;
 }
 
 /* A user's class can have __subclasscheck__ or __call__ of its own: only the plain kind is known. */

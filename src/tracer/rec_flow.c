@@ -65,6 +65,7 @@ int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
     case DV_DICT:
     case DV_SET: return v->n > 0;
     case DV_FUNC:
+    case DV_PYFUNC:
     case DV_METHOD:
     case DV_SLICE: return 1;
     case DV_RANGE: {

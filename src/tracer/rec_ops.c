@@ -353,15 +353,12 @@ static bool same_wherever_met(PyObject *o) {
     return o == Py_None || o == Py_Ellipsis || o == Py_NotImplemented || PyBool_Check(o) || rec_is_fixed(o);
 }
 
-/* Constants that came in are guarded by what they are equal to: which objects they are takes a guard of its own. */
-static int constants_are(DynRec *r, DynOperand a, DynOperand b) {
-    bool same = a.real == b.real;
-    if (same_wherever_met(a.real) || same_wherever_met(b.real) || (a.v->source == DYN_NONE && b.v->source == DYN_NONE)) {
-        return same;
-    }
+/* Of objects that came in, or that the entry owns. */
+static int guarded_identity(DynRec *r, DynOperand a, DynOperand b) {
     DynSources *t = &dyn_rec_capture(r)->sources;
     DynOperand both[2] = {a, b};
     uint32_t sources[2];
+    bool same = a.real == b.real;
     for (int i = 0; i < 2; i++) {
         sources[i] = both[i].v->source != DYN_NONE ? both[i].v->source
                                                    : dyn_source_intern(t, DYN_SRC_CONST, DYN_NONE, 0, both[i].real, NULL);
@@ -370,6 +367,15 @@ static int constants_are(DynRec *r, DynOperand a, DynOperand b) {
         }
     }
     return rec_guard(r, same ? DYN_GUARD_SAME : DYN_GUARD_DIFFERENT, sources[0], sources[1], 0, NULL) < 0 ? -1 : same;
+}
+
+/* Constants that came in are guarded by what they are equal to: which objects they are takes a guard of its own. */
+static int constants_are(DynRec *r, DynOperand a, DynOperand b) {
+    bool same = a.real == b.real;
+    if (same_wherever_met(a.real) || same_wherever_met(b.real) || (a.v->source == DYN_NONE && b.v->source == DYN_NONE)) {
+        return same;
+    }
+    return guarded_identity(r, a, b);
 }
 
 /* Whether two shadows are of one object. 1, 0: known under guards; -1 not. */
@@ -390,6 +396,9 @@ int rec_identity(DynRec *r, DynOperand a, DynOperand b) {
     }
     if (a.v->kind == DV_CONST && b.v->kind == DV_CONST) {
         return constants_are(r, a, b);
+    }
+    if ((a.v->kind == DV_PYFUNC && b.v->kind == DV_CONST) || (a.v->kind == DV_CONST && b.v->kind == DV_PYFUNC)) {
+        return guarded_identity(r, a, b);
     }
     if (a.v->source != DYN_NONE && b.v->source != DYN_NONE && !a.v->fresh && !b.v->fresh) {
         return rec_guard(r, same ? DYN_GUARD_SAME : DYN_GUARD_DIFFERENT, a.v->source, b.v->source, 0, NULL) < 0 ? -1 : same;

@@ -218,6 +218,9 @@ static bool pure_function(Pure *p, DynVal *v, PyObject *func) {
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
     DynCode *c = p->depth < MAX_PURE_DEPTH ? rec_code(p->r, code) : NULL;
     bool ours = v->kind == DV_FUNC;
+    if (v->kind == DV_PYFUNC && rec_guard_id(p->r, v, func) < 0) {
+        return false;
+    }
     if (c == NULL || c->generator || !pure_defaults(func) || (!ours && v->kind != DV_CONST)) {
         return false;
     }

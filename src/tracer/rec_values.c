@@ -296,7 +296,7 @@ int rec_guard_id(DynRec *r, DynVal *v, PyObject *real) {
     if (v->kind == DV_CONST) {
         return 0;
     }
-    if (v->source == DYN_NONE || (v->kind != DV_SOURCE && v->kind != DV_OBJECT)) {
+    if (v->source == DYN_NONE || (v->kind != DV_SOURCE && v->kind != DV_OBJECT && v->kind != DV_PYFUNC)) {
         r->why = DYN_R_UNSUPPORTED_VALUE;
         return -1;
     }
@@ -666,6 +666,26 @@ bool rec_is_fixed(PyObject *o) {
            strcmp(Py_TYPE(o)->tp_name, "dynoc._dynoc.OptimizedFunction") == 0;
 }
 
+/* Another function of the same code may be found there at the next call: what came in, or lies in a container, a cell or an
+ * instance. What a module, a class or the entry itself has is the one that it is. */
+static bool may_change(DynRec *r, uint32_t source) {
+    const DynSources *t = &r->cap->sources;
+    const DynSource *s = &t->v.at[source];
+    switch ((DynSourceKind)s->kind) {
+    case DYN_SRC_LOCAL:
+    case DYN_SRC_CLOSURE:
+    case DYN_SRC_CELL:
+    case DYN_SRC_ITEM:
+    case DYN_SRC_KEY:
+    case DYN_SRC_FCLOSURE:
+    case DYN_SRC_FDEFAULT:
+    case DYN_SRC_FKWDEFAULT: return true;
+    case DYN_SRC_FUNC: return t->v.at[s->base].kind != DYN_SRC_ATTR;
+    case DYN_SRC_ATTR: return s->base < r->by_source.n && r->by_source.at[s->base] != NULL && r->by_source.at[s->base]->kind == DV_OBJECT;
+    default: return false;
+    }
+}
+
 int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
     if (v->kind != DV_SOURCE) {
         return 0;
@@ -694,6 +714,10 @@ int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
     }
     if (PyMethod_Check(o)) {
         return resolve_method(r, v, o);
+    }
+    if (PyFunction_Check(o) && may_change(r, v->source) && dyn_np_find(o) == NULL) {
+        v->kind = DV_PYFUNC;
+        return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)&PyFunction_Type);
     }
     if (rec_is_fixed(o)) {
         return rec_guard_id(r, v, o);
@@ -752,6 +776,7 @@ static int burn(DynRec *r, DynVal *v, PyObject *real) {
             }
         }
         return 0;
+    case DV_PYFUNC: return rec_guard_id(r, v, real);
     case DV_SET: return 0; /* of constants */
     case DV_RANGE:
         for (uint32_t i = 0; i < 3; i++) {
