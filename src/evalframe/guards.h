@@ -100,6 +100,7 @@ static inline bool dyn_guard_is_fixed(const DynGuard *g) {
 }
 /* Is source2 a source that the guard looks at. */
 static inline bool dyn_guard_has_two(const DynGuard *g) {
-    return g->kind == DYN_GUARD_SAME || g->kind == DYN_GUARD_DIFFERENT || g->kind == DYN_GUARD_DISJOINT || g->kind == DYN_GUARD_GLOBALS;
+    return g->kind == DYN_GUARD_SAME || g->kind == DYN_GUARD_DIFFERENT || g->kind == DYN_GUARD_DISJOINT ||
+           g->kind == DYN_GUARD_GLOBALS;
 }
 #endif

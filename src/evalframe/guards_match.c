@@ -153,7 +153,8 @@ bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
     case DYN_GUARD_DISJOINT: return are_disjoint(o, o2);
     case DYN_GUARD_CODE: return PyFunction_Check(o) && PyFunction_GET_CODE(o) == g->obj;
     case DYN_GUARD_GLOBALS:
-        return PyFunction_Check(o) && ((PyFunctionObject *)o)->func_globals == g->obj && ((PyFunctionObject *)o)->func_builtins == o2;
+        return PyFunction_Check(o) && ((PyFunctionObject *)o)->func_globals == g->obj &&
+               ((PyFunctionObject *)o)->func_builtins == o2;
     case DYN_GUARD_DEFAULTS: return PyFunction_Check(o) && count_of_defaults(o) == (Py_ssize_t)g->number;
     case DYN_GUARD_CLASS: return PyType_Check(o) && (int64_t)((PyTypeObject *)o)->tp_version_tag == g->number && g->number != 0;
     case DYN_GUARD_SYM:

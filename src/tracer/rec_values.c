@@ -681,7 +681,8 @@ static bool may_change(DynRec *r, uint32_t source) {
     case DYN_SRC_FDEFAULT:
     case DYN_SRC_FKWDEFAULT: return true;
     case DYN_SRC_FUNC: return t->v.at[s->base].kind != DYN_SRC_ATTR;
-    case DYN_SRC_ATTR: return s->base < r->by_source.n && r->by_source.at[s->base] != NULL && r->by_source.at[s->base]->kind == DV_OBJECT;
+    case DYN_SRC_ATTR:
+        return s->base < r->by_source.n && r->by_source.at[s->base] != NULL && r->by_source.at[s->base]->kind == DV_OBJECT;
     default: return false;
     }
 }
