@@ -20,6 +20,7 @@ DYN_HIDDEN void dyn_hook_set(DynEvalHook hook);
 DYN_HIDDEN PyObject *dyn_frame_default_eval(PyThreadState *ts, DynFrame *f, int throwflag); /* or the foreign hook */
 
 /* Reading a frame. All borrowed. */
+DYN_HIDDEN DynFrame *dyn_frame_current(PyThreadState *ts); /* in a function in C: its caller's, if that is Python */
 DYN_HIDDEN PyCodeObject *dyn_frame_code(DynFrame *f);
 DYN_HIDDEN PyObject *dyn_frame_func(DynFrame *f);
 DYN_HIDDEN PyObject *dyn_frame_globals(DynFrame *f);
@@ -63,9 +64,11 @@ DYN_HIDDEN void dyn_frame_running(DynFrame *f, uint32_t at, int depth);
 /* Handing a frame back (after dyn_frame_leave): locals and `depth` stack values are in the frame. Each returns what default
  * evaluation returns (NULL with an exception set). The frame is consumed as CPython's protocol for hooks asks.
  *   go_on: continue at code unit `at`.
+ *   return: end with this result (taken over), whatever the code is.
  *   throw: the exception that is set is raised at the instruction at code unit `at` (handlers, traceback and columns as if it had
  *          failed there). */
 DYN_HIDDEN PyObject *dyn_frame_go_on(PyThreadState *ts, DynFrame *f, uint32_t at, int depth);
+DYN_HIDDEN PyObject *dyn_frame_return(PyThreadState *ts, DynFrame *f, PyObject *result);
 DYN_HIDDEN PyObject *dyn_frame_throw(PyThreadState *ts, DynFrame *f, uint32_t at, int depth);
 
 /* Is a trace function, profile function, or a monitoring tool (3.12+) that isn't dynoc's active in this thread? */

@@ -4,6 +4,7 @@
  * dyn_frame_default_eval consumes it. On 3.11 the hook's caller clears a frame, from 3.12 the evaluation that ends it does. */
 #define _GNU_SOURCE
 #include "base/cpy_internal.h"
+#include <opcode.h>
 #include <pthread.h>
 
 #if DYN_PY == 311
@@ -24,6 +25,14 @@
 #define CODE_START(f) ((_Py_CODEUNIT *)FRAME_CODE(f)->co_code_adaptive)
 
 /* ---- reading ---- */
+
+DynFrame *dyn_frame_current(PyThreadState *ts) {
+#if DYN_PY < 313
+    return ts->cframe->current_frame;
+#else
+    return ts->current_frame;
+#endif
+}
 
 PyCodeObject *dyn_frame_code(DynFrame *f) { return FRAME_CODE(f); }
 
@@ -192,6 +201,42 @@ PyObject *dyn_frame_go_on(PyThreadState *ts, DynFrame *f, uint32_t at, int depth
     FRAME_POINTER(f) = CODE_START(f) + at - (DYN_PY < 313);
     f->stacktop = FRAME_CODE(f)->co_nlocalsplus + depth;
     return evaluate(ts, f, 0, _PyEval_EvalFrameDefault);
+}
+
+/* A code without slots, and its RETURN_VALUE. Borrowed, or NULL with an exception. */
+static PyCodeObject *returning_code(uint32_t *at) {
+    static PyCodeObject *code;
+    static uint32_t unit;
+    PyObject *made = code ? NULL : Py_CompileString("lambda: x", "<dynoc>", Py_eval_input);
+    PyObject *consts = made ? ((PyCodeObject *)made)->co_consts : NULL;
+    for (Py_ssize_t i = 0; consts && i < PyTuple_GET_SIZE(consts); i++)
+        if (PyCode_Check(PyTuple_GET_ITEM(consts, i)))
+            code = (PyCodeObject *)Py_NewRef(PyTuple_GET_ITEM(consts, i));
+    Py_XDECREF(made);
+    while (code && _Py_OPCODE(_PyCode_CODE(code)[unit]) != RETURN_VALUE)
+        unit++;
+    *at = unit;
+    return code;
+}
+
+PyObject *dyn_frame_return(PyThreadState *ts, DynFrame *f, PyObject *result) {
+    uint32_t at;
+    PyCodeObject *code = returning_code(&at), *old = FRAME_CODE(f);
+    for (int i = 0; i < old->co_nlocalsplus; i++)
+        Py_CLEAR(f->localsplus[i]);
+    if (!code) {
+        Py_DECREF(result);
+        return dyn_frame_throw(ts, f, 0, 0);
+    }
+    Py_INCREF(code);
+#if DYN_PY < 313
+    f->f_code = code;
+#else
+    f->f_executable = (PyObject *)code;
+#endif
+    f->localsplus[0] = result;
+    Py_DECREF(old);
+    return dyn_frame_go_on(ts, f, at, 1);
 }
 
 #if DYN_PY < 313

@@ -5,6 +5,9 @@
  * runtime is entered through GOMP_parallel, which GNU's, LLVM's and Intel's runtimes all have. In a child after fork a region
  * would hang: serial.
  *
+ * On a machine that is busy with something else the other threads come late, and a region ends with the last of them: so regions
+ * in which the caller waited for longer than it worked are followed by some without threads.
+ *
  * Which thread runs a chunk is not fixed, what a chunk computes is: results don't depend on the number of threads. Each thread
  * starts with its own range of chunks (the same at every call, for its cache) and then helps the others. */
 #define _GNU_SOURCE 1
@@ -223,6 +226,7 @@ typedef struct Region {
     pthread_t caller;
     uint64_t control; /* of the caller, flags clear */
     _Atomic uint64_t flags;
+    int64_t worked_ns; /* by the caller: the rest it waited */
     int nranges;
     Range *ranges;
 } Region;
@@ -242,7 +246,9 @@ static void region_body(void *data) { /* on every thread of the team */
     Region *r = data;
     int number = r->runtime->thread_number();
     if (pthread_equal(pthread_self(), r->caller)) {
+        int64_t start = dyn_now_ns();
         run_chunks(r, number % r->nranges);
+        r->worked_ns = dyn_now_ns() - start;
         return;
     }
     uint64_t own = fp_get();
@@ -250,6 +256,23 @@ static void region_body(void *data) { /* on every thread of the team */
     run_chunks(r, number % r->nranges);
     atomic_fetch_or(&r->flags, fp_get() & FLAG_BITS);
     fp_set(own);
+}
+
+/* ---- Others come late. Of the one region that runs now. */
+
+enum { GRACE_NS = 50 * 1000, FIRST_REST = 4, LONGEST_REST = 256 };
+static int resting;   /* regions still to run without threads */
+static int next_rest; /* so many when they come late once more; 0: they were in time */
+
+static bool is_rest(void) {
+    resting -= resting > 0;
+    return resting > 0;
+}
+
+static void learn(int64_t worked_ns, int64_t waited_ns) {
+    bool late = waited_ns > worked_ns + GRACE_NS;
+    next_rest = !late ? next_rest / 2 : next_rest == 0 ? FIRST_REST : next_rest < LONGEST_REST ? 2 * next_rest : LONGEST_REST;
+    resting = late ? next_rest : 0;
 }
 
 static void run_parallel(void (*fn)(void *, int64_t), void *ctx, int64_t nchunks, int threads) {
@@ -265,7 +288,9 @@ static void run_parallel(void (*fn)(void *, int64_t), void *ctx, int64_t nchunks
         atomic_init(&ranges[i].next, nchunks / threads * i + (nchunks % threads < i ? nchunks % threads : i));
         ranges[i].end = nchunks / threads * (i + 1) + (nchunks % threads < i + 1 ? nchunks % threads : i + 1);
     }
+    int64_t start = dyn_now_ns();
     r.runtime->parallel(region_body, &r, (unsigned)threads, 0);
+    learn(r.worked_ns, dyn_now_ns() - start - r.worked_ns);
     if (r.flags != 0)
         fp_set(fp_get() | r.flags);
 }
@@ -274,7 +299,7 @@ void dyn_par_for(void (*fn)(void *ctx, int64_t chunk), void *ctx, int64_t nchunk
     int threads = nchunks > 1 ? dyn_par_threads() : 1;
     if (threads > nchunks)
         threads = (int)nchunks;
-    if (threads > 1 && atomic_fetch_add(&regions, 1) == 0)
+    if (threads > 1 && atomic_fetch_add(&regions, 1) == 0 && !is_rest())
         run_parallel(fn, ctx, nchunks, threads);
     else /* while another thread has the processors, or there is nothing to share */
         for (int64_t i = 0; i < nchunks; i++)

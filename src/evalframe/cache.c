@@ -35,7 +35,12 @@ void dyn_entry_decref(DynEntry *e) {
     if (e->runner != NULL) {
         dyn_hit_runner_detach(e->runner);
     }
+    if (e->way_out != NULL) {
+        dyn_way_out_detach(e->way_out);
+    }
     Py_XDECREF(e->runner);
+    Py_XDECREF(e->way_out);
+    Py_XDECREF(e->waiting);
     Py_XDECREF(e->function);
     Py_XDECREF(e->code);
     for (int i = 0; i < DYN_WAYS; i++) {

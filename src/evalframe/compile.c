@@ -219,6 +219,15 @@ static int make_shapes(Job *j, Shapes *s) {
     return 0;
 }
 
+static bool has_loop(const DynCode *c) {
+    for (uint32_t i = 0; i < c->v.n; i++) {
+        if (c->v.at[i].flags & DYN_IF_BACKWARD) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static PyObject *function_of(PyObject *code, PyObject *func) {
     PyObject *f = PyFunction_New(code, PyFunction_GET_GLOBALS(func)), *closure = PyFunction_GET_CLOSURE(func);
     if (f != NULL && closure != NULL && dyn_code_nfree((PyCodeObject *)code) > 0 && PyFunction_SetClosure(f, closure) < 0) {
@@ -246,6 +255,22 @@ static int open_inner(Job *j) {
     return 0;
 }
 
+/* What runs until the segment's native code is there, where that can be in the middle of a call. */
+static int make_waiting(Job *j, Shapes *s) {
+    DynEntry *e = j->entry;
+    if (e->artifact == NULL || !has_loop(s->own)) {
+        return 0;
+    }
+    e->way_out = dyn_way_out_new(e, s->nslots, &s->before);
+    PyObject *code = e->way_out == NULL ? NULL : dyn_asm_waiting(s->own, e->way_out, &s->before, s->ways);
+    if (code != NULL) {
+        dyn_way_out_belongs_to(e->way_out, code);
+        e->waiting = function_of(code, j->func);
+        Py_DECREF(code);
+    }
+    return e->waiting == NULL ? -1 : 0;
+}
+
 static int make_break(Job *j, Shapes *s) {
     DynCapture *c = j->capture;
     DynEntry *e = j->entry;
@@ -266,7 +291,7 @@ static int make_break(Job *j, Shapes *s) {
     e->runner = dyn_hit_runner_new(e);
     e->code = e->runner == NULL ? NULL : dyn_asm_break(s->own, e->runner, s->live_in, &s->before, s->ways);
     e->function = e->code == NULL ? NULL : function_of(e->code, j->func);
-    return e->function == NULL ? -1 : 0;
+    return e->function == NULL ? -1 : make_waiting(j, s);
 }
 
 static int rewrite(Job *j) {

@@ -115,18 +115,16 @@ static int write_text(const DynStr *folder, const char *name, const DynStr *text
 }
 
 static void write_folder(const DynDump *d, const DynStr *times) {
-    DynStr folder = {0}, schedule = {0}, capture = {0};
+    DynStr folder = {0}, schedule = {0};
     static const char *const headings[] = {"lowered", "fused", "scheduled and planned"};
     for (int i = 0; i < 3; i++) {
         dyn_str_printf(&schedule, "# %s\n%s\n", headings[i], dyn_str_at(&d->loops[i]));
     }
-    dyn_capture_print(d->entry->capture, &capture);
     const struct {
         const char *name;
         const DynStr *text;
     } files[] = {{"graph.py", &d->graph},   {"guards.txt", &d->guards},  {"bytecode.txt", &d->bytecode},
-                 {"kernels.c", &d->source}, {"schedule.txt", &schedule}, {"timing.txt", times},
-                 {"capture.txt", &capture}};
+                 {"kernels.c", &d->source}, {"schedule.txt", &schedule}, {"timing.txt", times}};
     int done = folder_of(d, &folder);
     for (size_t i = 0; done == 0 && i < DYN_COUNTOF(files); i++) {
         done = write_text(&folder, files[i].name, files[i].text);
@@ -136,7 +134,6 @@ static void write_folder(const DynDump *d, const DynStr *times) {
     }
     dyn_str_free(&folder);
     dyn_str_free(&schedule);
-    dyn_str_free(&capture);
 }
 
 /* ---- */
@@ -148,7 +145,7 @@ static void log_text(const DynDump *d, DynLog log, const DynStr *text) {
 }
 
 void dyn_debug_entry(DynDump *d) {
-    DynStr times = {0};
+    DynStr times = {0}, capture = {0};
     if (dyn_debug_wanted(d->config, DYN_LOG_guards)) {
         print_guards(d->entry->capture, &d->guards);
     }
@@ -163,10 +160,15 @@ void dyn_debug_entry(DynDump *d) {
     log_text(d, DYN_LOG_fusion, &d->loops[1]);
     log_text(d, DYN_LOG_schedule, &d->loops[2]);
     log_text(d, DYN_LOG_output_code, &d->source);
+    if (dyn_log_on(DYN_LOG_bytecode)) { /* what the rewritten code's values are made of */
+        dyn_capture_print(d->entry->capture, &capture);
+    }
+    log_text(d, DYN_LOG_bytecode, &capture);
     log_text(d, DYN_LOG_bytecode, &d->bytecode);
     log_text(d, DYN_LOG_perf, &times);
     if (d->config->debug) {
         write_folder(d, &times);
     }
     dyn_str_free(&times);
+    dyn_str_free(&capture);
 }

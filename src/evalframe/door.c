@@ -71,7 +71,7 @@ static PyObject *go_on(DynCache *c, PyObject *func, DynHit *hit, DynBound *b, Py
                        PyObject *kwnames) {
     PyObject *result;
     Py_INCREF(func);
-    if (hit->kind == DYN_HIT_BREAK) {
+    if (hit->kind == DYN_HIT_BREAK || hit->kind == DYN_HIT_WAIT) {
         DynNext next;
         result = dyn_hit_break(hit, func, b->slots, (DynSpent){NULL, 0}, &next);
         dyn_bind_free(b);
@@ -124,7 +124,7 @@ static PyObject *resume_one(DynDoor *d, PyObject *args, DynNext *next) {
     }
     dyn_cache_incref(c);
     dyn_hit_find(c, func, b.slots, &hit);
-    if (hit.kind == DYN_HIT_BREAK) {
+    if (hit.kind == DYN_HIT_BREAK || hit.kind == DYN_HIT_WAIT) {
         result = dyn_hit_break(&hit, func, b.slots, spent, next);
         dyn_bind_free(&b);
     } else {

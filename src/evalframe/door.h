@@ -73,6 +73,7 @@ struct DynCache {
     bool recording;              /* a thread is at it */
     bool idle;                   /* no entries and dead: calls go straight through */
     bool need_arrays;
+    bool loud;          /* of a root: blocks of np.errstate are entered for real */
     bool works;         /* a recording saw array work in it, whatever became of that: its calls are counted */
     bool quiet;         /* nobody asked for this function: no warnings */
     uint32_t return_at; /* a RETURN_VALUE of the code, DYN_NONE: none; looked up by the hook */
@@ -99,6 +100,7 @@ DYN_HIDDEN void dyn_entry_decref(DynEntry *e);
 typedef enum DynHitKind {
     DYN_HIT_MISS,   /* no entry fits */
     DYN_HIT_PLAIN,  /* an entry fits, and the function is to be run as plain Python */
+    DYN_HIT_WAIT,   /* … until there is native code: go on with dyn_hit_break. entry */
     DYN_HIT_RETURN, /* result: new reference, or NULL with an exception */
     DYN_HIT_BREAK,  /* entry, state: go on with dyn_hit_break */
     DYN_HIT_LEAVE   /* leave: go on with dyn_leave_call or dyn_leave_fill */
@@ -140,6 +142,13 @@ DYN_HIDDEN PyObject *dyn_hit_continuation_new(PyObject *door, uint32_t drop, uin
  * `args` (a tuple, taken over). */
 DYN_HIDDEN PyObject *dyn_hit_inner_new(PyObject *door, PyObject *args);
 DYN_HIDDEN int dyn_hit_init(void);
+
+/* ---- way_out.c: what waiting code asks at its trap: go on in the resume functions of `e`, because there is native code by now?
+ * before: the frame's state there; copied. code: the waiting code, which will hold the object; borrowed. */
+DYN_HIDDEN PyObject *dyn_way_out_new(DynEntry *e, uint32_t nslots, const DynFrameShape *before);
+DYN_HIDDEN void dyn_way_out_belongs_to(PyObject *way_out, PyObject *code);
+DYN_HIDDEN void dyn_way_out_detach(PyObject *way_out); /* the entry is gone: no */
+DYN_HIDDEN int dyn_way_out_init(void);
 
 /* ---- hit_eager.c: back end "eager": every node in program order, by NumPy. writes: into an array that came in. */
 DYN_HIDDEN DynRunStatus dyn_hit_eager(const DynGraph *g, DynRun *run, bool writes);

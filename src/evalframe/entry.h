@@ -47,6 +47,8 @@ typedef struct DynEntry {
     PyObject *code;             /* BREAK: the rewritten code object; NULL elsewhere until somebody asks for it */
     PyObject *function;         /* BREAK: function made of code; called on a hit */
     PyObject *runner;           /* BREAK: what code calls first */
+    PyObject *waiting;          /* BREAK, code with loops: function that runs while there is no native code yet; else NULL */
+    PyObject *way_out;          /* … what its trap asks */
     PyObject *resume[DYN_WAYS]; /* BREAK: the doors of the resume functions; NULL: no such way */
     int64_t hits;
     uint32_t number;     /* in order of making, for logs */

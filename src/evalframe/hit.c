@@ -183,6 +183,11 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
     Scratch s;
     out->kind = DYN_HIT_PLAIN;
     if (DYN_UNLIKELY(e->plain != DYN_R_OK) || (e->artifact != NULL && !is_ready(e))) {
+        if (e->plain == DYN_R_OK && e->waiting != NULL) {
+            dyn_entry_incref(e);
+            out->kind = DYN_HIT_WAIT;
+            out->entry = e;
+        }
         return;
     }
     if (scratch_init(&s, g) < 0) {
@@ -278,20 +283,20 @@ void dyn_hit_find(DynCache *c, PyObject *func, PyObject *const *slots, DynHit *o
 PyObject *dyn_hit_break(DynHit *hit, PyObject *func, PyObject *const *slots, DynSpent spent, DynNext *next) {
     DynEntry *e = hit->entry;
     PyCodeObject *code = (PyCodeObject *)e->capture->code;
-    DynSignature sig;
+    PyObject *function = Py_NewRef(hit->kind == DYN_HIT_WAIT ? e->waiting : e->function), *result = NULL;
     Running r = {.entry = e, .state = hit->state, .spent = spent, .outer = running};
-    PyObject *function = Py_NewRef(e->function);
+    DynSignature sig;
     dyn_bind_signature(code, &sig);
     if (PyFunction_GET_CLOSURE(func) != PyFunction_GET_CLOSURE(function)) { /* same code, other closure: under enable() */
-        Py_SETREF(function, PyFunction_New(e->code, PyFunction_GET_GLOBALS(func)));
+        Py_SETREF(function, PyFunction_New(PyFunction_GET_CODE(function), PyFunction_GET_GLOBALS(func)));
         if (function != NULL && PyFunction_SetClosure(function, PyFunction_GET_CLOSURE(func)) < 0) {
             Py_CLEAR(function);
         }
     }
-    PyObject *result = NULL;
     if (function != NULL) {
         running = &r;
-        result = dyn_bind_call(&sig, code, function, slots);
+        result = hit->kind == DYN_HIT_WAIT ? dyn_hook_plain_bound(&sig, code, function, slots, spent)
+                                           : dyn_bind_call(&sig, code, function, slots);
         running = r.outer;
     }
     Py_XDECREF(function);
@@ -487,5 +492,7 @@ PyObject *dyn_hit_inner_new(PyObject *door, PyObject *args) {
 }
 
 int dyn_hit_init(void) {
-    return PyType_Ready(&Runner_Type) < 0 || PyType_Ready(&Continuation_Type) < 0 ? -1 : PyType_Ready(&Inner_Type);
+    return PyType_Ready(&Runner_Type) < 0 || PyType_Ready(&Continuation_Type) < 0 || dyn_way_out_init() < 0
+               ? -1
+               : PyType_Ready(&Inner_Type);
 }

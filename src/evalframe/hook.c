@@ -17,8 +17,8 @@ typedef struct Recording { /* one recording of one call, on the C stack */
     bool kept, active;
 } Recording;
 
-/* Nothing more is recorded; the rest of the call, which may be the whole program, is CPython's. */
-static void over(Recording *rec) {
+static void ended(DynRecording *r) {
+    Recording *rec = (Recording *)r;
     if (rec->active) {
         rec->active = rec->cache->recording = false;
         dyn_hook_release();
@@ -59,7 +59,6 @@ static void captured(DynRecording *r, DynCapture *capture) {
     dyn_compile(root, capture, func, &made);
     own_business--;
     Py_DECREF(func);
-    over(rec);
     if (made == NULL) {
         return;
     }
@@ -83,7 +82,6 @@ static void refused(DynRecording *r, PyObject *code, DynReason why, const DynPla
     if (c != NULL) {
         dyn_cache_refused(c, why);
     }
-    over(rec);
 }
 
 static DynReason may_inline(DynRecording *r, PyObject *func) {
@@ -105,6 +103,19 @@ static void wait_for_native(Recording *rec) {
     PyErr_Restore(type, value, tb);
 }
 
+static PyObject *door_of(DynRecording *r, PyObject *resume) {
+    DynResume *row;
+    return dyn_cache_of_code(root_of((Recording *)r), resume, &row) == NULL || row == NULL ? NULL : Py_NewRef(row->door);
+}
+
+static PyObject *end_frame(PyThreadState *ts, DynFrame *f, uint32_t return_at, PyObject *result, bool rewritten);
+
+/* The rest of the call is a resume function's. */
+static PyObject *go_on(DynRecording *r, PyThreadState *ts, DynFrame *f, uint32_t return_at, PyObject *door, PyObject *args) {
+    wait_for_native((Recording *)r);
+    return end_frame(ts, f, return_at, dyn_door_resume((DynNext){door, args}), true);
+}
+
 /* The hook is needed by the caller; this is released here. */
 static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func) {
     Recording rec = {.cache = c, .func = Py_NewRef(func), .active = true};
@@ -113,10 +124,14 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         .fullgraph = c->options->fullgraph,
         .dynamic = c->options->dynamic && dyn_options_config(c->options).dynamic,
         .need_arrays = c->need_arrays,
+        .loud = root_of(&rec)->loud,
         .resume_code = resume_code,
         .serves = serves,
+        .door_of = door_of,
+        .go_on = go_on,
         .captured = captured,
         .refused = refused,
+        .ended = ended,
         .may_inline = may_inline,
     };
     DynResume *row = NULL;
@@ -128,11 +143,12 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
     dyn_cache_incref(c);
     c->recording = true;
     PyObject *result = dyn_record(ts, f, &rec.base);
-    over(&rec);
+    ended(&rec.base);
     if (rec.kept) {
         dyn_count("frames", "recorded");
     }
     c->works |= rec.base.worked;
+    root_of(&rec)->loud |= rec.base.loud;
     wait_for_native(&rec);
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
@@ -152,35 +168,38 @@ typedef struct Request {
 } Request;
 static _Thread_local Request request;
 
-/* *taken: a frame was made and the hook saw it; not so where the arguments don't bind. */
-static PyObject *call_with_request(Request wanted, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames,
-                                   bool *taken) {
+/* Of the next call; its number. */
+static uint64_t make_request(Request wanted) {
     static _Thread_local uint64_t numbers;
     wanted.number = ++numbers;
     request = wanted;
-    PyObject *result = PyObject_Vectorcall(func, args, nargsf, kwnames);
-    *taken = request.number != wanted.number;
-    if (!*taken) {
-        request = (Request){0};
+    return wanted.number;
+}
+
+/* A frame was made and the hook saw it; not so where the arguments don't bind. */
+static bool was_taken(uint64_t number) {
+    if (request.number != number) {
+        return true;
     }
-    return result;
+    request = (Request){0};
+    return false;
 }
 
 PyObject *dyn_hook_record(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
-    bool taken;
     dyn_hook_need();
-    PyObject *result = call_with_request((Request){.func = func, .cache = c}, func, args, nargsf, kwnames, &taken);
-    if (!taken) {
+    uint64_t number = make_request((Request){.func = func, .cache = c});
+    PyObject *result = PyObject_Vectorcall(func, args, nargsf, kwnames);
+    if (!was_taken(number)) {
         dyn_hook_release();
     }
     return result;
 }
 
 PyObject *dyn_hook_resume(DynCache *c, PyObject *func, DynSpent args) {
-    bool taken;
     dyn_hook_need();
-    PyObject *result = call_with_request((Request){.func = func, .cache = c, .spent = args}, func, args.at, args.n, NULL, &taken);
-    if (!taken) {
+    uint64_t number = make_request((Request){.func = func, .cache = c, .spent = args});
+    PyObject *result = PyObject_Vectorcall(func, args.at, args.n, NULL);
+    if (!was_taken(number)) {
         dyn_hook_release();
     }
     return result;
@@ -299,19 +318,13 @@ static bool worth_looking(PyCodeObject *code) {
     return strncmp(file, ours[0], strlen(ours[0])) != 0 && strstr(file, ours[1]) == NULL;
 }
 
-/* A code unit where a frame can be handed back with a result on its stack. */
 static uint32_t return_unit(PyCodeObject *code) {
-    uint32_t at = DYN_NONE;
     DynCode *c = dyn_decode(code);
     if (c == NULL) {
         PyErr_Clear();
         return DYN_NONE;
     }
-    for (uint32_t i = 0; i < c->v.n && at == DYN_NONE; i++) {
-        if (c->v.at[i].op == DYN_I_RETURN_VALUE) {
-            at = c->v.at[i].start;
-        }
-    }
+    uint32_t at = dyn_decode_return(c);
     dyn_decode_free(c);
     return at;
 }
@@ -359,6 +372,9 @@ static PyObject *end_with_exception(PyThreadState *ts, DynFrame *f, bool rewritt
 static PyObject *end_frame(PyThreadState *ts, DynFrame *f, uint32_t return_at, PyObject *result, bool rewritten) {
     if (result == NULL) {
         return end_with_exception(ts, f, rewritten);
+    }
+    if (return_at == DYN_NONE) {
+        return dyn_frame_return(ts, f, result);
     }
     dyn_frame_localsplus(f)[dyn_code_nlocalsplus(dyn_frame_code(f))] = result;
     return dyn_frame_go_on(ts, f, return_at, 1);
@@ -419,7 +435,7 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     DynCache *c = row == NULL || row->globals != dyn_frame_globals(f) ? NULL : row->cache;
     uint32_t return_at = c == NULL ? DYN_NONE : c->return_at;
     PyObject *func = dyn_frame_func(f), **slots = dyn_frame_localsplus(f);
-    if (c == NULL || c->idle || return_at == DYN_NONE || dyn_frame_is_generator(f)) {
+    if (c == NULL || c->idle || dyn_frame_is_generator(f)) {
         return eager_frame(ts, f, c);
     }
     DynHit hit;
@@ -427,9 +443,10 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     switch (hit.kind) {
     case DYN_HIT_MISS: return enabled_miss(ts, f, c, func);
     case DYN_HIT_RETURN: dyn_count_call(DYN_SERVED); return end_frame(ts, f, return_at, hit.result, false);
-    case DYN_HIT_BREAK: {
+    case DYN_HIT_BREAK:
+    case DYN_HIT_WAIT: {
         DynSpent own = {slots, (size_t)dyn_code_nlocalsplus(code)};
-        dyn_count_call(DYN_SERVED_PARTLY);
+        dyn_count_call(hit.kind == DYN_HIT_WAIT ? DYN_SERVED_NOT : DYN_SERVED_PARTLY);
         DynNext next;
         PyObject *result = dyn_hit_break(&hit, func, slots, own, &next);
         return end_frame(ts, f, return_at, dyn_door_finish(result, next), true);
@@ -443,8 +460,27 @@ PyObject *dyn_hook_plain(PyObject *func, PyObject *const *args, size_t nargsf, P
     if (DYN_LIKELY(enabled == NULL)) {
         return PyObject_Vectorcall(func, args, nargsf, kwnames);
     }
-    bool taken;
-    return call_with_request((Request){.func = func}, func, args, nargsf, kwnames, &taken);
+    uint64_t number = make_request((Request){.func = func});
+    PyObject *result = PyObject_Vectorcall(func, args, nargsf, kwnames);
+    was_taken(number);
+    return result;
+}
+
+PyObject *dyn_hook_plain_bound(const DynSignature *sig, PyCodeObject *code, PyObject *func, PyObject *const *slots,
+                               DynSpent spent) {
+    bool spends = spent.at != NULL;
+    if (!spends && enabled == NULL) {
+        return dyn_bind_call(sig, code, func, slots);
+    }
+    if (spends) {
+        dyn_hook_need();
+    }
+    uint64_t number = make_request((Request){.func = func, .spent = spent});
+    PyObject *result = dyn_bind_call(sig, code, func, slots);
+    if (!was_taken(number) && spends) {
+        dyn_hook_release();
+    }
+    return result;
 }
 
 /* ---- the hook */

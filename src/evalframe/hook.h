@@ -13,6 +13,9 @@ DYN_HIDDEN PyObject *dyn_hook_record(DynCache *c, PyObject *func, PyObject *cons
 DYN_HIDDEN PyObject *dyn_hook_resume(DynCache *c, PyObject *func, DynSpent args);
 /* Call func as plain Python: under enable() too its frame is left alone. */
 DYN_HIDDEN PyObject *dyn_hook_plain(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+/* The same with bound slots of a function like it, whose code is `code`; drops `spent` when the frame is there. */
+DYN_HIDDEN PyObject *dyn_hook_plain_bound(const DynSignature *sig, PyCodeObject *code, PyObject *func, PyObject *const *slots,
+                                          DynSpent spent);
 
 DYN_HIDDEN void dyn_hook_enable(DynOptions *options); /* takes its own reference */
 DYN_HIDDEN void dyn_hook_disable(void);

@@ -149,27 +149,51 @@ static PyObject *asm_whole(PyObject *self, PyObject *args) {
     return result;
 }
 
-static PyObject *asm_break(PyObject *self, PyObject *args) {
-    PyObject *code, *runner, *live_in, *before, *result = NULL, *shapes[DYN_WAYS] = {NULL};
+typedef struct Ways {
+    PyObject *resume[DYN_WAYS], *shapes[DYN_WAYS]; /* NULL: no such way */
+} Ways;
+
+/* Break code, or (live_in NULL) waiting code. */
+static PyObject *rewritten(PyObject *code, PyObject *first, PyObject *live_in, PyObject *before, Ways *w) {
+    PyObject *result = NULL;
     DynFrameShape b = {0};
     DynWay ways[DYN_WAYS] = {0};
-    DynCode *c;
     uint32_t n;
-    if (!PyArg_ParseTuple(args, "O!OOO!OO!|OO!", &PyCode_Type, &code, &runner, &live_in, &PyTuple_Type, &before, &ways[0].resume,
-                          &PyTuple_Type, &shapes[0], &ways[1].resume, &PyTuple_Type, &shapes[1]) ||
-        !(c = dyn_decode((PyCodeObject *)code)))
+    DynCode *c = dyn_decode((PyCodeObject *)code);
+    if (!c)
         return NULL;
-    bool *live = flags_of(live_in, (uint32_t)c->code->co_nlocalsplus, &n), good = live && shape_of(before, c, &b) == 0;
-    for (int i = 0; i < DYN_WAYS && good; i++)
-        good = shapes[i] == NULL || shape_of(shapes[i], c, &ways[i].shape) == 0;
+    bool *live = live_in ? flags_of(live_in, (uint32_t)c->code->co_nlocalsplus, &n) : NULL;
+    bool good = (live || !live_in) && shape_of(before, c, &b) == 0;
+    for (int i = 0; i < DYN_WAYS && good; i++) {
+        ways[i].resume = w->resume[i];
+        good = w->shapes[i] == NULL || shape_of(w->shapes[i], c, &ways[i].shape) == 0;
+    }
     if (good)
-        result = dyn_asm_break(c, runner, live, &b, ways);
+        result = live_in ? dyn_asm_break(c, first, live, &b, ways) : dyn_asm_waiting(c, first, &b, ways);
     PyMem_Free(live);
     drop_shape(&b);
     for (int i = 0; i < DYN_WAYS; i++)
         drop_shape(&ways[i].shape);
     dyn_decode_free(c);
     return result;
+}
+
+static PyObject *asm_break(PyObject *self, PyObject *args) {
+    PyObject *code, *runner, *live_in, *before;
+    Ways w = {0};
+    if (!PyArg_ParseTuple(args, "O!OOO!OO!|OO!", &PyCode_Type, &code, &runner, &live_in, &PyTuple_Type, &before, &w.resume[0],
+                          &PyTuple_Type, &w.shapes[0], &w.resume[1], &PyTuple_Type, &w.shapes[1]))
+        return NULL;
+    return rewritten(code, runner, live_in, before, &w);
+}
+
+static PyObject *asm_waiting(PyObject *self, PyObject *args) {
+    PyObject *code, *way_out, *before;
+    Ways w = {0};
+    if (!PyArg_ParseTuple(args, "O!OO!OO!|OO!", &PyCode_Type, &code, &way_out, &PyTuple_Type, &before, &w.resume[0],
+                          &PyTuple_Type, &w.shapes[0], &w.resume[1], &PyTuple_Type, &w.shapes[1]))
+        return NULL;
+    return rewritten(code, way_out, NULL, before, &w);
 }
 
 static PyObject *asm_resume(PyObject *self, PyObject *args) {
@@ -189,6 +213,7 @@ static PyMethodDef methods[] = {
     {"_asm_whole", asm_whole, METH_VARARGS, "_asm_whole(code, runner)"},
     {"_asm_break", asm_break, METH_VARARGS,
      "_asm_break(code, runner, live_in, (unit, bound, nulls), resume, (unit, bound, nulls)[, resume, (…)])"},
+    {"_asm_waiting", asm_waiting, METH_VARARGS, "_asm_waiting(code, way_out, (unit, bound, nulls), resume, (…)[, resume, (…)])"},
     {"_asm_resume", asm_resume, METH_VARARGS, "_asm_resume(code, (unit, bound, nulls))"},
     {0}};
 

@@ -13,6 +13,10 @@
  * `before` does, nothing is run between them: the function was cut there. A method is looked up as a plain attribute (LOAD_METHOD
  * leaves NULL and the bound method). Where a handler covers the instruction, it goes on in the rewritten function's own frame.
  *
+ * Waiting code (plain Python until there is native code for what follows): the original, in which before the instruction at `at`
+ * WAY_OUT() is asked, by a trap in its place. Where it says True, the instruction and the call of RESUME follow as in rewritten
+ * code; else all goes on as in the original. `before` has to be the state in which WAY_OUT says True.
+ *
  * Resume code: a function of nslots + nstack positional parameters: all the slots of the original (same indices, so that the
  * original bytecode works unchanged), then the stack. None is passed for slots with `bound` = false and stack values with
  * `null_stack`; it empties these, pushes the stack and goes on at code unit `at` of a copy of the original, its tables shifted
@@ -42,6 +46,7 @@ typedef struct DynWay {
 enum { DYN_WAYS = 2 };
 DYN_HIDDEN PyObject *dyn_asm_break(const DynCode *c, PyObject *runner, const bool *live_in, const DynFrameShape *before,
                                    const DynWay *ways);
+DYN_HIDDEN PyObject *dyn_asm_waiting(const DynCode *c, PyObject *way_out, const DynFrameShape *before, const DynWay *ways);
 DYN_HIDDEN PyObject *dyn_asm_resume(const DynCode *c, const DynFrameShape *shape);
 DYN_HIDDEN int dyn_asm_init(PyObject *module); /* adds _asm_whole, _asm_break, _asm_resume, for tests */
 #endif

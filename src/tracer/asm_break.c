@@ -1,7 +1,8 @@
-/* asm_break.c: rewritten code: what is left of a function in Python when a graph was broken at one of its instructions.
+/* asm_break.c: rewritten code: what is left of a function in Python when a graph was broken at one of its instructions; and
+ * waiting code: the function as it is, with a way out at that instruction.
  *
- * Called by evalframe/compile through asm.h. The layout is told there; behind it, where a handler of the original covers the
- * instruction, stands the whole original with its tables: an exception goes on there, in this frame. */
+ * Called by evalframe/compile through asm.h. The layouts are told there. Behind rewritten code, where a handler of the original
+ * covers the instruction, stands the whole original with its tables: an exception goes on there, in this frame. */
 #include "base/cpy_internal.h"
 #include "tracer/asm_internal.h"
 #include <opcode.h>
@@ -57,22 +58,30 @@ static int forward_opcode(int opcode) {
 
 enum { JUMP_PREFIXES = 2 };
 
-/* A jump forward that land() will aim; gives the unit of its first prefix. */
-static uint32_t emit_jump(DynAsm *a, const DynCode *c, const DynInstr *in) {
+/* A jump that set_distance() will aim; gives the unit of its first prefix. */
+static uint32_t emit_jump_of(DynAsm *a, int opcode, uint32_t caches) {
     uint32_t at = dyn_asm_units(a);
-    dyn_asm_locate(a, position_of(c, in->at));
     for (int i = 0; i < JUMP_PREFIXES; i++)
         dyn_asm_put(a, EXTENDED_ARG, 0);
-    dyn_asm_put(a, forward_opcode((uint8_t)PyBytes_AS_STRING(c->bytes)[2 * in->at]), 0);
-    for (uint32_t i = in->at + 1; i < in->next; i++)
+    dyn_asm_put(a, opcode, 0);
+    while (caches--)
         dyn_asm_put(a, CACHE, 0);
     return at;
 }
 
-static void land(DynAsm *a, uint32_t jump, const DynInstr *in) {
-    uint32_t behind = jump + JUMP_PREFIXES + (in->next - in->at), distance = dyn_asm_units(a) - behind;
+static void set_distance(DynAsm *a, uint32_t jump, uint32_t distance) {
     for (int i = 0; i <= JUMP_PREFIXES && !a->failed; i++)
         a->code.at[2 * (jump + (uint32_t)i) + 1] = (uint8_t)(distance >> 8 * (JUMP_PREFIXES - i));
+}
+
+static uint32_t emit_jump(DynAsm *a, const DynCode *c, const DynInstr *in) {
+    dyn_asm_locate(a, position_of(c, in->at));
+    return emit_jump_of(a, forward_opcode((uint8_t)PyBytes_AS_STRING(c->bytes)[2 * in->at]), in->next - in->at - 1);
+}
+
+/* The instruction's jump comes out here. */
+static void land(DynAsm *a, uint32_t jump, const DynInstr *in) {
+    set_distance(a, jump, dyn_asm_units(a) - (jump + JUMP_PREFIXES + (in->next - in->at)));
 #if DYN_PY >= 312
     if (in->op == DYN_I_FOR_ITER)
         dyn_asm_put(a, END_FOR, 0);
@@ -164,26 +173,42 @@ static bool runs(const DynInstr *in, const DynFrameShape *before, const DynWay *
     return in->op != DYN_I_JUMP && !(ways[1].resume == NULL && ways[0].shape.at == before->at);
 }
 
-static void emit_break(DynAsm *a, const DynCode *c, const DynInstr *in, const bool *live_in, const DynFrameShape *before,
-                       const DynWay *ways, uint32_t *order) {
-    uint32_t nslots = (uint32_t)c->code->co_nlocalsplus, jump = 0;
-    uint32_t first_const = (uint32_t)PyTuple_GET_SIZE(c->code->co_consts); /* runner, resume of each way, None */
-    DynPosition line = {position_of(c, in->at).line, -1, -1, -1};
-    DynHandler h;
-    emit_start(a, c, live_in, before, first_const, order);
-    uint32_t start = dyn_asm_units(a);
+typedef struct Break {
+    const DynCode *c;
+    const DynInstr *in;
+    const bool *live_in;
+    const DynFrameShape *before;
+    const DynWay *ways;
+    uint32_t *order;
+    uint32_t first_const; /* runner (or the way out), resume of each way, None */
+} Break;
+
+/* The instruction, where it is to run, and the calls of what follows it. *end: behind the instruction. */
+static void emit_ways(DynAsm *a, const Break *b, uint32_t *end) {
+    const DynInstr *in = b->in;
+    const DynWay *ways = b->ways;
+    uint32_t nslots = (uint32_t)b->c->code->co_nlocalsplus, jump = 0;
     if (ways[1].resume)
-        jump = emit_jump(a, c, in);
-    else if (runs(in, before, ways))
-        emit_instruction(a, c, in);
-    uint32_t end = dyn_asm_units(a);
-    dyn_asm_locate(a, line);
-    emit_resume_call(a, nslots, &ways[0].shape, first_const + 1, first_const + 3, order);
+        jump = emit_jump(a, b->c, in);
+    else if (runs(in, b->before, ways))
+        emit_instruction(a, b->c, in);
+    *end = dyn_asm_units(a);
+    dyn_asm_locate(a, (DynPosition){position_of(b->c, in->at).line, -1, -1, -1});
+    emit_resume_call(a, nslots, &ways[0].shape, b->first_const + 1, b->first_const + 3, b->order);
     if (ways[1].resume) {
         land(a, jump, in);
-        emit_resume_call(a, nslots, &ways[1].shape, first_const + 2, first_const + 3, order);
+        emit_resume_call(a, nslots, &ways[1].shape, b->first_const + 2, b->first_const + 3, b->order);
     }
-    if (end > start && dyn_cpy_find_handler(c->code, in->at, &h)) {
+}
+
+static void emit_break(DynAsm *a, const Break *b) {
+    const DynCode *c = b->c;
+    uint32_t end;
+    DynHandler h;
+    emit_start(a, c, b->live_in, b->before, b->first_const, b->order);
+    uint32_t start = dyn_asm_units(a);
+    emit_ways(a, b, &end);
+    if (end > start && dyn_cpy_find_handler(c->code, b->in->at, &h)) {
         uint32_t shift = dyn_asm_units(a);
         dyn_asm_add_handler(a, (DynHandler){start, end, h.target + shift, h.depth, h.lasti});
         dyn_asm_append_lines(a, c->code);
@@ -192,22 +217,106 @@ static void emit_break(DynAsm *a, const DynCode *c, const DynInstr *in, const bo
     }
 }
 
-PyObject *dyn_asm_break(const DynCode *c, PyObject *runner, const bool *live_in, const DynFrameShape *before,
-                        const DynWay *ways) {
-    PyCodeObject *code = c->code;
-    const DynInstr *in = dyn_asm_instruction_at(c, before->at);
-    if (!in)
+/* ---- waiting code */
+
+static void emit_jump_back(DynAsm *a, uint32_t to) {
+    uint32_t jump = emit_jump_of(a, JUMP_BACKWARD_NO_INTERRUPT, 0);
+    set_distance(a, jump, dyn_asm_units(a) - to);
+}
+
+/* The instruction, and on in the original. */
+static void emit_stay(DynAsm *a, const Break *b, uint32_t *end) {
+    const DynInstr *in = b->in;
+    if (dyn_is_branch(in) || in->op == DYN_I_FOR_ITER) {
+        uint32_t jump = emit_jump(a, b->c, in);
+        *end = dyn_asm_units(a);
+        emit_jump_back(a, in->next);
+        land(a, jump, in);
+        emit_jump_back(a, b->c->v.at[in->target].start);
+        return;
+    }
+    if (in->op != DYN_I_JUMP)
+        emit_instruction(a, b->c, in);
+    *end = dyn_asm_units(a);
+    emit_jump_back(a, in->op == DYN_I_JUMP ? b->c->v.at[in->target].start : in->next);
+}
+
+static int if_false_opcode(uint32_t *caches) {
+    *caches = DYN_PY >= 313;
+#if DYN_PY == 311
+    return POP_JUMP_FORWARD_IF_FALSE;
+#else
+    return POP_JUMP_IF_FALSE;
+#endif
+}
+
+/* The original's handlers, and for the trap one of its own, in order. */
+static void add_handlers_around(DynAsm *a, const DynCode *c, DynHandler trap) {
+    DynHandler h;
+    bool added = false;
+    for (Py_ssize_t cursor = 0; dyn_cpy_next_handler(c->code, &cursor, &h);) {
+        if (!added && h.end > trap.start) {
+            if (h.start < trap.start)
+                dyn_asm_add_handler(a, (DynHandler){h.start, trap.start, h.target, h.depth, h.lasti});
+            dyn_asm_add_handler(a, trap);
+            added = true;
+            h.start = h.start < trap.end ? trap.end : h.start;
+        }
+        if (h.start < h.end)
+            dyn_asm_add_handler(a, h);
+    }
+    if (!added)
+        dyn_asm_add_handler(a, trap);
+}
+
+/* The trap is one unit long, whatever it stands on: an exception, for which the handler table has the target and the depth of the
+ * stack. Nobody sees it: no traceback row is kept, and it is never the exception that is being handled. */
+static void emit_waiting(DynAsm *a, const Break *b) {
+    const DynCode *c = b->c;
+    uint32_t at = b->in->start, caches, leave, stay;
+    int if_false = if_false_opcode(&caches);
+    DynHandler h, trap = {at, at + 1, c->nunits, b->before->nstack, false};
+    dyn_asm_append_lines(a, c->code);
+    dyn_asm_copy_units(a, c, 0, at);
+    dyn_asm_put(a, RAISE_VARARGS, 0);
+    dyn_asm_copy_units(a, c, at + 1, c->nunits);
+    dyn_asm_locate(a, (DynPosition){position_of(c, b->in->at).line, -1, -1, -1});
+    add_handlers_around(a, c, trap);
+    dyn_asm_emit(a, POP_TOP, 0);
+    dyn_asm_emit_callable(a, b->first_const);
+    dyn_asm_emit_call(a, 0);
+    uint32_t jump = emit_jump_of(a, if_false, caches), start = dyn_asm_units(a);
+    emit_ways(a, b, &leave);
+    uint32_t second = dyn_asm_units(a);
+    set_distance(a, jump, second - start);
+    emit_stay(a, b, &stay);
+    if (dyn_cpy_find_handler(c->code, b->in->at, &h)) {
+        if (leave > start)
+            dyn_asm_add_handler(a, (DynHandler){start, leave, h.target, h.depth, h.lasti});
+        if (stay > second)
+            dyn_asm_add_handler(a, (DynHandler){second, stay, h.target, h.depth, h.lasti});
+    }
+}
+
+/* ---- */
+
+static PyObject *make(Break *b, PyObject *first, void (*emit)(DynAsm *, const Break *)) {
+    PyCodeObject *code = b->c->code;
+    const DynWay *ways = b->ways;
+    b->in = dyn_asm_instruction_at(b->c, b->before->at);
+    if (!b->in)
         return NULL;
     uint32_t nslots = (uint32_t)code->co_nlocalsplus;
-    uint32_t deepest = 2 * (nslots + before->nstack + ways[0].shape.nstack + ways[1].shape.nstack) + 6;
-    uint32_t *order = PyMem_RawMalloc(sizeof(uint32_t) * deepest);
-    if (!order)
+    uint32_t deepest = 2 * (nslots + b->before->nstack + ways[0].shape.nstack + ways[1].shape.nstack) + 6;
+    b->first_const = (uint32_t)PyTuple_GET_SIZE(code->co_consts);
+    b->order = PyMem_RawMalloc(sizeof(uint32_t) * deepest);
+    if (!b->order)
         return PyErr_NoMemory();
     DynAsm a;
-    dyn_asm_start(&a, c);
-    emit_break(&a, c, in, live_in, before, ways, order);
-    PyMem_RawFree(order);
-    PyObject *more[] = {runner, ways[0].resume, ways[1].resume ? ways[1].resume : Py_None, Py_None};
+    dyn_asm_start(&a, b->c);
+    emit(&a, b);
+    PyMem_RawFree(b->order);
+    PyObject *more[] = {first, ways[0].resume, ways[1].resume ? ways[1].resume : Py_None, Py_None};
     PyObject *consts = dyn_asm_consts_with(code, DYN_COUNTOF(more), more), *result = NULL;
     DynSlots s = dyn_asm_same_slots(code);
     if (consts)
@@ -215,4 +324,13 @@ PyObject *dyn_asm_break(const DynCode *c, PyObject *runner, const bool *live_in,
     Py_XDECREF(consts);
     dyn_asm_finish(&a);
     return result;
+}
+
+PyObject *dyn_asm_break(const DynCode *c, PyObject *runner, const bool *live_in, const DynFrameShape *before,
+                        const DynWay *ways) {
+    return make(&(Break){.c = c, .live_in = live_in, .before = before, .ways = ways}, runner, emit_break);
+}
+
+PyObject *dyn_asm_waiting(const DynCode *c, PyObject *way_out, const DynFrameShape *before, const DynWay *ways) {
+    return make(&(Break){.c = c, .before = before, .ways = ways}, way_out, emit_waiting);
 }

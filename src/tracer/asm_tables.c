@@ -5,7 +5,7 @@
 #include "base/cpy_internal.h"
 #include "tracer/asm_internal.h"
 
-enum { FORM_LINE = 13, FORM_FULL = 14, FORM_NOTHING = 15, MOST_UNITS = 8 };
+enum { FORM_SAME = 10, FORM_LINE = 13, FORM_FULL = 14, FORM_NOTHING = 15, MOST_UNITS = 8 };
 
 static void put_line_byte(DynAsm *a, unsigned byte) {
     if (dyn_vec_push(&a->lines, (uint8_t)byte) < 0)
@@ -50,11 +50,27 @@ void dyn_asm_locate(DynAsm *a, DynPosition p) {
     a->position = p;
 }
 
+/* What an entry adds to the line. */
+static int entry_delta(const uint8_t *entry) {
+    unsigned form = *entry >> 3 & 15, value = 0;
+    if (form < FORM_LINE)
+        return form < FORM_SAME ? 0 : (int)(form - FORM_SAME);
+    if (form == FORM_NOTHING)
+        return 0;
+    for (int shift = 0, more = 64; more; shift += 6) {
+        value |= (*++entry & 63u) << shift;
+        more = *entry & 64;
+    }
+    return value & 1 ? -(int)(value >> 1) : (int)(value >> 1);
+}
+
 void dyn_asm_append_lines(DynAsm *a, PyCodeObject *c) {
     dyn_asm_close_lines(a);
     const uint8_t *bytes = (const uint8_t *)PyBytes_AS_STRING(c->co_linetable);
-    for (Py_ssize_t i = 0; i < PyBytes_GET_SIZE(c->co_linetable); i++)
+    for (Py_ssize_t i = 0; i < PyBytes_GET_SIZE(c->co_linetable); i++) {
+        a->line += bytes[i] & 128 ? entry_delta(bytes + i) : 0;
         put_line_byte(a, bytes[i]);
+    }
     a->located = dyn_asm_units(a) + (uint32_t)Py_SIZE(c);
 }
 

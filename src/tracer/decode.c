@@ -357,6 +357,13 @@ DynCode *dyn_decode(PyCodeObject *code) {
     return c;
 }
 
+uint32_t dyn_decode_return(const DynCode *c) {
+    for (uint32_t i = 0; i < c->v.n; i++)
+        if (c->v.at[i].op == DYN_I_RETURN_VALUE)
+            return c->v.at[i].start;
+    return DYN_NONE;
+}
+
 void dyn_decode_free(DynCode *c) {
     if (!c)
         return;

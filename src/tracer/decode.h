@@ -38,6 +38,7 @@ static inline bool dyn_is_branch(const DynInstr *in) {
 }
 DYN_HIDDEN DynCode *dyn_decode(PyCodeObject *code); /* new; NULL with MemoryError. Unknown opcodes become DYN_I_UNSUPPORTED */
 DYN_HIDDEN void dyn_decode_free(DynCode *c);
+DYN_HIDDEN uint32_t dyn_decode_return(const DynCode *c); /* a code unit that returns what is on the stack; DYN_NONE: nowhere */
 DYN_HIDDEN void dyn_decode_print(const DynCode *c, DynStr *out);
 extern DYN_HIDDEN const char *const dyn_opcode_names[DYN_I_COUNT];
 /* For the table test against `dis`: canonical opcode of a CPython opcode number, or DYN_I_UNSUPPORTED. */

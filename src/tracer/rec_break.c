@@ -223,7 +223,11 @@ static int open_behind(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (resume != NULL && !known && !served && (ok = rec_open_resumed(r, f, resume)) < 0) {
         rec_stop(r, f, in, DYN_R_NO_MEMORY);
     }
-    Py_XDECREF(resume);
+    if (known || served) {
+        Py_XSETREF(r->resume, resume);
+    } else {
+        Py_XDECREF(resume);
+    }
     return ok;
 }
 

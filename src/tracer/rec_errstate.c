@@ -4,8 +4,9 @@
  * the block. So only "ignore" can be recorded (a block that asks for more than its caller would be missed), and no array that
  * came in may be written in such a graph, since then it can't run again.
  *
- * A frame inside the block can't be rebuilt: what would leave the graph there isn't recorded. Called by rec_call.c and from
- * record.c's table. */
+ * A frame inside such a block can't be rebuilt: what would leave the graph there isn't recorded, and a recording that met a break
+ * there asks for another in which such blocks are entered for real, a graph break each (DynRecording.loud). Called by rec_call.c
+ * and from record.c's table. */
 #include "tracer/rec_state.h"
 
 static PyObject *errstate, *enter, *leave;
@@ -33,7 +34,7 @@ DynVal *rec_call_errstate(DynRec *r, const RecCall *c, PyObject **result, bool *
         return NULL;
     }
     *handled = true;
-    bool quiet = only_ignores(r, c);
+    bool quiet = !r->req->loud && only_ignores(r, c);
     *result = rec_call_real(c);
     return *result == NULL ? NULL : quiet ? rec_new(r, DV_QUIET) : rec_fail(r, DYN_R_OPAQUE_CALL, "errstate");
 }
@@ -43,10 +44,10 @@ Step rec_BEFORE_WITH(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
     DynVal *none = dyn_rec_const(r, Py_None);
     if (o.v->kind != DV_QUIET || Py_TYPE(o.real) != (PyTypeObject *)errstate || none == NULL) {
-        return Py_TYPE(o.real) == (PyTypeObject *)errstate ? step_bail(r, DYN_R_UNSUPPORTED_OPCODE, "np.errstate")
-                                                           : rec_enter(r, f);
+        return rec_enter(r, f);
     }
     if (r->cap->writes) {
+        r->req->loud = true;
         return step_bail(r, DYN_R_SIDE_EFFECT, "an argument was written before np.errstate");
     }
     PyObject *exit = PyObject_GetAttr(o.real, leave);

@@ -221,6 +221,37 @@ bool rec_membership(DynRec *r, DynOperand item, DynOperand in, PyObject **result
 
 /* ---- with */
 
+/* The special method of an object, as an attribute of it. New reference; NULL without an exception: it has none. */
+static PyObject *bound_special(PyObject *o, const char *name) {
+    PyObject *key = PyUnicode_InternFromString(name), *found = key == NULL ? NULL : dyn_cpy_lookup_special(Py_TYPE(o), key);
+    descrgetfunc get = found == NULL ? NULL : Py_TYPE(found)->tp_descr_get;
+    PyObject *bound = get == NULL ? Py_XNewRef(found) : get(found, o, (PyObject *)Py_TYPE(o));
+    Py_XDECREF(key);
+    PyErr_Clear();
+    return bound;
+}
+
+/* A manager of which nothing is known is entered for real: a graph break, and another one at its end. */
+static Step enter_opaque(DynRec *r, RecFrame *f, PyObject *manager) {
+    PyObject *enter = bound_special(manager, "__enter__"), *leave = bound_special(manager, "__exit__"), *entered = NULL;
+    if (enter == NULL || leave == NULL || !rec_may_break(r, f)) {
+        Py_XDECREF(enter);
+        Py_XDECREF(leave);
+        return step_bail(r, DYN_R_UNSUPPORTED_OPCODE, "with statement"); /* CPython says what is wrong with it */
+    }
+    r->why = DYN_R_OPAQUE_CALL;
+    r->detail = "__enter__";
+    f->real[f->sp - 1] = leave;
+    Py_DECREF(manager);
+    entered = PyObject_CallNoArgs(enter);
+    Py_DECREF(enter);
+    if (entered == NULL) {
+        return STEP_ERROR;
+    }
+    push_real(f, entered);
+    return STEP_BREAK;
+}
+
 /* The manager's __exit__, bound, and what __enter__ gave take its place. */
 Step rec_enter(DynRec *r, RecFrame *f) {
     DynOperand o = operand(f, 1), enter, leave;
@@ -229,7 +260,7 @@ Step rec_enter(DynRec *r, RecFrame *f) {
     enter = known ? rec_special(r, o, "__enter__") : (DynOperand){0};
     leave = known ? rec_special(r, o, "__exit__") : (DynOperand){0};
     if (enter.v == NULL || leave.v == NULL) {
-        return step_bail(r, DYN_R_UNSUPPORTED_OPCODE, "with statement");
+        return enter_opaque(r, f, o.real);
     }
     DynVal *items[2] = {leave.v, o.v}, *bound = dyn_rec_seq(r, DV_METHOD, 2, items, NULL), *v;
     exit = bound == NULL ? NULL : PyMethod_New(leave.real, o.real);

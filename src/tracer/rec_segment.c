@@ -177,7 +177,7 @@ void rec_stop(DynRec *r, RecFrame *f, const DynInstr *in, DynReason why) {
 }
 
 void rec_deliver(DynRec *r) {
-    bool work = !r->req->need_arrays || r->served;
+    bool work = !r->req->need_arrays || r->served || r->delivered;
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
     uint32_t last = 0; /* segments behind the last one with array work aren't worth an entry */
@@ -202,6 +202,10 @@ void rec_deliver(DynRec *r) {
         }
     }
     r->done.n = 0;
+    r->delivered = work;
+    if (!r->between) {
+        r->req->ended(r->req);
+    }
     PyErr_Restore(type, value, tb);
 }
 

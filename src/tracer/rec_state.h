@@ -95,6 +95,8 @@ struct DynRec {
     bool between;        /* cap is NULL because the segment ended with an inlined call, whose caller's next is about to begin */
     bool over;           /* nothing more is recorded, */
     bool closed, served; /* because an earlier segment begins here, or an entry that there is already */
+    bool delivered;      /* segments with array work, so far */
+    PyObject *resume;    /* … and its resume code, which is to do the rest of the frame's call; strong; NULL: CPython is */
     RecPending pending;
     DynVal *result; /* shadow of what the last inlined callee returned */
     bool callee_bailed;

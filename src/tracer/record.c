@@ -221,6 +221,45 @@ static PyObject *hand_back(DynRec *r, RecFrame *f, DynFrameLink *link, uint32_t 
     return how(r->ts, f->f, unit, depth);
 }
 
+/* The frame's slots and stack as a resume function's arguments; it is empty then. NULL with an exception: nothing was done. */
+static PyObject *take_values(RecFrame *f) {
+    uint32_t nstack = f->sp - f->nslots;
+    PyObject *args = PyTuple_New((Py_ssize_t)f->ntold + nstack);
+    for (uint32_t i = 0; args != NULL && i < f->ntold + nstack; i++) {
+        PyObject **at = &f->real[i < f->ntold ? i : i - f->ntold + f->nslots];
+        PyTuple_SET_ITEM(args, i, *at != NULL ? *at : Py_NewRef(Py_None));
+        *at = NULL;
+    }
+    return args;
+}
+
+/* What was recorded of the call leads back into itself: the rest is a resume function's, whose native code may be ready soon. */
+static PyObject *go_round(DynRec *r, RecFrame *f, DynFrameLink *link) {
+    DynRecording *req = r->req;
+    PyObject *resume = r->resume, *door = NULL, *args = NULL;
+    r->resume = NULL;
+    rec_leave_base(r, f);
+    if (r->cap == NULL && (!r->between || resume != NULL)) { /* its entries are needed now */
+        rec_deliver(r);
+        rec_let_go(r);
+    }
+    if (resume != NULL && !dyn_cpy_is_traced(r->ts)) {
+        door = req->door_of(req, resume);
+        args = door == NULL ? NULL : take_values(f);
+    }
+    PyErr_Clear();
+    Py_XDECREF(resume);
+    r->top = f->outer;
+    if (args == NULL) {
+        Py_XDECREF(door);
+        dyn_frame_leave(r->ts, f->f, link);
+        return dyn_frame_go_on(r->ts, f->f, f->code->v.at[f->next].start, (int)(f->sp - f->nslots));
+    }
+    dyn_frame_running(f->f, f->code->v.at[f->pc].at, 0);
+    dyn_frame_leave(r->ts, f->f, link);
+    return req->go_on(req, r->ts, f->f, dyn_decode_return(f->code), door, args);
+}
+
 /* An inlined frame isn't recorded any more: its caller's call, or its generator's step, is a break. */
 static void lose(DynRec *r, RecFrame *f) {
     if (f->generator != NULL) {
@@ -310,7 +349,7 @@ PyObject *rec_run_frame(DynRec *r, RecFrame *f) {
                 rec_note_callee(r, f, in);
             }
             lose(r, f);
-            return hand_back(r, f, &link, f->code->v.at[f->next].start, dyn_frame_go_on);
+            return go_round(r, f, &link);
         case STEP_BAIL:
             if (f == r->base) {
                 rec_leave(r, f, in);
@@ -381,6 +420,7 @@ PyObject *dyn_record(PyThreadState *ts, DynFrame *f, DynRecording *recording) {
     if (rec_frame_open(&r, &top, f) < 0 || top.code->generator || rec_begin(&r, &top) < 0) {
         recording->refused(recording, (PyObject *)dyn_frame_code(f),
                            top.code && top.code->generator ? DYN_R_GENERATOR : DYN_R_NO_MEMORY, NULL);
+        recording->ended(recording);
         result = dyn_frame_default_eval(ts, f, 0);
     } else {
         current = &r;

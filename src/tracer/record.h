@@ -12,6 +12,8 @@ struct DynRecording {
     bool fullgraph;        /* a break raises dynoc.Unsupported in place of going on */
     bool dynamic;          /* sizes and numbers are symbols */
     bool need_arrays;      /* no entry for a segment without array work */
+    bool loud;             /* blocks of np.errstate are entered for real, so that there can be breaks in them. The recorder sets
+                            * it when it met such a break */
     PyCodeObject *resumes; /* borrowed: the function to record is one of resume code for this code; NULL: it isn't */
     uint32_t moved;        /* … by so many code units */
     /* The resume code (asm.h) for a break in func's `code`, the same object for the same shape. New reference or NULL (no
@@ -19,10 +21,17 @@ struct DynRecording {
     PyObject *(*resume_code)(DynRecording *, const DynCode *code, const DynFrameShape *shape, PyObject *func);
     /* Would an entry of this resume code serve a call with these arguments? */
     bool (*serves)(DynRecording *, PyObject *resume, PyObject *const *args);
+    /* The rest of the call is to be done by a resume function: its door (new reference; NULL, no exception: there is none any
+     * more), and the rest itself, in place of frame f, that was left and is empty. Takes door and args over. return_at:
+     * dyn_decode_return of its code. */
+    PyObject *(*door_of)(DynRecording *, PyObject *resume);
+    PyObject *(*go_on)(DynRecording *, PyThreadState *ts, DynFrame *f, uint32_t return_at, PyObject *door, PyObject *args);
     /* A segment is finished. Takes the capture over. */
     void (*captured)(DynRecording *, DynCapture *capture);
     /* Nothing was kept of a segment or of the call. */
     void (*refused)(DynRecording *, PyObject *code, DynReason why, const DynPlace *place);
+    /* Nothing more will be recorded of the call, whose rest may be the whole program. */
+    void (*ended)(DynRecording *);
     bool worked; /* set by the recorder: there was array work, whatever became of it */
     DynReason (*may_inline)(DynRecording *, PyObject *func); /* DYN_R_OK, or why a Python function is not recorded into */
 };

@@ -219,8 +219,9 @@ def both_ways(code, instruction, before):
     return [(code, unit, before[2], null) for unit, null in zip(units, nulls, strict=True)]
 
 
-def broken(minirec, fresh, n, live):
-    """The function with its n-th instruction left in Python, or None where the code before or behind it isn't straight.
+def around(minirec, fresh, n):
+    """(state before the n-th instruction, resume functions behind it as _asm_break takes them); None where the code before or
+    behind it isn't straight.
 
     fresh() gives function and arguments that no run has touched."""
     case = fresh()
@@ -242,6 +243,25 @@ def broken(minirec, fresh, n, live):
     if jump and "IF" in instruction.opname or instruction.opname == "FOR_ITER":
         ways = both_ways(code, instruction, before)
         assert after[1] in [w[1] for w in ways]
+    resumes = [(resume_function(minirec, way, function.__globals__), way[1:4]) for way in ways]
+    return before, [x for pair in resumes for x in pair]
+
+
+def like(minirec, code, function):
+    f = minirec.function(code, function.__globals__)
+    if function.__closure__ is not None:
+        f = types.FunctionType(code, function.__globals__, None, None, function.__closure__)
+    f.__defaults__ = function.__defaults__
+    f.__kwdefaults__ = function.__kwdefaults__
+    return f
+
+
+def broken(minirec, fresh, n, live):
+    """The function with its n-th instruction left in Python, or None where that can't be."""
+    found = around(minirec, fresh, n)
+    if not found:
+        return None
+    before, resumes = found
     state = (*truth(before[4], before[2]), *(v for v, null in zip(before[5], before[3], strict=True) if not null))
     called = []
 
@@ -249,14 +269,9 @@ def broken(minirec, fresh, n, live):
         called.append(args)
         return state
 
-    resumes = [(resume_function(minirec, way, function.__globals__), way[1:4]) for way in ways]
-    new = minirec._asm_break(code, runner, live, before[1:4], *[x for pair in resumes for x in pair])
-    f = minirec.function(new, function.__globals__)
-    if function.__closure__ is not None:
-        f = types.FunctionType(new, function.__globals__, None, None, function.__closure__)
-    f.__defaults__ = function.__defaults__
-    f.__kwdefaults__ = function.__kwdefaults__
-    return f, called
+    function = fresh()[0]
+    new = minirec._asm_break(function.__code__, runner, live, before[1:4], *resumes)
+    return like(minirec, new, function), called
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c[0].__name__)
@@ -277,6 +292,47 @@ def test_break_everywhere(minirec, case):
         assert len(called) == 1 and len(called[0]) == sum(live)
         done += 1
     assert done >= 2
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c[0].__name__)
+def test_way_out_everywhere(minirec, case):
+    """Waiting code: whether it stays at each pass or goes at the first in the recorded state, the function does what it does."""
+    function, *args = case
+    expected = outcome(*case)
+    done = 0
+    for n in steps(function):
+        found = around(minirec, lambda: case, n)
+        if not found:
+            continue
+        before, resumes = found
+        for goes in (False, True):
+            asked = []
+            names = {name for name, bound in zip(function.__code__.co_varnames, before[2], strict=False) if bound}
+
+            def way_out(asked=asked, names=names, goes=goes):
+                frame = sys._getframe(1)
+                asked.append(set(frame.f_locals) & set(frame.f_code.co_varnames) == names)
+                return goes and asked[-1]
+
+            new = minirec._asm_waiting(function.__code__, way_out, before[1:4], *resumes)
+            assert new.co_flags == function.__code__.co_flags and new.co_varnames == function.__code__.co_varnames
+            assert outcome(like(minirec, new, function), *args) == expected, (n, goes)
+            assert any(asked)
+            done += 1
+    assert done >= 4
+
+
+def test_positions_of_waiting_code(minirec):
+    for case in CASES:
+        code = case[0].__code__
+        before, resumes = next(filter(None, (around(minirec, lambda: case, n) for n in range(2, 60))))
+        new = minirec._asm_waiting(code, bool, before[1:4], *resumes)
+        positions = list(code.co_positions())
+        assert list(new.co_positions())[: len(positions)] == positions
+        behind = {p[0] for p in list(new.co_positions())[len(positions) :]}
+        assert behind <= {positions[before[1]][0], positions[before[1] + 1][0]}
+        starts = [e.start for e in dis._parse_exception_table(new)]
+        assert starts == sorted(set(starts))
 
 
 def test_break_of_resume(minirec):

@@ -4,6 +4,7 @@ Imported by functions.py. `see` is opaque to the recorder (a ufunc made of a Pyt
 """
 
 import contextlib
+import threading
 
 import numpy as np
 from case import case, f64, i64, pos, whole
@@ -217,6 +218,49 @@ def break_in_a_with_block(x, n):
                 SEE(i)
         y = y - 1
     return y, name
+
+
+LOCK = threading.Lock()
+
+
+@broken(lambda: (f64(4), 2), lambda: (f64(4), 20), lambda: (f64(4), -1))
+def break_in_a_block_of_a_lock(x, n):
+    y = x * 2
+    with LOCK:
+        y = y + 1
+        SEE(LOCK.locked())
+        for i in range(n):
+            y = y + i
+            SEE(i)
+        if n < 0:
+            y = y + y[n + 100]
+        y = y - 1
+    SEE(LOCK.locked())
+    return y * 3
+
+
+@broken(lambda: (f64(4), 2), lambda: (f64(4), 20), lambda: (f64(4), 0), lambda: (f64(4), -1))
+def break_in_a_block_of_errstate(x, n):
+    y = x * 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        y = np.sqrt(y - 3.0)
+        SEE(np.geterr()["invalid"])
+        for i in range(n):
+            y = np.log(y) + i
+            SEE(i)
+        if n < 0:
+            y = y + y[n + 100]
+        y = y / 0.0
+    SEE(np.geterr()["invalid"])
+    return y * 3
+
+
+@broken(lambda: (f64(4),))
+def not_a_context_manager(x):
+    y = x * 2
+    with y:
+        pass
+    return y
 
 
 @broken(lambda: (f64(4), 0), lambda: (f64(4), 1), lambda: (f64(4), 2), lambda: (f64(4), 3))
