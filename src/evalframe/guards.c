@@ -171,7 +171,7 @@ static PyObject *load(const DynSource *s, PyObject *base, PyObject *func) {
     case DYN_SRC_CONST: return s->obj;
     case DYN_SRC_DICT: return key_of(s->obj, s->key);
     case DYN_SRC_ITEM:
-        if (PyTuple_CheckExact(base))
+        if (PyTuple_Check(base))
             return s->index < PyTuple_GET_SIZE(base) ? PyTuple_GET_ITEM(base, s->index) : NULL;
         return PyList_CheckExact(base) && s->index < PyList_GET_SIZE(base) ? PyList_GET_ITEM(base, s->index) : NULL;
     case DYN_SRC_KEY: return PyDict_CheckExact(base) ? key_of(base, s->key) : NULL;

@@ -56,7 +56,7 @@ static bool array_holds(const DynGuard *g, PyObject *o) {
 }
 
 static Py_ssize_t length_of(PyObject *o) {
-    if (PyTuple_CheckExact(o))
+    if (PyTuple_Check(o))
         return PyTuple_GET_SIZE(o);
     if (PyList_CheckExact(o))
         return PyList_GET_SIZE(o);

@@ -472,6 +472,12 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
     if (b == NULL && f == object_new) {
         return rec_new_object(r, c, result);
     }
+    if ((v = rec_new_tuple(r, c, result, &handled), handled)) {
+        return v;
+    }
+    if ((v = rec_call_replace(r, c, result, &handled), handled)) {
+        return v;
+    }
     if (f == (PyObject *)&PySuper_Type) {
         return call_super(r, c, result);
     }
@@ -688,7 +694,7 @@ static Step spread_call(DynRec *r, RecFrame *f, const DynInstr *in, DynOperand a
     DynOperand kw = has_kw ? operand(f, 1) : (DynOperand){0};
     RecCall c = {.callable = operand(f, npop - (null_first ? 1 : 0))};
     DynVal **items;
-    bool fits = (PyTuple_CheckExact(args.real) || PyList_CheckExact(args.real)) &&
+    bool fits = (PyTuple_Check(args.real) || PyList_CheckExact(args.real)) &&
                 rec_items(r, args.v, args.real, &items, &n) == 0 && n == PySequence_Fast_GET_SIZE(args.real);
     if (has_kw) {
         fits = fits && PyDict_CheckExact(kw.real) && dyn_rec_resolve(r, kw.v, kw.real) == 0 && kw.v->kind == DV_DICT;

@@ -163,6 +163,16 @@ DynVal *rec_wrap_attr(DynRec *r, PyTypeObject *type, PyObject *value) {
     return v;
 }
 
+RecAttr rec_bound_attr(DynRec *r, PyObject *descr, DynOperand o, RecCall *c, DynVal **v) {
+    PyObject *f;
+    if (Py_TYPE(descr) == &PyProperty_Type) {
+        f = part(descr, s_fget);
+        return f == NULL || !PyFunction_Check(f) || call_of(r, c, f, 1, &o) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+    }
+    *v = is_data(descr) ? NULL : bound(r, descr, o, Py_TYPE(o.real));
+    return *v ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+}
+
 RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
     PyTypeObject *type = Py_TYPE(o.real);
     int status;
@@ -404,8 +414,9 @@ DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *han
     PyTypeObject *type = (PyTypeObject *)c->callable.real;
     int status;
     bool error = PyType_Check(c->callable.real) && makes_plain_exceptions(type);
+    bool named = PyType_Check(c->callable.real) && rec_is_named_type(type);
     if (!PyType_Check(c->callable.real) || c->callable.v->kind != DV_CONST || Py_TYPE(type)->tp_call != PyType_Type.tp_call ||
-        (!error && !makes_plain_instances(type))) {
+        (!error && !named && !makes_plain_instances(type))) {
         return NULL;
     }
     PyObject *make = class_has(r, type, s_new, &status), *init = status < 0 ? NULL : dyn_cpy_lookup_special(type, s_init);
@@ -413,7 +424,7 @@ DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *han
     PyObject *f = own_new ? part(make, s_func) : NULL;
     bool own_init = init != NULL && PyFunction_Check(init);
     PyTypeObject *base = error ? (PyTypeObject *)PyExc_BaseException : &PyBaseObject_Type;
-    if (status < 0 || (own_new && (error || f == NULL || !PyFunction_Check(f))) || (!own_new && type->tp_new != base->tp_new) ||
+    if (status < 0 || (named && !own_new) || (own_new && (error || f == NULL || !PyFunction_Check(f))) || (!own_new && type->tp_new != base->tp_new) ||
         (!own_init && (type->tp_init != base->tp_init || (error && c->nkw > 0)))) {
         return NULL;
     }

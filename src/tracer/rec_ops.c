@@ -317,7 +317,8 @@ DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObj
     if (mixed && PyBool_Check(result) && (cmp == Py_EQ || cmp == Py_NE)) {
         return dyn_rec_burn(r, a.v, a.real) < 0 || dyn_rec_burn(r, b.v, b.real) < 0 ? NULL : dyn_rec_const(r, result);
     }
-    if ((PyTuple_CheckExact(a.real) && PyTuple_CheckExact(b.real)) || (PyList_CheckExact(a.real) && PyList_CheckExact(b.real))) {
+    if ((PyTuple_Check(a.real) && PyTuple_Check(b.real) && a.v->kind == DV_TUPLE && b.v->kind == DV_TUPLE) ||
+        (PyTuple_CheckExact(a.real) && PyTuple_CheckExact(b.real)) || (PyList_CheckExact(a.real) && PyList_CheckExact(b.real))) {
         return compare_tuples(r, cmp, a, b, result);
     }
     return no_array_rule(r, a, b);
@@ -437,7 +438,7 @@ Step rec_CONTAINS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     } else if (known && (b.v->kind == DV_TUPLE || b.v->kind == DV_LIST || b.v->kind == DV_SET || b.v->kind == DV_CONST)) {
         bool plain = (a.v->kind == DV_SYM || a.v->kind == DV_CONST) &&
                      (b.v->kind == DV_SET || dyn_rec_burn(r, b.v, b.real) == 0) &&
-                     (PyTuple_CheckExact(b.real) || PyList_CheckExact(b.real) || PyUnicode_CheckExact(b.real) ||
+                     (PyTuple_CheckExact(b.real) || b.v->kind == DV_TUPLE || PyList_CheckExact(b.real) || PyUnicode_CheckExact(b.real) ||
                       PyAnySet_CheckExact(b.real) || PyBytes_CheckExact(b.real));
         known = plain && (basic(a.real) || rec_is_fixed(a.real)) && dyn_rec_burn(r, a.v, a.real) == 0;
     } else {
@@ -709,20 +710,6 @@ static DynVal *instance_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *
     return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "attribute");
 }
 
-/* A field of a named tuple. */
-static DynVal *named_field(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
-    PyObject *fields = PyObject_GetAttrString(o.v->type, "_fields");
-    Py_ssize_t n = fields != NULL && PyTuple_CheckExact(fields) ? PyTuple_GET_SIZE(fields) : 0;
-    DynVal *found = NULL;
-    for (Py_ssize_t i = 0; i < n && i < (Py_ssize_t)o.v->n && found == NULL; i++) {
-        bool same = PyUnicode_Compare(PyTuple_GET_ITEM(fields, i), name) == 0 && PyTuple_GET_ITEM(o.real, i) == result;
-        found = same ? o.v->items[i] : NULL;
-    }
-    Py_XDECREF(fields);
-    PyErr_Clear();
-    return found != NULL ? found : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "attribute of a named tuple");
-}
-
 /* A method of a builtin type, bound to o. */
 static DynVal *builtin_method(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     PyTypeObject *type = Py_TYPE(o.real);
@@ -771,9 +758,6 @@ DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     if (rec_is_fact(o.real) && (o.v->kind == DV_CONST || rec_guard_id(r, o.v, o.real) == 0)) {
         return rec_wrap_result(r, result);
     }
-    if (o.v->kind == DV_TUPLE && o.v->type != NULL) {
-        return named_field(r, o, name, result);
-    }
     if (PyComplex_CheckExact(o.real)) {
         return rec_complex_attr(r, o, name, result);
     }
@@ -811,6 +795,9 @@ RecAttr rec_attr_of(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal 
         return type == NULL || self == NULL
                    ? REC_ATTR_UNKNOWN
                    : rec_super_attr(r, (PyTypeObject *)type, (DynOperand){o.v->items[0], self}, name, c, v);
+    }
+    if (o.v->kind == DV_TUPLE && o.v->type != NULL) {
+        return rec_named_attr(r, o, name, c, v);
     }
     return rec_is_instance(o) ? rec_find_attr(r, o, name, c, v) : REC_ATTR_SOURCE;
 }

@@ -618,7 +618,7 @@ Step rec_UNPACK_EX(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
     uint32_t before = in->arg & 0xFF, after = in->arg >> 8, n;
     DynVal **items;
-    if ((!PyTuple_CheckExact(o.real) && !PyList_CheckExact(o.real)) || rec_items(r, o.v, o.real, &items, &n) < 0 ||
+    if ((!PyTuple_Check(o.real) && !PyList_CheckExact(o.real)) || rec_items(r, o.v, o.real, &items, &n) < 0 ||
         n < before + after) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "unpacking");
     }

@@ -281,6 +281,16 @@ DYN_HIDDEN DynVal *rec_call_slot(DynRec *r, const RecCall *c, PyObject **result,
 DYN_HIDDEN DynVal *rec_new_super(DynRec *r, PyObject *real, DynOperand self);
 DYN_HIDDEN RecAttr rec_super_attr(DynRec *r, PyTypeObject *type, DynOperand self, PyObject *name, RecCall *c, DynVal **v);
 
+/* What a class's attribute `descr` gives an object, when reading it is a value or a call of a Python function. */
+DYN_HIDDEN RecAttr rec_bound_attr(DynRec *r, PyObject *descr, DynOperand o, RecCall *c, DynVal **v);
+
+/* ---- rec_named.c: calls as rec_call_builtin */
+DYN_HIDDEN int rec_named_init(void);
+DYN_HIDDEN bool rec_is_named_type(PyTypeObject *type); /* a tuple with fields and methods, whose operators are tuple's */
+DYN_HIDDEN RecAttr rec_named_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v);
+DYN_HIDDEN DynVal *rec_new_tuple(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* tuple.__new__ */
+DYN_HIDDEN DynVal *rec_call_replace(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+
 /* ---- rec_protocol.c: true or STEP: done, with *result (NULL: raised) and its shadow (NULL: unknown); false: nothing ran */
 DYN_HIDDEN DynOperand rec_special(DynRec *r, DynOperand o, const char *name);
 DYN_HIDDEN bool rec_operator(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject **result, DynVal **v);

@@ -541,7 +541,7 @@ static int seen_container(DynRec *r, DynVal *v, PyObject *o) {
 /* A list may have been appended to before anybody looked at it: v's items are those so far, and what sources tell of comes
  * before. */
 static int resolve_sequence(DynRec *r, DynVal *v, PyObject *o) {
-    bool tuple = PyTuple_CheckExact(o);
+    bool tuple = PyTuple_Check(o);
     DynVal **appended = v->items;
     uint32_t nappended = v->n;
     Py_ssize_t n = PySequence_Fast_GET_SIZE(o) - nappended;
@@ -706,6 +706,10 @@ int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
     }
     if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
         return resolve_sequence(r, v, o);
+    }
+    if (PyTuple_Check(o) && rec_is_named_type(Py_TYPE(o))) {
+        v->type = (PyObject *)Py_TYPE(o);
+        return resolve_sequence(r, v, o) < 0 ? -1 : rec_guard_class(r, Py_TYPE(o));
     }
     if (PyDict_CheckExact(o)) {
         return resolve_dict(r, v, o);

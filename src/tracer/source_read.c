@@ -122,7 +122,7 @@ DynRead dyn_source_attr(PyObject *base, PyObject *key, PyObject **out) {
 }
 
 static DynRead item_of(PyObject *base, uint32_t index, PyObject **out) {
-    if (PyTuple_CheckExact(base))
+    if (PyTuple_Check(base))
         return found(index < PyTuple_GET_SIZE(base) ? PyTuple_GET_ITEM(base, index) : NULL, out);
     if (PyList_CheckExact(base))
         return found(index < PyList_GET_SIZE(base) ? PyList_GET_ITEM(base, index) : NULL, out);
