@@ -161,6 +161,12 @@ static PyObject *key_of(PyObject *dict, PyObject *key) {
     return o;
 }
 
+static PyObject *item_of_deque(PyObject *deque, uint32_t index) {
+    PyObject *o = index < Py_SIZE(deque) ? PySequence_GetItem(deque, index) : NULL;
+    Py_XDECREF(o); /* the deque has it */
+    return o;
+}
+
 /* One step of a path, borrowed; NULL where nothing is there or the base is of another kind. */
 static PyObject *load(const DynSource *s, PyObject *base, PyObject *func) {
     switch ((DynSourceKind)s->kind) {
@@ -173,8 +179,10 @@ static PyObject *load(const DynSource *s, PyObject *base, PyObject *func) {
     case DYN_SRC_ITEM:
         if (PyTuple_Check(base))
             return s->index < PyTuple_GET_SIZE(base) ? PyTuple_GET_ITEM(base, s->index) : NULL;
+        if (Py_IS_TYPE(base, dyn_deque_type))
+            return item_of_deque(base, s->index);
         return PyList_CheckExact(base) && s->index < PyList_GET_SIZE(base) ? PyList_GET_ITEM(base, s->index) : NULL;
-    case DYN_SRC_KEY: return PyDict_CheckExact(base) ? key_of(base, s->key) : NULL;
+    case DYN_SRC_KEY: return PyDict_Check(base) ? key_of(base, s->key) : NULL;
     case DYN_SRC_FCELL: return cell_of(base, s->index);
     case DYN_SRC_FCLOSURE: return cell_content(base, s->index);
     case DYN_SRC_FDEFAULT: {

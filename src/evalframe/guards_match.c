@@ -62,11 +62,19 @@ static Py_ssize_t length_of(PyObject *o) {
         return PyList_GET_SIZE(o);
     if (PyDict_CheckExact(o))
         return PyDict_GET_SIZE(o);
+    if (Py_IS_TYPE(o, dyn_deque_type))
+        return Py_SIZE(o);
     return PyAnySet_CheckExact(o) ? PySet_GET_SIZE(o) : -1;
 }
 
-static bool set_holds(PyObject *keys, PyObject *o) {
-    PyObject *it = PySet_GET_SIZE(o) == PyTuple_GET_SIZE(keys) ? PyObject_GetIter(o) : NULL, *key;
+/* Its order is something else than a dict's; and nothing hides its methods. */
+static bool is_plain_ordered(PyObject *o) {
+    PyObject **dict = PyODict_CheckExact(o) ? _PyObject_GetDictPtr(o) : NULL;
+    return PyODict_CheckExact(o) && (dict == NULL || *dict == NULL || PyDict_GET_SIZE(*dict) == 0);
+}
+
+static bool listed_so(PyObject *keys, PyObject *o) {
+    PyObject *it = PyObject_Size(o) == PyTuple_GET_SIZE(keys) ? PyObject_GetIter(o) : NULL, *key;
     Py_ssize_t n = 0;
     bool same = it != NULL;
     while (same && (key = PyIter_Next(it)) != NULL) {
@@ -81,9 +89,9 @@ static bool set_holds(PyObject *keys, PyObject *o) {
 static bool keys_hold(PyObject *keys, PyObject *o) {
     PyObject *key, *value;
     Py_ssize_t at = 0, n = 0;
-    if (PyAnySet_CheckExact(o))
-        return set_holds(keys, o);
-    if (!PyDict_CheckExact(o) || PyDict_GET_SIZE(o) != PyTuple_GET_SIZE(keys))
+    if (PyAnySet_CheckExact(o) || is_plain_ordered(o))
+        return listed_so(keys, o);
+    if (!PyDict_Check(o) || PyODict_Check(o) || PyDict_GET_SIZE(o) != PyTuple_GET_SIZE(keys))
         return false;
     while (PyDict_Next(o, &at, &key, &value))
         if (n >= PyTuple_GET_SIZE(keys) || !dyn_guard_equal(key, PyTuple_GET_ITEM(keys, n++)))
@@ -140,6 +148,14 @@ static Py_ssize_t count_of_defaults(PyObject *func) {
     return defaults == NULL ? 0 : PyTuple_GET_SIZE(defaults);
 }
 
+static bool has_maxlen(PyObject *o, PyObject *wanted) {
+    PyObject *maxlen = Py_IS_TYPE(o, dyn_deque_type) ? PyObject_GetAttrString(o, "maxlen") : NULL;
+    bool same = maxlen != NULL && dyn_guard_equal(maxlen, wanted);
+    PyErr_Clear();
+    Py_XDECREF(maxlen);
+    return same;
+}
+
 bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
     switch ((DynGuardKind)g->kind) {
     case DYN_GUARD_TYPE: return (PyObject *)Py_TYPE(o) == g->obj;
@@ -156,6 +172,7 @@ bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
         return PyFunction_Check(o) && ((PyFunctionObject *)o)->func_globals == g->obj &&
                ((PyFunctionObject *)o)->func_builtins == o2;
     case DYN_GUARD_DEFAULTS: return PyFunction_Check(o) && count_of_defaults(o) == (Py_ssize_t)g->number;
+    case DYN_GUARD_MAXLEN: return has_maxlen(o, g->obj);
     case DYN_GUARD_CLASS: return PyType_Check(o) && (int64_t)((PyTypeObject *)o)->tp_version_tag == g->number && g->number != 0;
     case DYN_GUARD_SYM:
     case DYN_GUARD_MISSING: break; /* not about a loaded source: the callers' own */

@@ -154,6 +154,21 @@ static PyObject *make_inner(const Build *b, const DynRecipe *r) {
     return args == NULL ? NULL : dyn_hit_inner_new(r->obj, args);
 }
 
+/* As dict.__new__ makes it, then its items one by one; no __init__ runs. */
+static PyObject *make_mapping(const Build *b, const DynRecipe *r) {
+    PyTypeObject *type = (PyTypeObject *)r->obj;
+    PyObject *factory = b->made[r->items[0]], *content = item(b, r, 1), *none = content ? PyTuple_New(0) : NULL;
+    PyObject *o = none ? type->tp_new(type, none, NULL) : NULL, *key, *value;
+    Py_ssize_t pos = 0;
+    if (o != NULL && factory != NULL && PyObject_SetAttrString(o, "default_factory", factory) < 0)
+        Py_CLEAR(o);
+    while (o != NULL && PyDict_Next(content, &pos, &key, &value))
+        if (PyObject_SetItem(o, key, value) < 0)
+            Py_CLEAR(o);
+    Py_XDECREF(none);
+    return o;
+}
+
 static PyObject *take(PyObject *o, const char *what) {
     if (o == NULL)
         PyErr_SetString(PyExc_SystemError, what);
@@ -178,6 +193,7 @@ static PyObject *make(const Build *b, const DynRecipe *r) {
     case DYN_RC_RANGE:
     case DYN_RC_RANGE_ITER: return make_range(b, r);
     case DYN_RC_NAMED: return make_named(b, r);
+    case DYN_RC_MAPPING: return make_mapping(b, r);
     case DYN_RC_COMPLEX: return make_complex(b, r);
     case DYN_RC_FUNCTION: return make_function(b, r);
     case DYN_RC_CALL: return make_call(b, r);

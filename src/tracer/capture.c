@@ -163,6 +163,7 @@ static int verify_guard(const DynCapture *c, uint32_t i, DynStr *error) {
     case DYN_GUARD_TYPE:
     case DYN_GUARD_ID:
     case DYN_GUARD_EQ:
+    case DYN_GUARD_MAXLEN:
     case DYN_GUARD_CODE: return g->obj == NULL ? wrong(error, "a guard has no object", i) : 0;
     case DYN_GUARD_GLOBALS:
         return g->obj == NULL || g->source2 >= c->sources.v.n ? wrong(error, "a GLOBALS guard has no dicts", i) : 0;
@@ -194,6 +195,7 @@ static int items_of(DynRecipeKind kind) {
     case DYN_RC_RANGE_ITER: return 3;
     case DYN_RC_FUNCTION: return 4;
     case DYN_RC_METHOD:
+    case DYN_RC_MAPPING:
     case DYN_RC_COMPLEX: return 2;
     case DYN_RC_ITER:
     case DYN_RC_ATTR:
@@ -227,7 +229,7 @@ static int verify_recipe(const DynCapture *c, uint32_t i, DynStr *error) {
         return wrong(error, "a CALL recipe has no type", i);
     if (r->kind == DYN_RC_ATTR && (r->obj == NULL || !PyUnicode_Check(r->obj)))
         return wrong(error, "an ATTR recipe has no name", i);
-    if ((r->kind == DYN_RC_NAMED || r->kind == DYN_RC_OBJECT) && (r->obj == NULL || !PyType_Check(r->obj)))
+    if ((r->kind == DYN_RC_NAMED || r->kind == DYN_RC_OBJECT || r->kind == DYN_RC_MAPPING) && (r->obj == NULL || !PyType_Check(r->obj)))
         return wrong(error, "a NAMED or OBJECT recipe has no type", i);
     return 0;
 }

@@ -14,7 +14,7 @@
     GUARD(EQ)      /* exact type and value of obj: numbers (floats by bits), str, bytes, None, slices, tuples of these */       \
     GUARD(ARRAY)   /* source is exactly ndarray, aligned, native order: number = dtype | ndim << 8 | writeable << 16; layout */ \
     GUARD(SYM)     /* symbol (a bool) is true */                                                                                \
-    GUARD(LEN)     /* source is an exact tuple, list or dict (type guarded before) of length number */                          \
+    GUARD(LEN)     /* source is a tuple, list, dict or deque (type guarded before) of length number */                         \
     GUARD(KEYS)    /* source is a dict or set whose keys in order are the tuple obj */                                          \
     GUARD(MISSING) /* nothing is found at source (a key that globals don't have, an attribute that isn't there) */              \
     GUARD(SAME)    /* source is source2 (the same object) */                                                                    \
@@ -23,6 +23,7 @@
     GUARD(CODE)      /* source is a Python function whose __code__ is obj */                                                    \
     GUARD(GLOBALS)   /* source is a Python function whose globals are obj, and whose builtins are source2 */                    \
     GUARD(DEFAULTS)  /* source is a Python function with number positional defaults */                                          \
+    GUARD(MAXLEN)    /* source is a deque with this maxlen: obj, an int or None */                                              \
     GUARD(CLASS)     /* source is a class that nobody changed, nor its bases: its version tag is number */
 typedef enum DynGuardKind {
 #define GUARD(k) DYN_GUARD_##k,
@@ -56,6 +57,7 @@ typedef struct DynGuard {
     RECIPE(RANGE)      /* 3 items */                                                                                   \
     RECIPE(RANGE_ITER) /* 3 items: start of what is left, stop, step */                                                \
     RECIPE(NAMED)      /* items: a tuple; obj: the tuple subclass to make of it by its _make */                        \
+    RECIPE(MAPPING)    /* items: a defaultdict's factory or NULL, a dict with the content; obj: the dict subclass */   \
     RECIPE(COMPLEX)    /* items: the parts, as floats */                                                               \
     RECIPE(ATTR)       /* items: an object; obj: the name of its attribute */                                          \
     RECIPE(CALL)       /* items: arguments; obj: a builtin type to call: zip, enumerate */                             \

@@ -87,7 +87,7 @@ static DynVal *call_len(DynRec *r, const RecCall *c, PyObject **result, int arg)
     if (v->kind == DV_RANGE) {
         return dyn_rec_burn(r, v, c->args[0].real) < 0 ? NULL : dyn_rec_const(r, *result);
     }
-    if (v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_SET || (v->kind == DV_OPAQUE && v->items != NULL) ||
+    if (v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_SET || v->kind == DV_DEQUE || (v->kind == DV_OPAQUE && v->items != NULL) ||
         (v->kind == DV_CONST && (PyBytes_CheckExact(c->args[0].real) || PyAnySet_CheckExact(c->args[0].real))) ||
         (v->kind == DV_CONST && (PyUnicode_CheckExact(c->args[0].real) || PyTuple_CheckExact(c->args[0].real)))) {
         return dyn_rec_const(r, *result);

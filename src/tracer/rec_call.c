@@ -509,6 +509,9 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
         }
         return v;
     }
+    if (known == 0 && (v = rec_call_collection(r, c, result, &handled), handled)) {
+        return v;
+    }
     if (known == 0 && (v = rec_call_builtin(r, c, result, &handled), handled)) {
         return v;
     }

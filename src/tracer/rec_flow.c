@@ -63,6 +63,7 @@ int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
     case DV_TUPLE:
     case DV_LIST:
     case DV_DICT:
+    case DV_DEQUE:
     case DV_SET: return v->n > 0;
     case DV_FUNC:
     case DV_PYFUNC:
@@ -204,6 +205,7 @@ DynVal *rec_iterate(DynRec *r, DynVal *v, PyObject *real) {
     case DV_LIST:
     case DV_ARRAY: return v;
     case DV_DICT:
+    case DV_DEQUE:
     case DV_SET:
     case DV_CONST: {
         DynVal **items;
@@ -228,7 +230,8 @@ int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n
     if (dyn_rec_resolve(r, v, real) < 0) {
         return -1;
     }
-    if (v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_SET || (v->kind == DV_OPAQUE && v->items != NULL)) {
+    if (v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_DEQUE || v->kind == DV_SET ||
+        (v->kind == DV_OPAQUE && v->items != NULL)) {
         *items = v->items;
         *n = v->n;
         return 0;

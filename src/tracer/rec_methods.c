@@ -257,7 +257,7 @@ static DynVal *dict_view(DynRec *r, DynVal *dict, const char *name, PyObject *re
 static int merge(DynRec *r, DynVal *into, DynOperand from) {
     DynVal **items;
     uint32_t n;
-    if (PyDict_CheckExact(from.real) && from.v->kind == DV_DICT) {
+    if (PyDict_Check(from.real) && from.v->kind == DV_DICT) {
         for (uint32_t i = 0; i < from.v->n; i += 2) {
             if (rec_dict_set(r, into, from.v->items[i]->obj, from.v->items[i + 1]) < 0) {
                 return -1;
@@ -350,7 +350,7 @@ static DynVal *dict_setdefault(DynRec *r, const RecCall *c, PyObject **result) {
     return !set || rec_effect(r, c->args[0], DYN_FX_SETITEM, NULL, 3, items) < 0 ? NULL : items[2];
 }
 
-static DynVal *dict_method(DynRec *r, const RecCall *c, PyObject **result, const char *name) {
+DynVal *rec_dict_method(DynRec *r, const RecCall *c, PyObject **result, const char *name) {
     DynVal *dict = c->args[0].v, *v;
     r->why = DYN_R_SIDE_EFFECT;
     if (dict->kind != DV_DICT || (c->nkw != 0 && strcmp(name, "update") != 0)) {
@@ -484,7 +484,7 @@ int rec_store_item(DynRec *r, DynOperand o, DynOperand index, DynOperand value) 
     if (o.v->kind == DV_LIST && PySlice_Check(index.real)) {
         return list_slice(r, o, index, value);
     }
-    if (o.v->kind == DV_LIST) {
+    if (o.v->kind == DV_LIST || o.v->kind == DV_DEQUE) {
         Py_ssize_t i = burnt_index(r, index, o.v->n);
         if (i < 0) {
             return -1;
@@ -503,7 +503,7 @@ int rec_delete_item(DynRec *r, DynOperand o, DynOperand index) {
     if (o.v->kind == DV_LIST && PySlice_Check(index.real)) {
         return list_slice(r, o, index, (DynOperand){0});
     }
-    if (o.v->kind == DV_LIST) {
+    if (o.v->kind == DV_LIST || o.v->kind == DV_DEQUE) {
         Py_ssize_t i = burnt_index(r, index, o.v->n);
         if (i < 0) {
             return -1;
@@ -564,7 +564,7 @@ DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *ha
     if (PyList_CheckExact(self)) {
         return list_method(r, c, result, name);
     } else if (PyDict_CheckExact(self)) {
-        return dict_method(r, c, result, name);
+        return rec_dict_method(r, c, result, name);
     } else if (PyAnySet_CheckExact(self)) {
         DynVal *v = set_method(r, c, result, name);
         *result = *result == NULL && v == NULL && !PyErr_Occurred() ? rec_call_real(c) : *result;

@@ -152,7 +152,7 @@ Step rec_BINARY_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
         v = rec_number_binary(r, nb, a, b, result);
     } else if (inplace && a.v->kind == DV_LIST) {
         v = nb == NB_ADD ? rec_list_extended(r, a, b) : rec_fail(r, DYN_R_SIDE_EFFECT, "a list is changed");
-    } else if (nb == NB_OR && a.v->kind == DV_DICT && PyDict_CheckExact(b.real) && b.v->kind == DV_DICT) {
+    } else if (nb == NB_OR && a.v->kind == DV_DICT && a.v->type == NULL && PyDict_CheckExact(b.real) && b.v->kind == DV_DICT) {
         v = rec_dict_union(r, a, b, inplace);
     } else if (PyAnySet_CheckExact(a.real) && PyAnySet_CheckExact(result)) {
         bool known = dyn_rec_burn(r, b.v, b.real) == 0 && (a.v->kind == DV_SET || a.v->kind == DV_CONST);
@@ -280,6 +280,9 @@ static DynVal *compare_tuples(DynRec *r, int cmp, DynOperand a, DynOperand b, Py
     return dyn_rec_const(r, result);
 }
 
+/* A plain tuple, or a named one. */
+static bool compares_as_tuple(DynOperand o) { return PyTuple_CheckExact(o.real) || o.v->kind == DV_TUPLE; }
+
 static bool foldable_number(DynRec *r, DynOperand o) {
     return rec_is_const_npscalar(o.v, o.real) || (o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, o.v->id));
 }
@@ -317,8 +320,7 @@ DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObj
     if (mixed && PyBool_Check(result) && (cmp == Py_EQ || cmp == Py_NE)) {
         return dyn_rec_burn(r, a.v, a.real) < 0 || dyn_rec_burn(r, b.v, b.real) < 0 ? NULL : dyn_rec_const(r, result);
     }
-    if ((PyTuple_Check(a.real) && PyTuple_Check(b.real) && a.v->kind == DV_TUPLE && b.v->kind == DV_TUPLE) ||
-        (PyTuple_CheckExact(a.real) && PyTuple_CheckExact(b.real)) || (PyList_CheckExact(a.real) && PyList_CheckExact(b.real))) {
+    if ((compares_as_tuple(a) && compares_as_tuple(b)) || (PyList_CheckExact(a.real) && PyList_CheckExact(b.real))) {
         return compare_tuples(r, cmp, a, b, result);
     }
     return no_array_rule(r, a, b);
@@ -435,10 +437,10 @@ Step rec_CONTAINS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
         known = PyLong_CheckExact(a.real) && dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0;
     } else if (known && b.v->kind == DV_OPAQUE && b.v->items != NULL && Py_TYPE(b.real) == &PyDictKeys_Type) {
         known = rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
-    } else if (known && (b.v->kind == DV_TUPLE || b.v->kind == DV_LIST || b.v->kind == DV_SET || b.v->kind == DV_CONST)) {
+    } else if (known && (b.v->kind == DV_TUPLE || b.v->kind == DV_LIST || b.v->kind == DV_DEQUE || b.v->kind == DV_SET || b.v->kind == DV_CONST)) {
         bool plain = (a.v->kind == DV_SYM || a.v->kind == DV_CONST) &&
                      (b.v->kind == DV_SET || dyn_rec_burn(r, b.v, b.real) == 0) &&
-                     (PyTuple_CheckExact(b.real) || b.v->kind == DV_TUPLE || PyList_CheckExact(b.real) || PyUnicode_CheckExact(b.real) ||
+                     (PyTuple_CheckExact(b.real) || b.v->kind == DV_TUPLE || b.v->kind == DV_DEQUE || PyList_CheckExact(b.real) || PyUnicode_CheckExact(b.real) ||
                       PyAnySet_CheckExact(b.real) || PyBytes_CheckExact(b.real));
         known = plain && (basic(a.real) || rec_is_fixed(a.real)) && dyn_rec_burn(r, a.v, a.real) == 0;
     } else {
@@ -498,7 +500,7 @@ DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result) 
     if (grid != NULL) {
         return dyn_np_call(r, grid, &index, 1, NULL, result);
     }
-    bool sequence = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || (o.v->kind == DV_CONST && PyTuple_CheckExact(o.real));
+    bool sequence = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_DEQUE || (o.v->kind == DV_CONST && PyTuple_CheckExact(o.real));
     if (sequence && index.v->kind == DV_SLICE) {
         return slice_sequence(r, o, index, result);
     }
@@ -542,12 +544,17 @@ Step rec_BINARY_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
         RecCall c = {.callable = method, .args = args, .npos = 2};
         return rec_finish_call(r, f, &c, 2);
     }
-    PyObject *result = PyObject_GetItem(o.real, index.real);
+    PyObject *result = NULL;
+    DynVal *v = NULL;
+    if (known && rec_missing_item(r, o, index, &result, &v)) {
+        return rec_commit(r, f, 2, result, v);
+    }
+    result = PyObject_GetItem(o.real, index.real);
     if (result == NULL && known && fails_for_sure(r, o, index)) {
         rec_known_error(r, NULL);
         return STEP_ERROR;
     }
-    DynVal *v = result && known ? rec_subscr(r, o, index, result) : NULL;
+    v = result && known ? rec_subscr(r, o, index, result) : NULL;
     if (result != NULL && PyErr_Occurred()) { /* a rule failed inside: the operation itself was fine */
         PyErr_Clear();
     }
@@ -713,7 +720,7 @@ static DynVal *instance_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *
 /* A method of a builtin type, bound to o. */
 static DynVal *builtin_method(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     PyTypeObject *type = Py_TYPE(o.real);
-    PyObject *descr = type->tp_flags & Py_TPFLAGS_HEAPTYPE ? NULL : dyn_cpy_lookup_special(type, name);
+    PyObject *descr = type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE ? dyn_cpy_lookup_special(type, name) : NULL;
     if (descr == NULL || Py_TYPE(descr) != &PyMethodDescr_Type || PyCFunction_GET_SELF(result) != o.real) {
         return NULL;
     }
@@ -727,6 +734,9 @@ DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
         return NULL;
     }
     if (PyCFunction_Check(result) && o.v->kind != DV_OPAQUE && (v = builtin_method(r, o, name, result)) != NULL) {
+        return v;
+    }
+    if ((v = rec_collection_attr(o.v, name)) != NULL) {
         return v;
     }
     if (rec_is_array(o.v)) {

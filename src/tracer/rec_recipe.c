@@ -51,6 +51,19 @@ static uint32_t recipe_of_object(DynRec *r, DynVal *v) {
     return dyn_capture_recipe(r->cap, DYN_RC_OBJECT, 0, v->type, n, items);
 }
 
+/* A subclass of dict, filled as a dict is; a deque, of its items. */
+static uint32_t recipe_of_collection(DynRec *r, DynVal *v, DynRecipeKind kind) {
+    uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, 2), content = items ? recipe_of_items(r, v, kind) : DYN_NONE;
+    uint32_t extra = v->extra == NULL ? dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL) : rec_recipe(r, v->extra);
+    if (content == DYN_NONE || extra == DYN_NONE) {
+        return DYN_NONE;
+    }
+    items[0] = kind == DYN_RC_DICT ? extra : content;
+    items[1] = kind == DYN_RC_DICT ? content : extra;
+    return kind == DYN_RC_DICT ? dyn_capture_recipe(r->cap, DYN_RC_MAPPING, 0, v->type, 2, items)
+                               : dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, (PyObject *)dyn_deque_type, 2, items);
+}
+
 static uint32_t recipe_of_named(DynRec *r, DynVal *v) {
     uint32_t *item = DYN_NEW(&r->cap->arena, uint32_t);
     if (item == NULL || (*item = recipe_of_items(r, v, DYN_RC_TUPLE)) == DYN_NONE) {
@@ -146,7 +159,8 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
     case DV_LIST: return recipe_of_items(r, v, DYN_RC_LIST);
     case DV_SET: return recipe_of_items(r, v, v->type == NULL ? DYN_RC_SET : DYN_RC_FROZENSET);
     case DV_OBJECT: return v->fresh ? recipe_of_object(r, v) : DYN_NONE;
-    case DV_DICT: return recipe_of_items(r, v, DYN_RC_DICT);
+    case DV_DICT: return v->type ? recipe_of_collection(r, v, DYN_RC_DICT) : recipe_of_items(r, v, DYN_RC_DICT);
+    case DV_DEQUE: return recipe_of_collection(r, v, DYN_RC_TUPLE);
     case DV_SLICE: return recipe_of_items(r, v, DYN_RC_SLICE);
     case DV_RANGE: return recipe_of_items(r, v, DYN_RC_RANGE);
     case DV_METHOD: return recipe_of_items(r, v, DYN_RC_METHOD);

@@ -466,7 +466,7 @@ Step rec_LIST_EXTEND(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 static Step update_dict(DynRec *r, RecFrame *f, const DynInstr *in, bool unique) {
     DynOperand dict = operand(f, in->arg + 1), more = operand(f, 1);
-    if (!PyDict_CheckExact(more.real) || dyn_rec_resolve(r, more.v, more.real) < 0 || more.v->kind != DV_DICT ||
+    if (!PyDict_Check(more.real) || dyn_rec_resolve(r, more.v, more.real) < 0 || more.v->kind != DV_DICT ||
         dict.v->kind != DV_DICT || !dict.v->fresh) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "dict update");
     }

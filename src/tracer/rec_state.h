@@ -284,6 +284,16 @@ DYN_HIDDEN RecAttr rec_super_attr(DynRec *r, PyTypeObject *type, DynOperand self
 /* What a class's attribute `descr` gives an object, when reading it is a value or a call of a Python function. */
 DYN_HIDDEN RecAttr rec_bound_attr(DynRec *r, PyObject *descr, DynOperand o, RecCall *c, DynVal **v);
 
+/* ---- rec_collections.c */
+DYN_HIDDEN int rec_collections_init(void);
+DYN_HIDDEN bool rec_is_collection(PyObject *o); /* one that can come in: an OrderedDict, a defaultdict, a deque */
+DYN_HIDDEN int rec_resolve_collection(DynRec *r, DynVal *v, PyObject *o);
+DYN_HIDDEN int rec_burn_deque(DynRec *r, DynVal *v, PyObject *real);
+DYN_HIDDEN DynVal *rec_collection_attr(DynVal *v, PyObject *name); /* default_factory, maxlen; NULL: something else */
+DYN_HIDDEN DynVal *rec_call_collection(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+/* A key that a dict of these makes when it is asked for: true: done, with *result (NULL: raised) and its shadow. */
+DYN_HIDDEN bool rec_missing_item(DynRec *r, DynOperand o, DynOperand index, PyObject **result, DynVal **v);
+
 /* ---- rec_named.c: calls as rec_call_builtin */
 DYN_HIDDEN int rec_named_init(void);
 DYN_HIDDEN bool rec_is_named_type(PyTypeObject *type); /* a tuple with fields and methods, whose operators are tuple's */
@@ -352,6 +362,7 @@ DYN_HIDDEN int rec_references_init(void);
 DYN_HIDDEN DynVal *rec_call_errstate(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 DYN_HIDDEN int rec_errstate_init(void);
 DYN_HIDDEN DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* list, dict, str … methods */
+DYN_HIDDEN DynVal *rec_dict_method(DynRec *r, const RecCall *c, PyObject **result, const char *name);
 /* A list is appended to without a look at what is in it. */
 DYN_HIDDEN bool rec_is_append(PyObject *callable);
 DYN_HIDDEN bool rec_is_append_name(PyObject *name);

@@ -682,7 +682,7 @@ static bool may_change(DynRec *r, uint32_t source) {
     case DYN_SRC_FKWDEFAULT: return true;
     case DYN_SRC_FUNC: return t->v.at[s->base].kind != DYN_SRC_ATTR;
     case DYN_SRC_ATTR:
-        return s->base < r->by_source.n && r->by_source.at[s->base] != NULL && r->by_source.at[s->base]->kind == DV_OBJECT;
+        return s->base < r->by_source.n && r->by_source.at[s->base] != NULL && r->by_source.at[s->base]->kind != DV_CONST;
     default: return false;
     }
 }
@@ -734,6 +734,9 @@ int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
     if (seen != 0) {
         return seen < 0 ? -1 : 0;
     }
+    if (rec_is_collection(o)) {
+        return rec_resolve_collection(r, v, o);
+    }
     v->kind = DV_OBJECT;
     return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o));
 }
@@ -782,6 +785,7 @@ static int burn(DynRec *r, DynVal *v, PyObject *real) {
         }
         return 0;
     case DV_PYFUNC: return rec_guard_id(r, v, real);
+    case DV_DEQUE: return rec_burn_deque(r, v, real);
     case DV_SET: return 0; /* of constants */
     case DV_RANGE:
         for (uint32_t i = 0; i < 3; i++) {

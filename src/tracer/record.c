@@ -167,7 +167,9 @@ static void check_value(DynRec *r, RecFrame *f, uint32_t i) {
         ok = v->kind == DV_TUPLE ? PyTuple_Check(o) && PyTuple_GET_SIZE(o) == v->n
                                  : PyList_CheckExact(o) && PyList_GET_SIZE(o) == v->n;
     } else if (v->kind == DV_DICT) {
-        ok = PyDict_CheckExact(o) && PyDict_GET_SIZE(o) * 2 == v->n;
+        ok = PyDict_Check(o) && PyDict_GET_SIZE(o) * 2 == v->n && (v->type == NULL || (PyObject *)Py_TYPE(o) == v->type);
+    } else if (v->kind == DV_DEQUE) {
+        ok = Py_IS_TYPE(o, dyn_deque_type) && Py_SIZE(o) == v->n;
     }
     if (!ok) {
         DynStr s = {0};
@@ -483,6 +485,6 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
 
 int dyn_record_init(void) {
     bool failed = rec_object_init() < 0 || rec_builtins_init() < 0 || rec_facts_init() < 0 || rec_errstate_init() < 0 ||
-                  rec_references_init() < 0 || rec_named_init() < 0;
+                  rec_references_init() < 0 || rec_named_init() < 0 || rec_collections_init() < 0;
     return failed ? -1 : rec_call_init();
 }

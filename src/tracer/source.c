@@ -3,6 +3,7 @@
  * The recorder makes sources, a capture owns the table, guards read it. Rows hold strong references to obj and key. */
 #include "tracer/source.h"
 
+PyTypeObject *dyn_deque_type;
 enum { MAX_REPR = 120, MAX_MODULES = 4 };
 
 /* ---- interning */

@@ -17,8 +17,8 @@
     SOURCE(CONST)      /* obj itself (kept alive by the entry) */                                          \
     SOURCE(DICT)       /* obj: an exact dict (globals, builtins, module dict); key: the key in it (str) */ \
     SOURCE(ATTR)       /* getattr(base, key) by the plain rules: instance dict or type; key: str */        \
-    SOURCE(ITEM)       /* base is a tuple or an exact list: item index */                                  \
-    SOURCE(KEY)        /* base is an exact dict: item key */                                               \
+    SOURCE(ITEM)       /* base is a tuple, a deque or an exact list: item index */                          \
+    SOURCE(KEY)        /* base is a dict: item key, as dict itself has it */                               \
     SOURCE(FCLOSURE)   /* base is a Python function: content of __closure__[index] */                      \
     SOURCE(FCELL)      /* base is a Python function: __closure__[index], the cell itself */                \
     SOURCE(FDEFAULT)   /* base is a Python function: __defaults__[index] */                                \
@@ -38,6 +38,7 @@ typedef struct DynSource {
     PyObject *obj; /* strong while in a DynSources; see above */
     PyObject *key; /* strong; str for DICT, ATTR, FKWDEFAULT; any hashable constant for KEY */
 } DynSource;
+extern DYN_HIDDEN PyTypeObject *dyn_deque_type; /* collections.deque, set when the extension starts */
 typedef struct DynSources {
     DYN_VEC(DynSource) v;
 } DynSources;

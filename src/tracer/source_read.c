@@ -126,6 +126,10 @@ static DynRead item_of(PyObject *base, uint32_t index, PyObject **out) {
         return found(index < PyTuple_GET_SIZE(base) ? PyTuple_GET_ITEM(base, index) : NULL, out);
     if (PyList_CheckExact(base))
         return found(index < PyList_GET_SIZE(base) ? PyList_GET_ITEM(base, index) : NULL, out);
+    if (Py_IS_TYPE(base, dyn_deque_type)) {
+        *out = index < Py_SIZE(base) ? PySequence_GetItem(base, index) : NULL;
+        return *out ? DYN_READ_FOUND : DYN_READ_MISSING;
+    }
     return DYN_READ_FAILED;
 }
 
@@ -172,7 +176,7 @@ DynRead dyn_source_read(const DynSource *s, PyObject *base, PyObject *func, PyOb
     case DYN_SRC_DICT: return key_of(s->obj, s->key, out);
     case DYN_SRC_ATTR: return dyn_source_attr(base, s->key, out);
     case DYN_SRC_ITEM: return item_of(base, s->index, out);
-    case DYN_SRC_KEY: return PyDict_CheckExact(base) ? key_of(base, s->key, out) : DYN_READ_FAILED;
+    case DYN_SRC_KEY: return PyDict_Check(base) ? key_of(base, s->key, out) : DYN_READ_FAILED;
     case DYN_SRC_FCLOSURE: return closure_of(base, s->index, out);
     case DYN_SRC_FCELL: return cell_of(base, s->index, out);
     case DYN_SRC_FDEFAULT:

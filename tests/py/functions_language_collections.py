@@ -1,0 +1,184 @@
+"""Rows of the capture table about what `collections` and `enum` have: made inside, and coming in and changed."""
+
+import enum
+import typing
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+
+import numpy as np
+from case import f64
+from language import row
+
+Pair = namedtuple("Pair", "first second", defaults=[3.0])
+
+
+class Cell(typing.NamedTuple):
+    u: np.ndarray
+    dt: float = 0.5
+
+    def step(self):
+        return self._replace(u=self.u * (1.0 - self.dt))
+
+    @property
+    def rate(self):
+        return self.dt * 2.0
+
+    @classmethod
+    def of(cls, u):
+        return cls(u)
+
+    @staticmethod
+    def scale():
+        return 3.0
+
+
+# ---- named tuples
+
+
+@row(ops=2)
+def named_tuple_default(x):
+    p = Pair(x + 1.0)
+    return p.first * p.second
+
+
+@row(ops=3)
+def named_tuple_methods(x):
+    c = Cell.of(x)
+    return c.step().u * c.rate * Cell.scale() if c.rate == 1.0 and c._fields == ("u", "dt") else x
+
+
+@row(ops=1)
+def named_tuple_as_tuple(x):
+    p = Pair(1, 2)
+    a, *rest = Pair(x * 2.0, 7)
+    return a, rest, p == (1, 2), 2 in p, p + (3,), p[:1], len(p), [*p], p < (1, 3), isinstance(p, tuple), type(p) is Pair
+
+
+@row(ops=1)
+def named_tuple_made_of_list(x):
+    return Pair._make([x * 2.0, 5])
+
+
+@row(lambda n: (f64(n), Cell(f64(n), 0.25)), ops=1)
+def named_tuple_stepped(x, c):
+    return c.step(), x
+
+
+@row(lambda n: (f64(n), Pair(f64(n), 2.0)), ops=1)
+def named_tuple_replaced_argument(x, p):
+    q = p._replace(second=p.first * p.second)
+    return q, p is q, p
+
+
+@row(lambda n: (f64(n), [Pair(f64(n), 2.0), Pair(f64(n), 3.0)]), ops=4)
+def named_tuples_in_a_list(x, ps):
+    for a, b in ps:
+        x = x + a * b
+    return x
+
+
+# ---- default dicts, ordered dicts, counters
+
+
+@row(ops=2)
+def default_dict_of_function(x):
+    d = defaultdict(lambda: x * 2.0)
+    return d["a"] + d["a"], len(d), d.get("b"), list(d)
+
+
+@row(ops=1)
+def default_dict_made_of_dict(x):
+    d = defaultdict(dict, {"a": {"b": 1}}, c={"d": x * 2.0})
+    d["e"]["f"] = d["c"]["d"]
+    return d, d.default_factory is dict
+
+
+@row(lambda n: (f64(n), defaultdict(list, k=[1.0])), ops=1)
+def default_dict_argument(x, d):
+    d["k"].append(x * 2.0)
+    d["new"].append(x)
+    d.pop("k")
+    return len(d)
+
+
+@row(lambda n: (f64(n), defaultdict(lambda: n, a=1)), ops=1)
+def default_dict_argument_with_function(x, d):
+    d["b"] += d["a"]
+    return x * d["b"]
+
+
+@row(ops=1)
+def ordered_dict_methods(x):
+    d = OrderedDict([("a", x + 1.0), ("b", 2)], c=3)
+    d.move_to_end("a")
+    d.move_to_end("c", last=False)
+    last = d.popitem()
+    d.update(e=5)
+    d.setdefault("b", 7)
+    del d["b"]
+    return last, d.popitem(last=False), d, list(d.items()), d.copy()
+
+
+def ordered(n):
+    d = OrderedDict(a=2.0, b=f64(n), c=3)
+    d.move_to_end("a")
+    return f64(n), d
+
+
+@row(ordered, ops=2)
+def ordered_dict_argument(x, d):
+    for key, value in d.items():
+        x = x * value if key != "c" else x
+    d.move_to_end("b")
+    d["n"] = len(d)
+    return x, d.popitem(False)
+
+
+@row(ops=1)
+def counter(x):
+    c = Counter("abca")
+    c["z"] += 1
+    return x * c["a"], c["none"], c, len(c), "none" in c, list(c.items())
+
+
+# ---- deques
+
+
+@row(ops=2)
+def deque_methods(x):
+    d = deque((1, 2, 3))
+    d.rotate(1)
+    d.appendleft(x * 2.0)
+    d.extendleft([7, 8])
+    d.extend((9,))
+    d.reverse()
+    d.insert(1, "i")
+    d[2] = x + 1.0
+    del d[0]
+    e = d.copy()
+    e.clear()
+    return d, e, [v for v in d], 9 in deque([9, 8]), bool(e), list(d), d.pop(), deque([1, 2, 1]).count(1)
+
+
+@row(ops=1)
+def deque_with_maxlen(x):
+    d = deque([1, 2, 3, 4], 3)
+    d.append(x * 2.0)
+    d.extendleft([5, 6])
+    return d, d.maxlen, deque(maxlen=2)
+
+
+@row(lambda n: (f64(n), deque([f64(n), 2.0, 3], maxlen=3)), ops=3)
+def deque_argument_shifted(x, d):
+    for v in d:
+        x = x + v
+    d.append(x)
+    d.rotate(-1)
+    return d.popleft(), len(d)
+
+
+@row(lambda n: (f64(n), deque([f64(n), f64(n)])), ops=1)
+def deque_argument_stored(x, d):
+    d[0] = d[-1] * 2.0
+    del d[1]
+    d.extend([x, 1])
+    return len(d)
