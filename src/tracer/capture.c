@@ -229,7 +229,8 @@ static int verify_recipe(const DynCapture *c, uint32_t i, DynStr *error) {
         return wrong(error, "a CALL recipe has no type", i);
     if (r->kind == DYN_RC_ATTR && (r->obj == NULL || !PyUnicode_Check(r->obj)))
         return wrong(error, "an ATTR recipe has no name", i);
-    if ((r->kind == DYN_RC_NAMED || r->kind == DYN_RC_OBJECT || r->kind == DYN_RC_MAPPING) && (r->obj == NULL || !PyType_Check(r->obj)))
+    if ((r->kind == DYN_RC_NAMED || r->kind == DYN_RC_OBJECT || r->kind == DYN_RC_MAPPING) &&
+        (r->obj == NULL || !PyType_Check(r->obj)))
         return wrong(error, "a NAMED or OBJECT recipe has no type", i);
     return 0;
 }

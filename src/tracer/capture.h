@@ -14,7 +14,7 @@
     GUARD(EQ)      /* exact type and value of obj: numbers (floats by bits), str, bytes, None, slices, tuples of these */       \
     GUARD(ARRAY)   /* source is exactly ndarray, aligned, native order: number = dtype | ndim << 8 | writeable << 16; layout */ \
     GUARD(SYM)     /* symbol (a bool) is true */                                                                                \
-    GUARD(LEN)     /* source is a tuple, list, dict or deque (type guarded before) of length number */                         \
+    GUARD(LEN)     /* source is a tuple, list, dict or deque (type guarded before) of length number */                          \
     GUARD(KEYS)    /* source is a dict or set whose keys in order are the tuple obj */                                          \
     GUARD(MISSING) /* nothing is found at source (a key that globals don't have, an attribute that isn't there) */              \
     GUARD(SAME)    /* source is source2 (the same object) */                                                                    \

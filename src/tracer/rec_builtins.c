@@ -81,13 +81,17 @@ static DynVal *call_len(DynRec *r, const RecCall *c, PyObject **result, int arg)
     if (v->kind == DV_ARRAY) {
         return checked(r, dyn_graph_node(&r->cap->graph, v->id)->shape[0], *result);
     }
+    if (rec_is_enum_class(c->args[0])) {
+        return rec_guard_class(r, (PyTypeObject *)c->args[0].real) < 0 ? NULL : dyn_rec_const(r, *result);
+    }
     if (v->kind == DV_DICT) {
         return dyn_rec_const(r, *result);
     }
     if (v->kind == DV_RANGE) {
         return dyn_rec_burn(r, v, c->args[0].real) < 0 ? NULL : dyn_rec_const(r, *result);
     }
-    if (v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_SET || v->kind == DV_DEQUE || (v->kind == DV_OPAQUE && v->items != NULL) ||
+    if (v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_SET || v->kind == DV_DEQUE ||
+        (v->kind == DV_OPAQUE && v->items != NULL) ||
         (v->kind == DV_CONST && (PyBytes_CheckExact(c->args[0].real) || PyAnySet_CheckExact(c->args[0].real))) ||
         (v->kind == DV_CONST && (PyUnicode_CheckExact(c->args[0].real) || PyTuple_CheckExact(c->args[0].real)))) {
         return dyn_rec_const(r, *result);

@@ -437,6 +437,18 @@ static DynVal *call_vectorized(DynRec *r, const RecCall *c, PyObject **result, b
     return *result ? dyn_np_mapped_call(r, method, args, (int)c->npos + 1, c->nkw ? c->kwnames : NULL, *result) : NULL;
 }
 
+typedef DynVal *(*Knows)(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+static const Knows of_objects[] = {rec_call_fact, rec_call_enum, rec_call_class, rec_call_slot, rec_new_tuple, rec_call_replace};
+static const Knows of_values[] = {rec_call_collection, rec_call_builtin, rec_call_method}; /* of arguments that were looked at */
+
+static DynVal *first_that_knows(DynRec *r, const RecCall *c, PyObject **result, bool *handled, const Knows *who, size_t n) {
+    DynVal *v = NULL;
+    for (size_t i = 0; i < n && !*handled; i++) {
+        v = who[i](r, c, result, handled);
+    }
+    return v;
+}
+
 static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
     PyObject *f = c->callable.real;
     DynVal *v;
@@ -460,23 +472,11 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
         }
     }
     const DynBinding *b = dyn_np_find(f);
-    if (b == NULL && (v = rec_call_fact(r, c, result, &handled), handled)) {
-        return v;
-    }
-    if (b == NULL && PyType_Check(f) && (v = rec_call_class(r, c, result, &handled), handled)) {
-        return v;
-    }
-    if (b == NULL && (v = rec_call_slot(r, c, result, &handled), handled)) {
+    if (b == NULL && (v = first_that_knows(r, c, result, &handled, of_objects, DYN_COUNTOF(of_objects)), handled)) {
         return v;
     }
     if (b == NULL && f == object_new) {
         return rec_new_object(r, c, result);
-    }
-    if ((v = rec_new_tuple(r, c, result, &handled), handled)) {
-        return v;
-    }
-    if ((v = rec_call_replace(r, c, result, &handled), handled)) {
-        return v;
     }
     if (f == (PyObject *)&PySuper_Type) {
         return call_super(r, c, result);
@@ -509,13 +509,7 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
         }
         return v;
     }
-    if (known == 0 && (v = rec_call_collection(r, c, result, &handled), handled)) {
-        return v;
-    }
-    if (known == 0 && (v = rec_call_builtin(r, c, result, &handled), handled)) {
-        return v;
-    }
-    if (known == 0 && (v = rec_call_method(r, c, result, &handled), handled)) {
+    if (known == 0 && (v = first_that_knows(r, c, result, &handled, of_values, DYN_COUNTOF(of_values)), handled)) {
         return v;
     }
     *result = rec_call_real(c);
@@ -697,8 +691,8 @@ static Step spread_call(DynRec *r, RecFrame *f, const DynInstr *in, DynOperand a
     DynOperand kw = has_kw ? operand(f, 1) : (DynOperand){0};
     RecCall c = {.callable = operand(f, npop - (null_first ? 1 : 0))};
     DynVal **items;
-    bool fits = (PyTuple_Check(args.real) || PyList_CheckExact(args.real)) &&
-                rec_items(r, args.v, args.real, &items, &n) == 0 && n == PySequence_Fast_GET_SIZE(args.real);
+    bool fits = (PyTuple_Check(args.real) || PyList_CheckExact(args.real)) && rec_items(r, args.v, args.real, &items, &n) == 0 &&
+                n == PySequence_Fast_GET_SIZE(args.real);
     if (has_kw) {
         fits = fits && PyDict_CheckExact(kw.real) && dyn_rec_resolve(r, kw.v, kw.real) == 0 && kw.v->kind == DV_DICT;
     }

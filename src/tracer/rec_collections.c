@@ -1,9 +1,9 @@
 /* rec_collections.c: the containers of `collections`: OrderedDict, defaultdict, Counter and deque, made inside or coming in.
  *
  * The first three are a DV_DICT whose type is the class (extra: a defaultdict's factory), in the order in which they list their
- * keys; a deque is a DV_DEQUE (extra: its maxlen). Methods run for real, as in rec_methods.c, and changes of what outlives the call
- * are effects. A Counter that comes in is an instance of a Python class like any other. Called by the call, subscript and attribute
- * handlers and by dyn_rec_resolve. */
+ * keys; a deque is a DV_DEQUE (extra: its maxlen). Methods run for real, as in rec_methods.c, and changes of what outlives the
+ * call are effects. A Counter that comes in is an instance of a Python class like any other. Called by the call, subscript and
+ * attribute handlers and by dyn_rec_resolve. */
 #include "tracer/rec_state.h"
 
 static PyTypeObject *default_dict, *counter;
@@ -91,8 +91,8 @@ static int resolve_dict(DynRec *r, DynVal *v, PyObject *o) {
 
 int rec_resolve_collection(DynRec *r, DynVal *v, PyObject *o) {
     return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o)) < 0 ? -1
-           : is_deque(o)                                                                   ? resolve_deque(r, v, o)
-                                                                                           : resolve_dict(r, v, o);
+           : is_deque(o)                                                                    ? resolve_deque(r, v, o)
+                                                                                            : resolve_dict(r, v, o);
 }
 
 /* ---- making them */
@@ -113,7 +113,8 @@ static DynVal *new_counter(DynRec *r, const RecCall *c, PyObject **result) {
     bool known = c->npos <= 1 && c->nkw == 0 && rec_guard_class(r, counter) == 0;
     if (known && c->npos == 1) {
         PyObject *o = c->args[0].real;
-        known = (PyTuple_CheckExact(o) || PyList_CheckExact(o) || PyUnicode_CheckExact(o)) && dyn_rec_burn(r, c->args[0].v, o) == 0;
+        known =
+            (PyTuple_CheckExact(o) || PyList_CheckExact(o) || PyUnicode_CheckExact(o)) && dyn_rec_burn(r, c->args[0].v, o) == 0;
     }
     *result = rec_call_real(c);
     DynVal *v = *result && known ? fresh_dict(r, counter) : NULL;
@@ -428,4 +429,45 @@ int rec_collections_init(void) {
     s_maxlen = PyUnicode_InternFromString("maxlen");
     Py_XDECREF(module);
     return dyn_deque_type == NULL || default_dict == NULL || counter == NULL || s_factory == NULL || s_maxlen == NULL ? -1 : 0;
+}
+
+/* ---- sets */
+
+static bool lists_so(PyObject *order, PyObject *listed) {
+    PyObject *set = PySet_New(order), *again = set ? PySequence_Tuple(set) : NULL;
+    bool same = again != NULL && PyTuple_GET_SIZE(again) == PyTuple_GET_SIZE(listed);
+    for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE(listed); i++) {
+        same = PyTuple_GET_ITEM(again, i) == PyTuple_GET_ITEM(listed, i);
+    }
+    PyErr_Clear();
+    Py_XDECREF(set);
+    Py_XDECREF(again);
+    return same;
+}
+
+/* Items of which hashes collide are listed otherwise than they were added: all orders of a few are tried, by swaps (Heap). */
+PyObject *rec_set_order(PyObject *listed) {
+    Py_ssize_t n = PyTuple_GET_SIZE(listed), swaps[6] = {0};
+    PyObject *list = PySequence_List(listed), *order = list ? PyList_AsTuple(list) : NULL;
+    bool found = order != NULL && lists_so(order, listed);
+    for (Py_ssize_t i = 0; order != NULL && !found && n <= (Py_ssize_t)DYN_COUNTOF(swaps) && i < n;) {
+        if (swaps[i] >= i) {
+            swaps[i++] = 0;
+            continue;
+        }
+        PyObject **items = ((PyListObject *)list)->ob_item, *last = items[i];
+        Py_ssize_t with = i % 2 == 0 ? 0 : swaps[i];
+        items[i] = items[with];
+        items[with] = last;
+        Py_SETREF(order, PyList_AsTuple(list));
+        found = order != NULL && lists_so(order, listed);
+        swaps[i]++;
+        i = 0;
+    }
+    PyErr_Clear();
+    Py_XDECREF(list);
+    if (!found) {
+        Py_CLEAR(order);
+    }
+    return order;
 }

@@ -210,7 +210,8 @@ DynVal *rec_iterate(DynRec *r, DynVal *v, PyObject *real) {
     case DV_CONST: {
         DynVal **items;
         uint32_t n;
-        if (v->kind == DV_CONST && !PyTuple_CheckExact(real) && !PyUnicode_CheckExact(real)) {
+        bool enums = rec_is_enum_class((DynOperand){v, real});
+        if (v->kind == DV_CONST && !PyTuple_CheckExact(real) && !PyUnicode_CheckExact(real) && !enums) {
             break;
         }
         return rec_items(r, v, real, &items, &n) < 0 ? NULL : dyn_rec_seq(r, DV_OPAQUE, n, items, real);
@@ -247,6 +248,9 @@ int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n
             }
         }
         return 0;
+    }
+    if (rec_is_enum_class((DynOperand){v, real})) {
+        return rec_enum_members(r, (DynOperand){v, real}, items, n);
     }
     bool range = v->kind == DV_RANGE;
     if (range) {

@@ -1,7 +1,7 @@
 /* rec_named.c: named tuples, made inside and coming in: their fields, methods and properties, and what makes them anew.
  *
- * A named tuple is a DV_TUPLE whose type is the class, which adds fields, methods and the like to tuple but changes no operator of
- * it; such a class is guarded by its version tag. Called by the call and attribute handlers. */
+ * A named tuple is a DV_TUPLE whose type is the class, which adds fields, methods and the like to tuple but changes no operator
+ * of it; such a class is guarded by its version tag. Called by the call and attribute handlers. */
 #include "tracer/rec_state.h"
 
 static PyObject *tuple_new, *s_make;
@@ -10,9 +10,10 @@ static PyObject *replace_code, *make_code;
 
 /* What such a class may have of its own: nothing that operators, builtins or NumPy ask. */
 static bool changes_nothing(PyObject *name) {
-    static const char names[] = " __new__ __doc__ __module__ __slots__ __repr__ __str__ __getnewargs__ __match_args__ __annotations__"
-                                " __orig_bases__ __replace__ __dict__ __weakref__ __qualname__ __static_attributes__"
-                                " __firstlineno__ __class_getitem__ __parameters__ __type_params__ ";
+    static const char names[] =
+        " __new__ __doc__ __module__ __slots__ __repr__ __str__ __getnewargs__ __match_args__ __annotations__"
+        " __orig_bases__ __replace__ __dict__ __weakref__ __qualname__ __static_attributes__"
+        " __firstlineno__ __class_getitem__ __parameters__ __type_params__ ";
     char text[64];
     const char *s = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
     if (s == NULL) {
@@ -80,8 +81,10 @@ DynVal *rec_new_tuple(DynRec *r, const RecCall *c, PyObject **result, bool *hand
 /* Of a field's descriptor: which item it reads. */
 static Py_ssize_t field_index(PyObject *descr) {
     PyObject *reduced = Py_TYPE(descr) == getter_type ? PyObject_CallMethod(descr, "__reduce__", NULL) : NULL;
-    PyObject *args = reduced != NULL && PyTuple_Check(reduced) && PyTuple_GET_SIZE(reduced) == 2 ? PyTuple_GET_ITEM(reduced, 1) : NULL;
-    Py_ssize_t i = args != NULL && PyTuple_Check(args) && PyTuple_GET_SIZE(args) > 0 ? PyLong_AsSsize_t(PyTuple_GET_ITEM(args, 0)) : -1;
+    PyObject *args =
+        reduced != NULL && PyTuple_Check(reduced) && PyTuple_GET_SIZE(reduced) == 2 ? PyTuple_GET_ITEM(reduced, 1) : NULL;
+    Py_ssize_t i =
+        args != NULL && PyTuple_Check(args) && PyTuple_GET_SIZE(args) > 0 ? PyLong_AsSsize_t(PyTuple_GET_ITEM(args, 0)) : -1;
     Py_XDECREF(reduced);
     PyErr_Clear();
     return i;

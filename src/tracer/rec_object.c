@@ -201,7 +201,7 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
             return call_of(r, c, f, 1, &o) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
         }
         if ((f = descriptor_function(r, descr, s_get)) != NULL) {
-            DynOperand args[3] = {{dyn_rec_const(r, descr), descr}, o, type_operand(r, o.real)};
+            DynOperand args[3] = {{rec_wrap_attr(r, type, descr), descr}, o, type_operand(r, o.real)};
             return args[0].v == NULL || args[2].v == NULL || call_of(r, c, f, 3, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
         }
         return REC_ATTR_UNKNOWN;
@@ -231,7 +231,7 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
         return REC_ATTR_VALUE;
     }
     if ((f = descriptor_function(r, descr, s_get)) != NULL) {
-        DynOperand args[3] = {{dyn_rec_const(r, descr), descr}, o, type_operand(r, o.real)};
+        DynOperand args[3] = {{rec_wrap_attr(r, type, descr), descr}, o, type_operand(r, o.real)};
         return args[0].v == NULL || args[2].v == NULL || call_of(r, c, f, 3, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
     }
     return REC_ATTR_UNKNOWN;
@@ -273,7 +273,7 @@ RecAttr rec_find_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value
         return call_of(r, c, f, value.real ? 2 : 1, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
     }
     if (value.real != NULL && (f = descriptor_function(r, descr, s_set)) != NULL) {
-        DynOperand given[3] = {{dyn_rec_const(r, descr), descr}, o, value};
+        DynOperand given[3] = {{rec_wrap_attr(r, type, descr), descr}, o, value};
         return given[0].v == NULL || call_of(r, c, f, 3, given) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
     }
     return REC_ATTR_UNKNOWN;
@@ -424,8 +424,8 @@ DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *han
     PyObject *f = own_new ? part(make, s_func) : NULL;
     bool own_init = init != NULL && PyFunction_Check(init);
     PyTypeObject *base = error ? (PyTypeObject *)PyExc_BaseException : &PyBaseObject_Type;
-    if (status < 0 || (named && !own_new) || (own_new && (error || f == NULL || !PyFunction_Check(f))) || (!own_new && type->tp_new != base->tp_new) ||
-        (!own_init && (type->tp_init != base->tp_init || (error && c->nkw > 0)))) {
+    if (status < 0 || (named && !own_new) || (own_new && (error || f == NULL || !PyFunction_Check(f))) ||
+        (!own_new && type->tp_new != base->tp_new) || (!own_init && (type->tp_init != base->tp_init || (error && c->nkw > 0)))) {
         return NULL;
     }
     RecCall with = *c;
@@ -597,6 +597,8 @@ DynVal *rec_class_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result
         v = rec_wrap_attr(r, type, result);
     } else if (descr != NULL && (Py_TYPE(descr) == &PyStaticMethod_Type || Py_TYPE(descr) == &PyClassMethod_Type)) {
         v = bound(r, descr, (DynOperand){0}, type);
+    } else if (descr != NULL && Py_TYPE(descr) == &PyClassMethodDescr_Type && (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) {
+        v = dyn_rec_const(r, result); /* dict.fromkeys */
     }
     return v != NULL ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "class attribute");
 }

@@ -165,7 +165,7 @@ Step rec_BINARY_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
         v = dyn_np_binary(r, nb, false, a, b, result);
     } else if (PyTuple_CheckExact(result) || PyList_CheckExact(result)) {
         v = sequence_binary(r, nb, a, b, result);
-    } else {
+    } else if ((v = rec_enum_operator(r, rec_operator_name(nb), a, b, result)) == NULL) {
         v = no_array_rule(r, a, b);
     }
     return rec_commit(r, f, 2, result, v);
@@ -199,7 +199,8 @@ static Step unary(DynRec *r, RecFrame *f, const DynInstr *in, PyObject *(*fn)(Py
         }
     } else if (known && PyComplex_CheckExact(a.real)) {
         v = a.v->kind == DV_CONST ? dyn_rec_const(r, result) : rec_complex_unary(r, in->op == DYN_I_UNARY_NEGATIVE, a, result);
-    } else {
+    } else if (!known ||
+               (v = rec_enum_operator(r, in->op == DYN_I_UNARY_INVERT ? "invert" : "neg", a, (DynOperand){0}, result)) == NULL) {
         v = no_array_rule(r, a, a);
     }
     return rec_commit(r, f, 1, result, v);
@@ -422,6 +423,7 @@ Step rec_IS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
 Step rec_CONTAINS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand a = operand(f, 2), b = operand(f, 1);
     bool known = dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
+    bool operands = known;
     PyObject *answer = NULL;
     DynVal *shadow = NULL;
     if (known && rec_membership(r, a, b, &answer, &shadow)) {
@@ -437,11 +439,12 @@ Step rec_CONTAINS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
         known = PyLong_CheckExact(a.real) && dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0;
     } else if (known && b.v->kind == DV_OPAQUE && b.v->items != NULL && Py_TYPE(b.real) == &PyDictKeys_Type) {
         known = rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
-    } else if (known && (b.v->kind == DV_TUPLE || b.v->kind == DV_LIST || b.v->kind == DV_DEQUE || b.v->kind == DV_SET || b.v->kind == DV_CONST)) {
+    } else if (known && (b.v->kind == DV_TUPLE || b.v->kind == DV_LIST || b.v->kind == DV_DEQUE || b.v->kind == DV_SET ||
+                         b.v->kind == DV_CONST)) {
         bool plain = (a.v->kind == DV_SYM || a.v->kind == DV_CONST) &&
                      (b.v->kind == DV_SET || dyn_rec_burn(r, b.v, b.real) == 0) &&
-                     (PyTuple_CheckExact(b.real) || b.v->kind == DV_TUPLE || b.v->kind == DV_DEQUE || PyList_CheckExact(b.real) || PyUnicode_CheckExact(b.real) ||
-                      PyAnySet_CheckExact(b.real) || PyBytes_CheckExact(b.real));
+                     (PyTuple_CheckExact(b.real) || b.v->kind == DV_TUPLE || b.v->kind == DV_DEQUE || PyList_CheckExact(b.real) ||
+                      PyUnicode_CheckExact(b.real) || PyAnySet_CheckExact(b.real) || PyBytes_CheckExact(b.real));
         known = plain && (basic(a.real) || rec_is_fixed(a.real)) && dyn_rec_burn(r, a.v, a.real) == 0;
     } else {
         known = false;
@@ -457,7 +460,13 @@ Step rec_CONTAINS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
         v = negated ? dyn_rec_sym(r, dyn_sym_op(&r->cap->syms, DYN_S_NOT, v->id, DYN_NONE, DYN_NONE)) : v;
         return rec_commit(r, f, 2, result, v);
     }
-    return rec_commit(r, f, 2, result, known ? dyn_rec_const(r, result) : no_array_rule(r, a, b));
+    DynVal *v = known ? dyn_rec_const(r, result) : NULL;
+    if (v == NULL && operands && rec_is_enum_class(b) && rec_is_enum_member(a.real) && a.v->kind == DV_CONST) {
+        v = rec_guard_class(r, (PyTypeObject *)b.real) < 0 ? NULL : dyn_rec_const(r, result);
+    } else if (v == NULL && operands) {
+        v = rec_enum_operator(r, "contains", a, b, result);
+    }
+    return rec_commit(r, f, 2, result, v ? v : no_array_rule(r, a, b));
 }
 
 /* ---- subscripts */
@@ -496,11 +505,15 @@ DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result) 
     if (fixed && dyn_rec_burn(r, o.v, o.real) == 0 && dyn_rec_burn(r, index.v, index.real) == 0) {
         return rec_wrap_fresh(r, result);
     }
+    if (rec_is_enum_class(o)) {
+        return rec_enum_item(r, o, index, result);
+    }
     const DynBinding *grid = o.v->kind == DV_CONST ? dyn_np_find(o.real) : NULL; /* np.mgrid[…] */
     if (grid != NULL) {
         return dyn_np_call(r, grid, &index, 1, NULL, result);
     }
-    bool sequence = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_DEQUE || (o.v->kind == DV_CONST && PyTuple_CheckExact(o.real));
+    bool sequence = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_DEQUE ||
+                    (o.v->kind == DV_CONST && PyTuple_CheckExact(o.real));
     if (sequence && index.v->kind == DV_SLICE) {
         return slice_sequence(r, o, index, result);
     }
@@ -808,6 +821,9 @@ RecAttr rec_attr_of(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal 
     }
     if (o.v->kind == DV_TUPLE && o.v->type != NULL) {
         return rec_named_attr(r, o, name, c, v);
+    }
+    if (o.v->kind == DV_CONST && rec_is_enum_member(o.real)) {
+        return rec_enum_attr(r, o, name, c, v);
     }
     return rec_is_instance(o) ? rec_find_attr(r, o, name, c, v) : REC_ATTR_SOURCE;
 }

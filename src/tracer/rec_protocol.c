@@ -54,6 +54,8 @@ static bool first_of(DynRec *r, const Try *tries, int n, PyObject **result, DynV
 static const char *const operator_names[13] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
                                                "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
 
+const char *rec_operator_name(int nb) { return operator_names[nb]; }
+
 static bool strict_subclass(DynOperand sub, DynOperand base) {
     return Py_TYPE(sub.real) != Py_TYPE(base.real) && PyType_IsSubtype(Py_TYPE(sub.real), Py_TYPE(base.real));
 }

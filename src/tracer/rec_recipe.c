@@ -51,6 +51,28 @@ static uint32_t recipe_of_object(DynRec *r, DynVal *v) {
     return dyn_capture_recipe(r->cap, DYN_RC_OBJECT, 0, v->type, n, items);
 }
 
+/* Its constants, in the order in which they have to be added. */
+static uint32_t recipe_of_set(DynRec *r, DynVal *v) {
+    PyObject *listed = PyTuple_New(v->n), *order;
+    for (uint32_t i = 0; listed != NULL && i < v->n; i++) {
+        PyTuple_SET_ITEM(listed, i, Py_NewRef(v->items[i]->obj));
+    }
+    order = listed ? rec_set_order(listed) : NULL;
+    uint32_t *items = order ? DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 1) : NULL, recipe = DYN_NONE;
+    bool known = items != NULL;
+    for (uint32_t i = 0; known && i < v->n; i++) {
+        items[i] = dyn_capture_recipe(r->cap, DYN_RC_CONST, 0, PyTuple_GET_ITEM(order, i), 0, NULL);
+        known = items[i] != DYN_NONE;
+    }
+    if (known) {
+        recipe = dyn_capture_recipe(r->cap, v->type == NULL ? DYN_RC_SET : DYN_RC_FROZENSET, 0, NULL, v->n, items);
+    }
+    PyErr_Clear();
+    Py_XDECREF(listed);
+    Py_XDECREF(order);
+    return recipe;
+}
+
 /* A subclass of dict, filled as a dict is; a deque, of its items. */
 static uint32_t recipe_of_collection(DynRec *r, DynVal *v, DynRecipeKind kind) {
     uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, 2), content = items ? recipe_of_items(r, v, kind) : DYN_NONE;
@@ -157,7 +179,7 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
     case DV_ATTR: return recipe_of_items(r, v, DYN_RC_ATTR);
     case DV_TUPLE: return v->type == NULL ? recipe_of_items(r, v, DYN_RC_TUPLE) : recipe_of_named(r, v);
     case DV_LIST: return recipe_of_items(r, v, DYN_RC_LIST);
-    case DV_SET: return recipe_of_items(r, v, v->type == NULL ? DYN_RC_SET : DYN_RC_FROZENSET);
+    case DV_SET: return recipe_of_set(r, v);
     case DV_OBJECT: return v->fresh ? recipe_of_object(r, v) : DYN_NONE;
     case DV_DICT: return v->type ? recipe_of_collection(r, v, DYN_RC_DICT) : recipe_of_items(r, v, DYN_RC_DICT);
     case DV_DEQUE: return recipe_of_collection(r, v, DYN_RC_TUPLE);

@@ -291,8 +291,20 @@ DYN_HIDDEN int rec_resolve_collection(DynRec *r, DynVal *v, PyObject *o);
 DYN_HIDDEN int rec_burn_deque(DynRec *r, DynVal *v, PyObject *real);
 DYN_HIDDEN DynVal *rec_collection_attr(DynVal *v, PyObject *name); /* default_factory, maxlen; NULL: something else */
 DYN_HIDDEN DynVal *rec_call_collection(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+/* In which order items have to be added to a new set for it to list them so: a tuple, or NULL. Leaves no exception. */
+DYN_HIDDEN PyObject *rec_set_order(PyObject *listed);
 /* A key that a dict of these makes when it is asked for: true: done, with *result (NULL: raised) and its shadow. */
 DYN_HIDDEN bool rec_missing_item(DynRec *r, DynOperand o, DynOperand index, PyObject **result, DynVal **v);
+
+/* ---- rec_enum.c */
+DYN_HIDDEN int rec_enum_init(void);
+DYN_HIDDEN bool rec_is_enum_class(DynOperand o);
+DYN_HIDDEN DynVal *rec_call_enum(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+DYN_HIDDEN DynVal *rec_enum_item(DynRec *r, DynOperand o, DynOperand index, PyObject *result);
+DYN_HIDDEN int rec_enum_members(DynRec *r, DynOperand o, DynVal ***items, uint32_t *n);
+/* After an operator ("or", "contains"; b.v NULL: "invert") of members ran. NULL: it isn't one, or not known. */
+DYN_HIDDEN DynVal *rec_enum_operator(DynRec *r, const char *name, DynOperand a, DynOperand b, PyObject *result);
+DYN_HIDDEN RecAttr rec_enum_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v);
 
 /* ---- rec_named.c: calls as rec_call_builtin */
 DYN_HIDDEN int rec_named_init(void);
@@ -303,6 +315,7 @@ DYN_HIDDEN DynVal *rec_call_replace(DynRec *r, const RecCall *c, PyObject **resu
 
 /* ---- rec_protocol.c: true or STEP: done, with *result (NULL: raised) and its shadow (NULL: unknown); false: nothing ran */
 DYN_HIDDEN DynOperand rec_special(DynRec *r, DynOperand o, const char *name);
+DYN_HIDDEN const char *rec_operator_name(int nb);
 DYN_HIDDEN bool rec_operator(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject **result, DynVal **v);
 DYN_HIDDEN bool rec_comparison(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject **result, DynVal **v);
 DYN_HIDDEN bool rec_unary_operator(DynRec *r, const char *name, DynOperand a, PyObject **result, DynVal **v);

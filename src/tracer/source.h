@@ -17,7 +17,7 @@
     SOURCE(CONST)      /* obj itself (kept alive by the entry) */                                          \
     SOURCE(DICT)       /* obj: an exact dict (globals, builtins, module dict); key: the key in it (str) */ \
     SOURCE(ATTR)       /* getattr(base, key) by the plain rules: instance dict or type; key: str */        \
-    SOURCE(ITEM)       /* base is a tuple, a deque or an exact list: item index */                          \
+    SOURCE(ITEM)       /* base is a tuple, a deque or an exact list: item index */                         \
     SOURCE(KEY)        /* base is a dict: item key, as dict itself has it */                               \
     SOURCE(FCLOSURE)   /* base is a Python function: content of __closure__[index] */                      \
     SOURCE(FCELL)      /* base is a Python function: __closure__[index], the cell itself */                \

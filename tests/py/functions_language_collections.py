@@ -182,3 +182,54 @@ def deque_argument_stored(x, d):
     del d[1]
     d.extend([x, 1])
     return len(d)
+
+
+# ---- enums
+
+
+class Mode(enum.Enum):
+    ADD = 1
+    MUL = 2
+
+    def apply(self, x):
+        return x + 1.0 if self is Mode.ADD else x * 2.0
+
+    @property
+    def twice(self):
+        return self.value * 2
+
+    @classmethod
+    def best(cls):
+        return cls.MUL
+
+
+class Part(enum.Flag):
+    HEAD = 1
+    BODY = 2
+    TAIL = 4
+
+
+class Number(enum.IntFlag):
+    ONE = 1
+    TWO = 2
+
+
+@row(ops=2)
+def enum_iterated(x):
+    for mode in Mode:
+        x = mode.apply(x)
+    return x, list(Mode), len(Mode), Mode.MUL in Mode, Mode.MUL.twice, Mode.best()
+
+
+@row(ops=1)
+def enum_flags(x):
+    f = Part.HEAD | Part.BODY
+    g = f & ~Part.HEAD
+    f |= Part.TAIL
+    known = Part.HEAD in f and Part.TAIL not in g and bool(f & Part.TAIL) and Part(3) is Part.HEAD | Part.BODY
+    return x * g.value if known else x, f, g, f ^ Part.HEAD, Number.ONE | 4, Number(3), Number.ONE + 1
+
+
+@row(lambda n: (f64(n), Mode.MUL), ops=1)
+def enum_method_of_argument(x, mode):
+    return mode.apply(x), Mode(mode.value) is mode, Mode[mode.name]
