@@ -56,6 +56,7 @@ typedef struct Results {
     DynLanesFn *combine[DYN_MAX_RESULTS];
     DynLanesTreeFn *tree[DYN_MAX_RESULTS];
     DynPart identity[DYN_MAX_RESULTS];
+    size_t bytes[DYN_MAX_RESULTS];                       /* of lanes */
     _Alignas(64) char start[DYN_MAX_RESULTS][ROW_BYTES]; /* lanes of the identity */
     int n;
     bool any_order; /* the same bits in whatever order: no blocks are needed */
@@ -72,12 +73,16 @@ static void find_results(const DynKernel *k, Results *r) {
             r->any_order = r->any_order && !(rounds && inexact);
             r->combine[r->n] = dyn_lanes_combine(insn->op, insn->compute);
             r->tree[r->n] = dyn_lanes_tree(insn->op, insn->compute);
+            r->bytes[r->n] = (size_t)LANES * dyn_dtypes[insn->compute].size;
             r->identity[r->n] = dyn_part_identity(insn->op, insn->compute);
             dyn_lanes_fill(r->start[r->n], r->identity[r->n], dyn_dtypes[insn->compute].size, LANES);
             r->insn[r->n++] = insn;
         }
     }
 }
+
+/* Lanes of result i before anything was added. A copy of known size would be a string instruction, which is slow to start. */
+static void start_lanes(const Results *r, int i, char *to) { memcpy(to, r->start[i], r->bytes[i]); }
 
 /* ---- along the elements of one result */
 
@@ -88,7 +93,7 @@ typedef struct Accumulators {
 static void set_identity(const DynBound *b, const Results *r, Accumulators *acc, char **p) {
     for (int i = 0; i < r->n; i++) {
         uint32_t op = r->insn[i]->a[0];
-        memcpy(acc->lanes[i], r->start[i], sizeof(acc->lanes[i]));
+        start_lanes(r, i, acc->lanes[i]);
         p[op] = acc->lanes[i];
     }
 }
@@ -322,7 +327,7 @@ static void columns_block(const Reduce *e, char *const *at, const int64_t *strid
 static void fill_accumulators(const Reduce *e, int64_t rows, char (*acc)[LANES][ROW_BYTES]) {
     for (int i = 0; i < e->results.n; i++) {
         for (int64_t row = 0; row < rows && row < LANES; row++) {
-            memcpy(acc[i][row], e->results.start[i], ROW_BYTES);
+            start_lanes(&e->results, i, acc[i][row]);
         }
     }
 }
@@ -370,7 +375,7 @@ static void strip_clear(const Strip *s) {
     const Results *r = &s->e->results;
     for (int i = 0; i < r->n; i++) {
         for (int k = 0; k < s->groups * s->rows; k++) {
-            memcpy(strip_acc(s, k / s->rows, i, k % s->rows), r->start[i], ROW_BYTES);
+            start_lanes(r, i, strip_acc(s, k / s->rows, i, k % s->rows));
         }
     }
 }
@@ -491,29 +496,52 @@ static bool has_columns(Reduce *e) {
 /* Few elements of many results: the elements are laid out lane by lane first. */
 #define FEW 32
 
+typedef char FewRows[DYN_MAX_OPERANDS][FEW][ROW_BYTES];
+
+/* The operands' lanes, n from a column on: those that are the same in every column, or the others. */
+static void lay_few(const Reduce *e, char *const *at, int last, int64_t column, int64_t n, bool same, FewRows laid) {
+    const DynBound *b = e->b;
+    for (int i = 0; i < b->nops; i++) {
+        int64_t stride = b->strides[i][last];
+        uint8_t size = b->size[i];
+        if (b->k->operands.at[i].result || (stride == 0) != same) {
+            continue;
+        }
+        for (int64_t k = 0; k < e->span.n; k++) {
+            dyn_lanes_copy(laid[i][k], at[i] + column * stride + k * e->span.stride[i], size, stride, n, size);
+            dyn_lanes_pad(laid[i][k], size, n, LANES);
+        }
+    }
+}
+
+/* Lines go side by side, piece by piece: what they share stays in the cache, and so do the results, which often lie side by side.
+ */
+#define FEW_COLUMNS (16 * LANES)
+
+static int64_t few_pieces(const Reduce *e) { return (e->columns + FEW_COLUMNS - 1) / FEW_COLUMNS * e->nlines; }
+
 static void few_chunk(void *ctx, int64_t chunk) {
     const Reduce *e = ctx;
     const DynBound *b = e->b;
     const Results *r = &e->results;
     _Alignas(64) char acc[DYN_MAX_RESULTS][LANES][ROW_BYTES];
-    _Alignas(64) char laid[DYN_MAX_OPERANDS][FEW][ROW_BYTES];
+    _Alignas(64) FewRows laid;
     char *at[DYN_MAX_OPERANDS], *lanes[DYN_MAX_OPERANDS];
     int64_t stride[DYN_MAX_OPERANDS];
     int last = e->kept[e->nkept - 1];
-    for (int64_t line = chunk * e->chunk; line < (chunk + 1) * e->chunk && line < e->nlines; line++) {
-        place(e, e->nkept - 1, line, at);
-        for (int64_t column = 0; column < e->columns; column += LANES) {
-            int64_t n = e->columns - column < LANES ? e->columns - column : LANES;
-            for (int i = 0; i < b->nops; i++) {
-                uint8_t size = b->size[i];
-                lanes[i] = laid[i][0];
-                stride[i] = (int64_t)sizeof(laid[i][0]);
-                for (int64_t k = 0; k < e->span.n && !b->k->operands.at[i].result; k++) {
-                    dyn_lanes_copy(laid[i][k], at[i] + column * b->strides[i][last] + k * e->span.stride[i], size,
-                                   b->strides[i][last], n, size);
-                    dyn_lanes_pad(laid[i][k], size, n, LANES);
-                }
-            }
+    for (int i = 0; i < b->nops; i++) {
+        lanes[i] = laid[i][0];
+        stride[i] = (int64_t)sizeof(laid[i][0]);
+    }
+    int64_t pieces = few_pieces(e);
+    for (int64_t piece = chunk * e->chunk; piece < (chunk + 1) * e->chunk && piece < pieces; piece++) {
+        int64_t first = piece / e->nlines * FEW_COLUMNS,
+                end = first + FEW_COLUMNS < e->columns ? first + FEW_COLUMNS : e->columns;
+        place(e, e->nkept - 1, piece % e->nlines, at);
+        lay_few(e, at, last, 0, LANES, true, laid);
+        for (int64_t column = first; column < end; column += LANES) {
+            int64_t n = end - column < LANES ? end - column : LANES;
+            lay_few(e, at, last, column, n, false, laid);
             fill_accumulators(e, e->span.n, acc);
             columns_block(e, lanes, stride, 0, e->span.n, acc);
             for (int i = 0; i < r->n; i++) {
@@ -632,8 +660,8 @@ int dyn_exec_reduce(DynBound *b) {
         return atomic_load(&e.failed) ? -1 : 0;
     }
     if (has_few(&e)) {
-        e.chunk = 32768 / (e.columns * e.span.n) + 1;
-        run_chunks(&e, few_chunk, (e.nlines + e.chunk - 1) / e.chunk, threads);
+        e.chunk = 32768 / ((e.columns < FEW_COLUMNS ? e.columns : FEW_COLUMNS) * e.span.n) + 1;
+        run_chunks(&e, few_chunk, (few_pieces(&e) + e.chunk - 1) / e.chunk, threads);
         return 0;
     }
     if (threads > 1 && e.nouter >= 4 * threads) {
