@@ -19,6 +19,7 @@ import textwrap
 import time
 
 import numpy as np
+from pure import PROGRAMS
 from work import CALLS, KERNELS, LOOPS
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -234,6 +235,29 @@ def other_processes(dynoc, budget):
     yield at_most("import dynoc, beyond import numpy", statistics.median(imports) * 1e3, 20.0, "ms")
 
 
+# ---- programs without arrays, under enable()
+
+
+def cpu_seconds(name, how):
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in sys.path if p), PYTHONHASHSEED="0")
+    command = [sys.executable, os.path.join(HERE, "pure.py"), name, how]
+    return float(subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout)
+
+
+def python(dynoc, budget):
+    """Each program in processes of its own, plain and enabled in turns; the least CPU time of each."""
+    ratios = []
+    for program in PROGRAMS:
+        taken = {"plain": [], "enabled": []}
+        for turn in range(9 if budget > 1 else 3):
+            for how in sorted(taken, reverse=bool(turn % 2)):
+                taken[how].append(cpu_seconds(program.__name__, how))
+        plain, enabled = min(taken["plain"]), min(taken["enabled"])
+        ratios.append(enabled / plain)
+        yield at_most(f"enable(), no arrays: {program.__name__}", ratios[-1], 1.05, "x", f"{in_words(plain)} plain")
+    yield at_most("enable(), no arrays: geometric mean", statistics.geometric_mean(ratios), 1.05, "x")
+
+
 # ---- peers
 
 
@@ -263,7 +287,7 @@ def peers(dynoc, budget):
         yield Figure(f"peer: {make_rival.__name__.split('_')[0]}, {name}", in_words(taken), "", None)
 
 
-GROUPS = (calls_of_small_arrays, kernels, loops, additions, recording, scalar_loop, other_processes, peers)
+GROUPS = (calls_of_small_arrays, kernels, loops, additions, recording, scalar_loop, other_processes, python, peers)
 
 
 def machine():

@@ -259,4 +259,4 @@ PyObject *dyn_cpy_type_dict(PyTypeObject *t) {
 #endif
 }
 
-int dyn_cpy_init(void) { return dyn_cpy_known() ? dyn_cpy_dict_init() : 0; }
+int dyn_cpy_init(void) { return dyn_cpy_function_init() < 0 ? -1 : dyn_cpy_known() ? dyn_cpy_dict_init() : 0; }

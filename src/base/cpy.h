@@ -58,6 +58,10 @@ DYN_HIDDEN bool dyn_recursion_near_limit(PyThreadState *ts);               /* le
 DYN_HIDDEN PyObject *dyn_frame_eval_alone(PyThreadState *ts, DynFrame *f); /* when no hook is installed */
 DYN_HIDDEN bool dyn_cpy_deep_in_stack(void); /* the C stack is short: with no hook Python calls need none */
 
+/* A call from C that stands for one that CPython would make without C stack: what it counts is lent, and taken back behind it. */
+DYN_HIDDEN int dyn_cpy_lend_stack(PyThreadState *ts);
+DYN_HIDDEN void dyn_cpy_return_stack(PyThreadState *ts, int lent);
+
 /* While instruction `at` runs: the frame says so to whoever looks (line numbers, f_lasti), and the stack holds `depth` values. */
 DYN_HIDDEN void dyn_frame_running(DynFrame *f, uint32_t at, int depth);
 
@@ -70,6 +74,26 @@ DYN_HIDDEN void dyn_frame_running(DynFrame *f, uint32_t at, int depth);
 DYN_HIDDEN PyObject *dyn_frame_go_on(PyThreadState *ts, DynFrame *f, uint32_t at, int depth);
 DYN_HIDDEN PyObject *dyn_frame_return(PyThreadState *ts, DynFrame *f, PyObject *result);
 DYN_HIDDEN PyObject *dyn_frame_throw(PyThreadState *ts, DynFrame *f, uint32_t at, int depth);
+
+/* The Python function that runs now in this thread, and who called it; shims of the interpreter are passed over. NULL: none. */
+DYN_HIDDEN DynFrame *dyn_frame_current(PyThreadState *ts);
+DYN_HIDDEN DynFrame *dyn_frame_caller(DynFrame *f);
+
+/* Doors of functions: another vectorcall. Call sites look at it from 3.12 on. */
+DYN_HIDDEN bool dyn_func_has_doors(void);
+DYN_HIDDEN bool dyn_func_has_door(PyObject *func, vectorcallfunc door);
+DYN_HIDDEN bool dyn_func_set_door(PyObject *func, vectorcallfunc door); /* false: it has somebody else's, or there are no doors */
+DYN_HIDDEN void dyn_func_take_door(PyObject *func, vectorcallfunc door); /* if it is this one */
+/* Call a function past its door. */
+DYN_HIDDEN PyObject *dyn_func_call(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+/* `made` is told of each new function (NULL: no more). false: nobody is told, on 3.11 or where CPython's watchers are all taken. */
+DYN_HIDDEN bool dyn_func_watch(void (*made)(PyObject *func));
+/* Of the functions that will be made of code; 0: call sites ask each for its door. Returns what it was. */
+DYN_HIDDEN uint32_t dyn_code_swap_version(PyCodeObject *code, uint32_t version);
+/* A number kept on a code object, 0 at first. DYN_CODE_OWN: dynoc has made the code. */
+DYN_HIDDEN uintptr_t dyn_code_word(PyCodeObject *code);
+DYN_HIDDEN void dyn_code_set_word(PyCodeObject *code, uintptr_t word);
+#define DYN_CODE_OWN ((uintptr_t)1)
 
 /* Is a trace function, profile function, or a monitoring tool (3.12+) that isn't dynoc's active in this thread? */
 DYN_HIDDEN bool dyn_cpy_is_traced(PyThreadState *ts);

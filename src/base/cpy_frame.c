@@ -55,6 +55,22 @@ int dyn_frame_depth(DynFrame *f) { return f->stacktop - FRAME_CODE(f)->co_nlocal
 
 uint32_t dyn_frame_position(DynFrame *f) { return (uint32_t)(FRAME_POINTER(f) - CODE_START(f) + (DYN_PY < 313)); }
 
+static DynFrame *first_complete(DynFrame *f) {
+    while (f != NULL && _PyFrame_IsIncomplete(f))
+        f = f->previous;
+    return f;
+}
+
+#if DYN_PY < 313
+#define CURRENT_FRAME(ts) ((ts)->cframe->current_frame)
+#else
+#define CURRENT_FRAME(ts) ((ts)->current_frame)
+#endif
+
+DynFrame *dyn_frame_current(PyThreadState *ts) { return first_complete(CURRENT_FRAME(ts)); }
+
+DynFrame *dyn_frame_caller(DynFrame *f) { return first_complete(f->previous); }
+
 /* ---- the C stack ----
  * With a hook installed a Python call uses C stack, which it does not do otherwise. CPython 3.11 doesn't count that; 3.12 counts
  * it with a limit (750 calls) below the usual recursion limit. So the C stack itself is looked at. */
@@ -112,6 +128,23 @@ static PyObject *evaluate(PyThreadState *ts, DynFrame *f, int throwflag, DynEval
 PyObject *dyn_frame_default_eval(PyThreadState *ts, DynFrame *f, int throwflag) {
     DynEvalHook foreign = dyn_hook_foreign();
     return evaluate(ts, f, throwflag, foreign ? foreign : _PyEval_EvalFrameDefault);
+}
+
+int dyn_cpy_lend_stack(PyThreadState *ts) {
+#if DYN_PY > 311
+    size_t left = stack_left();
+    if (left >= STACK_LOW && left != SIZE_MAX) {
+        ts->c_recursion_remaining += EVAL_C_UNITS;
+        return EVAL_C_UNITS;
+    }
+#endif
+    return 0;
+}
+
+void dyn_cpy_return_stack(PyThreadState *ts, int lent) {
+#if DYN_PY > 311
+    ts->c_recursion_remaining -= lent;
+#endif
 }
 
 bool dyn_cpy_deep_in_stack(void) { return stack_left() < 4 * STACK_LOW; }

@@ -3,6 +3,7 @@
 C keeps the settings beside a function: backend, fullgraph, dynamic, mode, wait, exact, options.
 """
 
+import atexit
 import functools
 import types
 
@@ -169,13 +170,17 @@ def optimize(
 
 
 active = None  # the settings of enable(), None while it is off
+ends_at_exit = False
 
 
 def install(settings):
-    global active
+    global active, ends_at_exit
     if settings is None:
         _dynoc.disable()
     else:
+        if not ends_at_exit:  # what is known of functions holds their globals, which are to die as they do without dynoc
+            atexit.register(disable)
+            ends_at_exit = True
         _dynoc.enable(settings)
     active = settings
 
@@ -190,7 +195,14 @@ def settings_of_process(arguments):
 
 
 def enable(**arguments):
-    """Optimise every Python function of the process from now on.
+    """Optimise every Python function of the process that works on arrays, from now on.
+
+    Arrays themselves tell who makes them: a function is found when it (or what it calls) has made some, and is recorded at its next
+    call. A program without arrays runs as fast as without dynoc. On CPython 3.11 found functions are served by the
+    frame-evaluation hook, which is in only while it pays.
+
+    With ``wait=True``, or with ``config.record_all``, every function is offered to the recorder at its first call: the hook stays
+    in, and calls of Python functions cost 1.4 to 1.9 times as much. This is for tests, which want the same from run to run.
 
     Parameters
     ----------
@@ -206,7 +218,7 @@ def disable():
 
 
 class enabled:
-    """``with dynoc.enabled():`` optimises every Python function that is called in the block.
+    """``with dynoc.enabled():`` optimises the Python functions that work on arrays in the block, as `enable` does.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@
  * functions, each with a door that holds its own cache. Entries are counted: a cache has one reference, a running call another.
  * GIL throughout. */
 #include "evalframe/door.h"
-#include "evalframe/hook.h"
+#include "evalframe/known.h"
 
 #define MAX_REFUSALS 3
 #define MAX_EXCEPTIONS 16 /* calls that raised while they were recorded: each says little about the next */
@@ -172,7 +172,7 @@ bool dyn_cache_may_record(DynCache *c, PyObject *const *slots) {
     if (c->dead != DYN_R_OK || c->recording) {
         return false;
     }
-    if (dyn_hook_is_skipped(c->code)) {
+    if (dyn_known_is_skipped(c->code)) {
         give_up(c, DYN_R_DISABLED);
         return false;
     }

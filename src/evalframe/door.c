@@ -56,13 +56,14 @@ static void explain_miss(DynCache *c, PyObject *func, PyObject *const *slots) {
 }
 
 /* No entry fits. */
-static PyObject *miss(DynDoor *d, DynCache *c, PyObject *func, DynBound *b, PyObject *const *args, size_t nargsf,
+static PyObject *miss(DynCache *c, PyObject *func, bool frozen, DynBound *b, PyObject *const *args, size_t nargsf,
                       PyObject *kwnames) {
-    bool record = !d->frozen && dyn_cpy_known() && dyn_cache_may_record(c, b->slots);
+    bool record = !frozen && dyn_cpy_known() && dyn_cache_may_record(c, b->slots);
     if (record && c->entries.n > 0) {
         explain_miss(c, func, b->slots);
     }
     dyn_bind_free(b);
+    c->useless = record ? 0 : c->useless + 1;
     return record ? dyn_hook_record(c, func, args, nargsf, kwnames) : dyn_hook_plain(func, args, nargsf, kwnames);
 }
 
@@ -84,29 +85,47 @@ static PyObject *go_on(DynCache *c, PyObject *func, DynHit *hit, DynBound *b, Py
     return result;
 }
 
+/* Calls of functions that nobody asked for are counted. */
+static void count(const DynCache *c, DynHitKind kind) {
+    bool eager = kind == DYN_HIT_MISS || kind == DYN_HIT_PLAIN || kind == DYN_HIT_WAIT;
+    if (c->quiet && (!eager || c->works)) {
+        dyn_count_call(eager ? DYN_SERVED_NOT : kind == DYN_HIT_RETURN ? DYN_SERVED : DYN_SERVED_PARTLY);
+    }
+}
+
+PyObject *dyn_door_call(DynCache *c, PyObject *func, bool frozen, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    DynBound b;
+    DynHit hit;
+    if (dyn_bind(&c->sig, func, args, PyVectorcall_NARGS(nargsf), kwnames, &b) < 0) {
+        return dyn_hook_plain(func, args, nargsf, kwnames);
+    }
+    PyObject *result;
+    dyn_cache_incref(c);
+    dyn_hit_find(c, func, b.slots, &hit);
+    if (DYN_LIKELY(hit.kind == DYN_HIT_RETURN)) {
+        dyn_bind_free(&b);
+        result = hit.result;
+    } else if (hit.kind == DYN_HIT_MISS) {
+        result = miss(c, func, frozen, &b, args, nargsf, kwnames);
+    } else {
+        result = go_on(c, func, &hit, &b, args, nargsf, kwnames);
+    }
+    c->useless = hit.kind == DYN_HIT_MISS ? c->useless : 0;
+    count(c, hit.kind);
+    dyn_cache_decref(c);
+    return result;
+}
+
 static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     DynDoor *d = (DynDoor *)self;
     PyObject *func = d->func;
     if (DYN_UNLIKELY(PyFunction_GET_CODE(func) != d->cache->code) && follow_code(d) < 0) {
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
-    DynCache *c = d->cache;
-    DynBound b;
-    DynHit hit;
-    if (c->idle || dyn_cpy_is_traced(PyThreadState_Get()) ||
-        dyn_bind(&c->sig, func, args, PyVectorcall_NARGS(nargsf), kwnames, &b) < 0) {
+    if (d->cache->idle || dyn_cpy_is_traced(PyThreadState_Get())) {
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
-    dyn_hit_find(c, func, b.slots, &hit);
-    if (DYN_LIKELY(hit.kind == DYN_HIT_RETURN)) {
-        dyn_bind_free(&b);
-        return hit.result;
-    }
-    dyn_cache_incref(c);
-    PyObject *result =
-        hit.kind == DYN_HIT_MISS ? miss(d, c, func, &b, args, nargsf, kwnames) : go_on(c, func, &hit, &b, args, nargsf, kwnames);
-    dyn_cache_decref(c);
-    return result;
+    return dyn_door_call(d->cache, func, d->frozen, args, nargsf, kwnames);
 }
 
 /* One resume function, up to where it leaves another to do. Slots of the bound arguments are the tuple's own items, or a copy of

@@ -77,6 +77,7 @@ struct DynCache {
     bool works;         /* a recording saw array work in it, whatever became of that: its calls are counted */
     bool quiet;         /* nobody asked for this function: no warnings */
     uint32_t return_at; /* a RETURN_VALUE of the code, DYN_NONE: none; looked up by the hook */
+    uint32_t useless;   /* calls in a row for which there was no entry, and nothing to record */
 };
 DYN_HIDDEN DynCache *dyn_cache_new(PyObject *code, DynOptions *options); /* NULL with MemoryError */
 DYN_HIDDEN void dyn_cache_incref(DynCache *c);
@@ -159,6 +160,9 @@ DYN_HIDDEN PyObject *dyn_door_new(PyObject *func, DynCache *cache,
                                   bool frozen);         /* NULL with an exception; takes no references over */
 DYN_HIDDEN PyObject *dyn_door_function(PyObject *door); /* borrowed */
 DYN_HIDDEN DynCache *dyn_door_cache(PyObject *door);    /* borrowed */
+/* A call of func, whose code the cache is for: served by an entry, recorded, or made as plain Python. */
+DYN_HIDDEN PyObject *dyn_door_call(DynCache *c, PyObject *func, bool frozen, PyObject *const *args, size_t nargsf,
+                                   PyObject *kwnames);
 /* Go on in a resume function, and in the one that this leaves to do, to the end of the function. Takes both references over; the
  * items of the tuple are dropped on the way. */
 DYN_HIDDEN PyObject *dyn_door_resume(DynNext next);

@@ -294,10 +294,13 @@ PyObject *dyn_hit_break(DynHit *hit, PyObject *func, PyObject *const *slots, Dyn
         }
     }
     if (function != NULL) {
+        PyThreadState *ts = PyThreadState_Get();
+        int lent = dyn_cpy_lend_stack(ts);
         running = &r;
         result = hit->kind == DYN_HIT_WAIT ? dyn_hook_plain_bound(&sig, code, function, slots, spent)
                                            : dyn_bind_call(&sig, code, function, slots);
         running = r.outer;
+        dyn_cpy_return_stack(ts, lent);
     }
     Py_XDECREF(function);
     Py_XDECREF(r.state);

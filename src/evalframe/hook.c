@@ -1,9 +1,9 @@
 /* hook.c: the frame-evaluation hook (PEP 523). It serves what waits for a frame: a recording that the door asked for, a frame to
- * be rebuilt, an inlined call of the recorder; and under enable() every Python function.
+ * be rebuilt, an inlined call of the recorder; and under enable() every Python function (wait, record_all), or on 3.11 those that
+ * the finder found.
  *
- * Installed while it is needed (counted), since it costs plain Python calls their short way. The table of code objects holds what
- * is known of functions met under enable() and of functions marked with skip(); it holds its code objects and caches. GIL
- * throughout. */
+ * Installed while it is needed (counted), since it costs plain Python calls their short way. GIL throughout. */
+#include "evalframe/finder.h"
 #include "evalframe/hook.h"
 #include "tracer/extern.h"
 
@@ -86,7 +86,7 @@ static void refused(DynRecording *r, PyObject *code, DynReason why, const DynPla
 
 static DynReason may_inline(DynRecording *r, PyObject *func) {
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
-    if (dyn_hook_is_skipped((PyObject *)code)) {
+    if (dyn_known_is_skipped((PyObject *)code)) {
         return DYN_R_SKIPPED_CALL;
     }
     return code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR) ? DYN_R_GENERATOR : DYN_R_OK;
@@ -188,7 +188,7 @@ static bool was_taken(uint64_t number) {
 PyObject *dyn_hook_record(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     dyn_hook_need();
     uint64_t number = make_request((Request){.func = func, .cache = c});
-    PyObject *result = PyObject_Vectorcall(func, args, nargsf, kwnames);
+    PyObject *result = dyn_func_call(func, args, nargsf, kwnames);
     if (!was_taken(number)) {
         dyn_hook_release();
     }
@@ -205,150 +205,10 @@ PyObject *dyn_hook_resume(DynCache *c, PyObject *func, DynSpent args) {
     return result;
 }
 
-/* ---- functions met under enable() */
+/* ---- under enable() */
 
-typedef struct Known { /* what is known of a code object */
-    PyObject *code;    /* strong; NULL: free row */
-    DynCache *cache;   /* counted, or NULL: leave the function alone */
-    PyObject *globals; /* strong, with cache: functions of this code that have others are left alone */
-    bool skipped;      /* by skip() */
-} Known;
-static struct {
-    Known *at;
-    uint32_t n, cap; /* cap is 0 or a power of two */
-} known;
 static DynOptions *enabled; /* counted; NULL: off */
-
-static Known *find_row(Known *rows, uint32_t cap, PyObject *code) {
-    uint32_t i = (uint32_t)((uintptr_t)code >> 4) * 2654435761u & (cap - 1);
-    while (rows[i].code != NULL && rows[i].code != code) {
-        i = (i + 1) & (cap - 1);
-    }
-    return &rows[i];
-}
-
-static Known *find_known(PyObject *code) {
-    Known *row = known.cap == 0 ? NULL : find_row(known.at, known.cap, code);
-    return row == NULL || row->code == NULL ? NULL : row;
-}
-
-/* The row of a code object, new or old; NULL: memory. */
-static Known *add_known(PyObject *code) {
-    if (known.n * 2 >= known.cap) {
-        uint32_t cap = known.cap == 0 ? 64 : known.cap * 2;
-        Known *rows = PyMem_RawCalloc(cap, sizeof *rows);
-        if (rows == NULL) {
-            return NULL;
-        }
-        for (uint32_t i = 0; i < known.cap; i++) {
-            if (known.at[i].code != NULL) {
-                *find_row(rows, cap, known.at[i].code) = known.at[i];
-            }
-        }
-        PyMem_RawFree(known.at);
-        known.at = rows;
-        known.cap = cap;
-    }
-    Known *row = find_row(known.at, known.cap, code);
-    if (row->code == NULL) {
-        row->code = Py_NewRef(code);
-        known.n++;
-    }
-    return row;
-}
-
-int dyn_hook_skip(PyObject *code) {
-    Known *row = add_known(code);
-    if (row == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    DynCache *cache = row->cache;
-    PyObject *globals = row->globals;
-    row->skipped = true;
-    row->cache = NULL;
-    row->globals = NULL;
-    if (cache != NULL) {
-        dyn_cache_decref(cache);
-        Py_DECREF(globals);
-    }
-    return 0;
-}
-
-bool dyn_hook_is_skipped(PyObject *code) {
-    Known *row = find_known(code);
-    return row != NULL && row->skipped;
-}
-
-/* Rows of functions met under enable() go, rows of skip() stay. */
-void dyn_hook_forget_all(void) {
-    Known *rows = known.at;
-    uint32_t cap = known.cap;
-    known.at = NULL;
-    known.n = known.cap = 0;
-    for (uint32_t i = 0; i < cap; i++) {
-        Known row = rows[i];
-        if (row.code == NULL) {
-            continue;
-        }
-        if (row.skipped) {
-            dyn_hook_skip(row.code);
-        }
-        if (row.cache != NULL) {
-            dyn_cache_decref(row.cache);
-            Py_DECREF(row.globals);
-        }
-        Py_DECREF(row.code);
-    }
-    PyMem_RawFree(rows);
-    PyErr_Clear();
-}
-
-/* Functions only (no module or class bodies), that are not CPython's own start-up code or dynoc's. */
-static bool worth_looking(PyCodeObject *code) {
-    static const char *const ours[] = {"<frozen ", "/dynoc/_"};
-    const char *file = PyUnicode_AsUTF8(code->co_filename);
-    if (file == NULL) {
-        PyErr_Clear();
-        return false;
-    }
-    if (!(code->co_flags & CO_OPTIMIZED) || code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) {
-        return false;
-    }
-    return strncmp(file, ours[0], strlen(ours[0])) != 0 && strstr(file, ours[1]) == NULL;
-}
-
-static uint32_t return_unit(PyCodeObject *code) {
-    DynCode *c = dyn_decode(code);
-    if (c == NULL) {
-        PyErr_Clear();
-        return DYN_NONE;
-    }
-    uint32_t at = dyn_decode_return(c);
-    dyn_decode_free(c);
-    return at;
-}
-
-#define MAX_KNOWN 50000 /* a program that makes functions without end */
-
-static Known *meet(PyCodeObject *code, PyObject *globals) {
-    if (known.n >= MAX_KNOWN) {
-        dyn_hook_forget_all();
-    }
-    Known *row = add_known((PyObject *)code);
-    if (row != NULL && worth_looking(code)) {
-        row->cache = dyn_cache_new((PyObject *)code, enabled);
-        if (row->cache == NULL) {
-            PyErr_Clear();
-            return row;
-        }
-        row->globals = Py_NewRef(globals);
-        row->cache->quiet = true;
-        row->cache->return_at = return_unit(code);
-        row->cache->need_arrays = !dyn_options_config(enabled).record_all;
-    }
-    return row;
-}
+static bool everything;     /* every frame is served; else those of functions that the finder found, on 3.11 */
 
 /* The frame ends with an exception. Where it came out of rewritten code, its traceback shows the function already: no second row
  * for its frame. It is thrown at the first instruction, which no handler covers. */
@@ -380,30 +240,51 @@ static PyObject *end_frame(PyThreadState *ts, DynFrame *f, uint32_t return_at, P
     return dyn_frame_go_on(ts, f, return_at, 1);
 }
 
-/* The call is CPython's. */
-static PyObject *eager_frame(PyThreadState *ts, DynFrame *f, const DynCache *c) {
+static void count_eager(const DynCache *c) {
     if (c != NULL && c->works) {
         dyn_count_call(DYN_SERVED_NOT);
     }
+}
+
+/* The call is CPython's. */
+static PyObject *eager_frame(PyThreadState *ts, DynFrame *f, const DynCache *c) {
+    dyn_finder_saw_frame(false);
+    count_eager(c);
     return dyn_frame_default_eval(ts, f, 0);
 }
 
 static PyObject *enabled_miss(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func) {
-    PyObject **slots = dyn_frame_localsplus(f);
-    if (!dyn_cache_may_record(c, slots)) {
+    if (!dyn_cache_may_record(c, dyn_frame_localsplus(f))) {
         return eager_frame(ts, f, c);
     }
+    dyn_finder_saw_frame(true);
     dyn_hook_need();
-    dyn_cache_incref(c);
     PyObject *result = record_frame(ts, f, c, func);
-    if (c->works) {
-        dyn_count_call(DYN_SERVED_NOT);
-    }
-    PyObject *type, *value, *tb;
-    PyErr_Fetch(&type, &value, &tb);
-    dyn_cache_decref(c);
-    PyErr_Restore(type, value, tb);
+    count_eager(c);
     return result;
+}
+
+static PyObject *serve_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func) {
+    PyObject **slots = dyn_frame_localsplus(f);
+    DynHit hit;
+    dyn_hit_find(c, func, slots, &hit);
+    if (hit.kind == DYN_HIT_MISS) {
+        return enabled_miss(ts, f, c, func);
+    }
+    dyn_finder_saw_frame(true);
+    switch (hit.kind) {
+    case DYN_HIT_RETURN: dyn_count_call(DYN_SERVED); return end_frame(ts, f, c->return_at, hit.result, false);
+    case DYN_HIT_BREAK:
+    case DYN_HIT_WAIT: {
+        DynSpent own = {slots, (size_t)dyn_code_nlocalsplus(dyn_frame_code(f))};
+        dyn_count_call(hit.kind == DYN_HIT_WAIT ? DYN_SERVED_NOT : DYN_SERVED_PARTLY);
+        DynNext next;
+        PyObject *result = dyn_hit_break(&hit, func, slots, own, &next);
+        return end_frame(ts, f, c->return_at, dyn_door_finish(result, next), true);
+    }
+    case DYN_HIT_LEAVE: dyn_count_call(DYN_SERVED_PARTLY); return dyn_leave_fill(hit.leave, ts, f);
+    default: count_eager(c); return dyn_frame_default_eval(ts, f, 0);
+    }
 }
 
 static PyObject *hook(PyThreadState *ts, DynFrame *f, int throwflag);
@@ -428,40 +309,34 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
         return step_aside(ts, f);
     }
     PyCodeObject *code = dyn_frame_code(f);
-    Known *row = find_known((PyObject *)code);
-    if (row == NULL) {
-        row = meet(code, dyn_frame_globals(f));
+    DynKnown *row = dyn_known_find((PyObject *)code);
+    if (row == NULL && everything) {
+        row = dyn_known_meet(code, dyn_frame_globals(f), enabled);
     }
     DynCache *c = row == NULL || row->globals != dyn_frame_globals(f) ? NULL : row->cache;
-    uint32_t return_at = c == NULL ? DYN_NONE : c->return_at;
-    PyObject *func = dyn_frame_func(f), **slots = dyn_frame_localsplus(f);
+    if (c != NULL) {
+        row->used = true;
+    }
     if (c == NULL || c->idle || dyn_frame_is_generator(f)) {
         return eager_frame(ts, f, c);
     }
-    DynHit hit;
-    dyn_hit_find(c, func, slots, &hit);
-    switch (hit.kind) {
-    case DYN_HIT_MISS: return enabled_miss(ts, f, c, func);
-    case DYN_HIT_RETURN: dyn_count_call(DYN_SERVED); return end_frame(ts, f, return_at, hit.result, false);
-    case DYN_HIT_BREAK:
-    case DYN_HIT_WAIT: {
-        DynSpent own = {slots, (size_t)dyn_code_nlocalsplus(code)};
-        dyn_count_call(hit.kind == DYN_HIT_WAIT ? DYN_SERVED_NOT : DYN_SERVED_PARTLY);
-        DynNext next;
-        PyObject *result = dyn_hit_break(&hit, func, slots, own, &next);
-        return end_frame(ts, f, return_at, dyn_door_finish(result, next), true);
-    }
-    case DYN_HIT_LEAVE: dyn_count_call(DYN_SERVED_PARTLY); return dyn_leave_fill(hit.leave, ts, f);
-    default: return eager_frame(ts, f, c);
-    }
+    dyn_cache_incref(c); /* rows come and go */
+    PyObject *result = serve_frame(ts, f, c, dyn_frame_func(f)), *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    dyn_cache_decref(c);
+    PyErr_Restore(type, value, tb);
+    return result;
 }
 
+/* Does the hook serve frames, where it is in? Not where functions have doors. */
+static bool serves_frames(void) { return enabled != NULL && (everything || !dyn_func_has_doors()); }
+
 PyObject *dyn_hook_plain(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
-    if (DYN_LIKELY(enabled == NULL)) {
-        return PyObject_Vectorcall(func, args, nargsf, kwnames);
+    if (DYN_LIKELY(!serves_frames())) {
+        return dyn_func_call(func, args, nargsf, kwnames);
     }
     uint64_t number = make_request((Request){.func = func});
-    PyObject *result = PyObject_Vectorcall(func, args, nargsf, kwnames);
+    PyObject *result = dyn_func_call(func, args, nargsf, kwnames);
     was_taken(number);
     return result;
 }
@@ -469,7 +344,7 @@ PyObject *dyn_hook_plain(PyObject *func, PyObject *const *args, size_t nargsf, P
 PyObject *dyn_hook_plain_bound(const DynSignature *sig, PyCodeObject *code, PyObject *func, PyObject *const *slots,
                                DynSpent spent) {
     bool spends = spent.at != NULL;
-    if (!spends && enabled == NULL) {
+    if (!spends && !serves_frames()) {
         return dyn_bind_call(sig, code, func, slots);
     }
     if (spends) {
@@ -481,6 +356,10 @@ PyObject *dyn_hook_plain_bound(const DynSignature *sig, PyCodeObject *code, PyOb
         dyn_hook_release();
     }
     return result;
+}
+
+bool dyn_hook_is_ours(PyObject *func) {
+    return own_business > 0 || dyn_log_busy() || dyn_record_expects(func) || dyn_leave_expects(func) || func == dyn_extern_calling;
 }
 
 /* ---- the hook */
@@ -512,7 +391,7 @@ static PyObject *hook(PyThreadState *ts, DynFrame *f, int throwflag) {
     if (DYN_UNLIKELY(dyn_cpy_deep_in_stack())) {
         return step_aside(ts, f);
     }
-    if (enabled != NULL && own_business == 0 && !dyn_log_busy() && PyFunction_Check(func) && !dyn_hit_is_starting(func)) {
+    if (serves_frames() && own_business == 0 && !dyn_log_busy() && PyFunction_Check(func) && !dyn_hit_is_starting(func)) {
         return enabled_frame(ts, f);
     }
     return dyn_frame_default_eval(ts, f, 0);
@@ -534,7 +413,12 @@ void dyn_hook_enable(DynOptions *options) {
     dyn_hook_disable();
     dyn_options_incref(options);
     enabled = options;
-    dyn_hook_need();
+    everything = dyn_options_wait(options) || dyn_options_config(options).record_all;
+    if (everything) {
+        dyn_hook_need();
+    } else {
+        dyn_finder_start(options);
+    }
 }
 
 void dyn_hook_disable(void) {
@@ -543,7 +427,11 @@ void dyn_hook_disable(void) {
     }
     DynOptions *old = enabled;
     enabled = NULL;
-    dyn_hook_release();
-    dyn_hook_forget_all();
+    if (everything) {
+        dyn_hook_release();
+    } else {
+        dyn_finder_stop();
+    }
+    dyn_known_forget_all();
     dyn_options_decref(old);
 }

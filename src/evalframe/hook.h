@@ -19,9 +19,8 @@ DYN_HIDDEN PyObject *dyn_hook_plain_bound(const DynSignature *sig, PyCodeObject 
 
 DYN_HIDDEN void dyn_hook_enable(DynOptions *options); /* takes its own reference */
 DYN_HIDDEN void dyn_hook_disable(void);
-DYN_HIDDEN int dyn_hook_skip(PyObject *code); /* never recorded, never inlined; -1 with MemoryError */
-DYN_HIDDEN bool dyn_hook_is_skipped(PyObject *code);
-DYN_HIDDEN void dyn_hook_forget_all(void); /* reset(): caches of functions met under enable() */
+/* Is this call dynoc's own: a logger's Python code, a frame that is to be recorded into or rebuilt? Then doors step aside. */
+DYN_HIDDEN bool dyn_hook_is_ours(PyObject *func);
 
 /* ---- leave.c: frames rebuilt in the middle of a function. */
 /* The values of the frames (outermost first), made while env and outputs live. NULL with an exception. */
@@ -34,6 +33,7 @@ DYN_HIDDEN void dyn_leave_free(DynLeave *l);
 DYN_HIDDEN PyObject *dyn_leave_call(DynLeave *l, PyObject *func);
 /* The same in a fresh frame of func that the hook was given. */
 DYN_HIDDEN PyObject *dyn_leave_fill(DynLeave *l, PyThreadState *ts, DynFrame *f);
+DYN_HIDDEN bool dyn_leave_expects(PyObject *func); /* is the next frame of func to be filled? */
 /* Is f a frame that waits to be filled? Then the hook calls dyn_leave_filled in place of evaluating it. */
 DYN_HIDDEN bool dyn_leave_wants(DynFrame *f);
 DYN_HIDDEN PyObject *dyn_leave_filled(PyThreadState *ts, DynFrame *f);

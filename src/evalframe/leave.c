@@ -167,6 +167,10 @@ bool dyn_leave_wants(DynFrame *f) {
     return waiting != NULL && (PyObject *)dyn_frame_code(f) == waiting->levels[waiting->level].code;
 }
 
+bool dyn_leave_expects(PyObject *func) {
+    return waiting != NULL && PyFunction_GET_CODE(func) == waiting->levels[waiting->level].code;
+}
+
 PyObject *dyn_leave_filled(PyThreadState *ts, DynFrame *f) {
     DynLeave *l = waiting;
     waiting = NULL;
@@ -187,7 +191,7 @@ static PyObject *call_with_nothing(PyObject *func) {
         for (Py_ssize_t i = 0; i < nkw; i++) {
             PyTuple_SET_ITEM(names, i, Py_NewRef(dyn_code_local_name(code, (int)(npos + i))));
         }
-        result = PyObject_Vectorcall(func, args, (size_t)npos, nkw > 0 ? names : NULL);
+        result = dyn_func_call(func, args, (size_t)npos, nkw > 0 ? names : NULL);
     }
     Py_XDECREF(names);
     PyMem_Free(args);

@@ -3,6 +3,7 @@
  * Loaded once in a process, never unloaded; state is static. */
 #include "evalframe/guards.h"
 #include "evalframe/hook.h"
+#include "evalframe/known.h"
 #include "tracer/rec.h"
 
 /* ---- optimize and enable */
@@ -66,7 +67,7 @@ static PyObject *skip(PyObject *module, PyObject *fn) {
         dyn_cache_clear(dyn_door_cache(f));
         f = dyn_door_function(f);
     }
-    if (PyFunction_Check(f) && dyn_hook_skip(PyFunction_GET_CODE(f)) < 0) {
+    if (PyFunction_Check(f) && dyn_known_skip(PyFunction_GET_CODE(f)) < 0) {
         return NULL;
     }
     return Py_NewRef(fn);
@@ -85,7 +86,7 @@ static PyObject *is_tracing(PyObject *module, PyObject *none) { return PyBool_Fr
 
 static PyObject *reset(PyObject *module, PyObject *none) {
     dyn_cache_reset_all();
-    dyn_hook_forget_all();
+    dyn_known_forget_all();
     Py_RETURN_NONE;
 }
 

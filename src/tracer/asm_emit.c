@@ -123,8 +123,10 @@ PyObject *dyn_asm_new_code(DynAsm *a, PyCodeObject *like, const DynSlots *s, PyO
 #endif
             s->argcount, s->posonly, s->kwonly, PyTuple_GET_SIZE(s->names), stacksize, flags, code, consts, like->co_names,
             s->names, none, none, like->co_filename, like->co_name, like->co_qualname, like->co_firstlineno, lines, handlers);
-    if (co)
+    if (co) {
         set_kinds(co, s);
+        dyn_code_set_word(co, DYN_CODE_OWN);
+    }
     Py_XDECREF(none);
     Py_XDECREF(code);
     Py_XDECREF(lines);

@@ -1,6 +1,7 @@
 /* extern.c: makes the call of an EXTERN node and looks at what came out. Called by codegen/run.c and by the reference
  * interpreter, with the GIL; the recorder (rec_numpy_extern.c) makes the rows. The graph owns the references in them. */
 #include "tracer/extern.h"
+#include "base/cpy.h"
 
 void dyn_extern_drop(DynExtern *x) {
     Py_CLEAR(x->callable);
@@ -132,8 +133,10 @@ static PyObject *make_frame(const DynGraph *g, const DynNode *n, const DynExtern
                                   c->co_filename, "co_firstlineno", (int)n->line);
     if (replace != NULL && none != NULL && how != NULL)
         code = PyObject_Call(replace, none, how);
-    if (code != NULL)
+    if (code != NULL) {
+        dyn_code_set_word((PyCodeObject *)code, DYN_CODE_OWN);
         frame = PyFunction_New(code, x->globals);
+    }
     Py_XDECREF(replace);
     Py_XDECREF(none);
     Py_XDECREF(how);

@@ -445,6 +445,8 @@ bool dyn_record_wants(PyThreadState *ts, DynFrame *f) {
            (r->generators.n > 0 && rec_generator_of(r, f) != NULL);
 }
 
+bool dyn_record_expects(PyObject *func) { return current != NULL && current->pending.func == func; }
+
 PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
     DynRec *r = current;
     RecGenerator *g = r->generators.n > 0 ? rec_generator_of(r, f) : NULL;

@@ -40,6 +40,7 @@ struct DynRecording {
 DYN_HIDDEN PyObject *dyn_record(PyThreadState *ts, DynFrame *f, DynRecording *recording);
 /* Is this thread recording an inlined call whose callee is `f`? Then the hook calls this in place of evaluating f. */
 DYN_HIDDEN bool dyn_record_wants(PyThreadState *ts, DynFrame *f);
+DYN_HIDDEN bool dyn_record_expects(PyObject *func); /* does the recorder call this function, to get its frame? */
 DYN_HIDDEN PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f);
 DYN_HIDDEN bool dyn_record_active(void); /* dynoc.is_tracing() */
 DYN_HIDDEN int dyn_record_init(void);

@@ -1,0 +1,128 @@
+/* cpy_function.c: CPython's functions and code objects as the finder needs them: a function's own way of being called (its door),
+ * notice of new functions, and a word that is kept on a code object.
+ *
+ * Called by evalframe/finder.c and by whoever calls a function that may have a door. Owns one co_extra index and one function
+ * watcher of the process; what is kept on a code object is a number and dies with it. */
+#include "base/cpy_internal.h"
+
+/* ---- doors ----
+ * CPython 3.11 calls Python functions from Python code without asking their vectorcall, so a door there would be passed by. */
+
+bool dyn_func_has_doors(void) { return DYN_PY >= 312; }
+
+static vectorcallfunc own_vectorcall; /* CPython's, of every function that nobody has changed */
+
+/* Taken from a new function: 3.13 doesn't export it. */
+static int learn_own_vectorcall(void) {
+    PyObject *globals = PyDict_New();
+    PyObject *code = (PyObject *)PyCode_NewEmpty("dynoc", "f", 1);
+    PyObject *f = globals == NULL || code == NULL ? NULL : PyFunction_New(code, globals);
+    own_vectorcall = f == NULL ? NULL : ((PyFunctionObject *)f)->vectorcall;
+    Py_XDECREF(f);
+    Py_XDECREF(code);
+    Py_XDECREF(globals);
+    return own_vectorcall == NULL ? -1 : 0;
+}
+
+bool dyn_func_has_door(PyObject *func, vectorcallfunc door) { return ((PyFunctionObject *)func)->vectorcall == door; }
+
+bool dyn_func_set_door(PyObject *func, vectorcallfunc door) {
+#if DYN_PY >= 312
+    if (((PyFunctionObject *)func)->vectorcall != own_vectorcall)
+        return false;
+    PyFunction_SetVectorcall((PyFunctionObject *)func, door);
+    return true;
+#else
+    return false;
+#endif
+}
+
+void dyn_func_take_door(PyObject *func, vectorcallfunc door) {
+#if DYN_PY >= 312
+    if (((PyFunctionObject *)func)->vectorcall == door)
+        PyFunction_SetVectorcall((PyFunctionObject *)func, own_vectorcall);
+#endif
+}
+
+PyObject *dyn_func_call(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    PyFunctionObject *f = (PyFunctionObject *)func;
+    if (DYN_LIKELY(f->vectorcall == own_vectorcall || DYN_PY < 312))
+        return PyObject_Vectorcall(func, args, nargsf, kwnames);
+    PyThreadState *ts = PyThreadState_Get();
+    int lent = dyn_cpy_lend_stack(ts);
+    PyObject *result = own_vectorcall(func, args, nargsf, kwnames);
+    dyn_cpy_return_stack(ts, lent);
+    return result;
+}
+
+/* ---- new functions ---- */
+
+#if DYN_PY >= 312
+static void (*told)(PyObject *func);
+static int watcher = -1;
+
+static int on_event(PyFunction_WatchEvent event, PyFunctionObject *func, PyObject *value) {
+    if (event == PyFunction_EVENT_CREATE && told)
+        told((PyObject *)func);
+    return 0;
+}
+#endif
+
+bool dyn_func_watch(void (*made)(PyObject *func)) {
+#if DYN_PY >= 312
+    told = made;
+    if (made && watcher < 0) {
+        watcher = PyFunction_AddWatcher(on_event);
+        if (watcher < 0)
+            PyErr_Clear();
+    } else if (!made && watcher >= 0) {
+        if (PyFunction_ClearWatcher(watcher) < 0)
+            PyErr_Clear();
+        watcher = -1;
+    }
+    return watcher >= 0;
+#else
+    return false;
+#endif
+}
+
+/* Functions that MAKE_FUNCTION makes get their code's version, and call sites that have seen the version pass doors by. Without
+ * a version they ask. */
+uint32_t dyn_code_swap_version(PyCodeObject *code, uint32_t version) {
+#if DYN_PY >= 312
+    uint32_t before = code->co_version;
+    code->co_version = version;
+    return before;
+#else
+    return version;
+#endif
+}
+
+/* ---- a word on a code object ---- */
+
+static Py_ssize_t word_index = -1;
+
+uintptr_t dyn_code_word(PyCodeObject *code) {
+    void *word = NULL;
+#if DYN_PY >= 312
+    if (PyUnstable_Code_GetExtra((PyObject *)code, word_index, &word) < 0)
+#else
+    if (_PyCode_GetExtra((PyObject *)code, word_index, &word) < 0)
+#endif
+        PyErr_Clear();
+    return (uintptr_t)word;
+}
+
+void dyn_code_set_word(PyCodeObject *code, uintptr_t word) {
+#if DYN_PY >= 312
+    if (PyUnstable_Code_SetExtra((PyObject *)code, word_index, (void *)word) < 0)
+#else
+    if (_PyCode_SetExtra((PyObject *)code, word_index, (void *)word) < 0)
+#endif
+        PyErr_Clear();
+}
+
+int dyn_cpy_function_init(void) {
+    word_index = _PyEval_RequestCodeExtraIndex(NULL);
+    return word_index < 0 ? -1 : learn_own_vectorcall();
+}

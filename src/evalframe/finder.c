@@ -1,0 +1,315 @@
+/* finder.c: enable() without a hook: arrays themselves tell which functions work on them.
+ *
+ * While it is on, the allocator of NumPy's array type is ours, and the way its ufuncs are called. Each array that is made, and
+ * each ufunc that writes into one that is there, is a piece of evidence against the Python functions on the stack; of whom there is enough is found: it gets a cache (known.c), and a door where functions have doors
+ * (CPython 3.12 and later), else the frame-evaluation hook is put in as long as found functions are enough of what it sees. A
+ * program without arrays never comes here, and pays nothing.
+ *
+ * Started and stopped by hook.c. Evidence is a number on the code object and dies with it; only what is found has a row. A
+ * function with our door looks for its row at each call, so nothing is to be undone when rows go: without one it gives the door
+ * back. GIL throughout. */
+#include "evalframe/finder.h"
+#include "base/arrays.h"
+#include "evalframe/hook.h"
+
+#define HEAT 8         /* pieces of evidence that make a function found */
+#define DEPTH 8        /* Python functions on the stack that a piece of evidence is held against */
+#define USELESS 256    /* calls in a row that found nothing to run: the door is taken back */
+#define MAX_STREAK 6   /* looks in a row with nothing new: from then on about every hundredth array is looked at */
+#define MAX_PATIENCE (1u << 20)
+
+static struct {
+    bool on, looking;
+    DynOptions *options; /* borrowed */
+    allocfunc make;      /* the array type's own allocator; stays known for types that took ours over */
+    vectorcallfunc call; /* the ufuncs' own */
+    uintptr_t epoch;     /* words of code objects that say another are out of date */
+    uint32_t rest;       /* arrays that are not looked at */
+    uint32_t streak, random;
+} finder;
+
+/* ---- what a code object's word says: the epoch, above it 8 bits: pieces of evidence, or one of these */
+
+#define FOUND 254 /* has a row */
+#define NEVER 255 /* nothing for us */
+#define IN_EPOCH(n) (finder.epoch << 8 | (n))
+
+void dyn_finder_forget(void) {
+    finder.epoch++;
+    finder.streak = finder.rest = 0;
+}
+
+/* ---- doors */
+
+static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+
+static DynKnown *row_of(PyObject *func) {
+    DynKnown *row = finder.on ? dyn_known_find(PyFunction_GET_CODE(func)) : NULL;
+    bool ours = row != NULL && row->cache != NULL && !row->cache->idle && row->globals == PyFunction_GET_GLOBALS(func);
+    return ours ? row : NULL;
+}
+
+static void on_new_function(PyObject *func) {
+    if (dyn_code_word((PyCodeObject *)PyFunction_GET_CODE(func)) == IN_EPOCH(FOUND)) {
+        DynKnown *row = row_of(func);
+        if (row != NULL && row->remade && row->away == 0) {
+            dyn_func_set_door(func, door);
+        }
+    }
+}
+
+static void give_door(DynKnown *row, PyObject *func) {
+    if (row->given && !row->taken && !row->remade && dyn_func_watch(on_new_function)) {
+        row->remade = true;
+        row->version = dyn_code_swap_version((PyCodeObject *)row->code, 0);
+    }
+    if (dyn_func_set_door(func, door)) {
+        row->given = true;
+        row->taken = false;
+        dyn_count("finder", "doors");
+    }
+}
+
+static void take_door(DynKnown *row, PyObject *func) {
+    dyn_func_take_door(func, door);
+    if (row != NULL) {
+        row->taken = true;
+    }
+}
+
+/* Calls found nothing to run, over and over: the function is CPython's, until there is more evidence than last time. */
+static void give_up(DynCache *c, PyObject *func) {
+    DynKnown *row = row_of(func);
+    c->useless = 0;
+    take_door(row, func);
+    if (row != NULL) {
+        row->away = row->patience = row->patience >= MAX_PATIENCE ? MAX_PATIENCE : row->patience * 2;
+    }
+}
+
+static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    if (dyn_hook_is_ours(func)) {
+        return dyn_func_call(func, args, nargsf, kwnames);
+    }
+    DynKnown *row = row_of(func);
+    /* Tools are told of a function with a door as of a function in C, and its calls use C stack. */
+    if (row == NULL || dyn_cpy_is_traced(PyThreadState_Get()) || dyn_cpy_deep_in_stack()) {
+        take_door(row, func);
+        return dyn_func_call(func, args, nargsf, kwnames);
+    }
+    DynCache *c = row->cache;
+    row->used = true;
+    dyn_cache_incref(c); /* rows come and go */
+    PyObject *result = dyn_door_call(c, func, false, args, nargsf, kwnames);
+    if (DYN_UNLIKELY(c->useless >= USELESS)) {
+        give_up(c, func);
+    }
+    dyn_cache_decref(c);
+    return result;
+}
+
+/* ---- windows: where functions have no doors, the hook is in as long as it pays */
+
+#define WINDOW 1024       /* frames after which the account is made up */
+#define WORTH 8           /* of which so many are of found functions */
+#define CHEAP_NS 5000     /* or so long each, so that a hook costs nothing to speak of */
+#define FIRST_PATIENCE 4u /* pieces of evidence against found functions before the next window */
+
+static struct {
+    bool open;
+    uint32_t frames, useful;
+    int64_t since;
+    uint32_t wanted, patience;
+} window;
+
+static void open_window(void) {
+    window.open = true;
+    window.frames = window.useful = 0;
+    window.since = dyn_now_ns();
+    dyn_count("finder", "windows");
+    dyn_hook_need();
+}
+
+static void close_window(void) {
+    if (window.open) {
+        window.open = false;
+        dyn_hook_release();
+    }
+}
+
+void dyn_finder_saw_frame(bool useful) {
+    window.useful += useful;
+    if (!window.open || ++window.frames < WINDOW) {
+        return;
+    }
+    int64_t now = dyn_now_ns();
+    if (window.useful >= WORTH) {
+        window.patience = FIRST_PATIENCE;
+    } else if (window.useful == 0 || now - window.since < (int64_t)WINDOW * CHEAP_NS) {
+        close_window();
+        window.wanted = window.patience;
+        window.patience = window.patience >= MAX_PATIENCE ? MAX_PATIENCE : window.patience * 2;
+    }
+    window.frames = window.useful = 0;
+    window.since = now;
+}
+
+/* ---- evidence. Each of these says whether there is nothing more to learn of the function. */
+
+/* So much is still wanted that not every array has to be looked at. */
+static bool far_off(uint32_t wanted) { return wanted > 64; }
+
+static bool seen_again(PyObject *func) {
+    DynKnown *row = row_of(func);
+    if (row == NULL) {
+        if (dyn_known_find(PyFunction_GET_CODE(func)) == NULL) { /* swept */
+            dyn_code_set_word((PyCodeObject *)PyFunction_GET_CODE(func), IN_EPOCH(0));
+        }
+        return true;
+    }
+    if (!dyn_func_has_doors()) {
+        if (!window.open && (window.wanted == 0 || --window.wanted == 0)) {
+            open_window();
+        }
+        return window.open || far_off(window.wanted);
+    }
+    if (row->away > 0 && --row->away > 0) {
+        return far_off(row->away);
+    }
+    give_door(row, func);
+    return true;
+}
+
+static void find(PyCodeObject *code, PyObject *func) {
+    DynKnown *row = dyn_known_find((PyObject *)code);
+    if (row == NULL) {
+        row = dyn_known_meet(code, PyFunction_GET_GLOBALS(func), finder.options);
+    }
+    if (row == NULL || row->cache == NULL) {
+        dyn_code_set_word(code, IN_EPOCH(NEVER));
+        return;
+    }
+    row->patience = HEAT / 2;
+    dyn_code_set_word(code, IN_EPOCH(FOUND));
+    dyn_count("finder", "functions");
+    seen_again(func);
+}
+
+static bool hold_against(DynFrame *f) {
+    PyObject *func = dyn_frame_func(f);
+    PyCodeObject *code = dyn_frame_code(f);
+    if (!PyFunction_Check(func) || PyFunction_GET_CODE(func) != (PyObject *)code || dyn_func_has_door(func, door)) {
+        return true;
+    }
+    uintptr_t word = dyn_code_word(code);
+    if (word == DYN_CODE_OWN || word == IN_EPOCH(NEVER)) {
+        return true;
+    }
+    if (word == IN_EPOCH(FOUND)) {
+        return seen_again(func);
+    }
+    uintptr_t n = word >> 8 == finder.epoch ? (word & 255) + 1 : 1;
+    if (n < HEAT) {
+        dyn_code_set_word(code, IN_EPOCH(n));
+    } else {
+        find(code, func);
+    }
+    return false;
+}
+
+/* Who is at it? Steps of changing length, so that no rhythm of the program hides a function. */
+static void look(void) {
+    PyThreadState *ts = PyThreadState_Get();
+    if (finder.looking || dyn_cpy_is_traced(ts) || PyThreadState_GetInterpreter(ts) != PyInterpreterState_Main()) {
+        return;
+    }
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    finder.looking = true;
+    bool settled = true;
+    DynFrame *f = dyn_frame_current(ts);
+    for (int depth = 0; f != NULL && depth < DEPTH && dyn_frame_code(f)->co_flags & CO_OPTIMIZED; depth++) {
+        settled &= hold_against(f);
+        f = dyn_frame_caller(f);
+    }
+    finder.looking = false;
+    PyErr_Restore(type, value, tb);
+    finder.streak = !settled ? 0 : finder.streak < MAX_STREAK ? finder.streak + 1 : MAX_STREAK;
+    if (settled) {
+        finder.random = finder.random * 1664525u + 1013904223u;
+        finder.rest = (1u << finder.streak) + (finder.random >> 16 & ((1u << finder.streak) - 1));
+    }
+}
+
+static inline void evidence(void) {
+    if (finder.on && finder.rest > 0) {
+        finder.rest--;
+    } else if (finder.on) {
+        look();
+    }
+}
+
+static PyObject *make_array(PyTypeObject *type, Py_ssize_t n) {
+    PyObject *array = finder.make(type, n);
+    evidence();
+    return array;
+}
+
+/* ---- ufuncs: `x += y` and `out=` make no array */
+
+static PyObject *call_ufunc(PyObject *ufunc, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    if (kwnames != NULL || PyVectorcall_NARGS(nargsf) > ((PyUFuncObject *)ufunc)->nin) {
+        evidence();
+    }
+    return finder.call(ufunc, args, nargsf, kwnames);
+}
+
+/* NumPy's own ufuncs that are called by `from` are called by `to`. */
+static void change_ufuncs(PyObject *numpy, vectorcallfunc from, vectorcallfunc to) {
+    PyObject *name, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(PyModule_GetDict(numpy), &position, &name, &value)) {
+        if (Py_IS_TYPE(value, &PyUFunc_Type) && ((PyUFuncObject *)value)->vectorcall == from) {
+            ((PyUFuncObject *)value)->vectorcall = to;
+        }
+    }
+}
+
+static void watch_ufuncs(bool on) {
+    PyObject *numpy = PyImport_ImportModule("numpy"), *add = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, "add");
+    if (add != NULL && finder.call == NULL && Py_IS_TYPE(add, &PyUFunc_Type)) {
+        finder.call = ((PyUFuncObject *)add)->vectorcall;
+    }
+    if (finder.call != NULL) {
+        change_ufuncs(numpy, on ? finder.call : call_ufunc, on ? call_ufunc : finder.call);
+    }
+    Py_XDECREF(add);
+    Py_XDECREF(numpy);
+    PyErr_Clear();
+}
+
+/* ---- */
+
+void dyn_finder_start(DynOptions *options) {
+    dyn_finder_forget();
+    finder.on = true;
+    finder.options = options;
+    window.wanted = 0;
+    window.patience = FIRST_PATIENCE;
+    if (PyArray_Type.tp_alloc != make_array) {
+        finder.make = PyArray_Type.tp_alloc;
+        PyArray_Type.tp_alloc = make_array;
+    }
+    watch_ufuncs(true);
+}
+
+void dyn_finder_stop(void) {
+    finder.on = false;
+    finder.options = NULL;
+    if (PyArray_Type.tp_alloc == make_array) {
+        PyArray_Type.tp_alloc = finder.make;
+    }
+    watch_ufuncs(false);
+    dyn_func_watch(NULL);
+    close_window();
+}

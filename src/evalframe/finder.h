@@ -1,0 +1,11 @@
+/* finder.h: functions that work on arrays are found without a hook, and served from then on. */
+#ifndef DYN_FINDER_H
+#define DYN_FINDER_H
+#include "evalframe/known.h"
+
+DYN_HIDDEN void dyn_finder_start(DynOptions *options); /* borrowed until stop */
+DYN_HIDDEN void dyn_finder_stop(void);                 /* does nothing where it was not started */
+DYN_HIDDEN void dyn_finder_forget(void);               /* evidence so far; called when the rows of known.c go */
+/* The hook serves the frames of found functions (where functions have no doors) and tells of each frame: is it one of those? */
+DYN_HIDDEN void dyn_finder_saw_frame(bool useful);
+#endif

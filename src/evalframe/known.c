@@ -1,0 +1,161 @@
+/* known.c: what is known of code objects: a table by identity.
+ *
+ * The hook adds functions met under enable(), the finder those it found, skip() the ones it marks. A row holds its code object and
+ * cache; when the table has grown, rows of which no call was served since it last did are dropped, so a program that makes
+ * functions without end doesn't keep them. GIL throughout. */
+#include "evalframe/known.h"
+#include "evalframe/finder.h"
+
+#define LEAST_LIMIT 1000
+
+static struct {
+    DynKnown *at;
+    uint32_t n, cap; /* cap is 0 or a power of two */
+    uint32_t limit;  /* rows before the next sweep */
+} known = {.limit = LEAST_LIMIT};
+
+static DynKnown *find_row(DynKnown *rows, uint32_t cap, PyObject *code) {
+    uint32_t i = (uint32_t)((uintptr_t)code >> 4) * 2654435761u & (cap - 1);
+    while (rows[i].code != NULL && rows[i].code != code) {
+        i = (i + 1) & (cap - 1);
+    }
+    return &rows[i];
+}
+
+DynKnown *dyn_known_find(PyObject *code) {
+    DynKnown *row = known.cap == 0 ? NULL : find_row(known.at, known.cap, code);
+    return row == NULL || row->code == NULL ? NULL : row;
+}
+
+/* The row of a code object, new or old; NULL: memory. */
+static DynKnown *add(PyObject *code) {
+    if (known.n * 2 >= known.cap) {
+        uint32_t cap = known.cap == 0 ? 64 : known.cap * 2;
+        DynKnown *rows = PyMem_RawCalloc(cap, sizeof *rows);
+        if (rows == NULL) {
+            return NULL;
+        }
+        for (uint32_t i = 0; i < known.cap; i++) {
+            if (known.at[i].code != NULL) {
+                *find_row(rows, cap, known.at[i].code) = known.at[i];
+            }
+        }
+        PyMem_RawFree(known.at);
+        known.at = rows;
+        known.cap = cap;
+    }
+    DynKnown *row = find_row(known.at, known.cap, code);
+    if (row->code == NULL) {
+        row->code = Py_NewRef(code);
+        known.n++;
+    }
+    return row;
+}
+
+/* What a row says of a function is of no use any more. */
+static void drop_cache(DynKnown row) {
+    if (row.remade) {
+        dyn_code_swap_version((PyCodeObject *)row.code, row.version);
+    }
+    if (row.cache != NULL) {
+        dyn_cache_decref(row.cache);
+        Py_DECREF(row.globals);
+    }
+}
+
+int dyn_known_skip(PyObject *code) {
+    DynKnown *row = add(code);
+    if (row == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    DynKnown old = *row;
+    *row = (DynKnown){.code = code, .skipped = true};
+    drop_cache(old);
+    return 0;
+}
+
+bool dyn_known_is_skipped(PyObject *code) {
+    DynKnown *row = dyn_known_find(code);
+    return row != NULL && row->skipped;
+}
+
+/* Rows that are not worth keeping go, rows of skip() stay. What dies may run code that comes back here: the table is whole by
+ * then. */
+static void sweep(bool keep_used) {
+    DynKnown *rows = known.at;
+    uint32_t cap = known.cap;
+    known.at = NULL;
+    known.n = known.cap = 0;
+    for (uint32_t i = 0; i < cap; i++) {
+        if (rows[i].code != NULL && (rows[i].skipped || (keep_used && rows[i].used))) {
+            DynKnown *kept = add(rows[i].code);
+            if (kept != NULL) {
+                *kept = rows[i];
+                kept->used = false;
+                rows[i] = (DynKnown){.code = rows[i].code};
+            }
+        }
+    }
+    known.limit = known.n * 2 > LEAST_LIMIT ? known.n * 2 : LEAST_LIMIT;
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    for (uint32_t i = 0; i < cap; i++) {
+        if (rows[i].code != NULL) {
+            drop_cache(rows[i]);
+            Py_DECREF(rows[i].code);
+        }
+    }
+    PyErr_Restore(type, value, tb);
+    PyMem_RawFree(rows);
+}
+
+void dyn_known_forget_all(void) {
+    dyn_finder_forget();
+    sweep(false);
+}
+
+/* Functions only (no module or class bodies), that are not CPython's own start-up code or dynoc's. */
+static bool worth_looking(PyCodeObject *code) {
+    static const char *const ours[] = {"<frozen ", "/dynoc/_"};
+    const char *file = PyUnicode_AsUTF8(code->co_filename);
+    if (file == NULL) {
+        PyErr_Clear();
+        return false;
+    }
+    if (!(code->co_flags & CO_OPTIMIZED) || code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) {
+        return false;
+    }
+    return strncmp(file, ours[0], strlen(ours[0])) != 0 && strstr(file, ours[1]) == NULL;
+}
+
+static uint32_t return_unit(PyCodeObject *code) {
+    DynCode *c = dyn_decode(code);
+    if (c == NULL) {
+        PyErr_Clear();
+        return DYN_NONE;
+    }
+    uint32_t at = dyn_decode_return(c);
+    dyn_decode_free(c);
+    return at;
+}
+
+DynKnown *dyn_known_meet(PyCodeObject *code, PyObject *globals, DynOptions *options) {
+    if (known.n >= known.limit) {
+        sweep(true);
+    }
+    DynKnown *row = add((PyObject *)code);
+    if (row != NULL && worth_looking(code)) {
+        row->cache = dyn_cache_new((PyObject *)code, options);
+        if (row->cache == NULL) {
+            PyErr_Clear();
+            return row;
+        }
+        row->globals = Py_NewRef(globals);
+        row->used = true;
+        row->cache->quiet = true;
+        row->cache->return_at = return_unit(code);
+        row->cache->need_arrays = !dyn_options_config(options).record_all;
+    }
+    return row;
+}
