@@ -2,8 +2,8 @@
 
     python bench/pure.py NAME plain|enabled
 
-runs one and prints its CPU seconds. Each is a kind of Python that pays for a frame-evaluation hook in its own way: calls, methods,
-generators, closures, containers, strings, exceptions.
+runs one and prints its CPU seconds. Each is a kind of Python that pays for a frame-evaluation hook in its own way: calls,
+methods, generators, closures, containers, strings, exceptions.
 """
 
 import sys

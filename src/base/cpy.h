@@ -75,8 +75,8 @@ DYN_HIDDEN PyObject *dyn_frame_go_on(PyThreadState *ts, DynFrame *f, uint32_t at
 DYN_HIDDEN PyObject *dyn_frame_return(PyThreadState *ts, DynFrame *f, PyObject *result);
 DYN_HIDDEN PyObject *dyn_frame_throw(PyThreadState *ts, DynFrame *f, uint32_t at, int depth);
 
-/* The Python function that runs now in this thread, and who called it; shims of the interpreter are passed over. NULL: none. */
-DYN_HIDDEN DynFrame *dyn_frame_current(PyThreadState *ts);
+/* f, or the nearest below it on the stack that is a Python function's and has begun; who called it. NULL: none. */
+DYN_HIDDEN DynFrame *dyn_frame_complete(DynFrame *f);
 DYN_HIDDEN DynFrame *dyn_frame_caller(DynFrame *f);
 
 /* Doors of functions: another vectorcall. Call sites look at it from 3.12 on. */
@@ -86,7 +86,8 @@ DYN_HIDDEN bool dyn_func_set_door(PyObject *func, vectorcallfunc door); /* false
 DYN_HIDDEN void dyn_func_take_door(PyObject *func, vectorcallfunc door); /* if it is this one */
 /* Call a function past its door. */
 DYN_HIDDEN PyObject *dyn_func_call(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
-/* `made` is told of each new function (NULL: no more). false: nobody is told, on 3.11 or where CPython's watchers are all taken. */
+/* `made` is told of each new function (NULL: no more). false: nobody is told, on 3.11 or where CPython's watchers are all taken.
+ */
 DYN_HIDDEN bool dyn_func_watch(void (*made)(PyObject *func));
 /* Of the functions that will be made of code; 0: call sites ask each for its door. Returns what it was. */
 DYN_HIDDEN uint32_t dyn_code_swap_version(PyCodeObject *code, uint32_t version);

@@ -55,21 +55,13 @@ int dyn_frame_depth(DynFrame *f) { return f->stacktop - FRAME_CODE(f)->co_nlocal
 
 uint32_t dyn_frame_position(DynFrame *f) { return (uint32_t)(FRAME_POINTER(f) - CODE_START(f) + (DYN_PY < 313)); }
 
-static DynFrame *first_complete(DynFrame *f) {
+DynFrame *dyn_frame_complete(DynFrame *f) {
     while (f != NULL && _PyFrame_IsIncomplete(f))
         f = f->previous;
     return f;
 }
 
-#if DYN_PY < 313
-#define CURRENT_FRAME(ts) ((ts)->cframe->current_frame)
-#else
-#define CURRENT_FRAME(ts) ((ts)->current_frame)
-#endif
-
-DynFrame *dyn_frame_current(PyThreadState *ts) { return first_complete(CURRENT_FRAME(ts)); }
-
-DynFrame *dyn_frame_caller(DynFrame *f) { return first_complete(f->previous); }
+DynFrame *dyn_frame_caller(DynFrame *f) { return dyn_frame_complete(f->previous); }
 
 /* ---- the C stack ----
  * With a hook installed a Python call uses C stack, which it does not do otherwise. CPython 3.11 doesn't count that; 3.12 counts

@@ -27,5 +27,5 @@
 #define DYN_SLOT_HIDDEN 0x10 /* CO_FAST_HIDDEN, which 3.11 doesn't have */
 
 DYN_HIDDEN int dyn_cpy_function_init(void); /* -1 with an exception set */
-DYN_HIDDEN int dyn_cpy_dict_init(void); /* watchers and their self-test; -1 with an exception set */
+DYN_HIDDEN int dyn_cpy_dict_init(void);     /* watchers and their self-test; -1 with an exception set */
 #endif

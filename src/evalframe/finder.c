@@ -1,9 +1,10 @@
 /* finder.c: enable() without a hook: arrays themselves tell which functions work on them.
  *
  * While it is on, the allocator of NumPy's array type is ours, and the way its ufuncs are called. Each array that is made, and
- * each ufunc that writes into one that is there, is a piece of evidence against the Python functions on the stack; of whom there is enough is found: it gets a cache (known.c), and a door where functions have doors
- * (CPython 3.12 and later), else the frame-evaluation hook is put in as long as found functions are enough of what it sees. A
- * program without arrays never comes here, and pays nothing.
+ * each ufunc that writes into one that is there, is a piece of evidence against the Python functions on the stack; of whom there
+ * is enough is found: it gets a cache (known.c), and a door where functions have doors (CPython 3.12 and later), else the
+ * frame-evaluation hook is put in as long as found functions are enough of what it sees. A program without arrays never comes
+ * here, and pays nothing.
  *
  * Started and stopped by hook.c. Evidence is a number on the code object and dies with it; only what is found has a row. A
  * function with our door looks for its row at each call, so nothing is to be undone when rows go: without one it gives the door
@@ -12,10 +13,10 @@
 #include "base/arrays.h"
 #include "evalframe/hook.h"
 
-#define HEAT 8         /* pieces of evidence that make a function found */
-#define DEPTH 8        /* Python functions on the stack that a piece of evidence is held against */
-#define USELESS 256    /* calls in a row that found nothing to run: the door is taken back */
-#define MAX_STREAK 6   /* looks in a row with nothing new: from then on about every hundredth array is looked at */
+#define HEAT 8       /* pieces of evidence that make a function found */
+#define DEPTH 8      /* Python functions on the stack that a piece of evidence is held against */
+#define USELESS 256  /* calls in a row that found nothing to run: the door is taken back */
+#define MAX_STREAK 6 /* looks in a row with nothing new: from then on about every hundredth array is looked at */
 #define MAX_PATIENCE (1u << 20)
 
 static struct {
@@ -227,7 +228,7 @@ static void look(void) {
     PyErr_Fetch(&type, &value, &tb);
     finder.looking = true;
     bool settled = true;
-    DynFrame *f = dyn_frame_current(ts);
+    DynFrame *f = dyn_frame_complete(dyn_frame_current(ts));
     for (int depth = 0; f != NULL && depth < DEPTH && dyn_frame_code(f)->co_flags & CO_OPTIMIZED; depth++) {
         settled &= hold_against(f);
         f = dyn_frame_caller(f);

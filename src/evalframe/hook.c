@@ -359,7 +359,8 @@ PyObject *dyn_hook_plain_bound(const DynSignature *sig, PyCodeObject *code, PyOb
 }
 
 bool dyn_hook_is_ours(PyObject *func) {
-    return own_business > 0 || dyn_log_busy() || dyn_record_expects(func) || dyn_leave_expects(func) || func == dyn_extern_calling;
+    return own_business > 0 || dyn_log_busy() || dyn_record_expects(func) || dyn_leave_expects(func) ||
+           func == dyn_extern_calling;
 }
 
 /* ---- the hook */

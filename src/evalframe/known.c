@@ -1,7 +1,7 @@
 /* known.c: what is known of code objects: a table by identity.
  *
- * The hook adds functions met under enable(), the finder those it found, skip() the ones it marks. A row holds its code object and
- * cache; when the table has grown, rows of which no call was served since it last did are dropped, so a program that makes
+ * The hook adds functions met under enable(), the finder those it found, skip() the ones it marks. A row holds its code object
+ * and cache; when the table has grown, rows of which no call was served since it last did are dropped, so a program that makes
  * functions without end doesn't keep them. GIL throughout. */
 #include "evalframe/known.h"
 #include "evalframe/finder.h"
