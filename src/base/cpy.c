@@ -227,6 +227,8 @@ int dyn_cpy_serve(PyThreadState *ts) {
 
 bool dyn_call_null_first(void) { return DYN_PY < 313; }
 
+bool dyn_send_drops_iterator(void) { return DYN_PY < 312; }
+
 PyObject *dyn_cpy_get_method(PyObject *o, PyObject *name, int *unbound) {
     PyObject *method = NULL;
     *unbound = _PyObject_GetMethod(o, name, &method);

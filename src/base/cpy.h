@@ -28,6 +28,7 @@ DYN_HIDDEN PyObject *dyn_frame_builtins(DynFrame *f);
 DYN_HIDDEN PyObject **dyn_frame_localsplus(DynFrame *f); /* locals, cells, free variables, then the stack */
 DYN_HIDDEN bool dyn_frame_is_generator(DynFrame *f);
 DYN_HIDDEN DynFrame *dyn_frame_of_generator(PyObject *generator); /* of an exact generator that is suspended */
+DYN_HIDDEN void dyn_generator_suspend(PyObject *generator, uint32_t at, int depth); /* a fresh one, now filled: goes on there */
 DYN_HIDDEN int dyn_frame_depth(DynFrame *f);                      /* stack values of a suspended frame */
 DYN_HIDDEN uint32_t dyn_frame_position(DynFrame *f);  /* code unit that would run next on a fresh or suspended frame */
 DYN_HIDDEN int dyn_code_nlocalsplus(PyCodeObject *c); /* slots before the stack */
@@ -104,6 +105,7 @@ DYN_HIDDEN int dyn_cpy_serve(PyThreadState *ts);
 /* Calls: the two slots below the arguments. 3.11 and 3.12: (NULL, callable) or (function, self); 3.13: (callable, NULL) or
  * (function, self). push order for a plain callable. */
 DYN_HIDDEN bool dyn_call_null_first(void);
+DYN_HIDDEN bool dyn_send_drops_iterator(void); /* at its end: 3.11; from 3.12 END_SEND does */
 
 /* Dict watching: tell when a dict may have changed since the last look. token_get gives a token (3.11: version tag; 3.12+: a
  * watcher is attached to the dict and the token is a counter of its events); same() is true while nothing changed. A dict that

@@ -51,6 +51,19 @@ bool dyn_frame_is_generator(DynFrame *f) {
 
 DynFrame *dyn_frame_of_generator(PyObject *generator) { return (DynFrame *)((PyGenObject *)generator)->gi_iframe; }
 
+/* As YIELD_VALUE leaves a generator, in front of what follows it. */
+void dyn_generator_suspend(PyObject *generator, uint32_t at, int depth) {
+    PyGenObject *g = (PyGenObject *)generator;
+    DynFrame *f = dyn_frame_of_generator(generator);
+    dyn_frame_running(f, at - (DYN_PY < 313), depth);
+#if DYN_PY < 313
+    g->gi_frame_state = FRAME_SUSPENDED;
+#else
+    _Py_CODEUNIT yield = CODE_START(f)[at - 1];
+    g->gi_frame_state = yield.op.arg ? FRAME_SUSPENDED_YIELD_FROM : FRAME_SUSPENDED;
+#endif
+}
+
 int dyn_frame_depth(DynFrame *f) { return f->stacktop - FRAME_CODE(f)->co_nlocalsplus; }
 
 uint32_t dyn_frame_position(DynFrame *f) { return (uint32_t)(FRAME_POINTER(f) - CODE_START(f) + (DYN_PY < 313)); }

@@ -30,6 +30,8 @@ DYN_HIDDEN DynLeave *dyn_leave_new(const DynEntry *e, const DynEnv *env, PyObjec
 DYN_HIDDEN void dyn_leave_raise(DynLeave *l, PyObject *error);
 DYN_HIDDEN void dyn_leave_free(DynLeave *l);
 /* Call func, whose frame goes on as l says. Consumes l. */
+/* The call of a function that gets to make its frame, with any arguments: those that bind. */
+DYN_HIDDEN PyObject *dyn_call_with_nothing(PyObject *func);
 DYN_HIDDEN PyObject *dyn_leave_call(DynLeave *l, PyObject *func);
 /* The same in a fresh frame of func that the hook was given. */
 DYN_HIDDEN PyObject *dyn_leave_fill(DynLeave *l, PyThreadState *ts, DynFrame *f);

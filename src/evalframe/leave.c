@@ -178,7 +178,7 @@ PyObject *dyn_leave_filled(PyThreadState *ts, DynFrame *f) {
 }
 
 /* Arguments that bind to any function: None for each parameter without a place for many. */
-static PyObject *call_with_nothing(PyObject *func) {
+PyObject *dyn_call_with_nothing(PyObject *func) {
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
     Py_ssize_t npos = code->co_argcount, nkw = code->co_kwonlyargcount;
     PyObject **args = PyMem_New(PyObject *, (size_t)(npos + nkw) + 1), *names = PyTuple_New(nkw), *result = NULL;
@@ -206,7 +206,7 @@ PyObject *dyn_leave_call(DynLeave *l, PyObject *func) {
     }
     dyn_hook_need();
     waiting = l;
-    PyObject *result = call_with_nothing(func);
+    PyObject *result = dyn_call_with_nothing(func);
     if (waiting == l) { /* no frame was made: RecursionError, memory */
         waiting = NULL;
         dyn_leave_free(l);

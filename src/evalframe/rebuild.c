@@ -3,7 +3,7 @@
  *
  * Recipes are in the order in which their items come first, so one pass down marks what is needed and one pass up makes it;
  * nothing recurses. The memo holds a reference to each object until the end. */
-#include "evalframe/door.h"
+#include "evalframe/hook.h"
 #include "evalframe/rebuild.h"
 
 enum { SMALL = 64 };
@@ -121,6 +121,38 @@ static PyObject *make_slice(const Build *b, const DynRecipe *r) {
     return start == NULL || stop == NULL || step == NULL ? NULL : PySlice_New(start, stop, step);
 }
 
+/* The function is called, which makes a generator that hasn't begun, and its frame is filled. */
+static PyObject *make_generator(const Build *b, const DynRecipe *r) {
+    PyObject *func = item(b, r, 0), *o = func == NULL ? NULL : dyn_call_with_nothing(func);
+    if (o == NULL || !PyGen_CheckExact(o)) {
+        if (o != NULL)
+            PyErr_SetString(PyExc_SystemError, "dynoc: a GENERATOR recipe whose function gives none");
+        Py_XDECREF(o);
+        return NULL;
+    }
+    if (r->id == DYN_NONE) {
+        PyObject *none = PyObject_CallMethod(o, "close", NULL);
+        if (none == NULL)
+            Py_CLEAR(o);
+        Py_XDECREF(none);
+        return o;
+    }
+    DynFrame *f = dyn_frame_of_generator(o);
+    PyObject **slots = dyn_frame_localsplus(f);
+    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(dyn_frame_code(f)), n = r->n - 1;
+    bool begun = dyn_frame_position(f) != r->id;
+    for (uint32_t i = 0; i < n; i++) {
+        PyObject *value = Py_XNewRef(b->made[r->items[1 + i]]);
+        if (i < nslots)
+            Py_XSETREF(slots[i], value);
+        else
+            slots[i] = value;
+    }
+    if (begun)
+        dyn_generator_suspend(o, r->id, (int)(n - nslots));
+    return o;
+}
+
 static PyObject *make_complex(const Build *b, const DynRecipe *r) {
     PyObject *real = item(b, r, 0), *imag = real == NULL ? NULL : item(b, r, 1);
     return imag == NULL ? NULL : PyComplex_FromDoubles(PyFloat_AS_DOUBLE(real), PyFloat_AS_DOUBLE(imag));
@@ -197,6 +229,7 @@ static PyObject *make(const Build *b, const DynRecipe *r) {
     case DYN_RC_COMPLEX: return make_complex(b, r);
     case DYN_RC_FUNCTION: return make_function(b, r);
     case DYN_RC_CALL: return make_call(b, r);
+    case DYN_RC_GENERATOR: return make_generator(b, r);
     case DYN_RC_ATTR: return make_attr(b, r);
     case DYN_RC_CELL: return PyCell_New(r->n == 0 ? NULL : b->made[r->items[0]]);
     case DYN_RC_INNER: return make_inner(b, r);

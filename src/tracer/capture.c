@@ -194,6 +194,7 @@ static int items_of(DynRecipeKind kind) {
     case DYN_RC_RANGE:
     case DYN_RC_RANGE_ITER: return 3;
     case DYN_RC_FUNCTION: return 4;
+    case DYN_RC_GENERATOR: return -1;
     case DYN_RC_METHOD:
     case DYN_RC_MAPPING:
     case DYN_RC_COMPLEX: return 2;
@@ -225,7 +226,7 @@ static int verify_recipe(const DynCapture *c, uint32_t i, DynStr *error) {
         return wrong(error, "a CONST recipe has no object", i);
     if (r->kind == DYN_RC_FUNCTION && (r->obj == NULL || !PyCode_Check(r->obj)))
         return wrong(error, "a FUNCTION recipe has no code", i);
-    if (r->kind == DYN_RC_CALL && (r->obj == NULL || !PyType_Check(r->obj)))
+    if (r->kind == DYN_RC_CALL && (r->obj == NULL || !PyCallable_Check(r->obj)))
         return wrong(error, "a CALL recipe has no type", i);
     if (r->kind == DYN_RC_ATTR && (r->obj == NULL || !PyUnicode_Check(r->obj)))
         return wrong(error, "an ATTR recipe has no name", i);

@@ -62,6 +62,7 @@ typedef struct DynGuard {
     RECIPE(ATTR)       /* items: an object; obj: the name of its attribute */                                          \
     RECIPE(CALL)       /* items: arguments; obj: a builtin type to call: zip, enumerate */                             \
     RECIPE(FUNCTION)   /* items: globals, closure, defaults, keyword defaults (NULL: none); obj: its code */           \
+    RECIPE(GENERATOR)  /* items: function, slots, stack; id: the code unit where it goes on; or DYN_NONE: at its end */ \
     RECIPE(CELL)       /* items: content, or none: a new cell */                                                       \
     RECIPE(OBJECT)     /* items: name, value, name, value… (str); obj: the class, made by object.__new__ */          \
     RECIPE(FROZENSET)  /* items */                                                                                     \

@@ -28,6 +28,7 @@ typedef enum DynValKind {
     DV_RANGE,  /* 3 items: start stop step, DV_SYM or DV_CONST ints */
     DV_ROW,    /* what an iteration over an array (items[0]) gives at place id, when it gets there */
     DV_ITER,   /* items[0]: what is iterated; id: position */
+    DV_LAZY,   /* an iterator that asks others and calls functions (map, filter …): lazy; id: how many items it gave */
     DV_METHOD, /* bound method: items: function, self */
     DV_FUNC,   /* Python function made while recording: obj: its code; type: its globals; items: closure, defaults, keyword
                 * defaults, each or NULL */
@@ -42,6 +43,7 @@ typedef struct DynVal DynVal;
 struct DynVal {
     uint8_t kind;
     bool looped;     /* an iterator over listed items that a loop runs over */
+    bool hidden;     /* an iterator over listed items that nobody sees: any other over them will do */
     bool fresh;      /* container made while recording (not reachable by the caller before) */
     uint32_t source; /* where it is found at call time, or DYN_NONE */
     uint32_t id;     /* symbol, node, position */
@@ -53,6 +55,8 @@ struct DynVal {
     uint32_t born;  /* which shadow of the recording it is */
     DynVal *twin;   /* ring of the shadows of one object that was met in several ways: their items are kept alike; or NULL */
     bool touched;   /* an object that outlives the call and was changed */
+    uint32_t ahead; /* iterators: how many items the running instruction took (rec_take.c) */
+    struct RecLazy *lazy; /* DV_LAZY, see rec_state.h */
     uint32_t recipe, stamp; /* the recipe made of it in the rebuild `stamp`: rec_recipe's memo */
 };
 typedef struct DynOperand { /* a shadow and the real object it stands for */

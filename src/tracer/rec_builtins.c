@@ -306,31 +306,10 @@ static DynVal *call_type(DynRec *r, const RecCall *c, PyObject **result, int arg
     return *result == NULL ? NULL : c->npos == 1 && c->args[0].v->kind != DV_OPAQUE ? dyn_rec_const(r, *result) : unknown(r, c);
 }
 
-/* The call takes what its argument, a generator, yields. -1: unknown. */
-static int run_generator(DynRec *r, const RecCall *c, PyObject **result, const DynOperand **yielded, uint32_t *n) {
-    uint32_t nodes = r->cap->graph.nodes.n;
-    rec_ask(r, c->args[0].v);
-    *result = rec_call_real(c);
-    if (rec_asked(r, c->args[0].v, yielded, n) == 0) {
-        return 0;
-    }
-    rec_rollback(r, nodes);
-    return -1;
-}
-
 /* tuple() and list() of something whose items are known. */
 static DynVal *call_sequence(DynRec *r, const RecCall *c, PyObject **result, int kind) {
     DynVal **items = NULL;
     uint32_t n = 0;
-    if (c->npos == 1 && c->args[0].v->kind == DV_GENERATOR) {
-        const DynOperand *yielded;
-        int status = run_generator(r, c, result, &yielded, &n);
-        items = status < 0 ? NULL : DYN_NEW_N(&r->arena, DynVal *, n + 1);
-        for (uint32_t i = 0; items != NULL && i < n; i++) {
-            items[i] = yielded[i].v;
-        }
-        return *result == NULL ? NULL : items ? dyn_rec_seq(r, (DynValKind)kind, n, items, *result) : unknown(r, c);
-    }
     bool known = c->npos == 0 || (c->npos == 1 && rec_items(r, c->args[0].v, c->args[0].real, &items, &n) == 0);
     *result = rec_call_real(c);
     if (*result == NULL) {
@@ -555,9 +534,39 @@ static DynVal *call_setattr(DynRec *r, const RecCall *c, PyObject **result, int 
 static DynVal *call_iter(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     (void)arg;
     DynOperand o = c->npos == 1 ? c->args[0] : (DynOperand){0};
-    DynVal *v = o.v == NULL ? NULL : o.v->kind == DV_ITER ? o.v : o.v->kind == DV_ARRAY ? NULL : rec_iterate(r, o.v, o.real);
+    DynVal *v = o.v == NULL ? NULL : rec_is_iterator(o.v) ? o.v : o.v->kind == DV_ARRAY ? NULL : rec_iterate(r, o.v, o.real);
     *result = rec_call_real(c);
-    return *result == NULL || v == NULL ? NULL : v->kind == DV_ITER ? v : rec_new_iter(r, v);
+    return *result == NULL || v == NULL ? NULL : rec_is_iterator(v) ? v : rec_new_iter(r, v);
+}
+
+/* next(it) and next(it, default). */
+static DynVal *call_next(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    DynVal *v;
+    if (c->npos < 1 || c->npos > 2 || c->nkw != 0 || !rec_is_iterator(c->args[0].v)) {
+        *result = rec_call_real(c);
+        return *result ? unknown(r, c) : NULL;
+    }
+    *result = rec_take_sent(r, c->args[0], (DynOperand){dyn_rec_const(r, Py_None), Py_None}, &v);
+    if (*result != NULL) {
+        return v;
+    }
+    if (PyErr_Occurred()) { /* with StopIteration too, where it has a value */
+        bool ends = c->npos == 2 && PyErr_ExceptionMatches(PyExc_StopIteration);
+        if (!ends) {
+            return NULL;
+        }
+        PyErr_Clear();
+    }
+    if (c->npos == 2) {
+        *result = Py_NewRef(c->args[1].real);
+        return r->take_lost ? NULL : c->args[1].v;
+    }
+    PyErr_SetNone(PyExc_StopIteration);
+    if (!r->take_lost) {
+        rec_known_error(r, NULL);
+    }
+    return NULL;
 }
 
 /* set() and frozenset() of plain constants, burnt in. */
@@ -591,19 +600,36 @@ static DynVal *call_sorted(DynRec *r, const RecCall *c, PyObject **result, int a
     return v ? v : *result ? unknown(r, c) : NULL;
 }
 
+enum { ANY, ALL };
+
+/* all() and any() take items up to the one that decides. */
+static DynVal *truths_of_iterator(DynRec *r, const RecCall *c, PyObject **result, int which) {
+    PyObject *item;
+    DynVal *v;
+    bool known = true;
+    *result = NULL;
+    while (*result == NULL && (item = rec_take(r, c->args[0], &v)) != NULL) {
+        known = known && v != NULL && rec_keep(r, item) == 0 && rec_truth(r, v, item) >= 0;
+        PyErr_Clear();
+        int truth = PyObject_IsTrue(item);
+        Py_DECREF(item);
+        if (truth < 0) {
+            return NULL;
+        }
+        *result = truth == (which == ANY) ? PyBool_FromLong(truth) : NULL;
+    }
+    if (*result == NULL && !PyErr_Occurred()) {
+        *result = PyBool_FromLong(which == ALL);
+    }
+    return *result == NULL ? NULL : known && !r->take_lost ? dyn_rec_const(r, *result) : rec_take_failed(r, r->why, r->detail);
+}
+
 /* all() and any() of listed items whose truth is known. */
-static DynVal *call_truths(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+static DynVal *call_truths(DynRec *r, const RecCall *c, PyObject **result, int which) {
     DynVal **items;
     uint32_t n = 0;
-    (void)arg;
-    if (c->npos == 1 && c->args[0].v->kind == DV_GENERATOR) {
-        const DynOperand *yielded;
-        bool same = run_generator(r, c, result, &yielded, &n) == 0;
-        for (uint32_t i = 0; same && i < n; i++) {
-            same = rec_truth(r, yielded[i].v, yielded[i].real) >= 0;
-            PyErr_Clear();
-        }
-        return *result == NULL ? NULL : same ? dyn_rec_const(r, *result) : unknown(r, c);
+    if (c->npos == 1 && rec_is_iterator(c->args[0].v)) {
+        return truths_of_iterator(r, c, result, which);
     }
     bool known = c->npos == 1 && (PyTuple_CheckExact(c->args[0].real) || PyList_CheckExact(c->args[0].real)) &&
                  rec_items(r, c->args[0].v, c->args[0].real, &items, &n) == 0;
@@ -682,6 +708,7 @@ static Builtin builtins[] = {
     {"builtins", "zip", call_iterator, ZIP, NULL},
     {"builtins", "enumerate", call_iterator, ENUMERATE, NULL},
     {"builtins", "reversed", call_iterator, REVERSED, NULL},
+    {"builtins", "next", call_next, 0, NULL},
     {"builtins", "slice", call_slice, 0, NULL},
     {"builtins", "getattr", call_getattr, 0, NULL},
     {"builtins", "hasattr", call_hasattr, 0, NULL},
@@ -691,8 +718,8 @@ static Builtin builtins[] = {
     {"builtins", "frozenset", call_set, 0, NULL},
     {"builtins", "sorted", call_sorted, 0, NULL},
     {"operator", "index", call_convert, DYN_S_TO_INT, NULL},
-    {"builtins", "all", call_truths, 0, NULL},
-    {"builtins", "any", call_truths, 0, NULL},
+    {"builtins", "all", call_truths, ALL, NULL},
+    {"builtins", "any", call_truths, ANY, NULL},
     {"builtins", "str", call_pure, 0, NULL},
     {"builtins", "ord", call_pure, 0, NULL},
     {"builtins", "chr", call_pure, 0, NULL},
@@ -725,25 +752,32 @@ static Builtin builtins[] = {
     {"math", "degrees", call_pure, 0, NULL},
 };
 
-/* These take all that a generator yields before they look at it: the same as from a list. */
-static bool takes_all(BuiltinFn fn) { return fn == call_sum || fn == call_extreme || fn == call_set || fn == call_sorted; }
+/* These take all that an iterator gives before they look at it: the same as from a list. */
+static bool takes_all(BuiltinFn fn) {
+    return fn == call_sum || fn == call_extreme || fn == call_set || fn == call_sorted || fn == call_sequence || fn == call_dict;
+}
 
 static DynVal *call_on_list(DynRec *r, const RecCall *c, PyObject **result, const Builtin *b) {
-    RecCall list = {.callable = {NULL, (PyObject *)&PyList_Type}, .args = c->args, .npos = 1}, call = *c;
-    DynVal *v = call_sequence(r, &list, result, DV_LIST), *given = NULL;
-    PyObject *items = *result;
-    if (items == NULL || v == NULL || (call.args = DYN_NEW_N(&r->arena, DynOperand, c->npos + c->nkw)) == NULL) {
-        if (items != NULL) { /* what it yielded goes to the builtin */
-            PyObject *args[] = {items, c->npos > 1 ? c->args[1].real : NULL};
-            *result = c->nkw == 0 ? PyObject_Vectorcall(c->callable.real, args, c->npos, NULL) : NULL;
-            Py_DECREF(items);
-        }
+    DynVal *v, *given = NULL;
+    PyObject *items = rec_take_all(r, c->args[0], &v);
+    RecCall call = *c;
+    *result = NULL;
+    if (items == NULL || (call.args = DYN_NEW_N(&r->arena, DynOperand, c->npos + c->nkw)) == NULL) {
+        Py_XDECREF(items);
         return NULL;
     }
     memcpy(call.args, c->args, (c->npos + c->nkw) * sizeof *call.args);
     call.args[0] = (DynOperand){v, items};
     call.packed = NULL;
-    given = b->fn(r, &call, result, b->arg);
+    if (v == NULL || rec_keep(r, items) < 0) { /* what it gave goes to the builtin */
+        *result = rec_call_real(&call);
+        given = rec_take_failed(r, r->why, r->detail);
+    } else if (c->callable.real == (PyObject *)&PyList_Type && c->npos == 1) {
+        *result = Py_NewRef(items);
+        given = v;
+    } else {
+        given = b->fn(r, &call, result, b->arg);
+    }
     Py_DECREF(items);
     return given;
 }
@@ -771,7 +805,7 @@ DynVal *rec_call_builtin(DynRec *r, const RecCall *c, PyObject **result, bool *h
     for (size_t i = 0; i < DYN_COUNTOF(builtins); i++) {
         if (builtins[i].callable == c->callable.real) {
             *handled = true;
-            if (c->nkw == 0 && c->npos >= 1 && c->npos <= 2 && c->args[0].v->kind == DV_GENERATOR && takes_all(builtins[i].fn)) {
+            if (c->npos >= 1 && rec_is_iterator(c->args[0].v) && takes_all(builtins[i].fn)) {
                 return call_on_list(r, c, result, &builtins[i]);
             }
             DynVal *v = builtins[i].fn(r, c, result, builtins[i].arg);

@@ -163,10 +163,7 @@ static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, bool
     DynVal **slots = DYN_NEW_N(&r->arena, DynVal *, nslots + 1);
     uint32_t source = function_source(r, fv, func);
     DynReason refuse = r->req->may_inline(r->req, func);
-    /* Where a generator that is lost later would cost what was recorded before it, the call is a break: such a function's frame
-     * can't be rebuilt with the generator in it. With a function made here it couldn't be anyway. */
-    bool may_make = fv->kind == DV_FUNC || (source != DYN_NONE && r->top->outer != NULL);
-    if (refuse == DYN_R_GENERATOR && slots != NULL && plain_generator(code) && may_make &&
+    if (refuse == DYN_R_GENERATOR && slots != NULL && plain_generator(code) && rec_may_make_generator(r, fv, source) &&
         bind_slots(r, func, fv, source, c, slots) == 0) {
         RecPending call = {func, fv, source, slots, nslots, 0, whole};
         *result = rec_call_real(c);
@@ -439,7 +436,7 @@ static DynVal *call_vectorized(DynRec *r, const RecCall *c, PyObject **result, b
 
 typedef DynVal *(*Knows)(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 static const Knows of_objects[] = {rec_call_fact, rec_call_enum, rec_call_class, rec_call_slot, rec_new_tuple, rec_call_replace};
-static const Knows of_values[] = {rec_call_collection, rec_call_builtin, rec_call_method}; /* of arguments that were looked at */
+static const Knows of_values[] = {rec_new_lazy, rec_call_collection, rec_call_builtin, rec_call_method}; /* of arguments that were looked at */
 
 static DynVal *first_that_knows(DynRec *r, const RecCall *c, PyObject **result, bool *handled, const Knows *who, size_t n) {
     DynVal *v = NULL;
@@ -598,6 +595,22 @@ static bool shows_the_interpreter(PyObject *f) {
     return n > 0 && n < (int)sizeof name && strstr(names, name) != NULL;
 }
 
+DynVal *rec_call_within(DynRec *r, DynOperand f, DynOperand *args, uint32_t npos, PyObject **result) {
+    RecCall c = {.callable = f, .args = args, .npos = npos};
+    bool known = r->cap != NULL && !r->take_lost && !shows_the_interpreter(f.real);
+    for (int i = 0; known && i < 4 && unwrap(r, &c); i++) {
+    }
+    known = known && !rec_sees_references(r, c.callable.real);
+    DynVal *v = known ? call(r, &c, result) : NULL;
+    if (!known) {
+        *result = rec_call_real(&c);
+        rec_take_failed(r, DYN_R_OPAQUE_CALL, NULL);
+    } else if (v == NULL) {
+        rec_take_failed(r, r->why, r->detail);
+    }
+    return v;
+}
+
 Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c, uint32_t npop) {
     PyObject *result = NULL;
     if (shows_the_interpreter(c->callable.real)) {
@@ -741,12 +754,31 @@ static PyObject *list_of_rows(DynRec *r, DynOperand *args) {
     return args->real = list;
 }
 
+/* f(*iterator), of which something isn't known. */
+static Step spread_taken(DynRec *r, RecFrame *f, const DynInstr *in, PyObject *list) {
+    bool has_kw = in->arg & 1;
+    uint32_t npop = has_kw ? 4 : 3;
+    DynOperand callable = operand(f, npop - (dyn_call_null_first() ? 1 : 0));
+    PyObject *kw = has_kw ? *real_top(f, 1) : NULL, *tuple = PyList_AsTuple(list);
+    PyObject *result = tuple ? PyObject_Call(callable.real, tuple, kw) : NULL;
+    Py_XDECREF(tuple);
+    Py_DECREF(list);
+    return rec_commit(r, f, npop, result, NULL);
+}
+
 Step rec_CALL_FUNCTION_EX(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand args = operand(f, in->arg & 1 ? 2 : 1);
-    if (dyn_rec_resolve(r, args.v, args.real) < 0 || args.v->kind != DV_ARRAY) {
+    bool known = dyn_rec_resolve(r, args.v, args.real) == 0, takes = known && rec_is_iterator(args.v);
+    if (!known || (args.v->kind != DV_ARRAY && !takes)) {
         return spread_call(r, f, in, args);
     }
-    PyObject *list = list_of_rows(r, &args);
+    PyObject *list = takes ? rec_take_all(r, args, &args.v) : list_of_rows(r, &args);
+    if (takes && list == NULL) {
+        return STEP_ERROR;
+    }
+    if (takes && (args.real = list, args.v == NULL)) { /* its items are gone */
+        return spread_taken(r, f, in, list);
+    }
     Step s = list == NULL ? step_bail(r, DYN_R_UNSUPPORTED_VALUE, "call with * of an array") : spread_call(r, f, in, args);
     Py_XDECREF(list);
     return s;

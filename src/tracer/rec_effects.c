@@ -117,6 +117,9 @@ int rec_effect(DynRec *r, DynOperand target, DynEffectKind kind, PyObject *obj, 
 
 int rec_effects_done(DynRec *r, DynEffects *out) {
     *out = (DynEffects){.first = r->cap->effects.n};
+    if (rec_generators_told(r) < 0) {
+        return -1;
+    }
     for (uint32_t i = 0; i < r->effects.n; i++) {
         const RecEffect *e = &r->effects.at[i];
         uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, e->n + 1);

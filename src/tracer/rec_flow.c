@@ -303,7 +303,7 @@ Step rec_GET_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
         RecCall c = {.callable = method, .args = &o, .npos = 1};
         return rec_finish_call(r, f, &c, 1);
     }
-    DynVal *v = o.v->kind == DV_ITER || o.v->kind == DV_GENERATOR ? o.v : rec_new_iter(r, rec_iterate(r, o.v, o.real));
+    DynVal *v = rec_is_iterator(o.v) ? o.v : rec_new_iter(r, rec_iterate(r, o.v, o.real));
     if (o.v->kind == DV_ARRAY && o.v->obj == NULL) { /* its rows are taken from it by index */
         v = v != NULL && rec_keep(r, o.real) == 0 ? v : NULL;
         o.v->obj = o.real;
@@ -338,10 +338,10 @@ static int read_rows(DynRec *r, DynVal **v, PyObject *item) {
 }
 
 /* Shadow of the next item, or of the end (item NULL): what has to hold for it is guarded. -1: unknown. */
-static int next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
+int rec_next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
     DynVal *c = it->items[0];
     DynSyms *t = &r->cap->syms;
-    uint32_t i = it->id;
+    uint32_t i = it->id + it->ahead;
     if (c->kind == DV_RANGE) {
         uint32_t step = c->items[2]->id, k = dyn_sym_int(t, i);
         uint32_t off = k == DYN_NONE ? k : dyn_sym_op(t, DYN_S_MUL, k, step, DYN_NONE);
@@ -374,34 +374,76 @@ static int next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
     return item == NULL || read_rows(r, out, item) == 0 ? 0 : -1;
 }
 
-/* A generator's next value; the end of it is the end of the loop. */
-static Step for_generator(DynRec *r, RecFrame *f, const DynInstr *in) {
+/* The next value of an iterator that runs Python code; the end of it is the end of the loop. */
+static Step for_lazy(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynVal *v;
     DynOperand o = operand(f, 1);
-    const DynOperand *yielded;
-    uint32_t n;
-    rec_ask(r, o.v);
-    PyObject *item = Py_TYPE(o.real)->tp_iternext(o.real);
-    bool known = rec_asked(r, o.v, &yielded, &n) == 0 && n == (item != NULL);
+    PyObject *item = rec_take(r, o, &v);
+    if (item == NULL && PyErr_Occurred()) {
+        return STEP_ERROR;
+    }
+    bool known = !r->take_lost && (item == NULL || rec_keep(r, item) == 0) && rec_snapshot_new_nodes(r) == 0;
     if (item == NULL) {
-        if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_StopIteration)) {
-            return STEP_ERROR;
-        }
-        PyErr_Clear();
-        if (!known) {
-            return step_bail(r, DYN_R_CALLEE_BAILED, "generator"); /* an exhausted generator says so again */
-        }
-        f->ssp--;
+        f->ssp -= known;
         rec_drop(f, 1);
         f->next = in->target;
-        return STEP_NEXT;
+        return known ? STEP_NEXT : STEP_BREAK;
     }
     push_real(f, item);
-    if (!known) {
-        r->why = DYN_R_CALLEE_BAILED;
-        return STEP_BREAK;
+    if (known) {
+        push_shadow(f, v);
     }
-    push_shadow(f, yielded[0].v);
-    return STEP_NEXT;
+    return known ? STEP_NEXT : STEP_BREAK;
+}
+
+/* ---- yield from */
+
+Step rec_GET_YIELD_FROM_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
+    return PyGen_CheckExact(*real_top(f, 1)) ? STEP_NEXT : rec_GET_ITER(r, f, in);
+}
+
+Step rec_END_SEND(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand value = operand(f, 1);
+    (void)in;
+    return rec_commit(r, f, 2, Py_NewRef(value.real), value.v);
+}
+
+/* What an iterator returned: the value of the StopIteration that is set. NULL: another exception is. */
+static PyObject *returned_value(void) {
+    PyObject *type, *stop, *tb, *value = NULL;
+    if (!PyErr_Occurred()) {
+        return Py_NewRef(Py_None);
+    }
+    if (!PyErr_ExceptionMatches(PyExc_StopIteration)) {
+        return NULL;
+    }
+    PyErr_Fetch(&type, &stop, &tb);
+    PyErr_NormalizeException(&type, &stop, &tb);
+    value = stop != NULL ? PyObject_GetAttrString(stop, "value") : NULL;
+    Py_XDECREF(type);
+    Py_XDECREF(stop);
+    Py_XDECREF(tb);
+    return value;
+}
+
+/* iter v: the next value that the iterator is asked for takes v's place; at its end what it returned does, and on 3.11 the
+ * iterator's too. */
+Step rec_SEND(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand it = operand(f, 2), sent = operand(f, 1);
+    DynVal *v = NULL;
+    if (!rec_is_iterator(it.v) || (it.v->kind != DV_GENERATOR && sent.real != Py_None)) {
+        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "yield from an iterator of this kind");
+    }
+    PyObject *item = rec_take_sent(r, it, sent, &v), *value = item == NULL ? returned_value() : NULL;
+    if (item == NULL && value == NULL) {
+        return STEP_ERROR;
+    }
+    if (item == NULL) {
+        v = r->take_lost ? NULL : v != NULL ? v : dyn_rec_const(r, Py_None);
+        f->next = in->target;
+    }
+    bool takes_both = item == NULL && dyn_send_drops_iterator();
+    return rec_commit(r, f, takes_both ? 2 : 1, item != NULL ? item : value, v);
 }
 
 /* The iterator's next step for real; what its end or its item mean is not known: a break. */
@@ -441,8 +483,8 @@ static int64_t trips_left(DynRec *r, DynVal *it) {
 
 Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
-    if (o.v->kind == DV_GENERATOR) {
-        return for_generator(r, f, in);
+    if (o.v->kind == DV_GENERATOR || o.v->kind == DV_LAZY) {
+        return for_lazy(r, f, in);
     }
     if (o.v->kind != DV_ITER || (o.v->items[0]->kind == DV_ARRAY && o.v->items[0]->obj == NULL)) {
         bool ours = o.v->source != DYN_NONE; /* it lay on the stack of a segment that broke in this loop */
@@ -463,7 +505,7 @@ Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
         }
         PyErr_Clear();
     }
-    if (next_item(r, o.v, item, &v) < 0) {
+    if (rec_next_item(r, o.v, item, &v) < 0) {
         if (item == NULL) {
             return step_bail(r, r->why, "end of a loop"); /* an exhausted iterator says so again */
         }
@@ -477,8 +519,7 @@ Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
         o.v->kind = DV_OPAQUE;
         o.v->items = NULL;
     } else {
-        o.v->id++;
-        rec_changed(r, o.v);
+        rec_advance(r, o.v);
     }
     if (item == NULL) {
         f->ssp--;

@@ -1,59 +1,17 @@
-/* rec_generator.c: generators that are made while recording (generator expressions above all). A handler that takes values out of
- * one asks for its steps first; each step brings the generator's frame to the hook, is recorded like an inlined call up to the
- * yield, and leaves the yielded value's shadow here. A step that nobody asked for loses the generator.
+/* rec_generator.c: generators that are made while recording. A handler that takes values out of one asks for its steps; each brings
+ * the generator's frame to the hook, is recorded like an inlined call up to the yield, and leaves the shadow of what it gave here.
+ * A step that nobody asked for loses the generator. Between two steps its frame has a recipe, so that a function can be left
+ * with a generator in it that is half done.
  *
- * Called by the call and loop handlers and by record.c. Generators live in the recording's arena until the segment ends. */
+ * Called by rec_take.c, rec_recipe.c and record.c. Generators live in the recording's arena until the segment ends. */
 #include "tracer/rec_state.h"
 
-DynVal *rec_new_generator(DynRec *r, PyObject *object, const RecPending *call) {
-    RecGenerator *g = DYN_NEW(&r->arena, RecGenerator);
-    DynVal *v = rec_new(r, DV_GENERATOR);
-    if (g == NULL || v == NULL || !PyGen_CheckExact(object) || rec_keep(r, object) < 0) {
-        return rec_fail(r, DYN_R_GENERATOR, NULL);
-    }
-    g->object = object;
-    g->f = dyn_frame_of_generator(object);
-    g->func_val = call->func_val;
-    g->func_source = call->func_source;
-    g->slots = call->slots;
-    g->nslots = call->nslots;
-    v->id = r->generators.n;
-    v->fresh = true;
-    return dyn_vec_push(&r->generators, g) < 0 ? rec_fail(r, DYN_R_NO_MEMORY, NULL) : v;
-}
-
-void rec_ask(DynRec *r, DynVal *v) {
-    RecGenerator *g = r->generators.at[v->id];
-    g->asked = true;
-    g->yielded.n = 0;
-    rec_changed(r, v);
-}
-
-int rec_asked(DynRec *r, DynVal *v, const DynOperand **yielded, uint32_t *n) {
-    RecGenerator *g = r->generators.at[v->id];
-    g->asked = false;
-    *yielded = g->yielded.at;
-    *n = g->yielded.n;
-    return g->lost || r->cap == NULL ? -1 : 0;
-}
-
-RecGenerator *rec_generator_of(DynRec *r, DynFrame *f) {
-    for (uint32_t i = 0; i < r->generators.n; i++) {
-        RecGenerator *g = r->generators.at[i];
-        if (g->f == f) {
-            g->lost = g->lost || !g->asked;
-            return g->lost ? NULL : g;
-        }
-    }
-    return NULL;
-}
-
 /* Shadows as RETURN_GENERATOR left the slots: cells are made and free variables are there. */
-static int open_slots(DynRec *r, RecGenerator *g) {
+static int open_slots(DynRec *r, RecGenerator *g, const RecPending *call) {
     RecFrame *f = &g->frame;
     for (uint32_t i = 0; i < f->nslots; i++) {
-        DynVal *v = i < g->nslots ? g->slots[i] : NULL;
-        f->shadow[i] = v != NULL ? v : rec_new(r, f->real[i] ? DV_OPAQUE : DV_NULL);
+        DynVal *v = i < call->nslots ? call->slots[i] : NULL;
+        f->shadow[i] = v != NULL && f->real[i] != NULL ? v : rec_new(r, f->real[i] ? DV_OPAQUE : DV_NULL);
         if (f->shadow[i] == NULL) {
             return -1;
         }
@@ -80,29 +38,58 @@ static int open_slots(DynRec *r, RecGenerator *g) {
     return 0;
 }
 
-/* The frame as CPython resumes it: what was sent (None) lies on its stack. */
+/* The function is one that recipes can make, or find. */
+bool rec_may_make_generator(DynRec *r, DynVal *func, uint32_t source) {
+    (void)r;
+    return func->kind == DV_FUNC ? func->type != NULL : source != DYN_NONE;
+}
+
+DynVal *rec_new_generator(DynRec *r, PyObject *object, const RecPending *call) {
+    RecGenerator *g = DYN_NEW(&r->arena, RecGenerator);
+    DynVal *v = rec_new(r, DV_GENERATOR);
+    if (g == NULL || v == NULL || !PyGen_CheckExact(object) || rec_keep(r, object) < 0) {
+        return rec_fail(r, DYN_R_GENERATOR, NULL);
+    }
+    g->object = object;
+    g->f = dyn_frame_of_generator(object);
+    g->func_val = call->func_val;
+    g->v = v;
+    if (rec_frame_open(r, &g->frame, g->f) < 0) {
+        return rec_fail(r, DYN_R_NO_MEMORY, NULL);
+    }
+    g->frame.generator = g;
+    g->frame.func_source = call->func_source;
+    g->frame.outer = r->top;
+    if (open_slots(r, g, call) < 0) {
+        return rec_fail(r, DYN_R_NO_MEMORY, NULL);
+    }
+    g->now = (RecGeneratorState){.at = dyn_frame_position(g->f), .ssp = g->frame.ssp, .shadow = g->frame.shadow};
+    v->id = r->generators.n;
+    v->fresh = true;
+    return dyn_vec_push(&r->generators, g) < 0 ? rec_fail(r, DYN_R_NO_MEMORY, NULL) : v;
+}
+
+RecGenerator *rec_generator_of(DynRec *r, DynFrame *f) {
+    for (uint32_t i = 0; i < r->generators.n; i++) {
+        RecGenerator *g = r->generators.at[i];
+        if (g->f == f && !g->now.finished) {
+            g->lost = g->lost || !g->asked;
+            return g->lost ? NULL : g;
+        }
+    }
+    return NULL;
+}
+
+/* The frame as CPython resumes it: what was sent lies on its stack. */
 static int resume(DynRec *r, RecGenerator *g) {
     RecFrame *f = &g->frame;
     uint32_t depth = (uint32_t)dyn_frame_depth(g->f), at = dyn_frame_position(g->f);
-    DynVal *none = dyn_rec_const(r, Py_None);
-    if (!g->started) {
-        if (rec_frame_open(r, f, g->f) < 0) {
-            return -1;
-        }
-        f->generator = g;
-        f->func_source = g->func_source;
-        f->outer = r->top;
-        if (open_slots(r, g) < 0) {
-            return -1;
-        }
-        g->started = true;
-    }
     f->sp = f->nslots + depth;
     f->pc = at < f->code->nunits ? f->code->at_unit[at] : DYN_NONE;
-    if (none == NULL || f->pc == DYN_NONE || depth == 0 || f->real[f->sp - 1] != Py_None || f->ssp + 1 != f->sp) {
+    if (g->sent.v == NULL || f->pc == DYN_NONE || depth == 0 || f->real[f->sp - 1] != g->sent.real || f->ssp + 1 != f->sp) {
         return -1;
     }
-    push_shadow(f, none);
+    push_shadow(f, g->sent.v);
     return 0;
 }
 
@@ -111,6 +98,7 @@ PyObject *rec_generator_step(DynRec *r, RecGenerator *g) {
         g->lost = true;
         return dyn_frame_default_eval(r->ts, g->f, 0);
     }
+    g->now.started = true;
     r->depth++;
     PyObject *result = rec_run_frame(r, &g->frame);
     r->depth--;
@@ -120,18 +108,174 @@ PyObject *rec_generator_step(DynRec *r, RecGenerator *g) {
 void rec_yielded(DynRec *r, RecFrame *f, const DynInstr *in) {
     RecGenerator *g = f->generator;
     DynOperand o = operand(f, 1);
-    if (in->op != DYN_I_YIELD_VALUE) {
-        return;
-    }
-    f->ssp--; /* CPython's instruction takes the value itself */
-    if (rec_keep(r, o.real) < 0 || dyn_vec_push(&g->yielded, o) < 0) {
-        g->lost = true;
+    bool yields = in->op == DYN_I_YIELD_VALUE;
+    g->gave = o.v;
+    g->returned = !yields;
+    if (yields) {
+        f->ssp--; /* CPython's instruction takes the value itself */
+        if (rec_keep(r, o.real) < 0) {
+            g->lost = true;
+        }
     }
 }
 
-void rec_forget_generators(DynRec *r) {
-    for (uint32_t i = 0; i < r->generators.n; i++) {
-        dyn_vec_free(&r->generators.at[i]->yielded);
+/* Before the first step of an instruction: as it is now, it can be told again. */
+static int remember(DynRec *r, RecGenerator *g) {
+    RecFrame *f = &g->frame;
+    if (g->taken) {
+        return 0;
     }
-    r->generators.n = 0;
+    g->before = g->now;
+    g->before.shadow = DYN_NEW_N(&r->arena, DynVal *, f->nall + 1);
+    if (g->before.shadow == NULL) {
+        return -1;
+    }
+    memcpy(g->before.shadow, f->shadow, (f->nall + 1) * sizeof *f->shadow);
+    g->taken = true;
+    return 0;
 }
+
+PyObject *rec_generator_take(DynRec *r, DynOperand o, DynOperand sent, DynVal **v) {
+    RecGenerator *g = r->generators.at[o.v->id];
+    PyObject *item = NULL;
+    *v = NULL;
+    if (!g->now.finished && (g->lost || remember(r, g) < 0)) {
+        rec_take_failed(r, DYN_R_CALLEE_BAILED, "generator");
+    }
+    g->asked = !r->take_lost;
+    g->sent = sent;
+    g->gave = NULL;
+    g->returned = false;
+    PySendResult how = PyIter_Send(o.real, sent.real, &item);
+    g->asked = false;
+    if (how == PYGEN_ERROR || (g->now.finished && how == PYGEN_RETURN)) {
+        if (how == PYGEN_RETURN) { /* it was at its end before */
+            Py_CLEAR(item);
+            *v = dyn_rec_const(r, Py_None);
+            return NULL;
+        }
+        g->lost = true;
+        return NULL;
+    }
+    bool known = !g->lost && !r->take_lost && r->cap != NULL && g->gave != NULL && g->returned == (how == PYGEN_RETURN);
+    if (!known) {
+        g->lost = true;
+        rec_take_failed(r, DYN_R_CALLEE_BAILED, "generator");
+    } else {
+        g->now.finished = how == PYGEN_RETURN;
+        g->now.ssp = g->frame.ssp;
+        g->now.at = g->now.finished ? DYN_NONE : dyn_frame_position(g->f);
+        *v = g->gave;
+    }
+    if (how == PYGEN_RETURN) {
+        if (item != Py_None) {
+            PyObject *stop = PyObject_CallOneArg(PyExc_StopIteration, item);
+            if (stop != NULL) {
+                PyErr_SetObject(PyExc_StopIteration, stop);
+                Py_DECREF(stop);
+            }
+        }
+        Py_CLEAR(item);
+    }
+    return item;
+}
+
+/* The instruction at which it stands; NULL: it doesn't stand in its code. */
+static const DynInstr *stands_at(const RecGenerator *g, const RecGeneratorState *s) {
+    uint32_t at = s->started && !s->finished && s->at < g->frame.code->nunits ? g->frame.code->at_unit[s->at] : DYN_NONE;
+    return at == DYN_NONE || at == 0 ? NULL : &g->frame.code->v.at[at];
+}
+
+/* The handlers that cover the yield at which it stands do something: not those of the compiler's own, which turn StopIteration
+ * into RuntimeError, and end what is delegated to. */
+static bool stands_in_handler(const RecGenerator *g, const RecGeneratorState *s) {
+    const DynCode *c = g->frame.code;
+    const DynInstr *in = stands_at(g, s);
+    DynHandler h;
+    if (in == NULL) {
+        return false;
+    }
+    for (in--; dyn_cpy_find_handler(c->code, in->at, &h);) {
+        uint32_t target = h.target < c->nunits ? c->at_unit[h.target] : DYN_NONE;
+        in = target == DYN_NONE ? NULL : &c->v.at[target];
+        if (in == NULL || (in->op != DYN_I_CLEANUP_THROW && (in->op != DYN_I_INTRINSIC_1 || in->arg != 3))) {
+            return true;
+        }
+        if (in->op != DYN_I_CLEANUP_THROW) {
+            return false;
+        }
+    }
+    return false;
+}
+
+/* It stands in `yield from`. */
+static bool delegates(const RecGenerator *g, const RecGeneratorState *s) {
+    const DynInstr *in = stands_at(g, s);
+    while (in != NULL && in->op == DYN_I_NOP) {
+        in++;
+    }
+    return in != NULL && in->op == DYN_I_JUMP && g->frame.code->v.at[in->target].op == DYN_I_SEND;
+}
+
+bool rec_generator_close(DynRec *r, DynOperand o) {
+    RecGenerator *g = r->generators.at[o.v->id];
+    if (g->lost || delegates(g, &g->now) || stands_in_handler(g, &g->now) || remember(r, g) < 0) {
+        return false;
+    }
+    g->now.finished = true;
+    return true;
+}
+
+void rec_generators_settle(DynRec *r, bool known) {
+    for (uint32_t i = 0; i < r->generators.n; i++) {
+        RecGenerator *g = r->generators.at[i];
+        if (!g->taken) {
+            continue;
+        }
+        if (known) {
+            rec_changed(r, g->v);
+        } else { /* the real one has moved on: nobody asks for it any more */
+            g->now = g->before;
+            memcpy(g->frame.shadow, g->before.shadow, (g->frame.nall + 1) * sizeof *g->frame.shadow);
+            g->now.shadow = g->frame.shadow;
+            g->lost = true;
+        }
+        g->taken = false;
+    }
+}
+
+/* ---- as recipes */
+
+/* Its state before the running instruction. */
+static const RecGeneratorState *state_of(const RecGenerator *g) { return g->taken ? &g->before : &g->now; }
+
+int rec_generators_told(DynRec *r) {
+    for (uint32_t i = 0; i < r->generators.n; i++) {
+        const RecGenerator *g = r->generators.at[i];
+        bool newer = r->seal != NULL && g->v->born >= r->seal_born; /* the instruction makes it again */
+        if (!newer && g->v->stamp != r->stamp && stands_in_handler(g, state_of(g))) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+uint32_t rec_generator_recipe(DynRec *r, DynVal *v) {
+    const RecGenerator *g = r->generators.at[v->id];
+    const RecGeneratorState *s = state_of(g);
+    uint32_t n = s->finished ? 0 : s->ssp, *items = DYN_NEW_N(&r->cap->arena, uint32_t, n + 1);
+    if (items == NULL || g->frame.nhandling > 0) {
+        return DYN_NONE;
+    }
+    items[0] = g->frame.func_source != DYN_NONE ? dyn_capture_recipe(r->cap, DYN_RC_SOURCE, g->frame.func_source, NULL, 0, NULL)
+                                                : rec_recipe(r, g->func_val);
+    for (uint32_t i = 0; i < n && items[0] != DYN_NONE; i++) {
+        items[1 + i] = rec_recipe(r, s->shadow[i]);
+        if (items[1 + i] == DYN_NONE) {
+            return DYN_NONE;
+        }
+    }
+    return items[0] == DYN_NONE ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_GENERATOR, s->finished ? DYN_NONE : s->at, NULL, n + 1, items);
+}
+
+void rec_forget_generators(DynRec *r) { r->generators.n = 0; }

@@ -546,7 +546,83 @@ static bool pure_class_method(PyObject *f) {
            is_one_of(((PyCFunctionObject *)f)->m_ml->ml_name, names);
 }
 
+/* ---- iterators */
+
+/* Methods of generators, and __next__ of any iterator. close() is followed where it runs no code. */
+static DynVal *iterator_method(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+    PyObject *f = c->callable.real;
+    const char *name = Py_TYPE(f) == &PyMethodDescr_Type    ? PyUnicode_AsUTF8(((PyDescrObject *)f)->d_name)
+                       : Py_TYPE(f) == &PyWrapperDescr_Type ? PyUnicode_AsUTF8(((PyDescrObject *)f)->d_name)
+                                                            : NULL;
+    DynVal *v;
+    if (name == NULL || c->nkw != 0) {
+        PyErr_Clear();
+        return NULL;
+    }
+    bool sends = c->args[0].v->kind == DV_GENERATOR && c->npos == 2 && strcmp(name, "send") == 0;
+    if (sends || (c->npos == 1 && strcmp(name, "__next__") == 0)) {
+        *handled = true;
+        *result = rec_take_sent(r, c->args[0], sends ? c->args[1] : (DynOperand){none_of(r), Py_None}, &v);
+        if (*result == NULL && !PyErr_Occurred()) {
+            PyErr_SetNone(PyExc_StopIteration);
+            if (!r->take_lost) {
+                rec_known_error(r, NULL);
+            }
+        }
+        return *result == NULL ? NULL : v;
+    }
+    if (c->args[0].v->kind == DV_GENERATOR && c->npos == 1 && strcmp(name, "close") == 0) {
+        rec_begin_taking(r);
+        bool known = r->cap != NULL && !r->take_lost && rec_generator_close(r, c->args[0]);
+        *handled = true;
+        *result = rec_call_real(c);
+        return known && *result != NULL ? none_of(r) : rec_take_failed(r, DYN_R_OPAQUE_CALL, "close");
+    }
+    return NULL;
+}
+
+/* list.extend(iterator): one item after the other, which the iterator's code may see; str.join(iterator): all of them first. */
+static DynVal *takes_iterator(DynRec *r, const RecCall *c, PyObject **result) {
+    DynOperand self = c->args[0];
+    DynVal *v;
+    PyObject *item;
+    RecCall call = *c;
+    DynOperand args[2] = {self};
+    if (!PyList_CheckExact(self.real)) {
+        args[1].real = rec_take_all(r, c->args[1], &args[1].v);
+        call.args = args;
+        call.packed = NULL;
+        v = args[1].real != NULL && args[1].v != NULL ? pure(r, &call, result) : NULL;
+        if (args[1].real != NULL && *result == NULL && !PyErr_Occurred()) {
+            *result = rec_call_real(&call);
+        }
+        Py_XDECREF(args[1].real);
+        return v != NULL ? v : rec_take_failed(r, r->why, r->detail);
+    }
+    PyObject *append = PyObject_GetAttrString((PyObject *)&PyList_Type, "append");
+    bool known = append != NULL && self.v->kind == DV_LIST;
+    while (append != NULL && (item = rec_take(r, c->args[1], &v)) != NULL) {
+        int status = PyList_Append(self.real, item);
+        DynVal *items[2] = {self.v, v};
+        known = known && v != NULL && rec_keep(r, item) == 0 && rec_push_item(r, self.v, v) == 0 &&
+                rec_effect(r, self, DYN_FX_CALL, append, 2, items) == 0;
+        Py_DECREF(item);
+        if (status < 0) {
+            break;
+        }
+    }
+    Py_XDECREF(append);
+    *result = PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    return known && !r->take_lost && *result != NULL ? none_of(r) : rec_take_failed(r, DYN_R_SIDE_EFFECT, "extend");
+}
+
 DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+    if (c->npos >= 1 && rec_is_iterator(c->args[0].v)) {
+        DynVal *v = iterator_method(r, c, result, handled);
+        if (*handled) {
+            return v;
+        }
+    }
     if (pure_class_method(c->callable.real)) {
         *handled = true;
         return pure(r, c, result);
@@ -561,6 +637,10 @@ DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *ha
         return NULL;
     }
     *handled = true;
+    if (c->npos == 2 && c->nkw == 0 && rec_is_iterator(c->args[1].v) &&
+        ((PyList_CheckExact(self) && strcmp(name, "extend") == 0) || (PyUnicode_CheckExact(self) && strcmp(name, "join") == 0))) {
+        return takes_iterator(r, c, result);
+    }
     if (PyList_CheckExact(self)) {
         return list_method(r, c, result, name);
     } else if (PyDict_CheckExact(self)) {

@@ -175,6 +175,8 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
         return o == DYN_NONE ? o : dyn_capture_recipe(c, DYN_RC_OUTPUT, o, NULL, 0, NULL);
     }
     case DV_FUNC: return recipe_of_function(r, v);
+    case DV_GENERATOR: return rec_generator_recipe(r, v);
+    case DV_LAZY: return rec_lazy_recipe(r, v);
     case DV_COMPLEX: return recipe_of_items(r, v, DYN_RC_COMPLEX);
     case DV_ATTR: return recipe_of_items(r, v, DYN_RC_ATTR);
     case DV_TUPLE: return v->type == NULL ? recipe_of_items(r, v, DYN_RC_TUPLE) : recipe_of_named(r, v);
@@ -207,7 +209,7 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
                 return recipe;
             }
         }
-        if (v->looped && r->on_stack && r->nesting == 1) { /* any iterator over these will do: nobody else sees it */
+        if (v->hidden || (v->looped && r->on_stack && r->nesting == 1)) { /* any iterator over these will do: nobody else sees it */
             DynVal listed = *v;
             listed.n = 1;
             v->items[0]->kind = DV_TUPLE;

@@ -9,6 +9,7 @@ void rec_forget(DynRec *r) {
         Py_DECREF(r->keep.at[i]);
     }
     rec_forget_generators(r);
+    r->taken.n = 0;
     r->keep.n = r->seen.n = r->by_source.n = r->by_node.n = r->written.n = r->effects.n = r->touched.n = 0;
     r->behind = false;
 }

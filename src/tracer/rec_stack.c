@@ -1,7 +1,7 @@
 /* rec_stack.c: handlers that move values: locals, globals, cells, constants, and the containers that bytecode builds.
  *
  * Called from record.c's table. What would raise is left to CPython: such an instruction bails out before it runs. */
-#include "tracer/rec_state.h"
+#include "tracer/rec_segment.h"
 
 Step rec_NOP(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)r, (void)f, (void)in;
@@ -452,7 +452,19 @@ Step rec_LIST_EXTEND(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand list = operand(f, in->arg + 1), more = operand(f, 1);
     DynVal **items;
     uint32_t n;
-    bool known = list.v->kind == DV_LIST && list.v->fresh && rec_items(r, more.v, more.real, &items, &n) == 0;
+    if (rec_is_iterator(more.v)) { /* nobody sees the list before it is whole */
+        more.real = rec_take_all(r, more, &more.v);
+        if (more.real == NULL) {
+            return STEP_ERROR;
+        }
+        int kept = rec_keep(r, more.real);
+        Py_DECREF(more.real);
+        if (kept < 0) {
+            PyErr_NoMemory();
+            return STEP_ERROR;
+        }
+    }
+    bool known = more.v != NULL && list.v->kind == DV_LIST && list.v->fresh && rec_items(r, more.v, more.real, &items, &n) == 0;
     if (!PyTuple_CheckExact(more.real) && !PyList_CheckExact(more.real) && !known) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "list from an iterator");
     }
@@ -545,21 +557,16 @@ static Step unpack_array(DynRec *r, RecFrame *f, uint32_t n) {
 }
 
 /* As CPython does: exactly so many values, and one step more that finds the end. */
-static Step unpack_generator(DynRec *r, RecFrame *f, uint32_t want) {
+static Step unpack_iterator(DynRec *r, RecFrame *f, uint32_t want) {
     DynOperand o = operand(f, 1);
-    const DynOperand *yielded;
     PyObject **real = DYN_NEW_N(&r->arena, PyObject *, want + 1);
-    uint32_t got = 0, n;
-    if (real == NULL) {
+    DynVal **v = DYN_NEW_N(&r->arena, DynVal *, want + 1);
+    uint32_t got = 0;
+    if (real == NULL || v == NULL) {
         return step_bail(r, DYN_R_NO_MEMORY, NULL);
     }
-    rec_ask(r, o.v);
-    while (got <= want && (real[got] = Py_TYPE(o.real)->tp_iternext(o.real)) != NULL) {
+    while (got <= want && (real[got] = rec_take(r, o, &v[got])) != NULL) {
         got++;
-    }
-    bool known = rec_asked(r, o.v, &yielded, &n) == 0 && n == want;
-    if (got <= want && PyErr_ExceptionMatches(PyExc_StopIteration)) {
-        PyErr_Clear();
     }
     if (got != want && !PyErr_Occurred()) {
         if (got < want) {
@@ -574,16 +581,16 @@ static Step unpack_generator(DynRec *r, RecFrame *f, uint32_t want) {
         }
         return STEP_ERROR;
     }
+    bool known = !r->take_lost && rec_snapshot_new_nodes(r) == 0;
     f->sp--;
     for (uint32_t i = want; i-- > 0;) {
         push_real(f, real[i]);
     }
     f->ssp -= known;
     for (uint32_t i = want; known && i-- > 0;) {
-        push_shadow(f, yielded[i].v);
+        push_shadow(f, v[i]);
     }
     Py_DECREF(o.real);
-    r->why = known ? r->why : DYN_R_CALLEE_BAILED;
     return known ? STEP_NEXT : STEP_BREAK;
 }
 
@@ -597,8 +604,8 @@ Step rec_UNPACK_SEQUENCE(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (o.v->kind == DV_ARRAY) {
         return unpack_array(r, f, want);
     }
-    if (o.v->kind == DV_GENERATOR) {
-        return unpack_generator(r, f, want);
+    if (rec_is_iterator(o.v)) {
+        return unpack_iterator(r, f, want);
     }
     if ((!PyTuple_Check(o.real) && !PyList_CheckExact(o.real)) || rec_items(r, o.v, o.real, &items, &n) < 0 || n != want ||
         PySequence_Fast_GET_SIZE(o.real) != (Py_ssize_t)want) {

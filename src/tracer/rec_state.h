@@ -19,6 +19,7 @@ typedef enum Step {
 } Step;
 
 typedef struct RecFrame RecFrame;
+typedef struct RecCall RecCall;
 typedef struct RecGenerator RecGenerator;
 struct RecFrame {
     DynFrame *f;
@@ -58,24 +59,51 @@ typedef struct RecPending { /* an inlined call on its way through the hook */
     bool whole;              /* see RecFrame */
 } RecPending;
 
-/* A generator made while recording. Its frame is recorded at each step that a handler asks for (which reads `yielded` then), and
- * lost when it takes a step that nobody asked for. */
+/* A generator made while recording. Its frame is recorded at each step that a handler asks for (which reads what it gave then),
+ * and lost when it takes a step that nobody asked for. */
+typedef struct RecGeneratorState { /* between two steps */
+    bool started, finished;
+    uint32_t at;      /* code unit that runs next */
+    uint32_t ssp;     /* of the frame */
+    DynVal **shadow;  /* slots and stack */
+} RecGeneratorState;
 struct RecGenerator {
     PyObject *object; /* kept by the recording */
     DynFrame *f;
-    DynVal *func_val;
-    uint32_t func_source;
-    RecFrame frame; /* from the first step on */
-    DynVal **slots; /* shadows of the arguments */
-    uint32_t nslots;
-    bool started, asked, lost;
-    DYN_VEC(DynOperand) yielded;
+    DynVal *v, *func_val;
+    RecFrame frame;
+    bool asked, lost, taken;       /* taken: the running instruction made a step of it, */
+    RecGeneratorState now, before; /* before which it was so */
+    DynOperand sent;               /* what the step that is asked for gives to the frame */
+    DynVal *gave;                  /* what it yielded or returned, or NULL */
+    bool returned;
 };
+
+/* An iterator in C whose steps are made here one by one: what it takes from others, and which functions it calls. */
+typedef DynVal *(*RecLazyStep)(DynRec *r, DynVal *v, PyObject **item);
+typedef struct RecLazy {
+    PyObject *type;   /* of it, borrowed for ever */
+    RecLazyStep step; /* new reference in *item, NULL at its end or with an exception; gives its shadow, NULL: unknown */
+    DynOperand func;  /* or v NULL */
+    uint32_t n;       /* of the iterators that it takes from */
+    DynOperand *from; /* kept by the recording */
+    int64_t start;    /* enumerate */
+    PyObject *object, *feeder; /* the real one, and what it takes from where that isn't `from` itself; kept by the recording */
+    bool strict;      /* zip */
+} RecLazy;
 
 typedef struct RecSeen { /* a real object met through a source, and its shadow */
     PyObject *real;
     DynVal *v;
 } RecSeen;
+
+/* Sealed calls: what is recorded in one is part of the instruction that is running; leaving the graph there leaves it before
+ * the instruction, which then runs again from its start. */
+typedef struct RecSeal {
+    uint32_t born, nodes, effects;
+    bool broken;
+    RecFrame *frame;
+} RecSeal;
 
 typedef struct RecEffect { /* as DynEffect, in shadows */
     uint8_t kind;
@@ -108,6 +136,11 @@ struct DynRec {
     DYN_VEC(DynVal *) by_source;                  /* this segment's: DV_* for each source id, NULL where none yet */
     DYN_VEC(DynCode *) codes;                     /* decoded code of this recording */
     DYN_VEC(RecGenerator *) generators;           /* this segment's, in the arena */
+    RecFrame *taking;                             /* the frame whose running instruction takes items from iterators, or NULL; */
+    bool take_lost;                               /* it took one that isn't known */
+    uint32_t take_nodes, take_guards;             /* that there were before */
+    RecSeal take_seal;                            /* what was sealed before */
+    DYN_VEC(DynVal *) taken;                      /* iterators whose `ahead` isn't 0 */
     DYN_VEC(DynVal *) by_node;                    /* this segment's: the shadow of each node's array */
     DYN_VEC(uint32_t) written;                    /* this segment's inputs that were written into */
     DYN_VEC(RecEffect) effects;                   /* this segment's */
@@ -194,14 +227,45 @@ DYN_HIDDEN PyObject *rec_run_frame(DynRec *r, RecFrame *f); /* to its end, or to
 
 /* ---- rec_generator.c */
 DYN_HIDDEN DynVal *rec_new_generator(DynRec *r, PyObject *object, const RecPending *call);
-/* The generator's steps are recorded from here on / no more. end: the values it yielded since, or -1 when it was lost. */
-DYN_HIDDEN void rec_ask(DynRec *r, DynVal *v);
-DYN_HIDDEN int rec_asked(DynRec *r, DynVal *v, const DynOperand **yielded, uint32_t *n);
+DYN_HIDDEN bool rec_may_make_generator(DynRec *r, DynVal *func, uint32_t source);
+/* One step of it: next(), or what .send(value) does. As rec_take; at its end with the exception that it ends with. */
+DYN_HIDDEN PyObject *rec_generator_take(DynRec *r, DynOperand o, DynOperand sent, DynVal **v);
+DYN_HIDDEN bool rec_generator_close(DynRec *r, DynOperand o); /* before o.close(): it will run no code; it is finished then */
+DYN_HIDDEN void rec_generators_settle(DynRec *r, bool known); /* the steps that the instruction made are made, or taken back */
+/* Generators that somebody will have to finish are in what the rebuild under way makes. */
+DYN_HIDDEN int rec_generators_told(DynRec *r);
+DYN_HIDDEN uint32_t rec_generator_recipe(DynRec *r, DynVal *v);
 DYN_HIDDEN RecGenerator *rec_generator_of(DynRec *r, DynFrame *f); /* whose steps are asked for, or NULL */
 DYN_HIDDEN PyObject *rec_generator_step(DynRec *r, RecGenerator *g);
 DYN_HIDDEN DynVal *rec_closure_cell(DynRec *r, RecFrame *f, uint32_t i, PyObject *cell);
 DYN_HIDDEN void rec_yielded(DynRec *r, RecFrame *f, const DynInstr *in); /* the generator's frame is at a yield or its return */
 DYN_HIDDEN void rec_forget_generators(DynRec *r);
+
+/* ---- rec_flow.c */
+/* Shadow of the next item of a DV_ITER, or of the end (item NULL): what has to hold for it is guarded. -1: unknown. */
+DYN_HIDDEN int rec_next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out);
+
+/* ---- rec_take.c: items are taken from iterators of every kind */
+/* The next item of an iterator, made for real; a new reference. NULL: it is at its end, or raised (PyErr_Occurred). *v: its
+ * shadow; NULL: unknown, at the end too (take_lost). The first one begins a taking, which ends with the instruction: what was taken
+ * is taken back where that is a break. */
+DYN_HIDDEN PyObject *rec_take(DynRec *r, DynOperand it, DynVal **v);
+/* The same by .send(value), of a generator; an end that has a value leaves StopIteration set. */
+DYN_HIDDEN PyObject *rec_take_sent(DynRec *r, DynOperand it, DynOperand sent, DynVal **v);
+DYN_HIDDEN void rec_begin_taking(DynRec *r);
+DYN_HIDDEN void rec_end_taking(DynRec *r, RecFrame *f, Step s); /* after each instruction that took something */
+DYN_HIDDEN void rec_advance(DynRec *r, DynVal *it);             /* an item was taken */
+DYN_HIDDEN DynVal *rec_take_failed(DynRec *r, DynReason why, const char *detail); /* NULL */
+/* iter(o): v NULL when nothing is known, and nothing was done. */
+DYN_HIDDEN DynOperand rec_get_iter(DynRec *r, DynOperand o);
+DYN_HIDDEN bool rec_is_iterator(const DynVal *v);
+/* All items of an iterator, as a list: new reference (NULL: raised) and its shadow (NULL: unknown). */
+DYN_HIDDEN PyObject *rec_take_all(DynRec *r, DynOperand it, DynVal **v);
+
+/* ---- rec_lazy.c */
+DYN_HIDDEN DynVal *rec_new_lazy(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+DYN_HIDDEN uint32_t rec_lazy_recipe(DynRec *r, DynVal *v);
+DYN_HIDDEN int rec_lazy_init(void);
 
 /* ---- for handlers */
 typedef Step (*RecHandler)(DynRec *r, RecFrame *f, const DynInstr *in);
@@ -236,7 +300,7 @@ extern DYN_HIDDEN const RecHandler rec_handlers[DYN_I_COUNT];
     H(CONVERT_VALUE) H(POP_TOP) H(COPY) H(SWAP) H(PUSH_NULL) H(CALL) H(CALL_KW) H(CALL_FUNCTION_EX) \
     H(MAKE_FUNCTION) H(SET_FUNCTION_ATTRIBUTE) H(GET_ITER) H(GET_LEN) H(FOR_ITER) H(JUMP) H(POP_JUMP_IF_TRUE) \
     H(POP_JUMP_IF_FALSE) H(POP_JUMP_IF_NONE) H(POP_JUMP_IF_NOT_NONE) H(JUMP_IF_TRUE_OR_POP) \
-    H(JUMP_IF_FALSE_OR_POP) H(RETURN_VALUE) H(RETURN_CONST) H(YIELD_VALUE) H(BEFORE_WITH) H(LOAD_ASSERTION_ERROR) \
+    H(JUMP_IF_FALSE_OR_POP) H(RETURN_VALUE) H(RETURN_CONST) H(YIELD_VALUE) H(SEND) H(END_SEND) H(GET_YIELD_FROM_ITER) H(BEFORE_WITH) H(LOAD_ASSERTION_ERROR) \
     H(RAISE_VARARGS) H(PUSH_EXC_INFO) H(POP_EXCEPT) H(MATCH_MAPPING) H(MATCH_SEQUENCE) H(MATCH_KEYS) \
     H(MATCH_CLASS) H(CHECK_EXC_MATCH) H(RERAISE) H(WITH_EXCEPT_START) H(IMPORT_NAME) H(IMPORT_FROM)
 /* clang-format on */
@@ -245,13 +309,13 @@ DYN_REC_HANDLERS(H)
 #undef H
 
 /* ---- rec_call.c, rec_builtins.c, rec_methods.c */
-typedef struct RecCall { /* a call with its operands laid out: self first when there is one */
+struct RecCall { /* a call with its operands laid out: self first when there is one */
     DynOperand callable;
     DynOperand *args; /* npos positional, then the keyword values */
     uint32_t npos, nkw;
     PyObject *kwnames;            /* tuple or NULL */
     PyObject *packed, *packed_kw; /* f(*packed, **packed_kw): the callable may get the very tuple; NULL: not so called */
-} RecCall;
+};
 DYN_HIDDEN int rec_builtins_init(void);
 DYN_HIDDEN int rec_call_init(void);
 /* A builtin that is modelled: call it (for real) and give the shadow. *handled false: not in the table. *result NULL: raised. */
@@ -330,13 +394,7 @@ DYN_HIDDEN bool rec_attr_is_missing(DynRec *r, DynOperand o, PyObject *name);
 DYN_HIDDEN PyObject *rec_binary_real(int nb, bool inplace, PyObject *a, PyObject *b);
 DYN_HIDDEN int rec_identity(DynRec *r, DynOperand a, DynOperand b); /* are they one object: 1, 0, or -1: not known */
 
-/* ---- sealed calls: what is recorded in one is part of the instruction that is running; leaving the graph there leaves it before
- * the instruction, which then runs again from its start */
-typedef struct RecSeal {
-    uint32_t born, nodes, effects;
-    bool broken;
-    RecFrame *frame;
-} RecSeal;
+/* ---- sealed calls */
 DYN_HIDDEN RecSeal rec_seal(DynRec *r);
 DYN_HIDDEN void rec_unseal(DynRec *r, RecSeal outer);
 DYN_HIDDEN DynVal *rec_call_function(DynRec *r, const RecCall *c, PyObject **result); /* a Python function, recorded into */
@@ -382,6 +440,8 @@ DYN_HIDDEN bool rec_is_append_name(PyObject *name);
 DYN_HIDDEN bool rec_is_open_list(DynRec *r, DynOperand o);
 DYN_HIDDEN DynVal *rec_append_open(DynRec *r, const RecCall *c, PyObject **result);
 DYN_HIDDEN PyObject *rec_call_real(const RecCall *c);
+/* A call that the running instruction makes on its way: as rec_finish_call, without a place on the stack. */
+DYN_HIDDEN DynVal *rec_call_within(DynRec *r, DynOperand f, DynOperand *args, uint32_t npos, PyObject **result);
 DYN_HIDDEN Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c,
                                 uint32_t npop); /* make the call, and the result takes npop values' place */
 /* The Python function that an instance's type has for a special method; v is NULL where it has none. */

@@ -332,6 +332,9 @@ PyObject *rec_run_frame(DynRec *r, RecFrame *f) {
     for (;;) {
         const DynInstr *in = &f->code->v.at[f->pc];
         Step s = step(r, f, in);
+        if (r->taking != NULL) {
+            rec_end_taking(r, f, s);
+        }
         switch (s) {
         case STEP_NEXT:
             check_shadows(r, f);
@@ -404,6 +407,7 @@ static void rec_free(DynRec *r) {
     dyn_vec_free(&r->codes);
     rec_forget(r);
     dyn_vec_free(&r->generators);
+    dyn_vec_free(&r->taken);
     dyn_vec_free(&r->seen);
     dyn_vec_free(&r->by_source);
     dyn_vec_free(&r->by_node);
@@ -487,6 +491,7 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
 
 int dyn_record_init(void) {
     bool failed = rec_object_init() < 0 || rec_builtins_init() < 0 || rec_facts_init() < 0 || rec_errstate_init() < 0 ||
-                  rec_references_init() < 0 || rec_named_init() < 0 || rec_collections_init() < 0 || rec_enum_init() < 0;
+                  rec_references_init() < 0 || rec_named_init() < 0 || rec_collections_init() < 0 || rec_enum_init() < 0 ||
+                  rec_lazy_init() < 0;
     return failed ? -1 : rec_call_init();
 }

@@ -1,0 +1,183 @@
+/* rec_take.c: items are taken from iterators: by loops, by builtins, by unpacking, by other iterators. Each step is made for real, one
+ * after the other, and Python code that runs in it is recorded. Shadows of iterators move on when the instruction that took
+ * from them is done: where it turns out a break they still show the state before it, and an array operation in the middle that
+ * leaves the graph leaves it in front of the instruction, which then takes again.
+ *
+ * Called by the handlers and, at the end of each such instruction, by record.c. */
+#include "tracer/rec_segment.h"
+
+void rec_begin_taking(DynRec *r) {
+    if (r->taking == NULL && r->cap != NULL) {
+        r->taking = r->top;
+        r->take_lost = false;
+        r->take_nodes = r->cap->graph.nodes.n;
+        r->take_guards = r->cap->guards.n;
+        r->take_seal = rec_seal(r);
+    }
+}
+
+void rec_end_taking(DynRec *r, RecFrame *f, Step s) {
+    if (r->taking != f) {
+        return;
+    }
+    bool known = r->cap != NULL && !r->take_lost && (s == STEP_NEXT || (s == STEP_ERROR && r->error != NULL));
+    if (known && rec_snapshot_new_nodes(r) < 0) { /* handlers ask for it before they change the stack */
+        r->error = NULL;
+    }
+    r->taking = NULL;
+    rec_unseal(r, r->take_seal);
+    for (uint32_t i = 0; i < r->taken.n; i++) {
+        DynVal *v = r->taken.at[i];
+        v->id += known ? v->ahead : 0;
+        v->ahead = 0;
+        if (known) {
+            rec_changed(r, v);
+        }
+    }
+    r->taken.n = 0;
+    rec_generators_settle(r, known);
+    if (!known && r->cap != NULL) {
+        rec_rollback(r, r->take_nodes);
+        dyn_capture_forget_guards(r->cap, r->take_guards);
+    }
+}
+
+DynVal *rec_take_failed(DynRec *r, DynReason why, const char *detail) {
+    if (!r->take_lost) {
+        rec_fail(r, why, detail);
+    }
+    r->take_lost = true;
+    return NULL;
+}
+
+void rec_advance(DynRec *r, DynVal *it) {
+    if (r->taking == NULL) {
+        it->id++;
+        rec_changed(r, it);
+    } else if (it->ahead++ == 0 && dyn_vec_push(&r->taken, it) < 0) {
+        it->ahead = 0;
+        rec_take_failed(r, DYN_R_NO_MEMORY, NULL);
+    }
+}
+
+bool rec_is_iterator(const DynVal *v) { return v->kind == DV_ITER || v->kind == DV_GENERATOR || v->kind == DV_LAZY; }
+
+/* The end of an iterator in C: StopIteration may be set or not. */
+static PyObject *next_for_real(PyObject *it) {
+    PyObject *item = Py_TYPE(it)->tp_iternext(it);
+    if (item == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_StopIteration)) {
+        PyErr_Clear();
+    }
+    return item;
+}
+
+static PyObject *take_listed(DynRec *r, DynOperand it, DynVal **v) {
+    PyObject *item = next_for_real(it.real);
+    if (item == NULL && PyErr_Occurred()) {
+        return NULL;
+    }
+    if (rec_next_item(r, it.v, item, v) < 0) {
+        *v = rec_take_failed(r, r->why, NULL);
+    } else if (item != NULL) {
+        rec_advance(r, it.v);
+    }
+    return item;
+}
+
+PyObject *rec_take(DynRec *r, DynOperand it, DynVal **v) {
+    *v = NULL;
+    rec_begin_taking(r);
+    if (r->cap == NULL || r->take_lost) {
+        rec_take_failed(r, r->why, r->detail);
+        return next_for_real(it.real);
+    }
+    if (it.v->kind == DV_ITER && (it.v->items[0]->kind != DV_ARRAY || it.v->items[0]->obj != NULL)) {
+        return take_listed(r, it, v);
+    }
+    if (it.v->kind == DV_LAZY) {
+        PyObject *item = NULL;
+        *v = it.v->lazy->step(r, it.v, &item);
+        if (item != NULL && *v != NULL) {
+            rec_advance(r, it.v);
+        } else if (item != NULL) {
+            rec_take_failed(r, r->why, r->detail);
+        }
+        return item;
+    }
+    if (it.v->kind == DV_GENERATOR) {
+        PyObject *item = rec_generator_take(r, it, (DynOperand){dyn_rec_const(r, Py_None), Py_None}, v);
+        if (item == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_StopIteration)) {
+            PyErr_Clear();
+        }
+        return item;
+    }
+    rec_take_failed(r, DYN_R_UNSUPPORTED_VALUE, "iterator of this kind");
+    return next_for_real(it.real);
+}
+
+PyObject *rec_take_sent(DynRec *r, DynOperand it, DynOperand sent, DynVal **v) {
+    PyObject *item = NULL;
+    if (it.v->kind != DV_GENERATOR) {
+        return rec_take(r, it, v);
+    }
+    rec_begin_taking(r);
+    if (r->cap != NULL && !r->take_lost) {
+        return rec_generator_take(r, it, sent, v);
+    }
+    *v = rec_take_failed(r, r->why, r->detail);
+    PySendResult how = PyIter_Send(it.real, sent.real, &item);
+    if (how == PYGEN_RETURN && item != Py_None) {
+        PyObject *stop = PyObject_CallOneArg(PyExc_StopIteration, item);
+        if (stop != NULL) {
+            PyErr_SetObject(PyExc_StopIteration, stop);
+            Py_DECREF(stop);
+        }
+    }
+    return how == PYGEN_RETURN ? (Py_DECREF(item), NULL) : item;
+}
+
+DynOperand rec_get_iter(DynRec *r, DynOperand o) {
+    DynOperand none = {0};
+    if (o.v == NULL || r->cap == NULL || dyn_rec_resolve(r, o.v, o.real) < 0) {
+        return none;
+    }
+    if (rec_is_iterator(o.v)) {
+        return o;
+    }
+    if (PyArray_Check(o.real) && PyArray_NDIM((PyArrayObject *)o.real) < 1) {
+        return none;
+    }
+    DynVal *v = rec_new_iter(r, rec_iterate(r, o.v, o.real));
+    if (v != NULL && o.v->kind == DV_ARRAY && o.v->obj == NULL) { /* its rows are taken from it by index */
+        v = rec_keep(r, o.real) == 0 ? v : NULL;
+        o.v->obj = o.real;
+    }
+    PyObject *it = v != NULL ? PyObject_GetIter(o.real) : NULL;
+    if (it == NULL || rec_keep(r, it) < 0) {
+        PyErr_Clear();
+        Py_XDECREF(it);
+        return none;
+    }
+    Py_DECREF(it); /* the recording keeps it */
+    return (DynOperand){v, it};
+}
+
+PyObject *rec_take_all(DynRec *r, DynOperand it, DynVal **v) {
+    PyObject *list = PyList_New(0), *item;
+    DynVal *all = dyn_rec_seq(r, DV_LIST, 0, NULL, NULL), *x;
+    while (list != NULL && (item = rec_take(r, it, &x)) != NULL) {
+        if (all == NULL || x == NULL || rec_keep(r, item) < 0 || rec_push_item(r, all, x) < 0) {
+            all = NULL;
+        }
+        int status = PyList_Append(list, item);
+        Py_DECREF(item);
+        if (status < 0) {
+            break;
+        }
+    }
+    *v = r->take_lost || r->cap == NULL ? NULL : all;
+    if (PyErr_Occurred()) {
+        Py_CLEAR(list);
+    }
+    return list;
+}
