@@ -597,6 +597,7 @@ static bool shows_the_interpreter(PyObject *f) {
 
 DynVal *rec_call_within(DynRec *r, DynOperand f, DynOperand *args, uint32_t npos, PyObject **result) {
     RecCall c = {.callable = f, .args = args, .npos = npos};
+    rec_taken_so_far(r);
     bool known = r->cap != NULL && !r->take_lost && !shows_the_interpreter(f.real);
     for (int i = 0; known && i < 4 && unwrap(r, &c); i++) {
     }

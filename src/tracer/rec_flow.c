@@ -466,6 +466,14 @@ static Step for_unknown(RecFrame *f, const DynInstr *in, PyObject *iterator) {
 
 /* Trips that are left, as far as that is known. */
 static int64_t trips_left(DynRec *r, DynVal *it) {
+    if (it->kind != DV_ITER) {
+        int64_t least = it->kind == DV_LAZY && it->lazy->n > 0 ? INT64_MAX : 0;
+        for (uint32_t i = 0; least > 0 && i < it->lazy->n; i++) {
+            int64_t left = trips_left(r, it->lazy->from[i].v);
+            least = left < least ? left : least;
+        }
+        return least;
+    }
     DynVal *c = it->items[0];
     DynSyms *t = &r->cap->syms;
     if (c->kind == DV_ARRAY) {
@@ -483,6 +491,10 @@ static int64_t trips_left(DynRec *r, DynVal *it) {
 
 Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
+    if (o.v->kind == DV_LAZY && o.v->id > 0 && trips_left(r, o.v) >= REC_MAX_TRIPS && rec_may_break(r, f)) {
+        r->why = DYN_R_LOOP;
+        return for_unknown(f, in, o.real);
+    }
     if (o.v->kind == DV_GENERATOR || o.v->kind == DV_LAZY) {
         return for_lazy(r, f, in);
     }

@@ -212,6 +212,30 @@ static DynVal *step_enumerate(DynRec *r, DynVal *v, PyObject **item) {
     return *item != NULL && items[0] != NULL && items[1] != NULL ? dyn_rec_seq(r, DV_TUPLE, 2, items, *item) : NULL;
 }
 
+/* reversed(list): the items as they are when it gets there. */
+static DynVal *step_reversed(DynRec *r, DynVal *v, PyObject **item) {
+    const RecLazy *z = v->lazy;
+    DynVal *list = z->func.v;
+    int64_t at = z->start - v->id - v->ahead;
+    *item = Py_TYPE(z->object)->tp_iternext(z->object);
+    if ((*item != NULL) != (at >= 0 && at < (int64_t)list->n)) {
+        return rec_take_failed(r, DYN_R_UNSUPPORTED_VALUE, "a list that changes");
+    }
+    return *item != NULL ? list->items[at] : NULL;
+}
+
+static uint32_t reversed_recipe(DynRec *r, const DynVal *v) {
+    int64_t at = v->lazy->start - v->id;
+    uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, 2);
+    if (items == NULL || (items[0] = rec_recipe(r, v->lazy->func.v)) == DYN_NONE) {
+        return DYN_NONE;
+    }
+    items[1] = dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, v->lazy->type, 1, items);
+    return v->id == 0 || items[1] == DYN_NONE ? items[1]
+           : at <= 0                          ? DYN_NONE
+                                              : dyn_capture_recipe(r->cap, DYN_RC_ITER, (uint32_t)at, NULL, 1, items + 1);
+}
+
 /* ---- new ones */
 
 typedef struct Kind {
@@ -225,16 +249,18 @@ static Kind kinds[] = {
     {"builtins", "map", step_map, true, 8, NULL},
     {"builtins", "filter", step_filter, true, 1, NULL},
     {"builtins", "zip", step_zip, false, 8, NULL},
-    {"builtins", "enumerate", step_enumerate, false, 1, NULL},
+    {"builtins", "enumerate", step_enumerate, false, 2, NULL},
+    {"builtins", "reversed", step_reversed, true, 0, NULL},
     {"itertools", "starmap", step_starmap, true, 1, NULL},
     {"itertools", "filterfalse", step_filterfalse, true, 1, NULL},
 };
 static PyObject *strict_zip; /* functools.partial(zip, strict=True), for recipes */
 static PyObject *reduce;
 
-static bool any_iterator(const RecCall *c) {
+/* What can't be listed beforehand: iterators, and lists, which may change until they are read. */
+static bool any_live(const RecCall *c) {
     for (uint32_t i = 0; i < c->npos; i++) {
-        if (rec_is_iterator(c->args[i].v)) {
+        if (rec_is_iterator(c->args[i].v) || c->args[i].v->kind == DV_LIST) {
             return true;
         }
     }
@@ -295,7 +321,7 @@ static PyObject *make_real(const Kind *k, RecLazy *z) {
     if (z->strict) {
         return PyObject_Vectorcall(strict_zip, args, n, NULL);
     }
-    PyObject *start = z->start != 0 ? args[n++] = PyLong_FromLongLong(z->start) : NULL;
+    PyObject *start = k->step == step_enumerate && z->start != 0 ? args[n++] = PyLong_FromLongLong(z->start) : NULL;
     PyObject *o = PyObject_Vectorcall(k->type, args, n, NULL);
     Py_XDECREF(start);
     return o;
@@ -382,18 +408,23 @@ DynVal *rec_new_lazy(DynRec *r, const RecCall *c, PyObject **result, bool *handl
         k = kinds[i].type == c->callable.real ? &kinds[i] : NULL;
     }
     uint32_t first = k != NULL && k->func, n = k == NULL || c->npos < first ? 0 : c->npos - first;
-    RecLazy *z = k == NULL || n < 1 ? NULL : DYN_NEW(&r->arena, RecLazy);
+    RecLazy *z = k == NULL || n > k->most || (n < 1 && k->most > 0) ? NULL : DYN_NEW(&r->arena, RecLazy);
     if (z == NULL) {
         return NULL;
     }
-    if (k->step == step_zip) {
+    if (k->step == step_reversed) {
+        if (c->npos != 1 || c->nkw != 0 || c->args[0].v->kind != DV_LIST) {
+            return NULL;
+        }
+        z->start = (int64_t)c->args[0].v->n - 1;
+    } else if (k->step == step_zip) {
         int strict = is_strict(r, c);
         z->strict = strict == 1;
-        if (strict < 0 || (strict == 0 && !any_iterator(c))) {
+        if (strict < 0 || (strict == 0 && !any_live(c))) {
             return NULL;
         }
     } else if (k->step == step_enumerate) {
-        if (count_from(r, c, &z->start) < 0 || (!any_iterator(c) && c->nkw == 0)) {
+        if (count_from(r, c, &z->start) < 0 || (!any_live(c) && c->nkw == 0)) {
             return NULL;
         }
         n = 1;
@@ -401,7 +432,7 @@ DynVal *rec_new_lazy(DynRec *r, const RecCall *c, PyObject **result, bool *handl
         return NULL;
     }
     z->func = k->func ? c->args[0] : (DynOperand){0};
-    if (n > k->most || sources(r, z, c, first, n) < 0 || (k->func && rec_keep(r, z->func.real) < 0)) {
+    if (sources(r, z, c, first, n) < 0 || (k->func && rec_keep(r, z->func.real) < 0)) {
         return NULL;
     }
     *handled = true;
@@ -410,6 +441,9 @@ DynVal *rec_new_lazy(DynRec *r, const RecCall *c, PyObject **result, bool *handl
 
 uint32_t rec_lazy_recipe(DynRec *r, DynVal *v) {
     const RecLazy *z = v->lazy;
+    if (z->step == step_reversed) {
+        return reversed_recipe(r, v);
+    }
     DynSyms *t = &r->cap->syms;
     uint32_t n = 0, *items = DYN_NEW_N(&r->cap->arena, uint32_t, z->n + 2);
     bool counts = z->step == step_enumerate;

@@ -252,6 +252,7 @@ DYN_HIDDEN int rec_next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out
 DYN_HIDDEN PyObject *rec_take(DynRec *r, DynOperand it, DynVal **v);
 /* The same by .send(value), of a generator; an end that has a value leaves StopIteration set. */
 DYN_HIDDEN PyObject *rec_take_sent(DynRec *r, DynOperand it, DynOperand sent, DynVal **v);
+DYN_HIDDEN void rec_taken_so_far(DynRec *r); /* nodes that the instruction made itself, before others are made in frames */
 DYN_HIDDEN void rec_begin_taking(DynRec *r);
 DYN_HIDDEN void rec_end_taking(DynRec *r, RecFrame *f, Step s); /* after each instruction that took something */
 DYN_HIDDEN void rec_advance(DynRec *r, DynVal *it);             /* an item was taken */

@@ -20,8 +20,14 @@ void rec_end_taking(DynRec *r, RecFrame *f, Step s) {
     if (r->taking != f) {
         return;
     }
+#ifdef DYN_DEBUG
+    if (r->cap != NULL && r->take_lost && s == STEP_NEXT) {
+        Py_FatalError("an instruction took an item that isn't known, and is no break");
+    }
+#endif
     bool known = r->cap != NULL && !r->take_lost && (s == STEP_NEXT || (s == STEP_ERROR && r->error != NULL));
-    if (known && rec_snapshot_new_nodes(r) < 0) { /* handlers ask for it before they change the stack */
+    if (known && s == STEP_ERROR && rec_snapshot_new_nodes(r) < 0) { /* else the handler asked for it, before it changed the stack */
+        known = false;
         r->error = NULL;
     }
     r->taking = NULL;
@@ -60,6 +66,12 @@ void rec_advance(DynRec *r, DynVal *it) {
     }
 }
 
+void rec_taken_so_far(DynRec *r) {
+    if (r->cap != NULL && !r->take_lost && rec_snapshot_new_nodes(r) < 0) {
+        rec_take_failed(r, r->why, NULL);
+    }
+}
+
 bool rec_is_iterator(const DynVal *v) { return v->kind == DV_ITER || v->kind == DV_GENERATOR || v->kind == DV_LAZY; }
 
 /* The end of an iterator in C: StopIteration may be set or not. */
@@ -87,6 +99,7 @@ static PyObject *take_listed(DynRec *r, DynOperand it, DynVal **v) {
 PyObject *rec_take(DynRec *r, DynOperand it, DynVal **v) {
     *v = NULL;
     rec_begin_taking(r);
+    rec_taken_so_far(r);
     if (r->cap == NULL || r->take_lost) {
         rec_take_failed(r, r->why, r->detail);
         return next_for_real(it.real);
@@ -97,10 +110,10 @@ PyObject *rec_take(DynRec *r, DynOperand it, DynVal **v) {
     if (it.v->kind == DV_LAZY) {
         PyObject *item = NULL;
         *v = it.v->lazy->step(r, it.v, &item);
-        if (item != NULL && *v != NULL) {
+        if (item != NULL && *v != NULL && !r->take_lost) {
             rec_advance(r, it.v);
         } else if (item != NULL) {
-            rec_take_failed(r, r->why, r->detail);
+            *v = rec_take_failed(r, r->why, r->detail);
         }
         return item;
     }
