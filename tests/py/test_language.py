@@ -13,12 +13,9 @@ from language import ROWS
 
 # Right, but not captured whole yet: docs/STATUS.md.
 PENDING = set("""
-accumulated cached_function chained characters class_defined_inside combinations counted data_descriptor decorated_inside
-dict_from_pairs dict_of_ints dict_order enum_lookup enumerated extremes filtered formatted generator_closed
-generator_left_early generator_loop generator_next generator_of_arrays generator_of_pairs generator_returns generator_send
-generator_unpacked generator_yield_from generator_zipped item_operators list_sort_key mapped mapped_two method_caller
-operators paired partials products reduced reduced_with_start repeated sliced starmapped with_contextlib with_effects zipped
-zipped_longest
+accumulated cached_function chained class_defined_inside combinations counted data_descriptor decorated_inside
+dict_from_pairs dict_of_ints enum_lookup extremes formatted item_operators list_sort_key method_caller operators paired
+partials products reduced_with_start repeated sliced with_contextlib with_effects zipped_longest
 """.split())
 
 
