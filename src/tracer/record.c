@@ -262,6 +262,27 @@ static PyObject *go_round(DynRec *r, RecFrame *f, DynFrameLink *link) {
     return req->go_on(req, r->ts, f->f, dyn_decode_return(f->code), door, args);
 }
 
+/* The frame ends with the exception that is set. One that it raised again has its row in the traceback already. */
+static PyObject *throw_out(DynRec *r, RecFrame *f, DynFrameLink *link, const DynInstr *in) {
+    PyObject *type, *value, *tb, *before = NULL;
+    if (r->error_again) {
+        PyErr_Fetch(&type, &value, &before);
+        Py_XINCREF(before);
+        PyErr_Restore(type, value, before);
+    }
+    r->error_again = false; /* for the frame that called */
+    PyObject *result = hand_back(r, f, link, in->at, dyn_frame_throw);
+    if (result == NULL && before != NULL) {
+        PyErr_Fetch(&type, &value, &tb);
+        if (tb != NULL && (PyObject *)((PyTracebackObject *)tb)->tb_next == before) {
+            Py_SETREF(tb, Py_NewRef(before));
+        }
+        PyErr_Restore(type, value, tb);
+    }
+    Py_XDECREF(before);
+    return result;
+}
+
 /* An inlined frame isn't recorded any more: its caller's call, or its generator's step, is a break. */
 static void lose(DynRec *r, RecFrame *f) {
     if (f->generator != NULL) {
@@ -388,7 +409,7 @@ PyObject *rec_run_frame(DynRec *r, RecFrame *f) {
             }
             lose(r, f);
             r->why = DYN_R_EXCEPTION;
-            return hand_back(r, f, &link, in->at, dyn_frame_throw);
+            return throw_out(r, f, &link, in);
         }
     }
 }

@@ -585,3 +585,17 @@ def manager_that_sees_an_error(x):
 def manager_left_by_return(x):
     with scope("a", x) as y:
         return y * 2.0
+
+
+@broken(*X)
+def raised_again_through_a_call(x):
+    def inner():
+        try:
+            {}["k"]
+        finally:
+            note("finally")
+
+    with contextlib.suppress(ValueError):
+        y = x + 1.0
+        inner()
+    return y
