@@ -44,13 +44,35 @@ bool rec_may_make_generator(DynRec *r, DynVal *func, uint32_t source) {
     return func->kind == DV_FUNC ? func->type != NULL : source != DYN_NONE;
 }
 
+static bool stands_in_handler(const RecGenerator *g, const RecGeneratorState *s);
+
+/* It is about to die, and to run what handlers of its frame do then. */
+static PyObject *dies(PyObject *self, PyObject *weak) {
+    RecGenerator *g = PyCapsule_GetPointer(self, NULL);
+    (void)weak;
+    if (g != NULL) {
+        g->dead = true;
+        g->rec->generator_died = g->rec->generator_died || g->lost || stands_in_handler(g, &g->now);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *watch(RecGenerator *g, PyObject *object) {
+    static PyMethodDef method = {"dies", dies, METH_O, NULL};
+    PyObject *self = PyCapsule_New(g, NULL, NULL), *callback = self ? PyCFunction_New(&method, self) : NULL;
+    PyObject *weak = callback ? PyWeakref_NewRef(object, callback) : NULL;
+    Py_XDECREF(self);
+    Py_XDECREF(callback);
+    return weak;
+}
+
 DynVal *rec_new_generator(DynRec *r, PyObject *object, const RecPending *call) {
     RecGenerator *g = DYN_NEW(&r->arena, RecGenerator);
     DynVal *v = rec_new(r, DV_GENERATOR);
-    if (g == NULL || v == NULL || !PyGen_CheckExact(object) || rec_keep(r, object) < 0) {
+    if (g == NULL || v == NULL || !PyGen_CheckExact(object)) {
         return rec_fail(r, DYN_R_GENERATOR, NULL);
     }
-    g->object = object;
+    g->rec = r;
     g->f = dyn_frame_of_generator(object);
     g->func_val = call->func_val;
     g->v = v;
@@ -66,13 +88,19 @@ DynVal *rec_new_generator(DynRec *r, PyObject *object, const RecPending *call) {
     g->now = (RecGeneratorState){.at = dyn_frame_position(g->f), .ssp = g->frame.ssp, .shadow = g->frame.shadow};
     v->id = r->generators.n;
     v->fresh = true;
-    return dyn_vec_push(&r->generators, g) < 0 ? rec_fail(r, DYN_R_NO_MEMORY, NULL) : v;
+    if (dyn_vec_push(&r->generators, g) < 0) {
+        return rec_fail(r, DYN_R_NO_MEMORY, NULL);
+    }
+    g->weak = watch(g, object);
+    PyErr_Clear();
+    g->lost = g->weak == NULL;
+    return g->lost ? rec_fail(r, DYN_R_NO_MEMORY, NULL) : v;
 }
 
 RecGenerator *rec_generator_of(DynRec *r, DynFrame *f) {
     for (uint32_t i = 0; i < r->generators.n; i++) {
         RecGenerator *g = r->generators.at[i];
-        if (g->f == f && !g->now.finished) {
+        if (g->f == f && !g->dead && !g->now.finished) {
             g->lost = g->lost || !g->asked;
             return g->lost ? NULL : g;
         }
@@ -253,7 +281,7 @@ int rec_generators_told(DynRec *r) {
     for (uint32_t i = 0; i < r->generators.n; i++) {
         const RecGenerator *g = r->generators.at[i];
         bool newer = r->seal != NULL && g->v->born >= r->seal_born; /* the instruction makes it again */
-        if (!newer && g->v->stamp != r->stamp && stands_in_handler(g, state_of(g))) {
+        if (!newer && !g->old && g->v->stamp != r->stamp && stands_in_handler(g, state_of(g))) {
             return -1;
         }
     }
@@ -278,4 +306,26 @@ uint32_t rec_generator_recipe(DynRec *r, DynVal *v) {
     return items[0] == DYN_NONE ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_GENERATOR, s->finished ? DYN_NONE : s->at, NULL, n + 1, items);
 }
 
-void rec_forget_generators(DynRec *r) { r->generators.n = 0; }
+bool rec_generators_guarded(const DynRec *r) {
+    for (uint32_t i = 0; i < r->generators.n; i++) {
+        const RecGenerator *g = r->generators.at[i];
+        if (!g->dead && (g->lost || stands_in_handler(g, &g->now))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void rec_forget_generators(DynRec *r, bool all) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->generators.n; i++) {
+        RecGenerator *g = r->generators.at[i];
+        if (all || g->dead || g->now.finished) {
+            Py_CLEAR(g->weak);
+        } else {
+            g->old = g->lost = true;
+            r->generators.at[n++] = g;
+        }
+    }
+    r->generators.n = n;
+}

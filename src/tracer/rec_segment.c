@@ -8,7 +8,7 @@ void rec_forget(DynRec *r) {
     for (uint32_t i = 0; i < r->keep.n; i++) {
         Py_DECREF(r->keep.at[i]);
     }
-    rec_forget_generators(r);
+    rec_forget_generators(r, false);
     r->taken.n = 0;
     r->keep.n = r->seen.n = r->by_source.n = r->by_node.n = r->written.n = r->effects.n = r->touched.n = 0;
     r->behind = false;

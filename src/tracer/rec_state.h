@@ -45,6 +45,7 @@ struct RecFrame {
     bool instr_changed;                 /* which changed a container that is older */
     uint32_t place_pc, place;           /* the places row of instruction place_pc, in capture place_of */
     DynCapture *place_of;
+    DynVal **saved;    /* the shadow before the running instruction, where that may have to be a break after all */
     DynVal **handling; /* the exceptions of the except blocks that the frame is in */
     uint32_t nhandling;
 };
@@ -68,11 +69,13 @@ typedef struct RecGeneratorState { /* between two steps */
     DynVal **shadow;  /* slots and stack */
 } RecGeneratorState;
 struct RecGenerator {
-    PyObject *object; /* kept by the recording */
+    DynRec *rec;
+    PyObject *weak; /* owned: a weak reference. Nobody keeps the generator: it dies when it would without dynoc */
     DynFrame *f;
     DynVal *v, *func_val;
     RecFrame frame;
-    bool asked, lost, taken;       /* taken: the running instruction made a step of it, */
+    bool old;                      /* made in an earlier segment: lost, but still watched */
+    bool asked, lost, dead, taken; /* taken: the running instruction made a step of it, */
     RecGeneratorState now, before; /* before which it was so */
     DynOperand sent;               /* what the step that is asked for gives to the frame */
     DynVal *gave;                  /* what it yielded or returned, or NULL */
@@ -136,6 +139,7 @@ struct DynRec {
     DYN_VEC(DynVal *) by_source;                  /* this segment's: DV_* for each source id, NULL where none yet */
     DYN_VEC(DynCode *) codes;                     /* decoded code of this recording */
     DYN_VEC(RecGenerator *) generators;           /* this segment's, in the arena */
+    bool generator_died;                          /* one that ran code then: the running instruction did that */
     RecFrame *taking;                             /* the frame whose running instruction takes items from iterators, or NULL; */
     bool take_lost;                               /* it took one that isn't known */
     uint32_t take_nodes, take_guards;             /* that there were before */
@@ -234,12 +238,14 @@ DYN_HIDDEN bool rec_generator_close(DynRec *r, DynOperand o); /* before o.close(
 DYN_HIDDEN void rec_generators_settle(DynRec *r, bool known); /* the steps that the instruction made are made, or taken back */
 /* Generators that somebody will have to finish are in what the rebuild under way makes. */
 DYN_HIDDEN int rec_generators_told(DynRec *r);
+/* There is one that will run code when it dies. */
+DYN_HIDDEN bool rec_generators_guarded(const DynRec *r);
 DYN_HIDDEN uint32_t rec_generator_recipe(DynRec *r, DynVal *v);
 DYN_HIDDEN RecGenerator *rec_generator_of(DynRec *r, DynFrame *f); /* whose steps are asked for, or NULL */
 DYN_HIDDEN PyObject *rec_generator_step(DynRec *r, RecGenerator *g);
 DYN_HIDDEN DynVal *rec_closure_cell(DynRec *r, RecFrame *f, uint32_t i, PyObject *cell);
 DYN_HIDDEN void rec_yielded(DynRec *r, RecFrame *f, const DynInstr *in); /* the generator's frame is at a yield or its return */
-DYN_HIDDEN void rec_forget_generators(DynRec *r);
+DYN_HIDDEN void rec_forget_generators(DynRec *r, bool all); /* a segment ends; all: the recording does */
 
 /* ---- rec_flow.c */
 /* Shadow of the next item of a DV_ITER, or of the end (item NULL): what has to hold for it is guarded. -1: unknown. */

@@ -332,6 +332,37 @@ static Step step(DynRec *r, RecFrame *f, const DynInstr *in) {
     return h(r, f, in);
 }
 
+/* The same where generators may die in the instruction, and run code: it is a break then. */
+static Step step_watched(DynRec *r, RecFrame *f, const DynInstr *in) {
+    bool guarded = rec_generators_guarded(r);
+    uint32_t ssp = f->ssp, nodes = r->cap ? r->cap->graph.nodes.n : 0, nguards = r->cap ? r->cap->guards.n : 0;
+    if (guarded && (f->saved != NULL || (f->saved = DYN_NEW_N(&r->arena, DynVal *, f->nall + 1)) != NULL)) {
+        memcpy(f->saved, f->shadow, (f->nall + 1) * sizeof *f->saved);
+    }
+    r->generator_died = false;
+    Step s = step(r, f, in);
+    if (!r->generator_died || r->cap == NULL) {
+        return s;
+    }
+    r->generator_died = false;
+    r->take_lost = true;
+    r->error = NULL;
+    if (s == STEP_NEXT) {
+        bool known = guarded && f->saved != NULL;
+        if (known) {
+            memcpy(f->shadow, f->saved, (f->nall + 1) * sizeof *f->saved);
+            f->ssp = ssp;
+            rec_rollback(r, nodes);
+            dyn_capture_forget_guards(r->cap, nguards);
+        }
+        r->spoiled = r->spoiled || !known;
+        r->why = DYN_R_SIDE_EFFECT;
+        r->detail = "a generator is closed";
+        s = STEP_BREAK;
+    }
+    return s;
+}
+
 PyObject *rec_run_frame(DynRec *r, RecFrame *f) {
     DynFrameLink link;
     bool inlined = r->top != NULL;
@@ -352,7 +383,7 @@ PyObject *rec_run_frame(DynRec *r, RecFrame *f) {
     r->top = f;
     for (;;) {
         const DynInstr *in = &f->code->v.at[f->pc];
-        Step s = step(r, f, in);
+        Step s = r->generators.n > 0 ? step_watched(r, f, in) : step(r, f, in);
         if (r->taking != NULL) {
             rec_end_taking(r, f, s);
         }
@@ -427,6 +458,7 @@ static void rec_free(DynRec *r) {
     }
     dyn_vec_free(&r->codes);
     rec_forget(r);
+    rec_forget_generators(r, true);
     dyn_vec_free(&r->generators);
     dyn_vec_free(&r->taken);
     dyn_vec_free(&r->seen);

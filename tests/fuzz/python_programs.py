@@ -7,6 +7,7 @@ to raise and from a few that may. Numbers in arrays are small and whole: whateve
 import random
 
 import numpy as np
+from iterator_statements import Iterators
 
 PRELUDE = '''\
 import contextlib
@@ -128,7 +129,7 @@ class Point:
 '''
 
 
-class Generator:
+class Generator(Iterators):
     """One program. `names` maps a type to the variables in scope that surely have it."""
 
     TYPES = ("int", "float", "list", "dict", "str", "array", "box", "tuple", "bool")
@@ -409,8 +410,8 @@ class Generator:
             return self.assign(depth)
         form = self.random.choices(
             (self.assign, self.change, self.branch, self.loop, self.attempt, self.context)
-            + (self.function, self.trouble, self.leave),
-            (30, 22, 12, 12, 8, 6, 5, 4, 2),
+            + (self.function, self.trouble, self.leave, self.iterators),
+            (30, 22, 12, 12, 8, 6, 5, 4, 2, 14),
         )[0]
         return form(depth)
 
