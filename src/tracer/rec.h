@@ -56,7 +56,7 @@ struct DynVal {
     DynVal *twin;   /* ring of the shadows of one object that was met in several ways: their items are kept alike; or NULL */
     bool touched;   /* an object that outlives the call and was changed */
     uint32_t ahead; /* iterators: how many items the running instruction took (rec_take.c) */
-    struct RecLazy *lazy; /* DV_LAZY, see rec_state.h */
+    struct RecLazy *lazy;   /* DV_LAZY, see rec_state.h */
     uint32_t recipe, stamp; /* the recipe made of it in the rebuild `stamp`: rec_recipe's memo */
 };
 typedef struct DynOperand { /* a shadow and the real object it stands for */

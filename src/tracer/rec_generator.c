@@ -1,7 +1,7 @@
-/* rec_generator.c: generators that are made while recording. A handler that takes values out of one asks for its steps; each brings
- * the generator's frame to the hook, is recorded like an inlined call up to the yield, and leaves the shadow of what it gave here.
- * A step that nobody asked for loses the generator. Between two steps its frame has a recipe, so that a function can be left
- * with a generator in it that is half done.
+/* rec_generator.c: generators that are made while recording. A handler that takes values out of one asks for its steps; each
+ * brings the generator's frame to the hook, is recorded like an inlined call up to the yield, and leaves the shadow of what it
+ * gave here. A step that nobody asked for loses the generator. Between two steps its frame has a recipe, so that a function can
+ * be left with a generator in it that is half done.
  *
  * Called by rec_take.c, rec_recipe.c and record.c. Generators live in the recording's arena until the segment ends. */
 #include "tracer/rec_state.h"
@@ -303,7 +303,9 @@ uint32_t rec_generator_recipe(DynRec *r, DynVal *v) {
             return DYN_NONE;
         }
     }
-    return items[0] == DYN_NONE ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_GENERATOR, s->finished ? DYN_NONE : s->at, NULL, n + 1, items);
+    return items[0] == DYN_NONE
+               ? DYN_NONE
+               : dyn_capture_recipe(r->cap, DYN_RC_GENERATOR, s->finished ? DYN_NONE : s->at, NULL, n + 1, items);
 }
 
 bool rec_generators_guarded(const DynRec *r) {

@@ -1,8 +1,8 @@
-/* rec_lazy.c: iterators in C that ask others and call functions: map, filter, zip, enumerate and those of itertools like them. Their
- * steps are made here one by one, as they make them: items are taken from where the real iterator would take them, and functions
- * are called as it would call them. So the real iterator, which is made of the same iterators, stands where it should whoever
- * looks at it, and has a recipe at every place. One that keeps count for itself takes its items from a feeder: they are taken
- * here, and the real iterator then finds them there.
+/* rec_lazy.c: iterators in C that ask others and call functions: map, filter, zip, enumerate and those of itertools like them.
+ * Their steps are made here one by one, as they make them: items are taken from where the real iterator would take them, and
+ * functions are called as it would call them. So the real iterator, which is made of the same iterators, stands where it should
+ * whoever looks at it, and has a recipe at every place. One that keeps count for itself takes its items from a feeder: they are
+ * taken here, and the real iterator then finds them there.
  *
  * Called by rec_call.c (a new one), rec_take.c (steps) and rec_recipe.c. */
 #include "tracer/rec_state.h"

@@ -209,7 +209,8 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
                 return recipe;
             }
         }
-        if (v->hidden || (v->looped && r->on_stack && r->nesting == 1)) { /* any iterator over these will do: nobody else sees it */
+        if (v->hidden ||
+            (v->looped && r->on_stack && r->nesting == 1)) { /* any iterator over these will do: nobody else sees it */
             DynVal listed = *v;
             listed.n = 1;
             v->items[0]->kind = DV_TUPLE;

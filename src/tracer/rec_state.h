@@ -64,9 +64,9 @@ typedef struct RecPending { /* an inlined call on its way through the hook */
  * and lost when it takes a step that nobody asked for. */
 typedef struct RecGeneratorState { /* between two steps */
     bool started, finished;
-    uint32_t at;      /* code unit that runs next */
-    uint32_t ssp;     /* of the frame */
-    DynVal **shadow;  /* slots and stack */
+    uint32_t at;     /* code unit that runs next */
+    uint32_t ssp;    /* of the frame */
+    DynVal **shadow; /* slots and stack */
 } RecGeneratorState;
 struct RecGenerator {
     DynRec *rec;
@@ -85,14 +85,14 @@ struct RecGenerator {
 /* An iterator in C whose steps are made here one by one: what it takes from others, and which functions it calls. */
 typedef DynVal *(*RecLazyStep)(DynRec *r, DynVal *v, PyObject **item);
 typedef struct RecLazy {
-    PyObject *type;   /* of it, borrowed for ever */
-    RecLazyStep step; /* new reference in *item, NULL at its end or with an exception; gives its shadow, NULL: unknown */
-    DynOperand func;  /* or v NULL */
-    uint32_t n;       /* of the iterators that it takes from */
-    DynOperand *from; /* kept by the recording */
-    int64_t start;    /* enumerate */
+    PyObject *type;            /* of it, borrowed for ever */
+    RecLazyStep step;          /* new reference in *item, NULL at its end or with an exception; gives its shadow, NULL: unknown */
+    DynOperand func;           /* or v NULL */
+    uint32_t n;                /* of the iterators that it takes from */
+    DynOperand *from;          /* kept by the recording */
+    int64_t start;             /* enumerate */
     PyObject *object, *feeder; /* the real one, and what it takes from where that isn't `from` itself; kept by the recording */
-    bool strict;      /* zip */
+    bool strict;               /* zip */
 } RecLazy;
 
 typedef struct RecSeen { /* a real object met through a source, and its shadow */
@@ -245,7 +245,7 @@ DYN_HIDDEN RecGenerator *rec_generator_of(DynRec *r, DynFrame *f); /* whose step
 DYN_HIDDEN PyObject *rec_generator_step(DynRec *r, RecGenerator *g);
 DYN_HIDDEN DynVal *rec_closure_cell(DynRec *r, RecFrame *f, uint32_t i, PyObject *cell);
 DYN_HIDDEN void rec_yielded(DynRec *r, RecFrame *f, const DynInstr *in); /* the generator's frame is at a yield or its return */
-DYN_HIDDEN void rec_forget_generators(DynRec *r, bool all); /* a segment ends; all: the recording does */
+DYN_HIDDEN void rec_forget_generators(DynRec *r, bool all);              /* a segment ends; all: the recording does */
 
 /* ---- rec_flow.c */
 /* Shadow of the next item of a DV_ITER, or of the end (item NULL): what has to hold for it is guarded. -1: unknown. */
@@ -253,15 +253,15 @@ DYN_HIDDEN int rec_next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out
 
 /* ---- rec_take.c: items are taken from iterators of every kind */
 /* The next item of an iterator, made for real; a new reference. NULL: it is at its end, or raised (PyErr_Occurred). *v: its
- * shadow; NULL: unknown, at the end too (take_lost). The first one begins a taking, which ends with the instruction: what was taken
- * is taken back where that is a break. */
+ * shadow; NULL: unknown, at the end too (take_lost). The first one begins a taking, which ends with the instruction: what was
+ * taken is taken back where that is a break. */
 DYN_HIDDEN PyObject *rec_take(DynRec *r, DynOperand it, DynVal **v);
 /* The same by .send(value), of a generator; an end that has a value leaves StopIteration set. */
 DYN_HIDDEN PyObject *rec_take_sent(DynRec *r, DynOperand it, DynOperand sent, DynVal **v);
 DYN_HIDDEN void rec_taken_so_far(DynRec *r); /* nodes that the instruction made itself, before others are made in frames */
 DYN_HIDDEN void rec_begin_taking(DynRec *r);
-DYN_HIDDEN void rec_end_taking(DynRec *r, RecFrame *f, Step s); /* after each instruction that took something */
-DYN_HIDDEN void rec_advance(DynRec *r, DynVal *it);             /* an item was taken */
+DYN_HIDDEN void rec_end_taking(DynRec *r, RecFrame *f, Step s);                   /* after each instruction that took something */
+DYN_HIDDEN void rec_advance(DynRec *r, DynVal *it);                               /* an item was taken */
 DYN_HIDDEN DynVal *rec_take_failed(DynRec *r, DynReason why, const char *detail); /* NULL */
 /* iter(o): v NULL when nothing is known, and nothing was done. */
 DYN_HIDDEN DynOperand rec_get_iter(DynRec *r, DynOperand o);
@@ -307,7 +307,8 @@ extern DYN_HIDDEN const RecHandler rec_handlers[DYN_I_COUNT];
     H(CONVERT_VALUE) H(POP_TOP) H(COPY) H(SWAP) H(PUSH_NULL) H(CALL) H(CALL_KW) H(CALL_FUNCTION_EX) \
     H(MAKE_FUNCTION) H(SET_FUNCTION_ATTRIBUTE) H(GET_ITER) H(GET_LEN) H(FOR_ITER) H(JUMP) H(POP_JUMP_IF_TRUE) \
     H(POP_JUMP_IF_FALSE) H(POP_JUMP_IF_NONE) H(POP_JUMP_IF_NOT_NONE) H(JUMP_IF_TRUE_OR_POP) \
-    H(JUMP_IF_FALSE_OR_POP) H(RETURN_VALUE) H(RETURN_CONST) H(YIELD_VALUE) H(SEND) H(END_SEND) H(GET_YIELD_FROM_ITER) H(BEFORE_WITH) H(LOAD_ASSERTION_ERROR) \
+    H(JUMP_IF_FALSE_OR_POP) H(RETURN_VALUE) H(RETURN_CONST) H(YIELD_VALUE) H(SEND) H(END_SEND) H(GET_YIELD_FROM_ITER) \
+    H(BEFORE_WITH) H(LOAD_ASSERTION_ERROR) \
     H(RAISE_VARARGS) H(PUSH_EXC_INFO) H(POP_EXCEPT) H(MATCH_MAPPING) H(MATCH_SEQUENCE) H(MATCH_KEYS) \
     H(MATCH_CLASS) H(CHECK_EXC_MATCH) H(RERAISE) H(WITH_EXCEPT_START) H(IMPORT_NAME) H(IMPORT_FROM)
 /* clang-format on */

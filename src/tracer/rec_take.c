@@ -1,7 +1,7 @@
-/* rec_take.c: items are taken from iterators: by loops, by builtins, by unpacking, by other iterators. Each step is made for real, one
- * after the other, and Python code that runs in it is recorded. Shadows of iterators move on when the instruction that took
- * from them is done: where it turns out a break they still show the state before it, and an array operation in the middle that
- * leaves the graph leaves it in front of the instruction, which then takes again.
+/* rec_take.c: items are taken from iterators: by loops, by builtins, by unpacking, by other iterators. Each step is made for
+ * real, one after the other, and Python code that runs in it is recorded. Shadows of iterators move on when the instruction that
+ * took from them is done: where it turns out a break they still show the state before it, and an array operation in the middle
+ * that leaves the graph leaves it in front of the instruction, which then takes again.
  *
  * Called by the handlers and, at the end of each such instruction, by record.c. */
 #include "tracer/rec_segment.h"
@@ -26,7 +26,8 @@ void rec_end_taking(DynRec *r, RecFrame *f, Step s) {
     }
 #endif
     bool known = r->cap != NULL && !r->take_lost && (s == STEP_NEXT || (s == STEP_ERROR && r->error != NULL));
-    if (known && s == STEP_ERROR && rec_snapshot_new_nodes(r) < 0) { /* else the handler asked for it, before it changed the stack */
+    if (known && s == STEP_ERROR &&
+        rec_snapshot_new_nodes(r) < 0) { /* else the handler asked for it, before it changed the stack */
         known = false;
         r->error = NULL;
     }

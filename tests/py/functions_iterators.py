@@ -323,7 +323,8 @@ def truths_stop_early(x):
 
 @broken(*X)
 def membership_and_joins(x):
-    return x + 1.0, ",".join(str(k) for k in (1, 2)), 2 in (k for k in (1, 2, 3)), dict((k, x * k) for k in (1, 2)), {k for k in (3, 4)}
+    pairs = dict((k, x * k) for k in (1, 2))
+    return x + 1.0, ",".join(str(k) for k in (1, 2)), 2 in (k for k in (1, 2, 3)), pairs, {k for k in (3, 4)}
 
 
 @broken(*X)
