@@ -6,6 +6,9 @@
  * frame-evaluation hook is put in as long as found functions are enough of what it sees. A program without arrays never comes
  * here, and pays nothing.
  *
+ * Evidence comes too late for a function that is called once and has its loop inside. So those with a loop, in a module that has
+ * NumPy at hand, are found by their looks: when they are made, or (3.11) when they are called in the first window.
+ *
  * Started and stopped by hook.c. Evidence is a number on the code object and dies with it; only what is found has a row. A
  * function with our door looks for its row at each call, so nothing is to be undone when rows go: without one it gives the door
  * back. GIL throughout. */
@@ -27,12 +30,14 @@ static struct {
     uintptr_t epoch;     /* words of code objects that say another are out of date */
     uint32_t rest;       /* arrays that are not looked at */
     uint32_t streak, random;
+    bool watching; /* told of new functions */
 } finder;
 
 /* ---- what a code object's word says: the epoch, above it 8 bits: pieces of evidence, or one of these */
 
-#define FOUND 254 /* has a row */
-#define NEVER 255 /* nothing for us */
+#define SORTED 128 /* and pieces of evidence: its looks don't tell */
+#define FOUND 254  /* has a row */
+#define NEVER 255  /* nothing for us */
 #define IN_EPOCH(n) (finder.epoch << 8 | (n))
 
 void dyn_finder_forget(void) {
@@ -50,19 +55,17 @@ static DynKnown *row_of(PyObject *func) {
     return ours ? row : NULL;
 }
 
-static void on_new_function(PyObject *func) {
-    if (dyn_code_word((PyCodeObject *)PyFunction_GET_CODE(func)) == IN_EPOCH(FOUND)) {
-        DynKnown *row = row_of(func);
-        if (row != NULL && row->remade && row->away == 0) {
-            dyn_func_set_door(func, door);
-        }
+/* Functions that are made of this code from now on get the door as they are made. */
+static void will_be_remade(DynKnown *row) {
+    if (!row->remade && finder.watching) {
+        row->remade = true;
+        row->version = dyn_code_swap_version((PyCodeObject *)row->code, 0);
     }
 }
 
 static void give_door(DynKnown *row, PyObject *func) {
-    if (row->given && !row->taken && !row->remade && dyn_func_watch(on_new_function)) {
-        row->remade = true;
-        row->version = dyn_code_swap_version((PyCodeObject *)row->code, 0);
+    if (row->given && !row->taken) {
+        will_be_remade(row);
     }
     if (dyn_func_set_door(func, door)) {
         row->given = true;
@@ -111,6 +114,7 @@ static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyOb
 
 /* ---- windows: where functions have no doors, the hook is in as long as it pays */
 
+#define FIRST 100000      /* frames of the first window, which cost some milliseconds */
 #define WINDOW 1024       /* frames after which the account is made up */
 #define WORTH 8           /* of which so many are of found functions */
 #define CHEAP_NS 5000     /* or so long each, so that a hook costs nothing to speak of */
@@ -118,13 +122,14 @@ static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyOb
 
 static struct {
     bool open;
-    uint32_t frames, useful;
+    uint32_t frames, length, useful;
     int64_t since;
     uint32_t wanted, patience;
 } window;
 
 static void open_window(void) {
     window.open = true;
+    window.length = WINDOW;
     window.frames = window.useful = 0;
     window.since = dyn_now_ns();
     dyn_count("finder", "windows");
@@ -140,17 +145,18 @@ static void close_window(void) {
 
 void dyn_finder_saw_frame(bool useful) {
     window.useful += useful;
-    if (!window.open || ++window.frames < WINDOW) {
+    if (!window.open || ++window.frames < window.length) {
         return;
     }
     int64_t now = dyn_now_ns();
     if (window.useful >= WORTH) {
         window.patience = FIRST_PATIENCE;
-    } else if (window.useful == 0 || now - window.since < (int64_t)WINDOW * CHEAP_NS) {
+    } else if (window.useful == 0 || now - window.since < (int64_t)window.length * CHEAP_NS) {
         close_window();
         window.wanted = window.patience;
         window.patience = window.patience >= MAX_PATIENCE ? MAX_PATIENCE : window.patience * 2;
     }
+    window.length = WINDOW;
     window.frames = window.useful = 0;
     window.since = now;
 }
@@ -210,13 +216,88 @@ static bool hold_against(DynFrame *f) {
         return seen_again(func);
     }
     uintptr_t n = word >> 8 == finder.epoch ? (word & 255) + 1 : 1;
-    if (n < HEAT) {
+    if ((n & ~(uintptr_t)SORTED) < HEAT) {
         dyn_code_set_word(code, IN_EPOCH(n));
     } else {
         find(code, func);
     }
     return false;
 }
+
+/* ---- looks */
+
+static bool is_numpy(PyObject *o) {
+    const char *name = o != NULL && PyModule_Check(o) ? PyModule_GetName(o) : NULL;
+    PyErr_Clear();
+    return name != NULL && strcmp(name, "numpy") == 0;
+}
+
+/* Does one of the names that the code uses stand for NumPy, or something out of it; or has the module NumPy by its usual name? */
+static bool has_numpy_at_hand(PyCodeObject *code, PyObject *globals) {
+    bool at_hand = is_numpy(PyDict_GetItemString(globals, "np")) || is_numpy(PyDict_GetItemString(globals, "numpy"));
+    for (Py_ssize_t i = 0; !at_hand && i < PyTuple_GET_SIZE(code->co_names); i++) {
+        PyObject *value = PyDict_GetItemWithError(globals, PyTuple_GET_ITEM(code->co_names, i));
+        at_hand = value != NULL && (is_numpy(value) || Py_IS_TYPE(value, &PyUFunc_Type) || value == (PyObject *)&PyArray_Type);
+    }
+    PyErr_Clear();
+    return at_hand;
+}
+
+static bool has_loop(PyCodeObject *code) {
+    DynCode *c = dyn_decode(code);
+    bool loop = false;
+    for (uint32_t i = 0; c != NULL && i < c->v.n && !loop; i++) {
+        loop = c->v.at[i].flags & DYN_IF_BACKWARD;
+    }
+    if (c != NULL) {
+        dyn_decode_free(c);
+    }
+    PyErr_Clear();
+    return loop;
+}
+
+/* A function that nobody has looked at yet: is it found by its looks? */
+static bool sort_out(PyObject *func) {
+    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
+    uintptr_t word = dyn_code_word(code);
+    if (word == DYN_CODE_OWN || (word >> 8 == finder.epoch && word & SORTED)) {
+        return false;
+    }
+    if (!has_numpy_at_hand(code, PyFunction_GET_GLOBALS(func)) || !has_loop(code)) {
+        dyn_code_set_word(code, IN_EPOCH(SORTED | (word >> 8 == finder.epoch ? word & 255 : 0)));
+        return false;
+    }
+    find(code, func);
+    return true;
+}
+
+bool dyn_finder_looks_at(PyObject *func) { return window.open && sort_out(func); }
+
+static void on_new_function(PyObject *func) {
+    DynKnown *row;
+    if (dyn_code_word((PyCodeObject *)PyFunction_GET_CODE(func)) == IN_EPOCH(FOUND)) {
+        row = row_of(func);
+        if (row != NULL && row->remade && row->away == 0) {
+            dyn_func_set_door(func, door);
+        }
+    } else if (sort_out(func) && (row = row_of(func)) != NULL) {
+        will_be_remade(row);
+    }
+}
+
+/* The main module's functions that are there already. */
+static void look_at_main(void) {
+    PyObject *main = PyImport_AddModule("__main__"), *name, *value; /* borrowed */
+    Py_ssize_t position = 0;
+    while (main != NULL && PyDict_Next(PyModule_GetDict(main), &position, &name, &value)) {
+        if (PyFunction_Check(value)) {
+            sort_out(value);
+        }
+    }
+    PyErr_Clear();
+}
+
+/* ---- the stack */
 
 /* Who is at it? Steps of changing length, so that no rhythm of the program hides a function. */
 static void look(void) {
@@ -302,6 +383,13 @@ void dyn_finder_start(DynOptions *options) {
         PyArray_Type.tp_alloc = make_array;
     }
     watch_ufuncs(true);
+    finder.watching = dyn_func_watch(on_new_function);
+    if (dyn_func_has_doors()) {
+        look_at_main();
+    } else {
+        open_window();
+        window.length = FIRST;
+    }
 }
 
 void dyn_finder_stop(void) {
@@ -312,5 +400,6 @@ void dyn_finder_stop(void) {
     }
     watch_ufuncs(false);
     dyn_func_watch(NULL);
+    finder.watching = false;
     close_window();
 }

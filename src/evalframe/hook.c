@@ -312,6 +312,8 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     DynKnown *row = dyn_known_find((PyObject *)code);
     if (row == NULL && everything) {
         row = dyn_known_meet(code, dyn_frame_globals(f), enabled);
+    } else if (row == NULL && dyn_finder_looks_at(dyn_frame_func(f))) {
+        row = dyn_known_find((PyObject *)code);
     }
     DynCache *c = row == NULL || row->globals != dyn_frame_globals(f) ? NULL : row->cache;
     if (c != NULL) {

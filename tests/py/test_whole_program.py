@@ -333,13 +333,22 @@ def test_an_optimised_function_inside():
         assert np.array_equal(f(X), (X + 3.0) * 2.0) and np.array_equal(fast(X), X + 3.0)
 
 
-def test_pure_python_is_not_looked_at():
-    def fib(n):
-        return n if n < 2 else fib(n - 1) + fib(n - 2)
+PURE = """
+import dynoc
+dynoc.enable()
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+def total(n):
+    s = 0
+    for i in range(n):
+        s += i
+    return s + len([str(i) for i in range(n)])
+print(fib(15), total(1000), "frames" in dynoc.counters, "functions" in dynoc.counters.get("finder", {}))
+"""
 
-    before = {group: dict(dynoc.counters[group]) for group in dynoc.counters}
-    assert fib(15) == 610
-    assert {group: dict(dynoc.counters[group]) for group in dynoc.counters} == before
+
+def test_pure_python_is_not_looked_at():
+    assert output_of(PURE) == "610 500500 False False"
 
 
 def test_a_function_that_stops_working_on_arrays_gets_its_own_way_back():
@@ -348,7 +357,7 @@ def test_a_function_that_stops_working_on_arrays_gets_its_own_way_back():
 
     assert served(either, X)
     before = count("doors", "finder"), count("windows", "finder")
-    for i in range(3000):
+    for i in range(120_000):  # longer than the first window
         assert either(i) == i * 2 + 1
     assert served(either, X)  # found again
     assert (count("doors", "finder"), count("windows", "finder")) != before
@@ -508,12 +517,10 @@ class Grid:
         v = u.copy()
         v[1:-1, 1:-1] = 0.25 * (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2])
         self.u = v
-def main():
-    grid = Grid(20)
-    for _ in range(20_000):
-        grid.step()
-    print(round(float(grid.u.sum()), 6))
-main()
+grid = Grid(20)
+for _ in range(20_000):
+    grid.step()
+print(round(float(grid.u.sum()), 6))
 """
 
 
@@ -525,6 +532,67 @@ def test_a_script_ends_up_in_compiled_code(tmp_path):
     rows = {words[1]: int(words[2]) for words in (line.split() for line in err.split("\n")) if words[:1] == ["calls"]}
     assert code == 0 and out == plain
     assert rows["served"] > 1000, err
+
+
+ONE_CALL = """
+import numpy as np
+def main(n):
+    u = np.linspace(0.0, 1.0, 1000)
+    for _ in range(n):
+        v = u * 0.5 + 0.25
+        u = np.sqrt(v * v + u) * 0.9
+    print(round(float(u.sum()), 6))
+main(30_000)
+"""
+
+
+def test_a_function_that_is_called_once_and_has_its_loop_inside(tmp_path):
+    script = tmp_path / "once.py"
+    script.write_text(ONE_CALL)
+    plain = run_python([str(script)])[1]
+    code, out, err = run_python(["-m", "dynoc", "--summary", str(script)])
+    rows = {tuple(words[:2]): int(words[2]) for words in (line.split() for line in err.split("\n")) if len(words) == 3}
+    assert code == 0 and out == plain
+    assert rows["frames", "recorded"] >= 1 and rows["tier", "native"] >= 1, err
+
+
+LATE_ENABLE = """
+import numpy as np
+import dynoc
+def main(n):
+    u = np.linspace(0.0, 1.0, 1000)
+    for _ in range(n):
+        u = np.sqrt(u * u + 1.0) * 0.9
+    return u
+def without_loop(x):
+    return x + 1.0
+dynoc.enable()
+main(100)
+without_loop(np.ones(3))
+print(dynoc.counters["frames"]["recorded"])
+dynoc.disable()
+"""
+
+
+def test_functions_that_were_there_before():
+    assert int(output_of(LATE_ENABLE)) >= 1
+
+
+PURE_LOOPS = """
+import numpy as np
+import dynoc
+dynoc.enable()
+def count(n):
+    total = 0
+    for i in range(n):
+        total += i
+    return total
+print(sum(count(200) for _ in range(2000)))
+"""
+
+
+def test_loops_without_arrays_beside_numpy():
+    assert output_of(PURE_LOOPS) == str(2000 * 19900)
 
 
 EXIT = """
