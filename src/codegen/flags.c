@@ -87,7 +87,7 @@ static int look(void) {
     if (find_numpy() < 0 || PyContextVar_Get(variable, NULL, &now) < 0) {
         return -1;
     }
-    if (now == met) {
+    if (now == met || (now == strict && strict != NULL)) { /* what holds of met holds of its strict twin */
         Py_XDECREF(now);
         return 0;
     }

@@ -311,7 +311,7 @@ static PyObject *finish(const DynNode *n, PyObject *r);
 static PyObject *run_extern(Interp *x, uint32_t call, uint32_t wanted) {
     const DynGraph *g = x->g;
     PyObject **arrays = PyMem_Calloc(g->nodes.n + 1, sizeof(*arrays)), *r = NULL;
-    DynExternStatus status = arrays ? dyn_extern_run(g, call, extern_operand, x, arrays, x->run->sym) : DYN_EXTERN_ERROR;
+    DynExternStatus status = arrays ? dyn_extern_run(g, call, extern_operand, x, arrays, x->run->sym, false) : DYN_EXTERN_ERROR;
     if (status == DYN_EXTERN_OTHER) {
         PyErr_Format(PyExc_SystemError, "dynoc: %s gave another kind of result than before",
                      g->externs.at[dyn_graph_node(g, call)->extern_index].name);

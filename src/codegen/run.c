@@ -23,7 +23,20 @@ typedef struct Call {
     struct Undo *undo; /* what the inputs held that kernels write; NULL: not kept */
     int64_t reached;   /* snapshots reached so far */
     int flags;         /* floating-point flags of earlier steps */
+    PyObject *strict;  /* token of dyn_flags_strict, NULL: nothing was changed */
+    bool is_strict;    /* NumPy raises where it would warn */
 } Call;
+
+/* One change for a row of extern calls. */
+static void be_strict(Call *c, bool strict) {
+    if (strict && !c->is_strict) {
+        c->strict = dyn_flags_strict();
+    } else if (!strict && c->is_strict) {
+        dyn_flags_lenient(c->strict);
+        c->strict = NULL;
+    }
+    c->is_strict = strict;
+}
 
 /* ---- memory */
 
@@ -309,6 +322,7 @@ static DynRunStatus check_flags(Call *c) {
     if (can_repeat(c)) {
         return repeat(c);
     }
+    be_strict(c, false);
     return dyn_flags_warn(c->p->graph, flags) < 0 ? DYN_RUN_ERROR : DYN_RUN_OK;
 }
 
@@ -458,9 +472,8 @@ static DynRunStatus extern_step(Call *c, uint32_t node) {
         return leave(c, node);
     }
     bool again = can_leave && !acts && dyn_extern_is_compiled(x); /* others may have warned before they raise */
-    PyObject *strict = again ? dyn_flags_strict() : NULL;
-    DynExternStatus status = dyn_extern_run(c->p->graph, node, extern_operand, c, c->objects, c->run->sym);
-    dyn_flags_lenient(strict);
+    be_strict(c, again);
+    DynExternStatus status = dyn_extern_run(c->p->graph, node, extern_operand, c, c->objects, c->run->sym, again);
     dyn_flags_clear();
     if (status == DYN_EXTERN_OK) {
         return after_extern(c, node);
@@ -603,6 +616,7 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
     memset(c.objects, 0, sizeof(PyObject *) * p->nplaces);
     dyn_artifact_incref(a);
     DynRunStatus status = run_call(&c);
+    be_strict(&c, false);
     for (uint32_t i = 0; i < p->nplaces; i++) {
         Py_XDECREF(c.objects[i]);
     }

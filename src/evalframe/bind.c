@@ -164,8 +164,8 @@ int dyn_bind(const DynSignature *s, PyObject *func, PyObject *const *args, Py_ss
 }
 
 /* The keyword arguments of a bound call as a new dict; NULL with an exception. */
-static PyObject *keywords_of(const DynSignature *s, PyCodeObject *code, PyObject *const *slots) {
-    PyObject *kw = s->varkw ? PyDict_Copy(slots[s->nargs - 1]) : PyDict_New();
+static PyObject *keywords_of(const DynSignature *s, PyCodeObject *code, PyObject *const *slots, bool others) {
+    PyObject *kw = s->varkw && others ? PyDict_Copy(slots[s->nargs - 1]) : PyDict_New();
     for (uint32_t i = s->npos; kw != NULL && i < s->npos + s->nkwonly; i++) {
         if (PyDict_SetItem(kw, dyn_code_local_name(code, (int)i), slots[i]) < 0) {
             Py_CLEAR(kw);
@@ -174,14 +174,14 @@ static PyObject *keywords_of(const DynSignature *s, PyCodeObject *code, PyObject
     return kw;
 }
 
-PyObject *dyn_bind_call(const DynSignature *s, PyCodeObject *code, PyObject *callable, PyObject *const *slots) {
+PyObject *dyn_bind_call(const DynSignature *s, PyCodeObject *code, PyObject *callable, PyObject *const *slots, bool others) {
     if (s->simple) {
         return PyObject_Vectorcall(callable, slots, s->npos, NULL);
     }
     PyObject *rest = s->varargs ? slots[s->npos + s->nkwonly] : NULL;
     Py_ssize_t nrest = rest == NULL ? 0 : PyTuple_GET_SIZE(rest), npos = (Py_ssize_t)s->npos;
     PyObject **args = PyMem_New(PyObject *, (size_t)(npos + nrest) + 1);
-    PyObject *kw = keywords_of(s, code, slots), *result = NULL;
+    PyObject *kw = keywords_of(s, code, slots, others), *result = NULL;
     if (args == NULL) {
         PyErr_NoMemory();
     } else if (kw != NULL) {

@@ -43,8 +43,9 @@ DYN_HIDDEN void dyn_bind_signature(PyCodeObject *code, DynSignature *out);
 DYN_HIDDEN int dyn_bind(const DynSignature *s, PyObject *func, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                         DynBound *b);
 DYN_HIDDEN void dyn_bind_free(DynBound *b);
-/* Call something with the function's signature with bound slots. */
-DYN_HIDDEN PyObject *dyn_bind_call(const DynSignature *s, PyCodeObject *code, PyObject *callable, PyObject *const *slots);
+/* Call something with the function's signature with bound slots; others: with what lies in its **keywords, too. */
+DYN_HIDDEN PyObject *dyn_bind_call(const DynSignature *s, PyCodeObject *code, PyObject *callable, PyObject *const *slots,
+                                   bool others);
 
 /* ---- cache.c */
 typedef struct DynCache DynCache;

@@ -298,7 +298,7 @@ PyObject *dyn_hit_break(DynHit *hit, PyObject *func, PyObject *const *slots, Dyn
         int lent = dyn_cpy_lend_stack(ts);
         running = &r;
         result = hit->kind == DYN_HIT_WAIT ? dyn_hook_plain_bound(&sig, code, function, slots, spent)
-                                           : dyn_bind_call(&sig, code, function, slots);
+                                           : dyn_bind_call(&sig, code, function, slots, false); /* effects may be on them */
         running = r.outer;
         dyn_cpy_return_stack(ts, lent);
     }

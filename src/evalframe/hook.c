@@ -347,13 +347,13 @@ PyObject *dyn_hook_plain_bound(const DynSignature *sig, PyCodeObject *code, PyOb
                                DynSpent spent) {
     bool spends = spent.at != NULL;
     if (!spends && !serves_frames()) {
-        return dyn_bind_call(sig, code, func, slots);
+        return dyn_bind_call(sig, code, func, slots, true);
     }
     if (spends) {
         dyn_hook_need();
     }
     uint64_t number = make_request((Request){.func = func, .spent = spent});
-    PyObject *result = dyn_bind_call(sig, code, func, slots);
+    PyObject *result = dyn_bind_call(sig, code, func, slots, true);
     if (!was_taken(number) && spends) {
         dyn_hook_release();
     }

@@ -166,8 +166,10 @@ static PyObject *keyword_dict(PyObject *names, PyObject *args, Py_ssize_t npos) 
     return d;
 }
 
-static PyObject *call(const DynGraph *g, const DynNode *n, DynExtern *x, PyObject *args) {
+static PyObject *call(const DynGraph *g, const DynNode *n, DynExtern *x, PyObject *args, bool silent) {
     Py_ssize_t npos = PyTuple_GET_SIZE(args) - (x->kwnames == NULL ? 0 : PyTuple_GET_SIZE(x->kwnames));
+    if (silent)
+        return PyObject_Vectorcall(x->callable, &PyTuple_GET_ITEM(args, 0), (size_t)npos, x->kwnames);
     if (x->frame == NULL && (x->frame = make_frame(g, n, x)) == NULL) {
         if (PyErr_Occurred())
             return NULL;
@@ -317,15 +319,15 @@ static bool read_late(const Reader *r, uint32_t id) {
     return true;
 }
 
-DynExternStatus dyn_extern_run(const DynGraph *g, uint32_t id, DynExternValue value, void *ctx, PyObject **arrays,
-                               DynScalar *sym) {
+DynExternStatus dyn_extern_run(const DynGraph *g, uint32_t id, DynExternValue value, void *ctx, PyObject **arrays, DynScalar *sym,
+                               bool silent) {
     const DynNode *n = dyn_graph_node(g, id);
     DynExtern *x = &g->externs.at[n->extern_index];
     Builder b = {x->args, n->args, value, ctx};
     PyObject *args = build(&b);
     if (args == NULL)
         return DYN_EXTERN_ERROR;
-    PyObject *result = call(g, n, x, args);
+    PyObject *result = call(g, n, x, args, silent);
     if (result == NULL) {
         Py_DECREF(args);
         return DYN_EXTERN_ERROR;

@@ -13,9 +13,10 @@ typedef enum DynExternStatus {
     DYN_EXTERN_OTHER = 1   /* the call gave something else than what was recorded, or a check on its results fails */
 } DynExternStatus;
 /* Makes the call of EXTERN node `id`. OK: arrays[id] and the places of the RESULT nodes behind it hold new references (a NumPy
- * scalar as an array of rank 0), and sym has the symbols that were waiting for this call. Not OK: nothing is kept. */
+ * scalar as an array of rank 0), and sym has the symbols that were waiting for this call. Not OK: nothing is kept. silent: nobody
+ * will see a warning or an exception of it, so no frame has to stand for the caller's. */
 DYN_HIDDEN DynExternStatus dyn_extern_run(const DynGraph *g, uint32_t id, DynExternValue value, void *ctx, PyObject **arrays,
-                                          DynScalar *sym);
+                                          DynScalar *sym, bool silent);
 DYN_HIDDEN PyObject *dyn_extern_owner(PyObject *array); /* who owns its bytes; borrowed */
 /* Is it known that no Python code runs in the call, so that it gives floating-point warnings and no others? */
 DYN_HIDDEN bool dyn_extern_is_compiled(DynExtern *x);

@@ -223,6 +223,19 @@ def break_in_a_with_block(x, n):
 LOCK = threading.Lock()
 
 
+@broken(lambda: (f64(4), f64(4)), lambda: (f64(4), f64(4)))
+def break_behind_changed_keywords(x, out):
+    def f(x, out, *rest, **keywords):
+        y = x * 2
+        keywords["out"] = out
+        keywords["x"] = y
+        rest += (y,)
+        SEE(len(keywords))
+        return keywords, rest, y + 1
+
+    return f(x, out, 1, axis=0), f(x, out)
+
+
 @broken(lambda: (f64(4), 2), lambda: (f64(4), 20), lambda: (f64(4), -1))
 def break_in_a_block_of_a_lock(x, n):
     y = x * 2

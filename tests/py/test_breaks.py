@@ -3,6 +3,7 @@
 What a break must not change (results, exceptions, traces, effects, lifetimes) is tested with the rows of functions_breaks.py.
 """
 
+import contextlib
 import signal
 import sys
 import threading
@@ -275,3 +276,24 @@ def test_cells_are_shared_with_closures_that_came_in():
     x = np.arange(3.0)
     for _ in range(4):
         assert [r.tolist() for r in fast(x)] == [(x + 1).tolist(), (x + 10).tolist(), (x + 20).tolist()]
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_keywords_that_are_changed_before_a_break(enabled):
+    def f(x, out, *rest, key=1, **keywords):
+        y = x * 2
+        keywords["out"] = out
+        keywords["x"] = y
+        rest += (y, key)
+        SEE(len(keywords))
+        return keywords, rest, y + 1
+
+    x = np.arange(4.0)
+    fast = f if enabled else dynoc.optimize(f, wait=True)
+    for arguments in ({}, {"axis": 0}, {"axis": 0, "key": 3}, {"axis": 0}):
+        expected = repr(f(x, x, 1, **arguments))
+        forget()
+        with dynoc.enabled(wait=True) if enabled else contextlib.nullcontext():
+            for _ in range(3):
+                assert repr(fast(x, x, 1, **arguments)) == expected
+    assert len(seen) == 3
