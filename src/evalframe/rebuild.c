@@ -172,6 +172,12 @@ static PyObject *make_function(const Build *b, const DynRecipe *r) {
 static PyObject *make_call(const Build *b, const DynRecipe *r) {
     PyObject *args = make_sequence(b, r), *o = args == NULL ? NULL : PyObject_CallObject(r->obj, args);
     Py_XDECREF(args);
+    for (uint32_t i = 0; o != NULL && i < r->id; i++) {
+        PyObject *taken = PyIter_Next(o);
+        if (taken == NULL && PyErr_Occurred())
+            Py_CLEAR(o);
+        Py_XDECREF(taken);
+    }
     return o;
 }
 

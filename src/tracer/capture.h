@@ -42,32 +42,32 @@ typedef struct DynGuard {
 
 /* Recipes: how to make a Python value after the graph ran. Items are indices of earlier recipes. One recipe makes one object in
  * one rebuild, so that identity and aliasing hold. */
-#define DYN_RECIPE_KINDS(RECIPE)                                                                                        \
-    RECIPE(SOURCE)     /* id: source */                                                                                 \
-    RECIPE(CONST)      /* obj */                                                                                        \
-    RECIPE(OUTPUT)     /* id: position in graph.outputs */                                                              \
-    RECIPE(SYM)        /* id: symbol: a Python int, float or bool */                                                    \
-    RECIPE(TUPLE)      /* items */                                                                                      \
-    RECIPE(LIST)       /* items */                                                                                      \
-    RECIPE(DICT)       /* items: key, value, key, value… */                                                           \
-    RECIPE(SET)        /* items */                                                                                      \
-    RECIPE(SLICE)      /* 3 items */                                                                                    \
-    RECIPE(METHOD)     /* items: function, self */                                                                      \
-    RECIPE(ITER)       /* items: the container (tuple, list); id: how many were taken */                                \
-    RECIPE(RANGE)      /* 3 items */                                                                                    \
-    RECIPE(RANGE_ITER) /* 3 items: start of what is left, stop, step */                                                 \
-    RECIPE(NAMED)      /* items: a tuple; obj: the tuple subclass to make of it by its _make */                         \
-    RECIPE(MAPPING)    /* items: a defaultdict's factory or NULL, a dict with the content; obj: the dict subclass */    \
-    RECIPE(COMPLEX)    /* items: the parts, as floats */                                                                \
-    RECIPE(ATTR)       /* items: an object; obj: the name of its attribute */                                           \
-    RECIPE(CALL)       /* items: arguments; obj: a builtin type to call: zip, enumerate */                              \
-    RECIPE(FUNCTION)   /* items: globals, closure, defaults, keyword defaults (NULL: none); obj: its code */            \
-    RECIPE(GENERATOR)  /* items: function, slots, stack; id: the code unit where it goes on; or DYN_NONE: at its end */ \
-    RECIPE(CELL)       /* items: content, or none: a new cell */                                                        \
-    RECIPE(OBJECT)     /* items: name, value, name, value… (str); obj: the class, made by object.__new__ */           \
-    RECIPE(FROZENSET)  /* items */                                                                                      \
-    RECIPE(INNER)      /* what an outer frame calls at its CALL: goes on in an inlined function. obj: the resume code,  \
-                          in an entry its door; items: slots and stack */                                               \
+#define DYN_RECIPE_KINDS(RECIPE)                                                                                          \
+    RECIPE(SOURCE)     /* id: source */                                                                                   \
+    RECIPE(CONST)      /* obj */                                                                                          \
+    RECIPE(OUTPUT)     /* id: position in graph.outputs */                                                                \
+    RECIPE(SYM)        /* id: symbol: a Python int, float or bool */                                                      \
+    RECIPE(TUPLE)      /* items */                                                                                        \
+    RECIPE(LIST)       /* items */                                                                                        \
+    RECIPE(DICT)       /* items: key, value, key, value… */                                                             \
+    RECIPE(SET)        /* items */                                                                                        \
+    RECIPE(SLICE)      /* 3 items */                                                                                      \
+    RECIPE(METHOD)     /* items: function, self */                                                                        \
+    RECIPE(ITER)       /* items: the container (tuple, list); id: how many were taken */                                  \
+    RECIPE(RANGE)      /* 3 items */                                                                                      \
+    RECIPE(RANGE_ITER) /* 3 items: start of what is left, stop, step */                                                   \
+    RECIPE(NAMED)      /* items: a tuple; obj: the tuple subclass to make of it by its _make */                           \
+    RECIPE(MAPPING)    /* items: a defaultdict's factory or NULL, a dict with the content; obj: the dict subclass */      \
+    RECIPE(COMPLEX)    /* items: the parts, as floats */                                                                  \
+    RECIPE(ATTR)       /* items: an object; obj: the name of its attribute */                                             \
+    RECIPE(CALL)       /* items: arguments; obj: what to call: zip, enumerate …; id: how many items of it were taken */ \
+    RECIPE(FUNCTION)   /* items: globals, closure, defaults, keyword defaults (NULL: none); obj: its code */              \
+    RECIPE(GENERATOR)  /* items: function, slots, stack; id: the code unit where it goes on; or DYN_NONE: at its end */   \
+    RECIPE(CELL)       /* items: content, or none: a new cell */                                                          \
+    RECIPE(OBJECT)     /* items: name, value, name, value… (str); obj: the class, made by object.__new__ */             \
+    RECIPE(FROZENSET)  /* items */                                                                                        \
+    RECIPE(INNER)      /* what an outer frame calls at its CALL: goes on in an inlined function. obj: the resume code,    \
+                          in an entry its door; items: slots and stack */                                                 \
     RECIPE(NULL)       /* an empty slot (unbound local, NULL on the stack) */
 typedef enum DynRecipeKind {
 #define RECIPE(k) DYN_RC_##k,

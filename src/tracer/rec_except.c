@@ -90,6 +90,7 @@ bool rec_catch(DynRec *r, RecFrame *f, const DynInstr *in) {
     push_real(f, value);
     push_shadow(f, r->error);
     r->error = NULL;
+    r->error_again = false;
     f->pc = target;
     return true;
 }

@@ -5,32 +5,37 @@
  * taken here, and the real iterator then finds them there.
  *
  * Called by rec_call.c (a new one), rec_take.c (steps) and rec_recipe.c. */
-#include "tracer/rec_state.h"
+#include "tracer/rec_lazy_tools.h"
 
 /* ---- feeders: an iterator that gives what lies in it, and behind that what its source gives */
 
 typedef struct Feeder {
-    PyObject_HEAD PyObject *source, *item; /* item: NULL, or what comes first */
+    PyObject_HEAD PyObject *source, *items; /* items: a list of what comes first */
 } Feeder;
 
 static void feeder_free(PyObject *self) {
     PyObject_GC_UnTrack(self);
     Py_XDECREF(((Feeder *)self)->source);
-    Py_XDECREF(((Feeder *)self)->item);
+    Py_XDECREF(((Feeder *)self)->items);
     PyObject_GC_Del(self);
 }
 
 static int feeder_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(((Feeder *)self)->source);
-    Py_VISIT(((Feeder *)self)->item);
+    Py_VISIT(((Feeder *)self)->items);
     return 0;
 }
 
 static PyObject *feeder_next(PyObject *self) {
     Feeder *f = (Feeder *)self;
-    PyObject *item = f->item;
-    f->item = NULL;
-    return item != NULL ? item : Py_TYPE(f->source)->tp_iternext(f->source);
+    if (PyList_GET_SIZE(f->items) == 0) {
+        return Py_TYPE(f->source)->tp_iternext(f->source);
+    }
+    PyObject *item = Py_NewRef(PyList_GET_ITEM(f->items, 0));
+    if (PyList_SetSlice(f->items, 0, 1, NULL) < 0) {
+        Py_CLEAR(item);
+    }
+    return item;
 }
 
 /* Copies and pickles are those of the source. */
@@ -50,20 +55,24 @@ static PyTypeObject feeder_type = {
     .tp_methods = feeder_methods,
 };
 
-static PyObject *new_feeder(PyObject *source) {
-    Feeder *f = PyObject_GC_New(Feeder, &feeder_type);
-    if (f != NULL) {
-        f->source = Py_NewRef(source);
-        f->item = NULL;
-        PyObject_GC_Track(f);
+PyObject *rec_new_feeder(PyObject *source) {
+    PyObject *items = PyList_New(0);
+    Feeder *f = items ? PyObject_GC_New(Feeder, &feeder_type) : NULL;
+    if (f == NULL) {
+        Py_XDECREF(items);
+        return NULL;
     }
+    f->source = Py_NewRef(source);
+    f->items = items;
+    PyObject_GC_Track(f);
     return (PyObject *)f;
 }
 
+int rec_feed(PyObject *feeder, PyObject *item) { return PyList_Append(((Feeder *)feeder)->items, item); }
+
 /* ---- steps */
 
-/* An item of an iterator that this one takes from; kept by the recording. real NULL: the end, or an exception. */
-static DynOperand take_one(DynRec *r, const RecLazy *z, uint32_t i) {
+DynOperand rec_lazy_take(DynRec *r, const RecLazy *z, uint32_t i) {
     DynOperand o;
     o.real = rec_take(r, z->from[i], &o.v);
     if (o.real != NULL) {
@@ -81,7 +90,7 @@ static DynVal *step_map(DynRec *r, DynVal *v, PyObject **item) {
     const RecLazy *z = v->lazy;
     DynOperand *args = DYN_NEW_N(&r->arena, DynOperand, z->n + 1);
     for (uint32_t i = 0; args != NULL && i < z->n; i++) {
-        args[i] = take_one(r, z, i);
+        args[i] = rec_lazy_take(r, z, i);
         if (args[i].real == NULL) {
             return NULL;
         }
@@ -96,7 +105,7 @@ static DynVal *step_map(DynRec *r, DynVal *v, PyObject **item) {
 /* The function gets the items of the item. */
 static DynVal *step_starmap(DynRec *r, DynVal *v, PyObject **item) {
     const RecLazy *z = v->lazy;
-    DynOperand o = take_one(r, z, 0), *args = NULL;
+    DynOperand o = rec_lazy_take(r, z, 0), *args = NULL;
     DynVal **items;
     uint32_t n = 0;
     if (o.real == NULL) {
@@ -120,7 +129,7 @@ static DynVal *step_starmap(DynRec *r, DynVal *v, PyObject **item) {
 /* Up to the first item of which the function says so. */
 static DynVal *filtered(DynRec *r, const RecLazy *z, PyObject **item, bool wanted) {
     for (;;) {
-        DynOperand o = take_one(r, z, 0), said = o;
+        DynOperand o = rec_lazy_take(r, z, 0), said = o;
         if (o.real == NULL) {
             return NULL;
         }
@@ -168,7 +177,7 @@ static void check_lengths(DynRec *r, const RecLazy *z, uint32_t i) {
         return;
     }
     for (i = 1; i < z->n; i++) {
-        if (take_one(r, z, i).real != NULL) {
+        if (rec_lazy_take(r, z, i).real != NULL) {
             PyErr_Format(PyExc_ValueError, "zip() argument %u is longer than argument%s%u", i + 1, i == 1 ? " " : "s 1-", i);
         }
         if (PyErr_Occurred()) {
@@ -183,7 +192,7 @@ static DynVal *step_zip(DynRec *r, DynVal *v, PyObject **item) {
     PyObject *tuple = items ? PyTuple_New(z->n) : PyErr_NoMemory();
     bool known = true;
     for (uint32_t i = 0; tuple != NULL && i < z->n; i++) {
-        DynOperand o = take_one(r, z, i);
+        DynOperand o = rec_lazy_take(r, z, i);
         if (o.real == NULL) {
             Py_DECREF(tuple);
             if (z->strict) {
@@ -201,13 +210,11 @@ static DynVal *step_zip(DynRec *r, DynVal *v, PyObject **item) {
 
 static DynVal *step_enumerate(DynRec *r, DynVal *v, PyObject **item) {
     RecLazy *z = v->lazy;
-    DynOperand o = take_one(r, z, 0);
+    DynOperand o = rec_lazy_take(r, z, 0);
     if (o.real == NULL) {
         return NULL;
     }
-    Feeder *feeder = (Feeder *)z->feeder;
-    Py_XSETREF(feeder->item, Py_NewRef(o.real));
-    *item = Py_TYPE(z->object)->tp_iternext(z->object);
+    *item = rec_feed(z->feeder, o.real) < 0 ? NULL : Py_TYPE(z->object)->tp_iternext(z->object);
     DynVal *items[2] = {dyn_rec_sym(r, dyn_sym_int(&r->cap->syms, z->start + v->id + v->ahead)), o.v};
     return *item != NULL && items[0] != NULL && items[1] != NULL ? dyn_rec_seq(r, DV_TUPLE, 2, items, *item) : NULL;
 }
@@ -294,7 +301,7 @@ static int count_from(DynRec *r, const RecCall *c, int64_t *start) {
 }
 
 /* The iterators that it takes from. -1: nothing happened. */
-static int sources(DynRec *r, RecLazy *z, const RecCall *c, uint32_t first, uint32_t n) {
+int rec_lazy_sources(DynRec *r, RecLazy *z, const RecCall *c, uint32_t first, uint32_t n) {
     z->n = n;
     z->from = DYN_NEW_N(&r->arena, DynOperand, n + 1);
     for (uint32_t i = 0; z->from != NULL && i < n; i++) {
@@ -327,10 +334,23 @@ static PyObject *make_real(const Kind *k, RecLazy *z) {
     return o;
 }
 
+DynVal *rec_lazy_made(DynRec *r, RecLazy *z, PyObject *type, RecLazyStep step, PyObject *object) {
+    DynVal *v = object ? rec_new(r, DV_LAZY) : NULL;
+    if (v == NULL || rec_keep(r, object) < 0) {
+        return NULL;
+    }
+    z->object = object;
+    z->type = type;
+    z->step = step;
+    v->lazy = z;
+    v->id = 0;
+    v->fresh = true;
+    return v;
+}
+
 static DynVal *new_lazy(DynRec *r, const Kind *k, RecLazy *z, PyObject **result) {
-    DynVal *v = rec_new(r, DV_LAZY);
     if (k->step == step_enumerate) {
-        z->feeder = new_feeder(z->from[0].real);
+        z->feeder = rec_new_feeder(z->from[0].real);
         bool kept = z->feeder != NULL && rec_keep(r, z->feeder) == 0;
         Py_XDECREF(z->feeder);
         if (!kept) {
@@ -339,16 +359,7 @@ static DynVal *new_lazy(DynRec *r, const Kind *k, RecLazy *z, PyObject **result)
         }
     }
     *result = make_real(k, z);
-    if (v == NULL || *result == NULL || rec_keep(r, *result) < 0) {
-        return NULL;
-    }
-    z->object = *result;
-    z->type = k->type;
-    z->step = k->step;
-    v->lazy = z;
-    v->id = 0;
-    v->fresh = true;
-    return v;
+    return rec_lazy_made(r, z, k->type, k->step, *result);
 }
 
 static DynVal *call_reduce(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
@@ -363,7 +374,7 @@ static DynVal *call_reduce(DynRec *r, const RecCall *c, PyObject **result, bool 
     *handled = true;
     rec_begin_taking(r);
     for (;;) {
-        DynOperand o = take_one(r, &from, 0), *args = DYN_NEW_N(&r->arena, DynOperand, 2);
+        DynOperand o = rec_lazy_take(r, &from, 0), *args = DYN_NEW_N(&r->arena, DynOperand, 2);
         if (o.real == NULL || args == NULL) {
             break;
         }
@@ -404,6 +415,10 @@ DynVal *rec_new_lazy(DynRec *r, const RecCall *c, PyObject **result, bool *handl
     if (c->callable.real == reduce) {
         return call_reduce(r, c, result, handled);
     }
+    DynVal *v = rec_new_itertool(r, c, result, handled);
+    if (*handled) {
+        return v;
+    }
     for (size_t i = 0; i < DYN_COUNTOF(kinds) && k == NULL; i++) {
         k = kinds[i].type == c->callable.real ? &kinds[i] : NULL;
     }
@@ -432,7 +447,7 @@ DynVal *rec_new_lazy(DynRec *r, const RecCall *c, PyObject **result, bool *handl
         return NULL;
     }
     z->func = k->func ? c->args[0] : (DynOperand){0};
-    if (sources(r, z, c, first, n) < 0 || (k->func && rec_keep(r, z->func.real) < 0)) {
+    if (rec_lazy_sources(r, z, c, first, n) < 0 || (k->func && rec_keep(r, z->func.real) < 0)) {
         return NULL;
     }
     *handled = true;
@@ -443,6 +458,9 @@ uint32_t rec_lazy_recipe(DynRec *r, DynVal *v) {
     const RecLazy *z = v->lazy;
     if (z->step == step_reversed) {
         return reversed_recipe(r, v);
+    }
+    if (rec_is_itertool(z)) {
+        return rec_itertool_recipe(r, v);
     }
     DynSyms *t = &r->cap->syms;
     uint32_t n = 0, *items = DYN_NEW_N(&r->cap->arena, uint32_t, z->n + 2);
@@ -485,5 +503,5 @@ int rec_lazy_init(void) {
     Py_XDECREF(partial);
     Py_XDECREF(args);
     Py_XDECREF(names);
-    return reduce == NULL || strict_zip == NULL || PyType_Ready(&feeder_type) < 0 ? -1 : 0;
+    return reduce == NULL || strict_zip == NULL || PyType_Ready(&feeder_type) < 0 ? -1 : rec_itertools_init();
 }

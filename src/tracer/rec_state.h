@@ -85,12 +85,17 @@ struct RecGenerator {
 /* An iterator in C whose steps are made here one by one: what it takes from others, and which functions it calls. */
 typedef DynVal *(*RecLazyStep)(DynRec *r, DynVal *v, PyObject **item);
 typedef struct RecLazy {
-    PyObject *type;            /* of it, borrowed for ever */
-    RecLazyStep step;          /* new reference in *item, NULL at its end or with an exception; gives its shadow, NULL: unknown */
-    DynOperand func;           /* or v NULL */
-    uint32_t n;                /* of the iterators that it takes from */
-    DynOperand *from;          /* kept by the recording */
-    int64_t start;             /* enumerate */
+    PyObject *type;       /* of it, borrowed for ever */
+    RecLazyStep step;     /* new reference in *item, NULL at its end or with an exception; gives its shadow, NULL: unknown */
+    DynOperand func;      /* or v NULL */
+    uint32_t n;           /* of the iterators that it takes from */
+    DynOperand *from;     /* kept by the recording */
+    int64_t start;        /* enumerate */
+    int64_t stop, stride; /* of islice; stop -1: none. Of count: stride; of repeat: stop. Of product …: start pools, stop times */
+    bool ended;           /* islice */
+    DynVal **listed;      /* product …: all that it gives, */
+    uint32_t nlisted;
+    DynOperand *pools;         /* made of these */
     PyObject *object, *feeder; /* the real one, and what it takes from where that isn't `from` itself; kept by the recording */
     bool strict;               /* zip */
 } RecLazy;

@@ -600,3 +600,83 @@ def raised_again_through_a_call(x):
         y = x + 1.0
         inner()
     return y
+
+
+# ---- itertools
+
+
+@broken(*X)
+def chained_and_left(x):
+    c = itertools.chain(scaled(x, (1.0, 2.0)), [x, 3.0], (k for k in (1,)))
+    a = next(c)
+    SEE(1)
+    b = next(c)
+    return a, b, next(c), list(c), type(c) is itertools.chain
+
+
+@broken(*X)
+def loop_over_a_chain_with_a_break(x):
+    for v in itertools.chain([1.0], (2.0, 3.0)):
+        x = x * v
+        SEE(v)
+        x = x + 1.0
+    return x
+
+
+@broken(*X)
+def slices_of_iterators(x):
+    it = iter([x, 1.0, 2.0, 3.0, 4.0, 5.0])
+    first = list(itertools.islice(it, 1, 4, 2))
+    SEE(1)
+    s = itertools.islice(it, 1)
+    a = next(s)
+    return first, a, list(s), list(it), list(itertools.islice((x, 2.0), None)), list(itertools.islice([1, 2, 3], 5, 2))
+
+
+@broken(*X)
+def slice_left_half_done(x):
+    it = iter((1.0, 2.0, 3.0, 4.0, 5.0, 6.0))
+    s = itertools.islice(it, 1, 5, 2)
+    x = x * next(s)
+    SEE(1)
+    x = x * next(s)
+    return x, list(s), next(it)
+
+
+@broken(*X)
+def counts_and_repeats(x):
+    c, r = itertools.count(3, 2), itertools.repeat(x, 3)
+    a, b = next(c), next(r)
+    SEE(a)
+    return a, b is x, next(c), list(r), [i * v for i, v in zip(c, itertools.repeat(2.0, times=2))], next(c)
+
+
+@broken(*X)
+def all_pairs_with_a_break(x):
+    for a, b in itertools.product([1.0, 2.0], repeat=2):
+        x = x + a * b
+        SEE(a)
+        x = x * 0.5
+    for a, b in itertools.permutations((x, 2.0, 3.0), 2):
+        x = x + b
+        SEE(1)
+    return x
+
+
+@broken(*X)
+def combined(x):
+    xs = [1, 2, 3]
+    c = itertools.combinations(xs, r=2)
+    xs.append(4)
+    pairs = [a * b for a, b in c]
+    return x * sum(pairs), list(itertools.combinations_with_replacement("ab", 2)), list(itertools.product((1, 2), (x,), [3]))
+
+
+@broken(*X)
+def tools_given_nonsense(x):
+    y = x + 1.0
+    try:
+        itertools.islice([1], -1)
+    except ValueError as error:
+        note(str(error))
+    return list(itertools.repeat(1, -2)), list(itertools.product()), y
