@@ -72,10 +72,24 @@ static PyObject *make_object(const Build *b, const DynRecipe *r) {
     return o;
 }
 
+/* An iterator that can't be told where it stands. */
+static PyObject *step_forward(PyObject *iterator, uint32_t n) {
+    PyObject *item = NULL;
+    for (uint32_t k = 0; k < n && (item = PyIter_Next(iterator)) != NULL; k++)
+        Py_DECREF(item);
+    if (item == NULL && !PyErr_Occurred())
+        PyErr_SetString(PyExc_SystemError, "dynoc: an iterator ends before its place");
+    if (item == NULL)
+        Py_CLEAR(iterator);
+    return iterator;
+}
+
 static PyObject *make_iterator(const Build *b, const DynRecipe *r) {
     PyObject *container = item(b, r, 0), *o = container == NULL ? NULL : PyObject_GetIter(container);
     if (o == NULL || r->id == 0)
         return o;
+    if (PyDict_Check(container) || PyAnySet_Check(container) || !PySequence_Check(container) || Py_IS_TYPE(container, dyn_deque_type))
+        return step_forward(o, r->id);
     PyObject *done = PyObject_CallMethod(o, "__setstate__", "n", (Py_ssize_t)r->id);
     if (done == NULL)
         Py_CLEAR(o);

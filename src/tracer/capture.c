@@ -227,7 +227,7 @@ static int verify_recipe(const DynCapture *c, uint32_t i, DynStr *error) {
     if (r->kind == DYN_RC_FUNCTION && (r->obj == NULL || !PyCode_Check(r->obj)))
         return wrong(error, "a FUNCTION recipe has no code", i);
     if (r->kind == DYN_RC_CALL && (r->obj == NULL || !PyCallable_Check(r->obj)))
-        return wrong(error, "a CALL recipe has no type", i);
+        return wrong(error, "a CALL recipe calls nothing", i);
     if (r->kind == DYN_RC_ATTR && (r->obj == NULL || !PyUnicode_Check(r->obj)))
         return wrong(error, "an ATTR recipe has no name", i);
     if ((r->kind == DYN_RC_NAMED || r->kind == DYN_RC_OBJECT || r->kind == DYN_RC_MAPPING) &&

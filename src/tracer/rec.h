@@ -24,6 +24,7 @@ typedef enum DynValKind {
     DV_DEQUE,  /* collections.deque; extra: its maxlen */
     DV_SET,    /* items: DV_CONST; type: frozenset, or NULL */
     DV_DICT,   /* items: key, value … in order; keys are DV_CONST. type: a subclass (rec_collections.c), or NULL */
+    DV_VIEW,   /* of a dict, items[0]; id: 0 its keys, 1 its values, 2 its items */
     DV_SLICE,  /* 3 items */
     DV_RANGE,  /* 3 items: start stop step, DV_SYM or DV_CONST ints */
     DV_ROW,    /* what an iteration over an array (items[0]) gives at place id, when it gets there */
@@ -52,6 +53,7 @@ struct DynVal {
     PyObject *obj;  /* DV_CONST: the object; containers and arrays: the real object, for identity. Kept alive by the recorder */
     PyObject *type; /* DV_TUPLE: the named tuple type that it is of, or NULL. DV_FUNC: its globals, or NULL: can't be rebuilt */
     DynVal *extra;  /* of a defaultdict: its factory; of a deque: its maxlen */
+    uint32_t state; /* of a container: how often its size or order changed; of an iterator: its container's, when it was made */
     uint32_t born;  /* which shadow of the recording it is */
     DynVal *twin;   /* ring of the shadows of one object that was met in several ways: their items are kept alike; or NULL */
     bool touched;   /* an object that outlives the call and was changed */

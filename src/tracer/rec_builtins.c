@@ -90,7 +90,7 @@ static DynVal *call_len(DynRec *r, const RecCall *c, PyObject **result, int arg)
     if (v->kind == DV_RANGE) {
         return dyn_rec_burn(r, v, c->args[0].real) < 0 ? NULL : dyn_rec_const(r, *result);
     }
-    if (v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_SET || v->kind == DV_DEQUE ||
+    if (v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_SET || v->kind == DV_DEQUE || v->kind == DV_VIEW ||
         (v->kind == DV_OPAQUE && v->items != NULL) ||
         (v->kind == DV_CONST && (PyBytes_CheckExact(c->args[0].real) || PyAnySet_CheckExact(c->args[0].real))) ||
         (v->kind == DV_CONST && (PyUnicode_CheckExact(c->args[0].real) || PyTuple_CheckExact(c->args[0].real)))) {
@@ -808,7 +808,13 @@ DynVal *rec_call_builtin(DynRec *r, const RecCall *c, PyObject **result, bool *h
             if (c->npos >= 1 && rec_is_iterator(c->args[0].v) && takes_all(builtins[i].fn)) {
                 return call_on_list(r, c, result, &builtins[i]);
             }
-            DynVal *v = builtins[i].fn(r, c, result, builtins[i].arg);
+            RecCall listed;
+            PyObject *list = NULL;
+            bool takes = builtins[i].fn == call_sum || builtins[i].fn == call_extreme || builtins[i].fn == call_truths ||
+                         builtins[i].fn == call_sorted || builtins[i].fn == call_set;
+            bool other = takes && rec_listed_call(r, c, &listed, &list);
+            DynVal *v = builtins[i].fn(r, other ? &listed : c, result, builtins[i].arg);
+            Py_XDECREF(list);
             return v != NULL ? v : call_on_array(r, c, *result, &builtins[i]);
         }
     }

@@ -175,6 +175,7 @@ static int burn_rest(DynRec *r, const RecCall *c) {
 
 /* The method of the call, with these arguments in place of the call's, is the effect; v is its result. */
 static DynVal *changed(DynRec *r, const RecCall *c, uint32_t n, DynVal *const *items, DynVal *v) {
+    c->args[0].v->state++;
     return v == NULL || rec_effect(r, c->args[0], DYN_FX_CALL, c->callable.real, n, items) < 0 ? NULL : v;
 }
 
@@ -397,17 +398,75 @@ bool rec_missing_item(DynRec *r, DynOperand o, DynOperand index, PyObject **resu
     return true;
 }
 
-int rec_burn_deque(DynRec *r, DynVal *v, PyObject *real) {
-    for (uint32_t i = 0; i < v->n; i++) {
-        PyObject *item = PySequence_GetItem(real, i);
-        int status = item == NULL ? -1 : dyn_rec_burn(r, v->items[i], item);
+int rec_burn_listed(DynRec *r, DynVal *v, PyObject *real) {
+    PyObject *list = v->kind == DV_VIEW && v->id == 0 ? NULL : PySequence_List(real);
+    DynVal **items;
+    uint32_t n;
+    int status = v->kind == DV_VIEW && v->id == 0 ? 0 : -1; /* keys are constants */
+    if (list != NULL && rec_items(r, v, real, &items, &n) == 0 && (Py_ssize_t)n == PyList_GET_SIZE(list)) {
+        status = 0;
+        for (uint32_t i = 0; status == 0 && i < n; i++) {
+            status = dyn_rec_burn(r, items[i], PyList_GET_ITEM(list, i));
+        }
+    }
+    PyErr_Clear();
+    Py_XDECREF(list);
+    return status;
+}
+
+bool rec_listed_call(DynRec *r, const RecCall *c, RecCall *out, PyObject **list) {
+    DynVal *v = c->npos > 0 ? c->args[0].v : NULL, **items;
+    uint32_t n;
+    bool other = v != NULL && (v->kind == DV_DEQUE || v->kind == DV_VIEW || v->kind == DV_DICT || (v->kind == DV_TUPLE && v->type));
+    if (!other || rec_items(r, v, c->args[0].real, &items, &n) < 0) {
+        return false;
+    }
+    DynVal *all = dyn_rec_seq(r, DV_LIST, n, items, NULL);
+    *out = *c;
+    out->packed = NULL;
+    out->args = DYN_NEW_N(&r->arena, DynOperand, c->npos + c->nkw);
+    *list = all != NULL && out->args != NULL ? PySequence_List(c->args[0].real) : NULL;
+    if (*list == NULL || PyList_GET_SIZE(*list) != (Py_ssize_t)n || rec_keep(r, *list) < 0) {
         PyErr_Clear();
-        Py_XDECREF(item); /* the deque has it */
-        if (status < 0) {
+        Py_CLEAR(*list);
+        return false;
+    }
+    memcpy(out->args, c->args, (c->npos + c->nkw) * sizeof *c->args);
+    out->args[0] = (DynOperand){all, *list};
+    return true;
+}
+
+/* ---- views of dicts, and what shows a container as it is now */
+
+DynVal *rec_new_view(DynRec *r, DynVal *dict, uint32_t which) {
+    DynVal *v = dyn_rec_seq(r, DV_VIEW, 1, &dict, NULL);
+    if (v != NULL) {
+        v->id = which;
+    }
+    return v;
+}
+
+int rec_view_items(DynRec *r, DynVal *view, DynVal ***items, uint32_t *n) {
+    DynVal *dict = view->items[0];
+    *n = dict->n / 2;
+    *items = DYN_NEW_N(&r->arena, DynVal *, *n + 1);
+    for (uint32_t i = 0; *items != NULL && i < *n; i++) {
+        DynVal *key = view->id == 1 ? NULL : dyn_rec_const(r, dict->items[2 * i]->obj), *value = dict->items[2 * i + 1];
+        DynVal *pair[2] = {key, value};
+        (*items)[i] = view->id == 1 ? value : view->id == 0 || key == NULL ? key : dyn_rec_seq(r, DV_TUPLE, 2, pair, NULL);
+        if ((*items)[i] == NULL) {
             return -1;
         }
     }
-    return 0;
+    return *items == NULL ? -1 : 0;
+}
+
+DynVal *rec_live_container(DynVal *v) {
+    if (v->kind == DV_ITER && v->items != NULL) {
+        v = v->items[0];
+    }
+    v = v->kind == DV_VIEW ? v->items[0] : v;
+    return v->kind == DV_DICT || v->kind == DV_SET || v->kind == DV_DEQUE ? v : NULL;
 }
 
 DynVal *rec_collection_attr(DynVal *v, PyObject *name) {

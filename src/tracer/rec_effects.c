@@ -21,6 +21,7 @@ int rec_same_object(DynRec *r, DynVal *v, DynVal *other) {
     v->obj = other->obj;
     v->type = other->type;
     v->extra = other->extra;
+    v->state = other->state;
     v->touched = other->touched;
     v->twin = other->twin != NULL ? other->twin : other;
     other->twin = v;

@@ -65,6 +65,7 @@ int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
     case DV_DICT:
     case DV_DEQUE:
     case DV_SET: return v->n > 0;
+    case DV_VIEW: return v->items[0]->n > 0;
     case DV_FUNC:
     case DV_PYFUNC:
     case DV_METHOD:
@@ -203,10 +204,11 @@ DynVal *rec_iterate(DynRec *r, DynVal *v, PyObject *real) {
     switch (v->kind) {
     case DV_TUPLE:
     case DV_LIST:
-    case DV_ARRAY: return v;
     case DV_DICT:
+    case DV_VIEW:
     case DV_DEQUE:
     case DV_SET:
+    case DV_ARRAY: return v;
     case DV_CONST: {
         DynVal **items;
         uint32_t n;
@@ -236,6 +238,9 @@ int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n
         *items = v->items;
         *n = v->n;
         return 0;
+    }
+    if (v->kind == DV_VIEW) {
+        return rec_view_items(r, v, items, n);
     }
     if (v->kind == DV_DICT) {
         *n = v->n / 2;
@@ -292,6 +297,7 @@ DynVal *rec_new_iter(DynRec *r, DynVal *container) {
     v->n = v->cap = 1;
     v->id = 0;
     v->fresh = true;
+    v->state = rec_live_container(v) != NULL ? rec_live_container(v)->state : 0;
     return v;
 }
 
@@ -367,10 +373,15 @@ int rec_next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
         *out = row(r, c, i, item);
         return *out == NULL ? -1 : 0;
     }
-    if ((i < c->n) != (item != NULL)) {
+    DynVal **items = c->items, *live = rec_live_container(c);
+    uint32_t n = c->n;
+    if (live != NULL && (live->state != it->state || rec_items(r, c, Py_None, &items, &n) < 0)) {
+        return -1; /* CPython says what happens to an iteration then */
+    }
+    if ((i < n) != (item != NULL)) {
         return -1;
     }
-    *out = item ? c->items[i] : NULL;
+    *out = item ? items[i] : NULL;
     return item == NULL || read_rows(r, out, item) == 0 ? 0 : -1;
 }
 
@@ -481,7 +492,8 @@ static int64_t trips_left(DynRec *r, DynVal *it) {
         return node->ndim < 1 ? 0 : dyn_sym_at(t, node->shape[0])->hint.i - it->id;
     }
     if (c->kind != DV_RANGE) {
-        return (int64_t)c->n - it->id;
+        DynVal *live = rec_live_container(c);
+        return (int64_t)(live == NULL ? c->n : live->kind == DV_DICT ? live->n / 2 : live->n) - it->id;
     }
     int64_t start = dyn_sym_at(t, c->items[0]->id)->hint.i, stop = dyn_sym_at(t, c->items[1]->id)->hint.i;
     int64_t step = dyn_sym_at(t, c->items[2]->id)->hint.i, span = step > 0 ? stop - start : start - stop;

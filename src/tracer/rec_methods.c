@@ -239,20 +239,6 @@ DynVal *rec_append_open(DynRec *r, const RecCall *c, PyObject **result) {
 
 static bool burnt_key(DynRec *r, DynOperand key) { return rec_plain_key(key.real) && dyn_rec_burn(r, key.v, key.real) == 0; }
 
-static DynVal *dict_view(DynRec *r, DynVal *dict, const char *name, PyObject *result) {
-    DynVal **items = DYN_NEW_N(&r->arena, DynVal *, dict->n / 2 + 1);
-    for (uint32_t i = 0; items != NULL && i < dict->n / 2; i++) {
-        DynVal *key = name[0] == 'v' ? NULL : dyn_rec_const(r, dict->items[2 * i]->obj), *value = dict->items[2 * i + 1];
-        DynVal *pair[2] = {key, value};
-        items[i] = name[0] == 'v' ? value : name[0] == 'k' ? key : key ? dyn_rec_seq(r, DV_TUPLE, 2, pair, NULL) : NULL;
-        if (items[i] == NULL) {
-            return NULL;
-        }
-    }
-    DynVal *v = items == NULL ? NULL : dyn_rec_seq(r, DV_OPAQUE, dict->n / 2, items, result);
-    return v; /* a view: its items are known, it can't be rebuilt */
-}
-
 /* What update() and | take: a dict, or pairs. -1: unknown. */
 static int merge(DynRec *r, DynVal *into, DynOperand from) {
     DynVal **items;
@@ -332,6 +318,7 @@ static DynVal *dict_popitem(DynRec *r, const RecCall *c, PyObject **result) {
     }
     DynVal *pair[2] = {dyn_rec_const(r, dict->items[dict->n - 2]->obj), dict->items[dict->n - 1]};
     dict->n -= 2;
+    dict->state++;
     return pair[0] == NULL ? NULL : changed(r, c, dyn_rec_seq(r, DV_TUPLE, 2, pair, *result));
 }
 
@@ -376,11 +363,12 @@ DynVal *rec_dict_method(DynRec *r, const RecCall *c, PyObject **result, const ch
         return v || !known ? v : c->npos == 3 ? c->args[2].v : none_of(r);
     } else if (strcmp(name, "clear") == 0) {
         dict->n = 0;
+        dict->state++;
         return changed(r, c, none_of(r));
     } else if (strcmp(name, "copy") == 0) {
         return dyn_rec_seq(r, DV_DICT, dict->n, dict->items, *result);
     } else if (strcmp(name, "keys") == 0 || strcmp(name, "values") == 0 || strcmp(name, "items") == 0) {
-        return dict_view(r, dict, name, *result);
+        return rec_new_view(r, dict, name[0] == 'k' ? 0 : name[0] == 'v' ? 1 : 2);
     }
     return rec_fail(r, DYN_R_SIDE_EFFECT, name);
 }
@@ -409,6 +397,7 @@ static int set_again(DynRec *r, DynOperand set) {
     set.v->items = now->items;
     set.v->n = now->n;
     set.v->cap = now->cap;
+    set.v->state++;
     return 0;
 }
 
@@ -509,6 +498,7 @@ int rec_delete_item(DynRec *r, DynOperand o, DynOperand index) {
             return -1;
         }
         list_drop(o.v, (uint32_t)i, 1);
+        o.v->state++;
     } else if (o.v->kind == DV_DICT && burnt_key(r, index) && rec_dict_find(o.v, index.real, &at) != NULL) {
         rec_dict_drop(o.v, at);
     } else {

@@ -157,6 +157,8 @@ Step rec_BINARY_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     } else if (PyAnySet_CheckExact(a.real) && PyAnySet_CheckExact(result)) {
         bool known = dyn_rec_burn(r, b.v, b.real) == 0 && (a.v->kind == DV_SET || a.v->kind == DV_CONST);
         v = known && result != a.real ? rec_wrap_fresh(r, result) : rec_fail(r, DYN_R_SIDE_EFFECT, "a set is changed");
+    } else if ((a.v->kind == DV_VIEW || b.v->kind == DV_VIEW) && PyAnySet_CheckExact(result)) {
+        v = dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0 ? rec_wrap_fresh(r, result) : NULL;
     } else if (foldable(r, a) && foldable(r, b)) {
         v = rec_wrap_result(r, result);
     } else if (PyComplex_CheckExact(result) && (PyComplex_CheckExact(a.real) || PyComplex_CheckExact(b.real))) {
@@ -306,7 +308,8 @@ DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObj
         return compare_burnt(r, a, b, result);
     }
     if ((PyAnySet_CheckExact(a.real) && PyAnySet_CheckExact(b.real)) || (PyRange_Check(a.real) && PyRange_Check(b.real)) ||
-        (PyDict_CheckExact(a.real) && PyDict_CheckExact(b.real))) {
+        (PyDict_CheckExact(a.real) && PyDict_CheckExact(b.real)) ||
+        ((a.v->kind == DV_VIEW || a.v->kind == DV_SET) && (b.v->kind == DV_VIEW || b.v->kind == DV_SET))) {
         return compare_burnt(r, a, b, result);
     }
     if ((rec_is_const_npscalar(a.v, a.real) && foldable_number(r, b)) ||
@@ -437,7 +440,7 @@ Step rec_CONTAINS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
         known = rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
     } else if (known && b.v->kind == DV_RANGE) {
         known = PyLong_CheckExact(a.real) && dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0;
-    } else if (known && b.v->kind == DV_OPAQUE && b.v->items != NULL && Py_TYPE(b.real) == &PyDictKeys_Type) {
+    } else if (known && b.v->kind == DV_VIEW && b.v->id == 0) {
         known = rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
     } else if (known && (b.v->kind == DV_TUPLE || b.v->kind == DV_LIST || b.v->kind == DV_DEQUE || b.v->kind == DV_SET ||
                          b.v->kind == DV_CONST)) {

@@ -51,6 +51,26 @@ static uint32_t recipe_of_object(DynRec *r, DynVal *v) {
     return dyn_capture_recipe(r->cap, DYN_RC_OBJECT, 0, v->type, n, items);
 }
 
+static uint32_t recipe_of_view(DynRec *r, DynVal *v) {
+    static const char *const names[] = {"keys", "values", "items"};
+    PyTypeObject *type = v->items[0]->type ? (PyTypeObject *)v->items[0]->type : &PyDict_Type;
+    PyObject *name = PyUnicode_InternFromString(names[v->id]), *method = name ? dyn_cpy_lookup_special(type, name) : NULL;
+    uint32_t *item = DYN_NEW(&r->cap->arena, uint32_t);
+    Py_XDECREF(name);
+    PyErr_Clear();
+    if (method == NULL || item == NULL || (*item = rec_recipe(r, v->items[0])) == DYN_NONE) {
+        return DYN_NONE;
+    }
+    return dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, method, 1, item);
+}
+
+/* Is the container still as the iterator found it, also when it is rebuilt: what is changed of one that came in is changed behind
+ * that. */
+static bool stands_still(DynVal *it) {
+    DynVal *c = rec_live_container(it);
+    return c != NULL && c->state == it->state && (c->fresh || c->state == 0);
+}
+
 /* Its constants, in the order in which they have to be added. */
 static uint32_t recipe_of_set(DynRec *r, DynVal *v) {
     PyObject *listed = PyTuple_New(v->n), *order;
@@ -186,6 +206,7 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
     case DV_DICT: return v->type ? recipe_of_collection(r, v, DYN_RC_DICT) : recipe_of_items(r, v, DYN_RC_DICT);
     case DV_DEQUE: return recipe_of_collection(r, v, DYN_RC_TUPLE);
     case DV_SLICE: return recipe_of_items(r, v, DYN_RC_SLICE);
+    case DV_VIEW: return recipe_of_view(r, v);
     case DV_RANGE: return recipe_of_items(r, v, DYN_RC_RANGE);
     case DV_METHOD: return recipe_of_items(r, v, DYN_RC_METHOD);
     case DV_CELL: {
@@ -218,7 +239,7 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
             v->items[0]->kind = DV_OPAQUE;
             return recipe;
         }
-        return v->items[0]->kind == DV_TUPLE || v->items[0]->kind == DV_LIST || v->items[0]->kind == DV_ARRAY
+        return v->items[0]->kind == DV_TUPLE || v->items[0]->kind == DV_LIST || v->items[0]->kind == DV_ARRAY || stands_still(v)
                    ? recipe_of_items(r, v, DYN_RC_ITER)
                    : DYN_NONE;
     case DV_QUIET: r->req->loud = true; return DYN_NONE;

@@ -365,7 +365,13 @@ DYN_HIDDEN RecAttr rec_bound_attr(DynRec *r, PyObject *descr, DynOperand o, RecC
 DYN_HIDDEN int rec_collections_init(void);
 DYN_HIDDEN bool rec_is_collection(PyObject *o); /* one that can come in: an OrderedDict, a defaultdict, a deque */
 DYN_HIDDEN int rec_resolve_collection(DynRec *r, DynVal *v, PyObject *o);
-DYN_HIDDEN int rec_burn_deque(DynRec *r, DynVal *v, PyObject *real);
+DYN_HIDDEN int rec_burn_listed(DynRec *r, DynVal *v, PyObject *real); /* a deque, a view of a dict */
+DYN_HIDDEN DynVal *rec_new_view(DynRec *r, DynVal *dict, uint32_t which);
+DYN_HIDDEN int rec_view_items(DynRec *r, DynVal *view, DynVal ***items, uint32_t *n);
+/* What an iterator, or a view, shows as it is now: a dict, set or deque; NULL: something else. */
+DYN_HIDDEN DynVal *rec_live_container(DynVal *v);
+/* A call with the list of what its first argument, a deque, a view or a tuple of another class, has now: *list is a new reference. */
+DYN_HIDDEN bool rec_listed_call(DynRec *r, const RecCall *c, RecCall *out, PyObject **list);
 DYN_HIDDEN DynVal *rec_collection_attr(DynVal *v, PyObject *name); /* default_factory, maxlen; NULL: something else */
 DYN_HIDDEN DynVal *rec_call_collection(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
 /* In which order items have to be added to a new set for it to list them so: a tuple, or NULL. Leaves no exception. */

@@ -35,6 +35,7 @@ void rec_changed(DynRec *r, const DynVal *v) {
         t->items = v->items;
         t->n = v->n;
         t->cap = v->cap;
+        t->state = v->state;
     }
     for (RecFrame *f = r->top; f != NULL; f = f->outer) {
         f->instr_changed = f->instr_changed || (!outlives && v->born < f->instr_born);
@@ -192,6 +193,7 @@ int rec_push_item(DynRec *r, DynVal *seq, DynVal *item) {
         seq->cap = cap;
     }
     seq->items[seq->n++] = item;
+    seq->state++;
     rec_changed(r, seq);
     return 0;
 }
@@ -785,7 +787,8 @@ static int burn(DynRec *r, DynVal *v, PyObject *real) {
         }
         return 0;
     case DV_PYFUNC: return rec_guard_id(r, v, real);
-    case DV_DEQUE: return rec_burn_deque(r, v, real);
+    case DV_VIEW:
+    case DV_DEQUE: return rec_burn_listed(r, v, real);
     case DV_SET: return 0; /* of constants */
     case DV_RANGE:
         for (uint32_t i = 0; i < 3; i++) {
@@ -882,6 +885,7 @@ DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position) {
 void rec_dict_drop(DynVal *dict, uint32_t at) {
     memmove(dict->items + at, dict->items + at + 2, (dict->n - at - 2) * sizeof *dict->items);
     dict->n -= 2;
+    dict->state++;
 }
 
 DynVal *rec_wrap_result(DynRec *r, PyObject *o) {

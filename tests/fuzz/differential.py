@@ -9,6 +9,7 @@ statements out. Seeds are printed: --show SEED runs and prints one.
 
 import argparse
 import ast
+import collections
 import contextlib
 import io
 import os
@@ -46,15 +47,17 @@ class Seen:
         if id(value) in self.known:
             return ("again", self.known[id(value)])
         if isinstance(value, tuple):
-            return ("tuple", *[self.look(item) for item in value])
+            return (type(value).__name__, *[self.look(item) for item in value])
         self.known[id(value)] = len(self.known)
         self.kept.append(value)
         if isinstance(value, np.ndarray):
             return self.look_at_array(value)
         if isinstance(value, list):
             return ("list", *[self.look(item) for item in value])
+        if isinstance(value, collections.deque):
+            return ("deque", value.maxlen, *[self.look(item) for item in value])
         if isinstance(value, dict):
-            return ("dict", *[(self.look(key), self.look(item)) for key, item in value.items()])
+            return (type(value).__name__, *[(self.look(key), self.look(item)) for key, item in value.items()])
         if isinstance(value, BaseException):
             return (type(value).__name__, *self.look(value.args), self.look(value.__context__), self.look(value.__cause__))
         if hasattr(value, "__dict__") and type(value).__name__ in ("Box", "Slim", "Point", "Guard"):

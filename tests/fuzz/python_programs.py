@@ -12,12 +12,15 @@ from iterator_statements import Iterators
 PRELUDE = '''\
 import contextlib
 import dataclasses
+import enum
 import functools
 import itertools
 import operator
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 
 import numpy as np
 
+Pair = namedtuple("Pair", "first second")
 log = []
 table = {"a": 1, "b": 2.5}
 count = 0
@@ -39,6 +42,34 @@ def tail(n, acc=0):
 def steps(n, start=0):
     for k in range(n):
         yield start + k
+
+
+def scaled(k):
+    return lambda v: v * k
+
+
+def counting():
+    made = 0
+
+    def counted(v):
+        nonlocal made
+        made += 1
+        return v + made
+
+    return counted
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+    def mixed(self, v):
+        return v + self.value
+
+
+class Mark(enum.Flag):
+    A = 1
+    B = 2
 
 
 def bump(by=1):
@@ -126,6 +157,11 @@ class Point:
     def norm(self):
         return self.x * self.x + self.y * self.y
 
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Still:
+    x: int
+    tags: list = dataclasses.field(default_factory=list, compare=False)
 '''
 
 
@@ -133,6 +169,7 @@ class Generator(Iterators):
     """One program. `names` maps a type to the variables in scope that surely have it."""
 
     TYPES = ("int", "float", "list", "dict", "str", "array", "box", "tuple", "bool")
+    TYPES += ("queue", "bins", "pair", "fun")
 
     def __init__(self, seed, arrays):
         self.random = random.Random(seed)
@@ -199,9 +236,21 @@ class Generator(Iterators):
     def simple_box(self, depth):
         return f"{self.one('Box', 'Box', 'Slim')}({self.expression('int', 0)})"
 
+    def simple_queue(self, depth):
+        return f"deque({self.simple_list(0)}{self.one('', ', maxlen=3')})"
+
+    def simple_bins(self, depth):
+        return f"{self.one('defaultdict(int, ', 'OrderedDict(', 'defaultdict(lambda: 3, ')}{self.simple_dict(0)})"
+
+    def simple_pair(self, depth):
+        return f"Pair({self.expression('int', 0)}, {self.expression('float', 0)})"
+
+    def simple_fun(self, depth):
+        return self.one("twice", "abs", f"scaled({self.expression('int', 0)})", "(lambda q: q - 1)", "counting()")
+
     def int(self, depth):
         e = lambda kind="int": self.expression(kind, depth)
-        form = self.random.randrange(20)
+        form = self.random.randrange(33)
         if form < 5:
             return f"({e()} {self.one('+', '-', '*', '&', '|')} {e()})"
         if form == 5:
@@ -235,6 +284,28 @@ class Generator(Iterators):
             return f"({self.name('list')} or [7])[{self.one('0', '-1', '0')}]"
         if form == 19:
             return f"functools.reduce(operator.add, {e('list')}, {e()})"
+        if form == 20:
+            return f"len({e(self.one('queue', 'bins', 'pair'))})"
+        if form == 21 and self.name("queue"):
+            return f"({self.name('queue')}[{self.one('0', '-1')}] if {self.name('queue')} else {e()})"
+        if form == 22:
+            return f"{e('bins')}.get({self.simple_str(0)}, {e()})"
+        if form == 23 and self.name("bins"):
+            return f"{self.name('bins')}[{self.simple_str(0)}]"
+        if form == 24:
+            return f"{e('pair')}{self.one('.first', '[0]')}"
+        if form in (25, 26, 27):
+            return f"{e('fun')}({e()})"
+        if form == 28:
+            return f"{self.one('max', 'min')}({e('list')} + [1], key={e('fun')})"
+        if form == 29:
+            return f"Color({self.one('1', '2', '3 - ' + self.one('1', '2'))}).{self.one('value', f'mixed({e()})')}"
+        if form == 30:
+            return f"Still({e()}).x"
+        if form == 31:
+            return f"Counter({self.simple_str(0)})[{self.simple_str(0)}]"
+        if form == 32:
+            return f"sum({e('bins')}.values())"
         return f"opaque({e()})"
 
     def float(self, depth):
@@ -258,7 +329,18 @@ class Generator(Iterators):
 
     def bool(self, depth):
         e = lambda kind: self.expression(kind, depth)
-        form = self.random.randrange(11)
+        form = self.random.randrange(16)
+        if form == 11:
+            return f"({e('int')} in {e('queue')})"
+        if form == 12:
+            return f"({self.simple_str(0)} {self.one('in', 'not in')} {e('bins')})"
+        if form == 13:
+            kind = self.one("fun", "queue", "bins", "pair")
+            return f"({e(kind)} {self.one('is', 'is not')} {e(kind)})"
+        if form == 14:
+            return f"({e('pair')} {self.one('==', '!=', '<')} {e(self.one('pair', 'tuple'))})"
+        if form == 15:
+            return f"(Mark.A in (Mark(3) & Mark.{self.one('A', 'B')}))"
         if form < 4:
             kind = self.one("int", "float", "int", "str")
             return f"({e(kind)} {self.one('<', '<=', '==', '!=', '>')} {e(kind)})"
@@ -301,7 +383,19 @@ class Generator(Iterators):
 
     def list(self, depth):
         e = lambda kind="list": self.expression(kind, depth)
-        form = self.random.randrange(10)
+        form = self.random.randrange(16)
+        if form == 10:
+            return f"[*{e('queue')}]"
+        if form == 11:
+            return f"list({e('bins')}{self.one('.values()', '.values()', '.values()')})"
+        if form == 12:
+            return f"sorted({e()}, key={e('fun')}{self.one('', ', reverse=True')})"
+        if form == 13:
+            return f"[{e('fun')}(x) for x in {e()}]"
+        if form == 14:
+            return f"[y for x in {e()} for y in ({e('pair')}.first, x)]"
+        if form == 15:
+            return f"list(map({e('fun')}, {e()}))"
         if form == 0:
             return f"[{e('int')}, *{e()}]"
         if form == 1:
@@ -340,6 +434,34 @@ class Generator(Iterators):
             f"{{str(k): k for k in {e('list')}}}",
             f"dict(a={e('int')}, k={e('int')})",
             f"({e('dict')} | {e('dict')})",
+        )
+
+    def queue(self, depth):
+        e = lambda kind: self.expression(kind, depth)
+        return self.one(f"deque({e('list')})", f"deque({e('list')}, {self.one('2', 'maxlen=4')})", f"{e('queue')}.copy()")
+
+    def bins(self, depth):
+        e = lambda kind: self.expression(kind, depth)
+        return self.one(f"defaultdict(int, {e('dict')})", f"OrderedDict({e('dict')})", f"{e('bins')}.copy()")
+
+    def pair(self, depth):
+        e = lambda kind: self.expression(kind, depth)
+        return self.one(
+            f"Pair({e('int')}, {e('float')})",
+            f"Pair(second={e('float')}, first={e('int')})",
+            f"{e('pair')}._replace(second={e('float')})",
+            f"{e('pair')}._replace(first={e('int')})",
+            f"Pair._make([{e('int')}, {e('float')}])",
+        )
+
+    def fun(self, depth):
+        e = lambda kind: self.expression(kind, depth)
+        return self.one(
+            f"scaled({e('int')})",
+            f"(lambda q, r={e('int')}: q + r)",
+            f"(lambda q: q * {self.name('int') or '2'})",
+            f"functools.partial(twice, k={e('int')})",
+            "counting()",
         )
 
     def box(self, depth):
@@ -433,6 +555,20 @@ class Generator(Iterators):
             b = self.name("box")
             forms += [f"{b}.value = {e('int', 1)}", f"{b}.add({e('int', 1)})", f"{b}.value += 1"]
             forms += [f"setattr({b}, 'extra', {e('list', 1)})", f"Box.shared += {e('int', 0)}", f"{b}.later = {e('int', 1)}"]
+        if self.name("queue"):
+            q = self.name("queue")
+            forms += [f"{q}.append({e('int', 1)})", f"{q}.appendleft({e('int', 1)})", f"{q}.extend({e('list', 1)})"]
+            forms += [f"{q}.rotate({self.one('', '-1', '2')})", f"{q}.extendleft({e('list', 1)})", f"{q}.reverse()"]
+            forms += [f"if {q}: log.append({q}.{self.one('pop', 'popleft')}())", f"if {q}: {q}[{self.one('0', '-1')}] = {e('int', 1)}"]
+            forms += [f"if {q}: del {q}[0]", f"{q}.insert(1, 5) if {q}.maxlen is None else {q}.clear()"]
+        if self.name("bins"):
+            d = self.name("bins")
+            forms += [f"{d}[{self.simple_str(0)}] = {e('int', 1)}", f"{d}.update(z={e('int', 1)})"]
+            forms += [f"{d}.pop({self.simple_str(0)}, None)", f"{d}.setdefault({self.simple_str(0)}, {e('int', 1)})"]
+            forms += [f"{d}[{self.simple_str(0)}] += {e('int', 1)}", f"if {d}: log.append({d}.popitem())"]
+            forms += [f"if type({d}) is OrderedDict and 'a' in {d}: {d}.move_to_end('a'{self.one('', ', last=False')})"]
+        if self.name("pair"):
+            forms += [f"{self.name('pair')} = {self.name('pair')}._replace(first={e('int', 1)})"]
         for kind in ("int", "float"):
             if self.name(kind):
                 forms.append(f"{self.name(kind)} {self.one('+=', '-=', '*=')} {e(kind, 1)}")
@@ -461,7 +597,7 @@ class Generator(Iterators):
 
     def loop(self, depth):
         e = self.expression
-        form = self.random.randrange(8)
+        form = self.random.randrange(11)
         before = {kind: list(names) for kind, names in self.names.items()}
         self.loops += 1
         if form == 0:
@@ -486,6 +622,20 @@ class Generator(Iterators):
             i, j = self.new("str"), self.new("float")
             self.emit(depth, f"for {i}, {j} in sorted({e('dict', 1)}.items()):")
             self.names["str"].append(i)
+            self.names["float"].append(j)
+        elif form == 8:
+            i = self.new("int")
+            self.emit(depth, f"for {i} in {e('queue', 1)}:")
+            self.names["int"].append(i)
+        elif form == 9:
+            i, j = self.new("str"), self.new("int")
+            self.emit(depth, f"for {i}, {j} in {e(self.one('bins', 'dict'), 1)}.items():")
+            self.names["str"].append(i)
+            self.names["int"].append(j)
+        elif form == 10:
+            i, j = self.new("int"), self.new("float")
+            self.emit(depth, f"for {i}, {j} in [{e('pair', 1)}, {e('pair', 1)}]:")
+            self.names["int"].append(i)
             self.names["float"].append(j)
         elif self.arrays and self.name("array"):
             i = self.new("float")
@@ -598,8 +748,9 @@ class Generator(Iterators):
             self.assign(depth)
 
     def program(self):
-        self.emit(0, "def main(n, f, xs, d, s, b, u, v):")
+        self.emit(0, "def main(n, f, xs, d, s, b, u, v, dq, dd, p, fn):")
         self.names.update(int=["n"], float=["f"], list=["xs"], dict=["d"], str=["s"], box=["b"], array=["u", "v"])
+        self.names.update(queue=["dq"], bins=["dd"], pair=["p"], fun=["fn"])
         while self.budget > 0:
             self.statement(1)
         known = [names[-1] for names in self.names.values() if names]
@@ -632,4 +783,8 @@ def arguments(namespace, seed, turn, arrays):
     mapping = {key: int(rng.integers(-2, 5)) for key in ("a", "b", "c")[: int(rng.integers(1, 4))]}
     if turn == 3 and seed % 5 == 0:
         n = 10**20
-    return [n, f, numbers, mapping, text, namespace["Box"](n, numbers if seed % 3 == 0 else None), u, v]
+    box = namespace["Box"](n, numbers if seed % 3 == 0 else None)
+    queue = namespace["deque"](numbers, maxlen=None if seed % 2 else 4)
+    bins = namespace["defaultdict"](int, mapping) if seed % 3 else namespace["OrderedDict"](mapping)
+    function = namespace["scaled"](n) if turn < 3 or seed % 2 else namespace["counting"]()
+    return [n, f, numbers, mapping, text, box, u, v, queue, bins, namespace["Pair"](n, f), function]
