@@ -88,7 +88,8 @@ static PyObject *make_iterator(const Build *b, const DynRecipe *r) {
     PyObject *container = item(b, r, 0), *o = container == NULL ? NULL : PyObject_GetIter(container);
     if (o == NULL || r->id == 0)
         return o;
-    if (PyDict_Check(container) || PyAnySet_Check(container) || !PySequence_Check(container) || Py_IS_TYPE(container, dyn_deque_type))
+    if (PyDict_Check(container) || PyAnySet_Check(container) || !PySequence_Check(container) ||
+        Py_IS_TYPE(container, dyn_deque_type))
         return step_forward(o, r->id);
     PyObject *done = PyObject_CallMethod(o, "__setstate__", "n", (Py_ssize_t)r->id);
     if (done == NULL)

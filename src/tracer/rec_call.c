@@ -436,7 +436,7 @@ static DynVal *call_vectorized(DynRec *r, const RecCall *c, PyObject **result, b
 
 typedef DynVal *(*Knows)(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 static const Knows of_objects[] = {rec_call_fact, rec_call_enum, rec_call_class, rec_call_slot, rec_new_tuple, rec_call_replace};
-static const Knows of_values[] = {rec_new_lazy, rec_call_collection, rec_call_builtin,
+static const Knows of_values[] = {rec_call_sort, rec_new_lazy, rec_call_collection, rec_call_builtin,
                                   rec_call_method}; /* of arguments that were looked at */
 
 static DynVal *first_that_knows(DynRec *r, const RecCall *c, PyObject **result, bool *handled, const Knows *who, size_t n) {
@@ -521,6 +521,11 @@ DynOperand rec_type_method(DynRec *r, DynOperand o, const char *name) {
     }
     PyTypeObject *type = Py_TYPE(o.real);
     PyObject *key = PyUnicode_InternFromString(name), *func = key ? dyn_cpy_lookup_special(type, key) : NULL;
+    if (func != NULL && PyFunction_Check(func) &&
+        !Py_IS_TYPE(type, &PyType_Type)) { /* its attributes aren't read as others' are */
+        Py_DECREF(key);
+        return rec_guard_class(r, type) < 0 ? none : (DynOperand){dyn_rec_const(r, func), func};
+    }
     uint32_t s = func == NULL || !PyFunction_Check(func)
                      ? DYN_NONE
                      : dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, (PyObject *)type, NULL);

@@ -417,7 +417,8 @@ int rec_burn_listed(DynRec *r, DynVal *v, PyObject *real) {
 bool rec_listed_call(DynRec *r, const RecCall *c, RecCall *out, PyObject **list) {
     DynVal *v = c->npos > 0 ? c->args[0].v : NULL, **items;
     uint32_t n;
-    bool other = v != NULL && (v->kind == DV_DEQUE || v->kind == DV_VIEW || v->kind == DV_DICT || (v->kind == DV_TUPLE && v->type));
+    bool other =
+        v != NULL && (v->kind == DV_DEQUE || v->kind == DV_VIEW || v->kind == DV_DICT || (v->kind == DV_TUPLE && v->type));
     if (!other || rec_items(r, v, c->args[0].real, &items, &n) < 0) {
         return false;
     }

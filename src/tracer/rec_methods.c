@@ -56,6 +56,12 @@ static int refilled(DynRec *r, DynOperand list) {
     return all == NULL || copy == NULL || items[1] == NULL ? -1 : rec_effect(r, list, DYN_FX_SETITEM, NULL, 3, items);
 }
 
+int rec_list_reordered(DynRec *r, DynOperand list, DynVal **items) {
+    list.v->items = items;
+    list.v->cap = list.v->n;
+    return refilled(r, list);
+}
+
 /* The items' order changed; what they were before lies in `before`, borrowed. */
 static int reordered(DynRec *r, DynOperand list, PyObject *const *before) {
     uint32_t n = list.v->n;
@@ -69,12 +75,7 @@ static int reordered(DynRec *r, DynOperand list, PyObject *const *before) {
             }
         }
     }
-    if (items == NULL || taken == NULL) {
-        return -1;
-    }
-    list.v->items = items;
-    list.v->cap = n + 1;
-    return refilled(r, list);
+    return items == NULL || taken == NULL ? -1 : rec_list_reordered(r, list, items);
 }
 
 static DynVal *list_sort(DynRec *r, const RecCall *c, PyObject **result) {
@@ -399,6 +400,20 @@ static int set_again(DynRec *r, DynOperand set) {
     set.v->cap = now->cap;
     set.v->state++;
     return 0;
+}
+
+DynVal *rec_set_changed(DynRec *r, int nb, DynOperand set, DynOperand other) {
+    const char *text = nb == 1    ? "intersection_update"
+                       : nb == 7  ? "update"
+                       : nb == 10 ? "difference_update"
+                                  : "symmetric_difference_update";
+    PyObject *name = PyUnicode_InternFromString(text), *method = name ? dyn_cpy_lookup_special(&PySet_Type, name) : NULL;
+    DynVal *both[2] = {set.v, other.v};
+    Py_XDECREF(name);
+    PyErr_Clear();
+    bool known = method != NULL && set.v->kind == DV_SET && set_again(r, set) == 0;
+    return known && rec_effect(r, set, DYN_FX_CALL, method, 2, both) == 0 ? set.v
+                                                                          : rec_fail(r, DYN_R_SIDE_EFFECT, "a set is changed");
 }
 
 static DynVal *set_method(DynRec *r, const RecCall *c, PyObject **result, const char *name) {

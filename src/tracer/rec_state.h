@@ -370,7 +370,8 @@ DYN_HIDDEN DynVal *rec_new_view(DynRec *r, DynVal *dict, uint32_t which);
 DYN_HIDDEN int rec_view_items(DynRec *r, DynVal *view, DynVal ***items, uint32_t *n);
 /* What an iterator, or a view, shows as it is now: a dict, set or deque; NULL: something else. */
 DYN_HIDDEN DynVal *rec_live_container(DynVal *v);
-/* A call with the list of what its first argument, a deque, a view or a tuple of another class, has now: *list is a new reference. */
+/* A call with the list of what its first argument, a deque, a view or a tuple of another class, has now: *list is a new
+ * reference. */
 DYN_HIDDEN bool rec_listed_call(DynRec *r, const RecCall *c, RecCall *out, PyObject **list);
 DYN_HIDDEN DynVal *rec_collection_attr(DynVal *v, PyObject *name); /* default_factory, maxlen; NULL: something else */
 DYN_HIDDEN DynVal *rec_call_collection(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
@@ -388,6 +389,11 @@ DYN_HIDDEN int rec_enum_members(DynRec *r, DynOperand o, DynVal ***items, uint32
 /* After an operator ("or", "contains"; b.v NULL: "invert") of members ran. NULL: it isn't one, or not known. */
 DYN_HIDDEN DynVal *rec_enum_operator(DynRec *r, const char *name, DynOperand a, DynOperand b, PyObject *result);
 DYN_HIDDEN RecAttr rec_enum_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v);
+
+/* ---- rec_sort.c: as rec_call_builtin */
+DYN_HIDDEN int rec_sort_init(void);
+DYN_HIDDEN DynVal *rec_call_sort(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN int rec_list_reordered(DynRec *r, DynOperand list, DynVal **items); /* as many, after it ran */
 
 /* ---- rec_named.c: calls as rec_call_builtin */
 DYN_HIDDEN int rec_named_init(void);
@@ -422,6 +428,7 @@ DYN_HIDDEN DynVal *rec_call_function(DynRec *r, const RecCall *c, PyObject **res
 DYN_HIDDEN int rec_store_item(DynRec *r, DynOperand o, DynOperand index, DynOperand value);
 DYN_HIDDEN int rec_delete_item(DynRec *r, DynOperand o, DynOperand index);
 DYN_HIDDEN DynVal *rec_list_extended(DynRec *r, DynOperand list, DynOperand more);
+DYN_HIDDEN DynVal *rec_set_changed(DynRec *r, int nb, DynOperand set, DynOperand other); /* by an in-place operator */
 DYN_HIDDEN DynVal *rec_dict_union(DynRec *r, DynOperand a, DynOperand b, bool inplace);
 DYN_HIDDEN int rec_dict_fill(DynRec *r, DynVal *into, const RecCall *c, uint32_t first); /* the arguments of dict() */
 

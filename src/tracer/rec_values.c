@@ -856,7 +856,7 @@ bool rec_plain_key(PyObject *o) {
         return plain;
     }
     return o == Py_None || PyUnicode_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyFloat_CheckExact(o) ||
-           PyBytes_CheckExact(o);
+           PyBytes_CheckExact(o) || (PyType_Check(o) && Py_IS_TYPE(o, &PyType_Type)) || PyFunction_Check(o);
 }
 
 static bool same_key(PyObject *a, PyObject *b) {

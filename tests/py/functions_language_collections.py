@@ -233,3 +233,97 @@ def enum_flags(x):
 @row(lambda n: (f64(n), Mode.MUL), ops=1)
 def enum_method_of_argument(x, mode):
     return mode.apply(x), Mode(mode.value) is mode, Mode[mode.name]
+
+
+# ---- sorting with a key
+
+
+class Weight:
+    def __init__(self, w):
+        self.w = w
+
+    def of(self, v):
+        return v * self.w
+
+
+@row(lambda n: (f64(n), [float(n), 1.5, 2.5]), ops=1)
+def sorted_by_key(x, a):
+    first, second = sorted(a, key=lambda v: -v), sorted(a, key=Weight(2.0).of, reverse=True)
+    return x * first[0], first == second, max(a, key=abs), min(3, 1, 2, key=lambda v: v % 3)
+
+
+@row(ops=2)
+def sorted_arrays(x):
+    pairs = sorted([(2, x + 1.0), (1, x * 2.0)], key=lambda t: t[0])
+    return [y for _, y in pairs]
+
+
+@row(ops=1)
+def sorted_by_methods(x):
+    d = {"b": 2, "a": 1}
+    return sorted(d.items(), key=lambda t: t[1]), max(d, key=d.get), sorted(["B", "a"], key=str.lower), x * len(d)
+
+
+@row(lambda n: (f64(n), [3, 1, 2]), ops=1)
+def list_argument_sorted_by_key(x, a):
+    a.sort(key=lambda v: -v)
+    a.sort(key=lambda v: v % 2, reverse=True)
+    return x * a[0]
+
+
+# ---- views
+
+
+@row(ops=1)
+def views_are_live(x):
+    d = {"a": 1, "b": 2}
+    keys, values, items = d.keys(), d.values(), d.items()
+    d["b"] = x * 2.0
+    d["c"] = 3
+    return list(keys), list(values), list(items), len(items), "c" in keys, keys, values
+
+
+@row(ops=1)
+def views_as_sets(x):
+    d, e = {"a": 1, "b": 2}, {"b": 2, "c": 3}
+    return d.keys() & e.keys(), d.keys() - {"a"}, d.keys() | e, d.items() ^ e.items(), d.keys() == {"a", "b"}, x * sum(d.values())
+
+
+@row(ops=2)
+def stored_in_a_loop_over_items(x):
+    d, out = {"a": 1, "b": x}, []
+    for key, value in d.items():
+        d["b"] = x * 3.0
+        out.append(value)
+    return out, d
+
+
+# ---- comparisons, sets in place, keys
+
+
+@row(ops=1)
+def sequences_compared(x):
+    a, b = [1, (2.0, x)], [1, (3.0, x)]
+    return a < b, a == b, (1, x) == (1, x), [x] == [], (1, 2) < (1, 2, x), x * 2.0
+
+
+@row(ops=1)
+def sets_in_place(x):
+    s = t = {1, 2}
+    s |= {3}
+    s -= {1}
+    s &= {2, 3}
+    s ^= {9}
+    return s is t, s, x * len(s)
+
+
+@row(ops=1)
+def keyed_by_types(x):
+    d = {int: 1, float: x * 2.0}
+    return d[type(1.0)], d[int], list(d)
+
+
+@row(ops=1)
+def fresh_objects_compared(x):
+    a, b = Weight(1.0), Weight(1.0)
+    return a == b, a != b, a is b, [] is [], x * 2.0

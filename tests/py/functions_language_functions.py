@@ -408,7 +408,7 @@ def reversed_items(x):
     return x
 
 
-@row(ops=1)
+@row(ops=2)
 def extremes(x):
     return x * max([1, 3, 2]) * 1 if min(3, 2, key=lambda v: -v) == 3 else x
 

@@ -13,9 +13,8 @@ from language import ROWS
 
 # Right, but not captured whole yet: docs/STATUS.md.
 PENDING = set("""
-accumulated cached_function class_defined_inside data_descriptor decorated_inside dict_from_pairs dict_of_ints enum_lookup
-extremes formatted item_operators list_sort_key method_caller operators paired partials reduced_with_start with_contextlib
-with_effects zipped_longest
+accumulated cached_function class_defined_inside decorated_inside formatted item_operators method_caller operators paired
+partials reduced_with_start with_contextlib with_effects zipped_longest
 """.split())
 
 
