@@ -531,3 +531,22 @@ PyObject *rec_set_order(PyObject *listed) {
     }
     return order;
 }
+
+/* A set whose order is that in which it lists its items: only where a set can be made of them that lists them so too. */
+DynVal *rec_wrap_set(DynRec *r, PyObject *o) {
+    DynVal *v = dyn_rec_seq(r, DV_SET, 0, NULL, o);
+    PyObject *items = PySequence_Tuple(o), *order = items ? rec_set_order(items) : NULL;
+    for (Py_ssize_t i = 0; v != NULL && order != NULL && i < PyTuple_GET_SIZE(items); i++) {
+        PyObject *x = PyTuple_GET_ITEM(items, i);
+        DynVal *k = rec_plain_key(x) ? rec_object(r, x) : NULL;
+        v = k != NULL && rec_push_item(r, v, k) == 0 ? v : NULL;
+    }
+    v = order == NULL ? NULL : v;
+    PyErr_Clear();
+    Py_XDECREF(items);
+    Py_XDECREF(order);
+    if (v != NULL) {
+        v->type = PyFrozenSet_CheckExact(o) ? (PyObject *)&PyFrozenSet_Type : NULL;
+    }
+    return v;
+}

@@ -98,7 +98,7 @@ static DynVal *sequence_binary(DynRec *r, int nb, DynOperand a, DynOperand b, Py
 }
 
 /* str % constants, str + str …: both operands the same at every call and of a type without user code. */
-static bool foldable(DynRec *r, DynOperand o) {
+bool rec_foldable(DynRec *r, DynOperand o) {
     if (o.v->kind == DV_SYM) {
         return dyn_sym_is_const(&r->cap->syms, o.v->id);
     }
@@ -107,7 +107,7 @@ static bool foldable(DynRec *r, DynOperand o) {
     }
     if (o.v->kind == DV_TUPLE && PyTuple_CheckExact(o.real)) {
         for (uint32_t i = 0; i < o.v->n; i++) {
-            if (!foldable(r, (DynOperand){o.v->items[i], PyTuple_GET_ITEM(o.real, i)})) {
+            if (!rec_foldable(r, (DynOperand){o.v->items[i], PyTuple_GET_ITEM(o.real, i)})) {
                 return false;
             }
         }
@@ -161,7 +161,7 @@ Step rec_BINARY_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
                                : rec_set_changed(r, nb, a, b);
     } else if ((a.v->kind == DV_VIEW || b.v->kind == DV_VIEW) && PyAnySet_CheckExact(result)) {
         v = dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0 ? rec_wrap_fresh(r, result) : NULL;
-    } else if (foldable(r, a) && foldable(r, b)) {
+    } else if (rec_foldable(r, a) && rec_foldable(r, b)) {
         v = rec_wrap_result(r, result);
     } else if (PyComplex_CheckExact(result) && (PyComplex_CheckExact(a.real) || PyComplex_CheckExact(b.real))) {
         v = rec_complex_binary(r, nb, a, b, result);
@@ -255,80 +255,6 @@ static bool plain_comparison(PyObject *o) {
                                      compare == PyUnicode_Type.tp_richcompare);
 }
 
-/* A plain tuple, or a named one. */
-static bool compares_as_tuple(DynOperand o) { return PyTuple_CheckExact(o.real) || o.v->kind == DV_TUPLE; }
-
-/* Do two items compare equal: 1, 0: known under guards; -1: not. */
-static int items_equal(DynRec *r, DynOperand p, DynOperand q, int depth);
-
-/* The first place where two sequences differ, or where the shorter ends. -1: not known. */
-static int64_t first_difference(DynRec *r, DynOperand a, DynOperand b, DynOperand *p, DynOperand *q, int depth) {
-    DynVal **x, **y;
-    uint32_t nx, ny, i = 0;
-    if (depth > 8 || rec_items(r, a.v, a.real, &x, &nx) < 0 || rec_items(r, b.v, b.real, &y, &ny) < 0) {
-        return -1;
-    }
-    for (; i < nx && i < ny; i++) {
-        *p = (DynOperand){x[i], PySequence_Fast_GET_ITEM(a.real, i)};
-        *q = (DynOperand){y[i], PySequence_Fast_GET_ITEM(b.real, i)};
-        int equal = items_equal(r, *p, *q, depth + 1);
-        if (equal <= 0) {
-            return equal < 0 ? -1 : (int64_t)i;
-        }
-    }
-    return i;
-}
-
-static int items_equal(DynRec *r, DynOperand p, DynOperand q, int depth) {
-    if (p.v == q.v) {
-        return 1; /* one object */
-    }
-    if (dyn_rec_resolve(r, p.v, p.real) < 0 || dyn_rec_resolve(r, q.v, q.real) < 0) {
-        return -1;
-    }
-    if (p.v->kind == DV_SYM && q.v->kind == DV_SYM) {
-        uint32_t eq = dyn_sym_op(&r->cap->syms, DYN_S_EQ, p.v->id, q.v->id, DYN_NONE);
-        bool nan = p.real == q.real && PyFloat_CheckExact(p.real) && PyFloat_AS_DOUBLE(p.real) != PyFloat_AS_DOUBLE(p.real);
-        return nan || eq == DYN_NONE || dyn_rec_assume(r, eq) < 0 ? -1 : dyn_sym_at(&r->cap->syms, eq)->hint.i != 0;
-    }
-    bool lists = PyList_CheckExact(p.real) && PyList_CheckExact(q.real), tuples = compares_as_tuple(p) && compares_as_tuple(q);
-    if ((lists && p.v->kind == DV_LIST && q.v->kind == DV_LIST) || (tuples && (p.v->kind == DV_TUPLE || q.v->kind == DV_TUPLE))) {
-        DynOperand x, y;
-        Py_ssize_t n = PySequence_Fast_GET_SIZE(p.real), other = PySequence_Fast_GET_SIZE(q.real);
-        int64_t at = lists && n != other ? 0 : first_difference(r, p, q, &x, &y, depth);
-        return at < 0 ? -1 : n == other && at == n;
-    }
-    if (!foldable(r, p) || !foldable(r, q)) {
-        return -1;
-    }
-    int equal = PyObject_RichCompareBool(p.real, q.real, Py_EQ);
-    PyErr_Clear();
-    return equal;
-}
-
-/* Two tuples or lists, item by item up to the first that differs: what decided is guarded, so the result is a constant. */
-static DynVal *compare_sequences(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result) {
-    DynOperand p, q;
-    bool equality = cmp == Py_EQ || cmp == Py_NE;
-    if (equality) {
-        return items_equal(r, a, b, 0) < 0 ? rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "comparison of sequences")
-                                           : dyn_rec_const(r, result);
-    }
-    int64_t at = first_difference(r, a, b, &p, &q, 0);
-    if (at < 0) {
-        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "comparison of sequences");
-    }
-    if (at < PySequence_Fast_GET_SIZE(a.real) && at < PySequence_Fast_GET_SIZE(b.real)) { /* these two decide */
-        PyObject *decided = PyObject_RichCompare(p.real, q.real, cmp);
-        DynVal *v = decided ? rec_compare_values(r, cmp, p, q, decided) : NULL;
-        bool known = v != NULL && rec_truth(r, v, decided) >= 0;
-        PyErr_Clear();
-        Py_XDECREF(decided);
-        return known ? dyn_rec_const(r, result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "comparison of sequences");
-    }
-    return dyn_rec_const(r, result);
-}
-
 static bool foldable_number(DynRec *r, DynOperand o) {
     return rec_is_const_npscalar(o.v, o.real) || (o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, o.v->id));
 }
@@ -367,8 +293,8 @@ DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObj
     if (mixed && PyBool_Check(result) && (cmp == Py_EQ || cmp == Py_NE)) {
         return dyn_rec_burn(r, a.v, a.real) < 0 || dyn_rec_burn(r, b.v, b.real) < 0 ? NULL : dyn_rec_const(r, result);
     }
-    if ((compares_as_tuple(a) && compares_as_tuple(b)) || (PyList_CheckExact(a.real) && PyList_CheckExact(b.real))) {
-        return compare_sequences(r, cmp, a, b, result);
+    if ((rec_compares_as_tuple(a) && rec_compares_as_tuple(b)) || (PyList_CheckExact(a.real) && PyList_CheckExact(b.real))) {
+        return rec_compare_sequences(r, cmp, a, b, result);
     }
     return no_array_rule(r, a, b);
 }
@@ -549,7 +475,7 @@ DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result) 
     if (rec_is_array(o.v)) {
         return dyn_np_subscr(r, o, index, result);
     }
-    if (foldable(r, o) && foldable(r, index) && basic(result)) {
+    if (rec_foldable(r, o) && rec_foldable(r, index) && basic(result)) {
         return dyn_rec_const(r, result);
     }
     if (o.v->kind == DV_ATTR) {

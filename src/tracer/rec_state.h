@@ -375,6 +375,7 @@ DYN_HIDDEN DynVal *rec_live_container(DynVal *v);
 DYN_HIDDEN bool rec_listed_call(DynRec *r, const RecCall *c, RecCall *out, PyObject **list);
 DYN_HIDDEN DynVal *rec_collection_attr(DynVal *v, PyObject *name); /* default_factory, maxlen; NULL: something else */
 DYN_HIDDEN DynVal *rec_call_collection(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+DYN_HIDDEN DynVal *rec_wrap_set(DynRec *r, PyObject *o);
 /* In which order items have to be added to a new set for it to list them so: a tuple, or NULL. Leaves no exception. */
 DYN_HIDDEN PyObject *rec_set_order(PyObject *listed);
 /* A key that a dict of these makes when it is asked for: true: done, with *result (NULL: raised) and its shadow. */
@@ -389,6 +390,10 @@ DYN_HIDDEN int rec_enum_members(DynRec *r, DynOperand o, DynVal ***items, uint32
 /* After an operator ("or", "contains"; b.v NULL: "invert") of members ran. NULL: it isn't one, or not known. */
 DYN_HIDDEN DynVal *rec_enum_operator(DynRec *r, const char *name, DynOperand a, DynOperand b, PyObject *result);
 DYN_HIDDEN RecAttr rec_enum_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v);
+
+/* ---- rec_compare.c */
+DYN_HIDDEN bool rec_compares_as_tuple(DynOperand o);
+DYN_HIDDEN DynVal *rec_compare_sequences(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result);
 
 /* ---- rec_sort.c: as rec_call_builtin */
 DYN_HIDDEN int rec_sort_init(void);
@@ -416,6 +421,7 @@ DYN_HIDDEN Step rec_enter(DynRec *r, RecFrame *f);
 /* ---- rec_ops.c */
 DYN_HIDDEN RecAttr rec_attr_of(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v);
 DYN_HIDDEN bool rec_attr_is_missing(DynRec *r, DynOperand o, PyObject *name);
+DYN_HIDDEN bool rec_foldable(DynRec *r, DynOperand o); /* the same at every call, and of a type without user code */
 DYN_HIDDEN PyObject *rec_binary_real(int nb, bool inplace, PyObject *a, PyObject *b);
 DYN_HIDDEN int rec_identity(DynRec *r, DynOperand a, DynOperand b); /* are they one object: 1, 0, or -1: not known */
 

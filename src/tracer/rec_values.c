@@ -287,8 +287,6 @@ int dyn_rec_assume_equal(DynRec *r, uint32_t a, uint32_t b) {
     return status < 0 ? -1 : dyn_sym_join(&r->cap->syms, a, b);
 }
 
-static DynVal *wrap_set(DynRec *r, PyObject *o);
-
 static void become_const(DynVal *v, PyObject *real) {
     v->kind = DV_CONST;
     v->obj = real;
@@ -628,7 +626,7 @@ static int resolve_set(DynRec *r, DynVal *v, PyObject *o) {
     if (seen != 0) {
         return seen < 0 ? -1 : 0;
     }
-    DynVal *items = PySet_GET_SIZE(o) <= 1000 ? wrap_set(r, o) : NULL;
+    DynVal *items = PySet_GET_SIZE(o) <= 1000 ? rec_wrap_set(r, o) : NULL;
     PyObject *tuple = items ? PySequence_Tuple(o) : NULL;
     int status = rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o));
     v->kind = DV_OBJECT;
@@ -933,30 +931,11 @@ static DynVal *wrap_dict(DynRec *r, PyObject *o) {
     return v;
 }
 
-/* A set whose order is that in which it lists its items: only where a set can be made of them that lists them so too. */
-static DynVal *wrap_set(DynRec *r, PyObject *o) {
-    DynVal *v = dyn_rec_seq(r, DV_SET, 0, NULL, o);
-    PyObject *items = PySequence_Tuple(o), *order = items ? rec_set_order(items) : NULL;
-    for (Py_ssize_t i = 0; v != NULL && order != NULL && i < PyTuple_GET_SIZE(items); i++) {
-        PyObject *x = PyTuple_GET_ITEM(items, i);
-        DynVal *k = rec_plain_key(x) ? rec_object(r, x) : NULL;
-        v = k != NULL && rec_push_item(r, v, k) == 0 ? v : NULL;
-    }
-    v = order == NULL ? NULL : v;
-    PyErr_Clear();
-    Py_XDECREF(items);
-    Py_XDECREF(order);
-    if (v != NULL) {
-        v->type = PyFrozenSet_CheckExact(o) ? (PyObject *)&PyFrozenSet_Type : NULL;
-    }
-    return v;
-}
-
 /* What a builtin made of constants: containers are new ones at each call. */
 DynVal *rec_wrap_fresh(DynRec *r, PyObject *o) {
     DynVal *v;
     if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)) {
-        return PyDict_CheckExact(o) ? wrap_dict(r, o) : PyAnySet_CheckExact(o) ? wrap_set(r, o) : rec_wrap_result(r, o);
+        return PyDict_CheckExact(o) ? wrap_dict(r, o) : PyAnySet_CheckExact(o) ? rec_wrap_set(r, o) : rec_wrap_result(r, o);
     }
     Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
     v = r->nesting < MAX_DEPTH && n <= 4096 ? dyn_rec_seq(r, PyList_CheckExact(o) ? DV_LIST : DV_TUPLE, 0, NULL, o) : NULL;

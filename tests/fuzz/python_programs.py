@@ -559,7 +559,8 @@ class Generator(Iterators):
             q = self.name("queue")
             forms += [f"{q}.append({e('int', 1)})", f"{q}.appendleft({e('int', 1)})", f"{q}.extend({e('list', 1)})"]
             forms += [f"{q}.rotate({self.one('', '-1', '2')})", f"{q}.extendleft({e('list', 1)})", f"{q}.reverse()"]
-            forms += [f"if {q}: log.append({q}.{self.one('pop', 'popleft')}())", f"if {q}: {q}[{self.one('0', '-1')}] = {e('int', 1)}"]
+            forms += [f"if {q}: log.append({q}.{self.one('pop', 'popleft')}())"]
+            forms += [f"if {q}: {q}[{self.one('0', '-1')}] = {e('int', 1)}"]
             forms += [f"if {q}: del {q}[0]", f"{q}.insert(1, 5) if {q}.maxlen is None else {q}.clear()"]
         if self.name("bins"):
             d = self.name("bins")
