@@ -169,7 +169,7 @@ class Generator(Iterators):
     """One program. `names` maps a type to the variables in scope that surely have it."""
 
     TYPES = ("int", "float", "list", "dict", "str", "array", "box", "tuple", "bool")
-    TYPES += ("queue", "bins", "pair", "fun")
+    TYPES += ("queue", "bins", "named", "fun")
 
     def __init__(self, seed, arrays):
         self.random = random.Random(seed)
@@ -242,7 +242,7 @@ class Generator(Iterators):
     def simple_bins(self, depth):
         return f"{self.one('defaultdict(int, ', 'OrderedDict(', 'defaultdict(lambda: 3, ')}{self.simple_dict(0)})"
 
-    def simple_pair(self, depth):
+    def simple_named(self, depth):
         return f"Pair({self.expression('int', 0)}, {self.expression('float', 0)})"
 
     def simple_fun(self, depth):
@@ -285,7 +285,7 @@ class Generator(Iterators):
         if form == 19:
             return f"functools.reduce(operator.add, {e('list')}, {e()})"
         if form == 20:
-            return f"len({e(self.one('queue', 'bins', 'pair'))})"
+            return f"len({e(self.one('queue', 'bins', 'named'))})"
         if form == 21 and self.name("queue"):
             return f"({self.name('queue')}[{self.one('0', '-1')}] if {self.name('queue')} else {e()})"
         if form == 22:
@@ -293,7 +293,7 @@ class Generator(Iterators):
         if form == 23 and self.name("bins"):
             return f"{self.name('bins')}[{self.simple_str(0)}]"
         if form == 24:
-            return f"{e('pair')}{self.one('.first', '[0]')}"
+            return f"{e('named')}{self.one('.first', '[0]')}"
         if form in (25, 26, 27):
             return f"{e('fun')}({e()})"
         if form == 28:
@@ -335,10 +335,10 @@ class Generator(Iterators):
         if form == 12:
             return f"({self.simple_str(0)} {self.one('in', 'not in')} {e('bins')})"
         if form == 13:
-            kind = self.one("fun", "queue", "bins", "pair")
+            kind = self.one("fun", "queue", "bins", "named")
             return f"({e(kind)} {self.one('is', 'is not')} {e(kind)})"
         if form == 14:
-            return f"({e('pair')} {self.one('==', '!=', '<')} {e(self.one('pair', 'tuple'))})"
+            return f"({e('named')} {self.one('==', '!=', '<')} {e(self.one('named', 'tuple'))})"
         if form == 15:
             return f"(Mark.A in (Mark(3) & Mark.{self.one('A', 'B')}))"
         if form < 4:
@@ -393,7 +393,7 @@ class Generator(Iterators):
         if form == 13:
             return f"[{e('fun')}(x) for x in {e()}]"
         if form == 14:
-            return f"[y for x in {e()} for y in ({e('pair')}.first, x)]"
+            return f"[y for x in {e()} for y in ({e('named')}.first, x)]"
         if form == 15:
             return f"list(map({e('fun')}, {e()}))"
         if form == 0:
@@ -444,13 +444,13 @@ class Generator(Iterators):
         e = lambda kind: self.expression(kind, depth)
         return self.one(f"defaultdict(int, {e('dict')})", f"OrderedDict({e('dict')})", f"{e('bins')}.copy()")
 
-    def pair(self, depth):
+    def named(self, depth):
         e = lambda kind: self.expression(kind, depth)
         return self.one(
             f"Pair({e('int')}, {e('float')})",
             f"Pair(second={e('float')}, first={e('int')})",
-            f"{e('pair')}._replace(second={e('float')})",
-            f"{e('pair')}._replace(first={e('int')})",
+            f"{e('named')}._replace(second={e('float')})",
+            f"{e('named')}._replace(first={e('int')})",
             f"Pair._make([{e('int')}, {e('float')}])",
         )
 
@@ -568,8 +568,8 @@ class Generator(Iterators):
             forms += [f"{d}.pop({self.simple_str(0)}, None)", f"{d}.setdefault({self.simple_str(0)}, {e('int', 1)})"]
             forms += [f"{d}[{self.simple_str(0)}] += {e('int', 1)}", f"if {d}: log.append({d}.popitem())"]
             forms += [f"if type({d}) is OrderedDict and 'a' in {d}: {d}.move_to_end('a'{self.one('', ', last=False')})"]
-        if self.name("pair"):
-            forms += [f"{self.name('pair')} = {self.name('pair')}._replace(first={e('int', 1)})"]
+        if self.name("named"):
+            forms += [f"{self.name('named')} = {self.name('named')}._replace(first={e('int', 1)})"]
         for kind in ("int", "float"):
             if self.name(kind):
                 forms.append(f"{self.name(kind)} {self.one('+=', '-=', '*=')} {e(kind, 1)}")
@@ -635,7 +635,7 @@ class Generator(Iterators):
             self.names["int"].append(j)
         elif form == 10:
             i, j = self.new("int"), self.new("float")
-            self.emit(depth, f"for {i}, {j} in [{e('pair', 1)}, {e('pair', 1)}]:")
+            self.emit(depth, f"for {i}, {j} in [{e('named', 1)}, {e('named', 1)}]:")
             self.names["int"].append(i)
             self.names["float"].append(j)
         elif self.arrays and self.name("array"):
@@ -751,7 +751,7 @@ class Generator(Iterators):
     def program(self):
         self.emit(0, "def main(n, f, xs, d, s, b, u, v, dq, dd, p, fn):")
         self.names.update(int=["n"], float=["f"], list=["xs"], dict=["d"], str=["s"], box=["b"], array=["u", "v"])
-        self.names.update(queue=["dq"], bins=["dd"], pair=["p"], fun=["fn"])
+        self.names.update(queue=["dq"], bins=["dd"], named=["p"], fun=["fn"])
         while self.budget > 0:
             self.statement(1)
         known = [names[-1] for names in self.names.values() if names]
