@@ -260,9 +260,9 @@ static void region_body(void *data) { /* on every thread of the team */
 
 /* ---- Others come late. Of the one region that runs now. */
 
-enum { GRACE_NS = 50 * 1000, FIRST_REST = 4, LONGEST_REST = 256 };
-static int resting;   /* regions still to run without threads */
-static int next_rest; /* so many when they come late once more; 0: they were in time */
+enum { GRACE_NS = 50 * 1000, FIRST_REST = 4, LONGEST_REST = 4096 };
+static int64_t resting;   /* regions still to run without threads */
+static int64_t next_rest; /* so many when they come late once more; 0: they were in time */
 
 static bool is_rest(void) {
     resting -= resting > 0;
@@ -271,8 +271,15 @@ static bool is_rest(void) {
 
 static void learn(int64_t worked_ns, int64_t waited_ns) {
     bool late = waited_ns > worked_ns + GRACE_NS;
-    next_rest = !late ? next_rest / 2 : next_rest == 0 ? FIRST_REST : next_rest < LONGEST_REST ? 2 * next_rest : LONGEST_REST;
-    resting = late ? next_rest : 0;
+    if (!late) {
+        next_rest /= 2;
+        return;
+    }
+    int64_t lost = waited_ns / (worked_ns + 1); /* regions' worth: so many without threads can't lose more */
+    next_rest = next_rest == 0 ? FIRST_REST : 2 * next_rest;
+    next_rest = next_rest < lost ? lost : next_rest;
+    next_rest = next_rest < LONGEST_REST ? next_rest : LONGEST_REST;
+    resting = next_rest;
 }
 
 static void run_parallel(void (*fn)(void *, int64_t), void *ctx, int64_t nchunks, int threads) {
