@@ -109,7 +109,11 @@ static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value)
     if (to == DYN_BOOL) {
         dyn_str_printf(out, "%s != 0", value);
     } else if (to == DYN_F16) { /* integers go by float, as NumPy's */
-        dyn_str_printf(out, from == DYN_F64 ? "dyn_half_d(%s)" : from == DYN_BOOL ? "(float)(int)%s" : "dyn_half((float)%s)", value);
+        dyn_str_printf(out,
+                       from == DYN_F64    ? "dyn_half_d(%s)"
+                       : from == DYN_BOOL ? "(float)(int)%s"
+                                          : "dyn_half((float)%s)",
+                       value);
     } else if (dyn_dtypes[from].kind == 'f' && to == DYN_U64) {
         dyn_str_printf(out, from == DYN_F64 ? "dyn_whole_f64(%s)" : "dyn_whole_f32(%s)", value);
     } else if (dyn_dtypes[from].kind == 'f' && dyn_dtypes[to].kind != 'f' && dyn_dtypes[to].size < 8) {
