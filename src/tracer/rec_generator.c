@@ -135,13 +135,13 @@ PyObject *rec_generator_step(DynRec *r, RecGenerator *g) {
 
 void rec_yielded(DynRec *r, RecFrame *f, const DynInstr *in) {
     RecGenerator *g = f->generator;
-    DynOperand o = operand(f, 1);
     bool yields = in->op == DYN_I_YIELD_VALUE;
-    g->gave = o.v;
+    g->gave = f->shadow[f->ssp - 1]; /* a constant that is returned has no real value on the stack */
     g->returned = !yields;
     if (yields) {
+        PyObject *real = operand(f, 1).real;
         f->ssp--; /* CPython's instruction takes the value itself */
-        if (rec_keep(r, o.real) < 0) {
+        if (rec_keep(r, real) < 0) {
             g->lost = true;
         }
     }

@@ -54,9 +54,12 @@ Step rec_MATCH_KEYS(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject *values = known ? PyTuple_New(n) : NULL;
     for (Py_ssize_t i = 0; values != NULL && values != Py_None && i < n; i++) {
         PyObject *key = PyTuple_GET_ITEM(keys.real, i), *value = rec_plain_key(key) ? PyDict_GetItemWithError(o.real, key) : NULL;
+        for (Py_ssize_t k = 0; k < i; k++) { /* twice the same is an error, which CPython makes */
+            known = known && PyObject_RichCompareBool(key, PyTuple_GET_ITEM(keys.real, k), Py_EQ) == 0;
+        }
         items[i] = value ? rec_dict_find(o.v, key, NULL) : NULL;
         if (value == NULL) {
-            known = rec_plain_key(key) && !PyErr_Occurred();
+            known = known && rec_plain_key(key) && !PyErr_Occurred();
             Py_SETREF(values, Py_NewRef(Py_None));
         } else {
             PyTuple_SET_ITEM(values, i, Py_NewRef(value));
@@ -100,6 +103,19 @@ static PyObject *positional(DynRec *r, PyTypeObject *type, Py_ssize_t i) {
     return there && PyUnicode_CheckExact(PyTuple_GET_ITEM(names, i)) ? PyTuple_GET_ITEM(names, i) : NULL;
 }
 
+/* An attribute that is asked for twice is an error, which CPython makes. */
+static bool is_twice(DynRec *r, PyTypeObject *type, PyObject *names, Py_ssize_t npos, Py_ssize_t at) {
+    Py_ssize_t nkw = PyTuple_GET_SIZE(names);
+    for (Py_ssize_t i = at + 1; i < npos + nkw; i++) {
+        PyObject *a = at < npos ? positional(r, type, at) : PyTuple_GET_ITEM(names, at - npos);
+        PyObject *b = i < npos ? positional(r, type, i) : PyTuple_GET_ITEM(names, i - npos);
+        if (a == NULL || b == NULL || PyUnicode_Compare(a, b) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 #define MATCHES_SELF (1UL << 22) /* int, str, list …: C(x) takes the value itself */
 
 /* Fills the tuple of what the patterns take. -1: unknown. */
@@ -113,7 +129,7 @@ static int take_all(DynRec *r, DynOperand o, PyTypeObject *type, PyObject *names
             items[i] = o.v;
         } else {
             name = i < npos ? positional(r, type, i) : PyTuple_GET_ITEM(names, i - npos);
-            if (name == NULL || take(r, o, name, &real, &items[i]) < 0) {
+            if (name == NULL || is_twice(r, type, names, npos, i) || take(r, o, name, &real, &items[i]) < 0) {
                 Py_XDECREF(real);
                 return -1;
             }

@@ -18,6 +18,15 @@ DynOperand rec_special(DynRec *r, DynOperand o, const char *name) {
                                                                                         : (DynOperand){dyn_rec_const(r, f), f};
 }
 
+/* The instance's class has something else than a Python function for it: None, a builtin's method, an object that is called. */
+static bool has_other(DynOperand o, const char *name) {
+    PyObject *key = PyUnicode_InternFromString(name);
+    PyObject *f = key && rec_is_instance(o) ? dyn_cpy_lookup_special(Py_TYPE(o.real), key) : NULL;
+    PyErr_Clear();
+    Py_XDECREF(key);
+    return f != NULL && !PyFunction_Check(f);
+}
+
 static DynVal *call_special(DynRec *r, DynOperand f, DynOperand a, DynOperand b, PyObject **result) {
     DynOperand args[2] = {a, b};
     RecCall c = {.callable = f, .args = DYN_NEW_N(&r->arena, DynOperand, 2), .npos = b.v == NULL ? 1 : 2};
@@ -39,7 +48,11 @@ typedef struct Try { /* one method that is asked, until one doesn't give NotImpl
 static bool first_of(DynRec *r, const Try *tries, int n, PyObject **result, DynVal **v) {
     bool known = true;
     for (int i = 0; i < n; i++) {
-        *v = call_special(r, tries[i].f, tries[i].a, tries[i].b, result);
+        if (known) {
+            *v = call_special(r, tries[i].f, tries[i].a, tries[i].b, result);
+        } else { /* shadows don't show what the one before did */
+            *result = PyObject_CallFunctionObjArgs(tries[i].f.real, tries[i].a.real, tries[i].b.real, NULL);
+        }
         known = known && *v != NULL;
         if (*result == NULL || *result != Py_NotImplemented) {
             *v = known ? *v : NULL;
@@ -53,6 +66,30 @@ static bool first_of(DynRec *r, const Try *tries, int n, PyObject **result, DynV
 
 static const char *const operator_names[13] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
                                                "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
+
+static const char *const operator_signs[13] = {"+", "&", "//", "<<", "@", "*", "%", "|", "** or pow()", ">>", "-", "/", "^"};
+
+/* Every method that there is gave NotImplemented. They are not asked again: the exception is made here. */
+static PyObject *unsupported(int nb, bool inplace, DynOperand a, DynOperand b) {
+    const char *sign = operator_signs[nb];
+    char in[8];
+    snprintf(in, sizeof in, "%.*s=", (int)strcspn(sign, " "), sign);
+    sign = inplace ? in : sign;
+    PyErr_Format(PyExc_TypeError, "unsupported operand type(s) for %s: '%.100s' and '%.100s'", sign, Py_TYPE(a.real)->tp_name,
+                 Py_TYPE(b.real)->tp_name);
+    return NULL;
+}
+
+/* The same of a comparison: what object says. */
+static PyObject *compared_by_object(int cmp, DynOperand a, DynOperand b) {
+    static const char *const signs[6] = {"<", "<=", "==", "!=", ">", ">="};
+    if (cmp == Py_EQ || cmp == Py_NE) {
+        return PyBool_FromLong((a.real == b.real) == (cmp == Py_EQ));
+    }
+    PyErr_Format(PyExc_TypeError, "'%s' not supported between instances of '%.100s' and '%.100s'", signs[cmp],
+                 Py_TYPE(a.real)->tp_name, Py_TYPE(b.real)->tp_name);
+    return NULL;
+}
 
 const char *rec_operator_name(int nb) { return operator_names[nb]; }
 
@@ -68,6 +105,11 @@ static bool gives_way(DynOperand o, DynOperand instance) {
            rec_plain_layout(Py_TYPE(instance.real));
 }
 
+/* A sequence's own + and *, which are tried when the methods gave NotImplemented. */
+static bool joins(int nb, DynOperand o) {
+    return (nb == 0 || nb == 5) && (PyList_Check(o.real) || PyTuple_Check(o.real) || PyUnicode_Check(o.real));
+}
+
 bool rec_operator(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject **result, DynVal **v) {
     bool ia = rec_is_instance(a), ib = rec_is_instance(b);
     if ((!ia && !ib) || (!ia && (!gives_way(a, b) || (nb == 6 && PyUnicode_CheckExact(a.real))))) {
@@ -77,6 +119,9 @@ bool rec_operator(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, P
     snprintf(plain, sizeof plain, "__%s__", operator_names[nb]);
     snprintf(reflected, sizeof reflected, "__r%s__", operator_names[nb]);
     snprintf(in, sizeof in, "__i%s__", operator_names[nb]);
+    if ((inplace && has_other(a, in)) || has_other(a, plain) || has_other(b, reflected) || joins(nb, a) || joins(nb, b)) {
+        return false;
+    }
     Try tries[3];
     int n = 0;
     DynOperand i = inplace ? rec_special(r, a, in) : (DynOperand){0}, p = rec_special(r, a, plain),
@@ -100,9 +145,8 @@ bool rec_operator(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, P
     RecSeal seal = rec_seal(r);
     bool done = first_of(r, tries, n, result, v);
     rec_unseal(r, seal);
-    if (!done) { /* CPython knows what comes then */
-        r->why = DYN_R_UNSUPPORTED_VALUE;
-        *result = rec_binary_real(nb, inplace, a.real, b.real);
+    if (!done) {
+        *result = unsupported(nb, inplace, a, b);
     }
     return true;
 }
@@ -132,6 +176,10 @@ bool rec_comparison(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject **r
     if ((ia && f.v == NULL && !by_object(r, a, cmp)) || (ib && g.v == NULL && !by_object(r, b, swapped[cmp]))) {
         return false;
     }
+    bool asks = (ia && f.v == NULL && !by_object(r, a, Py_EQ)) || (ib && g.v == NULL && !by_object(r, b, Py_EQ));
+    if (cmp == Py_NE && asks) { /* object's != asks the class's == */
+        return false;
+    }
     Try tries[2];
     int n = 0;
     bool reverse_first = g.v != NULL && ia && strict_subclass(b, a);
@@ -148,7 +196,7 @@ bool rec_comparison(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject **r
     bool done = n > 0 && first_of(r, tries, n, result, v);
     rec_unseal(r, seal);
     if (!done) {
-        *result = PyObject_RichCompare(a.real, b.real, invert ? Py_NE : cmp);
+        *result = compared_by_object(invert ? Py_NE : cmp, a, b);
         int same = *result != NULL && n == 0 && cmp == Py_EQ ? rec_identity(r, a, b) : -1;
         *v = same >= 0 ? dyn_rec_const(r, *result) : NULL;
         return true;

@@ -112,6 +112,18 @@ Step rec_LOAD_GLOBAL(DynRec *r, RecFrame *f, const DynInstr *in) {
     return STEP_NEXT;
 }
 
+/* The class itself is made by an opaque call. */
+Step rec_LOAD_BUILD_CLASS(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)in;
+    PyObject *builtins = dyn_frame_builtins(f->f), *name = PyUnicode_InternFromString("__build_class__");
+    bool exact = PyDict_CheckExact(builtins) && name != NULL;
+    PyObject *o = exact ? PyDict_GetItemWithError(builtins, name) : NULL;
+    DynVal *v = o == NULL ? NULL : rec_source_dict(r, builtins, name);
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return v == NULL ? step_bail(r, DYN_R_UNSUPPORTED_OPCODE, "class statement") : push_both(f, Py_NewRef(o), v);
+}
+
 /* The dict itself as an object that was looked at: what came in may be it. */
 int rec_store_global(DynRec *r, PyObject *dict, PyObject *name, DynVal *value) {
     uint32_t own = dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, dict, NULL);

@@ -223,6 +223,125 @@ def break_in_a_with_block(x, n):
 LOCK = threading.Lock()
 
 
+class Refuses:
+    def __init__(self, notes):
+        self.notes = notes
+
+    def __eq__(self, other):
+        self.notes.append("eq")
+        return NotImplemented
+
+    def __lt__(self, other):
+        self.notes.append("lt")
+        return NotImplemented
+
+    def __add__(self, other):
+        self.notes.append("add")
+        return NotImplemented
+
+    def __radd__(self, other):
+        self.notes.append("radd")
+        return NotImplemented
+
+    __iadd__ = None
+    __pow__ = __sub__ = __rsub__ = __isub__ = __add__
+
+
+class RefusesNot(Refuses):
+    def __ne__(self, other):
+        self.notes.append("ne")
+        return NotImplemented
+
+
+class Twice:
+    __match_args__ = ("a", "a")
+    a = 1.0
+
+
+def outcome(f, *arguments):
+    try:
+        return f(*arguments)
+    except (TypeError, ValueError) as error:
+        return str(error)
+
+
+@broken(lambda: (f64(4),), lambda: (f64(4),))
+def methods_that_refuse_are_asked_once(x):
+    notes = []
+    a, b = Refuses(notes), RefusesNot(notes)
+    results = [x * 2, a == b, a != b, b != a, a == 1, a != 1, 2 == b, a == a]
+    for left, right in ((a, b), (b, a), (a, 1), (1, a), (a, [1])):
+        results.append(outcome(lambda p, q: p < q, left, right))
+        results.append(outcome(lambda p, q: p + q, left, right))
+        results.append(outcome(lambda p, q: p - q, left, right))
+        results.append(outcome(lambda p, q: p**q, left, right))
+    for refused in (a, b):
+
+        def add(p, q):
+            p += q
+            return p
+
+        def subtract(p, q):
+            p -= q
+            return p
+
+        results += [outcome(add, refused, 1), outcome(subtract, refused, 1), outcome(add, 1, refused), outcome(add, [1], refused)]
+    return results, notes
+
+
+def twice(o):
+    match o:
+        case Twice(p, q):
+            return p, q
+    return None
+
+
+def twice_by_key(o, key):
+    match o:
+        case {key.name: p, "a": q}:
+            return p, q
+    return None
+
+
+class Key:
+    name = "a"
+
+
+@broken(lambda: (f64(4),), lambda: (f64(4),))
+def patterns_that_ask_twice(x):
+    return x + 1.0, outcome(twice, Twice()), outcome(twice_by_key, {"a": x, "b": 2.0}, Key), x * 2.0
+
+
+@broken(lambda: (f64(4), 3), lambda: (f64(4), 20))
+def class_statement_in_the_middle(x, n):
+    y = x * 2
+
+    class Base:
+        scale = n
+
+        def __init__(self, v):
+            self.v = v + y
+
+        def grow(self):
+            self.v = self.v * 0.5 + self.scale
+            return self
+
+    class Derived(Base, metaclass=type):
+        def __init__(self, v):
+            super().__init__(v)
+            self.trips = 0
+
+        def grow(self):
+            super().grow()
+            self.trips += 1
+            return self
+
+    d = Derived(x + 1)
+    for _ in range(n):
+        d = d.grow()
+    return d.v, d.trips, Derived.__mro__[1].__name__, Derived.__qualname__
+
+
 @broken(lambda: (f64(4), f64(4)), lambda: (f64(4), f64(4)))
 def break_behind_changed_keywords(x, out):
     def f(x, out, *rest, **keywords):

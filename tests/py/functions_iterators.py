@@ -54,6 +54,11 @@ def echo(x):
         x = x * got
 
 
+def constants():
+    yield 2.0
+    return 3.0
+
+
 def outer(x):
     back = yield from echo(x)
     yield back
@@ -143,6 +148,17 @@ def delegated(x):
     a = g.send(3.0)
     SEE(0)
     return a, list(g)
+
+
+@broken(*X)
+def end_of_one_without_slots(x):
+    g, ends = constants(), []
+    y = x * next(g)
+    try:
+        next(g)
+    except StopIteration as stop:
+        ends.append(stop.value)
+    return y, ends, next(constants()), list(constants()), next(g, 5.0)
 
 
 @broken(*X)
