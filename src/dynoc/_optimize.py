@@ -3,7 +3,6 @@
 C keeps the settings beside a function: backend, fullgraph, dynamic, mode, wait, exact, options.
 """
 
-import atexit
 import functools
 import types
 
@@ -179,6 +178,8 @@ def install(settings):
         _dynoc.disable()
     else:
         if not ends_at_exit:  # what is known of functions holds their globals, which are to die as they do without dynoc
+            import atexit
+
             atexit.register(disable)
             ends_at_exit = True
         _dynoc.enable(settings)

@@ -235,7 +235,15 @@ def interrupted(x, trace):
     return x
 
 
-def test_keyboard_interrupt_in_the_middle():
+@pytest.fixture
+def interrupts():
+    """A process that was started in the background of a shell ignores them."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
+
+
+def test_keyboard_interrupt_in_the_middle(interrupts):
     fast = dynoc.optimize(interrupted, wait=True)
     for _ in range(3):
         for fn in (interrupted, fast):
