@@ -114,7 +114,7 @@ static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyOb
 
 /* ---- windows: where functions have no doors, the hook is in as long as it pays */
 
-#define FIRST 100000      /* frames of the first window, which cost some milliseconds */
+#define FIRST 20000       /* frames of the first window, which cost eight milliseconds */
 #define WINDOW 1024       /* frames after which the account is made up */
 #define WORTH 8           /* of which so many are of found functions */
 #define CHEAP_NS 5000     /* or so long each, so that a hook costs nothing to speak of */
