@@ -237,6 +237,32 @@ PyObject *dyn_cpy_get_method(PyObject *o, PyObject *name, int *unbound) {
 
 PyObject *dyn_cpy_lookup_special(PyTypeObject *t, PyObject *name) { return _PyType_Lookup(t, name); }
 
+PyObject *dyn_cpy_lookup_named(PyTypeObject *t, const char *name) {
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    PyObject *key = PyUnicode_InternFromString(name), *found = key ? _PyType_Lookup(t, key) : NULL;
+    Py_XDECREF(key);
+    PyErr_Restore(type, value, tb);
+    return found;
+}
+
+PyObject *dyn_cpy_traceback(void) {
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    Py_XINCREF(tb);
+    PyErr_Restore(type, value, tb);
+    return tb;
+}
+
+void dyn_cpy_traceback_without_row(PyObject *before) {
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    if (before && tb && (PyObject *)((PyTracebackObject *)tb)->tb_next == before)
+        Py_SETREF(tb, Py_NewRef(before));
+    PyErr_Restore(type, value, tb);
+    Py_XDECREF(before);
+}
+
 void dyn_cpy_traceback_here(PyThreadState *ts) {
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);

@@ -123,7 +123,12 @@ DYN_HIDDEN int dyn_cpy_init(void); /* self-tests, watchers; -1 with an exception
 /* _PyObject_GetMethod: new reference; *unbound: o is to be passed as first argument. */
 DYN_HIDDEN PyObject *dyn_cpy_get_method(PyObject *o, PyObject *name, int *unbound);
 DYN_HIDDEN PyObject *dyn_cpy_lookup_special(PyTypeObject *t, PyObject *name); /* _PyType_Lookup, borrowed or NULL, no error */
-DYN_HIDDEN void dyn_cpy_traceback_here(PyThreadState *ts);                    /* the exception that is set passed here */
+DYN_HIDDEN PyObject *dyn_cpy_lookup_named(PyTypeObject *t, const char *name); /* the same */
+/* The traceback of the exception that is set (new reference; NULL: none); and, when the exception came out of a frame that it has
+ * a row for already: that frame's new row is taken off again. Takes `before` over. */
+DYN_HIDDEN PyObject *dyn_cpy_traceback(void);
+DYN_HIDDEN void dyn_cpy_traceback_without_row(PyObject *before);
+DYN_HIDDEN void dyn_cpy_traceback_here(PyThreadState *ts); /* the exception that is set passed here */
 /* The exception that the running frame handles: `value` (owned, NULL: none) takes the place of what is returned. */
 DYN_HIDDEN PyObject *dyn_cpy_swap_handled(PyThreadState *ts, PyObject *value);
 DYN_HIDDEN PyObject *dyn_cpy_type_dict(PyTypeObject *t);  /* new reference or NULL */

@@ -219,15 +219,6 @@ static int make_shapes(Job *j, Shapes *s) {
     return 0;
 }
 
-static bool has_loop(const DynCode *c) {
-    for (uint32_t i = 0; i < c->v.n; i++) {
-        if (c->v.at[i].flags & DYN_IF_BACKWARD) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static PyObject *function_of(PyObject *code, PyObject *func) {
     PyObject *f = PyFunction_New(code, PyFunction_GET_GLOBALS(func)), *closure = PyFunction_GET_CLOSURE(func);
     if (f != NULL && closure != NULL && dyn_code_nfree((PyCodeObject *)code) > 0 && PyFunction_SetClosure(f, closure) < 0) {
@@ -258,7 +249,7 @@ static int open_inner(Job *j) {
 /* What runs until the segment's native code is there, where that can be in the middle of a call. */
 static int make_waiting(Job *j, Shapes *s) {
     DynEntry *e = j->entry;
-    if (e->artifact == NULL || !has_loop(s->own)) {
+    if (e->artifact == NULL || !dyn_decode_loops(s->own)) {
         return 0;
     }
     e->way_out = dyn_way_out_new(e, s->nslots, &s->before);

@@ -245,10 +245,7 @@ static bool has_numpy_at_hand(PyCodeObject *code, PyObject *globals) {
 
 static bool has_loop(PyCodeObject *code) {
     DynCode *c = dyn_decode(code);
-    bool loop = false;
-    for (uint32_t i = 0; c != NULL && i < c->v.n && !loop; i++) {
-        loop = c->v.at[i].flags & DYN_IF_BACKWARD;
-    }
+    bool loop = c != NULL && dyn_decode_loops(c);
     if (c != NULL) {
         dyn_decode_free(c);
     }

@@ -213,19 +213,8 @@ static bool everything;     /* every frame is served; else those of functions th
 /* The frame ends with an exception. Where it came out of rewritten code, its traceback shows the function already: no second row
  * for its frame. It is thrown at the first instruction, which no handler covers. */
 static PyObject *end_with_exception(PyThreadState *ts, DynFrame *f, bool rewritten) {
-    PyObject *type, *value, *tb, *before;
-    PyErr_Fetch(&type, &value, &before);
-    Py_XINCREF(before);
-    PyErr_Restore(type, value, before);
-    PyObject *result = dyn_frame_throw(ts, f, 0, 0);
-    if (result == NULL && rewritten && before != NULL) {
-        PyErr_Fetch(&type, &value, &tb);
-        if (tb != NULL && (PyObject *)((PyTracebackObject *)tb)->tb_next == before) {
-            Py_SETREF(tb, Py_NewRef(before));
-        }
-        PyErr_Restore(type, value, tb);
-    }
-    Py_XDECREF(before);
+    PyObject *before = rewritten ? dyn_cpy_traceback() : NULL, *result = dyn_frame_throw(ts, f, 0, 0);
+    dyn_cpy_traceback_without_row(before);
     return result;
 }
 

@@ -227,7 +227,7 @@ static void emit_jump_back(DynAsm *a, uint32_t to) {
 /* The instruction, and on in the original. */
 static void emit_stay(DynAsm *a, const Break *b, uint32_t *end) {
     const DynInstr *in = b->in;
-    if (dyn_is_branch(in) || in->op == DYN_I_FOR_ITER) {
+    if (dyn_is_conditional(in)) {
         uint32_t jump = emit_jump(a, b->c, in);
         *end = dyn_asm_units(a);
         emit_jump_back(a, in->next);

@@ -249,9 +249,7 @@ static void read_arg(DynInstr *in, uint8_t form, uint32_t kwnames) {
     }
 }
 
-static bool is_jump(const DynInstr *in) {
-    return dyn_is_branch(in) || in->op == DYN_I_SEND || in->op == DYN_I_FOR_ITER || in->op == DYN_I_JUMP;
-}
+static bool is_jump(const DynInstr *in) { return dyn_is_conditional(in) || in->op == DYN_I_SEND || in->op == DYN_I_JUMP; }
 
 /* An instruction that only gives an argument or a preparation to the one behind it. */
 static bool is_prefix(int opcode) {
@@ -355,6 +353,13 @@ DynCode *dyn_decode(PyCodeObject *code) {
     }
     resolve_jumps(c);
     return c;
+}
+
+bool dyn_decode_loops(const DynCode *c) {
+    for (uint32_t i = 0; i < c->v.n; i++)
+        if (c->v.at[i].flags & DYN_IF_BACKWARD)
+            return true;
+    return false;
 }
 
 uint32_t dyn_decode_return(const DynCode *c) {

@@ -36,8 +36,10 @@ typedef struct DynCode {
 static inline bool dyn_is_branch(const DynInstr *in) {
     return in->op >= DYN_I_POP_JUMP_IF_TRUE && in->op <= DYN_I_JUMP_IF_FALSE_OR_POP;
 }
+static inline bool dyn_is_conditional(const DynInstr *in) { return dyn_is_branch(in) || in->op == DYN_I_FOR_ITER; }
 DYN_HIDDEN DynCode *dyn_decode(PyCodeObject *code); /* new; NULL with MemoryError. Unknown opcodes become DYN_I_UNSUPPORTED */
 DYN_HIDDEN void dyn_decode_free(DynCode *c);
+DYN_HIDDEN bool dyn_decode_loops(const DynCode *c);      /* does it jump back somewhere */
 DYN_HIDDEN uint32_t dyn_decode_return(const DynCode *c); /* a code unit that returns what is on the stack; DYN_NONE: nowhere */
 DYN_HIDDEN void dyn_decode_print(const DynCode *c, DynStr *out);
 extern DYN_HIDDEN const char *const dyn_opcode_names[DYN_I_COUNT];

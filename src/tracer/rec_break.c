@@ -44,11 +44,7 @@ static bool calls_directly(const RecFrame *f, const RecFrame *inner) {
     if (callable == NULL || callable == func) {
         return callable == func;
     }
-    PyObject *name = PyUnicode_InternFromString("__call__");
-    bool same = name != NULL && dyn_cpy_lookup_special(Py_TYPE(callable), name) == func;
-    Py_XDECREF(name);
-    PyErr_Clear();
-    return same;
+    return dyn_cpy_lookup_named(Py_TYPE(callable), "__call__") == func;
 }
 
 bool rec_may_break(DynRec *r, const RecFrame *f) {
@@ -101,7 +97,7 @@ static int two_ways(DynRec *r, RecFrame *f, const DynInstr *in, uint32_t depth) 
 static int ways_on(DynRec *r, RecFrame *f, const DynInstr *in) {
     RecFrame *b = r->base;
     const DynInstr *at = &b->code->v.at[b->pc];
-    if (b == f && (dyn_is_branch(in) || in->op == DYN_I_FOR_ITER) && f->next != f->pc) {
+    if (b == f && dyn_is_conditional(in) && f->next != f->pc) {
         return two_ways(r, f, in, f->ssp - f->nslots);
     }
     uint32_t depth = b->sp - b->nslots, popped = b == f ? 0 : call_operands(at);

@@ -558,9 +558,7 @@ static int unwrap(DynRec *r, RecCall *c) {
         self = *f;
     } else if (f->v->kind == DV_CONST && PyCFunction_Check(f->real) && PyCFunction_GET_SELF(f->real) != NULL &&
                Py_TYPE(PyCFunction_GET_SELF(f->real)) == &PyUFunc_Type) { /* add_reduce = np.add.reduce */
-        PyObject *name = PyUnicode_InternFromString(((PyCFunctionObject *)f->real)->m_ml->ml_name);
-        PyObject *method = name ? dyn_cpy_lookup_special(&PyUFunc_Type, name) : NULL;
-        Py_XDECREF(name);
+        PyObject *method = dyn_cpy_lookup_named(&PyUFunc_Type, ((PyCFunctionObject *)f->real)->m_ml->ml_name);
         if (method == NULL || Py_TYPE(method) != &PyMethodDescr_Type) {
             return 0;
         }

@@ -21,13 +21,7 @@ static bool is_standard(PyObject *f) {
     return standard;
 }
 
-static bool has_standard(PyTypeObject *type, const char *name) {
-    PyObject *key = PyUnicode_InternFromString(name);
-    bool standard = key != NULL && is_standard(dyn_cpy_lookup_special(type, key));
-    Py_XDECREF(key);
-    PyErr_Clear();
-    return standard;
-}
+static bool has_standard(PyTypeObject *type, const char *name) { return is_standard(dyn_cpy_lookup_named(type, name)); }
 
 bool rec_is_enum_class(DynOperand o) {
     return o.v->kind == DV_CONST && enum_type != NULL && PyType_Check(o.real) && Py_IS_TYPE(o.real, enum_type);

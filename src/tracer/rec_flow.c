@@ -29,8 +29,7 @@ static bool raises(const DynCode *c, uint32_t pc) {
         if (in->op == DYN_I_RAISE_VARARGS) {
             return true;
         }
-        if (dyn_is_branch(in) || in->op == DYN_I_JUMP || in->op == DYN_I_FOR_ITER || in->op == DYN_I_RETURN_VALUE ||
-            in->op == DYN_I_RETURN_CONST) {
+        if (dyn_is_conditional(in) || in->op == DYN_I_JUMP || in->op == DYN_I_RETURN_VALUE || in->op == DYN_I_RETURN_CONST) {
             return false;
         }
     }

@@ -96,9 +96,7 @@ static int take(DynRec *r, DynOperand o, PyObject *name, PyObject **real, DynVal
 
 /* The name of positional pattern i: the class's __match_args__. Borrowed. */
 static PyObject *positional(DynRec *r, PyTypeObject *type, Py_ssize_t i) {
-    PyObject *key = PyUnicode_InternFromString("__match_args__");
-    PyObject *names = key && rec_guard_class(r, type) == 0 ? dyn_cpy_lookup_special(type, key) : NULL;
-    Py_XDECREF(key);
+    PyObject *names = rec_guard_class(r, type) == 0 ? dyn_cpy_lookup_named(type, "__match_args__") : NULL;
     bool there = names != NULL && PyTuple_CheckExact(names) && i < PyTuple_GET_SIZE(names);
     return there && PyUnicode_CheckExact(PyTuple_GET_ITEM(names, i)) ? PyTuple_GET_ITEM(names, i) : NULL;
 }

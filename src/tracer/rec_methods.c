@@ -380,7 +380,7 @@ DynVal *rec_dict_union(DynRec *r, DynOperand a, DynOperand b, bool inplace) {
         return NULL;
     }
     if (inplace) {
-        PyObject *update = dyn_cpy_lookup_special(&PyDict_Type, PyUnicode_InternFromString("update"));
+        PyObject *update = dyn_cpy_lookup_named(&PyDict_Type, "update");
         DynVal *items[2] = {a.v, b.v};
         return update == NULL || rec_effect(r, a, DYN_FX_CALL, update, 2, items) < 0 ? NULL : v;
     }
@@ -407,10 +407,8 @@ DynVal *rec_set_changed(DynRec *r, int nb, DynOperand set, DynOperand other) {
                        : nb == 7  ? "update"
                        : nb == 10 ? "difference_update"
                                   : "symmetric_difference_update";
-    PyObject *name = PyUnicode_InternFromString(text), *method = name ? dyn_cpy_lookup_special(&PySet_Type, name) : NULL;
+    PyObject *method = dyn_cpy_lookup_named(&PySet_Type, text);
     DynVal *both[2] = {set.v, other.v};
-    Py_XDECREF(name);
-    PyErr_Clear();
     bool known = method != NULL && set.v->kind == DV_SET && set_again(r, set) == 0;
     return known && rec_effect(r, set, DYN_FX_CALL, method, 2, both) == 0 ? set.v
                                                                           : rec_fail(r, DYN_R_SIDE_EFFECT, "a set is changed");
@@ -526,8 +524,7 @@ int rec_delete_item(DynRec *r, DynOperand o, DynOperand index) {
 DynVal *rec_list_extended(DynRec *r, DynOperand list, DynOperand more) {
     DynVal **items, *tuple;
     uint32_t n;
-    PyObject *name = PyUnicode_InternFromString("extend"), *extend = name ? dyn_cpy_lookup_special(&PyList_Type, name) : NULL;
-    Py_XDECREF(name);
+    PyObject *extend = dyn_cpy_lookup_named(&PyList_Type, "extend");
     if (extend == NULL || rec_items(r, more.v, more.real, &items, &n) < 0 ||
         (tuple = dyn_rec_seq(r, DV_TUPLE, n, items, NULL)) == NULL) {
         return rec_fail(r, DYN_R_SIDE_EFFECT, "a list is extended");

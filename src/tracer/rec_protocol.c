@@ -11,19 +11,14 @@ DynOperand rec_special(DynRec *r, DynOperand o, const char *name) {
     if (!rec_is_instance(o)) {
         return none;
     }
-    PyObject *key = PyUnicode_InternFromString(name), *f = key ? dyn_cpy_lookup_special(Py_TYPE(o.real), key) : NULL;
-    PyErr_Clear();
-    Py_XDECREF(key);
+    PyObject *f = dyn_cpy_lookup_named(Py_TYPE(o.real), name);
     return f == NULL || !PyFunction_Check(f) || rec_guard_class(r, Py_TYPE(o.real)) < 0 ? none
                                                                                         : (DynOperand){dyn_rec_const(r, f), f};
 }
 
 /* The instance's class has something else than a Python function for it: None, a builtin's method, an object that is called. */
 static bool has_other(DynOperand o, const char *name) {
-    PyObject *key = PyUnicode_InternFromString(name);
-    PyObject *f = key && rec_is_instance(o) ? dyn_cpy_lookup_special(Py_TYPE(o.real), key) : NULL;
-    PyErr_Clear();
-    Py_XDECREF(key);
+    PyObject *f = rec_is_instance(o) ? dyn_cpy_lookup_named(Py_TYPE(o.real), name) : NULL;
     return f != NULL && !PyFunction_Check(f);
 }
 
@@ -156,11 +151,8 @@ static const int swapped[6] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
 
 /* Does the instance's class leave this comparison to object: identity, or not comparable? */
 static bool by_object(DynRec *r, DynOperand o, int cmp) {
-    PyObject *name = PyUnicode_InternFromString(compare_names[cmp]);
-    PyObject *f = name ? dyn_cpy_lookup_special(Py_TYPE(o.real), name) : NULL,
-             *base = name ? dyn_cpy_lookup_special(&PyBaseObject_Type, name) : NULL;
-    Py_XDECREF(name);
-    return f == base && rec_guard_class(r, Py_TYPE(o.real)) == 0;
+    PyObject *f = dyn_cpy_lookup_named(Py_TYPE(o.real), compare_names[cmp]);
+    return f == dyn_cpy_lookup_named(&PyBaseObject_Type, compare_names[cmp]) && rec_guard_class(r, Py_TYPE(o.real)) == 0;
 }
 
 bool rec_comparison(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject **result, DynVal **v) {
@@ -273,10 +265,9 @@ bool rec_membership(DynRec *r, DynOperand item, DynOperand in, PyObject **result
 
 /* The special method of an object, as an attribute of it. New reference; NULL without an exception: it has none. */
 static PyObject *bound_special(PyObject *o, const char *name) {
-    PyObject *key = PyUnicode_InternFromString(name), *found = key == NULL ? NULL : dyn_cpy_lookup_special(Py_TYPE(o), key);
+    PyObject *found = dyn_cpy_lookup_named(Py_TYPE(o), name);
     descrgetfunc get = found == NULL ? NULL : Py_TYPE(found)->tp_descr_get;
     PyObject *bound = get == NULL ? Py_XNewRef(found) : get(found, o, (PyObject *)Py_TYPE(o));
-    Py_XDECREF(key);
     PyErr_Clear();
     return bound;
 }

@@ -209,15 +209,20 @@ int rec_frame_open(DynRec *r, RecFrame *fr, DynFrame *f) {
     return fr->shadow == NULL ? -1 : 0;
 }
 
+/* The frame's part in the recording is over: what is finished is handed to the caller; now: also between two segments. */
+static void deliver(DynRec *r, RecFrame *f, bool now) {
+    rec_leave_base(r, f);
+    if (r->cap == NULL && (!r->between || now)) {
+        rec_deliver(r);
+        rec_let_go(r);
+    }
+}
+
 /* The frame goes back to CPython; a callee that didn't get to its return here makes its caller's call a break. */
 static PyObject *hand_back(DynRec *r, RecFrame *f, DynFrameLink *link, uint32_t unit,
                            PyObject *(*how)(PyThreadState *, DynFrame *, uint32_t, int)) {
     int depth = (int)(f->sp - f->nslots);
-    rec_leave_base(r, f);
-    if (r->cap == NULL && !r->between) {
-        rec_deliver(r);
-        rec_let_go(r);
-    }
+    deliver(r, f, false);
     r->top = f->outer;
     dyn_frame_leave(r->ts, f->f, link);
     return how(r->ts, f->f, unit, depth);
@@ -240,11 +245,7 @@ static PyObject *go_round(DynRec *r, RecFrame *f, DynFrameLink *link) {
     DynRecording *req = r->req;
     PyObject *resume = r->resume, *door = NULL, *args = NULL;
     r->resume = NULL;
-    rec_leave_base(r, f);
-    if (r->cap == NULL && (!r->between || resume != NULL)) { /* its entries are needed now */
-        rec_deliver(r);
-        rec_let_go(r);
-    }
+    deliver(r, f, resume != NULL); /* its entries are needed now */
     if (resume != NULL && !dyn_cpy_is_traced(r->ts)) {
         door = req->door_of(req, resume);
         args = door == NULL ? NULL : take_values(f);
@@ -264,22 +265,10 @@ static PyObject *go_round(DynRec *r, RecFrame *f, DynFrameLink *link) {
 
 /* The frame ends with the exception that is set. One that it raised again has its row in the traceback already. */
 static PyObject *throw_out(DynRec *r, RecFrame *f, DynFrameLink *link, const DynInstr *in) {
-    PyObject *type, *value, *tb, *before = NULL;
-    if (r->error_again) {
-        PyErr_Fetch(&type, &value, &before);
-        Py_XINCREF(before);
-        PyErr_Restore(type, value, before);
-    }
+    PyObject *before = r->error_again ? dyn_cpy_traceback() : NULL;
     r->error_again = false; /* for the frame that called */
     PyObject *result = hand_back(r, f, link, in->at, dyn_frame_throw);
-    if (result == NULL && before != NULL) {
-        PyErr_Fetch(&type, &value, &tb);
-        if (tb != NULL && (PyObject *)((PyTracebackObject *)tb)->tb_next == before) {
-            Py_SETREF(tb, Py_NewRef(before));
-        }
-        PyErr_Restore(type, value, tb);
-    }
-    Py_XDECREF(before);
+    dyn_cpy_traceback_without_row(before);
     return result;
 }
 
