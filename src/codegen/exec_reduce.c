@@ -493,62 +493,105 @@ static bool has_columns(Reduce *e) {
     return e->columns >= LANES;
 }
 
-/* Few elements of many results: the elements are laid out lane by lane first. */
+/* Few elements of many results: the elements are laid out lane by lane first. Lines go side by side, piece by piece: what they
+ * share stays in the cache, laid out once, and the results often lie side by side. */
 #define FEW 32
+#define FEW_GROUPS 16
+#define FEW_COLUMNS (FEW_GROUPS * LANES)
+#define FEW_BYTES 65536 /* of what lines share */
 
-typedef char FewRows[DYN_MAX_OPERANDS][FEW][ROW_BYTES];
+typedef struct Few {
+    const Reduce *e;
+    int last;                                              /* the axis that the lanes lie along */
+    int64_t pitch;                                         /* from one element of a result to the next, where they are laid */
+    char *at[DYN_MAX_OPERANDS];                            /* of the line */
+    bool shared[DYN_MAX_OPERANDS], same[DYN_MAX_OPERANDS]; /* between lines; between columns */
+    char *laid[DYN_MAX_OPERANDS];                          /* shared: group after group */
+    _Alignas(64) char own[DYN_MAX_OPERANDS][FEW][ROW_BYTES], common[FEW_BYTES];
+} Few;
 
-/* The operands' lanes, n from a column on: those that are the same in every column, or the others. */
-static void lay_few(const Reduce *e, char *const *at, int last, int64_t column, int64_t n, bool same, FewRows laid) {
+/* Which operands are the same in all lines, and have room for all groups of a piece. */
+static void few_start(const Reduce *e, Few *f) {
     const DynBound *b = e->b;
+    size_t used = 0;
+    f->e = e;
+    f->last = e->kept[e->nkept - 1];
+    f->pitch = ROW_BYTES;
     for (int i = 0; i < b->nops; i++) {
-        int64_t stride = b->strides[i][last];
-        uint8_t size = b->size[i];
-        if (b->k->operands.at[i].result || (stride == 0) != same) {
+        bool fixed = e->nlines > 1;
+        for (int a = 0; a < e->nkept - 1; a++) {
+            fixed = fixed && b->strides[i][e->kept[a]] == 0;
+        }
+        size_t bytes = (size_t)e->span.n * ROW_BYTES * FEW_GROUPS;
+        f->same[i] = b->strides[i][f->last] == 0;
+        f->shared[i] = fixed && !f->same[i] && !b->k->operands.at[i].result && used + bytes <= FEW_BYTES;
+        f->laid[i] = f->shared[i] ? f->common + used : f->own[i][0];
+        used += f->shared[i] ? bytes : 0;
+    }
+}
+
+static void few_lay(const Few *f, int op, int64_t column, int64_t n, char *to) {
+    const DynBound *b = f->e->b;
+    int64_t stride = b->strides[op][f->last];
+    uint8_t size = b->size[op];
+    for (int64_t k = 0; k < f->e->span.n; k++, to += f->pitch) {
+        dyn_lanes_copy(to, f->at[op] + column * stride + k * f->e->span.stride[op], size, stride, n, size);
+        dyn_lanes_pad(to, size, n, LANES);
+    }
+}
+
+/* What a line, or the first line of a piece, needs before its groups. */
+static void few_lay_ahead(const Few *f, int64_t first, int64_t end, bool new_piece) {
+    for (int i = 0; i < f->e->b->nops; i++) {
+        if (f->e->b->k->operands.at[i].result) {
             continue;
         }
-        for (int64_t k = 0; k < e->span.n; k++) {
-            dyn_lanes_copy(laid[i][k], at[i] + column * stride + k * e->span.stride[i], size, stride, n, size);
-            dyn_lanes_pad(laid[i][k], size, n, LANES);
+        if (f->same[i]) {
+            few_lay(f, i, 0, LANES, f->laid[i]);
+        }
+        for (int64_t column = first; f->shared[i] && new_piece && column < end; column += LANES) {
+            int64_t n = end - column < LANES ? end - column : LANES;
+            few_lay(f, i, column, n, f->laid[i] + (column - first) / LANES * f->e->span.n * f->pitch);
         }
     }
 }
 
-/* Lines go side by side, piece by piece: what they share stays in the cache, and so do the results, which often lie side by side.
- */
-#define FEW_COLUMNS (16 * LANES)
+static void few_group(const Few *f, int64_t group, int64_t column, int64_t n, char (*acc)[LANES][ROW_BYTES]) {
+    const Reduce *e = f->e;
+    const DynBound *b = e->b;
+    char *lanes[DYN_MAX_OPERANDS];
+    int64_t stride[DYN_MAX_OPERANDS];
+    for (int i = 0; i < b->nops; i++) {
+        stride[i] = f->pitch;
+        lanes[i] = f->laid[i] + (f->shared[i] ? group * e->span.n * f->pitch : 0);
+        if (!b->k->operands.at[i].result && !f->same[i] && !f->shared[i]) {
+            few_lay(f, i, column, n, lanes[i]);
+        }
+    }
+    fill_accumulators(e, e->span.n, acc);
+    columns_block(e, lanes, stride, 0, e->span.n, acc);
+    for (int i = 0; i < e->results.n; i++) {
+        uint32_t op = e->results.insn[i]->a[0];
+        int64_t step = b->strides[op][f->last];
+        dyn_lanes_copy(f->at[op] + column * step, acc[i][0], step, b->size[op], n, b->size[op]);
+    }
+}
 
 static int64_t few_pieces(const Reduce *e) { return (e->columns + FEW_COLUMNS - 1) / FEW_COLUMNS * e->nlines; }
 
 static void few_chunk(void *ctx, int64_t chunk) {
     const Reduce *e = ctx;
-    const DynBound *b = e->b;
-    const Results *r = &e->results;
     _Alignas(64) char acc[DYN_MAX_RESULTS][LANES][ROW_BYTES];
-    _Alignas(64) FewRows laid;
-    char *at[DYN_MAX_OPERANDS], *lanes[DYN_MAX_OPERANDS];
-    int64_t stride[DYN_MAX_OPERANDS];
-    int last = e->kept[e->nkept - 1];
-    for (int i = 0; i < b->nops; i++) {
-        lanes[i] = laid[i][0];
-        stride[i] = (int64_t)sizeof(laid[i][0]);
-    }
-    int64_t pieces = few_pieces(e);
-    for (int64_t piece = chunk * e->chunk; piece < (chunk + 1) * e->chunk && piece < pieces; piece++) {
+    Few f;
+    few_start(e, &f);
+    int64_t pieces = few_pieces(e), begin = chunk * e->chunk;
+    for (int64_t piece = begin; piece < begin + e->chunk && piece < pieces; piece++) {
         int64_t first = piece / e->nlines * FEW_COLUMNS,
                 end = first + FEW_COLUMNS < e->columns ? first + FEW_COLUMNS : e->columns;
-        place(e, e->nkept - 1, piece % e->nlines, at);
-        lay_few(e, at, last, 0, LANES, true, laid);
+        place(e, e->nkept - 1, piece % e->nlines, f.at);
+        few_lay_ahead(&f, first, end, piece == begin || piece % e->nlines == 0);
         for (int64_t column = first; column < end; column += LANES) {
-            int64_t n = end - column < LANES ? end - column : LANES;
-            lay_few(e, at, last, column, n, false, laid);
-            fill_accumulators(e, e->span.n, acc);
-            columns_block(e, lanes, stride, 0, e->span.n, acc);
-            for (int i = 0; i < r->n; i++) {
-                uint32_t op = r->insn[i]->a[0];
-                dyn_lanes_copy(at[op] + column * b->strides[op][last], acc[i][0], b->strides[op][last], b->size[op], n,
-                               b->size[op]);
-            }
+            few_group(&f, (column - first) / LANES, column, end - column < LANES ? end - column : LANES, acc);
         }
     }
 }

@@ -15,6 +15,7 @@
 #define CHUNK_ELEMENTS 16384 /* about so many are one chunk of a parallel loop over lines */
 #define FEW 4                /* lines from which on they go side by side */
 #define GROUP 16             /* elements compared side by side */
+#define SHORT 16             /* lines up to this length have their best found side by side, wherever they lie */
 
 typedef struct Best { /* of the elements so far: the position, the element, and whether there was one */
     int64_t index;
@@ -176,8 +177,10 @@ typedef struct Scan {
     int64_t dims[DYN_MAX_NDIM], from_strides[DYN_MAX_NDIM], to_strides[DYN_MAX_NDIM];
     int64_t n, from_step, to_step; /* along a line */
     int64_t columns;               /* lines side by side lie next to each other: so many; 0: line by line */
-    int64_t nlines, chunk;         /* outer positions; items of one chunk */
-    Best *pieces;                  /* one line in pieces */
+    bool laid;                     /* short lines: columns are laid side by side first, column_step and to_column apart */
+    int64_t column_step, to_column;
+    int64_t nlines, chunk; /* outer positions; items of one chunk */
+    Best *pieces;          /* one line in pieces */
 } Scan;
 
 static void outer_place(const Scan *s, int64_t line, const char **from, char **to) {
@@ -224,9 +227,16 @@ static void run_columns(const Scan *s, int64_t item) {
     const char *from;
     char *to;
     outer_place(s, item / per_line, &from, &to);
-    from += first * s->size;
-    to += first * s->to_size;
-    if (s->position) {
+    from += first * s->column_step;
+    to += first * s->to_column;
+    if (s->laid) {
+        _Alignas(64) char lanes[SHORT * COLUMNS * 8];
+        for (int64_t row = 0; row < s->n; row++) {
+            dyn_lanes_copy(lanes + row * COLUMNS * s->size, from + row * s->from_step, s->size, s->column_step, n, s->size);
+        }
+        s->row->find_columns(lanes, COLUMNS * s->size, s->n, n, index);
+        dyn_lanes_copy(to, (char *)index, s->to_column, sizeof(*index), n, sizeof(*index));
+    } else if (s->position) {
         s->row->find_columns(from, s->from_step, s->n, n, index);
         memcpy(to, index, sizeof(*index) * (size_t)n);
     } else {
@@ -338,14 +348,25 @@ static void drop_axis(Scan *s, int axis) {
     s->ndim--;
 }
 
-/* An outer axis along which both sides are contiguous becomes the columns, unless the lines themselves are. */
+/* An outer axis along which both sides are contiguous becomes the columns, unless the lines themselves are; so does the longest
+ * one where lines are so short that looking through one by one costs more than laying them out. */
 static void find_columns(Scan *s) {
-    for (int d = 0; d < s->ndim && s->from_step != s->size; d++) {
-        if (s->from_strides[d] == s->size && s->to_strides[d] == s->to_size && s->dims[d] >= FEW) {
-            s->columns = s->dims[d];
-            drop_axis(s, d);
-            return;
+    int axis = -1;
+    for (int d = 0; d < s->ndim && axis < 0 && s->from_step != s->size; d++) {
+        bool both = s->from_strides[d] == s->size && s->to_strides[d] == s->to_size && s->dims[d] >= FEW;
+        axis = both ? d : -1;
+    }
+    if (axis < 0 && s->position && s->n <= SHORT) {
+        for (int d = 0; d < s->ndim; d++) {
+            axis = s->dims[d] >= GROUP && (axis < 0 || s->dims[d] > s->dims[axis]) ? d : axis;
         }
+        s->laid = axis >= 0;
+    }
+    if (axis >= 0) {
+        s->columns = s->dims[axis];
+        s->column_step = s->from_strides[axis];
+        s->to_column = s->to_strides[axis];
+        drop_axis(s, axis);
     }
 }
 

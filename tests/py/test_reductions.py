@@ -139,6 +139,24 @@ def test_positions_in_a_long_line(dtype):
             check(plain, fast, lambda a=a: (a,), what=f"nan, {at}")
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_short_lines_are_laid_side_by_side(dtype):
+    """Few elements of many results: what lines share is laid out once, and positions are found column by column."""
+    rng = np.random.default_rng(5)
+
+    def nearest(x, c):
+        apart = (x[:, None, :] - c[None, :, :]) if x.dtype != bool else (x[:, None, :] ^ c[None, :, :])
+        return apart.sum(axis=2), apart.argmin(axis=1), apart.sum(axis=2).argmin(axis=1), apart.max(axis=2).argmax(axis=1)
+
+    fast = optimised(nearest)
+    for n, k, m in ((3, 2, 2), (40, 8, 3), (700, 5, 3), (1100, 16, 9), (600, 17, 2), (513, 3, 33)):
+        x, c = (rng.integers(0, 5, (r, m)).astype(dtype) for r in (n, k))
+        if dtype in FLOATS:
+            x[rng.random(x.shape) < 0.05] = np.nan
+        for layout in layouts(x):
+            check(nearest, fast, lambda layout=layout, c=c: (*layout(), c), 0 if dtype not in FLOATS else 1e-6)
+
+
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "float32", "float64"])
 def test_accumulate(dtype):
     ops = ("add", "multiply", "maximum", "minimum")
