@@ -235,7 +235,15 @@ PyObject *dyn_cpy_get_method(PyObject *o, PyObject *name, int *unbound) {
     return method;
 }
 
-PyObject *dyn_cpy_lookup_special(PyTypeObject *t, PyObject *name) { return _PyType_Lookup(t, name); }
+/* With an exception set CPython takes a name that isn't in its cache for one that can't be looked up, and clears the exception.
+ */
+PyObject *dyn_cpy_lookup_special(PyTypeObject *t, PyObject *name) {
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    PyObject *found = _PyType_Lookup(t, name);
+    PyErr_Restore(type, value, tb);
+    return found;
+}
 
 PyObject *dyn_cpy_lookup_named(PyTypeObject *t, const char *name) {
     PyObject *type, *value, *tb;

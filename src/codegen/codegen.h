@@ -5,7 +5,7 @@
  * Every stage before build works in the capture's arena, with the GIL held, and calls no Python. */
 #ifndef DYN_CODEGEN_H
 #define DYN_CODEGEN_H
-#include "tracer/graph.h"
+#include "tracer/extern.h"
 #include <stdatomic.h>
 
 typedef struct DynLoops DynLoops; /* the graph as kernels over iteration spaces */
@@ -66,4 +66,6 @@ DYN_HIDDEN DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run);
  * in mid-artifact uses for values that were never materialised). values: nnodes slots; those not NULL are taken as they are.
  * Evaluates the nodes that `wanted` (a node id) needs. New reference or NULL with an exception. */
 DYN_HIDDEN PyObject *dyn_interp_node(const DynGraph *g, const DynRun *run, PyObject **values, uint32_t wanted);
+/* Makes the call of an EXTERN node: values gets it and the RESULT nodes behind it. An exception is set where it isn't OK. */
+DYN_HIDDEN DynExternStatus dyn_interp_extern(const DynGraph *g, const DynRun *run, PyObject **values, uint32_t call);
 #endif

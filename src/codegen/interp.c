@@ -307,26 +307,27 @@ static PyObject *extern_operand(void *ctx, DynArg arg) {
 
 static PyObject *finish(const DynNode *n, PyObject *r);
 
-/* The call, which gives all its arrays at once; `wanted` is one of them. */
-static PyObject *run_extern(Interp *x, uint32_t call, uint32_t wanted) {
+/* The call, which gives all its arrays at once. */
+static DynExternStatus call_extern(Interp *x, uint32_t call) {
     const DynGraph *g = x->g;
-    PyObject **arrays = PyMem_Calloc(g->nodes.n + 1, sizeof(*arrays)), *r = NULL;
+    PyObject **arrays = PyMem_Calloc(g->nodes.n + 1, sizeof(*arrays));
     DynExternStatus status = arrays ? dyn_extern_run(g, call, extern_operand, x, arrays, x->run->sym, false) : DYN_EXTERN_ERROR;
     if (status == DYN_EXTERN_OTHER) {
         PyErr_Format(PyExc_SystemError, "dynoc: %s gave another kind of result than before",
                      g->externs.at[dyn_graph_node(g, call)->extern_index].name);
     }
-    for (uint32_t i = call; status == DYN_EXTERN_OK && i < g->nodes.n; i++) {
-        if (i == wanted) {
-            r = arrays[i] ? arrays[i] : Py_NewRef(Py_None);
-        } else if (arrays[i] && !x->values[i]) {
-            x->values[i] = finish(dyn_graph_node(g, i), arrays[i]);
-        } else {
-            Py_XDECREF(arrays[i]);
+    bool made = status == DYN_EXTERN_OK;
+    for (uint32_t i = call; made && i < g->nodes.n; i++) {
+        bool known = x->values[i] != NULL;
+        PyObject *r = arrays[i] == NULL && i == call ? Py_NewRef(Py_None) : arrays[i];
+        if (r && !known && !(x->values[i] = finish(dyn_graph_node(g, i), r))) {
+            status = DYN_EXTERN_ERROR;
+        } else if (known) {
+            Py_XDECREF(r);
         }
     }
     PyMem_Free(arrays);
-    return r;
+    return status;
 }
 
 static PyObject *run_input(Interp *x, uint32_t id) {
@@ -359,6 +360,14 @@ static PyObject *finish(const DynNode *n, PyObject *r) {
     return r;
 }
 
+/* An extern call, or one of its results. */
+static PyObject *value_of_call(Interp *x, uint32_t call, uint32_t id) {
+    if (call_extern(x, call) != DYN_EXTERN_OK) {
+        return NULL;
+    }
+    return x->values[id] ? x->values[id] : (x->values[id] = Py_NewRef(Py_None));
+}
+
 static PyObject *value_of(Interp *x, uint32_t id) {
     if (x->values[id]) {
         return x->values[id];
@@ -377,11 +386,16 @@ static PyObject *value_of(Interp *x, uint32_t id) {
     case DYN_K_CREATE: r = run_create(x, n); break;
     case DYN_K_COPY: r = run_copy(x, n); break;
     case DYN_K_STORE: r = run_store(x, n); break;
-    case DYN_K_RESULT: r = run_extern(x, n->args[0].id, id); break;
-    default: r = run_extern(x, id, id);
+    case DYN_K_RESULT: r = value_of_call(x, n->args[0].id, id); break;
+    default: r = value_of_call(x, id, id);
     }
     Py_LeaveRecursiveCall();
-    return x->values[id] = finish(n, r);
+    return x->values[id] ? r : (x->values[id] = finish(n, r));
+}
+
+DynExternStatus dyn_interp_extern(const DynGraph *g, const DynRun *run, PyObject **values, uint32_t call) {
+    Interp x = {.g = g, .run = run, .values = values};
+    return call_extern(&x, call);
 }
 
 PyObject *dyn_interp_node(const DynGraph *g, const DynRun *run, PyObject **values, uint32_t wanted) {

@@ -434,28 +434,13 @@ static DynRunStatus after_extern(Call *c, uint32_t node) {
 /* The call raised, and may have done part of its work or warned: it is not made again, its exception is raised where the graph is
  * left. */
 static DynRunStatus leave_raising(Call *c, uint32_t node) {
-    PyObject *type, *value, *tb;
-    PyErr_Fetch(&type, &value, &tb);
-    PyErr_NormalizeException(&type, &value, &tb);
-    const DynExtern *x = &c->p->graph->externs.at[dyn_graph_node(c->p->graph, node)->extern_index];
-    PyTracebackObject *first = (PyTracebackObject *)tb;
-    if (first != NULL && x->frame != NULL) { /* the frame that stood for the one which is rebuilt */
-        PyCodeObject *code = PyFrame_GetCode(first->tb_frame);
-        if ((PyObject *)code == PyFunction_GET_CODE(x->frame)) {
-            Py_XINCREF(first->tb_next);
-            tb = (PyObject *)first->tb_next;
-            Py_DECREF(first);
-        }
-        Py_DECREF(code);
-    }
+    PyObject *error = dyn_extern_raised(&c->p->graph->externs.at[dyn_graph_node(c->p->graph, node)->extern_index]);
     DynRunStatus status = leave(c, node);
-    if (status == DYN_RUN_LEFT && value != NULL) {
-        PyException_SetTraceback(value, tb == NULL ? Py_None : tb);
-        c->run->error = Py_NewRef(value);
+    if (status == DYN_RUN_LEFT) {
+        c->run->error = error;
+    } else {
+        Py_XDECREF(error);
     }
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(tb);
     return status;
 }
 

@@ -1,14 +1,35 @@
 /* hit_eager.c: the back end "eager": a hit runs the graph node by node, through NumPy, in place of an artifact.
  *
  * Called by hit.c. A floating-point warning names the line of the code that it comes from; here that is dynoc's. So where nothing
- * that can be seen was written, a warning that is due ends the run, and the call is made again in CPython. */
+ * that can be seen was written, a warning that is due ends the run, and the call is made again in CPython. Where something was,
+ * the graph is left at an extern call that raises, or gives something else than it did when it was recorded, as an artifact is.
+ */
 #include "evalframe/door.h"
 #include "codegen/flags.h"
 
-static DynRunStatus run_nodes(const DynGraph *g, DynRun *run, PyObject **values) {
+/* An extern call didn't end well: can whoever goes on in front of it make it again, or raise its exception? */
+static DynRunStatus leave(const DynGraph *g, DynRun *run, DynExternStatus status, uint32_t at) {
+    const DynNode *n = dyn_graph_node(g, at);
+    const DynExtern *x = &g->externs.at[n->extern_index];
+    if (n->snapshot == DYN_NONE || (status == DYN_EXTERN_OTHER && x->once)) {
+        return DYN_RUN_ERROR;
+    }
+    run->snapshot = n->snapshot;
+    if (status == DYN_EXTERN_ERROR) {
+        run->error = dyn_extern_raised(x);
+    }
+    PyErr_Clear();
+    return DYN_RUN_LEFT;
+}
+
+static DynRunStatus run_nodes(const DynGraph *g, DynRun *run, bool writes, PyObject **values) {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
-        values[i] = dyn_interp_node(g, run, values, i);
-        if (values[i] == NULL) {
+        if (writes && dyn_graph_node(g, i)->op == DYN_OP_EXTERN) {
+            DynExternStatus status = dyn_interp_extern(g, run, values, i);
+            if (status != DYN_EXTERN_OK) {
+                return leave(g, run, status, i);
+            }
+        } else if (values[i] == NULL && (values[i] = dyn_interp_node(g, run, values, i)) == NULL) {
             return DYN_RUN_ERROR;
         }
     }
@@ -25,9 +46,13 @@ DynRunStatus dyn_hit_eager(const DynGraph *g, DynRun *run, bool writes) {
     if (values == NULL) {
         PyErr_NoMemory();
     } else {
-        status = run_nodes(g, run, values);
+        status = run_nodes(g, run, writes, values);
     }
     dyn_flags_lenient(strict);
+    if (status == DYN_RUN_LEFT) {
+        run->values = values;
+        return status;
+    }
     for (uint32_t i = 0; values != NULL && i < g->nodes.n; i++) {
         Py_XDECREF(values[i]);
     }

@@ -209,6 +209,8 @@ static void emit_break(DynAsm *a, const Break *b) {
     uint32_t start = dyn_asm_units(a);
     emit_ways(a, b, &end);
     if (end > start && dyn_cpy_find_handler(c->code, b->in->at, &h)) {
+        dyn_asm_locate(a, (DynPosition){c->code->co_firstlineno, -1, -1, -1}); /* what its line table counts from */
+        dyn_asm_emit(a, NOP, 0);
         uint32_t shift = dyn_asm_units(a);
         dyn_asm_add_handler(a, (DynHandler){start, end, h.target + shift, h.depth, h.lasti});
         dyn_asm_append_lines(a, c->code);

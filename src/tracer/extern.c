@@ -319,6 +319,27 @@ static bool read_late(const Reader *r, uint32_t id) {
     return true;
 }
 
+PyObject *dyn_extern_raised(const DynExtern *x) {
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    PyErr_NormalizeException(&type, &value, &tb);
+    PyTracebackObject *first = (PyTracebackObject *)tb;
+    if (first != NULL && x->frame != NULL) { /* the frame that stood for the one which is rebuilt */
+        PyCodeObject *code = PyFrame_GetCode(first->tb_frame);
+        if ((PyObject *)code == PyFunction_GET_CODE(x->frame)) {
+            Py_XINCREF(first->tb_next);
+            tb = (PyObject *)first->tb_next;
+            Py_DECREF(first);
+        }
+        Py_DECREF(code);
+    }
+    if (value != NULL)
+        PyException_SetTraceback(value, tb == NULL ? Py_None : tb);
+    Py_XDECREF(type);
+    Py_XDECREF(tb);
+    return value;
+}
+
 DynExternStatus dyn_extern_run(const DynGraph *g, uint32_t id, DynExternValue value, void *ctx, PyObject **arrays, DynScalar *sym,
                                bool silent) {
     const DynNode *n = dyn_graph_node(g, id);

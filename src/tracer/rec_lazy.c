@@ -239,8 +239,8 @@ static uint32_t reversed_recipe(DynRec *r, const DynVal *v) {
     }
     items[1] = dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, v->lazy->type, 1, items);
     return v->id == 0 || items[1] == DYN_NONE ? items[1]
-           : at <= 0                          ? DYN_NONE
-                                              : dyn_capture_recipe(r->cap, DYN_RC_ITER, (uint32_t)at, NULL, 1, items + 1);
+           : at < 0                           ? DYN_NONE
+                                              : dyn_capture_recipe(r->cap, DYN_RC_ITER, v->id, NULL, 1, items + 1);
 }
 
 /* ---- new ones */

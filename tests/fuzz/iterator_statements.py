@@ -30,13 +30,13 @@ class Iterators:
         if form == 0:
             return f"map({self.pair(depth, 'p + 1')}, {s()})"
         if form == 1:
-            return f"map({self.pair(depth, 'p * q')}, {s()}, {s()})"
+            return f"map({self.pair(depth, 'p * ' + self.small('q'))}, {s()}, {s()})"
         if form == 2:
             return f"filter({self.one('None', self.pair(depth, 'p % 2'))}, {s()})"
         if form == 3:
             return f"(p + {self.expression('int', 1)} for p in {s()})"
         if form == 4:
-            return f"(p * q for p, q in zip({s()}, {s()}))"
+            return f"(p * {self.small('q')} for p, q in zip({s()}, {s()}))"
         if form == 5:
             return f"(p - q for p, q in enumerate({s()}, {self.random.randint(-1, 3)}))"
         if form == 6:
@@ -44,7 +44,7 @@ class Iterators:
         if form == 7:
             return f"itertools.islice({s()}, {self.one('2', '1, 3', '0, 4, 2', 'None')})"
         if form == 8:
-            return f"itertools.accumulate({s()}{self.one('', ', ' + self.pair(depth, 'p * q'), ', initial=2')})"
+            return f"itertools.accumulate({s()}{self.one('', ', ' + self.pair(depth, 'p * ' + self.small('q')), ', initial=2')})"
         if form == 9:
             of = self.one("pairwise({})", "combinations({}, 2)", "product({}, repeat=2)").format(s())
             return f"(p + q for p, q in itertools.{of})"
@@ -108,7 +108,9 @@ class Iterators:
                 self.emit(depth, f"for {v} in {it}:")
                 before = {kind: list(names) for kind, names in self.names.items()}
                 self.names["int"].append(v)
+                self.trips += 1
                 self.statement(depth + 1)
+                self.trips -= 1
                 if self.chance(0.3):
                     self.emit(depth + 1, "break")
                 self.names = before

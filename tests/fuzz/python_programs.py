@@ -1,7 +1,9 @@
 """Random Python programs for the differential fuzzer: text of a module with a function `main`, and the arguments for its calls.
 
 The generator knows the type of each variable, so that most programs run to their end; errors come from statements that are meant
-to raise and from a few that may. Numbers in arrays are small and whole: whatever the order of a sum, it is exact.
+to raise and from a few that may. Numbers in arrays are small and whole: whatever the order of a sum, it is exact. What a loop
+changes grows by a little on each trip: nothing is doubled or squared there (`few`, `small`), as twenty trips of that fill the
+memory.
 """
 
 import random
@@ -178,6 +180,7 @@ class Generator(Iterators):
         self.fresh = 0
         self.budget = self.random.choice((4, 8, 14, 22))
         self.loops = 0  # loops around the current statement, inside this function
+        self.trips = 0  # the same with those around the function
         self.functions = 0
         self.names = {kind: [] for kind in self.TYPES}
 
@@ -200,6 +203,14 @@ class Generator(Iterators):
     def new(self, kind):
         self.fresh += 1
         return f"{kind[0]}{self.fresh}"
+
+    def small(self, number):
+        """The text of an int as a factor."""
+        return f"({number} % 10)" if self.trips else number
+
+    def few(self, sequence):
+        """The text of a list or string, short where a loop may join it to itself."""
+        return f"{sequence}[:9]" if self.trips else sequence
 
     # ---- expressions
 
@@ -246,13 +257,14 @@ class Generator(Iterators):
         return f"Pair({self.expression('int', 0)}, {self.expression('float', 0)})"
 
     def simple_fun(self, depth):
-        return self.one("twice", "abs", f"scaled({self.expression('int', 0)})", "(lambda q: q - 1)", "counting()")
+        return self.one("twice", "abs", f"scaled({self.small(self.expression('int', 0))})", "(lambda q: q - 1)", "counting()")
 
     def int(self, depth):
         e = lambda kind="int": self.expression(kind, depth)
         form = self.random.randrange(33)
         if form < 5:
-            return f"({e()} {self.one('+', '-', '*', '&', '|')} {e()})"
+            left, sign, right = e(), self.one("+", "-", "*", "&", "|"), e()
+            return f"({left} {sign} {self.small(right) if sign == '*' else right})"
         if form == 5:
             return f"({e()} {self.one('//', '%')} {self.one(e(), '3', '5')})"
         if form == 6:
@@ -368,7 +380,7 @@ class Generator(Iterators):
         e = lambda kind="str": self.expression(kind, depth)
         form = self.random.randrange(7)
         if form == 0:
-            return f"({e()} + {e()})"
+            return f"({e()} + {self.few(e())})"
         if form == 1:
             return f'f"{{{self.in_text("int")}}}:{{{self.in_text("float")}:.2f}}"'
         if form == 2:
@@ -393,23 +405,23 @@ class Generator(Iterators):
         if form == 13:
             return f"[{e('fun')}(x) for x in {e()}]"
         if form == 14:
-            return f"[y for x in {e()} for y in ({e('named')}.first, x)]"
+            return f"[y for x in {self.few(e())} for y in ({e('named')}.first, x)]"
         if form == 15:
             return f"list(map({e('fun')}, {e()}))"
         if form == 0:
             return f"[{e('int')}, *{e()}]"
         if form == 1:
-            return f"[x {self.one('+', '*')} {e('int')} for x in {e()}{self.one('', ' if x > 1', ' if x % 2')}]"
+            return f"[x {self.one('+', '*')} {self.small(e('int'))} for x in {e()}{self.one('', ' if x > 1', ' if x % 2')}]"
         if form == 2:
             return f"list(range({self.random.randint(0, 5)}))"
         if form == 3:
             return f"sorted({e()}{self.one('', ', reverse=True', ', key=lambda z: -z')})"
         if form == 4:
-            return f"({e()} + {e()})"
+            return f"({e()} + {self.few(e())})"
         if form == 5:
             return f"{e()}[{self.one('1:', ':-1', '::-1', ':')}]"
         if form == 6:
-            return f"[x * y for x, y in zip({e()}, {self.one(e(), 'range(9)', 'itertools.count(1)')})]"
+            return f"[x * {self.small('y')} for x, y in zip({e()}, {self.one(e(), 'range(9)', 'itertools.count(1)')})]"
         if form == 7:
             return f"[i * x for i, x in enumerate({e()})]"
         if form == 8:
@@ -457,10 +469,10 @@ class Generator(Iterators):
     def fun(self, depth):
         e = lambda kind: self.expression(kind, depth)
         return self.one(
-            f"scaled({e('int')})",
+            f"scaled({self.small(e('int'))})",
             f"(lambda q, r={e('int')}: q + r)",
-            f"(lambda q: q * {self.name('int') or '2'})",
-            f"functools.partial(twice, k={e('int')})",
+            f"(lambda q: q * ({self.name('int') or '2'} % 10))",  # a loop may change it behind
+            f"functools.partial(twice, k={self.small(e('int'))})",
             "counting()",
         )
 
@@ -544,7 +556,7 @@ class Generator(Iterators):
         forms += [f"table[{self.simple_str(0)}] = {e('int', 1)}"]
         if self.name("list"):
             x = self.name("list")
-            forms += [f"{x}.append({e('int', 1)})", f"{x}.extend({e('list', 1)})", f"{x}.insert(0, {e('int', 1)})"]
+            forms += [f"{x}.append({e('int', 1)})", f"{x}.extend({self.few(e('list', 1))})", f"{x}.insert(0, {e('int', 1)})"]
             forms += [f"{x}.reverse()", f"{x}.sort()", f"{x} += [{e('int', 1)}]", f"{x}[:1] = [{e('int', 1)}]"]
             forms += [f"{x}[-1:] = []", f"del {x}[:1]"]
         if self.name("dict"):
@@ -557,8 +569,8 @@ class Generator(Iterators):
             forms += [f"setattr({b}, 'extra', {e('list', 1)})", f"Box.shared += {e('int', 0)}", f"{b}.later = {e('int', 1)}"]
         if self.name("queue"):
             q = self.name("queue")
-            forms += [f"{q}.append({e('int', 1)})", f"{q}.appendleft({e('int', 1)})", f"{q}.extend({e('list', 1)})"]
-            forms += [f"{q}.rotate({self.one('', '-1', '2')})", f"{q}.extendleft({e('list', 1)})", f"{q}.reverse()"]
+            forms += [f"{q}.append({e('int', 1)})", f"{q}.appendleft({e('int', 1)})", f"{q}.extend({self.few(e('list', 1))})"]
+            forms += [f"{q}.rotate({self.one('', '-1', '2')})", f"{q}.extendleft({self.few(e('list', 1))})", f"{q}.reverse()"]
             forms += [f"if {q}: log.append({q}.{self.one('pop', 'popleft')}())"]
             forms += [f"if {q}: {q}[{self.one('0', '-1')}] = {e('int', 1)}"]
             forms += [f"if {q}: del {q}[0]", f"{q}.insert(1, 5) if {q}.maxlen is None else {q}.clear()"]
@@ -572,7 +584,8 @@ class Generator(Iterators):
             forms += [f"{self.name('named')} = {self.name('named')}._replace(first={e('int', 1)})"]
         for kind in ("int", "float"):
             if self.name(kind):
-                forms.append(f"{self.name(kind)} {self.one('+=', '-=', '*=')} {e(kind, 1)}")
+                name, sign, value = self.name(kind), self.one("+=", "-=", "*="), e(kind, 1)
+                forms.append(f"{name} {sign} {self.small(value) if sign == '*=' else value}")
         if self.arrays and self.name("array"):
             x = self.name("array")
             forms += 2 * [f"{x} {self.one('+=', '-=', '*=')} {e('int', 1)}"]
@@ -601,6 +614,7 @@ class Generator(Iterators):
         form = self.random.randrange(11)
         before = {kind: list(names) for kind, names in self.names.items()}
         self.loops += 1
+        self.trips += 1
         if form == 0:
             i = self.new("while")
             self.emit(depth, f"{i} = 0")
@@ -652,6 +666,7 @@ class Generator(Iterators):
             self.emit(depth + 2, self.one("break", "continue"))
         self.names = before
         self.loops -= 1
+        self.trips -= 1
         if self.chance(0.15):
             self.emit(depth, "else:")
             self.block(depth + 1)
