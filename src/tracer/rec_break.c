@@ -124,18 +124,20 @@ static uint32_t inner_recipe(DynRec *r, RecFrame *f, const DynInstr *in, const R
     }
     Py_CLEAR(s.code);
     uint32_t n = s.nslots + s.nstack;
-    bool *null = DYN_NEW_N(&r->cap->arena, bool, s.nstack + 1);
-    DynFrameShape shape = {in->start - f->moved, s.nstack, bound_slots(&r->cap->arena, f), null};
-    for (uint32_t i = 0; null != NULL && i < n; i++) {
+    bool *null = DYN_NEW_N(&r->cap->arena, bool, s.nstack + 1), *bound = DYN_NEW_N(&r->cap->arena, bool, s.nslots + 1);
+    DynFrameShape shape = {in->start - f->moved, s.nstack, bound, null};
+    for (uint32_t i = 0; null != NULL && bound != NULL && i < n; i++) {
         bool empty = r->cap->recipes.at[s.recipes[i]].kind == DYN_RC_NULL;
         if (i >= s.nslots) {
             null[i - s.nslots] = empty;
+        } else {
+            bound[i] = !empty; /* the frame is behind the instruction already */
         }
         if (empty && (s.recipes[i] = constant(r, Py_None)) == DYN_NONE) {
             return DYN_NONE;
         }
     }
-    PyObject *resume = null == NULL || shape.bound == NULL ? NULL : resume_code(r, f, &shape);
+    PyObject *resume = null == NULL || bound == NULL ? NULL : resume_code(r, f, &shape);
     if (resume != NULL) {
         recipe = dyn_capture_recipe(r->cap, DYN_RC_INNER, 0, resume, n, s.recipes);
         Py_DECREF(resume);

@@ -168,7 +168,7 @@ class Program:
         if kind == "write" and not self.writes:
             return
         form = str(rng.choice(forms)).replace("{dtype}", str(rng.choice(DTYPES)))
-        names = list(space)[2:]
+        names = [name for name in space if name[0] in "at"]
         recent = names[-5:] if rng.integers(3) else names
         used = [str(rng.choice(recent)) for _ in range(3)]
         if kind != "view" and rng.integers(4) == 0:

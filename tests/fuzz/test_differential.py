@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import differential
 
-SOAK = int(os.environ.get("DYNOC_SOAK", "0"))
+SOAK = int(os.environ.get("SOAK", "0"))  # DYNOC_SOAK, which conftest.py takes out
 
 
 def test_generated_programs_do_what_they_do_without_dynoc():

@@ -2,7 +2,8 @@
 
 Each operation stands alone: what it gave is compared with what NumPy gives for the very operands that dynoc computed, so that
 rounding allowed in one operation doesn't spread. A second form of the same function returns the last value only, where
-everything before it can be fused away: it has to give the same bits.
+everything before it can be fused away: it has to give the same bits. The functions are the same from run to run;
+FUZZ_SEED=n makes others, FUZZ_EXAMPLES=n so many.
 """
 
 import os
@@ -10,10 +11,12 @@ import os
 import numpy as np
 import pytest
 from compare import array_difference, dynoc, strides_that_matter
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "150"))
+SEED = os.environ.get("FUZZ_SEED")
+seeded = seed(int(SEED)) if SEED else lambda test: test
 DTYPES = (np.float64, np.float32, np.int64, np.bool_)
 BINARY = ("{} + {}", "{} - 1 * {}", "{} * {}", "np.maximum({}, {})", "np.minimum({}, {})", "{} / {}")
 COMPARE = ("{} < {}", "{} >= {}", "{} == {}", "{} != {}")
@@ -160,7 +163,14 @@ def check_program(lines, args, results):
 
 
 @pytest.mark.skipif(dynoc is None, reason="dynoc is not built: make build")
-@settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@seeded
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=SEED is None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
 @given(cases())
 @np.errstate(all="ignore")
 def test_generated_function(case):

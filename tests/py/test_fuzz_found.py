@@ -132,3 +132,47 @@ def test_an_iterator_over_a_reversed_list_is_as_far_as_it_was(fn, backend):
             except UnboundLocalError as error:
                 answers.append((str(error), log))
         assert answers[0] == answers[1]
+
+
+def deletes(n):
+    def generator(k):
+        try:
+            yield k
+        finally:
+            pass
+
+    it = generator(n)
+    first = next(it, -1)
+    del it
+    return first
+
+
+def calls_what_deletes(x, n):
+    y = x * 2
+    return y, deletes(n)
+
+
+def calls_a_closure_that_deletes(x, n):
+    y = x * 2
+
+    def closure(k):
+        def generator():
+            try:
+                yield k
+            finally:
+                pass
+
+        it = generator()
+        first = next(it)
+        del it
+        return first
+
+    return y, closure(n)
+
+
+@pytest.mark.parametrize("fn", [calls_what_deletes, calls_a_closure_that_deletes], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("backend", ["eager", "dynoc"])
+def test_an_inlined_function_deletes_a_generator_that_runs_code(fn, backend):
+    fast = dynoc.optimize(fn, backend=backend, wait=True)
+    for n in (1, 2, 3, 2.5):
+        assert outcome(fast, (np.arange(3.0), n)) == outcome(fn, (np.arange(3.0), n))
