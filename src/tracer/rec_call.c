@@ -435,8 +435,8 @@ static DynVal *call_vectorized(DynRec *r, const RecCall *c, PyObject **result, b
 }
 
 typedef DynVal *(*Knows)(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
-static const Knows of_objects[] = {rec_call_fact, rec_call_enum, rec_call_class, rec_call_slot, rec_new_tuple, rec_call_replace};
-static const Knows of_values[] = {rec_call_sort, rec_new_lazy, rec_call_collection, rec_call_builtin,
+static const Knows of_objects[] = {rec_new_partial, rec_call_fact, rec_call_enum, rec_call_class, rec_call_slot, rec_new_tuple, rec_call_replace};
+static const Knows of_values[] = {rec_call_sort, rec_call_operator, rec_new_lazy, rec_call_collection, rec_call_builtin,
                                   rec_call_method}; /* of arguments that were looked at */
 
 static DynVal *first_that_knows(DynRec *r, const RecCall *c, PyObject **result, bool *handled, const Knows *who, size_t n) {
@@ -455,6 +455,9 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
         return v;
     }
     if ((v = rec_call_errstate(r, c, result, &handled), handled)) {
+        return v;
+    }
+    if ((v = rec_call_getter(r, c, result, &handled), handled)) {
         return v;
     }
     if (c->callable.v->kind == DV_PYFUNC) {
@@ -554,6 +557,8 @@ static int unwrap(DynRec *r, RecCall *c) {
         Py_XDECREF(o); /* the method holds it */
         func = (DynOperand){f->v->items[0], f->v->items[0]->obj};
         self = (DynOperand){f->v->items[1], o};
+    } else if (f->v->kind == DV_PARTIAL) {
+        return rec_unwrap_partial(r, c);
     } else if ((func = rec_type_method(r, *f, "__call__")).v != NULL) {
         self = *f;
     } else if (f->v->kind == DV_CONST && PyCFunction_Check(f->real) && PyCFunction_GET_SELF(f->real) != NULL &&

@@ -121,18 +121,14 @@ static DynVal *no_array_rule(DynRec *r, DynOperand a, DynOperand b) {
     return rec_fail(r, array ? DYN_R_UNSUPPORTED_ARRAY : DYN_R_UNSUPPORTED_VALUE, "operator on objects of this kind");
 }
 
-Step rec_BINARY_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
-    DynOperand a = operand(f, 2), b = operand(f, 1);
-    int nb = in->sub;
-    bool inplace = in->arg != 0;
+DynVal *rec_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject **out) {
     bool known = dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
     DynVal *v = NULL;
-    PyObject *result = NULL;
-    if (known && rec_operator(r, nb, inplace, a, b, &result, &v)) {
-        return rec_commit(r, f, 2, result, v);
+    if (known && rec_operator(r, nb, inplace, a, b, out, &v)) {
+        return v;
     }
     uint64_t mutations = r->mutations;
-    result = rec_binary_real(nb, inplace, a.real, b.real);
+    PyObject *result = *out = rec_binary_real(nb, inplace, a.real, b.real);
     if (result == NULL) {
         PyObject *type, *value, *tb; /* 1 / 0 */
         PyErr_Fetch(&type, &value, &tb);
@@ -142,7 +138,7 @@ Step rec_BINARY_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
         if (sure) {
             rec_known_error(r, NULL);
         }
-        return STEP_ERROR;
+        return NULL;
     }
     if (!known || mutations != r->mutations) {
         v = NULL;
@@ -172,49 +168,58 @@ Step rec_BINARY_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     } else if ((v = rec_enum_operator(r, rec_operator_name(nb), a, b, result)) == NULL) {
         v = no_array_rule(r, a, b);
     }
+    return v;
+}
+
+Step rec_BINARY_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
+    PyObject *result = NULL;
+    DynVal *v = rec_binary(r, in->sub, in->arg != 0, operand(f, 2), operand(f, 1), &result);
     return rec_commit(r, f, 2, result, v);
 }
 
 /* ---- unary */
 
-static Step unary(DynRec *r, RecFrame *f, const DynInstr *in, PyObject *(*fn)(PyObject *), int sym) {
-    DynOperand a = operand(f, 1);
+DynVal *rec_unary(DynRec *r, int op, DynOperand a, PyObject **out) {
+    bool negative = op == DYN_I_UNARY_NEGATIVE, invert = op == DYN_I_UNARY_INVERT;
     bool known = dyn_rec_resolve(r, a.v, a.real) == 0;
-    const char *name = in->op == DYN_I_UNARY_NEGATIVE ? "__neg__" : in->op == DYN_I_UNARY_INVERT ? "__invert__" : "__pos__";
-    PyObject *result = NULL;
+    const char *name = negative ? "__neg__" : invert ? "__invert__" : "__pos__";
     DynVal *v = NULL;
-    if (known && rec_unary_operator(r, name, a, &result, &v)) {
-        return rec_commit(r, f, 1, result, v);
+    if (known && rec_unary_operator(r, name, a, out, &v)) {
+        return v;
     }
-    result = fn(a.real);
+    PyObject *result = *out = (negative ? PyNumber_Negative : invert ? PyNumber_Invert : PyNumber_Positive)(a.real);
     if (result == NULL) {
-        return STEP_ERROR;
+        return NULL;
     }
     if (known && rec_is_array(a.v)) {
-        v = dyn_np_unary(r, in->op, a, result);
+        v = dyn_np_unary(r, op, a, result);
     } else if (known && a.v->kind == DV_SYM) {
         uint32_t s = a.v->id;
         if (dyn_sym_at(&r->cap->syms, s)->type == DYN_T_BOOL) { /* -True is an int; ~True warns since 3.12, at every call */
-            bool quiet = in->op != DYN_I_UNARY_INVERT && dyn_rec_burn(r, a.v, a.real) == 0;
+            bool quiet = !invert && dyn_rec_burn(r, a.v, a.real) == 0;
             v = quiet ? dyn_rec_const(r, result) : NULL;
         } else {
-            s = sym < 0 ? s : dyn_sym_op(&r->cap->syms, (DynSymOp)sym, s, DYN_NONE, DYN_NONE);
+            s = negative || invert ? dyn_sym_op(&r->cap->syms, negative ? DYN_S_NEG : DYN_S_INVERT, s, DYN_NONE, DYN_NONE) : s;
             v = agrees(r, s, result) ? dyn_rec_sym(r, s) : NULL;
         }
     } else if (known && PyComplex_CheckExact(a.real)) {
-        v = a.v->kind == DV_CONST ? dyn_rec_const(r, result) : rec_complex_unary(r, in->op == DYN_I_UNARY_NEGATIVE, a, result);
-    } else if (!known ||
-               (v = rec_enum_operator(r, in->op == DYN_I_UNARY_INVERT ? "invert" : "neg", a, (DynOperand){0}, result)) == NULL) {
+        v = a.v->kind == DV_CONST ? dyn_rec_const(r, result) : rec_complex_unary(r, negative, a, result);
+    } else if (!known || (v = rec_enum_operator(r, invert ? "invert" : "neg", a, (DynOperand){0}, result)) == NULL) {
         v = no_array_rule(r, a, a);
     }
+    return v;
+}
+
+static Step unary(DynRec *r, RecFrame *f, const DynInstr *in) {
+    PyObject *result = NULL;
+    DynVal *v = rec_unary(r, in->op, operand(f, 1), &result);
     return rec_commit(r, f, 1, result, v);
 }
-Step rec_UNARY_NEGATIVE(DynRec *r, RecFrame *f, const DynInstr *in) { return unary(r, f, in, PyNumber_Negative, DYN_S_NEG); }
-Step rec_UNARY_POSITIVE(DynRec *r, RecFrame *f, const DynInstr *in) { return unary(r, f, in, PyNumber_Positive, -1); }
-Step rec_UNARY_INVERT(DynRec *r, RecFrame *f, const DynInstr *in) { return unary(r, f, in, PyNumber_Invert, DYN_S_INVERT); }
+Step rec_UNARY_NEGATIVE(DynRec *r, RecFrame *f, const DynInstr *in) { return unary(r, f, in); }
+Step rec_UNARY_POSITIVE(DynRec *r, RecFrame *f, const DynInstr *in) { return unary(r, f, in); }
+Step rec_UNARY_INVERT(DynRec *r, RecFrame *f, const DynInstr *in) { return unary(r, f, in); }
 
-static Step truth_value(DynRec *r, RecFrame *f, bool negate) {
-    DynOperand a = operand(f, 1);
+DynVal *rec_truth_value(DynRec *r, bool negate, DynOperand a, PyObject **out) {
     bool known = false;
     int real = dyn_rec_resolve(r, a.v, a.real) == 0 ? rec_instance_truth(r, a, &known) : -2;
     int truth = real >= 0 ? (known ? real : -1) : real == -2 ? rec_truth(r, a.v, a.real) : -1;
@@ -224,11 +229,17 @@ static Step truth_value(DynRec *r, RecFrame *f, bool negate) {
         real = PyObject_IsTrue(a.real);
     }
     if (real < 0) {
-        return STEP_ERROR;
+        return NULL;
     }
-    PyObject *result = PyBool_FromLong(negate ? !real : real);
+    PyObject *result = *out = PyBool_FromLong(negate ? !real : real);
     DynVal *v = truth == real ? dyn_rec_const(r, result) : NULL;
     r->why = v ? r->why : why;
+    return v;
+}
+
+static Step truth_value(DynRec *r, RecFrame *f, bool negate) {
+    PyObject *result = NULL;
+    DynVal *v = rec_truth_value(r, negate, operand(f, 1), &result);
     return rec_commit(r, f, 1, result, v);
 }
 Step rec_UNARY_NOT(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -299,15 +310,19 @@ DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObj
     return no_array_rule(r, a, b);
 }
 
-Step rec_COMPARE_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
-    DynOperand a = operand(f, 2), b = operand(f, 1);
+DynVal *rec_compare(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject **result) {
     bool known = dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
-    PyObject *result = NULL;
     DynVal *v = NULL;
-    if (!known || !rec_comparison(r, in->sub, a, b, &result, &v)) {
-        result = PyObject_RichCompare(a.real, b.real, in->sub);
-        v = result && known ? rec_compare_values(r, in->sub, a, b, result) : NULL;
+    if (!known || !rec_comparison(r, cmp, a, b, result, &v)) {
+        *result = PyObject_RichCompare(a.real, b.real, cmp);
+        v = *result && known ? rec_compare_values(r, cmp, a, b, *result) : NULL;
     }
+    return v;
+}
+
+Step rec_COMPARE_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
+    PyObject *result = NULL;
+    DynVal *v = rec_compare(r, in->sub, operand(f, 2), operand(f, 1), &result);
     if (result == NULL) {
         return STEP_ERROR;
     }
@@ -400,18 +415,19 @@ Step rec_IS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     return rec_commit(r, f, 2, result, same == (a.real == b.real) ? dyn_rec_const(r, result) : NULL);
 }
 
-Step rec_CONTAINS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
-    DynOperand a = operand(f, 2), b = operand(f, 1);
+/* a in b, or a not in b. */
+DynVal *rec_contains(DynRec *r, bool negate, DynOperand a, DynOperand b, PyObject **out) {
     bool known = dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
     bool operands = known;
     PyObject *answer = NULL;
     DynVal *shadow = NULL;
     if (known && rec_membership(r, a, b, &answer, &shadow)) {
-        if (answer != NULL && in->arg != 0) {
+        if (answer != NULL && negate) {
             Py_SETREF(answer, Py_NewRef(answer == Py_True ? Py_False : Py_True));
             shadow = shadow ? dyn_rec_const(r, answer) : NULL;
         }
-        return rec_commit(r, f, 2, answer, shadow);
+        *out = answer;
+        return shadow;
     }
     if (known && b.v->kind == DV_DICT) {
         known = rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
@@ -431,14 +447,13 @@ Step rec_CONTAINS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     int found = PySequence_Contains(b.real, a.real);
     if (found < 0) {
-        return STEP_ERROR;
+        return NULL;
     }
-    PyObject *result = PyBool_FromLong(found != (in->arg != 0));
+    PyObject *result = *out = PyBool_FromLong(found != (negate));
     if (b.v->kind == DV_ARRAY) {
         DynVal *v = dyn_np_contains(r, b, a, found ? Py_True : Py_False);
-        bool negated = v != NULL && in->arg != 0;
-        v = negated ? dyn_rec_sym(r, dyn_sym_op(&r->cap->syms, DYN_S_NOT, v->id, DYN_NONE, DYN_NONE)) : v;
-        return rec_commit(r, f, 2, result, v);
+        bool negated = v != NULL && negate;
+        return negated ? dyn_rec_sym(r, dyn_sym_op(&r->cap->syms, DYN_S_NOT, v->id, DYN_NONE, DYN_NONE)) : v;
     }
     DynVal *v = known ? dyn_rec_const(r, result) : NULL;
     if (v == NULL && operands && rec_is_enum_class(b) && rec_is_enum_member(a.real) && a.v->kind == DV_CONST) {
@@ -446,7 +461,13 @@ Step rec_CONTAINS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     } else if (v == NULL && operands) {
         v = rec_enum_operator(r, "contains", a, b, result);
     }
-    return rec_commit(r, f, 2, result, v ? v : no_array_rule(r, a, b));
+    return v ? v : no_array_rule(r, a, b);
+}
+
+Step rec_CONTAINS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
+    PyObject *result = NULL;
+    DynVal *v = rec_contains(r, in->arg != 0, operand(f, 2), operand(f, 1), &result);
+    return rec_commit(r, f, 2, result, v);
 }
 
 /* ---- subscripts */
@@ -527,29 +548,34 @@ static bool fails_for_sure(DynRec *r, DynOperand o, DynOperand index) {
     return sure;
 }
 
+/* o[index], where no Python function has to be called for it: else *method is that. */
+DynVal *rec_subscript(DynRec *r, DynOperand o, DynOperand index, DynOperand *method, PyObject **result) {
+    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && dyn_rec_resolve(r, index.v, index.real) == 0;
+    DynVal *v = NULL;
+    *method = known ? rec_type_method(r, o, "__getitem__") : (DynOperand){0};
+    if (method->v != NULL || (known && rec_missing_item(r, o, index, result, &v))) {
+        return v;
+    }
+    *result = PyObject_GetItem(o.real, index.real);
+    if (*result == NULL && known && fails_for_sure(r, o, index)) {
+        rec_known_error(r, NULL);
+        return NULL;
+    }
+    v = *result && known ? rec_subscr(r, o, index, *result) : NULL;
+    if (*result != NULL && PyErr_Occurred()) { /* a rule failed inside: the operation itself was fine */
+        PyErr_Clear();
+    }
+    return v;
+}
+
 Step rec_BINARY_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
-    DynOperand o = operand(f, 2), index = operand(f, 1);
-    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && dyn_rec_resolve(r, index.v, index.real) == 0;
-    DynOperand method = known ? rec_type_method(r, o, "__getitem__") : (DynOperand){0};
+    DynOperand args[2] = {operand(f, 2), operand(f, 1)}, method;
+    PyObject *result = NULL;
+    DynVal *v = rec_subscript(r, args[0], args[1], &method, &result);
     if (method.v != NULL) {
-        DynOperand args[2] = {o, index};
         RecCall c = {.callable = method, .args = args, .npos = 2};
         return rec_finish_call(r, f, &c, 2);
-    }
-    PyObject *result = NULL;
-    DynVal *v = NULL;
-    if (known && rec_missing_item(r, o, index, &result, &v)) {
-        return rec_commit(r, f, 2, result, v);
-    }
-    result = PyObject_GetItem(o.real, index.real);
-    if (result == NULL && known && fails_for_sure(r, o, index)) {
-        rec_known_error(r, NULL);
-        return STEP_ERROR;
-    }
-    v = result && known ? rec_subscr(r, o, index, result) : NULL;
-    if (result != NULL && PyErr_Occurred()) { /* a rule failed inside: the operation itself was fine */
-        PyErr_Clear();
     }
     return rec_commit(r, f, 2, result, v);
 }
@@ -566,7 +592,7 @@ static Step call_and_drop(DynRec *r, RecFrame *f, DynOperand method, DynOperand 
 }
 
 /* After o[index] = value ran: 0 known, 1 a break. */
-static int stored(DynRec *r, DynOperand o, DynOperand index, DynOperand value) {
+int rec_item_stored(DynRec *r, DynOperand o, DynOperand index, DynOperand value) {
     if (o.v->kind == DV_ARRAY) {
         int status = dyn_np_store_subscr(r, o, index, value) < 0;
         PyErr_Clear();
@@ -589,7 +615,7 @@ Step rec_STORE_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
         return call_and_drop(r, f, method, args, 3, 3);
     }
     int status = PyObject_SetItem(o.real, index.real, value.real);
-    return rec_commit_none(r, f, 3, status < 0 ? -1 : known ? stored(r, o, index, value) : 1);
+    return rec_commit_none(r, f, 3, status < 0 ? -1 : known ? rec_item_stored(r, o, index, value) : 1);
 }
 
 Step rec_DELETE_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -646,7 +672,7 @@ Step rec_STORE_SLICE(DynRec *r, RecFrame *f, const DynInstr *in) {
                  ((o.v->kind != DV_ARRAY && o.v->kind != DV_ATTR) || dyn_rec_resolve(r, value.v, value.real) == 0);
     int status = slice ? PyObject_SetItem(o.real, slice, value.real) : -1;
     if (status == 0) {
-        status = known ? stored(r, o, (DynOperand){index, slice}, value) : 1;
+        status = known ? rec_item_stored(r, o, (DynOperand){index, slice}, value) : 1;
     }
     Py_XDECREF(slice);
     return rec_commit_none(r, f, 4, status);
@@ -767,7 +793,7 @@ DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     if (o.v->kind == DV_ATTR) {
         return dyn_np_flag_attr(r, o, name, result);
     }
-    if (o.v->kind == DV_OBJECT && !PyArray_Check(o.real) && o.v->source != DYN_NONE) {
+    if ((o.v->kind == DV_OBJECT || o.v->kind == DV_PARTIAL) && !PyArray_Check(o.real) && o.v->source != DYN_NONE) {
         return instance_attr(r, o, name, result);
     }
     if (PyArray_Check(o.real)) {

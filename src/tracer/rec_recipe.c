@@ -242,6 +242,7 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
         return v->items[0]->kind == DV_TUPLE || v->items[0]->kind == DV_LIST || v->items[0]->kind == DV_ARRAY || stands_still(v)
                    ? recipe_of_items(r, v, DYN_RC_ITER)
                    : DYN_NONE;
+    case DV_PARTIAL: return rec_partial_recipe(r, v);
     case DV_QUIET: r->req->loud = true; return DYN_NONE;
     default: return DYN_NONE;
     }

@@ -17,35 +17,14 @@ typedef struct Keyed { /* items and their keys; keys[i].v NULL: unknown */
 /* ---- keys */
 
 static DynVal *call_key(DynRec *r, DynOperand f, DynOperand item, PyObject **result) {
-    DynOperand args[2] = {item};
-    RecCall c = {.callable = f, .args = args, .npos = 1};
-    bool handled = false;
-    DynVal *v = NULL;
+    DynOperand *args = DYN_NEW(&r->arena, DynOperand);
     *result = NULL;
-    if (r->cap != NULL && f.v->kind == DV_METHOD && PyMethod_Check(f.real)) {
-        args[0] = (DynOperand){f.v->items[1], PyMethod_GET_SELF(f.real)};
-        args[1] = item;
-        c.callable = (DynOperand){f.v->items[0], PyMethod_GET_FUNCTION(f.real)};
-        c.npos = 2;
+    if (args == NULL) {
+        PyErr_NoMemory();
+        return NULL;
     }
-    if (r->cap != NULL && f.v->kind == DV_METHOD && PyCFunction_Check(f.real) && f.v->items[0]->kind == DV_CONST) {
-        args[0] = (DynOperand){f.v->items[1], PyCFunction_GET_SELF(f.real)};
-        args[1] = item;
-        c.callable = (DynOperand){f.v->items[0], f.v->items[0]->obj};
-        c.npos = 2;
-    }
-    if (r->cap != NULL && PyFunction_Check(c.callable.real) && dyn_np_find(c.callable.real) == NULL) {
-        return rec_call_function(r, &c, result);
-    }
-    if (r->cap != NULL && c.callable.v->kind == DV_CONST && dyn_rec_resolve(r, item.v, item.real) == 0) {
-        v = rec_call_builtin(r, &c, result, &handled);
-        v = handled ? v : rec_call_method(r, &c, result, &handled);
-    }
-    if (!handled) {
-        *result = rec_call_real(&c);
-        rec_fail(r, DYN_R_OPAQUE_CALL, "key");
-    }
-    return v;
+    *args = item;
+    return rec_call_within(r, f, args, 1, result);
 }
 
 static void drop(Keyed *k) {
@@ -236,9 +215,8 @@ DynVal *rec_call_sort(DynRec *r, const RecCall *c, PyObject **result, bool *hand
     }
     *handled = true;
     uint32_t nodes = r->cap->graph.nodes.n;
-    RecSeal seal = rec_seal(r);
+    rec_begin_taking(r);
     int status = make_keys(r, key, &k);
-    rec_unseal(r, seal);
     DynVal *v = status < 0 ? NULL : extreme ? best_keyed(r, c, &k, result) : sort_keyed(r, c, &k, reverse, result);
     drop(&k);
     if (status < 0) {

@@ -418,12 +418,37 @@ DYN_HIDDEN int rec_instance_truth(DynRec *r, DynOperand o, bool *known);
 DYN_HIDDEN bool rec_membership(DynRec *r, DynOperand item, DynOperand in, PyObject **result, DynVal **v);
 DYN_HIDDEN Step rec_enter(DynRec *r, RecFrame *f);
 
-/* ---- rec_ops.c */
+/* ---- rec_ops.c: operators, made for real: a new reference in *result (NULL: raised) and its shadow (NULL: a break) */
+DYN_HIDDEN DynVal *rec_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject **result);
+DYN_HIDDEN DynVal *rec_unary(DynRec *r, int opcode, DynOperand a, PyObject **result);
+DYN_HIDDEN DynVal *rec_truth_value(DynRec *r, bool negate, DynOperand a, PyObject **result);
+DYN_HIDDEN DynVal *rec_compare(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject **result);
+DYN_HIDDEN DynVal *rec_contains(DynRec *r, bool negate, DynOperand a, DynOperand b, PyObject **result);
+DYN_HIDDEN DynVal *rec_subscript(DynRec *r, DynOperand o, DynOperand index, DynOperand *method, PyObject **result);
+DYN_HIDDEN int rec_item_stored(DynRec *r, DynOperand o, DynOperand index, DynOperand value); /* after it ran: 0, or 1: a break */
 DYN_HIDDEN RecAttr rec_attr_of(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v);
 DYN_HIDDEN bool rec_attr_is_missing(DynRec *r, DynOperand o, PyObject *name);
 DYN_HIDDEN bool rec_foldable(DynRec *r, DynOperand o); /* the same at every call, and of a type without user code */
 DYN_HIDDEN PyObject *rec_binary_real(int nb, bool inplace, PyObject *a, PyObject *b);
 DYN_HIDDEN int rec_identity(DynRec *r, DynOperand a, DynOperand b); /* are they one object: 1, 0, or -1: not known */
+
+/* ---- rec_operator.c */
+DYN_HIDDEN int rec_operator_init(void);
+DYN_HIDDEN DynVal *rec_call_operator(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+DYN_HIDDEN DynVal *rec_item_of(DynRec *r, DynOperand o, DynOperand index, PyObject **result);        /* o[index] */
+
+/* ---- rec_partial.c: calls as rec_call_builtin */
+DYN_HIDDEN int rec_partial_init(void);
+DYN_HIDDEN bool rec_is_partial(PyObject *o); /* or a getter: of one of the types of which shadows are DV_PARTIAL */
+DYN_HIDDEN int rec_resolve_partial(DynRec *r, DynVal *v, PyObject *o);
+DYN_HIDDEN DynVal *rec_new_partial(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN DynVal *rec_call_getter(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN int rec_unwrap_partial(DynRec *r, RecCall *c);
+DYN_HIDDEN uint32_t rec_partial_recipe(DynRec *r, DynVal *v);
+
+/* ---- rec_polyfill.c */
+/* What dynoc.polyfills.<module> calls name: borrowed for ever; NULL: there is none. Leaves no exception. */
+DYN_HIDDEN PyObject *rec_polyfill(const char *module, const char *name);
 
 /* ---- sealed calls */
 DYN_HIDDEN RecSeal rec_seal(DynRec *r);

@@ -730,6 +730,9 @@ int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
     if (PyArray_CheckScalar(o) && rec_resolve_npscalar(r, v, o) == 0) {
         return 0;
     }
+    if (rec_is_partial(o)) {
+        return rec_resolve_partial(r, v, o);
+    }
     int seen = seen_container(r, v, o);
     if (seen != 0) {
         return seen < 0 ? -1 : 0;
