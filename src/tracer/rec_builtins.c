@@ -652,9 +652,9 @@ static bool constant_args(DynRec *r, const RecCall *c) {
     }
     return true;
 }
+enum { OF_VALUE, OF_TEXT };
 static DynVal *call_pure(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    (void)arg;
-    bool fixed = constant_args(r, c);
+    bool fixed = constant_args(r, c) || (arg == OF_TEXT && c->npos == 1 && c->nkw == 0 && rec_has_one_text(r, c->args[0]));
     *result = rec_call_real(c);
     return *result == NULL ? NULL : fixed ? rec_wrap_result(r, *result) : unknown(r, c);
 }
@@ -720,10 +720,11 @@ static Builtin builtins[] = {
     {"operator", "index", call_convert, DYN_S_TO_INT, NULL},
     {"builtins", "all", call_truths, ALL, NULL},
     {"builtins", "any", call_truths, ANY, NULL},
-    {"builtins", "str", call_pure, 0, NULL},
+    {"builtins", "str", call_pure, OF_TEXT, NULL},
     {"builtins", "ord", call_pure, 0, NULL},
     {"builtins", "chr", call_pure, 0, NULL},
-    {"builtins", "repr", call_pure, 0, NULL},
+    {"builtins", "repr", call_pure, OF_TEXT, NULL},
+    {"builtins", "ascii", call_pure, OF_TEXT, NULL},
     {"builtins", "divmod", call_arithmetic, DIVMOD, NULL},
     {"builtins", "pow", call_arithmetic, POW, NULL},
     {"math", "sqrt", math_call, DYN_S_SQRT, NULL},

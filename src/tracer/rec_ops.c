@@ -27,7 +27,7 @@ static const struct {
     {PyNumber_TrueDivide, PyNumber_InPlaceTrueDivide, DYN_S_TRUEDIV},
     {PyNumber_Xor, PyNumber_InPlaceXor, DYN_S_XOR},
 };
-enum { NB_ADD = 0, NB_MULTIPLY = 5, NB_OR = 7 };
+enum { NB_ADD = 0, NB_MULTIPLY = 5, NB_REMAINDER = 6, NB_OR = 7 };
 
 PyObject *rec_binary_real(int nb, bool inplace, PyObject *a, PyObject *b) {
     return (inplace ? binary_ops[nb].inplace : binary_ops[nb].plain)(a, b);
@@ -157,7 +157,8 @@ DynVal *rec_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, 
                                : rec_set_changed(r, nb, a, b);
     } else if ((a.v->kind == DV_VIEW || b.v->kind == DV_VIEW) && PyAnySet_CheckExact(result)) {
         v = dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0 ? rec_wrap_fresh(r, result) : NULL;
-    } else if (rec_foldable(r, a) && rec_foldable(r, b)) {
+    } else if ((rec_foldable(r, a) && rec_foldable(r, b)) ||
+               (nb == NB_REMAINDER && PyUnicode_CheckExact(a.real) && rec_has_one_text(r, a) && rec_has_one_text(r, b))) {
         v = rec_wrap_result(r, result);
     } else if (PyComplex_CheckExact(result) && (PyComplex_CheckExact(a.real) || PyComplex_CheckExact(b.real))) {
         v = rec_complex_binary(r, nb, a, b, result);
@@ -796,10 +797,10 @@ DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     if ((o.v->kind == DV_OBJECT || o.v->kind == DV_PARTIAL) && !PyArray_Check(o.real) && o.v->source != DYN_NONE) {
         return instance_attr(r, o, name, result);
     }
-    if (PyArray_Check(o.real)) {
-        return rec_fail(r, DYN_R_UNSUPPORTED_ARRAY, NULL);
+    if (PyFunction_Check(o.real)) {
+        return rec_function_attr(r, o, name, result);
     }
-    return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "attribute");
+    return rec_fail(r, PyArray_Check(o.real) ? DYN_R_UNSUPPORTED_ARRAY : DYN_R_UNSUPPORTED_VALUE, "attribute");
 }
 
 static PyObject *attr_name(RecFrame *f, const DynInstr *in) { return PyTuple_GET_ITEM(f->code->code->co_names, in->arg); }

@@ -194,7 +194,7 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
         uint32_t o = output_of(r, v->id);
         return o == DYN_NONE ? o : dyn_capture_recipe(c, DYN_RC_OUTPUT, o, NULL, 0, NULL);
     }
-    case DV_FUNC: return recipe_of_function(r, v);
+    case DV_FUNC: return v->extra == NULL ? recipe_of_function(r, v) : rec_wrapper_recipe(r, recipe_of_function(r, v), v->extra);
     case DV_GENERATOR: return rec_generator_recipe(r, v);
     case DV_LAZY: return rec_lazy_recipe(r, v);
     case DV_COMPLEX: return recipe_of_items(r, v, DYN_RC_COMPLEX);

@@ -670,7 +670,7 @@ static PyObject *convert(PyObject *o, int how) {
 }
 
 /* Is its text the same at every call? Ints and strings are burnt in; floats would make an entry for each value. */
-static bool has_one_text(DynRec *r, DynOperand o) {
+bool rec_has_one_text(DynRec *r, DynOperand o) {
     if (dyn_rec_resolve(r, o.v, o.real) < 0) {
         return false;
     }
@@ -681,7 +681,7 @@ static bool has_one_text(DynRec *r, DynOperand o) {
     if (PyTuple_CheckExact(o.real) && o.v->kind == DV_TUPLE) {
         bool all = true;
         for (uint32_t i = 0; all && i < o.v->n; i++) {
-            all = has_one_text(r, (DynOperand){o.v->items[i], PyTuple_GET_ITEM(o.real, i)});
+            all = rec_has_one_text(r, (DynOperand){o.v->items[i], PyTuple_GET_ITEM(o.real, i)});
         }
         return all;
     }
@@ -691,7 +691,7 @@ static bool has_one_text(DynRec *r, DynOperand o) {
 
 Step rec_CONVERT_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
-    bool known = has_one_text(r, o);
+    bool known = rec_has_one_text(r, o);
     PyObject *s = convert(o.real, in->sub);
     return rec_commit(r, f, 1, s, known && s ? dyn_rec_const(r, s) : NULL);
 }
@@ -699,7 +699,7 @@ Step rec_CONVERT_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {
 Step rec_FORMAT_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {
     uint32_t n = in->arg ? 2 : 1;
     DynOperand o = operand(f, n);
-    bool known = has_one_text(r, o) &&
+    bool known = rec_has_one_text(r, o) &&
                  (n == 1 || (dyn_rec_resolve(r, operand(f, 1).v, operand(f, 1).real) == 0 && operand(f, 1).v->kind == DV_CONST));
     PyObject *value = convert(o.real, in->sub), *s = value ? PyObject_Format(value, n == 2 ? *real_top(f, 1) : NULL) : NULL;
     Py_XDECREF(value);

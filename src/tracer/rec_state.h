@@ -219,6 +219,7 @@ DYN_HIDDEN void rec_forget_effects(DynRec *r, uint32_t n);           /* from n o
 DYN_HIDDEN uint32_t rec_found_at(const DynVal *v);                   /* the source of the object itself, or DYN_NONE */
 
 /* ---- rec_stack.c */
+DYN_HIDDEN bool rec_has_one_text(DynRec *r, DynOperand o); /* str(o) is the same at every call: ints are burnt in */
 DYN_HIDDEN int rec_store_global(DynRec *r, PyObject *dict, PyObject *name, DynVal *value); /* after it ran */
 
 #define REC_MAX_TRIPS 16 /* of a loop that is unrolled */
@@ -445,6 +446,12 @@ DYN_HIDDEN DynVal *rec_new_partial(DynRec *r, const RecCall *c, PyObject **resul
 DYN_HIDDEN DynVal *rec_call_getter(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 DYN_HIDDEN int rec_unwrap_partial(DynRec *r, RecCall *c);
 DYN_HIDDEN uint32_t rec_partial_recipe(DynRec *r, DynVal *v);
+
+/* ---- rec_function.c */
+DYN_HIDDEN int rec_function_init(void);
+DYN_HIDDEN DynVal *rec_function_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result);
+DYN_HIDDEN DynVal *rec_call_update_wrapper(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN uint32_t rec_wrapper_recipe(DynRec *r, uint32_t function, DynVal *wrapped); /* made to look like that one */
 
 /* ---- rec_polyfill.c */
 /* What dynoc.polyfills.<module> calls name: borrowed for ever; NULL: there is none. Leaves no exception. */
