@@ -55,6 +55,9 @@ typedef struct DynFrameLink {
 } DynFrameLink;
 DYN_HIDDEN int dyn_frame_enter(PyThreadState *ts, DynFrame *f, DynFrameLink *link);
 DYN_HIDDEN void dyn_frame_leave(PyThreadState *ts, DynFrame *f, DynFrameLink *link);
+/* What is called between them is called by the current frame's caller, for whoever looks; show takes what hide gave. */
+DYN_HIDDEN DynFrame *dyn_frame_hide(PyThreadState *ts);
+DYN_HIDDEN void dyn_frame_show(PyThreadState *ts, DynFrame *f);
 DYN_HIDDEN bool dyn_recursion_near_limit(PyThreadState *ts);               /* less than 50 Python calls left */
 DYN_HIDDEN PyObject *dyn_frame_eval_alone(PyThreadState *ts, DynFrame *f); /* when no hook is installed */
 DYN_HIDDEN bool dyn_cpy_deep_in_stack(void); /* the C stack is short: with no hook Python calls need none */

@@ -34,6 +34,20 @@ DynFrame *dyn_frame_current(PyThreadState *ts) {
 #endif
 }
 
+void dyn_frame_show(PyThreadState *ts, DynFrame *f) {
+#if DYN_PY < 313
+    ts->cframe->current_frame = f;
+#else
+    ts->current_frame = f;
+#endif
+}
+
+DynFrame *dyn_frame_hide(PyThreadState *ts) {
+    DynFrame *f = dyn_frame_current(ts);
+    dyn_frame_show(ts, f->previous);
+    return f;
+}
+
 PyCodeObject *dyn_frame_code(DynFrame *f) { return FRAME_CODE(f); }
 
 PyObject *dyn_frame_func(DynFrame *f) { return FRAME_FUNC(f); }

@@ -457,7 +457,7 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
     if ((v = rec_call_errstate(r, c, result, &handled), handled)) {
         return v;
     }
-    if ((v = rec_call_getter(r, c, result, &handled), handled)) {
+    if ((v = rec_call_getter(r, c, result, &handled), handled) || (v = rec_call_tapped(r, c, result, &handled), handled)) {
         return v;
     }
     if (c->callable.v->kind == DV_PYFUNC) {

@@ -308,6 +308,19 @@ uint32_t rec_generator_recipe(DynRec *r, DynVal *v) {
                : dyn_capture_recipe(r->cap, DYN_RC_GENERATOR, s->finished ? DYN_NONE : s->at, NULL, n + 1, items);
 }
 
+bool rec_generator_finished(DynRec *r, DynVal *v) { return state_of(r->generators.at[v->id])->finished; }
+
+DynVal *rec_generator_local(DynRec *r, DynVal *v, PyObject *name) {
+    const RecGenerator *g = r->generators.at[v->id];
+    const RecGeneratorState *s = state_of(g);
+    for (uint32_t i = 0; !s->finished && i < g->frame.nslots; i++) {
+        if (PyUnicode_Compare(dyn_code_local_name(g->frame.code->code, (int)i), name) == 0) {
+            return s->shadow[i]->kind == DV_NULL ? NULL : s->shadow[i];
+        }
+    }
+    return NULL;
+}
+
 bool rec_generators_guarded(const DynRec *r) {
     for (uint32_t i = 0; i < r->generators.n; i++) {
         const RecGenerator *g = r->generators.at[i];

@@ -2,73 +2,10 @@
  * Their steps are made here one by one, as they make them: items are taken from where the real iterator would take them, and
  * functions are called as it would call them. So the real iterator, which is made of the same iterators, stands where it should
  * whoever looks at it, and has a recipe at every place. One that keeps count for itself takes its items from a feeder: they are
- * taken here, and the real iterator then finds them there.
+ * taken here, and the real iterator then finds them there (rec_tap.c).
  *
  * Called by rec_call.c (a new one), rec_take.c (steps) and rec_recipe.c. */
 #include "tracer/rec_lazy_tools.h"
-
-/* ---- feeders: an iterator that gives what lies in it, and behind that what its source gives */
-
-typedef struct Feeder {
-    PyObject_HEAD PyObject *source, *items; /* items: a list of what comes first */
-} Feeder;
-
-static void feeder_free(PyObject *self) {
-    PyObject_GC_UnTrack(self);
-    Py_XDECREF(((Feeder *)self)->source);
-    Py_XDECREF(((Feeder *)self)->items);
-    PyObject_GC_Del(self);
-}
-
-static int feeder_traverse(PyObject *self, visitproc visit, void *arg) {
-    Py_VISIT(((Feeder *)self)->source);
-    Py_VISIT(((Feeder *)self)->items);
-    return 0;
-}
-
-static PyObject *feeder_next(PyObject *self) {
-    Feeder *f = (Feeder *)self;
-    if (PyList_GET_SIZE(f->items) == 0) {
-        return Py_TYPE(f->source)->tp_iternext(f->source);
-    }
-    PyObject *item = Py_NewRef(PyList_GET_ITEM(f->items, 0));
-    if (PyList_SetSlice(f->items, 0, 1, NULL) < 0) {
-        Py_CLEAR(item);
-    }
-    return item;
-}
-
-/* Copies and pickles are those of the source. */
-static PyObject *feeder_reduce(PyObject *self, PyObject *protocol) {
-    return PyObject_CallMethod(((Feeder *)self)->source, "__reduce_ex__", "O", protocol);
-}
-
-static PyMethodDef feeder_methods[] = {{"__reduce_ex__", feeder_reduce, METH_O, NULL}, {0}};
-static PyTypeObject feeder_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dynoc.feeder",
-    .tp_basicsize = sizeof(Feeder),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_dealloc = feeder_free,
-    .tp_traverse = feeder_traverse,
-    .tp_iter = PyObject_SelfIter,
-    .tp_iternext = feeder_next,
-    .tp_methods = feeder_methods,
-};
-
-PyObject *rec_new_feeder(PyObject *source) {
-    PyObject *items = PyList_New(0);
-    Feeder *f = items ? PyObject_GC_New(Feeder, &feeder_type) : NULL;
-    if (f == NULL) {
-        Py_XDECREF(items);
-        return NULL;
-    }
-    f->source = Py_NewRef(source);
-    f->items = items;
-    PyObject_GC_Track(f);
-    return (PyObject *)f;
-}
-
-int rec_feed(PyObject *feeder, PyObject *item) { return PyList_Append(((Feeder *)feeder)->items, item); }
 
 /* ---- steps */
 
@@ -416,6 +353,7 @@ DynVal *rec_new_lazy(DynRec *r, const RecCall *c, PyObject **result, bool *handl
         return call_reduce(r, c, result, handled);
     }
     DynVal *v = rec_new_itertool(r, c, result, handled);
+    v = *handled ? v : rec_new_polyfilled(r, c, result, handled);
     if (*handled) {
         return v;
     }
@@ -458,6 +396,12 @@ uint32_t rec_lazy_recipe(DynRec *r, DynVal *v) {
     const RecLazy *z = v->lazy;
     if (z->step == step_reversed) {
         return reversed_recipe(r, v);
+    }
+    if (z->step == rec_step_tap) {
+        return rec_recipe(r, z->from[0].v);
+    }
+    if (rec_is_polyfilled(z)) {
+        return rec_polyfill_recipe(r, v);
     }
     if (rec_is_itertool(z)) {
         return rec_itertool_recipe(r, v);
@@ -503,5 +447,5 @@ int rec_lazy_init(void) {
     Py_XDECREF(partial);
     Py_XDECREF(args);
     Py_XDECREF(names);
-    return reduce == NULL || strict_zip == NULL || PyType_Ready(&feeder_type) < 0 ? -1 : rec_itertools_init();
+    return reduce == NULL || strict_zip == NULL || rec_polyfill_init() < 0 ? -1 : rec_itertools_init();
 }

@@ -362,7 +362,7 @@ int rec_unwrap_partial(DynRec *r, RecCall *c) {
 
 uint32_t rec_partial_recipe(DynRec *r, DynVal *v) {
     uint32_t n = 0, *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 2);
-    PyObject *make = v->obj == NULL ? v->type : rec_polyfill("functools", "held_again");
+    PyObject *make = v->obj == NULL ? v->type : rec_polyfill("again", "call");
     if (items == NULL || make == NULL) {
         return DYN_NONE;
     }

@@ -2,7 +2,7 @@
  *
  * Called at the ends of segments and for snapshots (rec_segment.c, rec_effects.c). One value has one recipe in one rebuild
  * (DynRec.stamp), so that identity holds. */
-#include "tracer/rec_state.h"
+#include "tracer/rec_lazy_tools.h"
 
 #define MAX_DEPTH 100 /* of containers in containers */
 
@@ -181,6 +181,7 @@ static uint32_t recipe_of_zip(DynRec *r, DynVal *v) {
 
 static uint32_t new_recipe(DynRec *r, DynVal *v) {
     DynCapture *c = r->cap;
+    v = rec_behind_tap(r, v);
     if (v->source != DYN_NONE && v->kind != DV_CELL && !v->fresh) {
         return dyn_capture_recipe(c, DYN_RC_SOURCE, v->source, NULL, 0, NULL);
     }

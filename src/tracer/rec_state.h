@@ -98,6 +98,9 @@ typedef struct RecLazy {
     DynOperand *pools;         /* made of these */
     PyObject *object, *feeder; /* the real one, and what it takes from where that isn't `from` itself; kept by the recording */
     bool strict;               /* zip */
+    const struct Polyfill *polyfill; /* pools: the arguments; func: its generator */
+    uint32_t nargs;
+    PyObject *kwnames; /* of the last ones; kept by the recording, or NULL */
 } RecLazy;
 
 typedef struct RecSeen { /* a real object met through a source, and its shadow */
@@ -160,6 +163,7 @@ struct DynRec {
     bool stamp_nodes;                             /* OUTPUT recipes name nodes (snapshots), not positions in graph.outputs */
     uint64_t mutations;                           /* shadows of containers changed so far */
     uint32_t nvals;                               /* shadows made so far */
+    uint64_t serial;                              /* which recording of the process it is, from 1 */
     DynVal *error;                                /* an exception that was raised as the guards say, or NULL; */
     PyObject *error_real;                         /* kept by the recording */
     bool error_again;                             /* it was raised before, and has its traceback */
@@ -247,6 +251,8 @@ DYN_HIDDEN int rec_generators_told(DynRec *r);
 /* There is one that will run code when it dies. */
 DYN_HIDDEN bool rec_generators_guarded(const DynRec *r);
 DYN_HIDDEN uint32_t rec_generator_recipe(DynRec *r, DynVal *v);
+DYN_HIDDEN bool rec_generator_finished(DynRec *r, DynVal *v);                    /* as recipes tell it */
+DYN_HIDDEN DynVal *rec_generator_local(DynRec *r, DynVal *v, PyObject *name); /* NULL: unbound, or none of that name */
 DYN_HIDDEN RecGenerator *rec_generator_of(DynRec *r, DynFrame *f); /* whose steps are asked for, or NULL */
 DYN_HIDDEN PyObject *rec_generator_step(DynRec *r, RecGenerator *g);
 DYN_HIDDEN DynVal *rec_closure_cell(DynRec *r, RecFrame *f, uint32_t i, PyObject *cell);
@@ -274,6 +280,9 @@ DYN_HIDDEN DynOperand rec_get_iter(DynRec *r, DynOperand o);
 DYN_HIDDEN bool rec_is_iterator(const DynVal *v);
 /* All items of an iterator, as a list: new reference (NULL: raised) and its shadow (NULL: unknown). */
 DYN_HIDDEN PyObject *rec_take_all(DynRec *r, DynOperand it, DynVal **v);
+
+/* ---- rec_tap.c: as rec_call_builtin */
+DYN_HIDDEN DynVal *rec_call_tapped(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 
 /* ---- rec_lazy.c */
 DYN_HIDDEN DynVal *rec_new_lazy(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */

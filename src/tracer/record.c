@@ -461,7 +461,8 @@ static void rec_free(DynRec *r) {
 }
 
 PyObject *dyn_record(PyThreadState *ts, DynFrame *f, DynRecording *recording) {
-    DynRec r = {.ts = ts, .req = recording, .previous = current, .oldest_changed = UINT32_MAX, .forced = UINT32_MAX};
+    static uint64_t recordings;
+    DynRec r = {.serial = ++recordings, .ts = ts, .req = recording, .previous = current, .oldest_changed = UINT32_MAX, .forced = UINT32_MAX};
     RecFrame top;
     dyn_arena_init(&r.arena);
     PyObject *result;

@@ -13,8 +13,8 @@ from language import ROWS
 
 # Right, but not captured whole yet: docs/STATUS.md.
 PENDING = set("""
-accumulated cached_function class_defined_inside decorated_inside formatted paired
-with_contextlib with_effects zipped_longest
+cached_function class_defined_inside
+
 """.split())
 
 
