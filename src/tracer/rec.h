@@ -37,10 +37,10 @@ typedef enum DynValKind {
                 * one it is where that is looked at (rec_guard_id) */
     DV_GENERATOR, /* a generator made while recording: row id of DynRec.generators */
     DV_QUIET,     /* np.errstate(…="ignore") made while recording; the bound __exit__ of it while its block runs */
-    DV_PARTIAL,   /* functools.partial, operator.itemgetter …: type; items: what it holds, id of them by position, then those of the
-                   * keywords obj (a tuple of names, or NULL) */
-    DV_SUPER,     /* a super object made while recording: items[0]: the object it is bound to */
-    DV_CELL       /* a cell made while recording; items[0]: content or NULL */
+    DV_PARTIAL, /* functools.partial, operator.itemgetter …: type; items: what it holds, id of them by position, then those of the
+                 * keywords obj (a tuple of names, or NULL) */
+    DV_SUPER,   /* a super object made while recording: items[0]: the object it is bound to */
+    DV_CELL     /* a cell made while recording; items[0]: content or NULL */
 } DynValKind;
 typedef struct DynVal DynVal;
 struct DynVal {

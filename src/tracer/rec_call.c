@@ -435,9 +435,10 @@ static DynVal *call_vectorized(DynRec *r, const RecCall *c, PyObject **result, b
 }
 
 typedef DynVal *(*Knows)(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
-static const Knows of_objects[] = {rec_new_partial, rec_call_update_wrapper, rec_call_fact, rec_call_enum, rec_call_class, rec_call_slot, rec_new_tuple, rec_call_replace};
-static const Knows of_values[] = {rec_call_sort, rec_call_operator, rec_new_lazy, rec_call_collection, rec_call_builtin,
-                                  rec_call_method}; /* of arguments that were looked at */
+static const Knows of_objects[] = {rec_new_partial, rec_call_update_wrapper, rec_call_fact, rec_call_enum,
+                                   rec_call_class,  rec_call_slot,           rec_new_tuple, rec_call_replace};
+static const Knows of_values[] = {rec_call_sort,       rec_call_operator, rec_new_lazy,
+                                  rec_call_collection, rec_call_builtin,  rec_call_method}; /* of arguments that were looked at */
 
 static DynVal *first_that_knows(DynRec *r, const RecCall *c, PyObject **result, bool *handled, const Knows *who, size_t n) {
     DynVal *v = NULL;

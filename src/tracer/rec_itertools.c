@@ -11,17 +11,18 @@
 static PyObject *step_for_real(const RecLazy *z) { return Py_TYPE(z->object)->tp_iternext(z->object); }
 
 static DynVal *step_chain(DynRec *r, DynVal *v, PyObject **item) {
-    const RecLazy *z = v->lazy;
-    for (uint32_t i = 0; i < z->n; i++) { /* one that is at its end says so again */
-        DynOperand o = rec_lazy_take(r, z, i);
-        if (o.real != NULL) {
-            *item = rec_feed(z->pools[i].real, o.real) < 0 ? NULL : step_for_real(z);
-            return *item != NULL ? o.v : NULL;
-        }
-        if (PyErr_Occurred()) {
+    RecLazy *z = v->lazy;
+    for (; z->at < z->n; z->at++) {
+        DynOperand o = rec_lazy_take(r, z, z->at);
+        if (PyErr_Occurred() || rec_feed(z->pools[z->at].real, o.real) < 0) {
             return NULL;
         }
+        if (o.real != NULL) {
+            *item = step_for_real(z);
+            return *item != NULL ? o.v : NULL;
+        }
     }
+    *item = step_for_real(z);
     return NULL;
 }
 
@@ -45,13 +46,13 @@ static DynVal *step_islice(DynRec *r, DynVal *v, PyObject **item) {
     bool more = z->stop < 0 || next < z->stop;
     for (int64_t i = taken; i < next + more; i++) {
         o = rec_lazy_take(r, z, 0);
-        if (o.real == NULL || rec_feed(z->feeder, o.real) < 0) {
+        if (PyErr_Occurred() || rec_feed(z->feeder, o.real) < 0) {
+            return NULL;
+        }
+        if (o.real == NULL) {
             more = false;
             break;
         }
-    }
-    if (PyErr_Occurred()) {
-        return NULL;
     }
     *item = step_for_real(z);
     z->ended = !more;

@@ -397,9 +397,6 @@ uint32_t rec_lazy_recipe(DynRec *r, DynVal *v) {
     if (z->step == step_reversed) {
         return reversed_recipe(r, v);
     }
-    if (z->step == rec_step_tap) {
-        return rec_recipe(r, z->from[0].v);
-    }
     if (rec_is_polyfilled(z)) {
         return rec_polyfill_recipe(r, v);
     }

@@ -13,14 +13,7 @@ DYN_HIDDEN DynVal *rec_lazy_made(DynRec *r, RecLazy *z, PyObject *type, RecLazyS
 /* ---- rec_tap.c */
 /* What an argument of a polyfilled iterator is: a value, a function (which is operator.add where it is left out), one of which
  * the truth is asked, an iterable, one whose items' truth is asked, one of iterables. */
-enum {
-    REC_VALUE = 'v',
-    REC_ADDITION = '+',
-    REC_PREDICATE = 'p',
-    REC_ITERABLE = 'i',
-    REC_TRUTHS = 'b',
-    REC_NESTED = 'n'
-};
+enum { REC_VALUE = 'v', REC_ADDITION = '+', REC_PREDICATE = 'p', REC_ITERABLE = 'i', REC_TRUTHS = 'b', REC_NESTED = 'n' };
 DYN_HIDDEN int rec_tap_init(void);
 DYN_HIDDEN PyObject *rec_new_tap(PyObject *source, char role, PyObject **feeder); /* new references, or NULL and NULL */
 DYN_HIDDEN PyObject *rec_new_function_tap(DynRec *r, DynOperand func, char role, PyObject **feeder);

@@ -372,7 +372,8 @@ static int constants_are(DynRec *r, DynOperand a, DynOperand b) {
 
 /* Every instruction that makes one of these makes another object. */
 static bool is_made_anew(const DynVal *v) {
-    return v->kind == DV_OBJECT || v->kind == DV_LIST || v->kind == DV_DICT || v->kind == DV_SET || v->kind == DV_DEQUE;
+    return v->kind == DV_OBJECT || v->kind == DV_LIST || v->kind == DV_DICT || v->kind == DV_SET || v->kind == DV_DEQUE ||
+           v->kind == DV_FUNC || v->kind == DV_PARTIAL;
 }
 
 /* Whether two shadows are of one object. 1, 0: known under guards; -1 not. */

@@ -8,7 +8,8 @@
 enum { PARTIAL, ITEMGETTER, ATTRGETTER, METHODCALLER, NKINDS };
 static const struct {
     const char *module, *name;
-} names[NKINDS] = {{"functools", "partial"}, {"operator", "itemgetter"}, {"operator", "attrgetter"}, {"operator", "methodcaller"}};
+} names[NKINDS] = {
+    {"functools", "partial"}, {"operator", "itemgetter"}, {"operator", "attrgetter"}, {"operator", "methodcaller"}};
 static PyTypeObject *types[NKINDS];
 static PyObject *s_func, *s_args, *s_keywords;
 
@@ -287,7 +288,8 @@ static PyObject *held_item(PyObject *getter, uint32_t i) {
 DynVal *rec_call_getter(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
     DynOperand f = c->callable;
     int k = f.v->kind == DV_PARTIAL ? kind_of((PyTypeObject *)f.v->type) : NKINDS;
-    if ((k != ITEMGETTER && k != ATTRGETTER) || c->npos != 1 || c->nkw != 0 || dyn_rec_resolve(r, c->args[0].v, c->args[0].real) < 0) {
+    if ((k != ITEMGETTER && k != ATTRGETTER) || c->npos != 1 || c->nkw != 0 ||
+        dyn_rec_resolve(r, c->args[0].v, c->args[0].real) < 0) {
         return NULL;
     }
     uint32_t n = f.v->n;
@@ -298,7 +300,9 @@ DynVal *rec_call_getter(DynRec *r, const RecCall *c, PyObject **result, bool *ha
     rec_begin_taking(r);
     for (uint32_t i = 0; tuple != NULL && i < n; i++) {
         PyObject *key = k == ATTRGETTER ? f.v->items[i]->obj : held_item(f.real, i);
-        got = key == NULL ? got : k == ITEMGETTER ? one_step(r, c->args[0], (DynOperand){f.v->items[i], key}, true) : dotted(r, c->args[0], key);
+        got = key == NULL       ? got
+              : k == ITEMGETTER ? one_step(r, c->args[0], (DynOperand){f.v->items[i], key}, true)
+                                : dotted(r, c->args[0], key);
         if (key == NULL || got.real == NULL) {
             Py_CLEAR(tuple);
             return NULL;
@@ -383,7 +387,8 @@ int rec_partial_init(void) {
     s_args = PyUnicode_InternFromString("args");
     s_keywords = PyUnicode_InternFromString("keywords");
     for (int k = 0; k < NKINDS; k++) {
-        PyObject *module = PyImport_ImportModule(names[k].module), *type = module ? PyObject_GetAttrString(module, names[k].name) : NULL;
+        PyObject *module = PyImport_ImportModule(names[k].module),
+                 *type = module ? PyObject_GetAttrString(module, names[k].name) : NULL;
         Py_XDECREF(module);
         if (type == NULL || !PyType_Check(type)) {
             Py_XDECREF(type);

@@ -12,8 +12,8 @@ typedef struct Polyfill {
     PyObject *original;
 } Polyfill;
 static Polyfill polyfills[] = {
-    {"itertools", "accumulate", "i+v", NULL}, {"itertools", "batched", "ivv", NULL},  {"itertools", "compress", "ib", NULL},
-    {"itertools", "cycle", "i", NULL},        {"itertools", "dropwhile", "pi", NULL}, {"itertools", "pairwise", "i", NULL},
+    {"itertools", "accumulate", "i+v", NULL}, {"itertools", "batched", "ivv", NULL},    {"itertools", "compress", "ib", NULL},
+    {"itertools", "cycle", "i", NULL},        {"itertools", "dropwhile", "pi", NULL},   {"itertools", "pairwise", "i", NULL},
     {"itertools", "takewhile", "pi", NULL},   {"itertools", "zip_longest", "vi", NULL},
 };
 static PyObject *add; /* operator.add */
@@ -58,7 +58,7 @@ static int bind(DynRec *r, const Polyfill *p, PyObject *func, const RecCall *c, 
         b->given[i < npos ? i : b->nnamed + i - npos] = c->args[i];
     }
     for (uint32_t k = 0; k < c->nkw; k++) {
-        uint32_t i = 0;
+        uint32_t i = (uint32_t)code->co_posonlyargcount;
         while (i < b->nnamed && PyUnicode_Compare(dyn_code_local_name(code, (int)i), PyTuple_GET_ITEM(c->kwnames, k)) != 0) {
             i++;
         }
@@ -265,8 +265,8 @@ uint32_t rec_polyfill_recipe(DynRec *r, DynVal *v) {
 }
 
 int rec_polyfill_init(void) {
-    PyObject *operator = PyImport_ImportModule("operator");
-    Py_XSETREF(add, operator ? PyObject_GetAttrString(operator, "add") : NULL);
+    PyObject *operator= PyImport_ImportModule("operator");
+    Py_XSETREF(add, operator? PyObject_GetAttrString(operator, "add") : NULL);
     Py_XDECREF(operator);
     for (size_t i = 0; add != NULL && i < DYN_COUNTOF(polyfills); i++) {
         PyObject *module = PyImport_ImportModule(polyfills[i].module);

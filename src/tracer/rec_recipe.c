@@ -181,7 +181,10 @@ static uint32_t recipe_of_zip(DynRec *r, DynVal *v) {
 
 static uint32_t new_recipe(DynRec *r, DynVal *v) {
     DynCapture *c = r->cap;
-    v = rec_behind_tap(r, v);
+    DynVal *behind = rec_behind_tap(r, v);
+    if (behind != v) {
+        return rec_recipe(r, behind);
+    }
     if (v->source != DYN_NONE && v->kind != DV_CELL && !v->fresh) {
         return dyn_capture_recipe(c, DYN_RC_SOURCE, v->source, NULL, 0, NULL);
     }

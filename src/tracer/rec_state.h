@@ -93,6 +93,7 @@ typedef struct RecLazy {
     int64_t start;        /* enumerate */
     int64_t stop, stride; /* of islice; stop -1: none. Of count: stride; of repeat: stop. Of product …: start pools, stop times */
     bool ended;           /* islice */
+    uint32_t at;          /* chain: the one that it takes from */
     DynVal **listed;      /* product …: all that it gives, */
     uint32_t nlisted;
     DynOperand *pools;         /* made of these */
@@ -251,9 +252,9 @@ DYN_HIDDEN int rec_generators_told(DynRec *r);
 /* There is one that will run code when it dies. */
 DYN_HIDDEN bool rec_generators_guarded(const DynRec *r);
 DYN_HIDDEN uint32_t rec_generator_recipe(DynRec *r, DynVal *v);
-DYN_HIDDEN bool rec_generator_finished(DynRec *r, DynVal *v);                    /* as recipes tell it */
+DYN_HIDDEN bool rec_generator_finished(DynRec *r, DynVal *v);                 /* as recipes tell it */
 DYN_HIDDEN DynVal *rec_generator_local(DynRec *r, DynVal *v, PyObject *name); /* NULL: unbound, or none of that name */
-DYN_HIDDEN RecGenerator *rec_generator_of(DynRec *r, DynFrame *f); /* whose steps are asked for, or NULL */
+DYN_HIDDEN RecGenerator *rec_generator_of(DynRec *r, DynFrame *f);            /* whose steps are asked for, or NULL */
 DYN_HIDDEN PyObject *rec_generator_step(DynRec *r, RecGenerator *g);
 DYN_HIDDEN DynVal *rec_closure_cell(DynRec *r, RecFrame *f, uint32_t i, PyObject *cell);
 DYN_HIDDEN void rec_yielded(DynRec *r, RecFrame *f, const DynInstr *in); /* the generator's frame is at a yield or its return */

@@ -3,16 +3,16 @@
  * what is taken, or called, for the step is there when the real iterator asks for it, which then stands where it should whoever
  * looks at it: an end and an exception too.
  *
- * Called by rec_lazy.c, rec_itertools.c and rec_polyfill.c. All four are objects of their own, which live on in the real iterator:
- * without anything written down a feeder is its source. */
+ * Called by rec_lazy.c, rec_itertools.c and rec_polyfill.c. All four are objects of their own, which live on in the real
+ * iterator: without anything written down a feeder is its source. */
 #include "tracer/rec_lazy_tools.h"
 
 typedef enum TapKind { TAP, FEEDER, TAP_CALL, FEED_CALL } TapKind;
 typedef struct Tap {
     PyObject_HEAD PyObject *source, *log; /* log: a list, shared by a tap and its feeder */
     TapKind kind;
-    char role;          /* of a tap: what it makes of what it gives, see rec_lazy_tools.h */
-    DynOperand func;    /* of a function's tap: it, in recording `serial` */
+    char role;       /* of a tap: what it makes of what it gives, see rec_lazy_tools.h */
+    DynOperand func; /* of a function's tap: it, in recording `serial` */
     uint64_t serial;
 } Tap;
 
@@ -153,8 +153,8 @@ static PyObject *tap_reduce(PyObject *self, PyObject *protocol) {
     if (t->kind == TAP || t->kind == FEEDER) {
         return PyObject_CallMethod(t->source, "__reduce_ex__", "O", protocol);
     }
-    PyObject *operator = PyImport_ImportModule("operator");
-    PyObject *first = operator != NULL ? PyObject_CallMethod(operator, "itemgetter", "i", 0) : NULL;
+    PyObject *operator= PyImport_ImportModule("operator");
+    PyObject *first = operator!= NULL ? PyObject_CallMethod(operator, "itemgetter", "i", 0) : NULL;
     Py_XDECREF(operator);
     return first != NULL ? Py_BuildValue("(N((O)))", first, t->source) : NULL;
 }

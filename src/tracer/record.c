@@ -462,7 +462,12 @@ static void rec_free(DynRec *r) {
 
 PyObject *dyn_record(PyThreadState *ts, DynFrame *f, DynRecording *recording) {
     static uint64_t recordings;
-    DynRec r = {.serial = ++recordings, .ts = ts, .req = recording, .previous = current, .oldest_changed = UINT32_MAX, .forced = UINT32_MAX};
+    DynRec r = {.serial = ++recordings,
+                .ts = ts,
+                .req = recording,
+                .previous = current,
+                .oldest_changed = UINT32_MAX,
+                .forced = UINT32_MAX};
     RecFrame top;
     dyn_arena_init(&r.arena);
     PyObject *result;
@@ -535,7 +540,7 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
 int dyn_record_init(void) {
     bool failed = rec_object_init() < 0 || rec_builtins_init() < 0 || rec_facts_init() < 0 || rec_errstate_init() < 0 ||
                   rec_references_init() < 0 || rec_named_init() < 0 || rec_collections_init() < 0 || rec_enum_init() < 0 ||
-                  rec_lazy_init() < 0 || rec_sort_init() < 0 || rec_operator_init() < 0 ||
-                  rec_partial_init() < 0 || rec_function_init() < 0;
+                  rec_lazy_init() < 0 || rec_sort_init() < 0 || rec_operator_init() < 0 || rec_partial_init() < 0 ||
+                  rec_function_init() < 0;
     return failed ? -1 : rec_call_init();
 }

@@ -63,7 +63,7 @@ def compress_again(data, selectors):
     return itertools.compress(data, selectors)
 
 
-def cycle(iterable):
+def cycle(iterable, /):
     saved = ()
     index = -1
     for item in iterable:
@@ -81,13 +81,13 @@ def cycle_again(iterable, saved, index):
     return it
 
 
-def dropwhile(predicate, iterable):
+def dropwhile(predicate, iterable, /):
     for item in iterable:
         if not predicate(item):
             yield item
-            break
-    for item in iterable:
-        yield item
+            for item in iterable:
+                yield item
+            return
 
 
 def dropwhile_again(iterable):
@@ -96,7 +96,7 @@ def dropwhile_again(iterable):
     return it
 
 
-def pairwise(iterable):
+def pairwise(iterable, /):
     for old in iterable:
         break
     else:
@@ -110,7 +110,7 @@ def pairwise_again(iterable, new):
     return itertools.pairwise(itertools.chain((new,), iterable))
 
 
-def takewhile(predicate, iterable):
+def takewhile(predicate, iterable, /):
     for item in iterable:
         if not predicate(item):
             return
