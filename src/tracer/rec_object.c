@@ -193,7 +193,7 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
         if (descr == NULL) {
             return REC_ATTR_UNKNOWN;
         }
-        if (PyUnicode_Compare(name, s_class) == 0) {
+        if (descr == dyn_cpy_lookup_special(&PyBaseObject_Type, s_class)) { /* a class may have a property of that name */
             *v = dyn_rec_const(r, (PyObject *)type);
             return *v ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
         }

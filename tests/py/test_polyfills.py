@@ -22,7 +22,7 @@ ITERABLES = {"accumulate": [0], "batched": [0], "compress": [0, 1], "cycle": [0]
              "zip_longest": None}  # fmt: skip
 FORMS = {
     "accumulate": [(([],), {}), (([1, 2, 3],), {}), ((range(5), operator.mul), {"initial": 2}), (([], operator.add), {"initial": 7}),
-                   (("abc",), {"func": lambda a, b: b + a}), (([1, 2], None), {"initial": None})],
+                   (([None, None, None], operator.is_), {}), (("abc",), {"func": lambda a, b: b + a}), (([1, 2], None), {"initial": None})],
     "batched": [(("abcdefg", 3), {}), (("abcd", 2), {}), (([], 2), {}), (("ab", 5), {}), *STRICT],
     "compress": [(("abcdef", [1, 0, 1, 0, 1, 1]), {}), (("abc", [1, 1]), {}), (([], [1]), {}), (([1, 2], ["", "x", "y"]), {})],
     "cycle": [(([],), {}), (("abc",), {}), (([1],), {})],
@@ -346,3 +346,15 @@ def test_every_polyfill_has_its_original():
     for name, value in vars(importlib.import_module("dynoc.polyfills.itertools")).items():
         if isinstance(value, types.FunctionType) and not name.endswith("_again"):
             assert name in FORMS
+
+
+def test_a_class_attribute_that_a_property_hides():
+    class Pretends:
+        @property
+        def __class__(self):
+            return int
+
+    def make():
+        return lambda x: (x + 1.0, Pretends().__class__)
+
+    same_as_plain(make)

@@ -25,8 +25,16 @@ GROUPS = {
 }
 
 GUARDED = "an entry holds the objects that it guards by identity"
+KEPT = "what an iterator gave is kept while it is recorded: the next tuple is another one"
 KNOWN = {
     "TestLRUPy.test_lru_cache_weakrefable": GUARDED,
+    "TestLRUC.test_lru_cache_weakrefable": GUARDED,
+    "combinations_tuple_reuse": KEPT,
+    "combinations_with_replacement_tuple_reuse": KEPT,
+    "permutations_tuple_reuse": KEPT,
+    "product_tuple_reuse": KEPT,
+    "zip_longest_tuple_reuse": KEPT,
+    "test_zip_tuple_reuse": KEPT,
     "FinalizeTestCase.test_all_freed": GUARDED,
     "ReferencesTestCase.test_cfunction": GUARDED,
     "test_09_settrace_and_raise": "3.11: a frame that is handed back when tracing is on gives one more call event",

@@ -26,7 +26,7 @@ def accumulate(iterable, func, *, initial=None):
 
 
 def accumulate_again(iterable, func, total):
-    it = itertools.accumulate(iterable, func, initial=total)
+    it = itertools.accumulate(itertools.chain((total,), iterable), func)
     next(it)
     return it
 
@@ -38,15 +38,13 @@ def batched(iterable, n, *, strict=False):
             batch = batch + (item,)
             if len(batch) == n:
                 break
-        if len(batch) < n:
-            break
-        yield batch
-    if batch and not strict:
+        if not batch or (strict and len(batch) < n):
+            return
         yield batch
 
 
-def batched_again(iterable, n, strict, batch):
-    return itertools.batched(iterable if len(batch) == n else (), n, **({"strict": True} if strict else {}))
+def batched_again(iterable, n, strict):
+    return itertools.batched(iterable, n, **({"strict": True} if strict else {}))
 
 
 def compress(data, selectors):
