@@ -73,7 +73,8 @@ def mapped_operator(x):
 @row(ops=2)
 def getters(x):
     p = Point(x)
-    return operator.attrgetter("other.double")(p), operator.itemgetter(1, 0)([x + 1.0, 2]), first((x,)), operator.attrgetter("x", "other")(p)[1] is p
+    same = operator.attrgetter("x", "other")(p)[1] is p
+    return operator.attrgetter("other.double")(p), operator.itemgetter(1, 0)([x + 1.0, 2]), first((x,)), same
 
 
 @row(ops=4)

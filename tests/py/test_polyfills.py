@@ -18,11 +18,26 @@ NEW = [] if sys.version_info < (3, 12) else ["batched"]
 STRICT = [(("abcde", 2), {"strict": True})] if sys.version_info >= (3, 13) else []
 
 # Arguments, with the iterables at the places that ITERABLES says (None: all of them).
-ITERABLES = {"accumulate": [0], "batched": [0], "compress": [0, 1], "cycle": [0], "dropwhile": [1], "pairwise": [0], "takewhile": [1],
-             "zip_longest": None}  # fmt: skip
+ITERABLES = {
+    "accumulate": [0],
+    "batched": [0],
+    "compress": [0, 1],
+    "cycle": [0],
+    "dropwhile": [1],
+    "pairwise": [0],
+    "takewhile": [1],
+    "zip_longest": None,
+}
 FORMS = {
-    "accumulate": [(([],), {}), (([1, 2, 3],), {}), ((range(5), operator.mul), {"initial": 2}), (([], operator.add), {"initial": 7}),
-                   (([None, None, None], operator.is_), {}), (("abc",), {"func": lambda a, b: b + a}), (([1, 2], None), {"initial": None})],
+    "accumulate": [
+        (([],), {}),
+        (([1, 2, 3],), {}),
+        ((range(5), operator.mul), {"initial": 2}),
+        (([], operator.add), {"initial": 7}),
+        (([None, None, None], operator.is_), {}),
+        (("abc",), {"func": lambda a, b: b + a}),
+        (([1, 2], None), {"initial": None}),
+    ],
     "batched": [(("abcdefg", 3), {}), (("abcd", 2), {}), (([], 2), {}), (("ab", 5), {}), *STRICT],
     "compress": [(("abcdef", [1, 0, 1, 0, 1, 1]), {}), (("abc", [1, 1]), {}), (([], [1]), {}), (([1, 2], ["", "x", "y"]), {})],
     "cycle": [(([],), {}), (("abc",), {}), (([1],), {})],
@@ -30,7 +45,7 @@ FORMS = {
     "pairwise": [(([],), {}), (([1],), {}), (("abcd",), {})],
     "takewhile": [((lambda v: v < 3, [1, 2, 5, 1]), {}), ((bool, []), {}), ((bool, [0]), {}), ((lambda v: [v], [1, 2]), {})],
     "zip_longest": [((), {}), (("abc", "x", "yz"), {}), (("a", "bcd"), {"fillvalue": 0}), (([], []), {}), (([1, 2],), {})],
-}  # fmt: skip
+}
 NAMES = [name for name in FORMS if name not in ("batched",)] + NEW
 CASES = [(name, i) for name in NAMES for i in range(len(FORMS[name]))]
 
@@ -258,13 +273,15 @@ def test_exception_that_leaves():
     same_as_plain(make, whole=False)
 
 
-@pytest.mark.parametrize(
-    "call",
-    ["accumulate()", "accumulate(1)", "accumulate([1], 2)", "accumulate([1], start=2)", "pairwise()", "pairwise(3)", "cycle(1, 2)",
-     "takewhile(1)", "takewhile(bool, 1)", "takewhile(1, [x])", "dropwhile(predicate=bool, iterable=[])", "zip_longest(1)",
-     "zip_longest([x], fill=3)", "compress([1])", "compress([1], 2)", "compress(data=[1], selectors=[1])",
-     "accumulate([1, 'a'])", "accumulate(iterable=[x], func=None)", "batched([1], 0)", "batched([1])"],
-)  # fmt: skip
+WRONG = """
+accumulate() / accumulate(1) / accumulate([1], 2) / accumulate([1], start=2) / pairwise() / pairwise(3) / cycle(1, 2) /
+takewhile(1) / takewhile(bool, 1) / takewhile(1, [x]) / dropwhile(predicate=bool, iterable=[]) / zip_longest(1) / zip_longest([x], fill=3) /
+compress([1]) / compress([1], 2) / compress(data=[1], selectors=[1]) / accumulate([1, 'a']) /
+accumulate(iterable=[x], func=None) / batched([1], 0) / batched([1])
+"""
+
+
+@pytest.mark.parametrize("call", [call.strip() for call in WRONG.split(" /")])
 def test_wrong_arguments(call):
     code = compile(f"def fn(x):\n    return list(itertools.{call}), x + 1.0\n", __file__, "exec")
 

@@ -1,9 +1,9 @@
 """Iterators of `itertools`, as generators.
 
-Each has the parameters of what it stands for. What is iterated comes in as an iterator; functions are given where the original has
-a default, and say True or False where it asks for a truth. A generator here runs no other code of the program's than these; it
-changes no container (its steps are taken back where they turn out not to be known), and leaves exceptions to the original, which
-takes the same steps behind it.
+Each has the parameters of what it stands for. What is iterated comes in as an iterator; functions are given where the original
+has a default, and say True or False where it asks for a truth. A generator here runs no other code of the program's than these;
+it changes no container (its steps are taken back where they turn out not to be known), and leaves exceptions to the original,
+which takes the same steps behind it.
 
 NAME_again(...) makes the original as it is between two of its steps, behind the first, of locals of the generator.
 """
