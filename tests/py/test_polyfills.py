@@ -275,13 +275,13 @@ def test_exception_that_leaves():
 
 WRONG = """
 accumulate() / accumulate(1) / accumulate([1], 2) / accumulate([1], start=2) / pairwise() / pairwise(3) / cycle(1, 2) /
-takewhile(1) / takewhile(bool, 1) / takewhile(1, [x]) / dropwhile(predicate=bool, iterable=[]) / zip_longest(1) / zip_longest([x], fill=3) /
-compress([1]) / compress([1], 2) / compress(data=[1], selectors=[1]) / accumulate([1, 'a']) /
+takewhile(1) / takewhile(bool, 1) / takewhile(1, [x]) / dropwhile(predicate=bool, iterable=[]) / zip_longest(1) /
+zip_longest([x], fill=3) / compress([1]) / compress([1], 2) / compress(data=[1], selectors=[1]) / accumulate([1, 'a']) /
 accumulate(iterable=[x], func=None) / batched([1], 0) / batched([1])
 """
 
 
-@pytest.mark.parametrize("call", [call.strip() for call in WRONG.split(" /")])
+@pytest.mark.parametrize("call", [call.strip() for call in WRONG.split("/")])
 def test_wrong_arguments(call):
     code = compile(f"def fn(x):\n    return list(itertools.{call}), x + 1.0\n", __file__, "exec")
 
