@@ -2,9 +2,16 @@
 
 DYNOC_BUILD_DEBUG=1 turns the verifiers on (-DDYN_DEBUG) and optimisation down; DYNOC_BUILD_SANITIZE=address or =undefined
 builds with that sanitizer. Objects whose source and headers did not change are kept, the others are compiled side by side.
+
+The built-in tier goes beside the extension: one shared object for each instruction set, of a text that the extension writes when
+it is there (src/codegen/builtin_rows.c). Where one can't be compiled the package works without it.
 """
 
+import hashlib
 import os
+import shutil
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from glob import glob
 
@@ -25,7 +32,51 @@ if sanitizer:
     link += [f"-fsanitize={sanitizer}"]
 
 
+SOURCE_OF_TIER = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("dynoc._dynoc", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+text, levels = module._builtin_source()
+for name, flags in levels:
+    print(name, flags)
+print()
+print(text)
+"""
+
+
 class Build(build_ext):
+    def build_tier(self):
+        extension = self.get_ext_fullpath("dynoc._dynoc")
+        compiler = self.compiler.compiler[0]
+        env = dict(os.environ)
+        if sanitizer:
+            name = {"address": "libasan.so", "undefined": "libubsan.so"}.get(sanitizer, "")
+            path = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
+            env.update(LD_PRELOAD=path.stdout.strip(), ASAN_OPTIONS="detect_leaks=0")
+        command = [sys.executable, "-c", SOURCE_OF_TIER, os.path.abspath(extension)]
+        written = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+        head, text = written.split("\n\n", 1)
+        folder = os.path.join("build", "builtin")
+        os.makedirs(folder, exist_ok=True)
+
+        def compile_level(level):
+            name, *words = level.split()
+            words += ["-x", "c", "-", "-lm", "-o"]
+            key = hashlib.sha256("\0".join([compiler, *words, text]).encode()).hexdigest()[:16]
+            kept = os.path.join(folder, f"{name}-{key}.so")
+            if not os.path.exists(kept):
+                fresh = f"{kept}.{os.getpid()}"
+                done = subprocess.run([compiler, *words, fresh], input=text, capture_output=True, text=True)
+                if done.returncode != 0:
+                    self.warn(f"no built-in tier for {name}: {done.stderr[:2000]}")
+                    return
+                os.replace(fresh, kept)
+            shutil.copyfile(kept, os.path.join(os.path.dirname(extension), f"_builtin-{name}.so"))
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(compile_level, head.splitlines()))
+
     def build_extensions(self):
         compile_some = self.compiler.compile
         shared = [path for room in ROOMS for end in ("h", "def") for path in glob(f"src/{room}/*.{end}")]
@@ -44,6 +95,7 @@ class Build(build_ext):
         self.compiler.compile = compile_all
         self.force = True  # distutils looks at the sources alone; whether an object is still good is decided above
         super().build_extensions()
+        self.build_tier()
 
 
 setup(

@@ -36,7 +36,7 @@ long dyn_artifact_kernel_count(const DynArtifact *a) { return a->nnative; }
 
 DynTier dyn_artifact_tier(const DynArtifact *a) {
     bool native = a->nnative == 0 || atomic_load_explicit(&a->table, memory_order_acquire) != NULL;
-    return native ? DYN_TIER_NATIVE : DYN_TIER_EAGER;
+    return native ? DYN_TIER_NATIVE : a->loops->builtin && dyn_builtin_ready() ? DYN_TIER_BUILTIN : DYN_TIER_EAGER;
 }
 
 DynReason dyn_artifact_failure(const DynArtifact *a, const char **detail) {

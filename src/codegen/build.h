@@ -36,6 +36,7 @@ typedef struct DynIsa {
     const char *flags; /* compiler flags, spelled out feature by feature, since older compilers don't know the levels */
 } DynIsa;
 DYN_HIDDEN const DynIsa *dyn_isa_get(void);
+DYN_HIDDEN const DynIsa *dyn_isa_level(size_t i); /* those that the package is built for, from the lowest; NULL behind the last */
 
 /* process.c: run a program. */
 typedef enum DynProcessEnd { DYN_PROCESS_OK, DYN_PROCESS_FAILED, DYN_PROCESS_HUNG } DynProcessEnd;
@@ -59,6 +60,7 @@ DYN_HIDDEN void dyn_compiler_free(DynCompiler *c);
 /* All flags, separated by blanks. Flags of the user's that would change arithmetic for the whole process are left out and named
  * in refused (may be NULL). */
 DYN_HIDDEN void dyn_compiler_flags(const DynBuildEnv *env, DynStr *out, DynStr *refused);
+DYN_HIDDEN void dyn_compiler_isa_flags(const DynIsa *isa, DynStr *out); /* without the user's */
 /* Source to shared object. On failure the reason, and in detail the command and what the compiler wrote. */
 DYN_HIDDEN DynReason dyn_compiler_run(const DynBuildEnv *env, const DynCompiler *c, const char *flags, const char *source,
                                       _Atomic(int) *group, const atomic_bool *stop, DynBlob *object, DynStr *detail);

@@ -26,7 +26,7 @@ DYN_HIDDEN DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source /* ta
 DYN_HIDDEN void dyn_artifact_incref(DynArtifact *a);
 DYN_HIDDEN void dyn_artifact_decref(DynArtifact *a); /* with the GIL */
 DYN_HIDDEN const char *dyn_artifact_source(const DynArtifact *a);
-DYN_HIDDEN DynTier dyn_artifact_tier(const DynArtifact *a); /* atomic */
+DYN_HIDDEN DynTier dyn_artifact_tier(const DynArtifact *a); /* with the GIL */
 DYN_HIDDEN DynReason dyn_artifact_failure(const DynArtifact *a,
                                           const char **detail); /* why there will be no native code; DYN_R_OK: none known */
 

@@ -166,13 +166,15 @@ static bool is_refused(const char *word, size_t n) {
     return false;
 }
 
+void dyn_compiler_isa_flags(const DynIsa *isa, DynStr *out) {
+    dyn_str_printf(out, isa->flags[0] != 0 ? "%s %s" : "%s", COMMON_FLAGS, isa->flags);
+}
+
 void dyn_compiler_flags(const DynBuildEnv *env, DynStr *out, DynStr *refused) {
     const char *rest = env->cflags, *word;
-    dyn_str_puts(out, COMMON_FLAGS);
-    const char *more[] = {dyn_isa_get()->flags, env->fast_math ? FAST_MATH_FLAGS : ""};
-    for (size_t i = 0; i < DYN_COUNTOF(more); i++)
-        if (more[i][0] != 0)
-            dyn_str_printf(out, " %s", more[i]);
+    dyn_compiler_isa_flags(dyn_isa_get(), out);
+    if (env->fast_math)
+        dyn_str_printf(out, " %s", FAST_MATH_FLAGS);
     for (size_t n = next_word(&rest, &word); n > 0; n = next_word(&rest, &word)) {
         DynStr *to = is_refused(word, n) ? refused : out;
         if (to != NULL)

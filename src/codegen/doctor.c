@@ -2,6 +2,7 @@
  *
  * Module functions, called from Python with the GIL: build_info, _build_test, _par_test. Nothing else calls in here. */
 #include "codegen/build.h"
+#include "codegen/loops.h"
 #include <fenv.h>
 #include <unistd.h>
 
@@ -77,7 +78,7 @@ static PyObject *build_info(PyObject *module, PyObject *none) {
     dyn_compiler_env_free(env);
     if (done == 0)
         done = put(info, "isa", text_or_none(dyn_isa_get()->name)) | put(info, "threads", PyLong_FromLong(dyn_par_threads())) |
-               put(info, "openmp", text_or_none(dyn_par_runtime())) |
+               put(info, "builtin", PyBool_FromLong(dyn_builtin_ready())) | put(info, "openmp", text_or_none(dyn_par_runtime())) |
                put(info, "started", PyBool_FromLong(dyn_build_is_started()));
     if (done != 0)
         Py_CLEAR(info);

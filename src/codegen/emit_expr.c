@@ -171,10 +171,11 @@ static int put_op(DynStr *out, const DynInsn *insn, const char *const *args) {
 
 /* ---- functions that a text calls */
 
+#define MAX_NAMES 2048 /* more than the operator table has */
 typedef struct Names { /* what has been written already */
     bool vectors;
-    const char *at[256];
-    size_t length[256];
+    const char *at[MAX_NAMES];
+    size_t length[MAX_NAMES];
     int n;
 } Names;
 
@@ -184,7 +185,7 @@ static bool is_new(Names *names, const char *name, size_t length) {
             return false;
         }
     }
-    if (names->n == 256) {
+    if (names->n == MAX_NAMES) {
         return false;
     }
     names->at[names->n] = name;

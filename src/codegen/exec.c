@@ -231,7 +231,7 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
             dyn_lanes_pad(p[i], b->size[i], n, full);
         }
     }
-    b->fn(p, full, b->params);
+    dyn_bound_run(b, p, full);
     for (int i = 0; i < b->nops; i++) {
         if (k->operands.at[i].out && p[i] == scratch->lanes[i]) {
             dyn_span_scatter(b, s, i, at[i], pos, n, p[i]);
@@ -246,13 +246,13 @@ static void run_part(const DynBound *b, const DynSpan *s, char *const *at, int64
         for (int i = 0; i < b->nops; i++) {
             p[i] = at[i] + (s->mode[i] == DYN_SPAN_SCALAR ? 0 : from * b->size[i]);
         }
-        b->fn(p, whole, b->params);
+        dyn_bound_run(b, p, whole);
         from += whole;
         if (from < to && !b->k->in_place) { /* the last lanes once more, together with some that are done */
             for (int i = 0; i < b->nops; i++) {
                 p[i] = at[i] + (s->mode[i] == DYN_SPAN_SCALAR ? 0 : (to - lanes) * b->size[i]);
             }
-            b->fn(p, lanes, b->params);
+            dyn_bound_run(b, p, lanes);
             return;
         }
     }

@@ -17,7 +17,7 @@ DYN_HIDDEN int64_t dyn_geom_dense(const DynMem *m, const DynScalar *sym,
 /* A kernel bound to memory: for each axis of its space a size, for each operand a stride. */
 typedef struct DynBound {
     const DynKernel *k;
-    DynKernelFn fn;
+    DynKernelFn fn; /* NULL: there is none yet */
     int nops, ndim;
     int64_t dims[DYN_MAX_NDIM];
     int64_t strides[DYN_MAX_OPERANDS][DYN_MAX_NDIM];
@@ -25,6 +25,15 @@ typedef struct DynBound {
     uint8_t size[DYN_MAX_OPERANDS];
     DynScalar params[64];
 } DynBound;
+
+/* n lanes: by native code, or by the built-in tier where there is none yet. */
+static inline void dyn_bound_run(const DynBound *b, char *const *p, int64_t n) {
+    if (b->fn != NULL) {
+        b->fn(p, n, b->params);
+    } else {
+        dyn_builtin_run(b->k, p, n, b->params);
+    }
+}
 
 /* A stretch of lanes: inner axes walked as one sequence, in C order of `dims`. */
 typedef struct DynSpan {

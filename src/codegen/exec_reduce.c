@@ -114,7 +114,7 @@ static void run_rest(const DynBound *b, const DynSpan *s, char **p, char *const 
         }
     }
     set_identity(b, r, &acc, q);
-    b->fn(q, LANES, b->params);
+    dyn_bound_run(b, q, LANES);
     for (int i = 0; i < r->n; i++) {
         r->combine[i](whole->lanes[i], acc.lanes[i], (int)n);
     }
@@ -148,7 +148,7 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
     }
     set_identity(b, r, &acc, p);
     if (whole) {
-        b->fn(p, whole, b->params);
+        dyn_bound_run(b, p, whole);
     }
     if (rest) {
         for (int i = 0; i < b->nops; i++) {
@@ -313,7 +313,7 @@ static void columns_block(const Reduce *e, char *const *at, const int64_t *strid
         for (int i = 0; i < r->n; i++) {
             p[r->insn[i]->a[0]] = acc[i][row];
         }
-        b->fn(p, (n - row + LANES - 1) / LANES * LANES, b->params);
+        dyn_bound_run(b, p, (n - row + LANES - 1) / LANES * LANES);
     }
     for (int i = 0; i < r->n; i++) {
         for (int w = LANES / 2; w; w /= 2) {
@@ -367,7 +367,7 @@ static void strip_rows(const Strip *s, int64_t pos, int64_t n, int64_t step, int
         for (int i = 0; i < r->n; i++) {
             p[r->insn[i]->a[0]] = strip_acc(s, g, i, row);
         }
-        b->fn(p, (n + step - 1) / step * LANES, b->params);
+        dyn_bound_run(b, p, (n + step - 1) / step * LANES);
     }
 }
 

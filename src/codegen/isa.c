@@ -11,7 +11,7 @@
 #define FLAGS_V2 "-mcx16 -msahf -mpopcnt -msse3 -mssse3 -msse4.1 -msse4.2"
 #define FLAGS_V3 FLAGS_V2 " -mavx -mavx2 -mfma -mbmi -mbmi2 -mf16c -mlzcnt -mmovbe"
 #define FLAGS_V4 FLAGS_V3 " -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl"
-static const DynIsa baseline = {"x86-64", ""}, v3 = {"x86-64-v3", FLAGS_V3}, v4 = {"x86-64-v4", FLAGS_V4};
+static const DynIsa levels[] = {{"x86-64", ""}, {"x86-64-v3", FLAGS_V3}, {"x86-64-v4", FLAGS_V4}};
 
 /* The features of level 3 that not every compiler's __builtin_cpu_supports knows by name. */
 static bool has_small_v3(void) {
@@ -27,15 +27,15 @@ static const DynIsa *detect(void) {
                   __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") && has_small_v3();
     bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    return has_v4 ? &v4 : has_v3 ? &v3 : &baseline;
+    return &levels[has_v4 ? 2 : has_v3];
 }
 #else
 #if defined(__aarch64__)
-static const DynIsa baseline = {"aarch64", ""};
+static const DynIsa levels[] = {{"aarch64", ""}};
 #else
-static const DynIsa baseline = {"generic", ""};
+static const DynIsa levels[] = {{"generic", ""}};
 #endif
-static const DynIsa *detect(void) { return &baseline; }
+static const DynIsa *detect(void) { return levels; }
 #endif
 
 const DynIsa *dyn_isa_get(void) {
@@ -47,3 +47,5 @@ const DynIsa *dyn_isa_get(void) {
     }
     return isa;
 }
+
+const DynIsa *dyn_isa_level(size_t i) { return i < DYN_COUNTOF(levels) ? &levels[i] : NULL; }

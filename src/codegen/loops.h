@@ -52,18 +52,20 @@ typedef struct DynParam { /* a Python number as the kernel sees it */
     bool is_float; /* the symbol's own type */
 } DynParam;
 
+typedef struct DynBuiltinPlan DynBuiltinPlan; /* builtin.h */
 typedef struct DynKernel {
     uint32_t at; /* node at whose place in program order it runs */
     uint8_t ndim;
-    uint32_t shape[DYN_MAX_NDIM]; /* symbols */
-    uint32_t reduced;             /* bit k: axis k is reduced. 0: elementwise */
-    bool in_place;                /* a storage that it writes is also read: tails must not be computed twice */
-    bool dead;                    /* merged into another */
-    uint8_t lanes;                /* granularity of elementwise calls */
-    uint32_t cost;                /* rough cost of one point, in tenths of a nanosecond */
-    int16_t number;               /* in the compiled object */
-    uint32_t group;               /* kernels with one group number run row by row together; DYN_NONE: alone */
-    uint8_t outer;                /* in a group: how many leading axes of the space are the rows */
+    uint32_t shape[DYN_MAX_NDIM];  /* symbols */
+    uint32_t reduced;              /* bit k: axis k is reduced. 0: elementwise */
+    bool in_place;                 /* a storage that it writes is also read: tails must not be computed twice */
+    bool dead;                     /* merged into another */
+    uint8_t lanes;                 /* granularity of elementwise calls */
+    uint32_t cost;                 /* rough cost of one point, in tenths of a nanosecond */
+    int16_t number;                /* in the compiled object */
+    const DynBuiltinPlan *builtin; /* how it runs until there is native code; NULL: not at all */
+    uint32_t group;                /* kernels with one group number run row by row together; DYN_NONE: alone */
+    uint8_t outer;                 /* in a group: how many leading axes of the space are the rows */
     DYN_LIST(DynInsn) insns;
     DYN_LIST(DynOperand) operands;
     DYN_LIST(DynParam) params;
@@ -112,6 +114,7 @@ struct DynLoops {
     uint32_t nnative, ngroups;
     DYN_LIST(uint32_t) written; /* inputs (by position) that kernels write into, where eager may have to make the call again */
     bool writes_inputs;         /* or has another effect */
+    bool builtin;               /* all kernels have a plan for the built-in tier */
     bool warns; /* what raises a flag for invalid values or division by zero is left to eager even where np.errstate ignores it */
     bool fast_math;
 };
@@ -134,6 +137,12 @@ DYN_HIDDEN int dyn_emit_expr(DynStr *out, const DynInsn *insn, DynDtype from,
 DYN_HIDDEN const char *dyn_emit_type(DynDtype dt);     /* of a value in a kernel: _Bool for BOOL */
 DYN_HIDDEN const char *dyn_emit_memory_type(DynDtype dt);
 DYN_HIDDEN void dyn_emit_helpers(DynStr *out, const char *body); /* the functions that a text calls */
+
+/* builtin.c */
+DYN_HIDDEN int dyn_builtin_plan(DynLoops *p); /* -1: memory */
+DYN_HIDDEN void dyn_builtin_print(const DynLoops *p, DynStr *out);
+DYN_HIDDEN bool dyn_builtin_ready(void); /* are the compiled rows there? Loads them when first asked */
+DYN_HIDDEN void dyn_builtin_run(const DynKernel *k, char *const *p, long n, const DynScalar *s);
 
 /* loops_text.c */
 DYN_HIDDEN DynLoops *dyn_loops_parse(const DynGraph *g, DynArena *arena, const char *text, DynStr *error);

@@ -1,9 +1,9 @@
 /* plan.c: memory of temporaries: which share a slot. How large a slot is comes out at each call (exec.c), since sizes are
  * symbols.
  *
- * Called after schedule.c. A temporary lives from the first step that writes it to the last that touches it (through views too);
- * slots are shared by temporaries of one shape and element size whose lives don't overlap. Memory for one row has a slot of its
- * own. */
+ * Called after schedule.c; kernels' plans for the built-in tier follow (builtin.c). A temporary lives from the first step that
+ * writes it to the last that touches it (through views too); slots are shared by temporaries of one shape and element size whose
+ * lives don't overlap. Memory for one row has a slot of its own. */
 #include "base/log.h"
 #include "codegen/loops.h"
 
@@ -85,6 +85,10 @@ int dyn_plan(DynLoops *p, DynReason *why, DynStr *error) {
             }
             give_slot(p, i, slot);
         }
+    }
+    if (dyn_builtin_plan(p) < 0) {
+        *why = DYN_R_NO_MEMORY;
+        return -1;
     }
     return 0;
 }

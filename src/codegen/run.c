@@ -330,9 +330,13 @@ static DynRunStatus check_flags(Call *c) {
 
 #define GIL_COST 500000 /* tenths of a nanosecond: below this the GIL is kept */
 
+static DynKernelFn native_code(const Call *c, const DynKernel *k) {
+    return c->table == NULL ? NULL : c->table->kernels[k->number];
+}
+
 static int run_alone(Call *c, const DynKernel *k) {
     DynBound b;
-    if (dyn_exec_bind(k, c->table->kernels[k->number], c->geoms, c->run->sym, &b) < 0) {
+    if (dyn_exec_bind(k, native_code(c, k), c->geoms, c->run->sym, &b) < 0) {
         return -1;
     }
     PyThreadState *saved = dyn_exec_cost(&b) > GIL_COST ? PyEval_SaveThread() : NULL;
@@ -356,7 +360,7 @@ static int run_group(Call *c, uint32_t step, uint32_t *last) {
     int failed = b ? 0 : -1;
     for (uint32_t i = 0; i < n && !failed; i++) {
         const DynKernel *k = &p->kernels.at[p->steps.at[step + i].id];
-        failed = dyn_exec_bind(k, c->table->kernels[k->number], c->geoms, c->run->sym, &b[i]);
+        failed = dyn_exec_bind(k, native_code(c, k), c->geoms, c->run->sym, &b[i]);
         cost += failed ? 0 : dyn_exec_cost(&b[i]);
     }
     if (!failed) {
@@ -588,7 +592,9 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
     c.table = atomic_load_explicit(&a->table, memory_order_acquire);
     if (p->nnative && !c.table) {
         dyn_build_poll();
-        return DYN_RUN_AGAIN;
+        if (dyn_artifact_tier(a) == DYN_TIER_EAGER) {
+            return DYN_RUN_AGAIN;
+        }
     }
     if (DYN_UNLIKELY(p->nplaces > FEW)) {
         c.geoms = PyMem_Malloc((sizeof(DynGeom) + sizeof(PyObject *)) * p->nplaces);

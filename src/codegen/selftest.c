@@ -7,7 +7,8 @@
  *
  * Symbols come from the arrays' sizes and from `numbers` in order of the graph's VAR symbols. dyn_codegen_init registers them. */
 #include "base/log.h"
-#include "codegen/loops.h"
+#include "codegen/build.h"
+#include "codegen/builtin.h"
 
 typedef struct Unit {
     DynArena arena;
@@ -110,7 +111,7 @@ static PyObject *loops_roundtrip(PyObject *module, PyObject *args) {
 
 static void capsule_free(PyObject *capsule) { unit_free(PyCapsule_GetPointer(capsule, "dynoc.unit")); }
 
-static PyObject *graph_compile(PyObject *module, PyObject *text) {
+static PyObject *graph_of_tier(PyObject *text, DynTier tier) {
     const char *s = PyUnicode_AsUTF8(text), *detail = NULL;
     Unit *u = s ? unit_new(s, true) : NULL;
     if (!u) {
@@ -121,8 +122,10 @@ static PyObject *graph_compile(PyObject *module, PyObject *text) {
         unit_free(u);
         return PyErr_NoMemory();
     }
-    dyn_build_submit(u->artifact, true);
-    if (dyn_artifact_tier(u->artifact) != DYN_TIER_NATIVE) {
+    if (tier == DYN_TIER_NATIVE) {
+        dyn_build_submit(u->artifact, true);
+    }
+    if (dyn_artifact_tier(u->artifact) != tier) {
         DynReason why = dyn_artifact_failure(u->artifact, &detail);
         PyErr_Format(PyExc_RuntimeError, "%s: %s", dyn_reason_code(why), detail ? detail : "");
         unit_free(u);
@@ -130,6 +133,9 @@ static PyObject *graph_compile(PyObject *module, PyObject *text) {
     }
     return PyCapsule_New(u, "dynoc.unit", capsule_free);
 }
+
+static PyObject *graph_compile(PyObject *module, PyObject *text) { return graph_of_tier(text, DYN_TIER_NATIVE); }
+static PyObject *graph_builtin(PyObject *module, PyObject *text) { return graph_of_tier(text, DYN_TIER_BUILTIN); }
 
 /* ---- running */
 
@@ -289,10 +295,56 @@ static PyObject *run_graph_text(PyObject *module, PyObject *args) {
     return outputs;
 }
 
-static PyMethodDef methods[] = {{"_lower_text", lower_text, METH_O, "Loop IR of a graph given as text."},
+/* For setup.py: the text of the built-in tier, and (name, compiler flags) of each instruction set that it is built for. */
+static PyObject *builtin_source(PyObject *module, PyObject *none) {
+    DynStr text = {0};
+    PyObject *levels = PyList_New(0), *r = NULL;
+    bool failed = levels == NULL || dyn_builtin_source(&text) < 0;
+    for (size_t i = 0; !failed && dyn_isa_level(i) != NULL; i++) {
+        DynStr flags = {0};
+        dyn_compiler_isa_flags(dyn_isa_level(i), &flags);
+        PyObject *level = Py_BuildValue("(ss)", dyn_isa_level(i)->name, dyn_str_at(&flags));
+        failed = level == NULL || PyList_Append(levels, level) < 0;
+        Py_XDECREF(level);
+        dyn_str_free(&flags);
+    }
+    if (!failed) {
+        r = Py_BuildValue("(sO)", dyn_str_at(&text), levels);
+    } else if (!PyErr_Occurred()) {
+        PyErr_NoMemory();
+    }
+    Py_XDECREF(levels);
+    dyn_str_free(&text);
+    return r;
+}
+
+static PyObject *builtin_switch(PyObject *module, PyObject *on) {
+    dyn_builtin_off = on != Py_True;
+    Py_RETURN_NONE;
+}
+
+static PyObject *builtin_text(PyObject *module, PyObject *text) {
+    const char *s = PyUnicode_AsUTF8(text);
+    Unit *u = s ? unit_new(s, true) : NULL;
+    DynStr out = {0};
+    if (!u) {
+        return NULL;
+    }
+    dyn_builtin_print(u->loops, &out);
+    PyObject *r = PyUnicode_FromString(dyn_str_at(&out));
+    dyn_str_free(&out);
+    unit_free(u);
+    return r;
+}
+
+static PyMethodDef methods[] = {{"_builtin_source", builtin_source, METH_NOARGS, "C of the built-in tier, and its levels."},
+                                {"_builtin_switch", builtin_switch, METH_O, "Test: the built-in tier serves, or doesn't."},
+                                {"_builtin_text", builtin_text, METH_O, "Steps of the built-in tier for a graph given as text."},
+                                {"_lower_text", lower_text, METH_O, "Loop IR of a graph given as text."},
                                 {"_emit_text", emit_text, METH_O, "C of a graph given as text."},
                                 {"_loops_roundtrip", loops_roundtrip, METH_VARARGS, "Loop IR parsed and printed again."},
                                 {"_graph_compile", graph_compile, METH_O, "A graph with native code."},
+                                {"_graph_builtin", graph_builtin, METH_O, "A graph for the built-in tier."},
                                 {"_graph_run", graph_run, METH_VARARGS, "Run native code."},
                                 {"_graph_interp", graph_interp, METH_VARARGS, "Run by NumPy."},
                                 {"_run_graph_text", run_graph_text, METH_VARARGS, "Compile and run."},

@@ -51,7 +51,7 @@ def compiler():
     trouble = info["compiler_problem"] if command is None else try_compiler(command)
     if trouble:
         wanted = command or dynoc.config.compiler or "cc, gcc, clang"
-        advice = "install gcc or clang, or set DYNOC_COMPILER; until then functions run as plain Python"
+        advice = "install gcc or clang, or set DYNOC_COMPILER; until then functions run in the built-in tier"
         return MISSING, f"{wanted}: {trouble}", advice
     return OK, f"{command}: {info['compiler_version']}", ""
 
@@ -59,6 +59,13 @@ def compiler():
 def instruction_sets():
     info = _dynoc.build_info()
     return OK, f"{info['isa']}, {info['threads']} threads", ""
+
+
+def builtin_tier():
+    if _dynoc.build_info()["builtin"]:
+        return OK, "serves until native code is ready", ""
+    advice = "reinstall with a C compiler; functions run as plain Python until native code is ready"
+    return OPTIONAL, "the package's own loops", advice
 
 
 def openmp():
@@ -118,6 +125,7 @@ CHECKS = {
     "Python": python,
     "compiler": compiler,
     "instruction sets": instruction_sets,
+    "built-in tier": builtin_tier,
     "vector math": vector_math,
     "OpenMP": openmp,
     "CUDA driver": library("libcuda.so.1"),

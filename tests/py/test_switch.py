@@ -1,6 +1,7 @@
 """Native code in the middle of a call: a loop whose body's code gets ready while it runs goes on there.
 
-`ready` stands for the time that a build takes: nothing is native before it is called, all is behind it.
+`ready` stands for the time that a build takes: nothing is native before it is called, all is behind it. Each test runs with and
+without the built-in tier, which needs no waiting.
 """
 
 import sys
@@ -11,6 +12,14 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from compare import dynoc
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["", "builtin"])
+def builtin(request):
+    dynoc._dynoc._builtin_switch(request.param)
+    yield
+    dynoc._dynoc._builtin_switch(True)
+
 
 
 @dynoc.skip
