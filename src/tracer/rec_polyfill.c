@@ -8,13 +8,16 @@
 
 typedef struct Polyfill {
     const char *module, *name;
+    const char *owner; /* the class of which it is a method, or NULL */
     const char *roles; /* of the polyfill's parameters, in the order of its locals: REC_ITERABLE … */
     PyObject *original;
 } Polyfill;
 static Polyfill polyfills[] = {
-    {"itertools", "accumulate", "i+v", NULL}, {"itertools", "batched", "ivv", NULL},    {"itertools", "compress", "ib", NULL},
-    {"itertools", "cycle", "i", NULL},        {"itertools", "dropwhile", "pi", NULL},   {"itertools", "pairwise", "i", NULL},
-    {"itertools", "takewhile", "pi", NULL},   {"itertools", "zip_longest", "vi", NULL},
+    {"itertools", "accumulate", NULL, "i+v", NULL}, {"itertools", "batched", NULL, "ivv", NULL},
+    {"itertools", "compress", NULL, "ib", NULL},    {"itertools", "cycle", NULL, "i", NULL},
+    {"itertools", "dropwhile", NULL, "pi", NULL},   {"itertools", "from_iterable", "chain", "n", NULL},
+    {"itertools", "pairwise", NULL, "i", NULL},     {"itertools", "takewhile", NULL, "pi", NULL},
+    {"itertools", "zip_longest", NULL, "vi", NULL},
 };
 static PyObject *add; /* operator.add */
 
@@ -164,10 +167,18 @@ static DynVal *step(DynRec *r, DynVal *v, PyObject **item) {
     return agree && gave != NULL && !r->take_lost ? gave : rec_take_failed(r, DYN_R_UNSUPPORTED_VALUE, "itertools");
 }
 
+/* A method of a class is another object each time that it is asked for. */
+static bool stands_for(const Polyfill *p, PyObject *callable) {
+    PyObject *f = p->original;
+    return callable == f || (f != NULL && p->owner != NULL && PyCFunction_Check(callable) &&
+                             PyCFunction_GET_SELF(callable) == PyCFunction_GET_SELF(f) &&
+                             PyCFunction_GET_FUNCTION(callable) == PyCFunction_GET_FUNCTION(f));
+}
+
 DynVal *rec_new_polyfilled(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
     const Polyfill *p = NULL;
     for (size_t i = 0; i < DYN_COUNTOF(polyfills) && p == NULL; i++) {
-        p = polyfills[i].original == c->callable.real ? &polyfills[i] : NULL;
+        p = stands_for(&polyfills[i], c->callable.real) ? &polyfills[i] : NULL;
     }
     PyObject *func = p != NULL ? rec_polyfill(p->module, p->name) : NULL, *generator = NULL;
     RecLazy *z = func != NULL && PyFunction_Check(func) ? DYN_NEW(&r->arena, RecLazy) : NULL;
@@ -269,9 +280,12 @@ int rec_polyfill_init(void) {
     Py_XSETREF(add, operator? PyObject_GetAttrString(operator, "add") : NULL);
     Py_XDECREF(operator);
     for (size_t i = 0; add != NULL && i < DYN_COUNTOF(polyfills); i++) {
-        PyObject *module = PyImport_ImportModule(polyfills[i].module);
-        Py_XSETREF(polyfills[i].original, module ? PyObject_GetAttrString(module, polyfills[i].name) : NULL);
-        Py_XDECREF(module);
+        PyObject *home = PyImport_ImportModule(polyfills[i].module);
+        if (home != NULL && polyfills[i].owner != NULL) {
+            Py_SETREF(home, PyObject_GetAttrString(home, polyfills[i].owner));
+        }
+        Py_XSETREF(polyfills[i].original, home ? PyObject_GetAttrString(home, polyfills[i].name) : NULL);
+        Py_XDECREF(home);
         PyErr_Clear(); /* batched is newer than 3.11 */
     }
     return add == NULL ? -1 : rec_tap_init();

@@ -168,6 +168,11 @@ def compressed(x):
     return [x * v for v in itertools.compress([1.0, 2.0, 3.0], [1, "", "a"])]
 
 
+@row(ops=3)
+def chained_from_generators(x):
+    return [x * v for v in itertools.chain.from_iterable((float(k) for k in r) for r in (range(1, 3), [3]))]
+
+
 @row(ops=5)
 def cycled(x):
     for v, _ in zip(itertools.cycle([1.0, 2.0]), range(5)):

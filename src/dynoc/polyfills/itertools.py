@@ -94,6 +94,16 @@ def dropwhile_again(iterable):
     return it
 
 
+def from_iterable(iterables, /):
+    for iterable in iterables:
+        for item in iterable:
+            yield item
+
+
+def from_iterable_again(iterables, iterable):
+    return itertools.chain.from_iterable(itertools.chain((iterable,), iterables))
+
+
 def pairwise(iterable, /):
     for old in iterable:
         break
