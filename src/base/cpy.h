@@ -60,7 +60,8 @@ DYN_HIDDEN DynFrame *dyn_frame_hide(PyThreadState *ts);
 DYN_HIDDEN void dyn_frame_show(PyThreadState *ts, DynFrame *f);
 DYN_HIDDEN bool dyn_recursion_near_limit(PyThreadState *ts);               /* less than 50 Python calls left */
 DYN_HIDDEN PyObject *dyn_frame_eval_alone(PyThreadState *ts, DynFrame *f); /* when no hook is installed */
-DYN_HIDDEN bool dyn_cpy_deep_in_stack(void); /* the C stack is short: with no hook Python calls need none */
+DYN_HIDDEN bool dyn_cpy_short_of_stack(void); /* too short to record, or to run kernels: a thread's may be small */
+DYN_HIDDEN bool dyn_cpy_deep_in_stack(void);  /* the C stack is short: with no hook Python calls need none */
 
 /* A call from C that stands for one that CPython would make without C stack: what it counts is lent, and taken back behind it. */
 DYN_HIDDEN int dyn_cpy_lend_stack(PyThreadState *ts);

@@ -94,7 +94,9 @@ DynFrame *dyn_frame_caller(DynFrame *f) { return dyn_frame_complete(f->previous)
  * With a hook installed a Python call uses C stack, which it does not do otherwise. CPython 3.11 doesn't count that; 3.12 counts
  * it with a limit (750 calls) below the usual recursion limit. So the C stack itself is looked at. */
 
-static __thread char *stack_end; /* lowest address of this thread's stack, NULL before it is known */
+static __thread char *stack_end;  /* lowest address of this thread's stack, NULL before it is known */
+static __thread size_t stack_low; /* less than this is left for CPython to raise RecursionError in */
+#define STACK_LOW ((size_t)256 << 10)
 
 static size_t stack_left(void) {
     char here;
@@ -107,11 +109,11 @@ static size_t stack_left(void) {
         pthread_attr_getstack(&attr, &base, &size);
         pthread_attr_destroy(&attr);
         stack_end = base;
+        stack_low = size / 8 < STACK_LOW ? size / 8 : STACK_LOW;
     }
     return &here > stack_end ? (size_t)(&here - stack_end) : SIZE_MAX; /* beyond it: a coroutine library's own stack */
 }
 
-#define STACK_LOW ((size_t)256 << 10)
 #if DYN_PY == 311
 #define PY_REMAINING(ts) ((ts)->recursion_remaining)
 #else
@@ -123,7 +125,7 @@ static size_t stack_left(void) {
 static PyObject *evaluate(PyThreadState *ts, DynFrame *f, int throwflag, DynEvalHook eval) {
     PyObject *result;
     size_t left = stack_left();
-    if (DYN_UNLIKELY(left < STACK_LOW)) {
+    if (DYN_UNLIKELY(left < stack_low)) {
         /* CPython itself then raises RecursionError and consumes the frame. */
         int saved = PY_REMAINING(ts);
         PY_REMAINING(ts) = saved < 0 ? saved : 0;
@@ -152,7 +154,7 @@ PyObject *dyn_frame_default_eval(PyThreadState *ts, DynFrame *f, int throwflag) 
 int dyn_cpy_lend_stack(PyThreadState *ts) {
 #if DYN_PY > 311
     size_t left = stack_left();
-    if (left >= STACK_LOW && left != SIZE_MAX) {
+    if (left >= stack_low && left != SIZE_MAX) {
         ts->c_recursion_remaining += EVAL_C_UNITS;
         return EVAL_C_UNITS;
     }
@@ -166,6 +168,7 @@ void dyn_cpy_return_stack(PyThreadState *ts, int lent) {
 #endif
 }
 
+bool dyn_cpy_short_of_stack(void) { return stack_left() < 2 * STACK_LOW; }
 bool dyn_cpy_deep_in_stack(void) { return stack_left() < 4 * STACK_LOW; }
 
 #define STACK_OF_C_UNIT 1024 /* CPython's limit is meant for a stack of about so much for each */

@@ -499,6 +499,7 @@ static bool has_columns(Reduce *e) {
 #define FEW_GROUPS 16
 #define FEW_COLUMNS (FEW_GROUPS * LANES)
 #define FEW_BYTES 65536 /* of what lines share */
+#define FEW_ROOM 65536  /* of everything, on the stack: threads may have a small one */
 
 typedef struct Few {
     const Reduce *e;
@@ -507,14 +508,16 @@ typedef struct Few {
     char *at[DYN_MAX_OPERANDS];                            /* of the line */
     bool shared[DYN_MAX_OPERANDS], same[DYN_MAX_OPERANDS]; /* between lines; between columns */
     char *laid[DYN_MAX_OPERANDS];                          /* shared: group after group */
-    _Alignas(64) char own[DYN_MAX_OPERANDS][FEW][ROW_BYTES], common[FEW_BYTES];
+    char (*acc)[LANES][ROW_BYTES];
 } Few;
 
-/* Which operands are the same in all lines, and have room for all groups of a piece. */
-static void few_start(const Reduce *e, Few *f) {
+/* Which operands are the same in all lines, and have room for all groups of a piece. Places in `memory` (NULL: not yet); the
+ * bytes that they take. */
+static size_t few_start(const Reduce *e, Few *f, char *memory) {
     const DynBound *b = e->b;
-    size_t used = 0;
+    size_t shared = 0, used = (size_t)e->results.n * sizeof(f->acc[0]);
     f->e = e;
+    f->acc = (void *)memory;
     f->last = e->kept[e->nkept - 1];
     f->pitch = ROW_BYTES;
     for (int i = 0; i < b->nops; i++) {
@@ -522,12 +525,15 @@ static void few_start(const Reduce *e, Few *f) {
         for (int a = 0; a < e->nkept - 1; a++) {
             fixed = fixed && b->strides[i][e->kept[a]] == 0;
         }
-        size_t bytes = (size_t)e->span.n * ROW_BYTES * FEW_GROUPS;
+        size_t bytes = (size_t)e->span.n * ROW_BYTES;
         f->same[i] = b->strides[i][f->last] == 0;
-        f->shared[i] = fixed && !f->same[i] && !b->k->operands.at[i].result && used + bytes <= FEW_BYTES;
-        f->laid[i] = f->shared[i] ? f->common + used : f->own[i][0];
-        used += f->shared[i] ? bytes : 0;
+        f->shared[i] = fixed && !f->same[i] && !b->k->operands.at[i].result && shared + bytes * FEW_GROUPS <= FEW_BYTES;
+        bytes *= f->shared[i] ? FEW_GROUPS : 1;
+        shared += f->shared[i] ? bytes : 0;
+        f->laid[i] = memory == NULL ? NULL : memory + used;
+        used += b->k->operands.at[i].result ? 0 : bytes;
     }
+    return used;
 }
 
 static void few_lay(const Few *f, int op, int64_t column, int64_t n, char *to) {
@@ -556,7 +562,7 @@ static void few_lay_ahead(const Few *f, int64_t first, int64_t end, bool new_pie
     }
 }
 
-static void few_group(const Few *f, int64_t group, int64_t column, int64_t n, char (*acc)[LANES][ROW_BYTES]) {
+static void few_group(const Few *f, int64_t group, int64_t column, int64_t n) {
     const Reduce *e = f->e;
     const DynBound *b = e->b;
     char *lanes[DYN_MAX_OPERANDS];
@@ -568,22 +574,28 @@ static void few_group(const Few *f, int64_t group, int64_t column, int64_t n, ch
             few_lay(f, i, column, n, lanes[i]);
         }
     }
-    fill_accumulators(e, e->span.n, acc);
-    columns_block(e, lanes, stride, 0, e->span.n, acc);
+    fill_accumulators(e, e->span.n, f->acc);
+    columns_block(e, lanes, stride, 0, e->span.n, f->acc);
     for (int i = 0; i < e->results.n; i++) {
         uint32_t op = e->results.insn[i]->a[0];
         int64_t step = b->strides[op][f->last];
-        dyn_lanes_copy(f->at[op] + column * step, acc[i][0], step, b->size[op], n, b->size[op]);
+        dyn_lanes_copy(f->at[op] + column * step, f->acc[i][0], step, b->size[op], n, b->size[op]);
     }
 }
 
 static int64_t few_pieces(const Reduce *e) { return (e->columns + FEW_COLUMNS - 1) / FEW_COLUMNS * e->nlines; }
 
 static void few_chunk(void *ctx, int64_t chunk) {
-    const Reduce *e = ctx;
-    _Alignas(64) char acc[DYN_MAX_RESULTS][LANES][ROW_BYTES];
+    Reduce *e = ctx;
+    _Alignas(64) char room[FEW_ROOM];
     Few f;
-    few_start(e, &f);
+    size_t bytes = few_start(e, &f, NULL);
+    char *memory = bytes <= sizeof(room) ? NULL : PyMem_RawMalloc(bytes + 64);
+    if (memory == NULL && bytes > sizeof(room)) {
+        atomic_store(&e->failed, true);
+        return;
+    }
+    few_start(e, &f, memory == NULL ? room : (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63));
     int64_t pieces = few_pieces(e), begin = chunk * e->chunk;
     for (int64_t piece = begin; piece < begin + e->chunk && piece < pieces; piece++) {
         int64_t first = piece / e->nlines * FEW_COLUMNS,
@@ -591,9 +603,10 @@ static void few_chunk(void *ctx, int64_t chunk) {
         place(e, e->nkept - 1, piece % e->nlines, f.at);
         few_lay_ahead(&f, first, end, piece == begin || piece % e->nlines == 0);
         for (int64_t column = first; column < end; column += LANES) {
-            few_group(&f, (column - first) / LANES, column, end - column < LANES ? end - column : LANES, acc);
+            few_group(&f, (column - first) / LANES, column, end - column < LANES ? end - column : LANES);
         }
     }
+    PyMem_RawFree(memory);
 }
 
 /* Lanes are laid out whatever their step is, so a short last axis changes places with the longest. */
@@ -705,7 +718,7 @@ int dyn_exec_reduce(DynBound *b) {
     if (has_few(&e)) {
         e.chunk = 32768 / ((e.columns < FEW_COLUMNS ? e.columns : FEW_COLUMNS) * e.span.n) + 1;
         run_chunks(&e, few_chunk, (few_pieces(&e) + e.chunk - 1) / e.chunk, threads);
-        return 0;
+        return atomic_load(&e.failed) ? -1 : 0;
     }
     if (threads > 1 && e.nouter >= 4 * threads) {
         int64_t per_outer = cost / e.nouter + 1;

@@ -122,7 +122,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
     if (DYN_UNLIKELY(PyFunction_GET_CODE(func) != d->cache->code) && follow_code(d) < 0) {
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
-    if (d->cache->idle || dyn_cpy_is_traced(PyThreadState_Get())) {
+    if (d->cache->idle || dyn_cpy_is_traced(PyThreadState_Get()) || dyn_cpy_short_of_stack()) {
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
     return dyn_door_call(d->cache, func, d->frozen, args, nargsf, kwnames);
@@ -137,7 +137,7 @@ static PyObject *resume_one(DynDoor *d, PyObject *args, DynNext *next) {
     DynBound b;
     DynHit hit;
     *next = (DynNext){NULL, NULL};
-    if (c->idle || dyn_cpy_is_traced(PyThreadState_Get()) ||
+    if (c->idle || dyn_cpy_is_traced(PyThreadState_Get()) || dyn_cpy_short_of_stack() ||
         dyn_bind(&c->sig, func, spent.at, (Py_ssize_t)spent.n, NULL, &b) < 0) {
         return dyn_hook_resume(NULL, func, spent);
     }

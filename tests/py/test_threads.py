@@ -1,5 +1,6 @@
 """Threads that call, record and reset at the same time."""
 
+import subprocess
 import sys
 import threading
 from sys import intern
@@ -121,3 +122,45 @@ def test_recursion_near_the_limit():
     with pytest.raises(RecursionError):
         deep(X, 10**6)
     assert np.array_equal(deep(X, 3), X + 1.0) and plain is deep.__wrapped__
+
+
+SMALL_STACK = """
+import sys, threading
+import numpy as np
+import dynoc
+
+def inner(x, y):
+    z = np.exp(x[::2]) * y[::2] + x[1::2]
+    return z.sum(axis=1), z.T.max(axis=0), (x[:, None, :3] - y[None, :4, :3]).sum(axis=2), [float(v) for v in z[0, :3]]
+
+def f(x, y):
+    return inner(x, y)
+
+size, enabled = int(sys.argv[1]) << 10, sys.argv[2] == "enabled"
+if enabled:
+    dynoc.enable(wait=True)
+fast = f if enabled else dynoc.optimize(f, wait=True)
+x, y = np.random.default_rng(1).random((2, 64, 50))
+done = []
+
+def work():
+    for _ in range(4):
+        done.append([np.asarray(v).tolist() for v in fast(x, y)])
+
+threading.stack_size(size)
+for _ in range(2):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    threading.stack_size(0)
+assert len(done) == 8, "a thread died"
+assert all(np.allclose(a, b) for d in done for a, b in zip(d, done[0]))
+"""
+
+
+@pytest.mark.parametrize("mode", ["optimised", "enabled"])
+@pytest.mark.parametrize("size", [64, 128, 256, 384, 600, 1100])
+def test_threads_with_small_stacks(size, mode):
+    """They run as plain Python, whatever the others do."""
+    done = subprocess.run([sys.executable, "-c", SMALL_STACK, str(size), mode], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
