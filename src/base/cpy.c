@@ -287,6 +287,11 @@ PyObject *dyn_cpy_swap_handled(PyThreadState *ts, PyObject *value) {
     return old;
 }
 
+PyObject *dyn_cpy_handled(void) {
+    PyObject *value = PyThreadState_Get()->exc_info->exc_value;
+    return value != NULL ? value : Py_None;
+}
+
 PyObject *dyn_cpy_type_dict(PyTypeObject *t) {
 #if DYN_PY >= 312
     return PyType_GetDict(t);

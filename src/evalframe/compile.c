@@ -209,11 +209,14 @@ static int make_shapes(Job *j, Shapes *s) {
             e->state[e->nstate++] = c->before.recipes[i];
         }
     }
-    memcpy(s->bound_after, c->after[0].bound, c->before.nslots * sizeof *room);
     memset(s->live_in, 1, j->cache->sig.nargs);
     s->before = (DynFrameShape){c->before.at + shift, c->before.nstack, s->bound_before, s->null_before};
-    for (uint32_t i = 0; i < c->nways; i++) {
+    for (uint32_t i = 0; i < DYN_WAYS; i++) {
         const DynFrameShape *a = &c->after[i];
+        if (!c->ways[i]) {
+            continue;
+        }
+        memcpy(s->bound_after, a->bound, c->before.nslots * sizeof *room); /* the same on all of them */
         s->ways[i].shape = (DynFrameShape){a->at + shift, a->nstack, s->bound_after, a->null_stack};
     }
     return 0;
@@ -249,7 +252,7 @@ static int open_inner(Job *j) {
 /* What runs until the segment's native code is there, where that can be in the middle of a call. */
 static int make_waiting(Job *j, Shapes *s) {
     DynEntry *e = j->entry;
-    if (e->artifact == NULL || !dyn_decode_loops(s->own)) {
+    if (e->artifact == NULL || !dyn_decode_loops(s->own) || !j->capture->ways[DYN_WAY_NEXT]) {
         return 0;
     }
     e->way_out = dyn_way_out_new(e, s->nslots, &s->before);
@@ -268,7 +271,10 @@ static int make_break(Job *j, Shapes *s) {
     if (make_shapes(j, s) < 0) {
         return -1;
     }
-    for (uint32_t i = 0; i < c->nways; i++) {
+    for (uint32_t i = 0; i < DYN_WAYS; i++) {
+        if (!c->ways[i]) {
+            continue;
+        }
         DynResume *next = dyn_cache_resume(j->root, s->recorded, &c->after[i], j->func);
         if (next == NULL) {
             return -1;

@@ -174,6 +174,7 @@ static PyObject *load(const DynSource *s, PyObject *base, PyObject *func) {
     case DYN_SRC_CLOSURE: return cell_content(func, s->index);
     case DYN_SRC_CELL: return PyCell_Check(base) ? PyCell_GET(base) : NULL;
     case DYN_SRC_FUNCTION: return func;
+    case DYN_SRC_HANDLED: return dyn_cpy_handled();
     case DYN_SRC_CONST: return s->obj;
     case DYN_SRC_DICT: return key_of(s->obj, s->key);
     case DYN_SRC_ITEM:

@@ -394,6 +394,14 @@ typedef struct Continuation {
     uint32_t drop, ndrop;
 } Continuation;
 
+static bool leads_to(const DynEntry *e, const PyObject *door) {
+    bool leads = false;
+    for (int i = 0; i < DYN_WAYS; i++) {
+        leads = leads || e->resume[i] == door;
+    }
+    return leads;
+}
+
 /* The last thing that rewritten code does is to return what this gives. When it was called by dyn_hit_break, that calls the
  * resume function after the frame is gone: no second frame of the function is ever on the stack. */
 static PyObject *continuation_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
@@ -410,8 +418,7 @@ static PyObject *continuation_call(PyObject *self, PyObject *const *args, size_t
     for (Py_ssize_t i = 0; i < n - ndrop; i++) {
         PyTuple_SET_ITEM(packed, i, Py_NewRef(args[i < drop ? i : i + ndrop]));
     }
-    if (running != NULL && running->state == NULL && running->next.door == NULL &&
-        (running->entry->resume[0] == c->door || running->entry->resume[1] == c->door)) {
+    if (running != NULL && running->state == NULL && running->next.door == NULL && leads_to(running->entry, c->door)) {
         running->next = (DynNext){Py_NewRef(c->door), packed};
         Py_RETURN_NONE;
     }

@@ -125,6 +125,7 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         .dynamic = c->options->dynamic && dyn_options_config(c->options).dynamic,
         .need_arrays = c->need_arrays,
         .loud = root_of(&rec)->loud,
+        .raises = root_of(&rec)->raises,
         .resume_code = resume_code,
         .serves = serves,
         .door_of = door_of,
@@ -149,6 +150,7 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
     }
     c->works |= rec.base.worked;
     root_of(&rec)->loud |= rec.base.loud;
+    root_of(&rec)->raises |= rec.base.raises;
     wait_for_native(&rec);
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);

@@ -277,6 +277,10 @@ static int perform(const Build *b, const DynEffect *e) {
     case DYN_FX_SETITEM: status = PyObject_SetItem(at[0], at[1], at[2]); break;
     case DYN_FX_DELITEM: status = PyObject_DelItem(at[0], at[1]); break;
     case DYN_FX_SETCELL: status = PyCell_Set(at[0], e->n > 1 ? at[1] : NULL); break;
+    case DYN_FX_HANDLED:
+        Py_XDECREF(dyn_cpy_swap_handled(PyThreadState_Get(), Py_NewRef(at[0])));
+        status = 0;
+        break;
     case DYN_FX_CALL:
         result = PyObject_Vectorcall(e->obj, at, e->n, NULL);
         status = result == NULL ? -1 : 0;

@@ -1,8 +1,9 @@
 /* asm_break.c: rewritten code: what is left of a function in Python when a graph was broken at one of its instructions; and
  * waiting code: the function as it is, with a way out at that instruction.
  *
- * Called by evalframe/compile through asm.h. The layouts are told there. Behind rewritten code, where a handler of the original
- * covers the instruction, stands the whole original with its tables: an exception goes on there, in this frame. */
+ * Called by evalframe/compile through asm.h. The layouts are told there. Where a handler of the original covers the instruction, an
+ * exception goes on in that handler's resume function; where there is none, behind the rewritten code, where the whole original
+ * stands with its tables, in this frame. */
 #include "base/cpy_internal.h"
 #include "tracer/asm_internal.h"
 #include <opcode.h>
@@ -170,7 +171,8 @@ static void emit_start(DynAsm *a, const DynCode *c, const bool *live_in, const D
 
 /* Is there anything to run between before and after: not at a place where the recorder cut the function. */
 static bool runs(const DynInstr *in, const DynFrameShape *before, const DynWay *ways) {
-    return in->op != DYN_I_JUMP && !(ways[1].resume == NULL && ways[0].shape.at == before->at);
+    return in->op != DYN_I_JUMP && !(ways[DYN_WAY_NEXT].resume != NULL && ways[DYN_WAY_JUMP].resume == NULL &&
+                                     ways[DYN_WAY_NEXT].shape.at == before->at);
 }
 
 typedef struct Break {
@@ -183,23 +185,31 @@ typedef struct Break {
     uint32_t first_const; /* runner (or the way out), resume of each way, None */
 } Break;
 
+static void emit_way(DynAsm *a, const Break *b, DynWayOn w) {
+    emit_resume_call(a, (uint32_t)b->c->code->co_nlocalsplus, &b->ways[w].shape, b->first_const + 1 + (uint32_t)w,
+                     b->first_const + 1 + DYN_WAYS, b->order);
+}
+
 /* The instruction, where it is to run, and the calls of what follows it. *end: behind the instruction. */
 static void emit_ways(DynAsm *a, const Break *b, uint32_t *end) {
     const DynInstr *in = b->in;
     const DynWay *ways = b->ways;
-    uint32_t nslots = (uint32_t)b->c->code->co_nlocalsplus, jump = 0;
-    if (ways[1].resume)
+    uint32_t jump = 0;
+    if (ways[DYN_WAY_JUMP].resume)
         jump = emit_jump(a, b->c, in);
     else if (runs(in, b->before, ways))
         emit_instruction(a, b->c, in);
     *end = dyn_asm_units(a);
     dyn_asm_locate(a, (DynPosition){position_of(b->c, in->at).line, -1, -1, -1});
-    emit_resume_call(a, nslots, &ways[0].shape, b->first_const + 1, b->first_const + 3, b->order);
-    if (ways[1].resume) {
+    if (ways[DYN_WAY_NEXT].resume)
+        emit_way(a, b, DYN_WAY_NEXT);
+    if (ways[DYN_WAY_JUMP].resume) {
         land(a, jump, in);
-        emit_resume_call(a, nslots, &ways[1].shape, b->first_const + 2, b->first_const + 3, b->order);
+        emit_way(a, b, DYN_WAY_JUMP);
     }
 }
+
+static bool raises(const DynInstr *in) { return in->op == DYN_I_RAISE_VARARGS || in->op == DYN_I_RERAISE; }
 
 static void emit_break(DynAsm *a, const Break *b) {
     const DynCode *c = b->c;
@@ -208,11 +218,21 @@ static void emit_break(DynAsm *a, const Break *b) {
     emit_start(a, c, b->live_in, b->before, b->first_const, b->order);
     uint32_t start = dyn_asm_units(a);
     emit_ways(a, b, &end);
-    if (end > start && dyn_cpy_find_handler(c->code, b->in->at, &h)) {
+    bool caught = b->ways[DYN_WAY_CAUGHT].resume != NULL, stays = b->ways[DYN_WAY_NEXT].resume == NULL, falls = stays && !raises(b->in);
+    uint32_t jump = falls ? emit_jump_of(a, JUMP_FORWARD, 0) : 0, behind = dyn_asm_units(a);
+    if (end == start || !dyn_cpy_find_handler(c->code, b->in->at, &h))
+        return;
+    if (caught)
+        emit_way(a, b, DYN_WAY_CAUGHT);
+    if (!caught || falls) {
         dyn_asm_locate(a, (DynPosition){c->code->co_firstlineno, -1, -1, -1}); /* what its line table counts from */
         dyn_asm_emit(a, NOP, 0);
-        uint32_t shift = dyn_asm_units(a);
-        dyn_asm_add_handler(a, (DynHandler){start, end, h.target + shift, h.depth, h.lasti});
+    }
+    uint32_t shift = dyn_asm_units(a);
+    dyn_asm_add_handler(a, (DynHandler){start, end, caught ? behind : h.target + shift, h.depth, h.lasti});
+    if (falls)
+        set_distance(a, jump, shift + b->in->next - behind);
+    if (!caught || falls) {
         dyn_asm_append_lines(a, c->code);
         dyn_asm_append_handlers(a, c->code, shift);
         dyn_asm_copy_units(a, c, 0, c->nunits);
@@ -309,7 +329,10 @@ static PyObject *make(Break *b, PyObject *first, void (*emit)(DynAsm *, const Br
     if (!b->in)
         return NULL;
     uint32_t nslots = (uint32_t)code->co_nlocalsplus;
-    uint32_t deepest = 2 * (nslots + b->before->nstack + ways[0].shape.nstack + ways[1].shape.nstack) + 6;
+    uint32_t deepest = nslots + b->before->nstack + 3;
+    for (int i = 0; i < DYN_WAYS; i++)
+        deepest += ways[i].shape.nstack;
+    deepest *= 2;
     b->first_const = (uint32_t)PyTuple_GET_SIZE(code->co_consts);
     b->order = PyMem_RawMalloc(sizeof(uint32_t) * deepest);
     if (!b->order)
@@ -318,7 +341,9 @@ static PyObject *make(Break *b, PyObject *first, void (*emit)(DynAsm *, const Br
     dyn_asm_start(&a, b->c);
     emit(&a, b);
     PyMem_RawFree(b->order);
-    PyObject *more[] = {first, ways[0].resume, ways[1].resume ? ways[1].resume : Py_None, Py_None};
+    PyObject *more[DYN_WAYS + 2] = {first};
+    for (int i = 0; i <= DYN_WAYS; i++)
+        more[1 + i] = i < DYN_WAYS && ways[i].resume ? ways[i].resume : Py_None;
     PyObject *consts = dyn_asm_consts_with(code, DYN_COUNTOF(more), more), *result = NULL;
     DynSlots s = dyn_asm_same_slots(code);
     if (consts)

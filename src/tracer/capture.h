@@ -90,6 +90,7 @@ typedef struct DynRecipe {
     EFFECT(SETITEM) /* items: container, key, value */    \
     EFFECT(DELITEM) /* items: container, key */           \
     EFFECT(SETCELL) /* items: cell, value or none */      \
+    EFFECT(HANDLED) /* items: the exception that is handled from there on, or None */ \
     EFFECT(CALL)    /* items: arguments of obj, a builtin's method: self.append … */
 typedef enum DynEffectKind {
 #define EFFECT(k) DYN_FX_##k,
@@ -145,7 +146,7 @@ typedef struct DynCapture {
     DynEffects done;      /* what was done up to the end, whichever it is */
     uint32_t result;      /* RETURN: recipe */
     DynFrameState before; /* BREAK, LEAVE */
-    uint32_t nways;       /* BREAK: the ways on, as DynWay has them, in the coordinates of before.code: */
+    bool ways[DYN_WAYS];  /* BREAK: the ways on that there are, in the coordinates of before.code: */
     DynFrameShape after[DYN_WAYS];
     DynReason reason; /* why it ended at a BREAK or LEAVE */
     DynPlace end_place;

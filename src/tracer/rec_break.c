@@ -84,26 +84,42 @@ static int shape_of(DynArena *arena, RecFrame *f, uint32_t pc, uint32_t n, uint3
     return 0;
 }
 
+static int way_on(DynRec *r, RecFrame *f, DynWayOn way, uint32_t pc, uint32_t n, uint32_t known) {
+    r->cap->ways[way] = true;
+    return shape_of(&r->cap->arena, f, pc, n, known, &r->cap->after[way]);
+}
+
+/* To the handler, if there is one: what lies on the stack below what was there in its try block, and the exception. */
+static int way_caught(DynRec *r, RecFrame *b) {
+    DynHandler h;
+    if (!dyn_cpy_find_handler(b->code->code, b->code->v.at[b->pc].at, &h)) {
+        return 0;
+    }
+    uint32_t pc = h.target < b->code->nunits ? b->code->at_unit[h.target] : DYN_NONE;
+    return pc == DYN_NONE ? 0 : way_on(r, b, DYN_WAY_CAUGHT, pc, h.depth + h.lasti + 1, h.depth);
+}
+
 /* The ways on from a conditional jump that found `depth` values on the stack. */
 static int two_ways(DynRec *r, RecFrame *f, const DynInstr *in, uint32_t depth) {
     bool loop = in->op == DYN_I_FOR_ITER, keeps = in->op == DYN_I_JUMP_IF_TRUE_OR_POP || in->op == DYN_I_JUMP_IF_FALSE_OR_POP;
-    r->cap->nways = 2;
-    return shape_of(&r->cap->arena, f, f->pc + 1, loop ? depth + 1 : depth - 1, depth - 1, &r->cap->after[0]) < 0
+    return way_on(r, f, DYN_WAY_NEXT, f->pc + 1, loop ? depth + 1 : depth - 1, depth - 1) < 0
                ? -1
-               : shape_of(&r->cap->arena, f, in->target, keeps ? depth : depth - 1, depth - 1, &r->cap->after[1]);
+               : way_on(r, f, DYN_WAY_JUMP, in->target, keeps ? depth : depth - 1, depth - 1);
 }
 
 /* Behind the instruction of the segment's base frame: the breaking one, or a call that is still under way. */
 static int ways_on(DynRec *r, RecFrame *f, const DynInstr *in) {
     RecFrame *b = r->base;
     const DynInstr *at = &b->code->v.at[b->pc];
+    if (way_caught(r, b) < 0) {
+        return -1;
+    }
     if (b == f && dyn_is_conditional(in) && f->next != f->pc) {
         return two_ways(r, f, in, f->ssp - f->nslots);
     }
     uint32_t depth = b->sp - b->nslots, popped = b == f ? 0 : call_operands(at);
     uint32_t n = b == f ? depth : depth - popped + 1;
-    r->cap->nways = 1;
-    return shape_of(&r->cap->arena, b, b->next, n, b == f ? n : n - 1, &r->cap->after[0]);
+    return way_on(r, b, DYN_WAY_NEXT, b->next, n, b == f ? n : n - 1);
 }
 
 static PyObject *resume_code(DynRec *r, RecFrame *f, const DynFrameShape *shape) {
@@ -247,6 +263,18 @@ static int leave_here(DynRec *r, RecFrame *f, const DynInstr *in, DynReason none
     return -1;
 }
 
+/* Of every way on. */
+static bool has_resume_codes(DynRec *r) {
+    for (int i = 0; i < DYN_WAYS; i++) {
+        PyObject *resume = r->cap->ways[i] ? resume_code(r, r->base, &r->cap->after[i]) : NULL;
+        if (r->cap->ways[i] && resume == NULL) {
+            return false;
+        }
+        Py_XDECREF(resume);
+    }
+    return true;
+}
+
 int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynCapture *c = r->cap;
     DynReason why = r->why;
@@ -273,14 +301,92 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (ways_on(r, f, in) < 0) {
         return leave_here(r, f, in, DYN_R_NO_MEMORY);
     }
-    for (uint32_t i = 0; i < c->nways; i++) {
-        PyObject *resume = resume_code(r, r->base, &c->after[i]);
-        if (resume == NULL) {
-            return leave_here(r, f, in, why);
-        }
-        Py_DECREF(resume);
+    if (!has_resume_codes(r)) {
+        return leave_here(r, f, in, why);
     }
     r->why = why;
     rec_finish_segment(r, DYN_END_BREAK, why, f, in);
     return open_behind(r, f, in);
+}
+
+/* ---- exceptions that are raised for real */
+
+/* How many values the instruction leaves of `depth` when it doesn't raise, the last of them no NULL; DYN_NONE: not known. */
+static uint32_t depth_behind(const DynInstr *in, uint32_t depth) {
+    static const int8_t popped[DYN_I_COUNT] = {
+        [DYN_I_BINARY_OP] = 2,    [DYN_I_COMPARE_OP] = 2,   [DYN_I_CONTAINS_OP] = 2,    [DYN_I_BINARY_SUBSCR] = 2,
+        [DYN_I_BINARY_SLICE] = 3, [DYN_I_LOAD_ATTR] = 1,    [DYN_I_UNARY_NEGATIVE] = 1, [DYN_I_UNARY_INVERT] = 1,
+        [DYN_I_GET_ITER] = 1,     [DYN_I_IMPORT_NAME] = 2,  [DYN_I_STORE_SUBSCR] = 3,   [DYN_I_STORE_SLICE] = 4,
+        [DYN_I_STORE_ATTR] = 2,   [DYN_I_DELETE_SUBSCR] = 2};
+    bool stores = in->op == DYN_I_STORE_SUBSCR || in->op == DYN_I_STORE_SLICE || in->op == DYN_I_STORE_ATTR ||
+                  in->op == DYN_I_DELETE_SUBSCR;
+    uint32_t n = call_operands(in) > 0 ? call_operands(in) : (uint32_t)popped[in->op];
+    return n == 0 || n > depth ? DYN_NONE : depth - n + !stores;
+}
+
+/* The segment ends in front of the instruction that raised. */
+static bool close_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
+    rec_rollback(r, f->instr_nodes);
+    dyn_capture_forget_guards(r->cap, f->instr_guards);
+    rec_forget_effects(r, f->instr_effects);
+    if (r->spoiled || f->instr_changed || state_before(r, f, in) < 0 || rec_effects_done(r, &r->cap->done) < 0) {
+        return false;
+    }
+    RecFrame *b = r->base;
+    const DynInstr *at = &b->code->v.at[b->pc];
+    uint32_t n = depth_behind(at, (b == f ? b->ssp : b->sp) - b->nslots);
+    bool falls = n != DYN_NONE && (way_on(r, b, DYN_WAY_NEXT, b->pc + 1, n, n > 0 ? n - 1 : 0) < 0 || true);
+    if (way_caught(r, b) < 0 || (falls && r->cap->after[DYN_WAY_NEXT].bound == NULL) || !has_resume_codes(r)) {
+        return false;
+    }
+    rec_finish_segment(r, DYN_END_BREAK, DYN_R_EXCEPTION, f, in);
+    return true;
+}
+
+/* One of the frames that called, up to the outermost, stands at a call that is in a try block. */
+static bool is_handled_outside(const RecFrame *f) {
+    DynHandler h;
+    for (f = f->outer; f != NULL && f->generator == NULL; f = f->outer) {
+        if (dyn_cpy_find_handler(f->code->code, f->code->v.at[f->pc].at, &h)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool may_close_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
+    bool jumps = dyn_is_conditional(in) || in->op == DYN_I_JUMP; /* it raised nothing itself, or has ways on of its own */
+    return r->cap != NULL && r->error == NULL && f->ssp == f->instr_ssp && !jumps && r->seal == NULL && in->start >= f->moved &&
+           !looks_at_frame(f->code->code) && !dyn_cpy_is_traced(r->ts) && !r->req->fullgraph &&
+           (f == r->base ? f->generator == NULL : rec_may_break(r, f));
+}
+
+RecRaised rec_break_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynHandler h;
+    PyObject *type, *value, *tb;
+    bool here = dyn_cpy_find_handler(f->code->code, in->at, &h);
+    uint32_t pc = here && h.target < f->code->nunits ? f->code->at_unit[h.target] : DYN_NONE;
+    if ((here && pc == DYN_NONE) || (!here && !is_handled_outside(f)) || (here && f->sp < f->nslots + h.depth)) {
+        return REC_RAISED_NOT;
+    }
+    if (!r->between) {
+        if (!may_close_raised(r, f, in)) {
+            return REC_RAISED_NOT;
+        }
+        PyErr_Fetch(&type, &value, &tb);
+        bool closed = close_raised(r, f, in);
+        PyErr_Restore(type, value, tb);
+        if (!closed) {
+            rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
+            return REC_RAISED_NOT;
+        }
+        r->base = f;
+    }
+    if (!here) {
+        return REC_RAISED_OUT;
+    }
+    r->between = false;
+    rec_unwind(r, f, in, &h);
+    f->next = pc;
+    return open_behind(r, f, in) == 0 ? REC_RAISED_ON : REC_RAISED_ROUND;
 }

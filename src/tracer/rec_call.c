@@ -176,6 +176,7 @@ static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, bool
         return rec_fail(r, refuse != DYN_R_OK ? refuse : DYN_R_OPAQUE_CALL, PyUnicode_AsUTF8(code->co_name));
     }
     uint32_t oldest = r->oldest_changed, neffects = r->effects.n;
+    DynVal *handled = r->handled;
     r->oldest_changed = UINT32_MAX;
     r->pending = (RecPending){func, fv, source, slots, nslots, oldest, whole};
     r->callee_bailed = false;
@@ -186,12 +187,18 @@ static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, bool
     r->pending.func = NULL;
     r->oldest_changed = oldest < r->oldest_changed ? oldest : r->oldest_changed;
     if (*result == NULL) {
+        if (r->cap != NULL && r->error == NULL) { /* what it did is not known; the instruction takes its nodes back */
+            r->handled = handled;
+            r->behind = r->behind || r->effects.n > neffects;
+            r->spoiled = r->spoiled || changed;
+        }
         return NULL;
     }
     if (!entered || r->callee_bailed || r->result == NULL || r->cap == NULL) {
         rec_rollback(r, nodes);
         if (r->cap != NULL) {
             dyn_capture_forget_guards(r->cap, nguards);
+            r->handled = handled;
         }
         r->callee_bailed = false;
         r->behind = r->behind || r->effects.n > neffects;
@@ -212,13 +219,14 @@ DynVal *rec_call_function(DynRec *r, const RecCall *c, PyObject **result) {
 }
 
 RecSeal rec_seal(DynRec *r) {
-    RecSeal outer = {r->seal_born, r->seal_nodes, r->seal_effects, r->seal_broken, r->seal};
+    RecSeal outer = {r->seal_born, r->seal_nodes, r->seal_effects, r->seal_broken, r->seal, r->seal_handled};
     if (r->seal == NULL && r->cap != NULL) {
         r->seal = r->top;
         r->seal_born = r->nvals;
         r->seal_nodes = r->cap->graph.nodes.n;
         r->seal_effects = r->effects.n;
         r->seal_broken = false;
+        r->seal_handled = r->handled;
     }
     return outer;
 }
@@ -229,6 +237,7 @@ void rec_unseal(DynRec *r, RecSeal outer) {
     r->seal_effects = outer.effects;
     r->seal_broken = outer.broken;
     r->seal = outer.frame;
+    r->seal_handled = outer.handled;
 }
 
 /* ---- NumPy's public functions: a dispatcher in C that asks a Python function for the arguments that may override it, and, where

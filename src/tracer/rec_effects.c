@@ -136,7 +136,13 @@ int rec_effects_done(DynRec *r, DynEffects *out) {
             return -1;
         }
     }
-    out->n = r->effects.n;
+    if (r->handled != NULL) { /* last: what makes the values runs as if nothing had been raised */
+        uint32_t value = rec_recipe(r, r->handled);
+        if (value == DYN_NONE || dyn_capture_effect(r->cap, DYN_FX_HANDLED, NULL, 1, &value) < 0) {
+            return -1;
+        }
+    }
+    out->n = r->cap->effects.n - out->first;
     return 0;
 }
 

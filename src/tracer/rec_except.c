@@ -3,8 +3,10 @@
  * CPython unwinds it, and recording goes on in the handler. At a later call nothing is raised: the guards say that it would go
  * the same way.
  *
- * Called by record.c when a handler raised, and from its table. In an except block the frame can't be rebuilt (its exception is
- * no value that shadows can make), so what would leave the graph there isn't recorded. */
+ * Called by record.c when a handler raised, and from its table. An exception that is raised for real is a break
+ * (rec_break.c:rec_break_raised), and an argument of what follows in the handler. One that nothing raises at later calls is no value
+ * that recipes can make: where the frame has to be rebuilt in an except block, another recording raises it (DynRecording.raises).
+ * Which exception is handled is the thread's, as CPython has it: an effect at the ends of segments (DYN_FX_HANDLED). */
 #include "tracer/rec_segment.h"
 
 /* The exception that is set, normalised: a new reference. It stays set. */
@@ -27,21 +29,28 @@ static DynVal *error_shadow(DynRec *r, PyObject *value) {
         return NULL;
     }
     v->type = (PyObject *)Py_TYPE(value);
+    v->raised = true;
     return v;
 }
 
 void rec_known_error(DynRec *r, DynVal *v) {
+    if (r->req->raises) {
+        return;
+    }
     PyObject *value = current_error();
     r->error = value == NULL ? NULL : v != NULL ? v : error_shadow(r, value);
     r->error_real = value;
     if (value == NULL || rec_keep(r, value) < 0) {
         r->error = NULL;
     }
+    if (r->error != NULL && r->error->source == DYN_NONE) {
+        r->error->raised = true;
+    }
     Py_XDECREF(value);
 }
 
 /* Does the frame, or one of the segment's that it was called from, handle what its running instruction raises? */
-static bool is_handled(const DynRec *r, const RecFrame *f) {
+bool rec_is_handled(const DynRec *r, const RecFrame *f) {
     DynHandler h;
     for (; f != NULL && f->generator == NULL; f = f->outer) {
         if (dyn_cpy_find_handler(f->code->code, f->code->v.at[f->pc].at, &h)) {
@@ -52,6 +61,24 @@ static bool is_handled(const DynRec *r, const RecFrame *f) {
         }
     }
     return false;
+}
+
+void rec_unwind(DynRec *r, RecFrame *f, const DynInstr *in, const DynHandler *h) {
+    if (!r->error_again) {
+        dyn_cpy_traceback_here(r->ts);
+    }
+    PyObject *value = current_error(), *lasti = h->lasti ? PyLong_FromLong((long)in->at) : NULL;
+    PyErr_Clear();
+    while (f->sp > f->nslots + h->depth) {
+        Py_XDECREF(f->real[--f->sp]);
+    }
+    if (h->lasti) {
+        push_real(f, lasti != NULL ? lasti : Py_NewRef(Py_None)); /* None: no line is told then */
+    }
+    push_real(f, value);
+    PyErr_Clear();
+    r->error = NULL;
+    r->error_again = false;
 }
 
 bool rec_catch(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -66,31 +93,18 @@ bool rec_catch(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     value = current_error();
     bool same = value == r->error_real;
-    DynVal *opaque = rec_new(r, DV_OPAQUE);
-    PyObject *lasti = h.lasti ? PyLong_FromLong((long)in->at) : NULL;
-    if (!same || opaque == NULL || (h.lasti && lasti == NULL)) {
-        Py_XDECREF(value);
-        Py_XDECREF(lasti);
+    DynVal *error = r->error, *lasti = rec_new(r, DV_OPAQUE);
+    Py_XDECREF(value);
+    if (!same || lasti == NULL) {
         return false;
     }
-    if (!r->error_again) {
-        dyn_cpy_traceback_here(r->ts);
-        Py_DECREF(value);
-        value = current_error();
-    }
-    PyErr_Clear();
-    while (f->sp > level) {
-        Py_XDECREF(f->real[--f->sp]);
-    }
+    rec_unwind(r, f, in, &h);
     f->ssp = level;
     if (h.lasti) {
-        push_real(f, lasti);
-        push_shadow(f, opaque);
+        DynVal *known = dyn_rec_const(r, f->real[f->sp - 2]);
+        push_shadow(f, known != NULL ? known : lasti);
     }
-    push_real(f, value);
-    push_shadow(f, r->error);
-    r->error = NULL;
-    r->error_again = false;
+    push_shadow(f, error);
     f->pc = target;
     return true;
 }
@@ -112,27 +126,33 @@ static PyObject *instance_of(DynRec *r, DynOperand o, DynVal **v, bool *known) {
     return handled ? result : PyObject_CallNoArgs(o.real);
 }
 
-static Step raise_again(DynRec *r, RecFrame *f) {
-    if (f->nhandling == 0 || !is_handled(r, f)) {
+/* The handler of a frame that an exception reaches adds no row to its traceback where it was raised again in that frame. */
+static bool is_caught_here(const RecFrame *f, const DynInstr *in) {
+    DynHandler h;
+    return dyn_cpy_find_handler(f->code->code, in->at, &h);
+}
+
+static Step raise_again(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynVal *v = rec_handled(r, f);
+    PyObject *value = dyn_cpy_handled();
+    if (value == Py_None || v == NULL || dyn_rec_resolve(r, v, value) < 0 || v->kind != DV_OBJECT || !rec_is_handled(r, f)) {
         return step_bail(r, DYN_R_EXCEPTION, "raise");
     }
-    PyObject *value = PyErr_GetHandledException();
-    if (value == NULL) {
-        return step_bail(r, DYN_R_EXCEPTION, "raise");
+    PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(value)), Py_NewRef(value), PyException_GetTraceback(value));
+    if (v->source == DYN_NONE || is_caught_here(f, in)) {
+        rec_known_error(r, v);
     }
-    PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(value)), value, PyException_GetTraceback(value));
-    rec_known_error(r, f->handling[f->nhandling - 1]);
     r->error_again = true;
     return STEP_ERROR;
 }
 
 Step rec_RAISE_VARARGS(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (in->arg == 0) {
-        return raise_again(r, f);
+        return raise_again(r, f, in);
     }
     DynOperand o = operand(f, in->arg), cause = in->arg == 2 ? operand(f, 1) : (DynOperand){0};
     bool plain = PyExceptionInstance_Check(o.real) || PyExceptionClass_Check(o.real);
-    if (!is_handled(r, f) || !plain || (cause.v != NULL && cause.real != Py_None && !PyExceptionInstance_Check(cause.real))) {
+    if (!rec_is_handled(r, f) || !plain || (cause.v != NULL && cause.real != Py_None && !PyExceptionInstance_Check(cause.real))) {
         return step_bail(r, DYN_R_EXCEPTION, "raise");
     }
     bool known;
@@ -153,7 +173,7 @@ Step rec_RAISE_VARARGS(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     PyErr_SetObject((PyObject *)Py_TYPE(value), value);
     Py_DECREF(value);
-    if (known) {
+    if (known && v->source == DYN_NONE) { /* one that came in gets a row and a context */
         rec_known_error(r, v);
     }
     return STEP_ERROR;
@@ -161,7 +181,7 @@ Step rec_RAISE_VARARGS(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 Step rec_LOAD_ASSERTION_ERROR(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
-    DynVal *v = is_handled(r, f) ? dyn_rec_const(r, PyExc_AssertionError) : NULL;
+    DynVal *v = rec_is_handled(r, f) ? dyn_rec_const(r, PyExc_AssertionError) : NULL;
     if (v == NULL) {
         return step_bail(r, DYN_R_EXCEPTION, "assertion");
     }
@@ -172,17 +192,34 @@ Step rec_LOAD_ASSERTION_ERROR(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 /* ---- in the handler */
 
+/* Where the exception is kept that the frame handles: a generator has its own. */
+static DynVal **handled_at(DynRec *r, RecFrame *f, RecGenerator **g) {
+    while (f->generator == NULL && f != r->base && f->outer != NULL) {
+        f = f->outer;
+    }
+    *g = f->generator;
+    return *g != NULL ? &(*g)->handled : &r->handled;
+}
+
+DynVal *rec_handled(DynRec *r, RecFrame *f) {
+    RecGenerator *g;
+    DynVal **at = handled_at(r, f, &g);
+    if (*at != NULL || g != NULL) {
+        return *at != NULL ? *at : dyn_rec_const(r, Py_None);
+    }
+    uint32_t s = dyn_source_intern(&r->cap->sources, DYN_SRC_HANDLED, DYN_NONE, 0, NULL, NULL);
+    return s == DYN_NONE ? NULL : rec_source(r, s);
+}
+
 Step rec_PUSH_EXC_INFO(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
-    DynVal *before = rec_new(r, DV_OPAQUE), *v = *shadow_top(f, 1);
-    if (f->handling == NULL) {
-        f->handling = DYN_NEW_N(&r->arena, DynVal *, REC_HANDLING);
-    }
-    if (before == NULL || f->handling == NULL || f->nhandling == REC_HANDLING) {
+    RecGenerator *g;
+    DynVal *before = rec_handled(r, f), *v = *shadow_top(f, 1), **at = handled_at(r, f, &g);
+    if (before == NULL) {
         return step_bail(r, DYN_R_NO_MEMORY, NULL);
     }
+    *at = v;
     PyObject *value = f->real[f->sp - 1], *old = dyn_cpy_swap_handled(r->ts, Py_NewRef(value));
-    f->handling[f->nhandling++] = v;
     f->real[f->sp - 1] = old != NULL ? old : Py_NewRef(Py_None);
     f->shadow[f->ssp - 1] = before;
     push_real(f, value);
@@ -192,12 +229,12 @@ Step rec_PUSH_EXC_INFO(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 Step rec_POP_EXCEPT(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
-    if (f->nhandling == 0) {
-        return step_bail(r, DYN_R_EXCEPTION, "end of an except block");
-    }
+    RecGenerator *g;
+    DynVal *v = *shadow_top(f, 1), **at = handled_at(r, f, &g);
+    bool first = v->source != DYN_NONE && r->cap->sources.v.at[v->source].kind == DYN_SRC_HANDLED;
+    *at = first || (g != NULL && v->kind == DV_CONST) ? NULL : v;
     PyObject *old = f->real[--f->sp];
     f->ssp--;
-    f->nhandling--;
     Py_XDECREF(dyn_cpy_swap_handled(r->ts, old));
     return STEP_NEXT;
 }
@@ -205,7 +242,8 @@ Step rec_POP_EXCEPT(DynRec *r, RecFrame *f, const DynInstr *in) {
 Step rec_CHECK_EXC_MATCH(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
     DynOperand value = operand(f, 2), type = operand(f, 1);
-    bool known = dyn_rec_burn(r, type.v, type.real) == 0 && value.v->kind == DV_OBJECT;
+    bool known = dyn_rec_burn(r, type.v, type.real) == 0 && dyn_rec_resolve(r, value.v, value.real) == 0 &&
+                 value.v->kind == DV_OBJECT;
     bool plain = PyExceptionClass_Check(type.real);
     for (Py_ssize_t i = 0; PyTuple_CheckExact(type.real) && i < PyTuple_GET_SIZE(type.real); i++) {
         plain = (plain || i == 0) && PyExceptionClass_Check(PyTuple_GET_ITEM(type.real, i));
@@ -221,15 +259,25 @@ Step rec_CHECK_EXC_MATCH(DynRec *r, RecFrame *f, const DynInstr *in) {
 Step rec_RERAISE(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
     DynOperand o = operand(f, 1);
-    if (!PyExceptionInstance_Check(o.real) || o.v->kind != DV_OBJECT || !is_handled(r, f)) {
+    if (!PyExceptionInstance_Check(o.real) || dyn_rec_resolve(r, o.v, o.real) < 0 || o.v->kind != DV_OBJECT ||
+        !rec_is_handled(r, f)) {
         return step_bail(r, DYN_R_EXCEPTION, "an exception goes on");
     }
-    f->sp--;
-    f->ssp--;
-    PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(o.real)), o.real, PyException_GetTraceback(o.real));
-    rec_known_error(r, o.v);
+    PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(o.real)), Py_NewRef(o.real), PyException_GetTraceback(o.real));
+    if (o.v->source == DYN_NONE || is_caught_here(f, in)) {
+        rec_known_error(r, o.v);
+    }
     r->error_again = true;
     return STEP_ERROR;
+}
+
+/* A manager of which nothing is known: a graph break. */
+static Step exit_opaque(DynRec *r, RecFrame *f, PyObject *tb) {
+    PyObject *value = f->real[f->sp - 1], *exit = f->real[f->sp - 4];
+    PyObject *result = PyObject_CallFunctionObjArgs(exit, Py_TYPE(value), value, tb, NULL);
+    r->why = DYN_R_OPAQUE_CALL;
+    r->detail = "__exit__";
+    return rec_commit(r, f, 0, result, NULL);
 }
 
 /* __exit__(type, value, traceback) of the manager below; its answer goes on top. */
@@ -239,15 +287,19 @@ Step rec_WITH_EXCEPT_START(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject *tb = PyException_GetTraceback(value.real);
     DynOperand *args = DYN_NEW_N(&r->arena, DynOperand, 3);
     DynVal *type = rec_object(r, (PyObject *)Py_TYPE(value.real)), *opaque = rec_new(r, DV_OPAQUE);
-    if (args == NULL || type == NULL || opaque == NULL || value.v->kind != DV_OBJECT || leave.v->kind != DV_METHOD) {
-        Py_XDECREF(tb);
-        return step_bail(r, DYN_R_EXCEPTION, "with");
+    tb = tb != NULL ? tb : Py_NewRef(Py_None);
+    if (args == NULL || type == NULL || opaque == NULL || dyn_rec_resolve(r, value.v, value.real) < 0 ||
+        value.v->kind != DV_OBJECT || rec_guard_class(r, Py_TYPE(value.real)) < 0 ||
+        dyn_rec_resolve(r, leave.v, leave.real) < 0 || leave.v->kind != DV_METHOD) {
+        Step s = exit_opaque(r, f, tb);
+        Py_DECREF(tb);
+        return s;
     }
     args[0] = (DynOperand){type, (PyObject *)Py_TYPE(value.real)};
     args[1] = value;
-    args[2] = (DynOperand){opaque, tb ? tb : Py_None};
+    args[2] = (DynOperand){opaque, tb};
     RecCall c = {.callable = leave, .args = args, .npos = 3};
     Step s = rec_finish_call(r, f, &c, 0);
-    Py_XDECREF(tb);
+    Py_DECREF(tb);
     return s;
 }

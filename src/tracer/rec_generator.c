@@ -292,7 +292,7 @@ uint32_t rec_generator_recipe(DynRec *r, DynVal *v) {
     const RecGenerator *g = r->generators.at[v->id];
     const RecGeneratorState *s = state_of(g);
     uint32_t n = s->finished ? 0 : s->ssp, *items = DYN_NEW_N(&r->cap->arena, uint32_t, n + 1);
-    if (items == NULL || g->frame.nhandling > 0) {
+    if (items == NULL || g->handled != NULL) {
         return DYN_NONE;
     }
     items[0] = g->frame.func_source != DYN_NONE ? dyn_capture_recipe(r->cap, DYN_RC_SOURCE, g->frame.func_source, NULL, 0, NULL)

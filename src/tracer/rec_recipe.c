@@ -33,10 +33,29 @@ static uint32_t recipe_of_items(DynRec *r, DynVal *v, DynRecipeKind kind) {
     return dyn_capture_recipe(r->cap, kind, kind == DYN_RC_ITER ? v->id : 0, kind == DYN_RC_ATTR ? v->obj : NULL, v->n, items);
 }
 
+/* One that was only made: of its arguments. What raising it did, its traceback and context, can't be told: another recording is
+ * asked for, in which it is raised for real. */
+static uint32_t recipe_of_exception(DynRec *r, DynVal *v) {
+    PyTypeObject *type = (PyTypeObject *)v->type;
+    DynVal *args = v->n == 2 && v->items[1] != NULL && v->items[1]->kind == DV_TUPLE ? v->items[1] : NULL;
+    bool own_init = type->tp_init != ((PyTypeObject *)PyExc_BaseException)->tp_init;
+    uint32_t *items = args == NULL || own_init || v->raised ? NULL : DYN_NEW_N(&r->cap->arena, uint32_t, args->n + 1);
+    for (uint32_t i = 0; items != NULL && i < args->n; i++) {
+        if ((items[i] = rec_recipe(r, args->items[i])) == DYN_NONE) {
+            return DYN_NONE;
+        }
+    }
+    r->req->raises = r->req->raises || items == NULL;
+    return items == NULL ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, v->type, args->n, items);
+}
+
 static uint32_t recipe_of_object(DynRec *r, DynVal *v) {
     uint32_t n = 0, *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 1);
-    if (items == NULL || v->type == NULL || PyExceptionClass_Check(v->type)) {
+    if (items == NULL || v->type == NULL) {
         return DYN_NONE;
+    }
+    if (PyExceptionClass_Check(v->type)) {
+        return recipe_of_exception(r, v);
     }
     for (uint32_t i = 0; i < v->n; i += 2) {
         if (v->items[i + 1] != NULL) {
@@ -206,7 +225,7 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
     case DV_TUPLE: return v->type == NULL ? recipe_of_items(r, v, DYN_RC_TUPLE) : recipe_of_named(r, v);
     case DV_LIST: return recipe_of_items(r, v, DYN_RC_LIST);
     case DV_SET: return recipe_of_set(r, v);
-    case DV_OBJECT: return v->fresh ? recipe_of_object(r, v) : DYN_NONE;
+    case DV_OBJECT: return v->fresh || v->raised ? recipe_of_object(r, v) : DYN_NONE;
     case DV_DICT: return v->type ? recipe_of_collection(r, v, DYN_RC_DICT) : recipe_of_items(r, v, DYN_RC_DICT);
     case DV_DEQUE: return recipe_of_collection(r, v, DYN_RC_TUPLE);
     case DV_SLICE: return recipe_of_items(r, v, DYN_RC_SLICE);

@@ -9,6 +9,7 @@ void rec_forget(DynRec *r) {
         Py_DECREF(r->keep.at[i]);
     }
     rec_forget_generators(r, false);
+    r->handled = NULL;
     r->taken.n = 0;
     r->keep.n = r->seen.n = r->by_source.n = r->by_node.n = r->written.n = r->effects.n = r->touched.n = 0;
     r->behind = false;
@@ -391,9 +392,12 @@ static int add_snapshot(DynRec *r, uint32_t *index) {
             return -1;
         }
     }
+    DynVal *handled = r->handled;
     r->effects.n = r->seal != NULL ? r->seal_effects : neffects;
+    r->handled = r->seal != NULL ? r->seal_handled : handled;
     int done = rec_effects_done(r, &s.effects);
     r->effects.n = neffects;
+    r->handled = handled;
     if (done < 0) {
         for (uint32_t i = 0; i < s.nframes; i++) {
             Py_CLEAR(s.frames[i].code);

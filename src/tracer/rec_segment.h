@@ -9,6 +9,14 @@ DYN_HIDDEN void rec_forget(DynRec *r);              /* drop what this segment kn
 /* The instruction ran and its result is unknown: close the segment before it and open the next behind it. 0, or -1 when recording
  * ends here (an exception may be set: dynoc.Unsupported under fullgraph). */
 DYN_HIDDEN int rec_break(DynRec *r, RecFrame *f, const DynInstr *in);
+/* The exception that is set was raised for real, and follows from nothing that is known. */
+typedef enum RecRaised {
+    REC_RAISED_NOT,   /* nothing was done */
+    REC_RAISED_ON,    /* a segment ended there, and the next begins in the frame's handler, at f->next */
+    REC_RAISED_ROUND, /* the frame stands at its handler, f->next, and nothing more is recorded of it */
+    REC_RAISED_OUT    /* a segment ended there; one of the frames that called has the handler */
+} RecRaised;
+DYN_HIDDEN RecRaised rec_break_raised(DynRec *r, RecFrame *f, const DynInstr *in);
 /* The frame goes back to CPython: if its segment is closed and it is an inlined call, its caller's next one may begin. */
 DYN_HIDDEN void rec_leave_base(DynRec *r, RecFrame *f);
 DYN_HIDDEN void rec_leave(DynRec *r, RecFrame *f, const DynInstr *in);  /* the segment ends before `in`, CPython does the rest */

@@ -45,9 +45,8 @@ struct RecFrame {
     bool instr_changed;                 /* which changed a container that is older */
     uint32_t place_pc, place;           /* the places row of instruction place_pc, in capture place_of */
     DynCapture *place_of;
-    DynVal **saved;    /* the shadow before the running instruction, where that may have to be a break after all */
-    DynVal **handling; /* the exceptions of the except blocks that the frame is in */
-    uint32_t nhandling;
+    DynVal **saved; /* the shadow before the running instruction, where that may have to be a break after all */
+    uint32_t instr_ssp, instr_nodes, instr_guards; /* as the running instruction found them */
 };
 
 typedef struct RecPending { /* an inlined call on its way through the hook */
@@ -75,6 +74,7 @@ struct RecGenerator {
     DynVal *v, *func_val;
     RecFrame frame;
     bool old;                      /* made in an earlier segment: lost, but still watched */
+    DynVal *handled;               /* the exception that its frame handles, or NULL */
     bool asked, lost, dead, taken; /* taken: the running instruction made a step of it, */
     RecGeneratorState now, before; /* before which it was so */
     DynOperand sent;               /* what the step that is asked for gives to the frame */
@@ -115,6 +115,7 @@ typedef struct RecSeal {
     uint32_t born, nodes, effects;
     bool broken;
     RecFrame *frame;
+    DynVal *handled;
 } RecSeal;
 
 typedef struct RecEffect { /* as DynEffect, in shadows */
@@ -168,9 +169,11 @@ struct DynRec {
     DynVal *error;                                /* an exception that was raised as the guards say, or NULL; */
     PyObject *error_real;                         /* kept by the recording */
     bool error_again;                             /* it was raised before, and has its traceback */
+    DynVal *handled;                              /* the exception that is handled; NULL: the one when the segment began */
     RecFrame *seal;                               /* the frame whose running instruction makes sealed calls, or NULL */
     uint32_t seal_born, seal_nodes, seal_effects; /* that there were before it */
     bool seal_broken;                             /* something older was changed since */
+    DynVal *seal_handled;
     uint32_t oldest_changed;        /* the oldest shadow of a container that was changed since the running inlined call began */
     uint32_t ninstrs, ninstrs_node; /* executed in all; at the last new graph node */
     uint32_t forced;                /* where a segment began last: ninstrs; a test does not cut again there */
@@ -209,9 +212,12 @@ DYN_HIDDEN DynVal *rec_wrap_result(DynRec *r,
                                    PyObject *real); /* constant numbers, str, None … as shadow; NULL for anything else */
 
 /* ---- rec_except.c */
-#define REC_HANDLING 8                                 /* except blocks in except blocks */
 DYN_HIDDEN void rec_known_error(DynRec *r, DynVal *v); /* what was just raised follows from guards; v: its shadow or NULL */
 DYN_HIDDEN bool rec_catch(DynRec *r, RecFrame *f, const DynInstr *in); /* a known error has a handler: f->pc stands at it */
+/* The real frame is unwound to the handler: what is set lies on its stack. It has to have one, and its shadows are not touched. */
+DYN_HIDDEN void rec_unwind(DynRec *r, RecFrame *f, const DynInstr *in, const DynHandler *h);
+DYN_HIDDEN bool rec_is_handled(const DynRec *r, const RecFrame *f); /* by the frame, or one of the segment's that it was called from */
+DYN_HIDDEN DynVal *rec_handled(DynRec *r, RecFrame *f);             /* the exception that the frame handles now */
 
 /* ---- rec_effects.c */
 /* An object was changed: a fresh one's shadow says so; of one that outlives the call the change is an effect, to be made again at

@@ -294,6 +294,9 @@ static Step step(DynRec *r, RecFrame *f, const DynInstr *in) {
     f->instr_born = r->nvals;
     f->instr_effects = r->effects.n;
     f->instr_changed = false;
+    f->instr_ssp = f->ssp;
+    f->instr_nodes = r->cap != NULL ? r->cap->graph.nodes.n : 0;
+    f->instr_guards = r->cap != NULL ? r->cap->guards.n : 0;
     r->detail = NULL;
     if (f->cut) {
         f->cut = false;
@@ -422,6 +425,12 @@ PyObject *rec_run_frame(DynRec *r, RecFrame *f) {
         case STEP_ERROR:
             if (rec_catch(r, f, in)) {
                 continue;
+            }
+            switch (rec_break_raised(r, f, in)) {
+            case REC_RAISED_ON: f->pc = f->next; continue;
+            case REC_RAISED_ROUND: lose(r, f); return go_round(r, f, &link);
+            case REC_RAISED_OUT: lose(r, f); return throw_out(r, f, &link, in);
+            case REC_RAISED_NOT: break;
             }
         raised:
             if (f == r->base) {

@@ -24,7 +24,8 @@ static bool same_key(PyObject *a, PyObject *b) {
 
 /* For LOCAL and CLOSURE obj is a name, which the index says already. */
 static bool names_only(DynSourceKind kind) {
-    return kind == DYN_SRC_LOCAL || kind == DYN_SRC_CLOSURE || kind == DYN_SRC_OWNCELL || kind == DYN_SRC_FUNCTION;
+    return kind == DYN_SRC_LOCAL || kind == DYN_SRC_CLOSURE || kind == DYN_SRC_OWNCELL || kind == DYN_SRC_FUNCTION ||
+           kind == DYN_SRC_HANDLED;
 }
 
 uint32_t dyn_source_intern(DynSources *t, DynSourceKind kind, uint32_t base, uint32_t index, PyObject *obj, PyObject *key) {
@@ -148,6 +149,7 @@ void dyn_source_print(const DynSources *t, uint32_t id, DynStr *out) {
         dyn_str_putc(out, '>');
         break;
     case DYN_SRC_FUNCTION: dyn_str_puts(out, "<function>"); break;
+    case DYN_SRC_HANDLED: dyn_str_puts(out, "<handled exception>"); break;
     case DYN_SRC_CONST: dyn_object_print(s->obj, out); break;
     case DYN_SRC_DICT: print_key(t, s, 0, out); break;
     case DYN_SRC_CELL: dyn_str_puts(out, ".cell_contents"); break;

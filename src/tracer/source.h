@@ -14,6 +14,7 @@
     SOURCE(OWNCELL)    /* index: the function's own __closure__[index], the cell itself; obj: name */      \
     SOURCE(CELL)       /* base is a cell object: its content */                                            \
     SOURCE(FUNCTION)   /* the called function object itself */                                             \
+    SOURCE(HANDLED)    /* the exception that the calling code handles (sys.exception), or None */          \
     SOURCE(CONST)      /* obj itself (kept alive by the entry) */                                          \
     SOURCE(DICT)       /* obj: an exact dict (globals, builtins, module dict); key: the key in it (str) */ \
     SOURCE(ATTR)       /* getattr(base, key) by the plain rules: instance dict or type; key: str */        \

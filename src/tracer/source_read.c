@@ -172,6 +172,7 @@ DynRead dyn_source_read(const DynSource *s, PyObject *base, PyObject *func, PyOb
     case DYN_SRC_OWNCELL: return cell_of(func, s->index, out);
     case DYN_SRC_CELL: return cell_content(base, out);
     case DYN_SRC_FUNCTION: return found(func, out);
+    case DYN_SRC_HANDLED: return found(dyn_cpy_handled(), out);
     case DYN_SRC_CONST: return found(s->obj, out);
     case DYN_SRC_DICT: return key_of(s->obj, s->key, out);
     case DYN_SRC_ATTR: return dyn_source_attr(base, s->key, out);
