@@ -6,6 +6,7 @@ leaves (test_forced_bail.py). A new operator or instruction gets its rows in one
 
 import functions_arrays  # noqa: F401
 import functions_breaks  # noqa: F401
+import functions_breaks_places  # noqa: F401
 import functions_iterators  # noqa: F401
 import functions_python  # noqa: F401
 from case import TABLE

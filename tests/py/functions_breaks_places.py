@@ -1,0 +1,424 @@
+"""Rows of the test table about the places that a break can stand at: except blocks, handlers that a real exception leads to, special
+methods, closures that came in, functions that look at their frame, generators.
+
+Imported by functions.py. `LOOK` is opaque to the recorder; it writes down what it is given, and what is being handled: the
+exception, what it came from, and the rows of its traceback.
+"""
+
+import contextlib
+import json
+import sys
+import traceback
+
+import numpy as np
+from case import f64, whole
+from functions_breaks import SEE, broken, seen
+
+
+def rows_of(error):
+    return [(row.name, row.lineno, row.colno, row.end_colno) for row in traceback.extract_tb(error.__traceback__) if row.filename == __file__]
+
+
+def handled():
+    told, error = [], sys.exc_info()[1]
+    while error is not None and len(told) < 5:
+        told.append((type(error).__name__, str(error), rows_of(error), error.__suppress_context__))
+        error = error.__cause__ or error.__context__
+    return told
+
+
+def look(value):
+    seen.append((repr(value), handled()))
+    if isinstance(value, Exception):
+        raise value
+    return value
+
+
+LOOK = np.frompyfunc(look, 1, 1)
+
+
+def fails(value):
+    return int("x" + str(value))
+
+
+FAILS = np.frompyfunc(fails, 1, 1)
+
+# ---- exceptions raised by an opaque call
+
+
+@broken(lambda: (f64(5),), lambda: (f64(0),))
+def raised_and_caught(x):
+    y = x * 2
+    try:
+        y = y + 1
+        FAILS(1)
+        y = y * 100
+    except ValueError as e:
+        y = y - 1
+        LOOK(str(e))
+        y = y * 3
+    LOOK("behind")
+    return y + 1
+
+
+@broken(lambda: (f64(5), 0), lambda: (f64(5), 1), lambda: (f64(5), 2))
+def raised_at_some_calls(x, how):
+    y = x * 2
+    try:
+        LOOK([1, ValueError("v"), KeyError("k")][how])
+        y = y * 7
+    except ValueError:
+        LOOK("value")
+        y = y + 1
+    except KeyError as e:
+        y = y + 2
+        LOOK(repr(e))
+    else:
+        y = y + 3
+        LOOK("else")
+    finally:
+        y = y * 2
+        LOOK("finally")
+    return y + 1
+
+
+@broken(lambda: (f64(5), 40), lambda: (f64(5), 2), lambda: (f64(5), 0))
+def raised_in_a_loop(x, n):
+    for i in range(n):
+        x = x * 0.5 + 1
+        try:
+            if i % 3 == 0:
+                FAILS(i)
+            x = x + 1
+            SEE(i)
+        except ValueError as e:
+            LOOK(str(e))
+            x = x - 2
+        x = x * 0.75
+    return x * 2
+
+
+@broken(lambda: (f64(5), 40), lambda: (f64(5), 3))
+def left_from_except_blocks(x, n):
+    for i in range(n):
+        x = x * 0.5 + 1
+        try:
+            LOOK(ValueError(i) if i % 4 == 1 else i)
+        except ValueError:
+            SEE("in")
+            if i == 1:
+                continue
+            x = x + 1
+            if i > 20:
+                break
+    else:
+        return x - 1
+    LOOK("out")
+    return x * 2
+
+
+@broken(lambda: (f64(5),))
+def returned_from_an_except_block(x):
+    y = x * 2
+    try:
+        FAILS(0)
+    except ValueError:
+        LOOK("in")
+        return y + 1
+    return y
+
+
+@broken(lambda: (f64(5), 0), lambda: (f64(5), 1))
+def goes_on_from_an_except_block(x, again):
+    y = x * 2
+    try:
+        try:
+            y = y + 1
+            FAILS(0)
+        except ValueError as e:
+            y = y - 1
+            LOOK("inner")
+            if again:
+                raise
+            raise KeyError("other") from e
+    except (ValueError, KeyError):
+        LOOK("outer")
+        y = y * 2
+    LOOK("behind")
+    return y + 1
+
+
+@broken(lambda: (f64(5), 0), lambda: (f64(5), 1), lambda: (f64(5), 2))
+def leaves_from_an_except_block(x, how):
+    y = x * 2
+    try:
+        FAILS(0)
+    except ValueError as e:
+        y = y - 1
+        LOOK(str(y[0]))
+        if how == 0:
+            raise
+        if how == 1:
+            raise TypeError("other") from None
+        raise e
+
+
+@broken(lambda: (f64(5),))
+def except_block_in_an_except_block(x):
+    y = x * 2
+    try:
+        FAILS(0)
+    except ValueError:
+        y = y + 1
+        LOOK("one")
+        try:
+            LOOK(KeyError("k"))
+        except KeyError:
+            y = y * 2
+            LOOK("two")
+            y = y + 3
+        LOOK("one again")
+        y = y - 1
+    LOOK("none")
+    return y
+
+
+@broken(lambda: (f64(5), False), lambda: (f64(5), True))
+def finally_reached_by_an_exception(x, caught):
+    y = x * 2
+    try:
+        try:
+            FAILS(0)
+        finally:
+            y = y + 1
+            LOOK("finally")
+            y = y * 2
+            SEE("still")
+    except ValueError:
+        LOOK("caught")
+        y = y - 1
+        if not caught:
+            raise
+    return y * 3
+
+
+def halves(x, how):
+    y = x * 0.5
+    LOOK("half")
+    if how:
+        FAILS(how)
+    z = y + 1
+    LOOK("half done")
+    return z * 2
+
+
+@broken(lambda: (f64(5), 0), lambda: (f64(5), 1))
+def raised_in_an_inlined_call(x, how):
+    y = x * 2
+    try:
+        y = halves(y, how)
+    except ValueError as e:
+        y = y + 1
+        LOOK(str(e))
+        y = y * 2
+    LOOK("behind")
+    return y + 1
+
+
+def careful(x, how):
+    try:
+        y = halves(x + 1, how)
+    except ValueError:
+        LOOK("careful")
+        y = x - 1
+        if how == 2:
+            raise
+    return y * 2
+
+
+@broken(lambda: (f64(5), 0), lambda: (f64(5), 1), lambda: (f64(5), 2))
+def handled_in_an_inlined_call(x, how):
+    y = x * 2
+    try:
+        y = careful(y, how) + y
+    except ValueError:
+        LOOK("after all")
+        y = y * 5
+    return y + 1
+
+
+@broken(lambda: (f64(5), 30), lambda: (f64(5), 2))
+def inlined_calls_in_a_loop_that_raise(x, n):
+    good = 0
+    for i in range(n):
+        try:
+            x = halves(x, i % 3 == 1)
+            good += 1
+        except ValueError:
+            LOOK(i)
+            x = x + 1
+    return x, good
+
+
+# ---- exceptions that the function raises itself, or that follow from what is known
+
+
+@broken(lambda: (f64(5), 0), lambda: (f64(5), 1))
+def raise_statement_and_a_break_in_its_handler(x, how):
+    y = x * 2
+    try:
+        y = y + 1
+        if how:
+            raise ValueError("mine", how)
+        y = y * 2
+    except ValueError as e:
+        y = y - 1
+        LOOK(e.args)
+        y = y * 3
+    return y + 1
+
+
+class Mine(Exception):
+    def __init__(self, code):
+        super().__init__("code", code)
+        self.code = code
+
+
+@broken(lambda: (f64(5),))
+def exception_of_a_class_of_its_own(x):
+    y = x * 2
+    try:
+        raise Mine(7)
+    except Mine as e:
+        LOOK(e.code)
+        y = y + e.code
+    return y + 1
+
+
+@broken(lambda: (f64(5), {"a": 1}), lambda: (f64(5), {"b": 2}))
+def missing_key_and_a_break_in_its_handler(x, d):
+    y = x * 2
+    try:
+        n = d["b"]
+    except KeyError as e:
+        LOOK(str(e))
+        n = 3
+    LOOK("behind")
+    return y * n
+
+
+def checked(x, least):
+    if x.shape[0] < least:
+        raise ValueError(f"fewer than {least}")
+    return x + 1
+
+
+@broken(lambda: (f64(5), 3), lambda: (f64(2), 3))
+def raised_by_a_check_in_an_inlined_call(x, least):
+    y = x * 2
+    try:
+        y = checked(y, least)
+    except ValueError as e:
+        LOOK(str(e))
+        y = y - 1
+    return y * 3
+
+
+@broken(lambda: (f64(5),))
+def an_exception_is_kept(x):
+    y = x * 2
+    e = ValueError("kept", 3)
+    LOOK(repr(e))
+    return y + 1, repr(e)
+
+
+@broken(lambda: (f64(5),), lambda: (np.zeros(5),))
+def solver_that_fails(x):
+    a = np.outer(x, x)
+    y = x * 2
+    try:
+        y = np.linalg.solve(a + (np.eye(5) if x[0] else 0), y)
+    except np.linalg.LinAlgError as e:
+        LOOK(str(e))
+        y = y * 3 + 1
+    return y * 2
+
+
+@broken(lambda: (f64(5), "[1, 2]"), lambda: (f64(5), "["))
+def parser_that_fails(x, text):
+    y = x * 2
+    try:
+        n = sum(json.loads(text))
+    except json.JSONDecodeError:
+        LOOK("no list")
+        n = 1
+    return y * n + 1
+
+
+# ---- with statements that an exception goes through
+
+
+class Room:
+    def __init__(self, quiet):
+        self.quiet = quiet
+        self.visits = 0
+
+    def __enter__(self):
+        self.visits += 1
+        LOOK("in")
+        return self
+
+    def __exit__(self, kind, error, tb):
+        LOOK(("out", kind and kind.__name__))
+        return self.quiet
+
+
+@broken(lambda: (f64(5), Room(True), 1), lambda: (f64(5), Room(False), 0), lambda: (f64(5), Room(False), 1))
+def with_statement_that_an_exception_ends(x, room, how):
+    y = x * 2
+    with room:
+        y = y + 1
+        LOOK("body")
+        if how:
+            FAILS(how)
+        y = y * 2
+    LOOK("behind")
+    return y + 1, room.visits
+
+
+@broken(lambda: (f64(5), 30), lambda: (f64(5), 1))
+def with_statement_in_a_loop_that_exceptions_end(x, n):
+    room = Room(True)
+    for i in range(n):
+        with room:
+            x = x * 0.5 + 1
+            LOOK(ValueError(i) if i % 3 == 0 else i)
+            x = x + 1
+        x = x - 0.5
+    return x
+
+
+@broken(lambda: (f64(5), 1), lambda: (f64(5), 0))
+def suppressed(x, how):
+    y = x * 2
+    with contextlib.suppress(ValueError, KeyError):
+        y = y + 1
+        LOOK(KeyError("k") if how else 1)
+        y = y * 5
+    LOOK("behind")
+    return y - 1
+
+
+@broken(lambda: (whole(6),), lambda: (-whole(6),))
+def branch_on_data_in_an_except_block(x):
+    y = x * 2
+    try:
+        FAILS(0)
+    except ValueError:
+        if y.sum() > 0:
+            y = y + 1
+            LOOK("more")
+        else:
+            LOOK("less")
+            y = y - 1
+    return y * 3
