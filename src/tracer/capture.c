@@ -94,6 +94,16 @@ void dyn_capture_forget_guards(DynCapture *c, uint32_t n) {
     c->guards.n = kept; /* SYM guards have no object */
 }
 
+void dyn_capture_forget_values(DynCapture *c, uint32_t n) {
+    uint32_t kept = n;
+    for (uint32_t i = n; i < c->guards.n; i++)
+        if (c->guards.at[i].kind == DYN_GUARD_EQ)
+            Py_XDECREF(c->guards.at[i].obj);
+        else
+            c->guards.at[kept++] = c->guards.at[i];
+    c->guards.n = kept;
+}
+
 static bool same_guard(const DynGuard *a, const DynGuard *b) {
     return a->kind == b->kind && a->source == b->source && a->source2 == b->source2 && a->number == b->number &&
            a->obj == b->obj && (a->kind != DYN_GUARD_ARRAY || dyn_layout_same(&a->layout, &b->layout, DYN_MAX_NDIM));

@@ -163,6 +163,8 @@ DYN_HIDDEN int dyn_capture_guard(DynCapture *c, const DynGuard *g); /* duplicate
 DYN_HIDDEN void dyn_capture_forget_recipes(DynCapture *c, uint32_t n);
 DYN_HIDDEN void dyn_capture_forget_snapshots(DynCapture *c, uint32_t n);
 DYN_HIDDEN void dyn_capture_forget_guards(DynCapture *c, uint32_t n);
+/* … or the EQ guards: what comes before a break doesn't rest on the values that the breaking instruction looked at. */
+DYN_HIDDEN void dyn_capture_forget_values(DynCapture *c, uint32_t n);
 DYN_HIDDEN int dyn_capture_verify(const DynCapture *c, DynStr *error);
 DYN_HIDDEN void dyn_capture_print(const DynCapture *c, DynStr *out);
 DYN_HIDDEN void dyn_guard_print(const DynCapture *c, const DynGuard *g,

@@ -290,6 +290,7 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
         return -1;
     }
     rec_forget_effects(r, f->instr_effects); /* the instruction makes them itself */
+    dyn_capture_forget_values(c, f->instr_guards);
     if (r->spoiled || f->instr_changed || state_before(r, f, in) < 0 || rec_effects_done(r, &c->done) < 0) {
         rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
         return -1;
@@ -328,6 +329,7 @@ static uint32_t depth_behind(const DynInstr *in, uint32_t depth) {
 static bool close_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
     rec_rollback(r, f->instr_nodes);
     dyn_capture_forget_guards(r->cap, f->instr_guards);
+    dyn_capture_forget_values(r->cap, f->instr_guards);
     rec_forget_effects(r, f->instr_effects);
     if (r->spoiled || f->instr_changed || state_before(r, f, in) < 0 || rec_effects_done(r, &r->cap->done) < 0) {
         return false;
