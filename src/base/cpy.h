@@ -135,7 +135,7 @@ DYN_HIDDEN void dyn_cpy_traceback_without_row(PyObject *before);
 DYN_HIDDEN void dyn_cpy_traceback_here(PyThreadState *ts); /* the exception that is set passed here */
 /* The exception that the running frame handles: `value` (owned, NULL: none) takes the place of what is returned. */
 DYN_HIDDEN PyObject *dyn_cpy_swap_handled(PyThreadState *ts, PyObject *value);
-DYN_HIDDEN PyObject *dyn_cpy_handled(void); /* borrowed; None where there is none */
+DYN_HIDDEN PyObject *dyn_cpy_handled(void);               /* borrowed; None where there is none */
 DYN_HIDDEN PyObject *dyn_cpy_type_dict(PyTypeObject *t);  /* new reference or NULL */
 DYN_HIDDEN PyObject *dyn_cpy_code_bytes(PyCodeObject *c); /* new bytes: co_code without specialisation */
 /* Parts that are unknown are -1. */

@@ -37,18 +37,18 @@ typedef struct DynFrameShape {
 } DynFrameShape;
 /* All return a new code object or NULL with an exception set. */
 DYN_HIDDEN PyObject *dyn_asm_whole(const DynCode *c, PyObject *runner);
-/* before: state at the break instruction (stack as the instruction finds it); ways: the state behind it, by DynWayOn (resume NULL:
- * no such way; where it isn't told how an instruction falls through, or what handles it, the rest is done there as CPython would);
- * live_in[slot]: bound at function entry. */
+/* before: state at the break instruction (stack as the instruction finds it); ways: the state behind it, by DynWayOn (resume
+ * NULL: no such way; where it isn't told how an instruction falls through, or what handles it, the rest is done there as CPython
+ * would); live_in[slot]: bound at function entry. */
 typedef struct DynWay {
     PyObject *resume;
     DynFrameShape shape;
 } DynWay;
 typedef enum DynWayOn { /* where it falls through, where it jumps, and where the handler begins that covers it */
-    DYN_WAY_NEXT,
-    DYN_WAY_JUMP,
-    DYN_WAY_CAUGHT,
-    DYN_WAYS
+                        DYN_WAY_NEXT,
+                        DYN_WAY_JUMP,
+                        DYN_WAY_CAUGHT,
+                        DYN_WAYS
 } DynWayOn;
 DYN_HIDDEN PyObject *dyn_asm_break(const DynCode *c, PyObject *runner, const bool *live_in, const DynFrameShape *before,
                                    const DynWay *ways);

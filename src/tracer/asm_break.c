@@ -1,9 +1,9 @@
 /* asm_break.c: rewritten code: what is left of a function in Python when a graph was broken at one of its instructions; and
  * waiting code: the function as it is, with a way out at that instruction.
  *
- * Called by evalframe/compile through asm.h. The layouts are told there. Where a handler of the original covers the instruction, an
- * exception goes on in that handler's resume function; where there is none, behind the rewritten code, where the whole original
- * stands with its tables, in this frame. */
+ * Called by evalframe/compile through asm.h. The layouts are told there. Where a handler of the original covers the instruction,
+ * an exception goes on in that handler's resume function; where there is none, behind the rewritten code, where the whole
+ * original stands with its tables, in this frame. */
 #include "base/cpy_internal.h"
 #include "tracer/asm_internal.h"
 #include <opcode.h>
@@ -171,8 +171,8 @@ static void emit_start(DynAsm *a, const DynCode *c, const bool *live_in, const D
 
 /* Is there anything to run between before and after: not at a place where the recorder cut the function. */
 static bool runs(const DynInstr *in, const DynFrameShape *before, const DynWay *ways) {
-    return in->op != DYN_I_JUMP && !(ways[DYN_WAY_NEXT].resume != NULL && ways[DYN_WAY_JUMP].resume == NULL &&
-                                     ways[DYN_WAY_NEXT].shape.at == before->at);
+    return in->op != DYN_I_JUMP &&
+           !(ways[DYN_WAY_NEXT].resume != NULL && ways[DYN_WAY_JUMP].resume == NULL && ways[DYN_WAY_NEXT].shape.at == before->at);
 }
 
 typedef struct Break {
@@ -218,7 +218,8 @@ static void emit_break(DynAsm *a, const Break *b) {
     emit_start(a, c, b->live_in, b->before, b->first_const, b->order);
     uint32_t start = dyn_asm_units(a);
     emit_ways(a, b, &end);
-    bool caught = b->ways[DYN_WAY_CAUGHT].resume != NULL, stays = b->ways[DYN_WAY_NEXT].resume == NULL, falls = stays && !raises(b->in);
+    bool caught = b->ways[DYN_WAY_CAUGHT].resume != NULL, stays = b->ways[DYN_WAY_NEXT].resume == NULL,
+         falls = stays && !raises(b->in);
     uint32_t jump = falls ? emit_jump_of(a, JUMP_FORWARD, 0) : 0, behind = dyn_asm_units(a);
     if (end == start || !dyn_cpy_find_handler(c->code, b->in->at, &h))
         return;

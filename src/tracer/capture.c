@@ -139,7 +139,8 @@ static int verify_tables(const DynCapture *c, DynStr *error) {
     for (uint32_t i = 0; i < c->sources.v.n; i++) {
         const DynSource *s = &c->sources.v.at[i];
         bool based = s->kind != DYN_SRC_LOCAL && s->kind != DYN_SRC_CLOSURE && s->kind != DYN_SRC_OWNCELL &&
-                     s->kind != DYN_SRC_FUNCTION && s->kind != DYN_SRC_HANDLED && s->kind != DYN_SRC_CONST && s->kind != DYN_SRC_DICT;
+                     s->kind != DYN_SRC_FUNCTION && s->kind != DYN_SRC_HANDLED && s->kind != DYN_SRC_CONST &&
+                     s->kind != DYN_SRC_DICT;
         bool keyed =
             s->kind == DYN_SRC_DICT || s->kind == DYN_SRC_ATTR || s->kind == DYN_SRC_KEY || s->kind == DYN_SRC_FKWDEFAULT;
         if (based ? s->base >= i : s->base != DYN_NONE)
@@ -258,9 +259,8 @@ static int verify_frame(const DynCapture *c, const DynFrameState *f, uint32_t at
 }
 
 static int verify_effects(const DynCapture *c, DynEffects fx, DynStr *error) {
-    static const uint8_t least[] = {[DYN_FX_SETATTR] = 2, [DYN_FX_DELATTR] = 1, [DYN_FX_SETITEM] = 3,
-                                    [DYN_FX_DELITEM] = 2, [DYN_FX_SETCELL] = 1, [DYN_FX_CALL] = 1,
-                                    [DYN_FX_HANDLED] = 1};
+    static const uint8_t least[] = {[DYN_FX_SETATTR] = 2, [DYN_FX_DELATTR] = 1, [DYN_FX_SETITEM] = 3, [DYN_FX_DELITEM] = 2,
+                                    [DYN_FX_SETCELL] = 1, [DYN_FX_CALL] = 1,    [DYN_FX_HANDLED] = 1};
     if (fx.first + fx.n > c->effects.n)
         return wrong(error, "effects that don't exist", fx.first);
     for (uint32_t i = fx.first; i < fx.first + fx.n; i++) {

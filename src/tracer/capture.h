@@ -84,12 +84,12 @@ typedef struct DynRecipe {
 
 /* What a segment did to objects that outlive the call. Performed again, in this order, when the graph ran and the values were
  * rebuilt: nobody can look in between. Items are recipes. */
-#define DYN_EFFECT_KINDS(EFFECT)                          \
-    EFFECT(SETATTR) /* items: object, value; obj: name */ \
-    EFFECT(DELATTR) /* items: object; obj: name */        \
-    EFFECT(SETITEM) /* items: container, key, value */    \
-    EFFECT(DELITEM) /* items: container, key */           \
-    EFFECT(SETCELL) /* items: cell, value or none */      \
+#define DYN_EFFECT_KINDS(EFFECT)                                                      \
+    EFFECT(SETATTR) /* items: object, value; obj: name */                             \
+    EFFECT(DELATTR) /* items: object; obj: name */                                    \
+    EFFECT(SETITEM) /* items: container, key, value */                                \
+    EFFECT(DELITEM) /* items: container, key */                                       \
+    EFFECT(SETCELL) /* items: cell, value or none */                                  \
     EFFECT(HANDLED) /* items: the exception that is handled from there on, or None */ \
     EFFECT(CALL)    /* items: arguments of obj, a builtin's method: self.append … */
 typedef enum DynEffectKind {

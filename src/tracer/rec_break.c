@@ -389,6 +389,6 @@ RecRaised rec_break_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     r->between = false;
     rec_unwind(r, f, in, &h);
-    f->next = pc;
+    f->next = f->pc = pc;
     return open_behind(r, f, in) == 0 ? REC_RAISED_ON : REC_RAISED_ROUND;
 }

@@ -4,9 +4,10 @@
  * the same way.
  *
  * Called by record.c when a handler raised, and from its table. An exception that is raised for real is a break
- * (rec_break.c:rec_break_raised), and an argument of what follows in the handler. One that nothing raises at later calls is no value
- * that recipes can make: where the frame has to be rebuilt in an except block, another recording raises it (DynRecording.raises).
- * Which exception is handled is the thread's, as CPython has it: an effect at the ends of segments (DYN_FX_HANDLED). */
+ * (rec_break.c:rec_break_raised), and an argument of what follows in the handler. One that nothing raises at later calls is no
+ * value that recipes can make: where the frame has to be rebuilt in an except block, another recording raises it
+ * (DynRecording.raises). Which exception is handled is the thread's, as CPython has it: an effect at the ends of segments
+ * (DYN_FX_HANDLED). */
 #include "tracer/rec_segment.h"
 
 /* The exception that is set, normalised: a new reference. It stays set. */
@@ -242,8 +243,8 @@ Step rec_POP_EXCEPT(DynRec *r, RecFrame *f, const DynInstr *in) {
 Step rec_CHECK_EXC_MATCH(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
     DynOperand value = operand(f, 2), type = operand(f, 1);
-    bool known = dyn_rec_burn(r, type.v, type.real) == 0 && dyn_rec_resolve(r, value.v, value.real) == 0 &&
-                 value.v->kind == DV_OBJECT;
+    bool known =
+        dyn_rec_burn(r, type.v, type.real) == 0 && dyn_rec_resolve(r, value.v, value.real) == 0 && value.v->kind == DV_OBJECT;
     bool plain = PyExceptionClass_Check(type.real);
     for (Py_ssize_t i = 0; PyTuple_CheckExact(type.real) && i < PyTuple_GET_SIZE(type.real); i++) {
         plain = (plain || i == 0) && PyExceptionClass_Check(PyTuple_GET_ITEM(type.real, i));

@@ -424,8 +424,9 @@ DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *han
     PyObject *f = own_new ? part(make, s_func) : NULL;
     bool own_init = init != NULL && PyFunction_Check(init);
     PyTypeObject *base = error ? (PyTypeObject *)PyExc_BaseException : &PyBaseObject_Type;
-    if (status < 0 || (error && own_init && r->req->raises) || (named && !own_new) || (own_new && (error || f == NULL || !PyFunction_Check(f))) ||
-        (!own_new && type->tp_new != base->tp_new) || (!own_init && (type->tp_init != base->tp_init || (error && c->nkw > 0)))) {
+    if (status < 0 || (error && own_init && r->req->raises) || (named && !own_new) ||
+        (own_new && (error || f == NULL || !PyFunction_Check(f))) || (!own_new && type->tp_new != base->tp_new) ||
+        (!own_init && (type->tp_init != base->tp_init || (error && c->nkw > 0)))) {
         return NULL;
     }
     RecCall with = *c;

@@ -12,7 +12,7 @@ DYN_HIDDEN int rec_break(DynRec *r, RecFrame *f, const DynInstr *in);
 /* The exception that is set was raised for real, and follows from nothing that is known. */
 typedef enum RecRaised {
     REC_RAISED_NOT,   /* nothing was done */
-    REC_RAISED_ON,    /* a segment ended there, and the next begins in the frame's handler, at f->next */
+    REC_RAISED_ON,    /* a segment ended there, and the next begins in the frame's handler, at f->pc */
     REC_RAISED_ROUND, /* the frame stands at its handler, f->next, and nothing more is recorded of it */
     REC_RAISED_OUT    /* a segment ended there; one of the frames that called has the handler */
 } RecRaised;

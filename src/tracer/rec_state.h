@@ -214,10 +214,12 @@ DYN_HIDDEN DynVal *rec_wrap_result(DynRec *r,
 /* ---- rec_except.c */
 DYN_HIDDEN void rec_known_error(DynRec *r, DynVal *v); /* what was just raised follows from guards; v: its shadow or NULL */
 DYN_HIDDEN bool rec_catch(DynRec *r, RecFrame *f, const DynInstr *in); /* a known error has a handler: f->pc stands at it */
-/* The real frame is unwound to the handler: what is set lies on its stack. It has to have one, and its shadows are not touched. */
+/* The real frame is unwound to the handler: what is set lies on its stack. It has to have one, and its shadows are not touched.
+ */
 DYN_HIDDEN void rec_unwind(DynRec *r, RecFrame *f, const DynInstr *in, const DynHandler *h);
-DYN_HIDDEN bool rec_is_handled(const DynRec *r, const RecFrame *f); /* by the frame, or one of the segment's that it was called from */
-DYN_HIDDEN DynVal *rec_handled(DynRec *r, RecFrame *f);             /* the exception that the frame handles now */
+DYN_HIDDEN bool rec_is_handled(const DynRec *r,
+                               const RecFrame *f);      /* by the frame, or one of the segment's that it was called from */
+DYN_HIDDEN DynVal *rec_handled(DynRec *r, RecFrame *f); /* the exception that the frame handles now */
 
 /* ---- rec_effects.c */
 /* An object was changed: a fresh one's shadow says so; of one that outlives the call the change is an effect, to be made again at

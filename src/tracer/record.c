@@ -355,21 +355,33 @@ static Step step_watched(DynRec *r, RecFrame *f, const DynInstr *in) {
     return s;
 }
 
+static void stop_at_base(DynRec *r, RecFrame *f, const DynInstr *in) {
+    if (f == r->base) {
+        rec_stop(r, f, in, DYN_R_EXCEPTION);
+    }
+}
+
+/* CPython's default evaluation raises what keeps the frame from running, in the right place. */
+static PyObject *refuse_frame(DynRec *r, RecFrame *f, bool inlined) {
+    PyErr_Clear();
+    r->callee_bailed = true;
+    r->why = DYN_R_RECURSION;
+    if (f->generator != NULL) {
+        f->generator->lost = true;
+    }
+    if (!inlined) {
+        rec_stop(r, f, NULL, DYN_R_RECURSION);
+        rec_deliver(r);
+    }
+    return dyn_frame_go_on(r->ts, f->f, 0, 0);
+}
+
 PyObject *rec_run_frame(DynRec *r, RecFrame *f) {
     DynFrameLink link;
+    RecRaised how;
     bool inlined = r->top != NULL;
     if (dyn_frame_enter(r->ts, f->f, &link) < 0) {
-        PyErr_Clear(); /* default evaluation raises it again, in the right place */
-        r->callee_bailed = true;
-        r->why = DYN_R_RECURSION;
-        if (f->generator != NULL) {
-            f->generator->lost = true;
-        }
-        if (!inlined) {
-            rec_stop(r, f, NULL, DYN_R_RECURSION);
-            rec_deliver(r);
-        }
-        return dyn_frame_go_on(r->ts, f->f, 0, 0);
+        return refuse_frame(r, f, inlined);
     }
     f->outer = r->top;
     r->top = f;
@@ -423,18 +435,17 @@ PyObject *rec_run_frame(DynRec *r, RecFrame *f) {
             }
             return hand_back(r, f, &link, in->start, dyn_frame_go_on);
         case STEP_ERROR:
-            if (rec_catch(r, f, in)) {
+            how = rec_catch(r, f, in) ? REC_RAISED_ON : rec_break_raised(r, f, in);
+            if (how == REC_RAISED_ON) {
                 continue;
             }
-            switch (rec_break_raised(r, f, in)) {
-            case REC_RAISED_ON: f->pc = f->next; continue;
-            case REC_RAISED_ROUND: lose(r, f); return go_round(r, f, &link);
-            case REC_RAISED_OUT: lose(r, f); return throw_out(r, f, &link, in);
-            case REC_RAISED_NOT: break;
+            if (how == REC_RAISED_ROUND) {
+                lose(r, f);
+                return go_round(r, f, &link);
             }
-        raised:
-            if (f == r->base) {
-                rec_stop(r, f, in, DYN_R_EXCEPTION);
+            if (how == REC_RAISED_NOT) {
+            raised:
+                stop_at_base(r, f, in);
             }
             lose(r, f);
             r->why = DYN_R_EXCEPTION;

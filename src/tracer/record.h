@@ -9,12 +9,12 @@
 typedef struct DynRecording DynRecording;
 struct DynRecording {
     void *owner;
-    bool fullgraph;        /* a break raises dynoc.Unsupported in place of going on */
-    bool dynamic;          /* sizes and numbers are symbols */
-    bool need_arrays;      /* no entry for a segment without array work */
-    bool loud;             /* blocks of np.errstate are entered for real, so that there can be breaks in them. The recorder sets
-                            * it when it met such a break */
-    bool raises;           /* exceptions are raised for real, a graph break each, so that they can be had in except blocks: as loud */
+    bool fullgraph;   /* a break raises dynoc.Unsupported in place of going on */
+    bool dynamic;     /* sizes and numbers are symbols */
+    bool need_arrays; /* no entry for a segment without array work */
+    bool loud;        /* blocks of np.errstate are entered for real, so that there can be breaks in them. The recorder sets
+                       * it when it met such a break */
+    bool raises;      /* exceptions are raised for real, a graph break each, so that they can be had in except blocks: as loud */
     PyCodeObject *resumes; /* borrowed: the function to record is one of resume code for this code; NULL: it isn't */
     uint32_t moved;        /* … by so many code units */
     /* The resume code (asm.h) for a break in func's `code`, the same object for the same shape. New reference or NULL (no

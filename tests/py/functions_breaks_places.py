@@ -1,5 +1,5 @@
-"""Rows of the test table about the places that a break can stand at: except blocks, handlers that a real exception leads to, special
-methods, closures that came in, functions that look at their frame, generators.
+"""Rows of the test table about the places that a break can stand at: except blocks, handlers that a real exception leads to,
+special methods, closures that came in, functions that look at their frame, generators.
 
 Imported by functions.py. `LOOK` is opaque to the recorder; it writes down what it is given, and what is being handled: the
 exception, what it came from, and the rows of its traceback.
@@ -16,7 +16,8 @@ from functions_breaks import SEE, broken, seen
 
 
 def rows_of(error):
-    return [(row.name, row.lineno, row.colno, row.end_colno) for row in traceback.extract_tb(error.__traceback__) if row.filename == __file__]
+    rows = traceback.extract_tb(error.__traceback__)
+    return [(row.name, row.lineno, row.colno, row.end_colno) for row in rows if row.filename == __file__]
 
 
 def handled():
