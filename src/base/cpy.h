@@ -29,7 +29,9 @@ DYN_HIDDEN PyObject **dyn_frame_localsplus(DynFrame *f); /* locals, cells, free 
 DYN_HIDDEN bool dyn_frame_is_generator(DynFrame *f);
 DYN_HIDDEN DynFrame *dyn_frame_of_generator(PyObject *generator);                   /* of an exact generator that is suspended */
 DYN_HIDDEN void dyn_generator_suspend(PyObject *generator, uint32_t at, int depth); /* a fresh one, now filled: goes on there */
-DYN_HIDDEN int dyn_frame_depth(DynFrame *f);                                        /* stack values of a suspended frame */
+/* The dict of its locals was made: it stays with the frame, with what was put into it (up to 3.12). */
+DYN_HIDDEN bool dyn_frame_has_locals(DynFrame *f);
+DYN_HIDDEN int dyn_frame_depth(DynFrame *f);          /* stack values of a suspended frame */
 DYN_HIDDEN uint32_t dyn_frame_position(DynFrame *f);  /* code unit that would run next on a fresh or suspended frame */
 DYN_HIDDEN int dyn_code_nlocalsplus(PyCodeObject *c); /* slots before the stack */
 DYN_HIDDEN int dyn_code_ncells(PyCodeObject *c);      /* cell variables */

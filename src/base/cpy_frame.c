@@ -78,6 +78,7 @@ void dyn_generator_suspend(PyObject *generator, uint32_t at, int depth) {
 #endif
 }
 
+bool dyn_frame_has_locals(DynFrame *f) { return DYN_PY < 313 && f->f_locals != NULL; }
 int dyn_frame_depth(DynFrame *f) { return f->stacktop - FRAME_CODE(f)->co_nlocalsplus; }
 
 uint32_t dyn_frame_position(DynFrame *f) { return (uint32_t)(FRAME_POINTER(f) - CODE_START(f) + (DYN_PY < 313)); }

@@ -141,10 +141,12 @@ DYN_HIDDEN bool dyn_hit_is_starting(PyObject *func); /* the frame of a rewritten
 DYN_HIDDEN PyObject *dyn_hit_runner_new(DynEntry *e);
 DYN_HIDDEN void dyn_hit_runner_detach(PyObject *runner);
 DYN_HIDDEN PyObject *dyn_hit_continuation_new(PyObject *door, uint32_t drop, uint32_t ndrop);
-/* What an outer frame calls where an inlined call is to go on in a resume function: whatever it is given, the door is called with
- * `args` (a tuple, taken over). */
-DYN_HIDDEN PyObject *dyn_hit_inner_new(PyObject *door, PyObject *args);
 DYN_HIDDEN int dyn_hit_init(void);
+
+/* ---- inner.c: what an outer frame calls, or operates on, where an inlined call is to go on in a resume function: whatever it is
+ * given, the door is called with `args` (a tuple, taken over). more: what the instruction needs besides; may be NULL. */
+DYN_HIDDEN PyObject *dyn_inner_new(PyObject *door, PyObject *args, PyObject *more);
+DYN_HIDDEN int dyn_inner_init(void);
 
 /* ---- way_out.c: what waiting code asks at its trap: go on in the resume functions of `e`, because there is native code by now?
  * before: the frame's state there; copied. code: the waiting code, which will hold the object; borrowed. */

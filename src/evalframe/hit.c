@@ -453,56 +453,7 @@ PyObject *dyn_hit_continuation_new(PyObject *door, uint32_t drop, uint32_t ndrop
     return (PyObject *)c;
 }
 
-/* ---- an inlined call that goes on in a resume function */
-
-typedef struct Inner {
-    PyObject_HEAD vectorcallfunc vectorcall;
-    PyObject *door; /* strong */
-    PyObject *args; /* strong: tuple; NULL: it was called */
-} Inner;
-
-static PyObject *inner_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
-    Inner *in = (Inner *)self;
-    DynNext next = {in->door, in->args};
-    if (next.args == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "the rest of an inlined call can run only once");
-        return NULL;
-    }
-    in->args = NULL;
-    Py_INCREF(next.door);
-    return dyn_door_resume(next);
-}
-
-static void inner_dealloc(PyObject *self) {
-    Py_XDECREF(((Inner *)self)->door);
-    Py_XDECREF(((Inner *)self)->args);
-    PyObject_Free(self);
-}
-
-static PyTypeObject Inner_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dynoc._dynoc.Inner",
-    .tp_doc = "The rest of an inlined call, for its caller to call.",
-    .tp_basicsize = sizeof(Inner),
-    .tp_dealloc = inner_dealloc,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_vectorcall_offset = offsetof(Inner, vectorcall),
-    .tp_call = PyVectorcall_Call,
-};
-
-PyObject *dyn_hit_inner_new(PyObject *door, PyObject *args) {
-    Inner *in = PyObject_New(Inner, &Inner_Type);
-    if (in == NULL) {
-        Py_DECREF(args);
-        return NULL;
-    }
-    in->vectorcall = inner_call;
-    in->door = Py_NewRef(door);
-    in->args = args;
-    return (PyObject *)in;
-}
-
 int dyn_hit_init(void) {
-    return PyType_Ready(&Runner_Type) < 0 || PyType_Ready(&Continuation_Type) < 0 || dyn_way_out_init() < 0
-               ? -1
-               : PyType_Ready(&Inner_Type);
+    bool failed = PyType_Ready(&Runner_Type) < 0 || PyType_Ready(&Continuation_Type) < 0 || dyn_way_out_init() < 0;
+    return failed ? -1 : dyn_inner_init();
 }

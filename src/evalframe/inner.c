@@ -1,6 +1,6 @@
-/* inner.c: what stands in an outer frame where an inlined call was broken: at the callable's place of a call, or at the place of the
- * operand whose special method was called. Whatever the instruction asks of it, the rest of the inlined call runs, in its resume
- * function, and gives the result.
+/* inner.c: what stands in an outer frame where an inlined call was broken: at the callable's place of a call, or at the place of
+ * the operand whose special method was called. Whatever the instruction asks of it, the rest of the inlined call runs, in its
+ * resume function, and gives the result.
  *
  * Made by rebuild.c from INNER recipes, called by frames that stand at the instruction again. */
 #include "evalframe/door.h"
@@ -57,21 +57,21 @@ static PyObject *operated(PyObject *a, PyObject *b, const char *sign) {
 }
 
 /* OPERATOR(slot, sign) */
-#define OPERATORS(OPERATOR)     \
-    OPERATOR(add, "+")          \
-    OPERATOR(subtract, "-")     \
-    OPERATOR(multiply, "*")     \
-    OPERATOR(remainder, "%")    \
-    OPERATOR(lshift, "<<")      \
-    OPERATOR(rshift, ">>")      \
-    OPERATOR(and, "&")          \
-    OPERATOR(xor, "^")          \
-    OPERATOR(or, "|")           \
+#define OPERATORS(OPERATOR)      \
+    OPERATOR(add, "+")           \
+    OPERATOR(subtract, "-")      \
+    OPERATOR(multiply, "*")      \
+    OPERATOR(remainder, "%")     \
+    OPERATOR(lshift, "<<")       \
+    OPERATOR(rshift, ">>")       \
+    OPERATOR(and, "&")           \
+    OPERATOR(xor, "^")           \
+    OPERATOR(or, "|")            \
     OPERATOR(floor_divide, "//") \
-    OPERATOR(true_divide, "/")  \
+    OPERATOR(true_divide, "/")   \
     OPERATOR(matrix_multiply, "@")
-#define OPERATOR(slot, sign)                                                                              \
-    static PyObject *do_##slot(PyObject *a, PyObject *b) { return operated(a, b, sign); }               \
+#define OPERATOR(slot, sign)                                                              \
+    static PyObject *do_##slot(PyObject *a, PyObject *b) { return operated(a, b, sign); } \
     static PyObject *do_inplace_##slot(PyObject *a, PyObject *b) { return operated(a, b, sign "="); }
 OPERATORS(OPERATOR)
 #undef OPERATOR
@@ -83,7 +83,7 @@ static PyNumberMethods as_number = {
 #define OPERATOR(slot, sign) .nb_##slot = do_##slot, .nb_inplace_##slot = do_inplace_##slot,
     OPERATORS(OPERATOR)
 #undef OPERATOR
-    .nb_power = do_power,
+        .nb_power = do_power,
     .nb_inplace_power = do_inplace_power,
     .nb_negative = do_unary,
     .nb_positive = do_unary,

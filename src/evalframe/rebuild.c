@@ -203,8 +203,10 @@ static PyObject *make_attr(const Build *b, const DynRecipe *r) {
 
 /* obj is the door by now (compile.c). */
 static PyObject *make_inner(const Build *b, const DynRecipe *r) {
-    PyObject *args = make_sequence(b, r);
-    return args == NULL ? NULL : dyn_hit_inner_new(r->obj, args);
+    PyObject *all = make_sequence(b, r), *args = all == NULL ? NULL : PyTuple_GetSlice(all, 0, r->n - r->id);
+    PyObject *o = args == NULL ? NULL : dyn_inner_new(r->obj, args, r->id ? PyTuple_GET_ITEM(all, r->n - 1) : NULL);
+    Py_XDECREF(all);
+    return o;
 }
 
 /* As dict.__new__ makes it, then its items one by one; no __init__ runs. */

@@ -66,8 +66,8 @@ typedef struct DynGuard {
     RECIPE(CELL)       /* items: content, or none: a new cell */                                                          \
     RECIPE(OBJECT)     /* items: name, value, name, value… (str); obj: the class, made by object.__new__ */             \
     RECIPE(FROZENSET)  /* items */                                                                                        \
-    RECIPE(INNER)      /* what an outer frame calls at its CALL: goes on in an inlined function. obj: the resume code,    \
-                          in an entry its door; items: slots and stack */                                                 \
+    RECIPE(INNER)      /* what an outer frame calls at its instruction: goes on in an inlined function. obj: the resume   \
+                          code, in an entry its door; items: slots and stack; id: 1: and what inner.c calls `more` */     \
     RECIPE(NULL)       /* an empty slot (unbound local, NULL on the stack) */
 typedef enum DynRecipeKind {
 #define RECIPE(k) DYN_RC_##k,

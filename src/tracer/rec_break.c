@@ -6,38 +6,119 @@
  * where an earlier one of this recording did is not recorded: the loop is closed, and the rest of this call is CPython's. */
 #include "tracer/rec_segment.h"
 
-/* Names of what looks at the frame it is called from: behind a break such a frame has to stay the function's own. */
-static bool looks_at_frame(PyCodeObject *code) {
-    static const char *const names[] = {"locals", "eval", "exec", "vars", "dir", "super", "_getframe", "currentframe", "stack"};
+static bool names(PyCodeObject *code, const char *name) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); i++) {
-        for (size_t k = 0; k < DYN_COUNTOF(names); k++) {
-            if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i), names[k]) == 0) {
-                return true;
-            }
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i), name) == 0) {
+            return true;
         }
     }
     return false;
 }
 
-/* Operands of the call that an outer frame stands at, its callable among them; 0: it stands at something else. */
-static uint32_t call_operands(const DynInstr *in) {
+/* Has to stay the function's own frame: its function asks for it (a later look at it would find a frame that is gone), or the
+ * dict of its locals was asked for, which goes on with it (up to 3.12). */
+static bool has_to_stay(const RecFrame *f) {
+    PyCodeObject *code = f->code->code;
+    return names(code, "_getframe") || names(code, "currentframe") || (names(code, "inspect") && names(code, "stack")) ||
+           dyn_frame_has_locals(f->f);
+}
+
+/* ---- the standard library: what it does for a call of print or of a logger is of no use as segments of its own */
+
+static char *library; /* its folder, with the separator; for ever */
+
+int rec_break_init(void) {
+    PyObject *os = PyImport_ImportModule("os"), *file = os ? PyObject_GetAttrString(os, "__file__") : NULL;
+    const char *path = file != NULL && PyUnicode_Check(file) ? PyUnicode_AsUTF8(file) : NULL;
+    library = path == NULL || strlen(path) < strlen("os.py") ? NULL : PyMem_RawCalloc(strlen(path) + 1, 1);
+    if (library != NULL) {
+        memcpy(library, path, strlen(path) - strlen("os.py"));
+    }
+    PyErr_Clear(); /* a frozen program: nothing is known to be the library's then */
+    Py_XDECREF(file);
+    Py_XDECREF(os);
+    return 0;
+}
+
+static bool has_array(PyObject *o, int depth) {
+    Py_ssize_t pos = 0;
+    PyObject *key, *value;
+    bool found = o != NULL && PyArray_Check(o);
+    if (o != NULL && depth > 0 && PyTuple_Check(o)) {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o) && !found; i++) {
+            found = has_array(PyTuple_GET_ITEM(o, i), depth - 1);
+        }
+    }
+    while (o != NULL && depth > 0 && PyDict_CheckExact(o) && !found && PyDict_Next(o, &pos, &key, &value)) {
+        found = has_array(value, depth - 1);
+    }
+    return found;
+}
+
+bool rec_is_library_call(const RecFrame *f) {
+    const char *path = PyUnicode_AsUTF8(f->code->code->co_filename);
+    bool inside = path != NULL && ((library != NULL && strncmp(path, library, strlen(library)) == 0 &&
+                                    strstr(path, "site-packages") == NULL && strstr(path, "dist-packages") == NULL) ||
+                                   strncmp(path, "<frozen ", strlen("<frozen ")) == 0);
+    PyErr_Clear();
+    for (uint32_t i = 0; inside && i < f->nslots; i++) {
+        inside = !has_array(f->real[i], 1);
+    }
+    return inside;
+}
+
+/* ---- what asks an inlined call */
+
+/* What an instruction takes from the stack and leaves there, none of it NULL but LOAD_METHOD's; and which of what it takes,
+ * counted from the bottom from 1 on, can stand for the special method that it asks (0: it asks none, or the method's answer isn't
+ * all). */
+typedef struct Form {
+    uint8_t takes, leaves, asked;
+} Form;
+static const Form forms[DYN_I_COUNT] = {
+    [DYN_I_BINARY_OP] = {2, 1, 1},      [DYN_I_COMPARE_OP] = {2, 1, 1},     [DYN_I_CONTAINS_OP] = {2, 1, 2},
+    [DYN_I_BINARY_SUBSCR] = {2, 1, 1},  [DYN_I_BINARY_SLICE] = {3, 1, 1},   [DYN_I_STORE_SUBSCR] = {3, 0, 2},
+    [DYN_I_DELETE_SUBSCR] = {2, 0, 1},  [DYN_I_STORE_SLICE] = {4, 0, 0},    [DYN_I_LOAD_ATTR] = {1, 1, 1},
+    [DYN_I_LOAD_METHOD] = {1, 2, 1},    [DYN_I_STORE_ATTR] = {2, 0, 2},     [DYN_I_DELETE_ATTR] = {1, 0, 1},
+    [DYN_I_UNARY_NEGATIVE] = {1, 1, 1}, [DYN_I_UNARY_POSITIVE] = {1, 1, 1}, [DYN_I_UNARY_INVERT] = {1, 1, 1},
+    [DYN_I_GET_ITER] = {1, 1, 1},       [DYN_I_BEFORE_WITH] = {1, 2, 1},    [DYN_I_WITH_EXCEPT_START] = {4, 5, 1},
+    [DYN_I_IMPORT_NAME] = {2, 1, 0},
+};
+
+static Form form_of(const DynInstr *in) {
     switch (in->op) {
-    case DYN_I_CALL: return in->arg + 2;
-    case DYN_I_CALL_KW: return in->arg + 3;
-    case DYN_I_CALL_FUNCTION_EX: return 3 + (in->arg & 1);
-    default: return 0;
+    case DYN_I_CALL: return (Form){(uint8_t)(in->arg < 200 ? in->arg + 2 : 0), 1, 0};
+    case DYN_I_CALL_KW: return (Form){(uint8_t)(in->arg < 200 ? in->arg + 3 : 0), 1, 0};
+    case DYN_I_CALL_FUNCTION_EX: return (Form){3 + (in->arg & 1), 1, 0};
+    default: return forms[in->op];
     }
 }
 
-/* Is what the call gives what the function of `inner` returns: the callable is that function, a method of it, or an instance
- * whose type has it as __call__; not a class, or something in C that calls it on its way. */
+bool rec_is_call(const DynInstr *in) {
+    return in->op == DYN_I_CALL || in->op == DYN_I_CALL_KW || in->op == DYN_I_CALL_FUNCTION_EX;
+}
+
+void rec_asks(RecFrame *f, PyObject *func, DynVal *more) {
+    const DynInstr *in = &f->code->v.at[f->pc];
+    if (PyFunction_Check(func) && (forms[in->op].asked > 0 || (rec_is_call(in) && more != NULL))) {
+        f->asks = func;
+        f->more = more;
+    }
+}
+
+/* Is what the instruction gives what the function of `inner` returns: it asked that function; or the callable is that function, a
+ * method of it, or an instance whose type has it as __call__; not something in C that calls it on its way. */
 static bool calls_directly(const RecFrame *f, const RecFrame *inner) {
-    uint32_t n = call_operands(&f->code->v.at[f->pc]);
+    const DynInstr *in = &f->code->v.at[f->pc];
+    uint32_t n = form_of(in).takes;
+    PyObject *func = dyn_frame_func(inner->f);
     if (n == 0 || f->sp < f->nslots + n) {
         return false;
     }
+    if (f->asks != NULL || !rec_is_call(in)) {
+        return f->asks == func;
+    }
     PyObject **slots = &f->real[f->sp - n], *callable = slots[dyn_call_null_first() && slots[0] == NULL];
-    PyObject *func = dyn_frame_func(inner->f);
     if (callable != NULL && PyMethod_Check(callable)) {
         callable = PyMethod_GET_FUNCTION(callable);
     }
@@ -47,18 +128,35 @@ static bool calls_directly(const RecFrame *f, const RecFrame *inner) {
     return dyn_cpy_lookup_named(Py_TYPE(callable), "__call__") == func;
 }
 
-bool rec_may_break(DynRec *r, const RecFrame *f) {
-    if (r->req->fullgraph || f->generator != NULL || f->whole || (r->seal != NULL && r->seal != f)) {
-        return false;
+/* The break is the caller's of the outermost library call, which CPython finishes: where what was done since in Python objects is
+ * nothing to the shadows that there were before. */
+static bool is_left_to_library(const DynRec *r, const RecFrame *f) {
+    uint32_t changed = r->oldest_changed;
+    bool spoils = false, left = false;
+    for (; f != r->base; f = f->outer) {
+        spoils = spoils || changed < f->nvals;
+        left = f->library ? !spoils : left;
+        changed = changed < f->oldest_outside ? changed : f->oldest_outside;
     }
-    for (const RecFrame *o = f; o != r->base; o = o->outer) {
-        bool own_cells = dyn_code_nfree(o->code->code) > 0 && o->func_source != DYN_NONE; /* a closure that is not ours to make */
-        if (o->outer->generator != NULL || own_cells || !calls_directly(o->outer, o) || looks_at_frame(o->code->code) ||
-            looks_at_frame(o->outer->code->code)) {
+    return left;
+}
+
+/* Every frame up to the segment's base stands at an instruction that can be made again with an Inner in it. */
+static bool chain_resumes(const DynRec *r, const RecFrame *f) {
+    for (; f != r->base; f = f->outer) {
+        if (f->outer->generator != NULL || !calls_directly(f->outer, f) || has_to_stay(f) || has_to_stay(f->outer)) {
             return false;
         }
     }
     return true;
+}
+
+bool rec_may_break(DynRec *r, const RecFrame *f) {
+    bool sealed = r->seal != NULL && r->seal != f && r->seal->asks == NULL;
+    if (r->req->fullgraph || f->generator != NULL || f->whole || sealed) {
+        return false;
+    }
+    return !is_left_to_library(r, f) && chain_resumes(r, f);
 }
 
 /* ---- shapes: what a resume function is made for */
@@ -107,6 +205,19 @@ static int two_ways(DynRec *r, RecFrame *f, const DynInstr *in, uint32_t depth) 
                : way_on(r, f, DYN_WAY_JUMP, in->target, keeps ? depth : depth - 1, depth - 1);
 }
 
+/* Behind an instruction that found `depth` values, and is not over. */
+static int way_behind(DynRec *r, RecFrame *b, const DynInstr *at, uint32_t depth) {
+    Form form = form_of(at);
+    uint32_t below = depth - form.takes, n = below + form.leaves;
+    if (form.takes == 0 || form.takes > depth || way_on(r, b, DYN_WAY_NEXT, b->pc + 1, n, below) < 0) {
+        return -1;
+    }
+    if (at->op == DYN_I_LOAD_METHOD) {
+        ((bool *)r->cap->after[DYN_WAY_NEXT].null_stack)[dyn_call_null_first() ? n - 2 : n - 1] = true;
+    }
+    return 0;
+}
+
 /* Behind the instruction of the segment's base frame: the breaking one, or a call that is still under way. */
 static int ways_on(DynRec *r, RecFrame *f, const DynInstr *in) {
     RecFrame *b = r->base;
@@ -117,9 +228,10 @@ static int ways_on(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (b == f && dyn_is_conditional(in) && f->next != f->pc) {
         return two_ways(r, f, in, f->ssp - f->nslots);
     }
-    uint32_t depth = b->sp - b->nslots, popped = b == f ? 0 : call_operands(at);
-    uint32_t n = b == f ? depth : depth - popped + 1;
-    return way_on(r, b, DYN_WAY_NEXT, b->next, n, b == f ? n : n - 1);
+    if (b != f) {
+        return way_behind(r, b, at, b->sp - b->nslots);
+    }
+    return way_on(r, b, DYN_WAY_NEXT, b->next, b->sp - b->nslots, b->sp - b->nslots);
 }
 
 static PyObject *resume_code(DynRec *r, RecFrame *f, const DynFrameShape *shape) {
@@ -153,18 +265,40 @@ static uint32_t inner_recipe(DynRec *r, RecFrame *f, const DynInstr *in, const R
             return DYN_NONE;
         }
     }
+    DynVal *more = f->outer->asks != NULL ? f->outer->more : NULL; /* rec_frame_state left room for it */
+    if (more != NULL && (s.recipes[n] = rec_recipe(r, more)) == DYN_NONE) {
+        return DYN_NONE;
+    }
     PyObject *resume = null == NULL || bound == NULL ? NULL : resume_code(r, f, &shape);
     if (resume != NULL) {
-        recipe = dyn_capture_recipe(r->cap, DYN_RC_INNER, 0, resume, n, s.recipes);
+        recipe = dyn_capture_recipe(r->cap, DYN_RC_INNER, more != NULL, resume, n + (more != NULL), s.recipes);
         Py_DECREF(resume);
     }
     return recipe;
 }
 
+/* The operands of an instruction that asks a special method: `callee` takes the place of the one that is asked. */
+static int question_of(DynRec *r, RecFrame *f, uint32_t callee, RecInner *out) {
+    Form form = form_of(&f->code->v.at[f->pc]);
+    DynVal **v = &f->shadow[f->ssp - form.takes];
+    out->from = f->ssp - f->nslots - form.takes;
+    out->recipes = DYN_NEW_N(&r->cap->arena, uint32_t, form.takes);
+    for (uint32_t i = 0; out->recipes != NULL && i < form.takes; i++) {
+        out->recipes[i] = i + 1 == form.asked ? callee : rec_recipe(r, v[i]);
+        if (out->recipes[i] == DYN_NONE) {
+            return -1;
+        }
+    }
+    return out->recipes == NULL ? -1 : 0;
+}
+
 /* The operands of the call that the frame stands at: `callee` is called, whatever it is given. */
 static int call_of(DynRec *r, RecFrame *f, uint32_t callee, RecInner *out) {
     const DynInstr *in = &f->code->v.at[f->pc];
-    uint32_t n = call_operands(in);
+    uint32_t n = form_of(in).takes;
+    if (!rec_is_call(in)) {
+        return question_of(r, f, callee, out);
+    }
     DynVal **v = &f->shadow[f->ssp - n];
     bool spread = in->op == DYN_I_CALL_FUNCTION_EX, second = dyn_call_null_first() && v[0]->kind == DV_NULL;
     PyObject *nothing = PyTuple_New(0);
@@ -289,6 +423,7 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
         rec_unsupported(r, f, in);
         return -1;
     }
+    r->seal = NULL;                          /* frames are told as they stand */
     rec_forget_effects(r, f->instr_effects); /* the instruction makes them itself */
     dyn_capture_forget_values(c, f->instr_guards);
     if (r->spoiled || f->instr_changed || state_before(r, f, in) < 0 || rec_effects_done(r, &c->done) < 0) {
@@ -296,7 +431,7 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
         return -1;
     }
     /* A trace function that was switched on by the call sees this frame: a resume function would be one more call to it. */
-    if (looks_at_frame(f->code->code) || dyn_cpy_is_traced(r->ts)) {
+    if (has_to_stay(f) || dyn_cpy_is_traced(r->ts)) {
         return leave_here(r, f, in, DYN_R_LOOKS_AT_FRAME);
     }
     if (ways_on(r, f, in) < 0) {
@@ -312,21 +447,9 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 /* ---- exceptions that are raised for real */
 
-/* How many values the instruction leaves of `depth` when it doesn't raise, the last of them no NULL; DYN_NONE: not known. */
-static uint32_t depth_behind(const DynInstr *in, uint32_t depth) {
-    static const int8_t popped[DYN_I_COUNT] = {
-        [DYN_I_BINARY_OP] = 2,    [DYN_I_COMPARE_OP] = 2,   [DYN_I_CONTAINS_OP] = 2,    [DYN_I_BINARY_SUBSCR] = 2,
-        [DYN_I_BINARY_SLICE] = 3, [DYN_I_LOAD_ATTR] = 1,    [DYN_I_UNARY_NEGATIVE] = 1, [DYN_I_UNARY_INVERT] = 1,
-        [DYN_I_GET_ITER] = 1,     [DYN_I_IMPORT_NAME] = 2,  [DYN_I_STORE_SUBSCR] = 3,   [DYN_I_STORE_SLICE] = 4,
-        [DYN_I_STORE_ATTR] = 2,   [DYN_I_DELETE_SUBSCR] = 2};
-    bool stores = in->op == DYN_I_STORE_SUBSCR || in->op == DYN_I_STORE_SLICE || in->op == DYN_I_STORE_ATTR ||
-                  in->op == DYN_I_DELETE_SUBSCR;
-    uint32_t n = call_operands(in) > 0 ? call_operands(in) : (uint32_t)popped[in->op];
-    return n == 0 || n > depth ? DYN_NONE : depth - n + !stores;
-}
-
 /* The segment ends in front of the instruction that raised. */
 static bool close_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
+    r->seal = NULL;
     rec_rollback(r, f->instr_nodes);
     dyn_capture_forget_guards(r->cap, f->instr_guards);
     dyn_capture_forget_values(r->cap, f->instr_guards);
@@ -336,9 +459,9 @@ static bool close_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     RecFrame *b = r->base;
     const DynInstr *at = &b->code->v.at[b->pc];
-    uint32_t n = depth_behind(at, (b == f ? b->ssp : b->sp) - b->nslots);
-    bool falls = n != DYN_NONE && (way_on(r, b, DYN_WAY_NEXT, b->pc + 1, n, n > 0 ? n - 1 : 0) < 0 || true);
-    if (way_caught(r, b) < 0 || (falls && r->cap->after[DYN_WAY_NEXT].bound == NULL) || !has_resume_codes(r)) {
+    uint32_t depth = (b == f ? b->ssp : b->sp) - b->nslots;
+    bool falls = form_of(at).takes > 0 && form_of(at).takes <= depth;
+    if (way_caught(r, b) < 0 || (falls && way_behind(r, b, at, depth) < 0) || !has_resume_codes(r)) {
         return false;
     }
     rec_finish_segment(r, DYN_END_BREAK, DYN_R_EXCEPTION, f, in);
@@ -358,9 +481,8 @@ static bool is_handled_outside(const RecFrame *f) {
 
 static bool may_close_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
     bool jumps = dyn_is_conditional(in) || in->op == DYN_I_JUMP; /* it raised nothing itself, or has ways on of its own */
-    return r->cap != NULL && r->error == NULL && f->ssp == f->instr_ssp && !jumps && r->seal == NULL && in->start >= f->moved &&
-           !looks_at_frame(f->code->code) && !dyn_cpy_is_traced(r->ts) && !r->req->fullgraph &&
-           (f == r->base ? f->generator == NULL : rec_may_break(r, f));
+    return r->cap != NULL && r->error == NULL && f->ssp == f->instr_ssp && !jumps && in->start >= f->moved && !has_to_stay(f) &&
+           !dyn_cpy_is_traced(r->ts) && !r->req->fullgraph && (f == r->base ? f->generator == NULL : rec_may_break(r, f));
 }
 
 RecRaised rec_break_raised(DynRec *r, RecFrame *f, const DynInstr *in) {

@@ -215,7 +215,7 @@ DynVal *rec_call_function(DynRec *r, const RecCall *c, PyObject **result) {
         *result = rec_call_real(c);
         return NULL;
     }
-    return call_inlined(r, c, c->callable, true, result);
+    return call_inlined(r, c, c->callable, r->top->asks != c->callable.real, result);
 }
 
 RecSeal rec_seal(DynRec *r) {
@@ -640,6 +640,10 @@ Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c, uint32_t npop) {
     }
     if (rec_sees_references(r, c->callable.real)) {
         return step_bail(r, DYN_R_REFERENCES, NULL);
+    }
+    c->direct = rec_is_call(&f->code->v.at[f->pc]);
+    if (!c->direct) {
+        rec_asks(f, c->callable.real, NULL);
     }
     DynVal *v = call(r, c, &result);
     if (result == NULL && !PyErr_Occurred()) {

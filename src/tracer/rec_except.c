@@ -287,9 +287,16 @@ Step rec_WITH_EXCEPT_START(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand value = operand(f, 1), leave = operand(f, 4);
     PyObject *tb = PyException_GetTraceback(value.real);
     DynOperand *args = DYN_NEW_N(&r->arena, DynOperand, 3);
-    DynVal *type = rec_object(r, (PyObject *)Py_TYPE(value.real)), *opaque = rec_new(r, DV_OPAQUE);
+    PyObject *name = PyUnicode_InternFromString("__traceback__");
+    DynVal *type = rec_object(r, (PyObject *)Py_TYPE(value.real)),
+           *trace = name ? dyn_rec_seq(r, DV_ATTR, 1, &value.v, NULL) : NULL;
+    bool kept = name != NULL && rec_keep(r, name) == 0;
+    if (trace != NULL) {
+        trace->obj = name;
+    }
+    Py_XDECREF(name);
     tb = tb != NULL ? tb : Py_NewRef(Py_None);
-    if (args == NULL || type == NULL || opaque == NULL || dyn_rec_resolve(r, value.v, value.real) < 0 ||
+    if (args == NULL || type == NULL || trace == NULL || !kept || dyn_rec_resolve(r, value.v, value.real) < 0 ||
         value.v->kind != DV_OBJECT || rec_guard_class(r, Py_TYPE(value.real)) < 0 ||
         dyn_rec_resolve(r, leave.v, leave.real) < 0 || leave.v->kind != DV_METHOD) {
         Step s = exit_opaque(r, f, tb);
@@ -298,7 +305,7 @@ Step rec_WITH_EXCEPT_START(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     args[0] = (DynOperand){type, (PyObject *)Py_TYPE(value.real)};
     args[1] = value;
-    args[2] = (DynOperand){opaque, tb};
+    args[2] = (DynOperand){trace, tb};
     RecCall c = {.callable = leave, .args = args, .npos = 3};
     Step s = rec_finish_call(r, f, &c, 0);
     Py_DECREF(tb);

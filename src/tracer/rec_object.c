@@ -466,6 +466,9 @@ DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *han
         with.args[0] = (DynOperand){v != NULL ? v : rec_new(r, DV_OPAQUE), *result};
         DynVal *none = NULL;
         if (PyFunction_Check(init)) {
+            if (c->direct && v != NULL && !error) {
+                rec_asks(r->top, init, v);
+            }
             none = rec_call_function(r, &with, &nothing);
         } else {
             nothing = rec_call_real(&with);

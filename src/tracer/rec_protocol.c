@@ -22,6 +22,14 @@ static bool has_other(DynOperand o, const char *name) {
     return f != NULL && !PyFunction_Check(f);
 }
 
+/* Is the running instruction there for this very operation: not a builtin's, or an iterator's. */
+static bool is_own_operation(const DynRec *r, DynOperand a, DynOperand b) {
+    const RecFrame *f = r->top;
+    uint32_t n = b.v == NULL ? 1 : 2;
+    return r->taking == NULL && f->sp >= f->nslots + n && f->real[f->sp - n] == a.real &&
+           (n == 1 || f->real[f->sp - 1] == b.real);
+}
+
 static DynVal *call_special(DynRec *r, DynOperand f, DynOperand a, DynOperand b, PyObject **result) {
     DynOperand args[2] = {a, b};
     RecCall c = {.callable = f, .args = DYN_NEW_N(&r->arena, DynOperand, 2), .npos = b.v == NULL ? 1 : 2};
@@ -138,6 +146,9 @@ bool rec_operator(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, P
         tries[n++] = (Try){q, b, a};
     }
     RecSeal seal = rec_seal(r);
+    if (n == 1 && is_own_operation(r, a, b)) {
+        rec_asks(r->top, tries[0].f.real, a.v);
+    }
     bool done = first_of(r, tries, n, result, v);
     rec_unseal(r, seal);
     if (!done) {
@@ -185,6 +196,9 @@ bool rec_comparison(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject **r
         tries[n++] = (Try){g, b, a};
     }
     RecSeal seal = rec_seal(r);
+    if (n == 1 && !invert && is_own_operation(r, a, b)) {
+        rec_asks(r->top, tries[0].f.real, a.v);
+    }
     bool done = n > 0 && first_of(r, tries, n, result, v);
     rec_unseal(r, seal);
     if (!done) {
@@ -205,6 +219,9 @@ bool rec_unary_operator(DynRec *r, const char *name, DynOperand a, PyObject **re
     DynOperand f = rec_special(r, a, name);
     if (f.v == NULL) {
         return false;
+    }
+    if (is_own_operation(r, a, (DynOperand){0})) {
+        rec_asks(r->top, f.real, NULL);
     }
     *v = call_special(r, f, a, (DynOperand){0}, result);
     return true;
@@ -252,6 +269,9 @@ bool rec_membership(DynRec *r, DynOperand item, DynOperand in, PyObject **result
         return false;
     }
     PyObject *answer = NULL;
+    if (is_own_operation(r, item, in)) {
+        rec_asks(r->top, f.real, NULL);
+    }
     DynVal *shadow = call_special(r, f, in, item, &answer);
     int known = answer != NULL && shadow != NULL ? rec_truth(r, shadow, answer) : -1;
     int truth = answer == NULL ? -1 : PyObject_IsTrue(answer);
@@ -309,6 +329,7 @@ Step rec_enter(DynRec *r, RecFrame *f) {
         PyErr_Clear();
         return step_bail(r, DYN_R_NO_MEMORY, NULL);
     }
+    rec_asks(f, enter.real, bound);
     v = call_special(r, enter, o, (DynOperand){0}, &entered);
     if (entered == NULL) {
         Py_DECREF(exit);

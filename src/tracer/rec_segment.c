@@ -294,6 +294,7 @@ void rec_leave(DynRec *r, RecFrame *f, const DynInstr *in) {
 int rec_open_resumed(DynRec *r, RecFrame *f, PyObject *resume) {
     rec_forget(r);
     r->spoiled = false;
+    r->seal = NULL; /* what was sealed is over, or stands outside */
     r->forced = r->ninstrs;
     if (rec_new_capture(r, f, resume) < 0) {
         return -1;

@@ -39,6 +39,7 @@ struct RecFrame {
     /* A resume code has a prologue and further slots; its states are told as those of the code that it resumes: */
     DynCode *told;                      /* that code, or `code` */
     uint32_t moved, ntold;              /* code units by which told's instructions are moved in code; told's slots */
+    bool library;                       /* the standard library's, called without arrays: a break in it is its caller's */
     bool whole;                         /* recorded to its end or not at all: a function of NumPy's, which can be a node */
     bool cut;                           /* in front of the next instruction */
     uint32_t instr_born, instr_effects; /* shadows and effects that there were before its running instruction */
@@ -47,6 +48,8 @@ struct RecFrame {
     DynCapture *place_of;
     DynVal **saved; /* the shadow before the running instruction, where that may have to be a break after all */
     uint32_t instr_ssp, instr_nodes, instr_guards; /* as the running instruction found them */
+    PyObject *asks; /* the Python function that the running instruction asks, and whose answer is its result, or NULL; */
+    DynVal *more;   /* what inner.c needs besides, or NULL */
 };
 
 typedef struct RecPending { /* an inlined call on its way through the hook */
@@ -238,6 +241,12 @@ DYN_HIDDEN int rec_store_global(DynRec *r, PyObject *dict, PyObject *name, DynVa
 #define REC_MAX_TRIPS 16 /* of a loop that is unrolled */
 /* A break in this frame can be resumed: it is not inlined, or all that called it stand at calls that can be made again. */
 DYN_HIDDEN bool rec_may_break(DynRec *r, const RecFrame *f);
+/* f's running instruction is about to call func, a special method of its operands: a break in there can be resumed, if the
+ * instruction is of a kind that gives what func gives. A call of a class asks __init__, and gives `more`. */
+DYN_HIDDEN bool rec_is_library_call(const RecFrame *f); /* of a frame that has just begun */
+DYN_HIDDEN int rec_break_init(void);
+DYN_HIDDEN void rec_asks(RecFrame *f, PyObject *func, DynVal *more);
+DYN_HIDDEN bool rec_is_call(const DynInstr *in);
 
 /* ---- record.c */
 DYN_HIDDEN DynCode *rec_code(DynRec *r, PyCodeObject *code);
@@ -347,6 +356,7 @@ struct RecCall { /* a call with its operands laid out: self first when there is 
     uint32_t npos, nkw;
     PyObject *kwnames;            /* tuple or NULL */
     PyObject *packed, *packed_kw; /* f(*packed, **packed_kw): the callable may get the very tuple; NULL: not so called */
+    bool direct;                  /* it is what the running instruction is there for */
 };
 DYN_HIDDEN int rec_builtins_init(void);
 DYN_HIDDEN int rec_call_init(void);

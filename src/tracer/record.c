@@ -294,6 +294,7 @@ static Step step(DynRec *r, RecFrame *f, const DynInstr *in) {
     f->instr_born = r->nvals;
     f->instr_effects = r->effects.n;
     f->instr_changed = false;
+    f->asks = NULL;
     f->instr_ssp = f->ssp;
     f->instr_nodes = r->cap != NULL ? r->cap->graph.nodes.n : 0;
     f->instr_guards = r->cap != NULL ? r->cap->guards.n : 0;
@@ -533,6 +534,7 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
         return dyn_frame_default_eval(ts, f, 0);
     }
     callee.whole = p.whole || r->top->whole;
+    callee.library = rec_is_library_call(&callee);
     callee.func_source = p.func_source;
     callee.nnodes = r->cap->graph.nodes.n;
     callee.nvals = r->nvals;
@@ -561,6 +563,6 @@ int dyn_record_init(void) {
     bool failed = rec_object_init() < 0 || rec_builtins_init() < 0 || rec_facts_init() < 0 || rec_errstate_init() < 0 ||
                   rec_references_init() < 0 || rec_named_init() < 0 || rec_collections_init() < 0 || rec_enum_init() < 0 ||
                   rec_lazy_init() < 0 || rec_sort_init() < 0 || rec_operator_init() < 0 || rec_partial_init() < 0 ||
-                  rec_function_init() < 0;
+                  rec_function_init() < 0 || rec_break_init() < 0;
     return failed ? -1 : rec_call_init();
 }

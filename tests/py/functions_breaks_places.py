@@ -48,7 +48,7 @@ FAILS = np.frompyfunc(fails, 1, 1)
 
 
 @broken(lambda: (f64(5),), lambda: (f64(0),))
-def raised_and_caught(x):
+def raised_and_caught_by_the_caller_of_c(x):
     y = x * 2
     try:
         y = y + 1
@@ -423,3 +423,369 @@ def branch_on_data_in_an_except_block(x):
             LOOK("less")
             y = y - 1
     return y * 3
+
+
+# ---- special methods
+
+
+class Vector:
+    """Each of its methods does array work before and behind an opaque call."""
+
+    scale = 2.0
+
+    def __init__(self, data, name="v"):
+        self.data = data * self.scale
+        LOOK("init")
+        self.total = self.data + 1
+        self.name = name
+
+    def __add__(self, other):
+        y = self.data + 1
+        LOOK("add")
+        return y + other
+
+    def __radd__(self, other):
+        y = self.data - 1
+        LOOK("radd")
+        return y * other
+
+    def __isub__(self, other):
+        self.data = self.data - other
+        LOOK("isub")
+        self.total = self.data * 2
+        return self
+
+    def __neg__(self):
+        y = -self.data
+        LOOK("neg")
+        return y * 2
+
+    def __lt__(self, other):
+        y = self.data * other
+        LOOK("lt")
+        return y < 3
+
+    def __getitem__(self, i):
+        y = self.data[i] * 2
+        LOOK(("getitem", i))
+        return y + 1
+
+    def __setitem__(self, i, value):
+        y = value * 2
+        LOOK("setitem")
+        self.data = self.data + y
+
+    def __delitem__(self, i):
+        y = self.data * 2
+        LOOK("delitem")
+        self.data = y + i
+
+    def __contains__(self, item):
+        self.data = self.data + item
+        LOOK("contains")
+        self.data = self.data * 2
+        return self.name
+
+    def __iter__(self):
+        y = self.data * 2
+        LOOK("iter")
+        return iter([y + 1, y + 2])
+
+    def __call__(self, x, *more, factor=1):
+        y = x + self.data
+        LOOK("call")
+        return y * factor + len(more)
+
+    @property
+    def norm(self):
+        y = self.data * self.data
+        LOOK("norm")
+        return np.sqrt(y)
+
+    @norm.setter
+    def norm(self, value):
+        self.data = self.data * value
+        LOOK("set norm")
+        self.data = self.data + 1
+
+    def __getattr__(self, name):
+        if name != "missing":
+            raise AttributeError(name)
+        y = self.data * 3
+        LOOK("getattr")
+        return y + 1
+
+    def method(self, x):
+        y = self.data + x
+        LOOK("method")
+        return y * 2
+
+    @classmethod
+    def made(cls, x):
+        y = x + 1
+        LOOK("made")
+        return cls(y * 2)
+
+
+def vector():
+    return Vector(f64(4))
+
+
+def behind(*makers, **kwargs):
+    """The makers' own objects are made outside of what is compared."""
+    return broken(*makers, **kwargs)
+
+
+@behind(lambda: (f64(4), vector()))
+def special_binary(x, v):
+    y = x * 2
+    z = v + y
+    w = v + v
+    return z * 2, w - 1
+
+
+@behind(lambda: (f64(4), vector()))
+def special_reflected_and_in_place(x, v):
+    y = x * 2
+    z = 3 + v
+    v -= y
+    return z * 2, v.total + y
+
+
+@behind(lambda: (f64(4), vector()))
+def special_unary_and_compared(x, v):
+    y = x * 2
+    z = -v
+    w = v < 3
+    return z + y, w, y * 2
+
+
+@behind(lambda: (f64(4), vector()))
+def special_items(x, v):
+    y = x * 2
+    z = v[1:]
+    v[0] = y
+    del v[1]
+    w = v[2] + y
+    return z * 2, w, v.data + 1
+
+
+@behind(lambda: (f64(4), vector()))
+def special_membership(x, v):
+    y = x * 2
+    inside = 3 in v
+    outside = 4 not in v
+    return y + 1, inside, outside, v.data * 2
+
+
+@behind(lambda: (f64(4), vector()))
+def special_iteration(x, v):
+    y = x * 2
+    for row in v:
+        y = y + row
+    return y * 2
+
+
+@behind(lambda: (f64(4), vector()))
+def special_attributes(x, v):
+    y = x * 2
+    z = v.norm + y
+    v.norm = 3
+    w = v.missing * z
+    return w + v.data, y
+
+
+@behind(lambda: (f64(4), vector()))
+def special_call(x, v):
+    y = x * 2
+    z = v(y, 1, 2, factor=3)
+    w = v(*(z,), **{"factor": 2})
+    return z + w + v.method(y)
+
+
+@behind(lambda: (f64(4),))
+def special_construction(x):
+    y = x * 2
+    v = Vector(y)
+    w = Vector.made(v.total + 1)
+    return v.total * 2, w.total + y, v.name
+
+
+@behind(lambda: (f64(4), 30), lambda: (f64(4), 2))
+def special_methods_in_a_loop(x, n):
+    v = Vector(x)
+    for i in range(n):
+        x = x * 0.5 + v[i % 2]
+        v.norm = 0.5
+    return x, v.data
+
+
+class Odd:
+    def __init__(self, how):
+        self.how = how
+
+    def __add__(self, other):
+        LOOK("add")
+        if self.how == 0:
+            return NotImplemented
+        raise ValueError("no add")
+
+    def __eq__(self, other):
+        LOOK("eq")
+        return NotImplemented
+
+    def __lt__(self, other):
+        LOOK("lt")
+        return NotImplemented
+
+    __hash__ = None
+
+
+@behind(lambda: (f64(4), Odd(0)), lambda: (f64(4), Odd(1)))
+def special_methods_that_fail(x, odd):
+    y = x * 2
+    same = odd == 3
+    try:
+        z = odd + 3
+    except (TypeError, ValueError) as e:
+        LOOK(str(e))
+        z = y - 1
+    y = z + same
+    return y, odd < "s"
+
+
+class Wrong:
+    def __init__(self, x):
+        self.x = x * 2
+        LOOK("wrong")
+        return x
+
+
+@behind(lambda: (f64(4),))
+def init_that_gives_something(x):
+    y = x * 2
+    try:
+        Wrong(y)
+    except TypeError as e:
+        LOOK(str(e))
+        y = y + 1
+    return y * 2
+
+
+class Base:
+    def __init__(self, x):
+        self.x = x * 2
+        LOOK("base")
+        self.y = self.x + 1
+
+    def step(self, x):
+        y = self.x + x
+        LOOK("base step")
+        return y * 2
+
+
+class Derived(Base):
+    def __init__(self, x, more):
+        super().__init__(x + 1)
+        LOOK("derived")
+        self.more = self.y * more
+
+    def step(self, x):
+        y = x - 1
+        LOOK("derived step")
+        z = super().step(y)
+        LOOK(__class__.__name__)
+        return z + super().step(z)
+
+
+@behind(lambda: (f64(4), 3.0))
+def constructors_with_super(x, more):
+    d = Derived(x, more)
+    y = d.more * 2
+    return y + d.step(y)
+
+
+@behind(lambda: (Derived(f64(4), 2), f64(4)))
+def methods_with_super(d, x):
+    y = d.step(x * 2)
+    LOOK("behind")
+    return y + d.x
+
+
+# ---- closures that came in
+
+
+def counted(fn):
+    calls = 0
+
+    def wrapper(x, *args):
+        nonlocal calls
+        y = x * 2
+        LOOK(calls)
+        calls += 1
+        z = fn(y, *args) + calls
+        LOOK("done")
+        return z * 2
+
+    wrapper.forget = lambda: None
+    return wrapper
+
+
+@broken(lambda: (f64(4), 30), lambda: (f64(4), 2), factory=True)
+def decorated_elsewhere():
+    @counted
+    def inner(x, n):
+        return x - n
+
+    def decorated_elsewhere(x, n):
+        y = inner(x, n) + 1
+        for _ in range(n):
+            y = inner(y, 1) * 0.25
+        return y
+
+    return decorated_elsewhere
+
+
+# ---- functions that look at their own frame
+
+
+@broken(lambda: (f64(4), 2))
+def names_of_attributes_only(x, n):
+    y = np.stack([x, x * n])
+    LOOK("stacked")
+    z = y + 1
+    LOOK("again")
+    return z * 2
+
+
+@broken(lambda: (f64(4), 2))
+def locals_asked_for_twice(x, n):
+    y = x * n
+    LOOK("first")
+    z = y + 1
+    names = sorted(locals())
+    LOOK(names)
+    z = z * 2
+    return z, names, "{n}".format(**locals())
+
+
+@broken(lambda: (f64(4), 2))
+def locals_that_are_kept(x, n):
+    y = x * n
+    seen_first = locals()
+    LOOK("first")
+    z = y + 1
+    n = 5
+    LOOK(sorted(seen_first))
+    locals()
+    return z * 2, seen_first["n"], sorted(seen_first)
+
+
+@broken(lambda: (f64(4), 2))
+def evaluated(x, n):
+    y = x * n
+    LOOK("first")
+    z = eval("y + n")
+    LOOK("second")
+    hold = lambda: z * n  # noqa: E731
+    return hold() + eval("z * 2"), sorted(vars()), sorted(dir())
