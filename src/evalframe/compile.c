@@ -252,7 +252,8 @@ static int open_inner(Job *j) {
 /* What runs until the segment's native code is there, where that can be in the middle of a call. */
 static int make_waiting(Job *j, Shapes *s) {
     DynEntry *e = j->entry;
-    if (e->artifact == NULL || !dyn_decode_loops(s->own) || !j->capture->ways[DYN_WAY_NEXT]) {
+    if (e->artifact == NULL || !dyn_decode_loops(s->own) || !j->capture->ways[DYN_WAY_NEXT] ||
+        !dyn_asm_may_wait(s->own, s->before.at)) {
         return 0;
     }
     e->way_out = dyn_way_out_new(e, s->nslots, &s->before);

@@ -52,6 +52,8 @@ typedef enum DynWayOn { /* where it falls through, where it jumps, and where the
 } DynWayOn;
 DYN_HIDDEN PyObject *dyn_asm_break(const DynCode *c, PyObject *runner, const bool *live_in, const DynFrameShape *before,
                                    const DynWay *ways);
+/* Not where the trap's unit is the one in front of a call, which 3.13 takes for the call when it looks for a handler. */
+DYN_HIDDEN bool dyn_asm_may_wait(const DynCode *c, uint32_t at);
 DYN_HIDDEN PyObject *dyn_asm_waiting(const DynCode *c, PyObject *way_out, const DynFrameShape *before, const DynWay *ways);
 DYN_HIDDEN PyObject *dyn_asm_resume(const DynCode *c, const DynFrameShape *shape);
 DYN_HIDDEN int dyn_asm_init(PyObject *module); /* adds _asm_whole, _asm_break, _asm_resume, for tests */

@@ -211,17 +211,25 @@ static void emit_ways(DynAsm *a, const Break *b, uint32_t *end) {
 
 static bool raises(const DynInstr *in) { return in->op == DYN_I_RAISE_VARARGS || in->op == DYN_I_RERAISE; }
 
+/* The first unit of a range that a handler covers. For what a called Python function raised, CPython 3.13 looks up the handler of
+ * the unit in front of the call: that has to be in the range too. */
+static uint32_t begin_covered(DynAsm *a) {
+    uint32_t start = dyn_asm_units(a);
+    dyn_asm_put(a, NOP, 0);
+    return start;
+}
+
 static void emit_break(DynAsm *a, const Break *b) {
     const DynCode *c = b->c;
     uint32_t end;
     DynHandler h;
     emit_start(a, c, b->live_in, b->before, b->first_const, b->order);
-    uint32_t start = dyn_asm_units(a);
+    uint32_t start = begin_covered(a);
     emit_ways(a, b, &end);
     bool caught = b->ways[DYN_WAY_CAUGHT].resume != NULL, stays = b->ways[DYN_WAY_NEXT].resume == NULL,
          falls = stays && !raises(b->in);
     uint32_t jump = falls ? emit_jump_of(a, JUMP_FORWARD, 0) : 0, behind = dyn_asm_units(a);
-    if (end == start || !dyn_cpy_find_handler(c->code, b->in->at, &h))
+    if (end == start + 1 || !dyn_cpy_find_handler(c->code, b->in->at, &h))
         return;
     if (caught)
         emit_way(a, b, DYN_WAY_CAUGHT);
@@ -292,6 +300,13 @@ static void add_handlers_around(DynAsm *a, const DynCode *c, DynHandler trap) {
         dyn_asm_add_handler(a, trap);
 }
 
+bool dyn_asm_may_wait(const DynCode *c, uint32_t at) {
+    uint32_t i = at < c->nunits ? c->at_unit[at] : DYN_NONE;
+    const DynInstr *next = i != DYN_NONE && i + 1 < c->v.n ? &c->v.at[i + 1] : NULL;
+    bool call = next != NULL && (next->op == DYN_I_CALL || next->op == DYN_I_CALL_KW || next->op == DYN_I_CALL_FUNCTION_EX);
+    return DYN_PY < 313 || !call || next->at > at + 1;
+}
+
 /* The trap is one unit long, whatever it stands on: an exception, for which the handler table has the target and the depth of the
  * stack. Nobody sees it: no traceback row is kept, and it is never the exception that is being handled. */
 static void emit_waiting(DynAsm *a, const Break *b) {
@@ -308,15 +323,15 @@ static void emit_waiting(DynAsm *a, const Break *b) {
     dyn_asm_emit(a, POP_TOP, 0);
     dyn_asm_emit_callable(a, b->first_const);
     dyn_asm_emit_call(a, 0);
-    uint32_t jump = emit_jump_of(a, if_false, caches), start = dyn_asm_units(a);
+    uint32_t jump = emit_jump_of(a, if_false, caches), start = begin_covered(a);
     emit_ways(a, b, &leave);
-    uint32_t second = dyn_asm_units(a);
+    uint32_t second = begin_covered(a);
     set_distance(a, jump, second - start);
     emit_stay(a, b, &stay);
     if (dyn_cpy_find_handler(c->code, b->in->at, &h)) {
-        if (leave > start)
+        if (leave > start + 1)
             dyn_asm_add_handler(a, (DynHandler){start, leave, h.target, h.depth, h.lasti});
-        if (stay > second)
+        if (stay > second + 1)
             dyn_asm_add_handler(a, (DynHandler){second, stay, h.target, h.depth, h.lasti});
     }
 }
