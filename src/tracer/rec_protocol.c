@@ -26,7 +26,7 @@ static bool has_other(DynOperand o, const char *name) {
 static bool is_own_operation(const DynRec *r, DynOperand a, DynOperand b) {
     const RecFrame *f = r->top;
     uint32_t n = b.v == NULL ? 1 : 2;
-    return r->taking == NULL && f->sp >= f->nslots + n && f->real[f->sp - n] == a.real &&
+    return r->taking == NULL && !rec_is_call(&f->code->v.at[f->pc]) && f->sp >= f->nslots + n && f->real[f->sp - n] == a.real &&
            (n == 1 || f->real[f->sp - 1] == b.real);
 }
 

@@ -7,6 +7,7 @@ exception, what it came from, and the rows of its traceback.
 
 import contextlib
 import json
+import operator
 import sys
 import traceback
 
@@ -789,3 +790,11 @@ def evaluated(x, n):
     LOOK("second")
     hold = lambda: z * n  # noqa: E731
     return hold() + eval("z * 2"), sorted(vars()), sorted(dir())
+
+
+@behind(lambda: (f64(4), vector()))
+def special_methods_by_functions(x, v):
+    y = x * 2
+    z = operator.add(v, y)
+    w = operator.neg(v) + operator.getitem(v, 1)
+    return z + w, y * 2
