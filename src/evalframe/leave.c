@@ -100,6 +100,21 @@ failed:
     return NULL;
 }
 
+/* A resume code's last slot may be there for super(): its prologue, which doesn't run here, fills it with the cell of the slot that
+ * has the same name. */
+static void fill_class_cell(PyCodeObject *code, PyObject **slots, uint32_t nslots, uint32_t nskip) {
+    uint32_t last = nslots + nskip - 1;
+    if (nskip == 0 || PyUnicode_CompareWithASCIIString(dyn_code_local_name(code, (int)last), "__class__") != 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < nslots; i++) {
+        if (slots[i] != NULL && PyCell_Check(slots[i]) &&
+            PyUnicode_CompareWithASCIIString(dyn_code_local_name(code, (int)i), "__class__") == 0) {
+            Py_XSETREF(slots[last], Py_NewRef(slots[i]));
+        }
+    }
+}
+
 /* Values move from the level into the frame; what was in the slots comes back in the values, to be dropped with l. */
 static void fill(Level *v, DynFrame *f) {
     PyObject **slots = dyn_frame_localsplus(f), **stack = slots + v->nslots + v->nskip;
@@ -117,6 +132,7 @@ static void fill(Level *v, DynFrame *f) {
     for (uint32_t i = 0; i < v->nskip; i++) {
         Py_CLEAR(slots[v->nslots + i]); /* arguments of a resume function: None here */
     }
+    fill_class_cell((PyCodeObject *)v->code, slots, v->nslots, v->nskip);
     for (uint32_t i = 0; i < v->nstack; i++) {
         stack[i] = v->values[v->nslots + i];
         v->values[v->nslots + i] = NULL;
