@@ -100,8 +100,8 @@ failed:
     return NULL;
 }
 
-/* A resume code's last slot may be there for super(): its prologue, which doesn't run here, fills it with the cell of the slot that
- * has the same name. */
+/* A resume code's last slot may be there for super(): its prologue, which doesn't run here, fills it with the cell of the slot
+ * that has the same name. */
 static void fill_class_cell(PyCodeObject *code, PyObject **slots, uint32_t nslots, uint32_t nskip) {
     uint32_t last = nslots + nskip - 1;
     if (nskip == 0 || PyUnicode_CompareWithASCIIString(dyn_code_local_name(code, (int)last), "__class__") != 0) {
