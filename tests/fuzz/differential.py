@@ -130,8 +130,16 @@ def keep_out():
 
 
 def under_dynoc(source, seed, arrays, how):
-    """how: door, everything (enable() with every function offered), or compiled (native code is there at once)."""
+    """how: door, everything (enable() with every function offered), compiled (native code is there at once), broken (a graph break
+    in front of every so many instructions) or left (native code is left at one of its snapshots)."""
     dynoc.reset()
+    if how in ("broken", "left"):
+        setting, on, off = ("force_break", 1 + seed % 13, 0) if how == "broken" else ("force_leave", seed // 10 % 3, -1)
+        setattr(dynoc.config, setting, on)
+        try:
+            return under_dynoc(source, seed, arrays, "door" if how == "broken" else "compiled")
+        finally:
+            setattr(dynoc.config, setting, off)
     if how == "compiled":
         return run(source, seed, arrays, lambda main: dynoc.optimize(main, wait=True))
     if how == "door":
@@ -178,7 +186,9 @@ def difference(source, seed, arrays, how):
 def way(seed, every):
     """(arrays, how) of a seed."""
     if every and seed % every == 0:
-        return True, "compiled"
+        return True, "left" if seed % (4 * every) == 0 else "compiled"
+    if seed % 10 == 7:
+        return True, "broken"
     return seed % 3 != 0, ("door", "everything", "everything")[seed % 3 if seed % 2 else 0] if seed % 3 else "everything"
 
 

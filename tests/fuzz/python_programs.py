@@ -10,6 +10,7 @@ import random
 
 import numpy as np
 from iterator_statements import Iterators
+from more_statements import More
 
 PRELUDE = '''\
 import contextlib
@@ -167,7 +168,7 @@ class Still:
 '''
 
 
-class Generator(Iterators):
+class Generator(Iterators, More):
     """One program. `names` maps a type to the variables in scope that surely have it."""
 
     TYPES = ("int", "float", "list", "dict", "str", "array", "box", "tuple", "bool")
@@ -544,8 +545,8 @@ class Generator(Iterators):
             return self.assign(depth)
         form = self.random.choices(
             (self.assign, self.change, self.branch, self.loop, self.attempt, self.context)
-            + (self.function, self.trouble, self.leave, self.iterators),
-            (30, 22, 12, 12, 8, 6, 5, 4, 2, 14),
+            + (self.function, self.trouble, self.leave, self.iterators, self.more),
+            (30, 22, 12, 12, 8, 6, 5, 4, 2, 14, 20),
         )[0]
         return form(depth)
 
