@@ -130,8 +130,8 @@ def keep_out():
 
 
 def under_dynoc(source, seed, arrays, how):
-    """how: door, everything (enable() with every function offered), compiled (native code is there at once), broken (a graph break
-    in front of every so many instructions) or left (native code is left at one of its snapshots)."""
+    """how: door, everything (enable() with every function offered), compiled (native code is there at once), broken (a graph
+    break in front of every so many instructions) or left (native code is left at one of its snapshots)."""
     dynoc.reset()
     if how in ("broken", "left"):
         setting, on, off = ("force_break", 1 + seed % 13, 0) if how == "broken" else ("force_leave", seed // 10 % 3, -1)
