@@ -4,6 +4,7 @@ CALLS: small arrays, where a call's overhead is everything; the bound is a part 
 KERNELS: large arrays; the bound is how many times faster than NumPy.
 """
 
+import logging
 import os
 import sys
 
@@ -76,6 +77,19 @@ def heat(u, steps):
     return u
 
 
+LOG = logging.getLogger("bench")
+
+
+def heat_with_a_log(u, steps):
+    """A graph break in the middle of the loop's body."""
+    for step in range(steps):
+        v = u.copy()
+        v[1:-1, 1:-1] = u[1:-1, 1:-1] + 0.1 * (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1])
+        LOG.debug("step %d", step)
+        u = v * 0.999 + 0.001
+    return u
+
+
 def k_means(x, k, steps):
     centres = x[:k]
     for _ in range(steps):
@@ -114,6 +128,7 @@ KERNELS = (
 )
 LOOPS = (
     ("heat equation, 1000 steps, 200 x 200", heat, lambda: (normal(200, 200), 1000), 1.3, 3.0),
+    ("heat equation with a logger's call in each of 1000 steps", heat_with_a_log, lambda: (normal(200, 200), 1000), 1.3, 1.0),
     ("k-means, 40 steps, 40000 x 3, 8 centres", k_means, lambda: (normal(40_000, 3), 8, 40), 1.3, 3.0),
     ("power iteration, 1000 steps, 200 x 200", power_iteration, lambda: (normal(200, 200), 1000), 1.3, 3.0),
 )

@@ -595,6 +595,10 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
         if (dyn_artifact_tier(a) == DYN_TIER_EAGER) {
             return DYN_RUN_AGAIN;
         }
+        if (!a->built_in) {
+            dyn_count("tier", "builtin");
+            a->built_in = true;
+        }
     }
     if (DYN_UNLIKELY(p->nplaces > FEW)) {
         c.geoms = PyMem_Malloc((sizeof(DynGeom) + sizeof(PyObject *)) * p->nplaces);
