@@ -1,5 +1,6 @@
 """What can be seen of an optimised function: entries, source, counters; and how entries are limited, forgotten and counted."""
 
+import sys
 import types
 from sys import intern
 
@@ -176,7 +177,7 @@ def test_left_frames():
     def f(x, flag, *rest, key=1, **more):
         y = x * 2.0
         z = [y, flag, {"a": y}]
-        if "y" in locals() and flag:
+        if "y" in sys._getframe().f_locals and flag:
             z.append("more")
         z.append(y.sum() > flag)
         return z, rest, key, more
