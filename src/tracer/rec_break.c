@@ -411,6 +411,11 @@ static bool has_resume_codes(DynRec *r) {
     return true;
 }
 
+/* Is it the first of two that are one for CPython (STORE_FAST_STORE_FAST)? No frame can stand between them. */
+bool rec_is_first_half(const RecFrame *f, const DynInstr *in) {
+    return in + 1 < f->code->v.at + f->code->v.n && in[1].at == in->at;
+}
+
 int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynCapture *c = r->cap;
     DynReason why = r->why;
@@ -428,9 +433,13 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
     r->seal = NULL;                          /* frames are told as they stand */
     rec_forget_effects(r, f->instr_effects); /* the instruction makes them itself */
     dyn_capture_forget_values(c, f->instr_guards);
-    if (r->spoiled || f->instr_changed || state_before(r, f, in) < 0 || rec_effects_done(r, &c->done) < 0) {
+    bool second_half = !(in->flags & DYN_IF_FIRST);
+    if (r->spoiled || f->instr_changed || second_half || state_before(r, f, in) < 0 || rec_effects_done(r, &c->done) < 0) {
         rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
         return -1;
+    }
+    if (rec_is_first_half(f, in)) {
+        return leave_here(r, f, in, why);
     }
     /* A trace function that was switched on by the call sees this frame: a resume function would be one more call to it. */
     if (has_to_stay(f) || dyn_cpy_is_traced(r->ts)) {

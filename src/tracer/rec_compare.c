@@ -12,8 +12,9 @@ static int items_equal(DynRec *r, DynOperand p, DynOperand q, int depth);
 static int64_t first_difference(DynRec *r, DynOperand a, DynOperand b, DynOperand *p, DynOperand *q, int depth) {
     DynVal **x, **y;
     uint32_t nx, ny, i = 0;
-    if (depth > 8 || rec_items(r, a.v, a.real, &x, &nx) < 0 || rec_items(r, b.v, b.real, &y, &ny) < 0) {
-        return -1;
+    if (depth > 8 || rec_items(r, a.v, a.real, &x, &nx) < 0 || rec_items(r, b.v, b.real, &y, &ny) < 0 ||
+        nx != PySequence_Fast_GET_SIZE(a.real) || ny != PySequence_Fast_GET_SIZE(b.real)) {
+        return -1; /* or the comparison itself has changed one of the lists */
     }
     for (; i < nx && i < ny; i++) {
         *p = (DynOperand){x[i], PySequence_Fast_GET_ITEM(a.real, i)};

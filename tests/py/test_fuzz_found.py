@@ -176,3 +176,26 @@ def test_an_inlined_function_deletes_a_generator_that_runs_code(fn, backend):
     fast = dynoc.optimize(fn, backend=backend, wait=True)
     for n in (1, 2, 3, 2.5):
         assert outcome(fast, (np.arange(3.0), n)) == outcome(fn, (np.arange(3.0), n))
+
+
+def test_lists_that_their_comparison_empties():
+    """What is compared is gone when it is looked at."""
+
+    def f(x):
+        class Emptier:
+            def __init__(self, other):
+                self.other = other
+
+            def __eq__(self, other):
+                self.other.clear()
+                return NotImplemented
+
+        first, second = [], []
+        first.append(Emptier(second))
+        second.append(Emptier(first))
+        return first == second, first, second, x + 1.0
+
+    fast = dynoc.optimize(f, wait=True)
+    for _ in range(4):
+        for got, want in zip(fast(np.ones(3)), f(np.ones(3)), strict=True):
+            assert np.array_equal(got, want)
