@@ -10,6 +10,7 @@
 #include "codegen/builtin.h"
 #include "base/log.h"
 #include "codegen/build.h"
+#include "codegen/exec.h"
 #include <dlfcn.h>
 
 #define BYTES 32768 /* of all blocks of a kernel */
@@ -67,7 +68,6 @@ bool dyn_builtin_ready(void) {
 /* ---- the plan */
 
 typedef struct Planner {
-    DynArena *arena;
     const DynKernel *k;
     DynBuiltinPlan *plan;
     int16_t *at;    /* of each instruction: where its value is */
@@ -110,14 +110,13 @@ static void drop_blocks(Planner *b, uint32_t i) {
 
 /* The operand that a value may be made in: its only store, of a kernel that doesn't read what it writes. */
 static int store_of(const Planner *b, uint32_t value) {
-    int found = NONE;
     for (uint32_t i = value + 1; i < b->k->insns.n && !b->k->in_place; i++) {
         const DynInsn *insn = &b->k->insns.at[i];
         if (insn->kind == DYN_L_STORE && insn->a[1] == value) {
             return (int)insn->a[0];
         }
     }
-    return found;
+    return NONE;
 }
 
 /* A copy of bytes; of what kernels read in another form than it has in memory, by a row. */
@@ -193,7 +192,7 @@ static void take_fixed(Planner *b) {
 /* -1: memory. A kernel that has no row for an instruction, or too many values, gets no plan. */
 static int plan_kernel(DynArena *arena, DynKernel *k) {
     uint32_t n = k->insns.n;
-    Planner b = {.arena = arena, .k = k};
+    Planner b = {.k = k};
     b.plan = dyn_arena_alloc(arena, sizeof(*b.plan) + 2 * n * sizeof(b.plan->steps[0]));
     b.at = DYN_NEW_N(arena, int16_t, n);
     b.last = DYN_NEW_N(arena, uint32_t, n);
@@ -272,28 +271,7 @@ typedef struct Run {
 
 static char *block_at(const Run *r, int block) { return r->blocks + block * r->block_bytes; }
 
-/* n is a multiple of 16: the compiler makes vectors of a count that it knows. */
-static void fill(char *to, const void *value, uint8_t size, int64_t n) {
-    switch (size) {
-#define FILL(bytes, T)                                       \
-    case bytes: {                                            \
-        T v;                                                 \
-        memcpy(&v, value, sizeof(v));                        \
-        for (int64_t i = 0; i < n; i += 16) {                \
-            for (int j = 0; j < 16; j++) {                   \
-                memcpy(to + (i + j) * bytes, &v, sizeof(v)); \
-            }                                                \
-        }                                                    \
-        break;                                               \
-    }
-        FILL(2, uint16_t)
-        FILL(4, uint32_t)
-        FILL(8, uint64_t)
-        FILL(16, double _Complex)
-    default: memset(to, *(const unsigned char *)value, (size_t)n);
-#undef FILL
-    }
-}
+static void fill(char *to, const void *value, uint8_t size, int64_t n) { dyn_lanes_copy(to, value, size, 0, n, size); }
 
 /* A number as a kernel sees it: emit_c.c's conversion. */
 static void fill_param(char *to, DynScalar v, uint8_t dtype, int64_t n) {

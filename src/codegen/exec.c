@@ -57,25 +57,31 @@ void dyn_lanes_copy(char *to, const char *from, int64_t to_step, int64_t from_st
         return;
     }
     /* One element again and again, elements to side by side, and any step: the compiler makes the best of each. */
-#define LOOP(T)                                                            \
-    {                                                                      \
-        T v;                                                               \
-        if (from_step == 0 && to_step == sizeof(T) && n > 0) {             \
-            memcpy(&v, from, sizeof(T));                                   \
-            for (int64_t i = 0; i < n; i++) {                              \
-                memcpy(to + i * (int64_t)sizeof(T), &v, sizeof(T));        \
-            }                                                              \
-        } else if (to_step == sizeof(T)) {                                 \
-            for (int64_t i = 0; i < n; i++, from += from_step) {           \
-                memcpy(&v, from, sizeof(T));                               \
-                memcpy(to + i * (int64_t)sizeof(T), &v, sizeof(T));        \
-            }                                                              \
-        } else {                                                           \
-            for (int64_t i = 0; i < n; i++) {                              \
-                memcpy(to + i * to_step, from + i * from_step, sizeof(T)); \
-            }                                                              \
-        }                                                                  \
-        break;                                                             \
+#define LOOP(T)                                                                 \
+    {                                                                           \
+        T v;                                                                    \
+        if (from_step == 0 && to_step == sizeof(T) && n > 0) {                  \
+            memcpy(&v, from, sizeof(T));                                        \
+            int64_t i = 0;                                                      \
+            for (; i + 16 <= n; i += 16) { /* a count that is known: vectors */ \
+                for (int j = 0; j < 16; j++) {                                  \
+                    memcpy(to + (i + j) * (int64_t)sizeof(T), &v, sizeof(T));   \
+                }                                                               \
+            }                                                                   \
+            for (; i < n; i++) {                                                \
+                memcpy(to + i * (int64_t)sizeof(T), &v, sizeof(T));             \
+            }                                                                   \
+        } else if (to_step == sizeof(T)) {                                      \
+            for (int64_t i = 0; i < n; i++, from += from_step) {                \
+                memcpy(&v, from, sizeof(T));                                    \
+                memcpy(to + i * (int64_t)sizeof(T), &v, sizeof(T));             \
+            }                                                                   \
+        } else {                                                                \
+            for (int64_t i = 0; i < n; i++) {                                   \
+                memcpy(to + i * to_step, from + i * from_step, sizeof(T));      \
+            }                                                                   \
+        }                                                                       \
+        break;                                                                  \
     }
     switch (size) {
     case 1: LOOP(uint8_t)

@@ -75,7 +75,8 @@ static void find_results(const DynKernel *k, Results *r) {
             r->tree[r->n] = dyn_lanes_tree(insn->op, insn->compute);
             r->bytes[r->n] = (size_t)LANES * dyn_dtypes[insn->compute].size;
             r->identity[r->n] = dyn_part_identity(insn->op, insn->compute);
-            dyn_lanes_fill(r->start[r->n], r->identity[r->n], dyn_dtypes[insn->compute].size, LANES);
+            uint8_t size = dyn_dtypes[insn->compute].size;
+            dyn_lanes_copy(r->start[r->n], (const char *)&r->identity[r->n], size, 0, LANES, size);
             r->insn[r->n++] = insn;
         }
     }

@@ -120,22 +120,3 @@ DynPart dyn_part_identity(uint16_t op, uint8_t dtype) {
     }
     return v;
 }
-
-void dyn_lanes_fill(void *to, DynPart value, uint8_t size, int n) {
-    switch (size) {
-#define FILL(T)                                 \
-    {                                           \
-        T v;                                    \
-        memcpy(&v, &value, sizeof(T));          \
-        for (int i = 0; i < n; i++) {           \
-            memcpy((T *)to + i, &v, sizeof(T)); \
-        }                                       \
-        break;                                  \
-    }
-    case 1: FILL(uint8_t)
-    case 2: FILL(uint16_t)
-    case 4: FILL(uint32_t)
-    case 8: FILL(uint64_t)
-    default: FILL(double _Complex)
-    }
-}

@@ -19,7 +19,6 @@ DYN_HIDDEN DynLanesTreeFn *dyn_lanes_tree(uint16_t op, uint8_t dtype);
 DYN_HIDDEN void dyn_part_combine(uint16_t op, uint8_t dtype, DynPart *to, const DynPart *from);
 DYN_HIDDEN DynPart dyn_part_identity(uint16_t op,
                                      uint8_t dtype); /* where accumulators start; also the result of nothing at all */
-DYN_HIDDEN void dyn_lanes_fill(void *to, DynPart value, uint8_t size, int n);
 /* Is x above y, without a flag for nan? Vectors of isgreater raise one where the processor has only comparisons that do, so the
  * bits are compared, those of negative numbers turned round. */
 #define QUIET(N, T, I, most)                             \

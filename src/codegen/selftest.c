@@ -61,19 +61,22 @@ static Unit *unit_new(const char *text, bool stages) {
     return u;
 }
 
-static PyObject *lower_text(PyObject *module, PyObject *text) {
+static PyObject *printed(PyObject *text, void (*print)(const DynLoops *, DynStr *)) {
     const char *s = PyUnicode_AsUTF8(text);
     Unit *u = s ? unit_new(s, true) : NULL;
     DynStr out = {0};
     if (!u) {
         return NULL;
     }
-    dyn_loops_print(u->loops, &out);
+    print(u->loops, &out);
     PyObject *r = PyUnicode_FromString(dyn_str_at(&out));
     dyn_str_free(&out);
     unit_free(u);
     return r;
 }
+
+static PyObject *lower_text(PyObject *module, PyObject *text) { return printed(text, dyn_loops_print); }
+static PyObject *builtin_text(PyObject *module, PyObject *text) { return printed(text, dyn_builtin_print); }
 
 static PyObject *emit_text(PyObject *module, PyObject *text) {
     const char *s = PyUnicode_AsUTF8(text);
@@ -321,20 +324,6 @@ static PyObject *builtin_source(PyObject *module, PyObject *none) {
 static PyObject *builtin_switch(PyObject *module, PyObject *on) {
     dyn_builtin_off = on != Py_True;
     Py_RETURN_NONE;
-}
-
-static PyObject *builtin_text(PyObject *module, PyObject *text) {
-    const char *s = PyUnicode_AsUTF8(text);
-    Unit *u = s ? unit_new(s, true) : NULL;
-    DynStr out = {0};
-    if (!u) {
-        return NULL;
-    }
-    dyn_builtin_print(u->loops, &out);
-    PyObject *r = PyUnicode_FromString(dyn_str_at(&out));
-    dyn_str_free(&out);
-    unit_free(u);
-    return r;
 }
 
 static PyMethodDef methods[] = {{"_builtin_source", builtin_source, METH_NOARGS, "C of the built-in tier, and its levels."},

@@ -111,15 +111,13 @@ static PyObject *in_role(char role, PyObject *o, PyObject **fed) {
     return o;
 }
 
-static PyObject *tap_next(PyObject *self) {
-    Tap *t = (Tap *)self;
+/* What the source gives when it is asked for an item (args: NULL) or called, and written down. The polyfill's frame isn't seen.
+ */
+static PyObject *take_for_real(Tap *t, PyObject *args, PyObject *kw) {
     PyObject *fed;
-    if (t->kind == FEEDER) {
-        return PyList_GET_SIZE(t->log) > 0 ? log_take(t->log) : Py_TYPE(t->source)->tp_iternext(t->source);
-    }
     PyThreadState *ts = PyThreadState_Get();
     DynFrame *hidden = dyn_frame_hide(ts);
-    PyObject *o = in_role(t->role, source_next(t->source), &fed);
+    PyObject *o = in_role(t->role, args == NULL ? source_next(t->source) : PyObject_Call(t->source, args, kw), &fed);
     dyn_frame_show(ts, hidden);
     int status = log_result(t->log, fed);
     Py_XDECREF(fed);
@@ -129,22 +127,20 @@ static PyObject *tap_next(PyObject *self) {
     return o;
 }
 
+static PyObject *tap_next(PyObject *self) {
+    Tap *t = (Tap *)self;
+    if (t->kind == FEEDER) {
+        return PyList_GET_SIZE(t->log) > 0 ? log_take(t->log) : Py_TYPE(t->source)->tp_iternext(t->source);
+    }
+    return take_for_real(t, NULL, NULL);
+}
+
 static PyObject *tap_call(PyObject *self, PyObject *args, PyObject *kw) {
     Tap *t = (Tap *)self;
-    PyObject *fed;
     if (t->kind == FEED_CALL) {
         return PyList_GET_SIZE(t->log) > 0 ? log_take(t->log) : PyObject_Call(t->source, args, kw);
     }
-    PyThreadState *ts = PyThreadState_Get();
-    DynFrame *hidden = dyn_frame_hide(ts);
-    PyObject *o = in_role(t->role, PyObject_Call(t->source, args, kw), &fed);
-    dyn_frame_show(ts, hidden);
-    int status = log_result(t->log, fed);
-    Py_XDECREF(fed);
-    if (status < 0) {
-        Py_CLEAR(o);
-    }
-    return o;
+    return take_for_real(t, args, kw);
 }
 
 /* Copies and pickles are those of the source: of a function, the function. */
