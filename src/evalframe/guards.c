@@ -194,7 +194,8 @@ static PyObject *load(const DynSource *s, PyObject *base, PyObject *func) {
         PyObject *defaults = PyFunction_Check(base) ? PyFunction_GET_KW_DEFAULTS(base) : NULL;
         return defaults != NULL && PyDict_CheckExact(defaults) ? key_of(defaults, s->key) : NULL;
     }
-    case DYN_SRC_SELF: return PyMethod_Check(base) ? PyMethod_GET_SELF(base) : NULL;
+    case DYN_SRC_SELF:
+        return PyMethod_Check(base) ? PyMethod_GET_SELF(base) : PyCFunction_CheckExact(base) ? PyCFunction_GET_SELF(base) : NULL;
     case DYN_SRC_FUNC: return PyMethod_Check(base) ? PyMethod_GET_FUNCTION(base) : NULL;
     case DYN_SRC_LOCAL:
     case DYN_SRC_ATTR: break; /* steps of their own */

@@ -240,6 +240,11 @@ static void explain_value(Look *l, const DynGuard *g, PyObject *o) {
         arrow(l);
         dyn_str_puts(l->out, PyFunction_Check(o) ? "other code" : "no function");
         break;
+    case DYN_GUARD_BUILTIN:
+        dyn_object_print(g->obj, l->out);
+        arrow(l);
+        dyn_object_print(o, l->out);
+        break;
     case DYN_GUARD_GLOBALS:
         dyn_str_puts(l->out, "its globals");
         arrow(l);

@@ -156,6 +156,11 @@ static bool has_maxlen(PyObject *o, PyObject *wanted) {
     return same;
 }
 
+/* Whatever the method is bound to has a base that has the descriptor. */
+static bool is_bound(PyObject *o, const PyMethodDescrObject *descr) {
+    return PyCFunction_CheckExact(o) && ((PyCFunctionObject *)o)->m_ml == descr->d_method && PyCFunction_GET_SELF(o) != NULL;
+}
+
 bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
     switch ((DynGuardKind)g->kind) {
     case DYN_GUARD_TYPE: return (PyObject *)Py_TYPE(o) == g->obj;
@@ -168,6 +173,7 @@ bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
     case DYN_GUARD_DIFFERENT: return o != o2;
     case DYN_GUARD_DISJOINT: return are_disjoint(o, o2);
     case DYN_GUARD_CODE: return PyFunction_Check(o) && PyFunction_GET_CODE(o) == g->obj;
+    case DYN_GUARD_BUILTIN: return is_bound(o, (PyMethodDescrObject *)g->obj);
     case DYN_GUARD_GLOBALS:
         return PyFunction_Check(o) && ((PyFunctionObject *)o)->func_globals == g->obj &&
                ((PyFunctionObject *)o)->func_builtins == o2;

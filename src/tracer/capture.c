@@ -175,6 +175,7 @@ static int verify_guard(const DynCapture *c, uint32_t i, DynStr *error) {
     case DYN_GUARD_ID:
     case DYN_GUARD_EQ:
     case DYN_GUARD_MAXLEN:
+    case DYN_GUARD_BUILTIN:
     case DYN_GUARD_CODE: return g->obj == NULL ? wrong(error, "a guard has no object", i) : 0;
     case DYN_GUARD_GLOBALS:
         return g->obj == NULL || g->source2 >= c->sources.v.n ? wrong(error, "a GLOBALS guard has no dicts", i) : 0;

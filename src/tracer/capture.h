@@ -21,6 +21,7 @@
     GUARD(DIFFERENT) /* source is not source2 */                                                                                \
     GUARD(DISJOINT)  /* arrays source and source2 share no byte */                                                              \
     GUARD(CODE)      /* source is a Python function whose __code__ is obj */                                                    \
+    GUARD(BUILTIN)   /* source is a builtin method, bound: of the method descriptor obj */                                      \
     GUARD(GLOBALS)   /* source is a Python function whose globals are obj, and whose builtins are source2 */                    \
     GUARD(DEFAULTS)  /* source is a Python function with number positional defaults */                                          \
     GUARD(MAXLEN)    /* source is a deque with this maxlen: obj, an int or None */                                              \

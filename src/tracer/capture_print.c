@@ -106,6 +106,10 @@ void dyn_guard_print(const DynCapture *c, const DynGuard *g, DynStr *out) {
         print_around(c, g, "", ".__code__ is ", out);
         dyn_object_print(g->obj, out);
         break;
+    case DYN_GUARD_BUILTIN:
+        print_around(c, g, "", " is of ", out);
+        dyn_object_print(g->obj, out);
+        break;
     case DYN_GUARD_GLOBALS: {
         PyObject *module = PyDict_GetItemString(g->obj, "__name__");
         print_around(c, g, "", ".__globals__ is <globals of ", out);

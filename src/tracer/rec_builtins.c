@@ -199,15 +199,19 @@ static DynVal *data_extreme(DynRec *r, const RecCall *c, DynVal **items, uint32_
 static DynVal *call_extreme(DynRec *r, const RecCall *c, PyObject **result, int op) {
     DynVal **items;
     uint32_t n = c->npos;
+    bool fallback = n == 1 && c->nkw == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, 0), "default") == 0;
     *result = rec_call_real(c);
-    if (*result == NULL || c->nkw != 0) {
+    if (*result == NULL || (c->nkw != 0 && !fallback)) {
         return *result ? unknown(r, c) : NULL;
     }
     DynVal *given[16];
     if (n == 1) {
         bool listed = PyTuple_CheckExact(c->args[0].real) || PyList_CheckExact(c->args[0].real);
-        if (!listed || rec_items(r, c->args[0].v, c->args[0].real, &items, &n) < 0 || n == 0) {
+        if (!listed || rec_items(r, c->args[0].v, c->args[0].real, &items, &n) < 0 || (n == 0 && !fallback)) {
             return unknown(r, c);
+        }
+        if (n == 0) {
+            return c->args[1].v;
         }
     } else {
         if (n > DYN_COUNTOF(given)) {

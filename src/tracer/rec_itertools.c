@@ -186,6 +186,31 @@ static int list_all(DynRec *r, RecLazy *z, const RecCall *c, uint32_t npools, Dy
     return ok ? 0 : -1;
 }
 
+/* A range between numbers that may be others at the next call: its items are known only where those are guarded. */
+static bool may_be_longer(DynRec *r, DynOperand pool) {
+    bool varies = false;
+    for (uint32_t i = 0; pool.v->kind == DV_RANGE && i < pool.v->n; i++) {
+        const DynVal *v = pool.v->items[i];
+        varies |= v->kind == DV_SYM && !dyn_sym_is_const(&r->cap->syms, v->id);
+    }
+    return varies;
+}
+
+/* A long loop over indices of any size is no list: what makes the indices is a break, and one entry serves all sizes. */
+static bool is_long_loop(DynRec *r, const RecCall *c, uint32_t npools) {
+    Py_ssize_t n = 1;
+    bool varies = false;
+    for (uint32_t i = 0; i < npools && n > 0 && n <= REC_MAX_TRIPS; i++) {
+        PyObject *o = c->args[i].real;
+        n *= PyTuple_CheckExact(o) || PyList_CheckExact(o) || PyRange_Check(o) ? PyObject_Size(o) : 1;
+    }
+    for (uint32_t i = 0; i < npools; i++) {
+        varies |= may_be_longer(r, c->args[i]);
+    }
+    PyErr_Clear();
+    return varies && n > REC_MAX_TRIPS;
+}
+
 /* product: all its positional arguments are pools; the others: the first is one, and numbers follow. */
 static int new_listed(DynRec *r, RecLazy *z, const RecCall *c) {
     bool product = strcmp(((PyTypeObject *)c->callable.real)->tp_name, "itertools.product") == 0;
@@ -196,9 +221,16 @@ static int new_listed(DynRec *r, RecLazy *z, const RecCall *c) {
         return -1;
     }
     for (uint32_t i = 0; i < npools; i++) {
-        DynVal *v = c->args[i].v;
-        bool plain = v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_RANGE || v->kind == DV_CONST;
-        if (!plain || rec_items(r, v, c->args[i].real, &items[i], &n[i]) < 0) {
+        const DynVal *v = c->args[i].v;
+        if (v->kind != DV_TUPLE && v->kind != DV_LIST && v->kind != DV_RANGE && v->kind != DV_CONST) {
+            return -1;
+        }
+    }
+    if (product && is_long_loop(r, c, npools)) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < npools; i++) {
+        if (rec_items(r, c->args[i].v, c->args[i].real, &items[i], &n[i]) < 0) {
             return -1;
         }
     }

@@ -662,3 +662,30 @@ DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *ha
     *handled = false;
     return NULL;
 }
+
+/* ---- a method that comes in */
+
+/* The method of a builtin type that o is, bound to an instance: borrowed, or NULL. (Methods of ufuncs are known by the ufunc.) */
+PyObject *rec_method_descriptor(PyObject *o) {
+    PyObject *self = PyCFunction_CheckExact(o) ? PyCFunction_GET_SELF(o) : NULL;
+    PyObject *descr = self != NULL && (Py_TYPE(self)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && Py_TYPE(self) != &PyUFunc_Type
+                          ? dyn_cpy_lookup_named(Py_TYPE(self), ((PyCFunctionObject *)o)->m_ml->ml_name)
+                          : NULL;
+    bool same = descr != NULL && Py_TYPE(descr) == &PyMethodDescr_Type &&
+                ((PyMethodDescrObject *)descr)->d_method == ((PyCFunctionObject *)o)->m_ml;
+    return same && dyn_np_find(o) == NULL ? descr : NULL;
+}
+
+/* append = items.append: of other items at the next call. */
+int rec_resolve_builtin_method(DynRec *r, DynVal *v, PyObject *o, PyObject *descr) {
+    uint32_t self = dyn_source_intern(&r->cap->sources, DYN_SRC_SELF, v->source, 0, NULL, NULL);
+    v->items = DYN_NEW_N(&r->arena, DynVal *, 2);
+    if (self == DYN_NONE || v->items == NULL || (v->items[0] = dyn_rec_const(r, descr)) == NULL ||
+        (v->items[1] = rec_source(r, self)) == NULL || rec_keep(r, o) < 0) {
+        return -1;
+    }
+    v->kind = DV_METHOD;
+    v->obj = o;
+    v->n = 2;
+    return rec_guard(r, DYN_GUARD_BUILTIN, v->source, DYN_NONE, 0, descr);
+}

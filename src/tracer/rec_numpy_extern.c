@@ -341,13 +341,26 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
     return v == NULL || take_forms(r, &out, &row->results, &row->nresults) < 0 ? NULL : v;
 }
 
+/* out=(c,) is out=c: a function that took the tuple and gave c back takes c too. */
+static DynOperand without_tuple(DynRec *r, DynOperand o, PyObject *result) {
+    DynOperand item;
+    bool one = PyTuple_CheckExact(o.real) && PyTuple_GET_SIZE(o.real) == 1 && PyTuple_GET_ITEM(o.real, 0) == result;
+    return one && dyn_np_items(r, o, &item, 1) == 1 ? item : o;
+}
+
 /* A call that nobody has looked at yet. What it added goes again where it fails. */
-static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
+static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const DynOperand *given, int npos, PyObject *kwnames,
                           PyObject *result, Effect effect) {
     int n = npos + (kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames));
-    for (int i = 0; i < n; i++)
-        if (dyn_np_resolve(r, args[i], 0) < 0)
+    DynOperand *args = DYN_NEW_N(dyn_rec_graph(r)->arena, DynOperand, (size_t)n + 1);
+    if (args == NULL)
+        return dyn_np_refuse(r, DYN_R_NO_MEMORY);
+    for (int i = 0; i < n; i++) {
+        bool out = i >= npos && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i - npos), "out") == 0;
+        if (dyn_np_resolve(r, given[i], 0) < 0)
             return NULL;
+        args[i] = out ? without_tuple(r, given[i], result) : given[i];
+    }
     int to = effect.writes < 0 ? out_argument(args, npos, kwnames, result, name) : -1;
     effect.out = to >= 0;
     if (effect.out) {

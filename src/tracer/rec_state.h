@@ -498,6 +498,8 @@ DYN_HIDDEN DynVal *rec_list_extended(DynRec *r, DynOperand list, DynOperand more
 DYN_HIDDEN DynVal *rec_set_changed(DynRec *r, int nb, DynOperand set, DynOperand other); /* by an in-place operator */
 DYN_HIDDEN DynVal *rec_dict_union(DynRec *r, DynOperand a, DynOperand b, bool inplace);
 DYN_HIDDEN int rec_dict_fill(DynRec *r, DynVal *into, const RecCall *c, uint32_t first); /* the arguments of dict() */
+DYN_HIDDEN PyObject *rec_method_descriptor(PyObject *o); /* of a builtin type's bound method; borrowed, or NULL */
+DYN_HIDDEN int rec_resolve_builtin_method(DynRec *r, DynVal *v, PyObject *o, PyObject *descr);
 
 /* ---- rec_facts.c: as rec_call_builtin */
 DYN_HIDDEN DynVal *rec_call_fact(DynRec *r, const RecCall *c, PyObject **result, bool *handled);

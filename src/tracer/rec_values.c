@@ -724,6 +724,10 @@ int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
         v->kind = DV_PYFUNC;
         return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)&PyFunction_Type);
     }
+    PyObject *descr = may_change(r, v->source) ? rec_method_descriptor(o) : NULL;
+    if (descr != NULL) {
+        return rec_resolve_builtin_method(r, v, o, descr);
+    }
     if (rec_is_fixed(o)) {
         return rec_guard_id(r, v, o);
     }

@@ -182,7 +182,10 @@ DynRead dyn_source_read(const DynSource *s, PyObject *base, PyObject *func, PyOb
     case DYN_SRC_FCELL: return cell_of(base, s->index, out);
     case DYN_SRC_FDEFAULT:
     case DYN_SRC_FKWDEFAULT: return default_of(s, base, out);
-    case DYN_SRC_SELF: return PyMethod_Check(base) ? found(PyMethod_GET_SELF(base), out) : DYN_READ_FAILED;
+    case DYN_SRC_SELF:
+        if (PyCFunction_CheckExact(base) && PyCFunction_GET_SELF(base) != NULL)
+            return found(PyCFunction_GET_SELF(base), out);
+        return PyMethod_Check(base) ? found(PyMethod_GET_SELF(base), out) : DYN_READ_FAILED;
     case DYN_SRC_FUNC: return PyMethod_Check(base) ? found(PyMethod_GET_FUNCTION(base), out) : DYN_READ_FAILED;
     }
     return DYN_READ_FAILED;
