@@ -55,6 +55,8 @@ static int items_equal(DynRec *r, DynOperand p, DynOperand q, int depth) {
     return equal;
 }
 
+int rec_items_equal(DynRec *r, DynOperand a, DynOperand b) { return items_equal(r, a, b, 0); }
+
 /* Two tuples or lists, item by item up to the first that differs: what decided is guarded, so the result is a constant. */
 DynVal *rec_compare_sequences(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result) {
     DynOperand p, q;

@@ -83,7 +83,7 @@ static DynVal *step_listed(DynRec *r, DynVal *v, PyObject **item) {
 
 /* ---- new ones: 0, or -1: nothing happened */
 
-static bool whole_number(DynRec *r, DynOperand o, int64_t *out) {
+bool rec_whole_number(DynRec *r, DynOperand o, int64_t *out) {
     if (o.v->kind != DV_SYM || !PyLong_CheckExact(o.real) || dyn_rec_burn(r, o.v, o.real) < 0) {
         return false;
     }
@@ -114,7 +114,7 @@ static int new_islice(DynRec *r, RecLazy *z, const RecCall *c) {
     }
     for (uint32_t i = 1; i < c->npos; i++) {
         int64_t *part = &parts[c->npos == 2 ? 1 : i - 1];
-        if (c->args[i].real != Py_None && (!whole_number(r, c->args[i], part) || *part < 0)) {
+        if (c->args[i].real != Py_None && (!rec_whole_number(r, c->args[i], part) || *part < 0)) {
             return -1;
         }
     }
@@ -132,8 +132,8 @@ static int new_islice(DynRec *r, RecLazy *z, const RecCall *c) {
 static int new_count(DynRec *r, RecLazy *z, const RecCall *c) {
     z->start = 0;
     z->stride = 1;
-    bool known = c->nkw == 0 && c->npos <= 2 && (c->npos < 1 || whole_number(r, c->args[0], &z->start)) &&
-                 (c->npos < 2 || whole_number(r, c->args[1], &z->stride));
+    bool known = c->nkw == 0 && c->npos <= 2 && (c->npos < 1 || rec_whole_number(r, c->args[0], &z->start)) &&
+                 (c->npos < 2 || rec_whole_number(r, c->args[1], &z->stride));
     return known ? 0 : -1;
 }
 
@@ -141,7 +141,7 @@ static int new_repeat(DynRec *r, RecLazy *z, const RecCall *c) {
     bool named = c->nkw == 1 && c->npos == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, 0), "times") == 0;
     z->stop = -1;
     if (c->npos < 1 || c->npos + c->nkw > 2 || (c->nkw > 0 && !named) ||
-        (c->npos + c->nkw == 2 && !whole_number(r, c->args[1], &z->stop))) {
+        (c->npos + c->nkw == 2 && !rec_whole_number(r, c->args[1], &z->stop))) {
         return -1;
     }
     z->stop = c->npos + c->nkw == 2 && z->stop < 0 ? 0 : z->stop;
@@ -235,7 +235,7 @@ static int new_listed(DynRec *r, RecLazy *z, const RecCall *c) {
         }
     }
     for (uint32_t i = npools; i < c->npos + c->nkw; i++) {
-        if (!whole_number(r, c->args[i], &number) || number < 0 || number > 8) {
+        if (!rec_whole_number(r, c->args[i], &number) || number < 0 || number > 8) {
             return -1;
         }
     }

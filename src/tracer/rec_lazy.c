@@ -354,6 +354,7 @@ DynVal *rec_new_lazy(DynRec *r, const RecCall *c, PyObject **result, bool *handl
     }
     DynVal *v = rec_new_itertool(r, c, result, handled);
     v = *handled ? v : rec_new_polyfilled(r, c, result, handled);
+    v = *handled ? v : rec_new_shared(r, c, result, handled);
     if (*handled) {
         return v;
     }
@@ -403,6 +404,9 @@ uint32_t rec_lazy_recipe(DynRec *r, DynVal *v) {
     if (rec_is_itertool(z)) {
         return rec_itertool_recipe(r, v);
     }
+    if (rec_is_shared(z)) {
+        return rec_shared_recipe(r, v);
+    }
     DynSyms *t = &r->cap->syms;
     uint32_t n = 0, *items = DYN_NEW_N(&r->cap->arena, uint32_t, z->n + 2);
     bool counts = z->step == step_enumerate;
@@ -444,5 +448,5 @@ int rec_lazy_init(void) {
     Py_XDECREF(partial);
     Py_XDECREF(args);
     Py_XDECREF(names);
-    return reduce == NULL || strict_zip == NULL || rec_polyfill_init() < 0 ? -1 : rec_itertools_init();
+    return reduce == NULL || strict_zip == NULL || rec_polyfill_init() < 0 || rec_shared_init() < 0 ? -1 : rec_itertools_init();
 }

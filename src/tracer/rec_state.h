@@ -105,6 +105,7 @@ typedef struct RecLazy {
     const struct Polyfill *polyfill; /* pools: the arguments; func: its generator */
     uint32_t nargs;
     PyObject *kwnames; /* of the last ones; kept by the recording, or NULL */
+    struct RecShared *shared; /* rec_shared.c's, or NULL */
 } RecLazy;
 
 typedef struct RecSeen { /* a real object met through a source, and its shadow */
@@ -423,6 +424,8 @@ DYN_HIDDEN RecAttr rec_enum_attr(DynRec *r, DynOperand o, PyObject *name, RecCal
 
 /* ---- rec_compare.c */
 DYN_HIDDEN bool rec_compares_as_tuple(DynOperand o);
+/* As containers compare items, one object is equal to itself: 1, 0: known under guards, and no Python code ran; -1: not. */
+DYN_HIDDEN int rec_items_equal(DynRec *r, DynOperand a, DynOperand b);
 DYN_HIDDEN DynVal *rec_compare_sequences(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result);
 
 /* ---- rec_sort.c: as rec_call_builtin */

@@ -224,6 +224,26 @@ PyObject *rec_new_function_tap(DynRec *r, DynOperand func, char role, PyObject *
 
 int rec_feed(PyObject *feeder, PyObject *item) { return log_result(((Tap *)feeder)->log, item); }
 
+static PyObject *fed(PyObject *self, PyObject *args) {
+    PyObject *values = PyTuple_GET_SIZE(args) > 0 ? PySequence_List(args) : NULL, *f = NULL;
+    (void)self;
+    if (values != NULL && PyList_SetSlice(values, 0, 1, NULL) == 0) {
+        f = new_object(&tap_call_type, FEED_CALL, PyTuple_GET_ITEM(args, 0), values);
+    }
+    Py_XDECREF(values);
+    return f;
+}
+
+PyObject *rec_fed_function(void) {
+    static PyMethodDef method = {"fed", fed, METH_VARARGS, NULL};
+    static PyObject *function;
+    if (function == NULL) {
+        function = PyCFunction_New(&method, NULL);
+        PyErr_Clear();
+    }
+    return function;
+}
+
 /* ---- recorded */
 
 /* The truth of what was taken or called, in its place. */

@@ -141,6 +141,27 @@ def reduced_by_operator(x):
 # ---- itertools
 
 
+@row(ops=10)
+def groups_of_rows_by_shape(x):
+    rows = [x, x * 2.0, x[:2], x]
+    return [sum(a.max() for a in group) for _, group in itertools.groupby(rows, key=lambda a: a.shape)]
+
+
+@row(ops=2)
+def group_that_is_left_half_taken(x):
+    groups = itertools.groupby("aabc")
+    key, group = next(groups)
+    y = x * ord(next(group))
+    return y + 1.0, key, group, [k for k, _ in groups]
+
+
+@row(ops=2)
+def two_ends_of_a_tee(x):
+    old, new = itertools.tee([x, 2.0, 3.0])
+    next(new)
+    return [b - a for a, b in zip(old, new)][0] + 1.0, list(new)
+
+
 @row(ops=2)
 def accumulated_with_function(x):
     return list(itertools.accumulate([x, 2.0], lambda a, b: a * b, initial=1.0))
