@@ -123,6 +123,7 @@ typedef struct DynDictToken {
 } DynDictToken;
 DYN_HIDDEN void dyn_dict_token_get(PyObject *dict, DynDictToken *out);
 DYN_HIDDEN bool dyn_dict_token_same(PyObject *dict, const DynDictToken *token);
+DYN_HIDDEN PyObject *dyn_cpy_dict_item(PyObject *dict, PyObject *key, Py_hash_t hash); /* borrowed; leaves no exception */
 DYN_HIDDEN int dyn_cpy_init(void); /* self-tests, watchers; -1 with an exception set */
 
 /* Things with changing names in the C API. */

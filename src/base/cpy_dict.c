@@ -5,6 +5,13 @@
  * the cell of a dict that is gone serves another one, and old tokens for it never fit again. Cells are never given back. */
 #include "base/cpy_internal.h"
 
+PyObject *dyn_cpy_dict_item(PyObject *dict, PyObject *key, Py_hash_t hash) {
+    PyObject *o = _PyDict_GetItem_KnownHash(dict, key, hash);
+    if (o == NULL)
+        PyErr_Clear();
+    return o;
+}
+
 #if DYN_PY == 311
 
 static uint64_t version_of(PyObject *dict) { return ((PyDictObject *)dict)->ma_version_tag; }

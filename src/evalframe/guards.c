@@ -169,6 +169,7 @@ static PyObject *item_of_deque(PyObject *deque, uint32_t index) {
 
 /* One step of a path, borrowed; NULL where nothing is there or the base is of another kind. */
 static PyObject *load(const DynSource *s, PyObject *base, PyObject *func) {
+    PyObject **dict;
     switch ((DynSourceKind)s->kind) {
     case DYN_SRC_OWNCELL: return cell_of(func, s->index);
     case DYN_SRC_CLOSURE: return cell_content(func, s->index);
@@ -183,7 +184,8 @@ static PyObject *load(const DynSource *s, PyObject *base, PyObject *func) {
         if (Py_IS_TYPE(base, dyn_deque_type))
             return item_of_deque(base, s->index);
         return PyList_CheckExact(base) && s->index < PyList_GET_SIZE(base) ? PyList_GET_ITEM(base, s->index) : NULL;
-    case DYN_SRC_KEY: return PyDict_Check(base) ? key_of(base, s->key) : NULL;
+    case DYN_SRC_OWN: return (dict = _PyObject_GetDictPtr(base)) != NULL && *dict != NULL ? key_of(*dict, s->key) : NULL;
+    case DYN_SRC_KEY: return PyDict_Check(base) ? dyn_cpy_dict_item(base, s->key, s->hash) : NULL;
     case DYN_SRC_FCELL: return cell_of(base, s->index);
     case DYN_SRC_FCLOSURE: return cell_content(base, s->index);
     case DYN_SRC_FDEFAULT: {

@@ -67,11 +67,14 @@ static Py_ssize_t length_of(PyObject *o) {
     return PyAnySet_CheckExact(o) ? PySet_GET_SIZE(o) : -1;
 }
 
-/* Its order is something else than a dict's; and nothing hides its methods. */
-static bool is_plain_ordered(PyObject *o) {
-    PyObject **dict = PyODict_CheckExact(o) ? _PyObject_GetDictPtr(o) : NULL;
-    return PyODict_CheckExact(o) && (dict == NULL || *dict == NULL || PyDict_GET_SIZE(*dict) == 0);
+/* Nothing in the instance hides a method. */
+static bool shows_its_methods(PyObject *o) {
+    PyObject **dict = _PyObject_GetDictPtr(o);
+    return dict == NULL || *dict == NULL || PyDict_GET_SIZE(*dict) == 0;
 }
+
+/* Its order is something else than a dict's. */
+static bool is_plain_ordered(PyObject *o) { return PyODict_CheckExact(o) && shows_its_methods(o); }
 
 static bool listed_so(PyObject *keys, PyObject *o) {
     PyObject *it = PyObject_Size(o) == PyTuple_GET_SIZE(keys) ? PyObject_GetIter(o) : NULL, *key;
@@ -96,7 +99,7 @@ static bool keys_hold(PyObject *keys, PyObject *o) {
     while (PyDict_Next(o, &at, &key, &value))
         if (n >= PyTuple_GET_SIZE(keys) || !dyn_guard_equal(key, PyTuple_GET_ITEM(keys, n++)))
             return false;
-    return true;
+    return PyDict_CheckExact(o) || shows_its_methods(o);
 }
 
 /* The bytes that an array's elements may lie in: [*low, *high), empty where there are no elements. */

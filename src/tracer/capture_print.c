@@ -51,10 +51,12 @@ static void print_missing(const DynCapture *c, const DynGuard *g, DynStr *out) {
         dyn_object_print(s->key, out);
         dyn_str_puts(out, " is not defined");
         break;
+    case DYN_SRC_OWN:
     case DYN_SRC_KEY:
         dyn_object_print(s->key, out);
         dyn_str_puts(out, " not in ");
         dyn_source_print(&c->sources, s->base, out);
+        dyn_str_puts(out, s->kind == DYN_SRC_OWN ? ".__dict__" : "");
         break;
     default: dyn_source_print(&c->sources, g->source, out); dyn_str_puts(out, " is not bound");
     }

@@ -152,9 +152,9 @@ static bool plain_generator(const PyCodeObject *code) {
     return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) == CO_GENERATOR;
 }
 
-/* A call that leads to a frame of the Python function `callee`, whose arguments are the call's: the hook hands that frame to
+/* A call that leads to a frame of the Python function `callee` with the arguments of `bound`: the hook hands that frame to
  * dyn_record_inlined. NULL with *result set: the callee bailed out. */
-static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, bool whole, PyObject **result) {
+static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, DynOperand callee, bool whole, PyObject **result) {
     PyObject *func = callee.real;
     DynVal *fv = callee.v;
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
@@ -164,13 +164,13 @@ static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, bool
     uint32_t source = function_source(r, fv, func);
     DynReason refuse = r->req->may_inline(r->req, func);
     if (refuse == DYN_R_GENERATOR && slots != NULL && plain_generator(code) && rec_may_make_generator(r, fv, source) &&
-        bind_slots(r, func, fv, source, c, slots) == 0) {
+        bind_slots(r, func, fv, source, bound, slots) == 0) {
         RecPending call = {func, fv, source, slots, nslots, 0, whole};
         *result = rec_call_real(c);
         return *result == NULL ? NULL : rec_new_generator(r, *result, &call);
     }
     if (refuse != DYN_R_OK || slots == NULL || (source == DYN_NONE && fv->kind != DV_FUNC) || dyn_recursion_near_limit(r->ts) ||
-        !recordable(code) || bind_slots(r, func, fv, source, c, slots) < 0) {
+        !recordable(code) || bind_slots(r, func, fv, source, bound, slots) < 0) {
         r->pending.func = NULL;
         *result = rec_call_real(c);
         return rec_fail(r, refuse != DYN_R_OK ? refuse : DYN_R_OPAQUE_CALL, PyUnicode_AsUTF8(code->co_name));
@@ -209,7 +209,19 @@ static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, bool
     return r->result;
 }
 
+static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, bool whole, PyObject **result) {
+    return call_bound(r, c, c, callee, whole, result);
+}
+
+DynVal *rec_call_behind(DynRec *r, const RecCall *c, const RecCall *inner, DynOperand func, PyObject **result) {
+    return call_bound(r, c, inner, func, true, result);
+}
+
 DynVal *rec_call_function(DynRec *r, const RecCall *c, PyObject **result) {
+    bool handled = false;
+    if (r->cap != NULL && c->leads_to != NULL) {
+        return rec_call_dispatched(r, c, result, &handled);
+    }
     if (r->cap == NULL ||
         dyn_rec_resolve(r, c->callable.v, c->callable.real) < 0) { /* NULL: an earlier call ended the recording */
         *result = rec_call_real(c);
@@ -468,6 +480,9 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
         return v;
     }
     if ((v = rec_call_getter(r, c, result, &handled), handled) || (v = rec_call_tapped(r, c, result, &handled), handled)) {
+        return v;
+    }
+    if ((v = rec_call_dispatched(r, c, result, &handled), handled)) {
         return v;
     }
     if (c->callable.v->kind == DV_PYFUNC) {

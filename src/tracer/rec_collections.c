@@ -2,8 +2,7 @@
  *
  * The first three are a DV_DICT whose type is the class (extra: a defaultdict's factory), in the order in which they list their
  * keys; a deque is a DV_DEQUE (extra: its maxlen). Methods run for real, as in rec_methods.c, and changes of what outlives the
- * call are effects. A Counter that comes in is an instance of a Python class like any other. Called by the call, subscript and
- * attribute handlers and by dyn_rec_resolve. */
+ * call are effects. Called by the call, subscript and attribute handlers and by dyn_rec_resolve. */
 #include "tracer/rec_state.h"
 
 static PyTypeObject *default_dict, *counter;
@@ -15,7 +14,15 @@ static bool is_default_dict(PyObject *o) { return Py_IS_TYPE(o, default_dict); }
 /* A dict of one of these classes, that shadows can show. */
 static bool is_special_dict(PyObject *o) { return PyODict_CheckExact(o) || is_default_dict(o) || Py_IS_TYPE(o, counter); }
 
-bool rec_is_collection(PyObject *o) { return is_deque(o) || PyODict_CheckExact(o) || is_default_dict(o); }
+/* Nothing in the instance hides a method of the class. */
+static bool is_plain_counter(PyObject *o) {
+    PyObject **dict = Py_IS_TYPE(o, counter) ? _PyObject_GetDictPtr(o) : NULL;
+    return Py_IS_TYPE(o, counter) && (dict == NULL || *dict == NULL || PyDict_GET_SIZE(*dict) == 0);
+}
+
+bool rec_is_collection(PyObject *o) {
+    return is_deque(o) || PyODict_CheckExact(o) || is_default_dict(o) || is_plain_counter(o);
+}
 
 static DynVal *fresh_dict(DynRec *r, PyTypeObject *type) {
     DynVal *v = dyn_rec_seq(r, DV_DICT, 0, NULL, NULL);
@@ -90,9 +97,10 @@ static int resolve_dict(DynRec *r, DynVal *v, PyObject *o) {
 }
 
 int rec_resolve_collection(DynRec *r, DynVal *v, PyObject *o) {
-    return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o)) < 0 ? -1
-           : is_deque(o)                                                                    ? resolve_deque(r, v, o)
-                                                                                            : resolve_dict(r, v, o);
+    if (rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o)) < 0 || rec_guard_class(r, Py_TYPE(o)) < 0) {
+        return -1;
+    }
+    return is_deque(o) ? resolve_deque(r, v, o) : resolve_dict(r, v, o);
 }
 
 /* ---- making them */
@@ -468,6 +476,16 @@ DynVal *rec_live_container(DynVal *v) {
     }
     v = v->kind == DV_VIEW ? v->items[0] : v;
     return v->kind == DV_DICT || v->kind == DV_SET || v->kind == DV_DEQUE ? v : NULL;
+}
+
+DynVal *rec_counter_method(DynRec *r, DynOperand o, PyObject *name) {
+    bool of_counter = o.v->kind == DV_DICT && o.v->type == (PyObject *)counter && Py_IS_TYPE(o.real, counter);
+    PyObject *descr = of_counter && is_plain_counter(o.real) ? dyn_cpy_lookup_special(counter, name) : NULL;
+    DynVal *items[2] = {NULL, o.v};
+    if (descr != NULL && (PyFunction_Check(descr) || Py_IS_TYPE(descr, &PyMethodDescr_Type)) && rec_guard_class(r, counter) == 0) {
+        items[0] = dyn_rec_const(r, descr);
+    }
+    return items[0] != NULL ? dyn_rec_seq(r, DV_METHOD, 2, items, NULL) : NULL;
 }
 
 DynVal *rec_collection_attr(DynVal *v, PyObject *name) {

@@ -27,6 +27,13 @@ bool rec_is_enum_class(DynOperand o) {
     return o.v->kind == DV_CONST && enum_type != NULL && PyType_Check(o.real) && Py_IS_TYPE(o.real, enum_type);
 }
 
+bool rec_is_enum_key(PyObject *o) {
+    richcmpfunc compare = Py_TYPE(o)->tp_richcompare;
+    bool plain = compare == PyBaseObject_Type.tp_richcompare || compare == PyLong_Type.tp_richcompare ||
+                 compare == PyUnicode_Type.tp_richcompare;
+    return plain && rec_is_enum_member(o) && has_standard(Py_TYPE(o), "__hash__");
+}
+
 static bool is_member(DynOperand o) { return o.v->kind == DV_CONST && rec_is_enum_member(o.real); }
 
 /* Color(2) */

@@ -173,6 +173,14 @@ RecAttr rec_bound_attr(DynRec *r, PyObject *descr, DynOperand o, RecCall *c, Dyn
     return *v ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
 }
 
+/* Nothing by that name is in the object's own dict. */
+static bool has_none_yet(DynRec *r, DynOperand o, PyObject *name) {
+    uint32_t s = dyn_source_intern(&r->cap->sources, DYN_SRC_OWN, o.v->source, 0, NULL, name);
+    PyObject **dict = _PyObject_GetDictPtr(o.real);
+    bool none = s != DYN_NONE && dict != NULL && (*dict == NULL || PyDict_GetItemWithError(*dict, name) == NULL);
+    return none && rec_guard(r, DYN_GUARD_MISSING, s, DYN_NONE, 0, NULL) == 0;
+}
+
 RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
     PyTypeObject *type = Py_TYPE(o.real);
     int status;
@@ -212,6 +220,10 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
                : rec_guard_class(r, type) == 0                                    ? REC_ATTR_VALUE
                                                                                   : REC_ATTR_UNKNOWN;
     }
+    if (!o.v->fresh && own == DYN_NONE && rec_is_cached_property(descr) && has_none_yet(r, o, name)) {
+        descr = class_has(r, type, name, &status);
+        return descr == NULL || rec_cached_attr(r, descr, o, name, c) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+    }
     if (!o.v->fresh && own == DYN_NONE) {
         return REC_ATTR_SOURCE; /* by the object's source: the look-up at a later call says it all */
     }
@@ -229,6 +241,9 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
     }
     if ((*v = bound(r, descr, o, type)) != NULL) {
         return REC_ATTR_VALUE;
+    }
+    if (rec_is_cached_property(descr)) {
+        return rec_cached_attr(r, descr, o, name, c) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
     }
     if ((f = descriptor_function(r, descr, s_get)) != NULL) {
         DynOperand args[3] = {{rec_wrap_attr(r, type, descr), descr}, o, type_operand(r, o.real)};

@@ -757,7 +757,7 @@ DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     if (PyCFunction_Check(result) && o.v->kind != DV_OPAQUE && (v = builtin_method(r, o, name, result)) != NULL) {
         return v;
     }
-    if ((v = rec_collection_attr(o.v, name)) != NULL) {
+    if ((v = rec_collection_attr(o.v, name)) != NULL || (v = rec_counter_method(r, o, name)) != NULL) {
         return v;
     }
     if (rec_is_array(o.v)) {
@@ -872,6 +872,11 @@ static Step with_null(DynRec *r, RecFrame *f, Step s) {
     return s;
 }
 
+static DynVal *counter_function(DynRec *r, DynOperand o, PyObject *name) {
+    DynVal *method = rec_counter_method(r, o, name);
+    return method != NULL ? method->items[0] : NULL;
+}
+
 /* Two call slots for a method: the function itself and the object, when the type gives it so; else the attribute and NULL. */
 Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
@@ -901,7 +906,7 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
         bool builtin = Py_TYPE(method) == &PyMethodDescr_Type || (fixed_type && !PyFunction_Check(method));
         v = builtin && o.v->kind != DV_OPAQUE                                                  ? dyn_rec_const(r, method)
             : o.v->kind == DV_OBJECT && PyFunction_Check(method) && !in_instance(o.real, name) ? method_function(r, o, name)
-                                                                                               : NULL;
+                                                                                               : counter_function(r, o, name);
     } else if (how == REC_ATTR_SOURCE) {
         v = rec_attr(r, o, name, method);
     }

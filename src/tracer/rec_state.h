@@ -359,6 +359,7 @@ struct RecCall { /* a call with its operands laid out: self first when there is 
     PyObject *kwnames;            /* tuple or NULL */
     PyObject *packed, *packed_kw; /* f(*packed, **packed_kw): the callable may get the very tuple; NULL: not so called */
     bool direct;                  /* it is what the running instruction is there for */
+    const RecCall *leads_to;      /* what it comes to, and is then stored as an attribute (rec_dispatch.c); or NULL */
 };
 DYN_HIDDEN int rec_builtins_init(void);
 DYN_HIDDEN int rec_call_init(void);
@@ -405,6 +406,7 @@ DYN_HIDDEN DynVal *rec_live_container(DynVal *v);
  * reference. */
 DYN_HIDDEN bool rec_listed_call(DynRec *r, const RecCall *c, RecCall *out, PyObject **list);
 DYN_HIDDEN DynVal *rec_collection_attr(DynVal *v, PyObject *name); /* default_factory, maxlen; NULL: something else */
+DYN_HIDDEN DynVal *rec_counter_method(DynRec *r, DynOperand o, PyObject *name); /* bound to a Counter; NULL: something else */
 DYN_HIDDEN DynVal *rec_call_collection(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
 DYN_HIDDEN DynVal *rec_wrap_set(DynRec *r, PyObject *o);
 /* In which order items have to be added to a new set for it to list them so: a tuple, or NULL. Leaves no exception. */
@@ -415,6 +417,7 @@ DYN_HIDDEN bool rec_missing_item(DynRec *r, DynOperand o, DynOperand index, PyOb
 /* ---- rec_enum.c */
 DYN_HIDDEN int rec_enum_init(void);
 DYN_HIDDEN bool rec_is_enum_class(DynOperand o);
+DYN_HIDDEN bool rec_is_enum_key(PyObject *o); /* a member that is hashed and compared as members are: by no code of the user's */
 DYN_HIDDEN DynVal *rec_call_enum(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
 DYN_HIDDEN DynVal *rec_enum_item(DynRec *r, DynOperand o, DynOperand index, PyObject *result);
 DYN_HIDDEN int rec_enum_members(DynRec *r, DynOperand o, DynVal ***items, uint32_t *n);
@@ -485,6 +488,12 @@ DYN_HIDDEN DynVal *rec_function_attr(DynRec *r, DynOperand o, PyObject *name, Py
 DYN_HIDDEN DynVal *rec_call_update_wrapper(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 DYN_HIDDEN uint32_t rec_wrapper_recipe(DynRec *r, uint32_t function, DynVal *wrapped); /* made to look like that one */
 
+/* ---- rec_dispatch.c */
+DYN_HIDDEN int rec_dispatch_init(void);
+DYN_HIDDEN DynVal *rec_call_dispatched(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+DYN_HIDDEN bool rec_is_cached_property(PyObject *descr);
+DYN_HIDDEN int rec_cached_attr(DynRec *r, PyObject *descr, DynOperand o, PyObject *name, RecCall *c); /* -1: not known */
+
 /* ---- rec_polyfill.c */
 /* What dynoc.polyfills.<module> calls name: borrowed for ever; NULL: there is none. Leaves no exception. */
 DYN_HIDDEN PyObject *rec_polyfill(const char *module, const char *name);
@@ -538,6 +547,8 @@ DYN_HIDDEN bool rec_is_append_name(PyObject *name);
 DYN_HIDDEN bool rec_is_open_list(DynRec *r, DynOperand o);
 DYN_HIDDEN DynVal *rec_append_open(DynRec *r, const RecCall *c, PyObject **result);
 DYN_HIDDEN PyObject *rec_call_real(const RecCall *c);
+/* The call c runs code that isn't recorded and that makes the call `inner` of a Python function, which is, and gives its result. */
+DYN_HIDDEN DynVal *rec_call_behind(DynRec *r, const RecCall *c, const RecCall *inner, DynOperand func, PyObject **result);
 /* A call that the running instruction makes on its way: as rec_finish_call, without a place on the stack. */
 DYN_HIDDEN DynVal *rec_call_within(DynRec *r, DynOperand f, DynOperand *args, uint32_t npos, PyObject **result);
 DYN_HIDDEN Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c,

@@ -112,9 +112,18 @@ DynVal *dyn_rec_const(DynRec *r, PyObject *obj) {
     return s != DYN_NONE ? dyn_rec_sym(r, s) : rec_object(r, obj);
 }
 
+/* How members of an enum are hashed and compared, their class says. */
+static int guard_key_class(DynRec *r, PyObject *key) {
+    int status = rec_is_enum_member(key) ? rec_guard_class(r, Py_TYPE(key)) : 0;
+    for (Py_ssize_t i = 0; PyTuple_CheckExact(key) && status == 0 && i < PyTuple_GET_SIZE(key); i++) {
+        status = guard_key_class(r, PyTuple_GET_ITEM(key, i));
+    }
+    return status;
+}
+
 DynVal *rec_object(DynRec *r, PyObject *obj) {
     DynVal *v = rec_new(r, DV_CONST);
-    if (v == NULL || rec_keep(r, obj) < 0) {
+    if (v == NULL || rec_keep(r, obj) < 0 || guard_key_class(r, obj) < 0) {
         return NULL;
     }
     v->obj = obj;
@@ -676,6 +685,7 @@ static bool may_change(DynRec *r, uint32_t source) {
     case DYN_SRC_CLOSURE:
     case DYN_SRC_CELL:
     case DYN_SRC_ITEM:
+    case DYN_SRC_OWN:
     case DYN_SRC_KEY:
     case DYN_SRC_FCLOSURE:
     case DYN_SRC_FDEFAULT:
@@ -778,8 +788,8 @@ static int burn_sym(DynRec *r, uint32_t sym) {
 
 static int burn(DynRec *r, DynVal *v, PyObject *real) {
     switch (v->kind) {
-    case DV_NULL:
-    case DV_CONST: return 0;
+    case DV_NULL: return 0;
+    case DV_CONST: return guard_key_class(r, v->obj);
     case DV_SYM: return burn_sym(r, v->id);
     case DV_NPSCALAR: return rec_burn_node(r, v->id);
     case DV_OBJECT: return rec_is_fixed(real) ? rec_guard_id(r, v, real) : (r->why = DYN_R_UNSUPPORTED_VALUE, -1);
@@ -861,7 +871,7 @@ bool rec_plain_key(PyObject *o) {
         return plain;
     }
     return o == Py_None || PyUnicode_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyFloat_CheckExact(o) ||
-           PyBytes_CheckExact(o) || (PyType_Check(o) && Py_IS_TYPE(o, &PyType_Type)) || PyFunction_Check(o);
+           PyBytes_CheckExact(o) || (PyType_Check(o) && Py_IS_TYPE(o, &PyType_Type)) || PyFunction_Check(o) || rec_is_enum_key(o);
 }
 
 static bool same_key(PyObject *a, PyObject *b) {

@@ -35,7 +35,11 @@ uint32_t dyn_source_intern(DynSources *t, DynSourceKind kind, uint32_t base, uin
             same_key(s->key, key))
             return id;
     }
-    DynSource s = {.kind = kind, .base = base, .index = index, .obj = obj, .key = key};
+    DynSource s = {.kind = kind, .base = base, .index = index, .obj = obj, .key = key, .hash = key ? PyObject_Hash(key) : 0};
+    if (key != NULL && s.hash == -1) {
+        PyErr_Clear();
+        return DYN_NONE;
+    }
     if (dyn_vec_push(&t->v, s) < 0)
         return DYN_NONE;
     Py_XINCREF(obj);
@@ -156,6 +160,11 @@ void dyn_source_print(const DynSources *t, uint32_t id, DynStr *out) {
     case DYN_SRC_ATTR:
         dyn_str_putc(out, '.');
         print_text(s->key, out);
+        break;
+    case DYN_SRC_OWN:
+        dyn_str_puts(out, ".__dict__[");
+        dyn_object_print(s->key, out);
+        dyn_str_putc(out, ']');
         break;
     case DYN_SRC_ITEM: dyn_str_printf(out, "[%u]", (unsigned)s->index); break;
     case DYN_SRC_KEY:

@@ -121,6 +121,11 @@ DynRead dyn_source_attr(PyObject *base, PyObject *key, PyObject **out) {
     return DYN_READ_FAILED;
 }
 
+static DynRead own_of(PyObject *base, PyObject *key, PyObject **out) {
+    PyObject **dict = _PyObject_GetDictPtr(base);
+    return dict == NULL ? DYN_READ_FAILED : *dict == NULL ? DYN_READ_MISSING : key_of(*dict, key, out);
+}
+
 static DynRead item_of(PyObject *base, uint32_t index, PyObject **out) {
     if (PyTuple_Check(base))
         return found(index < PyTuple_GET_SIZE(base) ? PyTuple_GET_ITEM(base, index) : NULL, out);
@@ -177,7 +182,8 @@ DynRead dyn_source_read(const DynSource *s, PyObject *base, PyObject *func, PyOb
     case DYN_SRC_DICT: return key_of(s->obj, s->key, out);
     case DYN_SRC_ATTR: return dyn_source_attr(base, s->key, out);
     case DYN_SRC_ITEM: return item_of(base, s->index, out);
-    case DYN_SRC_KEY: return PyDict_Check(base) ? key_of(base, s->key, out) : DYN_READ_FAILED;
+    case DYN_SRC_OWN: return own_of(base, s->key, out);
+    case DYN_SRC_KEY: return PyDict_Check(base) ? found(dyn_cpy_dict_item(base, s->key, s->hash), out) : DYN_READ_FAILED;
     case DYN_SRC_FCLOSURE: return closure_of(base, s->index, out);
     case DYN_SRC_FCELL: return cell_of(base, s->index, out);
     case DYN_SRC_FDEFAULT:

@@ -327,3 +327,25 @@ def keyed_by_types(x):
 def fresh_objects_compared(x):
     a, b = Weight(1.0), Weight(1.0)
     return a == b, a != b, a is b, [] is [], x * 2.0
+
+
+# ---- members of enums as keys, Counters that come in
+
+SCALES = {Mode.ADD: 2.0, Mode.MUL: 0.5}
+
+
+@row(lambda n: (f64(n), Mode.MUL), ops=1)
+def enum_as_key(x, mode):
+    return x * SCALES[mode]
+
+
+@row(ops=2)
+def enum_keys_made_inside(x):
+    rows = {mode: x * scale for mode, scale in SCALES.items()}
+    return rows[Mode.ADD], Mode.MUL in rows, rows
+
+
+@row(lambda n: (f64(n), Counter("aab")), ops=2)
+def counter_came_in(x, c):
+    c["a"] += 1
+    return x * c["a"] + c["nothing"], len(c), c.get("b"), [k for k, _ in c.items()]

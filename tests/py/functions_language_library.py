@@ -240,3 +240,50 @@ def manager_left_by_break(x):
             EVENTS.append(v)
             break
     return x * v
+
+
+# ---- functools: what is called in the end
+
+
+@functools.singledispatch
+def sized(o, k):
+    return "other", k
+
+
+@sized.register
+def _(o: np.ndarray, k):
+    return o * k
+
+
+@sized.register
+def _(o: list, k):
+    return [sized(v, k) for v in o]
+
+
+@row(ops=2)
+def single_dispatch(x):
+    return sized(x, 2.0), sized([x, None], 3.0), sized("text", 1)
+
+
+class Measured:
+    def __init__(self, x):
+        self.x = x
+
+    @functools.cached_property
+    def top(self):
+        return self.x.max()
+
+    @functools.cached_property
+    def scaled(self):
+        return self.x / self.top
+
+
+@row(lambda n: (Measured(f64(n)),), ops=2)
+def cached_property_came_in(m):
+    return m.scaled, m.scaled is m.scaled, m.top
+
+
+@row(ops=2)
+def cached_property_of_one_made_inside(x):
+    m = Measured(x)
+    return m.scaled, m.scaled is m.scaled, m.top
