@@ -141,8 +141,8 @@ static int verify_tables(const DynCapture *c, DynStr *error) {
         bool based = s->kind != DYN_SRC_LOCAL && s->kind != DYN_SRC_CLOSURE && s->kind != DYN_SRC_OWNCELL &&
                      s->kind != DYN_SRC_FUNCTION && s->kind != DYN_SRC_HANDLED && s->kind != DYN_SRC_CONST &&
                      s->kind != DYN_SRC_DICT;
-        bool keyed =
-            s->kind == DYN_SRC_DICT || s->kind == DYN_SRC_ATTR || s->kind == DYN_SRC_OWN || s->kind == DYN_SRC_KEY || s->kind == DYN_SRC_FKWDEFAULT;
+        bool keyed = s->kind == DYN_SRC_DICT || s->kind == DYN_SRC_ATTR || s->kind == DYN_SRC_OWN || s->kind == DYN_SRC_KEY ||
+                     s->kind == DYN_SRC_FKWDEFAULT;
         if (based ? s->base >= i : s->base != DYN_NONE)
             return wrong(error, "a source's base isn't an earlier source", i);
         if (keyed && s->key == NULL)

@@ -20,9 +20,7 @@ static bool is_plain_counter(PyObject *o) {
     return Py_IS_TYPE(o, counter) && (dict == NULL || *dict == NULL || PyDict_GET_SIZE(*dict) == 0);
 }
 
-bool rec_is_collection(PyObject *o) {
-    return is_deque(o) || PyODict_CheckExact(o) || is_default_dict(o) || is_plain_counter(o);
-}
+bool rec_is_collection(PyObject *o) { return is_deque(o) || PyODict_CheckExact(o) || is_default_dict(o) || is_plain_counter(o); }
 
 static DynVal *fresh_dict(DynRec *r, PyTypeObject *type) {
     DynVal *v = dyn_rec_seq(r, DV_DICT, 0, NULL, NULL);
@@ -482,7 +480,8 @@ DynVal *rec_counter_method(DynRec *r, DynOperand o, PyObject *name) {
     bool of_counter = o.v->kind == DV_DICT && o.v->type == (PyObject *)counter && Py_IS_TYPE(o.real, counter);
     PyObject *descr = of_counter && is_plain_counter(o.real) ? dyn_cpy_lookup_special(counter, name) : NULL;
     DynVal *items[2] = {NULL, o.v};
-    if (descr != NULL && (PyFunction_Check(descr) || Py_IS_TYPE(descr, &PyMethodDescr_Type)) && rec_guard_class(r, counter) == 0) {
+    if (descr != NULL && (PyFunction_Check(descr) || Py_IS_TYPE(descr, &PyMethodDescr_Type)) &&
+        rec_guard_class(r, counter) == 0) {
         items[0] = dyn_rec_const(r, descr);
     }
     return items[0] != NULL ? dyn_rec_seq(r, DV_METHOD, 2, items, NULL) : NULL;

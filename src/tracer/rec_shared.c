@@ -324,7 +324,7 @@ static uint32_t recipe_of_taken(DynRec *r, const DynVal *v, uint32_t from) {
     for (uint32_t i = from; i < v->id; i++) {
         items[n++] = rec_recipe(r, v->items[i]);
     }
-    return recipe_of_call(r, rec_polyfill("itertools", "tee_again"), 0, n, items);
+    return recipe_of_call(r, rec_polyfill("again", "tee_again"), 0, n, items);
 }
 
 static uint32_t recipe_of_tee(DynRec *r, const DynVal *v) {
@@ -367,14 +367,14 @@ static uint32_t recipe_of_groupby(DynRec *r, const DynVal *v) {
     items[2] = g->value.v != NULL && !g->differs ? rec_recipe(r, g->value.v) : rec_recipe(r, g->target.v);
     items[3] = g->differs ? rec_recipe(r, g->value.v) : DYN_NONE;
     const char *name = g->value.v == NULL ? "groupby_taken" : g->differs ? "groupby_behind" : "groupby_again";
-    return recipe_of_call(r, rec_polyfill("itertools", name), 0, g->differs ? 4 : 3, items);
+    return recipe_of_call(r, rec_polyfill("again", name), 0, g->differs ? 4 : 3, items);
 }
 
 static uint32_t recipe_of_group(DynRec *r, DynVal *v) {
     const DynVal *of = v->lazy->shared->v;
     uint32_t items[2];
     if (of->lazy->shared->states[of->id].group != v) { /* it gives nothing any more */
-        return recipe_of_call(r, rec_polyfill("itertools", "group_ended"), 0, 0, NULL);
+        return recipe_of_call(r, rec_polyfill("again", "group_ended"), 0, 0, NULL);
     }
     items[0] = rec_recipe(r, v->lazy->shared->v);
     items[1] = rec_recipe(r, v->lazy->func.v);

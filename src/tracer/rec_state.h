@@ -104,7 +104,7 @@ typedef struct RecLazy {
     bool strict;               /* zip */
     const struct Polyfill *polyfill; /* pools: the arguments; func: its generator */
     uint32_t nargs;
-    PyObject *kwnames; /* of the last ones; kept by the recording, or NULL */
+    PyObject *kwnames;        /* of the last ones; kept by the recording, or NULL */
     struct RecShared *shared; /* rec_shared.c's, or NULL */
 } RecLazy;
 
@@ -547,7 +547,8 @@ DYN_HIDDEN bool rec_is_append_name(PyObject *name);
 DYN_HIDDEN bool rec_is_open_list(DynRec *r, DynOperand o);
 DYN_HIDDEN DynVal *rec_append_open(DynRec *r, const RecCall *c, PyObject **result);
 DYN_HIDDEN PyObject *rec_call_real(const RecCall *c);
-/* The call c runs code that isn't recorded and that makes the call `inner` of a Python function, which is, and gives its result. */
+/* The call c runs code that isn't recorded and that makes the call `inner` of a Python function, which is, and gives its result.
+ */
 DYN_HIDDEN DynVal *rec_call_behind(DynRec *r, const RecCall *c, const RecCall *inner, DynOperand func, PyObject **result);
 /* A call that the running instruction makes on its way: as rec_finish_call, without a place on the stack. */
 DYN_HIDDEN DynVal *rec_call_within(DynRec *r, DynOperand f, DynOperand *args, uint32_t npos, PyObject **result);

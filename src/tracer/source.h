@@ -18,7 +18,7 @@
     SOURCE(CONST)      /* obj itself (kept alive by the entry) */                                          \
     SOURCE(DICT)       /* obj: an exact dict (globals, builtins, module dict); key: the key in it (str) */ \
     SOURCE(ATTR)       /* getattr(base, key) by the plain rules: instance dict or type; key: str */        \
-    SOURCE(OWN)        /* what base's own dict has for key, whatever its class has; key: str */           \
+    SOURCE(OWN)        /* what base's own dict has for key, whatever its class has; key: str */            \
     SOURCE(ITEM)       /* base is a tuple, a deque or an exact list: item index */                         \
     SOURCE(KEY)        /* base is a dict: item key, as dict itself has it */                               \
     SOURCE(FCLOSURE)   /* base is a Python function: content of __closure__[index] */                      \
@@ -37,8 +37,8 @@ typedef struct DynSource {
     uint8_t kind;
     uint32_t base; /* source id or DYN_NONE */
     uint32_t index;
-    PyObject *obj; /* strong while in a DynSources; see above */
-    PyObject *key; /* strong; str for DICT, ATTR, FKWDEFAULT; any hashable constant for KEY */
+    PyObject *obj;  /* strong while in a DynSources; see above */
+    PyObject *key;  /* strong; str for DICT, ATTR, FKWDEFAULT; any hashable constant for KEY */
     Py_hash_t hash; /* of key: guards don't ask for it, which may run Python code (members of enums) */
 } DynSource;
 extern DYN_HIDDEN PyTypeObject *dyn_deque_type; /* collections.deque, set when the extension starts */

@@ -132,7 +132,9 @@ def test_class_of_its_own_choice():
 
     area = generic()
     same_as_plain(lambda x: (x + 1, area(Liar(), 3) if False else area(Liar().__class__(4), 3)))
-    same_as_plain(lambda x, o: (x + 1, area.dispatch(o.__class__) is area.dispatch(int)), lambda n: (np.arange(n), Liar()), whole=False)
+    lies = lambda n: (np.arange(n), Liar())  # noqa: E731
+    same_as_plain(lambda x, o: (x + 1, area.dispatch(o.__class__) is area.dispatch(int)), lies, whole=False)
+    same_as_plain(lambda x, o: (x + 1, area(o) if o.__class__ is str else 1), lies, whole=False)
 
 
 def test_implementation_that_raises_and_one_that_breaks():
@@ -227,8 +229,10 @@ def test_before_and_behind_its_value():
 
 def test_whole_where_it_is_made_anew():
     same_as_plain(lambda x: (Quiet(x).twice, Quiet(x).total))
-    same_as_plain(lambda x, q: (q.twice, getattr(q, "total")), lambda n: (np.arange(n), Quiet(np.arange(n))), see=lambda o: getattr(o, "__dict__", 0))
-    same_as_plain(lambda x, q: x * q.function([1, 2]), lambda n: (np.arange(n), Quiet(np.arange(n))), see=lambda o: getattr(o, "__dict__", 0))
+    pair = lambda n: (np.arange(n), Quiet(np.arange(n)))  # noqa: E731
+    attributes = lambda o: getattr(o, "__dict__", 0)  # noqa: E731
+    same_as_plain(lambda x, q: (q.twice, getattr(q, "total")), pair, see=attributes)
+    same_as_plain(lambda x, q: x * q.function([1, 2]), pair, see=attributes)
 
 
 def test_that_counts_how_often_it_is_made():

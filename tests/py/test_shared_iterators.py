@@ -1,5 +1,5 @@
-"""Iterators of itertools that share what they take: tee's, and groupby with its groups. Whatever is taken of them in whatever order,
-before and behind breaks and by whoever gets them, is what plain Python gives."""
+"""Iterators of itertools that share what they take: tee's, and groupby with its groups. Whatever is taken of them, in whatever
+order, before and behind breaks and by whoever gets them, is what plain Python gives."""
 
 import copy
 import itertools
@@ -170,7 +170,8 @@ def test_keys_that_come_in():
     fast = dynoc.optimize(f, wait=True)
     x = np.arange(4.0)
     nan = float("nan")
-    for keys in ([1, 1, 2], [5, 5, 6], [1, 2, 2], [1.0, 1.0, 2.0], [nan, nan], [nan, nan], [nan, 1.0], [True, 1, 1.0], ["a", "a"]):
+    rows = [[1, 1, 2], [5, 5, 6], [1, 2, 2], [1.0, 1.0, 2.0], [nan, nan], [nan, nan], [nan, 1.0], [True, 1, 1.0], ["a", "a"]]
+    for keys in rows:
         assert plainly(fast(x, keys)) == plainly(f(x, keys)), keys
 
 

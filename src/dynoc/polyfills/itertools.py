@@ -104,36 +104,6 @@ def from_iterable_again(iterables, iterable):
     return itertools.chain.from_iterable(itertools.chain((iterable,), iterables))
 
 
-def groupby_again(iterable, key, value):
-    """A value waits in it, the first of a group that was given."""
-    it = itertools.groupby(itertools.chain((value,), iterable), key)
-    next(it)
-    return it
-
-
-def groupby_taken(iterable, key, target):
-    """The value was taken by its group."""
-    it = groupby_again(iterable, key, target)
-    next(itertools._grouper(it, target))
-    return it
-
-
-def groupby_behind(iterable, key, target, value):
-    """A value waits of which the group isn't given yet."""
-    it = groupby_again(itertools.chain((value,), iterable), key, target)
-    for _ in itertools._grouper(it, target):
-        pass
-    return it
-
-
-def group_ended():
-    """A group that gives nothing any more."""
-    it = itertools.groupby((None,))
-    for _, group in it:
-        pass
-    return group
-
-
 def pairwise(iterable, /):
     for old in iterable:
         break
@@ -181,8 +151,3 @@ def zip_longest(*iterables, fillvalue=None):
 
 def zip_longest_again(iterables, fillvalue):
     return itertools.zip_longest(*(() if it is None else it for it in iterables), fillvalue=fillvalue)
-
-
-def tee_again(iterable, *taken):
-    """A tee that stands before what was taken."""
-    return itertools.tee(itertools.chain(taken, iterable), 1)[0]
