@@ -4,6 +4,7 @@
  * arrays. Owns nothing. */
 #define DYN_IMPORTS_ARRAY_API
 #include "base/arrays.h"
+#include "base/pool.h"
 #include "base/scalar.h"
 #include <math.h>
 
@@ -13,8 +14,40 @@ const DynDtypeInfo dyn_dtypes[DYN_DTYPE_COUNT] = {
 #undef DTYPE
 };
 
+/* ---- memory of new arrays: NumPy's own way (NEP 49) to say whose it is */
+
+#define TRACE_DOMAIN 389047 /* under which NumPy reports its memory to tracemalloc */
+
+static void *pool_malloc(void *ctx, size_t size) { return dyn_pool_take(size); }
+static void pool_free(void *ctx, void *data, size_t size) { dyn_pool_give(data); }
+
+static void *pool_calloc(void *ctx, size_t n, size_t size) {
+    size_t bytes;
+    void *data = __builtin_mul_overflow(n, size, &bytes) ? NULL : dyn_pool_take(bytes);
+    return data == NULL ? NULL : memset(data, 0, bytes);
+}
+
+static void *pool_realloc(void *ctx, void *data, size_t size) { /* ndarray.resize */
+    size_t room = data == NULL ? 0 : dyn_pool_room(data);
+    if (size <= room && room / 2 <= size)
+        return data;
+    void *to = dyn_pool_take(size);
+    if (to == NULL)
+        return NULL;
+    memcpy(to, data, size < room ? size : room);
+    dyn_pool_give(data);
+    return to;
+}
+
+static PyDataMem_Handler handler = {.name = "dynoc_pool",
+                                    .version = 1,
+                                    .allocator = {NULL, pool_malloc, pool_calloc, pool_realloc, pool_free}};
+static PyObject *handler_capsule;
+
 int dyn_arrays_init(void) {
     if (_import_array() < 0)
+        return -1;
+    if (handler_capsule == NULL && (handler_capsule = PyCapsule_New(&handler, "mem_handler", NULL)) == NULL)
         return -1;
     return _import_umath();
 }
@@ -93,15 +126,46 @@ bool dyn_layout_fits(const DynLayout *l, PyArrayObject *a) {
     return dyn_layout_same(&layout, l, PyArray_NDIM(a));
 }
 
+/* Has the program no memory handler of its own? */
+static bool is_plain_memory(void) {
+    PyObject *current = PyDataMem_GetHandler();
+    bool plain = current == PyDataMem_DefaultHandler;
+    if (current == NULL)
+        PyErr_Clear();
+    Py_XDECREF(current);
+    return plain;
+}
+
+/* A large array over memory of the pool, which it owns as any array owns its own. */
+static PyObject *array_of_pool(PyArray_Descr *descr, int ndim, npy_intp *shape, npy_intp *strides, size_t bytes) {
+    void *data = dyn_pool_take(bytes);
+    PyObject *a = data == NULL ? PyErr_NoMemory()
+                               : PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)Py_NewRef(descr), ndim, shape, strides,
+                                                      data, NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED, NULL);
+    Py_DECREF(descr);
+    if (a == NULL) {
+        dyn_pool_give(data);
+        return NULL;
+    }
+    PyArrayObject_fields *fields = (PyArrayObject_fields *)a;
+    fields->flags |= NPY_ARRAY_OWNDATA;
+    fields->mem_handler = Py_NewRef(handler_capsule);
+    PyTraceMalloc_Track(TRACE_DOMAIN, (uintptr_t)data, bytes);
+    return a;
+}
+
 PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout) {
     npy_intp shape[DYN_MAX_NDIM], strides[DYN_MAX_NDIM], step = dyn_dtypes[dt].size;
     if (ndim < 0 || ndim > DYN_MAX_NDIM) {
         PyErr_Format(PyExc_SystemError, "dynoc: no array of rank %d", ndim);
         return NULL;
     }
-    bool ordered = layout != NULL && layout->kind != DYN_LAYOUT_C && ndim > 1;
-    for (int i = 0; i < ndim; i++)
+    bool ordered = layout != NULL && layout->kind != DYN_LAYOUT_C && ndim > 1, fits = true;
+    size_t bytes = dyn_dtypes[dt].size;
+    for (int i = 0; i < ndim; i++) {
         shape[i] = (npy_intp)dims[i];
+        fits = fits && dims[i] >= 0 && !__builtin_mul_overflow(bytes, (size_t)dims[i], &bytes);
+    }
     for (int i = ndim - 1; ordered && i >= 0; i--) {
         int axis = layout->perm[i];
         strides[axis] = step;
@@ -111,6 +175,8 @@ PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLay
     PyArray_Descr *descr = PyArray_DescrFromType(dyn_dtypes[dt].npy);
     if (descr == NULL)
         return NULL;
+    if (fits && bytes >= DYN_POOL_LEAST && bytes <= PY_SSIZE_T_MAX && is_plain_memory())
+        return array_of_pool(descr, ndim, shape, ordered ? strides : NULL, bytes);
     return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, ordered ? strides : NULL, NULL, 0, NULL);
 }
 

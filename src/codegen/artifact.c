@@ -25,7 +25,6 @@ void dyn_artifact_decref(DynArtifact *a) {
     if (--a->refs == 0) {
         dyn_str_free(&a->source);
         PyMem_RawFree(a->detail);
-        PyMem_RawFree(atomic_load(&a->spare));
         PyMem_RawFree(a);
     }
 }

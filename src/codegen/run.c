@@ -3,6 +3,7 @@
  * Called by evalframe/hit.c with the GIL, which is given up around large kernels. A Call lives on the stack; it owns the arrays
  * that it makes until they are handed out. */
 #include "base/log.h"
+#include "base/pool.h"
 #include "codegen/flags.h"
 #include "codegen/run.h"
 
@@ -15,8 +16,7 @@ typedef struct Call {
     const DynNativeTable *table;
     DynGeom *geoms;     /* by place */
     PyObject **objects; /* by node: owned references */
-    DynSpare *temps;
-    char *row_base; /* memory for one row */
+    char *temps;        /* of the pool; memory for one row comes first */
     size_t row_size;
     bool wrote;        /* a kernel has written into an input */
     bool acted;        /* an extern call has done something that can't be undone */
@@ -65,29 +65,6 @@ static size_t temp_geom(const Call *c, const DynMem *m, DynGeom *g) {
     return round_up((size_t)bytes);
 }
 
-static int take_temps(Call *c, size_t total) {
-    c->temps = atomic_exchange(&c->a->spare, NULL);
-    if (!c->temps || c->temps->size < total) {
-        PyMem_RawFree(c->temps);
-        c->temps = PyMem_RawMalloc(sizeof(DynSpare) + 64 + total);
-        if (!c->temps) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        c->temps->size = total;
-    }
-    return 0;
-}
-
-#define KEEP_AT_MOST ((size_t)64 << 20)
-
-static void give_temps_back(Call *c) {
-    if (c->temps && c->temps->size <= KEEP_AT_MOST) {
-        c->temps = atomic_exchange(&c->a->spare, c->temps);
-    }
-    PyMem_RawFree(c->temps);
-}
-
 static int place_temps(Call *c) {
     const DynLoops *p = c->p;
     size_t few[FEW] = {0}, *at = few, total = 0;
@@ -108,18 +85,20 @@ static int place_temps(Call *c) {
         total += bytes;
         c->row_size = slot + 1 == p->nrow_slots ? total : c->row_size;
     }
-    int failed = take_temps(c, total);
-    c->row_base = failed ? NULL : (char *)round_up((size_t)(c->temps + 1));
-    for (uint32_t i = 0; !failed && i < p->nplaces; i++) {
+    c->temps = dyn_pool_take(total);
+    for (uint32_t i = 0; c->temps && i < p->nplaces; i++) {
         const DynMem *m = &p->places[i];
         if (m->kind == DYN_P_TEMP || m->kind == DYN_P_ROW) {
-            c->geoms[i].data = c->row_base + at[m->slot];
+            c->geoms[i].data = c->temps + at[m->slot];
         }
     }
     if (at != few) {
         PyMem_Free(at);
     }
-    return failed;
+    if (c->temps == NULL) {
+        PyErr_NoMemory();
+    }
+    return c->temps ? 0 : -1;
 }
 
 static void count_up(int64_t *at, int64_t n) {
@@ -365,7 +344,7 @@ static int run_group(Call *c, uint32_t step, uint32_t *last) {
     }
     if (!failed) {
         PyThreadState *saved = cost > GIL_COST ? PyEval_SaveThread() : NULL;
-        failed = dyn_exec_group(b, (int)n, b[0].k->outer, c->row_base, c->row_size);
+        failed = dyn_exec_group(b, (int)n, b[0].k->outer, c->temps, c->row_size);
         if (saved) {
             PyEval_RestoreThread(saved);
         }
@@ -615,7 +594,7 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
     for (uint32_t i = 0; i < p->nplaces; i++) {
         Py_XDECREF(c.objects[i]);
     }
-    give_temps_back(&c);
+    dyn_pool_give(c.temps);
     drop_undo(&c);
     if (c.geoms != geoms) {
         PyMem_Free(c.geoms);

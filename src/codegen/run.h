@@ -5,9 +5,6 @@
 #include "tracer/extern.h"
 #include <stdatomic.h>
 
-typedef struct DynSpare { /* memory for temporaries; the bytes follow, from the next 64-byte line on */
-    size_t size;
-} DynSpare;
 struct DynArtifact {
     Py_ssize_t refs; /* under the GIL */
     const DynLoops *loops;
@@ -17,8 +14,7 @@ struct DynArtifact {
     bool built_in;    /* it has run in the built-in tier */
     atomic_int state; /* 0 not asked, 1 queued, 2 done */
     _Atomic(const DynNativeTable *) table;
-    atomic_int failure;        /* DynReason */
-    char *detail;              /* written before failure */
-    _Atomic(DynSpare *) spare; /* kept from the last call; whoever takes it out owns it */
+    atomic_int failure; /* DynReason */
+    char *detail;       /* written before failure */
 };
 #endif

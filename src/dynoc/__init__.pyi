@@ -31,6 +31,7 @@ class Config:
     compiler: str
     cflags: str
     compile_timeout: int
+    keep_memory: int
     fast_math: bool
     debug: bool
     debug_dir: str

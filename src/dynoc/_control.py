@@ -47,7 +47,11 @@ def run(fn):
 
 
 def reset():
-    """Forget every entry and every compiled graph. The next call of an optimised function records again."""
+    """Forget every entry and every compiled graph, and give kept memory back to the system.
+
+    The next call of an optimised function records again. Memory of large arrays that have died is kept for the next ones, at most
+    ``dynoc.config.keep_memory`` MiB of it.
+    """
     _dynoc.reset()
 
 

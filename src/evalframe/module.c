@@ -1,6 +1,7 @@
 /* module.c: the extension module dynoc._dynoc: starts every room and gives the Python face its functions.
  *
  * Loaded once in a process, never unloaded; state is static. */
+#include "base/pool.h"
 #include "evalframe/guards.h"
 #include "evalframe/hook.h"
 #include "evalframe/known.h"
@@ -87,8 +88,11 @@ static PyObject *is_tracing(PyObject *module, PyObject *none) { return PyBool_Fr
 static PyObject *reset(PyObject *module, PyObject *none) {
     dyn_cache_reset_all();
     dyn_known_forget_all();
+    dyn_pool_release();
     Py_RETURN_NONE;
 }
+
+static PyObject *kept_memory(PyObject *module, PyObject *none) { return PyLong_FromSize_t(dyn_pool_kept()); }
 
 static PyObject *wait_all(PyObject *module, PyObject *none) {
     dyn_build_wait_all();
@@ -113,6 +117,7 @@ static PyMethodDef functions[] = {{"optimize", optimize, METH_VARARGS, "optimize
                                   {"graph_break", graph_break, METH_NOARGS, "Break the graph here. Does nothing else."},
                                   {"is_tracing", is_tracing, METH_NOARGS, "Is this call being recorded?"},
                                   {"reset", reset, METH_NOARGS, "Forget every entry."},
+                                  {"kept_memory", kept_memory, METH_NOARGS, "Bytes of dead arrays that are kept."},
                                   {"wait", wait_all, METH_NOARGS, "Return when nothing is being compiled."},
                                   {"set_errors", set_errors, METH_O, "Exception types by name."},
                                   {0}};

@@ -1,0 +1,109 @@
+"""Memory of large results: owned by the array like any other, kept for the next results when it dies, given back when asked."""
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import dynoc
+from dynoc import _dynoc
+
+MANY = 1 << 17
+
+
+def plus_one(x):
+    return x + 1.0
+
+
+@pytest.fixture
+def fast():
+    dynoc.reset()
+    made = dynoc.optimize(plus_one, wait=True)
+    made(np.zeros(3))
+    yield made
+    dynoc.reset()
+
+
+def test_a_large_result_owns_its_memory_as_eagers_does(fast):
+    x = np.arange(MANY, dtype=float)
+    y = fast(x)
+    assert y.flags.owndata and y.base is None and y.flags.writeable and y.flags.aligned and y.flags.c_contiguous
+    assert y.ctypes.data % 64 == 0
+    np.testing.assert_array_equal(y, plus_one(x))
+
+
+def test_what_dies_is_kept_and_used_again(fast):
+    x = np.zeros(MANY)
+    y = fast(x)
+    at = y.ctypes.data
+    kept = _dynoc.kept_memory()
+    del y
+    assert _dynoc.kept_memory() >= kept + 8 * MANY
+    assert fast(x[:-100]).ctypes.data == at
+    dynoc.reset()
+    assert _dynoc.kept_memory() == 0
+
+
+def test_no_more_is_kept_than_the_setting_says(fast, monkeypatch):
+    monkeypatch.setattr(dynoc.config, "keep_memory", 3)
+    alive = [fast(np.zeros(MANY)) for _ in range(5)]
+    del alive
+    assert 0 < _dynoc.kept_memory() <= 3 << 20
+    monkeypatch.setattr(dynoc.config, "keep_memory", 0)
+    fast(np.zeros(MANY))
+    assert _dynoc.kept_memory() == 0
+
+
+def test_sizes_of_every_class(fast):
+    for n in [8191, 8192, 8193, 9999, 10240, 12288, 14336, 16383, 16384, 16385, 123457, 1 << 19, (1 << 19) + 1]:
+        x = np.random.default_rng(n).standard_normal(n)
+        a, b = fast(x), fast(x)
+        a += 1
+        np.testing.assert_array_equal(b, plus_one(x))
+        np.testing.assert_array_equal(a, plus_one(x) + 1)
+
+
+def test_resize_in_place(fast):
+    y = fast(np.arange(MANY, dtype=float))
+    for n in (MANY // 2, MANY * 3, 10, MANY):
+        before = y.copy()
+        y.resize(n, refcheck=False)
+        same = min(n, len(before))
+        np.testing.assert_array_equal(y[:same], before[:same])
+        assert not y[same:].any()
+
+
+def test_another_dtype_or_shape_of_the_same_memory(fast):
+    y = fast(np.zeros(MANY))
+    y.dtype = np.int32
+    y.shape = (2, MANY)
+    del y
+    gc.collect()
+    np.testing.assert_array_equal(fast(np.zeros(MANY)), np.ones(MANY))
+
+
+def test_tracemalloc_sees_it_as_numpys(fast):
+    x = np.zeros(MANY)
+    tracemalloc.start()
+    try:
+        y = fast(x)
+        domain = np.lib.tracemalloc_domain
+        found = [t.size for t in tracemalloc.take_snapshot().traces if t.domain == domain]
+        assert 8 * MANY in found
+        del y
+        assert 8 * MANY not in [t.size for t in tracemalloc.take_snapshot().traces if t.domain == domain]
+    finally:
+        tracemalloc.stop()
+
+
+def test_temporaries_are_kept_too(fast):
+    def two_results(x):
+        y = np.cumsum(x * 2.0)
+        return y[::-1].copy() + y
+
+    other = dynoc.optimize(two_results, wait=True)
+    x = np.arange(MANY, dtype=float)
+    for _ in range(3):
+        np.testing.assert_array_equal(other(x), two_results(x))
+    assert _dynoc.kept_memory() > 0
