@@ -39,9 +39,8 @@ static void *pool_realloc(void *ctx, void *data, size_t size) { /* ndarray.resiz
     return to;
 }
 
-static PyDataMem_Handler handler = {.name = "dynoc_pool",
-                                    .version = 1,
-                                    .allocator = {NULL, pool_malloc, pool_calloc, pool_realloc, pool_free}};
+static PyDataMem_Handler handler = {
+    .name = "dynoc_pool", .version = 1, .allocator = {NULL, pool_malloc, pool_calloc, pool_realloc, pool_free}};
 static PyObject *handler_capsule;
 
 int dyn_arrays_init(void) {

@@ -52,7 +52,7 @@ DYN_HIDDEN void dyn_count_call(DynServed how);
     TEXT(compiler, "", "C compiler; empty: the first of cc, gcc, clang")                                      \
     TEXT(cflags, "", "further compiler flags")                                                                \
     INTEGER(compile_timeout, 60, 1, 3600, "seconds after which a compiler is given up")                       \
-    INTEGER(keep_memory, 256, 0, 1048576, "MiB of large arrays that have died, kept for the next ones")      \
+    INTEGER(keep_memory, 256, 0, 1048576, "MiB of large arrays that have died, kept for the next ones")       \
     BOOLEAN(fast_math, false, "allow reassociation and approximate division in kernels")                      \
     BOOLEAN(debug, false, "write a debug folder for each compilation")                                        \
     TEXT(debug_dir, "dynoc_debug", "where debug folders are made")                                            \

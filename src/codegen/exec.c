@@ -11,8 +11,10 @@ int dyn_exec_bind(const DynKernel *k, DynKernelFn fn, const DynGeom *geoms, cons
     b->fn = fn;
     b->ndim = k->ndim;
     b->nops = (int)k->operands.n;
+    bool none = false;
     for (int d = 0; d < k->ndim; d++) {
         b->dims[d] = sym[k->shape[d]].i;
+        none = none || b->dims[d] == 0;
     }
     for (int i = 0; i < b->nops; i++) {
         const DynOperand *o = &k->operands.at[i];
@@ -21,11 +23,12 @@ int dyn_exec_bind(const DynKernel *k, DynKernelFn fn, const DynGeom *geoms, cons
         b->size[i] = dyn_dtypes[o->dtype].size;
         for (int d = 0; d < k->ndim; d++) {
             int axis = o->axis[d];
-            bool walks = axis >= 0 && g->dims[axis] != 1;
-            if (walks && g->dims[axis] != b->dims[d]) {
+            bool walks = axis >= 0 && (o->window || g->dims[axis] != 1);
+            if (walks && !none && (o->window ? g->dims[axis] - o->at[d] < b->dims[d] : g->dims[axis] != b->dims[d])) {
                 return -1;
             }
             b->strides[i][d] = walks ? g->strides[axis] : 0;
+            b->base[i] += walks ? o->at[d] * g->strides[axis] : 0;
         }
     }
     for (uint32_t i = 0; i < k->params.n; i++) {
@@ -536,6 +539,30 @@ int dyn_exec_elementwise(DynBound *b) {
     }
     dyn_par_for(elementwise_chunk, &e, (units + e.chunk - 1) / e.chunk);
     return 0;
+}
+
+/* ---- outside of a box */
+
+int dyn_exec_margin(const DynBound *b, const DynScalar *sym) {
+    const DynKernel *k = b->k;
+    DynBound part = *b;
+    int failed = 0;
+    for (int d = 0; d < b->ndim; d++) {
+        int64_t from = k->box_at[d], to = from + sym[k->box_shape[d]].i, ends[2][2] = {{0, from}, {to, b->dims[d]}};
+        for (int side = 0; side < 2 && !failed; side++) { /* within the box along the axes before, whole along those behind */
+            DynBound slab = part;
+            slab.dims[d] = ends[side][1] - ends[side][0];
+            for (int i = 0; i < b->nops; i++) {
+                slab.base[i] += ends[side][0] * b->strides[i][d];
+            }
+            failed = slab.dims[d] > 0 ? dyn_exec_elementwise(&slab) : 0;
+        }
+        part.dims[d] = to - from;
+        for (int i = 0; i < b->nops; i++) {
+            part.base[i] += from * b->strides[i][d];
+        }
+    }
+    return failed;
 }
 
 /* ---- groups */

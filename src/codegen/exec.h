@@ -63,6 +63,7 @@ typedef struct DynScratch {
 DYN_HIDDEN int dyn_exec_bind(const DynKernel *k, DynKernelFn fn, const DynGeom *geoms, const DynScalar *sym, DynBound *out);
 /* One kernel of its own over its whole space; threads where the work is worth it. */
 DYN_HIDDEN int dyn_exec_elementwise(DynBound *b);
+DYN_HIDDEN int dyn_exec_margin(const DynBound *b, const DynScalar *sym); /* of a kernel with a box: what lies outside */
 DYN_HIDDEN int dyn_exec_reduce(DynBound *b);
 /* Kernels of one group, row by row. rows: bytes of memory for one row, or 0; operands whose base lies in [row_base, row_base +
  * rows) are moved to the thread's own copy. -1: memory. */

@@ -24,7 +24,7 @@ static bool conflict(const DynLoops *p, const DynKernel *a, const DynKernel *b) 
 static bool same_elements(const DynLoops *p, const DynOperand *a, const DynOperand *b) {
     bool same = a->place == b->place ||
                 (a->place < p->nnodes && b->place < p->nnodes && dyn_loops_same_access(p->graph, a->place, b->place));
-    return same && !memcmp(a->axis, b->axis, sizeof(a->axis));
+    return same && a->window == b->window && !memcmp(a->axis, b->axis, sizeof(a->axis)) && !memcmp(a->at, b->at, sizeof(a->at));
 }
 
 /* Elements that one writes and the other touches are the same at each point of the space. */
@@ -66,7 +66,7 @@ static bool is_trailing(const DynKernel *k) {
 }
 
 static bool can_merge(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
-    if (!same_space(a, b) || (a->reduced && b->reduced && a->reduced != b->reduced)) {
+    if (a->margin || b->margin || !same_space(a, b) || (a->reduced && b->reduced && a->reduced != b->reduced)) {
         return false;
     }
     const DynKernel *r = a->reduced ? a : b;
@@ -91,36 +91,43 @@ static uint32_t stored_value(const DynLoops *p, const DynKernel *a, const DynOpe
     return DYN_NONE;
 }
 
-/* b's instructions behind a's. -1 when a list is full (sizes were looked at before, so this is memory). */
-static int append(DynLoops *p, DynKernel *a, const DynKernel *b) {
+int dyn_kernel_copy(DynLoops *p, DynKernel *to, const DynKernel *from, DynLoad *load, void *ctx, uint32_t *stored) {
     uint32_t map[DYN_MAX_INSNS];
-    for (uint32_t i = 0; i < b->insns.n; i++) {
-        DynInsn insn = b->insns.at[i];
+    for (uint32_t i = 0; i < from->insns.n; i++) {
+        DynInsn insn = from->insns.at[i];
         bool first_is_value = insn.kind == DYN_L_CAST || insn.kind == DYN_L_OP;
         if (insn.kind == DYN_L_LOAD) {
-            map[i] = stored_value(p, a, &b->operands.at[insn.a[0]]);
-            if (map[i] != DYN_NONE) {
-                continue;
+            map[i] = load(p, to, &from->operands.at[insn.a[0]], ctx);
+            if (map[i] == DYN_NONE) {
+                return -1;
             }
+            continue;
+        }
+        if (insn.kind == DYN_L_STORE && stored != NULL) {
+            *stored = map[insn.a[1]];
+            continue;
         }
         if (insn.kind == DYN_L_SCALAR) {
-            const DynParam *param = &b->params.at[insn.a[0]];
-            insn.a[0] = dyn_kernel_param(p, a, param->sym, (DynDtype)param->dtype);
+            const DynParam *param = &from->params.at[insn.a[0]];
+            insn.a[0] = dyn_kernel_param(p, to, param->sym, (DynDtype)param->dtype);
         } else if (!first_is_value) {
-            insn.a[0] = dyn_kernel_operand(p, a, b->operands.at[insn.a[0]]);
+            insn.a[0] = dyn_kernel_operand(p, to, from->operands.at[insn.a[0]]);
+            insn.a[1] = map[insn.a[1]];
         }
         for (uint32_t k = 0; first_is_value && k < insn.nargs; k++) {
             insn.a[k] = map[insn.a[k]];
         }
-        if (insn.kind == DYN_L_STORE || insn.kind == DYN_L_REDUCE) {
-            insn.a[1] = map[insn.a[1]];
-        }
-        map[i] = insn.a[0] == DYN_NONE ? DYN_NONE : dyn_kernel_insn(p, a, insn);
+        map[i] = insn.a[0] == DYN_NONE ? DYN_NONE : dyn_kernel_insn(p, to, insn);
         if (map[i] == DYN_NONE) {
             return -1;
         }
     }
     return 0;
+}
+
+static uint32_t load_merged(DynLoops *p, DynKernel *a, const DynOperand *operand, void *ctx) {
+    uint32_t value = stored_value(p, a, operand);
+    return value == DYN_NONE ? dyn_kernel_load(p, a, operand) : value;
 }
 
 static bool is_barrier(const DynLoops *p, uint32_t step) { return p->steps.at[step].kind != DYN_STEP_KERNEL; }
@@ -137,7 +144,7 @@ static bool commutes(const DynLoops *p, const DynKernel *k, uint32_t from, uint3
 
 static int merge_steps(DynLoops *p, uint32_t i, uint32_t j, bool up) {
     DynKernel *a = kernel_of(p, i), *b = kernel_of(p, j);
-    if (append(p, a, b) < 0) {
+    if (dyn_kernel_copy(p, a, b, load_merged, NULL, NULL) < 0) { /* sizes were looked at before: memory */
         return -1;
     }
     a->reduced |= b->reduced;

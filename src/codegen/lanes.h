@@ -19,18 +19,20 @@ DYN_HIDDEN DynLanesTreeFn *dyn_lanes_tree(uint16_t op, uint8_t dtype);
 DYN_HIDDEN void dyn_part_combine(uint16_t op, uint8_t dtype, DynPart *to, const DynPart *from);
 DYN_HIDDEN DynPart dyn_part_identity(uint16_t op,
                                      uint8_t dtype); /* where accumulators start; also the result of nothing at all */
-/* Is x above y, without a flag for nan? Vectors of isgreater raise one where the processor has only comparisons that do, so the
- * bits are compared, those of negative numbers turned round. */
-#define QUIET(N, T, I, most)                             \
-    static inline bool dyn_above_##N(T x, T y) {         \
-        I a, b;                                          \
-        memcpy(&a, &x, sizeof(a));                       \
-        memcpy(&b, &y, sizeof(b));                       \
-        a ^= (a >> (8 * sizeof(a) - 1)) & most;          \
-        b ^= (b >> (8 * sizeof(b) - 1)) & most;          \
-        return (a > b) & (x != y) & (x == x) & (y == y); \
+/* Is x above y, without a flag for nan? The processors' comparisons raise one, so where one of them is nan two zeros are
+ * compared. */
+#define QUIET(N, T, I)                                \
+    static inline bool dyn_above_##N(T x, T y) {      \
+        I a, b, o = -(I)!__builtin_isunordered(x, y); \
+        memcpy(&a, &x, sizeof(a));                    \
+        memcpy(&b, &y, sizeof(b));                    \
+        a &= o;                                       \
+        b &= o;                                       \
+        memcpy(&x, &a, sizeof(a));                    \
+        memcpy(&y, &b, sizeof(b));                    \
+        return x > y;                                 \
     }
-QUIET(F32, float, int32_t, INT32_MAX)
-QUIET(F64, double, int64_t, INT64_MAX)
+QUIET(F32, float, int32_t)
+QUIET(F64, double, int64_t)
 #undef QUIET
 #endif

@@ -44,7 +44,9 @@ typedef struct DynOperand {
     bool out;
     bool result;               /* of a REDUCE: one element for all that is reduced */
     bool scalar;               /* one element for a whole stretch of lanes: loaded before the loop (schedule.c) */
+    bool window;               /* part of the place: */
     int8_t axis[DYN_MAX_NDIM]; /* for each axis of the space: the place's axis that it walks, or -1 */
+    int32_t at[DYN_MAX_NDIM];  /* window: for each axis of the space, where on the place's axis it begins */
 } DynOperand;
 typedef struct DynParam { /* a Python number as the kernel sees it */
     uint32_t sym;
@@ -56,16 +58,19 @@ typedef struct DynBuiltinPlan DynBuiltinPlan; /* builtin.h */
 typedef struct DynKernel {
     uint32_t at; /* node at whose place in program order it runs */
     uint8_t ndim;
-    uint32_t shape[DYN_MAX_NDIM];  /* symbols */
-    uint32_t reduced;              /* bit k: axis k is reduced. 0: elementwise */
-    bool in_place;                 /* a storage that it writes is also read: tails must not be computed twice */
-    bool dead;                     /* merged into another */
-    uint8_t lanes;                 /* granularity of elementwise calls */
-    uint32_t cost;                 /* rough cost of one point, in tenths of a nanosecond */
-    int16_t number;                /* in the compiled object */
-    const DynBuiltinPlan *builtin; /* how it runs until there is native code; NULL: not at all */
-    uint32_t group;                /* kernels with one group number run row by row together; DYN_NONE: alone */
-    uint8_t outer;                 /* in a group: how many leading axes of the space are the rows */
+    uint32_t shape[DYN_MAX_NDIM]; /* symbols */
+    uint32_t reduced;             /* bit k: axis k is reduced. 0: elementwise */
+    bool in_place;                /* a storage that it writes is also read: tails must not be computed twice */
+    bool dead;                    /* merged into another */
+    bool margin;                  /* runs outside of a box of its space only: the rest is computed by others (recompute.c) */
+    int32_t box_at[DYN_MAX_NDIM];
+    uint32_t box_shape[DYN_MAX_NDIM]; /* symbols */
+    uint8_t lanes;                    /* granularity of elementwise calls */
+    uint32_t cost;                    /* rough cost of one point, in tenths of a nanosecond */
+    int16_t number;                   /* in the compiled object */
+    const DynBuiltinPlan *builtin;    /* how it runs until there is native code; NULL: not at all */
+    uint32_t group;                   /* kernels with one group number run row by row together; DYN_NONE: alone */
+    uint8_t outer;                    /* in a group: how many leading axes of the space are the rows */
     DYN_LIST(DynInsn) insns;
     DYN_LIST(DynOperand) operands;
     DYN_LIST(DynParam) params;
@@ -130,6 +135,14 @@ DYN_HIDDEN uint32_t dyn_kernel_param(DynLoops *p, DynKernel *k, uint32_t sym, Dy
 DYN_HIDDEN bool dyn_kernel_touches(const DynLoops *p, const DynKernel *k, uint32_t storage, bool written_only);
 DYN_HIDDEN bool dyn_step_scans(const DynLoops *p, const DynStep *step, uint32_t storage); /* a scan that reads or writes it */
 DYN_HIDDEN uint32_t dyn_op_cost(uint16_t op, uint8_t dtype);
+DYN_HIDDEN bool dyn_loops_op_warns(uint16_t op, uint8_t compute); /* may eager give a floating-point warning? */
+DYN_HIDDEN bool dyn_loops_cast_warns(uint8_t from, uint8_t to);
+
+/* fuse.c. All of one kernel behind what another holds. load gives the value of an operand there, or DYN_NONE, which fails; NULL
+ * in place of `stored`: what `from` stores is stored, else it is not, and told. -1: no room. */
+typedef uint32_t DynLoad(DynLoops *p, DynKernel *to, const DynOperand *operand, void *ctx);
+DYN_HIDDEN int dyn_kernel_copy(DynLoops *p, DynKernel *to, const DynKernel *from, DynLoad *load, void *ctx, uint32_t *stored);
+DYN_HIDDEN uint32_t dyn_kernel_load(DynLoops *p, DynKernel *k, const DynOperand *operand); /* DYN_NONE: full */
 
 /* emit_expr.c */
 DYN_HIDDEN int dyn_emit_expr(DynStr *out, const DynInsn *insn, DynDtype from,

@@ -4,12 +4,14 @@
  *     view %1
  *     kernel (s0, s1) reduced 2 group 0 outer 1
  *       in 0: %0 f64 [0 1]
+ *       in 1: %0 f64 [0+1 1+0]                 (a window: from 1 on along axis 0)
  *       out 1: %3 f64 [0 -]
  *       param 0: $5 f64
  *       v0 = load 0 : f64
  *       v1 = scalar 0 : f64
  *       v2 = multiply v0 v1 : f64
  *       reduce sum 1 v2 in f64
+ *     kernel ($0 $1) reduced 0 outside 1:$2 0:$1     (runs where axis 0 is below 1, or at 1 + $2 and above)
  *     extern %4
  *     scan %5
  *
@@ -34,6 +36,9 @@ static void print_kernel(const DynLoops *p, const DynKernel *k, DynStr *out) {
     if (k->group != DYN_NONE) {
         dyn_str_printf(out, " group %u outer %u", k->group, k->outer);
     }
+    for (int d = 0; d < k->ndim && k->margin; d++) {
+        dyn_str_printf(out, "%s %d:$%u", d ? "" : " outside", k->box_at[d], k->box_shape[d]);
+    }
     dyn_str_puts(out, "  #");
     for (int d = 0; d < k->ndim; d++) {
         dyn_str_puts(out, d ? " x " : " ");
@@ -45,6 +50,9 @@ static void print_kernel(const DynLoops *p, const DynKernel *k, DynStr *out) {
         dyn_str_printf(out, "  %s %u: %%%u %s [", o->out ? "out" : "in", i, o->place, dyn_dtypes[o->dtype].name);
         for (int d = 0; d < k->ndim; d++) {
             dyn_str_printf(out, o->axis[d] < 0 ? "%s-" : "%s%d", d ? " " : "", o->axis[d]);
+            if (o->window) {
+                dyn_str_printf(out, "+%d", o->at[d]);
+            }
         }
         dyn_str_puts(out, "]\n");
     }
@@ -135,6 +143,15 @@ static int parse_kernel(Parser *x, const char *text) {
         k.shape[k.ndim++] = sym;
     }
     int n = sscanf(text, ") reduced %u group %u outer %u", &k.reduced, &k.group, &outer);
+    const char *box = strstr(text, " outside");
+    for (int d = 0; box != NULL && d < k.ndim; d++) {
+        box += d ? 0 : strlen(" outside");
+        if (sscanf(box, " %d:$%u%n", &k.box_at[d], &k.box_shape[d], &used) != 2 || k.box_shape[d] >= x->p->graph->syms->v.n) {
+            return wrong(x, "outside at:$size of each axis");
+        }
+        k.margin = true;
+        box += used;
+    }
     k.group = n == 3 ? k.group : DYN_NONE;
     k.outer = (uint8_t)outer;
     DynStep step = {.kind = DYN_STEP_KERNEL, .id = x->p->kernels.n};
@@ -165,6 +182,11 @@ static int parse_operand(Parser *x, const char *text) {
         }
         o.axis[d] = *text == '-' ? -1 : (int8_t)strtol(text, &end, 10);
         text = *text == '-' ? text + 1 : end;
+        if (*text == '+') {
+            o.window = true;
+            o.at[d] = (int32_t)strtol(text + 1, &end, 10);
+            text = end;
+        }
     }
     x->p->places[place].dtype = o.dtype;
     return dyn_list_push(x->p->arena, &x->k->operands, o);

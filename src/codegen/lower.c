@@ -123,7 +123,8 @@ uint32_t dyn_kernel_operand(DynLoops *p, DynKernel *k, DynOperand operand) {
         const DynOperand *o = &k->operands.at[i];
         bool same = o->place == operand.place || (o->place < p->nnodes && operand.place < p->nnodes &&
                                                   dyn_loops_same_access(p->graph, o->place, operand.place));
-        if (same && o->out == operand.out && !memcmp(o->axis, operand.axis, sizeof(o->axis))) {
+        if (same && o->out == operand.out && o->window == operand.window && !memcmp(o->axis, operand.axis, sizeof(o->axis)) &&
+            !memcmp(o->at, operand.at, sizeof(o->at))) {
             return i;
         }
     }
@@ -131,6 +132,11 @@ uint32_t dyn_kernel_operand(DynLoops *p, DynKernel *k, DynOperand operand) {
         return DYN_NONE;
     }
     return k->operands.n - 1;
+}
+
+uint32_t dyn_kernel_load(DynLoops *p, DynKernel *k, const DynOperand *operand) {
+    DynInsn load = {.kind = DYN_L_LOAD, .dtype = operand->dtype, .a = {dyn_kernel_operand(p, k, *operand)}};
+    return load.a[0] == DYN_NONE ? DYN_NONE : dyn_kernel_insn(p, k, load);
 }
 
 uint32_t dyn_kernel_param(DynLoops *p, DynKernel *k, uint32_t sym, DynDtype dt) {
@@ -171,7 +177,7 @@ static void mark_args_live(Lower *L, const DynNode *n, bool *read) {
 }
 
 /* May a conversion raise a flag that NumPy speaks of? */
-static bool cast_may_warn(uint8_t from, uint8_t to) {
+bool dyn_loops_cast_warns(uint8_t from, uint8_t to) {
     char a = dyn_dtypes[from].kind, b = dyn_dtypes[to].kind;
     int width_a = dyn_dtypes[from].size / (a == 'c' ? 2 : 1), width_b = dyn_dtypes[to].size / (b == 'c' ? 2 : 1);
     bool floats = b == 'f' || b == 'c';
@@ -182,7 +188,14 @@ static bool arg_may_warn(const DynGraph *g, DynArg arg, uint8_t to) {
     if (arg.kind == DYN_ARG_SYM) {
         return to == DYN_F16 || (to == DYN_F32 && dyn_sym_at(g->syms, arg.id)->type == DYN_T_FLOAT);
     }
-    return arg.kind == DYN_ARG_NODE && cast_may_warn(dyn_graph_node(g, arg.id)->dtype, to);
+    return arg.kind == DYN_ARG_NODE && dyn_loops_cast_warns(dyn_graph_node(g, arg.id)->dtype, to);
+}
+
+bool dyn_loops_op_warns(uint16_t op, uint8_t compute) {
+    char kind = dyn_dtypes[compute].kind;
+    const char *fpe = kind == 'c' && dyn_complex_ops[op].fpe ? dyn_complex_ops[op].fpe : dyn_ops[op].fpe;
+    bool scalar = strncmp(dyn_ops[op].text, "scalar_", 7) == 0; /* of integers these overflow */
+    return strpbrk(fpe, kind == 'f' || kind == 'c' || scalar ? "dio" : "d") != NULL;
 }
 
 /* May eager give a floating-point warning, or raise, at this node? Underflow is not spoken of unless asked for. */
@@ -197,10 +210,7 @@ static bool may_warn(const DynGraph *g, const DynNode *n) {
     if (op->kind != DYN_K_ELEMENTWISE && op->kind != DYN_K_REDUCE && op->kind != DYN_K_SCAN) {
         return false;
     }
-    char kind = dyn_dtypes[n->compute].kind;
-    const char *fpe = kind == 'c' && dyn_complex_ops[n->op].fpe ? dyn_complex_ops[n->op].fpe : op->fpe;
-    bool scalar = strncmp(op->text, "scalar_", 7) == 0; /* of integers these overflow */
-    bool warns = strpbrk(fpe, kind == 'f' || kind == 'c' || scalar ? "dio" : "d") || cast_may_warn(n->compute, n->dtype);
+    bool warns = dyn_loops_op_warns(n->op, n->compute) || dyn_loops_cast_warns(n->compute, n->dtype);
     for (uint32_t i = 0; i < n->nargs && !warns; i++) {
         warns = arg_may_warn(g, n->args[i], n->compute);
     }
@@ -548,12 +558,8 @@ static uint32_t build_arg(Lower *L, DynKernel *k, DynArg arg, uint8_t dtype) {
 }
 
 static uint32_t build_load(Lower *L, DynKernel *k, uint32_t id) {
-    uint32_t operand = dyn_kernel_operand(L->p, k, operand_of(L, k, id));
-    if (operand == DYN_NONE) {
-        return DYN_NONE;
-    }
-    uint8_t dtype = dyn_graph_node(L->g, id)->dtype;
-    return dyn_kernel_insn(L->p, k, (DynInsn){.kind = DYN_L_LOAD, .dtype = dtype, .a = {operand}});
+    DynOperand operand = operand_of(L, k, id);
+    return dyn_kernel_load(L->p, k, &operand);
 }
 
 /* x ** 2, x ** 3 and x ** 4 are products: within 2 ULP, and far cheaper than pow. (Squares of arrays are a row of their own, as
@@ -750,9 +756,7 @@ static int lower_store(Lower *L, uint32_t id) {
         return -1;
     }
     start_kernel(L, &copy, id, dst);
-    uint32_t operand = dyn_kernel_operand(L->p, &copy, temp);
-    uint32_t load = dyn_kernel_insn(L->p, &copy, (DynInsn){.kind = DYN_L_LOAD, .dtype = dst->dtype, .a = {operand}});
-    if (operand == DYN_NONE || build_store(L, &copy, to, load) < 0) {
+    if (build_store(L, &copy, to, dyn_kernel_load(L->p, &copy, &temp)) < 0) {
         return -1;
     }
     return push_kernel(L, &copy);

@@ -318,6 +318,9 @@ static int run_alone(Call *c, const DynKernel *k) {
     if (dyn_exec_bind(k, native_code(c, k), c->geoms, c->run->sym, &b) < 0) {
         return -1;
     }
+    if (k->margin) {
+        return dyn_exec_margin(&b, c->run->sym);
+    }
     PyThreadState *saved = dyn_exec_cost(&b) > GIL_COST ? PyEval_SaveThread() : NULL;
     int failed = k->reduced ? dyn_exec_reduce(&b) : dyn_exec_elementwise(&b);
     if (saved) {

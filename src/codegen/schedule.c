@@ -52,6 +52,11 @@ static int owner_axis(const DynLoops *p, uint32_t place, int axis) {
     return axis;
 }
 
+/* The owner's axis along which an operand goes from row to row, the first row being the owner's first; -1: none. */
+static int row_axis(const DynLoops *p, const DynOperand *o, int k) {
+    return o->window ? -1 : owner_axis(p, o->place, o->axis[k]);
+}
+
 static bool is_one(const DynLoops *p, uint32_t sym) {
     return dyn_sym_is_const(p->graph->syms, sym) && dyn_sym_at(p->graph->syms, sym)->value.i == 1;
 }
@@ -59,7 +64,7 @@ static bool is_one(const DynLoops *p, uint32_t sym) {
 /* In each row, two operands that share bytes stay within the same row of them. */
 static bool rows_agree(const DynLoops *p, const DynKernel *a, const DynOperand *x, const DynOperand *y, int outer) {
     for (int k = 0; k < outer; k++) {
-        int i = owner_axis(p, x->place, x->axis[k]), j = owner_axis(p, y->place, y->axis[k]);
+        int i = row_axis(p, x, k), j = row_axis(p, y, k);
         if ((i < 0 || i != j) && !is_one(p, a->shape[k])) {
             return false;
         }
@@ -82,7 +87,7 @@ static bool can_share_rows(const DynLoops *p, const DynKernel *a, const DynKerne
 
 static bool has_rows(const DynKernel *k, const DynKernel *like, int outer) {
     uint32_t inner = ((1u << k->ndim) - 1) & ~((1u << outer) - 1);
-    return k->group == DYN_NONE && k->ndim >= outer && !memcmp(k->shape, like->shape, sizeof(*k->shape) * outer) &&
+    return k->group == DYN_NONE && !k->margin && k->ndim >= outer && !memcmp(k->shape, like->shape, sizeof(*k->shape) * outer) &&
            (k->reduced == 0 || k->reduced == inner);
 }
 
@@ -157,7 +162,7 @@ static void make_row_places(DynLoops *p) {
             group = k->group;
             for (uint32_t o = 0; o < k->operands.n && only; o++) {
                 for (int x = 0; dyn_loops_storage(p, k->operands.at[o].place) == i && x < k->outer; x++) {
-                    int axis = owner_axis(p, k->operands.at[o].place, k->operands.at[o].axis[x]);
+                    int axis = row_axis(p, &k->operands.at[o], x);
                     only = only && (axis >= 0 || is_one(p, k->shape[x]));
                     axes |= axis >= 0 ? 1u << axis : 0;
                 }

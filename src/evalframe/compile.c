@@ -1,6 +1,6 @@
 /* compile.c: the pipeline, one page: a capture becomes a cache entry.
  *
- *     verify → guards → lower → fuse → schedule → plan → emit → build → rewrite → enter
+ *     verify → guards → lower → recompute → fuse → schedule → plan → emit → build → rewrite → enter
  *
  * Called by hook.c for each segment that a recording gives. Owns the capture until the entry does. Each stage is timed, logged
  * and dumped where asked. A failure before `lower` or behind `build` gives no entry; one between them gives an entry that runs as
@@ -122,8 +122,15 @@ static int check_loops(Job *j, int text) {
     return 0;
 }
 
+static int recompute(Job *j) {
+    if (check_loops(j, 0) < 0) {
+        return -1;
+    }
+    return j->loops == NULL ? 0 : dyn_recompute(j->loops, &j->why, &j->error);
+}
+
 static int fuse(Job *j) {
-    if (check_loops(j, 0) < 0 || (j->loops != NULL && dyn_fuse(j->loops, &j->why, &j->error) < 0)) {
+    if (j->loops != NULL && dyn_fuse(j->loops, &j->why, &j->error) < 0) {
         return -1;
     }
     return check_loops(j, 1);

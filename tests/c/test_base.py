@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SOURCES = [ROOT / "tests/c/base_test.c", *(ROOT / "src/base" / f"{name}.c" for name in ("base", "log", "arrays", "reasons"))]
+PARTS = ("base", "log", "arrays", "pool", "reasons")
+SOURCES = [ROOT / "tests/c/base_test.c", *(ROOT / "src/base" / f"{name}.c" for name in PARTS)]
 
 
 @pytest.fixture(scope="module")
