@@ -55,6 +55,7 @@ DYN_HIDDEN bool dyn_layout_same(const DynLayout *a, const DynLayout *b, int ndim
 /* What np.broadcast_arrays sets on its views: writing warns. The bit is private to NumPy (multiarray/common.h), and has no
  * setter. */
 #define DYN_ARRAY_WARN_ON_WRITE INT_MIN
+static inline bool dyn_array_write_warns(PyArrayObject *a) { return (PyArray_FLAGS(a) & DYN_ARRAY_WARN_ON_WRITE) != 0; }
 /* A new array with the memory order of `layout` (dense), as NumPy allocates an elementwise result. */
 DYN_HIDDEN PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
 /* How a symbol reads a NumPy scalar: as the number of a type (a DynDtype), or a part of a complex number, Python's or NumPy's. */

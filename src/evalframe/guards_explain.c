@@ -87,10 +87,14 @@ static void explain_array(Look *l, const DynGuard *g, PyObject *o) {
         source_text(l, g, "", ".flags.aligned: True");
         arrow(l);
         dyn_str_puts(l->out, "False");
-    } else if ((g->number >> 16 & 1) != 0 && !PyArray_ISWRITEABLE(a)) {
+    } else if (g->number & DYN_ARRAY_WRITTEN && !PyArray_ISWRITEABLE(a)) {
         source_text(l, g, "", ".flags.writeable: True");
         arrow(l);
         dyn_str_puts(l->out, "False");
+    } else if (g->number & (DYN_ARRAY_WRITTEN | DYN_ARRAY_ASKED) && dyn_array_write_warns(a)) {
+        source_text(l, g, "", " comes from np.broadcast_arrays: False");
+        arrow(l);
+        dyn_str_puts(l->out, "True");
     } else {
         DynLayout layout;
         dyn_layout_of(a, &layout);

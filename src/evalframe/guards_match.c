@@ -52,7 +52,8 @@ static bool array_holds(const DynGuard *g, PyObject *o) {
         return false;
     PyArrayObject *a = (PyArrayObject *)o;
     return (int64_t)dyn_dtype_of(PyArray_DESCR(a)) == (g->number & 255) && PyArray_NDIM(a) == (int)(g->number >> 8 & 255) &&
-           PyArray_ISALIGNED(a) && ((g->number >> 16 & 1) == 0 || PyArray_ISWRITEABLE(a)) && dyn_layout_fits(&g->layout, a);
+           PyArray_ISALIGNED(a) && (!(g->number & DYN_ARRAY_WRITTEN) || PyArray_ISWRITEABLE(a)) &&
+           (!(g->number & (DYN_ARRAY_WRITTEN | DYN_ARRAY_ASKED)) || !dyn_array_write_warns(a)) && dyn_layout_fits(&g->layout, a);
 }
 
 static Py_ssize_t length_of(PyObject *o) {

@@ -147,8 +147,10 @@ static void emit_array_guard(Plan *plan, const DynGuard *g) {
     int flags = NPY_ARRAY_ALIGNED | NPY_ARRAY_C_CONTIGUOUS, want = NPY_ARRAY_ALIGNED;
     if (g->layout.kind == DYN_LAYOUT_C)
         want |= NPY_ARRAY_C_CONTIGUOUS;
-    if ((g->number >> 16 & 1) != 0)
+    if (g->number & DYN_ARRAY_WRITTEN)
         flags |= NPY_ARRAY_WRITEABLE, want |= NPY_ARRAY_WRITEABLE;
+    if (g->number & (DYN_ARRAY_WRITTEN | DYN_ARRAY_ASKED))
+        flags |= DYN_ARRAY_WARN_ON_WRITE;
     PyArray_Descr *descr =
         PyArray_DescrFromType(dyn_dtypes[g->number & 255].npy); /* NumPy's one descriptor of the type, never freed */
     Py_XDECREF((PyObject *)descr);

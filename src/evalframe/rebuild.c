@@ -318,16 +318,48 @@ static uint32_t mark(const DynCapture *c, DynEffects fx, const uint32_t *recipes
     return count;
 }
 
+enum { NEEDED = 1, LATE = 2 };
+
+/* An iterator over a container that the effects fill can't be made before they did: it, and what has it in it, is late. */
+static void put_off(const DynCapture *c, uint8_t *need, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        const DynRecipe *r = &c->recipes.at[i];
+        bool late = r->kind == DYN_RC_ITER;
+        for (uint32_t k = 0; k < r->n; k++)
+            late |= need[r->items[k]] == LATE;
+        need[i] = need[i] && late ? LATE : need[i];
+    }
+}
+
+static int make_one(const Build *b, uint32_t i) {
+    const DynRecipe *r = &b->c->recipes.at[i];
+    return r->kind == DYN_RC_NULL || b->made[i] != NULL || (b->made[i] = make(b, r)) != NULL ? 0 : -1;
+}
+
+/* What is late, and what it is made of. */
+static int make_late(const Build *b, const uint8_t *need, uint32_t i) {
+    const DynRecipe *r = &b->c->recipes.at[i];
+    for (uint32_t k = 0; need[i] == LATE && k < r->n; k++)
+        if (make_late(b, need, r->items[k]) < 0)
+            return -1;
+    return need[i] == LATE ? make_one(b, i) : 0;
+}
+
 static int build(const Build *b, DynEffects fx, const uint32_t *recipes, uint32_t n, uint8_t *need, PyObject **out) {
     uint32_t count = mark(b->c, fx, recipes, n, need);
     int status = 0;
-    for (uint32_t i = 0; status == 0 && i < count; i++) {
-        const DynRecipe *r = &b->c->recipes.at[i];
-        if (need[i] && r->kind != DYN_RC_NULL && (b->made[i] = make(b, r)) == NULL)
-            status = -1;
+    if (fx.n > 0)
+        put_off(b->c, need, count);
+    for (uint32_t i = 0; status == 0 && i < count; i++)
+        status = need[i] == NEEDED ? make_one(b, i) : 0;
+    for (uint32_t i = fx.first; status == 0 && i < fx.first + fx.n; i++) {
+        const DynEffect *e = &b->c->effects.at[i];
+        for (uint32_t k = 0; status == 0 && k < e->n; k++)
+            status = make_late(b, need, e->items[k]);
+        status = status < 0 ? -1 : perform(b, e);
     }
-    for (uint32_t i = fx.first; status == 0 && i < fx.first + fx.n; i++)
-        status = perform(b, &b->c->effects.at[i]);
+    for (uint32_t i = 0; status == 0 && i < count; i++)
+        status = need[i] == LATE ? make_one(b, i) : 0;
     for (uint32_t i = 0; status == 0 && i < n; i++)
         out[i] = Py_XNewRef(b->made[recipes[i]]);
     for (uint32_t i = 0; i < count; i++)

@@ -8,24 +8,27 @@
 #include "tracer/graph.h"
 
 /* Guards as data. GUARD(kind, operands). All evaluated without running Python code. */
-#define DYN_GUARD_KINDS(GUARD)                                                                                                  \
-    GUARD(TYPE)    /* type(source) is obj */                                                                                    \
-    GUARD(ID)      /* source is obj */                                                                                          \
-    GUARD(EQ)      /* exact type and value of obj: numbers (floats by bits), str, bytes, None, slices, tuples of these */       \
-    GUARD(ARRAY)   /* source is exactly ndarray, aligned, native order: number = dtype | ndim << 8 | writeable << 16; layout */ \
-    GUARD(SYM)     /* symbol (a bool) is true */                                                                                \
-    GUARD(LEN)     /* source is a tuple, list, dict or deque (type guarded before) of length number */                          \
-    GUARD(KEYS)    /* source is a dict or set whose keys in order are the tuple obj */                                          \
-    GUARD(MISSING) /* nothing is found at source (a key that globals don't have, an attribute that isn't there) */              \
-    GUARD(SAME)    /* source is source2 (the same object) */                                                                    \
-    GUARD(DIFFERENT) /* source is not source2 */                                                                                \
-    GUARD(DISJOINT)  /* arrays source and source2 share no byte */                                                              \
-    GUARD(CODE)      /* source is a Python function whose __code__ is obj */                                                    \
-    GUARD(BUILTIN)   /* source is a builtin method, bound: of the method descriptor obj */                                      \
-    GUARD(GLOBALS)   /* source is a Python function whose globals are obj, and whose builtins are source2 */                    \
-    GUARD(DEFAULTS)  /* source is a Python function with number positional defaults */                                          \
-    GUARD(MAXLEN)    /* source is a deque with this maxlen: obj, an int or None */                                              \
+#define DYN_GUARD_KINDS(GUARD)                                                                                                \
+    GUARD(TYPE)      /* type(source) is obj */                                                                                \
+    GUARD(ID)        /* source is obj */                                                                                      \
+    GUARD(EQ)        /* exact type and value of obj: numbers (floats by bits), str, bytes, None, slices, tuples of these */   \
+    GUARD(ARRAY)     /* source is exactly ndarray, aligned, native order: number = dtype | ndim << 8 | DYN_ARRAY_*; layout */ \
+    GUARD(SYM)       /* symbol (a bool) is true */                                                                            \
+    GUARD(LEN)       /* source is a tuple, list, dict or deque (type guarded before) of length number */                      \
+    GUARD(KEYS)      /* source is a dict or set whose keys in order are the tuple obj */                                      \
+    GUARD(MISSING)   /* nothing is found at source (a key that globals don't have, an attribute that isn't there) */          \
+    GUARD(SAME)      /* source is source2 (the same object) */                                                                \
+    GUARD(DIFFERENT) /* source is not source2 */                                                                              \
+    GUARD(DISJOINT)  /* arrays source and source2 share no byte */                                                            \
+    GUARD(CODE)      /* source is a Python function whose __code__ is obj */                                                  \
+    GUARD(BUILTIN)   /* source is a builtin method, bound: of the method descriptor obj */                                    \
+    GUARD(GLOBALS)   /* source is a Python function whose globals are obj, and whose builtins are source2 */                  \
+    GUARD(DEFAULTS)  /* source is a Python function with number positional defaults */                                        \
+    GUARD(MAXLEN)    /* source is a deque with this maxlen: obj, an int or None */                                            \
     GUARD(CLASS)     /* source is a class that nobody changed, nor its bases: its version tag is number */
+/* Of an ARRAY guard: it is written, so it is writeable, and writing it doesn't warn; it is asked for its flags, which doesn't. */
+#define DYN_ARRAY_WRITTEN (1 << 16)
+#define DYN_ARRAY_ASKED (1 << 17)
 typedef enum DynGuardKind {
 #define GUARD(k) DYN_GUARD_##k,
     DYN_GUARD_KINDS(GUARD)

@@ -19,7 +19,7 @@ static void print_array_guard(const DynCapture *c, const DynGuard *g, DynStr *ou
     dyn_str_puts(out, " and ");
     dyn_source_print(&c->sources, g->source, out);
     dyn_str_printf(out, ".ndim == %d", ndim);
-    if ((g->number >> 16 & 1) != 0) {
+    if (g->number & DYN_ARRAY_WRITTEN) {
         dyn_str_puts(out, " and ");
         dyn_source_print(&c->sources, g->source, out);
         dyn_str_puts(out, ".flags.writeable");

@@ -109,6 +109,8 @@ DYN_HIDDEN int dyn_rec_assume_equal(DynRec *r, uint32_t a, uint32_t b);
  * real array that is written: guards disjointness from (or identity with) every other input. -1: overlap that can't be expressed.
  */
 DYN_HIDDEN int dyn_rec_will_write(DynRec *r, uint32_t node, PyObject *real);
+/* Its flags are asked for: of an array that comes in, guarded to be one that does not warn. -1: it does. */
+DYN_HIDDEN int dyn_rec_reads_flags(DynRec *r, uint32_t node, PyObject *real);
 
 /* ---- rec_numpy: what NumPy callables, operators, methods and attributes mean. Each is called after the operation ran for real
  * on operands (resolved by the callee as needed) and gave `result` (borrowed); it adds nodes and gives the result's shadow. Where

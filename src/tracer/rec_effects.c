@@ -4,7 +4,7 @@
  * Called by the handlers after the real operation, when the shadow shows the new state. What was read from such an object before
  * came from its sources, what is read later comes from its shadow. So no other object of its type that came in may be the same at
  * a later call: that is guarded for each pair of a changed object and one that was looked at. Rows live in the recording's arena
- * until the segment ends. */
+ * until the segment ends. What is written into arrays is part of the graph; what that takes for granted is guarded here. */
 #include "tracer/rec_state.h"
 
 #define MAX_PAIRS 4000 /* of objects that have to be different */
@@ -147,3 +147,68 @@ int rec_effects_done(DynRec *r, DynEffects *out) {
 }
 
 void rec_forget_effects(DynRec *r, uint32_t n) { r->effects.n = n < r->effects.n ? n : r->effects.n; }
+
+/* ---- writing into arrays */
+
+static void flag_array_guard(DynRec *r, uint32_t source, int64_t flag) {
+    for (uint32_t i = 0; i < r->cap->guards.n; i++) {
+        DynGuard *guard = &r->cap->guards.at[i];
+        if (guard->kind == DYN_GUARD_ARRAY && guard->source == source) {
+            guard->number |= flag;
+        }
+    }
+}
+
+/* Is it a view that np.broadcast_arrays made, or one of such a view? NumPy warns when it is written, and when its flags are read;
+ * the first time. */
+static bool write_warns(DynGraph *g, uint32_t node) {
+    const DynNode *n = dyn_graph_node(g, node);
+    while (!(n->flags & DYN_NODE_WRITE_WARNS) && dyn_ops[n->op].kind == DYN_K_VIEW) {
+        n = dyn_graph_node(g, n->args[0].id);
+    }
+    return (n->flags & DYN_NODE_WRITE_WARNS) != 0;
+}
+
+int dyn_rec_reads_flags(DynRec *r, uint32_t node, PyObject *real) {
+    DynGraph *g = &r->cap->graph;
+    const DynNode *s = dyn_graph_node(g, dyn_graph_node(g, node)->storage);
+    if (write_warns(g, node) || dyn_array_write_warns((PyArrayObject *)real)) {
+        r->why = DYN_R_UNSUPPORTED_OP;
+        return -1;
+    }
+    if (dyn_ops[s->op].kind == DYN_K_INPUT) {
+        flag_array_guard(r, s->source, DYN_ARRAY_ASKED);
+    }
+    return 0;
+}
+
+int dyn_rec_will_write(DynRec *r, uint32_t node, PyObject *real) {
+    DynGraph *g = &r->cap->graph;
+    uint32_t storage = dyn_graph_node(g, node)->storage;
+    DynNode *s = dyn_graph_node(g, storage);
+    (void)real;
+    if (write_warns(g, node)) {
+        r->why = DYN_R_UNSUPPORTED_OP;
+        return -1;
+    }
+    if (dyn_ops[s->op].kind != DYN_K_INPUT) {
+        return 0; /* fresh memory overlaps nothing that comes in */
+    }
+    if (r->cap->quiet) {
+        r->why = DYN_R_SIDE_EFFECT;
+        return -1;
+    }
+    flag_array_guard(r, s->source, DYN_ARRAY_WRITTEN);
+    r->cap->writes = true;
+    for (uint32_t i = 0; i < g->inputs.n; i++) {
+        if (rec_lie_apart(r, storage, g->inputs.at[i]) < 0) {
+            return -1;
+        }
+    }
+    for (uint32_t i = 0; i < r->written.n; i++) {
+        if (r->written.at[i] == storage) {
+            return 0;
+        }
+    }
+    return dyn_vec_push(&r->written, storage);
+}

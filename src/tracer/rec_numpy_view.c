@@ -686,6 +686,8 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, PyObject *name, P
         return strides_tuple(r, node, result);
     if (array && strcmp(attr, "imag") == 0)
         return no_imaginary_part(r, node, result);
+    if (array && strcmp(attr, "flags") == 0 && dyn_rec_reads_flags(r, node, a.real) < 0)
+        return NULL;
     if (array && (strcmp(attr, "flat") == 0 || strcmp(attr, "flags") == 0))
         return attribute_object(r, a, name);
     return array && strcmp(attr, "base") == 0 ? base_of(r, node, result) : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);

@@ -108,9 +108,31 @@ static bool gives_way(DynOperand o, DynOperand instance) {
            rec_plain_layout(Py_TYPE(instance.real));
 }
 
+/* The special method of an object, as an attribute of it. New reference; NULL without an exception: it has none. */
+static PyObject *bound_special(PyObject *o, const char *name) {
+    PyObject *found = dyn_cpy_lookup_named(Py_TYPE(o), name);
+    descrgetfunc get = found == NULL ? NULL : Py_TYPE(found)->tp_descr_get;
+    PyObject *bound = get == NULL ? Py_XNewRef(found) : get(found, o, (PyObject *)Py_TYPE(o));
+    PyErr_Clear();
+    return bound;
+}
+
 /* A sequence's own + and *, which are tried when the methods gave NotImplemented. */
 static bool joins(int nb, DynOperand o) {
-    return (nb == 0 || nb == 5) && (PyList_Check(o.real) || PyTuple_Check(o.real) || PyUnicode_Check(o.real));
+    const PySequenceMethods *s = Py_TYPE(o.real)->tp_as_sequence;
+    return ((nb == 0 || nb == 5) && (PyList_Check(o.real) || PyTuple_Check(o.real) || PyUnicode_Check(o.real))) ||
+           (nb == 5 && s != NULL && s->sq_repeat != NULL);
+}
+
+/* Nothing of the instance a took the operation: the right operand, an array or a number of another kind, is asked for real. NULL
+ * without an exception: nor did it. */
+static PyObject *ask_other(const char *reflected, DynOperand a, DynOperand b) {
+    PyObject *f = bound_special(b.real, reflected), *result = f == NULL ? NULL : PyObject_CallOneArg(f, a.real);
+    Py_XDECREF(f);
+    if (result == Py_NotImplemented) {
+        Py_CLEAR(result);
+    }
+    return result;
 }
 
 bool rec_operator(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject **result, DynVal **v) {
@@ -151,6 +173,10 @@ bool rec_operator(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, P
     }
     bool done = first_of(r, tries, n, result, v);
     rec_unseal(r, seal);
+    if (!done && ia && !ib && !gives_way(b, a)) {
+        *result = ask_other(reflected, a, b);
+        done = *result != NULL || PyErr_Occurred() != NULL;
+    }
     if (!done) {
         *result = unsupported(nb, inplace, a, b);
     }
@@ -282,15 +308,6 @@ bool rec_membership(DynRec *r, DynOperand item, DynOperand in, PyObject **result
 }
 
 /* ---- with */
-
-/* The special method of an object, as an attribute of it. New reference; NULL without an exception: it has none. */
-static PyObject *bound_special(PyObject *o, const char *name) {
-    PyObject *found = dyn_cpy_lookup_named(Py_TYPE(o), name);
-    descrgetfunc get = found == NULL ? NULL : Py_TYPE(found)->tp_descr_get;
-    PyObject *bound = get == NULL ? Py_XNewRef(found) : get(found, o, (PyObject *)Py_TYPE(o));
-    PyErr_Clear();
-    return bound;
-}
 
 /* A manager of which nothing is known is entered for real: a graph break, and another one at its end. */
 static Step enter_opaque(DynRec *r, RecFrame *f, PyObject *manager) {

@@ -225,6 +225,9 @@ DYN_HIDDEN bool rec_is_handled(const DynRec *r,
                                const RecFrame *f);      /* by the frame, or one of the segment's that it was called from */
 DYN_HIDDEN DynVal *rec_handled(DynRec *r, RecFrame *f); /* the exception that the frame handles now */
 
+/* Input `node` and input `other`, one of which is written, have to lie apart: rec_values.c. */
+DYN_HIDDEN int rec_lie_apart(DynRec *r, uint32_t node, uint32_t other);
+
 /* ---- rec_effects.c */
 /* An object was changed: a fresh one's shadow says so; of one that outlives the call the change is an effect, to be made again at
  * later calls. v's shadow shows the state after it already. 0, or -1: it can't be (why is set): the instruction is a break. */

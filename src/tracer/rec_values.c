@@ -340,7 +340,7 @@ static bool arrays_overlap(PyObject *a, PyObject *b) {
 }
 
 /* Input `node` and input `other`, one of which is written, have to lie apart. */
-static int lie_apart(DynRec *r, uint32_t node, uint32_t other) {
+int rec_lie_apart(DynRec *r, uint32_t node, uint32_t other) {
     DynGraph *g = &r->cap->graph;
     if (node == other) {
         return 0;
@@ -422,7 +422,7 @@ static int resolve_array(DynRec *r, DynVal *v, PyArrayObject *a) {
         return -1;
     }
     for (uint32_t i = 0; i < r->written.n; i++) {
-        if (lie_apart(r, r->written.at[i], node) < 0) {
+        if (rec_lie_apart(r, r->written.at[i], node) < 0) {
             return -1;
         }
     }
@@ -963,38 +963,4 @@ DynVal *rec_wrap_fresh(DynRec *r, PyObject *o) {
     }
     r->nesting--;
     return v != NULL ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
-}
-
-/* ---- writing into arrays */
-
-int dyn_rec_will_write(DynRec *r, uint32_t node, PyObject *real) {
-    DynGraph *g = &r->cap->graph;
-    uint32_t storage = dyn_graph_node(g, node)->storage;
-    DynNode *s = dyn_graph_node(g, storage);
-    (void)real;
-    if (dyn_ops[s->op].kind != DYN_K_INPUT) {
-        return 0; /* fresh memory overlaps nothing that comes in */
-    }
-    if (r->cap->quiet) {
-        r->why = DYN_R_SIDE_EFFECT;
-        return -1;
-    }
-    for (uint32_t i = 0; i < r->cap->guards.n; i++) {
-        DynGuard *guard = &r->cap->guards.at[i];
-        if (guard->kind == DYN_GUARD_ARRAY && guard->source == s->source) {
-            guard->number |= 1 << 16;
-        }
-    }
-    r->cap->writes = true;
-    for (uint32_t i = 0; i < g->inputs.n; i++) {
-        if (lie_apart(r, storage, g->inputs.at[i]) < 0) {
-            return -1;
-        }
-    }
-    for (uint32_t i = 0; i < r->written.n; i++) {
-        if (r->written.at[i] == storage) {
-            return 0;
-        }
-    }
-    return dyn_vec_push(&r->written, storage);
 }
