@@ -2,12 +2,17 @@
 
 VERSION             what is measured
 start(threads)      called once, before anything else
-form(kernel)        a Form; raises where the peer can't take the kernel
+form(kernel)        a Form; raises where the peer can't take the kernel, Unable where that is known beforehand
 """
 
+import dis
 from types import FunctionType
 
 import numpy as np
+
+
+class Unable(Exception):
+    """The peer has no words for the kernel."""
 
 
 class Form:
@@ -29,7 +34,7 @@ class Form:
 def rebuilt(fn, numpy, wrapped=lambda fn: fn):
     """The same code with another module as its np; so are the functions of its module that it calls, each wrapped."""
     space = dict(fn.__globals__)
-    for name in fn.__code__.co_names:
+    for name in {step.argval for step in dis.get_instructions(fn) if step.opname == "LOAD_GLOBAL"}:
         value = space.get(name)
         if value is np:
             space[name] = numpy

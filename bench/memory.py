@@ -1,4 +1,4 @@
-"""How much memory a call has at its peak beyond what was there before, its result included, as the kernel counts resident pages."""
+"""How much memory a call has at its peak beyond what was there before, its result included; pages as Linux counts them."""
 
 import ctypes
 

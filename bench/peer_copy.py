@@ -1,5 +1,5 @@
-"""A copy that moves as many bytes as a kernel's arguments and results have together, by all threads: the bound of kernels that are
-bound by memory. Not a row's peer: suite.py asks it for the kernels that say `memory`.
+"""A copy that moves as many bytes as a kernel's arguments and results have together, by all threads. No peer: suite.py holds the
+kernels that say `memory` against it.
 """
 
 from concurrent.futures import ThreadPoolExecutor

@@ -1,5 +1,5 @@
-"""Numba: the same function, parallel and with fast math; loops by hand where Numba has no such array function (an axis of mean, var
-or max, products of stacks, add.at), or would compute in a wider type.
+"""Numba: the same function, parallel and with fast math; loops by hand where Numba has no such array function (an axis of mean,
+var or max, products of stacks, add.at), or would compute in a wider type.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 import numexpr
 import numpy as np
-from forms import Form
+from forms import Form, Unable
 
 VERSION = numexpr.__version__
 
@@ -161,5 +161,5 @@ FORMS = {
 
 def form(kernel):
     if kernel.name not in FORMS:
-        raise LookupError("not an expression of elements")
+        raise Unable("not an expression of elements")
     return Form(FORMS[kernel.name])

@@ -2,11 +2,12 @@
 
     python bench/suite.py [--quick] [--only WORD] [--peers a,b] [--sizes] [--json] [--write-readme] [--python PATH] [--threads N]
 
-Each peer is a process of its own (worker.py) that compiles a kernel and has its result compared with NumPy's. Then they take turns,
+Each peer is a process of its own (worker.py), which compiles a kernel and compares its result with NumPy's. Then they take turns,
 so that a machine that is slow for a while is slow for all. A figure is the median over the turns. README.md here says more.
 """
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
@@ -64,14 +65,17 @@ class Process:
             self.start()
         if "unable" in self.greeting:
             return self.greeting
-        self.worker.stdin.write(json.dumps(request).encode() + b"\n")
+        with contextlib.suppress(BrokenPipeError):  # answer() finds out
+            self.worker.stdin.write(json.dumps(request).encode() + b"\n")
         return self.answer()
 
     def end(self):
         """Ends what start() started, compilers of its own included."""
         if self.worker is not None:
-            os.killpg(self.worker.pid, signal.SIGKILL)
-            self.worker.communicate()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.worker.pid, signal.SIGKILL)
+            with contextlib.suppress(BrokenPipeError):
+                self.worker.communicate()
             self.worker = None
 
 
@@ -115,66 +119,55 @@ def peaks(processes, kernel, size):
     return {name: answer["bytes"] for name, answer in answers.items() if "bytes" in answer}
 
 
-def full_table(chosen, peers, cache, options):
-    processes = [Process(name, options, environment(options, cache)) for name in peers]
-    copy = Process("copy", options, environment(options, cache))
-    lean = [Process(name, options, environment(options, cache, **MALLOC_ENVIRONMENT)) for name in ("numpy", "dynoc")]
-    rows = []
-    try:
-        for kernel in chosen:
-            row = measured(processes + [copy] * kernel.memory, kernel, kernel.size, options)
-            row["memory"] = peaks(lean, kernel, kernel.size)
-            if kernel.memory:
-                args = kernel.make(kernel.size)
-                row["moved"] = sum(a.nbytes for a in arrays_of((args, kernel.fn(*args))))
-            rows.append(row)
-            print(table.line(row, peers), flush=True)
-    finally:
-        for process in (*processes, copy, *lean):
-            process.end()
-    return rows, {process.name: process.greeting.get("version", "not there") for process in processes}
+def full_table(chosen, processes, copy, lean, options):
+    """Rows, printed as they come. lean: processes in which memory is measured, not time."""
+    peers = [process.name for process in processes]
+    print(table.heading(peers))
+    for kernel in chosen:
+        row = measured(processes + [copy] * kernel.memory, kernel, kernel.size, options)
+        row["memory"] = peaks(lean, kernel, kernel.size)
+        if kernel.memory:
+            args = kernel.make(kernel.size)
+            row["moved"] = sum(a.nbytes for a in arrays_of((args, kernel.fn(*args))))
+        print(table.line(row, peers), flush=True)
+        yield row
 
 
-def plots(chosen, peers, cache, options):
-    """One picture a kernel. What is compiled for one size stays for the next, where the peer can use it."""
-    processes = [Process(name, options, environment(options, cache)) for name in peers]
+def pictures(chosen, processes, options):
+    """Rows for each size, and one picture a kernel. What is compiled for one size stays for the next, if the peer can use it."""
     folder = os.path.join(HERE, "plots")
     os.makedirs(folder, exist_ok=True)
-    try:
-        for kernel in chosen:
-            rows = [measured(processes, kernel, size, options) for size in SIZES]
-            series = {name: [(row["size"], row["seconds"][name]) for row in rows if name in row["seconds"]] for name in peers}
-            path = os.path.join(folder, plot.file_name(kernel.name))
-            with open(path, "w") as f:
-                f.write(plot.svg(kernel.name, {name: points for name, points in series.items() if points}))
-            print(path, flush=True)
-    finally:
-        for process in processes:
-            process.end()
+    for kernel in chosen:
+        rows = [measured(processes, kernel, size, options) for size in SIZES]
+        series = {}
+        for row in rows:
+            for name, seconds in row["seconds"].items():
+                series.setdefault(name, []).append((row["size"], seconds))
+        path = os.path.join(folder, plot.file_name(kernel.name))
+        with open(path, "w") as f:
+            f.write(plot.svg(kernel.name, {name: series[name] for name in PEERS if name in series}))
+        print(path, flush=True)
+        yield from rows
 
 
-def installed(names, options, cache):
-    """The peers whose process starts; the others are named."""
-    found = []
-    for name in names:
-        process = Process(name, options, environment(options, cache))
+def installed(processes):
+    """Those that start; the others are named."""
+    for process in processes:
         process.start()
         if "unable" in process.greeting:
-            print(f"{name} is left out: {process.greeting['unable']}")
-        else:
-            found.append(name)
-        process.end()
-    return found
+            print(f"{process.name} is left out: {process.greeting['unable']}")
+    return [process for process in processes if "unable" not in process.greeting]
 
 
 def options_of(argv):
     parser = argparse.ArgumentParser(description="Measure dynoc's kernels beside NumPy's and the peers'.")
-    parser.add_argument("--json", action="store_true", help="write suite.json beside this file")
-    parser.add_argument("--only", action="append", metavar="WORD", help="only the kernels whose name has this word, or another such, in it")
+    python = os.environ.get("PEERS_PYTHON", sys.executable)
+    parser.add_argument("--json", action="store_true", help="write suite.json (sizes.json) beside this file")
+    parser.add_argument("--only", action="append", metavar="WORD", help="only kernels with this word in their name")
     parser.add_argument("--quick", action="store_true", help="two short turns in place of seven: less exact")
-    parser.add_argument("--sizes", action="store_true", help="time against size from 10 to 1e7, drawn into bench/plots/, in place of the table")
-    parser.add_argument("--peers", default=",".join(PEERS), help="of numpy,dynoc,numba,numexpr,jax,torch; the first two are always there")
-    parser.add_argument("--python", default=os.environ.get("PEERS_PYTHON", sys.executable), help="interpreter of the processes, where the peers are")
+    parser.add_argument("--sizes", action="store_true", help="sizes from 10 to 1e7, drawn into plots/, in place of the table")
+    parser.add_argument("--peers", default=",".join(PEERS), help="beside numpy and dynoc: numba,numexpr,jax,torch")
+    parser.add_argument("--python", default=python, help="interpreter of the processes, where the peers are")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--write-readme", action="store_true", help="put the table into README.md")
     options = parser.parse_args(argv)
@@ -184,28 +177,36 @@ def options_of(argv):
 
 def main(argv=None):
     options = options_of(argv)
-    asked = options.peers.split(",")
+    asked = {"numpy", "dynoc", *options.peers.split(",")}
     chosen = [kernel for kernel in KERNELS if any(word in kernel.name for word in options.only or [""])]
     with tempfile.TemporaryDirectory() as cache:
-        peers = installed([name for name in PEERS if name in asked or name in ("numpy", "dynoc")], options, cache)
-        if options.sizes:
-            plots(chosen, peers, cache, options)
-            return
-        print(table.heading(peers))
-        rows, versions = full_table(chosen, peers, cache, options)
-    where = dict(machine(), threads=options.threads, **versions)
-    print(table.summary(rows))
-    print(", ".join(f"{key} {value}" for key, value in where.items()))
+        env, lean_env = environment(options, cache), environment(options, cache, **MALLOC_ENVIRONMENT)
+        processes = [Process(name, options, env) for name in PEERS if name in asked]
+        copy = Process("copy", options, env)
+        lean = [Process(name, options, lean_env) for name in ("numpy", "dynoc")]
+        try:
+            able = installed(processes)
+            if options.sizes:
+                rows = list(pictures(chosen, able, options))
+            else:
+                rows = list(full_table(chosen, able, copy, lean, options))
+        finally:
+            for process in (*processes, copy, *lean):
+                process.end()
+    where = dict(machine(), threads=options.threads, **{process.name: process.greeting["version"] for process in able})
     if options.json:
-        with open(os.path.join(HERE, "suite.json"), "w") as f:
+        with open(os.path.join(HERE, "sizes.json" if options.sizes else "suite.json"), "w") as f:
             json.dump({"machine": where, "rows": rows}, f, indent=1)
             f.write("\n")
+    if options.sizes:
+        return
+    print("", table.summary(rows), "", ", ".join(f"{key} {value}" for key, value in where.items()), sep="\n")
     if options.write_readme:
         path = os.path.join(HERE, "README.md")
         with open(path) as f:
             text = f.read()
         with open(path, "w") as f:
-            f.write(table.between_markers(text, table.markdown(rows, peers, where)))
+            f.write(table.between_markers(text, table.markdown(rows, [process.name for process in able], where)))
 
 
 if __name__ == "__main__":

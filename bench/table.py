@@ -1,5 +1,5 @@
-"""What is printed of the suite's rows, and what is reckoned from them. A row is what suite.measured() gives, with "memory" (bytes at
-the peak, by peer) and, for kernels bound by memory, "moved" (bytes that have to be read and written).
+"""What is printed of the suite's rows, and what is reckoned from them. A row is what suite.measured() gives, with "memory" (bytes
+at the peak, by peer) and, for kernels bound by memory, "moved" (bytes that have to be read and written).
 """
 
 import statistics
@@ -104,8 +104,16 @@ def heading(peers):
 
 
 def line(row, peers):
-    unable = [f"\n    {name}: {reason}" for name, reason in row["unable"].items() if name not in (OURS, COPY)]
-    return aligned(cells(row, peers), peers) + "".join(unable)
+    return aligned(cells(row, peers), peers)
+
+
+def left_out(rows):
+    """A line for each reason of a peer, with the kernels."""
+    kernels = {}
+    for row in rows:
+        for name, reason in row["unable"].items():
+            kernels.setdefault(f"{name}, {reason}", []).append(row["kernel"])
+    return [f"Without {reason}: {', '.join(names)}." for reason, names in kernels.items()]
 
 
 def summary_lines(rows):
@@ -122,6 +130,7 @@ def summary_lines(rows):
     yield f"Under 0.9 of the best peer: {', '.join(behind) or 'none'}."
     yield f"Bound by memory and under 85% of a copy's bandwidth: {', '.join(slow) or 'none'}."
     yield f"More memory at the peak than eager: {', '.join(more) or 'none'}."
+    yield from left_out(rows)
 
 
 def summary(rows):

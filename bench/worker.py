@@ -18,9 +18,11 @@ import sys
 import time
 
 import kernels
+from forms import Unable
 from memory import peak_of
 
 WARM_UP = 3
+LINE_END = "\n"
 
 
 class Worker:
@@ -79,8 +81,10 @@ def taken(call, times):
 def answered(worker, request):
     try:
         return getattr(worker, request["do"])(request)
+    except Unable as reason:
+        return {"unable": str(reason)}
     except Exception as error:  # whatever a peer's compiler raises is its answer
-        return {"unable": f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:120]}
+        return {"unable": f"{type(error).__name__}: {str(error).strip().partition(LINE_END)[0]}"[:120]}
 
 
 def main(name, threads):

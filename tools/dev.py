@@ -141,9 +141,9 @@ def demo(version, python):
     run([inside, "examples/run_all.py"], env=clean_environment())
 
 
-def bench(version, python):
+def bench(version, python, program, *options):
     library = build(version, python, "release")
-    run([venv(version, python), "bench/run.py"], env=clean_environment(PYTHONPATH=str(library)))
+    run([venv(version, python), f"bench/{program}.py", *options], env=clean_environment(PYTHONPATH=str(library)))
 
 
 def upstream(version, python, project, *groups):
@@ -169,7 +169,9 @@ def main(command, *interpreters):
             upstream(*each, "cpython", "third")
         test([(*each, "release") for each in found] + [(*first, "debug")])
     elif command == "bench":
-        bench(*first)
+        bench(*first, "run")
+    elif command == "bench-suite":
+        bench(*first, "suite", "--json")
     elif command in ("test-numpy", "test-scipy"):
         upstream(*first, command.partition("-")[2])
     elif command == "test-cpython":
