@@ -21,7 +21,11 @@ def monte_carlo_pi(x, y):
     return 4.0 * (x * x + y * y <= 1.0).mean(dtype=x.dtype)  # the mean of bool is float32 here
 
 
-FORMS = {"scatter": scatter, "Monte Carlo pi": monte_carlo_pi}
+def histogram(x):
+    return jax.numpy.histogram(x, bins=64, range=(0.0, 1.0))[0].astype(jax.numpy.int64)  # counts are floats here
+
+
+FORMS = {"histogram": histogram, "scatter": scatter, "Monte Carlo pi": monte_carlo_pi}
 
 
 def form(kernel):

@@ -104,12 +104,12 @@ def measured(processes, kernel, size, options):
     for turn in range(options.rounds):
         for process in able[turn % len(able) :] + able[: turn % len(able)]:
             answer = process.ask(do="time", seconds=options.seconds)
-            turns[process.name].append(answer.get("median"))
-    for name, medians in turns.items():
-        if None in medians:
+            turns[process.name].append(answer.get("least" if options.least else "median"))
+    for name, figures in turns.items():
+        if None in figures:
             row["unable"][name] = "died while it was measured"
         else:
-            row["seconds"][name] = statistics.median(medians)
+            row["seconds"][name] = min(figures) if options.least else statistics.median(figures)
     return row
 
 
@@ -165,6 +165,7 @@ def options_of(argv):
     parser.add_argument("--json", action="store_true", help="write suite.json (sizes.json) beside this file")
     parser.add_argument("--only", action="append", metavar="WORD", help="only kernels with this word in their name")
     parser.add_argument("--quick", action="store_true", help="two short turns in place of seven: less exact")
+    parser.add_argument("--least", action="store_true", help="the least of all calls, not medians: for a busy machine")
     parser.add_argument("--sizes", action="store_true", help="sizes from 10 to 1e7, drawn into plots/, in place of the table")
     parser.add_argument("--peers", default=",".join(PEERS), help="beside numpy and dynoc: numba,numexpr,jax,torch")
     parser.add_argument("--python", default=python, help="interpreter of the processes, where the peers are")
