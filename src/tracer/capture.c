@@ -97,7 +97,7 @@ void dyn_capture_forget_guards(DynCapture *c, uint32_t n) {
 void dyn_capture_forget_values(DynCapture *c, uint32_t n) {
     uint32_t kept = n;
     for (uint32_t i = n; i < c->guards.n; i++)
-        if (c->guards.at[i].kind == DYN_GUARD_EQ)
+        if (c->guards.at[i].kind == DYN_GUARD_EQ || c->guards.at[i].kind == DYN_GUARD_ID)
             Py_XDECREF(c->guards.at[i].obj);
         else
             c->guards.at[kept++] = c->guards.at[i];
@@ -117,7 +117,7 @@ int dyn_capture_guard(DynCapture *c, const DynGuard *g) {
             c->guards.at[i].lasting |= g->lasting;
             return 0;
         }
-    if (dyn_vec_push(&c->guards, *g) < 0)
+    if (c->guards.n >= DYN_MAX_GUARDS || dyn_vec_push(&c->guards, *g) < 0)
         return -1;
     Py_XINCREF(g->obj);
     return 0;

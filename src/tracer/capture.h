@@ -162,12 +162,15 @@ DYN_HIDDEN void dyn_capture_free(DynCapture *c);
 DYN_HIDDEN uint32_t dyn_capture_recipe(DynCapture *c, DynRecipeKind kind, uint32_t id, PyObject *obj, uint32_t n,
                                        const uint32_t *items);
 DYN_HIDDEN int dyn_capture_effect(DynCapture *c, DynEffectKind kind, PyObject *obj, uint32_t n, const uint32_t *items);
-DYN_HIDDEN int dyn_capture_guard(DynCapture *c, const DynGuard *g); /* duplicates are dropped; takes its own reference */
+/* Duplicates are dropped; takes its own reference. -1: no memory, or too many: each is looked for among all, and looked at by
+ * each call. */
+#define DYN_MAX_GUARDS 10000
+DYN_HIDDEN int dyn_capture_guard(DynCapture *c, const DynGuard *g);
 /* A part of a recording is taken back: recipes, or snapshots and their recipes, or the SYM guards that don't last, from n on. */
 DYN_HIDDEN void dyn_capture_forget_recipes(DynCapture *c, uint32_t n);
 DYN_HIDDEN void dyn_capture_forget_snapshots(DynCapture *c, uint32_t n);
 DYN_HIDDEN void dyn_capture_forget_guards(DynCapture *c, uint32_t n);
-/* … or the EQ guards: what comes before a break doesn't rest on the values that the breaking instruction looked at. */
+/* … or the EQ and ID guards: what comes before a break doesn't rest on which values the breaking instruction looked at. */
 DYN_HIDDEN void dyn_capture_forget_values(DynCapture *c, uint32_t n);
 DYN_HIDDEN int dyn_capture_verify(const DynCapture *c, DynStr *error);
 DYN_HIDDEN void dyn_capture_print(const DynCapture *c, DynStr *out);

@@ -60,6 +60,7 @@ struct DynVal {
     DynVal *twin;   /* ring of the shadows of one object that was met in several ways: their items are kept alike; or NULL */
     bool touched;   /* an object that outlives the call and was changed */
     bool raised;    /* an exception that was made and raised while recording: nothing raises it at later calls */
+    bool ending;    /* iterators: the running instruction came to the end of it */
     uint32_t ahead; /* iterators: how many items the running instruction took (rec_take.c) */
     struct RecLazy *lazy;   /* DV_LAZY, see rec_state.h */
     uint32_t recipe, stamp; /* the recipe made of it in the rebuild `stamp`: rec_recipe's memo */

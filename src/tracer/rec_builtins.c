@@ -484,7 +484,11 @@ static DynVal *call_getattr(DynRec *r, const RecCall *c, PyObject **result, int 
     (void)arg;
     RecAttr how = named(r, c) ? rec_attr_of(r, c->args[0], c->args[1].real, &get, &v) : REC_ATTR_UNKNOWN;
     if (how == REC_ATTR_CALL && c->npos == 2) {
-        return rec_call_function(r, &get, result);
+        v = rec_call_function(r, &get, result);
+        if (*result == NULL) {
+            rec_attribute_raised(c->args[0].real, c->args[1].real);
+        }
+        return v;
     }
     *result = rec_call_real(c);
     if (*result == NULL || how == REC_ATTR_UNKNOWN || how == REC_ATTR_CALL) {
@@ -588,7 +592,7 @@ static DynVal *call_set(DynRec *r, const RecCall *c, PyObject **result, int arg)
     return v ? v : *result ? unknown(r, c) : NULL;
 }
 
-/* sorted() of numbers and strings, burnt in. */
+/* sorted() of what is burnt in. */
 static DynVal *call_sorted(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     (void)arg;
     DynOperand o = c->npos == 1 ? c->args[0] : (DynOperand){0};
@@ -599,8 +603,18 @@ static DynVal *call_sorted(DynRec *r, const RecCall *c, PyObject **result, int a
         known = c->args[i].real == Py_None ||
                 (c->args[i].v->kind == DV_SYM && dyn_rec_burn(r, c->args[i].v, c->args[i].real) == 0); /* reverse= */
     }
+    DynVal **items = NULL, *v = NULL;
+    uint32_t n = 0;
+    bool listed = o.v != NULL && (PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real)); /* else items are constants */
+    PyObject *before = known && listed && rec_items(r, o.v, o.real, &items, &n) == 0 ? PySequence_List(o.real) : NULL;
     *result = rec_call_real(c);
-    DynVal *v = *result && known ? rec_wrap_fresh(r, *result) : NULL;
+    if (*result != NULL && known && !listed) {
+        v = rec_wrap_fresh(r, *result);
+    } else if (*result != NULL && before != NULL && PyList_GET_SIZE(before) == (Py_ssize_t)n) {
+        items = rec_permuted(r, items, PySequence_Fast_ITEMS(before), n, *result);
+        v = items ? dyn_rec_seq(r, DV_LIST, n, items, *result) : NULL;
+    }
+    Py_XDECREF(before);
     return v ? v : *result ? unknown(r, c) : NULL;
 }
 

@@ -469,7 +469,7 @@ static DynVal *first_that_knows(DynRec *r, const RecCall *c, PyObject **result, 
     return v;
 }
 
-static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
+static DynVal *call_any(DynRec *r, RecCall *c, PyObject **result) {
     PyObject *f = c->callable.real;
     DynVal *v;
     bool handled = false;
@@ -540,6 +540,14 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
     }
     *result = rec_call_real(c);
     return *result ? rec_fail(r, DYN_R_OPAQUE_CALL, callable_name(r, f)) : NULL;
+}
+
+static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
+    DynVal *v = call_any(r, c, result);
+    for (uint32_t i = 0; i < c->npos && v != NULL; i++) {
+        v = rec_itself(v, *result, c->args[i].real, c->args[i].v);
+    }
+    return v;
 }
 
 DynOperand rec_type_method(DynRec *r, DynOperand o, const char *name) {
@@ -663,6 +671,9 @@ Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c, uint32_t npop) {
     DynVal *v = call(r, c, &result);
     if (result == NULL && !PyErr_Occurred()) {
         PyErr_SetString(PyExc_SystemError, "call failed without an exception");
+    }
+    if (result != NULL && c->direct && dyn_cpy_serve(r->ts) < 0) { /* a signal's handler raised: CPython asks behind each call */
+        Py_CLEAR(result);
     }
     return rec_commit(r, f, npop, result, v);
 }

@@ -552,10 +552,15 @@ PyObject *rec_set_order(PyObject *listed) {
 /* A set whose order is that in which it lists its items: only where a set can be made of them that lists them so too. */
 DynVal *rec_wrap_set(DynRec *r, PyObject *o) {
     DynVal *v = dyn_rec_seq(r, DV_SET, 0, NULL, o);
-    PyObject *items = PySequence_Tuple(o), *order = items ? rec_set_order(items) : NULL;
+    PyObject *items = PySequence_Tuple(o), *order = NULL;
+    bool plain = items != NULL; /* hashing others runs code that can be seen */
+    for (Py_ssize_t i = 0; plain && i < PyTuple_GET_SIZE(items); i++) {
+        plain = rec_plain_key(PyTuple_GET_ITEM(items, i));
+    }
+    order = plain ? rec_set_order(items) : NULL;
     for (Py_ssize_t i = 0; v != NULL && order != NULL && i < PyTuple_GET_SIZE(items); i++) {
         PyObject *x = PyTuple_GET_ITEM(items, i);
-        DynVal *k = rec_plain_key(x) ? rec_object(r, x) : NULL;
+        DynVal *k = rec_object(r, x);
         v = k != NULL && rec_push_item(r, v, k) == 0 ? v : NULL;
     }
     v = order == NULL ? NULL : v;

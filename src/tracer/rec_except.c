@@ -64,11 +64,18 @@ bool rec_is_handled(const DynRec *r, const RecFrame *f) {
     return false;
 }
 
+/* Where the frame stands for whoever looks: at what raised first, where a RERAISE has that below the exception. A new
+ * reference. */
+static PyObject *raised_at(const RecFrame *f, const DynInstr *in) {
+    PyObject *first = in->op == DYN_I_RERAISE && in->arg > 0 ? f->real[f->sp - 1 - in->arg] : NULL;
+    return first != NULL && PyLong_CheckExact(first) ? Py_NewRef(first) : PyLong_FromLong((long)in->at);
+}
+
 void rec_unwind(DynRec *r, RecFrame *f, const DynInstr *in, const DynHandler *h) {
     if (!r->error_again) {
         dyn_cpy_traceback_here(r->ts);
     }
-    PyObject *value = current_error(), *lasti = h->lasti ? PyLong_FromLong((long)in->at) : NULL;
+    PyObject *value = current_error(), *lasti = h->lasti ? raised_at(f, in) : NULL;
     PyErr_Clear();
     while (f->sp > f->nslots + h->depth) {
         Py_XDECREF(f->real[--f->sp]);

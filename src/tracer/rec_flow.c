@@ -409,6 +409,9 @@ static Step for_lazy(DynRec *r, RecFrame *f, const DynInstr *in) {
 /* ---- yield from */
 
 Step rec_GET_YIELD_FROM_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
+    if (PyCoro_CheckExact(*real_top(f, 1))) { /* which code may have one is CPython's to say */
+        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "coroutine");
+    }
     return PyGen_CheckExact(*real_top(f, 1)) ? STEP_NEXT : rec_GET_ITER(r, f, in);
 }
 
@@ -541,8 +544,10 @@ Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
         }
         o.v->kind = DV_OPAQUE;
         o.v->items = NULL;
-    } else {
+    } else if (item != NULL) {
         rec_advance(r, o.v);
+    } else {
+        rec_ended(r, o.v);
     }
     if (item == NULL) {
         f->ssp--;

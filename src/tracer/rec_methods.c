@@ -62,20 +62,26 @@ int rec_list_reordered(DynRec *r, DynOperand list, DynVal **items) {
     return refilled(r, list);
 }
 
-/* The items' order changed; what they were before lies in `before`, borrowed. */
-static int reordered(DynRec *r, DynOperand list, PyObject *const *before) {
-    uint32_t n = list.v->n;
-    DynVal **items = DYN_NEW_N(&r->arena, DynVal *, n + 1);
-    bool *taken = DYN_NEW_N(&r->arena, bool, n + 1);
-    for (uint32_t i = 0; items != NULL && taken != NULL && i < n; i++) {
-        for (uint32_t k = 0; k < n && items[i] == NULL; k++) {
-            if (!taken[k] && before[k] == PyList_GET_ITEM(list.real, i)) {
-                items[i] = list.v->items[k];
+/* The items of a list, in the order in which `list` has them now: before[i], borrowed, is what items[i] stands for. Each is found
+ * by identity, so that equal ones aren't taken for each other. NULL: other objects are in it. */
+DynVal **rec_permuted(DynRec *r, DynVal *const *items, PyObject *const *before, uint32_t n, PyObject *list) {
+    DynVal **now = DYN_NEW_N(&r->arena, DynVal *, n + 1);
+    bool *taken = DYN_NEW_N(&r->arena, bool, n + 1), all = now != NULL && taken != NULL && PyList_GET_SIZE(list) == (Py_ssize_t)n;
+    for (uint32_t i = 0; all && i < n; i++) {
+        for (uint32_t k = 0; k < n && now[i] == NULL; k++) {
+            if (!taken[k] && before[k] == PyList_GET_ITEM(list, i)) {
+                now[i] = items[k];
                 taken[k] = true;
             }
         }
+        all = now[i] != NULL;
     }
-    return items == NULL || taken == NULL ? -1 : rec_list_reordered(r, list, items);
+    return all ? now : NULL;
+}
+
+static int reordered(DynRec *r, DynOperand list, PyObject *const *before) {
+    DynVal **items = rec_permuted(r, list.v->items, before, list.v->n, list.real);
+    return items == NULL ? -1 : rec_list_reordered(r, list, items);
 }
 
 static DynVal *list_sort(DynRec *r, const RecCall *c, PyObject **result) {

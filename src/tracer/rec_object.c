@@ -116,6 +116,22 @@ static bool plain_getattr(PyTypeObject *type) {
            dyn_cpy_lookup_special(type, s_getattribute) == dyn_cpy_lookup_special(&PyBaseObject_Type, s_getattribute);
 }
 
+/* A Python function was asked for an attribute and raised: an AttributeError says of what, as PyObject_GetAttr makes it say. */
+void rec_attribute_raised(PyObject *o, PyObject *name) {
+    PyObject *type, *value, *tb;
+    if (!PyErr_Occurred() || !PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        return;
+    }
+    PyErr_Fetch(&type, &value, &tb);
+    PyErr_NormalizeException(&type, &value, &tb);
+    PyAttributeErrorObject *error = (PyAttributeErrorObject *)value;
+    if (value != NULL && PyErr_GivenExceptionMatches(value, PyExc_AttributeError) && error->name == NULL && error->obj == NULL) {
+        error->name = Py_NewRef(name);
+        error->obj = Py_NewRef(o);
+    }
+    PyErr_Restore(type, value, tb);
+}
+
 static int call_of(DynRec *r, RecCall *c, PyObject *func, uint32_t n, const DynOperand *args) {
     c->args = DYN_NEW_N(&r->arena, DynOperand, n + 1);
     c->callable = (DynOperand){dyn_rec_const(r, func), func};
@@ -181,6 +197,15 @@ static bool has_none_yet(DynRec *r, DynOperand o, PyObject *name) {
     return none && rec_guard(r, DYN_GUARD_MISSING, s, DYN_NONE, 0, NULL) == 0;
 }
 
+/* Where a class has __getattr__, an AttributeError of what computes an attribute isn't the end of it: CPython asks both. */
+static bool asks_again(PyTypeObject *type) { return dyn_cpy_lookup_special(type, s_getattr) != NULL; }
+
+/* A Python function that computes an attribute of an instance. */
+static RecAttr computed(DynRec *r, RecCall *c, PyTypeObject *type, PyObject *func, uint32_t n, const DynOperand *args) {
+    bool unknown = asks_again(type) || args[0].v == NULL || args[n - 1].v == NULL;
+    return unknown || call_of(r, c, func, n, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+}
+
 RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
     PyTypeObject *type = Py_TYPE(o.real);
     int status;
@@ -206,11 +231,11 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
             return *v ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
         }
         if (Py_TYPE(descr) == &PyProperty_Type && (f = part(descr, s_fget)) != NULL && PyFunction_Check(f)) {
-            return call_of(r, c, f, 1, &o) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+            return computed(r, c, type, f, 1, &o);
         }
         if ((f = descriptor_function(r, descr, s_get)) != NULL) {
             DynOperand args[3] = {{rec_wrap_attr(r, type, descr), descr}, o, type_operand(r, o.real)};
-            return args[0].v == NULL || args[2].v == NULL || call_of(r, c, f, 3, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+            return computed(r, c, type, f, 3, args);
         }
         return REC_ATTR_UNKNOWN;
     }
@@ -222,7 +247,8 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
     }
     if (!o.v->fresh && own == DYN_NONE && rec_is_cached_property(descr) && has_none_yet(r, o, name)) {
         descr = class_has(r, type, name, &status);
-        return descr == NULL || rec_cached_attr(r, descr, o, name, c) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+        bool known = descr != NULL && !asks_again(type) && rec_cached_attr(r, descr, o, name, c) == 0;
+        return known ? REC_ATTR_CALL : REC_ATTR_UNKNOWN;
     }
     if (!o.v->fresh && own == DYN_NONE) {
         return REC_ATTR_SOURCE; /* by the object's source: the look-up at a later call says it all */
@@ -243,11 +269,11 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
         return REC_ATTR_VALUE;
     }
     if (rec_is_cached_property(descr)) {
-        return rec_cached_attr(r, descr, o, name, c) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+        return asks_again(type) || rec_cached_attr(r, descr, o, name, c) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
     }
     if ((f = descriptor_function(r, descr, s_get)) != NULL) {
         DynOperand args[3] = {{rec_wrap_attr(r, type, descr), descr}, o, type_operand(r, o.real)};
-        return args[0].v == NULL || args[2].v == NULL || call_of(r, c, f, 3, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+        return computed(r, c, type, f, 3, args);
     }
     return REC_ATTR_UNKNOWN;
 }

@@ -844,7 +844,11 @@ Step rec_LOAD_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
     RecCall c = {0};
     RecAttr how = known ? rec_attr_of(r, o, name, &c, &v) : REC_ATTR_UNKNOWN;
     if (how == REC_ATTR_CALL) {
-        return rec_finish_call(r, f, &c, 1);
+        Step s = rec_finish_call(r, f, &c, 1);
+        if (s == STEP_ERROR) {
+            rec_attribute_raised(o.real, name);
+        }
+        return s;
     }
     PyObject *result = PyObject_GetAttr(o.real, name);
     bool closed = known && Py_TYPE(o.real)->tp_dictoffset == 0 && !(Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
@@ -889,6 +893,9 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     RecAttr how = known ? rec_attr_of(r, o, name, &c, &v) : REC_ATTR_UNKNOWN;
     if (how == REC_ATTR_CALL) { /* what it gives, with NULL */
         Step s = rec_finish_call(r, f, &c, 1);
+        if (s == STEP_ERROR && Py_TYPE(o.real)->tp_getattro != PyObject_GenericGetAttr) {
+            rec_attribute_raised(o.real, name);
+        }
         return s == STEP_NEXT || s == STEP_BREAK ? with_null(r, f, s) : s;
     }
     PyObject *method = dyn_cpy_get_method(o.real, name, &unbound);

@@ -112,9 +112,7 @@ static bool gives_way(DynOperand o, DynOperand instance) {
 static PyObject *bound_special(PyObject *o, const char *name) {
     PyObject *found = dyn_cpy_lookup_named(Py_TYPE(o), name);
     descrgetfunc get = found == NULL ? NULL : Py_TYPE(found)->tp_descr_get;
-    PyObject *bound = get == NULL ? Py_XNewRef(found) : get(found, o, (PyObject *)Py_TYPE(o));
-    PyErr_Clear();
-    return bound;
+    return get == NULL ? Py_XNewRef(found) : get(found, o, (PyObject *)Py_TYPE(o));
 }
 
 /* A sequence's own + and *, which are tried when the methods gave NotImplemented. */
@@ -255,15 +253,36 @@ bool rec_unary_operator(DynRec *r, const char *name, DynOperand a, PyObject **re
 
 /* ---- len, bool, in */
 
+/* What len() makes of it: a new reference, or NULL with CPython's exception. Takes the answer. */
+static PyObject *length_of(PyObject *answer) {
+    PyObject *index = answer == NULL ? NULL : PyNumber_Index(answer);
+    Py_XDECREF(answer);
+    if (index == NULL) {
+        return NULL;
+    }
+    bool negative = PyObject_RichCompareBool(index, Py_False, Py_LT) == 1;
+    if (negative) {
+        PyErr_SetString(PyExc_ValueError, "__len__() should return >= 0");
+    }
+    Py_ssize_t n = negative ? -1 : PyNumber_AsSsize_t(index, PyExc_OverflowError);
+    Py_DECREF(index);
+    return n == -1 && PyErr_Occurred() ? NULL : PyLong_FromSsize_t(n);
+}
+
+/* … at every call. */
+static bool is_positive(DynRec *r, DynVal *v) {
+    DynSyms *t = &r->cap->syms;
+    uint32_t zero = dyn_sym_int(t, 0);
+    return zero != DYN_NONE && dyn_rec_assume(r, dyn_sym_op(t, DYN_S_GE, v->id, zero, DYN_NONE)) == 0;
+}
+
 bool rec_length(DynRec *r, DynOperand o, PyObject **result, DynVal **v) {
     if (!rec_unary_operator(r, "__len__", o, result, v)) {
         return false;
     }
-    if (*result != NULL && (!PyLong_CheckExact(*result) || PyLong_AsSsize_t(*result) < 0)) {
-        PyErr_Clear();
-        Py_CLEAR(*result);
-        PyErr_SetString(PyExc_TypeError, "__len__() gave no length");
-    }
+    bool plain = *v != NULL && *result != NULL && PyLong_CheckExact(*result) && (*v)->kind == DV_SYM;
+    *result = length_of(*result);
+    *v = plain && *result != NULL && is_positive(r, *v) ? *v : NULL;
     return true;
 }
 
@@ -272,13 +291,14 @@ int rec_instance_truth(DynRec *r, DynOperand o, bool *known) {
     PyObject *result = NULL;
     DynVal *v = NULL;
     *known = false;
-    if (!rec_unary_operator(r, "__bool__", o, &result, &v) && !rec_unary_operator(r, "__len__", o, &result, &v)) {
+    bool asked = rec_unary_operator(r, "__bool__", o, &result, &v);
+    if (!asked && (has_other(o, "__bool__") || !rec_length(r, o, &result, &v))) {
         return -2;
     }
     if (result == NULL) {
         return -1;
     }
-    if (!PyBool_Check(result) && !PyLong_CheckExact(result)) {
+    if (asked && !PyBool_Check(result)) {
         PyErr_Format(PyExc_TypeError, "__bool__ should return bool, returned %s", Py_TYPE(result)->tp_name);
         Py_DECREF(result);
         return -1;
@@ -309,13 +329,17 @@ bool rec_membership(DynRec *r, DynOperand item, DynOperand in, PyObject **result
 
 /* ---- with */
 
+static bool has_special(PyObject *o, const char *name) { return dyn_cpy_lookup_named(Py_TYPE(o), name) != NULL; }
+
 /* A manager of which nothing is known is entered for real: a graph break, and another one at its end. */
 static Step enter_opaque(DynRec *r, RecFrame *f, PyObject *manager) {
-    PyObject *enter = bound_special(manager, "__enter__"), *leave = bound_special(manager, "__exit__"), *entered = NULL;
-    if (enter == NULL || leave == NULL || !rec_may_break(r, f)) {
-        Py_XDECREF(enter);
-        Py_XDECREF(leave);
+    if (!rec_may_break(r, f) || !has_special(manager, "__enter__") || !has_special(manager, "__exit__")) {
         return step_bail(r, DYN_R_UNSUPPORTED_OPCODE, "with statement"); /* CPython says what is wrong with it */
+    }
+    PyObject *enter = bound_special(manager, "__enter__"), *leave = enter ? bound_special(manager, "__exit__") : NULL, *entered;
+    if (leave == NULL) {
+        Py_XDECREF(enter);
+        return STEP_ERROR;
     }
     r->why = DYN_R_OPAQUE_CALL;
     r->detail = "__enter__";

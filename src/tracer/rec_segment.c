@@ -15,6 +15,17 @@ void rec_forget(DynRec *r) {
     r->behind = false;
 }
 
+/* A slot as the next resume function's arguments lie. A resume function's own frame has the cell __class__ a second time, behind
+ * its stack arguments. */
+static uint32_t slot_told(const RecFrame *f, uint32_t slot) {
+    for (uint32_t i = 0; slot >= f->ntold && i < f->ntold; i++) {
+        if (f->real[i] == f->real[slot]) {
+            return i;
+        }
+    }
+    return slot;
+}
+
 /* Shadows of a frame at the start of a segment. The first: bound arguments are locals of the function. Later ones: every slot and
  * every stack value is a parameter of the resume function. */
 static int shadows_from_sources(DynRec *r, RecFrame *f) {
@@ -29,7 +40,7 @@ static int shadows_from_sources(DynRec *r, RecFrame *f) {
         } else {
             PyObject *name =
                 i < f->nslots ? Py_NewRef(dyn_code_local_name(code, (int)i)) : PyUnicode_FromFormat("<stack %u>", i - f->nslots);
-            uint32_t at = i < f->nslots || f->pc == 0 ? i : i - f->nslots + f->ntold; /* as the resume code's arguments lie */
+            uint32_t at = f->pc == 0 ? i : i < f->nslots ? slot_told(f, i) : i - f->nslots + f->ntold;
             uint32_t s = name ? dyn_source_intern(t, DYN_SRC_LOCAL, DYN_NONE, at, name, NULL) : DYN_NONE;
             Py_XDECREF(name);
             v = s == DYN_NONE ? NULL : rec_source(r, s);

@@ -157,8 +157,9 @@ struct DynRec {
     RecFrame *taking;                             /* the frame whose running instruction takes items from iterators, or NULL; */
     bool take_lost;                               /* it took one that isn't known */
     uint32_t take_nodes, take_guards;             /* that there were before */
+    uint32_t ntaken;                              /* items, so far */
     RecSeal take_seal;                            /* what was sealed before */
-    DYN_VEC(DynVal *) taken;                      /* iterators whose `ahead` isn't 0 */
+    DYN_VEC(DynVal *) taken;                      /* iterators whose `ahead` isn't 0, or which are ending */
     DYN_VEC(DynVal *) by_node;                    /* this segment's: the shadow of each node's array */
     DYN_VEC(uint32_t) written;                    /* this segment's inputs that were written into */
     DYN_VEC(RecEffect) effects;                   /* this segment's */
@@ -297,6 +298,7 @@ DYN_HIDDEN void rec_taken_so_far(DynRec *r); /* nodes that the instruction made 
 DYN_HIDDEN void rec_begin_taking(DynRec *r);
 DYN_HIDDEN void rec_end_taking(DynRec *r, RecFrame *f, Step s);                   /* after each instruction that took something */
 DYN_HIDDEN void rec_advance(DynRec *r, DynVal *it);                               /* an item was taken */
+DYN_HIDDEN void rec_ended(DynRec *r, DynVal *it);                                 /* it has no more */
 DYN_HIDDEN DynVal *rec_take_failed(DynRec *r, DynReason why, const char *detail); /* NULL */
 /* iter(o): v NULL when nothing is known, and nothing was done. */
 DYN_HIDDEN DynOperand rec_get_iter(DynRec *r, DynOperand o);
@@ -328,6 +330,8 @@ static inline Step step_bail(DynRec *r, DynReason why, const char *detail) {
 DYN_HIDDEN void rec_drop(RecFrame *f, uint32_t npop);
 /* The usual end of a handler: npop operands give `result` (owned; NULL: the exception is set) with shadow v (NULL: a break). */
 DYN_HIDDEN Step rec_commit(DynRec *r, RecFrame *f, uint32_t npop, PyObject *result, DynVal *v);
+/* tuple(t), t * 1 and s.copy() give their operand itself, as the guards say of what v shows: its shadow then, else v. */
+DYN_HIDDEN DynVal *rec_itself(DynVal *v, PyObject *result, PyObject *real, DynVal *operand);
 /* The same for handlers that leave nothing on the stack: ok: 0 ran, shadow known; 1 ran, break; -1 raised. */
 DYN_HIDDEN Step rec_commit_none(DynRec *r, RecFrame *f, uint32_t npop, int status);
 extern DYN_HIDDEN const RecHandler rec_handlers[DYN_I_COUNT];
@@ -387,6 +391,7 @@ DYN_HIDDEN int rec_stored_attr(DynRec *r, DynOperand o, PyObject *name, DynVal *
 DYN_HIDDEN int rec_set_cause(DynRec *r, DynVal *error, DynVal *cause);                  /* raise … from …, after it ran */
 DYN_HIDDEN DynVal *rec_wrap_attr(DynRec *r, PyTypeObject *type, PyObject *value);
 DYN_HIDDEN DynVal *rec_class_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result);
+DYN_HIDDEN void rec_attribute_raised(PyObject *o, PyObject *name);
 DYN_HIDDEN DynVal *rec_new_object(DynRec *r, const RecCall *c, PyObject **result); /* object.__new__(C) */
 DYN_HIDDEN DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 DYN_HIDDEN DynVal *rec_call_slot(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
@@ -438,6 +443,7 @@ DYN_HIDDEN DynVal *rec_compare_sequences(DynRec *r, int cmp, DynOperand a, DynOp
 DYN_HIDDEN int rec_sort_init(void);
 DYN_HIDDEN DynVal *rec_call_sort(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 DYN_HIDDEN int rec_list_reordered(DynRec *r, DynOperand list, DynVal **items); /* as many, after it ran */
+DYN_HIDDEN DynVal **rec_permuted(DynRec *r, DynVal *const *items, PyObject *const *before, uint32_t n, PyObject *list);
 
 /* ---- rec_named.c: calls as rec_call_builtin */
 DYN_HIDDEN int rec_named_init(void);

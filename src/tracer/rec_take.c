@@ -6,14 +6,31 @@
  * Called by the handlers and, at the end of each such instruction, by record.c. */
 #include "tracer/rec_segment.h"
 
+#define MAX_ITEMS_TAKEN 4096 /* by one instruction: what more is known of one costs more each time */
+
 void rec_begin_taking(DynRec *r) {
     if (r->taking == NULL && r->cap != NULL) {
         r->taking = r->top;
+        r->ntaken = 0;
         r->take_lost = false;
         r->take_nodes = r->cap->graph.nodes.n;
         r->take_guards = r->cap->guards.n;
         r->take_seal = rec_seal(r);
     }
+}
+
+/* An iterator in C that came to its end stays there, also where its list has more later. */
+void rec_ended(DynRec *r, DynVal *it) {
+    bool grows = it->kind == DV_ITER && it->n == 1 && it->items[0]->kind == DV_LIST;
+    DynVal *empty = grows ? dyn_rec_seq(r, DV_LIST, 0, NULL, NULL) : NULL;
+    if (empty != NULL) {
+        it->items[0] = empty;
+        it->id = 0;
+    } else if (grows) {
+        it->kind = DV_OPAQUE;
+        it->items = NULL;
+    }
+    rec_changed(r, it);
 }
 
 void rec_end_taking(DynRec *r, RecFrame *f, Step s) {
@@ -37,9 +54,12 @@ void rec_end_taking(DynRec *r, RecFrame *f, Step s) {
         DynVal *v = r->taken.at[i];
         v->id += known ? v->ahead : 0;
         v->ahead = 0;
-        if (known) {
+        if (known && v->ending) {
+            rec_ended(r, v);
+        } else if (known) {
             rec_changed(r, v);
         }
+        v->ending = false;
     }
     r->taken.n = 0;
     rec_generators_settle(r, known);
@@ -57,13 +77,20 @@ DynVal *rec_take_failed(DynRec *r, DynReason why, const char *detail) {
     return NULL;
 }
 
+static bool taken_from(DynRec *r, DynVal *it) {
+    if (it->ahead == 0 && !it->ending && dyn_vec_push(&r->taken, it) < 0) {
+        rec_take_failed(r, DYN_R_NO_MEMORY, NULL);
+        return false;
+    }
+    return true;
+}
+
 void rec_advance(DynRec *r, DynVal *it) {
     if (r->taking == NULL) {
         it->id++;
         rec_changed(r, it);
-    } else if (it->ahead++ == 0 && dyn_vec_push(&r->taken, it) < 0) {
-        it->ahead = 0;
-        rec_take_failed(r, DYN_R_NO_MEMORY, NULL);
+    } else {
+        it->ahead += taken_from(r, it);
     }
 }
 
@@ -93,6 +120,8 @@ static PyObject *take_listed(DynRec *r, DynOperand it, DynVal **v) {
         *v = rec_take_failed(r, r->why, NULL);
     } else if (item != NULL) {
         rec_advance(r, it.v);
+    } else {
+        it.v->ending = taken_from(r, it.v);
     }
     return item;
 }
@@ -101,6 +130,9 @@ PyObject *rec_take(DynRec *r, DynOperand it, DynVal **v) {
     *v = NULL;
     rec_begin_taking(r);
     rec_taken_so_far(r);
+    if (r->ntaken++ >= MAX_ITEMS_TAKEN) {
+        rec_take_failed(r, DYN_R_BUDGET, "items");
+    }
     if (r->cap == NULL || r->take_lost) {
         rec_take_failed(r, r->why, r->detail);
         return next_for_real(it.real);

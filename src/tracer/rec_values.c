@@ -240,7 +240,7 @@ int rec_guard(DynRec *r, DynGuardKind kind, uint32_t source, uint32_t source2, i
                   .lasting = r->lasting,
                   .place = dyn_rec_place(r)};
     if (dyn_capture_guard(r->cap, &g) < 0) {
-        r->why = DYN_R_NO_MEMORY;
+        r->why = r->cap->guards.n < DYN_MAX_GUARDS ? DYN_R_NO_MEMORY : DYN_R_BUDGET;
         return -1;
     }
     return 0;

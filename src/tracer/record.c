@@ -46,9 +46,17 @@ void rec_drop(RecFrame *f, uint32_t npop) {
     }
 }
 
+DynVal *rec_itself(DynVal *v, PyObject *result, PyObject *real, DynVal *operand) {
+    bool made = v != NULL && v->fresh && result == real && operand != NULL && operand->born < v->born;
+    return made && (PyTuple_CheckExact(real) || PyFrozenSet_CheckExact(real)) && operand->kind != DV_OPAQUE ? operand : v;
+}
+
 Step rec_commit(DynRec *r, RecFrame *f, uint32_t npop, PyObject *result, DynVal *v) {
     if (result == NULL) {
         return STEP_ERROR;
+    }
+    for (uint32_t i = 1; v != NULL && i <= npop; i++) {
+        v = rec_itself(v, result, f->real[f->sp - i], f->shadow[f->ssp - i]);
     }
     if (v != NULL && rec_snapshot_new_nodes(r) < 0) {
         v = NULL;
@@ -265,8 +273,13 @@ static PyObject *go_round(DynRec *r, RecFrame *f, DynFrameLink *link) {
 
 /* The frame ends with the exception that is set. One that it raised again has its row in the traceback already. */
 static PyObject *throw_out(DynRec *r, RecFrame *f, DynFrameLink *link, const DynInstr *in) {
-    PyObject *before = r->error_again ? dyn_cpy_traceback() : NULL;
-    r->error_again = false; /* for the frame that called */
+    bool again = r->error_again;
+    r->error_again = false;                 /* for the frame that called */
+    if (again && in->op == DYN_I_RERAISE) { /* CPython's own: the frame stands at what raised first when it is over */
+        PyErr_Clear();
+        return hand_back(r, f, link, in->start, dyn_frame_go_on);
+    }
+    PyObject *before = again ? dyn_cpy_traceback() : NULL;
     PyObject *result = hand_back(r, f, link, in->at, dyn_frame_throw);
     dyn_cpy_traceback_without_row(before);
     return result;
