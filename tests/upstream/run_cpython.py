@@ -41,6 +41,7 @@ KNOWN = {
     "SubclassTestCase.test_tuple_reuse": KEPT,
     "WeakMethodTestCase.test_method_dead": GUARDED,
     "WeakMethodTestCase.test_callback_when_method_dead": GUARDED,
+    "ReferencesTestCase.test_callback_in_cycle_resurrection": GUARDED,
     "DictTest.test_repr_deep": COUNTED,
     "FinalizeTestCase.test_all_freed": GUARDED,
     "ReferencesTestCase.test_cfunction": GUARDED,
