@@ -5,7 +5,7 @@
 #include "tracer/rec_state.h"
 
 static PyObject *globals; /* of functools */
-static PyTypeObject *cached_property;
+static PyTypeObject *cached_property, *weak_dict;
 static PyObject *s_func, *s_attrname, *get_attr; /* get_attr: the builtin */
 
 /* ---- singledispatch */
@@ -68,8 +68,9 @@ static DynOperand implementation(DynRec *r, const RecCall *c) {
     uint32_t at, s;
     PyObject *dispatch = of_functools(c->callable.real) ? free_variable(c->callable.real, "dispatch", &at) : NULL;
     PyObject *registry = of_functools(dispatch) ? free_variable(dispatch, "registry", &at) : NULL;
-    PyObject *token = registry != NULL ? free_variable(dispatch, "cache_token", &at) : NULL;
-    if (token != Py_None || !PyDict_CheckExact(registry) || c->npos == 0) {
+    PyObject *cache = registry != NULL ? free_variable(dispatch, "dispatch_cache", &at) : NULL;
+    PyObject *token = cache != NULL ? free_variable(dispatch, "cache_token", &at) : NULL;
+    if (token != Py_None || !PyDict_CheckExact(registry) || !Py_IS_TYPE(cache, weak_dict) || c->npos == 0) {
         return none;
     }
     PyTypeObject *type = class_of(r, c->args[0]);
@@ -131,10 +132,14 @@ int rec_cached_attr(DynRec *r, PyObject *descr, DynOperand o, PyObject *name, Re
 int rec_dispatch_init(void) {
     PyObject *module = PyImport_ImportModule("functools"), *builtins = PyEval_GetBuiltins();
     PyObject *type = module ? PyObject_GetAttrString(module, "cached_property") : NULL;
+    PyObject *weakref = PyImport_ImportModule("weakref");
+    PyObject *weak = weakref ? PyObject_GetAttrString(weakref, "WeakKeyDictionary") : NULL;
+    Py_XDECREF(weakref);
+    weak_dict = weak != NULL && PyType_Check(weak) ? (PyTypeObject *)weak : NULL;
     globals = module ? PyModule_GetDict(module) : NULL; /* the module stays: this keeps it */
     cached_property = type != NULL && PyType_Check(type) ? (PyTypeObject *)type : NULL;
     s_func = PyUnicode_InternFromString("func");
     s_attrname = PyUnicode_InternFromString("attrname");
     get_attr = builtins ? Py_XNewRef(PyDict_GetItemString(builtins, "getattr")) : NULL;
-    return cached_property == NULL || s_func == NULL || s_attrname == NULL || get_attr == NULL ? -1 : 0;
+    return cached_property == NULL || weak_dict == NULL || s_func == NULL || s_attrname == NULL || get_attr == NULL ? -1 : 0;
 }
