@@ -96,6 +96,7 @@ static int lower(Job *j) {
     if (!has_work(g)) {
         return 0;
     }
+    j->entry->works = true;
     dyn_count("graphs", "captured");
     if (j->root->options->eager) {
         j->entry->interpreted = true;
@@ -273,12 +274,40 @@ static int make_waiting(Job *j, Shapes *s) {
     return e->waiting == NULL ? -1 : 0;
 }
 
+/* The loop as it is, which is left where it is at its end. */
+static int make_idle(Job *j, Shapes *s) {
+    DynEntry *e = j->entry;
+    const DynWay *exit = &s->ways[DYN_WAY_JUMP];
+    if (e->artifact != NULL || !dyn_asm_may_wait(s->own, exit->shape.at)) {
+        return 0;
+    }
+    DynWay ways[DYN_WAYS] = {[DYN_WAY_NEXT] = *exit};
+    e->way_out = dyn_way_out_new(e, s->nslots, &exit->shape);
+    PyObject *code = e->way_out == NULL ? NULL : dyn_asm_waiting(s->own, e->way_out, &exit->shape, ways);
+    if (code != NULL) {
+        dyn_way_out_at_once(e->way_out);
+        dyn_way_out_belongs_to(e->way_out, code);
+        e->waiting = function_of(code, j->func);
+        e->idles = true;
+        Py_DECREF(code);
+    }
+    return e->waiting == NULL ? -1 : 0;
+}
+
+/* One trip of a for loop, at the end of which the next one begins. */
+static bool is_trip(const Job *j, const Shapes *s, const DynResume *next) {
+    uint32_t at = s->before.at < s->own->nunits ? s->own->at_unit[s->before.at] : DYN_NONE;
+    return at != DYN_NONE && s->own->v.at[at].op == DYN_I_FOR_ITER && !j->entry->works && next != NULL &&
+           next->code == j->capture->code && j->capture->ways[DYN_WAY_JUMP];
+}
+
 static int make_break(Job *j, Shapes *s) {
     DynCapture *c = j->capture;
     DynEntry *e = j->entry;
     if (make_shapes(j, s) < 0) {
         return -1;
     }
+    bool trip = false;
     for (uint32_t i = 0; i < DYN_WAYS; i++) {
         if (!c->ways[i]) {
             continue;
@@ -288,6 +317,7 @@ static int make_break(Job *j, Shapes *s) {
             return -1;
         }
         e->resume[i] = Py_NewRef(next->door);
+        trip = trip || (i == DYN_WAY_NEXT && is_trip(j, s, next));
         s->ways[i].resume = dyn_hit_continuation_new(e->resume[i], c->before.nslots, s->nslots - c->before.nslots);
         if (s->ways[i].resume == NULL) {
             return -1;
@@ -296,7 +326,7 @@ static int make_break(Job *j, Shapes *s) {
     e->runner = dyn_hit_runner_new(e);
     e->code = e->runner == NULL ? NULL : dyn_asm_break(s->own, e->runner, s->live_in, &s->before, s->ways);
     e->function = e->code == NULL ? NULL : function_of(e->code, j->func);
-    return e->function == NULL ? -1 : make_waiting(j, s);
+    return e->function == NULL ? -1 : trip ? make_idle(j, s) : make_waiting(j, s);
 }
 
 static int rewrite(Job *j) {

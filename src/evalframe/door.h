@@ -151,6 +151,7 @@ DYN_HIDDEN int dyn_inner_init(void);
 /* ---- way_out.c: what waiting code asks at its trap: go on in the resume functions of `e`, because there is native code by now?
  * before: the frame's state there; copied. code: the waiting code, which will hold the object; borrowed. */
 DYN_HIDDEN PyObject *dyn_way_out_new(DynEntry *e, uint32_t nslots, const DynFrameShape *before);
+DYN_HIDDEN void dyn_way_out_at_once(PyObject *way_out); /* whether or not there is native code */
 DYN_HIDDEN void dyn_way_out_belongs_to(PyObject *way_out, PyObject *code);
 DYN_HIDDEN void dyn_way_out_detach(PyObject *way_out); /* the entry is gone: no */
 DYN_HIDDEN int dyn_way_out_init(void);

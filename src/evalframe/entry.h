@@ -51,6 +51,9 @@ typedef struct DynEntry {
     PyObject *waiting;          /* BREAK, code with loops: function that runs while there is no native code yet; else NULL */
     PyObject *way_out;          /* … what its trap asks */
     PyObject *resume[DYN_WAYS]; /* BREAK: the doors of the resume functions; NULL: no such way */
+    bool works;                 /* its graph computes something */
+    bool idles;     /* one trip of a loop, without array work: waiting runs all that are left, and leaves at the loop's end */
+    uint32_t trips; /* … that it was hit for, one after the other */
     int64_t hits;
     uint32_t number;     /* in order of making, for logs */
     DynReason plain;     /* not OK: why a hit runs the function as plain Python */

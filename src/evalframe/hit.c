@@ -7,6 +7,7 @@
 #include "evalframe/hook.h"
 #include "evalframe/rebuild.h"
 
+#define MOST_IDLE_TRIPS 64 /* of a loop without array work, one by one */
 #define SMALL_SRC 40
 #define SMALL_SYM 64
 #define SMALL_PTR 24
@@ -178,15 +179,29 @@ static bool is_ready(DynEntry *e) {
     return false;
 }
 
+static void wait_in(DynEntry *e, DynHit *out) {
+    dyn_entry_incref(e);
+    out->kind = DYN_HIT_WAIT;
+    out->entry = e;
+}
+
+/* A loop without array work, so far: its next trips are CPython's. */
+static bool is_idle(const DynCache *c, DynEntry *e, bool again) {
+    e->trips = !again ? 0 : e->trips < MOST_IDLE_TRIPS ? e->trips + 1 : e->trips;
+    bool idle = e->idles && e->trips == MOST_IDLE_TRIPS;
+    for (uint32_t i = 0; idle && i < c->entries.n; i++) {
+        idle = !c->entries.at[i]->works;
+    }
+    return idle;
+}
+
 static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
     const DynGraph *g = &e->capture->graph;
     Scratch s;
     out->kind = DYN_HIT_PLAIN;
     if (DYN_UNLIKELY(e->plain != DYN_R_OK) || (e->artifact != NULL && !is_ready(e))) {
         if (e->plain == DYN_R_OK && e->waiting != NULL) {
-            dyn_entry_incref(e);
-            out->kind = DYN_HIT_WAIT;
-            out->entry = e;
+            wait_in(e, out);
         }
         return;
     }
@@ -222,7 +237,12 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
             c->entries.at[0] = e;
         }
         dyn_entry_incref(e);
-        run_entry(e, env, out);
+        if (DYN_UNLIKELY(e->idles) && is_idle(c, e, i == 0)) {
+            e->hits++;
+            wait_in(e, out);
+        } else {
+            run_entry(e, env, out);
+        }
         dyn_env_clear(e->guards, env);
         dyn_entry_decref(e);
         return; /* the cache may be gone */

@@ -9,6 +9,7 @@ typedef struct WayOut {
     DynEntry *entry; /* borrowed; NULL when it is gone */
     PyObject *code;  /* borrowed: the waiting code, which holds this */
     uint32_t nslots, nstack;
+    bool at_once;
     bool *shape; /* slots that are bound, then stack values that are NULL */
 } WayOut;
 
@@ -50,8 +51,8 @@ static PyObject *way_out_call(PyObject *self, PyObject *const *args, size_t narg
     const WayOut *w = (WayOut *)self;
     PyThreadState *ts = PyThreadState_Get();
     DynFrame *f = dyn_frame_current(ts);
-    bool out = w->entry != NULL && f != NULL && (PyObject *)dyn_frame_code(f) == w->code && is_worth_it(w->entry) &&
-               !dyn_cpy_is_traced(ts) && is_as_recorded(w, f);
+    bool out = w->entry != NULL && f != NULL && (PyObject *)dyn_frame_code(f) == w->code &&
+               (w->at_once || is_worth_it(w->entry)) && !dyn_cpy_is_traced(ts) && is_as_recorded(w, f);
     return PyBool_FromLong(out);
 }
 
@@ -82,6 +83,7 @@ PyObject *dyn_way_out_new(DynEntry *e, uint32_t nslots, const DynFrameShape *bef
     w->vectorcall = way_out_call;
     w->entry = e;
     w->code = NULL;
+    w->at_once = false;
     w->nslots = nslots;
     w->nstack = before->nstack;
     w->shape = shape;
@@ -89,6 +91,8 @@ PyObject *dyn_way_out_new(DynEntry *e, uint32_t nslots, const DynFrameShape *bef
 }
 
 void dyn_way_out_belongs_to(PyObject *way_out, PyObject *code) { ((WayOut *)way_out)->code = code; }
+
+void dyn_way_out_at_once(PyObject *way_out) { ((WayOut *)way_out)->at_once = true; }
 
 void dyn_way_out_detach(PyObject *way_out) { ((WayOut *)way_out)->entry = NULL; }
 
