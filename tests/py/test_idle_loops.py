@@ -262,7 +262,8 @@ def prints_in_between(x):
     return x * s
 
 
-ALL = [f for f in list(globals().values()) if callable(f) and getattr(f, "__code__", None) and f.__code__.co_varnames[:1] == ("x",)]
+CODES = [(f, getattr(f, "__code__", None)) for f in list(globals().values())]
+ALL = [f for f, code in CODES if code is not None and code.co_varnames[:1] == ("x",)]
 
 
 def outcome(fn, *args):
