@@ -1,7 +1,7 @@
 """Every ufunc against NumPy, generated from what NumPy has: dtypes and pairs of them, awkward values, layouts, forms of the call.
 
 Many ufuncs share one optimised function, so that few kernels are compiled; where warnings are compared each has its own. With
-DYNOC_SOAK=1 every ufunc meets every pair of dtypes, else each pair some of them.
+SOAK=1 every ufunc meets every pair of dtypes, else each pair some of them.
 """
 
 import itertools
