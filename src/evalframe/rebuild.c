@@ -324,7 +324,7 @@ enum { NEEDED = 1, LATE = 2 };
 static void put_off(const DynCapture *c, uint8_t *need, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const DynRecipe *r = &c->recipes.at[i];
-        bool late = r->kind == DYN_RC_ITER;
+        bool late = r->kind == DYN_RC_ITER || r->kind == DYN_RC_CALL; /* reversed(items) … */
         for (uint32_t k = 0; k < r->n; k++)
             late |= need[r->items[k]] == LATE;
         need[i] = need[i] && late ? LATE : need[i];

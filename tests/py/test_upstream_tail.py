@@ -88,15 +88,22 @@ def fill_zipped(x, into):
     return [opaque(v) * i for i, (v, w) in enumerate(zip(into, into))]
 
 
+def fill_reversed(x, into):
+    into.append(x)
+    into.append(x * 2)
+    return [opaque(v) + 1 for v in reversed(into)]
+
+
 class Holder:
     it = None
 
 
 holder = Holder()
 FILLED = [(fill_list, list), (fill_dict, dict), (fill_set, set), (fill_deque, deque), (fill_attribute, list), (fill_zipped, list)]
+FILLED += [(fill_reversed, list), (fill_reversed, deque)]
 
 
-@pytest.mark.parametrize("fn, kind", FILLED, ids=[fn.__name__ for fn, _ in FILLED])
+@pytest.mark.parametrize("fn, kind", FILLED, ids=[f"{fn.__name__} {kind.__name__}" for fn, kind in FILLED])
 def test_container_that_was_filled_before_the_loop_broke(fn, kind):
     calls(fn, lambda: (f64(3), kind()))
 
