@@ -333,7 +333,7 @@ static char *memory_at(const Run *r, int16_t at, int64_t pos) {
     return r->apart >> ~at & 1 ? block_at(r, r->plan->laid[~at]) : r->p[~at] + (o->result ? 0 : pos * dyn_dtypes[o->dtype].size);
 }
 
-static void run_step(const Run *r, const DynBuiltinStep *s, DynKernelFn const *rows, int64_t pos, int64_t n) {
+static void run_step(const Run *r, const DynBuiltinStep *s, const DynNativeTable *rows, int64_t pos, int64_t n) {
     char *q[8];
     int last = s->nargs;
     for (int a = 0; a < last; a++) {
@@ -348,13 +348,13 @@ static void run_step(const Run *r, const DynBuiltinStep *s, DynKernelFn const *r
         q[2] = (char *)(intptr_t)(DYN_REDUCE_LANES * dyn_dtypes[dyn_builtin_at(s->row)->compute].size);
         q[3] = NULL;
     }
-    rows[s->row](q, n, NULL);
+    rows->kernels[s->row].lanes(q, n, NULL);
 }
 
 void dyn_builtin_run(const DynKernel *k, char *const *p, long n, const DynScalar *s) {
     _Alignas(64) char blocks[BYTES];
     const DynBuiltinPlan *plan = k->builtin;
-    DynKernelFn const *rows = atomic_load_explicit(&loaded, memory_order_acquire)->kernels;
+    const DynNativeTable *rows = atomic_load_explicit(&loaded, memory_order_acquire);
     int64_t per_block = plan->nblocks ? (BYTES / plan->nblocks - APART) / plan->size : BYTES;
     Run r = {.k = k, .plan = plan, .p = p, .blocks = blocks, .lanes = per_block / LANES * LANES};
     r.lanes = r.lanes > 1024 ? 1024 : r.lanes;

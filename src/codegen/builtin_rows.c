@@ -160,7 +160,7 @@ static int put_row(DynLoops *p, const DynBuiltinRow *row) {
 
 int dyn_builtin_source(DynStr *out) {
     DynArena arena = {0};
-    DynLoops p = {.arena = &arena, .nnative = (uint32_t)dyn_builtin_count()};
+    DynLoops p = {.arena = &arena, .nnative = (uint32_t)dyn_builtin_count(), .lanes_only = true};
     DynReason why;
     DynStr error = {0};
     int failed = 0;

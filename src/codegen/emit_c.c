@@ -187,6 +187,157 @@ static int put_reduction(DynStr *out, const DynKernel *k) {
     return failed;
 }
 
+/* ---- reductions of lanes that all belong to one result: the same order as exec_reduce.c's */
+
+typedef struct Accumulator {
+    const DynInsn *insn;
+    const char *type;
+} Accumulator;
+
+static int find_accumulators(const DynKernel *k, Accumulator *acc) {
+    int n = 0;
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        if (at(k, i)->kind == DYN_L_REDUCE) {
+            acc[n].insn = at(k, i);
+            acc[n++].type = dyn_emit_type((DynDtype)at(k, i)->compute);
+        }
+    }
+    return n;
+}
+
+/* "to = to op with;" */
+static int put_combined(DynStr *out, const char *indent, const Accumulator *acc, const char *to, const char *with) {
+    dyn_str_printf(out, "%s%s = ", indent, to);
+    int failed = put_combine(out, acc->insn, to, with);
+    dyn_str_puts(out, ";\n");
+    return failed;
+}
+
+static void put_identity(DynStr *out, const char *indent, const Accumulator *acc, int n) {
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, "%sfor (int j = 0; j < %d; j++) x%d[j] = e%d;\n", indent, DYN_REDUCE_LANES, i, i);
+    }
+}
+
+static bool is_walked(const DynKernel *k, uint32_t operand) {
+    return !k->operands.at[operand].result && !k->operands.at[operand].scalar;
+}
+
+/* The lanes behind the last full group: on padded copies, of which only the valid ones count. */
+static int put_rest(DynStr *out, const DynKernel *k, const Accumulator *acc, int n) {
+    const int lanes = DYN_REDUCE_LANES;
+    int failed = 0;
+    dyn_str_puts(out, "        if (i < m) {\n            const long rest = m - i;\n");
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        const char *type = dyn_emit_memory_type((DynDtype)k->operands.at[i].dtype);
+        if (is_walked(k, i) && !k->operands.at[i].out) {
+            dyn_str_printf(
+                out, "            %s t%u[%d];\n            for (int j = 0; j < %d; j++) t%u[j] = a%u[j < rest ? j : rest - 1];\n",
+                type, i, lanes, lanes, i, i);
+            dyn_str_printf(out, "            a%u = t%u;\n", i, i);
+        } else if (is_walked(k, i)) {
+            dyn_str_printf(out, "            %s t%u[%d], *o%u = a%u;\n            a%u = t%u;\n", type, i, lanes, i, i, i, i);
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, "            %s w%d[%d];\n            for (int j = 0; j < %d; j++) w%d[j] = x%d[j];\n", acc[i].type,
+                       i, lanes, lanes, i, i);
+    }
+    put_identity(out, "            ", acc, n);
+    dyn_str_printf(out, "#pragma omp simd\n            for (int j = 0; j < %d; j++) {\n", lanes);
+    failed |= put_body(out, k, "                ", "j");
+    dyn_str_puts(out, "            }\n");
+    for (int i = 0; i < n; i++) {
+        char x[24], w[24];
+        snprintf(x, sizeof(x), "x%d[j]", i);
+        snprintf(w, sizeof(w), "w%d[j]", i);
+        dyn_str_puts(out, "            for (int j = 0; j < rest; j++) {\n");
+        failed |= put_combined(out, "                ", &acc[i], w, x);
+        dyn_str_printf(out, "            }\n            for (int j = 0; j < %d; j++) %s = %s;\n", lanes, x, w);
+    }
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        if (is_walked(k, i) && k->operands.at[i].out) {
+            dyn_str_printf(out, "            for (int j = 0; j < rest; j++) o%u[j] = t%u[j];\n", i, i);
+        }
+    }
+    dyn_str_puts(out, "        }\n");
+    return failed;
+}
+
+/* Accumulators to one, and that to the partial results of the blocks before, like a binary counter counts. */
+static int put_block_end(DynStr *out, const Accumulator *acc, int n) {
+    int failed = 0;
+    for (int i = 0; i < n; i++) {
+        char x[24], y[40], v[24], level[32];
+        snprintf(x, sizeof(x), "x%d[j]", i);
+        snprintf(v, sizeof(v), "v%d", i);
+        snprintf(level, sizeof(level), "part%d[level]", i);
+        for (int w = DYN_REDUCE_LANES / 2; w > 0; w /= 2) {
+            snprintf(y, sizeof(y), "x%d[%d + j]", i, w);
+            dyn_str_printf(out, "        for (int j = 0; j < %d; j++) {\n", w);
+            failed |= put_combined(out, "            ", &acc[i], x, y);
+            dyn_str_puts(out, "        }\n");
+        }
+        dyn_str_printf(out, "        %s %s = x%d[0];\n        level = 0;\n", acc[i].type, v, i);
+        dyn_str_puts(out, "        for (unsigned long c = count; c & 1; c >>= 1, level++) {\n");
+        failed |= put_combined(out, "            ", &acc[i], level, v);
+        dyn_str_printf(out, "            %s = %s;\n        }\n        %s = %s;\n", v, level, level, v);
+    }
+    return failed;
+}
+
+static int put_results(DynStr *out, const Accumulator *acc, int n) {
+    int failed = 0;
+    for (int i = 0; i < n; i++) {
+        char r[24], level[32];
+        snprintf(r, sizeof(r), "r%d", i);
+        snprintf(level, sizeof(level), "part%d[level]", i);
+        dyn_str_printf(out, "    level = __builtin_ctzl(count);\n    %s %s = %s;\n", acc[i].type, r, level);
+        dyn_str_puts(out,
+                     "    for (unsigned long c = count >> (level + 1); c; c >>= 1) {\n        level++;\n        if (c & 1) {\n");
+        failed |= put_combined(out, "            ", &acc[i], level, r);
+        dyn_str_printf(out, "            %s = %s;\n        }\n    }\n    *a%u = %s;\n", r, level, acc[i].insn->a[0], r);
+    }
+    return failed;
+}
+
+static int put_one_result(DynStr *out, const DynKernel *k) {
+    Accumulator acc[DYN_MAX_RESULTS];
+    const int lanes = DYN_REDUCE_LANES, n = find_accumulators(k, acc);
+    dyn_str_printf(out, "static void r%d(char *const *p, long n, const union dyn_scalar *s) {\n", k->number);
+    put_params(out, k);
+    put_pointers(out, k);
+    int failed = put_invariants(out, k);
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, "    const %s e%d = *a%u;\n    %s x%d[%d], part%d[56];\n", acc[i].type, i, acc[i].insn->a[0],
+                       acc[i].type, i, lanes, i);
+    }
+    dyn_str_puts(out, "    unsigned long count = 0;\n    int level;\n    while (n > 0) {\n");
+    if (dyn_kernel_any_order(k)) {
+        dyn_str_puts(out, "        const long m = n;\n");
+    } else {
+        dyn_str_printf(out, "        const long m = n < %d ? n : %d;\n", DYN_BLOCK, DYN_BLOCK);
+    }
+    dyn_str_puts(out, "        long i = 0;\n");
+    put_identity(out, "        ", acc, n);
+    dyn_str_printf(out, "        for (; i + %d <= m; i += %d) {\n#pragma omp simd\n            for (int j = 0; j < %d; j++) {\n",
+                   lanes, lanes, lanes);
+    failed |= put_body(out, k, "                ", "j");
+    dyn_str_puts(out, "            }\n");
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        if (is_walked(k, i)) {
+            dyn_str_printf(out, "            a%u += %d;\n", i, lanes);
+        }
+    }
+    dyn_str_puts(out, "        }\n");
+    failed |= put_rest(out, k, acc, n);
+    failed |= put_block_end(out, acc, n);
+    dyn_str_puts(out, "        count++;\n        n -= m;\n    }\n");
+    failed |= put_results(out, acc, n);
+    dyn_str_puts(out, "}\n");
+    return failed;
+}
+
 int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error) {
     DynStr body = {0};
     *why = DYN_R_OK;
@@ -199,6 +350,7 @@ int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error)
         if (p->steps.at[s].kind == DYN_STEP_KERNEL) {
             const DynKernel *k = &p->kernels.at[p->steps.at[s].id];
             failed |= k->reduced ? put_reduction(&body, k) : put_elementwise(&body, k);
+            failed |= k->reduced && !p->lanes_only ? put_one_result(&body, k) : 0;
         }
     }
     dyn_str_puts(source, "union dyn_scalar { long i; double f; };\n");
@@ -206,10 +358,16 @@ int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error)
     dyn_str_puts(source, dyn_str_at(&body));
     dyn_str_printf(source,
                    "__attribute__((visibility(\"default\"))) const struct {\n    long abi, count;\n"
-                   "    void (*kernels[%u])(char *const *, long, const union dyn_scalar *);\n} %s = {%d, %u, {",
+                   "    struct {\n        void (*lanes)(char *const *, long, const union dyn_scalar *);\n"
+                   "        void (*one)(char *const *, long, const union dyn_scalar *);\n    } kernels[%u];\n} %s = {%d, %u, {",
                    p->nnative, DYN_NATIVE_SYMBOL, DYN_NATIVE_ABI, p->nnative);
-    for (uint32_t i = 0; i < p->nnative; i++) {
-        dyn_str_printf(source, "%sk%u", i ? ", " : "", i);
+    for (uint32_t s = 0; s < p->steps.n; s++) {
+        const DynKernel *k = p->steps.at[s].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[s].id] : NULL;
+        if (k != NULL && k->reduced && !p->lanes_only) {
+            dyn_str_printf(source, "{k%d, r%d}, ", k->number, k->number);
+        } else if (k != NULL) {
+            dyn_str_printf(source, "{k%d, 0}, ", k->number);
+        }
     }
     dyn_str_puts(source, "}};\n");
     failed |= source->failed || body.failed;

@@ -4,11 +4,12 @@
  * joined, memory that is contiguous is handed over as it is, anything else is gathered into scratch blocks and scattered back,
  * and the last lanes are padded with copies of a valid element (so that no floating-point flag is raised for nothing). Every
  * element thus goes through the same instructions, wherever it lies. */
-#include "codegen/exec.h"
+#include "codegen/lanes.h"
 
-int dyn_exec_bind(const DynKernel *k, DynKernelFn fn, const DynGeom *geoms, const DynScalar *sym, DynBound *b) {
+int dyn_exec_bind(const DynKernel *k, const DynNativeTable *table, const DynGeom *geoms, const DynScalar *sym, DynBound *b) {
     b->k = k;
-    b->fn = fn;
+    b->fn = table == NULL ? NULL : table->kernels[k->number].lanes;
+    b->one = table == NULL ? NULL : table->kernels[k->number].one;
     b->ndim = k->ndim;
     b->nops = (int)k->operands.n;
     bool none = false;
@@ -317,6 +318,7 @@ static void elementwise_chunk(void *ctx, int64_t chunk) {
 
 #define TILE_ROWS 16
 #define TILE_COLUMNS 256
+#define AHEAD 16
 #define MAX_TURNED 4
 
 static bool is_turned(const Elementwise *e, int op) {
@@ -372,6 +374,10 @@ static void turn_square(char *to, int64_t to_step, const char *from, int64_t fro
 static void turn_tile(char *to, int64_t pitch, const char *from, int64_t step, int64_t rows, int64_t columns, uint8_t size) {
     int64_t side = size < 4 ? 1 : 16 / size, whole_rows = rows / side * side, whole = columns / side * side;
     for (int64_t c = 0; side > 1 && c < whole; c += side) {
+        for (int64_t k = 0; k < side && c + AHEAD + k < columns; k++) { /* the next pages: no processor foresees those */
+            __builtin_prefetch(from + (c + AHEAD + k) * step);
+            __builtin_prefetch(from + (c + AHEAD + k) * step + (rows - 1) * size);
+        }
         for (int64_t r = 0; r < whole_rows; r += side) {
             turn_square(to + r * pitch + c * size, pitch, from + c * step + r * size, step, size);
         }
@@ -567,36 +573,48 @@ int dyn_exec_margin(const DynBound *b, const DynScalar *sym) {
 
 /* ---- groups */
 
+typedef struct Member {
+    DynSpan span;
+    DynResults results;
+} Member;
+typedef struct Start { /* of one kernel in one row */
+    char *at[DYN_MAX_OPERANDS];
+} Start;
 typedef struct Group {
     DynBound *b;
-    DynSpan *spans;
+    Member *members;
     int n, outer;
     int64_t nrows, chunk;
+    Start *starts; /* of the chunks, one after the other */
     char *row_base, *copies;
     size_t rows;
 } Group;
 
-static void group_rows(const Group *g, int64_t from, int64_t to, ptrdiff_t shift, DynScratch *scratch) {
-    char *at[DYN_MAX_OPERANDS];
-    for (int64_t row = from; row < to; row++) {
+static void stand_at(const Group *g, const DynBound *b, int64_t row, ptrdiff_t shift, char **at) {
+    for (int i = 0; i < b->nops; i++) {
+        bool own = b->base[i] >= g->row_base && b->base[i] < g->row_base + g->rows;
+        at[i] = b->base[i] + (own ? shift : 0);
+    }
+    for (int d = g->outer; d-- > 0; row /= b->dims[d]) {
+        for (int i = 0; i < b->nops; i++) {
+            at[i] += row % b->dims[d] * b->strides[i][d];
+        }
+    }
+}
+
+/* Rows along the last of the outer axes, one after the other. */
+static void group_run(const Group *g, int64_t n, Start *starts, DynScratch *scratch) {
+    for (int64_t row = 0; row < n; row++) {
         for (int k = 0; k < g->n; k++) {
             const DynBound *b = &g->b[k];
-            for (int i = 0; i < b->nops; i++) {
-                bool own = b->base[i] >= g->row_base && b->base[i] < g->row_base + g->rows;
-                at[i] = b->base[i] + (own ? shift : 0);
-            }
-            int64_t rest = row;
-            for (int d = g->outer; d-- > 0;) {
-                int64_t index = rest % b->dims[d];
-                rest /= b->dims[d];
-                for (int i = 0; i < b->nops; i++) {
-                    at[i] += index * b->strides[i][d];
-                }
-            }
+            char **at = starts[k].at;
             if (b->k->reduced) {
-                dyn_reduce_run(b, &g->spans[k], at, scratch);
+                dyn_reduce_run(b, &g->members[k].span, at, &g->members[k].results, scratch);
             } else {
-                dyn_span_run(b, &g->spans[k], at, scratch);
+                dyn_span_run(b, &g->members[k].span, at, scratch);
+            }
+            for (int i = 0; i < b->nops; i++) {
+                at[i] += b->strides[i][g->outer - 1];
             }
         }
     }
@@ -605,25 +623,33 @@ static void group_rows(const Group *g, int64_t from, int64_t to, ptrdiff_t shift
 static void group_chunk(void *ctx, int64_t chunk) {
     const Group *g = ctx;
     DynScratch scratch;
-    int64_t from = chunk * g->chunk, to = from + g->chunk < g->nrows ? from + g->chunk : g->nrows;
+    Start *starts = g->starts + chunk * g->n;
+    int64_t to = (chunk + 1) * g->chunk < g->nrows ? (chunk + 1) * g->chunk : g->nrows, size = g->b[0].dims[g->outer - 1];
     ptrdiff_t shift = chunk ? g->copies + (size_t)(chunk - 1) * g->rows - g->row_base : 0;
-    group_rows(g, from, to, shift, &scratch);
+    for (int64_t row = chunk * g->chunk; row < to;) {
+        int64_t n = size - row % size < to - row ? size - row % size : to - row;
+        for (int k = 0; k < g->n; k++) {
+            stand_at(g, &g->b[k], row, shift, starts[k].at);
+        }
+        group_run(g, n, starts, &scratch);
+        row += n;
+    }
 }
 
 int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, size_t rows) {
-    DynSpan few[4];
-    Group g = {.b = b, .spans = few, .n = n, .outer = outer, .nrows = 1, .row_base = row_base, .rows = rows};
+    Group g = {.b = b, .n = n, .outer = outer, .nrows = 1, .row_base = row_base, .rows = rows};
     int axes[DYN_MAX_NDIM];
     int64_t cost = 0;
     for (int d = 0; d < DYN_MAX_NDIM; d++) {
         axes[d] = d;
     }
-    if (n > 4 && (g.spans = PyMem_RawMalloc(sizeof(*g.spans) * (size_t)n)) == NULL) {
+    if ((g.members = PyMem_RawMalloc(sizeof(*g.members) * (size_t)n)) == NULL) {
         return -1;
     }
     for (int k = 0; k < n; k++) {
         cost += dyn_exec_cost(&b[k]);
-        dyn_span_make(&b[k], axes + outer, b[k].ndim - outer, &g.spans[k]);
+        dyn_span_make(&b[k], axes + outer, b[k].ndim - outer, &g.members[k].span);
+        dyn_reduce_results(b[k].k, &g.members[k].results);
     }
     for (int d = 0; d < outer; d++) {
         g.nrows *= b[0].dims[d];
@@ -635,15 +661,15 @@ int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, size_t rows) {
     if (nchunks > 1 && rows) {
         g.copies = PyMem_RawMalloc(rows * (size_t)(nchunks - 1));
     }
-    int failed = nchunks > 1 && rows && !g.copies ? -1 : 0;
+    g.starts = PyMem_RawMalloc(sizeof(*g.starts) * (size_t)(nchunks * n));
+    int failed = !g.starts || (nchunks > 1 && rows && !g.copies) ? -1 : 0;
     if (!failed && nchunks == 1) {
         group_chunk(&g, 0);
     } else if (!failed && nchunks > 1) {
         dyn_par_for(group_chunk, &g, nchunks);
     }
     PyMem_RawFree(g.copies);
-    if (g.spans != few) {
-        PyMem_RawFree(g.spans);
-    }
+    PyMem_RawFree(g.starts);
+    PyMem_RawFree(g.members);
     return failed;
 }

@@ -17,7 +17,7 @@ DYN_HIDDEN int64_t dyn_geom_dense(const DynMem *m, const DynScalar *sym,
 /* A kernel bound to memory: for each axis of its space a size, for each operand a stride. */
 typedef struct DynBound {
     const DynKernel *k;
-    DynKernelFn fn; /* NULL: there is none yet */
+    DynKernelFn fn, one; /* NULL: there is none yet; the second for reductions only (native.h) */
     int nops, ndim;
     int64_t dims[DYN_MAX_NDIM];
     int64_t strides[DYN_MAX_OPERANDS][DYN_MAX_NDIM];
@@ -60,7 +60,8 @@ typedef struct DynScratch {
     _Alignas(64) char tail[DYN_MAX_OPERANDS][64 * DYN_MAX_SIZE];
 } DynScratch;
 
-DYN_HIDDEN int dyn_exec_bind(const DynKernel *k, DynKernelFn fn, const DynGeom *geoms, const DynScalar *sym, DynBound *out);
+DYN_HIDDEN int dyn_exec_bind(const DynKernel *k, const DynNativeTable *table, const DynGeom *geoms, const DynScalar *sym,
+                             DynBound *out);
 /* One kernel of its own over its whole space; threads where the work is worth it. */
 DYN_HIDDEN int dyn_exec_elementwise(DynBound *b);
 DYN_HIDDEN int dyn_exec_margin(const DynBound *b, const DynScalar *sym); /* of a kernel with a box: what lies outside */
@@ -79,7 +80,5 @@ DYN_HIDDEN void dyn_span_gather(const DynBound *b, const DynSpan *s, int op, con
 DYN_HIDDEN void dyn_span_scatter(const DynBound *b, const DynSpan *s, int op, char *to, int64_t pos, int64_t n, const char *from);
 DYN_HIDDEN void dyn_lanes_copy(char *to, const char *from, int64_t to_step, int64_t from_step, int64_t n, uint8_t size);
 DYN_HIDDEN void dyn_lanes_pad(char *at, uint8_t size, int64_t n, int64_t full);
-/* exec_reduce.c: all reduced axes (the span) of one output element, whose operands stand at `at`. */
-DYN_HIDDEN void dyn_reduce_run(const DynBound *b, const DynSpan *s, char *const *at, DynScratch *scratch);
 #define DYN_PARALLEL_COST 400000 /* tenths of a nanosecond: work below this is done by the calling thread */
 #endif

@@ -51,31 +51,17 @@ static DynPart cascade_end(const Cascade *c, const DynInsn *r) {
     return v;
 }
 
-typedef struct Results {
-    const DynInsn *insn[DYN_MAX_RESULTS];
-    DynLanesFn *combine[DYN_MAX_RESULTS];
-    DynLanesTreeFn *tree[DYN_MAX_RESULTS];
-    DynPart identity[DYN_MAX_RESULTS];
-    size_t bytes[DYN_MAX_RESULTS];                       /* of lanes */
-    _Alignas(64) char start[DYN_MAX_RESULTS][ROW_BYTES]; /* lanes of the identity */
-    int n;
-    bool any_order; /* the same bits in whatever order: no blocks are needed */
-} Results;
-
-static void find_results(const DynKernel *k, Results *r) {
+void dyn_reduce_results(const DynKernel *k, DynResults *r) {
     r->n = 0;
-    r->any_order = true;
+    r->any_order = dyn_kernel_any_order(k);
     for (uint32_t i = 0; i < k->insns.n; i++) {
         const DynInsn *insn = &k->insns.at[i];
         if (insn->kind == DYN_L_REDUCE) {
-            bool rounds = insn->op == DYN_OP_SUM || insn->op == DYN_OP_PROD;
-            bool inexact = dyn_dtypes[insn->compute].kind == 'f' || dyn_dtypes[insn->compute].kind == 'c';
-            r->any_order = r->any_order && !(rounds && inexact);
+            uint8_t size = dyn_dtypes[insn->compute].size;
             r->combine[r->n] = dyn_lanes_combine(insn->op, insn->compute);
             r->tree[r->n] = dyn_lanes_tree(insn->op, insn->compute);
-            r->bytes[r->n] = (size_t)LANES * dyn_dtypes[insn->compute].size;
+            r->bytes[r->n] = (size_t)LANES * size;
             r->identity[r->n] = dyn_part_identity(insn->op, insn->compute);
-            uint8_t size = dyn_dtypes[insn->compute].size;
             dyn_lanes_copy(r->start[r->n], (const char *)&r->identity[r->n], size, 0, LANES, size);
             r->insn[r->n++] = insn;
         }
@@ -83,7 +69,7 @@ static void find_results(const DynKernel *k, Results *r) {
 }
 
 /* Lanes of result i before anything was added. A copy of known size would be a string instruction, which is slow to start. */
-static void start_lanes(const Results *r, int i, char *to) { memcpy(to, r->start[i], r->bytes[i]); }
+static void start_lanes(const DynResults *r, int i, char *to) { memcpy(to, r->start[i], r->bytes[i]); }
 
 /* ---- along the elements of one result */
 
@@ -91,7 +77,7 @@ typedef struct Accumulators {
     _Alignas(64) char lanes[DYN_MAX_RESULTS][ROW_BYTES];
 } Accumulators;
 
-static void set_identity(const DynBound *b, const Results *r, Accumulators *acc, char **p) {
+static void set_identity(const DynBound *b, const DynResults *r, Accumulators *acc, char **p) {
     for (int i = 0; i < r->n; i++) {
         uint32_t op = r->insn[i]->a[0];
         start_lanes(r, i, acc->lanes[i]);
@@ -100,7 +86,7 @@ static void set_identity(const DynBound *b, const Results *r, Accumulators *acc,
 }
 
 /* The last lanes, fewer than a group: padded copies, of which only the valid ones count. */
-static void run_rest(const DynBound *b, const DynSpan *s, char **p, char *const *at, int64_t pos, int64_t n, const Results *r,
+static void run_rest(const DynBound *b, const DynSpan *s, char **p, char *const *at, int64_t pos, int64_t n, const DynResults *r,
                      Accumulators *whole, DynScratch *scratch) {
     Accumulators acc;
     char *q[2 * DYN_MAX_OPERANDS];
@@ -127,8 +113,8 @@ static void run_rest(const DynBound *b, const DynSpan *s, char **p, char *const 
 }
 
 /* One block: partial results to `parts`, values that the kernel stores to where they belong. */
-static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int64_t pos, int64_t n, bool first, const Results *r,
-                      DynPart *parts, DynScratch *scratch) {
+static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int64_t pos, int64_t n, bool first,
+                      const DynResults *r, DynPart *parts, DynScratch *scratch) {
     Accumulators acc;
     char *p[2 * DYN_MAX_OPERANDS];
     const DynKernel *k = b->k;
@@ -168,10 +154,28 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
     }
 }
 
+/* The same by native code from beginning to end. */
+static void run_whole(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t n, const DynResults *r,
+                      DynPart *parts) {
+    char *p[DYN_MAX_OPERANDS];
+    for (int i = 0; i < b->nops; i++) {
+        p[i] = at[i] + (s->mode[i] == DYN_SPAN_SCALAR ? 0 : from * b->size[i]);
+    }
+    for (int i = 0; i < r->n; i++) {
+        parts[i] = r->identity[i];
+        p[r->insn[i]->a[0]] = (char *)&parts[i];
+    }
+    b->one(p, n, b->params);
+}
+
 /* Elements from … to of a span, to one partial result for each result. */
-static void run_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to, const Results *r,
+static void run_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to, const DynResults *r,
                      DynPart *parts, DynScratch *scratch) {
     Cascade c[DYN_MAX_RESULTS];
+    if (s->direct && b->one != NULL) {
+        run_whole(b, s, at, from, to - from, r, parts);
+        return;
+    }
     if (to - from <= DYN_BLOCK || (s->direct && r->any_order)) {
         run_block(b, s, at, from, to - from, true, r, parts, scratch);
         return;
@@ -191,14 +195,14 @@ static void run_part(const DynBound *b, const DynSpan *s, char *const *at, int64
     }
 }
 
-static void put_results(const DynBound *b, char *const *at, const Results *r, const DynPart *parts) {
+static void put_results(const DynBound *b, char *const *at, const DynResults *r, const DynPart *parts) {
     for (int i = 0; i < r->n; i++) {
         uint32_t op = r->insn[i]->a[0];
         memcpy(at[op], &parts[i], b->size[op]);
     }
 }
 
-static void run_one(const DynBound *b, const DynSpan *s, char *const *at, const Results *r, DynScratch *scratch) {
+void dyn_reduce_run(const DynBound *b, const DynSpan *s, char *const *at, const DynResults *r, DynScratch *scratch) {
     DynPart parts[DYN_MAX_RESULTS];
     if (s->n == 0) { /* MAX and MIN never come here: eager raises, and a guard says so */
         put_results(b, at, r, r->identity);
@@ -208,18 +212,12 @@ static void run_one(const DynBound *b, const DynSpan *s, char *const *at, const 
     put_results(b, at, r, parts);
 }
 
-void dyn_reduce_run(const DynBound *b, const DynSpan *s, char *const *at, DynScratch *scratch) {
-    Results r;
-    find_results(b->k, &r);
-    run_one(b, s, at, &r, scratch);
-}
-
 /* ---- a kernel over its whole space */
 
 typedef struct Reduce {
     const DynBound *b;
     DynSpan span;
-    Results results;
+    DynResults results;
     int kept[DYN_MAX_NDIM], nkept; /* axes, the one with the smallest step last */
     int64_t nouter, chunk;
     int side_by_side;
@@ -248,7 +246,7 @@ static void run_gathered(const Reduce *e, int64_t from, int n, DynScratch *scrat
     char *at[COLUMNS][DYN_MAX_OPERANDS];
     Cascade c[COLUMNS][DYN_MAX_RESULTS];
     DynPart parts[DYN_MAX_RESULTS];
-    const Results *r = &e->results;
+    const DynResults *r = &e->results;
     for (int w = 0; w < n; w++) {
         place(e, e->nkept, from + w, at[w]);
         for (int i = 0; i < r->n; i++) {
@@ -281,7 +279,7 @@ static void run_outer(const Reduce *e, int64_t from, int64_t to, DynScratch *scr
             from += n;
         } else {
             place(e, e->nkept, from++, at);
-            run_one(e->b, &e->span, at, &e->results, scratch);
+            dyn_reduce_run(e->b, &e->span, at, &e->results, scratch);
         }
     }
 }
@@ -302,7 +300,7 @@ static void outer_chunk(void *ctx, int64_t chunk) {
 static void columns_block(const Reduce *e, char *const *at, const int64_t *stride, int64_t pos, int64_t n,
                           char (*acc)[LANES][ROW_BYTES]) {
     const DynBound *b = e->b;
-    const Results *r = &e->results;
+    const DynResults *r = &e->results;
     char *p[2 * DYN_MAX_OPERANDS];
     for (int i = 0; i < b->nops; i++) {
         p[b->nops + i] = (char *)(intptr_t)(LANES * stride[i]);
@@ -355,7 +353,7 @@ static char *strip_level(const Strip *s, int group, int result, int level) {
 /* Rows pos, pos + step … below pos + n of all groups, to accumulators `row`. */
 static void strip_rows(const Strip *s, int64_t pos, int64_t n, int64_t step, int row) {
     const DynBound *b = s->e->b;
-    const Results *r = &s->e->results;
+    const DynResults *r = &s->e->results;
     char *p[2 * DYN_MAX_OPERANDS];
     int last = s->e->kept[s->e->nkept - 1];
     for (int i = 0; i < b->nops; i++) {
@@ -373,7 +371,7 @@ static void strip_rows(const Strip *s, int64_t pos, int64_t n, int64_t step, int
 }
 
 static void strip_clear(const Strip *s) {
-    const Results *r = &s->e->results;
+    const DynResults *r = &s->e->results;
     for (int i = 0; i < r->n; i++) {
         for (int k = 0; k < s->groups * s->rows; k++) {
             start_lanes(r, i, strip_acc(s, k / s->rows, i, k % s->rows));
@@ -383,7 +381,7 @@ static void strip_clear(const Strip *s) {
 
 /* A block's accumulators to one, in the tree's order, and that to the partial results of the blocks before, as cascade_push. */
 static void strip_push(const Strip *s, int64_t n, int64_t count) {
-    const Results *r = &s->e->results;
+    const DynResults *r = &s->e->results;
     for (int g = 0; g < s->groups; g++) {
         for (int i = 0; i < r->n; i++) {
             for (int w = LANES / 2; w; w /= 2) {
@@ -405,7 +403,7 @@ static void strip_push(const Strip *s, int64_t n, int64_t count) {
 /* As cascade_end; the results to where they belong. */
 static void strip_put(const Strip *s, int64_t count) {
     const DynBound *b = s->e->b;
-    const Results *r = &s->e->results;
+    const DynResults *r = &s->e->results;
     int last = s->e->kept[s->e->nkept - 1];
     for (int g = 0; g < s->groups; g++) {
         for (int i = 0; i < r->n; i++) {
@@ -705,7 +703,7 @@ static void run_chunks(Reduce *e, void (*fn)(void *, int64_t), int64_t nchunks, 
 int dyn_exec_reduce(DynBound *b) {
     Reduce e = {.b = b, .nouter = 1};
     int reduced[DYN_MAX_NDIM], nreduced = 0;
-    find_results(b->k, &e.results);
+    dyn_reduce_results(b->k, &e.results);
     split_axes(&e, reduced, &nreduced);
     dyn_span_make(b, reduced, nreduced, &e.span);
     bool along = e.span.mode[0] <= DYN_SPAN_SPLAT;

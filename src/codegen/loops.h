@@ -122,6 +122,7 @@ struct DynLoops {
     bool builtin;               /* all kernels have a plan for the built-in tier */
     bool warns; /* what raises a flag for invalid values or division by zero is left to eager even where np.errstate ignores it */
     bool fast_math;
+    bool lanes_only; /* no kernel needs its second function (native.h): the rows of the built-in tier */
 };
 
 /* lower.c, used by fuse and schedule */
@@ -134,6 +135,7 @@ DYN_HIDDEN uint32_t dyn_kernel_operand(DynLoops *p, DynKernel *k, DynOperand ope
 DYN_HIDDEN uint32_t dyn_kernel_param(DynLoops *p, DynKernel *k, uint32_t sym, DynDtype dt);
 DYN_HIDDEN bool dyn_kernel_touches(const DynLoops *p, const DynKernel *k, uint32_t storage, bool written_only);
 DYN_HIDDEN bool dyn_step_scans(const DynLoops *p, const DynStep *step, uint32_t storage); /* a scan that reads or writes it */
+DYN_HIDDEN bool dyn_kernel_any_order(const DynKernel *k); /* its reductions give the same bits in whatever order */
 DYN_HIDDEN uint32_t dyn_op_cost(uint16_t op, uint8_t dtype);
 DYN_HIDDEN bool dyn_loops_op_warns(uint16_t op, uint8_t compute); /* may eager give a floating-point warning? */
 DYN_HIDDEN bool dyn_loops_cast_warns(uint8_t from, uint8_t to);

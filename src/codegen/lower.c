@@ -160,6 +160,17 @@ bool dyn_kernel_touches(const DynLoops *p, const DynKernel *k, uint32_t storage,
     return false;
 }
 
+bool dyn_kernel_any_order(const DynKernel *k) {
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        const DynInsn *n = &k->insns.at[i];
+        bool inexact = dyn_dtypes[n->compute].kind == 'f' || dyn_dtypes[n->compute].kind == 'c';
+        if (n->kind == DYN_L_REDUCE && inexact && (n->op == DYN_OP_SUM || n->op == DYN_OP_PROD)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool dyn_step_scans(const DynLoops *p, const DynStep *step, uint32_t storage) {
     return step->kind == DYN_STEP_SCAN &&
            (step->id == storage || dyn_loops_storage(p, dyn_graph_node(p->graph, step->id)->args[0].id) == storage);

@@ -10,21 +10,26 @@
 #define DYN_NATIVE_H
 #include "codegen/codegen.h"
 
-#define DYN_NATIVE_ABI 2
+#define DYN_NATIVE_ABI 3
 #define DYN_NATIVE_SYMBOL "dyn_kernels"
 
 /* A kernel runs over n lanes. p: one pointer an operand, all contiguous; s: the graph's scalars that the kernel uses.
  * n is a multiple of the kernel's lanes; for a reduction of DYN_REDUCE_LANES. A reduction has a second set of pointers behind the
  * first: numbers, the steps in bytes from one group of DYN_REDUCE_LANES lanes to the next; its results are as many accumulators,
- * which it goes on with: the caller sets them first and combines them at the end. */
+ * which it goes on with: the caller sets them first and combines them at the end.
+ *
+ * A reduction has a second function, for lanes that all belong to one result: any number of them above 0, and the results are one
+ * element each, which hold what a reduction begins with, and get the result. */
 typedef void (*DynKernelFn)(char *const *p, long n, const DynScalar *s);
 #define DYN_REDUCE_LANES 32 /* accumulators of a block */
 #define DYN_BLOCK 512       /* elements of a block: its partial sums are combined pairwise by the caller */
 
 typedef struct DynNativeTable {
-    long abi;               /* DYN_NATIVE_ABI */
-    long count;             /* of kernels */
-    DynKernelFn kernels[1]; /* count entries */
+    long abi;   /* DYN_NATIVE_ABI */
+    long count; /* of kernels */
+    struct {
+        DynKernelFn lanes, one; /* one: NULL where nothing is reduced */
+    } kernels[1];               /* count entries */
 } DynNativeTable;
 
 /* ---- artifact.c offers to build.c. Thread safe, no GIL needed, unless said. */

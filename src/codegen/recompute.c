@@ -9,6 +9,7 @@
 #include "codegen/loops.h"
 
 #define MOST_AGAIN 40 /* cost of computing a value once more for each further window, as dyn_op_cost counts */
+#define APART_COST 8  /* of reading elements that don't lie side by side */
 
 static DynKernel *kernel_at(const DynLoops *p, uint32_t step) {
     const DynStep *s = &p->steps.at[step];
@@ -125,8 +126,8 @@ typedef struct Value {
     uint32_t readers[MOST_READERS]; /* kernels */
     DynKernel rebuilt[MOST_READERS];
     uint32_t nreaders, nwindows;
-    DynOperand windows[DYN_MAX_OPERANDS]; /* distinct ones */
-    const DynKernel *spaces[DYN_MAX_OPERANDS];
+    DynOperand windows[DYN_MAX_OPERANDS];      /* those of one reader are distinct */
+    const DynKernel *spaces[DYN_MAX_OPERANDS]; /* the readers */
 } Value;
 
 /* The kernel at a step makes a value that lives in a temporary, all of it, and nothing else. */
@@ -148,15 +149,19 @@ static bool find_value(const DynLoops *p, uint32_t step, Value *v) {
            !memcmp(m->shape, k->shape, sizeof(*k->shape) * k->ndim);
 }
 
+/* false: no room, or the reader goes through the value as its maker does: fuse.c makes one kernel of the two. */
 static bool add_window(Value *v, const DynKernel *reader, const DynOperand *window) {
+    bool whole = !window->window && reader->ndim == v->maker->ndim;
     for (uint32_t i = 0; i < v->nwindows; i++) {
-        if (!memcmp(v->windows[i].axis, window->axis, sizeof(window->axis)) &&
-            !memcmp(v->windows[i].at, window->at, sizeof(window->at)) && v->spaces[i]->ndim == reader->ndim &&
-            !memcmp(v->spaces[i]->shape, reader->shape, sizeof(*reader->shape) * reader->ndim)) {
+        if (v->spaces[i] == reader && !memcmp(v->windows[i].axis, window->axis, sizeof(window->axis)) &&
+            !memcmp(v->windows[i].at, window->at, sizeof(window->at))) {
             return true;
         }
     }
-    if (v->nwindows == DYN_MAX_OPERANDS) {
+    for (int d = 0; d < reader->ndim; d++) {
+        whole = whole && window->axis[d] == d;
+    }
+    if (whole || v->nwindows == DYN_MAX_OPERANDS) {
         return false;
     }
     v->spaces[v->nwindows] = reader;
@@ -221,9 +226,20 @@ static bool may_move(const DynLoops *p, const Value *v) {
     return true;
 }
 
-static bool is_cheap(const Value *v) {
+/* Do neighbours along the last axis lie side by side, as far as the graph tells? */
+static bool is_dense(const DynLoops *p, const DynKernel *k, const DynOperand *o) {
+    DynOperand base = settled(p, k, *o);
+    int axis = k->ndim > 0 ? base.axis[k->ndim - 1] : -1;
+    const DynMem *m = &p->places[base.place];
+    return axis < 0 || (!is_view(p, base.place) && m->layout->kind == DYN_LAYOUT_C && axis == m->ndim - 1);
+}
+
+static bool is_cheap(const DynLoops *p, const Value *v) {
     uint32_t cost = 0;
     bool calls = false;
+    for (uint32_t i = 0; i < v->maker->operands.n; i++) {
+        cost += v->maker->operands.at[i].out || is_dense(p, v->maker, &v->maker->operands.at[i]) ? 0 : APART_COST;
+    }
     for (uint32_t i = 0; i < v->maker->insns.n; i++) {
         const DynInsn *n = &v->maker->insns.at[i];
         cost += n->kind == DYN_L_OP ? dyn_op_cost(n->op, n->compute) : 0;
@@ -363,7 +379,7 @@ int dyn_recompute(DynLoops *p, DynReason *why, DynStr *error) {
     Value v;
     *why = DYN_R_OK;
     for (uint32_t s = 0; s < p->steps.n; s++) {
-        n += find_value(p, s, &v) && find_readers(p, &v) && is_cheap(&v) && may_move(p, &v) && compute_again(p, &v);
+        n += find_value(p, s, &v) && find_readers(p, &v) && is_cheap(p, &v) && may_move(p, &v) && compute_again(p, &v);
     }
     if (n > 0) {
         drop_views(p);

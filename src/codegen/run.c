@@ -309,13 +309,9 @@ static DynRunStatus check_flags(Call *c) {
 
 #define GIL_COST 500000 /* tenths of a nanosecond: below this the GIL is kept */
 
-static DynKernelFn native_code(const Call *c, const DynKernel *k) {
-    return c->table == NULL ? NULL : c->table->kernels[k->number];
-}
-
 static int run_alone(Call *c, const DynKernel *k) {
     DynBound b;
-    if (dyn_exec_bind(k, native_code(c, k), c->geoms, c->run->sym, &b) < 0) {
+    if (dyn_exec_bind(k, c->table, c->geoms, c->run->sym, &b) < 0) {
         return -1;
     }
     if (k->margin) {
@@ -342,7 +338,7 @@ static int run_group(Call *c, uint32_t step, uint32_t *last) {
     int failed = b ? 0 : -1;
     for (uint32_t i = 0; i < n && !failed; i++) {
         const DynKernel *k = &p->kernels.at[p->steps.at[step + i].id];
-        failed = dyn_exec_bind(k, native_code(c, k), c->geoms, c->run->sym, &b[i]);
+        failed = dyn_exec_bind(k, c->table, c->geoms, c->run->sym, &b[i]);
         cost += failed ? 0 : dyn_exec_cost(&b[i]);
     }
     if (!failed) {
