@@ -619,7 +619,7 @@ DynVal *dyn_np_builtin(DynRec *r, const char *name, const DynOperand *args, int 
         return operation(r, DYN_OP_POWER, o, 2, false, result);
     if (strcmp(name, "divmod") == 0 && n == 2)
         return dyn_np_call(r, dyn_np_binding("divmod", false), o, 2, NULL, result);
-    if (strcmp(name, "round") == 0 && n == 2)
+    if (strcmp(name, "round") == 0 && n == 2 && args[1].real != Py_None) /* None: a Python int, as without it */
         return dyn_np_call(r, dyn_np_binding("round", true), o, 2, NULL, result);
     return dyn_np_refuse(r, DYN_R_DATA_DEPENDENT);
 }

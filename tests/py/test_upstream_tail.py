@@ -221,3 +221,14 @@ def test_views_that_warn_come_in(fn):
 
 def test_reading_such_views_is_no_break():
     dynoc.optimize(only_read, wait=True, fullgraph=True)(f64(3))
+
+
+@pytest.mark.parametrize("number", [np.float32(1.5), np.float64(2.5), np.int16(3), np.uint8(7), 2.5, 3])
+def test_round_to_no_digits_is_a_python_int(number):
+    def rounded(s):
+        return round(s, None), round(s), round(s, ndigits=None)
+
+    fast = dynoc.optimize(rounded)
+    for _ in range(3):
+        got = fast(number)
+        assert got == rounded(number) and all(type(n) is int for n in got)
