@@ -136,12 +136,9 @@ static bool is_plain_memory(void) {
 }
 
 /* A large array over memory of the pool, which it owns as any array owns its own. */
-static PyObject *array_of_pool(PyArray_Descr *descr, int ndim, npy_intp *shape, npy_intp *strides, size_t bytes) {
-    void *data = dyn_pool_take(bytes);
-    PyObject *a = data == NULL ? PyErr_NoMemory()
-                               : PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)Py_NewRef(descr), ndim, shape, strides,
-                                                      data, NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED, NULL);
-    Py_DECREF(descr);
+static PyObject *array_of_pool(PyArray_Descr *descr, int ndim, npy_intp *shape, npy_intp *strides, void *data, size_t bytes) {
+    PyObject *a =
+        PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, strides, data, NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED, NULL);
     if (a == NULL) {
         dyn_pool_give(data);
         return NULL;
@@ -174,8 +171,10 @@ PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLay
     PyArray_Descr *descr = PyArray_DescrFromType(dyn_dtypes[dt].npy);
     if (descr == NULL)
         return NULL;
-    if (fits && bytes >= DYN_POOL_LEAST && bytes <= PY_SSIZE_T_MAX && is_plain_memory())
-        return array_of_pool(descr, ndim, shape, ordered ? strides : NULL, bytes);
+    bool large = fits && bytes >= DYN_POOL_LEAST && bytes <= PY_SSIZE_T_MAX && is_plain_memory();
+    void *data = large ? dyn_pool_take(bytes) : NULL;
+    if (data != NULL)
+        return array_of_pool(descr, ndim, shape, ordered ? strides : NULL, data, bytes);
     return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, ordered ? strides : NULL, NULL, 0, NULL);
 }
 

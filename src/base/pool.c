@@ -66,7 +66,12 @@ static void keep_at_most(size_t bytes) {
 }
 
 static void *map_block(size_t size) {
-    char *start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *start = MAP_FAILED;
+    for (int turn = 0; turn < 2 && start == MAP_FAILED; turn++) {
+        if (turn > 0)
+            keep_at_most(0); /* there may be room for it in place of what is kept */
+        start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    }
     if (start == MAP_FAILED)
         return NULL;
     if (size >= HUGE_PAGES)

@@ -1,6 +1,6 @@
 /* exec.c: runs elementwise kernels, and groups of kernels row by row.
  *
- * Called by artifact.c. A generated function takes contiguous lanes, a multiple of so many at a time. Here axes are ordered and
+ * Called by run.c. A generated function takes contiguous lanes, a multiple of so many at a time. Here axes are ordered and
  * joined, memory that is contiguous is handed over as it is, anything else is gathered into scratch blocks and scattered back,
  * and the last lanes are padded with copies of a valid element (so that no floating-point flag is raised for nothing). Every
  * element thus goes through the same instructions, wherever it lies. */
@@ -555,6 +555,12 @@ int dyn_exec_margin(const DynBound *b, const DynScalar *sym) {
     int failed = 0;
     for (int d = 0; d < b->ndim; d++) {
         int64_t from = k->box_at[d], to = from + sym[k->box_shape[d]].i, ends[2][2] = {{0, from}, {to, b->dims[d]}};
+        if (to == from) { /* the box is empty: all is outside, whatever it says of where it begins */
+            return dyn_exec_elementwise(&part);
+        }
+        if (to < from || to > b->dims[d]) {
+            return -1;
+        }
         for (int side = 0; side < 2 && !failed; side++) { /* within the box along the axes before, whole along those behind */
             DynBound slab = part;
             slab.dims[d] = ends[side][1] - ends[side][0];

@@ -1,4 +1,4 @@
-/* exec.h: running kernels over memory: shared by artifact.c (who calls), geometry.c, exec.c, exec_reduce.c. */
+/* exec.h: running kernels over memory: shared by run.c (who calls), geometry.c, exec.c, exec_reduce.c. */
 #ifndef DYN_EXEC_H
 #define DYN_EXEC_H
 #include "codegen/loops.h"
@@ -12,7 +12,7 @@ typedef struct DynGeom {
 /* geometry.c. -1: the view can't be made of these strides, or a size is not what the graph says. */
 DYN_HIDDEN int dyn_geom_view(const DynGraph *g, uint32_t node, const DynScalar *sym, const DynGeom *geoms, DynGeom *out);
 DYN_HIDDEN int64_t dyn_geom_dense(const DynMem *m, const DynScalar *sym,
-                                  DynGeom *out); /* dims, dense strides in its order; bytes */
+                                  DynGeom *out); /* dims, dense strides in its order; bytes, -1: too many */
 
 /* A kernel bound to memory: for each axis of its space a size, for each operand a stride. */
 typedef struct DynBound {

@@ -77,7 +77,7 @@ typedef struct Accumulators {
     _Alignas(64) char lanes[DYN_MAX_RESULTS][ROW_BYTES];
 } Accumulators;
 
-static void set_identity(const DynBound *b, const DynResults *r, Accumulators *acc, char **p) {
+static void set_identity(const DynResults *r, Accumulators *acc, char **p) {
     for (int i = 0; i < r->n; i++) {
         uint32_t op = r->insn[i]->a[0];
         start_lanes(r, i, acc->lanes[i]);
@@ -100,7 +100,7 @@ static void run_rest(const DynBound *b, const DynSpan *s, char **p, char *const 
             }
         }
     }
-    set_identity(b, r, &acc, q);
+    set_identity(r, &acc, q);
     dyn_bound_run(b, q, LANES);
     for (int i = 0; i < r->n; i++) {
         r->combine[i](whole->lanes[i], acc.lanes[i], (int)n);
@@ -133,7 +133,7 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
             dyn_lanes_pad(p[i], size, n, whole + (rest ? LANES : 0));
         }
     }
-    set_identity(b, r, &acc, p);
+    set_identity(r, &acc, p);
     if (whole) {
         dyn_bound_run(b, p, whole);
     }
@@ -489,7 +489,8 @@ static bool has_columns(Reduce *e) {
     }
     e->columns = b->dims[last];
     e->nlines = e->columns ? e->nouter / e->columns : 0;
-    return e->columns >= LANES;
+    bool twice = e->columns % LANES != 0; /* the last group takes some of the lanes before it too */
+    return e->columns >= LANES && !(twice && b->k->in_place);
 }
 
 /* Few elements of many results: the elements are laid out lane by lane first. Lines go side by side, piece by piece: what they

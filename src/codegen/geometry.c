@@ -1,21 +1,26 @@
 /* geometry.c: where the elements of a place lie, from sizes and strides at run time: dense memory, and views of it as NumPy makes
  * them.
  *
- * Called by artifact.c at every call, before the kernels that need it. */
+ * Called by run.c at every call, before the kernels that need it. */
 #include "codegen/exec.h"
 
 int64_t dyn_geom_dense(const DynMem *m, const DynScalar *sym, DynGeom *out) {
     int64_t bytes = dyn_dtypes[m->dtype].size, total = bytes;
+    bool none = false, fits = true;
     for (int i = 0; i < m->ndim; i++) {
         out->dims[i] = sym[m->shape[i]].i;
-        total *= out->dims[i];
+        none = none || out->dims[i] == 0;
+        fits = fits && (out->dims[i] == 0 || !__builtin_mul_overflow(total, out->dims[i], &total));
+    }
+    if (!fits) {
+        return -1;
     }
     for (int i = m->ndim; i-- > 0;) {
         int axis = m->layout->kind == DYN_LAYOUT_C ? i : m->layout->perm[i];
         out->strides[axis] = bytes;
         bytes *= out->dims[axis] > 0 ? out->dims[axis] : 1;
     }
-    return total;
+    return none ? 0 : total;
 }
 
 static int view_slice(const DynNode *n, const DynNode *base, const DynScalar *sym, const DynGeom *from, DynGeom *out) {

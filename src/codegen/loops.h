@@ -1,12 +1,14 @@
 /* loops.h: loop IR, private to codegen: the graph as kernels over iteration spaces, in the order in which they run.
  *
- *     steps  = kernel | scan | extern call | geometry of a view      (lower.c; fuse.c merges kernels; schedule.c groups and
- * orders) kernel = a space (list of size symbols), operands (memory seen through a map of axes), and SSA instructions for one
- * point of the space. Instructions refer to earlier ones.
+ *     steps = kernel | scan | extern call | geometry of a view
+ *     kernel = a space (list of size symbols), operands (memory seen through a map of axes), and SSA instructions for one point
+ *              of the space. Instructions refer to earlier ones.
+ *
+ * lower.c makes them, recompute.c takes values into the kernels that read them, fuse.c merges kernels, schedule.c groups them.
  *
  * Memory is named by "places": place i < graph nodes is the memory of node i (a view has its owner's bytes under its own
- * geometry); places behind those are temporaries that have no node (extras). Everything lives in the capture's arena; artifact.c
- * reads it at every call. Values that have no place are recomputed where they are used. */
+ * geometry); places behind those are temporaries that have no node (extras). Everything lives in the capture's arena; run.c reads
+ * it at every call. Values that have no place are recomputed where they are used. */
 #ifndef DYN_LOOPS_H
 #define DYN_LOOPS_H
 #include "codegen/codegen.h"

@@ -1,4 +1,4 @@
-/* plan.c: memory of temporaries: which share a slot. How large a slot is comes out at each call (exec.c), since sizes are
+/* plan.c: memory of temporaries: which share a slot. How large a slot is comes out at each call (run.c), since sizes are
  * symbols.
  *
  * Called after schedule.c; kernels' plans for the built-in tier follow (builtin.c). A temporary lives from the first step that

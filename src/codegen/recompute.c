@@ -208,7 +208,24 @@ static bool find_readers(const DynLoops *p, Value *v) {
     return v->nreaders > 0 && v->last > v->made;
 }
 
-/* What the maker reads is at its last reader what it was; nor has anything happened by then that eager could not do again. */
+static bool may_warn(const DynKernel *k) {
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        const DynInsn *n = &k->insns.at[i];
+        if (n->kind == DYN_L_CAST && dyn_loops_cast_warns(k->insns.at[n->a[0]].dtype, n->dtype)) {
+            return true;
+        }
+        if (n->kind == DYN_L_OP && dyn_loops_op_warns(n->op, n->compute)) {
+            return true;
+        }
+        if (n->kind == DYN_L_SCALAR && k->params.at[n->a[0]].is_float && n->dtype != DYN_F64) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What the maker reads is at its last reader what it was; nor has anything happened by then, or with it, that eager could not do
+ * again where a warning is due. */
 static bool may_move(const DynLoops *p, const Value *v) {
     for (uint32_t s = v->made + 1; s <= v->last; s++) {
         const DynKernel *k = kernel_at(p, s);
@@ -217,8 +234,8 @@ static bool may_move(const DynLoops *p, const Value *v) {
         }
         for (uint32_t i = 0; k != NULL && !k->dead && i < k->operands.n; i++) {
             uint32_t storage = dyn_loops_storage(p, k->operands.at[i].place);
-            if (k->operands.at[i].out &&
-                (dyn_kernel_touches(p, v->maker, storage, false) || (s < v->last && p->places[storage].kind == DYN_P_INPUT))) {
+            bool seen = p->places[storage].kind == DYN_P_INPUT && (s < v->last || may_warn(v->maker));
+            if (k->operands.at[i].out && (seen || dyn_kernel_touches(p, v->maker, storage, false))) {
                 return false;
             }
         }
@@ -286,19 +303,6 @@ static bool rebuild(DynLoops *p, Value *v, uint32_t i) {
 }
 
 /* ---- what no window holds */
-
-static bool may_warn(const DynKernel *k) {
-    for (uint32_t i = 0; i < k->insns.n; i++) {
-        const DynInsn *n = &k->insns.at[i];
-        if (n->kind == DYN_L_CAST && dyn_loops_cast_warns(k->insns.at[n->a[0]].dtype, n->dtype)) {
-            return true;
-        }
-        if (n->kind == DYN_L_OP && dyn_loops_op_warns(n->op, n->compute)) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* How many axes the window holds in full. */
 static int whole_axes(const DynLoops *p, const Value *v, uint32_t window) {

@@ -40,6 +40,8 @@ static void be_strict(Call *c, bool strict) {
 
 /* ---- memory */
 
+#define TOO_MANY ((int64_t)1 << 56) /* bytes; below it their sums don't overflow */
+
 static size_t round_up(size_t n) { return (n + 63) & ~(size_t)63; }
 
 static void geom_of(PyObject *array, DynGeom *g) {
@@ -51,9 +53,12 @@ static void geom_of(PyObject *array, DynGeom *g) {
     }
 }
 
-/* Bytes of a temporary. One for a single row stays where it is when the row changes. */
-static size_t temp_geom(const Call *c, const DynMem *m, DynGeom *g) {
+/* Bytes of a temporary, -1: too many. One for a single row stays where it is when the row changes. */
+static int64_t temp_geom(const Call *c, const DynMem *m, DynGeom *g) {
     int64_t bytes = dyn_geom_dense(m, c->run->sym, g);
+    if (bytes < 0 || bytes > TOO_MANY) {
+        return -1;
+    }
     if (m->kind == DYN_P_ROW) {
         bytes = dyn_dtypes[m->dtype].size;
         for (int i = m->ndim; i-- > 0;) {
@@ -62,12 +67,13 @@ static size_t temp_geom(const Call *c, const DynMem *m, DynGeom *g) {
             bytes *= row ? 1 : g->dims[i];
         }
     }
-    return round_up((size_t)bytes);
+    return (int64_t)round_up((size_t)bytes);
 }
 
 static int place_temps(Call *c) {
     const DynLoops *p = c->p;
     size_t few[FEW] = {0}, *at = few, total = 0;
+    bool fits = true;
     if (p->nslots > FEW && (at = PyMem_Calloc(p->nslots, sizeof(*at))) == NULL) {
         PyErr_NoMemory();
         return -1;
@@ -75,8 +81,9 @@ static int place_temps(Call *c) {
     for (uint32_t i = 0; i < p->nplaces; i++) {
         const DynMem *m = &p->places[i];
         if (m->kind == DYN_P_TEMP || m->kind == DYN_P_ROW) {
-            size_t bytes = temp_geom(c, m, &c->geoms[i]);
-            at[m->slot] = at[m->slot] > bytes ? at[m->slot] : bytes;
+            int64_t bytes = temp_geom(c, m, &c->geoms[i]);
+            fits = fits && bytes >= 0;
+            at[m->slot] = fits && at[m->slot] < (size_t)bytes ? (size_t)bytes : at[m->slot];
         }
     }
     for (uint32_t slot = 0; slot < p->nslots; slot++) {
@@ -85,7 +92,7 @@ static int place_temps(Call *c) {
         total += bytes;
         c->row_size = slot + 1 == p->nrow_slots ? total : c->row_size;
     }
-    c->temps = dyn_pool_take(total);
+    c->temps = fits && total <= (size_t)TOO_MANY ? dyn_pool_take(total) : NULL;
     for (uint32_t i = 0; c->temps && i < p->nplaces; i++) {
         const DynMem *m = &p->places[i];
         if (m->kind == DYN_P_TEMP || m->kind == DYN_P_ROW) {
@@ -94,9 +101,6 @@ static int place_temps(Call *c) {
     }
     if (at != few) {
         PyMem_Free(at);
-    }
-    if (c->temps == NULL) {
-        PyErr_NoMemory();
     }
     return c->temps ? 0 : -1;
 }
@@ -314,11 +318,8 @@ static int run_alone(Call *c, const DynKernel *k) {
     if (dyn_exec_bind(k, c->table, c->geoms, c->run->sym, &b) < 0) {
         return -1;
     }
-    if (k->margin) {
-        return dyn_exec_margin(&b, c->run->sym);
-    }
     PyThreadState *saved = dyn_exec_cost(&b) > GIL_COST ? PyEval_SaveThread() : NULL;
-    int failed = k->reduced ? dyn_exec_reduce(&b) : dyn_exec_elementwise(&b);
+    int failed = k->margin ? dyn_exec_margin(&b, c->run->sym) : k->reduced ? dyn_exec_reduce(&b) : dyn_exec_elementwise(&b);
     if (saved) {
         PyEval_RestoreThread(saved);
     }
@@ -549,8 +550,9 @@ static DynRunStatus hand_out(Call *c) {
 
 static DynRunStatus run_call(Call *c) {
     dyn_flags_clear();
-    if (make_memory(c) < 0) {
-        return DYN_RUN_ERROR;
+    if (make_memory(c) < 0) { /* eager says it in NumPy's words, or makes do with less memory */
+        PyErr_Clear();
+        return DYN_RUN_AGAIN;
     }
     if (c->p->written.n > 0) {
         keep_inputs(c);
