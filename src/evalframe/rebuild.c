@@ -84,9 +84,13 @@ static PyObject *step_forward(PyObject *iterator, uint32_t n) {
     return iterator;
 }
 
+/* obj: reversed, whose position counts down. */
 static PyObject *make_iterator(const Build *b, const DynRecipe *r) {
-    PyObject *container = item(b, r, 0), *o = container == NULL ? NULL : PyObject_GetIter(container);
-    if (o == NULL || r->id == 0)
+    PyObject *container = item(b, r, 0);
+    PyObject *o = container == NULL ? NULL
+                  : r->obj != NULL  ? PyObject_CallOneArg(r->obj, container)
+                                    : PyObject_GetIter(container);
+    if (o == NULL || (r->id == 0 && r->obj == NULL))
         return o;
     if (PyDict_Check(container) || PyAnySet_Check(container) || !PySequence_Check(container) ||
         Py_IS_TYPE(container, dyn_deque_type))
@@ -320,15 +324,18 @@ static uint32_t mark(const DynCapture *c, DynEffects fx, const uint32_t *recipes
 
 enum { NEEDED = 1, LATE = 2 };
 
-/* An iterator over a container that the effects fill can't be made before they did: it, and what has it in it, is late. */
-static void put_off(const DynCapture *c, uint8_t *need, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        const DynRecipe *r = &c->recipes.at[i];
-        bool late = r->kind == DYN_RC_ITER || r->kind == DYN_RC_CALL; /* reversed(items) … */
-        for (uint32_t k = 0; k < r->n; k++)
-            late |= need[r->items[k]] == LATE;
-        need[i] = need[i] && late ? LATE : need[i];
-    }
+/* An iterator over a container that the effects fill can't be made before they did, nor what has it in it. One that stands within
+ * its list as it is can: what the effects do to the list, they do behind its back. */
+static bool has_to_wait(const Build *b, const DynRecipe *r, const uint8_t *need) {
+    for (uint32_t k = 0; k < r->n; k++)
+        if (need[r->items[k]] == LATE)
+            return true;
+    if (r->kind != DYN_RC_ITER)
+        return false;
+    PyObject *container = b->made[r->items[0]];
+    if (PyList_Check(container))
+        return (size_t)PyList_GET_SIZE(container) < (size_t)r->id + (r->obj != NULL);
+    return !PyTuple_Check(container) && !PyUnicode_Check(container) && !PyBytes_Check(container) && !PyRange_Check(container);
 }
 
 static int make_one(const Build *b, uint32_t i) {
@@ -348,10 +355,11 @@ static int make_late(const Build *b, const uint8_t *need, uint32_t i) {
 static int build(const Build *b, DynEffects fx, const uint32_t *recipes, uint32_t n, uint8_t *need, PyObject **out) {
     uint32_t count = mark(b->c, fx, recipes, n, need);
     int status = 0;
-    if (fx.n > 0)
-        put_off(b->c, need, count);
-    for (uint32_t i = 0; status == 0 && i < count; i++)
+    for (uint32_t i = 0; status == 0 && i < count; i++) {
+        if (need[i] && fx.n > 0 && has_to_wait(b, &b->c->recipes.at[i], need))
+            need[i] = LATE;
         status = need[i] == NEEDED ? make_one(b, i) : 0;
+    }
     for (uint32_t i = fx.first; status == 0 && i < fx.first + fx.n; i++) {
         const DynEffect *e = &b->c->effects.at[i];
         for (uint32_t k = 0; status == 0 && k < e->n; k++)

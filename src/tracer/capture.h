@@ -57,7 +57,7 @@ typedef struct DynGuard {
     RECIPE(SET)        /* items */                                                                                        \
     RECIPE(SLICE)      /* 3 items */                                                                                      \
     RECIPE(METHOD)     /* items: function, self */                                                                        \
-    RECIPE(ITER)       /* items: the container (tuple, list); id: how many were taken */                                  \
+    RECIPE(ITER)       /* items: the container (tuple, list); id: how many were taken. obj: reversed; id: its position */ \
     RECIPE(RANGE)      /* 3 items */                                                                                      \
     RECIPE(RANGE_ITER) /* 3 items: start of what is left, stop, step */                                                   \
     RECIPE(NAMED)      /* items: a tuple; obj: the tuple subclass to make of it by its _make */                           \

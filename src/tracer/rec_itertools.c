@@ -91,7 +91,18 @@ bool rec_whole_number(DynRec *r, DynOperand o, int64_t *out) {
     return *out > INT32_MIN && *out < INT32_MAX;
 }
 
+/* Containers whose iterators raise when the size has changed since they were made. */
+static bool counts_changes(PyObject *o) {
+    return PyDict_Check(o) || PyAnySet_Check(o) || PyDictViewSet_Check(o) || PyDictValues_Check(o) ||
+           Py_IS_TYPE(o, dyn_deque_type);
+}
+
 static int new_chain(DynRec *r, RecLazy *z, const RecCall *c) {
+    for (uint32_t i = 1; i < c->npos; i++) { /* asked for their iterators when chain gets there, which can't be told */
+        if (counts_changes(c->args[i].real)) {
+            return -1;
+        }
+    }
     if (c->nkw != 0 || c->npos < 1 || c->npos > 8 || rec_lazy_sources(r, z, c, 0, c->npos) < 0 ||
         (z->pools = DYN_NEW_N(&r->arena, DynOperand, c->npos)) == NULL) {
         return -1;

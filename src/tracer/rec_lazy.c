@@ -170,14 +170,11 @@ static DynVal *step_reversed(DynRec *r, DynVal *v, PyObject **item) {
 
 static uint32_t reversed_recipe(DynRec *r, const DynVal *v) {
     int64_t at = v->lazy->start - v->id;
-    uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, 2);
-    if (items == NULL || (items[0] = rec_recipe(r, v->lazy->func.v)) == DYN_NONE) {
+    uint32_t *list = DYN_NEW_N(&r->cap->arena, uint32_t, 1);
+    if (at < 0 || list == NULL || (list[0] = rec_recipe(r, v->lazy->func.v)) == DYN_NONE) {
         return DYN_NONE;
     }
-    items[1] = dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, v->lazy->type, 1, items);
-    return v->id == 0 || items[1] == DYN_NONE ? items[1]
-           : at < 0                           ? DYN_NONE
-                                              : dyn_capture_recipe(r->cap, DYN_RC_ITER, v->id, NULL, 1, items + 1);
+    return dyn_capture_recipe(r->cap, DYN_RC_ITER, (uint32_t)at, v->lazy->type, 1, list);
 }
 
 /* ---- new ones */

@@ -280,7 +280,8 @@ bool rec_length(DynRec *r, DynOperand o, PyObject **result, DynVal **v) {
     if (!rec_unary_operator(r, "__len__", o, result, v)) {
         return false;
     }
-    bool plain = *v != NULL && *result != NULL && PyLong_CheckExact(*result) && (*v)->kind == DV_SYM;
+    bool plain = *v != NULL && *result != NULL && PyLong_CheckExact(*result) && dyn_rec_resolve(r, *v, *result) == 0 &&
+                 (*v)->kind == DV_SYM;
     *result = length_of(*result);
     *v = plain && *result != NULL && is_positive(r, *v) ? *v : NULL;
     return true;

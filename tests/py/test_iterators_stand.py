@@ -1,0 +1,150 @@
+"""Iterators that outlive a segment stand where eager's do, whatever the segment did to their list before or since."""
+
+import itertools
+
+import pytest
+from case import f64
+from compare import check, dynoc
+
+
+def reversed_while_it_grows(xs, a):
+    b = a + 1
+    r = []
+    for x in reversed(xs):
+        xs.append(x)
+        print(end="")
+        r.append(x)
+        b = b + x
+    return r, b
+
+
+def reversed_while_it_shrinks(xs, a):
+    b = a + 1
+    r = []
+    for x in reversed(xs):
+        xs.pop()
+        print(end="")
+        r.append(x)
+        b = b + x
+    return r, b
+
+
+
+
+def kept_reversed(xs, a):
+    b = a + 1
+    it = reversed(xs)
+    next(it)
+    xs.append(9)
+    print(end="")
+    return list(it), b + 1
+
+
+def zipped(xs, a):
+    b = a + 1
+    z = zip(xs, reversed(xs))
+    xs.append(0)
+    print(end="")
+    return list(z), b
+
+
+def cut_and_filled(xs, a):
+    b = a + 1
+    it = iter(xs)
+    next(it)
+    next(it)
+    del xs[1:]
+    print(end="")
+    xs.extend([8, 9])
+    return list(it), b
+
+
+def filled_and_left(xs, a):
+    b = a + 1
+    ys = []
+    for x in xs:
+        ys.append(x * 2)
+    it = iter(ys)
+    first = next(it)
+    print(end="")
+    return first, list(it), b
+
+
+def filled_and_reversed(xs, a):
+    b = a + 1
+    ys = []
+    for x in xs:
+        ys.append(x * 2)
+    it = reversed(ys)
+    first = next(it)
+    print(end="")
+    return first, list(it), b
+
+
+def cleared_inside(xs, a):
+    b = a + 1
+    r = []
+    for x in xs:
+        r.append(x)
+        if x == 2:
+            xs.clear()
+        print(end="")
+        b = b + x
+    return r, b
+
+
+ALL = [
+    reversed_while_it_grows, reversed_while_it_shrinks, kept_reversed, zipped, cut_and_filled, filled_and_left,
+    filled_and_reversed, cleared_inside,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fn", ALL, ids=lambda f: f.__name__)
+def test_position(fn):
+    fast = dynoc.optimize(fn, wait=True)
+    for _ in range(4):
+        for xs in ([1, 2, 3], [1, 2, 3, 4], [5, 2]):
+            check(fn, fast, lambda xs=xs: (list(xs), f64(2)), "same", what=str(xs))
+
+
+def chained(ys, d, a):
+    b = a + 1
+    for x in itertools.chain(ys, d):
+        if x in ys and x not in d:
+            if isinstance(d, set):
+                d.add(x)
+            else:
+                d[x] = len(d)
+    return b
+
+
+@pytest.mark.parametrize("make", [lambda: {5: 0}, lambda: {5}], ids=["dict", "set"])
+def test_chain_asks_for_iterators_when_it_gets_there(make):
+    fast = dynoc.optimize(chained, wait=True)
+    for _ in range(3):
+        d, e = make(), make()
+        assert (fast([1, 2], d, f64(2)) == chained([1, 2], e, f64(2))).all() and d == e
+
+
+class Len:
+    def __init__(self, n):
+        self.n = n
+        self.asked = 0
+
+    def __len__(self):
+        self.asked += 1
+        return self.n
+
+
+def asked_in_if(o, a):
+    b = a + 1
+    if o:
+        return b + 1, o.asked
+    return b, o.asked
+
+
+def test_a_length_is_asked_once():
+    fast = dynoc.optimize(asked_in_if, wait=True)
+    for n in (3, 3, 5, 0, 0, 3):
+        want, got = asked_in_if(Len(n), f64(2)), fast(Len(n), f64(2))
+        assert got[1] == want[1] == 1 and (got[0] == want[0]).all()
