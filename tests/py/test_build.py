@@ -22,8 +22,9 @@ static void k0(char *const *p, long n, const Scalar *s) {{
     double *restrict o = (double *)p[1];
     for (long i = 0; i < n; i++) o[i] = a[i] * {factor}.0 + s[0].f;
 }}
-struct table {{ long abi, count; void (*kernels[1])(char *const *, long, const Scalar *); }};
-__attribute__((visibility("default"))) const struct table dyn_kernels = {{ 2, 1, {{ k0 }} }};
+struct kernel {{ void (*lanes)(char *const *, long, const Scalar *), (*one)(char *const *, long, const Scalar *); }};
+struct table {{ long abi, count; struct kernel kernels[1]; }};
+__attribute__((visibility("default"))) const struct table dyn_kernels = {{ 3, 1, {{ {{ k0, 0 }} }} }};
 """
 
 PRELUDE = """
