@@ -223,6 +223,14 @@ int dyn_cpy_serve(PyThreadState *ts) {
 #endif
 }
 
+void dyn_cpy_notice_signals(void) {
+#if DYN_PY < 313
+    if (DYN_UNLIKELY(_Py_atomic_load_relaxed(&_PyRuntime.ceval.signals_pending)) &&
+        PyThread_get_thread_ident() == _PyRuntime.main_thread)
+        _Py_atomic_store_relaxed(&PyInterpreterState_Get()->ceval.eval_breaker, 1);
+#endif
+}
+
 /* ---- changing names ---- */
 
 bool dyn_call_null_first(void) { return DYN_PY < 313; }

@@ -107,6 +107,9 @@ DYN_HIDDEN void dyn_code_set_word(PyCodeObject *code, uintptr_t word);
 DYN_HIDDEN bool dyn_cpy_is_traced(PyThreadState *ts);
 /* Serve signals, pending calls, GIL requests as the eval breaker would. -1 with an exception set. Cheap when nothing is due. */
 DYN_HIDDEN int dyn_cpy_serve(PyThreadState *ts);
+/* A signal that another thread took (the main thread blocks them while it starts one): before 3.13 CPython does not see it until
+ * the GIL changes hands. Now it does at its next look. */
+DYN_HIDDEN void dyn_cpy_notice_signals(void);
 
 /* Calls: the two slots below the arguments. 3.11 and 3.12: (NULL, callable) or (function, self); 3.13: (callable, NULL) or
  * (function, self). push order for a plain callable. */

@@ -2,6 +2,7 @@
  *
  * Called by evalframe/hit.c with the GIL, which is given up around large kernels. A Call lives on the stack; it owns the arrays
  * that it makes until they are handed out. */
+#include "base/cpy.h"
 #include "base/log.h"
 #include "base/pool.h"
 #include "codegen/flags.h"
@@ -569,6 +570,7 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
     PyObject *objects[FEW];
     const DynLoops *p = a->loops;
     Call c = {.a = a, .p = p, .run = run, .geoms = geoms, .objects = objects};
+    dyn_cpy_notice_signals(); /* a build may have been submitted lately, with a new thread */
     c.table = atomic_load_explicit(&a->table, memory_order_acquire);
     if (p->nnative && !c.table) {
         dyn_build_poll();

@@ -279,6 +279,29 @@ def test_timer_interrupts_a_loop():
         signal.signal(signal.SIGALRM, previous)
 
 
+def test_a_signal_is_not_lost_while_a_build_starts():
+    """The main thread blocks signals while it starts a thread: then another thread takes them, and CPython hears of it late."""
+
+    def stop(signum, frame):
+        raise TimeoutError("stop")
+
+    previous = signal.signal(signal.SIGALRM, stop)
+    try:
+        for turn in range(40):
+            space = {}
+            exec("def endless(x):\n    while True:\n        x = x * 0.5", space)
+            fast = dynoc.optimize(space["endless"])
+            start = time.perf_counter()
+            with pytest.raises(TimeoutError, match="stop"):
+                signal.setitimer(signal.ITIMER_REAL, 1e-4 * (turn + 1), 2.0)
+                fast(np.ones(3))
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            assert time.perf_counter() - start < 1.9
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
 def fused(x):
     return np.sin(x) * 2 + np.cos(x) * x
 
