@@ -149,46 +149,6 @@ static int put_elementwise(DynStr *out, const DynKernel *k) {
     return failed;
 }
 
-/* A group of lanes at a time: accumulators stay in registers. */
-static int put_reduction(DynStr *out, const DynKernel *k) {
-    const int lanes = DYN_REDUCE_LANES;
-    uint32_t results[DYN_MAX_RESULTS], types[DYN_MAX_RESULTS];
-    int n = 0;
-    for (uint32_t i = 0; i < k->insns.n; i++) {
-        if (at(k, i)->kind == DYN_L_REDUCE) {
-            results[n] = at(k, i)->a[0];
-            types[n++] = at(k, i)->compute;
-        }
-    }
-    dyn_str_printf(out, "static void k%d(char *const *p, long n, const union dyn_scalar *s) {\n", k->number);
-    put_params(out, k);
-    put_pointers(out, k);
-    int failed = put_invariants(out, k);
-    for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, "    %s x%d[%d];\n    for (int j = 0; j < %d; j++) x%d[j] = a%u[j];\n",
-                       dyn_emit_type((DynDtype)types[i]), i, lanes, lanes, i, results[i]);
-    }
-    dyn_str_printf(out, "    for (long i = 0; i < n; i += %d) {\n#pragma omp simd\n        for (int j = 0; j < %d; j++) {\n",
-                   lanes, lanes);
-    failed |= put_body(out, k, "            ", "j");
-    dyn_str_puts(out, "        }\n");
-    for (uint32_t i = 0; i < k->operands.n; i++) {
-        const DynOperand *o = &k->operands.at[i];
-        if (!o->result && !o->scalar) {
-            dyn_str_printf(out, "        a%u = (%s%s *)((char *)a%u + (long)p[%u]);\n", i, o->out ? "" : "const ",
-                           dyn_emit_memory_type((DynDtype)o->dtype), i, k->operands.n + i);
-        }
-    }
-    dyn_str_puts(out, "    }\n");
-    for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, "    for (int j = 0; j < %d; j++) a%u[j] = x%d[j];\n", lanes, results[i], i);
-    }
-    dyn_str_puts(out, "}\n");
-    return failed;
-}
-
-/* ---- reductions of lanes that all belong to one result: the same order as exec_reduce.c's */
-
 typedef struct Accumulator {
     const DynInsn *insn;
     const char *type;
@@ -205,6 +165,43 @@ static int find_accumulators(const DynKernel *k, Accumulator *acc) {
     return n;
 }
 
+static bool is_walked(const DynKernel *k, uint32_t operand) {
+    return !k->operands.at[operand].result && !k->operands.at[operand].scalar;
+}
+
+/* A group of lanes at a time: accumulators stay in registers. */
+static int put_reduction(DynStr *out, const DynKernel *k) {
+    Accumulator acc[DYN_MAX_RESULTS];
+    const int lanes = DYN_REDUCE_LANES, n = find_accumulators(k, acc);
+    dyn_str_printf(out, "static void k%d(char *const *p, long n, const union dyn_scalar *s) {\n", k->number);
+    put_params(out, k);
+    put_pointers(out, k);
+    int failed = put_invariants(out, k);
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, "    %s x%d[%d];\n    for (int j = 0; j < %d; j++) x%d[j] = a%u[j];\n", acc[i].type, i, lanes, lanes,
+                       i, acc[i].insn->a[0]);
+    }
+    dyn_str_printf(out, "    for (long i = 0; i < n; i += %d) {\n#pragma omp simd\n        for (int j = 0; j < %d; j++) {\n",
+                   lanes, lanes);
+    failed |= put_body(out, k, "            ", "j");
+    dyn_str_puts(out, "        }\n");
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        const DynOperand *o = &k->operands.at[i];
+        if (is_walked(k, i)) {
+            dyn_str_printf(out, "        a%u = (%s%s *)((char *)a%u + (long)p[%u]);\n", i, o->out ? "" : "const ",
+                           dyn_emit_memory_type((DynDtype)o->dtype), i, k->operands.n + i);
+        }
+    }
+    dyn_str_puts(out, "    }\n");
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, "    for (int j = 0; j < %d; j++) a%u[j] = x%d[j];\n", lanes, acc[i].insn->a[0], i);
+    }
+    dyn_str_puts(out, "}\n");
+    return failed;
+}
+
+/* ---- reductions of lanes that all belong to one result: the same order as exec_reduce.c's */
+
 /* "to = to op with;" */
 static int put_combined(DynStr *out, const char *indent, const Accumulator *acc, const char *to, const char *with) {
     dyn_str_printf(out, "%s%s = ", indent, to);
@@ -217,10 +214,6 @@ static void put_identity(DynStr *out, const char *indent, const Accumulator *acc
     for (int i = 0; i < n; i++) {
         dyn_str_printf(out, "%sfor (int j = 0; j < %d; j++) x%d[j] = e%d;\n", indent, DYN_REDUCE_LANES, i, i);
     }
-}
-
-static bool is_walked(const DynKernel *k, uint32_t operand) {
-    return !k->operands.at[operand].result && !k->operands.at[operand].scalar;
 }
 
 /* The lanes behind the last full group: on padded copies, of which only the valid ones count. */
