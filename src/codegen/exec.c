@@ -55,51 +55,20 @@ int64_t dyn_exec_cost(const DynBound *b) {
 
 /* ---- lanes of one operand */
 
-void dyn_lanes_copy(char *to, const char *from, int64_t to_step, int64_t from_step, int64_t n, uint8_t size) {
-    if (to_step == size && from_step == size) {
-        memcpy(to, from, (size_t)(n * size));
-        return;
-    }
-    /* One element again and again, elements to side by side, and any step: the compiler makes the best of each. */
-#define LOOP(T)                                                                 \
-    {                                                                           \
-        T v;                                                                    \
-        if (from_step == 0 && to_step == sizeof(T) && n > 0) {                  \
-            memcpy(&v, from, sizeof(T));                                        \
-            int64_t i = 0;                                                      \
-            for (; i + 16 <= n; i += 16) { /* a count that is known: vectors */ \
-                for (int j = 0; j < 16; j++) {                                  \
-                    memcpy(to + (i + j) * (int64_t)sizeof(T), &v, sizeof(T));   \
-                }                                                               \
-            }                                                                   \
-            for (; i < n; i++) {                                                \
-                memcpy(to + i * (int64_t)sizeof(T), &v, sizeof(T));             \
-            }                                                                   \
-        } else if (to_step == sizeof(T)) {                                      \
-            for (int64_t i = 0; i < n; i++, from += from_step) {                \
-                memcpy(&v, from, sizeof(T));                                    \
-                memcpy(to + i * (int64_t)sizeof(T), &v, sizeof(T));             \
-            }                                                                   \
-        } else {                                                                \
-            for (int64_t i = 0; i < n; i++) {                                   \
-                memcpy(to + i * to_step, from + i * from_step, sizeof(T));      \
-            }                                                                   \
-        }                                                                       \
-        break;                                                                  \
-    }
-    switch (size) {
-    case 1: LOOP(uint8_t)
-    case 2: LOOP(uint16_t)
-    case 4: LOOP(uint32_t)
-    case 8: LOOP(uint64_t)
-    default: LOOP(double _Complex)
-    }
-#undef LOOP
-}
+#define SHORT_PIECE 16 /* elements of the last axis below which many pieces are moved together, one element of each at a time */
 
-void dyn_lanes_pad(char *at, uint8_t size, int64_t n, int64_t full) {
-    if (full > n) { /* from a step of 0: the last element is read once */
-        dyn_lanes_copy(at + n * size, at + (n - 1) * size, size, 0, full - n, size);
+/* `rows` pieces along the axis before the last, or a part of one. */
+static void move_pieces(const DynSpan *s, int op, char *memory, int64_t rows, int64_t piece, char *lanes, uint8_t size,
+                        bool out) {
+    int last = s->ndim - 1;
+    int64_t along = rows > 1 ? s->strides[op][last - 1] : s->strides[op][last], apart = rows > 1 ? piece * size : size;
+    int64_t turns = rows > 1 ? piece : 1, n = rows > 1 ? rows : piece;
+    for (int64_t i = 0; i < turns; i++, memory += s->strides[op][last], lanes += size) {
+        if (out) {
+            dyn_lanes_copy(memory, lanes, along, apart, n, size);
+        } else {
+            dyn_lanes_copy(lanes, memory, apart, along, n, size);
+        }
     }
 }
 
@@ -116,20 +85,21 @@ static void move_lanes(const DynBound *b, const DynSpan *s, int op, char *memory
     }
     int last = s->ndim - 1;
     while (n > 0) {
-        int64_t piece = s->dims[last] - index[last];
+        int64_t piece = s->dims[last] - index[last], rows = 1;
         piece = piece < n ? piece : n;
-        if (out) {
-            dyn_lanes_copy(at, lanes, strides[last], size, piece, size);
-        } else {
-            dyn_lanes_copy(lanes, at, size, strides[last], piece, size);
+        if (last > 0 && piece == s->dims[last] && piece < SHORT_PIECE) {
+            int64_t left = s->dims[last - 1] - index[last - 1];
+            rows = n / piece < left ? n / piece : left;
         }
-        lanes += piece * size;
-        n -= piece;
+        move_pieces(s, op, at, rows, piece, lanes, size, out);
+        lanes += rows * piece * size;
+        n -= rows * piece;
         at -= index[last] * strides[last];
         index[last] = 0;
         for (int d = last - 1; d >= 0; d--) {
-            at += strides[d];
-            if (++index[d] < s->dims[d]) {
+            int64_t steps = d == last - 1 ? rows : 1;
+            at += steps * strides[d];
+            if ((index[d] += steps) < s->dims[d]) {
                 break;
             }
             at -= s->dims[d] * strides[d];
@@ -249,7 +219,7 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
     }
 }
 
-static void run_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to, DynScratch *scratch) {
+void dyn_span_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to, DynScratch *scratch) {
     char *p[DYN_MAX_OPERANDS];
     int64_t lanes = b->k->lanes, whole = (to - from) / lanes * lanes;
     if (s->direct && whole > 0) {
@@ -266,14 +236,20 @@ static void run_part(const DynBound *b, const DynSpan *s, char *const *at, int64
             return;
         }
     }
-    for (int64_t pos = from; pos < to; pos += DYN_SCRATCH_LANES) {
-        int64_t n = to - pos < DYN_SCRATCH_LANES ? to - pos : DYN_SCRATCH_LANES;
+    for (int64_t pos = from, n; pos < to; pos += n) {
+        n = to - pos < DYN_SCRATCH_LANES ? to - pos : DYN_SCRATCH_LANES;
+        if (n >= lanes) {
+            n = n / lanes * lanes;
+        } else if (to - from > lanes && !b->k->in_place) { /* as above: what is contiguous needs no scratch */
+            pos = to - lanes;
+            n = lanes;
+        }
         run_block(b, s, at, pos, n, pos == from, scratch);
     }
 }
 
 void dyn_span_run(const DynBound *b, const DynSpan *s, char *const *at, DynScratch *scratch) {
-    run_part(b, s, at, 0, s->n, scratch);
+    dyn_span_part(b, s, at, 0, s->n, scratch);
 }
 
 /* ---- an elementwise kernel over its whole space */
@@ -298,7 +274,7 @@ static void run_rows(const Elementwise *e, int64_t from, int64_t to, DynScratch 
                 at[i] += index * b->strides[i][d];
             }
         }
-        run_part(b, &e->span, at, 0, e->span.n, scratch);
+        dyn_span_part(b, &e->span, at, 0, e->span.n, scratch);
     }
 }
 
@@ -310,148 +286,18 @@ static void elementwise_chunk(void *ctx, int64_t chunk) {
     if (e->outer) {
         run_rows(e, from, to, &scratch);
     } else {
-        run_part(e->b, &e->span, e->b->base, from, to, &scratch);
+        dyn_span_part(e->b, &e->span, e->b->base, from, to, &scratch);
     }
 }
 
-/* ---- tiles: operands whose neighbours in memory lie along the axis before the last are turned, a band of rows at a time */
-
-#define TILE_ROWS 16
-#define TILE_COLUMNS 256
-#define AHEAD 16
-#define MAX_TURNED 4
-
-static bool is_turned(const Elementwise *e, int op) {
-    const DynBound *b = e->b;
-    int inner = b->ndim - 1;
-    return e->span.mode[op] == DYN_SPAN_STRIDED && b->strides[op][inner - 1] == b->size[op] && b->strides[op][inner] >= 256;
-}
-
-static bool needs_tiles(const Elementwise *e) {
-    const DynBound *b = e->b;
-    int inner = b->ndim - 1, n = 0;
-    if (e->outer != inner || inner < 1 || b->dims[inner - 1] < TILE_ROWS || b->dims[inner] < TILE_ROWS) {
-        return false;
-    }
+void dyn_bound_swap(DynBound *b, int x, int y) {
+    int64_t size = b->dims[x];
+    b->dims[x] = b->dims[y];
+    b->dims[y] = size;
     for (int i = 0; i < b->nops; i++) {
-        n += is_turned(e, i) && !b->k->operands.at[i].out;
-    }
-    return n > 0 && n <= MAX_TURNED;
-}
-
-typedef uint32_t Four __attribute__((vector_size(16)));
-typedef uint64_t Two __attribute__((vector_size(16)));
-
-/* to[r][c] = from[c][r] for a small square: 4 x 4 elements of 4 bytes, 2 x 2 of 8. */
-static void turn_square(char *to, int64_t to_step, const char *from, int64_t from_step, uint8_t size) {
-    if (size == 4) {
-        Four a, b, c, d;
-        memcpy(&a, from, 16);
-        memcpy(&b, from + from_step, 16);
-        memcpy(&c, from + 2 * from_step, 16);
-        memcpy(&d, from + 3 * from_step, 16);
-        Four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab2 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-        Four cd = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-        a = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
-        b = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-        c = __builtin_shufflevector(ab2, cd2, 0, 1, 4, 5);
-        d = __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7);
-        memcpy(to, &a, 16);
-        memcpy(to + to_step, &b, 16);
-        memcpy(to + 2 * to_step, &c, 16);
-        memcpy(to + 3 * to_step, &d, 16);
-        return;
-    }
-    Two a, b;
-    memcpy(&a, from, 16);
-    memcpy(&b, from + from_step, 16);
-    Two x = __builtin_shufflevector(a, b, 0, 2), y = __builtin_shufflevector(a, b, 1, 3);
-    memcpy(to, &x, 16);
-    memcpy(to + to_step, &y, 16);
-}
-
-/* rows x columns elements whose columns are contiguous in memory, row by row to `to`. */
-static void turn_tile(char *to, int64_t pitch, const char *from, int64_t step, int64_t rows, int64_t columns, uint8_t size) {
-    int64_t side = size < 4 ? 1 : 16 / size, whole_rows = rows / side * side, whole = columns / side * side;
-    for (int64_t c = 0; side > 1 && c < whole; c += side) {
-        for (int64_t k = 0; k < side && c + AHEAD + k < columns; k++) { /* the next pages: no processor foresees those */
-            __builtin_prefetch(from + (c + AHEAD + k) * step);
-            __builtin_prefetch(from + (c + AHEAD + k) * step + (rows - 1) * size);
-        }
-        for (int64_t r = 0; r < whole_rows; r += side) {
-            turn_square(to + r * pitch + c * size, pitch, from + c * step + r * size, step, size);
-        }
-    }
-    for (int64_t c = 0; c < columns; c++) {
-        int64_t done = side > 1 && c < whole ? whole_rows : 0;
-        dyn_lanes_copy(to + done * pitch + c * size, from + c * step + done * size, pitch, size, rows - done, size);
-    }
-}
-
-static void run_tile(const Elementwise *e, const DynSpan *span, char *const *at, int64_t rows, int64_t columns,
-                     char (*turned)[TILE_ROWS * TILE_COLUMNS * DYN_MAX_SIZE], DynScratch *scratch) {
-    const DynBound *b = e->b;
-    char *p[DYN_MAX_OPERANDS], *buffer[DYN_MAX_OPERANDS];
-    int inner = b->ndim - 1, n = 0;
-    for (int i = 0; i < b->nops; i++) {
-        buffer[i] = is_turned(e, i) && !b->k->operands.at[i].out ? turned[n++] : NULL;
-        if (buffer[i]) {
-            turn_tile(buffer[i], TILE_COLUMNS * b->size[i], at[i], b->strides[i][inner], rows, columns, b->size[i]);
-        }
-    }
-    for (int64_t row = 0; row < rows; row++) {
-        for (int i = 0; i < b->nops; i++) {
-            p[i] = buffer[i] ? buffer[i] + row * TILE_COLUMNS * b->size[i] : at[i] + row * b->strides[i][inner - 1];
-        }
-        run_part(b, span, p, 0, columns, scratch);
-    }
-}
-
-/* One band of rows; bands of all outer axes are numbered through. */
-static void tiles_chunk(void *ctx, int64_t chunk) {
-    const Elementwise *e = ctx;
-    const DynBound *b = e->b;
-    DynScratch scratch;
-    DynSpan span = e->span;
-    _Alignas(64) char turned[MAX_TURNED][TILE_ROWS * TILE_COLUMNS * DYN_MAX_SIZE];
-    char *line[DYN_MAX_OPERANDS], *at[DYN_MAX_OPERANDS];
-    int inner = b->ndim - 1, row = inner - 1;
-    span.direct = true;
-    for (int i = 0; i < b->nops; i++) {
-        span.mode[i] = is_turned(e, i) && !b->k->operands.at[i].out ? DYN_SPAN_DIRECT : span.mode[i];
-        span.direct = span.direct && span.mode[i] <= DYN_SPAN_SCALAR;
-    }
-    int64_t bands = (b->dims[row] + TILE_ROWS - 1) / TILE_ROWS, first = chunk % bands * TILE_ROWS, rest = chunk / bands;
-    int64_t rows = b->dims[row] - first < TILE_ROWS ? b->dims[row] - first : TILE_ROWS;
-    for (int i = 0; i < b->nops; i++) {
-        line[i] = b->base[i] + first * b->strides[i][row];
-    }
-    for (int d = row; d-- > 0;) {
-        int64_t index = rest % b->dims[d];
-        rest /= b->dims[d];
-        for (int i = 0; i < b->nops; i++) {
-            line[i] += index * b->strides[i][d];
-        }
-    }
-    for (int64_t column = 0; column < b->dims[inner]; column += TILE_COLUMNS) {
-        int64_t columns = b->dims[inner] - column < TILE_COLUMNS ? b->dims[inner] - column : TILE_COLUMNS;
-        for (int i = 0; i < b->nops; i++) {
-            at[i] = line[i] + column * b->strides[i][inner];
-        }
-        run_tile(e, &span, at, rows, columns, turned, &scratch);
-    }
-}
-
-static void run_tiles(Elementwise *e, bool parallel) {
-    const DynBound *b = e->b;
-    int row = b->ndim - 2;
-    int64_t chunks = e->nouter / b->dims[row] * ((b->dims[row] + TILE_ROWS - 1) / TILE_ROWS);
-    if (parallel) {
-        dyn_par_for(tiles_chunk, e, chunks);
-        return;
-    }
-    for (int64_t chunk = 0; chunk < chunks; chunk++) {
-        tiles_chunk(e, chunk);
+        int64_t stride = b->strides[i][x];
+        b->strides[i][x] = b->strides[i][y];
+        b->strides[i][y] = stride;
     }
 }
 
@@ -483,14 +329,7 @@ static void order_axes(DynBound *b) {
             if (x >= y || x == 0 || y == 0) {
                 break;
             }
-            int64_t size = b->dims[k];
-            b->dims[k] = b->dims[k - 1];
-            b->dims[k - 1] = size;
-            for (int i = 0; i < b->nops; i++) {
-                int64_t stride = b->strides[i][k];
-                b->strides[i][k] = b->strides[i][k - 1];
-                b->strides[i][k - 1] = stride;
-            }
+            dyn_bound_swap(b, k, k - 1);
         }
     }
 }
@@ -510,6 +349,7 @@ int dyn_exec_elementwise(DynBound *b) {
     int64_t cost = dyn_exec_cost(b);
     if (b->ndim > 1) {
         order_axes(b);
+        dyn_tiles_order(b);
     }
     dyn_span_make(b, axes, b->ndim, &e.span);
     if (e.span.ndim > 1) { /* does not join to one sequence: rows */
@@ -524,8 +364,8 @@ int dyn_exec_elementwise(DynBound *b) {
         }
         dyn_span_make(b, axes + from, b->ndim - from, &e.span);
     }
-    if (needs_tiles(&e)) {
-        run_tiles(&e, cost >= DYN_PARALLEL_COST && dyn_par_threads() > 1);
+    if (e.outer > 0 && e.outer == b->ndim - 1 && dyn_tiles_wanted(b, &e.span)) {
+        dyn_tiles_run(b, &e.span, cost >= DYN_PARALLEL_COST && dyn_par_threads() > 1);
         return 0;
     }
     int64_t units = e.outer ? e.nouter : e.span.n;
@@ -534,7 +374,7 @@ int dyn_exec_elementwise(DynBound *b) {
         if (e.outer) {
             run_rows(&e, 0, e.nouter, &scratch);
         } else {
-            run_part(b, &e.span, b->base, 0, e.span.n, &scratch);
+            dyn_span_part(b, &e.span, b->base, 0, e.span.n, &scratch);
         }
         return 0;
     }

@@ -73,12 +73,24 @@ DYN_HIDDEN int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, siz
 DYN_HIDDEN int dyn_exec_scan(const DynNode *node, const DynGeom *from, int ndim, const DynGeom *to);
 DYN_HIDDEN int64_t dyn_exec_cost(const DynBound *b); /* rough, in tenths of a nanosecond */
 
-/* exec.c for exec_reduce.c */
+/* exec.c for exec_reduce.c and exec_tiles.c */
+DYN_HIDDEN void dyn_bound_swap(DynBound *b, int x, int y); /* two axes */
 DYN_HIDDEN void dyn_span_make(const DynBound *b, const int *axes, int naxes, DynSpan *out);
+DYN_HIDDEN void dyn_span_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to,
+                              DynScratch *scratch);
 DYN_HIDDEN void dyn_span_run(const DynBound *b, const DynSpan *s, char *const *at, DynScratch *scratch);
 DYN_HIDDEN void dyn_span_gather(const DynBound *b, const DynSpan *s, int op, const char *from, int64_t pos, int64_t n, char *to);
 DYN_HIDDEN void dyn_span_scatter(const DynBound *b, const DynSpan *s, int op, char *to, int64_t pos, int64_t n, const char *from);
+
+/* exec_tiles.c. The span is that of the last axis; axes are in the order in which they are walked. */
+DYN_HIDDEN void dyn_tiles_order(DynBound *b);
+DYN_HIDDEN bool dyn_tiles_wanted(const DynBound *b, const DynSpan *row);
+DYN_HIDDEN void dyn_tiles_run(const DynBound *b, const DynSpan *row, bool parallel);
+
+/* move.c. Elements so many bytes apart; memory that does not overlap. pad: the last of n lanes again, up to `full` of them. */
 DYN_HIDDEN void dyn_lanes_copy(char *to, const char *from, int64_t to_step, int64_t from_step, int64_t n, uint8_t size);
 DYN_HIDDEN void dyn_lanes_pad(char *at, uint8_t size, int64_t n, int64_t full);
+DYN_HIDDEN bool dyn_lanes_level(
+    size_t level);               /* for tests: by an instruction set (isa.c); false: by the best, as it hasn't that */
 #define DYN_PARALLEL_COST 400000 /* tenths of a nanosecond: work below this is done by the calling thread */
 #endif

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "codegen/build.h"
 #include "codegen/builtin.h"
+#include "codegen/exec.h"
 
 typedef struct Unit {
     DynArena arena;
@@ -327,8 +328,14 @@ static PyObject *builtin_switch(PyObject *module, PyObject *on) {
     Py_RETURN_NONE;
 }
 
+static PyObject *moves_switch(PyObject *module, PyObject *level) {
+    size_t i = PyLong_AsSize_t(level);
+    return i == (size_t)-1 && PyErr_Occurred() ? NULL : PyBool_FromLong(dyn_lanes_level(i));
+}
+
 static PyMethodDef methods[] = {{"_builtin_source", builtin_source, METH_NOARGS, "C of the built-in tier, and its levels."},
                                 {"_builtin_switch", builtin_switch, METH_O, "Test: the built-in tier serves, or doesn't."},
+                                {"_moves_switch", moves_switch, METH_O, "Test: moves by the instruction set of that number."},
                                 {"_builtin_text", builtin_text, METH_O, "Steps of the built-in tier for a graph given as text."},
                                 {"_lower_text", lower_text, METH_O, "Loop IR of a graph given as text."},
                                 {"_emit_text", emit_text, METH_O, "C of a graph given as text."},

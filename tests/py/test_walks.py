@@ -1,0 +1,148 @@
+"""How kernels walk memory: elements a few apart, backwards, turned, repeated, in rows of any length. Values are NumPy's bit for
+bit, and what lies between and behind the elements is not touched."""
+
+import numpy as np
+import pytest
+from compare import dynoc
+
+DTYPES = [np.int8, np.uint16, np.float32, np.float64, np.complex128]
+
+
+@pytest.fixture(params=["native", "builtin"])
+def tier(request, monkeypatch):
+    if request.param == "builtin":
+        monkeypatch.setattr(dynoc.config, "compiler", "/nonexistent/cc")
+    dynoc.reset()
+    return request.param
+
+
+@pytest.fixture(params=DTYPES, ids=lambda t: np.dtype(t).name)
+def dtype(request):
+    return request.param
+
+
+def numbers(shape, dtype, seed=0):
+    return np.random.default_rng(seed).integers(-50, 50, shape).astype(dtype)
+
+
+def fast_of(fn, *args):
+    fast = dynoc.optimize(fn, wait=dynoc.config.compiler == "")
+    fast(*args)
+    return fast
+
+
+def same(fn, fast, *args):
+    want, got = fn(*args), fast(*args)
+    assert got.dtype == want.dtype and got.shape == want.shape
+    assert got.strides == want.strides or got.size <= 1 or 1 in got.shape
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.fixture(params=[0, 1, 2, 99], ids=["lowest", "middle", "highest", "own"])
+def level(request):
+    """Moves by each instruction set that this processor has."""
+    if not dynoc._dynoc._moves_switch(request.param) and request.param != 99:
+        pytest.skip("this processor hasn't that")
+    yield
+    dynoc._dynoc._moves_switch(99)
+
+
+def times_plus(x, y):
+    return x * y + x
+
+
+@pytest.mark.parametrize("step", [2, 3, 4, 5, 7, -1, -2, -3])
+def test_elements_apart(tier, level, dtype, step):
+    """Every size up to some vectors, so that each has its rest; the last element is the last of its memory."""
+    fast = fast_of(times_plus, numbers(40, dtype)[:: 4 * step], numbers(10, dtype)[: len(range(0, 40, abs(4 * step)))])
+    for n in [*range(1, 70), 511, 512, 513, 529, 1500]:
+        x = numbers((n - 1) * abs(step) + 1, dtype)[::step]
+        assert len(x) == n
+        same(times_plus, fast, x, numbers(n, dtype, 1))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 8, 15, 16, 17])
+def test_channels(tier, dtype, channels):
+    def mixed(image):
+        return image[:, :, 0] * image[:, :, -1] + image[:, :, channels // 2]
+
+    fast = fast_of(mixed, numbers((5, 6, channels), dtype))
+    for shape in [(1, 1), (1, 40), (3, 7), (16, 16), (31, 33), (7, 600)]:
+        image = numbers((*shape, channels), dtype)
+        same(mixed, fast, image)
+        same(mixed, fast, image[::-1, ::2])
+
+
+@pytest.mark.parametrize("inner", [1, 2, 3, 5, 8, 15, 16, 17, 63, 64, 65, 100, 511, 513, 1000])
+def test_rows_and_columns_repeated(tier, level, dtype, inner):
+    """Short rows are walked many at a time, long ones one by one, with the last lanes computed once more."""
+
+    def outer(x, y, m):
+        return x[:, None] * y + m[:, ::-1] * x[:, None]
+
+    fast = fast_of(outer, numbers(3, dtype), numbers(4, dtype), numbers((3, 4), dtype))
+    for rows in (1, 2, 7, 16, 40, 300):
+        same(outer, fast, numbers(rows, dtype), numbers(inner, dtype, 1), numbers((rows, inner), dtype, 2))
+
+
+def test_written_apart(tier, dtype):
+    """Results that go a few apart leave what is between as it was, also where the rows are short and read in place."""
+
+    def store(out, x):
+        out[:, ::2] = x * x
+        out[:, 1] += x[:, 0]
+        return out
+
+    fast = fast_of(store, numbers((3, 7), dtype), numbers((3, 4), dtype))
+    for shape in [(1, 1), (5, 2), (40, 3), (300, 4), (3, 500), (2, 1031)]:
+        out, x = numbers((shape[0], 2 * shape[1]), dtype), numbers(shape, dtype, 1)
+        want, got = store(out.copy(), x), out.copy()
+        fast(got, x)
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (15, 17), (16, 16), (16, 300), (33, 63), (64, 64), (65, 129), (130, 1030), (700, 70)])
+def test_turned(tier, dtype, shape):
+    fast = fast_of(lambda x, y: x * y.T + x, numbers((3, 4), dtype), numbers((4, 3), dtype))
+    x, y = numbers(shape, dtype), numbers(shape[::-1], dtype, 1)
+    same(lambda x, y: x * y.T + x, fast, x, y)
+    wide = numbers((shape[1] + 3, shape[0] + 5), dtype, 2)[3:, 2:-3]
+    same(lambda x, y: x * y.T + x, fast, x, wide)
+
+
+def test_several_turned(tier, dtype):
+    def several(a, b, c, d, e, x):
+        return x + a.T * b.T + c.T * d.T + e.T
+
+    make = [lambda n, m, s=s: numbers((m, n), dtype, s) for s in range(5)]
+    args = [*(m(4, 5) for m in make), numbers((4, 5), dtype, 9)]
+    fast = fast_of(several, *args)
+    same(several, fast, *[*(m(70, 90) for m in make), numbers((70, 90), dtype, 9)])
+    args = [numbers((90, 70), dtype), *(numbers((70, 90), dtype, s).T for s in range(4)), numbers((70, 90), dtype, 9)]
+    same(several, fast, *args)
+
+
+@pytest.mark.parametrize("axes", [(0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
+def test_axes_in_any_order(tier, dtype, axes):
+    def permuted(x, y):
+        return np.ascontiguousarray(x.transpose(axes)) + y
+
+    make = lambda shape: (numbers(shape, dtype), numbers([shape[a] for a in axes], dtype, 1))  # noqa: E731
+    fast = fast_of(permuted, *make((2, 3, 4)))
+    for shape in [(20, 30, 40), (64, 17, 16), (3, 70, 65), (40, 3, 80), (33, 80, 3), (1, 40, 70), (5, 1, 600)]:
+        same(permuted, fast, *make(shape))
+
+
+def test_one_and_many_threads(monkeypatch):
+    """Bands of tiles and chunks of rows: the same bits whatever the threads."""
+
+    def both(x, y, z):
+        return np.sin(x) * y.T + z[:, ::3]
+
+    x, y, z = (np.random.default_rng(s).standard_normal((900, 900 * w)) for s, w in [(0, 1), (1, 1), (2, 3)])
+    fast = fast_of(both, x, y, z)
+    found = set()
+    for threads in (1, 2, 3):
+        monkeypatch.setattr(dynoc.config, "threads", threads)
+        found.add(fast(x, y, z).tobytes())
+    assert len(found) == 1
