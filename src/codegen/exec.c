@@ -139,6 +139,34 @@ static bool joins(const DynBound *b, int outer, int inner, int64_t inner_size) {
     return true;
 }
 
+/* Lanes after which an operand begins again, 0: it doesn't. */
+static int64_t round_of(const DynSpan *s, int op) {
+    int64_t n = 1;
+    int d = s->ndim;
+    for (; d > 0 && s->strides[op][d - 1] != 0; d--) {
+        n *= s->dims[d - 1];
+    }
+    for (; d > 0 && s->strides[op][d - 1] == 0; d--) {
+    }
+    return d == 0 && n > 1 && n < s->n ? n : 0;
+}
+
+/* Blocks of whole rounds, if they fit. */
+static void span_rounds(const DynBound *b, DynSpan *s) {
+    int64_t unit = b->k->lanes; /* a multiple of it and of all rounds so far */
+    for (int i = 0; i < b->nops; i++) {
+        int64_t n = s->mode[i] == DYN_SPAN_GATHER && !b->k->operands.at[i].out ? round_of(s, i) : 0, all = n;
+        while (all != 0 && all <= DYN_SCRATCH_LANES && all % unit != 0) {
+            all += n;
+        }
+        if (all != 0 && all <= DYN_SCRATCH_LANES) {
+            s->mode[i] = DYN_SPAN_ROUND;
+            unit = all;
+        }
+    }
+    s->block = DYN_SCRATCH_LANES / unit * unit;
+}
+
 static void span_modes(const DynBound *b, DynSpan *s) {
     s->direct = true;
     for (int i = 0; i < b->nops; i++) {
@@ -163,6 +191,7 @@ static void span_modes(const DynBound *b, DynSpan *s) {
         }
         s->direct = s->direct && s->mode[i] <= DYN_SPAN_SCALAR;
     }
+    span_rounds(b, s);
 }
 
 void dyn_span_make(const DynBound *b, const int *axes, int naxes, DynSpan *s) {
@@ -189,8 +218,9 @@ void dyn_span_make(const DynBound *b, const int *axes, int naxes, DynSpan *s) {
     span_modes(b, s);
 }
 
-/* n lanes from pos on, n at most a scratch block: whatever is not contiguous or not whole goes through scratch. */
-static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int64_t pos, int64_t n, bool first,
+/* n lanes from pos on, n at most a scratch block: whatever is not contiguous or not whole goes through scratch. fresh: what is
+ * the same in all blocks isn't there yet. */
+static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int64_t pos, int64_t n, bool fresh,
                       DynScratch *scratch) {
     char *p[DYN_MAX_OPERANDS];
     const DynKernel *k = b->k;
@@ -206,7 +236,7 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
             continue;
         }
         p[i] = scratch->lanes[i];
-        if (!out && (first || s->mode[i] != DYN_SPAN_SPLAT)) {
+        if (!out && (fresh || (s->mode[i] != DYN_SPAN_SPLAT && s->mode[i] != DYN_SPAN_ROUND))) {
             dyn_span_gather(b, s, i, at[i], pos, n, p[i]);
             dyn_lanes_pad(p[i], b->size[i], n, full);
         }
@@ -237,14 +267,14 @@ void dyn_span_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t
         }
     }
     for (int64_t pos = from, n; pos < to; pos += n) {
-        n = to - pos < DYN_SCRATCH_LANES ? to - pos : DYN_SCRATCH_LANES;
+        n = to - pos < s->block ? to - pos : s->block;
         if (n >= lanes) {
             n = n / lanes * lanes;
         } else if (to - from > lanes && !b->k->in_place) { /* as above: what is contiguous needs no scratch */
             pos = to - lanes;
             n = lanes;
         }
-        run_block(b, s, at, pos, n, pos == from, scratch);
+        run_block(b, s, at, pos, n, pos == from || (pos - from) % s->block != 0, scratch);
     }
 }
 

@@ -44,12 +44,14 @@ typedef struct DynSpan {
     uint8_t mode[DYN_MAX_OPERANDS];   /* SpanMode */
     int64_t stride[DYN_MAX_OPERANDS]; /* STRIDED */
     bool direct;                      /* all operands are DIRECT or SCALAR */
+    int64_t block;                    /* lanes that go through scratch at a time: whole rounds of those that are ROUND */
 } DynSpan;
 typedef enum DynSpanMode {
     DYN_SPAN_DIRECT,  /* contiguous: handed over as it is */
     DYN_SPAN_SCALAR,  /* the kernel takes one element */
     DYN_SPAN_SPLAT,   /* one element, copied to every lane */
     DYN_SPAN_STRIDED, /* one step */
+    DYN_SPAN_ROUND,   /* the same row of elements again and again: gathered once for all blocks */
     DYN_SPAN_GATHER   /* anything else */
 } DynSpanMode;
 

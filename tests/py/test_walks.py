@@ -101,6 +101,24 @@ def test_written_apart(tier, dtype):
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("inner", [1, 2, 3, 7, 16, 31, 33, 48, 63])
+def test_rounds(tier, dtype, inner):
+    """Rows that are the same for all, of sizes of which some are no part of a block, also where the result is an argument."""
+
+    def add(out, x, cube):
+        out += x
+        return cube * x + out * x[::-1]
+
+    fast = fast_of(add, numbers((3, 4), dtype), numbers(4, dtype), numbers((2, 3, 4), dtype))
+    for rows, planes in [(1, 2), (2, 1), (15, 4), (16, 2), (40, 3), (333, 2)]:
+        out, x, cube = numbers((rows, inner), dtype), numbers(inner, dtype, 1), numbers((planes, rows, inner), dtype, 2)
+        for left in (x, np.broadcast_to(x[:1], x.shape)):
+            kept, changed = out.copy(), out.copy()
+            want, got = add(kept, left, cube), fast(changed, left, cube)
+            np.testing.assert_array_equal(got, want)
+            np.testing.assert_array_equal(changed, kept)
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (15, 17), (16, 16), (16, 300), (33, 63), (64, 64), (65, 129), (130, 1030), (700, 70)])
 def test_turned(tier, dtype, shape):
     fast = fast_of(lambda x, y: x * y.T + x, numbers((3, 4), dtype), numbers((4, 3), dtype))
