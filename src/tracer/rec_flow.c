@@ -115,9 +115,8 @@ int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
 
 /* ---- branches */
 
-/* A branch that guards can't decide is taken for real. */
-static Step decide(RecFrame *f, const DynInstr *in, PyObject *o, bool when, bool keep) {
-    int truth = PyObject_IsTrue(o);
+/* A branch that guards can't decide is taken for real; `truth` is what was said, or -1 with its exception. */
+static Step decide(RecFrame *f, const DynInstr *in, int truth, bool when, bool keep) {
     if (truth < 0) {
         return STEP_ERROR;
     }
@@ -133,19 +132,13 @@ static Step branch(DynRec *r, RecFrame *f, const DynInstr *in, bool when, bool k
     DynOperand o = operand(f, 1);
     bool known = false;
     int truth = dyn_rec_resolve(r, o.v, o.real) == 0 ? rec_instance_truth(r, o, &known) : -2;
-    if (truth == -1) {
-        return STEP_ERROR;
-    }
-    if (truth >= 0 && !known) { /* it was asked, and CPython shall not ask again: a bool says the same to it */
-        if (!keep) {
-            Py_SETREF(*real_top(f, 1), PyBool_FromLong(truth));
-        }
-        return step_bail(r, r->why, NULL);
+    if (truth == -1 || (truth >= 0 && !known)) { /* it was asked, and shall not be asked again in this call */
+        return decide(f, in, truth, when, keep);
     }
     truth = truth == -2 ? rec_truth(r, o.v, o.real) : truth;
     if (truth < 0 || rec_snapshot_new_nodes(r) < 0) {
         PyErr_Clear();
-        return decide(f, in, o.real, when, keep);
+        return decide(f, in, PyObject_IsTrue(o.real), when, keep);
     }
     if ((truth != 0) == when) {
         f->next = in->target;

@@ -596,6 +596,52 @@ def special_attributes(x, v):
     return w + v.data, y
 
 
+class Length:
+    """Its length, which is a break, needn't be a plain number."""
+
+    def __init__(self, x, said):
+        self.x, self.said = x, said
+
+    def __len__(self):
+        LOOK("asked")
+        return self.said
+
+
+class Truth(Length):
+    def __bool__(self):
+        y = self.x + 1
+        LOOK(y[0])
+        return bool(self.said)
+
+
+def said(*answers):
+    return [lambda answer=answer: (f64(4), answer) for answer in answers]
+
+
+@broken(*said(1, 0, True, np.int64(2), False))
+def branches_on_a_truth_that_breaks(x, said):
+    y = x * 2
+    if Truth(x, said):
+        y = y + 1
+    else:
+        y = y - 1
+    o = Truth(x, said)
+    while o:
+        y = y * 3
+        o.said = 0
+    return y + 1
+
+
+@broken(*said(1, 0, True, np.int64(2), -1, "long"))
+def branches_on_a_length(x, said):
+    y = x * 2
+    if not Length(x, said):
+        y = y - 1
+    z = Length(x, said) and 5
+    w = Length(x, said) or 7
+    return y * 3, z == 5, w == 7
+
+
 @behind(lambda: (f64(4), vector()))
 def special_call(x, v):
     y = x * 2
