@@ -89,7 +89,7 @@ def test_environment(library, variant):
 
 
 def test_files(turn):
-    """Every test file; every other suite begins in the middle, so that two that run side by side don't compile the same at once."""
+    """Every test file; every other suite begins in the middle: two that run side by side shall not compile the same at once."""
     files = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/*/test_*.py"))
     start = len(files) // 2 * (turn % 2)
     return files[start:] + files[:start]
@@ -130,7 +130,7 @@ def run_suite(version, python, variant, turn, cache):
 def test(suites):
     """Build and test each (version, python, variant); a summary line as pytest writes it comes last.
 
-    Suites share what the compiler makes, which is four fifths of the time of one: the text of a kernel is the same for every build.
+    Suites share what the compiler makes, which is four fifths of the time of one: a kernel's text is the same for every build.
     """
     start = time.monotonic()
     for suite in suites:  # each build uses every core

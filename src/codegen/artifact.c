@@ -23,6 +23,9 @@ void dyn_artifact_incref(DynArtifact *a) { a->refs++; }
 
 void dyn_artifact_decref(DynArtifact *a) {
     if (--a->refs == 0) {
+        if (a->loaded) {
+            dyn_load_release(a->loaded);
+        }
         dyn_str_free(&a->source);
         PyMem_RawFree(a->detail);
         PyMem_RawFree(a);
@@ -54,8 +57,10 @@ bool dyn_artifact_claim(DynArtifact *a) {
 int dyn_artifact_state(const DynArtifact *a) { return atomic_load(&a->state); }
 void dyn_artifact_unclaim(DynArtifact *a) { atomic_store(&a->state, 0); }
 
-void dyn_artifact_publish(DynArtifact *a, const DynNativeTable *table) {
-    atomic_store_explicit(&a->table, table, memory_order_release);
+void dyn_artifact_publish(DynArtifact *a, DynLoaded *loaded) {
+    dyn_load_retain(loaded);
+    a->loaded = loaded;
+    atomic_store_explicit(&a->table, dyn_load_table(loaded), memory_order_release);
     atomic_store(&a->state, 2);
 }
 

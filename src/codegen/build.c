@@ -1,8 +1,9 @@
 /* build.c: the queue between artifacts that want native code and the one background thread that makes it.
  *
- * evalframe/compile.c submits artifacts; the thread takes one job after another: disk cache, else compiler, then load and
- * publish. The thread is started at the first job, calls no Python API and never takes the GIL. What needs the GIL when a job has
- * ended (logs, counters, warnings, dropping the references to artifacts) is done by the next call that holds it: dyn_build_poll.
+ * evalframe/compile.c submits artifacts; the thread takes one job after another: what is loaded, disk cache, else compiler, then
+ * load and publish. The thread is started at the first job, calls no Python API and never takes the GIL. What needs the GIL when
+ * a job has ended (logs, counters, warnings, dropping the references to artifacts) is done by the next call that holds it:
+ * dyn_build_poll.
  *
  * Who owns what: a job owns copies of its source and environment, and a reference to each artifact that waits for it. Jobs are
  * counted: one reference for the lists here, one for a caller of dyn_build_source. Lists, jobs' artifacts and counts are under
@@ -36,7 +37,7 @@ typedef struct Job {
     DynBuildResult result;
     DynStr cache_note; /* why the cache was not used, or that a file was damaged */
     bool cache_unusable, cache_damaged;
-    const DynNativeTable *table; /* the first loaded one */
+    DynLoaded *loaded;
     char key[65];
 } Job;
 
@@ -59,6 +60,8 @@ static void release_job(Job *job) { /* under lock or when nobody else can know i
     PyMem_RawFree(job->source);
     dyn_compiler_env_free(job->env);
     dyn_vec_free(&job->artifacts);
+    if (job->loaded != NULL)
+        dyn_load_release(job->loaded);
     dyn_str_free(&job->result.detail);
     dyn_str_free(&job->cache_note);
     PyMem_RawFree(job);
@@ -129,7 +132,7 @@ static void remember_hung(const Job *job, const DynCompiler *c) {
     hung_timeout_s = job->env->timeout_s;
 }
 
-/* The object for a job: from disk, else from the compiler (and then onto the disk). */
+/* The object for a job: the loaded one, or from disk, else from the compiler (and then onto the disk). */
 static DynReason make_object(Job *job, const DynCompiler *compiler, const char *flags, DynBlob *object) {
     static int stores;
     DynStr why = {0};
@@ -138,6 +141,11 @@ static DynReason make_object(Job *job, const DynCompiler *compiler, const char *
         return DYN_R_COMPILER_HUNG;
     }
     dyn_diskcache_key(job->env, compiler, flags, job->source, job->key);
+    job->loaded = dyn_load_find(job->key);
+    if (job->loaded != NULL) {
+        job->result.cached = true;
+        return DYN_R_OK;
+    }
     int folder = job->key[0] == 0 ? -1 : dyn_diskcache_open(job->env, &why);
     if (folder < 0 && why.n > 0)
         note_cache(job, false, dyn_str_at(&why));
@@ -175,12 +183,12 @@ static void run_job(Job *job, DynBlob *object) {
         why = flags.failed ? DYN_R_NO_MEMORY : make_object(job, &compiler, dyn_str_at(&flags), object);
         dyn_compiler_free(&compiler);
     }
-    if (why == DYN_R_OK) {
-        job->table = dyn_load_object(job->env, object, job->key, &problem);
-        if (job->table == NULL) {
-            why = DYN_R_LOAD_FAILED;
+    if (why == DYN_R_OK && job->loaded == NULL) {
+        job->loaded = dyn_load_object(job->env, object, job->key, &why, &problem);
+        if (why == DYN_R_TOO_MANY_LOADED)
+            job->result.detail.n = 0; /* the command, which has nothing to do with it */
+        if (job->loaded == NULL)
             dyn_str_puts(&job->result.detail, dyn_str_at(&problem));
-        }
         dyn_par_refresh();
     }
     job->result.why = why;
@@ -194,9 +202,9 @@ static void run_job(Job *job, DynBlob *object) {
 static void publish(Job *job) {
     for (uint32_t i = 0; i < job->artifacts.n; i++) {
         DynArtifact *a = job->artifacts.at[i];
-        if (job->table != NULL && job->table->count == dyn_artifact_kernel_count(a))
-            dyn_artifact_publish(a, job->table);
-        else if (job->table != NULL)
+        if (job->loaded != NULL && dyn_load_table(job->loaded)->count == dyn_artifact_kernel_count(a))
+            dyn_artifact_publish(a, job->loaded);
+        else if (job->loaded != NULL)
             dyn_artifact_fail(a, DYN_R_LOAD_FAILED, "the object has another number of kernels");
         else
             dyn_artifact_fail(a, job->result.why, dyn_str_at(&job->result.detail));
@@ -310,7 +318,7 @@ static void after_fork_child(void) {
     if (running != NULL) {
         running->result = (DynBuildResult){0};
         running->cache_note = (DynStr){0};
-        running->table = NULL;
+        running->loaded = NULL;
         running->next = queue;
         queue = running;
         running = NULL;
@@ -347,7 +355,7 @@ static void report(const Job *job) {
     if (r->native) {
         for (uint32_t i = 0; i < job->artifacts.n; i++)
             dyn_count("tier", "native");
-        dyn_log(DYN_LOG_perf, "build: %.1f ms (%s)", r->seconds * 1e3, r->cached ? "from disk" : "compiled");
+        dyn_log(DYN_LOG_perf, "build: %.1f ms (%s)", r->seconds * 1e3, r->cached ? "no compiler" : "compiled");
         return;
     }
     dyn_count_reason("build", r->why);

@@ -75,8 +75,12 @@ DYN_HIDDEN DynCacheFind dyn_diskcache_get(int folder, const char *key, DynBlob *
 DYN_HIDDEN int dyn_diskcache_put(int folder, const char *key, const DynBlob *object, DynStr *why);
 DYN_HIDDEN int dyn_diskcache_trim(int folder, int64_t limit); /* removes the longest unused; how many files went */
 
-/* load.c: a checked object to its table of kernels. The object stays loaded for ever. NULL and why. */
-DYN_HIDDEN const DynNativeTable *dyn_load_object(const DynBuildEnv *env, const DynBlob *object, const char *key, DynStr *why);
+/* load.c: a checked object to its table of kernels, for whoever has a use of it (one comes with what find and object give). Find
+ * and object are for the build thread alone. NULL: not loaded yet; the failure, and why. */
+DYN_HIDDEN DynLoaded *dyn_load_find(const char *key);
+DYN_HIDDEN DynLoaded *dyn_load_object(const DynBuildEnv *env, const DynBlob *object, const char *key, DynReason *failure,
+                                      DynStr *why);
+DYN_HIDDEN int dyn_load_limit(int most);                  /* test: how many may be loaded from now on; how many are */
 DYN_HIDDEN bool dyn_load_is_whole(const DynBlob *object); /* an ELF shared object for this machine, with all its segments in it */
 DYN_HIDDEN void dyn_load_lock(bool take);                 /* around fork: nothing is being loaded */
 DYN_HIDDEN void dyn_load_forked(void);                    /* in the child */

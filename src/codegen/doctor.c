@@ -1,6 +1,7 @@
 /* doctor.c: what `python -m dynoc doctor` says about building and threads, and the functions by which tests drive them.
  *
- * Module functions, called from Python with the GIL: build_info, _build_test, _par_test. Nothing else calls in here. */
+ * Module functions, called from Python with the GIL: build_info, _build_test, _load_limit, _par_test. Nothing else calls in here.
+ */
 #include "codegen/build.h"
 #include "codegen/loops.h"
 #include <fenv.h>
@@ -140,9 +141,15 @@ static PyObject *par_test(PyObject *module, PyObject *args) {
     return Py_BuildValue("niii", once, raised & FE_DIVBYZERO ? 1 : 0, (int)atomic_load(&t.rounded_otherwise), dyn_par_threads());
 }
 
+static PyObject *load_limit(PyObject *module, PyObject *most) {
+    long n = PyLong_AsLong(most);
+    return n == -1 && PyErr_Occurred() ? NULL : PyLong_FromLong(dyn_load_limit((int)n));
+}
+
 static PyMethodDef functions[] = {
     {"build_info", build_info, METH_NOARGS, "What building and threads would use: a dict."},
     {"_build_test", build_test, METH_O, "Test: build C source: (\"native\" or \"failed\", how or reason, detail, seconds)."},
+    {"_load_limit", load_limit, METH_O, "Test: how many objects may be loaded from now on; how many are."},
     {"_par_test", par_test, METH_VARARGS,
      "Test: (n, rounding mode): chunks that ran exactly once, was a worker's flag merged, chunks with another rounding, "
      "threads."},

@@ -2,8 +2,13 @@
  *
  * Called by build.c (build thread) and compiler.c. The bytes that were checked are the bytes that are loaded: they go into an
  * anonymous memory file, where nobody can truncate or replace them and where a noexec cache folder doesn't matter; where the
- * system forbids executable memory files, into a file in a private folder. Objects stay loaded for the life of the process. A
- * lock is held while loading, so that a fork never happens inside the dynamic linker. */
+ * system forbids executable memory files, into a file in a private folder. A lock is held while loading, so that a fork never
+ * happens inside the dynamic linker.
+ *
+ * An object that is loaded serves every graph with the same text. Who uses it is counted, from any thread; the build thread
+ * alone finds, loads and unloads, so an object without users gets none meanwhile. It stays, for the next graph like it, until
+ * there are MOST_LOADED: each takes five memory mappings of the 65,530 that Linux gives a process, and a process that has none
+ * left can't so much as start a thread. */
 #define _GNU_SOURCE 1
 #include "codegen/build.h"
 #include <dlfcn.h>
@@ -11,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -26,6 +32,17 @@
 #define MACHINE EM_NONE /* no other machine is known: its objects are not loaded */
 #endif
 
+#define MOST_LOADED 40
+
+struct DynLoaded {
+    DynLoaded *next;
+    atomic_int users;
+    void *handle;
+    const DynNativeTable *table;
+    char key[65]; /* empty: it can't be found again */
+};
+static DynLoaded *loaded; /* the last loaded first; changed under `loading` */
+static int nloaded, most_loaded = MOST_LOADED;
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
 void dyn_load_lock(bool take) {
@@ -110,17 +127,75 @@ static void *open_file(const DynBuildEnv *env, const DynBlob *object, DynStr *wh
     return handle;
 }
 
-const DynNativeTable *dyn_load_object(const DynBuildEnv *env, const DynBlob *object, const char *key, DynStr *why) {
-    pthread_mutex_lock(&loading);
-    void *handle = open_memory(object, key, why);
-    if (handle == NULL)
-        handle = open_file(env, object, why);
-    const DynNativeTable *table = handle == NULL ? NULL : dlsym(handle, DYN_NATIVE_SYMBOL);
-    if (handle != NULL && (table == NULL || table->abi != DYN_NATIVE_ABI || table->count < 0)) {
-        dyn_str_printf(why, "it has no table %s of version %d", DYN_NATIVE_SYMBOL, DYN_NATIVE_ABI);
-        dlclose(handle);
-        table = NULL;
+const DynNativeTable *dyn_load_table(const DynLoaded *l) { return l->table; }
+void dyn_load_retain(DynLoaded *l) { atomic_fetch_add(&l->users, 1); }
+void dyn_load_release(DynLoaded *l) { atomic_fetch_sub(&l->users, 1); }
+
+DynLoaded *dyn_load_find(const char *key) {
+    for (DynLoaded *l = loaded; l != NULL && key[0] != 0; l = l->next)
+        if (strcmp(l->key, key) == 0) {
+            dyn_load_retain(l);
+            return l;
+        }
+    return NULL;
+}
+
+/* Under `loading`: what nobody uses goes. */
+static void make_room(void) {
+    for (DynLoaded **at = &loaded; *at != NULL;) {
+        DynLoaded *l = *at;
+        if (atomic_load(&l->users) > 0) {
+            at = &l->next;
+            continue;
+        }
+        *at = l->next;
+        dlclose(l->handle);
+        PyMem_RawFree(l);
+        nloaded--;
     }
+}
+
+/* Under `loading`. */
+static DynLoaded *load(const DynBuildEnv *env, const DynBlob *object, const char *key, DynReason *failure, DynStr *why) {
+    if (nloaded >= most_loaded)
+        make_room();
+    DynLoaded *l = nloaded >= most_loaded ? NULL : PyMem_RawCalloc(1, sizeof(*l));
+    if (l == NULL) {
+        *failure = nloaded >= most_loaded ? DYN_R_TOO_MANY_LOADED : DYN_R_NO_MEMORY;
+        return NULL;
+    }
+    l->handle = open_memory(object, key, why);
+    if (l->handle == NULL)
+        l->handle = open_file(env, object, why);
+    l->table = l->handle == NULL ? NULL : dlsym(l->handle, DYN_NATIVE_SYMBOL);
+    if (l->table == NULL || l->table->abi != DYN_NATIVE_ABI || l->table->count < 0) {
+        if (l->handle != NULL) {
+            dyn_str_printf(why, "it has no table %s of version %d", DYN_NATIVE_SYMBOL, DYN_NATIVE_ABI);
+            dlclose(l->handle);
+        }
+        *failure = DYN_R_LOAD_FAILED;
+        PyMem_RawFree(l);
+        return NULL;
+    }
+    snprintf(l->key, sizeof(l->key), "%s", key);
+    atomic_init(&l->users, 1);
+    l->next = loaded;
+    loaded = l;
+    nloaded++;
+    return l;
+}
+
+DynLoaded *dyn_load_object(const DynBuildEnv *env, const DynBlob *object, const char *key, DynReason *failure, DynStr *why) {
+    pthread_mutex_lock(&loading);
+    DynLoaded *l = load(env, object, key, failure, why);
     pthread_mutex_unlock(&loading);
-    return table;
+    return l;
+}
+
+int dyn_load_limit(int most) {
+    pthread_mutex_lock(&loading);
+    most_loaded = most;
+    int n = nloaded;
+    pthread_mutex_unlock(&loading);
+    return n;
 }

@@ -32,6 +32,12 @@ typedef struct DynNativeTable {
     } kernels[1];               /* count entries */
 } DynNativeTable;
 
+/* ---- load.c offers to build.c and artifact.c: an object that is loaded for as long as somebody uses it. Any thread. */
+typedef struct DynLoaded DynLoaded;
+DYN_HIDDEN const DynNativeTable *dyn_load_table(const DynLoaded *l);
+DYN_HIDDEN void dyn_load_retain(DynLoaded *l);
+DYN_HIDDEN void dyn_load_release(DynLoaded *l);
+
 /* ---- artifact.c offers to build.c. Thread safe, no GIL needed, unless said. */
 /* The generated C (never NULL; valid while the artifact lives). "" when the graph has no kernel: nothing to build, already
  * native. */
@@ -42,8 +48,8 @@ DYN_HIDDEN long dyn_artifact_kernel_count(const DynArtifact *a);
 DYN_HIDDEN bool dyn_artifact_claim(DynArtifact *a);
 DYN_HIDDEN int dyn_artifact_state(const DynArtifact *a);
 DYN_HIDDEN void dyn_artifact_unclaim(DynArtifact *a); /* back to 0: a fork dropped the queue */
-/* Swap in loaded code: the table stays valid for ever (objects are never unloaded). */
-DYN_HIDDEN void dyn_artifact_publish(DynArtifact *a, const DynNativeTable *table);
+/* Swap in loaded code: the artifact has a use of it for as long as it lives. */
+DYN_HIDDEN void dyn_artifact_publish(DynArtifact *a, DynLoaded *loaded);
 /* There will be no native code. detail is copied (may be NULL). */
 DYN_HIDDEN void dyn_artifact_fail(DynArtifact *a, DynReason why, const char *detail);
 
@@ -52,7 +58,8 @@ DYN_HIDDEN void dyn_artifact_fail(DynArtifact *a, DynReason why, const char *det
  * where there is one thread. A worker runs with the caller's MXCSR (rounding, flush bits) with the exception flags cleared; flags
  * that workers raised are or-ed into the caller's MXCSR. fn must not call Python. */
 DYN_HIDDEN void dyn_par_for(void (*fn)(void *ctx, int64_t chunk), void *ctx, int64_t nchunks);
-/* Called once by dyn_codegen_init: fork handlers, and the module functions build_info, _build_test, _par_test. -1: exception set.
+/* Called once by dyn_codegen_init: fork handlers, and the module functions build_info, _build_test, _load_limit, _par_test. -1:
+ * exception set.
  */
 DYN_HIDDEN int dyn_build_init_module(PyObject *module);
 DYN_HIDDEN int dyn_par_threads(void); /* how many threads dyn_par_for would use now: 1 is serial; cheap */

@@ -11,8 +11,9 @@ struct DynArtifact {
     const DynGraph *graph;
     long nnative; /* kernels that the object has to have */
     DynStr source;
-    bool built_in;    /* it has run in the built-in tier */
-    atomic_int state; /* 0 not asked, 1 queued, 2 done */
+    bool built_in;     /* it has run in the built-in tier */
+    atomic_int state;  /* 0 not asked, 1 queued, 2 done */
+    DynLoaded *loaded; /* written before table, which is in it */
     _Atomic(const DynNativeTable *) table;
     atomic_int failure; /* DynReason */
     char *detail;       /* written before failure */

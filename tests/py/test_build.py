@@ -82,6 +82,49 @@ def running(group):
     return found
 
 
+# ---- What is loaded.
+
+MAPS = "def maps(): return sum('dynoc-' in line for line in open('/proc/self/maps'))\n"
+
+
+def test_equal_objects_are_loaded_once(cache):
+    script = MAPS + "done = [build()]; n = maps(); done += [build() for _ in range(20)]; out([done, maps() - n])"
+    done, grown = run(script, cache)[0]
+    assert done == [["native", "compiled"]] + [["native", "disk"]] * 20 and grown == 0
+
+
+def test_objects_without_users_make_room(cache):
+    script = "_dynoc._load_limit(3); done = [build(k)[0] for k in [*range(8), 0]]; out([done, _dynoc._load_limit(3)])"
+    done, loaded = run(script, cache)[0]
+    assert done == ["native"] * 9 and loaded <= 3
+
+
+def test_more_objects_in_use_than_there_is_room_for(cache):
+    script = """
+    import numpy as np, dynoc
+    dynoc.config.wait = True
+    x = np.linspace(0.0, 1.0, 50)
+    def made(k):
+        scope = {}
+        exec("def f(x): return " + " - ".join(["x * x", "(x + x)"][k >> i & 1] for i in range(4)), scope)
+        fast = dynoc.optimize(scope["f"])
+        fast(x)
+        assert np.allclose(fast(x), scope["f"](x))
+        return fast
+    _dynoc._load_limit(3)
+    kept = [made(k) for k in range(5)]
+    tiers = [fast.entries[0].tier for fast in kept]
+    failed = dict(dynoc.counters["build"])
+    same = made(0).entries[0].tier
+    del kept
+    dynoc.reset()
+    out([tiers, failed, same, made(6).entries[0].tier])
+    """
+    (tiers, failed, same, later), err = run(script, cache)
+    assert tiers == ["native"] * 3 + ["builtin"] * 2 and failed == {"TOO_MANY_LOADED": 2}
+    assert same == later == "native" and err.count("TOO_MANY_LOADED") == 1
+
+
 # ---- The compiler.
 
 
