@@ -12,6 +12,8 @@ int dyn_exec_bind(const DynKernel *k, const DynNativeTable *table, const DynGeom
     b->one = table == NULL ? NULL : table->kernels[k->number].one;
     b->ndim = k->ndim;
     b->nops = (int)k->operands.n;
+    b->indirect = false;
+    b->missed = NULL;
     bool none = false;
     for (int d = 0; d < k->ndim; d++) {
         b->dims[d] = sym[k->shape[d]].i;
@@ -31,6 +33,12 @@ int dyn_exec_bind(const DynKernel *k, const DynNativeTable *table, const DynGeom
             b->strides[i][d] = walks ? g->strides[axis] : 0;
             b->base[i] += walks ? o->at[d] * g->strides[axis] : 0;
         }
+        b->extent[i] = o->indirect ? g->dims[o->along] : 0;
+        if (o->indirect && b->extent[i] == 0 && !none) {
+            return -1; /* whatever the index says isn't there */
+        }
+        b->step[i] = o->indirect ? g->strides[o->along] : 0;
+        b->indirect |= o->indirect;
     }
     for (uint32_t i = 0; i < k->params.n; i++) {
         DynScalar v = sym[k->params.at[i].sym];
@@ -108,9 +116,11 @@ static void move_lanes(const DynBound *b, const DynSpan *s, int op, char *memory
     }
 }
 
-void dyn_span_gather(const DynBound *b, const DynSpan *s, int op, const char *from, int64_t pos, int64_t n, char *to) {
+void dyn_span_gather(const DynBound *b, const DynSpan *s, int op, char *const *at, int64_t pos, int64_t n, char *to) {
     uint8_t size = b->size[op];
+    const char *from = at[op];
     switch (s->mode[op]) {
+    case DYN_SPAN_INDIRECT: dyn_span_take(b, s, op, at, pos, n, to); break;
     case DYN_SPAN_DIRECT: memcpy(to, from + pos * size, (size_t)(n * size)); break;
     case DYN_SPAN_SPLAT: dyn_lanes_copy(to, from, size, 0, n, size); break;
     case DYN_SPAN_STRIDED: dyn_lanes_copy(to, from + pos * s->stride[op], size, s->stride[op], n, size); break;
@@ -167,8 +177,17 @@ static void span_rounds(const DynBound *b, DynSpan *s) {
     s->block = DYN_SCRATCH_LANES / unit * unit;
 }
 
+static bool is_looked_up(const DynBound *b, const DynSpan *s, int op) {
+    bool one = b->k->operands.at[op].indirect;
+    for (int d = 0; d < s->ndim && one; d++) {
+        one = s->strides[b->k->operands.at[op].by][d] == 0;
+    }
+    return one;
+}
+
 static void span_modes(const DynBound *b, DynSpan *s) {
     s->direct = true;
+    s->looked_up = 0;
     for (int i = 0; i < b->nops; i++) {
         bool one = true, zero = true;
         int64_t step = s->ndim ? s->strides[i][s->ndim - 1] : b->size[i], expect = step;
@@ -183,9 +202,13 @@ static void span_modes(const DynBound *b, DynSpan *s) {
                      : one                     ? DYN_SPAN_STRIDED
                                                : DYN_SPAN_GATHER;
         const DynOperand *o = &b->k->operands.at[i];
+        bool looked_up = is_looked_up(b, s, i);
+        s->looked_up |= looked_up ? 1u << i : 0;
         if (o->scalar || o->result) {
             s->mode[i] = DYN_SPAN_SCALAR;
             s->stride[i] = 0;
+        } else if (o->indirect && !looked_up) {
+            s->mode[i] = DYN_SPAN_INDIRECT;
         } else if (s->n == 1) {
             s->mode[i] = DYN_SPAN_DIRECT;
         }
@@ -237,7 +260,7 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
         }
         p[i] = scratch->lanes[i];
         if (!out && (fresh || (s->mode[i] != DYN_SPAN_SPLAT && s->mode[i] != DYN_SPAN_ROUND))) {
-            dyn_span_gather(b, s, i, at[i], pos, n, p[i]);
+            dyn_span_gather(b, s, i, at, pos, n, p[i]);
             dyn_lanes_pad(p[i], b->size[i], n, full);
         }
     }
@@ -250,7 +273,8 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
 }
 
 void dyn_span_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to, DynScratch *scratch) {
-    char *p[DYN_MAX_OPERANDS];
+    char *p[DYN_MAX_OPERANDS], *now[DYN_MAX_OPERANDS];
+    at = s->looked_up ? dyn_span_look_up(b, s, at, now) : at;
     int64_t lanes = b->k->lanes, whole = (to - from) / lanes * lanes;
     if (s->direct && whole > 0) {
         for (int i = 0; i < b->nops; i++) {

@@ -2,6 +2,7 @@
 #ifndef DYN_EXEC_H
 #define DYN_EXEC_H
 #include "codegen/loops.h"
+#include <stdatomic.h>
 
 /* The elements of a place at run time. */
 typedef struct DynGeom {
@@ -23,6 +24,9 @@ typedef struct DynBound {
     int64_t strides[DYN_MAX_OPERANDS][DYN_MAX_NDIM];
     char *base[DYN_MAX_OPERANDS];
     uint8_t size[DYN_MAX_OPERANDS];
+    atomic_bool *missed; /* set where an index says a place that isn't there; NULL: somebody has looked */
+    bool indirect;       /* one of them is; of such, elements and bytes from one to the next along its axis: */
+    int64_t extent[DYN_MAX_OPERANDS], step[DYN_MAX_OPERANDS];
     DynScalar params[64];
 } DynBound;
 
@@ -45,14 +49,16 @@ typedef struct DynSpan {
     int64_t stride[DYN_MAX_OPERANDS]; /* STRIDED */
     bool direct;                      /* all operands are DIRECT or SCALAR */
     int64_t block;                    /* lanes that go through scratch at a time: whole rounds of those that are ROUND */
+    uint32_t looked_up;               /* bit i: indirect operand i stands at one place for all lanes, looked up first */
 } DynSpan;
 typedef enum DynSpanMode {
-    DYN_SPAN_DIRECT,  /* contiguous: handed over as it is */
-    DYN_SPAN_SCALAR,  /* the kernel takes one element */
-    DYN_SPAN_SPLAT,   /* one element, copied to every lane */
-    DYN_SPAN_STRIDED, /* one step */
-    DYN_SPAN_ROUND,   /* the same row of elements again and again: gathered once for all blocks */
-    DYN_SPAN_GATHER   /* anything else */
+    DYN_SPAN_DIRECT,   /* contiguous: handed over as it is */
+    DYN_SPAN_SCALAR,   /* the kernel takes one element */
+    DYN_SPAN_SPLAT,    /* one element, copied to every lane */
+    DYN_SPAN_STRIDED,  /* one step */
+    DYN_SPAN_ROUND,    /* the same row of elements again and again: gathered once for all blocks */
+    DYN_SPAN_INDIRECT, /* where an index says */
+    DYN_SPAN_GATHER    /* anything else */
 } DynSpanMode;
 
 #define DYN_SCRATCH_LANES 512 /* lanes of an operand that is gathered at a time; DYN_BLOCK, so that reductions fit */
@@ -73,6 +79,14 @@ DYN_HIDDEN int dyn_exec_reduce(DynBound *b);
 DYN_HIDDEN int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, size_t rows);
 /* exec_scan.c: a SCAN node over its operand, of that rank. -1: memory. */
 DYN_HIDDEN int dyn_exec_scan(const DynNode *node, const DynGeom *from, int ndim, const DynGeom *to);
+/* exec_gather.c: is each place that a GATHER node names there? */
+DYN_HIDDEN bool dyn_exec_check(const DynGeom *index, int ndim, uint8_t dtype, int64_t extent);
+/* `rows` rows, a pitch apart, of n lanes of an indirect operand, padded to DYN_REDUCE_LANES; strides: of lanes and of rows. */
+DYN_HIDDEN void dyn_block_take(const DynBound *b, int op, const char *table, const int64_t *strides, const char *index,
+                               const int64_t *index_strides, int64_t n, int64_t rows, char *to, int64_t pitch);
+/* Where operands stand for all lanes of a span that has some to look up: `now`, filled. */
+DYN_HIDDEN char *const *dyn_span_look_up(const DynBound *b, const DynSpan *s, char *const *at, char **now);
+DYN_HIDDEN void dyn_span_take(const DynBound *b, const DynSpan *s, int op, char *const *at, int64_t pos, int64_t n, char *to);
 DYN_HIDDEN int64_t dyn_exec_cost(const DynBound *b); /* rough, in tenths of a nanosecond */
 
 /* exec.c for exec_reduce.c and exec_tiles.c */
@@ -81,7 +95,7 @@ DYN_HIDDEN void dyn_span_make(const DynBound *b, const int *axes, int naxes, Dyn
 DYN_HIDDEN void dyn_span_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to,
                               DynScratch *scratch);
 DYN_HIDDEN void dyn_span_run(const DynBound *b, const DynSpan *s, char *const *at, DynScratch *scratch);
-DYN_HIDDEN void dyn_span_gather(const DynBound *b, const DynSpan *s, int op, const char *from, int64_t pos, int64_t n, char *to);
+DYN_HIDDEN void dyn_span_gather(const DynBound *b, const DynSpan *s, int op, char *const *at, int64_t pos, int64_t n, char *to);
 DYN_HIDDEN void dyn_span_scatter(const DynBound *b, const DynSpan *s, int op, char *to, int64_t pos, int64_t n, const char *from);
 
 /* exec_tiles.c. The span is that of the last axis; axes are in the order in which they are walked. */

@@ -129,7 +129,7 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
         p[b->nops + i] = (char *)(intptr_t)(LANES * size);
         p[i] = s->mode[i] == DYN_SPAN_DIRECT ? at[i] + pos * size : scratch->lanes[i];
         if (s->mode[i] != DYN_SPAN_DIRECT && !k->operands.at[i].out && (first || s->mode[i] != DYN_SPAN_SPLAT)) {
-            dyn_span_gather(b, s, i, at[i], pos, n, p[i]);
+            dyn_span_gather(b, s, i, at, pos, n, p[i]);
             dyn_lanes_pad(p[i], size, n, whole + (rest ? LANES : 0));
         }
     }
@@ -172,6 +172,8 @@ static void run_whole(const DynBound *b, const DynSpan *s, char *const *at, int6
 static void run_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to, const DynResults *r,
                      DynPart *parts, DynScratch *scratch) {
     Cascade c[DYN_MAX_RESULTS];
+    char *now[DYN_MAX_OPERANDS];
+    at = s->looked_up ? dyn_span_look_up(b, s, at, now) : at;
     if (s->direct && b->one != NULL) {
         run_whole(b, s, at, from, to - from, r, parts);
         return;
@@ -249,6 +251,9 @@ static void run_gathered(const Reduce *e, int64_t from, int n, DynScratch *scrat
     const DynResults *r = &e->results;
     for (int w = 0; w < n; w++) {
         place(e, e->nkept, from + w, at[w]);
+        if (e->span.looked_up) {
+            dyn_span_look_up(e->b, &e->span, at[w], at[w]);
+        }
         for (int i = 0; i < r->n; i++) {
             c[w][i].count = 0;
         }
@@ -477,7 +482,7 @@ static int64_t count_strips(Reduce *e, int threads) {
 /* Do lanes along the last kept axis lie side by side in every operand, with one step for the reduced elements? */
 static bool has_columns(Reduce *e) {
     const DynBound *b = e->b;
-    if (e->nkept == 0 || e->span.ndim != 1 || e->span.n < 2) {
+    if (b->indirect || e->nkept == 0 || e->span.ndim != 1 || e->span.n < 2) {
         return false;
     }
     int last = e->kept[e->nkept - 1];
@@ -511,6 +516,12 @@ typedef struct Few {
     char (*acc)[LANES][ROW_BYTES];
 } Few;
 
+/* Is the operand the same all along an axis? */
+static bool stands(const DynBound *b, int op, int axis) {
+    const DynOperand *o = &b->k->operands.at[op];
+    return b->strides[op][axis] == 0 && (!o->indirect || b->strides[o->by][axis] == 0);
+}
+
 /* Which operands are the same in all lines, and have room for all groups of a piece. Places in `memory` (NULL: not yet); the
  * bytes that they take. */
 static size_t few_start(const Reduce *e, Few *f, char *memory) {
@@ -523,10 +534,10 @@ static size_t few_start(const Reduce *e, Few *f, char *memory) {
     for (int i = 0; i < b->nops; i++) {
         bool fixed = e->nlines > 1;
         for (int a = 0; a < e->nkept - 1; a++) {
-            fixed = fixed && b->strides[i][e->kept[a]] == 0;
+            fixed = fixed && stands(b, i, e->kept[a]);
         }
         size_t bytes = (size_t)e->span.n * ROW_BYTES;
-        f->same[i] = b->strides[i][f->last] == 0;
+        f->same[i] = stands(b, i, f->last);
         f->shared[i] = fixed && !f->same[i] && !b->k->operands.at[i].result && shared + bytes * FEW_GROUPS <= FEW_BYTES;
         bytes *= f->shared[i] ? FEW_GROUPS : 1;
         shared += f->shared[i] ? bytes : 0;
@@ -539,9 +550,15 @@ static size_t few_start(const Reduce *e, Few *f, char *memory) {
 static void few_lay(const Few *f, int op, int64_t column, int64_t n, char *to) {
     const DynBound *b = f->e->b;
     int64_t stride = b->strides[op][f->last];
-    uint8_t size = b->size[op];
-    for (int64_t k = 0; k < f->e->span.n; k++, to += f->pitch) {
-        dyn_lanes_copy(to, f->at[op] + column * stride + k * f->e->span.stride[op], size, stride, n, size);
+    const DynSpan *s = &f->e->span;
+    uint8_t size = b->size[op], by = (uint8_t)b->k->operands.at[op].by;
+    if (b->k->operands.at[op].indirect) {
+        int64_t strides[2] = {stride, s->strides[op][0]}, index[2] = {b->strides[by][f->last], s->strides[by][0]};
+        dyn_block_take(b, op, f->at[op] + column * stride, strides, f->at[by] + column * index[0], index, n, s->n, to, f->pitch);
+        return;
+    }
+    for (int64_t k = 0; k < s->n; k++, to += f->pitch) {
+        dyn_lanes_copy(to, f->at[op] + column * stride + k * s->stride[op], size, stride, n, size);
         dyn_lanes_pad(to, size, n, LANES);
     }
 }

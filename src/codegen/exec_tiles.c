@@ -27,7 +27,7 @@ static bool is_turned(const DynBound *b, const DynSpan *row, int op) {
 
 bool dyn_tiles_wanted(const DynBound *b, const DynSpan *row) {
     int inner = b->ndim - 1, n = 0;
-    if (b->dims[inner - 1] < LEAST_SIDE || b->dims[inner] < LEAST_SIDE) {
+    if (b->indirect || b->dims[inner - 1] < LEAST_SIDE || b->dims[inner] < LEAST_SIDE) {
         return false;
     }
     for (int i = 0; i < b->nops; i++) {
@@ -38,7 +38,7 @@ bool dyn_tiles_wanted(const DynBound *b, const DynSpan *row) {
 
 /* The axis that a tile takes beside the last, if it isn't the one before the last, is moved there. */
 void dyn_tiles_order(DynBound *b) {
-    int inner = b->ndim - 1, axis = inner;
+    int inner = b->indirect ? 0 : b->ndim - 1, axis = inner;
     for (int i = 0; i < b->nops && inner > 1 && b->dims[inner] >= LEAST_SIDE; i++) {
         for (int d = 0; d < inner && !b->k->operands.at[i].out && b->strides[i][inner] >= FAR_APART; d++) {
             axis = b->strides[i][d] == b->size[i] && b->dims[d] >= LEAST_SIDE ? d : axis;

@@ -24,7 +24,8 @@ static bool conflict(const DynLoops *p, const DynKernel *a, const DynKernel *b) 
 static bool same_elements(const DynLoops *p, const DynOperand *a, const DynOperand *b) {
     bool same = a->place == b->place ||
                 (a->place < p->nnodes && b->place < p->nnodes && dyn_loops_same_access(p->graph, a->place, b->place));
-    return same && a->window == b->window && !memcmp(a->axis, b->axis, sizeof(a->axis)) && !memcmp(a->at, b->at, sizeof(a->at));
+    return same && !a->indirect && !b->indirect && a->window == b->window && !memcmp(a->axis, b->axis, sizeof(a->axis)) &&
+           !memcmp(a->at, b->at, sizeof(a->at));
 }
 
 /* Elements that one writes and the other touches are the same at each point of the space. */
@@ -35,7 +36,8 @@ static bool pointwise(const DynLoops *p, const DynKernel *a, const DynKernel *b)
             if (!(x->out || y->out) || dyn_loops_storage(p, x->place) != dyn_loops_storage(p, y->place)) {
                 continue;
             }
-            if (!same_elements(p, x, y) || x->result || y->result) {
+            bool index = dyn_kernel_is_index(a, i) || dyn_kernel_is_index(b, j); /* lies in memory before the others are read */
+            if (index || !same_elements(p, x, y) || x->result || y->result) {
                 return false;
             }
         }
@@ -97,7 +99,13 @@ int dyn_kernel_copy(DynLoops *p, DynKernel *to, const DynKernel *from, DynLoad *
         DynInsn insn = from->insns.at[i];
         bool first_is_value = insn.kind == DYN_L_CAST || insn.kind == DYN_L_OP;
         if (insn.kind == DYN_L_LOAD) {
-            map[i] = load(p, to, &from->operands.at[insn.a[0]], ctx);
+            DynOperand o = from->operands.at[insn.a[0]];
+            uint32_t by = o.indirect ? dyn_kernel_operand(p, to, from->operands.at[o.by]) : 0;
+            if (by == DYN_NONE) {
+                return -1;
+            }
+            o.by = (uint16_t)by;
+            map[i] = load(p, to, &o, ctx);
             if (map[i] == DYN_NONE) {
                 return -1;
             }
@@ -231,7 +239,11 @@ static void compact(DynKernel *k) {
         for (uint32_t i = 0; i < k->insns.n; i++) {
             bool writes = k->insns.at[i].kind == DYN_L_STORE || k->insns.at[i].kind == DYN_L_REDUCE;
             if (used[i] && (k->insns.at[i].kind == DYN_L_LOAD || writes) && writes == pass) {
+                const DynOperand *o = &k->operands.at[k->insns.at[i].a[0]];
                 take(operand, &noperands, k->insns.at[i].a[0]);
+                if (o->indirect) {
+                    take(operand, &noperands, o->by);
+                }
             }
         }
     }
@@ -257,6 +269,7 @@ static void compact(DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
         if (operand[i] != DYN_NONE) {
             operands[operand[i]] = k->operands.at[i];
+            operands[operand[i]].by = k->operands.at[i].indirect ? (uint16_t)operand[k->operands.at[i].by] : 0;
         }
     }
     for (uint32_t i = 0; i < k->params.n; i++) {
@@ -300,6 +313,37 @@ static bool writes_what_it_reads(const DynLoops *p, const DynKernel *k) {
         }
     }
     return false;
+}
+
+/* A kernel looks up what gather `id` does, all of it: such loads have the gather's space (lower.c). */
+static bool is_looked_up(const DynLoops *p, uint32_t id) {
+    const DynNode *n = dyn_graph_node(p->graph, id);
+    for (uint32_t i = 0; i < p->kernels.n; i++) {
+        const DynKernel *k = &p->kernels.at[i];
+        for (uint32_t o = 0; !k->dead && o < k->operands.n; o++) {
+            const DynOperand *x = &k->operands.at[o];
+            if (x->indirect && x->along == n->aux[0] && dyn_loops_same_access(p->graph, x->place, n->args[0].id) &&
+                dyn_loops_same_access(p->graph, k->operands.at[x->by].place, n->args[1].id)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Checks behind all kernels, of which one reports by itself. */
+static void drop_checks(DynLoops *p) {
+    uint32_t last = p->steps.n, n;
+    while (last > 0 && p->steps.at[last - 1].kind == DYN_STEP_CHECK) {
+        last--;
+    }
+    n = last;
+    for (uint32_t i = last; i < p->steps.n; i++) {
+        if (!is_looked_up(p, p->steps.at[i].id)) {
+            p->steps.at[n++] = p->steps.at[i];
+        }
+    }
+    p->steps.n = n;
 }
 
 static void clean_up(DynLoops *p) {
@@ -352,6 +396,7 @@ int dyn_fuse(DynLoops *p, DynReason *why, DynStr *error) {
         j -= merged && !kernel_of(p, j)->dead; /* the merged kernel stands here now: look again */
     }
     clean_up(p);
+    drop_checks(p);
     for (uint32_t i = 0; i < p->kernels.n; i++) {
         after += !p->kernels.at[i].dead;
     }

@@ -130,6 +130,15 @@ static PyObject *run_scan(Interp *x, const DynNode *n) {
     return r;
 }
 
+/* np.take(a, index, axis): places were looked at before. */
+static PyObject *run_gather(Interp *x, const DynNode *n) {
+    PyObject *a = value_of(x, n->args[0].id), *index = a ? value_of(x, n->args[1].id) : NULL;
+    PyObject *places = index ? PyArray_CastToType((PyArrayObject *)index, PyArray_DescrFromType(NPY_INTP), 0) : NULL;
+    PyObject *r = places ? PyArray_TakeFrom((PyArrayObject *)a, places, (int)n->aux[0], NULL, NPY_RAISE) : NULL;
+    Py_XDECREF(places);
+    return r;
+}
+
 static PyObject *slice_index(Interp *x, const DynNode *n) {
     bool element = n->ndim == 0; /* with an Ellipsis behind it a view of it, not a scalar */
     PyObject *index = PyTuple_New(n->naux + element);
@@ -382,6 +391,7 @@ static PyObject *value_of(Interp *x, uint32_t id) {
     case DYN_K_ELEMENTWISE: r = run_elementwise(x, n); break;
     case DYN_K_REDUCE: r = run_reduce(x, n); break;
     case DYN_K_SCAN: r = run_scan(x, n); break;
+    case DYN_K_GATHER: r = run_gather(x, n); break;
     case DYN_K_VIEW: r = run_view(x, n); break;
     case DYN_K_CREATE: r = run_create(x, n); break;
     case DYN_K_COPY: r = run_copy(x, n); break;

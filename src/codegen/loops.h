@@ -1,6 +1,6 @@
 /* loops.h: loop IR, private to codegen: the graph as kernels over iteration spaces, in the order in which they run.
  *
- *     steps = kernel | scan | extern call | geometry of a view
+ *     steps = kernel | scan | extern call | geometry of a view | check of the places of a gather
  *     kernel = a space (list of size symbols), operands (memory seen through a map of axes), and SSA instructions for one point
  *              of the space. Instructions refer to earlier ones.
  *
@@ -44,9 +44,13 @@ typedef struct DynOperand {
     uint32_t place;
     uint8_t dtype;
     bool out;
-    bool result;               /* of a REDUCE: one element for all that is reduced */
-    bool scalar;               /* one element for a whole stretch of lanes: loaded before the loop (schedule.c) */
-    bool window;               /* part of the place: */
+    bool result;   /* of a REDUCE: one element for all that is reduced */
+    bool scalar;   /* one element for a whole stretch of lanes, loaded before the loop, or none: it says where others stand
+                      (schedule.c) */
+    bool window;   /* part of the place: */
+    bool indirect; /* `along`, an axis of the place that no axis of the space walks, is stood at where another operand */
+    uint8_t along; /* says, an array of integers of which each is in range, negative ones counted from the end */
+    uint16_t by;   /* that operand */
     int8_t axis[DYN_MAX_NDIM]; /* for each axis of the space: the place's axis that it walks, or -1 */
     int32_t at[DYN_MAX_NDIM];  /* window: for each axis of the space, where on the place's axis it begins */
 } DynOperand;
@@ -103,10 +107,16 @@ typedef struct DynMem {
     uint32_t slot;        /* TEMP, ROW: slot of the plan */
 } DynMem;
 
-typedef enum DynStepKind { DYN_STEP_VIEW, DYN_STEP_KERNEL, DYN_STEP_EXTERN, DYN_STEP_SCAN } DynStepKind;
+typedef enum DynStepKind {
+    DYN_STEP_VIEW,
+    DYN_STEP_KERNEL,
+    DYN_STEP_EXTERN,
+    DYN_STEP_SCAN,
+    DYN_STEP_CHECK /* are the places that a GATHER node names all there? Else eager is to say so */
+} DynStepKind;
 typedef struct DynStep {
     uint8_t kind;
-    uint32_t id; /* VIEW, EXTERN, SCAN: node; KERNEL: kernel (of a group: its first; the rest follow) */
+    uint32_t id; /* VIEW, EXTERN, SCAN, CHECK: node; KERNEL: kernel (of a group: its first; the rest follow) */
 } DynStep;
 
 struct DynLoops {
@@ -127,7 +137,7 @@ struct DynLoops {
     bool lanes_only; /* no kernel needs its second function (native.h): the rows of the built-in tier */
 };
 
-/* lower.c, used by fuse and schedule */
+/* kernels.c; of lower.c the cost of an operator and what may warn */
 DYN_HIDDEN uint32_t dyn_loops_storage(const DynLoops *p, uint32_t place); /* the place that owns the bytes */
 DYN_HIDDEN bool dyn_loops_same_access(const DynGraph *g, uint32_t a,
                                       uint32_t b); /* two nodes that address the same elements in the same order */
@@ -136,7 +146,9 @@ DYN_HIDDEN uint32_t dyn_kernel_insn(DynLoops *p, DynKernel *k,
 DYN_HIDDEN uint32_t dyn_kernel_operand(DynLoops *p, DynKernel *k, DynOperand operand);
 DYN_HIDDEN uint32_t dyn_kernel_param(DynLoops *p, DynKernel *k, uint32_t sym, DynDtype dt);
 DYN_HIDDEN bool dyn_kernel_touches(const DynLoops *p, const DynKernel *k, uint32_t storage, bool written_only);
-DYN_HIDDEN bool dyn_step_scans(const DynLoops *p, const DynStep *step, uint32_t storage); /* a scan that reads or writes it */
+DYN_HIDDEN bool dyn_step_scans(const DynLoops *p, const DynStep *step, uint32_t storage); /* a scan that reads or writes it, or a
+                                                                                             check that reads it */
+DYN_HIDDEN bool dyn_kernel_is_index(const DynKernel *k, uint32_t operand); /* it says where another operand stands */
 DYN_HIDDEN bool dyn_kernel_any_order(const DynKernel *k); /* its reductions give the same bits in whatever order */
 DYN_HIDDEN uint32_t dyn_op_cost(uint16_t op, uint8_t dtype);
 DYN_HIDDEN bool dyn_loops_op_warns(uint16_t op, uint8_t compute); /* may eager give a floating-point warning? */

@@ -5,6 +5,7 @@
  *     kernel (s0, s1) reduced 2 group 0 outer 1
  *       in 0: %0 f64 [0 1]
  *       in 1: %0 f64 [0+1 1+0]                 (a window: from 1 on along axis 0)
+ *       in 2: %5 f64 [- 1] along 0 by 3        (where operand 3, an array of integers, says along axis 0)
  *       out 1: %3 f64 [0 -]
  *       param 0: $5 f64
  *       v0 = load 0 : f64
@@ -14,6 +15,7 @@
  *     kernel ($0 $1) reduced 0 outside 1:$2 0:$1     (runs where axis 0 is below 1, or at 1 + $2 and above)
  *     extern %4
  *     scan %5
+ *     check %6                                 (are the places of gather %6 all there?)
  *
  * %n is place n (of node n, or behind the nodes a temporary), $n symbol n of the graph. A kernel's sizes are symbols too; what
  * stands behind # is for people. Parsing gives kernels and steps back over the same graph. */
@@ -22,8 +24,11 @@
 #include <stdlib.h>
 
 static const char *const place_kinds[] = {"none", "input", "array", "temp", "row", "extern", "view", "dense"};
-static const char *const step_names[] = {
-    [DYN_STEP_VIEW] = "view", [DYN_STEP_KERNEL] = "kernel", [DYN_STEP_EXTERN] = "extern", [DYN_STEP_SCAN] = "scan"};
+static const char *const step_names[] = {[DYN_STEP_VIEW] = "view",
+                                         [DYN_STEP_KERNEL] = "kernel",
+                                         [DYN_STEP_EXTERN] = "extern",
+                                         [DYN_STEP_SCAN] = "scan",
+                                         [DYN_STEP_CHECK] = "check"};
 
 /* ---- printing */
 
@@ -54,7 +59,11 @@ static void print_kernel(const DynLoops *p, const DynKernel *k, DynStr *out) {
                 dyn_str_printf(out, "+%d", o->at[d]);
             }
         }
-        dyn_str_puts(out, "]\n");
+        dyn_str_puts(out, "]");
+        if (o->indirect) {
+            dyn_str_printf(out, " along %u by %u", o->along, o->by);
+        }
+        dyn_str_puts(out, "\n");
     }
     for (uint32_t i = 0; i < k->params.n; i++) {
         dyn_str_printf(out, "  param %u: $%u %s\n", i, k->params.at[i].sym, dyn_dtypes[k->params.at[i].dtype].name);
@@ -188,6 +197,12 @@ static int parse_operand(Parser *x, const char *text) {
             text = end;
         }
     }
+    unsigned along, by;
+    if (sscanf(text, "] along %u by %u", &along, &by) == 2) {
+        o.indirect = true;
+        o.along = (uint8_t)along;
+        o.by = (uint16_t)by;
+    }
     x->p->places[place].dtype = o.dtype;
     return dyn_list_push(x->p->arena, &x->k->operands, o);
 }
@@ -279,7 +294,7 @@ static int parse_line(Parser *x, const char *text) {
             return dyn_list_push(x->p->arena, &x->p->steps, ((DynStep){.kind = kind, .id = id}));
         }
     }
-    return wrong(x, "place, kernel, view, scan or extern");
+    return wrong(x, "place, kernel, view, scan, check or extern");
 }
 
 DynLoops *dyn_loops_parse(const DynGraph *g, DynArena *arena, const char *text, DynStr *error) {

@@ -6,7 +6,9 @@
  *   4. A kernel with `reduced` axes has a REDUCE and the other way round; a result does not walk reduced axes, a stored operand
  * walks all.
  *   5. Each kernel that is not dead is one step; a view step comes before the kernels that use the view.
- *   6. Two temporaries with one slot don't live at the same time. */
+ *   6. An indirect operand is read, not written; no axis of the space walks what it is looked up along, and what it stands by is
+ * an operand of integers.
+ *   7. Two temporaries with one slot don't live at the same time. */
 #include "codegen/loops.h"
 
 typedef struct Check {
@@ -30,6 +32,14 @@ static int check_operand(Check *c, uint32_t kernel, const DynKernel *k, const Dy
     }
     if (m->dtype != o->dtype) {
         return bad(c, kernel, "an operand has another dtype than its place");
+    }
+    if (o->indirect) {
+        const DynOperand *by = o->by < k->operands.n ? &k->operands.at[o->by] : NULL;
+        if (o->out || o->window || by == NULL || by->out || by->indirect || o->along >= m->ndim ||
+            (dyn_dtypes[by->dtype].kind != 'i' && dyn_dtypes[by->dtype].kind != 'u')) {
+            return bad(c, kernel, "an indirect operand is wrong");
+        }
+        seen = 1u << o->along;
     }
     for (int d = 0; d < k->ndim; d++) {
         if (o->axis[d] < -1 || o->axis[d] >= m->ndim || (o->axis[d] >= 0 && (seen >> o->axis[d] & 1))) {
@@ -113,8 +123,9 @@ static int check_steps(Check *c) {
     for (uint32_t s = 0; s < p->steps.n; s++) {
         const DynStep *view = &p->steps.at[s];
         for (uint32_t t = 0; view->kind == DYN_STEP_VIEW && t < s; t++) {
-            if (p->steps.at[t].kind == DYN_STEP_SCAN && dyn_graph_node(p->graph, p->steps.at[t].id)->args[0].id == view->id) {
-                dyn_str_printf(c->error, "scan %%%u uses a view before it is made", p->steps.at[t].id);
+            bool scan = p->steps.at[t].kind == DYN_STEP_SCAN, check = p->steps.at[t].kind == DYN_STEP_CHECK;
+            if ((scan || check) && dyn_graph_node(p->graph, p->steps.at[t].id)->args[check].id == view->id) {
+                dyn_str_printf(c->error, "%s %%%u uses a view before it is made", scan ? "scan" : "check", p->steps.at[t].id);
                 return -1;
             }
             const DynKernel *k = p->steps.at[t].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[t].id] : NULL;

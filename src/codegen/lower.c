@@ -17,6 +17,7 @@ typedef struct Lower {
     bool *after_extern;           /* geometry is known only after an extern call */
     bool *part;         /* REAL or IMAG of which only the numbers are needed: taken of the complex number in the kernel */
     bool *written;      /* by storage: some node writes it */
+    bool *looks;        /* computing it looks places up */
     uint32_t *last_use; /* last position of a kernel that evaluates it */
     uint32_t *depth;    /* number of kernels that have to run before */
     bool *for_flags;    /* by node: nobody reads it, but computing it may give a warning */
@@ -33,6 +34,7 @@ static const DynOpInfo *info(const DynNode *n) { return &dyn_ops[n->op]; }
 static bool is_inline(const DynNode *n) {
     switch (info(n)->kind) {
     case DYN_K_ELEMENTWISE:
+    case DYN_K_GATHER:
     case DYN_K_COPY: return true;
     case DYN_K_CREATE: return n->nargs && n->args[0].kind == DYN_ARG_SYM;
     default: return false;
@@ -50,130 +52,6 @@ uint32_t dyn_op_cost(uint16_t op, uint8_t dtype) {
         return 8 * unit;
     }
     return op == DYN_OP_DIVIDE || op == DYN_OP_SQRT || op == DYN_OP_RECIPROCAL ? 3 * unit : unit;
-}
-
-/* ---- places and kernels */
-
-int dyn_loops_grow(DynArena *arena, void **at, uint32_t *cap, uint32_t n, size_t item) {
-    uint32_t more = *cap ? *cap * 2 : 8;
-    void *grown = dyn_arena_alloc(arena, item * more);
-    if (!grown) {
-        return -1;
-    }
-    if (n) {
-        memcpy(grown, *at, item * n);
-    }
-    *at = grown;
-    *cap = more;
-    return 0;
-}
-
-uint32_t dyn_loops_storage(const DynLoops *p, uint32_t place) {
-    return place < p->nnodes ? dyn_graph_node(p->graph, place)->storage : p->places[place].of;
-}
-
-static bool same_args(const DynNode *x, const DynNode *y, uint32_t from) {
-    for (uint32_t i = from; i < x->nargs; i++) {
-        if (x->args[i].kind != y->args[i].kind || x->args[i].id != y->args[i].id) {
-            return false;
-        }
-    }
-    return true;
-}
-
-bool dyn_loops_same_access(const DynGraph *g, uint32_t a, uint32_t b) {
-    while (a != b) {
-        const DynNode *x = dyn_graph_node(g, a), *y = dyn_graph_node(g, b);
-        if (!is_view(x) || !is_view(y) || x->op != y->op || x->ndim != y->ndim || x->nargs != y->nargs || x->naux != y->naux ||
-            memcmp(x->aux, y->aux, sizeof(*x->aux) * x->naux) || memcmp(x->shape, y->shape, sizeof(*x->shape) * x->ndim) ||
-            !same_args(x, y, 1)) {
-            return false;
-        }
-        a = x->args[0].id;
-        b = y->args[0].id;
-    }
-    return true;
-}
-
-static bool same_insn(const DynInsn *x, const DynInsn *y) {
-    return x->kind == y->kind && x->dtype == y->dtype && x->compute == y->compute && x->op == y->op && x->nargs == y->nargs &&
-           x->a[0] == y->a[0] && x->a[1] == y->a[1] && x->a[2] == y->a[2];
-}
-
-uint32_t dyn_kernel_insn(DynLoops *p, DynKernel *k, DynInsn insn) {
-    bool pure = insn.kind != DYN_L_STORE && insn.kind != DYN_L_REDUCE;
-    for (uint32_t i = k->insns.n; pure && i-- > 0;) {
-        const DynInsn *old = &k->insns.at[i];
-        if (same_insn(old, &insn)) {
-            return i;
-        }
-        if (insn.kind == DYN_L_LOAD && old->kind == DYN_L_STORE &&
-            dyn_loops_storage(p, k->operands.at[old->a[0]].place) == dyn_loops_storage(p, k->operands.at[insn.a[0]].place)) {
-            break; /* written since */
-        }
-    }
-    if (k->insns.n >= DYN_MAX_INSNS || dyn_list_push(p->arena, &k->insns, insn) < 0) {
-        return DYN_NONE;
-    }
-    return k->insns.n - 1;
-}
-
-uint32_t dyn_kernel_operand(DynLoops *p, DynKernel *k, DynOperand operand) {
-    for (uint32_t i = 0; i < k->operands.n; i++) {
-        const DynOperand *o = &k->operands.at[i];
-        bool same = o->place == operand.place || (o->place < p->nnodes && operand.place < p->nnodes &&
-                                                  dyn_loops_same_access(p->graph, o->place, operand.place));
-        if (same && o->out == operand.out && o->window == operand.window && !memcmp(o->axis, operand.axis, sizeof(o->axis)) &&
-            !memcmp(o->at, operand.at, sizeof(o->at))) {
-            return i;
-        }
-    }
-    if (k->operands.n >= DYN_MAX_OPERANDS || dyn_list_push(p->arena, &k->operands, operand) < 0) {
-        return DYN_NONE;
-    }
-    return k->operands.n - 1;
-}
-
-uint32_t dyn_kernel_load(DynLoops *p, DynKernel *k, const DynOperand *operand) {
-    DynInsn load = {.kind = DYN_L_LOAD, .dtype = operand->dtype, .a = {dyn_kernel_operand(p, k, *operand)}};
-    return load.a[0] == DYN_NONE ? DYN_NONE : dyn_kernel_insn(p, k, load);
-}
-
-uint32_t dyn_kernel_param(DynLoops *p, DynKernel *k, uint32_t sym, DynDtype dt) {
-    for (uint32_t i = 0; i < k->params.n; i++) {
-        if (k->params.at[i].sym == sym && k->params.at[i].dtype == dt) {
-            return i;
-        }
-    }
-    DynParam param = {.sym = sym, .dtype = (uint8_t)dt};
-    param.is_float = dyn_sym_at(p->graph->syms, sym)->type == DYN_T_FLOAT;
-    return k->params.n >= 64 || dyn_list_push(p->arena, &k->params, param) < 0 ? DYN_NONE : k->params.n - 1;
-}
-
-bool dyn_kernel_touches(const DynLoops *p, const DynKernel *k, uint32_t storage, bool written_only) {
-    for (uint32_t i = 0; i < k->operands.n; i++) {
-        const DynOperand *o = &k->operands.at[i];
-        if ((o->out || !written_only) && dyn_loops_storage(p, o->place) == storage) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool dyn_kernel_any_order(const DynKernel *k) {
-    for (uint32_t i = 0; i < k->insns.n; i++) {
-        const DynInsn *n = &k->insns.at[i];
-        bool inexact = dyn_dtypes[n->compute].kind == 'f' || dyn_dtypes[n->compute].kind == 'c';
-        if (n->kind == DYN_L_REDUCE && inexact && (n->op == DYN_OP_SUM || n->op == DYN_OP_PROD)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-bool dyn_step_scans(const DynLoops *p, const DynStep *step, uint32_t storage) {
-    return step->kind == DYN_STEP_SCAN &&
-           (step->id == storage || dyn_loops_storage(p, dyn_graph_node(p->graph, step->id)->args[0].id) == storage);
 }
 
 /* ---- what is needed */
@@ -251,6 +129,10 @@ static int mark_live(Lower *L) {
                 L->object[n->storage] = true; /* whoever leaves needs its bytes */
             }
         }
+        if (!L->live[i] && n->op == DYN_OP_GATHER) { /* nobody needs the value, but the places are looked at */
+            L->live[n->args[1].id] = true;
+            read[dyn_graph_node(g, n->args[1].id)->storage] = true;
+        }
         if (!L->live[i]) {
             if (!may_warn(g, n)) {
                 continue;
@@ -301,7 +183,8 @@ static void keep_for_snapshots(Lower *L) {
     for (uint32_t i = 0; writes && i < L->last_snapshot; i++) {
         const DynNode *n = dyn_graph_node(L->g, i);
         uint8_t kind = info(n)->kind;
-        if ((kind == DYN_K_ELEMENTWISE || kind == DYN_K_COPY || kind == DYN_K_REDUCE || kind == DYN_K_SCAN) &&
+        if ((kind == DYN_K_ELEMENTWISE || kind == DYN_K_COPY || kind == DYN_K_REDUCE || kind == DYN_K_SCAN ||
+             kind == DYN_K_GATHER) &&
             overwritten(L, n, i, L->last_snapshot)) {
             L->live[i] = L->object[i] = true;
             for (uint32_t k = 0; k < n->nargs; k++) {
@@ -387,10 +270,13 @@ static void find_parts(Lower *L) {
     }
 }
 
+#define GATHER_COST 8 /* as dyn_op_cost counts */
+
 static void measure(Lower *L) {
     for (uint32_t i = 0; i < L->g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(L->g, i);
         uint32_t depth = 0, cost = info(n)->kind == DYN_K_ELEMENTWISE ? dyn_op_cost(n->op, n->compute) : 0;
+        cost = n->op == DYN_OP_GATHER ? GATHER_COST : cost;
         bool heavy = false;
         for (uint32_t k = 0; k < n->nargs; k++) {
             if (n->args[k].kind != DYN_ARG_NODE) {
@@ -399,11 +285,13 @@ static void measure(Lower *L) {
             uint32_t a = n->args[k].id;
             const DynNode *arg = dyn_graph_node(L->g, a);
             depth = depth > L->depth[a] ? depth : L->depth[a];
-            cost += (is_inline(arg) || L->part[a]) && cost < 100000 ? L->cost[a] : 0;
-            heavy |= is_view(n) && !L->part[i] && is_inline(arg);
+            L->looks[i] |= is_inline(n) && L->looks[a];
+            cost += (is_inline(arg) || L->part[a]) && n->op != DYN_OP_GATHER && cost < 100000 ? L->cost[a] : 0;
+            heavy |= ((is_view(n) && !L->part[i]) || n->op == DYN_OP_GATHER) && is_inline(arg);
         }
         uint8_t kind = info(n)->kind;
         bool known_late = kind == DYN_K_EXTERN || kind == DYN_K_RESULT;
+        L->looks[i] |= n->op == DYN_OP_GATHER;
         L->depth[i] = depth + (kind == DYN_K_REDUCE || kind == DYN_K_SCAN || known_late || heavy);
         L->cost[i] = cost;
         L->after_extern[i] = known_late || known_after(L, n->shape, n->ndim) || is_late_view(L, n);
@@ -426,7 +314,7 @@ static void tell_operands(Lower *L, uint32_t id) {
         }
         uint32_t a = n->args[k].id;
         const DynNode *arg = dyn_graph_node(L->g, a);
-        bool memory = kind == DYN_K_EXTERN || kind == DYN_K_SCAN || (kind == DYN_K_STORE && k == 0);
+        bool memory = kind == DYN_K_EXTERN || kind == DYN_K_SCAN || kind == DYN_K_GATHER || (kind == DYN_K_STORE && k == 0);
         if (memory || (is_view(n) && !L->part[id])) {
             L->memory[a] |= is_inline(arg);
             continue;
@@ -434,6 +322,8 @@ static void tell_operands(Lower *L, uint32_t id) {
         L->last_use[a] = L->last_use[a] > at ? L->last_use[a] : at;
         L->used_by[a] = L->used_by[a] == 0 || L->used_by[a] == sig ? sig : 1;
         bool spread = kind != DYN_K_REDUCE && !same_shape(arg, n);
+        /* where lanes are neighbouring results they have to lie side by side */
+        L->memory[a] |= kind == DYN_K_REDUCE && L->looks[a] && is_inline(arg) && !is_trailing(reduce_mask(n, arg), arg->ndim);
         uint32_t made = L->part[a] ? arg->args[0].id : a;
         L->memory[made] |= is_inline(dyn_graph_node(L->g, made)) && spread && L->cost[made] >= 2;
     }
@@ -444,6 +334,9 @@ static void choose_memory(Lower *L) {
         const DynNode *n = dyn_graph_node(L->g, i);
         if (n->op == DYN_OP_STORE && L->live[i]) {
             L->memory[n->storage] = true;
+        }
+        if (n->op == DYN_OP_GATHER) {
+            L->memory[n->args[1].id] |= is_inline(dyn_graph_node(L->g, n->args[1].id));
         }
         if (!L->live[i]) {
             continue;
@@ -470,6 +363,15 @@ static bool in_kernel(const Lower *L, uint32_t id) {
     return (is_inline(dyn_graph_node(L->g, id)) && !L->memory[id]) || L->part[id];
 }
 
+static void extend_load(Lower *L, uint32_t id, Extent *x) {
+    for (uint32_t i = 0; i < x->nloads; i++) {
+        if (dyn_loops_same_access(L->g, x->loads[i], id)) {
+            return;
+        }
+    }
+    x->loads[x->nloads++] = id;
+}
+
 static void extend(Lower *L, uint32_t id, Extent *x) {
     if (L->stamp[id] == L->now || x->nloads > MOST_LOADS || x->nvalues > MOST_VALUES) {
         return;
@@ -477,16 +379,14 @@ static void extend(Lower *L, uint32_t id, Extent *x) {
     L->stamp[id] = L->now;
     const DynNode *n = dyn_graph_node(L->g, id);
     if (!in_kernel(L, id)) {
-        for (uint32_t i = 0; i < x->nloads; i++) {
-            if (dyn_loops_same_access(L->g, x->loads[i], id)) {
-                return;
-            }
-        }
-        x->loads[x->nloads++] = id;
+        extend_load(L, id, x);
         return;
     }
     x->nvalues++;
-    for (uint32_t k = 0; k < n->nargs; k++) {
+    if (n->op == DYN_OP_GATHER) { /* the table, as this index stands in it, and the index */
+        extend_load(L, id, x);
+    }
+    for (uint32_t k = n->op == DYN_OP_GATHER; k < n->nargs; k++) {
         if (n->args[k].kind == DYN_ARG_NODE) {
             extend(L, n->args[k].id, x);
         }
@@ -573,6 +473,25 @@ static uint32_t build_load(Lower *L, DynKernel *k, uint32_t id) {
     return dyn_kernel_load(L->p, k, &operand);
 }
 
+/* The table's axes but the one that is looked up along are the space's, and the index's stand together in its place. */
+static uint32_t build_gather(Lower *L, DynKernel *k, uint32_t id) {
+    const DynNode *n = dyn_graph_node(L->g, id), *a = dyn_graph_node(L->g, n->args[0].id);
+    const DynNode *at = dyn_graph_node(L->g, n->args[1].id);
+    DynOperand whole = operand_of(L, k, id), table = {.place = n->args[0].id, .dtype = a->dtype, .indirect = true};
+    DynOperand index = {.place = n->args[1].id, .dtype = at->dtype};
+    int along = (int)n->aux[0];
+    table.along = (uint8_t)along;
+    for (int d = 0; d < DYN_MAX_NDIM; d++) {
+        int axis = whole.axis[d], placed = axis - along;
+        bool inside = axis >= 0 && placed >= 0 && placed < at->ndim;
+        index.axis[d] = (int8_t)(inside ? placed : -1);
+        table.axis[d] = (int8_t)(axis < 0 || inside ? -1 : axis < along ? axis : axis - at->ndim + 1);
+    }
+    uint32_t by = dyn_kernel_operand(L->p, k, index);
+    table.by = (uint16_t)by;
+    return by == DYN_NONE ? DYN_NONE : build_cast(L, k, dyn_kernel_load(L->p, k, &table), n->dtype);
+}
+
 /* x ** 2, x ** 3 and x ** 4 are products: within 2 ULP, and far cheaper than pow. (Squares of arrays are a row of their own, as
  * NumPy's are; of a scalar NumPy takes pow, which all but always gives the rounded product.) */
 static uint32_t build_small_power(Lower *L, DynKernel *k, const DynNode *n) {
@@ -614,6 +533,9 @@ static uint32_t build_op(Lower *L, DynKernel *k, uint32_t id) {
     const DynNode *n = dyn_graph_node(L->g, id);
     if (n->op == DYN_OP_COMPLEX) {
         return build_complex(L, k, n);
+    }
+    if (n->op == DYN_OP_GATHER) {
+        return build_gather(L, k, id);
     }
     if (L->part[id]) {
         uint8_t from = dyn_graph_node(L->g, n->args[0].id)->dtype;
@@ -722,7 +644,8 @@ static bool reads_elsewhere(Lower *L, const DynKernel *k, const DynOperand *dst)
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const DynOperand *o = &k->operands.at[i];
         if (!o->out && dyn_loops_storage(L->p, o->place) == dyn_loops_storage(L->p, dst->place) &&
-            (!dyn_loops_same_access(L->g, o->place, dst->place) || memcmp(o->axis, dst->axis, sizeof(o->axis)))) {
+            (o->indirect || dyn_kernel_is_index(k, i) || !dyn_loops_same_access(L->g, o->place, dst->place) ||
+             memcmp(o->axis, dst->axis, sizeof(o->axis)))) {
             return true;
         }
     }
@@ -821,6 +744,33 @@ static bool writes_input(const DynGraph *g, uint32_t id) {
     const DynExtern *x = n->op == DYN_OP_EXTERN && n->extern_index < g->externs.n ? &g->externs.at[n->extern_index] : NULL;
     bool once = x != NULL && x->once && !x->inside;
     return once || (written != DYN_NONE && dyn_graph_node(g, written)->op == DYN_OP_INPUT);
+}
+
+/* The places of a gather are looked at by the kernel that looks up, where by then nothing has been done that eager can't do
+ * again, nor anything behind it been asked that may raise: such checks stand at the end, and fuse.c takes them away where there
+ * is such a kernel. Otherwise in its place in the program, or, where they came in and nobody has written them by then, before
+ * anything else: kernels don't move across a check. */
+static bool can_check_late(const Lower *L, uint32_t id) {
+    for (uint32_t i = 0; i < L->g->nodes.n; i++) {
+        if ((i > id && dyn_graph_node(L->g, i)->op == DYN_OP_EXTERN) || writes_input(L->g, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool can_check_first(const Lower *L, uint32_t id) {
+    const DynNode *n = dyn_graph_node(L->g, id), *table = dyn_graph_node(L->g, n->args[0].id);
+    uint32_t index = n->args[1].id, storage = dyn_graph_node(L->g, index)->storage;
+    bool came_in = dyn_graph_node(L->g, storage)->op == DYN_OP_INPUT && !L->after_extern[index];
+    for (uint32_t i = 0; i < id && came_in; i++) {
+        came_in = dyn_graph_written(L->g, i) != storage;
+    }
+    return came_in && known_after(L, &table->shape[n->aux[0]], 1) == 0;
+}
+
+static int push_check(Lower *L, uint32_t id) {
+    return dyn_list_push(L->p->arena, &L->p->steps, ((DynStep){.kind = DYN_STEP_CHECK, .id = id}));
 }
 
 static int lower_node(Lower *L, uint32_t id) {
@@ -923,7 +873,15 @@ static int lower_all(Lower *L) {
         }
     }
     for (uint32_t i = 0; i < g->nodes.n; i++) {
+        if (dyn_graph_node(g, i)->op == DYN_OP_GATHER && !can_check_late(L, i) && can_check_first(L, i) && push_check(L, i) < 0) {
+            return -1;
+        }
+    }
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(g, i);
+        if (n->op == DYN_OP_GATHER && !can_check_late(L, i) && !can_check_first(L, i) && push_check(L, i) < 0) {
+            return -1;
+        }
         asked |= (n->flags & DYN_NODE_WARNS) != 0;
         /* inf * 0: whether a product meets both depends on its order, so nan is not given without eager's word */
         p->warns |= asked || (n->op == DYN_OP_PROD && (dyn_dtypes[n->compute].kind == 'f' || dyn_dtypes[n->compute].kind == 'c'));
@@ -931,6 +889,11 @@ static int lower_all(Lower *L) {
             if (!dyn_str_at(L->error)[0]) {
                 dyn_str_printf(L->error, "node %%%u (%s) could not be lowered", i, info(dyn_graph_node(g, i))->text);
             }
+            return -1;
+        }
+    }
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        if (dyn_graph_node(g, i)->op == DYN_OP_GATHER && can_check_late(L, i) && push_check(L, i) < 0) {
             return -1;
         }
     }
@@ -958,6 +921,7 @@ DynLoops *dyn_lower(const DynGraph *g, DynArena *arena, DynReason *why, DynStr *
     L.for_flags = DYN_NEW_N(arena, bool, n);
     L.after_extern = DYN_NEW_N(arena, bool, n);
     L.part = DYN_NEW_N(arena, bool, n);
+    L.looks = DYN_NEW_N(arena, bool, n);
     L.written = DYN_NEW_N(arena, bool, n);
     L.last_use = DYN_NEW_N(arena, uint32_t, n);
     L.depth = DYN_NEW_N(arena, uint32_t, n);
@@ -965,7 +929,7 @@ DynLoops *dyn_lower(const DynGraph *g, DynArena *arena, DynReason *why, DynStr *
     L.cost = DYN_NEW_N(arena, uint32_t, n);
     L.memo = DYN_NEW_N(arena, uint32_t, n);
     L.stamp = DYN_NEW_N(arena, uint32_t, n);
-    if (!p->places || !L.live || !L.memory || !L.object || !L.for_flags || !L.after_extern || !L.part || !L.written ||
+    if (!p->places || !L.live || !L.memory || !L.object || !L.for_flags || !L.after_extern || !L.part || !L.looks || !L.written ||
         !L.last_use || !L.depth || !L.used_by || !L.cost || !L.memo || !L.stamp) {
         return NULL;
     }

@@ -25,7 +25,7 @@ static void find_lives(DynLoops *p) {
             m->first = m->first == DYN_NONE ? s : m->first;
             m->last = s;
         }
-        for (uint32_t i = 0; i < p->nplaces && step->kind == DYN_STEP_SCAN; i++) {
+        for (uint32_t i = 0; i < p->nplaces && (step->kind == DYN_STEP_SCAN || step->kind == DYN_STEP_CHECK); i++) {
             if (dyn_step_scans(p, step, i)) {
                 p->places[i].first = p->places[i].first == DYN_NONE ? s : p->places[i].first;
                 p->places[i].last = s;

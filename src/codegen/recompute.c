@@ -139,6 +139,9 @@ static bool find_value(const DynLoops *p, uint32_t step, Value *v) {
     }
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const DynOperand *o = &k->operands.at[i];
+        if (o->indirect) {
+            return false; /* dear */
+        }
         if (o->out) {
             *v = (Value){.place = o->place, .made = step, .maker = k};
             nstores++;
@@ -178,7 +181,8 @@ static bool add_reader(const DynLoops *p, Value *v, uint32_t step) {
         if (dyn_loops_storage(p, o->place) != v->place) {
             continue;
         }
-        if (o->out || !window_of(p, k, o, v->place, &window) || !add_window(v, k, &window)) {
+        if (o->out || o->indirect || dyn_kernel_is_index(k, i) || !window_of(p, k, o, v->place, &window) ||
+            !add_window(v, k, &window)) {
             return false;
         }
         reads = true;
@@ -283,7 +287,7 @@ static uint32_t load_computed(DynLoops *p, DynKernel *to, const DynOperand *o, v
     Rebuild *r = ctx;
     uint32_t value;
     if (dyn_loops_storage(p, o->place) != r->v->place) {
-        DynOperand seen = settled(p, r->reader, *o);
+        DynOperand seen = o->indirect ? *o : settled(p, r->reader, *o);
         return dyn_kernel_load(p, to, &seen);
     }
     bool made =

@@ -19,13 +19,14 @@ typedef struct Call {
     PyObject **objects; /* by node: owned references */
     char *temps;        /* of the pool; memory for one row comes first */
     size_t row_size;
-    bool wrote;        /* a kernel has written into an input */
-    bool acted;        /* an extern call has done something that can't be undone */
-    struct Undo *undo; /* what the inputs held that kernels write; NULL: not kept */
-    int64_t reached;   /* snapshots reached so far */
-    int flags;         /* floating-point flags of earlier steps */
-    PyObject *strict;  /* token of dyn_flags_strict, NULL: nothing was changed */
-    bool is_strict;    /* NumPy raises where it would warn */
+    atomic_bool missed; /* an index said a place that isn't there */
+    bool wrote;         /* a kernel has written into an input */
+    bool acted;         /* an extern call has done something that can't be undone */
+    struct Undo *undo;  /* what the inputs held that kernels write; NULL: not kept */
+    int64_t reached;    /* snapshots reached so far */
+    int flags;          /* floating-point flags of earlier steps */
+    PyObject *strict;   /* token of dyn_flags_strict, NULL: nothing was changed */
+    bool is_strict;     /* NumPy raises where it would warn */
 } Call;
 
 /* One change for a row of extern calls. */
@@ -320,6 +321,7 @@ static int run_alone(Call *c, const DynKernel *k) {
         return -1;
     }
     PyThreadState *saved = dyn_exec_cost(&b) > GIL_COST ? PyEval_SaveThread() : NULL;
+    b.missed = &c->missed;
     int failed = k->margin ? dyn_exec_margin(&b, c->run->sym) : k->reduced ? dyn_exec_reduce(&b) : dyn_exec_elementwise(&b);
     if (saved) {
         PyEval_RestoreThread(saved);
@@ -342,6 +344,7 @@ static int run_group(Call *c, uint32_t step, uint32_t *last) {
         const DynKernel *k = &p->kernels.at[p->steps.at[step + i].id];
         failed = dyn_exec_bind(k, c->table, c->geoms, c->run->sym, &b[i]);
         cost += failed ? 0 : dyn_exec_cost(&b[i]);
+        b[i].missed = &c->missed;
     }
     if (!failed) {
         PyThreadState *saved = cost > GIL_COST ? PyEval_SaveThread() : NULL;
@@ -496,6 +499,21 @@ static int run_scan(Call *c, uint32_t node) {
     return failed;
 }
 
+static bool run_check(const Call *c, uint32_t node) {
+    const DynNode *n = dyn_graph_node(c->p->graph, node), *index = dyn_graph_node(c->p->graph, n->args[1].id);
+    const DynGeom *at = &c->geoms[n->args[1].id];
+    int64_t cost = 5; /* tenths of a nanosecond a place */
+    for (int d = 0; d < index->ndim; d++) {
+        cost *= at->dims[d];
+    }
+    PyThreadState *saved = cost > GIL_COST ? PyEval_SaveThread() : NULL;
+    bool there = dyn_exec_check(at, index->ndim, index->dtype, c->geoms[n->args[0].id].dims[n->aux[0]]);
+    if (saved) {
+        PyEval_RestoreThread(saved);
+    }
+    return there;
+}
+
 static DynRunStatus run_steps(Call *c) {
     const DynLoops *p = c->p;
     for (uint32_t s = 0; s < p->steps.n; s++) {
@@ -514,6 +532,10 @@ static DynRunStatus run_steps(Call *c) {
             if (run_scan(c, step->id) < 0) {
                 return refuse(c);
             }
+        } else if (step->kind == DYN_STEP_CHECK) {
+            if (!run_check(c, step->id)) {
+                return refuse(c);
+            }
         } else if (step->kind == DYN_STEP_EXTERN) {
             DynRunStatus status = extern_step(c, step->id);
             if (status != DYN_RUN_OK) {
@@ -523,7 +545,7 @@ static DynRunStatus run_steps(Call *c) {
             const DynKernel *k = &p->kernels.at[step->id];
             uint32_t last = s;
             int failed = k->group == DYN_NONE ? run_alone(c, k) : run_group(c, s, &last);
-            if (failed) {
+            if (failed || atomic_load_explicit(&c->missed, memory_order_relaxed)) {
                 return refuse(c);
             }
             for (; p->writes_inputs && !c->wrote && s <= last; s++) {

@@ -176,6 +176,8 @@ static void make_row_places(DynLoops *p) {
     }
 }
 
+#define INDIRECT_COST 10
+
 static void measure(const DynLoops *p, DynKernel *k) {
     uint8_t smallest = 8;
     for (uint32_t i = 0; i < k->insns.n; i++) {
@@ -185,11 +187,20 @@ static void measure(const DynLoops *p, DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
         uint8_t size = dyn_dtypes[k->operands.at[i].dtype].size;
         smallest = size < smallest ? size : smallest;
-        k->cost += size / 4 + 1;
+        k->cost += size / 4 + 1 + (k->operands.at[i].indirect ? INDIRECT_COST : 0);
     }
     /* So many that one vector of the smallest elements is never wider: generated loops then have no remainder, which would call
      * other functions than the vector loop does. */
     k->lanes = smallest == 1 ? 64 : smallest == 2 ? 32 : 16;
+}
+
+static bool is_loaded(const DynKernel *k, uint32_t operand) {
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        if (k->insns.at[i].kind == DYN_L_LOAD && k->insns.at[i].a[0] == operand) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Operands that don't move along the stretches of lanes that exec.c makes: in a group those are the axes behind the rows. */
@@ -197,10 +208,11 @@ static void find_scalars(const DynLoops *p, DynKernel *k) {
     int first = k->group == DYN_NONE ? 0 : k->outer;
     for (uint32_t i = 0; i < k->operands.n; i++) {
         DynOperand *o = &k->operands.at[i];
-        o->scalar = !o->out;
+        o->scalar = !o->out && !o->indirect;
         for (int d = first; d < k->ndim; d++) {
             o->scalar = o->scalar && (o->axis[d] < 0 || is_one(p, p->places[o->place].shape[o->axis[d]]));
         }
+        o->scalar |= dyn_kernel_is_index(k, i) && !is_loaded(k, i);
     }
 }
 

@@ -53,7 +53,7 @@ static int check_operands(Check *c, const DynNode *n) {
             return bad(c, "operand is absent");
     }
     bool from_node = row->kind == DYN_K_REDUCE || row->kind == DYN_K_VIEW || row->kind == DYN_K_COPY ||
-                     row->kind == DYN_K_STORE || row->kind == DYN_K_SCAN;
+                     row->kind == DYN_K_STORE || row->kind == DYN_K_SCAN || row->kind == DYN_K_GATHER;
     if (from_node && (n->nargs == 0 || n->args[0].kind != DYN_ARG_NODE))
         return bad(c, "first operand is no node");
     for (int i = 0; i < n->nargs && (n->op == DYN_OP_SCALAR || n->op == DYN_OP_COMPLEX); i++)
@@ -143,6 +143,22 @@ static int check_scan(Check *c, const DynNode *n, const DynNode *a) {
         return bad(c, "dtypes are not the operand's");
     int rank = !position ? (n->aux[0] < 0 ? 1 : a->ndim) : n->aux[1] ? a->ndim : n->aux[0] < 0 ? 0 : a->ndim - 1;
     return n->ndim == rank ? 0 : bad(c, "rank does not fit the operand's");
+}
+
+static int check_gather(Check *c, const DynNode *n, const DynNode *a) {
+    if (n->args[1].kind != DYN_ARG_NODE || n->naux != 1 || n->aux[0] < 0 || n->aux[0] >= a->ndim || n->dtype != a->dtype)
+        return bad(c, "operands are not a table and places along one of its axes");
+    const DynNode *index = dyn_graph_node(c->g, n->args[1].id);
+    if (dyn_dtypes[index->dtype].kind != 'i' && dyn_dtypes[index->dtype].kind != 'u')
+        return bad(c, "places are no integers");
+    if (n->ndim != a->ndim - 1 + index->ndim)
+        return bad(c, "rank does not fit the operands'");
+    for (int i = 0, axis = (int)n->aux[0]; i < n->ndim; i++) {
+        bool placed = i >= axis && i < axis + index->ndim;
+        if (hint(c->g, n->shape[i]) != hint(c->g, placed ? index->shape[i - axis] : a->shape[i < axis ? i : i - index->ndim + 1]))
+            return bad(c, "sizes are not the operands'");
+    }
+    return 0;
 }
 
 static int check_slice(Check *c, const DynNode *n, const DynNode *a) {
@@ -241,6 +257,7 @@ static int check_kind(Check *c, const DynNode *n) {
             return bad(c, "value does not broadcast to the destination");
         return 0;
     case DYN_K_SCAN: return check_scan(c, n, a);
+    case DYN_K_GATHER: return check_gather(c, n, a);
     case DYN_K_CREATE:
         if (n->op == DYN_OP_IOTA)
             return n->ndim == 1 && n->dtype == DYN_I64 ? 0 : bad(c, "no list of places");

@@ -21,7 +21,8 @@ typedef enum DynOpKind {
     DYN_K_STORE,       /* args[0] dst, args[1] value (node or symbol) */
     DYN_K_EXTERN,      /* args as in the DynExtern row; result a fresh array */
     DYN_K_RESULT,      /* args[0]: the EXTERN node whose call gives this array too */
-    DYN_K_SCAN         /* args[0], of dtype `compute`; aux: [axis, or -1: all elements in C order; keepdims] */
+    DYN_K_SCAN,        /* args[0], of dtype `compute`; aux: [axis, or -1: all elements in C order; keepdims] */
+    DYN_K_GATHER       /* args[0] looked up in at places args[1], see the row */
 } DynOpKind;
 typedef enum DynOpDtype { /* how result dtype and compute dtype follow from the operands (with NEP 50 weak numbers) */
                           DYN_DT_NONE,    /* not computed: recorded */

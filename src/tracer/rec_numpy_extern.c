@@ -615,30 +615,6 @@ DynVal *np_rule_norm(DynRec *r, NpCall *c) {
     return without_axes(r, c, c->slot[2], c->slot[1].v != NULL);
 }
 
-/* take, and a[indices] (operator 1): the indices' sizes stand where the axis was. */
-DynVal *np_rule_take(DynRec *r, NpCall *c) {
-    uint32_t a = operand_node(r, c->slot[0]), at = operand_node(r, c->slot[1]), shape[DYN_MAX_NDIM];
-    int axis = 0, ndim = 0;
-    if (a == DYN_NONE || at == DYN_NONE)
-        return NULL;
-    char kind = dyn_dtypes[node_at(r, at)->dtype].kind;
-    bool flat = c->slot[2].v == NULL && c->b->op == 0;
-    if (kind != 'i' && kind != 'u')
-        return refuse(r);
-    if (c->slot[2].v != NULL && dyn_np_axes(r, c->slot[2], node_at(r, a)->ndim, &axis) != 1)
-        return NULL;
-    const DynNode *x = node_at(r, a), *y = node_at(r, at);
-    if (x->ndim == 0 || x->ndim - 1 + y->ndim > DYN_MAX_NDIM)
-        return refuse(r);
-    for (int i = 0; i < axis && !flat; i++)
-        shape[ndim++] = x->shape[i];
-    for (int i = 0; i < y->ndim; i++)
-        shape[ndim++] = y->shape[i];
-    for (int i = axis + 1; i < x->ndim && !flat; i++)
-        shape[ndim++] = x->shape[i];
-    return dyn_np_sized_call(r, c, ndim, shape);
-}
-
 DynVal *np_rule_linspace(DynRec *r, NpCall *c) {
     bool retstep = false;
     if (c->slot[0].v == NULL || c->slot[1].v == NULL || dyn_np_flag(r, c->slot[4], &retstep) < 0 || retstep)
