@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/pool.h"
 #include "codegen/flags.h"
+#include "codegen/product.h"
 #include "codegen/run.h"
 
 #define FEW 24 /* places and slots for which the stack has room */
@@ -431,6 +432,40 @@ static DynRunStatus leave_raising(Call *c, uint32_t node) {
     return status;
 }
 
+/* A product of small matrices, without the call. False: it isn't one, or NumPy's function has to say what is wrong with it. */
+static bool run_product(Call *c, uint32_t node) {
+    const DynGraph *g = c->p->graph;
+    const DynNode *n = dyn_graph_node(g, node), *a = dyn_graph_node(g, n->args[0].id), *b = dyn_graph_node(g, n->args[1].id);
+    const DynGeom *x = &c->geoms[n->args[0].id], *y = &c->geoms[n->args[1].id];
+    DynDtype dtype = (DynDtype)n->dtype;
+    if (n->layout.kind != DYN_LAYOUT_C || a->dtype != dtype || b->dtype != dtype ||
+        !dyn_product_fits(dtype, x, a->ndim, y, b->ndim)) {
+        return false;
+    }
+    int64_t dims[DYN_MAX_NDIM], cost = 2;
+    for (int d = 0; d < n->ndim; d++) {
+        dims[d] = c->run->sym[n->shape[d]].i;
+        cost *= dims[d];
+    }
+    PyObject *array = dyn_array_new(dtype, n->ndim, dims, NULL);
+    if (array == NULL) {
+        PyErr_Clear();
+        return false;
+    }
+    PyThreadState *saved = cost * x->dims[a->ndim - 1] > GIL_COST ? PyEval_SaveThread() : NULL;
+    bool done = dyn_product(dtype, x, a->ndim, y, b->ndim, PyArray_BYTES((PyArrayObject *)array));
+    if (saved) {
+        PyEval_RestoreThread(saved);
+    }
+    if (!done || (dyn_flags_get() & DYN_FLAGS_SEEN)) {
+        dyn_flags_clear();
+        Py_DECREF(array);
+        return false;
+    }
+    c->objects[node] = array;
+    return true;
+}
+
 static DynRunStatus extern_step(Call *c, uint32_t node) {
     const DynNode *n = dyn_graph_node(c->p->graph, node);
     DynExtern *x = &c->p->graph->externs.at[n->extern_index];
@@ -442,6 +477,9 @@ static DynRunStatus extern_step(Call *c, uint32_t node) {
     }
     if (can_leave && dyn_config.force_leave >= 0 && c->reached++ == dyn_config.force_leave) {
         return leave(c, node);
+    }
+    if (x->product && run_product(c, node)) {
+        return after_extern(c, node);
     }
     bool again = can_leave && !acts && dyn_extern_is_compiled(x); /* others may have warned before they raise */
     be_strict(c, again);

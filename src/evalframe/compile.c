@@ -92,7 +92,10 @@ static bool is_inexact(const DynGraph *g) {
 }
 
 static int lower(Job *j) {
-    const DynGraph *g = &j->capture->graph;
+    DynGraph *g = &j->capture->graph;
+    for (uint32_t i = 0; i < g->externs.n; i++) {
+        g->externs.at[i].product &= !j->root->options->exact;
+    }
     if (!has_work(g)) {
         return 0;
     }

@@ -91,6 +91,7 @@ typedef struct DynExtern {
     int writes;               /* which operand's memory the call changes, or -1 */
     bool once;                /* the call has an effect (a random generator goes on): once made it is never made again */
     bool inside;              /* … on an object that the graph made, so nobody outside sees it */
+    bool product;             /* matmul of two arrays and nothing else: whoever runs it may do it otherwise, in other last bits */
     uint8_t compiled;         /* dyn_extern_is_compiled: 0 not looked at, 1 yes, 2 no */
 } DynExtern;
 /* Where in the source a node comes from: file, function and position (columns as in co_positions, -1 unknown). */

@@ -552,7 +552,11 @@ DynVal *np_rule_matmul(DynRec *r, NpCall *c) {
         shape[ndim++] = x->shape[x->ndim - 2];
     if (y->ndim > 1)
         shape[ndim++] = y->shape[y->ndim - 1];
-    return dyn_np_sized_call(r, c, ndim, shape);
+    bool plain = x->ndim > 1 && y->ndim > 1 && c->npos == 2 && c->kwnames == NULL;
+    DynVal *v = dyn_np_sized_call(r, c, ndim, shape);
+    if (v != NULL && plain && v->kind == DV_ARRAY && node_at(r, v->id)->nargs == 2)
+        dyn_rec_graph(r)->externs.at[node_at(r, v->id)->extern_index].product = true;
+    return v;
 }
 
 DynVal *np_rule_solve(DynRec *r, NpCall *c) {
