@@ -554,8 +554,9 @@ DynVal *np_rule_matmul(DynRec *r, NpCall *c) {
         shape[ndim++] = y->shape[y->ndim - 1];
     bool plain = x->ndim > 1 && y->ndim > 1 && c->npos == 2 && c->kwnames == NULL;
     DynVal *v = dyn_np_sized_call(r, c, ndim, shape);
-    if (v != NULL && plain && v->kind == DV_ARRAY && node_at(r, v->id)->nargs == 2)
-        dyn_rec_graph(r)->externs.at[node_at(r, v->id)->extern_index].product = true;
+    const DynNode *n = v == NULL || v->kind != DV_ARRAY ? NULL : node_at(r, v->id);
+    if (n != NULL && plain && n->op == DYN_OP_EXTERN && n->nargs == 2)
+        dyn_rec_graph(r)->externs.at[n->extern_index].product = true;
     return v;
 }
 
