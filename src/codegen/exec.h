@@ -79,6 +79,8 @@ DYN_HIDDEN int dyn_exec_reduce(DynBound *b);
 DYN_HIDDEN int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, size_t rows);
 /* exec_scan.c: a SCAN node over its operand, of that rank. -1: memory. */
 DYN_HIDDEN int dyn_exec_scan(const DynNode *node, const DynGeom *from, int ndim, const DynGeom *to);
+/* exec_histogram.c: a HISTOGRAM node. -1: memory, or the edges are not equally far apart and growing. */
+DYN_HIDDEN int dyn_exec_histogram(const DynGeom *from, const DynGeom *edges, const DynGeom *to);
 /* exec_gather.c: is each place that a GATHER node names there? */
 DYN_HIDDEN bool dyn_exec_check(const DynGeom *index, int ndim, uint8_t dtype, int64_t extent);
 /* `rows` rows, a pitch apart, of n lanes of an indirect operand, padded to DYN_REDUCE_LANES; strides: of lanes and of rows. */

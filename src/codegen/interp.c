@@ -103,6 +103,20 @@ static PyObject *run_reduce(Interp *x, const DynNode *n) {
     return r;
 }
 
+/* np.histogram(a, bins, range)[0] of edges. */
+static PyObject *run_histogram(Interp *x, const DynNode *n) {
+    PyObject *a = value_of(x, n->args[0].id), *edges = a ? value_of(x, n->args[1].id) : NULL,
+             *f = edges ? numpy_attr("histogram") : NULL;
+    int64_t bins = x->run->sym[n->shape[0]].i;
+    const double *e = edges ? PyArray_GETPTR1((PyArrayObject *)edges, 0) : NULL;
+    const double *last = edges ? PyArray_GETPTR1((PyArrayObject *)edges, bins) : NULL;
+    PyObject *both = f ? PyObject_CallFunction(f, "OL(dd)", a, (long long)bins, *e, *last) : NULL;
+    PyObject *r = both ? Py_XNewRef(PyTuple_GetItem(both, 0)) : NULL;
+    Py_XDECREF(both);
+    Py_XDECREF(f);
+    return r;
+}
+
 /* np.add.accumulate(a, axis), or np.argmax(a, axis=axis, keepdims=keepdims). */
 static PyObject *run_scan(Interp *x, const DynNode *n) {
     static const char *const names[] = {"add", "multiply", "maximum", "minimum", "argmax", "argmin"};
@@ -390,7 +404,7 @@ static PyObject *value_of(Interp *x, uint32_t id) {
     case DYN_K_INPUT: r = run_input(x, id); break;
     case DYN_K_ELEMENTWISE: r = run_elementwise(x, n); break;
     case DYN_K_REDUCE: r = run_reduce(x, n); break;
-    case DYN_K_SCAN: r = run_scan(x, n); break;
+    case DYN_K_SCAN: r = n->op == DYN_OP_HISTOGRAM ? run_histogram(x, n) : run_scan(x, n); break;
     case DYN_K_GATHER: r = run_gather(x, n); break;
     case DYN_K_VIEW: r = run_view(x, n); break;
     case DYN_K_CREATE: r = run_create(x, n); break;

@@ -135,6 +135,10 @@ bool dyn_step_scans(const DynLoops *p, const DynStep *step, uint32_t storage) {
     if (step->kind == DYN_STEP_CHECK) {
         return dyn_loops_storage(p, dyn_graph_node(p->graph, step->id)->args[1].id) == storage;
     }
-    return step->kind == DYN_STEP_SCAN &&
-           (step->id == storage || dyn_loops_storage(p, dyn_graph_node(p->graph, step->id)->args[0].id) == storage);
+    const DynNode *n = step->kind == DYN_STEP_SCAN ? dyn_graph_node(p->graph, step->id) : NULL;
+    bool found = n != NULL && step->id == storage;
+    for (uint32_t k = 0; n != NULL && k < n->nargs && !found; k++) {
+        found = dyn_loops_storage(p, n->args[k].id) == storage;
+    }
+    return found;
 }

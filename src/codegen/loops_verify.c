@@ -124,7 +124,8 @@ static int check_steps(Check *c) {
         const DynStep *view = &p->steps.at[s];
         for (uint32_t t = 0; view->kind == DYN_STEP_VIEW && t < s; t++) {
             bool scan = p->steps.at[t].kind == DYN_STEP_SCAN, check = p->steps.at[t].kind == DYN_STEP_CHECK;
-            if ((scan || check) && dyn_graph_node(p->graph, p->steps.at[t].id)->args[check].id == view->id) {
+            const DynNode *n = scan || check ? dyn_graph_node(p->graph, p->steps.at[t].id) : NULL;
+            if (n != NULL && (n->args[check].id == view->id || (n->nargs > 1 && n->args[1].id == view->id))) {
                 dyn_str_printf(c->error, "%s %%%u uses a view before it is made", scan ? "scan" : "check", p->steps.at[t].id);
                 return -1;
             }

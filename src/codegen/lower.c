@@ -119,6 +119,7 @@ static int mark_live(Lower *L) {
     }
     for (uint32_t i = g->nodes.n; i-- > 0;) {
         const DynNode *n = dyn_graph_node(g, i);
+        L->live[i] |= n->op == DYN_OP_HISTOGRAM; /* its edges may be none */
         if (n->op == DYN_OP_EXTERN) {
             L->live[i] = true;
             L->last_snapshot = L->last_snapshot || n->snapshot == DYN_NONE ? L->last_snapshot : i;

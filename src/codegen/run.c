@@ -525,12 +525,13 @@ static bool writes_input(const DynLoops *p, const DynKernel *k) {
 static int run_scan(Call *c, uint32_t node) {
     const DynNode *n = dyn_graph_node(c->p->graph, node), *arg = dyn_graph_node(c->p->graph, n->args[0].id);
     const DynGeom *from = &c->geoms[n->args[0].id];
-    int64_t cost = 10; /* tenths of a nanosecond an element */
+    int64_t cost = n->op == DYN_OP_HISTOGRAM ? 30 : 10; /* tenths of a nanosecond an element */
     for (int d = 0; d < arg->ndim; d++) {
         cost *= from->dims[d];
     }
     PyThreadState *saved = cost > GIL_COST ? PyEval_SaveThread() : NULL;
-    int failed = dyn_exec_scan(n, from, arg->ndim, &c->geoms[node]);
+    int failed = n->op == DYN_OP_HISTOGRAM ? dyn_exec_histogram(from, &c->geoms[n->args[1].id], &c->geoms[node])
+                                           : dyn_exec_scan(n, from, arg->ndim, &c->geoms[node]);
     if (saved) {
         PyEval_RestoreThread(saved);
     }

@@ -135,7 +135,18 @@ static int check_reduce(Check *c, const DynNode *n, const DynNode *a) {
     return k == n->ndim ? 0 : bad(c, "sizes are not those that are left");
 }
 
+static int check_histogram(Check *c, const DynNode *n, const DynNode *a) {
+    const DynNode *edges = n->args[1].kind == DYN_ARG_NODE ? dyn_graph_node(c->g, n->args[1].id) : NULL;
+    if (edges == NULL || a->dtype != DYN_F64 || edges->dtype != DYN_F64 || n->dtype != DYN_I64 || n->compute != DYN_F64)
+        return bad(c, "dtypes are not those of a histogram");
+    if (n->ndim != 1 || a->ndim != 1 || edges->ndim != 1 || hint(c->g, edges->shape[0]) != hint(c->g, n->shape[0]) + 1)
+        return bad(c, "sizes are not those of a histogram");
+    return 0;
+}
+
 static int check_scan(Check *c, const DynNode *n, const DynNode *a) {
+    if (n->op == DYN_OP_HISTOGRAM)
+        return check_histogram(c, n, a);
     bool position = n->op == DYN_OP_ARGMAX || n->op == DYN_OP_ARGMIN;
     if (n->naux != 2 || n->aux[0] < -1 || n->aux[0] >= a->ndim || (n->aux[1] != 0 && n->aux[1] != 1))
         return bad(c, "aux is not an axis and keepdims");

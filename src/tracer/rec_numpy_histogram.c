@@ -1,0 +1,95 @@
+/* rec_numpy_histogram.c: np.histogram of so many bins of one width between two numbers: a HISTOGRAM node over edges that are made
+ * as np.linspace makes them. Called through the binding table. Other forms stay calls of NumPy's own function. */
+#include "tracer/extern.h"
+#include "tracer/rec_np.h"
+
+static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
+
+static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
+
+static NpArg number(uint32_t sym, int code) { return (NpArg){{DYN_ARG_SYM, sym}, (uint8_t)code}; }
+
+static uint32_t binary(DynRec *r, DynOp op, DynDtype dt, DynDtype result, uint32_t a, NpArg b) {
+    NpArg args[2] = {dyn_np_node_arg(r, a), b};
+    return dyn_np_elementwise_as(r, op, dt, result, args, 2);
+}
+
+/* start + i * ((stop - start) / n), and stop. */
+static uint32_t edges_of(DynRec *r, uint32_t n, uint32_t start, uint32_t stop) {
+    uint32_t places = dyn_np_iota(r, dyn_np_op(r, DYN_S_ADD, n, dyn_np_int(r, 1)));
+    uint32_t step = dyn_np_op(r, DYN_S_TRUEDIV, dyn_np_op(r, DYN_S_SUB, stop, start), n);
+    uint32_t y = places == DYN_NONE || step == DYN_NONE ? DYN_NONE : dyn_np_copy(r, places, DYN_F64);
+    y = y == DYN_NONE ? y : binary(r, DYN_OP_MULTIPLY, DYN_F64, DYN_F64, y, number(step, NP_WEAK_FLOAT));
+    y = y == DYN_NONE ? y : binary(r, DYN_OP_ADD, DYN_F64, DYN_F64, y, number(start, NP_WEAK_FLOAT));
+    uint32_t last = y == DYN_NONE ? y : binary(r, DYN_OP_EQUAL, DYN_I64, DYN_BOOL, places, number(n, NP_WEAK_INT));
+    if (last == DYN_NONE)
+        return DYN_NONE;
+    NpArg pick[3] = {dyn_np_node_arg(r, last), number(stop, NP_WEAK_FLOAT), dyn_np_node_arg(r, y)};
+    return dyn_np_elementwise_as(r, DYN_OP_WHERE, DYN_F64, DYN_F64, pick, 3);
+}
+
+/* The two numbers of range=, as floats. */
+static int range_of(DynRec *r, DynOperand o, uint32_t *range) {
+    DynOperand items[2];
+    if (o.v == NULL || dyn_np_items(r, o, items, 2) != 2)
+        return -1;
+    for (int i = 0; i < 2; i++) {
+        bool known = PyFloat_CheckExact(items[i].real) || PyLong_CheckExact(items[i].real);
+        uint32_t s = known ? dyn_rec_number(r, items[i].v, items[i].real) : DYN_NONE;
+        range[i] = s == DYN_NONE || PyFloat_CheckExact(items[i].real)
+                       ? s
+                       : dyn_sym_op(dyn_rec_syms(r), DYN_S_TO_FLOAT, s, DYN_NONE, DYN_NONE);
+        if (range[i] == DYN_NONE)
+            return -1;
+    }
+    return dyn_np_assume(r, dyn_np_op(r, DYN_S_LT, range[0], range[1]));
+}
+
+/* Elements as one axis of f64, of what NumPy computes with in f64. */
+static uint32_t elements_of(DynRec *r, DynOperand o) {
+    uint32_t a = o.v != NULL && o.v->kind == DV_ARRAY ? dyn_np_node(r, o) : DYN_NONE;
+    if (a == DYN_NONE || node_at(r, a)->ndim == 0)
+        return DYN_NONE;
+    const DynDtypeInfo *d = &dyn_dtypes[node_at(r, a)->dtype];
+    bool exact = (d->kind == 'i' || d->kind == 'u') && d->size <= 4;
+    a = exact ? dyn_np_copy(r, a, DYN_F64) : a;
+    return a == DYN_NONE || node_at(r, a)->dtype != DYN_F64 ? DYN_NONE : node_at(r, a)->ndim == 1 ? a : dyn_np_ravel(r, a);
+}
+
+/* Nothing that can't be done again: where the edges are none eager makes the call. */
+static bool can_repeat(const DynGraph *g) {
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        uint32_t written = dyn_graph_written(g, i);
+        const DynNode *n = dyn_graph_node(g, i);
+        bool once = n->op == DYN_OP_EXTERN && n->extern_index < g->externs.n && g->externs.at[n->extern_index].once;
+        if (once || (written != DYN_NONE && dyn_graph_node(g, written)->op == DYN_OP_INPUT))
+            return false;
+    }
+    return true;
+}
+
+DynVal *np_rule_histogram(DynRec *r, NpCall *c) {
+    uint32_t range[2];
+    bool density = false, tuple = PyTuple_CheckExact(c->result) && PyTuple_GET_SIZE(c->result) == 2;
+    bool count = c->slot[1].v == NULL || PyLong_CheckExact(c->slot[1].real);
+    if (!tuple || !count || c->slot[4].v != NULL || !can_repeat(dyn_rec_graph(r)) || dyn_np_flag(r, c->slot[3], &density) < 0 ||
+        density)
+        return refuse(r);
+    uint32_t n = c->slot[1].v == NULL ? dyn_np_int(r, 10) : dyn_np_int_sym(r, c->slot[1]);
+    if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, n, 1) < 0 || range_of(r, c->slot[2], range) < 0)
+        return refuse(r);
+    uint32_t a = elements_of(r, c->slot[0]), edges = a == DYN_NONE ? a : edges_of(r, n, range[0], range[1]);
+    uint32_t id = edges == DYN_NONE ? edges : dyn_np_add(r, DYN_OP_HISTOGRAM, DYN_I64, 1, 2, 2);
+    if (id == DYN_NONE)
+        return refuse(r);
+    DynNode *node = node_at(r, id);
+    node->compute = DYN_F64;
+    node->args[0] = (DynArg){DYN_ARG_NODE, a};
+    node->args[1] = (DynArg){DYN_ARG_NODE, edges};
+    node->aux[0] = -1;
+    node->aux[1] = 0;
+    node->shape[0] = n;
+    DynVal *both[2] = {dyn_np_result(r, id, PyTuple_GET_ITEM(c->result, 0)), NULL};
+    both[1] = both[0] == NULL ? NULL : dyn_np_result(r, edges, PyTuple_GET_ITEM(c->result, 1));
+    return both[1] == NULL ? NULL : dyn_rec_seq(r, DV_TUPLE, 2, both, c->result);
+}
