@@ -267,6 +267,7 @@ typedef struct Run {
     uint32_t apart; /* bit i: rows of operand i lie apart, and are laid into its block */
     char *blocks;
     int64_t block_bytes, lanes; /* of a block */
+    bool wide;                  /* a row of several groups: results walk too */
 } Run;
 
 static char *block_at(const Run *r, int block) { return r->blocks + block * r->block_bytes; }
@@ -330,11 +331,12 @@ static char *memory_at(const Run *r, int16_t at, int64_t pos) {
         return block_at(r, at);
     }
     const DynOperand *o = &r->k->operands.at[~at];
-    return r->apart >> ~at & 1 ? block_at(r, r->plan->laid[~at]) : r->p[~at] + (o->result ? 0 : pos * dyn_dtypes[o->dtype].size);
+    bool walks = r->wide || !o->result;
+    return r->apart >> ~at & 1 ? block_at(r, r->plan->laid[~at]) : r->p[~at] + (walks ? pos * dyn_dtypes[o->dtype].size : 0);
 }
 
 static void run_step(const Run *r, const DynBuiltinStep *s, const DynNativeTable *rows, int64_t pos, int64_t n) {
-    char *q[8];
+    char *q[4 + DYN_REDUCE_TAIL];
     int last = s->nargs;
     for (int a = 0; a < last; a++) {
         q[a] = memory_at(r, s->from[a], pos);
@@ -347,8 +349,60 @@ static void run_step(const Run *r, const DynBuiltinStep *s, const DynNativeTable
     if (dyn_builtin_at(s->row)->kind == DYN_L_REDUCE) {
         q[2] = (char *)(intptr_t)(DYN_REDUCE_LANES * dyn_dtypes[dyn_builtin_at(s->row)->compute].size);
         q[3] = NULL;
+        dyn_bound_tail(q, 2, r->wide ? n / DYN_REDUCE_LANES : 1, 0, 0);
+        n = r->wide ? DYN_REDUCE_LANES : n;
     }
     rows->kernels[s->row].lanes(q, n, NULL);
+}
+
+static void run_lanes(const Run *r, const DynNativeTable *rows, int64_t n) {
+    for (int64_t pos = 0; pos < n; pos += r->lanes) {
+        int64_t m = n - pos < r->lanes ? n - pos : r->lanes;
+        lay_operands(r, pos, m, false);
+        for (int i = 0; i < r->plan->nsteps; i++) {
+            run_step(r, &r->plan->steps[i], rows, pos, m);
+        }
+        lay_operands(r, pos, m, true);
+    }
+}
+
+#define WIDE 8 /* groups from which on a reduction is done row by row, below group by group */
+
+/* A reduction's groups side by side; where `back` is set, the last is a step of its own. */
+static void run_groups(Run *r, const DynNativeTable *rows, int64_t n, int64_t groups) {
+    const DynKernel *k = r->k;
+    char *p[2 * DYN_MAX_OPERANDS];
+    r->wide = groups >= WIDE;
+    int64_t rounds = r->wide ? n / DYN_REDUCE_LANES : groups;
+    memcpy(p, r->p, sizeof(*p) * 2 * k->operands.n);
+    r->p = p;
+    r->apart = 0;
+    if (!r->wide) {
+        find_apart(r);
+    }
+    for (int64_t round = 0; round < rounds; round++) {
+        run_lanes(r, rows, r->wide ? groups * DYN_REDUCE_LANES : n);
+        for (uint32_t i = 0; i < k->operands.n; i++) {
+            const DynOperand *o = &k->operands.at[i];
+            int64_t row = o->result ? 0 : (int64_t)(intptr_t)p[k->operands.n + i];
+            p[i] += o->scalar ? 0 : r->wide ? row : DYN_REDUCE_LANES * (int64_t)dyn_dtypes[o->dtype].size;
+        }
+    }
+}
+
+/* The last group, which lies `back` lanes before its place. */
+static void run_last_group(Run *r, const DynNativeTable *rows, int64_t n, int64_t groups, int64_t back) {
+    const DynKernel *k = r->k;
+    char *p[2 * DYN_MAX_OPERANDS];
+    memcpy(p, r->p, sizeof(*p) * 2 * k->operands.n);
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        const DynOperand *o = &k->operands.at[i];
+        int64_t lanes = (groups - 1) * DYN_REDUCE_LANES - (o->result ? 0 : back);
+        p[i] += o->scalar ? 0 : lanes * dyn_dtypes[o->dtype].size;
+    }
+    Run last = *r;
+    last.p = p;
+    run_groups(&last, rows, n, 1);
 }
 
 void dyn_builtin_run(const DynKernel *k, char *const *p, long n, const DynScalar *s) {
@@ -356,17 +410,30 @@ void dyn_builtin_run(const DynKernel *k, char *const *p, long n, const DynScalar
     const DynBuiltinPlan *plan = k->builtin;
     const DynNativeTable *rows = atomic_load_explicit(&loaded, memory_order_acquire);
     int64_t per_block = plan->nblocks ? (BYTES / plan->nblocks - APART) / plan->size : BYTES;
+    char *const *tail = p + 2 * k->operands.n;
+    int64_t groups = k->reduced ? (int64_t)(intptr_t)tail[0] : 1, back = k->reduced ? (int64_t)(intptr_t)tail[2] : 0;
     Run r = {.k = k, .plan = plan, .p = p, .blocks = blocks, .lanes = per_block / LANES * LANES};
     r.lanes = r.lanes > 1024 ? 1024 : r.lanes;
     r.block_bytes = r.lanes * plan->size + APART;
-    find_apart(&r);
-    fill_fixed(&r, s, n < r.lanes ? n : r.lanes);
-    for (int64_t pos = 0; pos < n; pos += r.lanes) {
-        int64_t m = n - pos < r.lanes ? n - pos : r.lanes;
-        lay_operands(&r, pos, m, false);
-        for (int i = 0; i < plan->nsteps; i++) {
-            run_step(&r, &plan->steps[i], rows, pos, m);
-        }
-        lay_operands(&r, pos, m, true);
+    fill_fixed(&r, s, n * groups < r.lanes ? n * groups : r.lanes);
+    if (!k->reduced) {
+        run_lanes(&r, rows, n);
+        return;
     }
+    if (back) {
+        run_last_group(&r, rows, n, groups, back);
+        groups--;
+    }
+    run_groups(&r, rows, n, groups);
+}
+
+bool dyn_builtin_combine(const DynInsn *reduce, void *to, const void *from, int64_t lanes) {
+    const DynNativeTable *rows = atomic_load_explicit(&loaded, memory_order_acquire);
+    int row = rows == NULL ? -1 : dyn_builtin_row((DynOp)reduce->op, reduce->compute);
+    char *p[4 + DYN_REDUCE_TAIL] = {(char *)from, to};
+    if (row >= 0) {
+        dyn_bound_tail(p, 2, lanes / DYN_REDUCE_LANES, 0, 0);
+        rows->kernels[row].lanes(p, DYN_REDUCE_LANES, NULL);
+    }
+    return row >= 0;
 }

@@ -15,11 +15,16 @@ static void put_params(DynStr *out, const DynKernel *k) {
     }
 }
 
+static void put_pointer(DynStr *out, const DynKernel *k, uint32_t i) {
+    const DynOperand *o = &k->operands.at[i];
+    const char *type = dyn_emit_memory_type((DynDtype)o->dtype), *c = o->out ? "" : "const ";
+    dyn_str_printf(out, "    %s%s *a%u = (%s%s *)p[%u]", c, type, i, c, type, i);
+}
+
 static void put_pointers(DynStr *out, const DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
-        const DynOperand *o = &k->operands.at[i];
-        const char *type = dyn_emit_memory_type((DynDtype)o->dtype), *c = o->out ? "" : "const ";
-        dyn_str_printf(out, "    %s%s *a%u = (%s%s *)p[%u];\n", c, type, i, c, type, i);
+        put_pointer(out, k, i);
+        dyn_str_puts(out, ";\n");
     }
 }
 
@@ -169,34 +174,79 @@ static bool is_walked(const DynKernel *k, uint32_t operand) {
     return !k->operands.at[operand].result && !k->operands.at[operand].scalar;
 }
 
-/* A group of lanes at a time: accumulators stay in registers. */
+/* Pointers that don't move before the loop over groups, the others to where the group stands. */
+static void put_group_pointers(DynStr *out, const DynKernel *k, bool scalars) {
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        const DynOperand *o = &k->operands.at[i];
+        if (o->scalar == scalars) {
+            dyn_str_puts(out, scalars ? "" : "    ");
+            put_pointer(out, k, i);
+            dyn_str_puts(out, scalars ? ";\n" : o->result ? " + lane;\n" : " + at;\n");
+        }
+    }
+}
+
+/* Accumulators as the caller has them, or from other lanes. */
+static void put_start(DynStr *out, const DynKernel *k, const Accumulator *acc, int n) {
+    for (int i = 0; i < n; i++) {
+        uint32_t op = acc[i].insn->a[0];
+        const char *t = acc[i].type;
+        dyn_str_printf(out,
+                       "        const %s *y%d = p[%u] ? (const %s *)p[%u] + (how & %d ? lane : 0) : a%u;\n"
+                       "        %s x%d[%d];\n        for (int j = 0; j < %d; j++) x%d[j] = y%d[j];\n",
+                       t, i, k->operands.n + op, t, k->operands.n + op, DYN_START_WALKS, op, t, i, DYN_REDUCE_LANES,
+                       DYN_REDUCE_LANES, i, i);
+    }
+}
+
+static int put_end(DynStr *out, const Accumulator *acc, int n) {
+    int failed = 0;
+    dyn_str_printf(out, "        if (how & %d) {\n", DYN_COMBINE);
+    for (int i = 0; i < n; i++) {
+        char x[24], a[24];
+        snprintf(x, sizeof(x), "x%d[j]", i);
+        snprintf(a, sizeof(a), "a%u[j]", acc[i].insn->a[0]);
+        dyn_str_printf(out, "            for (int j = 0; j < %d; j++) %s = ", DYN_REDUCE_LANES, x);
+        failed |= put_combine(out, acc[i].insn, a, x);
+        dyn_str_puts(out, ";\n");
+    }
+    dyn_str_puts(out, "        }\n");
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, "        for (int j = 0; j < %d; j++) a%u[j] = x%d[j];\n", DYN_REDUCE_LANES, acc[i].insn->a[0], i);
+    }
+    return failed;
+}
+
+/* A group of lanes at a time, down all its rows: accumulators stay in registers. */
 static int put_reduction(DynStr *out, const DynKernel *k) {
     Accumulator acc[DYN_MAX_RESULTS];
     const int lanes = DYN_REDUCE_LANES, n = find_accumulators(k, acc);
+    const uint32_t tail = 2 * k->operands.n;
     dyn_str_printf(out, "static void k%d(char *const *p, long n, const union dyn_scalar *s) {\n", k->number);
     put_params(out, k);
-    put_pointers(out, k);
+    put_group_pointers(out, k, true);
     int failed = put_invariants(out, k);
-    for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, "    %s x%d[%d];\n    for (int j = 0; j < %d; j++) x%d[j] = a%u[j];\n", acc[i].type, i, lanes, lanes,
-                       i, acc[i].insn->a[0]);
-    }
-    dyn_str_printf(out, "    for (long i = 0; i < n; i += %d) {\n#pragma omp simd\n        for (int j = 0; j < %d; j++) {\n",
+    dyn_str_printf(out, "    const long groups = (long)p[%u], how = (long)p[%u], back = (long)p[%u];\n", tail, tail + 1,
+                   tail + 2);
+    dyn_str_puts(out, "    for (long g = 0; g < groups; g++) {\n");
+    dyn_str_printf(out, "        const long lane = g * %d, at = g + 1 < groups ? lane : lane - back;\n", lanes);
+    put_group_pointers(out, k, false);
+    put_start(out, k, acc, n);
+    dyn_str_printf(out,
+                   "        for (long i = 0; i < n; i += %d) {\n#pragma omp simd\n            for (int j = 0; j < %d; j++) {\n",
                    lanes, lanes);
-    failed |= put_body(out, k, "            ", "j");
-    dyn_str_puts(out, "        }\n");
+    failed |= put_body(out, k, "                ", "j");
+    dyn_str_puts(out, "            }\n");
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const DynOperand *o = &k->operands.at[i];
         if (is_walked(k, i)) {
-            dyn_str_printf(out, "        a%u = (%s%s *)((char *)a%u + (long)p[%u]);\n", i, o->out ? "" : "const ",
+            dyn_str_printf(out, "            a%u = (%s%s *)((char *)a%u + (long)p[%u]);\n", i, o->out ? "" : "const ",
                            dyn_emit_memory_type((DynDtype)o->dtype), i, k->operands.n + i);
         }
     }
-    dyn_str_puts(out, "    }\n");
-    for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, "    for (int j = 0; j < %d; j++) a%u[j] = x%d[j];\n", lanes, acc[i].insn->a[0], i);
-    }
-    dyn_str_puts(out, "}\n");
+    dyn_str_puts(out, "        }\n");
+    failed |= put_end(out, acc, n);
+    dyn_str_puts(out, "    }\n}\n");
     return failed;
 }
 

@@ -30,6 +30,14 @@ typedef struct DynBound {
     DynScalar params[64];
 } DynBound;
 
+#define DYN_MAX_POINTERS (2 * DYN_MAX_OPERANDS + DYN_REDUCE_TAIL)
+/* What a reduction has behind its operands and steps. */
+static inline void dyn_bound_tail(char **p, int nops, int64_t groups, int how, int64_t back) {
+    p[2 * nops] = (char *)(intptr_t)groups;
+    p[2 * nops + 1] = (char *)(intptr_t)how;
+    p[2 * nops + 2] = (char *)(intptr_t)back;
+}
+
 /* n lanes: by native code, or by the built-in tier where there is none yet. */
 static inline void dyn_bound_run(const DynBound *b, char *const *p, int64_t n) {
     if (b->fn != NULL) {

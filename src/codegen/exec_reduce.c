@@ -7,11 +7,8 @@
  * one result, or, where neighbours in memory belong to neighbouring results, a lane for each result and a set of accumulators for
  * each of them. */
 #include "codegen/lanes.h"
-#include <stdatomic.h>
 #include <stdlib.h>
 
-#define CHUNK (64 * DYN_BLOCK) /* reduced elements of one parallel chunk: a power of two of blocks, so that pairs stay pairs */
-#define CHUNK_COST 200000      /* tenths of a nanosecond for one chunk of a parallel loop over results */
 #define LANES DYN_REDUCE_LANES
 #define ROW_BYTES (LANES * DYN_MAX_SIZE) /* room for lanes of any type */
 #define COLUMNS 16                       /* results made side by side when elements are gathered */
@@ -89,8 +86,8 @@ static void set_identity(const DynResults *r, Accumulators *acc, char **p) {
 static void run_rest(const DynBound *b, const DynSpan *s, char **p, char *const *at, int64_t pos, int64_t n, const DynResults *r,
                      Accumulators *whole, DynScratch *scratch) {
     Accumulators acc;
-    char *q[2 * DYN_MAX_OPERANDS];
-    memcpy(q, p, sizeof(*p) * 2 * (size_t)b->nops);
+    char *q[DYN_MAX_POINTERS];
+    memcpy(q, p, sizeof(*p) * (2 * (size_t)b->nops + DYN_REDUCE_TAIL));
     for (int i = 0; i < b->nops; i++) {
         if (s->mode[i] == DYN_SPAN_DIRECT && !b->k->operands.at[i].result) {
             q[i] = scratch->tail[i];
@@ -116,9 +113,10 @@ static void run_rest(const DynBound *b, const DynSpan *s, char **p, char *const 
 static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int64_t pos, int64_t n, bool first,
                       const DynResults *r, DynPart *parts, DynScratch *scratch) {
     Accumulators acc;
-    char *p[2 * DYN_MAX_OPERANDS];
+    char *p[DYN_MAX_POINTERS];
     const DynKernel *k = b->k;
     int64_t rest = n % LANES, whole = n - rest;
+    dyn_bound_tail(p, b->nops, 1, 0, 0);
     for (int i = 0; i < b->nops; i++) {
         uint8_t size = b->size[i];
         if (s->mode[i] == DYN_SPAN_SCALAR) {
@@ -216,21 +214,7 @@ void dyn_reduce_run(const DynBound *b, const DynSpan *s, char *const *at, const 
 
 /* ---- a kernel over its whole space */
 
-typedef struct Reduce {
-    const DynBound *b;
-    DynSpan span;
-    DynResults results;
-    int kept[DYN_MAX_NDIM], nkept; /* axes, the one with the smallest step last */
-    int64_t nouter, chunk;
-    int side_by_side;
-    int64_t nlines, columns; /* lanes are results: positions of the kept axes but the last, and size of the last */
-    char *const *at;         /* chunks of one result: its operands, and where partial results go */
-    DynPart *parts;
-    int levels;         /* of partial results, where lanes are results */
-    atomic_bool failed; /* memory ran out */
-} Reduce;
-
-static void place(const Reduce *e, int naxes, int64_t outer, char **at) {
+void dyn_reduce_place(const DynReduce *e, int naxes, int64_t outer, char **at) {
     const DynBound *b = e->b;
     memcpy(at, b->base, sizeof(*at) * (size_t)b->nops);
     for (int a = naxes; a-- > 0;) {
@@ -244,13 +228,13 @@ static void place(const Reduce *e, int naxes, int64_t outer, char **at) {
 }
 
 /* Some results at once, block by block, so that what one block's cache lines hold of the others is used. */
-static void run_gathered(const Reduce *e, int64_t from, int n, DynScratch *scratch) {
+static void run_gathered(const DynReduce *e, int64_t from, int n, DynScratch *scratch) {
     char *at[COLUMNS][DYN_MAX_OPERANDS];
     Cascade c[COLUMNS][DYN_MAX_RESULTS];
     DynPart parts[DYN_MAX_RESULTS];
     const DynResults *r = &e->results;
     for (int w = 0; w < n; w++) {
-        place(e, e->nkept, from + w, at[w]);
+        dyn_reduce_place(e, e->nkept, from + w, at[w]);
         if (e->span.looked_up) {
             dyn_span_look_up(e->b, &e->span, at[w], at[w]);
         }
@@ -275,7 +259,7 @@ static void run_gathered(const Reduce *e, int64_t from, int n, DynScratch *scrat
     }
 }
 
-static void run_outer(const Reduce *e, int64_t from, int64_t to, DynScratch *scratch) {
+static void run_outer(const DynReduce *e, int64_t from, int64_t to, DynScratch *scratch) {
     char *at[DYN_MAX_OPERANDS];
     while (from < to) {
         if (e->side_by_side > 1 && e->span.n > 0) {
@@ -283,14 +267,14 @@ static void run_outer(const Reduce *e, int64_t from, int64_t to, DynScratch *scr
             run_gathered(e, from, n, scratch);
             from += n;
         } else {
-            place(e, e->nkept, from++, at);
+            dyn_reduce_place(e, e->nkept, from++, at);
             dyn_reduce_run(e->b, &e->span, at, &e->results, scratch);
         }
     }
 }
 
 static void outer_chunk(void *ctx, int64_t chunk) {
-    const Reduce *e = ctx;
+    const DynReduce *e = ctx;
     DynScratch scratch;
     int64_t from = chunk * e->chunk, to = from + e->chunk < e->nouter ? from + e->chunk : e->nouter;
     run_outer(e, from, to, &scratch);
@@ -298,24 +282,23 @@ static void outer_chunk(void *ctx, int64_t chunk) {
 
 /* ---- a lane for each result */
 
-#define STRIP_BYTES 65536 /* accumulators of the results that are made side by side */
-#define STRIP_ROWS 16     /* rows at a time where no order is asked for */
-
 /* A block of rows for LANES neighbouring results: accumulator j of each is row j of `acc`. */
-static void columns_block(const Reduce *e, char *const *at, const int64_t *stride, int64_t pos, int64_t n,
+static void columns_block(const DynReduce *e, char *const *at, const int64_t *stride, int64_t pos, int64_t n,
                           char (*acc)[LANES][ROW_BYTES]) {
     const DynBound *b = e->b;
     const DynResults *r = &e->results;
-    char *p[2 * DYN_MAX_OPERANDS];
+    char *p[DYN_MAX_POINTERS];
     for (int i = 0; i < b->nops; i++) {
         p[b->nops + i] = (char *)(intptr_t)(LANES * stride[i]);
     }
+    dyn_bound_tail(p, b->nops, 1, 0, 0);
     for (int64_t row = 0; row < LANES && row < n; row++) {
         for (int i = 0; i < b->nops; i++) {
             p[i] = at[i] + (pos + row) * stride[i];
         }
         for (int i = 0; i < r->n; i++) {
             p[r->insn[i]->a[0]] = acc[i][row];
+            p[b->nops + (int)r->insn[i]->a[0]] = NULL;
         }
         dyn_bound_run(b, p, (n - row + LANES - 1) / LANES * LANES);
     }
@@ -328,174 +311,12 @@ static void columns_block(const Reduce *e, char *const *at, const int64_t *strid
     }
 }
 
-static void fill_accumulators(const Reduce *e, int64_t rows, char (*acc)[LANES][ROW_BYTES]) {
+static void fill_accumulators(const DynReduce *e, int64_t rows, char (*acc)[LANES][ROW_BYTES]) {
     for (int i = 0; i < e->results.n; i++) {
         for (int64_t row = 0; row < rows && row < LANES; row++) {
             start_lanes(&e->results, i, acc[i][row]);
         }
     }
-}
-
-/* Groups of LANES results side by side, so that rows are read in long pieces. Group g, result i have `rows` accumulators of
- * ROW_BYTES (one for each element of a block that is alike modulo LANES; one in all where no order is asked for), and `levels` of
- * partial results. */
-typedef struct Strip {
-    const Reduce *e;
-    int groups, rows, levels;
-    char *acc, *partial;
-    char *at[DYN_MAX_OPERANDS];              /* of the first group */
-    int64_t column[STRIP_BYTES / ROW_BYTES]; /* of each group, behind the first's */
-} Strip;
-
-static char *strip_acc(const Strip *s, int group, int result, int row) {
-    return s->acc + ((size_t)(group * s->e->results.n + result) * (size_t)s->rows + (size_t)row) * ROW_BYTES;
-}
-
-static char *strip_level(const Strip *s, int group, int result, int level) {
-    return s->partial + ((size_t)(group * s->e->results.n + result) * (size_t)s->levels + (size_t)level) * ROW_BYTES;
-}
-
-/* Rows pos, pos + step … below pos + n of all groups, to accumulators `row`. */
-static void strip_rows(const Strip *s, int64_t pos, int64_t n, int64_t step, int row) {
-    const DynBound *b = s->e->b;
-    const DynResults *r = &s->e->results;
-    char *p[2 * DYN_MAX_OPERANDS];
-    int last = s->e->kept[s->e->nkept - 1];
-    for (int i = 0; i < b->nops; i++) {
-        p[b->nops + i] = (char *)(intptr_t)(step * s->e->span.stride[i]);
-    }
-    for (int g = 0; g < s->groups; g++) {
-        for (int i = 0; i < b->nops; i++) {
-            p[i] = s->at[i] + s->column[g] * b->strides[i][last] + pos * s->e->span.stride[i];
-        }
-        for (int i = 0; i < r->n; i++) {
-            p[r->insn[i]->a[0]] = strip_acc(s, g, i, row);
-        }
-        dyn_bound_run(b, p, (n + step - 1) / step * LANES);
-    }
-}
-
-static void strip_clear(const Strip *s) {
-    const DynResults *r = &s->e->results;
-    for (int i = 0; i < r->n; i++) {
-        for (int k = 0; k < s->groups * s->rows; k++) {
-            start_lanes(r, i, strip_acc(s, k / s->rows, i, k % s->rows));
-        }
-    }
-}
-
-/* A block's accumulators to one, in the tree's order, and that to the partial results of the blocks before, as cascade_push. */
-static void strip_push(const Strip *s, int64_t n, int64_t count) {
-    const DynResults *r = &s->e->results;
-    for (int g = 0; g < s->groups; g++) {
-        for (int i = 0; i < r->n; i++) {
-            for (int w = LANES / 2; w; w /= 2) {
-                for (int row = 0; row < w && row + w < n; row++) { /* the others hold the identity */
-                    r->combine[i](strip_acc(s, g, i, row), strip_acc(s, g, i, row + w), LANES);
-                }
-            }
-            char *v = strip_acc(s, g, i, 0);
-            int level = 0;
-            for (int64_t rest = count; rest & 1; rest >>= 1, level++) {
-                r->combine[i](strip_level(s, g, i, level), v, LANES);
-                v = strip_level(s, g, i, level);
-            }
-            memcpy(strip_level(s, g, i, level), v, ROW_BYTES);
-        }
-    }
-}
-
-/* As cascade_end; the results to where they belong. */
-static void strip_put(const Strip *s, int64_t count) {
-    const DynBound *b = s->e->b;
-    const DynResults *r = &s->e->results;
-    int last = s->e->kept[s->e->nkept - 1];
-    for (int g = 0; g < s->groups; g++) {
-        for (int i = 0; i < r->n; i++) {
-            uint32_t op = r->insn[i]->a[0];
-            int level = count ? __builtin_ctzll((uint64_t)count) : 0;
-            char *v = count ? strip_level(s, g, i, level) : strip_acc(s, g, i, 0);
-            for (int64_t rest = count >> (level + 1); rest; rest >>= 1) {
-                level++;
-                if (rest & 1) {
-                    r->combine[i](strip_level(s, g, i, level), v, LANES);
-                    v = strip_level(s, g, i, level);
-                }
-            }
-            dyn_lanes_copy(s->at[op] + s->column[g] * b->strides[op][last], v, b->strides[op][last], b->size[op], LANES,
-                           b->size[op]);
-        }
-    }
-}
-
-static void columns_chunk(void *ctx, int64_t chunk) {
-    Reduce *e = ctx;
-    Strip s = {.e = e, .rows = e->results.any_order ? 1 : e->span.n < LANES ? (int)e->span.n : LANES, .levels = e->levels};
-    int64_t per_line = (e->columns + LANES - 1) / LANES, strips = (per_line + e->chunk - 1) / e->chunk;
-    int64_t first = chunk % strips * e->chunk, count = 0;
-    s.groups = (int)(per_line - first < e->chunk ? per_line - first : e->chunk);
-    size_t bytes = (size_t)(s.groups * e->results.n) * (size_t)(s.rows + s.levels) * ROW_BYTES;
-    char *memory = PyMem_RawMalloc(bytes + 64);
-    if (!memory) {
-        atomic_store(&e->failed, true);
-        return;
-    }
-    s.acc = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
-    s.partial = strip_acc(&s, s.groups, 0, 0);
-    place(e, e->nkept - 1, chunk / strips, s.at);
-    for (int g = 0; g < s.groups; g++) {
-        int64_t column = (first + g) * LANES;
-        s.column[g] = column + LANES > e->columns ? e->columns - LANES : column; /* some results twice */
-    }
-    strip_clear(&s);
-    int64_t block = e->results.any_order ? STRIP_ROWS : DYN_BLOCK;
-    for (int64_t pos = 0; pos < e->span.n; pos += block) {
-        int64_t n = e->span.n - pos < block ? e->span.n - pos : block;
-        if (e->results.any_order) {
-            strip_rows(&s, pos, n, 1, 0);
-            continue;
-        }
-        if (pos) {
-            strip_clear(&s);
-        }
-        for (int row = 0; row < s.rows && row < n; row++) {
-            strip_rows(&s, pos + row, n - row, LANES, row);
-        }
-        strip_push(&s, n < s.rows ? n : s.rows, count++);
-    }
-    strip_put(&s, count);
-    PyMem_RawFree(memory);
-}
-
-/* How many groups of LANES results go side by side: as many as there is room for, but not so that threads have nothing to do. */
-static int64_t count_strips(Reduce *e, int threads) {
-    int64_t per_line = (e->columns + LANES - 1) / LANES, blocks = (e->span.n + DYN_BLOCK - 1) / DYN_BLOCK;
-    int64_t rows = e->results.any_order ? 1 : e->span.n < LANES ? e->span.n : LANES;
-    int64_t groups = STRIP_BYTES / ROW_BYTES / (rows * e->results.n), fair = per_line * e->nlines / (4 * threads);
-    groups = groups > 16 ? 16 : groups;
-    groups = threads > 1 && fair < groups ? fair : groups;
-    e->levels = e->results.any_order ? 0 : 65 - __builtin_clzll((uint64_t)blocks);
-    e->chunk = groups > 0 ? groups : 1;
-    return e->nlines * ((per_line + e->chunk - 1) / e->chunk);
-}
-
-/* Do lanes along the last kept axis lie side by side in every operand, with one step for the reduced elements? */
-static bool has_columns(Reduce *e) {
-    const DynBound *b = e->b;
-    if (b->indirect || e->nkept == 0 || e->span.ndim != 1 || e->span.n < 2) {
-        return false;
-    }
-    int last = e->kept[e->nkept - 1];
-    for (int i = 0; i < b->nops; i++) {
-        bool one = e->span.mode[i] == DYN_SPAN_SCALAR; /* a result, or the same element for all */
-        if (!one && b->strides[i][last] != b->size[i]) {
-            return false;
-        }
-    }
-    e->columns = b->dims[last];
-    e->nlines = e->columns ? e->nouter / e->columns : 0;
-    bool twice = e->columns % LANES != 0; /* the last group takes some of the lanes before it too */
-    return e->columns >= LANES && !(twice && b->k->in_place);
 }
 
 /* Few elements of many results: the elements are laid out lane by lane first. Lines go side by side, piece by piece: what they
@@ -507,7 +328,7 @@ static bool has_columns(Reduce *e) {
 #define FEW_ROOM 65536  /* of everything, on the stack: threads may have a small one */
 
 typedef struct Few {
-    const Reduce *e;
+    const DynReduce *e;
     int last;                                              /* the axis that the lanes lie along */
     int64_t pitch;                                         /* from one element of a result to the next, where they are laid */
     char *at[DYN_MAX_OPERANDS];                            /* of the line */
@@ -524,7 +345,7 @@ static bool stands(const DynBound *b, int op, int axis) {
 
 /* Which operands are the same in all lines, and have room for all groups of a piece. Places in `memory` (NULL: not yet); the
  * bytes that they take. */
-static size_t few_start(const Reduce *e, Few *f, char *memory) {
+static size_t few_start(const DynReduce *e, Few *f, char *memory) {
     const DynBound *b = e->b;
     size_t shared = 0, used = (size_t)e->results.n * sizeof(f->acc[0]);
     f->e = e;
@@ -580,7 +401,7 @@ static void few_lay_ahead(const Few *f, int64_t first, int64_t end, bool new_pie
 }
 
 static void few_group(const Few *f, int64_t group, int64_t column, int64_t n) {
-    const Reduce *e = f->e;
+    const DynReduce *e = f->e;
     const DynBound *b = e->b;
     char *lanes[DYN_MAX_OPERANDS];
     int64_t stride[DYN_MAX_OPERANDS];
@@ -600,10 +421,10 @@ static void few_group(const Few *f, int64_t group, int64_t column, int64_t n) {
     }
 }
 
-static int64_t few_pieces(const Reduce *e) { return (e->columns + FEW_COLUMNS - 1) / FEW_COLUMNS * e->nlines; }
+static int64_t few_pieces(const DynReduce *e) { return (e->columns + FEW_COLUMNS - 1) / FEW_COLUMNS * e->nlines; }
 
 static void few_chunk(void *ctx, int64_t chunk) {
-    Reduce *e = ctx;
+    DynReduce *e = ctx;
     _Alignas(64) char room[FEW_ROOM];
     Few f;
     size_t bytes = few_start(e, &f, NULL);
@@ -617,7 +438,7 @@ static void few_chunk(void *ctx, int64_t chunk) {
     for (int64_t piece = begin; piece < begin + e->chunk && piece < pieces; piece++) {
         int64_t first = piece / e->nlines * FEW_COLUMNS,
                 end = first + FEW_COLUMNS < e->columns ? first + FEW_COLUMNS : e->columns;
-        place(e, e->nkept - 1, piece % e->nlines, f.at);
+        dyn_reduce_place(e, e->nkept - 1, piece % e->nlines, f.at);
         few_lay_ahead(&f, first, end, piece == begin || piece % e->nlines == 0);
         for (int64_t column = first; column < end; column += LANES) {
             few_group(&f, (column - first) / LANES, column, end - column < LANES ? end - column : LANES);
@@ -627,7 +448,7 @@ static void few_chunk(void *ctx, int64_t chunk) {
 }
 
 /* Lanes are laid out whatever their step is, so a short last axis changes places with the longest. */
-static void take_longest(Reduce *e) {
+static void take_longest(DynReduce *e) {
     const DynBound *b = e->b;
     int last = e->nkept - 1, longest = last;
     for (int a = 0; a < last && b->dims[e->kept[last]] < LANES / 2; a++) {
@@ -638,7 +459,7 @@ static void take_longest(Reduce *e) {
     e->kept[last] = d;
 }
 
-static bool has_few(Reduce *e) {
+static bool has_few(DynReduce *e) {
     const DynBound *b = e->b;
     if (e->nkept == 0 || e->span.ndim != 1 || e->span.n < 1 || e->span.n > FEW) {
         return false;
@@ -657,15 +478,15 @@ static bool has_few(Reduce *e) {
 /* ---- one result by all threads */
 
 static void inner_chunk(void *ctx, int64_t chunk) {
-    const Reduce *e = ctx;
+    const DynReduce *e = ctx;
     DynScratch scratch;
-    int64_t from = chunk * CHUNK, to = from + CHUNK < e->span.n ? from + CHUNK : e->span.n;
+    int64_t from = chunk * DYN_REDUCE_CHUNK, to = from + DYN_REDUCE_CHUNK < e->span.n ? from + DYN_REDUCE_CHUNK : e->span.n;
     run_part(e->b, &e->span, e->at, from, to, &e->results, e->parts + chunk * e->results.n, &scratch);
 }
 
-static int run_inner_parallel(Reduce *e) {
+static int run_inner_parallel(DynReduce *e) {
     char *at[DYN_MAX_OPERANDS];
-    int64_t nchunks = (e->span.n + CHUNK - 1) / CHUNK;
+    int64_t nchunks = (e->span.n + DYN_REDUCE_CHUNK - 1) / DYN_REDUCE_CHUNK;
     int n = e->results.n;
     DynPart out[DYN_MAX_RESULTS];
     e->parts = PyMem_RawMalloc(sizeof(DynPart) * (size_t)(nchunks * n));
@@ -674,7 +495,7 @@ static int run_inner_parallel(Reduce *e) {
     }
     e->at = at;
     for (int64_t outer = 0; outer < e->nouter; outer++) {
-        place(e, e->nkept, outer, at);
+        dyn_reduce_place(e, e->nkept, outer, at);
         dyn_par_for(inner_chunk, e, nchunks);
         for (int i = 0; i < n; i++) {
             Cascade c = {.count = 0};
@@ -689,8 +510,52 @@ static int run_inner_parallel(Reduce *e) {
     return 0;
 }
 
-static void split_axes(Reduce *e, int *reduced, int *nreduced) {
-    const DynBound *b = e->b;
+/* The operand whose steps say how memory is walked: the one that moves along most axes. */
+static int find_reference(const DynBound *b) {
+    int best = 0, most = -1;
+    for (int i = 0; i < b->nops; i++) {
+        int n = 0;
+        for (int d = 0; d < b->ndim; d++) {
+            n += b->dims[d] > 1 && b->strides[i][d] != 0;
+        }
+        best = n > most ? i : best;
+        most = n > most ? n : most;
+    }
+    return best;
+}
+
+/* Results may be made in any order: what is walked backwards is turned round. */
+static void turn_round(DynBound *b, int axis) {
+    for (int i = 0; i < b->nops; i++) {
+        b->base[i] += b->strides[i][axis] * (b->dims[axis] - 1);
+        b->strides[i][axis] = -b->strides[i][axis];
+    }
+}
+
+static bool kept_join(const DynBound *b, int outer, int inner) {
+    for (int i = 0; i < b->nops; i++) {
+        if (b->strides[i][outer] != b->strides[i][inner] * b->dims[inner]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void join_kept(DynReduce *e, DynBound *b) {
+    int n = 0;
+    for (int a = 0; a < e->nkept; a++) {
+        if (n > 0 && kept_join(b, e->kept[n - 1], e->kept[a])) {
+            b->dims[e->kept[a]] *= b->dims[e->kept[n - 1]];
+            b->dims[e->kept[n - 1]] = 1;
+            n--;
+        }
+        e->kept[n++] = e->kept[a];
+    }
+    e->nkept = n;
+}
+
+static void split_axes(DynReduce *e, DynBound *b, int *reduced, int *nreduced) {
+    int like = find_reference(b);
     for (int d = 0; d < b->ndim; d++) {
         if (b->k->reduced >> d & 1) {
             reduced[(*nreduced)++] = d;
@@ -700,50 +565,58 @@ static void split_axes(Reduce *e, int *reduced, int *nreduced) {
         if (b->dims[d] == 1) {
             continue;
         }
+        if (b->strides[like][d] < 0) {
+            turn_round(b, d);
+        }
         int a = e->nkept++;
-        for (; a > 0 && llabs(b->strides[0][e->kept[a - 1]]) < llabs(b->strides[0][d]); a--) {
+        for (; a > 0 && b->strides[like][e->kept[a - 1]] < b->strides[like][d]; a--) {
             e->kept[a] = e->kept[a - 1];
         }
         e->kept[a] = d;
     }
+    join_kept(e, b);
 }
 
-static void run_chunks(Reduce *e, void (*fn)(void *, int64_t), int64_t nchunks, int threads) {
+void dyn_reduce_chunks(void (*fn)(void *, int64_t), void *ctx, int64_t nchunks, int threads) {
     if (threads > 1 && nchunks > 1) {
-        dyn_par_for(fn, e, nchunks);
+        dyn_par_for(fn, ctx, nchunks);
         return;
     }
     for (int64_t chunk = 0; chunk < nchunks; chunk++) {
-        fn(e, chunk);
+        fn(ctx, chunk);
     }
 }
 
 int dyn_exec_reduce(DynBound *b) {
-    Reduce e = {.b = b, .nouter = 1};
+    DynReduce e = {.b = b, .nouter = 1};
     int reduced[DYN_MAX_NDIM], nreduced = 0;
-    dyn_reduce_results(b->k, &e.results);
-    split_axes(&e, reduced, &nreduced);
-    dyn_span_make(b, reduced, nreduced, &e.span);
-    bool along = e.span.mode[0] <= DYN_SPAN_SPLAT;
-    e.side_by_side = along ? 1 : COLUMNS;
     int64_t cost = dyn_exec_cost(b);
     int threads = cost < DYN_PARALLEL_COST ? 1 : dyn_par_threads();
-    if (!along && has_columns(&e)) {
-        run_chunks(&e, columns_chunk, count_strips(&e, threads), threads);
+    dyn_reduce_results(b->k, &e.results);
+    split_axes(&e, b, reduced, &nreduced);
+    dyn_span_make(b, reduced, nreduced, &e.span);
+    e.side_by_side = e.span.mode[0] <= DYN_SPAN_SPLAT ? 1 : COLUMNS;
+    if (e.nouter == 0) {
+        return 0;
+    }
+    if (dyn_reduce_columns(&e, threads, false)) {
         return atomic_load(&e.failed) ? -1 : 0;
     }
     if (has_few(&e)) {
         e.chunk = 32768 / ((e.columns < FEW_COLUMNS ? e.columns : FEW_COLUMNS) * e.span.n) + 1;
-        run_chunks(&e, few_chunk, (few_pieces(&e) + e.chunk - 1) / e.chunk, threads);
+        dyn_reduce_chunks(few_chunk, &e, (few_pieces(&e) + e.chunk - 1) / e.chunk, threads);
+        return atomic_load(&e.failed) ? -1 : 0;
+    }
+    if (dyn_reduce_columns(&e, threads, true)) {
         return atomic_load(&e.failed) ? -1 : 0;
     }
     if (threads > 1 && e.nouter >= 4 * threads) {
         int64_t per_outer = cost / e.nouter + 1;
-        e.chunk = (CHUNK_COST / per_outer / e.side_by_side + 1) * e.side_by_side;
+        e.chunk = (DYN_REDUCE_COST / per_outer / e.side_by_side + 1) * e.side_by_side;
         dyn_par_for(outer_chunk, &e, (e.nouter + e.chunk - 1) / e.chunk);
         return 0;
     }
-    if (threads > 1 && e.span.n >= 2 * CHUNK) {
+    if (threads > 1 && e.span.n >= 2 * DYN_REDUCE_CHUNK) {
         return run_inner_parallel(&e);
     }
     DynScratch scratch;

@@ -1,6 +1,7 @@
 /* lanes.c: combines accumulators of reductions: the loops between the generated kernels, compiled with the extension, one for
  * each operator and type. Called by exec_reduce.c. */
 #include "codegen/lanes.h"
+#include "codegen/build.h"
 #include <limits.h>
 #include <math.h>
 
@@ -45,7 +46,7 @@ _Static_assert(DYN_REDUCE_LANES == 32, "the trees start with 16 and 16");
     LANES(prod_##N, T, x *y)                                    \
     LANES(max_##N, T, (dyn_above_##N(x, y) | (x != x)) ? x : y) \
     LANES(min_##N, T, (dyn_above_##N(y, x) | (x != x)) ? x : y)
-/* As the helpers of ops_c.def, without fused products. */
+/* As the helpers of ops_c.def. Products are fused where generated code fuses them: below. */
 #define REAL(x) (__real__(x))
 #define IMAG(x) (__imag__(x))
 #define ISNAN(x) ((x) != (x))
@@ -63,6 +64,10 @@ _Static_assert(DYN_REDUCE_LANES == 32, "the trees start with 16 and 16");
 INTEGERS(INTEGER_ROWS)
 FLOATS(FLOAT_ROWS)
 COMPLEXES(COMPLEX_ROWS)
+LANES(fused_C64, float _Complex,
+      __builtin_complex(fmaf(REAL(x), REAL(y), -(IMAG(x) * IMAG(y))), fmaf(REAL(x), IMAG(y), IMAG(x) * REAL(y))))
+LANES(fused_C128, double _Complex,
+      __builtin_complex(fma(REAL(x), REAL(y), -(IMAG(x) * IMAG(y))), fma(REAL(x), IMAG(y), IMAG(x) * REAL(y))))
 LANES(any_BOOL, uint8_t, x | y)
 LANES(all_BOOL, uint8_t, x &y)
 
@@ -76,7 +81,12 @@ typedef struct Combine {
 static const Combine table[DYN_DTYPE_COUNT][4] = {
     INTEGERS(ROW) FLOATS(ROW) COMPLEXES(ROW)[DYN_BOOL] = {BOTH(any_BOOL), BOTH(all_BOOL), BOTH(any_BOOL), BOTH(all_BOOL)}};
 
+static const Combine fused[DYN_DTYPE_COUNT] = {[DYN_C64] = BOTH(fused_C64), [DYN_C128] = BOTH(fused_C128)};
+
 static const Combine *row_of(uint16_t op, uint8_t dtype) {
+    if (op == DYN_OP_PROD && dyn_dtypes[dtype].kind == 'c' && strstr(dyn_isa_get()->flags, "-mfma") != NULL) {
+        return &fused[dtype];
+    }
     switch (op) {
     case DYN_OP_SUM:
     case DYN_OP_ANY: return &table[dtype][0];

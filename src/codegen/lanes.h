@@ -2,6 +2,7 @@
 #ifndef DYN_LANES_H
 #define DYN_LANES_H
 #include "codegen/exec.h"
+#include <stdatomic.h>
 
 typedef union DynPart { /* one partial result of any type, at its start */
     double f64;
@@ -30,6 +31,27 @@ typedef struct DynResults {
     int n;
     bool any_order; /* the same bits in whatever order: no blocks are needed */
 } DynResults;
+/* A kernel that reduces, over its whole space. */
+typedef struct DynReduce {
+    const DynBound *b;
+    DynSpan span; /* of the reduced axes */
+    DynResults results;
+    int kept[DYN_MAX_NDIM], nkept; /* axes, the one with the smallest step last; those of size 1 left out */
+    int64_t nouter, chunk;         /* results in all; units of one parallel chunk */
+    int side_by_side;
+    int64_t nlines, columns; /* lanes are results: positions of the kept axes but the last, and size of the last */
+    char *const *at;         /* chunks of one result: its operands, and where partial results go */
+    DynPart *parts;
+    atomic_bool failed; /* memory ran out */
+} DynReduce;
+#define DYN_REDUCE_CHUNK (64 * DYN_BLOCK) /* reduced elements of a parallel chunk: a power of two of blocks: pairs stay pairs */
+#define DYN_REDUCE_COST 200000            /* tenths of a nanosecond for one chunk of a parallel loop over results */
+/* Operands at a position of the first `naxes` kept axes. */
+DYN_HIDDEN void dyn_reduce_place(const DynReduce *e, int naxes, int64_t outer, char **at);
+DYN_HIDDEN void dyn_reduce_chunks(void (*fn)(void *, int64_t), void *ctx, int64_t nchunks, int threads);
+/* exec_columns.c: does nothing and says false where a lane for each result isn't the best way. may_lay: also where operands have
+ * to be laid out for it. */
+DYN_HIDDEN bool dyn_reduce_columns(DynReduce *e, int threads, bool may_lay);
 DYN_HIDDEN void dyn_reduce_results(const DynKernel *k, DynResults *r);
 DYN_HIDDEN void dyn_reduce_run(const DynBound *b, const DynSpan *s, char *const *at, const DynResults *r, DynScratch *scratch);
 

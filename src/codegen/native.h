@@ -10,17 +10,24 @@
 #define DYN_NATIVE_H
 #include "codegen/codegen.h"
 
-#define DYN_NATIVE_ABI 3
+#define DYN_NATIVE_ABI 4
 #define DYN_NATIVE_SYMBOL "dyn_kernels"
 
 /* A kernel runs over n lanes. p: one pointer an operand, all contiguous; s: the graph's scalars that the kernel uses.
- * n is a multiple of the kernel's lanes; for a reduction of DYN_REDUCE_LANES. A reduction has a second set of pointers behind the
- * first: numbers, the steps in bytes from one group of DYN_REDUCE_LANES lanes to the next; its results are as many accumulators,
- * which it goes on with: the caller sets them first and combines them at the end.
+ * n is a multiple of the kernel's lanes; for a reduction of DYN_REDUCE_LANES. A reduction has more behind the pointers:
+ *   for each operand the step in bytes from one row of DYN_REDUCE_LANES lanes to the next; for each result, which is as many
+ *   accumulators, what they start from, or NULL: they go on with what they hold;
+ *   how many groups of such rows, and of accumulators, lie side by side;
+ *   DYN_START_WALKS: what accumulators start from is lanes for each group, not the same for all; DYN_COMBINE: they are combined
+ *   with what they held before (n may be 0);
+ *   by how many lanes the last group's rows lie before their place.
  *
  * A reduction has a second function, for lanes that all belong to one result: any number of them above 0, and the results are one
  * element each, which hold what a reduction begins with, and get the result. */
 typedef void (*DynKernelFn)(char *const *p, long n, const DynScalar *s);
+#define DYN_REDUCE_TAIL 3
+#define DYN_START_WALKS 1
+#define DYN_COMBINE 2
 #define DYN_REDUCE_LANES 32 /* accumulators of a block */
 #define DYN_BLOCK 512       /* elements of a block: its partial sums are combined pairwise by the caller */
 
