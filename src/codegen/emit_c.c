@@ -252,6 +252,10 @@ static int put_reduction(DynStr *out, const DynKernel *k) {
 
 /* ---- reductions of lanes that all belong to one result: the same order as exec_reduce.c's */
 
+/* Loops of a known count are unrolled before vectors are made, and choices become branches that nobody foresees, unless they are
+ * asked to be vectors. */
+#define SIMD "#pragma omp simd\n"
+
 /* "to = to op with;" */
 static int put_combined(DynStr *out, const char *indent, const Accumulator *acc, const char *to, const char *with) {
     dyn_str_printf(out, "%s%s = ", indent, to);
@@ -262,41 +266,38 @@ static int put_combined(DynStr *out, const char *indent, const Accumulator *acc,
 
 static void put_identity(DynStr *out, const char *indent, const Accumulator *acc, int n) {
     for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, "%sfor (int j = 0; j < %d; j++) x%d[j] = e%d;\n", indent, DYN_REDUCE_LANES, i, i);
+        dyn_str_printf(out, SIMD "%sfor (int j = 0; j < %d; j++) x%d[j] = e%d;\n", indent, DYN_REDUCE_LANES, i, i);
     }
 }
 
-/* The lanes behind the last full group: on padded copies, of which only the valid ones count. */
+/* The lanes behind the last full group: on copies padded with a valid element; accumulators beyond them hold the identity
+ * meanwhile, so that no flag is raised for nothing. */
 static int put_rest(DynStr *out, const DynKernel *k, const Accumulator *acc, int n) {
     const int lanes = DYN_REDUCE_LANES;
     int failed = 0;
-    dyn_str_puts(out, "        if (i < m) {\n            const long rest = m - i;\n");
+    dyn_str_puts(out, "        if (i < m) {\n            const int rest = (int)(m - i);\n");
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const char *type = dyn_emit_memory_type((DynDtype)k->operands.at[i].dtype);
         if (is_walked(k, i) && !k->operands.at[i].out) {
-            dyn_str_printf(
-                out, "            %s t%u[%d];\n            for (int j = 0; j < %d; j++) t%u[j] = a%u[j < rest ? j : rest - 1];\n",
-                type, i, lanes, lanes, i, i);
-            dyn_str_printf(out, "            a%u = t%u;\n", i, i);
+            dyn_str_printf(out,
+                           "            %s t%u[%d], f%u = *a%u;\n" SIMD
+                           "            for (int j = 0; j < %d; j++) t%u[j] = j < rest ? a%u[j] : f%u;\n            a%u = t%u;\n",
+                           type, i, lanes, i, i, lanes, i, i, i, i, i);
         } else if (is_walked(k, i)) {
             dyn_str_printf(out, "            %s t%u[%d], *o%u = a%u;\n            a%u = t%u;\n", type, i, lanes, i, i, i, i);
         }
     }
     for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, "            %s w%d[%d];\n            for (int j = 0; j < %d; j++) w%d[j] = x%d[j];\n", acc[i].type,
-                       i, lanes, lanes, i, i);
+        dyn_str_printf(out,
+                       "            %s w%d[%d];\n" SIMD "            for (int j = 0; j < %d; j++) w%d[j] = x%d[j];\n" SIMD
+                       "            for (int j = 0; j < %d; j++) x%d[j] = j < rest ? x%d[j] : e%d;\n",
+                       acc[i].type, i, lanes, lanes, i, i, lanes, i, i, i);
     }
-    put_identity(out, "            ", acc, n);
     dyn_str_printf(out, "#pragma omp simd\n            for (int j = 0; j < %d; j++) {\n", lanes);
     failed |= put_body(out, k, "                ", "j");
     dyn_str_puts(out, "            }\n");
     for (int i = 0; i < n; i++) {
-        char x[24], w[24];
-        snprintf(x, sizeof(x), "x%d[j]", i);
-        snprintf(w, sizeof(w), "w%d[j]", i);
-        dyn_str_puts(out, "            for (int j = 0; j < rest; j++) {\n");
-        failed |= put_combined(out, "                ", &acc[i], w, x);
-        dyn_str_printf(out, "            }\n            for (int j = 0; j < %d; j++) %s = %s;\n", lanes, x, w);
+        dyn_str_printf(out, SIMD "            for (int j = 0; j < %d; j++) x%d[j] = j < rest ? x%d[j] : w%d[j];\n", lanes, i, i, i);
     }
     for (uint32_t i = 0; i < k->operands.n; i++) {
         if (is_walked(k, i) && k->operands.at[i].out) {
@@ -317,7 +318,7 @@ static int put_block_end(DynStr *out, const Accumulator *acc, int n) {
         snprintf(level, sizeof(level), "part%d[level]", i);
         for (int w = DYN_REDUCE_LANES / 2; w > 0; w /= 2) {
             snprintf(y, sizeof(y), "x%d[%d + j]", i, w);
-            dyn_str_printf(out, "        for (int j = 0; j < %d; j++) {\n", w);
+            dyn_str_printf(out, SIMD "        for (int j = 0; j < %d; j++) {\n", w);
             failed |= put_combined(out, "            ", &acc[i], x, y);
             dyn_str_puts(out, "        }\n");
         }

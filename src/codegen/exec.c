@@ -474,8 +474,9 @@ int dyn_exec_margin(const DynBound *b, const DynScalar *sym) {
 /* ---- groups */
 
 typedef struct Member {
-    DynSpan span;
+    DynSpan span; /* of a row; `across`: of several */
     DynResults results;
+    int64_t step[DYN_MAX_OPERANDS]; /* from row to row */
 } Member;
 typedef struct Start { /* of one kernel in one row */
     char *at[DYN_MAX_OPERANDS];
@@ -485,15 +486,19 @@ typedef struct Group {
     Member *members;
     int n, outer;
     int64_t nrows, chunk;
+    int64_t batch; /* rows that a kernel does before the next one does them */
     Start *starts; /* of the chunks, one after the other */
     char *row_base, *copies;
     size_t rows;
 } Group;
 
+static bool is_own(const Group *g, const DynBound *b, int op) {
+    return b->base[op] >= g->row_base && b->base[op] < g->row_base + g->rows;
+}
+
 static void stand_at(const Group *g, const DynBound *b, int64_t row, ptrdiff_t shift, char **at) {
     for (int i = 0; i < b->nops; i++) {
-        bool own = b->base[i] >= g->row_base && b->base[i] < g->row_base + g->rows;
-        at[i] = b->base[i] + (own ? shift : 0);
+        at[i] = b->base[i] + (is_own(g, b, i) ? shift : 0);
     }
     for (int d = g->outer; d-- > 0; row /= b->dims[d]) {
         for (int i = 0; i < b->nops; i++) {
@@ -502,19 +507,49 @@ static void stand_at(const Group *g, const DynBound *b, int64_t row, ptrdiff_t s
     }
 }
 
-/* Rows along the last of the outer axes, one after the other. */
-static void group_run(const Group *g, int64_t n, Start *starts, DynScratch *scratch) {
+/* Rows as lanes. */
+static void span_across(const DynBound *b, const Member *m, int64_t n, DynSpan *s) {
+    s->ndim = 1;
+    s->n = s->dims[0] = n;
+    for (int i = 0; i < b->nops; i++) {
+        s->strides[i][0] = m->step[i];
+    }
+    span_modes(b, s);
+}
+
+/* n rows of one kernel. */
+static void member_run(const Group *g, int k, int64_t n, char *const *from, DynScratch *scratch) {
+    const DynBound *b = &g->b[k];
+    Member *m = &g->members[k];
+    char *at[DYN_MAX_OPERANDS];
+    if (b->k->across) {
+        DynSpan span;
+        span_across(b, m, n, &span);
+        dyn_span_run(b, &span, from, scratch);
+        return;
+    }
+    memcpy(at, from, sizeof(*at) * (size_t)b->nops);
+    if (b->k->reduced) {
+        dyn_reduce_rows(b, &m->span, at, m->step, n, &m->results, scratch);
+        return;
+    }
     for (int64_t row = 0; row < n; row++) {
+        dyn_span_run(b, &m->span, at, scratch);
+        for (int i = 0; i < b->nops; i++) {
+            at[i] += m->step[i];
+        }
+    }
+}
+
+/* Rows along the last of the outer axes, a batch after the other. */
+static void group_run(const Group *g, int64_t n, Start *starts, DynScratch *scratch) {
+    for (int64_t row = 0; row < n; row += g->batch) {
+        int64_t rows = n - row < g->batch ? n - row : g->batch;
         for (int k = 0; k < g->n; k++) {
             const DynBound *b = &g->b[k];
-            char **at = starts[k].at;
-            if (b->k->reduced) {
-                dyn_reduce_run(b, &g->members[k].span, at, &g->members[k].results, scratch);
-            } else {
-                dyn_span_run(b, &g->members[k].span, at, scratch);
-            }
-            for (int i = 0; i < b->nops; i++) {
-                at[i] += b->strides[i][g->outer - 1];
+            member_run(g, k, rows, starts[k].at, scratch);
+            for (int i = 0; i < b->nops; i++) { /* what belongs to rows is used again */
+                starts[k].at[i] += rows * b->strides[i][g->outer - 1];
             }
         }
     }
@@ -525,7 +560,8 @@ static void group_chunk(void *ctx, int64_t chunk) {
     DynScratch scratch;
     Start *starts = g->starts + chunk * g->n;
     int64_t to = (chunk + 1) * g->chunk < g->nrows ? (chunk + 1) * g->chunk : g->nrows, size = g->b[0].dims[g->outer - 1];
-    ptrdiff_t shift = chunk ? g->copies + (size_t)(chunk - 1) * g->rows - g->row_base : 0;
+    bool own = g->batch == 1; /* the plan's memory has room for one row: the first chunk takes it */
+    ptrdiff_t shift = own && chunk == 0 ? 0 : g->copies + (size_t)((chunk - own) * g->batch) * g->rows - g->row_base;
     for (int64_t row = chunk * g->chunk; row < to;) {
         int64_t n = size - row % size < to - row ? size - row % size : to - row;
         for (int k = 0; k < g->n; k++) {
@@ -536,33 +572,58 @@ static void group_chunk(void *ctx, int64_t chunk) {
     }
 }
 
-int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, size_t rows) {
-    Group g = {.b = b, .n = n, .outer = outer, .nrows = 1, .row_base = row_base, .rows = rows};
+#define BATCH 32          /* rows */
+#define BATCH_BYTES 16384 /* of all that they touch: half of the first-level cache */
+
+/* So many rows that what one kernel leaves in the cache is there for the next. */
+static int64_t count_batch(const Group *g) {
+    size_t bytes = g->rows + 1;
+    for (int k = 0; k < g->n; k++) {
+        for (int i = 0; i < g->b[k].nops; i++) {
+            bytes += g->b[k].strides[i][g->outer - 1] ? (size_t)(g->members[k].span.n * g->b[k].size[i]) : 0;
+        }
+    }
+    int64_t n = (int64_t)(BATCH_BYTES / bytes);
+    return n < 4 ? 1 : n > BATCH ? BATCH : n;
+}
+
+static void make_members(Group *g) {
     int axes[DYN_MAX_NDIM];
-    int64_t cost = 0;
     for (int d = 0; d < DYN_MAX_NDIM; d++) {
         axes[d] = d;
     }
+    for (int k = 0; k < g->n; k++) {
+        const DynBound *b = &g->b[k];
+        Member *m = &g->members[k];
+        dyn_span_make(b, axes + g->outer, b->ndim - g->outer, &m->span);
+        dyn_reduce_results(b->k, &m->results);
+        for (int i = 0; i < b->nops; i++) {
+            m->step[i] = is_own(g, b, i) ? (int64_t)g->rows : b->strides[i][g->outer - 1];
+        }
+    }
+}
+
+int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, size_t rows) {
+    Group g = {.b = b, .n = n, .outer = outer, .nrows = 1, .row_base = row_base, .rows = rows};
+    int64_t cost = 0;
     if ((g.members = PyMem_RawMalloc(sizeof(*g.members) * (size_t)n)) == NULL) {
         return -1;
     }
+    make_members(&g);
     for (int k = 0; k < n; k++) {
         cost += dyn_exec_cost(&b[k]);
-        dyn_span_make(&b[k], axes + outer, b[k].ndim - outer, &g.members[k].span);
-        dyn_reduce_results(b[k].k, &g.members[k].results);
     }
     for (int d = 0; d < outer; d++) {
         g.nrows *= b[0].dims[d];
     }
+    g.batch = count_batch(&g);
     int threads = cost < DYN_PARALLEL_COST || g.nrows < 2 ? 1 : dyn_par_threads();
     int64_t nchunks = threads < 2 ? 1 : g.nrows < 4 * threads ? g.nrows : 4 * threads;
     g.chunk = (g.nrows + nchunks - 1) / nchunks;
     nchunks = g.chunk ? (g.nrows + g.chunk - 1) / g.chunk : 0;
-    if (nchunks > 1 && rows) {
-        g.copies = PyMem_RawMalloc(rows * (size_t)(nchunks - 1));
-    }
+    g.copies = rows ? PyMem_RawMalloc(rows * (size_t)(nchunks * g.batch)) : NULL;
     g.starts = PyMem_RawMalloc(sizeof(*g.starts) * (size_t)(nchunks * n));
-    int failed = !g.starts || (nchunks > 1 && rows && !g.copies) ? -1 : 0;
+    int failed = !g.starts || (rows && !g.copies) ? -1 : 0;
     if (!failed && nchunks == 1) {
         group_chunk(&g, 0);
     } else if (!failed && nchunks > 1) {

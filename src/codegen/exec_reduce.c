@@ -202,14 +202,28 @@ static void put_results(const DynBound *b, char *const *at, const DynResults *r,
     }
 }
 
-void dyn_reduce_run(const DynBound *b, const DynSpan *s, char *const *at, const DynResults *r, DynScratch *scratch) {
+void dyn_reduce_rows(const DynBound *b, const DynSpan *s, char **at, const int64_t *step, int64_t rows, const DynResults *r,
+                     DynScratch *scratch) {
     DynPart parts[DYN_MAX_RESULTS];
-    if (s->n == 0) { /* MAX and MIN never come here: eager raises, and a guard says so */
-        put_results(b, at, r, r->identity);
-        return;
+    char *p[DYN_MAX_OPERANDS];
+    memcpy(p, at, sizeof(*p) * (size_t)b->nops);
+    bool whole = s->direct && b->one != NULL && s->n > 0;
+    for (int i = 0; i < r->n && whole; i++) {
+        p[r->insn[i]->a[0]] = (char *)&parts[i];
     }
-    run_part(b, s, at, 0, s->n, r, parts, scratch);
-    put_results(b, at, r, parts);
+    for (int64_t row = 0; row < rows; row++) {
+        if (whole) { /* as run_whole */
+            memcpy(parts, r->identity, sizeof(*parts) * (size_t)r->n);
+            b->one(p, s->n, b->params);
+        } else if (s->n > 0) {
+            run_part(b, s, at, 0, s->n, r, parts, scratch);
+        }
+        put_results(b, at, r, s->n > 0 ? parts : r->identity); /* MAX and MIN of nothing never come here: a guard says so */
+        for (int i = 0; i < b->nops; i++) {
+            at[i] += step[i];
+            p[i] += b->k->operands.at[i].result ? 0 : step[i];
+        }
+    }
 }
 
 /* ---- a kernel over its whole space */
@@ -260,15 +274,22 @@ static void run_gathered(const DynReduce *e, int64_t from, int n, DynScratch *sc
 }
 
 static void run_outer(const DynReduce *e, int64_t from, int64_t to, DynScratch *scratch) {
+    const DynBound *b = e->b;
     char *at[DYN_MAX_OPERANDS];
+    int64_t step[DYN_MAX_OPERANDS] = {0}, line = e->nkept ? b->dims[e->kept[e->nkept - 1]] : 1;
+    for (int i = 0; i < b->nops && e->nkept; i++) {
+        step[i] = b->strides[i][e->kept[e->nkept - 1]];
+    }
     while (from < to) {
         if (e->side_by_side > 1 && e->span.n > 0) {
             int n = to - from < e->side_by_side ? (int)(to - from) : e->side_by_side;
             run_gathered(e, from, n, scratch);
             from += n;
         } else {
-            dyn_reduce_place(e, e->nkept, from++, at);
-            dyn_reduce_run(e->b, &e->span, at, &e->results, scratch);
+            int64_t n = line - from % line < to - from ? line - from % line : to - from;
+            dyn_reduce_place(e, e->nkept, from, at);
+            dyn_reduce_rows(b, &e->span, at, step, n, &e->results, scratch);
+            from += n;
         }
     }
 }

@@ -77,6 +77,7 @@ typedef struct DynKernel {
     const DynBuiltinPlan *builtin;    /* how it runs until there is native code; NULL: not at all */
     uint32_t group;                   /* kernels with one group number run row by row together; DYN_NONE: alone */
     uint8_t outer;                    /* in a group: how many leading axes of the space are the rows */
+    bool across;                      /* in a group: has one element in a row, and rows are its lanes */
     DYN_LIST(DynInsn) insns;
     DYN_LIST(DynOperand) operands;
     DYN_LIST(DynParam) params;

@@ -13,6 +13,7 @@
  *       v2 = multiply v0 v1 : f64
  *       reduce sum 1 v2 in f64
  *     kernel ($0 $1) reduced 0 outside 1:$2 0:$1     (runs where axis 0 is below 1, or at 1 + $2 and above)
+ *     kernel ($0 $3) reduced 0 group 0 outer 1 across (one element in a row: rows are lanes)
  *     extern %4
  *     scan %5
  *     check %6                                 (are the places of gather %6 all there?)
@@ -39,7 +40,7 @@ static void print_kernel(const DynLoops *p, const DynKernel *k, DynStr *out) {
     }
     dyn_str_printf(out, ") reduced %u", k->reduced);
     if (k->group != DYN_NONE) {
-        dyn_str_printf(out, " group %u outer %u", k->group, k->outer);
+        dyn_str_printf(out, " group %u outer %u%s", k->group, k->outer, k->across ? " across" : "");
     }
     for (int d = 0; d < k->ndim && k->margin; d++) {
         dyn_str_printf(out, "%s %d:$%u", d ? "" : " outside", k->box_at[d], k->box_shape[d]);
@@ -163,6 +164,7 @@ static int parse_kernel(Parser *x, const char *text) {
     }
     k.group = n == 3 ? k.group : DYN_NONE;
     k.outer = (uint8_t)outer;
+    k.across = n == 3 && strstr(text, " across") != NULL;
     DynStep step = {.kind = DYN_STEP_KERNEL, .id = x->p->kernels.n};
     if (n < 1 || dyn_list_push(x->p->arena, &x->p->kernels, k) < 0 || dyn_list_push(x->p->arena, &x->p->steps, step) < 0) {
         return wrong(x, "kernel (sizes) reduced mask");

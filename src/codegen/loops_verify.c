@@ -8,7 +8,8 @@
  *   5. Each kernel that is not dead is one step; a view step comes before the kernels that use the view.
  *   6. An indirect operand is read, not written; no axis of the space walks what it is looked up along, and what it stands by is
  * an operand of integers.
- *   7. Two temporaries with one slot don't live at the same time. */
+ *   7. A kernel whose lanes are rows is in a group, reduces nothing, and has one element in each row.
+ *   8. Two temporaries with one slot don't live at the same time. */
 #include "codegen/loops.h"
 
 typedef struct Check {
@@ -86,6 +87,15 @@ static int check_insn(Check *c, uint32_t kernel, const DynKernel *k, uint32_t i)
     return n->kind == DYN_L_CAST && k->insns.at[n->a[0]].dtype == n->dtype ? bad(c, kernel, "a cast changes nothing") : 0;
 }
 
+static bool is_one_behind(const DynLoops *p, const DynKernel *k, int first) {
+    const DynSyms *syms = p->graph->syms;
+    bool one = true;
+    for (int d = first; d < k->ndim; d++) {
+        one = one && dyn_sym_is_const(syms, k->shape[d]) && dyn_sym_at(syms, k->shape[d])->value.i == 1;
+    }
+    return one;
+}
+
 static int check_kernel(Check *c, uint32_t id) {
     const DynKernel *k = &c->p->kernels.at[id];
     uint32_t nreduces = 0;
@@ -102,6 +112,9 @@ static int check_kernel(Check *c, uint32_t id) {
         if (check_insn(c, id, k, i) < 0) {
             return -1;
         }
+    }
+    if (k->across && (k->reduced || k->group == DYN_NONE || k->outer == 0 || !is_one_behind(c->p, k, k->outer))) {
+        return bad(c, id, "rows can't be its lanes");
     }
     if (nreduces > DYN_MAX_RESULTS || (k->reduced && !nreduces) || k->reduced >> k->ndim) {
         return bad(c, id, "its reduced axes and its reductions disagree");

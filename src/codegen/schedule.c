@@ -203,9 +203,23 @@ static bool is_loaded(const DynKernel *k, uint32_t operand) {
     return false;
 }
 
-/* Operands that don't move along the stretches of lanes that exec.c makes: in a group those are the axes behind the rows. */
+/* One element in each row of a group: several rows are done at one time. */
+static bool is_across(const DynLoops *p, const DynKernel *k) {
+    bool one = k->group != DYN_NONE && !k->reduced && k->outer > 0;
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        one = one && !k->operands.at[i].indirect;
+    }
+    for (int d = k->outer; d < k->ndim; d++) {
+        one = one && is_one(p, k->shape[d]);
+    }
+    return one;
+}
+
+/* Operands that don't move along the stretches of lanes that exec.c makes: in a group those are the axes behind the rows, or the
+ * last axis of the rows. */
 static void find_scalars(const DynLoops *p, DynKernel *k) {
-    int first = k->group == DYN_NONE ? 0 : k->outer;
+    k->across = is_across(p, k);
+    int first = k->group == DYN_NONE ? 0 : k->outer - k->across;
     for (uint32_t i = 0; i < k->operands.n; i++) {
         DynOperand *o = &k->operands.at[i];
         o->scalar = !o->out && !o->indirect;
