@@ -5,6 +5,10 @@
  * pads). Reductions keep DYN_REDUCE_LANES accumulators, whatever the instruction set. */
 #include "codegen/loops.h"
 
+/* Loops of a known count are unrolled before vectors are made, and choices become branches that nobody foresees, unless they are
+ * asked to be vectors. */
+#define SIMD "#pragma omp simd\n"
+
 static const DynInsn *at(const DynKernel *k, uint32_t i) { return &k->insns.at[i]; }
 
 static void put_params(DynStr *out, const DynKernel *k) {
@@ -193,7 +197,7 @@ static void put_start(DynStr *out, const DynKernel *k, const Accumulator *acc, i
         const char *t = acc[i].type;
         dyn_str_printf(out,
                        "        const %s *y%d = p[%u] ? (const %s *)p[%u] + (how & %d ? lane : 0) : a%u;\n"
-                       "        %s x%d[%d];\n        for (int j = 0; j < %d; j++) x%d[j] = y%d[j];\n",
+                       "        %s x%d[%d];\n" SIMD "        for (int j = 0; j < %d; j++) x%d[j] = y%d[j];\n",
                        t, i, k->operands.n + op, t, k->operands.n + op, DYN_START_WALKS, op, t, i, DYN_REDUCE_LANES,
                        DYN_REDUCE_LANES, i, i);
     }
@@ -206,13 +210,14 @@ static int put_end(DynStr *out, const Accumulator *acc, int n) {
         char x[24], a[24];
         snprintf(x, sizeof(x), "x%d[j]", i);
         snprintf(a, sizeof(a), "a%u[j]", acc[i].insn->a[0]);
-        dyn_str_printf(out, "            for (int j = 0; j < %d; j++) %s = ", DYN_REDUCE_LANES, x);
+        dyn_str_printf(out, SIMD "            for (int j = 0; j < %d; j++) %s = ", DYN_REDUCE_LANES, x);
         failed |= put_combine(out, acc[i].insn, a, x);
         dyn_str_puts(out, ";\n");
     }
     dyn_str_puts(out, "        }\n");
     for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, "        for (int j = 0; j < %d; j++) a%u[j] = x%d[j];\n", DYN_REDUCE_LANES, acc[i].insn->a[0], i);
+        dyn_str_printf(out, SIMD "        for (int j = 0; j < %d; j++) a%u[j] = x%d[j];\n", DYN_REDUCE_LANES, acc[i].insn->a[0],
+                       i);
     }
     return failed;
 }
@@ -251,10 +256,6 @@ static int put_reduction(DynStr *out, const DynKernel *k) {
 }
 
 /* ---- reductions of lanes that all belong to one result: the same order as exec_reduce.c's */
-
-/* Loops of a known count are unrolled before vectors are made, and choices become branches that nobody foresees, unless they are
- * asked to be vectors. */
-#define SIMD "#pragma omp simd\n"
 
 /* "to = to op with;" */
 static int put_combined(DynStr *out, const char *indent, const Accumulator *acc, const char *to, const char *with) {
@@ -297,7 +298,8 @@ static int put_rest(DynStr *out, const DynKernel *k, const Accumulator *acc, int
     failed |= put_body(out, k, "                ", "j");
     dyn_str_puts(out, "            }\n");
     for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, SIMD "            for (int j = 0; j < %d; j++) x%d[j] = j < rest ? x%d[j] : w%d[j];\n", lanes, i, i, i);
+        dyn_str_printf(out, SIMD "            for (int j = 0; j < %d; j++) x%d[j] = j < rest ? x%d[j] : w%d[j];\n", lanes, i, i,
+                       i);
     }
     for (uint32_t i = 0; i < k->operands.n; i++) {
         if (is_walked(k, i) && k->operands.at[i].out) {
@@ -308,7 +310,8 @@ static int put_rest(DynStr *out, const DynKernel *k, const Accumulator *acc, int
     return failed;
 }
 
-/* Accumulators to one, and that to the partial results of the blocks before, like a binary counter counts. */
+/* Accumulators to one, and that to the partial results of the blocks before, like a binary counter counts. Fewer numbers than the
+ * smallest vector holds are none: what else is in it would raise flags. */
 static int put_block_end(DynStr *out, const Accumulator *acc, int n) {
     int failed = 0;
     for (int i = 0; i < n; i++) {
@@ -318,7 +321,9 @@ static int put_block_end(DynStr *out, const Accumulator *acc, int n) {
         snprintf(level, sizeof(level), "part%d[level]", i);
         for (int w = DYN_REDUCE_LANES / 2; w > 0; w /= 2) {
             snprintf(y, sizeof(y), "x%d[%d + j]", i, w);
-            dyn_str_printf(out, SIMD "        for (int j = 0; j < %d; j++) {\n", w);
+            const DynDtypeInfo *t = &dyn_dtypes[acc[i].insn->compute];
+            bool vectors = t->kind != 'c' && (t->kind != 'f' || w * t->size >= 16);
+            dyn_str_printf(out, "%s        for (int j = 0; j < %d; j++) {\n", vectors ? SIMD : "", w);
             failed |= put_combined(out, "            ", &acc[i], x, y);
             dyn_str_puts(out, "        }\n");
         }

@@ -474,7 +474,7 @@ int dyn_exec_margin(const DynBound *b, const DynScalar *sym) {
 /* ---- groups */
 
 typedef struct Member {
-    DynSpan span; /* of a row; `across`: of several */
+    DynSpan span; /* of a row; `across`: of a batch of them */
     DynResults results;
     int64_t step[DYN_MAX_OPERANDS]; /* from row to row */
 } Member;
@@ -523,16 +523,18 @@ static void member_run(const Group *g, int k, int64_t n, char *const *from, DynS
     Member *m = &g->members[k];
     char *at[DYN_MAX_OPERANDS];
     if (b->k->across) {
-        DynSpan span;
-        span_across(b, m, n, &span);
-        dyn_span_run(b, &span, from, scratch);
+        DynSpan rest;
+        if (n != g->batch) {
+            span_across(b, m, n, &rest);
+        }
+        dyn_span_run(b, n == g->batch ? &m->span : &rest, from, scratch);
+        return;
+    }
+    if (b->k->reduced) {
+        dyn_reduce_rows(b, &m->span, from, m->step, n, &m->results, scratch);
         return;
     }
     memcpy(at, from, sizeof(*at) * (size_t)b->nops);
-    if (b->k->reduced) {
-        dyn_reduce_rows(b, &m->span, at, m->step, n, &m->results, scratch);
-        return;
-    }
     for (int64_t row = 0; row < n; row++) {
         dyn_span_run(b, &m->span, at, scratch);
         for (int i = 0; i < b->nops; i++) {
@@ -617,6 +619,11 @@ int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, size_t rows) {
         g.nrows *= b[0].dims[d];
     }
     g.batch = count_batch(&g);
+    for (int k = 0; k < n; k++) {
+        if (b[k].k->across) {
+            span_across(&b[k], &g.members[k], g.batch, &g.members[k].span);
+        }
+    }
     int threads = cost < DYN_PARALLEL_COST || g.nrows < 2 ? 1 : dyn_par_threads();
     int64_t nchunks = threads < 2 ? 1 : g.nrows < 4 * threads ? g.nrows : 4 * threads;
     g.chunk = (g.nrows + nchunks - 1) / nchunks;

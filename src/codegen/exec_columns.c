@@ -26,12 +26,13 @@ typedef struct Columns {
     bool native;   /* there is native code, which combines accumulators too */
     bool laid_any; /* one row at a time */
     bool walked[DYN_MAX_OPERANDS], laid[DYN_MAX_OPERANDS];
-    int64_t n, nlines;         /* results of a line */
-    int64_t per_strip, strips; /* groups of a strip; of a line */
-    int64_t per_part, nparts;  /* reduced elements of one unit; units of a strip: 1, or partial results are kept */
+    bool still[DYN_MAX_OPERANDS]; /* flat: the same in all rows, and laid out once */
+    int64_t n, nlines;            /* results of a line */
+    int64_t per_strip, strips;    /* groups of a strip; of a line */
+    int64_t per_part, nparts;     /* reduced elements of one unit; units of a strip: 1, or partial results are kept */
     int levels;
     size_t size[DYN_MAX_RESULTS];
-    size_t lane, laid_lane; /* bytes of a lane of all results; of all that is laid out */
+    size_t lane, laid_lane, still_lane; /* bytes of a lane of all results; of all that is laid out */
     char *parts;
 } Columns;
 
@@ -42,7 +43,7 @@ typedef struct Strip {
     int64_t groups, lanes; /* of an accumulator */
     int64_t back;          /* native.h: of the last group, whose lanes are in part the ones before too */
     char *at[DYN_MAX_OPERANDS];
-    char *acc, *level, *laid;
+    char *acc, *level, *laid, *still[DYN_MAX_OPERANDS];
     size_t acc_bytes, level_bytes;
 } Strip;
 
@@ -142,6 +143,16 @@ static void lay(const Strip *s, int64_t row, int64_t n, bool all, char **laid) {
     }
 }
 
+static void lay_still(Strip *s, char *to) {
+    for (int i = 0; i < s->c->e->b->nops; i++) {
+        if (s->c->still[i]) {
+            lay_rows(s, i, 0, LANES, to);
+            s->still[i] = to;
+            to += s->lanes * s->c->e->b->size[i] + APART;
+        }
+    }
+}
+
 typedef enum Begin { GO_ON, ANEW, INTO } Begin; /* INTO: anew, and combined with what accumulators held */
 
 /* n rows from `row` on, `step` apart, to an accumulator; those that are laid out lie in `laid`. */
@@ -155,6 +166,8 @@ static void run_rows(const Strip *s, char *const *laid, int64_t row, int64_t n, 
         p[b->nops + i] = (char *)(intptr_t)(step * c->e->span.stride[i]);
         if (laid != NULL && laid[i] != NULL) {
             p[i] = laid[i];
+        } else if (c->still[i]) {
+            p[i] = s->still[i];
         } else if (c->walked[i]) {
             find_row(c, row, i, &p[i]);
         }
@@ -331,12 +344,13 @@ static size_t slots_of(const Columns *c) { return c->flat ? 2 : c->e->results.an
 /* Places in `memory` (NULL: not yet); the bytes that they take. */
 static size_t place_buffers(const Columns *c, Strip *s, char *memory) {
     size_t lanes = (size_t)s->lanes, laid = c->laid_lane ? lanes * c->laid_lane + LAID_APART : 0;
+    size_t still = c->still_lane ? lanes * c->still_lane + LAID_APART : 0;
     s->acc_bytes = lanes * c->lane + APART * (size_t)c->e->results.n;
     s->level_bytes = (size_t)level_lanes(s) * c->lane;
     s->acc = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
     s->laid = s->acc + slots_of(c) * s->acc_bytes;
-    s->level = s->laid + laid;
-    return slots_of(c) * s->acc_bytes + laid + (size_t)c->levels * s->level_bytes + 64;
+    s->level = s->laid + laid + still;
+    return slots_of(c) * s->acc_bytes + laid + still + (size_t)c->levels * s->level_bytes + 64;
 }
 
 /* For any strip. */
@@ -363,6 +377,7 @@ static void make_strip(const Columns *c, int64_t unit, char *memory, Strip *s) {
         s->at[i] += s->first * e->b->strides[i][c->last];
     }
     place_buffers(c, s, memory);
+    lay_still(s, s->laid + (size_t)s->lanes * c->laid_lane + LAID_APART);
 }
 
 /* Where the partial results of a unit go. */
@@ -423,7 +438,13 @@ static int find_laid(Columns *c) {
         if (!c->walked[i]) {
             continue;
         }
-        c->laid[i] = b->strides[i][c->last] != b->size[i] || !dense;
+        bool still = c->flat;
+        for (int d = 0; d < span->ndim; d++) {
+            still = still && span->strides[i][d] == 0;
+        }
+        c->still[i] = still && !b->k->operands.at[i].out;
+        c->still_lane += c->still[i] ? b->size[i] : 0;
+        c->laid[i] = !c->still[i] && (b->strides[i][c->last] != b->size[i] || !dense);
         c->laid_lane += c->laid[i] || c->flat ? b->size[i] : 0;
         n += c->laid[i];
         if (b->k->operands.at[i].out && (c->laid[i] || c->flat || (b->k->in_place && c->n % LANES != 0))) {
@@ -483,7 +504,7 @@ static void run(Columns *c, int threads) {
 bool dyn_reduce_columns(DynReduce *e, int threads, bool may_lay) {
     Columns c = {.e = e, .native = e->b->fn != NULL};
     const DynResults *r = &e->results;
-    if (e->nkept == 0 || e->span.n < 2 || !lies_across(e)) {
+    if (e->b->indirect || e->nkept == 0 || e->span.n < 2 || !lies_across(e)) {
         return false;
     }
     c.last = e->kept[e->nkept - 1];

@@ -202,26 +202,58 @@ static void put_results(const DynBound *b, char *const *at, const DynResults *r,
     }
 }
 
-void dyn_reduce_rows(const DynBound *b, const DynSpan *s, char **at, const int64_t *step, int64_t rows, const DynResults *r,
-                     DynScratch *scratch) {
+/* A copy of a size that isn't known would be a call. */
+static inline void put_part(char *to, const DynPart *v, uint8_t size) {
+    switch (size) {
+    case 8: memcpy(to, v, 8); break;
+    case 4: memcpy(to, v, 4); break;
+    case 16: memcpy(to, v, 16); break;
+    case 2: memcpy(to, v, 2); break;
+    default: memcpy(to, v, 1);
+    }
+}
+
+/* By native code from beginning to end, as run_whole. */
+static void run_whole_rows(const DynBound *b, int64_t n, char *const *at, const int64_t *step, int64_t rows,
+                           const DynResults *r) {
     DynPart parts[DYN_MAX_RESULTS];
-    char *p[DYN_MAX_OPERANDS];
+    char *p[DYN_MAX_OPERANDS], *to[DYN_MAX_RESULTS];
     memcpy(p, at, sizeof(*p) * (size_t)b->nops);
-    bool whole = s->direct && b->one != NULL && s->n > 0;
-    for (int i = 0; i < r->n && whole; i++) {
-        p[r->insn[i]->a[0]] = (char *)&parts[i];
+    for (int i = 0; i < r->n; i++) {
+        to[i] = at[r->insn[i]->a[0]];
     }
     for (int64_t row = 0; row < rows; row++) {
-        if (whole) { /* as run_whole */
-            memcpy(parts, r->identity, sizeof(*parts) * (size_t)r->n);
-            b->one(p, s->n, b->params);
-        } else if (s->n > 0) {
+        for (int i = 0; i < r->n; i++) {
+            parts[i] = r->identity[i];
+            p[r->insn[i]->a[0]] = (char *)&parts[i];
+        }
+        b->one(p, n, b->params);
+        for (int i = 0; i < b->nops; i++) {
+            p[i] += step[i];
+        }
+        for (int i = 0; i < r->n; i++) {
+            put_part(to[i], &parts[i], (uint8_t)(r->bytes[i] / LANES));
+            to[i] += step[r->insn[i]->a[0]];
+        }
+    }
+}
+
+void dyn_reduce_rows(const DynBound *b, const DynSpan *s, char *const *from, const int64_t *step, int64_t rows,
+                     const DynResults *r, DynScratch *scratch) {
+    DynPart parts[DYN_MAX_RESULTS];
+    char *at[DYN_MAX_OPERANDS];
+    if (s->direct && !s->looked_up && b->one != NULL && s->n > 0) {
+        run_whole_rows(b, s->n, from, step, rows, r);
+        return;
+    }
+    memcpy(at, from, sizeof(*at) * (size_t)b->nops);
+    for (int64_t row = 0; row < rows; row++) {
+        if (s->n > 0) {
             run_part(b, s, at, 0, s->n, r, parts, scratch);
         }
         put_results(b, at, r, s->n > 0 ? parts : r->identity); /* MAX and MIN of nothing never come here: a guard says so */
         for (int i = 0; i < b->nops; i++) {
             at[i] += step[i];
-            p[i] += b->k->operands.at[i].result ? 0 : step[i];
         }
     }
 }

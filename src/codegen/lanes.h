@@ -20,8 +20,8 @@ DYN_HIDDEN DynLanesTreeFn *dyn_lanes_tree(uint16_t op, uint8_t dtype);
 DYN_HIDDEN void dyn_part_combine(uint16_t op, uint8_t dtype, DynPart *to, const DynPart *from);
 DYN_HIDDEN DynPart dyn_part_identity(uint16_t op,
                                      uint8_t dtype); /* where accumulators start; also the result of nothing at all */
-/* exec_reduce.c: all reduced axes (the span) of some output elements: operands of the first stand at `at`, which moves on by
- * `step` from one to the next. */
+/* exec_reduce.c: all reduced axes (the span) of some output elements: operands of the first stand at `from`, those of the next
+ * a step behind. */
 typedef struct DynResults {
     const DynInsn *insn[DYN_MAX_RESULTS];
     DynLanesFn *combine[DYN_MAX_RESULTS];
@@ -54,8 +54,8 @@ DYN_HIDDEN void dyn_reduce_chunks(void (*fn)(void *, int64_t), void *ctx, int64_
  * to be laid out for it. */
 DYN_HIDDEN bool dyn_reduce_columns(DynReduce *e, int threads, bool may_lay);
 DYN_HIDDEN void dyn_reduce_results(const DynKernel *k, DynResults *r);
-DYN_HIDDEN void dyn_reduce_rows(const DynBound *b, const DynSpan *s, char **at, const int64_t *step, int64_t rows, const DynResults *r,
-                                DynScratch *scratch);
+DYN_HIDDEN void dyn_reduce_rows(const DynBound *b, const DynSpan *s, char *const *from, const int64_t *step, int64_t rows,
+                                const DynResults *r, DynScratch *scratch);
 
 /* Is x above y, without a flag for nan? The processors' comparisons raise one, so where one of them is nan two zeros are
  * compared. */

@@ -9,7 +9,9 @@
  *   6. An indirect operand is read, not written; no axis of the space walks what it is looked up along, and what it stands by is
  * an operand of integers.
  *   7. A kernel whose lanes are rows is in a group, reduces nothing, and has one element in each row.
- *   8. Two temporaries with one slot don't live at the same time. */
+ *   8. A window is only read; it begins at 0 or behind, and where sizes tell, ends within its place. So does the box outside of
+ * which a kernel runs; that kernel reduces nothing, is in no group, and what it writes is read by no kernel.
+ *   9. Two temporaries with one slot don't live at the same time. */
 #include "codegen/loops.h"
 
 typedef struct Check {
@@ -20,6 +22,61 @@ typedef struct Check {
 static int bad(Check *c, uint32_t kernel, const char *what) {
     dyn_str_printf(c->error, "kernel %u: %s", kernel, what);
     return -1;
+}
+
+static bool is_const(const DynLoops *p, uint32_t sym) { return dyn_sym_is_const(p->graph->syms, sym); }
+static int64_t value_of(const DynLoops *p, uint32_t sym) { return dyn_sym_at(p->graph->syms, sym)->value.i; }
+
+/* Can `size` elements from `at` on be part of `whole`? Sizes are symbols: what they don't tell is seen at run time. */
+static bool is_within(const DynLoops *p, int32_t at, uint32_t size, uint32_t whole) {
+    bool known = is_const(p, size) && is_const(p, whole);
+    return at >= 0 && (size != whole || at == 0) &&
+           (!known || value_of(p, size) == 0 || at + value_of(p, size) <= value_of(p, whole));
+}
+
+static int check_window(Check *c, uint32_t kernel, const DynKernel *k, const DynOperand *o) {
+    const DynMem *m = &c->p->places[o->place];
+    if (o->window && (o->out || o->result)) {
+        return bad(c, kernel, "a window is written");
+    }
+    for (int d = 0; d < k->ndim; d++) {
+        if (o->at[d] != 0 && (!o->window || o->axis[d] < 0)) {
+            return bad(c, kernel, "an operand begins somewhere along an axis that it doesn't walk");
+        }
+        if (o->window && o->axis[d] >= 0 && !is_within(c->p, o->at[d], k->shape[d], m->shape[o->axis[d]])) {
+            return bad(c, kernel, "a window lies outside of its place");
+        }
+    }
+    return 0;
+}
+
+static bool reads(const DynLoops *p, const DynKernel *k, uint32_t storage) {
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        if (!k->operands.at[i].out && dyn_loops_storage(p, k->operands.at[i].place) == storage) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int check_margin(Check *c, uint32_t kernel, const DynKernel *k) {
+    const DynLoops *p = c->p;
+    if (k->reduced || k->group != DYN_NONE) {
+        return bad(c, kernel, "runs outside of a box, and reduces or is in a group");
+    }
+    for (int d = 0; d < k->ndim; d++) {
+        if (!is_within(p, k->box_at[d], k->box_shape[d], k->shape[d])) {
+            return bad(c, kernel, "its box lies outside of its space");
+        }
+    }
+    for (uint32_t o = 0; o < k->operands.n; o++) {
+        for (uint32_t i = 0; i < p->kernels.n && k->operands.at[o].out; i++) {
+            if (!p->kernels.at[i].dead && reads(p, &p->kernels.at[i], dyn_loops_storage(p, k->operands.at[o].place))) {
+                return bad(c, kernel, "runs outside of a box only, and what it writes is read");
+            }
+        }
+    }
+    return 0;
 }
 
 static int check_operand(Check *c, uint32_t kernel, const DynKernel *k, const DynOperand *o) {
@@ -48,7 +105,7 @@ static int check_operand(Check *c, uint32_t kernel, const DynKernel *k, const Dy
         }
         seen |= o->axis[d] >= 0 ? 1u << o->axis[d] : 0;
     }
-    return 0;
+    return check_window(c, kernel, k, o);
 }
 
 static int check_insn(Check *c, uint32_t kernel, const DynKernel *k, uint32_t i) {
@@ -88,10 +145,9 @@ static int check_insn(Check *c, uint32_t kernel, const DynKernel *k, uint32_t i)
 }
 
 static bool is_one_behind(const DynLoops *p, const DynKernel *k, int first) {
-    const DynSyms *syms = p->graph->syms;
     bool one = true;
     for (int d = first; d < k->ndim; d++) {
-        one = one && dyn_sym_is_const(syms, k->shape[d]) && dyn_sym_at(syms, k->shape[d])->value.i == 1;
+        one = one && is_const(p, k->shape[d]) && value_of(p, k->shape[d]) == 1;
     }
     return one;
 }
@@ -112,6 +168,9 @@ static int check_kernel(Check *c, uint32_t id) {
         if (check_insn(c, id, k, i) < 0) {
             return -1;
         }
+    }
+    if (k->margin && check_margin(c, id, k) < 0) {
+        return -1;
     }
     if (k->across && (k->reduced || k->group == DYN_NONE || k->outer == 0 || !is_one_behind(c->p, k, k->outer))) {
         return bad(c, id, "rows can't be its lanes");
