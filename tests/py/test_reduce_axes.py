@@ -1,11 +1,13 @@
-"""Reductions over outer and middle axes, where lanes are results: every width and length at the edges of groups, strips, trees and
-blocks, against exact sums; the same bits in whatever memory order, by native code and the built-in tier, on one thread and three."""
+"""Reductions over outer and middle axes, where lanes are results: every width and length at the edges of groups, strips, trees
+and blocks, against exact sums; the same bits in whatever memory order, by native code and the built-in tier, on one thread and
+three."""
 
 import numpy as np
 import pytest
 from compare import check, dynoc
 
-SHAPES = [(1, 40), (2, 33), (3, 64), (31, 32), (32, 100), (33, 31), (65, 2), (100, 1), (513, 70), (512, 7), (600, 1100), (1100, 5), (1600, 33)]
+SHAPES = [(1, 40), (2, 33), (3, 64), (31, 32), (32, 100), (33, 31), (65, 2), (100, 1), (513, 70), (512, 7), (600, 1100)]
+SHAPES += [(1100, 5), (1600, 33)]
 CUBES = [(1, 1, 40), (5, 40, 3), (40, 5, 33), (3, 70, 100), (6, 600, 7), (2, 1100, 32)]
 
 
@@ -79,7 +81,7 @@ def test_results_and_warnings(dtype):
         fast = optimised(rows)
         for b in layouts(a):
             for _ in range(2):
-                check(rows, fast, lambda b=b: (b.copy(order="K"),) if b.flags.forc else (b,), "near", what=str((shape, b.strides)))
+                check(rows, fast, lambda b=b: (b,), "near", what=str((shape, b.strides)))
 
 
 @pytest.mark.parametrize("dtype", ["i4", "f4", "f8", "c16"])
@@ -109,7 +111,8 @@ def test_threads_share_long_columns(monkeypatch):
 def test_what_stands_still(monkeypatch):
     for n, m in [(40, 33), (100, 100), (700, 20), (33, 5), (5, 600)]:
         x, w, v = numbers((n, m), "f8"), numbers(n, "f8", 5), numbers(m, "f8", 6)
-        every_way(weighted, [(x, w, v), (np.asfortranarray(x), w, v), (x, np.repeat(w, 2)[::2], v[::-1].copy()[::-1])], monkeypatch)
+        elsewhere = [(np.asfortranarray(x), w, v), (x, np.repeat(w, 2)[::2], v[::-1].copy()[::-1])]
+        every_way(weighted, [(x, w, v), *elsewhere], monkeypatch)
         fast = optimised(weighted)
         for _ in range(2):
             check(weighted, fast, lambda x=x, w=w, v=v: (x, w, v), "near")
