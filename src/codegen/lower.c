@@ -188,12 +188,16 @@ static void keep_for_snapshots(Lower *L) {
              kind == DYN_K_GATHER) &&
             overwritten(L, n, i, L->last_snapshot)) {
             L->live[i] = L->object[i] = true;
-            for (uint32_t k = 0; k < n->nargs; k++) {
-                if (n->args[k].kind == DYN_ARG_NODE) {
-                    L->live[n->args[k].id] = true;
-                }
+        }
+    }
+    for (uint32_t i = L->last_snapshot; writes && i-- > 0;) { /* and all that they are made of */
+        const DynNode *n = dyn_graph_node(L->g, i);
+        for (uint32_t k = 0; L->live[i] && k < n->nargs; k++) {
+            if (n->args[k].kind == DYN_ARG_NODE) {
+                L->live[n->args[k].id] = true;
             }
         }
+        L->live[n->storage] |= L->live[i] && is_view(n);
     }
 }
 

@@ -540,13 +540,14 @@ static int run_scan(Call *c, uint32_t node) {
 
 static bool run_check(const Call *c, uint32_t node) {
     const DynNode *n = dyn_graph_node(c->p->graph, node), *index = dyn_graph_node(c->p->graph, n->args[1].id);
+    uint32_t size = dyn_graph_node(c->p->graph, n->args[0].id)->shape[n->aux[0]]; /* of a table that there need not be */
     const DynGeom *at = &c->geoms[n->args[1].id];
     int64_t cost = 5; /* tenths of a nanosecond a place */
     for (int d = 0; d < index->ndim; d++) {
         cost *= at->dims[d];
     }
     PyThreadState *saved = cost > GIL_COST ? PyEval_SaveThread() : NULL;
-    bool there = dyn_exec_check(at, index->ndim, index->dtype, c->geoms[n->args[0].id].dims[n->aux[0]]);
+    bool there = dyn_exec_check(at, index->ndim, index->dtype, c->run->sym[size].i);
     if (saved) {
         PyEval_RestoreThread(saved);
     }

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from case import Call
 from compare import check, dynoc
+from logs import counted
 
 FILE = __file__
 DTYPES = ["bool", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "c8", "c16"]
@@ -58,6 +59,12 @@ def softmax(table, index):
 
 def unused(table, index):
     table[index]
+    return table + 1
+
+
+def unused_of_what_is_not_made(table, index):
+    bigger = table * 2.0
+    bigger[index]
     return table + 1
 
 
@@ -122,6 +129,15 @@ def product_behind(a, index):
 def product_before(a, index):
     b = a[index]
     return np.linalg.inv(a[:2]) * 2, b * 2
+
+
+def kept_for_whoever_leaves(x, y, index):
+    """Behind the sort nobody could make the products again: they are kept, with all that they are made of."""
+    a = x.max() + y
+    a[index] * index
+    a * index
+    index += 1
+    return np.sort(x)
 
 
 def caught(a, index):
@@ -264,12 +280,18 @@ def test_writers(fn):
     same(fn, make(5), make(600), make(40000))
 
 
+def test_what_is_kept_for_whoever_leaves():
+    same(kept_for_whoever_leaves, lambda: (numbers((9,), "i8"), numbers((3,), "i8"), places(3, 2) * 1))
+    graph = dynoc.explain(kept_for_whoever_leaves)(numbers((9,), "i8"), numbers((3,), "i8"), places(3, 2))
+    assert graph.graph_count == 1 and counted("LOWERING") == 0
+
+
 def test_index_overwritten():
     fn = index_overwritten_by_what_it_finds
     same(fn, *(lambda n=n: (np.random.default_rng(n).permutation(n), places(n, n)) for n in (5, 5000)))
 
 
-ALL = [plain, taken, taken_rows, with_index, of_sums, unused, unused_in_the_end, caught, *WRITERS, product_before]
+ALL = [plain, taken, taken_rows, with_index, of_sums, unused, unused_of_what_is_not_made, unused_in_the_end, caught, *WRITERS, product_before]
 
 
 @pytest.mark.parametrize("fn", ALL)
