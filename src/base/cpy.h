@@ -132,6 +132,7 @@ DYN_HIDDEN int dyn_cpy_init(void); /* self-tests, watchers; -1 with an exception
 /* Things with changing names in the C API. */
 /* _PyObject_GetMethod: new reference; *unbound: o is to be passed as first argument. */
 DYN_HIDDEN PyObject *dyn_cpy_get_method(PyObject *o, PyObject *name, int *unbound);
+DYN_HIDDEN bool dyn_cpy_shows_its_methods(PyObject *o); /* no attribute of the instance hides one of its class */
 DYN_HIDDEN PyObject *dyn_cpy_lookup_special(PyTypeObject *t, PyObject *name); /* _PyType_Lookup, borrowed or NULL, no error */
 DYN_HIDDEN PyObject *dyn_cpy_lookup_named(PyTypeObject *t, const char *name); /* the same */
 /* The traceback of the exception that is set (new reference; NULL: none); and, when the exception came out of a frame that it has

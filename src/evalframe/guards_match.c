@@ -68,14 +68,8 @@ static Py_ssize_t length_of(PyObject *o) {
     return PyAnySet_CheckExact(o) ? PySet_GET_SIZE(o) : -1;
 }
 
-/* Nothing in the instance hides a method. */
-static bool shows_its_methods(PyObject *o) {
-    PyObject **dict = _PyObject_GetDictPtr(o);
-    return dict == NULL || *dict == NULL || PyDict_GET_SIZE(*dict) == 0;
-}
-
 /* Its order is something else than a dict's. */
-static bool is_plain_ordered(PyObject *o) { return PyODict_CheckExact(o) && shows_its_methods(o); }
+static bool is_plain_ordered(PyObject *o) { return PyODict_CheckExact(o) && dyn_cpy_shows_its_methods(o); }
 
 static bool listed_so(PyObject *keys, PyObject *o) {
     PyObject *it = PyObject_Size(o) == PyTuple_GET_SIZE(keys) ? PyObject_GetIter(o) : NULL, *key;
@@ -100,7 +94,7 @@ static bool keys_hold(PyObject *keys, PyObject *o) {
     while (PyDict_Next(o, &at, &key, &value))
         if (n >= PyTuple_GET_SIZE(keys) || !dyn_guard_equal(key, PyTuple_GET_ITEM(keys, n++)))
             return false;
-    return PyDict_CheckExact(o) || shows_its_methods(o);
+    return PyDict_CheckExact(o) || dyn_cpy_shows_its_methods(o);
 }
 
 /* The bytes that an array's elements may lie in: [*low, *high), empty where there are no elements. */

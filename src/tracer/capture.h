@@ -161,6 +161,9 @@ DYN_HIDDEN DynCapture *dyn_capture_new(PyObject *code, const char *name);
 DYN_HIDDEN void dyn_capture_free(DynCapture *c);
 DYN_HIDDEN uint32_t dyn_capture_recipe(DynCapture *c, DynRecipeKind kind, uint32_t id, PyObject *obj, uint32_t n,
                                        const uint32_t *items);
+static inline uint32_t dyn_capture_constant(DynCapture *c, PyObject *obj) {
+    return dyn_capture_recipe(c, DYN_RC_CONST, 0, obj, 0, NULL);
+}
 DYN_HIDDEN int dyn_capture_effect(DynCapture *c, DynEffectKind kind, PyObject *obj, uint32_t n, const uint32_t *items);
 /* Duplicates are dropped; takes its own reference. -1: no memory, or too many: each is looked for among all, and looked at by
  * each call. */

@@ -106,10 +106,9 @@ DYN_HIDDEN int dyn_rec_burn(DynRec *r, DynVal *v, PyObject *real);
 DYN_HIDDEN int dyn_rec_assume(DynRec *r, uint32_t sym);
 DYN_HIDDEN int dyn_rec_expect(DynRec *r, uint32_t sym);
 DYN_HIDDEN int dyn_rec_assume_equal(DynRec *r, uint32_t a, uint32_t b);
-/* Array nodes known so far whose real object shares memory with `real` are found by storage; this gives the storage node for a
- * real array that is written: guards disjointness from (or identity with) every other input. -1: overlap that can't be expressed.
- */
-DYN_HIDDEN int dyn_rec_will_write(DynRec *r, uint32_t node, PyObject *real);
+/* An array is written: what came in is guarded to lie apart from (or to be) every other input. -1: overlap that can't be
+ * expressed. */
+DYN_HIDDEN int dyn_rec_will_write(DynRec *r, uint32_t node);
 /* Its flags are asked for: of an array that comes in, guarded to be one that does not warn. -1: it does. */
 DYN_HIDDEN int dyn_rec_reads_flags(DynRec *r, uint32_t node, PyObject *real);
 

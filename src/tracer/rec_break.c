@@ -243,8 +243,6 @@ static PyObject *resume_code(DynRec *r, RecFrame *f, const DynFrameShape *shape)
 
 /* ---- states: base's, where an inlined call's frame is an argument of the call that leads to it */
 
-static uint32_t constant(DynRec *r, PyObject *o) { return dyn_capture_recipe(r->cap, DYN_RC_CONST, 0, o, 0, NULL); }
-
 /* What the frame's function goes on as, in front of `in`. */
 static uint32_t inner_recipe(DynRec *r, RecFrame *f, const DynInstr *in, const RecInner *inner) {
     DynFrameState s;
@@ -263,7 +261,7 @@ static uint32_t inner_recipe(DynRec *r, RecFrame *f, const DynInstr *in, const R
         } else {
             bound[i] = !empty; /* the frame is behind the instruction already */
         }
-        if (empty && (s.recipes[i] = constant(r, Py_None)) == DYN_NONE) {
+        if (empty && (s.recipes[i] = dyn_capture_constant(r->cap, Py_None)) == DYN_NONE) {
             return DYN_NONE;
         }
     }
@@ -310,9 +308,9 @@ static int call_of(DynRec *r, RecFrame *f, uint32_t callee, RecInner *out) {
         bool names = in->op == DYN_I_CALL_KW && i == n - 1;
         out->recipes[i] = i == (second ? 1 : 0)            ? callee
                           : v[i]->kind == DV_NULL || names ? rec_recipe(r, v[i])
-                          : spread && i == 2               ? constant(r, nothing)
+                          : spread && i == 2               ? dyn_capture_constant(r->cap, nothing)
                           : spread && i == 3               ? dyn_capture_recipe(r->cap, DYN_RC_DICT, 0, NULL, 0, NULL)
-                                                           : constant(r, Py_None);
+                                                           : dyn_capture_constant(r->cap, Py_None);
         if (out->recipes[i] == DYN_NONE) {
             out->recipes = NULL;
         }

@@ -14,11 +14,7 @@ static bool is_default_dict(PyObject *o) { return Py_IS_TYPE(o, default_dict); }
 /* A dict of one of these classes, that shadows can show. */
 static bool is_special_dict(PyObject *o) { return PyODict_CheckExact(o) || is_default_dict(o) || Py_IS_TYPE(o, counter); }
 
-/* Nothing in the instance hides a method of the class. */
-static bool is_plain_counter(PyObject *o) {
-    PyObject **dict = Py_IS_TYPE(o, counter) ? _PyObject_GetDictPtr(o) : NULL;
-    return Py_IS_TYPE(o, counter) && (dict == NULL || *dict == NULL || PyDict_GET_SIZE(*dict) == 0);
-}
+static bool is_plain_counter(PyObject *o) { return Py_IS_TYPE(o, counter) && dyn_cpy_shows_its_methods(o); }
 
 bool rec_is_collection(PyObject *o) { return is_deque(o) || PyODict_CheckExact(o) || is_default_dict(o) || is_plain_counter(o); }
 

@@ -102,16 +102,8 @@ DynVal *rec_call_dispatched(DynRec *r, const RecCall *c, PyObject **result, bool
 
 bool rec_is_cached_property(PyObject *descr) { return descr != NULL && Py_IS_TYPE(descr, cached_property); }
 
-/* The part of a descriptor, borrowed: it lives in it. */
-static PyObject *part(PyObject *descr, PyObject *name) {
-    PyObject *o = PyObject_GetAttr(descr, name);
-    PyErr_Clear();
-    Py_XDECREF(o);
-    return o;
-}
-
 int rec_cached_attr(DynRec *r, PyObject *descr, DynOperand o, PyObject *name, RecCall *c) {
-    PyObject *func = part(descr, s_func), *own = part(descr, s_attrname);
+    PyObject *func = rec_part(descr, s_func), *own = rec_part(descr, s_attrname);
     bool plain = func != NULL && PyFunction_Check(func) && own != NULL && PyUnicode_CheckExact(own) &&
                  PyUnicode_Compare(own, name) == 0 && rec_guard_class(r, cached_property) == 0;
     uint32_t s = plain ? constant(r, descr) : DYN_NONE;

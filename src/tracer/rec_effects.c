@@ -182,11 +182,10 @@ int dyn_rec_reads_flags(DynRec *r, uint32_t node, PyObject *real) {
     return 0;
 }
 
-int dyn_rec_will_write(DynRec *r, uint32_t node, PyObject *real) {
+int dyn_rec_will_write(DynRec *r, uint32_t node) {
     DynGraph *g = &r->cap->graph;
     uint32_t storage = dyn_graph_node(g, node)->storage;
     DynNode *s = dyn_graph_node(g, storage);
-    (void)real;
     if (write_warns(g, node)) {
         r->why = DYN_R_UNSUPPORTED_OP;
         return -1;

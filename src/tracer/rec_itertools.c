@@ -341,8 +341,7 @@ uint32_t rec_itertool_recipe(DynRec *r, DynVal *v) {
     if (z->step == step_islice) {
         sliced_so_far(z, v->id, &taken, &next);
         items[n++] = number_recipe(r, next - taken);
-        items[n++] =
-            z->stop < 0 ? dyn_capture_recipe(r->cap, DYN_RC_CONST, 0, Py_None, 0, NULL) : number_recipe(r, z->stop - taken);
+        items[n++] = z->stop < 0 ? dyn_capture_constant(r->cap, Py_None) : number_recipe(r, z->stop - taken);
         items[n++] = number_recipe(r, z->stride);
     } else if (z->step == step_count) {
         items[n++] = number_recipe(r, z->start + (int64_t)v->id * z->stride);

@@ -516,7 +516,7 @@ int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real) {
         (value.arg.id = dyn_np_copy(r, value.arg.id, value.code)) == DYN_NONE)
         return -1;
     d = dyn_graph_node(g, dst);
-    if (dyn_rec_will_write(r, dst, real) < 0)
+    if (dyn_rec_will_write(r, dst) < 0)
         return -1;
     uint32_t id = dyn_np_add(r, DYN_OP_STORE, dt, d->ndim, 2, 0);
     if (id == DYN_NONE)

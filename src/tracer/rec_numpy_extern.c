@@ -365,14 +365,14 @@ static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const
     effect.out = to >= 0;
     if (effect.out) {
         effect.writes = to;
-        if (dyn_rec_will_write(r, args[to].v->id, result) < 0)
+        if (dyn_rec_will_write(r, args[to].v->id) < 0)
             return NULL;
     } else if (effect.writes >= 0) {
         DynVal *w = effect.writes < npos ? args[effect.writes].v : NULL;
         w = w != NULL && w->kind == DV_ATTR ? w->items[0] : w;
         if (result != Py_None || w == NULL || w->kind != DV_ARRAY)
             return refuse(r);
-        if (dyn_rec_will_write(r, w->id, NULL) < 0)
+        if (dyn_rec_will_write(r, w->id) < 0)
             return NULL;
     }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;

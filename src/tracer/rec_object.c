@@ -60,8 +60,7 @@ static PyObject *class_has(DynRec *r, PyTypeObject *type, PyObject *name, int *s
 
 static bool is_data(PyObject *descr) { return descr != NULL && Py_TYPE(descr)->tp_descr_set != NULL; }
 
-/* A part of a property and the like, borrowed: the object lives in it. */
-static PyObject *part(PyObject *o, PyObject *name) {
+PyObject *rec_part(PyObject *o, PyObject *name) {
     PyObject *value = PyObject_GetAttr(o, name);
     PyErr_Clear();
     Py_XDECREF(value);
@@ -156,10 +155,10 @@ static DynVal *bound(DynRec *r, PyObject *descr, DynOperand self, PyTypeObject *
         items[0] = dyn_rec_const(r, descr);
         items[1] = self.v;
     } else if (Py_TYPE(descr) == &PyStaticMethod_Type) {
-        PyObject *f = part(descr, s_func);
+        PyObject *f = rec_part(descr, s_func);
         return f == NULL ? NULL : dyn_rec_const(r, f);
     } else if (Py_TYPE(descr) == &PyClassMethod_Type) {
-        PyObject *f = part(descr, s_func);
+        PyObject *f = rec_part(descr, s_func);
         items[0] = f != NULL && PyFunction_Check(f) ? dyn_rec_const(r, f) : NULL;
         items[1] = dyn_rec_const(r, (PyObject *)type);
     } else {
@@ -182,7 +181,7 @@ DynVal *rec_wrap_attr(DynRec *r, PyTypeObject *type, PyObject *value) {
 RecAttr rec_bound_attr(DynRec *r, PyObject *descr, DynOperand o, RecCall *c, DynVal **v) {
     PyObject *f;
     if (Py_TYPE(descr) == &PyProperty_Type) {
-        f = part(descr, s_fget);
+        f = rec_part(descr, s_fget);
         return f == NULL || !PyFunction_Check(f) || call_of(r, c, f, 1, &o) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
     }
     *v = is_data(descr) ? NULL : bound(r, descr, o, Py_TYPE(o.real));
@@ -230,7 +229,7 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
             *v = dyn_rec_const(r, (PyObject *)type);
             return *v ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
         }
-        if (Py_TYPE(descr) == &PyProperty_Type && (f = part(descr, s_fget)) != NULL && PyFunction_Check(f)) {
+        if (Py_TYPE(descr) == &PyProperty_Type && (f = rec_part(descr, s_fget)) != NULL && PyFunction_Check(f)) {
             return computed(r, c, type, f, 1, &o);
         }
         if ((f = descriptor_function(r, descr, s_get)) != NULL) {
@@ -309,7 +308,8 @@ RecAttr rec_find_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value
     if (!is_data(descr) || Py_TYPE(descr) == &PyMemberDescr_Type) {
         return REC_ATTR_VALUE;
     }
-    if (Py_TYPE(descr) == &PyProperty_Type && (f = part(descr, value.real ? s_fset : s_fdel)) != NULL && PyFunction_Check(f)) {
+    if (Py_TYPE(descr) == &PyProperty_Type && (f = rec_part(descr, value.real ? s_fset : s_fdel)) != NULL &&
+        PyFunction_Check(f)) {
         args[1] = value;
         return call_of(r, c, f, value.real ? 2 : 1, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
     }
@@ -462,7 +462,7 @@ DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *han
     }
     PyObject *make = class_has(r, type, s_new, &status), *init = status < 0 ? NULL : dyn_cpy_lookup_special(type, s_init);
     bool own_new = make != NULL && Py_TYPE(make) == &PyStaticMethod_Type;
-    PyObject *f = own_new ? part(make, s_func) : NULL;
+    PyObject *f = own_new ? rec_part(make, s_func) : NULL;
     bool own_init = init != NULL && PyFunction_Check(init);
     PyTypeObject *base = error ? (PyTypeObject *)PyExc_BaseException : &PyBaseObject_Type;
     if (status < 0 || (error && own_init && r->req->raises) || (named && !own_new) ||
@@ -597,7 +597,7 @@ RecAttr rec_super_attr(DynRec *r, PyTypeObject *type, DynOperand self, PyObject 
     if (descr == NULL) {
         return REC_ATTR_UNKNOWN;
     }
-    if (Py_TYPE(descr) == &PyProperty_Type && !of_class && (f = part(descr, s_fget)) != NULL && PyFunction_Check(f)) {
+    if (Py_TYPE(descr) == &PyProperty_Type && !of_class && (f = rec_part(descr, s_fget)) != NULL && PyFunction_Check(f)) {
         return call_of(r, c, f, 1, &self) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
     }
     if (of_class && (PyFunction_Check(descr) || Py_TYPE(descr) == &PyWrapperDescr_Type)) {

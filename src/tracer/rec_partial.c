@@ -371,8 +371,8 @@ uint32_t rec_partial_recipe(DynRec *r, DynVal *v) {
         return DYN_NONE;
     }
     if (v->obj != NULL) { /* its keywords' names come first */
-        items[n++] = dyn_capture_recipe(r->cap, DYN_RC_CONST, 0, v->type, 0, NULL);
-        items[n++] = dyn_capture_recipe(r->cap, DYN_RC_CONST, 0, v->obj, 0, NULL);
+        items[n++] = dyn_capture_constant(r->cap, v->type);
+        items[n++] = dyn_capture_constant(r->cap, v->obj);
     }
     for (uint32_t i = 0; i < v->n; i++) {
         if ((items[n++] = rec_recipe(r, v->items[i])) == DYN_NONE) {

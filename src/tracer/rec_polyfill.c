@@ -236,8 +236,8 @@ static uint32_t recipe_at_start(DynRec *r, const RecLazy *z) {
         return DYN_NONE;
     }
     if (z->kwnames != NULL) {
-        items[n++] = dyn_capture_recipe(r->cap, DYN_RC_CONST, 0, z->type, 0, NULL);
-        items[n++] = dyn_capture_recipe(r->cap, DYN_RC_CONST, 0, z->kwnames, 0, NULL);
+        items[n++] = dyn_capture_constant(r->cap, z->type);
+        items[n++] = dyn_capture_constant(r->cap, z->kwnames);
     }
     for (uint32_t i = 0; i < z->nargs; i++) {
         if ((items[n++] = rec_recipe(r, z->pools[i].v)) == DYN_NONE) {
@@ -261,9 +261,7 @@ static uint32_t recipe_of_state(DynRec *r, const RecLazy *z) {
     }
     for (uint32_t i = 0; i < n; i++) {
         DynVal *local = finished ? NULL : rec_generator_local(r, z->func.v, dyn_code_local_name(code, (int)i));
-        items[i] = finished        ? dyn_capture_recipe(r->cap, DYN_RC_CONST, 0, z->type, 0, NULL)
-                   : local == NULL ? DYN_NONE
-                                   : rec_recipe(r, local);
+        items[i] = finished ? dyn_capture_constant(r->cap, z->type) : local == NULL ? DYN_NONE : rec_recipe(r, local);
         if (items[i] == DYN_NONE) {
             return DYN_NONE;
         }

@@ -100,7 +100,7 @@ static uint32_t recipe_of_set(DynRec *r, DynVal *v) {
     uint32_t *items = order ? DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 1) : NULL, recipe = DYN_NONE;
     bool known = items != NULL;
     for (uint32_t i = 0; known && i < v->n; i++) {
-        items[i] = dyn_capture_recipe(r->cap, DYN_RC_CONST, 0, PyTuple_GET_ITEM(order, i), 0, NULL);
+        items[i] = dyn_capture_constant(r->cap, PyTuple_GET_ITEM(order, i));
         known = items[i] != DYN_NONE;
     }
     if (known) {
@@ -139,7 +139,7 @@ static uint32_t recipe_of_function(DynRec *r, DynVal *v) {
     if (items == NULL || v->type == NULL) {
         return DYN_NONE;
     }
-    items[0] = dyn_capture_recipe(r->cap, DYN_RC_CONST, 0, v->type, 0, NULL);
+    items[0] = dyn_capture_constant(r->cap, v->type);
     for (int i = 0; i < 3; i++) {
         items[1 + i] = v->items[i] ? rec_recipe(r, v->items[i]) : dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL);
         if (items[1 + i] == DYN_NONE) {
@@ -209,7 +209,7 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
     }
     switch (v->kind) {
     case DV_NULL: return dyn_capture_recipe(c, DYN_RC_NULL, 0, NULL, 0, NULL);
-    case DV_CONST: return dyn_capture_recipe(c, DYN_RC_CONST, 0, v->obj, 0, NULL);
+    case DV_CONST: return dyn_capture_constant(c, v->obj);
     case DV_SYM: return dyn_capture_recipe(c, DYN_RC_SYM, v->id, NULL, 0, NULL);
     case DV_MADE:
     case DV_ARRAY:

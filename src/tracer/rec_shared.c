@@ -302,8 +302,6 @@ DynVal *rec_new_shared(DynRec *r, const RecCall *c, PyObject **result, bool *han
 
 bool rec_is_shared(const RecLazy *z) { return z->shared != NULL; }
 
-static uint32_t constant(DynRec *r, PyObject *o) { return dyn_capture_recipe(r->cap, DYN_RC_CONST, 0, o, 0, NULL); }
-
 static uint32_t recipe_of_call(DynRec *r, PyObject *func, uint32_t skip, uint32_t n, const uint32_t *items) {
     uint32_t *own = DYN_NEW_N(&r->cap->arena, uint32_t, n + 1);
     for (uint32_t i = 0; own != NULL && i < n; i++) {
@@ -345,7 +343,7 @@ static uint32_t recipe_of_tee(DynRec *r, const DynVal *v) {
 static uint32_t recipe_of_fed(DynRec *r, const RecLazy *z, const Grouping *g) {
     uint32_t items[3], n = 0;
     if (z->func.v == NULL) {
-        return constant(r, Py_None);
+        return dyn_capture_constant(r->cap, Py_None);
     }
     items[n++] = rec_recipe(r, z->func.v);
     items[n++] = rec_recipe(r, g->target.v);
@@ -360,7 +358,7 @@ static uint32_t recipe_of_groupby(DynRec *r, const DynVal *v) {
     const Grouping *g = &z->shared->states[v->id];
     uint32_t items[4] = {rec_recipe(r, z->from[0].v)};
     if (g->target.v == NULL) { /* as it was made */
-        items[1] = z->func.v != NULL ? rec_recipe(r, z->func.v) : constant(r, Py_None);
+        items[1] = z->func.v != NULL ? rec_recipe(r, z->func.v) : dyn_capture_constant(r->cap, Py_None);
         return recipe_of_call(r, groupby, 0, 2, items);
     }
     items[1] = recipe_of_fed(r, z, g);

@@ -403,7 +403,8 @@ DYN_HIDDEN RecAttr rec_bound_attr(DynRec *r, PyObject *descr, DynOperand o, RecC
 
 /* ---- rec_collections.c */
 DYN_HIDDEN int rec_collections_init(void);
-DYN_HIDDEN bool rec_is_collection(PyObject *o); /* one that can come in: an OrderedDict, a defaultdict, a deque */
+DYN_HIDDEN PyObject *rec_part(PyObject *o, PyObject *name); /* of a property and the like, borrowed: it lives in it; no error */
+DYN_HIDDEN bool rec_is_collection(PyObject *o);             /* one that can come in: an OrderedDict, a defaultdict, a deque */
 DYN_HIDDEN int rec_resolve_collection(DynRec *r, DynVal *v, PyObject *o);
 DYN_HIDDEN int rec_burn_listed(DynRec *r, DynVal *v, PyObject *real); /* a deque, a view of a dict */
 DYN_HIDDEN DynVal *rec_new_view(DynRec *r, DynVal *dict, uint32_t which);
