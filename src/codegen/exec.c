@@ -65,18 +65,11 @@ int64_t dyn_exec_cost(const DynBound *b) {
 
 #define SHORT_PIECE 16 /* elements of the last axis below which many pieces are moved together, one element of each at a time */
 
-/* `rows` pieces along the axis before the last, or a part of one. */
-static void move_pieces(const DynSpan *s, int op, char *memory, int64_t rows, int64_t piece, char *lanes, uint8_t size,
-                        bool out) {
-    int last = s->ndim - 1;
-    int64_t along = rows > 1 ? s->strides[op][last - 1] : s->strides[op][last], apart = rows > 1 ? piece * size : size;
-    int64_t turns = rows > 1 ? piece : 1, n = rows > 1 ? rows : piece;
-    for (int64_t i = 0; i < turns; i++, memory += s->strides[op][last], lanes += size) {
-        if (out) {
-            dyn_lanes_copy(memory, lanes, along, apart, n, size);
-        } else {
-            dyn_lanes_copy(lanes, memory, apart, along, n, size);
-        }
+static void move_piece(char *memory, int64_t along, char *lanes, int64_t apart, int64_t n, uint8_t size, bool out) {
+    if (out) {
+        dyn_lanes_copy(memory, lanes, along, apart, n, size);
+    } else {
+        dyn_lanes_copy(lanes, memory, apart, along, n, size);
     }
 }
 
@@ -99,7 +92,13 @@ static void move_lanes(const DynBound *b, const DynSpan *s, int op, char *memory
             int64_t left = s->dims[last - 1] - index[last - 1];
             rows = n / piece < left ? n / piece : left;
         }
-        move_pieces(s, op, at, rows, piece, lanes, size, out);
+        if (rows == 1) {
+            move_piece(at, strides[last], lanes, size, piece, size, out);
+        } else {
+            for (int64_t i = 0; i < piece; i++) {
+                move_piece(at + i * strides[last], strides[last - 1], lanes + i * size, piece * size, rows, size, out);
+            }
+        }
         lanes += rows * piece * size;
         n -= rows * piece;
         at -= index[last] * strides[last];
@@ -247,7 +246,7 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
                       DynScratch *scratch) {
     char *p[DYN_MAX_OPERANDS];
     const DynKernel *k = b->k;
-    int64_t lanes = k->lanes, full = (n + lanes - 1) / lanes * lanes;
+    int64_t lanes = k->lanes, full = (n + lanes - 1) & -lanes;
     for (int i = 0; i < b->nops; i++) {
         bool out = k->operands.at[i].out;
         if (s->mode[i] == DYN_SPAN_SCALAR) {
@@ -275,7 +274,7 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
 void dyn_span_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to, DynScratch *scratch) {
     char *p[DYN_MAX_OPERANDS], *now[DYN_MAX_OPERANDS];
     at = s->looked_up ? dyn_span_look_up(b, s, at, now) : at;
-    int64_t lanes = b->k->lanes, whole = (to - from) / lanes * lanes;
+    int64_t lanes = b->k->lanes, whole = (to - from) & -lanes; /* a power of two */
     if (s->direct && whole > 0) {
         for (int i = 0; i < b->nops; i++) {
             p[i] = at[i] + (s->mode[i] == DYN_SPAN_SCALAR ? 0 : from * b->size[i]);
@@ -293,7 +292,7 @@ void dyn_span_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t
     for (int64_t pos = from, n; pos < to; pos += n) {
         n = to - pos < s->block ? to - pos : s->block;
         if (n >= lanes) {
-            n = n / lanes * lanes;
+            n &= -lanes;
         } else if (to - from > lanes && !b->k->in_place) { /* as above: what is contiguous needs no scratch */
             pos = to - lanes;
             n = lanes;
@@ -315,20 +314,32 @@ typedef struct Elementwise {
     int64_t nouter, chunk; /* rows, or lanes where there are no rows, of one chunk */
 } Elementwise;
 
+/* All operands so many steps along an axis. */
+static void step_along(const DynBound *b, char **at, int axis, int64_t steps) {
+    for (int i = 0; i < b->nops; i++) {
+        at[i] += steps * b->strides[i][axis];
+    }
+}
+
 static void run_rows(const Elementwise *e, int64_t from, int64_t to, DynScratch *scratch) {
     const DynBound *b = e->b;
     char *at[DYN_MAX_OPERANDS];
+    int64_t index[DYN_MAX_NDIM], rest = from;
+    memcpy(at, b->base, sizeof(*at) * (size_t)b->nops);
+    for (int d = e->outer; d-- > 0; rest /= b->dims[d]) {
+        index[d] = rest % b->dims[d];
+        step_along(b, at, d, index[d]);
+    }
     for (int64_t row = from; row < to; row++) {
-        int64_t rest = row;
-        memcpy(at, b->base, sizeof(*at) * (size_t)b->nops);
-        for (int d = e->outer; d-- > 0;) {
-            int64_t index = rest % b->dims[d];
-            rest /= b->dims[d];
-            for (int i = 0; i < b->nops; i++) {
-                at[i] += index * b->strides[i][d];
-            }
-        }
         dyn_span_part(b, &e->span, at, 0, e->span.n, scratch);
+        for (int d = e->outer; d-- > 0;) { /* no division for each row */
+            step_along(b, at, d, 1);
+            if (++index[d] < b->dims[d]) {
+                break;
+            }
+            step_along(b, at, d, -index[d]);
+            index[d] = 0;
+        }
     }
 }
 
@@ -391,6 +402,42 @@ static void order_axes(DynBound *b) {
 #define SHORT_AXIS 64     /* rows shorter than this are walked several at a time, through scratch */
 #define CHUNK_COST 200000 /* tenths of a nanosecond for one chunk of a parallel loop */
 
+/* Axes from here on make rows of so many lanes at least. */
+static int row_axis(const DynBound *b, int64_t least) {
+    int from = b->ndim - 1;
+    int64_t n = b->dims[from];
+    while (from > 0 && (joins(b, from - 1, from, b->dims[from]) || n < least)) {
+        n *= b->dims[--from];
+    }
+    return from;
+}
+
+/* Would native code take single rows as they lie in memory, but has to have them gathered where several make one span? Then a row
+ * is worth a call as soon as it has enough lanes for one. */
+static bool wants_rows(const DynBound *b, const DynSpan *joined) {
+    bool direct = b->fn != NULL && !b->k->in_place, gathered = false;
+    for (int i = 0; i < b->nops; i++) {
+        const DynOperand *o = &b->k->operands.at[i];
+        direct = direct && (o->scalar || (b->strides[i][b->ndim - 1] == b->size[i] && !o->indirect));
+        gathered = gathered || joined->mode[i] == DYN_SPAN_GATHER;
+    }
+    return direct && gathered;
+}
+
+/* Rows, for a kernel that doesn't join to one sequence. */
+static void make_rows(Elementwise *e, const int *axes) {
+    const DynBound *b = e->b;
+    e->outer = row_axis(b, SHORT_AXIS);
+    dyn_span_make(b, axes + e->outer, b->ndim - e->outer, &e->span);
+    if (wants_rows(b, &e->span)) {
+        e->outer = row_axis(b, b->k->lanes);
+        dyn_span_make(b, axes + e->outer, b->ndim - e->outer, &e->span);
+    }
+    for (int d = 0; d < e->outer; d++) {
+        e->nouter *= b->dims[d];
+    }
+}
+
 int dyn_exec_elementwise(DynBound *b) {
     Elementwise e = {.b = b, .nouter = 1};
     int axes[DYN_MAX_NDIM] = {0};
@@ -406,17 +453,8 @@ int dyn_exec_elementwise(DynBound *b) {
         dyn_tiles_order(b);
     }
     dyn_span_make(b, axes, b->ndim, &e.span);
-    if (e.span.ndim > 1) { /* does not join to one sequence: rows */
-        int from = b->ndim - 1;
-        int64_t n = b->dims[from];
-        while (from > 0 && (joins(b, from - 1, from, b->dims[from]) || n < SHORT_AXIS)) {
-            n *= b->dims[--from];
-        }
-        e.outer = from;
-        for (int d = 0; d < from; d++) {
-            e.nouter *= b->dims[d];
-        }
-        dyn_span_make(b, axes + from, b->ndim - from, &e.span);
+    if (e.span.ndim > 1) {
+        make_rows(&e, axes);
     }
     if (e.outer > 0 && e.outer == b->ndim - 1 && dyn_tiles_wanted(b, &e.span)) {
         dyn_tiles_run(b, &e.span, cost >= DYN_PARALLEL_COST && dyn_par_threads() > 1);

@@ -85,6 +85,33 @@ def test_rows_and_columns_repeated(tier, level, dtype, inner):
         same(outer, fast, numbers(rows, dtype), numbers(inner, dtype, 1), numbers((rows, inner), dtype, 2))
 
 
+@pytest.mark.parametrize("inner", [1, 2, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65])
+def test_short_rows_of_windows(tier, dtype, inner):
+    """Rows that are contiguous, but lie apart: each by itself or several together, whatever is less work."""
+
+    def windows(x, y, scale):
+        return x[1:, 1:-1] * y[:-1, 2:] + x[:-1, :-2] * scale
+
+    def added(x, y, out):
+        out[:, 1:] += x[:, 1:-1] * y[:, 2:]
+        return out
+
+    make = lambda *shape: (numbers(shape, dtype), numbers(shape, dtype, 1))  # noqa: E731
+    first, second = fast_of(windows, *make(4, 5, 6), numbers(6, dtype)), fast_of(added, *make(5, 6), numbers((5, 5), dtype))
+    for planes, rows in [(2, 1), (1, 3), (3, 40)]:
+        x, y = make(planes + 1, rows + 2, inner)
+        same(windows, first, x, y, numbers(inner, dtype, 3))
+        x, y = make(rows, inner + 2)
+        out = numbers((rows, inner + 1), dtype, 2)
+        want, got = added(x, y, out.copy()), added_by(second, x, y, out.copy())
+        np.testing.assert_array_equal(got, want)
+
+
+def added_by(fast, x, y, out):
+    assert fast(x, y, out) is out
+    return out
+
+
 def test_written_apart(tier, dtype):
     """Results that go a few apart leave what is between as it was, also where the rows are short and read in place."""
 
