@@ -87,7 +87,7 @@ def test_rebuilt_functions_use_the_other_module():
 
 
 def test_peak_of_memory():
-    assert 16e6 <= memory.peak_of(lambda: np.ones(2_000_000)) <= 24e6
+    assert 15.9e6 <= memory.peak_of(lambda: np.ones(2_000_000)) <= 24e6  # some pages of what was there may go meanwhile
 
 
 # ---- the table

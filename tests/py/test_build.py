@@ -7,14 +7,17 @@ same queue as artifacts do.
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 SOURCE = """
 typedef union {{ long i; double f; }} Scalar;
 static void k0(char *const *p, long n, const Scalar *s) {{
@@ -24,8 +27,8 @@ static void k0(char *const *p, long n, const Scalar *s) {{
 }}
 struct kernel {{ void (*lanes)(char *const *, long, const Scalar *), (*one)(char *const *, long, const Scalar *); }};
 struct table {{ long abi, count; struct kernel kernels[1]; }};
-__attribute__((visibility("default"))) const struct table dyn_kernels = {{ 3, 1, {{ {{ k0, 0 }} }} }};
-"""
+__attribute__((visibility("default"))) const struct table dyn_kernels = {{ VERSION, 1, {{ {{ k0, 0 }} }} }};
+""".replace("VERSION", re.search(r"define DYN_NATIVE_ABI (\d+)", (ROOT / "src/codegen/native.h").read_text())[1])
 
 PRELUDE = """
 import json, os, sys, threading, time
