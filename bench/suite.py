@@ -194,7 +194,8 @@ def main(argv=None):
         finally:
             for process in (*processes, copy, *lean):
                 process.end()
-    where = dict(machine(), threads=options.threads, **{process.name: process.greeting["version"] for process in able})
+    versions = {process.name: process.greeting["version"] for process in able}
+    where = dict(machine(), threads=options.threads, turns=options.rounds, **versions)
     if options.json:
         with open(os.path.join(HERE, "sizes.json" if options.sizes else "suite.json"), "w") as f:
             json.dump({"machine": where, "rows": rows}, f, indent=1)
