@@ -36,6 +36,7 @@ typedef struct DynIsa {
     const char *flags; /* compiler flags, spelled out feature by feature, since older compilers don't know the levels */
 } DynIsa;
 DYN_HIDDEN const DynIsa *dyn_isa_get(void);
+DYN_HIDDEN size_t dyn_isa_number(void);           /* its level */
 DYN_HIDDEN const DynIsa *dyn_isa_level(size_t i); /* those that the package is built for, from the lowest; NULL behind the last */
 
 /* process.c: run a program. */

@@ -139,7 +139,7 @@ void dyn_span_scatter(const DynBound *b, const DynSpan *s, int op, char *to, int
 
 /* ---- spans */
 
-static bool joins(const DynBound *b, int outer, int inner, int64_t inner_size) {
+bool dyn_bound_joins(const DynBound *b, int outer, int inner, int64_t inner_size) {
     for (int i = 0; i < b->nops; i++) {
         if (b->strides[i][outer] != b->strides[i][inner] * inner_size) {
             return false;
@@ -227,7 +227,7 @@ void dyn_span_make(const DynBound *b, const int *axes, int naxes, DynSpan *s) {
         if (size == 1) {
             continue;
         }
-        if (top >= 0 && joins(b, top, d, size)) {
+        if (top >= 0 && dyn_bound_joins(b, top, d, size)) {
             s->dims[s->ndim - 1] *= size;
         } else {
             s->dims[s->ndim++] = size;
@@ -331,7 +331,7 @@ static void run_rows(const Elementwise *e, int64_t from, int64_t to, DynScratch 
         step_along(b, at, d, index[d]);
     }
     for (int64_t row = from; row < to; row++) {
-        dyn_span_part(b, &e->span, at, 0, e->span.n, scratch);
+        dyn_span_run(b, &e->span, at, scratch);
         for (int d = e->outer; d-- > 0;) { /* no division for each row */
             step_along(b, at, d, 1);
             if (++index[d] < b->dims[d]) {
@@ -406,7 +406,7 @@ static void order_axes(DynBound *b) {
 static int row_axis(const DynBound *b, int64_t least) {
     int from = b->ndim - 1;
     int64_t n = b->dims[from];
-    while (from > 0 && (joins(b, from - 1, from, b->dims[from]) || n < least)) {
+    while (from > 0 && (dyn_bound_joins(b, from - 1, from, b->dims[from]) || n < least)) {
         n *= b->dims[--from];
     }
     return from;
@@ -466,7 +466,7 @@ int dyn_exec_elementwise(DynBound *b) {
         if (e.outer) {
             run_rows(&e, 0, e.nouter, &scratch);
         } else {
-            dyn_span_part(b, &e.span, b->base, 0, e.span.n, &scratch);
+            dyn_span_run(b, &e.span, b->base, &scratch);
         }
         return 0;
     }

@@ -30,6 +30,13 @@ typedef struct DynBound {
     DynScalar params[64];
 } DynBound;
 
+/* Of a function whose loops are to be vectors: at -O2 GCC makes none of loops whose counts it does not know. */
+#if defined(__clang__)
+#define DYN_VECTORS
+#else
+#define DYN_VECTORS __attribute__((optimize("O3")))
+#endif
+
 #define DYN_MAX_POINTERS (2 * DYN_MAX_OPERANDS + DYN_REDUCE_TAIL)
 /* What a reduction has behind its operands and steps. */
 static inline void dyn_bound_tail(char **p, int nops, int64_t groups, int how, int64_t back) {
@@ -101,6 +108,8 @@ DYN_HIDDEN int64_t dyn_exec_cost(const DynBound *b); /* rough, in tenths of a na
 
 /* exec.c for exec_reduce.c and exec_tiles.c */
 DYN_HIDDEN void dyn_bound_swap(DynBound *b, int x, int y); /* two axes */
+/* Do all operands go on along `outer` where `inner`, of that many elements, ends? */
+DYN_HIDDEN bool dyn_bound_joins(const DynBound *b, int outer, int inner, int64_t inner_size);
 DYN_HIDDEN void dyn_span_make(const DynBound *b, const int *axes, int naxes, DynSpan *out);
 DYN_HIDDEN void dyn_span_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to,
                               DynScratch *scratch);

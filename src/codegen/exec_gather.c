@@ -12,20 +12,15 @@
     X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 #define BLOCK DYN_SCRATCH_LANES
 
-#if defined(__clang__)
-#define VECTORS
-#else
-#define VECTORS __attribute__((optimize("O3"))) /* at -O2 GCC makes none of loops whose counts it does not know */
-#endif
 #define LOOP(name) name##_base
-#define TARGET VECTORS
+#define TARGET DYN_VECTORS
 #include "codegen/gather_loops.h"
 #if defined(__x86_64__)
 #define LOOP(name) name##_avx2
-#define TARGET VECTORS __attribute__((target("avx2")))
+#define TARGET DYN_VECTORS __attribute__((target("avx2")))
 #include "codegen/gather_loops.h"
 #define LOOP(name) name##_avx512
-#define TARGET VECTORS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+#define TARGET DYN_VECTORS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 #include "codegen/gather_loops.h"
 #endif
 
@@ -35,13 +30,14 @@ typedef struct Loops {
 } Loops;
 
 static Loops loops(void) {
+    static const Loops levels[] = {
+        {wrong_base, find_base},
 #if defined(__x86_64__)
-    const DynIsa *isa = dyn_isa_get();
-    if (isa != dyn_isa_level(0)) {
-        return isa == dyn_isa_level(1) ? (Loops){wrong_avx2, find_avx2} : (Loops){wrong_avx512, find_avx512};
-    }
+        {wrong_avx2, find_avx2},
+        {wrong_avx512, find_avx512},
 #endif
-    return (Loops){wrong_base, find_base};
+    };
+    return levels[dyn_isa_number()];
 }
 
 /* ---- are all places there? */

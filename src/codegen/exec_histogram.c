@@ -37,27 +37,23 @@ typedef struct Block {
             to->inside[i] = inside;                                                               \
         }                                                                                         \
     }
-#if defined(__clang__)
-#define VECTORS
-#else
-#define VECTORS __attribute__((optimize("O3"))) /* at -O2 GCC makes few */
-#endif
-FIND(find_base, VECTORS)
+FIND(find_base, DYN_VECTORS)
 #if defined(__x86_64__)
-FIND(find_avx2, VECTORS __attribute__((target("avx2"))))
-FIND(find_avx512, VECTORS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))))
+FIND(find_avx2, DYN_VECTORS __attribute__((target("avx2"))))
+FIND(find_avx512, DYN_VECTORS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))))
 #endif
 
 typedef void FindFn(const Bins *b, const double *restrict from, Block *restrict to);
 
 static FindFn *find_fn(void) {
+    static FindFn *const levels[] = {
+        find_base,
 #if defined(__x86_64__)
-    const DynIsa *isa = dyn_isa_get();
-    if (isa != dyn_isa_level(0)) {
-        return isa == dyn_isa_level(1) ? find_avx2 : find_avx512;
-    }
+        find_avx2,
+        find_avx512,
 #endif
-    return find_base;
+    };
+    return levels[dyn_isa_number()];
 }
 
 typedef struct Histogram {

@@ -585,19 +585,10 @@ static void turn_round(DynBound *b, int axis) {
     }
 }
 
-static bool kept_join(const DynBound *b, int outer, int inner) {
-    for (int i = 0; i < b->nops; i++) {
-        if (b->strides[i][outer] != b->strides[i][inner] * b->dims[inner]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static void join_kept(DynReduce *e, DynBound *b) {
     int n = 0;
     for (int a = 0; a < e->nkept; a++) {
-        if (n > 0 && kept_join(b, e->kept[n - 1], e->kept[a])) {
+        if (n > 0 && dyn_bound_joins(b, e->kept[n - 1], e->kept[a], b->dims[e->kept[a]])) {
             b->dims[e->kept[a]] *= b->dims[e->kept[n - 1]];
             b->dims[e->kept[n - 1]] = 1;
             n--;

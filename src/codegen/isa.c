@@ -48,4 +48,5 @@ const DynIsa *dyn_isa_get(void) {
     return isa;
 }
 
+size_t dyn_isa_number(void) { return (size_t)(dyn_isa_get() - levels); }
 const DynIsa *dyn_isa_level(size_t i) { return i < DYN_COUNTOF(levels) ? &levels[i] : NULL; }

@@ -106,29 +106,25 @@ MOVES(V4_U64, V4, uint64_t, 8)
 static const Moves v4 = {{ROW(V4_U8), ROW(V4_U16), ROW(V4_U32), ROW(V4_U64)}};
 #endif
 
-static const Moves *moves_of(const DynIsa *isa) {
+static const Moves *const levels[] = {
+    &base,
 #if defined(__x86_64__)
-    return isa == dyn_isa_level(2) ? &v4 : isa == dyn_isa_level(1) ? &v3 : &base;
-#else
-    return &base;
+    &v3,
+    &v4,
 #endif
-}
-
+};
 static _Atomic(const Moves *) chosen;
 
 bool dyn_lanes_level(size_t level) {
-    bool can = false;
-    for (size_t i = level; dyn_isa_level(level) != NULL && dyn_isa_level(i) != NULL; i++) {
-        can = can || dyn_isa_level(i) == dyn_isa_get();
-    }
-    atomic_store_explicit(&chosen, moves_of(can ? dyn_isa_level(level) : dyn_isa_get()), memory_order_relaxed);
+    bool can = level <= dyn_isa_number();
+    atomic_store_explicit(&chosen, levels[can ? level : dyn_isa_number()], memory_order_relaxed);
     return can;
 }
 
 static MoveFn *find(int64_t step, uint8_t size) {
     const Moves *moves = atomic_load_explicit(&chosen, memory_order_relaxed);
     if (moves == NULL) {
-        moves = moves_of(dyn_isa_get());
+        moves = levels[dyn_isa_number()];
         atomic_store_explicit(&chosen, moves, memory_order_relaxed);
     }
     int64_t apart = step / size + 1; /* BACK … FOUR, but for 1: contiguous */

@@ -13,16 +13,6 @@
 #define MOST 16 /* columns, and terms of a sum */
 #define CHUNK_TERMS 200000
 
-typedef struct Product {
-    const char *a, *b;
-    char *out;
-    int64_t stacks, rows, terms, columns; /* rows of the left matrix of one stack */
-    bool one_right;                       /* all stacks have the same right matrix */
-    int64_t chunk;                        /* stacks */
-    int64_t size;
-    void (*loop)(const struct Product *p, int64_t from, int64_t to);
-} Product;
-
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -54,7 +44,7 @@ typedef struct Product {
             }                                                                                                             \
         }                                                                                                                 \
     }                                                                                                                     \
-    TARGET static void NAME(const Product *p, int64_t from, int64_t to) {                                                 \
+    TARGET static void NAME(const DynProduct *p, int64_t from, int64_t to) {                                              \
         int64_t left = p->rows * p->terms, right = p->one_right ? 0 : p->terms * p->columns, made = p->rows * p->columns; \
         const T *a = (const T *)p->a + from * left, *b = (const T *)p->b + from * right;                                  \
         V strange = SET(0);                                                                                               \
@@ -92,8 +82,8 @@ LOOP(f64_4, V3, double, __m256d, 4, _mm256_set1_pd, _mm256_loadu_pd, _mm256_stor
 LOOP(f32_16, V4, float, __m512, 16, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_mul_ps, _mm512_fmadd_ps)
 LOOP(f64_8, V4, double, __m512d, 8, _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_mul_pd, _mm512_fmadd_pd)
 
-static void find_loop(Product *p, DynDtype dtype) {
-    bool best = dyn_isa_get() == dyn_isa_level(2), has_fma = best || dyn_isa_get() == dyn_isa_level(1);
+static void find_loop(DynProduct *p, DynDtype dtype) {
+    bool best = dyn_isa_number() == 2, has_fma = dyn_isa_number() >= 1;
     if (dtype == DYN_F32 && has_fma) {
         p->loop = p->columns <= 4 ? f32_4 : p->columns <= 8 ? f32_8 : best ? f32_16 : NULL;
     } else if (dtype == DYN_F64 && has_fma) {
@@ -101,11 +91,11 @@ static void find_loop(Product *p, DynDtype dtype) {
     }
 }
 #else
-static void find_loop(Product *p, DynDtype dtype) {}
+static void find_loop(DynProduct *p, DynDtype dtype) {}
 #endif
 
 static void chunk_loop(void *ctx, int64_t chunk) {
-    const Product *p = ctx;
+    const DynProduct *p = ctx;
     int64_t from = chunk * p->chunk, to = from + p->chunk;
     p->loop(p, from, to < p->stacks ? to : p->stacks);
 }
@@ -120,7 +110,8 @@ static bool is_dense(const DynGeom *g, int ndim, int64_t size) {
     return true;
 }
 
-static bool make(Product *p, DynDtype dtype, const DynGeom *a, int a_ndim, const DynGeom *b, int b_ndim) {
+bool dyn_product_find(DynProduct *p, DynDtype dtype, const DynGeom *a, int a_ndim, const DynGeom *b, int b_ndim) {
+    *p = (DynProduct){0};
     p->a = a->data;
     p->b = b->data;
     p->rows = a->dims[a_ndim - 2];
@@ -145,11 +136,9 @@ static bool make(Product *p, DynDtype dtype, const DynGeom *a, int a_ndim, const
 
 #define ROWS 256 /* of a long thin matrix in one piece */
 
-bool dyn_product(DynDtype dtype, const DynGeom *a, int a_ndim, const DynGeom *b, int b_ndim, char *out) {
-    Product p = {.out = out};
-    if (!make(&p, dtype, a, a_ndim, b, b_ndim)) {
-        return false;
-    }
+void dyn_product_run(const DynProduct *found, char *out) {
+    DynProduct p = *found;
+    p.out = out;
     int64_t total = p.stacks * p.rows, rest = 0;
     if (p.one_right) { /* one long matrix, in pieces */
         p.rows = total < ROWS ? total : ROWS;
@@ -163,17 +152,11 @@ bool dyn_product(DynDtype dtype, const DynGeom *a, int a_ndim, const DynGeom *b,
         p.loop(&p, 0, p.stacks);
     }
     if (rest > 0) {
-        Product last = p;
+        DynProduct last = p;
         last.a += p.stacks * p.rows * p.terms * p.size;
         last.out += p.stacks * p.rows * p.columns * p.size;
         last.rows = rest;
         last.stacks = 1;
         p.loop(&last, 0, 1);
     }
-    return true;
-}
-
-bool dyn_product_fits(DynDtype dtype, const DynGeom *a, int a_ndim, const DynGeom *b, int b_ndim) {
-    Product p = {0};
-    return make(&p, dtype, a, a_ndim, b, b_ndim);
 }

@@ -438,8 +438,9 @@ static bool run_product(Call *c, uint32_t node) {
     const DynNode *n = dyn_graph_node(g, node), *a = dyn_graph_node(g, n->args[0].id), *b = dyn_graph_node(g, n->args[1].id);
     const DynGeom *x = &c->geoms[n->args[0].id], *y = &c->geoms[n->args[1].id];
     DynDtype dtype = (DynDtype)n->dtype;
+    DynProduct product;
     if (n->layout.kind != DYN_LAYOUT_C || a->dtype != dtype || b->dtype != dtype ||
-        !dyn_product_fits(dtype, x, a->ndim, y, b->ndim)) {
+        !dyn_product_find(&product, dtype, x, a->ndim, y, b->ndim)) {
         return false;
     }
     int64_t dims[DYN_MAX_NDIM], cost = 2;
@@ -453,11 +454,11 @@ static bool run_product(Call *c, uint32_t node) {
         return false;
     }
     PyThreadState *saved = cost * x->dims[a->ndim - 1] > GIL_COST ? PyEval_SaveThread() : NULL;
-    bool done = dyn_product(dtype, x, a->ndim, y, b->ndim, PyArray_BYTES((PyArrayObject *)array));
+    dyn_product_run(&product, PyArray_BYTES((PyArrayObject *)array));
     if (saved) {
         PyEval_RestoreThread(saved);
     }
-    if (!done || (dyn_flags_get() & DYN_FLAGS_SEEN)) {
+    if (dyn_flags_get() & DYN_FLAGS_SEEN) {
         dyn_flags_clear();
         Py_DECREF(array);
         return false;

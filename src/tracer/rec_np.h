@@ -90,7 +90,8 @@ DYN_HIDDEN uint32_t dyn_np_copy(DynRec *r, uint32_t a, DynDtype dt); /* a COPY o
 static inline bool dyn_np_drops(DynDtype from, DynDtype to) {
     return dyn_dtypes[from].kind == 'c' && dyn_dtypes[to].kind != 'c' && to != DYN_BOOL;
 }
-DYN_HIDDEN int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real);
+DYN_HIDDEN int dyn_np_store(DynRec *r, uint32_t dst, NpArg value);
+DYN_HIDDEN bool dyn_np_has_acted(DynRec *r); /* something was recorded that can be seen from outside, and can't be done again */
 
 /* ---- rec_numpy_layout.c */
 DYN_HIDDEN bool dyn_np_always_c(DynRec *r, uint32_t node);              /* C-contiguous at every call under the guards */

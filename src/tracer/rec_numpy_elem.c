@@ -482,7 +482,7 @@ static bool overlaps_itself(const DynGraph *g, uint32_t id) {
     return false;
 }
 
-int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real) {
+int dyn_np_store(DynRec *r, uint32_t dst, NpArg value) {
     DynGraph *g = dyn_rec_graph(r);
     const DynNode *d = dyn_graph_node(g, dst);
     if (overlaps_itself(g, dst)) {
@@ -533,7 +533,7 @@ int dyn_np_store(DynRec *r, uint32_t dst, NpArg value, PyObject *real) {
 
 DynVal *dyn_np_store_into(DynRec *r, DynOperand dst, NpArg value) {
     uint32_t node = dyn_np_node(r, dst);
-    if (node == DYN_NONE || dst.v->kind != DV_ARRAY || dyn_np_store(r, node, value, dst.real) < 0)
+    if (node == DYN_NONE || dst.v->kind != DV_ARRAY || dyn_np_store(r, node, value) < 0)
         return NULL;
     return dst.v;
 }

@@ -17,8 +17,8 @@ static uint32_t operand_node(DynRec *r, DynOperand o) {
     return o.v->id;
 }
 
-/* Has something been done that can be seen from outside? */
-static bool has_acted(const DynGraph *g) {
+bool dyn_np_has_acted(DynRec *r) {
+    const DynGraph *g = dyn_rec_graph(r);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         uint32_t written = dyn_graph_written(g, i);
         const DynNode *n = dyn_graph_node(g, i);
@@ -54,7 +54,7 @@ static bool gives_c(DynRec *r, uint32_t a, uint32_t index, bool take, PyObject *
 /* The node, or DYN_NONE: it has to be a call. */
 static uint32_t gather(DynRec *r, uint32_t a, uint32_t index, int axis, const uint32_t *shape, int ndim) {
     const DynNode *x = node_at(r, a), *at = node_at(r, index);
-    if (at->ndim == 0 || (has_acted(dyn_rec_graph(r)) && !known_from_the_start(r, index, x->shape[axis])))
+    if (at->ndim == 0 || (dyn_np_has_acted(r) && !known_from_the_start(r, index, x->shape[axis])))
         return DYN_NONE;
     for (int i = 0; i < x->ndim; i++) /* where there is nothing to look up, eager may not look at the places */
         if (i != axis && (dyn_np_hint(r, x->shape[i]) == 0 || dyn_np_assume_op(r, DYN_S_NE, x->shape[i], 0) < 0))

@@ -119,10 +119,10 @@ static uint32_t size_arg(DynRec *r, DynOperand o) {
 }
 
 /* Zeros with `value` on a diagonal. */
-static uint32_t on_diagonal(DynRec *r, DynDtype dt, const uint32_t *shape, uint32_t offset, NpArg value, PyObject *result) {
+static uint32_t on_diagonal(DynRec *r, DynDtype dt, const uint32_t *shape, uint32_t offset, NpArg value) {
     uint32_t id = dyn_np_full(r, dt, 2, shape, dyn_np_fill(r, dt, 1));
     uint32_t d = id == DYN_NONE ? DYN_NONE : dyn_np_diagonal(r, id, 0, 1, offset);
-    if (d == DYN_NONE || value.arg.id == DYN_NONE || dyn_np_store(r, d, value, result) < 0)
+    if (d == DYN_NONE || value.arg.id == DYN_NONE || dyn_np_store(r, d, value) < 0)
         return refuse(r), DYN_NONE;
     return id;
 }
@@ -139,7 +139,7 @@ DynVal *np_rule_eye(DynRec *r, NpCall *c) {
         dyn_np_burn_rest(r, c, eye ? 3 : 1) < 0)
         return refuse(r);
     DynArg one = dyn_np_fill(r, dt, 2);
-    uint32_t id = on_diagonal(r, dt, shape, offset, (NpArg){one, 0}, c->result);
+    uint32_t id = on_diagonal(r, dt, shape, offset, (NpArg){one, 0});
     if (id == DYN_NONE || (eye && c->slot[4].v != NULL && dyn_np_hold_sizes(r, id) < 0))
         return NULL;
     return dyn_np_result(r, id, c->result);
@@ -162,7 +162,7 @@ DynVal *np_rule_diag(DynRec *r, NpCall *c) {
         return NULL;
     uint32_t size = dyn_np_op(r, below ? DYN_S_SUB : DYN_S_ADD, node_at(r, v)->shape[0], offset), shape[2] = {size, size};
     DynDtype dt = (DynDtype)node_at(r, v)->dtype;
-    return dyn_np_result(r, on_diagonal(r, dt, shape, offset, dyn_np_node_arg(r, v), c->result), c->result);
+    return dyn_np_result(r, on_diagonal(r, dt, shape, offset, dyn_np_node_arg(r, v)), c->result);
 }
 
 /* True on and below a diagonal: row >= column - offset. */
@@ -245,7 +245,7 @@ DynVal *np_rule_indices(DynRec *r, NpCall *c) {
     uint32_t id = dyn_np_full(r, dt, ndim + 1, shape, (DynArg){DYN_ARG_NONE, DYN_NONE});
     for (int i = 0; i < ndim && id != DYN_NONE; i++) {
         uint32_t to = dyn_np_pick(r, id, 0, dyn_np_int(r, i)), v = places_along(r, shape[1 + i], i, ndim, DYN_I64);
-        if (to == DYN_NONE || v == DYN_NONE || dyn_np_store(r, to, dyn_np_node_arg(r, v), c->result) < 0)
+        if (to == DYN_NONE || v == DYN_NONE || dyn_np_store(r, to, dyn_np_node_arg(r, v)) < 0)
             return refuse(r);
     }
     return dyn_np_result(r, id, c->result);

@@ -56,24 +56,12 @@ static uint32_t elements_of(DynRec *r, DynOperand o) {
     return a == DYN_NONE || node_at(r, a)->dtype != DYN_F64 ? DYN_NONE : node_at(r, a)->ndim == 1 ? a : dyn_np_ravel(r, a);
 }
 
-/* Nothing that can't be done again: where the edges are none eager makes the call. */
-static bool can_repeat(const DynGraph *g) {
-    for (uint32_t i = 0; i < g->nodes.n; i++) {
-        uint32_t written = dyn_graph_written(g, i);
-        const DynNode *n = dyn_graph_node(g, i);
-        bool once = n->op == DYN_OP_EXTERN && n->extern_index < g->externs.n && g->externs.at[n->extern_index].once;
-        if (once || (written != DYN_NONE && dyn_graph_node(g, written)->op == DYN_OP_INPUT))
-            return false;
-    }
-    return true;
-}
-
 DynVal *np_rule_histogram(DynRec *r, NpCall *c) {
     uint32_t range[2];
     bool density = false, tuple = PyTuple_CheckExact(c->result) && PyTuple_GET_SIZE(c->result) == 2;
     bool count = c->slot[1].v == NULL || PyLong_CheckExact(c->slot[1].real);
-    if (!tuple || !count || c->slot[4].v != NULL || !can_repeat(dyn_rec_graph(r)) || dyn_np_flag(r, c->slot[3], &density) < 0 ||
-        density)
+    /* where the edges are none eager makes the whole call: nothing may have been done that can't be done again */
+    if (!tuple || !count || c->slot[4].v != NULL || dyn_np_has_acted(r) || dyn_np_flag(r, c->slot[3], &density) < 0 || density)
         return refuse(r);
     uint32_t n = c->slot[1].v == NULL ? dyn_np_int(r, 10) : dyn_np_int_sym(r, c->slot[1]);
     if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, n, 1) < 0 || range_of(r, c->slot[2], range) < 0)

@@ -70,7 +70,7 @@ DynVal *np_rule_grid(DynRec *r, NpCall *c) {
             continue;
         }
         uint32_t to = all == DYN_NONE ? all : dyn_np_pick(r, all, 0, dyn_np_int(r, i));
-        if (to == DYN_NONE || dyn_np_store(r, to, dyn_np_node_arg(r, v), c->result) < 0)
+        if (to == DYN_NONE || dyn_np_store(r, to, dyn_np_node_arg(r, v)) < 0)
             return refuse(r);
     }
     return c->b->op == 1 ? dyn_rec_seq(r, DV_TUPLE, (uint32_t)n, arrays, c->result) : dyn_np_result(r, all, c->result);

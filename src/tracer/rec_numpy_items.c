@@ -79,7 +79,7 @@ static uint32_t empty_for(DynRec *r, const Leaves *leaves, const NpArg *first, P
     return dyn_np_full(r, dyn_np_dtype_of(result), ndim, shape, (DynArg){DYN_ARG_NONE, DYN_NONE});
 }
 
-static int store_leaf(DynRec *r, uint32_t into, const Leaf *leaf, NpArg value, PyObject *result) {
+static int store_leaf(DynRec *r, uint32_t into, const Leaf *leaf, NpArg value) {
     for (int i = 0; i < leaf->depth && into != DYN_NONE; i++)
         into = dyn_np_pick(r, into, 0, dyn_np_int(r, leaf->path[i]));
     if (into == DYN_NONE)
@@ -87,7 +87,7 @@ static int store_leaf(DynRec *r, uint32_t into, const Leaf *leaf, NpArg value, P
     int ndim = dyn_graph_node(dyn_rec_graph(r), into)->ndim;
     if (ndim != (value.arg.kind == DYN_ARG_NODE ? dyn_graph_node(dyn_rec_graph(r), value.arg.id)->ndim : 0))
         return refuse(r), -1;
-    return dyn_np_store(r, into, value, result);
+    return dyn_np_store(r, into, value);
 }
 
 DynVal *dyn_np_from_items(DynRec *r, DynOperand o, PyObject *result) {
@@ -107,7 +107,7 @@ DynVal *dyn_np_from_items(DynRec *r, DynOperand o, PyObject *result) {
         return dyn_np_result(r, dyn_np_full(r, dt, 0, NULL, values[0].arg), result);
     uint32_t into = leaves.n == 0 || nconstant > 0 ? constants(r, result) : empty_for(r, &leaves, &values[0], result);
     for (int i = 0; i < leaves.n && into != DYN_NONE; i++)
-        if (!is_constant(r, &values[i]) && store_leaf(r, into, &leaves.at[i], values[i], result) < 0)
+        if (!is_constant(r, &values[i]) && store_leaf(r, into, &leaves.at[i], values[i]) < 0)
             return NULL;
     return dyn_np_result(r, into, result);
 }

@@ -55,12 +55,12 @@ static int joined_shape(DynRec *r, const uint32_t *nodes, int n, int axis, uint3
     return axis < ndim && shape[axis] != DYN_NONE ? ndim : -1;
 }
 
-static int store_parts(DynRec *r, uint32_t into, const uint32_t *nodes, int n, int axis, PyObject *real) {
+static int store_parts(DynRec *r, uint32_t into, const uint32_t *nodes, int n, int axis) {
     uint32_t at = dyn_np_int(r, 0);
     for (int i = 0; i < n; i++) {
         uint32_t next = dyn_np_op(r, DYN_S_ADD, at, node_at(r, nodes[i])->shape[axis]);
         uint32_t view = next == DYN_NONE ? DYN_NONE : dyn_np_range_view(r, into, axis, at, next);
-        if (view == DYN_NONE || dyn_np_store(r, view, dyn_np_node_arg(r, nodes[i]), real) < 0)
+        if (view == DYN_NONE || dyn_np_store(r, view, dyn_np_node_arg(r, nodes[i])) < 0)
             return -1;
         at = next;
     }
@@ -71,7 +71,7 @@ uint32_t dyn_np_join(DynRec *r, const uint32_t *nodes, int n, int axis, DynDtype
     uint32_t shape[DYN_MAX_NDIM];
     int ndim = joined_shape(r, nodes, n, axis, shape);
     uint32_t id = ndim < 0 ? none(r) : dyn_np_full(r, dt, ndim, shape, (DynArg){DYN_ARG_NONE, DYN_NONE});
-    return id == DYN_NONE || store_parts(r, id, nodes, n, axis, NULL) < 0 ? DYN_NONE : id;
+    return id == DYN_NONE || store_parts(r, id, nodes, n, axis) < 0 ? DYN_NONE : id;
 }
 
 /* The whole as eager laid it out: a C order is that at every size; another one rests on the sizes. */
@@ -88,7 +88,7 @@ static DynVal *joined(DynRec *r, const uint32_t *nodes, int n, int axis, DynOper
         for (int k = 0; k < ndim; k++)
             if (dyn_rec_assume_equal(r, node_at(r, into)->shape[k], shape[k]) < 0)
                 return NULL;
-        return ndim < 0 || store_parts(r, into, nodes, n, axis, out.real) < 0 ? refuse(r) : out.v;
+        return ndim < 0 || store_parts(r, into, nodes, n, axis) < 0 ? refuse(r) : out.v;
     }
     uint32_t id = dyn_np_join(r, nodes, n, axis, dyn_np_dtype_of(result));
     bool c_order = true;
@@ -330,7 +330,7 @@ static uint32_t rolled(DynRec *r, uint32_t a, int axis, uint32_t shift) {
         if (view == DYN_NONE)
             return view;
         node_at(r, view)->shape[axis] = length[i];
-        if (dyn_np_store(r, view, dyn_np_node_arg(r, nodes[i]), NULL) < 0)
+        if (dyn_np_store(r, view, dyn_np_node_arg(r, nodes[i])) < 0)
             return DYN_NONE;
     }
     return id;
@@ -419,7 +419,7 @@ static int pad_edges(DynRec *r, uint32_t id, uint32_t (*width)[2], const uint32_
                 return -1;
             node_at(r, from)->shape[axis] = one;
             node_at(r, into)->shape[axis] = width[axis][k];
-            if (dyn_np_store(r, into, dyn_np_node_arg(r, from), NULL) < 0)
+            if (dyn_np_store(r, into, dyn_np_node_arg(r, from)) < 0)
                 return -1;
         }
     }
@@ -448,15 +448,15 @@ DynVal *np_rule_pad(DynRec *r, NpCall *c) {
         shape[i] = dyn_np_op(r, DYN_S_ADD, dyn_np_op(r, DYN_S_ADD, width[i][0], old[i]), width[i][1]);
     }
     uint32_t id = dyn_np_full(r, dt, ndim, shape, (DynArg){DYN_ARG_NONE, DYN_NONE}), inner = id;
-    if (id == DYN_NONE || (constant && dyn_np_store(r, id, fill, c->result) < 0))
+    if (id == DYN_NONE || (constant && dyn_np_store(r, id, fill) < 0))
         return NULL;
     for (int i = 0; i < ndim && inner != DYN_NONE; i++) {
         inner = dyn_np_range_view(r, inner, i, width[i][0], dyn_np_op(r, DYN_S_ADD, width[i][0], old[i]));
         if (inner != DYN_NONE)
             node_at(r, inner)->shape[i] = old[i];
     }
-    if (inner == DYN_NONE || dyn_np_store(r, inner, dyn_np_node_arg(r, a), c->result) < 0 ||
-        (edge && pad_edges(r, id, width, old) < 0) || follow_order(r, a, id) < 0)
+    if (inner == DYN_NONE || dyn_np_store(r, inner, dyn_np_node_arg(r, a)) < 0 || (edge && pad_edges(r, id, width, old) < 0) ||
+        follow_order(r, a, id) < 0)
         return NULL;
     return dyn_np_result(r, id, c->result);
 }
@@ -499,7 +499,7 @@ DynVal *np_rule_insert(DynRec *r, NpCall *c) {
         if (!plain || dyn_np_operand(r, c->slot[2], &value) < 0)
             return refuse(r);
         uint32_t id = dyn_np_full(r, dt, node_at(r, a)->ndim, shape, (DynArg){DYN_ARG_NONE, DYN_NONE});
-        if (id == DYN_NONE || dyn_np_store(r, id, value, c->result) < 0)
+        if (id == DYN_NONE || dyn_np_store(r, id, value) < 0)
             return NULL;
         nodes[n++] = id;
     }

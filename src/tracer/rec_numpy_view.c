@@ -312,7 +312,7 @@ static int store_masked(DynRec *r, uint32_t base, DynOperand a, DynOperand index
         return -1;
     NpArg args[3] = {dyn_np_node_arg(r, mask), value, dyn_np_node_arg(r, base)};
     uint32_t t = dyn_np_elementwise_as(r, DYN_OP_WHERE, dt, dt, args, 3);
-    return t == DYN_NONE ? -1 : dyn_np_store(r, base, dyn_np_node_arg(r, t), a.real);
+    return t == DYN_NONE ? -1 : dyn_np_store(r, base, dyn_np_node_arg(r, t));
 }
 
 /* What is stored: an operand, or a list or tuple that becomes an array of the destination's dtype first. */
@@ -350,7 +350,7 @@ int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand va
         ok = dyn_np_extern_write(r, b->callable, "setitem", args, 3, NULL, Py_None) == NULL ? -1 : 0;
     } else if (ok < 0) {
         uint32_t view = basic_index(r, base, index);
-        ok = view == DYN_NONE ? -1 : dyn_np_store(r, view, v, a.real);
+        ok = view == DYN_NONE ? -1 : dyn_np_store(r, view, v);
     }
     if (ok < 0)
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);

@@ -74,24 +74,23 @@ def every_way(fn, arguments, monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i8", "f2", "f4", "f8", "c8", "c16"])
-def test_results_and_warnings(dtype):
-    for shape in SHAPES:
+def near_eager(fn, shapes, dtype):
+    for shape in shapes:
         a = numbers(shape, dtype)
-        fast = optimised(rows)
+        fast = optimised(fn)
         for b in layouts(a):
             for _ in range(2):
-                check(rows, fast, lambda b=b: (b,), "near", what=str((shape, b.strides)))
+                check(fn, fast, lambda b=b: (b,), "near", what=str((shape, b.strides)))
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i8", "f2", "f4", "f8", "c8", "c16"])
+def test_results_and_warnings(dtype):
+    near_eager(rows, SHAPES, dtype)
 
 
 @pytest.mark.parametrize("dtype", ["i4", "f4", "f8", "c16"])
 def test_middle_axes(dtype):
-    for shape in CUBES:
-        a = numbers(shape, dtype)
-        fast = optimised(middle)
-        for b in layouts(a):
-            for _ in range(2):
-                check(middle, fast, lambda b=b: (b,), "near", what=str((shape, b.strides)))
+    near_eager(middle, CUBES, dtype)
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c16", "i2", "?"])
