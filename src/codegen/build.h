@@ -90,6 +90,12 @@ DYN_HIDDEN void dyn_load_forked(void);                    /* in the child */
 DYN_HIDDEN void dyn_par_refresh(void);        /* look again for the process's OpenMP runtime */
 DYN_HIDDEN void dyn_par_forked(void);         /* in the child: serial from now on */
 DYN_HIDDEN const char *dyn_par_runtime(void); /* path of the OpenMP runtime in use, or NULL */
+typedef struct DynRest {
+    int64_t until_ns; /* no threads before; 0: now */
+    int times;        /* the last rest was so many times what was lost; halved by each region in time */
+} DynRest;
+/* After a region that ended now. */
+DYN_HIDDEN void dyn_rest_learn(DynRest *r, int64_t now_ns, int64_t worked_ns, int64_t waited_ns);
 
 /* build.c: for doctor.c. */
 typedef struct DynBuildResult {

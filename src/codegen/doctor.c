@@ -1,6 +1,7 @@
 /* doctor.c: what `python -m dynoc doctor` says about building and threads, and the functions by which tests drive them.
  *
- * Module functions, called from Python with the GIL: build_info, _build_test, _load_limit, _par_test. Nothing else calls in here.
+ * Module functions, called from Python with the GIL: build_info, _build_test, _load_limit, _par_test,
+ * _rest_test. Nothing else calls in here.
  */
 #include "codegen/build.h"
 #include "codegen/loops.h"
@@ -141,6 +142,24 @@ static PyObject *par_test(PyObject *module, PyObject *args) {
     return Py_BuildValue("niii", once, raised & FE_DIVBYZERO ? 1 : 0, (int)atomic_load(&t.rounded_otherwise), dyn_par_threads());
 }
 
+static PyObject *rest_test(PyObject *module, PyObject *regions) {
+    DynRest r = {0};
+    Py_ssize_t n = PyList_Check(regions) ? PyList_GET_SIZE(regions) : 0;
+    PyObject *rests = PyList_New(n);
+    for (Py_ssize_t i = 0; i < n && rests != NULL; i++) {
+        long long now, worked, waited;
+        bool given = PyArg_ParseTuple(PyList_GET_ITEM(regions, i), "LLL", &now, &worked, &waited);
+        if (given)
+            dyn_rest_learn(&r, now, worked, waited);
+        PyObject *until = given ? PyLong_FromLongLong(r.until_ns) : NULL;
+        if (until == NULL)
+            Py_CLEAR(rests);
+        else
+            PyList_SET_ITEM(rests, i, until);
+    }
+    return rests;
+}
+
 static PyObject *load_limit(PyObject *module, PyObject *most) {
     long n = PyLong_AsLong(most);
     return n == -1 && PyErr_Occurred() ? NULL : PyLong_FromLong(dyn_load_limit((int)n));
@@ -153,6 +172,7 @@ static PyMethodDef functions[] = {
     {"_par_test", par_test, METH_VARARGS,
      "Test: (n, rounding mode): chunks that ran exactly once, was a worker's flag merged, chunks with another rounding, "
      "threads."},
+    {"_rest_test", rest_test, METH_O, "Test: of [(now, worked, waited)] the time up to which there are no threads, after each."},
     {0}};
 
 int dyn_build_init_module(PyObject *module) { return dyn_build_init() < 0 ? -1 : PyModule_AddFunctions(module, functions); }

@@ -65,8 +65,7 @@ DYN_HIDDEN void dyn_artifact_fail(DynArtifact *a, DynReason why, const char *det
  * where there is one thread. A worker runs with the caller's MXCSR (rounding, flush bits) with the exception flags cleared; flags
  * that workers raised are or-ed into the caller's MXCSR. fn must not call Python. */
 DYN_HIDDEN void dyn_par_for(void (*fn)(void *ctx, int64_t chunk), void *ctx, int64_t nchunks);
-/* Called once by dyn_codegen_init: fork handlers, and the module functions build_info, _build_test, _load_limit, _par_test. -1:
- * exception set.
+/* Called once by dyn_codegen_init: fork handlers, and the module functions of doctor.c. -1: exception set.
  */
 DYN_HIDDEN int dyn_build_init_module(PyObject *module);
 DYN_HIDDEN int dyn_par_threads(void); /* how many threads dyn_par_for would use now: 1 is serial; cheap */

@@ -5,8 +5,9 @@
  * runtime is entered through GOMP_parallel, which GNU's, LLVM's and Intel's runtimes all have. In a child after fork a region
  * would hang: serial.
  *
- * On a machine that is busy with something else the other threads come late, and a region ends with the last of them: so regions
- * in which the caller waited for longer than it worked are followed by some without threads.
+ * On a machine that is busy with something else the other threads come late, and a region ends with the last of them. A region
+ * in which the caller waited for longer than it worked is followed by a time without threads, some times as long as what was
+ * lost: so little is lost in all on a busy machine, and little after a hiccup.
  *
  * Which thread runs a chunk is not fixed, what a chunk computes is: results don't depend on the number of threads. Each thread
  * starts with its own range of chunks (the same at every call, for its cache) and then helps the others. */
@@ -260,26 +261,23 @@ static void region_body(void *data) { /* on every thread of the team */
 
 /* ---- Others come late. Of the one region that runs now. */
 
-enum { GRACE_NS = 50 * 1000, FIRST_REST = 4, LONGEST_REST = 4096 };
-static int64_t resting;   /* regions still to run without threads */
-static int64_t next_rest; /* so many when they come late once more; 0: they were in time */
+enum { GRACE_NS = 50 * 1000, LONGEST_REST_NS = 250 * 1000 * 1000, FIRST_TIMES = 8, MOST_TIMES = 32 };
+static DynRest rest;
 
-static bool is_rest(void) {
-    resting -= resting > 0;
-    return resting > 0;
-}
-
-static void learn(int64_t worked_ns, int64_t waited_ns) {
-    bool late = waited_ns > worked_ns + GRACE_NS;
-    if (!late) {
-        next_rest /= 2;
+void dyn_rest_learn(DynRest *r, int64_t now_ns, int64_t worked_ns, int64_t waited_ns) {
+    int64_t lost = waited_ns - worked_ns;
+    if (lost <= GRACE_NS) {
+        r->times /= 2;
         return;
     }
-    int64_t lost = waited_ns / (worked_ns + 1); /* regions' worth: so many without threads can't lose more */
-    next_rest = next_rest == 0 ? FIRST_REST : 2 * next_rest;
-    next_rest = next_rest < lost ? lost : next_rest;
-    next_rest = next_rest < LONGEST_REST ? next_rest : LONGEST_REST;
-    resting = next_rest;
+    r->times = r->times < FIRST_TIMES / 2 ? FIRST_TIMES : r->times < MOST_TIMES / 2 ? 2 * r->times : MOST_TIMES;
+    r->until_ns = now_ns + (lost < LONGEST_REST_NS / r->times ? lost * r->times : LONGEST_REST_NS);
+}
+
+static bool is_rest(void) {
+    if (rest.until_ns != 0 && dyn_now_ns() >= rest.until_ns)
+        rest.until_ns = 0;
+    return rest.until_ns != 0;
 }
 
 static void run_parallel(void (*fn)(void *, int64_t), void *ctx, int64_t nchunks, int threads) {
@@ -297,7 +295,8 @@ static void run_parallel(void (*fn)(void *, int64_t), void *ctx, int64_t nchunks
     }
     int64_t start = dyn_now_ns();
     r.runtime->parallel(region_body, &r, (unsigned)threads, 0);
-    learn(r.worked_ns, dyn_now_ns() - start - r.worked_ns);
+    int64_t now = dyn_now_ns();
+    dyn_rest_learn(&rest, now, r.worked_ns, now - start - r.worked_ns);
     if (r.flags != 0)
         fp_set(fp_get() | r.flags);
 }

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from dynoc import _dynoc
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = """
 typedef union {{ long i; double f; }} Scalar;
@@ -514,6 +516,33 @@ def test_regions_from_many_threads():
     out([len(results), all(r == (257, 1, 0) for r in results)])
     """
     assert run(script)[0] == [160, True]
+
+
+MS = 1_000_000
+
+
+def rests(*regions):
+    """How long the rest after each of (worked, waited) is, of regions that end each as soon as there are threads again."""
+    ends, now = [], 1
+    for region in regions:
+        ends.append((now, *region))
+        now = max(_dynoc._rest_test(ends)[-1], now)
+    return [max(0, until - end[0]) for until, end in zip(_dynoc._rest_test(ends), ends)]
+
+
+def test_a_rest_is_some_times_what_was_lost():
+    assert rests((MS, 0), (MS, MS), (MS, MS + 50_000), (0, 0)) == [0, 0, 0, 0]
+    assert rests((MS, 5 * MS)) == [32 * MS]
+    assert rests((0, MS // 10)) == [8 * MS // 10]
+    assert rests((MS, 2**60)) == [250 * MS]
+
+
+def test_rests_grow_and_are_forgotten():
+    late, fine = (MS, 2 * MS), (MS, MS)
+    assert rests(*[late] * 5) == [8 * MS, 16 * MS, 32 * MS, 32 * MS, 32 * MS]
+    assert rests(late, fine, late, late) == [8 * MS, 0, 8 * MS, 16 * MS]
+    assert rests(late, late, late, fine, fine, fine, late) == [8 * MS, 16 * MS, 32 * MS, 0, 0, 0, 8 * MS]
+    assert rests(*[(0, 100 * MS)] * 3) == [250 * MS] * 3
 
 
 def test_build_info():
