@@ -16,6 +16,8 @@ DYN_HIDDEN int dyn_fuse(DynLoops *p, DynReason *why, DynStr *error);
 DYN_HIDDEN int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error);
 DYN_HIDDEN int dyn_plan(DynLoops *p, DynReason *why, DynStr *error);
 DYN_HIDDEN int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error);
+/* The source as a program that times its kernels, with the GIL. */
+DYN_HIDDEN void dyn_emit_program(const DynLoops *p, const char *source, DynStr *out);
 DYN_HIDDEN int dyn_loops_verify(const DynLoops *p, DynStr *error);
 DYN_HIDDEN void dyn_loops_print(const DynLoops *p, DynStr *out);
 

@@ -158,6 +158,9 @@ static int build(Job *j) {
     if (dyn_debug_wanted(&j->config, DYN_LOG_output_code)) {
         dyn_str_puts(&j->dump.source, dyn_str_at(&j->source));
     }
+    if (j->config.debug) {
+        dyn_emit_program(j->loops, dyn_str_at(&j->source), &j->dump.program);
+    }
     j->entry->artifact = dyn_artifact_new(j->loops, &j->source, &j->capture->graph);
     if (j->entry->artifact == NULL) {
         return fail(j, DYN_R_NO_MEMORY);

@@ -1,5 +1,6 @@
 """What can be seen of an optimised function: entries, source, counters; and how entries are limited, forgotten and counted."""
 
+import subprocess
 import sys
 import types
 from sys import intern
@@ -298,6 +299,25 @@ def test_debug_folder(tmp_path):
         "timing.txt",
     ]
     assert "add" in (folder / "graph.py").read_text() and "x.dtype" in (folder / "guards.txt").read_text()
+
+
+def test_debug_kernels_time_themselves(tmp_path):
+    """kernels.c is a program: what it says at its top compiles it, and it names every kernel with its elements."""
+
+    @dynoc.optimize(wait=True, options={"debug": True, "debug_dir": str(tmp_path / "made")})
+    def dumped(x, h, z, k, n):
+        picked = np.where(x > n, x, -x)
+        return picked.sum(axis=1), np.exp(picked).max(), h * h, z * 2j, k << 3, np.zeros((0, 3)) + 1.0
+
+    x = np.arange(12.0).reshape(3, 4)
+    dumped(x, x.astype(np.float16), x.astype(np.complex64), np.arange(5, dtype=np.int8), 1.5)
+    (source,) = (tmp_path / "made").rglob("kernels.c")
+    (command,) = [line[2:] for line in source.read_text().splitlines() if line.startswith(" *     cc ")]
+    subprocess.run(command, shell=True, cwd=source.parent, check=True)
+    said = subprocess.run(["./kernels", "0.001"], cwd=source.parent, check=True, capture_output=True, text=True).stdout
+    lines = said.splitlines()
+    assert len(lines) == 2 * len([line for line in lines if line.startswith("kernel ")]) > 6
+    assert all(text in said for text in ("kernel 0  (3 x 4)", "    12 elements, ", "    5 elements, ", "    0 elements, 0 calls"))
 
 
 def test_a_method_lookup_that_changes_its_form():
