@@ -26,6 +26,9 @@ void dyn_artifact_decref(DynArtifact *a) {
         if (a->loaded) {
             dyn_load_release(a->loaded);
         }
+        if (a->tune) {
+            dyn_tune_free(a->tune);
+        }
         dyn_str_free(&a->source);
         PyMem_RawFree(a->detail);
         PyMem_RawFree(a);

@@ -33,6 +33,11 @@ DYN_HIDDEN DynTier dyn_artifact_tier(const DynArtifact *a); /* with the GIL */
 DYN_HIDDEN DynReason dyn_artifact_failure(const DynArtifact *a,
                                           const char **detail); /* why there will be no native code; DYN_R_OK: none known */
 
+/* mode="max-autotune", before the artifact is submitted: try several ways to compile it, in the calls that come, and keep the
+ * fastest; and behind that, so that its own comes first. */
+DYN_HIDDEN void dyn_artifact_tune(DynArtifact *a);
+DYN_HIDDEN void dyn_artifact_tune_submit(DynArtifact *a);
+
 /* Ask for native code: disk cache, else compiler in the background thread (off the GIL). wait: return when done (GIL released
  * meanwhile). */
 DYN_HIDDEN void dyn_build_submit(DynArtifact *a, bool wait);

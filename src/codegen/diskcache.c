@@ -1,4 +1,5 @@
-/* diskcache.c: compiled objects by content: a folder of files <key>.so, the key a SHA-256 of all that goes into an object.
+/* diskcache.c: compiled objects by content: a folder of files <key>.so (and tune.c's <key>.way), the key a SHA-256 of all that
+ * goes into an object.
  *
  * Called by build.c in the build thread. Any number of processes share a folder: a file appears by rename, complete, and is never
  * changed; who loses a race replaces it by the same bytes. A file is the object, then a trailer: the key (64), MAGIC (8), the
@@ -211,7 +212,8 @@ int dyn_diskcache_trim(int folder, int64_t limit) {
         close(again);
     while (dir != NULL && (e = readdir(dir)) != NULL) {
         size_t n = strlen(e->d_name);
-        bool object = n == HEX + 3 && ends_with(e->d_name, n, ".so"), unfinished = ends_with(e->d_name, n, ".tmp");
+        bool object = (n == HEX + 3 && ends_with(e->d_name, n, ".so")) || (n == HEX + 4 && ends_with(e->d_name, n, ".way")),
+             unfinished = ends_with(e->d_name, n, ".tmp");
         if ((!object && !unfinished) || fstatat(folder, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         if (unfinished && (int64_t)st.st_mtime < now - STALE_S)

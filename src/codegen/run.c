@@ -635,6 +635,11 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
     Call c = {.a = a, .p = p, .run = run, .geoms = geoms, .objects = objects};
     dyn_cpy_notice_signals(); /* a build may have been submitted lately, with a new thread */
     c.table = atomic_load_explicit(&a->table, memory_order_acquire);
+    DynTrial trial = {.way = -1};
+    if (DYN_UNLIKELY(a->tune != NULL)) {
+        trial = dyn_tune_start(a, run);
+        c.table = trial.table;
+    }
     if (p->nnative && !c.table) {
         dyn_build_poll();
         if (dyn_artifact_tier(a) == DYN_TIER_EAGER) {
@@ -657,6 +662,9 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
     dyn_artifact_incref(a);
     DynRunStatus status = run_call(&c);
     be_strict(&c, false);
+    if (DYN_UNLIKELY(trial.way >= 0) && status == DYN_RUN_OK) {
+        dyn_tune_end(a, &trial);
+    }
     for (uint32_t i = 0; i < p->nplaces; i++) {
         Py_XDECREF(c.objects[i]);
     }

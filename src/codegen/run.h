@@ -5,12 +5,24 @@
 #include "tracer/extern.h"
 #include <stdatomic.h>
 
+/* tune.c */
+typedef struct DynTune DynTune;
+typedef struct DynTrial { /* of one call */
+    const DynNativeTable *table;
+    int way; /* -1: it isn't timed */
+    int64_t start;
+} DynTrial;
+DYN_HIDDEN DynTrial dyn_tune_start(DynArtifact *a, const DynRun *run);
+DYN_HIDDEN void dyn_tune_end(DynArtifact *a, const DynTrial *trial); /* the call has gone through */
+DYN_HIDDEN void dyn_tune_free(DynTune *t);
+
 struct DynArtifact {
     Py_ssize_t refs; /* under the GIL */
     const DynLoops *loops;
     const DynGraph *graph;
     long nnative; /* kernels that the object has to have */
     DynStr source;
+    DynTune *tune;     /* NULL: nothing to find out */
     bool built_in;     /* it has run in the built-in tier */
     atomic_int state;  /* 0 not asked, 1 queued, 2 done */
     DynLoaded *loaded; /* written before table, which is in it */

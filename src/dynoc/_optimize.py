@@ -129,7 +129,8 @@ def optimize(
     dynamic : bool
         True: sizes and Python float and int arguments are run-time values. False: each is burned in and guarded.
     mode : {None, "default", "reduce-overhead", "max-autotune"}
-        How hard to try. On a CPU all are the same.
+        How hard to try. ``"max-autotune"`` compiles a graph in several ways, times them in the first calls, keeps the fastest,
+        and remembers it in the cache folder; all have the same bits. On a CPU ``"reduce-overhead"`` is the default.
     wait : bool, optional
         True: native code is ready before the call that recorded returns. False: a call never waits for the compiler.
         Left out, ``dynoc.config.wait`` says.

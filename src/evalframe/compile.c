@@ -166,7 +166,11 @@ static int build(Job *j) {
         return fail(j, DYN_R_NO_MEMORY);
     }
     dyn_count("graphs", "compiled");
+    if (j->root->options->tune) {
+        dyn_artifact_tune(j->entry->artifact);
+    }
     dyn_build_submit(j->entry->artifact, false);
+    dyn_artifact_tune_submit(j->entry->artifact);
     return 0;
 }
 

@@ -13,6 +13,7 @@ typedef struct DynOptions {
     Py_ssize_t refs;
     PyObject *dict; /* as the Python face gave it: for pickles */
     bool eager, fullgraph, dynamic, exact;
+    bool tune;        /* mode="max-autotune" */
     int wait;         /* -1: as dyn_config says */
     DynConfig config; /* values of the settings that hold for this function alone … */
     uint64_t given;   /* … one bit for each that was given, in the order of DYN_CONFIG_NAMES */

@@ -81,9 +81,12 @@ static int read_flag(PyObject *dict, const char *name, bool *out) {
 
 static int read_all(DynOptions *o, PyObject *dict) {
     PyObject *backend = PyDict_GetItemString(dict, "backend"), *wait = PyDict_GetItemString(dict, "wait");
-    PyObject *settings = PyDict_GetItemString(dict, "options");
+    PyObject *settings = PyDict_GetItemString(dict, "options"), *mode = PyDict_GetItemString(dict, "mode");
     if (backend != NULL && PyUnicode_Check(backend)) {
         o->eager = PyUnicode_CompareWithASCIIString(backend, "eager") == 0;
+    }
+    if (mode != NULL && PyUnicode_Check(mode)) {
+        o->tune = PyUnicode_CompareWithASCIIString(mode, "max-autotune") == 0;
     }
     if (wait != NULL && wait != Py_None) {
         o->wait = PyObject_IsTrue(wait);
