@@ -121,9 +121,18 @@ static int put_combine(DynStr *out, const DynInsn *insn, const char *x, const ch
     return dyn_emit_expr(out, insn, (DynDtype)insn->dtype, args);
 }
 
-/* The body for one lane; reductions combine into x<n>[j]. */
-static int put_body(DynStr *out, const DynKernel *k, const char *indent, const char *index) {
-    char acc[32], value[16];
+/* Where lane i of an indirect operand stands, at<n>: what isn't there is the last (gather_loops.h has the same), and is told. */
+static void put_place(DynStr *out, const char *indent, uint32_t n, uint32_t op, uint32_t by) {
+    dyn_str_printf(out,
+                   "const long d%u = (long)a%u[i], u%u = (long)((unsigned long)d%u + e%u);\n"
+                   "%swrong |= u%u | (long)(2 * e%u - 1 - (unsigned long)u%u);\n"
+                   "%sconst unsigned long q%u = (unsigned long)(d%u < 0 ? u%u : d%u), at%u = q%u < e%u ? q%u : e%u - 1;\n%s",
+                   n, by, n, n, op, indent, n, op, n, indent, n, n, n, n, n, n, op, n, op, indent);
+}
+
+/* The body for one lane; reductions combine into x<n>[j]. looks_up: lanes of indirect operands aren't side by side yet. */
+static int put_body(DynStr *out, const DynKernel *k, const char *indent, const char *index, bool looks_up) {
+    char acc[32], value[16], place[16];
     int failed = 0, nreduce = 0;
     for (uint32_t i = 0; i < k->insns.n; i++) {
         const DynInsn *insn = at(k, i);
@@ -140,6 +149,10 @@ static int put_body(DynStr *out, const DynKernel *k, const char *indent, const c
             dyn_str_printf(out, "%s = ", acc);
             failed |= put_combine(out, insn, acc, value);
             dyn_str_puts(out, ";\n");
+        } else if (looks_up && insn->kind == DYN_L_LOAD && k->operands.at[insn->a[0]].indirect) {
+            snprintf(place, sizeof(place), "at%u", i);
+            put_place(out, indent, i, insn->a[0], k->operands.at[insn->a[0]].by);
+            failed |= put_value(out, k, i, place);
         } else {
             failed |= put_value(out, k, i, index);
         }
@@ -153,8 +166,38 @@ static int put_elementwise(DynStr *out, const DynKernel *k) {
     put_pointers(out, k);
     int failed = put_invariants(out, k);
     dyn_str_printf(out, "    n &= -%dL;\n#pragma omp simd\n    for (long i = 0; i < n; i++) {\n", k->lanes);
-    failed |= put_body(out, k, "        ", "i");
+    failed |= put_body(out, k, "        ", "i", false);
     dyn_str_puts(out, "    }\n}\n");
+    return failed;
+}
+
+/* Is there a function that looks indirect operands up itself? Not where a loop that the compiler makes no vectors of would be
+ * slow. */
+static bool has_lookup(const DynKernel *k) {
+    bool indirect = false, calls = false;
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        indirect = indirect || k->operands.at[i].indirect;
+    }
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        calls = calls || (at(k, i)->kind == DYN_L_OP && dyn_ops[at(k, i)->op].flags & DYN_OPF_VECTOR_CALL);
+    }
+    return indirect && !calls && !k->reduced && !k->in_place;
+}
+
+/* One loop, so that reading the index, the other operands and the table overlap. */
+static int put_lookup(DynStr *out, const DynKernel *k) {
+    dyn_str_printf(out, "static void g%d(char *const *p, long n, const union dyn_scalar *s) {\n    long wrong = 0;\n", k->number);
+    put_params(out, k);
+    put_pointers(out, k);
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        if (k->operands.at[i].indirect) {
+            dyn_str_printf(out, "    const unsigned long e%u = (unsigned long)p[%u];\n", i, k->operands.n + i);
+        }
+    }
+    int failed = put_invariants(out, k);
+    dyn_str_printf(out, "    n &= -%dL;\n#pragma omp simd reduction(|:wrong)\n    for (long i = 0; i < n; i++) {\n", k->lanes);
+    failed |= put_body(out, k, "        ", "i", true);
+    dyn_str_printf(out, "    }\n    *(long *)p[%u] |= wrong;\n}\n", 2 * k->operands.n);
     return failed;
 }
 
@@ -240,7 +283,7 @@ static int put_reduction(DynStr *out, const DynKernel *k) {
     dyn_str_printf(out,
                    "        for (long i = 0; i < n; i += %d) {\n#pragma omp simd\n            for (int j = 0; j < %d; j++) {\n",
                    lanes, lanes);
-    failed |= put_body(out, k, "                ", "j");
+    failed |= put_body(out, k, "                ", "j", false);
     dyn_str_puts(out, "            }\n");
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const DynOperand *o = &k->operands.at[i];
@@ -295,7 +338,7 @@ static int put_rest(DynStr *out, const DynKernel *k, const Accumulator *acc, int
                        acc[i].type, i, lanes, lanes, i, i, lanes, i, i, i);
     }
     dyn_str_printf(out, "#pragma omp simd\n            for (int j = 0; j < %d; j++) {\n", lanes);
-    failed |= put_body(out, k, "                ", "j");
+    failed |= put_body(out, k, "                ", "j", false);
     dyn_str_puts(out, "            }\n");
     for (int i = 0; i < n; i++) {
         dyn_str_printf(out, SIMD "            for (int j = 0; j < %d; j++) x%d[j] = j < rest ? x%d[j] : w%d[j];\n", lanes, i, i,
@@ -371,7 +414,7 @@ static int put_one_result(DynStr *out, const DynKernel *k) {
     put_identity(out, "        ", acc, n);
     dyn_str_printf(out, "        for (; i + %d <= m; i += %d) {\n#pragma omp simd\n            for (int j = 0; j < %d; j++) {\n",
                    lanes, lanes, lanes);
-    failed |= put_body(out, k, "                ", "j");
+    failed |= put_body(out, k, "                ", "j", false);
     dyn_str_puts(out, "            }\n");
     for (uint32_t i = 0; i < k->operands.n; i++) {
         if (is_walked(k, i)) {
@@ -400,6 +443,7 @@ int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error)
             const DynKernel *k = &p->kernels.at[p->steps.at[s].id];
             failed |= k->reduced ? put_reduction(&body, k) : put_elementwise(&body, k);
             failed |= k->reduced && !p->lanes_only ? put_one_result(&body, k) : 0;
+            failed |= has_lookup(k) ? put_lookup(&body, k) : 0;
         }
     }
     dyn_str_puts(source, "union dyn_scalar { long i; double f; };\n");
@@ -408,12 +452,14 @@ int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error)
     dyn_str_printf(source,
                    "__attribute__((visibility(\"default\"))) const struct {\n    long abi, count;\n"
                    "    struct {\n        void (*lanes)(char *const *, long, const union dyn_scalar *);\n"
-                   "        void (*one)(char *const *, long, const union dyn_scalar *);\n    } kernels[%u];\n} %s = {%d, %u, {",
+                   "        void (*other)(char *const *, long, const union dyn_scalar *);\n    } kernels[%u];\n} %s = {%d, %u, {",
                    p->nnative, DYN_NATIVE_SYMBOL, DYN_NATIVE_ABI, p->nnative);
     for (uint32_t s = 0; s < p->steps.n; s++) {
         const DynKernel *k = p->steps.at[s].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[s].id] : NULL;
         if (k != NULL && k->reduced && !p->lanes_only) {
             dyn_str_printf(source, "{k%d, r%d}, ", k->number, k->number);
+        } else if (k != NULL && has_lookup(k)) {
+            dyn_str_printf(source, "{k%d, g%d}, ", k->number, k->number);
         } else if (k != NULL) {
             dyn_str_printf(source, "{k%d, 0}, ", k->number);
         }

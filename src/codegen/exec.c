@@ -9,7 +9,8 @@
 int dyn_exec_bind(const DynKernel *k, const DynNativeTable *table, const DynGeom *geoms, const DynScalar *sym, DynBound *b) {
     b->k = k;
     b->fn = table == NULL ? NULL : table->kernels[k->number].lanes;
-    b->one = table == NULL ? NULL : table->kernels[k->number].one;
+    b->one = table != NULL && k->reduced ? table->kernels[k->number].other : NULL;
+    b->lookup = table != NULL && !k->reduced ? table->kernels[k->number].other : NULL;
     b->ndim = k->ndim;
     b->nops = (int)k->operands.n;
     b->indirect = false;
@@ -184,6 +185,21 @@ static bool is_looked_up(const DynBound *b, const DynSpan *s, int op) {
     return one;
 }
 
+/* Can the kernel's own function look up all that is indirect, and take the rest as it lies? */
+static bool has_lookup(const DynBound *b, DynSpan *s) {
+    bool can = b->lookup != NULL && !s->direct && !s->looked_up && s->ndim == 1;
+    for (int i = 0; i < b->nops && can; i++) {
+        uint16_t by = b->k->operands.at[i].by;
+        if (s->mode[i] == DYN_SPAN_INDIRECT) {
+            can = s->strides[i][0] == 0 && b->step[i] == b->size[i] && s->strides[by][0] == b->size[by];
+            s->lane[by] = b->size[by];
+        } else {
+            can = s->mode[i] <= DYN_SPAN_SCALAR;
+        }
+    }
+    return can;
+}
+
 static void span_modes(const DynBound *b, DynSpan *s) {
     s->direct = true;
     s->looked_up = 0;
@@ -212,7 +228,9 @@ static void span_modes(const DynBound *b, DynSpan *s) {
             s->mode[i] = DYN_SPAN_DIRECT;
         }
         s->direct = s->direct && s->mode[i] <= DYN_SPAN_SCALAR;
+        s->lane[i] = s->mode[i] == DYN_SPAN_DIRECT ? b->size[i] : 0;
     }
+    s->lookup = has_lookup(b, s);
     span_rounds(b, s);
 }
 
@@ -271,23 +289,44 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
     }
 }
 
+static void stand_behind(const DynBound *b, const DynSpan *s, char *const *at, int64_t n, char **p) {
+    for (int i = 0; i < b->nops; i++) {
+        p[i] = at[i] + n * s->lane[i];
+    }
+}
+
+static void run_lanes(const DynBound *b, const DynSpan *s, char *const *at, int64_t n) {
+    if (s->lookup) {
+        dyn_lookup_run(b, at, n);
+    } else {
+        dyn_bound_run(b, at, n);
+    }
+}
+
+/* n lanes as they lie in memory, at least as many as the kernel takes at a time. The last once more, together with some that are
+ * done, where n is no multiple of that. */
+static void run_direct(const DynBound *b, const DynSpan *s, char *const *at, int64_t n) {
+    char *p[DYN_MAX_OPERANDS];
+    int64_t lanes = b->k->lanes, whole = n & -lanes; /* a power of two */
+    run_lanes(b, s, at, whole);
+    if (whole < n) {
+        stand_behind(b, s, at, n - lanes, p);
+        run_lanes(b, s, p, lanes);
+    }
+}
+
 void dyn_span_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to, DynScratch *scratch) {
     char *p[DYN_MAX_OPERANDS], *now[DYN_MAX_OPERANDS];
     at = s->looked_up ? dyn_span_look_up(b, s, at, now) : at;
-    int64_t lanes = b->k->lanes, whole = (to - from) & -lanes; /* a power of two */
-    if (s->direct && whole > 0) {
-        for (int i = 0; i < b->nops; i++) {
-            p[i] = at[i] + (s->mode[i] == DYN_SPAN_SCALAR ? 0 : from * b->size[i]);
+    int64_t lanes = b->k->lanes, whole = (to - from) & -lanes;
+    if ((s->direct || s->lookup) && whole > 0) {
+        stand_behind(b, s, at, from, p);
+        if (!b->k->in_place) {
+            run_direct(b, s, p, to - from);
+            return;
         }
         dyn_bound_run(b, p, whole);
         from += whole;
-        if (from < to && !b->k->in_place) { /* the last lanes once more, together with some that are done */
-            for (int i = 0; i < b->nops; i++) {
-                p[i] = at[i] + (s->mode[i] == DYN_SPAN_SCALAR ? 0 : (to - lanes) * b->size[i]);
-            }
-            dyn_bound_run(b, p, lanes);
-            return;
-        }
     }
     for (int64_t pos = from, n; pos < to; pos += n) {
         n = to - pos < s->block ? to - pos : s->block;
@@ -330,8 +369,13 @@ static void run_rows(const Elementwise *e, int64_t from, int64_t to, DynScratch 
         index[d] = rest % b->dims[d];
         step_along(b, at, d, index[d]);
     }
+    bool direct = e->span.direct && !e->span.looked_up && !b->k->in_place && e->span.n >= b->k->lanes;
     for (int64_t row = from; row < to; row++) {
-        dyn_span_run(b, &e->span, at, scratch);
+        if (direct) {
+            run_direct(b, &e->span, at, e->span.n);
+        } else {
+            dyn_span_run(b, &e->span, at, scratch);
+        }
         for (int d = e->outer; d-- > 0;) { /* no division for each row */
             step_along(b, at, d, 1);
             if (++index[d] < b->dims[d]) {

@@ -18,7 +18,7 @@ DYN_HIDDEN int64_t dyn_geom_dense(const DynMem *m, const DynScalar *sym,
 /* A kernel bound to memory: for each axis of its space a size, for each operand a stride. */
 typedef struct DynBound {
     const DynKernel *k;
-    DynKernelFn fn, one; /* NULL: there is none yet; the second for reductions only (native.h) */
+    DynKernelFn fn, one, lookup; /* NULL: there is none yet; the second for reductions, the third for lookups (native.h) */
     int nops, ndim;
     int64_t dims[DYN_MAX_NDIM];
     int64_t strides[DYN_MAX_OPERANDS][DYN_MAX_NDIM];
@@ -62,7 +62,9 @@ typedef struct DynSpan {
     int64_t strides[DYN_MAX_OPERANDS][DYN_MAX_NDIM];
     uint8_t mode[DYN_MAX_OPERANDS];   /* SpanMode */
     int64_t stride[DYN_MAX_OPERANDS]; /* STRIDED */
+    int64_t lane[DYN_MAX_OPERANDS];   /* bytes from lane to lane of what is handed over as it lies, or 0 */
     bool direct;                      /* all operands are DIRECT or SCALAR */
+    bool lookup;                      /* or INDIRECT, and the kernel has a function that looks those up */
     int64_t block;                    /* lanes that go through scratch at a time: whole rounds of those that are ROUND */
     uint32_t looked_up;               /* bit i: indirect operand i stands at one place for all lanes, looked up first */
 } DynSpan;
@@ -103,6 +105,7 @@ DYN_HIDDEN void dyn_block_take(const DynBound *b, int op, const char *table, con
                                const int64_t *index_strides, int64_t n, int64_t rows, char *to, int64_t pitch);
 /* Where operands stand for all lanes of a span that has some to look up: `now`, filled. */
 DYN_HIDDEN char *const *dyn_span_look_up(const DynBound *b, const DynSpan *s, char *const *at, char **now);
+DYN_HIDDEN void dyn_lookup_run(const DynBound *b, char *const *at, int64_t n); /* n lanes by the kernel's own lookup */
 DYN_HIDDEN void dyn_span_take(const DynBound *b, const DynSpan *s, int op, char *const *at, int64_t pos, int64_t n, char *to);
 DYN_HIDDEN int64_t dyn_exec_cost(const DynBound *b); /* rough, in tenths of a nanosecond */
 

@@ -1,7 +1,8 @@
 /* exec_gather.c: indirect operands: elements of a table that stand where an array of integers says (a[index], np.take).
  *
  * Called by run.c, which has places looked at before anything that can be seen is done, and by exec.c and exec_reduce.c for the
- * lanes of such an operand, which report what isn't there. Where the index is the same for a whole stretch of lanes (rows of a
+ * lanes of such an operand, which report what isn't there. A kernel that has a function of its own for it takes tables as they
+ * lie: to look up a block, then to compute it, is half as fast, as no stream is read ahead across the lookups between. Where the index is the same for a whole stretch of lanes (rows of a
  * table) they are handed over as they lie. Another thread may write the index meanwhile, as it may while NumPy looks things up: a
  * place that isn't there any more is read as the last. */
 #include "codegen/build.h"
@@ -94,6 +95,18 @@ static void report(const DynBound *b, int64_t wrong) {
     if (wrong < 0 && b->missed != NULL) {
         atomic_store_explicit(b->missed, true, memory_order_relaxed);
     }
+}
+
+void dyn_lookup_run(const DynBound *b, char *const *at, int64_t n) {
+    char *p[DYN_MAX_POINTERS];
+    long wrong = 0;
+    for (int i = 0; i < b->nops; i++) {
+        p[i] = at[i];
+        p[b->nops + i] = (char *)(intptr_t)b->extent[i];
+    }
+    p[2 * b->nops] = (char *)&wrong;
+    b->lookup(p, n, b->params);
+    report(b, wrong);
 }
 
 /* Where operand op stands for n lanes, BLOCK at most. */

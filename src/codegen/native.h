@@ -23,7 +23,11 @@
  *   by how many lanes the last group's rows lie before their place.
  *
  * A reduction has a second function, for lanes that all belong to one result: any number of them above 0, and the results are one
- * element each, which hold what a reduction begins with, and get the result. */
+ * element each, which hold what a reduction begins with, and get the result.
+ *
+ * An elementwise kernel with indirect operands may have a second function too, which looks them up itself: their pointers are
+ * those of the tables, the elements of which lie side by side. Behind the pointers it has for each operand how many elements there
+ * are, and where a long lies whose sign is set if an index says a place that isn't there. */
 typedef void (*DynKernelFn)(char *const *p, long n, const DynScalar *s);
 #define DYN_REDUCE_TAIL 3
 #define DYN_START_WALKS 1
@@ -35,7 +39,7 @@ typedef struct DynNativeTable {
     long abi;   /* DYN_NATIVE_ABI */
     long count; /* of kernels */
     struct {
-        DynKernelFn lanes, one; /* one: NULL where nothing is reduced */
+        DynKernelFn lanes, other; /* other: NULL where there is no second one */
     } kernels[1];               /* count entries */
 } DynNativeTable;
 

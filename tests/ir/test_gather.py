@@ -140,3 +140,45 @@ def test_what_is_not_there_is_eagers(tier, index):
             i[at] = 99
             assert _dynoc._graph_run(unit, [np.ones(100), i], ())[0] == 0
             assert _dynoc._graph_run(unit, [np.ones(0), i], ())[0] == 2
+
+
+SIZES = [1, 2, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 1000]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("index", INDEX)
+def test_the_kernels_own_lookup(dtype, index):
+    text = graph(VECTORS + VECTOR_GATHER + "%3: {dtype}[s1] C = copy(%2)\noutputs %3\n", dtype, index)
+    assert "static void g0" in _dynoc._emit_text(text)
+    unit, rng = _dynoc._graph_compile(text), np.random.default_rng(2)
+    for n in SIZES:
+        t = rng.integers(0, 2 if dtype == "bool" else 99, 3 * n).astype(DTYPES[dtype])
+        for entries in (1, min(n, 100)):
+            i = rng.integers(0 if index[0] == "u" else -entries, entries, n).astype(INDEX[index])
+            for table in (t[:entries], t[: 3 * entries : 3], t[entries - 1 :: -1]):
+                for at in (i, i[::-1], i.repeat(2)[::2]):
+                    status, (r,) = _dynoc._graph_run(unit, [table, at], ())
+                    assert status == 0 and r.tobytes() == table[at.astype("i8")].tobytes()
+
+
+def test_the_kernels_own_lookup_of_two_tables():
+    text = VECTORS + "%2: f64[s1] C = input(w)\n%3: {dtype}[s0] C = input(u)\n%4: {dtype}[s1] C = gather(%0, %1) {{0}}\n"
+    text += "%5: {dtype}[s1] C = gather(%3, %1) {{0}}\n%6: {dtype}[s1] C = multiply(%4, %2)\n%7: {dtype}[s1] C = add(%6, %5)\n"
+    text, rng = graph(text + "outputs %7\n"), np.random.default_rng(3)
+    assert _dynoc._emit_text(text).count("wrong |=") == 2
+    unit = _dynoc._graph_compile(text)
+    for n in SIZES:
+        t, w, u, i = rng.normal(size=50), rng.normal(size=n), rng.normal(size=50), rng.integers(-50, 50, n)
+        t[7] = np.nan
+        same(text, [(t, i, w, u), (t, i, w, u[::-1]), (t, i, np.repeat(w, 2)[::2], u)])
+        for at in {0, n // 2, n - 1}:
+            wrong = i.copy()
+            for wrong[at] in (50, -51, 2**63 - 1, -(2**63)):
+                assert _dynoc._graph_run(unit, [t, wrong, w, u], ())[0] == 2
+        status, (r,) = _dynoc._graph_run(unit, [t, i, w, u], ())
+        assert status == 0 and np.array_equal(r, t[i] * w + u[i], equal_nan=True)
+
+
+def test_no_lookup_of_its_own_where_functions_are_called():
+    text = graph(VECTORS + VECTOR_GATHER + "%3: {dtype}[s1] C = sin(%2)\noutputs %3\n")
+    assert "static void g0" not in _dynoc._emit_text(text)
