@@ -145,6 +145,8 @@ DYN_HIDDEN uint32_t dyn_np_reduce(DynRec *r, DynOp op, uint32_t a, int naxes, co
 
 /* ---- rec_numpy_extern.c */
 DYN_HIDDEN DynVal *dyn_np_sized_call(DynRec *r, NpCall *c, int ndim, const uint32_t *shape); /* the call as it was made */
+DYN_HIDDEN DynVal *dyn_np_sized_extern(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int n,
+                                       PyObject *result, const uint32_t *shape); /* another one in its place */
 
 /* ---- rec_numpy_make.c */
 DYN_HIDDEN int dyn_np_burn_rest(DynRec *r, const NpCall *c, int first); /* slots from `first` on are the same at every call */

@@ -518,6 +518,11 @@ DynVal *dyn_np_sized_call(DynRec *r, NpCall *c, int ndim, const uint32_t *shape)
     return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, none);
 }
 
+DynVal *dyn_np_sized_extern(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int n, PyObject *result,
+                            const uint32_t *shape) {
+    return call_node(r, callable, name, args, n, NULL, result, shape, none);
+}
+
 static uint32_t operand_node(DynRec *r, DynOperand o) {
     if (o.v == NULL || (o.v->kind != DV_ARRAY && o.v->kind != DV_NPSCALAR))
         return refuse(r), DYN_NONE;
