@@ -60,13 +60,34 @@ static bool would_be_hoisted(const DynKernel *k, const DynInsn *insn) {
     return all;
 }
 
+/* What gcc makes no vectors of by itself is done by functions of strips of lanes (of halves: they are converted and rounded).
+ * They stand between loops over a strip's lanes; values that one loop leaves to another are arrays, which compilers keep in
+ * registers where both are vectors. */
+typedef struct Body {
+    const DynKernel *k;
+    const char *indent, *from; /* from: of the strip's first lane */
+    int lanes;                 /* of a strip. 0: there are none, and loops are the caller's */
+    bool spread[DYN_MAX_INSNS];
+    bool open;     /* a loop over a strip's lanes */
+    bool looks_up; /* lanes of indirect operands aren't side by side yet */
+} Body;
+
+static const char *value_name(const Body *b, uint32_t i, char *name, size_t size) {
+    snprintf(name, size, b->lanes && b->spread[i] ? "v%u[j]" : "v%u", i);
+    return name;
+}
+
 /* One value: "const double v3 = …;" */
-static int put_value(DynStr *out, const DynKernel *k, uint32_t i, const char *index) {
+static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) {
+    const DynKernel *k = b->k;
     const DynInsn *insn = at(k, i);
-    char names[3][48];
+    char names[3][64], name[24];
     const char *args[3] = {NULL, NULL, NULL};
     bool hoisted = would_be_hoisted(k, insn);
-    dyn_str_printf(out, "const %s v%u = ", dyn_emit_type((DynDtype)insn->dtype), i);
+    if (!b->lanes || !b->spread[i]) {
+        dyn_str_printf(out, "const %s ", dyn_emit_type((DynDtype)insn->dtype));
+    }
+    dyn_str_printf(out, "%s = ", value_name(b, i, name, sizeof(name)));
     switch (insn->kind) {
     case DYN_L_LOAD:
         dyn_str_printf(out,
@@ -79,12 +100,12 @@ static int put_value(DynStr *out, const DynKernel *k, uint32_t i, const char *in
     default: break;
     }
     for (int a = 0; a < insn->nargs; a++) {
-        snprintf(names[a], sizeof(names[a]), hoisted ? "((int)%s != never ? v%u : 0)" : "%sv%u", hoisted ? index : "",
-                 insn->a[a]);
+        value_name(b, insn->a[a], name, sizeof(name));
+        snprintf(names[a], sizeof(names[a]), hoisted ? "((int)(%s) != never ? %s : 0)" : "%s%s", hoisted ? index : "", name);
         args[a] = names[a];
     }
     DynDtype from = (DynDtype)at(k, insn->a[0])->dtype;
-    int failed = dyn_emit_expr(out, insn, from, args);
+    int failed = b->lanes && dyn_emit_rounds(insn) ? dyn_emit_op(out, insn, args) : dyn_emit_expr(out, insn, from, args);
     dyn_str_puts(out, ";\n");
     return failed;
 }
@@ -105,15 +126,87 @@ static bool is_invariant(const DynKernel *k, const DynInsn *insn) {
 
 /* Before the loop: numbers and single elements. */
 static int put_invariants(DynStr *out, const DynKernel *k) {
+    const Body before = {.k = k};
     int failed = 0;
     put_never(out, k);
     for (uint32_t i = 0; i < k->insns.n; i++) {
         if (is_invariant(k, at(k, i))) {
             dyn_str_puts(out, "    ");
-            failed |= put_value(out, k, i, "0");
+            failed |= put_value(out, &before, i, "0");
         }
     }
     return failed;
+}
+
+/* ---- the body of a loop over lanes */
+
+static bool is_half_load(const DynKernel *k, const DynInsn *insn) {
+    return insn->kind == DYN_L_LOAD && insn->dtype == DYN_F16 && !is_invariant(k, insn);
+}
+
+static bool has_strips(const DynKernel *k) {
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        if (is_half_load(k, at(k, i)) || dyn_emit_rounds(at(k, i))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_rounding_store(const DynKernel *k, const DynInsn *insn) {
+    return insn->kind == DYN_L_STORE && dyn_emit_rounds(at(k, insn->a[1]));
+}
+
+static int nvalues(const DynInsn *insn) { return insn->kind == DYN_L_OP || insn->kind == DYN_L_CAST ? insn->nargs : 0; }
+
+/* Is the value stored and nothing else? Stores of strips round. */
+static bool is_only_stored(const DynKernel *k, uint32_t value) {
+    bool stored = false;
+    for (uint32_t i = value + 1; i < k->insns.n; i++) {
+        const DynInsn *insn = at(k, i);
+        stored |= insn->kind == DYN_L_STORE && insn->a[1] == value;
+        for (int a = 0; a < nvalues(insn); a++) {
+            if (insn->a[a] == value) {
+                return false;
+            }
+        }
+        if (insn->kind == DYN_L_REDUCE && insn->a[1] == value) {
+            return false;
+        }
+    }
+    return stored;
+}
+
+/* Which values are arrays: a function of strips makes or takes them, or they are used behind another loop than their own. */
+static void find_spread(Body *b) {
+    const DynKernel *k = b->k;
+    uint32_t loop[DYN_MAX_INSNS], loops = 0;
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        const DynInsn *insn = at(k, i);
+        bool writes = insn->kind == DYN_L_STORE || insn->kind == DYN_L_REDUCE;
+        loop[i] = loops;
+        bool ends = is_half_load(k, insn) || dyn_emit_rounds(insn);
+        b->spread[i] = ends && insn->kind != DYN_L_REDUCE;
+        loops += ends || is_rounding_store(k, insn);
+        for (int a = writes; a < (writes ? 2 : nvalues(insn)); a++) {
+            b->spread[insn->a[a]] |= loop[insn->a[a]] != loop[i] && !is_invariant(k, at(k, insn->a[a]));
+        }
+    }
+}
+
+static void open_loop(DynStr *out, Body *b) {
+    if (b->lanes && !b->open) {
+        dyn_str_printf(out, SIMD "%sfor (int j = 0; j < %d; j++) {\n", b->indent, b->lanes);
+    }
+    b->open = true;
+    dyn_str_printf(out, b->lanes ? "%s    " : "%s", b->indent);
+}
+
+static void close_loop(DynStr *out, Body *b) {
+    if (b->lanes && b->open) {
+        dyn_str_printf(out, "%s}\n", b->indent);
+    }
+    b->open = false;
 }
 
 static int put_combine(DynStr *out, const DynInsn *insn, const char *x, const char *y) {
@@ -130,43 +223,104 @@ static void put_place(DynStr *out, const char *indent, uint32_t n, uint32_t op, 
                    n, by, n, n, op, indent, n, op, n, indent, n, n, n, n, n, n, op, n, op, indent);
 }
 
-/* The body for one lane; reductions combine into x<n>[j]. looks_up: lanes of indirect operands aren't side by side yet. */
-static int put_body(DynStr *out, const DynKernel *k, const char *indent, const char *index, bool looks_up) {
-    char acc[32], value[16], place[16];
-    int failed = 0, nreduce = 0;
-    for (uint32_t i = 0; i < k->insns.n; i++) {
-        const DynInsn *insn = at(k, i);
-        if (is_invariant(k, insn)) {
-            continue;
-        }
-        dyn_str_puts(out, indent);
-        if (insn->kind == DYN_L_STORE) {
-            dyn_str_printf(out, insn->dtype == DYN_F16 ? "a%u[%s] = dyn_half_store(v%u);\n" : "a%u[%s] = v%u;\n", insn->a[0],
-                           index, insn->a[1]);
-        } else if (insn->kind == DYN_L_REDUCE) {
-            snprintf(acc, sizeof(acc), "x%d[j]", nreduce++);
-            snprintf(value, sizeof(value), "v%u", insn->a[1]);
-            dyn_str_printf(out, "%s = ", acc);
-            failed |= put_combine(out, insn, acc, value);
-            dyn_str_puts(out, ";\n");
-        } else if (looks_up && insn->kind == DYN_L_LOAD && k->operands.at[insn->a[0]].indirect) {
-            snprintf(place, sizeof(place), "at%u", i);
-            put_place(out, indent, i, insn->a[0], k->operands.at[insn->a[0]].by);
-            failed |= put_value(out, k, i, place);
-        } else {
-            failed |= put_value(out, k, i, index);
+/* Accumulator n with the value that it combines. */
+static int put_accumulate(DynStr *out, Body *b, const DynInsn *insn, int n) {
+    char acc[32], value[24];
+    const char *args[3] = {acc, value, NULL};
+    bool rounds = b->lanes && dyn_emit_rounds(insn);
+    snprintf(acc, sizeof(acc), "x%d[j]", n);
+    value_name(b, insn->a[1], value, sizeof(value));
+    open_loop(out, b);
+    dyn_str_printf(out, "%s = ", acc);
+    int failed = rounds ? dyn_emit_op(out, insn, args) : put_combine(out, insn, acc, value);
+    dyn_str_puts(out, ";\n");
+    if (rounds) {
+        close_loop(out, b);
+        dyn_str_printf(out, "%sdyn_half_rounds(x%d, x%d, %d);\n", b->indent, n, n, b->lanes);
+    }
+    return failed;
+}
+
+static int put_insn(DynStr *out, Body *b, uint32_t i, const char *index) {
+    const DynInsn *insn = at(b->k, i);
+    char value[24];
+    int failed = 0;
+    if (b->lanes && is_half_load(b->k, insn)) {
+        close_loop(out, b);
+        dyn_str_printf(out, "%sdyn_half_loads(v%u, a%u + %s, %d);\n", b->indent, i, insn->a[0], b->from, b->lanes);
+    } else if (b->lanes && is_rounding_store(b->k, insn)) {
+        close_loop(out, b);
+        dyn_str_printf(out, "%sdyn_half_stores(a%u + %s, v%u, %d);\n", b->indent, insn->a[0], b->from, insn->a[1], b->lanes);
+    } else if (insn->kind == DYN_L_STORE) {
+        open_loop(out, b);
+        value_name(b, insn->a[1], value, sizeof(value));
+        dyn_str_printf(out, insn->dtype == DYN_F16 ? "a%u[%s] = dyn_half_store(%s);\n" : "a%u[%s] = %s;\n", insn->a[0], index,
+                       value);
+    } else if (b->looks_up && insn->kind == DYN_L_LOAD && b->k->operands.at[insn->a[0]].indirect) {
+        open_loop(out, b);
+        snprintf(value, sizeof(value), "at%u", i);
+        put_place(out, b->indent, i, insn->a[0], b->k->operands.at[insn->a[0]].by);
+        failed = put_value(out, b, i, value);
+    } else {
+        open_loop(out, b);
+        failed = put_value(out, b, i, index);
+        if (b->lanes && dyn_emit_rounds(insn)) {
+            close_loop(out, b);
+            if (!is_only_stored(b->k, i)) {
+                dyn_str_printf(out, "%sdyn_half_rounds(v%u, v%u, %d);\n", b->indent, i, i, b->lanes);
+            }
         }
     }
     return failed;
 }
 
+/* All instructions for a lane, or for a strip from lane `from` on; reductions combine into x<n>[j]. */
+static int put_body(DynStr *out, Body *b, const char *index) {
+    const DynKernel *k = b->k;
+    int failed = 0, nreduce = 0;
+    if (b->lanes) {
+        find_spread(b);
+    }
+    for (uint32_t i = 0; b->lanes && i < k->insns.n; i++) {
+        if (b->spread[i]) {
+            DynDtype dt = (DynDtype)at(k, i)->dtype;
+            dyn_str_printf(out, "%s%s v%u[%d];\n", b->indent, dt == DYN_BOOL ? "int" : dyn_emit_type(dt), i, b->lanes);
+        }
+    }
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        if (!is_invariant(k, at(k, i))) {
+            failed |= at(k, i)->kind == DYN_L_REDUCE ? put_accumulate(out, b, at(k, i), nreduce++) : put_insn(out, b, i, index);
+        }
+    }
+    close_loop(out, b);
+    return failed;
+}
+
+/* The lanes of a group of a reduction. */
+static int put_group(DynStr *out, const DynKernel *k, const char *indent) {
+    Body b = {.k = k, .indent = indent, .from = "0", .lanes = has_strips(k) ? DYN_REDUCE_LANES : 0};
+    if (b.lanes) {
+        return put_body(out, &b, "j");
+    }
+    char inner[32];
+    snprintf(inner, sizeof(inner), "%s    ", indent);
+    b.indent = inner;
+    dyn_str_printf(out, SIMD "%sfor (int j = 0; j < %d; j++) {\n", indent, DYN_REDUCE_LANES);
+    int failed = put_body(out, &b, "j");
+    dyn_str_printf(out, "%s}\n", indent);
+    return failed;
+}
+
 static int put_elementwise(DynStr *out, const DynKernel *k) {
+    Body b = {.k = k, .indent = "        ", .from = "i", .lanes = has_strips(k) ? k->lanes : 0};
     dyn_str_printf(out, "static void k%d(char *const *p, long n, const union dyn_scalar *s) {\n", k->number);
     put_params(out, k);
     put_pointers(out, k);
     int failed = put_invariants(out, k);
-    dyn_str_printf(out, "    n &= -%dL;\n#pragma omp simd\n    for (long i = 0; i < n; i++) {\n", k->lanes);
-    failed |= put_body(out, k, "        ", "i", false);
+    dyn_str_printf(out, "    n &= -%dL;\n", k->lanes);
+    dyn_str_printf(out, b.lanes ? "    for (long i = 0; i < n; i += %d) {\n" : SIMD "    for (long i = 0; i < n; i++) {\n",
+                   b.lanes);
+    failed |= put_body(out, &b, b.lanes ? "i + j" : "i");
     dyn_str_puts(out, "    }\n}\n");
     return failed;
 }
@@ -186,6 +340,7 @@ static bool has_lookup(const DynKernel *k) {
 
 /* One loop, so that reading the index, the other operands and the table overlap. */
 static int put_lookup(DynStr *out, const DynKernel *k) {
+    Body b = {.k = k, .indent = "        ", .looks_up = true};
     dyn_str_printf(out, "static void g%d(char *const *p, long n, const union dyn_scalar *s) {\n    long wrong = 0;\n", k->number);
     put_params(out, k);
     put_pointers(out, k);
@@ -196,7 +351,7 @@ static int put_lookup(DynStr *out, const DynKernel *k) {
     }
     int failed = put_invariants(out, k);
     dyn_str_printf(out, "    n &= -%dL;\n#pragma omp simd reduction(|:wrong)\n    for (long i = 0; i < n; i++) {\n", k->lanes);
-    failed |= put_body(out, k, "        ", "i", true);
+    failed |= put_body(out, &b, "i");
     dyn_str_printf(out, "    }\n    *(long *)p[%u] |= wrong;\n}\n", 2 * k->operands.n);
     return failed;
 }
@@ -280,11 +435,8 @@ static int put_reduction(DynStr *out, const DynKernel *k) {
     dyn_str_printf(out, "        const long lane = g * %d, at = g + 1 < groups ? lane : lane - back;\n", lanes);
     put_group_pointers(out, k, false);
     put_start(out, k, acc, n);
-    dyn_str_printf(out,
-                   "        for (long i = 0; i < n; i += %d) {\n#pragma omp simd\n            for (int j = 0; j < %d; j++) {\n",
-                   lanes, lanes);
-    failed |= put_body(out, k, "                ", "j", false);
-    dyn_str_puts(out, "            }\n");
+    dyn_str_printf(out, "        for (long i = 0; i < n; i += %d) {\n", lanes);
+    failed |= put_group(out, k, "            ");
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const DynOperand *o = &k->operands.at[i];
         if (is_walked(k, i)) {
@@ -337,9 +489,7 @@ static int put_rest(DynStr *out, const DynKernel *k, const Accumulator *acc, int
                        "            for (int j = 0; j < %d; j++) x%d[j] = j < rest ? x%d[j] : e%d;\n",
                        acc[i].type, i, lanes, lanes, i, i, lanes, i, i, i);
     }
-    dyn_str_printf(out, "#pragma omp simd\n            for (int j = 0; j < %d; j++) {\n", lanes);
-    failed |= put_body(out, k, "                ", "j", false);
-    dyn_str_puts(out, "            }\n");
+    failed |= put_group(out, k, "            ");
     for (int i = 0; i < n; i++) {
         dyn_str_printf(out, SIMD "            for (int j = 0; j < %d; j++) x%d[j] = j < rest ? x%d[j] : w%d[j];\n", lanes, i, i,
                        i);
@@ -412,10 +562,8 @@ static int put_one_result(DynStr *out, const DynKernel *k) {
     }
     dyn_str_puts(out, "        long i = 0;\n");
     put_identity(out, "        ", acc, n);
-    dyn_str_printf(out, "        for (; i + %d <= m; i += %d) {\n#pragma omp simd\n            for (int j = 0; j < %d; j++) {\n",
-                   lanes, lanes, lanes);
-    failed |= put_body(out, k, "                ", "j", false);
-    dyn_str_puts(out, "            }\n");
+    dyn_str_printf(out, "        for (; i + %d <= m; i += %d) {\n", lanes, lanes);
+    failed |= put_group(out, k, "            ");
     for (uint32_t i = 0; i < k->operands.n; i++) {
         if (is_walked(k, i)) {
             dyn_str_printf(out, "            a%u += %d;\n", i, lanes);

@@ -124,25 +124,25 @@ static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value)
     }
 }
 
-static bool rounds(const DynInsn *insn) {
+bool dyn_emit_rounds(const DynInsn *insn) {
     const DynOpInfo *op = &dyn_ops[insn->op];
-    return insn->dtype == DYN_F16 && (*op->fpe || (op->flags & DYN_OPF_VECTOR_CALL));
+    return (insn->kind == DYN_L_OP || insn->kind == DYN_L_REDUCE) && insn->dtype == DYN_F16 &&
+           (*op->fpe || (op->flags & DYN_OPF_VECTOR_CALL));
 }
-
-static int put_op(DynStr *out, const DynInsn *insn, const char *const *args);
 
 int dyn_emit_expr(DynStr *out, const DynInsn *insn, DynDtype from, const char *const *args) {
     if (insn->kind == DYN_L_CAST) {
         put_cast(out, (DynDtype)insn->dtype, from, args[0]);
         return 0;
     }
-    dyn_str_puts(out, rounds(insn) ? "dyn_half(" : "");
-    int failed = put_op(out, insn, args);
-    dyn_str_puts(out, rounds(insn) ? ")" : "");
+    bool rounds = dyn_emit_rounds(insn);
+    dyn_str_puts(out, rounds ? "dyn_half(" : "");
+    int failed = dyn_emit_op(out, insn, args);
+    dyn_str_puts(out, rounds ? ")" : "");
     return failed;
 }
 
-static int put_op(DynStr *out, const DynInsn *insn, const char *const *args) {
+int dyn_emit_op(DynStr *out, const DynInsn *insn, const char *const *args) {
     DynDtype t = insn->compute == DYN_F16 ? DYN_F32 : (DynDtype)insn->compute;
     const char *c = dyn_dtypes[t].kind == 'c' ? dyn_complex_ops[insn->op].c : dyn_ops[insn->op].c;
     if (!c) {
@@ -231,6 +231,22 @@ static void put_function(DynStr *out, Names *names, const char *name, size_t len
     }
 }
 
+static void put_called(DynStr *out, Names *names, const char *text);
+
+/* A row of ops_c.def, behind what it calls and names. */
+static void put_helper(DynStr *out, Names *names, const DynOpHelper *h) {
+    for (const char *c = h->needs; *c;) {
+        size_t length = strcspn(c, " ");
+        const DynOpHelper *needed = is_new(names, c, length) ? dyn_op_helper(c, length) : NULL;
+        if (needed) {
+            put_helper(out, names, needed);
+        }
+        c += length + strspn(c + length, " ");
+    }
+    put_called(out, names, h->text);
+    dyn_str_puts(out, h->text);
+}
+
 static void put_called(DynStr *out, Names *names, const char *text) {
     for (const char *c = text; *c;) {
         if (!isalpha((unsigned char)*c) && *c != '_') {
@@ -245,8 +261,7 @@ static void put_called(DynStr *out, Names *names, const char *text) {
         if (*end == '(' && is_new(names, c, length)) {
             const DynOpHelper *h = dyn_op_helper(c, length);
             if (h) {
-                put_called(out, names, h->text);
-                dyn_str_puts(out, h->text);
+                put_helper(out, names, h);
             } else {
                 put_function(out, names, c, length);
             }

@@ -163,8 +163,10 @@ DYN_HIDDEN uint32_t dyn_kernel_load(DynLoops *p, DynKernel *k, const DynOperand 
 
 /* emit_expr.c */
 DYN_HIDDEN int dyn_emit_expr(DynStr *out, const DynInsn *insn, DynDtype from,
-                             const char *const *args); /* from: dtype of args[0] */
-DYN_HIDDEN const char *dyn_emit_type(DynDtype dt);     /* of a value in a kernel: _Bool for BOOL */
+                             const char *const *args);                                 /* from: dtype of args[0] */
+DYN_HIDDEN int dyn_emit_op(DynStr *out, const DynInsn *insn, const char *const *args); /* of an operator; not rounded to half */
+DYN_HIDDEN bool dyn_emit_rounds(const DynInsn *insn); /* does it give a half that dyn_emit_expr rounds? */
+DYN_HIDDEN const char *dyn_emit_type(DynDtype dt);    /* of a value in a kernel: _Bool for BOOL */
 DYN_HIDDEN const char *dyn_emit_memory_type(DynDtype dt);
 DYN_HIDDEN void dyn_emit_helpers(DynStr *out, const char *body); /* the functions that a text calls */
 

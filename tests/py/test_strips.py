@@ -1,0 +1,88 @@
+"""Halves are converted and rounded by strips, between loops over the strip's lanes (emit_c.c): values that cross from one loop to
+another, beside other dtypes, in every size about a strip's, in place, and all of it to eager's bits and flags."""
+
+import numpy as np
+import pytest
+from compare import dynoc
+from element import quietly, same_numbers
+
+H = np.float16
+SIZES = [0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 1000]
+
+
+def halves(n, seed):
+    bits = np.random.default_rng(seed).integers(0, 65536, n, dtype=np.uint16)
+    h = bits.view(H)
+    return np.where(np.isnan(h), H(seed), h)
+
+
+def chain(x, y, m, b, d):
+    z = x * y + x
+    return np.maximum(z, x) + y, z * z - y
+
+
+def chosen(x, y, m, b, d):
+    bigger = x * y > x + y
+    return np.where(bigger & m, x * H(3), y), bigger, ~bigger | m
+
+
+def beside_bytes(x, y, m, b, d):
+    return (x * y + b).astype(np.float32) * 2, (b * b + b) ^ b, x - m
+
+
+def beside_doubles(x, y, m, b, d):
+    return x * d + y, (d * 3).astype(H) * x, np.sqrt(np.abs(x * y)) + d
+
+
+def untouched(x, y, m, b, d):
+    return np.where(m, x, y), np.abs(x), -y, np.positive(x)
+
+
+def summed(x, y, m, b, d):
+    return (x * y).sum(), (x * H(0.5) + y).max(initial=0), np.where(m, x, 0).sum()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("fn", [chain, chosen, beside_bytes, beside_doubles, untouched, summed], ids=lambda fn: fn.__name__)
+def test_strips(fn, threads, monkeypatch):
+    monkeypatch.setattr(dynoc.config, "threads", threads)
+    fast = dynoc.optimize(fn, wait=True)
+    for n in SIZES:
+        rng = np.random.default_rng(n)
+        args = (halves(n, 1), halves(n, 2), rng.random(n) < 0.5, rng.integers(-128, 128, n, dtype=np.int8), rng.normal(size=n))
+        steps = (args, tuple(np.repeat(a, 2)[::2] for a in args), tuple(a[::-1] for a in args))
+        for given in steps:
+            plain, got = quietly(fn, *given), quietly(fast, *given)
+            assert plain[1] == got[1], n
+            for a, b in zip(plain[0], got[0], strict=True):
+                assert same_numbers(a, b, 0) is None, n
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_in_place(n):
+    def fn(x, y):
+        x *= y
+        x[1:] += y[:-1]
+        return x
+
+    fast = dynoc.optimize(fn, wait=True)
+    for _ in range(2):
+        results = []
+        for f in (fn, fast):
+            x = halves(n, 3)
+            results.append(quietly(f, x, halves(n, 4)))
+        assert results[0][1] == results[1][1]
+        assert same_numbers(results[0][0], results[1][0], 0) is None
+
+
+def test_signalling_nan_keeps_its_bits():
+    """A load by the processor would make it quiet, and raise a flag."""
+    fn = lambda x, m: (np.where(m, x, 0), -x, np.abs(x), x.copy())  # noqa: E731
+    fast = dynoc.optimize(fn, wait=True)
+    x = np.arange(65536, dtype=np.uint16).view(H)
+    m = np.ones(x.size, bool)
+    for _ in range(2):
+        plain, got = quietly(fn, x, m), quietly(fast, x, m)
+        assert plain[1] == got[1]
+        for a, b in zip(plain[0], got[0], strict=True):
+            assert (a.view(np.uint16) == b.view(np.uint16)).all()
