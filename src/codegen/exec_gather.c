@@ -2,9 +2,9 @@
  *
  * Called by run.c, which has places looked at before anything that can be seen is done, and by exec.c and exec_reduce.c for the
  * lanes of such an operand, which report what isn't there. A kernel that has a function of its own for it takes tables as they
- * lie: to look up a block, then to compute it, is half as fast, as no stream is read ahead across the lookups between. Where the index is the same for a whole stretch of lanes (rows of a
- * table) they are handed over as they lie. Another thread may write the index meanwhile, as it may while NumPy looks things up: a
- * place that isn't there any more is read as the last. */
+ * lie: to look up a block, then to compute it, is half as fast, as no stream is read ahead across the lookups between. Where the
+ * index is the same for a whole stretch of lanes (rows of a table) they are handed over as they lie. Another thread may write the
+ * index meanwhile, as it may while NumPy looks things up: a place that isn't there any more is read as the last. */
 #include "codegen/build.h"
 #include "codegen/exec.h"
 

@@ -26,8 +26,8 @@
  * element each, which hold what a reduction begins with, and get the result.
  *
  * An elementwise kernel with indirect operands may have a second function too, which looks them up itself: their pointers are
- * those of the tables, the elements of which lie side by side. Behind the pointers it has for each operand how many elements there
- * are, and where a long lies whose sign is set if an index says a place that isn't there. */
+ * those of the tables, the elements of which lie side by side. Behind the pointers it has for each operand how many elements
+ * there are, and where a long lies whose sign is set if an index says a place that isn't there. */
 typedef void (*DynKernelFn)(char *const *p, long n, const DynScalar *s);
 #define DYN_REDUCE_TAIL 3
 #define DYN_START_WALKS 1
@@ -40,7 +40,7 @@ typedef struct DynNativeTable {
     long count; /* of kernels */
     struct {
         DynKernelFn lanes, other; /* other: NULL where there is no second one */
-    } kernels[1];               /* count entries */
+    } kernels[1];                 /* count entries */
 } DynNativeTable;
 
 /* ---- load.c offers to build.c and artifact.c: an object that is loaded for as long as somebody uses it. Any thread. */
