@@ -236,6 +236,8 @@ void dyn_span_take(const DynBound *b, const DynSpan *s, int op, char *const *at,
     }
 }
 
+#define LINE 64 /* bytes */
+
 void dyn_block_take(const DynBound *b, int op, const char *table, const int64_t *strides, const char *index,
                     const int64_t *index_strides, int64_t n, int64_t rows, char *to, int64_t pitch) {
     _Alignas(64) int64_t place[BLOCK];
@@ -247,6 +249,9 @@ void dyn_block_take(const DynBound *b, int op, const char *table, const int64_t 
     for (int64_t k = 0; k < rows; k++, to += pitch) {
         if (!one && !dense) {
             find_places(b, op, index + k * index_strides[1], index_strides[0], n, place);
+        }
+        for (int64_t i = 0; dense && i < n * wide; i += LINE) { /* what is between two blocks keeps it from being read ahead */
+            __builtin_prefetch(index + (rows + k) * n * wide + i);
         }
         take(to, table + k * strides[1], dense ? place + k : place, dense ? rows : 1, n, b->step[op], strides[0], size);
         dyn_lanes_pad(to, size, n, DYN_REDUCE_LANES);

@@ -386,6 +386,7 @@ typedef struct Few {
     int64_t pitch;                                         /* from one element of a result to the next, where they are laid */
     char *at[DYN_MAX_OPERANDS];                            /* of the line */
     bool shared[DYN_MAX_OPERANDS], same[DYN_MAX_OPERANDS]; /* between lines; between columns */
+    bool loaded[DYN_MAX_OPERANDS];                         /* no result, nor an index alone */
     char *laid[DYN_MAX_OPERANDS];                          /* shared: group after group */
     char (*acc)[LANES][ROW_BYTES];
 } Few;
@@ -412,6 +413,7 @@ static size_t few_start(const DynReduce *e, Few *f, char *memory) {
         }
         size_t bytes = (size_t)e->span.n * ROW_BYTES;
         f->same[i] = stands(b, i, f->last);
+        f->loaded[i] = dyn_kernel_is_loaded(b->k, (uint32_t)i);
         f->shared[i] = fixed && !f->same[i] && !b->k->operands.at[i].result && shared + bytes * FEW_GROUPS <= FEW_BYTES;
         bytes *= f->shared[i] ? FEW_GROUPS : 1;
         shared += f->shared[i] ? bytes : 0;
@@ -461,7 +463,7 @@ static void few_group(const Few *f, int64_t group, int64_t column, int64_t n) {
     for (int i = 0; i < b->nops; i++) {
         stride[i] = f->pitch;
         lanes[i] = f->laid[i] + (f->shared[i] ? group * e->span.n * f->pitch : 0);
-        if (!b->k->operands.at[i].result && !f->same[i] && !f->shared[i]) {
+        if (!f->same[i] && !f->shared[i] && f->loaded[i]) {
             few_lay(f, i, column, n, lanes[i]);
         }
     }

@@ -120,6 +120,15 @@ bool dyn_kernel_is_index(const DynKernel *k, uint32_t operand) {
     return false;
 }
 
+bool dyn_kernel_is_loaded(const DynKernel *k, uint32_t operand) {
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        if (k->insns.at[i].kind == DYN_L_LOAD && k->insns.at[i].a[0] == operand) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool dyn_kernel_any_order(const DynKernel *k) {
     for (uint32_t i = 0; i < k->insns.n; i++) {
         const DynInsn *n = &k->insns.at[i];

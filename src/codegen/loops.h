@@ -150,6 +150,7 @@ DYN_HIDDEN bool dyn_kernel_touches(const DynLoops *p, const DynKernel *k, uint32
 DYN_HIDDEN bool dyn_step_scans(const DynLoops *p, const DynStep *step, uint32_t storage); /* a scan that reads or writes it, or a
                                                                                              check that reads it */
 DYN_HIDDEN bool dyn_kernel_is_index(const DynKernel *k, uint32_t operand); /* it says where another operand stands */
+DYN_HIDDEN bool dyn_kernel_is_loaded(const DynKernel *k, uint32_t operand);
 DYN_HIDDEN bool dyn_kernel_any_order(const DynKernel *k); /* its reductions give the same bits in whatever order */
 DYN_HIDDEN uint32_t dyn_op_cost(uint16_t op, uint8_t dtype);
 DYN_HIDDEN bool dyn_loops_op_warns(uint16_t op, uint8_t compute); /* may eager give a floating-point warning? */

@@ -194,15 +194,6 @@ static void measure(const DynLoops *p, DynKernel *k) {
     k->lanes = smallest == 1 ? 64 : smallest == 2 ? 32 : 16;
 }
 
-static bool is_loaded(const DynKernel *k, uint32_t operand) {
-    for (uint32_t i = 0; i < k->insns.n; i++) {
-        if (k->insns.at[i].kind == DYN_L_LOAD && k->insns.at[i].a[0] == operand) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* One element in each row of a group: several rows are done at one time. */
 static bool is_across(const DynLoops *p, const DynKernel *k) {
     bool one = k->group != DYN_NONE && !k->reduced && k->outer > 0;
@@ -226,7 +217,7 @@ static void find_scalars(const DynLoops *p, DynKernel *k) {
         for (int d = first; d < k->ndim; d++) {
             o->scalar = o->scalar && (o->axis[d] < 0 || is_one(p, p->places[o->place].shape[o->axis[d]]));
         }
-        o->scalar |= dyn_kernel_is_index(k, i) && !is_loaded(k, i);
+        o->scalar |= dyn_kernel_is_index(k, i) && !dyn_kernel_is_loaded(k, i);
     }
 }
 

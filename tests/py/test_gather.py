@@ -51,6 +51,10 @@ def row_sums(table, index):
     return table[index].sum(axis=-1), table[index].sum(axis=0), table[index].max(), (table[index] * 2).sum(axis=0)
 
 
+def short_sums(table, index):
+    return table[index].sum(axis=-1), (table[index] * index).sum(axis=-1), table[index].max(axis=-1) + table[index].min(axis=-1)
+
+
 def softmax(table, index):
     rows = table[index]
     e = np.exp(rows - rows.max(axis=1, keepdims=True))
@@ -262,6 +266,16 @@ def test_forms(fn):
 def test_rows_through_reductions(width):
     same(row_sums, *(lambda m=m: (numbers((50, width), "f8"), places(m, 50)) for m in (1, 2, 16, 33, 1000)))
     same(softmax, *(lambda m=m: (numbers((50, width), "f8"), places(m, 50)) for m in (1, 16, 200)))
+
+
+@pytest.mark.parametrize("index", INDEX)
+@pytest.mark.parametrize("width", [1, 2, 8, 15, 16, 17, 33])
+def test_short_rows_of_an_index(width, index):
+    def of(n, turned=False):
+        at = places(n * width, 50, index).reshape(n, width)
+        return numbers((50,), "f8"), np.asfortranarray(at) if turned else at
+
+    same(short_sums, *(lambda n=n, turned=turned: of(n, turned) for n in (1, 16, 31, 32, 65, 1000) for turned in (False, True)))
 
 
 def test_index_that_is_made():
