@@ -450,6 +450,76 @@ static int put_reduction(DynStr *out, const DynKernel *k) {
     return failed;
 }
 
+/* ---- a few elements of each result, which is a lane: exec_few.c says in which order */
+
+/* It reads elements and keeps nothing of them, and there are results to go side by side. */
+bool dyn_kernel_has_few(const DynKernel *k) {
+    bool few = k->reduced != 0 && k->reduced != (1u << k->ndim) - 1 && k->group == DYN_NONE;
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        few = few && (!k->operands.at[i].out || k->operands.at[i].result);
+    }
+    return few;
+}
+
+/* Pointers to one element of each lane: element `at`, group g. */
+static void put_few_pointers(DynStr *out, const DynKernel *k) {
+    const uint32_t n = k->operands.n;
+    for (uint32_t i = 0; i < n; i++) {
+        if (is_walked(k, i)) {
+            const char *type = dyn_emit_memory_type((DynDtype)k->operands.at[i].dtype);
+            dyn_str_printf(out, "            const %s *a%u = (const %s *)(p[%u] + at * (long)p[%u] + g * (long)p[%u]);\n", type,
+                           i, type, i, n + i, 2 * n + i);
+        }
+    }
+}
+
+static void put_identity(DynStr *out, const char *indent, const Accumulator *acc, int n) {
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, SIMD "%sfor (int j = 0; j < %d; j++) x%d[j] = e%d;\n", indent, DYN_REDUCE_LANES, i, i);
+    }
+}
+
+/* Element after element goes on a stack of accumulators, and then as many of those as the order says become one. */
+static int put_few(DynStr *out, const DynKernel *k) {
+    Accumulator acc[DYN_MAX_RESULTS];
+    const int lanes = DYN_REDUCE_LANES, n = find_accumulators(k, acc);
+    const uint32_t nops = k->operands.n;
+    dyn_str_printf(out, "static void f%d(char *const *p, long n, const union dyn_scalar *s) {\n", k->number);
+    put_params(out, k);
+    put_group_pointers(out, k, true);
+    int failed = put_invariants(out, k);
+    dyn_str_printf(out, "    const long groups = (long)p[%u];\n    const unsigned char *order = (const unsigned char *)p[%u];\n",
+                   3 * nops, 3 * nops + 1);
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, "    const %s e%d = *(const %s *)p[%u];\n    %s part%d[%d][%d];\n", acc[i].type, i, acc[i].type,
+                       nops + acc[i].insn->a[0], acc[i].type, i, DYN_FEW_PARTS, lanes);
+    }
+    dyn_str_puts(out, "    for (long g = 0; g < groups; g++) {\n        long top = 0;\n"
+                      "        for (long i = 0; i < n; i++, top++) {\n            const long at = order[2 * i];\n");
+    put_few_pointers(out, k);
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, "            %s *x%d = part%d[top];\n", acc[i].type, i, i);
+    }
+    put_identity(out, "            ", acc, n);
+    failed |= put_group(out, k, "            ");
+    dyn_str_puts(out, "            for (long c = order[2 * i + 1]; c > 0; c--, top--) {\n");
+    for (int i = 0; i < n; i++) {
+        char x[32], y[32];
+        snprintf(x, sizeof(x), "part%d[top - 1][j]", i);
+        snprintf(y, sizeof(y), "part%d[top][j]", i);
+        dyn_str_printf(out, SIMD "                for (int j = 0; j < %d; j++) %s = ", lanes, x);
+        failed |= put_combine(out, acc[i].insn, x, y);
+        dyn_str_puts(out, ";\n");
+    }
+    dyn_str_puts(out, "            }\n        }\n");
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, SIMD "        for (int j = 0; j < %d; j++) ((%s *)p[%u])[g * %d + j] = part%d[0][j];\n", lanes,
+                       acc[i].type, acc[i].insn->a[0], lanes, i);
+    }
+    dyn_str_puts(out, "    }\n}\n");
+    return failed;
+}
+
 /* ---- reductions of lanes that all belong to one result: the same order as exec_reduce.c's */
 
 /* "to = to op with;" */
@@ -458,12 +528,6 @@ static int put_combined(DynStr *out, const char *indent, const Accumulator *acc,
     int failed = put_combine(out, acc->insn, to, with);
     dyn_str_puts(out, ";\n");
     return failed;
-}
-
-static void put_identity(DynStr *out, const char *indent, const Accumulator *acc, int n) {
-    for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, SIMD "%sfor (int j = 0; j < %d; j++) x%d[j] = e%d;\n", indent, DYN_REDUCE_LANES, i, i);
-    }
 }
 
 /* The lanes behind the last full group: on copies padded with a valid element; accumulators beyond them hold the identity
@@ -592,6 +656,7 @@ int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error)
             failed |= k->reduced ? put_reduction(&body, k) : put_elementwise(&body, k);
             failed |= k->reduced && !p->lanes_only ? put_one_result(&body, k) : 0;
             failed |= has_lookup(k) ? put_lookup(&body, k) : 0;
+            failed |= dyn_kernel_has_few(k) && !p->lanes_only ? put_few(&body, k) : 0;
         }
     }
     dyn_str_puts(source, "union dyn_scalar { long i; double f; };\n");
@@ -600,16 +665,18 @@ int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error)
     dyn_str_printf(source,
                    "__attribute__((visibility(\"default\"))) const struct {\n    long abi, count;\n"
                    "    struct {\n        void (*lanes)(char *const *, long, const union dyn_scalar *);\n"
-                   "        void (*other)(char *const *, long, const union dyn_scalar *);\n    } kernels[%u];\n} %s = {%d, %u, {",
+                   "        void (*other)(char *const *, long, const union dyn_scalar *);\n"
+                   "        void (*few)(char *const *, long, const union dyn_scalar *);\n    } kernels[%u];\n} %s = {%d, %u, {",
                    p->nnative, DYN_NATIVE_SYMBOL, DYN_NATIVE_ABI, p->nnative);
     for (uint32_t s = 0; s < p->steps.n; s++) {
         const DynKernel *k = p->steps.at[s].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[s].id] : NULL;
         if (k != NULL && k->reduced && !p->lanes_only) {
-            dyn_str_printf(source, "{k%d, r%d}, ", k->number, k->number);
+            dyn_str_printf(source, dyn_kernel_has_few(k) ? "{k%d, r%d, f%d}, " : "{k%d, r%d, 0}, ", k->number, k->number,
+                           k->number);
         } else if (k != NULL && has_lookup(k)) {
-            dyn_str_printf(source, "{k%d, g%d}, ", k->number, k->number);
+            dyn_str_printf(source, "{k%d, g%d, 0}, ", k->number, k->number);
         } else if (k != NULL) {
-            dyn_str_printf(source, "{k%d, 0}, ", k->number);
+            dyn_str_printf(source, "{k%d, 0, 0}, ", k->number);
         }
     }
     dyn_str_puts(source, "}};\n");

@@ -16,7 +16,8 @@ static const char program[] =
     "\n/* One operand: bytes of an element; what it holds: 'f' float, 'h' half, 'c' complex, 'i' and 'u' integers, 'b' truth;\n"
     "   whether it is one element for all lanes. */\n"
     "struct operand { int size; char kind; int one; };\n"
-    "struct kernel { const char *what; long lanes; int operands; const struct operand *at; const union dyn_scalar *scalars; };\n"
+    "struct kernel { const char *what; long lanes; int reduced, operands; const struct operand *at; const union dyn_scalar "
+    "*scalars; };\n"
     "%s\n"
     "static unsigned long state = 88172645463325252UL;\n"
     "static double number(void) { /* 0.5 to 1.5 */\n"
@@ -57,8 +58,8 @@ static const char program[] =
     "    }\n"
     "    while (k->lanes > 0 && (calls < 3 || now() < stop)) {\n"
     "        double start = now();\n"
-    "        if (dyn_kernels.kernels[number].one)\n"
-    "            dyn_kernels.kernels[number].one(p, k->lanes, k->scalars);\n"
+    "        if (k->reduced)\n"
+    "            dyn_kernels.kernels[number].other(p, k->lanes, k->scalars);\n"
     "        else\n"
     "            dyn_kernels.kernels[number].lanes(p, full, k->scalars);\n"
     "        double took = now() - start;\n"
@@ -142,8 +143,8 @@ void dyn_emit_program(const DynLoops *p, const char *source, DynStr *out) {
             put_tables(&tables, p, k);
             dyn_str_puts(&rows, "    {\"");
             int64_t n = put_space(&rows, p, k);
-            dyn_str_printf(&rows, "\", %lld, %u, operands_%d, scalars_%d},\n", (long long)(n < MOST_LANES ? n : MOST_LANES),
-                           k->operands.n, k->number, k->number);
+            dyn_str_printf(&rows, "\", %lld, %d, %u, operands_%d, scalars_%d},\n", (long long)(n < MOST_LANES ? n : MOST_LANES),
+                           k->reduced != 0, k->operands.n, k->number, k->number);
         }
     }
     dyn_str_printf(&tables, "static const struct kernel kernels[] = {\n%s};\n", dyn_str_at(&rows));

@@ -11,6 +11,7 @@ int dyn_exec_bind(const DynKernel *k, const DynNativeTable *table, const DynGeom
     b->fn = table == NULL ? NULL : table->kernels[k->number].lanes;
     b->one = table != NULL && k->reduced ? table->kernels[k->number].other : NULL;
     b->lookup = table != NULL && !k->reduced ? table->kernels[k->number].other : NULL;
+    b->few = table == NULL ? NULL : table->kernels[k->number].few;
     b->ndim = k->ndim;
     b->nops = (int)k->operands.n;
     b->indirect = false;

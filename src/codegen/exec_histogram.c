@@ -1,11 +1,14 @@
 /* exec_histogram.c: HISTOGRAM nodes: how many elements lie in each of many bins of one width, as np.histogram finds it out.
  *
  * Called by run.c. An element's bin is (x - first) / (last - first) * n, set right by one where the edges say so; what lies
- * outside and nan is in none. Bins are computed for a block at a time by vectors, compiled for each instruction set; then counted
- * one by one, in several tables in turn, as the next element often falls into the bin of the last. Counts don't depend on the
- * order, so threads have tables of their own. */
+ * outside and nan is in none. Of what is not close to an edge a product tells the bin: it is found for a block at a time by
+ * vectors, compiled for each instruction set, and only where an element of a block is close are its bins found as NumPy does.
+ * They are counted one by one, in several tables in turn, as the next element often falls into the bin of the last. Counts don't
+ * depend on the order, so threads have tables of their own. */
 #include "codegen/build.h"
 #include "codegen/exec.h"
+#include <fenv.h>
+#include <float.h>
 #include <math.h>
 
 #define BLOCK 512
@@ -17,25 +20,27 @@
 typedef struct Bins {
     const double *edges;
     double first, last, width, n; /* width: of all bins together */
+    double scale, close;          /* n / width; how near to a whole number of bins an element is asked what the edges say */
     int32_t count;
 } Bins;
 
-typedef struct Block {
-    _Alignas(64) double x[BLOCK];                   /* what is in no bin is `first` here: nan raises no flag */
-    _Alignas(64) int32_t bin[BLOCK], inside[BLOCK]; /* the bin before it is set right; is it in any? */
-} Block;
-
-#define FIND(NAME, TARGET)                                                                        \
-    TARGET static void NAME(const Bins *b, const double *restrict from, Block *restrict to) {     \
-        const double first = b->first, last = b->last, width = b->width, n = b->n;                \
-        for (int i = 0; i < BLOCK; i++) {                                                         \
-            double x = from[i];                                                                   \
-            int32_t inside = __builtin_isgreaterequal(x, first) & __builtin_islessequal(x, last); \
-            x = inside ? x : first;                                                               \
-            to->x[i] = x;                                                                         \
-            to->bin[i] = (int32_t)((x - first) / width * n);                                      \
-            to->inside[i] = inside;                                                               \
-        }                                                                                         \
+/* The bin of each element, count: it is in none. Is one of them close to an edge? */
+#define FIND(NAME, TARGET)                                                                               \
+    TARGET static bool NAME(const Bins *b, const double *restrict from, int32_t *restrict bin) {         \
+        const double first = b->first, last = b->last, scale = b->scale, low = b->close, high = 1 - low; \
+        const int32_t count = b->count;                                                                  \
+        int32_t close = 0;                                                                               \
+        for (int i = 0; i < BLOCK; i++) {                                                                \
+            double x = from[i];                                                                          \
+            int32_t inside = __builtin_isgreaterequal(x, first) & __builtin_islessequal(x, last);        \
+            x = inside ? x : first; /* nan raises no flag */                                             \
+            double at = (x - first) * scale;                                                             \
+            int32_t whole = (int32_t)at;                                                                 \
+            double rest = at - whole;                                                                    \
+            close |= -inside & ((int32_t)(rest < low) | (int32_t)(rest > high));                         \
+            bin[i] = count + ((whole - count) & -inside); /* no branch */                                \
+        }                                                                                                \
+        return close != 0;                                                                               \
     }
 FIND(find_base, DYN_VECTORS)
 #if defined(__x86_64__)
@@ -43,7 +48,7 @@ FIND(find_avx2, DYN_VECTORS __attribute__((target("avx2"))))
 FIND(find_avx512, DYN_VECTORS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))))
 #endif
 
-typedef void FindFn(const Bins *b, const double *restrict from, Block *restrict to);
+typedef bool FindFn(const Bins *b, const double *restrict from, int32_t *restrict bin);
 
 static FindFn *find_fn(void) {
     static FindFn *const levels[] = {
@@ -63,16 +68,32 @@ typedef struct Histogram {
     int64_t *tables;        /* of all chunks: TABLES times count and one for what is in no bin */
 } Histogram;
 
-static void count_block(const Bins *b, const Block *block, int64_t n, int64_t *tables) {
+/* As NumPy finds them, of a block in which something is close to an edge. */
+static void find_closely(const Bins *b, const double *from, int64_t n, int32_t *bin) {
     const int32_t count = b->count;
     for (int64_t i = 0; i < n; i++) {
-        double x = block->x[i];
-        int32_t at = block->bin[i];
+        double x = from[i];
+        if (!(__builtin_isgreaterequal(x, b->first) & __builtin_islessequal(x, b->last))) {
+            continue;
+        }
+        int32_t at = (int32_t)((x - b->first) / b->width * b->n);
         at -= at == count;
         at -= x < b->edges[at];
         at += (at != count - 1) & (x >= b->edges[at + 1]);
-        at = count + ((at - count) & -block->inside[i]); /* a branch would go the wrong way as often as not */
-        tables[(i % TABLES) * (count + 1) + at]++;
+        bin[i] = at;
+    }
+}
+
+static void count_block(const int32_t *bin, int64_t n, int64_t stride, int64_t *tables) {
+    int64_t i = 0, *second = tables + stride, *third = second + stride, *fourth = third + stride;
+    for (; i + TABLES <= n; i += TABLES) {
+        tables[bin[i]]++;
+        second[bin[i + 1]]++;
+        third[bin[i + 2]]++;
+        fourth[bin[i + 3]]++;
+    }
+    for (; i < n; i++) {
+        tables[bin[i]]++;
     }
 }
 
@@ -80,10 +101,11 @@ static void chunk_of(void *ctx, int64_t chunk) {
     const Histogram *h = ctx;
     const Bins *b = &h->bins;
     _Alignas(64) double room[BLOCK];
-    Block block;
+    _Alignas(64) int32_t bin[BLOCK];
     int64_t to = (chunk + 1) * h->chunk < h->n ? (chunk + 1) * h->chunk : h->n;
     int64_t *tables = h->tables + chunk * TABLES * (b->count + 1);
     FindFn *find = find_fn();
+    bool was = fetestexcept(FE_INVALID) != 0; /* vectors of quiet comparisons are not: gcc 12 */
     for (int64_t pos = chunk * h->chunk; pos < to; pos += BLOCK) {
         int64_t n = to - pos < BLOCK ? to - pos : BLOCK;
         const double *x = (const double *)(h->from + pos * h->step);
@@ -92,8 +114,13 @@ static void chunk_of(void *ctx, int64_t chunk) {
             dyn_lanes_pad((char *)room, sizeof(double), n, BLOCK);
             x = room;
         }
-        find(b, x, &block);
-        count_block(b, &block, n, tables);
+        if (find(b, x, bin)) {
+            find_closely(b, x, n, bin);
+        }
+        count_block(bin, n, b->count + 1, tables);
+    }
+    if (!was) {
+        feclearexcept(FE_INVALID);
     }
 }
 
@@ -106,16 +133,34 @@ static bool are_edges(const Bins *b) {
     return grow;
 }
 
+/* The product and what NumPy computes differ by a few roundings of n, and edges lie where they are rounded to: an element that is
+ * further from all of them has no choice. Where the product says little every element is close. */
+static void find_close(Bins *b) {
+    double most = 0;
+    b->scale = b->n / b->width;
+    for (int32_t i = 0; i <= b->count; i++) {
+        double away = fabs((b->edges[i] - b->first) * b->scale - i);
+        most = away > most ? away : most;
+    }
+    b->close = 16 * DBL_EPSILON * b->n + 4 * most;
+    if (!isnormal(b->scale) || !isnormal(b->width) || !(b->close < 0.25)) {
+        b->scale = 0;
+        b->close = 1;
+    }
+}
+
 int dyn_exec_histogram(const DynGeom *from, const DynGeom *edges, const DynGeom *to) {
     int64_t n = to->dims[0], nchunks = dyn_par_threads() > 1 ? from->dims[0] / CHUNK : 1;
     if (n < 1 || n > MOST_BINS || edges->dims[0] != n + 1 || edges->strides[0] != sizeof(double)) {
         return -1;
     }
     const double *e = (const double *)edges->data;
-    Histogram h = {.bins = {e, e[0], e[n], e[n] - e[0], (double)n, (int32_t)n}, .from = from->data, .n = from->dims[0]};
+    Histogram h = {.from = from->data, .n = from->dims[0]};
+    h.bins = (Bins){.edges = e, .first = e[0], .last = e[n], .width = e[n] - e[0], .n = (double)n, .count = (int32_t)n};
     if (!are_edges(&h.bins)) {
         return -1;
     }
+    find_close(&h.bins);
     nchunks = nchunks < 1 || n > CHUNK ? 1 : nchunks > MOST_CHUNKS ? MOST_CHUNKS : nchunks;
     h.step = from->strides[0];
     h.chunk = ((h.n + nchunks - 1) / nchunks + BLOCK - 1) / BLOCK * BLOCK;

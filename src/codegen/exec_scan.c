@@ -4,6 +4,7 @@
  * Called by run.c, for SCAN nodes, over memory that is there: a scan is a step of its own and is not generated. Along an axis
  * whose neighbours lie elsewhere, a block of neighbouring lines goes side by side, row by row. Positions in one long line are
  * looked for by all threads, a piece each: the first of the best is the same whoever finds it. */
+#include "codegen/build.h"
 #include "codegen/exec.h"
 #include "codegen/lanes.h"
 #include "codegen/native.h"
@@ -36,119 +37,10 @@ typedef void FindColumnsFn(const char *from, int64_t step, int64_t rows, int64_t
 
 /* ---- loops for each type */
 
-#define RUNNING(NAME, T, expression)                                                                                         \
-    static void NAME##_line(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t n, const char *before) { \
-        T x = before ? *(const T *)before : *(const T *)from;                                                                \
-        if (!before) {                                                                                                       \
-            *(T *)to = x;                                                                                                    \
-        }                                                                                                                    \
-        for (int64_t i = !before; i < n; i++) {                                                                              \
-            T y = *(const T *)(from + i * from_step);                                                                        \
-            x = (T)(expression);                                                                                             \
-            *(T *)(to + i * to_step) = x;                                                                                    \
-        }                                                                                                                    \
-    }                                                                                                                        \
-    static void NAME##_columns(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t rows, int64_t n) {    \
-        memcpy(to, from, sizeof(T) * (size_t)n);                                                                             \
-        for (int64_t row = 1; row < rows; row++) {                                                                           \
-            const T *restrict b = (const T *)(from + row * from_step), *restrict a = (const T *)(to + (row - 1) * to_step);  \
-            T *restrict c = (T *)(to + row * to_step);                                                                       \
-            for (int64_t i = 0; i < n; i++) {                                                                                \
-                T x = a[i], y = b[i];                                                                                        \
-                c[i] = (T)(expression);                                                                                      \
-            }                                                                                                                \
-        }                                                                                                                    \
-    }
-/* better: y is, and x is not, of two that are no nan; is_nan: of x. Groups are first asked whether anything in them can be. */
-#define POSITION(NAME, T, field, better, is_nan)                                                               \
-    static void NAME##_find(const char *from, int64_t n, int64_t at, Best *best) {                             \
-        const T *v = (const T *)from;                                                                          \
-        T y = best->any ? (T)best->value.field : v[0], most[GROUP];                                            \
-        int64_t i = 0, found = best->any ? best->index : at;                                                   \
-        if (best->nan) {                                                                                       \
-            return;                                                                                            \
-        }                                                                                                      \
-        while (i < n) {                                                                                        \
-            int64_t stop = i + 16 * GROUP < n ? i + 16 * GROUP : n, k = i;                                     \
-            bool wanted = stop - i < GROUP;                                                                    \
-            for (int j = 0; j < GROUP; j++) {                                                                  \
-                most[j] = y;                                                                                   \
-            }                                                                                                  \
-            int odd[GROUP] = {0};                                                                              \
-            for (; k + GROUP <= stop; k += GROUP) {                                                            \
-                for (int j = 0; j < GROUP; j++) {                                                              \
-                    T x = v[k + j], y = most[j];                                                               \
-                    most[j] = (better) ? x : y;                                                                \
-                    odd[j] |= (is_nan);                                                                        \
-                }                                                                                              \
-            }                                                                                                  \
-            for (int j = 0; j < GROUP; j++) {                                                                  \
-                T x = most[j];                                                                                 \
-                wanted = wanted || odd[j] || (better);                                                         \
-            }                                                                                                  \
-            k = wanted ? i : k;                                                                                \
-            for (; k < stop; k++) {                                                                            \
-                T x = v[k];                                                                                    \
-                bool nan = (is_nan), first = !best->any && k == 0;                                             \
-                if (first || nan || (better)) {                                                                \
-                    y = x;                                                                                     \
-                    found = at + k;                                                                            \
-                    if (nan) {                                                                                 \
-                        best->nan = true;                                                                      \
-                        n = 0;                                                                                 \
-                        break;                                                                                 \
-                    }                                                                                          \
-                }                                                                                              \
-            }                                                                                                  \
-            i = stop;                                                                                          \
-        }                                                                                                      \
-        best->any = true;                                                                                      \
-        best->value.field = y;                                                                                 \
-        best->index = found;                                                                                   \
-    }                                                                                                          \
-    static void NAME##_find_columns(const char *from, int64_t step, int64_t rows, int64_t n, int64_t *index) { \
-        T most[COLUMNS];                                                                                       \
-        memcpy(most, from, sizeof(T) * (size_t)n);                                                             \
-        memset(index, 0, sizeof(*index) * (size_t)n);                                                          \
-        for (int64_t row = 1; row < rows; row++) {                                                             \
-            const T *v = (const T *)(from + row * step);                                                       \
-            for (int64_t i = 0; i < n; i++) {                                                                  \
-                T x = v[i], y = most[i];                                                                       \
-                bool take = (better) | ((is_nan) & (y == y));                                                  \
-                most[i] = take ? x : y;                                                                        \
-                index[i] = take ? row : index[i];                                                              \
-            }                                                                                                  \
-        }                                                                                                      \
-    }
-
 #define INTEGERS(X) \
     X(I8, int8_t)   \
     X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 #define FLOATS(X) X(F32, float) X(F64, double)
-
-/* Integers wrap. */
-#define INTEGER_ROWS(N, T)                            \
-    RUNNING(cumsum_##N, T, (uint64_t)x + (uint64_t)y) \
-    RUNNING(cumprod_##N, T, (uint64_t)x *(uint64_t)y) \
-    RUNNING(cummax_##N, T, x > y ? x : y)             \
-    RUNNING(cummin_##N, T, x < y ? x : y)             \
-    POSITION(argmax_##N, T, i64, x > y, 0)            \
-    POSITION(argmin_##N, T, i64, x < y, 0)
-/* Comparisons raise a flag for nan, which eager's do not: `quietly` takes it back. Those of running results raise none: flags of
- * sums beside them count. */
-#define FLOAT_ROWS(N, T)                                             \
-    RUNNING(cumsum_##N, T, x + y)                                    \
-    RUNNING(cumprod_##N, T, x *y)                                    \
-    RUNNING(cummax_##N, T, (dyn_above_##N(x, y) | (x != x)) ? x : y) \
-    RUNNING(cummin_##N, T, (dyn_above_##N(y, x) | (x != x)) ? x : y) \
-    POSITION(argmax_##N, T, f64, x > y, x != x)                      \
-    POSITION(argmin_##N, T, f64, x < y, x != x)
-INTEGERS(INTEGER_ROWS)
-FLOATS(FLOAT_ROWS)
-RUNNING(cummax_BOOL, uint8_t, (x | y) != 0)
-RUNNING(cummin_BOOL, uint8_t, (x != 0) & (y != 0))
-POSITION(argmax_BOOL, uint8_t, i64, (x != 0) > (y != 0), 0)
-POSITION(argmin_BOOL, uint8_t, i64, (x != 0) < (y != 0), 0)
 
 typedef struct Row {
     LineFn *line;
@@ -156,14 +48,29 @@ typedef struct Row {
     FindFn *find;
     FindColumnsFn *find_columns;
 } Row;
-#define R(name) \
-    { .line = name##_line, .columns = name##_columns }
-#define P(name) \
-    { .find = name##_find, .find_columns = name##_find_columns }
-#define ROW(N, T) [DYN_##N] = {R(cumsum_##N), R(cumprod_##N), R(cummax_##N), R(cummin_##N), P(argmax_##N), P(argmin_##N)},
-static const Row table[DYN_DTYPE_COUNT][6] = {
-    INTEGERS(ROW)
-        FLOATS(ROW)[DYN_BOOL] = {R(cummax_BOOL), R(cummin_BOOL), R(cummax_BOOL), R(cummin_BOOL), P(argmax_BOOL), P(argmin_BOOL)}};
+
+#define LOOP(name) name##_base
+#define TARGET DYN_VECTORS
+#include "codegen/scan_loops.h"
+#if defined(__x86_64__)
+#define LOOP(name) name##_avx2
+#define TARGET DYN_VECTORS __attribute__((target("avx2")))
+#include "codegen/scan_loops.h"
+#define LOOP(name) name##_avx512
+#define TARGET DYN_VECTORS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+#include "codegen/scan_loops.h"
+#endif
+
+static const Row *row_of(const DynNode *node) {
+    static const Row(*const levels[])[6] = {
+        table_base,
+#if defined(__x86_64__)
+        table_avx2,
+        table_avx512,
+#endif
+    };
+    return &levels[dyn_isa_number()][node->compute][node->op - DYN_OP_CUMSUM];
+}
 
 /* ---- a node over its memory */
 
@@ -387,7 +294,7 @@ static int run_flat(Scan *s, const DynGeom *from, int ndim, int64_t total, bool 
 
 int dyn_exec_scan(const DynNode *node, const DynGeom *from, int ndim, const DynGeom *to) {
     int axis = (int)node->aux[0];
-    Scan s = {.row = &table[node->compute][node->op - DYN_OP_CUMSUM], .from = from->data, .to = to->data};
+    Scan s = {.row = row_of(node), .from = from->data, .to = to->data};
     s.position = s.row->find != NULL;
     s.size = dyn_dtypes[node->compute].size;
     s.to_size = dyn_dtypes[node->dtype].size;

@@ -53,6 +53,8 @@ DYN_HIDDEN void dyn_reduce_chunks(void (*fn)(void *, int64_t), void *ctx, int64_
 /* exec_columns.c: does nothing and says false where a lane for each result isn't the best way. may_lay: also where operands have
  * to be laid out for it. */
 DYN_HIDDEN bool dyn_reduce_columns(DynReduce *e, int threads, bool may_lay);
+/* exec_few.c: the same, where each result is of more than a few elements. */
+DYN_HIDDEN bool dyn_reduce_few(DynReduce *e, int threads);
 DYN_HIDDEN void dyn_reduce_results(const DynKernel *k, DynResults *r);
 DYN_HIDDEN void dyn_reduce_rows(const DynBound *b, const DynSpan *s, char *const *from, const int64_t *step, int64_t rows,
                                 const DynResults *r, DynScratch *scratch);

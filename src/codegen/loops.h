@@ -171,6 +171,9 @@ DYN_HIDDEN const char *dyn_emit_type(DynDtype dt);    /* of a value in a kernel:
 DYN_HIDDEN const char *dyn_emit_memory_type(DynDtype dt);
 DYN_HIDDEN void dyn_emit_helpers(DynStr *out, const char *body); /* the functions that a text calls */
 
+/* emit_c.c: does it have the third function of native.h? */
+DYN_HIDDEN bool dyn_kernel_has_few(const DynKernel *k);
+
 /* builtin.c */
 DYN_HIDDEN int dyn_builtin_plan(DynLoops *p); /* -1: memory */
 DYN_HIDDEN void dyn_builtin_print(const DynLoops *p, DynStr *out);

@@ -10,7 +10,7 @@
 #define DYN_NATIVE_H
 #include "codegen/codegen.h"
 
-#define DYN_NATIVE_ABI 4
+#define DYN_NATIVE_ABI 5
 #define DYN_NATIVE_SYMBOL "dyn_kernels"
 
 /* A kernel runs over n lanes. p: one pointer an operand, all contiguous; s: the graph's scalars that the kernel uses.
@@ -27,9 +27,16 @@
  *
  * An elementwise kernel with indirect operands may have a second function too, which looks them up itself: their pointers are
  * those of the tables, the elements of which lie side by side. Behind the pointers it has for each operand how many elements
- * there are, and where a long lies whose sign is set if an index says a place that isn't there. */
+ * there are, and where a long lies whose sign is set if an index says a place that isn't there.
+ *
+ * Some reductions (dyn_kernel_has_few) have a third, for n elements of each of DYN_REDUCE_LANES results, which are the lanes,
+ * group after group. Behind the pointers: for each operand the step in bytes from one element to the next, for each result what a
+ * reduction begins with, one element; for each operand the step from one group to the next; how many groups; and the order, n
+ * pairs of bytes: which element comes next, and how many times the last two partial results, of at most DYN_FEW_PARTS, then
+ * become one. */
 typedef void (*DynKernelFn)(char *const *p, long n, const DynScalar *s);
 #define DYN_REDUCE_TAIL 3
+#define DYN_FEW_PARTS 6
 #define DYN_START_WALKS 1
 #define DYN_COMBINE 2
 #define DYN_REDUCE_LANES 32 /* accumulators of a block */
@@ -39,8 +46,8 @@ typedef struct DynNativeTable {
     long abi;   /* DYN_NATIVE_ABI */
     long count; /* of kernels */
     struct {
-        DynKernelFn lanes, other; /* other: NULL where there is no second one */
-    } kernels[1];                 /* count entries */
+        DynKernelFn lanes, other, few; /* NULL: other, few: where there is no second, no third one */
+    } kernels[1];                      /* count entries */
 } DynNativeTable;
 
 /* ---- load.c offers to build.c and artifact.c: an object that is loaded for as long as somebody uses it. Any thread. */

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from case import Call
 from compare import check, dynoc
+from logs import counted as flags
 
 from dynoc import _dynoc
 
@@ -125,6 +126,23 @@ def test_a_warning_is_eagers():
 def test_nan_raises_no_flag():
     with np.errstate(all="raise"):
         same(counted, lambda: (np.array([np.nan, -np.nan, 0.5, np.inf] * 300), 4, 0.0, 1.0))
+    before = flags("FLAGS")
+    same(counted, lambda: (np.array([np.nan, -np.nan, 0.3, 7.0] * 700), 4, 0.0, 1.0))
+    assert flags("FLAGS") == before
+
+
+@pytest.mark.parametrize("low, high", RANGES)
+@pytest.mark.parametrize("bins", [1, 3, 64, 1000])
+def test_blocks_without_an_element_at_an_edge(bins, low, high):
+    """With what lies outside; then one that is at an edge, at each place of a block in turn."""
+    edges = np.linspace(low, high, bins + 1)
+    inside = edges[:-1] + (edges[1:] / 2 - edges[:-1] / 2)
+    outside = np.array([np.nan, np.inf, -np.inf, low - 1 - abs(low), high + 1 + abs(high)])
+    x = np.random.default_rng(bins).choice(np.concatenate([inside, outside]), 1500)
+    at = [x.copy() for _ in range(5)]
+    for i, edge in zip((0, 511, 512, 1023, 1499), (low, high, edges[bins // 2], edges[1], edges[-2])):
+        at[i % 5][i] = edge
+    same(counted, lambda: (x, bins, low, high), *(lambda a=a: (a, bins, low, high) for a in at))
 
 
 def test_threads_give_the_same_counts():

@@ -100,6 +100,39 @@ def test_same_bits_every_way(fn, shapes, dtype, monkeypatch):
         every_way(fn, [(b,) for b in layouts(numbers(shape, dtype))], monkeypatch)
 
 
+FEW = [(n, m, k) for n in (1, 15, 16, 33, 600) for m, k in [(1, 1), (1, 3), (40, 3), (7, 8), (3, 31), (2, 32), (5, 33)]]
+
+
+def apart(x, y):
+    """Few elements of many results: operands that stand still along the lanes, that lines share, and that are each line's own."""
+    d = x[:, None, :] - y[None, :, :]
+    return (d * d).sum(axis=2), d.max(axis=2), (d * x[:, None, :]).sum(axis=2, keepdims=True), x.sum(axis=1), (y * 2).min(axis=1)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c16", "i1", "u2", "i8"])
+def test_few_elements_of_many_results(dtype, monkeypatch):
+    pairs = []
+    for n, m, k in FEW:
+        x, y = numbers((n, k), dtype), numbers((m, k), dtype, 5)
+        pairs += [(x, y), (np.asfortranarray(x), np.repeat(y, 2, axis=1)[:, ::2])]
+        pairs += [(x[::-1].copy()[::-1], np.asfortranarray(y[:, ::-1])[:, ::-1])]
+    fast = optimised(apart)
+    for _ in range(2):
+        for pair in pairs:
+            check(apart, fast, lambda pair=pair: pair, "near", what=str([(a.shape, a.strides) for a in pair]))
+    monkeypatch.setattr(dynoc.config, "cache_limit", 64)
+    for i in range(0, len(pairs), 3):
+        every_way(apart, pairs[i : i + 3], monkeypatch)
+
+
+def test_few_elements_that_an_index_names(monkeypatch):
+    table, w = numbers((50, 4), "f8"), numbers(4, "f8", 6)
+    index = np.random.default_rng(2).integers(-50, 50, 700)
+    for n in (1, 40, 700):
+        places = index[:n]
+        every_way(lambda t, i, w: (t[i] * w).sum(axis=1), [(table, places, w), (table, places.repeat(2)[::2], w)], monkeypatch)
+
+
 def test_threads_share_long_columns(monkeypatch):
     """So few results that threads share their elements; so many that they share the results."""
     for shape in [(70_000, 3), (100_000, 40), (40, 70_000), (33_000, 100)]:
