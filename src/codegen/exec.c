@@ -444,8 +444,7 @@ static void order_axes(DynBound *b) {
     }
 }
 
-#define SHORT_AXIS 64     /* rows shorter than this are walked several at a time, through scratch */
-#define CHUNK_COST 200000 /* tenths of a nanosecond for one chunk of a parallel loop */
+#define SHORT_AXIS 64 /* rows shorter than this are walked several at a time, through scratch */
 
 /* Axes from here on make rows of so many lanes at least. */
 static int row_axis(const DynBound *b, int64_t least) {
@@ -516,7 +515,7 @@ int dyn_exec_elementwise(DynBound *b) {
         return 0;
     }
     double per_unit = (double)cost / (double)units;
-    e.chunk = (int64_t)(CHUNK_COST / per_unit) + 1;
+    e.chunk = (int64_t)(DYN_CHUNK_COST / per_unit) + 1;
     if (!e.outer) {
         e.chunk = (e.chunk + DYN_SCRATCH_LANES - 1) / DYN_SCRATCH_LANES * DYN_SCRATCH_LANES;
     }

@@ -491,7 +491,7 @@ static void run(Columns *c, int threads) {
         atomic_store(&e->failed, c->parts == NULL);
     }
     int64_t per_unit = dyn_exec_cost(e->b) / (units ? units : 1);
-    e->chunk = DYN_REDUCE_COST / (per_unit + 1) + 1;
+    e->chunk = DYN_CHUNK_COST / (per_unit + 1) + 1;
     if (!atomic_load(&e->failed)) {
         dyn_reduce_chunks(columns_chunk, c, (units + e->chunk - 1) / e->chunk, threads);
     }

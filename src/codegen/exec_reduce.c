@@ -459,7 +459,7 @@ int dyn_exec_reduce(DynBound *b) {
     }
     if (threads > 1 && e.nouter >= 4 * threads) {
         int64_t per_outer = cost / e.nouter + 1;
-        e.chunk = (DYN_REDUCE_COST / per_outer / e.side_by_side + 1) * e.side_by_side;
+        e.chunk = (DYN_CHUNK_COST / per_outer / e.side_by_side + 1) * e.side_by_side;
         dyn_par_for(outer_chunk, &e, (e.nouter + e.chunk - 1) / e.chunk);
         return 0;
     }

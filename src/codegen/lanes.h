@@ -46,7 +46,6 @@ typedef struct DynReduce {
     atomic_bool failed; /* memory ran out */
 } DynReduce;
 #define DYN_REDUCE_CHUNK (64 * DYN_BLOCK) /* reduced elements of a parallel chunk: a power of two of blocks: pairs stay pairs */
-#define DYN_REDUCE_COST 200000            /* tenths of a nanosecond for one chunk of a parallel loop over results */
 /* Operands at a position of the first `naxes` kept axes. */
 DYN_HIDDEN void dyn_reduce_place(const DynReduce *e, int naxes, int64_t outer, char **at);
 DYN_HIDDEN void dyn_reduce_chunks(void (*fn)(void *, int64_t), void *ctx, int64_t nchunks, int threads);
