@@ -8,7 +8,7 @@ from compare import dynoc
 from logs import counted
 from test_accuracy import BUILT_IN, ISAS, special
 
-NAMES = ("exp",)
+NAMES = ("exp", "tanh")
 
 
 @pytest.fixture(params=ISAS)
