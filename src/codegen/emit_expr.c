@@ -19,8 +19,9 @@
 /* Vector functions go by names of our own, dynv_sin: their vector forms are libmvec's, and the scalar form, which is called from
  * loops that could not be vectorised, is one lane of a vector: so a function gives the same bits in every loop. DYN_V1 and DYN_V2
  * are functions of one and two arguments. DYN_VL is one with a limit (bits of a positive number): of the widest vectors lanes
- * beyond it, where libmvec raises flags for nothing, are sent to the scalar function. DYN_NARROW: narrower vectors, which
- * compilers may take where they can't fill the widest. */
+ * beyond it, where libmvec raises flags for nothing, are sent to the scalar function, and 1/2 goes in their place; DYN_VN is the
+ * same where AVX-512 is missing, whose own function needs no limit. DYN_NARROW: narrower vectors, which compilers may take where
+ * they can't fill the widest. */
 #if defined(__x86_64__) && defined(__GLIBC__)
 #define VECTORS                                                                                                                  \
     "#ifdef __clang__\n" PLAIN "#else\n"                                                                                         \
@@ -44,6 +45,7 @@
     "typedef long long dyn_idouble __attribute__((vector_size(DYN_WIDE)));\n"                                                    \
     "typedef int dyn_ifloat __attribute__((vector_size(DYN_WIDE)));\n"                                                           \
     "#define DYN_CALLED const, nothrow, simd(\"notinbranch\")\n#define DYN_LANES(T) (int)(DYN_WIDE / sizeof(T))\n"               \
+    "#define DYN_HALF_double 0x3fe0000000000000L\n#define DYN_HALF_float 0x3f000000\n"                                           \
     "#define DYN_ALL(T, v, a) dyn_v##T v; for (int i = 0; i < DYN_LANES(T); i++) v[i] = a\n"                                     \
     "#define DYN_V1(T, f) T dyn_##f(T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); DYN_NARROW_##T(\"v\", #f) "            \
     "DYN_SET(DYN_P DYN_N_##T \"v\", #f) DYN_ONE(T, f, DYN_P DYN_N_##T \"v_\" #f)\n"                                              \
@@ -57,40 +59,47 @@
     "#define DYN_VL(T, f, most, limit) T dyn_##f(T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); "                         \
     "DYN_NARROW_##T(\"v\", #f) T dyn_c_##f(T) __asm__(#f); dyn_v##T dyn_l_##f(dyn_v##T) __asm__(DYN_P DYN_N_##T \"v_\" #f); "    \
     "DYN_ONE(T, f, DYN_P DYN_N_##T \"v_dynv_\" #f) static __attribute__((noinline, cold)) dyn_v##T dyn_b_##f(dyn_v##T a) { "     \
-    "dyn_i##T x = (dyn_i##T)a, o = (x & most) > limit; dyn_v##T r = dyn_l_##f((dyn_v##T)(x & ~o)); "                             \
+    "dyn_i##T x = (dyn_i##T)a, o = (x & most) > limit; dyn_v##T r = dyn_l_##f((dyn_v##T)(x & ~o | o & DYN_HALF_##T)); "          \
     "for (int i = 0; i < DYN_LANES(T); i++) if (o[i]) r[i] = dyn_c_##f(a[i]); return r; } "                                      \
     "__attribute__((used, visibility(\"hidden\"))) dyn_v##T dyn_v_##f(dyn_v##T a) { dyn_i##T o = ((dyn_i##T)a & most) > limit; " \
-    "return __builtin_expect(DYN_ANY_##T(o) != 0, 0) ? dyn_b_##f(a) : dyn_l_##f(a); }\n#endif\n"
+    "return __builtin_expect(DYN_ANY_##T(o) != 0, 0) ? dyn_b_##f(a) : dyn_l_##f(a); }\n"                                         \
+    "#ifdef __AVX512F__\n#define DYN_VN(T, f, most, limit) DYN_V1(T, f)\n#else\n#define DYN_VN DYN_VL\n#endif\n#endif\n"
 #else
 #define VECTORS PLAIN
 #endif
 #define PLAIN                                                                                                   \
     "#define DYN_V1(T, f) T dyn_##f(T) __asm__(#f) __attribute__((const, nothrow, simd(\"notinbranch\")))\n"    \
     "#define DYN_V2(T, f) T dyn_##f(T, T) __asm__(#f) __attribute__((const, nothrow, simd(\"notinbranch\")))\n" \
-    "#define DYN_VL(T, f, most, limit) DYN_V1(T, f)\n"
+    "#define DYN_VL(T, f, most, limit) DYN_V1(T, f)\n#define DYN_VN DYN_VL\n"
 
-#define FAR \
-    { "0x4160000000000000L", "0x461c4000" } /* 2^23 and 10000 */
+/* Limits for double and float, and whether they are those of vectors below the widest alone (DYN_VN). */
+#define FAR {"0x4160000000000000L", "0x461c4000"}, false    /* 2^23 and 10000 */
+#define NUMBERS {"0x7ff0000000000000L", "0x7f800000"}, true /* all but nan */
+#define FINITE {"0x7fefffffffffffffL", "0x7f7fffff"}, true
+#define STEEP {"0x4080000000000000L", "0x42800000"}, true /* 2^9 and 2^6: exponentials overflow somewhat later */
+#define VAST {"0x4630000000000000L", "0x7f7fffff"}, true  /* 2^100, and what is finite */
+#define ROOT {"0x43b0000000000000L", "0x46000000"}, true  /* 2^60 and 2^13: the square is exact no longer */
 /* Name, number of arguments. */
 static const struct Function {
     const char *name;
     int nargs;
     enum { BUILTIN, VECTOR, SCALAR_CALL, COMPLEX_CALL, MAGNITUDE } kind;
-    const char *limits[2]; /* of VECTOR, for double and float: see DYN_VL */
+    const char *limits[2]; /* of VECTOR: see DYN_VL */
+    bool narrow;
 } functions[] = {
-    {"sqrt", 1, BUILTIN},        {"fabs", 1, BUILTIN},          {"floor", 1, BUILTIN},       {"ceil", 1, BUILTIN},
-    {"trunc", 1, BUILTIN},       {"rint", 1, BUILTIN},          {"copysign", 2, BUILTIN},    {"exp", 1, VECTOR},
-    {"exp2", 1, VECTOR},         {"expm1", 1, VECTOR},          {"log", 1, VECTOR},          {"log2", 1, VECTOR},
-    {"log10", 1, VECTOR},        {"log1p", 1, VECTOR},          {"sin", 1, VECTOR, FAR},     {"cos", 1, VECTOR, FAR},
-    {"tan", 1, VECTOR},          {"asin", 1, VECTOR},           {"acos", 1, VECTOR},         {"atan", 1, VECTOR},
-    {"sinh", 1, VECTOR},         {"cosh", 1, VECTOR},           {"tanh", 1, VECTOR},         {"asinh", 1, VECTOR},
-    {"acosh", 1, VECTOR},        {"atanh", 1, VECTOR},          {"cbrt", 1, VECTOR},         {"erf", 1, VECTOR},
-    {"erfc", 1, VECTOR},         {"atan2", 2, VECTOR},          {"hypot", 2, VECTOR},        {"pow", 2, VECTOR},
-    {"fmod", 2, SCALAR_CALL},    {"nextafter", 2, SCALAR_CALL}, {"csqrt", 1, COMPLEX_CALL},  {"cexp", 1, COMPLEX_CALL},
-    {"clog", 1, COMPLEX_CALL},   {"csin", 1, COMPLEX_CALL},     {"ccos", 1, COMPLEX_CALL},   {"ctan", 1, COMPLEX_CALL},
-    {"casin", 1, COMPLEX_CALL},  {"cacos", 1, COMPLEX_CALL},    {"catan", 1, COMPLEX_CALL},  {"csinh", 1, COMPLEX_CALL},
-    {"ccosh", 1, COMPLEX_CALL},  {"ctanh", 1, COMPLEX_CALL},    {"casinh", 1, COMPLEX_CALL}, {"cacosh", 1, COMPLEX_CALL},
-    {"catanh", 1, COMPLEX_CALL}, {"cpow", 2, COMPLEX_CALL},     {"cabs", 1, MAGNITUDE},
+    {"sqrt", 1, BUILTIN},          {"fabs", 1, BUILTIN},          {"floor", 1, BUILTIN},        {"ceil", 1, BUILTIN},
+    {"trunc", 1, BUILTIN},         {"rint", 1, BUILTIN},          {"copysign", 2, BUILTIN},     {"exp", 1, VECTOR},
+    {"exp2", 1, VECTOR, FINITE},   {"expm1", 1, VECTOR, STEEP},   {"log", 1, VECTOR, NUMBERS},  {"log2", 1, VECTOR, NUMBERS},
+    {"log10", 1, VECTOR, NUMBERS}, {"log1p", 1, VECTOR, VAST},    {"sin", 1, VECTOR, FAR},      {"cos", 1, VECTOR, FAR},
+    {"tan", 1, VECTOR, NUMBERS},   {"asin", 1, VECTOR, NUMBERS},  {"acos", 1, VECTOR, NUMBERS}, {"atan", 1, VECTOR, VAST},
+    {"sinh", 1, VECTOR, STEEP},    {"cosh", 1, VECTOR, STEEP},    {"tanh", 1, VECTOR},          {"asinh", 1, VECTOR, ROOT},
+    {"acosh", 1, VECTOR},          {"atanh", 1, VECTOR, NUMBERS}, {"cbrt", 1, VECTOR},          {"erf", 1, VECTOR},
+    {"erfc", 1, VECTOR},           {"atan2", 2, VECTOR},          {"hypot", 2, VECTOR},         {"pow", 2, VECTOR},
+    {"fmod", 2, SCALAR_CALL},      {"nextafter", 2, SCALAR_CALL}, {"csqrt", 1, COMPLEX_CALL},   {"cexp", 1, COMPLEX_CALL},
+    {"clog", 1, COMPLEX_CALL},     {"csin", 1, COMPLEX_CALL},     {"ccos", 1, COMPLEX_CALL},    {"ctan", 1, COMPLEX_CALL},
+    {"casin", 1, COMPLEX_CALL},    {"cacos", 1, COMPLEX_CALL},    {"catan", 1, COMPLEX_CALL},   {"csinh", 1, COMPLEX_CALL},
+    {"ccosh", 1, COMPLEX_CALL},    {"ctanh", 1, COMPLEX_CALL},    {"casinh", 1, COMPLEX_CALL},  {"cacosh", 1, COMPLEX_CALL},
+    {"catanh", 1, COMPLEX_CALL},   {"cpow", 2, COMPLEX_CALL},     {"cabs", 1, MAGNITUDE},
 };
 
 const char *dyn_emit_memory_type(DynDtype dt) { return dyn_dtypes[dt].ctype; }
@@ -210,8 +219,8 @@ static void put_function(DynStr *out, Names *names, const char *name, size_t len
             dyn_str_puts(out, names->vectors ? "" : VECTORS);
             names->vectors = true;
             if (f->limits[single]) {
-                dyn_str_printf(out, "DYN_VL(%s, %s%s, %s, %s);\n", t, f->name, s, single ? "0x7fffffff" : "0x7fffffffffffffffL",
-                               f->limits[single]);
+                dyn_str_printf(out, "DYN_V%c(%s, %s%s, %s, %s);\n", f->narrow ? 'N' : 'L', t, f->name, s,
+                               single ? "0x7fffffff" : "0x7fffffffffffffffL", f->limits[single]);
             } else {
                 dyn_str_printf(out, "DYN_V%d(%s, %s%s);\n", f->nargs, t, f->name, s);
             }
