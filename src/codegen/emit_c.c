@@ -19,15 +19,16 @@ static void put_params(DynStr *out, const DynKernel *k) {
     }
 }
 
-static void put_pointer(DynStr *out, const DynKernel *k, uint32_t i) {
+/* rows: what follows is added in bytes. */
+static void put_pointer(DynStr *out, const DynKernel *k, uint32_t i, bool rows) {
     const DynOperand *o = &k->operands.at[i];
     const char *type = dyn_emit_memory_type((DynDtype)o->dtype), *c = o->out ? "" : "const ";
-    dyn_str_printf(out, "    %s%s *a%u = (%s%s *)p[%u]", c, type, i, c, type, i);
+    dyn_str_printf(out, "    %s%s *a%u = (%s%s *)%sp[%u]", c, type, i, c, type, rows ? "(" : "", i);
 }
 
 static void put_pointers(DynStr *out, const DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
-        put_pointer(out, k, i);
+        put_pointer(out, k, i, false);
         dyn_str_puts(out, ";\n");
     }
 }
@@ -125,13 +126,13 @@ static bool is_invariant(const DynKernel *k, const DynInsn *insn) {
 }
 
 /* Before the loop: numbers and single elements. */
-static int put_invariants(DynStr *out, const DynKernel *k) {
+static int put_invariants(DynStr *out, const DynKernel *k, const char *indent) {
     const Body before = {.k = k};
     int failed = 0;
     put_never(out, k);
     for (uint32_t i = 0; i < k->insns.n; i++) {
         if (is_invariant(k, at(k, i))) {
-            dyn_str_puts(out, "    ");
+            dyn_str_puts(out, indent);
             failed |= put_value(out, &before, i, "0");
         }
     }
@@ -316,7 +317,7 @@ static int put_elementwise(DynStr *out, const DynKernel *k) {
     dyn_str_printf(out, "static void k%d(char *const *p, long n, const union dyn_scalar *s) {\n", k->number);
     put_params(out, k);
     put_pointers(out, k);
-    int failed = put_invariants(out, k);
+    int failed = put_invariants(out, k, "    ");
     dyn_str_printf(out, "    n &= -%dL;\n", k->lanes);
     dyn_str_printf(out, b.lanes ? "    for (long i = 0; i < n; i += %d) {\n" : SIMD "    for (long i = 0; i < n; i++) {\n",
                    b.lanes);
@@ -349,7 +350,7 @@ static int put_lookup(DynStr *out, const DynKernel *k) {
             dyn_str_printf(out, "    const unsigned long e%u = (unsigned long)p[%u];\n", i, k->operands.n + i);
         }
     }
-    int failed = put_invariants(out, k);
+    int failed = put_invariants(out, k, "    ");
     dyn_str_printf(out, "    n &= -%dL;\n#pragma omp simd reduction(|:wrong)\n    for (long i = 0; i < n; i++) {\n", k->lanes);
     failed |= put_body(out, &b, "i");
     dyn_str_printf(out, "    }\n    *(long *)p[%u] |= wrong;\n}\n", 2 * k->operands.n);
@@ -382,7 +383,7 @@ static void put_group_pointers(DynStr *out, const DynKernel *k, bool scalars) {
         const DynOperand *o = &k->operands.at[i];
         if (o->scalar == scalars) {
             dyn_str_puts(out, scalars ? "" : "    ");
-            put_pointer(out, k, i);
+            put_pointer(out, k, i, false);
             dyn_str_puts(out, scalars ? ";\n" : o->result ? " + lane;\n" : " + at;\n");
         }
     }
@@ -420,6 +421,12 @@ static int put_end(DynStr *out, const Accumulator *acc, int n) {
     return failed;
 }
 
+static void put_identity(DynStr *out, const char *indent, const Accumulator *acc, int n) {
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, SIMD "%sfor (int j = 0; j < %d; j++) x%d[j] = e%d;\n", indent, DYN_REDUCE_LANES, i, i);
+    }
+}
+
 /* A group of lanes at a time, down all its rows: accumulators stay in registers. */
 static int put_reduction(DynStr *out, const DynKernel *k) {
     Accumulator acc[DYN_MAX_RESULTS];
@@ -428,7 +435,7 @@ static int put_reduction(DynStr *out, const DynKernel *k) {
     dyn_str_printf(out, "static void k%d(char *const *p, long n, const union dyn_scalar *s) {\n", k->number);
     put_params(out, k);
     put_group_pointers(out, k, true);
-    int failed = put_invariants(out, k);
+    int failed = put_invariants(out, k, "    ");
     dyn_str_printf(out, "    const long groups = (long)p[%u], how = (long)p[%u], back = (long)p[%u];\n", tail, tail + 1,
                    tail + 2);
     dyn_str_puts(out, "    for (long g = 0; g < groups; g++) {\n");
@@ -473,12 +480,6 @@ static void put_few_pointers(DynStr *out, const DynKernel *k) {
     }
 }
 
-static void put_identity(DynStr *out, const char *indent, const Accumulator *acc, int n) {
-    for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, SIMD "%sfor (int j = 0; j < %d; j++) x%d[j] = e%d;\n", indent, DYN_REDUCE_LANES, i, i);
-    }
-}
-
 /* Element after element goes on a stack of accumulators, and then as many of those as the order says become one. */
 static int put_few(DynStr *out, const DynKernel *k) {
     Accumulator acc[DYN_MAX_RESULTS];
@@ -487,7 +488,7 @@ static int put_few(DynStr *out, const DynKernel *k) {
     dyn_str_printf(out, "static void f%d(char *const *p, long n, const union dyn_scalar *s) {\n", k->number);
     put_params(out, k);
     put_group_pointers(out, k, true);
-    int failed = put_invariants(out, k);
+    int failed = put_invariants(out, k, "    ");
     dyn_str_printf(out, "    const long groups = (long)p[%u];\n    const unsigned char *order = (const unsigned char *)p[%u];\n",
                    3 * nops, 3 * nops + 1);
     for (int i = 0; i < n; i++) {
@@ -520,6 +521,76 @@ static int put_few(DynStr *out, const DynKernel *k) {
     return failed;
 }
 
+/* An accumulator is combined with as many of those before it as the tree wants now, and kept. */
+static int put_joins(DynStr *out, const DynKernel *k, const Accumulator *acc, int n) {
+    const int lanes = DYN_REDUCE_LANES;
+    int failed = 0;
+    dyn_str_puts(out, "            for (int m = o[1]; m > 0; m--) {\n");
+    for (int i = 0; i < n; i++) {
+        char x[24], a[24];
+        uint32_t op = acc[i].insn->a[0];
+        snprintf(x, sizeof(x), "x%d[j]", i);
+        snprintf(a, sizeof(a), "a%u[j]", op);
+        dyn_str_printf(
+            out,
+            "                a%u = (%s *)((char *)a%u - pitch);\n" SIMD "                for (int j = 0; j < %d; j++) %s = ", op,
+            dyn_emit_memory_type((DynDtype)k->operands.at[op].dtype), op, lanes, x);
+        failed |= put_combine(out, acc[i].insn, a, x);
+        dyn_str_puts(out, ";\n");
+    }
+    dyn_str_puts(out, "            }\n");
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, SIMD "            for (int j = 0; j < %d; j++) a%u[j] = x%d[j];\n", lanes, acc[i].insn->a[0], i);
+    }
+    return failed;
+}
+
+/* A block of rows by lanes that are results: accumulators one after the other, each used up as soon as the tree allows. */
+static int put_block(DynStr *out, const DynKernel *k) {
+    Accumulator acc[DYN_MAX_RESULTS];
+    const int lanes = DYN_REDUCE_LANES, n = find_accumulators(k, acc);
+    const uint32_t tail = 2 * k->operands.n;
+    dyn_str_printf(out, "static void b%d(char *const *p, long n, const union dyn_scalar *s) {\n", k->number);
+    put_params(out, k);
+    put_group_pointers(out, k, true);
+    int failed = put_invariants(out, k, "    ");
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, "    const %s e%d = *(const %s *)p[%u];\n", acc[i].type, i, acc[i].type,
+                       k->operands.n + acc[i].insn->a[0]);
+    }
+    dyn_str_printf(out,
+                   "    const long groups = (long)p[%u], back = (long)p[%u], pitch = (long)p[%u];\n    long held = 0;\n"
+                   "    for (const signed char *o = (const signed char *)p[%u]; *o >= 0; o += 2) {\n"
+                   "        for (long g = 0; g < groups; g++) {\n"
+                   "            const long lane = g * %d, at = g + 1 < groups ? lane : lane - back;\n",
+                   tail, tail + 2, tail + 3, tail + 1, lanes);
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        if (!k->operands.at[i].scalar) {
+            dyn_str_puts(out, "        ");
+            put_pointer(out, k, i, true);
+            dyn_str_printf(out, k->operands.at[i].result ? " + held * pitch) + lane;\n" : " + *o * (long)p[%u]) + at;\n",
+                           k->operands.n + i);
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, "            %s x%d[%d];\n", acc[i].type, i, lanes);
+    }
+    put_identity(out, "            ", acc, n);
+    dyn_str_puts(out, "            long i = *o;\n            do {\n");
+    failed |= put_group(out, k, "                ");
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        if (is_walked(k, i)) {
+            dyn_str_printf(out, "                a%u = (%s%s *)((char *)a%u + %d * (long)p[%u]);\n", i,
+                           k->operands.at[i].out ? "" : "const ", dyn_emit_memory_type((DynDtype)k->operands.at[i].dtype), i,
+                           lanes, k->operands.n + i);
+        }
+    }
+    dyn_str_printf(out, "                i += %d;\n            } while (i < n);\n", lanes);
+    failed |= put_joins(out, k, acc, n);
+    dyn_str_puts(out, "        }\n        held += 1 - o[1];\n    }\n}\n");
+    return failed;
+}
+
 /* ---- reductions of lanes that all belong to one result: the same order as exec_reduce.c's */
 
 /* "to = to op with;" */
@@ -535,35 +606,37 @@ static int put_combined(DynStr *out, const char *indent, const Accumulator *acc,
 static int put_rest(DynStr *out, const DynKernel *k, const Accumulator *acc, int n) {
     const int lanes = DYN_REDUCE_LANES;
     int failed = 0;
-    dyn_str_puts(out, "        if (i < m) {\n            const int rest = (int)(m - i);\n");
+    dyn_str_puts(out, "            if (i < m) {\n                const int rest = (int)(m - i);\n");
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const char *type = dyn_emit_memory_type((DynDtype)k->operands.at[i].dtype);
         if (is_walked(k, i) && !k->operands.at[i].out) {
-            dyn_str_printf(out,
-                           "            %s t%u[%d], f%u = *a%u;\n" SIMD
-                           "            for (int j = 0; j < %d; j++) t%u[j] = j < rest ? a%u[j] : f%u;\n            a%u = t%u;\n",
-                           type, i, lanes, i, i, lanes, i, i, i, i, i);
+            dyn_str_printf(
+                out,
+                "                %s t%u[%d], f%u = *a%u;\n" SIMD
+                "                for (int j = 0; j < %d; j++) t%u[j] = j < rest ? a%u[j] : f%u;\n                a%u = t%u;\n",
+                type, i, lanes, i, i, lanes, i, i, i, i, i);
         } else if (is_walked(k, i)) {
-            dyn_str_printf(out, "            %s t%u[%d], *o%u = a%u;\n            a%u = t%u;\n", type, i, lanes, i, i, i, i);
+            dyn_str_printf(out, "                %s t%u[%d], *o%u = a%u;\n                a%u = t%u;\n", type, i, lanes, i, i, i,
+                           i);
         }
     }
     for (int i = 0; i < n; i++) {
         dyn_str_printf(out,
-                       "            %s w%d[%d];\n" SIMD "            for (int j = 0; j < %d; j++) w%d[j] = x%d[j];\n" SIMD
-                       "            for (int j = 0; j < %d; j++) x%d[j] = j < rest ? x%d[j] : e%d;\n",
+                       "                %s w%d[%d];\n" SIMD "                for (int j = 0; j < %d; j++) w%d[j] = x%d[j];\n" SIMD
+                       "                for (int j = 0; j < %d; j++) x%d[j] = j < rest ? x%d[j] : e%d;\n",
                        acc[i].type, i, lanes, lanes, i, i, lanes, i, i, i);
     }
-    failed |= put_group(out, k, "            ");
+    failed |= put_group(out, k, "                ");
     for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, SIMD "            for (int j = 0; j < %d; j++) x%d[j] = j < rest ? x%d[j] : w%d[j];\n", lanes, i, i,
-                       i);
+        dyn_str_printf(out, SIMD "                for (int j = 0; j < %d; j++) x%d[j] = j < rest ? x%d[j] : w%d[j];\n", lanes, i,
+                       i, i);
     }
     for (uint32_t i = 0; i < k->operands.n; i++) {
         if (is_walked(k, i) && k->operands.at[i].out) {
-            dyn_str_printf(out, "            for (int j = 0; j < rest; j++) o%u[j] = t%u[j];\n", i, i);
+            dyn_str_printf(out, "                for (int j = 0; j < rest; j++) o%u[j] = t%u[j];\n", i, i);
         }
     }
-    dyn_str_puts(out, "        }\n");
+    dyn_str_puts(out, "            }\n");
     return failed;
 }
 
@@ -580,14 +653,14 @@ static int put_block_end(DynStr *out, const Accumulator *acc, int n) {
             snprintf(y, sizeof(y), "x%d[%d + j]", i, w);
             const DynDtypeInfo *t = &dyn_dtypes[acc[i].insn->compute];
             bool vectors = t->kind != 'c' && (t->kind != 'f' || w * t->size >= 16);
-            dyn_str_printf(out, "%s        for (int j = 0; j < %d; j++) {\n", vectors ? SIMD : "", w);
-            failed |= put_combined(out, "            ", &acc[i], x, y);
-            dyn_str_puts(out, "        }\n");
+            dyn_str_printf(out, "%s            for (int j = 0; j < %d; j++) {\n", vectors ? SIMD : "", w);
+            failed |= put_combined(out, "                ", &acc[i], x, y);
+            dyn_str_puts(out, "            }\n");
         }
-        dyn_str_printf(out, "        %s %s = x%d[0];\n        level = 0;\n", acc[i].type, v, i);
-        dyn_str_puts(out, "        for (unsigned long c = count; c & 1; c >>= 1, level++) {\n");
-        failed |= put_combined(out, "            ", &acc[i], level, v);
-        dyn_str_printf(out, "            %s = %s;\n        }\n        %s = %s;\n", v, level, level, v);
+        dyn_str_printf(out, "            %s %s = x%d[0];\n            level = 0;\n", acc[i].type, v, i);
+        dyn_str_puts(out, "            for (unsigned long c = count; c & 1; c >>= 1, level++) {\n");
+        failed |= put_combined(out, "                ", &acc[i], level, v);
+        dyn_str_printf(out, "                %s = %s;\n            }\n            %s = %s;\n", v, level, level, v);
     }
     return failed;
 }
@@ -598,48 +671,71 @@ static int put_results(DynStr *out, const Accumulator *acc, int n) {
         char r[24], level[32];
         snprintf(r, sizeof(r), "r%d", i);
         snprintf(level, sizeof(level), "part%d[level]", i);
-        dyn_str_printf(out, "    level = __builtin_ctzl(count);\n    %s %s = %s;\n", acc[i].type, r, level);
-        dyn_str_puts(out,
-                     "    for (unsigned long c = count >> (level + 1); c; c >>= 1) {\n        level++;\n        if (c & 1) {\n");
-        failed |= put_combined(out, "            ", &acc[i], level, r);
-        dyn_str_printf(out, "            %s = %s;\n        }\n    }\n    *a%u = %s;\n", r, level, acc[i].insn->a[0], r);
+        dyn_str_printf(out, "        level = __builtin_ctzl(count);\n        %s %s = %s;\n", acc[i].type, r, level);
+        dyn_str_puts(out, "        for (unsigned long c = count >> (level + 1); c; c >>= 1) {\n            level++;\n            "
+                          "if (c & 1) {\n");
+        failed |= put_combined(out, "                ", &acc[i], level, r);
+        dyn_str_printf(out, "                %s = %s;\n            }\n        }\n        *a%u = %s;\n", r, level,
+                       acc[i].insn->a[0], r);
     }
     return failed;
 }
 
-static int put_one_result(DynStr *out, const DynKernel *k) {
+static int put_rows(DynStr *out, const DynKernel *k) {
     Accumulator acc[DYN_MAX_RESULTS];
     const int lanes = DYN_REDUCE_LANES, n = find_accumulators(k, acc);
-    dyn_str_printf(out, "static void r%d(char *const *p, long n, const union dyn_scalar *s) {\n", k->number);
+    dyn_str_printf(out, "static void r%d(char *const *p, const long *step, long rows, long n, const union dyn_scalar *s) {\n",
+                   k->number);
     put_params(out, k);
-    put_pointers(out, k);
-    int failed = put_invariants(out, k);
     for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, "    const %s e%d = *a%u;\n    %s x%d[%d], part%d[56];\n", acc[i].type, i, acc[i].insn->a[0],
-                       acc[i].type, i, lanes, i);
+        dyn_str_printf(out, "    const %s e%d = *(const %s *)p[%u];\n", acc[i].type, i, acc[i].type,
+                       k->operands.n + acc[i].insn->a[0]);
     }
-    dyn_str_puts(out, "    unsigned long count = 0;\n    int level;\n    while (n > 0) {\n");
+    dyn_str_puts(out, "    for (long row = 0; row < rows; row++) {\n");
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        dyn_str_puts(out, "    ");
+        put_pointer(out, k, i, true);
+        dyn_str_printf(out, " + row * step[%u]);\n", i);
+    }
+    int failed = put_invariants(out, k, "        ");
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, "        %s x%d[%d], part%d[56];\n", acc[i].type, i, lanes, i);
+    }
+    dyn_str_puts(out,
+                 "        unsigned long count = 0;\n        int level;\n        for (long left = n, m; left > 0; left -= m) {\n");
     if (dyn_kernel_any_order(k)) {
-        dyn_str_puts(out, "        const long m = n;\n");
+        dyn_str_puts(out, "            m = left;\n");
     } else {
-        dyn_str_printf(out, "        const long m = n < %d ? n : %d;\n", DYN_BLOCK, DYN_BLOCK);
+        dyn_str_printf(out, "            m = left < %d ? left : %d;\n", DYN_BLOCK, DYN_BLOCK);
     }
-    dyn_str_puts(out, "        long i = 0;\n");
-    put_identity(out, "        ", acc, n);
-    dyn_str_printf(out, "        for (; i + %d <= m; i += %d) {\n", lanes, lanes);
-    failed |= put_group(out, k, "            ");
+    dyn_str_puts(out, "            long i = 0;\n");
+    put_identity(out, "            ", acc, n);
+    dyn_str_printf(out, "            for (; i + %d <= m; i += %d) {\n", lanes, lanes);
+    failed |= put_group(out, k, "                ");
     for (uint32_t i = 0; i < k->operands.n; i++) {
         if (is_walked(k, i)) {
-            dyn_str_printf(out, "            a%u += %d;\n", i, lanes);
+            dyn_str_printf(out, "                a%u += %d;\n", i, lanes);
         }
     }
-    dyn_str_puts(out, "        }\n");
+    dyn_str_puts(out, "            }\n");
     failed |= put_rest(out, k, acc, n);
     failed |= put_block_end(out, acc, n);
-    dyn_str_puts(out, "        count++;\n        n -= m;\n    }\n");
+    dyn_str_puts(out, "            count++;\n        }\n");
     failed |= put_results(out, acc, n);
-    dyn_str_puts(out, "}\n");
+    dyn_str_puts(out, "    }\n}\n");
     return failed;
+}
+
+/* Neighbouring results are rarely neighbours in memory where the last axis is reduced. */
+static bool has_block(const DynLoops *p, const DynKernel *k) {
+    return k->reduced && !p->lanes_only && !dyn_kernel_any_order(k) && !(k->reduced >> (k->ndim - 1) & 1);
+}
+
+static void put_entry(DynStr *out, const DynLoops *p, const DynKernel *k) {
+    dyn_str_printf(out, "{k%d, ", k->number);
+    dyn_str_printf(out, k->reduced && !p->lanes_only ? "r%d, " : "0, ", k->number);
+    dyn_str_printf(out, has_block(p, k) ? "b%d, " : has_lookup(k) ? "g%d, " : "0, ", k->number);
+    dyn_str_printf(out, dyn_kernel_has_few(k) && !p->lanes_only ? "f%d}, " : "0}, ", k->number);
 }
 
 int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error) {
@@ -654,7 +750,8 @@ int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error)
         if (p->steps.at[s].kind == DYN_STEP_KERNEL) {
             const DynKernel *k = &p->kernels.at[p->steps.at[s].id];
             failed |= k->reduced ? put_reduction(&body, k) : put_elementwise(&body, k);
-            failed |= k->reduced && !p->lanes_only ? put_one_result(&body, k) : 0;
+            failed |= k->reduced && !p->lanes_only ? put_rows(&body, k) : 0;
+            failed |= has_block(p, k) ? put_block(&body, k) : 0;
             failed |= has_lookup(k) ? put_lookup(&body, k) : 0;
             failed |= dyn_kernel_has_few(k) && !p->lanes_only ? put_few(&body, k) : 0;
         }
@@ -665,18 +762,14 @@ int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error)
     dyn_str_printf(source,
                    "__attribute__((visibility(\"default\"))) const struct {\n    long abi, count;\n"
                    "    struct {\n        void (*lanes)(char *const *, long, const union dyn_scalar *);\n"
+                   "        void (*rows)(char *const *, const long *, long, long, const union dyn_scalar *);\n"
                    "        void (*other)(char *const *, long, const union dyn_scalar *);\n"
                    "        void (*few)(char *const *, long, const union dyn_scalar *);\n    } kernels[%u];\n} %s = {%d, %u, {",
                    p->nnative, DYN_NATIVE_SYMBOL, DYN_NATIVE_ABI, p->nnative);
     for (uint32_t s = 0; s < p->steps.n; s++) {
         const DynKernel *k = p->steps.at[s].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[s].id] : NULL;
-        if (k != NULL && k->reduced && !p->lanes_only) {
-            dyn_str_printf(source, dyn_kernel_has_few(k) ? "{k%d, r%d, f%d}, " : "{k%d, r%d, 0}, ", k->number, k->number,
-                           k->number);
-        } else if (k != NULL && has_lookup(k)) {
-            dyn_str_printf(source, "{k%d, g%d, 0}, ", k->number, k->number);
-        } else if (k != NULL) {
-            dyn_str_printf(source, "{k%d, 0, 0}, ", k->number);
+        if (k != NULL) {
+            put_entry(source, p, k);
         }
     }
     dyn_str_puts(source, "}};\n");

@@ -9,7 +9,8 @@
 int dyn_exec_bind(const DynKernel *k, const DynNativeTable *table, const DynGeom *geoms, const DynScalar *sym, DynBound *b) {
     b->k = k;
     b->fn = table == NULL ? NULL : table->kernels[k->number].lanes;
-    b->one = table != NULL && k->reduced ? table->kernels[k->number].other : NULL;
+    b->rows = table == NULL ? NULL : table->kernels[k->number].rows;
+    b->block = table != NULL && k->reduced ? table->kernels[k->number].other : NULL;
     b->lookup = table != NULL && !k->reduced ? table->kernels[k->number].other : NULL;
     b->few = table == NULL ? NULL : table->kernels[k->number].few;
     b->ndim = k->ndim;
@@ -316,6 +317,11 @@ static void run_direct(const DynBound *b, const DynSpan *s, char *const *at, int
     }
 }
 
+/* May rows of a span go there without being looked at one by one? */
+static bool is_plain(const DynBound *b, const DynSpan *s) {
+    return s->direct && !s->looked_up && !b->k->in_place && s->n >= b->k->lanes;
+}
+
 void dyn_span_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to, DynScratch *scratch) {
     char *p[DYN_MAX_OPERANDS], *now[DYN_MAX_OPERANDS];
     at = s->looked_up ? dyn_span_look_up(b, s, at, now) : at;
@@ -370,7 +376,7 @@ static void run_rows(const Elementwise *e, int64_t from, int64_t to, DynScratch 
         index[d] = rest % b->dims[d];
         step_along(b, at, d, index[d]);
     }
-    bool direct = e->span.direct && !e->span.looked_up && !b->k->in_place && e->span.n >= b->k->lanes;
+    bool direct = is_plain(b, &e->span);
     for (int64_t row = from; row < to; row++) {
         if (direct) {
             run_direct(b, &e->span, at, e->span.n);
@@ -617,8 +623,13 @@ static void member_run(const Group *g, int k, int64_t n, char *const *from, DynS
         return;
     }
     memcpy(at, from, sizeof(*at) * (size_t)b->nops);
+    bool direct = is_plain(b, &m->span);
     for (int64_t row = 0; row < n; row++) {
-        dyn_span_run(b, &m->span, at, scratch);
+        if (direct) {
+            run_direct(b, &m->span, at, m->span.n);
+        } else {
+            dyn_span_run(b, &m->span, at, scratch);
+        }
         for (int i = 0; i < b->nops; i++) {
             at[i] += m->step[i];
         }
@@ -657,18 +668,31 @@ static void group_chunk(void *ctx, int64_t chunk) {
 }
 
 #define BATCH 32          /* rows */
-#define BATCH_BYTES 16384 /* of all that they touch: half of the first-level cache */
+#define BATCH_BYTES 65536 /* of all that they touch: a part of the second-level cache */
+
+/* Does an operand before operand op of kernel k begin at the same place? */
+static bool is_counted(const Group *g, int k, int op) {
+    for (int x = 0; x <= k; x++) {
+        for (int i = 0; i < (x == k ? op : g->b[x].nops); i++) {
+            if (g->b[x].base[i] == g->b[k].base[op]) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
 
 /* So many rows that what one kernel leaves in the cache is there for the next. */
 static int64_t count_batch(const Group *g) {
     size_t bytes = g->rows + 1;
     for (int k = 0; k < g->n; k++) {
         for (int i = 0; i < g->b[k].nops; i++) {
-            bytes += g->b[k].strides[i][g->outer - 1] ? (size_t)(g->members[k].span.n * g->b[k].size[i]) : 0;
+            bool own = g->b[k].strides[i][g->outer - 1] != 0 && !is_counted(g, k, i);
+            bytes += own ? (size_t)(g->members[k].span.n * g->b[k].size[i]) : 0;
         }
     }
     int64_t n = (int64_t)(BATCH_BYTES / bytes);
-    return n < 4 ? 1 : n > BATCH ? BATCH : n;
+    return n < 2 ? 1 : n > BATCH ? BATCH : n;
 }
 
 static void make_members(Group *g) {
@@ -700,15 +724,16 @@ int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, size_t rows) {
     for (int d = 0; d < outer; d++) {
         g.nrows *= b[0].dims[d];
     }
+    int threads = cost < DYN_PARALLEL_COST || g.nrows < 2 ? 1 : dyn_par_threads();
+    int64_t nchunks = threads < 2 ? 1 : g.nrows < 4 * threads ? g.nrows : 4 * threads;
+    g.chunk = (g.nrows + nchunks - 1) / nchunks;
     g.batch = count_batch(&g);
+    g.batch = g.chunk > 0 && g.chunk < g.batch ? g.chunk : g.batch; /* room for more rows than there are is for nothing */
     for (int k = 0; k < n; k++) {
         if (b[k].k->across) {
             span_across(&b[k], &g.members[k], g.batch, &g.members[k].span);
         }
     }
-    int threads = cost < DYN_PARALLEL_COST || g.nrows < 2 ? 1 : dyn_par_threads();
-    int64_t nchunks = threads < 2 ? 1 : g.nrows < 4 * threads ? g.nrows : 4 * threads;
-    g.chunk = (g.nrows + nchunks - 1) / nchunks;
     nchunks = g.chunk ? (g.nrows + g.chunk - 1) / g.chunk : 0;
     g.copies = rows ? PyMem_RawMalloc(rows * (size_t)(nchunks * g.batch)) : NULL;
     g.starts = PyMem_RawMalloc(sizeof(*g.starts) * (size_t)(nchunks * n));

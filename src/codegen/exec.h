@@ -18,7 +18,8 @@ DYN_HIDDEN int64_t dyn_geom_dense(const DynMem *m, const DynScalar *sym,
 /* A kernel bound to memory: for each axis of its space a size, for each operand a stride. */
 typedef struct DynBound {
     const DynKernel *k;
-    DynKernelFn fn, one, few, lookup; /* NULL: there is none yet; two for reductions, the last for lookups (native.h) */
+    DynKernelFn fn, block, few, lookup; /* NULL: there is none yet; two for reductions, the last for lookups (native.h) */
+    DynRowsFn rows;                     /* for reductions */
     int nops, ndim;
     int64_t dims[DYN_MAX_NDIM];
     int64_t strides[DYN_MAX_OPERANDS][DYN_MAX_NDIM];

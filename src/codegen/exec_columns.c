@@ -259,9 +259,54 @@ static void flat_block(const Strip *s, int64_t pos, int64_t n) {
     }
 }
 
+/* The same by native code, for which the tree is a list: which accumulator, and with how many before it is combined then. */
+typedef struct Order {
+    signed char at[2 * LANES + 1];
+    int n;
+} Order;
+
+static void list_tree(Order *o, int64_t n, int j, int w) {
+    if (w == LANES) {
+        o->at[o->n++] = (signed char)j;
+        o->at[o->n++] = 0;
+        return;
+    }
+    list_tree(o, n, j, 2 * w);
+    if (j + w < n) {
+        list_tree(o, n, j + w, 2 * w);
+        o->at[o->n - 1]++;
+    }
+}
+
+static void native_block(const Strip *s, int64_t pos, int64_t n) {
+    const Columns *c = s->c;
+    const DynBound *b = c->e->b;
+    const DynResults *r = &c->e->results;
+    char *p[DYN_MAX_POINTERS];
+    Order order = {.n = 0};
+    list_tree(&order, n, 0, 1);
+    order.at[order.n] = -1;
+    for (int i = 0; i < b->nops; i++) {
+        p[i] = s->at[i] + (c->walked[i] ? pos * c->e->span.stride[i] : 0);
+        p[b->nops + i] = (char *)(intptr_t)c->e->span.stride[i];
+    }
+    for (int i = 0; i < r->n; i++) {
+        uint32_t op = r->insn[i]->a[0];
+        p[op] = acc_at(s, 0, i);
+        p[b->nops + (int)op] = (char *)(uintptr_t)&r->identity[i];
+    }
+    p[2 * b->nops] = (char *)(intptr_t)s->groups;
+    p[2 * b->nops + 1] = (char *)order.at;
+    p[2 * b->nops + 2] = (char *)(intptr_t)s->back;
+    p[2 * b->nops + 3] = (char *)s->acc_bytes;
+    b->block(p, n, b->params);
+}
+
 /* All of one block to accumulator 0. */
 static void run_block(const Strip *s, int64_t pos, int64_t n) {
-    if (s->c->flat) {
+    if (s->c->e->b->block != NULL && !s->c->flat && !s->c->laid_any) {
+        native_block(s, pos, n);
+    } else if (s->c->flat) {
         flat_block(s, pos, n);
     } else {
         run_tree(s, pos, n, 0, 1, 0, false);

@@ -152,18 +152,28 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
     }
 }
 
-/* The same by native code from beginning to end. */
+/* Rows of n elements by native code from beginning to end; the results stand where `at` says. */
+static void run_native(const DynBound *b, int64_t n, char *const *at, const int64_t *step, int64_t rows, const DynResults *r) {
+    char *p[DYN_MAX_POINTERS];
+    memcpy(p, at, sizeof(*p) * (size_t)b->nops);
+    for (int i = 0; i < r->n; i++) {
+        p[b->nops + (int)r->insn[i]->a[0]] = (char *)(uintptr_t)&r->identity[i];
+    }
+    b->rows(p, step, rows, n, b->params);
+}
+
+/* Some elements of one result. */
 static void run_whole(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t n, const DynResults *r,
                       DynPart *parts) {
+    static const int64_t still[DYN_MAX_OPERANDS];
     char *p[DYN_MAX_OPERANDS];
     for (int i = 0; i < b->nops; i++) {
         p[i] = at[i] + (s->mode[i] == DYN_SPAN_SCALAR ? 0 : from * b->size[i]);
     }
     for (int i = 0; i < r->n; i++) {
-        parts[i] = r->identity[i];
         p[r->insn[i]->a[0]] = (char *)&parts[i];
     }
-    b->one(p, n, b->params);
+    run_native(b, n, p, still, 1, r);
 }
 
 /* Elements from … to of a span, to one partial result for each result. */
@@ -172,7 +182,7 @@ static void run_part(const DynBound *b, const DynSpan *s, char *const *at, int64
     Cascade c[DYN_MAX_RESULTS];
     char *now[DYN_MAX_OPERANDS];
     at = s->looked_up ? dyn_span_look_up(b, s, at, now) : at;
-    if (s->direct && b->one != NULL) {
+    if (s->direct && b->rows != NULL) {
         run_whole(b, s, at, from, to - from, r, parts);
         return;
     }
@@ -202,48 +212,12 @@ static void put_results(const DynBound *b, char *const *at, const DynResults *r,
     }
 }
 
-/* A copy of a size that isn't known would be a call. */
-static inline void put_part(char *to, const DynPart *v, uint8_t size) {
-    switch (size) {
-    case 8: memcpy(to, v, 8); break;
-    case 4: memcpy(to, v, 4); break;
-    case 16: memcpy(to, v, 16); break;
-    case 2: memcpy(to, v, 2); break;
-    default: memcpy(to, v, 1);
-    }
-}
-
-/* By native code from beginning to end, as run_whole. */
-static void run_whole_rows(const DynBound *b, int64_t n, char *const *at, const int64_t *step, int64_t rows,
-                           const DynResults *r) {
-    DynPart parts[DYN_MAX_RESULTS];
-    char *p[DYN_MAX_OPERANDS], *to[DYN_MAX_RESULTS];
-    memcpy(p, at, sizeof(*p) * (size_t)b->nops);
-    for (int i = 0; i < r->n; i++) {
-        to[i] = at[r->insn[i]->a[0]];
-    }
-    for (int64_t row = 0; row < rows; row++) {
-        for (int i = 0; i < r->n; i++) {
-            parts[i] = r->identity[i];
-            p[r->insn[i]->a[0]] = (char *)&parts[i];
-        }
-        b->one(p, n, b->params);
-        for (int i = 0; i < b->nops; i++) {
-            p[i] += step[i];
-        }
-        for (int i = 0; i < r->n; i++) {
-            put_part(to[i], &parts[i], (uint8_t)(r->bytes[i] / LANES));
-            to[i] += step[r->insn[i]->a[0]];
-        }
-    }
-}
-
 void dyn_reduce_rows(const DynBound *b, const DynSpan *s, char *const *from, const int64_t *step, int64_t rows,
                      const DynResults *r, DynScratch *scratch) {
     DynPart parts[DYN_MAX_RESULTS];
     char *at[DYN_MAX_OPERANDS];
-    if (s->direct && !s->looked_up && b->one != NULL && s->n > 0) {
-        run_whole_rows(b, s->n, from, step, rows, r);
+    if (s->direct && !s->looked_up && b->rows != NULL && s->n > 0) {
+        run_native(b, s->n, from, step, rows, r);
         return;
     }
     memcpy(at, from, sizeof(*at) * (size_t)b->nops);

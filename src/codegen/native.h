@@ -10,7 +10,7 @@
 #define DYN_NATIVE_H
 #include "codegen/codegen.h"
 
-#define DYN_NATIVE_ABI 5
+#define DYN_NATIVE_ABI 6
 #define DYN_NATIVE_SYMBOL "dyn_kernels"
 
 /* A kernel runs over n lanes. p: one pointer an operand, all contiguous; s: the graph's scalars that the kernel uses.
@@ -22,20 +22,27 @@
  *   with what they held before (n may be 0);
  *   by how many lanes the last group's rows lie before their place.
  *
- * A reduction has a second function, for lanes that all belong to one result: any number of them above 0, and the results are one
- * element each, which hold what a reduction begins with, and get the result.
+ * A reduction has a second function, for rows of lanes that each belong to one result: how many rows, and lanes of a row, any
+ * number above 0; step: for each operand the bytes from row to row. Results are one element each; behind the pointers, at the
+ * places of results, is what a reduction begins with.
  *
- * An elementwise kernel with indirect operands may have a second function too, which looks them up itself: their pointers are
+ * And it may have another, for at most DYN_BLOCK rows of lanes that are results. Behind the pointers are, for each operand, the
+ * step in bytes from row to row, at the places of results what they begin with; then groups, the order of accumulators (pairs of
+ * which one and with how many of those before it is combined then; -1 ends), by how many lanes the last group lies before its
+ * place, and the bytes between accumulators: a result's pointer says where the first is, which gets what is reduced.
+ *
+ * An elementwise kernel with indirect operands may have another function too, which looks them up itself: their pointers are
  * those of the tables, the elements of which lie side by side. Behind the pointers it has for each operand how many elements
  * there are, and where a long lies whose sign is set if an index says a place that isn't there.
  *
- * Some reductions (dyn_kernel_has_few) have a third, for n elements of each of DYN_REDUCE_LANES results, which are the lanes,
+ * Some reductions (dyn_kernel_has_few) have one more, for n elements of each of DYN_REDUCE_LANES results, which are the lanes,
  * group after group. Behind the pointers: for each operand the step in bytes from one element to the next, for each result what a
  * reduction begins with, one element; for each operand the step from one group to the next; how many groups; and the order, n
  * pairs of bytes: which element comes next, and how many times the last two partial results, of at most DYN_FEW_PARTS, then
  * become one. */
 typedef void (*DynKernelFn)(char *const *p, long n, const DynScalar *s);
-#define DYN_REDUCE_TAIL 3
+typedef void (*DynRowsFn)(char *const *p, const int64_t *step, long rows, long n, const DynScalar *s);
+#define DYN_REDUCE_TAIL 4
 #define DYN_FEW_PARTS 6
 #define DYN_START_WALKS 1
 #define DYN_COMBINE 2
@@ -46,8 +53,10 @@ typedef struct DynNativeTable {
     long abi;   /* DYN_NATIVE_ABI */
     long count; /* of kernels */
     struct {
-        DynKernelFn lanes, other, few; /* NULL: other, few: where there is no second, no third one */
-    } kernels[1];                      /* count entries */
+        DynKernelFn lanes;
+        DynRowsFn rows;         /* NULL where nothing is reduced */
+        DynKernelFn other, few; /* NULL: there is none */
+    } kernels[1];               /* count entries */
 } DynNativeTable;
 
 /* ---- load.c offers to build.c and artifact.c: an object that is loaded for as long as somebody uses it. Any thread. */

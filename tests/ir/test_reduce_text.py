@@ -55,3 +55,18 @@ def test_batches_of_rows():
                 expected = x.std(axis=1, keepdims=True)
                 np.testing.assert_allclose(deviation, expected, rtol=1e-13)
                 np.testing.assert_allclose(scaled, (x - x.mean(axis=1, keepdims=True)) / expected, rtol=1e-11, atol=1e-11)
+
+
+def test_batches_give_the_bits_of_the_built_in_tier():
+    """Rows of native code are one call for many; the built-in tier does them one by one."""
+    native, builtin = _dynoc._graph_compile(MOMENTS), _dynoc._graph_builtin(MOMENTS)
+    rng = np.random.default_rng(3)
+    for rows in (1, 2, 7, 33):
+        for n in (1, 15, 16, 31, 32, 33, 511, 512, 513, 1000, 1025, 9000):
+            x = rng.normal(3, 2, (rows, n))
+            apart = np.repeat(x, 2, axis=1)[:, ::2], np.repeat(x, 3, axis=0)[::3]
+            for a in (x, np.asfortranarray(x), x[::-1], x[:, ::-1], *apart):
+                with np.errstate(all="ignore"):
+                    want, got = _dynoc._graph_run(builtin, [a], [])[1], _dynoc._graph_run(native, [a], [])[1]
+                for w, g in zip(want, got, strict=True):
+                    assert w.tobytes() == g.tobytes(), (rows, n, a.strides)

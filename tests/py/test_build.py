@@ -28,9 +28,9 @@ static void k0(char *const *p, long n, const Scalar *s) {{
     for (long i = 0; i < n; i++) o[i] = a[i] * {factor}.0 + s[0].f;
 }}
 typedef void fn(char *const *, long, const Scalar *);
-struct kernel {{ fn *lanes, *one, *few; }};
+struct kernel {{ fn *lanes, *rows, *other, *few; }};
 struct table {{ long abi, count; struct kernel kernels[1]; }};
-__attribute__((visibility("default"))) const struct table dyn_kernels = {{ VERSION, 1, {{ {{ k0, 0, 0 }} }} }};
+__attribute__((visibility("default"))) const struct table dyn_kernels = {{ VERSION, 1, {{ {{ k0, 0, 0, 0 }} }} }};
 """.replace("VERSION", re.search(r"define DYN_NATIVE_ABI (\d+)", (ROOT / "src/codegen/native.h").read_text())[1])
 
 PRELUDE = """
