@@ -132,8 +132,8 @@ DYN_HIDDEN void dyn_lanes_pad(char *at, uint8_t size, int64_t n, int64_t full);
 DYN_HIDDEN bool dyn_lanes_level(
     size_t level); /* for tests: by an instruction set (isa.c); false: by the best, as it hasn't that */
 
-/* Estimates, in tenths of a nanosecond. Measured on two cores of a Zen 4: a region costs 4 to 9 us more than its half of the
- * work, and estimates are 3 to 5 times what AVX-512 takes. */
+/* Estimates, in tenths of a nanosecond, and high ones: an addition of doubles in the cache takes a quarter of its. On two cores
+ * of a Zen 4 that were busy with other things regions cost 4 to 9 us (three sizes of one polynomial). */
 #define DYN_PARALLEL_COST 400000 /* work below this is done by the calling thread */
 #define DYN_CHUNK_COST 200000    /* one chunk of a region */
 #endif
