@@ -366,8 +366,10 @@ static int find_accumulators(const DynKernel *k, Accumulator *acc) {
     int n = 0;
     for (uint32_t i = 0; i < k->insns.n; i++) {
         if (at(k, i)->kind == DYN_L_REDUCE) {
+            DynDtype dt = (DynDtype)at(k, i)->compute;
             acc[n].insn = at(k, i);
-            acc[n++].type = dyn_emit_type((DynDtype)at(k, i)->compute);
+            acc[n++].type =
+                dt == DYN_BOOL ? dyn_emit_memory_type(dt) : dyn_emit_type(dt); /* of _Bool in memory gcc makes no vectors */
         }
     }
     return n;
