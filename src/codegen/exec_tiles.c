@@ -175,6 +175,7 @@ void dyn_tiles_run(const DynBound *b, const DynSpan *row, bool parallel) {
         if (is_turned(b, row, i)) {
             t.ops[t.n++] = (uint8_t)i;
             t.span.mode[i] = DYN_SPAN_DIRECT;
+            t.span.lane[i] = b->size[i];
             bytes += BAND_ROWS * b->size[i];
         }
         t.span.direct = t.span.direct && t.span.mode[i] <= DYN_SPAN_SCALAR;

@@ -191,3 +191,17 @@ def test_one_and_many_threads(monkeypatch):
         monkeypatch.setattr(dynoc.config, "threads", threads)
         found.add(fast(x, y, z).tobytes())
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i4", "c8"])
+@pytest.mark.parametrize("shape", [(70, 100), (1000, 1000), (65, 81), (100, 129), (33, 97)])
+def test_turned_rows_that_are_no_multiple_of_a_vector(dtype, shape):
+    """What is read across the order of writing goes through a buffer; the last lanes of its rows stand in it too."""
+    a, b = (np.arange(shape[0] * shape[1]).reshape(shape) % 50 + k for k in (1, 2))
+    a, b = a.astype(dtype), np.asfortranarray(b.astype(dtype))
+
+    for fn in (lambda a, b: a + b, lambda a, b: np.asfortranarray(a * a), lambda a, b: (b * b).copy(order="C")):
+        fast = dynoc.optimize(fn, wait=True)
+        fast(a, b)
+        found, wanted = fast(a, b), fn(a, b)
+        assert np.array_equal(found, wanted) and found.strides == wanted.strides
