@@ -553,7 +553,8 @@ def test_a_function_that_is_called_once_and_has_its_loop_inside(tmp_path):
     code, out, err = run_python(["-m", "dynoc", "--summary", str(script)])
     rows = {tuple(words[:2]): int(words[2]) for words in (line.split() for line in err.split("\n")) if len(words) == 3}
     assert code == 0 and out == plain
-    assert rows["frames", "recorded"] >= 1 and rows["tier", "native"] >= 1, err
+    compiled = rows.get(("tier", "native"), 0) + rows.get(("tier", "builtin"), 0)  # it can be over before the compiler is
+    assert rows["frames", "recorded"] >= 1 and compiled >= 1, err
 
 
 LATE_ENABLE = """
