@@ -78,6 +78,21 @@ static const char *value_name(const Body *b, uint32_t i, char *name, size_t size
     return name;
 }
 
+/* Is this truth as a number that is reduced, and nothing else? Then it can be a choice of 1 and 0, which is a mask, not two
+ * conversions. */
+static bool is_counted(const DynKernel *k, uint32_t i) {
+    bool counted = at(k, i)->kind == DYN_L_CAST && at(k, at(k, i)->a[0])->dtype == DYN_BOOL;
+    for (uint32_t u = i + 1; u < k->insns.n && counted; u++) {
+        const DynInsn *user = at(k, u);
+        bool values = user->kind == DYN_L_OP || user->kind == DYN_L_CAST;
+        for (int a = 0; values && a < user->nargs; a++) {
+            counted = counted && user->a[a] != i;
+        }
+        counted = counted && !(user->kind == DYN_L_STORE && user->a[1] == i);
+    }
+    return counted;
+}
+
 /* One value: "const double v3 = …;" */
 static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) {
     const DynKernel *k = b->k;
@@ -104,6 +119,11 @@ static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) 
         value_name(b, insn->a[a], name, sizeof(name));
         snprintf(names[a], sizeof(names[a]), hoisted ? "((int)(%s) != never ? %s : 0)" : "%s%s", hoisted ? index : "", name);
         args[a] = names[a];
+    }
+    if (is_counted(k, i)) {
+        const char *type = dyn_emit_type((DynDtype)insn->dtype);
+        dyn_str_printf(out, "%s ? (%s)1 : (%s)0;\n", args[0], type, type);
+        return 0;
     }
     DynDtype from = (DynDtype)at(k, insn->a[0])->dtype;
     int failed = b->lanes && dyn_emit_rounds(insn) ? dyn_emit_op(out, insn, args) : dyn_emit_expr(out, insn, from, args);

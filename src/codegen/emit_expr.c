@@ -112,22 +112,24 @@ static const char *wrapping_type(DynDtype dt) {
     return dyn_dtypes[dt].size == 8 ? "unsigned long" : "unsigned int";
 }
 
-/* Out of range, conversion to a narrow integer goes by a wide one, as the processor's scalar instruction does. Truth is a choice
- * of 1 and 0: gcc has no vectors for it else, or converts it twice. */
+/* Out of range, conversion to a narrow integer goes by a wide one, as the processor's scalar instruction does. Truth goes by int:
+ * gcc has no vectors for it else. Were it a choice of 1 and 0, the compiler would compute with both, and flags would be lost. */
 static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value) {
     if (to == DYN_BOOL) {
         dyn_str_printf(out, "%s != 0", value);
-    } else if (from == DYN_BOOL) {
-        dyn_str_printf(out, "%s ? (%s)1 : (%s)0", value, dyn_emit_type(to), dyn_emit_type(to));
     } else if (to == DYN_F16) { /* integers go by float, as NumPy's */
-        dyn_str_printf(out, from == DYN_F64 ? "dyn_half_d(%s)" : "dyn_half((float)%s)", value);
+        dyn_str_printf(out,
+                       from == DYN_F64    ? "dyn_half_d(%s)"
+                       : from == DYN_BOOL ? "(float)(int)%s"
+                                          : "dyn_half((float)%s)",
+                       value);
     } else if (dyn_dtypes[from].kind == 'f' && to == DYN_U64) {
         dyn_str_printf(out, from == DYN_F64 ? "dyn_whole_f64(%s)" : "dyn_whole_f32(%s)", value);
     } else if (dyn_dtypes[from].kind == 'f' && dyn_dtypes[to].kind != 'f' && dyn_dtypes[to].size < 8) {
         bool wide = dyn_dtypes[to].size == 4 && dyn_dtypes[to].kind == 'u';
         dyn_str_printf(out, "(%s)(%s)%s", dyn_emit_type(to), wide ? "long" : "int", value);
     } else {
-        dyn_str_printf(out, "(%s)%s", dyn_emit_type(to), value);
+        dyn_str_printf(out, "(%s)%s%s", dyn_emit_type(to), from == DYN_BOOL ? "(int)" : "", value);
     }
 }
 
