@@ -78,19 +78,27 @@ static const char *value_name(const Body *b, uint32_t i, char *name, size_t size
     return name;
 }
 
+static int nvalues(const DynInsn *insn) { return insn->kind == DYN_L_OP || insn->kind == DYN_L_CAST ? insn->nargs : 0; }
+
+/* What a value is used for. */
+enum { COMPUTED = 1, STORED = 2, REDUCED = 4 };
+static int uses_of(const DynKernel *k, uint32_t value) {
+    int uses = 0;
+    for (uint32_t i = value + 1; i < k->insns.n; i++) {
+        const DynInsn *insn = at(k, i);
+        for (int a = 0; a < nvalues(insn); a++) {
+            uses |= insn->a[a] == value ? COMPUTED : 0;
+        }
+        uses |= insn->kind == DYN_L_STORE && insn->a[1] == value ? STORED : 0;
+        uses |= insn->kind == DYN_L_REDUCE && insn->a[1] == value ? REDUCED : 0;
+    }
+    return uses;
+}
+
 /* Is this truth as a number that is reduced, and nothing else? Then it can be a choice of 1 and 0, which is a mask, not two
  * conversions. */
 static bool is_counted(const DynKernel *k, uint32_t i) {
-    bool counted = at(k, i)->kind == DYN_L_CAST && at(k, at(k, i)->a[0])->dtype == DYN_BOOL;
-    for (uint32_t u = i + 1; u < k->insns.n && counted; u++) {
-        const DynInsn *user = at(k, u);
-        bool values = user->kind == DYN_L_OP || user->kind == DYN_L_CAST;
-        for (int a = 0; values && a < user->nargs; a++) {
-            counted = counted && user->a[a] != i;
-        }
-        counted = counted && !(user->kind == DYN_L_STORE && user->a[1] == i);
-    }
-    return counted;
+    return at(k, i)->kind == DYN_L_CAST && at(k, at(k, i)->a[0])->dtype == DYN_BOOL && uses_of(k, i) == REDUCED;
 }
 
 /* One value: "const double v3 = …;" */
@@ -176,26 +184,6 @@ static bool has_strips(const DynKernel *k) {
 
 static bool is_rounding_store(const DynKernel *k, const DynInsn *insn) {
     return insn->kind == DYN_L_STORE && dyn_emit_rounds(at(k, insn->a[1]));
-}
-
-static int nvalues(const DynInsn *insn) { return insn->kind == DYN_L_OP || insn->kind == DYN_L_CAST ? insn->nargs : 0; }
-
-/* Is the value stored and nothing else? Stores of strips round. */
-static bool is_only_stored(const DynKernel *k, uint32_t value) {
-    bool stored = false;
-    for (uint32_t i = value + 1; i < k->insns.n; i++) {
-        const DynInsn *insn = at(k, i);
-        stored |= insn->kind == DYN_L_STORE && insn->a[1] == value;
-        for (int a = 0; a < nvalues(insn); a++) {
-            if (insn->a[a] == value) {
-                return false;
-            }
-        }
-        if (insn->kind == DYN_L_REDUCE && insn->a[1] == value) {
-            return false;
-        }
-    }
-    return stored;
 }
 
 /* Which values are arrays: a function of strips makes or takes them, or they are used behind another loop than their own. */
@@ -287,7 +275,7 @@ static int put_insn(DynStr *out, Body *b, uint32_t i, const char *index) {
         failed = put_value(out, b, i, index);
         if (b->lanes && dyn_emit_rounds(insn)) {
             close_loop(out, b);
-            if (!is_only_stored(b->k, i)) {
+            if (uses_of(b->k, i) != STORED) { /* stores of strips round */
                 dyn_str_printf(out, "%sdyn_half_rounds(v%u, v%u, %d);\n", b->indent, i, i, b->lanes);
             }
         }

@@ -37,6 +37,14 @@ typedef struct DynBound {
 #else
 #define DYN_VECTORS __attribute__((optimize("O3")))
 #endif
+/* X(name, attributes) for each instruction set (isa.c) in the order of levels. */
+#if defined(__x86_64__)
+#define DYN_AVX2 DYN_VECTORS __attribute__((target("avx2")))
+#define DYN_AVX512 DYN_VECTORS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+#define DYN_EACH_ISA(X) X(base, DYN_VECTORS) X(avx2, DYN_AVX2) X(avx512, DYN_AVX512)
+#else
+#define DYN_EACH_ISA(X) X(base, DYN_VECTORS)
+#endif
 
 #define DYN_MAX_POINTERS (2 * DYN_MAX_OPERANDS + DYN_REDUCE_TAIL)
 /* What a reduction has behind its operands and steps. */

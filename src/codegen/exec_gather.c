@@ -13,17 +13,8 @@
     X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 #define BLOCK DYN_SCRATCH_LANES
 
-#define LOOP(name) name##_base
-#define TARGET DYN_VECTORS
-#include "codegen/gather_loops.h"
-#if defined(__x86_64__)
-#define LOOP(name) name##_avx2
-#define TARGET DYN_VECTORS __attribute__((target("avx2")))
-#include "codegen/gather_loops.h"
-#define LOOP(name) name##_avx512
-#define TARGET DYN_VECTORS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
-#include "codegen/gather_loops.h"
-#endif
+#define LOOPS "codegen/gather_loops.h"
+#include "codegen/each_isa.h"
 
 typedef struct Loops {
     int64_t (*wrong)(const void *at, int64_t n, uint8_t dtype, int64_t extent);
@@ -31,13 +22,9 @@ typedef struct Loops {
 } Loops;
 
 static Loops loops(void) {
-    static const Loops levels[] = {
-        {wrong_base, find_base},
-#if defined(__x86_64__)
-        {wrong_avx2, find_avx2},
-        {wrong_avx512, find_avx512},
-#endif
-    };
+#define LEVEL(isa, target) {wrong_##isa, find_##isa},
+    static const Loops levels[] = {DYN_EACH_ISA(LEVEL)};
+#undef LEVEL
     return levels[dyn_isa_number()];
 }
 

@@ -25,8 +25,8 @@ typedef struct Bins {
 } Bins;
 
 /* The bin of each element, count: it is in none. Is one of them close to an edge? */
-#define FIND(NAME, TARGET)                                                                               \
-    TARGET static bool NAME(const Bins *b, const double *restrict from, int32_t *restrict bin) {         \
+#define FIND(isa, target)                                                                                \
+    target static bool find_##isa(const Bins *b, const double *restrict from, int32_t *restrict bin) {   \
         const double first = b->first, last = b->last, scale = b->scale, low = b->close, high = 1 - low; \
         const int32_t count = b->count;                                                                  \
         int32_t close = 0;                                                                               \
@@ -42,22 +42,14 @@ typedef struct Bins {
         }                                                                                                \
         return close != 0;                                                                               \
     }
-FIND(find_base, DYN_VECTORS)
-#if defined(__x86_64__)
-FIND(find_avx2, DYN_VECTORS __attribute__((target("avx2"))))
-FIND(find_avx512, DYN_VECTORS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))))
-#endif
+DYN_EACH_ISA(FIND)
 
 typedef bool FindFn(const Bins *b, const double *restrict from, int32_t *restrict bin);
 
 static FindFn *find_fn(void) {
-    static FindFn *const levels[] = {
-        find_base,
-#if defined(__x86_64__)
-        find_avx2,
-        find_avx512,
-#endif
-    };
+#define LEVEL(isa, target) find_##isa,
+    static FindFn *const levels[] = {DYN_EACH_ISA(LEVEL)};
+#undef LEVEL
     return levels[dyn_isa_number()];
 }
 

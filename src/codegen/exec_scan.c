@@ -52,26 +52,13 @@ typedef struct Row {
     FindColumnsFn *find_columns;
 } Row;
 
-#define LOOP(name) name##_base
-#define TARGET DYN_VECTORS
-#include "codegen/scan_loops.h"
-#if defined(__x86_64__)
-#define LOOP(name) name##_avx2
-#define TARGET DYN_VECTORS __attribute__((target("avx2")))
-#include "codegen/scan_loops.h"
-#define LOOP(name) name##_avx512
-#define TARGET DYN_VECTORS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
-#include "codegen/scan_loops.h"
-#endif
+#define LOOPS "codegen/scan_loops.h"
+#include "codegen/each_isa.h"
 
 static const Row *row_of(const DynNode *node) {
-    static const Row(*const levels[])[6] = {
-        table_base,
-#if defined(__x86_64__)
-        table_avx2,
-        table_avx512,
-#endif
-    };
+#define LEVEL(isa, target) table_##isa,
+    static const Row(*const levels[])[6] = {DYN_EACH_ISA(LEVEL)};
+#undef LEVEL
     return &levels[dyn_isa_number()][node->compute][node->op - DYN_OP_CUMSUM];
 }
 

@@ -1,5 +1,5 @@
-/* gather_loops.h: the loops of exec_gather.c over the elements of an index, which includes this text once for each instruction
- * set: LOOP(name) makes a function's name, TARGET says for what it is compiled. The compiler makes vectors of them. */
+/* gather_loops.h: the loops of exec_gather.c over the elements of an index, for each_isa.h. The compiler makes vectors of them.
+ */
 
 /* The sign of the result tells whether a place is not there. A place counts from the beginning or, where it is negative, from
  * the end: place + extent is neither below 0 nor above 2 * extent - 1. Signs are gathered: nothing has to be compared. */
@@ -42,6 +42,3 @@ TARGET static int64_t LOOP(find)(int64_t *to, const void *at, int64_t n, uint8_t
     return wrong;
 }
 #undef FIND
-
-#undef LOOP
-#undef TARGET

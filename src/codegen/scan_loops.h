@@ -1,5 +1,5 @@
-/* scan_loops.h: the loops of exec_scan.c for each operator and type, which includes this text once for each instruction set:
- * LOOP(name) makes a name, TARGET says for what a function is compiled. The compiler makes vectors of what goes side by side. */
+/* scan_loops.h: the loops of exec_scan.c for each operator and type, for each_isa.h. The compiler makes vectors of what goes side
+ * by side. */
 
 #define RUNNING(NAME, T, expression)                                                                                        \
     TARGET static void LOOP(NAME##_line)(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t n,         \
@@ -145,5 +145,3 @@ static const Row LOOP(table)[DYN_DTYPE_COUNT][6] = {
 #undef R
 #undef P
 #undef ROW
-#undef LOOP
-#undef TARGET

@@ -43,6 +43,19 @@ def folder(tmp_path):
     dynoc.config.cache_dir = kept
 
 
+def recorded(fast, args):
+    """The call that records, and all ways compiled."""
+    fast(*args)
+    dynoc.wait()
+
+
+def tried(fast, args):
+    """Calls until one way is taken."""
+    recorded(fast, args)
+    for _ in range(WAYS * TRIALS):
+        fast(*args)
+
+
 def ways_in(folder):
     return sorted(folder.glob("*.way"))
 
@@ -70,8 +83,7 @@ def test_ways_take_turns_and_one_is_kept(folder, said):
 def test_what_was_found_is_compiled_alone(folder, said, way):
     args = arguments(20, 30)
     first = tuned(folder)
-    first(*args)
-    dynoc.wait()
+    recorded(first, args)
     for _ in range(WAYS * TRIALS):
         wanted = bits(first, *args)
     (kept,) = ways_in(folder)
@@ -111,18 +123,10 @@ def test_all_ways_have_the_same_bits(folder, said):
 @pytest.mark.parametrize("text", ["", "9\n", "x", "1\n\n"[:1], "\x00\x00"])
 def test_a_damaged_choice_is_none(folder, said, text):
     args = arguments(4, 5)
-    first = tuned(folder)
-    first(*args)
-    dynoc.wait()
-    for _ in range(WAYS * TRIALS):
-        first(*args)
+    tried(tuned(folder), args)
     (kept,) = ways_in(folder)
     kept.write_text(text)
-    again = tuned(folder)
-    again(*args)
-    dynoc.wait()
-    for _ in range(WAYS * TRIALS):
-        again(*args)
+    tried(tuned(folder), args)
     assert len(said()) == 2 and "taken: " in said()[1] and kept.read_text().strip() in set("012")
 
 
