@@ -3,8 +3,8 @@
  *
  * Called by run.c in place of an extern call that is marked as a product (graph.h). A row of the result is one vector: the sum of
  * the right matrix's rows, each times one element of the left row, by fused multiplications in order of k, as the loops of BLAS
- * go. What isn't done here is told, and NumPy's own function does it; so does what raises a floating-point flag, which lanes
- * behind the last column may do for nothing. Owns nothing. */
+ * go. What isn't done here is told, and blas.c or NumPy's own function does it; the latter also what raises a floating-point
+ * flag, which lanes behind the last column may do for nothing. Owns nothing. */
 #include "codegen/product.h"
 #include "codegen/build.h"
 #include "codegen/exec.h"

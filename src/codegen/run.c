@@ -5,6 +5,7 @@
 #include "base/cpy.h"
 #include "base/log.h"
 #include "base/pool.h"
+#include "codegen/blas.h"
 #include "codegen/flags.h"
 #include "codegen/product.h"
 #include "codegen/run.h"
@@ -432,15 +433,19 @@ static DynRunStatus leave_raising(Call *c, uint32_t node) {
     return status;
 }
 
-/* A product of small matrices, without the call. False: it isn't one, or NumPy's function has to say what is wrong with it. */
+/* A product without NumPy's call of it. False: NumPy's loops make it, or its function has to say what is wrong with it. */
 static bool run_product(Call *c, uint32_t node) {
     const DynGraph *g = c->p->graph;
     const DynNode *n = dyn_graph_node(g, node), *a = dyn_graph_node(g, n->args[0].id), *b = dyn_graph_node(g, n->args[1].id);
     const DynGeom *x = &c->geoms[n->args[0].id], *y = &c->geoms[n->args[1].id];
     DynDtype dtype = (DynDtype)n->dtype;
     DynProduct product;
-    if (n->layout.kind != DYN_LAYOUT_C || a->dtype != dtype || b->dtype != dtype ||
-        !dyn_product_find(&product, dtype, x, a->ndim, y, b->ndim)) {
+    DynBlas blas;
+    if (n->layout.kind != DYN_LAYOUT_C || a->dtype != dtype || b->dtype != dtype) {
+        return false;
+    }
+    bool small = a->ndim > 1 && b->ndim > 1 && dyn_product_find(&product, dtype, x, a->ndim, y, b->ndim);
+    if (!small && !dyn_blas_find(&blas, dtype, x, a->ndim, y, b->ndim)) {
         return false;
     }
     int64_t dims[DYN_MAX_NDIM], cost = 2;
@@ -454,7 +459,11 @@ static bool run_product(Call *c, uint32_t node) {
         return false;
     }
     PyThreadState *saved = cost * x->dims[a->ndim - 1] > GIL_COST ? PyEval_SaveThread() : NULL;
-    dyn_product_run(&product, PyArray_BYTES((PyArrayObject *)array));
+    if (small) {
+        dyn_product_run(&product, PyArray_BYTES((PyArrayObject *)array));
+    } else {
+        dyn_blas_run(&blas, PyArray_BYTES((PyArrayObject *)array));
+    }
     if (saved) {
         PyEval_RestoreThread(saved);
     }

@@ -557,9 +557,9 @@ DynVal *np_rule_matmul(DynRec *r, NpCall *c) {
         shape[ndim++] = x->shape[x->ndim - 2];
     if (y->ndim > 1)
         shape[ndim++] = y->shape[y->ndim - 1];
-    bool plain = x->ndim > 1 && y->ndim > 1 && c->npos == 2 && c->kwnames == NULL;
+    bool plain = c->npos == 2 && c->kwnames == NULL;
     DynVal *v = dyn_np_sized_call(r, c, ndim, shape);
-    const DynNode *n = v == NULL || v->kind != DV_ARRAY ? NULL : node_at(r, v->id);
+    const DynNode *n = v == NULL || (v->kind != DV_ARRAY && v->kind != DV_NPSCALAR) ? NULL : node_at(r, v->id);
     if (n != NULL && plain && n->op == DYN_OP_EXTERN && n->nargs == 2)
         dyn_rec_graph(r)->externs.at[n->extern_index].product = true;
     return v;

@@ -1,5 +1,6 @@
-"""Products of small matrices, which are made without the call: values, dtypes, strides, warnings and exceptions are NumPy's, and
-the bits are the same for any number of threads, and in a stack or alone."""
+"""Products of matrices and vectors, which are made without the call: small ones by loops of our own, others by NumPy's BLAS with
+its bits. Values, dtypes, strides, warnings and exceptions are NumPy's, and the bits are the same for any number of threads, and
+in a stack or alone."""
 
 import warnings
 
@@ -139,3 +140,108 @@ def test_exact_is_numpys_own():
     a, b = numbers((1000, 5, 5), np.float64), numbers((1000, 5, 5), np.float64, 1)
     for _ in range(3):
         assert fast(a, b).tobytes() == (a @ b).tobytes()
+
+
+# ---- what NumPy's BLAS makes: the same routine, so the same bits
+
+def lying(a, b):
+    """The operands as they may lie: by rows, by columns, apart, backwards, as vectors, with steps that BLAS doesn't take."""
+    wide = np.zeros((2 * a.shape[0], a.shape[1] + 3), a.dtype)
+    wide[::2, :-3] = a
+    yield a, b
+    yield a.copy("F"), b
+    yield a, b.copy("F")
+    yield a.copy("F"), b.copy("F")
+    yield wide[::2, :-3], b
+    yield a[::-1], b
+    yield a, np.repeat(b, 2, axis=1)[:, ::2]
+    yield a[0], b
+    yield a, b[:, 0]
+    yield a, b[:, 0].copy()
+    yield a[0], b[:, 0]
+    yield a[0][::-1], b[:, 0][::-1]
+    yield np.broadcast_to(a[0], a.shape), b
+    yield a[:1], b[:, :1]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "shape", [(30, 30, 30), (1, 40, 17), (65, 1, 33), (7, 31, 1), (2, 2, 2), (100, 300, 20), (3, 129, 64)], ids=str
+)
+def test_library_bits(dtype, shape):
+    fast = dynoc.optimize(product, wait=True)
+    m, k, n = shape
+    for a, b in lying(numbers((m, k), dtype), numbers((k, n), dtype, 1)):
+        for _ in range(2):
+            want, got = product(a, b), fast(a, b)
+            assert type(got) is type(want) and got.dtype == want.dtype and got.shape == want.shape
+            if max(k, n) > 16 or 1 in (a.ndim, b.ndim):
+                assert got.tobytes() == want.tobytes()
+            else:
+                same(product, fast, a, b)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("form", FORMS[:4] + ["np.linalg.norm(a @ b)", "np.dot(a, b) * 2", "a.T @ a", "b @ b.T"])
+def test_library_forms(form, dtype):
+    fn = eval(f"lambda a, b: {form}", {"np": np})
+    fast = dynoc.optimize(fn, wait=True)
+    for m, k, n in [(20, 40, 20), (64, 33, 20), (5, 100, 100)]:
+        a, b = numbers((m, k), dtype), numbers((k, n), dtype, 1)
+        for _ in range(2):
+            if "np.linalg" in form:
+                np.testing.assert_allclose(fast(a, b), fn(a, b), rtol=1e-5)
+            else:
+                np.testing.assert_array_equal(fast(a, b), fn(a, b))
+
+
+STACKS = [
+    ((5, 20, 30), (5, 30, 20)), ((5, 20, 30), (30, 20)), ((20, 30), (5, 30, 20)), ((4, 1, 20, 30), (3, 30, 20)),
+    ((5, 20, 30), (30,)), ((30,), (5, 30, 20)), ((1, 20, 30), (5, 30, 20)), ((3, 2, 7, 40), (1, 2, 40, 1)),
+    ((0, 20, 30), (0, 30, 20)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shapes", STACKS, ids=str)
+def test_library_stacks(shapes):
+    fast = dynoc.optimize(product, wait=True)
+    a, b = numbers(shapes[0], np.float64), numbers(shapes[1], np.float64, 1)
+    turned = a.swapaxes(-1, -2).copy().swapaxes(-1, -2) if a.ndim > 1 else a
+    for x, y in [(a, b), (a[::-1], b), (np.repeat(a, 2, axis=0)[::2], b), (turned, b)]:
+        for _ in range(2):
+            want, got = product(x, y), fast(x, y)
+            assert got.shape == want.shape and got.tobytes() == want.tobytes()
+
+
+def test_library_zero_has_no_sign():
+    fast = dynoc.optimize(product, wait=True)
+    for dtype in DTYPES:
+        a = np.full(20, -0.0, dtype)
+        for _ in range(2):
+            assert np.asarray(fast(a, np.ones(20, dtype))).tobytes() == np.asarray(a @ np.ones(20, dtype)).tobytes()
+
+
+@pytest.mark.parametrize("shapes", [((20, 30), (30, 20)), ((20, 30), (30,)), ((30,), (30,))], ids=str)
+@pytest.mark.parametrize("value", [np.inf, np.nan, 1e200, 1e-200])
+def test_library_warnings(shapes, value):
+    fast = dynoc.optimize(product, wait=True)
+    fast(np.ones(shapes[0]), np.ones(shapes[1]))
+    for other in (1.0, 0.0, value):
+        a, b = np.full(shapes[0], value), np.full(shapes[1], other)
+        (want, why), (got, got_why) = said(product, a, b), said(fast, a, b)
+        np.testing.assert_array_equal(got, want)
+        assert got_why == why
+
+
+def test_library_vectors_that_do_not_agree():
+    fast = dynoc.optimize(product, wait=True)
+    fast(np.ones((3, 40)), np.ones(40))
+    for a, b in [((3, 40), (39,)), ((3, 0), (0,)), ((0, 40), (40,))]:
+        try:
+            want = np.ones(a) @ np.ones(b)
+        except ValueError as e:
+            with pytest.raises(ValueError) as got:
+                fast(np.ones(a), np.ones(b))
+            assert str(got.value) == str(e)
+        else:
+            np.testing.assert_array_equal(fast(np.ones(a), np.ones(b)), want)

@@ -1,0 +1,25 @@
+/* blas.h: products by NumPy's own BLAS, for run.c. */
+#ifndef DYN_BLAS_H
+#define DYN_BLAS_H
+#include "codegen/exec.h"
+
+typedef enum DynBlasRoutine { DYN_BLAS_DOT, DYN_BLAS_GEMV, DYN_BLAS_GEMM } DynBlasRoutine;
+typedef struct DynBlas {
+    DynBlasRoutine routine;
+    bool single;                              /* float32 */
+    int64_t rows, terms, columns;             /* of one product */
+    int order, trans_a, trans_b;              /* as CBLAS has them; GEMV: a is the matrix, b the vector */
+    int64_t a_step, b_step;                   /* elements from row to row as they lie, or from one to the next of a vector */
+    int nstack;                               /* axes of the stack */
+    int64_t stacks, size;                     /* how many products, bytes of an element */
+    int64_t dims[DYN_MAX_NDIM];               /* of the stack */
+    int64_t a[DYN_MAX_NDIM], b[DYN_MAX_NDIM]; /* its strides */
+    const char *left, *right;
+} DynBlas;
+
+/* Is a @ b, both of that dtype and of rank 1 or more, a call of BLAS in NumPy? Then it is the same one here. False too where
+ * NumPy has a BLAS that can't be found. With the GIL. */
+DYN_HIDDEN bool dyn_blas_find(DynBlas *p, DynDtype dtype, const DynGeom *a, int a_ndim, const DynGeom *b, int b_ndim);
+/* If so, into memory in C order. No GIL needed. Floating-point flags are those of the product. */
+DYN_HIDDEN void dyn_blas_run(const DynBlas *p, char *out);
+#endif
