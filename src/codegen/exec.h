@@ -107,6 +107,18 @@ DYN_HIDDEN int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, siz
 DYN_HIDDEN int dyn_exec_scan(const DynNode *node, const DynGeom *from, int ndim, const DynGeom *to);
 /* exec_histogram.c: a HISTOGRAM node. -1: memory, or the edges are not equally far apart and growing. */
 DYN_HIDDEN int dyn_exec_histogram(const DynGeom *from, const DynGeom *edges, const DynGeom *to);
+/* exec_scatter.c: a SCATTER node over its memory. -1: a place isn't there. */
+typedef struct DynScatter {
+    int64_t op; /* DynOp, or -1: elements are replaced */
+    uint8_t dtype, index_dtype;
+    bool look; /* at all places before anything is written; another thread may change them then */
+    int ndim, value_ndim, index_ndim;
+    const DynGeom *to, *value, *index; /* value and index, where it has more axes than one, in C order, or one value for all */
+} DynScatter;
+DYN_HIDDEN int dyn_exec_scatter(const DynScatter *x);
+/* exec_gather.c: n places of an array of integers, of which one is `step` bytes behind the other, counted from the beginning;
+ * negative: one of them isn't there, and is the last. */
+DYN_HIDDEN int64_t dyn_exec_places(int64_t *to, const char *index, int64_t step, int64_t n, uint8_t dtype, int64_t extent);
 /* exec_gather.c: is each place that a GATHER node names there? */
 DYN_HIDDEN bool dyn_exec_check(const DynGeom *index, int ndim, uint8_t dtype, int64_t extent);
 /* `rows` rows, a pitch apart, of n lanes of an indirect operand, padded to DYN_REDUCE_LANES; strides: of lanes and of rows. */

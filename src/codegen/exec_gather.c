@@ -96,15 +96,20 @@ void dyn_lookup_run(const DynBound *b, char *const *at, int64_t n) {
     report(b, wrong);
 }
 
-/* Where operand op stands for n lanes, BLOCK at most. */
-static void find_places(const DynBound *b, int op, const char *index, int64_t stride, int64_t n, int64_t *place) {
+int64_t dyn_exec_places(int64_t *to, const char *index, int64_t step, int64_t n, uint8_t dtype, int64_t extent) {
     _Alignas(64) int64_t room[BLOCK];
-    uint8_t dtype = b->k->operands.at[b->k->operands.at[op].by].dtype, size = dyn_dtypes[dtype].size;
-    if (stride != size && n > 1) {
-        dyn_lanes_copy((char *)room, index, size, stride, n, size);
+    uint8_t size = dyn_dtypes[dtype].size;
+    if (step != size && n > 1) {
+        dyn_lanes_copy((char *)room, index, size, step, n, size);
         index = (const char *)room;
     }
-    report(b, loops().find(place, index, n, dtype, b->extent[op]));
+    return loops().find(to, index, n, dtype, extent);
+}
+
+/* Where operand op stands for n lanes, BLOCK at most. */
+static void find_places(const DynBound *b, int op, const char *index, int64_t stride, int64_t n, int64_t *place) {
+    uint8_t dtype = b->k->operands.at[b->k->operands.at[op].by].dtype;
+    report(b, dyn_exec_places(place, index, stride, n, dtype, b->extent[op]));
 }
 
 /* Elements that lie side by side in the table, and elements that lie anywhere. */

@@ -18,10 +18,13 @@ static const struct Flag {
 static void operator_name(const DynNode *n, char *name, size_t size) {
     const DynOpInfo *op = &dyn_ops[n->op];
     int which;
-    const char *function = op->kind == DYN_K_REDUCE                            ? "reduce"
-                           : op->kind == DYN_K_SCAN                            ? "accumulate"
-                           : op->kind == DYN_K_COPY || op->kind == DYN_K_STORE ? "cast"
-                                                                               : dyn_op_function((DynOp)n->op, &which);
+    bool at = n->op == DYN_OP_SCATTER; /* ufunc.at has loops of its own over one axis */
+    DynOp of = at ? (DynOp)n->aux[0] : (DynOp)n->op;
+    const char *function = op->kind == DYN_K_REDUCE                                     ? "reduce"
+                           : op->kind == DYN_K_SCAN                                     ? "accumulate"
+                           : at && n->ndim > 1                                          ? "at"
+                           : op->kind == DYN_K_COPY || (op->kind == DYN_K_STORE && !at) ? "cast"
+                                                                                        : dyn_op_function(of, &which);
     snprintf(name, size, "%s%s", strncmp(op->text, "scalar_", 7) == 0 ? "scalar " : "", function);
 }
 
@@ -31,7 +34,8 @@ int dyn_flags_warn(const DynGraph *g, int flags) {
             const DynNode *n = dyn_graph_node(g, i);
             const DynComplexOp *z = dyn_dtypes[n->compute].kind == 'c' ? &dyn_complex_ops[n->op] : NULL;
             const char *can = z && z->fpe ? z->fpe : dyn_ops[n->op].fpe;
-            if (strchr(can, flag_table[f].letter) && *can) {
+            bool replaces = n->op == DYN_OP_SCATTER && n->aux[0] < 0;
+            if (strchr(can, flag_table[f].letter) && *can && !replaces) {
                 char name[64];
                 operator_name(n, name, sizeof(name));
                 if (PyUFunc_GiveFloatingpointErrors(name, flag_table[f].npy) < 0) {

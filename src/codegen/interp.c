@@ -300,6 +300,20 @@ static PyObject *run_copy(Interp *x, const DynNode *n) {
     return a;
 }
 
+/* np.add.at(dst, index, value), or dst[index] = value. */
+static PyObject *run_scatter(Interp *x, const DynNode *n) {
+    PyObject *dst = value_of(x, n->args[0].id), *value = dst ? value_of(x, n->args[1].id) : NULL;
+    PyObject *index = value ? value_of(x, n->args[2].id) : NULL, *r = NULL;
+    int which;
+    if (index && n->aux[0] < 0) {
+        return PyObject_SetItem(dst, index, value) < 0 ? NULL : Py_NewRef(Py_None);
+    }
+    PyObject *f = index ? numpy_attr(dyn_op_function((DynOp)n->aux[0], &which)) : NULL;
+    r = f ? PyObject_CallMethod(f, "at", "OOO", dst, index, value) : NULL;
+    Py_XDECREF(f);
+    return r;
+}
+
 static PyObject *run_store(Interp *x, const DynNode *n) {
     PyObject *dst = value_of(x, n->args[0].id);
     PyObject *value = dst ? operand(x, n->args[1], dyn_graph_node(x->g, n->args[0].id)->dtype) : NULL;
@@ -409,7 +423,7 @@ static PyObject *value_of(Interp *x, uint32_t id) {
     case DYN_K_VIEW: r = run_view(x, n); break;
     case DYN_K_CREATE: r = run_create(x, n); break;
     case DYN_K_COPY: r = run_copy(x, n); break;
-    case DYN_K_STORE: r = run_store(x, n); break;
+    case DYN_K_STORE: r = n->op == DYN_OP_SCATTER ? run_scatter(x, n) : run_store(x, n); break;
     case DYN_K_RESULT: r = value_of_call(x, n->args[0].id, id); break;
     default: r = value_of_call(x, id, id);
     }

@@ -142,7 +142,8 @@ bool dyn_kernel_any_order(const DynKernel *k) {
 
 bool dyn_step_scans(const DynLoops *p, const DynStep *step, uint32_t storage) {
     if (step->kind == DYN_STEP_CHECK) {
-        return dyn_loops_storage(p, dyn_graph_node(p->graph, step->id)->args[1].id) == storage;
+        const DynNode *n = dyn_graph_node(p->graph, step->id);
+        return dyn_loops_storage(p, n->args[dyn_node_index(n)].id) == storage;
     }
     const DynNode *n = step->kind == DYN_STEP_SCAN ? dyn_graph_node(p->graph, step->id) : NULL;
     bool found = n != NULL && step->id == storage;

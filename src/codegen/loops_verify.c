@@ -197,7 +197,11 @@ static int check_steps(Check *c) {
         for (uint32_t t = 0; view->kind == DYN_STEP_VIEW && t < s; t++) {
             bool scan = p->steps.at[t].kind == DYN_STEP_SCAN, check = p->steps.at[t].kind == DYN_STEP_CHECK;
             const DynNode *n = scan || check ? dyn_graph_node(p->graph, p->steps.at[t].id) : NULL;
-            if (n != NULL && (n->args[check].id == view->id || (n->nargs > 1 && n->args[1].id == view->id))) {
+            bool uses = check && n->args[dyn_node_index(n)].id == view->id;
+            for (int k = 0; scan && k < n->nargs; k++) {
+                uses |= n->args[k].id == view->id;
+            }
+            if (uses) {
                 dyn_str_printf(c->error, "%s %%%u uses a view before it is made", scan ? "scan" : "check", p->steps.at[t].id);
                 return -1;
             }

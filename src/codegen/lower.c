@@ -90,6 +90,9 @@ bool dyn_loops_op_warns(uint16_t op, uint8_t compute) {
 /* May eager give a floating-point warning, or raise, at this node? Underflow is not spoken of unless asked for. */
 static bool may_warn(const DynGraph *g, const DynNode *n) {
     const DynOpInfo *op = info(n);
+    if (n->op == DYN_OP_SCATTER) {
+        return n->aux[0] >= 0 && (dyn_dtypes[n->dtype].kind == 'f' || dyn_dtypes[n->dtype].kind == 'c');
+    }
     if (op->kind == DYN_K_STORE) {
         return arg_may_warn(g, n->args[1], dyn_graph_node(g, n->args[0].id)->dtype);
     }
@@ -123,9 +126,9 @@ static int mark_live(Lower *L) {
         if (n->op == DYN_OP_EXTERN) {
             L->live[i] = true;
             L->last_snapshot = L->last_snapshot || n->snapshot == DYN_NONE ? L->last_snapshot : i;
-        } else if (n->op == DYN_OP_STORE) {
+        } else if (dyn_node_stores(n)) {
             const DynNode *owner = dyn_graph_node(g, n->storage);
-            L->live[i] = owner->op == DYN_OP_INPUT || read[n->storage] || i < L->last_snapshot;
+            L->live[i] = owner->op == DYN_OP_INPUT || read[n->storage] || i < L->last_snapshot || n->op == DYN_OP_SCATTER;
             if (L->live[i] && i < L->last_snapshot) {
                 L->object[n->storage] = true; /* whoever leaves needs its bytes */
             }
@@ -139,8 +142,8 @@ static int mark_live(Lower *L) {
                 continue;
             }
             L->live[i] = true; /* nobody needs the value, but the warning */
-            L->for_flags[n->op == DYN_OP_STORE ? n->storage : i] = true;
-            L->memory[i] = n->op != DYN_OP_STORE;
+            L->for_flags[dyn_node_stores(n) ? n->storage : i] = true;
+            L->memory[i] = !dyn_node_stores(n);
         }
         L->object[i] |= n->op == DYN_OP_IOTA; /* run.c fills it where it makes arrays */
         mark_args_live(L, n, read);
@@ -152,7 +155,7 @@ static int mark_live(Lower *L) {
         if (is_view(n)) {
             L->live[n->storage] = true;
             L->object[n->storage] |= L->object[i];
-        } else if (n->op == DYN_OP_STORE) {
+        } else if (dyn_node_stores(n)) {
             L->live[n->storage] = true;
         }
     }
@@ -319,7 +322,8 @@ static void tell_operands(Lower *L, uint32_t id) {
         }
         uint32_t a = n->args[k].id;
         const DynNode *arg = dyn_graph_node(L->g, a);
-        bool memory = kind == DYN_K_EXTERN || kind == DYN_K_SCAN || kind == DYN_K_GATHER || (kind == DYN_K_STORE && k == 0);
+        bool memory = kind == DYN_K_EXTERN || kind == DYN_K_SCAN || kind == DYN_K_GATHER || n->op == DYN_OP_SCATTER ||
+                      (kind == DYN_K_STORE && k == 0);
         if (memory || (is_view(n) && !L->part[id])) {
             L->memory[a] |= is_inline(arg);
             continue;
@@ -337,7 +341,7 @@ static void tell_operands(Lower *L, uint32_t id) {
 static void choose_memory(Lower *L) {
     for (uint32_t i = L->g->nodes.n; i-- > 0;) {
         const DynNode *n = dyn_graph_node(L->g, i);
-        if (n->op == DYN_OP_STORE && L->live[i]) {
+        if (dyn_node_stores(n) && L->live[i]) {
             L->memory[n->storage] = true;
         }
         if (n->op == DYN_OP_GATHER) {
@@ -346,7 +350,7 @@ static void choose_memory(Lower *L) {
         if (!L->live[i]) {
             continue;
         }
-        if (!is_view(n) && n->op != DYN_OP_STORE) {
+        if (!is_view(n) && !dyn_node_stores(n)) {
             bool dear = L->used_by[i] == 1 && L->cost[i] >= 8;
             L->memory[i] |= !is_inline(n) || L->object[i] || dear || overwritten(L, n, i, L->last_use[i]);
         }
@@ -602,12 +606,15 @@ static void start_kernel(Lower *L, DynKernel *k, uint32_t at, const DynNode *spa
     L->now++;
 }
 
+static int push_step(Lower *L, DynStepKind kind, uint32_t id) {
+    return dyn_list_push(L->p->arena, &L->p->steps, ((DynStep){.kind = (uint8_t)kind, .id = id}));
+}
+
 static int push_kernel(Lower *L, DynKernel *k) {
-    DynStep step = {.kind = DYN_STEP_KERNEL, .id = L->p->kernels.n};
     if (dyn_list_push(L->p->arena, &L->p->kernels, *k) < 0) {
         return -1;
     }
-    return dyn_list_push(L->p->arena, &L->p->steps, step);
+    return push_step(L, DYN_STEP_KERNEL, L->p->kernels.n - 1);
 }
 
 static int lower_inline(Lower *L, uint32_t id) {
@@ -715,8 +722,7 @@ static int lower_reshape_copy(Lower *L, uint32_t id) {
     L->p->places[to.place].kind = DYN_P_DENSE;
     L->p->places[to.place].of = id;
     L->p->places[to.place].dtype = n->dtype;
-    if (build_store(L, &k, to, build_arg(L, &k, n->args[0], n->dtype)) < 0 ||
-        dyn_list_push(L->p->arena, &L->p->steps, ((DynStep){.kind = DYN_STEP_VIEW, .id = to.place})) < 0) {
+    if (build_store(L, &k, to, build_arg(L, &k, n->args[0], n->dtype)) < 0 || push_step(L, DYN_STEP_VIEW, to.place) < 0) {
         return -1;
     }
     return push_kernel(L, &k);
@@ -737,7 +743,7 @@ static void describe_place(Lower *L, uint32_t id) {
         m->kind = DYN_P_EXTERN;
     } else if (L->live[id] && is_view(n)) {
         m->kind = L->part[id] ? DYN_P_NONE : DYN_P_VIEW;
-    } else if (L->live[id] && L->memory[id] && n->op != DYN_OP_STORE) {
+    } else if (L->live[id] && L->memory[id] && !dyn_node_stores(n)) {
         m->kind = L->object[id] || m->after ? DYN_P_ARRAY : DYN_P_TEMP;
     }
 }
@@ -766,16 +772,34 @@ static bool can_check_late(const Lower *L, uint32_t id) {
 
 static bool can_check_first(const Lower *L, uint32_t id) {
     const DynNode *n = dyn_graph_node(L->g, id), *table = dyn_graph_node(L->g, n->args[0].id);
-    uint32_t index = n->args[1].id, storage = dyn_graph_node(L->g, index)->storage;
+    uint32_t index = n->args[dyn_node_index(n)].id, storage = dyn_graph_node(L->g, index)->storage;
     bool came_in = dyn_graph_node(L->g, storage)->op == DYN_OP_INPUT && !L->after_extern[index];
     for (uint32_t i = 0; i < id && came_in; i++) {
         came_in = dyn_graph_written(L->g, i) != storage;
     }
-    return came_in && known_after(L, &table->shape[n->aux[0]], 1) == 0;
+    return came_in && known_after(L, &table->shape[n->op == DYN_OP_GATHER ? n->aux[0] : 0], 1) == 0;
 }
 
-static int push_check(Lower *L, uint32_t id) {
-    return dyn_list_push(L->p->arena, &L->p->steps, ((DynStep){.kind = DYN_STEP_CHECK, .id = id}));
+/* A scatter looks at its places itself before it writes; behind what eager can't do again that is too late. */
+static bool is_behind_acts(const Lower *L, uint32_t id) {
+    for (uint32_t i = 0; i < id; i++) {
+        if (writes_input(L->g, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+typedef enum Check { CHECK_NOT, CHECK_FIRST, CHECK_HERE, CHECK_LATE } Check;
+static Check check_of(const Lower *L, uint32_t id) {
+    const DynNode *n = dyn_graph_node(L->g, id);
+    if (n->op == DYN_OP_SCATTER) {
+        return is_behind_acts(L, id) && can_check_first(L, id) ? CHECK_FIRST : CHECK_NOT;
+    }
+    return n->op != DYN_OP_GATHER   ? CHECK_NOT
+           : can_check_late(L, id)  ? CHECK_LATE
+           : can_check_first(L, id) ? CHECK_FIRST
+                                    : CHECK_HERE;
 }
 
 static int lower_node(Lower *L, uint32_t id) {
@@ -787,18 +811,17 @@ static int lower_node(Lower *L, uint32_t id) {
         return 0;
     }
     if (is_view(n)) {
-        DynStep view = {.kind = DYN_STEP_VIEW, .id = id};
-        return L->after_extern[id] ? dyn_list_push(L->p->arena, &L->p->steps, view) : 0;
+        return L->after_extern[id] ? push_step(L, DYN_STEP_VIEW, id) : 0;
     }
     switch (info(n)->kind) {
     case DYN_K_REDUCE: return lower_reduce(L, id);
     case DYN_K_VIEW: return lower_reshape_copy(L, id);
-    case DYN_K_STORE: L->p->writes_inputs |= writes_input(L->g, id); return lower_store(L, id);
-    case DYN_K_RESULT: return 0;
-    case DYN_K_EXTERN:
+    case DYN_K_STORE:
         L->p->writes_inputs |= writes_input(L->g, id);
-        return dyn_list_push(L->p->arena, &L->p->steps, ((DynStep){.kind = DYN_STEP_EXTERN, .id = id}));
-    case DYN_K_SCAN: return dyn_list_push(L->p->arena, &L->p->steps, ((DynStep){.kind = DYN_STEP_SCAN, .id = id}));
+        return n->op == DYN_OP_SCATTER ? push_step(L, DYN_STEP_SCAN, id) : lower_store(L, id);
+    case DYN_K_RESULT: return 0;
+    case DYN_K_EXTERN: L->p->writes_inputs |= writes_input(L->g, id); return push_step(L, DYN_STEP_EXTERN, id);
+    case DYN_K_SCAN: return push_step(L, DYN_STEP_SCAN, id);
     default: return is_inline(n) && L->memory[id] ? lower_inline(L, id) : 0;
     }
 }
@@ -844,7 +867,7 @@ static int find_written(Lower *L) {
         bool written = false;
         for (uint32_t k = 0; k < g->nodes.n && !written; k++) {
             const DynNode *n = dyn_graph_node(g, k);
-            written = n->op == DYN_OP_STORE && n->storage == g->inputs.at[i];
+            written = dyn_node_stores(n) && n->storage == g->inputs.at[i];
         }
         if (written && dyn_list_push(L->p->arena, &L->p->written, i) < 0) {
             return -1;
@@ -872,19 +895,18 @@ static int lower_all(Lower *L) {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(g, i);
         describe_place(L, i);
-        if (L->live[i] && is_view(n) && !L->part[i] && !L->after_extern[i] &&
-            dyn_list_push(p->arena, &p->steps, ((DynStep){.kind = DYN_STEP_VIEW, .id = i})) < 0) {
+        if (L->live[i] && is_view(n) && !L->part[i] && !L->after_extern[i] && push_step(L, DYN_STEP_VIEW, i) < 0) {
             return -1;
         }
     }
     for (uint32_t i = 0; i < g->nodes.n; i++) {
-        if (dyn_graph_node(g, i)->op == DYN_OP_GATHER && !can_check_late(L, i) && can_check_first(L, i) && push_check(L, i) < 0) {
+        if (check_of(L, i) == CHECK_FIRST && push_step(L, DYN_STEP_CHECK, i) < 0) {
             return -1;
         }
     }
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(g, i);
-        if (n->op == DYN_OP_GATHER && !can_check_late(L, i) && !can_check_first(L, i) && push_check(L, i) < 0) {
+        if (check_of(L, i) == CHECK_HERE && push_step(L, DYN_STEP_CHECK, i) < 0) {
             return -1;
         }
         asked |= (n->flags & DYN_NODE_WARNS) != 0;
@@ -898,7 +920,7 @@ static int lower_all(Lower *L) {
         }
     }
     for (uint32_t i = 0; i < g->nodes.n; i++) {
-        if (dyn_graph_node(g, i)->op == DYN_OP_GATHER && can_check_late(L, i) && push_check(L, i) < 0) {
+        if (check_of(L, i) == CHECK_LATE && push_step(L, DYN_STEP_CHECK, i) < 0) {
             return -1;
         }
     }

@@ -532,26 +532,47 @@ static bool writes_input(const DynLoops *p, const DynKernel *k) {
     return false;
 }
 
+static int run_scatter(const Call *c, const DynNode *n) {
+    const DynNode *value = dyn_graph_node(c->p->graph, n->args[1].id), *index = dyn_graph_node(c->p->graph, n->args[2].id);
+    DynScatter x = {.op = n->aux[0], .dtype = n->dtype, .index_dtype = index->dtype};
+    x.look = c->p->places[n->storage].kind == DYN_P_INPUT;
+    x.ndim = n->ndim;
+    x.value_ndim = value->ndim;
+    x.index_ndim = index->ndim;
+    x.to = &c->geoms[n->args[0].id];
+    x.value = &c->geoms[n->args[1].id];
+    x.index = &c->geoms[n->args[2].id];
+    return dyn_exec_scatter(&x);
+}
+
+/* A scan, a histogram or a scatter, as long as its first operand, or its places with a row each. */
 static int run_scan(Call *c, uint32_t node) {
     const DynNode *n = dyn_graph_node(c->p->graph, node), *arg = dyn_graph_node(c->p->graph, n->args[0].id);
-    const DynGeom *from = &c->geoms[n->args[0].id];
-    int64_t cost = n->op == DYN_OP_HISTOGRAM ? 30 : 10; /* tenths of a nanosecond an element */
-    for (int d = 0; d < arg->ndim; d++) {
-        cost *= from->dims[d];
+    const DynGeom *from = &c->geoms[n->args[0].id], *at = &c->geoms[n->args[dyn_node_index(n)].id];
+    bool scatter = n->op == DYN_OP_SCATTER;
+    double cost = n->op == DYN_OP_HISTOGRAM ? 30 : 10; /* tenths of a nanosecond an element */
+    for (int d = scatter; d < arg->ndim; d++) {
+        cost *= (double)from->dims[d];
+    }
+    for (int d = 0; scatter && d < dyn_graph_node(c->p->graph, n->args[2].id)->ndim; d++) {
+        cost *= (double)at->dims[d];
     }
     PyThreadState *saved = cost > GIL_COST ? PyEval_SaveThread() : NULL;
-    int failed = n->op == DYN_OP_HISTOGRAM ? dyn_exec_histogram(from, &c->geoms[n->args[1].id], &c->geoms[node])
-                                           : dyn_exec_scan(n, from, arg->ndim, &c->geoms[node]);
+    int failed = scatter                     ? run_scatter(c, n)
+                 : n->op == DYN_OP_HISTOGRAM ? dyn_exec_histogram(from, &c->geoms[n->args[1].id], &c->geoms[node])
+                                             : dyn_exec_scan(n, from, arg->ndim, &c->geoms[node]);
     if (saved) {
         PyEval_RestoreThread(saved);
     }
+    c->wrote |= scatter && !failed && c->p->places[n->storage].kind == DYN_P_INPUT;
     return failed;
 }
 
 static bool run_check(const Call *c, uint32_t node) {
-    const DynNode *n = dyn_graph_node(c->p->graph, node), *index = dyn_graph_node(c->p->graph, n->args[1].id);
-    uint32_t size = dyn_graph_node(c->p->graph, n->args[0].id)->shape[n->aux[0]]; /* of a table that there need not be */
-    const DynGeom *at = &c->geoms[n->args[1].id];
+    const DynNode *n = dyn_graph_node(c->p->graph, node), *index = dyn_graph_node(c->p->graph, n->args[dyn_node_index(n)].id);
+    int axis = n->op == DYN_OP_GATHER ? (int)n->aux[0] : 0;
+    uint32_t size = dyn_graph_node(c->p->graph, n->args[0].id)->shape[axis]; /* of a table that there need not be */
+    const DynGeom *at = &c->geoms[n->args[dyn_node_index(n)].id];
     int64_t cost = 5; /* tenths of a nanosecond a place */
     for (int d = 0; d < index->ndim; d++) {
         cost *= at->dims[d];

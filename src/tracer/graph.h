@@ -7,7 +7,8 @@
  * a fresh one; an input owns its own. DYN_OP_STORE(dst, value) writes value into the elements of dst (an input, a fresh
  * array or a view of one) and yields no new value: reads of that storage that stand later in the node order see the written
  * elements, earlier ones the old ones. Node order is program order, and codegen must keep what can be seen of it. An in-place
- * operator x += y is recorded as t = add(x, y) and STORE(x, t). The value of STORE is cast to dst's dtype and broadcast.
+ * operator x += y is recorded as t = add(x, y) and STORE(x, t). The value of STORE is cast to dst's dtype and broadcast. SCATTER
+ * writes elements of dst that an array of integers names, and is all that is said of STORE here.
  *
  * The recorder makes graphs, the verifier (dyn_graph_verify) holds them to this, codegen reads them. */
 #ifndef DYN_GRAPH_H
@@ -121,6 +122,10 @@ DYN_HIDDEN void dyn_graph_free(DynGraph *g); /* drops references; arena memory i
  * The pointer dyn_graph_node() gives is valid until the next node is added. */
 DYN_HIDDEN uint32_t dyn_graph_add(DynGraph *g, DynOp op, DynDtype dtype, int ndim, int nargs, int naux);
 static inline DynNode *dyn_graph_node(const DynGraph *g, uint32_t id) { return &g->nodes.at[id]; }
+/* Is it one that writes into args[0] and has no value? */
+static inline bool dyn_node_stores(const DynNode *n) { return dyn_ops[n->op].kind == DYN_K_STORE; }
+/* Which operand of a GATHER or SCATTER says where? 0: it is neither. */
+static inline int dyn_node_index(const DynNode *n) { return n->op == DYN_OP_GATHER ? 1 : n->op == DYN_OP_SCATTER ? 2 : 0; }
 DYN_HIDDEN void dyn_graph_truncate(DynGraph *g, uint32_t nnodes); /* forget the nodes from nnodes on (a callee that bailed out) */
 /* 0, or -1 and a sentence in `error`: operand before use, rows' arity, rank = shape list, views share storage, outputs exist… */
 DYN_HIDDEN int dyn_graph_verify(const DynGraph *g, DynStr *error);

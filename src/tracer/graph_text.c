@@ -499,7 +499,7 @@ static int parse_node(Parser *p) {
     n->compute = (uint8_t)l.compute;
     n->flags = l.flags;
     n->source = l.source;
-    bool shares = (l.flags & DYN_NODE_VIEW) || op == DYN_OP_STORE;
+    bool shares = (l.flags & DYN_NODE_VIEW) || dyn_ops[op].kind == DYN_K_STORE;
     if (shares && l.nargs > 0 && l.args[0].kind == DYN_ARG_NODE && l.args[0].id < node)
         n->storage = dyn_graph_node(p->g, l.args[0].id)->storage;
     return op == DYN_OP_INPUT ? dyn_vec_push(&p->g->inputs, node) : 0;

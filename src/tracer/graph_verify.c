@@ -9,7 +9,8 @@
  *   6. NumPy scalars have rank 0.
  *   7. Elementwise: each operand's sizes are the result's or 1 (by hint), aligned at the end. Reduce: aux is keepdims and sorted
  * axes, and the result has the sizes that are left. COPY: the operand's sizes. SCAN: aux is an axis and keepdims, and the rank is
- * what they leave. STORE: the destination's sizes, dtype; the value broadcasts to them.
+ * what they leave. STORE, SCATTER: the destination's sizes, dtype; the value broadcasts to them, of SCATTER to those that its
+ * places have in the place of the first axis.
  *   8. SLICE: aux and operands fit the base's rank; PERMUTE: aux is a permutation; BROADCAST: sizes are equal or 1; RESHAPE: the
  *      number of elements is the same (by hint); AFFINE: operands and aux fit the ranks, and its first and last elements are the
  *      base's; AS_DTYPE: sizes of elements and of axes are the base's.
@@ -41,7 +42,7 @@ static int check_operands(Check *c, const DynNode *n) {
         const DynArg *a = &n->args[i];
         if (a->kind == DYN_ARG_NODE && a->id >= c->id)
             return bad(c, "operand does not stand earlier");
-        if (a->kind == DYN_ARG_NODE && dyn_graph_node(c->g, a->id)->op == DYN_OP_STORE)
+        if (a->kind == DYN_ARG_NODE && dyn_node_stores(dyn_graph_node(c->g, a->id)))
             return bad(c, "operand is a store, which has no value");
         if (a->kind == DYN_ARG_SYM && a->id >= c->g->syms->v.n)
             return bad(c, "operand is no symbol");
@@ -98,7 +99,7 @@ static int check_storage(Check *c, const DynNode *n) {
         return bad(c, "only a reshape can be a copy");
     if (n->op == DYN_OP_RESULT && n->storage >= n->args[0].id && n->storage < c->id) /* lies in the memory of an earlier result */
         return 0;
-    uint32_t want = view || n->op == DYN_OP_STORE ? dyn_graph_node(c->g, n->args[0].id)->storage : c->id;
+    uint32_t want = view || dyn_node_stores(n) ? dyn_graph_node(c->g, n->args[0].id)->storage : c->id;
     return n->storage == want ? 0 : bad(c, "wrong storage");
 }
 
@@ -168,6 +169,27 @@ static int check_gather(Check *c, const DynNode *n, const DynNode *a) {
         bool placed = i >= axis && i < axis + index->ndim;
         if (hint(c->g, n->shape[i]) != hint(c->g, placed ? index->shape[i - axis] : a->shape[i < axis ? i : i - index->ndim + 1]))
             return bad(c, "sizes are not the operands'");
+    }
+    return 0;
+}
+
+static int check_scatter(Check *c, const DynNode *n, const DynNode *a) {
+    if (n->args[1].kind != DYN_ARG_NODE || n->args[2].kind != DYN_ARG_NODE || n->naux != 1 || a->ndim == 0)
+        return bad(c, "operands are not a destination, a value and places");
+    const DynNode *value = dyn_graph_node(c->g, n->args[1].id), *index = dyn_graph_node(c->g, n->args[2].id);
+    bool operates = n->aux[0] >= 0 && n->aux[0] < DYN_OP_COUNT && dyn_ops[n->aux[0]].kind == DYN_K_ELEMENTWISE;
+    if (!operates && n->aux[0] != -1)
+        return bad(c, "aux is no operator");
+    if (dyn_dtypes[index->dtype].kind != 'i' && dyn_dtypes[index->dtype].kind != 'u')
+        return bad(c, "places are no integers");
+    int rank = index->ndim + a->ndim - 1;
+    if (value->dtype != n->dtype || index->ndim == 0 || rank > DYN_MAX_NDIM || value->ndim > rank)
+        return bad(c, "value does not fit the destination");
+    for (int i = 0; i < value->ndim; i++) {
+        int at = rank - value->ndim + i;
+        int64_t into = hint(c->g, at < index->ndim ? index->shape[at] : a->shape[at - index->ndim + 1]);
+        if (hint(c->g, value->shape[i]) != 1 && hint(c->g, value->shape[i]) != into)
+            return bad(c, "value does not broadcast to the places");
     }
     return 0;
 }
@@ -262,8 +284,10 @@ static int check_kind(Check *c, const DynNode *n) {
     case DYN_K_STORE:
         if (a->ndim != n->ndim || !broadcasts(c, a, n) || !broadcasts(c, n, a))
             return bad(c, "sizes are not the operand's");
-        if (n->op == DYN_OP_STORE && n->dtype != a->dtype)
+        if (dyn_node_stores(n) && n->dtype != a->dtype)
             return bad(c, "dtype is not the destination's");
+        if (n->op == DYN_OP_SCATTER)
+            return check_scatter(c, n, a);
         if (n->op == DYN_OP_STORE && n->args[1].kind == DYN_ARG_NODE && !broadcasts(c, dyn_graph_node(c->g, n->args[1].id), a))
             return bad(c, "value does not broadcast to the destination");
         return 0;
@@ -302,7 +326,7 @@ static int check_lists(const DynGraph *g, DynStr *error) {
             return -1;
         }
     for (uint32_t i = 0; i < g->outputs.n; i++)
-        if (g->outputs.at[i] >= g->nodes.n || g->nodes.at[g->outputs.at[i]].op == DYN_OP_STORE) {
+        if (g->outputs.at[i] >= g->nodes.n || dyn_node_stores(&g->nodes.at[g->outputs.at[i]])) {
             dyn_str_printf(error, "output %u is no node with a value", i);
             return -1;
         }

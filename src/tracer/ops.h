@@ -18,7 +18,7 @@ typedef enum DynOpKind {
     DYN_K_VIEW,        /* args[0] and the row's own args and aux, see each row in ops.def; shares storage */
     DYN_K_CREATE,      /* a fresh array: FULL: args[0] is the fill value (symbol) or NONE for uninitialised */
     DYN_K_COPY,        /* args[0] copied (dtype may change: astype), same shape, layout as recorded */
-    DYN_K_STORE,       /* args[0] dst, args[1] value (node or symbol) */
+    DYN_K_STORE,       /* args[0] dst, args[1] value (node, or of STORE a symbol) */
     DYN_K_EXTERN,      /* args as in the DynExtern row; result a fresh array */
     DYN_K_RESULT,      /* args[0]: the EXTERN node whose call gives this array too */
     DYN_K_SCAN,        /* args[0], of dtype `compute`; aux: [axis, or -1: all elements in C order; keepdims] */

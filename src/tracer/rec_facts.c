@@ -128,7 +128,7 @@ static bool visit_stores(DynRec *r, Walk *w, uint32_t storage) {
     const DynGraph *g = &r->cap->graph;
     for (uint32_t i = storage; i < g->nodes.n; i++) {
         const DynNode *n = &g->nodes.at[i];
-        if (n->op == DYN_OP_STORE && n->storage == storage && !visit(w, i)) {
+        if (dyn_node_stores(n) && n->storage == storage && !visit(w, i)) {
             return false;
         }
     }
@@ -159,7 +159,7 @@ static int burn_symbols(DynRec *r, const DynNode *n) {
     for (uint32_t k = 0; k < n->nargs + n->ndim; k++) {
         bool arg = k < n->nargs;
         v.id = arg ? n->args[k].id : n->shape[k - n->nargs];
-        if ((arg && n->args[k].kind != DYN_ARG_SYM) || (n->op == DYN_OP_STORE && !arg)) {
+        if ((arg && n->args[k].kind != DYN_ARG_SYM) || (dyn_node_stores(n) && !arg)) {
             continue;
         }
         const DynSym *s = dyn_sym_at(&r->cap->syms, v.id);

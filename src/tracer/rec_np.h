@@ -91,6 +91,11 @@ static inline bool dyn_np_drops(DynDtype from, DynDtype to) {
     return dyn_dtypes[from].kind == 'c' && dyn_dtypes[to].kind != 'c' && to != DYN_BOOL;
 }
 DYN_HIDDEN int dyn_np_store(DynRec *r, uint32_t dst, NpArg value);
+DYN_HIDDEN bool dyn_np_overlaps_itself(DynRec *r, uint32_t node); /* can two of its elements be one piece of memory? */
+/* Of rec_numpy_gather.c: the places are an input's that nobody has written so far, and so is the size they have to be below. */
+DYN_HIDDEN bool dyn_np_known_from_the_start(DynRec *r, uint32_t index, uint32_t size);
+/* rec_numpy_scatter.c: dst[index] = value (op -1), or np.add.at(dst, index, value) and the like. -1: it has to be a call. */
+DYN_HIDDEN int dyn_np_scatter(DynRec *r, uint32_t dst, uint32_t index, NpArg value, int op);
 DYN_HIDDEN bool dyn_np_has_acted(DynRec *r); /* something was recorded that can be seen from outside, and can't be done again */
 
 /* ---- rec_numpy_layout.c */

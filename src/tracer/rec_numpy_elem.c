@@ -461,8 +461,8 @@ uint32_t dyn_np_copy(DynRec *r, uint32_t a, DynDtype dt) {
     return id;
 }
 
-/* Can two elements of the node be one piece of memory? Then it matters which is written last. */
-static bool overlaps_itself(const DynGraph *g, uint32_t id) {
+bool dyn_np_overlaps_itself(DynRec *r, uint32_t id) {
+    const DynGraph *g = dyn_rec_graph(r);
     const DynNode *n = dyn_graph_node(g, id);
     for (; n->flags & DYN_NODE_VIEW; n = dyn_graph_node(g, n->args[0].id)) {
         if (n->op != DYN_OP_AFFINE)
@@ -485,7 +485,7 @@ static bool overlaps_itself(const DynGraph *g, uint32_t id) {
 int dyn_np_store(DynRec *r, uint32_t dst, NpArg value) {
     DynGraph *g = dyn_rec_graph(r);
     const DynNode *d = dyn_graph_node(g, dst);
-    if (overlaps_itself(g, dst)) {
+    if (dyn_np_overlaps_itself(r, dst)) { /* it matters which element is written last */
         *dyn_rec_why(r) = DYN_R_ALIASING;
         return -1;
     }

@@ -29,8 +29,7 @@ bool dyn_np_has_acted(DynRec *r) {
     return false;
 }
 
-/* The places are an input's, which nobody has written so far, and so is the size that they have to be below. */
-static bool known_from_the_start(DynRec *r, uint32_t index, uint32_t size) {
+bool dyn_np_known_from_the_start(DynRec *r, uint32_t index, uint32_t size) {
     const DynGraph *g = dyn_rec_graph(r);
     const DynNode *n = node_at(r, index);
     if (node_at(r, n->storage)->op != DYN_OP_INPUT || dyn_sym_is_late(dyn_rec_syms(r), size))
@@ -54,7 +53,7 @@ static bool gives_c(DynRec *r, uint32_t a, uint32_t index, bool take, PyObject *
 /* The node, or DYN_NONE: it has to be a call. */
 static uint32_t gather(DynRec *r, uint32_t a, uint32_t index, int axis, const uint32_t *shape, int ndim) {
     const DynNode *x = node_at(r, a), *at = node_at(r, index);
-    if (at->ndim == 0 || (dyn_np_has_acted(r) && !known_from_the_start(r, index, x->shape[axis])))
+    if (at->ndim == 0 || (dyn_np_has_acted(r) && !dyn_np_known_from_the_start(r, index, x->shape[axis])))
         return DYN_NONE;
     for (int i = 0; i < x->ndim; i++) /* where there is nothing to look up, eager may not look at the places */
         if (i != axis && (dyn_np_hint(r, x->shape[i]) == 0 || dyn_np_assume_op(r, DYN_S_NE, x->shape[i], 0) < 0))

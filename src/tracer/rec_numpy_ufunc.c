@@ -435,8 +435,22 @@ static DynVal *method_call(DynRec *r, const NpCall *c, bool writes) {
     return v;
 }
 
-/* accumulate and reduceat (operator 0); at (1), which writes into its first operand. */
-DynVal *np_rule_ufunc_method(DynRec *r, NpCall *c) { return method_call(r, c, c->b->op == 1); }
+/* reduceat. */
+DynVal *np_rule_ufunc_method(DynRec *r, NpCall *c) { return method_call(r, c, false); }
+
+/* at, which writes into its first operand: a SCATTER where there are loops for it. */
+DynVal *np_rule_ufunc_at(DynRec *r, NpCall *c) {
+    const DynBinding *ufunc = c->npos == 4 && c->nkw == 0 ? dyn_np_find(c->args[0].real) : NULL;
+    bool arrays = ufunc != NULL && c->args[1].v->kind == DV_ARRAY && c->args[2].v->kind == DV_ARRAY;
+    uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+    NpArg value;
+    if (arrays && ufunc->rule == np_rule_ufunc && c->result == Py_None && dyn_np_operand(r, c->args[3], &value) == 0 &&
+        dyn_np_scatter(r, c->args[1].v->id, c->args[2].v->id, value, ufunc->op) == 0)
+        return dyn_rec_const(r, Py_None);
+    dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+    *dyn_rec_why(r) = DYN_R_OK;
+    return method_call(r, c, true);
+}
 
 /* reduce: by the function that NumPy has for it. */
 static const struct Reducer {

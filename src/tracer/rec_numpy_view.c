@@ -341,6 +341,8 @@ int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand va
     int ok;
     if (known && is_array_operand(index) && PyArray_ISBOOL((PyArrayObject *)index.real))
         ok = store_masked(r, base, a, index, v);
+    else if (known && is_array_operand(index) && index.v->kind == DV_ARRAY)
+        ok = dyn_np_scatter(r, base, index.v->id, v, -1);
     else
         ok = -1;
     if (ok < 0 && (!known || is_advanced(index))) {

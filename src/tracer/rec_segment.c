@@ -371,7 +371,7 @@ static bool seal_holds(DynRec *r) {
     const DynGraph *g = &r->cap->graph;
     for (uint32_t i = r->seal_nodes; i < g->nodes.n; i++) {
         const DynNode *n = &g->nodes.at[i];
-        bool stores = n->op == DYN_OP_STORE && n->storage < r->seal_nodes;
+        bool stores = dyn_node_stores(n) && n->storage < r->seal_nodes;
         if (stores || (dyn_ops[n->op].kind == DYN_K_EXTERN && g->externs.at[n->extern_index].once && i + 1 < g->nodes.n)) {
             return false;
         }
