@@ -6,6 +6,7 @@
  * are few, and row by row where there are many. It is one thread's work: another order would give other bits. */
 #include "codegen/build.h"
 #include "codegen/exec.h"
+#include <fenv.h>
 
 #define BLOCK DYN_SCRATCH_LANES
 #define FEW 8 /* elements of a row below which a block of places is done for one of them after the other */
@@ -23,6 +24,12 @@ typedef struct Row {
 #define FLOATS(X) X(F32, float) X(F64, double)
 #define COMPLEXES(X) X(C64, float _Complex) X(C128, double _Complex)
 #define SIZES(X) X(1, uint8_t) X(2, uint16_t) X(4, uint32_t) X(8, uint64_t) X(16, double _Complex)
+/* Of a nan NumPy's loops over places raise a flag. */
+static bool say_nan(void) {
+    feraiseexcept(FE_INVALID);
+    return true;
+}
+#define ODD(x, y) (__builtin_isunordered(x, y) && say_nan())
 #define LOOPS "codegen/scatter_loops.h"
 #include "codegen/each_isa.h"
 

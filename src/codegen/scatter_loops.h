@@ -35,19 +35,19 @@
         a[at] = (T)(expression);        \
     }
 
-/* Integers wrap. Of floats whatever compares a nan raises a flag, as NumPy's loops over places do. */
+/* Integers wrap. */
 #define INTEGER_ROWS(N, T)                          \
     LOOPS_OF(add_##N, T, (uint64_t)x + (uint64_t)y) \
     LOOPS_OF(sub_##N, T, (uint64_t)x - (uint64_t)y) \
     LOOPS_OF(mul_##N, T, (uint64_t)x *(uint64_t)y)  \
     LOOPS_OF(max_##N, T, x > y ? x : y)             \
     LOOPS_OF(min_##N, T, x < y ? x : y)
-#define FLOAT_ROWS(N, T)                               \
-    LOOPS_OF(add_##N, T, x + y)                        \
-    LOOPS_OF(sub_##N, T, x - y)                        \
-    LOOPS_OF(mul_##N, T, x *y)                         \
-    LOOPS_OF(max_##N, T, ((x > y) | (x != x)) ? x : y) \
-    LOOPS_OF(min_##N, T, ((x < y) | (x != x)) ? x : y)
+#define FLOAT_ROWS(N, T)                                               \
+    LOOPS_OF(add_##N, T, x + y)                                        \
+    LOOPS_OF(sub_##N, T, x - y)                                        \
+    LOOPS_OF(mul_##N, T, x *y)                                         \
+    LOOPS_OF(max_##N, T, ODD(x, y) ? (x != x ? x : y) : x > y ? x : y) \
+    LOOPS_OF(min_##N, T, ODD(x, y) ? (x != x ? x : y) : x < y ? x : y)
 #define COMPLEX_ROWS(N, T)      \
     LOOPS_OF(add_##N, T, x + y) \
     LOOPS_OF(sub_##N, T, x - y)
