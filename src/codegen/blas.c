@@ -33,7 +33,8 @@ static struct {
     GemvF32 *sgemv;
     GemmF64 *dgemm;
     GemmF32 *sgemm;
-} blas; /* all or nothing */
+} blas;                /* all or nothing */
+static bool has_small; /* OpenBLAS, and its routines for small matrices are those for AVX-512 */
 
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))
 static bool look_up(void *library, const char *prefix, const char *suffix) {
@@ -54,6 +55,23 @@ static bool look_up(void *library, const char *prefix, const char *suffix) {
     return true;
 }
 
+/* OpenBLAS takes as they lie, without packing them first, matrices of at most a million products, in files for AVX-512; and more
+ * than one thread from half a million on. */
+static bool look_up_small(void *library, const char *prefix, const char *suffix) {
+    static const char *const cores[] = {"SkylakeX", "Cooperlake", "SapphireRapids", "Zen4", "Zen5"};
+    char name[64];
+    PyOS_snprintf(name, sizeof(name), "%sopenblas_get_corename%s", prefix, suffix);
+    void *found = dlsym(library, name);
+    char *(*core)(void);
+    memcpy(&core, &found, sizeof(found));
+    for (size_t i = 0; i < DYN_COUNTOF(cores) && core != NULL; i++) {
+        if (strcmp(core(), cores[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Names as builds of OpenBLAS for NumPy have them, and as any BLAS has. */
 static bool look_up_all(void) {
     static const char *const names[][2] = {{"scipy_", "64_"}, {"scipy_", ""}, {"", "64_"}, {"", ""}};
@@ -67,6 +85,7 @@ static bool look_up_all(void) {
     bool found = false;
     for (size_t i = 0; i < DYN_COUNTOF(names) && own != NULL && !found; i++) {
         found = look_up(own, names[i][0], names[i][1]);
+        has_small = found && look_up_small(own, names[i][0], names[i][1]);
     }
     dyn_load_lock(false);
     return found;
@@ -181,6 +200,16 @@ bool dyn_blas_find(DynBlas *p, DynDtype dtype, const DynGeom *a, int a_ndim, con
     return p->rows == 1 || p->columns == 1 ? find_gemv(p, x, y) : find_gemm(p, x, y);
 }
 
+static void run_gemm(const DynBlas *p, const char *a, const char *b, char *out, int64_t out_step) {
+    if (p->single) {
+        blas.sgemm(ROW_MAJOR, p->trans_a, p->trans_b, p->rows, p->columns, p->terms, 1, a, p->a_step, b, p->b_step, 0, out,
+                   out_step);
+    } else {
+        blas.dgemm(ROW_MAJOR, p->trans_a, p->trans_b, p->rows, p->columns, p->terms, 1, a, p->a_step, b, p->b_step, 0, out,
+                   out_step);
+    }
+}
+
 static void run_one(const DynBlas *p, const char *a, const char *b, char *out) {
     int64_t made = p->rows * p->columns; /* of a vector: its elements */
     if (p->routine == DYN_BLAS_DOT) {
@@ -195,12 +224,8 @@ static void run_one(const DynBlas *p, const char *a, const char *b, char *out) {
         } else {
             blas.dgemv(p->order, TRANS, p->terms, made, 1, a, p->a_step, b, p->b_step, 0, out, 1);
         }
-    } else if (p->single) {
-        blas.sgemm(ROW_MAJOR, p->trans_a, p->trans_b, p->rows, p->columns, p->terms, 1, a, p->a_step, b, p->b_step, 0, out,
-                   p->columns);
     } else {
-        blas.dgemm(ROW_MAJOR, p->trans_a, p->trans_b, p->rows, p->columns, p->terms, 1, a, p->a_step, b, p->b_step, 0, out,
-                   p->columns);
+        run_gemm(p, a, b, out, p->columns);
     }
 }
 
@@ -219,5 +244,32 @@ void dyn_blas_run(const DynBlas *p, char *out) {
             b -= p->b[d] * p->dims[d];
             index[d] = 0;
         }
+    }
+}
+
+#define ALONE 524287          /* products that one thread makes */
+#define SHORTEST 32           /* columns that are worth a call */
+#define LONGEST 128           /* of them, so that the left rows are not fetched again and again from another cache */
+#define RIGHT_BYTES (1 << 19) /* of the right matrix, which each block reads: half a second-level cache */
+
+/* Columns of a block that are made at a time, in whole vectors. */
+static int64_t columns_at_a_time(const DynBlas *p) {
+    int64_t n = ALONE / (DYN_BLAS_ROWS * p->terms) & -16;
+    return n < LONGEST ? n : LONGEST;
+}
+
+bool dyn_blas_has_blocks(const DynBlas *p) {
+    return has_small && p->routine == DYN_BLAS_GEMM && p->stacks == 1 && columns_at_a_time(p) >= SHORTEST &&
+           p->terms * p->columns * p->size <= RIGHT_BYTES;
+}
+
+void dyn_blas_block(const DynBlas *p, int64_t row, int64_t rows, char *out) {
+    DynBlas part = *p;
+    int64_t from_row = p->trans_a == NO_TRANS ? p->a_step : 1, to_column = p->trans_b == NO_TRANS ? 1 : p->b_step;
+    int64_t columns = columns_at_a_time(p);
+    part.rows = rows;
+    for (int64_t at = 0; at < p->columns; at += columns) {
+        part.columns = p->columns - at < columns ? p->columns - at : columns;
+        run_gemm(&part, p->left + row * from_row * p->size, p->right + at * to_column * p->size, out + at * p->size, p->columns);
     }
 }

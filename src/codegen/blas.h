@@ -22,4 +22,9 @@ typedef struct DynBlas {
 DYN_HIDDEN bool dyn_blas_find(DynBlas *p, DynDtype dtype, const DynGeom *a, int a_ndim, const DynGeom *b, int b_ndim);
 /* If so, into memory in C order. No GIL needed. Floating-point flags are those of the product. */
 DYN_HIDDEN void dyn_blas_run(const DynBlas *p, char *out);
+/* Is it worth while to make it by blocks of DYN_BLAS_ROWS rows, each by the thread that asks for it, with no others of the
+ * library's? The last bits may differ from those of the product made at once. */
+DYN_HIDDEN bool dyn_blas_has_blocks(const DynBlas *p);
+#define DYN_BLAS_ROWS 48
+DYN_HIDDEN void dyn_blas_block(const DynBlas *p, int64_t row, int64_t rows, char *out); /* out: of the first of these rows */
 #endif

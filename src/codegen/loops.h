@@ -117,7 +117,8 @@ typedef enum DynStepKind {
 } DynStepKind;
 typedef struct DynStep {
     uint8_t kind;
-    uint32_t id; /* VIEW, EXTERN, SCAN, CHECK: node; KERNEL: kernel (of a group: its first; the rest follow) */
+    uint32_t id;    /* VIEW, EXTERN, SCAN, CHECK: node; KERNEL: kernel (of a group: its first; the rest follow) */
+    uint32_t chain; /* steps with one number run a block of rows at a time, where the product is made so (chain.c); 0: alone */
 } DynStep;
 
 struct DynLoops {
@@ -129,7 +130,7 @@ struct DynLoops {
     DYN_LIST(DynKernel) kernels;
     DYN_LIST(DynStep) steps;
     uint32_t nslots, nrow_slots; /* slots of the memory plan; the first are for one row */
-    uint32_t nnative, ngroups;
+    uint32_t nnative, ngroups, nchains;
     DYN_LIST(uint32_t) written; /* inputs (by position) that kernels write into, where eager may have to make the call again */
     bool writes_inputs;         /* or has another effect */
     bool builtin;               /* all kernels have a plan for the built-in tier */
@@ -161,6 +162,14 @@ DYN_HIDDEN bool dyn_loops_cast_warns(uint8_t from, uint8_t to);
 typedef uint32_t DynLoad(DynLoops *p, DynKernel *to, const DynOperand *operand, void *ctx);
 DYN_HIDDEN int dyn_kernel_copy(DynLoops *p, DynKernel *to, const DynKernel *from, DynLoad *load, void *ctx, uint32_t *stored);
 DYN_HIDDEN uint32_t dyn_kernel_load(DynLoops *p, DynKernel *k, const DynOperand *operand); /* DYN_NONE: full */
+
+/* schedule.c. The axis of the owner of the bytes that an axis of a place walks in full and in order; -1: none. That of an operand
+ * along axis k of its kernel. */
+DYN_HIDDEN int dyn_loops_owner_axis(const DynLoops *p, uint32_t place, int axis);
+DYN_HIDDEN int dyn_loops_row_axis(const DynLoops *p, const DynOperand *o, int k);
+/* chain.c */
+DYN_HIDDEN void dyn_chains_make(DynLoops *p);
+DYN_HIDDEN bool dyn_chain_takes(const DynLoops *p, const DynStep *step); /* could it be in one, as far as it is seen alone? */
 
 /* emit_expr.c */
 DYN_HIDDEN int dyn_emit_expr(DynStr *out, const DynInsn *insn, DynDtype from,

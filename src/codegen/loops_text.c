@@ -14,7 +14,8 @@
  *       reduce sum 1 v2 in f64
  *     kernel ($0 $1) reduced 0 outside 1:$2 0:$1     (runs where axis 0 is below 1, or at 1 + $2 and above)
  *     kernel ($0 $3) reduced 0 group 0 outer 1 across (one element in a row: rows are lanes)
- *     extern %4
+ *     kernel ($0 $1) reduced 0 chain 1         (with other steps of chain 1, a block of rows at a time)
+ *     extern %4 chain 1
  *     scan %5
  *     check %6                                 (are the places of gather %6 all there?)
  *
@@ -33,7 +34,7 @@ static const char *const step_names[] = {[DYN_STEP_VIEW] = "view",
 
 /* ---- printing */
 
-static void print_kernel(const DynLoops *p, const DynKernel *k, DynStr *out) {
+static void print_kernel(const DynLoops *p, const DynKernel *k, uint32_t chain, DynStr *out) {
     dyn_str_puts(out, "kernel (");
     for (int d = 0; d < k->ndim; d++) {
         dyn_str_printf(out, "%s$%u", d ? " " : "", k->shape[d]);
@@ -45,7 +46,7 @@ static void print_kernel(const DynLoops *p, const DynKernel *k, DynStr *out) {
     for (int d = 0; d < k->ndim && k->margin; d++) {
         dyn_str_printf(out, "%s %d:$%u", d ? "" : " outside", k->box_at[d], k->box_shape[d]);
     }
-    dyn_str_puts(out, "  #");
+    dyn_str_printf(out, chain ? " chain %u  #" : "  #", chain);
     for (int d = 0; d < k->ndim; d++) {
         dyn_str_puts(out, d ? " x " : " ");
         dyn_sym_print(p->graph->syms, p->graph->sources, k->shape[d], out);
@@ -103,9 +104,9 @@ void dyn_loops_print(const DynLoops *p, DynStr *out) {
     for (uint32_t s = 0; s < p->steps.n; s++) {
         const DynStep *step = &p->steps.at[s];
         if (step->kind == DYN_STEP_KERNEL) {
-            print_kernel(p, &p->kernels.at[step->id], out);
+            print_kernel(p, &p->kernels.at[step->id], step->chain, out);
         } else {
-            dyn_str_printf(out, "%s %%%u\n", step_names[step->kind], step->id);
+            dyn_str_printf(out, step->chain ? "%s %%%u chain %u\n" : "%s %%%u\n", step_names[step->kind], step->id, step->chain);
         }
     }
 }
@@ -142,9 +143,17 @@ static int parse_place(Parser *x, const char *text) {
     return wrong(x, "no such kind of place");
 }
 
+static uint32_t parse_chain(Parser *x, const char *text) {
+    const char *chain = strstr(text, " chain ");
+    uint32_t n = chain == NULL ? 0 : (uint32_t)strtoul(chain + strlen(" chain "), NULL, 10);
+    x->p->nchains = n > x->p->nchains ? n : x->p->nchains;
+    return n;
+}
+
 static int parse_kernel(Parser *x, const char *text) {
     DynKernel k = {.group = DYN_NONE};
     unsigned sym, outer = 0;
+    const char *whole = text;
     int used;
     for (text += strlen("kernel ("); *text && *text != ')'; text += used) {
         if (k.ndim == DYN_MAX_NDIM || sscanf(text, " $%u%n", &sym, &used) != 1 || sym >= x->p->graph->syms->v.n) {
@@ -165,7 +174,7 @@ static int parse_kernel(Parser *x, const char *text) {
     k.group = n == 3 ? k.group : DYN_NONE;
     k.outer = (uint8_t)outer;
     k.across = n == 3 && strstr(text, " across") != NULL;
-    DynStep step = {.kind = DYN_STEP_KERNEL, .id = x->p->kernels.n};
+    DynStep step = {.kind = DYN_STEP_KERNEL, .id = x->p->kernels.n, .chain = parse_chain(x, whole)};
     if (n < 1 || dyn_list_push(x->p->arena, &x->p->kernels, k) < 0 || dyn_list_push(x->p->arena, &x->p->steps, step) < 0) {
         return wrong(x, "kernel (sizes) reduced mask");
     }
@@ -293,7 +302,7 @@ static int parse_line(Parser *x, const char *text) {
     for (uint8_t kind = 0; kind < DYN_COUNTOF(step_names); kind++) {
         size_t n = strlen(step_names[kind]);
         if (kind != DYN_STEP_KERNEL && !strncmp(text, step_names[kind], n) && sscanf(text + n, " %%%u", &id) == 1) {
-            return dyn_list_push(x->p->arena, &x->p->steps, ((DynStep){.kind = kind, .id = id}));
+            return dyn_list_push(x->p->arena, &x->p->steps, ((DynStep){.kind = kind, .id = id, .chain = parse_chain(x, text)}));
         }
     }
     return wrong(x, "place, kernel, view, scan, check or extern");

@@ -11,7 +11,9 @@
  *   7. A kernel whose lanes are rows is in a group, reduces nothing, and has one element in each row.
  *   8. A window is only read; it begins at 0 or behind, and where sizes tell, ends within its place. So does the box outside of
  * which a kernel runs; that kernel reduces nothing, is in no group, and what it writes is read by no kernel.
- *   9. Two temporaries with one slot don't live at the same time. */
+ *   9. Steps of one chain lie one behind the other: views, products, and kernels that are alone and don't reduce their first
+ * axis.
+ *   10. Two temporaries with one slot don't live at the same time. */
 #include "codegen/loops.h"
 
 typedef struct Check {
@@ -216,6 +218,21 @@ static int check_steps(Check *c) {
     return 0;
 }
 
+static int check_chains(Check *c) {
+    const DynLoops *p = c->p;
+    uint32_t last = 0;
+    for (uint32_t s = 0; s < p->steps.n; s++) {
+        uint32_t chain = p->steps.at[s].chain;
+        bool goes_on = s > 0 && chain == p->steps.at[s - 1].chain;
+        if (chain != 0 && ((!goes_on && chain != last + 1) || !dyn_chain_takes(p, &p->steps.at[s]))) {
+            dyn_str_printf(c->error, "step %u can't be in chain %u", s, chain);
+            return -1;
+        }
+        last = chain > last ? chain : last;
+    }
+    return 0;
+}
+
 static int check_slots(Check *c) {
     const DynLoops *p = c->p;
     for (uint32_t i = 0; i < p->nplaces; i++) {
@@ -238,5 +255,5 @@ int dyn_loops_verify(const DynLoops *p, DynStr *error) {
             return -1;
         }
     }
-    return check_steps(&c) < 0 || (p->nslots && check_slots(&c) < 0) ? -1 : 0;
+    return check_steps(&c) < 0 || check_chains(&c) < 0 || (p->nslots && check_slots(&c) < 0) ? -1 : 0;
 }

@@ -7,8 +7,20 @@
 #include "base/log.h"
 #include "codegen/loops.h"
 
-static bool in_group(const DynLoops *p, const DynStep *step, uint32_t group) {
-    return step->kind == DYN_STEP_KERNEL && p->kernels.at[step->id].group == group;
+static bool runs_with(const DynLoops *p, const DynStep *step, const DynStep *other, uint32_t group) {
+    return (other->chain != 0 && step->chain == other->chain) ||
+           (group != DYN_NONE && step->kind == DYN_STEP_KERNEL && p->kernels.at[step->id].group == group);
+}
+
+/* The first and the last step that run interleaved with step s. */
+static void find_together(const DynLoops *p, uint32_t s, uint32_t *first, uint32_t *last) {
+    const DynStep *step = &p->steps.at[s];
+    uint32_t group = step->kind == DYN_STEP_KERNEL ? p->kernels.at[step->id].group : DYN_NONE;
+    for (*first = *last = s; *first > 0 && runs_with(p, &p->steps.at[*first - 1], step, group); --*first) {
+    }
+    while (*last + 1 < p->steps.n && runs_with(p, &p->steps.at[*last + 1], step, group)) {
+        ++*last;
+    }
 }
 
 static void find_lives(DynLoops *p) {
@@ -32,18 +44,13 @@ static void find_lives(DynLoops *p) {
             }
         }
     }
-    /* kernels of one group run interleaved: what lives in a part of it lives in all of it */
+    /* kernels of one group, and steps of one chain, run interleaved: what lives in a part of it lives in all of it */
     for (uint32_t i = 0; i < p->nplaces; i++) {
         DynMem *m = &p->places[i];
-        for (uint32_t s = 0; s < p->steps.n && m->first != DYN_NONE; s++) {
-            const DynStep *step = &p->steps.at[s];
-            uint32_t group = step->kind == DYN_STEP_KERNEL ? p->kernels.at[step->id].group : DYN_NONE;
-            if (group == DYN_NONE) {
-                continue;
-            }
-            const DynStep *a = &p->steps.at[m->first], *b = &p->steps.at[m->last];
-            m->first = s < m->first && in_group(p, a, group) ? s : m->first;
-            m->last = s > m->last && in_group(p, b, group) ? s : m->last;
+        uint32_t other;
+        if (m->first != DYN_NONE) {
+            find_together(p, m->first, &m->first, &other);
+            find_together(p, m->last, &other, &m->last);
         }
     }
 }

@@ -5,9 +5,8 @@
 #include "base/cpy.h"
 #include "base/log.h"
 #include "base/pool.h"
-#include "codegen/blas.h"
+#include "codegen/exec_chain.h"
 #include "codegen/flags.h"
-#include "codegen/product.h"
 #include "codegen/run.h"
 
 #define FEW 24 /* places and slots for which the stack has room */
@@ -294,13 +293,18 @@ static DynRunStatus repeat(Call *c) {
     return DYN_RUN_AGAIN;
 }
 
+/* Those of them that somebody has to hear of; -1 with an exception. */
+static int flags_due(const Call *c, int flags) {
+    int wanted = dyn_flags_wanted(flags);
+    return wanted == 0 && (flags & (FE_INVALID | FE_DIVBYZERO)) && c->p->warns ? flags : wanted;
+}
+
 static DynRunStatus check_flags(Call *c) {
     int flags = (c->flags | dyn_flags_get()) & DYN_FLAGS_SEEN;
     if (DYN_LIKELY(flags == 0)) {
         return DYN_RUN_OK;
     }
-    int wanted = dyn_flags_wanted(flags);
-    flags = wanted == 0 && (flags & (FE_INVALID | FE_DIVBYZERO)) && c->p->warns ? flags : wanted;
+    flags = flags_due(c, flags);
     dyn_flags_clear();
     c->flags = 0;
     if (flags <= 0) {
@@ -433,36 +437,53 @@ static DynRunStatus leave_raising(Call *c, uint32_t node) {
     return status;
 }
 
-/* A product without NumPy's call of it. False: NumPy's loops make it, or its function has to say what is wrong with it. */
-static bool run_product(Call *c, uint32_t node) {
+/* How a product is made without NumPy's call of it. False: NumPy's loops make it. */
+static bool find_product(Call *c, uint32_t node, DynLink *l) {
     const DynGraph *g = c->p->graph;
     const DynNode *n = dyn_graph_node(g, node), *a = dyn_graph_node(g, n->args[0].id), *b = dyn_graph_node(g, n->args[1].id);
     const DynGeom *x = &c->geoms[n->args[0].id], *y = &c->geoms[n->args[1].id];
     DynDtype dtype = (DynDtype)n->dtype;
-    DynProduct product;
-    DynBlas blas;
     if (n->layout.kind != DYN_LAYOUT_C || a->dtype != dtype || b->dtype != dtype) {
         return false;
     }
-    bool small = a->ndim > 1 && b->ndim > 1 && dyn_product_find(&product, dtype, x, a->ndim, y, b->ndim);
-    if (!small && !dyn_blas_find(&blas, dtype, x, a->ndim, y, b->ndim)) {
-        return false;
+    l->kind = DYN_LINK_SMALL;
+    if (a->ndim > 1 && b->ndim > 1 && dyn_product_find(&l->product, dtype, x, a->ndim, y, b->ndim)) {
+        return true;
     }
-    int64_t dims[DYN_MAX_NDIM], cost = 2;
+    l->kind = DYN_LINK_BLAS;
+    return dyn_blas_find(&l->blas, dtype, x, a->ndim, y, b->ndim);
+}
+
+/* Its result, and how many products of numbers it is; NULL: no memory, which NumPy is to say. */
+static PyObject *array_of_product(const Call *c, uint32_t node, int64_t *terms) {
+    const DynNode *n = dyn_graph_node(c->p->graph, node);
+    uint32_t left = n->args[0].id;
+    int64_t dims[DYN_MAX_NDIM];
+    *terms = c->geoms[left].dims[dyn_graph_node(c->p->graph, left)->ndim - 1];
     for (int d = 0; d < n->ndim; d++) {
         dims[d] = c->run->sym[n->shape[d]].i;
-        cost *= dims[d];
+        *terms *= dims[d];
     }
-    PyObject *array = dyn_array_new(dtype, n->ndim, dims, NULL);
+    PyObject *array = dyn_array_new((DynDtype)n->dtype, n->ndim, dims, NULL);
     if (array == NULL) {
         PyErr_Clear();
+    }
+    return array;
+}
+
+/* False: NumPy's loops make it, or its function has to say what is wrong with it. */
+static bool run_product(Call *c, uint32_t node) {
+    DynLink l;
+    int64_t terms;
+    PyObject *array = find_product(c, node, &l) ? array_of_product(c, node, &terms) : NULL;
+    if (array == NULL) {
         return false;
     }
-    PyThreadState *saved = cost * x->dims[a->ndim - 1] > GIL_COST ? PyEval_SaveThread() : NULL;
-    if (small) {
-        dyn_product_run(&product, PyArray_BYTES((PyArrayObject *)array));
+    PyThreadState *saved = 2 * terms > GIL_COST ? PyEval_SaveThread() : NULL;
+    if (l.kind == DYN_LINK_SMALL) {
+        dyn_product_run(&l.product, PyArray_BYTES((PyArrayObject *)array));
     } else {
-        dyn_blas_run(&blas, PyArray_BYTES((PyArrayObject *)array));
+        dyn_blas_run(&l.blas, PyArray_BYTES((PyArrayObject *)array));
     }
     if (saved) {
         PyEval_RestoreThread(saved);
@@ -585,7 +606,85 @@ static bool run_check(const Call *c, uint32_t node) {
     return there;
 }
 
+/* ---- chains */
+
+/* One step of a chain, bound. False: it has to be done alone. */
+static bool bind_link(Call *c, const DynStep *step, DynLink *l, int64_t *cost) {
+    int64_t terms;
+    if (step->kind == DYN_STEP_KERNEL) {
+        l->kind = DYN_LINK_KERNEL;
+        if (dyn_exec_bind(&c->p->kernels.at[step->id], c->table, c->geoms, c->run->sym, &l->bound) < 0) {
+            return false;
+        }
+        l->bound.missed = &c->missed;
+        *cost += dyn_exec_cost(&l->bound);
+        return true;
+    }
+    if (!find_product(c, step->id, l) || (l->kind == DYN_LINK_BLAS && !dyn_blas_has_blocks(&l->blas)) ||
+        (c->objects[step->id] = array_of_product(c, step->id, &terms)) == NULL) {
+        return false;
+    }
+    geom_of(c->objects[step->id], &c->geoms[step->id]);
+    l->out = c->geoms[step->id].data;
+    *cost += terms / 5;
+    return true;
+}
+
+/* The links of a chain, and how many; -1: its steps have to be done one by one. */
+static int bind_chain(Call *c, uint32_t first, uint32_t last, DynLink *links, int64_t *cost) {
+    int n = 0;
+    for (uint32_t s = first; s <= last; s++) {
+        const DynStep *step = &c->p->steps.at[s];
+        if (step->kind == DYN_STEP_VIEW ? view_step(c, step->id) < 0 : !bind_link(c, step, &links[n++], cost)) {
+            return -1;
+        }
+    }
+    return n;
+}
+
+/* Steps from `first` on, as one chain; false: nothing is done, or nothing that isn't done over when they are done one by one. */
+static bool run_chain(Call *c, uint32_t first, uint32_t *last) {
+    const DynLoops *p = c->p;
+    int64_t cost = 0, rows = 0;
+    for (*last = first; *last + 1 < p->steps.n && p->steps.at[*last + 1].chain == p->steps.at[first].chain;) {
+        ++*last;
+    }
+    for (uint32_t s = first; s <= *last; s++) {
+        const DynStep *step = &p->steps.at[s];
+        rows = step->kind == DYN_STEP_EXTERN ? c->run->sym[dyn_graph_node(p->graph, step->id)->shape[0]].i : rows;
+    }
+    if (rows <= DYN_BLAS_ROWS || dyn_config.force_leave >= 0 || ((c->flags | dyn_flags_get()) & DYN_FLAGS_SEEN)) {
+        return false;
+    }
+    DynLink *links = PyMem_Malloc(sizeof(*links) * (*last - first + 1));
+    int n = links == NULL ? -1 : bind_chain(c, first, *last, links, &cost);
+    if (n >= 0) {
+        PyThreadState *saved = cost > GIL_COST ? PyEval_SaveThread() : NULL;
+        n = dyn_exec_chain(links, n, rows, cost);
+        if (saved) {
+            PyEval_RestoreThread(saved);
+        }
+    }
+    PyMem_Free(links);
+    int flags = dyn_flags_get() & DYN_FLAGS_SEEN, due = flags == 0 ? 0 : flags_due(c, flags);
+    bool done = n >= 0 && due == 0 && !atomic_load_explicit(&c->missed, memory_order_relaxed);
+    dyn_flags_clear();
+    if (due < 0) {
+        PyErr_Clear();
+    }
+    for (uint32_t s = first; s <= *last && !done; s++) {
+        if (p->steps.at[s].kind == DYN_STEP_EXTERN) {
+            Py_CLEAR(c->objects[p->steps.at[s].id]);
+        }
+    }
+    if (!done) {
+        atomic_store(&c->missed, false);
+    }
+    return done;
+}
+
 static DynRunStatus run_steps(Call *c) {
+    uint32_t chain = 0; /* the last that was tried */
     const DynLoops *p = c->p;
     for (uint32_t s = 0; s < p->steps.n; s++) {
         const DynStep *step = &p->steps.at[s];
@@ -594,6 +693,14 @@ static DynRunStatus run_steps(Call *c) {
             p->writes_inputs && !c->wrote && !c->acted && step->kind != DYN_STEP_VIEW ? check_flags(c) : DYN_RUN_OK;
         if (warned != DYN_RUN_OK) {
             return warned;
+        }
+        if (DYN_UNLIKELY(step->chain > chain)) {
+            uint32_t last;
+            chain = step->chain;
+            if (run_chain(c, s, &last)) {
+                s = last;
+                continue;
+            }
         }
         if (step->kind == DYN_STEP_VIEW) {
             if (view_step(c, step->id) < 0) {

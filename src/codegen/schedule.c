@@ -38,8 +38,7 @@ static int operand_axis(const DynLoops *p, const DynNode *view, const DynNode *b
     }
 }
 
-/* The same through all views down to the owner of the bytes. */
-static int owner_axis(const DynLoops *p, uint32_t place, int axis) {
+int dyn_loops_owner_axis(const DynLoops *p, uint32_t place, int axis) {
     while (axis >= 0 && place < p->nnodes && (dyn_graph_node(p->graph, place)->flags & DYN_NODE_VIEW)) {
         const DynNode *n = dyn_graph_node(p->graph, place), *base = dyn_graph_node(p->graph, n->args[0].id);
         int below = operand_axis(p, n, base, axis);
@@ -52,9 +51,8 @@ static int owner_axis(const DynLoops *p, uint32_t place, int axis) {
     return axis;
 }
 
-/* The owner's axis along which an operand goes from row to row, the first row being the owner's first; -1: none. */
-static int row_axis(const DynLoops *p, const DynOperand *o, int k) {
-    return o->window ? -1 : owner_axis(p, o->place, o->axis[k]);
+int dyn_loops_row_axis(const DynLoops *p, const DynOperand *o, int k) {
+    return o->window ? -1 : dyn_loops_owner_axis(p, o->place, o->axis[k]);
 }
 
 static bool is_one(const DynLoops *p, uint32_t sym) {
@@ -64,7 +62,7 @@ static bool is_one(const DynLoops *p, uint32_t sym) {
 /* In each row, two operands that share bytes stay within the same row of them. */
 static bool rows_agree(const DynLoops *p, const DynKernel *a, const DynOperand *x, const DynOperand *y, int outer) {
     for (int k = 0; k < outer; k++) {
-        int i = row_axis(p, x, k), j = row_axis(p, y, k);
+        int i = dyn_loops_row_axis(p, x, k), j = dyn_loops_row_axis(p, y, k);
         if ((i < 0 || i != j) && !is_one(p, a->shape[k])) {
             return false;
         }
@@ -162,7 +160,7 @@ static void make_row_places(DynLoops *p) {
             group = k->group;
             for (uint32_t o = 0; o < k->operands.n && only; o++) {
                 for (int x = 0; dyn_loops_storage(p, k->operands.at[o].place) == i && x < k->outer; x++) {
-                    int axis = row_axis(p, &k->operands.at[o], x);
+                    int axis = dyn_loops_row_axis(p, &k->operands.at[o], x);
                     only = only && (axis >= 0 || is_one(p, k->shape[x]));
                     axes |= axis >= 0 ? 1u << axis : 0;
                 }
@@ -237,12 +235,13 @@ int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error) {
         return -1;
     }
     make_row_places(p);
+    dyn_chains_make(p);
     for (uint32_t i = 0; i < p->kernels.n; i++) {
         find_scalars(p, &p->kernels.at[i]);
     }
     if (dyn_log_on(DYN_LOG_schedule)) {
-        dyn_log(DYN_LOG_schedule, "%s: %u kernels, %u groups of rows", p->graph->name ? p->graph->name : "graph", p->nnative,
-                p->ngroups);
+        dyn_log(DYN_LOG_schedule, "%s: %u kernels, %u groups of rows, %u chains", p->graph->name ? p->graph->name : "graph",
+                p->nnative, p->ngroups, p->nchains);
     }
     return 0;
 }
