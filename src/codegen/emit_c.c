@@ -71,6 +71,7 @@ typedef struct Body {
     bool spread[DYN_MAX_INSNS];
     bool open;     /* a loop over a strip's lanes */
     bool looks_up; /* lanes of indirect operands aren't side by side yet */
+    bool counts;   /* what is only added up goes to lanes of bytes, c<n>[j] */
 } Body;
 
 static const char *value_name(const Body *b, uint32_t i, char *name, size_t size) {
@@ -99,6 +100,18 @@ static int uses_of(const DynKernel *k, uint32_t value) {
  * conversions. */
 static bool is_counted(const DynKernel *k, uint32_t i) {
     return at(k, i)->kind == DYN_L_CAST && at(k, at(k, i)->a[0])->dtype == DYN_BOOL && uses_of(k, i) == REDUCED;
+}
+
+/* Is it only added up, as an integer? Then lanes of bytes can hold the sums of COUNTED groups. */
+#define COUNTED 255
+static bool is_added_up(const DynKernel *k, uint32_t i) {
+    bool added = is_counted(k, i);
+    for (uint32_t r = i + 1; r < k->insns.n && added; r++) {
+        const DynInsn *insn = at(k, r);
+        bool reduces = insn->kind == DYN_L_REDUCE && insn->a[1] == i;
+        added = !reduces || (insn->op == DYN_OP_SUM && strchr("iu", dyn_dtypes[insn->compute].kind) != NULL);
+    }
+    return added;
 }
 
 /* One value: "const double v3 = …;" */
@@ -237,6 +250,10 @@ static int put_accumulate(DynStr *out, Body *b, const DynInsn *insn, int n) {
     char acc[32], value[24];
     const char *args[3] = {acc, value, NULL};
     bool rounds = b->lanes && dyn_emit_rounds(insn);
+    if (b->counts && is_added_up(b->k, insn->a[1])) {
+        dyn_str_printf(out, "%sc%d[j] = (unsigned char)(c%d[j] + v%u);\n", b->indent, n, n, at(b->k, insn->a[1])->a[0]);
+        return 0;
+    }
     snprintf(acc, sizeof(acc), "x%d[j]", n);
     value_name(b, insn->a[1], value, sizeof(value));
     open_loop(out, b);
@@ -297,7 +314,7 @@ static int put_body(DynStr *out, Body *b, const char *index) {
         }
     }
     for (uint32_t i = 0; i < k->insns.n; i++) {
-        if (!is_invariant(k, at(k, i))) {
+        if (!is_invariant(k, at(k, i)) && !(b->counts && is_added_up(k, i))) {
             failed |= at(k, i)->kind == DYN_L_REDUCE ? put_accumulate(out, b, at(k, i), nreduce++) : put_insn(out, b, i, index);
         }
     }
@@ -306,8 +323,8 @@ static int put_body(DynStr *out, Body *b, const char *index) {
 }
 
 /* The lanes of a group of a reduction. */
-static int put_group(DynStr *out, const DynKernel *k, const char *indent) {
-    Body b = {.k = k, .indent = indent, .from = "0", .lanes = has_strips(k) ? DYN_REDUCE_LANES : 0};
+static int put_group(DynStr *out, const DynKernel *k, const char *indent, bool counts) {
+    Body b = {.k = k, .indent = indent, .from = "0", .lanes = has_strips(k) ? DYN_REDUCE_LANES : 0, .counts = counts};
     if (b.lanes) {
         return put_body(out, &b, "j");
     }
@@ -453,7 +470,7 @@ static int put_reduction(DynStr *out, const DynKernel *k) {
     put_group_pointers(out, k, false);
     put_start(out, k, acc, n);
     dyn_str_printf(out, "        for (long i = 0; i < n; i += %d) {\n", lanes);
-    failed |= put_group(out, k, "            ");
+    failed |= put_group(out, k, "            ", false);
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const DynOperand *o = &k->operands.at[i];
         if (is_walked(k, i)) {
@@ -512,7 +529,7 @@ static int put_few(DynStr *out, const DynKernel *k) {
         dyn_str_printf(out, "            %s *x%d = part%d[top];\n", acc[i].type, i, i);
     }
     put_identity(out, "            ", acc, n);
-    failed |= put_group(out, k, "            ");
+    failed |= put_group(out, k, "            ", false);
     dyn_str_puts(out, "            for (long c = order[2 * i + 1]; c > 0; c--, top--) {\n");
     for (int i = 0; i < n; i++) {
         char x[32], y[32];
@@ -587,7 +604,7 @@ static int put_block(DynStr *out, const DynKernel *k) {
     }
     put_identity(out, "            ", acc, n);
     dyn_str_puts(out, "            long i = *o;\n            do {\n");
-    failed |= put_group(out, k, "                ");
+    failed |= put_group(out, k, "                ", false);
     for (uint32_t i = 0; i < k->operands.n; i++) {
         if (is_walked(k, i)) {
             dyn_str_printf(out, "                a%u = (%s%s *)((char *)a%u + %d * (long)p[%u]);\n", i,
@@ -636,7 +653,7 @@ static int put_rest(DynStr *out, const DynKernel *k, const Accumulator *acc, int
                        "                for (int j = 0; j < %d; j++) x%d[j] = j < rest ? x%d[j] : e%d;\n",
                        acc[i].type, i, lanes, lanes, i, i, lanes, i, i, i);
     }
-    failed |= put_group(out, k, "                ");
+    failed |= put_group(out, k, "                ", false);
     for (int i = 0; i < n; i++) {
         dyn_str_printf(out, SIMD "                for (int j = 0; j < %d; j++) x%d[j] = j < rest ? x%d[j] : w%d[j];\n", lanes, i,
                        i, i);
@@ -691,6 +708,49 @@ static int put_results(DynStr *out, const Accumulator *acc, int n) {
     return failed;
 }
 
+/* Truth about wide elements would be packed first, which takes longer than to add it as it is. */
+#define WIDE 8
+static bool has_counts(const DynKernel *k) {
+    bool counts = false, wide = false;
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        counts = counts || is_added_up(k, i);
+    }
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        wide = wide || (is_walked(k, i) && dyn_dtypes[k->operands.at[i].dtype].size >= WIDE);
+    }
+    return counts && !wide && !has_strips(k);
+}
+
+/* Whole groups of lanes, from lane i to lane m of a block. */
+static int put_groups(DynStr *out, const DynKernel *k, const Accumulator *acc, int n) {
+    const int lanes = DYN_REDUCE_LANES;
+    bool counts = has_counts(k);
+    if (counts) {
+        dyn_str_printf(out,
+                       "            while (i + %d <= m) {\n            const long stop = m - i < %d ? m : i + %d;\n"
+                       "            unsigned char c[%d][%d] = {0};\n",
+                       lanes, COUNTED * lanes, COUNTED * lanes, n, lanes);
+        for (int i = 0; i < n; i++) {
+            dyn_str_printf(out, "            unsigned char *c%d = c[%d];\n", i, i);
+        }
+    }
+    dyn_str_printf(out, "            for (; i + %d <= %s; i += %d) {\n", lanes, counts ? "stop" : "m", lanes);
+    int failed = put_group(out, k, "                ", counts);
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        if (is_walked(k, i)) {
+            dyn_str_printf(out, "                a%u += %d;\n", i, lanes);
+        }
+    }
+    dyn_str_puts(out, "            }\n");
+    for (int i = 0; i < n && counts; i++) {
+        if (is_added_up(k, acc[i].insn->a[1])) {
+            dyn_str_printf(out, SIMD "            for (int j = 0; j < %d; j++) x%d[j] += c%d[j];\n", lanes, i, i);
+        }
+    }
+    dyn_str_puts(out, counts ? "            }\n" : "");
+    return failed;
+}
+
 static int put_rows(DynStr *out, const DynKernel *k) {
     Accumulator acc[DYN_MAX_RESULTS];
     const int lanes = DYN_REDUCE_LANES, n = find_accumulators(k, acc);
@@ -720,14 +780,7 @@ static int put_rows(DynStr *out, const DynKernel *k) {
     }
     dyn_str_puts(out, "            long i = 0;\n");
     put_identity(out, "            ", acc, n);
-    dyn_str_printf(out, "            for (; i + %d <= m; i += %d) {\n", lanes, lanes);
-    failed |= put_group(out, k, "                ");
-    for (uint32_t i = 0; i < k->operands.n; i++) {
-        if (is_walked(k, i)) {
-            dyn_str_printf(out, "                a%u += %d;\n", i, lanes);
-        }
-    }
-    dyn_str_puts(out, "            }\n");
+    failed |= put_groups(out, k, acc, n);
     failed |= put_rest(out, k, acc, n);
     failed |= put_block_end(out, acc, n);
     dyn_str_puts(out, "            count++;\n        }\n");

@@ -504,11 +504,13 @@ int dyn_exec_elementwise(DynBound *b) {
     }
     dyn_span_make(b, axes, b->ndim, &e.span);
     if (e.span.ndim > 1) {
+        DynSpan row;
+        dyn_span_make(b, axes + b->ndim - 1, 1, &row);
+        if (dyn_tiles_wanted(b, &row)) {
+            dyn_tiles_run(b, &row, cost >= DYN_PARALLEL_COST && dyn_par_threads() > 1);
+            return 0;
+        }
         make_rows(&e, axes);
-    }
-    if (e.outer > 0 && e.outer == b->ndim - 1 && dyn_tiles_wanted(b, &e.span)) {
-        dyn_tiles_run(b, &e.span, cost >= DYN_PARALLEL_COST && dyn_par_threads() > 1);
-        return 0;
     }
     int64_t units = e.outer ? e.nouter : e.span.n;
     if (cost < DYN_PARALLEL_COST || units < 2 || dyn_par_threads() < 2) {

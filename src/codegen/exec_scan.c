@@ -16,7 +16,8 @@
 #define CHUNK_ELEMENTS 16384 /* about so many are one chunk of a parallel loop over lines */
 #define FEW 4                /* lines from which on they go side by side */
 #define GROUP 16             /* elements compared side by side */
-#define STRETCH 1024         /* elements of which the best is found before its place is looked for */
+#define STRETCH 512          /* elements of which the best is found at a time; its place is looked for among them */
+#define LOOKED_AT 64         /* elements that are looked at side by side for the place */
 #define SHORT 16             /* lines up to this length have their best found side by side, wherever they lie */
 
 typedef struct Best { /* of the elements so far: the position, the element, and whether there was one */
@@ -42,8 +43,18 @@ typedef void FindColumnsFn(const char *from, int64_t step, int64_t rows, int64_t
     X(I8, int8_t)   \
     X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 #define FLOATS(X) X(F32, float) X(F64, double)
-typedef int32_t OddF32; /* integers of a float's size: is it a nan? */
+typedef int32_t OddF32; /* integers of a float's size */
 typedef int64_t OddF64;
+/* 0 for a finite number: the difference of what is infinite or nan is nan. */
+#define ODD_BITS(N, T)                       \
+    static inline Odd##N odd_bits_##N(T x) { \
+        Odd##N bits;                         \
+        T zero = x - x;                      \
+        memcpy(&bits, &zero, sizeof(bits));  \
+        return bits;                         \
+    }
+FLOATS(ODD_BITS)
+#undef ODD_BITS
 
 typedef struct Row {
     LineFn *line;

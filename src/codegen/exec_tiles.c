@@ -8,6 +8,7 @@
  * read and written directly long, 64 rows are four lines of each column at a time, which are asked for eight columns ahead, as
  * no processor foresees the next page. Rows of the buffer must not be a power of two apart: they would fall into the same few
  * sets of the first-level cache, which costs as much as all the rest. */
+#include "codegen/build.h"
 #include "codegen/lanes.h"
 
 #define BAND_ROWS 64
@@ -15,7 +16,7 @@
 #define LEAST_COLUMNS 16
 #define AHEAD 8
 #define LINE 64
-#define FAR_APART 256 /* bytes between columns below which walking them is no worse */
+#define FAR_APART 16 /* bytes between columns below which walking them is no worse */
 #define MAX_TURNED 4
 #define LEAST_SIDE 16 /* elements of both axes, below which it doesn't matter */
 
@@ -51,54 +52,87 @@ void dyn_tiles_order(DynBound *b) {
 
 /* ---- one operand of one tile */
 
-typedef uint32_t Four __attribute__((vector_size(16)));
-typedef uint64_t Two __attribute__((vector_size(16)));
+/* As many columns as a square has, down their rows, square by square: to[r][c] = from[c][r]. */
+typedef void StripFn(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows);
 
-/* to[r][c] = from[c][r] for a small square: 4 x 4 elements of 4 bytes, 2 x 2 of 8. */
-static void turn_square(char *to, int64_t to_step, const char *from, int64_t from_step, uint8_t size) {
-    if (size == 4) {
-        Four a, b, c, d;
-        memcpy(&a, from, 16);
-        memcpy(&b, from + from_step, 16);
-        memcpy(&c, from + 2 * from_step, 16);
-        memcpy(&d, from + 3 * from_step, 16);
-        Four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab2 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-        Four cd = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-        a = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
-        b = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-        c = __builtin_shufflevector(ab2, cd2, 0, 1, 4, 5);
-        d = __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7);
-        memcpy(to, &a, 16);
-        memcpy(to + to_step, &b, 16);
-        memcpy(to + 2 * to_step, &c, 16);
-        memcpy(to + 3 * to_step, &d, 16);
-        return;
+#define LOWER_2 0, 2
+#define UPPER_2 1, 3
+#define LOWER_4 0, 4, 1, 5
+#define UPPER_4 2, 6, 3, 7
+#define LOWER_8 0, 8, 1, 9, 2, 10, 3, 11
+#define UPPER_8 4, 12, 5, 13, 6, 14, 7, 15
+#define EACH(n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
+/* A round interleaves each vector with the one half a square behind. After as many rounds as N has factors of two columns are
+ * rows. */
+#define ROUND(N, x, y)                                                           \
+    EACH((N) / 2) {                                                              \
+        y[2 * i] = __builtin_shufflevector(x[i], x[i + (N) / 2], LOWER_##N);     \
+        y[2 * i + 1] = __builtin_shufflevector(x[i], x[i + (N) / 2], UPPER_##N); \
     }
-    Two a, b;
-    memcpy(&a, from, 16);
-    memcpy(&b, from + from_step, 16);
-    Two x = __builtin_shufflevector(a, b, 0, 2), y = __builtin_shufflevector(a, b, 1, 3);
-    memcpy(to, &x, 16);
-    memcpy(to + to_step, &y, 16);
+#define ROUNDS_2 ROUND(2, v, w)
+#define ROUNDS_4 ROUND(4, v, w) ROUND(4, w, v) EACH(4) w[i] = v[i];
+#define ROUNDS_8 ROUND(8, v, w) ROUND(8, w, v) ROUND(8, v, w)
+/* Four of 8 bytes: halves of vectors stay where they are until the end. */
+#define ROUNDS_HALVES                                                               \
+    EACH(2) {                                                                       \
+        w[2 * i] = __builtin_shufflevector(v[2 * i], v[2 * i + 1], 0, 4, 2, 6);     \
+        w[2 * i + 1] = __builtin_shufflevector(v[2 * i], v[2 * i + 1], 1, 5, 3, 7); \
+    }                                                                               \
+    EACH(2) {                                                                       \
+        v[i] = __builtin_shufflevector(w[i], w[i + 2], 0, 1, 4, 5);                 \
+        v[i + 2] = __builtin_shufflevector(w[i], w[i + 2], 2, 3, 6, 7);             \
+    }                                                                               \
+    EACH(4) w[i] = v[i];
+#define STRIP(NAME, TARGET, T, N, ROUNDS)                                                                   \
+    typedef T NAME##_row __attribute__((vector_size(sizeof(T) * (N))));                                     \
+    TARGET static void NAME(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows) { \
+        NAME##_row v[N], w[N];                                                                              \
+        for (int64_t r = 0; r < rows; r += N, from += sizeof(*v), to += (N)*to_step) {                      \
+            EACH(N) memcpy(&v[i], from + i * from_step, sizeof(*v));                                        \
+            ROUNDS                                                                                          \
+            EACH(N) memcpy(to + i * to_step, &w[i], sizeof(*w));                                            \
+        }                                                                                                   \
+    }
+#define ANY
+STRIP(strip_u8, ANY, uint8_t, 8, ROUNDS_8)
+STRIP(strip_u16, ANY, uint16_t, 8, ROUNDS_8)
+STRIP(strip_u32, ANY, uint32_t, 4, ROUNDS_4)
+STRIP(strip_u64, ANY, uint64_t, 2, ROUNDS_2)
+#if defined(__x86_64__)
+STRIP(strip_avx2, __attribute__((target("avx2"))), uint64_t, 4, ROUNDS_HALVES)
+#endif
+
+typedef struct Square {
+    int64_t side; /* 1: there is none */
+    StripFn *strip;
+} Square;
+
+static Square square_of(uint8_t size) {
+    static const Square squares[] = {{8, strip_u8}, {8, strip_u16}, {4, strip_u32}, {2, strip_u64}};
+#if defined(__x86_64__)
+    if (size == 8 && dyn_isa_number() > 0) {
+        return (Square){4, strip_avx2};
+    }
+#endif
+    return size > 8 ? (Square){1, NULL} : squares[__builtin_ctz(size)];
 }
 
 /* rows x columns elements whose columns are contiguous in memory, row by row to `to`. */
 static void turn_tile(char *to, int64_t pitch, const char *from, int64_t step, int64_t rows, int64_t columns, uint8_t size) {
-    int64_t side = size < 4 ? 1 : 16 / size, whole_rows = rows / side * side, whole = columns / side * side;
+    Square square = square_of(size);
+    int64_t side = square.side, whole_rows = side > 1 ? rows / side * side : 0, whole = columns / side * side;
     for (int64_t c = 0; c < columns; c += side) {
         for (int64_t k = c + AHEAD; k < c + AHEAD + side && k < columns; k++) {
             for (int64_t byte = 0; byte < rows * size; byte += LINE) {
                 __builtin_prefetch(from + k * step + byte);
             }
         }
-        for (int64_t r = 0; side > 1 && c < whole && r < whole_rows; r += side) {
-            turn_square(to + r * pitch + c * size, pitch, from + c * step + r * size, step, size);
+        int64_t done = c < whole ? whole_rows : 0;
+        if (done > 0) {
+            square.strip(to + c * size, pitch, from + c * step, step, done);
         }
-        for (int64_t k = c; k < c + side && k < columns; k++) {
-            int64_t done = side > 1 && c < whole ? whole_rows : 0;
-            if (done < rows) {
-                dyn_lanes_copy(to + done * pitch + k * size, from + k * step + done * size, pitch, size, rows - done, size);
-            }
+        for (int64_t k = c; done < rows && k < c + side && k < columns; k++) {
+            dyn_lanes_copy(to + done * pitch + k * size, from + k * step + done * size, pitch, size, rows - done, size);
         }
     }
 }
@@ -111,24 +145,58 @@ typedef struct Tiles {
     uint8_t ops[MAX_TURNED];
     int n;
     int64_t columns; /* of a tile, at most */
+    bool joined;     /* a tile has whole rows, and they lie one behind the other */
+    int copied;      /* -1, or what the kernel only copies ops[0] to, which needs no buffer */
 } Tiles;
+
+/* Lines so many bytes apart fall into the same few sets of the first-level cache. */
+#define SAME_SETS 512
+
+/* The operand that is ops[0] turned and nothing else. */
+static int find_copy(const Tiles *t) {
+    const DynBound *b = t->b;
+    const DynKernel *k = b->k;
+    int out = 1 - t->ops[0], inner = b->ndim - 1;
+    bool copies = b->nops == 2 && k->insns.n == 2 && k->insns.at[1].kind == DYN_L_STORE && !k->in_place;
+    return copies && b->strides[out][inner] == b->size[out] && b->strides[out][inner - 1] % SAME_SETS != 0 ? out : -1;
+}
+
+static bool is_joined(const Tiles *t) {
+    const DynBound *b = t->b;
+    int inner = b->ndim - 1;
+    bool joined = b->dims[inner] <= t->columns;
+    for (int i = 0; i < b->nops; i++) {
+        bool turned = memchr(t->ops, i, (size_t)t->n) != NULL;
+        joined = joined && (turned || b->strides[i][inner - 1] == b->dims[inner] * b->strides[i][inner]);
+    }
+    return joined;
+}
 
 static void run_tile(const Tiles *t, char *const *at, int64_t rows, int64_t columns, char *buffer, DynScratch *scratch) {
     const DynBound *b = t->b;
     char *p[DYN_MAX_OPERANDS];
     int64_t steps[DYN_MAX_OPERANDS];
     int inner = b->ndim - 1;
+    if (t->copied >= 0) {
+        int op = t->ops[0];
+        turn_tile(at[t->copied], b->strides[t->copied][inner - 1], at[op], b->strides[op][inner], rows, columns, b->size[op]);
+        return;
+    }
     for (int i = 0; i < b->nops; i++) {
         p[i] = at[i];
         steps[i] = b->strides[i][inner - 1];
     }
     for (int k = 0; k < t->n; k++) {
         int op = t->ops[k];
-        int64_t pitch = t->columns * b->size[op] + LINE;
+        int64_t pitch = t->joined ? columns * b->size[op] : t->columns * b->size[op] + LINE;
         turn_tile(buffer, pitch, at[op], b->strides[op][inner], rows, columns, b->size[op]);
         p[op] = buffer;
         steps[op] = pitch;
         buffer += BAND_ROWS * pitch;
+    }
+    if (t->joined) {
+        dyn_span_part(b, &t->span, p, 0, rows * columns, scratch);
+        return;
     }
     for (int64_t row = 0; row < rows; row++) {
         dyn_span_part(b, &t->span, p, 0, columns, scratch);
@@ -180,7 +248,9 @@ void dyn_tiles_run(const DynBound *b, const DynSpan *row, bool parallel) {
         }
         t.span.direct = t.span.direct && t.span.mode[i] <= DYN_SPAN_SCALAR;
     }
+    t.copied = find_copy(&t);
     t.columns = BUFFER / bytes / LEAST_COLUMNS * LEAST_COLUMNS;
+    t.joined = is_joined(&t);
     for (int d = 0; d < b->ndim - 1; d++) {
         chunks *= d == b->ndim - 2 ? (b->dims[d] + BAND_ROWS - 1) / BAND_ROWS : b->dims[d];
     }

@@ -26,66 +26,91 @@
             }                                                                                                               \
         }                                                                                                                   \
     }
-/* better: x is, and y is not, of two that are no nan; is_nan: of x; I: an integer of T's size. Of a stretch of elements first the
- * best of each lane of a group is found, and whether there is a nan, then the place of the best, where it beats what was before.
- */
-#define LANES_OF_GROUP _Pragma("GCC unroll 1") for (int j = 0; j < GROUP; j++)
-#define POSITION(NAME, T, I, field, better, is_nan)                                                                         \
+/* better: x is, and y is not, of two that are no nan; is_nan: of x; odd_bits: 0, or others if x is nan or infinite; I: an integer
+ * of T's size. The best of a stretch is found in lanes of a group, and its place is looked for when all stretches are done: in
+ * the one that it is from. The last group may have elements of the one before once more, which does no harm. */
+#define LANES_OF(n) _Pragma("GCC unroll 1") for (int j = 0; j < (n); j++)
+#define HALF(T, better, n)                \
+    LANES_OF(n) {                         \
+        T x = most[(n) + j], y = most[j]; \
+        most[j] = (better) ? x : y;       \
+    }
+#define POSITION(NAME, T, I, field, better, is_nan, odd_bits)                                                               \
+    /* The first that is nan, or no worse than x; n: there is none. */                                                      \
     TARGET static int64_t LOOP(NAME##_place)(const T *v, int64_t n, T x, bool nan) {                                        \
-        for (int64_t k = 0; k < n; k += GROUP) {                                                                            \
-            int64_t m = n - k < GROUP ? n - k : GROUP;                                                                      \
-            I any = 0;                                                                                                      \
-            if (m == GROUP) {                                                                                               \
-                LANES_OF_GROUP {                                                                                            \
-                    T y = v[k + j];                                                                                         \
-                    any |= (I)(nan ? y != y : !(better));                                                                   \
-                }                                                                                                           \
+        int64_t k = 0;                                                                                                      \
+        while (n >= LOOKED_AT && k < n) {                                                                                   \
+            int64_t at = k + LOOKED_AT <= n ? k : n - LOOKED_AT;                                                            \
+            I first = LOOKED_AT;                                                                                            \
+            _Pragma("GCC unroll 1") for (I j = 0; j < LOOKED_AT; j++) {                                                     \
+                T y = v[at + (int64_t)j];                                                                                   \
+                I here = (nan ? y != y : !(better)) ? j : (I)LOOKED_AT;                                                     \
+                first = here < first ? here : first;                                                                        \
             }                                                                                                               \
-            for (int64_t j = 0; (any || m < GROUP) && j < m; j++) {                                                         \
-                T y = v[k + j];                                                                                             \
-                if (nan ? y != y : !(better)) {                                                                             \
-                    return k + j;                                                                                           \
-                }                                                                                                           \
+            if (first < LOOKED_AT) {                                                                                        \
+                return at + (int64_t)first;                                                                                 \
+            }                                                                                                               \
+            k = at + LOOKED_AT;                                                                                             \
+        }                                                                                                                   \
+        for (; k < n; k++) {                                                                                                \
+            T y = v[k];                                                                                                     \
+            if (nan ? y != y : !(better)) {                                                                                 \
+                return k;                                                                                                   \
             }                                                                                                               \
         }                                                                                                                   \
-        return 0;                                                                                                           \
+        return n;                                                                                                           \
+    }                                                                                                                       \
+    /* The best of m elements and y. */                                                                                     \
+    TARGET static T LOOP(NAME##_best)(const T *v, int64_t m, T y, bool *odd) {                                              \
+        T most[GROUP];                                                                                                      \
+        I bits[GROUP], any = 0;                                                                                             \
+        int64_t k = 0;                                                                                                      \
+        LANES_OF(GROUP) {                                                                                                   \
+            most[j] = y;                                                                                                    \
+            bits[j] = 0;                                                                                                    \
+        }                                                                                                                   \
+        for (; m >= GROUP && k < m; k += GROUP) {                                                                           \
+            const T *w = v + (k + GROUP <= m ? k : m - GROUP);                                                              \
+            LANES_OF(GROUP) {                                                                                               \
+                T x = w[j], y = most[j];                                                                                    \
+                most[j] = (better) ? x : y;                                                                                 \
+                bits[j] |= (I)(odd_bits);                                                                                   \
+            }                                                                                                               \
+        }                                                                                                                   \
+        LANES_OF(GROUP) { any |= bits[j]; }                                                                                 \
+        HALF(T, better, 8)                                                                                                  \
+        HALF(T, better, 4)                                                                                                  \
+        HALF(T, better, 2)                                                                                                  \
+        HALF(T, better, 1)                                                                                                  \
+        y = most[0];                                                                                                        \
+        for (; k < m; k++) {                                                                                                \
+            T x = v[k];                                                                                                     \
+            y = (better) ? x : y;                                                                                           \
+            any |= (I)(odd_bits);                                                                                           \
+        }                                                                                                                   \
+        *odd = any != 0;                                                                                                    \
+        return y;                                                                                                           \
     }                                                                                                                       \
     TARGET static void LOOP(NAME##_find)(const char *from, int64_t n, int64_t at, Best *best) {                             \
         const T *v = (const T *)from;                                                                                       \
-        T top = best->any ? (T)best->value.field : v[0], most[GROUP];                                                       \
-        I odd[GROUP];                                                                                                       \
-        best->index = best->any ? best->index : at;                                                                         \
+        T top = best->any ? (T)best->value.field : v[0];                                                                    \
+        int64_t in = best->any ? -1 : 0;                                                                                    \
         best->any = true;                                                                                                   \
-        for (int64_t i = 0; i < n && !best->nan; i += STRETCH, v += STRETCH) {                                              \
-            int64_t m = n - i < STRETCH ? n - i : STRETCH, k = 0;                                                           \
-            T was = top;                                                                                                    \
-            I any = 0;                                                                                                      \
-            LANES_OF_GROUP {                                                                                                \
-                most[j] = top;                                                                                              \
-                odd[j] = 0;                                                                                                 \
+        for (int64_t i = 0; i < n && !best->nan; i += STRETCH) {                                                            \
+            int64_t m = n - i < STRETCH ? n - i : STRETCH, where;                                                           \
+            bool odd;                                                                                                       \
+            T y = top, x = LOOP(NAME##_best)(v + i, m, y, &odd);                                                            \
+            if (odd && (where = LOOP(NAME##_place)(v + i, m, x, true)) < m) {                                               \
+                best->nan = true;                                                                                           \
+                best->index = at + i + where;                                                                               \
+                return;                                                                                                     \
             }                                                                                                               \
-            for (; k + GROUP <= m; k += GROUP) {                                                                            \
-                LANES_OF_GROUP {                                                                                            \
-                    T x = v[k + j], y = most[j];                                                                            \
-                    most[j] = (better) ? x : y;                                                                             \
-                    odd[j] |= (I)(is_nan);                                                                                  \
-                }                                                                                                           \
-            }                                                                                                               \
-            for (int j = 0; j < GROUP; j++) {                                                                               \
-                T x = most[j], y = top;                                                                                     \
-                top = (better) ? x : y;                                                                                     \
-                any |= odd[j];                                                                                              \
-            }                                                                                                               \
-            for (; k < m; k++) {                                                                                            \
-                T x = v[k], y = top;                                                                                        \
-                top = (better) ? x : y;                                                                                     \
-                any |= (I)(is_nan);                                                                                         \
-            }                                                                                                               \
-            T x = top, y = was;                                                                                             \
-            if (any || (better)) {                                                                                          \
-                best->nan = any != 0;                                                                                       \
-                best->index = at + i + LOOP(NAME##_place)(v, m, top, best->nan);                                            \
-            }                                                                                                               \
+            in = (better) ? i : in;                                                                                         \
+            top = x;                                                                                                        \
+        }                                                                                                                   \
+        if (in >= 0 && !best->nan) {                                                                                        \
+            int64_t m = n - in < STRETCH ? n - in : STRETCH;                                                                \
+            best->index = at + in + LOOP(NAME##_place)(v + in, m, top, false);                                              \
         }                                                                                                                   \
         best->value.field = top;                                                                                            \
     }                                                                                                                       \
@@ -110,23 +135,23 @@
     RUNNING(cumprod_##N, T, (uint64_t)x *(uint64_t)y) \
     RUNNING(cummax_##N, T, x > y ? x : y)             \
     RUNNING(cummin_##N, T, x < y ? x : y)             \
-    POSITION(argmax_##N, T, T, i64, x > y, 0)         \
-    POSITION(argmin_##N, T, T, i64, x < y, 0)
+    POSITION(argmax_##N, T, T, i64, x > y, 0, 0)      \
+    POSITION(argmin_##N, T, T, i64, x < y, 0, 0)
 /* Comparisons raise a flag for nan, which eager's do not: `quietly` takes it back. Those of running results raise none: flags of
  * sums beside them count. */
-#define FLOAT_ROWS(N, T)                                             \
-    RUNNING(cumsum_##N, T, x + y)                                    \
-    RUNNING(cumprod_##N, T, x *y)                                    \
-    RUNNING(cummax_##N, T, (dyn_above_##N(x, y) | (x != x)) ? x : y) \
-    RUNNING(cummin_##N, T, (dyn_above_##N(y, x) | (x != x)) ? x : y) \
-    POSITION(argmax_##N, T, Odd##N, f64, x > y, x != x)              \
-    POSITION(argmin_##N, T, Odd##N, f64, x < y, x != x)
+#define FLOAT_ROWS(N, T)                                                 \
+    RUNNING(cumsum_##N, T, x + y)                                        \
+    RUNNING(cumprod_##N, T, x *y)                                        \
+    RUNNING(cummax_##N, T, (dyn_above_##N(x, y) | (x != x)) ? x : y)     \
+    RUNNING(cummin_##N, T, (dyn_above_##N(y, x) | (x != x)) ? x : y)     \
+    POSITION(argmax_##N, T, Odd##N, f64, x > y, x != x, odd_bits_##N(x)) \
+    POSITION(argmin_##N, T, Odd##N, f64, x < y, x != x, odd_bits_##N(x))
 INTEGERS(INTEGER_ROWS)
 FLOATS(FLOAT_ROWS)
 RUNNING(cummax_BOOL, uint8_t, (x | y) != 0)
 RUNNING(cummin_BOOL, uint8_t, (x != 0) & (y != 0))
-POSITION(argmax_BOOL, uint8_t, uint8_t, i64, (x != 0) > (y != 0), 0)
-POSITION(argmin_BOOL, uint8_t, uint8_t, i64, (x != 0) < (y != 0), 0)
+POSITION(argmax_BOOL, uint8_t, uint8_t, i64, (x != 0) > (y != 0), 0, 0)
+POSITION(argmin_BOOL, uint8_t, uint8_t, i64, (x != 0) < (y != 0), 0, 0)
 
 #define R(name) \
     { .line = LOOP(name##_line), .columns = LOOP(name##_columns) }
@@ -139,7 +164,8 @@ static const Row LOOP(table)[DYN_DTYPE_COUNT][6] = {
 
 #undef RUNNING
 #undef POSITION
-#undef LANES_OF_GROUP
+#undef HALF
+#undef LANES_OF
 #undef INTEGER_ROWS
 #undef FLOAT_ROWS
 #undef R

@@ -14,6 +14,7 @@ def numbers(rng, dtype, n):
     """Of all sizes, and those at the ends of the range."""
     info = np.iinfo(dtype)
     ends = [info.min, info.min + 1, info.max, info.max - 1, info.max // 2, info.max // 2 + 1, 0, 1, 2, 3]
+    ends += [info.max - 511, info.max - 512, info.min + 511, info.min + 512] if info.bits > 16 else []
     ends += [-1, -2, -3] if info.min < 0 else []
     some = rng.integers(info.min, info.max, n, dtype=dtype, endpoint=True) >> rng.integers(0, info.bits, n).astype(dtype)
     some[rng.random(n) < 0.2] = 0

@@ -5,6 +5,7 @@ import pytest
 from compare import dynoc
 
 SHAPES = [(1, 1, 1), (2, 3, 5), (3, 17, 33), (4, 5, 1030), (1, 1, 2500), (2, 16, 64), (7, 1, 15)]
+SHAPES += [(3, 2, 63), (2, 2, 65), (1, 3, 513)]
 
 
 def arrays(dtype, shape, rng):
@@ -41,3 +42,15 @@ def test_positions(name, axis, dtype):
                         found = fast(y)
                         assert type(found) is type(wanted) and np.array_equal(found, wanted)
     assert {entry.tier for entry in fast.entries} == {"native"}
+
+
+@pytest.mark.parametrize("dtype", "fd")
+def test_one_nan(dtype):
+    """At every place of lines around a group, what is looked at side by side, and a stretch; with infinities at the ends."""
+    fast = dynoc.optimize(lambda x: (x.argmax(axis=1), x.argmin(axis=1)), wait=True)
+    for n in (17, 31, 64, 65, 100, 513):
+        x = np.tile(np.linspace(-1, 1, n).astype(dtype), (n, 1))
+        x[:, 0], x[:, n - 1] = -np.inf, np.inf
+        assert all((found == wanted).all() for found, wanted in zip(fast(x), (x.argmax(1), x.argmin(1)), strict=True))
+        np.fill_diagonal(x, np.nan)
+        assert all((found == np.arange(n)).all() for found in fast(x))
