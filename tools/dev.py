@@ -18,6 +18,8 @@ from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "tools" / "requirements.txt"
+TORCH = ROOT / "tools" / "requirements-torch.txt"  # for the interpreter that there are wheels for, where they can be had
+WHEELS = Path("/opt/wheels")
 CORES = len(os.sched_getaffinity(0))
 SUITE_SECONDS = 2200  # a suite that takes longer hangs (it takes 11 minutes on two idle cores, and 5 behind one that compiled)
 VARIANTS = {  # what setup.py sees in the environment
@@ -50,11 +52,15 @@ def venv(version, python):
     """The interpreter of the version's environment, made or brought up to date first."""
     folder = ROOT / ".venv" / version
     stamp = folder / "ready"
-    wanted = hashlib.sha256(REQUIREMENTS.read_bytes() + python.encode()).hexdigest()
+    wanted = hashlib.sha256(REQUIREMENTS.read_bytes() + TORCH.read_bytes() + python.encode()).hexdigest()
     inside = folder / "bin" / "python"
     if not (stamp.exists() and stamp.read_text() == wanted):
         run([python, "-m", "venv", "--clear", folder])
         run([inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", REQUIREMENTS])
+        if version == "3.11":
+            pip = [inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--find-links", WHEELS, "-r", TORCH]
+            if subprocess.run(pip, cwd=ROOT).returncode:
+                print("PyTorch could not be installed: its tests will be skipped", flush=True)
         stamp.write_text(wanted)
     return inside
 

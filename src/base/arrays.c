@@ -6,6 +6,7 @@
 #include "base/arrays.h"
 #include "base/pool.h"
 #include "base/scalar.h"
+#include "base/torch.h"
 #include <math.h>
 
 const DynDtypeInfo dyn_dtypes[DYN_DTYPE_COUNT] = {
@@ -68,24 +69,67 @@ DynDtype dyn_dtype_parse(const char *name) {
     return DYN_NO_DTYPE;
 }
 
+/* ---- where elements lie */
+
+bool dyn_array_is(PyObject *o) { return PyArray_CheckExact(o) || dyn_torch_is(o); }
+
+bool dyn_array_view(PyObject *o, DynArrayView *out) {
+    if (!PyArray_CheckExact(o))
+        return dyn_torch_is(o) && dyn_torch_view(o, out);
+    PyArrayObject *a = (PyArrayObject *)o;
+    DynDtype dt = dyn_dtype_of(PyArray_DESCR(a));
+    int ndim = PyArray_NDIM(a);
+    if (dt == DYN_NO_DTYPE || ndim > DYN_MAX_NDIM)
+        return false;
+    out->data = PyArray_BYTES(a);
+    out->ndim = (uint8_t)ndim;
+    out->dtype = (uint8_t)dt;
+    out->aligned = PyArray_ISALIGNED(a);
+    out->writeable = PyArray_ISWRITEABLE(a);
+    for (int i = 0; i < ndim; i++) {
+        out->dims[i] = PyArray_DIM(a, i);
+        out->strides[i] = PyArray_STRIDE(a, i);
+    }
+    return true;
+}
+
+void dyn_view_extent(const DynArrayView *v, char **low, char **high) {
+    *low = *high = v->data;
+    if (dyn_view_empty(v))
+        return;
+    *high += dyn_dtypes[v->dtype].size;
+    for (int i = 0; i < v->ndim; i++)
+        *(v->strides[i] < 0 ? low : high) += (v->dims[i] - 1) * v->strides[i];
+}
+
+static bool is_c_contiguous(const DynArrayView *v) { /* as NumPy sees it: axes of one element have no stride */
+    int64_t step = dyn_dtypes[v->dtype].size;
+    bool fits = true;
+    for (int i = v->ndim; i-- > 0;) {
+        if (v->dims[i] == 0)
+            return true;
+        fits = fits && (v->dims[i] == 1 || v->strides[i] == step);
+        step *= v->dims[i];
+    }
+    return fits;
+}
+
 /* |stride| as NumPy's iterator sees it: an axis of size 1 has none, and (like a broadcast axis) no say in the order. */
-static npy_intp weight(PyArrayObject *a, int axis) {
-    npy_intp stride = PyArray_STRIDE(a, axis);
-    if (PyArray_DIM(a, axis) == 1)
-        return 0;
-    return stride < 0 ? -stride : stride;
+static int64_t weight(const DynArrayView *v, int axis) {
+    int64_t stride = v->strides[axis];
+    return v->dims[axis] == 1 ? 0 : stride < 0 ? -stride : stride;
 }
 
 /* The order in which NumPy's iterator would keep the axes (order='K'): an insertion sort from the innermost axis out in which
  * a pair with a weightless axis is left as it stands. `inner` is innermost first. */
-static void sort_axes(PyArrayObject *a, int ndim, int *inner) {
-    for (int i = 0; i < ndim; i++)
-        inner[i] = ndim - 1 - i;
-    for (int i = 1; i < ndim; i++) {
+static void sort_axes(const DynArrayView *v, int *inner) {
+    for (int i = 0; i < v->ndim; i++)
+        inner[i] = v->ndim - 1 - i;
+    for (int i = 1; i < v->ndim; i++) {
         int axis = inner[i], to = i;
-        npy_intp mine = weight(a, axis);
+        int64_t mine = weight(v, axis);
         for (int j = i - 1; j >= 0 && mine != 0; j--) {
-            npy_intp other = weight(a, inner[j]);
+            int64_t other = weight(v, inner[j]);
             if (other == 0)
                 continue;
             if (other <= mine)
@@ -98,18 +142,18 @@ static void sort_axes(PyArrayObject *a, int ndim, int *inner) {
     }
 }
 
-void dyn_layout_of(PyArrayObject *a, DynLayout *out) {
-    int ndim = PyArray_NDIM(a), inner[DYN_MAX_NDIM];
+void dyn_layout_of(const DynArrayView *v, DynLayout *out) {
+    int inner[DYN_MAX_NDIM];
     memset(out, 0, sizeof(*out));
     for (int i = 0; i < DYN_MAX_NDIM; i++)
         out->perm[i] = (uint8_t)i;
-    if (PyArray_IS_C_CONTIGUOUS(a) || ndim > DYN_MAX_NDIM)
+    if (is_c_contiguous(v))
         return;
     out->kind = DYN_LAYOUT_STRIDED;
-    sort_axes(a, ndim, inner);
-    for (int i = 0; i < ndim; i++) {
-        out->perm[i] = (uint8_t)inner[ndim - 1 - i];
-        if (PyArray_STRIDE(a, i) == 0 && PyArray_DIM(a, i) != 1)
+    sort_axes(v, inner);
+    for (int i = 0; i < v->ndim; i++) {
+        out->perm[i] = (uint8_t)inner[v->ndim - 1 - i];
+        if (v->strides[i] == 0 && v->dims[i] != 1)
             out->still |= (uint8_t)(1u << i);
     }
 }
@@ -119,10 +163,22 @@ bool dyn_layout_same(const DynLayout *a, const DynLayout *b, int ndim) {
            memcmp(a->perm, b->perm, (size_t)(ndim < DYN_MAX_NDIM ? ndim : DYN_MAX_NDIM)) == 0;
 }
 
-bool dyn_layout_fits(const DynLayout *l, PyArrayObject *a) {
+bool dyn_layout_fits(const DynLayout *l, const DynArrayView *v) {
     DynLayout layout;
-    dyn_layout_of(a, &layout);
-    return dyn_layout_same(&layout, l, PyArray_NDIM(a));
+    dyn_layout_of(v, &layout);
+    return dyn_layout_same(&layout, l, v->ndim);
+}
+
+/* Strides in bytes of a dense array in the order of a layout; false: they don't fit in an int64. */
+bool dyn_layout_dense(const DynLayout *l, DynDtype dt, int ndim, const int64_t *dims, int64_t *strides) {
+    int64_t step = dyn_dtypes[dt].size;
+    for (int i = ndim; i-- > 0;) {
+        int axis = l == NULL ? i : l->perm[i];
+        strides[axis] = step;
+        if (dims[axis] != 0 && __builtin_mul_overflow(step, dims[axis], &step))
+            return false;
+    }
+    return true;
 }
 
 /* Has the program no memory handler of its own? */
@@ -151,7 +207,8 @@ static PyObject *array_of_pool(PyArray_Descr *descr, int ndim, npy_intp *shape, 
 }
 
 PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout) {
-    npy_intp shape[DYN_MAX_NDIM], strides[DYN_MAX_NDIM], step = dyn_dtypes[dt].size;
+    npy_intp shape[DYN_MAX_NDIM];
+    int64_t strides[DYN_MAX_NDIM];
     if (ndim < 0 || ndim > DYN_MAX_NDIM) {
         PyErr_Format(PyExc_SystemError, "dynoc: no array of rank %d", ndim);
         return NULL;
@@ -162,20 +219,15 @@ PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLay
         shape[i] = (npy_intp)dims[i];
         fits = fits && dims[i] >= 0 && !__builtin_mul_overflow(bytes, (size_t)dims[i], &bytes);
     }
-    for (int i = ndim - 1; ordered && i >= 0; i--) {
-        int axis = layout->perm[i];
-        strides[axis] = step;
-        if (shape[axis] != 0 && __builtin_mul_overflow(step, shape[axis], &step))
-            ordered = false; /* NumPy refuses such a shape with its own words */
-    }
+    ordered = ordered && dyn_layout_dense(layout, dt, ndim, dims, strides); /* NumPy refuses others with its own words */
     PyArray_Descr *descr = PyArray_DescrFromType(dyn_dtypes[dt].npy);
     if (descr == NULL)
         return NULL;
     bool large = fits && bytes >= DYN_POOL_LEAST && bytes <= PY_SSIZE_T_MAX && is_plain_memory();
     void *data = large ? dyn_pool_take(bytes) : NULL;
     if (data != NULL)
-        return array_of_pool(descr, ndim, shape, ordered ? strides : NULL, data, bytes);
-    return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, ordered ? strides : NULL, NULL, 0, NULL);
+        return array_of_pool(descr, ndim, shape, ordered ? (npy_intp *)strides : NULL, data, bytes);
+    return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, ordered ? (npy_intp *)strides : NULL, NULL, 0, NULL);
 }
 
 static double half_value(uint16_t h) {

@@ -49,9 +49,30 @@ typedef struct DynLayout {
     uint8_t perm[DYN_MAX_NDIM]; /* perm[0] is the axis with the largest |stride|; identity for C */
     uint8_t still;              /* bit i: axis i has stride 0 and not size 1; copies put such axes innermost, ufuncs leave them */
 } DynLayout;
-DYN_HIDDEN void dyn_layout_of(PyArrayObject *a, DynLayout *out);
-DYN_HIDDEN bool dyn_layout_fits(const DynLayout *l, PyArrayObject *a); /* do the elements of a lie so? */
+/* Where the elements of an array lie, whichever framework's it is. */
+typedef struct DynArrayView {
+    char *data;
+    int64_t dims[DYN_MAX_NDIM], strides[DYN_MAX_NDIM]; /* strides in bytes */
+    uint8_t ndim;
+    uint8_t dtype; /* DynDtype */
+    bool aligned, writeable;
+} DynArrayView;
+/* Of an exact ndarray, or a tensor that can be captured (torch.h). false, without an exception: it is none, is of a higher rank
+ * than DYN_MAX_NDIM or has elements of another type than ours. */
+DYN_HIDDEN bool dyn_array_view(PyObject *o, DynArrayView *out);
+DYN_HIDDEN bool dyn_array_is(PyObject *o); /* an exact ndarray or an exact tensor, of whatever elements */
+static inline bool dyn_view_empty(const DynArrayView *v) {
+    for (int i = 0; i < v->ndim; i++)
+        if (v->dims[i] == 0)
+            return true;
+    return false;
+}
+DYN_HIDDEN void dyn_view_extent(const DynArrayView *v, char **low, char **high); /* the bytes they may lie in: [low, high) */
+DYN_HIDDEN void dyn_layout_of(const DynArrayView *v, DynLayout *out);
+DYN_HIDDEN bool dyn_layout_fits(const DynLayout *l, const DynArrayView *v); /* do they lie so? */
 DYN_HIDDEN bool dyn_layout_same(const DynLayout *a, const DynLayout *b, int ndim);
+/* Strides in bytes of a dense array in that order (NULL: C's); false: they are too large. */
+DYN_HIDDEN bool dyn_layout_dense(const DynLayout *l, DynDtype dt, int ndim, const int64_t *dims, int64_t *strides);
 /* What np.broadcast_arrays sets on its views: writing warns. The bit is private to NumPy (multiarray/common.h), and has no
  * setter. */
 #define DYN_ARRAY_WARN_ON_WRITE INT_MIN

@@ -4,6 +4,7 @@
  * runs only when it is asked for itself: in program order that gives what eager gives; for values of a left graph the writes have
  * happened already. */
 #include "base/log.h"
+#include "base/torch.h"
 #include "codegen/codegen.h"
 #include "tracer/extern.h"
 
@@ -11,9 +12,11 @@ typedef struct Interp {
     const DynGraph *g;
     const DynRun *run;
     PyObject **values;
+    PyObject *arrays; /* dict: node -> array over a tensor's elements; NULL: none yet */
 } Interp;
 
 static PyObject *value_of(Interp *x, uint32_t id); /* borrowed from values */
+static PyObject *array_of(Interp *x, uint32_t id); /* the same as NumPy sees it: of a tensor an array over its elements */
 
 static PyObject *numpy_attr(const char *name) {
     PyObject *numpy = PyImport_ImportModule("numpy");
@@ -48,7 +51,7 @@ static PyObject *operand(Interp *x, DynArg arg, uint8_t dtype) {
         }
         return a;
     }
-    PyObject *v = value_of(x, arg.id);
+    PyObject *v = array_of(x, arg.id);
     if (!v || dyn_graph_node(x->g, arg.id)->dtype == dtype) {
         return Py_XNewRef(v);
     }
@@ -105,7 +108,7 @@ static PyObject *run_reduce(Interp *x, const DynNode *n) {
 
 /* np.histogram(a, bins, range)[0] of edges. */
 static PyObject *run_histogram(Interp *x, const DynNode *n) {
-    PyObject *a = value_of(x, n->args[0].id), *edges = a ? value_of(x, n->args[1].id) : NULL,
+    PyObject *a = array_of(x, n->args[0].id), *edges = a ? array_of(x, n->args[1].id) : NULL,
              *f = edges ? numpy_attr("histogram") : NULL;
     int64_t bins = x->run->sym[n->shape[0]].i;
     const double *e = edges ? PyArray_GETPTR1((PyArrayObject *)edges, 0) : NULL;
@@ -146,7 +149,7 @@ static PyObject *run_scan(Interp *x, const DynNode *n) {
 
 /* np.take(a, index, axis): places were looked at before. */
 static PyObject *run_gather(Interp *x, const DynNode *n) {
-    PyObject *a = value_of(x, n->args[0].id), *index = a ? value_of(x, n->args[1].id) : NULL;
+    PyObject *a = array_of(x, n->args[0].id), *index = a ? array_of(x, n->args[1].id) : NULL;
     PyObject *places = index ? PyArray_CastToType((PyArrayObject *)index, PyArray_DescrFromType(NPY_INTP), 0) : NULL;
     PyObject *r = places ? PyArray_TakeFrom((PyArrayObject *)a, places, (int)n->aux[0], NULL, NPY_RAISE) : NULL;
     Py_XDECREF(places);
@@ -212,7 +215,7 @@ static PyObject *affine_view(Interp *x, const DynNode *n, PyArrayObject *base) {
 }
 
 static PyObject *run_view(Interp *x, const DynNode *n) {
-    PyObject *base = value_of(x, n->args[0].id), *how = NULL, *r = NULL;
+    PyObject *base = array_of(x, n->args[0].id), *how = NULL, *r = NULL;
     if (!base) {
         return NULL;
     }
@@ -284,7 +287,7 @@ static PyObject *run_create(Interp *x, const DynNode *n) {
 }
 
 static PyObject *run_copy(Interp *x, const DynNode *n) {
-    PyObject *from = value_of(x, n->args[0].id);
+    PyObject *from = array_of(x, n->args[0].id);
     int64_t dims[DYN_MAX_NDIM];
     for (int i = 0; i < n->ndim; i++) {
         dims[i] = x->run->sym[n->shape[i]].i;
@@ -315,7 +318,7 @@ static PyObject *run_scatter(Interp *x, const DynNode *n) {
 }
 
 static PyObject *run_store(Interp *x, const DynNode *n) {
-    PyObject *dst = value_of(x, n->args[0].id);
+    PyObject *dst = array_of(x, n->args[0].id);
     PyObject *value = dst ? operand(x, n->args[1], dyn_graph_node(x->g, n->args[0].id)->dtype) : NULL;
     PyObject *array = value ? PyArray_FromAny(value, NULL, 0, 0, 0, NULL) : NULL;
     bool readonly = dyn_graph_node(x->g, n->args[0].id)->flags & DYN_NODE_READONLY; /* rules write through such views (np.eye) */
@@ -379,7 +382,7 @@ static PyObject *run_input(Interp *x, uint32_t id) {
 
 /* Array or scalar as eager gives it, in the node's dtype. */
 static PyObject *finish(const DynNode *n, PyObject *r) {
-    if (!r || r == Py_None || (n->flags & DYN_NODE_OBJECT)) {
+    if (!r || r == Py_None || (n->flags & DYN_NODE_OBJECT) || dyn_torch_is(r)) {
         return r;
     }
     if (!PyArray_Check(r)) {
@@ -390,6 +393,9 @@ static PyObject *finish(const DynNode *n, PyObject *r) {
     }
     if (r && (n->flags & DYN_NODE_READONLY)) {
         PyArray_CLEARFLAGS((PyArrayObject *)r, NPY_ARRAY_WRITEABLE);
+    }
+    if (r && (n->flags & DYN_NODE_TENSOR)) { /* over memory that is its own, or a tensor's */
+        Py_SETREF(r, dyn_torch_from_numpy(r));
     }
     if (r && (n->flags & DYN_NODE_NPSCALAR)) {
         Py_SETREF(r, PyArray_ToScalar(PyArray_DATA((PyArrayObject *)r), (PyArrayObject *)r));
@@ -431,15 +437,33 @@ static PyObject *value_of(Interp *x, uint32_t id) {
     return x->values[id] ? r : (x->values[id] = finish(n, r));
 }
 
+static PyObject *array_of(Interp *x, uint32_t id) {
+    PyObject *o = value_of(x, id), *key = NULL, *a = NULL;
+    if (!o || !dyn_torch_is(o)) {
+        return o;
+    }
+    if ((x->arrays || (x->arrays = PyDict_New())) && (key = PyLong_FromUnsignedLong(id)) &&
+        !(a = PyDict_GetItemWithError(x->arrays, key)) && !PyErr_Occurred() && (a = dyn_torch_to_numpy(o))) {
+        int failed = PyDict_SetItem(x->arrays, key, a);
+        Py_DECREF(a); /* the dict has it */
+        a = failed ? NULL : a;
+    }
+    Py_XDECREF(key);
+    return a;
+}
+
 DynExternStatus dyn_interp_extern(const DynGraph *g, const DynRun *run, PyObject **values, uint32_t call) {
     Interp x = {.g = g, .run = run, .values = values};
-    return call_extern(&x, call);
+    DynExternStatus status = call_extern(&x, call);
+    Py_XDECREF(x.arrays);
+    return status;
 }
 
 PyObject *dyn_interp_node(const DynGraph *g, const DynRun *run, PyObject **values, uint32_t wanted) {
     Interp x = {.g = g, .run = run, .values = values};
     PyObject *known = values[wanted];
     PyObject *r = value_of(&x, wanted);
+    Py_XDECREF(x.arrays);
     if (r && !known) { /* the slot is the caller's to fill: the reference in it goes to him */
         values[wanted] = NULL;
         return r;

@@ -134,6 +134,7 @@ struct DynLoops {
     DYN_LIST(uint32_t) written; /* inputs (by position) that kernels write into, where eager may have to make the call again */
     bool writes_inputs;         /* or has another effect */
     bool builtin;               /* all kernels have a plan for the built-in tier */
+    bool tensors;               /* a part of the graph is PyTorch's, which has no floating-point warnings: there are none */
     bool warns; /* what raises a flag for invalid values or division by zero is left to eager even where np.errstate ignores it */
     bool fast_math;
     bool lanes_only; /* no kernel needs its second function (native.h): the rows of the built-in tier */

@@ -863,7 +863,10 @@ static int find_written(Lower *L) {
     for (uint32_t i = 0; i < g->nodes.n && !warns; i++) {
         warns = L->live[i] && may_warn(g, dyn_graph_node(g, i));
     }
-    for (uint32_t i = 0; warns && i < g->inputs.n; i++) {
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        L->p->tensors |= (dyn_graph_node(g, i)->flags & DYN_NODE_TENSOR) != 0;
+    }
+    for (uint32_t i = 0; warns && !L->p->tensors && i < g->inputs.n; i++) {
         bool written = false;
         for (uint32_t k = 0; k < g->nodes.n && !written; k++) {
             const DynNode *n = dyn_graph_node(g, k);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/pool.h"
 #include "codegen/exec_chain.h"
+#include "base/torch.h"
 #include "codegen/flags.h"
 #include "codegen/run.h"
 
@@ -47,13 +48,26 @@ static void be_strict(Call *c, bool strict) {
 
 static size_t round_up(size_t n) { return (n + 63) & ~(size_t)63; }
 
-static void geom_of(PyObject *array, DynGeom *g) {
+/* -1 with an exception: it is no longer what the guards saw. */
+static int geom_of(PyObject *array, DynGeom *g) {
+    if (DYN_UNLIKELY(!PyArray_Check(array))) {
+        DynArrayView v;
+        if (!dyn_array_view(array, &v)) {
+            PyErr_SetString(PyExc_SystemError, "dynoc: a tensor without elements in memory");
+            return -1;
+        }
+        g->data = v.data;
+        memcpy(g->dims, v.dims, sizeof(*v.dims) * v.ndim);
+        memcpy(g->strides, v.strides, sizeof(*v.strides) * v.ndim);
+        return 0;
+    }
     PyArrayObject *a = (PyArrayObject *)array;
     g->data = PyArray_BYTES(a);
     for (int i = 0, n = PyArray_NDIM(a); i < n; i++) {
         g->dims[i] = PyArray_DIM(a, i);
         g->strides[i] = PyArray_STRIDE(a, i);
     }
+    return 0;
 }
 
 /* Bytes of a temporary, -1: too many. One for a single row stays where it is when the row changes. */
@@ -126,14 +140,15 @@ static int make_arrays(Call *c, uint32_t after) {
         for (int d = 0; d < m->ndim; d++) {
             dims[d] = c->run->sym[m->shape[d]].i;
         }
-        c->objects[i] = dyn_array_new((DynDtype)m->dtype, m->ndim, dims, m->layout);
-        if (!c->objects[i]) {
+        int flags = i < p->nnodes ? dyn_graph_node(p->graph, i)->flags : 0;
+        c->objects[i] = flags & DYN_NODE_TENSOR ? dyn_torch_new((DynDtype)m->dtype, m->ndim, dims, m->layout)
+                                                : dyn_array_new((DynDtype)m->dtype, m->ndim, dims, m->layout);
+        if (!c->objects[i] || geom_of(c->objects[i], &c->geoms[i]) < 0) {
             return -1;
         }
-        if (i < p->nnodes && dyn_graph_node(p->graph, i)->flags & DYN_NODE_READONLY) {
+        if (flags & DYN_NODE_READONLY) {
             PyArray_CLEARFLAGS((PyArrayObject *)c->objects[i], NPY_ARRAY_WRITEABLE);
         }
-        geom_of(c->objects[i], &c->geoms[i]);
         if (i < p->nnodes && dyn_graph_node(p->graph, i)->op == DYN_OP_IOTA) {
             count_up((int64_t *)c->geoms[i].data, dims[0]);
         }
@@ -144,7 +159,9 @@ static int make_arrays(Call *c, uint32_t after) {
 static int make_memory(Call *c) {
     const DynLoops *p = c->p;
     for (uint32_t i = 0; i < p->graph->inputs.n; i++) {
-        geom_of(c->run->inputs[i], &c->geoms[p->graph->inputs.at[i]]);
+        if (geom_of(c->run->inputs[i], &c->geoms[p->graph->inputs.at[i]]) < 0) {
+            return -1;
+        }
     }
     if (make_arrays(c, 0) < 0) {
         return -1;
@@ -171,11 +188,18 @@ static PyObject *object_of(Call *c, uint32_t node) {
         }
         return known;
     }
-    PyArrayObject *base = (PyArrayObject *)object_of(c, n->args[0].id);
-    if (!base) {
+    PyObject *of = object_of(c, n->args[0].id);
+    if (!of) {
         return NULL;
     }
     const DynGeom *g = &c->geoms[node];
+    if (n->flags & DYN_NODE_TENSOR) {
+        DynArrayView v = {.data = g->data, .ndim = n->ndim, .dtype = n->dtype};
+        memcpy(v.dims, g->dims, sizeof(*v.dims) * n->ndim);
+        memcpy(v.strides, g->strides, sizeof(*v.strides) * n->ndim);
+        return c->objects[node] = dyn_torch_window(of, &v);
+    }
+    PyArrayObject *base = (PyArrayObject *)of;
     npy_intp dims[DYN_MAX_NDIM], strides[DYN_MAX_NDIM];
     for (int i = 0; i < n->ndim; i++) {
         dims[i] = g->dims[i];
@@ -304,6 +328,11 @@ static DynRunStatus check_flags(Call *c) {
     if (DYN_LIKELY(flags == 0)) {
         return DYN_RUN_OK;
     }
+    if (c->p->tensors) { /* PyTorch doesn't warn */
+        dyn_flags_clear();
+        c->flags = 0;
+        return DYN_RUN_OK;
+    }
     flags = flags_due(c, flags);
     dyn_flags_clear();
     c->flags = 0;
@@ -414,8 +443,8 @@ static DynRunStatus leave(Call *c, uint32_t at) {
 static DynRunStatus after_extern(Call *c, uint32_t node) {
     const DynGraph *g = c->p->graph;
     for (uint32_t i = node; i < g->nodes.n && (i == node || dyn_graph_node(g, i)->op == DYN_OP_RESULT); i++) {
-        if (c->objects[i] && !(dyn_graph_node(g, i)->flags & DYN_NODE_OBJECT)) {
-            geom_of(c->objects[i], &c->geoms[i]);
+        if (c->objects[i] && !(dyn_graph_node(g, i)->flags & DYN_NODE_OBJECT) && geom_of(c->objects[i], &c->geoms[i]) < 0) {
+            return DYN_RUN_ERROR;
         }
     }
     uint32_t written = dyn_graph_written(g, node);
@@ -450,8 +479,8 @@ static bool find_product(Call *c, uint32_t node, DynLink *l) {
     if (a->ndim > 1 && b->ndim > 1 && dyn_product_find(&l->product, dtype, x, a->ndim, y, b->ndim)) {
         return true;
     }
-    l->kind = DYN_LINK_BLAS;
-    return dyn_blas_find(&l->blas, dtype, x, a->ndim, y, b->ndim);
+    l->kind = DYN_LINK_BLAS; /* NumPy's library has threads of its own beside PyTorch's */
+    return !(n->flags & DYN_NODE_TENSOR) && dyn_blas_find(&l->blas, dtype, x, a->ndim, y, b->ndim);
 }
 
 /* Its result, and how many products of numbers it is; NULL: no memory, which NumPy is to say. */
@@ -464,7 +493,8 @@ static PyObject *array_of_product(const Call *c, uint32_t node, int64_t *terms) 
         dims[d] = c->run->sym[n->shape[d]].i;
         *terms *= dims[d];
     }
-    PyObject *array = dyn_array_new((DynDtype)n->dtype, n->ndim, dims, NULL);
+    PyObject *array = n->flags & DYN_NODE_TENSOR ? dyn_torch_new((DynDtype)n->dtype, n->ndim, dims, NULL)
+                                                 : dyn_array_new((DynDtype)n->dtype, n->ndim, dims, NULL);
     if (array == NULL) {
         PyErr_Clear();
     }
@@ -479,16 +509,22 @@ static bool run_product(Call *c, uint32_t node) {
     if (array == NULL) {
         return false;
     }
+    DynGeom out;
+    if (geom_of(array, &out) < 0) {
+        PyErr_Clear();
+        Py_DECREF(array);
+        return false;
+    }
     PyThreadState *saved = 2 * terms > GIL_COST ? PyEval_SaveThread() : NULL;
     if (l.kind == DYN_LINK_SMALL) {
-        dyn_product_run(&l.product, PyArray_BYTES((PyArrayObject *)array));
+        dyn_product_run(&l.product, out.data);
     } else {
-        dyn_blas_run(&l.blas, PyArray_BYTES((PyArrayObject *)array));
+        dyn_blas_run(&l.blas, out.data);
     }
     if (saved) {
         PyEval_RestoreThread(saved);
     }
-    if (dyn_flags_get() & DYN_FLAGS_SEEN) {
+    if (!c->p->tensors && dyn_flags_get() & DYN_FLAGS_SEEN) {
         dyn_flags_clear();
         Py_DECREF(array);
         return false;
@@ -513,7 +549,7 @@ static DynRunStatus extern_step(Call *c, uint32_t node) {
         return after_extern(c, node);
     }
     bool again = can_leave && !acts && dyn_extern_is_compiled(x); /* others may have warned before they raise */
-    be_strict(c, again);
+    be_strict(c, again && !c->p->tensors);
     DynExternStatus status = dyn_extern_run(c->p->graph, node, extern_operand, c, c->objects, c->run->sym, again);
     dyn_flags_clear();
     if (status == DYN_EXTERN_OK) {
@@ -749,6 +785,21 @@ static DynRunStatus hand_out(Call *c) {
     return DYN_RUN_OK;
 }
 
+/* Tensors that came in and were written have a new version, by which autograd knows that. */
+static int bump_versions(const Call *c) {
+    const DynGraph *g = c->p->graph;
+    for (uint32_t i = 0; i < g->inputs.n; i++) {
+        bool written = false;
+        for (uint32_t k = 0; k < g->nodes.n && !written && dyn_graph_node(g, g->inputs.at[i])->flags & DYN_NODE_TENSOR; k++) {
+            written = dyn_graph_node(g, k)->op != DYN_OP_EXTERN && dyn_graph_written(g, k) == g->inputs.at[i];
+        }
+        if (written && dyn_torch_bump(c->run->inputs[i]) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 static DynRunStatus run_call(Call *c) {
     dyn_flags_clear();
     if (make_memory(c) < 0) { /* eager says it in NumPy's words, or makes do with less memory */
@@ -761,6 +812,9 @@ static DynRunStatus run_call(Call *c) {
     DynRunStatus status = run_steps(c);
     if (status == DYN_RUN_OK) {
         status = check_flags(c);
+    }
+    if (c->p->tensors && c->wrote && bump_versions(c) < 0) {
+        return DYN_RUN_ERROR;
     }
     return status == DYN_RUN_OK ? hand_out(c) : status;
 }
@@ -797,7 +851,9 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
     }
     memset(c.objects, 0, sizeof(PyObject *) * p->nplaces);
     dyn_artifact_incref(a);
+    bool grad = p->tensors && dyn_torch_grad_off();
     DynRunStatus status = run_call(&c);
+    dyn_torch_grad_back(grad);
     be_strict(&c, false);
     if (DYN_UNLIKELY(trial.way >= 0) && status == DYN_RUN_OK) {
         dyn_tune_end(a, &trial);

@@ -6,6 +6,7 @@
  * be in their code. Calls take turns while all have the sizes of the first; then the fastest stays, and a small file beside the
  * objects in the cache folder says so to later processes, which compile that one alone. All with the GIL. */
 #define _GNU_SOURCE 1
+#include "base/torch.h"
 #include "codegen/build.h"
 #include "codegen/run.h"
 #include <fcntl.h>
@@ -161,8 +162,9 @@ static const DynNativeTable *table_of(const DynArtifact *a) {
 static uint64_t sizes_of(const DynGraph *g, const DynRun *run) {
     uint64_t h = 1;
     for (uint32_t i = 0; i < g->inputs.n; i++) {
-        PyArrayObject *x = (PyArrayObject *)run->inputs[i];
-        h = dyn_hash64(PyArray_DIMS(x), sizeof(npy_intp) * (size_t)PyArray_NDIM(x), h);
+        DynArrayView v;
+        if (dyn_array_view(run->inputs[i], &v))
+            h = dyn_hash64(v.dims, sizeof(*v.dims) * v.ndim, h);
     }
     return h | 1;
 }

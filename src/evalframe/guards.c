@@ -110,8 +110,12 @@ DynGuardProgram *dyn_guards_compile(const DynCapture *c) {
     p->hot = DYN_NONE;
     p->group_of = PyMem_RawCalloc(c->sources.v.n + 1, sizeof(uint32_t));
     p->fails = PyMem_RawCalloc(c->guards.n + 1, sizeof(uint32_t));
-    if (p->group_of == NULL || p->fails == NULL || make_groups(p) < 0 || make_constants(p) < 0 || make_held(p) < 0 ||
-        dyn_guards_plan(p) < 0) {
+    bool tensors = false;
+    for (uint32_t i = 0; i < c->guards.n; i++)
+        tensors = tensors || c->guards.at[i].kind == DYN_GUARD_TENSOR;
+    p->views = tensors ? PyMem_RawCalloc(c->sources.v.n + 1, sizeof(*p->views)) : NULL;
+    if ((tensors && p->views == NULL) || p->group_of == NULL || p->fails == NULL || make_groups(p) < 0 || make_constants(p) < 0 ||
+        make_held(p) < 0 || dyn_guards_plan(p) < 0) {
         dyn_guards_free(p);
         return NULL;
     }
@@ -131,6 +135,7 @@ void dyn_guards_free(DynGuardProgram *p) {
     dyn_vec_free(&p->constants);
     dyn_vec_free(&p->attrs);
     dyn_vec_free(&p->held);
+    PyMem_RawFree(p->views);
     PyMem_RawFree(p->group_of);
     PyMem_RawFree(p->fails);
     PyMem_RawFree(p);
@@ -255,7 +260,9 @@ static inline bool check_array(const Step *s, PyObject *o, const DynCapture *c, 
         return false;
     if ((PyObject *)PyArray_DESCR(a) != s->obj && (uint8_t)dyn_dtype_of(PyArray_DESCR(a)) != s->y)
         return false;
-    return s->x < 2 || (s->want & NPY_ARRAY_C_CONTIGUOUS) != 0 || dyn_layout_fits(&c->guards.at[s->guard].layout, a);
+    DynArrayView v;
+    return s->x < 2 || (s->want & NPY_ARRAY_C_CONTIGUOUS) != 0 ||
+           (dyn_array_view(o, &v) && dyn_layout_fits(&c->guards.at[s->guard].layout, &v));
 }
 
 /* Is nothing at source `id`: its base, if it has one, is loaded. */
@@ -275,17 +282,12 @@ static bool load_any(const DynCapture *c, const Step *st, PyObject **src, PyObje
     return (src[st->dst] = load(s, base, func)) != NULL;
 }
 
-static bool dim_of_any(const Step *s, PyObject *o, DynScalar *out) {
-    if (!PyArray_CheckExact(o) || PyArray_NDIM((PyArrayObject *)o) <= s->x)
+/* Its size or stride (in bytes) along an axis, where it is an array or tensor that has it. */
+static bool axis_of_any(const Step *s, PyObject *o, DynScalar *out) {
+    DynArrayView v;
+    if (!dyn_array_view(o, &v) || v.ndim <= s->x)
         return false;
-    out->i = PyArray_DIM((PyArrayObject *)o, s->x);
-    return true;
-}
-
-static bool stride_of_any(const Step *s, PyObject *o, DynScalar *out) {
-    if (!PyArray_CheckExact(o) || PyArray_NDIM((PyArrayObject *)o) <= s->x)
-        return false;
-    out->i = PyArray_STRIDE((PyArrayObject *)o, s->x);
+    out->i = s->op == ST_STRIDE ? v.strides[s->x] : v.dims[s->x];
     return true;
 }
 
@@ -329,13 +331,16 @@ static const Step *run(DynGuardProgram *p, PyObject *func, PyObject *const *loca
             CASE(TYPE, (PyObject *)Py_TYPE(src[s->a]) == s->obj)
             CASE(ID, src[s->a] == s->obj)
             CASE(ARRAY, check_array(s, src[s->a], c, array_type))
+            CASE(TENSOR, dyn_guard_tensor(&c->guards.at[s->guard], src[s->a], &p->views[s->a]))
+            CASE(TORCH, dyn_torch_state() == s->number)
             CASE(CHECK, dyn_guard_holds(&c->guards.at[s->guard], src[s->a], src[s->b]))
             CASE(ABSENT, is_absent(c, s->a, src, func, locals))
-        case ST_DIM:
-            sym[s->dst].i = PyArray_DIM((PyArrayObject *)src[s->a], s->x);
+        case ST_DIM: sym[s->dst].i = PyArray_DIM((PyArrayObject *)src[s->a], s->x); break;
+        case ST_DIM_OF_TENSOR:
+            sym[s->dst].i = p->views[s->a].dims[s->x];
             break;
-            CASE(STRIDE, stride_of_any(s, src[s->a], &sym[s->dst]))
-            CASE(DIM_OF_ANY, dim_of_any(s, src[s->a], &sym[s->dst]))
+            CASE(STRIDE, axis_of_any(s, src[s->a], &sym[s->dst]))
+            CASE(DIM_OF_ANY, axis_of_any(s, src[s->a], &sym[s->dst]))
             CASE(INT, dyn_guard_number(src[s->a], DYN_T_INT, &sym[s->dst]))
             CASE(FLOAT, dyn_guard_number(src[s->a], DYN_T_FLOAT, &sym[s->dst]))
             CASE(BOOL, dyn_guard_number(src[s->a], DYN_T_BOOL, &sym[s->dst]))

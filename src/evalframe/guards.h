@@ -3,6 +3,7 @@
 #ifndef DYN_GUARDS_H
 #define DYN_GUARDS_H
 #include "base/cpy.h"
+#include "base/torch.h"
 #include "evalframe/entry.h"
 
 typedef enum StepOp {
@@ -14,12 +15,15 @@ typedef enum StepOp {
     ST_TYPE,       /* type(source a) is obj */
     ST_ID,         /* source a is obj */
     ST_ARRAY,      /* source a: descriptor obj, else dtype y; rank x; flags & number is `want` */
+    ST_TENSOR,     /* source a: as guard `guard` says; its view is kept for DIM_OF_TENSOR */
+    ST_TORCH,      /* torch's state is number */
     ST_CHECK,      /* guard `guard` on sources a and b */
     ST_ABSENT,     /* source a (not loaded) is missing */
     ST_DIM,        /* symbol dst = source a's size in axis x; an ARRAY step stands before */
     ST_DIM_OF_ANY, /* the same, nothing known of the source */
-    ST_STRIDE,     /* symbol dst = bytes between elements of source a along axis x; nothing known of it */
-    ST_INT,        /* symbol dst = the int at source a */
+    ST_DIM_OF_TENSOR,
+    ST_STRIDE, /* symbol dst = bytes between elements of source a along axis x; nothing known of it */
+    ST_INT,    /* symbol dst = the int at source a */
     ST_FLOAT,
     ST_BOOL,
     ST_NPSCALAR, /* symbol dst = the number in the NumPy scalar at source a, read as x says (arrays.h) */
@@ -79,6 +83,7 @@ struct DynGuardProgram {
     DYN_VEC(DynConstSym) constants;
     DYN_VEC(uint32_t) attrs; /* sources that a check loads as new references */
     DYN_VEC(uint32_t) held;  /* sources that a hit takes references to */
+    DynArrayView *views;     /* by source: of tensors, during a check; NULL: there are none */
     uint32_t *group_of;      /* by source: group or DYN_NONE */
     uint32_t *fails;         /* by guard: misses that it made */
     uint32_t hot;            /* the guard that is tried first, or DYN_NONE */
@@ -86,6 +91,9 @@ struct DynGuardProgram {
 
 /* guards_plan.c: (re)makes the steps in a good order. 0 or -1 (memory; the old steps stay). */
 DYN_HIDDEN int dyn_guards_plan(DynGuardProgram *p);
+
+/* Is the tensor as the TENSOR guard says? *view: where its elements lie. */
+DYN_HIDDEN bool dyn_guard_tensor(const DynGuard *g, PyObject *o, DynArrayView *view);
 
 /* guards_match.c: one guard of a kind other than SYM and MISSING on loaded sources. */
 DYN_HIDDEN bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2);

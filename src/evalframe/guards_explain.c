@@ -1,6 +1,7 @@
 /* guards_explain.c: after a miss, says which guard failed first, in recording order, with the old value and the new one. Called
  * for the recompiles log only, so it evaluates everything afresh by the tables (with references of its own) and not by the
  * program: what it says doesn't depend on the order that the program has at the moment. */
+#include "base/torch.h"
 #include "evalframe/guards.h"
 
 typedef struct Look { /* one explanation */
@@ -60,6 +61,7 @@ static void source_text(Look *l, const DynGuard *g, const char *before, const ch
 }
 
 static void explain_array(Look *l, const DynGuard *g, PyObject *o) {
+    DynArrayView v;
     DynDtype dt = (DynDtype)(g->number & 255);
     int ndim = (int)(g->number >> 8 & 255);
     if (!PyArray_CheckExact(o)) {
@@ -96,8 +98,47 @@ static void explain_array(Look *l, const DynGuard *g, PyObject *o) {
         arrow(l);
         dyn_str_puts(l->out, "True");
     } else {
+        DynLayout layout = g->layout;
+        if (dyn_array_view(o, &v))
+            dyn_layout_of(&v, &layout);
+        source_text(l, g, "layout of ", ": ");
+        print_order(l, &g->layout, ndim);
+        arrow(l);
+        print_order(l, &layout, ndim);
+    }
+}
+
+static void explain_tensor(Look *l, const DynGuard *g, PyObject *o) {
+    DynArrayView v;
+    bool grad = (g->number & DYN_TENSOR_GRAD) != 0;
+    int ndim = (int)(g->number >> 8 & 255);
+    if ((PyObject *)Py_TYPE(o) != g->obj) {
+        source_text(l, g, "type(", "): ");
+        dyn_object_print(g->obj, l->out);
+        arrow(l);
+        dyn_object_print((PyObject *)Py_TYPE(o), l->out);
+    } else if (!dyn_torch_view(o, &v)) {
+        source_text(l, g, "", " has elements that lie in memory: True");
+        arrow(l);
+        dyn_str_puts(l->out, "False");
+    } else if (v.dtype != (g->number & 255)) {
+        source_text(l, g, "", ".dtype: ");
+        dyn_object_print(dyn_torch_dtype_object((DynDtype)(g->number & 255)), l->out);
+        arrow(l);
+        dyn_object_print(dyn_torch_dtype_object((DynDtype)v.dtype), l->out);
+    } else if (v.ndim != ndim) {
+        source_text(l, g, "", ".ndim == ");
+        dyn_str_printf(l->out, "%d: %d", ndim, ndim);
+        arrow(l);
+        dyn_str_printf(l->out, "%d", v.ndim);
+    } else if (dyn_torch_requires_grad(o) != grad) {
+        source_text(l, g, "", ".requires_grad: ");
+        dyn_str_puts(l->out, grad ? "True" : "False");
+        arrow(l);
+        dyn_str_puts(l->out, grad ? "False" : "True");
+    } else {
         DynLayout layout;
-        dyn_layout_of(a, &layout);
+        dyn_layout_of(&v, &layout);
         source_text(l, g, "layout of ", ": ");
         print_order(l, &g->layout, ndim);
         arrow(l);
@@ -183,9 +224,9 @@ static bool explain_load(Look *l, uint32_t id) {
         dyn_object_print(PyLong_CheckExact(o) && s->type == DYN_T_INT ? o : (PyObject *)Py_TYPE(o), l->out);
         return true;
     }
-    if (PyArray_CheckExact(o) && PyArray_NDIM((PyArrayObject *)o) > s->index) {
-        PyArrayObject *a = (PyArrayObject *)o;
-        l->sym[id].i = s->op == DYN_S_DIM ? PyArray_DIM(a, s->index) : PyArray_STRIDE(a, s->index);
+    DynArrayView v;
+    if (dyn_array_view(o, &v) && v.ndim > s->index) {
+        l->sym[id].i = s->op == DYN_S_DIM ? v.dims[s->index] : v.strides[s->index];
         return false;
     }
     source_text(l, &g, "", "");
@@ -308,6 +349,11 @@ static bool explain_guard(Look *l, const DynGuard *g) {
         explain_sym(l, g->source);
         return true;
     }
+    if (g->kind == DYN_GUARD_TORCH) {
+        bool same = dyn_torch_state() == g->number;
+        dyn_str_puts(l->out, same ? "" : "torch's modes (gradients, inference, default dtype …) are not what they were");
+        return !same;
+    }
     if (g->kind == DYN_GUARD_MISSING)
         return explain_missing(l, g);
     bool two = dyn_guard_has_two(g);
@@ -318,6 +364,8 @@ static bool explain_guard(Look *l, const DynGuard *g) {
         return false;
     if (g->kind == DYN_GUARD_ARRAY)
         explain_array(l, g, o);
+    else if (g->kind == DYN_GUARD_TENSOR)
+        explain_tensor(l, g, o);
     else
         explain_value(l, g, o);
     return true;

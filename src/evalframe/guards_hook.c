@@ -125,9 +125,11 @@ static int add_guard(Made *m, PyObject *row) {
     g.number = n;
     g.obj = k == DYN_GUARD_ID || k == DYN_GUARD_EQ ? obj : or_null(obj); /* these may want None itself */
     if (array != Py_None) {
-        PyArrayObject *a = (PyArrayObject *)array;
-        dyn_layout_of(a, &g.layout);
-        g.number = (int64_t)dyn_dtype_of(PyArray_DESCR(a)) | (int64_t)PyArray_NDIM(a) << 8 | n << 16;
+        DynArrayView v;
+        if (!dyn_array_view(array, &v))
+            return -1;
+        dyn_layout_of(&v, &g.layout);
+        g.number = (int64_t)v.dtype | (int64_t)v.ndim << 8 | n << 16;
     }
     return dyn_capture_guard(m->c, &g);
 }

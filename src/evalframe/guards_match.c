@@ -48,12 +48,19 @@ bool dyn_guard_equal(PyObject *a, PyObject *b) {
 }
 
 static bool array_holds(const DynGuard *g, PyObject *o) {
-    if (!PyArray_CheckExact(o))
+    DynArrayView v;
+    if (!PyArray_CheckExact(o) || !dyn_array_view(o, &v))
         return false;
     PyArrayObject *a = (PyArrayObject *)o;
     return (int64_t)dyn_dtype_of(PyArray_DESCR(a)) == (g->number & 255) && PyArray_NDIM(a) == (int)(g->number >> 8 & 255) &&
            PyArray_ISALIGNED(a) && (!(g->number & DYN_ARRAY_WRITTEN) || PyArray_ISWRITEABLE(a)) &&
-           (!(g->number & (DYN_ARRAY_WRITTEN | DYN_ARRAY_ASKED)) || !dyn_array_write_warns(a)) && dyn_layout_fits(&g->layout, a);
+           (!(g->number & (DYN_ARRAY_WRITTEN | DYN_ARRAY_ASKED)) || !dyn_array_write_warns(a)) && dyn_layout_fits(&g->layout, &v);
+}
+
+bool dyn_guard_tensor(const DynGuard *g, PyObject *o, DynArrayView *view) {
+    return (PyObject *)Py_TYPE(o) == g->obj && dyn_torch_view(o, view) && view->dtype == (g->number & 255) &&
+           view->ndim == (g->number >> 8 & 255) && view->aligned &&
+           dyn_torch_requires_grad(o) == ((g->number & DYN_TENSOR_GRAD) != 0) && dyn_layout_fits(&g->layout, view);
 }
 
 static Py_ssize_t length_of(PyObject *o) {
@@ -97,29 +104,13 @@ static bool keys_hold(PyObject *keys, PyObject *o) {
     return PyDict_CheckExact(o) || dyn_cpy_shows_its_methods(o);
 }
 
-/* The bytes that an array's elements may lie in: [*low, *high), empty where there are no elements. */
-static void extent(PyArrayObject *a, char **low, char **high) {
-    *low = PyArray_BYTES(a);
-    *high = *low + PyArray_ITEMSIZE(a);
-    for (int i = 0; i < PyArray_NDIM(a); i++) {
-        npy_intp n = PyArray_DIM(a, i), reach = (n - 1) * PyArray_STRIDE(a, i);
-        if (n == 0) {
-            *high = *low;
-            return;
-        }
-        if (reach < 0)
-            *low += reach;
-        else
-            *high += reach;
-    }
-}
-
 static bool are_disjoint(PyObject *x, PyObject *y) {
     char *low_x, *high_x, *low_y, *high_y;
-    if (!PyArray_Check(x) || !PyArray_Check(y))
+    DynArrayView v, w;
+    if (!dyn_array_view(x, &v) || !dyn_array_view(y, &w))
         return false;
-    extent((PyArrayObject *)x, &low_x, &high_x);
-    extent((PyArrayObject *)y, &low_y, &high_y);
+    dyn_view_extent(&v, &low_x, &high_x);
+    dyn_view_extent(&w, &low_y, &high_y);
     return low_x == high_x || low_y == high_y || high_x <= low_y || high_y <= low_x;
 }
 
@@ -165,6 +156,8 @@ bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
     case DYN_GUARD_ID: return o == g->obj;
     case DYN_GUARD_EQ: return dyn_guard_equal(o, g->obj);
     case DYN_GUARD_ARRAY: return array_holds(g, o);
+    case DYN_GUARD_TENSOR: return dyn_guard_tensor(g, o, &(DynArrayView){0});
+    case DYN_GUARD_TORCH: return dyn_torch_state() == g->number;
     case DYN_GUARD_LEN: return length_of(o) == (Py_ssize_t)g->number;
     case DYN_GUARD_KEYS: return keys_hold(g->obj, o);
     case DYN_GUARD_SAME: return o == o2;

@@ -87,7 +87,8 @@ static void emit_sym(Plan *plan, uint32_t id) {
             emit_guard(plan, guard);
         else
             need_source(plan, s->a);
-        StepOp op = s->op == DYN_S_STRIDE ? ST_STRIDE : known ? ST_DIM : ST_DIM_OF_ANY;
+        bool tensor = known && plan->c->guards.at[guard].kind == DYN_GUARD_TENSOR;
+        StepOp op = s->op == DYN_S_STRIDE ? ST_STRIDE : tensor ? ST_DIM_OF_TENSOR : known ? ST_DIM : ST_DIM_OF_ANY;
         emit(plan, (Step){.op = op, .dst = id, .a = s->a, .x = (uint8_t)s->index});
     } else {
         bool plain = (s->op == DYN_S_ADD || s->op == DYN_S_SUB || s->op == DYN_S_MUL) && is_whole(t, s->a) && is_whole(t, s->b);
@@ -172,6 +173,8 @@ static void emit_guard(Plan *plan, uint32_t at) {
     plan->guard = at;
     if (g->kind == DYN_GUARD_SYM) {
         emit_sym_guard(plan, g->source);
+    } else if (g->kind == DYN_GUARD_TORCH) {
+        emit(plan, (Step){.op = ST_TORCH, .number = g->number});
     } else if (dyn_guard_is_fixed(g) && plan->p->group_of[g->source] != DYN_NONE) {
         need_group(plan, plan->p->group_of[g->source]);
     } else if (g->kind == DYN_GUARD_MISSING) {
@@ -186,6 +189,8 @@ static void emit_guard(Plan *plan, uint32_t at) {
             need_source(plan, g->source2);
         if (g->kind == DYN_GUARD_ARRAY)
             emit_array_guard(plan, g);
+        else if (g->kind == DYN_GUARD_TENSOR)
+            emit(plan, (Step){.op = ST_TENSOR, .a = g->source});
         else if (g->kind == DYN_GUARD_TYPE || g->kind == DYN_GUARD_ID)
             emit(plan, (Step){.op = g->kind == DYN_GUARD_TYPE ? ST_TYPE : ST_ID, .a = g->source, .obj = g->obj});
         else
@@ -202,6 +207,8 @@ static int cost(const Plan *plan, const DynGuard *g) {
     const DynSources *t = &plan->c->sources;
     if (g->kind == DYN_GUARD_SYM)
         return 2;
+    if (g->kind == DYN_GUARD_TORCH)
+        return 3;
     int most = g->kind == DYN_GUARD_KEYS || g->kind == DYN_GUARD_DISJOINT ? 3 : 0;
     for (uint32_t id = g->source; id != DYN_NONE; id = t->v.at[id].base) {
         bool grouped = plan->p->group_of[id] != DYN_NONE;
@@ -240,7 +247,7 @@ static void emit_all(Plan *plan) {
 static void index_guards(Plan *plan) {
     for (uint32_t i = plan->c->guards.n; i-- > 0;) {
         const DynGuard *g = &plan->c->guards.at[i];
-        if (g->kind == DYN_GUARD_ARRAY)
+        if (g->kind == DYN_GUARD_ARRAY || g->kind == DYN_GUARD_TENSOR)
             plan->array_guard[g->source] = i;
         else if (g->kind == DYN_GUARD_ID)
             plan->id_guard[g->source] = i;

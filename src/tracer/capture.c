@@ -106,7 +106,8 @@ void dyn_capture_forget_values(DynCapture *c, uint32_t n) {
 
 static bool same_guard(const DynGuard *a, const DynGuard *b) {
     return a->kind == b->kind && a->source == b->source && a->source2 == b->source2 && a->number == b->number &&
-           a->obj == b->obj && (a->kind != DYN_GUARD_ARRAY || dyn_layout_same(&a->layout, &b->layout, DYN_MAX_NDIM));
+           a->obj == b->obj &&
+           ((a->kind != DYN_GUARD_ARRAY && a->kind != DYN_GUARD_TENSOR) || dyn_layout_same(&a->layout, &b->layout, DYN_MAX_NDIM));
 }
 
 int dyn_capture_guard(DynCapture *c, const DynGuard *g) {
@@ -168,6 +169,8 @@ static int verify_guard(const DynCapture *c, uint32_t i, DynStr *error) {
             return wrong(error, "a guard's symbol isn't a bool", i);
         return 0;
     }
+    if (g->kind == DYN_GUARD_TORCH) /* of no source */
+        return 0;
     if (g->source >= c->sources.v.n)
         return wrong(error, "a guard's source doesn't exist", i);
     switch ((DynGuardKind)g->kind) {
@@ -180,6 +183,10 @@ static int verify_guard(const DynCapture *c, uint32_t i, DynStr *error) {
     case DYN_GUARD_GLOBALS:
         return g->obj == NULL || g->source2 >= c->sources.v.n ? wrong(error, "a GLOBALS guard has no dicts", i) : 0;
     case DYN_GUARD_KEYS: return g->obj == NULL || !PyTuple_CheckExact(g->obj) ? wrong(error, "a KEYS guard has no tuple", i) : 0;
+    case DYN_GUARD_TENSOR:
+        if (g->obj == NULL)
+            return wrong(error, "a TENSOR guard has no type", i);
+        /* fall through */
     case DYN_GUARD_ARRAY:
         return (g->number & 255) >= DYN_DTYPE_COUNT || (g->number >> 8 & 255) > DYN_MAX_NDIM
                    ? wrong(error, "an ARRAY guard's dtype or rank", i)

@@ -13,6 +13,8 @@
     GUARD(ID)        /* source is obj */                                                                                      \
     GUARD(EQ)        /* exact type and value of obj: numbers (floats by bits), str, bytes, None, slices, tuples of these */   \
     GUARD(ARRAY)     /* source is exactly ndarray, aligned, native order: number = dtype | ndim << 8 | DYN_ARRAY_*; layout */ \
+    GUARD(TENSOR)    /* source is exactly of obj, one of torch's types: number = dtype | ndim << 8 | DYN_TENSOR_*; layout */  \
+    GUARD(TORCH)     /* torch's state (torch.h) is number */                                                                  \
     GUARD(SYM)       /* symbol (a bool) is true */                                                                            \
     GUARD(LEN)       /* source is a tuple, list, dict or deque (type guarded before) of length number */                      \
     GUARD(KEYS)      /* source is a dict or set whose keys in order are the tuple obj */                                      \
@@ -29,6 +31,7 @@
 /* Of an ARRAY guard: it is written, so it is writeable, and writing it doesn't warn; it is asked for its flags, which doesn't. */
 #define DYN_ARRAY_WRITTEN (1 << 16)
 #define DYN_ARRAY_ASKED (1 << 17)
+#define DYN_TENSOR_GRAD (1 << 16) /* of a TENSOR guard: it requires gradients */
 typedef enum DynGuardKind {
 #define GUARD(k) DYN_GUARD_##k,
     DYN_GUARD_KINDS(GUARD)

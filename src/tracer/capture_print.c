@@ -1,5 +1,6 @@
 /* capture_print.c: guards and captures as text, for the guards and graph logs, fast.entries and debug folders. Reads only; runs
  * repr of plain types alone (dyn_object_print). */
+#include "base/torch.h"
 #include "tracer/capture.h"
 
 /* ---- guards */
@@ -9,6 +10,15 @@ static void print_dtype(DynDtype dt, DynStr *out) {
     if (descr != NULL)
         dyn_object_print((PyObject *)descr->typeobj, out);
     Py_XDECREF((PyObject *)descr);
+}
+
+static void print_axes(const DynGuard *g, int ndim, DynStr *out) {
+    if (g->layout.kind != DYN_LAYOUT_STRIDED || ndim < 2)
+        return;
+    dyn_str_puts(out, " and axes by stride are ");
+    for (int i = 0; i < ndim; i++)
+        dyn_str_printf(out, "%s%d", i == 0 ? "(" : ", ", g->layout.perm[i]);
+    dyn_str_putc(out, ')');
 }
 
 static void print_array_guard(const DynCapture *c, const DynGuard *g, DynStr *out) {
@@ -29,12 +39,28 @@ static void print_array_guard(const DynCapture *c, const DynGuard *g, DynStr *ou
         dyn_str_puts(out, "not ");
     dyn_source_print(&c->sources, g->source, out);
     dyn_str_puts(out, ".flags.c_contiguous");
-    if (g->layout.kind == DYN_LAYOUT_STRIDED && ndim > 1) {
-        dyn_str_puts(out, " and axes by stride are ");
-        for (int i = 0; i < ndim; i++)
-            dyn_str_printf(out, "%s%d", i == 0 ? "(" : ", ", g->layout.perm[i]);
-        dyn_str_putc(out, ')');
-    }
+    print_axes(g, ndim, out);
+}
+
+static void print_tensor_guard(const DynCapture *c, const DynGuard *g, DynStr *out) {
+    int ndim = (int)(g->number >> 8 & 255);
+    dyn_str_puts(out, "type(");
+    dyn_source_print(&c->sources, g->source, out);
+    dyn_str_puts(out, ") is ");
+    dyn_object_print(g->obj, out);
+    dyn_str_puts(out, " and ");
+    dyn_source_print(&c->sources, g->source, out);
+    dyn_str_puts(out, ".dtype is ");
+    dyn_object_print(dyn_torch_dtype_object((DynDtype)(g->number & 255)), out);
+    dyn_str_puts(out, " and ");
+    dyn_source_print(&c->sources, g->source, out);
+    dyn_str_printf(out, ".ndim == %d and ", ndim);
+    dyn_source_print(&c->sources, g->source, out);
+    dyn_str_printf(out, ".requires_grad is %s and ", g->number & DYN_TENSOR_GRAD ? "True" : "False");
+    dyn_str_puts(out, g->layout.kind == DYN_LAYOUT_STRIDED ? "not " : "");
+    dyn_source_print(&c->sources, g->source, out);
+    dyn_str_puts(out, ".is_contiguous()");
+    print_axes(g, ndim, out);
 }
 
 static void print_missing(const DynCapture *c, const DynGuard *g, DynStr *out) {
@@ -84,6 +110,13 @@ void dyn_guard_print(const DynCapture *c, const DynGuard *g, DynStr *out) {
         dyn_object_print(g->obj, out);
         break;
     case DYN_GUARD_ARRAY: print_array_guard(c, g, out); break;
+    case DYN_GUARD_TENSOR: print_tensor_guard(c, g, out); break;
+    case DYN_GUARD_TORCH:
+        dyn_str_printf(
+            out, "torch.is_grad_enabled() is %s and torch.is_inference_mode_enabled() is %s and torch.get_default_dtype() is ",
+            g->number & DYN_TORCH_GRAD ? "True" : "False", g->number & DYN_TORCH_INFERENCE ? "True" : "False");
+        dyn_object_print(dyn_torch_dtype_object(DYN_TORCH_DEFAULT(g->number)), out);
+        break;
     case DYN_GUARD_SYM: dyn_sym_print(&c->syms, &c->sources, g->source, out); break;
     case DYN_GUARD_LEN:
         print_around(c, g, "len(", ") == ", out);

@@ -2,6 +2,7 @@
  * interpreter, with the GIL; the recorder (rec_numpy_extern.c) makes the rows. The graph owns the references in them. */
 #include "tracer/extern.h"
 #include "base/cpy.h"
+#include "base/torch.h"
 
 void dyn_extern_drop(DynExtern *x) {
     Py_CLEAR(x->callable);
@@ -151,7 +152,9 @@ bool dyn_extern_is_compiled(DynExtern *x) {
             Py_SETREF(f, inner);
         PyErr_Clear();
         bool compiled = Py_TYPE(f) == &PyUFunc_Type || PyCFunction_CheckExact(f) ||
-                        (Py_TYPE(f) == &PyMethodDescr_Type && ((PyDescrObject *)f)->d_type == &PyUFunc_Type);
+                        (Py_TYPE(f) == &PyMethodDescr_Type &&
+                         (((PyDescrObject *)f)->d_type == &PyUFunc_Type ||
+                          (dyn_torch_tensor != NULL && PyType_IsSubtype(dyn_torch_tensor, ((PyDescrObject *)f)->d_type))));
         x->compiled = compiled ? 1 : 2;
         Py_DECREF(f);
     }
@@ -197,6 +200,21 @@ PyObject *dyn_extern_owner(PyObject *array) {
     return array;
 }
 
+bool dyn_extern_overlap(PyObject *a, PyObject *b) {
+    DynArrayView v, w;
+    char *low_v, *high_v, *low_w, *high_w;
+    if (!dyn_array_view(a, &v) || !dyn_array_view(b, &w))
+        return a == b;
+    dyn_view_extent(&v, &low_v, &high_v);
+    dyn_view_extent(&w, &low_w, &high_w);
+    return low_v < high_v && low_w < high_w && low_v < high_w && low_w < high_v;
+}
+
+/* Two results of one call. */
+static bool have_one_owner(PyObject *a, PyObject *b) {
+    return dyn_torch_is(a) || dyn_torch_is(b) ? dyn_extern_overlap(a, b) : dyn_extern_owner(a) == dyn_extern_owner(b);
+}
+
 bool dyn_extern_shares(PyObject *result, PyObject *arg) {
     if (PyTuple_Check(result) || PyList_Check(result)) {
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); i++)
@@ -210,6 +228,8 @@ bool dyn_extern_shares(PyObject *result, PyObject *arg) {
                 return true;
         return false;
     }
+    if (dyn_torch_is(result) || dyn_torch_is(arg))
+        return dyn_extern_overlap(result, arg);
     return PyArray_Check(result) && PyArray_Check(arg) && PyArray_SIZE((PyArrayObject *)result) > 0 &&
            dyn_extern_owner(result) == dyn_extern_owner(arg);
 }
@@ -227,19 +247,21 @@ typedef struct Reader {
 
 static bool read_array(Reader *r, PyObject *o) {
     const DynNode *n = dyn_graph_node(r->g, r->node);
-    bool scalar = n->flags & DYN_NODE_NPSCALAR;
-    if (scalar ? PyArray_Check(o) || !PyArray_CheckScalar(o) : !PyArray_CheckExact(o))
+    bool scalar = n->flags & DYN_NODE_NPSCALAR, tensor = n->flags & DYN_NODE_TENSOR;
+    DynArrayView v;
+    if (tensor   ? !dyn_torch_is(o) || dyn_torch_requires_grad(o)
+        : scalar ? PyArray_Check(o) || !PyArray_CheckScalar(o)
+                 : !PyArray_CheckExact(o))
         return false;
     PyObject *array = scalar ? PyArray_FromScalar(o, NULL) : Py_NewRef(o);
     if (array == NULL) {
         PyErr_Clear();
         return false;
     }
-    PyArrayObject *a = (PyArrayObject *)array;
-    bool ok = dyn_dtype_of(PyArray_DESCR(a)) == n->dtype && PyArray_NDIM(a) == n->ndim && PyArray_ISALIGNED(a) &&
-              dyn_layout_fits(&n->layout, a);
+    bool ok =
+        dyn_array_view(array, &v) && v.dtype == n->dtype && v.ndim == n->ndim && v.aligned && dyn_layout_fits(&n->layout, &v);
     for (uint32_t i = r->first; i < r->node && ok; i++)
-        ok = dyn_graph_node(r->g, i)->storage == n->storage || dyn_extern_owner(r->arrays[i]) != dyn_extern_owner(array);
+        ok = dyn_graph_node(r->g, i)->storage == n->storage || !have_one_owner(r->arrays[i], array);
     if (!ok) {
         Py_DECREF(array);
         return false;
@@ -302,7 +324,10 @@ static bool read_late(const Reader *r, uint32_t id) {
             if (dyn_sym_eval_row(g->syms, i, r->sym, &r->sym[i]) < 0)
                 return false;
         } else if (s->b == DYN_LATE_SIZE) {
-            r->sym[i].i = PyArray_DIM((PyArrayObject *)r->arrays[s->a], s->index);
+            DynArrayView v;
+            if (!dyn_array_view(r->arrays[s->a], &v))
+                return false;
+            r->sym[i].i = v.dims[s->index];
         }
     }
     for (uint32_t i = 0; i < g->checks.n; i++) {
@@ -312,8 +337,11 @@ static bool read_late(const Reader *r, uint32_t id) {
     }
     for (uint32_t k = r->first; k < r->node; k++) {
         const DynNode *n = dyn_graph_node(g, k);
+        DynArrayView v;
+        if (n->ndim > 0 && !dyn_array_view(r->arrays[k], &v))
+            return false;
         for (int d = 0; d < n->ndim; d++)
-            if (r->sym[n->shape[d]].i != PyArray_DIM((PyArrayObject *)r->arrays[k], d))
+            if (r->sym[n->shape[d]].i != v.dims[d])
                 return false;
     }
     return true;

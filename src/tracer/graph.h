@@ -34,6 +34,7 @@ typedef struct DynArg {
 #define DYN_NODE_WARNS 8u        /* where it divides by zero eager warns or raises, whatever np.errstate says */
 #define DYN_NODE_READONLY 16u    /* diagonals, windows, x.imag of a real array: can't be written (a BROADCAST never can) */
 #define DYN_NODE_OBJECT 64u      /* no array: an object that an extern call made (a random generator, a list), of rank 0 */
+#define DYN_NODE_TENSOR 128u     /* eager's value is a tensor of PyTorch's: torch.h */
 #define DYN_NODE_WRITE_WARNS 32u /* a BROADCAST that can be written, with a warning: np.broadcast_arrays */
 
 typedef struct DynNode {

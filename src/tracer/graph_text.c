@@ -162,6 +162,7 @@ static void print_node(const DynGraph *g, const Names *names, uint32_t id, DynSt
     dyn_str_puts(out, n->flags & DYN_NODE_READONLY ? " readonly" : "");
     dyn_str_puts(out, n->flags & DYN_NODE_WRITE_WARNS ? " writewarns" : "");
     dyn_str_puts(out, n->flags & DYN_NODE_OBJECT ? " object" : "");
+    dyn_str_puts(out, n->flags & DYN_NODE_TENSOR ? " tensor" : "");
     print_constants(g, n, out);
     print_place(g, n, out);
     dyn_str_putc(out, '\n');
@@ -466,6 +467,7 @@ static int parse_tail(Parser *p, Line *n) {
     n->flags |= take(p, "readonly") ? DYN_NODE_READONLY : 0;
     n->flags |= take(p, "writewarns") ? DYN_NODE_WRITE_WARNS : 0;
     n->flags |= take(p, "object") ? DYN_NODE_OBJECT : 0;
+    n->flags |= take(p, "tensor") ? DYN_NODE_TENSOR : 0;
     return 0;
 }
 

@@ -112,6 +112,13 @@ DYN_HIDDEN int dyn_rec_will_write(DynRec *r, uint32_t node);
 /* Its flags are asked for: of an array that comes in, guarded to be one that does not warn. -1: it does. */
 DYN_HIDDEN int dyn_rec_reads_flags(DynRec *r, uint32_t node, PyObject *real);
 
+/* ---- rec_torch_state.c */
+DYN_HIDDEN bool rec_torch_is_constant(PyObject *o); /* torch.float32, torch.device("cpu"), torch.strided … */
+DYN_HIDDEN int rec_torch_begin(DynRec *r);          /* torch's state (torch.h) when the segment began */
+DYN_HIDDEN int rec_torch_guard(DynRec *r);          /* it is that at every call */
+/* A call of a C function that changes the process's state, made again behind the graph. 0, or -1: it can't be. */
+DYN_HIDDEN int rec_global_effect(DynRec *r, PyObject *callable, uint32_t n, DynVal *const *args);
+
 /* ---- rec_numpy: what NumPy callables, operators, methods and attributes mean. Each is called after the operation ran for real
  * on operands (resolved by the callee as needed) and gave `result` (borrowed); it adds nodes and gives the result's shadow. Where
  * the form isn't captured it gives NULL and a reason. Rules compare the shape, dtype and rank they predict with what eager gave,

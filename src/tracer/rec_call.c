@@ -3,6 +3,7 @@
  * hook), and what is left is opaque: run for real, a graph break.
  *
  * Called from record.c's table. The callee's frame comes back in through dyn_record_inlined. */
+#include "base/torch.h"
 #include "tracer/rec_state.h"
 
 PyObject *rec_call_real(const RecCall *c) {
@@ -342,7 +343,7 @@ static DynVal *fallback_for_numpy(DynRec *r, const RecCall *c, const DynBinding 
 
 static bool is_array_method(const RecCall *c) {
     PyObject *f = c->callable.real;
-    return Py_TYPE(f) == &PyMethodDescr_Type && c->npos > 0 && rec_is_array(c->args[0].v);
+    return Py_TYPE(f) == &PyMethodDescr_Type && c->npos > 0 && !dyn_torch_is(c->args[0].real) && rec_is_array(c->args[0].v);
 }
 
 static DynVal *call_special(DynRec *r, const RecCall *c, PyObject **result) {

@@ -5,6 +5,7 @@
  * came from its sources, what is read later comes from its shadow. So no other object of its type that came in may be the same at
  * a later call: that is guarded for each pair of a changed object and one that was looked at. Rows live in the recording's arena
  * until the segment ends. What is written into arrays is part of the graph; what that takes for granted is guarded here. */
+#include "base/torch.h"
 #include "tracer/rec_state.h"
 
 #define MAX_PAIRS 4000 /* of objects that have to be different */
@@ -29,7 +30,7 @@ int rec_same_object(DynRec *r, DynVal *v, DynVal *other) {
 }
 
 static int differ(DynRec *r, const RecSeen *a, const RecSeen *b) {
-    if (Py_TYPE(a->real) != Py_TYPE(b->real) || PyArray_Check(a->real)) {
+    if (Py_TYPE(a->real) != Py_TYPE(b->real) || dyn_array_is(a->real)) {
         return 0; /* the types are guarded */
     }
     if (a->real == b->real) { /* one object in two ways, and nobody knew */
@@ -114,6 +115,16 @@ int rec_effect(DynRec *r, DynOperand target, DynEffectKind kind, PyObject *obj, 
     }
     rec_changed(r, target.v);
     return 0;
+}
+
+int rec_global_effect(DynRec *r, PyObject *callable, uint32_t n, DynVal *const *args) {
+    RecEffect e = {.kind = DYN_FX_CALL, .obj = callable, .n = n, .items = DYN_NEW_N(&r->arena, DynVal *, n + 1)};
+    if (e.items == NULL || rec_keep(r, callable) < 0) {
+        r->why = DYN_R_NO_MEMORY;
+        return -1;
+    }
+    memcpy(e.items, args, n * sizeof *args);
+    return dyn_vec_push(&r->effects, e);
 }
 
 int rec_effects_done(DynRec *r, DynEffects *out) {

@@ -22,12 +22,20 @@ typedef struct NpArg { /* an operand of an elementwise operator */
 
 typedef struct NpCall NpCall;
 typedef DynVal *(*NpRule)(DynRec *r, NpCall *c);
+enum { /* what a call does besides giving a result; dynoc/_torch.py knows the numbers */
+       DYN_BIND_PURE,
+       DYN_BIND_IN_PLACE, /* it changes its first argument, and gives it back */
+       DYN_BIND_RANDOM,   /* it draws random numbers */
+       DYN_BIND_UNKNOWN,
+       DYN_BIND_EFFECTS
+};
 struct DynBinding {
     const char *path; /* "linalg.solve" below numpy, or a method's name */
     const char *sig;  /* parameters in order, by blanks; "" : the rule looks at the arguments itself */
     NpRule rule;
     int op;             /* DynOp, or the rule's own number */
     PyObject *callable; /* strong; for methods ndarray's method descriptor */
+    uint8_t effect;     /* DYN_BIND_*: of rows of bind_torch.def */
 };
 struct NpCall {
     const DynBinding *b;
@@ -125,6 +133,20 @@ DYN_HIDDEN DynOperand dyn_np_slot(const NpCall *c, const char *name); /* the arg
  * DYN_NONE). */
 DYN_HIDDEN int dyn_np_shape_arg(DynRec *r, DynOperand o, bool minus_one, uint32_t *shape);
 DYN_HIDDEN uint32_t dyn_np_product(DynRec *r, int n, const uint32_t *shape);
+
+DYN_HIDDEN uint32_t dyn_np_basic_index(DynRec *r, uint32_t a, DynOperand index); /* a[index] as a SLICE node */
+
+/* ---- rec_torch*.c */
+DYN_HIDDEN const DynBinding *dyn_torch_binding(PyObject *callable); /* a callable of torch's; NULL: nothing is known of it */
+DYN_HIDDEN uint32_t dyn_torch_operator(DynRec *r, DynOp op, NpArg *args, int n);
+DYN_HIDDEN DynVal *dyn_torch_attr(DynRec *r, DynOperand a, uint32_t node, PyObject *name, PyObject *result);
+DYN_HIDDEN DynVal *dyn_torch_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand index, PyObject *result);
+DYN_HIDDEN int dyn_torch_store_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand index, DynOperand value);
+DYN_HIDDEN DynVal *dyn_np_extern_in_place(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
+                                          PyObject *kwnames,
+                                          PyObject *result); /* the first argument is changed, and the result */
+DYN_HIDDEN DynVal *dyn_np_extern_once(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
+                                      PyObject *kwnames, PyObject *result); /* has an effect: made once, in its place */
 
 /* ---- rec_numpy_shape.c */
 /* A view that can't be written by Python (rules may); steps (aux) are 0 yet. */

@@ -1,11 +1,11 @@
 /* rec_numpy.c: from NumPy callables, operators and methods to rules. Fills the binding tables from bind.def, lays out arguments,
  * and holds what all rules need: operands, results, failing. Called by the recorder's handlers through rec.h. The tables live as
  * long as the process. */
-#include "tracer/rec_np.h"
+#include "tracer/rec_torch.h"
 #include "tracer/decode.h"
 
 static DynBinding functions[] = {
-#define FUNC(path, sig, rule, op) {path, sig, np_rule_##rule, op, NULL},
+#define FUNC(path, sig, rule, op) {path, sig, np_rule_##rule, op, NULL, 0},
 #define METHOD(name, sig, rule, op)
 #include "tracer/bind.def"
 #undef FUNC
@@ -13,7 +13,7 @@ static DynBinding functions[] = {
 };
 static DynBinding methods[] = {
 #define FUNC(path, sig, rule, op)
-#define METHOD(name, sig, rule, op) {name, sig, np_rule_##rule, op, NULL},
+#define METHOD(name, sig, rule, op) {name, sig, np_rule_##rule, op, NULL, 0},
 #include "tracer/bind.def"
 #undef FUNC
 #undef METHOD
@@ -111,14 +111,14 @@ const DynBinding *dyn_np_find(PyObject *callable) {
         PyErr_Clear();
     nmodules = now;
     DynBinding **found = bsearch(&key, by_address, NFUNCTIONS, sizeof(by_address[0]), by_callable);
-    return found == NULL ? NULL : *found;
+    return found == NULL ? dyn_torch_binding(callable) : *found;
 }
 
 bool dyn_np_has_rule(const DynBinding *b) { return b->rule != np_rule_call && b->rule != np_rule_call_write; }
 
 bool dyn_np_is_pure(const DynBinding *b) {
-    return b->rule != np_rule_call_write && b->rule != np_rule_random && b->rule != np_rule_make && b->rule != np_rule_copyto &&
-           b->rule != np_rule_fill && b->rule != np_rule_mapped && b->rule != np_rule_ufunc_method;
+    return b->effect == DYN_BIND_PURE && b->rule != np_rule_call_write && b->rule != np_rule_random && b->rule != np_rule_make &&
+           b->rule != np_rule_copyto && b->rule != np_rule_fill && b->rule != np_rule_mapped && b->rule != np_rule_ufunc_method;
 }
 
 const DynBinding *dyn_np_find_method(PyObject *name) {
@@ -206,7 +206,10 @@ uint32_t dyn_np_unary_node(DynRec *r, DynOp op, DynDtype dtype, uint32_t operand
 
 DynDtype dyn_np_dtype_of(PyObject *o) {
     DynDtype dt = DYN_NO_DTYPE;
-    if (PyArray_CheckExact(o)) {
+    DynArrayView view;
+    if (dyn_torch_is(o)) {
+        dt = dyn_torch_view(o, &view) ? (DynDtype)view.dtype : DYN_NO_DTYPE;
+    } else if (PyArray_CheckExact(o)) {
         dt = dyn_dtype_of(PyArray_DESCR((PyArrayObject *)o));
     } else if (PyArray_CheckScalar(o)) {
         PyArray_Descr *d = PyArray_DescrFromScalar(o);
@@ -344,7 +347,7 @@ int dyn_np_items(DynRec *r, DynOperand o, DynOperand *items, int max) {
     if (dyn_rec_resolve(r, o.v, o.real) < 0)
         return -1;
     bool slice = PySlice_Check(o.real);
-    if (!slice && !PyTuple_CheckExact(o.real) && !PyList_CheckExact(o.real))
+    if (!slice && !dyn_is_tuple(o.real) && !PyList_CheckExact(o.real))
         return -1;
     Py_ssize_t n = slice ? 3 : PySequence_Fast_GET_SIZE(o.real);
     bool known = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_SLICE;
@@ -429,17 +432,23 @@ DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result) {
     if (node == DYN_NONE)
         return NULL;
     DynNode *n = dyn_graph_node(dyn_rec_graph(r), node);
-    bool array = PyArray_CheckExact(result);
-    if (dyn_np_dtype_of(result) != (DynDtype)n->dtype || (array ? PyArray_NDIM((PyArrayObject *)result) : 0) != n->ndim)
+    DynArrayView view;
+    if (!dyn_array_is(result))
+        return dyn_np_dtype_of(result) != (DynDtype)n->dtype || n->ndim != 0 ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP)
+                                                                             : dyn_rec_npscalar(r, node, result);
+    if (!dyn_array_view(result, &view) || !view.aligned)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY);
+    if (view.dtype != n->dtype || view.ndim != n->ndim)
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     for (int i = 0; i < n->ndim; i++)
-        if (dyn_np_hint(r, n->shape[i]) != PyArray_DIM((PyArrayObject *)result, i))
+        if (dyn_np_hint(r, n->shape[i]) != view.dims[i])
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    if (!array)
-        return dyn_rec_npscalar(r, node, result);
-    if (!PyArray_ISALIGNED((PyArrayObject *)result))
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY);
-    dyn_layout_of((PyArrayObject *)result, &n->layout);
+    if (dyn_torch_is(result)) {
+        if (dyn_torch_requires_grad(result)) /* what came in isn't, or gradients are off */
+            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY);
+        n->flags |= DYN_NODE_TENSOR;
+    }
+    dyn_layout_of(&view, &n->layout);
     return hold_order(r, n) < 0 ? NULL : dyn_rec_array(r, node, result);
 }
 
@@ -509,10 +518,12 @@ DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int 
             return NULL;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     DynVal *v = take_back(r, nnodes, bind(r, &c) < 0 ? NULL : b->rule(r, &c));
-    if (v != NULL || result == Py_None || b->rule == np_rule_random)
+    if (v != NULL || result == Py_None || b->rule == np_rule_random || b->rule == tt_rule_call)
         return v;
     /* A form that the rule doesn't know: what is listed and gives a value has no effect but that, and so can stay a call. */
     DynReason why = *dyn_rec_why(r);
+    if (b->effect == DYN_BIND_IN_PLACE)
+        return dyn_np_extern_in_place(r, b->callable, b->path, args, npos, kwnames, result);
     PyObject *f = PyCallable_Check(b->callable) ? Py_NewRef(b->callable) : PyObject_GetAttrString(b->callable, "__getitem__");
     v = f == NULL ? NULL : dyn_np_extern(r, f, b->path, args, npos, kwnames, result); /* __getitem__: np.mgrid[…] */
     PyErr_Clear();
@@ -525,16 +536,18 @@ DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int 
 
 static DynVal *operator_result(DynRec *r, DynOp op, DynOperand *o, int n, bool inplace, PyObject *result) {
     NpArg args[2];
-    bool scalars = true;
+    bool scalars = true, tensors = false;
     for (int i = 0; i < n; i++) {
         if (dyn_np_operand(r, o[i], &args[i]) < 0)
             return NULL;
         scalars = scalars && !PyArray_Check(o[i].real);
+        tensors = tensors || dyn_torch_is(o[i].real);
     }
-    uint32_t t = dyn_np_elementwise(r, op, args, n, scalars ? NP_SCALARS : NP_OPERATOR);
+    uint32_t t =
+        tensors ? dyn_torch_operator(r, op, args, n) : dyn_np_elementwise(r, op, args, n, scalars ? NP_SCALARS : NP_OPERATOR);
     if (t == DYN_NONE)
         return NULL;
-    if (inplace && result == o[0].real && PyArray_Check(result))
+    if (inplace && result == o[0].real && dyn_array_is(result))
         return dyn_np_store_into(r, o[0], dyn_np_node_arg(r, t));
     return dyn_np_result(r, t, result);
 }
@@ -591,6 +604,13 @@ DynVal *dyn_np_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand 
                                                                           : operator_call(r, DYN_OP_EXTERN, o, 2, true, result);
     if (ops[nb] >= 0)
         return operation(r, ops[nb], o, 2, inplace, result);
+    if (dyn_torch_is(a.real) || dyn_torch_is(b.real)) {
+        PyObject *matmul = PyObject_GetAttrString(dyn_torch_module, "matmul");
+        const DynBinding *row = matmul == NULL ? NULL : dyn_torch_binding(matmul);
+        PyErr_Clear();
+        Py_XDECREF(matmul); /* the module has it */
+        return row == NULL ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP) : dyn_np_call(r, row, o, 2, NULL, result);
+    }
     return dyn_np_call(r, dyn_np_binding("matmul", false), o, 2, NULL, result);
 }
 

@@ -3,6 +3,7 @@
  * the sizes of the result; where none does they are late symbols (sym.h), and what is taken for granted of them is checked behind
  * the call. Called through the binding table, and by rules that have no kernel for a form. */
 #include "tracer/extern.h"
+#include "base/torch.h"
 #include "tracer/rec_np.h"
 
 #define MAX_FORMS 160
@@ -46,7 +47,7 @@ static bool is_plain_constant(PyObject *o) {
     }
     return o == Py_None || o == Py_Ellipsis || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || PyLong_CheckExact(o) ||
            PyFloat_CheckExact(o) || PyComplex_CheckExact(o) || PyBool_Check(o) || PyType_Check(o) || PyArray_DescrCheck(o) ||
-           PyArray_CheckScalar(o) || PySlice_Check(o) || Py_TYPE(o) == &PyUFunc_Type ||
+           rec_torch_is_constant(o) || PyArray_CheckScalar(o) || PySlice_Check(o) || Py_TYPE(o) == &PyUFunc_Type ||
            (PyCFunction_Check(o) && PyCFunction_GET_SELF(o) == NULL) || dyn_np_is_no_value(o);
 }
 
@@ -123,7 +124,7 @@ static int put_argument(DynRec *r, Forms *f, DynOperand o) {
 
 /* ---- results */
 
-static bool is_array_value(PyObject *o) { return PyArray_CheckExact(o) || (PyArray_CheckScalar(o) && !PyArray_Check(o)); }
+static bool is_array_value(PyObject *o) { return dyn_array_is(o) || (PyArray_CheckScalar(o) && !PyArray_Check(o)); }
 
 /* The first array in a result, in the order of a walk; NULL: there is none. Borrowed. */
 static PyObject *first_array(PyObject *o) {
@@ -143,9 +144,13 @@ typedef struct Results {
     bool object;           /* the call makes an object */
 } Results;
 
+/* The rank of an array value; 0 of a NumPy scalar. */
+static int rank_of(PyObject *o, DynArrayView *view) { return dyn_array_view(o, view) ? view->ndim : 0; }
+
 static int late_shape(DynRec *r, uint32_t call, uint32_t node, PyObject *array) {
-    for (int d = 0; d < node_at(r, node)->ndim; d++) {
-        DynScalar hint = {.i = PyArray_DIM((PyArrayObject *)array, d)};
+    DynArrayView view;
+    for (int d = 0, n = rank_of(array, &view); d < n; d++) {
+        DynScalar hint = {.i = view.dims[d]};
         uint32_t s = dyn_sym_late(dyn_rec_syms(r), DYN_T_INT, call, DYN_LATE_SIZE, node, d, hint);
         if (s == DYN_NONE)
             return -1;
@@ -157,7 +162,8 @@ static int late_shape(DynRec *r, uint32_t call, uint32_t node, PyObject *array) 
 /* Arrays that are parts of one piece of memory (the columns that nonzero gives) have one storage. */
 static void share_storage(DynRec *r, Results *x, uint32_t node, PyObject *array) {
     for (uint32_t i = 0; i < x->narrays; i++)
-        if (dyn_extern_owner(x->arrays[i]) == dyn_extern_owner(array)) {
+        if (dyn_torch_is(array) ? dyn_extern_overlap(x->arrays[i], array)
+                                : dyn_extern_owner(x->arrays[i]) == dyn_extern_owner(array)) {
             node_at(r, node)->storage = node_at(r, x->call + i)->storage;
             return;
         }
@@ -166,12 +172,11 @@ static void share_storage(DynRec *r, Results *x, uint32_t node, PyObject *array)
 static DynVal *array_result(DynRec *r, Results *x, PyObject *o) {
     uint32_t node = x->call;
     DynDtype dt = dyn_np_dtype_of(o);
+    DynArrayView view;
     if (x->narrays == DYN_COUNTOF(x->arrays))
         return refuse(r);
     if (x->narrays > 0) {
-        node = dt == DYN_NO_DTYPE
-                   ? DYN_NONE
-                   : dyn_np_add(r, DYN_OP_RESULT, dt, PyArray_Check(o) ? PyArray_NDIM((PyArrayObject *)o) : 0, 1, 0);
+        node = dt == DYN_NO_DTYPE ? DYN_NONE : dyn_np_add(r, DYN_OP_RESULT, dt, rank_of(o, &view), 1, 0);
         if (node == DYN_NONE)
             return refuse(r);
         node_at(r, node)->args[0] = (DynArg){DYN_ARG_NODE, x->call};
@@ -269,9 +274,10 @@ static int operand_number(const Forms *f, uint32_t id) {
 typedef struct Effect {
     int writes; /* the argument whose memory the call changes (its result is None), or -1 */
     bool once;
-    bool makes; /* the result is an object that nobody else has */
-    bool maps;  /* it calls a function that it is given, which has no effects */
-    bool out;   /* the argument that it writes is its result */
+    bool makes;    /* the result is an object that nobody else has */
+    bool maps;     /* it calls a function that it is given, which has no effects */
+    bool out;      /* the argument that it writes is its result */
+    bool in_place; /* … and is the first */
 } Effect;
 static const Effect none = {.writes = -1};
 
@@ -316,7 +322,8 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
     }
     PyObject *first = effect.makes || effect.out ? NULL : first_array(result);
     DynDtype dt = first == NULL ? DYN_BOOL : dyn_np_dtype_of(first);
-    int ndim = first == NULL || !PyArray_Check(first) ? 0 : PyArray_NDIM((PyArrayObject *)first);
+    DynArrayView view;
+    int ndim = first == NULL ? 0 : rank_of(first, &view);
     uint32_t call =
         dt == DYN_NO_DTYPE || ndim > DYN_MAX_NDIM ? DYN_NONE : dyn_np_add(r, DYN_OP_EXTERN, dt, ndim, (int)f.nargs, 0);
     if (call == DYN_NONE)
@@ -361,7 +368,9 @@ static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const
             return NULL;
         args[i] = out ? without_tuple(r, given[i], result) : given[i];
     }
-    int to = effect.writes < 0 ? out_argument(args, npos, kwnames, result, name) : -1;
+    int to = effect.in_place ? 0 : effect.writes < 0 ? out_argument(args, npos, kwnames, result, name) : -1;
+    if (effect.in_place && (npos == 0 || args[0].v->kind != DV_ARRAY || args[0].real != result))
+        return refuse(r);
     effect.out = to >= 0;
     if (effect.out) {
         effect.writes = to;
@@ -390,6 +399,16 @@ DynVal *dyn_np_extern(DynRec *r, PyObject *callable, const char *name, const Dyn
 DynVal *dyn_np_extern_write(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
                             PyObject *result) {
     return whole_call(r, callable, name, args, npos, kwnames, result, (Effect){.writes = 0});
+}
+
+DynVal *dyn_np_extern_in_place(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
+                               PyObject *kwnames, PyObject *result) {
+    return whole_call(r, callable, name, args, npos, kwnames, result, (Effect){.writes = -1, .in_place = true});
+}
+
+DynVal *dyn_np_extern_once(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
+                           PyObject *result) {
+    return whole_call(r, callable, name, args, npos, kwnames, result, (Effect){.writes = -1, .once = true});
 }
 
 DynVal *dyn_np_extern_made(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
@@ -513,7 +532,8 @@ DynVal *dyn_np_sized_call(DynRec *r, NpCall *c, int ndim, const uint32_t *shape)
     for (int i = 0; i < ndim; i++)
         if (shape[i] == DYN_NONE)
             return refuse(r);
-    if (!is_array_value(c->result) || (PyArray_Check(c->result) ? PyArray_NDIM((PyArrayObject *)c->result) : 0) != ndim)
+    DynArrayView view;
+    if (!is_array_value(c->result) || rank_of(c->result, &view) != ndim)
         return refuse(r);
     return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, none);
 }

@@ -1,6 +1,7 @@
 /* rec_numpy_view.c: views and everything that is about sizes: indexing, reshape, transpose, attributes, and assignment to slices.
  * Called by rec_numpy.c and the recorder's handlers. A slice's bounds become symbols; where they lie in range now, a guard says
  * that they do at every call, which keeps the sizes simple (n - 2 in place of slice_len(…)). */
+#include "base/torch.h"
 #include "tracer/rec_np.h"
 
 static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
@@ -222,14 +223,13 @@ static int index_int(DynRec *r, Index *x, DynOperand item, uint32_t dim) {
 static int index_items(DynRec *r, DynOperand index, DynOperand *items, int max) {
     if (dyn_rec_resolve(r, index.v, index.real) < 0)
         return -1;
-    if (PyTuple_CheckExact(index.real))
+    if (dyn_is_tuple(index.real))
         return dyn_np_items(r, index, items, max);
     items[0] = index;
     return 1;
 }
 
-/* a[index] as a SLICE node, when the index is basic. */
-static uint32_t basic_index(DynRec *r, uint32_t a, DynOperand index) {
+uint32_t dyn_np_basic_index(DynRec *r, uint32_t a, DynOperand index) {
     DynOperand items[3 * DYN_MAX_NDIM];
     Index x = {0};
     int n = index_items(r, index, items, 2 * DYN_MAX_NDIM), ndim = node_at(r, a)->ndim, named = 0;
@@ -276,6 +276,12 @@ DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *resul
     if (base == DYN_NONE || a.v->kind != DV_ARRAY || dyn_np_resolve(r, index, 0) < 0)
         return base == DYN_NONE ? NULL : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+    if (node_at(r, base)->flags & DYN_NODE_TENSOR) {
+        DynVal *v = dyn_torch_subscr(r, a, base, index, result);
+        if (v == NULL)
+            dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+        return v;
+    }
     if (is_array_operand(index) && !PyArray_ISBOOL((PyArrayObject *)index.real)) {
         DynOperand args[2] = {a, index}; /* with one integer array: an extern call whose sizes are known */
         return dyn_np_call(r, dyn_np_binding("__getitem__", true), args, 2, NULL, result);
@@ -284,7 +290,7 @@ DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *resul
         DynOperand args[2] = {a, index};
         return dyn_np_extern(r, dyn_np_binding("__getitem__", true)->callable, "getitem", args, 2, NULL, result);
     }
-    uint32_t id = basic_index(r, base, index);
+    uint32_t id = dyn_np_basic_index(r, base, index);
     if (id != DYN_NONE && !PyArray_Check(result))
         id = dyn_np_copy(r, id, (DynDtype)node_at(r, id)->dtype); /* a NumPy scalar keeps the value of now */
     DynVal *v = id == DYN_NONE ? NULL : dyn_np_result(r, id, result);
@@ -337,21 +343,24 @@ int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand va
     if (base == DYN_NONE || a.v->kind != DV_ARRAY || dyn_np_resolve(r, index, 0) < 0 || dyn_np_resolve(r, value, 0) < 0)
         return base != DYN_NONE && a.v->kind != DV_ARRAY ? (no_node(r), -1) : -1;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
-    bool known = stored_value(r, a, value, &v) == 0;
+    bool tensor = node_at(r, base)->flags & DYN_NODE_TENSOR;
+    bool known = tensor || stored_value(r, a, value, &v) == 0;
     int ok;
-    if (known && is_array_operand(index) && PyArray_ISBOOL((PyArrayObject *)index.real))
+    if (tensor)
+        ok = dyn_torch_store_subscr(r, a, base, index, value);
+    else if (known && is_array_operand(index) && PyArray_ISBOOL((PyArrayObject *)index.real))
         ok = store_masked(r, base, a, index, v);
     else if (known && is_array_operand(index) && index.v->kind == DV_ARRAY)
         ok = dyn_np_scatter(r, base, index.v->id, v, -1);
     else
         ok = -1;
-    if (ok < 0 && (!known || is_advanced(index))) {
+    if (ok < 0 && !tensor && (!known || is_advanced(index))) {
         DynOperand args[3] = {a, index, value};
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
         const DynBinding *b = dyn_np_binding("__setitem__", true);
         ok = dyn_np_extern_write(r, b->callable, "setitem", args, 3, NULL, Py_None) == NULL ? -1 : 0;
-    } else if (ok < 0) {
-        uint32_t view = basic_index(r, base, index);
+    } else if (ok < 0 && !tensor) {
+        uint32_t view = dyn_np_basic_index(r, base, index);
         ok = view == DYN_NONE ? -1 : dyn_np_store(r, view, v);
     }
     if (ok < 0)
@@ -366,7 +375,7 @@ int dyn_np_shape_arg(DynRec *r, DynOperand o, bool minus_one, uint32_t *shape) {
     int n = -1;
     if (o.v == NULL || dyn_rec_resolve(r, o.v, o.real) < 0)
         return no_node(r), -1;
-    if (PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real)) {
+    if (dyn_is_tuple(o.real) || PyList_CheckExact(o.real)) {
         n = dyn_np_items(r, o, items, DYN_MAX_NDIM);
     } else {
         items[0] = o;
@@ -702,7 +711,8 @@ DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name, PyObject *result) {
         PyErr_Clear();
     if (node == DYN_NONE || attr == NULL)
         return NULL;
-    DynVal *v = attr_of(r, a, node, name, result);
+    DynVal *v =
+        node_at(r, node)->flags & DYN_NODE_TENSOR ? dyn_torch_attr(r, a, node, name, result) : attr_of(r, a, node, name, result);
     if (v == NULL)
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
     return v;

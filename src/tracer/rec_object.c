@@ -205,6 +205,27 @@ static RecAttr computed(DynRec *r, RecCall *c, PyTypeObject *type, PyObject *fun
     return unknown || call_of(r, c, func, n, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
 }
 
+/* Neither the class nor the object's own dict has it. */
+static bool found_nowhere(PyObject *o, PyObject *name) {
+    PyObject **dict = _PyObject_GetDictPtr(o);
+    PyObject *own = dict == NULL || *dict == NULL ? NULL : PyDict_GetItemWithError(*dict, name);
+    return own == NULL && dyn_cpy_lookup_special(Py_TYPE(o), name) == NULL;
+}
+
+/* The attribute of an object that came in, which its class's __getattr__ gives. torch.nn.Module's reads one of three dicts. */
+static RecAttr asked(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
+    int status;
+    PyObject *f = class_has(r, Py_TYPE(o.real), name, &status) == NULL ? class_has(r, Py_TYPE(o.real), s_getattr, &status) : NULL;
+    if (f == NULL || !PyFunction_Check(f) || !has_none_yet(r, o, name)) {
+        return REC_ATTR_UNKNOWN;
+    }
+    if ((*v = rec_torch_module_attr(r, f, o, name)) != NULL) {
+        return REC_ATTR_VALUE;
+    }
+    DynOperand args[2] = {o, {rec_object(r, name), name}};
+    return args[1].v == NULL || call_of(r, c, f, 2, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+}
+
 RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
     PyTypeObject *type = Py_TYPE(o.real);
     int status;
@@ -248,6 +269,9 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
         descr = class_has(r, type, name, &status);
         bool known = descr != NULL && !asks_again(type) && rec_cached_attr(r, descr, o, name, c) == 0;
         return known ? REC_ATTR_CALL : REC_ATTR_UNKNOWN;
+    }
+    if (!o.v->fresh && own == DYN_NONE && asks_again(type) && found_nowhere(o.real, name)) {
+        return asked(r, o, name, c, v);
     }
     if (!o.v->fresh && own == DYN_NONE) {
         return REC_ATTR_SOURCE; /* by the object's source: the look-up at a later call says it all */

@@ -2,6 +2,7 @@
  * shadow: arrays by the NumPy rules (rec_numpy*.c), Python numbers as symbols, containers by their items, constants folded.
  *
  * Called from record.c's table. Operands are looked at (resolved) before the operation runs, since it may change them. */
+#include "base/torch.h"
 #include "tracer/rec_state.h"
 
 typedef PyObject *(*BinaryFn)(PyObject *, PyObject *);
@@ -73,18 +74,18 @@ static DynVal *repeat(DynRec *r, DynOperand seq, DynOperand times, PyObject *res
     for (uint32_t i = 0; items != NULL && i < n; i++) {
         items[i] = from[i % nfrom];
     }
-    return items == NULL ? NULL : dyn_rec_seq(r, PyTuple_CheckExact(result) ? DV_TUPLE : DV_LIST, n, items, result);
+    return items == NULL ? NULL : dyn_rec_seq(r, dyn_is_tuple(result) ? DV_TUPLE : DV_LIST, n, items, result);
 }
 
 /* tuple + tuple, list + list, seq * int; items of constant tuples too. */
 static DynVal *sequence_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result) {
     DynVal **x, **y;
     uint32_t nx, ny;
-    if (nb == NB_MULTIPLY && (PyTuple_CheckExact(result) || PyList_CheckExact(result)) &&
+    if (nb == NB_MULTIPLY && (dyn_is_tuple(result) || PyList_CheckExact(result)) &&
         (a.v->kind == DV_SYM || b.v->kind == DV_SYM)) {
         return b.v->kind == DV_SYM ? repeat(r, a, b, result) : repeat(r, b, a, result);
     }
-    if (nb != NB_ADD || !(PyTuple_CheckExact(result) || PyList_CheckExact(result)) || rec_items(r, a.v, a.real, &x, &nx) < 0 ||
+    if (nb != NB_ADD || !(dyn_is_tuple(result) || PyList_CheckExact(result)) || rec_items(r, a.v, a.real, &x, &nx) < 0 ||
         rec_items(r, b.v, b.real, &y, &ny) < 0) {
         return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "operator on objects of this kind");
     }
@@ -94,7 +95,7 @@ static DynVal *sequence_binary(DynRec *r, int nb, DynOperand a, DynOperand b, Py
     }
     memcpy(items, x, nx * sizeof *x);
     memcpy(items + nx, y, ny * sizeof *y);
-    return dyn_rec_seq(r, PyTuple_CheckExact(result) ? DV_TUPLE : DV_LIST, nx + ny, items, result);
+    return dyn_rec_seq(r, dyn_is_tuple(result) ? DV_TUPLE : DV_LIST, nx + ny, items, result);
 }
 
 /* str % constants, str + str …: both operands the same at every call and of a type without user code. */
@@ -164,7 +165,7 @@ DynVal *rec_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, 
         v = rec_complex_binary(r, nb, a, b, result);
     } else if (rec_is_const_npscalar(a.v, a.real) || rec_is_const_npscalar(b.v, b.real)) {
         v = dyn_np_binary(r, nb, false, a, b, result);
-    } else if (PyTuple_CheckExact(result) || PyList_CheckExact(result)) {
+    } else if (dyn_is_tuple(result) || PyList_CheckExact(result)) {
         v = sequence_binary(r, nb, a, b, result);
     } else if ((v = rec_enum_operator(r, rec_operator_name(nb), a, b, result)) == NULL) {
         v = no_array_rule(r, a, b);
@@ -488,7 +489,7 @@ static DynVal *slice_sequence(DynRec *r, DynOperand o, DynOperand index, PyObjec
     for (Py_ssize_t i = 0; part != NULL && i < len; i++) {
         part[i] = items[start + i * step];
     }
-    return part == NULL ? NULL : dyn_rec_seq(r, PyTuple_CheckExact(result) ? DV_TUPLE : DV_LIST, (uint32_t)len, part, result);
+    return part == NULL ? NULL : dyn_rec_seq(r, dyn_is_tuple(result) ? DV_TUPLE : DV_LIST, (uint32_t)len, part, result);
 }
 
 DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
@@ -717,7 +718,7 @@ static DynVal *method_function(DynRec *r, DynOperand o, PyObject *name) {
 
 static DynVal *instance_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     PyTypeObject *type = Py_TYPE(o.real);
-    if (type->tp_getattro != PyObject_GenericGetAttr) {
+    if (type->tp_getattro != PyObject_GenericGetAttr && !dyn_source_adds_getattr(type)) {
         return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "attribute of an object with its own __getattribute__");
     }
     PyObject *descr = dyn_cpy_lookup_special(type, name);
@@ -910,7 +911,8 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     } else if (how == REC_ATTR_SOURCE && unbound) {
         bool fixed_type =
             Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE; /* its methods are no attributes of the object's */
-        bool builtin = Py_TYPE(method) == &PyMethodDescr_Type || (fixed_type && !PyFunction_Check(method));
+        bool builtin = Py_TYPE(method) == &PyMethodDescr_Type || (o.v->kind == DV_ARRAY && dyn_torch_is(o.real)) ||
+                       (fixed_type && !PyFunction_Check(method));
         v = builtin && o.v->kind != DV_OPAQUE                                                  ? dyn_rec_const(r, method)
             : o.v->kind == DV_OBJECT && PyFunction_Check(method) && !in_instance(o.real, name) ? method_function(r, o, name)
                                                                                                : counter_function(r, o, name);

@@ -2,6 +2,7 @@
  * that can leave in the middle. Breaks are in rec_break.c.
  *
  * Called by record.c's main loop. A segment's capture is owned by the recording until rec_deliver hands it over. */
+#include "base/torch.h"
 #include "tracer/rec_segment.h"
 
 void rec_forget(DynRec *r) {
@@ -86,6 +87,7 @@ int rec_new_capture(DynRec *r, RecFrame *f, PyObject *code) {
         return -1;
     }
     r->cap->func = Py_XNewRef(dyn_frame_func(f->f));
+    rec_torch_segment(r);
     r->nnodes_seen = 0;
     r->ninstrs_node = r->ninstrs;
     return 0;

@@ -186,6 +186,7 @@ struct DynRec {
     uint32_t depth;
     uint32_t nesting;        /* of containers in the walk over a value that is under way */
     struct DynRec *previous; /* an outer recording of this thread (through an opaque call) */
+    int torch;               /* torch's state when the segment began; -1: no torch, or nothing of it may be captured */
     bool behind;             /* shadows of objects that outlive the call no longer say what the effects make of them */
     bool spoiled;            /* shadows of containers no longer say what they held before the running instruction */
 };
@@ -228,6 +229,13 @@ DYN_HIDDEN DynVal *rec_handled(DynRec *r, RecFrame *f); /* the exception that th
 
 /* Input `node` and input `other`, one of which is written, have to lie apart: rec_values.c. */
 DYN_HIDDEN int rec_lie_apart(DynRec *r, uint32_t node, uint32_t other);
+
+/* ---- rec_torch_state.c */
+/* May this tensor be captured where the running instruction stands: no gradient would be recorded, no mode is on. */
+DYN_HIDDEN bool rec_torch_allows(DynRec *r, PyObject *tensor);
+/* What torch.nn.Module.__getattr__ (`getattr`; else NULL) gives of a module that came in: a parameter, buffer or module of it. */
+DYN_HIDDEN DynVal *rec_torch_module_attr(DynRec *r, PyObject *getattr, DynOperand module, PyObject *name);
+DYN_HIDDEN void rec_torch_segment(DynRec *r); /* a segment begins */
 
 /* ---- rec_effects.c */
 /* An object was changed: a fresh one's shadow says so; of one that outlives the call the change is an effect, to be made again at

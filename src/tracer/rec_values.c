@@ -2,6 +2,8 @@
  *
  * Called by every handler and by the NumPy rules. Shadows live in the recording's arena; real objects that shadows name are kept
  * alive until the segment ends. */
+#include "base/torch.h"
+#include "tracer/extern.h"
 #include "tracer/rec_state.h"
 
 #define MAX_DEPTH 100 /* of containers in containers */
@@ -173,7 +175,6 @@ DynVal *dyn_rec_made(DynRec *r, uint32_t node) {
 }
 
 DynVal *dyn_rec_seq(DynRec *r, DynValKind kind, uint32_t n, DynVal **items, PyObject *real) {
-    (void)real;
     DynVal *v = rec_new(r, kind);
     if (v == NULL || (v->items = DYN_NEW_N(&r->arena, DynVal *, n + 1)) == NULL) {
         return NULL;
@@ -184,6 +185,9 @@ DynVal *dyn_rec_seq(DynRec *r, DynValKind kind, uint32_t n, DynVal **items, PyOb
     v->n = n;
     v->cap = n + 1;
     v->fresh = true;
+    v->type = kind == DV_TUPLE && real != NULL && dyn_torch_size != NULL && Py_IS_TYPE(real, dyn_torch_size)
+                  ? (PyObject *)dyn_torch_size
+                  : NULL;
     return v;
 }
 
@@ -318,75 +322,34 @@ int rec_guard_id(DynRec *r, DynVal *v, PyObject *real) {
 
 /* ---- looking at a source */
 
-/* Bytes from the lowest to the highest element. */
-static void array_extent(PyArrayObject *a, const char **low, const char **high) {
-    const char *lo = PyArray_BYTES(a), *hi = lo + PyArray_ITEMSIZE(a);
-    for (int d = 0; d < PyArray_NDIM(a); d++) {
-        npy_intp span = (PyArray_DIM(a, d) - 1) * PyArray_STRIDE(a, d);
-        *(span < 0 ? &lo : &hi) += span;
-    }
-    *low = lo;
-    *high = hi;
-}
-
-static bool arrays_overlap(PyObject *a, PyObject *b) {
-    const char *la, *ha, *lb, *hb;
-    if (PyArray_SIZE((PyArrayObject *)a) == 0 || PyArray_SIZE((PyArrayObject *)b) == 0) {
-        return false;
-    }
-    array_extent((PyArrayObject *)a, &la, &ha);
-    array_extent((PyArrayObject *)b, &lb, &hb);
-    return la < hb && lb < ha;
-}
-
 /* Input `node` and input `other`, one of which is written, have to lie apart. */
 int rec_lie_apart(DynRec *r, uint32_t node, uint32_t other) {
     DynGraph *g = &r->cap->graph;
     if (node == other) {
         return 0;
     }
-    if (arrays_overlap(r->by_node.at[node]->obj, r->by_node.at[other]->obj)) {
+    if (dyn_extern_overlap(r->by_node.at[node]->obj, r->by_node.at[other]->obj)) {
         r->why = DYN_R_ALIASING;
         return -1;
     }
     return rec_guard(r, DYN_GUARD_DISJOINT, dyn_graph_node(g, node)->source, dyn_graph_node(g, other)->source, 0, NULL);
 }
 
-static int resolve_array(DynRec *r, DynVal *v, PyArrayObject *a) {
-    DynDtype dt = dyn_dtype_of(PyArray_DESCR(a));
-    int ndim = PyArray_NDIM(a);
-    if (dt == DYN_NO_DTYPE || ndim > DYN_MAX_NDIM || !PyArray_ISALIGNED(a)) {
-        v->kind = DV_OBJECT; /* an operation on it is a break */
-        return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(a));
-    }
-    for (uint32_t i = 0; i < r->seen.n; i++) {
-        if (r->seen.at[i].real == (PyObject *)a) { /* the same array met on another way: one node, and a guard that it stays so */
-            DynVal *other = r->seen.at[i].v;
-            v->kind = other->kind;
-            v->id = other->id;
-            return rec_guard(r, DYN_GUARD_SAME, v->source, other->source, 0, NULL);
-        }
-    }
-    uint32_t node = dyn_graph_add(&r->cap->graph, DYN_OP_INPUT, dt, ndim, 0, 0);
-    if (node == DYN_NONE || rec_keep(r, (PyObject *)a) < 0) {
-        r->why = DYN_R_NO_MEMORY;
-        return -1;
-    }
-    DynGuard g = {
-        .kind = DYN_GUARD_ARRAY, .source = v->source, .source2 = DYN_NONE, .number = dt | ndim << 8, .place = dyn_rec_place(r)};
-    dyn_layout_of(a, &g.layout);
-    if (dyn_capture_guard(r->cap, &g) < 0) {
-        r->why = DYN_R_NO_MEMORY;
-        return -1;
-    }
-    for (int d = 0; d < ndim; d++) {
-        int64_t size = PyArray_DIM(a, d);
-        uint32_t s = dyn_sym_dim(&r->cap->syms, v->source, d, size);
+/* torch's state is as it was when the segment began: rec_torch_state.c. */
+static bool may_capture(DynRec *r, PyObject *a, const DynArrayView *view) {
+    return view->aligned && (!dyn_torch_is(a) || rec_torch_allows(r, a));
+}
+
+/* Its sizes as symbols, of the node too. */
+static int size_symbols(DynRec *r, uint32_t source, uint32_t node, const DynArrayView *view, uint8_t layout) {
+    for (int d = 0; d < view->ndim; d++) {
+        int64_t size = view->dims[d];
+        uint32_t s = dyn_sym_dim(&r->cap->syms, source, d, size);
         if (s == DYN_NONE) {
             r->why = DYN_R_NO_MEMORY;
             return -1;
         }
-        if (size <= 1 || !r->req->dynamic || g.layout.kind != DYN_LAYOUT_C) {
+        if (size <= 1 || !r->req->dynamic || layout != DYN_LAYOUT_C) {
             /* sizes 0 and 1 mean something else (broadcasting, emptiness): they are the entry's */
             uint32_t c = dyn_sym_int(&r->cap->syms, size <= 1 || !r->req->dynamic ? size : 1);
             uint32_t rel = c == DYN_NONE
@@ -402,15 +365,55 @@ static int resolve_array(DynRec *r, DynVal *v, PyArrayObject *a) {
         }
         dyn_graph_node(&r->cap->graph, node)->shape[d] = s;
     }
+    return 0;
+}
+
+static int resolve_array(DynRec *r, DynVal *v, PyObject *a) {
+    DynArrayView view;
+    if (!dyn_array_view(a, &view) || !may_capture(r, a, &view)) {
+        v->kind = DV_OBJECT; /* an operation on it is a break */
+        return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(a));
+    }
+    bool tensor = dyn_torch_is(a);
+    DynDtype dt = (DynDtype)view.dtype;
+    int ndim = view.ndim;
+    for (uint32_t i = 0; i < r->seen.n; i++) {
+        if (r->seen.at[i].real == a) { /* the same array met on another way: one node, and a guard that it stays so */
+            DynVal *other = r->seen.at[i].v;
+            v->kind = other->kind;
+            v->id = other->id;
+            return rec_guard(r, DYN_GUARD_SAME, v->source, other->source, 0, NULL);
+        }
+    }
+    uint32_t node = dyn_graph_add(&r->cap->graph, DYN_OP_INPUT, dt, ndim, 0, 0);
+    if (node == DYN_NONE || rec_keep(r, a) < 0) {
+        r->why = DYN_R_NO_MEMORY;
+        return -1;
+    }
+    DynGuard g = {.kind = tensor ? DYN_GUARD_TENSOR : DYN_GUARD_ARRAY,
+                  .source = v->source,
+                  .source2 = DYN_NONE,
+                  .number = dt | ndim << 8 | (tensor && dyn_torch_requires_grad(a) ? DYN_TENSOR_GRAD : 0),
+                  .obj = tensor ? (PyObject *)Py_TYPE(a) : NULL,
+                  .place = dyn_rec_place(r)};
+    dyn_layout_of(&view, &g.layout);
+    if ((tensor && rec_torch_guard(r) < 0) || dyn_capture_guard(r->cap, &g) < 0) {
+        r->why = DYN_R_NO_MEMORY;
+        return -1;
+    }
+    if (size_symbols(r, v->source, node, &view, g.layout.kind) < 0) {
+        return -1;
+    }
     DynNode *n = dyn_graph_node(&r->cap->graph, node);
     n->layout = g.layout;
+    n->flags |= tensor ? DYN_NODE_TENSOR : 0;
     n->source = v->source;
     n->where = dyn_rec_place(r);
     n->line = r->cap->graph.places.n ? r->cap->graph.places.at[n->where].line : 0;
     v->kind = DV_ARRAY;
     v->id = node;
-    v->obj = (PyObject *)a;
-    RecSeen seen = {(PyObject *)a, v};
+    v->obj = a;
+    RecSeen seen = {a, v};
     while (r->by_node.n <= node) {
         if (dyn_vec_push(&r->by_node, NULL) < 0) {
             return -1;
@@ -671,7 +674,8 @@ bool rec_is_fixed(PyObject *o) {
     return PyFunction_Check(o) || PyCFunction_Check(o) || PyType_Check(o) || PyModule_CheckExact(o) || o == Py_Ellipsis ||
            o == Py_NotImplemented || PyArray_DescrCheck(o) || Py_TYPE(o) == &PyUFunc_Type || Py_TYPE(o) == &PyMethodDescr_Type ||
            Py_TYPE(o) == &PyWrapperDescr_Type || strcmp(Py_TYPE(o)->tp_name, "numpy._ArrayFunctionDispatcher") == 0 ||
-           dyn_np_find(o) != NULL || rec_is_enum_member(o) || strcmp(Py_TYPE(o)->tp_name, "dynoc.OptimizedFunction") == 0 ||
+           dyn_np_find(o) != NULL || rec_torch_is_constant(o) || rec_is_enum_member(o) ||
+           strcmp(Py_TYPE(o)->tp_name, "dynoc.OptimizedFunction") == 0 ||
            strcmp(Py_TYPE(o)->tp_name, "dynoc._dynoc.OptimizedFunction") == 0;
 }
 
@@ -701,8 +705,8 @@ int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
     if (v->kind != DV_SOURCE) {
         return 0;
     }
-    if (PyArray_CheckExact(o)) {
-        return resolve_array(r, v, (PyArrayObject *)o);
+    if (dyn_array_is(o)) {
+        return resolve_array(r, v, o);
     }
     if (PyBool_Check(o) || PyFloat_CheckExact(o) || PyLong_CheckExact(o)) {
         return resolve_number(r, v, o);
@@ -715,6 +719,10 @@ int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
         return 0;
     }
     if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
+        return resolve_sequence(r, v, o);
+    }
+    if (dyn_is_tuple(o)) {
+        v->type = (PyObject *)dyn_torch_size;
         return resolve_sequence(r, v, o);
     }
     if (PyTuple_Check(o) && rec_is_named_type(Py_TYPE(o))) {

@@ -4,6 +4,7 @@
  *
  * Called by evalframe/hook.c through record.h. Owns the recording (DynRec) and each capture until it is handed to the
  * DynRecording's callback; the frame belongs to CPython throughout. Segments, breaks and snapshots are in rec_segment.c. */
+#include "base/torch.h"
 #include "tracer/rec_segment.h"
 
 #define MAX_INLINE_DEPTH 40
@@ -159,10 +160,11 @@ static void check_value(DynRec *r, RecFrame *f, uint32_t i) {
         ok = false;
     } else if (v->kind == DV_ARRAY) {
         const DynNode *n = dyn_graph_node(g, v->id);
-        ok = PyArray_CheckExact(o) && dyn_dtype_of(PyArray_DESCR((PyArrayObject *)o)) == n->dtype &&
-             PyArray_NDIM((PyArrayObject *)o) == n->ndim;
+        DynArrayView view;
+        ok = dyn_array_view(o, &view) && view.dtype == n->dtype && view.ndim == n->ndim &&
+             dyn_torch_is(o) == ((n->flags & DYN_NODE_TENSOR) != 0);
         for (int d = 0; ok && d < n->ndim; d++) {
-            ok = dyn_sym_at(&r->cap->syms, n->shape[d])->hint.i == PyArray_DIM((PyArrayObject *)o, d);
+            ok = dyn_sym_at(&r->cap->syms, n->shape[d])->hint.i == view.dims[d];
         }
     } else if (v->kind == DV_SYM) {
         const DynSym *s = dyn_sym_at(&r->cap->syms, v->id);

@@ -65,6 +65,7 @@ typedef enum DynRead {
 /* getattr(base, key) where that is a plain look-up: modules, instances with the standard tp_getattro, classes with the standard
  * metaclass; functions and C methods in a class become bound methods. *out: new reference. Leaves no exception. */
 DYN_HIDDEN DynRead dyn_source_attr(PyObject *base, PyObject *key, PyObject **out);
+DYN_HIDDEN bool dyn_source_adds_getattr(PyTypeObject *type); /* a class with a __getattr__, and no __getattribute__ of its own */
 /* One step of a path. base: what the source's base gave (unused for LOCAL, CLOSURE, FUNCTION, CONST, DICT). *out: new reference.
  */
 DYN_HIDDEN DynRead dyn_source_read(const DynSource *s, PyObject *base, PyObject *func, PyObject *const *locals, PyObject **out);

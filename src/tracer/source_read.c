@@ -95,7 +95,7 @@ static DynRead attr_of_module(PyObject *base, PyObject *key, PyObject **out) {
 
 /* A class that has __getattr__ but not __getattribute__: what is found by the standard look-up is found, the rest is asked of
  * Python code. */
-static bool only_adds_getattr(PyTypeObject *type) {
+bool dyn_source_adds_getattr(PyTypeObject *type) {
     static PyObject *name;
     if (name == NULL && (name = PyUnicode_InternFromString("__getattribute__")) == NULL) {
         PyErr_Clear();
@@ -110,7 +110,7 @@ DynRead dyn_source_attr(PyObject *base, PyObject *key, PyObject **out) {
     getattrofunc get = Py_TYPE(base)->tp_getattro;
     if (get == PyObject_GenericGetAttr)
         return attr_of_instance(base, key, out);
-    if (only_adds_getattr(Py_TYPE(base))) {
+    if (dyn_source_adds_getattr(Py_TYPE(base))) {
         DynRead r = attr_of_instance(base, key, out);
         return r == DYN_READ_MISSING ? DYN_READ_FAILED : r;
     }

@@ -93,9 +93,11 @@ static PyObject *hash64(PyObject *module, PyObject *args) {
 static PyObject *layout(PyObject *module, PyObject *array) {
     PyArrayObject *a = (PyArrayObject *)array;
     int ndim = PyArray_NDIM(a);
-    DynLayout l;
-    dyn_layout_of(a, &l);
+    DynArrayView v;
+    DynLayout l = {0};
     DynDtype dt = dyn_dtype_of(PyArray_DESCR(a));
+    if (dyn_array_view(array, &v))
+        dyn_layout_of(&v, &l);
     PyObject *order = PyTuple_New(ndim);
     if (order == NULL)
         return NULL;

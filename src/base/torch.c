@@ -1,0 +1,369 @@
+/* torch.c: PyTorch by its C door: what a tensor is, new tensors and views, and the state that operators depend on.
+ *
+ * Called by arrays.c (views), the recorder, guards and the artifact, with the GIL. What is looked up in torch (types, getters,
+ * functions) is kept for the life of the process. The getters and functions in C are called by their C addresses: a getter costs
+ * a tenth of what the interpreter's attribute does. */
+#include "base/torch.h"
+
+/* DLPack 1.x, the parts of it that are needed: https://github.com/dmlc/dlpack, include/dlpack/dlpack.h. */
+typedef struct DLTensor {
+    void *data;
+    int32_t device_type, device_id;
+    int32_t ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides; /* strides in elements; NULL: C-contiguous */
+    uint64_t byte_offset;
+} DLTensor;
+typedef struct ExchangeApi {
+    uint32_t major, minor;
+    void *older;
+    void *allocate, *from_object, *to_object;
+    int (*view)(void *object, DLTensor *out);
+    void *stream;
+} ExchangeApi;
+enum { DEVICE_CPU = 1, MAJOR = 1 };
+
+static const struct TorchType { /* how torch and DLPack call an element type */
+    const char *name;
+    uint8_t code;
+} types[DYN_DTYPE_COUNT] = {
+    [DYN_BOOL] = {"bool", 6},     [DYN_I8] = {"int8", 0},        [DYN_I16] = {"int16", 0},   [DYN_I32] = {"int32", 0},
+    [DYN_I64] = {"int64", 0},     [DYN_U8] = {"uint8", 1},       [DYN_U16] = {"uint16", 1},  [DYN_U32] = {"uint32", 1},
+    [DYN_U64] = {"uint64", 1},    [DYN_F16] = {"float16", 2},    [DYN_F32] = {"float32", 2}, [DYN_F64] = {"float64", 2},
+    [DYN_C64] = {"complex64", 5}, [DYN_C128] = {"complex128", 5}};
+
+PyTypeObject *dyn_torch_tensor, *dyn_torch_parameter, *dyn_torch_size, *dyn_torch_dtype, *dyn_torch_device;
+PyObject *dyn_torch_module;
+static const ExchangeApi *api;
+static PyObject *dtypes[DYN_DTYPE_COUNT];
+
+/* Getters of a tensor, and functions without arguments, as C calls them. */
+#define GETTERS(X) X(requires_grad) X(is_sparse) X(is_mkldnn) X(is_quantized)
+#define METHODS(X) X(is_neg) X(is_conj)
+/* FUNCTION(name here, path below torch) */
+#define FUNCTIONS(X)                                        \
+    X(grad_enabled, "is_grad_enabled")                      \
+    X(inference, "is_inference_mode_enabled")               \
+    X(deterministic, "_C._get_deterministic_algorithms")    \
+    X(function_mode, "_C._is_torch_function_mode_enabled")  \
+    X(dispatch_modes, "_C._len_torch_dispatch_stack")       \
+    X(functorch_level, "_C._functorch.maybe_current_level") \
+    X(any_autocast, "_C._is_any_autocast_enabled")          \
+    X(tracing, "_C._get_tracing_state")                     \
+    X(default_dtype, "get_default_dtype")
+#define OBJECTS(X)                      \
+    X(set_grad, "_C._set_grad_enabled") \
+    X(empty_strided, "empty_strided")   \
+    X(empty, "empty")                   \
+    X(as_strided, "as_strided")         \
+    X(from_numpy, "from_numpy")         \
+    X(increment_version, "_C._increment_version")
+static struct { /* borrowed from the type */
+#define X(name)  \
+    getter name; \
+    void *name##_closure;
+    GETTERS(X)
+#undef X
+#define X(name) PyCFunction name;
+    METHODS(X)
+#undef X
+} of;
+static struct { /* strong */
+#define X(name, path) PyObject *name;
+    FUNCTIONS(X) OBJECTS(X)
+#undef X
+} ob;
+
+/* ---- finding it */
+
+static PyObject *lookup(PyObject *base, const char *path) { /* new reference, or NULL without an exception */
+    PyObject *o = Py_NewRef(base);
+    while (o != NULL && *path != 0) {
+        size_t n = strcspn(path, ".");
+        PyObject *name = PyUnicode_FromStringAndSize(path, (Py_ssize_t)n);
+        Py_SETREF(o, name == NULL ? NULL : PyObject_GetAttr(o, name));
+        Py_XDECREF(name);
+        path += n + (path[n] == '.');
+    }
+    PyErr_Clear();
+    return o;
+}
+
+static PyTypeObject *lookup_type(PyObject *torch, const char *path) {
+    PyObject *o = lookup(torch, path);
+    if (o != NULL && !PyType_Check(o))
+        Py_CLEAR(o);
+    return (PyTypeObject *)o;
+}
+
+static bool find_getter(const char *name, getter *get, void **closure) {
+    PyObject *descr = lookup((PyObject *)dyn_torch_tensor, name);
+    bool found = descr != NULL && Py_IS_TYPE(descr, &PyGetSetDescr_Type);
+    if (found) {
+        *get = ((PyGetSetDescrObject *)descr)->d_getset->get;
+        *closure = ((PyGetSetDescrObject *)descr)->d_getset->closure;
+    }
+    Py_XDECREF(descr); /* the type has it */
+    return found && *get != NULL;
+}
+
+static bool find_method(const char *name, PyCFunction *method) {
+    PyObject *descr = lookup((PyObject *)dyn_torch_tensor, name);
+    bool found = descr != NULL && Py_IS_TYPE(descr, &PyMethodDescr_Type) &&
+                 ((PyMethodDescrObject *)descr)->d_method->ml_flags == METH_NOARGS;
+    if (found)
+        *method = ((PyMethodDescrObject *)descr)->d_method->ml_meth;
+    Py_XDECREF(descr);
+    return found;
+}
+
+static bool find_api(void) {
+    PyObject *capsule = lookup((PyObject *)dyn_torch_tensor, "__dlpack_c_exchange_api__");
+    const ExchangeApi *found = capsule == NULL ? NULL : PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+    PyErr_Clear();
+    Py_XDECREF(capsule); /* the class has it */
+    if (found == NULL || found->major != MAJOR || found->view == NULL)
+        return false;
+    api = found;
+    return true;
+}
+
+static bool find_all(PyObject *torch) {
+    bool ok = find_api();
+#define X(name) ok = ok && find_getter(#name, &of.name, &of.name##_closure);
+    GETTERS(X)
+#undef X
+#define X(name) ok = ok && find_method(#name, &of.name);
+    METHODS(X)
+#undef X
+#define X(name, path) ok = ok && (ob.name = lookup(torch, path)) != NULL;
+    FUNCTIONS(X)
+    OBJECTS(X)
+#undef X
+    for (int i = 0; i < DYN_DTYPE_COUNT && ok; i++)
+        dtypes[i] = types[i].name == NULL ? NULL : lookup(torch, types[i].name);
+    return ok;
+}
+
+bool dyn_torch_find(void) {
+    static bool refused;
+    if (DYN_LIKELY(dyn_torch_tensor != NULL))
+        return true;
+    PyObject *torch = refused ? NULL : PyDict_GetItemString(PyImport_GetModuleDict(), "torch");
+    PyObject *whole = torch == NULL ? NULL : lookup(torch, "nn.functional.linear"); /* its import is under way until then */
+    if (whole == NULL)
+        return false;
+    Py_DECREF(whole);
+    dyn_torch_tensor = lookup_type(torch, "Tensor");
+    dyn_torch_parameter = lookup_type(torch, "nn.Parameter");
+    dyn_torch_size = lookup_type(torch, "Size");
+    dyn_torch_dtype = lookup_type(torch, "dtype");
+    dyn_torch_device = lookup_type(torch, "device");
+    dyn_torch_module = Py_NewRef(torch);
+    if (dyn_torch_tensor == NULL || dyn_torch_parameter == NULL || dyn_torch_size == NULL || dyn_torch_dtype == NULL ||
+        dyn_torch_device == NULL || !find_all(torch)) {
+        refused = true; /* older than 2.10, or not the torch that we know */
+        dyn_torch_tensor = dyn_torch_parameter = dyn_torch_size = NULL;
+    }
+    return !refused;
+}
+
+/* ---- what a tensor is */
+
+static bool is_true(PyObject *o) { /* takes the reference */
+    bool yes = o == Py_True;
+    if (o == NULL)
+        PyErr_Clear();
+    Py_XDECREF(o);
+    return yes;
+}
+
+bool dyn_torch_requires_grad(PyObject *tensor) { return is_true(of.requires_grad(tensor, of.requires_grad_closure)); }
+
+static bool has_other_layout(PyObject *t) {
+    return is_true(of.is_sparse(t, of.is_sparse_closure)) || is_true(of.is_mkldnn(t, of.is_mkldnn_closure)) ||
+           is_true(of.is_quantized(t, of.is_quantized_closure));
+}
+
+static DynDtype dtype_of(const DLTensor *t) {
+    for (int i = 0; i < DYN_DTYPE_COUNT; i++)
+        if (types[i].name != NULL && types[i].code == t->code && dyn_dtypes[i].size * 8 == t->bits && t->lanes == 1)
+            return (DynDtype)i;
+    return DYN_NO_DTYPE;
+}
+
+bool dyn_torch_view(PyObject *tensor, DynArrayView *out) {
+    DLTensor t;
+    if (api->view(tensor, &t) != 0) {
+        PyErr_Clear();
+        return false;
+    }
+    DynDtype dt = dtype_of(&t);
+    if (t.device_type != DEVICE_CPU || t.ndim < 0 || t.ndim > DYN_MAX_NDIM || dt == DYN_NO_DTYPE)
+        return false;
+    *out =
+        (DynArrayView){.data = (char *)t.data + t.byte_offset, .ndim = (uint8_t)t.ndim, .dtype = (uint8_t)dt, .writeable = true};
+    int64_t size = dyn_dtypes[dt].size, step = size;
+    for (int i = t.ndim; i-- > 0;) {
+        out->dims[i] = t.shape[i];
+        out->strides[i] = t.strides == NULL ? step : t.strides[i] * size;
+        step *= t.shape[i];
+    }
+    size_t align = dyn_dtypes[dyn_dtype_real(dt)].size;
+    out->aligned = (uintptr_t)out->data % align == 0;
+    if (t.data == NULL && !dyn_view_empty(out)) /* a FakeTensor and the like */
+        return false;
+    return !is_true(of.is_neg(tensor, NULL)) && (dyn_dtypes[dt].kind != 'c' || !is_true(of.is_conj(tensor, NULL))) &&
+           !has_other_layout(tensor);
+}
+
+/* ---- its state */
+
+static PyObject *call0(PyObject *f) {
+    if (PyCFunction_Check(f) && PyCFunction_GET_FLAGS(f) == METH_NOARGS)
+        return PyCFunction_GET_FUNCTION(f)(PyCFunction_GET_SELF(f), NULL);
+    return PyObject_CallNoArgs(f);
+}
+
+static long number(PyObject *o) { /* takes the reference; what is no number counts as set */
+    long n = o == NULL || o == Py_None ? 0 : PyLong_Check(o) ? PyLong_AsLong(o) : 1;
+    if (o == NULL) {
+        PyErr_Clear();
+        n = 1;
+    }
+    Py_XDECREF(o);
+    return n;
+}
+
+DynDtype dyn_torch_dtype_parse(PyObject *dtype) {
+    for (int i = 0; i < DYN_DTYPE_COUNT; i++)
+        if (dtypes[i] == dtype && dtype != NULL)
+            return (DynDtype)i;
+    return DYN_NO_DTYPE;
+}
+
+PyObject *dyn_torch_dtype_object(DynDtype dt) { return dtypes[dt]; }
+
+int dyn_torch_state(void) {
+    PyObject *dtype = call0(ob.default_dtype);
+    DynDtype dt = dyn_torch_dtype_parse(dtype);
+    Py_XDECREF(dtype);
+    if (dt == DYN_NO_DTYPE || number(call0(ob.dispatch_modes)) != 0 || is_true(call0(ob.function_mode)) ||
+        is_true(call0(ob.any_autocast)) || number(call0(ob.functorch_level)) > 0 || number(call0(ob.tracing)) != 0) {
+        PyErr_Clear();
+        return -1;
+    }
+    return (is_true(call0(ob.grad_enabled)) ? DYN_TORCH_GRAD : 0) | (is_true(call0(ob.inference)) ? DYN_TORCH_INFERENCE : 0) |
+           (is_true(call0(ob.deterministic)) ? DYN_TORCH_DETERMINISTIC : 0) | (int)dt << 8;
+}
+
+static void set_grad(bool on) {
+    PyObject *done = PyObject_CallOneArg(ob.set_grad, on ? Py_True : Py_False);
+    if (done == NULL)
+        PyErr_Clear(); /* it takes any bool */
+    Py_XDECREF(done);
+}
+
+bool dyn_torch_grad_off(void) {
+    bool on = is_true(call0(ob.grad_enabled));
+    if (on)
+        set_grad(false);
+    return on;
+}
+
+void dyn_torch_grad_back(bool was_on) {
+    PyObject *type, *value, *tb;
+    if (!was_on)
+        return;
+    PyErr_Fetch(&type, &value, &tb);
+    set_grad(true);
+    PyErr_Restore(type, value, tb);
+}
+
+int dyn_torch_bump(PyObject *tensor) {
+    PyObject *one = PyTuple_Pack(1, tensor), *done = one == NULL ? NULL : PyObject_CallOneArg(ob.increment_version, one);
+    Py_XDECREF(one);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+/* ---- new tensors */
+
+static PyObject *int_tuple(int n, const int64_t *values, int64_t divisor) {
+    PyObject *t = PyTuple_New(n);
+    for (int i = 0; i < n && t != NULL; i++) {
+        PyObject *o = PyLong_FromLongLong(values[i] / divisor);
+        if (o == NULL)
+            Py_CLEAR(t);
+        else
+            PyTuple_SET_ITEM(t, i, o);
+    }
+    return t;
+}
+
+/* Names of keyword arguments; made once. */
+static PyObject *dtype_name(void) {
+    static PyObject *names;
+    if (names == NULL)
+        names = Py_BuildValue("(s)", "dtype");
+    return names;
+}
+
+PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout) {
+    int64_t strides[DYN_MAX_NDIM];
+    bool ordered = layout != NULL && layout->kind != DYN_LAYOUT_C;
+    if (ordered && !dyn_layout_dense(layout, dt, ndim, dims, strides))
+        return PyErr_NoMemory();
+    PyObject *size = int_tuple(ndim, dims, 1), *how = ordered ? int_tuple(ndim, strides, dyn_dtypes[dt].size) : NULL;
+    PyObject *args[3] = {size, ordered ? how : dtypes[dt], dtypes[dt]}, *t = NULL;
+    if (size != NULL && (!ordered || how != NULL))
+        t = PyObject_Vectorcall(ordered ? ob.empty_strided : ob.empty, args, ordered ? 2 : 1, dtype_name());
+    Py_XDECREF(size);
+    Py_XDECREF(how);
+    return t;
+}
+
+PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view) {
+    DynArrayView of_base;
+    int64_t size = dyn_dtypes[view->dtype].size;
+    PyObject *offset = PyObject_CallMethod(base, "storage_offset", NULL), *t = NULL;
+    if (offset == NULL || !dyn_torch_view(base, &of_base)) {
+        Py_XDECREF(offset);
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_SystemError, "dynoc: a view of a tensor that can't be looked at");
+        return NULL;
+    }
+    long long at = PyLong_AsLongLong(offset) + (dyn_view_empty(view) ? 0 : (view->data - of_base.data) / size);
+    Py_DECREF(offset);
+    int64_t steps[DYN_MAX_NDIM]; /* a new axis has the stride that torch gives it, where NumPy has 0 */
+    for (int i = view->ndim; i-- > 0;) {
+        bool fresh = view->dims[i] == 1 && view->strides[i] == 0;
+        steps[i] = !fresh ? view->strides[i] : i + 1 < view->ndim ? view->dims[i + 1] * steps[i + 1] : size;
+    }
+    PyObject *dims = int_tuple(view->ndim, view->dims, 1), *strides = int_tuple(view->ndim, steps, size);
+    PyObject *start = PyLong_FromLongLong(at), *args[4] = {base, dims, strides, start};
+    if (dims != NULL && strides != NULL && start != NULL)
+        t = PyObject_Vectorcall(ob.as_strided, args, 4, NULL);
+    Py_XDECREF(dims);
+    Py_XDECREF(strides);
+    Py_XDECREF(start);
+    return t;
+}
+
+PyObject *dyn_torch_to_numpy(PyObject *tensor) {
+    DynArrayView v;
+    if (!dyn_torch_view(tensor, &v)) {
+        PyErr_SetString(PyExc_SystemError, "dynoc: a tensor of another kind than was recorded");
+        return NULL;
+    }
+    PyObject *a = PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(dyn_dtypes[v.dtype].npy), v.ndim, (npy_intp *)v.dims,
+                                       (npy_intp *)v.strides, v.data, NPY_ARRAY_WRITEABLE, NULL);
+    if (a != NULL && PyArray_SetBaseObject((PyArrayObject *)a, Py_NewRef(tensor)) < 0)
+        Py_CLEAR(a);
+    if (a != NULL)
+        PyArray_UpdateFlags((PyArrayObject *)a, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
+    return a;
+}
+
+PyObject *dyn_torch_from_numpy(PyObject *array) { return PyObject_CallOneArg(ob.from_numpy, array); }

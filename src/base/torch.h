@@ -1,0 +1,49 @@
+/* torch.h: PyTorch through its C door: DLPack's exchange API for what a tensor's elements are, and the getters of its own Python
+ * type for what DLPack doesn't tell. Nothing is linked, and torch is never imported: dyn_torch_find looks whether the program
+ * has.
+ *
+ * A captured tensor is exactly a torch.Tensor or torch.nn.Parameter, strided, on the CPU, of one of dynoc's element types,
+ * without the conjugate or negative bit; and no mode of torch's that changes what operators do is on (dyn_torch_state). */
+#ifndef DYN_TORCH_H
+#define DYN_TORCH_H
+#include "base/arrays.h"
+
+/* Has the program imported torch, and is it one that dynoc can use? Looked up anew while it isn't there. Leaves no exception. */
+DYN_HIDDEN bool dyn_torch_find(void);
+extern DYN_HIDDEN PyTypeObject *dyn_torch_tensor, *dyn_torch_parameter, *dyn_torch_size; /* NULL: no torch yet */
+extern DYN_HIDDEN PyTypeObject *dyn_torch_dtype, *dyn_torch_device;
+extern DYN_HIDDEN PyObject *dyn_torch_module; /* the module torch itself */
+
+/* Exactly a tuple, or the tuple of sizes that a tensor's shape is. */
+static inline bool dyn_is_tuple(PyObject *o) {
+    return PyTuple_CheckExact(o) || (dyn_torch_size != NULL && Py_IS_TYPE(o, dyn_torch_size));
+}
+/* Exactly a tensor or a parameter: what may be captured, and what dyn_torch_view is for. */
+static inline bool dyn_torch_is(PyObject *o) {
+    return dyn_torch_tensor != NULL && (Py_IS_TYPE(o, dyn_torch_tensor) || Py_IS_TYPE(o, dyn_torch_parameter));
+}
+/* Where its elements lie; false (without an exception): it is no tensor of the kind above. */
+DYN_HIDDEN bool dyn_torch_view(PyObject *tensor, DynArrayView *out);
+DYN_HIDDEN bool dyn_torch_requires_grad(PyObject *tensor);
+
+/* What of torch's state a graph rests on, as one number; -1: a mode is on under which nothing may be captured. */
+#define DYN_TORCH_GRAD 1      /* gradients are recorded */
+#define DYN_TORCH_INFERENCE 2 /* … and tensors made are of inference mode */
+#define DYN_TORCH_DETERMINISTIC 4
+#define DYN_TORCH_DEFAULT(state) ((DynDtype)((state) >> 8)) /* default dtype */
+DYN_HIDDEN int dyn_torch_state(void);
+/* Gradients off, where they are on: what to hand to dyn_torch_grad_back. No graph of ours is one that autograd follows. */
+DYN_HIDDEN bool dyn_torch_grad_off(void);
+DYN_HIDDEN void dyn_torch_grad_back(bool was_on);
+
+DYN_HIDDEN PyObject *dyn_torch_dtype_object(DynDtype dt);   /* torch.float32 …; borrowed, NULL: torch has none */
+DYN_HIDDEN DynDtype dyn_torch_dtype_parse(PyObject *dtype); /* DYN_NO_DTYPE: not one of ours */
+DYN_HIDDEN int dyn_torch_bump(PyObject *tensor);            /* its elements were written: one version more; -1 */
+/* A new tensor of these sizes and this memory order (dense); strides in bytes where they are given. New reference. */
+DYN_HIDDEN PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
+/* A view of `base` on elements that lie where `view` says. New reference. */
+DYN_HIDDEN PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view);
+/* An ndarray over a tensor's elements, which keeps it alive, and a tensor over an ndarray's. New references. */
+DYN_HIDDEN PyObject *dyn_torch_to_numpy(PyObject *tensor);
+DYN_HIDDEN PyObject *dyn_torch_from_numpy(PyObject *array);
+#endif

@@ -1,0 +1,560 @@
+/* rec_torch.c: from PyTorch's callables and operators to rules: the table made from bind_torch.def, PyTorch's promotion of
+ * dtypes, elementwise operators, and what all its rules need. Called through the bindings (rec_numpy.c:dyn_np_find) and, for
+ * operators, from rec_numpy.c where an operand is a tensor. The table lives as long as the process; it is made when torch is
+ * first seen. */
+#include "tracer/rec_torch.h"
+#include "tracer/decode.h"
+
+/* ---- the table */
+
+static const struct Row {
+    const char *scopes, *name, *sig;
+    NpRule rule;
+    int op;
+} rows[] = {
+#define TORCH(name, scopes, sig, rule, op) {scopes, name, sig, tt_rule_##rule, op},
+#include "tracer/bind_torch.def"
+#undef TORCH
+};
+static DYN_VEC(DynBinding *) bindings; /* by the address of the callable; never freed */
+static PyObject *classify;             /* dynoc._torch.classify */
+
+/* Where the binding of a callable is, or would be. */
+static uint32_t place_of(PyObject *callable) {
+    uint32_t low = 0, high = bindings.n;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if ((uintptr_t)bindings.at[middle]->callable < (uintptr_t)callable)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Takes the reference. What has a binding already keeps it: its row stands higher in the table. */
+static int add_binding(PyObject *callable, const char *path, const char *sig, NpRule rule, int op, uint8_t effect) {
+    uint32_t at = place_of(callable);
+    DynBinding *b = at < bindings.n && bindings.at[at]->callable == callable ? NULL : PyMem_RawCalloc(1, sizeof(*b));
+    if (b == NULL || dyn_vec_push(&bindings, b) < 0) {
+        bool known = b == NULL && at < bindings.n && bindings.at[at]->callable == callable;
+        PyMem_RawFree(b);
+        Py_DECREF(callable);
+        return known ? 0 : -1;
+    }
+    memmove(&bindings.at[at + 1], &bindings.at[at], (bindings.n - 1 - at) * sizeof(*bindings.at));
+    *b = (DynBinding){.path = path, .sig = sig, .rule = rule, .op = op, .callable = callable, .effect = effect};
+    bindings.at[at] = b;
+    return 0;
+}
+
+static PyObject *at_path(PyObject *o, const char *path) { /* new reference; NULL without an exception */
+    Py_INCREF(o);
+    while (o != NULL && *path != 0) {
+        char name[64];
+        size_t n = strcspn(path, ".");
+        snprintf(name, sizeof name, "%.*s", (int)n, path);
+        Py_SETREF(o, PyObject_GetAttrString(o, name));
+        path += n + (path[n] == '.');
+    }
+    PyErr_Clear();
+    return o;
+}
+
+static int bind_row(const struct Row *row, char scope) {
+    static const struct {
+        char scope;
+        const char *path;
+    } scopes[] = {{'t', ""}, {'m', "Tensor"}, {'i', "Tensor"}, {'f', "nn.functional"}, {'n', "_C._nn"}, {'s', "special"}};
+    for (size_t i = 0; i < DYN_COUNTOF(scopes); i++) {
+        char path[96];
+        if (scopes[i].scope != scope)
+            continue;
+        snprintf(path, sizeof path, "%s%s%s%s", scopes[i].path, scopes[i].path[0] ? "." : "", row->name, scope == 'i' ? "_" : "");
+        PyObject *callable = at_path(dyn_torch_module, path);
+        bool in_place = row->name[strlen(row->name) - 1] == '_' || scope == 'i';
+        return callable == NULL
+                   ? 0
+                   : add_binding(callable, row->name, row->sig, row->rule, row->op, in_place ? DYN_BIND_IN_PLACE : DYN_BIND_PURE);
+    }
+    return 0;
+}
+
+/* Of a tensor's own types, or of the modules of torch's functions in C. */
+static bool is_torch_c(PyObject *o) {
+    if (Py_IS_TYPE(o, &PyMethodDescr_Type))
+        return ((PyDescrObject *)o)->d_type != &PyBaseObject_Type &&
+               PyType_IsSubtype(dyn_torch_tensor, ((PyDescrObject *)o)->d_type);
+    PyObject *self = PyCFunction_Check(o) ? ((PyCFunctionObject *)o)->m_self : NULL; /* also of static ones */
+    if (self == NULL)
+        return false;
+    const char *name = PyType_Check(self)          ? ((PyTypeObject *)self)->tp_name
+                       : PyModule_CheckExact(self) ? PyModule_GetName(self)
+                                                   : "";
+    if (name == NULL)
+        PyErr_Clear();
+    return name != NULL && strncmp(name, "torch.", 6) == 0;
+}
+
+/* A callable without a row, by its schema. */
+static const DynBinding *bind_by_schema(PyObject *callable) {
+    PyObject *kind = classify == NULL ? NULL : PyObject_CallOneArg(classify, callable);
+    long n = kind == NULL ? -1 : PyLong_AsLong(kind);
+    PyErr_Clear();
+    Py_XDECREF(kind);
+    const char *name = PyCFunction_Check(callable) ? ((PyCFunctionObject *)callable)->m_ml->ml_name
+                                                   : ((PyMethodDescrObject *)callable)->d_method->ml_name;
+    uint8_t effect = n < 0 || n >= DYN_BIND_EFFECTS ? DYN_BIND_UNKNOWN : (uint8_t)n;
+    if (add_binding(Py_NewRef(callable), name, "", tt_rule_call, 0, effect) < 0)
+        return NULL;
+    return bindings.at[place_of(callable)];
+}
+
+const DynBinding *dyn_torch_binding(PyObject *callable) {
+    if (dyn_torch_tensor == NULL)
+        return NULL;
+    for (size_t i = 0; i < DYN_COUNTOF(rows) && classify == NULL; i++)
+        for (const char *s = rows[i].scopes; *s != 0; s++)
+            if (bind_row(&rows[i], *s) < 0)
+                return NULL;
+    if (classify == NULL) {
+        PyObject *module = PyImport_ImportModule("dynoc._torch");
+        classify = module == NULL ? Py_NewRef(Py_None) : at_path(module, "classify");
+        classify = classify == NULL ? Py_NewRef(Py_None) : classify;
+        PyErr_Clear();
+        Py_XDECREF(module);
+    }
+    uint32_t at = place_of(callable);
+    const DynBinding *b = at < bindings.n && bindings.at[at]->callable == callable ? bindings.at[at]
+                          : is_torch_c(callable)                                   ? bind_by_schema(callable)
+                                                                                   : NULL;
+    return b == NULL || b->effect == DYN_BIND_UNKNOWN ? NULL : b;
+}
+
+/* ---- dtypes: c10/core/ScalarType.h and TensorIterator's categories, https://pytorch.org/docs/stable/tensor_attributes.html */
+
+DynDtype dyn_tt_default(DynRec *r) { return DYN_TORCH_DEFAULT(rec_torch_begin(r)); }
+
+static char kind_of(DynDtype dt) { return dyn_dtypes[dt].kind; }
+static bool is_inexact(DynDtype dt) { return kind_of(dt) == 'f' || kind_of(dt) == 'c'; }
+
+DynDtype dyn_tt_float(DynRec *r, DynDtype dt) { return is_inexact(dt) ? dt : dyn_tt_default(r); }
+
+static DynDtype complex_of(DynDtype dt) { return dt == DYN_F64 || dt == DYN_C128 ? DYN_C128 : DYN_C64; }
+
+DynDtype dyn_tt_promote(DynDtype a, DynDtype b) {
+    static const char order[] = "biufc";
+    if (a == b)
+        return a;
+    char ka = kind_of(a), kb = kind_of(b);
+    if (ka == 'c' || kb == 'c') {
+        DynDtype x = is_inexact(a) ? complex_of(a) : DYN_C64, y = is_inexact(b) ? complex_of(b) : DYN_C64;
+        return x == DYN_C128 || y == DYN_C128 ? DYN_C128 : DYN_C64;
+    }
+    if (ka == 'b' || kb == 'b')
+        return ka == 'b' ? b : a;
+    if (ka == kb)
+        return dyn_dtypes[a].size >= dyn_dtypes[b].size ? a : b;
+    if (ka == 'f' || kb == 'f')
+        return ka == 'f' ? a : b;
+    DynDtype wide = strchr(order, ka) < strchr(order, kb) ? b : a, other = wide == a ? b : a; /* wide: unsigned */
+    if (wide != DYN_U8)
+        return DYN_NO_DTYPE; /* torch has no promotion of its larger unsigned types */
+    return other == DYN_I8 ? DYN_I16 : other;
+}
+
+static DynDtype of_number(DynRec *r, uint8_t code) {
+    return code == NP_WEAK_INT       ? DYN_I64
+           : code == NP_WEAK_FLOAT   ? dyn_tt_default(r)
+           : code == NP_WEAK_COMPLEX ? complex_of(dyn_tt_default(r))
+                                     : (DynDtype)code;
+}
+
+/* DYN_NO_DTYPE: nothing of that category yet. */
+static DynDtype combine(DynDtype higher, DynDtype lower) {
+    if (higher == DYN_NO_DTYPE || lower == DYN_NO_DTYPE)
+        return higher == DYN_NO_DTYPE ? lower : higher;
+    if (kind_of(higher) == 'c')
+        return higher;
+    if (kind_of(higher) == 'f')
+        return kind_of(lower) == 'c' ? complex_of(higher) : higher;
+    return higher == DYN_BOOL || is_inexact(lower) ? dyn_tt_promote(higher, lower) : higher;
+}
+
+DynDtype dyn_tt_result_type(DynRec *r, const NpArg *args, int n) {
+    DynDtype of[3] = {DYN_NO_DTYPE, DYN_NO_DTYPE, DYN_NO_DTYPE}; /* tensors of a rank, of rank 0, numbers */
+    for (int i = 0; i < n; i++) {
+        bool number = args[i].arg.kind == DYN_ARG_SYM || args[i].code == NP_WEAK_COMPLEX;
+        DynDtype *to = &of[number ? 2 : dyn_tt_node(r, args[i].arg.id)->ndim == 0];
+        DynDtype dt = number ? of_number(r, args[i].code) : (DynDtype)args[i].code;
+        *to = *to == DYN_NO_DTYPE ? dt : dyn_tt_promote(*to, dt);
+        if (*to == DYN_NO_DTYPE)
+            return dyn_tt_refuse(r), DYN_NO_DTYPE;
+    }
+    return combine(of[0], combine(of[1], of[2]));
+}
+
+/* ---- arguments */
+
+NpArg dyn_tt_number(DynRec *r, double value) {
+    return (NpArg){{DYN_ARG_SYM, dyn_sym_float(dyn_rec_syms(r), value)}, NP_WEAK_FLOAT};
+}
+NpArg dyn_tt_int(DynRec *r, int64_t value) { return (NpArg){{DYN_ARG_SYM, dyn_np_int(r, value)}, NP_WEAK_INT}; }
+
+int dyn_tt_operand(DynRec *r, const NpCall *c, const char *name, NpArg *out) {
+    DynOperand o = dyn_np_slot(c, name);
+    return o.v == NULL ? (dyn_tt_refuse(r), -1) : dyn_np_operand(r, o, out);
+}
+
+int dyn_tt_dtype(DynRec *r, const NpCall *c, DynDtype *out) {
+    DynOperand o = dyn_np_slot(c, "dtype");
+    if (o.v == NULL)
+        return 0;
+    *out = dyn_rec_burn(r, o.v, o.real) < 0 ? DYN_NO_DTYPE : dyn_torch_dtype_parse(o.real);
+    return *out == DYN_NO_DTYPE ? (dyn_tt_refuse(r), -1) : 0;
+}
+
+int dyn_tt_axis(DynRec *r, DynOperand o, int ndim, int *axis) {
+    int n = ndim == 0 ? 1 : ndim; /* torch takes 0 and -1 of a tensor of rank 0 */
+    Py_ssize_t at = o.v != NULL && PyLong_CheckExact(o.real) && dyn_rec_burn(r, o.v, o.real) == 0 ? PyLong_AsSsize_t(o.real) : n;
+    if (at < -n || at >= n) {
+        PyErr_Clear();
+        return dyn_tt_refuse(r), -1;
+    }
+    *axis = (int)(at < 0 ? at + n : at);
+    return 0;
+}
+
+int dyn_tt_burnt_float(DynRec *r, DynOperand o, double *out) {
+    if (o.v == NULL)
+        return 0;
+    if ((!PyFloat_CheckExact(o.real) && !PyLong_CheckExact(o.real)) || dyn_rec_burn(r, o.v, o.real) < 0)
+        return dyn_tt_refuse(r), -1;
+    *out = PyFloat_AsDouble(o.real);
+    return PyErr_Occurred() ? (PyErr_Clear(), dyn_tt_refuse(r), -1) : 0;
+}
+
+bool dyn_tt_is_str(DynRec *r, DynOperand o, const char *text) {
+    return o.v != NULL && PyUnicode_CheckExact(o.real) && dyn_rec_burn(r, o.v, o.real) == 0 &&
+           PyUnicode_CompareWithASCIIString(o.real, text) == 0;
+}
+
+/* ---- results */
+
+DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node) {
+    DynOperand to = c->b->effect == DYN_BIND_IN_PLACE ? c->args[0] : dyn_np_slot(c, "out");
+    if (node == DYN_NONE || to.v == NULL)
+        return dyn_np_result(r, node, c->result);
+    const DynNode *n = dyn_tt_node(r, node), *d = to.v->kind == DV_ARRAY ? dyn_tt_node(r, to.v->id) : NULL;
+    if (to.real != c->result || d == NULL || n->ndim != d->ndim)
+        return dyn_tt_refuse(r);
+    bool drops = is_inexact((DynDtype)n->dtype) && !is_inexact((DynDtype)d->dtype); /* torch refuses what C leaves open */
+    for (int i = 0; i < n->ndim; i++)                                               /* out= of another size would be resized */
+        if (dyn_np_hint(r, n->shape[i]) != dyn_np_hint(r, d->shape[i]) || dyn_rec_assume_equal(r, n->shape[i], d->shape[i]) < 0)
+            return dyn_tt_refuse(r);
+    return drops ? dyn_tt_refuse(r) : dyn_np_store_into(r, to, dyn_np_node_arg(r, node));
+}
+
+uint32_t dyn_tt_elementwise(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n) {
+    return compute == DYN_NO_DTYPE ? DYN_NONE : dyn_np_elementwise_in(r, op, compute, result, args, n, NP_UFUNC);
+}
+
+uint32_t dyn_tt_unary(DynRec *r, DynOp op, uint32_t a) {
+    NpArg arg = a == DYN_NONE ? (NpArg){0} : dyn_np_node_arg(r, a);
+    return a == DYN_NONE ? a : dyn_tt_elementwise(r, op, (DynDtype)arg.code, (DynDtype)arg.code, &arg, 1);
+}
+
+uint32_t dyn_tt_binary(DynRec *r, DynOp op, uint32_t a, NpArg b) {
+    if (a == DYN_NONE || (b.arg.kind == DYN_ARG_NODE && b.arg.id == DYN_NONE))
+        return DYN_NONE;
+    NpArg args[2] = {dyn_np_node_arg(r, a), b};
+    return dyn_tt_elementwise(r, op, (DynDtype)args[0].code, (DynDtype)args[0].code, args, 2);
+}
+
+/* ---- elementwise rules */
+
+static uint32_t unary(DynRec *r, const NpCall *c, DynOp op, bool floats, bool truth) {
+    NpArg a;
+    if (dyn_tt_operand(r, c, "input", &a) < 0 || a.arg.kind != DYN_ARG_NODE)
+        return dyn_tt_none(r);
+    DynDtype dt = (DynDtype)a.code, compute = floats ? dyn_tt_float(r, dt) : dt;
+    DynDtype result = truth ? DYN_BOOL : dyn_ops[op].flags & DYN_OPF_REAL ? dyn_dtype_real(compute) : compute;
+    if (truth && dyn_ops[op].dtype == DYN_DT_LOGICAL)
+        compute = DYN_BOOL;
+    else if (dt == DYN_BOOL && !floats && op != DYN_OP_INVERT)
+        return dyn_tt_none(r);                   /* what torch has of these for truths is its own affair */
+    if (op == DYN_OP_SIGN && kind_of(dt) == 'f') /* of nan torch gives 0 */
+        return dyn_tt_none(r);
+    return dyn_tt_elementwise(r, op, compute, result, &a, 1);
+}
+
+DynVal *tt_rule_unary_float(DynRec *r, NpCall *c) { return dyn_tt_finish(r, c, unary(r, c, (DynOp)c->b->op, true, false)); }
+DynVal *tt_rule_unary_same(DynRec *r, NpCall *c) { return dyn_tt_finish(r, c, unary(r, c, (DynOp)c->b->op, false, false)); }
+DynVal *tt_rule_unary_bool(DynRec *r, NpCall *c) { return dyn_tt_finish(r, c, unary(r, c, (DynOp)c->b->op, false, true)); }
+
+DynVal *tt_rule_rsqrt(DynRec *r, NpCall *c) {
+    return dyn_tt_finish(r, c, dyn_tt_unary(r, DYN_OP_RECIPROCAL, unary(r, c, DYN_OP_SQRT, true, false)));
+}
+
+DynVal *tt_rule_frac(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_np_node(r, c->slot[0]), whole = unary(r, c, DYN_OP_TRUNC, false, false);
+    return whole == DYN_NONE ? NULL : dyn_tt_finish(r, c, dyn_tt_binary(r, DYN_OP_SUBTRACT, a, dyn_np_node_arg(r, whole)));
+}
+
+DynVal *tt_rule_round(DynRec *r, NpCall *c) {
+    return dyn_np_slot(c, "decimals").v != NULL ? dyn_tt_refuse(r) : dyn_tt_finish(r, c, unary(r, c, DYN_OP_RINT, false, false));
+}
+
+static int two(DynRec *r, const NpCall *c, NpArg *args) {
+    if (c->slot[0].v == NULL || c->slot[1].v == NULL)
+        return dyn_tt_refuse(r), -1;
+    return dyn_np_operand(r, c->slot[0], &args[0]) < 0 ? -1 : dyn_np_operand(r, c->slot[1], &args[1]);
+}
+
+/* Truths and arithmetic: torch adds and multiplies truths as or and and, and refuses others. */
+static DynOp arithmetic_row(DynOp op, DynDtype dt) {
+    if (dt != DYN_BOOL)
+        return op;
+    return op == DYN_OP_ADD || op == DYN_OP_MAXIMUM        ? DYN_OP_LOGICAL_OR
+           : op == DYN_OP_MULTIPLY || op == DYN_OP_MINIMUM ? DYN_OP_LOGICAL_AND
+                                                           : op;
+}
+
+static uint32_t arithmetic(DynRec *r, DynOp op, const NpArg *args) {
+    DynDtype dt = dyn_tt_result_type(r, args, 2);
+    if (dt == DYN_NO_DTYPE)
+        return DYN_NONE;
+    if (!is_inexact(dt) && (op == DYN_OP_REMAINDER || op == DYN_OP_FMOD || op == DYN_OP_FLOOR_DIVIDE))
+        return dyn_tt_none(r); /* a division of integers by zero raises */
+    return dyn_tt_elementwise(r, arithmetic_row(op, dt), dt, dt, args, 2);
+}
+
+DynVal *tt_rule_arithmetic(DynRec *r, NpCall *c) {
+    NpArg args[2];
+    return two(r, c, args) < 0 ? NULL : dyn_tt_finish(r, c, arithmetic(r, (DynOp)c->b->op, args));
+}
+
+/* input + alpha * other: alpha of 1 is none, others are of the dtype that all meet in. */
+static uint32_t add_scaled(DynRec *r, DynOp op, NpArg *args, DynOperand alpha) {
+    NpArg scale;
+    DynDtype dt = dyn_tt_result_type(r, args, 2);
+    if (dt == DYN_NO_DTYPE)
+        return DYN_NONE;
+    if (alpha.v != NULL && !(PyLong_CheckExact(alpha.real) && PyLong_AsLong(alpha.real) == 1)) {
+        NpArg product[2] = {args[1]};
+        if (dyn_np_operand(r, alpha, &scale) < 0 || dt == DYN_BOOL || (!is_inexact(dt) && scale.code == NP_WEAK_FLOAT))
+            return dyn_tt_none(r);
+        product[1] = scale;
+        uint32_t t = dyn_tt_elementwise(r, DYN_OP_MULTIPLY, dt, dt, product, 2);
+        if (t == DYN_NONE)
+            return t;
+        args[1] = dyn_np_node_arg(r, t);
+    } else if (alpha.v != NULL && dyn_rec_burn(r, alpha.v, alpha.real) < 0) {
+        return dyn_tt_none(r);
+    }
+    return op == DYN_OP_SUBTRACT && dt == DYN_BOOL ? dyn_tt_none(r)
+                                                   : dyn_tt_elementwise(r, arithmetic_row(op, dt), dt, dt, args, 2);
+}
+
+DynVal *tt_rule_add(DynRec *r, NpCall *c) {
+    NpArg args[2];
+    return two(r, c, args) < 0 ? NULL : dyn_tt_finish(r, c, add_scaled(r, (DynOp)c->b->op, args, dyn_np_slot(c, "alpha")));
+}
+
+DynVal *tt_rule_rsub(DynRec *r, NpCall *c) {
+    NpArg args[2];
+    if (two(r, c, args) < 0)
+        return NULL;
+    NpArg turned[2] = {args[1], args[0]};
+    return dyn_np_slot(c, "alpha").v != NULL ? dyn_tt_refuse(r)
+                                             : dyn_tt_finish(r, c, add_scaled(r, DYN_OP_SUBTRACT, turned, (DynOperand){0}));
+}
+
+static uint32_t divide(DynRec *r, const NpArg *args) {
+    DynDtype dt = dyn_tt_result_type(r, args, 2);
+    dt = dt == DYN_NO_DTYPE ? dt : dyn_tt_float(r, dt);
+    return dyn_tt_elementwise(r, DYN_OP_DIVIDE, dt, dt, args, 2);
+}
+
+/* rounding_mode: "floor" and "trunc" of floats; those of integers raise where they divide by zero. */
+DynVal *tt_rule_divide(DynRec *r, NpCall *c) {
+    NpArg args[2];
+    DynOperand mode = dyn_np_slot(c, "rounding_mode");
+    if (two(r, c, args) < 0)
+        return NULL;
+    if (mode.v == NULL)
+        return dyn_tt_finish(r, c, divide(r, args));
+    DynDtype dt = dyn_tt_result_type(r, args, 2);
+    if (dt == DYN_NO_DTYPE || !is_inexact(dt))
+        return dyn_tt_refuse(r);
+    if (dyn_tt_is_str(r, mode, "floor"))
+        return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_FLOOR_DIVIDE, dt, dt, args, 2));
+    if (dyn_tt_is_str(r, mode, "trunc"))
+        return dyn_tt_finish(r, c, dyn_tt_unary(r, DYN_OP_TRUNC, divide(r, args)));
+    return dyn_tt_refuse(r);
+}
+
+DynVal *tt_rule_float(DynRec *r, NpCall *c) {
+    NpArg args[2];
+    if (two(r, c, args) < 0)
+        return NULL;
+    DynDtype dt = dyn_tt_result_type(r, args, 2);
+    dt = dt == DYN_NO_DTYPE ? dt : dyn_tt_float(r, dt);
+    return dyn_tt_finish(r, c, dyn_tt_elementwise(r, (DynOp)c->b->op, dt, dt, args, 2));
+}
+
+static uint32_t compare(DynRec *r, DynOp op, const NpArg *args) {
+    return dyn_tt_elementwise(r, op, dyn_tt_result_type(r, args, 2), DYN_BOOL, args, 2);
+}
+
+DynVal *tt_rule_compare(DynRec *r, NpCall *c) {
+    NpArg args[2];
+    return two(r, c, args) < 0 ? NULL : dyn_tt_finish(r, c, compare(r, (DynOp)c->b->op, args));
+}
+
+DynVal *tt_rule_logical(DynRec *r, NpCall *c) {
+    NpArg args[2];
+    return two(r, c, args) < 0 ? NULL : dyn_tt_finish(r, c, dyn_tt_elementwise(r, (DynOp)c->b->op, DYN_BOOL, DYN_BOOL, args, 2));
+}
+
+/* Exponents 2, 3, 0.5, -1 … are what torch's kernels look at too; float_power of rec_numpy_elem.c guards those it uses. */
+static uint32_t power(DynRec *r, const NpArg *args) {
+    DynDtype dt = dyn_tt_result_type(r, args, 2);
+    bool number = args[1].arg.kind == DYN_ARG_SYM && args[0].arg.kind == DYN_ARG_NODE;
+    if (dt == DYN_NO_DTYPE || !is_inexact(dt) || (number && args[1].code == DYN_BOOL))
+        return dyn_tt_none(r);
+    return dyn_tt_elementwise(r, DYN_OP_POWER, dt, dt, args, 2);
+}
+
+DynVal *tt_rule_pow(DynRec *r, NpCall *c) {
+    NpArg args[2];
+    return two(r, c, args) < 0 ? NULL : dyn_tt_finish(r, c, power(r, args));
+}
+
+DynVal *tt_rule_where(DynRec *r, NpCall *c) {
+    NpArg args[3];
+    for (int i = 0; i < 3; i++)
+        if (c->slot[i].v == NULL || dyn_np_operand(r, c->slot[i], &args[i]) < 0)
+            return dyn_tt_refuse(r);
+    DynDtype dt = dyn_tt_result_type(r, args + 1, 2);
+    if (args[0].code != DYN_BOOL)
+        return dyn_tt_refuse(r);
+    return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_WHERE, dt, dt, args, 3));
+}
+
+/* clamp: the smaller of max and the larger of min and x. Nan goes through. */
+DynVal *tt_rule_clamp(DynRec *r, NpCall *c) {
+    DynOperand bound[2] = {dyn_np_slot(c, "min"), dyn_np_slot(c, "max")};
+    NpArg args[3];
+    int n = 1;
+    if (dyn_np_operand(r, c->slot[0], &args[0]) < 0)
+        return NULL;
+    for (int i = 0; i < 2; i++)
+        if (bound[i].v != NULL && dyn_np_operand(r, bound[i], &args[n++]) < 0)
+            return NULL;
+    DynDtype dt = n == 1 ? DYN_NO_DTYPE : dyn_tt_result_type(r, args, n);
+    if (dt == DYN_NO_DTYPE || dt == DYN_BOOL)
+        return dyn_tt_refuse(r);
+    uint32_t node = DYN_NONE;
+    for (int i = 0, at = 1; i < 2; i++) {
+        if (bound[i].v == NULL)
+            continue;
+        NpArg pair[2] = {node == DYN_NONE ? args[0] : dyn_np_node_arg(r, node), args[at++]};
+        if ((node = dyn_tt_elementwise(r, i == 0 ? DYN_OP_MAXIMUM : DYN_OP_MINIMUM, dt, dt, pair, 2)) == DYN_NONE)
+            return NULL;
+    }
+    return dyn_tt_finish(r, c, node);
+}
+
+/* input + value * (tensor1 op tensor2) */
+DynVal *tt_rule_addc(DynRec *r, NpCall *c) {
+    NpArg args[3];
+    for (int i = 0; i < 3; i++)
+        if (c->slot[i].v == NULL || dyn_np_operand(r, c->slot[i], &args[i]) < 0)
+            return dyn_tt_refuse(r);
+    DynOperand value = dyn_np_slot(c, "value");
+    DynDtype dt = dyn_tt_result_type(r, args, 3);
+    if (dt == DYN_NO_DTYPE || kind_of(dt) != 'f')
+        return dyn_tt_refuse(r);
+    NpArg scaled[2] = {args[1]}, sum[2] = {args[0]};
+    if (value.v != NULL) { /* torch scales the first factor */
+        if (dyn_np_operand(r, value, &scaled[1]) < 0)
+            return NULL;
+        uint32_t t = dyn_tt_elementwise(r, DYN_OP_MULTIPLY, dt, dt, scaled, 2);
+        if (t == DYN_NONE)
+            return NULL;
+        scaled[0] = dyn_np_node_arg(r, t);
+    }
+    scaled[1] = args[2];
+    uint32_t t = dyn_tt_elementwise(r, (DynOp)c->b->op, dt, dt, scaled, 2);
+    if (t == DYN_NONE)
+        return NULL;
+    sum[1] = dyn_np_node_arg(r, t);
+    return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_ADD, dt, dt, sum, 2));
+}
+
+/* lerp: |weight| < 0.5: start + weight * (end - start), else from the end: aten/src/ATen/native/Lerp.h. A number as weight. */
+DynVal *tt_rule_lerp(DynRec *r, NpCall *c) {
+    NpArg args[2], weight;
+    if (two(r, c, args) < 0 || dyn_tt_operand(r, c, "weight", &weight) < 0)
+        return NULL;
+    DynDtype dt = dyn_tt_result_type(r, args, 2);
+    double w = 0;
+    if (dt == DYN_NO_DTYPE || kind_of(dt) != 'f' || weight.arg.kind != DYN_ARG_SYM ||
+        dyn_tt_burnt_float(r, dyn_np_slot(c, "weight"), &w) < 0)
+        return dyn_tt_refuse(r);
+    NpArg turned[2] = {args[1], args[0]};
+    bool low = w > -0.5 && w < 0.5;
+    uint32_t t = dyn_tt_elementwise(r, DYN_OP_SUBTRACT, dt, dt, turned, 2);
+    t = dyn_tt_binary(r, DYN_OP_MULTIPLY, t, dyn_tt_number(r, low ? w : 1 - w));
+    if (t == DYN_NONE)
+        return NULL;
+    NpArg sum[2] = {low ? args[0] : args[1], dyn_np_node_arg(r, t)};
+    return dyn_tt_finish(r, c, dyn_tt_elementwise(r, low ? DYN_OP_ADD : DYN_OP_SUBTRACT, dt, dt, sum, 2));
+}
+
+DynVal *tt_rule_masked_fill(DynRec *r, NpCall *c) {
+    NpArg a, mask, value;
+    if (dyn_tt_operand(r, c, "input", &a) < 0 || dyn_tt_operand(r, c, "mask", &mask) < 0 ||
+        dyn_tt_operand(r, c, "value", &value) < 0)
+        return NULL;
+    NpArg args[3] = {mask, value, a};
+    if (mask.code != DYN_BOOL || a.arg.kind != DYN_ARG_NODE ||
+        (value.arg.kind == DYN_ARG_NODE && dyn_tt_node(r, value.arg.id)->ndim > 0))
+        return dyn_tt_refuse(r);
+    return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_WHERE, (DynDtype)a.code, (DynDtype)a.code, args, 3));
+}
+
+/* ---- operators */
+
+/* The dunder names by which Python asks a tensor's class: those that are functions in Python end in the same rows. */
+static uint32_t operator_node(DynRec *r, DynOp op, NpArg *args) {
+    switch (op) {
+    case DYN_OP_ADD:
+    case DYN_OP_SUBTRACT: return add_scaled(r, op, args, (DynOperand){0});
+    case DYN_OP_DIVIDE: return divide(r, args);
+    case DYN_OP_POWER: return power(r, args);
+    case DYN_OP_LEFT_SHIFT:
+    case DYN_OP_RIGHT_SHIFT: return dyn_tt_none(r);
+    default: return dyn_ops[op].dtype == DYN_DT_COMPARE ? compare(r, op, args) : arithmetic(r, op, args);
+    }
+}
+
+uint32_t dyn_torch_operator(DynRec *r, DynOp op, NpArg *args, int n) {
+    DynDtype dt = n == 1 ? (DynDtype)args[0].code : DYN_NO_DTYPE;
+    if (n == 1)
+        return dt == DYN_BOOL && op != DYN_OP_INVERT
+                   ? dyn_tt_none(r)
+                   : dyn_tt_elementwise(r, op, dt, dyn_ops[op].flags & DYN_OPF_REAL ? dyn_dtype_real(dt) : dt, args, 1);
+    return operator_node(r, op, args);
+}
+
+/* ---- calls without a rule */
+
+DynVal *tt_rule_call(DynRec *r, NpCall *c) {
+    if (c->b->effect == DYN_BIND_IN_PLACE)
+        return dyn_np_extern_in_place(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
+    if (c->b->effect == DYN_BIND_RANDOM)
+        return dyn_np_extern_once(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
+    return dyn_np_extern(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
+}

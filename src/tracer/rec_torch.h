@@ -1,0 +1,39 @@
+/* rec_torch.h: what the PyTorch rules (rec_torch*.c) share, and nobody else sees. They make nodes with the helpers of rec_np.h;
+ * which dtypes operands meet in, and what is not given, is PyTorch's. As NumPy's rules they predict, and dyn_np_result compares
+ * with what eager gave. */
+#ifndef DYN_REC_TORCH_H
+#define DYN_REC_TORCH_H
+#include "base/torch.h"
+#include "tracer/rec_np.h"
+
+/* ---- rec_torch.c */
+static inline DynNode *dyn_tt_node(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
+static inline DynVal *dyn_tt_refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
+static inline uint32_t dyn_tt_none(DynRec *r) { return dyn_tt_refuse(r), DYN_NONE; }
+DYN_HIDDEN DynDtype dyn_tt_default(DynRec *r); /* torch.get_default_dtype(), which the guards hold */
+/* What a dtype becomes where an operator computes in floats: integers go to the default dtype. */
+DYN_HIDDEN DynDtype dyn_tt_float(DynRec *r, DynDtype dt);
+/* The dtype that n operands meet in, by torch's categories: tensors of a rank, those of rank 0, Python numbers. */
+DYN_HIDDEN DynDtype dyn_tt_result_type(DynRec *r, const NpArg *args, int n);
+DYN_HIDDEN DynDtype dyn_tt_promote(DynDtype a, DynDtype b);
+/* One elementwise node, of operands converted to `compute`. */
+DYN_HIDDEN uint32_t dyn_tt_elementwise(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n);
+DYN_HIDDEN uint32_t dyn_tt_unary(DynRec *r, DynOp op, uint32_t a);           /* of a's dtype */
+DYN_HIDDEN uint32_t dyn_tt_binary(DynRec *r, DynOp op, uint32_t a, NpArg b); /* of a's dtype */
+DYN_HIDDEN NpArg dyn_tt_number(DynRec *r, double value);                     /* a constant */
+DYN_HIDDEN NpArg dyn_tt_int(DynRec *r, int64_t value);
+DYN_HIDDEN int dyn_tt_operand(DynRec *r, const NpCall *c, const char *name, NpArg *out); /* 0; -1: not given, or none of these */
+DYN_HIDDEN int dyn_tt_dtype(DynRec *r, const NpCall *c, DynDtype *out);   /* dtype=, burnt in; not given: *out stays */
+DYN_HIDDEN int dyn_tt_axis(DynRec *r, DynOperand o, int ndim, int *axis); /* one burnt axis; -1 */
+/* A float that is the same at every call; not given: *out stays. */
+DYN_HIDDEN int dyn_tt_burnt_float(DynRec *r, DynOperand o, double *out);
+DYN_HIDDEN bool dyn_tt_is_str(DynRec *r, DynOperand o, const char *text); /* is it this str, at every call */
+/* The node as the call's result: stored into the operand that is changed in place or `out`, else a new tensor. */
+DYN_HIDDEN DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node);
+
+/* A callable without a row: its schema says what it does (DynBinding.effect). */
+DYN_HIDDEN DynVal *tt_rule_call(DynRec *r, NpCall *c);
+#define TORCH(name, scopes, sig, rule, op) DYN_HIDDEN DynVal *tt_rule_##rule(DynRec *r, NpCall *c);
+#include "tracer/bind_torch.def"
+#undef TORCH
+#endif

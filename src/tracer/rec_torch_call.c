@@ -1,0 +1,27 @@
+/* rec_torch_call.c: calls of PyTorch's own functions whose sizes follow from the operands': so what comes behind them knows its
+ * sizes before the call is made. Called through the binding table. */
+#include "tracer/rec_torch.h"
+
+static uint32_t tensor(DynRec *r, DynOperand o) {
+    return o.v == NULL || o.v->kind != DV_ARRAY ? dyn_tt_none(r) : dyn_np_node(r, o);
+}
+
+static int agree(DynRec *r, uint32_t a, uint32_t b) {
+    return dyn_np_hint(r, a) == dyn_np_hint(r, b) && dyn_rec_assume_equal(r, a, b) == 0 ? 0 : (dyn_tt_refuse(r), -1);
+}
+
+/* linear: the last axis of the input, K, with weight (N, K) or (K). */
+DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
+    uint32_t a = tensor(r, c->slot[0]), w = a == DYN_NONE ? a : tensor(r, c->slot[1]), shape[DYN_MAX_NDIM];
+    if (w == DYN_NONE)
+        return NULL;
+    const DynNode *x = dyn_tt_node(r, a), *y = dyn_tt_node(r, w);
+    if (x->ndim == 0 || y->ndim != 2 || agree(r, x->shape[x->ndim - 1], y->shape[1]) < 0)
+        return dyn_tt_refuse(r);
+    memcpy(shape, x->shape, sizeof(*shape) * x->ndim);
+    shape[x->ndim - 1] = y->shape[0];
+    return dyn_np_sized_call(r, c, x->ndim, shape);
+}
+
+/* matmul, mm, bmm: as NumPy's; rank 1 too. */
+DynVal *tt_rule_matmul(DynRec *r, NpCall *c) { return np_rule_matmul(r, c); }

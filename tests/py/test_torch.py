@@ -1,0 +1,193 @@
+"""PyTorch tensors: captured, compiled, and equal to eager: operators, sizes, writing, state, modules."""
+
+import pytest
+from torch_cases import check, same, torch
+
+import dynoc
+
+
+def t(*shape, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(sum(shape) + len(shape))
+    return torch.randn(*shape, generator=generator).to(dtype)
+
+
+def test_cos_and_sin_of_any_size():
+    check(lambda x: torch.cos(x) + torch.sin(x), [t(10)], [t(1000)], [t(7)])
+
+
+ELEMENTWISE = {
+    "chain": lambda x: torch.tanh(x * 2 + 1) / (x.abs() + 1),
+    "comparison": lambda x: (x > 0) & (x < 1) | (x == 2),
+    "where": lambda x: torch.where(x > 0, x, 0.0),
+    "power": lambda x: x.abs() ** 2 + x**3 + x.abs() ** 0.5 + 2**x,
+    "reflected": lambda x: 2 - x + 1 / (x.abs() + 1),
+    "clamp": lambda x: x.clamp(-1, 1) + torch.clamp(x, min=0) + x.clamp(max=0.5),
+    "lerp": lambda x: torch.lerp(x, x * 2, 0.25) + torch.lerp(x, x * 3, 0.75),
+    "addcmul": lambda x: torch.addcmul(x, x, x, value=2) + torch.addcdiv(x, x, x.abs() + 1),
+    "masked_fill": lambda x: x.masked_fill(x > 0, -1.0),
+    "add_alpha": lambda x: torch.add(x, x, alpha=3) - torch.sub(x, 1, alpha=2) + torch.rsub(x, 1),
+    "rsqrt": lambda x: (x.abs() + 1).rsqrt() + torch.frac(x) + torch.round(x),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_elementwise(name, dtype):
+    check(ELEMENTWISE[name], [t(3, 4, dtype=dtype)], [t(30, 40, dtype=dtype)])
+
+
+@pytest.mark.parametrize("a", [torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8, torch.int8, torch.bool])
+@pytest.mark.parametrize("b", [torch.float32, torch.float64, torch.int64, torch.uint8, torch.bool])
+def test_promotion(a, b):
+    x, y = t(5).to(a), t(5).mul(3).to(b)
+    for args in ([x, y], [x[0], y], [x, y[0]], [x[0], y[0]]):
+        check(lambda x, y: (x * y, x + y, x / (y + 2), x == y), args)
+
+
+def test_python_numbers_are_of_their_category():
+    check(lambda x: (x * 2, x * 2.5, x + True), [torch.arange(5)], [torch.arange(9)])
+    check(lambda x, k: x * k, [t(5), 2.5], [t(6), 3.5])
+    check(lambda x, k: x * k, [t(5), 2], [t(6), 3])
+
+
+def test_sums_and_means():
+    check(lambda x: (x.sum(), x.sum(1), x.mean(), x.mean(dim=-1, keepdim=True), x.sum((0, 1))), [t(3, 4)], [t(30, 40)])
+    check(lambda x: (x.sum(), x.sum(0, dtype=torch.float64)), [torch.arange(12).reshape(3, 4)])
+
+
+def test_sizes_are_run_time_values():
+    check(lambda x: x * x.shape[0] + x.size(1) + x.numel() + len(x.size()), [t(3, 4)], [t(5, 6)], [t(9, 2)])
+    assert check(lambda x: x.shape, [t(3, 4)], captured=False)(t(5, 2)) == torch.Size([5, 2])
+
+
+def test_products_with_bias_and_activation():
+    linear = torch.nn.functional.linear
+    check(lambda x, w, b: linear(x, w, b).relu(), [t(3, 4), t(5, 4), t(5)], [t(8, 9), t(7, 9), t(7)])
+    check(lambda x, w: (x @ w + 1).relu(), [t(3, 4), t(4, 5)], [t(8, 9), t(9, 7)])
+    check(lambda x: x.T @ x, [t(3, 4)], [t(8, 9)])
+
+
+def test_slices():
+    check(lambda x: (x[1:, ::2] + x[:-1, 1::2], x[0], x[..., None], x[-1, 2:]), [t(4, 6)], [t(8, 10)])
+
+
+def test_writing_in_place():
+    def change(x):
+        x[1:] = 3.0
+        x[0] += 1
+        x.mul_(2).add_(1)
+        x *= 2
+
+    fast = check(change, [t(5)], [t(9)])
+    x = t(5)
+    before = x._version
+    fast(x)
+    assert x._version > before
+
+
+def test_errors_are_pytorchs_own():
+    fast = dynoc.optimize(lambda x, y: x + y, wait=True)
+    fast(t(3), t(3))
+    with pytest.raises(RuntimeError, match="must match the size of tensor b"):
+        fast(t(3), t(4))
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
+        dynoc.optimize(lambda x, y: x @ y)(t(3, 4), t(3, 4))
+
+
+def test_default_dtype_is_guarded():
+    fast = dynoc.optimize(lambda x: x / 2, wait=True)
+    x = torch.arange(5)
+    same(fast(x), x / 2)
+    torch.set_default_dtype(torch.float64)
+    try:
+        same(fast(x), x / 2)
+        assert fast(x).dtype == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    same(fast(x), x / 2)
+
+
+def test_views_of_what_comes_in_stay_views():
+    fast = dynoc.optimize(lambda x: (x[1:], x * 2), wait=True)
+    for n in (5, 6, 7):
+        x = t(n)
+        view = fast(x)[0]
+        assert view.data_ptr() == x.data_ptr() + 4 and view.storage_offset() == 1
+        view.zero_()
+        assert x[1:].eq(0).all()
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(4, 8), torch.nn.Linear(8, 2)
+        self.register_buffer("scale", torch.tensor(2.0))
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x))) * self.scale
+
+
+def test_a_module_is_one_graph():
+    net = Net().eval()
+    with torch.no_grad():
+        check(lambda x: net(x), [t(3, 4)], [t(7, 4)])
+
+
+def test_gradients_are_autograds():
+    net = Net()
+    fast = dynoc.optimize(lambda x: net(x), wait=True)
+    for n in (3, 5):
+        out = fast(t(n, 4))
+        assert out.requires_grad
+        out.sum().backward()
+    assert net.first.weight.grad is not None
+    x = t(3).requires_grad_()
+    dynoc.optimize(lambda x: (x * 2).sum())(x).backward()
+    same(x.grad, torch.full((3,), 2.0))
+
+
+def test_no_grad_inside():
+    net = Net()
+
+    def inner(x):
+        with torch.no_grad():
+            return net(x) * 2
+
+    fast = check(inner, [t(3, 4)], [t(7, 4)])
+    assert torch.is_grad_enabled() and not fast(t(3, 4)).requires_grad
+    with torch.no_grad():
+        same(fast(t(3, 4)), inner(t(3, 4)))
+        assert not torch.is_grad_enabled()
+
+
+def test_a_parameter_that_is_replaced_is_seen():
+    net = Net().eval()
+    with torch.no_grad():
+        fast = dynoc.optimize(lambda x: net(x), wait=True)
+        fast(t(3, 4))
+        net.first.weight.mul_(3)
+        same(fast(t(3, 4)), net(t(3, 4)))
+        net.first = torch.nn.Linear(4, 8)
+        same(fast(t(3, 4)), net(t(3, 4)))
+        net.scale = torch.tensor(5.0)
+        same(fast(t(3, 4)), net(t(3, 4)))
+
+
+def test_subclasses_and_other_layouts_run_eagerly():
+    class Mine(torch.Tensor):
+        pass
+
+    fast = dynoc.optimize(lambda x: x * 2 + 1, wait=True)
+    for x in (t(3).as_subclass(Mine), torch.ones(3, dtype=torch.complex64).conj(), torch.ones(3, device="meta")):
+        got = fast(x)
+        assert type(got) is type(x * 2) and got.device == x.device
+    assert torch.equal(fast(t(3)), t(3) * 2 + 1)
+
+
+def test_modes_are_left_alone():
+    fast = dynoc.optimize(lambda x: x * 2 + 1, wait=True)
+    fast(t(3))
+    same(torch.vmap(fast)(t(4, 3)), t(4, 3) * 2 + 1)
+    with torch.inference_mode():
+        assert fast(t(3)).is_inference()
+    same(torch.func.grad(lambda x: fast(x).sum())(t(3)), torch.full((3,), 2.0))
