@@ -102,6 +102,10 @@ DYN_HIDDEN int dyn_np_store(DynRec *r, uint32_t dst, NpArg value);
 DYN_HIDDEN bool dyn_np_overlaps_itself(DynRec *r, uint32_t node); /* can two of its elements be one piece of memory? */
 /* Of rec_numpy_gather.c: the places are an input's that nobody has written so far, and so is the size they have to be below. */
 DYN_HIDDEN bool dyn_np_known_from_the_start(DynRec *r, uint32_t index, uint32_t size);
+/* Where an index of integer arrays (one, or a tuple of them) names elements along the first axis of `table`: a, or a view of it
+ * in which as many axes are one. -1: it is another index. */
+DYN_HIDDEN int dyn_np_places(DynRec *r, uint32_t a, DynOperand index, uint32_t *table, uint32_t *places);
+DYN_HIDDEN DynVal *dyn_np_lookup(DynRec *r, uint32_t a, DynOperand index, PyObject *result); /* a[i, j] */
 /* rec_numpy_scatter.c: dst[index] = value (op -1), or np.add.at(dst, index, value) and the like. -1: it has to be a call. */
 DYN_HIDDEN int dyn_np_scatter(DynRec *r, uint32_t dst, uint32_t index, NpArg value, int op);
 DYN_HIDDEN bool dyn_np_has_acted(DynRec *r); /* something was recorded that can be seen from outside, and can't be done again */

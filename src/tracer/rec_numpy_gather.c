@@ -3,7 +3,10 @@
  * Such a lookup is a GATHER node, whose places are looked at before anything that can be seen is done: where one isn't there
  * CPython makes the whole call again, and eager raises. So there is none behind something that can't be done again, unless its
  * places can be looked at when the graph begins; nor where the elements' order in memory isn't C's at every call. Those stay
- * calls of NumPy's own function, of which the sizes are known. */
+ * calls of NumPy's own function, of which the sizes are known.
+ *
+ * a[i, j] is a lookup in what its first axes are as one, at places that are computed: one that lies outside along any axis
+ * becomes one that is nowhere. np.take_along_axis is a lookup in all axes as one. */
 #include "tracer/extern.h"
 #include "tracer/rec_np.h"
 
@@ -48,6 +51,88 @@ static bool gives_c(DynRec *r, uint32_t a, uint32_t index, bool take, PyObject *
     bool table = node_at(r, a)->ndim == 1 || dyn_np_always_c(r, a);
     bool places = node_at(r, index)->ndim == 1 || dyn_np_always_c(r, index);
     return (take || (table && places)) && PyArray_CheckExact(result) && PyArray_IS_C_CONTIGUOUS((PyArrayObject *)result);
+}
+
+/* ---- places along several axes as one */
+
+static uint32_t compute(DynRec *r, DynOp op, DynDtype dt, DynDtype result, uint32_t a, NpArg b) {
+    NpArg args[2] = {dyn_np_node_arg(r, a), b};
+    bool failed = a == DYN_NONE || b.arg.id == DYN_NONE;
+    return failed ? DYN_NONE : dyn_np_elementwise_as(r, op, dt, result, args, 2);
+}
+
+static NpArg whole(uint32_t sym) { return (NpArg){{DYN_ARG_SYM, sym}, NP_WEAK_INT}; }
+
+static NpArg node_arg(DynRec *r, uint32_t node) { return node == DYN_NONE ? whole(DYN_NONE) : dyn_np_node_arg(r, node); }
+
+static uint32_t choose(DynRec *r, uint32_t mask, NpArg a, NpArg b) {
+    NpArg args[3] = {node_arg(r, mask), a, b};
+    bool failed = mask == DYN_NONE || a.arg.id == DYN_NONE || b.arg.id == DYN_NONE;
+    return failed ? DYN_NONE : dyn_np_elementwise_as(r, DYN_OP_WHERE, DYN_I64, DYN_I64, args, 3);
+}
+
+/* Places that `index` names along an axis of that size, counted from the beginning; there: and the mask of those that are. */
+static uint32_t counted(DynRec *r, uint32_t index, uint32_t size, uint32_t *there) {
+    uint32_t at = node_at(r, index)->dtype == DYN_I64 ? index : dyn_np_copy(r, index, DYN_I64), zero = dyn_np_int(r, 0);
+    uint32_t below = at == DYN_NONE ? at : compute(r, DYN_OP_LESS, DYN_I64, DYN_BOOL, at, whole(zero));
+    uint32_t up = below == DYN_NONE ? below : compute(r, DYN_OP_ADD, DYN_I64, DYN_I64, at, whole(size));
+    at = choose(r, below, node_arg(r, up), node_arg(r, at));
+    uint32_t low = compute(r, DYN_OP_GREATER_EQUAL, DYN_I64, DYN_BOOL, at, whole(zero));
+    uint32_t high = low == DYN_NONE ? low : compute(r, DYN_OP_LESS, DYN_I64, DYN_BOOL, at, whole(size));
+    *there = compute(r, DYN_OP_LOGICAL_AND, DYN_BOOL, DYN_BOOL, low, node_arg(r, high));
+    return *there == DYN_NONE ? DYN_NONE : at;
+}
+
+static uint32_t nowhere(DynRec *r, uint32_t there, uint32_t at) {
+    return choose(r, there, node_arg(r, at), whole(dyn_np_int(r, INT64_MIN)));
+}
+
+/* The arrays of an index, of which whole slices may stand behind; their number, or -1. */
+static int index_arrays(DynRec *r, DynOperand index, int ndim, uint32_t *at) {
+    DynOperand items[DYN_MAX_NDIM] = {index}, part[3];
+    int n = PyTuple_CheckExact(index.real) ? dyn_np_items(r, index, items, ndim) : index.v->kind == DV_ARRAY ? 1 : -1, arrays = 0;
+    for (int i = 0; i < n; i++) {
+        if (PySlice_Check(items[i].real) && arrays > 0) {
+            bool all = dyn_np_items(r, items[i], part, 3) == 3;
+            for (int k = 0; k < 3 && all; k++)
+                all = part[k].real == Py_None && dyn_rec_burn(r, part[k].v, Py_None) == 0;
+            if (!all)
+                return -1;
+            continue;
+        }
+        const DynNode *x = arrays == i && items[i].v->kind == DV_ARRAY ? node_at(r, items[i].v->id) : NULL;
+        if (x == NULL || x->ndim == 0 || (dyn_dtypes[x->dtype].kind != 'i' && dyn_dtypes[x->dtype].kind != 'u'))
+            return -1;
+        at[arrays++] = items[i].v->id;
+    }
+    return n < 0 || arrays == 0 ? -1 : arrays;
+}
+
+int dyn_np_places(DynRec *r, uint32_t a, DynOperand index, uint32_t *table, uint32_t *places) {
+    uint32_t at[DYN_MAX_NDIM] = {DYN_NONE}, shape[DYN_MAX_NDIM], there = DYN_NONE, sum = DYN_NONE;
+    int ndim = node_at(r, a)->ndim, n = index_arrays(r, index, ndim, at);
+    *table = a;
+    *places = at[0];
+    if (n == 1)
+        return 0;
+    if (n < 0 || !dyn_np_always_c(r, a))
+        return refuse(r), -1;
+    for (int i = 0; i < n; i++) {
+        uint32_t ok, size = node_at(r, a)->shape[i];
+        if (node_at(r, at[i])->ndim > 1 && !dyn_np_always_c(r, at[i]))
+            return refuse(r), -1;
+        uint32_t one = counted(r, at[i], size, &ok);
+        sum = i == 0 ? one : compute(r, DYN_OP_MULTIPLY, DYN_I64, DYN_I64, sum, whole(size));
+        sum = i == 0 || sum == DYN_NONE ? sum : compute(r, DYN_OP_ADD, DYN_I64, DYN_I64, sum, node_arg(r, one));
+        there = i == 0 || ok == DYN_NONE ? ok : compute(r, DYN_OP_LOGICAL_AND, DYN_BOOL, DYN_BOOL, there, node_arg(r, ok));
+        if (sum == DYN_NONE || there == DYN_NONE)
+            return -1;
+    }
+    shape[0] = dyn_np_product(r, n, node_at(r, a)->shape);
+    memcpy(shape + 1, node_at(r, a)->shape + n, sizeof(*shape) * (size_t)(ndim - n));
+    *places = nowhere(r, there, sum);
+    *table = shape[0] == DYN_NONE ? DYN_NONE : dyn_np_reshape_view(r, a, ndim - n + 1, shape, DYN_NODE_VIEW);
+    return *places == DYN_NONE || *table == DYN_NONE ? -1 : 0;
 }
 
 /* The node, or DYN_NONE: it has to be a call. */
@@ -99,4 +184,18 @@ DynVal *np_rule_take(DynRec *r, NpCall *c) {
     dyn_graph_truncate(dyn_rec_graph(r), nnodes);
     *dyn_rec_why(r) = DYN_R_OK;
     return dyn_np_sized_call(r, c, ndim, shape);
+}
+
+/* a[i, j]: NULL where it has to be a call. */
+DynVal *dyn_np_lookup(DynRec *r, uint32_t a, DynOperand index, PyObject *result) {
+    uint32_t table, places, shape[DYN_MAX_NDIM];
+    if (dyn_np_places(r, a, index, &table, &places) < 0)
+        return NULL;
+    const DynNode *x = node_at(r, table), *y = node_at(r, places);
+    int ndim = x->ndim - 1 + y->ndim;
+    if (ndim > DYN_MAX_NDIM || !gives_c(r, table, places, false, result))
+        return refuse(r);
+    memcpy(shape, y->shape, sizeof(*shape) * y->ndim);
+    memcpy(shape + y->ndim, x->shape + 1, sizeof(*shape) * (size_t)(x->ndim - 1));
+    return dyn_np_result(r, gather(r, table, places, 0, shape, ndim), result);
 }

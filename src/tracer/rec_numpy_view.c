@@ -288,6 +288,11 @@ DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *resul
     }
     if (is_advanced(index)) {
         DynOperand args[2] = {a, index};
+        DynVal *found = dyn_np_lookup(r, base, index, result);
+        if (found != NULL)
+            return found;
+        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+        *dyn_rec_why(r) = DYN_R_OK;
         return dyn_np_extern(r, dyn_np_binding("__getitem__", true)->callable, "getitem", args, 2, NULL, result);
     }
     uint32_t id = dyn_np_basic_index(r, base, index);
@@ -339,7 +344,7 @@ static int stored_value(DynRec *r, DynOperand a, DynOperand value, NpArg *out) {
 
 int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand value) {
     NpArg v;
-    uint32_t base = dyn_np_node(r, a);
+    uint32_t base = dyn_np_node(r, a), to, places;
     if (base == DYN_NONE || a.v->kind != DV_ARRAY || dyn_np_resolve(r, index, 0) < 0 || dyn_np_resolve(r, value, 0) < 0)
         return base != DYN_NONE && a.v->kind != DV_ARRAY ? (no_node(r), -1) : -1;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
@@ -350,8 +355,8 @@ int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand va
         ok = dyn_torch_store_subscr(r, a, base, index, value);
     else if (known && is_array_operand(index) && PyArray_ISBOOL((PyArrayObject *)index.real))
         ok = store_masked(r, base, a, index, v);
-    else if (known && is_array_operand(index) && index.v->kind == DV_ARRAY)
-        ok = dyn_np_scatter(r, base, index.v->id, v, -1);
+    else if (known && is_advanced(index) && dyn_np_places(r, base, index, &to, &places) == 0)
+        ok = dyn_np_scatter(r, to, places, v, -1);
     else
         ok = -1;
     if (ok < 0 && !tensor && (!known || is_advanced(index))) {

@@ -39,6 +39,22 @@ def with_index(table, index):
     return table[index] + index
 
 
+def by_two(table, i, j):
+    return table[i, j] * 2
+
+
+def by_two_and_slices(table, i, j):
+    return table[i, j, :] + 1.0, table[i, :] * 2, table[j, :, :]
+
+
+def by_three(table, i, j):
+    return table[i, j, i] - table[i, j, j] * 2
+
+
+def along(table, index):
+    return np.take_along_axis(table, index, -1) * 2, np.take_along_axis(table, index[:, :1], 1)
+
+
 def of_sums(table, index):
     return (table + table)[index], (table * 2)[index - 1]
 
@@ -420,3 +436,64 @@ def test_an_index_that_another_thread_writes():
     finally:
         stop.set()
         thread.join()
+
+
+PAIRS = {
+    "vectors": lambda: (places(600, 40), places(600, 30, seed=2)),
+    "backwards": lambda: (places(600, 40)[::-1], places(600, 30, seed=2)[::-2][:300].repeat(2)),
+    "other dtypes": lambda: (places(600, 40, "u1"), places(600, 30, "i4", 2)),
+    "u8": lambda: (places(600, 40, "u8"), places(600, 30, "i1", 2)),
+    "matrices": lambda: (places((20, 30), 40), places((20, 30), 30, seed=2)),
+    "turned": lambda: (places((20, 30), 40).T, places((20, 30), 30, seed=2).T),
+    "a grid": lambda: np.ix_(places(20, 40), places(17, 30, seed=2)),
+    "a turned grid": lambda: np.ix_(places(20, 30, seed=2), places(17, 40))[::-1],
+    "one of the first": lambda: (places(1, 40), places(600, 30, seed=2)),
+    "a row of the second": lambda: (places((20, 30), 40), places(30, 30, seed=2)),
+    "none": lambda: (places(0, 40), places(0, 30)),
+    "one": lambda: (places(1, 40), places(1, 30)),
+    "rank 0": lambda: (places(9, 40), np.array(3)),
+}
+MATRICES = {
+    "C": lambda *more: numbers((40, 30, *more), "f8"),
+    "i1": lambda *more: numbers((40, 30, *more), "i1"),
+    "F": lambda *more: np.asfortranarray(numbers((40, 30, *more), "f8")),
+    "part": lambda *more: numbers((41, 31, *more), "f8")[1:, 1:],
+}
+
+
+@pytest.mark.parametrize("matrix", MATRICES)
+@pytest.mark.parametrize("pair", PAIRS)
+def test_two_arrays(matrix, pair):
+    same(by_two, lambda: (MATRICES[matrix](), *PAIRS[pair]()), lambda: (MATRICES[matrix](3), *PAIRS[pair]()))
+    same(by_two, lambda: (MATRICES[matrix](0), *PAIRS[pair]()), lambda: (MATRICES[matrix](2, 2), *PAIRS[pair]()))
+
+
+def test_three_arrays_and_slices():
+    def make(n, *shape):
+        return lambda: (numbers(shape, "f8"), places(n, min(shape)), places(n, min(shape), seed=2))
+
+    same(by_three, make(100, 9, 8, 7), make(0, 9, 8, 7), make(1, 3, 2, 2, 5), make(70, 1, 1, 1))
+    same(by_two_and_slices, make(100, 9, 8, 7), make(3, 9, 8, 1), make(0, 5, 5, 5))
+
+
+def test_along_an_axis():
+    def make(rows, n, m):
+        return lambda: (numbers((rows, n), "f8"), places((rows, m), n))
+
+    same(along, make(7, 9, 20), make(1, 1, 1), make(40, 100, 3), make(3, 2, 0))
+
+
+@pytest.mark.parametrize("wrong", [(0, 40), (0, -41), (1, 30), (1, -31), (0, 2**62), (1, 2**62), (1, -(2**63))])
+def test_one_of_two_is_not_there(wrong):
+    def make(at=None):
+        pair = PAIRS["vectors"]()
+        if at is not None:
+            pair[wrong[0]][at] = wrong[1]
+        return (MATRICES["C"](), *pair)
+
+    same(by_two, make, lambda: make(0), lambda: make(599), make)
+
+
+def test_two_arrays_are_no_call():
+    graph = str(dynoc.explain(by_two)(MATRICES["C"](), *PAIRS["vectors"]()))
+    assert "extern" not in graph and "gather(" in graph

@@ -86,6 +86,26 @@ def behind_a_write(a, index, value):
     return a + b
 
 
+def added_by_two(a, i, j, value):
+    np.add.at(a, (i, j), value)
+    return a + 1
+
+
+def replaced_by_two(a, i, j, value):
+    a[i, j] = value
+    return a + 1
+
+
+def grown_by_two(a, i, j, value):
+    a[i, j] += value
+    return a + 1
+
+
+def highest_by_two(a, i, j, value):
+    np.maximum.at(a, (i, j), value)
+    return a
+
+
 def made_index_behind_a_write(a, index, value):
     a += 1
     a[index + 0] = value
@@ -355,3 +375,49 @@ def test_threads_give_the_same_bits(fn):
             same(fn, *make)
     finally:
         dynoc.config.threads = before
+
+
+PAIRS = {
+    "vectors": lambda: (places(600, 20), places(600, 15, seed=2)),
+    "backwards": lambda: (places(600, 20)[::-1], places(600, 15, seed=2)[::-1]),
+    "one backwards": lambda: (places(600, 20), places(600, 15, seed=2)[::-1]),
+    "other dtypes": lambda: (places(600, 20, "u1"), places(600, 15, "i4", 2)),
+    "matrices": lambda: (places((20, 30), 20), places((20, 30), 15, seed=2)),
+    "turned": lambda: (places((20, 30), 20).T, places((20, 30), 15, seed=2).T),
+    "a grid": lambda: np.ix_(places(20, 20), places(17, 15, seed=2)),
+    "a row of the second": lambda: (places((20, 30), 20), places(30, 15, seed=2)),
+    "none": lambda: (places(0, 20), places(0, 15)),
+    "one": lambda: (places(1, 20), places(1, 15)),
+}
+MATRICES = {
+    "C": lambda *more: numbers((20, 15, *more)),
+    "i4": lambda *more: numbers((20, 15, *more), "i4"),
+    "F": lambda *more: np.asfortranarray(numbers((20, 15, *more))),
+    "part": lambda *more: numbers((21, 16, *more))[1:, 1:],
+}
+
+
+@pytest.mark.parametrize("fn", [added_by_two, replaced_by_two, grown_by_two, highest_by_two])
+@pytest.mark.parametrize("matrix", MATRICES)
+@pytest.mark.parametrize("pair", PAIRS)
+def test_two_arrays(fn, matrix, pair):
+    def make(*more):
+        shape = np.broadcast_shapes(*(i.shape for i in PAIRS[pair]()))
+        value = numbers((*shape, *more), "i4" if matrix == "i4" else "f8", 5)
+        value[..., :1] = value[..., :1] if matrix == "i4" else np.nan
+        return lambda: (MATRICES[matrix](*more), *PAIRS[pair](), value)
+
+    same(fn, make(), make(3))
+    same(fn, lambda: (MATRICES[matrix](), *PAIRS[pair](), 2))
+
+
+@pytest.mark.parametrize("wrong", [(0, 20), (0, -21), (1, 15), (1, -16), (0, 2**62), (1, -(2**63))])
+def test_one_of_two_is_not_there(wrong):
+    def make(at=None):
+        pair = PAIRS["vectors"]()
+        if at is not None:
+            pair[wrong[0]][at] = wrong[1]
+        return (MATRICES["C"](), *pair, numbers((600,), seed=2))
+
+    for fn in (added_by_two, replaced_by_two, grown_by_two):
+        same(fn, make, lambda: make(0), lambda: make(599), make)
