@@ -337,9 +337,9 @@ static int put_group(DynStr *out, const DynKernel *k, const char *indent, bool c
     return failed;
 }
 
-static int put_elementwise(DynStr *out, const DynKernel *k) {
+static int put_elementwise(DynStr *out, const DynKernel *k, char name) {
     Body b = {.k = k, .indent = "        ", .from = "i", .lanes = has_strips(k) ? k->lanes : 0};
-    dyn_str_printf(out, "static void k%d(char *const *p, long n, const union dyn_scalar *s) {\n", k->number);
+    dyn_str_printf(out, "static void %c%d(char *const *p, long n, const union dyn_scalar *s) {\n", name, k->number);
     put_params(out, k);
     put_pointers(out, k);
     int failed = put_invariants(out, k, "    ");
@@ -349,6 +349,18 @@ static int put_elementwise(DynStr *out, const DynKernel *k) {
     failed |= put_body(out, &b, b.lanes ? "i + j" : "i");
     dyn_str_puts(out, "    }\n}\n");
     return failed;
+}
+
+/* The function whose operands that stand still are one element. */
+static int put_still(DynStr *out, const DynKernel *k) {
+    DynOperand operands[DYN_MAX_OPERANDS];
+    DynKernel still = *k;
+    still.operands.at = operands;
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        operands[i] = k->operands.at[i];
+        operands[i].scalar |= operands[i].still;
+    }
+    return put_elementwise(out, &still, 't');
 }
 
 /* Is there a function that looks indirect operands up itself? Not where a loop that the compiler makes no vectors of would be
@@ -794,10 +806,12 @@ static bool has_block(const DynLoops *p, const DynKernel *k) {
     return k->reduced && !p->lanes_only && !dyn_kernel_any_order(k) && !(k->reduced >> (k->ndim - 1) & 1);
 }
 
+static bool has_still(const DynLoops *p, const DynKernel *k) { return k->has_still && !p->lanes_only; }
+
 static void put_entry(DynStr *out, const DynLoops *p, const DynKernel *k) {
     dyn_str_printf(out, "{k%d, ", k->number);
     dyn_str_printf(out, k->reduced && !p->lanes_only ? "r%d, " : "0, ", k->number);
-    dyn_str_printf(out, has_block(p, k) ? "b%d, " : has_lookup(k) ? "g%d, " : "0, ", k->number);
+    dyn_str_printf(out, has_block(p, k) ? "b%d, " : has_lookup(k) ? "g%d, " : has_still(p, k) ? "t%d, " : "0, ", k->number);
     dyn_str_printf(out, dyn_kernel_has_few(k) && !p->lanes_only ? "f%d}, " : "0}, ", k->number);
 }
 
@@ -812,7 +826,8 @@ int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error)
     for (uint32_t s = 0; s < p->steps.n; s++) {
         if (p->steps.at[s].kind == DYN_STEP_KERNEL) {
             const DynKernel *k = &p->kernels.at[p->steps.at[s].id];
-            failed |= k->reduced ? put_reduction(&body, k) : put_elementwise(&body, k);
+            failed |= k->reduced ? put_reduction(&body, k) : put_elementwise(&body, k, 'k');
+            failed |= has_still(p, k) ? put_still(&body, k) : 0;
             failed |= k->reduced && !p->lanes_only ? put_rows(&body, k) : 0;
             failed |= has_block(p, k) ? put_block(&body, k) : 0;
             failed |= has_lookup(k) ? put_lookup(&body, k) : 0;

@@ -11,7 +11,8 @@ int dyn_exec_bind(const DynKernel *k, const DynNativeTable *table, const DynGeom
     b->fn = table == NULL ? NULL : table->kernels[k->number].lanes;
     b->rows = table == NULL ? NULL : table->kernels[k->number].rows;
     b->block = table != NULL && k->reduced ? table->kernels[k->number].other : NULL;
-    b->lookup = table != NULL && !k->reduced ? table->kernels[k->number].other : NULL;
+    b->still = table != NULL && k->has_still ? table->kernels[k->number].other : NULL;
+    b->lookup = table != NULL && !k->reduced && !k->has_still ? table->kernels[k->number].other : NULL;
     b->few = table == NULL ? NULL : table->kernels[k->number].few;
     b->ndim = k->ndim;
     b->nops = (int)k->operands.n;
@@ -202,6 +203,19 @@ static bool has_lookup(const DynBound *b, DynSpan *s) {
     return can;
 }
 
+/* Rows of which all that isn't one element lies side by side: the function that takes those elements as such. */
+static void find_still(const DynBound *b, DynSpan *s) {
+    bool can = b->still != NULL && !s->direct && s->ndim == 1;
+    for (int i = 0; i < b->nops && can; i++) {
+        can = b->k->operands.at[i].still ? s->mode[i] == DYN_SPAN_SPLAT : s->mode[i] <= DYN_SPAN_SCALAR;
+    }
+    for (int i = 0; i < b->nops && can; i++) {
+        s->mode[i] = b->k->operands.at[i].still ? DYN_SPAN_SCALAR : s->mode[i];
+    }
+    s->still = can;
+    s->direct |= can;
+}
+
 static void span_modes(const DynBound *b, DynSpan *s) {
     s->direct = true;
     s->looked_up = 0;
@@ -233,6 +247,7 @@ static void span_modes(const DynBound *b, DynSpan *s) {
         s->lane[i] = s->mode[i] == DYN_SPAN_DIRECT ? b->size[i] : 0;
     }
     s->lookup = has_lookup(b, s);
+    find_still(b, s);
     span_rounds(b, s);
 }
 
@@ -260,6 +275,14 @@ void dyn_span_make(const DynBound *b, const int *axes, int naxes, DynSpan *s) {
     span_modes(b, s);
 }
 
+static void run_taken(const DynBound *b, const DynSpan *s, char *const *at, int64_t n) {
+    if (s->still) {
+        b->still(at, n, b->params);
+    } else {
+        dyn_bound_run(b, at, n);
+    }
+}
+
 /* n lanes from pos on, n at most a scratch block: whatever is not contiguous or not whole goes through scratch. fresh: what is
  * the same in all blocks isn't there yet. */
 static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int64_t pos, int64_t n, bool fresh,
@@ -283,7 +306,7 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
             dyn_lanes_pad(p[i], b->size[i], n, full);
         }
     }
-    dyn_bound_run(b, p, full);
+    run_taken(b, s, p, full);
     for (int i = 0; i < b->nops; i++) {
         if (k->operands.at[i].out && p[i] == scratch->lanes[i]) {
             dyn_span_scatter(b, s, i, at[i], pos, n, p[i]);
@@ -301,7 +324,7 @@ static void run_lanes(const DynBound *b, const DynSpan *s, char *const *at, int6
     if (s->lookup) {
         dyn_lookup_run(b, at, n);
     } else {
-        dyn_bound_run(b, at, n);
+        run_taken(b, s, at, n);
     }
 }
 
@@ -332,7 +355,7 @@ void dyn_span_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t
             run_direct(b, s, p, to - from);
             return;
         }
-        dyn_bound_run(b, p, whole);
+        run_taken(b, s, p, whole);
         from += whole;
     }
     for (int64_t pos = from, n; pos < to; pos += n) {
@@ -468,7 +491,9 @@ static bool wants_rows(const DynBound *b, const DynSpan *joined) {
     bool direct = b->fn != NULL && !b->k->in_place, gathered = false;
     for (int i = 0; i < b->nops; i++) {
         const DynOperand *o = &b->k->operands.at[i];
-        direct = direct && (o->scalar || (b->strides[i][b->ndim - 1] == b->size[i] && !o->indirect));
+        int64_t step = b->strides[i][b->ndim - 1];
+        bool one = o->scalar || (o->still && b->still != NULL && step == 0);
+        direct = direct && (one || (step == b->size[i] && !o->indirect));
         gathered = gathered || joined->mode[i] == DYN_SPAN_GATHER;
     }
     return direct && gathered;

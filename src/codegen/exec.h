@@ -18,8 +18,9 @@ DYN_HIDDEN int64_t dyn_geom_dense(const DynMem *m, const DynScalar *sym,
 /* A kernel bound to memory: for each axis of its space a size, for each operand a stride. */
 typedef struct DynBound {
     const DynKernel *k;
-    DynKernelFn fn, block, few, lookup; /* NULL: there is none yet; two for reductions, the last for lookups (native.h) */
-    DynRowsFn rows;                     /* for reductions */
+    DynKernelFn fn, block, few; /* NULL: there is none yet; two for reductions (native.h) */
+    DynKernelFn lookup, still;  /* for lookups, for operands that stand still */
+    DynRowsFn rows;             /* for reductions */
     int nops, ndim;
     int64_t dims[DYN_MAX_NDIM];
     int64_t strides[DYN_MAX_OPERANDS][DYN_MAX_NDIM];
@@ -73,6 +74,7 @@ typedef struct DynSpan {
     int64_t stride[DYN_MAX_OPERANDS]; /* STRIDED */
     int64_t lane[DYN_MAX_OPERANDS];   /* bytes from lane to lane of what is handed over as it lies, or 0 */
     bool direct;                      /* all operands are DIRECT or SCALAR */
+    bool still;                       /* some SCALAR by the kernel's function for what stands still */
     bool lookup;                      /* or INDIRECT, and the kernel has a function that looks those up */
     int64_t block;                    /* lanes that go through scratch at a time: whole rounds of those that are ROUND */
     uint32_t looked_up;               /* bit i: indirect operand i stands at one place for all lanes, looked up first */

@@ -47,6 +47,7 @@ typedef struct DynOperand {
     bool result;   /* of a REDUCE: one element for all that is reduced */
     bool scalar;   /* one element for a whole stretch of lanes, loaded before the loop, or none: it says where others stand
                       (schedule.c) */
+    bool still;    /* one element for each row of the last axis: a kernel has a second function that takes it as one element */
     bool window;   /* part of the place: */
     bool indirect; /* `along`, an axis of the place that no axis of the space walks, is stood at where another operand */
     uint8_t along; /* says, an array of integers of which each is in range, negative ones counted from the end */
@@ -77,6 +78,7 @@ typedef struct DynKernel {
     const DynBuiltinPlan *builtin;    /* how it runs until there is native code; NULL: not at all */
     uint32_t group;                   /* kernels with one group number run row by row together; DYN_NONE: alone */
     uint8_t outer;                    /* in a group: how many leading axes of the space are the rows */
+    bool has_still;                   /* some of its operands are `still` */
     bool across;                      /* in a group: has one element in a row, and rows are its lanes */
     DYN_LIST(DynInsn) insns;
     DYN_LIST(DynOperand) operands;

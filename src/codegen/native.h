@@ -35,6 +35,8 @@
  * those of the tables, the elements of which lie side by side. Behind the pointers it has for each operand how many elements
  * there are, and where a long lies whose sign is set if an index says a place that isn't there.
  *
+ * Or, where some operands stand still along the rows that it is called for, one that takes those as one element, not as lanes.
+ *
  * Some reductions (dyn_kernel_has_few) have one more, for n elements of each of DYN_REDUCE_LANES results, which are the lanes,
  * group after group. Behind the pointers: for each operand the step in bytes from one element to the next, for each result what a
  * reduction begins with, one element; for each operand the step from one group to the next; how many groups; and the order, n

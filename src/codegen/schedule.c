@@ -219,6 +219,22 @@ static void find_scalars(const DynLoops *p, DynKernel *k) {
     }
 }
 
+/* Operands that stand still along the last axis and move along others, beside some that move along it. Axes can be walked in
+ * another order at run time, and rows be too short to be called one by one: then the kernel's first function takes them. */
+static void find_still(const DynLoops *p, DynKernel *k) {
+    int last = k->ndim - 1;
+    bool can = k->ndim > 1 && !k->reduced && k->group == DYN_NONE && !k->margin && !is_one(p, k->shape[last]) &&
+               dyn_sym_at(p->graph->syms, k->shape[last])->hint.i >= k->lanes;
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        can = can && !k->operands.at[i].indirect;
+    }
+    for (uint32_t i = 0; i < k->operands.n && can; i++) {
+        DynOperand *o = &k->operands.at[i];
+        o->still = !o->out && !o->scalar && (o->axis[last] < 0 || is_one(p, p->places[o->place].shape[o->axis[last]]));
+        k->has_still |= o->still;
+    }
+}
+
 int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error) {
     *why = DYN_R_OK;
     for (uint32_t s = 0; s < p->steps.n; s++) {
@@ -238,6 +254,7 @@ int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error) {
     dyn_chains_make(p);
     for (uint32_t i = 0; i < p->kernels.n; i++) {
         find_scalars(p, &p->kernels.at[i]);
+        find_still(p, &p->kernels.at[i]);
     }
     if (dyn_log_on(DYN_LOG_schedule)) {
         dyn_log(DYN_LOG_schedule, "%s: %u kernels, %u groups of rows, %u chains", p->graph->name ? p->graph->name : "graph",
