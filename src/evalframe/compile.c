@@ -52,6 +52,9 @@ static int verify(Job *j) {
     if (dyn_debug_wanted(&j->config, DYN_LOG_graph)) {
         dyn_graph_print(&j->capture->graph, &j->dump.graph);
     }
+    if (j->config.debug) {
+        dyn_graph_print_python(&j->capture->graph, &j->dump.python);
+    }
     return 0;
 }
 

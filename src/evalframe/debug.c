@@ -13,7 +13,7 @@
 bool dyn_debug_wanted(const DynConfig *config, DynLog log) { return config->debug || dyn_log_on(log); }
 
 void dyn_debug_free(DynDump *d) {
-    DynStr *const all[] = {&d->graph,  &d->loops[0], &d->loops[1], &d->loops[2],
+    DynStr *const all[] = {&d->graph,  &d->python,   &d->loops[0], &d->loops[1], &d->loops[2],
                            &d->guards, &d->bytecode, &d->source,   &d->program};
     for (size_t i = 0; i < DYN_COUNTOF(all); i++) {
         dyn_str_free(all[i]);
@@ -124,7 +124,7 @@ static void write_folder(const DynDump *d, const DynStr *times) {
     const struct {
         const char *name;
         const DynStr *text;
-    } files[] = {{"graph.py", &d->graph},    {"guards.txt", &d->guards},  {"bytecode.txt", &d->bytecode},
+    } files[] = {{"graph.py", &d->python},   {"guards.txt", &d->guards},  {"bytecode.txt", &d->bytecode},
                  {"kernels.c", &d->program}, {"schedule.txt", &schedule}, {"timing.txt", times}};
     int done = folder_of(d, &folder);
     for (size_t i = 0; done == 0 && i < DYN_COUNTOF(files); i++) {

@@ -193,8 +193,8 @@ DYN_HIDDEN void dyn_compile(DynCache *root, DynCapture *capture, PyObject *func,
 typedef struct DynDump {
     const DynEntry *entry;
     const DynConfig *config;
-    DynStr graph, loops[3], guards, bytecode, source; /* loops: after lower, fuse, schedule and plan */
-    DynStr program;                                   /* kernels.c: the source, and what times it */
+    DynStr graph, python, loops[3], guards, bytecode, source; /* loops: after lower, fuse, schedule and plan */
+    DynStr program;                                           /* kernels.c: the source, and what times it */
 } DynDump;
 DYN_HIDDEN bool dyn_debug_wanted(const DynConfig *config, DynLog log);
 DYN_HIDDEN void dyn_debug_entry(DynDump *d);

@@ -132,6 +132,7 @@ DYN_HIDDEN void dyn_graph_truncate(DynGraph *g, uint32_t nnodes); /* forget the 
 DYN_HIDDEN int dyn_graph_verify(const DynGraph *g, DynStr *error);
 /* Text form, one node a line; dyn_graph_parse reads it back (tests/ir). Graphs with externs or places parse without them. */
 DYN_HIDDEN void dyn_graph_print(const DynGraph *g, DynStr *out);
+DYN_HIDDEN void dyn_graph_print_python(const DynGraph *g, DynStr *out); /* graph_python.c; needs the GIL */
 DYN_HIDDEN int dyn_graph_parse(DynGraph *g, const char *text, DynStr *error);
 DYN_HIDDEN int dyn_graph_init_module(PyObject *module); /* adds _graph_roundtrip, _op_table, _op_helpers for tests */
 #endif
