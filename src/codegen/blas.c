@@ -33,8 +33,8 @@ static struct {
     GemvF32 *sgemv;
     GemmF64 *dgemm;
     GemmF32 *sgemm;
-} blas;                /* all or nothing */
-static bool has_small; /* OpenBLAS, and its routines for small matrices are those for AVX-512 */
+} blas;                         /* all or nothing */
+static bool is_open, has_small; /* it is OpenBLAS; and its routines for small matrices are those for AVX-512 */
 
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))
 static bool look_up(void *library, const char *prefix, const char *suffix) {
@@ -64,6 +64,7 @@ static bool look_up_small(void *library, const char *prefix, const char *suffix)
     void *found = dlsym(library, name);
     char *(*core)(void);
     memcpy(&core, &found, sizeof(found));
+    is_open = found != NULL;
     for (size_t i = 0; i < DYN_COUNTOF(cores) && core != NULL; i++) {
         if (strcmp(core(), cores[i]) == 0) {
             return true;
@@ -229,11 +230,34 @@ static void run_one(const DynBlas *p, const char *a, const char *b, char *out) {
     }
 }
 
-void dyn_blas_run(const DynBlas *p, char *out) {
-    int64_t index[DYN_MAX_NDIM] = {0};
+#define ALONE 524287          /* products that one thread makes */
+#define SHORTEST 32           /* columns that are worth a call */
+#define LONGEST 128           /* of them, so that the left rows are not fetched again and again from another cache */
+#define RIGHT_BYTES (1 << 19) /* of the right matrix, which each block reads: half a second-level cache */
+
+/* Does the library start no threads for one of a stack? (For a matrix times a vector it does from 9216 elements on.) */
+static bool is_alone(const DynBlas *p) {
+    int64_t made = p->rows * p->columns;
+    return is_open && (p->routine == DYN_BLAS_GEMM ? p->terms <= ALONE / made : p->terms <= 9215 / made);
+}
+
+typedef struct Stack {
+    const DynBlas *p;
+    char *out;
+    int64_t chunk; /* of one region */
+} Stack;
+
+static void run_some(const Stack *s, int64_t from, int64_t to) {
+    const DynBlas *p = s->p;
+    int64_t index[DYN_MAX_NDIM], rest = from, made = p->rows * p->columns * p->size;
     const char *a = p->left, *b = p->right;
-    for (int64_t s = 0; s < p->stacks; s++, out += p->rows * p->columns * p->size) {
-        run_one(p, a, b, out);
+    for (int d = p->nstack; d-- > 0; rest /= p->dims[d]) {
+        index[d] = rest % p->dims[d];
+        a += index[d] * p->a[d];
+        b += index[d] * p->b[d];
+    }
+    for (int64_t i = from; i < to; i++) {
+        run_one(p, a, b, s->out + i * made);
         for (int d = p->nstack; d-- > 0;) {
             a += p->a[d];
             b += p->b[d];
@@ -247,10 +271,22 @@ void dyn_blas_run(const DynBlas *p, char *out) {
     }
 }
 
-#define ALONE 524287          /* products that one thread makes */
-#define SHORTEST 32           /* columns that are worth a call */
-#define LONGEST 128           /* of them, so that the left rows are not fetched again and again from another cache */
-#define RIGHT_BYTES (1 << 19) /* of the right matrix, which each block reads: half a second-level cache */
+static void stack_chunk(void *ctx, int64_t chunk) {
+    const Stack *s = ctx;
+    int64_t from = chunk * s->chunk, to = from + s->chunk;
+    run_some(s, from, to < s->p->stacks ? to : s->p->stacks);
+}
+
+void dyn_blas_run(const DynBlas *p, char *out) {
+    Stack s = {.p = p, .out = out};
+    double each = (double)p->rows * (double)p->columns * (double)p->terms / DYN_BLAS_TERMS, all = each * (double)p->stacks;
+    s.chunk = (int64_t)(DYN_CHUNK_COST / each) + 1;
+    if (s.chunk < p->stacks && all >= DYN_PARALLEL_COST && is_alone(p) && dyn_par_threads() > 1) {
+        dyn_par_for(stack_chunk, &s, (p->stacks + s.chunk - 1) / s.chunk);
+    } else {
+        run_some(&s, 0, p->stacks);
+    }
+}
 
 /* Columns of a block that are made at a time, in whole vectors. */
 static int64_t columns_at_a_time(const DynBlas *p) {

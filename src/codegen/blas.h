@@ -20,10 +20,11 @@ typedef struct DynBlas {
 /* Is a @ b, both of that dtype and of rank 1 or more, a call of BLAS in NumPy? Then it is the same one here. False too where
  * NumPy has a BLAS that can't be found. With the GIL. */
 DYN_HIDDEN bool dyn_blas_find(DynBlas *p, DynDtype dtype, const DynGeom *a, int a_ndim, const DynGeom *b, int b_ndim);
+#define DYN_BLAS_TERMS 5 /* products of numbers that take a tenth of a nanosecond: a low estimate */
 /* If so, into memory in C order. No GIL needed. Floating-point flags are those of the product. */
 DYN_HIDDEN void dyn_blas_run(const DynBlas *p, char *out);
-/* Is it worth while to make it by blocks of DYN_BLAS_ROWS rows, each by the thread that asks for it, with no others of the
- * library's? The last bits may differ from those of the product made at once. */
+/* Is it worth while to make it by blocks of at most DYN_BLAS_ROWS rows, each by the thread that asks for it, with no others of
+ * the library's? The last bits may differ from those of the product made at once. */
 DYN_HIDDEN bool dyn_blas_has_blocks(const DynBlas *p);
 #define DYN_BLAS_ROWS 48
 DYN_HIDDEN void dyn_blas_block(const DynBlas *p, int64_t row, int64_t rows, char *out); /* out: of the first of these rows */

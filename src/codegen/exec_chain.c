@@ -6,7 +6,7 @@
 typedef struct Chain {
     const DynLink *links;
     int n;
-    int64_t rows;
+    int64_t rows, block;
     atomic_bool *failed;
 } Chain;
 
@@ -38,7 +38,7 @@ static void run_small(const DynLink *l, int64_t row, int64_t rows) {
 
 static void chain_block(void *ctx, int64_t block) {
     const Chain *c = ctx;
-    int64_t row = block * DYN_BLAS_ROWS, rows = c->rows - row < DYN_BLAS_ROWS ? c->rows - row : DYN_BLAS_ROWS;
+    int64_t row = block * c->block, rows = c->rows - row < c->block ? c->rows - row : c->block;
     for (int i = 0; i < c->n; i++) {
         const DynLink *l = &c->links[i];
         if (l->kind == DYN_LINK_KERNEL) {
@@ -55,8 +55,9 @@ static void chain_block(void *ctx, int64_t block) {
 
 int dyn_exec_chain(const DynLink *links, int n, int64_t rows, int64_t cost) {
     atomic_bool failed = false;
-    Chain c = {.links = links, .n = n, .rows = rows, .failed = &failed};
-    int64_t blocks = (rows + DYN_BLAS_ROWS - 1) / DYN_BLAS_ROWS;
+    int64_t blocks = (rows + DYN_BLAS_ROWS - 1) / DYN_BLAS_ROWS, even = ((rows + blocks - 1) / blocks + 7) & -8;
+    Chain c = {.links = links, .n = n, .rows = rows, .block = even, .failed = &failed};
+    blocks = (rows + even - 1) / even;
     if (cost >= DYN_PARALLEL_COST && dyn_par_threads() > 1) {
         dyn_par_for(chain_block, &c, blocks);
     } else {

@@ -662,7 +662,7 @@ static bool bind_link(Call *c, const DynStep *step, DynLink *l, int64_t *cost) {
     }
     geom_of(c->objects[step->id], &c->geoms[step->id]);
     l->out = c->geoms[step->id].data;
-    *cost += terms / 5;
+    *cost += terms / DYN_BLAS_TERMS;
     return true;
 }
 

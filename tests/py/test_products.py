@@ -245,3 +245,20 @@ def test_library_vectors_that_do_not_agree():
             assert str(got.value) == str(e)
         else:
             np.testing.assert_array_equal(fast(np.ones(a), np.ones(b)), want)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "shapes", [((300, 40, 30), (300, 30, 40)), ((300, 60, 60), (300, 60, 1)), ((20, 15, 40, 30), (15, 30, 40))], ids=str
+)
+def test_library_stacks_in_threads(shapes, dtype, monkeypatch):
+    """The same bits for any number of threads: NumPy's."""
+    fast = dynoc.optimize(product, wait=True)
+    a, b = numbers(shapes[0], dtype), numbers(shapes[1], dtype, 1)
+    fast(a, b)
+    for threads in (1, 2, 3):
+        monkeypatch.setattr(dynoc.config, "threads", threads)
+        for x in (a, a[::-1], a[1:7]):
+            y = b if len(b) != 300 or len(x) == 300 else b[1:7]
+            fast(x, y)
+            assert fast(x, y).tobytes() == product(x, y).tobytes()
