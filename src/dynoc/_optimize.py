@@ -4,6 +4,7 @@ C keeps the settings beside a function: backend, fullgraph, dynamic, mode, wait,
 """
 
 import functools
+import sys
 import types
 
 from dynoc import _config, _dynoc
@@ -81,6 +82,19 @@ def wrap_function(fn, settings):
     return _dynoc.optimize(fn, settings)
 
 
+def is_module(fn):
+    """Is it a torch.nn.Module?"""
+    return isinstance(fn, getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", ()))
+
+
+def wrap_module(module, settings):
+    if isinstance(module, sys.modules["torch"].jit.ScriptModule):
+        return as_it_is(module, "it is not written in Python but in TorchScript")
+    from dynoc import _module
+
+    return _module.optimized(module, settings)
+
+
 def wrap(fn, settings):
     """What `optimize` returns for `fn`."""
     if isinstance(fn, types.FunctionType):
@@ -97,6 +111,8 @@ def wrap(fn, settings):
         return as_it_is(fn, "it is a class")
     if not callable(fn):
         raise TypeError(f"dynoc.optimize takes a function or method, not {type(fn).__name__}")
+    if is_module(fn):
+        return wrap_module(fn, settings)
     if isinstance(getattr(type(fn), "__call__", None), types.FunctionType):
         return types.MethodType(wrap(type(fn).__call__, settings), fn)
     return as_it_is(fn, "it is not written in Python")
@@ -120,7 +136,8 @@ def optimize(
     Parameters
     ----------
     fn : callable, optional
-        A Python function or method. Left out, a decorator is returned. A generator, coroutine or builtin function and a class
+        A Python function or method, or a torch.nn.Module: of a module comes an object of a subclass of its class that shares its
+        ``__dict__``, and whose calls are compiled; the module itself stays eager. Left out, a decorator is returned. A generator, coroutine or builtin function and a class
         come back as they are, with a line in the log.
     backend : str
         One of `list_backends`.

@@ -1,0 +1,72 @@
+"""`optimize` of a torch.nn.Module: an object that shares the module's attributes, and whose calls are compiled.
+
+Imported when a module is met, so by programs that have imported torch.
+"""
+
+import copy
+import types
+
+from dynoc import _dynoc
+
+
+class Optimized:
+    """What an optimised module has before its own class: pickling and copying go by the module that was optimised.
+
+    Every optimised module is of a class of its own, so that its call is found there and needs no Python frame.
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **_):
+        pass  # the module's class has no new kind of module to register
+
+    @property
+    def entries(self):
+        """The cache entries of the module's calls."""
+        return type(self).__call__.__func__.entries
+
+    def source(self):
+        """The generated code of the module's calls."""
+        return type(self).__call__.__func__.source()
+
+    def __reduce_ex__(self, protocol):
+        return optimized, (self.__wrapped__, self._dynoc_settings)
+
+    def __copy__(self):
+        return optimized(copy.copy(self.__wrapped__), self._dynoc_settings)
+
+    def __deepcopy__(self, memo):
+        return optimized(copy.deepcopy(self.__wrapped__, memo), self._dynoc_settings)
+
+
+def optimized(module, settings):
+    """Make the object that `dynoc.optimize` gives for `module`.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Its calls stay eager.
+    settings : dict
+        As `_optimize.settings_from` makes it.
+
+    Returns
+    -------
+    torch.nn.Module
+        Of a subclass of the module's class. It has the module's ``__dict__``, so attributes, parameters and hooks are one and the same.
+    """
+    if isinstance(module, Optimized):
+        module = module.__wrapped__
+    cls = type(module)
+    call = types.MethodType(_dynoc.optimize(cls.__call__, settings), module)
+    names = {
+        "__call__": call,
+        "__doc__": cls.__doc__,
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "__slots__": (),
+        "__wrapped__": module,
+        "_dynoc_settings": settings,
+    }
+    new = object.__new__(type(cls)(cls.__name__, (Optimized, cls), names))
+    object.__setattr__(new, "__dict__", module.__dict__)
+    return new
