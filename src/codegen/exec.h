@@ -108,7 +108,11 @@ DYN_HIDDEN int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, siz
 /* exec_scan.c: a SCAN node over its operand, of that rank. -1: memory. */
 DYN_HIDDEN int dyn_exec_scan(const DynNode *node, const DynGeom *from, int ndim, const DynGeom *to);
 /* exec_histogram.c: a HISTOGRAM node. -1: memory, or the edges are not equally far apart and growing. */
-DYN_HIDDEN int dyn_exec_histogram(const DynGeom *from, const DynGeom *edges, const DynGeom *to);
+typedef struct DynHistogram {
+    const DynGeom *from, *edges, *weights, *to; /* weights: NULL where elements are counted */
+    bool single, single_weights;                /* float, not double */
+} DynHistogram;
+DYN_HIDDEN int dyn_exec_histogram(const DynHistogram *x);
 /* exec_scatter.c: a SCATTER node over its memory. -1: a place isn't there. */
 typedef struct DynScatter {
     int64_t op; /* DynOp, or -1: elements are replaced */

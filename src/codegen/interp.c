@@ -106,14 +106,15 @@ static PyObject *run_reduce(Interp *x, const DynNode *n) {
     return r;
 }
 
-/* np.histogram(a, bins, range)[0] of edges. */
+/* np.histogram(a, bins, range, None, weights)[0] of edges. */
 static PyObject *run_histogram(Interp *x, const DynNode *n) {
-    PyObject *a = array_of(x, n->args[0].id), *edges = a ? array_of(x, n->args[1].id) : NULL,
-             *f = edges ? numpy_attr("histogram") : NULL;
+    PyObject *a = array_of(x, n->args[0].id), *edges = a ? array_of(x, n->args[1].id) : NULL;
+    PyObject *weights = edges && n->nargs > 2 ? array_of(x, n->args[2].id) : Py_None;
+    PyObject *f = edges && weights ? numpy_attr("histogram") : NULL;
     int64_t bins = x->run->sym[n->shape[0]].i;
     const double *e = edges ? PyArray_GETPTR1((PyArrayObject *)edges, 0) : NULL;
     const double *last = edges ? PyArray_GETPTR1((PyArrayObject *)edges, bins) : NULL;
-    PyObject *both = f ? PyObject_CallFunction(f, "OL(dd)", a, (long long)bins, *e, *last) : NULL;
+    PyObject *both = f ? PyObject_CallFunction(f, "OL(dd)OO", a, (long long)bins, *e, *last, Py_None, weights) : NULL;
     PyObject *r = both ? Py_XNewRef(PyTuple_GetItem(both, 0)) : NULL;
     Py_XDECREF(both);
     Py_XDECREF(f);
@@ -305,8 +306,8 @@ static PyObject *run_copy(Interp *x, const DynNode *n) {
 
 /* np.add.at(dst, index, value), or dst[index] = value. */
 static PyObject *run_scatter(Interp *x, const DynNode *n) {
-    PyObject *dst = value_of(x, n->args[0].id), *value = dst ? value_of(x, n->args[1].id) : NULL;
-    PyObject *index = value ? value_of(x, n->args[2].id) : NULL, *r = NULL;
+    PyObject *dst = array_of(x, n->args[0].id), *value = dst ? array_of(x, n->args[1].id) : NULL;
+    PyObject *index = value ? array_of(x, n->args[2].id) : NULL, *r = NULL;
     int which;
     if (index && n->aux[0] < 0) {
         return PyObject_SetItem(dst, index, value) < 0 ? NULL : Py_NewRef(Py_None);

@@ -602,6 +602,15 @@ static int run_scatter(const Call *c, const DynNode *n) {
     return dyn_exec_scatter(&x);
 }
 
+static int run_histogram(const Call *c, uint32_t node) {
+    const DynNode *n = dyn_graph_node(c->p->graph, node);
+    DynHistogram x = {.from = &c->geoms[n->args[0].id], .edges = &c->geoms[n->args[1].id], .to = &c->geoms[node]};
+    x.weights = n->nargs > 2 ? &c->geoms[n->args[2].id] : NULL;
+    x.single = dyn_graph_node(c->p->graph, n->args[0].id)->dtype == DYN_F32;
+    x.single_weights = n->dtype == DYN_F32;
+    return dyn_exec_histogram(&x);
+}
+
 /* A scan, a histogram or a scatter, as long as its first operand, or its places with a row each. */
 static int run_scan(Call *c, uint32_t node) {
     const DynNode *n = dyn_graph_node(c->p->graph, node), *arg = dyn_graph_node(c->p->graph, n->args[0].id);
@@ -616,7 +625,7 @@ static int run_scan(Call *c, uint32_t node) {
     }
     PyThreadState *saved = cost > GIL_COST ? PyEval_SaveThread() : NULL;
     int failed = scatter                     ? run_scatter(c, n)
-                 : n->op == DYN_OP_HISTOGRAM ? dyn_exec_histogram(from, &c->geoms[n->args[1].id], &c->geoms[node])
+                 : n->op == DYN_OP_HISTOGRAM ? run_histogram(c, node)
                                              : dyn_exec_scan(n, from, arg->ndim, &c->geoms[node]);
     if (saved) {
         PyEval_RestoreThread(saved);

@@ -137,9 +137,18 @@ static int check_reduce(Check *c, const DynNode *n, const DynNode *a) {
 }
 
 static int check_histogram(Check *c, const DynNode *n, const DynNode *a) {
-    const DynNode *edges = n->args[1].kind == DYN_ARG_NODE ? dyn_graph_node(c->g, n->args[1].id) : NULL;
-    if (edges == NULL || a->dtype != DYN_F64 || edges->dtype != DYN_F64 || n->dtype != DYN_I64 || n->compute != DYN_F64)
+    for (int i = 0; i < n->nargs; i++)
+        if (n->nargs > 3 || n->args[i].kind != DYN_ARG_NODE)
+            return bad(c, "operands are not those of a histogram");
+    const DynNode *edges = n->nargs > 1 ? dyn_graph_node(c->g, n->args[1].id) : NULL;
+    const DynNode *weights = n->nargs > 2 ? dyn_graph_node(c->g, n->args[2].id) : NULL;
+    bool floats = (a->dtype == DYN_F64 || a->dtype == DYN_F32) &&
+                  (weights == NULL || weights->dtype == DYN_F64 || weights->dtype == DYN_F32);
+    if (edges == NULL || !floats || edges->dtype != DYN_F64 || n->dtype != (weights == NULL ? DYN_I64 : weights->dtype) ||
+        n->compute != DYN_F64)
         return bad(c, "dtypes are not those of a histogram");
+    if (weights != NULL && (weights->ndim != 1 || hint(c->g, weights->shape[0]) != hint(c->g, a->shape[0])))
+        return bad(c, "sizes are not those of a histogram");
     if (n->ndim != 1 || a->ndim != 1 || edges->ndim != 1 || hint(c->g, edges->shape[0]) != hint(c->g, n->shape[0]) + 1)
         return bad(c, "sizes are not those of a histogram");
     return 0;

@@ -20,6 +20,19 @@ def ten(x):
     return np.histogram(x * 1.0, range=(0, 1))[0] * 2
 
 
+def weighed(x, weights, bins, low, high):
+    return np.histogram(x, bins, (low, high), weights=weights)
+
+
+def around(x, bins):
+    return np.histogram(x * 1.0, bins)
+
+
+def weighed_around(x, weights):
+    counts, edges = np.histogram(x, weights=weights + 1.0)
+    return counts * 2, edges
+
+
 def edges_only(x):
     return np.histogram(x, bins=5, range=(-1.5, 2))[1] + 1
 
@@ -174,3 +187,79 @@ def test_a_graph_of_it():
     for wrong in ([4.0, 3, 2, 1, 0], [0.0] * 5, [0.0, 1, 1, 2, 3], [-np.inf, 0, 1, 2, 3], [np.nan, 0, 1, 2, 3]):
         assert _dynoc._graph_run(unit, [x, np.array(wrong)], [4])[0] == 2
     assert "scan %2" in _dynoc._lower_text(GRAPH)
+
+
+@pytest.mark.parametrize("low, high", RANGES)
+@pytest.mark.parametrize("bins", [1, 3, 10, 64, 1000])
+def test_floats_at_the_edges(bins, low, high):
+    """Each edge and its neighbours, of edges in float and in double; a range that floats don't hold is eager's affair."""
+    with np.errstate(all="ignore"):
+        edges = np.linspace(low, high, bins + 1).astype("f4")
+        close = [edges, np.nextafter(edges, np.float32(np.inf)), np.nextafter(edges, np.float32(-np.inf))]
+        hard = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, 3e38, low - 1, high + 1], "f4")
+        some = (low + (high / 2 - low / 2) * np.random.default_rng(1).random(999)).astype("f4")
+    x = np.random.default_rng(bins).permutation(np.concatenate([*close, hard, some]))
+    w = np.random.default_rng(2).normal(size=len(x))
+    same(counted, *(lambda n=n: (x[:n].copy(), bins, low, high) for n in (0, 1, 2, 511, 512, 513, len(x))))
+    same(counted, lambda: (x[::-1], bins, low, high), lambda: (np.stack([x, x]).T, bins, low, high))
+    same(weighed, lambda: (x, w, bins, low, high), lambda: (x[::-2], w.astype("f4")[::2], bins, low, high))
+
+
+@pytest.mark.parametrize("x", ["f4", "f8", "i4"])
+@pytest.mark.parametrize("weights", ["f4", "f8", "i8", "c16", "?"])
+def test_weights(x, weights):
+    """Eager adds up stretches of 65536 elements by themselves: the bits say so."""
+    def make(n, scale=1e3):
+        data = (normal(n) * 10).astype(x)
+        w = (normal(n, 1) * 10.0 ** np.random.default_rng(2).integers(-3, 4, n) * scale).astype(weights)
+        return lambda: (data, w, 17, -12.5, 20.0)
+
+    same(weighed, *(make(n) for n in (1, 0, 2, 511, 512, 513, 65535, 65536, 65537, 200_000)))
+    same(weighed, lambda: (make(600)()[0].reshape(20, 30).T, make(600)()[1].reshape(30, 20), 5, 0.0, 9.0))
+    same(weighed, lambda: (make(600)()[0][::-2], make(600)()[1][::2], 5, 0.0, 9.0))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e308, -0.0])
+@pytest.mark.parametrize("weights", ["f4", "f8"])
+def test_hard_weights(value, weights):
+    def make():
+        with np.errstate(all="ignore"):
+            w = np.full(140_000, value, weights)
+            w[70_000] = -w[70_000]
+        return np.linspace(0.0, 1.0, 140_000), w, 3, 0.0, 1.0
+
+    same(weighed, make)
+
+
+def test_weights_that_do_not_fit():
+    same(weighed, lambda: (normal(9), normal(9), 3, 0.0, 1.0), lambda: (normal(9), normal(8), 3, 0.0, 1.0))
+    same(weighed, lambda: (normal(9), normal(9).reshape(3, 3), 3, 0.0, 1.0), lambda: (normal(9), 2.0, 3, 0.0, 1.0))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i4", "u1"])
+def test_between_the_lowest_and_the_highest(dtype):
+    def make(n, bins):
+        return lambda: ((normal(n) * 9).astype(dtype), bins)
+
+    same(around, make(100, 10), make(5000, 7), make(1, 3), make(2, 1), make(0, 4), make(1000, 1000))
+    odd = [np.nan, np.inf, 1e308, 5e-324]
+    same(around, make(10, 3), *(lambda v=v: (np.array([0.0, v, -1.0]), 3) for v in odd), lambda: (np.full(9, 2.5), 4))
+    same(around, lambda: (np.array([-1.7e308, 1.7e308]), 3), lambda: (np.array([1.0, math.nextafter(1.0, 2.0)]), 9))
+    same(weighed_around, lambda: (normal(500).reshape(5, 100), normal(500, 1).reshape(5, 100)), lambda: (normal(0), normal(0)))
+
+
+def test_weights_with_threads():
+    before = dynoc.config.threads
+    try:
+        for dynoc.config.threads in (1, 2):
+            same(weighed, lambda: (normal(2_000_000), normal(2_000_000, 1), 64, -3.0, 3.0))
+            same(weighed, lambda: (normal(300_000).astype("f4"), normal(300_000, 1).astype("f4"), 100_000, -3.0, 3.0))
+    finally:
+        dynoc.config.threads = before
+
+
+def test_forms_are_no_calls():
+    x = normal(9)
+    for fn, args in [(weighed, (x, x, 3, 0.0, 1.0)), (around, (x, 3)), (counted, (x.astype("f4"), 3, 0.0, 1.0))]:
+        graph = str(dynoc.explain(fn)(*args))
+        assert "extern" not in graph and "histogram(" in graph
