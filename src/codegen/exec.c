@@ -488,11 +488,13 @@ static int row_axis(const DynBound *b, int64_t least) {
 /* Would native code take single rows as they lie in memory, but has to have them gathered where several make one span? Then a row
  * is worth a call as soon as it has enough lanes for one. */
 static bool wants_rows(const DynBound *b, const DynSpan *joined) {
+    int64_t lanes = b->k->lanes, row = b->dims[b->ndim - 1];
+    bool fits = row == lanes || 2 * row >= 3 * lanes; /* else half of the lanes of two calls are the same */
     bool direct = b->fn != NULL && !b->k->in_place, gathered = false;
     for (int i = 0; i < b->nops; i++) {
         const DynOperand *o = &b->k->operands.at[i];
         int64_t step = b->strides[i][b->ndim - 1];
-        bool one = o->scalar || (o->still && b->still != NULL && step == 0);
+        bool one = o->scalar || (o->still && b->still != NULL && step == 0 && fits);
         direct = direct && (one || (step == b->size[i] && !o->indirect));
         gathered = gathered || joined->mode[i] == DYN_SPAN_GATHER;
     }
