@@ -446,7 +446,10 @@ DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result) {
     if (dyn_torch_is(result)) {
         if (dyn_torch_requires_grad(result)) /* what came in isn't, or gradients are off */
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY);
-        n->flags |= DYN_NODE_TENSOR;
+        for (DynNode *m = n; m != NULL;) { /* what it is a view of is one too */
+            m->flags |= DYN_NODE_TENSOR;
+            m = m->flags & DYN_NODE_VIEW ? dyn_graph_node(dyn_rec_graph(r), m->args[0].id) : NULL;
+        }
     }
     dyn_layout_of(&view, &n->layout);
     return hold_order(r, n) < 0 ? NULL : dyn_rec_array(r, node, result);

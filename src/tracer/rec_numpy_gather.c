@@ -50,7 +50,12 @@ bool dyn_np_known_from_the_start(DynRec *r, uint32_t index, uint32_t size) {
 static bool gives_c(DynRec *r, uint32_t a, uint32_t index, bool take, PyObject *result) {
     bool table = node_at(r, a)->ndim == 1 || dyn_np_always_c(r, a);
     bool places = node_at(r, index)->ndim == 1 || dyn_np_always_c(r, index);
-    return (take || (table && places)) && PyArray_CheckExact(result) && PyArray_IS_C_CONTIGUOUS((PyArrayObject *)result);
+    DynArrayView view;
+    DynLayout layout;
+    if ((!take && (!table || !places)) || !dyn_array_view(result, &view))
+        return false;
+    dyn_layout_of(&view, &layout);
+    return layout.kind == DYN_LAYOUT_C;
 }
 
 /* ---- places along several axes as one */

@@ -85,13 +85,14 @@ static void dense_strides(DynRec *r, const DynNode *n, uint32_t *out) {
 /* Those of an input: by its sizes where it is C-contiguous; axes of size 1 and arrays without elements may have any. */
 static void input_strides(DynRec *r, uint32_t node, uint32_t *out) {
     const DynNode *n = node_at(r, node);
-    PyArrayObject *a = (PyArrayObject *)dyn_rec_array(r, node, NULL)->obj;
+    DynArrayView view = {.ndim = 0};
+    dyn_array_view(dyn_rec_array(r, node, NULL)->obj, &view);
     bool dense = n->layout.kind == DYN_LAYOUT_C && total_hint(r, n->ndim, n->shape) > 0;
     if (dense)
         dense_strides(r, n, out);
     for (int i = 0; i < n->ndim; i++)
         if (!dense || is_int(r, n->shape[i], 1))
-            out[i] = dyn_sym_stride(dyn_rec_syms(r), n->source, i, PyArray_STRIDE(a, i));
+            out[i] = dyn_sym_stride(dyn_rec_syms(r), n->source, i, view.strides[i]);
 }
 
 static void slice_strides(DynRec *r, const DynNode *n, const uint32_t *base, uint32_t *out) {

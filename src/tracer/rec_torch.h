@@ -31,6 +31,13 @@ DYN_HIDDEN bool dyn_tt_is_str(DynRec *r, DynOperand o, const char *text); /* is 
 /* The node as the call's result: stored into the operand that is changed in place or `out`, else a new tensor. */
 DYN_HIDDEN DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node);
 
+/* ---- rec_torch_view.c, rec_torch_index.c */
+/* Sizes from the positional arguments behind `first`: ints, or one tuple of them. The rank, or -1. */
+DYN_HIDDEN int dyn_tt_sizes(DynRec *r, const NpCall *c, int first, bool minus_one, uint32_t *shape);
+/* x[index] and x[index] = value with tensors in the index. The latter gives -1 where it has to be a call. */
+DYN_HIDDEN DynVal *dyn_tt_lookup(DynRec *r, PyObject *getitem, DynOperand a, uint32_t base, DynOperand index, PyObject *result);
+DYN_HIDDEN int dyn_tt_store_places(DynRec *r, uint32_t base, DynOperand index, DynOperand value);
+
 /* A callable without a row: its schema says what it does (DynBinding.effect). */
 DYN_HIDDEN DynVal *tt_rule_call(DynRec *r, NpCall *c);
 #define TORCH(name, scopes, sig, rule, op) DYN_HIDDEN DynVal *tt_rule_##rule(DynRec *r, NpCall *c);

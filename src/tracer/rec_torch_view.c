@@ -1,5 +1,6 @@
-/* rec_torch_view.c: attributes of tensors, subscripts, sizes. Called by rec_numpy*.c where the operand is a tensor, and through
- * the binding table. Makes nodes with the helpers of rec_numpy_view.c. */
+/* rec_torch_view.c: attributes of tensors, subscripts, sizes, views. Called by rec_numpy*.c where the operand is a tensor, and
+ * through the binding table. Makes nodes with the helpers of rec_numpy_view.c. Whether a reshape is a view is decided as NumPy
+ * does, under guards; that a size of 1 is one, how many parts there are, and the like, is held too. */
 #include "tracer/rec_torch.h"
 
 /* ---- sizes and facts */
@@ -100,9 +101,8 @@ static PyObject *operator_function(const char *name) { /* borrowed from the modu
 
 DynVal *dyn_torch_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand index, PyObject *result) {
     if (has_tensor(index.real)) {
-        DynOperand args[2] = {a, index};
         PyObject *f = operator_function("getitem");
-        return f == NULL ? dyn_tt_refuse(r) : dyn_np_extern(r, f, "getitem", args, 2, NULL, result);
+        return f == NULL ? dyn_tt_refuse(r) : dyn_tt_lookup(r, f, a, base, index, result);
     }
     uint32_t id = dyn_np_basic_index(r, base, index);
     return id == DYN_NONE ? NULL : result == a.real ? a.v : dyn_np_result(r, id, result);
@@ -112,9 +112,420 @@ int dyn_torch_store_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand in
     NpArg v;
     if (has_tensor(index.real)) {
         DynOperand args[3] = {a, index, value};
+        uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+        if (dyn_tt_store_places(r, base, index, value) == 0)
+            return 0;
+        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+        *dyn_rec_why(r) = DYN_R_OK;
         PyObject *f = operator_function("setitem");
         return f == NULL || dyn_np_extern_write(r, f, "setitem", args, 3, NULL, Py_None) == NULL ? -1 : 0;
     }
     uint32_t view = dyn_np_operand(r, value, &v) < 0 ? DYN_NONE : dyn_np_basic_index(r, base, index);
     return view == DYN_NONE ? -1 : dyn_np_store(r, view, v);
+}
+
+/* ---- views */
+
+static uint32_t tensor(DynRec *r, DynOperand o) {
+    return o.v == NULL || o.v->kind != DV_ARRAY ? dyn_tt_none(r) : dyn_np_node(r, o);
+}
+
+/* A view as eager gave it: the operand itself where that came back. */
+static DynVal *viewed(DynRec *r, const NpCall *c, uint32_t node) {
+    return node == DYN_NONE ? NULL : c->result == c->args[0].real ? c->args[0].v : dyn_np_result(r, node, c->result);
+}
+
+static uint32_t same_view(DynRec *r, uint32_t a) {
+    int perm[DYN_MAX_NDIM];
+    for (int i = 0; i < dyn_tt_node(r, a)->ndim; i++)
+        perm[i] = i;
+    return dyn_np_permute(r, a, perm);
+}
+
+int dyn_tt_sizes(DynRec *r, const NpCall *c, int first, bool minus_one, uint32_t *shape) {
+    int n = c->npos - first;
+    if (c->nkw > 0 || n < 0 || n > DYN_MAX_NDIM)
+        return dyn_tt_refuse(r), -1;
+    if (n == 1)
+        return dyn_np_shape_arg(r, c->args[first], minus_one, shape);
+    for (int i = 0; i < n; i++)
+        if (dyn_np_shape_arg(r, c->args[first + i], minus_one, &shape[i]) != 1)
+            return dyn_tt_refuse(r), -1;
+    return n;
+}
+
+/* view(dtype) of the same size of elements. */
+static uint32_t as_dtype(DynRec *r, const NpCall *c, uint32_t a) {
+    DynDtype dt = dyn_rec_burn(r, c->args[1].v, c->args[1].real) < 0 ? DYN_NO_DTYPE : dyn_torch_dtype_parse(c->args[1].real);
+    if (dt == DYN_NO_DTYPE || dyn_dtypes[dt].size != dyn_dtypes[dyn_tt_node(r, a)->dtype].size)
+        return dyn_tt_none(r);
+    uint32_t id = dyn_np_unary_node(r, DYN_OP_AS_DTYPE, dt, a, dyn_tt_node(r, a)->ndim, 1);
+    if (id == DYN_NONE)
+        return id;
+    dyn_tt_node(r, id)->aux[0] = dt;
+    memcpy(dyn_tt_node(r, id)->shape, dyn_tt_node(r, a)->shape, sizeof(uint32_t) * dyn_tt_node(r, a)->ndim);
+    return id;
+}
+
+/* x.view(…), x.reshape(…), torch.reshape(x, sizes). Of what eager could view a reshape is a view. */
+DynVal *tt_rule_view(DynRec *r, NpCall *c) {
+    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : tensor(r, c->args[0]), shape[DYN_MAX_NDIM];
+    if (a == DYN_NONE)
+        return NULL;
+    if (c->b->op == 0 && c->npos == 2 && c->nkw == 0 && Py_IS_TYPE(c->args[1].real, dyn_torch_dtype))
+        return viewed(r, c, as_dtype(r, c, a));
+    int ndim = dyn_tt_sizes(r, c, 1, true, shape);
+    return ndim < 0 ? NULL : viewed(r, c, dyn_np_reshape(r, a, ndim, shape, false));
+}
+
+DynVal *tt_rule_view_as(DynRec *r, NpCall *c) {
+    uint32_t a = tensor(r, c->slot[0]), b = a == DYN_NONE ? a : tensor(r, c->slot[1]), shape[DYN_MAX_NDIM];
+    if (b == DYN_NONE)
+        return NULL;
+    int ndim = dyn_tt_node(r, b)->ndim;
+    memcpy(shape, dyn_tt_node(r, b)->shape, sizeof(*shape) * (size_t)ndim);
+    return viewed(r, c, dyn_np_reshape(r, a, ndim, shape, false));
+}
+
+/* flatten, ravel (operator 1): what comes back is the operand where there is nothing to do. */
+DynVal *tt_rule_flatten(DynRec *r, NpCall *c) {
+    uint32_t a = tensor(r, c->slot[0]), shape[DYN_MAX_NDIM];
+    int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, from = 0, to = ndim == 0 ? 0 : ndim - 1, n = 0;
+    DynOperand start = dyn_np_slot(c, "start_dim"), end = dyn_np_slot(c, "end_dim");
+    if (a == DYN_NONE || (start.v != NULL && dyn_tt_axis(r, start, ndim, &from) < 0) ||
+        (end.v != NULL && dyn_tt_axis(r, end, ndim, &to) < 0))
+        return NULL;
+    if (c->result == c->args[0].real)
+        return c->b->op == 0 || dyn_np_contiguous(r, a, false) == 1 ? c->args[0].v : dyn_tt_refuse(r);
+    for (int i = 0; i < from; i++)
+        shape[n++] = dyn_tt_node(r, a)->shape[i];
+    shape[n++] = ndim == 0 ? dyn_np_int(r, 1) : dyn_np_product(r, to - from + 1, dyn_tt_node(r, a)->shape + from);
+    for (int i = to + 1; i < ndim; i++)
+        shape[n++] = dyn_tt_node(r, a)->shape[i];
+    return viewed(r, c, dyn_np_reshape(r, a, n, shape, false));
+}
+
+DynVal *tt_rule_unflatten(DynRec *r, NpCall *c) {
+    uint32_t a = tensor(r, c->slot[0]), shape[2 * DYN_MAX_NDIM];
+    int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, axis, n;
+    if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0)
+        return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+    memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * (size_t)axis);
+    if ((n = dyn_np_shape_arg(r, c->slot[2], true, shape + axis)) < 1 || ndim - 1 + n > DYN_MAX_NDIM)
+        return dyn_tt_refuse(r);
+    uint32_t rest = dyn_tt_node(r, a)->shape[axis], known = dyn_np_int(r, 1);
+    int unknown = -1;
+    for (int i = axis; i < axis + n; i++) {
+        if (shape[i] == DYN_NONE)
+            unknown = i;
+        else
+            known = dyn_np_op(r, DYN_S_MUL, known, shape[i]);
+    }
+    if (unknown >= 0) /* what is left of this axis, not of the whole */
+        shape[unknown] = dyn_np_op(r, DYN_S_FLOORDIV, rest, known);
+    if (unknown >= 0 &&
+        (shape[unknown] == DYN_NONE || dyn_np_assume_op(r, DYN_S_EQ, dyn_np_op(r, DYN_S_MOD, rest, known), 0) < 0))
+        return dyn_tt_refuse(r);
+    memcpy(shape + axis + n, dyn_tt_node(r, a)->shape + axis + 1, sizeof(*shape) * (size_t)(ndim - axis - 1));
+    return viewed(r, c, dyn_np_reshape(r, a, ndim - 1 + n, shape, false));
+}
+
+/* transpose and its other names; t (operator 1), of rank 2 or less; mT (2) and adjoint of real numbers. */
+DynVal *tt_rule_transpose(DynRec *r, NpCall *c) {
+    uint32_t a = tensor(r, c->slot[0]);
+    int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, x = ndim - 2, y = ndim - 1;
+    if (a == DYN_NONE ||
+        (c->b->op == 0 && (dyn_tt_axis(r, c->slot[1], ndim, &x) < 0 || dyn_tt_axis(r, c->slot[2], ndim, &y) < 0)))
+        return NULL;
+    if (c->b->op == 2 && (ndim < 2 || dyn_dtypes[dyn_tt_node(r, a)->dtype].kind == 'c'))
+        return dyn_tt_refuse(r);
+    for (int i = 0; i < ndim; i++)
+        perm[i] = i;
+    if (ndim > 0 && x >= 0) {
+        perm[x] = y;
+        perm[y] = x;
+    }
+    return viewed(r, c, dyn_np_permute(r, a, perm));
+}
+
+/* Axes as they are named, each once: of a tuple, or one. Their number, or -1. */
+static int axes_in_order(DynRec *r, const DynOperand *given, int n, int ndim, int *axes) {
+    DynOperand items[DYN_MAX_NDIM];
+    bool tuple = n == 1 && given[0].v != NULL && (dyn_is_tuple(given[0].real) || PyList_CheckExact(given[0].real));
+    if (tuple && (n = dyn_np_items(r, given[0], items, DYN_MAX_NDIM)) < 0)
+        return -1;
+    for (int i = 0; i < n; i++)
+        if (i == DYN_MAX_NDIM || dyn_tt_axis(r, tuple ? items[i] : given[i], ndim, &axes[i]) < 0)
+            return dyn_tt_refuse(r), -1;
+    return n;
+}
+
+DynVal *tt_rule_permute(DynRec *r, NpCall *c) {
+    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : tensor(r, c->args[0]);
+    int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
+    if (a == DYN_NONE || c->npos + c->nkw < 2 || axes_in_order(r, c->args + 1, c->npos + c->nkw - 1, ndim, perm) != ndim)
+        return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+    return viewed(r, c, dyn_np_permute(r, a, perm));
+}
+
+/* movedim, moveaxis: the axes named go to the places named, the others keep their order. */
+DynVal *tt_rule_movedim(DynRec *r, NpCall *c) {
+    uint32_t a = tensor(r, c->slot[0]), taken = 0, filled = 0;
+    int from[DYN_MAX_NDIM], to[DYN_MAX_NDIM], perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
+    int n = a == DYN_NONE ? -1 : axes_in_order(r, &c->slot[1], 1, ndim, from);
+    if (n < 0 || axes_in_order(r, &c->slot[2], 1, ndim, to) != n)
+        return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+    for (int i = 0; i < n && ndim > 0; i++) {
+        perm[to[i]] = from[i];
+        taken |= 1u << from[i];
+        filled |= 1u << to[i];
+    }
+    for (int i = 0, k = 0; i < ndim; i++) {
+        if (filled >> i & 1u)
+            continue;
+        while (taken >> k & 1u)
+            k++;
+        perm[i] = k++;
+    }
+    return viewed(r, c, dyn_np_permute(r, a, perm));
+}
+
+/* ---- axes of size 1 */
+
+/* squeeze: of the axes that are named (all where none are) those of size 1 go; that they are of it, or aren't, is held. */
+DynVal *tt_rule_squeeze(DynRec *r, NpCall *c) {
+    uint32_t a = tensor(r, c->slot[0]), named = 0;
+    int axes[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, n = ndim;
+    if (a == DYN_NONE || (c->slot[1].v != NULL && (n = axes_in_order(r, &c->slot[1], 1, ndim, axes)) < 0))
+        return NULL;
+    for (int i = 0; i < n && ndim > 0; i++)
+        named |= 1u << (c->slot[1].v == NULL ? i : axes[i]);
+    uint32_t id = same_view(r, a);
+    for (int i = ndim; i-- > 0 && id != DYN_NONE;) {
+        uint32_t size = dyn_tt_node(r, a)->shape[i];
+        bool one = dyn_np_hint(r, size) == 1;
+        if (!(named >> i & 1u))
+            continue;
+        if (dyn_np_assume_op(r, one ? DYN_S_EQ : DYN_S_NE, size, 1) < 0)
+            return NULL;
+        id = one ? dyn_np_pick(r, id, i, dyn_np_int(r, 0)) : id;
+    }
+    return viewed(r, c, id);
+}
+
+DynVal *tt_rule_unsqueeze(DynRec *r, NpCall *c) {
+    uint32_t a = tensor(r, c->slot[0]);
+    int axis, ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
+    if (a == DYN_NONE || ndim == DYN_MAX_NDIM || dyn_tt_axis(r, c->slot[1], ndim + 1, &axis) < 0)
+        return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+    return viewed(r, c, dyn_np_newaxis(r, a, 1u << axis, ndim + 1));
+}
+
+/* expand, broadcast_to; -1 keeps a size. Operator 1: to the sizes of another. */
+DynVal *tt_rule_expand(DynRec *r, NpCall *c) {
+    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : tensor(r, c->args[0]), shape[DYN_MAX_NDIM];
+    if (a == DYN_NONE)
+        return NULL;
+    uint32_t other = c->b->op == 1 ? tensor(r, c->slot[1]) : DYN_NONE;
+    int ndim = other != DYN_NONE ? dyn_tt_node(r, other)->ndim : c->b->op == 1 ? -1 : dyn_tt_sizes(r, c, 1, true, shape);
+    if (other != DYN_NONE)
+        memcpy(shape, dyn_tt_node(r, other)->shape, sizeof(*shape) * (size_t)ndim);
+    int extra = ndim - dyn_tt_node(r, a)->ndim;
+    if (ndim < 0 || extra < 0)
+        return dyn_tt_refuse(r);
+    for (int i = 0; i < ndim; i++) {
+        if (shape[i] == DYN_NONE && i < extra)
+            return dyn_tt_refuse(r);
+        shape[i] = shape[i] == DYN_NONE ? dyn_tt_node(r, a)->shape[i - extra] : shape[i];
+    }
+    return viewed(r, c, dyn_np_broadcast_view(r, a, ndim, shape));
+}
+
+/* ---- parts along an axis */
+
+/* One place along an axis of that size, from either end; end: one behind the last counts too. */
+static uint32_t place_at(DynRec *r, DynOperand o, uint32_t size, bool end) {
+    uint32_t at = o.v == NULL || !PyLong_CheckExact(o.real) ? dyn_tt_none(r) : dyn_np_int_sym(r, o);
+    bool back = at != DYN_NONE && dyn_np_hint(r, at) < 0;
+    if (at == DYN_NONE || dyn_np_assume_op(r, back ? DYN_S_LT : DYN_S_GE, at, 0) < 0)
+        return DYN_NONE;
+    at = back ? dyn_np_op(r, DYN_S_ADD, at, size) : at;
+    bool there = at != DYN_NONE && dyn_np_assume_op(r, DYN_S_GE, at, 0) == 0 &&
+                 dyn_np_assume(r, dyn_np_op(r, end ? DYN_S_LE : DYN_S_LT, at, size)) == 0;
+    return there ? at : DYN_NONE;
+}
+
+/* a[..., start:start + length, ...] */
+static uint32_t part(DynRec *r, uint32_t a, int axis, uint32_t start, uint32_t length) {
+    uint32_t stop = dyn_np_op(r, DYN_S_ADD, start, length);
+    uint32_t id = stop == DYN_NONE ? dyn_tt_none(r) : dyn_np_range_view(r, a, axis, start, stop);
+    if (id != DYN_NONE)
+        dyn_tt_node(r, id)->shape[axis] = length;
+    return id;
+}
+
+DynVal *tt_rule_narrow(DynRec *r, NpCall *c) {
+    uint32_t a = tensor(r, c->slot[0]);
+    int axis, ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
+    if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0 || c->slot[3].v == NULL)
+        return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+    uint32_t size = dyn_tt_node(r, a)->shape[axis], start = place_at(r, c->slot[2], size, true), length[1];
+    if (start == DYN_NONE || dyn_np_shape_arg(r, c->slot[3], false, length) != 1 ||
+        dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ADD, start, length[0]), size)) < 0)
+        return dyn_tt_refuse(r);
+    return viewed(r, c, part(r, a, axis, start, length[0]));
+}
+
+DynVal *tt_rule_select(DynRec *r, NpCall *c) {
+    uint32_t a = tensor(r, c->slot[0]);
+    int axis, ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
+    if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0)
+        return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+    uint32_t at = place_at(r, c->slot[2], dyn_tt_node(r, a)->shape[axis], false);
+    return at == DYN_NONE ? NULL : viewed(r, c, dyn_np_pick(r, a, axis, at));
+}
+
+#define MAX_PARTS 64
+
+/* How many parts eager gave, and the axis (0 where none is named). -1: none that we follow. */
+static int parts_of(DynRec *r, const NpCall *c, uint32_t a, DynOperand dim, int *axis) {
+    *axis = 0;
+    if (a == DYN_NONE || dyn_tt_node(r, a)->ndim == 0 || !PyTuple_CheckExact(c->result) ||
+        PyTuple_GET_SIZE(c->result) > MAX_PARTS || (dim.v != NULL && dyn_tt_axis(r, dim, dyn_tt_node(r, a)->ndim, axis) < 0))
+        return dyn_tt_refuse(r), -1;
+    return (int)PyTuple_GET_SIZE(c->result);
+}
+
+/* Parts one behind the other, of these lengths. */
+static DynVal *parts(DynRec *r, const NpCall *c, uint32_t a, int axis, const uint32_t *lengths, int n) {
+    DynVal *items[MAX_PARTS];
+    uint32_t at = dyn_np_int(r, 0);
+    for (int i = 0; i < n; i++) {
+        uint32_t id = lengths[i] == DYN_NONE ? dyn_tt_none(r) : part(r, a, axis, at, lengths[i]);
+        if ((items[i] = dyn_np_result(r, id, PyTuple_GET_ITEM(c->result, i))) == NULL)
+            return NULL;
+        at = dyn_np_op(r, DYN_S_ADD, at, lengths[i]);
+    }
+    return dyn_rec_seq(r, DV_TUPLE, (uint32_t)n, items, c->result);
+}
+
+/* n parts of `each`, of which the last may be shorter: that there are n is held. */
+static DynVal *even_parts(DynRec *r, const NpCall *c, uint32_t a, int axis, uint32_t each, int n) {
+    uint32_t lengths[MAX_PARTS], size = dyn_tt_node(r, a)->shape[axis];
+    uint32_t before = each == DYN_NONE ? each : dyn_np_op(r, DYN_S_MUL, each, dyn_np_int(r, n - 1));
+    uint32_t last = before == DYN_NONE ? before : dyn_np_op(r, DYN_S_SUB, size, before);
+    if (last == DYN_NONE || n == 0 || dyn_np_assume_op(r, DYN_S_GT, last, 0) < 0 ||
+        dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, last, each)) < 0)
+        return dyn_tt_refuse(r);
+    for (int i = 0; i < n; i++)
+        lengths[i] = i == n - 1 ? last : each;
+    return parts(r, c, a, axis, lengths, n);
+}
+
+/* split: a size, or sizes for each part that make the whole. */
+DynVal *tt_rule_split(DynRec *r, NpCall *c) {
+    uint32_t a = tensor(r, c->slot[0]), lengths[MAX_PARTS], total = dyn_np_int(r, 0);
+    DynOperand items[MAX_PARTS], how = c->slot[1];
+    int axis, n = parts_of(r, c, a, c->slot[2], &axis);
+    if (n < 0 || how.v == NULL)
+        return dyn_tt_refuse(r);
+    if (PyLong_CheckExact(how.real))
+        return dyn_np_shape_arg(r, how, false, lengths) != 1 ? NULL : even_parts(r, c, a, axis, lengths[0], n);
+    if (dyn_np_items(r, how, items, MAX_PARTS) != n)
+        return dyn_tt_refuse(r);
+    for (int i = 0; i < n; i++) {
+        if (dyn_np_shape_arg(r, items[i], false, &lengths[i]) != 1)
+            return NULL;
+        total = dyn_np_op(r, DYN_S_ADD, total, lengths[i]);
+    }
+    uint32_t size = dyn_tt_node(r, a)->shape[axis];
+    if (total == DYN_NONE || dyn_np_hint(r, total) != dyn_np_hint(r, size) || dyn_rec_assume_equal(r, total, size) < 0)
+        return dyn_tt_refuse(r);
+    return parts(r, c, a, axis, lengths, n);
+}
+
+/* chunk: parts of ceil(size / chunks). */
+DynVal *tt_rule_chunk(DynRec *r, NpCall *c) {
+    uint32_t a = tensor(r, c->slot[0]), many[1];
+    int axis, n = parts_of(r, c, a, c->slot[2], &axis);
+    if (n < 0 || c->slot[1].v == NULL || dyn_np_shape_arg(r, c->slot[1], false, many) != 1)
+        return dyn_tt_refuse(r);
+    uint32_t one = dyn_np_int(r, 1), size = dyn_tt_node(r, a)->shape[axis];
+    uint32_t up = dyn_np_op(r, DYN_S_ADD, size, dyn_np_op(r, DYN_S_SUB, many[0], one));
+    return even_parts(r, c, a, axis, up == DYN_NONE ? up : dyn_np_op(r, DYN_S_FLOORDIV, up, many[0]), n);
+}
+
+/* tensor_split into n: the first size % n have one more, which the entry holds. */
+DynVal *tt_rule_tensor_split(DynRec *r, NpCall *c) {
+    uint32_t a = tensor(r, c->slot[0]), lengths[MAX_PARTS];
+    int axis, n = parts_of(r, c, a, c->slot[2], &axis);
+    if (n < 1 || c->slot[1].v == NULL || !PyLong_CheckExact(c->slot[1].real) ||
+        dyn_rec_burn(r, c->slot[1].v, c->slot[1].real) < 0)
+        return dyn_tt_refuse(r);
+    uint32_t size = dyn_tt_node(r, a)->shape[axis], many = dyn_np_int(r, n);
+    uint32_t least = dyn_np_op(r, DYN_S_FLOORDIV, size, many), more = dyn_np_op(r, DYN_S_MOD, size, many);
+    if (least == DYN_NONE || more == DYN_NONE || dyn_np_assume_op(r, DYN_S_EQ, more, dyn_np_hint(r, more)) < 0)
+        return dyn_tt_refuse(r);
+    for (int i = 0; i < n; i++)
+        lengths[i] = i < dyn_np_hint(r, more) ? dyn_np_op(r, DYN_S_ADD, least, dyn_np_int(r, 1)) : least;
+    return parts(r, c, a, axis, lengths, n);
+}
+
+DynVal *tt_rule_unbind(DynRec *r, NpCall *c) {
+    uint32_t a = tensor(r, c->slot[0]);
+    DynVal *items[MAX_PARTS];
+    int axis, n = parts_of(r, c, a, c->slot[1], &axis);
+    if (n < 0 || dyn_np_assume_op(r, DYN_S_EQ, dyn_tt_node(r, a)->shape[axis], n) < 0)
+        return NULL;
+    for (int i = 0; i < n; i++)
+        if ((items[i] = dyn_np_result(r, dyn_np_pick(r, a, axis, dyn_np_int(r, i)), PyTuple_GET_ITEM(c->result, i))) == NULL)
+            return NULL;
+    return dyn_rec_seq(r, DV_TUPLE, (uint32_t)n, items, c->result);
+}
+
+/* unfold: windows of `size` at each `step` along an axis; the places in a window are the last axis. */
+DynVal *tt_rule_unfold(DynRec *r, NpCall *c) {
+    uint32_t a = tensor(r, c->slot[0]), start[DYN_MAX_NDIM], shape[DYN_MAX_NDIM], window[1];
+    int rank = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, ndim = rank + 1, axis;
+    DynOperand step = c->slot[3];
+    if (rank == 0 || ndim > DYN_MAX_NDIM || dyn_tt_axis(r, c->slot[1], rank, &axis) < 0 || c->slot[2].v == NULL ||
+        dyn_np_shape_arg(r, c->slot[2], false, window) != 1 || step.v == NULL || dyn_rec_burn(r, step.v, step.real) < 0)
+        return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+    long by = PyLong_CheckExact(step.real) ? PyLong_AsLong(step.real) : 0;
+    for (int i = 0; i < rank; i++) {
+        start[i] = dyn_np_int(r, 0);
+        shape[i] = dyn_tt_node(r, a)->shape[i];
+    }
+    uint32_t way = dyn_np_op(r, DYN_S_SUB, shape[axis], window[0]);
+    if (by < 1 || by > INT32_MAX || way == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, way, 0) < 0)
+        return PyErr_Clear(), dyn_tt_refuse(r);
+    shape[axis] = dyn_np_op(r, DYN_S_ADD, dyn_np_op(r, DYN_S_FLOORDIV, way, dyn_np_int(r, by)), dyn_np_int(r, 1));
+    shape[rank] = window[0];
+    uint32_t id = shape[axis] == DYN_NONE ? dyn_tt_none(r) : dyn_np_affine(r, a, ndim, start, shape);
+    for (int k = 0; k < rank && id != DYN_NONE; k++)
+        dyn_tt_node(r, id)->aux[k * ndim + k] = k == axis ? by : 1;
+    if (id != DYN_NONE)
+        dyn_tt_node(r, id)->aux[axis * ndim + rank] = 1;
+    return viewed(r, c, id);
+}
+
+DynVal *tt_rule_diagonal(DynRec *r, NpCall *c) {
+    uint32_t a = tensor(r, c->slot[0]), offset = dyn_np_int(r, 0);
+    DynOperand by = dyn_np_slot(c, "offset"), dims[2] = {dyn_np_slot(c, "dim1"), dyn_np_slot(c, "dim2")};
+    int rank = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, axis[2] = {0, 1};
+    for (int i = 0; i < 2; i++)
+        if (rank < 2 || (dims[i].v != NULL && dyn_tt_axis(r, dims[i], rank, &axis[i]) < 0))
+            return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+    if (by.v != NULL && (offset = dyn_np_int_sym(r, by)) == DYN_NONE)
+        return NULL;
+    uint32_t id = dyn_np_diagonal(r, a, axis[0], axis[1], offset);
+    if (id != DYN_NONE)
+        dyn_tt_node(r, id)->flags &= (uint8_t)~DYN_NODE_READONLY;
+    return viewed(r, c, id);
+}
+
+/* detach, alias: a tensor of its own over the same memory. */
+DynVal *tt_rule_same(DynRec *r, NpCall *c) {
+    uint32_t a = tensor(r, c->slot[0]);
+    return a == DYN_NONE ? NULL : viewed(r, c, same_view(r, a));
 }

@@ -1,0 +1,142 @@
+"""PyTorch's own operator samples (torch.testing._internal), each called eagerly and through dynoc: same results.
+
+Used by test_torch_opinfo.py for a slice, and as a program for all:
+
+    torch_ops.py [--shards N --shard I] [--limit SAMPLES] [--names A,B]     exit status 1 where something differs
+
+One line on stdout for each operator and dtype that differs, with its first sample that does, and counts at the end. A process
+that dies names what it was at on stderr.
+"""
+
+import argparse
+import copy
+import sys
+import warnings
+
+import torch
+
+import dynoc
+
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool)
+# What eager itself does not repeat: memory that nobody filled, or results that are one of several.
+UNSTEADY = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_", "resize_as_"}
+
+
+def operators():
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    return [op for op in op_db if op.name not in UNSTEADY]
+
+
+def samples(op, dtype, limit):
+    """The first `limit` samples of the operator, made the same way each time."""
+    torch.manual_seed(7)
+    made = op.sample_inputs("cpu", dtype, requires_grad=False)
+    return [sample for sample, _ in zip(made, range(limit), strict=False)]
+
+
+def outcome(fn, arguments):
+    """What a call gives or raises, and its arguments as they are behind it."""
+    torch.manual_seed(11)
+    arguments = copy.deepcopy(arguments)
+    try:
+        with torch.no_grad():
+            return fn(*arguments), arguments
+    except Exception as error:  # eager's own, which has to come back
+        return error, arguments
+
+
+def differs(got, want, where="result"):
+    """What is different, in a few words, or None."""
+    if type(got) is not type(want):
+        return f"{where}: {type(got).__name__} for {type(want).__name__}: {str(got)[:80]} for {str(want)[:80]}"
+    if isinstance(want, torch.Tensor):
+        facts = [(t.dtype, t.shape, t.layout, t.requires_grad, t.is_conj(), t.is_neg()) for t in (got, want)]
+        if facts[0] != facts[1]:
+            return f"{where}: {facts[0]} for {facts[1]}"
+        if want.layout is torch.strided and want.numel() > 1 and got.stride() != want.stride():
+            return f"{where}: strides {got.stride()} for {want.stride()}"
+        try:
+            torch.testing.assert_close(got, want, equal_nan=True)
+        except AssertionError as error:
+            return f"{where}: " + " ".join(str(error).split())[:160]
+    elif isinstance(want, (tuple, list)):
+        if len(got) != len(want):
+            return f"{where}: {len(got)} for {len(want)} items"
+        for i, pair in enumerate(zip(got, want, strict=True)):
+            if (found := differs(*pair, f"{where}[{i}]")) is not None:
+                return found
+    elif isinstance(want, dict):
+        return differs(list(got.items()), list(want.items()), where)
+    elif isinstance(want, Exception):
+        return None if str(got) == str(want) else f"{where}: {got} for {want}"
+    elif isinstance(want, (int, float, complex)):
+        if got != want and not (got != got and want != want) and abs(got - want) > 1e-5 * abs(want):
+            return f"{where}: {got} for {want}"
+    return None
+
+
+def variants(op):
+    """The operator, its method, and its form that works in place, where it has them."""
+    yield "function", op.op
+    if op.method_variant is not None:
+        yield "method", op.method_variant
+    if op.inplace_variant is not None:
+        yield "in place", op.inplace_variant
+
+
+def check(op, dtype, limit, forms=("function", "method", "in place")):
+    """(number of samples, what differs): each sample is called twice, the second time natively."""
+    n, wrong = 0, []
+    for number, sample in enumerate(samples(op, dtype, limit)):
+        arguments = (sample.input, sample.args, sample.kwargs)
+        for form, fn in variants(op):
+            if form not in forms:
+                continue
+
+            def call(input, args, kwargs, fn=fn):
+                return fn(input, *args, **kwargs)
+
+            n += 1
+            want = outcome(call, arguments)
+            fast = dynoc.optimize(call, wait=True)
+            for time in ("first", "second"):
+                got = outcome(fast, arguments)
+                found = differs(got[0], want[0])
+                if found is None and not isinstance(want[0], Exception):
+                    found = differs(got[1], want[1], "arguments")
+                if found is not None:
+                    wrong.append(f"sample {number}, {form}, {time} call: {found}")
+                    break
+    return n, wrong
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shards", type=int, default=1)
+    parser.add_argument("--shard", type=int, default=0)
+    parser.add_argument("--limit", type=int, default=1000)
+    parser.add_argument("--names")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    names = options.names and options.names.split(",")
+    total = failed = 0
+    for number, op in enumerate(operators()):
+        if number % options.shards != options.shard or (names and op.name not in names):
+            continue
+        for dtype in DTYPES:
+            if dtype not in op.supported_dtypes("cpu"):
+                continue
+            print(op.formatted_name, dtype, file=sys.stderr, flush=True)
+            n, wrong = check(op, dtype, options.limit)
+            total += n
+            failed += len(wrong)
+            if wrong:
+                print(f"{op.formatted_name} {dtype}: {len(wrong)} of {n}: {wrong[0]}", flush=True)
+    print(f"{total} calls, {failed} differ", flush=True)
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
