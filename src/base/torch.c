@@ -39,13 +39,12 @@ static const ExchangeApi *api;
 static PyObject *dtypes[DYN_DTYPE_COUNT];
 
 /* Getters of a tensor, and functions without arguments, as C calls them. */
-#define GETTERS(X) X(requires_grad) X(is_sparse) X(is_mkldnn) X(is_quantized)
+#define GETTERS(X) X(requires_grad)
 #define METHODS(X) X(is_neg) X(is_conj)
 /* FUNCTION(name here, path below torch) */
 #define FUNCTIONS(X)                                        \
     X(grad_enabled, "is_grad_enabled")                      \
     X(inference, "is_inference_mode_enabled")               \
-    X(deterministic, "_C._get_deterministic_algorithms")    \
     X(function_mode, "_C._is_torch_function_mode_enabled")  \
     X(dispatch_modes, "_C._len_torch_dispatch_stack")       \
     X(functorch_level, "_C._functorch.maybe_current_level") \
@@ -55,7 +54,6 @@ static PyObject *dtypes[DYN_DTYPE_COUNT];
 #define OBJECTS(X)                      \
     X(set_grad, "_C._set_grad_enabled") \
     X(empty_strided, "empty_strided")   \
-    X(empty, "empty")                   \
     X(as_strided, "as_strided")         \
     X(from_numpy, "from_numpy")         \
     X(increment_version, "_C._increment_version")
@@ -181,11 +179,6 @@ static bool is_true(PyObject *o) { /* takes the reference */
 
 bool dyn_torch_requires_grad(PyObject *tensor) { return is_true(of.requires_grad(tensor, of.requires_grad_closure)); }
 
-static bool has_other_layout(PyObject *t) {
-    return is_true(of.is_sparse(t, of.is_sparse_closure)) || is_true(of.is_mkldnn(t, of.is_mkldnn_closure)) ||
-           is_true(of.is_quantized(t, of.is_quantized_closure));
-}
-
 static DynDtype dtype_of(const DLTensor *t) {
     for (int i = 0; i < DYN_DTYPE_COUNT; i++)
         if (types[i].name != NULL && types[i].code == t->code && dyn_dtypes[i].size * 8 == t->bits && t->lanes == 1)
@@ -193,7 +186,7 @@ static DynDtype dtype_of(const DLTensor *t) {
     return DYN_NO_DTYPE;
 }
 
-bool dyn_torch_view(PyObject *tensor, DynArrayView *out) {
+bool dyn_torch_place(PyObject *tensor, DynArrayView *out) {
     DLTensor t;
     if (api->view(tensor, &t) != 0) {
         PyErr_Clear();
@@ -214,8 +207,12 @@ bool dyn_torch_view(PyObject *tensor, DynArrayView *out) {
     out->aligned = (uintptr_t)out->data % align == 0;
     if (t.data == NULL && !dyn_view_empty(out)) /* a FakeTensor and the like */
         return false;
-    return !is_true(of.is_neg(tensor, NULL)) && (dyn_dtypes[dt].kind != 'c' || !is_true(of.is_conj(tensor, NULL))) &&
-           !has_other_layout(tensor);
+    return true;
+}
+
+bool dyn_torch_view(PyObject *tensor, DynArrayView *out) {
+    return dyn_torch_place(tensor, out) && !is_true(of.is_neg(tensor, NULL)) &&
+           (dyn_dtypes[out->dtype].kind != 'c' || !is_true(of.is_conj(tensor, NULL)));
 }
 
 /* ---- its state */
@@ -255,7 +252,7 @@ int dyn_torch_state(void) {
         return -1;
     }
     return (is_true(call0(ob.grad_enabled)) ? DYN_TORCH_GRAD : 0) | (is_true(call0(ob.inference)) ? DYN_TORCH_INFERENCE : 0) |
-           (is_true(call0(ob.deterministic)) ? DYN_TORCH_DETERMINISTIC : 0) | (int)dt << 8;
+           (int)dt << 8;
 }
 
 static void set_grad(bool on) {
@@ -313,12 +310,12 @@ static PyObject *dtype_name(void) {
 PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout) {
     int64_t strides[DYN_MAX_NDIM];
     bool ordered = layout != NULL && layout->kind != DYN_LAYOUT_C;
-    if (ordered && !dyn_layout_dense(layout, dt, ndim, dims, strides))
+    if (!dyn_layout_dense(ordered ? layout : NULL, dt, ndim, dims, strides))
         return PyErr_NoMemory();
-    PyObject *size = int_tuple(ndim, dims, 1), *how = ordered ? int_tuple(ndim, strides, dyn_dtypes[dt].size) : NULL;
-    PyObject *args[3] = {size, ordered ? how : dtypes[dt], dtypes[dt]}, *t = NULL;
-    if (size != NULL && (!ordered || how != NULL))
-        t = PyObject_Vectorcall(ordered ? ob.empty_strided : ob.empty, args, ordered ? 2 : 1, dtype_name());
+    PyObject *size = int_tuple(ndim, dims, 1), *how = int_tuple(ndim, strides, dyn_dtypes[dt].size);
+    PyObject *args[3] = {size, how, dtypes[dt]}, *t = NULL;
+    if (size != NULL && how != NULL)
+        t = PyObject_Vectorcall(ob.empty_strided, args, 2, dtype_name());
     Py_XDECREF(size);
     Py_XDECREF(how);
     return t;

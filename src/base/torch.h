@@ -24,12 +24,13 @@ static inline bool dyn_torch_is(PyObject *o) {
 }
 /* Where its elements lie; false (without an exception): it is no tensor of the kind above. */
 DYN_HIDDEN bool dyn_torch_view(PyObject *tensor, DynArrayView *out);
+/* The same of one that was looked at before: where it lies now. */
+DYN_HIDDEN bool dyn_torch_place(PyObject *tensor, DynArrayView *out);
 DYN_HIDDEN bool dyn_torch_requires_grad(PyObject *tensor);
 
 /* What of torch's state a graph rests on, as one number; -1: a mode is on under which nothing may be captured. */
-#define DYN_TORCH_GRAD 1      /* gradients are recorded */
-#define DYN_TORCH_INFERENCE 2 /* … and tensors made are of inference mode */
-#define DYN_TORCH_DETERMINISTIC 4
+#define DYN_TORCH_GRAD 1                                    /* gradients are recorded */
+#define DYN_TORCH_INFERENCE 2                               /* … and tensors made are of inference mode */
 #define DYN_TORCH_DEFAULT(state) ((DynDtype)((state) >> 8)) /* default dtype */
 DYN_HIDDEN int dyn_torch_state(void);
 /* Gradients off, where they are on: what to hand to dyn_torch_grad_back. No graph of ours is one that autograd follows. */

@@ -59,14 +59,21 @@ typedef enum DynRunStatus {
     DYN_RUN_LEFT = 1,   /* stopped before the node of a snapshot: run->snapshot; what exists by then is in run->values */
     DYN_RUN_AGAIN = 2   /* nothing that can be seen has happened, and eager has to run the call (floating-point warning due) */
 } DynRunStatus;
+/* Where tensors lie that guards have looked at, by source; valid as long as nobody else has checked the same guards. */
+typedef struct DynViews {
+    const DynArrayView *at; /* NULL: there are none */
+    const uint64_t *checks;
+    uint64_t check;
+} DynViews;
 typedef struct DynRun {
     PyObject *const *inputs;  /* exact ndarrays that passed their guards, in graph.inputs order, kept alive by the caller */
     PyObject *const *sources; /* the objects at sources, for extern calls that take them */
-    DynScalar *sym;           /* every symbol's value; those of results of extern calls are filled in */
-    PyObject **outputs;       /* out: new references in graph.outputs order (arrays, NumPy scalars for DYN_NODE_NPSCALAR) */
-    uint32_t snapshot;        /* LEFT */
-    PyObject *error;          /* LEFT: the exception that is to be raised there, or NULL: strong */
-    PyObject **values;        /* LEFT: new array (PyMem) of node values, NULL where not materialised; new references */
+    DynViews views;
+    DynScalar *sym;     /* every symbol's value; those of results of extern calls are filled in */
+    PyObject **outputs; /* out: new references in graph.outputs order (arrays, NumPy scalars for DYN_NODE_NPSCALAR) */
+    uint32_t snapshot;  /* LEFT */
+    PyObject *error;    /* LEFT: the exception that is to be raised there, or NULL: strong */
+    PyObject **values;  /* LEFT: new array (PyMem) of node values, NULL where not materialised; new references */
 } DynRun;
 DYN_HIDDEN DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run);
 

@@ -136,6 +136,9 @@ struct DynLoops {
     DYN_LIST(uint32_t) written; /* inputs (by position) that kernels write into, where eager may have to make the call again */
     bool writes_inputs;         /* or has another effect */
     bool builtin;               /* all kernels have a plan for the built-in tier */
+    bool *handed;               /* by node: somebody else than kernels and products gets the array */
+    bool late_arrays;           /* there are some whose sizes are known behind an extern call */
+    bool asks_torch;            /* functions of PyTorch\'s are called that gradients would follow */
     bool tensors;               /* a part of the graph is PyTorch's, which has no floating-point warnings: there are none */
     bool warns; /* what raises a flag for invalid values or division by zero is left to eager even where np.errstate ignores it */
     bool fast_math;

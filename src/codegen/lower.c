@@ -673,6 +673,7 @@ static uint32_t new_place(Lower *L, const DynNode *like) {
     *m = (DynMem){.dtype = like->dtype, .ndim = like->ndim, .shape = like->shape, .layout = &like->layout};
     m->of = p->nplaces;
     m->after = known_after(L, like->shape, like->ndim);
+    L->p->late_arrays |= m->after != 0;
     m->kind = m->after ? DYN_P_ARRAY : DYN_P_TEMP;
     m->group = m->slot = DYN_NONE;
     return p->nplaces++;
@@ -737,6 +738,7 @@ static void describe_place(Lower *L, uint32_t id) {
     m->wants_object = L->object[id];
     m->for_flags = L->for_flags[id];
     m->after = known_after(L, n->shape, n->ndim);
+    L->p->late_arrays |= m->after != 0;
     if (n->op == DYN_OP_INPUT) {
         m->kind = DYN_P_INPUT;
     } else if (L->live[id] && (n->op == DYN_OP_EXTERN || n->op == DYN_OP_RESULT)) {
@@ -864,7 +866,9 @@ static int find_written(Lower *L) {
         warns = L->live[i] && may_warn(g, dyn_graph_node(g, i));
     }
     for (uint32_t i = 0; i < g->nodes.n; i++) {
-        L->p->tensors |= (dyn_graph_node(g, i)->flags & DYN_NODE_TENSOR) != 0;
+        const DynNode *n = dyn_graph_node(g, i);
+        L->p->tensors |= (n->flags & DYN_NODE_TENSOR) != 0;
+        L->p->asks_torch |= (n->flags & DYN_NODE_TENSOR) && (n->op == DYN_OP_EXTERN || is_view(n));
     }
     for (uint32_t i = 0; warns && !L->p->tensors && i < g->inputs.n; i++) {
         bool written = false;
@@ -879,12 +883,31 @@ static int find_written(Lower *L) {
     return 0;
 }
 
+/* Outputs, and what functions are called with, are arrays of their framework's. */
+static int find_handed(Lower *L) {
+    const DynGraph *g = L->g;
+    bool *handed = L->p->handed = DYN_NEW_N(L->p->arena, bool, g->nodes.n + 1);
+    for (uint32_t i = 0; handed && i < g->outputs.n; i++) {
+        handed[g->outputs.at[i]] = true;
+    }
+    for (uint32_t i = g->nodes.n; handed && i-- > 0;) {
+        const DynNode *n = dyn_graph_node(g, i);
+        bool call = n->op == DYN_OP_EXTERN && !g->externs.at[n->extern_index].product;
+        for (uint32_t k = 0; k < n->nargs; k++) {
+            if (n->args[k].kind == DYN_ARG_NODE && (call || (handed[i] && is_view(n)))) {
+                handed[n->args[k].id] = true;
+            }
+        }
+    }
+    return handed ? 0 : -1;
+}
+
 static int lower_all(Lower *L) {
     const DynGraph *g = L->g;
     DynLoops *p = L->p;
     bool asked = false; /* eager has to be asked, whatever np.errstate says */
     unify_sizes(g);
-    if (mark_live(L) < 0 || find_written(L) < 0) {
+    if (mark_live(L) < 0 || find_written(L) < 0 || find_handed(L) < 0) {
         return -1;
     }
     keep_for_snapshots(L);

@@ -48,17 +48,21 @@ static void be_strict(Call *c, bool strict) {
 
 static size_t round_up(size_t n) { return (n + 63) & ~(size_t)63; }
 
+static void geom_of_view(const DynArrayView *v, DynGeom *g) {
+    g->data = v->data;
+    memcpy(g->dims, v->dims, sizeof(*v->dims) * v->ndim);
+    memcpy(g->strides, v->strides, sizeof(*v->strides) * v->ndim);
+}
+
 /* -1 with an exception: it is no longer what the guards saw. */
 static int geom_of(PyObject *array, DynGeom *g) {
     if (DYN_UNLIKELY(!PyArray_Check(array))) {
         DynArrayView v;
-        if (!dyn_array_view(array, &v)) {
+        if (!dyn_torch_place(array, &v)) {
             PyErr_SetString(PyExc_SystemError, "dynoc: a tensor without elements in memory");
             return -1;
         }
-        g->data = v.data;
-        memcpy(g->dims, v.dims, sizeof(*v.dims) * v.ndim);
-        memcpy(g->strides, v.strides, sizeof(*v.strides) * v.ndim);
+        geom_of_view(&v, g);
         return 0;
     }
     PyArrayObject *a = (PyArrayObject *)array;
@@ -131,6 +135,9 @@ static void count_up(int64_t *at, int64_t n) {
 /* Arrays whose sizes are known when the graph begins (after: 0) or behind an extern call (1 + its node). */
 static int make_arrays(Call *c, uint32_t after) {
     const DynLoops *p = c->p;
+    if (after != 0 && !p->late_arrays) {
+        return 0;
+    }
     for (uint32_t i = 0; i < p->nplaces; i++) {
         const DynMem *m = &p->places[i];
         if (m->kind != DYN_P_ARRAY || m->after != after) {
@@ -158,8 +165,14 @@ static int make_arrays(Call *c, uint32_t after) {
 
 static int make_memory(Call *c) {
     const DynLoops *p = c->p;
+    const DynViews *views = &c->run->views;
+    bool seen = views->at != NULL && *views->checks == views->check;
     for (uint32_t i = 0; i < p->graph->inputs.n; i++) {
-        if (geom_of(c->run->inputs[i], &c->geoms[p->graph->inputs.at[i]]) < 0) {
+        uint32_t node = p->graph->inputs.at[i];
+        const DynNode *n = dyn_graph_node(p->graph, node);
+        if (seen && n->flags & DYN_NODE_TENSOR) {
+            geom_of_view(&c->run->views.at[n->source], &c->geoms[node]);
+        } else if (geom_of(c->run->inputs[i], &c->geoms[node]) < 0) {
             return -1;
         }
     }
@@ -182,6 +195,14 @@ static PyObject *input_object(const Call *c, uint32_t node) {
 static PyObject *object_of(Call *c, uint32_t node) {
     const DynNode *n = dyn_graph_node(c->p->graph, node);
     PyObject *known = n->op == DYN_OP_INPUT ? input_object(c, node) : c->objects[node];
+    if (known && n->flags & DYN_NODE_TENSOR && PyArray_Check(known)) { /* a product's, after all */
+        PyObject *tensor = dyn_torch_from_numpy(known);
+        if (!tensor) {
+            return NULL;
+        }
+        Py_SETREF(c->objects[node], tensor);
+        known = tensor;
+    }
     if (known || !(n->flags & DYN_NODE_VIEW)) {
         if (!known) {
             PyErr_SetString(PyExc_SystemError, "dynoc: a value of the graph has no array");
@@ -471,16 +492,21 @@ static bool find_product(Call *c, uint32_t node, DynLink *l) {
     const DynGraph *g = c->p->graph;
     const DynNode *n = dyn_graph_node(g, node), *a = dyn_graph_node(g, n->args[0].id), *b = dyn_graph_node(g, n->args[1].id);
     const DynGeom *x = &c->geoms[n->args[0].id], *y = &c->geoms[n->args[1].id];
+    DynGeom turned;
     DynDtype dtype = (DynDtype)n->dtype;
     if (n->layout.kind != DYN_LAYOUT_C || a->dtype != dtype || b->dtype != dtype) {
         return false;
+    }
+    if (g->externs.at[n->extern_index].product == DYN_PRODUCT_LINEAR) {
+        turned = (DynGeom){y->data, {y->dims[1], y->dims[0]}, {y->strides[1], y->strides[0]}};
+        y = &turned;
     }
     l->kind = DYN_LINK_SMALL;
     if (a->ndim > 1 && b->ndim > 1 && dyn_product_find(&l->product, dtype, x, a->ndim, y, b->ndim)) {
         return true;
     }
-    l->kind = DYN_LINK_BLAS; /* NumPy's library has threads of its own beside PyTorch's */
-    return !(n->flags & DYN_NODE_TENSOR) && dyn_blas_find(&l->blas, dtype, x, a->ndim, y, b->ndim);
+    l->kind = DYN_LINK_BLAS;
+    return dyn_blas_find(&l->blas, dtype, x, a->ndim, y, b->ndim);
 }
 
 /* Its result, and how many products of numbers it is; NULL: no memory, which NumPy is to say. */
@@ -493,19 +519,26 @@ static PyObject *array_of_product(const Call *c, uint32_t node, int64_t *terms) 
         dims[d] = c->run->sym[n->shape[d]].i;
         *terms *= dims[d];
     }
-    PyObject *array = n->flags & DYN_NODE_TENSOR ? dyn_torch_new((DynDtype)n->dtype, n->ndim, dims, NULL)
-                                                 : dyn_array_new((DynDtype)n->dtype, n->ndim, dims, NULL);
+    bool tensor = n->flags & DYN_NODE_TENSOR && c->p->handed[node]; /* one that nobody sees is had faster from NumPy */
+    PyObject *array =
+        tensor ? dyn_torch_new((DynDtype)n->dtype, n->ndim, dims, NULL) : dyn_array_new((DynDtype)n->dtype, n->ndim, dims, NULL);
     if (array == NULL) {
         PyErr_Clear();
     }
     return array;
 }
 
+/* Of tensors: for more NumPy's library would take its own threads, beside those of PyTorch's library. */
+#define MOST_TERMS 200000
+
 /* False: NumPy's loops make it, or its function has to say what is wrong with it. */
 static bool run_product(Call *c, uint32_t node) {
     DynLink l;
     int64_t terms;
-    PyObject *array = find_product(c, node, &l) ? array_of_product(c, node, &terms) : NULL;
+    if (!find_product(c, node, &l) || (l.kind == DYN_LINK_BLAS && c->p->tensors && dyn_blas_terms(&l.blas) > MOST_TERMS)) {
+        return false;
+    }
+    PyObject *array = array_of_product(c, node, &terms);
     if (array == NULL) {
         return false;
     }
@@ -860,7 +893,7 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
     }
     memset(c.objects, 0, sizeof(PyObject *) * p->nplaces);
     dyn_artifact_incref(a);
-    bool grad = p->tensors && dyn_torch_grad_off();
+    bool grad = p->asks_torch && dyn_torch_grad_off();
     DynRunStatus status = run_call(&c);
     dyn_torch_grad_back(grad);
     be_strict(&c, false);

@@ -97,7 +97,7 @@ static bool is_inexact(const DynGraph *g) {
 static int lower(Job *j) {
     DynGraph *g = &j->capture->graph;
     for (uint32_t i = 0; i < g->externs.n; i++) {
-        g->externs.at[i].product &= !j->root->options->exact;
+        g->externs.at[i].product = j->root->options->exact ? DYN_NO_PRODUCT : g->externs.at[i].product;
     }
     if (!has_work(g)) {
         return 0;

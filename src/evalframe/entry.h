@@ -11,6 +11,7 @@ typedef struct DynEnv { /* what a hit leaves behind: filled sources and symbols,
     PyObject **src; /* by source id; NULL where not needed. Graph inputs and recipe sources stay alive: arguments by the caller,
                      * all others by references that a hit takes and dyn_env_clear drops */
     DynScalar *sym; /* by symbol id */
+    DynViews views;
 } DynEnv;
 DYN_HIDDEN DynGuardProgram *dyn_guards_compile(const DynCapture *c); /* NULL: memory */
 DYN_HIDDEN void dyn_guards_free(DynGuardProgram *p);

@@ -383,6 +383,7 @@ int dyn_guards_check(DynGuardProgram *p, PyObject *func, PyObject *const *locals
     PyObject **src = env->src;
     DynScalar *sym = env->sym;
     uint32_t failed = DYN_NONE;
+    env->views = (DynViews){p->views, &p->checks, ++p->checks};
     for (uint32_t i = 0, n = p->capture->sources.v.n; i < n; i++)
         src[i] = NULL;
     for (uint32_t i = 0; i < p->constants.n; i++)

@@ -83,6 +83,7 @@ struct DynGuardProgram {
     DYN_VEC(DynConstSym) constants;
     DYN_VEC(uint32_t) attrs; /* sources that a check loads as new references */
     DYN_VEC(uint32_t) held;  /* sources that a hit takes references to */
+    uint64_t checks;         /* so far */
     DynArrayView *views;     /* by source: of tensors, during a check; NULL: there are none */
     uint32_t *group_of;      /* by source: group or DYN_NONE */
     uint32_t *fails;         /* by guard: misses that it made */

@@ -213,7 +213,7 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
     for (uint32_t i = 0; i < g->inputs.n; i++) {
         s.inputs[i] = env->src[dyn_graph_node(g, g->inputs.at[i])->source];
     }
-    DynRun run = {.inputs = s.inputs, .sources = env->src, .sym = env->sym, .outputs = s.outputs};
+    DynRun run = {.inputs = s.inputs, .sources = env->src, .views = env->views, .sym = env->sym, .outputs = s.outputs};
     DynRunStatus status = DYN_LIKELY(e->artifact != NULL) ? dyn_artifact_run(e->artifact, &run)
                           : e->interpreted                ? dyn_hit_eager(g, &run, e->capture->writes)
                                                           : run_nothing(g, &run);

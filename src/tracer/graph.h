@@ -82,6 +82,11 @@ typedef struct DynForm {
 /* One call of a framework function that runs as it is: np.linalg.solve(a, b). Its operands (nodes and symbols in the order of the
  * form) are the EXTERN node's; its first array is the EXTERN node itself, the others are the RESULT nodes behind it. A call that
  * gives no array has a node of rank 0 that nobody reads. */
+typedef enum DynProductKind {
+    DYN_NO_PRODUCT,
+    DYN_PRODUCT_MATMUL, /* of two arrays and nothing else */
+    DYN_PRODUCT_LINEAR  /* of an array and the transposed of another, a matrix: torch.nn.functional.linear without a bias */
+} DynProductKind;
 typedef struct DynExtern {
     PyObject *callable; /* strong */
     PyObject *kwnames;  /* strong or NULL: the names of the last arguments */
@@ -93,7 +98,7 @@ typedef struct DynExtern {
     int writes;               /* which operand's memory the call changes, or -1 */
     bool once;                /* the call has an effect (a random generator goes on): once made it is never made again */
     bool inside;              /* … on an object that the graph made, so nobody outside sees it */
-    bool product;             /* matmul of two arrays and nothing else: whoever runs it may do it otherwise, in other last bits */
+    uint8_t product;          /* DynProductKind: whoever runs it may do it otherwise, in other last bits */
     uint8_t compiled;         /* dyn_extern_is_compiled: 0 not looked at, 1 yes, 2 no */
 } DynExtern;
 /* Where in the source a node comes from: file, function and position (columns as in co_positions, -1 unknown). */

@@ -58,6 +58,7 @@ struct DynVal {
     uint32_t state; /* of a container: how often its size or order changed; of an iterator: its container's, when it was made */
     uint32_t born;  /* which shadow of the recording it is */
     DynVal *twin;   /* ring of the shadows of one object that was met in several ways: their items are kept alike; or NULL */
+    bool module;    /* DV_OBJECT: a torch.nn.Module */
     bool touched;   /* an object that outlives the call and was changed */
     bool raised;    /* an exception that was made and raised while recording: nothing raises it at later calls */
     bool ending;    /* iterators: the running instruction came to the end of it */

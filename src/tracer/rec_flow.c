@@ -496,9 +496,31 @@ static int64_t trips_left(DynRec *r, DynVal *it) {
     return length - it->id;
 }
 
+/* Layers of a network: each trip does what another module does, and no one entry is all of them. */
+static bool over_modules(const DynVal *it) {
+    bool found = false;
+    for (uint32_t i = 0; it->kind == DV_LAZY && !found && i < it->lazy->n; i++) {
+        found = over_modules(it->lazy->from[i].v);
+    }
+    if (it->kind != DV_ITER) {
+        return found;
+    }
+    DynVal *c = it->items[0], *live = rec_live_container(c);
+    c = live != NULL ? live : c;
+    uint32_t last = it->id > 0 ? it->id - 1 : 0,
+             at = c->kind == DV_DICT ? 2 * last + 1 : last; /* the next wasn't looked at yet */
+    bool listed = (c->kind == DV_TUPLE || c->kind == DV_LIST || c->kind == DV_DICT) && at < c->n && c->items[at] != NULL;
+    return listed && c->items[at]->kind == DV_OBJECT && c->items[at]->module;
+}
+
+static int64_t most_trips(RecFrame *f, const DynVal *it) {
+    f->modules = f->modules || over_modules(it);
+    return f->modules ? REC_MAX_MODULES : REC_MAX_TRIPS;
+}
+
 Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
-    if (o.v->kind == DV_LAZY && o.v->id > 0 && trips_left(r, o.v) >= REC_MAX_TRIPS && rec_may_break(r, f)) {
+    if (o.v->kind == DV_LAZY && o.v->id > 0 && trips_left(r, o.v) >= most_trips(f, o.v) && rec_may_break(r, f)) {
         r->why = DYN_R_LOOP;
         return for_unknown(f, in, o.real);
     }
@@ -512,7 +534,7 @@ Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
         return for_unknown(f, in, o.real);
     }
     /* behind the first trip, which has bound what the others find bound */
-    if (o.v->id > 0 && trips_left(r, o.v) >= REC_MAX_TRIPS && rec_may_break(r, f)) {
+    if (o.v->id > 0 && trips_left(r, o.v) >= most_trips(f, o.v) && rec_may_break(r, f)) {
         r->why = DYN_R_LOOP;
         return for_unknown(f, in, o.real);
     }

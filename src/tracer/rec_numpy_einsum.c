@@ -187,7 +187,7 @@ static DynVal *product(DynRec *r, NpCall *c, const Einsum *e, const Labels *view
     }
     DynVal *v = call == NULL ? refuse(r) : dyn_np_sized_extern(r, call, "einsum.product", o, 2, c->result, shape);
     if (v != NULL && v->kind == DV_ARRAY && node_at(r, v->id)->op == DYN_OP_EXTERN) {
-        dyn_rec_graph(r)->externs.at[node_at(r, v->id)->extern_index].product = true;
+        dyn_rec_graph(r)->externs.at[node_at(r, v->id)->extern_index].product = DYN_PRODUCT_MATMUL;
     }
     return v;
 }

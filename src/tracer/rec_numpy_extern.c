@@ -581,7 +581,7 @@ DynVal *np_rule_matmul(DynRec *r, NpCall *c) {
     DynVal *v = dyn_np_sized_call(r, c, ndim, shape);
     const DynNode *n = v == NULL || (v->kind != DV_ARRAY && v->kind != DV_NPSCALAR) ? NULL : node_at(r, v->id);
     if (n != NULL && plain && n->op == DYN_OP_EXTERN && n->nargs == 2)
-        dyn_rec_graph(r)->externs.at[n->extern_index].product = true;
+        dyn_rec_graph(r)->externs.at[n->extern_index].product = DYN_PRODUCT_MATMUL;
     return v;
 }
 

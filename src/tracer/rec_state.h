@@ -41,6 +41,7 @@ struct RecFrame {
     uint32_t moved, ntold;              /* code units by which told's instructions are moved in code; told's slots */
     bool library;                       /* the standard library's, called without arrays: a break in it is its caller's */
     bool whole;                         /* recorded to its end or not at all: a function of NumPy's, which can be a node */
+    bool modules;                       /* one of its loops runs over the layers of a network */
     bool cut;                           /* in front of the next instruction */
     uint32_t instr_born, instr_effects; /* shadows and effects that there were before its running instruction */
     bool instr_changed;                 /* which changed a container that is older */
@@ -233,6 +234,7 @@ DYN_HIDDEN int rec_lie_apart(DynRec *r, uint32_t node, uint32_t other);
 /* ---- rec_torch_state.c */
 /* May this tensor be captured where the running instruction stands: no gradient would be recorded, no mode is on. */
 DYN_HIDDEN bool rec_torch_allows(DynRec *r, PyObject *tensor);
+DYN_HIDDEN bool rec_torch_is_module(PyObject *o); /* an instance of torch.nn.Module */
 /* What torch.nn.Module.__getattr__ (`getattr`; else NULL) gives of a module that came in: a parameter, buffer or module of it. */
 DYN_HIDDEN DynVal *rec_torch_module_attr(DynRec *r, PyObject *getattr, DynOperand module, PyObject *name);
 DYN_HIDDEN void rec_torch_segment(DynRec *r); /* a segment begins */
@@ -251,7 +253,8 @@ DYN_HIDDEN uint32_t rec_found_at(const DynVal *v);                   /* the sour
 DYN_HIDDEN bool rec_has_one_text(DynRec *r, DynOperand o); /* str(o) is the same at every call: ints are burnt in */
 DYN_HIDDEN int rec_store_global(DynRec *r, PyObject *dict, PyObject *name, DynVal *value); /* after it ran */
 
-#define REC_MAX_TRIPS 16 /* of a loop that is unrolled */
+#define REC_MAX_TRIPS 16     /* of a loop that is unrolled */
+#define REC_MAX_MODULES 1000 /* … that runs over the layers of a network */
 /* A break in this frame can be resumed: it is not inlined, or all that called it stand at calls that can be made again. */
 DYN_HIDDEN bool rec_is_first_half(const RecFrame *f, const DynInstr *in);
 DYN_HIDDEN bool rec_may_break(DynRec *r, const RecFrame *f);

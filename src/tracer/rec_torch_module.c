@@ -6,15 +6,28 @@
 #include "tracer/rec_torch.h"
 #include "tracer/rec_state.h"
 
-/* torch.nn.Module.__getattr__, as long as nobody changed it; borrowed. */
-static PyObject *own_getattr(void) {
-    static PyObject *function;
-    if (function == NULL && dyn_torch_module != NULL) {
-        PyObject *nn = PyObject_GetAttrString(dyn_torch_module, "nn"), *module = nn ? PyObject_GetAttrString(nn, "Module") : NULL;
-        function = module == NULL ? NULL : PyObject_GetAttrString(module, "__getattr__");
+static PyObject *module_type(void) { /* borrowed for ever; NULL: no torch */
+    static PyObject *type;
+    if (type == NULL && dyn_torch_module != NULL) {
+        PyObject *nn = PyObject_GetAttrString(dyn_torch_module, "nn");
+        type = nn == NULL ? NULL : PyObject_GetAttrString(nn, "Module");
         PyErr_Clear();
         Py_XDECREF(nn);
-        Py_XDECREF(module);
+    }
+    return type;
+}
+
+bool rec_torch_is_module(PyObject *o) {
+    PyObject *type = module_type();
+    return type != NULL && PyType_Check(type) && PyType_IsSubtype(Py_TYPE(o), (PyTypeObject *)type);
+}
+
+/* torch.nn.Module.__getattr__ as it was when first asked for; borrowed for ever. */
+static PyObject *own_getattr(void) {
+    static PyObject *function;
+    if (function == NULL && module_type() != NULL) {
+        function = PyObject_GetAttrString(module_type(), "__getattr__");
+        PyErr_Clear();
     }
     return function;
 }

@@ -9,7 +9,7 @@
 
 #define MAX_INLINE_DEPTH 40
 #define SCALAR_BUDGET 1500 /* instructions without a new node after which recording doesn't pay */
-#define MAX_NODES 1500
+#define MAX_NODES 6000
 #define MAX_TRIPS_IN_ALL 64 /* of a loop in a loop, in all trips of that */
 
 static _Thread_local DynRec *current;
@@ -129,7 +129,8 @@ static Step before_instr(DynRec *r, RecFrame *f, const DynInstr *in) {
         if (f->trips == NULL && (f->trips = DYN_NEW_N(&r->arena, uint32_t, 2 * all)) == NULL) {
             return step_bail(r, DYN_R_NO_MEMORY, NULL);
         }
-        if (nodes > f->trip_nodes && (++f->trips[f->pc] >= REC_MAX_TRIPS || ++f->trips[all + f->pc] >= MAX_TRIPS_IN_ALL)) {
+        uint32_t most = f->modules ? REC_MAX_MODULES : REC_MAX_TRIPS, in_all = f->modules ? REC_MAX_MODULES : MAX_TRIPS_IN_ALL;
+        if (nodes > f->trip_nodes && (++f->trips[f->pc] >= most || ++f->trips[all + f->pc] >= in_all)) {
             if (!rec_may_break(r, f)) {
                 return step_bail(r, DYN_R_BUDGET, "loop of more than 16 trips");
             }
