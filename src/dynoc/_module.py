@@ -52,7 +52,8 @@ def optimized(module, settings):
     Returns
     -------
     torch.nn.Module
-        Of a subclass of the module's class. It has the module's ``__dict__``, so attributes, parameters and hooks are one and the same.
+        Of a subclass of the module's class. It has the module's ``__dict__``, so attributes, parameters and hooks are one
+        and the same.
     """
     if isinstance(module, Optimized):
         module = module.__wrapped__

@@ -137,7 +137,8 @@ def optimize(
     ----------
     fn : callable, optional
         A Python function or method, or a torch.nn.Module: of a module comes an object of a subclass of its class that shares its
-        ``__dict__``, and whose calls are compiled; the module itself stays eager. Left out, a decorator is returned. A generator, coroutine or builtin function and a class
+        ``__dict__``, and whose calls are compiled; the module itself stays eager. Left out, a decorator is returned. A
+        generator, coroutine or builtin function and a class
         come back as they are, with a line in the log.
     backend : str
         One of `list_backends`.
