@@ -172,6 +172,13 @@ def upstream(version, python, project, *groups):
     run(command, env=test_environment(library, "release"))
 
 
+def torch_operators(version, python):
+    """PyTorch's own samples of all its operators, eagerly and through dynoc; needs tools/requirements-torch.txt."""
+    library = build(version, python, "debug")
+    environment = test_environment(library, "debug") | {"DYNOC_COMPILER": "/nonexistent"}  # the built-in tier
+    run([venv(version, python), "tests/py/torch_ops.py"], env=environment)
+
+
 def check(version, python, *arguments):
     run([venv(version, python), "tools/check.py", *arguments])
 
@@ -192,6 +199,8 @@ def main(command, *interpreters):
         bench(*first, "suite", "--json")
     elif command in ("test-numpy", "test-scipy"):
         upstream(*first, command.partition("-")[2])
+    elif command == "test-torch-ops":
+        torch_operators(*first)
     elif command == "test-cpython":
         for each in found:
             upstream(*each, "cpython")

@@ -36,11 +36,13 @@ def classify(function):
 
 
 def _kind(torch, schema):
+    packet = getattr(torch.ops.aten, schema.name.partition("::")[2])
+    tags = getattr(packet, schema.overload_name or "default").tags
+    if torch.Tag.inplace_view in tags:  # it changes the sizes of its first argument
+        return UNKNOWN
     writes = [a.alias_info is not None and a.alias_info.is_write for a in schema.arguments]
     if any(writes[1:]):
         return UNKNOWN
     if writes and writes[0]:
         return IN_PLACE
-    packet = getattr(torch.ops.aten, schema.name.partition("::")[2])
-    tags = getattr(packet, schema.overload_name or "default").tags
     return RANDOM if torch.Tag.nondeterministic_seeded in tags else PURE

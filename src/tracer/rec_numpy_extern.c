@@ -355,6 +355,16 @@ static DynOperand without_tuple(DynRec *r, DynOperand o, PyObject *result) {
     return one && dyn_np_items(r, o, &item, 1) == 1 ? item : o;
 }
 
+/* Some in-place functions of torch's give their operand other sizes. */
+static bool has_sizes(DynRec *r, DynOperand o) {
+    const DynNode *n = node_at(r, o.v->id);
+    DynArrayView view;
+    bool same = dyn_array_view(o.real, &view) && view.ndim == n->ndim;
+    for (int i = 0; i < n->ndim && same; i++)
+        same = dyn_np_hint(r, n->shape[i]) == view.dims[i];
+    return same;
+}
+
 /* A call that nobody has looked at yet. What it added goes again where it fails. */
 static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const DynOperand *given, int npos, PyObject *kwnames,
                           PyObject *result, Effect effect) {
@@ -369,7 +379,7 @@ static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const
         args[i] = out ? without_tuple(r, given[i], result) : given[i];
     }
     int to = effect.in_place ? 0 : effect.writes < 0 ? out_argument(args, npos, kwnames, result, name) : -1;
-    if (effect.in_place && (npos == 0 || args[0].v->kind != DV_ARRAY || args[0].real != result))
+    if (effect.in_place && (npos == 0 || args[0].v->kind != DV_ARRAY || args[0].real != result || !has_sizes(r, args[0])))
         return refuse(r);
     effect.out = to >= 0;
     if (effect.out) {

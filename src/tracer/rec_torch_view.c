@@ -197,6 +197,10 @@ DynVal *tt_rule_flatten(DynRec *r, NpCall *c) {
         return NULL;
     if (c->result == c->args[0].real)
         return c->b->op == 0 || dyn_np_contiguous(r, a, false) == 1 ? c->args[0].v : dyn_tt_refuse(r);
+    int in_order = c->b->op == 1 ? dyn_np_contiguous(r, a, false) : 1; /* ravel is a view of the contiguous tensor */
+    a = in_order < 0 ? DYN_NONE : in_order ? a : dyn_np_copy_in_order(r, a, (DynDtype)dyn_tt_node(r, a)->dtype, false);
+    if (a == DYN_NONE)
+        return NULL;
     for (int i = 0; i < from; i++)
         shape[n++] = dyn_tt_node(r, a)->shape[i];
     shape[n++] = ndim == 0 ? dyn_np_int(r, 1) : dyn_np_product(r, to - from + 1, dyn_tt_node(r, a)->shape + from);

@@ -4,12 +4,14 @@ Used by test_torch_opinfo.py for a slice, and as a program for all:
 
     torch_ops.py [--shards N --shard I] [--limit SAMPLES] [--names A,B]     exit status 1 where something differs
 
-One line on stdout for each operator and dtype that differs, with its first sample that does, and counts at the end. A process
-that dies names what it was at on stderr.
+One line on stdout for each operator and dtype that differs, with its first sample that does, and counts at the end. Each operator
+has a process of its own.
 """
 
 import argparse
 import copy
+import os
+import signal
 import sys
 import warnings
 
@@ -17,6 +19,7 @@ import torch
 
 import dynoc
 
+SECONDS = 300  # for one operator
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool)
 # What eager itself does not repeat: memory that nobody filled, or results that are one of several.
 UNSTEADY = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_", "resize_as_"}
@@ -35,10 +38,21 @@ def samples(op, dtype, limit):
     return [sample for sample, _ in zip(made, range(limit), strict=False)]
 
 
+def copied(value):
+    """With the same strides; of other layouts, which can't be copied so, a clone."""
+    if isinstance(value, torch.Tensor):
+        return copy.deepcopy(value) if value.layout is torch.strided else value.clone()
+    if type(value) in (tuple, list):
+        return type(value)(copied(item) for item in value)
+    if type(value) is dict:
+        return {key: copied(item) for key, item in value.items()}
+    return value
+
+
 def outcome(fn, arguments):
     """What a call gives or raises, and its arguments as they are behind it."""
     torch.manual_seed(11)
-    arguments = copy.deepcopy(arguments)
+    arguments = copied(arguments)
     try:
         with torch.no_grad():
             return fn(*arguments), arguments
@@ -111,6 +125,39 @@ def check(op, dtype, limit, forms=("function", "method", "in place")):
     return n, wrong
 
 
+def run(op, limit):
+    """One operator with each dtype, in a process of its own: what dies is a line of the report. (calls, that differ)"""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        signal.alarm(SECONDS)
+        with os.fdopen(writing, "w") as out:
+            for dtype in DTYPES:
+                if dtype in op.supported_dtypes("cpu"):
+                    print("at", dtype, file=out, flush=True)
+                    n, wrong = check(op, dtype, limit)
+                    print(n, len(wrong), *wrong[:1], file=out, flush=True)
+        os._exit(0)
+    os.close(writing)
+    total = failed = 0
+    at = None
+    with os.fdopen(reading) as lines:
+        for line in lines:
+            if line.startswith("at "):
+                at = line[3:].strip()
+                continue
+            n, wrong, *said = line.rstrip("\n").split(" ", 2)
+            total += int(n)
+            failed += int(wrong)
+            if int(wrong):
+                print(f"{op.formatted_name} {at}: {wrong} of {n}: {''.join(said)}", flush=True)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status != 0:
+        print(f"{op.formatted_name} {at}: the process ended with {status}", flush=True)
+    return total, failed + (status != 0)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--shards", type=int, default=1)
@@ -125,15 +172,9 @@ def main():
     for number, op in enumerate(operators()):
         if number % options.shards != options.shard or (names and op.name not in names):
             continue
-        for dtype in DTYPES:
-            if dtype not in op.supported_dtypes("cpu"):
-                continue
-            print(op.formatted_name, dtype, file=sys.stderr, flush=True)
-            n, wrong = check(op, dtype, options.limit)
-            total += n
-            failed += len(wrong)
-            if wrong:
-                print(f"{op.formatted_name} {dtype}: {len(wrong)} of {n}: {wrong[0]}", flush=True)
+        n, wrong = run(op, options.limit)
+        total += n
+        failed += wrong
     print(f"{total} calls, {failed} differ", flush=True)
     return failed > 0
 
