@@ -15,7 +15,7 @@ from dynoc import _dynoc
 from dynoc._errors import BackendError, CompileError, ConfigError, Error, InternalError, Unsupported
 from dynoc._config import config
 from dynoc._control import graph_break, is_tracing, reset, run, set_logs, skip, wait
-from dynoc._optimize import disable, enable, enabled, list_backends, optimize
+from dynoc._optimize import disable, enable, enabled, optimize
 
 __version__ = "0.1.0"
 __all__ = [
@@ -24,7 +24,11 @@ __all__ = [
     "ConfigError",
     "Error",
     "Explanation",
+    "Graph",
+    "GraphModule",
     "InternalError",
+    "Interpreter",
+    "Node",
     "Unsupported",
     "config",
     "counters",
@@ -36,26 +40,32 @@ __all__ = [
     "is_tracing",
     "list_backends",
     "optimize",
+    "register_backend",
     "reset",
     "run",
     "set_logs",
     "skip",
+    "trace",
     "wait",
 ]
 
 counters = _dynoc.counters
+LATER = {  # not needed by a program that only runs
+    "explain": "_explain", "Explanation": "_explain", "Graph": "_graph", "GraphModule": "_graph", "Interpreter": "_graph",
+    "Node": "_graph", "list_backends": "_backends", "register_backend": "_backends", "trace": "_backends",
+}  # fmt: skip
 
 
 def __getattr__(name):
-    if name in ("explain", "Explanation"):  # not needed by a program that only runs
-        from dynoc import _explain
+    if name in LATER:
+        from importlib import import_module
 
-        return getattr(_explain, name)
+        return getattr(import_module(f"dynoc.{LATER[name]}"), name)
     raise AttributeError(f"module 'dynoc' has no attribute {name!r}")
 
 
 def __dir__():
-    return sorted([*globals(), "Explanation", "explain"])
+    return sorted([*globals(), *LATER])
 
 
 config._load()

@@ -8,36 +8,10 @@ import sys
 import types
 
 from dynoc import _config, _dynoc
-from dynoc._errors import BackendError, ConfigError
+from dynoc._errors import ConfigError
 
-BACKENDS = {  # name: what it is
-    "dynoc": "fused C kernels",
-    "eager": "the captured graph, node by node, through NumPy",
-}
 MODES = (None, "default", "reduce-overhead", "max-autotune")
 CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR = 0x20, 0x80, 0x200  # `inspect` has them too, but takes long to import
-
-
-def list_backends(all=False):
-    """Names of the back ends that `optimize` takes.
-
-    Parameters
-    ----------
-    all : bool
-        Also those that do not work here.
-
-    Returns
-    -------
-    list of str, or dict
-        With ``all=True`` name to None, or to why it does not work here.
-
-    Examples
-    --------
-    >>> import dynoc
-    >>> dynoc.list_backends()
-    ['dynoc', 'eager']
-    """
-    return dict.fromkeys(BACKENDS) if all else list(BACKENDS)
 
 
 def flag(name, value):
@@ -48,10 +22,13 @@ def flag(name, value):
 
 def settings_from(backend, fullgraph, dynamic, mode, wait, exact, options, nopython):
     """The settings dict; ConfigError for what is not valid."""
-    if callable(backend):
-        raise BackendError(f"back ends are given by name here, not as a callable: {', '.join(BACKENDS)}")
-    if backend not in BACKENDS:
-        raise ConfigError(f"there is no back end {backend!r}. Valid back ends: {', '.join(BACKENDS)}")
+    if backend not in ("dynoc", "eager"):
+        from dynoc import _backends
+
+        if not callable(backend) and not (isinstance(backend, str) and _backends.is_known(backend)):
+            raise ConfigError(f"there is no back end {backend!r}. Valid back ends: {', '.join(_backends.list_backends())}")
+        wants = _backends.registered.get(backend) if isinstance(backend, str) else backend
+        dynamic = flag("dynamic", dynamic) and getattr(wants, "dynamic", False) is True
     if mode not in MODES:
         raise ConfigError(f"there is no mode {mode!r}. Valid modes: {', '.join(map(repr, MODES))}")
     if options is not None and not isinstance(options, dict):
@@ -140,8 +117,8 @@ def optimize(
         ``__dict__``, and whose calls are compiled; the module itself stays eager. Left out, a decorator is returned. A
         generator, coroutine or builtin function and a class
         come back as they are, with a line in the log.
-    backend : str
-        One of `list_backends`.
+    backend : str or callable
+        One of `list_backends`, or a callable ``(gm, example_inputs) -> callable``: see `register_backend`.
     fullgraph : bool
         Raise `Unsupported` where a graph would break, saying what, where and what to do. `nopython` is its older name.
     dynamic : bool

@@ -39,6 +39,7 @@ void dyn_entry_decref(DynEntry *e) {
         dyn_way_out_detach(e->way_out);
     }
     Py_XDECREF(e->runner);
+    Py_XDECREF(e->handed);
     Py_XDECREF(e->way_out);
     Py_XDECREF(e->waiting);
     Py_XDECREF(e->function);
@@ -311,6 +312,7 @@ static int traverse_entry(DynEntry *e, visitproc visit, void *arg) {
         return 0;
     }
     Py_VISIT(e->function);
+    Py_VISIT(e->handed);
     for (int i = 0; i < DYN_WAYS; i++) {
         Py_VISIT(e->resume[i]);
     }

@@ -33,6 +33,26 @@ static int fail(Job *j, DynReason why) {
 
 /* ---- before the back end */
 
+/* A graph that is handed on with sizes and numbers burnt in: what isn't the entry's yet becomes it. */
+static int pin(DynCapture *c) {
+    DynSyms *t = &c->syms;
+    for (uint32_t i = 0, n = t->v.n; i < n; i++) {
+        const DynSym s = *dyn_sym_at(t, i);
+        if (!dyn_sym_is_read(s.op)) {
+            continue;
+        }
+        uint32_t value = s.type == DYN_T_INT     ? dyn_sym_int(t, s.hint.i)
+                         : s.type == DYN_T_FLOAT ? dyn_sym_float(t, s.hint.f)
+                                                 : dyn_sym_bool(t, s.hint.i != 0);
+        DynSymOp same = s.type == DYN_T_FLOAT ? DYN_S_SAME_BITS : DYN_S_EQ;
+        DynGuard g = {.kind = DYN_GUARD_SYM, .source = dyn_sym_op(t, same, i, value, DYN_NONE), .source2 = DYN_NONE};
+        if (value == DYN_NONE || g.source == DYN_NONE || dyn_capture_guard(c, &g) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 static int verify(Job *j) {
     DynResume *row;
     DynCache *c = dyn_cache_of_code(j->root, j->capture->code, &row);
@@ -49,6 +69,9 @@ static int verify(Job *j) {
         return fail(j, DYN_R_INTERNAL);
     }
 #endif
+    if (j->root->options->hands_on && !j->root->options->dynamic && pin(j->capture) < 0) {
+        return fail(j, DYN_R_NO_MEMORY);
+    }
     if (dyn_debug_wanted(&j->config, DYN_LOG_graph)) {
         dyn_graph_print(&j->capture->graph, &j->dump.graph);
     }
@@ -104,7 +127,7 @@ static int lower(Job *j) {
     }
     j->entry->works = true;
     dyn_count("graphs", "captured");
-    if (j->root->options->eager) {
+    if (j->root->options->eager || j->root->options->hands_on) {
         j->entry->interpreted = true;
         return 0;
     }

@@ -13,6 +13,7 @@ typedef struct DynOptions {
     Py_ssize_t refs;
     PyObject *dict; /* as the Python face gave it: for pickles */
     bool eager, fullgraph, dynamic, exact;
+    bool hands_on;    /* the back end is one that gets the graph: a callable, or a name that the Python face knows */
     bool tune;        /* mode="max-autotune" */
     int wait;         /* -1: as dyn_config says */
     DynConfig config; /* values of the settings that hold for this function alone … */
@@ -160,6 +161,11 @@ DYN_HIDDEN int dyn_way_out_init(void);
 /* ---- hit_eager.c: back end "eager": every node in program order, by NumPy. writes: into an array that came in. */
 DYN_HIDDEN DynRunStatus dyn_hit_eager(const DynGraph *g, DynRun *run, bool writes);
 
+/* ---- hit_handed.c: a back end that gets the graph. Hand it on, with the arrays of the call that was recorded; failure: the
+ * entry runs as plain Python, and -1 with an exception where failures are not suppressed. */
+DYN_HIDDEN int dyn_hand_on(DynEntry *e, const DynOptions *o);
+DYN_HIDDEN DynRunStatus dyn_hit_handed(const DynEntry *e, DynRun *run);
+
 /* ---- door.c */
 extern DYN_HIDDEN PyTypeObject DynDoor_Type;
 DYN_HIDDEN PyObject *dyn_door_new(PyObject *func, DynCache *cache,
@@ -184,6 +190,7 @@ DYN_HIDDEN int dyn_door_init(PyObject *module);
 
 /* ---- pyentry.c */
 DYN_HIDDEN PyObject *dyn_pyentry_list(DynCache *c); /* list of Entry: the cache's, then its resume functions' */
+DYN_HIDDEN PyObject *dyn_pyentry_new(DynEntry *e);  /* takes its own reference */
 DYN_HIDDEN int dyn_pyentry_init(PyObject *module);
 
 /* ---- compile.c: the pipeline. Takes the capture over. No exception is left. *made: a new reference to the entry, or NULL. */

@@ -59,6 +59,7 @@ typedef struct DynEntry {
     uint32_t number;     /* in order of making, for logs */
     DynReason plain;     /* not OK: why a hit runs the function as plain Python */
     bool interpreted;    /* back end "eager": the graph runs node by node */
+    PyObject *handed;    /* what a back end made of the graph: dyn_hit_handed; NULL: nothing (yet) */
     uint32_t nsrc, nsym; /* what its env needs */
     uint32_t nstate;     /* BREAK: what the runner gives: recipes of bound locals, then of the stack */
     uint32_t *state;     /* in the capture's arena */

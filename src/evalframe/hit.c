@@ -215,6 +215,7 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
     }
     DynRun run = {.inputs = s.inputs, .sources = env->src, .views = env->views, .sym = env->sym, .outputs = s.outputs};
     DynRunStatus status = DYN_LIKELY(e->artifact != NULL) ? dyn_artifact_run(e->artifact, &run)
+                          : e->handed != NULL             ? dyn_hit_handed(e, &run)
                           : e->interpreted                ? dyn_hit_eager(g, &run, e->capture->writes)
                                                           : run_nothing(g, &run);
     switch (status) {

@@ -13,6 +13,7 @@ typedef struct Recording { /* one recording of one call, on the C stack */
     DynRecording base;     /* first: the callbacks get this */
     DynCache *cache;
     PyObject *func;
+    DYN_VEC(DynEntry *) hands;    /* strong: their graphs are to be handed to a back end when the call is through */
     DYN_VEC(DynArtifact *) waits; /* strong: native code has to be ready before the call returns */
     bool kept, active;
 } Recording;
@@ -63,6 +64,11 @@ static void captured(DynRecording *r, DynCapture *capture) {
         return;
     }
     rec->kept = true;
+    if (made->interpreted && root->options->hands_on && dyn_vec_push(&rec->hands, made) == 0) {
+        dyn_entry_incref(made);
+    } else {
+        Py_CLEAR(made->capture->examples);
+    }
     if (made->artifact != NULL && dyn_options_wait(rec->cache->options) && dyn_vec_push(&rec->waits, made->artifact) == 0) {
         dyn_artifact_incref(made->artifact);
     }
@@ -103,6 +109,25 @@ static void wait_for_native(Recording *rec) {
     PyErr_Restore(type, value, tb);
 }
 
+/* -1: a back end failed, and its exception is set. One that was set before stays, and counts. */
+static int hand_all_on(Recording *rec) {
+    PyObject *type, *value, *tb;
+    int failed = 0;
+    PyErr_Fetch(&type, &value, &tb);
+    own_business++;
+    for (uint32_t i = 0; i < rec->hands.n; i++) {
+        failed = failed < 0 ? failed : dyn_hand_on(rec->hands.at[i], rec->cache->options);
+        dyn_entry_decref(rec->hands.at[i]);
+    }
+    own_business--;
+    dyn_vec_free(&rec->hands);
+    if (type != NULL) {
+        PyErr_Clear();
+        PyErr_Restore(type, value, tb);
+    }
+    return failed;
+}
+
 static PyObject *door_of(DynRecording *r, PyObject *resume) {
     DynResume *row;
     return dyn_cache_of_code(root_of((Recording *)r), resume, &row) == NULL || row == NULL ? NULL : Py_NewRef(row->door);
@@ -113,6 +138,11 @@ static PyObject *end_frame(PyThreadState *ts, DynFrame *f, uint32_t return_at, P
 /* The rest of the call is a resume function's. */
 static PyObject *go_on(DynRecording *r, PyThreadState *ts, DynFrame *f, uint32_t return_at, PyObject *door, PyObject *args) {
     wait_for_native((Recording *)r);
+    if (hand_all_on((Recording *)r) < 0) {
+        Py_DECREF(door);
+        Py_DECREF(args);
+        return end_frame(ts, f, return_at, NULL, true);
+    }
     return end_frame(ts, f, return_at, dyn_door_resume((DynNext){door, args}), true);
 }
 
@@ -123,6 +153,7 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         .owner = c,
         .fullgraph = c->options->fullgraph,
         .dynamic = c->options->dynamic && dyn_options_config(c->options).dynamic,
+        .whole = c->options->hands_on,
         .need_arrays = c->need_arrays,
         .loud = root_of(&rec)->loud,
         .raises = root_of(&rec)->raises,
@@ -152,6 +183,9 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
     root_of(&rec)->loud |= rec.base.loud;
     root_of(&rec)->raises |= rec.base.raises;
     wait_for_native(&rec);
+    if (hand_all_on(&rec) < 0) {
+        Py_CLEAR(result);
+    }
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
     Py_DECREF(rec.func);

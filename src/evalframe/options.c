@@ -84,6 +84,9 @@ static int read_all(DynOptions *o, PyObject *dict) {
     PyObject *settings = PyDict_GetItemString(dict, "options"), *mode = PyDict_GetItemString(dict, "mode");
     if (backend != NULL && PyUnicode_Check(backend)) {
         o->eager = PyUnicode_CompareWithASCIIString(backend, "eager") == 0;
+        o->hands_on = !o->eager && PyUnicode_CompareWithASCIIString(backend, "dynoc") != 0;
+    } else {
+        o->hands_on = backend != NULL;
     }
     if (mode != NULL && PyUnicode_Check(mode)) {
         o->tune = PyUnicode_CompareWithASCIIString(mode, "max-autotune") == 0;

@@ -30,15 +30,19 @@ static PyObject *get_guards(PyObject *self, void *none) {
     return list;
 }
 
-/* The Python face has the class. */
-static PyObject *get_graph(PyObject *self, void *none) {
+static PyObject *get_text(PyObject *self, void *none) {
     DynStr s = {0};
     dyn_graph_print(&entry_of(self)->capture->graph, &s);
-    PyObject *text = from_str(&s);
-    PyObject *face = text == NULL ? NULL : PyImport_ImportModule("dynoc._graph");
-    PyObject *graph = face == NULL ? NULL : PyObject_CallMethod(face, "Graph", "O", text);
+    return from_str(&s);
+}
+
+static PyObject *get_data(PyObject *self, void *none) { return dyn_capture_data(entry_of(self)->capture); }
+
+/* The Python face has the class. */
+static PyObject *get_graph(PyObject *self, void *none) {
+    PyObject *face = PyImport_ImportModule("dynoc._capture");
+    PyObject *graph = face == NULL ? NULL : PyObject_CallMethod(face, "graph_of", "O", self);
     Py_XDECREF(face);
-    Py_XDECREF(text);
     return graph;
 }
 
@@ -117,6 +121,8 @@ static PyObject *repr(PyObject *self) {
 static PyGetSetDef getset[] = {
     {"guards", get_guards, NULL, "What has to hold, as Python expressions over the arguments.", NULL},
     {"graph", get_graph, NULL, "The captured graph.", NULL},
+    {"_text", get_text, NULL, "The captured graph, one node a line.", NULL},
+    {"_data", get_data, NULL, "The captured graph as plain data: src/dynoc/_capture.py.", NULL},
     {"code", get_code, NULL, "The rewritten code object.", NULL},
     {"source", get_source, NULL, "Generated C.", NULL},
     {"tier", get_tier, NULL, "\"eager\", \"builtin\" or \"native\".", NULL},
@@ -143,16 +149,20 @@ static PyTypeObject Entry_Type = {
     .tp_getset = getset,
 };
 
+PyObject *dyn_pyentry_new(DynEntry *e) {
+    PyEntry *p = PyObject_New(PyEntry, &Entry_Type);
+    if (p != NULL) {
+        p->entry = e;
+        dyn_entry_incref(e);
+    }
+    return (PyObject *)p;
+}
+
 static int append_entries(PyObject *list, const DynCache *c) {
     for (uint32_t i = 0; i < c->entries.n; i++) {
-        PyEntry *p = PyObject_New(PyEntry, &Entry_Type);
-        if (p == NULL) {
-            return -1;
-        }
-        p->entry = c->entries.at[i];
-        dyn_entry_incref(p->entry);
-        int done = PyList_Append(list, (PyObject *)p);
-        Py_DECREF(p);
+        PyObject *p = dyn_pyentry_new(c->entries.at[i]);
+        int done = p == NULL ? -1 : PyList_Append(list, p);
+        Py_XDECREF(p);
         if (done < 0) {
             return -1;
         }

@@ -35,6 +35,7 @@ void dyn_capture_free(DynCapture *c) {
     Py_XDECREF(c->end_place.code);
     Py_XDECREF(c->code);
     Py_XDECREF(c->func);
+    Py_XDECREF(c->examples);
     dyn_graph_free(&c->graph);
     dyn_sources_free(&c->sources);
     dyn_syms_free(&c->syms);

@@ -159,6 +159,7 @@ typedef struct DynCapture {
     DynPlace end_place;
     uint32_t ninstrs; /* instructions recorded */
     int64_t record_ns, eager_ns;
+    PyObject *examples; /* strong or NULL: a tuple of the arrays that came in, where a back end is to see them; cleared by it */
 } DynCapture;
 DYN_HIDDEN DynCapture *dyn_capture_new(PyObject *code, const char *name);
 DYN_HIDDEN void dyn_capture_free(DynCapture *c);
@@ -178,6 +179,8 @@ DYN_HIDDEN void dyn_capture_forget_snapshots(DynCapture *c, uint32_t n);
 DYN_HIDDEN void dyn_capture_forget_guards(DynCapture *c, uint32_t n);
 /* … or the EQ and ID guards: what comes before a break doesn't rest on which values the breaking instruction looked at. */
 DYN_HIDDEN void dyn_capture_forget_values(DynCapture *c, uint32_t n);
+/* graph_data.c: graph, symbols, calls and what is returned as plain Python data: new reference, NULL with an exception. */
+DYN_HIDDEN PyObject *dyn_capture_data(const DynCapture *c);
 DYN_HIDDEN int dyn_capture_verify(const DynCapture *c, DynStr *error);
 DYN_HIDDEN void dyn_capture_print(const DynCapture *c, DynStr *out);
 DYN_HIDDEN void dyn_guard_print(const DynCapture *c, const DynGuard *g,

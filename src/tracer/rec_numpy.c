@@ -3,6 +3,7 @@
  * long as the process. */
 #include "tracer/rec_torch.h"
 #include "tracer/decode.h"
+#include "tracer/extern.h"
 
 static DynBinding functions[] = {
 #define FUNC(path, sig, rule, op) {path, sig, np_rule_##rule, op, NULL, 0},
@@ -511,6 +512,39 @@ static int bind(DynRec *r, NpCall *c) {
     return 0;
 }
 
+/* What rules made of the call, from node `first` on: is it one new array, and nothing that was there before is written? */
+static const DynNode *is_new_array(DynRec *r, uint32_t first, const DynVal *v) {
+    const DynGraph *g = dyn_rec_graph(r);
+    const DynNode *n = (v->kind == DV_ARRAY || v->kind == DV_NPSCALAR) && v->id >= first ? dyn_graph_node(g, v->id) : NULL;
+    if (n == NULL || n->storage < first)
+        return NULL;
+    for (uint32_t i = first; i < g->nodes.n; i++) {
+        uint32_t written = dyn_graph_written(g, i);
+        if (dyn_graph_node(g, i)->op == DYN_OP_EXTERN || (written != DYN_NONE && written < first))
+            return NULL;
+    }
+    return n;
+}
+
+/* A graph that is handed on: the call as it was made, in place of the nodes that the rule made of it. Their sizes it has too. */
+static DynVal *as_it_was_made(DynRec *r, NpCall *c, uint32_t first, DynVal *v) {
+    const DynNode *n = is_new_array(r, first, v);
+    uint32_t shape[DYN_MAX_NDIM];
+    if (n == NULL || !PyCallable_Check(c->b->callable))
+        return v;
+    int ndim = n->ndim;
+    memcpy(shape, n->shape, sizeof(*shape) * (size_t)ndim);
+    for (int again = 0; again < 2; again++) {
+        dyn_graph_truncate(dyn_rec_graph(r), first);
+        dyn_rec_forget_nodes(r, first);
+        v = again ? c->b->rule(r, c) : dyn_np_sized_call(r, c, ndim, shape);
+        if (v != NULL)
+            break;
+        *dyn_rec_why(r) = DYN_R_OK;
+    }
+    return v;
+}
+
 DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int npos, PyObject *kwnames, PyObject *result) {
     NpCall c = {.b = b, .args = args, .npos = npos, .kwnames = kwnames, .result = result};
     c.nkw = kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames);
@@ -521,6 +555,8 @@ DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int 
             return NULL;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     DynVal *v = take_back(r, nnodes, bind(r, &c) < 0 ? NULL : b->rule(r, &c));
+    if (v != NULL && dyn_rec_whole(r))
+        v = as_it_was_made(r, &c, nnodes, v);
     if (v != NULL || result == Py_None || b->rule == np_rule_random || b->rule == tt_rule_call)
         return v;
     /* A form that the rule doesn't know: what is listed and gives a value has no effect but that, and so can stay a call. */

@@ -160,6 +160,19 @@ bool rec_has_work(const DynCapture *c) {
     return false;
 }
 
+/* The arrays that came in, for a back end that the graph is handed to. NULL without an exception: no memory, it gets none. */
+static PyObject *examples_of(const DynRec *r) {
+    const DynGraph *g = &r->cap->graph;
+    PyObject *t = PyTuple_New(g->inputs.n);
+    for (uint32_t i = 0; t != NULL && i < g->inputs.n; i++) {
+        PyTuple_SET_ITEM(t, i, Py_NewRef(r->by_node.at[g->inputs.at[i]]->obj));
+    }
+    if (t == NULL) {
+        PyErr_Clear();
+    }
+    return t;
+}
+
 void rec_finish_segment(DynRec *r, DynEnd end, DynReason why, RecFrame *f, const DynInstr *in) {
     DynCapture *c = r->cap;
     r->req->worked |= rec_has_work(c);
@@ -167,6 +180,9 @@ void rec_finish_segment(DynRec *r, DynEnd end, DynReason why, RecFrame *f, const
     c->reason = why;
     c->ninstrs = r->ninstrs;
     place_of(r, f, in, &c->end_place);
+    if (r->req->whole) {
+        c->examples = examples_of(r);
+    }
     r->cap = NULL;
     if (dyn_vec_push(&r->done, c) < 0) {
         dyn_capture_free(c);

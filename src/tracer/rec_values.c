@@ -10,6 +10,13 @@
 
 DynReason *dyn_rec_why(DynRec *r) { return &r->why; }
 DynCapture *dyn_rec_capture(DynRec *r) { return r->cap; }
+bool dyn_rec_whole(DynRec *r) { return r->req->whole; }
+
+void dyn_rec_forget_nodes(DynRec *r, uint32_t first) {
+    for (uint32_t i = first; i < r->by_node.n; i++) {
+        r->by_node.at[i] = NULL;
+    }
+}
 
 DynVal *rec_fail(DynRec *r, DynReason why, const char *detail) {
     r->why = why;

@@ -11,6 +11,7 @@ struct DynRecording {
     void *owner;
     bool fullgraph;   /* a break raises dynoc.Unsupported in place of going on */
     bool dynamic;     /* sizes and numbers are symbols */
+    bool whole;       /* the graph is handed on: calls stay the calls that they are, where they make new arrays */
     bool need_arrays; /* no entry for a segment without array work */
     bool loud;        /* blocks of np.errstate are entered for real, so that there can be breaks in them. The recorder sets
                        * it when it met such a break */

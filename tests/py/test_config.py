@@ -194,11 +194,6 @@ def test_wrong_arguments_of_optimize(arguments, said):
         dynoc.optimize(**arguments)
 
 
-def test_a_back_end_is_a_name():
-    with pytest.raises(dynoc.BackendError, match="dynoc, eager"):
-        dynoc.optimize(plain, backend=lambda graph, inputs: graph)
-
-
 def test_unknown_arguments_of_enable():
     with pytest.raises(dynoc.ConfigError, match="Valid arguments: backend, fullgraph"):
         dynoc.enable(full_graph=True)
@@ -207,8 +202,8 @@ def test_unknown_arguments_of_enable():
 
 
 def test_list_backends():
-    assert dynoc.list_backends() == ["dynoc", "eager"]
-    assert dynoc.list_backends(all=True) == {"dynoc": None, "eager": None}
+    assert dynoc.list_backends()[:2] == ["dynoc", "eager"]
+    assert {"dynoc": None, "eager": None}.items() <= dynoc.list_backends(all=True).items()
 
 
 def test_errors_have_one_base_and_pickle():

@@ -14,7 +14,8 @@ from compare import dynoc
 from process import output_of, run_python
 
 HERE = Path(dynoc.__file__).parent
-MODULES = ("dynoc", "dynoc._config", "dynoc._control", "dynoc._errors", "dynoc._explain", "dynoc._optimize")
+MODULES = ("dynoc", "dynoc._config", "dynoc._control", "dynoc._errors", "dynoc._explain", "dynoc._optimize", "dynoc._graph")
+MODULES += ("dynoc._capture", "dynoc._backends")
 
 
 def test_all_is_there():

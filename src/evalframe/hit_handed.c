@@ -1,0 +1,202 @@
+/* hit_handed.c: back ends that get the graph (dynoc.optimize(fn, backend=callable)): the graph is handed on when the call that
+ * recorded it is through, and a hit calls what came back.
+ *
+ * Called by hook.c and hit.c, with the GIL. src/dynoc/_backends.py makes the graph's nodes and calls the back end; it gives a
+ * tuple (callable, ids of symbols, ids of sources, suppress): the callable takes the symbols' values, the graph's inputs and the
+ * objects at the sources, and returns the outputs. */
+#include "base/cpy.h"
+#include "base/torch.h"
+#include "codegen/flags.h"
+#include "evalframe/door.h"
+
+/* ---- classes that a back end changes for a while (torch's compilers put another __call__ into Module while they trace): they
+ * have another version then, and are the same. */
+
+static PyTypeObject *guarded_class(const DynCapture *c, const DynGuard *g) {
+    PyObject *o = g->kind == DYN_GUARD_CLASS ? c->sources.v.at[g->source].obj : NULL;
+    return o != NULL && PyType_Check(o) ? (PyTypeObject *)o : NULL;
+}
+
+/* The content of guarded classes and their bases: a dict by class. NULL without an exception: nothing to compare with. */
+static PyObject *look_at_classes(const DynCapture *c) {
+    PyObject *seen = PyDict_New();
+    for (uint32_t i = 0; i < c->guards.n && seen != NULL; i++) {
+        PyTypeObject *type = guarded_class(c, &c->guards.at[i]);
+        bool stale = type != NULL && (int64_t)type->tp_version_tag != c->guards.at[i].number;
+        for (Py_ssize_t k = 0; seen != NULL && type != NULL && k < PyTuple_GET_SIZE(type->tp_mro); k++) {
+            PyTypeObject *base = (PyTypeObject *)PyTuple_GET_ITEM(type->tp_mro, k);
+            if (base->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) {
+                continue;
+            }
+            PyObject *copy = stale ? NULL : PyDict_Copy(base->tp_dict);
+            if (copy == NULL || PyDict_SetItem(seen, (PyObject *)base, copy) < 0) {
+                Py_CLEAR(seen);
+            }
+            Py_XDECREF(copy);
+        }
+    }
+    PyErr_Clear();
+    return seen;
+}
+
+static bool same_content(PyObject *a, PyObject *b) {
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    bool same = PyDict_GET_SIZE(a) == PyDict_GET_SIZE(b);
+    while (same && PyDict_Next(a, &position, &key, &value)) {
+        same = PyDict_GetItem(b, key) == value;
+    }
+    return same;
+}
+
+static void take_new_versions(DynCapture *c, PyObject *seen) {
+    for (uint32_t i = 0; seen != NULL && i < c->guards.n; i++) {
+        PyTypeObject *type = guarded_class(c, &c->guards.at[i]);
+        bool same = type != NULL && (int64_t)type->tp_version_tag != c->guards.at[i].number;
+        for (Py_ssize_t k = 0; same && k < PyTuple_GET_SIZE(type->tp_mro); k++) {
+            PyTypeObject *base = (PyTypeObject *)PyTuple_GET_ITEM(type->tp_mro, k);
+            PyObject *before = PyDict_GetItem(seen, (PyObject *)base);
+            same = (base->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) || (before != NULL && same_content(before, base->tp_dict));
+        }
+        if (same) {
+            dyn_cpy_lookup_named(type, "__init__"); /* gives the class a version where it has none */
+            c->guards.at[i].number = type->tp_version_tag;
+        }
+    }
+}
+
+/* ---- handing on */
+
+int dyn_hand_on(DynEntry *e, const DynOptions *o) {
+    PyObject *examples = e->capture->examples != NULL ? e->capture->examples : PyTuple_New(0);
+    e->capture->examples = NULL;
+    PyObject *face = PyImport_ImportModule("dynoc._backends"), *entry = dyn_pyentry_new(e), *handed = NULL;
+    bool suppress = dyn_options_config(o).suppress_errors;
+    if (face != NULL && entry != NULL && examples != NULL) {
+        PyObject *classes = look_at_classes(e->capture);
+        handed = PyObject_CallMethod(face, "hand_on", "OOOi", entry, o->dict, examples, (int)suppress);
+        if (handed != NULL) {
+            take_new_versions(e->capture, classes);
+        }
+        Py_XDECREF(classes);
+    }
+    Py_XDECREF(examples);
+    Py_XDECREF(entry);
+    Py_XDECREF(face);
+    if (handed != NULL) {
+        e->handed = handed;
+        dyn_count("graphs", "handed_on");
+        return 0;
+    }
+    e->plain = DYN_R_BACKEND_FAILED;
+    dyn_count_reason("graphs_failed", e->plain);
+    if (!suppress) {
+        return -1;
+    }
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    PyObject *text = value == NULL ? NULL : PyObject_Str(value);
+    const char *words = text == NULL ? NULL : PyUnicode_AsUTF8(text);
+    dyn_warn_once(e->plain, "%s: %s", e->capture->graph.name, words == NULL ? "" : words);
+    Py_XDECREF(text);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(tb);
+    PyErr_Clear();
+    return 0;
+}
+
+/* ---- a hit */
+
+static PyObject *arguments(const DynGraph *g, PyObject *symbols, PyObject *sources, const DynRun *run) {
+    Py_ssize_t n = PyTuple_GET_SIZE(symbols), m = PyTuple_GET_SIZE(sources), at = 0;
+    PyObject *args = PyTuple_New(n + (Py_ssize_t)g->inputs.n + m);
+    for (Py_ssize_t i = 0; args != NULL && i < n; i++) {
+        uint32_t id = (uint32_t)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(symbols, i));
+        PyObject *number = dyn_sym_object(g->syms, id, run->sym[id]);
+        if (number == NULL) {
+            Py_CLEAR(args);
+        } else {
+            PyTuple_SET_ITEM(args, at++, number);
+        }
+    }
+    for (uint32_t i = 0; args != NULL && i < g->inputs.n; i++) {
+        PyTuple_SET_ITEM(args, at++, Py_NewRef(run->inputs[i]));
+    }
+    for (Py_ssize_t i = 0; args != NULL && i < m; i++) {
+        PyTuple_SET_ITEM(args, at++, Py_NewRef(run->sources[PyLong_AsUnsignedLong(PyTuple_GET_ITEM(sources, i))]));
+    }
+    return args;
+}
+
+/* The value of a node as Python is to get it; new reference, or NULL with an exception. */
+static PyObject *value_of(const DynGraph *g, uint32_t id, PyObject *o, const DynRun *run) {
+    const DynNode *n = dyn_graph_node(g, id);
+    for (uint32_t k = 0; k < g->inputs.n; k++) {
+        if (g->inputs.at[k] == id) {
+            return Py_NewRef(run->inputs[k]); /* the very object */
+        }
+    }
+    bool scalar = n->flags & DYN_NODE_NPSCALAR, tensor = n->flags & DYN_NODE_TENSOR;
+    if ((n->flags & DYN_NODE_OBJECT) || (tensor && dyn_torch_is(o)) || (!tensor && !scalar && PyArray_CheckExact(o)) ||
+        (scalar && !PyArray_Check(o) && PyArray_CheckScalar(o))) {
+        return Py_NewRef(o);
+    }
+    if (!tensor && scalar && PyArray_CheckExact(o) && PyArray_NDIM((PyArrayObject *)o) == 0) {
+        return PyArray_ToScalar(PyArray_DATA((PyArrayObject *)o), (PyArrayObject *)o);
+    }
+    if (!tensor && !scalar && PyArray_CheckScalar(o)) {
+        return PyArray_FromScalar(o, NULL);
+    }
+    PyErr_Format(PyExc_TypeError, "a back end's callable gave a %.100s where the graph has %s", Py_TYPE(o)->tp_name,
+                 tensor   ? "a tensor"
+                 : scalar ? "a NumPy scalar"
+                          : "an array");
+    return NULL;
+}
+
+static int take_outputs(const DynGraph *g, PyObject *result, DynRun *run) {
+    bool items = PyTuple_Check(result) || PyList_Check(result);
+    if (!items || PySequence_Fast_GET_SIZE(result) != (Py_ssize_t)g->outputs.n) {
+        PyErr_Format(PyExc_TypeError, "a back end's callable returns a tuple of the graph's %u outputs, not %.200R", g->outputs.n,
+                     items ? result : (PyObject *)Py_TYPE(result));
+        return -1;
+    }
+    for (uint32_t i = 0; i < g->outputs.n; i++) {
+        run->outputs[i] = value_of(g, g->outputs.at[i], PySequence_Fast_GET_ITEM(result, i), run);
+        if (run->outputs[i] == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Eager makes the call again, and its exception, where nothing was written. */
+static DynRunStatus failed(const DynEntry *e, DynRun *run, bool strict) {
+    bool again = !e->capture->writes && (strict || PyErr_ExceptionMatches(PyExc_FloatingPointError));
+    if (again) {
+        PyErr_Clear();
+        for (uint32_t i = 0; i < e->capture->graph.outputs.n; i++) {
+            Py_CLEAR(run->outputs[i]);
+        }
+    }
+    return again ? DYN_RUN_AGAIN : DYN_RUN_ERROR;
+}
+
+DynRunStatus dyn_hit_handed(const DynEntry *e, DynRun *run) {
+    const DynGraph *g = &e->capture->graph;
+    PyObject *handed = Py_NewRef(e->handed);
+    bool suppress = PyObject_IsTrue(PyTuple_GET_ITEM(handed, 3));
+    PyObject *args = arguments(g, PyTuple_GET_ITEM(handed, 1), PyTuple_GET_ITEM(handed, 2), run);
+    PyObject *strict = args == NULL || e->capture->writes ? NULL : dyn_flags_strict();
+    bool grad = dyn_torch_tensor != NULL && dyn_torch_grad_off();
+    PyObject *result = args == NULL ? NULL : PyObject_Call(PyTuple_GET_ITEM(handed, 0), args, NULL);
+    dyn_torch_grad_back(grad);
+    dyn_flags_lenient(strict);
+    int done = result == NULL ? -1 : take_outputs(g, result, run);
+    DynRunStatus status = done == 0 ? DYN_RUN_OK : failed(e, run, suppress);
+    Py_XDECREF(result);
+    Py_XDECREF(args);
+    Py_DECREF(handed);
+    return status;
+}
