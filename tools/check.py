@@ -72,6 +72,8 @@ def duplicate_rows():
         seen = {}
         for number, line in enumerate(path.read_text().splitlines(), 1):
             rows = re.findall(r'(?:^|(?<=\) ))([A-Z][A-Z_0-9]*)\(\s*("[^"]*"|[A-Za-z_]\w*)', line)
+            if scoped := re.match(r'TORCH\(("[^"]*"), "(\w+)', line):  # one row for each scope
+                rows = [("TORCH", f"{scope}: {scoped[1]}") for scope in scoped[2]]
             for row in rows if line[:1].isupper() else ():
                 if row in seen:
                     yield f"{name(path)}:{number}: {row[0]}({row[1]}) is in line {seen[row]} already"

@@ -25,6 +25,21 @@ static PyObject *numpy_attr(const char *name) {
     return f;
 }
 
+/* For ERF, which NumPy hasn't: Python's, element by element. */
+static PyObject *erf_function(void) {
+    PyObject *math = PyImport_ImportModule("math"), *erf = math ? PyObject_GetAttrString(math, "erf") : NULL;
+    PyObject *vectorize = erf ? numpy_attr("vectorize") : NULL, *f = NULL;
+    PyObject *args = vectorize ? PyTuple_Pack(1, erf) : NULL, *kwargs = args ? Py_BuildValue("{s:s}", "otypes", "d") : NULL;
+    if (kwargs)
+        f = PyObject_Call(vectorize, args, kwargs);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(args);
+    Py_XDECREF(vectorize);
+    Py_XDECREF(erf);
+    Py_XDECREF(math);
+    return f;
+}
+
 static PyObject *descr_of(uint8_t dtype) { return (PyObject *)PyArray_DescrFromType(dyn_dtypes[dtype].npy); }
 
 static PyObject *ints(const Interp *x, const uint32_t *syms, int n) {
@@ -61,7 +76,8 @@ static PyObject *operand(Interp *x, DynArg arg, uint8_t dtype) {
 static PyObject *run_elementwise(Interp *x, const DynNode *n) {
     const DynOpInfo *op = &dyn_ops[n->op];
     int which;
-    PyObject *f = numpy_attr(dyn_op_function((DynOp)n->op, &which)), *args = PyTuple_New(n->nargs), *r = NULL;
+    const char *name = dyn_op_function((DynOp)n->op, &which);
+    PyObject *f = name == NULL ? erf_function() : numpy_attr(name), *args = PyTuple_New(n->nargs), *r = NULL;
     for (uint32_t i = 0; f && args && i < n->nargs; i++) {
         bool boolean = op->dtype == DYN_DT_LOGICAL || (op->dtype == DYN_DT_WHERE && i == 0);
         bool integer = n->op == DYN_OP_LDEXP && i == 1;

@@ -3,6 +3,7 @@
 Imported by the extension when the program has imported torch; never imports it first.
 """
 
+import re
 import sys
 
 # As DYN_BIND_* of src/tracer/rec_np.h.
@@ -28,21 +29,32 @@ def classify(function):
     >>> import pytest; torch = pytest.importorskip("torch")
     >>> classify(torch.addmm) == PURE, classify(torch.Tensor.add_) == IN_PLACE
     (True, True)
+    >>> classify(torch.batch_norm) == UNKNOWN, classify(torch.Tensor.t_) == UNKNOWN
+    (True, True)
     """
     torch = sys.modules["torch"]
     schemas = torch._C._jit_get_schemas_for_operator("aten::" + function.__name__)
-    kinds = {_kind(torch, s) for s in schemas if not s.overload_name.endswith("out")}
+    schemas = [s for s in schemas if re.search(r"[( ]Tensor(?!\[)", str(s))]  # others are of TorchScript's lists and numbers
+    kinds = {_kind(s, tags) for s in schemas if torch.Tag.out not in (tags := _tags(torch, s))}
     return kinds.pop() if len(kinds) == 1 else UNKNOWN
 
 
-def _kind(torch, schema):
+def _tags(torch, schema):
     packet = getattr(torch.ops.aten, schema.name.partition("::")[2])
-    tags = getattr(packet, schema.overload_name or "default").tags
-    if torch.Tag.inplace_view in tags:  # it changes the sizes of its first argument
-        return UNKNOWN
+    return getattr(packet, schema.overload_name or "default").tags
+
+
+def _kind(schema, tags):
+    tags = {tag.name for tag in tags}
     writes = [a.alias_info is not None and a.alias_info.is_write for a in schema.arguments]
-    if any(writes[1:]):
+    if any(writes[1:]) or not schema.returns or "inplace_view" in tags or _writes_unsaid(schema):
         return UNKNOWN
     if writes and writes[0]:
         return IN_PLACE
-    return RANDOM if torch.Tag.nondeterministic_seeded in tags else PURE
+    return RANDOM if "nondeterministic_seeded" in tags else PURE
+
+
+def _writes_unsaid(schema):
+    """Is it one of those whose schema doesn't say what they change: running statistics, or whether gradients are wanted?"""
+    names = {a.name for a in schema.arguments}
+    return any(n.startswith("running_") for n in names) or "requires_grad" in names

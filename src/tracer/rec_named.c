@@ -2,7 +2,9 @@
  *
  * A named tuple is a DV_TUPLE whose type is the class, which adds fields, methods and the like to tuple but changes no operator
  * of it; such a class is guarded by its version tag. Called by the call and attribute handlers. */
+#include "base/torch.h"
 #include "tracer/rec_state.h"
+#include <structmember.h>
 
 static PyObject *tuple_new, *s_make;
 static PyTypeObject *getter_type; /* of the descriptors that read fields */
@@ -78,8 +80,11 @@ DynVal *rec_new_tuple(DynRec *r, const RecCall *c, PyObject **result, bool *hand
     return v;
 }
 
-/* Of a field's descriptor: which item it reads. */
-static Py_ssize_t field_index(PyObject *descr) {
+/* Of a field's descriptor: which item it reads. Members of PyTorch's tuples lie where items do. */
+static Py_ssize_t field_index(PyObject *descr, PyTypeObject *type) {
+    if (Py_TYPE(descr) == &PyMemberDescr_Type && dyn_torch_is_named(type))
+        return (((PyMemberDescrObject *)descr)->d_member->offset - (Py_ssize_t)offsetof(PyTupleObject, ob_item)) /
+               (Py_ssize_t)sizeof(PyObject *);
     PyObject *reduced = Py_TYPE(descr) == getter_type ? PyObject_CallMethod(descr, "__reduce__", NULL) : NULL;
     PyObject *args =
         reduced != NULL && PyTuple_Check(reduced) && PyTuple_GET_SIZE(reduced) == 2 ? PyTuple_GET_ITEM(reduced, 1) : NULL;
@@ -101,7 +106,7 @@ RecAttr rec_named_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynV
     if (descr == NULL || (PyObject *)type != o.v->type || rec_guard_class(r, type) < 0) {
         return REC_ATTR_UNKNOWN;
     }
-    Py_ssize_t i = field_index(descr);
+    Py_ssize_t i = field_index(descr, type);
     if (i >= 0 && i < (Py_ssize_t)o.v->n) {
         *v = o.v->items[i];
         return REC_ATTR_VALUE;
@@ -139,7 +144,7 @@ DynVal *rec_call_replace(DynRec *r, const RecCall *c, PyObject **result, bool *h
     memcpy(items, o.v->items, o.v->n * sizeof *items);
     for (uint32_t k = 0; k < c->nkw; k++) {
         PyObject *descr = dyn_cpy_lookup_special(Py_TYPE(o.real), PyTuple_GET_ITEM(c->kwnames, k));
-        Py_ssize_t i = descr ? field_index(descr) : -1;
+        Py_ssize_t i = descr ? field_index(descr, Py_TYPE(o.real)) : -1;
         if (i < 0 || i >= (Py_ssize_t)o.v->n) {
             return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "_replace");
         }

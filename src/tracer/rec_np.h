@@ -27,6 +27,7 @@ enum { /* what a call does besides giving a result; dynoc/_torch.py knows the nu
        DYN_BIND_IN_PLACE, /* it changes its first argument, and gives it back */
        DYN_BIND_RANDOM,   /* it draws random numbers */
        DYN_BIND_UNKNOWN,
+       DYN_BIND_BY_RULE, /* what its rule doesn't know may have effects: no call in a graph */
        DYN_BIND_EFFECTS
 };
 struct DynBinding {
@@ -173,6 +174,11 @@ DYN_HIDDEN DynDtype dyn_np_accumulator(DynRec *r, DynOp op, uint32_t a, const Np
 /* The result, or where there is one `out`, into which `node` is stored. */
 DYN_HIDDEN DynVal *dyn_np_finish_out(DynRec *r, uint32_t node, DynOperand out, PyObject *result);
 DYN_HIDDEN uint32_t dyn_np_reduce(DynRec *r, DynOp op, uint32_t a, int naxes, const int *axes, bool keepdims, DynDtype dtype);
+
+/* ---- rec_numpy_scan.c */
+DYN_HIDDEN uint32_t dyn_np_scan(DynRec *r, DynOp op, uint32_t a, int axis); /* running results along an axis, of a's dtype */
+/* Where the extreme lies along an axis, or (-1) among all elements in C order; int64. */
+DYN_HIDDEN uint32_t dyn_np_position(DynRec *r, DynOp op, uint32_t a, int axis, bool keepdims);
 
 /* ---- rec_numpy_extern.c */
 DYN_HIDDEN DynVal *dyn_np_sized_call(DynRec *r, NpCall *c, int ndim, const uint32_t *shape); /* the call as it was made */

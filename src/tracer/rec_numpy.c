@@ -561,6 +561,8 @@ DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int 
         return v;
     /* A form that the rule doesn't know: what is listed and gives a value has no effect but that, and so can stay a call. */
     DynReason why = *dyn_rec_why(r);
+    if (b->effect == DYN_BIND_BY_RULE)
+        return NULL;
     if (b->effect == DYN_BIND_IN_PLACE)
         return dyn_np_extern_in_place(r, b->callable, b->path, args, npos, kwnames, result);
     PyObject *f = PyCallable_Check(b->callable) ? Py_NewRef(b->callable) : PyObject_GetAttrString(b->callable, "__getitem__");

@@ -14,7 +14,10 @@ int dyn_np_elem_init(PyObject *numpy) {
         if (row->kind != DYN_K_ELEMENTWISE)
             continue;
         int which;
-        ufuncs[i] = PyObject_GetAttrString(numpy, dyn_op_function((DynOp)i, &which));
+        const char *name = dyn_op_function((DynOp)i, &which);
+        if (name == NULL)
+            continue;
+        ufuncs[i] = PyObject_GetAttrString(numpy, name);
         if (ufuncs[i] == NULL)
             return -1;
         if (!PyObject_HasAttrString(ufuncs[i], "resolve_dtypes"))

@@ -218,7 +218,8 @@ static DynVal *put_result(DynRec *r, Results *x, PyObject *o) {
         return number_result(r, x, o);
     if (o == Py_None)
         return put_form(r, x->f, DYN_F_CONST, 0, o) < 0 ? NULL : dyn_rec_const(r, o);
-    bool list = PyList_CheckExact(o), named = PyTuple_Check(o) && PyObject_HasAttrString((PyObject *)Py_TYPE(o), "_make");
+    bool list = PyList_CheckExact(o),
+         named = PyTuple_Check(o) && (PyObject_HasAttrString((PyObject *)Py_TYPE(o), "_make") || dyn_torch_is_named(Py_TYPE(o)));
     if (!list && !named && !PyTuple_CheckExact(o))
         return refuse(r);
     Py_ssize_t n = PySequence_Fast_GET_SIZE(o);

@@ -17,6 +17,29 @@ static uint32_t scan_node(DynRec *r, DynOp op, DynDtype dtype, uint32_t a, int a
     return id;
 }
 
+uint32_t dyn_np_scan(DynRec *r, DynOp op, uint32_t a, int axis) {
+    uint32_t id = scan_node(r, op, (DynDtype)node_at(r, a)->dtype, a, axis, false, node_at(r, a)->ndim);
+    if (id != DYN_NONE)
+        memcpy(node_at(r, id)->shape, node_at(r, a)->shape, sizeof(uint32_t) * node_at(r, a)->ndim);
+    return id;
+}
+
+uint32_t dyn_np_position(DynRec *r, DynOp op, uint32_t a, int axis, bool keepdims) {
+    uint32_t shape[DYN_MAX_NDIM];
+    int ndim = 0;
+    for (int i = 0; i < node_at(r, a)->ndim; i++) {
+        bool gone = axis < 0 || i == axis;
+        if (gone && dyn_np_assume_op(r, DYN_S_NE, node_at(r, a)->shape[i], 0) < 0)
+            return DYN_NONE;
+        if (!gone || keepdims)
+            shape[ndim++] = gone ? dyn_np_int(r, 1) : node_at(r, a)->shape[i];
+    }
+    uint32_t id = scan_node(r, op, DYN_I64, a, axis, keepdims, ndim);
+    if (id != DYN_NONE)
+        memcpy(node_at(r, id)->shape, shape, sizeof(*shape) * (size_t)ndim);
+    return id;
+}
+
 /* The axis, or -1 for all elements in C order: that is the only one where there is one, and none of a rank-0 array. */
 static int one_axis(DynRec *r, const NpReduction *x) {
     int ndim = node_at(r, x->a)->ndim;
@@ -90,21 +113,8 @@ DynVal *np_rule_cumulative(DynRec *r, NpCall *c) {
 
 DynVal *np_rule_arg_reduce(DynRec *r, NpCall *c) {
     NpReduction x;
-    uint32_t shape[DYN_MAX_NDIM];
     if (dyn_np_reduce_args(r, c, &x) < 0)
         return NULL;
-    int axis = one_axis(r, &x), ndim = 0;
-    if (axis < -1)
-        return NULL;
-    for (int i = 0; i < node_at(r, x.a)->ndim; i++) {
-        bool gone = axis < 0 || i == axis;
-        if (gone && dyn_np_assume_op(r, DYN_S_NE, node_at(r, x.a)->shape[i], 0) < 0)
-            return NULL;
-        if (!gone || x.keepdims)
-            shape[ndim++] = gone ? dyn_np_int(r, 1) : node_at(r, x.a)->shape[i];
-    }
-    uint32_t id = scan_node(r, (DynOp)c->b->op, DYN_I64, x.a, axis, x.keepdims, ndim);
-    if (id != DYN_NONE)
-        memcpy(node_at(r, id)->shape, shape, sizeof(*shape) * (size_t)ndim);
-    return dyn_np_finish_out(r, id, x.out, c->result);
+    int axis = one_axis(r, &x);
+    return axis < -1 ? NULL : dyn_np_finish_out(r, dyn_np_position(r, (DynOp)c->b->op, x.a, axis, x.keepdims), x.out, c->result);
 }

@@ -65,17 +65,18 @@ static int bind_row(const struct Row *row, char scope) {
     static const struct {
         char scope;
         const char *path;
-    } scopes[] = {{'t', ""}, {'m', "Tensor"}, {'i', "Tensor"}, {'f', "nn.functional"}, {'n', "_C._nn"}, {'s', "special"}};
+    } scopes[] = {{'t', ""},       {'m', "Tensor"},  {'i', "Tensor"}, {'f', "nn.functional"},
+                  {'n', "_C._nn"}, {'s', "special"}, {'l', "linalg"}};
     for (size_t i = 0; i < DYN_COUNTOF(scopes); i++) {
         char path[96];
         if (scopes[i].scope != scope)
             continue;
         snprintf(path, sizeof path, "%s%s%s%s", scopes[i].path, scopes[i].path[0] ? "." : "", row->name, scope == 'i' ? "_" : "");
         PyObject *callable = at_path(dyn_torch_module, path);
-        bool in_place = row->name[strlen(row->name) - 1] == '_' || scope == 'i';
-        return callable == NULL
-                   ? 0
-                   : add_binding(callable, row->name, row->sig, row->rule, row->op, in_place ? DYN_BIND_IN_PLACE : DYN_BIND_PURE);
+        uint8_t effect = row->name[strlen(row->name) - 1] == '_' || scope == 'i' ? DYN_BIND_IN_PLACE
+                         : strchr(row->scopes, '!') != NULL                      ? DYN_BIND_BY_RULE
+                                                                                 : DYN_BIND_PURE;
+        return callable == NULL ? 0 : add_binding(callable, row->name, row->sig, row->rule, row->op, effect);
     }
     return 0;
 }
@@ -269,6 +270,31 @@ uint32_t dyn_tt_binary(DynRec *r, DynOp op, uint32_t a, NpArg b) {
         return DYN_NONE;
     NpArg args[2] = {dyn_np_node_arg(r, a), b};
     return dyn_tt_elementwise(r, op, (DynDtype)args[0].code, (DynDtype)args[0].code, args, 2);
+}
+
+uint32_t dyn_tt_compare(DynRec *r, DynOp op, uint32_t a, NpArg b) {
+    if (a == DYN_NONE)
+        return a;
+    NpArg args[2] = {dyn_np_node_arg(r, a), b};
+    return dyn_tt_elementwise(r, op, (DynDtype)args[0].code, DYN_BOOL, args, 2);
+}
+
+uint32_t dyn_tt_choose(DynRec *r, uint32_t truth, uint32_t a, NpArg b) {
+    if (truth == DYN_NONE || a == DYN_NONE || (b.arg.kind == DYN_ARG_NODE && b.arg.id == DYN_NONE))
+        return DYN_NONE;
+    NpArg args[3] = {dyn_np_node_arg(r, truth), dyn_np_node_arg(r, a), b};
+    return dyn_tt_elementwise(r, DYN_OP_WHERE, (DynDtype)args[1].code, (DynDtype)args[1].code, args, 3);
+}
+
+uint32_t dyn_tt_cast(DynRec *r, uint32_t a, DynDtype dt) {
+    return a == DYN_NONE || dyn_tt_node(r, a)->dtype == dt ? a : dyn_np_copy(r, a, dt);
+}
+
+DynDtype dyn_tt_wide(DynDtype dt) { return dt == DYN_F16 ? DYN_F32 : dt; }
+
+uint32_t dyn_tt_tensor(DynRec *r, const NpCall *c, const char *name) {
+    DynOperand o = dyn_np_slot(c, name);
+    return o.v == NULL || o.v->kind != DV_ARRAY ? dyn_tt_none(r) : dyn_np_node(r, o);
 }
 
 /* ---- elementwise rules */

@@ -18,16 +18,29 @@ DYN_HIDDEN DynDtype dyn_tt_result_type(DynRec *r, const NpArg *args, int n);
 DYN_HIDDEN DynDtype dyn_tt_promote(DynDtype a, DynDtype b);
 /* One elementwise node, of operands converted to `compute`. */
 DYN_HIDDEN uint32_t dyn_tt_elementwise(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n);
-DYN_HIDDEN uint32_t dyn_tt_unary(DynRec *r, DynOp op, uint32_t a);           /* of a's dtype */
-DYN_HIDDEN uint32_t dyn_tt_binary(DynRec *r, DynOp op, uint32_t a, NpArg b); /* of a's dtype */
-DYN_HIDDEN NpArg dyn_tt_number(DynRec *r, double value);                     /* a constant */
+DYN_HIDDEN uint32_t dyn_tt_unary(DynRec *r, DynOp op, uint32_t a);                 /* of a's dtype */
+DYN_HIDDEN uint32_t dyn_tt_binary(DynRec *r, DynOp op, uint32_t a, NpArg b);       /* of a's dtype */
+DYN_HIDDEN uint32_t dyn_tt_compare(DynRec *r, DynOp op, uint32_t a, NpArg b);      /* in a's dtype; a truth */
+DYN_HIDDEN uint32_t dyn_tt_choose(DynRec *r, uint32_t truth, uint32_t a, NpArg b); /* where(truth, a, b), of a's dtype */
+DYN_HIDDEN uint32_t dyn_tt_cast(DynRec *r, uint32_t a, DynDtype dt);               /* a itself where it is of that dtype */
+/* Formulas of several operators on halves go by float, and are rounded at the end, as torch's are. */
+DYN_HIDDEN DynDtype dyn_tt_wide(DynDtype dt);
+DYN_HIDDEN NpArg dyn_tt_number(DynRec *r, double value); /* a constant */
 DYN_HIDDEN NpArg dyn_tt_int(DynRec *r, int64_t value);
+/* Two nodes, or a node and a constant, in the dtype of the first. */
+static inline uint32_t dyn_tt_nodes(DynRec *r, DynOp op, uint32_t a, uint32_t b) {
+    return a == DYN_NONE || b == DYN_NONE ? DYN_NONE : dyn_tt_binary(r, op, a, dyn_np_node_arg(r, b));
+}
+static inline uint32_t dyn_tt_by(DynRec *r, DynOp op, uint32_t a, double b) {
+    return a == DYN_NONE ? a : dyn_tt_binary(r, op, a, dyn_tt_number(r, b));
+}
 DYN_HIDDEN int dyn_tt_operand(DynRec *r, const NpCall *c, const char *name, NpArg *out); /* 0; -1: not given, or none of these */
 DYN_HIDDEN int dyn_tt_dtype(DynRec *r, const NpCall *c, DynDtype *out);   /* dtype=, burnt in; not given: *out stays */
 DYN_HIDDEN int dyn_tt_axis(DynRec *r, DynOperand o, int ndim, int *axis); /* one burnt axis; -1 */
 /* A float that is the same at every call; not given: *out stays. */
 DYN_HIDDEN int dyn_tt_burnt_float(DynRec *r, DynOperand o, double *out);
-DYN_HIDDEN bool dyn_tt_is_str(DynRec *r, DynOperand o, const char *text); /* is it this str, at every call */
+DYN_HIDDEN bool dyn_tt_is_str(DynRec *r, DynOperand o, const char *text);        /* is it this str, at every call */
+DYN_HIDDEN uint32_t dyn_tt_tensor(DynRec *r, const NpCall *c, const char *name); /* a tensor's node, or DYN_NONE */
 /* The node as the call's result: stored into the operand that is changed in place or `out`, else a new tensor. */
 DYN_HIDDEN DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node);
 
@@ -37,6 +50,12 @@ DYN_HIDDEN int dyn_tt_sizes(DynRec *r, const NpCall *c, int first, bool minus_on
 /* x[index] and x[index] = value with tensors in the index. The latter gives -1 where it has to be a call. */
 DYN_HIDDEN DynVal *dyn_tt_lookup(DynRec *r, PyObject *getitem, DynOperand a, uint32_t base, DynOperand index, PyObject *result);
 DYN_HIDDEN int dyn_tt_store_places(DynRec *r, uint32_t base, DynOperand index, DynOperand value);
+
+/* ---- rec_torch_reduce.c: of a's dtype; DYN_NONE is passed on */
+DYN_HIDDEN uint32_t dyn_tt_reduce(DynRec *r, DynOp op, uint32_t a, int naxes, const int *axes, bool keepdim);
+DYN_HIDDEN uint32_t dyn_tt_count(DynRec *r, uint32_t a, int naxes, const int *axes); /* elements for each result: an int symbol */
+DYN_HIDDEN uint32_t dyn_tt_mean(DynRec *r, uint32_t a, int naxes, const int *axes, bool keepdim);
+DYN_HIDDEN uint32_t dyn_tt_norm(DynRec *r, uint32_t a, double p, int naxes, const int *axes, bool keepdim); /* of floats */
 
 /* A callable without a row: its schema says what it does (DynBinding.effect). */
 DYN_HIDDEN DynVal *tt_rule_call(DynRec *r, NpCall *c);

@@ -732,7 +732,7 @@ int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
         v->type = (PyObject *)dyn_torch_size;
         return resolve_sequence(r, v, o);
     }
-    if (PyTuple_Check(o) && rec_is_named_type(Py_TYPE(o))) {
+    if (PyTuple_Check(o) && (rec_is_named_type(Py_TYPE(o)) || dyn_torch_is_named(Py_TYPE(o)))) {
         v->type = (PyObject *)Py_TYPE(o);
         return resolve_sequence(r, v, o) < 0 ? -1 : rec_guard_class(r, Py_TYPE(o));
     }

@@ -1,0 +1,145 @@
+/* rec_torch_loss.c: losses as the elementwise operators and the reduction that they are made of, and calls of PyTorch's own where
+ * they look at what is in their operands (probabilities, classes). Called through the binding table. Operands of other sizes than
+ * one another, about which torch warns, and weights are PyTorch's own affair. */
+#include "tracer/rec_torch.h"
+
+enum { NONE, MEAN, SUM, BATCHMEAN };
+
+/* reduction=, a str; the older size_average= and reduce= are refused. -1: failed. */
+static int reduction_of(DynRec *r, const NpCall *c) {
+    static const char *const names[] = {[NONE] = "none", [MEAN] = "mean", [SUM] = "sum", [BATCHMEAN] = "batchmean"};
+    DynOperand o = dyn_np_slot(c, "reduction");
+    if (dyn_np_slot(c, "size_average").v != NULL || dyn_np_slot(c, "reduce").v != NULL)
+        return dyn_tt_refuse(r), -1;
+    for (int i = 0; i < (int)DYN_COUNTOF(names) && o.v != NULL; i++)
+        if (dyn_tt_is_str(r, o, names[i]))
+            return i;
+    return o.v == NULL ? MEAN : (dyn_tt_refuse(r), -1);
+}
+
+typedef struct Loss {
+    uint32_t x, t; /* input and target, float16 as float */
+    DynDtype dtype;
+    int reduction;
+} Loss;
+
+/* Two tensors of floats of one dtype and one shape. */
+static int operands(DynRec *r, const NpCall *c, Loss *l) {
+    *l = (Loss){.x = dyn_tt_tensor(r, c, "input"), .t = dyn_tt_tensor(r, c, "target"), .reduction = reduction_of(r, c)};
+    if (l->x == DYN_NONE || l->t == DYN_NONE || l->reduction < 0)
+        return -1;
+    const DynNode *x = dyn_tt_node(r, l->x), *t = dyn_tt_node(r, l->t);
+    l->dtype = (DynDtype)x->dtype;
+    if (dyn_dtypes[l->dtype].kind != 'f' || t->dtype != x->dtype || t->ndim != x->ndim)
+        return dyn_tt_refuse(r), -1;
+    for (int i = 0; i < x->ndim; i++)
+        if (dyn_np_hint(r, x->shape[i]) != dyn_np_hint(r, t->shape[i]) || dyn_rec_assume_equal(r, x->shape[i], t->shape[i]) < 0)
+            return dyn_tt_refuse(r), -1;
+    l->x = dyn_tt_cast(r, l->x, dyn_tt_wide(l->dtype));
+    l->t = dyn_tt_cast(r, l->t, dyn_tt_wide(l->dtype));
+    return l->x == DYN_NONE || l->t == DYN_NONE ? -1 : 0;
+}
+
+static DynVal *reduced(DynRec *r, NpCall *c, const Loss *l, uint32_t node) {
+    int axes[DYN_MAX_NDIM];
+    if (node == DYN_NONE)
+        return NULL;
+    int ndim = dyn_tt_node(r, node)->ndim;
+    for (int i = 0; i < ndim; i++)
+        axes[i] = i;
+    uint32_t first = ndim > 0 ? dyn_tt_node(r, node)->shape[0] : DYN_NONE;
+    if (l->reduction == MEAN)
+        node = dyn_tt_mean(r, node, ndim, axes, false);
+    else if (l->reduction != NONE)
+        node = dyn_tt_reduce(r, DYN_OP_SUM, node, ndim, axes, false);
+    if (l->reduction == BATCHMEAN && first != DYN_NONE)
+        node = dyn_tt_binary(r, DYN_OP_DIVIDE, node, (NpArg){{DYN_ARG_SYM, first}, NP_WEAK_INT});
+    return dyn_tt_finish(r, c, dyn_tt_cast(r, node, l->dtype));
+}
+
+/* |x - t|, for l1; its square. */
+static uint32_t distance(DynRec *r, const Loss *l) {
+    return dyn_tt_unary(r, DYN_OP_ABSOLUTE, dyn_tt_nodes(r, DYN_OP_SUBTRACT, l->x, l->t));
+}
+
+/* Operator 0: the square of the difference; 1: its absolute value. */
+DynVal *tt_rule_difference_loss(DynRec *r, NpCall *c) {
+    Loss l;
+    if (operands(r, c, &l) < 0 || l.reduction == BATCHMEAN || dyn_np_slot(c, "weight").v != NULL)
+        return dyn_tt_refuse(r);
+    return reduced(r, c, &l,
+                   c->b->op == 1 ? distance(r, &l) : dyn_tt_unary(r, DYN_OP_SQUARE, dyn_tt_nodes(r, DYN_OP_SUBTRACT, l.x, l.t)));
+}
+
+/* d, the distance, below a limit: d^2 / 2 (operator 0, smooth_l1: over beta), above it a line. Operator 1: huber. */
+DynVal *tt_rule_smooth_loss(DynRec *r, NpCall *c) {
+    Loss l;
+    bool huber = c->b->op == 1;
+    double limit = 1;
+    if (operands(r, c, &l) < 0 || l.reduction == BATCHMEAN || dyn_np_slot(c, "weight").v != NULL ||
+        dyn_tt_burnt_float(r, dyn_np_slot(c, huber ? "delta" : "beta"), &limit) < 0)
+        return dyn_tt_refuse(r);
+    uint32_t d = distance(r, &l);
+    if (!huber && limit == 0)
+        return reduced(r, c, &l, d);
+    if (d == DYN_NONE || limit <= 0)
+        return dyn_tt_refuse(r);
+    uint32_t near = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_by(r, DYN_OP_MULTIPLY, d, 0.5), d);
+    near = huber ? near : dyn_tt_by(r, DYN_OP_DIVIDE, near, limit);
+    uint32_t far = dyn_tt_by(r, DYN_OP_SUBTRACT, d, 0.5 * limit);
+    far = huber ? dyn_tt_by(r, DYN_OP_MULTIPLY, far, limit) : far;
+    uint32_t is_near = dyn_tt_compare(r, huber ? DYN_OP_LESS_EQUAL : DYN_OP_LESS, d, dyn_tt_number(r, limit));
+    return far == DYN_NONE ? NULL : reduced(r, c, &l, dyn_tt_choose(r, is_near, near, dyn_np_node_arg(r, far)));
+}
+
+/* (1 - t) * x - w * log(sigmoid(x)), where w is 1, or (pos_weight - 1) * t + 1. */
+DynVal *tt_rule_logits_loss(DynRec *r, NpCall *c) {
+    Loss l;
+    uint32_t positive = DYN_NONE;
+    if (operands(r, c, &l) < 0 || l.reduction == BATCHMEAN || dyn_np_slot(c, "weight").v != NULL)
+        return dyn_tt_refuse(r);
+    if (dyn_np_slot(c, "pos_weight").v != NULL) {
+        positive = dyn_tt_tensor(r, c, "pos_weight");
+        if (positive == DYN_NONE || dyn_tt_node(r, positive)->dtype != l.dtype || l.dtype == DYN_F16)
+            return dyn_tt_refuse(r);
+    }
+    uint32_t t = dyn_tt_unary(r, DYN_OP_EXP, dyn_tt_unary(r, DYN_OP_NEGATIVE, dyn_tt_unary(r, DYN_OP_ABSOLUTE, l.x)));
+    t = dyn_tt_nodes(r, DYN_OP_SUBTRACT, dyn_tt_by(r, DYN_OP_MINIMUM, l.x, 0), dyn_tt_unary(r, DYN_OP_LOG1P, t));
+    if (positive != DYN_NONE) {
+        uint32_t w = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_by(r, DYN_OP_SUBTRACT, positive, 1), l.t);
+        t = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_by(r, DYN_OP_ADD, w, 1), t);
+    }
+    uint32_t rest = dyn_tt_by(r, DYN_OP_ADD, dyn_tt_unary(r, DYN_OP_NEGATIVE, l.t), 1);
+    return reduced(r, c, &l, dyn_tt_nodes(r, DYN_OP_SUBTRACT, dyn_tt_nodes(r, DYN_OP_MULTIPLY, rest, l.x), t));
+}
+
+/* t * (log(t) - x), 0 where t is; with log_target exp(t) * (t - x). Of reduction="mean" torch warns. */
+DynVal *tt_rule_kl_div(DynRec *r, NpCall *c) {
+    Loss l;
+    bool log_target = false;
+    if (operands(r, c, &l) < 0 || l.reduction == MEAN || dyn_np_flag(r, dyn_np_slot(c, "log_target"), &log_target) < 0)
+        return dyn_tt_refuse(r);
+    if (log_target)
+        return reduced(
+            r, c, &l,
+            dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_unary(r, DYN_OP_EXP, l.t), dyn_tt_nodes(r, DYN_OP_SUBTRACT, l.t, l.x)));
+    uint32_t t = dyn_tt_nodes(r, DYN_OP_MULTIPLY, l.t, dyn_tt_unary(r, DYN_OP_LOG, l.t));
+    t = dyn_tt_choose(r, dyn_tt_compare(r, DYN_OP_NOT_EQUAL, l.t, dyn_tt_number(r, 0)), t, dyn_tt_number(r, 0));
+    return reduced(r, c, &l, dyn_tt_nodes(r, DYN_OP_SUBTRACT, t, dyn_tt_nodes(r, DYN_OP_MULTIPLY, l.t, l.x)));
+}
+
+/* cross_entropy, nll_loss and binary_cross_entropy: calls. Reduced they give one number, else what is as large as the target,
+ * unless that holds probabilities of classes. */
+DynVal *tt_rule_class_loss(DynRec *r, NpCall *c) {
+    int reduction = reduction_of(r, c);
+    uint32_t t = dyn_tt_tensor(r, c, "target"), shape[DYN_MAX_NDIM];
+    if (reduction < 0 || reduction == BATCHMEAN || t == DYN_NONE)
+        return dyn_tt_refuse(r);
+    if (reduction != NONE)
+        return dyn_np_sized_call(r, c, 0, shape);
+    const DynNode *n = dyn_tt_node(r, t);
+    if (c->b->op == 1 && n->dtype != DYN_I64)
+        return dyn_tt_refuse(r);
+    memcpy(shape, n->shape, sizeof(*shape) * n->ndim);
+    return dyn_np_sized_call(r, c, n->ndim, shape);
+}
