@@ -187,6 +187,11 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
     bool entered = r->pending.func == NULL, changed = r->oldest_changed < older;
     r->pending.func = NULL;
     r->oldest_changed = oldest < r->oldest_changed ? oldest : r->oldest_changed;
+    if (*result == NULL && c->of != NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        r->error = NULL;
+        *result = rec_ask_again(c);
+        r->callee_bailed = true;
+    }
     if (*result == NULL) {
         if (r->cap != NULL && r->error == NULL) { /* what it did is not known; the instruction takes its nodes back */
             r->handled = handled;
@@ -211,7 +216,7 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
 }
 
 static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, bool whole, PyObject **result) {
-    return call_bound(r, c, c, callee, whole, result);
+    return call_bound(r, c, c, callee, whole || c->of != NULL, result);
 }
 
 DynVal *rec_call_behind(DynRec *r, const RecCall *c, const RecCall *inner, DynOperand func, PyObject **result) {

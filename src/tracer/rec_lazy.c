@@ -371,7 +371,7 @@ DynVal *rec_new_lazy(DynRec *r, const RecCall *c, PyObject **result, bool *handl
     } else if (k->step == step_zip) {
         int strict = is_strict(r, c);
         z->strict = strict == 1;
-        if (strict < 0 || (strict == 0 && !any_live(c))) {
+        if (strict < 0 || (c->nkw == 0 && !any_live(c))) {
             return NULL;
         }
     } else if (k->step == step_enumerate) {

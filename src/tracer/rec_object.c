@@ -104,15 +104,16 @@ static bool is_fresh_exception(DynOperand o) { return o.v->fresh && PyExceptionI
 bool rec_is_instance(DynOperand o) {
     return o.v->kind == DV_OBJECT && !PyArray_Check(o.real) && (o.v->fresh || o.v->source != DYN_NONE) &&
            ((Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_HEAPTYPE) || is_fresh_exception(o)) && !PyType_Check(o.real) &&
-           !PyModule_Check(o.real);
+           !PyModule_CheckExact(o.real);
 }
 
 /* ---- reading */
 
 /* object's own look-up, with or without a __getattr__ behind it. */
 static bool plain_getattr(PyTypeObject *type) {
+    PyTypeObject *plain = PyType_IsSubtype(type, &PyModule_Type) ? &PyModule_Type : &PyBaseObject_Type;
     return type->tp_getattro == PyObject_GenericGetAttr ||
-           dyn_cpy_lookup_special(type, s_getattribute) == dyn_cpy_lookup_special(&PyBaseObject_Type, s_getattribute);
+           dyn_cpy_lookup_special(type, s_getattribute) == dyn_cpy_lookup_special(plain, s_getattribute);
 }
 
 /* A Python function was asked for an attribute and raised: an AttributeError says of what, as PyObject_GetAttr makes it say. */
@@ -200,9 +201,28 @@ static bool has_none_yet(DynRec *r, DynOperand o, PyObject *name) {
 static bool asks_again(PyTypeObject *type) { return dyn_cpy_lookup_special(type, s_getattr) != NULL; }
 
 /* A Python function that computes an attribute of an instance. */
-static RecAttr computed(DynRec *r, RecCall *c, PyTypeObject *type, PyObject *func, uint32_t n, const DynOperand *args) {
-    bool unknown = asks_again(type) || args[0].v == NULL || args[n - 1].v == NULL;
-    return unknown || call_of(r, c, func, n, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+static RecAttr computed(DynRec *r, RecCall *c, DynOperand o, PyObject *name, PyObject *func, uint32_t n,
+                        const DynOperand *args) {
+    PyObject *again = dyn_cpy_lookup_special(Py_TYPE(o.real), s_getattr);
+    if ((again != NULL && !PyFunction_Check(again)) || args[0].v == NULL || args[n - 1].v == NULL ||
+        call_of(r, c, func, n, args) < 0) {
+        return REC_ATTR_UNKNOWN;
+    }
+    c->of = again != NULL ? o.real : NULL;
+    c->name = name;
+    return REC_ATTR_CALL;
+}
+
+PyObject *rec_ask_again(const RecCall *c) {
+    PyObject *f = dyn_cpy_lookup_special(Py_TYPE(c->of), s_getattr), *args[2] = {c->of, c->name};
+    if (f == NULL || !PyFunction_Check(f)) { /* the class is not what it was: the error stands */
+        return NULL;
+    }
+    PyErr_Clear();
+    Py_INCREF(f);
+    PyObject *result = PyObject_Vectorcall(f, args, 2, NULL);
+    Py_DECREF(f);
+    return result;
 }
 
 /* Neither the class nor the object's own dict has it. */
@@ -216,7 +236,8 @@ static bool found_nowhere(PyObject *o, PyObject *name) {
 static RecAttr asked(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
     int status;
     PyObject *f = class_has(r, Py_TYPE(o.real), name, &status) == NULL ? class_has(r, Py_TYPE(o.real), s_getattr, &status) : NULL;
-    if (f == NULL || !PyFunction_Check(f) || !has_none_yet(r, o, name)) {
+    if (f == NULL || !PyFunction_Check(f) || !has_none_yet(r, o, name) ||
+        (PyModule_Check(o.real) && !has_none_yet(r, o, s_getattr))) { /* a module asks that of its own dict first */
         return REC_ATTR_UNKNOWN;
     }
     if ((*v = rec_torch_module_attr(r, f, o, name)) != NULL) {
@@ -251,11 +272,11 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
             return *v ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
         }
         if (Py_TYPE(descr) == &PyProperty_Type && (f = rec_part(descr, s_fget)) != NULL && PyFunction_Check(f)) {
-            return computed(r, c, type, f, 1, &o);
+            return computed(r, c, o, name, f, 1, &o);
         }
         if ((f = descriptor_function(r, descr, s_get)) != NULL) {
             DynOperand args[3] = {{rec_wrap_attr(r, type, descr), descr}, o, type_operand(r, o.real)};
-            return computed(r, c, type, f, 3, args);
+            return computed(r, c, o, name, f, 3, args);
         }
         return REC_ATTR_UNKNOWN;
     }
@@ -296,7 +317,7 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
     }
     if ((f = descriptor_function(r, descr, s_get)) != NULL) {
         DynOperand args[3] = {{rec_wrap_attr(r, type, descr), descr}, o, type_operand(r, o.real)};
-        return computed(r, c, type, f, 3, args);
+        return computed(r, c, o, name, f, 3, args);
     }
     return REC_ATTR_UNKNOWN;
 }

@@ -512,6 +512,9 @@ DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result) 
     if (rec_is_enum_class(o)) {
         return rec_enum_item(r, o, index, result);
     }
+    if (o.v->kind == DV_CONST && Py_IS_TYPE(result, &Py_GenericAliasType) && dyn_rec_burn(r, index.v, index.real) == 0) {
+        return dyn_rec_const(r, result); /* list[int] */
+    }
     const DynBinding *grid = o.v->kind == DV_CONST ? dyn_np_find(o.real) : NULL; /* np.mgrid[…] */
     if (grid != NULL) {
         return dyn_np_call(r, grid, &index, 1, NULL, result);

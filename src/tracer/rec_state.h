@@ -378,6 +378,7 @@ struct RecCall { /* a call with its operands laid out: self first when there is 
     PyObject *packed, *packed_kw; /* f(*packed, **packed_kw): the callable may get the very tuple; NULL: not so called */
     bool direct;                  /* it is what the running instruction is there for */
     const RecCall *leads_to;      /* what it comes to, and is then stored as an attribute (rec_dispatch.c); or NULL */
+    PyObject *of, *name;          /* it computes this attribute of an object that has a __getattr__, too; borrowed; or NULL */
 };
 DYN_HIDDEN int rec_builtins_init(void);
 DYN_HIDDEN int rec_call_init(void);
@@ -403,6 +404,8 @@ DYN_HIDDEN int rec_set_cause(DynRec *r, DynVal *error, DynVal *cause);          
 DYN_HIDDEN DynVal *rec_wrap_attr(DynRec *r, PyTypeObject *type, PyObject *value);
 DYN_HIDDEN DynVal *rec_class_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result);
 DYN_HIDDEN void rec_attribute_raised(PyObject *o, PyObject *name);
+/* The call raised AttributeError: what the object's __getattr__ gives. NULL: that raised. */
+DYN_HIDDEN PyObject *rec_ask_again(const RecCall *c);
 DYN_HIDDEN DynVal *rec_new_object(DynRec *r, const RecCall *c, PyObject **result); /* object.__new__(C) */
 DYN_HIDDEN DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 DYN_HIDDEN DynVal *rec_call_slot(DynRec *r, const RecCall *c, PyObject **result, bool *handled);

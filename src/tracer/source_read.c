@@ -93,24 +93,24 @@ static DynRead attr_of_module(PyObject *base, PyObject *key, PyObject **out) {
     return r == DYN_READ_MISSING ? DYN_READ_MISSING : DYN_READ_FAILED;
 }
 
-/* A class that has __getattr__ but not __getattribute__: what is found by the standard look-up is found, the rest is asked of
- * Python code. */
+/* A class that has __getattr__ but not __getattribute__ (of modules: a class of their own): what is found by the standard look-up
+ * is found, the rest is asked of Python code. */
 bool dyn_source_adds_getattr(PyTypeObject *type) {
     static PyObject *name;
     if (name == NULL && (name = PyUnicode_InternFromString("__getattribute__")) == NULL) {
         PyErr_Clear();
         return false;
     }
+    PyTypeObject *plain = PyType_IsSubtype(type, &PyModule_Type) ? &PyModule_Type : &PyBaseObject_Type;
     return PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_IsSubtype(type, &PyType_Type) &&
-           !PyType_IsSubtype(type, &PyModule_Type) &&
-           dyn_cpy_lookup_special(type, name) == dyn_cpy_lookup_special(&PyBaseObject_Type, name);
+           dyn_cpy_lookup_special(type, name) == dyn_cpy_lookup_special(plain, name);
 }
 
 DynRead dyn_source_attr(PyObject *base, PyObject *key, PyObject **out) {
     getattrofunc get = Py_TYPE(base)->tp_getattro;
     if (get == PyObject_GenericGetAttr)
         return attr_of_instance(base, key, out);
-    if (dyn_source_adds_getattr(Py_TYPE(base))) {
+    if (get != PyModule_Type.tp_getattro && dyn_source_adds_getattr(Py_TYPE(base))) {
         DynRead r = attr_of_instance(base, key, out);
         return r == DYN_READ_MISSING ? DYN_READ_FAILED : r;
     }
