@@ -201,8 +201,7 @@ static bool has_none_yet(DynRec *r, DynOperand o, PyObject *name) {
 static bool asks_again(PyTypeObject *type) { return dyn_cpy_lookup_special(type, s_getattr) != NULL; }
 
 /* A Python function that computes an attribute of an instance. */
-static RecAttr computed(DynRec *r, RecCall *c, DynOperand o, PyObject *name, PyObject *func, uint32_t n,
-                        const DynOperand *args) {
+static RecAttr computed(DynRec *r, RecCall *c, DynOperand o, PyObject *name, PyObject *func, uint32_t n, const DynOperand *args) {
     PyObject *again = dyn_cpy_lookup_special(Py_TYPE(o.real), s_getattr);
     if ((again != NULL && !PyFunction_Check(again)) || args[0].v == NULL || args[n - 1].v == NULL ||
         call_of(r, c, func, n, args) < 0) {

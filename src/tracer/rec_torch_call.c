@@ -52,12 +52,6 @@ DynVal *tt_rule_addmm(DynRec *r, NpCall *c) {
     return dyn_np_sized_call(r, c, ndim, shape);
 }
 
-/* The sizes of the first operand. */
-DynVal *tt_rule_like_first(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]);
-    return a == DYN_NONE ? NULL : dyn_np_sized_call(r, c, dyn_tt_node(r, a)->ndim, dyn_tt_node(r, a)->shape);
-}
-
 /* torch.embedding: rows of the weight, the first operand, in the places of the second. */
 DynVal *tt_rule_embedding(DynRec *r, NpCall *c) {
     uint32_t w = tensor(r, c->slot[0]), at = w == DYN_NONE ? w : tensor(r, c->slot[1]), shape[DYN_MAX_NDIM];
