@@ -458,9 +458,10 @@ DynVal *tt_rule_pow(DynRec *r, NpCall *c) {
 }
 
 DynVal *tt_rule_where(DynRec *r, NpCall *c) {
+    static const char *const names[] = {"condition", "input", "other"}; /* the method's tensor is the input */
     NpArg args[3];
     for (int i = 0; i < 3; i++)
-        if (c->slot[i].v == NULL || dyn_np_operand(r, c->slot[i], &args[i]) < 0)
+        if (dyn_tt_operand(r, c, names[i], &args[i]) < 0)
             return dyn_tt_refuse(r);
     DynDtype dt = dyn_tt_result_type(r, args + 1, 2);
     if (args[0].code != DYN_BOOL)

@@ -50,6 +50,11 @@ def test_python_numbers_are_of_their_category():
     check(lambda x, k: x * k, [t(5), 2], [t(6), 3])
 
 
+def test_where_as_a_method_takes_the_condition_second():
+    check(lambda x, y: x.where(y > 0, y), [t(3, 4), t(3, 4) - 1], [t(5, 6), t(5, 6) - 1])
+    check(lambda x, y: (x > 1).where(y > 0, y > 1), [t(3, 4), t(3, 4) - 1], [t(5, 6), t(5, 6) - 1])
+
+
 def test_sums_and_means():
     check(lambda x: (x.sum(), x.sum(1), x.mean(), x.mean(dim=-1, keepdim=True), x.sum((0, 1))), [t(3, 4)], [t(30, 40)])
     check(lambda x: (x.sum(), x.sum(0, dtype=torch.float64)), [torch.arange(12).reshape(3, 4)])
