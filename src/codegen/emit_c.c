@@ -679,15 +679,12 @@ static int put_rest(DynStr *out, const DynKernel *k, const Accumulator *acc, int
     return failed;
 }
 
-/* Accumulators to one, and that to the partial results of the blocks before, like a binary counter counts. Fewer numbers than the
- * smallest vector holds are none: what else is in it would raise flags. */
-static int put_block_end(DynStr *out, const Accumulator *acc, int n) {
+/* Accumulators to one. Fewer numbers than the smallest vector holds are none: what else is in it would raise flags. */
+static int put_trees(DynStr *out, const Accumulator *acc, int n) {
     int failed = 0;
     for (int i = 0; i < n; i++) {
-        char x[24], y[40], v[24], level[32];
+        char x[24], y[40];
         snprintf(x, sizeof(x), "x%d[j]", i);
-        snprintf(v, sizeof(v), "v%d", i);
-        snprintf(level, sizeof(level), "part%d[level]", i);
         for (int w = DYN_REDUCE_LANES / 2; w > 0; w /= 2) {
             snprintf(y, sizeof(y), "x%d[%d + j]", i, w);
             const DynDtypeInfo *t = &dyn_dtypes[acc[i].insn->compute];
@@ -696,6 +693,23 @@ static int put_block_end(DynStr *out, const Accumulator *acc, int n) {
             failed |= put_combined(out, "                ", &acc[i], x, y);
             dyn_str_puts(out, "            }\n");
         }
+    }
+    return failed;
+}
+
+/* What is made of a block: the result, if there are no others, or one more partial result for those of the blocks before, like a
+ * binary counter counts. */
+static int put_block_end(DynStr *out, const Accumulator *acc, int n) {
+    int failed = 0;
+    dyn_str_puts(out, "            if (m == n) {\n");
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, "                *a%u = x%d[0];\n", acc[i].insn->a[0], i);
+    }
+    dyn_str_puts(out, "                goto next;\n            }\n");
+    for (int i = 0; i < n; i++) {
+        char v[24], level[32];
+        snprintf(v, sizeof(v), "v%d", i);
+        snprintf(level, sizeof(level), "part%d[level]", i);
         dyn_str_printf(out, "            %s %s = x%d[0];\n            level = 0;\n", acc[i].type, v, i);
         dyn_str_puts(out, "            for (unsigned long c = count; c & 1; c >>= 1, level++) {\n");
         failed |= put_combined(out, "                ", &acc[i], level, v);
@@ -794,10 +808,11 @@ static int put_rows(DynStr *out, const DynKernel *k) {
     put_identity(out, "            ", acc, n);
     failed |= put_groups(out, k, acc, n);
     failed |= put_rest(out, k, acc, n);
+    failed |= put_trees(out, acc, n);
     failed |= put_block_end(out, acc, n);
     dyn_str_puts(out, "            count++;\n        }\n");
     failed |= put_results(out, acc, n);
-    dyn_str_puts(out, "    }\n}\n");
+    dyn_str_puts(out, "    next:;\n    }\n}\n");
     return failed;
 }
 
