@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape
 COLOURS = {"numpy": "#888888", "dynoc": "#d62728", "numba": "#1f77b4", "numexpr": "#2ca02c", "jax": "#9467bd", "torch": "#ff7f0e"}
 WIDTH, HEIGHT = 640, 400
 LEFT, RIGHT, TOP, BOTTOM = 70, 110, 40, 50  # margins
-UNITS = {0: "1 s", -3: "1 ms", -6: "1 µs", -9: "1 ns"}
+UNITS = (("s", 0), ("ms", -3), ("µs", -6), ("ns", -9))
 
 
 def file_name(kernel):
@@ -16,6 +16,12 @@ def file_name(kernel):
 def decades(values):
     """The whole powers of ten around the values."""
     return math.floor(math.log10(min(values))), max(math.ceil(math.log10(max(values))), math.floor(math.log10(min(values))) + 1)
+
+
+def duration(power):
+    """Ten to that power of seconds: 100 µs."""
+    unit, base = next((each for each in UNITS if power >= each[1]), UNITS[-1])
+    return f"{10 ** (power - base)} {unit}" if power >= base else f"1e{power} s"
 
 
 class Axis:
@@ -50,7 +56,7 @@ def grid(across, up):
     for power in up.ticks():
         y = up.at(10.0**power)
         yield stroke(LEFT, y, WIDTH - RIGHT, y, "#dddddd")
-        yield text(LEFT - 8, y + 4, UNITS.get(power, f"1e{power} s"), "end")
+        yield text(LEFT - 8, y + 4, duration(power), "end")
 
 
 def curve(name, points, across, up, row):

@@ -71,6 +71,7 @@ typedef struct Body {
     bool spread[DYN_MAX_INSNS];
     bool open;     /* a loop over a strip's lanes */
     bool looks_up; /* lanes of indirect operands aren't side by side yet */
+    bool found;    /* they are, in f<operand>[j] */
     bool counts;   /* what is only added up goes to lanes of bytes, c<n>[j] */
 } Body;
 
@@ -126,13 +127,15 @@ static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) 
     }
     dyn_str_printf(out, "%s = ", value_name(b, i, name, sizeof(name)));
     switch (insn->kind) {
-    case DYN_L_LOAD:
+    case DYN_L_LOAD: {
+        bool found = b->found && k->operands.at[insn->a[0]].indirect;
         dyn_str_printf(out,
-                       insn->dtype == DYN_F16    ? "dyn_half_load(a%u[%s]);\n"
-                       : insn->dtype == DYN_BOOL ? "a%u[%s] != 0;\n"
-                                                 : "a%u[%s];\n",
-                       insn->a[0], index);
+                       insn->dtype == DYN_F16    ? "dyn_half_load(%c%u[%s]);\n"
+                       : insn->dtype == DYN_BOOL ? "%c%u[%s] != 0;\n"
+                                                 : "%c%u[%s];\n",
+                       found ? 'f' : 'a', insn->a[0], found ? "j" : index);
         return 0;
+    }
     case DYN_L_SCALAR: dyn_str_printf(out, "s%u;\n", insn->a[0]); return 0;
     default: break;
     }
@@ -237,12 +240,12 @@ static int put_combine(DynStr *out, const DynInsn *insn, const char *x, const ch
 }
 
 /* Where lane i of an indirect operand stands, at<n>: what isn't there is the last (gather_loops.h has the same), and is told. */
-static void put_place(DynStr *out, const char *indent, uint32_t n, uint32_t op, uint32_t by) {
+static void put_place(DynStr *out, const char *indent, uint32_t n, uint32_t op, uint32_t by, const char *lane) {
     dyn_str_printf(out,
-                   "const long d%u = (long)a%u[i], u%u = (long)((unsigned long)d%u + e%u);\n"
+                   "const long d%u = (long)a%u[%s], u%u = (long)((unsigned long)d%u + e%u);\n"
                    "%swrong |= u%u | (long)(2 * e%u - 1 - (unsigned long)u%u);\n"
                    "%sconst unsigned long q%u = (unsigned long)(d%u < 0 ? u%u : d%u), at%u = q%u < e%u ? q%u : e%u - 1;\n%s",
-                   n, by, n, n, op, indent, n, op, n, indent, n, n, n, n, n, n, op, n, op, indent);
+                   n, by, lane, n, n, op, indent, n, op, n, indent, n, n, n, n, n, n, op, n, op, indent);
 }
 
 /* Accumulator n with the value that it combines. */
@@ -285,7 +288,7 @@ static int put_insn(DynStr *out, Body *b, uint32_t i, const char *index) {
     } else if (b->looks_up && insn->kind == DYN_L_LOAD && b->k->operands.at[insn->a[0]].indirect) {
         open_loop(out, b);
         snprintf(value, sizeof(value), "at%u", i);
-        put_place(out, b->indent, i, insn->a[0], b->k->operands.at[insn->a[0]].by);
+        put_place(out, b->indent, i, insn->a[0], b->k->operands.at[insn->a[0]].by, "i");
         failed = put_value(out, b, i, value);
     } else {
         open_loop(out, b);
@@ -376,9 +379,35 @@ static bool has_lookup(const DynKernel *k) {
     return indirect && !calls && !k->reduced && !k->in_place;
 }
 
-/* One loop, so that reading the index, the other operands and the table overlap. */
+/* Are there tables of so small elements that no instruction looks up several? A loop of vectors would be put together piece by
+ * piece, which takes twice as long as one that looks up one after the other. */
+static bool looks_up_small(const DynKernel *k) {
+    bool small = false;
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        small = small || (k->operands.at[i].indirect && dyn_dtypes[k->operands.at[i].dtype].size < 4);
+    }
+    return small;
+}
+
+/* Lanes i to i + lanes of indirect operand `op`: where they stand, by vectors, and then what stands there. */
+static void put_found(DynStr *out, const DynKernel *k, uint32_t op) {
+    const DynOperand *o = &k->operands.at[op];
+    const char *type = dyn_emit_memory_type((DynDtype)o->dtype);
+    dyn_str_printf(out,
+                   "        unsigned long place%u[%d];\n        %s f%u[%d];\n#pragma omp simd reduction(|:wrong)\n"
+                   "        for (int j = 0; j < %d; j++) {\n            ",
+                   op, k->lanes, type, op, k->lanes, k->lanes);
+    put_place(out, "            ", op, op, o->by, "i + j");
+    dyn_str_printf(out,
+                   "place%u[j] = at%u;\n        }\n        for (int j = 0; j < %d; j++) {\n"
+                   "            f%u[j] = a%u[place%u[j]];\n            __asm__ volatile(\"\"); /* one by one */\n        }\n",
+                   op, op, k->lanes, op, op, op);
+}
+
+/* One loop, so that reading the index, the other operands and the table overlap; or strips, where that is faster. */
 static int put_lookup(DynStr *out, const DynKernel *k) {
     Body b = {.k = k, .indent = "        ", .looks_up = true};
+    bool small = looks_up_small(k);
     dyn_str_printf(out, "static void g%d(char *const *p, long n, const union dyn_scalar *s) {\n    long wrong = 0;\n", k->number);
     put_params(out, k);
     put_pointers(out, k);
@@ -388,8 +417,22 @@ static int put_lookup(DynStr *out, const DynKernel *k) {
         }
     }
     int failed = put_invariants(out, k, "    ");
-    dyn_str_printf(out, "    n &= -%dL;\n#pragma omp simd reduction(|:wrong)\n    for (long i = 0; i < n; i++) {\n", k->lanes);
-    failed |= put_body(out, &b, "i");
+    dyn_str_printf(out, "    n &= -%dL;\n", k->lanes);
+    if (small) {
+        b = (Body){.k = k, .indent = "            ", .found = true};
+        dyn_str_printf(out, "    for (long i = 0; i < n; i += %d) {\n", k->lanes);
+        for (uint32_t i = 0; i < k->operands.n; i++) {
+            if (k->operands.at[i].indirect) {
+                put_found(out, k, i);
+            }
+        }
+        dyn_str_printf(out, SIMD "        for (int j = 0; j < %d; j++) {\n", k->lanes);
+        failed |= put_body(out, &b, "i + j");
+        dyn_str_puts(out, "        }\n");
+    } else {
+        dyn_str_puts(out, "#pragma omp simd reduction(|:wrong)\n    for (long i = 0; i < n; i++) {\n");
+        failed |= put_body(out, &b, "i");
+    }
     dyn_str_printf(out, "    }\n    *(long *)p[%u] |= wrong;\n}\n", 2 * k->operands.n);
     return failed;
 }

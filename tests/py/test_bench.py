@@ -156,6 +156,12 @@ def test_readme_has_the_table_between_its_markers():
 # ---- pictures
 
 
+def test_durations():
+    assert [plot.duration(power) for power in (2, 0, -1, -4, -6, -8, -9, -10)] == [
+        "100 s", "1 s", "100 ms", "100 µs", "1 µs", "10 ns", "1 ns", "1e-10 s"
+    ]  # fmt: skip
+
+
 def test_picture():
     series = {"numpy": [(10, 1e-6), (1000, 1e-4)], "dynoc": [(10, 2e-7), (1000, 1e-6)], "jax": [(10, 2e-5)]}
     picture = plot.svg("a < b", series)
