@@ -88,7 +88,8 @@ def cases():
         found[f"layer norm, {n} x {n}"] = lambda n=n: (norm, [torch.randn(n, n)])
         entropy = lambda x, y: F.cross_entropy(x, y)  # noqa: E731
         found[f"cross entropy, {n} x {n}"] = lambda n=n: (entropy, [torch.randn(n, n), torch.randint(0, n, (n,))])
-    found["100 linear layers of 4, batch 1"] = lambda: (nn.Sequential(*[nn.Linear(4, 4) for _ in range(100)]), [torch.randn(1, 4)])
+    layers = nn.Sequential(*[nn.Linear(4, 4) for _ in range(100)])
+    found["100 linear layers of 4, batch 1"] = lambda: (layers, [torch.randn(1, 4)])
     found["LLTM, 16 x 32 x 128"] = lambda: (Lltm(32, 128), [torch.randn(16, 32), torch.randn(16, 128), torch.randn(16, 128)])
     for batch in (1, 16):
         found[f"MLP 256, batch {batch}"] = lambda b=batch: (mlp(256, 256, 256, 256), [torch.randn(b, 256)])
@@ -203,7 +204,8 @@ def main():
     print(end)
     if options.write:
         machine = f"{platform.machine()}, {options.threads} threads, CPython {platform.python_version()}"
-        head = ["# PyTorch on the CPU", "", f"`python bench/torch_models.py`, {machine}; least of the calls of {options.seconds} s."]
+        how = f"`python bench/torch_models.py`, {machine}; least of the calls of {options.seconds} s."
+        head = ["# PyTorch on the CPU", "", how]
         options.write.write_text("\n".join([*head, "", *lines, "", end, ""]))
     return None
 

@@ -382,6 +382,8 @@ static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const
     int to = effect.in_place ? 0 : effect.writes < 0 ? out_argument(args, npos, kwnames, result, name) : -1;
     if (effect.in_place && (npos == 0 || args[0].v->kind != DV_ARRAY || args[0].real != result || !has_sizes(r, args[0])))
         return refuse(r);
+    if (to >= 0 && !effect.in_place && dyn_torch_is(args[to].real)) /* PyTorch gives it another size where it doesn't fit */
+        return refuse(r);
     effect.out = to >= 0;
     if (effect.out) {
         effect.writes = to;
