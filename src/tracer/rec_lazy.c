@@ -201,7 +201,7 @@ static PyObject *reduce;
 /* What can't be listed beforehand: iterators, and lists, which may change until they are read. */
 static bool any_live(const RecCall *c) {
     for (uint32_t i = 0; i < c->npos; i++) {
-        if (rec_is_iterator(c->args[i].v) || c->args[i].v->kind == DV_LIST) {
+        if (rec_is_iterator(c->args[i].v) || c->args[i].v->kind == DV_LIST || rec_torch_is_module(c->args[i].real)) {
             return true;
         }
     }

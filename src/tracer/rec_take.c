@@ -182,6 +182,18 @@ PyObject *rec_take_sent(DynRec *r, DynOperand it, DynOperand sent, DynVal **v) {
     return how == PYGEN_RETURN ? (Py_DECREF(item), NULL) : item;
 }
 
+/* What an __iter__ in Python gives, which has no effect. */
+static DynOperand iter_by_function(DynRec *r, DynOperand function, DynOperand o) {
+    DynOperand it = {0};
+    it.v = rec_call_within(r, function, &o, 1, &it.real);
+    if (it.real == NULL || rec_keep(r, it.real) < 0) {
+        PyErr_Clear();
+        it.v = NULL;
+    }
+    Py_XDECREF(it.real); /* the recording keeps it */
+    return it.v != NULL && rec_is_iterator(it.v) ? it : (DynOperand){0};
+}
+
 DynOperand rec_get_iter(DynRec *r, DynOperand o) {
     DynOperand none = {0};
     if (o.v == NULL || r->cap == NULL || dyn_rec_resolve(r, o.v, o.real) < 0) {
@@ -192,6 +204,10 @@ DynOperand rec_get_iter(DynRec *r, DynOperand o) {
     }
     if (PyArray_Check(o.real) && PyArray_NDIM((PyArrayObject *)o.real) < 1) {
         return none;
+    }
+    DynOperand of_modules = rec_torch_container_iter(r, o);
+    if (of_modules.v != NULL) {
+        return iter_by_function(r, of_modules, o);
     }
     DynVal *v = rec_new_iter(r, rec_iterate(r, o.v, o.real));
     if (v != NULL && o.v->kind == DV_ARRAY && o.v->obj == NULL) { /* its rows are taken from it by index */

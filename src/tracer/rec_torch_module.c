@@ -22,6 +22,15 @@ bool rec_torch_is_module(PyObject *o) {
     return type != NULL && PyType_Check(type) && PyType_IsSubtype(Py_TYPE(o), (PyTypeObject *)type);
 }
 
+DynOperand rec_torch_container_iter(DynRec *r, DynOperand o) {
+    DynOperand none = {0};
+    DynOperand f = o.v->kind == DV_OBJECT && rec_torch_is_module(o.real) ? rec_type_method(r, o, "__iter__") : none;
+    PyObject *module = f.v != NULL && PyFunction_Check(f.real) ? PyFunction_GET_MODULE(f.real) : NULL;
+    bool known = module != NULL && PyUnicode_Check(module) &&
+                 PyUnicode_CompareWithASCIIString(module, "torch.nn.modules.container") == 0;
+    return known ? f : none;
+}
+
 /* torch.nn.Module.__getattr__ as it was when first asked for; borrowed for ever. */
 static PyObject *own_getattr(void) {
     static PyObject *function;
