@@ -170,6 +170,14 @@ bool dyn_layout_fits(const DynLayout *l, const DynArrayView *v) {
 }
 
 /* Strides in bytes of a dense array in the order of a layout; false: they don't fit in an int64. */
+bool dyn_layout_is_dense(const DynLayout *l, const DynArrayView *v) {
+    int64_t strides[DYN_MAX_NDIM];
+    bool dense = dyn_layout_dense(l, (DynDtype)v->dtype, v->ndim, v->dims, strides);
+    for (int i = 0; i < v->ndim && dense; i++)
+        dense = v->dims[i] == 1 || v->strides[i] == strides[i];
+    return dense || dyn_view_empty(v);
+}
+
 bool dyn_layout_dense(const DynLayout *l, DynDtype dt, int ndim, const int64_t *dims, int64_t *strides) {
     int64_t step = dyn_dtypes[dt].size;
     for (int i = ndim; i-- > 0;) {

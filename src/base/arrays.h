@@ -71,6 +71,7 @@ DYN_HIDDEN void dyn_view_extent(const DynArrayView *v, char **low, char **high);
 DYN_HIDDEN void dyn_layout_of(const DynArrayView *v, DynLayout *out);
 DYN_HIDDEN bool dyn_layout_fits(const DynLayout *l, const DynArrayView *v); /* do they lie so? */
 DYN_HIDDEN bool dyn_layout_same(const DynLayout *a, const DynLayout *b, int ndim);
+DYN_HIDDEN bool dyn_layout_is_dense(const DynLayout *l, const DynArrayView *v); /* do they, without gaps? */
 /* Strides in bytes of a dense array in that order (NULL: C's); false: they are too large. */
 DYN_HIDDEN bool dyn_layout_dense(const DynLayout *l, DynDtype dt, int ndim, const int64_t *dims, int64_t *strides);
 /* What np.broadcast_arrays sets on its views: writing warns. The bit is private to NumPy (multiarray/common.h), and has no

@@ -258,8 +258,8 @@ static bool read_array(Reader *r, PyObject *o) {
         PyErr_Clear();
         return false;
     }
-    bool ok =
-        dyn_array_view(array, &v) && v.dtype == n->dtype && v.ndim == n->ndim && v.aligned && dyn_layout_fits(&n->layout, &v);
+    bool ok = dyn_array_view(array, &v) && v.dtype == n->dtype && v.ndim == n->ndim && v.aligned &&
+              dyn_layout_fits(&n->layout, &v) && (!(n->flags & DYN_NODE_DENSE) || dyn_layout_is_dense(&n->layout, &v));
     for (uint32_t i = r->first; i < r->node && ok; i++)
         ok = dyn_graph_node(r->g, i)->storage == n->storage || !have_one_owner(r->arrays[i], array);
     if (!ok) {

@@ -35,6 +35,7 @@ typedef struct DynArg {
 #define DYN_NODE_READONLY 16u    /* diagonals, windows, x.imag of a real array: can't be written (a BROADCAST never can) */
 #define DYN_NODE_OBJECT 64u      /* no array: an object that an extern call made (a random generator, a list), of rank 0 */
 #define DYN_NODE_TENSOR 128u     /* eager's value is a tensor of PyTorch's: torch.h */
+#define DYN_NODE_DENSE 256u      /* of an extern call: elements lie densely, in the order of the layout; looked at behind it */
 #define DYN_NODE_WRITE_WARNS 32u /* a BROADCAST that can be written, with a warning: np.broadcast_arrays */
 
 typedef struct DynNode {
@@ -42,7 +43,7 @@ typedef struct DynNode {
     uint8_t dtype;   /* DynDtype of the result (of dst for STORE) */
     uint8_t compute; /* elementwise and reduce: DynDtype in which operands are computed (comparison of f32 and f64: F64) */
     uint8_t ndim;
-    uint8_t flags; /* DYN_NODE_* */
+    uint16_t flags; /* DYN_NODE_* */
     uint8_t nargs;
     uint8_t naux;
     DynArg *args;

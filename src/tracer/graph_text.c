@@ -163,6 +163,7 @@ static void print_node(const DynGraph *g, const Names *names, uint32_t id, DynSt
     dyn_str_puts(out, n->flags & DYN_NODE_WRITE_WARNS ? " writewarns" : "");
     dyn_str_puts(out, n->flags & DYN_NODE_OBJECT ? " object" : "");
     dyn_str_puts(out, n->flags & DYN_NODE_TENSOR ? " tensor" : "");
+    dyn_str_puts(out, n->flags & DYN_NODE_DENSE ? " dense" : "");
     print_constants(g, n, out);
     print_place(g, n, out);
     dyn_str_putc(out, '\n');
@@ -408,7 +409,7 @@ typedef struct Line { /* a node being read */
     DynLayout layout;
     DynDtype dtype, compute;
     uint32_t source;
-    uint8_t flags;
+    uint16_t flags;
 } Line;
 
 static int parse_dtype(Parser *p, DynDtype *out) {
@@ -468,6 +469,7 @@ static int parse_tail(Parser *p, Line *n) {
     n->flags |= take(p, "writewarns") ? DYN_NODE_WRITE_WARNS : 0;
     n->flags |= take(p, "object") ? DYN_NODE_OBJECT : 0;
     n->flags |= take(p, "tensor") ? DYN_NODE_TENSOR : 0;
+    n->flags |= take(p, "dense") ? DYN_NODE_DENSE : 0;
     return 0;
 }
 

@@ -187,7 +187,10 @@ static DynVal *array_result(DynRec *r, Results *x, PyObject *o) {
         memcpy(node_at(r, node)->shape, x->shape, sizeof(*x->shape) * node_at(r, node)->ndim);
     else if (late_shape(r, x->call, node, o) < 0)
         return dyn_np_refuse(r, DYN_R_NO_MEMORY);
-    return put_form(r, x->f, DYN_F_NODE, 0, NULL) < 0 ? NULL : dyn_np_result(r, node, o);
+    DynVal *v = put_form(r, x->f, DYN_F_NODE, 0, NULL) < 0 ? NULL : dyn_np_result(r, node, o);
+    if (v != NULL && dyn_torch_is(o) && dyn_array_view(o, &view) && dyn_layout_is_dense(&node_at(r, node)->layout, &view))
+        node_at(r, node)->flags |= DYN_NODE_DENSE;
+    return v;
 }
 
 static DynVal *number_result(DynRec *r, Results *x, PyObject *o) {

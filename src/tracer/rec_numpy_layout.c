@@ -143,7 +143,7 @@ static int view_strides(DynRec *r, const DynNode *n, const uint32_t *base, uint3
 int dyn_np_strides(DynRec *r, uint32_t node, uint32_t *out) {
     uint32_t base[DYN_MAX_NDIM];
     const DynNode *n = node_at(r, node);
-    if (n->op == DYN_OP_EXTERN || n->op == DYN_OP_RESULT) /* as its function likes */
+    if ((n->op == DYN_OP_EXTERN || n->op == DYN_OP_RESULT) && !(n->flags & DYN_NODE_DENSE)) /* as its function likes */
         return refuse(r);
     if (n->op == DYN_OP_INPUT)
         input_strides(r, node, out);

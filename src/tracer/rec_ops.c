@@ -282,7 +282,8 @@ DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObj
         return agrees(r, s, result) ? dyn_rec_sym(r, s) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "comparison");
     }
     if (a.v->kind == DV_CONST && b.v->kind == DV_CONST && PyBool_Check(result) &&
-        ((basic(a.real) && basic(b.real)) || PyArray_DescrCheck(a.real) || PyArray_DescrCheck(b.real) || PyType_Check(a.real))) {
+        ((basic(a.real) && basic(b.real)) || PyArray_DescrCheck(a.real) || PyArray_DescrCheck(b.real) || PyType_Check(a.real) ||
+         rec_torch_is_constant(a.real))) {
         return dyn_rec_const(r, result);
     }
     if ((plain_comparison(a.real) && (plain_comparison(b.real) || basic(b.real)) && rec_guard_class(r, Py_TYPE(a.real)) == 0) ||

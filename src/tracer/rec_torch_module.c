@@ -26,8 +26,8 @@ DynOperand rec_torch_container_iter(DynRec *r, DynOperand o) {
     DynOperand none = {0};
     DynOperand f = o.v->kind == DV_OBJECT && rec_torch_is_module(o.real) ? rec_type_method(r, o, "__iter__") : none;
     PyObject *module = f.v != NULL && PyFunction_Check(f.real) ? PyFunction_GET_MODULE(f.real) : NULL;
-    bool known = module != NULL && PyUnicode_Check(module) &&
-                 PyUnicode_CompareWithASCIIString(module, "torch.nn.modules.container") == 0;
+    bool known =
+        module != NULL && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "torch.nn.modules.container") == 0;
     return known ? f : none;
 }
 

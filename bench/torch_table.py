@@ -1,9 +1,9 @@
 """PyTorch on the CPU: dynoc beside eager and torch.compile: first call, and time of a steady call.
 
-    python bench/torch_models.py [--quick] [--only WORDS …] [--threads N] [--write bench/torch.md]
+    python bench/torch_table.py [--quick] [--only WORDS …] [--threads N] [--write bench/torch.md]
 
 Each case of each peer is a process of its own, one after the other. Times are the least of many calls; a row is a ratio in one
-run. torch.compile needs a C++ compiler. Called by hand (`make bench-torch`); nothing reads its output.
+run. torch.compile needs a C++ compiler. Called by hand; nothing reads its output.
 """
 
 import argparse
@@ -204,7 +204,7 @@ def main():
     print(end)
     if options.write:
         machine = f"{platform.machine()}, {options.threads} threads, CPython {platform.python_version()}"
-        how = f"`python bench/torch_models.py`, {machine}; least of the calls of {options.seconds} s."
+        how = f"`python bench/torch_table.py`, {machine}; least of the calls of {options.seconds} s."
         head = ["# PyTorch on the CPU", "", how]
         options.write.write_text("\n".join([*head, "", *lines, "", end, ""]))
     return None
