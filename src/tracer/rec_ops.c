@@ -737,6 +737,9 @@ static DynVal *instance_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *
         DynVal *items[2] = {method_function(r, o, name), o.v};
         return items[0] ? dyn_rec_seq(r, DV_METHOD, 2, items, result) : NULL;
     }
+    if (descr != NULL && Py_TYPE(descr) == &PyStaticMethod_Type && type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) {
+        return dyn_rec_const(r, result); /* the type is guarded, and nobody can change it */
+    }
     if (descr != NULL && Py_TYPE(descr)->tp_descr_get == NULL && descr == result) {
         return attr_source(r, o.v->source, name);
     }

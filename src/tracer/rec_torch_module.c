@@ -57,3 +57,38 @@ DynVal *rec_torch_module_attr(DynRec *r, PyObject *getattr, DynOperand module, P
     }
     return NULL;
 }
+
+/* An attribute that is in the module's own dict: its shadow, and the object in *real (borrowed). */
+static DynVal *own_attr(DynRec *r, DynOperand module, const char *name, PyObject **real) {
+    PyObject **own = _PyObject_GetDictPtr(module.real), *key = PyUnicode_InternFromString(name);
+    *real = own == NULL || *own == NULL || key == NULL ? NULL : PyDict_GetItemWithError(*own, key);
+    uint32_t s = *real == NULL ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_OWN, module.v->source, 0, NULL, key);
+    Py_XDECREF(key);
+    DynVal *v = s == DYN_NONE ? NULL : rec_source(r, s);
+    return v == NULL || dyn_rec_resolve(r, v, *real) < 0 ? NULL : v;
+}
+
+/* torch.nn.RNNBase asks whether its parameters are still those that its list of weights was made of, which it knows by weak
+ * references: they are, as long as each parameter and each reference is the one that it is now. */
+DynVal *tt_rule_weights_same(DynRec *r, NpCall *c) {
+    DynOperand module = c->slot[0];
+    PyObject *refs, *names;
+    if (c->result != Py_False || module.v == NULL || module.v->kind != DV_OBJECT || module.v->source == DYN_NONE)
+        return dyn_tt_refuse(r);
+    DynVal *ref = own_attr(r, module, "_flat_weight_refs", &refs), *name = own_attr(r, module, "_flat_weights_names", &names);
+    if (ref == NULL || name == NULL || ref->kind != DV_LIST || name->kind != DV_LIST || ref->n != name->n ||
+        PyList_GET_SIZE(refs) != (Py_ssize_t)ref->n || PyList_GET_SIZE(names) != (Py_ssize_t)ref->n ||
+        dyn_rec_burn(r, name, names) < 0)
+        return dyn_tt_refuse(r);
+    for (uint32_t i = 0; i < ref->n; i++) {
+        PyObject *key = PyList_GET_ITEM(names, i), *value = PyObject_GetAttr(module.real, key);
+        DynVal *weight = value == NULL ? NULL : rec_torch_module_attr(r, own_getattr(), module, key);
+        int status = weight == NULL || rec_keep(r, value) < 0 ? -1 : 0;
+        status = status < 0 ? -1 : rec_guard(r, DYN_GUARD_ID, weight->source, DYN_NONE, 0, value);
+        PyErr_Clear();
+        Py_XDECREF(value); /* the module has it */
+        if (status < 0 || rec_guard_id(r, ref->items[i], PyList_GET_ITEM(refs, i)) < 0)
+            return dyn_tt_refuse(r);
+    }
+    return dyn_rec_const(r, Py_False);
+}
