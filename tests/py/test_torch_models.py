@@ -6,7 +6,7 @@ from torch_models import MODELS
 
 import dynoc
 
-CAPTURED = ["dlrm", "lltm", "mlp", "resnet18", "resnext", "unet", "vae", "vit"]
+CAPTURED = ["dlrm", "gru", "lltm", "lstm", "mlp", "resnet18", "resnext", "unet", "vae", "vit"]
 SIZES = [(2, 5), (3, 7), (4, 9)]
 
 
