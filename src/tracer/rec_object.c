@@ -242,6 +242,9 @@ static RecAttr asked(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal
     if ((*v = rec_torch_module_attr(r, f, o, name)) != NULL) {
         return REC_ATTR_VALUE;
     }
+    if (rec_torch_module_lacks(r, f, o, name)) {
+        return REC_ATTR_MISSING;
+    }
     DynOperand args[2] = {o, {rec_object(r, name), name}};
     return args[1].v == NULL || call_of(r, c, f, 2, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
 }

@@ -41,21 +41,42 @@ static PyObject *own_getattr(void) {
     return function;
 }
 
+static const char *const dicts[] = {"_parameters", "_buffers", "_modules"};
+
+/* The dict of a module by that name (borrowed; NULL: none), and its source; DYN_NONE where its shadow has been changed. */
+static PyObject *dict_of(DynRec *r, DynOperand module, const char *name, uint32_t *source) {
+    PyObject **own = _PyObject_GetDictPtr(module.real);
+    PyObject *dict = own == NULL || *own == NULL ? NULL : PyDict_GetItemString(*own, name);
+    PyObject *key = dict == NULL || !PyDict_CheckExact(dict) ? NULL : PyUnicode_InternFromString(name);
+    uint32_t s = key == NULL ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_OWN, module.v->source, 0, NULL, key);
+    bool changed = s != DYN_NONE && s < r->by_source.n && r->by_source.at[s] != NULL && r->by_source.at[s]->touched;
+    Py_XDECREF(key);
+    *source = changed ? DYN_NONE : s;
+    return key == NULL ? NULL : dict;
+}
+
 DynVal *rec_torch_module_attr(DynRec *r, PyObject *getattr, DynOperand module, PyObject *name) {
-    static const char *const dicts[] = {"_parameters", "_buffers", "_modules"};
-    PyObject **own = getattr == own_getattr() ? _PyObject_GetDictPtr(module.real) : NULL;
-    for (size_t i = 0; i < DYN_COUNTOF(dicts) && own != NULL && *own != NULL; i++) {
-        PyObject *dict = PyDict_GetItemString(*own, dicts[i]);
-        if (dict == NULL || !PyDict_CheckExact(dict) || PyDict_GetItemWithError(dict, name) == NULL)
+    for (size_t i = 0; i < DYN_COUNTOF(dicts) && getattr == own_getattr(); i++) {
+        uint32_t s;
+        PyObject *dict = dict_of(r, module, dicts[i], &s);
+        if (dict == NULL || PyDict_GetItemWithError(dict, name) == NULL)
             continue;
-        PyObject *key = PyUnicode_InternFromString(dicts[i]);
-        uint32_t s = key == NULL ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_OWN, module.v->source, 0, NULL, key);
-        Py_XDECREF(key);
-        bool changed = s != DYN_NONE && s < r->by_source.n && r->by_source.at[s] != NULL && r->by_source.at[s]->touched;
-        s = s == DYN_NONE || changed ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_KEY, s, 0, NULL, name);
+        s = s == DYN_NONE ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_KEY, s, 0, NULL, name);
         return s == DYN_NONE ? NULL : rec_source(r, s);
     }
     return NULL;
+}
+
+bool rec_torch_module_lacks(DynRec *r, PyObject *getattr, DynOperand module, PyObject *name) {
+    bool lacks = getattr == own_getattr();
+    for (size_t i = 0; i < DYN_COUNTOF(dicts) && lacks; i++) {
+        uint32_t s;
+        PyObject *dict = dict_of(r, module, dicts[i], &s);
+        lacks = dict != NULL && s != DYN_NONE && PyDict_GetItemWithError(dict, name) == NULL &&
+                (s = dyn_source_intern(&r->cap->sources, DYN_SRC_KEY, s, 0, NULL, name)) != DYN_NONE &&
+                rec_guard(r, DYN_GUARD_MISSING, s, DYN_NONE, 0, NULL) == 0;
+    }
+    return lacks;
 }
 
 /* An attribute that is in the module's own dict: its shadow, and the object in *real (borrowed). */

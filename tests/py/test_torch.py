@@ -196,3 +196,49 @@ def test_modes_are_left_alone():
     with torch.inference_mode():
         assert fast(t(3)).is_inference()
     same(torch.func.grad(lambda x: fast(x).sum())(t(3)), torch.full((3,), 2.0))
+
+
+class Optional(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        y = self.layer(x)
+        if hasattr(self, "groups") and self.groups > 1:
+            y = y * self.groups
+        return y * getattr(self, "scale", 2)
+
+
+def test_what_a_module_lacks_is_known_until_it_is_set():
+    net, x = Optional().eval(), t(2, 3)
+    with torch.no_grad():
+        fast = check(lambda x: net(x), [x])
+        net.groups = 5
+        same(fast(x), net(x))
+        net.scale = torch.nn.Parameter(torch.ones(1))
+        same(fast(x), net(x))
+        del net.groups, net.scale
+        same(fast(x), net(x))
+
+
+def test_replaced_weights_of_a_recurrent_layer_are_seen():
+    net, x = torch.nn.LSTM(4, 8).eval(), t(5, 2, 4)
+    with torch.no_grad():
+        fast = dynoc.optimize(lambda x: net(x)[0], wait=True)
+        for _ in range(2):
+            same(fast(x), net(x)[0])
+        net.weight_hh_l0.mul_(2)
+        same(fast(x), net(x)[0])
+        net.weight_ih_l0 = torch.nn.Parameter(torch.randn_like(net.weight_ih_l0))
+        same(fast(x), net(x)[0])
+
+
+def test_out_that_would_be_resized():
+    def into(x, out):
+        torch.add(x, 1, out=out)
+        return out * 2
+
+    fast = dynoc.optimize(into, wait=True)
+    for size in (3, 3, 0, 3):
+        same(fast(t(3), torch.empty(size)), into(t(3), torch.empty(size)))
