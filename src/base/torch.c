@@ -40,7 +40,6 @@ static PyObject *dtypes[DYN_DTYPE_COUNT];
 
 /* Getters of a tensor, and functions without arguments, as C calls them. */
 #define GETTERS(X) X(requires_grad)
-#define METHODS(X) X(is_neg) X(is_conj)
 /* FUNCTION(name here, path below torch) */
 #define FUNCTIONS(X)                                        \
     X(grad_enabled, "is_grad_enabled")                      \
@@ -51,20 +50,20 @@ static PyObject *dtypes[DYN_DTYPE_COUNT];
     X(any_autocast, "_C._is_any_autocast_enabled")          \
     X(tracing, "_C._get_tracing_state")                     \
     X(default_dtype, "get_default_dtype")
-#define OBJECTS(X)                      \
-    X(set_grad, "_C._set_grad_enabled") \
-    X(empty_strided, "empty_strided")   \
-    X(as_strided, "as_strided")         \
-    X(from_numpy, "from_numpy")         \
+#define OBJECTS(X)                           \
+    X(set_grad, "_C._set_grad_enabled")      \
+    X(empty_strided, "empty_strided")        \
+    X(as_strided, "as_strided")              \
+    X(from_numpy, "from_numpy")              \
+    X(dispatch_keys, "_C._dispatch_keys")    \
+    X(negative, "_C.DispatchKey.Negative")   \
+    X(conjugate, "_C.DispatchKey.Conjugate") \
     X(increment_version, "_C._increment_version")
 static struct { /* borrowed from the type */
 #define X(name)  \
     getter name; \
     void *name##_closure;
     GETTERS(X)
-#undef X
-#define X(name) PyCFunction name;
-    METHODS(X)
 #undef X
 } of;
 static struct { /* strong */
@@ -106,16 +105,6 @@ static bool find_getter(const char *name, getter *get, void **closure) {
     return found && *get != NULL;
 }
 
-static bool find_method(const char *name, PyCFunction *method) {
-    PyObject *descr = lookup((PyObject *)dyn_torch_tensor, name);
-    bool found = descr != NULL && Py_IS_TYPE(descr, &PyMethodDescr_Type) &&
-                 ((PyMethodDescrObject *)descr)->d_method->ml_flags == METH_NOARGS;
-    if (found)
-        *method = ((PyMethodDescrObject *)descr)->d_method->ml_meth;
-    Py_XDECREF(descr);
-    return found;
-}
-
 static bool find_api(void) {
     PyObject *capsule = lookup((PyObject *)dyn_torch_tensor, "__dlpack_c_exchange_api__");
     const ExchangeApi *found = capsule == NULL ? NULL : PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
@@ -131,9 +120,6 @@ static bool find_all(PyObject *torch) {
     bool ok = find_api();
 #define X(name) ok = ok && find_getter(#name, &of.name, &of.name##_closure);
     GETTERS(X)
-#undef X
-#define X(name) ok = ok && find_method(#name, &of.name);
-    METHODS(X)
 #undef X
 #define X(name, path) ok = ok && (ob.name = lookup(torch, path)) != NULL;
     FUNCTIONS(X)
@@ -210,9 +196,27 @@ bool dyn_torch_place(PyObject *tensor, DynArrayView *out) {
     return true;
 }
 
+/* Has it the conjugate or the negative bit? Asked of its dispatch keys: is_neg and is_conj let other threads run meanwhile, and
+ * guards must not. */
+static bool has_bits(PyObject *tensor) {
+    PyObject *keys = PyObject_CallOneArg(ob.dispatch_keys, tensor);
+    PyObject *negative = keys == NULL ? NULL : PyObject_CallMethod(keys, "has", "O", ob.negative);
+    PyObject *conjugate = negative == NULL ? NULL : PyObject_CallMethod(keys, "has", "O", ob.conjugate);
+    bool none = negative == Py_False && conjugate == Py_False;
+    PyErr_Clear();
+    Py_XDECREF(keys);
+    Py_XDECREF(negative);
+    Py_XDECREF(conjugate);
+    return !none;
+}
+
 bool dyn_torch_view(PyObject *tensor, DynArrayView *out) {
-    return dyn_torch_place(tensor, out) && !is_true(of.is_neg(tensor, NULL)) &&
-           (dyn_dtypes[out->dtype].kind != 'c' || !is_true(of.is_conj(tensor, NULL)));
+    if (!dyn_torch_place(tensor, out))
+        return false;
+    /* Negative tensors are the imaginary parts of conjugate ones: two elements apart. */
+    int last = out->ndim - 1;
+    bool apart = last < 0 || out->dims[last] < 2 || out->strides[last] != dyn_dtypes[out->dtype].size;
+    return (!apart && dyn_dtypes[out->dtype].kind != 'c') || !has_bits(tensor);
 }
 
 /* ---- its state */

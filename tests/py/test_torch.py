@@ -1,5 +1,7 @@
 """PyTorch tensors: captured, compiled, and equal to eager: operators, sizes, writing, state, modules."""
 
+import threading
+
 import pytest
 from torch_cases import check, same, torch
 
@@ -242,3 +244,33 @@ def test_out_that_would_be_resized():
     fast = dynoc.optimize(into, wait=True)
     for size in (3, 3, 0, 3):
         same(fast(t(3), torch.empty(size)), into(t(3), torch.empty(size)))
+
+
+def test_threads_share_entries():
+    net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).eval()
+    fast = dynoc.optimize(lambda x: (torch.softmax(net(x) * 2 + x.sum(), -1), x[1:], x * 2), wait=True)
+    wrong = []
+
+    def work(start):
+        with torch.no_grad():
+            for i in range(400):
+                x = t(2 + (i * 7 + start * 13) % 50, 8)
+                got = fast(x)
+                near = torch.allclose(got[0], torch.softmax(net(x) * 2 + x.sum(), -1), atol=1e-5)
+                if not (near and torch.equal(got[1], x[1:]) and torch.equal(got[2], x * 2)):
+                    wrong.append((start, i))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_conjugate_and_negative_bits():
+    fast = dynoc.optimize(lambda x: x * 2, wait=True)
+    z = torch.randn(5, dtype=torch.complex64)
+    for x in (z.imag, z.conj().imag, z.conj().imag[:1], z.conj().imag[0], z, z.conj(), z.conj().imag):
+        for _ in range(2):
+            same(fast(x), x * 2)
