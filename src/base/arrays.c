@@ -93,13 +93,21 @@ bool dyn_array_view(PyObject *o, DynArrayView *out) {
     return true;
 }
 
-void dyn_view_extent(const DynArrayView *v, char **low, char **high) {
+/* The bytes that elements may lie in: [low, high). */
+static void extent(const DynArrayView *v, char **low, char **high) {
     *low = *high = v->data;
     if (dyn_view_empty(v))
         return;
     *high += dyn_dtypes[v->dtype].size;
     for (int i = 0; i < v->ndim; i++)
         *(v->strides[i] < 0 ? low : high) += (v->dims[i] - 1) * v->strides[i];
+}
+
+bool dyn_views_overlap(const DynArrayView *v, const DynArrayView *w) {
+    char *low_v, *high_v, *low_w, *high_w;
+    extent(v, &low_v, &high_v);
+    extent(w, &low_w, &high_w);
+    return low_v < high_v && low_w < high_w && low_v < high_w && low_w < high_v;
 }
 
 static bool is_c_contiguous(const DynArrayView *v) { /* as NumPy sees it: axes of one element have no stride */
@@ -169,7 +177,6 @@ bool dyn_layout_fits(const DynLayout *l, const DynArrayView *v) {
     return dyn_layout_same(&layout, l, v->ndim);
 }
 
-/* Strides in bytes of a dense array in the order of a layout; false: they don't fit in an int64. */
 bool dyn_layout_is_dense(const DynLayout *l, const DynArrayView *v) {
     int64_t strides[DYN_MAX_NDIM];
     bool dense = dyn_layout_dense(l, (DynDtype)v->dtype, v->ndim, v->dims, strides);

@@ -67,7 +67,7 @@ static inline bool dyn_view_empty(const DynArrayView *v) {
             return true;
     return false;
 }
-DYN_HIDDEN void dyn_view_extent(const DynArrayView *v, char **low, char **high); /* the bytes they may lie in: [low, high) */
+DYN_HIDDEN bool dyn_views_overlap(const DynArrayView *v, const DynArrayView *w); /* do the bytes they may lie in? */
 DYN_HIDDEN void dyn_layout_of(const DynArrayView *v, DynLayout *out);
 DYN_HIDDEN bool dyn_layout_fits(const DynLayout *l, const DynArrayView *v); /* do they lie so? */
 DYN_HIDDEN bool dyn_layout_same(const DynLayout *a, const DynLayout *b, int ndim);

@@ -1,7 +1,7 @@
 /* torch.c: PyTorch by its C door: what a tensor is, new tensors and views, and the state that operators depend on.
  *
  * Called by arrays.c (views), the recorder, guards and the artifact, with the GIL. What is looked up in torch (types, getters,
- * functions) is kept for the life of the process. The getters and functions in C are called by their C addresses: a getter costs
+ * functions) is kept for the life of the process. The getter and functions in C are called by their C addresses: that costs
  * a tenth of what the interpreter's attribute does. */
 #include "base/torch.h"
 
@@ -38,10 +38,8 @@ PyObject *dyn_torch_module;
 static const ExchangeApi *api;
 static PyObject *dtypes[DYN_DTYPE_COUNT];
 
-/* Getters of a tensor, and functions without arguments, as C calls them. */
-#define GETTERS(X) X(requires_grad)
-/* FUNCTION(name here, path below torch) */
-#define FUNCTIONS(X)                                        \
+/* X(name here, path below torch) */
+#define OBJECTS(X)                                          \
     X(grad_enabled, "is_grad_enabled")                      \
     X(inference, "is_inference_mode_enabled")               \
     X(function_mode, "_C._is_torch_function_mode_enabled")  \
@@ -49,32 +47,26 @@ static PyObject *dtypes[DYN_DTYPE_COUNT];
     X(functorch_level, "_C._functorch.maybe_current_level") \
     X(any_autocast, "_C._is_any_autocast_enabled")          \
     X(tracing, "_C._get_tracing_state")                     \
-    X(default_dtype, "get_default_dtype")
-#define OBJECTS(X)                           \
-    X(set_grad, "_C._set_grad_enabled")      \
-    X(empty_strided, "empty_strided")        \
-    X(as_strided, "as_strided")              \
-    X(from_numpy, "from_numpy")              \
-    X(dispatch_keys, "_C._dispatch_keys")    \
-    X(negative, "_C.DispatchKey.Negative")   \
-    X(conjugate, "_C.DispatchKey.Conjugate") \
+    X(default_dtype, "get_default_dtype")                   \
+    X(set_grad, "_C._set_grad_enabled")                     \
+    X(empty_strided, "empty_strided")                       \
+    X(as_strided, "as_strided")                             \
+    X(from_numpy, "from_numpy")                             \
+    X(dispatch_keys, "_C._dispatch_keys")                   \
+    X(negative, "_C.DispatchKey.Negative")                  \
+    X(conjugate, "_C.DispatchKey.Conjugate")                \
     X(increment_version, "_C._increment_version")
-static struct { /* borrowed from the type */
-#define X(name)  \
-    getter name; \
-    void *name##_closure;
-    GETTERS(X)
-#undef X
-} of;
+static getter requires_grad; /* of a tensor, as C calls it */
+static void *requires_grad_closure;
 static struct { /* strong */
 #define X(name, path) PyObject *name;
-    FUNCTIONS(X) OBJECTS(X)
+    OBJECTS(X)
 #undef X
 } ob;
 
 /* ---- finding it */
 
-static PyObject *lookup(PyObject *base, const char *path) { /* new reference, or NULL without an exception */
+PyObject *dyn_torch_lookup(PyObject *base, const char *path) {
     PyObject *o = Py_NewRef(base);
     while (o != NULL && *path != 0) {
         size_t n = strcspn(path, ".");
@@ -88,25 +80,24 @@ static PyObject *lookup(PyObject *base, const char *path) { /* new reference, or
 }
 
 static PyTypeObject *lookup_type(PyObject *torch, const char *path) {
-    PyObject *o = lookup(torch, path);
+    PyObject *o = dyn_torch_lookup(torch, path);
     if (o != NULL && !PyType_Check(o))
         Py_CLEAR(o);
     return (PyTypeObject *)o;
 }
 
-static bool find_getter(const char *name, getter *get, void **closure) {
-    PyObject *descr = lookup((PyObject *)dyn_torch_tensor, name);
-    bool found = descr != NULL && Py_IS_TYPE(descr, &PyGetSetDescr_Type);
-    if (found) {
-        *get = ((PyGetSetDescrObject *)descr)->d_getset->get;
-        *closure = ((PyGetSetDescrObject *)descr)->d_getset->closure;
+static bool find_getter(void) {
+    PyObject *descr = dyn_torch_lookup((PyObject *)dyn_torch_tensor, "requires_grad");
+    if (descr != NULL && Py_IS_TYPE(descr, &PyGetSetDescr_Type)) {
+        requires_grad = ((PyGetSetDescrObject *)descr)->d_getset->get;
+        requires_grad_closure = ((PyGetSetDescrObject *)descr)->d_getset->closure;
     }
     Py_XDECREF(descr); /* the type has it */
-    return found && *get != NULL;
+    return requires_grad != NULL;
 }
 
 static bool find_api(void) {
-    PyObject *capsule = lookup((PyObject *)dyn_torch_tensor, "__dlpack_c_exchange_api__");
+    PyObject *capsule = dyn_torch_lookup((PyObject *)dyn_torch_tensor, "__dlpack_c_exchange_api__");
     const ExchangeApi *found = capsule == NULL ? NULL : PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
     PyErr_Clear();
     Py_XDECREF(capsule); /* the class has it */
@@ -117,16 +108,12 @@ static bool find_api(void) {
 }
 
 static bool find_all(PyObject *torch) {
-    bool ok = find_api();
-#define X(name) ok = ok && find_getter(#name, &of.name, &of.name##_closure);
-    GETTERS(X)
-#undef X
-#define X(name, path) ok = ok && (ob.name = lookup(torch, path)) != NULL;
-    FUNCTIONS(X)
+    bool ok = find_api() && find_getter();
+#define X(name, path) ok = ok && (ob.name = dyn_torch_lookup(torch, path)) != NULL;
     OBJECTS(X)
 #undef X
     for (int i = 0; i < DYN_DTYPE_COUNT && ok; i++)
-        dtypes[i] = types[i].name == NULL ? NULL : lookup(torch, types[i].name);
+        dtypes[i] = types[i].name == NULL ? NULL : dyn_torch_lookup(torch, types[i].name);
     return ok;
 }
 
@@ -135,7 +122,8 @@ bool dyn_torch_find(void) {
     if (DYN_LIKELY(dyn_torch_tensor != NULL))
         return true;
     PyObject *torch = refused ? NULL : PyDict_GetItemString(PyImport_GetModuleDict(), "torch");
-    PyObject *whole = torch == NULL ? NULL : lookup(torch, "nn.functional.linear"); /* its import is under way until then */
+    PyObject *whole =
+        torch == NULL ? NULL : dyn_torch_lookup(torch, "nn.functional.linear"); /* its import is under way until then */
     if (whole == NULL)
         return false;
     Py_DECREF(whole);
@@ -163,7 +151,7 @@ static bool is_true(PyObject *o) { /* takes the reference */
     return yes;
 }
 
-bool dyn_torch_requires_grad(PyObject *tensor) { return is_true(of.requires_grad(tensor, of.requires_grad_closure)); }
+bool dyn_torch_requires_grad(PyObject *tensor) { return is_true(requires_grad(tensor, requires_grad_closure)); }
 
 static DynDtype dtype_of(const DLTensor *t) {
     for (int i = 0; i < DYN_DTYPE_COUNT; i++)

@@ -14,6 +14,8 @@ extern DYN_HIDDEN PyTypeObject *dyn_torch_tensor, *dyn_torch_parameter, *dyn_tor
 extern DYN_HIDDEN PyTypeObject *dyn_torch_dtype, *dyn_torch_device;
 extern DYN_HIDDEN PyObject *dyn_torch_module; /* the module torch itself */
 
+/* The object at a dotted path below another: new reference, or NULL without an exception. */
+DYN_HIDDEN PyObject *dyn_torch_lookup(PyObject *base, const char *path);
 /* Exactly a tuple, or the tuple of sizes that a tensor's shape is. */
 /* One of the types of PyTorch's named results, torch.return_types.max and the like: tuples whose fields are members. */
 static inline bool dyn_torch_is_named(const PyTypeObject *type) {

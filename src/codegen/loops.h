@@ -133,13 +133,14 @@ struct DynLoops {
     DYN_LIST(DynStep) steps;
     uint32_t nslots, nrow_slots; /* slots of the memory plan; the first are for one row */
     uint32_t nnative, ngroups, nchains;
-    DYN_LIST(uint32_t) written; /* inputs (by position) that kernels write into, where eager may have to make the call again */
-    bool writes_inputs;         /* or has another effect */
-    bool builtin;               /* all kernels have a plan for the built-in tier */
-    bool *handed;               /* by node: somebody else than kernels and products gets the array */
-    bool late_arrays;           /* there are some whose sizes are known behind an extern call */
-    bool asks_torch;            /* functions of PyTorch\'s are called that gradients would follow */
-    bool tensors;               /* a part of the graph is PyTorch's, which has no floating-point warnings: there are none */
+    DYN_LIST(uint32_t)
+    written; /* inputs (by position) that are written, where eager may have to make the call again, or tensors are among them */
+    bool writes_inputs; /* or has another effect */
+    bool builtin;       /* all kernels have a plan for the built-in tier */
+    bool *handed;       /* by node: somebody else than kernels and products gets the array */
+    bool late_arrays;   /* there are some whose sizes are known behind an extern call */
+    bool asks_torch;    /* functions of PyTorch\'s are called that gradients would follow */
+    bool tensors;       /* a part of the graph is PyTorch's, which has no floating-point warnings: there are none */
     bool warns; /* what raises a flag for invalid values or division by zero is left to eager even where np.errstate ignores it */
     bool fast_math;
     bool lanes_only; /* no kernel needs its second function (native.h): the rows of the built-in tier */

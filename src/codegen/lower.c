@@ -858,7 +858,8 @@ static void unify_sizes(const DynGraph *g) {
     }
 }
 
-/* Inputs whose contents have to be kept: kernels write into them, and a warning may be due afterwards. */
+/* Inputs that the graph writes into: their contents have to be kept where a warning may be due afterwards, and tensors get a new
+ * version. */
 static int find_written(Lower *L) {
     const DynGraph *g = L->g;
     bool warns = false;
@@ -870,7 +871,7 @@ static int find_written(Lower *L) {
         L->p->tensors |= (n->flags & DYN_NODE_TENSOR) != 0;
         L->p->asks_torch |= (n->flags & DYN_NODE_TENSOR) && (n->op == DYN_OP_EXTERN || is_view(n));
     }
-    for (uint32_t i = 0; warns && !L->p->tensors && i < g->inputs.n; i++) {
+    for (uint32_t i = 0; (warns || L->p->tensors) && i < g->inputs.n; i++) {
         bool written = false;
         for (uint32_t k = 0; k < g->nodes.n && !written; k++) {
             const DynNode *n = dyn_graph_node(g, k);

@@ -830,12 +830,9 @@ static DynRunStatus hand_out(Call *c) {
 /* Tensors that came in and were written have a new version, by which autograd knows that. */
 static int bump_versions(const Call *c) {
     const DynGraph *g = c->p->graph;
-    for (uint32_t i = 0; i < g->inputs.n; i++) {
-        bool written = false;
-        for (uint32_t k = 0; k < g->nodes.n && !written && dyn_graph_node(g, g->inputs.at[i])->flags & DYN_NODE_TENSOR; k++) {
-            written = dyn_graph_node(g, k)->op != DYN_OP_EXTERN && dyn_graph_written(g, k) == g->inputs.at[i];
-        }
-        if (written && dyn_torch_bump(c->run->inputs[i]) < 0) {
+    for (uint32_t i = 0; i < c->p->written.n; i++) {
+        uint32_t at = c->p->written.at[i];
+        if (dyn_graph_node(g, g->inputs.at[at])->flags & DYN_NODE_TENSOR && dyn_torch_bump(c->run->inputs[at]) < 0) {
             return -1;
         }
     }
@@ -848,7 +845,7 @@ static DynRunStatus run_call(Call *c) {
         PyErr_Clear();
         return DYN_RUN_AGAIN;
     }
-    if (c->p->written.n > 0) {
+    if (c->p->written.n > 0 && !c->p->tensors) {
         keep_inputs(c);
     }
     DynRunStatus status = run_steps(c);

@@ -105,13 +105,8 @@ static bool keys_hold(PyObject *keys, PyObject *o) {
 }
 
 static bool are_disjoint(PyObject *x, PyObject *y) {
-    char *low_x, *high_x, *low_y, *high_y;
     DynArrayView v, w;
-    if (!dyn_array_view(x, &v) || !dyn_array_view(y, &w))
-        return false;
-    dyn_view_extent(&v, &low_x, &high_x);
-    dyn_view_extent(&w, &low_y, &high_y);
-    return low_x == high_x || low_y == high_y || high_x <= low_y || high_y <= low_x;
+    return dyn_array_view(x, &v) && dyn_array_view(y, &w) && !dyn_views_overlap(&v, &w);
 }
 
 bool dyn_guard_number(PyObject *o, DynSymType type, DynScalar *out) {

@@ -202,16 +202,10 @@ PyObject *dyn_extern_owner(PyObject *array) {
 
 bool dyn_extern_overlap(PyObject *a, PyObject *b) {
     DynArrayView v, w;
-    char *low_v, *high_v, *low_w, *high_w;
-    if (!dyn_array_view(a, &v) || !dyn_array_view(b, &w))
-        return a == b;
-    dyn_view_extent(&v, &low_v, &high_v);
-    dyn_view_extent(&w, &low_w, &high_w);
-    return low_v < high_v && low_w < high_w && low_v < high_w && low_w < high_v;
+    return dyn_array_view(a, &v) && dyn_array_view(b, &w) ? dyn_views_overlap(&v, &w) : a == b;
 }
 
-/* Two results of one call. */
-static bool have_one_owner(PyObject *a, PyObject *b) {
+bool dyn_extern_one_memory(PyObject *a, PyObject *b) {
     return dyn_torch_is(a) || dyn_torch_is(b) ? dyn_extern_overlap(a, b) : dyn_extern_owner(a) == dyn_extern_owner(b);
 }
 
@@ -261,7 +255,7 @@ static bool read_array(Reader *r, PyObject *o) {
     bool ok = dyn_array_view(array, &v) && v.dtype == n->dtype && v.ndim == n->ndim && v.aligned &&
               dyn_layout_fits(&n->layout, &v) && (!(n->flags & DYN_NODE_DENSE) || dyn_layout_is_dense(&n->layout, &v));
     for (uint32_t i = r->first; i < r->node && ok; i++)
-        ok = dyn_graph_node(r->g, i)->storage == n->storage || !have_one_owner(r->arrays[i], array);
+        ok = dyn_graph_node(r->g, i)->storage == n->storage || !dyn_extern_one_memory(r->arrays[i], array);
     if (!ok) {
         Py_DECREF(array);
         return false;

@@ -22,7 +22,8 @@ DYN_HIDDEN PyObject *dyn_extern_raised(const DynExtern *x);
 DYN_HIDDEN PyObject *dyn_extern_owner(PyObject *array); /* who owns its bytes; borrowed */
 /* Is it known that no Python code runs in the call, so that it gives floating-point warnings and no others? */
 DYN_HIDDEN bool dyn_extern_is_compiled(DynExtern *x);
-DYN_HIDDEN bool dyn_extern_overlap(PyObject *a, PyObject *b); /* do the bytes overlap in which two arrays may lie? */
+DYN_HIDDEN bool dyn_extern_overlap(PyObject *a, PyObject *b);    /* do the bytes overlap in which two arrays may lie? */
+DYN_HIDDEN bool dyn_extern_one_memory(PyObject *a, PyObject *b); /* are two results of one call parts of one piece of it? */
 /* Does a result share memory with an argument? Both may be tuples and lists of arrays. */
 DYN_HIDDEN bool dyn_extern_shares(PyObject *result, PyObject *arg);
 /* The function whose frame stands for the caller's is being called: the hook leaves its frame alone. */

@@ -117,6 +117,8 @@ DYN_HIDDEN int dyn_rec_will_write(DynRec *r, uint32_t node);
 DYN_HIDDEN int dyn_rec_reads_flags(DynRec *r, uint32_t node, PyObject *real);
 
 /* ---- rec_torch_state.c */
+/* May this tensor be captured where the running instruction stands: no gradient would be recorded, no mode is on. */
+DYN_HIDDEN bool rec_torch_allows(DynRec *r, PyObject *tensor);
 DYN_HIDDEN bool rec_torch_is_constant(PyObject *o); /* torch.float32, torch.device("cpu"), torch.strided … */
 DYN_HIDDEN int rec_torch_begin(DynRec *r);          /* torch's state (torch.h) when the segment began */
 DYN_HIDDEN int rec_torch_guard(DynRec *r);          /* it is that at every call */

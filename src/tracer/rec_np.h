@@ -139,7 +139,9 @@ DYN_HIDDEN DynOperand dyn_np_slot(const NpCall *c, const char *name); /* the arg
 DYN_HIDDEN int dyn_np_shape_arg(DynRec *r, DynOperand o, bool minus_one, uint32_t *shape);
 DYN_HIDDEN uint32_t dyn_np_product(DynRec *r, int n, const uint32_t *shape);
 
-DYN_HIDDEN uint32_t dyn_np_basic_index(DynRec *r, uint32_t a, DynOperand index); /* a[index] as a SLICE node */
+DYN_HIDDEN DynVal *dyn_np_shape_tuple(DynRec *r, uint32_t a, PyObject *result);
+DYN_HIDDEN DynVal *dyn_np_transposed(DynRec *r, uint32_t a, bool matrix, PyObject *result); /* all axes, or the last two */
+DYN_HIDDEN uint32_t dyn_np_basic_index(DynRec *r, uint32_t a, DynOperand index);            /* a[index] as a SLICE node */
 
 /* ---- rec_torch*.c */
 DYN_HIDDEN const DynBinding *dyn_torch_binding(PyObject *callable); /* a callable of torch's; NULL: nothing is known of it */
@@ -181,6 +183,7 @@ DYN_HIDDEN uint32_t dyn_np_scan(DynRec *r, DynOp op, uint32_t a, int axis); /* r
 DYN_HIDDEN uint32_t dyn_np_position(DynRec *r, DynOp op, uint32_t a, int axis, bool keepdims);
 
 /* ---- rec_numpy_extern.c */
+DYN_HIDDEN int dyn_np_agree(DynRec *r, uint32_t a, uint32_t b); /* two sizes are equal now, and at every call; -1 */
 DYN_HIDDEN DynVal *dyn_np_sized_call(DynRec *r, NpCall *c, int ndim, const uint32_t *shape); /* the call as it was made */
 DYN_HIDDEN DynVal *dyn_np_sized_extern(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int n,
                                        PyObject *result, const uint32_t *shape); /* another one in its place */
@@ -202,6 +205,8 @@ DYN_HIDDEN uint32_t dyn_np_arange(DynRec *r, uint32_t n, uint32_t start, uint32_
 DYN_HIDDEN DynVal *dyn_np_from_items(DynRec *r, DynOperand o, PyObject *result);
 
 /* ---- rec_numpy_join.c */
+/* One place along an axis of that size, from either end; all: one behind the last counts too. */
+DYN_HIDDEN uint32_t dyn_np_place(DynRec *r, DynOperand o, uint32_t size, bool all);
 /* A new array of the parts one behind the other along an axis; the layout is the caller's to set. */
 DYN_HIDDEN uint32_t dyn_np_join(DynRec *r, const uint32_t *nodes, int n, int axis, DynDtype dt);
 DYN_HIDDEN uint32_t dyn_np_one_number(DynRec *r, DynOperand o, DynDtype dt); /* a Python number as an array of one element */

@@ -446,8 +446,7 @@ DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result) {
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     if (dyn_torch_is(result)) {
         /* What came in requires no gradients, or they are off; then views of what does still say that they do. */
-        bool view_of_one = (n->flags & DYN_NODE_VIEW) && dyn_torch_state() >= 0 && !(dyn_torch_state() & DYN_TORCH_GRAD);
-        if (dyn_torch_requires_grad(result) && !view_of_one)
+        if (dyn_torch_requires_grad(result) && !((n->flags & DYN_NODE_VIEW) && rec_torch_allows(r, result)))
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY);
         for (DynNode *m = n; m != NULL;) { /* what it is a view of is one too */
             m->flags |= DYN_NODE_TENSOR;

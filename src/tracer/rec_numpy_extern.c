@@ -162,8 +162,7 @@ static int late_shape(DynRec *r, uint32_t call, uint32_t node, PyObject *array) 
 /* Arrays that are parts of one piece of memory (the columns that nonzero gives) have one storage. */
 static void share_storage(DynRec *r, Results *x, uint32_t node, PyObject *array) {
     for (uint32_t i = 0; i < x->narrays; i++)
-        if (dyn_torch_is(array) ? dyn_extern_overlap(x->arrays[i], array)
-                                : dyn_extern_owner(x->arrays[i]) == dyn_extern_owner(array)) {
+        if (dyn_extern_one_memory(x->arrays[i], array)) {
             node_at(r, node)->storage = node_at(r, x->call + i)->storage;
             return;
         }
@@ -565,8 +564,7 @@ static uint32_t operand_node(DynRec *r, DynOperand o) {
     return o.v->id;
 }
 
-/* Two sizes agree now, and at every call. */
-static int agree(DynRec *r, uint32_t a, uint32_t b) {
+int dyn_np_agree(DynRec *r, uint32_t a, uint32_t b) {
     return dyn_np_hint(r, a) == dyn_np_hint(r, b) && dyn_rec_assume_equal(r, a, b) == 0 ? 0 : (refuse(r), -1);
 }
 
@@ -579,13 +577,13 @@ DynVal *np_rule_matmul(DynRec *r, NpCall *c) {
     int big = x->ndim > y->ndim ? x->ndim : y->ndim, ndim = 0;
     if (x->ndim == 0 || y->ndim == 0 || (c->b->op == 1 && big > 2))
         return refuse(r);
-    if (agree(r, x->shape[x->ndim - 1], y->shape[y->ndim > 1 ? y->ndim - 2 : 0]) < 0)
+    if (dyn_np_agree(r, x->shape[x->ndim - 1], y->shape[y->ndim > 1 ? y->ndim - 2 : 0]) < 0)
         return NULL;
     for (int i = 0; i < big - 2; i++) {
         int k = x->ndim - big + i, l = y->ndim - big + i;
         uint32_t s = k >= 0 ? x->shape[k] : y->shape[l], t = l >= 0 ? y->shape[l] : s;
         bool one = dyn_np_hint(r, s) == 1 && dyn_np_hint(r, t) != 1, other = dyn_np_hint(r, t) == 1 && dyn_np_hint(r, s) != 1;
-        if (one || other ? dyn_np_assume_op(r, DYN_S_EQ, one ? s : t, 1) < 0 : agree(r, s, t) < 0)
+        if (one || other ? dyn_np_assume_op(r, DYN_S_EQ, one ? s : t, 1) < 0 : dyn_np_agree(r, s, t) < 0)
             return NULL;
         shape[ndim++] = one ? t : s;
     }
@@ -608,7 +606,7 @@ DynVal *np_rule_solve(DynRec *r, NpCall *c) {
     const DynNode *x = node_at(r, a), *y = node_at(r, b);
     if (x->ndim != 2 || y->ndim < 1 || y->ndim > 2)
         return refuse(r);
-    if (agree(r, x->shape[0], x->shape[1]) < 0 || agree(r, x->shape[1], y->shape[0]) < 0)
+    if (dyn_np_agree(r, x->shape[0], x->shape[1]) < 0 || dyn_np_agree(r, x->shape[1], y->shape[0]) < 0)
         return NULL;
     uint32_t shape[2] = {y->shape[0], y->ndim > 1 ? y->shape[1] : DYN_NONE};
     return dyn_np_sized_call(r, c, y->ndim, shape);
@@ -620,7 +618,7 @@ DynVal *np_rule_like_operand(DynRec *r, NpCall *c) {
     const DynNode *x = a == DYN_NONE ? NULL : node_at(r, a);
     if (x == NULL || (c->b->op == 1 && x->ndim < 2))
         return refuse(r);
-    if (c->b->op == 1 && agree(r, x->shape[x->ndim - 1], x->shape[x->ndim - 2]) < 0)
+    if (c->b->op == 1 && dyn_np_agree(r, x->shape[x->ndim - 1], x->shape[x->ndim - 2]) < 0)
         return NULL;
     return dyn_np_sized_call(r, c, x->ndim, x->shape);
 }
@@ -628,7 +626,7 @@ DynVal *np_rule_like_operand(DynRec *r, NpCall *c) {
 DynVal *np_rule_det(DynRec *r, NpCall *c) {
     uint32_t a = operand_node(r, c->slot[0]);
     const DynNode *x = a == DYN_NONE ? NULL : node_at(r, a);
-    if (x == NULL || x->ndim < 2 || agree(r, x->shape[x->ndim - 1], x->shape[x->ndim - 2]) < 0)
+    if (x == NULL || x->ndim < 2 || dyn_np_agree(r, x->shape[x->ndim - 1], x->shape[x->ndim - 2]) < 0)
         return refuse(r);
     return dyn_np_sized_call(r, c, x->ndim - 2, x->shape);
 }

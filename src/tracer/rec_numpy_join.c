@@ -461,8 +461,7 @@ DynVal *np_rule_pad(DynRec *r, NpCall *c) {
     return dyn_np_result(r, id, c->result);
 }
 
-/* One place along an axis, from either end; all: one behind the last counts too. */
-static uint32_t place_of(DynRec *r, DynOperand o, uint32_t size, bool all) {
+uint32_t dyn_np_place(DynRec *r, DynOperand o, uint32_t size, bool all) {
     uint32_t at = o.v == NULL || !PyLong_CheckExact(o.real) ? none(r) : dyn_np_int_sym(r, o);
     bool back = at != DYN_NONE && dyn_np_hint(r, at) < 0;
     if (at == DYN_NONE || dyn_np_assume_op(r, back ? DYN_S_LT : DYN_S_GE, at, 0) < 0)
@@ -487,7 +486,7 @@ DynVal *np_rule_insert(DynRec *r, NpCall *c) {
         return NULL;
     if (one_axis(r, axis_arg, node_at(r, a)->ndim, &axis) < 0)
         return NULL;
-    uint32_t size = node_at(r, a)->shape[axis], at = place_of(r, c->slot[1], size, insert), shape[DYN_MAX_NDIM];
+    uint32_t size = node_at(r, a)->shape[axis], at = dyn_np_place(r, c->slot[1], size, insert), shape[DYN_MAX_NDIM];
     DynDtype dt = (DynDtype)node_at(r, a)->dtype;
     uint32_t behind = insert || at == DYN_NONE ? at : dyn_np_op(r, DYN_S_ADD, at, one);
     if (behind == DYN_NONE || (nodes[n++] = dyn_np_range_view(r, a, axis, dyn_np_int(r, 0), at)) == DYN_NONE)

@@ -501,7 +501,7 @@ DynVal *np_rule_expand_dims(DynRec *r, NpCall *c) {
 
 /* ---- attributes */
 
-static DynVal *shape_tuple(DynRec *r, uint32_t a, PyObject *result) {
+DynVal *dyn_np_shape_tuple(DynRec *r, uint32_t a, PyObject *result) {
     DynVal *items[DYN_MAX_NDIM];
     for (int i = 0; i < node_at(r, a)->ndim; i++)
         if ((items[i] = dyn_rec_sym(r, node_at(r, a)->shape[i])) == NULL)
@@ -566,7 +566,7 @@ static DynVal *strides_tuple(DynRec *r, uint32_t a, PyObject *result) {
     return dyn_rec_seq(r, DV_TUPLE, node_at(r, a)->ndim, items, result);
 }
 
-static DynVal *transposed(DynRec *r, uint32_t a, bool matrix, PyObject *result) {
+DynVal *dyn_np_transposed(DynRec *r, uint32_t a, bool matrix, PyObject *result) {
     int perm[DYN_MAX_NDIM], ndim = node_at(r, a)->ndim, first = matrix && ndim > 2 ? ndim - 2 : 0;
     for (int i = 0; i < ndim; i++)
         perm[i] = i < first ? i : ndim - 1 - (i - first);
@@ -684,7 +684,7 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, PyObject *name, P
     const DynNode *n = node_at(r, node);
     bool array = a.v->kind == DV_ARRAY;
     if (strcmp(attr, "shape") == 0)
-        return shape_tuple(r, node, result);
+        return dyn_np_shape_tuple(r, node, result);
     if (strcmp(attr, "size") == 0)
         return dyn_rec_sym(r, dyn_np_product(r, n->ndim, n->shape));
     if (strcmp(attr, "nbytes") == 0)
@@ -697,7 +697,7 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, PyObject *name, P
     if (dyn_dtypes[n->dtype].kind == 'c' && (strcmp(attr, "real") == 0 || strcmp(attr, "imag") == 0))
         return part_of(r, a, attr[0] == 'r' ? DYN_OP_REAL : DYN_OP_IMAG, result);
     if (array && (strcmp(attr, "T") == 0 || strcmp(attr, "mT") == 0))
-        return transposed(r, node, attr[0] == 'm', result);
+        return dyn_np_transposed(r, node, attr[0] == 'm', result);
     if (array && strcmp(attr, "strides") == 0)
         return strides_tuple(r, node, result);
     if (array && strcmp(attr, "imag") == 0)

@@ -231,9 +231,7 @@ DYN_HIDDEN DynVal *rec_handled(DynRec *r, RecFrame *f); /* the exception that th
 /* Input `node` and input `other`, one of which is written, have to lie apart: rec_values.c. */
 DYN_HIDDEN int rec_lie_apart(DynRec *r, uint32_t node, uint32_t other);
 
-/* ---- rec_torch_state.c */
-/* May this tensor be captured where the running instruction stands: no gradient would be recorded, no mode is on. */
-DYN_HIDDEN bool rec_torch_allows(DynRec *r, PyObject *tensor);
+/* ---- rec_torch_module.c, rec_torch_state.c */
 /* The __iter__ of a ModuleList, Sequential …, which lists its modules and does nothing else; v NULL: it is none. */
 DYN_HIDDEN DynOperand rec_torch_container_iter(DynRec *r, DynOperand o);
 DYN_HIDDEN bool rec_torch_is_module(PyObject *o); /* an instance of torch.nn.Module */

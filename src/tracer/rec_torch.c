@@ -48,19 +48,6 @@ static int add_binding(PyObject *callable, const char *path, const char *sig, Np
     return 0;
 }
 
-static PyObject *at_path(PyObject *o, const char *path) { /* new reference; NULL without an exception */
-    Py_INCREF(o);
-    while (o != NULL && *path != 0) {
-        char name[64];
-        size_t n = strcspn(path, ".");
-        snprintf(name, sizeof name, "%.*s", (int)n, path);
-        Py_SETREF(o, PyObject_GetAttrString(o, name));
-        path += n + (path[n] == '.');
-    }
-    PyErr_Clear();
-    return o;
-}
-
 static int bind_row(const struct Row *row, char scope) {
     static const struct {
         char scope;
@@ -72,7 +59,7 @@ static int bind_row(const struct Row *row, char scope) {
         if (scopes[i].scope != scope)
             continue;
         snprintf(path, sizeof path, "%s%s%s%s", scopes[i].path, scopes[i].path[0] ? "." : "", row->name, scope == 'i' ? "_" : "");
-        PyObject *callable = at_path(dyn_torch_module, path);
+        PyObject *callable = dyn_torch_lookup(dyn_torch_module, path);
         uint8_t effect = row->name[strlen(row->name) - 1] == '_' || scope == 'i' ? DYN_BIND_IN_PLACE
                          : strchr(row->scopes, '!') != NULL                      ? DYN_BIND_BY_RULE
                                                                                  : DYN_BIND_PURE;
@@ -120,7 +107,7 @@ const DynBinding *dyn_torch_binding(PyObject *callable) {
                 return NULL;
     if (classify == NULL) {
         PyObject *module = PyImport_ImportModule("dynoc._torch");
-        classify = module == NULL ? Py_NewRef(Py_None) : at_path(module, "classify");
+        classify = module == NULL ? Py_NewRef(Py_None) : dyn_torch_lookup(module, "classify");
         classify = classify == NULL ? Py_NewRef(Py_None) : classify;
         PyErr_Clear();
         Py_XDECREF(module);
@@ -292,10 +279,11 @@ uint32_t dyn_tt_cast(DynRec *r, uint32_t a, DynDtype dt) {
 
 DynDtype dyn_tt_wide(DynDtype dt) { return dt == DYN_F16 ? DYN_F32 : dt; }
 
-uint32_t dyn_tt_tensor(DynRec *r, const NpCall *c, const char *name) {
-    DynOperand o = dyn_np_slot(c, name);
+uint32_t dyn_tt_tensor_of(DynRec *r, DynOperand o) {
     return o.v == NULL || o.v->kind != DV_ARRAY ? dyn_tt_none(r) : dyn_np_node(r, o);
 }
+
+uint32_t dyn_tt_tensor(DynRec *r, const NpCall *c, const char *name) { return dyn_tt_tensor_of(r, dyn_np_slot(c, name)); }
 
 /* ---- elementwise rules */
 

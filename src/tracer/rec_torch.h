@@ -39,8 +39,9 @@ DYN_HIDDEN int dyn_tt_dtype(DynRec *r, const NpCall *c, DynDtype *out);   /* dty
 DYN_HIDDEN int dyn_tt_axis(DynRec *r, DynOperand o, int ndim, int *axis); /* one burnt axis; -1 */
 /* A float that is the same at every call; not given: *out stays. */
 DYN_HIDDEN int dyn_tt_burnt_float(DynRec *r, DynOperand o, double *out);
-DYN_HIDDEN bool dyn_tt_is_str(DynRec *r, DynOperand o, const char *text);        /* is it this str, at every call */
-DYN_HIDDEN uint32_t dyn_tt_tensor(DynRec *r, const NpCall *c, const char *name); /* a tensor's node, or DYN_NONE */
+DYN_HIDDEN bool dyn_tt_is_str(DynRec *r, DynOperand o, const char *text); /* is it this str, at every call */
+DYN_HIDDEN uint32_t dyn_tt_tensor_of(DynRec *r, DynOperand o);            /* a tensor's node, or DYN_NONE */
+DYN_HIDDEN uint32_t dyn_tt_tensor(DynRec *r, const NpCall *c, const char *name);
 /* The node as the call's result: stored into the operand that is changed in place or `out`, else a new tensor. */
 DYN_HIDDEN DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node);
 

@@ -2,22 +2,14 @@
  * sizes before the call is made. Called through the binding table. */
 #include "tracer/rec_torch.h"
 
-static uint32_t tensor(DynRec *r, DynOperand o) {
-    return o.v == NULL || o.v->kind != DV_ARRAY ? dyn_tt_none(r) : dyn_np_node(r, o);
-}
-
-static int agree(DynRec *r, uint32_t a, uint32_t b) {
-    return dyn_np_hint(r, a) == dyn_np_hint(r, b) && dyn_rec_assume_equal(r, a, b) == 0 ? 0 : (dyn_tt_refuse(r), -1);
-}
-
 /* linear: the last axis of the input, K, with weight (N, K): the product, and the bias as a sum that is fused with what follows.
  */
 DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]), w = a == DYN_NONE ? a : tensor(r, c->slot[1]), shape[DYN_MAX_NDIM];
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), w = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[1]), shape[DYN_MAX_NDIM];
     if (w == DYN_NONE)
         return NULL;
     const DynNode *x = dyn_tt_node(r, a), *y = dyn_tt_node(r, w);
-    if (x->ndim == 0 || y->ndim != 2 || agree(r, x->shape[x->ndim - 1], y->shape[1]) < 0)
+    if (x->ndim == 0 || y->ndim != 2 || dyn_np_agree(r, x->shape[x->ndim - 1], y->shape[1]) < 0)
         return dyn_tt_refuse(r);
     memcpy(shape, x->shape, sizeof(*shape) * x->ndim);
     shape[x->ndim - 1] = y->shape[0];
@@ -40,12 +32,12 @@ DynVal *tt_rule_matmul(DynRec *r, NpCall *c) { return np_rule_matmul(r, c); }
 
 /* addmm, baddbmm: the sizes of the product; the first operand, which broadcasts to them, is the call's affair. */
 DynVal *tt_rule_addmm(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[1]), b = a == DYN_NONE ? a : tensor(r, c->slot[2]), shape[3];
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[1]), b = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[2]), shape[3];
     if (b == DYN_NONE)
         return NULL;
     const DynNode *x = dyn_tt_node(r, a), *y = dyn_tt_node(r, b);
     int ndim = x->ndim;
-    if (ndim < 2 || ndim > 3 || y->ndim != ndim || agree(r, x->shape[ndim - 1], y->shape[ndim - 2]) < 0)
+    if (ndim < 2 || ndim > 3 || y->ndim != ndim || dyn_np_agree(r, x->shape[ndim - 1], y->shape[ndim - 2]) < 0)
         return dyn_tt_refuse(r);
     memcpy(shape, x->shape, sizeof(*shape) * ndim);
     shape[ndim - 1] = y->shape[ndim - 1];
@@ -54,7 +46,7 @@ DynVal *tt_rule_addmm(DynRec *r, NpCall *c) {
 
 /* torch.embedding: rows of the weight, the first operand, in the places of the second. */
 DynVal *tt_rule_embedding(DynRec *r, NpCall *c) {
-    uint32_t w = tensor(r, c->slot[0]), at = w == DYN_NONE ? w : tensor(r, c->slot[1]), shape[DYN_MAX_NDIM];
+    uint32_t w = dyn_tt_tensor_of(r, c->slot[0]), at = w == DYN_NONE ? w : dyn_tt_tensor_of(r, c->slot[1]), shape[DYN_MAX_NDIM];
     if (at == DYN_NONE || dyn_tt_node(r, w)->ndim != 2 || dyn_tt_node(r, at)->ndim + 1 > DYN_MAX_NDIM)
         return dyn_tt_refuse(r);
     int ndim = dyn_tt_node(r, at)->ndim;
@@ -65,7 +57,7 @@ DynVal *tt_rule_embedding(DynRec *r, NpCall *c) {
 
 /* Scaled dot product attention: the query's sizes with the last of the value. Dropout draws random numbers. */
 DynVal *tt_rule_attention(DynRec *r, NpCall *c) {
-    uint32_t q = tensor(r, c->slot[0]), v = q == DYN_NONE ? q : tensor(r, c->slot[2]), shape[DYN_MAX_NDIM];
+    uint32_t q = dyn_tt_tensor_of(r, c->slot[0]), v = q == DYN_NONE ? q : dyn_tt_tensor_of(r, c->slot[2]), shape[DYN_MAX_NDIM];
     DynOperand p = dyn_np_slot(c, "dropout_p");
     double drops = 0;
     if (v == DYN_NONE || dyn_tt_burnt_float(r, p, &drops) < 0)
@@ -121,7 +113,7 @@ static uint32_t windows(DynRec *r, uint32_t size, uint32_t kernel, uint32_t stri
 
 /* conv1d to conv3d (the operator): (batch, channels, sizes …) with weight (channels out, channels / groups, kernel …). */
 DynVal *tt_rule_conv(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]), w = a == DYN_NONE ? a : tensor(r, c->slot[1]), shape[DYN_MAX_NDIM];
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), w = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[1]), shape[DYN_MAX_NDIM];
     uint32_t zero = dyn_np_int(r, 0), one = dyn_np_int(r, 1);
     DynOperand padding = dyn_np_slot(c, "padding");
     int n = c->b->op;
@@ -140,7 +132,7 @@ DynVal *tt_rule_conv(DynRec *r, NpCall *c) {
 
 /* max_pool1d to 3d, avg_pool1d to 3d: the operator is the number of axes. */
 DynVal *tt_rule_pool(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]), shape[DYN_MAX_NDIM], zero = dyn_np_int(r, 0), one = dyn_np_int(r, 1);
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), shape[DYN_MAX_NDIM], zero = dyn_np_int(r, 0), one = dyn_np_int(r, 1);
     DynOperand kernel = dyn_np_slot(c, "kernel_size");
     bool ceil = false;
     int n = c->b->op;
@@ -159,7 +151,7 @@ DynVal *tt_rule_pool(DynRec *r, NpCall *c) {
 
 /* adaptive_avg_pool1d to 3d: the sizes that are asked for. */
 DynVal *tt_rule_adaptive_pool(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]), shape[DYN_MAX_NDIM];
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), shape[DYN_MAX_NDIM];
     DynOperand size = dyn_np_slot(c, "output_size");
     int n = c->b->op, first = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim - n;
     if (first < 1 || size.v == NULL)

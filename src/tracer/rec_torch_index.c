@@ -3,10 +3,6 @@
  * are (rec_numpy_gather.c, rec_numpy_scatter.c); the others stay calls of PyTorch's own whose sizes are known before. */
 #include "tracer/rec_torch.h"
 
-static uint32_t tensor(DynRec *r, DynOperand o) {
-    return o.v == NULL || o.v->kind != DV_ARRAY ? dyn_tt_none(r) : dyn_np_node(r, o);
-}
-
 static bool is_places(DynRec *r, DynOperand o) {
     const DynNode *n = o.v->kind == DV_ARRAY && dyn_torch_is(o.real) ? dyn_tt_node(r, o.v->id) : NULL;
     return n != NULL && (n->dtype == DYN_I64 || n->dtype == DYN_I32);
@@ -126,13 +122,13 @@ int dyn_tt_store_places(DynRec *r, uint32_t base, DynOperand index, DynOperand v
 /* ---- calls whose sizes are those of an operand: the operator is its slot */
 
 DynVal *tt_rule_like(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[c->b->op]);
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[c->b->op]);
     return a == DYN_NONE ? NULL : dyn_np_sized_call(r, c, dyn_tt_node(r, a)->ndim, dyn_tt_node(r, a)->shape);
 }
 
 /* index_select: as many along the axis as there are places. */
 DynVal *tt_rule_index_select(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]), at = a == DYN_NONE ? a : tensor(r, c->slot[2]), shape[DYN_MAX_NDIM];
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), at = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[2]), shape[DYN_MAX_NDIM];
     int axis, ndim = at == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
     if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0)
         return at == DYN_NONE ? NULL : dyn_tt_refuse(r);
@@ -143,6 +139,6 @@ DynVal *tt_rule_index_select(DynRec *r, NpCall *c) {
 
 /* The same of calls whose other arguments may be of any form. */
 DynVal *tt_rule_like_first(DynRec *r, NpCall *c) {
-    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : tensor(r, c->args[0]);
+    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]);
     return a == DYN_NONE ? NULL : dyn_np_sized_call(r, c, dyn_tt_node(r, a)->ndim, dyn_tt_node(r, a)->shape);
 }

@@ -2,16 +2,12 @@
  * binding table. Makes nodes with the helpers of rec_numpy_join.c. */
 #include "tracer/rec_torch.h"
 
-static uint32_t tensor(DynRec *r, DynOperand o) {
-    return o.v == NULL || o.v->kind != DV_ARRAY ? dyn_tt_none(r) : dyn_np_node(r, o);
-}
-
 /* The tensors of a list or tuple, of one rank; their number, or -1. */
 static int joined(DynRec *r, DynOperand o, uint32_t *nodes) {
     DynOperand items[NP_MAX_JOINED];
     int n = o.v == NULL ? -1 : dyn_np_items(r, o, items, NP_MAX_JOINED);
     for (int i = 0; i < n; i++) {
-        if ((nodes[i] = tensor(r, items[i])) == DYN_NONE)
+        if ((nodes[i] = dyn_tt_tensor_of(r, items[i])) == DYN_NONE)
             return -1;
         if (dyn_tt_node(r, nodes[i])->ndim != dyn_tt_node(r, nodes[0])->ndim) /* a vector of no elements goes with any rank */
             return dyn_tt_refuse(r), -1;
@@ -103,7 +99,7 @@ static DynVal *repeated(DynRec *r, const NpCall *c, uint32_t a, int n, const uin
 }
 
 DynVal *tt_rule_repeat(DynRec *r, NpCall *c) {
-    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : tensor(r, c->args[0]), times[DYN_MAX_NDIM];
+    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]), times[DYN_MAX_NDIM];
     int n = a == DYN_NONE ? -1 : dyn_tt_sizes(r, c, 1, false, times);
     return n < 0 ? NULL : repeated(r, c, a, n, times);
 }
@@ -114,7 +110,7 @@ DynVal *tt_rule_repeat_interleave(DynRec *r, NpCall *c) {
 }
 
 DynVal *tt_rule_flip(DynRec *r, NpCall *c) {
-    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : tensor(r, c->args[0]), mask = 0, dims[DYN_MAX_NDIM];
+    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]), mask = 0, dims[DYN_MAX_NDIM];
     int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, n = c->npos - 1;
     DynOperand items[DYN_MAX_NDIM];
     if (ndim == 0 || c->npos + c->nkw < 2 || !dyn_np_always_c(r, a))
@@ -133,6 +129,6 @@ DynVal *tt_rule_flip(DynRec *r, NpCall *c) {
 }
 
 DynVal *tt_rule_roll(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]);
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     return a == DYN_NONE || !dyn_np_always_c(r, a) ? dyn_tt_refuse(r) : np_rule_roll(r, c);
 }

@@ -3,10 +3,6 @@
  * that are burnt in, the operand's dtype, and the default dtype, which the guards hold. */
 #include "tracer/rec_torch.h"
 
-static uint32_t tensor(DynRec *r, DynOperand o) {
-    return o.v == NULL || o.v->kind != DV_ARRAY ? dyn_tt_none(r) : dyn_np_node(r, o);
-}
-
 /* ---- arguments */
 
 /* Keywords of a call whose rule lays out its arguments itself: each is the same at every call, and none says where the result
@@ -60,12 +56,13 @@ static int sizes(DynRec *r, const NpCall *c, int first, uint32_t *shape) {
 /* zeros (operator 1), ones (2), empty (0): 0 … 2 as dyn_np_fill has it; new_zeros and its like (operator 4 more). */
 DynVal *tt_rule_create(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM];
-    int like = c->b->op >= 4, ndim = like && (c->npos == 0 || tensor(r, c->args[0]) == DYN_NONE) ? -1 : sizes(r, c, like, shape);
+    int like = c->b->op >= 4,
+        ndim = like && (c->npos == 0 || dyn_tt_tensor_of(r, c->args[0]) == DYN_NONE) ? -1 : sizes(r, c, like, shape);
     return ndim < 0 ? dyn_tt_refuse(r) : filled(r, fill_of(r, c->result, c->b->op % 4), ndim, shape, c->result);
 }
 
 DynVal *tt_rule_create_like(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]), shape[DYN_MAX_NDIM];
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), shape[DYN_MAX_NDIM];
     if (a == DYN_NONE || dyn_np_burn_rest(r, c, 1) < 0 || (!dyn_np_always_c(r, a) && dyn_np_hold_sizes(r, a) < 0))
         return NULL;
     int ndim = dyn_tt_node(r, a)->ndim;
@@ -86,7 +83,7 @@ static int fill_number(DynRec *r, DynOperand o, PyObject *result, DynArg *out) {
 
 /* full (operator 0), full_like (1), new_full (2). */
 DynVal *tt_rule_full(DynRec *r, NpCall *c) {
-    uint32_t shape[DYN_MAX_NDIM], a = c->b->op == 0 ? DYN_NONE : tensor(r, c->slot[0]);
+    uint32_t shape[DYN_MAX_NDIM], a = c->b->op == 0 ? DYN_NONE : dyn_tt_tensor_of(r, c->slot[0]);
     DynOperand value = c->slot[c->b->op == 2 ? 2 : 1];
     DynArg fill;
     int ndim = -1;
@@ -197,7 +194,7 @@ static DynVal *in_format(DynRec *r, DynOperand o, uint32_t a, PyObject *format, 
 }
 
 DynVal *tt_rule_contiguous(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]);
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     DynOperand format = c->slot[1];
     if (a == DYN_NONE || (format.v != NULL && dyn_rec_burn(r, format.v, format.real) < 0))
         return NULL;
@@ -209,14 +206,14 @@ DynVal *tt_rule_contiguous(DynRec *r, NpCall *c) {
 }
 
 DynVal *tt_rule_clone(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]);
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     return a == DYN_NONE || dyn_np_burn_rest(r, c, 1) < 0 ? NULL : copied(r, a, c->result);
 }
 
 /* x.to(dtype), to(device), to(other), x.float() and the like: what is asked for is the same at every call, and a tensor's
  * dtype is guarded; so what came back now says what comes back. */
 DynVal *tt_rule_to(DynRec *r, NpCall *c) {
-    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : tensor(r, c->args[0]);
+    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]);
     PyObject *format = NULL;
     bool copy = false;
     if (a == DYN_NONE || burn_keywords(r, c) < 0)
@@ -224,7 +221,7 @@ DynVal *tt_rule_to(DynRec *r, NpCall *c) {
     for (int i = 1; i < c->npos + c->nkw; i++) {
         DynOperand o = c->args[i];
         bool other = dyn_torch_is(o.real);
-        if (other ? tensor(r, o) == DYN_NONE : dyn_rec_burn(r, o.v, o.real) < 0)
+        if (other ? dyn_tt_tensor_of(r, o) == DYN_NONE : dyn_rec_burn(r, o.v, o.real) < 0)
             return NULL;
         format = !other && is_format(o.real) ? o.real : format;
         copy = copy || (i >= c->npos && o.real == Py_True &&
@@ -242,7 +239,7 @@ DynVal *tt_rule_to(DynRec *r, NpCall *c) {
 /* copy_ (operator 0), fill_ (1), zero_ (2). */
 DynVal *tt_rule_write(DynRec *r, NpCall *c) {
     NpArg v = dyn_tt_int(r, 0);
-    uint32_t a = tensor(r, c->slot[0]);
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     if (a == DYN_NONE || c->result != c->slot[0].real || (c->b->op != 2 && dyn_np_operand(r, c->slot[1], &v) < 0))
         return dyn_tt_refuse(r);
     DynDtype dt = (DynDtype)dyn_tt_node(r, a)->dtype;

@@ -8,12 +8,8 @@
 
 static PyObject *module_type(void) { /* borrowed for ever; NULL: no torch */
     static PyObject *type;
-    if (type == NULL && dyn_torch_module != NULL) {
-        PyObject *nn = PyObject_GetAttrString(dyn_torch_module, "nn");
-        type = nn == NULL ? NULL : PyObject_GetAttrString(nn, "Module");
-        PyErr_Clear();
-        Py_XDECREF(nn);
-    }
+    if (type == NULL && dyn_torch_module != NULL)
+        type = dyn_torch_lookup(dyn_torch_module, "nn.Module");
     return type;
 }
 
@@ -34,25 +30,29 @@ DynOperand rec_torch_container_iter(DynRec *r, DynOperand o) {
 /* torch.nn.Module.__getattr__ as it was when first asked for; borrowed for ever. */
 static PyObject *own_getattr(void) {
     static PyObject *function;
-    if (function == NULL && module_type() != NULL) {
-        function = PyObject_GetAttrString(module_type(), "__getattr__");
-        PyErr_Clear();
-    }
+    if (function == NULL && module_type() != NULL)
+        function = dyn_torch_lookup(module_type(), "__getattr__");
     return function;
 }
 
 static const char *const dicts[] = {"_parameters", "_buffers", "_modules"};
 
+/* What the module's own dict has for a name (borrowed; NULL: nothing), and the source of that. */
+static PyObject *own_value(DynRec *r, DynOperand module, const char *name, uint32_t *source) {
+    PyObject **own = _PyObject_GetDictPtr(module.real), *key = PyUnicode_InternFromString(name);
+    PyObject *value = own == NULL || *own == NULL || key == NULL ? NULL : PyDict_GetItemWithError(*own, key);
+    *source = value == NULL ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_OWN, module.v->source, 0, NULL, key);
+    Py_XDECREF(key);
+    return value;
+}
+
 /* The dict of a module by that name (borrowed; NULL: none), and its source; DYN_NONE where its shadow has been changed. */
 static PyObject *dict_of(DynRec *r, DynOperand module, const char *name, uint32_t *source) {
-    PyObject **own = _PyObject_GetDictPtr(module.real);
-    PyObject *dict = own == NULL || *own == NULL ? NULL : PyDict_GetItemString(*own, name);
-    PyObject *key = dict == NULL || !PyDict_CheckExact(dict) ? NULL : PyUnicode_InternFromString(name);
-    uint32_t s = key == NULL ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_OWN, module.v->source, 0, NULL, key);
+    PyObject *dict = own_value(r, module, name, source);
+    uint32_t s = *source;
     bool changed = s != DYN_NONE && s < r->by_source.n && r->by_source.at[s] != NULL && r->by_source.at[s]->touched;
-    Py_XDECREF(key);
     *source = changed ? DYN_NONE : s;
-    return key == NULL ? NULL : dict;
+    return dict != NULL && PyDict_CheckExact(dict) ? dict : NULL;
 }
 
 DynVal *rec_torch_module_attr(DynRec *r, PyObject *getattr, DynOperand module, PyObject *name) {
@@ -81,10 +81,8 @@ bool rec_torch_module_lacks(DynRec *r, PyObject *getattr, DynOperand module, PyO
 
 /* An attribute that is in the module's own dict: its shadow, and the object in *real (borrowed). */
 static DynVal *own_attr(DynRec *r, DynOperand module, const char *name, PyObject **real) {
-    PyObject **own = _PyObject_GetDictPtr(module.real), *key = PyUnicode_InternFromString(name);
-    *real = own == NULL || *own == NULL || key == NULL ? NULL : PyDict_GetItemWithError(*own, key);
-    uint32_t s = *real == NULL ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_OWN, module.v->source, 0, NULL, key);
-    Py_XDECREF(key);
+    uint32_t s;
+    *real = own_value(r, module, name, &s);
     DynVal *v = s == DYN_NONE ? NULL : rec_source(r, s);
     return v == NULL || dyn_rec_resolve(r, v, *real) < 0 ? NULL : v;
 }

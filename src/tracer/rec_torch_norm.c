@@ -80,16 +80,13 @@ static uint32_t scaled(DynRec *r, uint32_t node, const Affine *x) {
     return x->bias == DYN_NONE ? node : dyn_tt_nodes(r, DYN_OP_ADD, node, x->bias);
 }
 
-static int agree(DynRec *r, uint32_t a, uint32_t b) {
-    return dyn_np_hint(r, a) == dyn_np_hint(r, b) && dyn_rec_assume_equal(r, a, b) == 0 ? 0 : (dyn_tt_refuse(r), -1);
-}
-
 /* A tensor of one axis as long as the operand's axis 1, in line with that axis. */
 static int along_channels(DynRec *r, uint32_t a, uint32_t *w) {
     int ndim = dyn_tt_node(r, a)->ndim;
     if (*w == DYN_NONE)
         return 0;
-    if (ndim < 2 || dyn_tt_node(r, *w)->ndim != 1 || agree(r, dyn_tt_node(r, *w)->shape[0], dyn_tt_node(r, a)->shape[1]) < 0)
+    if (ndim < 2 || dyn_tt_node(r, *w)->ndim != 1 ||
+        dyn_np_agree(r, dyn_tt_node(r, *w)->shape[0], dyn_tt_node(r, a)->shape[1]) < 0)
         return dyn_tt_refuse(r), -1;
     *w = ndim == 2 ? *w : dyn_np_newaxis(r, *w, ((1u << (ndim - 2)) - 1) << 1, ndim - 1);
     return *w == DYN_NONE ? -1 : 0;
@@ -116,12 +113,12 @@ static int last_axes(DynRec *r, const NpCall *c, uint32_t a, const Affine *x, in
         return dyn_tt_refuse(r), -1;
     for (int i = 0; i < n; i++) {
         axes[i] = ndim - n + i;
-        if (agree(r, shape[i], dyn_tt_node(r, a)->shape[axes[i]]) < 0)
+        if (dyn_np_agree(r, shape[i], dyn_tt_node(r, a)->shape[axes[i]]) < 0)
             return -1;
     }
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < n && affine[k] != DYN_NONE; i++)
-            if (dyn_tt_node(r, affine[k])->ndim != n || agree(r, dyn_tt_node(r, affine[k])->shape[i], shape[i]) < 0)
+            if (dyn_tt_node(r, affine[k])->ndim != n || dyn_np_agree(r, dyn_tt_node(r, affine[k])->shape[i], shape[i]) < 0)
                 return dyn_tt_refuse(r), -1;
     return n;
 }
@@ -166,7 +163,7 @@ DynVal *tt_rule_group_norm(DynRec *r, NpCall *c) {
     shape[1] = g;
     shape[2] = dyn_np_op(r, DYN_S_FLOORDIV, whole[1], g);
     memcpy(shape + 3, whole + 2, sizeof(*whole) * (size_t)(ndim - 2));
-    if (agree(r, dyn_np_op(r, DYN_S_MUL, shape[2], g), whole[1]) < 0)
+    if (dyn_np_agree(r, dyn_np_op(r, DYN_S_MUL, shape[2], g), whole[1]) < 0)
         return NULL;
     for (int i = 2; i <= ndim; i++)
         axes[i - 2] = i;

@@ -5,14 +5,6 @@
 
 /* ---- sizes and facts */
 
-static DynVal *sizes(DynRec *r, uint32_t a, PyObject *result) {
-    DynVal *items[DYN_MAX_NDIM];
-    for (int i = 0; i < dyn_tt_node(r, a)->ndim; i++)
-        if ((items[i] = dyn_rec_sym(r, dyn_tt_node(r, a)->shape[i])) == NULL)
-            return NULL;
-    return dyn_rec_seq(r, DV_TUPLE, dyn_tt_node(r, a)->ndim, items, result);
-}
-
 static DynVal *count(DynRec *r, uint32_t a) {
     return dyn_rec_sym(r, dyn_np_product(r, dyn_tt_node(r, a)->ndim, dyn_tt_node(r, a)->shape));
 }
@@ -27,7 +19,7 @@ DynVal *tt_rule_size(DynRec *r, NpCall *c) {
     if (c->b->op != 0)
         return c->b->op == 1 ? dyn_rec_const(r, c->result) : count(r, a);
     if (dim.v == NULL)
-        return sizes(r, a, c->result);
+        return dyn_np_shape_tuple(r, a, c->result);
     return dyn_tt_axis(r, dim, dyn_tt_node(r, a)->ndim, &axis) < 0 ? NULL : dyn_rec_sym(r, dyn_tt_node(r, a)->shape[axis]);
 }
 
@@ -35,17 +27,6 @@ DynVal *tt_rule_size(DynRec *r, NpCall *c) {
 DynVal *tt_rule_fact(DynRec *r, NpCall *c) { return dyn_np_node(r, c->slot[0]) == DYN_NONE ? NULL : dyn_rec_const(r, c->result); }
 
 /* ---- attributes */
-
-static uint32_t transposed(DynRec *r, uint32_t a, bool matrix) {
-    int perm[DYN_MAX_NDIM], ndim = dyn_tt_node(r, a)->ndim;
-    for (int i = 0; i < ndim; i++)
-        perm[i] = matrix ? i : ndim - 1 - i;
-    if (matrix && ndim >= 2) {
-        perm[ndim - 2] = ndim - 1;
-        perm[ndim - 1] = ndim - 2;
-    }
-    return dyn_np_permute(r, a, perm);
-}
 
 /* A method that is looked up as an attribute: x.add */
 static DynVal *bound_method(DynRec *r, DynOperand a, PyObject *name, PyObject *result) {
@@ -65,7 +46,7 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr,
         if (strcmp(attr, facts[i]) == 0)
             return dyn_rec_const(r, result);
     if (strcmp(attr, "shape") == 0)
-        return sizes(r, node, result);
+        return dyn_np_shape_tuple(r, node, result);
     if (strcmp(attr, "nbytes") == 0)
         return dyn_rec_sym(
             r, dyn_np_op(r, DYN_S_MUL, dyn_np_product(r, n->ndim, n->shape), dyn_np_int(r, dyn_dtypes[n->dtype].size)));
@@ -73,7 +54,7 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr,
         return a.v;
     bool matrix = strcmp(attr, "mT") == 0;
     if (matrix || strcmp(attr, "T") == 0)
-        return dyn_np_result(r, transposed(r, node, matrix), result);
+        return dyn_np_transposed(r, node, matrix, result);
     return bound_method(r, a, name, result);
 }
 
@@ -126,10 +107,6 @@ int dyn_torch_store_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand in
 
 /* ---- views */
 
-static uint32_t tensor(DynRec *r, DynOperand o) {
-    return o.v == NULL || o.v->kind != DV_ARRAY ? dyn_tt_none(r) : dyn_np_node(r, o);
-}
-
 /* A view as eager gave it: the operand itself where that came back. */
 static DynVal *viewed(DynRec *r, const NpCall *c, uint32_t node) {
     return node == DYN_NONE ? NULL : c->result == c->args[0].real ? c->args[0].v : dyn_np_result(r, node, c->result);
@@ -169,7 +146,7 @@ static uint32_t as_dtype(DynRec *r, const NpCall *c, uint32_t a) {
 
 /* x.view(…), x.reshape(…), torch.reshape(x, sizes). Of what eager could view a reshape is a view. */
 DynVal *tt_rule_view(DynRec *r, NpCall *c) {
-    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : tensor(r, c->args[0]), shape[DYN_MAX_NDIM];
+    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]), shape[DYN_MAX_NDIM];
     if (a == DYN_NONE)
         return NULL;
     if (c->b->op == 0 && c->npos == 2 && c->nkw == 0 && Py_IS_TYPE(c->args[1].real, dyn_torch_dtype))
@@ -179,7 +156,7 @@ DynVal *tt_rule_view(DynRec *r, NpCall *c) {
 }
 
 DynVal *tt_rule_view_as(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]), b = a == DYN_NONE ? a : tensor(r, c->slot[1]), shape[DYN_MAX_NDIM];
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), b = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[1]), shape[DYN_MAX_NDIM];
     if (b == DYN_NONE)
         return NULL;
     int ndim = dyn_tt_node(r, b)->ndim;
@@ -189,7 +166,7 @@ DynVal *tt_rule_view_as(DynRec *r, NpCall *c) {
 
 /* flatten, ravel (operator 1): what comes back is the operand where there is nothing to do. */
 DynVal *tt_rule_flatten(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]), shape[DYN_MAX_NDIM];
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), shape[DYN_MAX_NDIM];
     int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, from = 0, to = ndim == 0 ? 0 : ndim - 1, n = 0;
     DynOperand start = dyn_np_slot(c, "start_dim"), end = dyn_np_slot(c, "end_dim");
     if (a == DYN_NONE || (start.v != NULL && dyn_tt_axis(r, start, ndim, &from) < 0) ||
@@ -210,7 +187,7 @@ DynVal *tt_rule_flatten(DynRec *r, NpCall *c) {
 }
 
 DynVal *tt_rule_unflatten(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]), shape[2 * DYN_MAX_NDIM];
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), shape[2 * DYN_MAX_NDIM];
     int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, axis, n;
     if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0)
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
@@ -236,7 +213,7 @@ DynVal *tt_rule_unflatten(DynRec *r, NpCall *c) {
 
 /* transpose and its other names; t (operator 1), of rank 2 or less; mT (2) and adjoint of real numbers. */
 DynVal *tt_rule_transpose(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]);
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, x = ndim - 2, y = ndim - 1;
     if (a == DYN_NONE ||
         (c->b->op == 0 && (dyn_tt_axis(r, c->slot[1], ndim, &x) < 0 || dyn_tt_axis(r, c->slot[2], ndim, &y) < 0)))
@@ -265,7 +242,7 @@ static int axes_in_order(DynRec *r, const DynOperand *given, int n, int ndim, in
 }
 
 DynVal *tt_rule_permute(DynRec *r, NpCall *c) {
-    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : tensor(r, c->args[0]);
+    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]);
     int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
     if (a == DYN_NONE || c->npos + c->nkw < 2 || axes_in_order(r, c->args + 1, c->npos + c->nkw - 1, ndim, perm) != ndim)
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
@@ -274,7 +251,7 @@ DynVal *tt_rule_permute(DynRec *r, NpCall *c) {
 
 /* movedim, moveaxis: the axes named go to the places named, the others keep their order. */
 DynVal *tt_rule_movedim(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]), taken = 0, filled = 0;
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), taken = 0, filled = 0;
     int from[DYN_MAX_NDIM], to[DYN_MAX_NDIM], perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
     int n = a == DYN_NONE ? -1 : axes_in_order(r, &c->slot[1], 1, ndim, from);
     if (n < 0 || axes_in_order(r, &c->slot[2], 1, ndim, to) != n)
@@ -298,7 +275,7 @@ DynVal *tt_rule_movedim(DynRec *r, NpCall *c) {
 
 /* squeeze: of the axes that are named (all where none are) those of size 1 go; that they are of it, or aren't, is held. */
 DynVal *tt_rule_squeeze(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]), named = 0;
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), named = 0;
     int axes[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, n = ndim;
     if (a == DYN_NONE || (c->slot[1].v != NULL && (n = axes_in_order(r, &c->slot[1], 1, ndim, axes)) < 0))
         return NULL;
@@ -318,7 +295,7 @@ DynVal *tt_rule_squeeze(DynRec *r, NpCall *c) {
 }
 
 DynVal *tt_rule_unsqueeze(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]);
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     int axis, ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
     if (a == DYN_NONE || ndim == DYN_MAX_NDIM || dyn_tt_axis(r, c->slot[1], ndim + 1, &axis) < 0)
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
@@ -327,10 +304,10 @@ DynVal *tt_rule_unsqueeze(DynRec *r, NpCall *c) {
 
 /* expand, broadcast_to; -1 keeps a size. Operator 1: to the sizes of another. */
 DynVal *tt_rule_expand(DynRec *r, NpCall *c) {
-    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : tensor(r, c->args[0]), shape[DYN_MAX_NDIM];
+    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]), shape[DYN_MAX_NDIM];
     if (a == DYN_NONE)
         return NULL;
-    uint32_t other = c->b->op == 1 ? tensor(r, c->slot[1]) : DYN_NONE;
+    uint32_t other = c->b->op == 1 ? dyn_tt_tensor_of(r, c->slot[1]) : DYN_NONE;
     int ndim = other != DYN_NONE ? dyn_tt_node(r, other)->ndim : c->b->op == 1 ? -1 : dyn_tt_sizes(r, c, 1, true, shape);
     if (other != DYN_NONE)
         memcpy(shape, dyn_tt_node(r, other)->shape, sizeof(*shape) * (size_t)ndim);
@@ -347,18 +324,6 @@ DynVal *tt_rule_expand(DynRec *r, NpCall *c) {
 
 /* ---- parts along an axis */
 
-/* One place along an axis of that size, from either end; end: one behind the last counts too. */
-static uint32_t place_at(DynRec *r, DynOperand o, uint32_t size, bool end) {
-    uint32_t at = o.v == NULL || !PyLong_CheckExact(o.real) ? dyn_tt_none(r) : dyn_np_int_sym(r, o);
-    bool back = at != DYN_NONE && dyn_np_hint(r, at) < 0;
-    if (at == DYN_NONE || dyn_np_assume_op(r, back ? DYN_S_LT : DYN_S_GE, at, 0) < 0)
-        return DYN_NONE;
-    at = back ? dyn_np_op(r, DYN_S_ADD, at, size) : at;
-    bool there = at != DYN_NONE && dyn_np_assume_op(r, DYN_S_GE, at, 0) == 0 &&
-                 dyn_np_assume(r, dyn_np_op(r, end ? DYN_S_LE : DYN_S_LT, at, size)) == 0;
-    return there ? at : DYN_NONE;
-}
-
 /* a[..., start:start + length, ...] */
 static uint32_t part(DynRec *r, uint32_t a, int axis, uint32_t start, uint32_t length) {
     uint32_t stop = dyn_np_op(r, DYN_S_ADD, start, length);
@@ -369,11 +334,11 @@ static uint32_t part(DynRec *r, uint32_t a, int axis, uint32_t start, uint32_t l
 }
 
 DynVal *tt_rule_narrow(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]);
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     int axis, ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
     if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0 || c->slot[3].v == NULL)
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
-    uint32_t size = dyn_tt_node(r, a)->shape[axis], start = place_at(r, c->slot[2], size, true), length[1];
+    uint32_t size = dyn_tt_node(r, a)->shape[axis], start = dyn_np_place(r, c->slot[2], size, true), length[1];
     if (start == DYN_NONE || dyn_np_shape_arg(r, c->slot[3], false, length) != 1 ||
         dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ADD, start, length[0]), size)) < 0)
         return dyn_tt_refuse(r);
@@ -381,11 +346,11 @@ DynVal *tt_rule_narrow(DynRec *r, NpCall *c) {
 }
 
 DynVal *tt_rule_select(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]);
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     int axis, ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
     if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0)
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
-    uint32_t at = place_at(r, c->slot[2], dyn_tt_node(r, a)->shape[axis], false);
+    uint32_t at = dyn_np_place(r, c->slot[2], dyn_tt_node(r, a)->shape[axis], false);
     return at == DYN_NONE ? NULL : viewed(r, c, dyn_np_pick(r, a, axis, at));
 }
 
@@ -428,7 +393,7 @@ static DynVal *even_parts(DynRec *r, const NpCall *c, uint32_t a, int axis, uint
 
 /* split: a size, or sizes for each part that make the whole. */
 DynVal *tt_rule_split(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]), lengths[MAX_PARTS], total = dyn_np_int(r, 0);
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), lengths[MAX_PARTS], total = dyn_np_int(r, 0);
     DynOperand items[MAX_PARTS], how = c->slot[1];
     int axis, n = parts_of(r, c, a, c->slot[2], &axis);
     if (n < 0 || how.v == NULL)
@@ -450,7 +415,7 @@ DynVal *tt_rule_split(DynRec *r, NpCall *c) {
 
 /* chunk: parts of ceil(size / chunks). */
 DynVal *tt_rule_chunk(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]), many[1];
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), many[1];
     int axis, n = parts_of(r, c, a, c->slot[2], &axis);
     if (n < 0 || c->slot[1].v == NULL || dyn_np_shape_arg(r, c->slot[1], false, many) != 1)
         return dyn_tt_refuse(r);
@@ -461,7 +426,7 @@ DynVal *tt_rule_chunk(DynRec *r, NpCall *c) {
 
 /* tensor_split into n: the first size % n have one more, which the entry holds. */
 DynVal *tt_rule_tensor_split(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]), lengths[MAX_PARTS];
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), lengths[MAX_PARTS];
     int axis, n = parts_of(r, c, a, c->slot[2], &axis);
     if (n < 1 || c->slot[1].v == NULL || !PyLong_CheckExact(c->slot[1].real) ||
         dyn_rec_burn(r, c->slot[1].v, c->slot[1].real) < 0)
@@ -476,7 +441,7 @@ DynVal *tt_rule_tensor_split(DynRec *r, NpCall *c) {
 }
 
 DynVal *tt_rule_unbind(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]);
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     DynVal *items[MAX_PARTS];
     int axis, n = parts_of(r, c, a, c->slot[1], &axis);
     if (n < 0 || dyn_np_assume_op(r, DYN_S_EQ, dyn_tt_node(r, a)->shape[axis], n) < 0)
@@ -489,7 +454,7 @@ DynVal *tt_rule_unbind(DynRec *r, NpCall *c) {
 
 /* unfold: windows of `size` at each `step` along an axis; the places in a window are the last axis. */
 DynVal *tt_rule_unfold(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]), start[DYN_MAX_NDIM], shape[DYN_MAX_NDIM], window[1];
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), start[DYN_MAX_NDIM], shape[DYN_MAX_NDIM], window[1];
     int rank = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, ndim = rank + 1, axis;
     DynOperand step = c->slot[3];
     if (rank == 0 || ndim > DYN_MAX_NDIM || dyn_tt_axis(r, c->slot[1], rank, &axis) < 0 || c->slot[2].v == NULL ||
@@ -514,7 +479,7 @@ DynVal *tt_rule_unfold(DynRec *r, NpCall *c) {
 }
 
 DynVal *tt_rule_diagonal(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]), offset = dyn_np_int(r, 0);
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), offset = dyn_np_int(r, 0);
     DynOperand by = dyn_np_slot(c, "offset"), dims[2] = {dyn_np_slot(c, "dim1"), dyn_np_slot(c, "dim2")};
     int rank = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, axis[2] = {0, 1};
     for (int i = 0; i < 2; i++)
@@ -530,6 +495,6 @@ DynVal *tt_rule_diagonal(DynRec *r, NpCall *c) {
 
 /* detach, alias: a tensor of its own over the same memory. */
 DynVal *tt_rule_same(DynRec *r, NpCall *c) {
-    uint32_t a = tensor(r, c->slot[0]);
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     return a == DYN_NONE ? NULL : viewed(r, c, same_view(r, a));
 }
