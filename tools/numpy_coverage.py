@@ -1,38 +1,22 @@
 """What becomes of each public name of NumPy: docs/numpy_coverage.md, made by recording a sample call of each.
 
-    tools/numpy_coverage.py            write the file
-    tools/numpy_coverage.py --check        exit status 1 where it is out of date, with the lines that differ
-    tools/numpy_coverage.py --names        exit status 1 where a public name has no sample
-    tools/numpy_coverage.py --show NAME    the sample of one name and what dynoc says of it
+    tools/numpy_coverage.py [--check | --names | --show NAME]       as api_coverage.py has it
 
 Needs the built extension on the path. The samples are in numpy_samples.py; a public name without one is an error, so a new NumPy
 is noticed. Run by tests/py/test_numpy_coverage.py.
 """
 
-import contextlib
-import difflib
-import io
 import logging
-import os
 import sys
 import tempfile
-import warnings
 from pathlib import Path
 
+import api_coverage
 import numpy as np
 from numpy_samples import SAMPLES
 
-import dynoc
-
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "numpy_coverage.md"
-WORDS = {  # in this order
-    "fused": "in the graph, compiled or a view",
-    "value": "known when recording and guarded, or a size: nothing is left to do at a call",
-    "extern": "in the graph as a call of NumPy's own function",
-    "break": "run by NumPy between two graphs; the reason is a row of graph_breaks.md",
-    "eager": "the function that calls it runs as plain Python",
-}
 REFUSED = {"__delitem__", "__hash__"}  # there to raise
 ARGUMENTS = "x y m n i j b c u s d t nan f k g folder"
 
@@ -109,54 +93,17 @@ def source_of(sample):
     return "\n".join([*lines, "    return before, r", ""])
 
 
-class Reasons(logging.Handler):
-    def __init__(self):
-        super().__init__()
-        self.found = []
-
-    def emit(self, record):
-        """`callee CODE: …`, `break CODE: …`, `refused CODE: …`"""
-        self.found.append(tuple(record.getMessage().split(":")[0].split()[-2:]))
-
-    def first(self, *kinds):
-        return next((code for kind, code in self.found if kind in kinds), "")
-
-
-def failures():
-    """How many graphs could not be compiled so far, by reason."""
-    return dict(dynoc.counters.get("graphs_failed", {}))
-
-
 def classify(sample, folder, reasons):
-    """(word, reason): what a recording of the sample makes of it."""
     space = {"np": np}
     exec(compile(source_of(sample), "<sample>", "exec"), space)
-    fast = dynoc.optimize(space["sample"], wait=False)
-    reasons.found.clear()
-    before = failures()
     prepare(folder)
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        fast(**make_arguments(folder))
-    nodes = [line for entry in fast.entries for line in str(entry.graph).splitlines() if line.startswith("%")]
-    work = [line for line in nodes if " = input(" not in line]
-    if failures() != before:
-        return "eager", "LOWERING"
-    if not work:
-        return "eager", reasons.first("refused")
-    if any(entry.reason for entry in fast.entries):
-        return "break", reasons.first("callee", "break")
-    if len(work) == 1:
-        return "value", ""
-    return "extern" if any("= extern " in line for line in work) else "fused", ""
+    return api_coverage.classify(space["sample"], make_arguments(folder).values(), reasons)
 
 
 def classify_all():
     """{section: {name: (word, reason)}} of the names that this NumPy has."""
-    reasons, logger = Reasons(), logging.getLogger("dynoc.graph_breaks")
-    dynoc.set_logs(graph_breaks=True)
-    logger.addHandler(reasons)
-    logger.propagate = False
+    reasons = api_coverage.Reasons().listen()
+    logging.getLogger("dynoc.graph_breaks").propagate = False
     spaces = public_names()
     found = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -166,47 +113,19 @@ def classify_all():
     return found
 
 
-def wrapped(text, indent="  "):
-    lines, line = [], ""
-    for word in text.split(" "):
-        if line and len(line) + len(word) > 125:
-            lines.append(line)
-            line = indent
-        line += ("" if line in ("", indent) else " ") + word
-    return "\n".join([*lines, line])
-
-
-def document(found):
-    total = {word: sum(row[0] == word for rows in found.values() for row in rows.values()) for word in WORDS}
-    count = sum(total.values())
-    lines = ["# What becomes of each public name of NumPy", ""]
-    lines += [
-        wrapped(
-            f"Made by tools/numpy_coverage.py with NumPy {'.'.join(np.__version__.split('.')[:2])}: one sample call of each "
-            f"of the {count} names was recorded (tools/numpy_samples.py). Other arguments of the same function may fare "
-            "otherwise: a dtype, `axis` or `out=` that has no rule is a break.",
-            "",
-        ),
-        "",
-        "| word | names | what it means |",
-        "|---|---|---|",
-        *(f"| {word} | {total[word]} | {meaning} |" for word, meaning in WORDS.items()),
-    ]
-    for title, rows in found.items():
-        lines += ["", f"## {title}", ""]
-        groups = {}
-        for name, (word, reason) in rows.items():
-            groups.setdefault((list(WORDS).index(word), reason), []).append(f"`{name}`")
-        for (word, reason), names in sorted(groups.items()):
-            label = list(WORDS)[word] + (f" ({reason})" if reason else "")
-            lines.append(wrapped(f"- {label}: {' '.join(names)}"))
-    return "\n".join(lines) + "\n"
+def report():
+    made_with = ".".join(np.__version__.split(".")[:2])
+    introduction = (
+        f"Made by tools/numpy_coverage.py with NumPy {made_with}: one sample call of each of the {{count}} names was recorded "
+        "(tools/numpy_samples.py). Other arguments of the same function may fare otherwise: a dtype, `axis` or `out=` that has "
+        "no rule is a break."
+    )
+    title = "What becomes of each public name of NumPy"
+    return api_coverage.document(title, introduction, api_coverage.words("NumPy"), classify_all())
 
 
 def show(name):
-    reasons = Reasons()
-    logging.getLogger("dynoc.graph_breaks").addHandler(reasons)
-    dynoc.set_logs(graph_breaks=True, graph=True)
+    reasons = api_coverage.Reasons().listen(graph=True)
     with tempfile.TemporaryDirectory() as folder:
         for title, samples in SAMPLES.items():
             if name in samples:
@@ -214,25 +133,6 @@ def show(name):
                 print(*classify(samples[name], folder, reasons))
 
 
-def main(arguments):
-    os.chdir(tempfile.gettempdir())  # dynoc reads the pyproject.toml of the working directory
-    if arguments[:1] == ["--show"]:
-        return show(arguments[1])
-    missing = missing_names()
-    if missing:
-        return "tools/numpy_samples.py has no sample for\n  " + "\n  ".join(missing)
-    if arguments == ["--names"]:
-        return None
-    text = document(classify_all())
-    if arguments == ["--check"]:
-        before = DOCUMENT.read_text() if DOCUMENT.exists() else ""
-        lines = before.splitlines(), text.splitlines()
-        changes = difflib.unified_diff(*lines, "docs/numpy_coverage.md", "as recorded", n=0, lineterm="")
-        return "\n".join(changes) or None
-    DOCUMENT.write_text(text)
-
-
 if __name__ == "__main__":
-    if os.environ.get("PYTHONHASHSEED") != "0":  # sets of strings are walked in the same order every time
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "PYTHONHASHSEED": "0"})
-    sys.exit(main(sys.argv[1:]))
+    api_coverage.same_order_of_sets()
+    sys.exit(api_coverage.main(sys.argv[1:], DOCUMENT, missing_names, report, show))
