@@ -7,7 +7,7 @@ import re
 import sys
 
 # As DYN_BIND_* of src/tracer/rec_np.h.
-PURE, IN_PLACE, RANDOM, UNKNOWN = range(4)
+PURE, IN_PLACE, RANDOM, UNKNOWN, POINTWISE = range(5)
 
 
 def classify(function):
@@ -22,7 +22,8 @@ def classify(function):
     -------
     int
         ``PURE``: nothing. ``IN_PLACE``: it changes its first argument and gives it back. ``RANDOM``: it draws
-        from the generator. ``UNKNOWN``: something else, or there is no schema.
+        from the generator. ``UNKNOWN``: something else, or there is no schema. ``POINTWISE``: nothing, and its result
+        has the sizes to which its tensors broadcast.
 
     Examples
     --------
@@ -31,6 +32,8 @@ def classify(function):
     (True, True)
     >>> classify(torch.batch_norm) == UNKNOWN, classify(torch.Tensor.t_) == UNKNOWN
     (True, True)
+    >>> classify(torch.erfc) == POINTWISE
+    True
     """
     torch = sys.modules["torch"]
     schemas = torch._C._jit_get_schemas_for_operator("aten::" + function.__name__)
@@ -51,7 +54,11 @@ def _kind(schema, tags):
         return UNKNOWN
     if writes and writes[0]:
         return IN_PLACE
-    return RANDOM if "nondeterministic_seeded" in tags else PURE
+    if "nondeterministic_seeded" in tags:
+        return RANDOM
+    returns = [str(r.type) for r in schema.returns]
+    pointwise = "pointwise" in tags or schema.name.startswith("aten::special_")  # of those the others have rules
+    return POINTWISE if pointwise and returns == ["Tensor"] else PURE
 
 
 def _writes_unsaid(schema):

@@ -27,7 +27,8 @@ enum { /* what a call does besides giving a result; dynoc/_torch.py knows the nu
        DYN_BIND_IN_PLACE, /* it changes its first argument, and gives it back */
        DYN_BIND_RANDOM,   /* it draws random numbers */
        DYN_BIND_UNKNOWN,
-       DYN_BIND_BY_RULE, /* what its rule doesn't know may have effects: no call in a graph */
+       DYN_BIND_POINTWISE, /* nothing, and the result has the sizes its tensors broadcast to */
+       DYN_BIND_BY_RULE,   /* what its rule doesn't know may have effects: no call in a graph */
        DYN_BIND_EFFECTS
 };
 struct DynBinding {
@@ -144,6 +145,7 @@ DYN_HIDDEN DynVal *dyn_np_transposed(DynRec *r, uint32_t a, bool matrix, PyObjec
 DYN_HIDDEN uint32_t dyn_np_basic_index(DynRec *r, uint32_t a, DynOperand index);            /* a[index] as a SLICE node */
 
 /* ---- rec_torch*.c */
+DYN_HIDDEN DynVal *tt_rule_pointwise(DynRec *r, NpCall *c);         /* the sizes are those to which the tensors broadcast */
 DYN_HIDDEN const DynBinding *dyn_torch_binding(PyObject *callable); /* a callable of torch's; NULL: nothing is known of it */
 DYN_HIDDEN uint32_t dyn_torch_operator(DynRec *r, DynOp op, NpArg *args, int n);
 DYN_HIDDEN DynVal *dyn_torch_attr(DynRec *r, DynOperand a, uint32_t node, PyObject *name, PyObject *result);
@@ -185,6 +187,9 @@ DYN_HIDDEN uint32_t dyn_np_position(DynRec *r, DynOp op, uint32_t a, int axis, b
 /* ---- rec_numpy_extern.c */
 DYN_HIDDEN int dyn_np_agree(DynRec *r, uint32_t a, uint32_t b); /* two sizes are equal now, and at every call; -1 */
 DYN_HIDDEN DynVal *dyn_np_sized_call(DynRec *r, NpCall *c, int ndim, const uint32_t *shape); /* the call as it was made */
+/* The same where several arrays come out: their sizes one behind the other, n in all. */
+DYN_HIDDEN DynVal *dyn_np_sized_results(DynRec *r, NpCall *c, int n, const uint32_t *shape);
+DYN_HIDDEN DynVal *dyn_np_sized_once(DynRec *r, NpCall *c, int ndim, const uint32_t *shape); /* has an effect: in its place */
 DYN_HIDDEN DynVal *dyn_np_sized_extern(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int n,
                                        PyObject *result, const uint32_t *shape); /* another one in its place */
 

@@ -564,6 +564,8 @@ DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int 
     DynReason why = *dyn_rec_why(r);
     if (b->effect == DYN_BIND_BY_RULE)
         return NULL;
+    if (b->effect == DYN_BIND_RANDOM)
+        return dyn_np_extern_once(r, b->callable, b->path, args, npos, kwnames, result);
     if (b->effect == DYN_BIND_IN_PLACE)
         return dyn_np_extern_in_place(r, b->callable, b->path, args, npos, kwnames, result);
     PyObject *f = PyCallable_Check(b->callable) ? Py_NewRef(b->callable) : PyObject_GetAttrString(b->callable, "__getitem__");
@@ -606,6 +608,19 @@ static const struct Operator {
     {DYN_OP_GREATER, "gt"},       {DYN_OP_GREATER_EQUAL, "ge"}, {DYN_OP_NEGATIVE, "neg"},      {DYN_OP_POSITIVE, "pos"},
     {DYN_OP_INVERT, "invert"},    {DYN_OP_ABSOLUTE, "abs"},     {DYN_OP_EXTERN, "matmul"}};
 
+/* The same of tensors: written in place it never changes their sizes, else the sizes are those to which they broadcast. */
+static DynVal *tensor_call(DynRec *r, PyObject *f, const char *name, const DynOperand *o, int n, bool inplace, PyObject *result) {
+    DynBinding row = {.path = name, .rule = tt_rule_pointwise, .callable = f};
+    NpCall call = {.b = &row, .args = o, .npos = n, .result = result};
+    uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+    if (inplace)
+        return dyn_np_extern_in_place(r, f, name, o, n, NULL, result);
+    DynVal *v = take_back(r, nnodes, tt_rule_pointwise(r, &call));
+    if (v == NULL)
+        *dyn_rec_why(r) = DYN_R_OK;
+    return v != NULL ? v : dyn_np_extern(r, f, name, o, n, NULL, result);
+}
+
 /* An operator without nodes of its own for these operands: a call of it. */
 static DynVal *operator_call(DynRec *r, DynOp op, const DynOperand *o, int n, bool inplace, PyObject *result) {
     for (size_t i = 0; i < DYN_COUNTOF(operators); i++) {
@@ -616,7 +631,9 @@ static DynVal *operator_call(DynRec *r, DynOp op, const DynOperand *o, int n, bo
                  operators[i].name);
         PyObject *module = PyImport_ImportModule("operator");
         PyObject *f = module == NULL ? NULL : PyObject_GetAttrString(module, name);
-        DynVal *v = f == NULL ? NULL : dyn_np_extern(r, f, name, o, n, NULL, result);
+        DynVal *v = f == NULL                                     ? NULL
+                    : dyn_torch_is(result) && op != DYN_OP_EXTERN ? tensor_call(r, f, name, o, n, inplace, result)
+                                                                  : dyn_np_extern(r, f, name, o, n, NULL, result);
         Py_XDECREF(f);
         Py_XDECREF(module);
         PyErr_Clear();

@@ -100,7 +100,7 @@ static int put_argument(DynRec *r, Forms *f, DynOperand o) {
     if ((s = dyn_rec_number(r, o.v, o.real)) != DYN_NONE)
         return put_operand(r, f, DYN_F_NUMBER, (DynArg){DYN_ARG_SYM, s});
     if (o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_SLICE) {
-        int n = o.v->type != NULL ? -1 : dyn_np_items(r, o, items, (int)DYN_COUNTOF(items));
+        int n = o.v->type != NULL && !dyn_is_tuple(o.real) ? -1 : dyn_np_items(r, o, items, (int)DYN_COUNTOF(items));
         DynFormKind kind = o.v->kind == DV_TUPLE ? DYN_F_TUPLE : o.v->kind == DV_LIST ? DYN_F_LIST : DYN_F_SLICE;
         if (n < 0 || put_form(r, f, kind, (uint32_t)n, NULL) < 0)
             return refuse(r), -1;
@@ -140,7 +140,7 @@ typedef struct Results {
     uint32_t call;
     PyObject *arrays[32]; /* so far: of the call's own node and those behind it */
     uint32_t narrays;
-    const uint32_t *shape; /* sizes that a rule knows, or NULL */
+    const uint32_t *shape; /* sizes that a rule knows, of the arrays that come, or NULL */
     bool object;           /* the call makes an object */
 } Results;
 
@@ -182,9 +182,10 @@ static DynVal *array_result(DynRec *r, Results *x, PyObject *o) {
     }
     share_storage(r, x, node, o);
     x->arrays[x->narrays++] = o;
-    if (x->shape != NULL)
+    if (x->shape != NULL) {
         memcpy(node_at(r, node)->shape, x->shape, sizeof(*x->shape) * node_at(r, node)->ndim);
-    else if (late_shape(r, x->call, node, o) < 0)
+        x->shape += node_at(r, node)->ndim;
+    } else if (late_shape(r, x->call, node, o) < 0)
         return dyn_np_refuse(r, DYN_R_NO_MEMORY);
     DynVal *v = put_form(r, x->f, DYN_F_NODE, 0, NULL) < 0 ? NULL : dyn_np_result(r, node, o);
     if (v != NULL && dyn_torch_is(o) && dyn_array_view(o, &view) && dyn_layout_is_dense(&node_at(r, node)->layout, &view))
@@ -542,15 +543,31 @@ DynVal *np_rule_random(DynRec *r, NpCall *c) {
     return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect);
 }
 
-/* A rule knows the sizes of the one array that comes out. */
-DynVal *dyn_np_sized_call(DynRec *r, NpCall *c, int ndim, const uint32_t *shape) {
-    for (int i = 0; i < ndim; i++)
-        if (shape[i] == DYN_NONE)
-            return refuse(r);
+/* The ranks of all arrays in a result. */
+static int ranks_of(PyObject *o) {
     DynArrayView view;
-    if (!is_array_value(c->result) || rank_of(c->result, &view) != ndim)
-        return refuse(r);
-    return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, none);
+    int n = is_array_value(o) ? rank_of(o, &view) : 0;
+    for (Py_ssize_t i = 0; PyTuple_Check(o) && i < PyTuple_GET_SIZE(o); i++)
+        n += ranks_of(PyTuple_GET_ITEM(o, i));
+    return n;
+}
+
+static DynVal *sized(DynRec *r, NpCall *c, int n, const uint32_t *shape, Effect effect) {
+    bool known = ranks_of(c->result) == n;
+    for (int i = 0; i < n; i++)
+        known = known && shape[i] != DYN_NONE;
+    return known ? call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect) : refuse(r);
+}
+
+/* A rule knows the sizes of the one array that comes out; of several, one behind the other. */
+DynVal *dyn_np_sized_call(DynRec *r, NpCall *c, int ndim, const uint32_t *shape) {
+    return is_array_value(c->result) ? sized(r, c, ndim, shape, none) : refuse(r);
+}
+
+DynVal *dyn_np_sized_results(DynRec *r, NpCall *c, int n, const uint32_t *shape) { return sized(r, c, n, shape, none); }
+
+DynVal *dyn_np_sized_once(DynRec *r, NpCall *c, int ndim, const uint32_t *shape) {
+    return is_array_value(c->result) ? sized(r, c, ndim, shape, (Effect){.writes = -1, .once = true}) : refuse(r);
 }
 
 DynVal *dyn_np_sized_extern(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int n, PyObject *result,

@@ -52,7 +52,7 @@ static int bind_row(const struct Row *row, char scope) {
     static const struct {
         char scope;
         const char *path;
-    } scopes[] = {{'t', ""},       {'m', "Tensor"},  {'i', "Tensor"}, {'f', "nn.functional"},
+    } scopes[] = {{'t', ""},       {'m', "Tensor"},  {'i', "Tensor"}, {'i', ""}, {'f', "nn.functional"},
                   {'n', "_C._nn"}, {'s', "special"}, {'l', "linalg"}};
     for (size_t i = 0; i < DYN_COUNTOF(scopes); i++) {
         char path[96];
@@ -62,8 +62,10 @@ static int bind_row(const struct Row *row, char scope) {
         PyObject *callable = dyn_torch_lookup(dyn_torch_module, path);
         uint8_t effect = row->name[strlen(row->name) - 1] == '_' || scope == 'i' ? DYN_BIND_IN_PLACE
                          : strchr(row->scopes, '!') != NULL                      ? DYN_BIND_BY_RULE
+                         : strchr(row->scopes, '?') != NULL                      ? DYN_BIND_RANDOM
                                                                                  : DYN_BIND_PURE;
-        return callable == NULL ? 0 : add_binding(callable, row->name, row->sig, row->rule, row->op, effect);
+        if (callable != NULL && add_binding(callable, row->name, row->sig, row->rule, row->op, effect) < 0)
+            return -1;
     }
     return 0;
 }
@@ -93,7 +95,9 @@ static const DynBinding *bind_by_schema(PyObject *callable) {
     const char *name = PyCFunction_Check(callable) ? ((PyCFunctionObject *)callable)->m_ml->ml_name
                                                    : ((PyMethodDescrObject *)callable)->d_method->ml_name;
     uint8_t effect = n < 0 || n >= DYN_BIND_EFFECTS ? DYN_BIND_UNKNOWN : (uint8_t)n;
-    if (add_binding(Py_NewRef(callable), name, "", tt_rule_call, 0, effect) < 0)
+    NpRule rule = effect == DYN_BIND_POINTWISE ? tt_rule_pointwise : tt_rule_call;
+    effect = effect == DYN_BIND_POINTWISE ? DYN_BIND_PURE : effect;
+    if (add_binding(Py_NewRef(callable), name, "", rule, 0, effect) < 0)
         return NULL;
     return bindings.at[place_of(callable)];
 }

@@ -151,11 +151,17 @@ DynVal *tt_rule_arange(DynRec *r, NpCall *c) {
     DynDtype dt = dyn_np_dtype_of(c->result);
     if (c->npos < 1 || c->npos > 3 || burn_keywords(r, c) < 0)
         return dyn_tt_refuse(r);
-    for (int i = 0; i < c->npos; i++)
-        if (!PyLong_CheckExact(c->args[i].real) || (n[first + i] = dyn_np_int_sym(r, c->args[i])) == DYN_NONE)
+    bool whole = true;
+    for (int i = 0; i < c->npos; i++) {
+        n[first + i] = PyBool_Check(c->args[i].real) ? DYN_NONE : dyn_rec_number(r, c->args[i].v, c->args[i].real);
+        if (n[first + i] == DYN_NONE)
             return dyn_tt_refuse(r);
+        whole = whole && PyLong_CheckExact(c->args[i].real);
+    }
     dyn_tt_default(r);
     uint32_t length = dyn_np_arange_length(r, n[0], n[1], n[2]);
+    if (length != DYN_NONE && !whole)
+        return dyn_np_sized_call(r, c, 1, &length);
     if (length == DYN_NONE || (dyn_dtypes[dt].kind != 'i' && dt != DYN_F32 && dt != DYN_F64))
         return dyn_tt_refuse(r);
     uint32_t id = dyn_np_arange(r, length, n[0], n[2]);
