@@ -27,7 +27,7 @@ typedef enum DynDtype {
 typedef struct DynDtypeInfo {
     const char *name;  /* "f64" */
     const char *ctype; /* of an element in memory, in generated code */
-    int npy;           /* NumPy type number */
+    int npy;           /* NumPy type number; of BF16 that of its bits */
     uint8_t size;
     char kind;
 } DynDtypeInfo;
@@ -35,6 +35,8 @@ extern DYN_HIDDEN const DynDtypeInfo dyn_dtypes[DYN_DTYPE_COUNT];
 static inline DynDtype dyn_dtype_real(DynDtype dt) { /* of the parts of a complex number; any other dtype is its own */
     return dt == DYN_C64 ? DYN_F32 : dt == DYN_C128 ? DYN_F64 : dt;
 }
+/* Is it 16 bits in memory and a float in between, rounded behind each operator? */
+static inline bool dyn_dtype_is_half(DynDtype dt) { return dt == DYN_F16 || dt == DYN_BF16; }
 DYN_HIDDEN int dyn_arrays_init(void);                   /* import_array, import_umath; -1 with an exception set */
 DYN_HIDDEN DynDtype dyn_dtype_of(PyArray_Descr *descr); /* DYN_NO_DTYPE: not native byte order, or not ours */
 DYN_HIDDEN DynDtype dyn_dtype_parse(const char *name);  /* from the short name; DYN_NO_DTYPE */

@@ -28,10 +28,10 @@ static const struct TorchType { /* how torch and DLPack call an element type */
     const char *name;
     uint8_t code;
 } types[DYN_DTYPE_COUNT] = {
-    [DYN_BOOL] = {"bool", 6},     [DYN_I8] = {"int8", 0},        [DYN_I16] = {"int16", 0},   [DYN_I32] = {"int32", 0},
-    [DYN_I64] = {"int64", 0},     [DYN_U8] = {"uint8", 1},       [DYN_U16] = {"uint16", 1},  [DYN_U32] = {"uint32", 1},
-    [DYN_U64] = {"uint64", 1},    [DYN_F16] = {"float16", 2},    [DYN_F32] = {"float32", 2}, [DYN_F64] = {"float64", 2},
-    [DYN_C64] = {"complex64", 5}, [DYN_C128] = {"complex128", 5}};
+    [DYN_BOOL] = {"bool", 6},   [DYN_I8] = {"int8", 0},       [DYN_I16] = {"int16", 0},      [DYN_I32] = {"int32", 0},
+    [DYN_I64] = {"int64", 0},   [DYN_U8] = {"uint8", 1},      [DYN_U16] = {"uint16", 1},     [DYN_U32] = {"uint32", 1},
+    [DYN_U64] = {"uint64", 1},  [DYN_F16] = {"float16", 2},   [DYN_BF16] = {"bfloat16", 4},  [DYN_F32] = {"float32", 2},
+    [DYN_F64] = {"float64", 2}, [DYN_C64] = {"complex64", 5}, [DYN_C128] = {"complex128", 5}};
 
 PyTypeObject *dyn_torch_tensor, *dyn_torch_parameter, *dyn_torch_size, *dyn_torch_dtype, *dyn_torch_device;
 PyObject *dyn_torch_module;
@@ -355,4 +355,9 @@ PyObject *dyn_torch_to_numpy(PyObject *tensor) {
     return a;
 }
 
-PyObject *dyn_torch_from_numpy(PyObject *array) { return PyObject_CallOneArg(ob.from_numpy, array); }
+PyObject *dyn_torch_from_numpy(PyObject *array, DynDtype dt) {
+    PyObject *t = PyObject_CallOneArg(ob.from_numpy, array);
+    if (t != NULL && dt == DYN_BF16)
+        Py_SETREF(t, PyObject_CallMethod(t, "view", "O", dtypes[dt]));
+    return t;
+}

@@ -50,7 +50,8 @@ DYN_HIDDEN int dyn_torch_bump(PyObject *tensor);            /* its elements were
 DYN_HIDDEN PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
 /* A view of `base` on elements that lie where `view` says. New reference. */
 DYN_HIDDEN PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view);
-/* An ndarray over a tensor's elements, which keeps it alive, and a tensor over an ndarray's. New references. */
+/* An ndarray over a tensor's elements, which keeps it alive, and a tensor of that type over an ndarray's. Of bfloat16 the ndarray
+ * is of its bits. New references. */
 DYN_HIDDEN PyObject *dyn_torch_to_numpy(PyObject *tensor);
-DYN_HIDDEN PyObject *dyn_torch_from_numpy(PyObject *array);
+DYN_HIDDEN PyObject *dyn_torch_from_numpy(PyObject *array, DynDtype dt);
 #endif

@@ -121,7 +121,7 @@ static int store_of(const Planner *b, uint32_t value) {
 
 /* A copy of bytes; of what kernels read in another form than it has in memory, by a row. */
 static void add_copy(Planner *b, int16_t from, int16_t to, uint8_t dtype) {
-    bool plain = dtype != DYN_BOOL && dtype != DYN_F16;
+    bool plain = dtype != DYN_BOOL && !dyn_dtype_is_half((DynDtype)dtype);
     b->plan->steps[b->plan->nsteps++] = (DynBuiltinStep){.row = plain ? NONE : (int16_t)dyn_builtin_row(DYN_OP_POSITIVE, dtype),
                                                          .from = {from},
                                                          .to = to,

@@ -50,7 +50,7 @@ static bool exists(DynOp op, DynDtype t) {
     }
     bool has_parts = dyn_dtypes[t].kind == 'c';
     const char *c = has_parts ? dyn_complex_ops[op].c : dyn_ops[op].c;
-    return c != NULL && *c && takes(op, t) && has_parts >= part && has_functions(c, t == DYN_F16 ? DYN_F32 : t);
+    return c != NULL && *c && takes(op, t) && has_parts >= part && has_functions(c, dyn_dtype_is_half(t) ? DYN_F32 : t);
 }
 
 static DynDtype result_dtype(DynOp op, DynDtype t) {

@@ -115,6 +115,9 @@ static bool is_added_up(const DynKernel *k, uint32_t i) {
     return added;
 }
 
+/* Does a function of strips round it? (bfloat16 needs none: compilers make vectors of its rounding.) */
+static bool rounds_in_strips(const DynInsn *insn) { return insn->dtype == DYN_F16 && dyn_emit_rounds(insn); }
+
 /* One value: "const double v3 = …;" */
 static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) {
     const DynKernel *k = b->k;
@@ -131,6 +134,7 @@ static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) 
         bool found = b->found && k->operands.at[insn->a[0]].indirect;
         dyn_str_printf(out,
                        insn->dtype == DYN_F16    ? "dyn_half_load(%c%u[%s]);\n"
+                       : insn->dtype == DYN_BF16 ? "dyn_bf16_load(%c%u[%s]);\n"
                        : insn->dtype == DYN_BOOL ? "%c%u[%s] != 0;\n"
                                                  : "%c%u[%s];\n",
                        found ? 'f' : 'a', insn->a[0], found ? "j" : index);
@@ -150,7 +154,7 @@ static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) 
         return 0;
     }
     DynDtype from = (DynDtype)at(k, insn->a[0])->dtype;
-    int failed = b->lanes && dyn_emit_rounds(insn) ? dyn_emit_op(out, insn, args) : dyn_emit_expr(out, insn, from, args);
+    int failed = b->lanes && rounds_in_strips(insn) ? dyn_emit_op(out, insn, args) : dyn_emit_expr(out, insn, from, args);
     dyn_str_puts(out, ";\n");
     return failed;
 }
@@ -191,7 +195,7 @@ static bool is_half_load(const DynKernel *k, const DynInsn *insn) {
 
 static bool has_strips(const DynKernel *k) {
     for (uint32_t i = 0; i < k->insns.n; i++) {
-        if (is_half_load(k, at(k, i)) || dyn_emit_rounds(at(k, i))) {
+        if (is_half_load(k, at(k, i)) || rounds_in_strips(at(k, i))) {
             return true;
         }
     }
@@ -199,7 +203,7 @@ static bool has_strips(const DynKernel *k) {
 }
 
 static bool is_rounding_store(const DynKernel *k, const DynInsn *insn) {
-    return insn->kind == DYN_L_STORE && dyn_emit_rounds(at(k, insn->a[1]));
+    return insn->kind == DYN_L_STORE && rounds_in_strips(at(k, insn->a[1]));
 }
 
 /* Which values are arrays: a function of strips makes or takes them, or they are used behind another loop than their own. */
@@ -210,7 +214,7 @@ static void find_spread(Body *b) {
         const DynInsn *insn = at(k, i);
         bool writes = insn->kind == DYN_L_STORE || insn->kind == DYN_L_REDUCE;
         loop[i] = loops;
-        bool ends = is_half_load(k, insn) || dyn_emit_rounds(insn);
+        bool ends = is_half_load(k, insn) || rounds_in_strips(insn);
         b->spread[i] = ends && insn->kind != DYN_L_REDUCE;
         loops += ends || is_rounding_store(k, insn);
         for (int a = writes; a < (writes ? 2 : nvalues(insn)); a++) {
@@ -252,7 +256,7 @@ static void put_place(DynStr *out, const char *indent, uint32_t n, uint32_t op, 
 static int put_accumulate(DynStr *out, Body *b, const DynInsn *insn, int n) {
     char acc[32], value[24];
     const char *args[3] = {acc, value, NULL};
-    bool rounds = b->lanes && dyn_emit_rounds(insn);
+    bool rounds = b->lanes && rounds_in_strips(insn);
     if (b->counts && is_added_up(b->k, insn->a[1])) {
         dyn_str_printf(out, "%sc%d[j] = (unsigned char)(c%d[j] + v%u);\n", b->indent, n, n, at(b->k, insn->a[1])->a[0]);
         return 0;
@@ -283,8 +287,11 @@ static int put_insn(DynStr *out, Body *b, uint32_t i, const char *index) {
     } else if (insn->kind == DYN_L_STORE) {
         open_loop(out, b);
         value_name(b, insn->a[1], value, sizeof(value));
-        dyn_str_printf(out, insn->dtype == DYN_F16 ? "a%u[%s] = dyn_half_store(%s);\n" : "a%u[%s] = %s;\n", insn->a[0], index,
-                       value);
+        dyn_str_printf(out,
+                       insn->dtype == DYN_F16    ? "a%u[%s] = dyn_half_store(%s);\n"
+                       : insn->dtype == DYN_BF16 ? "a%u[%s] = dyn_bf16_store(%s);\n"
+                                                 : "a%u[%s] = %s;\n",
+                       insn->a[0], index, value);
     } else if (b->looks_up && insn->kind == DYN_L_LOAD && b->k->operands.at[insn->a[0]].indirect) {
         open_loop(out, b);
         snprintf(value, sizeof(value), "at%u", i);
@@ -293,7 +300,7 @@ static int put_insn(DynStr *out, Body *b, uint32_t i, const char *index) {
     } else {
         open_loop(out, b);
         failed = put_value(out, b, i, index);
-        if (b->lanes && dyn_emit_rounds(insn)) {
+        if (b->lanes && rounds_in_strips(insn)) {
             close_loop(out, b);
             if (uses_of(b->k, i) != STORED) { /* stores of strips round */
                 dyn_str_printf(out, "%sdyn_half_rounds(v%u, v%u, %d);\n", b->indent, i, i, b->lanes);

@@ -103,7 +103,9 @@ static const struct Function {
 };
 
 const char *dyn_emit_memory_type(DynDtype dt) { return dyn_dtypes[dt].ctype; }
-const char *dyn_emit_type(DynDtype dt) { return dt == DYN_BOOL ? "_Bool" : dt == DYN_F16 ? "float" : dyn_dtypes[dt].ctype; }
+const char *dyn_emit_type(DynDtype dt) {
+    return dt == DYN_BOOL ? "_Bool" : dyn_dtype_is_half(dt) ? "float" : dyn_dtypes[dt].ctype;
+}
 
 static const char *wrapping_type(DynDtype dt) {
     if (dyn_dtypes[dt].kind == 'f' || dyn_dtypes[dt].kind == 'c') {
@@ -123,6 +125,8 @@ static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value)
                        : from == DYN_BOOL ? "(float)(int)%s"
                                           : "dyn_half((float)%s)",
                        value);
+    } else if (to == DYN_BF16) {
+        dyn_str_printf(out, from == DYN_BOOL ? "(float)(int)%s" : "dyn_bf16((float)%s)", value);
     } else if (dyn_dtypes[from].kind == 'f' && to == DYN_U64) {
         dyn_str_printf(out, from == DYN_F64 ? "dyn_whole_f64(%s)" : "dyn_whole_f32(%s)", value);
     } else if (dyn_dtypes[from].kind == 'f' && dyn_dtypes[to].kind != 'f' && dyn_dtypes[to].size < 8) {
@@ -135,7 +139,7 @@ static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value)
 
 bool dyn_emit_rounds(const DynInsn *insn) {
     const DynOpInfo *op = &dyn_ops[insn->op];
-    return (insn->kind == DYN_L_OP || insn->kind == DYN_L_REDUCE) && insn->dtype == DYN_F16 &&
+    return (insn->kind == DYN_L_OP || insn->kind == DYN_L_REDUCE) && dyn_dtype_is_half((DynDtype)insn->dtype) &&
            (*op->fpe || (op->flags & DYN_OPF_VECTOR_CALL));
 }
 
@@ -145,14 +149,14 @@ int dyn_emit_expr(DynStr *out, const DynInsn *insn, DynDtype from, const char *c
         return 0;
     }
     bool rounds = dyn_emit_rounds(insn);
-    dyn_str_puts(out, rounds ? "dyn_half(" : "");
+    dyn_str_puts(out, !rounds ? "" : insn->dtype == DYN_F16 ? "dyn_half(" : "dyn_bf16(");
     int failed = dyn_emit_op(out, insn, args);
     dyn_str_puts(out, rounds ? ")" : "");
     return failed;
 }
 
 int dyn_emit_op(DynStr *out, const DynInsn *insn, const char *const *args) {
-    DynDtype t = insn->compute == DYN_F16 ? DYN_F32 : (DynDtype)insn->compute;
+    DynDtype t = dyn_dtype_is_half((DynDtype)insn->compute) ? DYN_F32 : (DynDtype)insn->compute;
     const char *c = dyn_dtypes[t].kind == 'c' ? dyn_complex_ops[insn->op].c : dyn_ops[insn->op].c;
     if (!c) {
         return -1;

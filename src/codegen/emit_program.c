@@ -29,7 +29,7 @@ static const char program[] =
     "    for (long i = 0; i < n * o->size / size; i++, to += size) {\n"
     "        double x = number();\n"
     "        float f = (float)x;\n"
-    "        unsigned short half = (unsigned short)(0x3c00 + (int)(x * 300)); /* 1 and some */\n"
+    "        unsigned short half = (unsigned short)(0x3c00 + (int)(x * 300)); /* 1 and some; small as bfloat16 */\n"
     "        unsigned long whole = o->kind == 'b' ? x > 1 : (unsigned long)(x * 64);\n"
     "        const void *from = !floats ? o->kind == 'h' ? (void *)&half : (void *)&whole : size == 4 ? (void *)&f : (void "
     "*)&x;\n"
@@ -99,7 +99,8 @@ static void put_tables(DynStr *out, const DynLoops *p, const DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const DynOperand *o = &k->operands.at[i];
         const DynDtypeInfo *t = &dyn_dtypes[o->dtype];
-        dyn_str_printf(out, "{%d, '%c', %d}, ", t->size, o->dtype == DYN_F16 ? 'h' : t->kind, o->scalar || o->result);
+        dyn_str_printf(out, "{%d, '%c', %d}, ", t->size, dyn_dtype_is_half((DynDtype)o->dtype) ? 'h' : t->kind,
+                       o->scalar || o->result);
     }
     dyn_str_printf(out, "};\nstatic const union dyn_scalar scalars_%d[] = {", k->number);
     for (uint32_t i = 0; i < k->params.n; i++) {

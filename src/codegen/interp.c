@@ -42,6 +42,58 @@ static PyObject *erf_function(void) {
 
 static PyObject *descr_of(uint8_t dtype) { return (PyObject *)PyArray_DescrFromType(dyn_dtypes[dtype].npy); }
 
+/* ---- bfloat16, which NumPy has not: arrays of it are of its bits, and it is computed with as floats that it can hold */
+
+/* A new dense array in the order of `a`, of another type. */
+static PyObject *converted(PyObject *a, int type) {
+    PyObject *r = PyArray_NewLikeArray((PyArrayObject *)a, NPY_KEEPORDER, PyArray_DescrFromType(type), 0);
+    if (r && PyArray_CopyInto((PyArrayObject *)r, (PyArrayObject *)a) < 0) {
+        Py_CLEAR(r);
+    }
+    return r;
+}
+
+static PyObject *floats_of_bits(PyObject *bits) {
+    PyObject *wide = converted(bits, NPY_UINT32);
+    uint32_t *x = wide ? PyArray_DATA((PyArrayObject *)wide) : NULL;
+    for (npy_intp i = 0; wide && i < PyArray_SIZE((PyArrayObject *)wide); i++) {
+        x[i] <<= 16;
+    }
+    PyObject *r = wide ? PyArray_View((PyArrayObject *)wide, PyArray_DescrFromType(NPY_FLOAT32), NULL) : NULL;
+    Py_XDECREF(wide);
+    return r;
+}
+
+/* Rounded to nearest even. */
+static PyObject *bits_of_numbers(PyObject *a) {
+    PyObject *single = converted(a, NPY_FLOAT32);
+    uint32_t *x = single ? PyArray_DATA((PyArrayObject *)single) : NULL;
+    for (npy_intp i = 0; single && i < PyArray_SIZE((PyArrayObject *)single); i++) {
+        bool nan = (x[i] & 0x7fffffff) > 0x7f800000;
+        x[i] = (nan ? x[i] | 0x400000 : x[i] + 0x7fff + (x[i] >> 16 & 1)) >> 16;
+    }
+    PyObject *wide = single ? PyArray_View((PyArrayObject *)single, PyArray_DescrFromType(NPY_UINT32), NULL) : NULL;
+    PyObject *r = wide ? converted(wide, NPY_UINT16) : NULL;
+    Py_XDECREF(wide);
+    Py_XDECREF(single);
+    return r;
+}
+
+/* An array of one of dynoc's types as NumPy computes with another. Takes the reference. */
+static PyObject *cast(PyObject *a, uint8_t from, uint8_t to) {
+    if (a && from == DYN_BF16 && to != from) {
+        Py_SETREF(a, floats_of_bits(a));
+    }
+    if (a && to == DYN_BF16 && from != to) {
+        Py_SETREF(a, bits_of_numbers(a));
+    } else if (a && from != to) {
+        Py_SETREF(a, PyObject_CallMethod(a, "astype", "N", descr_of(to)));
+    }
+    return a;
+}
+
+/* ---- operands */
+
 static PyObject *ints(const Interp *x, const uint32_t *syms, int n) {
     PyObject *t = PyTuple_New(n);
     for (int i = 0; t && i < n; i++) {
@@ -61,16 +113,21 @@ static PyObject *operand(Interp *x, DynArg arg, uint8_t dtype) {
         PyObject *number = dyn_sym_object(x->g->syms, arg.id, x->run->sym[arg.id]);
         PyObject *a = number ? PyArray_FromAny(number, NULL, 0, 0, 0, NULL) : NULL;
         Py_XDECREF(number);
-        if (a) {
+        if (a && dtype == DYN_BF16) {
+            Py_SETREF(a, bits_of_numbers(a));
+        } else if (a) {
             Py_SETREF(a, PyArray_CastToType((PyArrayObject *)a, (PyArray_Descr *)descr_of(dtype), 0));
         }
         return a;
     }
-    PyObject *v = array_of(x, arg.id);
-    if (!v || dyn_graph_node(x->g, arg.id)->dtype == dtype) {
-        return Py_XNewRef(v);
-    }
-    return PyObject_CallMethod(v, "astype", "N", descr_of(dtype));
+    return cast(Py_XNewRef(array_of(x, arg.id)), dyn_graph_node(x->g, arg.id)->dtype, dtype);
+}
+
+/* What was computed with floats in their place: rounded, and in the node's dtype. Takes the reference. */
+static PyObject *of_brain_floats(const DynNode *n, PyObject *r) {
+    PyObject *a = r && n->dtype != DYN_BOOL ? PyArray_FromAny(r, NULL, 0, 0, 0, NULL) : Py_XNewRef(r);
+    Py_XDECREF(r);
+    return a && n->dtype != DYN_BOOL ? cast(cast(a, DYN_F32, DYN_BF16), DYN_BF16, n->dtype) : a;
 }
 
 static PyObject *run_elementwise(Interp *x, const DynNode *n) {
@@ -82,6 +139,9 @@ static PyObject *run_elementwise(Interp *x, const DynNode *n) {
         bool boolean = op->dtype == DYN_DT_LOGICAL || (op->dtype == DYN_DT_WHERE && i == 0);
         bool integer = n->op == DYN_OP_LDEXP && i == 1;
         PyObject *a = operand(x, n->args[i], boolean ? DYN_BOOL : integer ? DYN_I64 : n->compute);
+        if (a && n->compute == DYN_BF16 && !boolean) {
+            Py_SETREF(a, floats_of_bits(a));
+        }
         if (!a) {
             Py_CLEAR(args);
             break;
@@ -94,6 +154,7 @@ static PyObject *run_elementwise(Interp *x, const DynNode *n) {
     if (r && which >= 0) {
         Py_SETREF(r, Py_XNewRef(PyTuple_GetItem(r, which)));
     }
+    r = n->compute == DYN_BF16 ? of_brain_floats(n, r) : r;
     Py_XDECREF(f);
     Py_XDECREF(args);
     return r;
@@ -304,19 +365,18 @@ static PyObject *run_create(Interp *x, const DynNode *n) {
 }
 
 static PyObject *run_copy(Interp *x, const DynNode *n) {
-    PyObject *from = array_of(x, n->args[0].id);
+    PyObject *from = operand(x, n->args[0], n->dtype);
     int64_t dims[DYN_MAX_NDIM];
     for (int i = 0; i < n->ndim; i++) {
         dims[i] = x->run->sym[n->shape[i]].i;
     }
     PyObject *a = from ? dyn_array_new((DynDtype)n->dtype, n->ndim, dims, &n->layout) : NULL;
     PyObject *array = a ? PyArray_FromAny(from, NULL, 0, 0, 0, NULL) : NULL;
-    PyObject *cast = array ? PyArray_CastToType((PyArrayObject *)array, (PyArray_Descr *)descr_of(n->dtype), 0) : NULL;
-    if (!cast || PyArray_CopyInto((PyArrayObject *)a, (PyArrayObject *)cast) < 0) {
+    if (!array || PyArray_CopyInto((PyArrayObject *)a, (PyArrayObject *)array) < 0) {
         Py_CLEAR(a);
     }
-    Py_XDECREF(cast);
     Py_XDECREF(array);
+    Py_XDECREF(from);
     return a;
 }
 
@@ -406,13 +466,13 @@ static PyObject *finish(const DynNode *n, PyObject *r) {
         Py_SETREF(r, PyArray_FromAny(r, NULL, 0, 0, 0, NULL));
     }
     if (r && PyArray_TYPE((PyArrayObject *)r) != dyn_dtypes[n->dtype].npy) {
-        Py_SETREF(r, PyObject_CallMethod(r, "astype", "N", descr_of(n->dtype)));
+        Py_SETREF(r, n->dtype == DYN_BF16 ? bits_of_numbers(r) : PyObject_CallMethod(r, "astype", "N", descr_of(n->dtype)));
     }
     if (r && (n->flags & DYN_NODE_READONLY)) {
         PyArray_CLEARFLAGS((PyArrayObject *)r, NPY_ARRAY_WRITEABLE);
     }
     if (r && (n->flags & DYN_NODE_TENSOR)) { /* over memory that is its own, or a tensor's */
-        Py_SETREF(r, dyn_torch_from_numpy(r));
+        Py_SETREF(r, dyn_torch_from_numpy(r, (DynDtype)n->dtype));
     }
     if (r && (n->flags & DYN_NODE_NPSCALAR)) {
         Py_SETREF(r, PyArray_ToScalar(PyArray_DATA((PyArrayObject *)r), (PyArrayObject *)r));

@@ -70,12 +70,13 @@ bool dyn_loops_cast_warns(uint8_t from, uint8_t to) {
     char a = dyn_dtypes[from].kind, b = dyn_dtypes[to].kind;
     int width_a = dyn_dtypes[from].size / (a == 'c' ? 2 : 1), width_b = dyn_dtypes[to].size / (b == 'c' ? 2 : 1);
     bool floats = b == 'f' || b == 'c';
-    return a == 'f' || a == 'c' ? b == 'i' || b == 'u' || (floats && width_b < width_a) : to == DYN_F16 && width_a >= 2;
+    return a == 'f' || a == 'c' ? b == 'i' || b == 'u' || (floats && width_b < width_a)
+                                : dyn_dtype_is_half((DynDtype)to) && width_a >= 2;
 }
 
 static bool arg_may_warn(const DynGraph *g, DynArg arg, uint8_t to) {
     if (arg.kind == DYN_ARG_SYM) {
-        return to == DYN_F16 || (to == DYN_F32 && dyn_sym_at(g->syms, arg.id)->type == DYN_T_FLOAT);
+        return dyn_dtype_is_half((DynDtype)to) || (to == DYN_F32 && dyn_sym_at(g->syms, arg.id)->type == DYN_T_FLOAT);
     }
     return arg.kind == DYN_ARG_NODE && dyn_loops_cast_warns(dyn_graph_node(g, arg.id)->dtype, to);
 }
@@ -462,7 +463,7 @@ static uint32_t build_cast(Lower *L, DynKernel *k, uint32_t value, uint8_t dtype
 
 /* Numbers come as integers, float or double; others are converted from double in the kernel, as NumPy converts Python's. */
 static uint32_t build_scalar(Lower *L, DynKernel *k, uint32_t sym, uint8_t dtype) {
-    uint8_t as = dtype == DYN_F16 || dyn_dtypes[dtype].kind == 'c' ? DYN_F64 : dtype;
+    uint8_t as = dyn_dtype_is_half((DynDtype)dtype) || dyn_dtypes[dtype].kind == 'c' ? DYN_F64 : dtype;
     uint32_t param = dyn_kernel_param(L->p, k, sym, (DynDtype)as);
     DynInsn insn = {.kind = DYN_L_SCALAR, .dtype = as, .a = {param}};
     return param == DYN_NONE ? DYN_NONE : build_cast(L, k, dyn_kernel_insn(L->p, k, insn), dtype);
@@ -505,7 +506,7 @@ static uint32_t build_gather(Lower *L, DynKernel *k, uint32_t id) {
  * NumPy's are; of a scalar NumPy takes pow, which all but always gives the rounded product.) */
 static uint32_t build_small_power(Lower *L, DynKernel *k, const DynNode *n) {
     if (n->op != DYN_OP_POWER || n->args[1].kind != DYN_ARG_SYM || !dyn_sym_is_const(L->g->syms, n->args[1].id) ||
-        dyn_dtypes[n->compute].kind != 'f' || n->compute == DYN_F16) {
+        dyn_dtypes[n->compute].kind != 'f' || dyn_dtype_is_half((DynDtype)n->compute)) {
         return DYN_NONE;
     }
     const DynSym *s = dyn_sym_at(L->g->syms, n->args[1].id);
@@ -836,7 +837,7 @@ static int supported(Lower *L) {
         if (!L->live[i] || !computes) {
             continue;
         }
-        if ((info(n)->kind == DYN_K_REDUCE && n->compute == DYN_F16) ||
+        if ((info(n)->kind == DYN_K_REDUCE && dyn_dtype_is_half((DynDtype)n->compute)) ||
             (dyn_dtypes[n->compute].kind == 'c' && !dyn_complex_ops[n->op].c)) {
             dyn_str_printf(L->error, "no kernels for %s of %s", info(n)->text, dyn_dtypes[n->compute].name);
             return -1;

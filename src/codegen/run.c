@@ -196,7 +196,7 @@ static PyObject *object_of(Call *c, uint32_t node) {
     const DynNode *n = dyn_graph_node(c->p->graph, node);
     PyObject *known = n->op == DYN_OP_INPUT ? input_object(c, node) : c->objects[node];
     if (known && n->flags & DYN_NODE_TENSOR && PyArray_Check(known)) { /* a product's, after all */
-        PyObject *tensor = dyn_torch_from_numpy(known);
+        PyObject *tensor = dyn_torch_from_numpy(known, (DynDtype)n->dtype);
         if (!tensor) {
             return NULL;
         }

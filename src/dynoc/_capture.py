@@ -287,7 +287,8 @@ class Capture:
         if kind == "sym":
             number = self.number(i)
             if isinstance(number, (bool, int, float)):
-                of = {"b": bool, "i": int, "u": int}.get(dtype[0], float if dtype[0] != "c" else type(number))
+                letter = "f" if dtype == "bf16" else dtype[0]
+                of = {"b": bool, "i": int, "u": int}.get(letter, float if letter != "c" else type(number))
                 return of(number) if torch and not (of is int and isinstance(number, float)) else number
             return number
         node = self.nodes[i]

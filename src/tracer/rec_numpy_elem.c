@@ -240,7 +240,7 @@ static int row_for(DynOp op, DynDtype compute) {
         return dyn_complex_ops[op].c != NULL ? (int)op : -1;
     if (op == DYN_OP_CONJUGATE)
         return DYN_OP_POSITIVE;
-    if (compute == DYN_F16 && (op == DYN_OP_SPACING || op == DYN_OP_NEXTAFTER || op == DYN_OP_LDEXP))
+    if (dyn_dtype_is_half(compute) && (op == DYN_OP_SPACING || op == DYN_OP_NEXTAFTER || op == DYN_OP_LDEXP))
         return -1; /* of the format itself, which isn't the one that half is computed in */
     if (kind == 'f')
         return op;
@@ -299,7 +299,7 @@ static uint32_t float_power(DynRec *r, DynDtype compute, const NpArg *args, NpFo
     } fast[] = {{2.0, DYN_OP_SQUARE}, {0.5, DYN_OP_SQRT}, {-1.0, DYN_OP_RECIPROCAL}};
     DynGraph *g = dyn_rec_graph(r);
     uint32_t sym = exponent_sym(r, &args[1]);
-    bool by_operator = dyn_dtypes[compute].kind == 'c' || compute == DYN_F16;
+    bool by_operator = dyn_dtypes[compute].kind == 'c' || dyn_dtype_is_half(compute);
     if (by_operator && (sym == DYN_NONE || form == NP_UFUNC || args[1].arg.kind != DYN_ARG_SYM))
         return dyn_np_elementwise_as(r, DYN_OP_POWER, compute, compute, args, 2);
     if (sym != DYN_NONE) {

@@ -47,7 +47,7 @@ static uint32_t reduce_node(DynRec *r, DynOp op, uint32_t a, int naxes, const in
     }
     if (dyn_np_drops((DynDtype)n->dtype, dtype))
         return no_node(r);
-    if (dtype == DYN_F16) { /* NumPy's loops go by float, and round at the end */
+    if (dyn_dtype_is_half(dtype)) { /* NumPy's loops go by float, and round at the end */
         uint32_t wide = reduce_node(r, op, a, naxes, axes, keepdims, DYN_F32, may_be_empty);
         return wide == DYN_NONE ? wide : dyn_np_copy(r, wide, dtype);
     }

@@ -4,7 +4,7 @@
 static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
 
 /* exec_scan.c has loops for these. */
-static bool has_loops(DynDtype dt) { return dyn_dtypes[dt].kind != 'c' && dt != DYN_F16; }
+static bool has_loops(DynDtype dt) { return dyn_dtypes[dt].kind != 'c' && !dyn_dtype_is_half(dt); }
 
 static uint32_t scan_node(DynRec *r, DynOp op, DynDtype dtype, uint32_t a, int axis, bool keepdims, int ndim) {
     uint32_t id = has_loops((DynDtype)node_at(r, a)->dtype) ? dyn_np_unary_node(r, op, dtype, a, ndim, 2) : DYN_NONE;

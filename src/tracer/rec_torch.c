@@ -4,6 +4,7 @@
  * first seen. */
 #include "tracer/rec_torch.h"
 #include "tracer/decode.h"
+#include <math.h>
 
 /* ---- the table */
 
@@ -145,6 +146,8 @@ DynDtype dyn_tt_promote(DynDtype a, DynDtype b) {
     }
     if (ka == 'b' || kb == 'b')
         return ka == 'b' ? b : a;
+    if (dyn_dtype_is_half(a) && dyn_dtype_is_half(b))
+        return DYN_F32;
     if (ka == kb)
         return dyn_dtypes[a].size >= dyn_dtypes[b].size ? a : b;
     if (ka == 'f' || kb == 'f')
@@ -247,7 +250,18 @@ DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node) {
     return drops ? dyn_tt_refuse(r) : dyn_np_store_into(r, to, dyn_np_node_arg(r, node));
 }
 
+/* Of halves a product with a number, a quotient by one, or either with a tensor of rank 0 behind the operator, is computed in
+ * float with the number as it is; other operators round numbers to halves first: aten/src/ATen/native/cpu/BinaryOpsKernel.cpp. */
+static bool goes_by_float(DynRec *r, DynOp op, DynDtype compute, const NpArg *args) {
+    if (!dyn_dtype_is_half(compute) || (op != DYN_OP_MULTIPLY && op != DYN_OP_DIVIDE && op != DYN_OP_FLOOR_DIVIDE))
+        return false;
+    return args[1].arg.kind == DYN_ARG_SYM || dyn_tt_node(r, args[1].arg.id)->ndim == 0 ||
+           (op == DYN_OP_MULTIPLY && args[0].arg.kind == DYN_ARG_SYM);
+}
+
 uint32_t dyn_tt_elementwise(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n) {
+    if (n == 2 && goes_by_float(r, op, compute, args))
+        compute = DYN_F32;
     return compute == DYN_NO_DTYPE ? DYN_NONE : dyn_np_elementwise_in(r, op, compute, result, args, n, NP_UFUNC);
 }
 
@@ -281,7 +295,7 @@ uint32_t dyn_tt_cast(DynRec *r, uint32_t a, DynDtype dt) {
     return a == DYN_NONE || dyn_tt_node(r, a)->dtype == dt ? a : dyn_np_copy(r, a, dt);
 }
 
-DynDtype dyn_tt_wide(DynDtype dt) { return dt == DYN_F16 ? DYN_F32 : dt; }
+DynDtype dyn_tt_wide(DynDtype dt) { return dyn_dtype_is_half(dt) ? DYN_F32 : dt; }
 
 uint32_t dyn_tt_tensor_of(DynRec *r, DynOperand o) {
     return o.v == NULL || o.v->kind != DV_ARRAY ? dyn_tt_none(r) : dyn_np_node(r, o);
@@ -310,8 +324,12 @@ DynVal *tt_rule_unary_float(DynRec *r, NpCall *c) { return dyn_tt_finish(r, c, u
 DynVal *tt_rule_unary_same(DynRec *r, NpCall *c) { return dyn_tt_finish(r, c, unary(r, c, (DynOp)c->b->op, false, false)); }
 DynVal *tt_rule_unary_bool(DynRec *r, NpCall *c) { return dyn_tt_finish(r, c, unary(r, c, (DynOp)c->b->op, false, true)); }
 
+/* Rounded once. */
 DynVal *tt_rule_rsqrt(DynRec *r, NpCall *c) {
-    return dyn_tt_finish(r, c, dyn_tt_unary(r, DYN_OP_RECIPROCAL, unary(r, c, DYN_OP_SQRT, true, false)));
+    uint32_t a = dyn_tt_tensor(r, c, "input");
+    DynDtype dt = a == DYN_NONE ? DYN_NO_DTYPE : dyn_tt_float(r, (DynDtype)dyn_tt_node(r, a)->dtype);
+    uint32_t t = a == DYN_NONE ? a : dyn_tt_unary(r, DYN_OP_SQRT, dyn_tt_cast(r, a, dyn_tt_wide(dt)));
+    return t == DYN_NONE ? NULL : dyn_tt_finish(r, c, dyn_tt_cast(r, dyn_tt_unary(r, DYN_OP_RECIPROCAL, t), dt));
 }
 
 DynVal *tt_rule_frac(DynRec *r, NpCall *c) {
@@ -352,21 +370,42 @@ DynVal *tt_rule_arithmetic(DynRec *r, NpCall *c) {
     return two(r, c, args) < 0 ? NULL : dyn_tt_finish(r, c, arithmetic(r, (DynOp)c->b->op, args));
 }
 
-/* input + alpha * other: alpha of 1 is none, others are of the dtype that all meet in. */
+/* A number as a half: PyTorch rounds alpha to one. */
+static double as_half(double x, DynDtype dt) {
+    int exponent, bits = dt == DYN_BF16 ? 8 : 11, least = dt == DYN_BF16 ? -133 : -24;
+    frexp((float)x, &exponent);
+    int unit = exponent - bits > least ? exponent - bits : least;
+    return ldexp(rint(ldexp((float)x, -unit)), unit);
+}
+
+static int read_alpha(DynRec *r, DynOperand alpha, DynDtype dt, NpArg *out) {
+    double burnt = 0;
+    if (!dyn_dtype_is_half(dt))
+        return dyn_np_operand(r, alpha, out);
+    if (dyn_tt_burnt_float(r, alpha, &burnt) < 0 || fabs(burnt) > 65504)
+        return -1;
+    *out = dyn_tt_number(r, as_half(burnt, dt));
+    return 0;
+}
+
+/* input + alpha * other: alpha of 1 is none, others are of the dtype that all meet in. Of halves the sum is rounded once. */
 static uint32_t add_scaled(DynRec *r, DynOp op, NpArg *args, DynOperand alpha) {
     NpArg scale;
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     if (dt == DYN_NO_DTYPE)
         return DYN_NONE;
+    DynDtype wide = dyn_tt_wide(dt);
     if (alpha.v != NULL && !(PyLong_CheckExact(alpha.real) && PyLong_AsLong(alpha.real) == 1)) {
         NpArg product[2] = {args[1]};
-        if (dyn_np_operand(r, alpha, &scale) < 0 || dt == DYN_BOOL || (!is_inexact(dt) && scale.code == NP_WEAK_FLOAT))
+        if (read_alpha(r, alpha, dt, &scale) < 0 || dt == DYN_BOOL || (!is_inexact(dt) && scale.code == NP_WEAK_FLOAT))
             return dyn_tt_none(r);
         product[1] = scale;
-        uint32_t t = dyn_tt_elementwise(r, DYN_OP_MULTIPLY, dt, dt, product, 2);
+        uint32_t t = dyn_tt_elementwise(r, DYN_OP_MULTIPLY, wide, wide, product, 2);
         if (t == DYN_NONE)
             return t;
         args[1] = dyn_np_node_arg(r, t);
+        if (wide != dt)
+            return dyn_tt_elementwise(r, op, wide, dt, args, 2);
     } else if (alpha.v != NULL && dyn_rec_burn(r, alpha.v, alpha.real) < 0) {
         return dyn_tt_none(r);
     }
@@ -391,6 +430,10 @@ DynVal *tt_rule_rsub(DynRec *r, NpCall *c) {
 static uint32_t divide(DynRec *r, const NpArg *args) {
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     dt = dt == DYN_NO_DTYPE ? dt : dyn_tt_float(r, dt);
+    if (dt != DYN_NO_DTYPE && dyn_dtype_is_half(dt) && args[0].arg.kind == DYN_ARG_SYM) { /* Tensor.__rdiv__ */
+        uint32_t t = dyn_tt_elementwise(r, DYN_OP_RECIPROCAL, dt, dt, &args[1], 1);
+        return dyn_tt_binary(r, DYN_OP_MULTIPLY, t, args[0]);
+    }
     return dyn_tt_elementwise(r, DYN_OP_DIVIDE, dt, dt, args, 2);
 }
 
@@ -407,8 +450,11 @@ DynVal *tt_rule_divide(DynRec *r, NpCall *c) {
         return dyn_tt_refuse(r);
     if (dyn_tt_is_str(r, mode, "floor"))
         return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_FLOOR_DIVIDE, dt, dt, args, 2));
-    if (dyn_tt_is_str(r, mode, "trunc"))
-        return dyn_tt_finish(r, c, dyn_tt_unary(r, DYN_OP_TRUNC, divide(r, args)));
+    if (dyn_tt_is_str(r, mode, "trunc")) {
+        DynDtype wide = goes_by_float(r, DYN_OP_DIVIDE, dt, args) ? DYN_F32 : dt;
+        uint32_t t = dyn_tt_unary(r, DYN_OP_TRUNC, dyn_tt_elementwise(r, DYN_OP_DIVIDE, wide, wide, args, 2));
+        return dyn_tt_finish(r, c, dyn_tt_cast(r, t, dt));
+    }
     return dyn_tt_refuse(r);
 }
 
@@ -441,7 +487,8 @@ static uint32_t power(DynRec *r, const NpArg *args) {
     bool number = args[1].arg.kind == DYN_ARG_SYM && args[0].arg.kind == DYN_ARG_NODE;
     if (dt == DYN_NO_DTYPE || !is_inexact(dt) || (number && args[1].code == DYN_BOOL))
         return dyn_tt_none(r);
-    return dyn_tt_elementwise(r, DYN_OP_POWER, dt, dt, args, 2);
+    bool whole = number && args[1].code == NP_WEAK_INT; /* a half holds it: so products will do */
+    return dyn_tt_elementwise(r, DYN_OP_POWER, whole ? dyn_tt_wide(dt) : dt, dt, args, 2);
 }
 
 DynVal *tt_rule_pow(DynRec *r, NpCall *c) {
@@ -485,7 +532,7 @@ DynVal *tt_rule_clamp(DynRec *r, NpCall *c) {
     return dyn_tt_finish(r, c, node);
 }
 
-/* input + value * (tensor1 op tensor2) */
+/* input + value * (tensor1 op tensor2), rounded once */
 DynVal *tt_rule_addc(DynRec *r, NpCall *c) {
     NpArg args[3];
     for (int i = 0; i < 3; i++)
@@ -496,20 +543,21 @@ DynVal *tt_rule_addc(DynRec *r, NpCall *c) {
     if (dt == DYN_NO_DTYPE || kind_of(dt) != 'f')
         return dyn_tt_refuse(r);
     NpArg scaled[2] = {args[1]}, sum[2] = {args[0]};
+    DynDtype wide = dyn_tt_wide(dt);
     if (value.v != NULL) { /* torch scales the first factor */
         if (dyn_np_operand(r, value, &scaled[1]) < 0)
             return NULL;
-        uint32_t t = dyn_tt_elementwise(r, DYN_OP_MULTIPLY, dt, dt, scaled, 2);
+        uint32_t t = dyn_tt_elementwise(r, DYN_OP_MULTIPLY, wide, wide, scaled, 2);
         if (t == DYN_NONE)
             return NULL;
         scaled[0] = dyn_np_node_arg(r, t);
     }
     scaled[1] = args[2];
-    uint32_t t = dyn_tt_elementwise(r, (DynOp)c->b->op, dt, dt, scaled, 2);
+    uint32_t t = dyn_tt_elementwise(r, (DynOp)c->b->op, wide, wide, scaled, 2);
     if (t == DYN_NONE)
         return NULL;
     sum[1] = dyn_np_node_arg(r, t);
-    return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_ADD, dt, dt, sum, 2));
+    return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_ADD, wide, dt, sum, 2));
 }
 
 /* lerp: |weight| < 0.5: start + weight * (end - start), else from the end: aten/src/ATen/native/Lerp.h. A number as weight. */
@@ -524,12 +572,13 @@ DynVal *tt_rule_lerp(DynRec *r, NpCall *c) {
         return dyn_tt_refuse(r);
     NpArg turned[2] = {args[1], args[0]};
     bool low = w > -0.5 && w < 0.5;
-    uint32_t t = dyn_tt_elementwise(r, DYN_OP_SUBTRACT, dt, dt, turned, 2);
+    DynDtype wide = dyn_tt_wide(dt);
+    uint32_t t = dyn_tt_elementwise(r, DYN_OP_SUBTRACT, wide, wide, turned, 2);
     t = dyn_tt_binary(r, DYN_OP_MULTIPLY, t, dyn_tt_number(r, low ? w : 1 - w));
     if (t == DYN_NONE)
         return NULL;
     NpArg sum[2] = {low ? args[0] : args[1], dyn_np_node_arg(r, t)};
-    return dyn_tt_finish(r, c, dyn_tt_elementwise(r, low ? DYN_OP_ADD : DYN_OP_SUBTRACT, dt, dt, sum, 2));
+    return dyn_tt_finish(r, c, dyn_tt_elementwise(r, low ? DYN_OP_ADD : DYN_OP_SUBTRACT, wide, dt, sum, 2));
 }
 
 DynVal *tt_rule_masked_fill(DynRec *r, NpCall *c) {

@@ -3,12 +3,12 @@
  * aten/src/ATen/native/cpu/Activation.cpp; halves go by float and are rounded once. */
 #include "tracer/rec_torch.h"
 
-/* inplace=True of torch.nn.functional: the tensor itself is changed. The node is rounded to the operand's dtype where that is
- * float16. */
+/* inplace=True of torch.nn.functional: the tensor itself is changed. The node is rounded to the operand's dtype where that is a
+ * half. */
 static DynVal *activated(DynRec *r, NpCall *c, uint32_t node) {
     bool inplace = false;
     DynDtype dt = (DynDtype)dyn_tt_node(r, dyn_np_node(r, c->slot[0]))->dtype;
-    node = dt == DYN_F16 ? dyn_tt_cast(r, node, dt) : node;
+    node = dyn_dtype_is_half(dt) ? dyn_tt_cast(r, node, dt) : node;
     if (node == DYN_NONE || dyn_np_flag(r, dyn_np_slot(c, "inplace"), &inplace) < 0)
         return NULL;
     if (!inplace)
@@ -16,7 +16,7 @@ static DynVal *activated(DynRec *r, NpCall *c, uint32_t node) {
     return c->result == c->args[0].real ? dyn_np_store_into(r, c->slot[0], dyn_np_node_arg(r, node)) : dyn_tt_refuse(r);
 }
 
-/* The operand, a tensor of floats (or of integers, as floats, where the function takes them); float16 as float. */
+/* The operand, a tensor of floats (or of integers, as floats, where the function takes them); halves as float. */
 static uint32_t operand(DynRec *r, const NpCall *c, bool whole) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
     if (a == DYN_NONE)
@@ -183,11 +183,12 @@ DynVal *tt_rule_mish(DynRec *r, NpCall *c) {
                          : activated(r, c, dyn_tt_nodes(r, DYN_OP_MULTIPLY, a, dyn_tt_unary(r, DYN_OP_TANH, softplus(r, a))));
 }
 
-/* x outside of -lambd … lambd, else 0. */
+/* x outside of -lambd … lambd, else 0. Halves are compared with lambd as a half. */
 DynVal *tt_rule_hardshrink(DynRec *r, NpCall *c) {
     double lambd = 0.5;
-    uint32_t a = operand(r, c, false);
-    if (a == DYN_NONE || dyn_tt_burnt_float(r, dyn_np_slot(c, "lambd"), &lambd) < 0)
+    uint32_t a = dyn_tt_tensor(r, c, "input");
+    if (a == DYN_NONE || dyn_dtypes[dyn_tt_node(r, a)->dtype].kind != 'f' ||
+        dyn_tt_burnt_float(r, dyn_np_slot(c, "lambd"), &lambd) < 0)
         return NULL;
     uint32_t t = dyn_tt_compare(r, DYN_OP_LESS_EQUAL, dyn_tt_unary(r, DYN_OP_ABSOLUTE, a), dyn_tt_number(r, lambd));
     t = t == DYN_NONE ? t : dyn_tt_unary(r, DYN_OP_LOGICAL_NOT, t);

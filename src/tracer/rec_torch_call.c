@@ -3,7 +3,7 @@
 #include "tracer/rec_torch.h"
 
 /* linear: the last axis of the input, K, with weight (N, K): the product, and the bias as a sum that is fused with what follows.
- */
+ * Of halves PyTorch rounds once, behind the sum. */
 DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), w = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[1]), shape[DYN_MAX_NDIM];
     if (w == DYN_NONE)
@@ -14,6 +14,8 @@ DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
     memcpy(shape, x->shape, sizeof(*shape) * x->ndim);
     shape[x->ndim - 1] = y->shape[0];
     DynDtype dt = (DynDtype)x->dtype;
+    if (dyn_dtype_is_half(dt) && c->slot[2].v != NULL)
+        return dyn_np_sized_call(r, c, x->ndim, shape);
     DynVal *v =
         dyn_np_sized_extern(r, c->b->callable, c->b->path, c->slot, 2, c->result, shape); /* of this shape and dtype too */
     if (v == NULL)

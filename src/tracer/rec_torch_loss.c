@@ -18,7 +18,7 @@ static int reduction_of(DynRec *r, const NpCall *c) {
 }
 
 typedef struct Loss {
-    uint32_t x, t; /* input and target, float16 as float */
+    uint32_t x, t; /* input and target, halves as float */
     DynDtype dtype;
     int reduction;
 } Loss;
@@ -92,7 +92,7 @@ DynVal *tt_rule_smooth_loss(DynRec *r, NpCall *c) {
     return far == DYN_NONE ? NULL : reduced(r, c, &l, dyn_tt_choose(r, is_near, near, dyn_np_node_arg(r, far)));
 }
 
-/* (1 - t) * x - w * log(sigmoid(x)), where w is 1, or (pos_weight - 1) * t + 1. */
+/* (1 - t) * x - w * log(sigmoid(x)), where w is 1, or (pos_weight - 1) * t + 1. Of halves PyTorch rounds behind each step. */
 DynVal *tt_rule_logits_loss(DynRec *r, NpCall *c) {
     Loss l;
     uint32_t positive = DYN_NONE;
@@ -100,17 +100,20 @@ DynVal *tt_rule_logits_loss(DynRec *r, NpCall *c) {
         return dyn_tt_refuse(r);
     if (dyn_np_slot(c, "pos_weight").v != NULL) {
         positive = dyn_tt_tensor(r, c, "pos_weight");
-        if (positive == DYN_NONE || dyn_tt_node(r, positive)->dtype != l.dtype || l.dtype == DYN_F16)
+        if (positive == DYN_NONE || dyn_tt_node(r, positive)->dtype != l.dtype)
             return dyn_tt_refuse(r);
     }
     uint32_t t = dyn_tt_unary(r, DYN_OP_EXP, dyn_tt_unary(r, DYN_OP_NEGATIVE, dyn_tt_unary(r, DYN_OP_ABSOLUTE, l.x)));
     t = dyn_tt_nodes(r, DYN_OP_SUBTRACT, dyn_tt_by(r, DYN_OP_MINIMUM, l.x, 0), dyn_tt_unary(r, DYN_OP_LOG1P, t));
+    t = dyn_tt_cast(r, t, l.dtype);
+    uint32_t x = dyn_tt_tensor(r, c, "input"), target = dyn_tt_tensor(r, c, "target");
     if (positive != DYN_NONE) {
-        uint32_t w = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_by(r, DYN_OP_SUBTRACT, positive, 1), l.t);
+        uint32_t w = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_by(r, DYN_OP_SUBTRACT, positive, 1), target);
         t = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_by(r, DYN_OP_ADD, w, 1), t);
     }
-    uint32_t rest = dyn_tt_by(r, DYN_OP_ADD, dyn_tt_unary(r, DYN_OP_NEGATIVE, l.t), 1);
-    return reduced(r, c, &l, dyn_tt_nodes(r, DYN_OP_SUBTRACT, dyn_tt_nodes(r, DYN_OP_MULTIPLY, rest, l.x), t));
+    uint32_t rest = dyn_tt_by(r, DYN_OP_ADD, dyn_tt_unary(r, DYN_OP_NEGATIVE, target), 1);
+    t = dyn_tt_nodes(r, DYN_OP_SUBTRACT, dyn_tt_nodes(r, DYN_OP_MULTIPLY, rest, x), t);
+    return reduced(r, c, &l, dyn_tt_cast(r, t, dyn_tt_wide(l.dtype)));
 }
 
 /* t * (log(t) - x), 0 where t is; with log_target exp(t) * (t - x). Of reduction="mean" torch warns. */

@@ -2,7 +2,7 @@
  * through the binding table. The formulas are those of torch.nn's documentation; halves go by float and are rounded once. */
 #include "tracer/rec_torch.h"
 
-/* A tensor of floats; float16 as float. *dtype: its own. */
+/* A tensor of floats; halves as float. *dtype: its own. */
 static uint32_t operand(DynRec *r, const NpCall *c, DynDtype *dtype) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
     if (a == DYN_NONE)
@@ -11,9 +11,16 @@ static uint32_t operand(DynRec *r, const NpCall *c, DynDtype *dtype) {
     return dyn_dtypes[*dtype].kind != 'f' ? dyn_tt_none(r) : dyn_tt_cast(r, a, dyn_tt_wide(*dtype));
 }
 
+/* What a half of that dtype would have kept of it. */
+static uint32_t rounded(DynRec *r, uint32_t a, DynDtype dt) {
+    DynDtype wide = a == DYN_NONE ? DYN_NO_DTYPE : (DynDtype)dyn_tt_node(r, a)->dtype;
+    return dyn_dtype_is_half(dt) ? dyn_tt_cast(r, dyn_tt_cast(r, a, dt), wide) : a;
+}
+
 /* ---- softmax */
 
-/* Operator 0: exp(x - max) / sum of it; 1: its logarithm, x - max - log(sum). 2: softmin. */
+/* Operator 0: exp(x - max) / sum of it; 1: its logarithm, x - max - log(sum), which along the last axis is kept in the dtype (as
+ * the sum is): aten/src/ATen/native/cpu/SoftMaxKernel.cpp. 2: softmin. */
 DynVal *tt_rule_softmax(DynRec *r, NpCall *c) {
     DynDtype dt = DYN_NO_DTYPE;
     uint32_t a = dyn_tt_tensor(r, c, "input");
@@ -23,13 +30,16 @@ DynVal *tt_rule_softmax(DynRec *r, NpCall *c) {
     dt = dt == DYN_NO_DTYPE ? (DynDtype)dyn_tt_node(r, a)->dtype : dt;
     if (dyn_dtypes[dt].kind != 'f')
         return dyn_tt_refuse(r);
-    naxes = dyn_tt_node(r, a)->ndim > 0;
+    int ndim = dyn_tt_node(r, a)->ndim;
+    naxes = ndim > 0;
     a = dyn_tt_cast(r, dyn_tt_cast(r, a, dt), dyn_tt_wide(dt));
     a = c->b->op == 2 ? dyn_tt_unary(r, DYN_OP_NEGATIVE, a) : a;
     a = dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, dyn_tt_reduce(r, DYN_OP_MAX, a, naxes, &axis, true));
     uint32_t e = dyn_tt_unary(r, DYN_OP_EXP, a), sum = dyn_tt_reduce(r, DYN_OP_SUM, e, naxes, &axis, true);
-    uint32_t node = c->b->op == 1 ? dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, dyn_tt_unary(r, DYN_OP_LOG, sum))
-                                  : dyn_tt_nodes(r, DYN_OP_DIVIDE, e, sum);
+    DynDtype kept = naxes > 0 && axis == ndim - 1 ? dt : DYN_NO_DTYPE;
+    uint32_t node =
+        c->b->op == 1 ? dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, rounded(r, dyn_tt_unary(r, DYN_OP_LOG, rounded(r, sum, kept)), kept))
+                      : dyn_tt_nodes(r, DYN_OP_DIVIDE, e, sum);
     return dyn_tt_finish(r, c, dyn_tt_cast(r, node, dt));
 }
 
@@ -62,9 +72,13 @@ typedef struct Affine { /* what comes behind: times weight plus bias, each a ten
     uint32_t weight, bias;
 } Affine;
 
+/* Both of dtype dt, or of halves both of float32. */
 static int affine_of(DynRec *r, const NpCall *c, DynDtype dt, Affine *out) {
     const char *const names[] = {"weight", "bias"};
     uint32_t *to[] = {&out->weight, &out->bias};
+    DynOperand first = dyn_np_slot(c, "weight");
+    if (dyn_dtype_is_half(dt) && first.v != NULL && dyn_np_dtype_of(first.real) == DYN_F32)
+        dt = DYN_F32;
     for (int i = 0; i < 2; i++) {
         *to[i] = DYN_NONE;
         if (dyn_np_slot(c, names[i]).v == NULL)
@@ -132,7 +146,9 @@ DynVal *tt_rule_layer_norm(DynRec *r, NpCall *c) {
     uint32_t a = operand(r, c, &dt);
     if (a == DYN_NONE || affine_of(r, c, dt, &x) < 0)
         return NULL;
-    double eps = !rms ? 1e-5 : dt == DYN_F64 ? 0x1p-52 : dt == DYN_F32 ? 0x1p-23 : 0x1p-10;
+    if (rms && x.weight != DYN_NONE && dyn_tt_node(r, x.weight)->dtype != dt) /* torch warns */
+        return dyn_tt_refuse(r);
+    double eps = !rms ? 1e-5 : dt == DYN_F64 ? 0x1p-52 : dt == DYN_F32 ? 0x1p-23 : dt == DYN_BF16 ? 0x1p-7 : 0x1p-10;
     int n = last_axes(r, c, a, &x, axes);
     if (n < 0 || dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0)
         return NULL;
@@ -173,19 +189,19 @@ DynVal *tt_rule_group_norm(DynRec *r, NpCall *c) {
     uint32_t parts = dyn_np_reshape(r, a, ndim + 1, shape, false);
     parts = parts == DYN_NONE ? parts : normalised(r, parts, ndim - 1, axes, eps);
     parts = parts == DYN_NONE ? parts : dyn_np_reshape(r, parts, ndim, whole, false);
-    if (parts != DYN_NONE && x.weight == DYN_NONE && x.bias == DYN_NONE && dt != DYN_F16)
+    if (parts != DYN_NONE && x.weight == DYN_NONE && x.bias == DYN_NONE && !dyn_dtype_is_half(dt))
         parts = dyn_np_copy(r, parts, dt); /* a tensor of its own */
     return dyn_tt_finish(r, c, dyn_tt_cast(r, scaled(r, parts, &x), dt));
 }
 
 /* ---- batch_norm */
 
-/* running = (1 - momentum) * running + momentum * value */
+/* running = (1 - momentum) * running + momentum * value, rounded once */
 static int keep_running(DynRec *r, DynOperand to, uint32_t value, double momentum) {
     uint32_t running = to.v->kind != DV_ARRAY ? dyn_tt_none(r) : dyn_np_node(r, to);
-    DynDtype dt = running == DYN_NONE ? DYN_NO_DTYPE : (DynDtype)dyn_tt_node(r, running)->dtype;
-    uint32_t t = running == DYN_NONE ? running : dyn_tt_by(r, DYN_OP_MULTIPLY, running, 1 - momentum);
-    t = dyn_tt_nodes(r, DYN_OP_ADD, t, dyn_tt_by(r, DYN_OP_MULTIPLY, dyn_tt_cast(r, value, dt), momentum));
+    DynDtype wide = running == DYN_NONE ? DYN_NO_DTYPE : dyn_tt_wide((DynDtype)dyn_tt_node(r, running)->dtype);
+    uint32_t t = running == DYN_NONE ? running : dyn_tt_by(r, DYN_OP_MULTIPLY, dyn_tt_cast(r, running, wide), 1 - momentum);
+    t = dyn_tt_nodes(r, DYN_OP_ADD, t, dyn_tt_by(r, DYN_OP_MULTIPLY, dyn_tt_cast(r, value, wide), momentum));
     return t == DYN_NONE || dyn_np_store_into(r, to, dyn_np_node_arg(r, t)) == NULL ? -1 : 0;
 }
 
@@ -214,17 +230,18 @@ static uint32_t of_this_batch(DynRec *r, const NpCall *c, uint32_t a, double mom
     return node;
 }
 
+/* Statistics of a batch that PyTorch keeps as halves are its own affair: how it rounds them shows. */
 DynVal *tt_rule_batch_norm(DynRec *r, NpCall *c) {
-    DynDtype dt;
+    DynDtype dt = DYN_NO_DTYPE;
     Affine x, running = {dyn_tt_tensor(r, c, "running_mean"), dyn_tt_tensor(r, c, "running_var")};
     bool training = false;
     double momentum = 0.1, eps = 1e-5;
     uint32_t a = operand(r, c, &dt), node;
+    DynDtype kept = running.weight == DYN_NONE ? dt : (DynDtype)dyn_tt_node(r, running.weight)->dtype;
     if (a == DYN_NONE || dyn_tt_node(r, a)->ndim < 2 || dyn_np_flag(r, dyn_np_slot(c, "training"), &training) < 0 ||
         dyn_tt_burnt_float(r, dyn_np_slot(c, "momentum"), &momentum) < 0 ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0 ||
-        affine_of(r, c, running.weight == DYN_NONE ? dt : (DynDtype)dyn_tt_node(r, running.weight)->dtype, &x) < 0 ||
-        along_channels(r, a, &x.weight) < 0 || along_channels(r, a, &x.bias) < 0)
+        dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0 || (training && dyn_dtype_is_half(kept)) ||
+        affine_of(r, c, kept, &x) < 0 || along_channels(r, a, &x.weight) < 0 || along_channels(r, a, &x.bias) < 0)
         return dyn_tt_refuse(r);
     if (training) {
         node = of_this_batch(r, c, a, momentum, eps);
@@ -233,7 +250,7 @@ DynVal *tt_rule_batch_norm(DynRec *r, NpCall *c) {
             along_channels(r, a, &running.bias) < 0)
             return dyn_tt_refuse(r);
         node = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, running.weight),
-                            inverse_root(r, running.bias, eps));
+                            inverse_root(r, dyn_tt_cast(r, running.bias, (DynDtype)dyn_tt_node(r, a)->dtype), eps));
     }
     return dyn_tt_finish(r, c, dyn_tt_cast(r, scaled(r, node, &x), dt));
 }
@@ -253,7 +270,7 @@ DynVal *tt_rule_normalize(DynRec *r, NpCall *c) {
     dt = (DynDtype)dyn_tt_node(r, a)->dtype;
     if (dim.v != NULL)
         naxes = dyn_np_axes(r, dim, dyn_tt_node(r, a)->ndim, axes);
-    if (naxes <= 0 || dyn_tt_node(r, a)->ndim < (dim.v == NULL ? 2 : 1) || dyn_dtypes[dt].kind != 'f' || dt == DYN_F16)
+    if (naxes <= 0 || dyn_tt_node(r, a)->ndim < (dim.v == NULL ? 2 : 1) || dyn_dtypes[dt].kind != 'f' || dyn_dtype_is_half(dt))
         return dyn_tt_refuse(r);
     uint32_t norm = dyn_tt_by(r, DYN_OP_MAXIMUM, dyn_tt_norm(r, a, p, naxes, axes, true), eps);
     return dyn_tt_finish(r, c, dyn_tt_nodes(r, DYN_OP_DIVIDE, a, norm));

@@ -87,6 +87,11 @@ DynVal *tt_rule_reduce(DynRec *r, NpCall *c) {
     return dyn_tt_finish(r, c, dyn_np_reduce(r, op, x.a, x.naxes, x.axes, x.keepdim, result));
 }
 
+static uint32_t position(DynRec *r, DynOp op, uint32_t a, int axis, bool keepdim) {
+    a = dyn_tt_cast(r, a, dyn_tt_wide((DynDtype)dyn_tt_node(r, a)->dtype));
+    return a == DYN_NONE ? a : dyn_np_position(r, op, a, axis, keepdim);
+}
+
 /* (values, indices) along an axis, a named tuple. */
 static DynVal *extreme_along(DynRec *r, NpCall *c, uint32_t a, DynOperand dim) {
     int axis, ndim = dyn_tt_node(r, a)->ndim;
@@ -96,8 +101,7 @@ static DynVal *extreme_along(DynRec *r, NpCall *c, uint32_t a, DynOperand dim) {
         return dyn_tt_refuse(r);
     bool most = c->b->op == DYN_OP_MAX;
     uint32_t value = dyn_tt_reduce(r, most ? DYN_OP_MAX : DYN_OP_MIN, a, ndim > 0, &axis, keepdim);
-    uint32_t at =
-        value == DYN_NONE ? value : dyn_np_position(r, most ? DYN_OP_ARGMAX : DYN_OP_ARGMIN, a, ndim > 0 ? axis : -1, keepdim);
+    uint32_t at = value == DYN_NONE ? value : position(r, most ? DYN_OP_ARGMAX : DYN_OP_ARGMIN, a, ndim > 0 ? axis : -1, keepdim);
     DynVal *items[2] = {at == DYN_NONE ? NULL : dyn_np_result(r, value, PyTuple_GET_ITEM(c->result, 0))};
     items[1] = items[0] == NULL ? NULL : dyn_np_result(r, at, PyTuple_GET_ITEM(c->result, 1));
     DynVal *v = items[1] == NULL ? NULL : dyn_rec_seq(r, DV_TUPLE, 2, items, c->result);
@@ -191,10 +195,10 @@ DynVal *tt_rule_argmax(DynRec *r, NpCall *c) {
     if (arguments(r, c, &x) < 0)
         return NULL;
     int axis = dyn_np_slot(c, "dim").v == NULL || x.naxes == 0 ? -1 : x.axes[0];
-    return dyn_tt_finish(r, c, dyn_np_position(r, (DynOp)c->b->op, x.a, axis, x.keepdim));
+    return dyn_tt_finish(r, c, position(r, (DynOp)c->b->op, x.a, axis, x.keepdim));
 }
 
-/* Running sums and products. float32 goes by float64, as torch's does. */
+/* Running sums and products. float32 goes by float64 and halves by float32, as torch's do. */
 DynVal *tt_rule_scan(DynRec *r, NpCall *c) {
     int axis;
     uint32_t a = dyn_tt_tensor(r, c, "input");
@@ -206,7 +210,7 @@ DynVal *tt_rule_scan(DynRec *r, NpCall *c) {
         dt = (DynDtype)dyn_tt_node(r, a)->dtype;
     if (is_whole(dt) && c->b->effect != DYN_BIND_IN_PLACE && dyn_np_slot(c, "dtype").v == NULL)
         dt = DYN_I64;
-    a = dyn_tt_cast(r, a, dt == DYN_F32 ? DYN_F64 : dt);
+    a = dyn_tt_cast(r, a, dt == DYN_F32 ? DYN_F64 : dyn_tt_wide(dt));
     return a == DYN_NONE ? NULL : dyn_tt_finish(r, c, dyn_tt_cast(r, dyn_np_scan(r, (DynOp)c->b->op, a, axis), dt));
 }
 

@@ -80,7 +80,7 @@ static bool has_tame_repr(PyObject *o) {
     if (PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) ||
         o == Py_None || o == Py_Ellipsis || PyComplex_CheckExact(o) || PyFunction_Check(o) || PyCFunction_CheckExact(o))
         return true;
-    return strcmp(t->tp_name, "numpy.ufunc") == 0; /* its repr is C and short */
+    return strcmp(t->tp_name, "numpy.ufunc") == 0 || strcmp(t->tp_name, "torch.dtype") == 0; /* theirs are C and short */
 }
 
 void dyn_object_print(PyObject *o, DynStr *out) {

@@ -19,7 +19,7 @@ SLICE = [op for number, op in enumerate(torch_ops.operators()) if number % 9 == 
 @pytest.mark.parametrize("op", SLICE, ids=lambda op: op.formatted_name)
 def test_equals_eager(op, monkeypatch):
     monkeypatch.setenv("DYNOC_COMPILER", "/nonexistent")  # the built-in tier: nothing is compiled
-    for dtype in (torch.float32, torch.int64):
+    for dtype in (torch.float32, torch.bfloat16, torch.int64):
         if dtype in op.supported_dtypes("cpu"):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

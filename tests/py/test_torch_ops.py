@@ -9,7 +9,8 @@ import dynoc
 
 F = torch.nn.functional
 vector_norm = torch.linalg.vector_norm
-FLOATS = [torch.float32, torch.float64, torch.float16]
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+SHORT = (torch.float16, torch.bfloat16)
 inf, nan = float("inf"), float("nan")
 
 
@@ -102,8 +103,6 @@ IN_PLACE = {
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_activations_in_place(name, dtype):
-    if name == "cumsum_" and dtype == torch.float16:
-        pytest.skip("halves: a call of PyTorch's own")
     fn = IN_PLACE[name]
     check(lambda x: fn(x), [t(17, dtype=dtype)], [t(100, dtype=dtype)], [t(0, dtype=dtype)])
     fast = dynoc.optimize(lambda x: fn(x), wait=True)
@@ -160,14 +159,14 @@ def operands(name, dtype):
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.int32, torch.uint8, torch.bool])
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions(name, dtype):
-    if dtype == torch.float16 and name in ("prod", "logsumexp"):
+    if dtype in SHORT and name in ("prod", "logsumexp"):
         pytest.skip("see test_halves")
     if not dtype.is_floating_point and name not in WHOLE:
         pytest.skip("of floats alone")
     fn = REDUCTIONS[name]
     if dtype == torch.bool and name in ("max", "argmax"):
         pytest.skip("truths are not compared or not multiplied")
-    eager = dtype == torch.float16 and name in ("argmax", "cumsum") or dtype == torch.uint8 and name == "any"
+    eager = dtype == torch.uint8 and name == "any"
     for args in operands(name, dtype):
         check(lambda x: fn(x), args, captured=False) if eager else check(lambda x: fn(x), args)
     if not eager:
@@ -295,29 +294,27 @@ SOFTMAX = {
 HALVES = {
     "prod": lambda x: x.abs().prod(1),
     "logsumexp": lambda x: x.logsumexp(1),
-    "log_softmax": lambda x: x.log_softmax(1),
     "norm": lambda x: x.norm(2, 1),
 }
 
 
+@pytest.mark.parametrize("dtype", SHORT)
 @pytest.mark.parametrize("name", HALVES)
-def test_halves(name):
+def test_halves(name, dtype):
     """Where PyTorch rounds after each step we round once: our result is no further from the right one, give or take a bit."""
     fn = HALVES[name]
     fast = dynoc.optimize(lambda x: fn(x), wait=True, fullgraph=True)
     for n in (4, 9, 30):
-        x = t(n, 7, dtype=torch.float16)
+        x = t(n, 7, dtype=dtype)
         right, eager, got = fn(x.double()), fn(x), fast(x)
         assert got.dtype == eager.dtype and got.shape == eager.shape
-        assert ((got - right).abs() <= (eager - right).abs() + right.abs() * 2**-10).all()
+        assert ((got - right).abs() <= (eager - right).abs() + right.abs() * torch.finfo(dtype).eps).all()
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", SOFTMAX)
 def test_softmax(name, dtype):
     fn = SOFTMAX[name]
-    if name == "log_softmax" and dtype == torch.float16:
-        pytest.skip("see test_halves")
     check(lambda x: fn(x), [t(3, 4, dtype=dtype)], [t(30, 17, dtype=dtype)], [t(1, 1000, dtype=dtype)])
     check(lambda x: fn(x), [t(3, 4, 5, dtype=dtype)], [t(30, 2, 9, dtype=dtype)])
     check(lambda x: fn(x), [t(4, 30, dtype=dtype).T], [t(40, 3, dtype=dtype).T])
@@ -387,7 +384,8 @@ def test_calls_that_write_unsaid_are_no_part_of_a_graph():
 
 
 def test_other_dtypes_run_eagerly():
-    for fn in (F.gelu, lambda x: x.softmax(-1), lambda x: x.sum(), lambda x: F.layer_norm(x, (4,))):
+    for fn in (lambda x: x.to(torch.float32) * 2, lambda x: x.clone(), lambda x: x.reshape(4, -1)):
         fast = dynoc.optimize(fn, wait=True)
         for n in (3, 4, 5):
-            same(fast(t(n, 4, dtype=torch.bfloat16)), fn(t(n, 4, dtype=torch.bfloat16)))
+            x = t(n, 4).to(torch.float8_e5m2)
+            assert fast(x).float().equal(fn(x).float()) and fast(x).dtype == fn(x).dtype
