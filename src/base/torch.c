@@ -141,6 +141,13 @@ bool dyn_torch_find(void) {
     return !refused;
 }
 
+void *dyn_torch_address(void) {
+    void *at = NULL;
+    if (api != NULL)
+        memcpy(&at, &api->view, sizeof(at));
+    return at;
+}
+
 /* ---- what a tensor is */
 
 static bool is_true(PyObject *o) { /* takes the reference */
@@ -291,25 +298,69 @@ static PyObject *int_tuple(int n, const int64_t *values, int64_t divisor) {
     return t;
 }
 
-/* Names of keyword arguments; made once. */
-static PyObject *dtype_name(void) {
-    static PyObject *names;
-    if (names == NULL)
-        names = Py_BuildValue("(s)", "dtype");
-    return names;
+/* What empty_strided is called with. Tuples of sizes and strides are kept: of graphs that are called again they are the same. */
+#define MOST_KEPT 4 /* axes */
+static PyObject *sizes_and_strides(DynDtype dt, int ndim, const int64_t *dims, const int64_t *strides) {
+    static struct Kept {
+        int64_t dims[MOST_KEPT], strides[MOST_KEPT];
+        int ndim;
+        int64_t size; /* of an element */
+        PyObject *args;
+    } kept[64];
+    int64_t size = dyn_dtypes[dt].size, hash = ndim;
+    for (int i = 0; i < ndim; i++)
+        hash = hash * 31 + dims[i] + strides[i];
+    struct Kept *k = &kept[(hash ^ hash >> 6) & 63];
+    size_t bytes = sizeof(*dims) * (size_t)ndim;
+    if (k->args != NULL && k->ndim == ndim && k->size == size && memcmp(k->dims, dims, bytes) == 0 &&
+        memcmp(k->strides, strides, bytes) == 0)
+        return Py_NewRef(k->args);
+    PyObject *shape = int_tuple(ndim, dims, 1), *steps = int_tuple(ndim, strides, size);
+    PyObject *args = shape == NULL || steps == NULL ? NULL : PyTuple_Pack(2, shape, steps);
+    Py_XDECREF(shape);
+    Py_XDECREF(steps);
+    if (args != NULL && ndim <= MOST_KEPT) {
+        k->ndim = ndim;
+        k->size = size;
+        memcpy(k->dims, dims, bytes);
+        memcpy(k->strides, strides, bytes);
+        Py_XSETREF(k->args, Py_NewRef(args));
+    }
+    return args;
+}
+
+/* dtype=, where it isn't what PyTorch makes without; borrowed, *failed: no memory. */
+static PyObject *dtype_keyword(DynDtype dt, bool *failed) {
+    static PyObject *keywords[DYN_DTYPE_COUNT];
+    PyObject *usual = call0(ob.default_dtype);
+    *failed = usual == NULL;
+    Py_XDECREF(usual); /* torch has it */
+    if (usual == dtypes[dt] || *failed)
+        return NULL;
+    if (keywords[dt] == NULL)
+        keywords[dt] = Py_BuildValue("{sO}", "dtype", dtypes[dt]);
+    *failed = keywords[dt] == NULL;
+    return keywords[dt];
 }
 
 PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout) {
     int64_t strides[DYN_MAX_NDIM];
-    bool ordered = layout != NULL && layout->kind != DYN_LAYOUT_C;
+    bool ordered = layout != NULL && layout->kind != DYN_LAYOUT_C, failed;
     if (!dyn_layout_dense(ordered ? layout : NULL, dt, ndim, dims, strides))
         return PyErr_NoMemory();
-    PyObject *size = int_tuple(ndim, dims, 1), *how = int_tuple(ndim, strides, dyn_dtypes[dt].size);
-    PyObject *args[3] = {size, how, dtypes[dt]}, *t = NULL;
-    if (size != NULL && how != NULL)
-        t = PyObject_Vectorcall(ob.empty_strided, args, 2, dtype_name());
-    Py_XDECREF(size);
-    Py_XDECREF(how);
+    PyObject *keywords = dtype_keyword(dt, &failed), *args = failed ? NULL : sizes_and_strides(dt, ndim, dims, strides),
+             *t = NULL;
+    PyObject *f = ob.empty_strided;
+    int how = PyCFunction_Check(f) ? PyCFunction_GET_FLAGS(f) & ~METH_STATIC : 0;
+    if (args != NULL && how == (METH_VARARGS | METH_KEYWORDS)) {
+        PyCFunctionWithKeywords function;
+        PyCFunction plain = PyCFunction_GET_FUNCTION(f);
+        memcpy(&function, &plain, sizeof(function));
+        t = function(PyCFunction_GET_SELF(f), args, keywords);
+    } else if (args != NULL) {
+        t = PyObject_Call(f, args, keywords);
+    }
+    Py_XDECREF(args);
     return t;
 }
 
@@ -317,7 +368,7 @@ PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view) {
     DynArrayView of_base;
     int64_t size = dyn_dtypes[view->dtype].size;
     PyObject *offset = PyObject_CallMethod(base, "storage_offset", NULL), *t = NULL;
-    if (offset == NULL || !dyn_torch_view(base, &of_base)) {
+    if (offset == NULL || !dyn_torch_place(base, &of_base)) {
         Py_XDECREF(offset);
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_SystemError, "dynoc: a view of a tensor that can't be looked at");

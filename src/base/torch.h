@@ -48,6 +48,8 @@ DYN_HIDDEN DynDtype dyn_torch_dtype_parse(PyObject *dtype); /* DYN_NO_DTYPE: not
 DYN_HIDDEN int dyn_torch_bump(PyObject *tensor);            /* its elements were written: one version more; -1 */
 /* A new tensor of these sizes and this memory order (dense); strides in bytes where they are given. New reference. */
 DYN_HIDDEN PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
+/* An address in PyTorch's library, of which dladdr says the file. NULL: no torch yet. */
+DYN_HIDDEN void *dyn_torch_address(void);
 /* A view of `base` on elements that lie where `view` says. New reference. */
 DYN_HIDDEN PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view);
 /* An ndarray over a tensor's elements, which keeps it alive, and a tensor of that type over an ndarray's. Of bfloat16 the ndarray

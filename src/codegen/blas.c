@@ -4,9 +4,11 @@
  * are looked up in the libraries that NumPy's module was linked with, so there is one pool of BLAS threads, with whatever number
  * of them was set. The routine, its order and its transpositions are those that NumPy's loops of matmul choose, so the bits are
  * NumPy's; what those loops do without BLAS, or by another routine (a matrix times its own transpose), is told, and NumPy's own
- * function does it. Owns nothing but the routines' addresses. */
+ * function does it. Large products of tensors are made by the BLAS that PyTorch was linked with, by the threads that it has.
+ * Owns nothing but the routines' addresses. */
 #define _GNU_SOURCE 1
 #include "codegen/blas.h"
+#include "base/torch.h"
 #include "codegen/build.h"
 #include <dlfcn.h>
 
@@ -33,8 +35,13 @@ static struct {
     GemvF32 *sgemv;
     GemmF64 *dgemm;
     GemmF32 *sgemm;
-} blas;                         /* all or nothing */
-static bool is_open, has_small; /* it is OpenBLAS; and its routines for small matrices are those for AVX-512 */
+} blas; /* all or nothing */
+/* PyTorch's, by columns; numbers are read as int or int64_t, of which the former is the lower half. */
+typedef void TorchGemm(const char *trans_a, const char *trans_b, const int64_t *m, const int64_t *n, const int64_t *k,
+                       const void *alpha, const void *a, const int64_t *a_step, const void *b, const int64_t *b_step,
+                       const void *beta, void *c, const int64_t *c_step);
+static struct { TorchGemm *dgemm, *sgemm; } torch; /* both or nothing */
+static bool is_open, has_small;                    /* it is OpenBLAS; and its routines for small matrices are those for AVX-512 */
 
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))
 static bool look_up(void *library, const char *prefix, const char *suffix) {
@@ -91,8 +98,26 @@ static bool look_up_all(void) {
     dyn_load_lock(false);
     return found;
 }
+/* Its libraries are those that the module with its exchange API was linked with. */
+static bool look_up_torch(void) {
+    Dl_info module;
+    void *at = dyn_torch_address(), *own = NULL, *routines[2] = {NULL, NULL};
+    dyn_load_lock(true);
+    if (at != NULL && dladdr(at, &module) != 0 && module.dli_fname != NULL) {
+        own = dlopen(module.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    }
+    if (own != NULL) {
+        routines[0] = dlsym(own, "dgemm_");
+        routines[1] = dlsym(own, "sgemm_");
+    }
+    dyn_load_lock(false);
+    memcpy(&torch.dgemm, &routines[0], sizeof(torch.dgemm));
+    memcpy(&torch.sgemm, &routines[1], sizeof(torch.sgemm));
+    return routines[0] != NULL && routines[1] != NULL;
+}
 #else
 static bool look_up_all(void) { return false; }
+static bool look_up_torch(void) { return false; }
 #endif
 
 static bool is_there(void) {
@@ -181,6 +206,7 @@ bool dyn_blas_find(DynBlas *p, DynDtype dtype, const DynGeom *a, int a_ndim, con
         return false;
     }
     p->single = dtype == DYN_F32;
+    p->torch = false;
     p->size = dyn_dtypes[dtype].size;
     p->left = a->data;
     p->right = b->data;
@@ -201,8 +227,55 @@ bool dyn_blas_find(DynBlas *p, DynDtype dtype, const DynGeom *a, int a_ndim, con
     return p->rows == 1 || p->columns == 1 ? find_gemv(p, x, y) : find_gemm(p, x, y);
 }
 
-static void run_gemm(const DynBlas *p, const char *a, const char *b, char *out, int64_t out_step) {
+/* A stack of left matrices that lie below one another, times one right matrix, is one product. */
+static void join_stack(DynBlas *p) {
+    int64_t below = p->rows * p->a_step * p->size;
+    if (p->stacks > MOST / p->rows) {
+        return;
+    }
+    for (int d = p->nstack; d-- > 0; below *= p->dims[d]) {
+        if (p->dims[d] != 1 && (p->b[d] != 0 || p->trans_a != NO_TRANS || p->a[d] != below)) {
+            return;
+        }
+    }
+    p->rows *= p->stacks;
+    p->stacks = 1;
+    p->nstack = 0;
+}
+
+#define TORCH_TERMS 100000 /* MKL is up to twice as fast as OpenBLAS from here on (Zen 4), and slower for less */
+
+bool dyn_blas_torch(DynBlas *p) {
+    static int known; /* under the GIL: 0 not looked, 1 yes, 2 no */
+    if (p->routine != DYN_BLAS_GEMM || dyn_blas_terms(p) < TORCH_TERMS) {
+        return false;
+    }
+    if (known == 0) {
+        known = look_up_torch() ? 1 : 2;
+    }
+    join_stack(p);
+    p->torch = known == 1 && p->stacks == 1;
+    return p->torch;
+}
+
+/* What lies by rows is the transpose of what lies by columns. */
+static void run_torch(const DynBlas *p, const char *a, const char *b, char *out, int64_t out_step) {
+    const char *trans_a = p->trans_a == NO_TRANS ? "N" : "T", *trans_b = p->trans_b == NO_TRANS ? "N" : "T";
     if (p->single) {
+        const float one = 1, none = 0;
+        torch.sgemm(trans_b, trans_a, &p->columns, &p->rows, &p->terms, &one, b, &p->b_step, a, &p->a_step, &none, out,
+                    &out_step);
+    } else {
+        const double one = 1, none = 0;
+        torch.dgemm(trans_b, trans_a, &p->columns, &p->rows, &p->terms, &one, b, &p->b_step, a, &p->a_step, &none, out,
+                    &out_step);
+    }
+}
+
+static void run_gemm(const DynBlas *p, const char *a, const char *b, char *out, int64_t out_step) {
+    if (p->torch) {
+        run_torch(p, a, b, out, out_step);
+    } else if (p->single) {
         blas.sgemm(ROW_MAJOR, p->trans_a, p->trans_b, p->rows, p->columns, p->terms, 1, a, p->a_step, b, p->b_step, 0, out,
                    out_step);
     } else {

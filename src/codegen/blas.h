@@ -1,4 +1,4 @@
-/* blas.h: products by NumPy's own BLAS, for run.c. */
+/* blas.h: products by NumPy's own BLAS, or by PyTorch's, for run.c. */
 #ifndef DYN_BLAS_H
 #define DYN_BLAS_H
 #include "codegen/exec.h"
@@ -15,11 +15,15 @@ typedef struct DynBlas {
     int64_t dims[DYN_MAX_NDIM];               /* of the stack */
     int64_t a[DYN_MAX_NDIM], b[DYN_MAX_NDIM]; /* its strides */
     const char *left, *right;
+    bool torch; /* by PyTorch's library */
 } DynBlas;
 
 /* Is a @ b, both of that dtype and of rank 1 or more, a call of BLAS in NumPy? Then it is the same one here. False too where
  * NumPy has a BLAS that can't be found. With the GIL. */
 DYN_HIDDEN bool dyn_blas_find(DynBlas *p, DynDtype dtype, const DynGeom *a, int a_ndim, const DynGeom *b, int b_ndim);
+/* Has PyTorch's library a routine that makes it, as PyTorch would, and is it better than NumPy's for so large a product? Then *p
+ * is that. With the GIL. */
+DYN_HIDDEN bool dyn_blas_torch(DynBlas *p);
 #define DYN_BLAS_TERMS 5 /* products of numbers that take a tenth of a nanosecond: a low estimate */
 /* If so, into memory in C order. No GIL needed. Floating-point flags are those of the product. */
 DYN_HIDDEN void dyn_blas_run(const DynBlas *p, char *out);

@@ -1,5 +1,5 @@
-"""Loops of generated code become vectors: what gcc says of choices, which it once refused: those that follow one another, and those
-of what a function gives, whose call it made only where it was chosen."""
+"""Loops of generated code become vectors: what gcc says of choices, which it once refused: those that follow one another, and
+those of what a function gives, whose call it made only where it was chosen."""
 
 import shutil
 import subprocess

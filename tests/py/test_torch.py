@@ -74,6 +74,35 @@ def test_products_with_bias_and_activation():
     check(lambda x: x.T @ x, [t(3, 4)], [t(8, 9)])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_products_of_any_size_and_memory_order(dtype):
+    """Ours, NumPy's library's and PyTorch's, which makes the large ones; alone, in stacks, between kernels, and handed out."""
+
+    def made(*shape):
+        return torch.randint(-8, 9, shape).to(dtype) / 8  # sums of products are exact, in whatever order
+
+    sizes = [(2, 4, 5), (3, 2, 2), (16, 60, 110), (33, 70, 50), (47, 63, 65), (100, 64, 64), (130, 200, 90), (2, 300, 400)]
+    check(lambda a, b: (a + 1) @ b * 2, *[[made(m, k), made(k, n)] for m, k, n in sizes])
+    check(lambda a, b: a @ b.T, *[[made(m, k), made(n, k)] for m, k, n in sizes])
+    check(lambda a, b: a.T @ b + b.sum(), *[[made(k, m), made(k, n)] for m, k, n in sizes])
+    linear = torch.nn.functional.linear
+    stacks = [(2, 4, 3, 5), (3, 20, 50, 60), (2, 33, 64, 64), (5, 64, 48, 64)]
+    check(lambda x, w, b: linear(x, w, b).tanh(), *[[made(s, m, k), made(n, k), made(n)] for s, m, k, n in stacks])
+    check(lambda x, w: linear(x[:, 1:], w) - 1, *[[made(s, m, k), made(n, k)] for s, m, k, n in stacks])
+    check(lambda a, b: a @ b * 2, *[[made(s, m, k), made(s, k, n)] for s, m, k, n in stacks])
+    check(lambda a, b: a.transpose(0, 1) @ b, *[[made(m, s, k), made(k, n)] for s, m, k, n in stacks])
+
+
+def test_new_tensors_of_many_sizes_and_dtypes():
+    """Those of equal sizes and other dtypes or strides beside one another: what they are made with is kept."""
+    sizes = [(), (0,), (1,), (2, 3), (3, 2), (6,), (2, 3, 1), (1, 2, 3, 1), (1, 1, 2, 1, 3)]
+    check(lambda x: (x + 1, x.double() * 2, x > 0, x.int()), *[[torch.randn(n)] for n in (2, 6, 7, 100)])
+    for size in sizes:
+        check(lambda x: (x * 2, x.double() * 2), [torch.randn(size)])
+    check(lambda x: x * 2, [torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)])
+    check(lambda x: x * 2, [torch.randn(2, 3, 4, 5)])
+
+
 def test_slices():
     check(lambda x: (x[1:, ::2] + x[:-1, 1::2], x[0], x[..., None], x[-1, 2:]), [t(4, 6)], [t(8, 10)])
 
