@@ -53,10 +53,13 @@ static PyObject *dtypes[DYN_DTYPE_COUNT];
     X(as_strided, "as_strided")                             \
     X(from_numpy, "from_numpy")                             \
     X(dispatch_keys, "_C._dispatch_keys")                   \
+    X(key_set, "_C.DispatchKeySet")                         \
+    X(key_bits, "_C.DispatchKeySet.raw_repr")               \
     X(negative, "_C.DispatchKey.Negative")                  \
     X(conjugate, "_C.DispatchKey.Conjugate")                \
     X(increment_version, "_C._increment_version")
-static getter requires_grad; /* of a tensor, as C calls it */
+static unsigned long long marked; /* the bits of the negative and the conjugate key */
+static getter requires_grad;      /* of a tensor, as C calls it */
 static void *requires_grad_closure;
 static struct { /* strong */
 #define X(name, path) PyObject *name;
@@ -107,11 +110,31 @@ static bool find_api(void) {
     return true;
 }
 
+/* A set of dispatch keys as bits; takes the reference. False, without an exception: it is none. */
+static bool key_bits(PyObject *keys, unsigned long long *bits) {
+    PyObject *number = keys == NULL ? NULL : PyObject_CallOneArg(ob.key_bits, keys);
+    bool ok = number != NULL && PyLong_Check(number);
+    *bits = ok ? PyLong_AsUnsignedLongLongMask(number) : 0;
+    PyErr_Clear();
+    Py_XDECREF(number);
+    Py_XDECREF(keys);
+    return ok;
+}
+
+static bool find_marks(void) {
+    unsigned long long negative, conjugate;
+    bool ok = key_bits(PyObject_CallOneArg(ob.key_set, ob.negative), &negative) &&
+              key_bits(PyObject_CallOneArg(ob.key_set, ob.conjugate), &conjugate);
+    marked = ok ? negative | conjugate : 0;
+    return ok && negative != 0 && conjugate != 0;
+}
+
 static bool find_all(PyObject *torch) {
     bool ok = find_api() && find_getter();
 #define X(name, path) ok = ok && (ob.name = dyn_torch_lookup(torch, path)) != NULL;
     OBJECTS(X)
 #undef X
+    ok = ok && find_marks();
     for (int i = 0; i < DYN_DTYPE_COUNT && ok; i++)
         dtypes[i] = types[i].name == NULL ? NULL : dyn_torch_lookup(torch, types[i].name);
     return ok;
@@ -194,15 +217,8 @@ bool dyn_torch_place(PyObject *tensor, DynArrayView *out) {
 /* Has it the conjugate or the negative bit? Asked of its dispatch keys: is_neg and is_conj let other threads run meanwhile, and
  * guards must not. */
 static bool has_bits(PyObject *tensor) {
-    PyObject *keys = PyObject_CallOneArg(ob.dispatch_keys, tensor);
-    PyObject *negative = keys == NULL ? NULL : PyObject_CallMethod(keys, "has", "O", ob.negative);
-    PyObject *conjugate = negative == NULL ? NULL : PyObject_CallMethod(keys, "has", "O", ob.conjugate);
-    bool none = negative == Py_False && conjugate == Py_False;
-    PyErr_Clear();
-    Py_XDECREF(keys);
-    Py_XDECREF(negative);
-    Py_XDECREF(conjugate);
-    return !none;
+    unsigned long long bits;
+    return !key_bits(PyObject_CallOneArg(ob.dispatch_keys, tensor), &bits) || (bits & marked) != 0;
 }
 
 bool dyn_torch_view(PyObject *tensor, DynArrayView *out) {

@@ -200,9 +200,12 @@ PyObject *dyn_extern_owner(PyObject *array) {
     return array;
 }
 
+/* Where the elements of an array or tensor lie, whatever else it is. */
+static bool place_of(PyObject *o, DynArrayView *v) { return dyn_torch_is(o) ? dyn_torch_place(o, v) : dyn_array_view(o, v); }
+
 bool dyn_extern_overlap(PyObject *a, PyObject *b) {
     DynArrayView v, w;
-    return dyn_array_view(a, &v) && dyn_array_view(b, &w) ? dyn_views_overlap(&v, &w) : a == b;
+    return place_of(a, &v) && place_of(b, &w) ? dyn_views_overlap(&v, &w) : a == b;
 }
 
 bool dyn_extern_one_memory(PyObject *a, PyObject *b) {
@@ -319,7 +322,7 @@ static bool read_late(const Reader *r, uint32_t id) {
                 return false;
         } else if (s->b == DYN_LATE_SIZE) {
             DynArrayView v;
-            if (!dyn_array_view(r->arrays[s->a], &v))
+            if (!place_of(r->arrays[s->a], &v))
                 return false;
             r->sym[i].i = v.dims[s->index];
         }
@@ -332,7 +335,7 @@ static bool read_late(const Reader *r, uint32_t id) {
     for (uint32_t k = r->first; k < r->node; k++) {
         const DynNode *n = dyn_graph_node(g, k);
         DynArrayView v;
-        if (n->ndim > 0 && !dyn_array_view(r->arrays[k], &v))
+        if (n->ndim > 0 && !place_of(r->arrays[k], &v))
             return false;
         for (int d = 0; d < n->ndim; d++)
             if (r->sym[n->shape[d]].i != v.dims[d])

@@ -104,6 +104,8 @@ DYN_HIDDEN int dyn_np_store(DynRec *r, uint32_t dst, NpArg value);
 DYN_HIDDEN bool dyn_np_overlaps_itself(DynRec *r, uint32_t node); /* can two of its elements be one piece of memory? */
 /* Of rec_numpy_gather.c: the places are an input's that nobody has written so far, and so is the size they have to be below. */
 DYN_HIDDEN bool dyn_np_known_from_the_start(DynRec *r, uint32_t index, uint32_t size);
+/* A lookup along an axis, whose result has these sizes. DYN_NONE: it has to be a call. */
+DYN_HIDDEN uint32_t dyn_np_gather(DynRec *r, uint32_t a, uint32_t index, int axis, const uint32_t *shape, int ndim);
 /* Where an index of integer arrays (one, or a tuple of them) names elements along the first axis of `table`: a, or a view of it
  * in which as many axes are one. -1: it is another index. */
 DYN_HIDDEN int dyn_np_places(DynRec *r, uint32_t a, DynOperand index, uint32_t *table, uint32_t *places);

@@ -140,8 +140,7 @@ int dyn_np_places(DynRec *r, uint32_t a, DynOperand index, uint32_t *table, uint
     return *places == DYN_NONE || *table == DYN_NONE ? -1 : 0;
 }
 
-/* The node, or DYN_NONE: it has to be a call. */
-static uint32_t gather(DynRec *r, uint32_t a, uint32_t index, int axis, const uint32_t *shape, int ndim) {
+uint32_t dyn_np_gather(DynRec *r, uint32_t a, uint32_t index, int axis, const uint32_t *shape, int ndim) {
     const DynNode *x = node_at(r, a), *at = node_at(r, index);
     if (at->ndim == 0 || (dyn_np_has_acted(r) && !dyn_np_known_from_the_start(r, index, x->shape[axis])))
         return DYN_NONE;
@@ -182,7 +181,7 @@ DynVal *np_rule_take(DynRec *r, NpCall *c) {
         shape[ndim++] = x->shape[i];
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n, table = flat && x->ndim > 1 ? dyn_np_ravel(r, a) : a;
     bool in_order = table != DYN_NONE && gives_c(r, table, at, c->b->op == 0, c->result);
-    uint32_t id = in_order ? gather(r, table, at, axis, shape, ndim) : DYN_NONE;
+    uint32_t id = in_order ? dyn_np_gather(r, table, at, axis, shape, ndim) : DYN_NONE;
     DynVal *v = id == DYN_NONE ? NULL : dyn_np_result(r, id, c->result);
     if (v != NULL)
         return v;
@@ -202,5 +201,5 @@ DynVal *dyn_np_lookup(DynRec *r, uint32_t a, DynOperand index, PyObject *result)
         return refuse(r);
     memcpy(shape, y->shape, sizeof(*shape) * y->ndim);
     memcpy(shape + y->ndim, x->shape + 1, sizeof(*shape) * (size_t)(x->ndim - 1));
-    return dyn_np_result(r, gather(r, table, places, 0, shape, ndim), result);
+    return dyn_np_result(r, dyn_np_gather(r, table, places, 0, shape, ndim), result);
 }

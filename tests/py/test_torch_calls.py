@@ -1,8 +1,9 @@
 """Calls of PyTorch's own functions whose sizes are known before they are made: one entry for all sizes."""
 
 import pytest
-from torch_cases import check, torch
+from torch_cases import check, same, torch
 
+import dynoc
 from torch.nn import functional as F
 
 
@@ -93,3 +94,34 @@ def test_dropout_of_training_draws_as_eager():
 
 def test_group_norm():
     check(lambda x: F.group_norm(x, 2) + 1, [t(3, 4, 5)], [t(5, 4, 7)])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_losses_of_classes_are_fused(dtype, reduction):
+    def made(rows, classes):
+        return [torch.randn(rows, classes, dtype=dtype) * 3, torch.randint(0, classes, (rows,))]
+
+    sizes = [made(2, 2), made(8, 8), made(17, 33), made(65, 100), made(3, 1000)]
+    entropy = check(lambda x, y: F.cross_entropy(x, y, reduction=reduction), *sizes)
+    assert "extern" not in str(entropy.entries[0].graph)
+    check(lambda x, y: F.nll_loss(F.log_softmax(x, 1), y, reduction=reduction) * 2, *sizes)
+    ignoring = [[x, torch.where(torch.arange(len(y)) % 3 == 1, -100, y)] for x, y in sizes]
+    check(lambda x, y: F.cross_entropy(x, y, reduction=reduction), *ignoring)
+    check(lambda x, y: F.cross_entropy(x * 2, y, ignore_index=1, reduction=reduction), *sizes)
+    x, y = made(4, 5)
+    nothing, infinite = torch.full_like(y, -100), torch.where(x > 2, torch.inf, x)
+    odd = [x, nothing], [infinite, y], [-infinite, y], [x + torch.nan, y]
+    check(lambda x, y: F.cross_entropy(x, y, reduction=reduction), *odd)
+    check(lambda x, y: F.cross_entropy(x.T, y, reduction=reduction), made(5, 5))
+    check(lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1, reduction=reduction), *sizes)
+
+
+def test_classes_that_there_are_not():
+    fast = dynoc.optimize(lambda x, y: F.cross_entropy(x, y), wait=True)
+    x, y = torch.randn(4, 5), torch.tensor([0, 4, 2, 1])
+    same(fast(x, y), F.cross_entropy(x, y))
+    for wrong in (5, -1, 2**40, -(2**62), 6):
+        with pytest.raises(IndexError, match=f"Target {wrong} is out of bounds"):
+            fast(x, torch.tensor([0, 1, wrong, 2]))
+    same(fast(x, y), F.cross_entropy(x, y))
