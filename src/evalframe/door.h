@@ -78,6 +78,7 @@ struct DynCache {
     bool need_arrays;
     bool loud;          /* of a root: blocks of np.errstate are entered for real */
     bool raises;        /* of a root: exceptions are raised for real */
+    bool sure;          /* of a root: an entry guessed, and was wrong (DynRecording.sure) */
     bool works;         /* a recording saw array work in it, whatever became of that: its calls are counted */
     bool quiet;         /* nobody asked for this function: no warnings */
     uint32_t return_at; /* a RETURN_VALUE of the code, DYN_NONE: none; looked up by the hook */

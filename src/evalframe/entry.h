@@ -55,6 +55,7 @@ typedef struct DynEntry {
     bool works;                 /* its graph computes something */
     bool idles;     /* one trip of a loop, without array work: waiting runs all that are left, and leaves at the loop's end */
     uint32_t trips; /* … that it was hit for, one after the other */
+    bool wrong;     /* it was left where it had guessed */
     int64_t hits;
     uint32_t number;     /* in order of making, for logs */
     DynReason plain;     /* not OK: why a hit runs the function as plain Python */

@@ -285,6 +285,12 @@ static void explain_value(Look *l, const DynGuard *g, PyObject *o) {
         arrow(l);
         dyn_str_puts(l->out, PyFunction_Check(o) ? "other code" : "no function");
         break;
+    case DYN_GUARD_MEMBER:
+        dyn_object_print(g->obj, l->out);
+        dyn_str_puts(l->out, g->number ? " in it" : " not in it");
+        arrow(l);
+        dyn_str_puts(l->out, !PyAnySet_CheckExact(o) ? "no set" : g->number ? "not in it" : "in it");
+        break;
     case DYN_GUARD_BUILTIN:
         dyn_object_print(g->obj, l->out);
         arrow(l);

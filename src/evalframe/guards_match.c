@@ -145,6 +145,14 @@ static bool is_bound(PyObject *o, const PyMethodDescrObject *descr) {
     return PyCFunction_CheckExact(o) && ((PyCFunctionObject *)o)->m_ml == descr->d_method && PyCFunction_GET_SELF(o) != NULL;
 }
 
+/* 1, 0; -1: no set, or it can't be told. */
+static int is_member(PyObject *set, PyObject *key) {
+    int has = PyAnySet_CheckExact(set) ? PySet_Contains(set, key) : -1;
+    if (has < 0)
+        PyErr_Clear();
+    return has;
+}
+
 bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
     switch ((DynGuardKind)g->kind) {
     case DYN_GUARD_TYPE: return (PyObject *)Py_TYPE(o) == g->obj;
@@ -164,6 +172,7 @@ bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
         return PyFunction_Check(o) && ((PyFunctionObject *)o)->func_globals == g->obj &&
                ((PyFunctionObject *)o)->func_builtins == o2;
     case DYN_GUARD_DEFAULTS: return PyFunction_Check(o) && count_of_defaults(o) == (Py_ssize_t)g->number;
+    case DYN_GUARD_MEMBER: return is_member(o, g->obj) == (int)g->number;
     case DYN_GUARD_MAXLEN: return has_maxlen(o, g->obj);
     case DYN_GUARD_CLASS: return PyType_Check(o) && (int64_t)((PyTypeObject *)o)->tp_version_tag == g->number && g->number != 0;
     case DYN_GUARD_SYM:

@@ -118,6 +118,7 @@ static void left_in_the_middle(DynEntry *e, const DynEnv *env, DynRun *run, DynH
     const DynCapture *c = e->capture;
     const DynSnapshot *s = &c->snapshots.at[run->snapshot];
     dyn_count_reason("graph_breaks", DYN_R_LEFT);
+    e->wrong = c->guesses && run->error == NULL;
     if (complete_values(c, s, run) == 0) {
         out->leave = dyn_leave_new(e, env, run->values, s->effects, s->frames, s->nframes);
     }
@@ -227,6 +228,19 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
     scratch_free(&s, g);
 }
 
+/* The entry goes, and the next is made without guesses. */
+static void forget_guess(DynCache *c, DynEntry *e) {
+    for (uint32_t i = 0; i < c->entries.n; i++) {
+        if (c->entries.at[i] == e) {
+            c->entries.n--;
+            memmove(c->entries.at + i, c->entries.at + i + 1, (c->entries.n - i) * sizeof *c->entries.at);
+            (c->root != NULL ? c->root : c)->sure = true;
+            dyn_entry_decref(e);
+            return;
+        }
+    }
+}
+
 static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv *env, DynHit *out) {
     for (uint32_t i = 0; i < c->entries.n; i++) {
         DynEntry *e = c->entries.at[i];
@@ -245,6 +259,9 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
             run_entry(e, env, out);
         }
         dyn_env_clear(e->guards, env);
+        if (DYN_UNLIKELY(e->wrong)) {
+            forget_guess(c, e);
+        }
         dyn_entry_decref(e);
         return; /* the cache may be gone */
     }

@@ -157,6 +157,7 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         .need_arrays = c->need_arrays,
         .loud = root_of(&rec)->loud,
         .raises = root_of(&rec)->raises,
+        .sure = root_of(&rec)->sure,
         .resume_code = resume_code,
         .serves = serves,
         .door_of = door_of,

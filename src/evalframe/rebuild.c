@@ -60,15 +60,31 @@ static PyObject *make_set(const Build *b, const DynRecipe *r) {
     return o;
 }
 
-/* As object.__new__ makes it, then its attributes, by no other code than object's. */
-static PyObject *make_object(const Build *b, const DynRecipe *r) {
-    PyObject *none = PyTuple_New(0), *o = none == NULL ? NULL : PyBaseObject_Type.tp_new((PyTypeObject *)r->obj, none, NULL);
-    for (uint32_t k = 0; o != NULL && k < r->n; k += 2) {
+/* As the class's builtin base makes it, then its attributes from item `first` on, by no other code than object's. */
+static PyObject *with_attributes(const Build *b, const DynRecipe *r, newfunc new, uint32_t first) {
+    PyObject *none = PyTuple_New(0), *o = none == NULL ? NULL : new ((PyTypeObject *)r->obj, none, NULL);
+    for (uint32_t k = first; o != NULL && k < r->n; k += 2) {
         PyObject *name = item(b, r, k), *value = item(b, r, k + 1);
         if (name == NULL || value == NULL || PyObject_GenericSetAttr(o, name, value) < 0)
             Py_CLEAR(o);
     }
     Py_XDECREF(none);
+    return o;
+}
+
+static PyObject *make_object(const Build *b, const DynRecipe *r) { return with_attributes(b, r, PyBaseObject_Type.tp_new, 0); }
+
+/* An instance that is a dict: filled by the base's own code. */
+static PyObject *make_instance(const Build *b, const DynRecipe *r) {
+    PyTypeObject *type = (PyTypeObject *)r->obj;
+    PyObject *content = item(b, r, 0), *key, *value;
+    PyObject *o = content == NULL ? NULL : with_attributes(b, r, type->tp_new, 1);
+    Py_ssize_t pos = 0;
+    while (o != NULL && PyDict_Next(content, &pos, &key, &value)) {
+        int status = PyODict_Check(o) ? PyODict_SetItem(o, key, value) : PyDict_SetItem(o, key, value);
+        if (status < 0)
+            Py_CLEAR(o);
+    }
     return o;
 }
 
@@ -185,6 +201,8 @@ static PyObject *make_function(const Build *b, const DynRecipe *r) {
         (defaults != NULL && PyFunction_SetDefaults(f, defaults) < 0) ||
         (keywords != NULL && PyFunction_SetKwDefaults(f, keywords) < 0))
         Py_CLEAR(f);
+    if (f != NULL)
+        Py_XSETREF(((PyFunctionObject *)f)->func_annotations, Py_XNewRef(b->made[r->items[4]]));
     return f;
 }
 
@@ -246,6 +264,7 @@ static PyObject *make(const Build *b, const DynRecipe *r) {
     case DYN_RC_SET:
     case DYN_RC_FROZENSET: return make_set(b, r);
     case DYN_RC_OBJECT: return make_object(b, r);
+    case DYN_RC_INSTANCE: return make_instance(b, r);
     case DYN_RC_SLICE: return make_slice(b, r);
     case DYN_RC_METHOD: return make_pair(b, r);
     case DYN_RC_ITER: return make_iterator(b, r);
@@ -260,6 +279,7 @@ static PyObject *make(const Build *b, const DynRecipe *r) {
     case DYN_RC_ATTR: return make_attr(b, r);
     case DYN_RC_CELL: return PyCell_New(r->n == 0 ? NULL : b->made[r->items[0]]);
     case DYN_RC_INNER: return make_inner(b, r);
+    case DYN_RC_RESULT: PyErr_SetString(PyExc_SystemError, "dynoc: no effect gave a recipe's value"); return NULL;
     case DYN_RC_NULL: break;
     }
     PyErr_SetString(PyExc_SystemError, "dynoc: an empty recipe has no value");
@@ -268,7 +288,14 @@ static PyObject *make(const Build *b, const DynRecipe *r) {
 
 /* ---- effects */
 
-static int perform(const Build *b, const DynEffect *e) {
+/* What the effect `at` gave goes to the recipes that ask for it. */
+static void give(const Build *b, const uint8_t *need, uint32_t count, uint32_t at, PyObject *result) {
+    for (uint32_t i = 0; result != NULL && result != Py_None && i < count; i++)
+        if (need[i] && b->c->recipes.at[i].kind == DYN_RC_RESULT && b->c->recipes.at[i].id == at)
+            Py_XSETREF(b->made[i], Py_NewRef(result));
+}
+
+static int perform(const Build *b, const DynEffect *e, PyObject **given) {
     PyObject *args[8], **at = args, *result;
     int status = -1;
     if (e->n > DYN_COUNTOF(args) && (at = PyMem_New(PyObject *, e->n)) == NULL) {
@@ -290,7 +317,7 @@ static int perform(const Build *b, const DynEffect *e) {
     case DYN_FX_CALL:
         result = PyObject_Vectorcall(e->obj, at, e->n, NULL);
         status = result == NULL ? -1 : 0;
-        Py_XDECREF(result);
+        *given = result;
         break;
     }
     if (at != args)
@@ -331,7 +358,7 @@ static bool has_to_wait(const Build *b, const DynRecipe *r, const uint8_t *need)
         if (need[r->items[k]] == LATE)
             return true;
     if (r->kind != DYN_RC_ITER)
-        return false;
+        return r->kind == DYN_RC_RESULT;
     PyObject *container = b->made[r->items[0]];
     if (PyList_Check(container))
         return (size_t)PyList_GET_SIZE(container) < (size_t)r->id + (r->obj != NULL);
@@ -364,7 +391,10 @@ static int build(const Build *b, DynEffects fx, const uint32_t *recipes, uint32_
         const DynEffect *e = &b->c->effects.at[i];
         for (uint32_t k = 0; status == 0 && k < e->n; k++)
             status = make_late(b, need, e->items[k]);
-        status = status < 0 ? -1 : perform(b, e);
+        PyObject *given = NULL;
+        status = status < 0 ? -1 : perform(b, e, &given);
+        give(b, need, count, e->row, given);
+        Py_XDECREF(given);
     }
     for (uint32_t i = 0; status == 0 && i < count; i++)
         status = need[i] == LATE ? make_one(b, i) : 0;

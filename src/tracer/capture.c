@@ -179,6 +179,7 @@ static int verify_guard(const DynCapture *c, uint32_t i, DynStr *error) {
     case DYN_GUARD_ID:
     case DYN_GUARD_EQ:
     case DYN_GUARD_MAXLEN:
+    case DYN_GUARD_MEMBER:
     case DYN_GUARD_BUILTIN:
     case DYN_GUARD_CODE: return g->obj == NULL ? wrong(error, "a guard has no object", i) : 0;
     case DYN_GUARD_GLOBALS:
@@ -207,13 +208,14 @@ static int items_of(DynRecipeKind kind) {
     case DYN_RC_SET:
     case DYN_RC_CALL:
     case DYN_RC_INNER:
+    case DYN_RC_INSTANCE:
     case DYN_RC_FROZENSET: return -1;
     case DYN_RC_OBJECT:
     case DYN_RC_DICT: return -2;
     case DYN_RC_SLICE:
     case DYN_RC_RANGE:
     case DYN_RC_RANGE_ITER: return 3;
-    case DYN_RC_FUNCTION: return 4;
+    case DYN_RC_FUNCTION: return 5;
     case DYN_RC_GENERATOR: return -1;
     case DYN_RC_METHOD:
     case DYN_RC_MAPPING:
@@ -250,7 +252,7 @@ static int verify_recipe(const DynCapture *c, uint32_t i, DynStr *error) {
         return wrong(error, "a CALL recipe calls nothing", i);
     if (r->kind == DYN_RC_ATTR && (r->obj == NULL || !PyUnicode_Check(r->obj)))
         return wrong(error, "an ATTR recipe has no name", i);
-    if ((r->kind == DYN_RC_NAMED || r->kind == DYN_RC_OBJECT || r->kind == DYN_RC_MAPPING) &&
+    if ((r->kind == DYN_RC_NAMED || r->kind == DYN_RC_OBJECT || r->kind == DYN_RC_INSTANCE || r->kind == DYN_RC_MAPPING) &&
         (r->obj == NULL || !PyType_Check(r->obj)))
         return wrong(error, "a NAMED or OBJECT recipe has no type", i);
     return 0;

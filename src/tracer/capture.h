@@ -26,6 +26,7 @@
     GUARD(BUILTIN)   /* source is a builtin method, bound: of the method descriptor obj */                                    \
     GUARD(GLOBALS)   /* source is a Python function whose globals are obj, and whose builtins are source2 */                  \
     GUARD(DEFAULTS)  /* source is a Python function with number positional defaults */                                        \
+    GUARD(MEMBER)    /* source is a set which has obj (a key that runs no code) or, number 0, has it not */                   \
     GUARD(MAXLEN)    /* source is a deque with this maxlen: obj, an int or None */                                            \
     GUARD(CLASS)     /* source is a class that nobody changed, nor its bases: its version tag is number */
 /* Of an ARRAY guard: it is written, so it is writeable, and writing it doesn't warn; it is asked for its flags, which doesn't. */
@@ -49,32 +50,34 @@ typedef struct DynGuard {
 
 /* Recipes: how to make a Python value after the graph ran. Items are indices of earlier recipes. One recipe makes one object in
  * one rebuild, so that identity and aliasing hold. */
-#define DYN_RECIPE_KINDS(RECIPE)                                                                                          \
-    RECIPE(SOURCE)     /* id: source */                                                                                   \
-    RECIPE(CONST)      /* obj */                                                                                          \
-    RECIPE(OUTPUT)     /* id: position in graph.outputs */                                                                \
-    RECIPE(SYM)        /* id: symbol: a Python int, float or bool */                                                      \
-    RECIPE(TUPLE)      /* items */                                                                                        \
-    RECIPE(LIST)       /* items */                                                                                        \
-    RECIPE(DICT)       /* items: key, value, key, value… */                                                             \
-    RECIPE(SET)        /* items */                                                                                        \
-    RECIPE(SLICE)      /* 3 items */                                                                                      \
-    RECIPE(METHOD)     /* items: function, self */                                                                        \
-    RECIPE(ITER)       /* items: the container (tuple, list); id: how many were taken. obj: reversed; id: its position */ \
-    RECIPE(RANGE)      /* 3 items */                                                                                      \
-    RECIPE(RANGE_ITER) /* 3 items: start of what is left, stop, step */                                                   \
-    RECIPE(NAMED)      /* items: a tuple; obj: the tuple subclass to make of it by its _make */                           \
-    RECIPE(MAPPING)    /* items: a defaultdict's factory or NULL, a dict with the content; obj: the dict subclass */      \
-    RECIPE(COMPLEX)    /* items: the parts, as floats */                                                                  \
-    RECIPE(ATTR)       /* items: an object; obj: the name of its attribute */                                             \
-    RECIPE(CALL)       /* items: arguments; obj: what to call: zip, enumerate …; id: how many items of it were taken */ \
-    RECIPE(FUNCTION)   /* items: globals, closure, defaults, keyword defaults (NULL: none); obj: its code */              \
-    RECIPE(GENERATOR)  /* items: function, slots, stack; id: the code unit where it goes on; or DYN_NONE: at its end */   \
-    RECIPE(CELL)       /* items: content, or none: a new cell */                                                          \
-    RECIPE(OBJECT)     /* items: name, value, name, value… (str); obj: the class, made by object.__new__ */             \
-    RECIPE(FROZENSET)  /* items */                                                                                        \
-    RECIPE(INNER)      /* what an outer frame calls at its instruction: goes on in an inlined function. obj: the resume   \
-                          code, in an entry its door; items: slots and stack; id: 1: and what inner.c calls `more` */     \
+#define DYN_RECIPE_KINDS(RECIPE)                                                                                           \
+    RECIPE(SOURCE)     /* id: source */                                                                                    \
+    RECIPE(CONST)      /* obj */                                                                                           \
+    RECIPE(OUTPUT)     /* id: position in graph.outputs */                                                                 \
+    RECIPE(SYM)        /* id: symbol: a Python int, float or bool */                                                       \
+    RECIPE(TUPLE)      /* items */                                                                                         \
+    RECIPE(LIST)       /* items */                                                                                         \
+    RECIPE(DICT)       /* items: key, value, key, value… */                                                              \
+    RECIPE(SET)        /* items */                                                                                         \
+    RECIPE(SLICE)      /* 3 items */                                                                                       \
+    RECIPE(METHOD)     /* items: function, self */                                                                         \
+    RECIPE(ITER)       /* items: the container (tuple, list); id: how many were taken. obj: reversed; id: its position */  \
+    RECIPE(RANGE)      /* 3 items */                                                                                       \
+    RECIPE(RANGE_ITER) /* 3 items: start of what is left, stop, step */                                                    \
+    RECIPE(NAMED)      /* items: a tuple; obj: the tuple subclass to make of it by its _make */                            \
+    RECIPE(MAPPING)    /* items: a defaultdict's factory or NULL, a dict with the content; obj: the dict subclass */       \
+    RECIPE(COMPLEX)    /* items: the parts, as floats */                                                                   \
+    RECIPE(ATTR)       /* items: an object; obj: the name of its attribute */                                              \
+    RECIPE(CALL)       /* items: arguments; obj: what to call: zip, enumerate …; id: how many items of it were taken */  \
+    RECIPE(FUNCTION)   /* items: globals, closure, defaults, keyword defaults, annotations (NULL: none); obj: its code */  \
+    RECIPE(GENERATOR)  /* items: function, slots, stack; id: the code unit where it goes on; or DYN_NONE: at its end */    \
+    RECIPE(CELL)       /* items: content, or none: a new cell */                                                           \
+    RECIPE(OBJECT)     /* items: name, value, name, value… (str); obj: the class, made by object.__new__ */              \
+    RECIPE(INSTANCE)   /* items: a dict, name, value, name … (str); obj: a subclass of dict or OrderedDict, filled so */ \
+    RECIPE(RESULT)     /* what a CALL gives that is performed along with it: id: its row */                                \
+    RECIPE(FROZENSET)  /* items */                                                                                         \
+    RECIPE(INNER)      /* what an outer frame calls at its instruction: goes on in an inlined function. obj: the resume    \
+                          code, in an entry its door; items: slots and stack; id: 1: and what inner.c calls `more` */      \
     RECIPE(NULL)       /* an empty slot (unbound local, NULL on the stack) */
 typedef enum DynRecipeKind {
 #define RECIPE(k) DYN_RC_##k,
@@ -109,6 +112,7 @@ typedef struct DynEffect {
     PyObject *obj; /* strong */
     uint32_t n;
     uint32_t *items;
+    uint32_t row; /* CALL: RESULT recipes that have this id are what it gives */
 } DynEffect;
 typedef struct DynEffects { /* rows of DynCapture.effects */
     uint32_t first, n;
@@ -147,6 +151,7 @@ typedef struct DynCapture {
     DYN_VEC(DynRecipe) recipes;
     DYN_VEC(DynSnapshot) snapshots;
     DYN_VEC(DynEffect) effects;
+    bool guesses;         /* the truth of data that sizes alone decide is checked in the graph, not guarded */
     bool quiet;           /* a part of the graph stood in np.errstate(…="ignore"): no array that came in may be written */
     bool writes;          /* the graph writes into an array that came in */
     uint8_t end;          /* DynEnd */

@@ -156,6 +156,10 @@ void dyn_guard_print(const DynCapture *c, const DynGuard *g, DynStr *out) {
         print_around(c, g, "len(", ".__defaults__)", out);
         dyn_str_printf(out, " == %lld", (long long)g->number);
         break;
+    case DYN_GUARD_MEMBER:
+        dyn_object_print(g->obj, out);
+        print_around(c, g, g->number ? " in " : " not in ", "", out);
+        break;
     case DYN_GUARD_MAXLEN:
         print_around(c, g, "", ".maxlen == ", out);
         dyn_object_print(g->obj, out);

@@ -32,15 +32,17 @@ typedef enum DynValKind {
     DV_LAZY,   /* an iterator that asks others and calls functions (map, filter …): lazy; id: how many items it gave */
     DV_METHOD, /* bound method: items: function, self */
     DV_FUNC,   /* Python function made while recording: obj: its code; type: its globals; items: closure, defaults, keyword
-                * defaults, each or NULL */
+                * defaults, annotations (a tuple), each or NULL */
     DV_PYFUNC, /* Python function that came in, found at val->source: its type is guarded here, its code where it is called, which
                 * one it is where that is looked at (rec_guard_id) */
     DV_GENERATOR, /* a generator made while recording: row id of DynRec.generators */
     DV_QUIET,     /* np.errstate(…="ignore") made while recording; the bound __exit__ of it while its block runs */
     DV_PARTIAL, /* functools.partial, operator.itemgetter …: type; items: what it holds, id of them by position, then those of the
                  * keywords obj (a tuple of names, or NULL) */
-    DV_SUPER,   /* a super object made while recording: items[0]: the object it is bound to */
-    DV_CELL     /* a cell made while recording; items[0]: content or NULL */
+    DV_RESULT, /* what an effect of the segment gave: RecEffect.gives */
+    DV_VARS,   /* o.__dict__ of an instance o: items[0], the object itself in obj (rec_vars.c) */
+    DV_SUPER,  /* a super object made while recording: items[0]: the object it is bound to */
+    DV_CELL    /* a cell made while recording; items[0]: content or NULL */
 } DynValKind;
 typedef struct DynVal DynVal;
 struct DynVal {
@@ -54,13 +56,14 @@ struct DynVal {
     DynVal **items;
     PyObject *obj;  /* DV_CONST: the object; containers and arrays: the real object, for identity. Kept alive by the recorder */
     PyObject *type; /* DV_TUPLE: the named tuple type that it is of, or NULL. DV_FUNC: its globals, or NULL: can't be rebuilt */
-    DynVal *extra;  /* of a defaultdict: its factory; of a deque: its maxlen */
+    DynVal *extra;  /* of a defaultdict: its factory; of a deque: its maxlen; of an instance that is a dict: its items */
     uint32_t state; /* of a container: how often its size or order changed; of an iterator: its container's, when it was made */
     uint32_t born;  /* which shadow of the recording it is */
     DynVal *twin;   /* ring of the shadows of one object that was met in several ways: their items are kept alike; or NULL */
     bool module;    /* DV_OBJECT: a torch.nn.Module */
     bool touched;   /* an object that outlives the call and was changed */
     bool raised;    /* an exception that was made and raised while recording: nothing raises it at later calls */
+    bool wanted;    /* DV_RESULT: a recipe names it */
     bool ending;    /* iterators: the running instruction came to the end of it */
     uint32_t ahead; /* iterators: how many items the running instruction took (rec_take.c) */
     struct RecLazy *lazy;   /* DV_LAZY, see rec_state.h */

@@ -3,6 +3,7 @@
  *
  * Called by rec_call.c with resolved arguments. The tables are filled once at import (rec_builtins_init) with borrowed-for-ever
  * references to the callables. */
+#include "base/torch.h"
 #include "tracer/rec_state.h"
 
 #define MOST_ROWS 16 /* of an array that zip or enumerate runs over */
@@ -77,7 +78,7 @@ static DynVal *call_len(DynRec *r, const RecCall *c, PyObject **result, int arg)
     if (*result == NULL || c->npos != 1) {
         return NULL;
     }
-    DynVal *v = c->args[0].v;
+    DynVal *v = rec_contents(c->args[0]).v;
     if (v->kind == DV_ARRAY) {
         return checked(r, dyn_graph_node(&r->cap->graph, v->id)->shape[0], *result);
     }
@@ -92,7 +93,8 @@ static DynVal *call_len(DynRec *r, const RecCall *c, PyObject **result, int arg)
     }
     if (v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_SET || v->kind == DV_DEQUE || v->kind == DV_VIEW ||
         (v->kind == DV_OPAQUE && v->items != NULL) ||
-        (v->kind == DV_CONST && (PyBytes_CheckExact(c->args[0].real) || PyAnySet_CheckExact(c->args[0].real))) ||
+        (v->kind == DV_CONST && (PyBytes_CheckExact(c->args[0].real) || Py_IS_TYPE(c->args[0].real, &PyDictProxy_Type) ||
+                                 PyAnySet_CheckExact(c->args[0].real))) ||
         (v->kind == DV_CONST && (PyUnicode_CheckExact(c->args[0].real) || PyTuple_CheckExact(c->args[0].real)))) {
         return dyn_rec_const(r, *result);
     }
@@ -474,8 +476,33 @@ static bool closed_type(DynOperand o) {
 
 /* Is there surely no attribute of this name: asked after the real call said so. */
 static bool lacks(DynRec *r, const RecCall *c, RecAttr how) {
+    if (how == REC_ATTR_SOURCE && dyn_torch_is(c->args[0].real)) {
+        return rec_tensor_lacks(r, c->args[0], c->args[1].real);
+    }
     return how == REC_ATTR_MISSING || (how == REC_ATTR_SOURCE && rec_attr_is_missing(r, c->args[0], c->args[1].real)) ||
            (closed_type(c->args[0]) && dyn_cpy_lookup_special(Py_TYPE(c->args[0].real), c->args[1].real) == NULL);
+}
+
+/* A function that was asked for an attribute raised AttributeError, which is taken back. *known: it will at every call. */
+static bool has_no_answer(DynRec *r, bool *known) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        return false;
+    }
+    *known = r->cap != NULL && r->error != NULL;
+    r->callee_bailed = r->callee_bailed && !*known;
+    r->error = NULL;
+    r->error_again = false;
+    PyErr_Clear();
+    return true;
+}
+
+/* The function that gives an attribute, where an AttributeError is no error. */
+static DynVal *ask_forgiving(DynRec *r, const RecCall *get, PyObject **result) {
+    RecFrame *f = r->top;
+    f->forgives = true;
+    DynVal *v = rec_call_function(r, get, result);
+    f->forgives = false;
+    return v;
 }
 
 static DynVal *call_getattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
@@ -483,8 +510,13 @@ static DynVal *call_getattr(DynRec *r, const RecCall *c, PyObject **result, int 
     RecCall get = {0};
     (void)arg;
     RecAttr how = named(r, c) ? rec_attr_of(r, c->args[0], c->args[1].real, &get, &v) : REC_ATTR_UNKNOWN;
-    if (how == REC_ATTR_CALL && c->npos == 2) {
-        v = rec_call_function(r, &get, result);
+    if (how == REC_ATTR_CALL) {
+        v = c->npos == 3 ? ask_forgiving(r, &get, result) : rec_call_function(r, &get, result);
+        bool known;
+        if (*result == NULL && c->npos == 3 && has_no_answer(r, &known)) {
+            *result = Py_NewRef(c->args[2].real);
+            return known ? c->args[2].v : unknown(r, c);
+        }
         if (*result == NULL) {
             rec_attribute_raised(c->args[0].real, c->args[1].real);
         }
@@ -505,8 +537,16 @@ static DynVal *call_hasattr(DynRec *r, const RecCall *c, PyObject **result, int 
     RecCall get = {0};
     (void)arg;
     RecAttr how = named(r, c) ? rec_attr_of(r, c->args[0], c->args[1].real, &get, &v) : REC_ATTR_UNKNOWN;
+    if (how == REC_ATTR_CALL) {
+        bool sure = true, there = (v = ask_forgiving(r, &get, result)) != NULL || *result != NULL;
+        if (!there && !has_no_answer(r, &sure)) {
+            return NULL;
+        }
+        Py_XSETREF(*result, Py_NewRef(there ? Py_True : Py_False));
+        return (there ? v != NULL : sure) ? dyn_rec_const(r, *result) : unknown(r, c);
+    }
     *result = rec_call_real(c);
-    if (*result == NULL || how == REC_ATTR_UNKNOWN || how == REC_ATTR_CALL) {
+    if (*result == NULL || how == REC_ATTR_UNKNOWN) {
         return *result ? rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "hasattr") : NULL;
     }
     bool known = *result == Py_False ? lacks(r, c, how) : how == REC_ATTR_VALUE || closed_type(c->args[0]);

@@ -128,7 +128,7 @@ static int bind_slots(DynRec *r, PyObject *func, DynVal *fv, uint32_t func_sourc
     return 0;
 }
 
-static uint32_t function_source(DynRec *r, DynVal *v, PyObject *func) {
+uint32_t rec_function_source(DynRec *r, DynVal *v, PyObject *func) {
     if (v->kind == DV_FUNC) {
         return DYN_NONE;
     }
@@ -162,7 +162,7 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
     uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(code), nodes = r->cap->graph.nodes.n, nguards = r->cap->guards.n;
     uint32_t older = r->nvals; /* what binding makes (**kwargs) is the callee's own */
     DynVal **slots = DYN_NEW_N(&r->arena, DynVal *, nslots + 1);
-    uint32_t source = function_source(r, fv, func);
+    uint32_t source = rec_function_source(r, fv, func);
     DynReason refuse = r->req->may_inline(r->req, func);
     if (refuse == DYN_R_GENERATOR && slots != NULL && plain_generator(code) && rec_may_make_generator(r, fv, source) &&
         bind_slots(r, func, fv, source, bound, slots) == 0) {
@@ -464,7 +464,7 @@ static DynVal *call_vectorized(DynRec *r, const RecCall *c, PyObject **result, b
 typedef DynVal *(*Knows)(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 static const Knows of_objects[] = {rec_new_partial, rec_call_update_wrapper, rec_call_fact, rec_call_enum,
                                    rec_call_class,  rec_call_slot,           rec_new_tuple, rec_call_replace};
-static const Knows of_values[] = {rec_call_sort,       rec_call_operator, rec_new_lazy,
+static const Knows of_values[] = {rec_call_sort,       rec_call_operator, rec_new_lazy,   rec_call_held, rec_call_context,
                                   rec_call_collection, rec_call_builtin,  rec_call_method}; /* of arguments that were looked at */
 
 static DynVal *first_that_knows(DynRec *r, const RecCall *c, PyObject **result, bool *handled, const Knows *who, size_t n) {
@@ -843,7 +843,7 @@ Step rec_CALL_FUNCTION_EX(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 static DynVal *new_func(DynRec *r, PyObject *code) {
     DynVal *v = rec_new(r, DV_FUNC);
-    if (v == NULL || rec_keep(r, code) < 0 || (v->items = DYN_NEW_N(&r->arena, DynVal *, 3)) == NULL) {
+    if (v == NULL || rec_keep(r, code) < 0 || (v->items = DYN_NEW_N(&r->arena, DynVal *, 4)) == NULL) {
         return NULL;
     }
     v->obj = code;
@@ -855,7 +855,10 @@ static int set_part(DynRec *r, PyObject *func, DynVal *v, int flag, PyObject *o,
     PyFunctionObject *f = (PyFunctionObject *)func;
     switch (flag) {
     case 0x08: v->items[0] = ov; return PyFunction_SetClosure(func, o);
-    case 0x04: Py_XSETREF(f->func_annotations, Py_NewRef(o)); return 0;
+    case 0x04:
+        v->items[3] = ov;
+        Py_XSETREF(f->func_annotations, Py_NewRef(o));
+        return 0;
     case 0x02: v->items[2] = ov; return PyFunction_SetKwDefaults(func, o);
     default:
         if (ov->kind == DV_CONST) {
@@ -873,7 +876,7 @@ Step rec_MAKE_FUNCTION(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject *code = *real_top(f, 1), *func = PyFunction_New(code, dyn_frame_globals(f->f));
     DynVal *v = new_func(r, code);
     uint32_t npop = 1;
-    if (v != NULL && !(in->arg & 0x04)) {
+    if (v != NULL) {
         v->type = dyn_frame_globals(f->f);
     }
     if (func == NULL || v == NULL || rec_keep(r, dyn_frame_globals(f->f)) < 0) {
@@ -898,7 +901,6 @@ Step rec_SET_FUNCTION_ATTRIBUTE(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (func.v->kind != DV_FUNC) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "function");
     }
-    func.v->type = in->arg & 0x04 ? NULL : func.v->type;
     if (set_part(r, func.real, func.v, (int)in->arg, o.real, o.v) < 0) {
         return STEP_ERROR;
     }

@@ -75,7 +75,7 @@ static int touch(DynRec *r, DynOperand o) {
 }
 
 /* Has the value a recipe, as things are now? A rebuild of its own, which leaves nothing behind. */
-static bool rebuildable(DynRec *r, DynVal *v) {
+bool rec_has_recipe(DynRec *r, DynVal *v) {
     uint32_t n = r->cap->recipes.n;
     bool nodes = r->stamp_nodes, on_stack = r->on_stack;
     r->stamp++;
@@ -99,7 +99,7 @@ int rec_effect(DynRec *r, DynOperand target, DynEffectKind kind, PyObject *obj, 
         return -1;
     }
     for (uint32_t i = 0; i < n; i++) {
-        if (!(items[i]->kind == DV_CELL && items[i] == target.v) && !rebuildable(r, items[i])) {
+        if (!(items[i]->kind == DV_CELL && items[i] == target.v) && !rec_has_recipe(r, items[i])) {
             return -1;
         }
     }
@@ -134,6 +134,9 @@ int rec_effects_done(DynRec *r, DynEffects *out) {
     }
     for (uint32_t i = 0; i < r->effects.n; i++) {
         const RecEffect *e = &r->effects.at[i];
+        if (rec_effect_is_undone(r, i)) {
+            continue;
+        }
         uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, e->n + 1);
         for (uint32_t k = 0; items != NULL && k < e->n; k++) {
             bool cell = e->items[k]->kind == DV_CELL && e->items[k]->source == DYN_NONE && k == 0;
@@ -146,6 +149,7 @@ int rec_effects_done(DynRec *r, DynEffects *out) {
         if (items == NULL || dyn_capture_effect(r->cap, (DynEffectKind)e->kind, e->obj, e->n, items) < 0) {
             return -1;
         }
+        r->cap->effects.at[r->cap->effects.n - 1].row = i;
     }
     if (r->handled != NULL) { /* last: what makes the values runs as if nothing had been raised */
         uint32_t value = rec_recipe(r, r->handled);

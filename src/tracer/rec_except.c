@@ -53,11 +53,11 @@ void rec_known_error(DynRec *r, DynVal *v) {
 /* Does the frame, or one of the segment's that it was called from, handle what its running instruction raises? */
 bool rec_is_handled(const DynRec *r, const RecFrame *f) {
     DynHandler h;
-    for (; f != NULL && f->generator == NULL; f = f->outer) {
-        if (dyn_cpy_find_handler(f->code->code, f->code->v.at[f->pc].at, &h)) {
+    for (; f != NULL; f = f->outer) {
+        if (f->forgives || dyn_cpy_find_handler(f->code->code, f->code->v.at[f->pc].at, &h)) {
             return true;
         }
-        if (f == r->base) {
+        if (f == r->base || f->generator != NULL) { /* who takes from a generator is no frame that stands at a call */
             break;
         }
     }
@@ -92,7 +92,7 @@ void rec_unwind(DynRec *r, RecFrame *f, const DynInstr *in, const DynHandler *h)
 bool rec_catch(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynHandler h;
     PyObject *value;
-    if (r->error == NULL || r->cap == NULL || r->seal != NULL || !dyn_cpy_find_handler(f->code->code, in->at, &h)) {
+    if (r->error == NULL || r->cap == NULL || !dyn_cpy_find_handler(f->code->code, in->at, &h)) {
         return false;
     }
     uint32_t level = f->nslots + h.depth, target = h.target < f->code->nunits ? f->code->at_unit[h.target] : DYN_NONE;
@@ -114,6 +114,7 @@ bool rec_catch(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     push_shadow(f, error);
     f->pc = target;
+    r->callee_bailed = false; /* a callee that raised it did all that it does at every call */
     return true;
 }
 

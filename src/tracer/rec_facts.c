@@ -10,7 +10,8 @@
 /* What of the arguments decides. */
 typedef enum Decides {
     VALUES, /* their values: burnt in */
-    TYPES   /* the types (and dtypes) of arrays and numbers, the values of everything else */
+    TYPES,  /* the types (and dtypes) of arrays and numbers, the values of everything else */
+    CODE    /* a Python function or method: its code and how many defaults it has */
 } Decides;
 static struct Fact {
     const char *module, *name;
@@ -34,10 +35,34 @@ static struct Fact {
     {"numpy", "common_type", TYPES, NULL},
     {"numpy", "finfo", VALUES, NULL},
     {"numpy", "iinfo", VALUES, NULL},
+    {"inspect", "signature", CODE, NULL},
 };
-static PyTypeObject *finfo, *iinfo;
+static PyTypeObject *finfo, *iinfo, *signature, *parameter;
 
-bool rec_is_fact(PyObject *o) { return PyArray_DescrCheck(o) || Py_TYPE(o) == finfo || Py_TYPE(o) == iinfo; }
+bool rec_is_fact(PyObject *o) {
+    return PyArray_DescrCheck(o) || Py_TYPE(o) == finfo || Py_TYPE(o) == iinfo || PyCode_Check(o) || Py_TYPE(o) == signature ||
+           Py_TYPE(o) == parameter;
+}
+
+/* A constant that a fact is, or that an attribute of one is: what nobody can change. */
+DynVal *rec_wrap_fact(DynRec *r, PyObject *o) {
+    return rec_is_fact(o) || Py_IS_TYPE(o, &PyDictProxy_Type) ? dyn_rec_const(r, o) : rec_wrap_result(r, o);
+}
+
+/* A function without attributes of its own, which could say that its signature is another. */
+static bool of_code(DynRec *r, DynOperand o) {
+    if (o.v->kind == DV_METHOD && PyMethod_Check(o.real)) {
+        o = (DynOperand){o.v->items[0], PyMethod_GET_FUNCTION(o.real)};
+    }
+    if (!PyFunction_Check(o.real) || dyn_rec_resolve(r, o.v, o.real) < 0) {
+        return false;
+    }
+    PyFunctionObject *f = (PyFunctionObject *)o.real;
+    bool plain = f->func_kwdefaults == NULL && (f->func_dict == NULL || PyDict_GET_SIZE(f->func_dict) == 0);
+    uint32_t s = plain ? rec_function_source(r, o.v, o.real) : DYN_NONE;
+    Py_ssize_t n = f->func_defaults == NULL ? 0 : PyTuple_GET_SIZE(f->func_defaults);
+    return s != DYN_NONE && (n == 0 || rec_guard(r, DYN_GUARD_DEFAULTS, s, DYN_NONE, n, NULL) == 0);
+}
 
 /* Is the answer the same as long as this argument's guards hold? */
 static bool decided(DynRec *r, DynOperand o, Decides by) {
@@ -50,7 +75,7 @@ static bool decided(DynRec *r, DynOperand o, Decides by) {
         }
         return known;
     }
-    return (by == TYPES && typed) || dyn_rec_burn(r, o.v, o.real) == 0;
+    return by == CODE ? of_code(r, o) : (by == TYPES && typed) || dyn_rec_burn(r, o.v, o.real) == 0;
 }
 
 /* A user's class can have __subclasscheck__ or __call__ of its own: only the plain kind is known. */
@@ -77,7 +102,7 @@ DynVal *rec_call_fact(DynRec *r, const RecCall *c, PyObject **result, bool *hand
         }
         *handled = true;
         *result = rec_call_real(c);
-        return *result == NULL ? NULL : known ? rec_wrap_result(r, *result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, facts[i].name);
+        return *result == NULL ? NULL : known ? rec_wrap_fact(r, *result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, facts[i].name);
     }
     return NULL;
 }
@@ -135,17 +160,17 @@ static bool visit_stores(DynRec *r, Walk *w, uint32_t storage) {
     return true;
 }
 
-/* All that decides a node's values, when no array that came in and no call of NumPy's own is among it. */
+/* All that decides a node's values, when no array that came in and no call that gives another value each time is among it. */
 static bool walk(DynRec *r, Walk *w) {
     const DynGraph *g = &r->cap->graph;
     for (uint32_t i = 0; i < w->n; i++) {
         const DynNode *n = &g->nodes.at[w->nodes[i]];
-        bool ours = n->op != DYN_OP_INPUT && dyn_ops[n->op].kind != DYN_K_EXTERN;
+        bool ours = n->op != DYN_OP_INPUT && (dyn_ops[n->op].kind != DYN_K_EXTERN || !g->externs.at[n->extern_index].once);
         if (!ours || !visit(w, n->storage) || !visit_stores(r, w, n->storage)) {
             return false;
         }
         for (uint32_t k = 0; k < n->nargs; k++) {
-            if (n->args[k].kind == DYN_ARG_NODE && !visit(w, n->args[k].id)) {
+            if (n->args[k].kind == DYN_ARG_SOURCE || (n->args[k].kind == DYN_ARG_NODE && !visit(w, n->args[k].id))) {
                 return false;
             }
         }
@@ -174,6 +199,27 @@ static int burn_symbols(DynRec *r, const DynNode *n) {
     return 0;
 }
 
+/* Does the node's value depend on a size that isn't the same at every call? */
+static bool has_sizes(DynRec *r, const Walk *w) {
+    DynSyms *t = &r->cap->syms;
+    for (uint32_t i = 0; i < w->n; i++) {
+        const DynNode *n = &r->cap->graph.nodes.at[w->nodes[i]];
+        for (uint32_t k = 0; k < n->nargs + n->ndim; k++) {
+            uint32_t id = k >= n->nargs ? n->shape[k - n->nargs] : n->args[k].kind == DYN_ARG_SYM ? n->args[k].id : DYN_NONE;
+            if (id != DYN_NONE && !dyn_sym_is_const(t, id) && dyn_sym_at(t, id)->type == DYN_T_INT) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool rec_may_guess(DynRec *r, uint32_t node) {
+    Walk w = {.n = 0};
+    bool follows = visit(&w, node) && walk(r, &w);
+    return follows ? !r->req->sure && has_sizes(r, &w) : r->req->fullgraph;
+}
+
 int rec_burn_node(DynRec *r, uint32_t node) {
     Walk w = {.n = 0};
     r->why = DYN_R_DATA_DEPENDENT;
@@ -199,6 +245,13 @@ int rec_facts_init(void) {
         Py_XSETREF(facts[i].callable, f);
         finfo = strcmp(facts[i].name, "finfo") == 0 ? (PyTypeObject *)f : finfo;
         iinfo = strcmp(facts[i].name, "iinfo") == 0 ? (PyTypeObject *)f : iinfo;
+    }
+    PyObject *inspect = PyImport_ImportModule("inspect");
+    signature = inspect ? (PyTypeObject *)PyObject_GetAttrString(inspect, "Signature") : NULL;
+    parameter = inspect ? (PyTypeObject *)PyObject_GetAttrString(inspect, "Parameter") : NULL;
+    Py_XDECREF(inspect);
+    if (signature == NULL || parameter == NULL) {
+        return -1;
     }
     return 0;
 }

@@ -86,6 +86,9 @@ int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
         }
         break;
     case DV_OBJECT:
+        if (v->extra != NULL) { /* a dict, whose class says nothing else */
+            return v->extra->n > 0;
+        }
         if (Py_TYPE(real)->tp_as_number == NULL || Py_TYPE(real)->tp_as_number->nb_bool == NULL) {
             if ((Py_TYPE(real)->tp_as_sequence == NULL || Py_TYPE(real)->tp_as_sequence->sq_length == NULL) &&
                 (Py_TYPE(real)->tp_as_mapping == NULL || Py_TYPE(real)->tp_as_mapping->mp_length == NULL)) {
@@ -98,6 +101,10 @@ int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
         if (PyArray_Check(real) && PyArray_NDIM((PyArrayObject *)real) > 0) { /* more than one element: CPython raises */
             r->why = DYN_R_DATA_DEPENDENT;
             return -1;
+        }
+        if (rec_may_guess(r, v->id) && late_truth(r, v, real) >= 0) {
+            r->cap->guesses = true;
+            return PyObject_IsTrue(real);
         }
         if (rec_burn_node(r, v->id) == 0) {
             return PyObject_IsTrue(real);
@@ -211,6 +218,11 @@ DynVal *rec_iterate(DynRec *r, DynVal *v, PyObject *real) {
         return rec_items(r, v, real, &items, &n) < 0 ? NULL : dyn_rec_seq(r, DV_OPAQUE, n, items, real);
     }
     case DV_RANGE: return dyn_rec_burn(r, v->items[2], Py_None) < 0 ? NULL : v;
+    case DV_OBJECT:
+        if (v->extra != NULL && rec_type_method(r, (DynOperand){v, real}, "__iter__").v == NULL) {
+            return v->extra;
+        }
+        break;
     case DV_OPAQUE:
         if (v->items != NULL) {
             return v;

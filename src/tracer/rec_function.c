@@ -1,7 +1,7 @@
 /* rec_function.c: what Python functions are as objects: their attributes, and functools.update_wrapper (which wraps() comes to).
  *
  * A function made inside that was made to look like another (DynVal.extra: that other) is made so again where it is still wanted.
- * Called by rec_call.c, rec_ops.c and rec_recipe.c. */
+ * Called by rec_call.c, rec_attr.c and rec_recipe.c. */
 #include "tracer/rec_state.h"
 
 static PyObject *update_wrapper, *assignments, *updates;
@@ -16,6 +16,10 @@ DynVal *rec_function_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *res
     }
     if (o.v->kind == DV_FUNC && o.v->extra != NULL && PyUnicode_CompareWithASCIIString(name, "__wrapped__") == 0) {
         return o.v->extra;
+    }
+    if (PyUnicode_CompareWithASCIIString(name, "__code__") == 0) {
+        bool known = o.v->kind == DV_FUNC || rec_function_source(r, o.v, o.real) != DYN_NONE;
+        return known ? dyn_rec_const(r, result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "__code__");
     }
     bool plain = o.v->kind != DV_FUNC && dyn_source_attr(o.real, name, &there) == DYN_READ_FOUND && there == result;
     Py_XDECREF(there);

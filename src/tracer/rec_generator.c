@@ -214,11 +214,34 @@ static const DynInstr *stands_at(const RecGenerator *g, const RecGeneratorState 
     return at == DYN_NONE || at == 0 ? NULL : &g->frame.code->v.at[at];
 }
 
-/* The handlers that cover the yield at which it stands do something: not those of the compiler's own, which turn StopIteration
- * into RuntimeError, and end what is delegated to. */
+/* `except X:` with a builtin exception that is no base of GeneratorExit. */
+static bool catches_others(const RecGenerator *g, const DynInstr *in) {
+    PyObject *name = in->op == DYN_I_LOAD_GLOBAL ? PyTuple_GET_ITEM(g->frame.code->code->co_names, in->arg) : NULL;
+    bool own = name == NULL || PyDict_GetItemWithError(dyn_frame_globals(g->f), name) != NULL;
+    PyObject *type = own ? NULL : PyDict_GetItemWithError(PyEval_GetBuiltins(), name);
+    return type != NULL && PyExceptionClass_Check(type) && in[1].op == DYN_I_CHECK_EXC_MATCH &&
+           in[2].op == DYN_I_POP_JUMP_IF_FALSE && !PyType_IsSubtype((PyTypeObject *)PyExc_GeneratorExit, (PyTypeObject *)type);
+}
+
+/* The instruction by which GeneratorExit leaves a handler that does nothing for it, or NULL. */
+static const DynInstr *passes_by(const RecGenerator *g, const DynInstr *in) {
+    if (in->op == DYN_I_COPY && in[1].op == DYN_I_POP_EXCEPT && in[2].op == DYN_I_RERAISE) { /* the end of each handler */
+        return in + 2;
+    }
+    if (in->op != DYN_I_PUSH_EXC_INFO) {
+        return NULL;
+    }
+    for (in++; catches_others(g, in);) {
+        in = &g->frame.code->v.at[in[2].target];
+    }
+    return in->op == DYN_I_RERAISE ? in : NULL;
+}
+
+/* The handlers that cover the yield at which it stands do something when it dies: not those of the compiler's own, which turn
+ * StopIteration into RuntimeError, and end what is delegated to, nor those of other exceptions. */
 static bool stands_in_handler(const RecGenerator *g, const RecGeneratorState *s) {
     const DynCode *c = g->frame.code;
-    const DynInstr *in = stands_at(g, s);
+    const DynInstr *in = stands_at(g, s), *leaves;
     DynHandler h;
     if (in == NULL) {
         return false;
@@ -226,6 +249,10 @@ static bool stands_in_handler(const RecGenerator *g, const RecGeneratorState *s)
     for (in--; dyn_cpy_find_handler(c->code, in->at, &h);) {
         uint32_t target = h.target < c->nunits ? c->at_unit[h.target] : DYN_NONE;
         in = target == DYN_NONE ? NULL : &c->v.at[target];
+        if (in != NULL && (leaves = passes_by(g, in)) != NULL) {
+            in = leaves;
+            continue;
+        }
         if (in == NULL || (in->op != DYN_I_CLEANUP_THROW && (in->op != DYN_I_INTRINSIC_1 || in->arg != 3))) {
             return true;
         }

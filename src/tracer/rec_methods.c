@@ -250,9 +250,11 @@ static bool burnt_key(DynRec *r, DynOperand key) { return rec_plain_key(key.real
 static int merge(DynRec *r, DynVal *into, DynOperand from) {
     DynVal **items;
     uint32_t n;
-    if (PyDict_Check(from.real) && from.v->kind == DV_DICT) {
-        for (uint32_t i = 0; i < from.v->n; i += 2) {
-            if (rec_dict_set(r, into, from.v->items[i]->obj, from.v->items[i + 1]) < 0) {
+    bool listed = from.v->kind == DV_VIEW && from.v->id == 2; /* d.items() */
+    DynVal *dict = listed ? from.v->items[0] : from.v;
+    if ((listed || PyDict_Check(from.real)) && dict->kind == DV_DICT) {
+        for (uint32_t i = 0; i < dict->n; i += 2) {
+            if (rec_dict_set(r, into, dict->items[i]->obj, dict->items[i + 1]) < 0) {
                 return -1;
             }
         }

@@ -74,6 +74,12 @@ static PyObject *descriptor_function(DynRec *r, PyObject *descr, PyObject *name)
     return f != NULL && PyFunction_Check(f) ? f : NULL;
 }
 
+/* The descriptor of __dict__ that CPython gives each class whose instances have one. */
+static bool is_vars(PyObject *descr) {
+    return descr != NULL && Py_TYPE(descr) == &PyGetSetDescr_Type &&
+           PyUnicode_CompareWithASCIIString(((PyDescrObject *)descr)->d_name, "__dict__") == 0;
+}
+
 /* ---- attributes that a shadow knows */
 
 static uint32_t own_index(const DynVal *v, PyObject *name) {
@@ -249,6 +255,88 @@ static RecAttr asked(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal
     return args[1].v == NULL || call_of(r, c, f, 2, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
 }
 
+/* The class has a __getattribute__ of its own, in Python: that is called. */
+static RecAttr by_own_lookup(DynRec *r, DynOperand o, PyObject *name, RecCall *c) {
+    int status;
+    PyObject *f = class_has(r, Py_TYPE(o.real), s_getattribute, &status);
+    DynOperand args[2] = {o, {rec_object(r, name), name}};
+    return f != NULL && PyFunction_Check(f) ? computed(r, c, o, name, f, 2, args) : REC_ATTR_UNKNOWN;
+}
+
+RecAttr rec_own_attr(DynRec *r, DynOperand o, PyObject *name, DynVal **v) {
+    PyObject **dict = _PyObject_GetDictPtr(o.real);
+    uint32_t own = own_index(o.v, name), s;
+    *v = own != DYN_NONE ? o.v->items[own + 1] : NULL;
+    if (is_data(dyn_cpy_lookup_special(Py_TYPE(o.real), name))) { /* it may lie in a slot */
+        return REC_ATTR_UNKNOWN;
+    }
+    if (own != DYN_NONE || o.v->fresh) {
+        return *v != NULL ? REC_ATTR_VALUE : REC_ATTR_MISSING;
+    }
+    if (dict == NULL || *dict == NULL || PyDict_GetItemWithError(*dict, name) == NULL) {
+        return has_none_yet(r, o, name) ? REC_ATTR_MISSING : REC_ATTR_UNKNOWN;
+    }
+    s = dyn_source_intern(&r->cap->sources, DYN_SRC_OWN, o.v->source, 0, NULL, name);
+    *v = s == DYN_NONE ? NULL : rec_source(r, s);
+    return *v != NULL ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+}
+
+/* What object.__getattribute__ finds: no function of the class has a say but a property's. */
+static RecAttr plainly_found(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
+    PyTypeObject *type = Py_TYPE(o.real);
+    int status;
+    PyObject *descr = class_has(r, type, name, &status), *f;
+    *v = NULL;
+    if (status < 0) {
+        return REC_ATTR_UNKNOWN;
+    }
+    if (is_vars(descr)) {
+        *v = rec_vars(r, o);
+        return *v != NULL ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+    }
+    if (is_data(descr)) {
+        bool computes = Py_TYPE(descr) == &PyProperty_Type && (f = rec_part(descr, s_fget)) != NULL && PyFunction_Check(f);
+        return computes && call_of(r, c, f, 1, &o) == 0 ? REC_ATTR_CALL : REC_ATTR_UNKNOWN;
+    }
+    RecAttr how = rec_own_attr(r, o, name, v);
+    if (how != REC_ATTR_MISSING || descr == NULL) {
+        return how;
+    }
+    *v = bound(r, descr, o, type);
+    return *v != NULL ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+}
+
+/* An attribute that a data descriptor of the class gives: a property, __class__, __dict__. */
+static RecAttr by_data_descriptor(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
+    PyTypeObject *type = Py_TYPE(o.real);
+    int status;
+    PyObject *descr, *f;
+    descr = class_has(r, type, name, &status);
+    if (descr == NULL) {
+        return REC_ATTR_UNKNOWN;
+    }
+    if (descr == dyn_cpy_lookup_special(&PyBaseObject_Type, s_class)) { /* a class may have a property of that name */
+        *v = dyn_rec_const(r, (PyObject *)type);
+        return *v ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+    }
+    if (is_vars(descr)) {
+        *v = rec_vars(r, o);
+        return *v ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+    }
+    if (Py_TYPE(descr) == &PyProperty_Type && (f = rec_part(descr, s_fget)) != NULL && PyFunction_Check(f)) {
+        return computed(r, c, o, name, f, 1, &o);
+    }
+    if ((f = descriptor_function(r, descr, s_get)) != NULL) {
+        DynOperand args[3] = {{rec_wrap_attr(r, type, descr), descr}, o, type_operand(r, o.real)};
+        return computed(r, c, o, name, f, 3, args);
+    }
+    return REC_ATTR_UNKNOWN;
+}
+
+static bool is_of_class(PyObject *descr) {
+    return descr != NULL && (Py_TYPE(descr) == &PyStaticMethod_Type || Py_TYPE(descr) == &PyClassMethod_Type);
+}
+
 RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
     PyTypeObject *type = Py_TYPE(o.real);
     int status;
@@ -256,7 +344,7 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
     r->why = DYN_R_UNSUPPORTED_VALUE;
     r->detail = "attribute";
     if (!plain_getattr(type)) {
-        return REC_ATTR_UNKNOWN;
+        return by_own_lookup(r, o, name, c);
     }
     PyObject *descr = dyn_cpy_lookup_special(type, name), *f;
     uint32_t own = own_index(o.v, name);
@@ -265,28 +353,11 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
         return *v != NULL && rec_guard_class(r, type) == 0 ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
     }
     if (is_data(descr) && Py_TYPE(descr) != &PyMemberDescr_Type) {
-        descr = class_has(r, type, name, &status);
-        if (descr == NULL) {
-            return REC_ATTR_UNKNOWN;
-        }
-        if (descr == dyn_cpy_lookup_special(&PyBaseObject_Type, s_class)) { /* a class may have a property of that name */
-            *v = dyn_rec_const(r, (PyObject *)type);
-            return *v ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
-        }
-        if (Py_TYPE(descr) == &PyProperty_Type && (f = rec_part(descr, s_fget)) != NULL && PyFunction_Check(f)) {
-            return computed(r, c, o, name, f, 1, &o);
-        }
-        if ((f = descriptor_function(r, descr, s_get)) != NULL) {
-            DynOperand args[3] = {{rec_wrap_attr(r, type, descr), descr}, o, type_operand(r, o.real)};
-            return computed(r, c, o, name, f, 3, args);
-        }
-        return REC_ATTR_UNKNOWN;
+        return by_data_descriptor(r, o, name, c, v);
     }
     if (own != DYN_NONE && o.v->items[own + 1] != NULL) {
         *v = o.v->items[own + 1];
-        return (is_data(descr) || descr == NULL) && rec_guard_class(r, type) == 0 ? REC_ATTR_VALUE
-               : rec_guard_class(r, type) == 0                                    ? REC_ATTR_VALUE
-                                                                                  : REC_ATTR_UNKNOWN;
+        return rec_guard_class(r, type) == 0 ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
     }
     if (!o.v->fresh && own == DYN_NONE && rec_is_cached_property(descr) && has_none_yet(r, o, name)) {
         descr = class_has(r, type, name, &status);
@@ -295,6 +366,10 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
     }
     if (!o.v->fresh && own == DYN_NONE && asks_again(type) && found_nowhere(o.real, name)) {
         return asked(r, o, name, c, v);
+    }
+    if (!o.v->fresh && own == DYN_NONE && is_of_class(descr) && has_none_yet(r, o, name)) {
+        *v = class_has(r, type, name, &status) != NULL ? bound(r, descr, o, type) : NULL;
+        return *v != NULL ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
     }
     if (!o.v->fresh && own == DYN_NONE) {
         return REC_ATTR_SOURCE; /* by the object's source: the look-up at a later call says it all */
@@ -427,14 +502,25 @@ static DynVal *fresh_object(DynRec *r, PyObject *o) {
     if (v != NULL) {
         v->type = (PyObject *)Py_TYPE(o);
     }
-    return v == NULL || rec_keep(r, v->type) < 0 || rec_guard_class(r, Py_TYPE(o)) < 0 ? NULL : v;
+    PyTypeObject *dict = rec_dict_base(Py_TYPE(o));
+    return v == NULL || rec_keep(r, v->type) < 0 || rec_guard_class(r, Py_TYPE(o)) < 0 ||
+                   (dict != NULL && rec_dict_made(r, v, dict) < 0)
+               ? NULL
+               : v;
+}
+
+/* Attributes are looked up as object does it, or by a Python function. */
+static bool known_getattr(PyTypeObject *type) {
+    PyObject *f = dyn_cpy_lookup_special(type, s_getattribute);
+    return plain_getattr(type) || (f != NULL && PyFunction_Check(f));
 }
 
 /* Instances of such a class are what object.__new__ gives, and nobody sees them die. */
 static bool makes_plain_instances(PyTypeObject *type) {
     return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && PyType_HasFeature(type, Py_TPFLAGS_READY) && type->tp_itemsize == 0 &&
-           type->tp_alloc == PyType_GenericAlloc && dyn_cpy_lookup_special(type, s_del) == NULL && plain_getattr(type) &&
-           type->tp_base != NULL && !PyType_IsSubtype(type, (PyTypeObject *)PyExc_BaseException) && rec_plain_layout(type);
+           type->tp_alloc == PyType_GenericAlloc && dyn_cpy_lookup_special(type, s_del) == NULL && known_getattr(type) &&
+           type->tp_base != NULL && !PyType_IsSubtype(type, (PyTypeObject *)PyExc_BaseException) &&
+           (rec_plain_layout(type) || rec_dict_base(type) != NULL);
 }
 
 /* ---- exceptions: no recipe makes them, but they can be raised, caught and read */
@@ -443,6 +529,13 @@ static bool makes_plain_exceptions(PyTypeObject *type) {
     PyTypeObject *base = (PyTypeObject *)PyExc_BaseException;
     return PyType_IsSubtype(type, base) && dyn_cpy_lookup_special(type, s_del) == NULL && plain_getattr(type) &&
            type->tp_new == base->tp_new;
+}
+
+/* The __init__ of such a class is one of those in C that keep the arguments, whatever else they take by name. */
+static bool keeps_arguments(PyTypeObject *type) {
+    return type->tp_init == ((PyTypeObject *)PyExc_AttributeError)->tp_init ||
+           type->tp_init == ((PyTypeObject *)PyExc_NameError)->tp_init ||
+           type->tp_init == ((PyTypeObject *)PyExc_ImportError)->tp_init;
 }
 
 static bool is_exception_init(PyObject *f) {
@@ -510,11 +603,13 @@ DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *han
     PyObject *make = class_has(r, type, s_new, &status), *init = status < 0 ? NULL : dyn_cpy_lookup_special(type, s_init);
     bool own_new = make != NULL && Py_TYPE(make) == &PyStaticMethod_Type;
     PyObject *f = own_new ? rec_part(make, s_func) : NULL;
-    bool own_init = init != NULL && PyFunction_Check(init);
-    PyTypeObject *base = error ? (PyTypeObject *)PyExc_BaseException : &PyBaseObject_Type;
+    bool own_init = init != NULL && PyFunction_Check(init), is_dict = rec_dict_base(type) != NULL;
+    PyTypeObject *base = error ? (PyTypeObject *)PyExc_BaseException : rec_dict_base(type);
+    base = base == NULL ? &PyBaseObject_Type : base;
     if (status < 0 || (error && own_init && r->req->raises) || (named && !own_new) ||
         (own_new && (error || f == NULL || !PyFunction_Check(f))) || (!own_new && type->tp_new != base->tp_new) ||
-        (!own_init && (type->tp_init != base->tp_init || (error && c->nkw > 0)))) {
+        (!own_init && ((type->tp_init != base->tp_init && !(error && keeps_arguments(type))) || (error && c->nkw > 0) ||
+                       (is_dict && c->npos + c->nkw > 0)))) {
         return NULL;
     }
     RecCall with = *c;
@@ -538,7 +633,7 @@ DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *han
         v = v != NULL && set_args(r, v, c->args, c->npos) == 0 ? v : NULL;
     } else { /* object.__new__, which takes any arguments where there is an __init__ */
         PyObject *none = PyTuple_New(0);
-        bool any = own_init || c->npos + c->nkw == 0;
+        bool any = own_init || is_dict || c->npos + c->nkw == 0;
         *result = !any ? rec_call_real(c) : none ? type->tp_new(type, none, NULL) : NULL;
         Py_XDECREF(none);
         v = *result == NULL ? NULL : fresh_object(r, *result);
@@ -576,9 +671,35 @@ DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *han
     return v;
 }
 
-/* object.__setattr__(o, name, value) and object.__init__(o), called by their names. */
+/* object.__getattribute__(o, name), called by its name. */
+static DynVal *call_getattribute(DynRec *r, const RecCall *c, PyObject **result) {
+    DynOperand o = c->args[0], name = c->npos == 2 ? c->args[1] : (DynOperand){0};
+    DynVal *v = NULL;
+    RecCall get = {0};
+    bool known = name.v != NULL && PyUnicode_CheckExact(name.real) && dyn_rec_resolve(r, o.v, o.real) == 0 &&
+                 rec_is_instance(o) && dyn_rec_burn(r, name.v, name.real) == 0;
+    RecAttr how = known ? plainly_found(r, o, name.real, &get, &v) : REC_ATTR_UNKNOWN;
+    if (how == REC_ATTR_CALL) {
+        v = rec_call_function(r, &get, result);
+        if (*result == NULL) {
+            rec_attribute_raised(o.real, name.real);
+        }
+        return v;
+    }
+    *result = rec_call_real(c);
+    if (*result == NULL && how == REC_ATTR_MISSING) {
+        rec_known_error(r, NULL);
+    }
+    return *result == NULL ? NULL : how == REC_ATTR_VALUE ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "__getattribute__");
+}
+
+/* object.__setattr__(o, name, value), object.__getattribute__(o, name) and object.__init__(o), called by their names. */
 DynVal *rec_call_slot(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
     PyObject *f = c->callable.real;
+    if (c->npos > 0 && c->nkw == 0 && f == dyn_cpy_lookup_special(&PyBaseObject_Type, s_getattribute)) {
+        *handled = true;
+        return call_getattribute(r, c, result);
+    }
     bool set = f == dyn_cpy_lookup_special(&PyBaseObject_Type, s_setattr),
          del = f == dyn_cpy_lookup_special(&PyBaseObject_Type, s_delattr);
     bool error = is_exception_init(f), init = error || f == dyn_cpy_lookup_special(&PyBaseObject_Type, s_init);

@@ -142,7 +142,8 @@ bool rec_operator(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, P
     snprintf(plain, sizeof plain, "__%s__", operator_names[nb]);
     snprintf(reflected, sizeof reflected, "__r%s__", operator_names[nb]);
     snprintf(in, sizeof in, "__i%s__", operator_names[nb]);
-    if ((inplace && has_other(a, in)) || has_other(a, plain) || has_other(b, reflected) || joins(nb, a) || joins(nb, b)) {
+    if ((inplace && has_other(a, in)) || has_other(a, plain) || has_other(b, reflected) || joins(nb, a) ||
+        (nb == 5 && joins(nb, b))) { /* what is added to is asked alone */
         return false;
     }
     Try tries[3];
@@ -389,4 +390,16 @@ Step rec_enter(DynRec *r, RecFrame *f) {
     f->shadow[f->ssp - 1] = bound;
     push_shadow(f, v);
     return STEP_NEXT;
+}
+
+/* ---- membership */
+
+int rec_member_of_set(DynRec *r, DynOperand key, DynOperand set) {
+    bool came_in = (set.v->kind == DV_SOURCE || set.v->kind == DV_OBJECT) && set.v->source != DYN_NONE && !set.v->touched &&
+                   PyAnySet_CheckExact(set.real);
+    int has = came_in && rec_plain_key(key.real) ? PySet_Contains(set.real, key.real) : -1;
+    bool known = has >= 0 && dyn_rec_resolve(r, key.v, key.real) == 0 && dyn_rec_burn(r, key.v, key.real) == 0 &&
+                 rec_saw(r, set.real, set.v) == 0 && rec_guard(r, DYN_GUARD_MEMBER, set.v->source, DYN_NONE, has, key.real) == 0;
+    PyErr_Clear();
+    return known ? has : -1;
 }

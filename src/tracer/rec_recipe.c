@@ -50,8 +50,8 @@ static uint32_t recipe_of_exception(DynRec *r, DynVal *v) {
 }
 
 static uint32_t recipe_of_object(DynRec *r, DynVal *v) {
-    uint32_t n = 0, *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 1);
-    if (items == NULL || v->type == NULL) {
+    uint32_t n = v->extra != NULL, *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 2);
+    if (items == NULL || v->type == NULL || (n > 0 && (items[0] = recipe_of_items(r, v->extra, DYN_RC_DICT)) == DYN_NONE)) {
         return DYN_NONE;
     }
     if (PyExceptionClass_Check(v->type)) {
@@ -67,7 +67,7 @@ static uint32_t recipe_of_object(DynRec *r, DynVal *v) {
             n += 2;
         }
     }
-    return dyn_capture_recipe(r->cap, DYN_RC_OBJECT, 0, v->type, n, items);
+    return dyn_capture_recipe(r->cap, v->extra != NULL ? DYN_RC_INSTANCE : DYN_RC_OBJECT, 0, v->type, n, items);
 }
 
 static uint32_t recipe_of_view(DynRec *r, DynVal *v) {
@@ -133,20 +133,20 @@ static uint32_t recipe_of_named(DynRec *r, DynVal *v) {
     return dyn_capture_recipe(r->cap, DYN_RC_NAMED, 0, v->type, 1, item);
 }
 
-/* A function made while recording. One with annotations has been given more than its row could hold. */
+/* A function made while recording. */
 static uint32_t recipe_of_function(DynRec *r, DynVal *v) {
-    uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, 4);
+    uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, 5);
     if (items == NULL || v->type == NULL) {
         return DYN_NONE;
     }
     items[0] = dyn_capture_constant(r->cap, v->type);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         items[1 + i] = v->items[i] ? rec_recipe(r, v->items[i]) : dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL);
         if (items[1 + i] == DYN_NONE) {
             return DYN_NONE;
         }
     }
-    return items[0] == DYN_NONE ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_FUNCTION, 0, v->obj, 4, items);
+    return items[0] == DYN_NONE ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_FUNCTION, 0, v->obj, 5, items);
 }
 
 static uint32_t recipe_of_range_iter(DynRec *r, DynVal *v) {
@@ -198,6 +198,25 @@ static uint32_t recipe_of_zip(DynRec *r, DynVal *v) {
     return items == NULL ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, v->obj, n, items);
 }
 
+static uint32_t recipe_of_vars(DynRec *r, DynVal *v) {
+    DynVal of = *v;
+    of.obj = PyUnicode_InternFromString("__dict__");
+    uint32_t recipe = of.obj == NULL || rec_keep(r, of.obj) < 0 ? DYN_NONE : recipe_of_items(r, &of, DYN_RC_ATTR);
+    Py_XDECREF(of.obj);
+    return recipe;
+}
+
+/* By the effect that gives it, which has to be made then. */
+static uint32_t recipe_of_result(DynRec *r, DynVal *v) {
+    for (uint32_t i = 0; i < r->effects.n; i++) {
+        if (r->effects.at[i].gives == v) {
+            v->wanted = true;
+            return dyn_capture_recipe(r->cap, DYN_RC_RESULT, i, NULL, 0, NULL);
+        }
+    }
+    return DYN_NONE;
+}
+
 static uint32_t new_recipe(DynRec *r, DynVal *v) {
     DynCapture *c = r->cap;
     DynVal *behind = rec_behind_tap(r, v);
@@ -226,7 +245,13 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
     case DV_LIST: return recipe_of_items(r, v, DYN_RC_LIST);
     case DV_SET: return recipe_of_set(r, v);
     case DV_OBJECT: return v->fresh || v->raised ? recipe_of_object(r, v) : DYN_NONE;
-    case DV_DICT: return v->type ? recipe_of_collection(r, v, DYN_RC_DICT) : recipe_of_items(r, v, DYN_RC_DICT);
+    case DV_RESULT: return recipe_of_result(r, v);
+    case DV_VARS: return recipe_of_vars(r, v);
+    case DV_DICT:
+        if (v->hidden) { /* it is its object's alone */
+            return DYN_NONE;
+        }
+        return v->type ? recipe_of_collection(r, v, DYN_RC_DICT) : recipe_of_items(r, v, DYN_RC_DICT);
     case DV_DEQUE: return recipe_of_collection(r, v, DYN_RC_TUPLE);
     case DV_SLICE: return recipe_of_items(r, v, DYN_RC_SLICE);
     case DV_VIEW: return recipe_of_view(r, v);

@@ -136,6 +136,8 @@ int rec_frame_state(DynRec *r, RecFrame *f, uint32_t at, bool as_argument, const
                  : inner != NULL && i >= nslots && i - nslots >= inner->from ? inner->recipes[i - nslots - inner->from]
                                                                              : rec_recipe(r, v);
         if ((out->recipes[i] = recipe) == DYN_NONE) {
+            const char *name = i < nslots ? PyUnicode_AsUTF8(dyn_code_local_name((PyCodeObject *)out->code, (int)i)) : NULL;
+            r->detail = name == NULL ? NULL : dyn_arena_strdup(&r->arena, name);
             return -1;
         }
     }

@@ -42,6 +42,7 @@ struct RecFrame {
     bool library;                       /* the standard library's, called without arrays: a break in it is its caller's */
     bool whole;                         /* recorded to its end or not at all: a function of NumPy's, which can be a node */
     bool modules;                       /* one of its loops runs over the layers of a network */
+    bool forgives;                      /* its running instruction goes on where what it asks for raises AttributeError */
     bool cut;                           /* in front of the next instruction */
     uint32_t instr_born, instr_effects; /* shadows and effects that there were before its running instruction */
     bool instr_changed;                 /* which changed a container that is older */
@@ -128,6 +129,7 @@ typedef struct RecEffect { /* as DynEffect, in shadows */
     PyObject *obj; /* kept by the recording */
     uint32_t n;
     DynVal **items;
+    DynVal *gives; /* CALL: the shadow of what it gives, or NULL: nothing that anybody wants */
 } RecEffect;
 
 struct DynRec {
@@ -187,6 +189,7 @@ struct DynRec {
     uint32_t depth;
     uint32_t nesting;        /* of containers in the walk over a value that is under way */
     struct DynRec *previous; /* an outer recording of this thread (through an opaque call) */
+    bool network;            /* a parameter, buffer or module of a torch.nn.Module was read */
     int torch;               /* torch's state when the segment began; -1: no torch, or nothing of it may be captured */
     bool behind;             /* shadows of objects that outlive the call no longer say what the effects make of them */
     bool spoiled;            /* shadows of containers no longer say what they held before the running instruction */
@@ -239,6 +242,8 @@ DYN_HIDDEN bool rec_torch_is_module(PyObject *o); /* an instance of torch.nn.Mod
 DYN_HIDDEN DynVal *rec_torch_module_attr(DynRec *r, PyObject *getattr, DynOperand module, PyObject *name);
 /* … or that it raises, now and under the guards: none of its dicts has the name. */
 DYN_HIDDEN bool rec_torch_module_lacks(DynRec *r, PyObject *getattr, DynOperand module, PyObject *name);
+/* Neither the class nor the tensor itself has an attribute of this name, now and at every call. */
+DYN_HIDDEN bool rec_tensor_lacks(DynRec *r, DynOperand tensor, PyObject *name);
 DYN_HIDDEN void rec_torch_segment(DynRec *r); /* a segment begins */
 
 /* ---- rec_effects.c */
@@ -250,6 +255,13 @@ DYN_HIDDEN int rec_same_object(DynRec *r, DynVal *v, DynVal *other); /* two shad
 DYN_HIDDEN int rec_effects_done(DynRec *r, DynEffects *out);         /* recipes of all effects so far, in the rebuild under way */
 DYN_HIDDEN void rec_forget_effects(DynRec *r, uint32_t n);           /* from n on */
 DYN_HIDDEN uint32_t rec_found_at(const DynVal *v);                   /* the source of the object itself, or DYN_NONE */
+
+DYN_HIDDEN bool rec_has_recipe(DynRec *r, DynVal *v); /* as things are now */
+
+/* ---- rec_context.c */
+DYN_HIDDEN DynVal *rec_call_context(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+/* The effect `at` of this segment, and another that stands behind it, take each other back: neither is made at later calls. */
+DYN_HIDDEN bool rec_effect_is_undone(const DynRec *r, uint32_t at);
 
 /* ---- rec_stack.c */
 DYN_HIDDEN bool rec_has_one_text(DynRec *r, DynOperand o); /* str(o) is the same at every call: ints are burnt in */
@@ -372,6 +384,8 @@ DYN_REC_HANDLERS(H)
 #undef H
 
 /* ---- rec_call.c, rec_builtins.c, rec_methods.c */
+/* Where a Python function is found, its code guarded to be what it is. DYN_NONE: made inside, or it can't be told. */
+DYN_HIDDEN uint32_t rec_function_source(DynRec *r, DynVal *v, PyObject *func);
 struct RecCall { /* a call with its operands laid out: self first when there is one */
     DynOperand callable;
     DynOperand *args; /* npos positional, then the keyword values */
@@ -413,6 +427,21 @@ DYN_HIDDEN DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result
 DYN_HIDDEN DynVal *rec_call_slot(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 DYN_HIDDEN DynVal *rec_new_super(DynRec *r, PyObject *real, DynOperand self);
 DYN_HIDDEN RecAttr rec_super_attr(DynRec *r, PyTypeObject *type, DynOperand self, PyObject *name, RecCall *c, DynVal **v);
+
+/* What the object's own dict has for a name: VALUE, MISSING or UNKNOWN. */
+DYN_HIDDEN RecAttr rec_own_attr(DynRec *r, DynOperand o, PyObject *name, DynVal **v);
+
+/* ---- rec_vars.c */
+DYN_HIDDEN DynVal *rec_vars(DynRec *r, DynOperand o); /* o.__dict__ */
+DYN_HIDDEN DynVal *rec_var_item(DynRec *r, DynOperand vars, DynOperand name);
+DYN_HIDDEN bool rec_has_var(DynRec *r, DynOperand vars, DynOperand name); /* is it known whether it does */
+DYN_HIDDEN PyTypeObject *rec_dict_base(PyTypeObject *type); /* dict or OrderedDict, which a Python class derives from; NULL */
+DYN_HIDDEN int rec_dict_made(DynRec *r, DynVal *v, PyTypeObject *base); /* v: a new instance of such a class, which is empty */
+DYN_HIDDEN DynOperand rec_contents(DynOperand o);                       /* the dict that o is; or o itself */
+DYN_HIDDEN bool rec_is_held(DynOperand o);                              /* an instance of such a class that came in */
+/* … a key of it: its value, or *missing. NULL and not missing: it can't be told. */
+DYN_HIDDEN DynVal *rec_held_key(DynRec *r, DynOperand o, DynOperand key, bool *missing);
+DYN_HIDDEN DynVal *rec_call_held(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
 
 /* What a class's attribute `descr` gives an object, when reading it is a value or a call of a Python function. */
 DYN_HIDDEN RecAttr rec_bound_attr(DynRec *r, PyObject *descr, DynOperand o, RecCall *c, DynVal **v);
@@ -475,6 +504,8 @@ DYN_HIDDEN const char *rec_operator_name(int nb);
 DYN_HIDDEN bool rec_operator(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject **result, DynVal **v);
 DYN_HIDDEN bool rec_comparison(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject **result, DynVal **v);
 DYN_HIDDEN bool rec_unary_operator(DynRec *r, const char *name, DynOperand a, PyObject **result, DynVal **v);
+/* Is a key in a set that came in and was not looked at otherwise: 1 or 0, which is guarded; -1: it can't be told so. */
+DYN_HIDDEN int rec_member_of_set(DynRec *r, DynOperand key, DynOperand set);
 DYN_HIDDEN bool rec_length(DynRec *r, DynOperand o, PyObject **result, DynVal **v);
 DYN_HIDDEN int rec_instance_truth(DynRec *r, DynOperand o, bool *known);
 DYN_HIDDEN bool rec_membership(DynRec *r, DynOperand item, DynOperand in, PyObject **result, DynVal **v);
@@ -541,11 +572,14 @@ DYN_HIDDEN int rec_resolve_builtin_method(DynRec *r, DynVal *v, PyObject *o, PyO
 
 /* ---- rec_facts.c: as rec_call_builtin */
 DYN_HIDDEN DynVal *rec_call_fact(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
-DYN_HIDDEN bool rec_is_fact(PyObject *o); /* a dtype, finfo …: its attributes never change */
+DYN_HIDDEN bool rec_is_fact(PyObject *o);                 /* a dtype, finfo …: its attributes never change */
+DYN_HIDDEN DynVal *rec_wrap_fact(DynRec *r, PyObject *o); /* as rec_wrap_result, facts and what they have too */
 DYN_HIDDEN bool rec_is_const_npscalar(DynVal *v, PyObject *o);
 DYN_HIDDEN bool rec_is_quiet_npscalar(PyObject *o); /* a NumPy scalar that no floating-point warning can have come with */
 /* The values of a node follow from Python numbers: those are burnt in. -1: there is array data in it. */
 DYN_HIDDEN int rec_burn_node(DynRec *r, uint32_t node);
+/* Its truth is better checked in the graph than guarded: sizes that change decide it, or no break is allowed. */
+DYN_HIDDEN bool rec_may_guess(DynRec *r, uint32_t node);
 DYN_HIDDEN int rec_facts_init(void);
 
 /* ---- rec_complex.c: operands are complex numbers, or of a binary operator one of them a Python number. NULL: unknown. */

@@ -194,6 +194,12 @@ static DynOperand iter_by_function(DynRec *r, DynOperand function, DynOperand o)
     return it.v != NULL && rec_is_iterator(it.v) ? it : (DynOperand){0};
 }
 
+/* The __iter__ of an instance, where that is a generator function: calling it runs nothing yet. v NULL: it is none. */
+static DynOperand made_by_generator(DynRec *r, DynOperand o) {
+    DynOperand none = {0}, f = rec_type_method(r, o, "__iter__");
+    return f.v != NULL && (((PyCodeObject *)PyFunction_GET_CODE(f.real))->co_flags & CO_GENERATOR) ? f : none;
+}
+
 DynOperand rec_get_iter(DynRec *r, DynOperand o) {
     DynOperand none = {0};
     if (o.v == NULL || r->cap == NULL || dyn_rec_resolve(r, o.v, o.real) < 0) {
@@ -205,9 +211,10 @@ DynOperand rec_get_iter(DynRec *r, DynOperand o) {
     if (PyArray_Check(o.real) && PyArray_NDIM((PyArrayObject *)o.real) < 1) {
         return none;
     }
-    DynOperand of_modules = rec_torch_container_iter(r, o);
-    if (of_modules.v != NULL) {
-        return iter_by_function(r, of_modules, o);
+    DynOperand function = rec_torch_container_iter(r, o);
+    function = function.v == NULL ? made_by_generator(r, o) : function;
+    if (function.v != NULL) {
+        return iter_by_function(r, function, o);
     }
     DynVal *v = rec_new_iter(r, rec_iterate(r, o.v, o.real));
     if (v != NULL && o.v->kind == DV_ARRAY && o.v->obj == NULL) { /* its rows are taken from it by index */

@@ -61,6 +61,7 @@ DynVal *rec_torch_module_attr(DynRec *r, PyObject *getattr, DynOperand module, P
         PyObject *dict = dict_of(r, module, dicts[i], &s);
         if (dict == NULL || PyDict_GetItemWithError(dict, name) == NULL)
             continue;
+        r->network = true;
         s = s == DYN_NONE ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_KEY, s, 0, NULL, name);
         return s == DYN_NONE ? NULL : rec_source(r, s);
     }
@@ -77,6 +78,19 @@ bool rec_torch_module_lacks(DynRec *r, PyObject *getattr, DynOperand module, PyO
                 rec_guard(r, DYN_GUARD_MISSING, s, DYN_NONE, 0, NULL) == 0;
     }
     return lacks;
+}
+
+bool rec_tensor_lacks(DynRec *r, DynOperand tensor, PyObject *name) {
+    PyObject **dict = _PyObject_GetDictPtr(tensor.real);
+    bool own = dict != NULL && *dict != NULL && PyDict_GetItemWithError(*dict, name) != NULL;
+    if (own || !rec_is_array(tensor.v) || dyn_cpy_lookup_special(Py_TYPE(tensor.real), name) != NULL ||
+        rec_guard_class(r, Py_TYPE(tensor.real)) < 0)
+        return false;
+    const DynNode *n = dyn_graph_node(&r->cap->graph, tensor.v->id);
+    if (n->op != DYN_OP_INPUT)
+        return true;
+    uint32_t s = n->source == DYN_NONE ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_OWN, n->source, 0, NULL, name);
+    return s != DYN_NONE && rec_guard(r, DYN_GUARD_MISSING, s, DYN_NONE, 0, NULL) == 0;
 }
 
 /* An attribute that is in the module's own dict: its shadow, and the object in *real (borrowed). */

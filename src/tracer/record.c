@@ -8,7 +8,9 @@
 #include "tracer/rec_segment.h"
 
 #define MAX_INLINE_DEPTH 40
-#define SCALAR_BUDGET 1500 /* instructions without a new node after which recording doesn't pay */
+#define SCALAR_BUDGET 1500  /* instructions without a new node after which recording doesn't pay */
+#define MODULE_BUDGET 60000 /* … in a network, whose modules make objects and ask their configuration between two layers */
+#define MODULE_FACTOR 50    /* … and are many */
 #define MAX_NODES 6000
 #define MAX_TRIPS_IN_ALL 64 /* of a loop in a loop, in all trips of that */
 
@@ -115,13 +117,14 @@ static Step before_instr(DynRec *r, RecFrame *f, const DynInstr *in) {
         r->nnodes_seen = r->cap->graph.nodes.n;
         r->ninstrs_node = n;
     }
-    if (r->nnodes_seen > MAX_NODES && n < (uint64_t)dyn_config.record_limit && rec_may_break(r, f)) {
+    uint64_t limit = (uint64_t)dyn_config.record_limit * (r->network ? MODULE_FACTOR : 1);
+    if (r->nnodes_seen > MAX_NODES && n < limit && rec_may_break(r, f)) {
         f->next = f->pc;
         r->why = DYN_R_GRAPH_SIZE;
         return STEP_CUT;
     }
-    if (n >= (uint64_t)dyn_config.record_limit || r->nnodes_seen > MAX_NODES ||
-        (n - r->ninstrs_node > SCALAR_BUDGET && (in->flags & DYN_IF_TARGET))) {
+    if (n >= limit || r->nnodes_seen > MAX_NODES ||
+        (n - r->ninstrs_node > (r->network ? MODULE_BUDGET : SCALAR_BUDGET) && (in->flags & DYN_IF_TARGET))) {
         return step_bail(r, DYN_R_BUDGET, NULL);
     }
     if (in->flags & DYN_IF_BACKWARD) {

@@ -6,6 +6,7 @@ import functions_language_collections
 import functions_language_containers
 import functions_language_flow
 import functions_language_functions  # noqa: F401
+import functions_language_instances  # noqa: F401
 import functions_language_library  # noqa: F401
 import pytest
 from compare import check, dynoc

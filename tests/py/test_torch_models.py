@@ -25,18 +25,74 @@ def test_a_model_is_one_graph(name):
     assert len(fast.entries) == 1 and fast.entries[0].hits == 2 * len(SIZES) - 1 and fast.entries[0].tier == "native"
 
 
-SMALL = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16, "vocab_size": 50}
+SMALL = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 32, "vocab_size": 50}
+HEADS = {"num_key_value_heads": 2}
+GPT2 = {"n_embd": 16, "n_layer": 2, "n_head": 2, "vocab_size": 50}
+VIT = {k: v for k, v in SMALL.items() if k != "vocab_size"} | {"image_size": 16, "patch_size": 8}
+DISTIL = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32, "vocab_size": 50}
+OPT = {k: v for k, v in SMALL.items() if k != "intermediate_size"} | {"ffn_dim": 32, "word_embed_proj_dim": 16}
+SHIPPED = [
+    ("Bert", "Model", SMALL, False),
+    ("Bert", "Model", SMALL, True),
+    ("Bert", "ForMaskedLM", SMALL, True),
+    ("GPT2", "Model", GPT2 | {"use_cache": False}, False),
+    ("GPT2", "LMHeadModel", GPT2, True),
+    ("Roberta", "Model", SMALL, False),
+    ("DistilBert", "Model", DISTIL, False),
+    ("Albert", "Model", SMALL | {"embedding_size": 8}, False),
+    ("Electra", "Model", SMALL | {"embedding_size": 8}, False),
+    ("OPT", "Model", OPT, False),
+    ("ViT", "Model", VIT, False),
+    ("Llama", "ForCausalLM", SMALL, False),
+    ("Qwen2", "ForCausalLM", SMALL | HEADS, True),
+]
 
 
-@pytest.mark.parametrize(("kind", "more"), [("Bert", {"intermediate_size": 32}), ("GPT2", {"use_cache": False})])
-def test_models_of_transformers_give_what_eager_gives(kind, more):
-    """Several graphs: what breaks is in docs/STATUS.md."""
+def shipped(kind, head, config):
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
-    config = getattr(transformers, kind + "Config")(**SMALL, **more)
-    model = getattr(transformers, kind + "Model")(config).eval()
-    fast = dynoc.optimize(model)
+    return getattr(transformers, kind + head)(getattr(transformers, kind + "Config")(**config)).eval()
+
+
+def inputs(kind, b, n, mask):
+    if kind == "ViT":
+        return {"pixel_values": torch.randn(b, 3, 16, 16)}
+    given = {"input_ids": torch.randint(3, 50, (b, n))}
+    if mask:
+        given["attention_mask"] = torch.ones(b, n, dtype=torch.long)
+        given["attention_mask"][0, -1] = 0
+    return given
+
+
+def tensors(o):
+    if isinstance(o, torch.Tensor):
+        return [o]
+    if hasattr(o, "layers"):  # a cache of keys and values
+        return [t for layer in o.layers for t in (layer.keys, layer.values)]
+    items = o.values() if isinstance(o, dict) else o if isinstance(o, (tuple, list)) else ()
+    return [t for v in items for t in tensors(v)]
+
+
+@pytest.mark.parametrize(("kind", "head", "config", "mask"), SHIPPED, ids=lambda v: v if isinstance(v, str) else "")
+def test_a_model_of_transformers_is_one_graph(kind, head, config, mask):
+    model = shipped(kind, head, config)
+    fast = dynoc.optimize(model, wait=True, fullgraph=True)
     with torch.no_grad():
-        for b, n in [(2, 5), (2, 5), (3, 7)]:
-            tokens = torch.randint(0, 50, (b, n))
-            same(fast(tokens)[0], model(tokens)[0])
+        for b, n in SIZES * 2:
+            given = inputs(kind, b, n, mask)
+            want, got = model(**given), fast(**given)
+            assert type(got) is type(want) and list(got) == list(want)
+            same(tensors(got), tensors(want))
+    assert len(fast.entries) == 1 and fast.entries[0].hits == 2 * len(SIZES) - 1
+
+
+def test_hidden_states_of_a_model_of_transformers():
+    """Hooks that fill lists through a context variable."""
+    model = shipped("Bert", "Model", SMALL)
+    fast = dynoc.optimize(model, wait=True)
+    with torch.no_grad():
+        for b, n in SIZES * 2:
+            given = inputs("Bert", b, n, False)
+            got, want = fast(**given, output_hidden_states=True), model(**given, output_hidden_states=True)
+            assert list(got) == list(want) and len(got.hidden_states) == 3
+            same(tensors(got), tensors(want))
