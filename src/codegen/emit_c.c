@@ -116,7 +116,20 @@ static bool is_added_up(const DynKernel *k, uint32_t i) {
 }
 
 /* Does a function of strips round it? (bfloat16 needs none: compilers make vectors of its rounding.) */
-static bool rounds_in_strips(const DynInsn *insn) { return insn->dtype == DYN_F16 && dyn_emit_rounds(insn); }
+static bool rounds_in_strips(const DynKernel *k, const DynInsn *insn) {
+    uint8_t from = insn->kind == DYN_L_CAST ? at(k, insn->a[0])->dtype : DYN_NO_DTYPE;
+    bool casts = insn->kind == DYN_L_CAST && from != DYN_F64 && from != DYN_BOOL; /* doubles are rounded by a way of their own */
+    return insn->dtype == DYN_F16 && (casts || dyn_emit_rounds(insn));
+}
+
+/* The same before it is rounded. */
+static int put_unrounded(DynStr *out, const DynInsn *insn, const char *const *args) {
+    if (insn->kind == DYN_L_CAST) {
+        dyn_str_printf(out, "(float)%s", args[0]);
+        return 0;
+    }
+    return dyn_emit_op(out, insn, args);
+}
 
 /* One value: "const double v3 = …;" */
 static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) {
@@ -154,7 +167,7 @@ static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) 
         return 0;
     }
     DynDtype from = (DynDtype)at(k, insn->a[0])->dtype;
-    int failed = b->lanes && rounds_in_strips(insn) ? dyn_emit_op(out, insn, args) : dyn_emit_expr(out, insn, from, args);
+    int failed = b->lanes && rounds_in_strips(k, insn) ? put_unrounded(out, insn, args) : dyn_emit_expr(out, insn, from, args);
     dyn_str_puts(out, ";\n");
     return failed;
 }
@@ -195,7 +208,7 @@ static bool is_half_load(const DynKernel *k, const DynInsn *insn) {
 
 static bool has_strips(const DynKernel *k) {
     for (uint32_t i = 0; i < k->insns.n; i++) {
-        if (is_half_load(k, at(k, i)) || rounds_in_strips(at(k, i))) {
+        if (is_half_load(k, at(k, i)) || rounds_in_strips(k, at(k, i))) {
             return true;
         }
     }
@@ -203,7 +216,7 @@ static bool has_strips(const DynKernel *k) {
 }
 
 static bool is_rounding_store(const DynKernel *k, const DynInsn *insn) {
-    return insn->kind == DYN_L_STORE && rounds_in_strips(at(k, insn->a[1]));
+    return insn->kind == DYN_L_STORE && rounds_in_strips(k, at(k, insn->a[1]));
 }
 
 /* Which values are arrays: a function of strips makes or takes them, or they are used behind another loop than their own. */
@@ -214,7 +227,7 @@ static void find_spread(Body *b) {
         const DynInsn *insn = at(k, i);
         bool writes = insn->kind == DYN_L_STORE || insn->kind == DYN_L_REDUCE;
         loop[i] = loops;
-        bool ends = is_half_load(k, insn) || rounds_in_strips(insn);
+        bool ends = is_half_load(k, insn) || rounds_in_strips(k, insn);
         b->spread[i] = ends && insn->kind != DYN_L_REDUCE;
         loops += ends || is_rounding_store(k, insn);
         for (int a = writes; a < (writes ? 2 : nvalues(insn)); a++) {
@@ -256,7 +269,7 @@ static void put_place(DynStr *out, const char *indent, uint32_t n, uint32_t op, 
 static int put_accumulate(DynStr *out, Body *b, const DynInsn *insn, int n) {
     char acc[32], value[24];
     const char *args[3] = {acc, value, NULL};
-    bool rounds = b->lanes && rounds_in_strips(insn);
+    bool rounds = b->lanes && rounds_in_strips(b->k, insn);
     if (b->counts && is_added_up(b->k, insn->a[1])) {
         dyn_str_printf(out, "%sc%d[j] = (unsigned char)(c%d[j] + v%u);\n", b->indent, n, n, at(b->k, insn->a[1])->a[0]);
         return 0;
@@ -300,7 +313,7 @@ static int put_insn(DynStr *out, Body *b, uint32_t i, const char *index) {
     } else {
         open_loop(out, b);
         failed = put_value(out, b, i, index);
-        if (b->lanes && rounds_in_strips(insn)) {
+        if (b->lanes && rounds_in_strips(b->k, insn)) {
             close_loop(out, b);
             if (uses_of(b->k, i) != STORED) { /* stores of strips round */
                 dyn_str_printf(out, "%sdyn_half_rounds(v%u, v%u, %d);\n", b->indent, i, i, b->lanes);

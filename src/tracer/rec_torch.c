@@ -370,8 +370,7 @@ DynVal *tt_rule_arithmetic(DynRec *r, NpCall *c) {
     return two(r, c, args) < 0 ? NULL : dyn_tt_finish(r, c, arithmetic(r, (DynOp)c->b->op, args));
 }
 
-/* A number as a half: PyTorch rounds alpha to one. */
-static double as_half(double x, DynDtype dt) {
+double dyn_tt_as_half(double x, DynDtype dt) {
     int exponent, bits = dt == DYN_BF16 ? 8 : 11, least = dt == DYN_BF16 ? -133 : -24;
     frexp((float)x, &exponent);
     int unit = exponent - bits > least ? exponent - bits : least;
@@ -384,7 +383,7 @@ static int read_alpha(DynRec *r, DynOperand alpha, DynDtype dt, NpArg *out) {
         return dyn_np_operand(r, alpha, out);
     if (dyn_tt_burnt_float(r, alpha, &burnt) < 0 || fabs(burnt) > 65504)
         return -1;
-    *out = dyn_tt_number(r, as_half(burnt, dt));
+    *out = dyn_tt_number(r, dyn_tt_as_half(burnt, dt));
     return 0;
 }
 

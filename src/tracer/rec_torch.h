@@ -25,6 +25,7 @@ DYN_HIDDEN uint32_t dyn_tt_choose(DynRec *r, uint32_t truth, uint32_t a, NpArg b
 DYN_HIDDEN uint32_t dyn_tt_cast(DynRec *r, uint32_t a, DynDtype dt);               /* a itself where it is of that dtype */
 /* Formulas of several operators on halves go by float, and are rounded at the end, as torch's are. */
 DYN_HIDDEN DynDtype dyn_tt_wide(DynDtype dt);
+DYN_HIDDEN double dyn_tt_as_half(double x, DynDtype dt); /* a number as such a half, to which PyTorch rounds many */
 DYN_HIDDEN NpArg dyn_tt_number(DynRec *r, double value); /* a constant */
 DYN_HIDDEN NpArg dyn_tt_int(DynRec *r, int64_t value);
 /* Two nodes, or a node and a constant, in the dtype of the first. */

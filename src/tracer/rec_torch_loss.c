@@ -1,6 +1,7 @@
 /* rec_torch_loss.c: losses as the elementwise operators and the reduction that they are made of, and calls of PyTorch's own where
- * they look at what is in their operands (probabilities; classes that aren't rows' of a matrix). Called through the binding
- * table. Operands of other sizes than one another, about which torch warns, and weights are PyTorch's own affair. */
+ * they look at what is in their operands (probabilities; classes that aren't rows' of a matrix). Halves are rounded behind each
+ * step, as PyTorch does. Called through the binding table. Operands of other sizes than one another, about which torch warns, and
+ * weights are PyTorch's own affair. */
 #include "tracer/rec_torch.h"
 
 enum { NONE, MEAN, SUM, BATCHMEAN };
@@ -18,7 +19,7 @@ static int reduction_of(DynRec *r, const NpCall *c) {
 }
 
 typedef struct Loss {
-    uint32_t x, t; /* input and target, halves as float */
+    uint32_t x, t; /* input and target */
     DynDtype dtype;
     int reduction;
 } Loss;
@@ -35,15 +36,15 @@ static int operands(DynRec *r, const NpCall *c, Loss *l) {
     for (int i = 0; i < x->ndim; i++)
         if (dyn_np_hint(r, x->shape[i]) != dyn_np_hint(r, t->shape[i]) || dyn_rec_assume_equal(r, x->shape[i], t->shape[i]) < 0)
             return dyn_tt_refuse(r), -1;
-    l->x = dyn_tt_cast(r, l->x, dyn_tt_wide(l->dtype));
-    l->t = dyn_tt_cast(r, l->t, dyn_tt_wide(l->dtype));
-    return l->x == DYN_NONE || l->t == DYN_NONE ? -1 : 0;
+    return 0;
 }
 
+/* The losses of the elements, which are of the dtype, are added up in float. */
 static DynVal *reduced(DynRec *r, NpCall *c, const Loss *l, uint32_t node) {
     int axes[DYN_MAX_NDIM];
     if (node == DYN_NONE)
         return NULL;
+    node = dyn_tt_cast(r, dyn_tt_cast(r, node, l->dtype), dyn_tt_wide(l->dtype));
     int ndim = dyn_tt_node(r, node)->ndim;
     for (int i = 0; i < ndim; i++)
         axes[i] = i;
@@ -79,6 +80,12 @@ DynVal *tt_rule_smooth_loss(DynRec *r, NpCall *c) {
     if (operands(r, c, &l) < 0 || l.reduction == BATCHMEAN || dyn_np_slot(c, "weight").v != NULL ||
         dyn_tt_burnt_float(r, dyn_np_slot(c, huber ? "delta" : "beta"), &limit) < 0)
         return dyn_tt_refuse(r);
+    if (dyn_dtype_is_half(l.dtype) && (l.dtype == DYN_BF16) != huber) { /* these are rounded once */
+        l.x = dyn_tt_cast(r, l.x, DYN_F32);
+        l.t = dyn_tt_cast(r, l.t, DYN_F32);
+    } else if (dyn_dtype_is_half(l.dtype)) {
+        limit = dyn_tt_as_half(limit, l.dtype);
+    }
     uint32_t d = distance(r, &l);
     if (!huber && limit == 0)
         return reduced(r, c, &l, d);
@@ -92,7 +99,7 @@ DynVal *tt_rule_smooth_loss(DynRec *r, NpCall *c) {
     return far == DYN_NONE ? NULL : reduced(r, c, &l, dyn_tt_choose(r, is_near, near, dyn_np_node_arg(r, far)));
 }
 
-/* (1 - t) * x - w * log(sigmoid(x)), where w is 1, or (pos_weight - 1) * t + 1. Of halves PyTorch rounds behind each step. */
+/* (1 - t) * x - w * log(sigmoid(x)), where w is 1, or (pos_weight - 1) * t + 1. */
 DynVal *tt_rule_logits_loss(DynRec *r, NpCall *c) {
     Loss l;
     uint32_t positive = DYN_NONE;
@@ -103,17 +110,16 @@ DynVal *tt_rule_logits_loss(DynRec *r, NpCall *c) {
         if (positive == DYN_NONE || dyn_tt_node(r, positive)->dtype != l.dtype)
             return dyn_tt_refuse(r);
     }
-    uint32_t t = dyn_tt_unary(r, DYN_OP_EXP, dyn_tt_unary(r, DYN_OP_NEGATIVE, dyn_tt_unary(r, DYN_OP_ABSOLUTE, l.x)));
-    t = dyn_tt_nodes(r, DYN_OP_SUBTRACT, dyn_tt_by(r, DYN_OP_MINIMUM, l.x, 0), dyn_tt_unary(r, DYN_OP_LOG1P, t));
+    uint32_t x = dyn_tt_cast(r, l.x, dyn_tt_wide(l.dtype));
+    uint32_t t = dyn_tt_unary(r, DYN_OP_EXP, dyn_tt_unary(r, DYN_OP_NEGATIVE, dyn_tt_unary(r, DYN_OP_ABSOLUTE, x)));
+    t = dyn_tt_nodes(r, DYN_OP_SUBTRACT, dyn_tt_by(r, DYN_OP_MINIMUM, x, 0), dyn_tt_unary(r, DYN_OP_LOG1P, t));
     t = dyn_tt_cast(r, t, l.dtype);
-    uint32_t x = dyn_tt_tensor(r, c, "input"), target = dyn_tt_tensor(r, c, "target");
     if (positive != DYN_NONE) {
-        uint32_t w = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_by(r, DYN_OP_SUBTRACT, positive, 1), target);
+        uint32_t w = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_by(r, DYN_OP_SUBTRACT, positive, 1), l.t);
         t = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_by(r, DYN_OP_ADD, w, 1), t);
     }
-    uint32_t rest = dyn_tt_by(r, DYN_OP_ADD, dyn_tt_unary(r, DYN_OP_NEGATIVE, target), 1);
-    t = dyn_tt_nodes(r, DYN_OP_SUBTRACT, dyn_tt_nodes(r, DYN_OP_MULTIPLY, rest, x), t);
-    return reduced(r, c, &l, dyn_tt_cast(r, t, dyn_tt_wide(l.dtype)));
+    uint32_t rest = dyn_tt_by(r, DYN_OP_ADD, dyn_tt_unary(r, DYN_OP_NEGATIVE, l.t), 1);
+    return reduced(r, c, &l, dyn_tt_nodes(r, DYN_OP_SUBTRACT, dyn_tt_nodes(r, DYN_OP_MULTIPLY, rest, l.x), t));
 }
 
 /* t * (log(t) - x), 0 where t is; with log_target exp(t) * (t - x). Of reduction="mean" torch warns. */
