@@ -102,7 +102,7 @@ static bool may_join(const DynLoops *p, uint32_t step, uint32_t first, uint32_t 
     return true;
 }
 
-#define SHORT_ROW 64 /* elements below which a row isn't worth its own calls: a kernel over all rows does better */
+#define SHORT_ROW 16 /* elements below which a row isn't worth its own calls: a kernel over all rows does better */
 
 static bool is_short(const DynLoops *p, const DynKernel *k) {
     int64_t row = 1;

@@ -525,3 +525,24 @@ def test_errors_are_eagers():
         fast = optimised(plain)
         for n in (4, 4, 0):
             check(plain, fast, lambda n=n: (f64(n),), "near")
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("first", [7, 15, 16, 17, 33, 64])
+def test_short_rows_of_a_group(first, dtype):
+    """How rows are walked follows from the sizes that were seen first; the entry serves all."""
+
+    def softmax(x):
+        e = np.exp(x - x.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=-1, keepdims=True)
+
+    def norm(x):
+        return (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(x.var(axis=-1, keepdims=True) + 1e-5)
+
+    rng = np.random.default_rng(first)
+    for fn in (softmax, norm):
+        fast = optimised(fn)
+        for rows, columns in [(5, first), (2, 2), (3, 9), (33, 16), (17, 31), (1000, 17), (2, 1000), (0, 5), (300, 63)]:
+            x = rng.normal(size=(rows, columns)).astype(dtype)
+            for case in (x, x[::-1, ::-1], np.asfortranarray(x)[:, ::1]):
+                np.testing.assert_allclose(fast(case), fn(case), rtol=2e-5, atol=1e-6)
