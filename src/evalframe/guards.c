@@ -115,7 +115,7 @@ DynGuardProgram *dyn_guards_compile(const DynCapture *c) {
         tensors = tensors || c->guards.at[i].kind == DYN_GUARD_TENSOR;
     p->views = tensors ? PyMem_RawCalloc(c->sources.v.n + 1, sizeof(*p->views)) : NULL;
     if ((tensors && p->views == NULL) || p->group_of == NULL || p->fails == NULL || make_groups(p) < 0 || make_constants(p) < 0 ||
-        make_held(p) < 0 || dyn_guards_plan(p) < 0) {
+        make_held(p) < 0 || dyn_memo_new(p) < 0 || dyn_guards_plan(p) < 0) {
         dyn_guards_free(p);
         return NULL;
     }
@@ -132,6 +132,9 @@ void dyn_guards_free(DynGuardProgram *p) {
     }
     dyn_vec_free(&p->groups);
     dyn_vec_free(&p->steps);
+    dyn_vec_free(&p->rest);
+    dyn_memo_free(p);
+    PyMem_RawFree(p->wanted);
     dyn_vec_free(&p->constants);
     dyn_vec_free(&p->attrs);
     dyn_vec_free(&p->held);
@@ -299,7 +302,7 @@ static bool npscalar(PyObject *o, int how, DynScalar *out) {
 }
 
 /* Runs the steps up to the first that fails (returned) or the last, ST_HIT. */
-static const Step *run(DynGuardProgram *p, PyObject *func, PyObject *const *locals, PyObject **src, DynScalar *sym,
+static const Step *run(DynGuardProgram *p, const Step *s, PyObject *func, PyObject *const *locals, PyObject **src, DynScalar *sym,
                        uint32_t *failed) {
     const DynCapture *c = p->capture;
     PyTypeObject *array_type = &PyArray_Type;
@@ -319,7 +322,6 @@ static const Step *run(DynGuardProgram *p, PyObject *func, PyObject *const *loca
         break;
 #define CASE(NAME, test) \
     case ST_##NAME: ok = (test); break;
-    const Step *s = p->steps.at;
     for (;; s++) {
         switch ((StepOp)s->op) {
         case ST_HIT:
@@ -384,12 +386,17 @@ int dyn_guards_check(DynGuardProgram *p, PyObject *func, PyObject *const *locals
     DynScalar *sym = env->sym;
     uint32_t failed = DYN_NONE;
     env->views = (DynViews){p->views, &p->checks, ++p->checks};
-    for (uint32_t i = 0, n = p->capture->sources.v.n; i < n; i++)
-        src[i] = NULL;
-    for (uint32_t i = 0; i < p->constants.n; i++)
-        sym[p->constants.at[i].id] = p->constants.at[i].value;
-    const Step *end = run(p, func, locals, src, sym, &failed);
+    bool settled = p->memo != NULL && dyn_memo_holds(p, func, locals, env);
+    if (!settled) {
+        for (uint32_t i = 0, n = p->capture->sources.v.n; i < n; i++)
+            src[i] = NULL;
+        for (uint32_t i = 0; i < p->constants.n; i++)
+            sym[p->constants.at[i].id] = p->constants.at[i].value;
+    }
+    const Step *end = run(p, settled ? p->rest.at : p->steps.at, func, locals, src, sym, &failed);
     if (DYN_LIKELY(end->op == ST_HIT)) {
+        if (p->memo != NULL && !settled)
+            dyn_memo_note(p, locals, env);
         for (uint32_t i = 0; i < p->held.n; i++)
             Py_INCREF(src[p->held.at[i]]);
         return 1;

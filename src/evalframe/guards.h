@@ -76,9 +76,14 @@ typedef struct DynConstSym {
     uint32_t id;
     DynScalar value;
 } DynConstSym;
+typedef struct DynMemo DynMemo; /* guards_memo.c */
 struct DynGuardProgram {
     const DynCapture *capture; /* the entry's, which lives longer */
     DYN_VEC(Step) steps;
+    DYN_VEC(Step) rest;                                 /* what has to be run while the memo holds */
+    DynMemo *memo;                                      /* NULL: not worth it */
+    bool *settled_source, *settled_sym, *settled_guard; /* what the memo answers */
+    bool *wanted;                                       /* sources that a hit reads */
     DYN_VEC(Group) groups;
     DYN_VEC(DynConstSym) constants;
     DYN_VEC(uint32_t) attrs; /* sources that a check loads as new references */
@@ -92,6 +97,13 @@ struct DynGuardProgram {
 
 /* guards_plan.c: (re)makes the steps in a good order. 0 or -1 (memory; the old steps stay). */
 DYN_HIDDEN int dyn_guards_plan(DynGuardProgram *p);
+
+/* guards_memo.c. new: when the groups are made and nothing else; -1: memory. holds: env has the settled sources and symbols then,
+ * and nothing in the others. note: behind a check without it, that succeeded. */
+DYN_HIDDEN int dyn_memo_new(DynGuardProgram *p);
+DYN_HIDDEN void dyn_memo_free(DynGuardProgram *p);
+DYN_HIDDEN bool dyn_memo_holds(DynGuardProgram *p, PyObject *func, PyObject *const *locals, DynEnv *env);
+DYN_HIDDEN void dyn_memo_note(DynGuardProgram *p, PyObject *const *locals, const DynEnv *env);
 
 /* Is the tensor as the TENSOR guard says? *view: where its elements lie. */
 DYN_HIDDEN bool dyn_guard_tensor(const DynGuard *g, PyObject *o, DynArrayView *view);

@@ -232,16 +232,23 @@ static void emit_all(Plan *plan) {
     for (uint32_t i = 0; i < c->syms.v.n; i++)
         if (!dyn_sym_is_late(&c->syms, i))
             emit_sym(plan, i);
+    for (uint32_t i = 0; i < c->sources.v.n; i++)
+        if (plan->p->wanted[i])
+            need_source(plan, i);
+    emit(plan, (Step){.op = ST_HIT});
+}
+
+/* Sources that the graph and the recipes read. */
+static void mark_wanted(const DynCapture *c, bool *wanted) {
     for (uint32_t i = 0; i < c->graph.inputs.n; i++)
-        need_source(plan, dyn_graph_node(&c->graph, c->graph.inputs.at[i])->source);
+        wanted[dyn_graph_node(&c->graph, c->graph.inputs.at[i])->source] = true;
     for (uint32_t i = 0; i < c->graph.nodes.n; i++)
         for (uint32_t k = 0; k < dyn_graph_node(&c->graph, i)->nargs; k++)
             if (dyn_graph_node(&c->graph, i)->args[k].kind == DYN_ARG_SOURCE)
-                need_source(plan, dyn_graph_node(&c->graph, i)->args[k].id);
+                wanted[dyn_graph_node(&c->graph, i)->args[k].id] = true;
     for (uint32_t i = 0; i < c->recipes.n; i++)
         if (c->recipes.at[i].kind == DYN_RC_SOURCE)
-            need_source(plan, c->recipes.at[i].id);
-    emit(plan, (Step){.op = ST_HIT});
+            wanted[c->recipes.at[i].id] = true;
 }
 
 static void index_guards(Plan *plan) {
@@ -254,7 +261,8 @@ static void index_guards(Plan *plan) {
     }
 }
 
-int dyn_guards_plan(DynGuardProgram *p) {
+/* One program, owned by the caller in *steps and *attrs: all of it, or what is left where the memo has answered. */
+static int plan_steps(DynGuardProgram *p, bool rest, Plan *out) {
     const DynCapture *c = p->capture;
     uint32_t nsrc = c->sources.v.n, nsym = c->syms.v.n;
     Plan plan = {.p = p, .c = c, .guard = DYN_NONE};
@@ -272,18 +280,41 @@ int dyn_guards_plan(DynGuardProgram *p) {
     if (!plan.failed) {
         memset(plan.array_guard, 0xFF, (nsrc + 1) * sizeof(uint32_t)); /* DYN_NONE */
         memset(plan.id_guard, 0xFF, (nsrc + 1) * sizeof(uint32_t));
+        if (rest) {
+            memcpy(plan.source_done, p->settled_source, nsrc * sizeof(bool));
+            memcpy(plan.sym_done, p->settled_sym, nsym * sizeof(bool));
+            memcpy(plan.guard_done, p->settled_guard, c->guards.n * sizeof(bool));
+        }
         index_guards(&plan);
         emit_all(&plan);
     }
-    if (!plan.failed) {
-        dyn_vec_free(&p->steps);
-        dyn_vec_free(&p->attrs);
-        p->steps.at = plan.steps.at, p->steps.n = plan.steps.n, p->steps.cap = plan.steps.cap;
-        p->attrs.at = plan.attrs.at, p->attrs.n = plan.attrs.n, p->attrs.cap = plan.attrs.cap;
-    } else {
-        dyn_vec_free(&plan.steps);
-        dyn_vec_free(&plan.attrs);
-    }
     dyn_arena_free(&arena);
+    *out = plan;
     return plan.failed ? -1 : 0;
 }
+
+#define MOVE(to, from) (to.at = from.at, to.n = from.n, to.cap = from.cap)
+int dyn_guards_plan(DynGuardProgram *p) {
+    Plan all = {0}, rest = {0};
+    if (p->wanted == NULL) {
+        if ((p->wanted = PyMem_RawCalloc(p->capture->sources.v.n + 1, sizeof(bool))) == NULL)
+            return -1;
+        mark_wanted(p->capture, p->wanted);
+    }
+    int status = plan_steps(p, false, &all) < 0 || (p->memo != NULL && plan_steps(p, true, &rest) < 0) ? -1 : 0;
+    if (status == 0) {
+        dyn_vec_free(&p->steps);
+        dyn_vec_free(&p->attrs);
+        dyn_vec_free(&p->rest);
+        MOVE(p->steps, all.steps);
+        MOVE(p->attrs, all.attrs);
+        MOVE(p->rest, rest.steps);
+    } else {
+        dyn_vec_free(&all.steps);
+        dyn_vec_free(&all.attrs);
+        dyn_vec_free(&rest.steps);
+    }
+    dyn_vec_free(&rest.attrs);
+    return status;
+}
+#undef MOVE
