@@ -5,6 +5,7 @@ Imported by the extension when the program has imported torch; never imports it 
 
 import re
 import sys
+import types
 
 # As DYN_BIND_* of src/tracer/rec_np.h.
 PURE, IN_PLACE, RANDOM, UNKNOWN, POINTWISE = range(5)
@@ -36,14 +37,32 @@ def classify(function):
     True
     """
     torch = sys.modules["torch"]
-    schemas = torch._C._jit_get_schemas_for_operator("aten::" + function.__name__)
+    owner = getattr(function, "__self__", None)
+    if owner is None or isinstance(owner, (type, types.ModuleType)):
+        schemas = torch._C._jit_get_schemas_for_operator("aten::" + function.__name__)
+    else:
+        schemas = _schemas_of_operator(torch, function)
     schemas = [s for s in schemas if re.search(r"[( ]Tensor(?!\[)", str(s))]  # others are of TorchScript's lists and numbers
     kinds = {_kind(s, tags) for s in schemas if torch.Tag.out not in (tags := _tags(torch, s))}
     return kinds.pop() if len(kinds) == 1 else UNKNOWN
 
 
+def _schemas_of_operator(torch, function):
+    """What torch.ops.<space>.<name>, or one overload of it, calls in the end: a function that says nothing of itself."""
+    spaces = [space for space in vars(torch.ops).values() if isinstance(space, torch._ops._OpNamespace)]
+    for packet in [p for space in spaces for p in vars(space).values() if isinstance(p, torch._ops.OpOverloadPacket)]:
+        overloads = [o for o in vars(packet).values() if isinstance(o, torch._ops.OpOverload)]
+        if packet._op is function:
+            return torch._C._jit_get_schemas_for_operator(packet._qualified_op_name)
+        for overload in overloads:
+            if overload._op is function:
+                return [overload._schema]
+    return []
+
+
 def _tags(torch, schema):
-    packet = getattr(torch.ops.aten, schema.name.partition("::")[2])
+    space, _, name = schema.name.partition("::")
+    packet = getattr(getattr(torch.ops, space), name)
     return getattr(packet, schema.overload_name or "default").tags
 
 

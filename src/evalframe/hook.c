@@ -90,9 +90,19 @@ static void refused(DynRecording *r, PyObject *code, DynReason why, const DynPla
     }
 }
 
+/* torch.compile's own functions take the hook away while they run: what they call is theirs. */
+static bool changes_the_hook(PyObject *func) {
+    PyObject *name = PyDict_GetItemString(PyFunction_GET_GLOBALS(func), "__name__");
+    const char *module = name != NULL && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+    if (module == NULL) {
+        PyErr_Clear();
+    }
+    return module != NULL && strncmp(module, "torch._dynamo", strlen("torch._dynamo")) == 0;
+}
+
 static DynReason may_inline(DynRecording *r, PyObject *func) {
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
-    if (dyn_known_is_skipped((PyObject *)code)) {
+    if (dyn_known_is_skipped((PyObject *)code) || changes_the_hook(func)) {
         return DYN_R_SKIPPED_CALL;
     }
     return code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR) ? DYN_R_GENERATOR : DYN_R_OK;

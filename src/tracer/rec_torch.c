@@ -79,6 +79,8 @@ static bool is_torch_c(PyObject *o) {
     PyObject *self = PyCFunction_Check(o) ? ((PyCFunctionObject *)o)->m_self : NULL; /* also of static ones */
     if (self == NULL)
         return false;
+    if (PyCapsule_CheckExact(self) || strstr(Py_TYPE(self)->tp_name, "pybind11_detail_function_record") != NULL)
+        return true; /* pybind's: maybe an operator of torch.ops; who has to say is classify */
     const char *name = PyType_Check(self)          ? ((PyTypeObject *)self)->tp_name
                        : PyModule_CheckExact(self) ? PyModule_GetName(self)
                                                    : "";
