@@ -102,8 +102,11 @@ static bool changes_the_hook(PyObject *func) {
 
 static DynReason may_inline(DynRecording *r, PyObject *func) {
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
-    if (dyn_known_is_skipped((PyObject *)code) || changes_the_hook(func)) {
+    if (dyn_known_is_skipped((PyObject *)code)) {
         return DYN_R_SKIPPED_CALL;
+    }
+    if (changes_the_hook(func)) {
+        return DYN_R_OPAQUE_CALL;
     }
     return code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR) ? DYN_R_GENERATOR : DYN_R_OK;
 }
