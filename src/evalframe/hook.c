@@ -97,7 +97,7 @@ static bool changes_the_hook(PyObject *func) {
     if (module == NULL) {
         PyErr_Clear();
     }
-    return module != NULL && strncmp(module, "torch._dynamo", strlen("torch._dynamo")) == 0;
+    return module != NULL && strcmp(module, "torch._dynamo.eval_frame") == 0;
 }
 
 static DynReason may_inline(DynRecording *r, PyObject *func) {
