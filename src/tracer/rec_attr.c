@@ -104,6 +104,18 @@ DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     if (o.v->kind == DV_CONST && rec_is_enum_member(o.real)) {
         return rec_guard_class(r, Py_TYPE(o.real)) < 0 ? NULL : rec_wrap_result(r, result);
     }
+    if (o.v->kind == DV_METHOD && PyMethod_Check(o.real)) {
+        const char *const parts[] = {"__func__", "__self__"};
+        for (int i = 0; i < 2; i++) {
+            if (PyUnicode_CompareWithASCIIString(name, parts[i]) == 0) {
+                return o.v->items[i];
+            }
+        }
+    }
+    if (o.v->kind == DV_CONST && rec_torch_is_constant(o.real) &&
+        !PyType_Check(o.real)) { /* dtypes, devices: nobody changes them */
+        return rec_wrap_result(r, result);
+    }
     if ((o.v->kind == DV_SLICE && PySlice_Check(o.real)) || (o.v->kind == DV_RANGE && PyRange_Check(o.real))) {
         static const char *const parts[] = {"start", "stop", "step"};
         for (int i = 0; i < 3; i++) {

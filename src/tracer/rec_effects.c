@@ -29,12 +29,20 @@ int rec_same_object(DynRec *r, DynVal *v, DynVal *other) {
     return 0;
 }
 
+static bool are_twins(const DynVal *a, const DynVal *b) {
+    const DynVal *t = a->twin;
+    while (t != NULL && t != a && t != b) {
+        t = t->twin;
+    }
+    return t == b;
+}
+
 static int differ(DynRec *r, const RecSeen *a, const RecSeen *b) {
     if (Py_TYPE(a->real) != Py_TYPE(b->real) || dyn_array_is(a->real)) {
         return 0; /* the types are guarded */
     }
-    if (a->real == b->real) { /* one object in two ways, and nobody knew */
-        return rec_found_at(a->v) == rec_found_at(b->v) ? 0 : -1;
+    if (a->real == b->real) { /* one object in two ways: where nobody knew, it is too late */
+        return rec_found_at(a->v) == rec_found_at(b->v) || are_twins(a->v, b->v) ? 0 : -1;
     }
     uint32_t one = rec_found_at(a->v),
              other = rec_found_at(b->v); /* NONE: an object that is not found at a later call, a cell as a value */

@@ -548,6 +548,13 @@ static int seen_container(DynRec *r, DynVal *v, PyObject *o) {
     for (uint32_t i = 0; i < r->seen.n; i++) {
         if (r->seen.at[i].real == o) {
             DynVal *other = r->seen.at[i].v;
+            if (other == v) { /* a key of it was asked for, and no more */
+                v->obj = o;
+                return 0;
+            }
+            if (dyn_rec_resolve(r, other, o) < 0) {
+                return -1;
+            }
             uint32_t source = v->source, known = rec_found_at(other);
             bool same = known != DYN_NONE && rec_guard(r, DYN_GUARD_SAME, source, known, 0, NULL) == 0;
             return !same || rec_same_object(r, v, other) < 0 ? -1 : 1;

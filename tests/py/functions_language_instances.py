@@ -223,3 +223,35 @@ def sequence_protocol(x, s):
         total += v
     pairs = [a + b for a, b in zip([1.0, 2.0], s)]
     return x + total, pairs
+
+
+def other_and_same_set(n):
+    some = {"a", "b"}
+    return f64(n), some, some
+
+
+@row(other_and_same_set, ops=1)
+def set_asked_then_changed(x, s, same):
+    had = "z" in s
+    s.discard("z")
+    again = "b" in same
+    same.add("c")
+    return x + 1.0, had, again, sorted(s), len(same)
+
+
+class Holding:
+    def __init__(self):
+        self.held = {"k": 1.0}
+
+
+@row(lambda n: (f64(n), Holding()), ops=1)
+def dict_changed_that_was_reached_in_two_ways(x, o):
+    inner = o.__dict__.get("held")
+    known = "k" in inner
+    o.held["k"] = x + 1.0
+    return known, inner["k"], inner is o.held
+
+
+@row(lambda n: (f64(n), Renaming()), ops=1)
+def parts_of_a_method(x, a):
+    return x + 1.0, getattr(a.scaled, "__func__", None) is Renaming.scaled.__func__, a.scaled.__self__ is Renaming
