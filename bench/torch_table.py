@@ -79,10 +79,10 @@ def cases():
         return 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x**3)))
 
     found = {}
-    for n in (10, 1000, 100_000, 1_000_000):
+    for n in (10, 100, 1000, 100_000, 1_000_000):
         found[f"cos + sin, {n}"] = lambda n=n: (lambda x: torch.cos(x) + torch.sin(x), [torch.randn(n)])
         found[f"gelu by tanh, {n}"] = lambda n=n: (gelu, [torch.randn(n)])
-    for n in (8, 64, 512, 1024):
+    for n in (8, 64, 256, 512, 1024):
         found[f"softmax, {n} x {n}"] = lambda n=n: (lambda x: torch.softmax(x, -1), [torch.randn(n, n)])
         norm = lambda x: F.layer_norm(x, x.shape[-1:])  # noqa: E731
         found[f"layer norm, {n} x {n}"] = lambda n=n: (norm, [torch.randn(n, n)])

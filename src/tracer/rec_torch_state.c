@@ -28,6 +28,7 @@ int rec_torch_guard(DynRec *r) {
 bool rec_torch_is_constant(PyObject *o) {
     return dyn_torch_tensor != NULL && strncmp(Py_TYPE(o)->tp_name, "torch.", 6) == 0 &&
            (Py_IS_TYPE(o, dyn_torch_dtype) || Py_IS_TYPE(o, dyn_torch_device) ||
+            strcmp(Py_TYPE(o)->tp_name, "torch.finfo") == 0 || strcmp(Py_TYPE(o)->tp_name, "torch.iinfo") == 0 ||
             strcmp(Py_TYPE(o)->tp_name, "torch.layout") == 0 || strcmp(Py_TYPE(o)->tp_name, "torch.memory_format") == 0);
 }
 
@@ -43,6 +44,20 @@ DynVal *tt_rule_state(DynRec *r, NpCall *c) {
         }
     }
     return c->b->op == 1 && c->result != Py_False ? dyn_tt_refuse(r) : dyn_rec_const(r, c->result);
+}
+
+/* torch.finfo and the like; the default dtype counts where it isn't given. */
+DynVal *tt_rule_of_dtypes(DynRec *r, NpCall *c) {
+    if (rec_torch_guard(r) < 0) {
+        return dyn_tt_refuse(r);
+    }
+    for (int i = 0; i < c->npos + c->nkw; i++) {
+        bool by_kind = rec_is_array(c->args[i].v) || (c->b->op == 1 && c->args[i].v->kind == DV_SYM);
+        if (!by_kind && dyn_rec_burn(r, c->args[i].v, c->args[i].real) < 0) {
+            return dyn_tt_refuse(r);
+        }
+    }
+    return dyn_rec_const(r, c->result);
 }
 
 /* The call that torch.no_grad and torch.enable_grad end in: made again behind the graph, which itself runs without gradients. */

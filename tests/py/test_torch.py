@@ -303,3 +303,20 @@ def test_conjugate_and_negative_bits():
     for x in (z.imag, z.conj().imag, z.conj().imag[:1], z.conj().imag[0], z, z.conj(), z.conj().imag):
         for _ in range(2):
             same(fast(x), x * 2)
+
+
+def test_what_dtypes_say():
+    def limits(x, y):
+        t = torch.promote_types(x.dtype, torch.float64)
+        lowest, bits = torch.finfo(x.dtype).min, torch.iinfo(torch.int32).bits
+        kinds = torch.result_type(x, 2.5), torch.can_cast(x.dtype, torch.int32), torch.finfo().max
+        return x.masked_fill(y, lowest) + torch.finfo(t).eps * bits, kinds
+
+    fast = dynoc.optimize(limits, wait=True, fullgraph=True)
+    for dtype in (torch.float32, torch.float64):
+        for n in (3, 4):
+            given = torch.randn(n).to(dtype), torch.tensor([True, False] * n)[:n]
+            (got, kinds), (want, others) = fast(*given), limits(*given)
+            torch.testing.assert_close(got, want)
+            assert kinds == others
+    assert len(fast.entries) == 2
