@@ -109,6 +109,7 @@ def prepared(peer, fn):
     if peer == "dynoc":
         import dynoc
 
+        dynoc.config.threads = torch.get_num_threads()
         return dynoc.optimize(fn, wait=True)
     return fn
 

@@ -99,6 +99,7 @@ typedef struct DynMem {
     uint8_t kind;
     uint8_t dtype, ndim;
     bool wants_object; /* VIEW: an ndarray of it is needed (output, extern operand) */
+    bool waits;        /* ARRAY: made in front of the first step that touches it, not when the graph begins */
     bool for_flags;    /* nobody reads it: it is computed for the floating-point flags alone */
     uint32_t *shape;   /* symbols */
     const DynLayout *layout;
@@ -123,6 +124,10 @@ typedef struct DynStep {
     uint32_t chain; /* steps with one number run a block of rows at a time, where the product is made so (chain.c); 0: alone */
 } DynStep;
 
+typedef struct DynDrop { /* in front of the step the array of the place is made; or behind it, it isn't needed any more */
+    uint32_t step, place;
+} DynDrop;
+
 struct DynLoops {
     const DynGraph *graph;
     DynArena *arena;
@@ -131,6 +136,8 @@ struct DynLoops {
     uint32_t cap_places;
     DYN_LIST(DynKernel) kernels;
     DYN_LIST(DynStep) steps;
+    DYN_LIST(DynDrop) makes; /* in the order of steps: ARRAY places that wait for theirs */
+    DYN_LIST(DynDrop) drops;
     uint32_t nslots, nrow_slots; /* slots of the memory plan; the first are for one row */
     uint32_t nnative, ngroups, nchains;
     DYN_LIST(uint32_t)
@@ -148,6 +155,9 @@ struct DynLoops {
 
 /* kernels.c; of lower.c the cost of an operator and what may warn */
 DYN_HIDDEN uint32_t dyn_loops_storage(const DynLoops *p, uint32_t place); /* the place that owns the bytes */
+/* plan.c: the first and the last step that run interleaved with step s. */
+DYN_HIDDEN void dyn_steps_together(const DynLoops *p, uint32_t s, uint32_t *first, uint32_t *last);
+DYN_HIDDEN int dyn_drops(DynLoops *p); /* drops.c; -1: memory */
 DYN_HIDDEN bool dyn_loops_same_access(const DynGraph *g, uint32_t a,
                                       uint32_t b); /* two nodes that address the same elements in the same order */
 DYN_HIDDEN uint32_t dyn_kernel_insn(DynLoops *p, DynKernel *k,

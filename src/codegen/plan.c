@@ -1,9 +1,9 @@
 /* plan.c: memory of temporaries: which share a slot. How large a slot is comes out at each call (run.c), since sizes are
  * symbols.
  *
- * Called after schedule.c; kernels' plans for the built-in tier follow (builtin.c). A temporary lives from the first step that
- * writes it to the last that touches it (through views too); slots are shared by temporaries of one shape and element size whose
- * lives don't overlap. Memory for one row has a slot of its own. */
+ * Called after schedule.c; when arrays may go (drops.c) and kernels' plans for the built-in tier follow (builtin.c). A temporary
+ * lives from the first step that writes it to the last that touches it (through views too); slots are shared by temporaries of
+ * one shape and element size whose lives don't overlap. Memory for one row has a slot of its own. */
 #include "base/log.h"
 #include "codegen/loops.h"
 
@@ -12,8 +12,7 @@ static bool runs_with(const DynLoops *p, const DynStep *step, const DynStep *oth
            (group != DYN_NONE && step->kind == DYN_STEP_KERNEL && p->kernels.at[step->id].group == group);
 }
 
-/* The first and the last step that run interleaved with step s. */
-static void find_together(const DynLoops *p, uint32_t s, uint32_t *first, uint32_t *last) {
+void dyn_steps_together(const DynLoops *p, uint32_t s, uint32_t *first, uint32_t *last) {
     const DynStep *step = &p->steps.at[s];
     uint32_t group = step->kind == DYN_STEP_KERNEL ? p->kernels.at[step->id].group : DYN_NONE;
     for (*first = *last = s; *first > 0 && runs_with(p, &p->steps.at[*first - 1], step, group); --*first) {
@@ -49,8 +48,8 @@ static void find_lives(DynLoops *p) {
         DynMem *m = &p->places[i];
         uint32_t other;
         if (m->first != DYN_NONE) {
-            find_together(p, m->first, &m->first, &other);
-            find_together(p, m->last, &other, &m->last);
+            dyn_steps_together(p, m->first, &m->first, &other);
+            dyn_steps_together(p, m->last, &other, &m->last);
         }
     }
 }
@@ -93,7 +92,7 @@ int dyn_plan(DynLoops *p, DynReason *why, DynStr *error) {
             give_slot(p, i, slot);
         }
     }
-    if (dyn_builtin_plan(p) < 0) {
+    if (dyn_drops(p) < 0 || dyn_builtin_plan(p) < 0) {
         *why = DYN_R_NO_MEMORY;
         return -1;
     }

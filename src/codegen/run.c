@@ -25,10 +25,12 @@ typedef struct Call {
     bool wrote;         /* a kernel has written into an input */
     bool acted;         /* an extern call has done something that can't be undone */
     struct Undo *undo;  /* what the inputs held that kernels write; NULL: not kept */
-    int64_t reached;    /* snapshots reached so far */
-    int flags;          /* floating-point flags of earlier steps */
-    PyObject *strict;   /* token of dyn_flags_strict, NULL: nothing was changed */
-    bool is_strict;     /* NumPy raises where it would warn */
+    uint32_t made;      /* rows of the lists of makes and drops, so far */
+    uint32_t dropped;
+    int64_t reached;  /* snapshots reached so far */
+    int flags;        /* floating-point flags of earlier steps */
+    PyObject *strict; /* token of dyn_flags_strict, NULL: nothing was changed */
+    bool is_strict;   /* NumPy raises where it would warn */
 } Call;
 
 /* One change for a row of extern calls. */
@@ -137,32 +139,46 @@ static bool is_tensor(const Call *c, uint32_t place) {
     return place < c->p->nnodes && c->p->handed[place] && dyn_graph_node(c->p->graph, place)->flags & DYN_NODE_TENSOR;
 }
 
-/* Arrays whose sizes are known when the graph begins (after: 0) or behind an extern call (1 + its node). */
+static int make_array(Call *c, uint32_t i) {
+    const DynLoops *p = c->p;
+    const DynMem *m = &p->places[i];
+    int64_t dims[DYN_MAX_NDIM];
+    for (int d = 0; d < m->ndim; d++) {
+        dims[d] = c->run->sym[m->shape[d]].i;
+    }
+    int flags = i < p->nnodes ? dyn_graph_node(p->graph, i)->flags : 0;
+    c->objects[i] = is_tensor(c, i) ? dyn_torch_new((DynDtype)m->dtype, m->ndim, dims, m->layout)
+                                    : dyn_array_new((DynDtype)m->dtype, m->ndim, dims, m->layout);
+    if (!c->objects[i] || geom_of(c->objects[i], &c->geoms[i]) < 0) {
+        return -1;
+    }
+    if (flags & DYN_NODE_READONLY) {
+        PyArray_CLEARFLAGS((PyArrayObject *)c->objects[i], NPY_ARRAY_WRITEABLE);
+    }
+    if (i < p->nnodes && dyn_graph_node(p->graph, i)->op == DYN_OP_IOTA) {
+        count_up((int64_t *)c->geoms[i].data, dims[0]);
+    }
+    return 0;
+}
+
+/* Arrays whose sizes are known when the graph begins (after: 0) or behind an extern call (1 + its node), but those that wait. */
 static int make_arrays(Call *c, uint32_t after) {
     const DynLoops *p = c->p;
-    if (after != 0 && !p->late_arrays) {
-        return 0;
-    }
-    for (uint32_t i = 0; i < p->nplaces; i++) {
+    for (uint32_t i = 0; (after == 0 || p->late_arrays) && i < p->nplaces; i++) {
         const DynMem *m = &p->places[i];
-        if (m->kind != DYN_P_ARRAY || m->after != after) {
-            continue;
-        }
-        int64_t dims[DYN_MAX_NDIM];
-        for (int d = 0; d < m->ndim; d++) {
-            dims[d] = c->run->sym[m->shape[d]].i;
-        }
-        int flags = i < p->nnodes ? dyn_graph_node(p->graph, i)->flags : 0;
-        c->objects[i] = is_tensor(c, i) ? dyn_torch_new((DynDtype)m->dtype, m->ndim, dims, m->layout)
-                                        : dyn_array_new((DynDtype)m->dtype, m->ndim, dims, m->layout);
-        if (!c->objects[i] || geom_of(c->objects[i], &c->geoms[i]) < 0) {
+        if (m->kind == DYN_P_ARRAY && !m->waits && m->after == after && make_array(c, i) < 0) {
             return -1;
         }
-        if (flags & DYN_NODE_READONLY) {
-            PyArray_CLEARFLAGS((PyArrayObject *)c->objects[i], NPY_ARRAY_WRITEABLE);
-        }
-        if (i < p->nnodes && dyn_graph_node(p->graph, i)->op == DYN_OP_IOTA) {
-            count_up((int64_t *)c->geoms[i].data, dims[0]);
+    }
+    return 0;
+}
+
+/* Those that step s is the first to touch. */
+static int make_before(Call *c, uint32_t s) {
+    const DynLoops *p = c->p;
+    for (; c->made < p->makes.n && p->makes.at[c->made].step <= s; c->made++) {
+        if (make_array(c, p->makes.at[c->made].place) < 0) {
+            return -1;
         }
     }
     return 0;
@@ -779,6 +795,14 @@ static bool run_chain(Call *c, uint32_t first, uint32_t *last) {
     return done;
 }
 
+/* What nobody needs behind step s. */
+static void drop_behind(Call *c, uint32_t s) {
+    const DynLoops *p = c->p;
+    for (; c->dropped < p->drops.n && p->drops.at[c->dropped].step <= s; c->dropped++) {
+        Py_CLEAR(c->objects[p->drops.at[c->dropped].place]);
+    }
+}
+
 static DynRunStatus run_steps(Call *c) {
     uint32_t chain = 0; /* the last that was tried */
     const DynLoops *p = c->p;
@@ -790,11 +814,15 @@ static DynRunStatus run_steps(Call *c) {
         if (warned != DYN_RUN_OK) {
             return warned;
         }
+        if (make_before(c, s) < 0) {
+            return refuse(c);
+        }
         if (DYN_UNLIKELY(step->chain > chain)) {
             uint32_t last;
             chain = step->chain;
             if (run_chain(c, s, &last)) {
                 s = last;
+                drop_behind(c, s);
                 continue;
             }
         }
@@ -827,6 +855,7 @@ static DynRunStatus run_steps(Call *c) {
             }
             s = last;
         }
+        drop_behind(c, s);
     }
     return DYN_RUN_OK;
 }

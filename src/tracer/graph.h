@@ -53,6 +53,7 @@ typedef struct DynNode {
     uint32_t storage;      /* node that owns the bytes */
     uint32_t source;       /* INPUT: source id of the array */
     uint32_t extern_index; /* EXTERN: row of DynGraph.externs */
+    uint32_t left;         /* 1 + the last call in front of which the graph may be left and somebody wants the value; 0: none */
     uint32_t snapshot;     /* index into the capture's snapshots, or DYN_NONE: cannot leave here */
     int32_t line;          /* source line, and the code's position: file is the capture's */
     uint32_t where;        /* index into DynGraph.places */

@@ -8,7 +8,8 @@
 
 static uint32_t output_of(DynRec *r, uint32_t node) {
     DynGraph *g = &r->cap->graph;
-    if (r->stamp_nodes) {
+    if (r->stamp_nodes) { /* wanted where the graph is left in front of the calls that are about to get the snapshot */
+        dyn_graph_node(g, node)->left = g->nodes.n;
         return node;
     }
     for (uint32_t i = 0; i < g->outputs.n; i++) {

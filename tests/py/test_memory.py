@@ -107,3 +107,51 @@ def test_temporaries_are_kept_too(fast):
     for _ in range(3):
         np.testing.assert_array_equal(other(x), two_results(x))
     assert _dynoc.kept_memory() > 0
+
+
+def peak_of(fn, *args):
+    fn(*args)
+    tracemalloc.start()
+    fn(*args)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def test_arrays_around_calls_go_when_they_are_used_up():
+    def layers(x):
+        for _ in range(10):
+            x = np.sort(x * 1.5, axis=0) + 1.0
+            x = np.cumsum(x[::-1], axis=0) * 0.5
+        return x
+
+    x = np.random.default_rng(0).random((300, 1000))
+    fast = dynoc.optimize(layers, wait=True)
+    np.testing.assert_allclose(fast(x), layers(x))
+    assert peak_of(fast, x) < peak_of(layers, x) * 1.2
+
+
+def test_what_is_left_in_the_middle_has_what_it_needs():
+    def layers(x, limit):
+        parts = [x]
+        for i in range(6):
+            y = np.sort(parts[-1] * 1.5 + i, axis=0)
+            z = y[::-1] * 2.0
+            parts.append(np.linalg.solve(np.eye(3) * (i != limit), z))
+        return sum(parts)
+
+    def told(fn, *args):
+        try:
+            return fn(*args)
+        except np.linalg.LinAlgError as error:
+            names = error.__traceback__
+            while names.tb_frame.f_code.co_name != "layers":
+                names = names.tb_next
+            local = names.tb_frame.f_locals
+            return [local["y"], local["z"], *local["parts"]]
+
+    x = np.random.default_rng(0).random((3, 3))
+    fast = dynoc.optimize(layers, wait=True)
+    for limit in (9, 9, 0, 3, 5, 9):
+        for got, want in zip(told(fast, x, limit), told(layers, x, limit), strict=True):
+            np.testing.assert_allclose(got, want)
