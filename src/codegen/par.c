@@ -55,6 +55,7 @@ static void fp_set(uint64_t state) {}
 typedef struct Runtime {
     void (*parallel)(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
     int (*thread_number)(void);
+    int (*most_threads)(void); /* what the program allows: torch.set_num_threads, threadpoolctl, omp_set_num_threads */
     char path[];
 } Runtime;
 static _Atomic(const Runtime *) runtime; /* replaced when a better one shows up; never freed: somebody may be in it */
@@ -86,17 +87,20 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *data) {
 }
 
 static void use_runtime(void *handle, const char *path) {
-    void *parallel = handle == NULL ? NULL : dlsym(handle, "GOMP_parallel"), *number = NULL;
+    void *parallel = handle == NULL ? NULL : dlsym(handle, "GOMP_parallel"), *number = NULL, *most = NULL;
     const Runtime *old = atomic_load(&runtime);
-    if (parallel != NULL)
+    if (parallel != NULL) {
         number = dlsym(handle, "omp_get_thread_num");
-    if (number == NULL || (old != NULL && (void *)old->parallel == parallel))
+        most = dlsym(handle, "omp_get_max_threads");
+    }
+    if (number == NULL || most == NULL || (old != NULL && (void *)old->parallel == parallel))
         return;
     Runtime *r = PyMem_RawMalloc(sizeof(*r) + strlen(path) + 1);
     if (r == NULL)
         return;
     memcpy(&r->parallel, &parallel, sizeof(parallel));
     memcpy(&r->thread_number, &number, sizeof(number));
+    memcpy(&r->most_threads, &most, sizeof(most));
     memcpy(r->path, path, strlen(path) + 1);
     atomic_store_explicit(&runtime, r, memory_order_release);
 }
@@ -208,8 +212,9 @@ int dyn_par_threads(void) {
         return 1;
     if (!atomic_load_explicit(&looked, memory_order_acquire))
         look_for_runtime(true);
-    if (atomic_load_explicit(&runtime, memory_order_relaxed) == NULL)
-        return 1;
+    const Runtime *r = atomic_load_explicit(&runtime, memory_order_acquire);
+    int allowed = r == NULL ? 1 : dyn_config.threads > 0 ? n : r->most_threads();
+    n = allowed > 0 && allowed < n ? allowed : n;
     return n < MAX_THREADS ? n : MAX_THREADS;
 }
 

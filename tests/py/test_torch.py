@@ -1,8 +1,10 @@
 """PyTorch tensors: captured, compiled, and equal to eager: operators, sizes, writing, state, modules."""
 
+import os
 import threading
 
 import pytest
+from process import output_of
 from torch_cases import check, same, torch
 
 import dynoc
@@ -320,3 +322,19 @@ def test_what_dtypes_say():
             torch.testing.assert_close(got, want)
             assert kinds == others
     assert len(fast.entries) == 2
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_as_many_threads_as_torch_allows():
+    script = """
+        import os, torch, dynoc
+        fast, x = dynoc.optimize(lambda x: torch.cos(x) + torch.sin(x), wait=True), torch.randn(3_000_000)
+        for n in (1, 2):
+            torch.set_num_threads(n)
+            with torch.no_grad():
+                for _ in range(5):
+                    fast(x)
+            print(len(os.listdir("/proc/self/task")))
+    """
+    one, two = map(int, output_of(script, OMP_NUM_THREADS=None).split())
+    assert two > one
