@@ -50,11 +50,26 @@ void rec_known_error(DynRec *r, DynVal *v) {
     Py_XDECREF(value);
 }
 
+/* The handler at `target` is over before the frame yields: what it handles is nobody else's business. */
+static bool is_over_soon(const DynCode *c, uint32_t target) {
+    for (uint32_t i = target < c->nunits ? c->at_unit[target] : DYN_NONE, n = 0; i < c->v.n && n < 16; i++, n++) {
+        uint16_t op = c->v.at[i].op;
+        if (op == DYN_I_YIELD_VALUE || op == DYN_I_SEND || op == DYN_I_CALL || op == DYN_I_RERAISE || op == DYN_I_RAISE_VARARGS) {
+            return false;
+        }
+        if (op == DYN_I_POP_EXCEPT) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Does the frame, or one of the segment's that it was called from, handle what its running instruction raises? */
 bool rec_is_handled(const DynRec *r, const RecFrame *f) {
     DynHandler h;
     for (; f != NULL; f = f->outer) {
-        if (f->forgives || dyn_cpy_find_handler(f->code->code, f->code->v.at[f->pc].at, &h)) {
+        if (f->forgives || (dyn_cpy_find_handler(f->code->code, f->code->v.at[f->pc].at, &h) &&
+                            (f->generator == NULL || is_over_soon(f->code, h.target)))) {
             return true;
         }
         if (f == r->base || f->generator != NULL) { /* who takes from a generator is no frame that stands at a call */
@@ -93,6 +108,9 @@ bool rec_catch(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynHandler h;
     PyObject *value;
     if (r->error == NULL || r->cap == NULL || !dyn_cpy_find_handler(f->code->code, in->at, &h)) {
+        return false;
+    }
+    if (f->generator != NULL && !is_over_soon(f->code, h.target)) {
         return false;
     }
     uint32_t level = f->nslots + h.depth, target = h.target < f->code->nunits ? f->code->at_unit[h.target] : DYN_NONE;

@@ -74,9 +74,10 @@ DynVal *rec_new_generator(DynRec *r, PyObject *object, const RecPending *call) {
     }
     g->rec = r;
     g->f = dyn_frame_of_generator(object);
+    g->globals = PyFunction_GET_GLOBALS(call->func);
     g->func_val = call->func_val;
     g->v = v;
-    if (rec_frame_open(r, &g->frame, g->f) < 0) {
+    if (rec_keep(r, g->globals) < 0 || rec_frame_open(r, &g->frame, g->f) < 0) {
         return rec_fail(r, DYN_R_NO_MEMORY, NULL);
     }
     g->frame.generator = g;
@@ -217,7 +218,7 @@ static const DynInstr *stands_at(const RecGenerator *g, const RecGeneratorState 
 /* `except X:` with a builtin exception that is no base of GeneratorExit. */
 static bool catches_others(const RecGenerator *g, const DynInstr *in) {
     PyObject *name = in->op == DYN_I_LOAD_GLOBAL ? PyTuple_GET_ITEM(g->frame.code->code->co_names, in->arg) : NULL;
-    bool own = name == NULL || PyDict_GetItemWithError(dyn_frame_globals(g->f), name) != NULL;
+    bool own = name == NULL || g->old || PyDict_GetItemWithError(g->globals, name) != NULL;
     PyObject *type = own ? NULL : PyDict_GetItemWithError(PyEval_GetBuiltins(), name);
     return type != NULL && PyExceptionClass_Check(type) && in[1].op == DYN_I_CHECK_EXC_MATCH &&
            in[2].op == DYN_I_POP_JUMP_IF_FALSE && !PyType_IsSubtype((PyTypeObject *)PyExc_GeneratorExit, (PyTypeObject *)type);

@@ -76,6 +76,7 @@ struct RecGenerator {
     DynRec *rec;
     PyObject *weak; /* owned: a weak reference. Nobody keeps the generator: it dies when it would without dynoc */
     DynFrame *f;
+    PyObject *globals; /* of its function, kept by the segment that made it */
     DynVal *v, *func_val;
     RecFrame frame;
     bool old;                      /* made in an earlier segment: lost, but still watched */
