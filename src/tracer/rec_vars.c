@@ -150,7 +150,9 @@ DynVal *rec_call_held(DynRec *r, const RecCall *c, PyObject **result, bool *hand
     const char *name = PyUnicode_AsUTF8(((PyDescrObject *)f)->d_name);
     PyTypeObject *of = ((PyDescrObject *)f)->d_type;
     DynOperand self = c->args[0], dict = rec_contents(self);
-    bool of_dict = of == &PyDict_Type || of == &PyODict_Type;
+    /* dict's own methods go past an OrderedDict's order: they read, and nothing else */
+    bool reads = name != NULL && (is(name, "get") || is(name, "__getitem__") || is(name, "__contains__") || is(name, "__len__"));
+    bool of_dict = of == rec_dict_base(Py_TYPE(self.real)) || (of == &PyDict_Type && (reads || self.v->kind == DV_VARS));
     if (name == NULL || !of_dict || (self.v->kind != DV_VARS && dict.v == self.v && !rec_is_held(self))) {
         PyErr_Clear();
         return NULL;

@@ -79,6 +79,10 @@ class Three(Output):
     third: object = None
 
 
+class Shuffled(OrderedDict):
+    pass
+
+
 class Registry(dict):
     def __setitem__(self, key, value):
         super().__setitem__(str(key), value)
@@ -152,6 +156,18 @@ def a_dict_instance_is_asked(x):
     for key in o:
         total += len(key)
     return (o["a"] * total if "a" in o and o else x), len(o), o.get("nothing"), list(o.values())
+
+
+@row(ops=1, graphs=1, breaks=1)
+def the_order_of_a_dict_instance_is_gone_past(x):
+    o = Shuffled()
+    o["a"] = 1
+    o["b"] = x + 1.0
+    dict.__delitem__(o, "a")
+    try:
+        return list(o.items())
+    except KeyError:
+        return "lost"
 
 
 filled = Registry()
