@@ -91,6 +91,12 @@ static int by_step(const void *x, const void *y) {
     return a->step != b->step ? (a->step < b->step ? -1 : 1) : a->place < b->place ? -1 : a->place > b->place;
 }
 
+static void sort(DynDrop *rows, uint32_t n) {
+    if (n > 1) {
+        qsort(rows, n, sizeof(*rows), by_step);
+    }
+}
+
 static int push_makes(Lives *l) {
     DynLoops *p = l->p;
     for (uint32_t i = 0; i < p->nplaces; i++) {
@@ -100,9 +106,7 @@ static int push_makes(Lives *l) {
             return -1;
         }
     }
-    if (p->makes.n > 1) {
-        qsort(p->makes.at, p->makes.n, sizeof(*p->makes.at), by_step);
-    }
+    sort(p->makes.at, p->makes.n);
     return 0;
 }
 
@@ -118,9 +122,7 @@ static int push_drops(Lives *l) {
             return -1;
         }
     }
-    if (p->drops.n > 1) {
-        qsort(p->drops.at, p->drops.n, sizeof(*p->drops.at), by_step);
-    }
+    sort(p->drops.at, p->drops.n);
     return 0;
 }
 

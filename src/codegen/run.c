@@ -139,6 +139,11 @@ static bool is_tensor(const Call *c, uint32_t place) {
     return place < c->p->nnodes && c->p->handed[place] && dyn_graph_node(c->p->graph, place)->flags & DYN_NODE_TENSOR;
 }
 
+static PyObject *new_array(const Call *c, uint32_t place, uint8_t dtype, int ndim, const int64_t *dims, const DynLayout *layout) {
+    return is_tensor(c, place) ? dyn_torch_new((DynDtype)dtype, ndim, dims, layout)
+                               : dyn_array_new((DynDtype)dtype, ndim, dims, layout);
+}
+
 static int make_array(Call *c, uint32_t i) {
     const DynLoops *p = c->p;
     const DynMem *m = &p->places[i];
@@ -147,8 +152,7 @@ static int make_array(Call *c, uint32_t i) {
         dims[d] = c->run->sym[m->shape[d]].i;
     }
     int flags = i < p->nnodes ? dyn_graph_node(p->graph, i)->flags : 0;
-    c->objects[i] = is_tensor(c, i) ? dyn_torch_new((DynDtype)m->dtype, m->ndim, dims, m->layout)
-                                    : dyn_array_new((DynDtype)m->dtype, m->ndim, dims, m->layout);
+    c->objects[i] = new_array(c, i, m->dtype, m->ndim, dims, m->layout);
     if (!c->objects[i] || geom_of(c->objects[i], &c->geoms[i]) < 0) {
         return -1;
     }
@@ -540,8 +544,7 @@ static PyObject *array_of_product(const Call *c, uint32_t node, int64_t *terms) 
         dims[d] = c->run->sym[n->shape[d]].i;
         *terms *= dims[d];
     }
-    PyObject *array = is_tensor(c, node) ? dyn_torch_new((DynDtype)n->dtype, n->ndim, dims, NULL)
-                                         : dyn_array_new((DynDtype)n->dtype, n->ndim, dims, NULL);
+    PyObject *array = new_array(c, node, n->dtype, n->ndim, dims, NULL);
     if (array == NULL) {
         PyErr_Clear();
     }

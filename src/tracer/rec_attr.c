@@ -75,6 +75,20 @@ static DynVal *builtin_method(DynRec *r, DynOperand o, PyObject *name, PyObject 
     return items[0] ? dyn_rec_seq(r, DV_METHOD, 2, items, result) : NULL;
 }
 
+/* Attributes that are the parts which the shadow has as items, in their order; NULL: it is none. */
+static DynVal *part_named(DynOperand o, PyObject *name) {
+    static const char *const of_method[] = {"__func__", "__self__", NULL}, *const of_range[] = {"start", "stop", "step", NULL};
+    bool method = o.v->kind == DV_METHOD && PyMethod_Check(o.real);
+    bool range = (o.v->kind == DV_SLICE && PySlice_Check(o.real)) || (o.v->kind == DV_RANGE && PyRange_Check(o.real));
+    const char *const *parts = method ? of_method : of_range;
+    for (int i = 0; (method || range) && parts[i] != NULL; i++) {
+        if (PyUnicode_CompareWithASCIIString(name, parts[i]) == 0) {
+            return o.v->items[i];
+        }
+    }
+    return NULL;
+}
+
 DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     DynVal *v;
     if (dyn_rec_resolve(r, o.v, o.real) < 0) {
@@ -104,25 +118,11 @@ DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     if (o.v->kind == DV_CONST && rec_is_enum_member(o.real)) {
         return rec_guard_class(r, Py_TYPE(o.real)) < 0 ? NULL : rec_wrap_result(r, result);
     }
-    if (o.v->kind == DV_METHOD && PyMethod_Check(o.real)) {
-        const char *const parts[] = {"__func__", "__self__"};
-        for (int i = 0; i < 2; i++) {
-            if (PyUnicode_CompareWithASCIIString(name, parts[i]) == 0) {
-                return o.v->items[i];
-            }
-        }
+    if ((v = part_named(o, name)) != NULL) {
+        return v;
     }
-    if (o.v->kind == DV_CONST && rec_torch_is_constant(o.real) &&
-        !PyType_Check(o.real)) { /* dtypes, devices: nobody changes them */
+    if (o.v->kind == DV_CONST && rec_torch_is_constant(o.real)) { /* dtypes, devices: nobody changes them */
         return rec_wrap_result(r, result);
-    }
-    if ((o.v->kind == DV_SLICE && PySlice_Check(o.real)) || (o.v->kind == DV_RANGE && PyRange_Check(o.real))) {
-        static const char *const parts[] = {"start", "stop", "step"};
-        for (int i = 0; i < 3; i++) {
-            if (PyUnicode_CompareWithASCIIString(name, parts[i]) == 0) {
-                return o.v->items[i];
-            }
-        }
     }
     if (rec_is_fact(o.real) && (o.v->kind == DV_CONST || rec_guard_id(r, o.v, o.real) == 0)) {
         return rec_wrap_fact(r, result);

@@ -5,15 +5,21 @@
  * that was set elsewhere is not followed. Called by rec_call.c. */
 #include "tracer/rec_state.h"
 
-static PyObject *method(const char *name) { return dyn_cpy_lookup_named(&PyContextVar_Type, name); }
+static PyObject *var_set, *var_reset, *var_get; /* methods of a builtin type: there for good */
+
+int rec_context_init(void) {
+    var_set = dyn_cpy_lookup_named(&PyContextVar_Type, "set");
+    var_reset = dyn_cpy_lookup_named(&PyContextVar_Type, "reset");
+    var_get = dyn_cpy_lookup_named(&PyContextVar_Type, "get");
+    return var_set == NULL || var_reset == NULL || var_get == NULL ? -1 : 0;
+}
 
 static bool is_row(const RecEffect *e, PyObject *callable) { return e->kind == DYN_FX_CALL && e->obj == callable; }
 
 static bool was_reset(const DynRec *r, uint32_t at) {
     const RecEffect *e = &r->effects.at[at];
-    PyObject *reset = method("reset");
     for (uint32_t i = at + 1; e->gives != NULL && i < r->effects.n; i++) {
-        if (is_row(&r->effects.at[i], reset) && r->effects.at[i].items[1] == e->gives) {
+        if (is_row(&r->effects.at[i], var_reset) && r->effects.at[i].items[1] == e->gives) {
             return true;
         }
     }
@@ -22,7 +28,7 @@ static bool was_reset(const DynRec *r, uint32_t at) {
 
 bool rec_effect_is_undone(const DynRec *r, uint32_t at) {
     const RecEffect *e = &r->effects.at[at];
-    if (is_row(e, method("reset")) && e->items[1]->kind == DV_RESULT) { /* of a set of the same segment: no other is taken */
+    if (is_row(e, var_reset) && e->items[1]->kind == DV_RESULT) { /* of a set of the same segment: no other is taken */
         return !e->items[1]->wanted;
     }
     return e->gives != NULL && !e->gives->wanted && was_reset(r, at);
@@ -30,12 +36,11 @@ bool rec_effect_is_undone(const DynRec *r, uint32_t at) {
 
 /* The last set of the variable that stands; NULL: none, and *touched says whether the segment did anything to it. */
 static const RecEffect *last_set(const DynRec *r, PyObject *var, bool *touched) {
-    PyObject *set = method("set"), *reset = method("reset");
     *touched = false;
     for (uint32_t i = r->effects.n; i-- > 0;) {
         const RecEffect *e = &r->effects.at[i];
-        bool is_set = is_row(e, set);
-        if ((!is_set && !is_row(e, reset)) || e->items[0]->obj != var) {
+        bool is_set = is_row(e, var_set);
+        if ((!is_set && !is_row(e, var_reset)) || e->items[0]->obj != var) {
             continue;
         }
         *touched = true;
@@ -84,11 +89,11 @@ DynVal *rec_call_context(DynRec *r, const RecCall *c, PyObject **result, bool *h
     r->why = DYN_R_OPAQUE_CALL;
     r->detail = NULL;
     *handled = true;
-    if (one && f == method("set") && c->npos == 2) {
+    if (one && f == var_set && c->npos == 2) {
         v = set(r, c, result);
-    } else if (one && f == method("reset") && c->npos == 2) {
+    } else if (one && f == var_reset && c->npos == 2) {
         v = reset(r, c, result);
-    } else if (one && f == method("get") && c->npos <= 2) {
+    } else if (one && f == var_get && c->npos <= 2) {
         v = get(r, c, result);
     } else {
         *result = rec_call_real(c);

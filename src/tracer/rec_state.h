@@ -260,6 +260,7 @@ DYN_HIDDEN uint32_t rec_found_at(const DynVal *v);                   /* the sour
 DYN_HIDDEN bool rec_has_recipe(DynRec *r, DynVal *v); /* as things are now */
 
 /* ---- rec_context.c */
+DYN_HIDDEN int rec_context_init(void);
 DYN_HIDDEN DynVal *rec_call_context(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
 /* The effect `at` of this segment, and another that stands behind it, take each other back: neither is made at later calls. */
 DYN_HIDDEN bool rec_effect_is_undone(const DynRec *r, uint32_t at);

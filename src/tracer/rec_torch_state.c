@@ -33,31 +33,20 @@ bool rec_torch_is_constant(PyObject *o) {
 }
 
 /* torch.is_grad_enabled() and the like: what they say follows from the state. Operator 1: is there something among the arguments
- * that overrides torch's functions? Not in exact tensors and Python's own values, which are all that is known here. */
+ * that overrides torch's functions? Not in exact tensors and Python's own values, which are all that is known here. Operator 2:
+ * torch.finfo and the like, for which of tensors the dtype counts and of numbers the kind. */
 DynVal *tt_rule_state(DynRec *r, NpCall *c) {
     if (r->torch < 0 || rec_torch_guard(r) < 0) {
         return dyn_tt_refuse(r);
     }
     for (int i = 0; i < c->npos + c->nkw; i++) {
-        if (c->b->op == 0 ? dyn_rec_burn(r, c->args[i].v, c->args[i].real) < 0 : c->args[i].v->kind == DV_OPAQUE) {
+        DynOperand o = c->args[i];
+        bool by_kind = c->b->op == 2 && (rec_is_array(o.v) || o.v->kind == DV_SYM);
+        if (c->b->op == 1 ? o.v->kind == DV_OPAQUE : !by_kind && dyn_rec_burn(r, o.v, o.real) < 0) {
             return NULL;
         }
     }
     return c->b->op == 1 && c->result != Py_False ? dyn_tt_refuse(r) : dyn_rec_const(r, c->result);
-}
-
-/* torch.finfo and the like; the default dtype counts where it isn't given. */
-DynVal *tt_rule_of_dtypes(DynRec *r, NpCall *c) {
-    if (rec_torch_guard(r) < 0) {
-        return dyn_tt_refuse(r);
-    }
-    for (int i = 0; i < c->npos + c->nkw; i++) {
-        bool by_kind = rec_is_array(c->args[i].v) || (c->b->op == 1 && c->args[i].v->kind == DV_SYM);
-        if (!by_kind && dyn_rec_burn(r, c->args[i].v, c->args[i].real) < 0) {
-            return dyn_tt_refuse(r);
-        }
-    }
-    return dyn_rec_const(r, c->result);
 }
 
 /* The call that torch.no_grad and torch.enable_grad end in: made again behind the graph, which itself runs without gradients. */
