@@ -4,7 +4,7 @@
  *
  * Called from record.c's table. The callee's frame comes back in through dyn_record_inlined. */
 #include "base/torch.h"
-#include "tracer/rec_state.h"
+#include "tracer/rec_segment.h"
 
 PyObject *rec_call_real(const RecCall *c) {
     PyObject *space[16], **args = space;
@@ -822,19 +822,40 @@ static Step spread_taken(DynRec *r, RecFrame *f, const DynInstr *in, PyObject *l
     return rec_commit(r, f, npop, result, NULL);
 }
 
+/* f(*iterator): what it gave takes its place, as CPython does it, and the instruction begins anew: its call may be left in the
+ * middle, since nothing is taken twice. false: nothing was changed. */
+static bool replace_taken(DynRec *r, RecFrame *f, uint32_t from_top, PyObject *list, DynVal *v) {
+    DynVal *items = v == NULL ? NULL : dyn_rec_seq(r, DV_TUPLE, v->n, v->items, NULL);
+    PyObject *tuple = items == NULL || rec_snapshot_new_nodes(r) < 0 ? NULL : PyList_AsTuple(list);
+    if (tuple == NULL) {
+        PyErr_Clear();
+        return false;
+    }
+    Py_SETREF(*real_top(f, from_top), tuple);
+    *shadow_top(f, from_top) = items;
+    f->next = f->pc;
+    return true;
+}
+
 Step rec_CALL_FUNCTION_EX(DynRec *r, RecFrame *f, const DynInstr *in) {
-    DynOperand args = operand(f, in->arg & 1 ? 2 : 1);
-    bool known = dyn_rec_resolve(r, args.v, args.real) == 0, takes = known && rec_is_iterator(args.v);
-    if (!known || (args.v->kind != DV_ARRAY && !takes)) {
+    uint32_t from_top = in->arg & 1 ? 2 : 1;
+    DynOperand args = operand(f, from_top);
+    bool known = dyn_rec_resolve(r, args.v, args.real) == 0;
+    if (known && rec_is_iterator(args.v)) {
+        PyObject *list = rec_take_all(r, args, &args.v);
+        if (list == NULL) {
+            return STEP_ERROR;
+        }
+        if (!replace_taken(r, f, from_top, list, args.v)) { /* its items are gone */
+            return spread_taken(r, f, in, list);
+        }
+        Py_DECREF(list);
+        return STEP_NEXT;
+    }
+    if (!known || args.v->kind != DV_ARRAY) {
         return spread_call(r, f, in, args);
     }
-    PyObject *list = takes ? rec_take_all(r, args, &args.v) : list_of_rows(r, &args);
-    if (takes && list == NULL) {
-        return STEP_ERROR;
-    }
-    if (takes && (args.real = list, args.v == NULL)) { /* its items are gone */
-        return spread_taken(r, f, in, list);
-    }
+    PyObject *list = list_of_rows(r, &args);
     Step s = list == NULL ? step_bail(r, DYN_R_UNSUPPORTED_VALUE, "call with * of an array") : spread_call(r, f, in, args);
     Py_XDECREF(list);
     return s;

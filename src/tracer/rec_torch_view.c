@@ -52,8 +52,8 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr,
             r, dyn_np_op(r, DYN_S_MUL, dyn_np_product(r, n->ndim, n->shape), dyn_np_int(r, dyn_dtypes[n->dtype].size)));
     if (result == a.real)
         return a.v;
-    bool matrix = strcmp(attr, "mT") == 0;
-    if (matrix || strcmp(attr, "T") == 0)
+    bool real = dyn_dtypes[n->dtype].kind != 'c', matrix = strcmp(attr, "mT") == 0 || (real && strcmp(attr, "mH") == 0);
+    if (matrix || strcmp(attr, "T") == 0 || (real && strcmp(attr, "H") == 0))
         return dyn_np_transposed(r, node, matrix, result);
     return bound_method(r, a, name, result);
 }

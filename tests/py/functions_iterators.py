@@ -358,6 +358,47 @@ def spread_into_a_call(x):
     return take(*(x * k for k in (1.0, 2.0, 3.0)), k=2.0), [*(x + k for k in (1,)), *map(float, (1, 2))], (*scaled(x, (2.0,)),)
 
 
+@broken(*X, tol="near")
+def spread_into_a_call_that_breaks(x):
+    def inner(a, b, *rest):
+        SEE(len(rest))
+        return np.outer(a, b).sum() + rest[0]
+
+    return inner(*noting(x, 3)) * 2.0
+
+
+@broken(*X, tol="near")
+def spread_into_a_call_left_in_the_middle(x):
+    def inner(a, b, c):
+        if np.linalg.norm(a) > 1.0:
+            a = a + 1.0
+        return a, np.outer(a, b), c
+
+    pairs = (x * k for k in (2.0, 3.0))
+    y = inner(*pairs, **{"c": x.sum()})
+    return y, list(pairs), x * 2.0
+
+
+@broken(*X)
+def spread_of_what_raises(x):
+    def giving():
+        yield x * 2.0
+        raise KeyError("no more")
+
+    try:
+        return np.add(*giving())
+    except KeyError as e:
+        return e.args, x + 1.0
+
+
+@broken(*X)
+def spread_into_what_does_not_take_it(x):
+    try:
+        return (lambda a: a)(*(x * k for k in (1.0, 2.0)))
+    except TypeError:
+        return x + 1.0
+
+
 @broken(*X)
 def unpacked_with_a_star(x):
     a, *rest = scaled(x, (1.0, 2.0, 3.0))
