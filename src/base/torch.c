@@ -51,6 +51,7 @@ static PyObject *dtypes[DYN_DTYPE_COUNT];
     X(set_grad, "_C._set_grad_enabled")                     \
     X(empty_strided, "empty_strided")                       \
     X(as_strided, "as_strided")                             \
+    X(view_as_real, "view_as_real")                         \
     X(from_numpy, "from_numpy")                             \
     X(dispatch_keys, "_C._dispatch_keys")                   \
     X(key_set, "_C.DispatchKeySet")                         \
@@ -380,17 +381,21 @@ PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLay
     return t;
 }
 
-PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view) {
-    DynArrayView of_base;
+/* The same memory as elements of another dtype: parts of complex numbers are apart, others lie as in `base`. */
+static PyObject *as_dtype(PyObject *base, DynDtype from, DynDtype to) {
+    if (from == to)
+        return Py_NewRef(base);
+    return from != dyn_dtype_real(from) && to == dyn_dtype_real(from) && dyn_dtypes[to].size < dyn_dtypes[from].size
+               ? PyObject_CallOneArg(ob.view_as_real, base)
+               : PyObject_CallMethod(base, "view", "O", dtypes[to]);
+}
+
+static PyObject *window(PyObject *base, const DynArrayView *of_base, const DynArrayView *view) {
     int64_t size = dyn_dtypes[view->dtype].size;
     PyObject *offset = PyObject_CallMethod(base, "storage_offset", NULL), *t = NULL;
-    if (offset == NULL || !dyn_torch_place(base, &of_base)) {
-        Py_XDECREF(offset);
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_SystemError, "dynoc: a view of a tensor that can't be looked at");
+    if (offset == NULL)
         return NULL;
-    }
-    long long at = PyLong_AsLongLong(offset) + (dyn_view_empty(view) ? 0 : (view->data - of_base.data) / size);
+    long long at = PyLong_AsLongLong(offset) + (dyn_view_empty(view) ? 0 : (view->data - of_base->data) / size);
     Py_DECREF(offset);
     int64_t steps[DYN_MAX_NDIM]; /* a new axis has the stride that torch gives it, where NumPy has 0 */
     for (int i = view->ndim; i-- > 0;) {
@@ -404,6 +409,18 @@ PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view) {
     Py_XDECREF(dims);
     Py_XDECREF(strides);
     Py_XDECREF(start);
+    return t;
+}
+
+PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view) {
+    DynArrayView of_base;
+    if (!dyn_torch_place(base, &of_base)) {
+        PyErr_SetString(PyExc_SystemError, "dynoc: a view of a tensor that can't be looked at");
+        return NULL;
+    }
+    PyObject *elements = as_dtype(base, (DynDtype)of_base.dtype, (DynDtype)view->dtype);
+    PyObject *t = elements == NULL ? NULL : window(elements, &of_base, view);
+    Py_XDECREF(elements);
     return t;
 }
 

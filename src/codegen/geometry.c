@@ -154,6 +154,30 @@ static int view_affine(const DynNode *n, const DynNode *base, const DynScalar *s
     return 0;
 }
 
+/* Of another size, the elements lie one behind the other along the last axis; larger ones where whole ones lie. */
+static int view_as_dtype(const DynNode *n, const DynNode *base, const DynScalar *sym, const DynGeom *from, DynGeom *out) {
+    int64_t size = dyn_dtypes[n->dtype].size, of_base = dyn_dtypes[base->dtype].size;
+    *out = *from;
+    if (size == of_base) {
+        return 0;
+    }
+    int last = n->ndim - 1;
+    if (from->dims[last] != 1 && from->strides[last] != of_base) {
+        return -1;
+    }
+    for (int i = 0; size > of_base && i < last; i++) {
+        if (from->strides[i] % size != 0) {
+            return -1;
+        }
+    }
+    out->dims[last] = sym[n->shape[last]].i;
+    out->strides[last] = size;
+    if (size > of_base && (uintptr_t)from->data % (uintptr_t)size != 0) {
+        return -1;
+    }
+    return out->dims[last] * size == from->dims[last] * of_base ? 0 : -1;
+}
+
 int dyn_geom_view(const DynGraph *g, uint32_t node, const DynScalar *sym, const DynGeom *geoms, DynGeom *out) {
     const DynNode *n = dyn_graph_node(g, node), *base = dyn_graph_node(g, n->args[0].id);
     const DynGeom *from = &geoms[n->args[0].id];
@@ -175,7 +199,7 @@ int dyn_geom_view(const DynGraph *g, uint32_t node, const DynScalar *sym, const 
     case DYN_OP_BROADCAST: return view_broadcast(n, base, sym, from, out);
     case DYN_OP_RESHAPE: return view_reshape(n, base, sym, from, out);
     case DYN_OP_AFFINE: return view_affine(n, base, sym, from, out);
-    case DYN_OP_AS_DTYPE: *out = *from; return 0;
+    case DYN_OP_AS_DTYPE: return view_as_dtype(n, base, sym, from, out);
     default: return -1;
     }
 }

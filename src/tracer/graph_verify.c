@@ -13,7 +13,7 @@
  * places have in the place of the first axis.
  *   8. SLICE: aux and operands fit the base's rank; PERMUTE: aux is a permutation; BROADCAST: sizes are equal or 1; RESHAPE: the
  *      number of elements is the same (by hint); AFFINE: operands and aux fit the ranks, and its first and last elements are the
- *      base's; AS_DTYPE: sizes of elements and of axes are the base's.
+ *      base's; AS_DTYPE: the sizes of axes are the base's, but the last, whose bytes are.
  *   9. INPUT nodes are the ones in `inputs`, in order, with a source; outputs exist; EXTERN nodes have their row (where there are
  * rows).
  *  10. RESULT nodes stand behind the EXTERN node of their call; what is checked are bool symbols that are late.
@@ -240,10 +240,20 @@ static int check_affine(Check *c, const DynNode *n, const DynNode *a) {
     return 0;
 }
 
+/* Sizes of the base, but along the last axis, which has as many bytes as the base's. */
+static bool same_bytes(const Check *c, const DynNode *n, const DynNode *a) {
+    int64_t size = dyn_dtypes[n->dtype].size, of_base = dyn_dtypes[a->dtype].size;
+    bool same = size == of_base || n->ndim > 0;
+    for (int i = 0; same && i < n->ndim; i++) {
+        bool last = i == n->ndim - 1;
+        same = hint(c->g, n->shape[i]) * (last ? size : 1) == hint(c->g, a->shape[i]) * (last ? of_base : 1);
+    }
+    return same;
+}
+
 static int check_view(Check *c, const DynNode *n, const DynNode *a) {
     if (n->op == DYN_OP_AS_DTYPE) {
-        bool same = n->ndim == a->ndim && dyn_dtypes[n->dtype].size == dyn_dtypes[a->dtype].size && n->naux == 1;
-        return same && n->aux[0] == n->dtype && broadcasts(c, a, n) && broadcasts(c, n, a) ? 0 : bad(c, "other sizes");
+        return n->ndim == a->ndim && n->naux == 1 && n->aux[0] == n->dtype && same_bytes(c, n, a) ? 0 : bad(c, "other sizes");
     }
     if (n->op == DYN_OP_REAL || n->op == DYN_OP_IMAG) {
         if (n->dtype != dyn_dtype_real((DynDtype)a->dtype) || n->dtype == a->dtype)

@@ -165,6 +165,9 @@ DYN_HIDDEN uint32_t dyn_np_affine(DynRec *r, uint32_t a, int ndim, const uint32_
 /* The same; the offset is an int symbol. */
 DYN_HIDDEN uint32_t dyn_np_diagonal(DynRec *r, uint32_t a, int axis1, int axis2, uint32_t offset);
 
+/* a[..., from:to, ...], each bound clipped as a slice's is; to: DYN_NONE is the end. */
+DYN_HIDDEN uint32_t dyn_np_piece(DynRec *r, uint32_t a, int axis, uint32_t from, uint32_t to);
+
 /* ---- rec_numpy_reduce.c */
 typedef struct NpReduction { /* the arguments that all reductions take */
     uint32_t a, where;       /* where: the mask, or DYN_NONE */
@@ -185,6 +188,11 @@ DYN_HIDDEN uint32_t dyn_np_reduce(DynRec *r, DynOp op, uint32_t a, int naxes, co
 DYN_HIDDEN uint32_t dyn_np_scan(DynRec *r, DynOp op, uint32_t a, int axis); /* running results along an axis, of a's dtype */
 /* Where the extreme lies along an axis, or (-1) among all elements in C order; int64. */
 DYN_HIDDEN uint32_t dyn_np_position(DynRec *r, DynOp op, uint32_t a, int axis, bool keepdims);
+
+/* ---- rec_numpy_strided.c */
+/* A view by its strides, and by how far from a's first element its own lies, in bytes; all elements are guarded to be a's. */
+DYN_HIDDEN uint32_t dyn_np_strided(DynRec *r, uint32_t a, int ndim, const uint32_t *shape, const uint32_t *strides,
+                                   uint32_t offset, bool writeable);
 
 /* ---- rec_numpy_extern.c */
 DYN_HIDDEN int dyn_np_agree(DynRec *r, uint32_t a, uint32_t b); /* two sizes are equal now, and at every call; -1 */

@@ -135,7 +135,11 @@ static int view_strides(DynRec *r, const DynNode *n, const uint32_t *base, uint3
         return 0;
     case DYN_OP_REAL:
     case DYN_OP_IMAG:
-    case DYN_OP_AS_DTYPE: memcpy(out, base, sizeof(*out) * (size_t)n->ndim); return 0;
+    case DYN_OP_AS_DTYPE:
+        memcpy(out, base, sizeof(*out) * (size_t)n->ndim);
+        if (n->op == DYN_OP_AS_DTYPE && dyn_dtypes[n->dtype].size != dyn_dtypes[from->dtype].size)
+            out[n->ndim - 1] = dyn_np_int(r, dyn_dtypes[n->dtype].size);
+        return 0;
     default: return reshaped_strides(r, from, base, n, out);
     }
 }

@@ -368,28 +368,33 @@ static DynVal *equal_pieces(DynRec *r, NpCall *c, uint32_t a, int axis, bool eve
     return dyn_rec_seq(r, DV_LIST, (uint32_t)n, items, c->result);
 }
 
-/* Pieces between given places, each clipped as a slice's bound is. */
+uint32_t dyn_np_piece(DynRec *r, uint32_t a, int axis, uint32_t from, uint32_t to) {
+    DynSyms *t = dyn_rec_syms(r);
+    uint32_t size = node_at(r, a)->shape[axis], one = dyn_np_int(r, 1);
+    uint32_t stop = to == DYN_NONE ? size : dyn_sym_op(t, DYN_S_SLICE_STOP, to, size, one);
+    uint32_t start = stop == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_SLICE_START, from, size, one);
+    if (start == DYN_NONE)
+        return none(r);
+    uint32_t end = dyn_np_hint(r, stop) < dyn_np_hint(r, start) ? start : stop;
+    if (dyn_np_assume(r, dyn_np_op(r, end == stop ? DYN_S_LE : DYN_S_GT, start, stop)) < 0)
+        return DYN_NONE;
+    return dyn_np_range_view(r, a, axis, start, end);
+}
+
+/* Pieces between given places. */
 static DynVal *pieces_at(DynRec *r, NpCall *c, uint32_t a, int axis) {
     DynVal *items[MAX_PIECES];
     DynOperand places[MAX_PIECES];
-    DynSyms *t = dyn_rec_syms(r);
-    uint32_t size = node_at(r, a)->shape[axis], one = dyn_np_int(r, 1), from = dyn_np_int(r, 0);
+    uint32_t from = dyn_np_int(r, 0);
     int n = dyn_np_items(r, c->slot[1], places, MAX_PIECES - 1);
     if (n < 0 || PyList_GET_SIZE(c->result) != n + 1)
         return refuse(r);
     for (int i = 0; i <= n; i++) {
-        uint32_t given = i == n ? size : dyn_np_int_sym(r, places[i]);
-        uint32_t to = given == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_SLICE_STOP, given, size, one);
-        uint32_t start = to == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_SLICE_START, from, size, one);
-        if (start == DYN_NONE)
-            return refuse(r);
-        uint32_t end = dyn_np_hint(r, to) < dyn_np_hint(r, start) ? start : to;
-        if (dyn_np_assume(r, dyn_np_op(r, end == to ? DYN_S_LE : DYN_S_GT, start, to)) < 0)
-            return NULL;
-        uint32_t id = dyn_np_range_view(r, a, axis, start, end);
+        uint32_t to = i == n ? DYN_NONE : dyn_np_int_sym(r, places[i]);
+        uint32_t id = i < n && to == DYN_NONE ? DYN_NONE : dyn_np_piece(r, a, axis, from, to);
         if ((items[i] = dyn_np_result(r, id, PyList_GET_ITEM(c->result, i))) == NULL)
             return NULL;
-        from = given;
+        from = to;
     }
     return dyn_rec_seq(r, DV_LIST, (uint32_t)n + 1, items, c->result);
 }

@@ -83,34 +83,68 @@ static uint32_t strided_view(DynRec *r, const Steps *s, int ndim, const uint32_t
     return id;
 }
 
+static bool is_int(DynRec *r, uint32_t sym) { return dyn_sym_is_const(dyn_rec_syms(r), sym) && dyn_np_hint(r, sym) > 0; }
+
+/* How far into the base the first element lies: whole steps along its axes, from the longest on. It is guarded that it stays so.
+ */
+static int place_start(DynRec *r, const uint32_t *strides, int rank, uint32_t offset, Steps *s) {
+    int64_t left = dyn_np_hint(r, offset);
+    uint32_t whole = dyn_np_int(r, 0), done = 0;
+    for (int i = 0; i < rank; i++)
+        s->start[i] = whole;
+    if (rank == 1 && is_int(r, strides[0])) { /* any offset will do */
+        s->start[0] = dyn_np_op(r, DYN_S_FLOORDIV, offset, strides[0]);
+        return dyn_np_assume_op(r, DYN_S_EQ, dyn_np_op(r, DYN_S_MOD, offset, strides[0]), 0);
+    }
+    while (left != 0) {
+        int best = -1;
+        for (int k = 0; k < rank; k++) {
+            int64_t unit = dyn_np_hint(r, strides[k]);
+            if (!(done >> k & 1u) && unit != 0 && (best < 0 || llabs(unit) > llabs(dyn_np_hint(r, strides[best]))))
+                best = k;
+        }
+        if (best < 0)
+            return refuse(r), -1;
+        done |= 1u << best;
+        int64_t times = left / dyn_np_hint(r, strides[best]);
+        left -= times * dyn_np_hint(r, strides[best]);
+        s->start[best] = dyn_np_int(r, times);
+        whole = dyn_np_op(r, DYN_S_ADD, whole, dyn_np_op(r, DYN_S_MUL, s->start[best], strides[best]));
+    }
+    return whole == DYN_NONE || (whole != offset && dyn_rec_assume_equal(r, whole, offset) < 0) ? -1 : 0;
+}
+
+uint32_t dyn_np_strided(DynRec *r, uint32_t a, int ndim, const uint32_t *shape, const uint32_t *wanted, uint32_t offset,
+                        bool writeable) {
+    uint32_t strides[DYN_MAX_NDIM];
+    Steps s = {.base = a};
+    int rank = node_at(r, a)->ndim;
+    if (rank == 0 || dyn_np_hold_sizes(r, a) < 0 || dyn_np_strides(r, a, strides) < 0 ||
+        place_start(r, strides, rank, offset, &s) < 0)
+        return refuse(r), DYN_NONE;
+    for (int i = 0; i < ndim; i++)
+        if (step_along(r, strides, rank, wanted[i], i, &s) < 0)
+            return DYN_NONE;
+    climb(r, &s, ndim);
+    return stays_inside(r, &s, ndim, shape) < 0 ? DYN_NONE : strided_view(r, &s, ndim, shape, writeable);
+}
+
 DynVal *np_rule_as_strided(DynRec *r, NpCall *c) {
     uint32_t a = c->slot[0].v == NULL ? DYN_NONE : dyn_np_node(r, c->slot[0]);
-    uint32_t shape[DYN_MAX_NDIM], strides[DYN_MAX_NDIM], wanted[DYN_MAX_NDIM];
+    uint32_t shape[DYN_MAX_NDIM], wanted[DYN_MAX_NDIM];
     DynOperand items[DYN_MAX_NDIM];
     bool writeable = true, subok = false;
     if (a == DYN_NONE || c->slot[0].v->kind != DV_ARRAY || dyn_np_flag(r, c->slot[3], &subok) < 0 ||
-        dyn_np_flag(r, c->slot[4], &writeable) < 0 || dyn_np_hold_sizes(r, a) < 0 || dyn_np_strides(r, a, strides) < 0)
+        dyn_np_flag(r, c->slot[4], &writeable) < 0 || dyn_np_hold_sizes(r, a) < 0 || dyn_np_strides(r, a, wanted) < 0)
         return refuse(r);
     int rank = node_at(r, a)->ndim, ndim = rank;
     memcpy(shape, node_at(r, a)->shape, sizeof(*shape) * (size_t)rank);
-    memcpy(wanted, strides, sizeof(*wanted) * (size_t)rank);
     if (c->slot[1].v != NULL && (ndim = dyn_np_shape_arg(r, c->slot[1], false, shape)) < 0)
         return NULL;
-    if (c->slot[2].v != NULL && dyn_np_items(r, c->slot[2], items, DYN_MAX_NDIM) != ndim)
+    if (c->slot[2].v == NULL ? ndim != rank : dyn_np_items(r, c->slot[2], items, DYN_MAX_NDIM) != ndim)
         return refuse(r);
     for (int i = 0; i < ndim && c->slot[2].v != NULL; i++)
         if ((wanted[i] = dyn_np_int_sym(r, items[i])) == DYN_NONE)
             return NULL;
-    Steps s = {.base = a};
-    for (int k = 0; k < rank; k++)
-        s.start[k] = dyn_np_int(r, 0);
-    if (rank == 0 || (c->slot[2].v == NULL && ndim != rank))
-        return refuse(r);
-    for (int i = 0; i < ndim; i++)
-        if (step_along(r, strides, rank, wanted[i], i, &s) < 0)
-            return NULL;
-    climb(r, &s, ndim);
-    if (stays_inside(r, &s, ndim, shape) < 0)
-        return NULL;
-    return dyn_np_result(r, strided_view(r, &s, ndim, shape, writeable), c->result);
+    return dyn_np_result(r, dyn_np_strided(r, a, ndim, shape, wanted, dyn_np_int(r, 0), writeable), c->result);
 }

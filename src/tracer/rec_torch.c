@@ -61,10 +61,10 @@ static int bind_row(const struct Row *row, char scope) {
             continue;
         snprintf(path, sizeof path, "%s%s%s%s", scopes[i].path, scopes[i].path[0] ? "." : "", row->name, scope == 'i' ? "_" : "");
         PyObject *callable = dyn_torch_lookup(dyn_torch_module, path);
-        uint8_t effect = row->name[strlen(row->name) - 1] == '_' || scope == 'i' ? DYN_BIND_IN_PLACE
-                         : strchr(row->scopes, '!') != NULL                      ? DYN_BIND_BY_RULE
-                         : strchr(row->scopes, '?') != NULL                      ? DYN_BIND_RANDOM
-                                                                                 : DYN_BIND_PURE;
+        uint8_t effect = strchr(row->scopes, '!') != NULL                          ? DYN_BIND_BY_RULE
+                         : row->name[strlen(row->name) - 1] == '_' || scope == 'i' ? DYN_BIND_IN_PLACE
+                         : strchr(row->scopes, '?') != NULL                        ? DYN_BIND_RANDOM
+                                                                                   : DYN_BIND_PURE;
         if (callable != NULL && add_binding(callable, row->name, row->sig, row->rule, row->op, effect) < 0)
             return -1;
     }

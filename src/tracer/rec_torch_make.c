@@ -53,9 +53,12 @@ static int sizes(DynRec *r, const NpCall *c, int first, uint32_t *shape) {
     return burn_keywords(r, c) < 0 ? -1 : dyn_tt_sizes(r, &positional, first, false, shape);
 }
 
-/* zeros (operator 1), ones (2), empty (0): 0 … 2 as dyn_np_fill has it; new_zeros and its like (operator 4 more). */
+/* zeros (operator 1), ones (2), empty (0): 0 … 2 as dyn_np_fill has it; new_zeros and its like (operator 4 more); new (8), which
+ * takes lists for elements. */
 DynVal *tt_rule_create(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM];
+    if (c->b->op == 8 && (c->npos < 2 || !PyLong_CheckExact(c->args[1].real)))
+        return dyn_tt_refuse(r);
     int like = c->b->op >= 4,
         ndim = like && (c->npos == 0 || dyn_tt_tensor_of(r, c->args[0]) == DYN_NONE) ? -1 : sizes(r, c, like, shape);
     return ndim < 0 ? dyn_tt_refuse(r) : filled(r, fill_of(r, c->result, c->b->op % 4), ndim, shape, c->result);
@@ -123,25 +126,28 @@ static int store_items(DynRec *r, uint32_t into, DynOperand o, int *left) {
     return n < 0 ? -1 : 0;
 }
 
-/* torch.tensor, as_tensor, scalar_tensor of numbers; as_tensor of a tensor that it gives back. */
+/* torch.tensor, as_tensor, scalar_tensor of numbers; as_tensor of a tensor that it gives back. new_tensor (operator 1): of the
+ * operand's dtype. */
 DynVal *tt_rule_tensor(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM];
+    DynOperand data = c->slot[c->b->op];
     DynArrayView view;
     DynArg fill;
     int left = 64;
-    if (dyn_np_burn_rest(r, c, 1) < 0 || c->slot[0].v == NULL)
+    if (dyn_np_burn_rest(r, c, c->b->op + 1) < 0 || data.v == NULL ||
+        (c->b->op == 1 && dyn_tt_tensor_of(r, c->slot[0]) == DYN_NONE))
         return dyn_tt_refuse(r);
-    if (c->result == c->slot[0].real)
-        return c->slot[0].v;
-    if (!dyn_torch_is(c->result) || !dyn_array_view(c->result, &view) || dyn_torch_is(c->slot[0].real))
+    if (c->result == data.real)
+        return data.v;
+    if (!dyn_torch_is(c->result) || !dyn_array_view(c->result, &view) || dyn_torch_is(data.real))
         return dyn_tt_refuse(r);
     if (view.ndim == 0)
-        return fill_number(r, c->slot[0], c->result, &fill) < 0 ? NULL : filled(r, fill, 0, NULL, c->result);
+        return fill_number(r, data, c->result, &fill) < 0 ? NULL : filled(r, fill, 0, NULL, c->result);
     for (int i = 0; i < view.ndim; i++)
         shape[i] = dyn_np_int(r, view.dims[i]);
     dyn_tt_default(r);
     uint32_t id = dyn_np_full(r, (DynDtype)view.dtype, view.ndim, shape, (DynArg){DYN_ARG_NONE, DYN_NONE});
-    return id == DYN_NONE || store_items(r, id, c->slot[0], &left) < 0 ? NULL : dyn_np_result(r, id, c->result);
+    return id == DYN_NONE || store_items(r, id, data, &left) < 0 ? NULL : dyn_np_result(r, id, c->result);
 }
 
 /* arange of ints; of floats a call, of which the length is known. */
@@ -216,14 +222,16 @@ DynVal *tt_rule_clone(DynRec *r, NpCall *c) {
     return a == DYN_NONE || dyn_np_burn_rest(r, c, 1) < 0 ? NULL : copied(r, a, c->result);
 }
 
-/* x.to(dtype), to(device), to(other), x.float() and the like: what is asked for is the same at every call, and a tensor's
- * dtype is guarded; so what came back now says what comes back. */
+/* x.to(dtype), to(device), to(other), x.float() and the like, type(dtype) (operator 1): what is asked for is the same at every
+ * call, and a tensor's dtype is guarded; so what came back now says what comes back. */
 DynVal *tt_rule_to(DynRec *r, NpCall *c) {
     uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]);
     PyObject *format = NULL;
     bool copy = false;
     if (a == DYN_NONE || burn_keywords(r, c) < 0)
         return NULL;
+    if (c->b->op == 1 && c->npos + c->nkw == 1) /* type() */
+        return dyn_rec_const(r, c->result);
     for (int i = 1; i < c->npos + c->nkw; i++) {
         DynOperand o = c->args[i];
         bool other = dyn_torch_is(o.real);

@@ -26,7 +26,52 @@ DynVal *tt_rule_size(DynRec *r, NpCall *c) {
 /* What the guards on the tensor say already. */
 DynVal *tt_rule_fact(DynRec *r, NpCall *c) { return dyn_np_node(r, c->slot[0]) == DYN_NONE ? NULL : dyn_rec_const(r, c->result); }
 
+/* What is_contiguous() says at every call; of other memory formats it is asked. */
+DynVal *tt_rule_is_contiguous(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
+    DynOperand format = c->slot[1];
+    PyObject *plain = PyObject_GetAttrString(dyn_torch_module, "contiguous_format");
+    PyErr_Clear();
+    Py_XDECREF(plain); /* the module has it */
+    if (a == DYN_NONE || (format.v != NULL && (format.real != plain || dyn_rec_burn(r, format.v, format.real) < 0)))
+        return dyn_tt_refuse(r);
+    int in_order = dyn_np_contiguous(r, a, false);
+    return in_order < 0 || (in_order == 1) != (c->result == Py_True) ? dyn_tt_refuse(r) : dyn_rec_const(r, c->result);
+}
+
+/* Number i of eager's strides is this many bytes. */
+static bool is_stride(DynRec *r, uint32_t a, uint32_t bytes, PyObject *stride) {
+    return dyn_np_hint(r, bytes) == PyLong_AsLongLong(stride) * dyn_dtypes[dyn_tt_node(r, a)->dtype].size;
+}
+
+/* stride(), stride(i): what torch gives axes of size 1 may be anything, so where eager's are others the call is made. */
+DynVal *tt_rule_stride(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), strides[DYN_MAX_NDIM];
+    int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, axis = -1;
+    DynVal *items[DYN_MAX_NDIM];
+    if (a == DYN_NONE || dyn_np_hold_sizes(r, a) < 0 || dyn_np_strides(r, a, strides) < 0 ||
+        (c->slot[1].v != NULL && (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0)))
+        return dyn_tt_refuse(r);
+    for (int i = 0; i < ndim; i++) {
+        PyObject *own = axis < 0 ? PyTuple_GET_ITEM(c->result, i) : c->result;
+        uint32_t size = dyn_np_int(r, dyn_dtypes[dyn_tt_node(r, a)->dtype].size), n;
+        if ((axis < 0 || axis == i) && !is_stride(r, a, strides[i], own))
+            return dyn_tt_refuse(r);
+        if ((n = dyn_np_op(r, DYN_S_FLOORDIV, strides[i], size)) == DYN_NONE || (items[i] = dyn_rec_sym(r, n)) == NULL)
+            return dyn_tt_refuse(r);
+    }
+    return axis >= 0 ? items[axis] : dyn_rec_seq(r, DV_TUPLE, (uint32_t)ndim, items, c->result);
+}
+
 /* ---- attributes */
+
+/* A tensor of its own over the same memory. */
+static uint32_t same_view(DynRec *r, uint32_t a) {
+    int perm[DYN_MAX_NDIM];
+    for (int i = 0; i < dyn_tt_node(r, a)->ndim; i++)
+        perm[i] = i;
+    return dyn_np_permute(r, a, perm);
+}
 
 /* A method that is looked up as an attribute: x.add */
 static DynVal *bound_method(DynRec *r, DynOperand a, PyObject *name, PyObject *result) {
@@ -37,10 +82,10 @@ static DynVal *bound_method(DynRec *r, DynOperand a, PyObject *name, PyObject *r
 }
 
 static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr, PyObject *name, PyObject *result) {
-    static const char *const facts[] = {"dtype",     "device",       "layout",       "ndim",    "is_cuda",   "requires_grad",
-                                        "is_sparse", "is_quantized", "itemsize",     "is_mps",  "is_leaf",   "is_meta",
-                                        "is_nested", "is_xpu",       "names",        "grad_fn", "is_mkldnn", "is_cpu",
-                                        "is_vulkan", "is_xla",       "is_sparse_csr"};
+    static const char *const facts[] = {"dtype",     "device",       "layout",        "ndim",    "is_cuda",   "requires_grad",
+                                        "is_sparse", "is_quantized", "itemsize",      "is_mps",  "is_leaf",   "is_meta",
+                                        "is_nested", "is_xpu",       "names",         "grad_fn", "is_mkldnn", "is_cpu",
+                                        "is_vulkan", "is_xla",       "is_sparse_csr", "is_ipu",  "is_maia",   "is_mtia"};
     const DynNode *n = dyn_tt_node(r, node);
     for (size_t i = 0; i < DYN_COUNTOF(facts); i++)
         if (strcmp(attr, facts[i]) == 0)
@@ -52,6 +97,10 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr,
             r, dyn_np_op(r, DYN_S_MUL, dyn_np_product(r, n->ndim, n->shape), dyn_np_int(r, dyn_dtypes[n->dtype].size)));
     if (result == a.real)
         return a.v;
+    if (strcmp(attr, "real") == 0 || strcmp(attr, "imag") == 0)
+        return dyn_tt_part(r, a, node, attr[0] == 'i', result);
+    if (strcmp(attr, "data") == 0)
+        return dyn_np_result(r, same_view(r, node), result);
     bool real = dyn_dtypes[n->dtype].kind != 'c', matrix = strcmp(attr, "mT") == 0 || (real && strcmp(attr, "mH") == 0);
     if (matrix || strcmp(attr, "T") == 0 || (real && strcmp(attr, "H") == 0))
         return dyn_np_transposed(r, node, matrix, result);
@@ -107,16 +156,8 @@ int dyn_torch_store_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand in
 
 /* ---- views */
 
-/* A view as eager gave it: the operand itself where that came back. */
-static DynVal *viewed(DynRec *r, const NpCall *c, uint32_t node) {
+DynVal *dyn_tt_viewed(DynRec *r, const NpCall *c, uint32_t node) {
     return node == DYN_NONE ? NULL : c->result == c->args[0].real ? c->args[0].v : dyn_np_result(r, node, c->result);
-}
-
-static uint32_t same_view(DynRec *r, uint32_t a) {
-    int perm[DYN_MAX_NDIM];
-    for (int i = 0; i < dyn_tt_node(r, a)->ndim; i++)
-        perm[i] = i;
-    return dyn_np_permute(r, a, perm);
 }
 
 int dyn_tt_sizes(DynRec *r, const NpCall *c, int first, bool minus_one, uint32_t *shape) {
@@ -131,28 +172,15 @@ int dyn_tt_sizes(DynRec *r, const NpCall *c, int first, bool minus_one, uint32_t
     return n;
 }
 
-/* view(dtype) of the same size of elements. */
-static uint32_t as_dtype(DynRec *r, const NpCall *c, uint32_t a) {
-    DynDtype dt = dyn_rec_burn(r, c->args[1].v, c->args[1].real) < 0 ? DYN_NO_DTYPE : dyn_torch_dtype_parse(c->args[1].real);
-    if (dt == DYN_NO_DTYPE || dyn_dtypes[dt].size != dyn_dtypes[dyn_tt_node(r, a)->dtype].size)
-        return dyn_tt_none(r);
-    uint32_t id = dyn_np_unary_node(r, DYN_OP_AS_DTYPE, dt, a, dyn_tt_node(r, a)->ndim, 1);
-    if (id == DYN_NONE)
-        return id;
-    dyn_tt_node(r, id)->aux[0] = dt;
-    memcpy(dyn_tt_node(r, id)->shape, dyn_tt_node(r, a)->shape, sizeof(uint32_t) * dyn_tt_node(r, a)->ndim);
-    return id;
-}
-
 /* x.view(…), x.reshape(…), torch.reshape(x, sizes). Of what eager could view a reshape is a view. */
 DynVal *tt_rule_view(DynRec *r, NpCall *c) {
     uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]), shape[DYN_MAX_NDIM];
     if (a == DYN_NONE)
         return NULL;
     if (c->b->op == 0 && c->npos == 2 && c->nkw == 0 && Py_IS_TYPE(c->args[1].real, dyn_torch_dtype))
-        return viewed(r, c, as_dtype(r, c, a));
+        return dyn_tt_viewed(r, c, dyn_tt_as_dtype(r, a, c->args[1]));
     int ndim = dyn_tt_sizes(r, c, 1, true, shape);
-    return ndim < 0 ? NULL : viewed(r, c, dyn_np_reshape(r, a, ndim, shape, false));
+    return ndim < 0 ? NULL : dyn_tt_viewed(r, c, dyn_np_reshape(r, a, ndim, shape, false));
 }
 
 DynVal *tt_rule_view_as(DynRec *r, NpCall *c) {
@@ -161,7 +189,7 @@ DynVal *tt_rule_view_as(DynRec *r, NpCall *c) {
         return NULL;
     int ndim = dyn_tt_node(r, b)->ndim;
     memcpy(shape, dyn_tt_node(r, b)->shape, sizeof(*shape) * (size_t)ndim);
-    return viewed(r, c, dyn_np_reshape(r, a, ndim, shape, false));
+    return dyn_tt_viewed(r, c, dyn_np_reshape(r, a, ndim, shape, false));
 }
 
 /* flatten, ravel (operator 1): what comes back is the operand where there is nothing to do. */
@@ -183,7 +211,7 @@ DynVal *tt_rule_flatten(DynRec *r, NpCall *c) {
     shape[n++] = ndim == 0 ? dyn_np_int(r, 1) : dyn_np_product(r, to - from + 1, dyn_tt_node(r, a)->shape + from);
     for (int i = to + 1; i < ndim; i++)
         shape[n++] = dyn_tt_node(r, a)->shape[i];
-    return viewed(r, c, dyn_np_reshape(r, a, n, shape, false));
+    return dyn_tt_viewed(r, c, dyn_np_reshape(r, a, n, shape, false));
 }
 
 DynVal *tt_rule_unflatten(DynRec *r, NpCall *c) {
@@ -208,7 +236,7 @@ DynVal *tt_rule_unflatten(DynRec *r, NpCall *c) {
         (shape[unknown] == DYN_NONE || dyn_np_assume_op(r, DYN_S_EQ, dyn_np_op(r, DYN_S_MOD, rest, known), 0) < 0))
         return dyn_tt_refuse(r);
     memcpy(shape + axis + n, dyn_tt_node(r, a)->shape + axis + 1, sizeof(*shape) * (size_t)(ndim - axis - 1));
-    return viewed(r, c, dyn_np_reshape(r, a, ndim - 1 + n, shape, false));
+    return dyn_tt_viewed(r, c, dyn_np_reshape(r, a, ndim - 1 + n, shape, false));
 }
 
 /* transpose and its other names; t (operator 1), of rank 2 or less; mT (2) and adjoint of real numbers. */
@@ -226,7 +254,7 @@ DynVal *tt_rule_transpose(DynRec *r, NpCall *c) {
         perm[x] = y;
         perm[y] = x;
     }
-    return viewed(r, c, dyn_np_permute(r, a, perm));
+    return dyn_tt_viewed(r, c, dyn_np_permute(r, a, perm));
 }
 
 /* Axes as they are named, each once: of a tuple, or one. Their number, or -1. */
@@ -246,7 +274,7 @@ DynVal *tt_rule_permute(DynRec *r, NpCall *c) {
     int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
     if (a == DYN_NONE || c->npos + c->nkw < 2 || axes_in_order(r, c->args + 1, c->npos + c->nkw - 1, ndim, perm) != ndim)
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
-    return viewed(r, c, dyn_np_permute(r, a, perm));
+    return dyn_tt_viewed(r, c, dyn_np_permute(r, a, perm));
 }
 
 /* movedim, moveaxis: the axes named go to the places named, the others keep their order. */
@@ -268,7 +296,7 @@ DynVal *tt_rule_movedim(DynRec *r, NpCall *c) {
             k++;
         perm[i] = k++;
     }
-    return viewed(r, c, dyn_np_permute(r, a, perm));
+    return dyn_tt_viewed(r, c, dyn_np_permute(r, a, perm));
 }
 
 /* ---- axes of size 1 */
@@ -291,7 +319,7 @@ DynVal *tt_rule_squeeze(DynRec *r, NpCall *c) {
             return NULL;
         id = one ? dyn_np_pick(r, id, i, dyn_np_int(r, 0)) : id;
     }
-    return viewed(r, c, id);
+    return dyn_tt_viewed(r, c, id);
 }
 
 DynVal *tt_rule_unsqueeze(DynRec *r, NpCall *c) {
@@ -299,7 +327,7 @@ DynVal *tt_rule_unsqueeze(DynRec *r, NpCall *c) {
     int axis, ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
     if (a == DYN_NONE || ndim == DYN_MAX_NDIM || dyn_tt_axis(r, c->slot[1], ndim + 1, &axis) < 0)
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
-    return viewed(r, c, dyn_np_newaxis(r, a, 1u << axis, ndim + 1));
+    return dyn_tt_viewed(r, c, dyn_np_newaxis(r, a, 1u << axis, ndim + 1));
 }
 
 /* expand, broadcast_to; -1 keeps a size. Operator 1: to the sizes of another. */
@@ -319,138 +347,10 @@ DynVal *tt_rule_expand(DynRec *r, NpCall *c) {
             return dyn_tt_refuse(r);
         shape[i] = shape[i] == DYN_NONE ? dyn_tt_node(r, a)->shape[i - extra] : shape[i];
     }
-    return viewed(r, c, dyn_np_broadcast_view(r, a, ndim, shape));
+    return dyn_tt_viewed(r, c, dyn_np_broadcast_view(r, a, ndim, shape));
 }
 
-/* ---- parts along an axis */
-
-/* a[..., start:start + length, ...] */
-static uint32_t part(DynRec *r, uint32_t a, int axis, uint32_t start, uint32_t length) {
-    uint32_t stop = dyn_np_op(r, DYN_S_ADD, start, length);
-    uint32_t id = stop == DYN_NONE ? dyn_tt_none(r) : dyn_np_range_view(r, a, axis, start, stop);
-    if (id != DYN_NONE)
-        dyn_tt_node(r, id)->shape[axis] = length;
-    return id;
-}
-
-DynVal *tt_rule_narrow(DynRec *r, NpCall *c) {
-    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
-    int axis, ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
-    if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0 || c->slot[3].v == NULL)
-        return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
-    uint32_t size = dyn_tt_node(r, a)->shape[axis], start = dyn_np_place(r, c->slot[2], size, true), length[1];
-    if (start == DYN_NONE || dyn_np_shape_arg(r, c->slot[3], false, length) != 1 ||
-        dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ADD, start, length[0]), size)) < 0)
-        return dyn_tt_refuse(r);
-    return viewed(r, c, part(r, a, axis, start, length[0]));
-}
-
-DynVal *tt_rule_select(DynRec *r, NpCall *c) {
-    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
-    int axis, ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
-    if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0)
-        return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
-    uint32_t at = dyn_np_place(r, c->slot[2], dyn_tt_node(r, a)->shape[axis], false);
-    return at == DYN_NONE ? NULL : viewed(r, c, dyn_np_pick(r, a, axis, at));
-}
-
-#define MAX_PARTS 64
-
-/* How many parts eager gave, and the axis (0 where none is named). -1: none that we follow. */
-static int parts_of(DynRec *r, const NpCall *c, uint32_t a, DynOperand dim, int *axis) {
-    *axis = 0;
-    if (a == DYN_NONE || dyn_tt_node(r, a)->ndim == 0 || !PyTuple_CheckExact(c->result) ||
-        PyTuple_GET_SIZE(c->result) > MAX_PARTS || (dim.v != NULL && dyn_tt_axis(r, dim, dyn_tt_node(r, a)->ndim, axis) < 0))
-        return dyn_tt_refuse(r), -1;
-    return (int)PyTuple_GET_SIZE(c->result);
-}
-
-/* Parts one behind the other, of these lengths. */
-static DynVal *parts(DynRec *r, const NpCall *c, uint32_t a, int axis, const uint32_t *lengths, int n) {
-    DynVal *items[MAX_PARTS];
-    uint32_t at = dyn_np_int(r, 0);
-    for (int i = 0; i < n; i++) {
-        uint32_t id = lengths[i] == DYN_NONE ? dyn_tt_none(r) : part(r, a, axis, at, lengths[i]);
-        if ((items[i] = dyn_np_result(r, id, PyTuple_GET_ITEM(c->result, i))) == NULL)
-            return NULL;
-        at = dyn_np_op(r, DYN_S_ADD, at, lengths[i]);
-    }
-    return dyn_rec_seq(r, DV_TUPLE, (uint32_t)n, items, c->result);
-}
-
-/* n parts of `each`, of which the last may be shorter: that there are n is held. */
-static DynVal *even_parts(DynRec *r, const NpCall *c, uint32_t a, int axis, uint32_t each, int n) {
-    uint32_t lengths[MAX_PARTS], size = dyn_tt_node(r, a)->shape[axis];
-    uint32_t before = each == DYN_NONE ? each : dyn_np_op(r, DYN_S_MUL, each, dyn_np_int(r, n - 1));
-    uint32_t last = before == DYN_NONE ? before : dyn_np_op(r, DYN_S_SUB, size, before);
-    if (last == DYN_NONE || n == 0 || dyn_np_assume_op(r, DYN_S_GT, last, 0) < 0 ||
-        dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, last, each)) < 0)
-        return dyn_tt_refuse(r);
-    for (int i = 0; i < n; i++)
-        lengths[i] = i == n - 1 ? last : each;
-    return parts(r, c, a, axis, lengths, n);
-}
-
-/* split: a size, or sizes for each part that make the whole. */
-DynVal *tt_rule_split(DynRec *r, NpCall *c) {
-    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), lengths[MAX_PARTS], total = dyn_np_int(r, 0);
-    DynOperand items[MAX_PARTS], how = c->slot[1];
-    int axis, n = parts_of(r, c, a, c->slot[2], &axis);
-    if (n < 0 || how.v == NULL)
-        return dyn_tt_refuse(r);
-    if (PyLong_CheckExact(how.real))
-        return dyn_np_shape_arg(r, how, false, lengths) != 1 ? NULL : even_parts(r, c, a, axis, lengths[0], n);
-    if (dyn_np_items(r, how, items, MAX_PARTS) != n)
-        return dyn_tt_refuse(r);
-    for (int i = 0; i < n; i++) {
-        if (dyn_np_shape_arg(r, items[i], false, &lengths[i]) != 1)
-            return NULL;
-        total = dyn_np_op(r, DYN_S_ADD, total, lengths[i]);
-    }
-    uint32_t size = dyn_tt_node(r, a)->shape[axis];
-    if (total == DYN_NONE || dyn_np_hint(r, total) != dyn_np_hint(r, size) || dyn_rec_assume_equal(r, total, size) < 0)
-        return dyn_tt_refuse(r);
-    return parts(r, c, a, axis, lengths, n);
-}
-
-/* chunk: parts of ceil(size / chunks). */
-DynVal *tt_rule_chunk(DynRec *r, NpCall *c) {
-    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), many[1];
-    int axis, n = parts_of(r, c, a, c->slot[2], &axis);
-    if (n < 0 || c->slot[1].v == NULL || dyn_np_shape_arg(r, c->slot[1], false, many) != 1)
-        return dyn_tt_refuse(r);
-    uint32_t one = dyn_np_int(r, 1), size = dyn_tt_node(r, a)->shape[axis];
-    uint32_t up = dyn_np_op(r, DYN_S_ADD, size, dyn_np_op(r, DYN_S_SUB, many[0], one));
-    return even_parts(r, c, a, axis, up == DYN_NONE ? up : dyn_np_op(r, DYN_S_FLOORDIV, up, many[0]), n);
-}
-
-/* tensor_split into n: the first size % n have one more, which the entry holds. */
-DynVal *tt_rule_tensor_split(DynRec *r, NpCall *c) {
-    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), lengths[MAX_PARTS];
-    int axis, n = parts_of(r, c, a, c->slot[2], &axis);
-    if (n < 1 || c->slot[1].v == NULL || !PyLong_CheckExact(c->slot[1].real) ||
-        dyn_rec_burn(r, c->slot[1].v, c->slot[1].real) < 0)
-        return dyn_tt_refuse(r);
-    uint32_t size = dyn_tt_node(r, a)->shape[axis], many = dyn_np_int(r, n);
-    uint32_t least = dyn_np_op(r, DYN_S_FLOORDIV, size, many), more = dyn_np_op(r, DYN_S_MOD, size, many);
-    if (least == DYN_NONE || more == DYN_NONE || dyn_np_assume_op(r, DYN_S_EQ, more, dyn_np_hint(r, more)) < 0)
-        return dyn_tt_refuse(r);
-    for (int i = 0; i < n; i++)
-        lengths[i] = i < dyn_np_hint(r, more) ? dyn_np_op(r, DYN_S_ADD, least, dyn_np_int(r, 1)) : least;
-    return parts(r, c, a, axis, lengths, n);
-}
-
-DynVal *tt_rule_unbind(DynRec *r, NpCall *c) {
-    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
-    DynVal *items[MAX_PARTS];
-    int axis, n = parts_of(r, c, a, c->slot[1], &axis);
-    if (n < 0 || dyn_np_assume_op(r, DYN_S_EQ, dyn_tt_node(r, a)->shape[axis], n) < 0)
-        return NULL;
-    for (int i = 0; i < n; i++)
-        if ((items[i] = dyn_np_result(r, dyn_np_pick(r, a, axis, dyn_np_int(r, i)), PyTuple_GET_ITEM(c->result, i))) == NULL)
-            return NULL;
-    return dyn_rec_seq(r, DV_TUPLE, (uint32_t)n, items, c->result);
-}
+/* ---- windows and diagonals */
 
 /* unfold: windows of `size` at each `step` along an axis; the places in a window are the last axis. */
 DynVal *tt_rule_unfold(DynRec *r, NpCall *c) {
@@ -475,7 +375,7 @@ DynVal *tt_rule_unfold(DynRec *r, NpCall *c) {
         dyn_tt_node(r, id)->aux[k * ndim + k] = k == axis ? by : 1;
     if (id != DYN_NONE)
         dyn_tt_node(r, id)->aux[axis * ndim + rank] = 1;
-    return viewed(r, c, id);
+    return dyn_tt_viewed(r, c, id);
 }
 
 DynVal *tt_rule_diagonal(DynRec *r, NpCall *c) {
@@ -490,11 +390,11 @@ DynVal *tt_rule_diagonal(DynRec *r, NpCall *c) {
     uint32_t id = dyn_np_diagonal(r, a, axis[0], axis[1], offset);
     if (id != DYN_NONE)
         dyn_tt_node(r, id)->flags &= (uint8_t)~DYN_NODE_READONLY;
-    return viewed(r, c, id);
+    return dyn_tt_viewed(r, c, id);
 }
 
 /* detach, alias: a tensor of its own over the same memory. */
 DynVal *tt_rule_same(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
-    return a == DYN_NONE ? NULL : viewed(r, c, same_view(r, a));
+    return a == DYN_NONE ? NULL : dyn_tt_viewed(r, c, same_view(r, a));
 }
