@@ -54,6 +54,7 @@ DYN_HIDDEN void dyn_count_call(DynServed how);
     INTEGER(compile_timeout, 60, 1, 3600, "seconds after which a compiler is given up")                       \
     INTEGER(keep_memory, 256, 0, 1048576, "MiB of large arrays that have died, kept for the next ones")       \
     BOOLEAN(fast_math, false, "allow reassociation and approximate division in kernels")                      \
+    BOOLEAN(fallback_random, true, "random numbers of PyTorch are its own stream; false: kernels make them")  \
     BOOLEAN(debug, false, "write a debug folder for each compilation")                                        \
     TEXT(debug_dir, "dynoc_debug", "where debug folders are made")                                            \
     TEXT(logs, "", "log categories, comma separated")                                                         \

@@ -18,27 +18,14 @@ typedef struct Interp {
 static PyObject *value_of(Interp *x, uint32_t id); /* borrowed from values */
 static PyObject *array_of(Interp *x, uint32_t id); /* the same as NumPy sees it: of a tensor an array over its elements */
 
-static PyObject *numpy_attr(const char *name) {
-    PyObject *numpy = PyImport_ImportModule("numpy");
-    PyObject *f = numpy ? PyObject_GetAttrString(numpy, name) : NULL;
-    Py_XDECREF(numpy);
+static PyObject *attr_of(const char *module, const char *name) {
+    PyObject *m = PyImport_ImportModule(module);
+    PyObject *f = m ? PyObject_GetAttrString(m, name) : NULL;
+    Py_XDECREF(m);
     return f;
 }
 
-/* For ERF, which NumPy hasn't: Python's, element by element. */
-static PyObject *erf_function(void) {
-    PyObject *math = PyImport_ImportModule("math"), *erf = math ? PyObject_GetAttrString(math, "erf") : NULL;
-    PyObject *vectorize = erf ? numpy_attr("vectorize") : NULL, *f = NULL;
-    PyObject *args = vectorize ? PyTuple_Pack(1, erf) : NULL, *kwargs = args ? Py_BuildValue("{s:s}", "otypes", "d") : NULL;
-    if (kwargs)
-        f = PyObject_Call(vectorize, args, kwargs);
-    Py_XDECREF(kwargs);
-    Py_XDECREF(args);
-    Py_XDECREF(vectorize);
-    Py_XDECREF(erf);
-    Py_XDECREF(math);
-    return f;
-}
+static PyObject *numpy_attr(const char *name) { return attr_of("numpy", name); }
 
 static PyObject *descr_of(uint8_t dtype) { return (PyObject *)PyArray_DescrFromType(dyn_dtypes[dtype].npy); }
 
@@ -133,8 +120,8 @@ static PyObject *of_brain_floats(const DynNode *n, PyObject *r) {
 static PyObject *run_elementwise(Interp *x, const DynNode *n) {
     const DynOpInfo *op = &dyn_ops[n->op];
     int which;
-    const char *name = dyn_op_function((DynOp)n->op, &which);
-    PyObject *f = name == NULL ? erf_function() : numpy_attr(name), *args = PyTuple_New(n->nargs), *r = NULL;
+    const char *module = op->flags & DYN_OPF_OURS ? "dynoc._reference" : "numpy";
+    PyObject *f = attr_of(module, dyn_op_function((DynOp)n->op, &which)), *args = PyTuple_New(n->nargs), *r = NULL;
     for (uint32_t i = 0; f && args && i < n->nargs; i++) {
         bool boolean = op->dtype == DYN_DT_LOGICAL || (op->dtype == DYN_DT_WHERE && i == 0);
         bool integer = n->op == DYN_OP_LDEXP && i == 1;

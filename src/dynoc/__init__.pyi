@@ -34,6 +34,7 @@ class Config:
     compile_timeout: int
     keep_memory: int
     fast_math: bool
+    fallback_random: bool
     debug: bool
     debug_dir: str
     logs: str

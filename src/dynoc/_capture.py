@@ -13,6 +13,7 @@ import types
 
 import numpy as np
 
+from dynoc import _reference
 from dynoc._errors import BackendError
 from dynoc._graph import Graph
 
@@ -308,8 +309,8 @@ class Capture:
         return self.converted(made, n, torch)
 
     def function(self, name, torch, args=()):
-        if not torch:
-            return getattr(np, name)
+        if not torch or name == "philox":
+            return getattr(np, name, None) or getattr(_reference, name)
         if name in OPERATORS:
             return OPERATORS[name]
         module, name = sys.modules["torch"], TORCH_NAMES.get(name, name)

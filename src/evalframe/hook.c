@@ -162,10 +162,13 @@ static PyObject *go_on(DynRecording *r, PyThreadState *ts, DynFrame *f, uint32_t
 /* The hook is needed by the caller; this is released here. */
 static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func) {
     Recording rec = {.cache = c, .func = Py_NewRef(func), .active = true};
+    DynConfig config = dyn_options_config(c->options);
     rec.base = (DynRecording){
         .owner = c,
         .fullgraph = c->options->fullgraph,
-        .dynamic = c->options->dynamic && dyn_options_config(c->options).dynamic,
+        .config = config,
+        .dynamic = c->options->dynamic && config.dynamic,
+        .own_random = !c->options->exact && !config.fallback_random,
         .whole = c->options->hands_on,
         .need_arrays = c->need_arrays,
         .loud = root_of(&rec)->loud,

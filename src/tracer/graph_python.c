@@ -166,7 +166,7 @@ static void put_comment(const Writer *w, const DynNode *n) {
 static void put_elementwise(const Writer *w, const DynNode *n) {
     const DynOpInfo *op = &dyn_ops[n->op];
     int which, arrays = 0;
-    dyn_str_printf(w->out, "np.%s(", dyn_op_function((DynOp)n->op, &which));
+    dyn_str_printf(w->out, "%s.%s(", op->flags & DYN_OPF_OURS ? "_reference" : "np", dyn_op_function((DynOp)n->op, &which));
     for (int i = 0; i < n->nargs; i++)
         arrays += n->args[i].kind == DYN_ARG_NODE && !(op->dtype == DYN_DT_WHERE && i == 0);
     for (int i = 0; i < n->nargs; i++) {
@@ -619,6 +619,7 @@ static const char heading[] =
 static const struct Helper {
     const char *name, *text;
 } helpers[] = {
+    {"_reference.", "from dynoc import _reference\n"},
     {"cut(", "def cut(start, stop, step):\n    return slice(start, None if stop < 0 else stop, step)\n"},
     {"slice_start(", "def slice_start(start, length, step):\n    return slice(start, None, step).indices(length)[0]\n"},
     {"slice_stop(", "def slice_stop(stop, length, step):\n    return slice(None, stop, step).indices(length)[1]\n"},

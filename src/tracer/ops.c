@@ -37,7 +37,6 @@ const char *dyn_op_function(DynOp op, int *result) {
         {DYN_OP_INT_POWER, "power", -1},
         {DYN_OP_UNIFORM_POWER, "power", -1},
         {DYN_OP_KEEP, "where", -1},
-        {DYN_OP_ERF, NULL, -1},
         {DYN_OP_FREXP_MANTISSA, "frexp", 0},
         {DYN_OP_FREXP_EXPONENT, "frexp", 1},
         {DYN_OP_MODF_FRACTION, "modf", 0},

@@ -41,6 +41,7 @@ typedef enum DynOpGuard { DYN_G_NONE, DYN_G_WEAK_RANGE, DYN_G_POWER, DYN_G_NONEM
 #define DYN_OPF_MAY_LEAVE 4u
 #define DYN_OPF_EXPENSIVE 8u
 #define DYN_OPF_REAL 16u /* of complex operands the result is real */
+#define DYN_OPF_OURS 32u /* NumPy has no such function: src/dynoc/_reference.py has */
 
 typedef struct DynOpInfo {
     const char *name; /* "ADD" */

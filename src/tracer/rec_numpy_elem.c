@@ -11,13 +11,10 @@ static PyObject *ufuncs[DYN_OP_COUNT]; /* strong; NULL where the row is no ufunc
 int dyn_np_elem_init(PyObject *numpy) {
     for (int i = 0; i < DYN_OP_COUNT; i++) {
         const DynOpInfo *row = &dyn_ops[i];
-        if (row->kind != DYN_K_ELEMENTWISE)
+        if (row->kind != DYN_K_ELEMENTWISE || row->flags & DYN_OPF_OURS)
             continue;
         int which;
-        const char *name = dyn_op_function((DynOp)i, &which);
-        if (name == NULL)
-            continue;
-        ufuncs[i] = PyObject_GetAttrString(numpy, name);
+        ufuncs[i] = PyObject_GetAttrString(numpy, dyn_op_function((DynOp)i, &which));
         if (ufuncs[i] == NULL)
             return -1;
         if (!PyObject_HasAttrString(ufuncs[i], "resolve_dtypes"))

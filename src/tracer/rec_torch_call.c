@@ -74,19 +74,6 @@ DynVal *tt_rule_attention(DynRec *r, NpCall *c) {
     return dyn_np_sized_call(r, c, ndim, shape);
 }
 
-/* Dropout is nothing where the model is evaluated, and a call that draws where it is trained (operator 1: not unless said). */
-DynVal *tt_rule_dropout(DynRec *r, NpCall *c) {
-    DynOperand p = dyn_np_slot(c, "p");
-    bool training = c->b->op == 0, inplace = false;
-    double share = 0.5;
-    if (dyn_np_flag(r, dyn_np_slot(c, "training"), &training) < 0 || dyn_np_flag(r, dyn_np_slot(c, "inplace"), &inplace) < 0 ||
-        dyn_tt_burnt_float(r, p, &share) < 0)
-        return NULL;
-    if (training && share != 0)
-        return inplace ? dyn_tt_refuse(r) : tt_rule_draw_like(r, c);
-    return c->args[0].real == c->result ? c->args[0].v : dyn_tt_refuse(r);
-}
-
 /* ---- windows: convolutions and pools */
 
 /* Number i of an argument that is one number or one for each axis; not given: `fallback`. DYN_NONE: it is none of these. */

@@ -1,5 +1,5 @@
 /* rec_torch_sizes.c: more calls of PyTorch's own whose sizes follow from the operands': einsum, padding, resampling, transposed
- * convolutions, recurrent layers, sorting, ranges of floats, random numbers, and every elementwise function without a kernel.
+ * convolutions, recurrent layers, sorting, ranges of floats, and every elementwise function without a kernel.
  * Called through the binding table. */
 #include "tracer/rec_torch.h"
 
@@ -290,32 +290,4 @@ DynVal *tt_rule_one_hot(DynRec *r, NpCall *c) {
     return shape[ndim] == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, shape[ndim], 0) < 0
                ? dyn_tt_refuse(r)
                : dyn_np_sized_call(r, c, ndim + 1, shape);
-}
-
-/* ---- random numbers: the calls are made in their places, so the stream is eager's */
-
-/* rand_like, bernoulli and the like: the first operand's sizes. */
-DynVal *tt_rule_draw_like(DynRec *r, NpCall *c) {
-    uint32_t shape[DYN_MAX_NDIM];
-    int ndim = c->npos == 0 ? -1 : sizes_of(r, c->args[0], shape);
-    return ndim < 0 ? dyn_tt_refuse(r) : dyn_np_sized_once(r, c, ndim, shape);
-}
-
-/* rand and randn (operator 0): sizes as arguments, or as one tuple. randint (1): behind one bound or two. randperm (2): one. */
-DynVal *tt_rule_draw(DynRec *r, NpCall *c) {
-    uint32_t shape[DYN_MAX_NDIM];
-    NpCall positional = *c;
-    positional.nkw = 0;
-    int ndim = -1;
-    for (int i = 0; i < c->nkw; i++) {
-        const char *name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(c->kwnames, i));
-        if (name == NULL || strcmp(name, "size") == 0 || strcmp(name, "out") == 0 || strcmp(name, "n") == 0)
-            return PyErr_Clear(), dyn_tt_refuse(r);
-    }
-    if (c->b->op == 1 && c->npos >= 2 && c->npos <= 3)
-        ndim = dyn_np_shape_arg(r, c->args[c->npos - 1], false, shape);
-    else if (c->b->op != 1)
-        ndim = dyn_tt_sizes(r, &positional, 0, false, shape);
-    dyn_tt_default(r);
-    return ndim < 0 || (c->b->op == 2 && ndim != 1) ? dyn_tt_refuse(r) : dyn_np_sized_once(r, c, ndim, shape);
 }

@@ -110,14 +110,14 @@ static Step before_instr(DynRec *r, RecFrame *f, const DynInstr *in) {
         return STEP_NEXT;
     }
     uint32_t n = r->ninstrs++;
-    if (DYN_UNLIKELY(dyn_config.force_bail >= 0) && n == (uint64_t)dyn_config.force_bail) {
+    if (DYN_UNLIKELY(r->req->config.force_bail >= 0) && n == (uint64_t)r->req->config.force_bail) {
         return step_bail(r, DYN_R_FORCED, NULL);
     }
     if (r->cap->graph.nodes.n != r->nnodes_seen) {
         r->nnodes_seen = r->cap->graph.nodes.n;
         r->ninstrs_node = n;
     }
-    uint64_t limit = (uint64_t)dyn_config.record_limit * (r->network ? MODULE_FACTOR : 1);
+    uint64_t limit = (uint64_t)r->req->config.record_limit * (r->network ? MODULE_FACTOR : 1);
     if (r->nnodes_seen > MAX_NODES && n < limit && rec_may_break(r, f)) {
         f->next = f->pc;
         r->why = DYN_R_GRAPH_SIZE;
@@ -302,7 +302,7 @@ static void lose(DynRec *r, RecFrame *f) {
 
 /* A test wants the function cut here. */
 static bool is_forced(DynRec *r, RecFrame *f, const DynInstr *in) {
-    return r->forced != r->ninstrs && r->ninstrs % (uint32_t)dyn_config.force_break == 0 && (in->flags & DYN_IF_FIRST) &&
+    return r->forced != r->ninstrs && r->ninstrs % (uint32_t)r->req->config.force_break == 0 && (in->flags & DYN_IF_FIRST) &&
            !rec_is_first_half(f, in) && f->pc > 0 && in->start >= f->moved && in->op != DYN_I_COPY_FREE_VARS &&
            in->op != DYN_I_MAKE_CELL && rec_may_break(r, f);
 }
@@ -323,7 +323,7 @@ static Step step(DynRec *r, RecFrame *f, const DynInstr *in) {
         r->why = DYN_R_LOOP;
         return STEP_CUT;
     }
-    if (DYN_UNLIKELY(dyn_config.force_break > 0) && is_forced(r, f, in)) {
+    if (DYN_UNLIKELY(r->req->config.force_break > 0) && is_forced(r, f, in)) {
         r->why = DYN_R_FORCED;
         return STEP_CUT;
     }

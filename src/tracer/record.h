@@ -1,6 +1,7 @@
 /* record.h: the door of the recorder. Called by evalframe/hook.c alone. */
 #ifndef DYN_RECORD_H
 #define DYN_RECORD_H
+#include "base/log.h"
 #include "tracer/asm.h"
 #include "tracer/capture.h"
 
@@ -10,7 +11,9 @@ typedef struct DynRecording DynRecording;
 struct DynRecording {
     void *owner;
     bool fullgraph;   /* a break raises dynoc.Unsupported in place of going on */
+    DynConfig config; /* as it holds for the function */
     bool dynamic;     /* sizes and numbers are symbols */
+    bool own_random;  /* random numbers of PyTorch's are made by kernels */
     bool whole;       /* the graph is handed on: calls stay the calls that they are, where they make new arrays */
     bool need_arrays; /* no entry for a segment without array work */
     bool loud;        /* blocks of np.errstate are entered for real, so that there can be breaks in them. The recorder sets

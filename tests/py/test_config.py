@@ -2,6 +2,7 @@
 
 import pickle
 
+import numpy as np
 import pytest
 from compare import dynoc
 from process import output_of, run_script
@@ -58,6 +59,18 @@ def test_bad_value(name, value, valid):
     with pytest.raises(dynoc.ConfigError, match=f"(?s)config.{name}.*{valid}"):
         setattr(dynoc.config, name, value)
     assert getattr(dynoc.config, name) == before
+
+
+def test_options_count_while_recording():
+    def fn(x):
+        for _ in range(4):
+            x = x + 1
+        return x
+
+    short = dynoc.optimize(fn, wait=True, options={"record_limit": 16})
+    assert short(np.ones(3)).tolist() == [5.0] * 3
+    assert dynoc.counters["graph_breaks"]["BUDGET"] > 0
+    assert dynoc.optimize(fn, wait=True, fullgraph=True)(np.ones(3)).tolist() == [5.0] * 3
 
 
 def test_unknown_name():

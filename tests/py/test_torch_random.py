@@ -1,7 +1,10 @@
 """Random numbers of PyTorch: the calls stay in their places, so the same seed gives eager's stream; sizes are known before."""
 
+import math
+
 import dynoc
 import pytest
+from dynoc import _reference
 from torch_cases import same, torch
 
 F = torch.nn.functional
@@ -84,3 +87,120 @@ def test_dropout_between_recurrent_layers():
     torch.manual_seed(1)
     layer = torch.nn.LSTM(4, 6, num_layers=2, dropout=0.3).requires_grad_(False)
     check(lambda x: layer(x)[0] * 2, *[(torch.ones(n, 2, 4),) for n in (2, 3, 8)])
+
+
+# ---- numbers made by kernels
+
+
+@pytest.fixture
+def kernels():
+    dynoc.config.fallback_random = False
+    yield
+    dynoc.config.fallback_random = True
+
+
+def bits(shape, *, other=False):
+    """What Philox gives for the seed that comes next."""
+    seed = torch.randint(-(2**63), 2**63 - 1, ())
+    place = torch.arange(math.prod(shape)).reshape(shape)
+    first = _reference.philox(seed, place)
+    return (first, _reference.philox(seed, ~place)) if other else first
+
+
+def uniform(shape):
+    return (bits(shape) >> 39).float() * 2**-24
+
+
+def normal_doubles(shape):
+    first, second = bits(shape, other=True)
+    angle = (second & 2**53 - 1).double() * 2**-53 * (2 * math.pi)
+    return (((first >> 10) + 1).double() * 2**-53).log().mul(-2).sqrt() * angle.cos()
+
+
+def normal_floats(shape):
+    both = bits(shape)
+    angle = (both & 2**24 - 1).float() * 2**-24 * (2 * math.pi)
+    return (((both >> 39) + 1).float() * 2**-24).log().mul(-2).sqrt() * angle.cos()
+
+
+def masked(x, shape, share):
+    return x * ((uniform(shape) >= share).to(x.dtype) / (1 - share))
+
+
+MADE = {
+    "rand": (lambda x: torch.rand(x.shape) + 1, lambda x: uniform(x.shape) + 1),
+    "rand of doubles": (
+        lambda x: torch.rand(x.shape[0], dtype=torch.float64),
+        lambda x: (bits(x.shape[:1]) >> 10).double() * 2**-53,
+    ),
+    "randn": (lambda x: torch.randn(*x.shape) * x, lambda x: normal_floats(x.shape) * x),
+    "randn of doubles": (lambda x: torch.randn(x.shape, dtype=torch.float64), lambda x: normal_doubles(x.shape)),
+    "like": (lambda x: torch.rand_like(x) - torch.randn_like(x), lambda x: uniform(x.shape) - normal_floats(x.shape)),
+    "randint": (lambda x: torch.randint(-3, 9, x.shape), lambda x: ((bits(x.shape) >> 31) * 12 >> 32) - 3),
+    "dropout": (lambda x: F.dropout(x, 0.3) - 1, lambda x: masked(x, x.shape, 0.3) - 1),
+    "dropout of channels": (lambda x: F.dropout1d(x[None], 0.5) * 3, lambda x: masked(x[None], (1, x.shape[0], 1), 0.5) * 3),
+    "none": (lambda x: F.dropout(x, 0.0) + F.dropout(x, 0.5, False), lambda x: x + x),
+    "an empty one": (lambda x: torch.rand(0, x.shape[0]).sum() + x, lambda x: (uniform((0, 1)), x)[1]),
+}
+
+
+@pytest.mark.parametrize("backend", ["dynoc", "eager"])
+@pytest.mark.parametrize("name", MADE)
+def test_kernels_make_them(name, backend, kernels):
+    fn, want = MADE[name]
+    fast = dynoc.optimize(fn, wait=True, fullgraph=True, backend=backend)
+    fast(torch.ones(4, 6))
+    for size in ((2, 3), (33, 70), (300, 1001), (1, 0)):
+        x = torch.randn(size, generator=torch.Generator().manual_seed(1))
+        torch.manual_seed(7)
+        expected, state = want(x), torch.get_rng_state()
+        torch.manual_seed(7)
+        torch.testing.assert_close(fast(x), expected, rtol=1e-5, atol=1e-6)
+        assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_they_are_fused_and_even(kernels):
+    fast = dynoc.optimize(lambda x: F.dropout(torch.relu(x), 0.25).bfloat16(), wait=True, fullgraph=True)
+    x = torch.ones(1000, 1000)
+    fast(x)
+    kept = fast(x)
+    assert fast.source().count("#pragma omp simd") == 1
+    assert kept.unique().numel() == 2 and abs(kept.bool().float().mean() - 0.75) < 0.003
+    draw = dynoc.optimize(lambda n: torch.randint(0, 10, (n,)), wait=True, fullgraph=True)
+    draw(5)
+    assert ((torch.bincount(draw(100_000)) - 10_000).abs() < 500).all()
+
+
+def test_what_stays_eagers(kernels):
+    def fn(x, g):
+        return torch.rand(3, generator=g), torch.randint(0, 2**40, x.shape), torch.rand(2, dtype=torch.float16), F.dropout(x, 1.0)
+
+    fast = dynoc.optimize(fn, wait=True)
+    for n in (3, 3, 5):
+        torch.manual_seed(4)
+        want = fn(torch.ones(n), torch.Generator().manual_seed(5))
+        torch.manual_seed(4)
+        same(fast(torch.ones(n), torch.Generator().manual_seed(5)), want)
+
+
+def test_for_one_function_and_not_where_bits_are_eagers():
+    option = {"fallback_random": False}
+    made = dynoc.optimize(lambda n: torch.rand(n), wait=True, options=option)
+    exact = dynoc.optimize(lambda n: torch.rand(n), wait=True, exact=True, options=option)
+    for fast in (made, exact):
+        fast(3)
+    torch.manual_seed(2)
+    want = uniform((5,))
+    torch.manual_seed(2)
+    assert torch.equal(made(5), want)
+    torch.manual_seed(2)
+    want = torch.rand(5)
+    torch.manual_seed(2)
+    assert torch.equal(exact(5), want)
+
+
+def test_the_reference_is_philox():
+    """The first two words for counter and key 0, of the paper's own known answers."""
+    assert _reference.philox(torch.tensor(0), torch.tensor(0)).item() == 0xE169C58D6627E8D5 & 2**63 - 1
+    keys, places = torch.randint(-(2**63), 2**63 - 1, (2, 100))
+    assert _reference.philox(keys.numpy(), places.numpy()).tolist() == _reference.philox(keys, places).tolist()
