@@ -70,6 +70,9 @@ FITS = {
     "exp, float: (exp(r) - 1 - r) / r^2": (
         steady(lambda r: (mpmath.exp(r) - 1 - r) / r**2), 4, -HALF, HALF,
         lambda r: (abs(r) + mpmath.mpf("0.05")) ** 2 / mpmath.exp(r), np.float32),
+    "erf, float: -log(erfc(x)) / x - 1": (
+        steady(lambda x: -mpmath.log(mpmath.erfc(x)) / x - 1), 7, 0, 4,
+        lambda x: x * mpmath.erfc(x) / mpmath.erf(x) if x > TINY else mpmath.sqrt(mpmath.pi) / 2, np.float32),
 }  # fmt: skip
 
 if __name__ == "__main__":
