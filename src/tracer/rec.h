@@ -21,18 +21,20 @@ typedef enum DynValKind {
     DV_COMPLEX,  /* Python complex number made of Python numbers: items: its parts, DV_SYM floats */
     DV_TUPLE,
     DV_LIST,
-    DV_DEQUE,  /* collections.deque; extra: its maxlen */
-    DV_SET,    /* items: DV_CONST; type: frozenset, or NULL */
-    DV_DICT,   /* items: key, value … in order; keys are DV_CONST. type: a subclass (rec_collections.c), or NULL */
-    DV_VIEW,   /* of a dict, items[0]; id: 0 its keys, 1 its values, 2 its items */
-    DV_SLICE,  /* 3 items */
-    DV_RANGE,  /* 3 items: start stop step, DV_SYM or DV_CONST ints */
-    DV_ROW,    /* what an iteration over an array (items[0]) gives at place id, when it gets there */
-    DV_ITER,   /* items[0]: what is iterated; id: position */
-    DV_LAZY,   /* an iterator that asks others and calls functions (map, filter …): lazy; id: how many items it gave */
-    DV_METHOD, /* bound method: items: function, self */
-    DV_FUNC,   /* Python function made while recording: obj: its code; type: its globals; items: closure, defaults, keyword
-                * defaults, annotations (a tuple), each or NULL */
+    DV_DEQUE,   /* collections.deque; extra: its maxlen */
+    DV_SET,     /* items: DV_CONST; type: frozenset, or NULL */
+    DV_MEMBERS, /* a set made while recording, of objects hashed by which one they are: items: object, the real one (DV_CONST) …
+                 */
+    DV_DICT,    /* items: key, value … in order; keys are DV_CONST. type: a subclass (rec_collections.c), or NULL */
+    DV_VIEW,    /* of a dict, items[0]; id: 0 its keys, 1 its values, 2 its items */
+    DV_SLICE,   /* 3 items */
+    DV_RANGE,   /* 3 items: start stop step, DV_SYM or DV_CONST ints */
+    DV_ROW,     /* what an iteration over an array (items[0]) gives at place id, when it gets there */
+    DV_ITER,    /* items[0]: what is iterated; id: position */
+    DV_LAZY,    /* an iterator that asks others and calls functions (map, filter …): lazy; id: how many items it gave */
+    DV_METHOD,  /* bound method: items: function, self */
+    DV_FUNC,    /* Python function made while recording: obj: its code; type: its globals; items: closure, defaults, keyword
+                 * defaults, annotations (a tuple), each or NULL */
     DV_PYFUNC, /* Python function that came in, found at val->source: its type is guarded here, its code where it is called, which
                 * one it is where that is looked at (rec_guard_id) */
     DV_GENERATOR, /* a generator made while recording: row id of DynRec.generators */

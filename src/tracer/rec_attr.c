@@ -38,6 +38,9 @@ static DynVal *method_function(DynRec *r, DynOperand o, PyObject *name) {
     return rec_source(r, s);
 }
 
+/* Bound where it is found in a class. */
+static bool is_function(PyObject *o) { return PyFunction_Check(o) || Py_IS_TYPE(o, dyn_cached_type); }
+
 static DynVal *instance_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     PyTypeObject *type = Py_TYPE(o.real);
     if (type->tp_getattro != PyObject_GenericGetAttr && !dyn_source_adds_getattr(type)) {
@@ -51,7 +54,7 @@ static DynVal *instance_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *
     if (data || in_instance(o.real, name)) {
         return attr_source(r, o.v->source, name);
     }
-    if (descr != NULL && PyFunction_Check(descr) && PyMethod_Check(result)) {
+    if (descr != NULL && is_function(descr) && PyMethod_Check(result)) {
         DynVal *items[2] = {method_function(r, o, name), o.v};
         return items[0] ? dyn_rec_seq(r, DV_METHOD, 2, items, result) : NULL;
     }
@@ -250,9 +253,9 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
             Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE; /* its methods are no attributes of the object's */
         bool builtin = Py_TYPE(method) == &PyMethodDescr_Type || (o.v->kind == DV_ARRAY && dyn_torch_is(o.real)) ||
                        (fixed_type && !PyFunction_Check(method));
-        v = builtin && o.v->kind != DV_OPAQUE                                                  ? dyn_rec_const(r, method)
-            : o.v->kind == DV_OBJECT && PyFunction_Check(method) && !in_instance(o.real, name) ? method_function(r, o, name)
-                                                                                               : counter_function(r, o, name);
+        v = builtin && o.v->kind != DV_OPAQUE                                             ? dyn_rec_const(r, method)
+            : o.v->kind == DV_OBJECT && is_function(method) && !in_instance(o.real, name) ? method_function(r, o, name)
+                                                                                          : counter_function(r, o, name);
     } else if (how == REC_ATTR_SOURCE) {
         v = rec_attr(r, o, name, method);
     }

@@ -92,7 +92,7 @@ static DynVal *call_len(DynRec *r, const RecCall *c, PyObject **result, int arg)
         return dyn_rec_burn(r, v, c->args[0].real) < 0 ? NULL : dyn_rec_const(r, *result);
     }
     if (v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_SET || v->kind == DV_DEQUE || v->kind == DV_VIEW ||
-        (v->kind == DV_OPAQUE && v->items != NULL) ||
+        v->kind == DV_MEMBERS || (v->kind == DV_OPAQUE && v->items != NULL) ||
         (v->kind == DV_CONST && (PyBytes_CheckExact(c->args[0].real) || Py_IS_TYPE(c->args[0].real, &PyDictProxy_Type) ||
                                  PyAnySet_CheckExact(c->args[0].real))) ||
         (v->kind == DV_CONST && (PyUnicode_CheckExact(c->args[0].real) || PyTuple_CheckExact(c->args[0].real)))) {

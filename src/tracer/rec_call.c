@@ -488,7 +488,7 @@ static DynVal *call_any(DynRec *r, RecCall *c, PyObject **result) {
     if ((v = rec_call_getter(r, c, result, &handled), handled) || (v = rec_call_tapped(r, c, result, &handled), handled)) {
         return v;
     }
-    if ((v = rec_call_dispatched(r, c, result, &handled), handled)) {
+    if ((v = rec_call_dispatched(r, c, result, &handled), handled) || (v = rec_call_cached(r, c, result, &handled), handled)) {
         return v;
     }
     if (c->callable.v->kind == DV_PYFUNC) {

@@ -63,7 +63,8 @@ int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
     case DV_LIST:
     case DV_DICT:
     case DV_DEQUE:
-    case DV_SET: return v->n > 0;
+    case DV_SET:
+    case DV_MEMBERS: return v->n > 0;
     case DV_VIEW: return v->items[0]->n > 0;
     case DV_FUNC:
     case DV_PYFUNC:

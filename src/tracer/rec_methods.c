@@ -429,9 +429,13 @@ static DynVal *set_method(DynRec *r, const RecCall *c, PyObject **result, const 
     if (!is_one_of(name, changes)) {
         return strcmp(name, "pop") == 0 ? NULL : pure(r, c, result);
     }
-    bool known = c->args[0].v->kind == DV_SET && burn_args(r, c, 1) == 0;
+    bool member = strcmp(name, "add") == 0 && c->npos == 2 && c->nkw == 0 && rec_add_member(r, c->args[0], c->args[1]) == 0;
+    bool known = !member && c->args[0].v->kind == DV_SET && burn_args(r, c, 1) == 0;
     *result = rec_call_real(c);
     r->why = DYN_R_SIDE_EFFECT;
+    if (member) {
+        return *result == NULL ? NULL : none_of(r);
+    }
     return *result == NULL || !known || set_again(r, c->args[0]) < 0 ? NULL : changed(r, c, none_of(r));
 }
 

@@ -158,7 +158,8 @@ static DynOperand type_operand(DynRec *r, PyObject *o) {
 /* What binding a class's attribute to an object (or, o.real NULL, to a class alone) gives, when no Python code runs for it. */
 static DynVal *bound(DynRec *r, PyObject *descr, DynOperand self, PyTypeObject *type) {
     DynVal *items[2];
-    if (PyFunction_Check(descr) || Py_TYPE(descr) == &PyWrapperDescr_Type || Py_TYPE(descr) == &PyMethodDescr_Type) {
+    if (PyFunction_Check(descr) || Py_TYPE(descr) == &PyWrapperDescr_Type || Py_TYPE(descr) == &PyMethodDescr_Type ||
+        Py_IS_TYPE(descr, dyn_cached_type)) {
         items[0] = dyn_rec_const(r, descr);
         items[1] = self.v;
     } else if (Py_TYPE(descr) == &PyStaticMethod_Type) {

@@ -444,6 +444,8 @@ DynVal *rec_contains(DynRec *r, bool negate, DynOperand a, DynOperand b, PyObjec
         known = rec_held_key(r, b, a, &missing) != NULL || missing;
     } else if (known && b.v->kind == DV_VARS) {
         known = rec_has_var(r, b, a);
+    } else if (known && rec_has_member(r, a, b) >= 0) {
+        known = true;
     } else if (known && b.v->kind == DV_DICT) {
         known = rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
     } else if (known && b.v->kind == DV_RANGE) {

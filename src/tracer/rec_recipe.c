@@ -245,6 +245,7 @@ static uint32_t new_recipe(DynRec *r, DynVal *v) {
     case DV_TUPLE: return v->type == NULL ? recipe_of_items(r, v, DYN_RC_TUPLE) : recipe_of_named(r, v);
     case DV_LIST: return recipe_of_items(r, v, DYN_RC_LIST);
     case DV_SET: return recipe_of_set(r, v);
+    case DV_MEMBERS: return rec_members_recipe(r, v);
     case DV_OBJECT: return v->fresh || v->raised ? recipe_of_object(r, v) : DYN_NONE;
     case DV_RESULT: return recipe_of_result(r, v);
     case DV_VARS: return recipe_of_vars(r, v);

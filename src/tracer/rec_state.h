@@ -547,6 +547,15 @@ DYN_HIDDEN DynVal *rec_function_attr(DynRec *r, DynOperand o, PyObject *name, Py
 DYN_HIDDEN DynVal *rec_call_update_wrapper(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 DYN_HIDDEN uint32_t rec_wrapper_recipe(DynRec *r, uint32_t function, DynVal *wrapped); /* made to look like that one */
 
+/* ---- rec_members.c */
+DYN_HIDDEN int rec_has_member(DynRec *r, DynOperand o, DynOperand set); /* 1, 0: known under guards; -1: not */
+DYN_HIDDEN int rec_add_member(DynRec *r, DynOperand set, DynOperand o); /* before it is made: 0, or -1: it isn't known */
+DYN_HIDDEN uint32_t rec_members_recipe(DynRec *r, DynVal *v);
+
+/* ---- rec_cached.c */
+DYN_HIDDEN int rec_cached_init(void);
+DYN_HIDDEN DynVal *rec_call_cached(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+
 /* ---- rec_dispatch.c */
 DYN_HIDDEN int rec_dispatch_init(void);
 DYN_HIDDEN DynVal *rec_call_dispatched(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */

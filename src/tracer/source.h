@@ -41,7 +41,8 @@ typedef struct DynSource {
     PyObject *key;  /* strong; str for DICT, ATTR, FKWDEFAULT; any hashable constant for KEY */
     Py_hash_t hash; /* of key: guards don't ask for it, which may run Python code (members of enums) */
 } DynSource;
-extern DYN_HIDDEN PyTypeObject *dyn_deque_type; /* collections.deque, set when the extension starts */
+extern DYN_HIDDEN PyTypeObject *dyn_deque_type;  /* collections.deque, */
+extern DYN_HIDDEN PyTypeObject *dyn_cached_type; /* … and of what functools.lru_cache makes: set when the extension starts */
 typedef struct DynSources {
     DYN_VEC(DynSource) v;
 } DynSources;

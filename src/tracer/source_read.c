@@ -24,7 +24,7 @@ static DynRead key_of(PyObject *dict, PyObject *key, PyObject **out) {
 static bool is_tame_descriptor(PyObject *o) {
     PyTypeObject *t = Py_TYPE(o);
     return t == &PyFunction_Type || t == &PyMethodDescr_Type || t == &PyWrapperDescr_Type || t == &PyMemberDescr_Type ||
-           t == &PyStaticMethod_Type || t == &PyClassMethod_Type || t == &PyClassMethodDescr_Type;
+           t == &PyStaticMethod_Type || t == &PyClassMethod_Type || t == &PyClassMethodDescr_Type || t == dyn_cached_type;
 }
 
 static DynRead bind(PyObject *descriptor, PyObject *self, PyObject *type, PyObject **out) {

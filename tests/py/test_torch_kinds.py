@@ -108,6 +108,27 @@ def dicts_and_lists():
 
 
 @kind
+def asks_its_parameters():
+    class Asking(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(4, 4)
+            self.rest = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), self.first)
+
+        @property
+        def dtype(self):
+            return next(p.dtype for p in self.parameters() if p.is_floating_point())
+
+        def forward(self, x):
+            y = self.rest(x).to(self.dtype)
+            for name, p in self.named_parameters():
+                y = y + len(name) * p.numel()
+            return y * len(list(self.modules())) + torch.ones(4, device=next(self.parameters()).device)
+
+    return Asking().eval()
+
+
+@kind
 def slice_of_a_list():
     class Some(nn.Module):
         def __init__(self):

@@ -1,0 +1,71 @@
+/* rec_cached.c: calls of what functools.lru_cache makes. The cache is the program's: it may be cleared or full, and a call that
+ * isn't answered by it runs the function. So the graph makes the call where the program makes it, and goes on where it gives the
+ * number or truth that it gave while recording; where it doesn't, the graph is left in front of the call, which is then made
+ * again, as one more hit. A call that gave None is made behind the graph.
+ *
+ * Called by rec_call.c. */
+#include "tracer/rec_np.h"
+#include "tracer/rec_state.h"
+
+PyTypeObject *dyn_cached_type;
+
+int rec_cached_init(void) {
+    PyObject *module = PyImport_ImportModule("functools");
+    dyn_cached_type = module ? (PyTypeObject *)PyObject_GetAttrString(module, "_lru_cache_wrapper") : NULL;
+    Py_XDECREF(module);
+    return dyn_cached_type == NULL ? -1 : 0;
+}
+
+/* Arguments are looked up in the cache: they are the same at every call. */
+static int burn_all(DynRec *r, const RecCall *c) {
+    for (uint32_t i = 0; i < c->npos + c->nkw; i++) {
+        DynOperand o = c->args[i];
+        if (dyn_rec_resolve(r, o.v, o.real) < 0 ||
+            (o.v->kind == DV_OBJECT ? rec_guard_id(r, o.v, o.real) : dyn_rec_burn(r, o.v, o.real)) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static DynVal *called_behind(DynRec *r, const RecCall *c) {
+    DynVal **args = DYN_NEW_N(&r->arena, DynVal *, c->npos + 1);
+    for (uint32_t i = 0; args != NULL && i < c->npos; i++) {
+        args[i] = c->args[i].v;
+    }
+    bool known = args != NULL && c->nkw == 0 && rec_global_effect(r, c->callable.real, c->npos, args) == 0;
+    return known ? dyn_rec_const(r, Py_None) : rec_fail(r, DYN_R_SIDE_EFFECT, "lru_cache");
+}
+
+/* The number that the call in the graph gives is taken for the one that it gave. */
+static DynVal *as_it_was(DynRec *r, DynVal *v, PyObject *result) {
+    if (v == NULL || v->kind != DV_SYM) {
+        return NULL;
+    }
+    PyObject *number = PyBool_Check(result) ? NULL : result;
+    DynVal *want = number != NULL ? dyn_rec_const(r, number) : NULL;
+    uint32_t truth = number == NULL ? v->id : want == NULL ? DYN_NONE : dyn_np_op(r, DYN_S_EQ, v->id, want->id);
+    return truth == DYN_NONE || dyn_rec_expect(r, truth) < 0 ? NULL : dyn_rec_const(r, result);
+}
+
+DynVal *rec_call_cached(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+    PyObject *f = c->callable.real;
+    if (Py_TYPE(f) != dyn_cached_type || r->cap == NULL) {
+        return NULL;
+    }
+    *handled = true;
+    bool burnt = dyn_rec_resolve(r, c->callable.v, f) == 0 && rec_guard_id(r, c->callable.v, f) == 0 && burn_all(r, c) == 0;
+    *result = rec_call_real(c);
+    if (*result == NULL || !burnt || r->cap == NULL) {
+        return *result == NULL ? NULL : rec_fail(r, DYN_R_OPAQUE_CALL, "lru_cache");
+    }
+    if (*result == Py_None) {
+        return called_behind(r, c);
+    }
+    DynVal *v = NULL;
+    if (PyBool_Check(*result) || PyLong_CheckExact(*result)) {
+        v = dyn_np_extern(r, f, "lru_cache", c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, *result);
+    }
+    v = as_it_was(r, v, *result);
+    return v != NULL ? v : rec_fail(r, DYN_R_OPAQUE_CALL, "lru_cache");
+}
