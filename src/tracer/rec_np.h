@@ -44,6 +44,8 @@ struct NpCall {
     const DynOperand *args; /* as called: positional, then keyword values */
     int npos, nkw;
     PyObject *kwnames, *result;
+    DynOperand out; /* of a call of torch's: the tensor given as out=, which is the result; v is NULL where there is none */
+    int out_at;     /* which of args that is */
     DynOperand slot[NP_MAX_SLOTS]; /* by the signature; v is NULL where not given (or given as None or NumPy's _NoValue) */
 };
 

@@ -499,6 +499,8 @@ static int bind(DynRec *r, NpCall *c) {
         if (i >= c->npos && name == NULL)
             PyErr_Clear();
         int slot = i < c->npos ? i : name == NULL ? -1 : slot_of(c->b->sig, name);
+        if (slot < 0 && c->out.v != NULL && i == c->out_at) /* who knows the result's sizes sees to it: dyn_np_sized_call */
+            continue;
         if (slot < 0)
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), -1;
         if (c->args[i].real == Py_None || dyn_np_is_no_value(c->args[i].real)) {
@@ -546,6 +548,22 @@ static DynVal *as_it_was_made(DynRec *r, NpCall *c, uint32_t first, DynVal *v) {
     return v;
 }
 
+static void find_out(NpCall *c) {
+    for (int i = c->npos; i < c->npos + c->nkw && dyn_torch_is(c->result); i++)
+        if (c->args[i].real == c->result && c->args[i].v->kind == DV_ARRAY &&
+            PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, i - c->npos), "out") == 0) {
+            c->out = c->args[i];
+            c->out_at = i;
+        }
+}
+
+/* What the rule makes of the call. One that doesn't know of out= gives something else. */
+static DynVal *by_rule(DynRec *r, NpCall *c) {
+    find_out(c);
+    DynVal *v = bind(r, c) < 0 ? NULL : c->b->rule(r, c);
+    return v != NULL && c->out.v != NULL && v != c->out.v ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP) : v;
+}
+
 DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int npos, PyObject *kwnames, PyObject *result) {
     NpCall c = {.b = b, .args = args, .npos = npos, .kwnames = kwnames, .result = result};
     c.nkw = kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames);
@@ -555,7 +573,7 @@ DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int 
         if (dyn_np_resolve(r, args[i], 0) < 0)
             return NULL;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
-    DynVal *v = take_back(r, nnodes, bind(r, &c) < 0 ? NULL : b->rule(r, &c));
+    DynVal *v = take_back(r, nnodes, by_rule(r, &c));
     if (v != NULL && dyn_rec_whole(r))
         v = as_it_was_made(r, &c, nnodes, v);
     if (v != NULL || result == Py_None || b->rule == np_rule_random || b->rule == tt_rule_call)

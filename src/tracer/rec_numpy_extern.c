@@ -552,10 +552,23 @@ static int ranks_of(PyObject *o) {
     return n;
 }
 
+/* out= of torch's: it has the result's sizes at every call, as torch gives it others where it hasn't. */
+static int takes_out(DynRec *r, const NpCall *c, int ndim, const uint32_t *shape, Effect *effect) {
+    const DynNode *n = node_at(r, c->out.v->id);
+    for (int i = 0; i < ndim && n->ndim == ndim; i++)
+        if (dyn_np_agree(r, node_at(r, c->out.v->id)->shape[i], shape[i]) < 0)
+            return -1;
+    effect->out = true;
+    effect->writes = c->out_at;
+    return n->ndim == ndim ? dyn_rec_will_write(r, c->out.v->id) : (refuse(r), -1);
+}
+
 static DynVal *sized(DynRec *r, NpCall *c, int n, const uint32_t *shape, Effect effect) {
     bool known = ranks_of(c->result) == n;
     for (int i = 0; i < n; i++)
         known = known && shape[i] != DYN_NONE;
+    if (known && c->out.v != NULL && takes_out(r, c, n, shape, &effect) < 0)
+        return NULL;
     return known ? call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect) : refuse(r);
 }
 

@@ -239,7 +239,7 @@ bool dyn_tt_is_str(DynRec *r, DynOperand o, const char *text) {
 /* ---- results */
 
 DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node) {
-    DynOperand to = c->b->effect == DYN_BIND_IN_PLACE ? c->args[0] : dyn_np_slot(c, "out");
+    DynOperand to = c->b->effect == DYN_BIND_IN_PLACE ? c->args[0] : c->out;
     if (node == DYN_NONE || to.v == NULL)
         return dyn_np_result(r, node, c->result);
     const DynNode *n = dyn_tt_node(r, node), *d = to.v->kind == DV_ARRAY ? dyn_tt_node(r, to.v->id) : NULL;

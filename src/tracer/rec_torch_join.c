@@ -15,14 +15,16 @@ static int joined(DynRec *r, DynOperand o, uint32_t *nodes) {
     return n < 1 ? (dyn_tt_refuse(r), -1) : n;
 }
 
-static DynVal *join(DynRec *r, const NpCall *c, const uint32_t *nodes, int n, int axis) {
+static DynVal *join(DynRec *r, NpCall *c, const uint32_t *nodes, int n, int axis) {
     DynDtype dt = dyn_np_dtype_of(c->result);
     bool in_order = true;
     for (int i = 0; i < n; i++)
         in_order = in_order && dyn_np_always_c(r, nodes[i]);
-    if (dt == DYN_NO_DTYPE || dyn_np_slot(c, "out").v != NULL)
+    if (dt == DYN_NO_DTYPE)
         return dyn_tt_refuse(r);
     uint32_t id = dyn_np_join(r, nodes, n, axis, dt);
+    if (c->out.v != NULL)
+        return dyn_tt_finish(r, c, id);
     return id == DYN_NONE || (!in_order && dyn_np_hold_sizes(r, id) < 0) ? NULL : dyn_np_result(r, id, c->result);
 }
 

@@ -205,32 +205,36 @@ static int keep_running(DynRec *r, DynOperand to, uint32_t value, double momentu
     return t == DYN_NONE || dyn_np_store_into(r, to, dyn_np_node_arg(r, t)) == NULL ? -1 : 0;
 }
 
-/* With the statistics of this batch, which go into the running ones: those of the variance over n - 1. */
-static uint32_t of_this_batch(DynRec *r, const NpCall *c, uint32_t a, double momentum, double eps) {
-    int axes[DYN_MAX_NDIM] = {0}, ndim = dyn_tt_node(r, a)->ndim;
+/* With the statistics of this batch, which go into the running ones: those of the variance over n - 1. `each`: each instance has
+ * its own, of which the running ones get the mean. */
+static uint32_t of_this_batch(DynRec *r, const NpCall *c, uint32_t a, bool each, double momentum, double eps) {
+    int axes[DYN_MAX_NDIM] = {0}, batch = 0, naxes = 0;
     DynOperand running[2] = {dyn_np_slot(c, "running_mean"), dyn_np_slot(c, "running_var")};
-    for (int i = 2; i < ndim; i++)
-        axes[i - 1] = i;
-    uint32_t n = dyn_tt_count(r, a, ndim - 1, axes);
+    for (int i = 0; i < dyn_tt_node(r, a)->ndim; i++)
+        if (i > 1 || (i == 0 && !each))
+            axes[naxes++] = i;
+    uint32_t n = dyn_tt_count(r, a, naxes, axes);
     if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, n, 1) < 0)
         return dyn_tt_none(r);
-    uint32_t mean = dyn_tt_mean(r, a, ndim - 1, axes, true), centred = dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, mean);
-    uint32_t squares = dyn_tt_unary(r, DYN_OP_SQUARE, centred), variance = dyn_tt_mean(r, squares, ndim - 1, axes, true);
+    uint32_t mean = dyn_tt_mean(r, a, naxes, axes, true), centred = dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, mean);
+    uint32_t squares = dyn_tt_unary(r, DYN_OP_SQUARE, centred), variance = dyn_tt_mean(r, squares, naxes, axes, true);
     uint32_t node = dyn_tt_nodes(r, DYN_OP_MULTIPLY, centred, inverse_root(r, variance, eps));
     NpArg freedom = {{DYN_ARG_SYM, dyn_np_op(r, DYN_S_SUB, n, dyn_np_int(r, 1))}, NP_WEAK_INT};
     for (int i = 0; i < 2 && node != DYN_NONE; i++) {
         if (running[i].v == NULL)
             continue;
         uint32_t value =
-            i == 0 ? dyn_tt_mean(r, a, ndim - 1, axes, false)
-                   : dyn_tt_binary(r, DYN_OP_DIVIDE, dyn_tt_reduce(r, DYN_OP_SUM, squares, ndim - 1, axes, false), freedom);
-        if (keep_running(r, running[i], value, momentum) < 0)
+            i == 0 ? dyn_tt_mean(r, a, naxes, axes, false)
+                   : dyn_tt_binary(r, DYN_OP_DIVIDE, dyn_tt_reduce(r, DYN_OP_SUM, squares, naxes, axes, false), freedom);
+        value = each && value != DYN_NONE ? dyn_tt_mean(r, value, 1, &batch, false) : value;
+        if (value == DYN_NONE || keep_running(r, running[i], value, momentum) < 0)
             return DYN_NONE;
     }
     return node;
 }
 
-/* Statistics of a batch that PyTorch keeps as halves are its own affair: how it rounds them shows. */
+/* batch_norm; instance_norm (operator 1). Statistics of a batch that PyTorch keeps as halves are its own affair: how it rounds
+ * them shows. */
 DynVal *tt_rule_batch_norm(DynRec *r, NpCall *c) {
     DynDtype dt = DYN_NO_DTYPE;
     Affine x, running = {dyn_tt_tensor(r, c, "running_mean"), dyn_tt_tensor(r, c, "running_var")};
@@ -238,13 +242,14 @@ DynVal *tt_rule_batch_norm(DynRec *r, NpCall *c) {
     double momentum = 0.1, eps = 1e-5;
     uint32_t a = operand(r, c, &dt), node;
     DynDtype kept = running.weight == DYN_NONE ? dt : (DynDtype)dyn_tt_node(r, running.weight)->dtype;
-    if (a == DYN_NONE || dyn_tt_node(r, a)->ndim < 2 || dyn_np_flag(r, dyn_np_slot(c, "training"), &training) < 0 ||
+    if (a == DYN_NONE || dyn_tt_node(r, a)->ndim < 2 ||
+        dyn_np_flag(r, dyn_np_slot(c, c->b->op == 1 ? "use_input_stats" : "training"), &training) < 0 ||
         dyn_tt_burnt_float(r, dyn_np_slot(c, "momentum"), &momentum) < 0 ||
         dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0 || (training && dyn_dtype_is_half(kept)) ||
         affine_of(r, c, kept, &x) < 0 || along_channels(r, a, &x.weight) < 0 || along_channels(r, a, &x.bias) < 0)
         return dyn_tt_refuse(r);
     if (training) {
-        node = of_this_batch(r, c, a, momentum, eps);
+        node = of_this_batch(r, c, a, c->b->op == 1, momentum, eps);
     } else {
         if (running.weight == DYN_NONE || running.bias == DYN_NONE || along_channels(r, a, &running.weight) < 0 ||
             along_channels(r, a, &running.bias) < 0)

@@ -29,6 +29,8 @@ DynVal *tt_rule_pointwise(DynRec *r, NpCall *c) {
     uint32_t nodes[8], shape[DYN_MAX_NDIM];
     int n = 0;
     for (int i = 0; i < c->npos + c->nkw; i++) {
+        if (c->out.v != NULL && i == c->out_at)
+            continue;
         uint32_t a = c->args[i].v->kind == DV_ARRAY ? dyn_tt_tensor_of(r, c->args[i]) : DYN_NONE;
         if (c->args[i].v->kind == DV_ARRAY && (a == DYN_NONE || n == (int)DYN_COUNTOF(nodes)))
             return dyn_tt_refuse(r);
@@ -234,6 +236,17 @@ DynVal *tt_rule_cell(DynRec *r, NpCall *c) {
 }
 
 /* ---- places, products, ranges */
+
+/* unravel_index: as many tensors of places as there are sizes. */
+DynVal *tt_rule_unravel(DynRec *r, NpCall *c) {
+    uint32_t shape[16 * DYN_MAX_NDIM];
+    int ndim = sizes_of(r, c->slot[0], shape), n = dyn_is_tuple(c->result) ? (int)PyTuple_GET_SIZE(c->result) : 0;
+    if (ndim < 0 || n == 0 || n > 16)
+        return dyn_tt_refuse(r);
+    for (int i = 1; i < n; i++)
+        memcpy(shape + i * ndim, shape, sizeof(*shape) * (size_t)ndim);
+    return dyn_np_sized_results(r, c, n * ndim, shape);
+}
 
 /* take_along_dim: the places' sizes; along the other axes the two broadcast. */
 DynVal *tt_rule_take_along(DynRec *r, NpCall *c) {
