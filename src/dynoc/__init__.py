@@ -14,7 +14,7 @@ See `optimize` for one function, `enable` for the whole process, `config` for se
 from dynoc import _dynoc
 from dynoc._errors import BackendError, CompileError, ConfigError, Error, InternalError, Unsupported
 from dynoc._config import config
-from dynoc._control import graph_break, is_tracing, reset, run, set_logs, skip, wait
+from dynoc._control import allow_in_graph, disallow_in_graph, graph_break, is_tracing, reset, run, set_logs, skip, wait
 from dynoc._optimize import disable, enable, enabled, optimize
 
 __version__ = "0.1.0"
@@ -30,9 +30,11 @@ __all__ = [
     "Interpreter",
     "Node",
     "Unsupported",
+    "allow_in_graph",
     "config",
     "counters",
     "disable",
+    "disallow_in_graph",
     "enable",
     "enabled",
     "explain",

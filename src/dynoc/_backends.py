@@ -141,7 +141,7 @@ def hand_on(entry, settings, examples, suppress):
         data, graph = entry._data, Graph()
         captured = Capture(graph, data, input_names(data), dynamic=settings["dynamic"])
         graph.output(captured.outputs())
-        gm = GraphModule(graph)
+        gm = GraphModule(captured.modules, graph)
         numbers = [data["symbols"][i]["value"] for i in captured.symbols]
         gm.meta.update(name=data["name"], data=captured)
         made = backend(to_torch_fx(gm) if is_torchs(backend) else gm, [*numbers, *examples])
@@ -192,7 +192,7 @@ class Trace:
         captured = Capture(graph, data, input_names(data), get_input=input_node)
         graph.output(captured.returned())
         graph._text = None
-        self.made = GraphModule(constants, graph)
+        self.made = GraphModule(constants | captured.modules, graph)
         return gm.forward
 
 

@@ -169,6 +169,7 @@ class Capture:
     def __init__(self, graph, data, names, dynamic=False, get_input=None):
         self.graph, self.data, self.dynamic = graph, data, dynamic
         self.nodes, self.numbers, self.objects, self.of_call = {}, {}, {}, {}
+        self.modules = {}
         self.tensors = tensors_in(data["nodes"])
         self.symbols = self.leading() if dynamic else []
         for number in self.symbols:
@@ -470,6 +471,10 @@ class Capture:
         name = method_name(x["callable"])
         if name is not None and positional:
             made = self.graph.call_method(name, positional, keywords)
+        elif is_module(x["callable"]):
+            path = module_path(x["name"])
+            self.modules[path] = x["callable"]
+            made = self.graph.call_module(path, positional, keywords)
         else:
             made = self.graph.call_function(x["callable"], positional, keywords)
         if x["acts"]:
@@ -581,10 +586,25 @@ def method_name(function):
     return function.__name__
 
 
+def is_module(function):
+    """Is it a module of torch's, which is a node of its own?"""
+    return "torch" in sys.modules and isinstance(function, sys.modules["torch"].nn.Module)
+
+
+def words_of(path):
+    """The names in a path, but those of the dicts in which a module keeps what hangs on it."""
+    return [word for word in re.findall(r"\w+", path) if word not in ("_modules", "__dict__", "_parameters", "_buffers")]
+
+
+def module_path(path):
+    """What the module is called below the first one: ``self.layers[0]`` is ``layers.0``."""
+    words = words_of(path)
+    return ".".join(words[1:] or words)
+
+
 def identifier(path):
     """A name made of where an object is found: ``self.layers[0].weight`` is ``self_layers_0_weight``."""
-    words = [word for word in re.findall(r"\w+", path) if word not in ("_modules", "__dict__", "_parameters", "_buffers")]
-    name = "_".join(words) or "_"
+    name = "_".join(words_of(path)) or "_"
     return f"_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
 
 

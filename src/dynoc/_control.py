@@ -30,6 +30,52 @@ def skip(fn):
     return fn
 
 
+def allow_in_graph(fn):
+    """Never look into `fn`: a call of it is one node of the graph, which calls it for real, in its place, once for each call.
+
+    Parameters
+    ----------
+    fn : callable
+        A function, or an object that is called, such as a module. It takes arrays, numbers and what else a graph can hand on, and
+        gives arrays, numbers, or tuples and lists of these. Also usable as a decorator.
+
+    Returns
+    -------
+    callable
+        `fn` itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dynoc
+    >>> @dynoc.allow_in_graph
+    ... def table(x):
+    ...     return np.array([hash(v) % 7 for v in x.tolist()])
+    >>> fast = dynoc.optimize(lambda x: table(x) * 2 + 1, fullgraph=True)
+    >>> [fast(np.arange(3)).tolist() for _ in range(2)]
+    [[1, 3, 5], [1, 3, 5]]
+    """
+    _dynoc.allow_in_graph(function_only(fn, "allow_in_graph"))
+    return fn
+
+
+def disallow_in_graph(fn):
+    """Leave `fn` out of every graph: a call of it is a graph break, whatever dynoc knows of it.
+
+    Parameters
+    ----------
+    fn : callable
+        Of Python or of a library, ``np.sort`` for one. What it calls may be captured where it is optimised itself.
+
+    Returns
+    -------
+    callable
+        `fn` itself.
+    """
+    _dynoc.disallow_in_graph(function_only(fn, "disallow_in_graph"))
+    return fn
+
+
 def run(fn):
     """Use what is compiled for `fn`, and compile nothing new.
 

@@ -561,11 +561,19 @@ class Writer:
     def arguments(self, args, kwargs):
         return ", ".join([*map(self.text, args), *(f"{key}={self.text(item)}" for key, item in kwargs.items())])
 
+    def found(self, target):
+        """What a path names; layers of a container have numbers for names."""
+        text = self.root
+        for part in target.split("."):
+            plain = part.isidentifier() and not keyword.iskeyword(part)
+            text = f"{text}.{part}" if plain else f"getattr({text}, {part!r})"
+        return text
+
     def expression(self, n):
         if n.op == "get_attr":
-            return f"{self.root}.{n.target}"
+            return self.found(n.target)
         if n.op == "call_module":
-            return f"{self.root}.{n.target}({self.arguments(n.args, n.kwargs)})"
+            return f"{self.found(n.target)}({self.arguments(n.args, n.kwargs)})"
         if n.op == "call_method":
             return f"{self.text(n.args[0])}.{n.target}({self.arguments(n.args[1:], n.kwargs)})"
         if n.target is getattr and len(n.args) == 2 and isinstance(n.args[0], Node) and str(n.args[1]).isidentifier():

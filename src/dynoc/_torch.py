@@ -84,3 +84,91 @@ def _writes_unsaid(schema):
     """Is it one of those whose schema doesn't say what they change: running statistics, or whether gradients are wanted?"""
     names = {a.name for a in schema.arguments}
     return any(n.startswith("running_") for n in names) or "requires_grad" in names
+
+
+# ---- TorchScript
+
+STATE = "state of the module"  # where what is written comes from
+FRESH = "made inside"
+OUTSIDE = "an argument, or part of one"
+
+
+def classify_script(scripted):
+    """What a call of a scripted or traced function or module does besides giving a result.
+
+    Parameters
+    ----------
+    scripted : torch.jit.ScriptFunction or torch.jit.ScriptModule
+
+    Returns
+    -------
+    int
+        ``PURE``: nothing. ``RANDOM``: it draws, or changes what belongs to the module, which nobody else looks at in a graph.
+        ``UNKNOWN``: it changes its arguments, prints, or records gradients of its parameters.
+
+    Examples
+    --------
+    >>> import pytest; torch = pytest.importorskip("torch")
+    >>> classify_script(torch.jit.trace(lambda x: (x + 1).relu_(), torch.ones(2))) == PURE
+    True
+    >>> classify_script(torch.jit.trace(lambda x: x.add_(1), torch.ones(2))) == UNKNOWN
+    True
+    """
+    torch = sys.modules["torch"]
+    parameters = getattr(scripted, "parameters", tuple)()
+    if torch.is_grad_enabled() and any(p.requires_grad for p in parameters):
+        return UNKNOWN
+    graph = scripted.inlined_graph
+    origins = {v.debugName(): OUTSIDE for v in graph.inputs()}
+    if isinstance(scripted, torch.jit.ScriptModule):
+        origins[next(graph.inputs()).debugName()] = STATE
+    return max((_kind_in_script(torch, n, origins) for n in _script_nodes(graph)), default=PURE)
+
+
+def _script_nodes(block):
+    for node in block.nodes():
+        yield node
+        for inner in node.blocks():
+            yield from _script_nodes(inner)
+
+
+def _kind_in_script(torch, node, origins):
+    """Of one node; `origins` says of values by name whose memory they are, and gets what the node gives."""
+    kind, inputs = node.kind(), [v.debugName() for v in node.inputs()]
+    if kind == "prim::GetAttr":
+        return _gives(node, origins, origins.get(inputs[0], OUTSIDE))
+    if node.schema() == "(no schema)":
+        return _gives(node, origins, FRESH if kind.endswith("Construct") else OUTSIDE) if kind in HARMLESS else UNKNOWN
+    if kind == "prim::RaiseException":
+        return PURE
+    schema = torch._C.parse_schema(node.schema())
+    written = {origins.get(name, OUTSIDE) for name, a in zip(inputs, schema.arguments) if a.alias_info and a.alias_info.is_write}
+    views = [a.alias_info is not None for a in schema.returns]
+    _gives(node, origins, origins.get(inputs[0], OUTSIDE) if any(views) and inputs else FRESH)
+    if OUTSIDE in written or not schema.returns:
+        return UNKNOWN
+    return RANDOM if STATE in written or _acts_unsaid(torch, node, schema) else PURE
+
+
+def _gives(node, origins, origin):
+    origins.update((v.debugName(), origin) for v in node.outputs())
+    return PURE
+
+
+def _acts_unsaid(torch, node, schema):
+    """Does it draw, or change running statistics? Not where its argument says so, as a constant."""
+    names = [a.name for a in schema.arguments]
+    asked = next((i for i, n in enumerate(names) if n in ("training", "train", "use_input_stats")), None)
+    if asked is not None:
+        flag = list(node.inputs())[asked].toIValue()
+        return flag is None or bool(flag)
+    space, _, name = schema.name.partition("::")
+    if space == "prim":
+        return False
+    return "nondeterministic_seeded" in {tag.name for tag in _tags(torch, schema)}
+
+
+HARMLESS = {f"prim::{name}" for name in (
+    "Constant", "If", "Loop", "ListConstruct", "ListUnpack", "TupleConstruct", "TupleUnpack", "TupleIndex", "TupleSlice", "DictConstruct",
+    "Uninitialized", "unchecked_cast", "unchecked_unwrap_optional", "isinstance", "NumToTensor",
+)}  # fmt: skip

@@ -74,6 +74,16 @@ static PyObject *skip(PyObject *module, PyObject *fn) {
     return Py_NewRef(fn);
 }
 
+/* Of what optimize() gave, and of the function itself. */
+static PyObject *mark(PyObject *fn, DynMark how) {
+    bool door = Py_IS_TYPE(fn, &DynDoor_Type);
+    return dyn_record_mark(fn, how) < 0 || (door && dyn_record_mark(dyn_door_function(fn), how) < 0) ? NULL : Py_NewRef(fn);
+}
+
+static PyObject *allow_in_graph(PyObject *module, PyObject *fn) { return mark(fn, DYN_MARK_ALLOW); }
+
+static PyObject *disallow_in_graph(PyObject *module, PyObject *fn) { return mark(fn, DYN_MARK_DISALLOW); }
+
 static PyObject *run(PyObject *module, PyObject *fn) {
     if (!Py_IS_TYPE(fn, &DynDoor_Type)) {
         return Py_NewRef(fn);
@@ -113,6 +123,8 @@ static PyMethodDef functions[] = {{"optimize", optimize, METH_VARARGS, "optimize
                                   {"enable", enable, METH_O, "enable(settings): every Python function from now on."},
                                   {"disable", disable, METH_NOARGS, "Undo enable."},
                                   {"skip", skip, METH_O, "Never trace this function."},
+                                  {"allow_in_graph", allow_in_graph, METH_O, "Calls of it are one node."},
+                                  {"disallow_in_graph", disallow_in_graph, METH_O, "Calls of it break the graph."},
                                   {"run", run, METH_O, "Use what is compiled, compile nothing new."},
                                   {"graph_break", graph_break, METH_NOARGS, "Break the graph here. Does nothing else."},
                                   {"is_tracing", is_tracing, METH_NOARGS, "Is this call being recorded?"},

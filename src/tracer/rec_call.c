@@ -368,8 +368,7 @@ static const char *callable_name(DynRec *r, PyObject *f) {
     return text ? text : Py_TYPE(f)->tp_name;
 }
 
-/* Look at every argument before the call runs: it may change them. */
-static int resolve_args(DynRec *r, const RecCall *c) {
+int rec_resolve_args(DynRec *r, const RecCall *c) {
     for (uint32_t i = 0; i < c->npos + c->nkw; i++) {
         if (dyn_rec_resolve(r, c->args[i].v, c->args[i].real) < 0) {
             return -1;
@@ -433,7 +432,8 @@ static DynVal *call_vectorized(DynRec *r, const RecCall *c, PyObject **result, b
         Py_XDECREF(numpy);
         PyErr_Clear();
     }
-    if (method == NULL || (PyObject *)Py_TYPE(f.real) != type || dyn_rec_resolve(r, f.v, f.real) < 0 || resolve_args(r, c) < 0) {
+    if (method == NULL || (PyObject *)Py_TYPE(f.real) != type || dyn_rec_resolve(r, f.v, f.real) < 0 ||
+        rec_resolve_args(r, c) < 0) {
         return NULL;
     }
     if (f.v->kind == DV_OBJECT) {
@@ -479,7 +479,7 @@ static DynVal *call_any(DynRec *r, RecCall *c, PyObject **result) {
     PyObject *f = c->callable.real;
     DynVal *v;
     bool handled = false;
-    if ((v = call_vectorized(r, c, result, &handled), handled)) {
+    if ((v = rec_call_marked(r, c, result, &handled), handled) || (v = call_vectorized(r, c, result, &handled), handled)) {
         return v;
     }
     if ((v = rec_call_errstate(r, c, result, &handled), handled)) {
@@ -519,7 +519,7 @@ static DynVal *call_any(DynRec *r, RecCall *c, PyObject **result) {
     if (rec_is_append(f) && c->npos == 2 && c->nkw == 0 && rec_is_open_list(r, c->args[0])) {
         return rec_append_open(r, c, result);
     }
-    int known = resolve_args(r, c);
+    int known = rec_resolve_args(r, c);
     DynOperand behind = known == 0 && (b == NULL || !dyn_np_has_rule(b)) ? implementation(r, c) : (DynOperand){0};
     if (behind.v != NULL) {
         v = call_inlined(r, c, behind, true, result);
@@ -647,7 +647,7 @@ DynVal *rec_call_within(DynRec *r, DynOperand f, DynOperand *args, uint32_t npos
     RecCall c = {.callable = f, .args = args, .npos = npos};
     rec_taken_so_far(r);
     bool known = r->cap != NULL && !r->take_lost && !shows_the_interpreter(f.real);
-    for (int i = 0; known && i < 4 && unwrap(r, &c); i++) {
+    for (int i = 0; known && i < 4 && !rec_is_marked(c.callable.real) && unwrap(r, &c); i++) {
     }
     known = known && !rec_sees_references(r, c.callable.real);
     DynVal *v = known ? call(r, &c, result) : NULL;
@@ -665,7 +665,7 @@ Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c, uint32_t npop) {
     if (shows_the_interpreter(c->callable.real)) {
         return step_bail(r, DYN_R_OPAQUE_CALL, callable_name(r, c->callable.real));
     }
-    for (int i = 0; i < 4 && unwrap(r, c); i++) {
+    for (int i = 0; i < 4 && !rec_is_marked(c->callable.real) && unwrap(r, c); i++) {
     }
     if (rec_sees_references(r, c->callable.real)) {
         return step_bail(r, DYN_R_REFERENCES, NULL);

@@ -259,6 +259,10 @@ DYN_HIDDEN uint32_t rec_found_at(const DynVal *v);                   /* the sour
 
 DYN_HIDDEN bool rec_has_recipe(DynRec *r, DynVal *v); /* as things are now */
 
+/* ---- rec_marked.c */
+DYN_HIDDEN bool rec_is_marked(PyObject *callable); /* is it not to be looked into? */
+DYN_HIDDEN DynVal *rec_call_marked(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+
 /* ---- rec_context.c */
 DYN_HIDDEN int rec_context_init(void);
 DYN_HIDDEN DynVal *rec_call_context(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
@@ -618,6 +622,7 @@ DYN_HIDDEN bool rec_is_append_name(PyObject *name);
 DYN_HIDDEN bool rec_is_open_list(DynRec *r, DynOperand o);
 DYN_HIDDEN DynVal *rec_append_open(DynRec *r, const RecCall *c, PyObject **result);
 DYN_HIDDEN PyObject *rec_call_real(const RecCall *c);
+DYN_HIDDEN int rec_resolve_args(DynRec *r, const RecCall *c); /* look at each before the call runs, which may change it */
 /* The call c runs code that isn't recorded and that makes the call `inner` of a Python function, which is, and gives its result.
  */
 DYN_HIDDEN DynVal *rec_call_behind(DynRec *r, const RecCall *c, const RecCall *inner, DynOperand func, PyObject **result);

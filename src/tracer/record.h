@@ -51,6 +51,9 @@ DYN_HIDDEN PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f);
 DYN_HIDDEN bool dyn_record_active(void); /* dynoc.is_tracing() */
 DYN_HIDDEN int dyn_record_init(void);
 extern DYN_HIDDEN PyObject *dyn_unsupported_error; /* dynoc.Unsupported, set by the module */
+/* dynoc.allow_in_graph: calls of it are one node; dynoc.disallow_in_graph: breaks. -1 with an exception. */
+typedef enum DynMark { DYN_MARK_NONE, DYN_MARK_ALLOW, DYN_MARK_DISALLOW } DynMark;
+DYN_HIDDEN int dyn_record_mark(PyObject *callable, DynMark mark);
 /* dynoc.skip, dynoc.graph_break and so on: callables the recorder knows by identity. */
 typedef enum DynSpecial { DYN_SPECIAL_GRAPH_BREAK, DYN_SPECIAL_IS_TRACING, DYN_SPECIAL_COUNT } DynSpecial;
 extern DYN_HIDDEN PyObject *dyn_special[DYN_SPECIAL_COUNT];
