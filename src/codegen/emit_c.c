@@ -251,9 +251,14 @@ static void close_loop(DynStr *out, Body *b) {
     b->open = false;
 }
 
+/* x and y are accumulators. */
 static int put_combine(DynStr *out, const DynInsn *insn, const char *x, const char *y) {
     const char *args[3] = {x, y, NULL};
-    return dyn_emit_expr(out, insn, (DynDtype)insn->dtype, args);
+    DynInsn ranks = *insn;
+    if (dyn_emit_is_ranked(insn)) {
+        ranks.dtype = ranks.compute = (uint8_t)dyn_emit_rank_dtype(insn);
+    }
+    return dyn_emit_expr(out, &ranks, (DynDtype)ranks.dtype, args);
 }
 
 /* Where lane i of an indirect operand stands, at<n>: what isn't there is the last (gather_loops.h has the same), and is told. */
@@ -277,6 +282,12 @@ static int put_accumulate(DynStr *out, Body *b, const DynInsn *insn, int n) {
     snprintf(acc, sizeof(acc), "x%d[j]", n);
     value_name(b, insn->a[1], value, sizeof(value));
     open_loop(out, b);
+    if (dyn_emit_is_ranked(insn)) {
+        dyn_str_printf(out, "const %s w%d = ", dyn_emit_type(dyn_emit_rank_dtype(insn)), n);
+        dyn_emit_rank(out, insn, false, value);
+        dyn_str_printf(out, ";\n%s%s", b->indent, b->lanes ? "    " : "");
+        snprintf(value, sizeof(value), "w%d", n);
+    }
     dyn_str_printf(out, "%s = ", acc);
     int failed = rounds ? dyn_emit_op(out, insn, args) : put_combine(out, insn, acc, value);
     dyn_str_puts(out, ";\n");
@@ -459,7 +470,7 @@ static int put_lookup(DynStr *out, const DynKernel *k) {
 
 typedef struct Accumulator {
     const DynInsn *insn;
-    const char *type;
+    const char *type, *held; /* in memory, and here: a rank */
 } Accumulator;
 
 static int find_accumulators(const DynKernel *k, Accumulator *acc) {
@@ -468,8 +479,10 @@ static int find_accumulators(const DynKernel *k, Accumulator *acc) {
         if (at(k, i)->kind == DYN_L_REDUCE) {
             DynDtype dt = (DynDtype)at(k, i)->compute;
             acc[n].insn = at(k, i);
-            acc[n++].type =
+            acc[n].type =
                 dt == DYN_BOOL ? dyn_emit_memory_type(dt) : dyn_emit_type(dt); /* of _Bool in memory gcc makes no vectors */
+            acc[n].held = dyn_emit_is_ranked(at(k, i)) ? dyn_emit_type(dyn_emit_rank_dtype(at(k, i))) : acc[n].type;
+            n++;
         }
     }
     return n;
@@ -496,31 +509,68 @@ static void put_start(DynStr *out, const DynKernel *k, const Accumulator *acc, i
     for (int i = 0; i < n; i++) {
         uint32_t op = acc[i].insn->a[0];
         const char *t = acc[i].type;
+        char y[24];
+        snprintf(y, sizeof(y), "y%d[j]", i);
         dyn_str_printf(out,
                        "        const %s *y%d = p[%u] ? (const %s *)p[%u] + (how & %d ? lane : 0) : a%u;\n"
-                       "        %s x%d[%d];\n" SIMD "        for (int j = 0; j < %d; j++) x%d[j] = y%d[j];\n",
-                       t, i, k->operands.n + op, t, k->operands.n + op, DYN_START_WALKS, op, t, i, DYN_REDUCE_LANES,
-                       DYN_REDUCE_LANES, i, i);
+                       "        %s x%d[%d];\n" SIMD "        for (int j = 0; j < %d; j++) x%d[j] = ",
+                       t, i, k->operands.n + op, t, k->operands.n + op, DYN_START_WALKS, op, acc[i].held, i, DYN_REDUCE_LANES,
+                       DYN_REDUCE_LANES, i);
+        dyn_emit_rank(out, acc[i].insn, false, y);
+        dyn_str_puts(out, ";\n");
     }
+}
+
+/* Lanes of memory with the accumulator: "x0[j] = a1[j] op x0[j]". */
+static int put_join(DynStr *out, const char *indent, const Accumulator *acc, int i) {
+    DynStr a = {0};
+    char x[24], memory[24];
+    snprintf(x, sizeof(x), "x%d[j]", i);
+    snprintf(memory, sizeof(memory), "a%u[j]", acc->insn->a[0]);
+    dyn_emit_rank(&a, acc->insn, false, memory);
+    dyn_str_printf(out, SIMD "%sfor (int j = 0; j < %d; j++) %s = ", indent, DYN_REDUCE_LANES, x);
+    int failed = put_combine(out, acc->insn, dyn_str_at(&a), x) | a.failed;
+    dyn_str_puts(out, ";\n");
+    dyn_str_free(&a);
+    return failed;
+}
+
+static void put_lanes(DynStr *out, const char *indent, const Accumulator *acc, int i) {
+    char x[24];
+    snprintf(x, sizeof(x), "x%d[j]", i);
+    dyn_str_printf(out, SIMD "%sfor (int j = 0; j < %d; j++) a%u[j] = ", indent, DYN_REDUCE_LANES, acc->insn->a[0]);
+    dyn_emit_rank(out, acc->insn, true, x);
+    dyn_str_puts(out, ";\n");
+}
+
+static void put_result(DynStr *out, const char *indent, const Accumulator *acc, const char *x) {
+    dyn_str_printf(out, "%s*a%u = ", indent, acc->insn->a[0]);
+    dyn_emit_rank(out, acc->insn, true, x);
+    dyn_str_puts(out, ";\n");
 }
 
 static int put_end(DynStr *out, const Accumulator *acc, int n) {
     int failed = 0;
     dyn_str_printf(out, "        if (how & %d) {\n", DYN_COMBINE);
     for (int i = 0; i < n; i++) {
-        char x[24], a[24];
-        snprintf(x, sizeof(x), "x%d[j]", i);
-        snprintf(a, sizeof(a), "a%u[j]", acc[i].insn->a[0]);
-        dyn_str_printf(out, SIMD "            for (int j = 0; j < %d; j++) %s = ", DYN_REDUCE_LANES, x);
-        failed |= put_combine(out, acc[i].insn, a, x);
-        dyn_str_puts(out, ";\n");
+        failed |= put_join(out, "            ", &acc[i], i);
     }
     dyn_str_puts(out, "        }\n");
     for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, SIMD "        for (int j = 0; j < %d; j++) a%u[j] = x%d[j];\n", DYN_REDUCE_LANES, acc[i].insn->a[0],
-                       i);
+        put_lanes(out, "        ", &acc[i], i);
     }
     return failed;
+}
+
+/* What an accumulator holds before anything was added, e0: behind the operands. */
+static void put_empty(DynStr *out, const DynKernel *k, const Accumulator *acc, int n) {
+    for (int i = 0; i < n; i++) {
+        char from[48];
+        snprintf(from, sizeof(from), "*(const %s *)p[%u]", acc[i].type, k->operands.n + acc[i].insn->a[0]);
+        dyn_str_printf(out, "    const %s e%d = ", acc[i].held, i);
+        dyn_emit_rank(out, acc[i].insn, false, from);
+        dyn_str_puts(out, ";\n");
+    }
 }
 
 static void put_identity(DynStr *out, const char *indent, const Accumulator *acc, int n) {
@@ -593,15 +643,15 @@ static int put_few(DynStr *out, const DynKernel *k) {
     int failed = put_invariants(out, k, "    ");
     dyn_str_printf(out, "    const long groups = (long)p[%u];\n    const unsigned char *order = (const unsigned char *)p[%u];\n",
                    3 * nops, 3 * nops + 1);
+    put_empty(out, k, acc, n);
     for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, "    const %s e%d = *(const %s *)p[%u];\n    %s part%d[%d][%d];\n", acc[i].type, i, acc[i].type,
-                       nops + acc[i].insn->a[0], acc[i].type, i, DYN_FEW_PARTS, lanes);
+        dyn_str_printf(out, "    %s part%d[%d][%d];\n", acc[i].held, i, DYN_FEW_PARTS, lanes);
     }
     dyn_str_puts(out, "    for (long g = 0; g < groups; g++) {\n        long top = 0;\n"
                       "        for (long i = 0; i < n; i++, top++) {\n            const long at = order[2 * i];\n");
     put_few_pointers(out, k);
     for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, "            %s *x%d = part%d[top];\n", acc[i].type, i, i);
+        dyn_str_printf(out, "            %s *x%d = part%d[top];\n", acc[i].held, i, i);
     }
     put_identity(out, "            ", acc, n);
     failed |= put_group(out, k, "            ", false);
@@ -616,8 +666,12 @@ static int put_few(DynStr *out, const DynKernel *k) {
     }
     dyn_str_puts(out, "            }\n        }\n");
     for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, SIMD "        for (int j = 0; j < %d; j++) ((%s *)p[%u])[g * %d + j] = part%d[0][j];\n", lanes,
-                       acc[i].type, acc[i].insn->a[0], lanes, i);
+        char x[24];
+        snprintf(x, sizeof(x), "part%d[0][j]", i);
+        dyn_str_printf(out, SIMD "        for (int j = 0; j < %d; j++) ((%s *)p[%u])[g * %d + j] = ", lanes, acc[i].type,
+                       acc[i].insn->a[0], lanes);
+        dyn_emit_rank(out, acc[i].insn, true, x);
+        dyn_str_puts(out, ";\n");
     }
     dyn_str_puts(out, "    }\n}\n");
     return failed;
@@ -625,24 +679,17 @@ static int put_few(DynStr *out, const DynKernel *k) {
 
 /* An accumulator is combined with as many of those before it as the tree wants now, and kept. */
 static int put_joins(DynStr *out, const DynKernel *k, const Accumulator *acc, int n) {
-    const int lanes = DYN_REDUCE_LANES;
     int failed = 0;
     dyn_str_puts(out, "            for (int m = o[1]; m > 0; m--) {\n");
     for (int i = 0; i < n; i++) {
-        char x[24], a[24];
         uint32_t op = acc[i].insn->a[0];
-        snprintf(x, sizeof(x), "x%d[j]", i);
-        snprintf(a, sizeof(a), "a%u[j]", op);
-        dyn_str_printf(
-            out,
-            "                a%u = (%s *)((char *)a%u - pitch);\n" SIMD "                for (int j = 0; j < %d; j++) %s = ", op,
-            dyn_emit_memory_type((DynDtype)k->operands.at[op].dtype), op, lanes, x);
-        failed |= put_combine(out, acc[i].insn, a, x);
-        dyn_str_puts(out, ";\n");
+        dyn_str_printf(out, "                a%u = (%s *)((char *)a%u - pitch);\n", op,
+                       dyn_emit_memory_type((DynDtype)k->operands.at[op].dtype), op);
+        failed |= put_join(out, "                ", &acc[i], i);
     }
     dyn_str_puts(out, "            }\n");
     for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, SIMD "            for (int j = 0; j < %d; j++) a%u[j] = x%d[j];\n", lanes, acc[i].insn->a[0], i);
+        put_lanes(out, "            ", &acc[i], i);
     }
     return failed;
 }
@@ -656,10 +703,7 @@ static int put_block(DynStr *out, const DynKernel *k) {
     put_params(out, k);
     put_group_pointers(out, k, true);
     int failed = put_invariants(out, k, "    ");
-    for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, "    const %s e%d = *(const %s *)p[%u];\n", acc[i].type, i, acc[i].type,
-                       k->operands.n + acc[i].insn->a[0]);
-    }
+    put_empty(out, k, acc, n);
     dyn_str_printf(out,
                    "    const long groups = (long)p[%u], back = (long)p[%u], pitch = (long)p[%u];\n    long held = 0;\n"
                    "    for (const signed char *o = (const signed char *)p[%u]; *o >= 0; o += 2) {\n"
@@ -675,7 +719,7 @@ static int put_block(DynStr *out, const DynKernel *k) {
         }
     }
     for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, "            %s x%d[%d];\n", acc[i].type, i, lanes);
+        dyn_str_printf(out, "            %s x%d[%d];\n", acc[i].held, i, lanes);
     }
     put_identity(out, "            ", acc, n);
     dyn_str_puts(out, "            long i = *o;\n            do {\n");
@@ -726,7 +770,7 @@ static int put_rest(DynStr *out, const DynKernel *k, const Accumulator *acc, int
         dyn_str_printf(out,
                        "                %s w%d[%d];\n" SIMD "                for (int j = 0; j < %d; j++) w%d[j] = x%d[j];\n" SIMD
                        "                for (int j = 0; j < %d; j++) x%d[j] = j < rest ? x%d[j] : e%d;\n",
-                       acc[i].type, i, lanes, lanes, i, i, lanes, i, i, i);
+                       acc[i].held, i, lanes, lanes, i, i, lanes, i, i, i);
     }
     failed |= put_group(out, k, "                ", false);
     for (int i = 0; i < n; i++) {
@@ -751,7 +795,7 @@ static int put_trees(DynStr *out, const Accumulator *acc, int n) {
         for (int w = DYN_REDUCE_LANES / 2; w > 0; w /= 2) {
             snprintf(y, sizeof(y), "x%d[%d + j]", i, w);
             const DynDtypeInfo *t = &dyn_dtypes[acc[i].insn->compute];
-            bool vectors = t->kind != 'c' && (t->kind != 'f' || w * t->size >= 16);
+            bool vectors = t->kind != 'c' && (t->kind != 'f' || dyn_emit_is_ranked(acc[i].insn) || w * t->size >= 16);
             dyn_str_printf(out, "%s            for (int j = 0; j < %d; j++) {\n", vectors ? SIMD : "", w);
             failed |= put_combined(out, "                ", &acc[i], x, y);
             dyn_str_puts(out, "            }\n");
@@ -766,14 +810,16 @@ static int put_block_end(DynStr *out, const Accumulator *acc, int n) {
     int failed = 0;
     dyn_str_puts(out, "            if (m == n) {\n");
     for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, "                *a%u = x%d[0];\n", acc[i].insn->a[0], i);
+        char x[24];
+        snprintf(x, sizeof(x), "x%d[0]", i);
+        put_result(out, "                ", &acc[i], x);
     }
     dyn_str_puts(out, "                goto next;\n            }\n");
     for (int i = 0; i < n; i++) {
         char v[24], level[32];
         snprintf(v, sizeof(v), "v%d", i);
         snprintf(level, sizeof(level), "part%d[level]", i);
-        dyn_str_printf(out, "            %s %s = x%d[0];\n            level = 0;\n", acc[i].type, v, i);
+        dyn_str_printf(out, "            %s %s = x%d[0];\n            level = 0;\n", acc[i].held, v, i);
         dyn_str_puts(out, "            for (unsigned long c = count; c & 1; c >>= 1, level++) {\n");
         failed |= put_combined(out, "                ", &acc[i], level, v);
         dyn_str_printf(out, "                %s = %s;\n            }\n            %s = %s;\n", v, level, level, v);
@@ -787,12 +833,12 @@ static int put_results(DynStr *out, const Accumulator *acc, int n) {
         char r[24], level[32];
         snprintf(r, sizeof(r), "r%d", i);
         snprintf(level, sizeof(level), "part%d[level]", i);
-        dyn_str_printf(out, "        level = __builtin_ctzl(count);\n        %s %s = %s;\n", acc[i].type, r, level);
+        dyn_str_printf(out, "        level = __builtin_ctzl(count);\n        %s %s = %s;\n", acc[i].held, r, level);
         dyn_str_puts(out, "        for (unsigned long c = count >> (level + 1); c; c >>= 1) {\n            level++;\n            "
                           "if (c & 1) {\n");
         failed |= put_combined(out, "                ", &acc[i], level, r);
-        dyn_str_printf(out, "                %s = %s;\n            }\n        }\n        *a%u = %s;\n", r, level,
-                       acc[i].insn->a[0], r);
+        dyn_str_printf(out, "                %s = %s;\n            }\n        }\n", r, level);
+        put_result(out, "        ", &acc[i], r);
     }
     return failed;
 }
@@ -846,10 +892,7 @@ static int put_rows(DynStr *out, const DynKernel *k) {
     dyn_str_printf(out, "static void r%d(char *const *p, const long *step, long rows, long n, const union dyn_scalar *s) {\n",
                    k->number);
     put_params(out, k);
-    for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, "    const %s e%d = *(const %s *)p[%u];\n", acc[i].type, i, acc[i].type,
-                       k->operands.n + acc[i].insn->a[0]);
-    }
+    put_empty(out, k, acc, n);
     dyn_str_puts(out, "    for (long row = 0; row < rows; row++) {\n");
     for (uint32_t i = 0; i < k->operands.n; i++) {
         dyn_str_puts(out, "    ");
@@ -858,7 +901,7 @@ static int put_rows(DynStr *out, const DynKernel *k) {
     }
     int failed = put_invariants(out, k, "        ");
     for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, "        %s x%d[%d], part%d[56];\n", acc[i].type, i, lanes, i);
+        dyn_str_printf(out, "        %s x%d[%d], part%d[56];\n", acc[i].held, i, lanes, i);
     }
     dyn_str_puts(out,
                  "        unsigned long count = 0;\n        int level;\n        for (long left = n, m; left > 0; left -= m) {\n");

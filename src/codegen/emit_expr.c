@@ -182,6 +182,23 @@ int dyn_emit_op(DynStr *out, const DynInsn *insn, const char *const *args) {
     return 0;
 }
 
+/* ---- ranks of floats: dyn_rank_max_f32 of ops_c.def and its like */
+
+bool dyn_emit_is_ranked(const DynInsn *insn) {
+    return (insn->op == DYN_OP_MAX || insn->op == DYN_OP_MIN) && dyn_dtypes[insn->compute].kind == 'f';
+}
+
+DynDtype dyn_emit_rank_dtype(const DynInsn *insn) { return insn->compute == DYN_F64 ? DYN_I64 : DYN_I32; }
+
+void dyn_emit_rank(DynStr *out, const DynInsn *insn, bool back, const char *x) {
+    if (!dyn_emit_is_ranked(insn)) {
+        dyn_str_puts(out, x);
+        return;
+    }
+    dyn_str_printf(out, "dyn_%s_%s_%s(%s)", back ? "ranked" : "rank", insn->op == DYN_OP_MAX ? "max" : "min",
+                   insn->compute == DYN_F64 ? "f64" : "f32", x);
+}
+
 /* ---- functions that a text calls */
 
 #define MAX_NAMES 2048 /* more than the operator table has */

@@ -35,17 +35,29 @@ _Static_assert(DYN_REDUCE_LANES == 32, "the trees start with 16 and 16");
 #define FLOATS(X) X(F32, float) X(F64, double)
 #define COMPLEXES(X) X(C64, float _Complex) X(C128, double _Complex)
 
+/* As dyn_rank_max_f32 and its like of ops_c.def: the order in which generated code takes extremes of floats. */
+#define RANKS(N, T, I, U, nans)                                                     \
+    static inline I rank_of_##N(T a, U offset) {                                    \
+        I i;                                                                        \
+        memcpy(&i, &a, sizeof(i));                                                  \
+        return (I)((U)(i ^ (i >> (8 * sizeof(i) - 1) & (I)((U)-1 >> 1))) + offset); \
+    }                                                                               \
+    static inline I rank_max_##N(T a) { return rank_of_##N(a, -(U)(nans)); }        \
+    static inline I rank_min_##N(T a) { return rank_of_##N(a, (U)(nans)); }
+RANKS(F32, float, int32_t, uint32_t, 0x7fffff)
+RANKS(F64, double, int64_t, uint64_t, 0xfffffffffffff)
+
 /* Integers wrap. */
 #define INTEGER_ROWS(N, T)                       \
     LANES(sum_##N, T, (uint64_t)x + (uint64_t)y) \
     LANES(prod_##N, T, (uint64_t)x *(uint64_t)y) \
     LANES(max_##N, T, x > y ? x : y)             \
     LANES(min_##N, T, x < y ? x : y)
-#define FLOAT_ROWS(N, T)                                        \
-    LANES(sum_##N, T, x + y)                                    \
-    LANES(prod_##N, T, x *y)                                    \
-    LANES(max_##N, T, (dyn_above_##N(x, y) | (x != x)) ? x : y) \
-    LANES(min_##N, T, (dyn_above_##N(y, x) | (x != x)) ? x : y)
+#define FLOAT_ROWS(N, T)                                         \
+    LANES(sum_##N, T, x + y)                                     \
+    LANES(prod_##N, T, x *y)                                     \
+    LANES(max_##N, T, rank_max_##N(x) > rank_max_##N(y) ? x : y) \
+    LANES(min_##N, T, rank_min_##N(x) < rank_min_##N(y) ? x : y)
 /* As the helpers of ops_c.def. Products are fused where generated code fuses them: below. */
 #define REAL(x) (__real__(x))
 #define IMAG(x) (__imag__(x))

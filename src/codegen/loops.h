@@ -195,6 +195,12 @@ DYN_HIDDEN int dyn_emit_op(DynStr *out, const DynInsn *insn, const char *const *
 DYN_HIDDEN bool dyn_emit_rounds(const DynInsn *insn); /* does it give a half that dyn_emit_expr rounds? */
 DYN_HIDDEN const char *dyn_emit_type(DynDtype dt);    /* of a value in a kernel: _Bool for BOOL */
 DYN_HIDDEN const char *dyn_emit_memory_type(DynDtype dt);
+/* Extremes of floats are kept as ranks, whole numbers in the order of the floats with nan beyond all: of those the processor has
+ * a maximum, of floats it takes seven instructions, as nan may raise no flag. dyn_emit_rank: what makes a rank of the float x, or
+ * a float of the rank x (back); x itself where the reduction keeps none. */
+DYN_HIDDEN bool dyn_emit_is_ranked(const DynInsn *insn);
+DYN_HIDDEN DynDtype dyn_emit_rank_dtype(const DynInsn *insn);
+DYN_HIDDEN void dyn_emit_rank(DynStr *out, const DynInsn *insn, bool back, const char *x);
 DYN_HIDDEN void dyn_emit_helpers(DynStr *out, const char *body); /* the functions that a text calls */
 
 /* emit_c.c: does it have the third function of native.h? */

@@ -1,11 +1,13 @@
 """Reductions, running sums and positions in every form, against plain NumPy: dtypes, axes, memory orders, awkward values,
 keywords, small sizes through one entry, warnings, and that each form is one graph."""
 
+import platform
+
 import numpy as np
 import pytest
 from case import Call, f64
 from compare import check, dynoc
-from logs import logged
+from logs import counted, logged
 
 FLOATS = ["float32", "float64"]
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", *FLOATS]
@@ -120,6 +122,40 @@ def test_positions_of_awkward_numbers(dtype):
         a[rng.integers(0, 24, 30), rng.integers(0, n, 30)] = rng.choice(values, 30)
         for maker in (lambda a=a: (a,), lambda a=a: (np.asfortranarray(a),), lambda a=a: (np.repeat(a, 2, 1)[:, ::2],)):
             check(plain, fast, maker, what=f"n = {n}")
+
+
+def awkward_floats(dtype, shape):
+    """Of every exponent, and now and then no number, of either sign."""
+    rng = np.random.default_rng(shape[1])
+    bits = rng.integers(0, 2 ** (8 * np.dtype(dtype).itemsize), shape, np.uint64).astype(f"u{np.dtype(dtype).itemsize}")
+    number = np.isfinite(bits.view(dtype))
+    x = np.where(number, bits.view(dtype), rng.choice(np.array([np.inf, -np.inf, 0.0, -0.0], dtype), shape))
+    nan = np.array([np.nan, -np.nan], dtype)
+    yield x
+    yield np.where(rng.random(shape) < 0.02, rng.choice(nan, shape), x)
+    yield np.full(shape, -np.inf, dtype)
+    yield np.full(shape, np.inf, dtype)
+    yield np.full(shape, -np.nan, dtype)
+
+
+@pytest.mark.parametrize("isa", ["", "-mno-avx512f", "-mno-avx -mno-sse3", "built-in"])
+@pytest.mark.parametrize("dtype", ["float16", *FLOATS])
+def test_extremes_of_awkward_floats(dtype, isa, monkeypatch):
+    """By every way along rows, columns and all, alone and beside a sum; nan is no reason for a second call."""
+    monkeypatch.setattr(dynoc.config, "compiler", "/nonexistent/cc" if isa == "built-in" else dynoc.config.compiler)
+    monkeypatch.setattr(dynoc.config, "cflags", isa if isa != "built-in" and platform.machine() == "x86_64" else "")
+
+    def plain(x):
+        return x.max(-1), x.min(-1), x.max(0), x.min(0), x.max(), x.min(), (x > 0).sum(0), (-x).max(0), x[:, ::2].max(-1)
+
+    fast = optimised(plain, fullgraph=True)
+    fast(np.ones((2, 2), dtype))
+    before = counted("FLAGS")
+    for shape in ((1, 1), (40, 2), (3, 7), (33, 16), (40, 17), (17, 31), (64, 32), (5, 33), (9, 100), (3, 1030), (1030, 3)):
+        for x in awkward_floats(dtype, shape):
+            for want, got in zip(plain(x), fast(x), strict=True):
+                np.testing.assert_array_equal(got, want)
+    assert counted("FLAGS") == before
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint64", "float32", "float64"])
