@@ -316,9 +316,7 @@ static uint32_t unary(DynRec *r, const NpCall *c, DynOp op, bool floats, bool tr
     if (truth && dyn_ops[op].dtype == DYN_DT_LOGICAL)
         compute = DYN_BOOL;
     else if (dt == DYN_BOOL && !floats && op != DYN_OP_INVERT)
-        return dyn_tt_none(r);                   /* what torch has of these for truths is its own affair */
-    if (op == DYN_OP_SIGN && kind_of(dt) == 'f') /* of nan torch gives 0 */
-        return dyn_tt_none(r);
+        return dyn_tt_none(r); /* what torch has of these for truths is its own affair */
     return dyn_tt_elementwise(r, op, compute, result, &a, 1);
 }
 
@@ -438,18 +436,18 @@ static uint32_t divide(DynRec *r, const NpArg *args) {
     return dyn_tt_elementwise(r, DYN_OP_DIVIDE, dt, dt, args, 2);
 }
 
-/* rounding_mode: "floor" and "trunc" of floats; those of integers raise where they divide by zero. */
+/* rounding_mode: "floor" (operator 1 too) and "trunc" of floats; those of integers raise where they divide by zero. */
 DynVal *tt_rule_divide(DynRec *r, NpCall *c) {
     NpArg args[2];
     DynOperand mode = dyn_np_slot(c, "rounding_mode");
     if (two(r, c, args) < 0)
         return NULL;
-    if (mode.v == NULL)
+    if (mode.v == NULL && c->b->op == 0)
         return dyn_tt_finish(r, c, divide(r, args));
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     if (dt == DYN_NO_DTYPE || !is_inexact(dt))
         return dyn_tt_refuse(r);
-    if (dyn_tt_is_str(r, mode, "floor"))
+    if (c->b->op == 1 || dyn_tt_is_str(r, mode, "floor"))
         return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_FLOOR_DIVIDE, dt, dt, args, 2));
     if (dyn_tt_is_str(r, mode, "trunc")) {
         DynDtype wide = goes_by_float(r, DYN_OP_DIVIDE, dt, args) ? DYN_F32 : dt;
@@ -541,13 +539,14 @@ DynVal *tt_rule_addc(DynRec *r, NpCall *c) {
             return dyn_tt_refuse(r);
     DynOperand value = dyn_np_slot(c, "value");
     DynDtype dt = dyn_tt_result_type(r, args, 3);
-    if (dt == DYN_NO_DTYPE || kind_of(dt) != 'f')
+    bool whole = dt != DYN_NO_DTYPE && (kind_of(dt) == 'i' || kind_of(dt) == 'u') && c->b->op == DYN_OP_MULTIPLY;
+    if (dt == DYN_NO_DTYPE || (kind_of(dt) != 'f' && !whole))
         return dyn_tt_refuse(r);
     NpArg scaled[2] = {args[1]}, sum[2] = {args[0]};
     DynDtype wide = dyn_tt_wide(dt);
     if (value.v != NULL) { /* torch scales the first factor */
-        if (dyn_np_operand(r, value, &scaled[1]) < 0)
-            return NULL;
+        if (dyn_np_operand(r, value, &scaled[1]) < 0 || (whole && scaled[1].code != NP_WEAK_INT))
+            return dyn_tt_refuse(r);
         uint32_t t = dyn_tt_elementwise(r, DYN_OP_MULTIPLY, wide, wide, scaled, 2);
         if (t == DYN_NONE)
             return NULL;
@@ -561,25 +560,45 @@ DynVal *tt_rule_addc(DynRec *r, NpCall *c) {
     return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_ADD, wide, dt, sum, 2));
 }
 
-/* lerp: |weight| < 0.5: start + weight * (end - start), else from the end: aten/src/ATen/native/Lerp.h. A number as weight. */
-DynVal *tt_rule_lerp(DynRec *r, NpCall *c) {
-    NpArg args[2], weight;
-    if (two(r, c, args) < 0 || dyn_tt_operand(r, c, "weight", &weight) < 0)
-        return NULL;
-    DynDtype dt = dyn_tt_result_type(r, args, 2);
-    double w = 0;
-    if (dt == DYN_NO_DTYPE || kind_of(dt) != 'f' || weight.arg.kind != DYN_ARG_SYM ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, "weight"), &w) < 0)
-        return dyn_tt_refuse(r);
+/* lerp: |weight| < 0.5: start + weight * (end - start), else from the end: aten/src/ATen/native/Lerp.h. Rounded once. */
+static uint32_t lerp_by_number(DynRec *r, const NpArg *args, double w, DynDtype dt) {
     NpArg turned[2] = {args[1], args[0]};
     bool low = w > -0.5 && w < 0.5;
     DynDtype wide = dyn_tt_wide(dt);
     uint32_t t = dyn_tt_elementwise(r, DYN_OP_SUBTRACT, wide, wide, turned, 2);
     t = dyn_tt_binary(r, DYN_OP_MULTIPLY, t, dyn_tt_number(r, low ? w : 1 - w));
     if (t == DYN_NONE)
-        return NULL;
+        return t;
     NpArg sum[2] = {low ? args[0] : args[1], dyn_np_node_arg(r, t)};
-    return dyn_tt_finish(r, c, dyn_tt_elementwise(r, low ? DYN_OP_ADD : DYN_OP_SUBTRACT, wide, dt, sum, 2));
+    return dyn_tt_elementwise(r, low ? DYN_OP_ADD : DYN_OP_SUBTRACT, wide, dt, sum, 2);
+}
+
+static uint32_t lerp_by_tensor(DynRec *r, const NpArg *args, uint32_t weight, DynDtype dt) {
+    DynDtype wide = dyn_tt_wide(dt);
+    uint32_t start = dyn_tt_cast(r, args[0].arg.id, wide), end = dyn_tt_cast(r, args[1].arg.id, wide);
+    uint32_t w = dyn_tt_cast(r, weight, wide), way = dyn_tt_nodes(r, DYN_OP_SUBTRACT, end, start);
+    NpArg rest[2] = {dyn_tt_number(r, 1), w == DYN_NONE ? dyn_tt_number(r, 0) : dyn_np_node_arg(r, w)};
+    uint32_t low = dyn_tt_nodes(r, DYN_OP_ADD, start, dyn_tt_nodes(r, DYN_OP_MULTIPLY, w, way));
+    uint32_t back = dyn_tt_nodes(r, DYN_OP_MULTIPLY, way, dyn_tt_elementwise(r, DYN_OP_SUBTRACT, wide, wide, rest, 2));
+    uint32_t high = dyn_tt_nodes(r, DYN_OP_SUBTRACT, end, back);
+    uint32_t near = low == DYN_NONE || high == DYN_NONE
+                        ? DYN_NONE
+                        : dyn_tt_compare(r, DYN_OP_LESS, dyn_tt_unary(r, DYN_OP_ABSOLUTE, w), dyn_tt_number(r, 0.5));
+    return near == DYN_NONE ? near : dyn_tt_cast(r, dyn_tt_choose(r, near, low, dyn_np_node_arg(r, high)), dt);
+}
+
+DynVal *tt_rule_lerp(DynRec *r, NpCall *c) {
+    NpArg args[2], weight;
+    double w = 0;
+    if (two(r, c, args) < 0 || dyn_tt_operand(r, c, "weight", &weight) < 0)
+        return NULL;
+    DynDtype dt = dyn_tt_result_type(r, args, 2);
+    bool tensors = args[0].arg.kind == DYN_ARG_NODE && args[1].arg.kind == DYN_ARG_NODE;
+    if (dt == DYN_NO_DTYPE || kind_of(dt) != 'f')
+        return dyn_tt_refuse(r);
+    if (weight.arg.kind == DYN_ARG_NODE)
+        return tensors && weight.code == dt ? dyn_tt_finish(r, c, lerp_by_tensor(r, args, weight.arg.id, dt)) : dyn_tt_refuse(r);
+    return dyn_tt_burnt_float(r, dyn_np_slot(c, "weight"), &w) < 0 ? NULL : dyn_tt_finish(r, c, lerp_by_number(r, args, w, dt));
 }
 
 DynVal *tt_rule_masked_fill(DynRec *r, NpCall *c) {
@@ -596,6 +615,12 @@ DynVal *tt_rule_masked_fill(DynRec *r, NpCall *c) {
 
 /* ---- operators */
 
+static uint32_t shifted(DynRec *r, DynOp op, const NpArg *args) {
+    DynDtype dt = dyn_tt_result_type(r, args, 2);
+    bool whole = dt != DYN_NO_DTYPE && (kind_of(dt) == 'i' || kind_of(dt) == 'u');
+    return whole ? dyn_tt_elementwise(r, op, dt, dt, args, 2) : dyn_tt_none(r);
+}
+
 /* The dunder names by which Python asks a tensor's class: those that are functions in Python end in the same rows. */
 static uint32_t operator_node(DynRec *r, DynOp op, NpArg *args) {
     switch (op) {
@@ -604,7 +629,7 @@ static uint32_t operator_node(DynRec *r, DynOp op, NpArg *args) {
     case DYN_OP_DIVIDE: return divide(r, args);
     case DYN_OP_POWER: return power(r, args);
     case DYN_OP_LEFT_SHIFT:
-    case DYN_OP_RIGHT_SHIFT: return dyn_tt_none(r);
+    case DYN_OP_RIGHT_SHIFT: return shifted(r, op, args);
     default: return dyn_ops[op].dtype == DYN_DT_COMPARE ? compare(r, op, args) : arithmetic(r, op, args);
     }
 }

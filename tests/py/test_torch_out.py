@@ -23,7 +23,11 @@ def i(*values):
 OUT = {
     "mm": (lambda x, y, o: torch.mm(x, y, out=o) + 1, [t(3, 4), t(4, 5), t(3, 5)], [t(5, 6), t(6, 7), t(5, 7)]),
     "matmul": (lambda x, y, o: torch.matmul(x, y, out=o), [t(3, 4), t(4, 5), t(3, 5)], [t(5, 6), t(6, 7), t(5, 7)]),
-    "addmm": (lambda b, x, y, o: torch.addmm(b, x, y, out=o), [t(5), t(3, 4), t(4, 5), t(3, 5)], [t(7), t(5, 6), t(6, 7), t(5, 7)]),
+    "addmm": (
+        lambda b, x, y, o: torch.addmm(b, x, y, out=o),
+        [t(5), t(3, 4), t(4, 5), t(3, 5)],
+        [t(7), t(5, 6), t(6, 7), t(5, 7)],
+    ),
     "cat": (lambda x, o: torch.cat([x, x * 2], out=o), [t(3, 4), t(6, 4)], [t(5, 6), t(10, 6)]),
     "stack": (lambda x, o: torch.stack([x, x], out=o), [t(3, 4), t(2, 3, 4)], [t(5, 6), t(2, 5, 6)]),
     "lgamma": (lambda x, o: (torch.lgamma(x, out=o), o + 1), [t(3, 4), t(3, 4)], [t(5, 6), t(5, 6)]),
@@ -48,7 +52,7 @@ OUT = {
 
 IN_PLACE = {
     "activations": (
-        lambda x: (F.celu_(x * 2), F.elu_(x * 3), F.selu_(x * 4), F.leaky_relu_(x * 5), F.hardtanh_(x), F.threshold_(x * 7, 0.1, 20)),
+        lambda x: (F.celu_(x * 2), F.elu_(x * 3), F.selu_(x * 4), F.leaky_relu_(x * 5), F.hardtanh_(x)),
         [t(3, 4)],
         [t(5, 6)],
     ),
