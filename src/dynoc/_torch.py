@@ -169,6 +169,6 @@ def _acts_unsaid(torch, node, schema):
 
 
 HARMLESS = {f"prim::{name}" for name in (
-    "Constant", "If", "Loop", "ListConstruct", "ListUnpack", "TupleConstruct", "TupleUnpack", "TupleIndex", "TupleSlice", "DictConstruct",
-    "Uninitialized", "unchecked_cast", "unchecked_unwrap_optional", "isinstance", "NumToTensor",
+    "Constant", "If", "Loop", "ListConstruct", "ListUnpack", "TupleConstruct", "TupleUnpack", "TupleIndex", "TupleSlice",
+    "DictConstruct", "Uninitialized", "unchecked_cast", "unchecked_unwrap_optional", "isinstance", "NumToTensor",
 )}  # fmt: skip

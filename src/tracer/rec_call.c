@@ -476,6 +476,7 @@ static DynVal *first_that_knows(DynRec *r, const RecCall *c, PyObject **result, 
 }
 
 static DynVal *call_any(DynRec *r, RecCall *c, PyObject **result) {
+    rec_torch_checkpoint(r, c);
     PyObject *f = c->callable.real;
     DynVal *v;
     bool handled = false;

@@ -241,6 +241,7 @@ DYN_HIDDEN DynOperand rec_torch_container_iter(DynRec *r, DynOperand o);
 DYN_HIDDEN bool rec_torch_is_module(PyObject *o); /* an instance of torch.nn.Module */
 /* What torch.nn.Module.__getattr__ (`getattr`; else NULL) gives of a module that came in: a parameter, buffer or module of it. */
 DYN_HIDDEN DynVal *rec_torch_module_attr(DynRec *r, PyObject *getattr, DynOperand module, PyObject *name);
+DYN_HIDDEN void rec_torch_checkpoint(DynRec *r, RecCall *c); /* the function in place of torch.utils.checkpoint, if it may be */
 /* … or that it raises, now and under the guards: none of its dicts has the name. */
 DYN_HIDDEN bool rec_torch_module_lacks(DynRec *r, PyObject *getattr, DynOperand module, PyObject *name);
 /* Neither the class nor the tensor itself has an attribute of this name, now and at every call. */

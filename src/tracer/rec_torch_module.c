@@ -125,3 +125,31 @@ DynVal *tt_rule_weights_same(DynRec *r, NpCall *c) {
     }
     return dyn_rec_const(r, Py_False);
 }
+
+/* ---- torch.utils.checkpoint */
+
+/* Without gradients, and not by reentrance (which warns), checkpoint() calls the function that it is given, and so does what
+ * stands for it in dynoc.polyfills. */
+void rec_torch_checkpoint(DynRec *r, RecCall *c) {
+    static PyObject *checkpoint;
+    if (r->torch < 0 || c->nkw == 0 || !PyFunction_Check(c->callable.real)) {
+        return;
+    }
+    if (checkpoint == NULL && (checkpoint = dyn_torch_lookup(dyn_torch_module, "utils.checkpoint.checkpoint")) == NULL) {
+        return;
+    }
+    bool plain = c->callable.real == checkpoint && !(dyn_torch_state() & DYN_TORCH_GRAD), said = false;
+    for (uint32_t i = 0; plain && i < c->nkw; i++) {
+        PyObject *name = PyTuple_GET_ITEM(c->kwnames, i);
+        said = said || (PyUnicode_CompareWithASCIIString(name, "use_reentrant") == 0 && c->args[c->npos + i].real == Py_False &&
+                        dyn_rec_burn(r, c->args[c->npos + i].v, Py_False) == 0);
+        plain = PyUnicode_CompareWithASCIIString(name, "context_fn") != 0 &&
+                PyUnicode_CompareWithASCIIString(name, "debug") != 0 &&
+                PyUnicode_CompareWithASCIIString(name, "determinism_check") != 0;
+    }
+    PyObject *func = plain && said ? rec_polyfill("checkpoint", "checkpoint") : NULL;
+    if (func != NULL && rec_guard_id(r, c->callable.v, c->callable.real) == 0 && rec_torch_guard(r) == 0) {
+        DynVal *v = dyn_rec_const(r, func);
+        c->callable = v != NULL ? (DynOperand){v, func} : c->callable;
+    }
+}
