@@ -65,13 +65,11 @@ DynVal *tt_rule_attention(DynRec *r, NpCall *c) {
     if (v == DYN_NONE || dyn_tt_burnt_float(r, p, &drops) < 0)
         return NULL;
     int ndim = dyn_tt_node(r, q)->ndim;
-    if (drops != 0)
-        return dyn_np_extern_once(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
     if (ndim < 2 || dyn_tt_node(r, v)->ndim != ndim)
         return dyn_tt_refuse(r);
     memcpy(shape, dyn_tt_node(r, q)->shape, sizeof(*shape) * ndim);
     shape[ndim - 1] = dyn_tt_node(r, v)->shape[ndim - 1];
-    return dyn_np_sized_call(r, c, ndim, shape);
+    return drops != 0 ? dyn_np_sized_once(r, c, ndim, shape) : dyn_np_sized_call(r, c, ndim, shape);
 }
 
 /* ---- windows: convolutions and pools */

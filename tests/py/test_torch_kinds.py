@@ -183,6 +183,11 @@ def attention():
 
 
 @kind
+def encoder_in_training():
+    return nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 2).train()
+
+
+@kind
 def bag_of_embeddings():
     class Bag(nn.Module):
         def __init__(self):

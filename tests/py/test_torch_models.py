@@ -31,6 +31,14 @@ GPT2 = {"n_embd": 16, "n_layer": 2, "n_head": 2, "vocab_size": 50}
 VIT = {k: v for k, v in SMALL.items() if k != "vocab_size"} | {"image_size": 16, "patch_size": 8}
 DISTIL = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32, "vocab_size": 50}
 OPT = {k: v for k, v in SMALL.items() if k != "intermediate_size"} | {"ffn_dim": 32, "word_embed_proj_dim": 16}
+STAGES = {"hidden_sizes": [4, 8, 8, 8], "depths": [1, 1, 1, 1]}
+SWIN = {"image_size": 16, "patch_size": 2, "embed_dim": 8, "depths": [1, 2], "num_heads": [2, 2], "window_size": 2}
+DEBERTA = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 4}
+WAVES = {"conv_dim": [8, 8], "conv_stride": [4, 2], "conv_kernel": [8, 4], "num_feat_extract_layers": 2}
+PLACES = {"num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 2}
+XLNET = {"d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 32, "vocab_size": 50}
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "head_dim": 8}
+GEMMA = {"head_dim": 8, "sliding_window": 4}
 SHIPPED = [
     ("Bert", "Model", SMALL, False),
     ("Bert", "Model", SMALL, True),
@@ -45,7 +53,18 @@ SHIPPED = [
     ("ViT", "Model", VIT, False),
     ("Llama", "ForCausalLM", SMALL, False),
     ("Qwen2", "ForCausalLM", SMALL | HEADS, True),
+    ("GPT2", "Model", GPT2, False),
+    ("DebertaV2", "Model", SMALL | DEBERTA, True),
+    ("LayoutLM", "Model", SMALL, True),
+    ("XLNet", "Model", XLNET, False),
+    ("GPTNeoX", "Model", SMALL, False),
+    ("Gemma2", "Model", SMALL | HEADS | GEMMA, False),
+    ("Qwen3Moe", "Model", SMALL | HEADS | EXPERTS, False),
+    ("Wav2Vec2", "Model", SMALL | WAVES | PLACES, False),
+    ("Swin", "Model", SWIN, False),
+    ("Segformer", "Model", STAGES | {"num_attention_heads": [1, 2, 2, 2]}, False),
 ]
+PICTURES = {"ViT", "Swin", "Segformer"}
 
 
 def shipped(kind, head, config):
@@ -55,8 +74,11 @@ def shipped(kind, head, config):
 
 
 def inputs(kind, b, n, mask):
-    if kind == "ViT":
-        return {"pixel_values": torch.randn(b, 3, 16, 16)}
+    if kind in PICTURES:
+        size = 64 if kind == "Segformer" else 16
+        return {"pixel_values": torch.randn(b, 3, size, size)}
+    if kind == "Wav2Vec2":
+        return {"input_values": torch.randn(b, 100 * n)}
     given = {"input_ids": torch.randint(3, 50, (b, n))}
     if mask:
         given["attention_mask"] = torch.ones(b, n, dtype=torch.long)
@@ -96,3 +118,15 @@ def test_hidden_states_of_a_model_of_transformers():
             got, want = fast(**given, output_hidden_states=True), model(**given, output_hidden_states=True)
             assert list(got) == list(want) and len(got.hidden_states) == 3
             same(tensors(got), tensors(want))
+
+
+@pytest.mark.parametrize(("kind", "config"), [("GPT2", GPT2 | {"eos_token_id": 2}), ("Llama", SMALL)])
+def test_generation(kind, config):
+    """One entry reads the prompt, one adds a token to the caches, however long they are."""
+    model = shipped(kind, "LMHeadModel" if kind == "GPT2" else "ForCausalLM", config)
+    fast = dynoc.optimize(model, wait=True)
+    how = {"max_new_tokens": 5, "do_sample": False, "pad_token_id": 0}
+    for b, n in [*SIZES, SIZES[0]]:
+        ids = torch.randint(3, 50, (b, n))
+        same(fast.generate(ids, **how), model.generate(ids, **how))
+    assert len(fast.entries) == 2 and sum(entry.hits for entry in fast.entries) >= 3 * 5
