@@ -110,21 +110,31 @@ def resolve(backend):
     return points[backend].load() if backend in points else torch_backend(backend)
 
 
+class Torchs:
+    """A back end that torch has under a name, whoever wrote it: it gets the graph as torch has graphs.
+
+    Parameters
+    ----------
+    backend : callable
+    """
+
+    def __init__(self, backend):
+        self.backend, self.dynamic = backend, getattr(backend, "dynamic", False)
+
+    def __call__(self, gm, example_inputs):
+        return self.backend(gm, example_inputs)
+
+
 def torch_backend(name):
-    """One of torch's own: it gets the graph as torch has graphs."""
+    """One of torch's own, or what the program has registered there."""
     import torch._dynamo
 
-    theirs = torch._dynamo.lookup_backend(name)
-
-    def hand_to_torch(gm, example_inputs):
-        return theirs(to_torch_fx(gm), example_inputs)
-
-    return hand_to_torch
+    return Torchs(torch._dynamo.lookup_backend(name))
 
 
 def is_torchs(backend):
     """Does it expect a `torch.fx.GraphModule`? torch's own do, and what torch has registered."""
-    return getattr(backend, "__module__", None) is not None and str(backend.__module__).partition(".")[0] == "torch"
+    return isinstance(backend, Torchs) or str(getattr(backend, "__module__", None)).partition(".")[0] == "torch"
 
 
 def hand_on(entry, settings, examples, suppress):
@@ -144,7 +154,10 @@ def hand_on(entry, settings, examples, suppress):
         gm = GraphModule(captured.modules, graph)
         numbers = [data["symbols"][i]["value"] for i in captured.symbols]
         gm.meta.update(name=data["name"], data=captured)
-        made = backend(to_torch_fx(gm) if is_torchs(backend) else gm, [*numbers, *examples])
+        given = to_torch_fx(gm) if is_torchs(backend) else gm
+        if given is not gm and settings["dynamic"]:
+            describe_with_symbols(given, captured, examples)
+        made = backend(given, [*numbers, *examples])
         if not callable(made):
             raise TypeError(f"a back end gives a callable, not {made!r}")
     except Exception as error:
@@ -258,3 +271,41 @@ def to_torch_fx(gm):
         made[n] = graph.create_node(n.op, n.target, args, kwargs, n.name, n.type)
         made[n].meta.update({key: value for key, value in n.meta.items() if key in ("stack_trace", "place")})
     return torch.fx.GraphModule(root, graph)
+
+
+def describe_with_symbols(gm, captured, examples):
+    """Give the inputs of a `torch.fx.GraphModule` a ``meta["val"]``: sizes as SymInts, tensors as fake ones of such sizes.
+
+    Parameters
+    ----------
+    gm : torch.fx.GraphModule
+        Its first placeholders are the symbols, then come the arrays.
+    captured : Capture
+    examples : sequence of torch.Tensor or numpy.ndarray
+        The arrays of the recorded call.
+    """
+    import torch
+    from torch._dynamo.source import ConstantSource
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+
+    env, numbers = ShapeEnv(), {}
+    mode = FakeTensorMode(shape_env=env)
+    placeholders = iter(n for n in gm.graph.nodes if n.op == "placeholder")
+    for i in captured.symbols:
+        value, source = captured.data["symbols"][i]["value"], ConstantSource(f"s{i}")
+        if type(value) is int:
+            symbol = env.create_unspecified_symbol(value, source, DimDynamic.DYNAMIC)
+            value = env.create_symintnode(symbol, hint=value, source=source)
+        numbers[i] = next(placeholders).meta["val"] = value
+    for node, example in zip(captured.data["inputs"], examples, strict=True):
+        at = next(placeholders)
+        if not isinstance(example, torch.Tensor):
+            continue
+        shape = [captured.evaluated(k, numbers) for k in captured.data["nodes"][node]["shape"]]
+        strides, step = [0] * len(shape), 1
+        for axis in sorted(range(len(shape)), key=lambda a: (example.stride(a), -a)):
+            if example.stride(axis) != 0:
+                strides[axis], step = step, step * shape[axis]
+        with mode:
+            at.meta["val"] = torch.empty_strided(shape, strides, dtype=example.dtype)

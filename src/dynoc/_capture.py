@@ -232,6 +232,15 @@ class Capture:
         self.numbers[i] = made
         return made
 
+    def evaluated(self, i, known):
+        """A symbol's value, where those of some are known: sizes that stand for every call."""
+        s = self.data["symbols"][i]
+        if s["root"] != i:
+            return self.evaluated(s["root"], known)
+        if i not in known and s["op"] in NUMBERS:
+            known[i] = NUMBERS[s["op"]](*(self.evaluated(k, known) for k in self.operands(s)))
+        return known.get(i, s["value"])
+
     def size(self, node, axis, torch):
         if torch:
             return self.graph.call_method("size", (node, axis))

@@ -89,3 +89,33 @@ def test_names():
     assert "inductor" in dynoc.list_backends() and "aot_eager" in dynoc.list_backends(all=True)
     graph = dynoc.trace(many)(torch.randn(3, 4), torch.randn(2, 4)).graph
     assert graph.find_nodes(op="call_function", target=torch.abs)[0].meta["dtype"] is torch.float32
+
+
+def test_sizes_are_symbols_for_a_dynamic_back_end_of_torchs():
+    """What the program registers with torch gets a torch.fx graph; where it is dynamic, with SymInts, and fake tensors of such sizes."""
+    seen = []
+
+    def theirs(gm, example_inputs):
+        assert isinstance(gm, torch.fx.GraphModule)
+        seen.append(([n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder"], example_inputs))
+        return gm.forward
+
+    theirs.dynamic = True
+    torch._dynamo.register_backend(theirs, name="dynoc_dynamic_test")
+
+    def scaled(x, y, k):
+        return (x.T * k + y[:, 1:].T).sum(0), x.reshape(-1)[:-1] - 1
+
+    fast = dynoc.optimize(scaled, backend="dynoc_dynamic_test", fullgraph=True, options={"suppress_errors": False})
+    for n, m, k in ((3, 4, 2), (3, 4, 2), (6, 5, 7), (2, 9, -1)):
+        x, y = torch.randn(m, n).T, torch.randn(n, m + 1)
+        for got, want in zip(fast(x, y, k), scaled(x, y, k), strict=True):
+            torch.testing.assert_close(got, want)
+    assert len(fast.entries) == 1 and len(seen) == 1
+    values, examples = seen[0]
+    ints, (a, b) = values[:-2], values[-2:]
+    assert all(type(s) is torch.SymInt for s in ints) and examples[: len(ints)] == [s.node.hint for s in ints]
+    assert type(examples[-1]) is torch.Tensor and type(a) is type(b) is torch._subclasses.FakeTensor
+    assert {str(s) for s in (*a.shape, b.shape[0])} <= {str(s) for s in ints}
+    assert tuple(d.node.hint for d in a.shape) == (3, 4) and a.stride(0) == 1 and str(a.stride(1)) == str(a.shape[0])
+    assert tuple(d.node.hint for d in b.shape) == (3, 5)
