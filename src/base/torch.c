@@ -52,6 +52,7 @@ static PyObject *dtypes[DYN_DTYPE_COUNT];
     X(empty_strided, "empty_strided")                       \
     X(as_strided, "as_strided")                             \
     X(view_as_real, "view_as_real")                         \
+    X(view_as_complex, "view_as_complex")                   \
     X(from_numpy, "from_numpy")                             \
     X(dispatch_keys, "_C._dispatch_keys")                   \
     X(key_set, "_C.DispatchKeySet")                         \
@@ -381,13 +382,16 @@ PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLay
     return t;
 }
 
-/* The same memory as elements of another dtype: parts of complex numbers are apart, others lie as in `base`. */
-static PyObject *as_dtype(PyObject *base, DynDtype from, DynDtype to) {
+/* The same memory as elements of another dtype: parts of complex numbers are apart, others lie as in `base`. Pairs and complex
+ * numbers are views that autograd follows, others not. */
+static PyObject *as_dtype(PyObject *base, const DynArrayView *of_base, DynDtype to) {
+    DynDtype from = (DynDtype)of_base->dtype, part = dyn_dtype_real(from);
     if (from == to)
         return Py_NewRef(base);
-    return from != dyn_dtype_real(from) && to == dyn_dtype_real(from) && dyn_dtypes[to].size < dyn_dtypes[from].size
-               ? PyObject_CallOneArg(ob.view_as_real, base)
-               : PyObject_CallMethod(base, "view", "O", dtypes[to]);
+    if (from != part && to == part)
+        return PyObject_CallOneArg(ob.view_as_real, base);
+    bool pairs = from != to && dyn_dtype_real(to) == from && of_base->ndim > 0 && of_base->dims[of_base->ndim - 1] == 2;
+    return pairs ? PyObject_CallOneArg(ob.view_as_complex, base) : PyObject_CallMethod(base, "view", "O", dtypes[to]);
 }
 
 static PyObject *window(PyObject *base, const DynArrayView *of_base, const DynArrayView *view) {
@@ -412,15 +416,17 @@ static PyObject *window(PyObject *base, const DynArrayView *of_base, const DynAr
     return t;
 }
 
-PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view) {
+PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view, bool detached) {
     DynArrayView of_base;
     if (!dyn_torch_place(base, &of_base)) {
         PyErr_SetString(PyExc_SystemError, "dynoc: a view of a tensor that can't be looked at");
         return NULL;
     }
-    PyObject *elements = as_dtype(base, (DynDtype)of_base.dtype, (DynDtype)view->dtype);
+    PyObject *elements = as_dtype(base, &of_base, (DynDtype)view->dtype);
     PyObject *t = elements == NULL ? NULL : window(elements, &of_base, view);
     Py_XDECREF(elements);
+    if (t != NULL && detached)
+        Py_SETREF(t, PyObject_CallMethod(t, "detach", NULL));
     return t;
 }
 

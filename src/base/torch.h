@@ -50,8 +50,8 @@ DYN_HIDDEN int dyn_torch_bump(PyObject *tensor);            /* its elements were
 DYN_HIDDEN PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
 /* An address in PyTorch's library, of which dladdr says the file. NULL: no torch yet. */
 DYN_HIDDEN void *dyn_torch_address(void);
-/* A view of `base` on elements that lie where `view` says. New reference. */
-DYN_HIDDEN PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view);
+/* A view of `base` on elements that lie where `view` says; detached: one that autograd doesn't follow. New reference. */
+DYN_HIDDEN PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view, bool detached);
 /* An ndarray over a tensor's elements, which keeps it alive, and a tensor of that type over an ndarray's. Of bfloat16 the ndarray
  * is of its bits. New references. */
 DYN_HIDDEN PyObject *dyn_torch_to_numpy(PyObject *tensor);

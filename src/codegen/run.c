@@ -243,7 +243,8 @@ static PyObject *object_of(Call *c, uint32_t node) {
         DynArrayView v = {.data = g->data, .ndim = n->ndim, .dtype = n->dtype};
         memcpy(v.dims, g->dims, sizeof(*v.dims) * n->ndim);
         memcpy(v.strides, g->strides, sizeof(*v.strides) * n->ndim);
-        return c->objects[node] = dyn_torch_window(of, &v);
+        bool detached = n->op == DYN_OP_AS_DTYPE && n->dtype == dyn_graph_node(c->p->graph, n->args[0].id)->dtype;
+        return c->objects[node] = dyn_torch_window(of, &v, detached);
     }
     PyArrayObject *base = (PyArrayObject *)of;
     npy_intp dims[DYN_MAX_NDIM], strides[DYN_MAX_NDIM];

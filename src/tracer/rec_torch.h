@@ -51,12 +51,16 @@ DYN_HIDDEN DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node);
 DYN_HIDDEN int dyn_tt_sizes(DynRec *r, const NpCall *c, int first, bool minus_one, uint32_t *shape);
 /* A view as eager gave it: the operand itself where that came back. */
 DYN_HIDDEN DynVal *dyn_tt_viewed(DynRec *r, const NpCall *c, uint32_t node);
+DYN_HIDDEN uint32_t dyn_tt_same_view(DynRec *r, uint32_t a); /* a tensor of its own over the same memory */
 /* x[index] and x[index] = value with tensors in the index. The latter gives -1 where it has to be a call. */
 DYN_HIDDEN DynVal *dyn_tt_lookup(DynRec *r, PyObject *getitem, DynOperand a, uint32_t base, DynOperand index, PyObject *result);
 DYN_HIDDEN int dyn_tt_store_places(DynRec *r, uint32_t base, DynOperand index, DynOperand value);
 
 /* ---- rec_torch_memory.c */
-DYN_HIDDEN uint32_t dyn_tt_as_dtype(DynRec *r, uint32_t a, DynOperand dtype); /* a view of the same bytes */
+DYN_HIDDEN uint32_t dyn_tt_as_dtype(DynRec *r, uint32_t a, DynOperand dtype, PyObject *tensor,
+                                    PyObject *result); /* tensor.view(dtype): the same bytes */
+/* A tensor of its own over the same memory, which requires gradients as eager's result does. */
+DYN_HIDDEN uint32_t dyn_tt_detached(DynRec *r, uint32_t a, PyObject *tensor, PyObject *result);
 DYN_HIDDEN DynVal *dyn_tt_part(DynRec *r, DynOperand o, uint32_t a, bool imaginary, PyObject *result); /* x.real, x.imag */
 
 /* ---- rec_torch_reduce.c: of a's dtype; DYN_NONE is passed on */

@@ -74,15 +74,19 @@ static uint32_t as_dtype(DynRec *r, uint32_t a, DynDtype dt, uint32_t last) {
     return id;
 }
 
-uint32_t dyn_tt_as_dtype(DynRec *r, uint32_t a, DynOperand dtype) {
+/* view(dtype): not followed by autograd. */
+uint32_t dyn_tt_as_dtype(DynRec *r, uint32_t a, DynOperand dtype, PyObject *tensor, PyObject *result) {
     DynDtype dt = dyn_rec_burn(r, dtype.v, dtype.real) < 0 ? DYN_NO_DTYPE : dyn_torch_dtype_parse(dtype.real);
-    const DynNode *n = dyn_tt_node(r, a);
-    int64_t size = dt == DYN_NO_DTYPE ? 0 : dyn_dtypes[dt].size, of_base = dyn_dtypes[n->dtype].size;
-    if (size == 0 || (size != of_base && n->ndim == 0))
+    DynDtype own = (DynDtype)dyn_tt_node(r, a)->dtype;
+    int64_t size = dt == DYN_NO_DTYPE ? 0 : dyn_dtypes[dt].size, of_base = dyn_dtypes[own].size;
+    int ndim = dyn_tt_node(r, a)->ndim;
+    if (size == 0 || (size != of_base && ndim == 0))
         return dyn_tt_none(r);
+    if ((a = dyn_tt_detached(r, a, tensor, result)) == DYN_NONE || dt == own)
+        return a;
     if (size == of_base)
         return as_dtype(r, a, dt, DYN_NONE);
-    uint32_t last = n->shape[n->ndim - 1], ratio = dyn_np_int(r, size > of_base ? size / of_base : of_base / size);
+    uint32_t last = dyn_tt_node(r, a)->shape[ndim - 1], ratio = dyn_np_int(r, size > of_base ? size / of_base : of_base / size);
     if (size > of_base && dyn_np_assume_op(r, DYN_S_EQ, dyn_np_op(r, DYN_S_MOD, last, ratio), 0) < 0)
         return DYN_NONE;
     last = dyn_np_op(r, size > of_base ? DYN_S_FLOORDIV : DYN_S_MUL, last, ratio);
@@ -132,6 +136,11 @@ DynVal *tt_rule_conj(DynRec *r, NpCall *c) {
 }
 
 /* ---- what autograd knows of it */
+
+uint32_t dyn_tt_detached(DynRec *r, uint32_t a, PyObject *tensor, PyObject *result) {
+    bool follows = dyn_torch_requires_grad(tensor) && !dyn_torch_requires_grad(result);
+    return follows ? as_dtype(r, a, (DynDtype)dyn_tt_node(r, a)->dtype, DYN_NONE) : dyn_tt_same_view(r, a);
+}
 
 /* detach_() and requires_grad_(False) of what was made here, and requires no gradients: nothing. */
 DynVal *tt_rule_untracked(DynRec *r, NpCall *c) {

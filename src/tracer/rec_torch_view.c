@@ -66,7 +66,7 @@ DynVal *tt_rule_stride(DynRec *r, NpCall *c) {
 /* ---- attributes */
 
 /* A tensor of its own over the same memory. */
-static uint32_t same_view(DynRec *r, uint32_t a) {
+uint32_t dyn_tt_same_view(DynRec *r, uint32_t a) {
     int perm[DYN_MAX_NDIM];
     for (int i = 0; i < dyn_tt_node(r, a)->ndim; i++)
         perm[i] = i;
@@ -100,7 +100,7 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr,
     if (strcmp(attr, "real") == 0 || strcmp(attr, "imag") == 0)
         return dyn_tt_part(r, a, node, attr[0] == 'i', result);
     if (strcmp(attr, "data") == 0)
-        return dyn_np_result(r, same_view(r, node), result);
+        return dyn_np_result(r, dyn_tt_detached(r, node, a.real, result), result);
     bool real = dyn_dtypes[n->dtype].kind != 'c', matrix = strcmp(attr, "mT") == 0 || (real && strcmp(attr, "mH") == 0);
     if (matrix || strcmp(attr, "T") == 0 || (real && strcmp(attr, "H") == 0))
         return dyn_np_transposed(r, node, matrix, result);
@@ -178,7 +178,7 @@ DynVal *tt_rule_view(DynRec *r, NpCall *c) {
     if (a == DYN_NONE)
         return NULL;
     if (c->b->op == 0 && c->npos == 2 && c->nkw == 0 && Py_IS_TYPE(c->args[1].real, dyn_torch_dtype))
-        return dyn_tt_viewed(r, c, dyn_tt_as_dtype(r, a, c->args[1]));
+        return dyn_tt_viewed(r, c, dyn_tt_as_dtype(r, a, c->args[1], c->args[0].real, c->result));
     int ndim = dyn_tt_sizes(r, c, 1, true, shape);
     return ndim < 0 ? NULL : dyn_tt_viewed(r, c, dyn_np_reshape(r, a, ndim, shape, false));
 }
@@ -309,7 +309,7 @@ DynVal *tt_rule_squeeze(DynRec *r, NpCall *c) {
         return NULL;
     for (int i = 0; i < n && ndim > 0; i++)
         named |= 1u << (c->slot[1].v == NULL ? i : axes[i]);
-    uint32_t id = same_view(r, a);
+    uint32_t id = dyn_tt_same_view(r, a);
     for (int i = ndim; i-- > 0 && id != DYN_NONE;) {
         uint32_t size = dyn_tt_node(r, a)->shape[i];
         bool one = dyn_np_hint(r, size) == 1;
@@ -396,5 +396,5 @@ DynVal *tt_rule_diagonal(DynRec *r, NpCall *c) {
 /* detach, alias: a tensor of its own over the same memory. */
 DynVal *tt_rule_same(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
-    return a == DYN_NONE ? NULL : dyn_tt_viewed(r, c, same_view(r, a));
+    return a == DYN_NONE ? NULL : dyn_tt_viewed(r, c, dyn_tt_detached(r, a, c->slot[0].real, c->result));
 }

@@ -274,3 +274,20 @@ def test_the_numpy_view_of_other_sizes_is_unchanged():
     fast = dynoc.optimize(lambda x: x.view(np.int32) + 1, wait=True)
     for x in (np.arange(4.0), np.arange(6.0)):
         np.testing.assert_array_equal(fast(x), x.view(np.int32) + 1)
+
+
+def test_looks_of_parameters_say_whether_autograd_follows_them():
+    """Without gradients views of a parameter still say that they require them; what is detached, or of another dtype, doesn't."""
+
+    def looks(x):
+        pairs = torch.view_as_complex(x)
+        return x.data, x.detach(), x.view(-1), x.view(torch.int32), x.view(x.dtype), pairs, torch.view_as_real(pairs), pairs.imag
+
+    fast = dynoc.optimize(looks, wait=True)
+    with torch.no_grad():
+        for n in (3, 5, 5):
+            x = torch.nn.Parameter(t(n, 2))
+            got, want = fast(x), looks(x)
+            same(got, want)
+            assert [a._version for a in got] == [a._version for a in want]
+    assert len(fast.entries) == 1
