@@ -233,6 +233,7 @@ DynOperand rec_get_iter(DynRec *r, DynOperand o) {
 
 PyObject *rec_take_all(DynRec *r, DynOperand it, DynVal **v) {
     PyObject *list = PyList_New(0), *item;
+    rec_begin_taking(r); /* before the list: filling it changes nothing that is older than the instruction */
     DynVal *all = dyn_rec_seq(r, DV_LIST, 0, NULL, NULL), *x;
     while (list != NULL && (item = rec_take(r, it, &x)) != NULL) {
         if (all == NULL || x == NULL || rec_keep(r, item) < 0 || rec_push_item(r, all, x) < 0) {

@@ -359,6 +359,15 @@ def spread_into_a_call(x):
 
 
 @broken(*X, tol="near")
+def calls_in_generators_that_are_used_up(x):
+    """Each call in them may be left in the middle: the generator is then where it was before."""
+    y = sum(np.linalg.norm(x * k) * x for k in (1.0, 2.0, 3.0))
+    items = list(np.outer(x, x).sum() + k for k in noting(y, 3))
+    rows = tuple(np.linalg.norm(x + k) for k in range(4))
+    return y, items, rows, sum(map(np.linalg.norm, [x, y, x]))
+
+
+@broken(*X, tol="near")
 def spread_into_a_call_that_breaks(x):
     def inner(a, b, *rest):
         SEE(len(rest))

@@ -129,6 +129,21 @@ def asks_its_parameters():
 
 
 @kind
+def layers_in_generators():
+    class Many(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+
+        def forward(self, x):
+            x = sum(layer(x) for layer in self.layers)
+            x = torch.stack(tuple(layer(x) for _, layer in self.layers.named_children())).sum(0)
+            return torch.cat([*(layer(x) for layer in self.layers)]) * 2
+
+    return Many().eval()
+
+
+@kind
 def slice_of_a_list():
     class Some(nn.Module):
         def __init__(self):
