@@ -226,3 +226,103 @@ DynVal *tt_rule_norm(DynRec *r, NpCall *c) {
         return NULL;
     return dyn_tt_finish(r, c, dyn_tt_norm(r, x.a, p, x.naxes, x.axes, x.keepdim));
 }
+
+/* ---- what is made of them */
+
+static bool is_single_or_double(DynDtype dt) { return dt == DYN_F32 || dt == DYN_F64; }
+
+/* nansum: nan counts as 0. nanmean (operator 1): of those that aren't nan. */
+DynVal *tt_rule_nansum(DynRec *r, NpCall *c) {
+    Reduction x;
+    if (arguments(r, c, &x) < 0)
+        return NULL;
+    DynDtype dt = (DynDtype)dyn_tt_node(r, x.a)->dtype;
+    if (dyn_dtypes[dt].kind != 'f' || (c->b->op == 1 && (!is_single_or_double(dt) || x.dtype != DYN_NO_DTYPE)))
+        return dyn_tt_refuse(r);
+    uint32_t there = dyn_tt_compare(r, DYN_OP_EQUAL, x.a, dyn_np_node_arg(r, x.a));
+    uint32_t kept = dyn_tt_choose(r, there, x.a, dyn_tt_number(r, 0));
+    DynDtype result = x.dtype != DYN_NO_DTYPE ? x.dtype : dt;
+    uint32_t sum = kept == DYN_NONE ? kept : dyn_np_reduce(r, DYN_OP_SUM, kept, x.naxes, x.axes, x.keepdim, result);
+    if (c->b->op == 1 && sum != DYN_NONE) {
+        uint32_t n = dyn_np_reduce(r, DYN_OP_SUM, there, x.naxes, x.axes, x.keepdim, DYN_I64);
+        sum = dyn_tt_nodes(r, DYN_OP_DIVIDE, sum, n == DYN_NONE ? n : dyn_tt_cast(r, n, dt));
+    }
+    return dyn_tt_finish(r, c, sum);
+}
+
+/* aminmax: both, as a named tuple. */
+DynVal *tt_rule_aminmax(DynRec *r, NpCall *c) {
+    Reduction x;
+    DynVal *items[2];
+    if (arguments(r, c, &x) < 0 || !dyn_torch_is_named(Py_TYPE(c->result)) || dyn_tt_node(r, x.a)->dtype == DYN_BOOL)
+        return dyn_tt_refuse(r);
+    for (int i = 0; i < 2; i++) {
+        uint32_t t = dyn_tt_reduce(r, i == 0 ? DYN_OP_MIN : DYN_OP_MAX, x.a, x.naxes, x.axes, x.keepdim);
+        if ((items[i] = dyn_np_result(r, t, PyTuple_GET_ITEM(c->result, i))) == NULL)
+            return NULL;
+    }
+    DynVal *v = dyn_rec_seq(r, DV_TUPLE, 2, items, c->result);
+    if (v != NULL)
+        v->type = (PyObject *)Py_TYPE(c->result); /* a static type */
+    return v;
+}
+
+/* diff: what comes behind, less what comes before; of truths whether they differ. */
+DynVal *tt_rule_diff(DynRec *r, NpCall *c) {
+    DynOperand times = dyn_np_slot(c, "n"), dim = dyn_np_slot(c, "dim");
+    uint32_t a = dyn_tt_tensor(r, c, "input"), one = dyn_np_int(r, 1);
+    double n = 1;
+    int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, axis = ndim - 1;
+    if (ndim == 0 || dyn_tt_burnt_float(r, times, &n) < 0 || n != 1 || (dim.v != NULL && dyn_tt_axis(r, dim, ndim, &axis) < 0))
+        return dyn_tt_refuse(r);
+    uint32_t size = dyn_tt_node(r, a)->shape[axis];
+    if (dyn_np_assume_op(r, DYN_S_GE, size, 1) < 0)
+        return NULL;
+    uint32_t front = dyn_np_range_view(r, a, axis, dyn_np_int(r, 0), dyn_np_op(r, DYN_S_SUB, size, one));
+    uint32_t back = front == DYN_NONE ? front : dyn_np_range_view(r, a, axis, one, size);
+    DynOp op = dyn_tt_node(r, a)->dtype == DYN_BOOL ? DYN_OP_LOGICAL_XOR : DYN_OP_SUBTRACT;
+    return back == DYN_NONE ? NULL : dyn_tt_finish(r, c, dyn_tt_nodes(r, op, back, front));
+}
+
+/* Two tensors of one rank and dtype, of floats; DYN_NONE: others. */
+static uint32_t pair(DynRec *r, const NpCall *c, uint32_t *other) {
+    uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), b = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[1]);
+    if (b == DYN_NONE || dyn_tt_node(r, a)->ndim == 0 || dyn_tt_node(r, a)->ndim != dyn_tt_node(r, b)->ndim ||
+        dyn_tt_node(r, a)->dtype != dyn_tt_node(r, b)->dtype || !is_single_or_double((DynDtype)dyn_tt_node(r, a)->dtype))
+        return dyn_tt_none(r);
+    *other = b;
+    return a;
+}
+
+/* cosine_similarity: the sum of the products of both, each over its norm or eps. */
+DynVal *tt_rule_cosine(DynRec *r, NpCall *c) {
+    uint32_t of[2];
+    double eps = 1e-8;
+    int axis = 1, ndim;
+    DynOperand dim = dyn_np_slot(c, "dim");
+    if ((of[0] = pair(r, c, &of[1])) == DYN_NONE || dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0)
+        return NULL;
+    ndim = dyn_tt_node(r, of[0])->ndim;
+    if (dim.v == NULL ? ndim < 2 : dyn_tt_axis(r, dim, ndim, &axis) < 0)
+        return dyn_tt_refuse(r);
+    if (dyn_np_agree(r, dyn_tt_node(r, of[0])->shape[axis], dyn_tt_node(r, of[1])->shape[axis]) < 0)
+        return NULL;
+    for (int i = 0; i < 2; i++) {
+        uint32_t norm = dyn_tt_norm(r, of[i], 2, 1, &axis, true);
+        of[i] = dyn_tt_nodes(r, DYN_OP_DIVIDE, of[i], dyn_tt_by(r, DYN_OP_MAXIMUM, norm, eps));
+    }
+    return dyn_tt_finish(r, c, dyn_tt_reduce(r, DYN_OP_SUM, dyn_tt_nodes(r, DYN_OP_MULTIPLY, of[0], of[1]), 1, &axis, false));
+}
+
+/* pairwise_distance: the norm of the difference + eps along the last axis. */
+DynVal *tt_rule_distance(DynRec *r, NpCall *c) {
+    uint32_t a, b;
+    double p = 2, eps = 1e-6;
+    bool keepdim = false;
+    if ((a = pair(r, c, &b)) == DYN_NONE || dyn_tt_burnt_float(r, dyn_np_slot(c, "p"), &p) < 0 ||
+        dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0 || dyn_np_flag(r, dyn_np_slot(c, "keepdim"), &keepdim) < 0)
+        return NULL;
+    uint32_t t = dyn_tt_by(r, DYN_OP_ADD, dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, b), eps);
+    int axis = dyn_tt_node(r, a)->ndim - 1;
+    return t == DYN_NONE ? NULL : dyn_tt_finish(r, c, dyn_tt_norm(r, t, p, 1, &axis, keepdim));
+}
