@@ -1,7 +1,8 @@
 /* rec_cached.c: calls of what functools.lru_cache makes. The cache is the program's: it may be cleared or full, and a call that
  * isn't answered by it runs the function. So the graph makes the call where the program makes it, and goes on where it gives the
  * number or truth that it gave while recording; where it doesn't, the graph is left in front of the call, which is then made
- * again, as one more hit. A call that gave None is made behind the graph.
+ * again, as one more hit. What it gives for numbers that are others at each call is another at each call. A call that gave None
+ * is made behind the graph.
  *
  * Called by rec_call.c. */
 #include "tracer/rec_np.h"
@@ -16,12 +17,16 @@ int rec_cached_init(void) {
     return dyn_cached_type == NULL ? -1 : 0;
 }
 
-/* Arguments are looked up in the cache: they are the same at every call. */
-static int burn_all(DynRec *r, const RecCall *c) {
+/* Arguments are looked up in the cache: those that are no numbers are the same at every call. varies: some number is not. */
+static int burn_all(DynRec *r, const RecCall *c, bool *varies) {
     for (uint32_t i = 0; i < c->npos + c->nkw; i++) {
         DynOperand o = c->args[i];
-        if (dyn_rec_resolve(r, o.v, o.real) < 0 ||
-            (o.v->kind == DV_OBJECT ? rec_guard_id(r, o.v, o.real) : dyn_rec_burn(r, o.v, o.real)) < 0) {
+        if (dyn_rec_resolve(r, o.v, o.real) < 0) {
+            return -1;
+        }
+        if (o.v->kind == DV_SYM) {
+            *varies = *varies || !dyn_sym_is_const(&r->cap->syms, o.v->id);
+        } else if ((o.v->kind == DV_OBJECT ? rec_guard_id(r, o.v, o.real) : dyn_rec_burn(r, o.v, o.real)) < 0) {
             return -1;
         }
     }
@@ -54,7 +59,8 @@ DynVal *rec_call_cached(DynRec *r, const RecCall *c, PyObject **result, bool *ha
         return NULL;
     }
     *handled = true;
-    bool burnt = dyn_rec_resolve(r, c->callable.v, f) == 0 && rec_guard_id(r, c->callable.v, f) == 0 && burn_all(r, c) == 0;
+    bool varies = false, burnt = dyn_rec_resolve(r, c->callable.v, f) == 0 && rec_guard_id(r, c->callable.v, f) == 0 &&
+                                 burn_all(r, c, &varies) == 0;
     *result = rec_call_real(c);
     if (*result == NULL || !burnt || r->cap == NULL) {
         return *result == NULL ? NULL : rec_fail(r, DYN_R_OPAQUE_CALL, "lru_cache");
@@ -66,6 +72,6 @@ DynVal *rec_call_cached(DynRec *r, const RecCall *c, PyObject **result, bool *ha
     if (PyBool_Check(*result) || PyLong_CheckExact(*result)) {
         v = dyn_np_extern(r, f, "lru_cache", c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, *result);
     }
-    v = as_it_was(r, v, *result);
+    v = varies ? v : as_it_was(r, v, *result);
     return v != NULL ? v : rec_fail(r, DYN_R_OPAQUE_CALL, "lru_cache");
 }

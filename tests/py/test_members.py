@@ -175,6 +175,29 @@ def test_a_cache_that_was_cleared(change):
     assert [c.cache_info().misses for c in caches] == [c.cache_info().misses for c in others]
 
 
+def test_a_cached_function_of_a_size():
+    @functools.lru_cache
+    def power_above(n):
+        return 1 << (n - 1).bit_length()
+
+    @functools.lru_cache
+    def mask(n):
+        return np.tril(np.ones((n, n)))
+
+    def f(x):
+        return x * power_above(x.shape[0])
+
+    def g(x):
+        return mask(x.shape[0]) @ (x * 2.0)
+
+    fast, breaking = dynoc.optimize(f, wait=True, fullgraph=True), dynoc.optimize(g, wait=True)
+    for n in (3, 5, 9, 4, 3):
+        np.testing.assert_array_equal(fast(np.ones(n)), f(np.ones(n)))
+        np.testing.assert_array_equal(breaking(np.ones(n)), g(np.ones(n)))
+    assert len(fast.entries) == 1 and len(breaking.entries) <= 2
+    assert power_above.cache_info()[:2] == (6, 4)
+
+
 def test_a_cached_method():
     class Logger:
         @functools.lru_cache(None)  # noqa: B019
