@@ -216,6 +216,28 @@ static PyObject *input_object(const Call *c, uint32_t node) {
     return NULL;
 }
 
+static bool is_detached(const DynGraph *g, const DynNode *n) {
+    return n->op == DYN_OP_AS_DTYPE && n->dtype == dyn_graph_node(g, n->args[0].id)->dtype;
+}
+
+/* A look at elements as others, which needs the base as it lies; parts of complex numbers lie as these do. */
+static bool is_other_look(const DynGraph *g, const DynNode *n) {
+    uint8_t from = dyn_graph_node(g, n->args[0].id)->dtype;
+    return is_detached(g, n) || (n->dtype != from && dyn_dtype_real((DynDtype)from) != n->dtype);
+}
+
+/* What the tensor of a view is made from: views between that nobody has asked for yet are left out. */
+static uint32_t base_of(const Call *c, const DynNode *n) {
+    const DynGraph *g = c->p->graph;
+    uint32_t at = n->args[0].id;
+    const DynNode *b = dyn_graph_node(g, at);
+    while (!is_other_look(g, n) && b->flags & DYN_NODE_VIEW && !c->objects[at] && !is_other_look(g, b)) {
+        at = b->args[0].id;
+        b = dyn_graph_node(g, at);
+    }
+    return at;
+}
+
 /* The array of a node, borrowed; a view is made when it is first asked for. NULL with an exception. */
 static PyObject *object_of(Call *c, uint32_t node) {
     const DynNode *n = dyn_graph_node(c->p->graph, node);
@@ -234,7 +256,7 @@ static PyObject *object_of(Call *c, uint32_t node) {
         }
         return known;
     }
-    PyObject *of = object_of(c, n->args[0].id);
+    PyObject *of = object_of(c, n->flags & DYN_NODE_TENSOR ? base_of(c, n) : n->args[0].id);
     if (!of) {
         return NULL;
     }
@@ -243,8 +265,7 @@ static PyObject *object_of(Call *c, uint32_t node) {
         DynArrayView v = {.data = g->data, .ndim = n->ndim, .dtype = n->dtype};
         memcpy(v.dims, g->dims, sizeof(*v.dims) * n->ndim);
         memcpy(v.strides, g->strides, sizeof(*v.strides) * n->ndim);
-        bool detached = n->op == DYN_OP_AS_DTYPE && n->dtype == dyn_graph_node(c->p->graph, n->args[0].id)->dtype;
-        return c->objects[node] = dyn_torch_window(of, &v, detached);
+        return c->objects[node] = dyn_torch_window(of, &v, is_detached(c->p->graph, n));
     }
     PyArrayObject *base = (PyArrayObject *)of;
     npy_intp dims[DYN_MAX_NDIM], strides[DYN_MAX_NDIM];

@@ -436,18 +436,18 @@ static uint32_t divide(DynRec *r, const NpArg *args) {
     return dyn_tt_elementwise(r, DYN_OP_DIVIDE, dt, dt, args, 2);
 }
 
-/* rounding_mode: "floor" (operator 1 too) and "trunc" of floats; those of integers raise where they divide by zero. */
+/* rounding_mode: "floor" and "trunc" of floats; those of integers raise where they divide by zero. */
 DynVal *tt_rule_divide(DynRec *r, NpCall *c) {
     NpArg args[2];
     DynOperand mode = dyn_np_slot(c, "rounding_mode");
     if (two(r, c, args) < 0)
         return NULL;
-    if (mode.v == NULL && c->b->op == 0)
+    if (mode.v == NULL)
         return dyn_tt_finish(r, c, divide(r, args));
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     if (dt == DYN_NO_DTYPE || !is_inexact(dt))
         return dyn_tt_refuse(r);
-    if (c->b->op == 1 || dyn_tt_is_str(r, mode, "floor"))
+    if (dyn_tt_is_str(r, mode, "floor"))
         return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_FLOOR_DIVIDE, dt, dt, args, 2));
     if (dyn_tt_is_str(r, mode, "trunc")) {
         DynDtype wide = goes_by_float(r, DYN_OP_DIVIDE, dt, args) ? DYN_F32 : dt;

@@ -200,14 +200,6 @@ DynVal *tt_rule_integers(DynRec *r, NpCall *c) {
     return dyn_tt_finish(r, c, dyn_tt_elementwise(r, (DynOp)c->b->op, dt, dt, args, 2));
 }
 
-DynVal *tt_rule_nextafter(DynRec *r, NpCall *c) {
-    NpArg args[2];
-    DynDtype dt = two(r, c, args);
-    if ((dt != DYN_F32 && dt != DYN_F64) || args[0].code != dt || args[1].code != dt)
-        return dyn_tt_refuse(r);
-    return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_NEXTAFTER, dt, dt, args, 2));
-}
-
 /* softshrink: nearer to 0 by lambd; between, x * 0. */
 DynVal *tt_rule_softshrink(DynRec *r, NpCall *c) {
     double lambd = 0.5;
