@@ -92,7 +92,7 @@ def test_names():
 
 
 def test_sizes_are_symbols_for_a_dynamic_back_end_of_torchs():
-    """What the program registers with torch gets a torch.fx graph; where it is dynamic, with SymInts, and fake tensors of such sizes."""
+    """What the program registers with torch gets a torch.fx graph; where it is dynamic, with SymInts and fake tensors."""
     seen = []
 
     def theirs(gm, example_inputs):
