@@ -361,9 +361,22 @@ static PyObject *dtype_keyword(DynDtype dt, bool *failed) {
     return keywords[dt];
 }
 
+/* Is it C's order but for axes of one element? PyTorch then has C's strides. */
+static bool goes_in_c_order(const DynLayout *layout, int ndim, const int64_t *dims) {
+    int last = -1;
+    for (int i = 0; i < ndim; i++) {
+        if (dims[layout->perm[i]] != 1) {
+            if (layout->perm[i] < last)
+                return false;
+            last = layout->perm[i];
+        }
+    }
+    return true;
+}
+
 PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout) {
     int64_t strides[DYN_MAX_NDIM];
-    bool ordered = layout != NULL && layout->kind != DYN_LAYOUT_C, failed;
+    bool ordered = layout != NULL && layout->kind != DYN_LAYOUT_C && !goes_in_c_order(layout, ndim, dims), failed;
     if (!dyn_layout_dense(ordered ? layout : NULL, dt, ndim, dims, strides))
         return PyErr_NoMemory();
     PyObject *keywords = dtype_keyword(dt, &failed), *args = failed ? NULL : sizes_and_strides(dt, ndim, dims, strides),

@@ -409,7 +409,7 @@ static PyObject *extern_operand(void *ctx, DynArg arg) {
     return Py_XNewRef(value_of(x, arg.id));
 }
 
-static PyObject *finish(const DynNode *n, PyObject *r);
+static PyObject *finish(const Interp *x, const DynNode *n, PyObject *r);
 
 /* The call, which gives all its arrays at once. */
 static DynExternStatus call_extern(Interp *x, uint32_t call) {
@@ -424,7 +424,7 @@ static DynExternStatus call_extern(Interp *x, uint32_t call) {
     for (uint32_t i = call; made && i < g->nodes.n; i++) {
         bool known = x->values[i] != NULL;
         PyObject *r = arrays[i] == NULL && i == call ? Py_NewRef(Py_None) : arrays[i];
-        if (r && !known && !(x->values[i] = finish(dyn_graph_node(g, i), r))) {
+        if (r && !known && !(x->values[i] = finish(x, dyn_graph_node(g, i), r))) {
             status = DYN_EXTERN_ERROR;
         } else if (known) {
             Py_XDECREF(r);
@@ -445,7 +445,7 @@ static PyObject *run_input(Interp *x, uint32_t id) {
 }
 
 /* Array or scalar as eager gives it, in the node's dtype. */
-static PyObject *finish(const DynNode *n, PyObject *r) {
+static PyObject *finish(const Interp *x, const DynNode *n, PyObject *r) {
     if (!r || r == Py_None || (n->flags & DYN_NODE_OBJECT) || dyn_torch_is(r)) {
         return r;
     }
@@ -458,7 +458,12 @@ static PyObject *finish(const DynNode *n, PyObject *r) {
     if (r && (n->flags & DYN_NODE_READONLY)) {
         PyArray_CLEARFLAGS((PyArrayObject *)r, NPY_ARRAY_WRITEABLE);
     }
-    if (r && (n->flags & DYN_NODE_TENSOR)) { /* over memory that is its own, or a tensor's */
+    PyObject *base = r && n->flags & DYN_NODE_VIEW ? x->values[n->args[0].id] : NULL;
+    DynArrayView view;
+    if (base && dyn_torch_is(base) && dyn_array_view(r, &view)) {
+        view.dtype = n->dtype;
+        Py_SETREF(r, dyn_torch_window(base, &view, dyn_graph_detaches(x->g, n)));
+    } else if (r && (n->flags & DYN_NODE_TENSOR)) { /* over memory that is its own */
         Py_SETREF(r, dyn_torch_from_numpy(r, (DynDtype)n->dtype));
     }
     if (r && (n->flags & DYN_NODE_NPSCALAR)) {
@@ -498,7 +503,7 @@ static PyObject *value_of(Interp *x, uint32_t id) {
     default: r = value_of_call(x, id, id);
     }
     Py_LeaveRecursiveCall();
-    return x->values[id] ? r : (x->values[id] = finish(n, r));
+    return x->values[id] ? r : (x->values[id] = finish(x, n, r));
 }
 
 static PyObject *array_of(Interp *x, uint32_t id) {

@@ -216,14 +216,10 @@ static PyObject *input_object(const Call *c, uint32_t node) {
     return NULL;
 }
 
-static bool is_detached(const DynGraph *g, const DynNode *n) {
-    return n->op == DYN_OP_AS_DTYPE && n->dtype == dyn_graph_node(g, n->args[0].id)->dtype;
-}
-
 /* A look at elements as others, which needs the base as it lies; parts of complex numbers lie as these do. */
 static bool is_other_look(const DynGraph *g, const DynNode *n) {
     uint8_t from = dyn_graph_node(g, n->args[0].id)->dtype;
-    return is_detached(g, n) || (n->dtype != from && dyn_dtype_real((DynDtype)from) != n->dtype);
+    return dyn_graph_detaches(g, n) || (n->dtype != from && dyn_dtype_real((DynDtype)from) != n->dtype);
 }
 
 /* What the tensor of a view is made from: views between that nobody has asked for yet are left out. */
@@ -265,7 +261,7 @@ static PyObject *object_of(Call *c, uint32_t node) {
         DynArrayView v = {.data = g->data, .ndim = n->ndim, .dtype = n->dtype};
         memcpy(v.dims, g->dims, sizeof(*v.dims) * n->ndim);
         memcpy(v.strides, g->strides, sizeof(*v.strides) * n->ndim);
-        return c->objects[node] = dyn_torch_window(of, &v, is_detached(c->p->graph, n));
+        return c->objects[node] = dyn_torch_window(of, &v, dyn_graph_detaches(c->p->graph, n));
     }
     PyArrayObject *base = (PyArrayObject *)of;
     npy_intp dims[DYN_MAX_NDIM], strides[DYN_MAX_NDIM];

@@ -130,6 +130,10 @@ DYN_HIDDEN void dyn_graph_free(DynGraph *g); /* drops references; arena memory i
  * The pointer dyn_graph_node() gives is valid until the next node is added. */
 DYN_HIDDEN uint32_t dyn_graph_add(DynGraph *g, DynOp op, DynDtype dtype, int ndim, int nargs, int naux);
 static inline DynNode *dyn_graph_node(const DynGraph *g, uint32_t id) { return &g->nodes.at[id]; }
+/* Is it the same elements without what autograd knows of them: x.detach()? */
+static inline bool dyn_graph_detaches(const DynGraph *g, const DynNode *n) {
+    return n->op == DYN_OP_AS_DTYPE && n->dtype == dyn_graph_node(g, n->args[0].id)->dtype;
+}
 /* Is it one that writes into args[0] and has no value? */
 static inline bool dyn_node_stores(const DynNode *n) { return dyn_ops[n->op].kind == DYN_K_STORE; }
 /* Which operand of a GATHER or SCATTER says where? 0: it is neither. */

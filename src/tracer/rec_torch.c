@@ -238,10 +238,24 @@ bool dyn_tt_is_str(DynRec *r, DynOperand o, const char *text) {
 
 /* ---- results */
 
+static bool are_one_look(const DynNode *a, const DynNode *b) {
+    return a->op == b->op && a->ndim == b->ndim && a->dtype == b->dtype && a->nargs == b->nargs && a->naux == b->naux &&
+           memcmp(a->args, b->args, sizeof(*a->args) * a->nargs) == 0 && memcmp(a->aux, b->aux, sizeof(*a->aux) * a->naux) == 0 &&
+           memcmp(a->shape, b->shape, sizeof(*a->shape) * a->ndim) == 0;
+}
+
+bool dyn_tt_looks_elsewhere(DynRec *r, uint32_t dst, uint32_t node) {
+    const DynNode *a = dyn_tt_node(r, dst), *b = dyn_tt_node(r, node);
+    return dst != node && a->storage == b->storage && !are_one_look(a, b);
+}
+
 DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node) {
     DynOperand to = c->b->effect == DYN_BIND_IN_PLACE ? c->args[0] : c->out;
     if (node == DYN_NONE || to.v == NULL)
         return dyn_np_result(r, node, c->result);
+    for (int i = 0; i < c->npos + c->nkw && to.v->kind == DV_ARRAY; i++)
+        if (c->args[i].v->kind == DV_ARRAY && dyn_tt_looks_elsewhere(r, to.v->id, c->args[i].v->id))
+            return dyn_tt_refuse(r);
     const DynNode *n = dyn_tt_node(r, node), *d = to.v->kind == DV_ARRAY ? dyn_tt_node(r, to.v->id) : NULL;
     if (to.real != c->result || d == NULL || n->ndim != d->ndim)
         return dyn_tt_refuse(r);
@@ -356,13 +370,21 @@ static DynOp arithmetic_row(DynOp op, DynDtype dt) {
                                                            : op;
 }
 
+/* A remainder of 0 has the sign of what is divided; NumPy's has the divisor's. */
+static uint32_t zero_as_divided(DynRec *r, uint32_t remainder, NpArg divided, DynDtype dt) {
+    NpArg args[2] = {dyn_np_node_arg(r, remainder), divided};
+    uint32_t zero = dyn_tt_compare(r, DYN_OP_EQUAL, remainder, dyn_tt_number(r, 0));
+    return dyn_tt_choose(r, zero, dyn_tt_elementwise(r, DYN_OP_COPYSIGN, dt, dt, args, 2), args[0]);
+}
+
 static uint32_t arithmetic(DynRec *r, DynOp op, const NpArg *args) {
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     if (dt == DYN_NO_DTYPE)
         return DYN_NONE;
     if (!is_inexact(dt) && (op == DYN_OP_REMAINDER || op == DYN_OP_FMOD || op == DYN_OP_FLOOR_DIVIDE))
         return dyn_tt_none(r); /* a division of integers by zero raises */
-    return dyn_tt_elementwise(r, arithmetic_row(op, dt), dt, dt, args, 2);
+    uint32_t id = dyn_tt_elementwise(r, arithmetic_row(op, dt), dt, dt, args, 2);
+    return op == DYN_OP_REMAINDER && id != DYN_NONE ? zero_as_divided(r, id, args[0], dt) : id;
 }
 
 DynVal *tt_rule_arithmetic(DynRec *r, NpCall *c) {

@@ -43,6 +43,9 @@ DYN_HIDDEN int dyn_tt_burnt_float(DynRec *r, DynOperand o, double *out);
 DYN_HIDDEN bool dyn_tt_is_str(DynRec *r, DynOperand o, const char *text); /* is it this str, at every call */
 DYN_HIDDEN uint32_t dyn_tt_tensor_of(DynRec *r, DynOperand o);            /* a tensor's node, or DYN_NONE */
 DYN_HIDDEN uint32_t dyn_tt_tensor(DynRec *r, const NpCall *c, const char *name);
+/* Are these two looks at one storage that may overlap in part? Where one is written and the other read, torch raises, or what
+ * comes out is as its loops go: such a call is torch's own. */
+DYN_HIDDEN bool dyn_tt_looks_elsewhere(DynRec *r, uint32_t dst, uint32_t node);
 /* The node as the call's result: stored into the operand that is changed in place or `out`, else a new tensor. */
 DYN_HIDDEN DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node);
 

@@ -138,19 +138,27 @@ DynVal *dyn_torch_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand inde
     return id == DYN_NONE ? NULL : result == a.real ? a.v : dyn_np_result(r, id, result);
 }
 
+static int store_by_call(DynRec *r, DynOperand a, DynOperand index, DynOperand value) {
+    DynOperand args[3] = {a, index, value};
+    PyObject *f = operator_function("setitem");
+    return f == NULL || dyn_np_extern_write(r, f, "setitem", args, 3, NULL, Py_None) == NULL ? -1 : 0;
+}
+
 int dyn_torch_store_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand index, DynOperand value) {
     NpArg v;
+    uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     if (has_tensor(index.real)) {
-        DynOperand args[3] = {a, index, value};
-        uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
         if (dyn_tt_store_places(r, base, index, value) == 0)
             return 0;
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
         *dyn_rec_why(r) = DYN_R_OK;
-        PyObject *f = operator_function("setitem");
-        return f == NULL || dyn_np_extern_write(r, f, "setitem", args, 3, NULL, Py_None) == NULL ? -1 : 0;
+        return store_by_call(r, a, index, value);
     }
     uint32_t view = dyn_np_operand(r, value, &v) < 0 ? DYN_NONE : dyn_np_basic_index(r, base, index);
+    if (view != DYN_NONE && v.arg.kind == DYN_ARG_NODE && dyn_tt_looks_elsewhere(r, view, v.arg.id)) {
+        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+        return store_by_call(r, a, index, value);
+    }
     return view == DYN_NONE ? -1 : dyn_np_store(r, view, v);
 }
 

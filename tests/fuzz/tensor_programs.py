@@ -4,7 +4,7 @@
 
 A program grows statement by statement: each is tried eagerly on one set of arguments, and what raises is mostly left out. Then all calls
 are compared: results, exceptions, what was written into the arguments, and which tensors share memory. Programs that differ are shrunk by
-leaving statements out. Run by `make fuzz-tensors`, and a few by tests/fuzz/test_tensor_programs.py.
+leaving statements out. A few are run by tests/fuzz/test_tensor_programs.py.
 """
 
 import argparse
@@ -17,12 +17,11 @@ import torch
 
 import dynoc
 
-FLOATS = ("torch.float32", "torch.float64", "torch.bfloat16", "torch.float16")
 UNARY = (
     "torch.sin({x})", "torch.cos({x})", "torch.exp({x} / 9)", "{x}.abs()", "-{x}", "torch.relu({x})", "torch.sigmoid({x})", "{x}.tanh()",
     "{x}.abs().sqrt()", "{x}.floor()", "torch.round({x})", "torch.sign({x})", "{x}.square()", "~({x} > 1)", "torch.isnan({x})",
-    "{x}.float()", "{x}.double()", "{x}.int()", "{x}.bool()", "{x}.bfloat16()", "{x}.to(torch.int8)", "{x}.long()", "F.gelu({x})",
-    "F.silu({x})", "F.softplus({x})", "F.leaky_relu({x}, 0.1)", "{x}.clamp(-1, 2)", "{x}.clamp(min=0)", "torch.erf({x})", "{x}.reciprocal()",
+    "{x}.float()", "{x}.double()", "{x}.int()", "{x}.bool()", "{x}.bfloat16()", "{x}.to(torch.int8)", "{x}.long()",
+    "F.gelu({x}, approximate='tanh')", "F.silu({x})", "F.softplus({x})", "F.leaky_relu({x}, 0.1)", "{x}.clamp(-1, 2)", "{x}.clamp(min=0)", "torch.erf({x})", "{x}.reciprocal()",
     "torch.log1p({x}.abs())", "{x}.trunc()", "{x}.rsqrt()", "F.hardswish({x})", "torch.nan_to_num({x})", "{x}.exp2()", "{x}.logical_not()",
     "{x}.bitwise_not()", "torch.frac({x})", "{x}.clone()", "{x}.detach()", "{x}.contiguous()", "torch.conj({x})", "F.dropout({x}, 0.5, False)",
 )  # fmt: skip
@@ -48,7 +47,7 @@ VIEWS = (
     "torch.roll({x}, 1, 0)", "{x}.diagonal()", "{x}.movedim(0, -1)", "{x}[:, :-1]", "{x}[:, 1:]", "{x}[1:-1, 1:-1]", "{x}[..., ::2]",
     "{x}.permute(1, 0)", "{x}.permute(1, 2, 0)", "{x}.expand(2, *{x}.shape)", "{x}.reshape({x}.shape[0], -1)", "{x}.unflatten(-1, (-1, 1))",
     "{x}.repeat(2, 1)", "{x}.unfold(0, 2, 1)", "{x}.tile(2)", "{x}[n % {x}.shape[0]]", "{x}.swapaxes(0, -1)", "{x}.ravel()", "{x}.mT",
-    "{x}.as_strided((2, 2), (1, 1))", "{x}.view(torch.int32)", "{x}.tensor_split(2)[1]", "torch.atleast_2d({x})", "{x}.repeat_interleave(2, 0)",
+    "{x}.as_strided((2, 2), (1, 1))", "{x}.int().view(torch.uint8)", "{x}.tensor_split(2)[1]", "torch.atleast_2d({x})", "{x}.repeat_interleave(2, 0)",
 )  # fmt: skip
 REDUCTIONS = (
     "{x}.sum()", "{x}.sum(0)", "{x}.sum(-1)", "{x}.mean()", "{x}.mean(0)", "{x}.mean(-1, keepdim=True)", "{x}.amax(-1)", "{x}.max()",
@@ -66,6 +65,9 @@ PLACES = (
 MADE = (
     "torch.zeros_like({x})", "torch.ones({x}.shape)", "torch.arange({x}.shape[0])", "torch.arange(n) * 2", "{x}.new_zeros(3)", "torch.eye(n)",
     "torch.tril({x})", "torch.triu({x}, 1)", "torch.full((n,), f)", "torch.tensor([1.0, 2.0])", "torch.empty_like({x}).fill_(2)",
+    "torch.stack([{x}[i] for i in range({x}.shape[0])])", "sum([{x}, {x} * 2])", "{x} + {x}.sum().item()", "{x} * float({x}.double().mean())",
+    "{x} if {x}.sum() > 0 else {x} - 1", "torch.cat([p * 2 for p in {x}.split(1)])", "[{x}.abs() for _ in range(3)][1]", "(lambda t: t + 1)({x})",
+    "{x}.new_full(({x}.shape[0],), n)", "max({x}.unbind(), key=lambda t: t.shape)", "next(iter({x})) * 2", "torch.add(*{x}.chunk(2)[:1] * 2)",
     "torch.linspace(0, 1, n)", "torch.zeros(2, n, dtype={x}.dtype)", "torch.tensor(f)", "torch.ones_like({x}, dtype=torch.float64)",
 )  # fmt: skip
 WRITES = (
@@ -79,14 +81,19 @@ WRITES = (
 FORMS = ((UNARY, 5), (BINARY, 6), (NUMBER, 4), (VIEWS, 6), (REDUCTIONS, 3), (PLACES, 1.5), (MADE, 1.5), (WRITES, 3))
 
 
-def arguments(call):
-    """The arguments of the call with that number: two tensors, places, an int and a float."""
-    rows, columns = ((3, 4), (5, 4), (3, 4), (2, 7), (4, 4), (3, 1))[call]
+SIZES = ((3, 4), (5, 4), (3, 4), (2, 7), (4, 4), (3, 1), (6, 33), (0, 4))
+DTYPES = ("float32", "float32", "float32", "bfloat16", "int64", "float64", "float16", "bool", "uint8", "int32")
+
+
+def arguments(call, kind):
+    """The arguments of the call with that number, by the kind of program: two tensors, places, an int and a float."""
+    rows, columns = SIZES[call]
     g = torch.Generator().manual_seed(call)
-    dtype = (torch.float32, torch.float32, torch.float32, torch.float32, torch.float64, torch.float32)[call]
-    a = torch.randn(rows, columns, generator=g, dtype=dtype)
+    wide = torch.float64 if call == 4 else getattr(torch, DTYPES[kind])
+    a = (torch.randn(rows, columns, generator=g) * (3 if kind > 3 else 1)).to(wide)
     a = a.T.contiguous().T if call == 2 else a
-    return [a, torch.randn(columns, generator=g), torch.arange(rows) % 2, call + 2, 0.5 + call]
+    b = torch.randn(columns, generator=g).to(torch.float32 if kind % 2 else a.dtype)
+    return [a, b, torch.arange(rows) % 2, call + 2, 0.5 + call]
 
 
 class Program:
@@ -94,7 +101,8 @@ class Program:
 
     def __init__(self, seed):
         self.random, self.lines, self.count = random.Random(seed), [], 0
-        self.scope = {"torch": torch, "F": torch.nn.functional, **dict(zip("abcnf", arguments(0), strict=True))}
+        self.kind = self.random.randrange(len(DTYPES))
+        self.scope = {"torch": torch, "F": torch.nn.functional, **dict(zip("abcnf", arguments(0, self.kind), strict=True))}
         self.names = ["a", "a", "b"]
         while len(self.lines) < self.random.randint(4, 14):
             self.grow()
@@ -127,8 +135,9 @@ class Program:
                 self.names.append(name)
 
     def source(self, lines=None):
-        names = [n for n in self.names if n in "ab" or any(line.startswith(f"{n} =") for line in lines or self.lines)]
-        body = "".join(f"    {line}\n" for line in (lines if lines is not None else self.lines))
+        names = [n for n in self.names if n in "ab" or any(line.startswith(f"{n} =") for line in (self.lines if lines is None else lines))]
+        lines = self.lines if lines is None else lines
+        body = "".join(f"    {line}\n" for line in lines)
         return f"def program(a, b, c, n, f):\n{body}    return ({', '.join(names)},)\n"
 
 
@@ -138,8 +147,8 @@ def function(source):
     return scope["program"]
 
 
-def outcome(fn, call):
-    args = arguments(call)
+def outcome(fn, call, kind):
+    args = arguments(call, kind)
     try:
         given = fn(*args)
     except Exception as error:
@@ -154,6 +163,11 @@ def shares(tensors):
     return [(p == q and i - j) for p, i in where for q, j in where]
 
 
+def steps(x):
+    """Strides, but those of axes along which nobody goes a step."""
+    return [step for size, step in zip(x.shape, x.stride(), strict=True) if size > 1] if x.numel() else []
+
+
 def difference(mine, theirs):
     """What differs between two outcomes; None: nothing."""
     (got, args), (want, eager_args) = mine, theirs
@@ -162,7 +176,7 @@ def difference(mine, theirs):
     for name, x, y in [*((f"result {i}", *p) for i, p in enumerate(zip(got, want, strict=True))), *zip("abc", args, eager_args)]:
         if type(x) is not type(y):
             return f"{name}: {type(x)} for {type(y)}"
-        if x.dtype != y.dtype or x.shape != y.shape or (x.numel() > 1 and x.stride() != y.stride()):
+        if x.dtype != y.dtype or x.shape != y.shape or steps(x) != steps(y):
             return f"{name}: {x.dtype, x.shape, x.stride()} for {y.dtype, y.shape, y.stride()}"
         if x.is_floating_point():
             tolerance = {torch.bfloat16: 0.05, torch.float16: 0.01, torch.float32: 1e-4, torch.float64: 1e-4}[x.dtype]
@@ -176,13 +190,13 @@ def difference(mine, theirs):
     return None
 
 
-def compared(source, wait):
+def compared(source, kind, wait):
     """What differs in one of the calls, eager and under dynoc."""
     plain, fast = function(source), dynoc.optimize(function(source), wait=wait)
-    for call in (0, 0, 1, 2, 1, 3, 4, 5, 0):
+    for call in (0, 0, 1, 2, 1, 3, 4, 5, 6, 7, 6, 0):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = difference(outcome(fast, call), outcome(plain, call))
+            found = difference(outcome(fast, call, kind), outcome(plain, call, kind))
         if found is not None:
             return f"call {call}: {found}"
     return None
@@ -194,7 +208,7 @@ def shrunk(program, wait):
         fewer = lines[:k] + lines[k + 1 :]
         try:
             ast.parse(program.source(fewer))
-            found = compared(program.source(fewer), wait)
+            found = compared(program.source(fewer), program.kind, wait)
         except Exception:
             found = None
         lines, k = (fewer, k) if found and "NameError" not in found else (lines, k + 1)
@@ -204,11 +218,11 @@ def shrunk(program, wait):
 def run(seed, wait=False):
     """None, or a text that says what a program of that seed does differently."""
     program = Program(seed)
-    found = compared(program.source(), wait)
+    found = compared(program.source(), program.kind, wait)
     if found is None:
         return None
     small = shrunk(program, wait)
-    return f"seed {seed}: {found}\n{small}{compared(small, wait)}\n"
+    return f"seed {seed} ({DTYPES[program.kind]}): {found}\n{small}{compared(small, program.kind, wait)}\n"
 
 
 def main():
