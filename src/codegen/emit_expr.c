@@ -23,6 +23,52 @@
  * same where AVX-512 is missing, whose own function needs no limit. DYN_NARROW: narrower vectors, which compilers may take where
  * they can't fill the widest. */
 #if defined(__x86_64__) && defined(__GLIBC__)
+/* DYN_VQ: the rest of a division, a - trunc(a / b) * b, which is exact as fmod's is: by one fused product where the quotient is a
+ * whole number that the format holds (it can be one too large, not too small), and zero where a is the smaller. Other lanes, nan
+ * and infinities among them, are the C library's, and numbers for which nothing is raised go in their place. Exponents say which
+ * they are. Narrower vectors are the first lanes of a wide one. */
+#define REST                                                                                                                     \
+    "#ifdef __FMA__\n#if DYN_WIDE == 64\n"                                                                                       \
+    "#define DYN_TRUNC_double(q) __builtin_ia32_rndscalepd_mask(q, 11, q, (unsigned char)-1, 4)\n"                               \
+    "#define DYN_TRUNC_float(q) __builtin_ia32_rndscaleps_mask(q, 11, q, (unsigned short)-1, 4)\n"                               \
+    "#define DYN_FUSED_double(a, b, c) __builtin_ia32_vfmaddpd512_mask(a, b, c, (unsigned char)-1, 4)\n"                         \
+    "#define DYN_FUSED_float(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, (unsigned short)-1, 4)\n#else\n"                  \
+    "#define DYN_TRUNC_double(q) __builtin_ia32_roundpd256(q, 11)\n#define DYN_TRUNC_float(q) __builtin_ia32_roundps256(q, "     \
+    "11)\n"                                                                                                                      \
+    "#define DYN_FUSED_double(a, b, c) __builtin_ia32_vfmaddpd256(a, b, c)\n"                                                    \
+    "#define DYN_FUSED_float(a, b, c) __builtin_ia32_vfmaddps256(a, b, c)\n#endif\n"                                             \
+    "#define DYN_BITS_double 52, 0x7ffL, 50\n#define DYN_BITS_float 23, 0xff, 21\n"                                              \
+    "#define DYN_PART(T, f, n, symbol, v) typedef T dyn_p##v##T __attribute__((vector_size(n * sizeof(T)))); "                   \
+    "dyn_p##v##T dyn_part_##v##_##f(dyn_p##v##T, dyn_p##v##T) __asm__(symbol); "                                                 \
+    "__attribute__((used, visibility(\"hidden\"))) dyn_p##v##T dyn_part_##v##_##f(dyn_p##v##T a, dyn_p##v##T b) { dyn_v##T x = " \
+    "{0}, y = x + 1; "                                                                                                           \
+    "for (int i = 0; i < n; i++) x[i] = a[i], y[i] = b[i]; x = dyn_v_##f(x, y); for (int i = 0; i < n; i++) a[i] = x[i]; "       \
+    "return a; }\n"                                                                                                              \
+    "#if DYN_WIDE == 64\n#define DYN_PARTS(T, f) DYN_PART(T, f, (int)(32 / sizeof(T)), \"_ZGVd\" DYN_D_##T \"vv_dynv_\" #f, d) " \
+    "DYN_PART(T, f, (int)(32 / sizeof(T)), \"_ZGVc\" DYN_D_##T \"vv_dynv_\" #f, c) "                                             \
+    "DYN_PART(T, f, (int)(16 / sizeof(T)), \"_ZGVb\" DYN_B_##T \"vv_dynv_\" #f, b)\n#else\n"                                     \
+    "#define DYN_PARTS(T, f) DYN_PART(T, f, (int)(32 / sizeof(T)), \"_ZGVc\" DYN_D_##T \"vv_dynv_\" #f, c) "                     \
+    "DYN_PART(T, f, (int)(16 / sizeof(T)), \"_ZGVb\" DYN_B_##T \"vv_dynv_\" #f, b)\n#endif\n"                                    \
+    "#define DYN_D_double \"N4\"\n#define DYN_D_float \"N8\"\n#define DYN_B_double \"N2\"\n#define DYN_B_float \"N4\"\n"         \
+    "#define DYN_VQ(T, f) DYN_REST(T, f, DYN_BITS_##T)\n#define DYN_REST(...) DYN_REST_(__VA_ARGS__)\n"                          \
+    "#define DYN_REST_(T, f, bits, most, far) T dyn_##f(T, T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); "               \
+    "T dyn_c_##f(T, T) __asm__(#f); dyn_v##T dyn_v_##f(dyn_v##T, dyn_v##T) __asm__(DYN_P DYN_N_##T \"vv_dynv_\" #f); "           \
+    "static __attribute__((noinline, cold)) dyn_v##T dyn_b_##f(dyn_v##T a, dyn_v##T b, dyn_v##T r, dyn_i##T o) { "               \
+    "for (int i = 0; i < DYN_LANES(T); i++) if (o[i]) r[i] = dyn_c_##f(a[i], b[i]); return r; } "                                \
+    "__attribute__((used, visibility(\"hidden\"))) dyn_v##T dyn_v_##f(dyn_v##T a, dyn_v##T b) { "                                \
+    "dyn_i##T x = (dyn_i##T)a >> bits & most, y = (dyn_i##T)b >> bits & most, "                                                  \
+    "top = ((dyn_i##T){0} + 1) << (8 * sizeof(T) - 1), sign = (dyn_i##T)a & top; dyn_i##T less = x < y, o = (x - y > far) | (y " \
+    "== 0) | (x == most) | (y == most); "                                                                                        \
+    "dyn_v##T n = (dyn_v##T)((dyn_i##T)a & ~(less | o)), d = (dyn_v##T)(((dyn_i##T)b & ~o) | ((dyn_i##T)((dyn_v##T){0} + 1) & "  \
+    "o)); "                                                                                                                      \
+    "dyn_v##T q = DYN_TRUNC_##T(n / d), r = DYN_FUSED_##T(-q, d, n); "                                                           \
+    "dyn_i##T over = (r != 0) & (((dyn_i##T)r ^ (dyn_i##T)n) < 0); "                                                             \
+    "dyn_v##T back = (dyn_v##T)(((dyn_i##T)d & ~top | (dyn_i##T)n & top) & over); r = r + back; "                                \
+    "r = (dyn_v##T)(((dyn_i##T)r & ~top) | sign); r = (dyn_v##T)(((dyn_i##T)r & ~less) | ((dyn_i##T)a & less)); "                \
+    "return __builtin_expect(DYN_ANY_##T(o) != 0, 0) ? dyn_b_##f(a, b, r, o) : r; } "                                            \
+    "static __attribute__((used)) T dyn_1_##f(T, T) __asm__(\"dynv_\" #f); "                                                     \
+    "static T dyn_1_##f(T a, T b) { DYN_ALL(T, v, a); DYN_ALL(T, w, b); return dyn_v_##f(v, w)[0]; } DYN_PARTS(T, f)\n"          \
+    "#else\n" SCALAR_REST "#endif\n"
 #define VECTORS                                                                                                                  \
     "#ifdef __clang__\n" PLAIN "#else\n"                                                                                         \
     "#if defined(__AVX512F__)\n#define DYN_WIDE 64\n#define DYN_P \"_ZGVe\"\n#define DYN_N_double \"N8\"\n"                      \
@@ -63,14 +109,15 @@
     "for (int i = 0; i < DYN_LANES(T); i++) if (o[i]) r[i] = dyn_c_##f(a[i]); return r; } "                                      \
     "__attribute__((used, visibility(\"hidden\"))) dyn_v##T dyn_v_##f(dyn_v##T a) { dyn_i##T o = ((dyn_i##T)a & most) > limit; " \
     "return __builtin_expect(DYN_ANY_##T(o) != 0, 0) ? dyn_b_##f(a) : dyn_l_##f(a); }\n"                                         \
-    "#ifdef __AVX512F__\n#define DYN_VN(T, f, most, limit) DYN_V1(T, f)\n#else\n#define DYN_VN DYN_VL\n#endif\n#endif\n"
+    "#ifdef __AVX512F__\n#define DYN_VN(T, f, most, limit) DYN_V1(T, f)\n#else\n#define DYN_VN DYN_VL\n#endif\n" REST "#endif\n"
 #else
 #define VECTORS PLAIN
 #endif
+#define SCALAR_REST "#define DYN_VQ(T, f) T dyn_##f(T, T) __asm__(#f) __attribute__((const, nothrow))\n"
 #define PLAIN                                                                                                   \
     "#define DYN_V1(T, f) T dyn_##f(T) __asm__(#f) __attribute__((const, nothrow, simd(\"notinbranch\")))\n"    \
     "#define DYN_V2(T, f) T dyn_##f(T, T) __asm__(#f) __attribute__((const, nothrow, simd(\"notinbranch\")))\n" \
-    "#define DYN_VL(T, f, most, limit) DYN_V1(T, f)\n#define DYN_VN DYN_VL\n"
+    "#define DYN_VL(T, f, most, limit) DYN_V1(T, f)\n#define DYN_VN DYN_VL\n" SCALAR_REST
 
 /* Limits for double and float, and whether they are those of vectors below the widest alone (DYN_VN). */
 #define FAR {"0x4160000000000000L", "0x461c4000"}, false    /* 2^23 and 10000 */
@@ -83,7 +130,7 @@
 static const struct Function {
     const char *name;
     int nargs;
-    enum { BUILTIN, VECTOR, SCALAR_CALL, COMPLEX_CALL, MAGNITUDE } kind;
+    enum { BUILTIN, VECTOR, REST_OF, SCALAR_CALL, COMPLEX_CALL, MAGNITUDE } kind;
     const char *limits[2]; /* of VECTOR: see DYN_VL */
     bool narrow;
 } functions[] = {
@@ -95,7 +142,7 @@ static const struct Function {
     {"sinh", 1, VECTOR, STEEP},    {"cosh", 1, VECTOR, STEEP},    {"tanh", 1, VECTOR},          {"asinh", 1, VECTOR, ROOT},
     {"acosh", 1, VECTOR},          {"atanh", 1, VECTOR, NUMBERS}, {"cbrt", 1, VECTOR},          {"erf", 1, VECTOR},
     {"erfc", 1, VECTOR},           {"atan2", 2, VECTOR},          {"hypot", 2, VECTOR},         {"pow", 2, VECTOR},
-    {"fmod", 2, SCALAR_CALL},      {"nextafter", 2, SCALAR_CALL}, {"csqrt", 1, COMPLEX_CALL},   {"cexp", 1, COMPLEX_CALL},
+    {"fmod", 2, REST_OF},          {"nextafter", 2, SCALAR_CALL}, {"csqrt", 1, COMPLEX_CALL},   {"cexp", 1, COMPLEX_CALL},
     {"clog", 1, COMPLEX_CALL},     {"csin", 1, COMPLEX_CALL},     {"ccos", 1, COMPLEX_CALL},    {"ctan", 1, COMPLEX_CALL},
     {"casin", 1, COMPLEX_CALL},    {"cacos", 1, COMPLEX_CALL},    {"catan", 1, COMPLEX_CALL},   {"csinh", 1, COMPLEX_CALL},
     {"ccosh", 1, COMPLEX_CALL},    {"ctanh", 1, COMPLEX_CALL},    {"casinh", 1, COMPLEX_CALL},  {"cacosh", 1, COMPLEX_CALL},
@@ -236,10 +283,12 @@ static void put_function(DynStr *out, Names *names, const char *name, size_t len
             dyn_str_printf(out, "#define %s%s __builtin_%s%s\n", f->name, s, f->name, s);
             return;
         }
-        if (f->kind == VECTOR) {
+        if (f->kind == VECTOR || f->kind == REST_OF) {
             dyn_str_puts(out, names->vectors ? "" : VECTORS);
             names->vectors = true;
-            if (f->limits[single]) {
+            if (f->kind == REST_OF) {
+                dyn_str_printf(out, "DYN_VQ(%s, %s%s);\n", t, f->name, s);
+            } else if (f->limits[single]) {
                 dyn_str_printf(out, "DYN_V%c(%s, %s%s, %s, %s);\n", f->narrow ? 'N' : 'L', t, f->name, s,
                                single ? "0x7fffffff" : "0x7fffffffffffffffL", f->limits[single]);
             } else {

@@ -460,7 +460,7 @@ static PyObject *finish(const Interp *x, const DynNode *n, PyObject *r) {
     }
     PyObject *base = r && n->flags & DYN_NODE_VIEW ? x->values[n->args[0].id] : NULL;
     DynArrayView view;
-    if (base && dyn_torch_is(base) && dyn_array_view(r, &view)) {
+    if (base && dyn_torch_is(base) && dyn_array_view(r, &view) && !dyn_view_empty(&view)) { /* NumPy forgets the steps of none */
         view.dtype = n->dtype;
         Py_SETREF(r, dyn_torch_window(base, &view, dyn_graph_detaches(x->g, n)));
     } else if (r && (n->flags & DYN_NODE_TENSOR)) { /* over memory that is its own */

@@ -51,6 +51,19 @@ def test_writes_through_looks_that_overlap():
     check(apart, (torch.rand(4, 3),), (torch.rand(6, 5),))
 
 
+def test_an_empty_view_behind_a_graph_that_was_left():
+    def fn(x):
+        bits = x.int().view(torch.uint8)
+        return bits, x * float(x.double().mean()), x[..., ::2]
+
+    fast = dynoc.optimize(fn, wait=True)
+    for n in (3, 3, 0, 2, 0):
+        x = torch.ones(n, 4, dtype=torch.int64)
+        for got, want in zip(fast(x), fn(x), strict=True):
+            assert got.dtype == want.dtype and got.shape == want.shape
+            assert n == 0 or got.stride() == want.stride()
+
+
 def test_a_view_behind_a_graph_that_was_left():
     """The view is the graph's, the branch is on a size that is only known behind a call."""
 
