@@ -53,9 +53,20 @@ static DynVal *as_it_was(DynRec *r, DynVal *v, PyObject *result) {
     return truth == DYN_NONE || dyn_rec_expect(r, truth) < 0 ? NULL : dyn_rec_const(r, result);
 }
 
+/* With maxsize=0 it keeps nothing: a call that is made again runs the function again. */
+static bool keeps_nothing(PyObject *cached) {
+    PyObject *info = PyObject_CallMethod(cached, "cache_info", NULL);
+    PyObject *most = info ? PyObject_GetAttrString(info, "maxsize") : NULL;
+    bool nothing = most == NULL || (most != Py_None && PyLong_AsLong(most) == 0);
+    PyErr_Clear();
+    Py_XDECREF(most);
+    Py_XDECREF(info);
+    return nothing;
+}
+
 DynVal *rec_call_cached(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
     PyObject *f = c->callable.real;
-    if (Py_TYPE(f) != dyn_cached_type || r->cap == NULL) {
+    if (Py_TYPE(f) != dyn_cached_type || r->cap == NULL || keeps_nothing(f)) {
         return NULL;
     }
     *handled = true;

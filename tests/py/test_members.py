@@ -218,3 +218,34 @@ def test_a_cached_method():
     Logger.once.cache_clear()
     fast(np.ones(3))
     assert LOGGED == ["slow", "slow"]
+
+
+def test_a_cache_that_keeps_nothing_runs_its_function_once_a_call():
+    @functools.lru_cache(maxsize=0)
+    def tick():
+        ticks.append(1)
+        return len(ticks)
+
+    ticks = []
+    fast = dynoc.optimize(lambda x: x * tick() + 1, wait=True)
+    assert [fast(np.ones(1)).tolist() for _ in range(4)] == [[2.0], [3.0], [4.0], [5.0]]
+
+
+def test_a_cache_of_one_and_one_that_is_cleared():
+    @functools.lru_cache(maxsize=1)
+    def tick(k):
+        ticks.append(k)
+        return len(ticks)
+
+    def fn(x, clears):
+        if clears:
+            tick.cache_clear()
+        return x * tick(1) + tick(2) - tick(1)
+
+    seen = []
+    for call in (fn, dynoc.optimize(fn, wait=True)):
+        ticks = []
+        tick.cache_clear()
+        results = [call(np.ones(1), clears).tolist() for clears in (False, False, True, False, True)]
+        seen.append((results, ticks))
+    assert seen[0] == seen[1]
