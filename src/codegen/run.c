@@ -24,6 +24,7 @@ typedef struct Call {
     atomic_bool missed; /* an index said a place that isn't there */
     bool wrote;         /* a kernel has written into an input */
     bool acted;         /* an extern call has done something that can't be undone */
+    bool grad;          /* the program records gradients, the graph doesn't */
     struct Undo *undo;  /* what the inputs held that kernels write; NULL: not kept */
     uint32_t made;      /* rows of the lists of makes and drops, so far */
     uint32_t dropped;
@@ -636,7 +637,9 @@ static DynRunStatus extern_step(Call *c, uint32_t node) {
     }
     bool again = can_leave && !acts && dyn_extern_is_compiled(x); /* others may have warned before they raise */
     be_strict(c, again && !c->p->tensors);
+    dyn_torch_grad_back(c->grad && x->marked);
     DynExternStatus status = dyn_extern_run(c->p->graph, node, extern_operand, c, c->objects, c->run->sym, again);
+    c->grad = (c->grad && x->marked) ? dyn_torch_grad_off() : c->grad;
     dyn_flags_clear();
     if (status == DYN_EXTERN_OK) {
         return after_extern(c, node);
@@ -644,7 +647,8 @@ static DynRunStatus extern_step(Call *c, uint32_t node) {
     if (can_leave && !again && status == DYN_EXTERN_ERROR) {
         return leave_raising(c, node);
     }
-    if (can_leave && !(once && status == DYN_EXTERN_OTHER)) { /* whoever goes on makes the call again, and its exception */
+    if (can_leave &&
+        !(once && !x->marked && status == DYN_EXTERN_OTHER)) { /* whoever goes on makes the call again, and its exception */
         PyErr_Clear();
         return leave(c, node);
     }
@@ -958,9 +962,9 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
     }
     memset(c.objects, 0, sizeof(PyObject *) * p->nplaces);
     dyn_artifact_incref(a);
-    bool grad = p->asks_torch && dyn_torch_grad_off();
+    c.grad = p->asks_torch && dyn_torch_grad_off();
     DynRunStatus status = run_call(&c);
-    dyn_torch_grad_back(grad);
+    dyn_torch_grad_back(c.grad);
     be_strict(&c, false);
     if (DYN_UNLIKELY(trial.way >= 0) && status == DYN_RUN_OK) {
         dyn_tune_end(a, &trial);

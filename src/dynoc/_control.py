@@ -33,6 +33,10 @@ def skip(fn):
 def allow_in_graph(fn):
     """Never look into `fn`: a call of it is one node of the graph, which calls it for real, in its place, once for each call.
 
+    What it reads and writes besides its arguments is not ordered against what the function around it does to Python objects
+    later: that is read before the graph runs. Where it gives another kind of result than when it was recorded (another dtype or
+    rank, None, a longer list), or one that requires gradients, the call is made again by CPython, which goes on from there.
+
     Parameters
     ----------
     fn : callable

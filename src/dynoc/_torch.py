@@ -104,7 +104,8 @@ def classify_script(scripted):
     -------
     int
         ``PURE``: nothing. ``RANDOM``: it draws, or changes what belongs to the module, which nobody else looks at in a graph.
-        ``UNKNOWN``: it changes its arguments, prints, or records gradients of its parameters.
+        ``UNKNOWN``: it changes its arguments, prints, or is a module while gradients are recorded, which its
+        parameters may want.
 
     Examples
     --------
@@ -115,8 +116,7 @@ def classify_script(scripted):
     True
     """
     torch = sys.modules["torch"]
-    parameters = getattr(scripted, "parameters", tuple)()
-    if torch.is_grad_enabled() and any(p.requires_grad for p in parameters):
+    if torch.is_grad_enabled() and isinstance(scripted, torch.jit.ScriptModule):
         return UNKNOWN
     graph = scripted.inlined_graph
     origins = {v.debugName(): OUTSIDE for v in graph.inputs()}

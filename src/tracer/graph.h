@@ -100,6 +100,7 @@ typedef struct DynExtern {
     int writes;               /* which operand's memory the call changes, or -1 */
     bool once;                /* the call has an effect (a random generator goes on): once made it is never made again */
     bool inside;              /* … on an object that the graph made, so nobody outside sees it */
+    bool marked;              /* by dynoc.allow_in_graph: the program's own code, which gradients are recorded of as it likes */
     uint8_t product;          /* DynProductKind: whoever runs it may do it otherwise, in other last bits */
     uint8_t compiled;         /* dyn_extern_is_compiled: 0 not looked at, 1 yes, 2 no */
 } DynExtern;

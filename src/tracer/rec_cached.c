@@ -64,6 +64,17 @@ static bool keeps_nothing(PyObject *cached) {
     return nothing;
 }
 
+/* The function runs where the cache has no answer: while what the program changed before is still to be changed, and before what
+ * it looks at behind the call. Is that all the same to it? */
+static bool runs_anywhere(DynRec *r, PyObject *cached) {
+    PyObject *f = PyObject_GetAttrString(cached, "__wrapped__");
+    DynVal *v = f ? dyn_rec_const(r, f) : NULL;
+    bool pure = v != NULL && r->effects.n == 0 && PyFunction_Check(f) && rec_is_pure(r, (DynOperand){v, f}, true);
+    PyErr_Clear();
+    Py_XDECREF(f);
+    return pure;
+}
+
 DynVal *rec_call_cached(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
     PyObject *f = c->callable.real;
     if (Py_TYPE(f) != dyn_cached_type || r->cap == NULL || keeps_nothing(f)) {
@@ -71,7 +82,7 @@ DynVal *rec_call_cached(DynRec *r, const RecCall *c, PyObject **result, bool *ha
     }
     *handled = true;
     bool varies = false, burnt = dyn_rec_resolve(r, c->callable.v, f) == 0 && rec_guard_id(r, c->callable.v, f) == 0 &&
-                                 burn_all(r, c, &varies) == 0;
+                                 burn_all(r, c, &varies) == 0 && (!varies || runs_anywhere(r, f));
     *result = rec_call_real(c);
     if (*result == NULL || !burnt || r->cap == NULL) {
         return *result == NULL ? NULL : rec_fail(r, DYN_R_OPAQUE_CALL, "lru_cache");

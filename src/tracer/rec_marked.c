@@ -102,7 +102,9 @@ DynVal *rec_call_marked(DynRec *r, const RecCall *c, PyObject **result, bool *ha
         return NULL;
     }
     const char *name = name_of(r, f);
-    bool known = effect != DYN_BIND_UNKNOWN && rec_guard_id(r, f.v, f.real) == 0 && rec_resolve_args(r, c) == 0;
+    /* what the program changed before is changed behind the graph, and the program's own code may look at it */
+    bool known = effect != DYN_BIND_UNKNOWN && (scripted || r->effects.n == 0) && rec_guard_id(r, f.v, f.real) == 0 &&
+                 rec_resolve_args(r, c) == 0;
     known = known && (!scripted || (r->torch >= 0 && rec_torch_guard(r) == 0));
     *handled = true;
     *result = rec_call_real(c);
@@ -114,5 +116,8 @@ DynVal *rec_call_marked(DynRec *r, const RecCall *c, PyObject **result, bool *ha
     DynVal *v = effect == DYN_BIND_PURE ? dyn_np_extern(r, f.real, name, c->args, (int)c->npos, kwnames, *result)
                                         : dyn_np_extern_once(r, f.real, name, c->args, (int)c->npos, kwnames, *result);
     PyErr_Clear();
+    if (v != NULL && !scripted) {
+        r->cap->graph.externs.at[r->cap->graph.externs.n - 1].marked = true;
+    }
     return v != NULL ? v : rec_fail(r, r->why, name);
 }

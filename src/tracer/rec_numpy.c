@@ -696,6 +696,8 @@ DynVal *dyn_np_unary(DynRec *r, int opcode, DynOperand a, PyObject *result) {
              : opcode == DYN_I_UNARY_POSITIVE ? DYN_OP_POSITIVE
              : opcode == DYN_I_UNARY_INVERT   ? DYN_OP_INVERT
                                               : -1;
+    if (op == DYN_OP_POSITIVE && dyn_torch_is(a.real) && result == a.real) /* torch's is the tensor itself */
+        return a.v;
     return op < 0 ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP) : operation(r, op, &a, 1, false, result);
 }
 

@@ -259,8 +259,10 @@ DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node) {
     const DynNode *n = dyn_tt_node(r, node), *d = to.v->kind == DV_ARRAY ? dyn_tt_node(r, to.v->id) : NULL;
     if (to.real != c->result || d == NULL || n->ndim != d->ndim)
         return dyn_tt_refuse(r);
-    bool drops = is_inexact((DynDtype)n->dtype) && !is_inexact((DynDtype)d->dtype); /* torch refuses what C leaves open */
-    for (int i = 0; i < n->ndim; i++)                                               /* out= of another size would be resized */
+    bool drops = is_inexact((DynDtype)n->dtype) && !is_inexact((DynDtype)d->dtype);    /* torch refuses what C leaves open */
+    if (to.v == c->out.v && c->b->effect != DYN_BIND_IN_PLACE && n->dtype != d->dtype) /* reductions compute in out's dtype */
+        return dyn_tt_refuse(r);
+    for (int i = 0; i < n->ndim; i++) /* out= of another size would be resized */
         if (dyn_np_hint(r, n->shape[i]) != dyn_np_hint(r, d->shape[i]) || dyn_rec_assume_equal(r, n->shape[i], d->shape[i]) < 0)
             return dyn_tt_refuse(r);
     return drops ? dyn_tt_refuse(r) : dyn_np_store_into(r, to, dyn_np_node_arg(r, node));
@@ -335,7 +337,10 @@ static uint32_t unary(DynRec *r, const NpCall *c, DynOp op, bool floats, bool tr
 }
 
 DynVal *tt_rule_unary_float(DynRec *r, NpCall *c) { return dyn_tt_finish(r, c, unary(r, c, (DynOp)c->b->op, true, false)); }
-DynVal *tt_rule_unary_same(DynRec *r, NpCall *c) { return dyn_tt_finish(r, c, unary(r, c, (DynOp)c->b->op, false, false)); }
+DynVal *tt_rule_unary_same(DynRec *r, NpCall *c) {
+    bool itself = c->b->op == DYN_OP_POSITIVE && c->slot[0].v != NULL && c->result == c->slot[0].real;
+    return itself ? c->slot[0].v : dyn_tt_finish(r, c, unary(r, c, (DynOp)c->b->op, false, false));
+}
 DynVal *tt_rule_unary_bool(DynRec *r, NpCall *c) { return dyn_tt_finish(r, c, unary(r, c, (DynOp)c->b->op, false, true)); }
 
 /* Rounded once. */

@@ -144,3 +144,43 @@ def test_functions_of_a_library():
     assert dynoc.optimize(lambda x: np.i0(x) + 1, wait=True)(np.zeros(2)).tolist() == [2.0, 2.0]
     dynoc.allow_in_graph(np.i0)  # the later mark holds
     assert dynoc.optimize(lambda x: np.i0(x) + 1, wait=True, fullgraph=True)(np.zeros(2)).tolist() == [2.0, 2.0]
+
+
+def test_other_kinds_of_results_than_while_recording():
+    @dynoc.allow_in_graph
+    def moody(x):
+        n = len(x)
+        return [x * 2, None, x.astype(np.float32), x[None] * 1, n, x.tolist(), (x * 1, x * 2), np.float64(3)][n % 8]
+
+    def fn(x):
+        x = x + 1
+        found = moody(x)
+        return x, found
+
+    fast = dynoc.optimize(fn, wait=True)
+    for n in (8, 8, 9, 10, 11, 12, 13, 14, 15, 16, 9, 8):
+        (x, got), (y, want) = fast(np.ones(n)), fn(np.ones(n))
+        assert x.tolist() == y.tolist() and type(got) is type(want)
+        np.testing.assert_equal(got, want)
+
+
+def test_what_the_program_changed_before_is_changed():
+    class State:
+        n = 0
+
+    state, numbers = State(), [0]
+
+    @dynoc.allow_in_graph
+    def looks(x):
+        return x * state.n + numbers[0]
+
+    def fn(x):
+        state.n = len(x)
+        numbers[0] = 7
+        a = looks(x)
+        state.n = 6
+        return a
+
+    fast = dynoc.optimize(fn, wait=True)
+    for n in (3, 3, 4):
+        assert fast(np.ones(n)).tolist() == [n + 7.0] * n and state.n == 6

@@ -178,7 +178,7 @@ def test_a_cache_that_was_cleared(change):
 def test_a_cached_function_of_a_size():
     @functools.lru_cache
     def power_above(n):
-        return 1 << (n - 1).bit_length()
+        return 1 << (n - 1)
 
     @functools.lru_cache
     def mask(n):
@@ -248,4 +248,26 @@ def test_a_cache_of_one_and_one_that_is_cleared():
         tick.cache_clear()
         results = [call(np.ones(1), clears).tolist() for clears in (False, False, True, False, True)]
         seen.append((results, ticks))
+    assert seen[0] == seen[1]
+
+
+def test_a_cached_function_of_sizes_that_looks_at_what_the_program_changes():
+    @functools.cache
+    def looks(n):
+        return n + state[0]
+
+    @functools.cache
+    def counts(n):
+        state[1] += 1
+        return n
+
+    def fn(x):
+        state[0] = len(x)
+        return x.sum() * looks(len(x)), counts(len(x)), state[1]
+
+    seen = []
+    for call in (fn, dynoc.optimize(fn, wait=True)):
+        state = [0, 0]
+        looks.cache_clear(), counts.cache_clear()
+        seen.append([call(np.ones(n)) for n in (3, 3, 4, 5, 3)])
     assert seen[0] == seen[1]
