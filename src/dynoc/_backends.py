@@ -110,6 +110,12 @@ def resolve(backend):
     return points[backend].load() if backend in points else torch_backend(backend)
 
 
+def is_dynamic(backend):
+    """Does it say that it takes sizes as inputs? What another package would have to be loaded for is not asked."""
+    loads = isinstance(backend, str) and backend not in registered and backend in entry_points()
+    return not loads and getattr(resolve(backend), "dynamic", False) is True
+
+
 class Torchs:
     """A back end that torch has under a name, whoever wrote it: it gets the graph as torch has graphs.
 

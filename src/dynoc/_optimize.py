@@ -27,7 +27,7 @@ def settings_from(backend, fullgraph, dynamic, mode, wait, exact, options, nopyt
 
         if not callable(backend) and not (isinstance(backend, str) and _backends.is_known(backend)):
             raise ConfigError(f"there is no back end {backend!r}. Valid back ends: {', '.join(_backends.list_backends())}")
-        dynamic = flag("dynamic", dynamic) and getattr(_backends.resolve(backend), "dynamic", False) is True
+        dynamic = flag("dynamic", dynamic) and _backends.is_dynamic(backend)
     if mode not in MODES:
         raise ConfigError(f"there is no mode {mode!r}. Valid modes: {', '.join(map(repr, MODES))}")
     if options is not None and not isinstance(options, dict):

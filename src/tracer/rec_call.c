@@ -359,7 +359,7 @@ static DynVal *call_special(DynRec *r, const RecCall *c, PyObject **result) {
     return rec_fail(r, DYN_R_OPAQUE_CALL, NULL);
 }
 
-static const char *callable_name(DynRec *r, PyObject *f) {
+const char *rec_callable_name(DynRec *r, PyObject *f) {
     PyObject *name = PyObject_GetAttrString(f, "__qualname__");
     const char *text = name != NULL && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
     text = text ? dyn_arena_strdup(&r->arena, text) : NULL;
@@ -497,7 +497,7 @@ static DynVal *call_any(DynRec *r, RecCall *c, PyObject **result) {
     }
     if (dyn_rec_resolve(r, c->callable.v, f) < 0 || (c->callable.v->kind != DV_CONST && c->callable.v->kind != DV_FUNC)) {
         *result = rec_call_real(c);
-        return *result ? rec_fail(r, DYN_R_OPAQUE_CALL, callable_name(r, f)) : NULL;
+        return *result ? rec_fail(r, DYN_R_OPAQUE_CALL, rec_callable_name(r, f)) : NULL;
     }
     for (int i = 0; i < DYN_SPECIAL_COUNT; i++) {
         if (f == dyn_special[i]) {
@@ -538,7 +538,7 @@ static DynVal *call_any(DynRec *r, RecCall *c, PyObject **result) {
         v = *result ? dyn_np_call(r, b, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, *result) : NULL;
         if (*result != NULL && v == NULL) {
             PyErr_Clear();
-            r->detail = r->detail ? r->detail : callable_name(r, f);
+            r->detail = r->detail ? r->detail : rec_callable_name(r, f);
         }
         return v;
     }
@@ -546,7 +546,7 @@ static DynVal *call_any(DynRec *r, RecCall *c, PyObject **result) {
         return v;
     }
     *result = rec_call_real(c);
-    return *result ? rec_fail(r, DYN_R_OPAQUE_CALL, callable_name(r, f)) : NULL;
+    return *result ? rec_fail(r, DYN_R_OPAQUE_CALL, rec_callable_name(r, f)) : NULL;
 }
 
 static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
@@ -664,7 +664,7 @@ DynVal *rec_call_within(DynRec *r, DynOperand f, DynOperand *args, uint32_t npos
 Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c, uint32_t npop) {
     PyObject *result = NULL;
     if (shows_the_interpreter(c->callable.real)) {
-        return step_bail(r, DYN_R_OPAQUE_CALL, callable_name(r, c->callable.real));
+        return step_bail(r, DYN_R_OPAQUE_CALL, rec_callable_name(r, c->callable.real));
     }
     for (int i = 0; i < 4 && !rec_is_marked(c->callable.real) && unwrap(r, c); i++) {
     }
@@ -751,7 +751,7 @@ static Step call_spread(DynRec *r, RecFrame *f, PyObject *callable, PyObject *ar
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "call with * or ** of something that isn't known");
     }
     r->why = DYN_R_OPAQUE_CALL;
-    r->detail = callable_name(r, callable);
+    r->detail = rec_callable_name(r, callable);
     return rec_commit(r, f, npop, PyObject_Call(callable, args, kw), NULL);
 }
 

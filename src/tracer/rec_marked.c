@@ -77,20 +77,16 @@ static int effect_of(PyObject *scripted) {
 
 bool rec_is_marked(PyObject *callable) { return mark_of(callable) != DYN_MARK_NONE || is_scripted(callable); }
 
-/* Where it was found, as a node is called; a function by its own name. */
+/* Where it was found, as a node is called; what has a name goes by that. */
 static const char *name_of(DynRec *r, DynOperand f) {
-    DynStr text = {0};
-    PyObject *name = PyObject_GetAttrString(f.real, "__qualname__");
-    if (name != NULL && PyUnicode_Check(name)) {
-        dyn_str_puts(&text, PyUnicode_AsUTF8(name) ? PyUnicode_AsUTF8(name) : "");
-    } else if (f.v->source != DYN_NONE) {
-        dyn_source_print(&r->cap->sources, f.v->source, &text);
+    DynStr path = {0};
+    bool named = f.v->source == DYN_NONE || PyObject_HasAttrString(f.real, "__qualname__");
+    if (!named) {
+        dyn_source_print(&r->cap->sources, f.v->source, &path);
     }
-    PyErr_Clear();
-    Py_XDECREF(name);
-    const char *kept = dyn_arena_strdup(&r->arena, text.n > 0 ? dyn_str_at(&text) : Py_TYPE(f.real)->tp_name);
-    dyn_str_free(&text);
-    return kept ? kept : "?";
+    const char *kept = named ? NULL : dyn_arena_strdup(&r->arena, dyn_str_at(&path));
+    dyn_str_free(&path);
+    return kept ? kept : rec_callable_name(r, f.real);
 }
 
 DynVal *rec_call_marked(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {

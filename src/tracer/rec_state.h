@@ -623,7 +623,8 @@ DYN_HIDDEN bool rec_is_append_name(PyObject *name);
 DYN_HIDDEN bool rec_is_open_list(DynRec *r, DynOperand o);
 DYN_HIDDEN DynVal *rec_append_open(DynRec *r, const RecCall *c, PyObject **result);
 DYN_HIDDEN PyObject *rec_call_real(const RecCall *c);
-DYN_HIDDEN int rec_resolve_args(DynRec *r, const RecCall *c); /* look at each before the call runs, which may change it */
+DYN_HIDDEN const char *rec_callable_name(DynRec *r, PyObject *f); /* its own, or its type's; in the arena */
+DYN_HIDDEN int rec_resolve_args(DynRec *r, const RecCall *c);     /* look at each before the call runs, which may change it */
 /* The call c runs code that isn't recorded and that makes the call `inner` of a Python function, which is, and gives its result.
  */
 DYN_HIDDEN DynVal *rec_call_behind(DynRec *r, const RecCall *c, const RecCall *inner, DynOperand func, PyObject **result);

@@ -360,7 +360,7 @@ DynVal *tt_rule_round(DynRec *r, NpCall *c) {
     return dyn_np_slot(c, "decimals").v != NULL ? dyn_tt_refuse(r) : dyn_tt_finish(r, c, unary(r, c, DYN_OP_RINT, false, false));
 }
 
-static int two(DynRec *r, const NpCall *c, NpArg *args) {
+int dyn_tt_two(DynRec *r, const NpCall *c, NpArg *args) {
     if (c->slot[0].v == NULL || c->slot[1].v == NULL)
         return dyn_tt_refuse(r), -1;
     return dyn_np_operand(r, c->slot[0], &args[0]) < 0 ? -1 : dyn_np_operand(r, c->slot[1], &args[1]);
@@ -394,7 +394,7 @@ static uint32_t arithmetic(DynRec *r, DynOp op, const NpArg *args) {
 
 DynVal *tt_rule_arithmetic(DynRec *r, NpCall *c) {
     NpArg args[2];
-    return two(r, c, args) < 0 ? NULL : dyn_tt_finish(r, c, arithmetic(r, (DynOp)c->b->op, args));
+    return dyn_tt_two(r, c, args) < 0 ? NULL : dyn_tt_finish(r, c, arithmetic(r, (DynOp)c->b->op, args));
 }
 
 double dyn_tt_as_half(double x, DynDtype dt) {
@@ -441,12 +441,12 @@ static uint32_t add_scaled(DynRec *r, DynOp op, NpArg *args, DynOperand alpha) {
 
 DynVal *tt_rule_add(DynRec *r, NpCall *c) {
     NpArg args[2];
-    return two(r, c, args) < 0 ? NULL : dyn_tt_finish(r, c, add_scaled(r, (DynOp)c->b->op, args, dyn_np_slot(c, "alpha")));
+    return dyn_tt_two(r, c, args) < 0 ? NULL : dyn_tt_finish(r, c, add_scaled(r, (DynOp)c->b->op, args, dyn_np_slot(c, "alpha")));
 }
 
 DynVal *tt_rule_rsub(DynRec *r, NpCall *c) {
     NpArg args[2];
-    if (two(r, c, args) < 0)
+    if (dyn_tt_two(r, c, args) < 0)
         return NULL;
     NpArg turned[2] = {args[1], args[0]};
     return dyn_np_slot(c, "alpha").v != NULL ? dyn_tt_refuse(r)
@@ -467,7 +467,7 @@ static uint32_t divide(DynRec *r, const NpArg *args) {
 DynVal *tt_rule_divide(DynRec *r, NpCall *c) {
     NpArg args[2];
     DynOperand mode = dyn_np_slot(c, "rounding_mode");
-    if (two(r, c, args) < 0)
+    if (dyn_tt_two(r, c, args) < 0)
         return NULL;
     if (mode.v == NULL)
         return dyn_tt_finish(r, c, divide(r, args));
@@ -486,7 +486,7 @@ DynVal *tt_rule_divide(DynRec *r, NpCall *c) {
 
 DynVal *tt_rule_float(DynRec *r, NpCall *c) {
     NpArg args[2];
-    if (two(r, c, args) < 0)
+    if (dyn_tt_two(r, c, args) < 0)
         return NULL;
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     dt = dt == DYN_NO_DTYPE ? dt : dyn_tt_float(r, dt);
@@ -499,12 +499,13 @@ static uint32_t compare(DynRec *r, DynOp op, const NpArg *args) {
 
 DynVal *tt_rule_compare(DynRec *r, NpCall *c) {
     NpArg args[2];
-    return two(r, c, args) < 0 ? NULL : dyn_tt_finish(r, c, compare(r, (DynOp)c->b->op, args));
+    return dyn_tt_two(r, c, args) < 0 ? NULL : dyn_tt_finish(r, c, compare(r, (DynOp)c->b->op, args));
 }
 
 DynVal *tt_rule_logical(DynRec *r, NpCall *c) {
     NpArg args[2];
-    return two(r, c, args) < 0 ? NULL : dyn_tt_finish(r, c, dyn_tt_elementwise(r, (DynOp)c->b->op, DYN_BOOL, DYN_BOOL, args, 2));
+    return dyn_tt_two(r, c, args) < 0 ? NULL
+                                      : dyn_tt_finish(r, c, dyn_tt_elementwise(r, (DynOp)c->b->op, DYN_BOOL, DYN_BOOL, args, 2));
 }
 
 /* Exponents 2, 3, 0.5, -1 … are what torch's kernels look at too; float_power of rec_numpy_elem.c guards those it uses. */
@@ -519,7 +520,7 @@ static uint32_t power(DynRec *r, const NpArg *args) {
 
 DynVal *tt_rule_pow(DynRec *r, NpCall *c) {
     NpArg args[2];
-    return two(r, c, args) < 0 ? NULL : dyn_tt_finish(r, c, power(r, args));
+    return dyn_tt_two(r, c, args) < 0 ? NULL : dyn_tt_finish(r, c, power(r, args));
 }
 
 DynVal *tt_rule_where(DynRec *r, NpCall *c) {
@@ -617,7 +618,7 @@ static uint32_t lerp_by_tensor(DynRec *r, const NpArg *args, uint32_t weight, Dy
 DynVal *tt_rule_lerp(DynRec *r, NpCall *c) {
     NpArg args[2], weight;
     double w = 0;
-    if (two(r, c, args) < 0 || dyn_tt_operand(r, c, "weight", &weight) < 0)
+    if (dyn_tt_two(r, c, args) < 0 || dyn_tt_operand(r, c, "weight", &weight) < 0)
         return NULL;
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     bool tensors = args[0].arg.kind == DYN_ARG_NODE && args[1].arg.kind == DYN_ARG_NODE;
@@ -642,7 +643,7 @@ DynVal *tt_rule_masked_fill(DynRec *r, NpCall *c) {
 
 /* ---- operators */
 
-static uint32_t shifted(DynRec *r, DynOp op, const NpArg *args) {
+uint32_t dyn_tt_integers(DynRec *r, DynOp op, const NpArg *args) {
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     bool whole = dt != DYN_NO_DTYPE && (kind_of(dt) == 'i' || kind_of(dt) == 'u');
     return whole ? dyn_tt_elementwise(r, op, dt, dt, args, 2) : dyn_tt_none(r);
@@ -656,7 +657,7 @@ static uint32_t operator_node(DynRec *r, DynOp op, NpArg *args) {
     case DYN_OP_DIVIDE: return divide(r, args);
     case DYN_OP_POWER: return power(r, args);
     case DYN_OP_LEFT_SHIFT:
-    case DYN_OP_RIGHT_SHIFT: return shifted(r, op, args);
+    case DYN_OP_RIGHT_SHIFT: return dyn_tt_integers(r, op, args);
     default: return dyn_ops[op].dtype == DYN_DT_COMPARE ? compare(r, op, args) : arithmetic(r, op, args);
     }
 }

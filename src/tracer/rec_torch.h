@@ -43,6 +43,8 @@ DYN_HIDDEN int dyn_tt_burnt_float(DynRec *r, DynOperand o, double *out);
 DYN_HIDDEN bool dyn_tt_is_str(DynRec *r, DynOperand o, const char *text); /* is it this str, at every call */
 DYN_HIDDEN uint32_t dyn_tt_tensor_of(DynRec *r, DynOperand o);            /* a tensor's node, or DYN_NONE */
 DYN_HIDDEN uint32_t dyn_tt_tensor(DynRec *r, const NpCall *c, const char *name);
+DYN_HIDDEN int dyn_tt_two(DynRec *r, const NpCall *c, NpArg *args); /* the first two parameters; -1: one is not given, or none */
+DYN_HIDDEN uint32_t dyn_tt_integers(DynRec *r, DynOp op, const NpArg *args); /* of two, in the integers in which they meet */
 /* Are these two looks at one storage that may overlap in part? Where one is written and the other read, torch raises, or what
  * comes out is as its loops go: such a call is torch's own. */
 DYN_HIDDEN bool dyn_tt_looks_elsewhere(DynRec *r, uint32_t dst, uint32_t node);
@@ -65,6 +67,10 @@ DYN_HIDDEN uint32_t dyn_tt_as_dtype(DynRec *r, uint32_t a, DynOperand dtype, PyO
 /* A tensor of its own over the same memory, which requires gradients as eager's result does. */
 DYN_HIDDEN uint32_t dyn_tt_detached(DynRec *r, uint32_t a, PyObject *tensor, PyObject *result);
 DYN_HIDDEN DynVal *dyn_tt_part(DynRec *r, DynOperand o, uint32_t a, bool imaginary, PyObject *result); /* x.real, x.imag */
+
+/* ---- rec_torch_sizes.c */
+/* Sizes of a tensor as a list that a rule changes; the rank, or -1. */
+DYN_HIDDEN int dyn_tt_sizes_of(DynRec *r, DynOperand o, uint32_t *shape);
 
 /* ---- rec_torch_reduce.c: of a's dtype; DYN_NONE is passed on */
 DYN_HIDDEN uint32_t dyn_tt_reduce(DynRec *r, DynOp op, uint32_t a, int naxes, const int *axes, bool keepdim);

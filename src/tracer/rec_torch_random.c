@@ -126,18 +126,10 @@ static DynVal *made_whole(DynRec *r, NpCall *c, int ndim, const uint32_t *shape)
     return dyn_np_result(r, whole(r, &d, low, range), c->result);
 }
 
-static int sizes_like(DynRec *r, const NpCall *c, uint32_t *shape) {
-    uint32_t a = c->npos == 0 ? DYN_NONE : dyn_tt_tensor_of(r, c->args[0]);
-    if (a == DYN_NONE)
-        return -1;
-    memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * dyn_tt_node(r, a)->ndim);
-    return dyn_tt_node(r, a)->ndim;
-}
-
 /* rand_like, bernoulli and the like: the first operand's sizes. */
 DynVal *tt_rule_draw_like(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM];
-    int ndim = sizes_like(r, c, shape);
+    int ndim = c->npos == 0 ? -1 : dyn_tt_sizes_of(r, c->args[0], shape);
     DynVal *v = ndim < 0 ? NULL : made(r, c, ndim, shape);
     return v != NULL ? v : ndim < 0 ? dyn_tt_refuse(r) : dyn_np_sized_once(r, c, ndim, shape);
 }
@@ -167,7 +159,7 @@ DynVal *tt_rule_draw(DynRec *r, NpCall *c) {
 /* What is kept is divided by its share, all else becomes 0: of elements, or (channels: the rank that a batch has) of channels. */
 static DynVal *dropped(DynRec *r, NpCall *c, double share, int channels) {
     uint32_t shape[DYN_MAX_NDIM], x = dyn_tt_tensor_of(r, c->args[0]);
-    int ndim = sizes_like(r, c, shape);
+    int ndim = dyn_tt_sizes_of(r, c->args[0], shape);
     DynDtype dt = dyn_np_dtype_of(c->result);
     if (ndim < 0 || share >= 1 || !is_ours(r, c) || dyn_dtypes[dt].kind != 'f' || (channels > 0 && ndim != channels))
         return NULL;

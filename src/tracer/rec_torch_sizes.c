@@ -3,8 +3,7 @@
  * Called through the binding table. */
 #include "tracer/rec_torch.h"
 
-/* Axes of a tensor as a list that a rule changes; the rank, or -1. */
-static int sizes_of(DynRec *r, DynOperand o, uint32_t *shape) {
+int dyn_tt_sizes_of(DynRec *r, DynOperand o, uint32_t *shape) {
     uint32_t a = dyn_tt_tensor_of(r, o);
     if (a == DYN_NONE)
         return -1;
@@ -45,7 +44,7 @@ DynVal *tt_rule_pointwise(DynRec *r, NpCall *c) {
 DynVal *tt_rule_two_like(DynRec *r, NpCall *c) {
     uint32_t shape[2 * DYN_MAX_NDIM];
     DynOperand k = dyn_np_slot(c, "k"), dim = dyn_np_slot(c, "dim");
-    int ndim = sizes_of(r, c->slot[0], shape), axis = ndim - 1;
+    int ndim = dyn_tt_sizes_of(r, c->slot[0], shape), axis = ndim - 1;
     if (ndim < 0 || (c->b->op == 1 && (ndim == 0 || k.v == NULL || (dim.v != NULL && dyn_tt_axis(r, dim, ndim, &axis) < 0))))
         return dyn_tt_refuse(r);
     if (c->b->op == 1 && (shape[axis] = dyn_np_int_sym(r, k)) == DYN_NONE)
@@ -61,7 +60,7 @@ static int einsum_sizes(DynRec *r, const char *at, const DynOperand *items, int 
     uint32_t of[128], shape[DYN_MAX_NDIM];
     int count[128] = {0}, ndim = 0;
     for (int k = 0; k < n; k++) {
-        int rank = sizes_of(r, items[k], shape), i = 0;
+        int rank = dyn_tt_sizes_of(r, items[k], shape), i = 0;
         for (; Py_ISALPHA(*at) || *at == ' '; at++) {
             unsigned char label = (unsigned char)*at;
             if (label == ' ')
@@ -117,7 +116,7 @@ DynVal *tt_rule_einsum(DynRec *r, NpCall *c) {
 DynVal *tt_rule_pad(DynRec *r, NpCall *c) {
     DynOperand items[2 * DYN_MAX_NDIM];
     uint32_t shape[DYN_MAX_NDIM];
-    int ndim = sizes_of(r, c->slot[0], shape);
+    int ndim = dyn_tt_sizes_of(r, c->slot[0], shape);
     int n = ndim < 0 || c->slot[1].v == NULL ? -1 : dyn_np_items(r, c->slot[1], items, 2 * DYN_MAX_NDIM);
     if (n < 0 || n > 2 * ndim || n % 2 != 0)
         return dyn_tt_refuse(r);
@@ -140,7 +139,7 @@ static uint32_t scaled(DynRec *r, uint32_t size, DynOperand scale) {
 DynVal *tt_rule_interpolate(DynRec *r, NpCall *c) {
     DynOperand items[3], size = dyn_np_slot(c, "size"), given = size.v != NULL ? size : dyn_np_slot(c, "scale_factor");
     uint32_t shape[DYN_MAX_NDIM];
-    int ndim = sizes_of(r, c->slot[0], shape);
+    int ndim = dyn_tt_sizes_of(r, c->slot[0], shape);
     if (ndim < 3 || ndim > 5 || given.v == NULL)
         return dyn_tt_refuse(r);
     bool several = PyList_CheckExact(given.real) || dyn_is_tuple(given.real);
@@ -166,8 +165,8 @@ static uint32_t number_of(DynRec *r, DynOperand o, int i, int64_t fallback) {
  * (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1. */
 DynVal *tt_rule_conv_transpose(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM], w[DYN_MAX_NDIM], less = dyn_np_int(r, -1);
-    int n = c->b->op, ndim = sizes_of(r, c->slot[0], shape), first = ndim - n;
-    if (first < 1 || first > 2 || sizes_of(r, c->slot[1], w) != n + 2)
+    int n = c->b->op, ndim = dyn_tt_sizes_of(r, c->slot[0], shape), first = ndim - n;
+    if (first < 1 || first > 2 || dyn_tt_sizes_of(r, c->slot[1], w) != n + 2)
         return dyn_tt_refuse(r);
     shape[first - 1] = times(r, w[1], number_of(r, dyn_np_slot(c, "groups"), 0, 1));
     for (int i = 0; i < n; i++) {
@@ -183,7 +182,7 @@ DynVal *tt_rule_conv_transpose(DynRec *r, NpCall *c) {
 /* pixel_shuffle (operator 0): (…, c * k * k, h, w) as (…, c, h * k, w * k); pixel_unshuffle (1) the other way. */
 DynVal *tt_rule_pixel_shuffle(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM];
-    int ndim = sizes_of(r, c->slot[0], shape);
+    int ndim = dyn_tt_sizes_of(r, c->slot[0], shape);
     uint32_t by = ndim < 3 || c->slot[1].v == NULL ? DYN_NONE : dyn_np_int_sym(r, c->slot[1]);
     if (by == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, by, 0) < 0)
         return dyn_tt_refuse(r);
@@ -210,10 +209,10 @@ DynVal *tt_rule_recurrent(DynRec *r, NpCall *c) {
         return NULL;
     if (trains && share != 0)
         return dyn_np_extern_once(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
-    if (sizes_of(r, c->slot[0], shape) != 3)
+    if (dyn_tt_sizes_of(r, c->slot[0], shape) != 3)
         return dyn_tt_refuse(r);
     for (int i = 0; i < c->b->op; i++)
-        if (sizes_of(r, states[i], shape + 3 + 3 * i) != 3)
+        if (dyn_tt_sizes_of(r, states[i], shape + 3 + 3 * i) != 3)
             return dyn_tt_refuse(r);
     shape[2] = times(r, dyn_np_int(r, both ? 2 : 1), shape[5]);
     return dyn_np_sized_results(r, c, 3 + 3 * c->b->op, shape);
@@ -227,7 +226,7 @@ DynVal *tt_rule_cell(DynRec *r, NpCall *c) {
     if (c->b->op == 2 && (states[0].v == NULL || dyn_np_items(r, c->slot[1], states, 2) != 2))
         return dyn_tt_refuse(r);
     for (int i = 0; i < c->b->op; i++) {
-        int ndim = sizes_of(r, states[i], shape + n);
+        int ndim = dyn_tt_sizes_of(r, states[i], shape + n);
         if (ndim < 0)
             return NULL;
         n += ndim;
@@ -240,7 +239,7 @@ DynVal *tt_rule_cell(DynRec *r, NpCall *c) {
 /* unravel_index: as many tensors of places as there are sizes. */
 DynVal *tt_rule_unravel(DynRec *r, NpCall *c) {
     uint32_t shape[16 * DYN_MAX_NDIM];
-    int ndim = sizes_of(r, c->slot[0], shape), n = dyn_is_tuple(c->result) ? (int)PyTuple_GET_SIZE(c->result) : 0;
+    int ndim = dyn_tt_sizes_of(r, c->slot[0], shape), n = dyn_is_tuple(c->result) ? (int)PyTuple_GET_SIZE(c->result) : 0;
     if (ndim < 0 || n == 0 || n > 16)
         return dyn_tt_refuse(r);
     for (int i = 1; i < n; i++)
@@ -251,7 +250,7 @@ DynVal *tt_rule_unravel(DynRec *r, NpCall *c) {
 /* take_along_dim: the places' sizes; along the other axes the two broadcast. */
 DynVal *tt_rule_take_along(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM], at[DYN_MAX_NDIM];
-    int ndim = sizes_of(r, c->slot[0], shape), n = ndim < 0 ? -1 : sizes_of(r, c->slot[1], at), axis;
+    int ndim = dyn_tt_sizes_of(r, c->slot[0], shape), n = ndim < 0 ? -1 : dyn_tt_sizes_of(r, c->slot[1], at), axis;
     if (n < 0)
         return NULL;
     if (c->slot[2].v == NULL) {
@@ -275,7 +274,7 @@ DynVal *tt_rule_take_along(DynRec *r, NpCall *c) {
 /* mv (operator 1): rows; outer and ger (2); dot and vdot (0): a number. */
 DynVal *tt_rule_vectors(DynRec *r, NpCall *c) {
     uint32_t shape[2 * DYN_MAX_NDIM];
-    int first = sizes_of(r, c->slot[0], shape), second = first < 0 ? -1 : sizes_of(r, c->slot[1], shape + first);
+    int first = dyn_tt_sizes_of(r, c->slot[0], shape), second = first < 0 ? -1 : dyn_tt_sizes_of(r, c->slot[1], shape + first);
     if (second != 1 || first != (c->b->op == 1 ? 2 : 1) || (c->b->op != 2 && dyn_np_agree(r, shape[first - 1], shape[first]) < 0))
         return dyn_tt_refuse(r);
     return dyn_np_sized_call(r, c, c->b->op, shape);
@@ -296,7 +295,7 @@ DynVal *tt_rule_eye(DynRec *r, NpCall *c) {
 /* one_hot with the number of classes. */
 DynVal *tt_rule_one_hot(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM + 1];
-    int ndim = sizes_of(r, c->slot[0], shape);
+    int ndim = dyn_tt_sizes_of(r, c->slot[0], shape);
     if (ndim < 0 || ndim == DYN_MAX_NDIM || c->slot[1].v == NULL)
         return dyn_tt_refuse(r);
     shape[ndim] = dyn_np_int_sym(r, c->slot[1]);

@@ -32,10 +32,7 @@ static uint32_t as_floats(DynRec *r, const NpCall *c) {
 
 /* The first two parameters, of which one is a tensor, in the dtype in which they meet, which is returned. */
 static DynDtype two(DynRec *r, const NpCall *c, NpArg *args) {
-    if (c->slot[0].v == NULL || c->slot[1].v == NULL || dyn_np_operand(r, c->slot[0], &args[0]) < 0 ||
-        dyn_np_operand(r, c->slot[1], &args[1]) < 0)
-        return dyn_tt_refuse(r), DYN_NO_DTYPE;
-    return dyn_tt_result_type(r, args, 2);
+    return dyn_tt_two(r, c, args) < 0 ? (dyn_tt_refuse(r), DYN_NO_DTYPE) : dyn_tt_result_type(r, args, 2);
 }
 
 /* An operand as a node of dtype dt. A number that is the same for all elements is a tensor of rank 0. */
@@ -194,10 +191,7 @@ DynVal *tt_rule_ldexp(DynRec *r, NpCall *c) {
 /* gcd, lcm, shifts: of integers. */
 DynVal *tt_rule_integers(DynRec *r, NpCall *c) {
     NpArg args[2];
-    DynDtype dt = two(r, c, args);
-    if (dt == DYN_NO_DTYPE || (dyn_dtypes[dt].kind != 'i' && dyn_dtypes[dt].kind != 'u'))
-        return dyn_tt_refuse(r);
-    return dyn_tt_finish(r, c, dyn_tt_elementwise(r, (DynOp)c->b->op, dt, dt, args, 2));
+    return dyn_tt_two(r, c, args) < 0 ? NULL : dyn_tt_finish(r, c, dyn_tt_integers(r, (DynOp)c->b->op, args));
 }
 
 /* softshrink: nearer to 0 by lambd; between, x * 0. */

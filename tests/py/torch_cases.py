@@ -49,3 +49,14 @@ def check(fn, *calls, captured=True, again=2, **options):
         assert len(fast.entries) == 1, [e.guards for e in fast.entries]
         assert fast.entries[0].tier == "native" and fast.entries[0].hits == len(calls) * again - 1
     return fast
+
+
+def refused(fn, make, *kinds):
+    """What eager refuses with one of these kinds of exceptions is refused with the same one, recorded and compiled."""
+    with pytest.raises(kinds) as expected:
+        fn(make())
+    fast = dynoc.optimize(fn, wait=True)
+    for _ in range(2):
+        with pytest.raises(type(expected.value)) as caught:
+            fast(make())
+        assert str(caught.value) == str(expected.value)
