@@ -304,6 +304,7 @@ static void run_one(const DynBlas *p, const char *a, const char *b, char *out) {
 }
 
 #define ALONE 524287          /* products that one thread makes */
+#define UNPACKED 1000000      /* products that its routines for small matrices make */
 #define SHORTEST 32           /* columns that are worth a call */
 #define LONGEST 128           /* of them, so that the left rows are not fetched again and again from another cache */
 #define RIGHT_BYTES (1 << 19) /* of the right matrix, which each block reads: half a second-level cache */
@@ -363,7 +364,7 @@ void dyn_blas_run(const DynBlas *p, char *out) {
 
 /* Columns of a block that are made at a time, in whole vectors. */
 static int64_t columns_at_a_time(const DynBlas *p) {
-    int64_t n = ALONE / (DYN_BLAS_ROWS * p->terms) & -16;
+    int64_t n = (p->trans_b == NO_TRANS ? UNPACKED : ALONE) / (DYN_BLAS_ROWS * p->terms) & -16;
     return n < LONGEST ? n : LONGEST;
 }
 

@@ -31,6 +31,6 @@ static inline int64_t dyn_blas_terms(const DynBlas *p) { return p->rows * p->ter
 /* Is it worth while to make it by blocks of at most DYN_BLAS_ROWS rows, each by the thread that asks for it, with no others of
  * the library's? The last bits may differ from those of the product made at once. */
 DYN_HIDDEN bool dyn_blas_has_blocks(const DynBlas *p);
-#define DYN_BLAS_ROWS 48
+#define DYN_BLAS_ROWS 96
 DYN_HIDDEN void dyn_blas_block(const DynBlas *p, int64_t row, int64_t rows, char *out); /* out: of the first of these rows */
 #endif

@@ -67,6 +67,56 @@ static bool is_trailing(const DynKernel *k) {
     return (kept & (kept + 1)) == 0;
 }
 
+static bool is_temporary(const DynMem *m) { return m->kind == DYN_P_TEMP || (m->kind == DYN_P_ARRAY && !m->wants_object); }
+
+static bool reads(const DynKernel *k, uint32_t place) {
+    for (uint32_t o = 0; !k->dead && o < k->operands.n; o++) {
+        if (!k->operands.at[o].out && k->operands.at[o].place == place) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* By a step that is no kernel. */
+static bool is_viewed(const DynLoops *p, uint32_t place) {
+    for (uint32_t i = 0; i < p->steps.n; i++) {
+        const DynStep *step = &p->steps.at[i];
+        if ((step->kind == DYN_STEP_VIEW && dyn_loops_storage(p, step->id) == place) || dyn_step_scans(p, step, place)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_read(const DynLoops *p, uint32_t place) {
+    bool read = is_viewed(p, place);
+    for (uint32_t i = 0; i < p->kernels.n && !read; i++) {
+        read = reads(&p->kernels.at[i], place);
+    }
+    return read;
+}
+
+/* Does anybody but a and b see what one of them stores? */
+static bool is_seen(const DynLoops *p, const DynKernel *a, const DynKernel *b, uint32_t place) {
+    bool seen = !is_temporary(&p->places[place]) || p->places[place].for_flags || is_viewed(p, place);
+    for (uint32_t i = 0; i < p->kernels.n && !seen; i++) {
+        const DynKernel *k = &p->kernels.at[i];
+        seen = k != a && k != b && reads(k, place);
+    }
+    return seen;
+}
+
+static bool leaves_elements(const DynLoops *p, const DynKernel *a, const DynKernel *b, const DynKernel *which) {
+    for (uint32_t i = 0; i < which->insns.n; i++) {
+        const DynInsn *insn = &which->insns.at[i];
+        if (insn->kind == DYN_L_STORE && is_seen(p, a, b, which->operands.at[insn->a[0]].place)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool can_merge(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
     if (a->margin || b->margin || !same_space(a, b) || (a->reduced && b->reduced && a->reduced != b->reduced)) {
         return false;
@@ -74,6 +124,9 @@ static bool can_merge(const DynLoops *p, const DynKernel *a, const DynKernel *b)
     const DynKernel *r = a->reduced ? a : b;
     if (r->reduced && !is_trailing(r) && (stores(a) || stores(b))) {
         return false; /* blocks run along the reduced axes: stores would be scattered */
+    }
+    if (dyn_short_rows(p->graph, r->shape, r->ndim, r->reduced) && (leaves_elements(p, a, b, a) || leaves_elements(p, a, b, b))) {
+        return false; /* results side by side (exec_few.c) are many times as fast, and their elements are not */
     }
     if (a->operands.n + b->operands.n > DYN_MAX_OPERANDS || a->insns.n + b->insns.n > DYN_MAX_INSNS ||
         a->params.n + b->params.n > 64 || count_reduces(a) + count_reduces(b) > DYN_MAX_RESULTS) {
@@ -182,26 +235,6 @@ static int merge_back(DynLoops *p, uint32_t j) {
 }
 
 /* ---- cleaning up */
-
-static bool is_temporary(const DynMem *m) { return m->kind == DYN_P_TEMP || (m->kind == DYN_P_ARRAY && !m->wants_object); }
-
-static bool is_read(const DynLoops *p, uint32_t place) {
-    for (uint32_t i = 0; i < p->steps.n; i++) {
-        const DynStep *step = &p->steps.at[i];
-        if ((step->kind == DYN_STEP_VIEW && dyn_loops_storage(p, step->id) == place) || dyn_step_scans(p, step, place)) {
-            return true;
-        }
-    }
-    for (uint32_t i = 0; i < p->kernels.n; i++) {
-        const DynKernel *k = &p->kernels.at[i];
-        for (uint32_t o = 0; !k->dead && o < k->operands.n; o++) {
-            if (!k->operands.at[o].out && k->operands.at[o].place == place) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
 
 static void mark_used(const DynInsn *insn, bool *used) {
     bool first_is_value = insn->kind == DYN_L_CAST || insn->kind == DYN_L_OP;

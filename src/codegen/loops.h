@@ -184,6 +184,8 @@ DYN_HIDDEN uint32_t dyn_kernel_load(DynLoops *p, DynKernel *k, const DynOperand 
  * along axis k of its kernel. */
 DYN_HIDDEN int dyn_loops_owner_axis(const DynLoops *p, uint32_t place, int axis);
 DYN_HIDDEN int dyn_loops_row_axis(const DynLoops *p, const DynOperand *o, int k);
+/* Are these several results, of so few elements each, by the sizes seen first, that a row isn't worth calls of its own? */
+DYN_HIDDEN bool dyn_short_rows(const DynGraph *g, const uint32_t *shape, int ndim, uint32_t reduced);
 /* chain.c */
 DYN_HIDDEN void dyn_chains_make(DynLoops *p);
 DYN_HIDDEN bool dyn_chain_takes(const DynLoops *p, const DynStep *step); /* could it be in one, as far as it is seen alone? */

@@ -231,7 +231,8 @@ static uint64_t signature(const Lower *L, uint32_t id) {
         space = dyn_graph_node(L->g, n->args[0].id);
         depth = L->depth[n->args[0].id];
         mask = reduce_mask(n, space);
-        mask = is_trailing(mask, space->ndim) ? 0 : mask;
+        bool rows = is_trailing(mask, space->ndim) && !dyn_short_rows(L->g, space->shape, space->ndim, (uint32_t)mask);
+        mask = rows ? 0 : mask;
     }
     uint64_t h = dyn_hash64(space->shape, sizeof(*space->shape) * space->ndim, depth * 64 + mask * 8192 + space->ndim);
     return h < 2 ? h + 2 : h;

@@ -102,20 +102,21 @@ static bool may_join(const DynLoops *p, uint32_t step, uint32_t first, uint32_t 
     return true;
 }
 
-#define SHORT_ROW 16 /* elements below which a row isn't worth its own calls: a kernel over all rows does better */
+#define SHORT_ROW 16 /* elements */
 
-static bool is_short(const DynLoops *p, const DynKernel *k) {
+bool dyn_short_rows(const DynGraph *g, const uint32_t *shape, int ndim, uint32_t reduced) {
     int64_t row = 1;
-    for (int d = 0; d < k->ndim; d++) {
-        row *= k->reduced >> d & 1 ? dyn_sym_at(p->graph->syms, k->shape[d])->hint.i : 1;
+    for (int d = 0; d < ndim; d++) {
+        row *= reduced >> d & 1 ? dyn_sym_at(g->syms, shape[d])->hint.i : 1;
     }
-    return row < SHORT_ROW;
+    return row < SHORT_ROW && reduced != 0 && reduced != (1u << ndim) - 1;
 }
 
 static void make_group(DynLoops *p, uint32_t step) {
     const DynKernel *k = kernel_at(p, step);
     uint32_t kept = k->reduced ^ ((1u << k->ndim) - 1), first = step, last = step;
-    if (!k->reduced || k->group != DYN_NONE || kept == 0 || (kept & (kept + 1)) || is_short(p, k)) {
+    if (!k->reduced || k->group != DYN_NONE || kept == 0 || (kept & (kept + 1)) ||
+        dyn_short_rows(p->graph, k->shape, k->ndim, k->reduced)) {
         return;
     }
     int outer = __builtin_popcount(kept);

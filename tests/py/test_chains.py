@@ -12,7 +12,7 @@ import pytest
 from compare import dynoc
 
 DTYPES = [np.float32, np.float64]
-ROWS = [0, 1, 2, 7, 47, 48, 49, 95, 96, 97, 1000]
+ROWS = [0, 1, 2, 7, 47, 48, 49, 95, 96, 97, 191, 192, 193, 1000]
 
 
 def numbers(*shape, dtype=np.float64, seed=0):

@@ -1,0 +1,36 @@
+"""What becomes one kernel, as text: graph in, loop IR out."""
+
+import re
+
+import pytest
+
+from dynoc import _dynoc
+
+GRAPH = """graph f
+s0: int = dim(x, 0) hint 1000
+s1: int = dim(x, 1) hint {columns}
+%0: f64[s0, s1] C = input(x)
+%1: f64[s0, s1] C = {op}(%0)
+%2: f64[s0] C = sum(%1) {{{axes}}}
+{more}
+"""
+READ_AGAIN = "%3: f64[s0, s1] C = multiply(%1, %0)\noutputs %2, %3"
+
+
+def kernels(columns, op, more, axes="0, 1"):
+    text = _dynoc._lower_text(GRAPH.format(columns=columns, op=op, more=more, axes=axes))
+    return [block for block in re.split(r"(?m)^(?=\S)", text) if block.startswith("kernel")]
+
+
+@pytest.mark.parametrize("columns, more", [(15, "outputs %2"), (16, "outputs %2"), (16, READ_AGAIN), (16, "outputs %1, %2")])
+def test_a_sum_has_its_elements_in_registers(columns, more):
+    (summed,) = [k for k in kernels(columns, "exp", more) if "reduce sum" in k]
+    assert "exp" in summed and ("store" in summed) == (more != "outputs %2")
+
+
+@pytest.mark.parametrize("more", [READ_AGAIN, "outputs %1, %2"])
+def test_short_rows_are_summed_from_memory_if_their_elements_are_kept(more):
+    """Results lie side by side then, and what is stored as well would take them row by row."""
+    made, summed = kernels(15, "exp", more)[0], [k for k in kernels(15, "exp", more) if "reduce sum" in k][0]
+    assert "exp" in made and "store" in made and "reduce sum" not in made
+    assert "exp" not in summed and "store" not in summed
