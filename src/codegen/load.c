@@ -32,7 +32,7 @@
 #define MACHINE EM_NONE /* no other machine is known: its objects are not loaded */
 #endif
 
-#define MOST_LOADED 40
+#define MOST_LOADED 4000
 
 struct DynLoaded {
     DynLoaded *next;

@@ -131,6 +131,23 @@ def test_more_objects_in_use_than_there_is_room_for(cache):
     assert same == later == "native" and err.count("TOO_MANY_LOADED") == 1
 
 
+def test_there_is_room_for_many_objects(cache):
+    script = """
+    import numpy as np, dynoc
+    x = np.linspace(0.0, 1.0, 50)
+    def made(k):
+        scope = {}
+        exec("def f(x): return " + " - ".join(["x * x", "(x + x)"][k >> i & 1] for i in range(6)), scope)
+        fast = dynoc.optimize(scope["f"])
+        fast(x)
+        return fast
+    kept = [made(k) for k in range(60)]
+    dynoc.wait()
+    out([fast.entries[0].tier for fast in kept])
+    """
+    assert run(script, cache)[0] == ["native"] * 60
+
+
 # ---- The compiler.
 
 
