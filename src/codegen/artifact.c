@@ -14,6 +14,7 @@ DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source, const DynGraph 
     a->loops = p;
     a->nnative = p->nnative;
     a->graph = g;
+    a->config = dyn_config;
     a->source = *source;
     *source = (DynStr){0};
     return a;
@@ -29,6 +30,9 @@ void dyn_artifact_decref(DynArtifact *a) {
         if (a->tune) {
             dyn_tune_free(a->tune);
         }
+        if (a->sizes) {
+            dyn_sizes_free(a->sizes, a->nnative);
+        }
         dyn_str_free(&a->source);
         PyMem_RawFree(a->detail);
         PyMem_RawFree(a);
@@ -37,6 +41,7 @@ void dyn_artifact_decref(DynArtifact *a) {
 
 const char *dyn_artifact_source(const DynArtifact *a) { return dyn_str_at(&a->source); }
 const char *dyn_artifact_text(const DynArtifact *a) { return dyn_str_at(&a->source); }
+const DynConfig *dyn_artifact_config(const DynArtifact *a) { return &a->config; }
 long dyn_artifact_kernel_count(const DynArtifact *a) { return a->nnative; }
 
 DynTier dyn_artifact_tier(const DynArtifact *a) {

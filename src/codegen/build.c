@@ -67,7 +67,7 @@ static void release_job(Job *job) { /* under lock or when nobody else can know i
     PyMem_RawFree(job);
 }
 
-static Job *new_job(const char *source) {
+static Job *new_job(const char *source, const DynConfig *config) {
     size_t n = strlen(source);
     Job *job = PyMem_RawCalloc(1, sizeof(*job));
     if (job == NULL)
@@ -75,7 +75,7 @@ static Job *new_job(const char *source) {
     job->refs = 1;
     job->hash = dyn_hash64(source, n, 0);
     job->source = PyMem_RawMalloc(n + 1);
-    job->env = dyn_compiler_env_new();
+    job->env = dyn_compiler_env_new(config);
     if (job->source == NULL || job->env == NULL) {
         release_job(job);
         return NULL;
@@ -438,7 +438,7 @@ void dyn_build_submit(DynArtifact *a, bool wait) {
     if (dyn_artifact_text(a)[0] == 0)
         return; /* no kernels: nothing to build */
     if (dyn_artifact_claim(a)) {
-        Job *job = new_job(dyn_artifact_text(a));
+        Job *job = new_job(dyn_artifact_text(a), dyn_artifact_config(a));
         if (job != NULL)
             warn_refused_flags(job->env);
         dyn_artifact_incref(a);
@@ -456,7 +456,7 @@ void dyn_build_submit(DynArtifact *a, bool wait) {
 }
 
 int dyn_build_source(const char *source, DynBuildResult *out) {
-    Job *job = new_job(source);
+    Job *job = new_job(source, &dyn_config);
     dyn_build_poll();
     if (job == NULL)
         return -1;

@@ -17,7 +17,7 @@ typedef struct DynBuildEnv {
     int64_t timeout_s;
     char **vars; /* "NAME=value", NULL at the end */
 } DynBuildEnv;
-DYN_HIDDEN DynBuildEnv *dyn_compiler_env_new(void); /* with the GIL; NULL: memory */
+DYN_HIDDEN DynBuildEnv *dyn_compiler_env_new(const DynConfig *config); /* with the GIL; NULL: memory */
 DYN_HIDDEN void dyn_compiler_env_free(DynBuildEnv *env);
 DYN_HIDDEN const char *dyn_compiler_env_get(const DynBuildEnv *env, const char *name); /* NULL where unset or empty */
 

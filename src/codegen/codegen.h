@@ -38,6 +38,10 @@ DYN_HIDDEN DynReason dyn_artifact_failure(const DynArtifact *a,
 DYN_HIDDEN void dyn_artifact_tune(DynArtifact *a);
 DYN_HIDDEN void dyn_artifact_tune_submit(DynArtifact *a);
 
+/* sizes.c, with the GIL: the i-th of the lengths of rows that a kernel has a function of its own for; false: there are fewer. */
+DYN_HIDDEN bool dyn_artifact_length(const DynArtifact *a, long i, int *kernel, int64_t *n);
+DYN_HIDDEN int64_t dyn_sizes_often(int64_t rows); /* test: after so many rows from now on; how many it was */
+
 /* Ask for native code: disk cache, else compiler in the background thread (off the GIL). wait: return when done (GIL released
  * meanwhile). */
 DYN_HIDDEN void dyn_build_submit(DynArtifact *a, bool wait);

@@ -32,18 +32,18 @@ static const char *const refused_flags[] = {"-ffast-math", "-Ofast",          "-
 
 /* ---- Configuration and environment. */
 
-DynBuildEnv *dyn_compiler_env_new(void) {
+DynBuildEnv *dyn_compiler_env_new(const DynConfig *config) {
     size_t n = 0, bytes = 0;
     while (environ != NULL && environ[n] != NULL)
         bytes += strlen(environ[n++]) + 1;
     DynBuildEnv *env = PyMem_RawCalloc(1, sizeof(*env) + (n + 1) * sizeof(char *) + bytes);
     if (env == NULL)
         return NULL;
-    env->compiler = dyn_config.compiler;
-    env->cflags = dyn_config.cflags;
-    env->cache_dir = dyn_config.cache_dir;
-    env->fast_math = dyn_config.fast_math;
-    env->timeout_s = dyn_config.compile_timeout;
+    env->compiler = config->compiler;
+    env->cflags = config->cflags;
+    env->cache_dir = config->cache_dir;
+    env->fast_math = config->fast_math;
+    env->timeout_s = config->compile_timeout;
     env->vars = (char **)(env + 1);
     char *at = (char *)(env->vars + n + 1);
     for (size_t i = 0; i < n; i++) {

@@ -72,7 +72,7 @@ static int put_cache(PyObject *info, const DynBuildEnv *env) {
 }
 
 static PyObject *build_info(PyObject *module, PyObject *none) {
-    DynBuildEnv *env = dyn_compiler_env_new();
+    DynBuildEnv *env = dyn_compiler_env_new(&dyn_config);
     if (env == NULL)
         return PyErr_NoMemory();
     PyObject *info = PyDict_New();

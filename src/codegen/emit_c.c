@@ -1,6 +1,6 @@
-/* emit_c.c: loop IR → C. One function a kernel, over blocks of lanes; no headers.
+/* emit_c.c: loop IR → C: the functions of a kernel (native.h), over blocks of lanes.
  *
- * Called by evalframe/compile.c through dyn_emit_c; the text goes to build.c. Trip counts are multiples of what a vector holds,
+ * Called by emit_object.c, which makes a text of them. Trip counts are multiples of what a vector holds,
  * so that no scalar remainder loop exists: the same instructions handle every element, and equal inputs give equal bits (exec.c
  * pads). Reductions keep DYN_REDUCE_LANES accumulators, whatever the instruction set. */
 #include "codegen/loops.h"
@@ -886,11 +886,16 @@ static int put_groups(DynStr *out, const DynKernel *k, const Accumulator *acc, i
     return failed;
 }
 
-static int put_rows(DynStr *out, const DynKernel *k) {
+/* length: of the rows, 0: any. Of a known one all that depends on it is worked out by the compiler, and the padded copies of the
+ * last lanes are vectors in registers. */
+static int put_rows(DynStr *out, const DynKernel *k, int64_t length) {
     Accumulator acc[DYN_MAX_RESULTS];
     const int lanes = DYN_REDUCE_LANES, n = find_accumulators(k, acc);
-    dyn_str_printf(out, "static void r%d(char *const *p, const long *step, long rows, long n, const union dyn_scalar *s) {\n",
-                   k->number);
+    dyn_str_printf(out, "static void r%d(char *const *p, const long *step, long rows, long %s, const union dyn_scalar *s) {\n",
+                   k->number, length > 0 ? "any" : "n");
+    if (length > 0) {
+        dyn_str_printf(out, "    const long n = %lld;\n", (long long)length);
+    }
     put_params(out, k);
     put_empty(out, k, acc, n);
     dyn_str_puts(out, "    for (long row = 0; row < rows; row++) {\n");
@@ -929,55 +934,22 @@ static bool has_block(const DynLoops *p, const DynKernel *k) {
 
 static bool has_still(const DynLoops *p, const DynKernel *k) { return k->has_still && !p->lanes_only; }
 
-static void put_entry(DynStr *out, const DynLoops *p, const DynKernel *k) {
-    dyn_str_printf(out, "{k%d, ", k->number);
-    dyn_str_printf(out, k->reduced && !p->lanes_only ? "r%d, " : "0, ", k->number);
-    dyn_str_printf(out, has_block(p, k) ? "b%d, " : has_lookup(k) ? "g%d, " : has_still(p, k) ? "t%d, " : "0, ", k->number);
-    dyn_str_printf(out, dyn_kernel_has_few(k) && !p->lanes_only ? "f%d}, " : "0}, ", k->number);
+char dyn_emit_letter(const DynLoops *p, const DynKernel *k, DynFunction f) {
+    switch (f) {
+    case DYN_FN_LANES: return 'k';
+    case DYN_FN_ROWS: return k->reduced && !p->lanes_only ? 'r' : 0;
+    case DYN_FN_OTHER: return has_block(p, k) ? 'b' : has_lookup(k) ? 'g' : has_still(p, k) ? 't' : 0;
+    default: return dyn_kernel_has_few(k) && !p->lanes_only ? 'f' : 0;
+    }
 }
 
-int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error) {
-    DynStr body = {0};
-    *why = DYN_R_OK;
-    if (p->nnative == 0) {
-        dyn_str_puts(source, "");
-        return 0;
+int dyn_emit_function(DynStr *out, const DynKernel *k, char letter, int64_t n) {
+    switch (letter) {
+    case 'k': return k->reduced ? put_reduction(out, k) : put_elementwise(out, k, 'k');
+    case 'r': return put_rows(out, k, n);
+    case 'b': return put_block(out, k);
+    case 'g': return put_lookup(out, k);
+    case 't': return put_still(out, k);
+    default: return put_few(out, k);
     }
-    int failed = 0;
-    for (uint32_t s = 0; s < p->steps.n; s++) {
-        if (p->steps.at[s].kind == DYN_STEP_KERNEL) {
-            const DynKernel *k = &p->kernels.at[p->steps.at[s].id];
-            failed |= k->reduced ? put_reduction(&body, k) : put_elementwise(&body, k, 'k');
-            failed |= has_still(p, k) ? put_still(&body, k) : 0;
-            failed |= k->reduced && !p->lanes_only ? put_rows(&body, k) : 0;
-            failed |= has_block(p, k) ? put_block(&body, k) : 0;
-            failed |= has_lookup(k) ? put_lookup(&body, k) : 0;
-            failed |= dyn_kernel_has_few(k) && !p->lanes_only ? put_few(&body, k) : 0;
-        }
-    }
-    dyn_str_puts(source, "union dyn_scalar { long i; double f; };\n");
-    dyn_emit_helpers(source, dyn_str_at(&body));
-    dyn_str_puts(source, dyn_str_at(&body));
-    dyn_str_printf(source,
-                   "__attribute__((visibility(\"default\"))) const struct {\n    long abi, count;\n"
-                   "    struct {\n        void (*lanes)(char *const *, long, const union dyn_scalar *);\n"
-                   "        void (*rows)(char *const *, const long *, long, long, const union dyn_scalar *);\n"
-                   "        void (*other)(char *const *, long, const union dyn_scalar *);\n"
-                   "        void (*few)(char *const *, long, const union dyn_scalar *);\n    } kernels[%u];\n} %s = {%d, %u, {",
-                   p->nnative, DYN_NATIVE_SYMBOL, DYN_NATIVE_ABI, p->nnative);
-    for (uint32_t s = 0; s < p->steps.n; s++) {
-        const DynKernel *k = p->steps.at[s].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[s].id] : NULL;
-        if (k != NULL) {
-            put_entry(source, p, k);
-        }
-    }
-    dyn_str_puts(source, "}};\n");
-    failed |= source->failed || body.failed;
-    dyn_str_free(&body);
-    if (failed) {
-        *why = source->failed ? DYN_R_NO_MEMORY : DYN_R_LOWERING;
-        dyn_str_puts(error, "an expression of the operator table could not be written");
-        return -1;
-    }
-    return 0;
 }

@@ -119,7 +119,7 @@ static void put_tables(DynStr *out, const DynLoops *p, const DynKernel *k) {
 /* How to compile it: dynoc's own flags, but those that make a shared object. */
 static void put_command(DynStr *out) {
     DynStr flags = {0};
-    DynBuildEnv *env = dyn_compiler_env_new();
+    DynBuildEnv *env = dyn_compiler_env_new(&dyn_config);
     if (env != NULL) {
         dyn_compiler_flags(env, &flags, NULL);
         dyn_compiler_env_free(env);

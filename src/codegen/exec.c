@@ -10,6 +10,7 @@ int dyn_exec_bind(const DynKernel *k, const DynNativeTable *table, const DynGeom
     b->k = k;
     b->fn = table == NULL ? NULL : table->kernels[k->number].lanes;
     b->rows = table == NULL ? NULL : table->kernels[k->number].rows;
+    b->one = 0;
     b->block = table != NULL && k->reduced ? table->kernels[k->number].other : NULL;
     b->still = table != NULL && k->has_still ? table->kernels[k->number].other : NULL;
     b->lookup = table != NULL && !k->reduced && !k->has_still ? table->kernels[k->number].other : NULL;

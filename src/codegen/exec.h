@@ -18,9 +18,10 @@ DYN_HIDDEN int64_t dyn_geom_dense(const DynMem *m, const DynScalar *sym,
 /* A kernel bound to memory: for each axis of its space a size, for each operand a stride. */
 typedef struct DynBound {
     const DynKernel *k;
-    DynKernelFn fn, block, few; /* NULL: there is none yet; two for reductions (native.h) */
-    DynKernelFn lookup, still;  /* for lookups, for operands that stand still */
-    DynRowsFn rows;             /* for reductions */
+    DynKernelFn fn, block, few;  /* NULL: there is none yet; two for reductions (native.h) */
+    DynKernelFn lookup, still;   /* for lookups, for operands that stand still */
+    DynRowsFn rows, rows_of_one; /* for reductions: rows of any length, of length `one` */
+    int64_t one;                 /* 0: there is none */
     int nops, ndim;
     int64_t dims[DYN_MAX_NDIM];
     int64_t strides[DYN_MAX_OPERANDS][DYN_MAX_NDIM];

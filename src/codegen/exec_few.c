@@ -11,7 +11,6 @@
 #define LANES DYN_REDUCE_LANES
 #define ROW_BYTES (LANES * DYN_MAX_SIZE) /* room for lanes of any type */
 #define MOST 32                          /* elements of a result */
-#define ALONG 17                         /* as many that lie side by side are quicker taken where they are, a result at a time */
 #define GROUPS 16                        /* of lanes: a piece */
 #define COLUMNS (GROUPS * LANES)
 #define SHARED_BYTES 65536 /* of what lines share */
@@ -294,7 +293,7 @@ static bool has_few(DynReduce *e) {
     if (e->nkept == 0 || e->span.ndim != 1 || e->span.n < 1 || e->span.n > MOST) {
         return false;
     }
-    if (e->span.direct && !e->span.looked_up && b->rows != NULL && e->span.n >= ALONG) {
+    if (e->span.direct && !e->span.looked_up && b->rows != NULL && e->span.n >= DYN_FEW_ALONG) {
         return false;
     }
     for (int i = 0; i < b->nops; i++) {

@@ -159,7 +159,7 @@ static void run_native(const DynBound *b, int64_t n, char *const *at, const int6
     for (int i = 0; i < r->n; i++) {
         p[b->nops + (int)r->insn[i]->a[0]] = (char *)(uintptr_t)&r->identity[i];
     }
-    b->rows(p, step, rows, n, b->params);
+    (n == b->one ? b->rows_of_one : b->rows)(p, step, rows, n, b->params);
 }
 
 /* Some elements of one result. */

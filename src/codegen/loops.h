@@ -205,8 +205,14 @@ DYN_HIDDEN DynDtype dyn_emit_rank_dtype(const DynInsn *insn);
 DYN_HIDDEN void dyn_emit_rank(DynStr *out, const DynInsn *insn, bool back, const char *x);
 DYN_HIDDEN void dyn_emit_helpers(DynStr *out, const char *body); /* the functions that a text calls */
 
-/* emit_c.c: does it have the third function of native.h? */
+/* emit_c.c: the functions of native.h, in the order of its table: the letter that one has in text, 0: the kernel has none; and
+ * its text. n: for rows of that length alone (0: of any). */
+typedef enum DynFunction { DYN_FN_LANES, DYN_FN_ROWS, DYN_FN_OTHER, DYN_FN_FEW } DynFunction;
+DYN_HIDDEN char dyn_emit_letter(const DynLoops *p, const DynKernel *k, DynFunction f);
+DYN_HIDDEN int dyn_emit_function(DynStr *out, const DynKernel *k, char letter, int64_t n);
 DYN_HIDDEN bool dyn_kernel_has_few(const DynKernel *k);
+/* emit_object.c: an object with one kernel, which has rows of n lanes alone. -1: it can't be written. */
+DYN_HIDDEN int dyn_emit_rows(const DynKernel *k, int64_t n, DynStr *source);
 
 /* builtin.c */
 DYN_HIDDEN int dyn_builtin_plan(DynLoops *p); /* -1: memory */

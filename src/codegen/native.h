@@ -8,6 +8,7 @@
  * The object's one exported symbol is `dyn_kernels`, a DynNativeTable. build.c checks abi and count, then publishes. */
 #ifndef DYN_NATIVE_H
 #define DYN_NATIVE_H
+#include "base/log.h"
 #include "codegen/codegen.h"
 
 #define DYN_NATIVE_ABI 6
@@ -46,6 +47,7 @@ typedef void (*DynKernelFn)(char *const *p, long n, const DynScalar *s);
 typedef void (*DynRowsFn)(char *const *p, const int64_t *step, long rows, long n, const DynScalar *s);
 #define DYN_REDUCE_TAIL 4
 #define DYN_FEW_PARTS 6
+#define DYN_FEW_ALONG 17 /* elements: as many that lie side by side are quicker taken where they are, a result at a time */
 #define DYN_START_WALKS 1
 #define DYN_COMBINE 2
 #define DYN_REDUCE_LANES 32 /* accumulators of a block */
@@ -71,6 +73,7 @@ DYN_HIDDEN void dyn_load_release(DynLoaded *l);
 /* The generated C (never NULL; valid while the artifact lives). "" when the graph has no kernel: nothing to build, already
  * native. */
 DYN_HIDDEN const char *dyn_artifact_text(const DynArtifact *a);
+DYN_HIDDEN const DynConfig *dyn_artifact_config(const DynArtifact *a); /* that it was made with, and is built with */
 DYN_HIDDEN long dyn_artifact_kernel_count(const DynArtifact *a);
 /* build.c's mark: 0 not asked, 1 queued, 2 done (published or failed). claim is true for the one caller that moved it from 0
  * to 1. */

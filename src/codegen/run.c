@@ -415,13 +415,23 @@ static DynRunStatus check_flags(Call *c) {
 
 #define GIL_COST 500000 /* tenths of a nanosecond: below this the GIL is kept */
 
+static int bind(Call *c, const DynKernel *k, DynBound *b) {
+    if (dyn_exec_bind(k, c->table, c->geoms, c->run->sym, b) < 0) {
+        return -1;
+    }
+    b->missed = &c->missed;
+    if (b->rows != NULL) {
+        dyn_sizes_bind(c->a, b);
+    }
+    return 0;
+}
+
 static int run_alone(Call *c, const DynKernel *k) {
     DynBound b;
-    if (dyn_exec_bind(k, c->table, c->geoms, c->run->sym, &b) < 0) {
+    if (bind(c, k, &b) < 0) {
         return -1;
     }
     PyThreadState *saved = dyn_exec_cost(&b) > GIL_COST ? PyEval_SaveThread() : NULL;
-    b.missed = &c->missed;
     int failed = k->margin ? dyn_exec_margin(&b, c->run->sym) : k->reduced ? dyn_exec_reduce(&b) : dyn_exec_elementwise(&b);
     if (saved) {
         PyEval_RestoreThread(saved);
@@ -442,9 +452,8 @@ static int run_group(Call *c, uint32_t step, uint32_t *last) {
     int failed = b ? 0 : -1;
     for (uint32_t i = 0; i < n && !failed; i++) {
         const DynKernel *k = &p->kernels.at[p->steps.at[step + i].id];
-        failed = dyn_exec_bind(k, c->table, c->geoms, c->run->sym, &b[i]);
+        failed = bind(c, k, &b[i]);
         cost += failed ? 0 : dyn_exec_cost(&b[i]);
-        b[i].missed = &c->missed;
     }
     if (!failed) {
         PyThreadState *saved = cost > GIL_COST ? PyEval_SaveThread() : NULL;
@@ -748,10 +757,9 @@ static bool bind_link(Call *c, const DynStep *step, DynLink *l, int64_t *cost) {
     int64_t terms;
     if (step->kind == DYN_STEP_KERNEL) {
         l->kind = DYN_LINK_KERNEL;
-        if (dyn_exec_bind(&c->p->kernels.at[step->id], c->table, c->geoms, c->run->sym, &l->bound) < 0) {
+        if (bind(c, &c->p->kernels.at[step->id], &l->bound) < 0) {
             return false;
         }
-        l->bound.missed = &c->missed;
         *cost += dyn_exec_cost(&l->bound);
         return true;
     }
@@ -936,6 +944,9 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
     const DynLoops *p = a->loops;
     Call c = {.a = a, .p = p, .run = run, .geoms = geoms, .objects = objects};
     dyn_cpy_notice_signals(); /* a build may have been submitted lately, with a new thread */
+    if (a->sizes != NULL) {
+        dyn_sizes_submit(a);
+    }
     c.table = atomic_load_explicit(&a->table, memory_order_acquire);
     DynTrial trial = {.way = -1};
     if (DYN_UNLIKELY(a->tune != NULL)) {

@@ -16,13 +16,21 @@ DYN_HIDDEN DynTrial dyn_tune_start(DynArtifact *a, const DynRun *run);
 DYN_HIDDEN void dyn_tune_end(DynArtifact *a, const DynTrial *trial); /* the call has gone through */
 DYN_HIDDEN void dyn_tune_free(DynTune *t);
 
+/* sizes.c */
+typedef struct DynSizes DynSizes;
+DYN_HIDDEN void dyn_sizes_bind(DynArtifact *a, DynBound *b); /* of a kernel that reduces */
+DYN_HIDDEN void dyn_sizes_submit(DynArtifact *a);            /* before a call, if there are some */
+DYN_HIDDEN void dyn_sizes_free(DynSizes *s, long nkernels);
+
 struct DynArtifact {
     Py_ssize_t refs; /* under the GIL */
     const DynLoops *loops;
     const DynGraph *graph;
     long nnative; /* kernels that the object has to have */
     DynStr source;
+    DynConfig config;  /* with which it was made */
     DynTune *tune;     /* NULL: nothing to find out */
+    DynSizes *sizes;   /* NULL: no rows were counted yet */
     bool built_in;     /* it has run in the built-in tier */
     atomic_int state;  /* 0 not asked, 1 queued, 2 done */
     DynLoaded *loaded; /* written before table, which is in it */

@@ -36,7 +36,7 @@ struct DynTune {
 
 static int open_folder(void) {
     DynStr why = {0};
-    DynBuildEnv *env = dyn_compiler_env_new();
+    DynBuildEnv *env = dyn_compiler_env_new(&dyn_config);
     int folder = env == NULL ? -1 : dyn_diskcache_open(env, &why);
     if (env != NULL) {
         dyn_compiler_env_free(env);
@@ -50,7 +50,7 @@ static void name_file(DynTune *t, const char *source) {
     DynStr flags = {0}, why = {0};
     DynCompiler compiler;
     char key[65] = "";
-    DynBuildEnv *env = dyn_compiler_env_new();
+    DynBuildEnv *env = dyn_compiler_env_new(&dyn_config);
     if (env != NULL && dyn_compiler_find(env, &compiler, &why) == 0) {
         dyn_compiler_flags(env, &flags, NULL);
         dyn_diskcache_key(env, &compiler, dyn_str_at(&flags), source, key);

@@ -155,6 +155,7 @@ class Entry:
     code: CodeType
     source: str
     tier: Literal["eager", "builtin", "native"]
+    lengths: list[tuple[int, int]]
     hits: int
     number: int
     end: Literal["return", "break", "leave"]

@@ -78,6 +78,21 @@ static PyObject *get_tier(PyObject *self, void *none) {
     return PyUnicode_FromString(names[a == NULL ? DYN_TIER_EAGER : dyn_artifact_tier(a)]);
 }
 
+static PyObject *get_lengths(PyObject *self, void *none) {
+    DynArtifact *a = entry_of(self)->artifact;
+    PyObject *list = PyList_New(0);
+    int kernel;
+    int64_t n;
+    for (long i = 0; a != NULL && list != NULL && dyn_artifact_length(a, i, &kernel, &n); i++) {
+        PyObject *pair = Py_BuildValue("(iL)", kernel, (long long)n);
+        if (pair == NULL || PyList_Append(list, pair) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(pair);
+    }
+    return list;
+}
+
 static PyObject *get_hits(PyObject *self, void *none) { return PyLong_FromLongLong(entry_of(self)->hits); }
 
 static PyObject *get_number(PyObject *self, void *none) { return PyLong_FromUnsignedLong(entry_of(self)->number); }
@@ -126,6 +141,8 @@ static PyGetSetDef getset[] = {
     {"code", get_code, NULL, "The rewritten code object.", NULL},
     {"source", get_source, NULL, "Generated C.", NULL},
     {"tier", get_tier, NULL, "\"eager\", \"builtin\" or \"native\".", NULL},
+    {"lengths", get_lengths, NULL, "Lengths of rows that came so often that a kernel has code for them alone: (kernel, length).",
+     NULL},
     {"hits", get_hits, NULL, "Calls that this entry served.", NULL},
     {"number", get_number, NULL, "Entries are numbered in the order in which they are made.", NULL},
     {"end", get_end, NULL, "\"return\", \"break\" or \"leave\": how the recorded segment ended.", NULL},
