@@ -245,6 +245,20 @@ PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLay
     return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, ordered ? (npy_intp *)strides : NULL, NULL, 0, NULL);
 }
 
+PyObject *dyn_array_turned(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout) {
+    int64_t lain[DYN_MAX_NDIM];
+    npy_intp back[DYN_MAX_NDIM];
+    for (int i = 0; i < ndim; i++) {
+        lain[i] = dims[layout->perm[i]];
+        back[layout->perm[i]] = i;
+    }
+    PyObject *owner = dyn_array_new(dt, ndim, lain, NULL);
+    PyArray_Dims order = {back, ndim};
+    PyObject *view = owner == NULL ? NULL : PyArray_Transpose((PyArrayObject *)owner, &order);
+    Py_XDECREF(owner); /* the view has it */
+    return view;
+}
+
 static double half_value(uint16_t h) {
     int exponent = h >> 10 & 31, fraction = h & 1023;
     double x =

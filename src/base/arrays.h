@@ -82,6 +82,8 @@ DYN_HIDDEN bool dyn_layout_dense(const DynLayout *l, DynDtype dt, int ndim, cons
 static inline bool dyn_array_write_warns(PyArrayObject *a) { return (PyArray_FLAGS(a) & DYN_ARRAY_WARN_ON_WRITE) != 0; }
 /* A new array with the memory order of `layout` (dense), as NumPy allocates an elementwise result. */
 DYN_HIDDEN PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
+/* The same as NumPy makes it of what an index names behind whole axes: a view of one in C order. */
+DYN_HIDDEN PyObject *dyn_array_turned(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
 /* How a symbol reads a NumPy scalar: as the number of a type (a DynDtype), or a part of a complex number, Python's or NumPy's. */
 #define DYN_READ_REAL DYN_DTYPE_COUNT
 #define DYN_READ_IMAG (DYN_DTYPE_COUNT + 1)

@@ -14,6 +14,8 @@ typedef struct DynGeom {
 DYN_HIDDEN int dyn_geom_view(const DynGraph *g, uint32_t node, const DynScalar *sym, const DynGeom *geoms, DynGeom *out);
 DYN_HIDDEN int64_t dyn_geom_dense(const DynMem *m, const DynScalar *sym,
                                   DynGeom *out); /* dims, dense strides in its order; bytes, -1: too many */
+/* The array of a TURNED node: what it finds lies in C order with the places' axes in front of the others. */
+DYN_HIDDEN PyObject *dyn_geom_turned(const DynGraph *g, uint32_t node, const int64_t *dims);
 
 /* A kernel bound to memory: for each axis of its space a size, for each operand a stride. */
 typedef struct DynBound {

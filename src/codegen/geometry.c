@@ -203,3 +203,14 @@ int dyn_geom_view(const DynGraph *g, uint32_t node, const DynScalar *sym, const 
     default: return -1;
     }
 }
+
+PyObject *dyn_geom_turned(const DynGraph *g, uint32_t node, const int64_t *dims) {
+    const DynNode *n = dyn_graph_node(g, node);
+    DynLayout order = n->layout;
+    int axis = (int)n->aux[0], places = dyn_graph_node(g, n->args[1].id)->ndim;
+    for (int i = 0; i < n->ndim && order.kind == DYN_LAYOUT_C; i++) { /* as axes of size 1 have no say */
+        bool one = i >= axis && i < axis + places;
+        order.perm[one ? i - axis : i < axis ? places + i : i] = (uint8_t)i;
+    }
+    return dyn_array_turned((DynDtype)n->dtype, n->ndim, dims, &order);
+}

@@ -213,8 +213,26 @@ static PyObject *run_scan(Interp *x, const DynNode *n) {
 }
 
 /* np.take(a, index, axis): places were looked at before. */
+/* a[:, index]: what NumPy lays out in another order than np.take does. */
+static PyObject *look_up(PyObject *a, PyObject *index, int axis) {
+    PyObject *key = PyTuple_New(axis + 1), *all = PySlice_New(NULL, NULL, NULL);
+    for (int i = 0; key && all && i < axis; i++) {
+        PyTuple_SET_ITEM(key, i, Py_NewRef(all));
+    }
+    if (key) {
+        PyTuple_SET_ITEM(key, axis, Py_NewRef(index));
+    }
+    PyObject *r = key && all ? PyObject_GetItem(a, key) : NULL;
+    Py_XDECREF(key);
+    Py_XDECREF(all);
+    return r;
+}
+
 static PyObject *run_gather(Interp *x, const DynNode *n) {
     PyObject *a = array_of(x, n->args[0].id), *index = a ? array_of(x, n->args[1].id) : NULL;
+    if (index && (n->layout.kind != DYN_LAYOUT_C || n->flags & DYN_NODE_TURNED)) {
+        return look_up(a, index, (int)n->aux[0]);
+    }
     PyObject *places = index ? PyArray_CastToType((PyArrayObject *)index, PyArray_DescrFromType(NPY_INTP), 0) : NULL;
     PyObject *r = places ? PyArray_TakeFrom((PyArrayObject *)a, places, (int)n->aux[0], NULL, NPY_RAISE) : NULL;
     Py_XDECREF(places);

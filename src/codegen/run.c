@@ -153,7 +153,8 @@ static int make_array(Call *c, uint32_t i) {
         dims[d] = c->run->sym[m->shape[d]].i;
     }
     int flags = i < p->nnodes ? dyn_graph_node(p->graph, i)->flags : 0;
-    c->objects[i] = new_array(c, i, m->dtype, m->ndim, dims, m->layout);
+    c->objects[i] =
+        flags & DYN_NODE_TURNED ? dyn_geom_turned(p->graph, i, dims) : new_array(c, i, m->dtype, m->ndim, dims, m->layout);
     if (!c->objects[i] || geom_of(c->objects[i], &c->geoms[i]) < 0) {
         return -1;
     }

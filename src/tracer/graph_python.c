@@ -335,6 +335,15 @@ static void put_copy(const Writer *w, const DynNode *n) {
 }
 
 static void put_gather(const Writer *w, const DynNode *n) {
+    if (n->layout.kind != DYN_LAYOUT_C || n->flags & DYN_NODE_TURNED) { /* np.take lays it out in another way */
+        put_node(w, w->out, n->args[0].id);
+        dyn_str_puts(w->out, "[");
+        for (int i = 0; i < n->aux[0]; i++)
+            dyn_str_puts(w->out, ":, ");
+        put_node(w, w->out, n->args[1].id);
+        dyn_str_puts(w->out, "]");
+        return;
+    }
     dyn_str_puts(w->out, "np.take(");
     put_node(w, w->out, n->args[0].id);
     dyn_str_puts(w->out, ", ");

@@ -108,12 +108,18 @@ DYN_HIDDEN bool dyn_np_overlaps_itself(DynRec *r, uint32_t node); /* can two of 
 DYN_HIDDEN bool dyn_np_known_from_the_start(DynRec *r, uint32_t index, uint32_t size);
 /* A lookup along an axis, whose result has these sizes. DYN_NONE: it has to be a call. */
 DYN_HIDDEN uint32_t dyn_np_gather(DynRec *r, uint32_t a, uint32_t index, int axis, const uint32_t *shape, int ndim);
-/* Where an index of integer arrays (one, or a tuple of them) names elements along the first axis of `table`: a, or a view of it
- * in which as many axes are one. -1: it is another index. */
-DYN_HIDDEN int dyn_np_places(DynRec *r, uint32_t a, DynOperand index, uint32_t *table, uint32_t *places);
+/* Where an index with arrays of integers, or of one, names elements: at `places` along an axis of `table`, which is the array or
+ * a view of it: what slices and numbers leave of it, with axes that several arrays name as one. */
+typedef struct NpLookup {
+    uint32_t table, places;
+    int axis;
+    bool c; /* what is found lies in C order at every call */
+} NpLookup;
+DYN_HIDDEN int dyn_np_places(DynRec *r, uint32_t a, DynOperand index, NpLookup *out);        /* -1: it is another index */
 DYN_HIDDEN DynVal *dyn_np_lookup(DynRec *r, uint32_t a, DynOperand index, PyObject *result); /* a[i, j] */
 /* rec_numpy_scatter.c: dst[index] = value (op -1), or np.add.at(dst, index, value) and the like. -1: it has to be a call. */
 DYN_HIDDEN int dyn_np_scatter(DynRec *r, uint32_t dst, uint32_t index, NpArg value, int op);
+DYN_HIDDEN int dyn_np_scatter_at(DynRec *r, const NpLookup *at, NpArg value, int op); /* along any axis */
 DYN_HIDDEN bool dyn_np_has_acted(DynRec *r); /* something was recorded that can be seen from outside, and can't be done again */
 
 /* ---- rec_numpy_layout.c */
@@ -147,6 +153,18 @@ DYN_HIDDEN uint32_t dyn_np_product(DynRec *r, int n, const uint32_t *shape);
 DYN_HIDDEN DynVal *dyn_np_shape_tuple(DynRec *r, uint32_t a, PyObject *result);
 DYN_HIDDEN DynVal *dyn_np_transposed(DynRec *r, uint32_t a, bool matrix, PyObject *result); /* all axes, or the last two */
 DYN_HIDDEN uint32_t dyn_np_basic_index(DynRec *r, uint32_t a, DynOperand index);            /* a[index] as a SLICE node */
+/* What an index names in which arrays of integers stand: their axes are whole in the view. Numbers beside one array are gone from
+ * it, beside several they are places as those are. */
+typedef struct NpPlace {
+    int axis;              /* of the view */
+    uint32_t node, number; /* one of them is DYN_NONE */
+} NpPlace;
+typedef struct NpPlaces {
+    int n;
+    bool apart; /* something else stands between: what they name comes first in the result */
+    NpPlace at[DYN_MAX_NDIM];
+} NpPlaces;
+DYN_HIDDEN uint32_t dyn_np_index_around(DynRec *r, uint32_t a, DynOperand index, NpPlaces *places);
 
 /* ---- rec_torch*.c */
 DYN_HIDDEN DynVal *tt_rule_pointwise(DynRec *r, NpCall *c);         /* the sizes are those to which the tensors broadcast */

@@ -46,18 +46,6 @@ bool dyn_np_known_from_the_start(DynRec *r, uint32_t index, uint32_t size) {
     return true;
 }
 
-/* Do the result's elements lie in C order at every call? np.take's do. */
-static bool gives_c(DynRec *r, uint32_t a, uint32_t index, bool take, PyObject *result) {
-    bool table = node_at(r, a)->ndim == 1 || dyn_np_always_c(r, a);
-    bool places = node_at(r, index)->ndim == 1 || dyn_np_always_c(r, index);
-    DynArrayView view;
-    DynLayout layout;
-    if ((!take && (!table || !places)) || !dyn_array_view(result, &view))
-        return false;
-    dyn_layout_of(&view, &layout);
-    return layout.kind == DYN_LAYOUT_C;
-}
-
 /* ---- places along several axes as one */
 
 static uint32_t compute(DynRec *r, DynOp op, DynDtype dt, DynDtype result, uint32_t a, NpArg b) {
@@ -92,52 +80,66 @@ static uint32_t nowhere(DynRec *r, uint32_t there, uint32_t at) {
     return choose(r, there, node_arg(r, at), whole(dyn_np_int(r, INT64_MIN)));
 }
 
-/* The arrays of an index, of which whole slices may stand behind; their number, or -1. */
-static int index_arrays(DynRec *r, DynOperand index, int ndim, uint32_t *at) {
-    DynOperand items[DYN_MAX_NDIM] = {index}, part[3];
-    int n = PyTuple_CheckExact(index.real) ? dyn_np_items(r, index, items, ndim) : index.v->kind == DV_ARRAY ? 1 : -1, arrays = 0;
-    for (int i = 0; i < n; i++) {
-        if (PySlice_Check(items[i].real) && arrays > 0) {
-            bool all = dyn_np_items(r, items[i], part, 3) == 3;
-            for (int k = 0; k < 3 && all; k++)
-                all = part[k].real == Py_None && dyn_rec_burn(r, part[k].v, Py_None) == 0;
-            if (!all)
-                return -1;
-            continue;
-        }
-        const DynNode *x = arrays == i && items[i].v->kind == DV_ARRAY ? node_at(r, items[i].v->id) : NULL;
-        if (x == NULL || x->ndim == 0 || (dyn_dtypes[x->dtype].kind != 'i' && dyn_dtypes[x->dtype].kind != 'u'))
-            return -1;
-        at[arrays++] = items[i].v->id;
-    }
-    return n < 0 || arrays == 0 ? -1 : arrays;
+/* Do its elements lie in C order at every call? */
+static bool is_c(DynRec *r, uint32_t node) { return node_at(r, node)->ndim == 1 || dyn_np_always_c(r, node); }
+
+/* An axis in front of the others. */
+static uint32_t axis_first(DynRec *r, uint32_t a, int axis) {
+    int perm[DYN_MAX_NDIM] = {axis};
+    for (int i = 1; i < node_at(r, a)->ndim; i++)
+        perm[i] = i - (i <= axis);
+    return axis == 0 ? a : dyn_np_permute(r, a, perm);
 }
 
-int dyn_np_places(DynRec *r, uint32_t a, DynOperand index, uint32_t *table, uint32_t *places) {
-    uint32_t at[DYN_MAX_NDIM] = {DYN_NONE}, shape[DYN_MAX_NDIM], there = DYN_NONE, sum = DYN_NONE;
-    int ndim = node_at(r, a)->ndim, n = index_arrays(r, index, ndim, at);
-    *table = a;
-    *places = at[0];
-    if (n == 1)
-        return 0;
-    if (n < 0 || !dyn_np_always_c(r, a))
-        return refuse(r), -1;
-    for (int i = 0; i < n; i++) {
-        uint32_t ok, size = node_at(r, a)->shape[i];
-        if (node_at(r, at[i])->ndim > 1 && !dyn_np_always_c(r, at[i]))
-            return refuse(r), -1;
-        uint32_t one = counted(r, at[i], size, &ok);
+/* Several axes one behind the other as one, of what lies in C order; n of them. */
+static uint32_t as_one_axis(DynRec *r, uint32_t a, int axis, int n) {
+    uint32_t shape[DYN_MAX_NDIM];
+    int ndim = node_at(r, a)->ndim;
+    memcpy(shape, node_at(r, a)->shape, sizeof(*shape) * (size_t)axis);
+    shape[axis] = dyn_np_product(r, n, node_at(r, a)->shape + axis);
+    memcpy(shape + axis + 1, node_at(r, a)->shape + axis + n, sizeof(*shape) * (size_t)(ndim - axis - n));
+    return shape[axis] == DYN_NONE ? DYN_NONE : dyn_np_reshape_view(r, a, ndim - n + 1, shape, DYN_NODE_VIEW);
+}
+
+/* Places along these axes as one. */
+static uint32_t places_as_one(DynRec *r, uint32_t view, const NpPlaces *p) {
+    uint32_t there = DYN_NONE, sum = DYN_NONE;
+    for (int i = 0; i < p->n; i++) {
+        uint32_t ok = DYN_NONE, size = node_at(r, view)->shape[p->at[i].axis], number = p->at[i].number;
+        uint32_t one =
+            number == DYN_NONE ? counted(r, p->at[i].node, size, &ok) : dyn_np_full(r, DYN_I64, 0, NULL, whole(number).arg);
         sum = i == 0 ? one : compute(r, DYN_OP_MULTIPLY, DYN_I64, DYN_I64, sum, whole(size));
         sum = i == 0 || sum == DYN_NONE ? sum : compute(r, DYN_OP_ADD, DYN_I64, DYN_I64, sum, node_arg(r, one));
-        there = i == 0 || ok == DYN_NONE ? ok : compute(r, DYN_OP_LOGICAL_AND, DYN_BOOL, DYN_BOOL, there, node_arg(r, ok));
-        if (sum == DYN_NONE || there == DYN_NONE)
-            return -1;
+        if (sum == DYN_NONE || (number == DYN_NONE && ok == DYN_NONE))
+            return DYN_NONE;
+        there = number != DYN_NONE  ? there
+                : there == DYN_NONE ? ok
+                                    : compute(r, DYN_OP_LOGICAL_AND, DYN_BOOL, DYN_BOOL, there, node_arg(r, ok));
     }
-    shape[0] = dyn_np_product(r, n, node_at(r, a)->shape);
-    memcpy(shape + 1, node_at(r, a)->shape + n, sizeof(*shape) * (size_t)(ndim - n));
-    *places = nowhere(r, there, sum);
-    *table = shape[0] == DYN_NONE ? DYN_NONE : dyn_np_reshape_view(r, a, ndim - n + 1, shape, DYN_NODE_VIEW);
-    return *places == DYN_NONE || *table == DYN_NONE ? -1 : 0;
+    return nowhere(r, there, sum);
+}
+
+int dyn_np_places(DynRec *r, uint32_t a, DynOperand index, NpLookup *out) {
+    NpPlaces p = {0};
+    uint32_t view = dyn_np_index_around(r, a, index, &p);
+    if (view == DYN_NONE || p.n == 0 || node_at(r, a)->layout.still != 0)
+        return refuse(r), -1;
+    for (int i = 0; i < p.n; i++)
+        if (p.at[i].axis != p.at[0].axis + i || (p.at[i].node != DYN_NONE && !is_c(r, p.at[i].node)))
+            return refuse(r), -1;
+    *out = (NpLookup){view, p.at[0].node, p.at[0].axis};
+    if (p.n > 1) {
+        if (!dyn_np_always_c(r, view))
+            return refuse(r), -1;
+        out->places = places_as_one(r, view, &p);
+        out->table = as_one_axis(r, view, out->axis, p.n);
+    }
+    if (p.apart && out->table != DYN_NONE) {
+        out->table = axis_first(r, out->table, out->axis);
+        out->axis = 0;
+    }
+    out->c = out->axis == 0 && is_c(r, a);
+    return out->places == DYN_NONE || out->table == DYN_NONE ? -1 : 0;
 }
 
 uint32_t dyn_np_gather(DynRec *r, uint32_t a, uint32_t index, int axis, const uint32_t *shape, int ndim) {
@@ -158,7 +160,7 @@ uint32_t dyn_np_gather(DynRec *r, uint32_t a, uint32_t index, int axis, const ui
     return id;
 }
 
-/* take, and a[indices] (operator 1): the indices' sizes stand where the axis was. */
+/* take, and a[indices] (operator 1) that has to be a call: the indices' sizes stand where the axis was. */
 DynVal *np_rule_take(DynRec *r, NpCall *c) {
     uint32_t a = operand_node(r, c->slot[0]), at = operand_node(r, c->slot[1]), shape[DYN_MAX_NDIM];
     int axis = 0, ndim = 0;
@@ -179,9 +181,8 @@ DynVal *np_rule_take(DynRec *r, NpCall *c) {
         shape[ndim++] = y->shape[i];
     for (int i = axis + 1; i < x->ndim && !flat; i++)
         shape[ndim++] = x->shape[i];
-    uint32_t nnodes = dyn_rec_graph(r)->nodes.n, table = flat && x->ndim > 1 ? dyn_np_ravel(r, a) : a;
-    bool in_order = table != DYN_NONE && gives_c(r, table, at, c->b->op == 0, c->result);
-    uint32_t id = in_order ? dyn_np_gather(r, table, at, axis, shape, ndim) : DYN_NONE;
+    uint32_t nnodes = dyn_rec_graph(r)->nodes.n, table = c->b->op != 0 ? DYN_NONE : flat && x->ndim > 1 ? dyn_np_ravel(r, a) : a;
+    uint32_t id = table == DYN_NONE ? DYN_NONE : dyn_np_gather(r, table, at, axis, shape, ndim);
     DynVal *v = id == DYN_NONE ? NULL : dyn_np_result(r, id, c->result);
     if (v != NULL)
         return v;
@@ -190,16 +191,32 @@ DynVal *np_rule_take(DynRec *r, NpCall *c) {
     return dyn_np_sized_call(r, c, ndim, shape);
 }
 
-/* a[i, j]: NULL where it has to be a call. */
+/* The order in which eager lays out what was found is that of the table's other axes behind the places', at every call at which
+ * the same of them have elements side by side. */
+static int hold_layout(DynRec *r, uint32_t node) {
+    for (int i = 0; i < node_at(r, node)->ndim; i++) {
+        int64_t size = dyn_np_hint(r, node_at(r, node)->shape[i]);
+        if (size <= 1 && dyn_np_assume_op(r, DYN_S_EQ, node_at(r, node)->shape[i], size) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 DynVal *dyn_np_lookup(DynRec *r, uint32_t a, DynOperand index, PyObject *result) {
-    uint32_t table, places, shape[DYN_MAX_NDIM];
-    if (dyn_np_places(r, a, index, &table, &places) < 0)
+    NpLookup at;
+    uint32_t shape[DYN_MAX_NDIM];
+    if (dyn_np_places(r, a, index, &at) < 0)
         return NULL;
-    const DynNode *x = node_at(r, table), *y = node_at(r, places);
+    const DynNode *x = node_at(r, at.table), *y = node_at(r, at.places);
     int ndim = x->ndim - 1 + y->ndim;
-    if (ndim > DYN_MAX_NDIM || !gives_c(r, table, places, false, result))
+    if (ndim > DYN_MAX_NDIM)
         return refuse(r);
-    memcpy(shape, y->shape, sizeof(*shape) * y->ndim);
-    memcpy(shape + y->ndim, x->shape + 1, sizeof(*shape) * (size_t)(x->ndim - 1));
-    return dyn_np_result(r, dyn_np_gather(r, table, places, 0, shape, ndim), result);
+    memcpy(shape, x->shape, sizeof(*shape) * (size_t)at.axis);
+    memcpy(shape + at.axis, y->shape, sizeof(*shape) * y->ndim);
+    memcpy(shape + at.axis + y->ndim, x->shape + at.axis + 1, sizeof(*shape) * (size_t)(x->ndim - 1 - at.axis));
+    uint32_t id = dyn_np_gather(r, at.table, at.places, at.axis, shape, ndim);
+    if (id == DYN_NONE || (!at.c && hold_layout(r, id) < 0))
+        return NULL;
+    node_at(r, id)->flags |= at.axis > 0 ? DYN_NODE_TURNED : 0;
+    return dyn_np_result(r, id, result);
 }

@@ -111,3 +111,23 @@ int dyn_np_scatter(DynRec *r, uint32_t dst, uint32_t index, NpArg value, int op)
     n->storage = d->storage;
     return 0;
 }
+
+/* The value's axes are the result's of such a lookup: those of the places go in front of the others, as the destination's do. */
+int dyn_np_scatter_at(DynRec *r, const NpLookup *at, NpArg value, int op) {
+    uint32_t to = at->table, shape[DYN_MAX_NDIM];
+    int ndim = node_at(r, to)->ndim, perm[DYN_MAX_NDIM] = {at->axis};
+    if (at->axis == 0)
+        return dyn_np_scatter(r, to, at->places, value, op);
+    for (int i = 1; i < ndim; i++)
+        perm[i] = i - (i <= at->axis);
+    if (value.arg.kind == DYN_ARG_NODE && node_at(r, value.arg.id)->ndim > 0) {
+        if (node_at(r, at->places)->ndim != 1)
+            return refuse(r);
+        memcpy(shape, node_at(r, to)->shape, sizeof(*shape) * (size_t)ndim);
+        shape[at->axis] = node_at(r, at->places)->shape[0];
+        uint32_t wide = dyn_np_broadcast_view(r, value.arg.id, ndim, shape);
+        value.arg.id = wide == DYN_NONE ? wide : dyn_np_permute(r, wide, perm);
+    }
+    to = value.arg.id == DYN_NONE ? DYN_NONE : dyn_np_permute(r, to, perm);
+    return to == DYN_NONE ? -1 : dyn_np_scatter(r, to, at->places, value, op);
+}

@@ -442,13 +442,13 @@ DynVal *np_rule_ufunc_method(DynRec *r, NpCall *c) { return method_call(r, c, fa
 DynVal *np_rule_ufunc_at(DynRec *r, NpCall *c) {
     const DynBinding *ufunc = c->npos == 4 && c->nkw == 0 ? dyn_np_find(c->args[0].real) : NULL;
     bool known = ufunc != NULL && ufunc->rule == np_rule_ufunc && c->args[1].v->kind == DV_ARRAY && c->result == Py_None;
-    uint32_t nnodes = dyn_rec_graph(r)->nodes.n, to, places;
+    uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+    NpLookup at;
     NpArg value;
-    bool found =
-        known && dyn_np_operand(r, c->args[3], &value) == 0 && dyn_np_places(r, c->args[1].v->id, c->args[2], &to, &places) == 0;
-    bool nan = found && to != c->args[1].v->id && dyn_dtypes[node_at(r, to)->dtype].kind == 'f' &&
+    bool found = known && dyn_np_operand(r, c->args[3], &value) == 0 && dyn_np_places(r, c->args[1].v->id, c->args[2], &at) == 0;
+    bool nan = found && at.table != c->args[1].v->id && dyn_dtypes[node_at(r, at.table)->dtype].kind == 'f' &&
                (ufunc->op == DYN_OP_MAXIMUM || ufunc->op == DYN_OP_MINIMUM); /* NumPy speaks of it along one axis only */
-    if (found && !nan && dyn_np_scatter(r, to, places, value, ufunc->op) == 0)
+    if (found && !nan && dyn_np_scatter_at(r, &at, value, ufunc->op) == 0)
         return dyn_rec_const(r, Py_None);
     dyn_graph_truncate(dyn_rec_graph(r), nnodes);
     *dyn_rec_why(r) = DYN_R_OK;

@@ -203,20 +203,49 @@ static int index_slice(DynRec *r, Index *x, DynOperand item, uint32_t dim) {
     return put_slice(r, x, start, stop, step, size);
 }
 
-static int index_int(DynRec *r, Index *x, DynOperand item, uint32_t dim) {
+/* The place that a number names along an axis of size dim, counted from the beginning: there at every call. */
+static uint32_t place_of(DynRec *r, DynOperand item, uint32_t dim) {
     uint32_t i = dyn_np_int_sym(r, item);
     if (i == DYN_NONE)
-        return -1;
+        return DYN_NONE;
     if (dyn_np_hint(r, i) < 0) {
         uint32_t from_start = dyn_np_op(r, DYN_S_ADD, dim, i);
-        if (dyn_np_assume_op(r, DYN_S_LT, i, 0) < 0 || from_start == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, from_start, 0) < 0)
-            return -1;
-        i = from_start;
-    } else if (dyn_np_assume_op(r, DYN_S_GE, i, 0) < 0 || dyn_np_assume(r, dyn_np_op(r, DYN_S_LT, i, dim)) < 0) {
-        return -1;
+        bool there = dyn_np_assume_op(r, DYN_S_LT, i, 0) == 0 && from_start != DYN_NONE &&
+                     dyn_np_assume_op(r, DYN_S_GE, from_start, 0) == 0;
+        return there ? from_start : DYN_NONE;
     }
+    return dyn_np_assume_op(r, DYN_S_GE, i, 0) < 0 || dyn_np_assume(r, dyn_np_op(r, DYN_S_LT, i, dim)) < 0 ? DYN_NONE : i;
+}
+
+static int index_int(DynRec *r, Index *x, DynOperand item, uint32_t dim) {
+    uint32_t i = place_of(r, item, dim);
+    if (i == DYN_NONE)
+        return -1;
     x->args[x->nargs++] = i;
     return put(r, x, 1, DYN_NONE);
+}
+
+static bool is_integers(DynRec *r, DynOperand o) {
+    const DynNode *n = o.v->kind == DV_ARRAY ? node_at(r, o.v->id) : NULL;
+    return n != NULL && n->ndim > 0 && (dyn_dtypes[n->dtype].kind == 'i' || dyn_dtypes[n->dtype].kind == 'u');
+}
+
+/* An array of places, or a number beside several: its axis stays whole. */
+static int index_place(DynRec *r, Index *x, DynOperand item, uint32_t dim, NpPlaces *p) {
+    bool array = is_integers(r, item);
+    uint32_t number = array ? DYN_NONE : place_of(r, item, dim);
+    if (p->n == DYN_MAX_NDIM || (!array && number == DYN_NONE))
+        return no_node(r), -1;
+    p->at[p->n++] = (NpPlace){x->ndim, array ? item.v->id : DYN_NONE, number};
+    return put_full(r, x, dim);
+}
+
+/* Does it name all elements as they are? */
+static bool is_whole(DynRec *r, const Index *x, const DynNode *a) {
+    bool whole = x->ndim == a->ndim && x->naux == a->ndim;
+    for (int i = 0; i < a->ndim && whole; i++)
+        whole = x->aux[i] == 0 && x->shape[i] == a->shape[i] && is_int(r, x->args[3 * i], 0) && is_int(r, x->args[3 * i + 2], 1);
+    return whole;
 }
 
 /* The parts of an index: a tuple's items, or the lone one. */
@@ -229,36 +258,56 @@ static int index_items(DynRec *r, DynOperand index, DynOperand *items, int max) 
     return 1;
 }
 
-uint32_t dyn_np_basic_index(DynRec *r, uint32_t a, DynOperand index) {
+static int index_ellipsis(DynRec *r, Index *x, uint32_t a, int naxes) {
+    for (int i = 0; i < naxes; i++)
+        if (put_full(r, x, node_at(r, a)->shape[x->axis]) < 0)
+            return -1;
+    return 0;
+}
+
+/* places: where arrays of integers go, or NULL: there may be none. */
+static int lay_out(DynRec *r, uint32_t a, DynOperand index, Index *x, NpPlaces *places) {
     DynOperand items[3 * DYN_MAX_NDIM];
-    Index x = {0};
-    int n = index_items(r, index, items, 2 * DYN_MAX_NDIM), ndim = node_at(r, a)->ndim, named = 0;
-    if (n < 0)
-        return DYN_NONE;
-    for (int i = 0; i < n; i++)
-        named += items[i].real != Py_None && items[i].real != Py_Ellipsis;
-    if (named > ndim)
-        return no_node(r);
+    int n = index_items(r, index, items, 2 * DYN_MAX_NDIM), ndim = node_at(r, a)->ndim, named = 0, arrays = 0;
+    bool met = false, passed = false; /* one that is no slice; something else behind it */
     for (int i = 0; i < n; i++) {
-        int ok;
-        if (items[i].real == Py_None) {
-            ok = put(r, &x, 2, dyn_np_int(r, 1));
-        } else if (items[i].real == Py_Ellipsis) {
-            ok = 0;
-            for (int k = named; k < ndim && ok == 0; k++)
-                ok = put_full(r, &x, node_at(r, a)->shape[x.axis]);
+        named += items[i].real != Py_None && items[i].real != Py_Ellipsis;
+        arrays += is_integers(r, items[i]);
+    }
+    if (n < 0 || named > ndim || (arrays > 0 && places == NULL))
+        return no_node(r), -1;
+    for (int i = 0; i < n; i++) {
+        bool axis = items[i].real != Py_None && items[i].real != Py_Ellipsis, named_one = axis && !PySlice_Check(items[i].real);
+        int ok = items[i].real == Py_None ? put(r, x, 2, dyn_np_int(r, 1)) : 0;
+        if (items[i].real == Py_Ellipsis) {
+            ok = index_ellipsis(r, x, a, ndim - named);
             named = ndim;
-        } else {
-            uint32_t dim = node_at(r, a)->shape[x.axis];
-            ok = PySlice_Check(items[i].real) ? index_slice(r, &x, items[i], dim) : index_int(r, &x, items[i], dim);
+        } else if (axis) {
+            uint32_t dim = node_at(r, a)->shape[x->axis];
+            ok = !named_one                               ? index_slice(r, x, items[i], dim)
+                 : is_integers(r, items[i]) || arrays > 1 ? index_place(r, x, items[i], dim, places)
+                                                          : index_int(r, x, items[i], dim);
         }
         if (ok < 0)
-            return DYN_NONE;
+            return -1;
+        if (places != NULL)
+            places->apart |= named_one && passed;
+        met |= named_one;
+        passed |= met && !named_one;
     }
-    while (x.axis < ndim)
-        if (put_full(r, &x, node_at(r, a)->shape[x.axis]) < 0)
-            return DYN_NONE;
-    return finish_slice(r, a, &x);
+    return index_ellipsis(r, x, a, ndim - x->axis);
+}
+
+uint32_t dyn_np_basic_index(DynRec *r, uint32_t a, DynOperand index) {
+    Index x = {0};
+    return lay_out(r, a, index, &x, NULL) < 0 ? DYN_NONE : finish_slice(r, a, &x);
+}
+
+uint32_t dyn_np_index_around(DynRec *r, uint32_t a, DynOperand index, NpPlaces *places) {
+    Index x = {0};
+    if (lay_out(r, a, index, &x, places) < 0)
+        return DYN_NONE;
+    return is_whole(r, &x, node_at(r, a)) ? a : finish_slice(r, a, &x);
 }
 
 static bool is_array_operand(DynOperand o) { return PyArray_CheckExact(o.real); }
@@ -282,17 +331,16 @@ DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *resul
             dyn_graph_truncate(dyn_rec_graph(r), nnodes);
         return v;
     }
-    if (is_array_operand(index) && !PyArray_ISBOOL((PyArrayObject *)index.real)) {
-        DynOperand args[2] = {a, index}; /* with one integer array: an extern call whose sizes are known */
-        return dyn_np_call(r, dyn_np_binding("__getitem__", true), args, 2, NULL, result);
-    }
-    if (is_advanced(index)) {
+    bool integers = is_array_operand(index) && !PyArray_ISBOOL((PyArrayObject *)index.real);
+    if (integers || is_advanced(index)) {
         DynOperand args[2] = {a, index};
         DynVal *found = dyn_np_lookup(r, base, index, result);
         if (found != NULL)
             return found;
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
         *dyn_rec_why(r) = DYN_R_OK;
+        if (integers) /* one array: a call whose sizes are known */
+            return dyn_np_call(r, dyn_np_binding("__getitem__", true), args, 2, NULL, result);
         return dyn_np_extern(r, dyn_np_binding("__getitem__", true)->callable, "getitem", args, 2, NULL, result);
     }
     uint32_t id = dyn_np_basic_index(r, base, index);
@@ -344,7 +392,8 @@ static int stored_value(DynRec *r, DynOperand a, DynOperand value, NpArg *out) {
 
 int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand value) {
     NpArg v;
-    uint32_t base = dyn_np_node(r, a), to, places;
+    NpLookup at;
+    uint32_t base = dyn_np_node(r, a);
     if (base == DYN_NONE || a.v->kind != DV_ARRAY || dyn_np_resolve(r, index, 0) < 0 || dyn_np_resolve(r, value, 0) < 0)
         return base != DYN_NONE && a.v->kind != DV_ARRAY ? (no_node(r), -1) : -1;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
@@ -355,8 +404,8 @@ int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand va
         ok = dyn_torch_store_subscr(r, a, base, index, value);
     else if (known && is_array_operand(index) && PyArray_ISBOOL((PyArrayObject *)index.real))
         ok = store_masked(r, base, a, index, v);
-    else if (known && is_advanced(index) && dyn_np_places(r, base, index, &to, &places) == 0)
-        ok = dyn_np_scatter(r, to, places, v, -1);
+    else if (known && is_advanced(index) && dyn_np_places(r, base, index, &at) == 0)
+        ok = dyn_np_scatter_at(r, &at, v, -1);
     else
         ok = -1;
     if (ok < 0 && !tensor && (!known || is_advanced(index))) {
