@@ -66,16 +66,20 @@ static bool would_be_hoisted(const DynKernel *k, const DynInsn *insn) {
  * registers where both are vectors. */
 typedef struct Body {
     const DynKernel *k;
-    const char *indent, *from; /* from: of the strip's first lane */
-    int lanes;                 /* of a strip. 0: there are none, and loops are the caller's */
-    bool spread[DYN_MAX_INSNS];
-    bool open;     /* a loop over a strip's lanes */
-    bool looks_up; /* lanes of indirect operands aren't side by side yet */
-    bool found;    /* they are, in f<operand>[j] */
-    bool counts;   /* what is only added up goes to lanes of bytes, c<n>[j] */
+    const char *indent, *from;                         /* from: of the strip's first lane */
+    int lanes;                                         /* of a strip. 0: there are none, and loops are the caller's */
+    bool spread[DYN_MAX_INSNS], reread[DYN_MAX_INSNS]; /* reread: it would be, but memory has it still */
+    bool open;                                         /* a loop over a strip's lanes */
+    bool looks_up;                                     /* lanes of indirect operands aren't side by side yet */
+    bool found;                                        /* they are, in f<operand>[j] */
+    bool counts;                                       /* what is only added up goes to lanes of bytes, c<n>[j] */
 } Body;
 
 static const char *value_name(const Body *b, uint32_t i, char *name, size_t size) {
+    if (b->lanes && b->reread[i]) {
+        snprintf(name, size, "a%u[%s + j]", at(b->k, i)->a[0], b->from);
+        return name;
+    }
     snprintf(name, size, b->lanes && b->spread[i] ? "v%u[j]" : "v%u", i);
     return name;
 }
@@ -103,6 +107,15 @@ static bool is_counted(const DynKernel *k, uint32_t i) {
     return at(k, i)->kind == DYN_L_CAST && at(k, at(k, i)->a[0])->dtype == DYN_BOOL && uses_of(k, i) == REDUCED;
 }
 
+/* ... but for doubles, where the truth is read from memory: of a mask of bytes gcc makes none of eight at a time. */
+static bool is_chosen(const DynKernel *k, uint32_t i) {
+    bool bytes = false;
+    for (uint32_t op = 0; op < k->operands.n; op++) {
+        bytes = bytes || (k->operands.at[op].dtype == DYN_BOOL && !k->operands.at[op].out && !k->operands.at[op].scalar);
+    }
+    return is_counted(k, i) && !(bytes && at(k, i)->dtype == DYN_F64);
+}
+
 /* Is it only added up, as an integer? Then lanes of bytes can hold the sums of COUNTED groups. */
 #define COUNTED 255
 static bool is_added_up(const DynKernel *k, uint32_t i) {
@@ -115,27 +128,11 @@ static bool is_added_up(const DynKernel *k, uint32_t i) {
     return added;
 }
 
-/* Does a function of strips round it? (bfloat16 needs none: compilers make vectors of its rounding.) */
-static bool rounds_in_strips(const DynKernel *k, const DynInsn *insn) {
-    uint8_t from = insn->kind == DYN_L_CAST ? at(k, insn->a[0])->dtype : DYN_NO_DTYPE;
-    bool casts = insn->kind == DYN_L_CAST && from != DYN_F64 && from != DYN_BOOL; /* doubles are rounded by a way of their own */
-    return insn->dtype == DYN_F16 && (casts || dyn_emit_rounds(insn));
-}
-
-/* The same before it is rounded. */
-static int put_unrounded(DynStr *out, const DynInsn *insn, const char *const *args) {
-    if (insn->kind == DYN_L_CAST) {
-        dyn_str_printf(out, "(float)%s", args[0]);
-        return 0;
-    }
-    return dyn_emit_op(out, insn, args);
-}
-
 /* One value: "const double v3 = …;" */
 static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) {
     const DynKernel *k = b->k;
     const DynInsn *insn = at(k, i);
-    char names[3][64], name[24];
+    char names[3][64], name[48];
     const char *args[3] = {NULL, NULL, NULL};
     bool hoisted = would_be_hoisted(k, insn);
     if (!b->lanes || !b->spread[i]) {
@@ -161,13 +158,14 @@ static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) 
         snprintf(names[a], sizeof(names[a]), hoisted ? "((int)(%s) != never ? %s : 0)" : "%s%s", hoisted ? index : "", name);
         args[a] = names[a];
     }
-    if (is_counted(k, i)) {
+    if (is_chosen(k, i)) {
         const char *type = dyn_emit_type((DynDtype)insn->dtype);
         dyn_str_printf(out, "%s ? (%s)1 : (%s)0;\n", args[0], type, type);
         return 0;
     }
     DynDtype from = (DynDtype)at(k, insn->a[0])->dtype;
-    int failed = b->lanes && rounds_in_strips(k, insn) ? put_unrounded(out, insn, args) : dyn_emit_expr(out, insn, from, args);
+    int failed =
+        b->lanes && dyn_emit_strip_rounds(k, insn) ? dyn_emit_unrounded(out, insn, args) : dyn_emit_expr(out, insn, from, args);
     dyn_str_puts(out, ";\n");
     return failed;
 }
@@ -207,8 +205,9 @@ static bool is_half_load(const DynKernel *k, const DynInsn *insn) {
 }
 
 static bool has_strips(const DynKernel *k) {
+    DynStrip strip;
     for (uint32_t i = 0; i < k->insns.n; i++) {
-        if (is_half_load(k, at(k, i)) || rounds_in_strips(k, at(k, i))) {
+        if (is_half_load(k, at(k, i)) || dyn_emit_strip_rounds(k, at(k, i)) || dyn_emit_strip(k, i, &strip)) {
             return true;
         }
     }
@@ -216,7 +215,7 @@ static bool has_strips(const DynKernel *k) {
 }
 
 static bool is_rounding_store(const DynKernel *k, const DynInsn *insn) {
-    return insn->kind == DYN_L_STORE && rounds_in_strips(k, at(k, insn->a[1]));
+    return insn->kind == DYN_L_STORE && dyn_emit_strip_rounds(k, at(k, insn->a[1]));
 }
 
 /* Which values are arrays: a function of strips makes or takes them, or they are used behind another loop than their own. */
@@ -227,12 +226,17 @@ static void find_spread(Body *b) {
         const DynInsn *insn = at(k, i);
         bool writes = insn->kind == DYN_L_STORE || insn->kind == DYN_L_REDUCE;
         loop[i] = loops;
-        bool ends = is_half_load(k, insn) || rounds_in_strips(k, insn);
+        DynStrip strip;
+        bool called = dyn_emit_strip(k, i, &strip), ends = called || is_half_load(k, insn) || dyn_emit_strip_rounds(k, insn);
         b->spread[i] = ends && insn->kind != DYN_L_REDUCE;
         loops += ends || is_rounding_store(k, insn);
         for (int a = writes; a < (writes ? 2 : nvalues(insn)); a++) {
-            b->spread[insn->a[a]] |= loop[insn->a[a]] != loop[i] && !is_invariant(k, at(k, insn->a[a]));
+            b->spread[insn->a[a]] |= (called || loop[insn->a[a]] != loop[i]) && !is_invariant(k, at(k, insn->a[a]));
         }
+    }
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        b->reread[i] = b->spread[i] && dyn_emit_can_reread(k, at(k, i));
+        b->spread[i] &= !b->reread[i];
     }
 }
 
@@ -272,9 +276,9 @@ static void put_place(DynStr *out, const char *indent, uint32_t n, uint32_t op, 
 
 /* Accumulator n with the value that it combines. */
 static int put_accumulate(DynStr *out, Body *b, const DynInsn *insn, int n) {
-    char acc[32], value[24];
+    char acc[32], value[48];
     const char *args[3] = {acc, value, NULL};
-    bool rounds = b->lanes && rounds_in_strips(b->k, insn);
+    bool rounds = b->lanes && dyn_emit_strip_rounds(b->k, insn);
     if (b->counts && is_added_up(b->k, insn->a[1])) {
         dyn_str_printf(out, "%sc%d[j] = (unsigned char)(c%d[j] + v%u);\n", b->indent, n, n, at(b->k, insn->a[1])->a[0]);
         return 0;
@@ -300,9 +304,13 @@ static int put_accumulate(DynStr *out, Body *b, const DynInsn *insn, int n) {
 
 static int put_insn(DynStr *out, Body *b, uint32_t i, const char *index) {
     const DynInsn *insn = at(b->k, i);
-    char value[24];
+    char value[48];
     int failed = 0;
-    if (b->lanes && is_half_load(b->k, insn)) {
+    DynStrip strip;
+    if (b->lanes && dyn_emit_strip(b->k, i, &strip)) {
+        close_loop(out, b);
+        dyn_emit_strip_call(out, b->k, i, &strip, b->indent, b->from);
+    } else if (b->lanes && is_half_load(b->k, insn)) {
         close_loop(out, b);
         dyn_str_printf(out, "%sdyn_half_loads(v%u, a%u + %s, %d);\n", b->indent, i, insn->a[0], b->from, b->lanes);
     } else if (b->lanes && is_rounding_store(b->k, insn)) {
@@ -324,7 +332,7 @@ static int put_insn(DynStr *out, Body *b, uint32_t i, const char *index) {
     } else {
         open_loop(out, b);
         failed = put_value(out, b, i, index);
-        if (b->lanes && rounds_in_strips(b->k, insn)) {
+        if (b->lanes && dyn_emit_strip_rounds(b->k, insn)) {
             close_loop(out, b);
             if (uses_of(b->k, i) != STORED) { /* stores of strips round */
                 dyn_str_printf(out, "%sdyn_half_rounds(v%u, v%u, %d);\n", b->indent, i, i, b->lanes);
@@ -344,11 +352,15 @@ static int put_body(DynStr *out, Body *b, const char *index) {
     for (uint32_t i = 0; b->lanes && i < k->insns.n; i++) {
         if (b->spread[i]) {
             DynDtype dt = (DynDtype)at(k, i)->dtype;
-            dyn_str_printf(out, "%s%s v%u[%d];\n", b->indent, dt == DYN_BOOL ? "int" : dyn_emit_type(dt), i, b->lanes);
+            dyn_str_printf(out, "%s%s v%u[%d];\n", b->indent,
+                           dt != DYN_BOOL   ? dyn_emit_type(dt)
+                           : b->lanes == 64 ? "unsigned char"
+                                            : "int",
+                           i, b->lanes);
         }
     }
     for (uint32_t i = 0; i < k->insns.n; i++) {
-        if (!is_invariant(k, at(k, i)) && !(b->counts && is_added_up(k, i))) {
+        if (!is_invariant(k, at(k, i)) && !b->reread[i] && !(b->counts && is_added_up(k, i))) {
             failed |= at(k, i)->kind == DYN_L_REDUCE ? put_accumulate(out, b, at(k, i), nreduce++) : put_insn(out, b, i, index);
         }
     }

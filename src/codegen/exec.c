@@ -69,6 +69,7 @@ int64_t dyn_exec_cost(const DynBound *b) {
 /* ---- lanes of one operand */
 
 #define SHORT_PIECE 16 /* elements of the last axis below which many pieces are moved together, one element of each at a time */
+#define TINY_PIECE 4   /* the same where a piece lies side by side, and is moved as such */
 
 static void move_piece(char *memory, int64_t along, char *lanes, int64_t apart, int64_t n, uint8_t size, bool out) {
     if (out) {
@@ -93,7 +94,7 @@ static void move_lanes(const DynBound *b, const DynSpan *s, int op, char *memory
     while (n > 0) {
         int64_t piece = s->dims[last] - index[last], rows = 1;
         piece = piece < n ? piece : n;
-        if (last > 0 && piece == s->dims[last] && piece < SHORT_PIECE) {
+        if (last > 0 && piece == s->dims[last] && piece < (strides[last] == size ? TINY_PIECE : SHORT_PIECE)) {
             int64_t left = s->dims[last - 1] - index[last - 1];
             rows = n / piece < left ? n / piece : left;
         }
@@ -217,6 +218,18 @@ static void find_still(const DynBound *b, DynSpan *s) {
     s->direct |= can;
 }
 
+/* Does the kernel nothing but copy, and can both sides be walked for that? Elements keep their bits, as eager's do. */
+static bool is_copy(const DynBound *b, const DynSpan *s) {
+    const DynKernel *k = b->k;
+    bool copies = b->nops == 2 && k->insns.n == 2 && !k->reduced && !k->operands.at[0].out && k->operands.at[1].out &&
+                  k->insns.at[0].kind == DYN_L_LOAD && k->insns.at[1].kind == DYN_L_STORE &&
+                  k->operands.at[0].dtype == k->operands.at[1].dtype;
+    for (int i = 0; i < b->nops && copies; i++) {
+        copies = s->mode[i] != DYN_SPAN_SCALAR && s->mode[i] != DYN_SPAN_INDIRECT;
+    }
+    return copies && s->mode[1] != DYN_SPAN_SPLAT;
+}
+
 static void span_modes(const DynBound *b, DynSpan *s) {
     s->direct = true;
     s->looked_up = 0;
@@ -247,6 +260,7 @@ static void span_modes(const DynBound *b, DynSpan *s) {
         s->direct = s->direct && s->mode[i] <= DYN_SPAN_SCALAR;
         s->lane[i] = s->mode[i] == DYN_SPAN_DIRECT ? b->size[i] : 0;
     }
+    s->copies = !s->looked_up && is_copy(b, s);
     s->lookup = has_lookup(b, s);
     find_still(b, s);
     span_rounds(b, s);
@@ -341,13 +355,35 @@ static void run_direct(const DynBound *b, const DynSpan *s, char *const *at, int
     }
 }
 
+/* Lanes of a kernel that copies: straight from one side to the other, by scratch only where neither has one step. */
+static void copy_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to, DynScratch *scratch) {
+    uint8_t size = b->size[0];
+    if (s->mode[1] == DYN_SPAN_DIRECT) {
+        dyn_span_gather(b, s, 0, at, from, to - from, at[1] + from * size);
+    } else if (s->mode[0] == DYN_SPAN_DIRECT) {
+        dyn_span_scatter(b, s, 1, at[1], from, to - from, at[0] + from * size);
+    } else if (s->mode[0] == DYN_SPAN_STRIDED && s->mode[1] == DYN_SPAN_STRIDED) {
+        dyn_lanes_copy(at[1] + from * s->stride[1], at[0] + from * s->stride[0], s->stride[1], s->stride[0], to - from, size);
+    } else {
+        for (int64_t pos = from, n; pos < to; pos += n) {
+            n = to - pos < DYN_SCRATCH_LANES ? to - pos : DYN_SCRATCH_LANES;
+            dyn_span_gather(b, s, 0, at, pos, n, scratch->lanes[0]);
+            dyn_span_scatter(b, s, 1, at[1], pos, n, scratch->lanes[0]);
+        }
+    }
+}
+
 /* May rows of a span go there without being looked at one by one? */
 static bool is_plain(const DynBound *b, const DynSpan *s) {
-    return s->direct && !s->looked_up && !b->k->in_place && s->n >= b->k->lanes;
+    return s->direct && !s->copies && !s->looked_up && !b->k->in_place && s->n >= b->k->lanes;
 }
 
 void dyn_span_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to, DynScratch *scratch) {
     char *p[DYN_MAX_OPERANDS], *now[DYN_MAX_OPERANDS];
+    if (s->copies) {
+        copy_part(b, s, at, from, to, scratch);
+        return;
+    }
     at = s->looked_up ? dyn_span_look_up(b, s, at, now) : at;
     int64_t lanes = b->k->lanes, whole = (to - from) & -lanes;
     if ((s->direct || s->lookup) && whole > 0) {

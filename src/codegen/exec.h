@@ -77,6 +77,7 @@ typedef struct DynSpan {
     int64_t stride[DYN_MAX_OPERANDS]; /* STRIDED */
     int64_t lane[DYN_MAX_OPERANDS];   /* bytes from lane to lane of what is handed over as it lies, or 0 */
     bool direct;                      /* all operands are DIRECT or SCALAR */
+    bool copies;                      /* the kernel copies its first operand to its second: they are moved, not handed over */
     bool still;                       /* some SCALAR by the kernel's function for what stands still */
     bool lookup;                      /* or INDIRECT, and the kernel has a function that looks those up */
     int64_t block;                    /* lanes that go through scratch at a time: whole rounds of those that are ROUND */

@@ -356,7 +356,8 @@ static int find_reference(const DynBound *b) {
     return best;
 }
 
-/* Results may be made in any order: what is walked backwards is turned round. */
+/* What is walked backwards is turned round: results may be made in any order, and where any order gives the same bits,
+ * elements be taken in that of memory. */
 static void turn_round(DynBound *b, int axis) {
     for (int i = 0; i < b->nops; i++) {
         b->base[i] += b->strides[i][axis] * (b->dims[axis] - 1);
@@ -377,25 +378,34 @@ static void join_kept(DynReduce *e, DynBound *b) {
     e->nkept = n;
 }
 
+/* Axis d among n others, largest steps of operand `like` first. */
+static void put_axis(const DynBound *b, int like, int *axes, int n, int d) {
+    for (; n > 0 && b->strides[like][axes[n - 1]] < b->strides[like][d]; n--) {
+        axes[n] = axes[n - 1];
+    }
+    axes[n] = d;
+}
+
 static void split_axes(DynReduce *e, DynBound *b, int *reduced, int *nreduced) {
     int like = find_reference(b);
     for (int d = 0; d < b->ndim; d++) {
-        if (b->k->reduced >> d & 1) {
-            reduced[(*nreduced)++] = d;
+        bool kept = !(b->k->reduced >> d & 1);
+        if ((kept || e->results.any_order) && b->strides[like][d] < 0 && b->dims[d] > 1) {
+            turn_round(b, d);
+        }
+        if (!kept && e->results.any_order) {
+            put_axis(b, like, reduced, *nreduced, d);
+        } else if (!kept) {
+            reduced[*nreduced] = d;
+        }
+        *nreduced += !kept;
+        if (!kept) {
             continue;
         }
         e->nouter *= b->dims[d];
-        if (b->dims[d] == 1) {
-            continue;
+        if (b->dims[d] > 1) {
+            put_axis(b, like, e->kept, e->nkept++, d);
         }
-        if (b->strides[like][d] < 0) {
-            turn_round(b, d);
-        }
-        int a = e->nkept++;
-        for (; a > 0 && b->strides[like][e->kept[a - 1]] < b->strides[like][d]; a--) {
-            e->kept[a] = e->kept[a - 1];
-        }
-        e->kept[a] = d;
     }
     join_kept(e, b);
 }

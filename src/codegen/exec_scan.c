@@ -11,14 +11,16 @@
 #include <fenv.h>
 #include <math.h>
 
-#define COLUMNS 256          /* lines that go side by side; also the elements that a strided line gathers at a time */
-#define PIECE (64 * 1024)    /* elements of one line for one thread */
-#define CHUNK_ELEMENTS 16384 /* about so many are one chunk of a parallel loop over lines */
-#define FEW 4                /* lines from which on they go side by side */
-#define GROUP 16             /* elements compared side by side */
-#define STRETCH 512          /* elements of which the best is found at a time; its place is looked for among them */
-#define LOOKED_AT 64         /* elements that are looked at side by side for the place */
-#define SHORT 16             /* lines up to this length have their best found side by side, wherever they lie */
+#define COLUMNS 256                    /* lines that go side by side; also the elements that a strided line gathers at a time */
+#define PIECE (64 * 1024)              /* elements of one line for one thread */
+#define CHUNK_ELEMENTS 16384           /* about so many are one chunk of a parallel loop over lines */
+#define FEW 4                          /* lines from which on they go side by side */
+#define GROUP 16                       /* elements compared side by side */
+#define WIDE(T) (int)(256 / sizeof(T)) /* as many as keep the processor busy, in lines that have them */
+#define STRETCH_BYTES 4096             /* what stretches grow to, in lines that have more */
+#define STRETCH 512                    /* elements of which the best is found at a time; its place is looked for among them */
+#define LOOKED_AT 64                   /* elements that are looked at side by side for the place */
+#define SHORT 16                       /* lines up to this length have their best found side by side, wherever they lie */
 
 typedef struct Best { /* of the elements so far: the position, the element, and whether there was one */
     int64_t index;

@@ -205,6 +205,21 @@ DYN_HIDDEN DynDtype dyn_emit_rank_dtype(const DynInsn *insn);
 DYN_HIDDEN void dyn_emit_rank(DynStr *out, const DynInsn *insn, bool back, const char *x);
 DYN_HIDDEN void dyn_emit_helpers(DynStr *out, const char *body); /* the functions that a text calls */
 
+/* emit_strips.c: does a function of strips make instruction i? Its call: v<i> and what it is made of are arrays of the kernel's
+ * lanes, from lane `from` on, but for a number that is its second operand. */
+typedef struct DynStrip {
+    char name[24];
+    int nargs;      /* arrays that it takes: of one, twice the same */
+    bool by_number; /* the second operand is one */
+} DynStrip;
+DYN_HIDDEN bool dyn_emit_strip(const DynKernel *k, uint32_t i, DynStrip *strip);
+DYN_HIDDEN void dyn_emit_strip_call(DynStr *out, const DynKernel *k, uint32_t i, const DynStrip *strip, const char *indent,
+                                    const char *from);
+
+DYN_HIDDEN bool dyn_emit_can_reread(const DynKernel *k, const DynInsn *insn);   /* by each loop that uses it */
+DYN_HIDDEN bool dyn_emit_strip_rounds(const DynKernel *k, const DynInsn *insn); /* a half, by a function of strips */
+DYN_HIDDEN int dyn_emit_unrounded(DynStr *out, const DynInsn *insn, const char *const *args); /* the same before that */
+
 /* emit_c.c: the functions of native.h, in the order of its table: the letter that one has in text, 0: the kernel has none; and
  * its text. n: for rows of that length alone (0: of any). */
 typedef enum DynFunction { DYN_FN_LANES, DYN_FN_ROWS, DYN_FN_OTHER, DYN_FN_FEW } DynFunction;

@@ -136,7 +136,8 @@ static MoveFn *find(int64_t step, uint8_t size) {
 
 /* ---- any lanes */
 
-#define FEW 8 /* elements below which no vector is looked for */
+typedef uint64_t Wide __attribute__((vector_size(16))); /* a complex number of doubles */
+#define FEW 8                                           /* elements below which no vector is looked for */
 
 void dyn_lanes_copy(char *to, const char *from, int64_t to_step, int64_t from_step, int64_t n, uint8_t size) {
     if (to_step == size && from_step == size) {
@@ -150,19 +151,31 @@ void dyn_lanes_copy(char *to, const char *from, int64_t to_step, int64_t from_st
         from += done * from_step;
         n -= done;
     }
-#define LOOP(T)                                      \
-    for (int64_t i = 0; i < n; i++) {                \
-        T v;                                         \
-        memcpy(&v, from + i * from_step, sizeof(T)); \
-        memcpy(to + i * to_step, &v, sizeof(T));     \
-    }                                                \
+/* Four at a time, so that the next loads need not wait for stores. */
+#define LOOP(T)                                                        \
+    for (; n >= 4; n -= 4, from += 4 * from_step, to += 4 * to_step) { \
+        T v, w, x, y;                                                  \
+        memcpy(&v, from, sizeof(T));                                   \
+        memcpy(&w, from + from_step, sizeof(T));                       \
+        memcpy(&x, from + 2 * from_step, sizeof(T));                   \
+        memcpy(&y, from + 3 * from_step, sizeof(T));                   \
+        memcpy(to, &v, sizeof(T));                                     \
+        memcpy(to + to_step, &w, sizeof(T));                           \
+        memcpy(to + 2 * to_step, &x, sizeof(T));                       \
+        memcpy(to + 3 * to_step, &y, sizeof(T));                       \
+    }                                                                  \
+    for (; n > 0; n--, from += from_step, to += to_step) {             \
+        T v;                                                           \
+        memcpy(&v, from, sizeof(T));                                   \
+        memcpy(to, &v, sizeof(T));                                     \
+    }                                                                  \
     break;
     switch (size) {
     case 1: LOOP(uint8_t)
     case 2: LOOP(uint16_t)
     case 4: LOOP(uint32_t)
     case 8: LOOP(uint64_t)
-    default: LOOP(double _Complex)
+    default: LOOP(Wide)
     }
 #undef LOOP
 }

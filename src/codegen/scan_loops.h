@@ -26,28 +26,36 @@
             }                                                                                                               \
         }                                                                                                                   \
     }
-/* better: x is, and y is not, of two that are no nan; is_nan: of x; odd_bits: 0, or others if x is nan or infinite; I: an integer
- * of T's size. The best of a stretch is found in lanes of a group, and its place is looked for when all stretches are done: in
- * the one that it is from. The last group may have elements of the one before once more, which does no harm. */
+/* better: x is, and y is not, of two that are no nan; is_nan: of x; odd_bits: 0, or others if x is nan or infinite; last: nothing
+ * is better than `top`; I: an integer of T's size. The best of a stretch is found in lanes of a group, and its place is looked
+ * for when all stretches are done: in the one that it is from. The last group may have elements of the one before once more,
+ * which does no harm. */
 #define LANES_OF(n) _Pragma("GCC unroll 1") for (int j = 0; j < (n); j++)
+#define EACH_OF(n)                                                                                               \
+    for (int j = 0; j < (n); j++) /* so many that they become vectors, and those are unrolled, kept in registers \
+                                   */
 #define HALF(T, better, n)                \
     LANES_OF(n) {                         \
         T x = most[(n) + j], y = most[j]; \
         most[j] = (better) ? x : y;       \
     }
-#define POSITION(NAME, T, I, field, better, is_nan, odd_bits)                                                               \
+#define POSITION(NAME, T, I, field, better, is_nan, odd_bits, known, last)                                                  \
     /* The first that is nan, or no worse than x; n: there is none. */                                                      \
     TARGET static int64_t LOOP(NAME##_place)(const T *v, int64_t n, T x, bool nan) {                                        \
         int64_t k = 0;                                                                                                      \
         while (n >= LOOKED_AT && k < n) {                                                                                   \
             int64_t at = k + LOOKED_AT <= n ? k : n - LOOKED_AT;                                                            \
-            I first = LOOKED_AT;                                                                                            \
-            _Pragma("GCC unroll 1") for (I j = 0; j < LOOKED_AT; j++) {                                                     \
-                T y = v[at + (int64_t)j];                                                                                   \
-                I here = (nan ? y != y : !(better)) ? j : (I)LOOKED_AT;                                                     \
-                first = here < first ? here : first;                                                                        \
+            I any = 0, first = LOOKED_AT;                                                                                   \
+            EACH_OF(LOOKED_AT) {                                                                                            \
+                T y = v[at + j];                                                                                            \
+                any |= (nan ? y != y : !(better)) ? (I)1 : (I)0;                                                            \
             }                                                                                                               \
-            if (first < LOOKED_AT) {                                                                                        \
+            if (any) {                                                                                                      \
+                _Pragma("GCC unroll 1") for (I j = 0; j < LOOKED_AT; j++) {                                                 \
+                    T y = v[at + (int64_t)j];                                                                               \
+                    I here = (nan ? y != y : !(better)) ? j : (I)LOOKED_AT;                                                 \
+                    first = here < first ? here : first;                                                                    \
+                }                                                                                                           \
                 return at + (int64_t)first;                                                                                 \
             }                                                                                                               \
             k = at + LOOKED_AT;                                                                                             \
@@ -68,6 +76,28 @@
         LANES_OF(GROUP) {                                                                                                   \
             most[j] = y;                                                                                                    \
             bits[j] = 0;                                                                                                    \
+        }                                                                                                                   \
+        if (m >= WIDE(T)) {                                                                                                 \
+            T wide[WIDE(T)];                                                                                                \
+            I wide_bits[WIDE(T)];                                                                                           \
+            EACH_OF(WIDE(T)) {                                                                                              \
+                wide[j] = y;                                                                                                \
+                wide_bits[j] = 0;                                                                                           \
+            }                                                                                                               \
+            for (; k + WIDE(T) <= m; k += WIDE(T)) {                                                                        \
+                EACH_OF(WIDE(T)) {                                                                                          \
+                    T x = v[k + j], y = wide[j];                                                                            \
+                    wide[j] = (better) ? x : y;                                                                             \
+                    wide_bits[j] |= (I)(odd_bits);                                                                          \
+                }                                                                                                           \
+            }                                                                                                               \
+            for (int w = 0; w < WIDE(T); w += GROUP) {                                                                      \
+                LANES_OF(GROUP) {                                                                                           \
+                    T x = wide[w + j], y = most[j];                                                                         \
+                    most[j] = (better) ? x : y;                                                                             \
+                    bits[j] |= wide_bits[w + j];                                                                            \
+                }                                                                                                           \
+            }                                                                                                               \
         }                                                                                                                   \
         for (; m >= GROUP && k < m; k += GROUP) {                                                                           \
             const T *w = v + (k + GROUP <= m ? k : m - GROUP);                                                              \
@@ -93,24 +123,35 @@
     }                                                                                                                       \
     TARGET static void LOOP(NAME##_find)(const char *from, int64_t n, int64_t at, Best *best) {                             \
         const T *v = (const T *)from;                                                                                       \
+        if (known) { /* the first of those is it, and if there is none, all are the same */                                 \
+            int64_t first = best->any && best->value.field == (last) ? n : LOOP(NAME##_place)(v, n, last, false);           \
+            if (first < n || !best->any) {                                                                                  \
+                best->index = at + (first < n ? first : 0);                                                                 \
+                best->value.field = first < n ? (last) : !(last);                                                           \
+            }                                                                                                               \
+            best->any = true;                                                                                               \
+            return;                                                                                                         \
+        }                                                                                                                   \
         T top = best->any ? (T)best->value.field : v[0];                                                                    \
-        int64_t in = best->any ? -1 : 0;                                                                                    \
+        int64_t in = best->any ? -1 : 0, most = n, step = STRETCH; /* in, most: the stretch that top is from */             \
         best->any = true;                                                                                                   \
-        for (int64_t i = 0; i < n && !best->nan; i += STRETCH) {                                                            \
-            int64_t m = n - i < STRETCH ? n - i : STRETCH, where;                                                           \
+        for (int64_t i = 0, m; i < n && !best->nan; i += m) {                                                               \
+            int64_t where;                                                                                                  \
             bool odd;                                                                                                       \
+            m = n - i < step ? n - i : step;                                                                                \
             T y = top, x = LOOP(NAME##_best)(v + i, m, y, &odd);                                                            \
             if (odd && (where = LOOP(NAME##_place)(v + i, m, x, true)) < m) {                                               \
                 best->nan = true;                                                                                           \
                 best->index = at + i + where;                                                                               \
                 return;                                                                                                     \
             }                                                                                                               \
+            most = (better) || i == 0 ? m : most;                                                                           \
             in = (better) ? i : in;                                                                                         \
             top = x;                                                                                                        \
+            step = step < STRETCH_BYTES / (int64_t)sizeof(T) ? 2 * step : step;                                             \
         }                                                                                                                   \
         if (in >= 0 && !best->nan) {                                                                                        \
-            int64_t m = n - in < STRETCH ? n - in : STRETCH;                                                                \
-            best->index = at + in + LOOP(NAME##_place)(v + in, m, top, false);                                              \
+            best->index = at + in + LOOP(NAME##_place)(v + in, most, top, false);                                           \
         }                                                                                                                   \
         best->value.field = top;                                                                                            \
     }                                                                                                                       \
@@ -130,28 +171,28 @@
     }
 
 /* Integers wrap. */
-#define INTEGER_ROWS(N, T)                            \
-    RUNNING(cumsum_##N, T, (uint64_t)x + (uint64_t)y) \
-    RUNNING(cumprod_##N, T, (uint64_t)x *(uint64_t)y) \
-    RUNNING(cummax_##N, T, x > y ? x : y)             \
-    RUNNING(cummin_##N, T, x < y ? x : y)             \
-    POSITION(argmax_##N, T, T, i64, x > y, 0, 0)      \
-    POSITION(argmin_##N, T, T, i64, x < y, 0, 0)
+#define INTEGER_ROWS(N, T)                             \
+    RUNNING(cumsum_##N, T, (uint64_t)x + (uint64_t)y)  \
+    RUNNING(cumprod_##N, T, (uint64_t)x *(uint64_t)y)  \
+    RUNNING(cummax_##N, T, x > y ? x : y)              \
+    RUNNING(cummin_##N, T, x < y ? x : y)              \
+    POSITION(argmax_##N, T, T, i64, x > y, 0, 0, 0, 0) \
+    POSITION(argmin_##N, T, T, i64, x < y, 0, 0, 0, 0)
 /* Comparisons raise a flag for nan, which eager's do not: `quietly` takes it back. Those of running results raise none: flags of
  * sums beside them count. */
-#define FLOAT_ROWS(N, T)                                                 \
-    RUNNING(cumsum_##N, T, x + y)                                        \
-    RUNNING(cumprod_##N, T, x *y)                                        \
-    RUNNING(cummax_##N, T, (dyn_above_##N(x, y) | (x != x)) ? x : y)     \
-    RUNNING(cummin_##N, T, (dyn_above_##N(y, x) | (x != x)) ? x : y)     \
-    POSITION(argmax_##N, T, Odd##N, f64, x > y, x != x, odd_bits_##N(x)) \
-    POSITION(argmin_##N, T, Odd##N, f64, x < y, x != x, odd_bits_##N(x))
+#define FLOAT_ROWS(N, T)                                                       \
+    RUNNING(cumsum_##N, T, x + y)                                              \
+    RUNNING(cumprod_##N, T, x *y)                                              \
+    RUNNING(cummax_##N, T, (dyn_above_##N(x, y) | (x != x)) ? x : y)           \
+    RUNNING(cummin_##N, T, (dyn_above_##N(y, x) | (x != x)) ? x : y)           \
+    POSITION(argmax_##N, T, Odd##N, f64, x > y, x != x, odd_bits_##N(x), 0, 0) \
+    POSITION(argmin_##N, T, Odd##N, f64, x < y, x != x, odd_bits_##N(x), 0, 0)
 INTEGERS(INTEGER_ROWS)
 FLOATS(FLOAT_ROWS)
 RUNNING(cummax_BOOL, uint8_t, (x | y) != 0)
 RUNNING(cummin_BOOL, uint8_t, (x != 0) & (y != 0))
-POSITION(argmax_BOOL, uint8_t, uint8_t, i64, (x != 0) > (y != 0), 0, 0)
-POSITION(argmin_BOOL, uint8_t, uint8_t, i64, (x != 0) < (y != 0), 0, 0)
+POSITION(argmax_BOOL, uint8_t, uint8_t, i64, (x != 0) > (y != 0), 0, 0, 1, 1)
+POSITION(argmin_BOOL, uint8_t, uint8_t, i64, (x != 0) < (y != 0), 0, 0, 1, 0)
 
 #define R(name) \
     { .line = LOOP(name##_line), .columns = LOOP(name##_columns) }
@@ -166,6 +207,7 @@ static const Row LOOP(table)[DYN_DTYPE_COUNT][6] = {
 #undef POSITION
 #undef HALF
 #undef LANES_OF
+#undef EACH_OF
 #undef INTEGER_ROWS
 #undef FLOAT_ROWS
 #undef R

@@ -322,6 +322,28 @@ static uint32_t float_power(DynRec *r, DynDtype compute, const NpArg *args, NpFo
     return id;
 }
 
+/* An integer power whose exponent is a number: 2 and 3 are products, which wrap as the power does. 0: it is neither. */
+static uint32_t small_power(DynRec *r, DynDtype compute, const NpArg *args, bool *known) {
+    uint32_t sym = args[0].arg.kind == DYN_ARG_NODE ? exponent_sym(r, &args[1]) : DYN_NONE;
+    *known = false;
+    for (int value = 2; value <= 3 && sym != DYN_NONE && !*known; value++) {
+        int is = exponent_is(r, sym, value);
+        *known = is != 0;
+        if (is < 0)
+            return DYN_NONE;
+        if (is > 0 && value == 2)
+            return dyn_np_elementwise_as(r, DYN_OP_SQUARE, compute, compute, args, 1);
+        if (is > 0) {
+            NpArg both[2] = {args[0], args[0]};
+            uint32_t id = dyn_np_elementwise_as(r, DYN_OP_SQUARE, compute, compute, args, 1);
+            both[0].arg = (DynArg){.kind = DYN_ARG_NODE, .id = id};
+            both[0].code = compute;
+            return id == DYN_NONE ? id : dyn_np_elementwise_as(r, DYN_OP_MULTIPLY, compute, compute, both, 2);
+        }
+    }
+    return DYN_NONE;
+}
+
 /* Negative integer exponents raise: the exponent has to be unsigned, or a number that is guarded. */
 static int int_power_guard(DynRec *r, const NpArg *args) {
     uint32_t sym = exponent_sym(r, &args[1]);
@@ -420,6 +442,12 @@ uint32_t dyn_np_elementwise_in(DynRec *r, DynOp op, DynDtype compute, DynDtype r
         return refuse(r), DYN_NONE;
     if (row == DYN_OP_POWER && form != NP_SCALARS)
         return float_power(r, compute, args, form);
+    if (row == DYN_OP_INT_POWER && form != NP_SCALARS) {
+        bool known;
+        uint32_t id = small_power(r, compute, args, &known);
+        if (known)
+            return id;
+    }
     if (form == NP_SCALARS && (dyn_dtypes[compute].kind == 'i' || dyn_dtypes[compute].kind == 'u'))
         row = scalar_row(row);
     if (compute == DYN_F16 &&

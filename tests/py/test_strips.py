@@ -86,3 +86,47 @@ def test_signalling_nan_keeps_its_bits():
         assert plain[1] == got[1]
         for a, b in zip(plain[0], got[0], strict=True):
             assert (a.view(np.uint16) == b.view(np.uint16)).all()
+
+
+def byte_chain(x, y, u, f, d, m):
+    z = x * y + x
+    z = (z ^ y) - (x >> 2)
+    return np.maximum(z & 63, y) + x, (u * u) << 3, u >> 1, x << 9, (x * 3) * y, np.square(u)
+
+
+def masks(x, y, u, f, d, m):
+    inside = (d > -0.5) & (d < 1.5)
+    return (inside & m) | (~m & (f >= d)) ^ (f < 0.0), (f == f) & m, f != f, (d * 2 <= f + 1) | m
+
+
+def masks_that_choose(x, y, u, f, d, m):
+    bigger = d > 0.25
+    return np.where(bigger & m, d, f), bigger, np.where(f > 0, x * y, y), (f > 0).astype(np.int8) * x
+
+
+def written_between(x, y, u, f, d, m):
+    out = d > 0
+    d = d + 1
+    m = m & (d > f)
+    x *= y
+    x += y * x
+    return out, m, x
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("fn", [byte_chain, masks, masks_that_choose, written_between], ids=lambda fn: fn.__name__)
+def test_strips_of_bytes(fn, threads, monkeypatch):
+    monkeypatch.setattr(dynoc.config, "threads", threads)
+    for dtype in (np.float32, np.float64):
+        fast = dynoc.optimize(fn, wait=True)
+        for n in [*SIZES, 127, 128, 129, 70001]:
+            rng = np.random.default_rng(n)
+            odd = rng.choice([0.0, -0.0, np.nan, np.inf, -np.inf, 1.5, 0.25, -0.5], n).astype(dtype)
+            args = [*(rng.integers(-128, 128, n, dtype=np.int8) for _ in range(2)), rng.integers(0, 256, n, dtype=np.uint8)]
+            args += [rng.normal(size=n).astype(dtype), np.where(rng.random(n) < 0.5, odd, rng.normal(size=n)).astype(dtype)]
+            args.append(rng.random(n) < 0.5)
+            for given in (args, [np.repeat(a, 2)[::2] for a in args], [a[::-1] for a in args]):
+                plain, got = (quietly(f, *(a.copy() if a is given[0] else a for a in given)) for f in (fn, fast))
+                assert plain[1] == got[1], n
+                for a, b in zip(plain[0], got[0], strict=True):
+                    assert same_numbers(a, b, 0) is None, n

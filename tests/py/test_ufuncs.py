@@ -461,3 +461,21 @@ def test_numpy_scalars(dtype):
             found = []
             compare_values(want[0], got[0], "bits", "result", found.append)
             assert not found, (op, values[i], values[j], found)
+
+
+@pytest.mark.parametrize("dtype", "?bBhHiIlL")
+def test_small_integer_powers(dtype):
+    """Exponents 2 and 3 are products, and wrap as powers do; others are powers."""
+    x = np.arange(-200, 200).astype(dtype)
+    for exponent in (0, 1, 2, 3, 4, np.int64(2), np.uint8(3)):
+        for fn in (lambda x, e=exponent: x**e, lambda x, e=exponent: np.power(x, e)):
+            got, want = dynoc.optimize(fn, wait=True)(x), fn(x)
+            assert got.dtype == want.dtype
+            np.testing.assert_array_equal(got, want)
+
+    def power(x, e):
+        return x**e
+
+    fast = dynoc.optimize(power, wait=True)
+    for exponent in (2, 5, 3, 2, 1, 3):
+        np.testing.assert_array_equal(fast(x, exponent), power(x, exponent))

@@ -205,3 +205,59 @@ def test_turned_rows_that_are_no_multiple_of_a_vector(dtype, shape):
         fast(a, b)
         found, wanted = fast(a, b), fn(a, b)
         assert np.array_equal(found, wanted) and found.strides == wanted.strides
+
+
+def put_apart(x, y):
+    x[::3] = y[::2]
+    x[1::3] = y[1::2]
+    return x
+
+
+def put_backwards(x, y):
+    x[::-1] = y
+    x[:, ::-1] = x[:, ::2].repeat(2, axis=1)[:, : x.shape[1]]
+    return x
+
+
+COPIES = [
+    lambda x: x.copy(),
+    lambda x: x[::-1].copy(),
+    lambda x: x[:, ::-1].copy(),
+    lambda x: x[::2, ::3].copy(),
+    lambda x: x[:, 1:].copy(),
+    lambda x: x.T.copy(),
+    lambda x: np.stack((x, x[::-1]), -1),
+    lambda x: np.concatenate((x[:, ::2], x), axis=1),
+    lambda x: np.repeat(x, 3, axis=1),
+    lambda x: np.tile(x[:, ::2], (2, 3)),
+    lambda x: np.broadcast_to(x[:, :1], (len(x), 37)).copy(),
+]
+
+
+@pytest.mark.parametrize("fn", COPIES, ids=range(len(COPIES)))
+def test_copies(tier, level, dtype, fn):
+    """Straight from where elements lie to where they go."""
+    fast = fast_of(fn, numbers((6, 7), dtype))
+    for shape in [(1, 1), (2, 3), (1, 600), (600, 2), (33, 15), (40, 16), (9, 70), (3, 513)]:
+        x = numbers(shape, dtype)
+        for y in (x, x[::-1], np.asfortranarray(x), numbers((shape[0], 2 * shape[1]), dtype)[:, ::2]):
+            same(fn, fast, y)
+
+
+@pytest.mark.parametrize("put", [put_apart, put_backwards])
+def test_copies_into(tier, level, dtype, put):
+    shapes = [(6, 4), (3, 2), (9, 40), (300, 2), (33, 64), (3, 600)]
+    fast = fast_of(put, numbers((6, 4), dtype), numbers((4, 4) if put is put_apart else (6, 4), dtype))
+    for rows, columns in shapes:
+        x, y = numbers((rows, columns), dtype), numbers((rows // 3 * 2 if put is put_apart else rows, columns), dtype, 1)
+        np.testing.assert_array_equal(fast(x.copy(), y), put(x.copy(), y))
+
+
+def test_copies_keep_bits():
+    """Of halves that are signalling nans, and of truth that is another byte than 1."""
+    halves = np.arange(65536, dtype=np.uint16).view(np.float16)
+    bytes_of_truth = np.arange(256, dtype=np.uint8).view(bool)
+    for x in (halves, bytes_of_truth):
+        for fn in (lambda x: x.copy(), lambda x: x[::3].copy(), lambda x: x[::-1].copy()):
+            got, want = dynoc.optimize(fn, wait=True)(x), fn(x)
+            np.testing.assert_array_equal(got.view(np.uint8), want.view(np.uint8))
