@@ -1,6 +1,6 @@
 /* codegen.h: the stages from graph to running code, as evalframe/compile.c calls them. Loop IR (loops.h) is private to this room.
  *
- *     lower → recompute → fuse → schedule → plan → emit → build → load
+ *     common → lower → recompute → fuse → schedule → plan → emit → build → load
  *
  * Every stage before build works in the capture's arena, with the GIL held, and calls no Python. */
 #ifndef DYN_CODEGEN_H
@@ -10,6 +10,7 @@
 
 typedef struct DynLoops DynLoops; /* the graph as kernels over iteration spaces */
 /* Each stage: 0, or -1 with a reason (and a sentence in error). */
+DYN_HIDDEN int dyn_common(DynGraph *g, DynArena *arena); /* -1: no memory */
 DYN_HIDDEN DynLoops *dyn_lower(const DynGraph *g, DynArena *arena, DynReason *why, DynStr *error);
 DYN_HIDDEN int dyn_recompute(DynLoops *p, DynReason *why, DynStr *error);
 DYN_HIDDEN int dyn_fuse(DynLoops *p, DynReason *why, DynStr *error);

@@ -139,7 +139,7 @@ static int mark_live(Lower *L) {
             read[dyn_graph_node(g, n->args[1].id)->storage] = true;
         }
         if (!L->live[i]) {
-            if (!may_warn(g, n)) {
+            if ((n->flags & DYN_NODE_TWIN) || !may_warn(g, n)) {
                 continue;
             }
             L->live[i] = true; /* nobody needs the value, but the warning */

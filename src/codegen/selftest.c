@@ -35,7 +35,7 @@ static void unit_free(Unit *u) {
 
 static int run_stages(Unit *u, DynStr *error) {
     DynReason why = DYN_R_OK;
-    u->loops = dyn_lower(&u->graph, &u->arena, &why, error);
+    u->loops = dyn_common(&u->graph, &u->arena) < 0 ? NULL : dyn_lower(&u->graph, &u->arena, &why, error);
     if (!u->loops || dyn_loops_verify(u->loops, error) < 0 || dyn_recompute(u->loops, &why, error) < 0 ||
         dyn_fuse(u->loops, &why, error) < 0 || dyn_loops_verify(u->loops, error) < 0 || dyn_schedule(u->loops, &why, error) < 0 ||
         dyn_plan(u->loops, &why, error) < 0 || dyn_loops_verify(u->loops, error) < 0 ||

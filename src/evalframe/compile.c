@@ -1,6 +1,6 @@
 /* compile.c: the pipeline, one page: a capture becomes a cache entry.
  *
- *     verify → guards → lower → recompute → fuse → schedule → plan → emit → build → rewrite → enter
+ *     verify → guards → common → lower → recompute → fuse → schedule → plan → emit → build → rewrite → enter
  *
  * Called by hook.c for each segment that a recording gives. Owns the capture until the entry does. Each stage is timed, logged
  * and dumped where asked. A failure before `lower` or behind `build` gives no entry; one between them gives an entry that runs as
@@ -135,6 +135,9 @@ static int lower(Job *j) {
         j->entry->plain = DYN_R_DISABLED;
         dyn_count("graphs", "inexact");
         return 0;
+    }
+    if (dyn_common(g, &j->capture->arena) < 0) {
+        return fail(j, DYN_R_NO_MEMORY);
     }
     j->loops = dyn_lower(g, &j->capture->arena, &j->why, &j->error);
     return j->loops == NULL ? -1 : 0;
