@@ -900,6 +900,24 @@ static int put_groups(DynStr *out, const DynKernel *k, const Accumulator *acc, i
 
 /* length: of the rows, 0: any. Of a known one all that depends on it is worked out by the compiler, and the padded copies of the
  * last lanes are vectors in registers. */
+/* The letter of a comparison with 0 that says that a truth will stay what it is, whatever follows, and no warning may be due for
+ * that: '!' (=) or '='. 0: there is none. */
+#define LOOKED_AT 32768 /* elements after which to ask */
+static char last_word(const DynKernel *k, const Accumulator *acc, int n) {
+    bool may = n == 1 && acc->insn->compute == DYN_BOOL;
+    for (uint32_t i = 0; i < k->insns.n && may; i++) {
+        const DynInsn *insn = at(k, i);
+        bool number = insn->kind == DYN_L_CAST && dyn_dtypes[at(k, insn->a[0])->dtype].kind == 'f' && insn->dtype != DYN_BOOL;
+        bool raises = insn->kind == DYN_L_OP && (*dyn_ops[insn->op].fpe || dyn_ops[insn->op].flags & DYN_OPF_VECTOR_CALL);
+        may = !number && !raises && insn->kind != DYN_L_STORE;
+    }
+    for (uint32_t i = 0; i < k->operands.n && may; i++) {
+        may = !k->operands.at[i].indirect;
+    }
+    uint16_t op = may ? acc->insn->op : DYN_OP_SUM;
+    return op == DYN_OP_ANY || op == DYN_OP_MAX ? '!' : op == DYN_OP_ALL || op == DYN_OP_MIN ? '=' : 0;
+}
+
 static int put_rows(DynStr *out, const DynKernel *k, int64_t length) {
     Accumulator acc[DYN_MAX_RESULTS];
     const int lanes = DYN_REDUCE_LANES, n = find_accumulators(k, acc);
@@ -922,7 +940,10 @@ static int put_rows(DynStr *out, const DynKernel *k, int64_t length) {
     }
     dyn_str_puts(out,
                  "        unsigned long count = 0;\n        int level;\n        for (long left = n, m; left > 0; left -= m) {\n");
-    if (dyn_kernel_any_order(k)) {
+    char last = last_word(k, acc, n);
+    if (last != 0) {
+        dyn_str_printf(out, "            m = left < %d ? left : %d;\n", LOOKED_AT, LOOKED_AT);
+    } else if (dyn_kernel_any_order(k)) {
         dyn_str_puts(out, "            m = left;\n");
     } else {
         dyn_str_printf(out, "            m = left < %d ? left : %d;\n", DYN_BLOCK, DYN_BLOCK);
@@ -933,7 +954,11 @@ static int put_rows(DynStr *out, const DynKernel *k, int64_t length) {
     failed |= put_rest(out, k, acc, n);
     failed |= put_trees(out, acc, n);
     failed |= put_block_end(out, acc, n);
-    dyn_str_puts(out, "            count++;\n        }\n");
+    dyn_str_puts(out, "            count++;\n");
+    if (last != 0) {
+        dyn_str_printf(out, "            if (x0[0] %c= 0) break;\n", last);
+    }
+    dyn_str_puts(out, "        }\n");
     failed |= put_results(out, acc, n);
     dyn_str_puts(out, "    next:;\n    }\n}\n");
     return failed;

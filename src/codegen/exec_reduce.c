@@ -109,6 +109,52 @@ static void run_rest(const DynBound *b, const DynSpan *s, char **p, char *const 
     }
 }
 
+/* Rows of n elements by native code from beginning to end; the results stand where `at` says. */
+static void run_native(const DynBound *b, int64_t n, char *const *at, const int64_t *step, int64_t rows, const DynResults *r) {
+    char *p[DYN_MAX_POINTERS];
+    memcpy(p, at, sizeof(*p) * (size_t)b->nops);
+    for (int i = 0; i < r->n; i++) {
+        p[b->nops + (int)r->insn[i]->a[0]] = (char *)(uintptr_t)&r->identity[i];
+    }
+    (n == b->one ? b->rows_of_one : b->rows)(p, step, rows, n, b->params);
+}
+
+/* Does it keep nothing but results? Then what isn't side by side can be laid out and left. */
+static bool only_reads(const DynBound *b) {
+    bool reads = true;
+    for (int i = 0; i < b->nops; i++) {
+        reads = reads && (!b->k->operands.at[i].out || b->k->operands.at[i].result);
+    }
+    return reads;
+}
+
+/* As many rows as scratch has room for, laid out one behind the other, by native code. */
+static void run_laid(const DynBound *b, const DynSpan *s, char *const *at, const int64_t *step, int64_t pos, int64_t n,
+                     int64_t rows, bool first, const DynResults *r, DynPart *parts, DynScratch *scratch) {
+    char *p[DYN_MAX_OPERANDS], *row[DYN_MAX_OPERANDS];
+    int64_t steps[DYN_MAX_OPERANDS];
+    for (int i = 0; i < b->nops; i++) {
+        bool laid = s->mode[i] > DYN_SPAN_SCALAR;
+        p[i] = laid ? scratch->lanes[i] : s->mode[i] == DYN_SPAN_DIRECT ? at[i] + pos * b->size[i] : at[i];
+        steps[i] = laid ? n * b->size[i] : step[i];
+    }
+    memcpy(row, at, sizeof(*row) * (size_t)b->nops);
+    for (int64_t k = 0; k < rows; k++) {
+        for (int i = 0; i < b->nops; i++) {
+            if (s->mode[i] > DYN_SPAN_SCALAR && (first || s->mode[i] != DYN_SPAN_SPLAT)) {
+                dyn_span_gather(b, s, i, row, pos, n, p[i] + k * steps[i]);
+            }
+        }
+        for (int i = 0; i < b->nops; i++) {
+            row[i] += step[i];
+        }
+    }
+    for (int i = 0; i < r->n && parts != NULL; i++) {
+        p[r->insn[i]->a[0]] = (char *)&parts[i];
+    }
+    run_native(b, n, p, steps, rows, r);
+}
+
 /* One block: partial results to `parts`, values that the kernel stores to where they belong. */
 static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int64_t pos, int64_t n, bool first,
                       const DynResults *r, DynPart *parts, DynScratch *scratch) {
@@ -116,6 +162,11 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
     char *p[DYN_MAX_POINTERS];
     const DynKernel *k = b->k;
     int64_t rest = n % LANES, whole = n - rest;
+    static const int64_t still[DYN_MAX_OPERANDS];
+    if (b->rows != NULL && only_reads(b)) {
+        run_laid(b, s, at, still, pos, n, 1, first, r, parts, scratch);
+        return;
+    }
     dyn_bound_tail(p, b->nops, 1, 0, 0);
     for (int i = 0; i < b->nops; i++) {
         uint8_t size = b->size[i];
@@ -150,16 +201,6 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
             dyn_span_scatter(b, s, i, at[i], pos, n, scratch->lanes[i]);
         }
     }
-}
-
-/* Rows of n elements by native code from beginning to end; the results stand where `at` says. */
-static void run_native(const DynBound *b, int64_t n, char *const *at, const int64_t *step, int64_t rows, const DynResults *r) {
-    char *p[DYN_MAX_POINTERS];
-    memcpy(p, at, sizeof(*p) * (size_t)b->nops);
-    for (int i = 0; i < r->n; i++) {
-        p[b->nops + (int)r->insn[i]->a[0]] = (char *)(uintptr_t)&r->identity[i];
-    }
-    (n == b->one ? b->rows_of_one : b->rows)(p, step, rows, n, b->params);
 }
 
 /* Some elements of one result. */
@@ -212,6 +253,10 @@ static void put_results(const DynBound *b, char *const *at, const DynResults *r,
     }
 }
 
+static bool can_lay(const DynBound *b, const DynSpan *s) {
+    return b->rows != NULL && !s->looked_up && s->n > 0 && s->n <= DYN_SCRATCH_LANES && only_reads(b);
+}
+
 void dyn_reduce_rows(const DynBound *b, const DynSpan *s, char *const *from, const int64_t *step, int64_t rows,
                      const DynResults *r, DynScratch *scratch) {
     DynPart parts[DYN_MAX_RESULTS];
@@ -221,6 +266,14 @@ void dyn_reduce_rows(const DynBound *b, const DynSpan *s, char *const *from, con
         return;
     }
     memcpy(at, from, sizeof(*at) * (size_t)b->nops);
+    while (can_lay(b, s) && rows > 0) {
+        int64_t some = DYN_SCRATCH_LANES / s->n < rows ? DYN_SCRATCH_LANES / s->n : rows;
+        run_laid(b, s, at, step, 0, s->n, some, true, r, NULL, scratch);
+        rows -= some;
+        for (int i = 0; i < b->nops; i++) {
+            at[i] += some * step[i];
+        }
+    }
     for (int64_t row = 0; row < rows; row++) {
         if (s->n > 0) {
             run_part(b, s, at, 0, s->n, r, parts, scratch);
@@ -287,7 +340,7 @@ static void run_outer(const DynReduce *e, int64_t from, int64_t to, DynScratch *
         step[i] = b->strides[i][e->kept[e->nkept - 1]];
     }
     while (from < to) {
-        if (e->side_by_side > 1 && e->span.n > 0) {
+        if (e->side_by_side > 1 && e->span.n > 0 && !can_lay(b, &e->span)) {
             int n = to - from < e->side_by_side ? (int)(to - from) : e->side_by_side;
             run_gathered(e, from, n, scratch);
             from += n;

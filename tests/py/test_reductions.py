@@ -582,3 +582,31 @@ def test_short_rows_of_a_group(first, dtype):
             x = rng.normal(size=(rows, columns)).astype(dtype)
             for case in (x, x[::-1, ::-1], np.asfortranarray(x)[:, ::1]):
                 np.testing.assert_allclose(fast(case), fn(case), rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_truth_is_looked_at_no_longer_than_needed(threads, monkeypatch):
+    """any, all and extremes of truth, of one long row and of rows, with the one that says it at the ends of what is looked at."""
+    monkeypatch.setattr(dynoc.config, "threads", threads)
+
+    def ends(x, m):
+        return m.any(), m.all(), m.max(), m.min(), (x > 0).any(), (x == 0).all(), (np.sqrt(x) > 2).any()
+
+    def rows(x, m):
+        return m.any(axis=1), m.all(axis=1), m.max(axis=1), m.min(axis=0), (x != 0).any(axis=1)
+
+    for fn, shape in ((ends, (100_003,)), (rows, (3, 70_001)), (rows, (70_001, 3))):
+        fast = dynoc.optimize(fn, wait=True)
+        for at in (None, 0, 31, 511, 512, 32767, 32768, 32769, 65535, 65536, 70_000):
+            x, m = np.zeros(shape), np.zeros(shape, bool)
+            for given in (m, ~m):
+                if at is not None:
+                    x.ravel()[at], given.ravel()[at] = 1, not given.ravel()[at]
+                for a, b in zip(fn(x, given), fast(x, given), strict=True):
+                    np.testing.assert_array_equal(a, b)
+
+    with np.errstate(all="raise"):  # behind the first that says it there is one that eager warns of
+        x = np.full(100_000, 9.0)
+        x[-1] = -1
+        with pytest.raises(FloatingPointError):
+            dynoc.optimize(lambda x: (np.sqrt(x) > 2).any(), wait=True)(x)
