@@ -126,6 +126,8 @@ typedef struct DynScatter {
     const DynGeom *to, *value, *index; /* value and index, where it has more axes than one, in C order, or one value for all */
 } DynScatter;
 DYN_HIDDEN int dyn_exec_scatter(const DynScatter *x);
+/* exec_own.c: a call that is made here (DynOwnKind), its result where that of the call goes. false: the call has to be made. */
+DYN_HIDDEN bool dyn_exec_own(const DynGraph *g, uint32_t node, const DynGeom *geoms, PyObject **arrays, DynScalar *sym);
 /* exec_gather.c: n places of an array of integers, of which one is `step` bytes behind the other, counted from the beginning;
  * negative: one of them isn't there, and is the last. */
 DYN_HIDDEN int64_t dyn_exec_places(int64_t *to, const char *index, int64_t step, int64_t n, uint8_t dtype, int64_t extent);

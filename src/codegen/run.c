@@ -642,7 +642,7 @@ static DynRunStatus extern_step(Call *c, uint32_t node) {
     if (can_leave && dyn_config.force_leave >= 0 && c->reached++ == dyn_config.force_leave) {
         return leave(c, node);
     }
-    if (x->product && run_product(c, node)) {
+    if (x->product ? run_product(c, node) : x->own && dyn_exec_own(c->p->graph, node, c->geoms, c->objects, c->run->sym)) {
         return after_extern(c, node);
     }
     bool again = can_leave && !acts && dyn_extern_is_compiled(x); /* others may have warned before they raise */

@@ -365,6 +365,18 @@ PyObject *dyn_extern_raised(const DynExtern *x) {
     return value;
 }
 
+static bool take_result(Reader *r, uint32_t id, PyObject *result) {
+    bool ok = read_result(r, result) && read_late(r, id);
+    for (; !ok && r->node > r->first; r->node--)
+        Py_CLEAR(r->arrays[r->node - 1]);
+    return ok;
+}
+
+bool dyn_extern_take(const DynGraph *g, uint32_t id, PyObject *result, PyObject **arrays, DynScalar *sym) {
+    Reader r = {g, g->externs.at[dyn_graph_node(g, id)->extern_index].results, id, id, arrays, sym, NULL};
+    return take_result(&r, id, result);
+}
+
 DynExternStatus dyn_extern_run(const DynGraph *g, uint32_t id, DynExternValue value, void *ctx, PyObject **arrays, DynScalar *sym,
                                bool silent) {
     const DynNode *n = dyn_graph_node(g, id);
@@ -380,9 +392,7 @@ DynExternStatus dyn_extern_run(const DynGraph *g, uint32_t id, DynExternValue va
     }
     Reader r = {g, x->results, id, id, arrays, sym, args};
     bool out = x->nresults == 1 && x->results[0].kind == DYN_F_SAME;
-    bool ok = (out || !dyn_extern_shares(result, args)) && read_result(&r, result) && read_late(&r, id);
-    for (; !ok && r.node > r.first; r.node--)
-        Py_CLEAR(arrays[r.node - 1]);
+    bool ok = (out || !dyn_extern_shares(result, args)) && take_result(&r, id, result);
     Py_DECREF(result);
     Py_DECREF(args);
     return ok ? DYN_EXTERN_OK : DYN_EXTERN_OTHER;

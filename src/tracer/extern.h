@@ -17,6 +17,8 @@ typedef enum DynExternStatus {
  * will see a warning or an exception of it, so no frame has to stand for the caller's. */
 DYN_HIDDEN DynExternStatus dyn_extern_run(const DynGraph *g, uint32_t id, DynExternValue value, void *ctx, PyObject **arrays,
                                           DynScalar *sym, bool silent);
+/* A result that somebody else has made in place of the call goes where that of the call would. false: it is of another kind. */
+DYN_HIDDEN bool dyn_extern_take(const DynGraph *g, uint32_t id, PyObject *result, PyObject **arrays, DynScalar *sym);
 /* The exception that the call raised, without the frame that stood for the caller's; no longer set. */
 DYN_HIDDEN PyObject *dyn_extern_raised(const DynExtern *x);
 DYN_HIDDEN PyObject *dyn_extern_owner(PyObject *array); /* who owns its bytes; borrowed */

@@ -91,6 +91,13 @@ typedef enum DynProductKind {
     DYN_PRODUCT_MATMUL, /* of two arrays and nothing else */
     DYN_PRODUCT_LINEAR  /* of an array and the transposed of another, a matrix: torch.nn.functional.linear without a bias */
 } DynProductKind;
+/* Calls that whoever runs them may make itself, to the same bits. */
+typedef enum DynOwnKind {
+    DYN_OWN_NONE,
+    DYN_OWN_PICK, /* a[mask] */
+    DYN_OWN_PUT,  /* a[mask] = values, in the same dtype */
+    DYN_OWN_COUNT /* np.bincount: of integers, weights in float64 and a number, if any */
+} DynOwnKind;
 typedef struct DynExtern {
     PyObject *callable; /* strong */
     PyObject *kwnames;  /* strong or NULL: the names of the last arguments */
@@ -104,6 +111,7 @@ typedef struct DynExtern {
     bool inside;              /* … on an object that the graph made, so nobody outside sees it */
     bool marked;              /* by dynoc.allow_in_graph: the program's own code, which gradients are recorded of as it likes */
     uint8_t product;          /* DynProductKind: whoever runs it may do it otherwise, in other last bits */
+    uint8_t own;              /* DynOwnKind */
     uint8_t compiled;         /* dyn_extern_is_compiled: 0 not looked at, 1 yes, 2 no */
 } DynExtern;
 /* Where in the source a node comes from: file, function and position (columns as in co_positions, -1 unknown). */

@@ -111,6 +111,7 @@ static void print_place(const DynGraph *g, const DynNode *n, DynStr *out) {
 /* What an extern call gets besides its operands; a comment, since it does not come back. */
 static void print_constants(const DynGraph *g, const DynNode *n, DynStr *out) {
     const DynExtern *x = n->op == DYN_OP_EXTERN && n->extern_index < g->externs.n ? &g->externs.at[n->extern_index] : NULL;
+    dyn_str_puts(out, x != NULL && x->own != DYN_OWN_NONE ? "  # made without the call" : "");
     for (uint32_t i = 0; x != NULL && i <= x->nargs; i++) {
         PyObject *o = i < x->nargs ? x->args[i].obj : x->kwnames, *text = o == NULL ? NULL : PyObject_Repr(o);
         const char *c = text == NULL ? NULL : PyUnicode_AsUTF8(text);

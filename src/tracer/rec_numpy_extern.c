@@ -349,7 +349,10 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
                 : put_form(r, &out, DYN_F_SAME, (uint32_t)effect.writes, NULL) == 0 ? args[effect.writes].v
                                                                                     : NULL;
     row = &dyn_rec_graph(r)->externs.at[node_at(r, call)->extern_index];
-    return v == NULL || take_forms(r, &out, &row->results, &row->nresults) < 0 ? NULL : v;
+    if (v == NULL || take_forms(r, &out, &row->results, &row->nresults) < 0)
+        return NULL;
+    row->own = dyn_np_own_way(r, call, row);
+    return v;
 }
 
 /* out=(c,) is out=c: a function that took the tuple and gave c back takes c too. */
