@@ -19,6 +19,12 @@
 
 #define APART 192 /* bytes between buffers: a page apart, stores would look like the next loads */
 
+/* Native code has the tree as a list: which accumulator, and with how many before it is combined then; -1 ends it. */
+typedef struct Order {
+    signed char at[2 * LANES + 1];
+    int n;
+} Order;
+
 typedef struct Columns {
     DynReduce *e;
     int last;      /* the axis that the lanes lie along */
@@ -34,6 +40,7 @@ typedef struct Columns {
     size_t size[DYN_MAX_RESULTS];
     size_t lane, laid_lane, still_lane; /* bytes of a lane of all results; of all that is laid out */
     char *parts;
+    Order whole, last_block; /* of blocks of DYN_BLOCK rows, and of the rest */
 } Columns;
 
 /* Results that are made at one time, and their memory. */
@@ -259,33 +266,27 @@ static void flat_block(const Strip *s, int64_t pos, int64_t n) {
     }
 }
 
-/* The same by native code, for which the tree is a list: which accumulator, and with how many before it is combined then. */
-typedef struct Order {
-    signed char at[2 * LANES + 1];
-    int n;
-} Order;
-
 static void list_tree(Order *o, int64_t n, int j, int w) {
     if (w == LANES) {
         o->at[o->n++] = (signed char)j;
         o->at[o->n++] = 0;
-        return;
+    } else {
+        list_tree(o, n, j, 2 * w);
+        if (j + w < n) {
+            list_tree(o, n, j + w, 2 * w);
+            o->at[o->n - 1]++;
+        }
     }
-    list_tree(o, n, j, 2 * w);
-    if (j + w < n) {
-        list_tree(o, n, j + w, 2 * w);
-        o->at[o->n - 1]++;
-    }
+    o->at[o->n] = -1;
 }
+
+static bool has_block(const Columns *c) { return c->e->b->block != NULL && !c->flat && !c->laid_any; }
 
 static void native_block(const Strip *s, int64_t pos, int64_t n) {
     const Columns *c = s->c;
     const DynBound *b = c->e->b;
     const DynResults *r = &c->e->results;
     char *p[DYN_MAX_POINTERS];
-    Order order = {.n = 0};
-    list_tree(&order, n, 0, 1);
-    order.at[order.n] = -1;
     for (int i = 0; i < b->nops; i++) {
         p[i] = s->at[i] + (c->walked[i] ? pos * c->e->span.stride[i] : 0);
         p[b->nops + i] = (char *)(intptr_t)c->e->span.stride[i];
@@ -296,7 +297,7 @@ static void native_block(const Strip *s, int64_t pos, int64_t n) {
         p[b->nops + (int)op] = (char *)(uintptr_t)&r->identity[i];
     }
     p[2 * b->nops] = (char *)(intptr_t)s->groups;
-    p[2 * b->nops + 1] = (char *)order.at;
+    p[2 * b->nops + 1] = (char *)(uintptr_t)(n == DYN_BLOCK ? &c->whole : &c->last_block)->at;
     p[2 * b->nops + 2] = (char *)(intptr_t)s->back;
     p[2 * b->nops + 3] = (char *)s->acc_bytes;
     b->block(p, n, b->params);
@@ -304,7 +305,7 @@ static void native_block(const Strip *s, int64_t pos, int64_t n) {
 
 /* All of one block to accumulator 0. */
 static void run_block(const Strip *s, int64_t pos, int64_t n) {
-    if (s->c->e->b->block != NULL && !s->c->flat && !s->c->laid_any) {
+    if (has_block(s->c)) {
         native_block(s, pos, n);
     } else if (s->c->flat) {
         flat_block(s, pos, n);
@@ -564,6 +565,10 @@ bool dyn_reduce_columns(DynReduce *e, int threads, bool may_lay) {
         c.lane += c.size[i];
     }
     c.nlines = e->nouter / c.n;
+    if (has_block(&c)) {
+        list_tree(&c.whole, e->span.n < DYN_BLOCK ? 0 : DYN_BLOCK, 0, 1);
+        list_tree(&c.last_block, e->span.n % DYN_BLOCK, 0, 1);
+    }
     divide(&c, threads);
     run(&c, threads);
     return true;
