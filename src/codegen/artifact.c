@@ -30,17 +30,23 @@ void dyn_artifact_decref(DynArtifact *a) {
         if (a->tune) {
             dyn_tune_free(a->tune);
         }
+        if (a->rest) {
+            dyn_artifact_decref(a->rest);
+        }
         if (a->sizes) {
             dyn_sizes_free(a->sizes, a->nnative);
         }
         dyn_str_free(&a->source);
+        dyn_str_free(&a->first);
+        PyMem_RawFree(a->joined);
         PyMem_RawFree(a->detail);
         PyMem_RawFree(a);
     }
 }
 
 const char *dyn_artifact_source(const DynArtifact *a) { return dyn_str_at(&a->source); }
-const char *dyn_artifact_text(const DynArtifact *a) { return dyn_str_at(&a->source); }
+const char *dyn_artifact_text(const DynArtifact *a) { return dyn_str_at(a->first.n > 0 ? &a->first : &a->source); }
+bool dyn_artifact_is_later(const DynArtifact *a) { return a->later; }
 const DynConfig *dyn_artifact_config(const DynArtifact *a) { return &a->config; }
 long dyn_artifact_kernel_count(const DynArtifact *a) { return a->nnative; }
 

@@ -29,6 +29,7 @@ typedef struct Job {
     struct Job *next;
     int refs;
     bool closed; /* nobody may join any more */
+    bool later;  /* behind all that are not */
     bool done, dropped;
     char *source;
     uint64_t hash;
@@ -102,7 +103,7 @@ static Job *find_same(const Job *job) {
 
 static void enqueue(Job *job, bool first) {
     Job **at = &queue;
-    while (!first && *at != NULL)
+    while (!first && *at != NULL && (job->later || !(*at)->later))
         at = &(*at)->next;
     job->next = *at;
     *at = job;
@@ -439,8 +440,10 @@ void dyn_build_submit(DynArtifact *a, bool wait) {
         return; /* no kernels: nothing to build */
     if (dyn_artifact_claim(a)) {
         Job *job = new_job(dyn_artifact_text(a), dyn_artifact_config(a));
-        if (job != NULL)
+        if (job != NULL) {
+            job->later = dyn_artifact_is_later(a);
             warn_refused_flags(job->env);
+        }
         dyn_artifact_incref(a);
         int error = job == NULL ? ENOMEM : submit(job, a, wait, NULL);
         if (error != 0) {

@@ -39,6 +39,12 @@ DYN_HIDDEN DynReason dyn_artifact_failure(const DynArtifact *a,
 DYN_HIDDEN void dyn_artifact_tune(DynArtifact *a);
 DYN_HIDDEN void dyn_artifact_tune_submit(DynArtifact *a);
 
+/* parts.c, before the artifact is submitted: if it has much text, what a call like the one that was recorded needs comes first;
+ * and behind that. The built-in tier does meanwhile what isn't there yet. */
+DYN_HIDDEN void dyn_artifact_split(DynArtifact *a);
+DYN_HIDDEN void dyn_artifact_rest_submit(DynArtifact *a);
+DYN_HIDDEN int64_t dyn_parts_above(int64_t text); /* test: so much text from now on; how much it was */
+
 /* sizes.c, with the GIL: the i-th of the lengths of rows that a kernel has a function of its own for; false: there are fewer. */
 DYN_HIDDEN bool dyn_artifact_length(const DynArtifact *a, long i, int *kernel, int64_t *n);
 DYN_HIDDEN int64_t dyn_sizes_often(int64_t rows); /* test: after so many rows from now on; how many it was */

@@ -1,7 +1,7 @@
 /* emit_object.c: the text of an object: kernels' functions, and the table that it exports (native.h); no headers.
  *
- * Called by evalframe/compile.c through dyn_emit_c for a graph's kernels, and by sizes.c for one kernel's rows of one length; the
- * text goes to build.c. */
+ * Called by evalframe/compile.c through dyn_emit_c for a graph's kernels, by parts.c for some of their functions, and by sizes.c
+ * for one kernel's rows of one length; the text goes to build.c. */
 #include "codegen/loops.h"
 
 #define NFUNCTIONS (DYN_FN_FEW + 1)
@@ -23,10 +23,11 @@ static void put_object(DynStr *source, const char *functions, long n, const char
 }
 
 /* A kernel's functions, and its row of the table. */
-static int put_kernel(DynStr *functions, DynStr *entries, const DynLoops *p, const DynKernel *k) {
+static int put_kernel(DynStr *functions, DynStr *entries, const DynLoops *p, const DynKernel *k, DynPick *pick, bool first) {
     int failed = 0;
     for (int f = 0; f < NFUNCTIONS; f++) {
         char letter = dyn_emit_letter(p, k, (DynFunction)f);
+        letter = pick == NULL || pick(p, k, letter) == first ? letter : 0;
         failed |= letter != 0 ? dyn_emit_function(functions, k, letter, 0) : 0;
         dyn_str_printf(entries, letter != 0 ? "%s%c%d" : "%s0", f > 0 ? ", " : "{", letter, k->number);
     }
@@ -34,24 +35,28 @@ static int put_kernel(DynStr *functions, DynStr *entries, const DynLoops *p, con
     return failed;
 }
 
-int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error) {
+int dyn_emit_part(const DynLoops *p, DynPick *pick, bool first, DynStr *source) {
     DynStr functions = {0}, entries = {0};
-    *why = DYN_R_OK;
-    if (p->nnative == 0) {
-        dyn_str_puts(source, "");
-        return 0;
-    }
     int failed = 0;
     for (uint32_t s = 0; s < p->steps.n; s++) {
         if (p->steps.at[s].kind == DYN_STEP_KERNEL) {
-            failed |= put_kernel(&functions, &entries, p, &p->kernels.at[p->steps.at[s].id]);
+            failed |= put_kernel(&functions, &entries, p, &p->kernels.at[p->steps.at[s].id], pick, first);
         }
     }
     put_object(source, dyn_str_at(&functions), p->nnative, dyn_str_at(&entries));
     failed |= source->failed || functions.failed || entries.failed;
     dyn_str_free(&functions);
     dyn_str_free(&entries);
-    if (failed) {
+    return failed ? -1 : 0;
+}
+
+int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error) {
+    *why = DYN_R_OK;
+    if (p->nnative == 0) {
+        dyn_str_puts(source, "");
+        return 0;
+    }
+    if (dyn_emit_part(p, NULL, true, source) < 0) {
         *why = source->failed ? DYN_R_NO_MEMORY : DYN_R_LOWERING;
         dyn_str_puts(error, "an expression of the operator table could not be written");
         return -1;

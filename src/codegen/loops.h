@@ -226,7 +226,11 @@ typedef enum DynFunction { DYN_FN_LANES, DYN_FN_ROWS, DYN_FN_OTHER, DYN_FN_FEW }
 DYN_HIDDEN char dyn_emit_letter(const DynLoops *p, const DynKernel *k, DynFunction f);
 DYN_HIDDEN int dyn_emit_function(DynStr *out, const DynKernel *k, char letter, int64_t n);
 DYN_HIDDEN bool dyn_kernel_has_few(const DynKernel *k);
-/* emit_object.c: an object with one kernel, which has rows of n lanes alone. -1: it can't be written. */
+/* emit_object.c: an object with those functions of all kernels that are picked, or (first: false) with the others; NULL: with
+ * all. */
+typedef bool DynPick(const DynLoops *p, const DynKernel *k, char letter);
+DYN_HIDDEN int dyn_emit_part(const DynLoops *p, DynPick *pick, bool first, DynStr *source);
+/* An object with one kernel, which has rows of n lanes alone. -1: it can't be written. */
 DYN_HIDDEN int dyn_emit_rows(const DynKernel *k, int64_t n, DynStr *source);
 
 /* builtin.c */

@@ -945,6 +945,9 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
     const DynLoops *p = a->loops;
     Call c = {.a = a, .p = p, .run = run, .geoms = geoms, .objects = objects};
     dyn_cpy_notice_signals(); /* a build may have been submitted lately, with a new thread */
+    if (a->rest != NULL && a->joined == NULL) {
+        dyn_parts_join(a);
+    }
     if (a->sizes != NULL) {
         dyn_sizes_submit(a);
     }

@@ -16,6 +16,9 @@ DYN_HIDDEN DynTrial dyn_tune_start(DynArtifact *a, const DynRun *run);
 DYN_HIDDEN void dyn_tune_end(DynArtifact *a, const DynTrial *trial); /* the call has gone through */
 DYN_HIDDEN void dyn_tune_free(DynTune *t);
 
+/* parts.c */
+DYN_HIDDEN void dyn_parts_join(DynArtifact *a); /* before a call, where there is a rest that hasn't come yet */
+
 /* sizes.c */
 typedef struct DynSizes DynSizes;
 DYN_HIDDEN void dyn_sizes_bind(DynArtifact *a, DynBound *b); /* of a kernel that reduces */
@@ -28,12 +31,16 @@ struct DynArtifact {
     const DynGraph *graph;
     long nnative; /* kernels that the object has to have */
     DynStr source;
-    DynConfig config;  /* with which it was made */
-    DynTune *tune;     /* NULL: nothing to find out */
-    DynSizes *sizes;   /* NULL: no rows were counted yet */
-    bool built_in;     /* it has run in the built-in tier */
-    atomic_int state;  /* 0 not asked, 1 queued, 2 done */
-    DynLoaded *loaded; /* written before table, which is in it */
+    DynStr first;           /* what is built of it, if not all … */
+    DynArtifact *rest;      /* … and what has the rest, NULL; */
+    DynNativeTable *joined; /* both in one table, once both are there */
+    bool later;             /* it is built when nobody waits for anything else */
+    DynConfig config;       /* with which it was made */
+    DynTune *tune;          /* NULL: nothing to find out */
+    DynSizes *sizes;        /* NULL: no rows were counted yet */
+    bool built_in;          /* it has run in the built-in tier */
+    atomic_int state;       /* 0 not asked, 1 queued, 2 done */
+    DynLoaded *loaded;      /* written before table, which is in it */
     _Atomic(const DynNativeTable *) table;
     atomic_int failure; /* DynReason */
     char *detail;       /* written before failure */

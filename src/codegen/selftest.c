@@ -338,10 +338,16 @@ static PyObject *rows_often(PyObject *module, PyObject *rows) {
     return n == -1 && PyErr_Occurred() ? NULL : PyLong_FromLongLong(dyn_sizes_often(n));
 }
 
+static PyObject *parts_above(PyObject *module, PyObject *text) {
+    long long n = PyLong_AsLongLong(text);
+    return n == -1 && PyErr_Occurred() ? NULL : PyLong_FromLongLong(dyn_parts_above(n));
+}
+
 static PyMethodDef methods[] = {{"_builtin_source", builtin_source, METH_NOARGS, "C of the built-in tier, and its levels."},
                                 {"_builtin_switch", builtin_switch, METH_O, "Test: the built-in tier serves, or doesn't."},
                                 {"_moves_switch", moves_switch, METH_O, "Test: moves by the instruction set of that number."},
                                 {"_rows_often", rows_often, METH_O, "Test: a length comes often after so many rows."},
+                                {"_parts_above", parts_above, METH_O, "Test: more text than this is compiled in two parts."},
                                 {"_builtin_text", builtin_text, METH_O, "Steps of the built-in tier for a graph given as text."},
                                 {"_lower_text", lower_text, METH_O, "Loop IR of a graph given as text."},
                                 {"_emit_text", emit_text, METH_O, "C of a graph given as text."},

@@ -105,6 +105,7 @@ static DynArtifact *make(const DynArtifact *a, const Version *v) {
     dyn_str_free(&text);
     if (made != NULL) {
         made->nnative = 1;
+        made->later = true;
         made->config = a->config;
     }
     return made;

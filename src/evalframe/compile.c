@@ -197,9 +197,12 @@ static int build(Job *j) {
     dyn_count("graphs", "compiled");
     if (j->root->options->tune) {
         dyn_artifact_tune(j->entry->artifact);
+    } else {
+        dyn_artifact_split(j->entry->artifact);
     }
     dyn_build_submit(j->entry->artifact, false);
     dyn_artifact_tune_submit(j->entry->artifact);
+    dyn_artifact_rest_submit(j->entry->artifact);
     return 0;
 }
 
