@@ -33,7 +33,7 @@ static uint32_t edges_between(DynRec *r, uint32_t n, uint32_t start, uint32_t st
     return edges_of(r, n, number(start, NP_WEAK_FLOAT), number(stop, NP_WEAK_FLOAT), number(step, NP_WEAK_FLOAT));
 }
 
-/* Between the lowest and the highest of elements in f64, of which there are some. */
+/* Between the lowest and the highest of elements in f64, of which there are some; integers are exact there. */
 static uint32_t edges_around(DynRec *r, uint32_t n, uint32_t a) {
     static const int axes[] = {0};
     if (node_at(r, a)->dtype != DYN_F64 || dyn_np_assume_op(r, DYN_S_NE, node_at(r, a)->shape[0], 0) < 0)
@@ -119,7 +119,7 @@ DynVal *np_rule_histogram(DynRec *r, NpCall *c) {
     uint32_t a = elements_of(r, c->slot[0]);
     if (a == DYN_NONE || (c->slot[4].v != NULL && (weights = weights_of(r, c->slot[4], c->slot[0])) == DYN_NONE))
         return refuse(r);
-    if (!between && dyn_np_dtype_of(c->slot[0].real) != DYN_F64) /* numbers of other dtypes are computed with in those */
+    if (!between && node_at(r, a)->dtype != DYN_F64) /* eager's edges between floats are computed in float */
         return refuse(r);
     uint32_t edges = between ? edges_between(r, n, range[0], range[1]) : edges_around(r, n, a);
     uint32_t id = edges == DYN_NONE ? edges : histogram_node(r, n, a, edges, weights);

@@ -124,6 +124,21 @@ def test_more_forms():
     same(chained, lambda: (normal(1000), normal(1000, 1)), lambda: (normal(9), normal(9, 1)))
 
 
+def between_extremes(x, bins):
+    return np.histogram(x, bins)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4"])
+def test_integers_between_their_extremes(dtype):
+    """Edges are eager's, whatever lies between, also of all of the dtype's numbers and of one number alone."""
+    ends = [np.iinfo(dtype).min, np.iinfo(dtype).max]
+    x = np.random.default_rng(0).integers(*ends, 1000).astype(dtype)
+    made = [x, x // 3, np.append(x, ends).astype(dtype), np.arange(100).astype(dtype), x[:1], np.full(9, 7, dtype), x[:0]]
+    same(between_extremes, *(lambda a=a, b=b: (a, b) for a in made for b in (1, 2, 7, 10, 64)))
+    graph = str(dynoc.explain(between_extremes)(x, 7))
+    assert "extern" not in graph and "histogram(" in graph
+
+
 def test_it_is_no_call():
     graph = str(dynoc.explain(counted)(normal(30), 4, 0.0, 1.0))
     assert "extern" not in graph and "histogram(" in graph
