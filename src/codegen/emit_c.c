@@ -214,8 +214,10 @@ static bool has_strips(const DynKernel *k) {
     return false;
 }
 
-static bool is_rounding_store(const DynKernel *k, const DynInsn *insn) {
-    return insn->kind == DYN_L_STORE && dyn_emit_strip_rounds(k, at(k, insn->a[1]));
+/* The function of strips that stores it, NULL: a loop does. */
+static const char *strip_store(const DynKernel *k, const DynInsn *insn) {
+    bool half = insn->kind == DYN_L_STORE && insn->dtype == DYN_F16 && !is_invariant(k, at(k, insn->a[1]));
+    return !half ? NULL : dyn_emit_strip_rounds(k, at(k, insn->a[1])) ? "dyn_half_stores" : "dyn_half_puts";
 }
 
 /* Which values are arrays: a function of strips makes or takes them, or they are used behind another loop than their own. */
@@ -229,9 +231,10 @@ static void find_spread(Body *b) {
         DynStrip strip;
         bool called = dyn_emit_strip(k, i, &strip), ends = called || is_half_load(k, insn) || dyn_emit_strip_rounds(k, insn);
         b->spread[i] = ends && insn->kind != DYN_L_REDUCE;
-        loops += ends || is_rounding_store(k, insn);
+        bool put = strip_store(k, insn) != NULL;
+        loops += ends || put;
         for (int a = writes; a < (writes ? 2 : nvalues(insn)); a++) {
-            b->spread[insn->a[a]] |= (called || loop[insn->a[a]] != loop[i]) && !is_invariant(k, at(k, insn->a[a]));
+            b->spread[insn->a[a]] |= (called || put || loop[insn->a[a]] != loop[i]) && !is_invariant(k, at(k, insn->a[a]));
         }
     }
     for (uint32_t i = 0; i < k->insns.n; i++) {
@@ -313,9 +316,10 @@ static int put_insn(DynStr *out, Body *b, uint32_t i, const char *index) {
     } else if (b->lanes && is_half_load(b->k, insn)) {
         close_loop(out, b);
         dyn_str_printf(out, "%sdyn_half_loads(v%u, a%u + %s, %d);\n", b->indent, i, insn->a[0], b->from, b->lanes);
-    } else if (b->lanes && is_rounding_store(b->k, insn)) {
+    } else if (b->lanes && strip_store(b->k, insn) != NULL) {
         close_loop(out, b);
-        dyn_str_printf(out, "%sdyn_half_stores(a%u + %s, v%u, %d);\n", b->indent, insn->a[0], b->from, insn->a[1], b->lanes);
+        dyn_str_printf(out, "%s%s(a%u + %s, v%u, %d);\n", b->indent, strip_store(b->k, insn), insn->a[0], b->from, insn->a[1],
+                       b->lanes);
     } else if (insn->kind == DYN_L_STORE) {
         open_loop(out, b);
         value_name(b, insn->a[1], value, sizeof(value));

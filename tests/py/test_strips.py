@@ -130,3 +130,14 @@ def test_strips_of_bytes(fn, threads, monkeypatch):
                 assert plain[1] == got[1], n
                 for a, b in zip(plain[0], got[0], strict=True):
                     assert same_numbers(a, b, 0) is None, n
+
+
+@pytest.mark.parametrize("fn", [np.abs, np.negative, lambda x: np.where(x == x, -x, x), lambda x: np.where(x > 0, x, x[::-1])])
+def test_halves_that_are_not_rounded_keep_their_bits(fn):
+    """Signalling nans too, alone among numbers and side by side."""
+    x = np.arange(65536, dtype=np.uint16).view(H)
+    fast = dynoc.optimize(lambda x: fn(x), wait=True)
+    mixed = np.random.default_rng(0).permutation(x)
+    for given in (x, mixed, mixed[:33], mixed[:32], mixed[:5], mixed[::3]):
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(fast(given).view(np.uint16), fn(given).view(np.uint16))
