@@ -106,6 +106,9 @@ DYN_HIDDEN int dyn_exec_bind(const DynKernel *k, const DynNativeTable *table, co
 DYN_HIDDEN int dyn_exec_elementwise(DynBound *b);
 DYN_HIDDEN int dyn_exec_margin(const DynBound *b, const DynScalar *sym); /* of a kernel with a box: what lies outside */
 DYN_HIDDEN int dyn_exec_reduce(DynBound *b);
+/* exec_pair.c: a pair of reductions, by one walk over memory, if there is so much that this is worth it. divisor: what the sum is
+ * divided by. 1: done, 0: not, -1: memory. */
+DYN_HIDDEN int dyn_exec_pair(const DynBound *a, const DynBound *b, const DynPair *pair, int64_t divisor);
 /* Kernels of one group, row by row. rows: bytes of memory for one row, or 0; operands whose base lies in [row_base, row_base +
  * rows) are moved to the thread's own copy. -1: memory. */
 DYN_HIDDEN int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, size_t rows);

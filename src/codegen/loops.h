@@ -122,6 +122,7 @@ typedef struct DynStep {
     uint8_t kind;
     uint32_t id;    /* VIEW, EXTERN, SCAN, CHECK: node; KERNEL: kernel (of a group: its first; the rest follow) */
     uint32_t chain; /* steps with one number run a block of rows at a time, where the product is made so (chain.c); 0: alone */
+    uint32_t pair;  /* two reductions with one number go over large memory once (pair.c), where the first is; 0: alone */
 } DynStep;
 
 typedef struct DynDrop { /* in front of the step the array of the place is made; or behind it, it isn't needed any more */
@@ -139,7 +140,7 @@ struct DynLoops {
     DYN_LIST(DynDrop) makes; /* in the order of steps: ARRAY places that wait for theirs */
     DYN_LIST(DynDrop) drops;
     uint32_t nslots, nrow_slots; /* slots of the memory plan; the first are for one row */
-    uint32_t nnative, ngroups, nchains;
+    uint32_t nnative, ngroups, nchains, npairs;
     DYN_LIST(uint32_t)
     written; /* inputs (by position) that are written, where eager may have to make the call again, or tensors are among them */
     bool writes_inputs; /* or has another effect */
@@ -186,6 +187,13 @@ DYN_HIDDEN int dyn_loops_owner_axis(const DynLoops *p, uint32_t place, int axis)
 DYN_HIDDEN int dyn_loops_row_axis(const DynLoops *p, const DynOperand *o, int k);
 /* Are these several results, of so few elements each, by the sizes seen first, that a row isn't worth calls of its own? */
 DYN_HIDDEN bool dyn_short_rows(const DynGraph *g, const uint32_t *shape, int ndim, uint32_t reduced);
+/* pair.c. Operands: `first` of the first kernel is its result, `second` and `shift` of the second its result and what stands
+ * for the first's, which is the sum divided by `divisor` (a symbol), or the maximum itself (DYN_NONE). */
+typedef struct DynPair {
+    uint32_t first, second, shift, divisor;
+} DynPair;
+DYN_HIDDEN bool dyn_pair_find(const DynLoops *p, uint32_t first, uint32_t second, DynPair *out); /* steps. false: they are none */
+DYN_HIDDEN void dyn_pairs_make(DynLoops *p);
 /* chain.c */
 DYN_HIDDEN void dyn_chains_make(DynLoops *p);
 DYN_HIDDEN bool dyn_chain_takes(const DynLoops *p, const DynStep *step); /* could it be in one, as far as it is seen alone? */

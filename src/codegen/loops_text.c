@@ -16,6 +16,7 @@
  *     kernel ($0 $3) reduced 0 group 0 outer 1 across (one element in a row: rows are lanes)
  *     kernel ($0 $1) reduced 0 chain 1         (with other steps of chain 1, a block of rows at a time)
  *     extern %4 chain 1
+ *     kernel ($0 $1) reduced 1 pair 1          (with the other reduction of pair 1, a piece of memory at a time)
  *     scan %5
  *     check %6                                 (are the places of gather %6 all there?)
  *
@@ -34,7 +35,7 @@ static const char *const step_names[] = {[DYN_STEP_VIEW] = "view",
 
 /* ---- printing */
 
-static void print_kernel(const DynLoops *p, const DynKernel *k, uint32_t chain, DynStr *out) {
+static void print_kernel(const DynLoops *p, const DynKernel *k, const DynStep *step, DynStr *out) {
     dyn_str_puts(out, "kernel (");
     for (int d = 0; d < k->ndim; d++) {
         dyn_str_printf(out, "%s$%u", d ? " " : "", k->shape[d]);
@@ -46,7 +47,10 @@ static void print_kernel(const DynLoops *p, const DynKernel *k, uint32_t chain, 
     for (int d = 0; d < k->ndim && k->margin; d++) {
         dyn_str_printf(out, "%s %d:$%u", d ? "" : " outside", k->box_at[d], k->box_shape[d]);
     }
-    dyn_str_printf(out, chain ? " chain %u  #" : "  #", chain);
+    if (step->chain) {
+        dyn_str_printf(out, " chain %u", step->chain);
+    }
+    dyn_str_printf(out, step->pair ? " pair %u  #" : "  #", step->pair);
     for (int d = 0; d < k->ndim; d++) {
         dyn_str_puts(out, d ? " x " : " ");
         dyn_sym_print(p->graph->syms, p->graph->sources, k->shape[d], out);
@@ -104,7 +108,7 @@ void dyn_loops_print(const DynLoops *p, DynStr *out) {
     for (uint32_t s = 0; s < p->steps.n; s++) {
         const DynStep *step = &p->steps.at[s];
         if (step->kind == DYN_STEP_KERNEL) {
-            print_kernel(p, &p->kernels.at[step->id], step->chain, out);
+            print_kernel(p, &p->kernels.at[step->id], step, out);
         } else {
             dyn_str_printf(out, step->chain ? "%s %%%u chain %u\n" : "%s %%%u\n", step_names[step->kind], step->id, step->chain);
         }
@@ -143,10 +147,11 @@ static int parse_place(Parser *x, const char *text) {
     return wrong(x, "no such kind of place");
 }
 
-static uint32_t parse_chain(Parser *x, const char *text) {
-    const char *chain = strstr(text, " chain ");
-    uint32_t n = chain == NULL ? 0 : (uint32_t)strtoul(chain + strlen(" chain "), NULL, 10);
-    x->p->nchains = n > x->p->nchains ? n : x->p->nchains;
+/* The number behind a word, 0 without; `most` is the largest so far. */
+static uint32_t parse_number(const char *text, const char *word, uint32_t *most) {
+    const char *at = strstr(text, word);
+    uint32_t n = at == NULL ? 0 : (uint32_t)strtoul(at + strlen(word), NULL, 10);
+    *most = n > *most ? n : *most;
     return n;
 }
 
@@ -174,7 +179,9 @@ static int parse_kernel(Parser *x, const char *text) {
     k.group = n == 3 ? k.group : DYN_NONE;
     k.outer = (uint8_t)outer;
     k.across = n == 3 && strstr(text, " across") != NULL;
-    DynStep step = {.kind = DYN_STEP_KERNEL, .id = x->p->kernels.n, .chain = parse_chain(x, whole)};
+    DynStep step = {.kind = DYN_STEP_KERNEL, .id = x->p->kernels.n};
+    step.chain = parse_number(whole, " chain ", &x->p->nchains);
+    step.pair = parse_number(whole, " pair ", &x->p->npairs);
     if (n < 1 || dyn_list_push(x->p->arena, &x->p->kernels, k) < 0 || dyn_list_push(x->p->arena, &x->p->steps, step) < 0) {
         return wrong(x, "kernel (sizes) reduced mask");
     }
@@ -302,7 +309,8 @@ static int parse_line(Parser *x, const char *text) {
     for (uint8_t kind = 0; kind < DYN_COUNTOF(step_names); kind++) {
         size_t n = strlen(step_names[kind]);
         if (kind != DYN_STEP_KERNEL && !strncmp(text, step_names[kind], n) && sscanf(text + n, " %%%u", &id) == 1) {
-            return dyn_list_push(x->p->arena, &x->p->steps, ((DynStep){.kind = kind, .id = id, .chain = parse_chain(x, text)}));
+            uint32_t chain = parse_number(text, " chain ", &x->p->nchains);
+            return dyn_list_push(x->p->arena, &x->p->steps, ((DynStep){.kind = kind, .id = id, .chain = chain}));
         }
     }
     return wrong(x, "place, kernel, view, scan, check or extern");

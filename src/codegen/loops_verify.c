@@ -13,7 +13,8 @@
  * which a kernel runs; that kernel reduces nothing, is in no group, and what it writes is read by no kernel.
  *   9. Steps of one chain lie one behind the other: views, products, and kernels that are alone and don't reduce their first
  * axis.
- *   10. Two temporaries with one slot don't live at the same time. */
+ *   10. Two steps have one number of a pair, and are what pair.c makes one of.
+ *   11. Two temporaries with one slot don't live at the same time. */
 #include "codegen/loops.h"
 
 typedef struct Check {
@@ -233,6 +234,23 @@ static int check_chains(Check *c) {
     return 0;
 }
 
+static int check_pairs(Check *c) {
+    const DynLoops *p = c->p;
+    DynPair pair;
+    for (uint32_t i = 0; i < p->steps.n; i++) {
+        uint32_t others = 0;
+        for (uint32_t j = 0; j < p->steps.n && p->steps.at[i].pair != 0; j++) {
+            bool other = i != j && p->steps.at[i].pair == p->steps.at[j].pair;
+            others += other && dyn_pair_find(p, i < j ? i : j, i < j ? j : i, &pair);
+        }
+        if (p->steps.at[i].pair != 0 && others != 1) {
+            dyn_str_printf(c->error, "step %u can't be in pair %u", i, p->steps.at[i].pair);
+            return -1;
+        }
+    }
+    return 0;
+}
+
 static int check_slots(Check *c) {
     const DynLoops *p = c->p;
     for (uint32_t i = 0; i < p->nplaces; i++) {
@@ -255,5 +273,5 @@ int dyn_loops_verify(const DynLoops *p, DynStr *error) {
             return -1;
         }
     }
-    return check_steps(&c) < 0 || check_chains(&c) < 0 || (p->nslots && check_slots(&c) < 0) ? -1 : 0;
+    return check_steps(&c) < 0 || check_chains(&c) < 0 || check_pairs(&c) < 0 || (p->nslots && check_slots(&c) < 0) ? -1 : 0;
 }

@@ -12,6 +12,18 @@ static bool runs_with(const DynLoops *p, const DynStep *step, const DynStep *oth
            (group != DYN_NONE && step->kind == DYN_STEP_KERNEL && p->kernels.at[step->id].group == group);
 }
 
+/* A pair runs where the first of it is: what lives anywhere between the two lives all the while. */
+static void with_pairs(const DynLoops *p, uint32_t *first, uint32_t *last) {
+    for (uint32_t i = 0; p->npairs > 0 && i < p->steps.n; i++) {
+        for (uint32_t j = i + 1; p->steps.at[i].pair != 0 && j < p->steps.n; j++) {
+            if (p->steps.at[i].pair == p->steps.at[j].pair && i <= *last && *first <= j) {
+                *first = i < *first ? i : *first;
+                *last = j > *last ? j : *last;
+            }
+        }
+    }
+}
+
 void dyn_steps_together(const DynLoops *p, uint32_t s, uint32_t *first, uint32_t *last) {
     const DynStep *step = &p->steps.at[s];
     uint32_t group = step->kind == DYN_STEP_KERNEL ? p->kernels.at[step->id].group : DYN_NONE;
@@ -20,6 +32,7 @@ void dyn_steps_together(const DynLoops *p, uint32_t s, uint32_t *first, uint32_t
     while (*last + 1 < p->steps.n && runs_with(p, &p->steps.at[*last + 1], step, group)) {
         ++*last;
     }
+    with_pairs(p, first, last);
 }
 
 static void find_lives(DynLoops *p) {

@@ -28,6 +28,7 @@ typedef struct Call {
     struct Undo *undo;  /* what the inputs held that kernels write; NULL: not kept */
     uint32_t made;      /* rows of the lists of makes and drops, so far */
     uint32_t dropped;
+    uint32_t paired;  /* the pair that has run */
     int64_t reached;  /* snapshots reached so far */
     int flags;        /* floating-point flags of earlier steps */
     PyObject *strict; /* token of dyn_flags_strict, NULL: nothing was changed */
@@ -689,66 +690,43 @@ static bool writes_input(const DynLoops *p, const DynKernel *k) {
     return false;
 }
 
-static int run_scatter(const Call *c, const DynNode *n) {
-    const DynNode *value = dyn_graph_node(c->p->graph, n->args[1].id), *index = dyn_graph_node(c->p->graph, n->args[2].id);
-    DynScatter x = {.op = n->aux[0], .dtype = n->dtype, .index_dtype = index->dtype};
-    x.look = c->p->places[n->storage].kind == DYN_P_INPUT;
-    x.ndim = n->ndim;
-    x.value_ndim = value->ndim;
-    x.index_ndim = index->ndim;
-    x.to = &c->geoms[n->args[0].id];
-    x.value = &c->geoms[n->args[1].id];
-    x.index = &c->geoms[n->args[2].id];
-    return dyn_exec_scatter(&x);
-}
-
-static int run_histogram(const Call *c, uint32_t node) {
-    const DynNode *n = dyn_graph_node(c->p->graph, node);
-    DynHistogram x = {.from = &c->geoms[n->args[0].id], .edges = &c->geoms[n->args[1].id], .to = &c->geoms[node]};
-    x.weights = n->nargs > 2 ? &c->geoms[n->args[2].id] : NULL;
-    x.single = dyn_graph_node(c->p->graph, n->args[0].id)->dtype == DYN_F32;
-    x.single_weights = n->dtype == DYN_F32;
-    return dyn_exec_histogram(&x);
-}
-
-/* A scan, a histogram or a scatter, as long as its first operand, or its places with a row each. */
-static int run_scan(Call *c, uint32_t node) {
-    const DynNode *n = dyn_graph_node(c->p->graph, node), *arg = dyn_graph_node(c->p->graph, n->args[0].id);
-    const DynGeom *from = &c->geoms[n->args[0].id], *at = &c->geoms[n->args[dyn_node_index(n)].id];
-    bool scatter = n->op == DYN_OP_SCATTER;
-    double cost = n->op == DYN_OP_HISTOGRAM ? 30 : 10; /* tenths of a nanosecond an element */
-    for (int d = scatter; d < arg->ndim; d++) {
-        cost *= (double)from->dims[d];
-    }
-    for (int d = 0; scatter && d < dyn_graph_node(c->p->graph, n->args[2].id)->ndim; d++) {
-        cost *= (double)at->dims[d];
-    }
-    PyThreadState *saved = cost > GIL_COST ? PyEval_SaveThread() : NULL;
-    int failed = scatter                     ? run_scatter(c, n)
-                 : n->op == DYN_OP_HISTOGRAM ? run_histogram(c, node)
-                                             : dyn_exec_scan(n, from, arg->ndim, &c->geoms[node]);
+/* A scan, a histogram, a scatter or a check of places. */
+static int run_node(Call *c, const DynStep *step) {
+    const DynNode *n = dyn_graph_node(c->p->graph, step->id);
+    PyThreadState *saved = dyn_node_cost(c->p->graph, step, c->geoms) > GIL_COST ? PyEval_SaveThread() : NULL;
+    int failed = dyn_node_run(c->p, step, c->geoms, c->run->sym);
     if (saved) {
         PyEval_RestoreThread(saved);
     }
-    c->wrote |= scatter && !failed && c->p->places[n->storage].kind == DYN_P_INPUT;
+    c->wrote |= n->op == DYN_OP_SCATTER && step->kind == DYN_STEP_SCAN && !failed && c->p->places[n->storage].kind == DYN_P_INPUT;
     return failed;
 }
 
-static bool run_check(const Call *c, uint32_t node) {
-    const DynNode *n = dyn_graph_node(c->p->graph, node), *index = dyn_graph_node(c->p->graph, n->args[dyn_node_index(n)].id);
-    int axis = n->op == DYN_OP_GATHER ? (int)n->aux[0] : 0;
-    uint32_t size = dyn_graph_node(c->p->graph, n->args[0].id)->shape[axis]; /* of a table that there need not be */
-    const DynGeom *at = &c->geoms[n->args[dyn_node_index(n)].id];
-    int64_t cost = 5; /* tenths of a nanosecond a place */
-    for (int d = 0; d < index->ndim; d++) {
-        cost *= at->dims[d];
+/* ---- pairs of reductions */
+
+/* Both, where the first is; false: they are done one by one. */
+static bool run_pair(Call *c, uint32_t s, int *failed) {
+    const DynLoops *p = c->p;
+    uint32_t second = s + 1;
+    DynPair pair;
+    DynBound a, b;
+    while (second < p->steps.n && p->steps.at[second].pair != p->steps.at[s].pair) {
+        second++;
     }
-    PyThreadState *saved = cost > GIL_COST ? PyEval_SaveThread() : NULL;
-    bool there = dyn_exec_check(at, index->ndim, index->dtype, c->run->sym[size].i);
+    if (second == p->steps.n || !dyn_pair_find(p, s, second, &pair) || bind(c, &p->kernels.at[p->steps.at[s].id], &a) < 0 ||
+        bind(c, &p->kernels.at[p->steps.at[second].id], &b) < 0) {
+        return false;
+    }
+    const DynSym *by = pair.divisor == DYN_NONE ? NULL : dyn_sym_at(p->graph->syms, pair.divisor);
+    DynScalar count = by == NULL ? (DynScalar){.i = 0} : c->run->sym[pair.divisor];
+    int64_t divisor = by != NULL && by->type == DYN_T_FLOAT ? (int64_t)count.f : count.i;
+    PyThreadState *saved = dyn_exec_cost(&a) > GIL_COST ? PyEval_SaveThread() : NULL;
+    *failed = dyn_exec_pair(&a, &b, &pair, divisor);
     if (saved) {
         PyEval_RestoreThread(saved);
     }
-    return there;
+    c->paired = *failed == 0 ? 0 : p->steps.at[s].pair;
+    return *failed != 0;
 }
 
 /* ---- chains */
@@ -864,12 +842,8 @@ static DynRunStatus run_steps(Call *c) {
             if (view_step(c, step->id) < 0) {
                 return refuse(c);
             }
-        } else if (step->kind == DYN_STEP_SCAN) {
-            if (run_scan(c, step->id) < 0) {
-                return refuse(c);
-            }
-        } else if (step->kind == DYN_STEP_CHECK) {
-            if (!run_check(c, step->id)) {
+        } else if (step->kind == DYN_STEP_SCAN || step->kind == DYN_STEP_CHECK) {
+            if (run_node(c, step) < 0) {
                 return refuse(c);
             }
         } else if (step->kind == DYN_STEP_EXTERN) {
@@ -880,7 +854,12 @@ static DynRunStatus run_steps(Call *c) {
         } else {
             const DynKernel *k = &p->kernels.at[step->id];
             uint32_t last = s;
-            int failed = k->group == DYN_NONE ? run_alone(c, k) : run_group(c, s, &last);
+            int failed = 0;
+            if (DYN_UNLIKELY(step->pair != 0) && (step->pair == c->paired || run_pair(c, s, &failed))) {
+                failed = failed < 0 ? failed : 0; /* both are there by now */
+            } else {
+                failed = k->group == DYN_NONE ? run_alone(c, k) : run_group(c, s, &last);
+            }
             if (failed || atomic_load_explicit(&c->missed, memory_order_relaxed)) {
                 return refuse(c);
             }

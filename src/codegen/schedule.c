@@ -253,13 +253,14 @@ int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error) {
     }
     make_row_places(p);
     dyn_chains_make(p);
+    dyn_pairs_make(p);
     for (uint32_t i = 0; i < p->kernels.n; i++) {
         find_scalars(p, &p->kernels.at[i]);
         find_still(p, &p->kernels.at[i]);
     }
     if (dyn_log_on(DYN_LOG_schedule)) {
-        dyn_log(DYN_LOG_schedule, "%s: %u kernels, %u groups of rows, %u chains", p->graph->name ? p->graph->name : "graph",
-                p->nnative, p->ngroups, p->nchains);
+        dyn_log(DYN_LOG_schedule, "%s: %u kernels, %u groups of rows, %u chains, %u pairs",
+                p->graph->name ? p->graph->name : "graph", p->nnative, p->ngroups, p->nchains, p->npairs);
     }
     return 0;
 }

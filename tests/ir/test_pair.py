@@ -1,0 +1,62 @@
+"""Reductions that need another's result over the same elements, as text: graph in, which of them are a pair out."""
+
+import pytest
+from test_common import HEAD, numbered
+
+from dynoc import _dynoc
+
+COLUMN, WHOLE = "f64[s1] C", "f64[s0, s1] C"
+SUM = f"%a: {COLUMN} = sum(%0) {{0, 0}}"
+MEAN = f"%b: {COLUMN} = divide(%a, s0)"
+APART = f"%c: {WHOLE} = subtract(%0, %b)"
+SQUARE = f"%d: {WHOLE} = multiply(%c, %c)"
+SQUARES = f"%e: {COLUMN} = sum(%d) {{0, 0}}"
+END = f"%f: {COLUMN} = divide(%e, s0)"
+VARIANCE = (SUM, MEAN, APART, SQUARE, SQUARES, END, "outputs %f")
+MOST = f"%a: {COLUMN} = max(%0) {{0, 0}}"
+LESS = f"%b: {WHOLE} = subtract(%0, %a)"
+POWER = f"%c: {WHOLE} = exp(%b)"
+POWERS = f"%d: {COLUMN} = sum(%c) {{0, 0}}"
+LOG = f"%e: {COLUMN} = log(%d)"
+TOGETHER = f"%f: {COLUMN} = add(%e, %a)"
+EXPONENTIALS = (MOST, LESS, POWER, POWERS, LOG, TOGETHER, "outputs %f")
+
+
+def pairs(lines):
+    text = _dynoc._lower_text(HEAD + numbered(*lines))
+    return sum("pair 1" in line for line in text.splitlines() if line.startswith("kernel"))
+
+
+@pytest.mark.parametrize("lines", [VARIANCE, EXPONENTIALS])
+def test_a_pair(lines):
+    assert pairs(lines) == 2
+
+
+def changed(lines, old, new):
+    assert old in "\n".join(lines)
+    return [line.replace(old, new) for line in lines]
+
+
+@pytest.mark.parametrize(
+    "why, lines",
+    [
+        ("no mean", changed(VARIANCE, "divide(%a, s0)", "multiply(%a, s0)")),
+        ("of something else", changed(VARIANCE, "subtract(%0, %b)", "add(%0, %b)")),
+        ("the other way round", changed(VARIANCE, "subtract(%0, %b)", "subtract(%b, %0)")),
+        ("no squares", changed(VARIANCE, "multiply(%c, %c)", "multiply(%c, %0)")),
+        ("about the least", changed(EXPONENTIALS, "max(%0)", "min(%0)")),
+        ("a product", changed(EXPONENTIALS, "sum(%c)", "prod(%c)")),
+        ("elements are kept", changed(EXPONENTIALS, "outputs %f", "outputs %f, %c")),
+        ("the sum is handed out", changed(VARIANCE, "outputs %f", "outputs %f, %e")),
+    ],
+)
+def test_no_pair(why, lines):
+    assert pairs(lines) == 0, why
+
+
+def test_text_comes_back():
+    graph = HEAD + numbered(*VARIANCE)
+    text = _dynoc._lower_text(graph)
+    assert _dynoc._loops_roundtrip(graph, text) == text
+    with pytest.raises(ValueError, match="step . can't be in pair 1"):
+        _dynoc._loops_roundtrip(graph, text.replace("= subtract v0 v1", "= add v0 v1"))
