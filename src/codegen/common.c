@@ -15,6 +15,7 @@ typedef struct Common {
     uint32_t *written; /* storages: how many times, up to now */
     uint32_t *stamp;   /* how many times what a node reads had been written */
     uint32_t *last;    /* storages: the last node that reads it */
+    bool *changes;     /* storages: written at some time */
     bool *touched;     /* storages: by an extern call, or written, at some time */
     bool *shown;       /* storages: Python gets it */
     uint32_t *slots, mask;
@@ -22,13 +23,14 @@ typedef struct Common {
 
 static DynNode *node_at(const Common *c, uint32_t id) { return dyn_graph_node(c->g, id); }
 
-/* A value that is nothing but its operands', and costs nothing but time. */
-static bool is_value(const DynNode *n) {
+/* A value that is nothing but its operands', and costs nothing but time. What lies in memory that is written later is another
+ * value from then on, and so nobody's twin; of views the stamp says whether they are still the same. */
+static bool is_value(const Common *c, const DynNode *n) {
     switch (dyn_ops[n->op].kind) {
     case DYN_K_ELEMENTWISE:
     case DYN_K_REDUCE:
     case DYN_K_COPY:
-    case DYN_K_SCAN:
+    case DYN_K_SCAN: return !c->changes[n->storage];
     case DYN_K_VIEW: return true;
     default: return false;
     }
@@ -40,7 +42,7 @@ static void look_ahead(Common *c) {
         const DynNode *n = node_at(c, i);
         uint32_t into = dyn_graph_written(c->g, i);
         if (into != DYN_NONE) {
-            c->touched[into] = true;
+            c->changes[into] = c->touched[into] = true;
         }
         for (uint32_t k = 0; k < n->nargs; k++) {
             if (n->args[k].kind == DYN_ARG_NODE) {
@@ -141,10 +143,11 @@ int dyn_common(DynGraph *g, DynArena *arena) {
     c.written = DYN_NEW_N(arena, uint32_t, n + 1);
     c.stamp = DYN_NEW_N(arena, uint32_t, n + 1);
     c.last = DYN_NEW_N(arena, uint32_t, n + 1);
+    c.changes = DYN_NEW_N(arena, bool, n + 1);
     c.touched = DYN_NEW_N(arena, bool, n + 1);
     c.shown = DYN_NEW_N(arena, bool, n + 1);
     c.slots = DYN_NEW_N(arena, uint32_t, room);
-    if (!replaced || !c.first || !c.written || !c.stamp || !c.last || !c.touched || !c.shown || !c.slots) {
+    if (!replaced || !c.first || !c.written || !c.stamp || !c.last || !c.changes || !c.touched || !c.shown || !c.slots) {
         return -1;
     }
     look_ahead(&c);
@@ -157,7 +160,7 @@ int dyn_common(DynGraph *g, DynArena *arena) {
         if (node_at(&c, i)->op != DYN_OP_EXTERN) {
             read_first(&c, i, replaced);
         }
-        if (is_value(node_at(&c, i))) {
+        if (is_value(&c, node_at(&c, i))) {
             c.stamp[i] = stamp_of(&c, node_at(&c, i));
             c.first[i] = find_first(&c, i);
             replaced[i] = may_replace(&c, i);

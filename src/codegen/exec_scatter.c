@@ -133,10 +133,11 @@ int dyn_exec_scatter(const DynScatter *x) {
     for (int d = 0; d < x->index_ndim; d++) {
         n *= index->dims[d];
     }
-    if (s.row == NULL || (x->look && !dyn_exec_check(index, x->index_ndim, x->index_dtype, x->to->dims[0]))) {
+    int64_t width = take_row(&s, x->to, x->ndim, x->value, x->value_ndim);
+    bool look = x->look || width == 0; /* where there is nothing to write the places have to be there too */
+    if (s.row == NULL || (look && !dyn_exec_check(index, x->index_ndim, x->index_dtype, x->to->dims[0]))) {
         return -1;
     }
-    int64_t width = take_row(&s, x->to, x->ndim, x->value, x->value_ndim);
     s.value_step = step_of(x->value, x->value_ndim - (x->ndim - 1) - x->index_ndim, x->index_ndim);
     for (int64_t pos = 0; pos < n && width > 0; pos += BLOCK) {
         int64_t m = n - pos < BLOCK ? n - pos : BLOCK;

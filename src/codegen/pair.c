@@ -69,24 +69,32 @@ static const DynInsn *past_casts(const DynKernel *k, const DynInsn *n) {
     return n;
 }
 
-/* The symbol that a kernel divides by what it loads from one place, for another, element by element; DYN_NONE: it does else. */
-static uint32_t divisor_of(const DynLoops *p, const DynKernel *k, uint32_t from, uint32_t to) {
+/* The value that a kernel stores in a place, if it stores one there and nothing else in its memory; NULL: it doesn't. */
+static const DynInsn *only_store(const DynLoops *p, const DynKernel *k, uint32_t place) {
+    const DynInsn *found = NULL;
     for (uint32_t i = 0; !k->reduced && !k->margin && i < k->insns.n; i++) {
         const DynInsn *n = insn_at(k, i);
-        if (n->kind != DYN_L_STORE || k->operands.at[n->a[0]].place != to) {
-            continue;
+        bool there = n->kind == DYN_L_STORE && dyn_loops_storage(p, k->operands.at[n->a[0]].place) == dyn_loops_storage(p, place);
+        if (there && (found != NULL || k->operands.at[n->a[0]].place != place)) {
+            return NULL;
         }
-        const DynInsn *quotient = past_casts(k, insn_at(k, n->a[1]));
-        if (quotient->kind != DYN_L_OP || quotient->op != DYN_OP_DIVIDE) {
-            return DYN_NONE;
-        }
-        const DynInsn *sum = past_casts(k, insn_at(k, quotient->a[0])), *by = past_casts(k, insn_at(k, quotient->a[1]));
-        const DynOperand *x = sum->kind == DYN_L_LOAD ? &k->operands.at[sum->a[0]] : NULL, *y = &k->operands.at[n->a[0]];
-        bool fits = x != NULL && x->place == from && !x->indirect && by->kind == DYN_L_SCALAR &&
-                    p->places[from].ndim == p->places[to].ndim && !memcmp(x->axis, y->axis, sizeof(x->axis));
-        return fits ? k->params.at[by->a[0]].sym : DYN_NONE;
+        found = there ? n : found;
     }
-    return DYN_NONE;
+    return found;
+}
+
+/* The symbol that a kernel divides by what it loads from one place, for another, element by element; DYN_NONE: it does else. */
+static uint32_t divisor_of(const DynLoops *p, const DynKernel *k, uint32_t from, uint32_t to) {
+    const DynInsn *store = only_store(p, k, to);
+    const DynInsn *quotient = store == NULL ? NULL : past_casts(k, insn_at(k, store->a[1]));
+    if (quotient == NULL || quotient->kind != DYN_L_OP || quotient->op != DYN_OP_DIVIDE) {
+        return DYN_NONE;
+    }
+    const DynInsn *sum = past_casts(k, insn_at(k, quotient->a[0])), *by = past_casts(k, insn_at(k, quotient->a[1]));
+    const DynOperand *x = sum->kind == DYN_L_LOAD ? &k->operands.at[sum->a[0]] : NULL, *y = &k->operands.at[store->a[0]];
+    bool fits = x != NULL && x->place == from && !x->indirect && by->kind == DYN_L_SCALAR &&
+                p->places[from].ndim == p->places[to].ndim && !memcmp(x->axis, y->axis, sizeof(x->axis));
+    return fits ? k->params.at[by->a[0]].sym : DYN_NONE;
 }
 
 /* Does an operand give each result of the first kernel's what belongs to it? */
@@ -101,17 +109,20 @@ static bool stands_by(const DynLoops *p, const DynKernel *k, const DynOperand *o
     return !o->indirect && !o->window;
 }
 
-/* What is between two steps leaves alone what the second reads and writes, but for `mean`. */
-static bool may_come_first(const DynLoops *p, uint32_t first, uint32_t second, uint32_t mean) {
+/* What is between two steps leaves alone what the second reads and writes, and what the first gives; but for the step `maker`,
+ * which stores the mean once (DYN_NONE: there is none). */
+static bool may_come_first(const DynLoops *p, uint32_t first, uint32_t second, uint32_t result, uint32_t mean, uint32_t maker) {
     const DynKernel *b = kernel_at(p, second);
     for (uint32_t s = first + 1; s < second; s++) {
         const DynKernel *k = kernel_at(p, s);
-        if (p->steps.at[s].kind != DYN_STEP_KERNEL || p->steps.at[s].pair != 0) {
+        if (p->steps.at[s].kind != DYN_STEP_KERNEL || p->steps.at[s].pair != 0 ||
+            dyn_kernel_touches(p, k, dyn_loops_storage(p, result), true)) {
             return false;
         }
         for (uint32_t i = 0; i < b->operands.n; i++) {
             const DynOperand *o = &b->operands.at[i];
-            if (o->place != mean && dyn_kernel_touches(p, k, dyn_loops_storage(p, o->place), !o->out)) {
+            bool made = s == maker && o->place == mean && !k->in_place;
+            if (!made && dyn_kernel_touches(p, k, dyn_loops_storage(p, o->place), !o->out)) {
                 return false;
             }
         }
@@ -152,11 +163,13 @@ bool dyn_pair_find(const DynLoops *p, uint32_t first, uint32_t second, DynPair *
     out->first = x->a[0];
     out->second = y->a[0];
     out->divisor = DYN_NONE;
+    uint32_t maker = DYN_NONE;
     for (uint32_t s = first + 1; squares && s < second && out->divisor == DYN_NONE; s++) {
         out->divisor = kernel_at(p, s) == NULL ? DYN_NONE : divisor_of(p, kernel_at(p, s), result, mean);
+        maker = s;
     }
     bool made = p->places[mean].kind == DYN_P_TEMP && (squares ? out->divisor != DYN_NONE : mean == result);
-    return made && may_come_first(p, first, second, mean);
+    return made && may_come_first(p, first, second, result, mean, out->divisor == DYN_NONE ? DYN_NONE : maker);
 }
 
 void dyn_pairs_make(DynLoops *p) {

@@ -29,6 +29,12 @@ uint32_t dyn_np_permute(DynRec *r, uint32_t a, const int *perm) {
 }
 
 uint32_t dyn_np_reshape_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape, uint8_t flag) {
+    if (node_at(r, a)->flags & DYN_NODE_NPSCALAR) { /* its views are views of an array made of it */
+        a = dyn_np_copy(r, a, (DynDtype)node_at(r, a)->dtype);
+        if (a == DYN_NONE)
+            return a;
+        node_at(r, a)->flags &= (uint16_t)~DYN_NODE_NPSCALAR;
+    }
     uint32_t id = dyn_np_unary_node(r, DYN_OP_RESHAPE, (DynDtype)node_at(r, a)->dtype, a, ndim, 0);
     if (id == DYN_NONE)
         return id;

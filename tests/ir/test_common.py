@@ -64,6 +64,17 @@ def test_a_value_that_is_alive_is_read_again(alive):
     [
         ("what they read is written between", (A, "%s: f64[s0, s1] C = store(%0, 1)", B, *READERS)),
         ("both are handed out", (A, B, "outputs %a, %b")),
+        (
+            "what one of them is of is written later",
+            (
+                "%x: f64[s0, s1] C = multiply(%0, %0)",
+                "%y: f64[s0, s1] C = multiply(%0, %0)",
+                A.replace("%0", "%x"),
+                "%s: f64[s0, s1] C = store(%y, 1)",
+                B.replace("%0", "%y"),
+                *READERS,
+            ),
+        ),
         ("one of them is written into", (A, B, "%s: f64[s0] C = store(%b, 1)", "%c: f64[s0] C = exp(%a)", "outputs %c, %b")),
     ],
 )

@@ -47,6 +47,8 @@ def changed(lines, old, new):
         ("about the least", changed(EXPONENTIALS, "max(%0)", "min(%0)")),
         ("a product", changed(EXPONENTIALS, "sum(%c)", "prod(%c)")),
         ("elements are kept", changed(EXPONENTIALS, "outputs %f", "outputs %f, %c")),
+        ("the mean is written", [*VARIANCE[:2], f"%s: {COLUMN} = store(%b, 1)", *VARIANCE[2:]]),
+        ("the maximum is written", [MOST, f"%s: {COLUMN} = store(%a, 1)", *EXPONENTIALS[1:]]),
         ("the sum is handed out", changed(VARIANCE, "outputs %f", "outputs %f, %e")),
     ],
 )

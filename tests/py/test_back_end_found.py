@@ -101,3 +101,51 @@ def test_nothing_is_written_where_a_warning_raises(n):
         warnings.simplefilter("always")
         fast(x, y)
     assert [w.lineno for w in said] == [written_behind_a_division.__code__.co_firstlineno + 1]
+
+
+def raveled(x):
+    s = x.max()
+    a = s.ravel()
+    a[0] = 77
+    return a, s.ravel(), s, s + 1
+
+
+def reshaped(x):
+    s = x.max()
+    a, b = s.reshape(1), np.ravel(s)
+    a += 77
+    return a, b, s + 1
+
+
+@pytest.mark.parametrize("fn", [raveled, reshaped])
+def test_an_array_of_a_scalar_is_one_of_its_own(fn):
+    fast, x = dynoc.optimize(fn, wait=True), np.linspace(0, 1, 20).reshape(4, 5)
+    for _ in range(3):
+        right, got = fn(x), fast(x)
+        assert [np.asarray(a).tolist() for a in got] == [np.asarray(a).tolist() for a in right]
+        assert not np.shares_memory(got[0], got[1]) and got[0].base is not None and right[0].base is not None
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0), (0, 0)])
+@pytest.mark.parametrize("how", ["along the first axis", "along the second", "added"])
+def test_places_beyond_an_array_of_nothing(shape, how):
+    def write(a, i):
+        b = a * 2
+        if how == "along the first axis":
+            b[i] = -1
+        elif how == "along the second":
+            b[:, i] = -1
+        else:
+            np.add.at(b, (slice(None), i), 2)
+        return b
+
+    fast = dynoc.optimize(write, wait=True)
+    for a, i in ((np.ones((3, 4)), np.array([1])), (np.ones(shape), np.array([7])), (np.ones(shape), np.array([7, 1]))):
+        for _ in range(2):
+            outcomes = []
+            for fn in (write, fast):
+                try:
+                    outcomes.append(fn(a, i).tolist())
+                except IndexError as error:
+                    outcomes.append(str(error))
+            assert outcomes[0] == outcomes[1]

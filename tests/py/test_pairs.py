@@ -133,3 +133,48 @@ def test_another_divisor():
     fast = dynoc.optimize(lambda x, k: ((x - x.sum(axis=0) / k) ** 2).sum(axis=0), wait=True)
     for k in (1100, 3, 1100.5, 0.5):
         np.testing.assert_allclose(fast(x, k), ((x - x.sum(axis=0) / k) ** 2).sum(axis=0), rtol=1e-12)
+
+
+def element(x, y):
+    m = x.mean(axis=0, keepdims=True)
+    m[0] = y[0]
+    return ((x - m) ** 2).sum(axis=0) + 1
+
+
+def less(x, y):
+    m = x.mean(axis=0, keepdims=True)
+    m -= y.mean(axis=0, keepdims=True)
+    return ((x - m) ** 2).sum(axis=0) + 1
+
+
+def sum_changed(x, y):
+    s = x.sum(axis=0, keepdims=True)
+    s += y[:1]
+    m = s / x.shape[0]
+    return ((x - m) ** 2).sum(axis=0) + 1
+
+
+def masked(x, y):
+    m = x.mean(axis=0, keepdims=True)
+    m[m > 0.5] = 0
+    return ((x - m) ** 2).sum(axis=0) + 1
+
+
+def half(x, y):
+    m = x.max(axis=0, keepdims=True)
+    m *= 0.5
+    return np.log(np.exp(x - m).sum(axis=0, keepdims=True))
+
+
+def by_another_reduction(x, y):
+    m = x.max(axis=0, keepdims=True)
+    m *= (y - m).max(axis=0, keepdims=True)
+    return np.log(np.exp(x - m).sum(axis=0, keepdims=True))
+
+
+@pytest.mark.parametrize("fn", [element, less, sum_changed, masked, half, by_another_reduction])
+def test_what_is_written_between(fn):
+    x, y = (np.random.default_rng(seed).random((100_000, 6)) for seed in (0, 1))
+    fast = dynoc.optimize(fn, wait=True)
+    for _ in range(3):
+        np.testing.assert_allclose(fast(x, y), fn(x, y), rtol=1e-12)
