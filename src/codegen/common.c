@@ -15,7 +15,7 @@ typedef struct Common {
     uint32_t *written; /* storages: how many times, up to now */
     uint32_t *stamp;   /* how many times what a node reads had been written */
     uint32_t *last;    /* storages: the last node that reads it */
-    bool *changes;     /* storages: written at some time */
+    bool *changes;     /* storages: written at some time, or maybe */
     bool *touched;     /* storages: by an extern call, or written, at some time */
     bool *shown;       /* storages: Python gets it */
     uint32_t *slots, mask;
@@ -36,6 +36,11 @@ static bool is_value(const Common *c, const DynNode *n) {
     }
 }
 
+/* Might a node write into what it takes? Of extern calls only products are sure not to. */
+static bool may_write(const Common *c, const DynNode *n) {
+    return n->op == DYN_OP_EXTERN && c->g->externs.at[n->extern_index].product == DYN_NO_PRODUCT;
+}
+
 /* What is known of storages before the walk. */
 static void look_ahead(Common *c) {
     for (uint32_t i = 0; i < c->g->nodes.n; i++) {
@@ -49,6 +54,7 @@ static void look_ahead(Common *c) {
                 uint32_t storage = node_at(c, n->args[k].id)->storage;
                 c->last[storage] = i;
                 c->touched[storage] |= n->op == DYN_OP_EXTERN;
+                c->changes[storage] |= may_write(c, n);
             }
         }
     }
@@ -132,6 +138,19 @@ static void read_first(Common *c, uint32_t id, const bool *replaced) {
     }
 }
 
+static void count_writes(Common *c, uint32_t id) {
+    const DynNode *n = node_at(c, id);
+    uint32_t into = dyn_graph_written(c->g, id);
+    if (into != DYN_NONE) {
+        c->written[into]++;
+    }
+    for (uint32_t k = 0; may_write(c, n) && k < n->nargs; k++) {
+        if (n->args[k].kind == DYN_ARG_NODE) {
+            c->written[node_at(c, n->args[k].id)->storage]++;
+        }
+    }
+}
+
 int dyn_common(DynGraph *g, DynArena *arena) {
     uint32_t n = g->nodes.n, room = 16, count = 0;
     while (room < 2 * n) {
@@ -152,11 +171,8 @@ int dyn_common(DynGraph *g, DynArena *arena) {
     }
     look_ahead(&c);
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t into = dyn_graph_written(g, i);
         c.first[i] = i;
-        if (into != DYN_NONE) {
-            c.written[into]++;
-        }
+        count_writes(&c, i);
         if (node_at(&c, i)->op != DYN_OP_EXTERN) {
             read_first(&c, i, replaced);
         }

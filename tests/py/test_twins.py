@@ -56,6 +56,15 @@ def by_calls(x):
     return s, b.mean()
 
 
+def shuffled(x):
+    a, b = x.copy(), x.copy()
+    weights = np.arange(x.size)
+    s, t = (a * weights).sum() + 1, (x * weights).sum() + 1
+    np.random.default_rng(0).shuffle(b)
+    np.random.default_rng(1).shuffle(x)
+    return s, t, (b * weights).sum() + 1, (x * weights).sum() + 1
+
+
 def through_views(x):
     a, b = x.copy(), x.copy()
     head, tail = b[:2], b[2:]
@@ -87,7 +96,7 @@ def handed_out(x):
     return x + 1, x + 1, (x + 1).sum(), (x + 1).sum()
 
 
-FUNCTIONS = (copies, filled, descent, deviations, elements, in_turns, by_calls, through_views, inputs, moments, handed_out)
+FUNCTIONS = (copies, filled, descent, deviations, elements, in_turns, by_calls, shuffled, through_views, inputs, moments)
 
 
 def arrays(value):
@@ -95,7 +104,7 @@ def arrays(value):
 
 
 @pytest.mark.parametrize("size", [4, 20, 5000])
-@pytest.mark.parametrize("fn", FUNCTIONS)
+@pytest.mark.parametrize("fn", [*FUNCTIONS, handed_out])
 def test_as_eager_has_it(fn, size):
     x = np.arange(1.0, size + 1) % 97
     fast, right = dynoc.optimize(fn, wait=True), arrays(fn(x.copy()))
