@@ -15,7 +15,7 @@ import sys
 
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "py"))
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "py"))  # behind: tests/ir has modules of the same names
 from case import Call  # noqa: E402
 from compare import check, dynoc, run  # noqa: E402
 
