@@ -1,13 +1,15 @@
 """The extension module; everything else about the package is in setup.cfg.
 
-DYNOC_BUILD_DEBUG=1 turns the verifiers on (-DDYN_DEBUG) and optimisation down; DYNOC_BUILD_SANITIZE=address or =undefined
-builds with that sanitizer. Objects whose source and headers did not change are kept, the others are compiled side by side.
+DYNOC_BUILD_DEBUG=1 turns the verifiers on (-DDYN_DEBUG) and optimisation down; DYNOC_BUILD_SANITIZE=address, =undefined or =thread
+builds with that sanitizer. Objects whose source and headers did not change are kept (the compiler writes beside each object which
+files it has read), the others are compiled side by side.
 
 The built-in tier goes beside the extension: one shared object for each instruction set, of a text that the extension writes when
 it is there (src/codegen/builtin_rows.c). Where one can't be compiled the package works without it.
 """
 
 import hashlib
+import itertools
 import os
 import shutil
 import subprocess
@@ -25,7 +27,7 @@ FLAGS = (
 )
 debug = os.environ.get("DYNOC_BUILD_DEBUG", "0") not in ("", "0")
 sanitizer = os.environ.get("DYNOC_BUILD_SANITIZE", "")
-flags = FLAGS + (["-O1", "-g", "-DDYN_DEBUG"] if debug else ["-O2"])
+flags = FLAGS + ["-MMD"] + (["-O1", "-g", "-DDYN_DEBUG"] if debug else ["-O2"])
 link = []
 if sanitizer:
     flags += ["-g", f"-fsanitize={sanitizer}", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"]
@@ -45,14 +47,25 @@ print(text)
 """
 
 
+def is_current(kept):
+    """Is the object newer than this file and than everything that the compiler read when it made it?"""
+    listed = os.path.splitext(kept)[0] + ".d"
+    if not (os.path.exists(kept) and os.path.exists(listed)):
+        return False
+    with open(listed) as file:
+        read = file.read().replace("\\\n", " ").partition(":")[2].split()
+    made = os.path.getmtime(kept)
+    return all(os.path.exists(path) and os.path.getmtime(path) < made for path in (*read, "setup.py"))
+
+
 class Build(build_ext):
     def build_tier(self):
         extension = self.get_ext_fullpath("dynoc._dynoc")
-        compiler = self.compiler.compiler[0]
+        compiler = list(itertools.takewhile(lambda word: not word.startswith("-"), self.compiler.compiler))  # CC="ccache gcc" is two
         env = dict(os.environ)
         if sanitizer:
-            name = {"address": "libasan.so", "undefined": "libubsan.so"}.get(sanitizer, "")
-            path = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
+            name = {"address": "libasan.so", "undefined": "libubsan.so", "thread": "libtsan.so"}.get(sanitizer, "")
+            path = subprocess.run([*compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
             env.update(LD_PRELOAD=path.stdout.strip(), ASAN_OPTIONS="detect_leaks=0")
         command = [sys.executable, "-c", SOURCE_OF_TIER, os.path.abspath(extension)]
         written = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
@@ -63,11 +76,11 @@ class Build(build_ext):
         def compile_level(level):
             name, *words = level.split()
             words += ["-x", "c", "-", "-lm", "-o"]
-            key = hashlib.sha256("\0".join([compiler, *words, text]).encode()).hexdigest()[:16]
+            key = hashlib.sha256("\0".join([*compiler, *words, text]).encode()).hexdigest()[:16]
             kept = os.path.join(folder, f"{name}-{key}.so")
             if not os.path.exists(kept):
                 fresh = f"{kept}.{os.getpid()}"
-                done = subprocess.run([compiler, *words, fresh], input=text, capture_output=True, text=True)
+                done = subprocess.run([*compiler, *words, fresh], input=text, capture_output=True, text=True)
                 if done.returncode != 0:
                     self.warn(f"no built-in tier for {name}: {done.stderr[:2000]}")
                     return
@@ -79,12 +92,10 @@ class Build(build_ext):
 
     def build_extensions(self):
         compile_some = self.compiler.compile
-        shared = [path for room in ROOMS for end in ("h", "def") for path in glob(f"src/{room}/*.{end}")]
-        newest = max(os.path.getmtime(path) for path in (*shared, "setup.py"))
 
         def compile_one(source, output_dir, **how):
             (kept,) = self.compiler.object_filenames([source], output_dir=output_dir)
-            if os.path.exists(kept) and os.path.getmtime(kept) > max(newest, os.path.getmtime(source)):
+            if is_current(kept):
                 return kept
             return compile_some([source], output_dir=output_dir, **how)[0]
 
