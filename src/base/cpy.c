@@ -173,6 +173,38 @@ bool dyn_cpy_find_handler(PyCodeObject *c, uint32_t at, DynHandler *out) {
 
 /* ---- tracing and the eval breaker ---- */
 
+DynRaised dyn_callback_begin(void) {
+    DynRaised before;
+    PyErr_Fetch(&before.type, &before.value, &before.traceback);
+    return before;
+}
+
+void dyn_callback_end(DynRaised before) {
+#ifdef DYN_DEBUG
+    if (PyErr_Occurred()) {
+        PyErr_Print();
+        Py_FatalError("a callback of dynoc left an exception");
+    }
+#endif
+    PyErr_Restore(before.type, before.value, before.traceback);
+}
+
+bool dyn_cpy_is_raising(PyThreadState *ts) {
+#if DYN_PY >= 312
+    return ts->current_exception != NULL;
+#else
+    return ts->curexc_type != NULL;
+#endif
+}
+
+bool dyn_cpy_is_finalizing(void) {
+#if DYN_PY >= 313
+    return Py_IsFinalizing();
+#else
+    return _Py_IsFinalizing();
+#endif
+}
+
 bool dyn_cpy_is_traced(PyThreadState *ts) {
     if (ts->c_tracefunc || ts->c_profilefunc)
         return true;

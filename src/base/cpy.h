@@ -103,6 +103,19 @@ DYN_HIDDEN uintptr_t dyn_code_word(PyCodeObject *code);
 DYN_HIDDEN void dyn_code_set_word(PyCodeObject *code, uintptr_t word);
 #define DYN_CODE_OWN ((uintptr_t)1)
 
+/* What CPython or NumPy calls on its own account (watchers, slots of types that aren't ours, finalizers, the hook) is called
+ * whenever that suits them, with an exception set too. Such a callback begins with dyn_callback_begin, which puts that exception
+ * aside, and ends with dyn_callback_end, which sets it again. The callback itself leaves no exception: one that is there at its
+ * end aborts a debug build, and is dropped elsewhere. */
+typedef struct DynRaised {
+    PyObject *type, *value, *traceback;
+} DynRaised;
+DYN_HIDDEN DynRaised dyn_callback_begin(void);
+DYN_HIDDEN void dyn_callback_end(DynRaised before);
+/* Is an exception set? Whoever calls a function so (finalizers in C do) gets CPython's own call. */
+DYN_HIDDEN bool dyn_cpy_is_raising(PyThreadState *ts);
+DYN_HIDDEN bool dyn_cpy_is_finalizing(void); /* the interpreter shuts down: modules and their globals may be gone */
+
 /* Is a trace function, profile function, or a monitoring tool (3.12+) that isn't dynoc's active in this thread? */
 DYN_HIDDEN bool dyn_cpy_is_traced(PyThreadState *ts);
 /* Serve signals, pending calls, GIL requests as the eval breaker would. -1 with an exception set. Cheap when nothing is due. */

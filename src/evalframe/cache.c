@@ -30,8 +30,7 @@ void dyn_entry_decref(DynEntry *e) {
     if (--e->refs > 0) {
         return;
     }
-    PyObject *type, *value, *tb; /* what dies here may run destructors */
-    PyErr_Fetch(&type, &value, &tb);
+    DynRaised before = dyn_callback_begin(); /* what dies here may run destructors */
     if (e->runner != NULL) {
         dyn_hit_runner_detach(e->runner);
     }
@@ -55,7 +54,7 @@ void dyn_entry_decref(DynEntry *e) {
     }
     dyn_capture_free(e->capture);
     PyMem_RawFree(e);
-    PyErr_Restore(type, value, tb);
+    dyn_callback_end(before);
 }
 
 /* ---- caches */

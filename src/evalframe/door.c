@@ -122,7 +122,8 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
     if (DYN_UNLIKELY(PyFunction_GET_CODE(func) != d->cache->code) && follow_code(d) < 0) {
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
-    if (d->cache->idle || dyn_cpy_is_traced(PyThreadState_Get()) || dyn_cpy_short_of_stack()) {
+    PyThreadState *ts = PyThreadState_Get();
+    if (d->cache->idle || dyn_cpy_is_traced(ts) || dyn_cpy_is_raising(ts) || dyn_cpy_short_of_stack()) {
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
     return dyn_door_call(d->cache, func, d->frozen, args, nargsf, kwnames);
@@ -292,13 +293,16 @@ static int traverse(PyObject *self, visitproc visit, void *arg) {
 /* The function stays: a destructor in the same garbage may still call the door. Its own clearing breaks the cycles through it. */
 static int clear(PyObject *self) {
     DynDoor *d = (DynDoor *)self;
+    DynRaised before = dyn_callback_begin();
     Py_CLEAR(d->dict);
     dyn_cache_clear(d->cache);
+    dyn_callback_end(before);
     return 0;
 }
 
 static void dealloc(PyObject *self) {
     DynDoor *d = (DynDoor *)self;
+    DynRaised before = dyn_callback_begin();
     PyObject_GC_UnTrack(self);
     if (d->weakrefs != NULL) {
         PyObject_ClearWeakRefs(self);
@@ -307,6 +311,7 @@ static void dealloc(PyObject *self) {
     dyn_cache_decref(d->cache);
     Py_DECREF(d->func);
     PyObject_GC_Del(self);
+    dyn_callback_end(before);
 }
 
 PyTypeObject DynDoor_Type = {

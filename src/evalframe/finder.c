@@ -97,8 +97,12 @@ static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyOb
     }
     DynKnown *row = row_of(func);
     /* Tools are told of a function with a door as of a function in C, and its calls use C stack. */
-    if (row == NULL || dyn_cpy_is_traced(PyThreadState_Get()) || dyn_cpy_deep_in_stack()) {
+    PyThreadState *ts = PyThreadState_Get();
+    if (row == NULL || dyn_cpy_is_traced(ts) || dyn_cpy_deep_in_stack()) {
         take_door(row, func);
+        return dyn_func_call(func, args, nargsf, kwnames);
+    }
+    if (DYN_UNLIKELY(dyn_cpy_is_raising(ts))) {
         return dyn_func_call(func, args, nargsf, kwnames);
     }
     DynCache *c = row->cache;
@@ -270,7 +274,23 @@ static bool sort_out(PyObject *func) {
 
 bool dyn_finder_looks_at(PyObject *func) { return window.open && sort_out(func); }
 
-static void on_new_function(PyObject *func) {
+/* A callback begins: is it one that has something to do? What the callback calls may come back here (what dies in a sweep runs
+ * destructors, which make functions and arrays). */
+static bool begin_looking(DynRaised *before) {
+    if (!finder.on || finder.looking || dyn_cpy_is_finalizing()) {
+        return false;
+    }
+    *before = dyn_callback_begin();
+    finder.looking = true;
+    return true;
+}
+
+static void end_looking(DynRaised before) {
+    finder.looking = false;
+    dyn_callback_end(before);
+}
+
+static void look_at_new(PyObject *func) {
     DynKnown *row;
     if (dyn_code_word((PyCodeObject *)PyFunction_GET_CODE(func)) == IN_EPOCH(FOUND)) {
         row = row_of(func);
@@ -279,6 +299,14 @@ static void on_new_function(PyObject *func) {
         }
     } else if (sort_out(func) && (row = row_of(func)) != NULL) {
         will_be_remade(row);
+    }
+}
+
+static void on_new_function(PyObject *func) {
+    DynRaised before;
+    if (begin_looking(&before)) {
+        look_at_new(func);
+        end_looking(before);
     }
 }
 
@@ -299,20 +327,17 @@ static void look_at_main(void) {
 /* Who is at it? Steps of changing length, so that no rhythm of the program hides a function. */
 static void look(void) {
     PyThreadState *ts = PyThreadState_Get();
-    if (finder.looking || dyn_cpy_is_traced(ts) || PyThreadState_GetInterpreter(ts) != PyInterpreterState_Main()) {
+    DynRaised before;
+    if (dyn_cpy_is_traced(ts) || PyThreadState_GetInterpreter(ts) != PyInterpreterState_Main() || !begin_looking(&before)) {
         return;
     }
-    PyObject *type, *value, *tb;
-    PyErr_Fetch(&type, &value, &tb);
-    finder.looking = true;
     bool settled = true;
     DynFrame *f = dyn_frame_complete(dyn_frame_current(ts));
     for (int depth = 0; f != NULL && depth < DEPTH && dyn_frame_code(f)->co_flags & CO_OPTIMIZED; depth++) {
         settled &= hold_against(f);
         f = dyn_frame_caller(f);
     }
-    finder.looking = false;
-    PyErr_Restore(type, value, tb);
+    end_looking(before);
     finder.streak = !settled ? 0 : finder.streak < MAX_STREAK ? finder.streak + 1 : MAX_STREAK;
     if (settled) {
         finder.random = finder.random * 1664525u + 1013904223u;
@@ -321,9 +346,9 @@ static void look(void) {
 }
 
 static inline void evidence(void) {
-    if (finder.on && finder.rest > 0) {
+    if (finder.rest > 0) {
         finder.rest--;
-    } else if (finder.on) {
+    } else {
         look();
     }
 }

@@ -112,14 +112,13 @@ static DynReason may_inline(DynRecording *r, PyObject *func) {
 }
 
 static void wait_for_native(Recording *rec) {
-    PyObject *type, *value, *tb;
-    PyErr_Fetch(&type, &value, &tb);
+    DynRaised before = dyn_callback_begin();
     for (uint32_t i = 0; i < rec->waits.n; i++) {
         dyn_build_submit(rec->waits.at[i], true);
         dyn_artifact_decref(rec->waits.at[i]);
     }
     dyn_vec_free(&rec->waits);
-    PyErr_Restore(type, value, tb);
+    dyn_callback_end(before);
 }
 
 /* -1: a back end failed, and its exception is set. One that was set before stays, and counts. */
@@ -203,11 +202,10 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
     if (hand_all_on(&rec) < 0) {
         Py_CLEAR(result);
     }
-    PyObject *type, *value, *tb;
-    PyErr_Fetch(&type, &value, &tb);
+    DynRaised before = dyn_callback_begin();
     Py_DECREF(rec.func);
     dyn_cache_decref(c);
-    PyErr_Restore(type, value, tb);
+    dyn_callback_end(before);
     return result;
 }
 
@@ -365,10 +363,10 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
         return eager_frame(ts, f, c);
     }
     dyn_cache_incref(c); /* rows come and go */
-    PyObject *result = serve_frame(ts, f, c, dyn_frame_func(f)), *type, *value, *tb;
-    PyErr_Fetch(&type, &value, &tb);
+    PyObject *result = serve_frame(ts, f, c, dyn_frame_func(f));
+    DynRaised before = dyn_callback_begin();
     dyn_cache_decref(c);
-    PyErr_Restore(type, value, tb);
+    dyn_callback_end(before);
     return result;
 }
 
@@ -410,7 +408,7 @@ bool dyn_hook_is_ours(PyObject *func) {
 /* ---- the hook */
 
 static PyObject *hook(PyThreadState *ts, DynFrame *f, int throwflag) {
-    if (throwflag) {
+    if (throwflag || DYN_UNLIKELY(dyn_cpy_is_raising(ts))) {
         return dyn_frame_default_eval(ts, f, throwflag);
     }
     if (dyn_leave_wants(f)) {

@@ -98,15 +98,14 @@ static void sweep(bool keep_used) {
         }
     }
     known.limit = known.n * 2 > LEAST_LIMIT ? known.n * 2 : LEAST_LIMIT;
-    PyObject *type, *value, *tb;
-    PyErr_Fetch(&type, &value, &tb);
+    DynRaised before = dyn_callback_begin();
     for (uint32_t i = 0; i < cap; i++) {
         if (rows[i].code != NULL) {
             drop_cache(rows[i]);
             Py_DECREF(rows[i].code);
         }
     }
-    PyErr_Restore(type, value, tb);
+    dyn_callback_end(before);
     PyMem_RawFree(rows);
 }
 
