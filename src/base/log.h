@@ -58,6 +58,7 @@ DYN_HIDDEN void dyn_count_call(DynServed how);
     BOOLEAN(debug, false, "write a debug folder for each compilation")                                        \
     TEXT(debug_dir, "dynoc_debug", "where debug folders are made")                                            \
     TEXT(logs, "", "log categories, comma separated")                                                         \
+    BOOLEAN(retire, true, "what takes longer served than in CPython is given up")                             \
     BOOLEAN(record_all, false, "under enable(), record functions without arrays too")                         \
     BOOLEAN(suppress_errors, true, "a failing back end falls back to plain Python")                           \
     BOOLEAN(dynamic, true, "sizes and Python numbers are run-time values")                                    \

@@ -70,6 +70,7 @@ DynCache *dyn_cache_new(PyObject *code, DynOptions *options) {
     c->options = options;
     dyn_options_incref(options);
     c->return_at = DYN_NONE;
+    dyn_profit_clear(&c->profit);
     dyn_bind_signature((PyCodeObject *)code, &c->sig);
     c->next = all_caches;
     if (all_caches != NULL) {
@@ -98,6 +99,7 @@ void dyn_cache_clear(DynCache *c) {
     c->refusals = c->without_arrays = c->exceptions = 0;
     c->dead = DYN_R_OK;
     c->idle = false;
+    dyn_profit_clear(&c->profit);
     while (c->entries.n > 0) {
         dyn_entry_decref(c->entries.at[--c->entries.n]);
     }
@@ -124,6 +126,7 @@ void dyn_cache_decref(DynCache *c) {
     DynOptions *options = c->options;
     dyn_vec_free(&c->entries);
     dyn_vec_free(&c->resumes);
+    dyn_profit_clear(&c->profit);
     PyMem_RawFree(c);
     dyn_options_decref(options);
     Py_DECREF(code);

@@ -93,9 +93,12 @@ static void count(const DynCache *c, DynHitKind kind) {
     }
 }
 
-PyObject *dyn_door_call(DynCache *c, PyObject *func, bool frozen, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+/* kind: what became of it. */
+static PyObject *serve(DynCache *c, PyObject *func, bool frozen, PyObject *const *args, size_t nargsf, PyObject *kwnames,
+                       DynHitKind *kind) {
     DynBound b;
     DynHit hit;
+    *kind = DYN_HIT_PLAIN;
     if (dyn_bind(&c->sig, func, args, PyVectorcall_NARGS(nargsf), kwnames, &b) < 0) {
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
@@ -113,7 +116,32 @@ PyObject *dyn_door_call(DynCache *c, PyObject *func, bool frozen, PyObject *cons
     c->useless = hit.kind == DYN_HIT_MISS ? c->useless : 0;
     count(c, hit.kind);
     dyn_cache_decref(c);
+    *kind = hit.kind;
     return result;
+}
+
+/* A call that is not simply served: it is timed (profit.c), or the function is retired. */
+static PyObject *take_turn(DynCache *c, DynTurn turn, PyObject *func, bool frozen, PyObject *const *args, size_t nargsf,
+                           PyObject *kwnames) {
+    if (turn == DYN_TURN_EAGER) {
+        return dyn_hook_plain(func, args, nargsf, kwnames);
+    }
+    DynHitKind kind = DYN_HIT_PLAIN;
+    uint64_t recordings = dyn_hook_recordings(), began = dyn_cycles();
+    dyn_cache_incref(c);
+    PyObject *result = turn == DYN_TURN_EAGER_TIMED ? dyn_hook_plain(func, args, nargsf, kwnames)
+                                                    : serve(c, func, frozen, args, nargsf, kwnames, &kind);
+    bool as_told = turn == DYN_TURN_EAGER_TIMED || kind == DYN_HIT_RETURN || kind == DYN_HIT_BREAK || kind == DYN_HIT_LEAVE;
+    dyn_profit_tell(c, turn, began, result != NULL && as_told && recordings == dyn_hook_recordings());
+    dyn_cache_decref(c);
+    return result;
+}
+
+PyObject *dyn_door_call(DynCache *c, PyObject *func, bool frozen, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    DynTurn turn = dyn_profit_turn(&c->profit, c);
+    DynHitKind kind;
+    return DYN_LIKELY(turn == DYN_TURN_SERVE) ? serve(c, func, frozen, args, nargsf, kwnames, &kind)
+                                              : take_turn(c, turn, func, frozen, args, nargsf, kwnames);
 }
 
 static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {

@@ -6,6 +6,7 @@
 #define DYN_DOOR_H
 #include "base/log.h"
 #include "evalframe/entry.h"
+#include "evalframe/profit.h"
 #include "tracer/asm.h"
 
 /* ---- options.c: what optimize() and enable() were asked for. Immutable. */
@@ -83,6 +84,7 @@ struct DynCache {
     bool quiet;         /* nobody asked for this function: no warnings */
     uint32_t return_at; /* a RETURN_VALUE of the code, DYN_NONE: none; looked up by the hook */
     uint32_t useless;   /* calls in a row for which there was no entry, and nothing to record */
+    DynProfit profit;   /* of a root */
 };
 DYN_HIDDEN DynCache *dyn_cache_new(PyObject *code, DynOptions *options); /* NULL with MemoryError */
 DYN_HIDDEN void dyn_cache_incref(DynCache *c);

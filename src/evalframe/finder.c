@@ -111,6 +111,8 @@ static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyOb
     PyObject *result = dyn_door_call(c, func, false, args, nargsf, kwnames);
     if (DYN_UNLIKELY(c->useless >= USELESS)) {
         give_up(c, func);
+    } else if (DYN_UNLIKELY(c->profit.retired)) {
+        take_door(row_of(func), func);
     }
     dyn_cache_decref(c);
     return result;
@@ -186,6 +188,9 @@ static bool seen_again(PyObject *func) {
     }
     if (row->away > 0 && --row->away > 0) {
         return far_off(row->away);
+    }
+    if (dyn_profit_rests(row->cache)) {
+        return true;
     }
     give_door(row, func);
     return true;
@@ -294,7 +299,7 @@ static void look_at_new(PyObject *func) {
     DynKnown *row;
     if (dyn_code_word((PyCodeObject *)PyFunction_GET_CODE(func)) == IN_EPOCH(FOUND)) {
         row = row_of(func);
-        if (row != NULL && row->remade && row->away == 0) {
+        if (row != NULL && row->remade && row->away == 0 && !dyn_profit_rests(row->cache)) {
             dyn_func_set_door(func, door);
         }
     } else if (sort_out(func) && (row = row_of(func)) != NULL) {

@@ -158,6 +158,10 @@ static PyObject *go_on(DynRecording *r, PyThreadState *ts, DynFrame *f, uint32_t
     return end_frame(ts, f, return_at, dyn_door_resume((DynNext){door, args}), true);
 }
 
+static uint64_t recordings;
+
+uint64_t dyn_hook_recordings(void) { return recordings; }
+
 /* The hook is needed by the caller; this is released here. */
 static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func) {
     Recording rec = {.cache = c, .func = Py_NewRef(func), .active = true};
@@ -188,6 +192,7 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         rec.base.moved = (uint32_t)row->shift;
     }
     dyn_count("frames", "total");
+    recordings++;
     dyn_cache_incref(c);
     c->recording = true;
     PyObject *result = dyn_record(ts, f, &rec.base);
@@ -304,7 +309,8 @@ static PyObject *enabled_miss(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
     return result;
 }
 
-static PyObject *serve_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func) {
+/* served: by an entry. */
+static PyObject *serve_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func, bool *served) {
     PyObject **slots = dyn_frame_localsplus(f);
     DynHit hit;
     dyn_hit_find(c, func, slots, &hit);
@@ -312,6 +318,7 @@ static PyObject *serve_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObje
         return enabled_miss(ts, f, c, func);
     }
     dyn_finder_saw_frame(true);
+    *served = hit.kind != DYN_HIT_PLAIN && hit.kind != DYN_HIT_WAIT;
     switch (hit.kind) {
     case DYN_HIT_RETURN: dyn_count_call(DYN_SERVED); return end_frame(ts, f, c->return_at, hit.result, false);
     case DYN_HIT_BREAK:
@@ -325,6 +332,22 @@ static PyObject *serve_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObje
     case DYN_HIT_LEAVE: dyn_count_call(DYN_SERVED_PARTLY); return dyn_leave_fill(hit.leave, ts, f);
     default: count_eager(c); return dyn_frame_default_eval(ts, f, 0);
     }
+}
+
+/* The frame is served, or CPython's, whichever profit.c says, and timed where that asks for it. */
+static PyObject *take_turn(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func) {
+    bool served = false;
+    DynTurn turn = dyn_profit_turn(&c->profit, c);
+    if (turn == DYN_TURN_SERVE) {
+        return serve_frame(ts, f, c, func, &served);
+    }
+    if (turn == DYN_TURN_EAGER) {
+        return eager_frame(ts, f, c);
+    }
+    uint64_t before = recordings, began = dyn_cycles();
+    PyObject *result = turn == DYN_TURN_SERVE_TIMED ? serve_frame(ts, f, c, func, &served) : eager_frame(ts, f, c);
+    dyn_profit_tell(c, turn, began, result != NULL && before == recordings && served == (turn == DYN_TURN_SERVE_TIMED));
+    return result;
 }
 
 static PyObject *hook(PyThreadState *ts, DynFrame *f, int throwflag);
@@ -363,7 +386,7 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
         return eager_frame(ts, f, c);
     }
     dyn_cache_incref(c); /* rows come and go */
-    PyObject *result = serve_frame(ts, f, c, dyn_frame_func(f));
+    PyObject *result = take_turn(ts, f, c, dyn_frame_func(f));
     DynRaised before = dyn_callback_begin();
     dyn_cache_decref(c);
     dyn_callback_end(before);

@@ -7,6 +7,7 @@
 DYN_HIDDEN void dyn_hook_need(void);
 DYN_HIDDEN void dyn_hook_release(void);
 
+DYN_HIDDEN uint64_t dyn_hook_recordings(void); /* calls of the process that were recorded so far */
 /* Call func with these arguments, recording into its cache. */
 DYN_HIDDEN PyObject *dyn_hook_record(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 /* Call a resume function, recording into its cache, or (NULL) as plain Python; drops args when the frame is there. */

@@ -1,0 +1,62 @@
+/* profit.h: does serving pay? What serving a function's calls, or a loop's trips, costs is measured beside what CPython takes for
+ * the same; what doesn't pay is given up: retired. Included by door.h; the functions are in profit.c, profit_loop.c and budget.c.
+ *
+ * Nothing is measured where results must not depend on time: under wait=True, with a back end of the user's, and with
+ * config.retire off. All of it is used with the GIL. */
+#ifndef DYN_PROFIT_H
+#define DYN_PROFIT_H
+#include "base/log.h"
+
+/* A counter that goes up by an equal amount in equal times, as cheap to read as the machine has one; and its unit. */
+static inline uint64_t dyn_cycles(void) {
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t now;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(now));
+    return now;
+#else
+    return (uint64_t)dyn_now_ns();
+#endif
+}
+DYN_HIDDEN double dyn_cycles_ns(uint64_t cycles); /* as nanoseconds */
+DYN_HIDDEN uint64_t dyn_cycles_of_ns(double ns);
+
+/* ---- profit.c: calls of a function */
+typedef struct DynTrial DynTrial;
+typedef struct DynProfit {
+    DynTrial *trial;   /* calls are being timed; NULL: they aren't */
+    uint64_t next;     /* no trial before; in cycles */
+    uint64_t patience; /* from the next decision to the trial behind it; in cycles */
+    uint64_t gain;     /* cycles that a served call saves; 0 where nothing is known */
+    uint32_t calls;    /* that are made before the clock is looked at */
+    bool retired;      /* calls are CPython's */
+    bool timing;       /* a call is being timed: those inside it aren't */
+} DynProfit;
+typedef enum DynTurn { /* how a call is to be made */
+                       DYN_TURN_SERVE,
+                       DYN_TURN_EAGER,
+                       DYN_TURN_SERVE_TIMED,
+                       DYN_TURN_EAGER_TIMED
+} DynTurn;
+struct DynCache;
+DYN_HIDDEN DynTurn dyn_profit_look(struct DynCache *c);
+/* What a timed call took; valid: it was made as its turn says, and to its end. */
+DYN_HIDDEN void dyn_profit_tell(struct DynCache *c, DynTurn turn, uint64_t began, bool valid);
+/* Is the function to be left alone? Not when it is time to try it again: then its next call begins a trial. */
+DYN_HIDDEN bool dyn_profit_rests(struct DynCache *c);
+DYN_HIDDEN void dyn_profit_clear(DynProfit *p);        /* forgets what was measured */
+/* How is this call of the function to be made? */
+static inline DynTurn dyn_profit_turn(DynProfit *p, struct DynCache *c) {
+    if (DYN_LIKELY(p->trial == NULL && --p->calls != 0)) {
+        return p->retired ? DYN_TURN_EAGER : DYN_TURN_SERVE;
+    }
+    return dyn_profit_look(c);
+}
+
+/* ---- budget.c: what dynoc may spend in a program that didn't ask for it (enable()): a share of the process's time so far, and
+ * what was gained */
+DYN_HIDDEN void dyn_budget_spend(double ns);
+DYN_HIDDEN void dyn_budget_gain(double ns);
+DYN_HIDDEN bool dyn_budget_affords(double ns);
+#endif
