@@ -7,7 +7,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#define CHUNK_SIZE ((size_t)16 * 1024)
+#define FIRST_CHUNK ((size_t)512) /* many arenas live long and hold little; each chunk is twice as large as the one before, */
+#define MOST_CHUNK ((size_t)16 * 1024) /* up to this */
 #define ALIGNMENT ((size_t)16)
 
 struct DynArenaChunk {
@@ -34,9 +35,18 @@ void dyn_arena_free(DynArena *a) {
     dyn_arena_init(a);
 }
 
+size_t dyn_arena_bytes(const DynArena *a) {
+    size_t bytes = 0;
+    for (const DynArenaChunk *chunk = a->head; chunk != NULL; chunk = chunk->next)
+        bytes += sizeof(*chunk) + chunk->size;
+    return bytes;
+}
+
 /* A new chunk with room for `size` bytes. A large one goes behind the head, so that the head's free room stays in use. */
 static DynArenaChunk *add_chunk(DynArena *a, size_t size) {
-    size_t room = size > CHUNK_SIZE / 4 ? size : CHUNK_SIZE;
+    size_t next = a->head == NULL ? FIRST_CHUNK : 2 * a->head->size;
+    next = next < FIRST_CHUNK ? FIRST_CHUNK : next > MOST_CHUNK ? MOST_CHUNK : next;
+    size_t room = size > next / 4 ? size : next;
     DynArenaChunk *chunk = PyMem_RawCalloc(1, sizeof(*chunk) + room);
     if (chunk == NULL)
         return NULL;
@@ -90,6 +100,18 @@ int dyn_vec_grow(void **at, uint32_t *cap, uint32_t need, size_t item) {
     *at = grown;
     *cap = (uint32_t)room;
     return 0;
+}
+
+void dyn_vec_shrink(void **at, uint32_t *cap, uint32_t n, size_t item) {
+    if (n == *cap)
+        return;
+    void *less = n == 0 ? NULL : PyMem_RawRealloc(*at, (size_t)n * item);
+    if (n == 0)
+        PyMem_RawFree(*at);
+    else if (less == NULL) /* it stays as it is */
+        return;
+    *at = less;
+    *cap = n;
 }
 
 /* Room for `more` characters and the NUL. */

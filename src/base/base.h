@@ -42,6 +42,7 @@ DYN_HIDDEN void dyn_arena_init(DynArena *a);
 DYN_HIDDEN void dyn_arena_free(DynArena *a);
 DYN_HIDDEN void *dyn_arena_alloc(DynArena *a, size_t size);
 DYN_HIDDEN char *dyn_arena_strdup(DynArena *a, const char *s);
+DYN_HIDDEN size_t dyn_arena_bytes(const DynArena *a); /* that it holds, used or not */
 extern DYN_HIDDEN long dyn_arena_fail_after; /* < 0: never; counts down at each allocation */
 #define DYN_NEW(arena, T) ((T *)dyn_arena_alloc((arena), sizeof(T)))
 #define DYN_NEW_N(arena, T, n) ((T *)dyn_arena_alloc((arena), sizeof(T) * (size_t)(n)))
@@ -56,6 +57,10 @@ DYN_HIDDEN int dyn_vec_grow(void **at, uint32_t *cap, uint32_t need, size_t item
 #define dyn_vec_reserve(v, need) \
     ((uint32_t)(need) <= (v)->cap ? 0 : dyn_vec_grow((void **)&(v)->at, &(v)->cap, (uint32_t)(need), sizeof(*(v)->at)))
 #define dyn_vec_push(v, x) (dyn_vec_reserve((v), (v)->n + 1) < 0 ? -1 : ((v)->at[(v)->n++] = (x), 0))
+DYN_HIDDEN void dyn_vec_shrink(void **at, uint32_t *cap, uint32_t n, size_t item);
+/* Gives back what it has room for and doesn't hold; its items may move. */
+#define dyn_vec_trim(v) dyn_vec_shrink((void **)&(v)->at, &(v)->cap, (v)->n, sizeof(*(v)->at))
+#define dyn_vec_bytes(v) ((size_t)(v)->cap * sizeof(*(v)->at))
 #define dyn_vec_free(v) (PyMem_RawFree((v)->at), (v)->at = NULL, (v)->n = (v)->cap = 0)
 
 /* Str: a growing, always NUL-terminated string; a failed allocation sets `failed` and later appends do nothing. */

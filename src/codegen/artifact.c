@@ -44,7 +44,23 @@ void dyn_artifact_decref(DynArtifact *a) {
     }
 }
 
-const char *dyn_artifact_source(const DynArtifact *a) { return dyn_str_at(&a->source); }
+void dyn_artifact_source(const DynArtifact *a, DynStr *out) {
+    DynReason why;
+    DynStr error = {0};
+    if (a->source.n > 0) {
+        dyn_str_puts(out, a->source.at);
+        return;
+    }
+    dyn_str_puts(out, a->line == NULL ? "" : a->line);
+    out->failed |= dyn_emit_c(a->loops, out, &why, &error) < 0;
+    dyn_str_free(&error);
+}
+
+void dyn_artifact_settle(DynArtifact *a) {
+    dyn_str_free(&a->source);
+    dyn_str_free(&a->first);
+}
+
 const char *dyn_artifact_text(const DynArtifact *a) { return dyn_str_at(a->first.n > 0 ? &a->first : &a->source); }
 bool dyn_artifact_is_later(const DynArtifact *a) { return a->later; }
 const DynConfig *dyn_artifact_config(const DynArtifact *a) { return &a->config; }

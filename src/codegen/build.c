@@ -367,7 +367,9 @@ static void report(const Job *job) {
 static void drop_artifacts(Job *job) {
     for (uint32_t i = 0; i < job->artifacts.n; i++) {
         DynArtifact *a = job->artifacts.at[i];
-        if (job->dropped && dyn_artifact_state(a) == 0)
+        if (!job->dropped)
+            dyn_artifact_settle(a);
+        else if (dyn_artifact_state(a) == 0)
             dyn_build_submit(a, false);
         dyn_artifact_decref(a);
     }

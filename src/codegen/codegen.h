@@ -2,7 +2,7 @@
  *
  *     common → lower → recompute → fuse → schedule → plan → emit → build → load
  *
- * Every stage before build works in the capture's arena, with the GIL held, and calls no Python. */
+ * Every stage before build works in an arena that lasts no longer than they do, with the GIL held, and calls no Python. */
 #ifndef DYN_CODEGEN_H
 #define DYN_CODEGEN_H
 #include "tracer/extern.h"
@@ -17,6 +17,8 @@ DYN_HIDDEN int dyn_fuse(DynLoops *p, DynReason *why, DynStr *error);
 DYN_HIDDEN int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error);
 DYN_HIDDEN int dyn_plan(DynLoops *p, DynReason *why, DynStr *error);
 DYN_HIDDEN int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error);
+/* keep.c: a copy of what is still needed when the stages are through; NULL: memory. */
+DYN_HIDDEN DynLoops *dyn_loops_keep(const DynLoops *p, DynArena *arena);
 /* The source as a program that times its kernels, with the GIL. */
 DYN_HIDDEN void dyn_emit_program(const DynLoops *p, const char *source, DynStr *out);
 DYN_HIDDEN int dyn_loops_verify(const DynLoops *p, DynStr *error);
@@ -29,7 +31,8 @@ typedef enum DynTier { DYN_TIER_EAGER, DYN_TIER_BUILTIN, DYN_TIER_NATIVE } DynTi
 DYN_HIDDEN DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source /* taken over */, const DynGraph *g);
 DYN_HIDDEN void dyn_artifact_incref(DynArtifact *a);
 DYN_HIDDEN void dyn_artifact_decref(DynArtifact *a); /* with the GIL */
-DYN_HIDDEN const char *dyn_artifact_source(const DynArtifact *a);
+/* The generated C, which is written again where it isn't kept (any more). */
+DYN_HIDDEN void dyn_artifact_source(const DynArtifact *a, DynStr *out);
 DYN_HIDDEN DynTier dyn_artifact_tier(const DynArtifact *a); /* with the GIL */
 DYN_HIDDEN DynReason dyn_artifact_failure(const DynArtifact *a,
                                           const char **detail); /* why there will be no native code; DYN_R_OK: none known */

@@ -70,8 +70,8 @@ DYN_HIDDEN void dyn_load_retain(DynLoaded *l);
 DYN_HIDDEN void dyn_load_release(DynLoaded *l);
 
 /* ---- artifact.c offers to build.c. Thread safe, no GIL needed, unless said. */
-/* The generated C (never NULL; valid while the artifact lives). "" when the graph has no kernel: nothing to build, already
- * native. */
+/* The generated C that is to be built (never NULL; valid until the artifact is settled). "" when the graph has no kernel, so there
+ * is nothing to build, or when it is built. */
 DYN_HIDDEN const char *dyn_artifact_text(const DynArtifact *a);
 DYN_HIDDEN bool dyn_artifact_is_later(const DynArtifact *a);           /* behind all that are not */
 DYN_HIDDEN const DynConfig *dyn_artifact_config(const DynArtifact *a); /* that it was made with, and is built with */
@@ -85,6 +85,8 @@ DYN_HIDDEN void dyn_artifact_unclaim(DynArtifact *a); /* back to 0: a fork dropp
 DYN_HIDDEN void dyn_artifact_publish(DynArtifact *a, DynLoaded *loaded);
 /* There will be no native code. detail is copied (may be NULL). */
 DYN_HIDDEN void dyn_artifact_fail(DynArtifact *a, DynReason why, const char *detail);
+/* One of both has happened, with the GIL: nobody builds it again, and its text goes. */
+DYN_HIDDEN void dyn_artifact_settle(DynArtifact *a);
 
 /* ---- build.c (threads) offers to artifact.c and exec.c. */
 /* fn(ctx, 0) … fn(ctx, nchunks - 1), each once, on any thread, returns when all are done. No GIL needed. Serial after a fork and

@@ -34,7 +34,8 @@ struct DynArtifact {
     const DynLoops *loops;
     const DynGraph *graph;
     long nnative; /* kernels that the object has to have */
-    DynStr source;
+    DynStr source;          /* empty when it is settled … */
+    const char *line;       /* … and written again behind this, NULL: nothing */
     DynStr first;           /* what is built of it, if not all … */
     DynArtifact *rest;      /* … and what has the rest, NULL; */
     DynNativeTable *joined; /* both in one table, once both are there */

@@ -124,6 +124,7 @@ void dyn_artifact_tune(DynArtifact *a) {
         if (!text.failed) {
             dyn_str_free(&a->source);
             a->source = text;
+            a->line = ways[choice].line;
             dyn_log(DYN_LOG_perf, "autotune: %s, as found before", ways[choice].name);
         }
         PyMem_RawFree(t);

@@ -20,7 +20,8 @@ typedef struct Job {
     DynEntry *entry;
     DynCapture *capture; /* the entry's */
     DynConfig config;
-    DynLoops *loops; /* NULL: nothing to build */
+    DynArena scratch; /* of the back end's stages */
+    DynLoops *loops;  /* NULL: nothing to build */
     DynStr source, error;
     DynReason why;
     DynDump dump;
@@ -72,6 +73,7 @@ static int verify(Job *j) {
     if (j->root->options->hands_on && !j->root->options->dynamic && pin(j->capture) < 0) {
         return fail(j, DYN_R_NO_MEMORY);
     }
+    dyn_graph_trim(&j->capture->graph); /* now, as the loop IR points to nodes */
     if (dyn_debug_wanted(&j->config, DYN_LOG_graph)) {
         dyn_graph_print(&j->capture->graph, &j->dump.graph);
     }
@@ -136,10 +138,10 @@ static int lower(Job *j) {
         dyn_count("graphs", "inexact");
         return 0;
     }
-    if (dyn_common(g, &j->capture->arena) < 0) {
+    if (dyn_common(g, &j->scratch) < 0) {
         return fail(j, DYN_R_NO_MEMORY);
     }
-    j->loops = dyn_lower(g, &j->capture->arena, &j->why, &j->error);
+    j->loops = dyn_lower(g, &j->scratch, &j->why, &j->error);
     return j->loops == NULL ? -1 : 0;
 }
 
@@ -190,7 +192,8 @@ static int build(Job *j) {
     if (j->config.debug) {
         dyn_emit_program(j->loops, dyn_str_at(&j->source), &j->dump.program);
     }
-    j->entry->artifact = dyn_artifact_new(j->loops, &j->source, &j->capture->graph);
+    const DynLoops *kept = dyn_loops_keep(j->loops, &j->capture->arena);
+    j->entry->artifact = kept == NULL ? NULL : dyn_artifact_new(kept, &j->source, &j->capture->graph);
     if (j->entry->artifact == NULL) {
         return fail(j, DYN_R_NO_MEMORY);
     }
@@ -397,6 +400,8 @@ static int rewrite(Job *j) {
 
 static int enter(Job *j) {
     DynEntry *e = j->entry;
+    dyn_capture_trim(j->capture);
+    dyn_guards_trim(e->guards);
     dyn_entry_incref(e);
     return dyn_cache_add(j->cache, e) < 0 ? fail(j, DYN_R_NO_MEMORY) : 0;
 }
@@ -462,6 +467,7 @@ void dyn_compile(DynCache *root, DynCapture *capture, PyObject *func, DynEntry *
     }
     PyErr_Clear();
     dyn_debug_free(&j.dump);
+    dyn_arena_free(&j.scratch);
     dyn_str_free(&j.source);
     dyn_str_free(&j.error);
     dyn_cache_decref(root);

@@ -15,6 +15,7 @@ typedef struct DynEnv { /* what a hit leaves behind: filled sources and symbols,
 } DynEnv;
 DYN_HIDDEN DynGuardProgram *dyn_guards_compile(const DynCapture *c); /* NULL: memory */
 DYN_HIDDEN void dyn_guards_free(DynGuardProgram *p);
+DYN_HIDDEN void dyn_guards_trim(DynGuardProgram *p); /* gives back room that it doesn't need */
 /* Slots that an env needs; the caller gives the memory (stack or heap), it is initialised by check. */
 DYN_HIDDEN void dyn_guards_sizes(const DynGuardProgram *p, uint32_t *nsrc, uint32_t *nsym);
 /* locals: the bound arguments (slots of the function's locals at entry). 1 hit, 0 miss. Never raises, runs no Python code. After

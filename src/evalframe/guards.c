@@ -144,6 +144,19 @@ void dyn_guards_free(DynGuardProgram *p) {
     PyMem_RawFree(p);
 }
 
+void dyn_guards_trim(DynGuardProgram *p) {
+    for (uint32_t i = 0; i < p->groups.n; i++) {
+        dyn_vec_trim(&p->groups.at[i].members);
+        dyn_vec_trim(&p->groups.at[i].guards);
+    }
+    dyn_vec_trim(&p->groups);
+    dyn_vec_trim(&p->steps);
+    dyn_vec_trim(&p->rest);
+    dyn_vec_trim(&p->constants);
+    dyn_vec_trim(&p->attrs);
+    dyn_vec_trim(&p->held);
+}
+
 void dyn_guards_sizes(const DynGuardProgram *p, uint32_t *nsrc, uint32_t *nsym) {
     *nsrc = p->capture->sources.v.n;
     *nsym = p->capture->syms.v.n;

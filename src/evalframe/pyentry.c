@@ -69,7 +69,11 @@ static PyObject *get_code(PyObject *self, void *none) {
 
 static PyObject *get_source(PyObject *self, void *none) {
     DynArtifact *a = entry_of(self)->artifact;
-    return PyUnicode_FromString(a == NULL ? "" : dyn_artifact_source(a));
+    DynStr text = {0};
+    if (a != NULL) {
+        dyn_artifact_source(a, &text);
+    }
+    return from_str(&text);
 }
 
 static PyObject *get_tier(PyObject *self, void *none) {

@@ -47,6 +47,17 @@ void dyn_capture_free(DynCapture *c) {
     PyMem_RawFree(c);
 }
 
+void dyn_capture_trim(DynCapture *c) {
+    dyn_vec_trim(&c->sources.v);
+    dyn_vec_trim(&c->syms.v);
+    dyn_vec_trim(&c->syms.same);
+    dyn_vec_free(&c->syms.index); /* finds rows for those who add some */
+    dyn_vec_trim(&c->guards);
+    dyn_vec_trim(&c->recipes);
+    dyn_vec_trim(&c->snapshots);
+    dyn_vec_trim(&c->effects);
+}
+
 uint32_t dyn_capture_recipe(DynCapture *c, DynRecipeKind kind, uint32_t id, PyObject *obj, uint32_t n, const uint32_t *items) {
     DynRecipe r = {.kind = (uint8_t)kind, .id = id, .obj = obj, .n = n};
     if (n > 0) {

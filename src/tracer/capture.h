@@ -168,6 +168,7 @@ typedef struct DynCapture {
 } DynCapture;
 DYN_HIDDEN DynCapture *dyn_capture_new(PyObject *code, const char *name);
 DYN_HIDDEN void dyn_capture_free(DynCapture *c);
+DYN_HIDDEN void dyn_capture_trim(DynCapture *c); /* nothing more is added: room that it doesn't need is given back */
 DYN_HIDDEN uint32_t dyn_capture_recipe(DynCapture *c, DynRecipeKind kind, uint32_t id, PyObject *obj, uint32_t n,
                                        const uint32_t *items);
 static inline uint32_t dyn_capture_constant(DynCapture *c, PyObject *obj) {

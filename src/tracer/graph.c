@@ -23,6 +23,15 @@ void dyn_graph_free(DynGraph *g) {
     dyn_vec_free(&g->places);
 }
 
+void dyn_graph_trim(DynGraph *g) {
+    dyn_vec_trim(&g->nodes);
+    dyn_vec_trim(&g->inputs);
+    dyn_vec_trim(&g->outputs);
+    dyn_vec_trim(&g->externs);
+    dyn_vec_trim(&g->checks);
+    dyn_vec_trim(&g->places);
+}
+
 uint32_t dyn_graph_add(DynGraph *g, DynOp op, DynDtype dtype, int ndim, int nargs, int naux) {
     DynNode n = {.op = (uint16_t)op,
                  .dtype = (uint8_t)dtype,

@@ -137,6 +137,7 @@ typedef struct DynGraph {
 
 DYN_HIDDEN int dyn_graph_init(DynGraph *g, DynArena *arena, const char *name, DynSources *sources, DynSyms *syms);
 DYN_HIDDEN void dyn_graph_free(DynGraph *g); /* drops references; arena memory is the owner's */
+DYN_HIDDEN void dyn_graph_trim(DynGraph *g); /* nothing more is added: room that it doesn't need is given back */
 /* A new node with room for nargs operands, naux numbers and ndim sizes; id or DYN_NONE. storage is set to the node itself.
  * The pointer dyn_graph_node() gives is valid until the next node is added. */
 DYN_HIDDEN uint32_t dyn_graph_add(DynGraph *g, DynOp op, DynDtype dtype, int ndim, int nargs, int naux);
