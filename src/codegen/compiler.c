@@ -18,10 +18,12 @@
 extern char **environ;
 
 #define OBJECT_LIMIT ((size_t)64 << 20)
+/* Linked into two mappings, not five: each page of an object is memory of the process, and most objects are smaller than one. */
+#define LINK_FLAGS "-s -Wl,-z,noseparate-code -Wl,-z,norelro -Wl,--build-id=none"
 /* Sinking moves the call of a function to the arm of a choice that it is for: a branch, and no vectors. */
 #define COMMON_FLAGS                                                                                                      \
     "-std=gnu11 -O3 -w -pipe -fPIC -shared -nostdlib -fopenmp-simd -ffp-contract=off -fno-math-errno -fno-trapping-math " \
-    "-fno-asynchronous-unwind-tables -fwrapv -fno-tree-sink"
+    "-fno-asynchronous-unwind-tables -fwrapv -fno-tree-sink " LINK_FLAGS
 #define FAST_MATH_FLAGS "-fassociative-math -freciprocal-math -fno-signed-zeros" /* not -ffast-math: see refused_flags */
 
 /* An object that is linked with one of these sets flush-to-zero for the whole process when it is loaded, or shortens x87
