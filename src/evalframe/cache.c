@@ -34,13 +34,10 @@ void dyn_entry_decref(DynEntry *e) {
     if (e->runner != NULL) {
         dyn_hit_runner_detach(e->runner);
     }
-    if (e->way_out != NULL) {
-        dyn_way_out_detach(e->way_out);
-    }
     Py_XDECREF(e->runner);
     Py_XDECREF(e->handed);
-    Py_XDECREF(e->way_out);
-    Py_XDECREF(e->waiting);
+    dyn_plain_free(&e->waiting);
+    dyn_plain_free(&e->aside);
     Py_XDECREF(e->function);
     Py_XDECREF(e->code);
     for (int i = 0; i < DYN_WAYS; i++) {
@@ -100,6 +97,7 @@ void dyn_cache_clear(DynCache *c) {
     c->dead = DYN_R_OK;
     c->idle = false;
     dyn_profit_clear(&c->profit);
+    dyn_loop_clear(c);
     while (c->entries.n > 0) {
         dyn_entry_decref(c->entries.at[--c->entries.n]);
     }
@@ -127,6 +125,7 @@ void dyn_cache_decref(DynCache *c) {
     dyn_vec_free(&c->entries);
     dyn_vec_free(&c->resumes);
     dyn_profit_clear(&c->profit);
+    dyn_loop_clear(c);
     PyMem_RawFree(c);
     dyn_options_decref(options);
     Py_DECREF(code);

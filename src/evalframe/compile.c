@@ -209,79 +209,7 @@ static int build(Job *j) {
     return 0;
 }
 
-/* ---- what is left in Python */
-
-/* The capture tells slots and positions of the code that ran; the entry's own code may be a resume code of it, with further slots
- * and moved. */
-typedef struct Shapes {
-    DynCode *own, *recorded;
-    uint32_t nslots;
-    bool *bound_before, *bound_after, *live_in, *null_before;
-    DynFrameShape before;
-    DynWay ways[DYN_WAYS];
-} Shapes;
-
-static void free_shapes(Shapes *s) {
-    for (int i = 0; i < DYN_WAYS; i++) {
-        Py_XDECREF(s->ways[i].resume);
-    }
-    if (s->recorded != NULL && s->recorded != s->own) {
-        dyn_decode_free(s->recorded);
-    }
-    if (s->own != NULL) {
-        dyn_decode_free(s->own);
-    }
-    PyMem_RawFree(s->bound_before);
-}
-
-static int make_shapes(Job *j, Shapes *s) {
-    DynCapture *c = j->capture;
-    DynEntry *e = j->entry;
-    bool moved = c->before.code != c->code;
-    uint32_t shift = moved ? (uint32_t)e->shift : 0;
-    s->own = dyn_decode((PyCodeObject *)c->code);
-    s->recorded = moved ? dyn_decode((PyCodeObject *)c->before.code) : s->own;
-    s->nslots = (uint32_t)dyn_code_nlocalsplus((PyCodeObject *)c->code);
-    bool *room = PyMem_RawCalloc(3 * (size_t)s->nslots + c->before.nstack + 1, sizeof *room);
-    s->bound_before = room;
-    e->state = DYN_NEW_N(&c->arena, uint32_t, c->before.nslots + c->before.nstack + 1);
-    if (s->own == NULL || s->recorded == NULL || room == NULL || e->state == NULL) {
-        return -1;
-    }
-    s->bound_after = room + s->nslots;
-    s->live_in = s->bound_after + s->nslots;
-    s->null_before = s->live_in + s->nslots;
-    for (uint32_t i = 0; i < c->before.nslots + c->before.nstack; i++) {
-        bool null = c->recipes.at[c->before.recipes[i]].kind == DYN_RC_NULL;
-        if (i < c->before.nslots) {
-            s->bound_before[i] = !null;
-        } else {
-            s->null_before[i - c->before.nslots] = null;
-        }
-        if (!null) {
-            e->state[e->nstate++] = c->before.recipes[i];
-        }
-    }
-    memset(s->live_in, 1, j->cache->sig.nargs);
-    s->before = (DynFrameShape){c->before.at + shift, c->before.nstack, s->bound_before, s->null_before};
-    for (uint32_t i = 0; i < DYN_WAYS; i++) {
-        const DynFrameShape *a = &c->after[i];
-        if (!c->ways[i]) {
-            continue;
-        }
-        memcpy(s->bound_after, a->bound, c->before.nslots * sizeof *room); /* the same on all of them */
-        s->ways[i].shape = (DynFrameShape){a->at + shift, a->nstack, s->bound_after, a->null_stack};
-    }
-    return 0;
-}
-
-static PyObject *function_of(PyObject *code, PyObject *func) {
-    PyObject *f = PyFunction_New(code, PyFunction_GET_GLOBALS(func)), *closure = PyFunction_GET_CLOSURE(func);
-    if (f != NULL && closure != NULL && dyn_code_nfree((PyCodeObject *)code) > 0 && PyFunction_SetClosure(f, closure) < 0) {
-        Py_CLEAR(f);
-    }
-    return f;
-}
+/* ---- what is left in Python (rewrite.c) */
 
 /* Recipes of inlined calls name resume codes so far; now their doors. */
 static int open_inner(Job *j) {
@@ -302,94 +230,20 @@ static int open_inner(Job *j) {
     return 0;
 }
 
-/* What runs until the segment's native code is there, where that can be in the middle of a call. */
-static int make_waiting(Job *j, Shapes *s) {
-    DynEntry *e = j->entry;
-    if (e->artifact == NULL || !dyn_decode_loops(s->own) || !j->capture->ways[DYN_WAY_NEXT] ||
-        !dyn_asm_may_wait(s->own, s->before.at)) {
-        return 0;
-    }
-    e->way_out = dyn_way_out_new(e, s->nslots, &s->before);
-    PyObject *code = e->way_out == NULL ? NULL : dyn_asm_waiting(s->own, e->way_out, &s->before, s->ways);
-    if (code != NULL) {
-        dyn_way_out_belongs_to(e->way_out, code);
-        e->waiting = function_of(code, j->func);
-        Py_DECREF(code);
-    }
-    return e->waiting == NULL ? -1 : 0;
-}
-
-/* The loop as it is, which is left where it is at its end. */
-static int make_idle(Job *j, Shapes *s) {
-    DynEntry *e = j->entry;
-    const DynWay *exit = &s->ways[DYN_WAY_JUMP];
-    if (e->artifact != NULL || !dyn_asm_may_wait(s->own, exit->shape.at)) {
-        return 0;
-    }
-    DynWay ways[DYN_WAYS] = {[DYN_WAY_NEXT] = *exit};
-    e->way_out = dyn_way_out_new(e, s->nslots, &exit->shape);
-    PyObject *code = e->way_out == NULL ? NULL : dyn_asm_waiting(s->own, e->way_out, &exit->shape, ways);
-    if (code != NULL) {
-        dyn_way_out_at_once(e->way_out);
-        dyn_way_out_belongs_to(e->way_out, code);
-        e->waiting = function_of(code, j->func);
-        e->idles = true;
-        Py_DECREF(code);
-    }
-    return e->waiting == NULL ? -1 : 0;
-}
-
-/* One trip of a for loop, at the end of which the next one begins. */
-static bool is_trip(const Job *j, const Shapes *s, const DynResume *next) {
-    uint32_t at = s->before.at < s->own->nunits ? s->own->at_unit[s->before.at] : DYN_NONE;
-    return at != DYN_NONE && s->own->v.at[at].op == DYN_I_FOR_ITER && !j->entry->works && next != NULL &&
-           next->code == j->capture->code && j->capture->ways[DYN_WAY_JUMP];
-}
-
-static int make_break(Job *j, Shapes *s) {
-    DynCapture *c = j->capture;
-    DynEntry *e = j->entry;
-    if (make_shapes(j, s) < 0) {
-        return -1;
-    }
-    bool trip = false;
-    for (uint32_t i = 0; i < DYN_WAYS; i++) {
-        if (!c->ways[i]) {
-            continue;
-        }
-        DynResume *next = dyn_cache_resume(j->root, s->recorded, &c->after[i], j->func);
-        if (next == NULL) {
-            return -1;
-        }
-        e->resume[i] = Py_NewRef(next->door);
-        trip = trip || (i == DYN_WAY_NEXT && is_trip(j, s, next));
-        s->ways[i].resume = dyn_hit_continuation_new(e->resume[i], c->before.nslots, s->nslots - c->before.nslots);
-        if (s->ways[i].resume == NULL) {
-            return -1;
-        }
-    }
-    e->runner = dyn_hit_runner_new(e);
-    e->code = e->runner == NULL ? NULL : dyn_asm_break(s->own, e->runner, s->live_in, &s->before, s->ways);
-    e->function = e->code == NULL ? NULL : function_of(e->code, j->func);
-    return e->function == NULL ? -1 : trip ? make_idle(j, s) : make_waiting(j, s);
-}
-
 static int rewrite(Job *j) {
     DynCapture *c = j->capture;
     DynEntry *e = j->entry;
-    Shapes s = {0};
     if (c->end != DYN_END_RETURN && c->before.code != c->code && c->before.code != j->resumes) {
         return fail(j, DYN_R_INTERNAL);
     }
     if (open_inner(j) < 0) { /* no row: reset() was called meanwhile */
         return fail(j, DYN_R_DISABLED);
     }
-    if (c->end == DYN_END_BREAK && make_break(j, &s) < 0) {
+    if (c->end == DYN_END_BREAK && dyn_rewrite_break(j->cache, e, j->func) < 0) {
         PyErr_Clear(); /* the frame is rebuilt at the break instead, and CPython does the rest */
         c->end = DYN_END_LEAVE;
         Py_CLEAR(e->code);
     }
-    free_shapes(&s);
     if (e->code != NULL && dyn_debug_wanted(&j->config, DYN_LOG_bytecode)) {
         dyn_debug_disassemble(c->code, &j->dump.bytecode);
         dyn_str_puts(&j->dump.bytecode, "\nrewritten:\n");

@@ -72,7 +72,7 @@ static PyObject *go_on(DynCache *c, PyObject *func, DynHit *hit, DynBound *b, Py
                        PyObject *kwnames) {
     PyObject *result;
     Py_INCREF(func);
-    if (hit->kind == DYN_HIT_BREAK || hit->kind == DYN_HIT_WAIT) {
+    if (dyn_hit_goes_on(hit->kind)) {
         DynNext next;
         result = dyn_hit_break(hit, func, b->slots, (DynSpent){NULL, 0}, &next);
         dyn_bind_free(b);
@@ -87,7 +87,7 @@ static PyObject *go_on(DynCache *c, PyObject *func, DynHit *hit, DynBound *b, Py
 
 /* Calls of functions that nobody asked for are counted. */
 static void count(const DynCache *c, DynHitKind kind) {
-    bool eager = kind == DYN_HIT_MISS || kind == DYN_HIT_PLAIN || kind == DYN_HIT_WAIT;
+    bool eager = kind != DYN_HIT_RETURN && kind != DYN_HIT_BREAK && kind != DYN_HIT_LEAVE;
     if (c->quiet && (!eager || c->works)) {
         dyn_count_call(eager ? DYN_SERVED_NOT : kind == DYN_HIT_RETURN ? DYN_SERVED : DYN_SERVED_PARTLY);
     }
@@ -159,20 +159,26 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
 
 /* One resume function, up to where it leaves another to do. Slots of the bound arguments are the tuple's own items, or a copy of
  * them: what is dropped are the tuple's references. */
-static PyObject *resume_one(DynDoor *d, PyObject *args, DynNext *next) {
+static PyObject *resume_one(DynDoor *d, PyObject *args, uint64_t run, DynNext *next) {
     PyObject *func = d->func, *result;
     DynSpent spent = {((PyTupleObject *)args)->ob_item, (size_t)PyTuple_GET_SIZE(args)};
     DynCache *c = d->cache;
     DynBound b;
     DynHit hit;
     *next = (DynNext){NULL, NULL};
-    if (c->idle || dyn_cpy_is_traced(PyThreadState_Get()) || dyn_cpy_short_of_stack() ||
+    DynLoopTurn turn = dyn_loop_turn(&c->loop, c, func, run);
+    if (c->idle || turn == DYN_LOOP_EAGER || dyn_cpy_is_traced(PyThreadState_Get()) || dyn_cpy_short_of_stack() ||
         dyn_bind(&c->sig, func, spent.at, (Py_ssize_t)spent.n, NULL, &b) < 0) {
         return dyn_hook_resume(NULL, func, spent);
     }
     dyn_cache_incref(c);
-    dyn_hit_find(c, func, b.slots, &hit);
-    if (hit.kind == DYN_HIT_BREAK || hit.kind == DYN_HIT_WAIT) {
+    if (turn == DYN_LOOP_ASIDE) {
+        hit = (DynHit){.kind = DYN_HIT_ASIDE, .entry = c->loop.aside};
+        dyn_entry_incref(hit.entry);
+    } else {
+        dyn_hit_find(c, func, b.slots, &hit);
+    }
+    if (dyn_hit_goes_on(hit.kind)) {
         result = dyn_hit_break(&hit, func, b.slots, spent, next);
         dyn_bind_free(&b);
     } else {
@@ -193,10 +199,12 @@ static PyObject *resume_one(DynDoor *d, PyObject *args, DynNext *next) {
 }
 
 PyObject *dyn_door_resume(DynNext next) {
+    static uint64_t runs;
     PyObject *result;
+    uint64_t run = ++runs; /* what is gone round in here is a loop */
     for (DynNext now = next;; now = next) {
         PyObject_GC_UnTrack(now.args); /* nobody is to see a tuple with holes */
-        result = resume_one((DynDoor *)now.door, now.args, &next);
+        result = resume_one((DynDoor *)now.door, now.args, run, &next);
         Py_DECREF(now.args);
         Py_DECREF(now.door);
         if (next.door == NULL) {

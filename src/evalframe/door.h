@@ -85,6 +85,7 @@ struct DynCache {
     uint32_t return_at; /* a RETURN_VALUE of the code, DYN_NONE: none; looked up by the hook */
     uint32_t useless;   /* calls in a row for which there was no entry, and nothing to record */
     DynProfit profit;   /* of a root */
+    DynLoopProfit loop; /* of a resume function's cache, where a loop comes round to it */
 };
 DYN_HIDDEN DynCache *dyn_cache_new(PyObject *code, DynOptions *options); /* NULL with MemoryError */
 DYN_HIDDEN void dyn_cache_incref(DynCache *c);
@@ -109,10 +110,14 @@ typedef enum DynHitKind {
     DYN_HIT_MISS,   /* no entry fits */
     DYN_HIT_PLAIN,  /* an entry fits, and the function is to be run as plain Python */
     DYN_HIT_WAIT,   /* … until there is native code: go on with dyn_hit_break. entry */
+    DYN_HIT_ASIDE,  /* … up to the end of the loop: as WAIT */
     DYN_HIT_RETURN, /* result: new reference, or NULL with an exception */
     DYN_HIT_BREAK,  /* entry, state: go on with dyn_hit_break */
     DYN_HIT_LEAVE   /* leave: go on with dyn_leave_call or dyn_leave_fill */
 } DynHitKind;
+static inline bool dyn_hit_goes_on(DynHitKind kind) { /* with dyn_hit_break */
+    return kind == DYN_HIT_BREAK || kind == DYN_HIT_WAIT || kind == DYN_HIT_ASIDE;
+}
 typedef struct DynLeave DynLeave;
 typedef struct DynHit {
     DynHitKind kind;
@@ -152,6 +157,13 @@ DYN_HIDDEN int dyn_hit_init(void);
  * given, the door is called with `args` (a tuple, taken over). more: what the instruction needs besides; may be NULL. */
 DYN_HIDDEN PyObject *dyn_inner_new(PyObject *door, PyObject *args, PyObject *more);
 DYN_HIDDEN int dyn_inner_init(void);
+
+/* ---- rewrite.c: what is left of an entry's stretch in Python. func: a function whose code the cache is for. */
+DYN_HIDDEN int dyn_rewrite_break(DynCache *cache, DynEntry *e, PyObject *func); /* -1 with an exception */
+/* The plain code is there, or was made; false: there can be none. */
+DYN_HIDDEN bool dyn_rewrite_waiting(DynEntry *e, PyObject *func);
+DYN_HIDDEN bool dyn_rewrite_aside(DynEntry *e, PyObject *func);
+DYN_HIDDEN void dyn_plain_free(DynPlain *p);
 
 /* ---- way_out.c: what waiting code asks at its trap: go on in the resume functions of `e`, because there is native code by now?
  * before: the frame's state there; copied. code: the waiting code, which will hold the object; borrowed. */

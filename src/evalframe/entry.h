@@ -40,6 +40,13 @@ typedef enum DynStage {
 } DynStage;
 extern DYN_HIDDEN const char *const dyn_stage_names[DYN_STAGE_COUNT];
 
+/* CPython's own code for an entry's stretch, with a trap where dynoc goes on. Made when it is first needed. */
+typedef struct DynPlain {
+    PyObject *function; /* NULL: there is none (yet) */
+    PyObject *way_out;  /* what its trap asks */
+    bool tried;
+} DynPlain;
+
 /* One cache entry: a segment of a function under guards. Refcounted under the GIL: the cache has one reference, each call that
  * runs it and each Python-visible Entry another. */
 typedef struct DynEntry {
@@ -50,11 +57,11 @@ typedef struct DynEntry {
     PyObject *code;             /* BREAK: the rewritten code object; NULL elsewhere until somebody asks for it */
     PyObject *function;         /* BREAK: function made of code; called on a hit */
     PyObject *runner;           /* BREAK: what code calls first */
-    PyObject *waiting;          /* BREAK, code with loops: function that runs while there is no native code yet; else NULL */
-    PyObject *way_out;          /* … what its trap asks */
+    DynPlain waiting;           /* BREAK, code with loops: what runs while there is no native code yet */
+    DynPlain aside;             /* BREAK, one trip of a for loop: the loop, which is left at its end */
     PyObject *resume[DYN_WAYS]; /* BREAK: the doors of the resume functions; NULL: no such way */
     bool works;                 /* its graph computes something */
-    bool idles;     /* one trip of a loop, without array work: waiting runs all that are left, and leaves at the loop's end */
+    bool idles;     /* one trip of a loop, without array work: `aside` runs all that are left */
     uint32_t trips; /* … that it was hit for, one after the other */
     bool wrong;     /* it was left where it had guessed */
     int64_t hits;

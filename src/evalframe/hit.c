@@ -180,9 +180,9 @@ static bool is_ready(DynEntry *e) {
     return false;
 }
 
-static void wait_in(DynEntry *e, DynHit *out) {
+static void hand_to_python(DynEntry *e, DynHitKind kind, DynHit *out) {
     dyn_entry_incref(e);
-    out->kind = DYN_HIT_WAIT;
+    out->kind = kind;
     out->entry = e;
 }
 
@@ -196,13 +196,13 @@ static bool is_idle(const DynCache *c, DynEntry *e, bool again) {
     return idle;
 }
 
-static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
+static void run_entry(DynEntry *e, PyObject *func, const DynEnv *env, DynHit *out) {
     const DynGraph *g = &e->capture->graph;
     Scratch s;
     out->kind = DYN_HIT_PLAIN;
     if (DYN_UNLIKELY(e->plain != DYN_R_OK) || (e->artifact != NULL && !is_ready(e))) {
-        if (e->plain == DYN_R_OK && e->waiting != NULL) {
-            wait_in(e, out);
+        if (e->plain == DYN_R_OK && dyn_rewrite_waiting(e, func)) {
+            hand_to_python(e, DYN_HIT_WAIT, out);
         }
         return;
     }
@@ -252,11 +252,13 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
             c->entries.at[0] = e;
         }
         dyn_entry_incref(e);
-        if (DYN_UNLIKELY(e->idles) && is_idle(c, e, i == 0)) {
+        if (DYN_UNLIKELY(e->idles) && is_idle(c, e, i == 0) && dyn_rewrite_aside(e, func)) {
             e->hits++;
-            wait_in(e, out);
+            hand_to_python(e, DYN_HIT_ASIDE, out);
+        } else if (DYN_UNLIKELY(c->loop.counts) && dyn_loop_counts_in(c, e, func)) {
+            hand_to_python(e, DYN_HIT_WAIT, out);
         } else {
-            run_entry(e, env, out);
+            run_entry(e, func, env, out);
         }
         dyn_env_clear(e->guards, env);
         if (DYN_UNLIKELY(e->wrong)) {
@@ -321,7 +323,11 @@ void dyn_hit_find(DynCache *c, PyObject *func, PyObject *const *slots, DynHit *o
 PyObject *dyn_hit_break(DynHit *hit, PyObject *func, PyObject *const *slots, DynSpent spent, DynNext *next) {
     DynEntry *e = hit->entry;
     PyCodeObject *code = (PyCodeObject *)e->capture->code;
-    PyObject *function = Py_NewRef(hit->kind == DYN_HIT_WAIT ? e->waiting : e->function), *result = NULL;
+    bool plain = hit->kind != DYN_HIT_BREAK;
+    PyObject *function = Py_NewRef(!plain                        ? e->function
+                                   : hit->kind == DYN_HIT_ASIDE ? e->aside.function
+                                                                : e->waiting.function);
+    PyObject *result = NULL;
     Running r = {.entry = e, .state = hit->state, .spent = spent, .outer = running};
     DynSignature sig;
     dyn_bind_signature(code, &sig);
@@ -335,8 +341,8 @@ PyObject *dyn_hit_break(DynHit *hit, PyObject *func, PyObject *const *slots, Dyn
         PyThreadState *ts = PyThreadState_Get();
         int lent = dyn_cpy_lend_stack(ts);
         running = &r;
-        result = hit->kind == DYN_HIT_WAIT ? dyn_hook_plain_bound(&sig, code, function, slots, spent)
-                                           : dyn_bind_call(&sig, code, function, slots, false); /* effects may be on them */
+        result = plain ? dyn_hook_plain_bound(&sig, code, function, slots, spent)
+                       : dyn_bind_call(&sig, code, function, slots, false); /* effects may be on them */
         running = r.outer;
         dyn_cpy_return_stack(ts, lent);
     }
@@ -371,7 +377,7 @@ static PyObject *run_by_hand(DynEntry *e, PyObject *const *args, Py_ssize_t narg
     if (env.src != NULL && env.sym != NULL && slots != NULL && func != NULL && nargs == (Py_ssize_t)sig.nargs) {
         memcpy(slots, args, (size_t)nargs * sizeof *args);
         if (dyn_guards_check(e->guards, func, slots, &env)) {
-            run_entry(e, &env, &hit);
+            run_entry(e, func, &env, &hit);
             dyn_env_clear(e->guards, &env);
         }
     }
@@ -382,6 +388,7 @@ static PyObject *run_by_hand(DynEntry *e, PyObject *const *args, Py_ssize_t narg
     case DYN_HIT_BREAK: dyn_entry_decref(hit.entry); return hit.state;
     case DYN_HIT_RETURN: return hit.result;
     case DYN_HIT_LEAVE: dyn_leave_free(hit.leave); break;
+    case DYN_HIT_WAIT: dyn_entry_decref(hit.entry); break;
     default: break;
     }
     PyErr_SetString(PyExc_RuntimeError, "this code object belongs to a dynoc cache entry, whose guards do not hold here");

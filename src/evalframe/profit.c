@@ -44,7 +44,7 @@ static double ns_per_cycle(void) {
     return (double)(ns - zero.ns) / (double)(cycles - zero.cycles);
 }
 
-double dyn_cycles_ns(uint64_t cycles) { return (double)cycles * ns_per_cycle(); }
+double dyn_cycles_ns(double cycles) { return cycles * ns_per_cycle(); }
 
 uint64_t dyn_cycles_of_ns(double ns) { return (uint64_t)(ns / ns_per_cycle()); }
 
@@ -91,31 +91,36 @@ static Verdict judge(const DynTrial *t) {
     return n < SAMPLES ? OPEN : sum > 1 && usual > 1 ? LOSES : PAYS;
 }
 
-static void tell_retired(const DynCache *c, double served, double eager) {
+void dyn_profit_tell_retired(const DynCache *c, const char *what, double served, double eager) {
     PyCodeObject *code = (PyCodeObject *)c->code;
     const char *name = PyUnicode_AsUTF8(code->co_qualname), *file = PyUnicode_AsUTF8(code->co_filename);
     PyErr_Clear();
     dyn_count_reason("retired", DYN_R_NO_PROFIT);
-    dyn_log(DYN_LOG_perf, "%s (%s:%d) is CPython's again: a call takes %.2f us served and %.2f us in CPython",
-            name ? name : "function", file ? file : "?", code->co_firstlineno, served * 1e-3, eager * 1e-3);
+    dyn_log(DYN_LOG_perf, "%s (%s:%d): %s is CPython's again: it takes %.3f us served and %.3f us in CPython",
+            name ? name : "function", file ? file : "?", code->co_firstlineno, what, dyn_cycles_ns(served) * 1e-3,
+            dyn_cycles_ns(eager) * 1e-3);
+}
+
+void dyn_profit_postpone(uint64_t *next, uint64_t *patience) {
+    double wait = *patience == 0 ? FIRST_PATIENCE_NS : dyn_cycles_ns((double)*patience);
+    *next = dyn_cycles() + dyn_cycles_of_ns(wait);
+    *patience = dyn_cycles_of_ns(wait * 2 < MOST_PATIENCE_NS ? wait * 2 : MOST_PATIENCE_NS);
 }
 
 static void conclude(DynCache *c, Verdict v) {
     DynProfit *p = &c->profit;
     double served = mean(&p->trial->served), eager = mean(&p->trial->eager);
     if (served > eager && c->quiet) {
-        dyn_budget_spend(dyn_cycles_ns((uint64_t)((served - eager) * p->trial->served.n)));
+        dyn_budget_spend(dyn_cycles_ns((served - eager) * p->trial->served.n));
     }
     p->gain = v == PAYS && eager > served ? (uint64_t)(eager - served) : 0;
     p->retired = v == LOSES;
     PyMem_RawFree(p->trial);
     p->trial = NULL;
-    double wait = p->patience == 0 ? FIRST_PATIENCE_NS : dyn_cycles_ns(p->patience);
-    p->next = dyn_cycles() + dyn_cycles_of_ns(wait);
-    p->patience = dyn_cycles_of_ns(wait * 2 < MOST_PATIENCE_NS ? wait * 2 : MOST_PATIENCE_NS);
+    dyn_profit_postpone(&p->next, &p->patience);
     p->calls = CALLS;
     if (p->retired) {
-        tell_retired(c, dyn_cycles_ns((uint64_t)served), dyn_cycles_ns((uint64_t)eager));
+        dyn_profit_tell_retired(c, "a call", served, eager);
     } else {
         dyn_count("profit", "kept");
     }
@@ -128,7 +133,7 @@ void dyn_profit_clear(DynProfit *p) {
 
 /* ---- calls */
 
-static bool is_measured(const DynCache *c) {
+bool dyn_profit_is_measured(const DynCache *c) {
     const DynOptions *o = c->options;
     return !o->eager && !o->hands_on && dyn_options_config(o).retire && !dyn_options_wait(o);
 }
@@ -144,7 +149,7 @@ bool dyn_profit_rests(DynCache *c) {
 
 static bool begin_trial(DynCache *c) {
     DynProfit *p = &c->profit;
-    bool due = c->entries.n > 0 && !c->recording && dyn_cycles() >= p->next && is_measured(c);
+    bool due = c->entries.n > 0 && !c->recording && dyn_cycles() >= p->next && dyn_profit_is_measured(c);
     if (due && (p->trial = PyMem_RawCalloc(1, sizeof *p->trial)) != NULL) {
         dyn_count("profit", "trials");
         return true;
@@ -156,13 +161,13 @@ static bool begin_trial(DynCache *c) {
 /* May CPython make a call, as far as that is known to be no great loss? */
 static bool is_affordable(const DynTrial *t) {
     double expected = t->eager.n > 0 ? mean(&t->eager) : mean(&t->served), so_far = (double)t->eager.all;
-    return so_far + expected < (double)(t->served.all + t->eager.all) / SHARE || dyn_cycles_ns((uint64_t)(so_far + expected)) < FREE_NS;
+    return so_far + expected < (double)(t->served.all + t->eager.all) / SHARE || dyn_cycles_ns(so_far + expected) < FREE_NS;
 }
 
 DynTurn dyn_profit_look(DynCache *c) {
     DynProfit *p = &c->profit;
     if (p->gain > 0 && c->quiet && p->trial == NULL) {
-        dyn_budget_gain(dyn_cycles_ns(p->gain * CALLS));
+        dyn_budget_gain(dyn_cycles_ns((double)p->gain * CALLS));
     }
     if (p->timing || (p->trial == NULL && !begin_trial(c))) {
         p->calls += p->calls == 0;

@@ -19,8 +19,13 @@ static inline uint64_t dyn_cycles(void) {
     return (uint64_t)dyn_now_ns();
 #endif
 }
-DYN_HIDDEN double dyn_cycles_ns(uint64_t cycles); /* as nanoseconds */
+struct DynCache;
+DYN_HIDDEN double dyn_cycles_ns(double cycles); /* as nanoseconds */
 DYN_HIDDEN uint64_t dyn_cycles_of_ns(double ns);
+DYN_HIDDEN bool dyn_profit_is_measured(const struct DynCache *c); /* may what is done for c depend on time? */
+/* The time of the next trial, and of the one behind it. */
+DYN_HIDDEN void dyn_profit_postpone(uint64_t *next, uint64_t *patience);
+DYN_HIDDEN void dyn_profit_tell_retired(const struct DynCache *c, const char *what, double served, double eager); /* cycles */
 
 /* ---- profit.c: calls of a function */
 typedef struct DynTrial DynTrial;
@@ -39,7 +44,6 @@ typedef enum DynTurn { /* how a call is to be made */
                        DYN_TURN_SERVE_TIMED,
                        DYN_TURN_EAGER_TIMED
 } DynTurn;
-struct DynCache;
 DYN_HIDDEN DynTurn dyn_profit_look(struct DynCache *c);
 /* What a timed call took; valid: it was made as its turn says, and to its end. */
 DYN_HIDDEN void dyn_profit_tell(struct DynCache *c, DynTurn turn, uint64_t began, bool valid);
@@ -53,6 +57,39 @@ static inline DynTurn dyn_profit_turn(DynProfit *p, struct DynCache *c) {
     }
     return dyn_profit_look(c);
 }
+
+/* ---- profit_loop.c: trips of a loop, by the cache of the resume function that they come round to */
+struct DynEntry;
+typedef struct DynLoopTrial DynLoopTrial;
+typedef struct DynLoopProfit {
+    DynLoopTrial *trial;     /* trips are being timed; NULL: they aren't */
+    struct DynEntry *aside;  /* retired: an entry of the cache whose plain code runs the loop to its end; NULL: … the function */
+    uint64_t run;            /* in which trips were counted last: one is one stay in dyn_door_resume */
+    uint64_t next, patience; /* as DynProfit's */
+    uint32_t trips;          /* in that run */
+    bool counts;             /* the next trips are CPython's, one by one, and are timed */
+    bool retired;            /* trips are CPython's */
+} DynLoopProfit;
+typedef enum DynLoopTurn {
+    DYN_LOOP_SERVE,
+    DYN_LOOP_ASIDE, /* CPython's to the end of the loop, by `aside` */
+    DYN_LOOP_EAGER  /* CPython's to the end of the function */
+} DynLoopTurn;
+#define DYN_LOOP_TRIPS 64 /* in a row, before it is asked whether they pay */
+DYN_HIDDEN DynLoopTurn dyn_loop_look(struct DynCache *c, PyObject *func, uint64_t run);
+static inline DynLoopTurn dyn_loop_turn(DynLoopProfit *l, struct DynCache *c, PyObject *func, uint64_t run) {
+    if (DYN_LIKELY(l->run == run && l->trial == NULL && !l->retired && l->trips < DYN_LOOP_TRIPS)) {
+        l->trips++;
+        return DYN_LOOP_SERVE;
+    }
+    return dyn_loop_look(c, func, run);
+}
+/* Trips of the loop are timed in the plain code of this entry of c. */
+DYN_HIDDEN bool dyn_loop_counts_in(struct DynCache *c, struct DynEntry *e, PyObject *func);
+/* A trap in plain code of the entry was reached. Is it being counted, and has it been often enough? */
+typedef enum DynLoopTick { DYN_TICK_NOT, DYN_TICK_ON, DYN_TICK_OUT } DynLoopTick;
+DYN_HIDDEN DynLoopTick dyn_loop_tick(const struct DynEntry *e);
+DYN_HIDDEN void dyn_loop_clear(struct DynCache *c);
 
 /* ---- budget.c: what dynoc may spend in a program that didn't ask for it (enable()): a share of the process's time so far, and
  * what was gained */

@@ -51,9 +51,12 @@ static PyObject *way_out_call(PyObject *self, PyObject *const *args, size_t narg
     const WayOut *w = (WayOut *)self;
     PyThreadState *ts = PyThreadState_Get();
     DynFrame *f = dyn_frame_current(ts);
-    bool out = w->entry != NULL && f != NULL && (PyObject *)dyn_frame_code(f) == w->code &&
-               (w->at_once || is_worth_it(w->entry)) && !dyn_cpy_is_traced(ts) && is_as_recorded(w, f);
-    return PyBool_FromLong(out);
+    if (w->entry == NULL || f == NULL || (PyObject *)dyn_frame_code(f) != w->code) {
+        Py_RETURN_FALSE;
+    }
+    DynLoopTick tick = w->at_once ? DYN_TICK_NOT : dyn_loop_tick(w->entry);
+    bool out = w->at_once || (tick == DYN_TICK_NOT ? is_worth_it(w->entry) : tick == DYN_TICK_OUT);
+    return PyBool_FromLong(out && !dyn_cpy_is_traced(ts) && is_as_recorded(w, f));
 }
 
 static void way_out_dealloc(PyObject *self) {

@@ -1,0 +1,215 @@
+/* rewrite.c: what is left of an entry's stretch in Python: the code that runs its graph and goes on behind it, and plain code, in
+ * which CPython runs the stretch itself up to a trap.
+ *
+ * compile.c asks for the first when an entry is made; plain code is made when a call first needs it (hit.c, profit_loop.c): where
+ * the entry waits for native code, and where a loop is left to CPython. The entry owns all of it. */
+#include "evalframe/door.h"
+
+/* The capture tells slots and positions of the code that ran; the entry's own code may be a resume code of it, with further slots
+ * and moved. */
+typedef struct Shapes {
+    DynCode *own, *recorded;
+    uint32_t nslots;
+    bool *bound_before, *bound_after, *live_in, *null_before;
+    DynFrameShape before;
+    DynWay ways[DYN_WAYS];
+} Shapes;
+
+static void free_shapes(Shapes *s) {
+    for (int i = 0; i < DYN_WAYS; i++) {
+        Py_XDECREF(s->ways[i].resume);
+    }
+    if (s->recorded != NULL && s->recorded != s->own) {
+        dyn_decode_free(s->recorded);
+    }
+    if (s->own != NULL) {
+        dyn_decode_free(s->own);
+    }
+    PyMem_RawFree(s->bound_before);
+}
+
+static bool is_null(const DynCapture *c, uint32_t i) { return c->recipes.at[c->before.recipes[i]].kind == DYN_RC_NULL; }
+
+static int make_shapes(const DynEntry *e, Shapes *s) {
+    const DynCapture *c = e->capture;
+    DynSignature sig;
+    bool moved = c->before.code != c->code;
+    uint32_t shift = moved ? (uint32_t)e->shift : 0;
+    s->own = dyn_decode((PyCodeObject *)c->code);
+    s->recorded = moved ? dyn_decode((PyCodeObject *)c->before.code) : s->own;
+    s->nslots = (uint32_t)dyn_code_nlocalsplus((PyCodeObject *)c->code);
+    bool *room = PyMem_RawCalloc(3 * (size_t)s->nslots + c->before.nstack + 1, sizeof *room);
+    s->bound_before = room;
+    if (s->own == NULL || s->recorded == NULL || room == NULL) {
+        return -1;
+    }
+    s->bound_after = room + s->nslots;
+    s->live_in = s->bound_after + s->nslots;
+    s->null_before = s->live_in + s->nslots;
+    for (uint32_t i = 0; i < c->before.nslots; i++) {
+        s->bound_before[i] = !is_null(c, i);
+    }
+    for (uint32_t i = 0; i < c->before.nstack; i++) {
+        s->null_before[i] = is_null(c, c->before.nslots + i);
+    }
+    dyn_bind_signature((PyCodeObject *)c->code, &sig);
+    memset(s->live_in, 1, sig.nargs);
+    s->before = (DynFrameShape){c->before.at + shift, c->before.nstack, s->bound_before, s->null_before};
+    for (uint32_t i = 0; i < DYN_WAYS; i++) {
+        const DynFrameShape *a = &c->after[i];
+        if (!c->ways[i]) {
+            continue;
+        }
+        memcpy(s->bound_after, a->bound, c->before.nslots * sizeof *room); /* the same on all of them */
+        s->ways[i].shape = (DynFrameShape){a->at + shift, a->nstack, s->bound_after, a->null_stack};
+    }
+    return 0;
+}
+
+static PyObject *function_of(PyObject *code, PyObject *func) {
+    PyObject *f = PyFunction_New(code, PyFunction_GET_GLOBALS(func)), *closure = PyFunction_GET_CLOSURE(func);
+    if (f != NULL && closure != NULL && dyn_code_nfree((PyCodeObject *)code) > 0 && PyFunction_SetClosure(f, closure) < 0) {
+        Py_CLEAR(f);
+    }
+    return f;
+}
+
+/* The ways on, to the doors that the entry has. */
+static int open_ways(const DynEntry *e, Shapes *s) {
+    const DynFrameState *before = &e->capture->before;
+    for (int i = 0; i < DYN_WAYS; i++) {
+        if (e->resume[i] == NULL) {
+            continue;
+        }
+        s->ways[i].resume = dyn_hit_continuation_new(e->resume[i], before->nslots, s->nslots - before->nslots);
+        if (s->ways[i].resume == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static const DynInstr *breaking_instruction(const Shapes *s) {
+    uint32_t at = s->before.at < s->own->nunits ? s->own->at_unit[s->before.at] : DYN_NONE;
+    return at == DYN_NONE ? NULL : &s->own->v.at[at];
+}
+
+/* Does the entry end where a for loop takes its next item, with both ways on. */
+static bool ends_at_loop(const DynEntry *e, const Shapes *s) {
+    const DynInstr *in = breaking_instruction(s);
+    return in != NULL && in->op == DYN_I_FOR_ITER && e->capture->ways[DYN_WAY_NEXT] && e->capture->ways[DYN_WAY_JUMP];
+}
+
+/* ---- the code that runs the graph */
+
+static int make_state(DynEntry *e) {
+    DynCapture *c = e->capture;
+    uint32_t n = c->before.nslots + c->before.nstack;
+    e->state = DYN_NEW_N(&c->arena, uint32_t, n + 1);
+    for (uint32_t i = 0; e->state != NULL && i < n; i++) {
+        if (!is_null(c, i)) {
+            e->state[e->nstate++] = c->before.recipes[i];
+        }
+    }
+    return e->state == NULL ? -1 : 0;
+}
+
+static int make_break(DynCache *cache, DynEntry *e, PyObject *func, Shapes *s) {
+    DynCapture *c = e->capture;
+    DynCache *root = cache->root != NULL ? cache->root : cache;
+    if (make_state(e) < 0 || make_shapes(e, s) < 0) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < DYN_WAYS; i++) {
+        DynResume *next = c->ways[i] ? dyn_cache_resume(root, s->recorded, &c->after[i], func) : NULL;
+        if (c->ways[i] && next == NULL) {
+            return -1;
+        }
+        e->resume[i] = next == NULL ? NULL : Py_NewRef(next->door);
+    }
+    if (open_ways(e, s) < 0) {
+        return -1;
+    }
+    e->runner = dyn_hit_runner_new(e);
+    e->code = e->runner == NULL ? NULL : dyn_asm_break(s->own, e->runner, s->live_in, &s->before, s->ways);
+    e->function = e->code == NULL ? NULL : function_of(e->code, func);
+    const DynCache *behind = e->resume[DYN_WAY_NEXT] == NULL ? NULL : dyn_door_cache(e->resume[DYN_WAY_NEXT]);
+    e->idles = !e->works && behind == cache && ends_at_loop(e, s);
+    return e->function == NULL ? -1 : 0;
+}
+
+int dyn_rewrite_break(DynCache *cache, DynEntry *e, PyObject *func) {
+    Shapes s = {0};
+    int done = make_break(cache, e, func, &s);
+    free_shapes(&s);
+    return done;
+}
+
+/* ---- plain code */
+
+void dyn_plain_free(DynPlain *p) {
+    if (p->way_out != NULL) {
+        dyn_way_out_detach(p->way_out);
+    }
+    Py_CLEAR(p->way_out);
+    Py_CLEAR(p->function);
+}
+
+/* The stretch as it is, with a trap in front of the instruction at `before`. */
+static void make_plain(DynEntry *e, PyObject *func, const Shapes *s, const DynFrameShape *before, const DynWay *ways,
+                       DynPlain *out) {
+    if (!dyn_asm_may_wait(s->own, before->at)) {
+        return;
+    }
+    out->way_out = dyn_way_out_new(e, s->nslots, before);
+    PyObject *code = out->way_out == NULL ? NULL : dyn_asm_waiting(s->own, out->way_out, before, ways);
+    if (code != NULL) {
+        dyn_way_out_belongs_to(out->way_out, code);
+        out->function = function_of(code, func);
+        Py_DECREF(code);
+    }
+}
+
+static void make_waiting(DynEntry *e, PyObject *func, Shapes *s) {
+    if (e->capture->ways[DYN_WAY_NEXT] && dyn_decode_loops(s->own)) {
+        make_plain(e, func, s, &s->before, s->ways, &e->waiting);
+    }
+}
+
+static void make_aside(DynEntry *e, PyObject *func, Shapes *s) {
+    const DynWay *exit = &s->ways[DYN_WAY_JUMP];
+    DynWay ways[DYN_WAYS] = {[DYN_WAY_NEXT] = *exit};
+    if (ends_at_loop(e, s)) {
+        make_plain(e, func, s, &exit->shape, ways, &e->aside);
+        if (e->aside.way_out != NULL) {
+            dyn_way_out_at_once(e->aside.way_out);
+        }
+    }
+}
+
+typedef void PlainMaker(DynEntry *e, PyObject *func, Shapes *s);
+
+/* Made once; what can't be made isn't tried again. */
+static bool have(DynEntry *e, PyObject *func, DynPlain *p, PlainMaker *make) {
+    if (p->tried || e->capture->end != DYN_END_BREAK) {
+        return p->function != NULL;
+    }
+    Shapes s = {0};
+    DynRaised before = dyn_callback_begin();
+    p->tried = true;
+    if (make_shapes(e, &s) == 0 && open_ways(e, &s) == 0) {
+        make(e, func, &s);
+    }
+    PyErr_Clear();
+    free_shapes(&s);
+    dyn_callback_end(before);
+    return p->function != NULL;
+}
+
+bool dyn_rewrite_waiting(DynEntry *e, PyObject *func) {
+    return have(e, func, &e->waiting, make_waiting);
+}
+
+bool dyn_rewrite_aside(DynEntry *e, PyObject *func) {
+    return have(e, func, &e->aside, make_aside);
+}
