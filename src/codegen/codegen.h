@@ -79,7 +79,8 @@ typedef struct DynViews {
     const uint64_t *checks;
     uint64_t check;
 } DynViews;
-typedef struct DynRun {
+typedef struct DynRun DynRun;
+struct DynRun {
     PyObject *const *inputs;  /* exact ndarrays that passed their guards, in graph.inputs order, kept alive by the caller */
     PyObject *const *sources; /* the objects at sources, for extern calls that take them */
     DynViews views;
@@ -87,8 +88,11 @@ typedef struct DynRun {
     PyObject **outputs; /* out: new references in graph.outputs order (arrays, NumPy scalars for DYN_NODE_NPSCALAR) */
     uint32_t snapshot;  /* LEFT */
     PyObject *error;    /* LEFT: the exception that is to be raised there, or NULL: strong */
-    PyObject **values;  /* LEFT: new array (PyMem) of node values, NULL where not materialised; new references */
-} DynRun;
+    PyObject **values;  /* LEFT: new array (PyMem) of node values, NULL where nobody needs them; new references */
+    /* LEFT: makes those that `snapshot` needs and that the artifact hasn't made. 0, or -1 with an exception: the others stay. */
+    int (*complete)(void *owner, DynRun *run);
+    void *owner;
+};
 DYN_HIDDEN DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run);
 
 /* The reference interpreter: evaluates graph node by node with NumPy itself (the oracle of tests, DYNOC_CHECK, and what leaving

@@ -5,7 +5,7 @@
  * happened already. */
 #include "base/log.h"
 #include "base/torch.h"
-#include "codegen/codegen.h"
+#include "codegen/lanes.h"
 #include "tracer/extern.h"
 
 typedef struct Interp {
@@ -159,6 +159,14 @@ static PyObject *run_reduce(Interp *x, const DynNode *n) {
     }
     PyObject *args = f && a && axes ? PyTuple_Pack(2, a, axes) : NULL;
     PyObject *kwargs = args ? Py_BuildValue("{s:i}", "keepdims", (int)n->aux[0]) : NULL;
+    if (kwargs && n->flags & DYN_NODE_OR_NOTHING) {
+        DynPart identity = dyn_part_identity(n->op, n->compute);
+        PyObject *initial = PyArray_ToScalar(&identity, (PyArrayObject *)a);
+        if (!initial || PyDict_SetItemString(kwargs, "initial", initial) < 0) {
+            Py_CLEAR(kwargs);
+        }
+        Py_XDECREF(initial);
+    }
     if (kwargs) {
         r = PyObject_Call(f, args, kwargs);
     }

@@ -492,27 +492,46 @@ static PyObject *extern_operand(void *ctx, DynArg arg) {
     return value_of(c, arg.id);
 }
 
-/* What exists before node `at`, for whoever goes on there. */
-static DynRunStatus leave(Call *c, uint32_t at) {
+/* What exists before node `at`. 0, or -1 with an exception. */
+static int take_values(Call *c, uint32_t at) {
     const DynGraph *g = c->p->graph;
     c->run->snapshot = dyn_graph_node(g, at)->snapshot;
     c->run->values = PyMem_Calloc(g->nodes.n + 1, sizeof(PyObject *));
     if (!c->run->values) {
         PyErr_NoMemory();
-        return DYN_RUN_ERROR;
+        return -1;
     }
     for (uint32_t i = 0; i < at; i++) {
         const DynNode *n = dyn_graph_node(g, i);
         if ((n->op == DYN_OP_INPUT || c->objects[i]) && !(c->run->values[i] = value_of(c, i))) {
-            while (i-- > 0) {
-                Py_XDECREF(c->run->values[i]);
-            }
-            PyMem_Free(c->run->values);
-            c->run->values = NULL;
-            return DYN_RUN_ERROR;
+            return -1;
         }
     }
-    return DYN_RUN_LEFT;
+    return 0;
+}
+
+static void drop_values(Call *c) {
+    for (uint32_t i = 0; c->run->values && i < c->p->graph->nodes.n; i++) {
+        Py_XDECREF(c->run->values[i]);
+    }
+    PyMem_Free(c->run->values);
+    c->run->values = NULL;
+}
+
+/* What whoever goes on before node `at` needs. Values that no kernel made are made by NumPy now. Where one of them warns or
+ * raises, eager makes the whole call, and says so in its own words and place. again: the call may be made again. */
+static DynRunStatus leave(Call *c, uint32_t at, bool again) {
+    again = again && can_repeat(c);
+    be_strict(c, again && !c->p->tensors);
+    if (take_values(c, at) == 0 && c->run->complete(c->run->owner, c->run) == 0) {
+        return DYN_RUN_LEFT;
+    }
+    drop_values(c);
+    if (!again) {
+        return DYN_RUN_ERROR;
+    }
+    PyErr_Clear();
+    return repeat(c);
 }
 
 /* Where the results lie, and memory for what has sizes only now. */
@@ -533,7 +552,7 @@ static DynRunStatus after_extern(Call *c, uint32_t node) {
  * left. */
 static DynRunStatus leave_raising(Call *c, uint32_t node) {
     PyObject *error = dyn_extern_raised(&c->p->graph->externs.at[dyn_graph_node(c->p->graph, node)->extern_index]);
-    DynRunStatus status = leave(c, node);
+    DynRunStatus status = leave(c, node, false);
     if (status == DYN_RUN_LEFT) {
         c->run->error = error;
     } else {
@@ -641,7 +660,7 @@ static DynRunStatus extern_step(Call *c, uint32_t node) {
         return due;
     }
     if (can_leave && dyn_config.force_leave >= 0 && c->reached++ == dyn_config.force_leave) {
-        return leave(c, node);
+        return leave(c, node, true);
     }
     if (x->product ? run_product(c, node) : x->own && dyn_exec_own(c->p->graph, node, c->geoms, c->objects, c->run->sym)) {
         return after_extern(c, node);
@@ -661,7 +680,7 @@ static DynRunStatus extern_step(Call *c, uint32_t node) {
     if (can_leave &&
         !(once && !x->marked && status == DYN_EXTERN_OTHER)) { /* whoever goes on makes the call again, and its exception */
         PyErr_Clear();
-        return leave(c, node);
+        return leave(c, node, !acts);
     }
     if (status == DYN_EXTERN_OTHER) {
         PyErr_Format(PyExc_SystemError, "dynoc: %s gave another kind of result than before", x->name);

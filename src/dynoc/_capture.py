@@ -17,7 +17,7 @@ from dynoc import _reference
 from dynoc._errors import BackendError
 from dynoc._graph import Graph
 
-NPSCALAR, VIEW, READONLY, OBJECT, TENSOR = 1, 2, 16, 64, 128  # DYN_NODE_* of src/tracer/graph.h
+NPSCALAR, VIEW, READONLY, OBJECT, TENSOR, OR_NOTHING = 1, 2, 16, 64, 128, 2048  # DYN_NODE_* of src/tracer/graph.h
 DTYPES = {"bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16"}
 DTYPES |= {"u32": "uint32", "u64": "uint64", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
 DTYPES |= {"c64": "complex64", "c128": "complex128"}
@@ -120,6 +120,14 @@ def copy_in_order(a, dtype, order):
         return new
     back = [order.index(i) for i in range(len(order))]
     return a.permute(order).to(dtype, copy=True, memory_format=sys.modules["torch"].contiguous_format).permute(back)
+
+
+def identity(name, dtype):
+    """What "max" or "min" of no elements are where something follows that they are combined with."""
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min if name == "max" else np.iinfo(dtype).max
+    infinity = -np.inf if name == "max" else np.inf
+    return complex(infinity, infinity) if dtype.kind == "c" else infinity
 
 
 def product(a, dims, keepdim, dtype):
@@ -342,8 +350,8 @@ class Capture:
         a = self.operand(n["args"][0], n["compute"], torch)
         keep, axes = bool(n["aux"][0]), n["aux"][1:]
         if not torch:
-            made = self.call(getattr(np, n["function"]), a, axis=axes or None, keepdims=keep)
-            return made
+            nothing = {"initial": identity(n["function"], self.dtype(n["compute"], False))} if n["flags"] & OR_NOTHING else {}
+            return self.call(getattr(np, n["function"]), a, axis=axes or None, keepdims=keep, **nothing)
         rank = len(self.data["nodes"][n["args"][0][1]]["shape"])
         axes = axes or tuple(range(rank))
         if n["function"] == "prod":

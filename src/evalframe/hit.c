@@ -74,8 +74,10 @@ static DynRunStatus run_nothing(const DynGraph *g, DynRun *run) {
     return DYN_RUN_OK;
 }
 
-/* Values that the frames of a snapshot need and that the artifact never made. 0, or -1 with an exception. */
-static int complete_values(const DynCapture *c, const DynSnapshot *s, DynRun *run) {
+/* Values that the frames of a snapshot need and that the artifact never made. */
+static int complete_values(void *owner, DynRun *run) {
+    const DynCapture *c = owner;
+    const DynSnapshot *s = &c->snapshots.at[run->snapshot];
     uint32_t nnodes = c->graph.nodes.n;
     int done = -1;
     bool *need = PyMem_Calloc(nnodes + 1, sizeof *need), *one = PyMem_Calloc(nnodes + 1, sizeof *one);
@@ -119,9 +121,7 @@ static void left_in_the_middle(DynEntry *e, const DynEnv *env, DynRun *run, DynH
     const DynSnapshot *s = &c->snapshots.at[run->snapshot];
     dyn_count_reason("graph_breaks", DYN_R_LEFT);
     e->wrong = c->guesses && run->error == NULL;
-    if (complete_values(c, s, run) == 0) {
-        out->leave = dyn_leave_new(e, env, run->values, s->effects, s->frames, s->nframes);
-    }
+    out->leave = dyn_leave_new(e, env, run->values, s->effects, s->frames, s->nframes);
     free_values(run->values, c->graph.nodes.n);
     if (out->leave != NULL) {
         dyn_leave_raise(out->leave, run->error);
@@ -214,7 +214,8 @@ static void run_entry(DynEntry *e, PyObject *func, const DynEnv *env, DynHit *ou
     for (uint32_t i = 0; i < g->inputs.n; i++) {
         s.inputs[i] = env->src[dyn_graph_node(g, g->inputs.at[i])->source];
     }
-    DynRun run = {.inputs = s.inputs, .sources = env->src, .views = env->views, .sym = env->sym, .outputs = s.outputs};
+    DynRun run = {.inputs = s.inputs, .sources = env->src, .views = env->views, .sym = env->sym, .outputs = s.outputs,
+                  .complete = complete_values, .owner = e->capture};
     DynRunStatus status = DYN_LIKELY(e->artifact != NULL) ? dyn_artifact_run(e->artifact, &run)
                           : e->handed != NULL             ? dyn_hit_handed(e, &run)
                           : e->interpreted                ? dyn_hit_eager(g, &run, e->capture->writes)

@@ -8,7 +8,7 @@
 #include "codegen/flags.h"
 
 /* An extern call didn't end well: can whoever goes on in front of it make it again, or raise its exception? */
-static DynRunStatus leave(const DynGraph *g, DynRun *run, DynExternStatus status, uint32_t at) {
+static DynRunStatus leave(const DynGraph *g, DynRun *run, PyObject **values, DynExternStatus status, uint32_t at) {
     const DynNode *n = dyn_graph_node(g, at);
     const DynExtern *x = &g->externs.at[n->extern_index];
     if (n->snapshot == DYN_NONE || (status == DYN_EXTERN_OTHER && x->once)) {
@@ -19,7 +19,12 @@ static DynRunStatus leave(const DynGraph *g, DynRun *run, DynExternStatus status
         run->error = dyn_extern_raised(x);
     }
     PyErr_Clear();
-    return DYN_RUN_LEFT;
+    run->values = values;
+    if (run->complete(run->owner, run) == 0) {
+        return DYN_RUN_LEFT;
+    }
+    Py_CLEAR(run->error);
+    return DYN_RUN_ERROR;
 }
 
 static DynRunStatus run_nodes(const DynGraph *g, DynRun *run, bool writes, PyObject **values) {
@@ -27,7 +32,7 @@ static DynRunStatus run_nodes(const DynGraph *g, DynRun *run, bool writes, PyObj
         if (writes && dyn_graph_node(g, i)->op == DYN_OP_EXTERN) {
             DynExternStatus status = dyn_interp_extern(g, run, values, i);
             if (status != DYN_EXTERN_OK) {
-                return leave(g, run, status, i);
+                return leave(g, run, values, status, i);
             }
         } else if (values[i] == NULL && (values[i] = dyn_interp_node(g, run, values, i)) == NULL) {
             return DYN_RUN_ERROR;
@@ -49,8 +54,7 @@ DynRunStatus dyn_hit_eager(const DynGraph *g, DynRun *run, bool writes) {
         status = run_nodes(g, run, writes, values);
     }
     dyn_flags_lenient(strict);
-    if (status == DYN_RUN_LEFT) {
-        run->values = values;
+    if (status == DYN_RUN_LEFT) { /* who goes on there has them */
         return status;
     }
     for (uint32_t i = 0; values != NULL && i < g->nodes.n; i++) {

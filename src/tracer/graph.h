@@ -37,6 +37,7 @@ typedef struct DynArg {
 #define DYN_NODE_TENSOR 128u     /* eager's value is a tensor of PyTorch's: torch.h */
 #define DYN_NODE_DENSE 256u      /* of an extern call: elements lie densely, in the order of the layout; looked at behind it */
 #define DYN_NODE_TURNED 512u     /* of a GATHER: eager's value is a view of what it found, which has its axes in another order */
+#define DYN_NODE_OR_NOTHING 2048u /* a MAX or MIN that may be of nothing, and is its identity then: `initial=` follows */
 #define DYN_NODE_TWIN 1024u      /* an earlier node has its value, and whoever reads it reads that: codegen/common.c */
 #define DYN_NODE_WRITE_WARNS 32u /* a BROADCAST that can be written, with a warning: np.broadcast_arrays */
 

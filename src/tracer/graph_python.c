@@ -182,12 +182,30 @@ static void put_elementwise(const Writer *w, const DynNode *n) {
         put_cast(w->out, n->dtype);
 }
 
+/* What a MAX or MIN of nothing gives. */
+static void put_identity(const Writer *w, const DynNode *n) {
+    char kind = dyn_dtypes[n->compute].kind;
+    bool high = n->op == DYN_OP_MIN;
+    const char *infinity = high ? "np.inf" : "-np.inf";
+    dyn_str_puts(w->out, ", initial=");
+    if (kind == 'i' || kind == 'u') {
+        dyn_str_puts(w->out, "np.iinfo(");
+        put_dtype(w->out, n->compute);
+        dyn_str_puts(w->out, high ? ").max" : ").min");
+    } else if (kind == 'c')
+        dyn_str_printf(w->out, "complex(%s, %s)", infinity, infinity);
+    else
+        dyn_str_puts(w->out, infinity);
+}
+
 static void put_reduce(const Writer *w, const DynNode *n) {
     dyn_str_printf(w->out, "np.%s(", dyn_ops[n->op].text);
     put_operand(w, w->out, n->args[0], n->compute, false);
     for (int i = 1; i < n->naux; i++)
         dyn_str_printf(w->out, i > 1 ? ", %lld" : ", axis=(%lld", (long long)n->aux[i]);
     dyn_str_puts(w->out, n->naux == 2 ? ",)" : n->naux > 2 ? ")" : "");
+    if (n->flags & DYN_NODE_OR_NOTHING)
+        put_identity(w, n);
     dyn_str_puts(w->out, n->aux[0] ? ", keepdims=True)" : ")");
     put_result_cast(w, n);
 }

@@ -166,6 +166,7 @@ static void print_node(const DynGraph *g, const Names *names, uint32_t id, DynSt
     dyn_str_puts(out, n->flags & DYN_NODE_TENSOR ? " tensor" : "");
     dyn_str_puts(out, n->flags & DYN_NODE_DENSE ? " dense" : "");
     dyn_str_puts(out, n->flags & DYN_NODE_TURNED ? " turned" : "");
+    dyn_str_puts(out, n->flags & DYN_NODE_OR_NOTHING ? " ornothing" : "");
     print_constants(g, n, out);
     print_place(g, n, out);
     dyn_str_putc(out, '\n');
@@ -473,6 +474,7 @@ static int parse_tail(Parser *p, Line *n) {
     n->flags |= take(p, "tensor") ? DYN_NODE_TENSOR : 0;
     n->flags |= take(p, "dense") ? DYN_NODE_DENSE : 0;
     n->flags |= take(p, "turned") ? DYN_NODE_TURNED : 0;
+    n->flags |= take(p, "ornothing") ? DYN_NODE_OR_NOTHING : 0;
     return 0;
 }
 

@@ -72,6 +72,8 @@ static int check_types(Check *c, const DynNode *n) {
         return bad(c, "result is not bool");
     if (row->dtype == DYN_DT_LOGICAL && n->compute != DYN_BOOL)
         return bad(c, "does not compute in bool");
+    if ((n->flags & DYN_NODE_OR_NOTHING) && (row->kind != DYN_K_REDUCE || row->guard != DYN_G_NONEMPTY))
+        return bad(c, "not an operator of which nothing has no value");
     if ((n->flags & DYN_NODE_NPSCALAR) && n->ndim != 0)
         return bad(c, "NumPy scalar of a rank");
     for (int i = 0; i < n->ndim; i++) {

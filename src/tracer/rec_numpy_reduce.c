@@ -23,7 +23,7 @@ static uint32_t reduce_nothing(DynRec *r, DynOp op, uint32_t a, DynDtype dtype) 
     return dyn_np_elementwise_as(r, DYN_OP_ADD, dtype, dtype, args, 2);
 }
 
-/* may_be_empty: for rows that have no result of nothing. */
+/* may_be_empty: also for rows that have no result of nothing; somebody combines the identity that they give then. */
 static uint32_t reduce_node(DynRec *r, DynOp op, uint32_t a, int naxes, const int *axes, bool keepdims, DynDtype dtype,
                             bool may_be_empty) {
     DynNode *n = node_at(r, a);
@@ -56,6 +56,7 @@ static uint32_t reduce_node(DynRec *r, DynOp op, uint32_t a, int naxes, const in
         return id;
     n = node_at(r, id);
     memcpy(n->shape, shape, sizeof(*shape) * (size_t)ndim);
+    n->flags |= may_be_empty && dyn_ops[op].guard == DYN_G_NONEMPTY ? DYN_NODE_OR_NOTHING : 0;
     n->aux[0] = keepdims;
     for (int i = 0; i < naxes; i++)
         n->aux[1 + i] = axes[i];

@@ -37,6 +37,10 @@ def choices(x, t, k):
     return np.where(t, 1.5, -x[0, 0]), t & ~t[::-1], np.logical_or(k, 0), k // 3, k >> 1, x[k[:3]], np.take(x, k[1:4], axis=1)
 
 
+def extremes(x, k):
+    return np.min(x, initial=0.5), np.max(k, axis=0, initial=3, keepdims=True), np.max(-x, axis=1, initial=-1)
+
+
 def calls(x):
     q, r = np.linalg.qr(x[:8])
     values, vectors = np.linalg.eigh(x[:8] @ x[:8].T)
@@ -71,6 +75,7 @@ CASES = [
     (halves, F),
     (views, F, G),
     (choices, F, TRUTH, INTEGERS[:12]),
+    (extremes, F, INTEGERS.reshape(5, 2)),
     (calls, F),
     (making, F, 4),
     (scattered, F, INTEGERS),
