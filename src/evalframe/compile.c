@@ -239,6 +239,10 @@ static int rewrite(Job *j) {
     if (open_inner(j) < 0) { /* no row: reset() was called meanwhile */
         return fail(j, DYN_R_DISABLED);
     }
+    if (c->end == DYN_END_PASS && dyn_rewrite_pass(j->cache, e, j->func) < 0) {
+        PyErr_Clear();
+        return fail(j, DYN_R_NOT_REBUILDABLE);
+    }
     if (c->end == DYN_END_BREAK && dyn_rewrite_break(j->cache, e, j->func) < 0) {
         PyErr_Clear(); /* the frame is rebuilt at the break instead, and CPython does the rest */
         c->end = DYN_END_LEAVE;

@@ -160,6 +160,7 @@ DYN_HIDDEN int dyn_inner_init(void);
 
 /* ---- rewrite.c: what is left of an entry's stretch in Python. func: a function whose code the cache is for. */
 DYN_HIDDEN int dyn_rewrite_break(DynCache *cache, DynEntry *e, PyObject *func); /* -1 with an exception */
+DYN_HIDDEN int dyn_rewrite_pass(DynCache *cache, DynEntry *e, PyObject *func);  /* -1, perhaps with an exception */
 /* The plain code is there, or was made; false: there can be none. */
 DYN_HIDDEN bool dyn_rewrite_waiting(DynEntry *e, PyObject *func);
 DYN_HIDDEN bool dyn_rewrite_aside(DynEntry *e, PyObject *func);

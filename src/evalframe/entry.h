@@ -58,8 +58,8 @@ typedef struct DynEntry {
     PyObject *function;         /* BREAK: function made of code; called on a hit */
     PyObject *runner;           /* BREAK: what code calls first */
     DynPlain waiting;           /* BREAK, code with loops: what runs while there is no native code yet */
-    DynPlain aside;             /* BREAK, one trip of a for loop: the loop, which is left at its end */
-    PyObject *resume[DYN_WAYS]; /* BREAK: the doors of the resume functions; NULL: no such way */
+    DynPlain aside;             /* BREAK, one trip of a for loop: the loop, which is left at its end; PASS: up to the end */
+    PyObject *resume[DYN_WAYS]; /* BREAK, PASS: the doors of the resume functions; NULL: no such way */
     bool works;                 /* its graph computes something */
     bool idles;     /* one trip of a loop, without array work: `aside` runs all that are left */
     uint32_t trips; /* … that it was hit for, one after the other */

@@ -160,7 +160,7 @@ static void finish(DynEntry *e, const DynEnv *env, PyObject **outputs, DynHit *o
         dyn_entry_incref(e);
         out->entry = e;
         return;
-    default:
+    default: /* what is passed never comes here */
         out->kind = DYN_HIT_LEAVE;
         out->leave = dyn_leave_new(e, env, outputs, c->done, &c->before, 1);
         if (out->leave == NULL) {
@@ -194,6 +194,12 @@ static bool is_idle(const DynCache *c, DynEntry *e, bool again) {
         idle = !c->entries.at[i]->works;
     }
     return idle;
+}
+
+/* Has the entry nothing to run but CPython's own code, up to where dynoc goes on. */
+static inline bool is_python(const DynCache *c, DynEntry *e, PyObject *func, bool again) {
+    bool plain = e->capture->end == DYN_END_PASS || (e->idles && is_idle(c, e, again));
+    return plain && dyn_rewrite_aside(e, func);
 }
 
 static void run_entry(DynEntry *e, PyObject *func, const DynEnv *env, DynHit *out) {
@@ -253,7 +259,7 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
             c->entries.at[0] = e;
         }
         dyn_entry_incref(e);
-        if (DYN_UNLIKELY(e->idles) && is_idle(c, e, i == 0) && dyn_rewrite_aside(e, func)) {
+        if (DYN_UNLIKELY(is_python(c, e, func, i == 0))) {
             e->hits++;
             hand_to_python(e, DYN_HIT_ASIDE, out);
         } else if (DYN_UNLIKELY(c->loop.counts) && dyn_loop_counts_in(c, e, func)) {

@@ -102,7 +102,8 @@ static PyObject *get_hits(PyObject *self, void *none) { return PyLong_FromLongLo
 static PyObject *get_number(PyObject *self, void *none) { return PyLong_FromUnsignedLong(entry_of(self)->number); }
 
 static PyObject *get_end(PyObject *self, void *none) {
-    static const char *const names[] = {[DYN_END_RETURN] = "return", [DYN_END_BREAK] = "break", [DYN_END_LEAVE] = "leave"};
+    static const char *const names[] = {
+        [DYN_END_RETURN] = "return", [DYN_END_BREAK] = "break", [DYN_END_LEAVE] = "leave", [DYN_END_PASS] = "break"};
     return PyUnicode_FromString(names[entry_of(self)->capture->end]);
 }
 

@@ -46,10 +46,11 @@ static int make_shapes(const DynEntry *e, Shapes *s) {
     s->bound_after = room + s->nslots;
     s->live_in = s->bound_after + s->nslots;
     s->null_before = s->live_in + s->nslots;
-    for (uint32_t i = 0; i < c->before.nslots; i++) {
+    bool told = c->end == DYN_END_BREAK;
+    for (uint32_t i = 0; told && i < c->before.nslots; i++) {
         s->bound_before[i] = !is_null(c, i);
     }
-    for (uint32_t i = 0; i < c->before.nstack; i++) {
+    for (uint32_t i = 0; told && i < c->before.nstack; i++) {
         s->null_before[i] = is_null(c, c->before.nslots + i);
     }
     dyn_bind_signature((PyCodeObject *)c->code, &sig);
@@ -114,12 +115,10 @@ static int make_state(DynEntry *e) {
     return e->state == NULL ? -1 : 0;
 }
 
-static int make_break(DynCache *cache, DynEntry *e, PyObject *func, Shapes *s) {
-    DynCapture *c = e->capture;
+/* The doors of the resume functions. */
+static int make_ways(DynCache *cache, DynEntry *e, PyObject *func, const Shapes *s) {
+    const DynCapture *c = e->capture;
     DynCache *root = cache->root != NULL ? cache->root : cache;
-    if (make_state(e) < 0 || make_shapes(e, s) < 0) {
-        return -1;
-    }
     for (uint32_t i = 0; i < DYN_WAYS; i++) {
         DynResume *next = c->ways[i] ? dyn_cache_resume(root, s->recorded, &c->after[i], func) : NULL;
         if (c->ways[i] && next == NULL) {
@@ -127,7 +126,11 @@ static int make_break(DynCache *cache, DynEntry *e, PyObject *func, Shapes *s) {
         }
         e->resume[i] = next == NULL ? NULL : Py_NewRef(next->door);
     }
-    if (open_ways(e, s) < 0) {
+    return 0;
+}
+
+static int make_break(DynCache *cache, DynEntry *e, PyObject *func, Shapes *s) {
+    if (make_state(e) < 0 || make_shapes(e, s) < 0 || make_ways(cache, e, func, s) < 0 || open_ways(e, s) < 0) {
         return -1;
     }
     e->runner = dyn_hit_runner_new(e);
@@ -136,6 +139,13 @@ static int make_break(DynCache *cache, DynEntry *e, PyObject *func, Shapes *s) {
     const DynCache *behind = e->resume[DYN_WAY_NEXT] == NULL ? NULL : dyn_door_cache(e->resume[DYN_WAY_NEXT]);
     e->idles = !e->works && behind == cache && ends_at_loop(e, s);
     return e->function == NULL ? -1 : 0;
+}
+
+int dyn_rewrite_pass(DynCache *cache, DynEntry *e, PyObject *func) {
+    Shapes s = {0};
+    int done = make_shapes(e, &s) < 0 || make_ways(cache, e, func, &s) < 0 ? -1 : 0;
+    free_shapes(&s);
+    return done < 0 || !dyn_rewrite_aside(e, func) ? -1 : 0;
 }
 
 int dyn_rewrite_break(DynCache *cache, DynEntry *e, PyObject *func) {
@@ -171,15 +181,16 @@ static void make_plain(DynEntry *e, PyObject *func, const Shapes *s, const DynFr
 }
 
 static void make_waiting(DynEntry *e, PyObject *func, Shapes *s) {
-    if (e->capture->ways[DYN_WAY_NEXT] && dyn_decode_loops(s->own)) {
+    if (e->capture->end == DYN_END_BREAK && e->capture->ways[DYN_WAY_NEXT] && dyn_decode_loops(s->own)) {
         make_plain(e, func, s, &s->before, s->ways, &e->waiting);
     }
 }
 
 static void make_aside(DynEntry *e, PyObject *func, Shapes *s) {
-    const DynWay *exit = &s->ways[DYN_WAY_JUMP];
+    bool passes = e->capture->end == DYN_END_PASS;
+    const DynWay *exit = &s->ways[passes ? DYN_WAY_NEXT : DYN_WAY_JUMP];
     DynWay ways[DYN_WAYS] = {[DYN_WAY_NEXT] = *exit};
-    if (ends_at_loop(e, s)) {
+    if (passes || ends_at_loop(e, s)) {
         make_plain(e, func, s, &exit->shape, ways, &e->aside);
         if (e->aside.way_out != NULL) {
             dyn_way_out_at_once(e->aside.way_out);
@@ -191,7 +202,7 @@ typedef void PlainMaker(DynEntry *e, PyObject *func, Shapes *s);
 
 /* Made once; what can't be made isn't tried again. */
 static bool have(DynEntry *e, PyObject *func, DynPlain *p, PlainMaker *make) {
-    if (p->tried || e->capture->end != DYN_END_BREAK) {
+    if (p->tried || (e->capture->end != DYN_END_BREAK && e->capture->end != DYN_END_PASS)) {
         return p->function != NULL;
     }
     Shapes s = {0};

@@ -318,6 +318,8 @@ int dyn_capture_verify(const DynCapture *c, DynStr *error) {
     }
     if (verify_effects(c, c->done, error) < 0)
         return -1;
+    if (c->end == DYN_END_PASS)
+        return c->ways[DYN_WAY_NEXT] ? dyn_graph_verify(&c->graph, error) : wrong(error, "nothing is behind what is passed", 0);
     if (c->end == DYN_END_RETURN ? c->result >= c->recipes.n : verify_frame(c, &c->before, 0, error) < 0)
         return error->n > 0 ? -1 : wrong(error, "the result isn't a recipe", 0);
     return dyn_graph_verify(&c->graph, error);

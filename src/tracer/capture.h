@@ -138,7 +138,8 @@ typedef struct DynSnapshot {
 typedef enum DynEnd {
     DYN_END_RETURN, /* the whole rest of the function: `result` */
     DYN_END_BREAK,  /* `before` at the breaking instruction; then `resume` carries on */
-    DYN_END_LEAVE   /* `before`: the frame is rebuilt there and CPython goes on to the end */
+    DYN_END_LEAVE,  /* `before`: the frame is rebuilt there and CPython goes on to the end */
+    DYN_END_PASS    /* nothing is captured: CPython runs it all; behind it `resume` carries on. `before` has code and nslots alone */
 } DynEnd;
 typedef struct DynCapture {
     DynArena arena;

@@ -175,7 +175,7 @@ static const char *const recipe_names[] = {
     DYN_RECIPE_KINDS(RECIPE)
 #undef RECIPE
 };
-static const char *const end_names[] = {"return", "break", "leave"};
+static const char *const end_names[] = {"return", "break", "leave", "pass"};
 
 static void print_recipe(const DynCapture *c, uint32_t i, DynStr *out) {
     const DynRecipe *r = &c->recipes.at[i];
@@ -249,7 +249,8 @@ void dyn_capture_print(const DynCapture *c, DynStr *out) {
         dyn_str_printf(out, " r%u\n", (unsigned)c->result);
     else {
         dyn_str_printf(out, " (%s)\n", dyn_reason_code(c->reason));
-        print_frame(&c->before, out);
+        if (c->end != DYN_END_PASS)
+            print_frame(&c->before, out);
     }
     print_effects(c, c->done, out);
 }

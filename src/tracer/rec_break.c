@@ -414,9 +414,33 @@ bool rec_is_first_half(const RecFrame *f, const DynInstr *in) {
     return in + 1 < f->code->v.at + f->code->v.n && in[1].at == in->at;
 }
 
+/* What was recorded of the segment is given up: at the next call CPython runs the same stretch, up to where the frame stands
+ * now, and recording goes on there. */
+static int pass_by(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynCapture *c = r->cap;
+    uint32_t depth = f->sp - f->nslots;
+    bool stays = has_to_stay(f) || dyn_cpy_is_traced(r->ts) || f->generator != NULL || f->code->v.at[f->next].start <= f->moved;
+    rec_rollback(r, 0);
+    dyn_graph_truncate(&c->graph, 0);
+    dyn_capture_forget_guards(c, 0);
+    dyn_capture_forget_recipes(c, 0);
+    memset(c->ways, 0, sizeof c->ways);
+    Py_XSETREF(c->before.code, Py_NewRef((PyObject *)f->told->code));
+    c->before.nslots = f->ntold;
+    c->before.nstack = 0;
+    c->done = (DynEffects){0, 0};
+    if (stays || way_on(r, f, DYN_WAY_NEXT, f->next, depth, depth) < 0 || !has_resume_codes(r)) {
+        rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
+        return -1;
+    }
+    rec_finish_segment(r, DYN_END_PASS, DYN_R_NOT_REBUILDABLE, f, in);
+    return open_behind(r, f, in);
+}
+
 int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynCapture *c = r->cap;
     DynReason why = r->why;
+    RecFrame *seal = r->seal;
     if (r->between) { /* an inlined call is over, and the segment that it ended in */
         r->between = false;
         return open_behind(r, f, in);
@@ -433,7 +457,12 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
     dyn_capture_forget_values(c, f->instr_guards);
     bool second_half = !(in->flags & DYN_IF_FIRST);
     if (r->spoiled || f->instr_changed || second_half || state_before(r, f, in) < 0 || rec_effects_done(r, &c->done) < 0) {
-        rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
+        if (f == r->base) {
+            return rec_is_first_half(f, in) ? (rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE), -1) : pass_by(r, f, in);
+        }
+        r->seal = seal; /* CPython finishes the inlined call, which is a break of its caller's */
+        r->why = DYN_R_NOT_REBUILDABLE;
+        Py_CLEAR(c->before.code);
         return -1;
     }
     if (rec_is_first_half(f, in)) {
@@ -507,8 +536,14 @@ RecRaised rec_break_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
             return REC_RAISED_NOT;
         }
         PyErr_Fetch(&type, &value, &tb);
+        RecFrame *seal = r->seal;
         bool closed = close_raised(r, f, in);
         PyErr_Restore(type, value, tb);
+        if (!closed && f != r->base) { /* CPython finishes the inlined call */
+            r->seal = seal;
+            Py_CLEAR(r->cap->before.code);
+            return REC_RAISED_NOT;
+        }
         if (!closed) {
             rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
             return REC_RAISED_NOT;

@@ -124,6 +124,7 @@ int rec_frame_state(DynRec *r, RecFrame *f, uint32_t at, bool as_argument, const
     out->nstack = f->ssp - f->nslots;
     out->recipes = DYN_NEW_N(&r->cap->arena, uint32_t, nslots + out->nstack + 1);
     if (out->recipes == NULL) {
+        Py_CLEAR(out->code);
         return -1;
     }
     for (uint32_t i = 0; i < nslots + out->nstack; i++) {
@@ -138,6 +139,7 @@ int rec_frame_state(DynRec *r, RecFrame *f, uint32_t at, bool as_argument, const
         if ((out->recipes[i] = recipe) == DYN_NONE) {
             const char *name = i < nslots ? PyUnicode_AsUTF8(dyn_code_local_name((PyCodeObject *)out->code, (int)i)) : NULL;
             r->detail = name == NULL ? NULL : dyn_arena_strdup(&r->arena, name);
+            Py_CLEAR(out->code);
             return -1;
         }
     }
