@@ -3,6 +3,7 @@
 #   make demo    set everything up, build, install, and run the examples: plain time, dynoc time, speed-up, same result
 #   make test    set everything up, build for every interpreter that is found (3.11, 3.12, 3.13), run all checks and tests
 #   make test-numpy, make test-scipy   NumPy's own tests, and SciPy's pure-Python parts, with and without dynoc: same outcomes
+#   make test-thirdparty   tests of pandas, scikit-learn, astropy and others, plain and with dynoc: same outcomes and warnings
 #   make test-torch-ops   PyTorch's own operator samples, eagerly and through dynoc: same results
 #   make test-cpython   the language part of CPython's own tests, every function recorded: same outcomes, on every interpreter
 #   make bench   the figures, each beside its bound
@@ -11,8 +12,8 @@
 #   make debug   build with verifiers on (build/<version>-debug/lib)
 #   make asan, make ubsan   build with the sanitizer and run the tests under it
 #   make format  clang-format every C file in place
-.PHONY: demo test test-numpy test-scipy test-torch-ops test-cpython bench bench-suite check debug asan ubsan format clean
-demo test test-numpy test-scipy test-torch-ops test-cpython bench bench-suite check debug asan ubsan format:
+.PHONY: demo test test-numpy test-scipy test-thirdparty test-torch-ops test-cpython bench bench-suite check debug asan ubsan format clean
+demo test test-numpy test-scipy test-thirdparty test-torch-ops test-cpython bench bench-suite check debug asan ubsan format:
 	@tools/dev $@
 clean:
 	rm -rf build .venv src/*.egg-info

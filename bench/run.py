@@ -19,6 +19,8 @@ import textwrap
 import time
 
 import numpy as np
+from programs import BODIES
+from programs import PROGRAMS as SMALL_PROGRAMS
 from pure import PROGRAMS
 from work import CALLS, KERNELS, LOOPS
 
@@ -238,24 +240,62 @@ def other_processes(dynoc, budget):
 # ---- programs without arrays, under enable()
 
 
-def cpu_seconds(name, how):
-    env = dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in sys.path if p), PYTHONHASHSEED="0")
-    command = [sys.executable, os.path.join(HERE, "pure.py"), name, how]
-    return float(subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout)
+def numbers_of_process(program, *words, **more):
+    """The numbers that one of the programs here prints."""
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in sys.path if p), PYTHONHASHSEED="0", **more)
+    command = [sys.executable, os.path.join(HERE, program), *words]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    return [float(word) for word in done.stdout.split()]
+
+
+def plain_and_enabled(program, name, turns, **more):
+    """What processes print that run it plain and enabled in turns: ([numbers of each plain one], [of each enabled one])."""
+    taken = {"plain": [], "enabled": []}
+    for turn in range(turns):
+        for how in sorted(taken, reverse=bool(turn % 2)):
+            taken[how].append(numbers_of_process(program, name, how, **more))
+    return taken["plain"], taken["enabled"]
 
 
 def python(dynoc, budget):
     """Each program in processes of its own, plain and enabled in turns; the least CPU time of each."""
     ratios = []
     for program in PROGRAMS:
-        taken = {"plain": [], "enabled": []}
-        for turn in range(9 if budget > 1 else 3):
-            for how in sorted(taken, reverse=bool(turn % 2)):
-                taken[how].append(cpu_seconds(program.__name__, how))
-        plain, enabled = min(taken["plain"]), min(taken["enabled"])
+        taken = plain_and_enabled("pure.py", program.__name__, 9 if budget > 1 else 3)
+        plain, enabled = (min(numbers)[0] for numbers in taken)
         ratios.append(enabled / plain)
         yield at_most(f"enable(), no arrays: {program.__name__}", ratios[-1], 1.05, "x", f"{in_words(plain)} plain")
     yield at_most("enable(), no arrays: geometric mean", statistics.geometric_mean(ratios), 1.05, "x")
+
+
+# ---- small programs of several kinds, under enable()
+
+
+def median_first(rows):
+    return statistics.median(row[0] for row in rows)
+
+
+def programs(dynoc, budget):
+    """Each program in processes of its own, plain and enabled in turns: the ratio of the medians of their CPU time. Native code
+    is kept from run to run; the first enabled run compiles."""
+    ratios = []
+    for program in SMALL_PROGRAMS:
+        with tempfile.TemporaryDirectory() as cache:
+            plain, enabled = plain_and_enabled("programs.py", program.__name__, 7 if budget > 1 else 3, DYNOC_CACHE_DIR=cache)
+        ratios.append(median_first(enabled) / median_first(plain))
+        detail = f"{in_words(median_first(plain))} plain, {in_words(max(row[1] for row in enabled))} of compilers"
+        yield at_most(f"enable(), small program: {program.__name__}", ratios[-1], 1.02, "x", detail)
+    yield at_most("enable(), small programs: geometric mean", statistics.geometric_mean(ratios), 1.02, "x")
+
+
+def bodies(dynoc, budget):
+    """Bodies of loops over elements, a trip after the first second, in processes as above."""
+    for body in BODIES:
+        with tempfile.TemporaryDirectory() as cache:
+            taken = plain_and_enabled("programs.py", body.__name__, 5 if budget > 1 else 1, DYNOC_CACHE_DIR=cache)
+        plain, enabled = (median_first(rows) for rows in taken)
+        detail = f"{plain:.0f} -> {enabled:.0f} ns a trip"
+        yield at_most(f"enable(), loop: {body.__name__}", enabled / plain, 1.05, "x", detail)
 
 
 # ---- peers
@@ -287,7 +327,19 @@ def peers(dynoc, budget):
         yield Figure(f"peer: {make_rival.__name__.split('_')[0]}, {name}", in_words(taken), "", None)
 
 
-GROUPS = (calls_of_small_arrays, kernels, loops, additions, recording, scalar_loop, other_processes, python, peers)
+GROUPS = (
+    calls_of_small_arrays,
+    kernels,
+    loops,
+    additions,
+    recording,
+    scalar_loop,
+    other_processes,
+    python,
+    programs,
+    bodies,
+    peers,
+)
 
 
 def machine():

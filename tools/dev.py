@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +20,8 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "tools" / "requirements.txt"
 TORCH = ROOT / "tools" / "requirements-torch.txt"  # for the interpreter that there are wheels for, where they can be had
+THIRDPARTY = ROOT / "tools" / "requirements-thirdparty.txt"  # packages whose tests are run; an environment of its own
+TESTS_IN_SOURCES = ("lmfit", "autograd")  # of these: their wheels have no tests
 WHEELS = Path("/opt/wheels")
 CORES = len(os.sched_getaffinity(0))
 SUITE_SECONDS = 2200  # a suite that takes longer hangs (it takes 11 minutes on two idle cores, and 5 behind one that compiled)
@@ -63,6 +66,42 @@ def venv(version, python):
                 print("PyTorch could not be installed: its tests will be skipped", flush=True)
         stamp.write_text(wanted)
     return inside
+
+
+def thirdparty_venv(version, python):
+    """The interpreter of an environment with the packages of THIRDPARTY, or None, said in one line. What can't be installed is
+    left out, and said too."""
+    folder = ROOT / ".venv" / f"thirdparty-{version}"
+    stamp = folder / "ready"
+    wanted = hashlib.sha256(THIRDPARTY.read_bytes() + python.encode()).hexdigest()
+    inside = folder / "bin" / "python"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return inside
+    run([python, "-m", "venv", "--clear", folder])
+    pip = [inside, "-m", "pip", "-qq", "--disable-pip-version-check"]
+    install = [*pip, "install", "--no-compile"]
+    if subprocess.run([*install, "-r", THIRDPARTY], cwd=ROOT).returncode:
+        rows = [row for row in THIRDPARTY.read_text().split() if subprocess.run([*install, row], cwd=ROOT).returncode]
+        print("could not be installed:", ", ".join(rows) or "all at once", flush=True)
+    if subprocess.run([inside, "-c", "import numpy, pytest"], stderr=subprocess.DEVNULL).returncode:
+        print(f"{version}: packages of others can't be installed here: their tests are left out", flush=True)
+        return None
+    download_tests(pip, folder / "sources")
+    stamp.write_text(wanted)
+    return inside
+
+
+def download_tests(pip, into):
+    """The tests of TESTS_IN_SOURCES and what they read, unpacked as into/<name>-<version>; the package itself is installed."""
+    rows = [row for row in THIRDPARTY.read_text().split() if row.partition("==")[0] in TESTS_IN_SOURCES]
+    for row in rows:
+        if subprocess.run([*pip, "download", "--no-deps", "--no-binary", ":all:", "--dest", into, row], cwd=ROOT).returncode:
+            print(f"{row}: no source to be had, and so no tests", flush=True)
+    for archive in into.glob("*.tar.gz"):
+        with tarfile.open(archive) as files:
+            package = archive.name.rpartition("-")[0]
+            others = [member for member in files.getmembers() if member.name.split("/")[1:2] != [package]]
+            files.extractall(into, others, filter="data")
 
 
 def build(version, python, variant):
@@ -172,6 +211,17 @@ def upstream(version, python, project, *groups):
     run(command, env=test_environment(library, "release"))
 
 
+def thirdparty(version, python, *options):
+    """Tests of other packages three ways (tests/upstream/run_thirdparty.py)."""
+    inside = thirdparty_venv(version, python)
+    if inside:
+        library = build(version, python, "release")
+        environment = test_environment(library, "release")
+        del environment["PYTHONDONTWRITEBYTECODE"]  # the packages are compiled by who imports them
+        command = [inside, "tests/upstream/run_thirdparty.py", *options, "--keep", ROOT / "build" / "upstream"]
+        run(command, env=environment)
+
+
 def torch_operators(version, python):
     """PyTorch's own samples of all its operators, eagerly and through dynoc; needs tools/requirements-torch.txt."""
     library = build(version, python, "debug")
@@ -192,6 +242,7 @@ def main(command, *interpreters):
         check(*first)
         for each in found:
             upstream(*each, "cpython", "third")
+            thirdparty(*each, "--slice")
         test([(*each, "release") for each in found] + [(*first, "debug")])
     elif command == "bench":
         bench(*first, "run")
@@ -199,6 +250,9 @@ def main(command, *interpreters):
         bench(*first, "suite", "--json")
     elif command in ("test-numpy", "test-scipy"):
         upstream(*first, command.partition("-")[2])
+    elif command == "test-thirdparty":
+        for each in found:
+            thirdparty(*each)
     elif command == "test-torch-ops":
         torch_operators(*first)
     elif command == "test-cpython":

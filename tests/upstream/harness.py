@@ -1,8 +1,9 @@
 """Runs a project's own tests twice, as they are and under dynoc.enable(), and compares what became of each test.
 
-Used by run_numpy.py, run_scipy.py and run_cpython.py, which say which files. Each file has a process of its own with a limit of
-time. Where one crashes or hangs, the test it was in is written down and a new process goes on behind it. Runs without dynoc are
-kept beside the build (they depend on nothing that changes here).
+Used by run_numpy.py, run_scipy.py and run_cpython.py, which say which files, and by run_thirdparty.py, which runs whole suites
+and compares more. Each file has a process of its own with a limit of time. Where one crashes or hangs, the test it was in is
+written down and a new process goes on behind it. Runs without dynoc are kept beside the build (they depend on nothing that
+changes here).
 """
 
 import argparse
@@ -26,8 +27,13 @@ class Report:
 
     def __init__(self):
         self.tests = {}  # id: (outcome, why)
+        self.warnings = {}  # id: {category: how many}
+        self.taken = {}  # id: seconds of CPU time
         self.counters = {}
         self.seconds = 0.0
+        self.cpu = 0.0  # seconds of the processes themselves
+        self.compiling = 0.0  # CPU seconds of processes that they started
+        self.peak = 0  # bytes of the largest process
         self.complete = True
 
     def count(self, more):
@@ -59,7 +65,15 @@ def read_record(path, report):
             inside = row["start"]
         elif "id" in row:
             report.tests[row["id"]] = (row["outcome"], row["why"])
+            report.taken[row["id"]] = row.get("seconds", 0.0)
             inside = None
+        elif "warned" in row:
+            categories = report.warnings.setdefault(row["warned"], {})
+            categories[row["category"]] = categories.get(row["category"], 0) + 1
+        elif "usage" in row:
+            report.cpu += row["usage"]["cpu"]
+            report.compiling += row["usage"]["compiling"]
+            report.peak = max(report.peak, row["usage"]["peak"])
         else:
             report.count(row["counters"])
     return inside
@@ -103,9 +117,15 @@ def run_file(path, how, arguments, leave_out=()):
                 report.complete = False
                 break
             name = signal.Signals(-status).name if status < 0 else f"status {status}"
-            report.tests[inside] = (f"crash: {name}", output[-3000:])
+            report.tests[inside] = (f"crash: {name}", crash_text(output))
     report.seconds = time.monotonic() - start
     return report
+
+
+def crash_text(output):
+    """What faulthandler wrote, or the end of the output where it wrote nothing."""
+    starts = [at for word in ("Fatal Python error", "Timeout (") if (at := output.rfind(word)) >= 0]
+    return output[max(starts) :][:3000] if starts else output[-3000:]
 
 
 def run_process(command, environment, seconds, folder):
@@ -122,10 +142,10 @@ def run_process(command, environment, seconds, folder):
         return status, output.read()
 
 
-def kept(path, arguments, name, make):
-    """What make() gives, from the folder of kept runs where it was made before."""
-    key = hashlib.sha256(repr((sys.version, path.read_bytes(), arguments.pytest, name)).encode()).hexdigest()[:16]
-    file = arguments.keep / f"{path.stem}-{key}.json"
+def kept(name, arguments, key, make):
+    """What make() gives, from the folder of kept runs where it was made before with the same key."""
+    key = hashlib.sha256(repr((sys.version, arguments.pytest, key)).encode()).hexdigest()[:16]
+    file = arguments.keep / f"{name}-{key}.json"
     if file.exists():
         return Report.from_json(file.read_text())
     report = make()
@@ -156,12 +176,13 @@ def only_last_bits(path, how, arguments, plain, found):
 def compare_file(path, arguments):
     """(path, plain report, dynoc report, differences, those that are in the last bits of a transcendental function or a sum).
     A test that fails on being called again is called once both ways."""
-    first = kept(path, arguments, "once", lambda: run_file(path, {}, arguments))
+    text = path.read_bytes()
+    first = kept(path.stem, arguments, (text, "once"), lambda: run_file(path, {}, arguments))
     with tempfile.NamedTemporaryFile("w", suffix=".ids") as once:
         plain, how = first, {}
         if arguments.turns > 1:
             how["UPSTREAM_TURNS"] = str(arguments.turns)
-            more = kept(path, arguments, f"turns {arguments.turns}", lambda: run_file(path, how, arguments))
+            more = kept(path.stem, arguments, (text, f"turns {arguments.turns}"), lambda: run_file(path, how, arguments))
             once.write("\n".join(test for test in first.tests if first.tests[test][0] != more.tests.get(test, ("",))[0]))
             once.flush()
             how["UPSTREAM_ONCE"] = once.name

@@ -2,16 +2,26 @@
 
 Loaded with `-p watch_tests` by harness.py, which says in the environment where to write and how to run the tests.
 
-    UPSTREAM_RECORD   the file to write, a JSON object a line: {"start": id}, then {"id", "outcome", "why"}; last {"counters"}
+    UPSTREAM_RECORD   the file to write, a JSON object a line: {"start": id}, {"id", "outcome", "why", "seconds"}, then
+                      {"warned": id, "category"} for each warning that pytest collected; last {"usage"} and {"counters"}
     UPSTREAM_DONE     a file with ids, one a line, of tests that were run before: deselected
+    UPSTREAM_EVERY    n: of the ids in sorted order every n-th is run
+    UPSTREAM_ONLY     a file with the ids of those that are run, in place of every n-th
+    UPSTREAM_SEED     the seed of `random` and np.random, set before each test
+    UPSTREAM_PATIENCE seconds after which a test is taken for hanging: the process ends with a traceback of every thread
     UPSTREAM_TURNS    how often the body of each test is called; it fails where one of the calls does
     UPSTREAM_ONCE     a file with ids of tests that can't be called twice, dynoc or not
     UPSTREAM_DYNOC    JSON arguments of dynoc.enable(); not set: without dynoc
     UPSTREAM_OPTIONS  JSON, names and values for dynoc.config
 """
 
+import faulthandler
 import json
 import os
+import random
+import resource
+import sys
+import time
 
 import pytest
 
@@ -24,8 +34,14 @@ def ids_in(variable):
 record = open(os.environ["UPSTREAM_RECORD"], "a", buffering=1)
 done = ids_in("UPSTREAM_DONE")
 once = ids_in("UPSTREAM_ONCE")
+only = ids_in("UPSTREAM_ONLY")
 turns = int(os.environ.get("UPSTREAM_TURNS", "1"))
+every = int(os.environ.get("UPSTREAM_EVERY", "1"))
+seed = os.environ.get("UPSTREAM_SEED")
+patience = float(os.environ.get("UPSTREAM_PATIENCE", "0"))
+stderr = os.dup(2)  # pytest puts a file in the place of the real one
 outcomes = {}
+started = 0.0
 dynoc = None
 
 if "UPSTREAM_DYNOC" in os.environ:
@@ -40,10 +56,12 @@ def write(**row):
     record.write(json.dumps(row) + "\n")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    again = [item for item in items if item.nodeid in done]
-    items[:] = [item for item in items if item.nodeid not in done]
-    config.hook.pytest_deselected(items=again)
+    wanted = only or set(sorted(item.nodeid for item in items)[::every])
+    left_out = [item for item in items if item.nodeid in done or item.nodeid not in wanted]
+    items[:] = [item for item in items if item.nodeid in wanted - done]
+    config.hook.pytest_deselected(items=left_out)
 
 
 def pytest_collectreport(report):
@@ -52,8 +70,20 @@ def pytest_collectreport(report):
 
 
 def pytest_runtest_logstart(nodeid, location):
+    global started
     write(start=nodeid)
     outcomes[nodeid] = ("passed", "")
+    started = time.process_time()
+    if patience:
+        faulthandler.dump_traceback_later(patience, exit=True, file=stderr)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    if seed is not None:
+        random.seed(int(seed))
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed(int(seed))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -76,11 +106,26 @@ def pytest_runtest_logreport(report):
 
 
 def pytest_runtest_logfinish(nodeid, location):
+    if patience:
+        faulthandler.cancel_dump_traceback_later()
     outcome, why = outcomes.pop(nodeid)
-    write(id=nodeid, outcome=outcome, why=why)
+    write(id=nodeid, outcome=outcome, why=why, seconds=time.process_time() - started)
+
+
+def pytest_warning_recorded(warning_message, when, nodeid):
+    if when == "runtest":
+        write(warned=nodeid, category=warning_message.category.__name__)
 
 
 def pytest_sessionfinish(session):
+    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    write(
+        usage={
+            "peak": own.ru_maxrss * 1024,
+            "cpu": own.ru_utime + own.ru_stime,
+            "compiling": others.ru_utime + others.ru_stime,
+        }
+    )
     if dynoc is not None:
         dynoc.disable()
         write(counters={group: dict(rows) for group, rows in dynoc.counters.items()})
