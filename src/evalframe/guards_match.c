@@ -163,6 +163,7 @@ bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
     case DYN_GUARD_TORCH: return dyn_torch_state() == g->number;
     case DYN_GUARD_LEN: return length_of(o) == (Py_ssize_t)g->number;
     case DYN_GUARD_KEYS: return keys_hold(g->obj, o);
+    case DYN_GUARD_PRESENT: return true; /* it was loaded */
     case DYN_GUARD_SAME: return o == o2;
     case DYN_GUARD_DIFFERENT: return o != o2;
     case DYN_GUARD_DISJOINT: return are_disjoint(o, o2);

@@ -296,6 +296,7 @@ static void guard(Maker *k, uint32_t at) {
     case DYN_GUARD_MISSING: absent(k, s); return;
     case DYN_GUARD_TYPE: type_of(k, o); return;
     case DYN_GUARD_ID:
+    case DYN_GUARD_PRESENT:
     case DYN_GUARD_SAME:
     case DYN_GUARD_DIFFERENT:
     case DYN_GUARD_BUILTIN: return;

@@ -19,6 +19,7 @@
     GUARD(LEN)       /* source is a tuple, list, dict or deque (type guarded before) of length number */                      \
     GUARD(KEYS)      /* source is a dict or set whose keys in order are the tuple obj */                                      \
     GUARD(MISSING)   /* nothing is found at source (a key that globals don't have, an attribute that isn't there) */          \
+    GUARD(PRESENT)   /* something is found at source, whatever it is */                                                       \
     GUARD(SAME)      /* source is source2 (the same object) */                                                                \
     GUARD(DIFFERENT) /* source is not source2 */                                                                              \
     GUARD(DISJOINT)  /* arrays source and source2 share no byte */                                                            \

@@ -63,11 +63,13 @@ static void print_tensor_guard(const DynCapture *c, const DynGuard *g, DynStr *o
     print_axes(g, ndim, out);
 }
 
-static void print_missing(const DynCapture *c, const DynGuard *g, DynStr *out) {
+/* Of a MISSING or a PRESENT guard. */
+static void print_existence(const DynCapture *c, const DynGuard *g, DynStr *out) {
     const DynSource *s = &c->sources.v.at[g->source];
+    bool missing = g->kind == DYN_GUARD_MISSING;
     switch (s->kind) {
     case DYN_SRC_ATTR:
-        dyn_str_puts(out, "not hasattr(");
+        dyn_str_puts(out, missing ? "not hasattr(" : "hasattr(");
         dyn_source_print(&c->sources, s->base, out);
         dyn_str_puts(out, ", ");
         dyn_object_print(s->key, out);
@@ -75,16 +77,16 @@ static void print_missing(const DynCapture *c, const DynGuard *g, DynStr *out) {
         break;
     case DYN_SRC_DICT:
         dyn_object_print(s->key, out);
-        dyn_str_puts(out, " is not defined");
+        dyn_str_puts(out, missing ? " is not defined" : " is defined");
         break;
     case DYN_SRC_OWN:
     case DYN_SRC_KEY:
         dyn_object_print(s->key, out);
-        dyn_str_puts(out, " not in ");
+        dyn_str_puts(out, missing ? " not in " : " in ");
         dyn_source_print(&c->sources, s->base, out);
         dyn_str_puts(out, s->kind == DYN_SRC_OWN ? ".__dict__" : "");
         break;
-    default: dyn_source_print(&c->sources, g->source, out); dyn_str_puts(out, " is not bound");
+    default: dyn_source_print(&c->sources, g->source, out); dyn_str_puts(out, missing ? " is not bound" : " is bound");
     }
 }
 
@@ -126,7 +128,8 @@ void dyn_guard_print(const DynCapture *c, const DynGuard *g, DynStr *out) {
         print_around(c, g, "tuple(", ") == ", out);
         dyn_object_print(g->obj, out);
         break;
-    case DYN_GUARD_MISSING: print_missing(c, g, out); break;
+    case DYN_GUARD_MISSING:
+    case DYN_GUARD_PRESENT: print_existence(c, g, out); break;
     case DYN_GUARD_SAME:
     case DYN_GUARD_DIFFERENT:
         print_around(c, g, "", g->kind == DYN_GUARD_SAME ? " is " : " is not ", out);

@@ -402,6 +402,26 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
 
 /* ---- storing and deleting: value.real NULL deletes */
 
+/* A deletion is performed again behind the graph, where an AttributeError comes too late: what is deleted has to be there. Where it
+ * isn't there now, CPython raises, and nothing is taken for granted. */
+static int guard_deletable(DynRec *r, DynOperand o, PyObject *name) {
+    if (o.v->fresh || own_index(o.v, name) != DYN_NONE) {
+        return 0; /* what this recording stored */
+    }
+    PyObject *descr = dyn_cpy_lookup_special(Py_TYPE(o.real), name);
+    bool slot = descr != NULL && Py_TYPE(descr) == &PyMemberDescr_Type;
+    PyObject **dict = slot ? NULL : _PyObject_GetDictPtr(o.real);
+    PyObject *held = slot ? Py_TYPE(descr)->tp_descr_get(descr, o.real, (PyObject *)Py_TYPE(o.real))
+                          : Py_XNewRef(dict == NULL || *dict == NULL ? NULL : PyDict_GetItemWithError(*dict, name));
+    if (held == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    Py_DECREF(held);
+    uint32_t s = dyn_source_intern(&r->cap->sources, slot ? DYN_SRC_ATTR : DYN_SRC_OWN, o.v->source, 0, NULL, name);
+    return s == DYN_NONE ? -1 : rec_guard(r, DYN_GUARD_PRESENT, s, DYN_NONE, 0, NULL);
+}
+
 /* As object.__setattr__ does, after it ran. */
 static int stored_plainly(DynRec *r, DynOperand o, PyObject *name, DynVal *value) {
     DynVal *items[2] = {o.v, value};
@@ -466,6 +486,7 @@ static Step store(DynRec *r, RecFrame *f, PyObject *name, DynOperand o, DynOpera
         return rec_commit_none(r, f, npop, status < 0 ? -1 : dyn_np_store_attr(r, o, name, value) == 0 ? 0 : 1);
     }
     RecCall c = {0};
+    known = known && (value.real != NULL || !rec_is_instance(o) || guard_deletable(r, o, name) == 0);
     RecAttr how = known && rec_is_instance(o)                                     ? rec_find_store(r, o, name, value, &c)
                   : known && o.v->kind == DV_CONST && PyModule_CheckExact(o.real) ? REC_ATTR_VALUE
                                                                                   : REC_ATTR_UNKNOWN;
@@ -716,6 +737,7 @@ DynVal *rec_call_slot(DynRec *r, const RecCall *c, PyObject **result, bool *hand
         known = rec_guard_class(r, Py_TYPE(o.real)) == 0;
         descr = dyn_cpy_lookup_special(Py_TYPE(o.real), name);
         known = known && (!is_data(descr) || Py_TYPE(descr) == &PyMemberDescr_Type);
+        known = known && (set || guard_deletable(r, o, name) == 0);
     }
     *result = rec_call_real(c);
     if (*result == NULL || !known) {

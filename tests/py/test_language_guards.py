@@ -2,6 +2,7 @@
 
 import builtins
 import collections
+import itertools
 
 import numpy as np
 import pytest
@@ -384,3 +385,53 @@ def test_unused_attributes_and_items_are_not_guarded():
         box.other = other
         check(f, fast, lambda b=box, o=other: (f64(5), b, [1.0, o], {"a": 1.0, "b": o}))
     assert len(fast.entries) == 1
+
+
+class Slotted:
+    __slots__ = ("x",)
+
+
+def deleted(o, y):
+    try:
+        del o.x
+    except AttributeError:
+        return y - 1.0
+    return y + 1.0
+
+
+def deleted_by_object(o, y):
+    try:
+        object.__delattr__(o, "x")
+    except AttributeError:
+        return y - 1.0
+    return y + 1.0
+
+
+def deleted_uncaught(o, y):
+    z = y * 2.0
+    del o.x
+    return z
+
+
+@pytest.mark.parametrize("order", list(itertools.product((False, True), repeat=3)), ids=str)
+@pytest.mark.parametrize("kind", (Model, Slotted))
+@pytest.mark.parametrize("fn", (deleted, deleted_by_object, deleted_uncaught))
+def test_attribute_that_is_deleted_may_not_be_there(fn, kind, order):
+    def maker(there):
+        o = kind()
+        if there:
+            o.x = 1.0
+        return o, f64(5)
+
+    fast = dynoc.optimize(fn, wait=True)
+    for there in order:
+        check(fn, fast, lambda there=there: maker(there), what=f"there: {there}")
+
+
+def test_attribute_that_is_deleted_is_not_guarded_otherwise():
+    fast = dynoc.optimize(deleted, wait=True)
+    for value in (1.0, "text", None, [1], f64(3)):
+        o = Model()
+        o.x = value
+        assert (fast(o, f64(5)) == f64(5) + 1.0).all() and not hasattr(o, "x")
+    assert len(fast.entries) == 1 and "'x' in o.__dict__" in "\n".join(fast.entries[0].guards)
