@@ -166,6 +166,17 @@ static int64_t round_of(const DynSpan *s, int op) {
     return d == 0 && n > 1 && n < s->n ? n : 0;
 }
 
+#define RECORD_BYTES 16384 /* of records in a block: they should still be in the first-level cache for each of their fields */
+
+static int64_t block_of(const DynSpan *s, int64_t unit) {
+    int64_t lanes = DYN_SCRATCH_LANES;
+    for (uint32_t left = s->records[0] | s->records[1]; left != 0; left &= left - 1) {
+        int64_t most = RECORD_BYTES / s->stride[__builtin_ctz(left)];
+        lanes = most < lanes ? most : lanes;
+    }
+    return lanes < unit ? unit : lanes / unit * unit;
+}
+
 /* Blocks of whole rounds, if they fit. */
 static void span_rounds(const DynBound *b, DynSpan *s) {
     int64_t unit = b->k->lanes; /* a multiple of it and of all rounds so far */
@@ -179,7 +190,7 @@ static void span_rounds(const DynBound *b, DynSpan *s) {
             unit = all;
         }
     }
-    s->block = DYN_SCRATCH_LANES / unit * unit;
+    s->block = block_of(s, unit);
 }
 
 static bool is_looked_up(const DynBound *b, const DynSpan *s, int op) {
@@ -263,6 +274,8 @@ static void span_modes(const DynBound *b, DynSpan *s) {
     s->copies = !s->looked_up && is_copy(b, s);
     s->lookup = has_lookup(b, s);
     find_still(b, s);
+    s->records[0] = s->direct ? 0 : dyn_records_find(b, s, false);
+    s->records[1] = s->direct ? 0 : dyn_records_find(b, s, true);
     span_rounds(b, s);
 }
 
@@ -302,9 +315,13 @@ static void run_taken(const DynBound *b, const DynSpan *s, char *const *at, int6
  * the same in all blocks isn't there yet. */
 static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int64_t pos, int64_t n, bool fresh,
                       DynScratch *scratch) {
-    char *p[DYN_MAX_OPERANDS];
+    char *p[DYN_MAX_OPERANDS], *rows[DYN_MAX_OPERANDS];
     const DynKernel *k = b->k;
     int64_t lanes = k->lanes, full = (n + lanes - 1) & -lanes;
+    for (int i = 0; i < b->nops; i++) {
+        rows[i] = scratch->lanes[i];
+    }
+    uint32_t moved = dyn_records_move(b, s, s->records[0], at, pos, n, rows);
     for (int i = 0; i < b->nops; i++) {
         bool out = k->operands.at[i].out;
         if (s->mode[i] == DYN_SPAN_SCALAR) {
@@ -317,13 +334,16 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
         }
         p[i] = scratch->lanes[i];
         if (!out && (fresh || (s->mode[i] != DYN_SPAN_SPLAT && s->mode[i] != DYN_SPAN_ROUND))) {
-            dyn_span_gather(b, s, i, at, pos, n, p[i]);
+            if (!(moved >> i & 1)) {
+                dyn_span_gather(b, s, i, at, pos, n, p[i]);
+            }
             dyn_lanes_pad(p[i], b->size[i], n, full);
         }
     }
     run_taken(b, s, p, full);
+    moved = dyn_records_move(b, s, s->records[1], at, pos, n, rows);
     for (int i = 0; i < b->nops; i++) {
-        if (k->operands.at[i].out && p[i] == scratch->lanes[i]) {
+        if (k->operands.at[i].out && p[i] == scratch->lanes[i] && !(moved >> i & 1)) {
             dyn_span_scatter(b, s, i, at[i], pos, n, p[i]);
         }
     }

@@ -81,6 +81,7 @@ typedef struct DynSpan {
     bool still;                       /* some SCALAR by the kernel's function for what stands still */
     bool lookup;                      /* or INDIRECT, and the kernel has a function that looks those up */
     int64_t block;                    /* lanes that go through scratch at a time: whole rounds of those that are ROUND */
+    uint32_t records[2];              /* bits of STRIDED operands of which several may be fields of one record: read, written */
     uint32_t looked_up;               /* bit i: indirect operand i stands at one place for all lanes, looked up first */
 } DynSpan;
 typedef enum DynSpanMode {
@@ -165,7 +166,21 @@ DYN_HIDDEN void dyn_tiles_run(const DynBound *b, const DynSpan *row, bool parall
 DYN_HIDDEN void dyn_lanes_copy(char *to, const char *from, int64_t to_step, int64_t from_step, int64_t n, uint8_t size);
 DYN_HIDDEN void dyn_lanes_pad(char *at, uint8_t size, int64_t n, int64_t full);
 DYN_HIDDEN bool dyn_lanes_level(
-    size_t level); /* for tests: by an instruction set (isa.c); false: by the best, as it hasn't that */
+    size_t level);                    /* for tests: by an instruction set (isa.c); false: by the best, as it hasn't that */
+DYN_HIDDEN bool dyn_lanes_base(void); /* by the lowest */
+
+/* records.c: `n` records (at most a scratch block), `step` bytes apart, of which some fields are moved to or from lanes. Their
+ * places from the first of them grow. */
+DYN_HIDDEN bool dyn_records_wanted(int64_t step, uint8_t size);
+DYN_HIDDEN void dyn_records_deal(char *const *to, const int64_t *field, int nfields, const char *from, int64_t step, int64_t n,
+                                 uint8_t size);
+DYN_HIDDEN void dyn_records_collect(char *to, int64_t step, char *const *from, const int64_t *field, int nfields, int64_t n,
+                                    uint8_t size);
+/* Operands of a span that are read, or written, for which it is worth looking whether they are fields of the same records; and
+ * those among them that are, moved between memory and `lanes` (the others aren't). */
+DYN_HIDDEN uint32_t dyn_records_find(const DynBound *b, const DynSpan *s, bool out);
+DYN_HIDDEN uint32_t dyn_records_move(const DynBound *b, const DynSpan *s, uint32_t which, char *const *at, int64_t pos, int64_t n,
+                                     char **lanes);
 
 /* Estimates, in tenths of a nanosecond, and high ones: an addition of doubles in the cache takes a quarter of its. On two cores
  * of a Zen 4 that were busy with other things regions cost 4 to 9 us (three sizes of one polynomial). */

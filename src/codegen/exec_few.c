@@ -119,9 +119,22 @@ static void lay(const Few *f, int op, int64_t column, int64_t n) {
         }
         return;
     }
-    for (int64_t k = 0; k < s->n; k++, to += f->pitch[op]) {
-        dyn_lanes_copy(to, f->at[op] + column * stride + k * s->stride[op], size, stride, n, size);
-        dyn_lanes_pad(to, size, n, full);
+    const char *from = f->at[op] + column * stride;
+    char *rows[MOST];
+    int64_t field[MOST];
+    for (int64_t k = 0; k < s->n; k++) {
+        rows[k] = to + k * f->pitch[op];
+        field[k] = k * s->stride[op];
+    }
+    bool records = s->n > 1 && s->stride[op] == size && s->n * size <= stride && dyn_records_wanted(stride, size);
+    if (records) {
+        dyn_records_deal(rows, field, (int)s->n, from, stride, n, size);
+    }
+    for (int64_t k = 0; k < s->n; k++) {
+        if (!records) {
+            dyn_lanes_copy(rows[k], from + field[k], size, stride, n, size);
+        }
+        dyn_lanes_pad(rows[k], size, n, full);
     }
 }
 

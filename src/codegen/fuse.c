@@ -11,16 +11,6 @@ static bool same_space(const DynKernel *a, const DynKernel *b) {
     return a->ndim == b->ndim && !memcmp(a->shape, b->shape, sizeof(*a->shape) * a->ndim);
 }
 
-static bool conflict(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
-    for (uint32_t i = 0; i < a->operands.n; i++) {
-        const DynOperand *o = &a->operands.at[i];
-        if (dyn_kernel_touches(p, b, dyn_loops_storage(p, o->place), !o->out)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool same_elements(const DynLoops *p, const DynOperand *a, const DynOperand *b) {
     bool same = a->place == b->place ||
                 (a->place < p->nnodes && b->place < p->nnodes && dyn_loops_same_access(p->graph, a->place, b->place));
@@ -28,12 +18,82 @@ static bool same_elements(const DynLoops *p, const DynOperand *a, const DynOpera
            !memcmp(a->at, b->at, sizeof(a->at));
 }
 
+static const DynNode *base_of(const DynLoops *p, const DynNode *view) { return dyn_graph_node(p->graph, view->args[0].id); }
+
+/* Is each element of it a piece of memory of its own? */
+static bool has_own_elements(const DynLoops *p, const DynNode *n) {
+    for (; n->flags & DYN_NODE_VIEW; n = base_of(p, n)) {
+        if (n->op != DYN_OP_SLICE && n->op != DYN_OP_PERMUTE && n->op != DYN_OP_RESHAPE) {
+            return false;
+        }
+    }
+    return n->layout.kind == DYN_LAYOUT_C && n->op != DYN_OP_EXTERN && n->op != DYN_OP_RESULT;
+}
+
+/* The constant at which a slice stands on an axis of its base that it doesn't have, or -1. */
+static int64_t stands_at(const DynLoops *p, const DynNode *slice, int axis) {
+    int arg = 1;
+    for (uint32_t i = 0; i < slice->naux; i++) {
+        if (slice->aux[i] == 1 && axis == 0) {
+            bool fixed = dyn_sym_is_const(p->graph->syms, slice->args[arg].id);
+            return fixed ? dyn_sym_at(p->graph->syms, slice->args[arg].id)->value.i : -1;
+        }
+        axis -= slice->aux[i] != 2;
+        arg += slice->aux[i] == 0 ? 3 : slice->aux[i] == 1;
+    }
+    return -1;
+}
+
+/* f[..., 0] and f[..., 1] */
+static bool are_apart(const DynLoops *p, const DynNode *x, const DynNode *y) {
+    bool alike = x->op == DYN_OP_SLICE && y->op == DYN_OP_SLICE &&
+                 dyn_loops_same_access(p->graph, x->args[0].id, y->args[0].id) && has_own_elements(p, base_of(p, x));
+    for (int axis = 0; alike && axis < base_of(p, x)->ndim; axis++) {
+        int64_t i = stands_at(p, x, axis), j = stands_at(p, y, axis);
+        if (i >= 0 && j >= 0 && i != j) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Have two operands no element in common, or parts of them, or what they are parts of? */
+static bool have_none_in_common(const DynLoops *p, const DynOperand *a, const DynOperand *b) {
+    if (dyn_loops_storage(p, a->place) != dyn_loops_storage(p, b->place)) {
+        return true;
+    }
+    if (a->place >= p->nnodes || b->place >= p->nnodes) {
+        return false;
+    }
+    const DynNode *from = dyn_graph_node(p->graph, b->place);
+    for (const DynNode *x = dyn_graph_node(p->graph, a->place); x->flags & DYN_NODE_VIEW; x = base_of(p, x)) {
+        for (const DynNode *y = from; y->flags & DYN_NODE_VIEW; y = base_of(p, y)) {
+            if (are_apart(p, x, y)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool conflict(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
+    for (uint32_t i = 0; i < a->operands.n; i++) {
+        for (uint32_t j = 0; j < b->operands.n; j++) {
+            const DynOperand *x = &a->operands.at[i], *y = &b->operands.at[j];
+            if ((x->out || y->out) && !have_none_in_common(p, x, y)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* Elements that one writes and the other touches are the same at each point of the space. */
 static bool pointwise(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
     for (uint32_t i = 0; i < a->operands.n; i++) {
         for (uint32_t j = 0; j < b->operands.n; j++) {
             const DynOperand *x = &a->operands.at[i], *y = &b->operands.at[j];
-            if (!(x->out || y->out) || dyn_loops_storage(p, x->place) != dyn_loops_storage(p, y->place)) {
+            if (!(x->out || y->out) || have_none_in_common(p, x, y)) {
                 continue;
             }
             bool index = dyn_kernel_is_index(a, i) || dyn_kernel_is_index(b, j); /* lies in memory before the others are read */
@@ -117,6 +177,19 @@ static bool leaves_elements(const DynLoops *p, const DynKernel *a, const DynKern
     return false;
 }
 
+/* Operands of b that a doesn't have. */
+static uint32_t count_new(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
+    uint32_t n = 0;
+    for (uint32_t j = 0; j < b->operands.n; j++) {
+        bool old = false;
+        for (uint32_t i = 0; i < a->operands.n && !old; i++) {
+            old = a->operands.at[i].out == b->operands.at[j].out && same_elements(p, &a->operands.at[i], &b->operands.at[j]);
+        }
+        n += !old;
+    }
+    return n;
+}
+
 static bool can_merge(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
     if (a->margin || b->margin || !same_space(a, b) || (a->reduced && b->reduced && a->reduced != b->reduced)) {
         return false;
@@ -128,7 +201,7 @@ static bool can_merge(const DynLoops *p, const DynKernel *a, const DynKernel *b)
     if (dyn_short_rows(p->graph, r->shape, r->ndim, r->reduced) && (leaves_elements(p, a, b, a) || leaves_elements(p, a, b, b))) {
         return false; /* results side by side (exec_few.c) are many times as fast, and their elements are not */
     }
-    if (a->operands.n + b->operands.n > DYN_MAX_OPERANDS || a->insns.n + b->insns.n > DYN_MAX_INSNS ||
+    if (a->operands.n + count_new(p, a, b) > DYN_MAX_OPERANDS || a->insns.n + b->insns.n > DYN_MAX_INSNS ||
         a->params.n + b->params.n > 64 || count_reduces(a) + count_reduces(b) > DYN_MAX_RESULTS) {
         return false;
     }

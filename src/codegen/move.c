@@ -121,12 +121,19 @@ bool dyn_lanes_level(size_t level) {
     return can;
 }
 
-static MoveFn *find(int64_t step, uint8_t size) {
+static const Moves *moves_now(void) {
     const Moves *moves = atomic_load_explicit(&chosen, memory_order_relaxed);
     if (moves == NULL) {
         moves = levels[dyn_isa_number()];
         atomic_store_explicit(&chosen, moves, memory_order_relaxed);
     }
+    return moves;
+}
+
+bool dyn_lanes_base(void) { return moves_now() == &base; }
+
+static MoveFn *find(int64_t step, uint8_t size) {
+    const Moves *moves = moves_now();
     int64_t apart = step / size + 1; /* BACK … FOUR, but for 1: contiguous */
     if (step % size != 0 || apart < 0 || apart > 5 || apart == 2 || size > 8) {
         return NULL;

@@ -34,3 +34,27 @@ def test_short_rows_are_summed_from_memory_if_their_elements_are_kept(more):
     made, summed = kernels(15, "exp", more)[0], [k for k in kernels(15, "exp", more) if "reduce sum" in k][0]
     assert "exp" in made and "store" in made and "reduce sum" not in made
     assert "exp" not in summed and "store" not in summed
+
+
+FIELDS = """graph f
+s0: int = dim(x, 0) hint 1000
+s1: int = dim(x, 1) hint 9
+s2: int = var(k) hint 1
+%0: f64[s0, s1] {layout} = input(x)
+%1: f64[s0] <0> = slice(%0, 0, s0, 1, {first}) {{0, 1}} view
+%2: f64[s0] <0> = slice(%0, 0, s0, 1, {second}) {{0, 1}} view
+%3: f64[s0] <0> = slice(%0, 0, s0, 1, 2) {{0, 1}} view
+%4: f64[s0] C = exp(%3)
+%5: f64[s0] <0> = store(%1, %4)
+%6: f64[s0] <0> = store(%2, %4)
+outputs %0
+"""
+
+
+@pytest.mark.parametrize(
+    "layout, first, second, count", [("C", 0, 1, 1), ("C", 0, 0, 1), ("C", 0, "s2", 2), ("<0 1>", 0, 1, 3), ("<1 0>", 3, 4, 3)]
+)
+def test_fields_of_records_are_written_by_one_kernel(layout, first, second, count):
+    """If they are known to be others: not where an index is a variable, nor where an array may overlap itself."""
+    text = _dynoc._lower_text(FIELDS.format(layout=layout, first=first, second=second))
+    assert text.count("\nkernel") == count

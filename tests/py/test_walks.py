@@ -73,6 +73,58 @@ def test_channels(tier, dtype, channels):
         same(mixed, fast, image[::-1, ::2])
 
 
+@pytest.mark.parametrize("fields", [5, 7, 8, 9, 17])
+def test_fields_of_records(tier, level, dtype, fields):
+    """Several fields of the same records are read and written together, whatever their order; the others stay as they were."""
+
+    def moved(f, g, x):
+        a, b, c, d, e = f[:, 4], f[:, 0], f[:, -1], f[:, 1], f[:, fields // 2]
+        g[:, 3] = a * x + b
+        g[:, 1] = c - d * x
+        g[:, 2] = x + e
+        g[:, 4] = b * c
+        g[:, 0] = d - a
+        return a * b + c * d + e * x
+
+    fast = fast_of(moved, numbers((6, fields), dtype), numbers((6, fields), dtype, 1), numbers(6, dtype, 2))
+    for n in [*range(1, 36), 227, 228, 512, 513, 1500]:
+        f, g, x = numbers((n, fields), dtype), numbers((n, fields), dtype, 1), numbers(n, dtype, 2)
+        again = g.copy()
+        want, got = moved(f, g, x), fast(f, again, x)
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(again, g)
+
+
+@pytest.mark.parametrize("fields", [5, 8, 9, 17])
+def test_records_are_summed(tier, dtype, fields):
+    fast = fast_of(lambda f: f.sum(1), numbers((6, fields), dtype))
+    for n in [*range(1, 36), 65, 511, 512, 513, 1500]:
+        same(lambda f: f.sum(1), fast, numbers((n, fields + 2), dtype)[:, 1:-1].copy())
+        same(lambda f: f.sum(1), fast, numbers((n, fields), dtype))
+
+
+def test_fields_that_are_written_and_read_again(tier):
+    """A field that is written isn't another one, unless an array overlaps itself."""
+
+    def turned(f):
+        f[:, 0] = f[:, 1] + 1.0
+        f[:, 2] = f[:, 0] * f[:, 3]
+        f[:, 1] = f[:, 2] - f[:, 0]
+        return f
+
+    fast = fast_of(turned, numbers((6, 9), np.float64))
+    for n in (1, 5, 100, 1000):
+        for memory in (numbers((n, 9), np.float64), numbers((9, n), np.float64).T, numbers((n, 20), np.float64)[:, ::2]):
+            want, got = turned(memory.copy()), memory.copy()
+            np.testing.assert_array_equal(fast(got), want)
+        own = numbers(n + 8, np.float64)
+        want, got = own.copy(), own.copy()
+        over = np.lib.stride_tricks.as_strided
+        turned(over(want, (n, 9), (8, 8)))
+        fast(over(got, (n, 9), (8, 8)))
+        np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("inner", [1, 2, 3, 5, 8, 15, 16, 17, 63, 64, 65, 100, 511, 513, 1000])
 def test_rows_and_columns_repeated(tier, level, dtype, inner):
     """Short rows are walked many at a time, long ones one by one, with the last lanes computed once more."""
