@@ -573,8 +573,11 @@ static void make_rows(Elementwise *e, const int *axes) {
 }
 
 int dyn_exec_elementwise(DynBound *b) {
-    Elementwise e = {.b = b, .nouter = 1};
+    Elementwise e; /* the span is large, and is made below: no zeros for it */
     int axes[DYN_MAX_NDIM] = {0};
+    e.b = b;
+    e.outer = 0;
+    e.nouter = 1;
     for (int d = 0; d < b->ndim; d++) {
         axes[d] = d;
         if (b->dims[d] == 0) {

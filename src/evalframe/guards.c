@@ -137,6 +137,7 @@ void dyn_guards_free(DynGuardProgram *p) {
     PyMem_RawFree(p->wanted);
     dyn_vec_free(&p->constants);
     dyn_vec_free(&p->attrs);
+    dyn_vec_free(&p->locals);
     dyn_vec_free(&p->held);
     PyMem_RawFree(p->views);
     PyMem_RawFree(p->group_of);
@@ -290,6 +291,13 @@ static bool is_absent(const DynCapture *c, uint32_t id, PyObject *const *src, Py
     return r == DYN_READ_MISSING;
 }
 
+static inline bool load_locals(const DynGuardProgram *p, const Step *s, PyObject *const *locals, PyObject **src) {
+    for (const Local *l = p->locals.at + s->a, *end = l + s->b; l < end; l++)
+        if ((src[l->source] = locals[l->slot]) == NULL)
+            return false;
+    return true;
+}
+
 static bool load_any(const DynCapture *c, const Step *st, PyObject **src, PyObject *func) {
     const DynSource *s = &c->sources.v.at[st->dst];
     PyObject *base = s->base == DYN_NONE ? NULL : src[s->base];
@@ -340,6 +348,7 @@ static const Step *run(DynGuardProgram *p, const Step *s, PyObject *func, PyObje
         case ST_HIT:
             return s;
             CASE(LOCAL, (src[s->dst] = locals[s->a]) != NULL)
+            CASE(LOCALS, load_locals(p, s, locals, src))
             CASE(LOAD, load_any(c, s, src, func))
             CASE(ATTR, load_any(c, s, src, func))
             CASE(GROUP, check_group(p, s->a, src, failed))

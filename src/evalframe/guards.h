@@ -9,6 +9,7 @@
 typedef enum StepOp {
     ST_HIT,        /* all guards hold */
     ST_LOCAL,      /* source dst = locals[a] */
+    ST_LOCALS,     /* the b rows of `locals` from a on */
     ST_LOAD,       /* source dst, by its row of the source table; borrowed */
     ST_ATTR,       /* source dst, by its row; a new reference */
     ST_GROUP,      /* group a */
@@ -72,6 +73,10 @@ typedef struct Group {
     DYN_VEC(uint32_t) guards; /* ID, EQ, MISSING guards that the token answers */
 } Group;
 
+typedef struct Local {
+    uint32_t source, slot;
+} Local;
+typedef DYN_VEC(Local) Locals;
 typedef struct DynConstSym {
     uint32_t id;
     DynScalar value;
@@ -86,6 +91,7 @@ struct DynGuardProgram {
     bool *wanted;                                       /* sources that a hit reads */
     DYN_VEC(Group) groups;
     DYN_VEC(DynConstSym) constants;
+    Locals locals;           /* arguments that a hit reads and no guard asks for */
     DYN_VEC(uint32_t) attrs; /* sources that a check loads as new references */
     DYN_VEC(uint32_t) held;  /* sources that a hit takes references to */
     uint64_t checks;         /* so far */

@@ -11,6 +11,8 @@ typedef struct Plan {
     const DynCapture *c;
     DYN_VEC(Step) steps;
     DYN_VEC(uint32_t) attrs;
+    Locals *locals; /* of all programs; this one's stand at the end */
+    uint32_t first; /* … from here on */
     bool *source_done, *sym_done, *sym_mark, *guard_done, *group_done;
     uint32_t *array_guard, *id_guard; /* by source */
     uint32_t guard;                   /* being emitted */
@@ -61,6 +63,25 @@ static void need_source(Plan *plan, uint32_t id) {
         plan->failed = true;
     StepOp op = s->kind == DYN_SRC_LOCAL ? ST_LOCAL : s->kind == DYN_SRC_ATTR ? ST_ATTR : ST_LOAD;
     emit(plan, (Step){.op = op, .dst = id, .a = s->kind == DYN_SRC_LOCAL ? s->index : 0});
+}
+
+static bool is_plain_local(const Plan *plan, uint32_t id) {
+    return plan->c->sources.v.at[id].kind == DYN_SRC_LOCAL && plan->p->group_of[id] == DYN_NONE;
+}
+
+/* Sources that a hit reads. Arguments that nothing else was asked of are loaded together, last of all. */
+static void need_wanted(Plan *plan) {
+    const DynSources *t = &plan->c->sources;
+    for (uint32_t i = 0; i < t->v.n; i++)
+        if (plan->p->wanted[i] && !is_plain_local(plan, i))
+            need_source(plan, i);
+    for (uint32_t i = 0; i < t->v.n; i++) {
+        Local l = {i, t->v.at[i].index};
+        if (plan->p->wanted[i] && !plan->source_done[i] && dyn_vec_push(plan->locals, l) < 0)
+            plan->failed = true;
+    }
+    if (plan->locals->n > plan->first)
+        emit(plan, (Step){.op = ST_LOCALS, .a = plan->first, .b = plan->locals->n - plan->first});
 }
 
 /* ---- symbols */
@@ -232,9 +253,7 @@ static void emit_all(Plan *plan) {
     for (uint32_t i = 0; i < c->syms.v.n; i++)
         if (!dyn_sym_is_late(&c->syms, i))
             emit_sym(plan, i);
-    for (uint32_t i = 0; i < c->sources.v.n; i++)
-        if (plan->p->wanted[i])
-            need_source(plan, i);
+    need_wanted(plan);
     emit(plan, (Step){.op = ST_HIT});
 }
 
@@ -262,10 +281,10 @@ static void index_guards(Plan *plan) {
 }
 
 /* One program, owned by the caller in *steps and *attrs: all of it, or what is left where the memo has answered. */
-static int plan_steps(DynGuardProgram *p, bool rest, Plan *out) {
+static int plan_steps(DynGuardProgram *p, bool rest, Locals *locals, Plan *out) {
     const DynCapture *c = p->capture;
     uint32_t nsrc = c->sources.v.n, nsym = c->syms.v.n;
-    Plan plan = {.p = p, .c = c, .guard = DYN_NONE};
+    Plan plan = {.p = p, .c = c, .locals = locals, .first = locals->n, .guard = DYN_NONE};
     DynArena arena;
     dyn_arena_init(&arena);
     plan.source_done = DYN_NEW_N(&arena, bool, nsrc + 1);
@@ -296,12 +315,13 @@ static int plan_steps(DynGuardProgram *p, bool rest, Plan *out) {
 #define MOVE(to, from) (to.at = from.at, to.n = from.n, to.cap = from.cap)
 int dyn_guards_plan(DynGuardProgram *p) {
     Plan all = {0}, rest = {0};
+    Locals locals = {0};
     if (p->wanted == NULL) {
         if ((p->wanted = PyMem_RawCalloc(p->capture->sources.v.n + 1, sizeof(bool))) == NULL)
             return -1;
         mark_wanted(p->capture, p->wanted);
     }
-    int status = plan_steps(p, false, &all) < 0 || (p->memo != NULL && plan_steps(p, true, &rest) < 0) ? -1 : 0;
+    int status = plan_steps(p, false, &locals, &all) < 0 || (p->memo != NULL && plan_steps(p, true, &locals, &rest) < 0) ? -1 : 0;
     if (status == 0) {
         dyn_vec_free(&p->steps);
         dyn_vec_free(&p->attrs);
@@ -309,10 +329,13 @@ int dyn_guards_plan(DynGuardProgram *p) {
         MOVE(p->steps, all.steps);
         MOVE(p->attrs, all.attrs);
         MOVE(p->rest, rest.steps);
+        dyn_vec_free(&p->locals);
+        p->locals = locals;
     } else {
         dyn_vec_free(&all.steps);
         dyn_vec_free(&all.attrs);
         dyn_vec_free(&rest.steps);
+        dyn_vec_free(&locals);
     }
     dyn_vec_free(&rest.attrs);
     return status;

@@ -25,14 +25,14 @@ static PyObject *item(const Build *b, const DynRecipe *r, uint32_t k) {
     return o;
 }
 
-/* A list for the recipe of a list, a tuple for any other. */
-static PyObject *make_sequence(const Build *b, const DynRecipe *r) {
-    PyObject *o = r->kind == DYN_RC_LIST ? PyList_New(r->n) : PyTuple_New(r->n);
-    for (uint32_t k = 0; o != NULL && k < r->n; k++) {
+/* The first n items. */
+static PyObject *make_items(const Build *b, const DynRecipe *r, uint32_t n, bool list) {
+    PyObject *o = list ? PyList_New(n) : PyTuple_New(n);
+    for (uint32_t k = 0; o != NULL && k < n; k++) {
         PyObject *x = item(b, r, k);
         if (x == NULL)
             Py_CLEAR(o);
-        else if (r->kind == DYN_RC_LIST)
+        else if (list)
             PyList_SET_ITEM(o, k, Py_NewRef(x));
         else
             PyTuple_SET_ITEM(o, k, Py_NewRef(x));
@@ -111,10 +111,15 @@ static PyObject *make_iterator(const Build *b, const DynRecipe *r) {
     if (PyDict_Check(container) || PyAnySet_Check(container) || !PySequence_Check(container) ||
         Py_IS_TYPE(container, dyn_deque_type))
         return step_forward(o, r->id);
-    PyObject *done = PyObject_CallMethod(o, "__setstate__", "n", (Py_ssize_t)r->id);
+    static PyObject *name;
+    if (name == NULL)
+        name = PyUnicode_InternFromString("__setstate__");
+    PyObject *taken = PyLong_FromUnsignedLong(r->id);
+    PyObject *done = name == NULL || taken == NULL ? NULL : PyObject_CallMethodOneArg(o, name, taken);
     if (done == NULL)
         Py_CLEAR(o);
     Py_XDECREF(done);
+    Py_XDECREF(taken);
     return o;
 }
 
@@ -122,7 +127,7 @@ static PyObject *make_range(const Build *b, const DynRecipe *r) {
     PyObject *start = item(b, r, 0), *stop = item(b, r, 1), *step = item(b, r, 2);
     if (start == NULL || stop == NULL || step == NULL)
         return NULL;
-    PyObject *range = PyObject_CallFunctionObjArgs((PyObject *)&PyRange_Type, start, stop, step, NULL);
+    PyObject *range = PyObject_Vectorcall((PyObject *)&PyRange_Type, (PyObject *[]){start, stop, step}, 3, NULL);
     if (range == NULL || r->kind == DYN_RC_RANGE)
         return range;
     PyObject *o = PyObject_GetIter(range);
@@ -207,7 +212,7 @@ static PyObject *make_function(const Build *b, const DynRecipe *r) {
 }
 
 static PyObject *make_call(const Build *b, const DynRecipe *r) {
-    PyObject *args = make_sequence(b, r), *o = args == NULL ? NULL : PyObject_CallObject(r->obj, args);
+    PyObject *args = make_items(b, r, r->n, false), *o = args == NULL ? NULL : PyObject_CallObject(r->obj, args);
     Py_XDECREF(args);
     for (uint32_t i = 0; o != NULL && i < r->id; i++) {
         PyObject *taken = PyIter_Next(o);
@@ -225,10 +230,10 @@ static PyObject *make_attr(const Build *b, const DynRecipe *r) {
 
 /* obj is the door by now (compile.c). */
 static PyObject *make_inner(const Build *b, const DynRecipe *r) {
-    PyObject *all = make_sequence(b, r), *args = all == NULL ? NULL : PyTuple_GetSlice(all, 0, r->n - r->id);
-    PyObject *o = args == NULL ? NULL : dyn_inner_new(r->obj, args, r->id ? PyTuple_GET_ITEM(all, r->n - 1) : NULL);
-    Py_XDECREF(all);
-    return o;
+    PyObject *args = make_items(b, r, r->n - r->id, false), *more = args != NULL && r->id ? item(b, r, r->n - 1) : NULL;
+    if (args != NULL && r->id && more == NULL)
+        Py_CLEAR(args);
+    return args == NULL ? NULL : dyn_inner_new(r->obj, args, more);
 }
 
 /* As dict.__new__ makes it, then its items one by one; no __init__ runs. */
@@ -259,7 +264,7 @@ static PyObject *make(const Build *b, const DynRecipe *r) {
     case DYN_RC_OUTPUT: return take(b->outputs[r->id], "dynoc: a graph's output isn't there");
     case DYN_RC_SYM: return dyn_sym_object(&b->c->syms, r->id, b->env->sym[r->id]);
     case DYN_RC_TUPLE:
-    case DYN_RC_LIST: return make_sequence(b, r);
+    case DYN_RC_LIST: return make_items(b, r, r->n, r->kind == DYN_RC_LIST);
     case DYN_RC_DICT: return make_dict(b, r);
     case DYN_RC_SET:
     case DYN_RC_FROZENSET: return make_set(b, r);
@@ -327,26 +332,32 @@ static int perform(const Build *b, const DynEffect *e, PyObject **given) {
 
 /* ---- many */
 
-static uint32_t mark_some(const uint32_t *recipes, uint32_t n, uint8_t *need, uint32_t count) {
-    for (uint32_t i = 0; i < n; i++) {
-        need[recipes[i]] = 1;
-        if (recipes[i] + 1 > count)
-            count = recipes[i] + 1;
-    }
+static uint32_t rows_of(const uint32_t *recipes, uint32_t n, uint32_t count) {
+    for (uint32_t i = 0; i < n; i++)
+        count = recipes[i] + 1 > count ? recipes[i] + 1 : count;
     return count;
 }
 
-/* What the recipes and effects are made of: need[i] for each recipe up to the highest (returned + 1 rows are looked at). */
-static uint32_t mark(const DynCapture *c, DynEffects fx, const uint32_t *recipes, uint32_t n, uint8_t *need) {
-    uint32_t count = mark_some(recipes, n, need, 0);
+static uint32_t rows_of_effects(const DynCapture *c, DynEffects fx, uint32_t count) {
     for (uint32_t i = fx.first; i < fx.first + fx.n; i++)
-        count = mark_some(c->effects.at[i].items, c->effects.at[i].n, need, count);
+        count = rows_of(c->effects.at[i].items, c->effects.at[i].n, count);
+    return count;
+}
+
+static void mark_some(const uint32_t *recipes, uint32_t n, uint8_t *need) {
+    for (uint32_t i = 0; i < n; i++)
+        need[recipes[i]] = 1;
+}
+
+/* What the effects and the recipes that are marked are made of, of the first `count`. */
+static void mark(const DynCapture *c, DynEffects fx, uint8_t *need, uint32_t count) {
+    for (uint32_t i = fx.first; i < fx.first + fx.n; i++)
+        mark_some(c->effects.at[i].items, c->effects.at[i].n, need);
     for (uint32_t i = count; i-- > 0;) {
         const DynRecipe *r = &c->recipes.at[i];
         for (uint32_t k = 0; need[i] && k < r->n; k++)
             need[r->items[k]] = 1;
     }
-    return count;
 }
 
 enum { NEEDED = 1, LATE = 2 };
@@ -379,8 +390,8 @@ static int make_late(const Build *b, const uint8_t *need, uint32_t i) {
     return need[i] == LATE ? make_one(b, i) : 0;
 }
 
-static int build(const Build *b, DynEffects fx, const uint32_t *recipes, uint32_t n, uint8_t *need, PyObject **out) {
-    uint32_t count = mark(b->c, fx, recipes, n, need);
+/* Those of the first `count` recipes that are marked in `need`, and the effects. */
+static int build(const Build *b, DynEffects fx, uint8_t *need, uint32_t count) {
     int status = 0;
     for (uint32_t i = 0; status == 0 && i < count; i++) {
         if (need[i] && fx.n > 0 && has_to_wait(b, &b->c->recipes.at[i], need))
@@ -398,35 +409,73 @@ static int build(const Build *b, DynEffects fx, const uint32_t *recipes, uint32_
     }
     for (uint32_t i = 0; status == 0 && i < count; i++)
         status = need[i] == LATE ? make_one(b, i) : 0;
-    for (uint32_t i = 0; status == 0 && i < n; i++)
-        out[i] = Py_XNewRef(b->made[recipes[i]]);
-    for (uint32_t i = 0; i < count; i++)
-        Py_XDECREF(b->made[i]);
+    return status;
+}
+
+/* What there is without being made: the same object however often it is asked for, and whatever the effects do. Borrowed; NULL:
+ * it has to be made, or is missing. */
+static inline PyObject *there_is(const DynRecipe *r, const DynEnv *env, PyObject *const *outputs) {
+    switch (r->kind) {
+    case DYN_RC_SOURCE: return env->src[r->id];
+    case DYN_RC_CONST: return r->obj;
+    case DYN_RC_OUTPUT: return outputs[r->id];
+    default: return NULL;
+    }
+}
+
+/* The recipes at `which`, and the effects, by way of all that they are made of. */
+static int rebuild_some(Build *b, DynEffects fx, const uint32_t *recipes, const uint32_t *which, uint32_t n, PyObject **out) {
+    PyObject *small[SMALL];
+    uint8_t small_need[SMALL];
+    uint32_t count = rows_of_effects(b->c, fx, 0);
+    int status = -1;
+    for (uint32_t i = 0; i < n; i++)
+        count = rows_of(&recipes[which[i]], 1, count);
+    b->made = count > SMALL ? PyMem_Malloc(count * sizeof(*b->made)) : small;
+    uint8_t *need = count > SMALL ? PyMem_Malloc(count) : small_need;
+    if (b->made == NULL || need == NULL) {
+        PyErr_NoMemory();
+    } else {
+        memset(b->made, 0, count * sizeof(*b->made));
+        memset(need, 0, count);
+        for (uint32_t i = 0; i < n; i++)
+            need[recipes[which[i]]] = 1;
+        mark(b->c, fx, need, count);
+        status = build(b, fx, need, count);
+        for (uint32_t i = 0; status == 0 && i < n; i++)
+            out[which[i]] = Py_XNewRef(b->made[recipes[which[i]]]);
+        for (uint32_t i = 0; i < count; i++)
+            Py_XDECREF(b->made[i]);
+    }
+    if (count > SMALL) {
+        PyMem_Free(b->made);
+        PyMem_Free(need);
+    }
     return status;
 }
 
 int dyn_rebuild(const DynCapture *c, const DynEnv *env, PyObject *const *outputs, DynEffects fx, const uint32_t *recipes,
                 uint32_t n, PyObject **out) {
-    PyObject *small[SMALL] = {NULL};
-    uint8_t small_need[SMALL] = {0};
-    uint32_t total = c->recipes.n;
-    Build b = {.c = c, .env = env, .outputs = outputs, .made = small};
-    uint8_t *need = small_need;
-    for (uint32_t i = 0; i < n; i++)
-        out[i] = NULL;
-    if (total > SMALL) {
-        b.made = PyMem_Calloc(total, sizeof(*b.made));
-        need = PyMem_Calloc(total, 1);
-    }
-    int status = -1;
-    if (b.made == NULL || need == NULL)
+    uint32_t small[SMALL], *which = n > SMALL ? PyMem_Malloc(n * sizeof(*which)) : small, left = 0;
+    Build b = {.c = c, .env = env, .outputs = outputs};
+    int status = 0;
+    if (which == NULL) {
+        memset(out, 0, n * sizeof(*out));
         PyErr_NoMemory();
-    else
-        status = build(&b, fx, recipes, n, need, out);
-    if (total > SMALL) {
-        PyMem_Free(b.made);
-        PyMem_Free(need);
+        return -1;
     }
+    for (uint32_t i = 0; i < n; i++) {
+        const DynRecipe *r = &c->recipes.at[recipes[i]];
+        out[i] = Py_XNewRef(there_is(r, env, outputs));
+        if (out[i] == NULL && r->kind != DYN_RC_NULL)
+            which[left++] = i;
+    }
+    if (left > 0 || fx.n > 0)
+        status = rebuild_some(&b, fx, recipes, which, left, out);
+    for (uint32_t i = 0; status < 0 && i < n; i++)
+        Py_CLEAR(out[i]);
+    if (n > SMALL)
+        PyMem_Free(which);
     return status;
 }
 
@@ -447,7 +496,9 @@ int dyn_rebuild_needs(const DynCapture *c, DynEffects fx, const uint32_t *recipe
         PyErr_NoMemory();
         return -1;
     }
-    uint32_t rows = mark(c, fx, recipes, n, marked);
+    uint32_t rows = rows_of_effects(c, fx, rows_of(recipes, n, 0));
+    mark_some(recipes, n, marked);
+    mark(c, fx, marked, rows);
     for (uint32_t i = 0; i < rows; i++)
         if (marked[i] && c->recipes.at[i].kind == DYN_RC_OUTPUT && c->recipes.at[i].id < count)
             need[c->recipes.at[i].id] = true;
