@@ -8,6 +8,7 @@
 
 #define MAX_REFUSALS 3
 #define MAX_EXCEPTIONS 16 /* calls that raised while they were recorded: each says little about the next */
+#define RECORDING_NS 5e5 /* what another recording of a function that nobody asked for is taken to cost */
 
 static DynCache *all_caches;
 static uint32_t entries_made;
@@ -180,6 +181,10 @@ bool dyn_cache_may_record(DynCache *c, PyObject *const *slots) {
     }
     /* Calls without arrays were tried and gave nothing: from now on only one that is handed an array is. */
     if (c->without_arrays >= MAX_REFUSALS && !has_array_argument(c, slots)) {
+        return false;
+    }
+    if (c->quiet && dyn_profit_is_measured(c) && !dyn_budget_affords(RECORDING_NS)) {
+        dyn_count("profit", "recordings postponed");
         return false;
     }
     if ((int64_t)c->entries.n >= dyn_options_config(c->options).cache_limit) {

@@ -203,9 +203,10 @@ static int build(Job *j) {
     } else {
         dyn_artifact_split(j->entry->artifact);
     }
-    dyn_build_submit(j->entry->artifact, false);
-    dyn_artifact_tune_submit(j->entry->artifact);
-    dyn_artifact_rest_submit(j->entry->artifact);
+    j->entry->rents = j->root->quiet && dyn_profit_is_measured(j->root);
+    if (!j->entry->rents) {
+        dyn_rent_buy(j->entry);
+    }
     return 0;
 }
 

@@ -61,6 +61,8 @@ typedef struct DynEntry {
     DynPlain aside;             /* BREAK, one trip of a for loop: the loop, which is left at its end; PASS: up to the end */
     PyObject *resume[DYN_WAYS]; /* BREAK, PASS: the doors of the resume functions; NULL: no such way */
     bool works;                 /* its graph computes something */
+    bool rents;                 /* no native code was asked for yet: rent.c */
+    uint64_t rent;              /* … cycles spent without it so far */
     bool idles;     /* one trip of a loop, without array work: `aside` runs all that are left */
     uint32_t trips; /* … that it was hit for, one after the other */
     bool wrong;     /* it was left where it had guessed */

@@ -175,6 +175,9 @@ static bool is_ready(DynEntry *e) {
     if (DYN_LIKELY(dyn_artifact_tier(e->artifact) != DYN_TIER_EAGER)) {
         return true;
     }
+    if (e->rents) {
+        dyn_rent_try_to_buy(e); /* nothing else can serve it */
+    }
     dyn_build_poll();
     e->plain = dyn_artifact_failure(e->artifact, &detail);
     return false;
@@ -222,10 +225,14 @@ static void run_entry(DynEntry *e, PyObject *func, const DynEnv *env, DynHit *ou
     }
     DynRun run = {.inputs = s.inputs, .sources = env->src, .views = env->views, .sym = env->sym, .outputs = s.outputs,
                   .complete = complete_values, .owner = e->capture};
+    uint64_t began = DYN_UNLIKELY(e->rents) ? dyn_cycles() : 0;
     DynRunStatus status = DYN_LIKELY(e->artifact != NULL) ? dyn_artifact_run(e->artifact, &run)
                           : e->handed != NULL             ? dyn_hit_handed(e, &run)
                           : e->interpreted                ? dyn_hit_eager(g, &run, e->capture->writes)
                                                           : run_nothing(g, &run);
+    if (DYN_UNLIKELY(e->rents)) {
+        dyn_rent_pay(e, dyn_cycles() - began);
+    }
     switch (status) {
     case DYN_RUN_OK: finish(e, env, s.outputs, out); break;
     case DYN_RUN_ERROR: end_with_error(out); break;

@@ -15,6 +15,7 @@ typedef struct Recording { /* one recording of one call, on the C stack */
     PyObject *func;
     DYN_VEC(DynEntry *) hands;    /* strong: their graphs are to be handed to a back end when the call is through */
     DYN_VEC(DynArtifact *) waits; /* strong: native code has to be ready before the call returns */
+    uint64_t compiling; /* cycles spent in dyn_compile */
     bool kept, active;
 } Recording;
 
@@ -57,7 +58,9 @@ static void captured(DynRecording *r, DynCapture *capture) {
         Py_CLEAR(capture->func);
     }
     own_business++;
+    uint64_t began = dyn_cycles();
     dyn_compile(root, capture, func, &made);
+    rec->compiling += dyn_cycles() - began;
     own_business--;
     Py_DECREF(func);
     if (made == NULL) {
@@ -158,6 +161,8 @@ static PyObject *go_on(DynRecording *r, PyThreadState *ts, DynFrame *f, uint32_t
     return end_frame(ts, f, return_at, dyn_door_resume((DynNext){door, args}), true);
 }
 
+#define INSTRUCTION_NS 500.0 /* that recording an instruction takes beyond running it, about */
+
 static uint64_t recordings;
 
 uint64_t dyn_hook_recordings(void) { return recordings; }
@@ -199,6 +204,9 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
     ended(&rec.base);
     if (rec.kept) {
         dyn_count("frames", "recorded");
+    }
+    if (c->quiet) {
+        dyn_budget_spend(dyn_cycles_ns((double)rec.compiling) + (double)rec.base.ninstrs * INSTRUCTION_NS);
     }
     c->works |= rec.base.worked;
     root_of(&rec)->loud |= rec.base.loud;

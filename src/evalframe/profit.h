@@ -91,6 +91,11 @@ typedef enum DynLoopTick { DYN_TICK_NOT, DYN_TICK_ON, DYN_TICK_OUT } DynLoopTick
 DYN_HIDDEN DynLoopTick dyn_loop_tick(const struct DynEntry *e);
 DYN_HIDDEN void dyn_loop_clear(struct DynCache *c);
 
+/* ---- rent.c: native code for functions that nobody asked for is compiled when enough time was spent without it */
+DYN_HIDDEN void dyn_rent_buy(struct DynEntry *e);                  /* now */
+DYN_HIDDEN bool dyn_rent_try_to_buy(struct DynEntry *e);           /* now, if that can be afforded */
+DYN_HIDDEN void dyn_rent_pay(struct DynEntry *e, uint64_t cycles); /* a run without it took so long */
+
 /* ---- budget.c: what dynoc may spend in a program that didn't ask for it (enable()): a share of the process's time so far, and
  * what was gained */
 DYN_HIDDEN void dyn_budget_spend(double ns);

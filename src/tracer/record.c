@@ -521,6 +521,7 @@ PyObject *dyn_record(PyThreadState *ts, DynFrame *f, DynRecording *recording) {
         result = rec_run_frame(&r, &top);
         current = r.previous;
     }
+    recording->ninstrs = r.ninstrs;
     PyObject *type, *value, *tb; /* freeing shadows' objects may run code */
     PyErr_Fetch(&type, &value, &tb);
     rec_free(&r);
