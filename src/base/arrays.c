@@ -44,7 +44,17 @@ static PyDataMem_Handler handler = {
     .name = "dynoc_pool", .version = 1, .allocator = {NULL, pool_malloc, pool_calloc, pool_realloc, pool_free}};
 static PyObject *handler_capsule;
 
+#define NUMBERS 32 /* NumPy's own types have lower numbers */
+static uint8_t by_number[NUMBERS];
+
+static void number_dtypes(void) {
+    memset(by_number, DYN_NO_DTYPE, sizeof(by_number));
+    for (int i = DYN_DTYPE_COUNT; i-- > 0;) /* U16 in place of BF16 */
+        by_number[dyn_dtypes[i].npy] = (uint8_t)i;
+}
+
 int dyn_arrays_init(void) {
+    number_dtypes();
     if (_import_array() < 0)
         return -1;
     if (handler_capsule == NULL && (handler_capsule = PyCapsule_New(&handler, "mem_handler", NULL)) == NULL)
@@ -55,11 +65,8 @@ int dyn_arrays_init(void) {
 DynDtype dyn_dtype_of(PyArray_Descr *descr) {
     /* A descriptor with metadata hands it on to results, which new arrays of ours don't have; so does one with fields, which an
      * integer can have. */
-    bool plain = PyDataType_METADATA(descr) == NULL && PyDataType_NAMES(descr) == NULL;
-    for (int i = 0; i < DYN_DTYPE_COUNT; i++)
-        if (dyn_dtypes[i].npy == descr->type_num)
-            return PyArray_ISNBO(descr->byteorder) && plain ? (DynDtype)i : DYN_NO_DTYPE;
-    return DYN_NO_DTYPE;
+    bool plain = PyDataType_METADATA(descr) == NULL && PyDataType_NAMES(descr) == NULL && PyArray_ISNBO(descr->byteorder);
+    return plain && (unsigned)descr->type_num < NUMBERS ? (DynDtype)by_number[descr->type_num] : DYN_NO_DTYPE;
 }
 
 DynDtype dyn_dtype_parse(const char *name) {

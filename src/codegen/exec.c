@@ -315,13 +315,10 @@ static void run_taken(const DynBound *b, const DynSpan *s, char *const *at, int6
  * the same in all blocks isn't there yet. */
 static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int64_t pos, int64_t n, bool fresh,
                       DynScratch *scratch) {
-    char *p[DYN_MAX_OPERANDS], *rows[DYN_MAX_OPERANDS];
+    char *p[DYN_MAX_OPERANDS];
     const DynKernel *k = b->k;
     int64_t lanes = k->lanes, full = (n + lanes - 1) & -lanes;
-    for (int i = 0; i < b->nops; i++) {
-        rows[i] = scratch->lanes[i];
-    }
-    uint32_t moved = dyn_records_move(b, s, s->records[0], at, pos, n, rows);
+    uint32_t moved = s->records[0] != 0 ? dyn_records_move(b, s, false, at, pos, n, scratch) : 0;
     for (int i = 0; i < b->nops; i++) {
         bool out = k->operands.at[i].out;
         if (s->mode[i] == DYN_SPAN_SCALAR) {
@@ -341,7 +338,7 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
         }
     }
     run_taken(b, s, p, full);
-    moved = dyn_records_move(b, s, s->records[1], at, pos, n, rows);
+    moved = s->records[1] != 0 ? dyn_records_move(b, s, true, at, pos, n, scratch) : 0;
     for (int i = 0; i < b->nops; i++) {
         if (k->operands.at[i].out && p[i] == scratch->lanes[i] && !(moved >> i & 1)) {
             dyn_span_scatter(b, s, i, at[i], pos, n, p[i]);

@@ -177,10 +177,10 @@ DYN_HIDDEN void dyn_records_deal(char *const *to, const int64_t *field, int nfie
 DYN_HIDDEN void dyn_records_collect(char *to, int64_t step, char *const *from, const int64_t *field, int nfields, int64_t n,
                                     uint8_t size);
 /* Operands of a span that are read, or written, for which it is worth looking whether they are fields of the same records; and
- * those among them that are, moved between memory and `lanes` (the others aren't). */
+ * those among them that are, moved between memory and scratch blocks (the others aren't). */
 DYN_HIDDEN uint32_t dyn_records_find(const DynBound *b, const DynSpan *s, bool out);
-DYN_HIDDEN uint32_t dyn_records_move(const DynBound *b, const DynSpan *s, uint32_t which, char *const *at, int64_t pos, int64_t n,
-                                     char **lanes);
+DYN_HIDDEN uint32_t dyn_records_move(const DynBound *b, const DynSpan *s, bool out, char *const *at, int64_t pos, int64_t n,
+                                     DynScratch *scratch);
 
 /* Estimates, in tenths of a nanosecond, and high ones: an addition of doubles in the cache takes a quarter of its. On two cores
  * of a Zen 4 that were busy with other things regions cost 4 to 9 us (three sizes of one polynomial). */

@@ -158,18 +158,17 @@ static Fields fields_of(const DynBound *b, const DynSpan *s, uint32_t left, char
     return f;
 }
 
-uint32_t dyn_records_move(const DynBound *b, const DynSpan *s, uint32_t which, char *const *at, int64_t pos, int64_t n,
-                          char **lanes) {
-    uint32_t moved = 0;
+uint32_t dyn_records_move(const DynBound *b, const DynSpan *s, bool out, char *const *at, int64_t pos, int64_t n,
+                          DynScratch *scratch) {
+    uint32_t moved = 0, which = s->records[out];
     while (which != 0) {
         Fields f = fields_of(b, s, which, at);
         int64_t step = s->stride[f.op[0]];
         uint8_t size = b->size[f.op[0]];
-        bool out = b->k->operands.at[f.op[0]].out;
         char *row[DYN_MAX_OPERANDS];
         uint32_t these = 0;
         for (int k = 0; k < f.n; k++) {
-            row[k] = lanes[f.op[k]];
+            row[k] = scratch->lanes[f.op[k]];
             these |= 1u << f.op[k];
         }
         which &= ~these;

@@ -114,7 +114,9 @@ DYN_HIDDEN void dyn_memo_note(DynGuardProgram *p, PyObject *const *locals, const
 /* Is the tensor as the TENSOR guard says? *view: where its elements lie. */
 DYN_HIDDEN bool dyn_guard_tensor(const DynGuard *g, PyObject *o, DynArrayView *view);
 
-/* guards_match.c: one guard of a kind other than SYM and MISSING on loaded sources. */
+/* guards_match.c. Is the array as the ARRAY guard says, but for its layout? */
+DYN_HIDDEN bool dyn_guard_array(const DynGuard *g, PyObject *o);
+/* One guard of a kind other than SYM and MISSING on loaded sources. */
 DYN_HIDDEN bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2);
 /* Equal as EQ guards mean it; false for types that EQ guards don't compare. */
 DYN_HIDDEN bool dyn_guard_equal(PyObject *a, PyObject *b);

@@ -47,14 +47,18 @@ bool dyn_guard_equal(PyObject *a, PyObject *b) {
     return r == 1;
 }
 
-static bool array_holds(const DynGuard *g, PyObject *o) {
-    DynArrayView v;
-    if (!PyArray_CheckExact(o) || !dyn_array_view(o, &v))
+bool dyn_guard_array(const DynGuard *g, PyObject *o) {
+    if (!PyArray_CheckExact(o))
         return false;
     PyArrayObject *a = (PyArrayObject *)o;
     return (int64_t)dyn_dtype_of(PyArray_DESCR(a)) == (g->number & 255) && PyArray_NDIM(a) == (int)(g->number >> 8 & 255) &&
            PyArray_ISALIGNED(a) && (!(g->number & DYN_ARRAY_WRITTEN) || PyArray_ISWRITEABLE(a)) &&
-           (!(g->number & (DYN_ARRAY_WRITTEN | DYN_ARRAY_ASKED)) || !dyn_array_write_warns(a)) && dyn_layout_fits(&g->layout, &v);
+           (!(g->number & (DYN_ARRAY_WRITTEN | DYN_ARRAY_ASKED)) || !dyn_array_write_warns(a));
+}
+
+static bool array_holds(const DynGuard *g, PyObject *o) {
+    DynArrayView v;
+    return dyn_guard_array(g, o) && dyn_array_view(o, &v) && dyn_layout_fits(&g->layout, &v);
 }
 
 bool dyn_guard_tensor(const DynGuard *g, PyObject *o, DynArrayView *view) {

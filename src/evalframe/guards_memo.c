@@ -370,20 +370,26 @@ void dyn_memo_note(DynGuardProgram *p, PyObject *const *locals, const DynEnv *en
 
 /* ---- asking whether they hold */
 
-static bool has_layout(const DynMemo *m, uint32_t at, const DynArrayView *v) {
-    const int64_t *sizes = m->sizes.at + at;
-    for (int i = 0; i < v->ndim; i++)
-        if (v->dims[i] != sizes[2 * i] || v->strides[i] != sizes[2 * i + 1])
-            return false;
-    return true;
+/* Sizes and strides of last time are a layout that the guard held for. */
+static bool array_stands(const DynGuard *g, PyObject *o, const int64_t *sizes) {
+    bool same = dyn_guard_array(g, o);
+    PyArrayObject *a = (PyArrayObject *)o;
+    for (int i = 0, n = (int)(g->number >> 8 & 255); same && i < n; i++)
+        same = PyArray_DIM(a, i) == sizes[2 * i] && PyArray_STRIDE(a, i) == sizes[2 * i + 1];
+    return same;
+}
+
+static bool tensor_stands(const DynGuard *g, PyObject *o, DynArrayView *v, const int64_t *sizes) {
+    bool same = dyn_guard_tensor(g, o, v);
+    for (int i = 0; same && i < v->ndim; i++)
+        same = v->dims[i] == sizes[2 * i] && v->strides[i] == sizes[2 * i + 1];
+    return same;
 }
 
 static bool layout_holds(DynGuardProgram *p, const Fact *f) {
     const DynGuard *g = &p->capture->guards.at[f->id];
-    DynArrayView other, *v = g->kind == DYN_GUARD_TENSOR ? &p->views[g->source] : &other;
-    bool holds =
-        g->kind == DYN_GUARD_TENSOR ? dyn_guard_tensor(g, f->a, v) : dyn_guard_holds(g, f->a, NULL) && dyn_array_view(f->a, v);
-    return holds && has_layout(p->memo, (uint32_t)(uintptr_t)f->b, v);
+    const int64_t *sizes = p->memo->sizes.at + (uintptr_t)f->b;
+    return g->kind == DYN_GUARD_TENSOR ? tensor_stands(g, f->a, &p->views[g->source], sizes) : array_stands(g, f->a, sizes);
 }
 
 static bool load_holds(DynGuardProgram *p, const Fact *f, PyObject *func) {
