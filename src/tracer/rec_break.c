@@ -84,7 +84,8 @@ static const Form forms[DYN_I_COUNT] = {
     [DYN_I_LOAD_METHOD] = {1, 2, 1},    [DYN_I_STORE_ATTR] = {2, 0, 2},     [DYN_I_DELETE_ATTR] = {1, 0, 1},
     [DYN_I_UNARY_NEGATIVE] = {1, 1, 1}, [DYN_I_UNARY_POSITIVE] = {1, 1, 1}, [DYN_I_UNARY_INVERT] = {1, 1, 1},
     [DYN_I_GET_ITER] = {1, 1, 1},       [DYN_I_BEFORE_WITH] = {1, 2, 1},    [DYN_I_WITH_EXCEPT_START] = {4, 5, 1},
-    [DYN_I_IMPORT_NAME] = {2, 1, 0},
+    [DYN_I_IMPORT_NAME] = {2, 1, 0},    [DYN_I_LIST_EXTEND] = {1, 0, 0},    [DYN_I_SET_UPDATE] = {1, 0, 0},
+    [DYN_I_DICT_UPDATE] = {1, 0, 0},    [DYN_I_DICT_MERGE] = {1, 0, 0},
 };
 
 static Form form_of(const DynInstr *in) {
@@ -92,6 +93,7 @@ static Form form_of(const DynInstr *in) {
     case DYN_I_CALL: return (Form){(uint8_t)(in->arg < 200 ? in->arg + 2 : 0), 1, 0};
     case DYN_I_CALL_KW: return (Form){(uint8_t)(in->arg < 200 ? in->arg + 3 : 0), 1, 0};
     case DYN_I_CALL_FUNCTION_EX: return (Form){3 + (in->arg & 1), 1, 0};
+    case DYN_I_UNPACK_SEQUENCE: return (Form){1, (uint8_t)(in->arg < 200 ? in->arg : 0), 0};
     default: return forms[in->op];
     }
 }
@@ -407,6 +409,32 @@ static bool has_resume_codes(DynRec *r) {
         Py_XDECREF(resume);
     }
     return true;
+}
+
+/* What the recorder doesn't execute, and CPython does as any other. */
+static bool is_another_s(DynReason why) {
+    return why == DYN_R_UNSUPPORTED_VALUE || why == DYN_R_UNSUPPORTED_OPCODE || why == DYN_R_UNSUPPORTED_OP ||
+           why == DYN_R_SIDE_EFFECT;
+}
+
+bool rec_has_loop_behind(const RecFrame *f) {
+    for (uint32_t i = f->pc; i < f->code->v.n; i++) {
+        if (f->code->v.at[i].flags & DYN_IF_BACKWARD) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool rec_goes_on_behind(DynRec *r, RecFrame *f, const DynInstr *in) {
+    bool runs = is_another_s(r->why) && f == r->base && f->generator == NULL && (in->flags & DYN_IF_FIRST) &&
+                !rec_is_first_half(f, in) && in->start >= f->moved && !has_to_stay(f) && !dyn_cpy_is_traced(r->ts) &&
+                !dyn_is_conditional(in) && in->op != DYN_I_LOAD_METHOD;
+    if (runs && way_caught(r, f) == 0 && way_behind(r, f, in, f->ssp - f->nslots) == 0 && has_resume_codes(r)) {
+        return true;
+    }
+    memset(r->cap->ways, 0, sizeof r->cap->ways);
+    return false;
 }
 
 /* Is it the first of two that are one for CPython (STORE_FAST_STORE_FAST)? No frame can stand between them. */

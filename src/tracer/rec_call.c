@@ -153,6 +153,14 @@ static bool plain_generator(const PyCodeObject *code) {
     return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) == CO_GENERATOR;
 }
 
+static bool is_lost(const DynRec *r, const PyCodeObject *code) {
+    bool lost = false;
+    for (uint32_t i = 0; i < r->lost.n && !lost; i++) {
+        lost = r->lost.at[i] == code;
+    }
+    return lost;
+}
+
 /* A call that leads to a frame of the Python function `callee` with the arguments of `bound`: the hook hands that frame to
  * dyn_record_inlined. NULL with *result set: the callee bailed out. */
 static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, DynOperand callee, bool whole, PyObject **result) {
@@ -163,7 +171,8 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
     uint32_t older = r->nvals; /* what binding makes (**kwargs) is the callee's own */
     DynVal **slots = DYN_NEW_N(&r->arena, DynVal *, nslots + 1);
     uint32_t source = rec_function_source(r, fv, func);
-    DynReason refuse = r->req->may_inline(r->req, func);
+    DynReason refuse = is_lost(r, code) ? DYN_R_CALLEE_BAILED : r->req->may_inline(r->req, func);
+    uint32_t ninstrs = r->ninstrs, ninstrs_lost = r->ninstrs_lost;
     if (refuse == DYN_R_GENERATOR && slots != NULL && plain_generator(code) && rec_may_make_generator(r, fv, source) &&
         bind_slots(r, func, fv, source, bound, slots) == 0) {
         RecPending call = {func, fv, source, slots, nslots, 0, whole};
@@ -207,6 +216,8 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
             r->handled = handled;
         }
         r->callee_bailed = false;
+        r->ninstrs_lost = ninstrs_lost + r->ninstrs - ninstrs;
+        r->ninstrs_node = r->ninstrs;
         r->behind = r->behind || r->effects.n > neffects;
         rec_forget_effects(r, neffects);
         r->spoiled = r->spoiled || changed; /* what the callee did to containers of ours can't be undone in their shadows */

@@ -258,19 +258,23 @@ static void describe(DynRec *r, RecFrame *f, const DynInstr *in, DynStr *out) {
     Py_DECREF(p.code);
 }
 
+static void note(DynRec *r, RecFrame *f, const DynInstr *in, const char *what) {
+    DynStr s = {0};
+    dyn_str_printf(&s, "%s ", what);
+    describe(r, f, in, &s);
+    r->callee_why = dyn_arena_strdup(&r->arena, dyn_str_at(&s));
+    if (dyn_log_on(DYN_LOG_graph_breaks)) {
+        dyn_log_text(DYN_LOG_graph_breaks, dyn_str_at(&s));
+    }
+    dyn_str_free(&s);
+}
+
 void rec_note_callee(DynRec *r, RecFrame *f, const DynInstr *in) {
     bool logged = dyn_log_on(DYN_LOG_graph_breaks);
     if (r->cap == NULL || r->why == DYN_R_CALLEE_BAILED || (!logged && !r->req->fullgraph)) {
         return;
     }
-    DynStr s = {0};
-    dyn_str_puts(&s, "callee ");
-    describe(r, f, in, &s);
-    r->callee_why = dyn_arena_strdup(&r->arena, dyn_str_at(&s));
-    if (logged) {
-        dyn_log_text(DYN_LOG_graph_breaks, dyn_str_at(&s));
-    }
-    dyn_str_free(&s);
+    note(r, f, in, "callee");
 }
 
 void rec_unsupported(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -317,11 +321,16 @@ void rec_leave(DynRec *r, RecFrame *f, const DynInstr *in) {
         rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
         return;
     }
-    if (!rec_has_work(r->cap) && r->done.n == 0) {
+    bool behind = rec_goes_on_behind(r, f, in), loop = rec_has_loop_behind(f);
+    if (!rec_has_work(r->cap) && r->done.n == 0 && !(behind && loop)) {
+        if (loop && why != DYN_R_BUDGET) {
+            note(r, f, in, "left");
+        }
         rec_stop(r, f, in, why == DYN_R_BUDGET ? why : DYN_R_NO_ARRAYS);
         return;
     }
-    rec_finish_segment(r, DYN_END_LEAVE, why, f, in);
+    r->served = r->served || (behind && loop); /* what is there is recorded by the next call, which finds its resume function */
+    rec_finish_segment(r, behind ? DYN_END_BREAK : DYN_END_LEAVE, why, f, in);
 }
 
 int rec_open_resumed(DynRec *r, RecFrame *f, PyObject *resume) {

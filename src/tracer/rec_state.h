@@ -185,6 +185,8 @@ struct DynRec {
     DynVal *seal_handled;
     uint32_t oldest_changed;        /* the oldest shadow of a container that was changed since the running inlined call began */
     uint32_t ninstrs, ninstrs_node; /* executed in all; at the last new graph node */
+    uint32_t ninstrs_lost;          /* of them in inlined calls that came to nothing: no part of the budget */
+    DYN_VEC(PyCodeObject *) lost;   /* of functions that were too long: calls of them are opaque from then on; codes has them */
     uint32_t forced;                /* where a segment began last: ninstrs; a test does not cut again there */
     uint32_t nnodes_seen;
     uint32_t depth;

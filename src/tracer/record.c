@@ -11,6 +11,7 @@
 #define SCALAR_BUDGET 1500  /* instructions without a new node after which recording doesn't pay */
 #define MODULE_BUDGET 60000 /* … in a network, whose modules make objects and ask their configuration between two layers */
 #define MODULE_FACTOR 50    /* … and are many */
+#define MOST_LOST 5         /* budgets that may go into inlined calls that come to nothing, and one for the rest */
 #define MAX_NODES 6000
 #define MAX_TRIPS_IN_ALL 64 /* of a loop in a loop, in all trips of that */
 
@@ -118,12 +119,13 @@ static Step before_instr(DynRec *r, RecFrame *f, const DynInstr *in) {
         r->ninstrs_node = n;
     }
     uint64_t limit = (uint64_t)r->req->config.record_limit * (r->network ? MODULE_FACTOR : 1);
-    if (r->nnodes_seen > MAX_NODES && n < limit && rec_may_break(r, f)) {
+    uint32_t spent = n / MOST_LOST < limit ? n - r->ninstrs_lost : n;
+    if (r->nnodes_seen > MAX_NODES && spent < limit && rec_may_break(r, f)) {
         f->next = f->pc;
         r->why = DYN_R_GRAPH_SIZE;
         return STEP_CUT;
     }
-    if (n >= limit || r->nnodes_seen > MAX_NODES ||
+    if (spent >= limit || r->nnodes_seen > MAX_NODES ||
         (n - r->ninstrs_node > (r->network ? MODULE_BUDGET : SCALAR_BUDGET) && (in->flags & DYN_IF_TARGET))) {
         return step_bail(r, DYN_R_BUDGET, NULL);
     }
@@ -293,6 +295,9 @@ static PyObject *throw_out(DynRec *r, RecFrame *f, DynFrameLink *link, const Dyn
 
 /* An inlined frame isn't recorded any more: its caller's call, or its generator's step, is a break. */
 static void lose(DynRec *r, RecFrame *f) {
+    if (r->why == DYN_R_BUDGET && f->outer != NULL) { /* without memory for it, it is recorded into once more */
+        (void)dyn_vec_push(&r->lost, f->code->code);
+    }
     if (f->generator != NULL) {
         f->generator->lost = true;
     } else {
@@ -489,6 +494,7 @@ static void rec_free(DynRec *r) {
     rec_forget(r);
     rec_forget_generators(r, true);
     dyn_vec_free(&r->generators);
+    dyn_vec_free(&r->lost);
     dyn_vec_free(&r->taken);
     dyn_vec_free(&r->seen);
     dyn_vec_free(&r->by_source);
