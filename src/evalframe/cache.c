@@ -172,7 +172,7 @@ static void give_up(DynCache *c, DynReason why) {
 }
 
 bool dyn_cache_may_record(DynCache *c, PyObject *const *slots) {
-    if (c->dead != DYN_R_OK || c->recording) {
+    if (c->dead != DYN_R_OK || c->recording || (c->root != NULL && c->root->dead == DYN_R_DISABLED)) {
         return false;
     }
     if (dyn_known_is_skipped(c->code)) {

@@ -58,6 +58,7 @@ static void drop_cache(DynKnown row) {
         dyn_code_swap_version((PyCodeObject *)row.code, row.version);
     }
     if (row.cache != NULL) {
+        row.cache->dead = DYN_R_DISABLED; /* calls that are under way record nothing new behind their breaks */
         dyn_cache_decref(row.cache);
         Py_DECREF(row.globals);
     }
