@@ -138,6 +138,19 @@ def test_no_flag_is_raised_for_nothing(dtype):
             assert quietly(fast, usual(50, dtype), np.full(50, y, dtype))[1] == []
 
 
+@pytest.mark.parametrize("size", (1, 7, 500))
+@pytest.mark.parametrize("fn", (lambda x, y: x / y, lambda _, y: 1 / y, lambda _, y: np.reciprocal(y)))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_part_that_is_zero_is_no_division_by_zero(dtype, fn, size):
+    """Nor is the call made again by CPython, which is what follows from a flag."""
+    parts = np.resize(np.array([2j, 1.0, -0.5, complex(-0.0, 1.0), 3 - 1j], dtype), size)
+    fast = optimise(fn)
+    before = dynoc.counters["graph_breaks"].get("FLAGS", 0)
+    for _ in range(3):
+        assert quietly(fast, usual(size, dtype), parts)[1] == []
+    assert dynoc.counters["graph_breaks"].get("FLAGS", 0) == before
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("exponent", (0, 1, 2, 3, 5, -1, -2, 0.5, 2.0, -1.0, 1.5, 2j))
 def test_powers(exponent, dtype):
