@@ -1,7 +1,7 @@
-"""What every test needs: a cache folder that isn't the user's, and the plain configuration.
+"""What every test needs: a cache folder that isn't the user's, and a configuration under which nothing depends on time.
 
 The folder (DYNOC_CACHE_DIR where it is set: tools/dev.py shares one between suites) has to be in the environment before dynoc is
-imported, hence no fixture. DYNOC_SOAK=1 asks for many more cases; dynoc
+imported, hence no fixture. What doesn't pay is not retired (test_profit.py asks for it), as that goes by measured times. DYNOC_SOAK=1 asks for many more cases; dynoc
 refuses variables of its prefix that it doesn't know, so tests find it as SOAK.
 """
 
@@ -12,6 +12,7 @@ import tempfile
 CACHE = tempfile.mkdtemp(prefix="dynoc-tests-") if "DYNOC_CACHE_DIR" not in os.environ else None
 if CACHE:
     os.environ["DYNOC_CACHE_DIR"] = CACHE
+os.environ.setdefault("DYNOC_RETIRE", "0")
 if "DYNOC_SOAK" in os.environ:
     os.environ["SOAK"] = os.environ.pop("DYNOC_SOAK")
 

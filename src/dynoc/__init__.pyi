@@ -38,6 +38,7 @@ class Config:
     debug: bool
     debug_dir: str
     logs: str
+    retire: bool
     record_all: bool
     suppress_errors: bool
     dynamic: bool
