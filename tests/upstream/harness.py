@@ -113,7 +113,7 @@ def run_file(path, how, arguments, leave_out=()):
             if inside is None and status in (0, 1, 5):
                 break
             if inside is None:
-                report.tests[f"{path.name}::(no test)"] = (f"ended with status {status}", output[-3000:])
+                report.tests[f"{path.name}::(no test)"] = (f"ended with status {status}", crash_text(output))
                 report.complete = False
                 break
             name = signal.Signals(-status).name if status < 0 else f"status {status}"

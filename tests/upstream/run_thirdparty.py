@@ -159,7 +159,7 @@ def excerpt(row, shown, most):
     if end in shown:
         return [lines[-1]]
     shown.add(end)
-    return lines[:most] if "crash" in row.what else lines[-most:]
+    return lines[:most] if lines[0].startswith(("Fatal Python error", "Timeout (")) else lines[-most:]
 
 
 def megabytes(size):
