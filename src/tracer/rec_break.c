@@ -465,10 +465,30 @@ static int pass_by(DynRec *r, RecFrame *f, const DynInstr *in) {
     return open_behind(r, f, in);
 }
 
+/* How far a capture's end is told: what is told of one that isn't taken goes again, since its nodes may. */
+typedef struct Told {
+    RecFrame *seal;
+    uint32_t nrecipes, neffects;
+} Told;
+
+static Told begin_telling(DynRec *r) {
+    Told t = {r->seal, r->cap == NULL ? 0 : r->cap->recipes.n, r->cap == NULL ? 0 : r->cap->effects.n};
+    r->seal = NULL; /* frames are told as they stand */
+    return t;
+}
+
+static void take_back(DynRec *r, Told t) {
+    r->seal = t.seal;
+    Py_CLEAR(r->cap->before.code);
+    dyn_capture_forget_recipes(r->cap, t.nrecipes);
+    while (r->cap->effects.n > t.neffects) {
+        Py_XDECREF(r->cap->effects.at[--r->cap->effects.n].obj);
+    }
+}
+
 int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynCapture *c = r->cap;
     DynReason why = r->why;
-    RecFrame *seal = r->seal;
     if (r->between) { /* an inlined call is over, and the segment that it ended in */
         r->between = false;
         return open_behind(r, f, in);
@@ -480,7 +500,7 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
         rec_unsupported(r, f, in);
         return -1;
     }
-    r->seal = NULL;                          /* frames are told as they stand */
+    Told told = begin_telling(r);
     rec_forget_effects(r, f->instr_effects); /* the instruction makes them itself */
     dyn_capture_forget_values(c, f->instr_guards);
     bool second_half = !(in->flags & DYN_IF_FIRST);
@@ -488,9 +508,8 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
         if (f == r->base) {
             return rec_is_first_half(f, in) ? (rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE), -1) : pass_by(r, f, in);
         }
-        r->seal = seal; /* CPython finishes the inlined call, which is a break of its caller's */
+        take_back(r, told); /* CPython finishes the inlined call, which is a break of its caller's */
         r->why = DYN_R_NOT_REBUILDABLE;
-        Py_CLEAR(c->before.code);
         return -1;
     }
     if (rec_is_first_half(f, in)) {
@@ -515,7 +534,6 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 /* The segment ends in front of the instruction that raised. */
 static bool close_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
-    r->seal = NULL;
     rec_rollback(r, f->instr_nodes);
     dyn_capture_forget_guards(r->cap, f->instr_guards);
     dyn_capture_forget_values(r->cap, f->instr_guards);
@@ -564,12 +582,11 @@ RecRaised rec_break_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
             return REC_RAISED_NOT;
         }
         PyErr_Fetch(&type, &value, &tb);
-        RecFrame *seal = r->seal;
+        Told told = begin_telling(r);
         bool closed = close_raised(r, f, in);
         PyErr_Restore(type, value, tb);
         if (!closed && f != r->base) { /* CPython finishes the inlined call */
-            r->seal = seal;
-            Py_CLEAR(r->cap->before.code);
+            take_back(r, told);
             return REC_RAISED_NOT;
         }
         if (!closed) {

@@ -189,8 +189,6 @@ LOGGED = {  # those of which nothing is recorded: the reason at the callee, and 
     makes_a_list_in_itself: "NOT_REBUILDABLE",
     is_too_long: "BUDGET",
     looks_at_its_frame: "OPAQUE_CALL",
-    asks_for_its_locals: "OPAQUE_CALL",
-    evaluates: "OPAQUE_CALL",
     sees_references: "OPAQUE_CALL",
     spreads_a_mapping: "UNSUPPORTED_VALUE",
 }
