@@ -140,7 +140,7 @@ typedef enum DynEnd {
     DYN_END_RETURN, /* the whole rest of the function: `result` */
     DYN_END_BREAK,  /* `before` at the breaking instruction; then `resume` carries on */
     DYN_END_LEAVE,  /* `before`: the frame is rebuilt there and CPython goes on to the end */
-    DYN_END_PASS    /* nothing is captured: CPython runs it all; behind it `resume` carries on. `before` has code and nslots alone */
+    DYN_END_PASS    /* CPython runs it all, and behind it `resume` carries on; of `before` there are code and nslots alone */
 } DynEnd;
 typedef struct DynCapture {
     DynArena arena;

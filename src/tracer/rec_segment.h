@@ -22,7 +22,8 @@ DYN_HIDDEN void rec_leave_base(DynRec *r, RecFrame *f);
 DYN_HIDDEN void rec_leave(DynRec *r, RecFrame *f, const DynInstr *in);  /* the segment ends before `in`, CPython does the rest */
 DYN_HIDDEN void rec_return(DynRec *r, RecFrame *f, const DynInstr *in); /* the segment ends with the function */
 /* An inlined frame ends the recording: why, for the log and for fullgraph. */
-/* The recorder doesn't execute the instruction, in front of which the state is told: has the capture got the ways on behind it? */
+/* The recorder doesn't execute the instruction, in front of which the state is told: the capture gets the ways on behind it, if
+ * there are any. */
 DYN_HIDDEN bool rec_goes_on_behind(DynRec *r, RecFrame *f, const DynInstr *in);
 DYN_HIDDEN bool rec_has_loop_behind(const RecFrame *f);
 DYN_HIDDEN void rec_note_callee(DynRec *r, RecFrame *f, const DynInstr *in);

@@ -1,7 +1,7 @@
 """A call that can't be recorded costs that call: the loop of array work behind it is served, whatever the reason was.
 
-Each row is a function that is called before the loop. The loop is known to be served by its hits, and under enable() by the memory
-that it takes: NumPy's own operators keep a temporary array more than the one kernel of an entry.
+Each row is a function that is called before the loop. The loop is known to be served by its hits, and under enable() by the
+memory that it takes: NumPy's own operators keep a temporary array more than the one kernel of an entry.
 """
 
 import collections

@@ -1,7 +1,7 @@
 """Graphs that are left in the middle: what the rest of the function sees is what eager sees there, for every operator and form.
 
 Each function computes a value that nothing in its graph needs, asks whether an array has something true, and raises with the
-value where it has. Recording sees that it hasn't; calls for which it has leave the graph, and the value is made for the frame alone.
+value where it has. Recording sees that it hasn't; calls for which it has leave the graph: the value is made for the frame.
 """
 
 import contextlib
