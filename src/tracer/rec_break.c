@@ -442,6 +442,13 @@ bool rec_is_first_half(const RecFrame *f, const DynInstr *in) {
     return in + 1 < f->code->v.at + f->code->v.n && in[1].at == in->at;
 }
 
+/* Does the way on behind lead to where the segment begins? Whoever is left there at once would come no further. */
+static bool leads_back(DynRec *r) {
+    PyObject *resume = resume_code(r, r->base, &r->cap->after[DYN_WAY_NEXT]);
+    Py_XDECREF(resume);
+    return resume == r->cap->code;
+}
+
 /* What was recorded of the segment is given up: at the next call CPython runs the same stretch, up to where the frame stands
  * now, and recording goes on there. */
 static int pass_by(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -457,7 +464,7 @@ static int pass_by(DynRec *r, RecFrame *f, const DynInstr *in) {
     c->before.nslots = f->ntold;
     c->before.nstack = 0;
     c->done = (DynEffects){0, 0};
-    if (stays || way_on(r, f, DYN_WAY_NEXT, f->next, depth, depth) < 0 || !has_resume_codes(r)) {
+    if (stays || way_on(r, f, DYN_WAY_NEXT, f->next, depth, depth) < 0 || !has_resume_codes(r) || leads_back(r)) {
         rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
         return -1;
     }

@@ -311,6 +311,25 @@ def test_a_stretch_that_is_passed_does_what_it_does(numbers):
             check(holds_itself, fast, lambda: (np.arange(4.0), n), what=f"n = {n}")
 
 
+def in_each_trip(x, held, n):
+    i = 0
+    while i < n:
+        i += 1
+        items = [x]
+        items.append(items)
+        held.append(float(x.max()))
+        items.clear()
+        x = x + 1
+    return x, held
+
+
+@pytest.mark.parametrize("backend", ["dynoc", "eager"])
+def test_a_stretch_that_ends_where_it_begins(backend):
+    fast = dynoc.optimize(in_each_trip, backend=backend, wait=True)
+    for n in (3, 30, 5, 40):
+        check(in_each_trip, fast, lambda: (np.arange(4.0), [], n), what=f"n = {n}")
+
+
 def test_a_function_that_is_left_for_good_says_so():
     def f(x):
         count = sys.getrefcount(x)
