@@ -5,8 +5,10 @@ memory that it takes: NumPy's own operators keep a temporary array more than the
 """
 
 import collections
+import functools
 import inspect
 import io
+import itertools
 import sys
 import tracemalloc
 
@@ -311,23 +313,25 @@ def test_a_stretch_that_is_passed_does_what_it_does(numbers):
             check(holds_itself, fast, lambda: (np.arange(4.0), n), what=f"n = {n}")
 
 
-def in_each_trip(x, held, n):
-    i = 0
-    while i < n:
-        i += 1
-        items = [x]
-        items.append(items)
-        held.append(float(x.max()))
-        items.clear()
-        x = x + 1
-    return x, held
+def takes_in_each_trip(v, xs, seen):
+    count = 0
+    while v.max() > 1:
+        count += 1
+        if count > 5:
+            break
+        seen.append(float(v.max()))
+        taken = itertools.islice(iter(xs + xs[:9]), 0, 4, 2)
+        total = sum(taken, 3)
+        rest = functools.reduce(lambda p, q=1: p + q, taken, 0)
+    return count, total, rest, seen
 
 
 @pytest.mark.parametrize("backend", ["dynoc", "eager"])
 def test_a_stretch_that_ends_where_it_begins(backend):
-    fast = dynoc.optimize(in_each_trip, backend=backend, wait=True)
-    for n in (3, 30, 5, 40):
-        check(in_each_trip, fast, lambda: (np.arange(4.0), [], n), what=f"n = {n}")
+    """A trip of a loop: it isn't passed, or its entry would be left at once for itself."""
+    fast = dynoc.optimize(takes_in_each_trip, backend=backend, wait=True)
+    for turn in range(4):
+        check(takes_in_each_trip, fast, lambda: (np.arange(5.0), list(range(1, 10)), []), what=f"call {turn + 1}")
 
 
 def test_a_function_that_is_left_for_good_says_so():
