@@ -11,9 +11,14 @@ def status(key):
     raise LookupError(key)
 
 
+def trim():
+    """Memory that was freed goes back to the system."""
+    ctypes.CDLL(None).malloc_trim(0)
+
+
 def peak_of(call):
     """Bytes. Exact to some pages where freed memory goes back at once: the process needs MALLOC_ENVIRONMENT."""
-    ctypes.CDLL(None).malloc_trim(0)
+    trim()
     with open("/proc/self/clear_refs", "w") as f:
         f.write("5")  # the peak starts again at what is resident now
     before = status("VmRSS")

@@ -19,9 +19,9 @@ import textwrap
 import time
 
 import numpy as np
-from programs import BODIES
-from programs import PROGRAMS as SMALL_PROGRAMS
 from pure import PROGRAMS
+from small_programs import BODIES
+from small_programs import PROGRAMS as SMALL_PROGRAMS
 from work import CALLS, KERNELS, LOOPS
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -281,7 +281,7 @@ def programs(dynoc, budget):
     ratios = []
     for program in SMALL_PROGRAMS:
         with tempfile.TemporaryDirectory() as cache:
-            plain, enabled = plain_and_enabled("programs.py", program.__name__, 7 if budget > 1 else 3, DYNOC_CACHE_DIR=cache)
+            plain, enabled = plain_and_enabled("small_programs.py", program.__name__, 7 if budget > 1 else 3, DYNOC_CACHE_DIR=cache)
         ratios.append(median_first(enabled) / median_first(plain))
         detail = f"{in_words(median_first(plain))} plain, {in_words(max(row[1] for row in enabled))} of compilers"
         yield at_most(f"enable(), small program: {program.__name__}", ratios[-1], 1.02, "x", detail)
@@ -292,7 +292,7 @@ def bodies(dynoc, budget):
     """Bodies of loops over elements, a trip after the first second, in processes as above."""
     for body in BODIES:
         with tempfile.TemporaryDirectory() as cache:
-            taken = plain_and_enabled("programs.py", body.__name__, 5 if budget > 1 else 1, DYNOC_CACHE_DIR=cache)
+            taken = plain_and_enabled("small_programs.py", body.__name__, 5 if budget > 1 else 1, DYNOC_CACHE_DIR=cache)
         plain, enabled = (median_first(rows) for rows in taken)
         detail = f"{plain:.0f} -> {enabled:.0f} ns a trip"
         yield at_most(f"enable(), loop: {body.__name__}", enabled / plain, 1.05, "x", detail)

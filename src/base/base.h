@@ -43,7 +43,7 @@ DYN_HIDDEN void dyn_arena_free(DynArena *a);
 DYN_HIDDEN void *dyn_arena_alloc(DynArena *a, size_t size);
 DYN_HIDDEN char *dyn_arena_strdup(DynArena *a, const char *s);
 DYN_HIDDEN size_t dyn_arena_bytes(const DynArena *a); /* that it holds, used or not */
-extern DYN_HIDDEN long dyn_arena_fail_after; /* < 0: never; counts down at each allocation */
+extern DYN_HIDDEN long dyn_arena_fail_after;          /* < 0: never; counts down at each allocation */
 #define DYN_NEW(arena, T) ((T *)dyn_arena_alloc((arena), sizeof(T)))
 #define DYN_NEW_N(arena, T, n) ((T *)dyn_arena_alloc((arena), sizeof(T) * (size_t)(n)))
 

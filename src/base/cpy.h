@@ -101,6 +101,7 @@ DYN_HIDDEN uint32_t dyn_code_swap_version(PyCodeObject *code, uint32_t version);
 /* A number kept on a code object, 0 at first. DYN_CODE_OWN: dynoc has made the code. */
 DYN_HIDDEN uintptr_t dyn_code_word(PyCodeObject *code);
 DYN_HIDDEN void dyn_code_set_word(PyCodeObject *code, uintptr_t word);
+DYN_HIDDEN size_t dyn_code_bytes(const PyCodeObject *code); /* that it holds, without its constants and names */
 #define DYN_CODE_OWN ((uintptr_t)1)
 
 /* What CPython or NumPy calls on its own account (watchers, slots of types that aren't ours, finalizers, the hook) is called

@@ -122,6 +122,14 @@ void dyn_code_set_word(PyCodeObject *code, uintptr_t word) {
         PyErr_Clear();
 }
 
+size_t dyn_code_bytes(const PyCodeObject *code) {
+    Py_ssize_t items =
+        PyTuple_GET_SIZE(code->co_consts) + PyTuple_GET_SIZE(code->co_names) + PyTuple_GET_SIZE(code->co_localsplusnames);
+    Py_ssize_t tables = PyBytes_GET_SIZE(code->co_linetable) + PyBytes_GET_SIZE(code->co_exceptiontable);
+    return (size_t)(PyCode_Type.tp_basicsize + Py_SIZE(code) * PyCode_Type.tp_itemsize + tables) +
+           (size_t)items * sizeof(PyObject *);
+}
+
 int dyn_cpy_function_init(void) {
     word_index = _PyEval_RequestCodeExtraIndex(NULL);
     return word_index < 0 ? -1 : learn_own_vectorcall();

@@ -53,6 +53,8 @@ DYN_HIDDEN void dyn_count_call(DynServed how);
     TEXT(cflags, "", "further compiler flags")                                                                \
     INTEGER(compile_timeout, 60, 1, 3600, "seconds after which a compiler is given up")                       \
     INTEGER(keep_memory, 256, 0, 1048576, "MiB of large arrays that have died, kept for the next ones")       \
+    INTEGER(memory_limit, 0, 0, INT64_MAX,                                                                    \
+            "bytes that entries may hold: over it the coldest go; 0: a tenth of the machine's memory")        \
     BOOLEAN(fast_math, false, "allow reassociation and approximate division in kernels")                      \
     BOOLEAN(fallback_random, true, "random numbers of PyTorch are its own stream; false: kernels make them")  \
     BOOLEAN(debug, false, "write a debug folder for each compilation")                                        \

@@ -20,6 +20,12 @@ DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source, const DynGraph 
     return a;
 }
 
+size_t dyn_artifact_bytes(const DynArtifact *a) {
+    size_t kernels = sizeof(a->joined->kernels[0]) * (size_t)a->nnative;
+    return sizeof(*a) + a->source.cap + a->first.cap + (a->joined == NULL ? 0 : sizeof(*a->joined) + kernels) +
+           (a->detail == NULL ? 0 : strlen(a->detail) + 1) + (a->rest == NULL ? 0 : dyn_artifact_bytes(a->rest));
+}
+
 void dyn_artifact_incref(DynArtifact *a) { a->refs++; }
 
 void dyn_artifact_decref(DynArtifact *a) {

@@ -29,6 +29,7 @@ DYN_HIDDEN void dyn_loops_print(const DynLoops *p, DynStr *out);
 typedef struct DynArtifact DynArtifact;
 typedef enum DynTier { DYN_TIER_EAGER, DYN_TIER_BUILTIN, DYN_TIER_NATIVE } DynTier;
 DYN_HIDDEN DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source /* taken over */, const DynGraph *g);
+DYN_HIDDEN size_t dyn_artifact_bytes(const DynArtifact *a); /* that it holds, but for compiled objects; with the GIL */
 DYN_HIDDEN void dyn_artifact_incref(DynArtifact *a);
 DYN_HIDDEN void dyn_artifact_decref(DynArtifact *a); /* with the GIL */
 /* The generated C, which is written again where it isn't kept (any more). */
@@ -65,6 +66,10 @@ static inline void dyn_build_poll(void) {
     if (DYN_UNLIKELY(atomic_load_explicit(&dyn_build_news, memory_order_relaxed)))
         dyn_build_reap();
 }
+/* load.c, any thread: about how much memory the compiled objects take that are loaded, and how many there are (n; NULL: not
+ * asked); those that nobody uses go. */
+DYN_HIDDEN size_t dyn_load_bytes(int *n);
+DYN_HIDDEN void dyn_load_trim(void);
 DYN_HIDDEN int dyn_codegen_init(PyObject *module); /* atfork handlers, test functions for tests/ir */
 
 typedef enum DynRunStatus {

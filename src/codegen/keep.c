@@ -21,13 +21,13 @@ static void *put(Pack *k, const void *from, size_t bytes) {
 }
 
 /* The items of a list: its copy has room for no more. */
-#define PUT_LIST(k, to, from)                                             \
-    do {                                                                  \
+#define PUT_LIST(k, to, from)                                               \
+    do {                                                                    \
         void *items = put((k), (from)->at, (from)->n * sizeof *(from)->at); \
-        if ((to) != NULL) {                                               \
-            (to)->at = items;                                             \
-            (to)->n = (to)->cap = (from)->n;                              \
-        }                                                                 \
+        if ((to) != NULL) {                                                 \
+            (to)->at = items;                                               \
+            (to)->n = (to)->cap = (from)->n;                                \
+        }                                                                   \
     } while (0)
 
 static const DynBuiltinPlan *put_plan(Pack *k, const DynKernel *from) {

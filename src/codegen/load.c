@@ -6,9 +6,10 @@
  * happens inside the dynamic linker.
  *
  * An object that is loaded serves every graph with the same text. Who uses it is counted, from any thread; the build thread
- * alone finds, loads and unloads, so an object without users gets none meanwhile. It stays, for the next graph like it, until
- * there are MOST_LOADED: each takes five memory mappings of the 65,530 that Linux gives a process, and a process that has none
- * left can't so much as start a thread. */
+ * alone finds and loads; whoever unloads does it under the lock under which they are found, so an object without users gets none
+ * meanwhile. It stays, for the next graph like it, until there are MOST_UNUSED or MOST_LOADED, or memory is wanted back: each
+ * takes two memory mappings of the 65,530 that Linux gives a process, and a process that has none left can't so much as start a
+ * thread. */
 #define _GNU_SOURCE 1
 #include "codegen/build.h"
 #include <dlfcn.h>
@@ -33,16 +34,21 @@
 #endif
 
 #define MOST_LOADED 4000
+#define MOST_UNUSED 256
+#define PAGE ((size_t)4096)
+#define LINKER ((size_t)1536) /* what the dynamic linker keeps of each, about */
 
 struct DynLoaded {
     DynLoaded *next;
     atomic_int users;
+    size_t bytes; /* of memory, about */
     void *handle;
     const DynNativeTable *table;
     char key[65]; /* empty: it can't be found again */
 };
 static DynLoaded *loaded; /* the last loaded first; changed under `loading` */
 static int nloaded, most_loaded = MOST_LOADED;
+static atomic_size_t bytes_loaded;
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
 void dyn_load_lock(bool take) {
@@ -132,12 +138,22 @@ void dyn_load_retain(DynLoaded *l) { atomic_fetch_add(&l->users, 1); }
 void dyn_load_release(DynLoaded *l) { atomic_fetch_sub(&l->users, 1); }
 
 DynLoaded *dyn_load_find(const char *key) {
-    for (DynLoaded *l = loaded; l != NULL && key[0] != 0; l = l->next)
-        if (strcmp(l->key, key) == 0) {
-            dyn_load_retain(l);
-            return l;
-        }
-    return NULL;
+    pthread_mutex_lock(&loading);
+    DynLoaded *l = key[0] == 0 ? NULL : loaded;
+    while (l != NULL && strcmp(l->key, key) != 0)
+        l = l->next;
+    if (l != NULL)
+        dyn_load_retain(l);
+    pthread_mutex_unlock(&loading);
+    return l;
+}
+
+/* Under `loading`. */
+static int count_unused(void) {
+    int n = 0;
+    for (const DynLoaded *l = loaded; l != NULL; l = l->next)
+        n += atomic_load(&l->users) <= 0;
+    return n;
 }
 
 /* Under `loading`: what nobody uses goes. */
@@ -150,14 +166,30 @@ static void make_room(void) {
         }
         *at = l->next;
         dlclose(l->handle);
+        atomic_fetch_sub(&bytes_loaded, l->bytes);
         PyMem_RawFree(l);
         nloaded--;
     }
 }
 
+size_t dyn_load_bytes(int *n) {
+    pthread_mutex_lock(&loading);
+    int all = nloaded;
+    pthread_mutex_unlock(&loading);
+    if (n != NULL)
+        *n = all;
+    return atomic_load(&bytes_loaded);
+}
+
+void dyn_load_trim(void) {
+    pthread_mutex_lock(&loading);
+    make_room();
+    pthread_mutex_unlock(&loading);
+}
+
 /* Under `loading`. */
 static DynLoaded *load(const DynBuildEnv *env, const DynBlob *object, const char *key, DynReason *failure, DynStr *why) {
-    if (nloaded >= most_loaded)
+    if (nloaded >= most_loaded || count_unused() >= MOST_UNUSED)
         make_room();
     DynLoaded *l = nloaded >= most_loaded ? NULL : PyMem_RawCalloc(1, sizeof(*l));
     if (l == NULL) {
@@ -179,6 +211,8 @@ static DynLoaded *load(const DynBuildEnv *env, const DynBlob *object, const char
     }
     snprintf(l->key, sizeof(l->key), "%s", key);
     atomic_init(&l->users, 1);
+    l->bytes = (object->n + PAGE - 1) / PAGE * PAGE + PAGE + LINKER; /* one page of it is written to */
+    atomic_fetch_add(&bytes_loaded, l->bytes);
     l->next = loaded;
     loaded = l;
     nloaded++;

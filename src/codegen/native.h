@@ -70,8 +70,8 @@ DYN_HIDDEN void dyn_load_retain(DynLoaded *l);
 DYN_HIDDEN void dyn_load_release(DynLoaded *l);
 
 /* ---- artifact.c offers to build.c. Thread safe, no GIL needed, unless said. */
-/* The generated C that is to be built (never NULL; valid until the artifact is settled). "" when the graph has no kernel, so there
- * is nothing to build, or when it is built. */
+/* The generated C that is to be built (never NULL; valid until the artifact is settled). "" when the graph has no kernel, so
+ * there is nothing to build, or when it is built. */
 DYN_HIDDEN const char *dyn_artifact_text(const DynArtifact *a);
 DYN_HIDDEN bool dyn_artifact_is_later(const DynArtifact *a);           /* behind all that are not */
 DYN_HIDDEN const DynConfig *dyn_artifact_config(const DynArtifact *a); /* that it was made with, and is built with */

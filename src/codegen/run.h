@@ -33,7 +33,7 @@ struct DynArtifact {
     Py_ssize_t refs; /* under the GIL */
     const DynLoops *loops;
     const DynGraph *graph;
-    long nnative; /* kernels that the object has to have */
+    long nnative;           /* kernels that the object has to have */
     DynStr source;          /* empty when it is settled … */
     const char *line;       /* … and written again behind this, NULL: nothing */
     DynStr first;           /* what is built of it, if not all … */

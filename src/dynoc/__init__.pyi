@@ -33,6 +33,7 @@ class Config:
     cflags: str
     compile_timeout: int
     keep_memory: int
+    memory_limit: int
     fast_math: bool
     fallback_random: bool
     debug: bool

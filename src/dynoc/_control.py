@@ -97,7 +97,7 @@ def run(fn):
 
 
 def reset():
-    """Forget every entry and every compiled graph, and give kept memory back to the system.
+    """Forget every entry and every compiled graph, and give their memory and what is kept back to the system.
 
     The next call of an optimised function records again. Memory of large arrays that have died is kept for the next ones, at most
     ``dynoc.config.keep_memory`` MiB of it.

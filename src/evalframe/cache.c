@@ -3,7 +3,7 @@
  * A door holds its cache; the hook's table holds those of functions met under enable(). A root cache owns the rows of its resume
  * functions, each with a door that holds its own cache. Entries are counted: a cache has one reference, a running call another.
  * GIL throughout. */
-#include "evalframe/door.h"
+#include "evalframe/hold.h"
 #include "evalframe/known.h"
 
 #define MAX_REFUSALS 3
@@ -27,11 +27,25 @@ DynEntry *dyn_entry_new(DynCapture *capture) {
     return e;
 }
 
+int dyn_entry_slots(DynEntry *e, DynVisitSlot *visit, void *arg) {
+    int stop = e->guards == NULL ? 0 : dyn_guards_slots(e->guards, visit, arg);
+    return stop != 0 ? stop : dyn_capture_slots(e->capture, visit, arg);
+}
+
+static int forget_loose(PyObject **slot, void *arg) {
+    if (dyn_hold_is_loose(*slot)) {
+        *slot = NULL;
+    }
+    return 0;
+}
+
 void dyn_entry_decref(DynEntry *e) {
     if (--e->refs > 0) {
         return;
     }
     DynRaised before = dyn_callback_begin(); /* what dies here may run destructors */
+    dyn_memory_left(e);
+    dyn_entry_slots(e, forget_loose, NULL);
     if (e->runner != NULL) {
         dyn_hit_runner_detach(e->runner);
     }
@@ -42,6 +56,10 @@ void dyn_entry_decref(DynEntry *e) {
     Py_XDECREF(e->function);
     Py_XDECREF(e->code);
     for (int i = 0; i < DYN_WAYS; i++) {
+        if (e->goes_on[i] != NULL) {
+            dyn_hit_continuation_detach(e->goes_on[i]);
+        }
+        Py_XDECREF(e->goes_on[i]);
         Py_XDECREF(e->resume[i]);
     }
     if (e->artifact != NULL) {
@@ -80,21 +98,38 @@ DynCache *dyn_cache_new(PyObject *code, DynOptions *options) {
 
 void dyn_cache_incref(DynCache *c) { c->refs++; }
 
+DynCache *dyn_cache_first(void) { return all_caches; }
+
+static void free_resume(DynResume row) {
+    dyn_door_cache(row.door)->root = NULL;
+    PyMem_RawFree(row.shape);
+    Py_DECREF(row.door);
+    Py_DECREF(row.code);
+    if (!dyn_hold_is_loose(row.of)) {
+        Py_XDECREF(row.of);
+    }
+}
+
 static void free_resumes(DynCache *c) {
     while (c->resumes.n > 0) {
-        DynResume row = c->resumes.at[--c->resumes.n];
-        dyn_door_cache(row.door)->root = NULL;
-        PyMem_RawFree(row.shape);
-        Py_DECREF(row.door);
-        Py_DECREF(row.code);
-        Py_DECREF(row.of);
+        free_resume(c->resumes.at[--c->resumes.n]);
     }
     dyn_vec_free(&c->resumes);
 }
 
+void dyn_cache_sweep_resumes(DynCache *root) {
+    for (uint32_t i = root->resumes.n; i-- > 0;) {
+        DynResume row = i < root->resumes.n ? root->resumes.at[i] : (DynResume){.of = root->code};
+        if (row.of == NULL && Py_REFCNT(row.door) == 1) {
+            root->resumes.at[i] = root->resumes.at[--root->resumes.n];
+            free_resume(row);
+        }
+    }
+}
+
 void dyn_cache_clear(DynCache *c) {
     c->refs++;
-    c->refusals = c->without_arrays = c->exceptions = 0;
+    c->refusals = c->without_arrays = c->exceptions = c->replaced = 0;
     c->dead = DYN_R_OK;
     c->idle = false;
     dyn_profit_clear(&c->profit);
@@ -121,15 +156,16 @@ void dyn_cache_decref(DynCache *c) {
     if (c->next != NULL) {
         c->next->previous = c->previous;
     }
-    PyObject *code = c->code;
+    PyObject *code = dyn_hold_is_loose(c->code) ? NULL : c->code;
     DynOptions *options = c->options;
+    dyn_hold_forget(c);
     dyn_vec_free(&c->entries);
     dyn_vec_free(&c->resumes);
     dyn_profit_clear(&c->profit);
     dyn_loop_clear(c);
     PyMem_RawFree(c);
     dyn_options_decref(options);
-    Py_DECREF(code);
+    Py_XDECREF(code);
 }
 
 void dyn_cache_reset_all(void) {
@@ -154,7 +190,46 @@ int dyn_cache_add(DynCache *c, DynEntry *e) {
     c->entries.n++;
     c->nsrc = c->nsrc > e->nsrc ? c->nsrc : e->nsrc;
     c->nsym = c->nsym > e->nsym ? c->nsym : e->nsym;
+    dyn_memory_entered(e);
     return 0;
+}
+
+bool dyn_cache_remove(DynCache *c, DynEntry *e) {
+    uint32_t i = 0;
+    while (i < c->entries.n && c->entries.at[i] != e) {
+        i++;
+    }
+    if (i == c->entries.n) {
+        return false;
+    }
+    c->entries.n--;
+    memmove(c->entries.at + i, c->entries.at + i + 1, (c->entries.n - i) * sizeof *c->entries.at);
+    dyn_entry_decref(e);
+    return true;
+}
+
+bool dyn_cache_make_room(DynCache *c, int64_t limit) {
+    if ((int64_t)c->entries.n < limit) {
+        return true;
+    }
+    DynEntry *coldest = NULL;
+    for (uint32_t i = 0; i < c->entries.n && (int64_t)c->replaced < limit; i++) {
+        DynEntry *e = c->entries.at[i];
+        if (!e->found && e->refs == 1 && (coldest == NULL || e->used < coldest->used)) {
+            coldest = e;
+        }
+    }
+    if (coldest == NULL) {
+        return false;
+    }
+    dyn_entry_incref(coldest); /* loggers run Python code */
+    c->replaced++;
+    dyn_count("cache", "replaced");
+    dyn_log(DYN_LOG_cache, "%s has %u entries: entry %u goes, which no call has found", coldest->capture->graph.name,
+            c->entries.n, coldest->number);
+    dyn_cache_remove(c, coldest);
+    dyn_entry_decref(coldest);
+    return (int64_t)c->entries.n < limit;
 }
 
 static bool has_array_argument(const DynCache *c, PyObject *const *slots) {
@@ -187,7 +262,7 @@ bool dyn_cache_may_record(DynCache *c, PyObject *const *slots) {
         dyn_count("profit", "recordings postponed");
         return false;
     }
-    if ((int64_t)c->entries.n >= dyn_options_config(c->options).cache_limit) {
+    if (!dyn_cache_make_room(c, dyn_options_config(c->options).cache_limit)) {
         const char *name = PyUnicode_AsUTF8(((PyCodeObject *)c->code)->co_qualname);
         give_up(c, DYN_R_CACHE_LIMIT);
         dyn_count_reason("refused", DYN_R_CACHE_LIMIT);
@@ -312,27 +387,28 @@ DynCache *dyn_cache_of_code(DynCache *root, PyObject *code, DynResume **row) {
 
 /* ---- for the collector: objects of which this cache has the only counted reference */
 
+typedef struct Visit {
+    visitproc visit;
+    void *arg;
+} Visit;
+
+static int visit_slot(PyObject **slot, void *arg) {
+    const Visit *v = arg;
+    return dyn_hold_is_loose(*slot) ? 0 : v->visit(*slot, v->arg);
+}
+
 static int traverse_entry(DynEntry *e, visitproc visit, void *arg) {
-    DynCapture *c = e->capture;
     if (e->refs > 1) {
         return 0;
     }
     Py_VISIT(e->function);
+    Py_VISIT(e->waiting.function);
+    Py_VISIT(e->aside.function);
     Py_VISIT(e->handed);
     for (int i = 0; i < DYN_WAYS; i++) {
         Py_VISIT(e->resume[i]);
     }
-    Py_VISIT(c->func);
-    for (uint32_t i = 0; i < c->guards.n; i++) {
-        Py_VISIT(c->guards.at[i].obj);
-    }
-    for (uint32_t i = 0; i < c->recipes.n; i++) {
-        Py_VISIT(c->recipes.at[i].obj);
-    }
-    for (uint32_t i = 0; i < c->sources.v.n; i++) {
-        Py_VISIT(c->sources.v.at[i].obj);
-    }
-    return 0;
+    return dyn_entry_slots(e, visit_slot, &(Visit){visit, arg});
 }
 
 int dyn_cache_traverse(DynCache *c, visitproc visit, void *arg) {

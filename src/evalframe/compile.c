@@ -57,7 +57,7 @@ static int pin(DynCapture *c) {
 static int verify(Job *j) {
     DynResume *row;
     DynCache *c = dyn_cache_of_code(j->root, j->capture->code, &row);
-    if (c == NULL || (int64_t)c->entries.n >= j->config.cache_limit) {
+    if (c == NULL || !dyn_cache_make_room(c, j->config.cache_limit)) {
         return fail(j, c == NULL ? DYN_R_DISABLED : DYN_R_CACHE_LIMIT); /* no cache: reset() was called meanwhile */
     }
     j->cache = c;

@@ -16,6 +16,8 @@ typedef struct DynDoor {
 
 PyObject *dyn_door_function(PyObject *door) { return ((DynDoor *)door)->func; }
 
+PyObject **dyn_door_function_at(PyObject *door) { return &((DynDoor *)door)->func; }
+
 DynCache *dyn_door_cache(PyObject *door) { return ((DynDoor *)door)->cache; }
 
 /* ---- calls */
@@ -166,7 +168,7 @@ static PyObject *resume_one(DynDoor *d, PyObject *args, uint64_t run, DynNext *n
     DynBound b;
     DynHit hit;
     *next = (DynNext){NULL, NULL};
-    DynLoopTurn turn = dyn_loop_turn(&c->loop, c, func, run);
+    DynLoopTurn turn = dyn_loop_turn(&c->loop, c, run);
     if (c->idle || turn == DYN_LOOP_EAGER || dyn_cpy_is_traced(PyThreadState_Get()) || dyn_cpy_short_of_stack() ||
         dyn_bind(&c->sig, func, spent.at, (Py_ssize_t)spent.n, NULL, &b) < 0) {
         return dyn_hook_resume(NULL, func, spent);

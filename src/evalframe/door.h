@@ -52,19 +52,26 @@ DYN_HIDDEN PyObject *dyn_bind_call(const DynSignature *s, PyCodeObject *code, Py
 
 /* ---- cache.c */
 typedef struct DynCache DynCache;
-typedef struct DynResume { /* a resume function of a family, by what it resumes */
-    PyObject *of;          /* code object that was broken; strong */
+typedef struct DynAnchor DynAnchor; /* hold.c */
+typedef struct DynResume {          /* a resume function of a family, by what it resumes */
+    PyObject *of;                   /* code object that was broken; strong; NULL: it is dead */
     uint32_t at, nslots, nstack;
-    bool *shape;    /* nslots: bound; then nstack: NULL */
-    PyObject *code; /* strong */
-    PyObject *door; /* strong */
-    int32_t shift;  /* units by which positions of `of` are moved in code */
+    bool *shape;                /* nslots: bound; then nstack: NULL */
+    PyObject *code;             /* strong */
+    PyObject *door;             /* strong */
+    int32_t shift;              /* units by which positions of `of` are moved in code */
+    PyObject *globals, *keeper; /* of a loose family (hold.c), borrowed: the function's globals, and what they are the globals of,
+                                 * NULL: of the function that is called */
 } DynResume;
 struct DynCache {
     Py_ssize_t refs;
     DynCache *previous, *next; /* all caches, for reset() */
-    DynCache *root; /* the optimised function's cache when this is a resume function's; borrowed; NULL: none (any more) */
-    PyObject *code; /* strong */
+    DynCache *root;    /* the optimised function's cache when this is a resume function's; borrowed; NULL: none (any more) */
+    PyObject *code;    /* strong */
+    bool known;        /* a root of known.c's: it may become loose (hold.c), */
+    bool loose;        /* and is: it is tightened before it is used */
+    PyObject *globals; /* … of the functions that it serves; borrowed */
+    DYN_VEC(DynAnchor *) anchors; /* … of what it refers to */
     DynSignature sig;
     DynOptions *options;
     DYN_VEC(DynEntry *) entries; /* the one that was hit last is first */
@@ -83,6 +90,7 @@ struct DynCache {
     bool works;         /* a recording saw array work in it, whatever became of that: its calls are counted */
     bool quiet;         /* nobody asked for this function: no warnings */
     uint32_t return_at; /* a RETURN_VALUE of the code, DYN_NONE: none; looked up by the hook */
+    uint32_t replaced;  /* entries that went because no call found them, when there were as many as there may be */
     uint32_t useless;   /* calls in a row for which there was no entry, and nothing to record */
     DynProfit profit;   /* of a root */
     DynLoopProfit loop; /* of a resume function's cache, where a loop comes round to it */
@@ -92,6 +100,11 @@ DYN_HIDDEN void dyn_cache_incref(DynCache *c);
 DYN_HIDDEN void dyn_cache_decref(DynCache *c);
 DYN_HIDDEN void dyn_cache_clear(DynCache *c); /* forgets entries, resume functions and refusals */
 DYN_HIDDEN void dyn_cache_reset_all(void);
+DYN_HIDDEN DynCache *dyn_cache_first(void);                 /* of all, by `next` */
+DYN_HIDDEN void dyn_cache_sweep_resumes(DynCache *root);    /* resume functions of dead code that nobody goes on in */
+DYN_HIDDEN bool dyn_cache_remove(DynCache *c, DynEntry *e); /* false: it isn't there any more */
+/* May it have one more entry? If it has as many as it may, one that no call ever found goes; but only so many in all. */
+DYN_HIDDEN bool dyn_cache_make_room(DynCache *c, int64_t limit);
 DYN_HIDDEN int dyn_cache_add(DynCache *c, DynEntry *e); /* takes e over; -1: memory, e is dropped */
 /* May a call with these slots be recorded? Counts and logs a limit that is reached. */
 DYN_HIDDEN bool dyn_cache_may_record(DynCache *c, PyObject *const *slots);
@@ -104,6 +117,15 @@ DYN_HIDDEN DynCache *dyn_cache_of_code(DynCache *root, PyObject *code, DynResume
 DYN_HIDDEN DynEntry *dyn_entry_new(DynCapture *capture); /* takes capture over, on failure too (NULL) */
 static inline void dyn_entry_incref(DynEntry *e) { e->refs++; }
 DYN_HIDDEN void dyn_entry_decref(DynEntry *e);
+/* As dyn_capture_slots: places of references to what isn't dynoc's own. */
+DYN_HIDDEN int dyn_entry_slots(DynEntry *e, DynVisitSlot *visit, void *arg);
+
+/* ---- memory.c: what entries hold, counted for config.memory_limit. */
+extern DYN_HIDDEN uint32_t dyn_memory_now;                /* moves on with each entry that is made */
+DYN_HIDDEN void dyn_memory_entered(DynEntry *e);          /* it is in a cache now; others may go, and run destructors */
+DYN_HIDDEN void dyn_memory_left(const DynEntry *e);       /* it is being freed */
+DYN_HIDDEN PyObject *dyn_memory_parts(const DynEntry *e); /* dict of bytes */
+DYN_HIDDEN PyObject *dyn_memory_report(void);             /* dict: entries, entry_bytes, objects, object_bytes, limit */
 
 /* ---- hit.c: a call that an entry serves. */
 typedef enum DynHitKind {
@@ -150,7 +172,9 @@ DYN_HIDDEN bool dyn_hit_is_starting(PyObject *func); /* the frame of a rewritten
 /* What rewritten code calls: first the runner, at its end the continuation, which drops `ndrop` arguments from `drop` on. */
 DYN_HIDDEN PyObject *dyn_hit_runner_new(DynEntry *e);
 DYN_HIDDEN void dyn_hit_runner_detach(PyObject *runner);
-DYN_HIDDEN PyObject *dyn_hit_continuation_new(PyObject *door, uint32_t drop, uint32_t ndrop);
+DYN_HIDDEN PyObject *dyn_hit_continuation_new(PyObject *door, uint32_t drop, uint32_t ndrop); /* door: borrowed, until: */
+DYN_HIDDEN void dyn_hit_continuation_detach(PyObject *continuation);
+DYN_HIDDEN PyObject *dyn_hit_function(PyObject *code, PyObject *func); /* of rewritten code, to run in func's place */
 DYN_HIDDEN int dyn_hit_init(void);
 
 /* ---- inner.c: what an outer frame calls, or operates on, where an inlined call is to go on in a resume function: whatever it is
@@ -162,8 +186,8 @@ DYN_HIDDEN int dyn_inner_init(void);
 DYN_HIDDEN int dyn_rewrite_break(DynCache *cache, DynEntry *e, PyObject *func); /* -1 with an exception */
 DYN_HIDDEN int dyn_rewrite_pass(DynCache *cache, DynEntry *e, PyObject *func);  /* -1, perhaps with an exception */
 /* The plain code is there, or was made; false: there can be none. */
-DYN_HIDDEN bool dyn_rewrite_waiting(DynEntry *e, PyObject *func);
-DYN_HIDDEN bool dyn_rewrite_aside(DynEntry *e, PyObject *func);
+DYN_HIDDEN bool dyn_rewrite_waiting(DynEntry *e);
+DYN_HIDDEN bool dyn_rewrite_aside(DynEntry *e);
 DYN_HIDDEN void dyn_plain_free(DynPlain *p);
 
 /* ---- way_out.c: what waiting code asks at its trap: go on in the resume functions of `e`, because there is native code by now?
@@ -187,7 +211,8 @@ extern DYN_HIDDEN PyTypeObject DynDoor_Type;
 DYN_HIDDEN PyObject *dyn_door_new(PyObject *func, DynCache *cache,
                                   bool frozen);         /* NULL with an exception; takes no references over */
 DYN_HIDDEN PyObject *dyn_door_function(PyObject *door); /* borrowed */
-DYN_HIDDEN DynCache *dyn_door_cache(PyObject *door);    /* borrowed */
+DYN_HIDDEN PyObject **dyn_door_function_at(PyObject *door);
+DYN_HIDDEN DynCache *dyn_door_cache(PyObject *door); /* borrowed */
 /* A call of func, whose code the cache is for: served by an entry, recorded, or made as plain Python. */
 DYN_HIDDEN PyObject *dyn_door_call(DynCache *c, PyObject *func, bool frozen, PyObject *const *args, size_t nargsf,
                                    PyObject *kwnames);

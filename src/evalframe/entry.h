@@ -15,7 +15,11 @@ typedef struct DynEnv { /* what a hit leaves behind: filled sources and symbols,
 } DynEnv;
 DYN_HIDDEN DynGuardProgram *dyn_guards_compile(const DynCapture *c); /* NULL: memory */
 DYN_HIDDEN void dyn_guards_free(DynGuardProgram *p);
+DYN_HIDDEN size_t dyn_guards_bytes(const DynGuardProgram *p);
 DYN_HIDDEN void dyn_guards_trim(DynGuardProgram *p); /* gives back room that it doesn't need */
+DYN_HIDDEN int dyn_guards_slots(DynGuardProgram *p, DynVisitSlot *visit,
+                                void *arg);            /* as dyn_capture_slots: what p itself counts */
+DYN_HIDDEN void dyn_guards_forget(DynGuardProgram *p); /* whatever was found out by earlier calls is asked again */
 /* Slots that an env needs; the caller gives the memory (stack or heap), it is initialised by check. */
 DYN_HIDDEN void dyn_guards_sizes(const DynGuardProgram *p, uint32_t *nsrc, uint32_t *nsym);
 /* locals: the bound arguments (slots of the function's locals at entry). 1 hit, 0 miss. Never raises, runs no Python code. After
@@ -42,7 +46,8 @@ extern DYN_HIDDEN const char *const dyn_stage_names[DYN_STAGE_COUNT];
 
 /* CPython's own code for an entry's stretch, with a trap where dynoc goes on. Made when it is first needed. */
 typedef struct DynPlain {
-    PyObject *function; /* NULL: there is none (yet) */
+    PyObject *code;     /* NULL: there is none (yet) */
+    PyObject *function; /* … made of it; NULL: not made yet */
     PyObject *way_out;  /* what its trap asks */
     bool tried;
 } DynPlain;
@@ -53,20 +58,24 @@ typedef struct DynEntry {
     Py_ssize_t refs;
     DynCapture *capture; /* owned: graph, recipes, snapshots */
     DynGuardProgram *guards;
-    DynArtifact *artifact;      /* NULL where the segment has no array work, or where it is run node by node or not at all */
-    PyObject *code;             /* BREAK: the rewritten code object; NULL elsewhere until somebody asks for it */
-    PyObject *function;         /* BREAK: function made of code; called on a hit */
-    PyObject *runner;           /* BREAK: what code calls first */
-    DynPlain waiting;           /* BREAK, code with loops: what runs while there is no native code yet */
-    DynPlain aside;             /* BREAK, one trip of a for loop: the loop, which is left at its end; PASS: up to the end */
-    PyObject *resume[DYN_WAYS]; /* BREAK, PASS: the doors of the resume functions; NULL: no such way */
-    bool works;                 /* its graph computes something */
-    bool rents;                 /* no native code was asked for yet: rent.c */
-    uint64_t rent;              /* … cycles spent without it so far */
+    DynArtifact *artifact;       /* NULL where the segment has no array work, or where it is run node by node or not at all */
+    PyObject *code;              /* BREAK: the rewritten code object; NULL elsewhere until somebody asks for it */
+    PyObject *function;          /* BREAK: function made of code; called on a hit; NULL: not made yet */
+    PyObject *runner;            /* BREAK: what code calls first */
+    DynPlain waiting;            /* BREAK, code with loops: what runs while there is no native code yet */
+    DynPlain aside;              /* BREAK, one trip of a for loop: the loop, which is left at its end; PASS: up to the end */
+    PyObject *resume[DYN_WAYS];  /* BREAK, PASS: the doors of the resume functions; NULL: no such way */
+    PyObject *goes_on[DYN_WAYS]; /* … and what code calls there: their continuations */
+    bool works;                  /* its graph computes something */
+    bool rents;                  /* no native code was asked for yet: rent.c */
+    uint64_t rent;               /* … cycles spent without it so far */
     bool idles;     /* one trip of a loop, without array work: `aside` runs all that are left */
     uint32_t trips; /* … that it was hit for, one after the other */
     bool wrong;     /* it was left where it had guessed */
     int64_t hits;
+    bool found;          /* its guards held for a call */
+    uint32_t used;       /* dyn_memory_now of the last such call, or when it was made */
+    size_t bytes;        /* counted for it in memory.c; 0: it isn't in a cache yet */
     uint32_t number;     /* in order of making, for logs */
     DynReason plain;     /* not OK: why a hit runs the function as plain Python */
     bool interpreted;    /* back end "eager": the graph runs node by node */
@@ -76,5 +85,6 @@ typedef struct DynEntry {
     uint32_t *state;     /* in the capture's arena */
     int32_t shift;       /* capture->code is a resume code: units by which the recorded code's positions are moved in it */
     int64_t stage_ns[DYN_STAGE_COUNT];
+    struct DynEntry *next; /* hold.c: of those that go */
 } DynEntry;
 #endif

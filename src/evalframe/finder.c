@@ -14,6 +14,7 @@
  * back. GIL throughout. */
 #include "evalframe/finder.h"
 #include "base/arrays.h"
+#include "evalframe/hold.h"
 #include "evalframe/hook.h"
 
 #define HEAT 8       /* pieces of evidence that make a function found */
@@ -108,6 +109,9 @@ static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyOb
     DynCache *c = row->cache;
     row->used = true;
     dyn_cache_incref(c); /* rows come and go */
+    if (DYN_UNLIKELY(c->loose)) {
+        dyn_hold_tighten(c);
+    }
     PyObject *result = dyn_door_call(c, func, false, args, nargsf, kwnames);
     if (DYN_UNLIKELY(c->useless >= USELESS)) {
         give_up(c, func);

@@ -128,7 +128,7 @@ void dyn_guards_free(DynGuardProgram *p) {
     for (uint32_t i = 0; i < p->groups.n; i++) {
         dyn_vec_free(&p->groups.at[i].members);
         dyn_vec_free(&p->groups.at[i].guards);
-        Py_DECREF(p->groups.at[i].dict);
+        Py_XDECREF(p->groups.at[i].dict); /* NULL: it was given up (hold.c) */
     }
     dyn_vec_free(&p->groups);
     dyn_vec_free(&p->steps);
@@ -156,6 +156,30 @@ void dyn_guards_trim(DynGuardProgram *p) {
     dyn_vec_trim(&p->constants);
     dyn_vec_trim(&p->attrs);
     dyn_vec_trim(&p->held);
+}
+
+size_t dyn_guards_bytes(const DynGuardProgram *p) {
+    const DynCapture *c = p->capture;
+    size_t groups = dyn_vec_bytes(&p->groups),
+           lists = dyn_vec_bytes(&p->constants) + dyn_vec_bytes(&p->attrs) + dyn_vec_bytes(&p->held);
+    for (uint32_t i = 0; i < p->groups.n; i++)
+        groups += dyn_vec_bytes(&p->groups.at[i].members) + dyn_vec_bytes(&p->groups.at[i].guards);
+    size_t by_source = 2 * sizeof(bool) + sizeof(uint32_t) + (p->views == NULL ? 0 : sizeof(*p->views));
+    return sizeof(*p) + groups + lists + dyn_vec_bytes(&p->steps) + dyn_vec_bytes(&p->rest) + c->sources.v.n * by_source +
+           c->syms.v.n * sizeof(bool) + c->guards.n * (sizeof(bool) + sizeof(uint32_t)) + dyn_memo_bytes(p);
+}
+
+int dyn_guards_slots(DynGuardProgram *p, DynVisitSlot *visit, void *arg) {
+    int stop = 0;
+    for (uint32_t i = 0; i < p->groups.n && stop == 0; i++)
+        stop = visit(&p->groups.at[i].dict, arg);
+    return stop;
+}
+
+void dyn_guards_forget(DynGuardProgram *p) {
+    for (uint32_t i = 0; i < p->groups.n; i++)
+        p->groups.at[i].valid = false;
+    dyn_memo_forget(p);
 }
 
 void dyn_guards_sizes(const DynGuardProgram *p, uint32_t *nsrc, uint32_t *nsym) {

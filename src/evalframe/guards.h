@@ -108,6 +108,8 @@ DYN_HIDDEN int dyn_guards_plan(DynGuardProgram *p);
  * and nothing in the others. note: behind a check without it, that succeeded. */
 DYN_HIDDEN int dyn_memo_new(DynGuardProgram *p);
 DYN_HIDDEN void dyn_memo_free(DynGuardProgram *p);
+DYN_HIDDEN void dyn_memo_forget(DynGuardProgram *p);
+DYN_HIDDEN size_t dyn_memo_bytes(const DynGuardProgram *p);
 DYN_HIDDEN bool dyn_memo_holds(DynGuardProgram *p, PyObject *func, PyObject *const *locals, DynEnv *env);
 DYN_HIDDEN void dyn_memo_note(DynGuardProgram *p, PyObject *const *locals, const DynEnv *env);
 

@@ -142,6 +142,20 @@ void dyn_memo_free(DynGuardProgram *p) {
     PyMem_RawFree(m);
 }
 
+void dyn_memo_forget(DynGuardProgram *p) {
+    if (p->memo != NULL)
+        p->memo->valid = false;
+}
+
+size_t dyn_memo_bytes(const DynGuardProgram *p) {
+    const DynMemo *m = p->memo;
+    const DynCapture *c = p->capture;
+    if (m == NULL)
+        return 0;
+    return sizeof(*m) + dyn_vec_bytes(&m->roots) + dyn_vec_bytes(&m->facts) + dyn_vec_bytes(&m->sizes) +
+           dyn_vec_bytes(&m->owned) + c->sources.v.n * sizeof(*m->src) + c->syms.v.n * sizeof(*m->sym);
+}
+
 /* ---- making the facts, behind a check that succeeded */
 
 typedef struct Maker {

@@ -200,17 +200,17 @@ static bool is_idle(const DynCache *c, DynEntry *e, bool again) {
 }
 
 /* Has the entry nothing to run but CPython's own code, up to where dynoc goes on. */
-static inline bool is_python(const DynCache *c, DynEntry *e, PyObject *func, bool again) {
+static inline bool is_python(const DynCache *c, DynEntry *e, bool again) {
     bool plain = e->capture->end == DYN_END_PASS || (e->idles && is_idle(c, e, again));
-    return plain && dyn_rewrite_aside(e, func);
+    return plain && dyn_rewrite_aside(e);
 }
 
-static void run_entry(DynEntry *e, PyObject *func, const DynEnv *env, DynHit *out) {
+static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
     const DynGraph *g = &e->capture->graph;
     Scratch s;
     out->kind = DYN_HIT_PLAIN;
     if (DYN_UNLIKELY(e->plain != DYN_R_OK) || (e->artifact != NULL && !is_ready(e))) {
-        if (e->plain == DYN_R_OK && dyn_rewrite_waiting(e, func)) {
+        if (e->plain == DYN_R_OK && dyn_rewrite_waiting(e)) {
             hand_to_python(e, DYN_HIT_WAIT, out);
         }
         return;
@@ -244,14 +244,9 @@ static void run_entry(DynEntry *e, PyObject *func, const DynEnv *env, DynHit *ou
 
 /* The entry goes, and the next is made without guesses. */
 static void forget_guess(DynCache *c, DynEntry *e) {
-    for (uint32_t i = 0; i < c->entries.n; i++) {
-        if (c->entries.at[i] == e) {
-            c->entries.n--;
-            memmove(c->entries.at + i, c->entries.at + i + 1, (c->entries.n - i) * sizeof *c->entries.at);
-            (c->root != NULL ? c->root : c)->sure = true;
-            dyn_entry_decref(e);
-            return;
-        }
+    DynCache *root = c->root != NULL ? c->root : c;
+    if (dyn_cache_remove(c, e)) {
+        root->sure = true;
     }
 }
 
@@ -266,13 +261,15 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
             c->entries.at[0] = e;
         }
         dyn_entry_incref(e);
-        if (DYN_UNLIKELY(is_python(c, e, func, i == 0))) {
+        e->found = true;
+        e->used = dyn_memory_now;
+        if (DYN_UNLIKELY(is_python(c, e, i == 0))) {
             e->hits++;
             hand_to_python(e, DYN_HIT_ASIDE, out);
-        } else if (DYN_UNLIKELY(c->loop.counts) && dyn_loop_counts_in(c, e, func)) {
+        } else if (DYN_UNLIKELY(c->loop.counts) && dyn_loop_counts_in(c, e)) {
             hand_to_python(e, DYN_HIT_WAIT, out);
         } else {
-            run_entry(e, func, env, out);
+            run_entry(e, env, out);
         }
         dyn_env_clear(e->guards, env);
         if (DYN_UNLIKELY(e->wrong)) {
@@ -311,9 +308,12 @@ bool dyn_hit_fits(DynCache *c, PyObject *func, PyObject *const *slots) {
     DynEnv env;
     bool fits = false, open = env_open(&room, c, &env);
     for (uint32_t i = 0; open && i < c->entries.n && !fits; i++) {
-        fits = dyn_guards_check(c->entries.at[i]->guards, func, slots, &env);
+        DynEntry *e = c->entries.at[i];
+        fits = dyn_guards_check(e->guards, func, slots, &env);
         if (fits) {
-            dyn_env_clear(c->entries.at[i]->guards, &env);
+            dyn_entry_incref(e);
+            dyn_env_clear(e->guards, &env);
+            dyn_entry_decref(e);
         }
     }
     env_close(&room);
@@ -334,23 +334,34 @@ void dyn_hit_find(DynCache *c, PyObject *func, PyObject *const *slots, DynHit *o
 
 /* ---- rewritten code: runner and continuation */
 
+PyObject *dyn_hit_function(PyObject *code, PyObject *func) {
+    PyObject *f = PyFunction_New(code, PyFunction_GET_GLOBALS(func)), *closure = PyFunction_GET_CLOSURE(func);
+    if (f != NULL && closure != NULL && dyn_code_nfree((PyCodeObject *)code) > 0 && PyFunction_SetClosure(f, closure) < 0) {
+        Py_CLEAR(f);
+    }
+    return f;
+}
+
+/* The function that runs the entry's code for a call of func: new reference. */
+static PyObject *function_for(DynEntry *e, DynHitKind kind, PyObject *func) {
+    DynPlain *plain = kind == DYN_HIT_WAIT ? &e->waiting : kind == DYN_HIT_ASIDE ? &e->aside : NULL;
+    PyObject **kept = plain != NULL ? &plain->function : &e->function;
+    if (*kept == NULL) {
+        *kept = dyn_hit_function(plain != NULL ? plain->code : e->code, func);
+    } else if (PyFunction_GET_CLOSURE(func) != PyFunction_GET_CLOSURE(*kept)) { /* same code, other closure: under enable() */
+        return dyn_hit_function(PyFunction_GET_CODE(*kept), func);
+    }
+    return Py_XNewRef(*kept);
+}
+
 PyObject *dyn_hit_break(DynHit *hit, PyObject *func, PyObject *const *slots, DynSpent spent, DynNext *next) {
     DynEntry *e = hit->entry;
     PyCodeObject *code = (PyCodeObject *)e->capture->code;
     bool plain = hit->kind != DYN_HIT_BREAK;
-    PyObject *function = Py_NewRef(!plain                        ? e->function
-                                   : hit->kind == DYN_HIT_ASIDE ? e->aside.function
-                                                                : e->waiting.function);
-    PyObject *result = NULL;
+    PyObject *function = function_for(e, hit->kind, func), *result = NULL;
     Running r = {.entry = e, .state = hit->state, .spent = spent, .outer = running};
     DynSignature sig;
     dyn_bind_signature(code, &sig);
-    if (PyFunction_GET_CLOSURE(func) != PyFunction_GET_CLOSURE(function)) { /* same code, other closure: under enable() */
-        Py_SETREF(function, PyFunction_New(PyFunction_GET_CODE(function), PyFunction_GET_GLOBALS(func)));
-        if (function != NULL && PyFunction_SetClosure(function, PyFunction_GET_CLOSURE(func)) < 0) {
-            Py_CLEAR(function);
-        }
-    }
     if (function != NULL) {
         PyThreadState *ts = PyThreadState_Get();
         int lent = dyn_cpy_lend_stack(ts);
@@ -391,7 +402,7 @@ static PyObject *run_by_hand(DynEntry *e, PyObject *const *args, Py_ssize_t narg
     if (env.src != NULL && env.sym != NULL && slots != NULL && func != NULL && nargs == (Py_ssize_t)sig.nargs) {
         memcpy(slots, args, (size_t)nargs * sizeof *args);
         if (dyn_guards_check(e->guards, func, slots, &env)) {
-            run_entry(e, func, &env, &hit);
+            run_entry(e, &env, &hit);
             dyn_env_clear(e->guards, &env);
         }
     }
@@ -449,7 +460,7 @@ void dyn_hit_runner_detach(PyObject *runner) { ((Runner *)runner)->entry = NULL;
 
 typedef struct Continuation {
     PyObject_HEAD vectorcallfunc vectorcall;
-    PyObject *door; /* strong */
+    PyObject *door; /* borrowed from the entry; NULL when that is gone */
     uint32_t drop, ndrop;
 } Continuation;
 
@@ -466,6 +477,10 @@ static bool leads_to(const DynEntry *e, const PyObject *door) {
 static PyObject *continuation_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     Continuation *c = (Continuation *)self;
     Py_ssize_t n = PyVectorcall_NARGS(nargsf), drop = c->drop, ndrop = c->ndrop;
+    if (c->door == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "this code object belongs to a dynoc cache entry that is gone");
+        return NULL;
+    }
     if (kwnames != NULL || n < drop + ndrop) {
         PyErr_SetString(PyExc_SystemError, "a resume function was called with other arguments than its own");
         return NULL;
@@ -481,21 +496,16 @@ static PyObject *continuation_call(PyObject *self, PyObject *const *args, size_t
         running->next = (DynNext){Py_NewRef(c->door), packed};
         Py_RETURN_NONE;
     }
-    PyObject *result = PyObject_Call(c->door, packed, NULL);
+    PyObject *door = Py_NewRef(c->door), *result = PyObject_Call(door, packed, NULL);
+    Py_DECREF(door);
     Py_DECREF(packed);
     return result;
-}
-
-static void continuation_dealloc(PyObject *self) {
-    Py_XDECREF(((Continuation *)self)->door);
-    PyObject_Free(self);
 }
 
 static PyTypeObject Continuation_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dynoc._dynoc.Continuation",
     .tp_doc = "What rewritten code calls last: the rest of the function.",
     .tp_basicsize = sizeof(Continuation),
-    .tp_dealloc = continuation_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_vectorcall_offset = offsetof(Continuation, vectorcall),
     .tp_call = PyVectorcall_Call,
@@ -505,12 +515,14 @@ PyObject *dyn_hit_continuation_new(PyObject *door, uint32_t drop, uint32_t ndrop
     Continuation *c = PyObject_New(Continuation, &Continuation_Type);
     if (c != NULL) {
         c->vectorcall = continuation_call;
-        c->door = Py_NewRef(door);
+        c->door = door;
         c->drop = drop;
         c->ndrop = ndrop;
     }
     return (PyObject *)c;
 }
+
+void dyn_hit_continuation_detach(PyObject *continuation) { ((Continuation *)continuation)->door = NULL; }
 
 int dyn_hit_init(void) {
     bool failed = PyType_Ready(&Runner_Type) < 0 || PyType_Ready(&Continuation_Type) < 0 || dyn_way_out_init() < 0;

@@ -4,6 +4,7 @@
  *
  * Installed while it is needed (counted), since it costs plain Python calls their short way. GIL throughout. */
 #include "evalframe/finder.h"
+#include "evalframe/hold.h"
 #include "evalframe/hook.h"
 #include "tracer/extern.h"
 
@@ -396,6 +397,9 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
         return eager_frame(ts, f, c);
     }
     dyn_cache_incref(c); /* rows come and go */
+    if (DYN_UNLIKELY(c->loose)) {
+        dyn_hold_tighten(c);
+    }
     PyObject *result = take_turn(ts, f, c, dyn_frame_func(f));
     DynRaised before = dyn_callback_begin();
     dyn_cache_decref(c);
@@ -495,6 +499,7 @@ void dyn_hook_enable(DynOptions *options) {
     } else {
         dyn_finder_start(options);
     }
+    dyn_hold_start();
 }
 
 void dyn_hook_disable(void) {
@@ -508,6 +513,7 @@ void dyn_hook_disable(void) {
     } else {
         dyn_finder_stop();
     }
+    dyn_hold_stop();
     dyn_known_forget_all();
     dyn_options_decref(old);
 }

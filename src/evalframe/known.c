@@ -1,10 +1,11 @@
 /* known.c: what is known of code objects: a table by identity.
  *
- * The hook adds functions met under enable(), the finder those it found, skip() the ones it marks. A row holds its code object
- * and cache; when the table has grown, rows of which no call was served since it last did are dropped, so a program that makes
- * functions without end doesn't keep them. GIL throughout. */
+ * The hook adds functions met under enable(), the finder those it found, skip() the ones it marks. A row holds its cache, and
+ * goes when its code object dies; when the table has grown, rows of which no call was served since it last did are dropped, so a
+ * program that makes functions without end doesn't keep them. GIL throughout. */
 #include "evalframe/known.h"
 #include "evalframe/finder.h"
+#include "evalframe/hold.h"
 
 #define LEAST_LIMIT 1000
 
@@ -27,40 +28,68 @@ DynKnown *dyn_known_find(PyObject *code) {
     return row == NULL || row->code == NULL ? NULL : row;
 }
 
+static int grow(void) {
+    uint32_t cap = known.cap == 0 ? 64 : known.cap * 2;
+    DynKnown *rows = PyMem_RawCalloc(cap, sizeof *rows);
+    if (rows == NULL) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < known.cap; i++) {
+        if (known.at[i].code != NULL) {
+            *find_row(rows, cap, known.at[i].code) = known.at[i];
+        }
+    }
+    PyMem_RawFree(known.at);
+    known.at = rows;
+    known.cap = cap;
+    return 0;
+}
+
 /* The row of a code object, new or old; NULL: memory. */
 static DynKnown *add(PyObject *code) {
-    if (known.n * 2 >= known.cap) {
-        uint32_t cap = known.cap == 0 ? 64 : known.cap * 2;
-        DynKnown *rows = PyMem_RawCalloc(cap, sizeof *rows);
-        if (rows == NULL) {
-            return NULL;
-        }
-        for (uint32_t i = 0; i < known.cap; i++) {
-            if (known.at[i].code != NULL) {
-                *find_row(rows, cap, known.at[i].code) = known.at[i];
-            }
-        }
-        PyMem_RawFree(known.at);
-        known.at = rows;
-        known.cap = cap;
+    DynKnown *row = dyn_known_find(code);
+    if (row != NULL) {
+        return row;
     }
-    DynKnown *row = find_row(known.at, known.cap, code);
-    if (row->code == NULL) {
-        row->code = Py_NewRef(code);
-        known.n++;
+    if (dyn_hold_watch(code) < 0) { /* first: it may run the collector, and rows go */
+        return NULL;
     }
+    if (known.n * 2 >= known.cap && grow() < 0) {
+        dyn_hold_unwatch(code);
+        return NULL;
+    }
+    row = find_row(known.at, known.cap, code);
+    row->code = code;
+    known.n++;
     return row;
 }
 
 /* What a row says of a function is of no use any more. */
-static void drop_cache(DynKnown row) {
-    if (row.remade) {
-        dyn_code_swap_version((PyCodeObject *)row.code, row.version);
+static void put_back(const DynKnown *row) {
+    if (row->remade) {
+        dyn_code_swap_version((PyCodeObject *)row->code, row->version);
     }
-    if (row.cache != NULL) {
-        row.cache->dead = DYN_R_DISABLED; /* calls that are under way record nothing new behind their breaks */
-        dyn_cache_decref(row.cache);
-        Py_DECREF(row.globals);
+}
+
+void dyn_known_died(PyObject *code) {
+    DynKnown *row = dyn_known_find(code);
+    if (row == NULL) {
+        return;
+    }
+    DynCache *cache = row->cache;
+    *row = (DynKnown){0};
+    known.n--;
+    for (DynKnown *at = row;;) { /* those behind it may have been on their way past its place */
+        at = at + 1 == known.at + known.cap ? known.at : at + 1;
+        if (at->code == NULL) {
+            break;
+        }
+        DynKnown moved = *at;
+        *at = (DynKnown){0};
+        *find_row(known.at, known.cap, moved.code) = moved;
+    }
+    if (cache != NULL) {
+        dyn_cache_decref(cache);
     }
 }
 
@@ -72,7 +101,10 @@ int dyn_known_skip(PyObject *code) {
     }
     DynKnown old = *row;
     *row = (DynKnown){.code = code, .skipped = true};
-    drop_cache(old);
+    put_back(&old);
+    if (old.cache != NULL) {
+        dyn_cache_decref(old.cache);
+    }
     return 0;
 }
 
@@ -94,16 +126,22 @@ static void sweep(bool keep_used) {
             if (kept != NULL) {
                 *kept = rows[i];
                 kept->used = false;
-                rows[i] = (DynKnown){.code = rows[i].code};
+                rows[i] = (DynKnown){0};
             }
+        }
+    }
+    for (uint32_t i = 0; i < cap; i++) { /* all of them before the first cache goes, and code with it */
+        if (rows[i].code != NULL) {
+            put_back(&rows[i]);
+            dyn_hold_unwatch(rows[i].code);
         }
     }
     known.limit = known.n * 2 > LEAST_LIMIT ? known.n * 2 : LEAST_LIMIT;
     DynRaised before = dyn_callback_begin();
     for (uint32_t i = 0; i < cap; i++) {
-        if (rows[i].code != NULL) {
-            drop_cache(rows[i]);
-            Py_DECREF(rows[i].code);
+        if (rows[i].cache != NULL) {
+            rows[i].cache->dead = DYN_R_DISABLED; /* calls that are under way record nothing new behind their breaks */
+            dyn_cache_decref(rows[i].cache);
         }
     }
     dyn_callback_end(before);
@@ -144,18 +182,21 @@ DynKnown *dyn_known_meet(PyCodeObject *code, PyObject *globals, DynOptions *opti
     if (known.n >= known.limit) {
         sweep(true);
     }
+    DynCache *cache = worth_looking(code) ? dyn_cache_new((PyObject *)code, options) : NULL;
+    if (cache != NULL) {
+        cache->known = cache->quiet = true;
+        cache->globals = globals;
+        cache->return_at = return_unit(code);
+        cache->need_arrays = !dyn_options_config(options).record_all;
+    }
+    PyErr_Clear();
     DynKnown *row = add((PyObject *)code);
-    if (row != NULL && worth_looking(code)) {
-        row->cache = dyn_cache_new((PyObject *)code, options);
-        if (row->cache == NULL) {
-            PyErr_Clear();
-            return row;
-        }
-        row->globals = Py_NewRef(globals);
-        row->used = true;
-        row->cache->quiet = true;
-        row->cache->return_at = return_unit(code);
-        row->cache->need_arrays = !dyn_options_config(options).record_all;
+    if (row == NULL && cache != NULL) {
+        dyn_cache_decref(cache);
+    } else if (row != NULL) {
+        row->cache = cache;
+        row->globals = globals;
+        row->used = cache != NULL;
     }
     return row;
 }

@@ -4,9 +4,9 @@
 #include "evalframe/door.h"
 
 typedef struct DynKnown { /* what is known of a code object */
-    PyObject *code;       /* strong; NULL: free row */
+    PyObject *code;       /* borrowed: the row goes when it dies; NULL: free row */
     DynCache *cache;      /* counted, or NULL: leave the function alone */
-    PyObject *globals;    /* strong, with cache: functions of this code that have others are left alone */
+    PyObject *globals;    /* borrowed, with cache: functions of this code that have others are left alone */
     bool skipped;         /* by skip() */
     bool used;            /* a call was served or looked at since the last sweep */
     /* the finder's, where functions have doors: */
@@ -22,5 +22,6 @@ DYN_HIDDEN DynKnown *dyn_known_find(PyObject *code); /* NULL: not known */
 DYN_HIDDEN DynKnown *dyn_known_meet(PyCodeObject *code, PyObject *globals, DynOptions *options);
 DYN_HIDDEN int dyn_known_skip(PyObject *code); /* never recorded, never inlined; -1 with MemoryError */
 DYN_HIDDEN bool dyn_known_is_skipped(PyObject *code);
-DYN_HIDDEN void dyn_known_forget_all(void); /* reset(), disable(): all rows but those of skip() */
+DYN_HIDDEN void dyn_known_died(PyObject *code); /* hold.c: the code object is dead */
+DYN_HIDDEN void dyn_known_forget_all(void);     /* reset(), disable(): all rows but those of skip() */
 #endif

@@ -3,9 +3,13 @@
  * Loaded once in a process, never unloaded; state is static. */
 #include "base/pool.h"
 #include "evalframe/guards.h"
+#include "evalframe/hold.h"
 #include "evalframe/hook.h"
 #include "evalframe/known.h"
 #include "tracer/rec.h"
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 /* ---- optimize and enable */
 
@@ -96,11 +100,18 @@ static PyObject *graph_break(PyObject *module, PyObject *none) { Py_RETURN_NONE;
 static PyObject *is_tracing(PyObject *module, PyObject *none) { return PyBool_FromLong(dyn_record_active()); }
 
 static PyObject *reset(PyObject *module, PyObject *none) {
+    dyn_build_reap();
     dyn_cache_reset_all();
     dyn_known_forget_all();
     dyn_pool_release();
+    dyn_load_trim();
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
     Py_RETURN_NONE;
 }
+
+static PyObject *memory(PyObject *module, PyObject *none) { return dyn_memory_report(); }
 
 static PyObject *kept_memory(PyObject *module, PyObject *none) { return PyLong_FromSize_t(dyn_pool_kept()); }
 
@@ -130,6 +141,7 @@ static PyMethodDef functions[] = {{"optimize", optimize, METH_VARARGS, "optimize
                                   {"is_tracing", is_tracing, METH_NOARGS, "Is this call being recorded?"},
                                   {"reset", reset, METH_NOARGS, "Forget every entry."},
                                   {"kept_memory", kept_memory, METH_NOARGS, "Bytes of dead arrays that are kept."},
+                                  {"memory", memory, METH_NOARGS, "Bytes and numbers of entries and compiled objects."},
                                   {"wait", wait_all, METH_NOARGS, "Return when nothing is being compiled."},
                                   {"set_errors", set_errors, METH_O, "Exception types by name."},
                                   {0}};
@@ -153,7 +165,7 @@ static int start_rooms(PyObject *module) {
         dyn_np_init() < 0 || dyn_record_init() < 0) {
         return -1;
     }
-    if (dyn_hit_init() < 0 || dyn_door_init(module) < 0 || dyn_pyentry_init(module) < 0) {
+    if (dyn_hit_init() < 0 || dyn_hold_init() < 0 || dyn_door_init(module) < 0 || dyn_pyentry_init(module) < 0) {
         return -1;
     }
     if (dyn_decode_init(module) < 0 || dyn_asm_init(module) < 0) {

@@ -76,16 +76,16 @@ typedef enum DynLoopTurn {
     DYN_LOOP_EAGER  /* CPython's to the end of the function */
 } DynLoopTurn;
 #define DYN_LOOP_TRIPS 64 /* in a row, before it is asked whether they pay */
-DYN_HIDDEN DynLoopTurn dyn_loop_look(struct DynCache *c, PyObject *func, uint64_t run);
-static inline DynLoopTurn dyn_loop_turn(DynLoopProfit *l, struct DynCache *c, PyObject *func, uint64_t run) {
+DYN_HIDDEN DynLoopTurn dyn_loop_look(struct DynCache *c, uint64_t run);
+static inline DynLoopTurn dyn_loop_turn(DynLoopProfit *l, struct DynCache *c, uint64_t run) {
     if (DYN_LIKELY(l->run == run && l->trial == NULL && !l->retired && l->trips < DYN_LOOP_TRIPS)) {
         l->trips++;
         return DYN_LOOP_SERVE;
     }
-    return dyn_loop_look(c, func, run);
+    return dyn_loop_look(c, run);
 }
 /* Trips of the loop are timed in the plain code of this entry of c. */
-DYN_HIDDEN bool dyn_loop_counts_in(struct DynCache *c, struct DynEntry *e, PyObject *func);
+DYN_HIDDEN bool dyn_loop_counts_in(struct DynCache *c, struct DynEntry *e);
 /* A trap in plain code of the entry was reached. Is it being counted, and has it been often enough? */
 typedef enum DynLoopTick { DYN_TICK_NOT, DYN_TICK_ON, DYN_TICK_OUT } DynLoopTick;
 DYN_HIDDEN DynLoopTick dyn_loop_tick(const struct DynEntry *e);

@@ -157,17 +157,17 @@ void dyn_loop_clear(DynCache *c) {
 /* ---- trips */
 
 /* The entry whose plain code runs the loop to its end. */
-static DynEntry *aside_of(DynCache *c, PyObject *func) {
+static DynEntry *aside_of(DynCache *c) {
     for (uint32_t i = 0; i < c->entries.n; i++) {
-        if (dyn_rewrite_aside(c->entries.at[i], func)) {
+        if (dyn_rewrite_aside(c->entries.at[i])) {
             return c->entries.at[i];
         }
     }
     return NULL;
 }
 
-static DynLoopTurn stay_out(DynCache *c, PyObject *func) {
-    c->loop.aside = has_more(c) ? aside_of(c, func) : NULL;
+static DynLoopTurn stay_out(DynCache *c) {
+    c->loop.aside = has_more(c) ? aside_of(c) : NULL;
     return c->loop.aside != NULL ? DYN_LOOP_ASIDE : DYN_LOOP_EAGER;
 }
 
@@ -181,11 +181,11 @@ static bool begin_trial(DynCache *c) {
     return l->trial != NULL;
 }
 
-DynLoopTurn dyn_loop_look(DynCache *c, PyObject *func, uint64_t run) {
+DynLoopTurn dyn_loop_look(DynCache *c, uint64_t run) {
     DynLoopProfit *l = &c->loop;
     uint64_t now = dyn_cycles();
     if (l->retired && now < l->next) {
-        return stay_out(c, func);
+        return stay_out(c);
     }
     l->retired = false;
     if (l->run != run) {
@@ -209,9 +209,9 @@ DynLoopTurn dyn_loop_look(DynCache *c, PyObject *func, uint64_t run) {
     return DYN_LOOP_SERVE;
 }
 
-bool dyn_loop_counts_in(DynCache *c, DynEntry *e, PyObject *func) {
+bool dyn_loop_counts_in(DynCache *c, DynEntry *e) {
     c->loop.counts = false;
-    if (c->loop.trial == NULL || !dyn_rewrite_waiting(e, func)) {
+    if (c->loop.trial == NULL || !dyn_rewrite_waiting(e)) {
         return false;
     }
     counting.cache = c;

@@ -38,6 +38,8 @@ static PyObject *get_text(PyObject *self, void *none) {
 
 static PyObject *get_data(PyObject *self, void *none) { return dyn_capture_data(entry_of(self)->capture); }
 
+static PyObject *get_bytes(PyObject *self, void *none) { return dyn_memory_parts(entry_of(self)); }
+
 /* The Python face has the class. */
 static PyObject *get_graph(PyObject *self, void *none) {
     PyObject *face = PyImport_ImportModule("dynoc._capture");
@@ -143,6 +145,7 @@ static PyGetSetDef getset[] = {
     {"graph", get_graph, NULL, "The captured graph.", NULL},
     {"_text", get_text, NULL, "The captured graph, one node a line.", NULL},
     {"_data", get_data, NULL, "The captured graph as plain data: src/dynoc/_capture.py.", NULL},
+    {"_bytes", get_bytes, NULL, "Bytes that it holds, by part: bench/entries.py.", NULL},
     {"code", get_code, NULL, "The rewritten code object.", NULL},
     {"source", get_source, NULL, "Generated C.", NULL},
     {"tier", get_tier, NULL, "\"eager\", \"builtin\" or \"native\".", NULL},

@@ -16,9 +16,6 @@ typedef struct Shapes {
 } Shapes;
 
 static void free_shapes(Shapes *s) {
-    for (int i = 0; i < DYN_WAYS; i++) {
-        Py_XDECREF(s->ways[i].resume);
-    }
     if (s->recorded != NULL && s->recorded != s->own) {
         dyn_decode_free(s->recorded);
     }
@@ -67,27 +64,11 @@ static int make_shapes(const DynEntry *e, Shapes *s) {
     return 0;
 }
 
-static PyObject *function_of(PyObject *code, PyObject *func) {
-    PyObject *f = PyFunction_New(code, PyFunction_GET_GLOBALS(func)), *closure = PyFunction_GET_CLOSURE(func);
-    if (f != NULL && closure != NULL && dyn_code_nfree((PyCodeObject *)code) > 0 && PyFunction_SetClosure(f, closure) < 0) {
-        Py_CLEAR(f);
-    }
-    return f;
-}
-
-/* The ways on, to the doors that the entry has. */
-static int open_ways(const DynEntry *e, Shapes *s) {
-    const DynFrameState *before = &e->capture->before;
+/* The ways on, by the entry's own continuations. */
+static void open_ways(const DynEntry *e, Shapes *s) {
     for (int i = 0; i < DYN_WAYS; i++) {
-        if (e->resume[i] == NULL) {
-            continue;
-        }
-        s->ways[i].resume = dyn_hit_continuation_new(e->resume[i], before->nslots, s->nslots - before->nslots);
-        if (s->ways[i].resume == NULL) {
-            return -1;
-        }
+        s->ways[i].resume = e->goes_on[i];
     }
-    return 0;
 }
 
 static const DynInstr *breaking_instruction(const Shapes *s) {
@@ -115,7 +96,7 @@ static int make_state(DynEntry *e) {
     return e->state == NULL ? -1 : 0;
 }
 
-/* The doors of the resume functions. */
+/* The doors of the resume functions, and what leads to them. */
 static int make_ways(DynCache *cache, DynEntry *e, PyObject *func, const Shapes *s) {
     const DynCapture *c = e->capture;
     DynCache *root = cache->root != NULL ? cache->root : cache;
@@ -124,18 +105,26 @@ static int make_ways(DynCache *cache, DynEntry *e, PyObject *func, const Shapes 
         if (c->ways[i] && next == NULL) {
             return -1;
         }
-        e->resume[i] = next == NULL ? NULL : Py_NewRef(next->door);
+        if (next == NULL) {
+            continue;
+        }
+        e->resume[i] = Py_NewRef(next->door);
+        e->goes_on[i] = dyn_hit_continuation_new(e->resume[i], c->before.nslots, s->nslots - c->before.nslots);
+        if (e->goes_on[i] == NULL) {
+            return -1;
+        }
     }
     return 0;
 }
 
 static int make_break(DynCache *cache, DynEntry *e, PyObject *func, Shapes *s) {
-    if (make_state(e) < 0 || make_shapes(e, s) < 0 || make_ways(cache, e, func, s) < 0 || open_ways(e, s) < 0) {
+    if (make_state(e) < 0 || make_shapes(e, s) < 0 || make_ways(cache, e, func, s) < 0) {
         return -1;
     }
+    open_ways(e, s);
     e->runner = dyn_hit_runner_new(e);
     e->code = e->runner == NULL ? NULL : dyn_asm_break(s->own, e->runner, s->live_in, &s->before, s->ways);
-    e->function = e->code == NULL ? NULL : function_of(e->code, func);
+    e->function = e->code == NULL ? NULL : dyn_hit_function(e->code, func);
     const DynCache *behind = e->resume[DYN_WAY_NEXT] == NULL ? NULL : dyn_door_cache(e->resume[DYN_WAY_NEXT]);
     e->idles = !e->works && behind == cache && ends_at_loop(e, s);
     return e->function == NULL ? -1 : 0;
@@ -145,7 +134,7 @@ int dyn_rewrite_pass(DynCache *cache, DynEntry *e, PyObject *func) {
     Shapes s = {0};
     int done = make_shapes(e, &s) < 0 || make_ways(cache, e, func, &s) < 0 ? -1 : 0;
     free_shapes(&s);
-    return done < 0 || !dyn_rewrite_aside(e, func) ? -1 : 0;
+    return done < 0 || !dyn_rewrite_aside(e) ? -1 : 0;
 }
 
 int dyn_rewrite_break(DynCache *cache, DynEntry *e, PyObject *func) {
@@ -163,64 +152,64 @@ void dyn_plain_free(DynPlain *p) {
     }
     Py_CLEAR(p->way_out);
     Py_CLEAR(p->function);
+    Py_CLEAR(p->code);
 }
 
 /* The stretch as it is, with a trap in front of the instruction at `before`. */
-static void make_plain(DynEntry *e, PyObject *func, const Shapes *s, const DynFrameShape *before, const DynWay *ways,
+static void make_plain(DynEntry *e, const Shapes *s, const DynFrameShape *before, const DynWay *ways,
                        DynPlain *out) {
     if (!dyn_asm_may_wait(s->own, before->at)) {
         return;
     }
     out->way_out = dyn_way_out_new(e, s->nslots, before);
-    PyObject *code = out->way_out == NULL ? NULL : dyn_asm_waiting(s->own, out->way_out, before, ways);
-    if (code != NULL) {
-        dyn_way_out_belongs_to(out->way_out, code);
-        out->function = function_of(code, func);
-        Py_DECREF(code);
+    out->code = out->way_out == NULL ? NULL : dyn_asm_waiting(s->own, out->way_out, before, ways);
+    if (out->code != NULL) {
+        dyn_way_out_belongs_to(out->way_out, out->code);
     }
 }
 
-static void make_waiting(DynEntry *e, PyObject *func, Shapes *s) {
+static void make_waiting(DynEntry *e, Shapes *s) {
     if (e->capture->end == DYN_END_BREAK && e->capture->ways[DYN_WAY_NEXT] && dyn_decode_loops(s->own)) {
-        make_plain(e, func, s, &s->before, s->ways, &e->waiting);
+        make_plain(e, s, &s->before, s->ways, &e->waiting);
     }
 }
 
-static void make_aside(DynEntry *e, PyObject *func, Shapes *s) {
+static void make_aside(DynEntry *e, Shapes *s) {
     bool passes = e->capture->end == DYN_END_PASS;
     const DynWay *exit = &s->ways[passes ? DYN_WAY_NEXT : DYN_WAY_JUMP];
     DynWay ways[DYN_WAYS] = {[DYN_WAY_NEXT] = *exit};
     if (passes || ends_at_loop(e, s)) {
-        make_plain(e, func, s, &exit->shape, ways, &e->aside);
+        make_plain(e, s, &exit->shape, ways, &e->aside);
         if (e->aside.way_out != NULL) {
             dyn_way_out_at_once(e->aside.way_out);
         }
     }
 }
 
-typedef void PlainMaker(DynEntry *e, PyObject *func, Shapes *s);
+typedef void PlainMaker(DynEntry *e, Shapes *s);
 
 /* Made once; what can't be made isn't tried again. */
-static bool have(DynEntry *e, PyObject *func, DynPlain *p, PlainMaker *make) {
+static bool have(DynEntry *e, DynPlain *p, PlainMaker *make) {
     if (p->tried || (e->capture->end != DYN_END_BREAK && e->capture->end != DYN_END_PASS)) {
-        return p->function != NULL;
+        return p->code != NULL;
     }
     Shapes s = {0};
     DynRaised before = dyn_callback_begin();
     p->tried = true;
-    if (make_shapes(e, &s) == 0 && open_ways(e, &s) == 0) {
-        make(e, func, &s);
+    if (make_shapes(e, &s) == 0) {
+        open_ways(e, &s);
+        make(e, &s);
     }
     PyErr_Clear();
     free_shapes(&s);
     dyn_callback_end(before);
-    return p->function != NULL;
+    return p->code != NULL;
 }
 
-bool dyn_rewrite_waiting(DynEntry *e, PyObject *func) {
-    return have(e, func, &e->waiting, make_waiting);
+bool dyn_rewrite_waiting(DynEntry *e) {
+    return have(e, &e->waiting, make_waiting);
 }
 
-bool dyn_rewrite_aside(DynEntry *e, PyObject *func) {
-    return have(e, func, &e->aside, make_aside);
+bool dyn_rewrite_aside(DynEntry *e) {
+    return have(e, &e->aside, make_aside);
 }

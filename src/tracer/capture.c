@@ -58,6 +58,69 @@ void dyn_capture_trim(DynCapture *c) {
     dyn_vec_trim(&c->effects);
 }
 
+size_t dyn_capture_bytes(const DynCapture *c) {
+    const DynGraph *g = &c->graph;
+    size_t graph = dyn_vec_bytes(&g->nodes) + dyn_vec_bytes(&g->inputs) + dyn_vec_bytes(&g->outputs) +
+                   dyn_vec_bytes(&g->externs) + dyn_vec_bytes(&g->checks) + dyn_vec_bytes(&g->places);
+    size_t syms = dyn_vec_bytes(&c->syms.v) + dyn_vec_bytes(&c->syms.index) + dyn_vec_bytes(&c->syms.same);
+    size_t rest = dyn_vec_bytes(&c->sources.v) + dyn_vec_bytes(&c->guards) + dyn_vec_bytes(&c->recipes) +
+                  dyn_vec_bytes(&c->snapshots) + dyn_vec_bytes(&c->effects);
+    return sizeof *c + dyn_arena_bytes(&c->arena) + graph + syms + rest;
+}
+
+/* ---- references */
+
+#define SLOT(place)                                                         \
+    do {                                                                    \
+        int stop = (place) == NULL ? 0 : visit((PyObject **)&(place), arg); \
+        if (stop != 0)                                                      \
+            return stop;                                                    \
+    } while (0)
+
+static int extern_slots(DynExtern *x, DynVisitSlot *visit, void *arg) {
+    SLOT(x->callable);
+    SLOT(x->kwnames);
+    SLOT(x->globals);
+    SLOT(x->frame);
+    for (uint32_t i = 0; i < x->nargs; i++)
+        SLOT(x->args[i].obj);
+    for (uint32_t i = 0; i < x->nresults; i++)
+        SLOT(x->results[i].obj);
+    return 0;
+}
+
+static int graph_slots(DynGraph *g, DynVisitSlot *visit, void *arg) {
+    int stop = 0;
+    for (uint32_t i = 0; i < g->places.n; i++)
+        SLOT(g->places.at[i].code);
+    for (uint32_t i = 0; i < g->externs.n && stop == 0; i++)
+        stop = extern_slots(&g->externs.at[i], visit, arg);
+    return stop;
+}
+
+int dyn_capture_slots(DynCapture *c, DynVisitSlot *visit, void *arg) {
+    for (uint32_t i = 0; i < c->sources.v.n; i++) {
+        SLOT(c->sources.v.at[i].obj);
+        SLOT(c->sources.v.at[i].key);
+    }
+    for (uint32_t i = 0; i < c->guards.n; i++)
+        SLOT(c->guards.at[i].obj);
+    for (uint32_t i = 0; i < c->recipes.n; i++)
+        SLOT(c->recipes.at[i].obj);
+    for (uint32_t i = 0; i < c->effects.n; i++)
+        SLOT(c->effects.at[i].obj);
+    for (uint32_t i = 0; i < c->snapshots.n; i++)
+        for (uint32_t f = 0; f < c->snapshots.at[i].nframes; f++)
+            SLOT(c->snapshots.at[i].frames[f].code);
+    SLOT(c->before.code);
+    SLOT(c->end_place.code);
+    SLOT(c->code);
+    SLOT(c->func);
+    SLOT(c->examples);
+    return graph_slots(&c->graph, visit, arg);
+}
+#undef SLOT
+
 uint32_t dyn_capture_recipe(DynCapture *c, DynRecipeKind kind, uint32_t id, PyObject *obj, uint32_t n, const uint32_t *items) {
     DynRecipe r = {.kind = (uint8_t)kind, .id = id, .obj = obj, .n = n};
     if (n > 0) {

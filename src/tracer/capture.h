@@ -170,7 +170,12 @@ typedef struct DynCapture {
 } DynCapture;
 DYN_HIDDEN DynCapture *dyn_capture_new(PyObject *code, const char *name);
 DYN_HIDDEN void dyn_capture_free(DynCapture *c);
-DYN_HIDDEN void dyn_capture_trim(DynCapture *c); /* nothing more is added: room that it doesn't need is given back */
+DYN_HIDDEN void dyn_capture_trim(DynCapture *c);          /* nothing more is added: room that it doesn't need is given back */
+DYN_HIDDEN size_t dyn_capture_bytes(const DynCapture *c); /* that it holds, without what others hold too */
+/* Calls `visit` with each place of a reference that the capture counts (or its graph, or its sources), but those that are NULL;
+ * ends with what that returns, if it isn't 0. */
+typedef int DynVisitSlot(PyObject **slot, void *arg);
+DYN_HIDDEN int dyn_capture_slots(DynCapture *c, DynVisitSlot *visit, void *arg);
 DYN_HIDDEN uint32_t dyn_capture_recipe(DynCapture *c, DynRecipeKind kind, uint32_t id, PyObject *obj, uint32_t n,
                                        const uint32_t *items);
 static inline uint32_t dyn_capture_constant(DynCapture *c, PyObject *obj) {

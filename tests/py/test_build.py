@@ -379,10 +379,11 @@ def test_full_folder(cache):
     if subprocess.run(mount, capture_output=True).returncode != 0:
         pytest.skip("no right to mount a small file system")
     try:
+        (cache / "filler").write_bytes(b"x" * 4096)
         result, err = run("out([build(), build(3)])", cache)
         assert result == [["native", "compiled"]] * 2
         assert err.count("CACHE_IO") == 1
-        assert os.listdir(cache) == []
+        assert os.listdir(cache) == ["filler"]
     finally:
         subprocess.run(["umount", str(cache)], check=True)
 

@@ -23,7 +23,7 @@ def test_defaults_are_those_of_the_table():
         import dynoc
         print(all(getattr(dynoc.config, name) == row[1] for name, row in dynoc._config.NAMES.items()))
     """
-    assert output_of(text, DYNOC_CACHE_DIR=None) == "True"
+    assert output_of(text, DYNOC_CACHE_DIR=None, DYNOC_RETIRE=None) == "True"
 
 
 def test_set_and_read():

@@ -1,6 +1,6 @@
 """Small programs of the kinds that people run, plain and under dynoc.enable(). run.py's groups `programs` and `bodies` run them.
 
-    python bench/programs.py NAME plain|enabled
+    python bench/small_programs.py NAME plain|enabled
 
 runs one and prints what it took. PROGRAMS are whole workloads whose arrays are small or whose work is partly scalar: CPU seconds
 of the process, and of the compilers that it started. BODIES are bodies of loops over elements: nanoseconds of CPU time a trip
