@@ -50,7 +50,7 @@ def run(script, cache=None, env=None, timeout=60):
     full.update(env or {})
     for name in [n for n in full if n.startswith("DYNOC_")]:
         del full[name]
-    code = PRELUDE.format(source=SOURCE)
+    code = PRELUDE.format(source=SOURCE) + "_dynoc.set_config('retire', False)\n"  # nothing goes by time
     if cache is not None:
         code += f"_dynoc.set_config('cache_dir', {str(cache)!r})\n"
     code += textwrap.dedent(script)

@@ -1,0 +1,193 @@
+"""What takes longer served than in CPython is retired: functions, loops; and what enable() may spend is bounded.
+
+Which of two times is shorter is not asserted for anything close: the work here is scalar (served, it takes many times CPython's
+time) or long kernels (the other way round), and a scheduler that sleeps at the wrong moment only makes a trial longer.
+"""
+
+import logging
+import textwrap
+
+import numpy as np
+import pytest
+from process import output_of
+
+import dynoc
+
+X = np.linspace(0.1, 1.0, 50)
+
+
+@pytest.fixture(autouse=True)
+def retiring():
+    dynoc.config.retire = True
+    yield
+    dynoc.config.retire = False
+    dynoc.reset()
+
+
+def element_sum(e):
+    s = 0.0
+    for i in range(len(e)):
+        s += e[i]
+    return s
+
+
+def smaller(a, b):
+    n = 0
+    for i in range(len(a)):
+        if a[i] < b[i]:
+            n += 1
+    return n
+
+
+def countdown(e):
+    s, i = 0.0, 0
+    while i < len(e):
+        s += e[i] * 2.0
+        i += 1
+    return s
+
+
+def retired(records):
+    return [r.getMessage() for r in records if "CPython's again" in r.getMessage()]
+
+
+@pytest.fixture
+def perf(caplog):
+    dynoc.set_logs(perf=True)
+    caplog.set_level(logging.DEBUG, logger="dynoc.perf")
+    yield caplog
+    dynoc.set_logs(perf=False)
+
+
+@pytest.mark.parametrize("function, arguments", [(element_sum, 1), (smaller, 2), (countdown, 1)])
+def test_a_loop_over_elements(function, arguments, perf):
+    e = np.random.default_rng(0).random((arguments, 3000))
+    fast = dynoc.optimize(function)
+    wanted = function(*e)
+    for _ in range(4):
+        assert fast(*e) == wanted
+        assert type(fast(*e)) is type(wanted)
+    said = retired(perf.records)
+    assert said and "a trip of a loop in it" in said[0] and function.__name__ in said[0]
+    before = sum(entry.hits for entry in fast.entries)
+    fast(*e)
+    assert sum(entry.hits for entry in fast.entries) - before < 1000  # of 3000 trips
+    assert dynoc.counters["retired"]["NO_PROFIT"] > 0
+
+
+def test_an_inner_loop_alone(perf):
+    """What is around it goes on being served."""
+
+    def steps(x, e):
+        total = 0.0
+        for step in range(40):
+            x = np.sqrt(np.sin(x) ** 2 + np.cos(x) ** 2 * x)
+            for i in range(len(e)):
+                total += e[i]
+        return x, total
+
+    x, e = np.linspace(0.1, 1.0, 200_000), np.linspace(0.0, 1.0, 100)
+    fast = dynoc.optimize(steps)
+    for _ in range(3):
+        got, wanted = fast(x, e), steps(x, e)
+        np.testing.assert_allclose(got[0], wanted[0])
+        assert got[1] == wanted[1]
+    dynoc.wait()
+    working = [entry for entry in fast.entries if "sin" in entry.source]
+    before = sum(entry.hits for entry in working)
+    fast(x, e)
+    assert sum(entry.hits for entry in working) > before
+
+
+def test_a_small_function(perf):
+    def two(a, b):
+        if a[0] < b[0]:
+            return 1
+        if a[1] < b[1]:
+            return 2
+        return 0
+
+    fast = dynoc.optimize(two)
+    rows = np.random.default_rng(1).random((60, 2))
+    for _ in range(3):
+        for a in rows:
+            for b in rows[:4]:
+                assert fast(a, b) == two(a, b)
+    assert any("a call" in text and ".two " in text for text in retired(perf.records))
+
+
+def test_what_pays_stays(perf):
+    def chain(x):
+        y = x * 2.0 + 1.0
+        y = y * y - x
+        y = y / (x + 3.0) + y
+        return y * 0.5 - x * y
+
+    x = np.linspace(0.0, 1.0, 300_000)
+    fast = dynoc.optimize(chain)
+    fast(x)
+    dynoc.wait()
+    for _ in range(60):
+        assert np.array_equal(fast(x), chain(x))
+    assert not retired(perf.records)
+    assert fast.entries[0].hits > 30
+
+
+def test_not_under_wait(perf):
+    fast = dynoc.optimize(wait=True)(element_sum)
+    e = np.linspace(0.0, 1.0, 500)
+    for _ in range(5):
+        fast(e)
+    assert not retired(perf.records) and max(entry.hits for entry in fast.entries) > 1000
+
+
+def test_not_where_it_is_off(perf):
+    dynoc.config.retire = False
+    fast = dynoc.optimize(element_sum)
+    e = np.linspace(0.0, 1.0, 500)
+    for _ in range(5):
+        fast(e)
+    assert not retired(perf.records)
+
+
+def test_an_exception_in_a_retired_loop():
+    def f(e, n):
+        s = 0.0
+        for i in range(n):
+            s += e[i]
+        return s
+
+    fast = dynoc.optimize(f)
+    e = np.linspace(0.0, 1.0, 2000)
+    for _ in range(3):
+        assert fast(e, 2000) == f(e, 2000)
+        with pytest.raises(IndexError, match="index 2000 is out of bounds"):
+            fast(e, 2001)
+
+
+def test_reset_forgets(perf):
+    fast = dynoc.optimize(element_sum)
+    e = np.linspace(0.0, 1.0, 3000)
+    fast(e)
+    assert retired(perf.records)
+    dynoc.reset()
+    perf.clear()
+    assert fast(e) == element_sum(e)
+    assert retired(perf.records)
+
+
+def test_what_enable_may_spend():
+    """Functions made without end, each good for nothing: recording them stops."""
+    text = """
+        import dynoc, numpy as np
+        dynoc.enable()
+        x = np.ones(4)
+        for k in range(3000):
+            space = {"np": np, "x": x}
+            exec(f"def f(x):\\n    for i in range(3):\\n        x = np.add(x, {k}.0)\\n    return x", space)
+            for _ in range(3):
+                space["f"](x)
+        counters = dynoc.counters
+        print(counters["profit"]["recordings postponed"] > 0, counters["frames"]["total"] < 3000)
+    """
+    assert output_of(textwrap.dedent(text), DYNOC_RETIRE="1") == "True True"
