@@ -402,8 +402,8 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
 
 /* ---- storing and deleting: value.real NULL deletes */
 
-/* A deletion is performed again behind the graph, where an AttributeError comes too late: what is deleted has to be there. Where it
- * isn't there now, CPython raises, and nothing is taken for granted. */
+/* A deletion is performed again behind the graph, where an AttributeError comes too late: what is deleted has to be there. Where
+ * it isn't there now, CPython raises, and nothing is taken for granted. */
 static int guard_deletable(DynRec *r, DynOperand o, PyObject *name) {
     if (o.v->fresh || own_index(o.v, name) != DYN_NONE) {
         return 0; /* what this recording stored */
