@@ -281,7 +281,8 @@ def programs(dynoc, budget):
     ratios = []
     for program in SMALL_PROGRAMS:
         with tempfile.TemporaryDirectory() as cache:
-            plain, enabled = plain_and_enabled("small_programs.py", program.__name__, 7 if budget > 1 else 3, DYNOC_CACHE_DIR=cache)
+            times = 7 if budget > 1 else 3
+            plain, enabled = plain_and_enabled("small_programs.py", program.__name__, times, DYNOC_CACHE_DIR=cache)
         ratios.append(median_first(enabled) / median_first(plain))
         detail = f"{in_words(median_first(plain))} plain, {in_words(max(row[1] for row in enabled))} of compilers"
         yield at_most(f"enable(), small program: {program.__name__}", ratios[-1], 1.02, "x", detail)

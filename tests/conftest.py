@@ -1,7 +1,8 @@
 """What every test needs: a cache folder that isn't the user's, and a configuration under which nothing depends on time.
 
 The folder (DYNOC_CACHE_DIR where it is set: tools/dev.py shares one between suites) has to be in the environment before dynoc is
-imported, hence no fixture. What doesn't pay is not retired (test_profit.py asks for it), as that goes by measured times. DYNOC_SOAK=1 asks for many more cases; dynoc
+imported, hence no fixture. What doesn't pay is not retired (test_profit.py asks for it), as that goes by measured times.
+DYNOC_SOAK=1 asks for many more cases; dynoc
 refuses variables of its prefix that it doesn't know, so tests find it as SOAK.
 """
 

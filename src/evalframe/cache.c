@@ -8,7 +8,7 @@
 
 #define MAX_REFUSALS 3
 #define MAX_EXCEPTIONS 16 /* calls that raised while they were recorded: each says little about the next */
-#define RECORDING_NS 5e5 /* what another recording of a function that nobody asked for is taken to cost */
+#define RECORDING_NS 5e5  /* what another recording of a function that nobody asked for is taken to cost */
 
 static DynCache *all_caches;
 static uint32_t entries_made;

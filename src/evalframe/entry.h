@@ -69,9 +69,9 @@ typedef struct DynEntry {
     bool works;                  /* its graph computes something */
     bool rents;                  /* no native code was asked for yet: rent.c */
     uint64_t rent;               /* … cycles spent without it so far */
-    bool idles;     /* one trip of a loop, without array work: `aside` runs all that are left */
-    uint32_t trips; /* … that it was hit for, one after the other */
-    bool wrong;     /* it was left where it had guessed */
+    bool idles;                  /* one trip of a loop, without array work: `aside` runs all that are left */
+    uint32_t trips;              /* … that it was hit for, one after the other */
+    bool wrong;                  /* it was left where it had guessed */
     int64_t hits;
     bool found;          /* its guards held for a call */
     uint32_t used;       /* dyn_memory_now of the last such call, or when it was made */

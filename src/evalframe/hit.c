@@ -223,8 +223,13 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
     for (uint32_t i = 0; i < g->inputs.n; i++) {
         s.inputs[i] = env->src[dyn_graph_node(g, g->inputs.at[i])->source];
     }
-    DynRun run = {.inputs = s.inputs, .sources = env->src, .views = env->views, .sym = env->sym, .outputs = s.outputs,
-                  .complete = complete_values, .owner = e->capture};
+    DynRun run = {.inputs = s.inputs,
+                  .sources = env->src,
+                  .views = env->views,
+                  .sym = env->sym,
+                  .outputs = s.outputs,
+                  .complete = complete_values,
+                  .owner = e->capture};
     uint64_t began = DYN_UNLIKELY(e->rents) ? dyn_cycles() : 0;
     DynRunStatus status = DYN_LIKELY(e->artifact != NULL) ? dyn_artifact_run(e->artifact, &run)
                           : e->handed != NULL             ? dyn_hit_handed(e, &run)

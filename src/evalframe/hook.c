@@ -16,7 +16,7 @@ typedef struct Recording { /* one recording of one call, on the C stack */
     PyObject *func;
     DYN_VEC(DynEntry *) hands;    /* strong: their graphs are to be handed to a back end when the call is through */
     DYN_VEC(DynArtifact *) waits; /* strong: native code has to be ready before the call returns */
-    uint64_t compiling; /* cycles spent in dyn_compile */
+    uint64_t compiling;           /* cycles spent in dyn_compile */
     bool kept, active;
 } Recording;
 

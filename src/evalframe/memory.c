@@ -15,8 +15,12 @@ static size_t held, entries;
 
 static size_t code_bytes(const PyObject *code) { return code == NULL ? 0 : dyn_code_bytes((const PyCodeObject *)code); }
 
+static size_t all_code_bytes(const DynEntry *e) {
+    return code_bytes(e->code) + code_bytes(e->waiting.code) + code_bytes(e->aside.code);
+}
+
 static size_t bytes_of(const DynEntry *e) {
-    size_t bytes = sizeof *e + dyn_capture_bytes(e->capture) + code_bytes(e->code) + code_bytes(e->waiting.code) + code_bytes(e->aside.code);
+    size_t bytes = sizeof *e + dyn_capture_bytes(e->capture) + all_code_bytes(e);
     bytes += e->guards == NULL ? 0 : dyn_guards_bytes(e->guards);
     return bytes + (e->artifact == NULL ? 0 : dyn_artifact_bytes(e->artifact));
 }
@@ -38,9 +42,8 @@ PyObject *dyn_memory_parts(const DynEntry *e) {
     return Py_BuildValue("{sn sn sn sn sn sn}", "entry", (Py_ssize_t)sizeof *e, "capture",
                          (Py_ssize_t)(dyn_capture_bytes(c) - dyn_arena_bytes(&c->arena)), "arena",
                          (Py_ssize_t)dyn_arena_bytes(&c->arena), "guards",
-                         (Py_ssize_t)(e->guards == NULL ? 0 : dyn_guards_bytes(e->guards)), "code",
-                         (Py_ssize_t)(code_bytes(e->code) + code_bytes(e->waiting.code) + code_bytes(e->aside.code)), "artifact",
-                         (Py_ssize_t)(e->artifact == NULL ? 0 : dyn_artifact_bytes(e->artifact)));
+                         (Py_ssize_t)(e->guards == NULL ? 0 : dyn_guards_bytes(e->guards)), "code", (Py_ssize_t)all_code_bytes(e),
+                         "artifact", (Py_ssize_t)(e->artifact == NULL ? 0 : dyn_artifact_bytes(e->artifact)));
 }
 
 /* ---- the limit */

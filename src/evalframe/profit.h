@@ -49,7 +49,7 @@ DYN_HIDDEN DynTurn dyn_profit_look(struct DynCache *c);
 DYN_HIDDEN void dyn_profit_tell(struct DynCache *c, DynTurn turn, uint64_t began, bool valid);
 /* Is the function to be left alone? Not when it is time to try it again: then its next call begins a trial. */
 DYN_HIDDEN bool dyn_profit_rests(struct DynCache *c);
-DYN_HIDDEN void dyn_profit_clear(DynProfit *p);        /* forgets what was measured */
+DYN_HIDDEN void dyn_profit_clear(DynProfit *p); /* forgets what was measured */
 /* How is this call of the function to be made? */
 static inline DynTurn dyn_profit_turn(DynProfit *p, struct DynCache *c) {
     if (DYN_LIKELY(p->trial == NULL && --p->calls != 0)) {
@@ -62,9 +62,9 @@ static inline DynTurn dyn_profit_turn(DynProfit *p, struct DynCache *c) {
 struct DynEntry;
 typedef struct DynLoopTrial DynLoopTrial;
 typedef struct DynLoopProfit {
-    DynLoopTrial *trial;     /* trips are being timed; NULL: they aren't */
-    struct DynEntry *aside;  /* retired: an entry of the cache whose plain code runs the loop to its end; NULL: … the function */
-    uint64_t run;            /* in which trips were counted last: one is one stay in dyn_door_resume */
+    DynLoopTrial *trial;    /* trips are being timed; NULL: they aren't */
+    struct DynEntry *aside; /* retired: an entry of the cache whose plain code runs the loop to its end; NULL: … the function */
+    uint64_t run;           /* in which trips were counted last: one is one stay in dyn_door_resume */
     uint64_t next, patience; /* as DynProfit's */
     uint32_t trips;          /* in that run */
     bool counts;             /* the next trips are CPython's, one by one, and are timed */

@@ -156,8 +156,7 @@ void dyn_plain_free(DynPlain *p) {
 }
 
 /* The stretch as it is, with a trap in front of the instruction at `before`. */
-static void make_plain(DynEntry *e, const Shapes *s, const DynFrameShape *before, const DynWay *ways,
-                       DynPlain *out) {
+static void make_plain(DynEntry *e, const Shapes *s, const DynFrameShape *before, const DynWay *ways, DynPlain *out) {
     if (!dyn_asm_may_wait(s->own, before->at)) {
         return;
     }
@@ -206,10 +205,6 @@ static bool have(DynEntry *e, DynPlain *p, PlainMaker *make) {
     return p->code != NULL;
 }
 
-bool dyn_rewrite_waiting(DynEntry *e) {
-    return have(e, &e->waiting, make_waiting);
-}
+bool dyn_rewrite_waiting(DynEntry *e) { return have(e, &e->waiting, make_waiting); }
 
-bool dyn_rewrite_aside(DynEntry *e) {
-    return have(e, &e->aside, make_aside);
-}
+bool dyn_rewrite_aside(DynEntry *e) { return have(e, &e->aside, make_aside); }

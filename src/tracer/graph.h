@@ -28,18 +28,18 @@ typedef struct DynArg {
     uint32_t id;
 } DynArg;
 
-#define DYN_NODE_NPSCALAR 1u     /* eager's value is a NumPy scalar (np.float64), not an array */
-#define DYN_NODE_VIEW 2u         /* shares storage with args[0] */
-#define DYN_NODE_CONTIG_COPY 4u  /* reshape/ravel that was a copy when recorded */
-#define DYN_NODE_WARNS 8u        /* where it divides by zero eager warns or raises, whatever np.errstate says */
-#define DYN_NODE_READONLY 16u    /* diagonals, windows, x.imag of a real array: can't be written (a BROADCAST never can) */
-#define DYN_NODE_OBJECT 64u      /* no array: an object that an extern call made (a random generator, a list), of rank 0 */
-#define DYN_NODE_TENSOR 128u     /* eager's value is a tensor of PyTorch's: torch.h */
-#define DYN_NODE_DENSE 256u      /* of an extern call: elements lie densely, in the order of the layout; looked at behind it */
-#define DYN_NODE_TURNED 512u     /* of a GATHER: eager's value is a view of what it found, which has its axes in another order */
+#define DYN_NODE_NPSCALAR 1u      /* eager's value is a NumPy scalar (np.float64), not an array */
+#define DYN_NODE_VIEW 2u          /* shares storage with args[0] */
+#define DYN_NODE_CONTIG_COPY 4u   /* reshape/ravel that was a copy when recorded */
+#define DYN_NODE_WARNS 8u         /* where it divides by zero eager warns or raises, whatever np.errstate says */
+#define DYN_NODE_READONLY 16u     /* diagonals, windows, x.imag of a real array: can't be written (a BROADCAST never can) */
+#define DYN_NODE_OBJECT 64u       /* no array: an object that an extern call made (a random generator, a list), of rank 0 */
+#define DYN_NODE_TENSOR 128u      /* eager's value is a tensor of PyTorch's: torch.h */
+#define DYN_NODE_DENSE 256u       /* of an extern call: elements lie densely, in the order of the layout; looked at behind it */
+#define DYN_NODE_TURNED 512u      /* of a GATHER: eager's value is a view of what it found, which has its axes in another order */
 #define DYN_NODE_OR_NOTHING 2048u /* a MAX or MIN that may be of nothing, and is its identity then: `initial=` follows */
-#define DYN_NODE_TWIN 1024u      /* an earlier node has its value, and whoever reads it reads that: codegen/common.c */
-#define DYN_NODE_WRITE_WARNS 32u /* a BROADCAST that can be written, with a warning: np.broadcast_arrays */
+#define DYN_NODE_TWIN 1024u       /* an earlier node has its value, and whoever reads it reads that: codegen/common.c */
+#define DYN_NODE_WRITE_WARNS 32u  /* a BROADCAST that can be written, with a warning: np.broadcast_arrays */
 
 typedef struct DynNode {
     uint16_t op;     /* DynOp: row of ops.def */

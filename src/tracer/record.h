@@ -38,7 +38,7 @@ struct DynRecording {
     void (*refused)(DynRecording *, PyObject *code, DynReason why, const DynPlace *place);
     /* Nothing more will be recorded of the call, whose rest may be the whole program. */
     void (*ended)(DynRecording *);
-    bool worked; /* set by the recorder: there was array work, whatever became of it */
+    bool worked;      /* set by the recorder: there was array work, whatever became of it */
     uint64_t ninstrs; /* set by the recorder: instructions that it executed */
     DynReason (*may_inline)(DynRecording *, PyObject *func); /* DYN_R_OK, or why a Python function is not recorded into */
 };

@@ -81,14 +81,13 @@ static PyObject *make_frame(PyObject *module, PyObject *globals) {
     return told(type);
 }
 
-static PyMethodDef functions[] = {
-    {"make_function", make_function, METH_O, NULL},
-    {"make_arrays", make_arrays, METH_O, NULL},
-    {"call", call, METH_VARARGS, NULL},
-    {"set_item", set_item, METH_VARARGS, NULL},
-    {"let_die", let_die, METH_O, NULL},
-    {"make_frame", make_frame, METH_O, NULL},
-    {0}};
+static PyMethodDef functions[] = {{"make_function", make_function, METH_O, NULL},
+                                  {"make_arrays", make_arrays, METH_O, NULL},
+                                  {"call", call, METH_VARARGS, NULL},
+                                  {"set_item", set_item, METH_VARARGS, NULL},
+                                  {"let_die", let_die, METH_O, NULL},
+                                  {"make_frame", make_frame, METH_O, NULL},
+                                  {0}};
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "callbacks", .m_size = -1, .m_methods = functions};
 

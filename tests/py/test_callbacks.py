@@ -19,7 +19,8 @@ KEPT = "KeyError('kept')"
 @pytest.fixture(scope="module")
 def raising(tmp_path_factory):
     target = tmp_path_factory.mktemp("callbacks") / "callbacks.so"
-    command = [sysconfig.get_config_var("CC").split()[0], "-std=c11", "-Wall", "-Werror", "-fPIC", "-shared", ROOT / "tests/c/callbacks_test.c"]
+    command = [sysconfig.get_config_var("CC").split()[0], "-std=c11", "-Wall", "-Werror", "-fPIC", "-shared"]
+    command += [ROOT / "tests/c/callbacks_test.c"]
     command += ["-I", sysconfig.get_path("include"), "-I", np.get_include(), "-o", target]
     subprocess.run(command, check=True)
     spec = importlib.util.spec_from_file_location("callbacks", target)
