@@ -242,7 +242,7 @@ def main(command, *interpreters):
         check(*first)
         for each in found:
             upstream(*each, "cpython", "third")
-            thirdparty(*each, "--slice")
+        thirdparty(*found[-1], "--slice")  # the newest: the packages are the same on all
         test([(*each, "release") for each in found] + [(*first, "debug")])
     elif command == "bench":
         bench(*first, "run")
