@@ -11,9 +11,10 @@
 #   make check   format, include directions, warnings with gcc and clang, tables
 #   make debug   build with verifiers on (build/<version>-debug/lib)
 #   make asan, make ubsan   build with the sanitizer and run the tests under it
+#   make tsan    threads that call, record, compile, evict and reset at once, under the thread sanitizer
 #   make format  clang-format every C file in place
-.PHONY: demo test test-numpy test-scipy test-thirdparty test-torch-ops test-cpython bench bench-suite check debug asan ubsan format clean
-demo test test-numpy test-scipy test-thirdparty test-torch-ops test-cpython bench bench-suite check debug asan ubsan format:
+.PHONY: demo test test-numpy test-scipy test-thirdparty test-torch-ops test-cpython bench bench-suite check debug asan ubsan tsan format clean
+demo test test-numpy test-scipy test-thirdparty test-torch-ops test-cpython bench bench-suite check debug asan ubsan tsan format:
 	@tools/dev $@
 clean:
 	rm -rf build .venv src/*.egg-info

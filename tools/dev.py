@@ -30,8 +30,9 @@ VARIANTS = {  # what setup.py sees in the environment
     "debug": {"DYNOC_BUILD_DEBUG": "1"},
     "address": {"DYNOC_BUILD_SANITIZE": "address", "DYNOC_BUILD_DEBUG": "1"},
     "undefined": {"DYNOC_BUILD_SANITIZE": "undefined", "DYNOC_BUILD_DEBUG": "1"},
+    "thread": {"DYNOC_BUILD_SANITIZE": "thread", "DYNOC_BUILD_DEBUG": "1"},
 }
-SANITIZER_LIBRARY = {"address": "libasan.so", "undefined": "libubsan.so"}
+SANITIZER_LIBRARY = {"address": "libasan.so", "undefined": "libubsan.so", "thread": "libtsan.so"}
 OUTCOMES = ("failed", "passed", "skipped", "deselected", "xfailed", "xpassed", "warnings", "errors")
 
 
@@ -127,6 +128,7 @@ def test_environment(library, variant):
             "LD_PRELOAD": " ".join(preload),
             "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
             "UBSAN_OPTIONS": "print_stacktrace=1",
+            "TSAN_OPTIONS": "history_size=5",
             "PYTHONMALLOC": "malloc",
             **VARIANTS[variant],
         }
@@ -222,6 +224,13 @@ def thirdparty(version, python, *options):
         run(command, env=environment)
 
 
+def threads(version, python):
+    """Threads that call, record, compile, evict and reset at once, under the thread sanitizer."""
+    environment = test_environment(build(version, python, "thread"), "thread")
+    # The sanitizer wants its shadow memory where the kernel would put libraries by chance.
+    run(["setarch", "-R", venv(version, python), "tests/fuzz/threads.py", "60"], env=environment)
+
+
 def torch_operators(version, python):
     """PyTorch's own samples of all its operators, eagerly and through dynoc; needs tools/requirements-torch.txt."""
     library = build(version, python, "debug")
@@ -264,6 +273,8 @@ def main(command, *interpreters):
         check(*first, "--format")
     elif command == "debug":
         print("PYTHONPATH=" + str(build(*first, "debug")))
+    elif command == "tsan":
+        threads(*first)
     elif command in ("asan", "ubsan"):
         test([(*first, {"asan": "address", "ubsan": "undefined"}[command])])
     else:

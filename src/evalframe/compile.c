@@ -235,7 +235,8 @@ static int rewrite(Job *j) {
     DynCapture *c = j->capture;
     DynEntry *e = j->entry;
     if (c->end != DYN_END_RETURN && c->before.code != c->code && c->before.code != j->resumes) {
-        return fail(j, DYN_R_INTERNAL);
+        /* No row tells what a resume code resumes: reset() was called meanwhile, and its cache is on its own. */
+        return fail(j, j->resumes == NULL ? DYN_R_DISABLED : DYN_R_INTERNAL);
     }
     if (open_inner(j) < 0) { /* no row: reset() was called meanwhile */
         return fail(j, DYN_R_DISABLED);
