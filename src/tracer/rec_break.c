@@ -437,10 +437,12 @@ bool rec_goes_on_behind(DynRec *r, RecFrame *f, const DynInstr *in) {
     return false;
 }
 
-/* Is it the first of two that are one for CPython (STORE_FAST_STORE_FAST)? No frame can stand between them. */
 bool rec_is_first_half(const RecFrame *f, const DynInstr *in) {
     return in + 1 < f->code->v.at + f->code->v.n && in[1].at == in->at;
 }
+
+/* Would the frame go on between the two? One that is cut goes on in front of both. */
+static bool goes_on_between(const RecFrame *f, const DynInstr *in) { return rec_is_first_half(f, in) && f->next != f->pc; }
 
 /* Does the way on behind lead to where the segment begins? Whoever is left there at once would come no further. */
 static bool leads_back(DynRec *r) {
@@ -513,13 +515,13 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
     bool second_half = !(in->flags & DYN_IF_FIRST);
     if (r->spoiled || f->instr_changed || second_half || state_before(r, f, in) < 0 || rec_effects_done(r, &c->done) < 0) {
         if (f == r->base) {
-            return rec_is_first_half(f, in) ? (rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE), -1) : pass_by(r, f, in);
+            return goes_on_between(f, in) ? (rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE), -1) : pass_by(r, f, in);
         }
         take_back(r, told); /* CPython finishes the inlined call, which is a break of its caller's */
         r->why = DYN_R_NOT_REBUILDABLE;
         return -1;
     }
-    if (rec_is_first_half(f, in)) {
+    if (goes_on_between(f, in)) {
         return leave_here(r, f, in, why);
     }
     /* A trace function that was switched on by the call sees this frame: a resume function would be one more call to it. */

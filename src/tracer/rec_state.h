@@ -278,8 +278,9 @@ DYN_HIDDEN int rec_store_global(DynRec *r, PyObject *dict, PyObject *name, DynVa
 
 #define REC_MAX_TRIPS 16     /* of a loop that is unrolled */
 #define REC_MAX_MODULES 1000 /* … that runs over the layers of a network */
-/* A break in this frame can be resumed: it is not inlined, or all that called it stand at calls that can be made again. */
+/* Is it the first of two that are one for CPython (STORE_FAST_STORE_FAST)? No frame can stand between them. */
 DYN_HIDDEN bool rec_is_first_half(const RecFrame *f, const DynInstr *in);
+/* A break in this frame can be resumed: it is not inlined, or all that called it stand at calls that can be made again. */
 DYN_HIDDEN bool rec_may_break(DynRec *r, const RecFrame *f);
 /* f's running instruction is about to call func, a special method of its operands: a break in there can be resumed, if the
  * instruction is of a kind that gives what func gives. A call of a class asks __init__, and gives `more`. */

@@ -308,7 +308,7 @@ static void lose(DynRec *r, RecFrame *f) {
 /* A test wants the function cut here. */
 static bool is_forced(DynRec *r, RecFrame *f, const DynInstr *in) {
     return r->forced != r->ninstrs && r->ninstrs % (uint32_t)r->req->config.force_break == 0 && (in->flags & DYN_IF_FIRST) &&
-           !rec_is_first_half(f, in) && f->pc > 0 && in->start >= f->moved && in->op != DYN_I_COPY_FREE_VARS &&
+           f->pc > 0 && in->start >= f->moved && in->op != DYN_I_COPY_FREE_VARS &&
            in->op != DYN_I_MAKE_CELL && rec_may_break(r, f);
 }
 

@@ -33,6 +33,23 @@ def test_long_loops_are_three_entries(function, array, more):
     assert max(entry.hits for entry in fast.entries) >= 2 * (more[-1] - 2)
 
 
+def test_a_while_loop_that_begins_with_two_loads():
+    """On 3.13 they are one instruction, in front of which the loop is cut."""
+
+    def f(x, y, n):
+        i = 0
+        while i < n:
+            y = x * 0.5 + y
+            i += 1
+        return y
+
+    x = np.linspace(0.0, 1.0, 20)
+    fast = dynoc.optimize(f, wait=True)
+    for _ in range(2):
+        assert np.array_equal(fast(x, x, 100), f(x, x, 100))
+    assert max(entry.hits for entry in fast.entries) > 60
+
+
 def test_break_in_a_long_loop():
     def f(x, n):
         for i in range(n):
