@@ -62,6 +62,21 @@ void dyn_artifact_source(const DynArtifact *a, DynStr *out) {
     dyn_str_free(&error);
 }
 
+void dyn_artifact_write(DynArtifact *a) {
+    DynReason why = DYN_R_NO_MEMORY;
+    DynStr error = {0};
+    if (a->source.n == 0 && (dyn_emit_c(a->loops, &a->source, &why, &error) < 0 || a->source.failed)) {
+        dyn_count_reason("graphs_failed", why);
+        dyn_warn_once(why, "emit in %s: %s", a->graph->name, dyn_str_at(&error));
+        dyn_str_free(&a->source);
+        dyn_artifact_fail(a, why, dyn_str_at(&error));
+    }
+    dyn_str_free(&error);
+    if (a->tune == NULL) {
+        dyn_parts_split(a);
+    }
+}
+
 void dyn_artifact_settle(DynArtifact *a) {
     dyn_str_free(&a->source);
     dyn_str_free(&a->first);

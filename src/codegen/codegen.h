@@ -28,7 +28,10 @@ DYN_HIDDEN void dyn_loops_print(const DynLoops *p, DynStr *out);
  * alive. */
 typedef struct DynArtifact DynArtifact;
 typedef enum DynTier { DYN_TIER_EAGER, DYN_TIER_BUILTIN, DYN_TIER_NATIVE } DynTier;
-DYN_HIDDEN DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source /* taken over */, const DynGraph *g);
+/* source is taken over; empty: it is written later. */
+DYN_HIDDEN DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source, const DynGraph *g);
+/* Before the artifact is submitted: writes the C if that wasn't done yet. What is much text is split (parts.c). */
+DYN_HIDDEN void dyn_artifact_write(DynArtifact *a);
 DYN_HIDDEN size_t dyn_artifact_bytes(const DynArtifact *a); /* that it holds, but for compiled objects; with the GIL */
 DYN_HIDDEN void dyn_artifact_incref(DynArtifact *a);
 DYN_HIDDEN void dyn_artifact_decref(DynArtifact *a); /* with the GIL */
@@ -43,9 +46,7 @@ DYN_HIDDEN DynReason dyn_artifact_failure(const DynArtifact *a,
 DYN_HIDDEN void dyn_artifact_tune(DynArtifact *a);
 DYN_HIDDEN void dyn_artifact_tune_submit(DynArtifact *a);
 
-/* parts.c, before the artifact is submitted: if it has much text, what a call like the one that was recorded needs comes first;
- * and behind that. The built-in tier does meanwhile what isn't there yet. */
-DYN_HIDDEN void dyn_artifact_split(DynArtifact *a);
+/* parts.c, behind that: what a call like the one that was recorded doesn't need. The built-in tier does it meanwhile. */
 DYN_HIDDEN void dyn_artifact_rest_submit(DynArtifact *a);
 DYN_HIDDEN int64_t dyn_parts_above(int64_t text); /* test: so much text from now on; how much it was */
 

@@ -1,7 +1,7 @@
 /* parts.c: what a call like the one that was recorded needs of an artifact is compiled first, the rest behind it.
  *
  * A compiler takes 15 to 40 ms for each function of a reduction, and a kernel has up to four, of which a call needs one: which,
- * says where its axes lie, and how many elements they had. evalframe/compile.c asks for it when an artifact is new. The rest is
+ * says where its axes lie, and how many elements they had. artifact.c asks for it when the text is written. The rest is
  * an artifact that nobody else runs, and comes when nobody waits for anything else; until then the built-in tier does what it
  * would, with the same bits. run.c puts both tables together when the rest is there. All with the GIL. */
 #include "codegen/build.h"
@@ -42,7 +42,7 @@ static bool is_first(const DynLoops *p, const DynKernel *k, char letter) {
     return k->reduced ? letter == needed(p, k) : letter != 't'; /* without it, what stands still is copied to lanes */
 }
 
-void dyn_artifact_split(DynArtifact *a) {
+void dyn_parts_split(DynArtifact *a) {
     DynStr first = {0}, rest = {0};
     if (a->source.n <= above || !a->loops->builtin || !dyn_builtin_ready()) {
         return;

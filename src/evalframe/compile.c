@@ -180,7 +180,18 @@ static int plan(Job *j) {
     return check_loops(j, 2);
 }
 
-static int emit(Job *j) { return j->loops == NULL ? 0 : dyn_emit_c(j->loops, &j->source, &j->why, &j->error); }
+/* Is the C written now? Where native code may never be asked for (rent.c), it is written when it is. */
+static bool is_written_now(const Job *j) {
+    return !j->entry->rents || j->root->options->tune || j->config.debug || dyn_debug_wanted(&j->config, DYN_LOG_output_code);
+}
+
+static int emit(Job *j) {
+    if (j->loops == NULL) {
+        return 0;
+    }
+    j->entry->rents = j->root->quiet && dyn_profit_is_measured(j->root);
+    return is_written_now(j) ? dyn_emit_c(j->loops, &j->source, &j->why, &j->error) : 0;
+}
 
 static int build(Job *j) {
     if (j->loops == NULL) {
@@ -200,10 +211,7 @@ static int build(Job *j) {
     dyn_count("graphs", "compiled");
     if (j->root->options->tune) {
         dyn_artifact_tune(j->entry->artifact);
-    } else {
-        dyn_artifact_split(j->entry->artifact);
     }
-    j->entry->rents = j->root->quiet && dyn_profit_is_measured(j->root);
     if (!j->entry->rents) {
         dyn_rent_buy(j->entry);
     }

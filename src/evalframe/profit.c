@@ -5,6 +5,7 @@
  * are a small part of the time that the trial's calls take, so that what gains loses little by being tried. Called by whoever
  * makes the calls: door.c, finder.c, hook.c. GIL throughout. */
 #include "evalframe/door.h"
+#include <math.h>
 
 #define SAMPLES 12 /* of each kind: a trial */
 #define ENOUGH 4   /* … where the difference is clear */
@@ -73,6 +74,22 @@ static double median(const Side *s) {
     return ((double)sorted[(n - 1) / 2] + (double)sorted[n / 2]) / 2;
 }
 
+/* The square of what the mean may be off by. */
+static double doubt(const Side *s) {
+    double sum = 0, at = mean(s);
+    for (uint32_t i = 0; i < kept(s); i++) {
+        sum += ((double)s->at[i] - at) * ((double)s->at[i] - at);
+    }
+    return kept(s) < 2 ? INFINITY : sum / ((kept(s) - 1.0) * kept(s));
+}
+
+/* Cycles that a served call saves at the least: calls differ in what they do, and chance alone must not be spent (budget.c). */
+static double sure_gain(const DynTrial *t) {
+    double gain = mean(&t->eager) - mean(&t->served) - 2 * sqrt(doubt(&t->served) + doubt(&t->eager));
+    double usual = median(&t->eager) - median(&t->served);
+    return gain < usual ? gain : usual;
+}
+
 typedef enum Verdict { OPEN, PAYS, LOSES } Verdict;
 
 /* Calls differ in what they do, so both their sum and the usual one have to say the same before the trial is over early. */
@@ -113,7 +130,8 @@ static void conclude(DynCache *c, Verdict v) {
     if (served > eager && c->quiet) {
         dyn_budget_spend(dyn_cycles_ns((served - eager) * p->trial->served.n));
     }
-    p->gain = v == PAYS && eager > served ? (uint64_t)(eager - served) : 0;
+    double gain = v == PAYS ? sure_gain(p->trial) : 0;
+    p->gain = gain > 0 ? (uint64_t)gain : 0;
     p->retired = v == LOSES;
     PyMem_RawFree(p->trial);
     p->trial = NULL;
