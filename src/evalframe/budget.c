@@ -7,7 +7,7 @@
 #include "evalframe/profit.h"
 #include <time.h>
 
-#define ALLOWANCE_NS 1e8 /* what a short program may spend in any case */
+#define ALLOWANCE_NS 5e7 /* what a short program may spend in any case */
 #define SHARE 0.01       /* of the process's time */
 
 static double spent, gained; /* ns */

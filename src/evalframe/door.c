@@ -130,10 +130,13 @@ static PyObject *take_turn(DynCache *c, DynTurn turn, PyObject *func, bool froze
     }
     DynHitKind kind = DYN_HIT_PLAIN;
     uint64_t recordings = dyn_hook_recordings(), began = dyn_cycles();
+    bool eager = turn == DYN_TURN_EAGER_TIMED;
     dyn_cache_incref(c);
-    PyObject *result = turn == DYN_TURN_EAGER_TIMED ? dyn_hook_plain(func, args, nargsf, kwnames)
-                                                    : serve(c, func, frozen, args, nargsf, kwnames, &kind);
-    bool as_told = turn == DYN_TURN_EAGER_TIMED || kind == DYN_HIT_RETURN || kind == DYN_HIT_BREAK || kind == DYN_HIT_LEAVE;
+    dyn_profit_eager_calls += eager;
+    PyObject *result = eager ? dyn_hook_plain(func, args, nargsf, kwnames)
+                             : serve(c, func, frozen, args, nargsf, kwnames, &kind);
+    dyn_profit_eager_calls -= eager;
+    bool as_told = eager || kind == DYN_HIT_RETURN || kind == DYN_HIT_BREAK || kind == DYN_HIT_LEAVE;
     dyn_profit_tell(c, turn, began, result != NULL && as_told && recordings == dyn_hook_recordings());
     dyn_cache_decref(c);
     return result;

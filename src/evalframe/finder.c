@@ -93,7 +93,7 @@ static void give_up(DynCache *c, PyObject *func) {
 }
 
 static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
-    if (dyn_hook_is_ours(func)) {
+    if (dyn_hook_is_ours(func) || dyn_profit_eager_calls > 0) {
         return dyn_func_call(func, args, nargsf, kwnames);
     }
     DynKnown *row = row_of(func);
@@ -256,16 +256,6 @@ static bool has_numpy_at_hand(PyCodeObject *code, PyObject *globals) {
     return at_hand;
 }
 
-static bool has_loop(PyCodeObject *code) {
-    DynCode *c = dyn_decode(code);
-    bool loop = c != NULL && dyn_decode_loops(c);
-    if (c != NULL) {
-        dyn_decode_free(c);
-    }
-    PyErr_Clear();
-    return loop;
-}
-
 /* A function that nobody has looked at yet: is it found by its looks? */
 static bool sort_out(PyObject *func) {
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
@@ -273,7 +263,7 @@ static bool sort_out(PyObject *func) {
     if (word == DYN_CODE_OWN || (word >> 8 == finder.epoch && word & SORTED)) {
         return false;
     }
-    if (!has_numpy_at_hand(code, PyFunction_GET_GLOBALS(func)) || !has_loop(code)) {
+    if (!has_numpy_at_hand(code, PyFunction_GET_GLOBALS(func)) || !dyn_code_loops(code)) {
         dyn_code_set_word(code, IN_EPOCH(SORTED | (word >> 8 == finder.epoch ? word & 255 : 0)));
         return false;
     }

@@ -89,7 +89,9 @@ static void refused(DynRecording *r, PyObject *code, DynReason why, const DynPla
         dyn_debug_break(why, place, "refused");
         own_business--;
     }
-    if (c != NULL) {
+    if (why == DYN_R_NO_PROFIT && c == root_of(rec)) {
+        dyn_profit_decline(c);
+    } else if (c != NULL) {
         dyn_cache_refused(c, why);
     }
 }
@@ -175,6 +177,7 @@ uint64_t dyn_hook_recordings(void) { return recordings; }
 static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func) {
     Recording rec = {.cache = c, .func = Py_NewRef(func), .active = true};
     DynConfig config = dyn_options_config(c->options);
+    bool measured = root_of(&rec)->quiet && dyn_profit_is_measured(c);
     rec.base = (DynRecording){
         .owner = c,
         .fullgraph = c->options->fullgraph,
@@ -190,6 +193,8 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         .serves = serves,
         .door_of = door_of,
         .go_on = go_on,
+        .apart = measured,
+        .gain = measured ? dyn_estimate_gain : NULL,
         .captured = captured,
         .refused = refused,
         .ended = ended,
@@ -358,9 +363,12 @@ static PyObject *take_turn(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject
     if (turn == DYN_TURN_EAGER) {
         return eager_frame(ts, f, c);
     }
+    bool eager = turn == DYN_TURN_EAGER_TIMED;
     uint64_t before = recordings, began = dyn_cycles();
-    PyObject *result = turn == DYN_TURN_SERVE_TIMED ? serve_frame(ts, f, c, func, &served) : eager_frame(ts, f, c);
-    dyn_profit_tell(c, turn, began, result != NULL && before == recordings && served == (turn == DYN_TURN_SERVE_TIMED));
+    dyn_profit_eager_calls += eager;
+    PyObject *result = eager ? eager_frame(ts, f, c) : serve_frame(ts, f, c, func, &served);
+    dyn_profit_eager_calls -= eager;
+    dyn_profit_tell(c, turn, began, result != NULL && before == recordings && served == !eager);
     return result;
 }
 
@@ -396,7 +404,7 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     if (c != NULL) {
         row->used = true;
     }
-    if (c == NULL || c->idle || dyn_frame_is_generator(f)) {
+    if (c == NULL || c->idle || dyn_profit_eager_calls > 0 || dyn_frame_is_generator(f)) {
         return eager_frame(ts, f, c);
     }
     dyn_cache_incref(c); /* rows come and go */

@@ -167,17 +167,6 @@ static bool worth_looking(PyCodeObject *code) {
     return strncmp(file, ours[0], strlen(ours[0])) != 0 && strstr(file, ours[1]) == NULL;
 }
 
-static uint32_t return_unit(PyCodeObject *code) {
-    DynCode *c = dyn_decode(code);
-    if (c == NULL) {
-        PyErr_Clear();
-        return DYN_NONE;
-    }
-    uint32_t at = dyn_decode_return(c);
-    dyn_decode_free(c);
-    return at;
-}
-
 DynKnown *dyn_known_meet(PyCodeObject *code, PyObject *globals, DynOptions *options) {
     if (known.n >= known.limit) {
         sweep(true);
@@ -186,7 +175,7 @@ DynKnown *dyn_known_meet(PyCodeObject *code, PyObject *globals, DynOptions *opti
     if (cache != NULL) {
         cache->known = cache->quiet = true;
         cache->globals = globals;
-        cache->return_at = return_unit(code);
+        cache->return_at = dyn_code_return(code);
         cache->need_arrays = !dyn_options_config(options).record_all;
     }
     PyErr_Clear();

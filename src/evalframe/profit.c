@@ -8,21 +8,30 @@
 #include <math.h>
 
 #define SAMPLES 12 /* of each kind: a trial */
-#define ENOUGH 4   /* … where the difference is clear */
+#define ENOUGH 5   /* … where the difference is clear */
 #define FIRST_CALLS 2
 #define CALLS 64 /* between two looks at the clock */
 #define FIRST_PATIENCE_NS 2.5e8
 #define MOST_PATIENCE_NS 6.4e10
-#define FREE_NS 1e6 /* eager calls of a trial may take so long in any case, and else … */
+#define FREE_NS 1e6 /* trying CPython may lose so much in any case, and else … */
 #define SHARE 10    /* … one part of so many of what the calls took */
+#define SHORT_NS 2e4 /* a call that is not much longer than it takes to warm up caches and predictors: several in a row */
+#define ROW 8
+#define COLD 3      /* … of which the first count for nothing */
+#define DOOR_NS 100 /* that an eager call takes longer because the function has a door: not so when it is retired */
 
 typedef struct Side {
     uint64_t at[SAMPLES]; /* cycles of a call; the oldest go */
-    uint32_t n;           /* all there were */
+    uint32_t n;           /* all that count */
+    uint32_t calls;       /* all there were */
     uint64_t all;
 } Side;
 struct DynTrial {
     Side served, eager;
+    uint32_t turns; /* that were taken */
+    uint32_t left;  /* calls of this one */
+    uint32_t cold;  /* … that don't count */
+    bool is_eagers;
 };
 
 /* ---- cycles */
@@ -92,30 +101,32 @@ static double sure_gain(const DynTrial *t) {
 
 typedef enum Verdict { OPEN, PAYS, LOSES } Verdict;
 
-/* Calls differ in what they do, so both their sum and the usual one have to say the same before the trial is over early. */
+/* Calls differ in what they do, so both their sum and the usual one have to say the same before the trial is over early. What is
+ * no clear gain is CPython's, which is never wrong. */
 static Verdict judge(const DynTrial *t) {
     uint32_t n = t->served.n < t->eager.n ? t->served.n : t->eager.n;
     if (n < ENOUGH) {
         return OPEN;
     }
-    double sum = mean(&t->served) / mean(&t->eager), usual = median(&t->served) / median(&t->eager);
-    if (sum < 0.7 && usual < 0.9) {
-        return PAYS;
+    double door = (double)dyn_cycles_of_ns(DOOR_NS);
+    double sum = mean(&t->served) / (mean(&t->eager) - door), usual = median(&t->served) / (median(&t->eager) - door);
+    bool pays = sum > 0 && sum < 0.7 && usual > 0 && usual < 0.9, loses = sum < 0 || (sum > 1.25 && usual > 1.1);
+    if (pays || loses) {
+        return pays ? PAYS : LOSES;
     }
-    if (sum > 1.25 && usual > 1.1) {
-        return LOSES;
-    }
-    return n < SAMPLES ? OPEN : sum > 1 && usual > 1 ? LOSES : PAYS;
+    return n < SAMPLES ? OPEN : sum < 0.95 && usual < 1 ? PAYS : LOSES;
 }
 
-void dyn_profit_tell_retired(const DynCache *c, const char *what, double served, double eager) {
+void dyn_profit_say(const DynCache *c, const char *what, double served, double eager, bool retired) {
     PyCodeObject *code = (PyCodeObject *)c->code;
     const char *name = PyUnicode_AsUTF8(code->co_qualname), *file = PyUnicode_AsUTF8(code->co_filename);
     PyErr_Clear();
-    dyn_count_reason("retired", DYN_R_NO_PROFIT);
-    dyn_log(DYN_LOG_perf, "%s (%s:%d): %s is CPython's again: it takes %.3f us served and %.3f us in CPython",
-            name ? name : "function", file ? file : "?", code->co_firstlineno, what, dyn_cycles_ns(served) * 1e-3,
-            dyn_cycles_ns(eager) * 1e-3);
+    if (retired) {
+        dyn_count_reason("retired", DYN_R_NO_PROFIT);
+    }
+    dyn_log(DYN_LOG_perf, "%s (%s:%d): %s %s: it takes %.3f us served and %.3f us in CPython", name ? name : "function",
+            file ? file : "?", code->co_firstlineno, what, retired ? "is CPython's again" : "stays served",
+            dyn_cycles_ns(served) * 1e-3, dyn_cycles_ns(eager) * 1e-3);
 }
 
 void dyn_profit_postpone(uint64_t *next, uint64_t *patience) {
@@ -137,11 +148,19 @@ static void conclude(DynCache *c, Verdict v) {
     p->trial = NULL;
     dyn_profit_postpone(&p->next, &p->patience);
     p->calls = CALLS;
-    if (p->retired) {
-        dyn_profit_tell_retired(c, "a call", served, eager);
-    } else {
+    dyn_profit_say(c, "a call", served, eager, p->retired);
+    if (!p->retired) {
         dyn_count("profit", "kept");
     }
+}
+
+void dyn_profit_decline(DynCache *c) {
+    DynProfit *p = &c->profit;
+    PyMem_RawFree(p->trial);
+    p->trial = NULL;
+    p->retired = true;
+    p->calls = 1;
+    dyn_profit_postpone(&p->next, &p->patience);
 }
 
 void dyn_profit_clear(DynProfit *p) {
@@ -150,6 +169,8 @@ void dyn_profit_clear(DynProfit *p) {
 }
 
 /* ---- calls */
+
+uint32_t dyn_profit_eager_calls;
 
 bool dyn_profit_is_measured(const DynCache *c) {
     const DynOptions *o = c->options;
@@ -176,10 +197,30 @@ static bool begin_trial(DynCache *c) {
     return false;
 }
 
-/* May CPython make a call, as far as that is known to be no great loss? */
-static bool is_affordable(const DynTrial *t) {
-    double expected = t->eager.n > 0 ? mean(&t->eager) : mean(&t->served), so_far = (double)t->eager.all;
-    return so_far + expected < (double)(t->served.all + t->eager.all) / SHARE || dyn_cycles_ns(so_far + expected) < FREE_NS;
+/* Cycles that CPython's calls took beyond what serving them would have; with some more. Before the first nothing is known. */
+static double loss_by_trying(const DynTrial *t, double more) {
+    double served = (double)t->served.all / t->served.calls, calls = t->eager.calls;
+    double eager = calls == 0 ? 2 * served : (double)t->eager.all / calls;
+    return (eager - served) * (calls + more);
+}
+
+/* May CPython make calls, as far as that is known to be no great loss? */
+static bool is_affordable(const DynTrial *t, double calls) {
+    double loss = loss_by_trying(t, calls);
+    return loss < (double)(t->served.all + t->eager.all) / SHARE || dyn_cycles_ns(loss) < FREE_NS;
+}
+
+/* Whose turn is it? As often the one's as the other's, and in no rhythm that calls of the program could have too (every second
+ * does the work, the others find it done): the Thue-Morse sequence. */
+static void begin_turn(DynTrial *t) {
+    bool is_short = t->served.calls > 0 && dyn_cycles_ns((double)t->served.all / t->served.calls) < SHORT_NS;
+    uint32_t row = is_short ? ROW : 1;
+    bool wanted = __builtin_parity(t->turns) || t->served.n > t->eager.n + 2 * row;
+    t->is_eagers = wanted && t->served.calls > 0 && t->eager.n <= t->served.n + row && is_affordable(t, row);
+    const Side *s = t->is_eagers ? &t->eager : &t->served;
+    t->turns++;
+    t->left = row;
+    t->cold = is_short ? COLD : s->calls < 2;
 }
 
 DynTurn dyn_profit_look(DynCache *c) {
@@ -192,8 +233,11 @@ DynTurn dyn_profit_look(DynCache *c) {
         return p->retired ? DYN_TURN_EAGER : DYN_TURN_SERVE;
     }
     p->timing = true;
-    const DynTrial *t = p->trial;
-    return t->served.n > t->eager.n && is_affordable(t) ? DYN_TURN_EAGER_TIMED : DYN_TURN_SERVE_TIMED;
+    if (p->trial->left == 0) {
+        begin_turn(p->trial);
+    }
+    p->trial->left--;
+    return p->trial->is_eagers ? DYN_TURN_EAGER_TIMED : DYN_TURN_SERVE_TIMED;
 }
 
 void dyn_profit_tell(DynCache *c, DynTurn turn, uint64_t began, bool valid) {
@@ -203,10 +247,16 @@ void dyn_profit_tell(DynCache *c, DynTurn turn, uint64_t began, bool valid) {
     if (p->trial == NULL || !valid) { /* reset() was called meanwhile */
         return;
     }
-    Side *s = turn == DYN_TURN_SERVE_TIMED ? &p->trial->served : &p->trial->eager;
-    s->at[s->n++ % SAMPLES] = took;
+    DynTrial *t = p->trial;
+    Side *s = turn == DYN_TURN_SERVE_TIMED ? &t->served : &t->eager;
     s->all += took;
-    Verdict v = judge(p->trial);
+    s->calls++;
+    if (t->cold > 0) {
+        t->cold--;
+        return;
+    }
+    s->at[s->n++ % SAMPLES] = took;
+    Verdict v = judge(t);
     if (v != OPEN) {
         DynRaised before = dyn_callback_begin(); /* the call may have raised */
         conclude(c, v);

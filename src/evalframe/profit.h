@@ -1,11 +1,13 @@
 /* profit.h: does serving pay? What serving a function's calls, or a loop's trips, costs is measured beside what CPython takes for
- * the same; what doesn't pay is given up: retired. Included by door.h; the functions are in profit.c, profit_loop.c and budget.c.
+ * the same; what doesn't pay is given up: retired. Included by door.h; the functions are in profit.c, estimate.c,
+ * profit_loop.c, rent.c and budget.c.
  *
  * Nothing is measured where results must not depend on time: under wait=True, with a back end of the user's, and with
  * config.retire off. All of it is used with the GIL. */
 #ifndef DYN_PROFIT_H
 #define DYN_PROFIT_H
 #include "base/log.h"
+#include "tracer/capture.h"
 
 /* A counter that goes up by an equal amount in equal times, as cheap to read as the machine has one; and its unit. */
 static inline uint64_t dyn_cycles(void) {
@@ -25,7 +27,8 @@ DYN_HIDDEN uint64_t dyn_cycles_of_ns(double ns);
 DYN_HIDDEN bool dyn_profit_is_measured(const struct DynCache *c); /* may what is done for c depend on time? */
 /* The time of the next trial, and of the one behind it. */
 DYN_HIDDEN void dyn_profit_postpone(uint64_t *next, uint64_t *patience);
-DYN_HIDDEN void dyn_profit_tell_retired(const struct DynCache *c, const char *what, double served, double eager); /* cycles */
+/* What was found out; in cycles. */
+DYN_HIDDEN void dyn_profit_say(const struct DynCache *c, const char *what, double served, double eager, bool retired);
 
 /* ---- profit.c: calls of a function */
 typedef struct DynTrial DynTrial;
@@ -45,11 +48,14 @@ typedef enum DynTurn { /* how a call is to be made */
                        DYN_TURN_EAGER_TIMED
 } DynTurn;
 DYN_HIDDEN DynTurn dyn_profit_look(struct DynCache *c);
+/* Eager calls that are being timed: what they call is CPython's too, but for doors that the program asked for. */
+extern DYN_HIDDEN uint32_t dyn_profit_eager_calls;
 /* What a timed call took; valid: it was made as its turn says, and to its end. */
 DYN_HIDDEN void dyn_profit_tell(struct DynCache *c, DynTurn turn, uint64_t began, bool valid);
 /* Is the function to be left alone? Not when it is time to try it again: then its next call begins a trial. */
 DYN_HIDDEN bool dyn_profit_rests(struct DynCache *c);
-DYN_HIDDEN void dyn_profit_clear(DynProfit *p); /* forgets what was measured */
+DYN_HIDDEN void dyn_profit_clear(DynProfit *p);          /* forgets what was measured */
+DYN_HIDDEN void dyn_profit_decline(struct DynCache *c); /* what was recorded isn't worth entries: the function is retired */
 /* How is this call of the function to be made? */
 static inline DynTurn dyn_profit_turn(DynProfit *p, struct DynCache *c) {
     if (DYN_LIKELY(p->trial == NULL && --p->calls != 0)) {
@@ -57,6 +63,9 @@ static inline DynTurn dyn_profit_turn(DynProfit *p, struct DynCache *c) {
     }
     return dyn_profit_look(c);
 }
+
+/* ---- estimate.c: what a captured segment, of so many instructions, would save in a call that an entry of it serves; in ns */
+DYN_HIDDEN double dyn_estimate_gain(const DynCapture *c, uint32_t ninstrs);
 
 /* ---- profit_loop.c: trips of a loop, by the cache of the resume function that they come round to */
 struct DynEntry;

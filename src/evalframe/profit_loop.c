@@ -139,9 +139,8 @@ static void conclude(DynCache *c) {
     l->trial = NULL;
     l->trips = 0;
     dyn_profit_postpone(&l->next, &l->patience);
-    if (l->retired) {
-        dyn_profit_tell_retired(c, "a trip of a loop in it", served, eager < 0 ? 0 : eager);
-    } else {
+    dyn_profit_say(c, "a trip of a loop in it", served, eager < 0 ? 0 : eager, l->retired);
+    if (!l->retired) {
         dyn_count("profit", "loops kept");
     }
 }

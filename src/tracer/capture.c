@@ -49,6 +49,7 @@ void dyn_capture_free(DynCapture *c) {
 
 void dyn_capture_trim(DynCapture *c) {
     dyn_vec_trim(&c->sources.v);
+    dyn_vec_free(&c->sources.index); /* as the syms' below */
     dyn_vec_trim(&c->syms.v);
     dyn_vec_trim(&c->syms.same);
     dyn_vec_free(&c->syms.index); /* finds rows for those who add some */

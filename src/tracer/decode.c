@@ -369,6 +369,26 @@ uint32_t dyn_decode_return(const DynCode *c) {
     return DYN_NONE;
 }
 
+/* The first code unit with an instruction that `is` so, without decoding the others: most functions are looked at this once. */
+static uint32_t find_unit(PyCodeObject *code, bool (*is)(const Row *)) {
+    PyObject *bytes = dyn_cpy_code_bytes(code);
+    uint32_t found = DYN_NONE;
+    for (Py_ssize_t at = 0; bytes != NULL && found == DYN_NONE && at < PyBytes_GET_SIZE(bytes); at += 2) {
+        uint8_t opcode = (uint8_t)PyBytes_AS_STRING(bytes)[at];
+        found = opcode != CACHE && is(&rows[opcode]) ? (uint32_t)at / 2 : DYN_NONE;
+    }
+    if (bytes == NULL)
+        PyErr_Clear();
+    Py_XDECREF(bytes);
+    return found;
+}
+
+static bool jumps_back(const Row *row) { return row->form == BACK; }
+static bool returns(const Row *row) { return row->op == DYN_I_RETURN_VALUE; }
+
+bool dyn_code_loops(PyCodeObject *code) { return find_unit(code, jumps_back) != DYN_NONE; }
+uint32_t dyn_code_return(PyCodeObject *code) { return find_unit(code, returns); }
+
 void dyn_decode_free(DynCode *c) {
     if (!c)
         return;

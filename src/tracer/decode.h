@@ -41,6 +41,9 @@ DYN_HIDDEN DynCode *dyn_decode(PyCodeObject *code); /* new; NULL with MemoryErro
 DYN_HIDDEN void dyn_decode_free(DynCode *c);
 DYN_HIDDEN bool dyn_decode_loops(const DynCode *c);      /* does it jump back somewhere */
 DYN_HIDDEN uint32_t dyn_decode_return(const DynCode *c); /* a code unit that returns what is on the stack; DYN_NONE: nowhere */
+/* The same of a code object that isn't decoded. Without memory: no loop, no such unit. */
+DYN_HIDDEN bool dyn_code_loops(PyCodeObject *code);
+DYN_HIDDEN uint32_t dyn_code_return(PyCodeObject *code);
 DYN_HIDDEN void dyn_decode_print(const DynCode *c, DynStr *out);
 extern DYN_HIDDEN const char *const dyn_opcode_names[DYN_I_COUNT];
 /* For the table test against `dis`: canonical opcode of a CPython opcode number, or DYN_I_UNSUPPORTED. */

@@ -157,7 +157,8 @@ static bool chain_resumes(const DynRec *r, const RecFrame *f) {
 
 bool rec_may_break(DynRec *r, const RecFrame *f) {
     bool sealed = r->seal != NULL && r->seal != f && r->seal->asks == NULL;
-    if (r->req->fullgraph || f->generator != NULL || f->whole || sealed) {
+    bool apart = r->req->apart && f->outer != NULL;
+    if (apart || r->req->fullgraph || f->generator != NULL || f->whole || sealed) {
         return false;
     }
     return !is_left_to_library(r, f) && chain_resumes(r, f);

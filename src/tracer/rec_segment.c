@@ -211,8 +211,21 @@ void rec_stop(DynRec *r, RecFrame *f, const DynInstr *in, DynReason why) {
     Py_DECREF(p.code);
 }
 
+/* Do they save time: all of them once, or one that a loop comes round to? */
+static bool pays(const DynRec *r) {
+    double sum = 0, most = 0;
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < r->done.n; i++) {
+        double gain = r->req->gain(r->done.at[i], r->done.at[i]->ninstrs - before);
+        before = r->done.at[i]->ninstrs;
+        sum += gain;
+        most = gain > most ? gain : most;
+    }
+    return sum > 0 || (r->closed && most > 0);
+}
+
 void rec_deliver(DynRec *r) {
-    bool work = !r->req->need_arrays || r->served || r->delivered;
+    bool known = !r->req->need_arrays || r->served || r->delivered, work = known;
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
     uint32_t last = 0; /* segments behind the last one with array work aren't worth an entry */
@@ -222,6 +235,8 @@ void rec_deliver(DynRec *r) {
             last = i;
         }
     }
+    DynReason why = work ? DYN_R_NO_PROFIT : DYN_R_NO_ARRAYS;
+    work = work && (known || r->req->gain == NULL || pays(r));
     if (r->closed || r->served) { /* the last one leads on to one that is */
         last = r->done.n;
     }
@@ -231,7 +246,7 @@ void rec_deliver(DynRec *r) {
             r->req->captured(r->req, c);
         } else {
             if (!work) {
-                r->req->refused(r->req, c->code, DYN_R_NO_ARRAYS, &c->end_place);
+                r->req->refused(r->req, c->code, why, &c->end_place);
             }
             dyn_capture_free(c);
         }

@@ -16,6 +16,7 @@ struct DynRecording {
     bool own_random;  /* random numbers of PyTorch's are made by kernels */
     bool whole;       /* the graph is handed on: calls stay the calls that they are, where they make new arrays */
     bool need_arrays; /* no entry for a segment without array work */
+    bool apart;       /* a call that breaks is left to entries of its own function's, which can be given up alone */
     bool loud;        /* blocks of np.errstate are entered for real, so that there can be breaks in them. The recorder sets
                        * it when it met such a break */
     bool raises;      /* exceptions are raised for real, a graph break each, so that they can be had in except blocks: as loud */
@@ -32,6 +33,8 @@ struct DynRecording {
      * dyn_decode_return of its code. */
     PyObject *(*door_of)(DynRecording *, PyObject *resume);
     PyObject *(*go_on)(DynRecording *, PyThreadState *ts, DynFrame *f, uint32_t return_at, PyObject *door, PyObject *args);
+    /* What an entry of the segment, of so many instructions, would save a call, in ns; NULL: whatever has array work is kept. */
+    double (*gain)(const DynCapture *capture, uint32_t ninstrs);
     /* A segment is finished. Takes the capture over. */
     void (*captured)(DynRecording *, DynCapture *capture);
     /* Nothing was kept of a segment or of the call. */

@@ -28,15 +28,59 @@ static bool names_only(DynSourceKind kind) {
            kind == DYN_SRC_HANDLED;
 }
 
-uint32_t dyn_source_intern(DynSources *t, DynSourceKind kind, uint32_t base, uint32_t index, PyObject *obj, PyObject *key) {
-    for (uint32_t id = t->v.n; id-- > 0;) {
-        const DynSource *s = &t->v.at[id];
-        if (s->kind == kind && s->base == base && s->index == index && (names_only(kind) || s->obj == obj) &&
-            same_key(s->key, key))
+static bool same_source(const DynSource *a, const DynSource *b) {
+    return a->kind == b->kind && a->base == b->base && a->index == b->index && (names_only(a->kind) || a->obj == b->obj) &&
+           same_key(a->key, b->key);
+}
+
+/* Rows that are the same have the same; no Python code runs. */
+static uint64_t hash_source(const DynSource *s) {
+    uint64_t key = s->key == NULL ? 0 : is_plain_constant(s->key) ? (uint64_t)s->hash : (uint64_t)(uintptr_t)s->key;
+    uint64_t words[4] = {(uint64_t)s->kind | (uint64_t)s->index << 32, s->base,
+                         names_only(s->kind) ? 0 : (uint64_t)(uintptr_t)s->obj, key};
+    return dyn_hash64(words, sizeof words, 0);
+}
+
+#define FEW 16 /* rows are looked at one by one */
+
+/* The place in the index where the row is or would be. The index has a power of two of slots, at least half of them free. */
+static uint32_t find_slot(const DynSources *t, const DynSource *s) {
+    uint32_t mask = t->index.n - 1, at = (uint32_t)hash_source(s) & mask;
+    while (t->index.at[at] != DYN_NONE && !same_source(&t->v.at[t->index.at[at]], s))
+        at = (at + 1) & mask;
+    return at;
+}
+
+static int grow_index(DynSources *t) {
+    uint32_t size = t->index.n == 0 ? 4 * FEW : t->index.n * 2;
+    if (dyn_vec_reserve(&t->index, size) < 0)
+        return -1;
+    t->index.n = size;
+    memset(t->index.at, 0xFF, size * sizeof(*t->index.at)); /* DYN_NONE */
+    for (uint32_t id = 0; id < t->v.n; id++)
+        t->index.at[find_slot(t, &t->v.at[id])] = id;
+    return 0;
+}
+
+static uint32_t find(const DynSources *t, const DynSource *s) {
+    if (t->index.n > 0)
+        return t->index.at[find_slot(t, s)];
+    for (uint32_t id = t->v.n; id-- > 0;)
+        if (same_source(&t->v.at[id], s))
             return id;
-    }
-    DynSource s = {.kind = kind, .base = base, .index = index, .obj = obj, .key = key, .hash = key ? PyObject_Hash(key) : 0};
-    if (key != NULL && s.hash == -1) {
+    return DYN_NONE;
+}
+
+uint32_t dyn_source_intern(DynSources *t, DynSourceKind kind, uint32_t base, uint32_t index, PyObject *obj, PyObject *key) {
+    DynSource s = {.kind = kind, .base = base, .index = index, .obj = obj, .key = key};
+    if (key != NULL && is_plain_constant(key))
+        s.hash = PyObject_Hash(key);
+    if (t->v.n >= FEW && (t->v.n + 1) * 2 > t->index.n && grow_index(t) < 0)
+        return DYN_NONE;
+    uint32_t id = find(t, &s);
+    if (id != DYN_NONE)
+        return id;
+    if (key != NULL && !is_plain_constant(key) && (s.hash = PyObject_Hash(key)) == -1) {
         PyErr_Clear();
         return DYN_NONE;
     }
@@ -44,6 +88,8 @@ uint32_t dyn_source_intern(DynSources *t, DynSourceKind kind, uint32_t base, uin
         return DYN_NONE;
     Py_XINCREF(obj);
     Py_XINCREF(key);
+    if (t->index.n > 0)
+        t->index.at[find_slot(t, &s)] = t->v.n - 1;
     return t->v.n - 1;
 }
 
@@ -53,6 +99,7 @@ void dyn_sources_free(DynSources *t) {
         Py_XDECREF(t->v.at[id].key);
     }
     dyn_vec_free(&t->v);
+    dyn_vec_free(&t->index);
 }
 
 /* ---- printing */
