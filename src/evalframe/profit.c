@@ -18,6 +18,7 @@
 #define SHORT_NS 2e4 /* a call that is not much longer than it takes to warm up caches and predictors: several in a row */
 #define ROW 8
 #define COLD 3      /* … of which the first count for nothing */
+#define MOST_LOST 64
 #define DOOR_NS 100 /* that an eager call takes longer because the function has a door: not so when it is retired */
 
 typedef struct Side {
@@ -29,6 +30,7 @@ typedef struct Side {
 struct DynTrial {
     Side served, eager;
     uint32_t turns; /* that were taken */
+    uint32_t lost;  /* calls that were not made as their turn says: no entry fitted, or something was recorded */
     uint32_t left;  /* calls of this one */
     uint32_t cold;  /* … that don't count */
     bool is_eagers;
@@ -240,11 +242,25 @@ DynTurn dyn_profit_look(DynCache *c) {
     return p->trial->is_eagers ? DYN_TURN_EAGER_TIMED : DYN_TURN_SERVE_TIMED;
 }
 
+/* A trial that doesn't get on ends without a verdict: while it lasts much is done as CPython does it. */
+static void lose_call(DynProfit *p) {
+    if (++p->trial->lost >= MOST_LOST) {
+        PyMem_RawFree(p->trial);
+        p->trial = NULL;
+        p->calls = CALLS;
+        dyn_profit_postpone(&p->next, &p->patience);
+    }
+}
+
 void dyn_profit_tell(DynCache *c, DynTurn turn, uint64_t began, bool valid) {
     DynProfit *p = &c->profit;
     uint64_t took = dyn_cycles() - began;
     p->timing = false;
-    if (p->trial == NULL || !valid) { /* reset() was called meanwhile */
+    if (p->trial == NULL) { /* reset() was called meanwhile */
+        return;
+    }
+    if (!valid) {
+        lose_call(p);
         return;
     }
     DynTrial *t = p->trial;
