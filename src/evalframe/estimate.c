@@ -1,0 +1,70 @@
+/* estimate.c: does a captured segment look as if serving it could pay? From what it consists of, before it is built.
+ *
+ * Called for what enable() found (hook.c): a segment that is not worth an entry is not given one. The figures are nanoseconds on
+ * one machine, rounded (docs/lab/small-calls.md); what is wrong in them is found out by profit.c, which measures. */
+#include "evalframe/door.h"
+
+/* What CPython and NumPy take for it. */
+#define INSTRUCTION_NS 20.0 /* of bytecode */
+#define SCALAR_NS 40.0      /* an operation on NumPy scalars */
+#define SMALL_NS 350.0      /* … on arrays, whatever their size */
+#define ELEMENT_NS 0.4      /* … and for each element */
+#define VIEW_NS 120.0
+#define REDUCTION_NS 1500.0
+/* What serving it takes. */
+#define HIT_NS 300.0
+#define GUARD_NS 15.0
+#define RECIPE_NS 25.0 /* an object that is handed on or made */
+#define EFFECT_NS 60.0
+#define BREAK_NS 900.0 /* the function of the rewritten code is called, and a resume function behind it */
+#define LEAVE_NS 1500.0
+#define KERNELS_NS 400.0 /* an artifact with kernels is run */
+#define EXTERN_NS 300.0  /* a call is made from the graph in place of from bytecode */
+
+static double elements_of(const DynGraph *g, const DynNode *n) {
+    double elements = 1;
+    for (int i = 0; i < n->ndim; i++) {
+        elements *= (double)dyn_sym_at(g->syms, n->shape[i])->hint.i;
+    }
+    return elements;
+}
+
+/* Elements that the operator goes over. */
+static double work_of(const DynGraph *g, const DynNode *n) {
+    bool reduces = dyn_ops[n->op].kind == DYN_K_REDUCE && n->nargs > 0 && n->args[0].kind == DYN_ARG_NODE;
+    return elements_of(g, reduces ? dyn_graph_node(g, n->args[0].id) : n);
+}
+
+static double node_gain(const DynGraph *g, const DynNode *n) {
+    double more = ELEMENT_NS * work_of(g, n);
+    switch (dyn_ops[n->op].kind) {
+    case DYN_K_INPUT:
+    case DYN_K_RESULT: return 0;
+    case DYN_K_VIEW: return n->ndim == 0 ? SCALAR_NS : VIEW_NS;
+    case DYN_K_EXTERN: return -EXTERN_NS;
+    case DYN_K_REDUCE: return REDUCTION_NS + more;
+    default: return n->flags & DYN_NODE_NPSCALAR ? SCALAR_NS : SMALL_NS + more;
+    }
+}
+
+static bool has_kernels(const DynGraph *g) {
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        uint8_t kind = dyn_ops[g->nodes.at[i].op].kind;
+        if (kind != DYN_K_INPUT && kind != DYN_K_RESULT && kind != DYN_K_EXTERN && kind != DYN_K_VIEW) {
+            return true;
+        }
+    }
+    return false;
+}
+
+double dyn_estimate_gain(const DynCapture *c, uint32_t ninstrs) {
+    const DynGraph *g = &c->graph;
+    double gain = ninstrs * INSTRUCTION_NS;
+    double cost = HIT_NS + c->guards.n * GUARD_NS + c->recipes.n * RECIPE_NS + c->effects.n * EFFECT_NS;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        gain += node_gain(g, &g->nodes.at[i]);
+    }
+    cost += has_kernels(g) ? KERNELS_NS : 0;
+    cost += c->end == DYN_END_BREAK ? BREAK_NS : c->end == DYN_END_LEAVE ? LEAVE_NS : 0;
+    return gain - cost;
+}
