@@ -18,7 +18,7 @@ DYN_HIDDEN void dyn_tune_free(DynTune *t);
 
 /* parts.c */
 DYN_HIDDEN void dyn_parts_split(DynArtifact *a); /* what has been written, where it is much; before it is submitted */
-DYN_HIDDEN void dyn_parts_join(DynArtifact *a); /* before a call, where there is a rest that hasn't come yet */
+DYN_HIDDEN void dyn_parts_join(DynArtifact *a);  /* before a call, where there is a rest that hasn't come yet */
 
 /* sizes.c */
 typedef struct DynSizes DynSizes;

@@ -133,8 +133,7 @@ static PyObject *take_turn(DynCache *c, DynTurn turn, PyObject *func, bool froze
     bool eager = turn == DYN_TURN_EAGER_TIMED;
     dyn_cache_incref(c);
     dyn_profit_eager_calls += eager;
-    PyObject *result = eager ? dyn_hook_plain(func, args, nargsf, kwnames)
-                             : serve(c, func, frozen, args, nargsf, kwnames, &kind);
+    PyObject *result = eager ? dyn_hook_plain(func, args, nargsf, kwnames) : serve(c, func, frozen, args, nargsf, kwnames, &kind);
     dyn_profit_eager_calls -= eager;
     bool as_told = eager || kind == DYN_HIT_RETURN || kind == DYN_HIT_BREAK || kind == DYN_HIT_LEAVE;
     dyn_profit_tell(c, turn, began, result != NULL && as_told && recordings == dyn_hook_recordings());

@@ -89,7 +89,8 @@ struct DynCache {
     bool sure;          /* of a root: an entry guessed, and was wrong (DynRecording.sure) */
     bool works;         /* a recording saw array work in it, whatever became of that: its calls are counted */
     bool quiet;         /* nobody asked for this function: no warnings */
-    uint32_t return_at; /* a RETURN_VALUE of the code, DYN_NONE: none; looked up by the hook */
+    uint32_t return_at; /* a RETURN_VALUE of the code, DYN_NONE: none; looked up by the hook when it needs it first */
+    bool return_known;
     uint32_t replaced;  /* entries that went because no call found them, when there were as many as there may be */
     uint32_t useless;   /* calls in a row for which there was no entry, and nothing to record */
     DynProfit profit;   /* of a root */

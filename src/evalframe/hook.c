@@ -164,8 +164,8 @@ static PyObject *go_on(DynRecording *r, PyThreadState *ts, DynFrame *f, uint32_t
     return end_frame(ts, f, return_at, dyn_door_resume((DynNext){door, args}), true);
 }
 
-/* What recording takes beyond running the frame, about (docs/lab/small-calls.md): an instruction; and the rest, from the door that
- * the function got to the entry's end. */
+/* What recording takes beyond running the frame, about (docs/lab/small-calls.md): an instruction; and the rest, from the door
+ * that the function got to the entry's end. */
 #define INSTRUCTION_NS 800.0
 #define FRAME_NS 3e4
 
@@ -302,6 +302,14 @@ static PyObject *end_frame(PyThreadState *ts, DynFrame *f, uint32_t return_at, P
     return dyn_frame_go_on(ts, f, return_at, 1);
 }
 
+static uint32_t return_of(DynCache *c) {
+    if (!c->return_known) {
+        c->return_at = dyn_code_return((PyCodeObject *)c->code);
+        c->return_known = true;
+    }
+    return c->return_at;
+}
+
 static void count_eager(const DynCache *c) {
     if (c != NULL && c->works) {
         dyn_count_call(DYN_SERVED_NOT);
@@ -338,7 +346,7 @@ static PyObject *serve_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObje
     bool eager = hit.kind == DYN_HIT_PLAIN || hit.kind == DYN_HIT_WAIT || hit.kind == DYN_HIT_ASIDE;
     *served = !eager;
     switch (hit.kind) {
-    case DYN_HIT_RETURN: dyn_count_call(DYN_SERVED); return end_frame(ts, f, c->return_at, hit.result, false);
+    case DYN_HIT_RETURN: dyn_count_call(DYN_SERVED); return end_frame(ts, f, return_of(c), hit.result, false);
     case DYN_HIT_BREAK:
     case DYN_HIT_WAIT:
     case DYN_HIT_ASIDE: {
@@ -346,7 +354,7 @@ static PyObject *serve_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObje
         dyn_count_call(eager ? DYN_SERVED_NOT : DYN_SERVED_PARTLY);
         DynNext next;
         PyObject *result = dyn_hit_break(&hit, func, slots, own, &next);
-        return end_frame(ts, f, c->return_at, dyn_door_finish(result, next), true);
+        return end_frame(ts, f, return_of(c), dyn_door_finish(result, next), true);
     }
     case DYN_HIT_LEAVE: dyn_count_call(DYN_SERVED_PARTLY); return dyn_leave_fill(hit.leave, ts, f);
     default: count_eager(c); return dyn_frame_default_eval(ts, f, 0);

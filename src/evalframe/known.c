@@ -175,7 +175,6 @@ DynKnown *dyn_known_meet(PyCodeObject *code, PyObject *globals, DynOptions *opti
     if (cache != NULL) {
         cache->known = cache->quiet = true;
         cache->globals = globals;
-        cache->return_at = dyn_code_return(code);
         cache->need_arrays = !dyn_options_config(options).record_all;
     }
     PyErr_Clear();

@@ -13,11 +13,11 @@
 #define CALLS 64 /* between two looks at the clock */
 #define FIRST_PATIENCE_NS 2.5e8
 #define MOST_PATIENCE_NS 6.4e10
-#define FREE_NS 1e6 /* trying CPython may lose so much in any case, and else … */
-#define SHARE 10    /* … one part of so many of what the calls took */
+#define FREE_NS 1e6  /* trying CPython may lose so much in any case, and else … */
+#define SHARE 10     /* … one part of so many of what the calls took */
 #define SHORT_NS 2e4 /* a call that is not much longer than it takes to warm up caches and predictors: several in a row */
 #define ROW 8
-#define COLD 3      /* … of which the first count for nothing */
+#define COLD 3 /* … of which the first count for nothing */
 #define MOST_LOST 64
 #define DOOR_NS 100 /* that an eager call takes longer because the function has a door: not so when it is retired */
 
@@ -229,6 +229,9 @@ DynTurn dyn_profit_look(DynCache *c) {
     DynProfit *p = &c->profit;
     if (p->gain > 0 && c->quiet && p->trial == NULL) {
         dyn_budget_gain(dyn_cycles_ns((double)p->gain * CALLS));
+    }
+    if (p->retired && c->entries.n == 0) { /* declined: it is to be recorded again some time */
+        (void)dyn_profit_rests(c);
     }
     if (p->timing || (p->trial == NULL && !begin_trial(c))) {
         p->calls += p->calls == 0;

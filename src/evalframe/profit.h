@@ -54,7 +54,7 @@ extern DYN_HIDDEN uint32_t dyn_profit_eager_calls;
 DYN_HIDDEN void dyn_profit_tell(struct DynCache *c, DynTurn turn, uint64_t began, bool valid);
 /* Is the function to be left alone? Not when it is time to try it again: then its next call begins a trial. */
 DYN_HIDDEN bool dyn_profit_rests(struct DynCache *c);
-DYN_HIDDEN void dyn_profit_clear(DynProfit *p);          /* forgets what was measured */
+DYN_HIDDEN void dyn_profit_clear(DynProfit *p);         /* forgets what was measured */
 DYN_HIDDEN void dyn_profit_decline(struct DynCache *c); /* what was recorded isn't worth entries: the function is retired */
 /* How is this call of the function to be made? */
 static inline DynTurn dyn_profit_turn(DynProfit *p, struct DynCache *c) {

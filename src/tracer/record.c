@@ -308,8 +308,8 @@ static void lose(DynRec *r, RecFrame *f) {
 /* A test wants the function cut here. */
 static bool is_forced(DynRec *r, RecFrame *f, const DynInstr *in) {
     return r->forced != r->ninstrs && r->ninstrs % (uint32_t)r->req->config.force_break == 0 && (in->flags & DYN_IF_FIRST) &&
-           f->pc > 0 && in->start >= f->moved && in->op != DYN_I_COPY_FREE_VARS &&
-           in->op != DYN_I_MAKE_CELL && rec_may_break(r, f);
+           f->pc > 0 && in->start >= f->moved && in->op != DYN_I_COPY_FREE_VARS && in->op != DYN_I_MAKE_CELL &&
+           rec_may_break(r, f);
 }
 
 /* One step: runs the instruction at f->pc and says what has to follow. */

@@ -191,3 +191,95 @@ def test_what_enable_may_spend():
         print(counters["profit"]["recordings postponed"] > 0, counters["frames"]["total"] < 3000)
     """
     assert output_of(textwrap.dedent(text), DYNOC_RETIRE="1") == "True True"
+
+
+FOUND = """
+    import dynoc, numpy as np, sys
+
+    def pieces(x, n):
+        y = x + n
+        sys.getswitchinterval()
+        y = y - 1
+        sys.getswitchinterval()
+        return y * 2
+
+    def arrays(x, n):
+        y = x * 2.0 + n
+        return y * y - x
+
+    small, large = np.array([1.0, 2.0]), np.linspace(0.0, 1.0, 20000)
+    dynoc.enable()
+    for k in range(400):
+        assert pieces(small, k)[0] == 2 * k
+        assert arrays(large, k)[0] == float(k) ** 2
+    counters = dynoc.counters
+"""
+
+
+def found(more, **environment):
+    return output_of(textwrap.dedent(FOUND + more), DYNOC_RETIRE="1", **environment)
+
+
+def test_what_looks_as_if_it_could_not_pay_gets_no_entry():
+    more = """
+    print(counters["refused"]["NO_PROFIT"] > 0, counters["graphs"]["captured"], counters["calls"]["served"] > 300)
+    """
+    assert found(more) == "True 1 True"
+
+
+def test_it_is_recorded_again_later():
+    more = """
+    import time
+    before = counters["refused"]["NO_PROFIT"]
+    deadline = time.monotonic() + 30
+    while dynoc.counters["refused"]["NO_PROFIT"] == before and time.monotonic() < deadline:
+        pieces(small, 1)
+    print(dynoc.counters["refused"]["NO_PROFIT"] > before)
+    """
+    assert found(more) == "True"
+
+
+def test_a_call_that_breaks_has_entries_of_its_own():
+    """Under enable() alone: what is given up is then no more than a function."""
+    text = """
+        import dynoc, numpy as np, sys
+
+        def inner(x):
+            y = x * 2.0 + 1.0
+            sys.getswitchinterval()
+            return y * y + x
+
+        def outer(x):
+            for step in range(40):
+                x = inner(x) / 3.0
+            return x
+
+        x = np.linspace(0.0, 1.0, 20000)
+        dynoc.enable()
+        for _ in range(60):
+            outer(x)
+        breaks = dynoc.counters["graph_breaks"]
+        print(breaks["CALLEE_BAILED"] > 0, breaks["OPAQUE_CALL"] > 0, dynoc.counters["calls"]["partly"] > 100)
+    """
+    assert output_of(textwrap.dedent(text), DYNOC_RETIRE="1") == "True True True"
+
+
+def test_eager_calls_that_are_timed_are_eager_in_full():
+    """… and the results are the same whoever makes the call."""
+    text = """
+        import dynoc, numpy as np
+
+        def inner(x):
+            return x * 2.0 + 1.0 - x * x
+
+        def outer(x, n):
+            for _ in range(n):
+                x = inner(x) * 0.5
+            return x
+
+        x = np.linspace(0.0, 1.0, 3000)
+        wanted = outer(x, 30)
+        dynoc.enable()
+        print(all(np.allclose(outer(x, 30), wanted, rtol=1e-13) for _ in range(200)), dynoc.counters["profit"]["trials"] > 0)
+    """
+    assert output_of(textwrap.dedent(text), DYNOC_RETIRE="1") == "True True"
