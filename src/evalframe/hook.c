@@ -177,7 +177,7 @@ uint64_t dyn_hook_recordings(void) { return recordings; }
 static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func) {
     Recording rec = {.cache = c, .func = Py_NewRef(func), .active = true};
     DynConfig config = dyn_options_config(c->options);
-    bool measured = root_of(&rec)->quiet && dyn_profit_is_measured(c);
+    bool judged = root_of(&rec)->quiet && c->need_arrays && dyn_profit_is_judged(c);
     rec.base = (DynRecording){
         .owner = c,
         .fullgraph = c->options->fullgraph,
@@ -193,8 +193,8 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         .serves = serves,
         .door_of = door_of,
         .go_on = go_on,
-        .apart = measured,
-        .gain = measured ? dyn_estimate_gain : NULL,
+        .apart = judged,
+        .gain = judged ? dyn_estimate_gain : NULL,
         .captured = captured,
         .refused = refused,
         .ended = ended,

@@ -11,6 +11,7 @@
 #define ENOUGH 5   /* … where the difference is clear */
 #define FIRST_CALLS 2
 #define CALLS 64 /* between two looks at the clock */
+#define MOST_DECLINED 65536
 #define FIRST_PATIENCE_NS 2.5e8
 #define MOST_PATIENCE_NS 6.4e10
 #define FREE_NS 1e6  /* trying CPython may lose so much in any case, and else … */
@@ -162,7 +163,12 @@ void dyn_profit_decline(DynCache *c) {
     p->trial = NULL;
     p->retired = true;
     p->calls = 1;
-    dyn_profit_postpone(&p->next, &p->patience);
+    if (dyn_profit_is_measured(c)) {
+        dyn_profit_postpone(&p->next, &p->patience);
+        return;
+    }
+    p->declined = p->declined == 0 ? CALLS : p->declined < MOST_DECLINED ? p->declined * 2 : MOST_DECLINED;
+    p->calls = p->declined;
 }
 
 void dyn_profit_clear(DynProfit *p) {
@@ -174,10 +180,12 @@ void dyn_profit_clear(DynProfit *p) {
 
 uint32_t dyn_profit_eager_calls;
 
-bool dyn_profit_is_measured(const DynCache *c) {
+bool dyn_profit_is_judged(const DynCache *c) {
     const DynOptions *o = c->options;
-    return !o->eager && !o->hands_on && dyn_options_config(o).retire && !dyn_options_wait(o);
+    return !o->eager && !o->hands_on && dyn_options_config(o).retire;
 }
+
+bool dyn_profit_is_measured(const DynCache *c) { return dyn_profit_is_judged(c) && !dyn_options_wait(c->options); }
 
 bool dyn_profit_rests(DynCache *c) {
     DynProfit *p = &c->profit;

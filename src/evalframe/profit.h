@@ -24,7 +24,8 @@ static inline uint64_t dyn_cycles(void) {
 struct DynCache;
 DYN_HIDDEN double dyn_cycles_ns(double cycles); /* as nanoseconds */
 DYN_HIDDEN uint64_t dyn_cycles_of_ns(double ns);
-DYN_HIDDEN bool dyn_profit_is_measured(const struct DynCache *c); /* may what is done for c depend on time? */
+DYN_HIDDEN bool dyn_profit_is_judged(const struct DynCache *c);   /* may what doesn't pay be given up? */
+DYN_HIDDEN bool dyn_profit_is_measured(const struct DynCache *c); /* … and may what is done depend on time? */
 /* The time of the next trial, and of the one behind it. */
 DYN_HIDDEN void dyn_profit_postpone(uint64_t *next, uint64_t *patience);
 /* What was found out; in cycles. */
@@ -38,6 +39,7 @@ typedef struct DynProfit {
     uint64_t patience; /* from the next decision to the trial behind it; in cycles */
     uint64_t gain;     /* cycles that a served call saves; 0 where nothing is known */
     uint32_t calls;    /* that are made before the clock is looked at */
+    uint32_t declined; /* calls that are made before what was declined is recorded again, where the clock doesn't count */
     bool retired;      /* calls are CPython's */
     bool timing;       /* a call is being timed: those inside it aren't */
 } DynProfit;
