@@ -89,9 +89,9 @@ static PyObject *go_on(DynCache *c, PyObject *func, DynHit *hit, DynBound *b, Py
 
 /* Calls of functions that nobody asked for are counted. */
 static void count(const DynCache *c, DynHitKind kind) {
-    bool eager = kind != DYN_HIT_RETURN && kind != DYN_HIT_BREAK && kind != DYN_HIT_LEAVE;
-    if (c->quiet && (!eager || c->works)) {
-        dyn_count_call(eager ? DYN_SERVED_NOT : kind == DYN_HIT_RETURN ? DYN_SERVED : DYN_SERVED_PARTLY);
+    bool serves = dyn_hit_serves(kind);
+    if (c->quiet && (serves || c->works)) {
+        dyn_count_call(!serves ? DYN_SERVED_NOT : kind == DYN_HIT_RETURN ? DYN_SERVED : DYN_SERVED_PARTLY);
     }
 }
 
@@ -135,7 +135,7 @@ static PyObject *take_turn(DynCache *c, DynTurn turn, PyObject *func, bool froze
     dyn_profit_eager_calls += eager;
     PyObject *result = eager ? dyn_hook_plain(func, args, nargsf, kwnames) : serve(c, func, frozen, args, nargsf, kwnames, &kind);
     dyn_profit_eager_calls -= eager;
-    bool as_told = eager || kind == DYN_HIT_RETURN || kind == DYN_HIT_BREAK || kind == DYN_HIT_LEAVE;
+    bool as_told = eager || dyn_hit_serves(kind);
     dyn_profit_tell(c, turn, began, result != NULL && as_told && recordings == dyn_hook_recordings());
     dyn_cache_decref(c);
     return result;

@@ -138,6 +138,9 @@ typedef enum DynHitKind {
     DYN_HIT_BREAK,  /* entry, state: go on with dyn_hit_break */
     DYN_HIT_LEAVE   /* leave: go on with dyn_leave_call or dyn_leave_fill */
 } DynHitKind;
+static inline bool dyn_hit_serves(DynHitKind kind) {
+    return kind == DYN_HIT_RETURN || kind == DYN_HIT_BREAK || kind == DYN_HIT_LEAVE;
+}
 static inline bool dyn_hit_goes_on(DynHitKind kind) { /* with dyn_hit_break */
     return kind == DYN_HIT_BREAK || kind == DYN_HIT_WAIT || kind == DYN_HIT_ASIDE;
 }

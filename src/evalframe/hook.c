@@ -343,15 +343,14 @@ static PyObject *serve_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObje
         return enabled_miss(ts, f, c, func);
     }
     dyn_finder_saw_frame(true);
-    bool eager = hit.kind == DYN_HIT_PLAIN || hit.kind == DYN_HIT_WAIT || hit.kind == DYN_HIT_ASIDE;
-    *served = !eager;
+    *served = dyn_hit_serves(hit.kind);
     switch (hit.kind) {
     case DYN_HIT_RETURN: dyn_count_call(DYN_SERVED); return end_frame(ts, f, return_of(c), hit.result, false);
     case DYN_HIT_BREAK:
     case DYN_HIT_WAIT:
     case DYN_HIT_ASIDE: {
         DynSpent own = {slots, (size_t)dyn_code_nlocalsplus(dyn_frame_code(f))};
-        dyn_count_call(eager ? DYN_SERVED_NOT : DYN_SERVED_PARTLY);
+        dyn_count_call(*served ? DYN_SERVED_PARTLY : DYN_SERVED_NOT);
         DynNext next;
         PyObject *result = dyn_hit_break(&hit, func, slots, own, &next);
         return end_frame(ts, f, return_of(c), dyn_door_finish(result, next), true);

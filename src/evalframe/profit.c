@@ -73,16 +73,11 @@ static double mean(const Side *s) {
     return sum / kept(s);
 }
 
-static int compare(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(const Side *s) {
     uint64_t sorted[SAMPLES];
     uint32_t n = kept(s);
     memcpy(sorted, s->at, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, compare);
+    qsort(sorted, n, sizeof *sorted, dyn_cycles_compare);
     return ((double)sorted[(n - 1) / 2] + (double)sorted[n / 2]) / 2;
 }
 

@@ -21,6 +21,11 @@ static inline uint64_t dyn_cycles(void) {
     return (uint64_t)dyn_now_ns();
 #endif
 }
+/* For qsort. */
+static inline int dyn_cycles_compare(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
 struct DynCache;
 DYN_HIDDEN double dyn_cycles_ns(double cycles); /* as nanoseconds */
 DYN_HIDDEN uint64_t dyn_cycles_of_ns(double ns);

@@ -21,14 +21,9 @@ static struct {
     const DynEntry *entry;
 } counting;
 
-static int compare(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static double trimmed_mean(uint64_t *at) {
     double sum = 0;
-    qsort(at, SAMPLES, sizeof *at, compare);
+    qsort(at, SAMPLES, sizeof *at, dyn_cycles_compare);
     for (int i = 0; i < SAMPLES - OUTLIERS; i++) {
         sum += (double)at[i];
     }

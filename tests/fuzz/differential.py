@@ -1,7 +1,7 @@
 """Runs generated programs (python_programs.py) eagerly and under dynoc and compares what can be seen of each call: result,
 the exception, and every object that an argument, a global or an earlier result leads to, with identities and shared memory.
 
-    python tests/fuzz/differential.py [--count N] [--seed FIRST] [--compiled 50] [--show SEED]
+    python tests/fuzz/differential.py [--count N] [--seed FIRST] [--compiled 50] [--default] [--show SEED]
 
 Programs run in forked children, so that a crash is one finding and not the end. A program that differs is shrunk by leaving
 statements out. Seeds are printed: --show SEED runs and prints one.
@@ -29,6 +29,7 @@ import python_programs
 import dynoc
 
 TURNS = 5
+FOUND_TURNS = 150  # under enable(), which has to find the program's functions first
 TOO_LONG = "it takes too long without dynoc"
 PRELUDE = marshal.dumps(compile(python_programs.PRELUDE, "<prelude>", "exec"))  # each program has code objects of its own
 
@@ -93,11 +94,11 @@ def module(source):
     return space
 
 
-def run(source, seed, arrays, wrap, around=contextlib.nullcontext):
+def run(source, seed, arrays, wrap, around=contextlib.nullcontext, calls=TURNS):
     """What is seen after each call of main; around() is entered for the calls, not for what makes functions and arguments."""
     space = module(source)
     main, seen = wrap(space["main"]), []
-    turns = [python_programs.arguments(space, seed, turn, arrays) for turn in range(TURNS)]
+    turns = [python_programs.arguments(space, seed, turn, arrays) for turn in range(calls)]
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         with around():
@@ -131,8 +132,15 @@ def keep_out():
 
 def under_dynoc(source, seed, arrays, how):
     """how: door, everything (enable() with every function offered), compiled (native code is there at once), broken (a graph
-    break in front of every so many instructions) or left (native code is left at one of its snapshots)."""
+    break in front of every so many instructions), left (native code is left at one of its snapshots) or default (enable() as it
+    is)."""
     dynoc.reset()
+    if how == "default":  # every second time what doesn't pay is served, too
+        before, dynoc.config.retire = dynoc.config.retire, seed % 2 == 0
+        try:
+            return run(source, seed, arrays, lambda main: main, dynoc.enabled, FOUND_TURNS)
+        finally:
+            dynoc.config.retire = before
     if how in ("broken", "left"):
         setting, on, off = ("force_break", 1 + seed % 13, 0) if how == "broken" else ("force_leave", seed // 10 % 3, -1)
         setattr(dynoc.config, setting, on)
@@ -173,7 +181,7 @@ def within(seconds):
 def difference(source, seed, arrays, how):
     """None, or a text that says what differs."""
     with within(2):
-        plain = run(source, seed, arrays, lambda main: main)
+        plain = run(source, seed, arrays, lambda main: main, calls=FOUND_TURNS if how == "default" else TURNS)
     signal.alarm(60)
     fast = under_dynoc(source, seed, arrays, how)
     for turn, (before, after) in enumerate(zip(plain, fast)):
@@ -184,7 +192,9 @@ def difference(source, seed, arrays, how):
 
 
 def way(seed, every):
-    """(arrays, how) of a seed."""
+    """(arrays, how) of a seed; every: "default", or how often one is compiled."""
+    if every == "default":
+        return True, "default"
     if every and seed % every == 0:
         return True, "left" if seed % (4 * every) == 0 else "compiled"
     if seed % 10 == 7:
@@ -234,7 +244,7 @@ def checks(seeds, every):
     for seed in seeds:
         yield seed, None
         arrays, how = way(seed, every)
-        yield seed, checked(python_programs.program(seed, arrays), seed, arrays, how) or ""
+        yield seed, checked(python_programs.program(seed, arrays, how == "default"), seed, arrays, how) or ""
 
 
 def findings(seeds, every, batch=200, skipped=None):
@@ -297,7 +307,7 @@ def shrink(source, seed, arrays, how, seconds=30):
 
 def report(seed, text, every, shrunk=True):
     arrays, how = way(seed, every)
-    source = python_programs.program(seed, arrays)
+    source = python_programs.program(seed, arrays, how == "default")
     if shrunk and not checked_alone(source, seed, arrays, how):
         text += "\n(with the programs before it only)"
     elif shrunk:
@@ -311,12 +321,13 @@ def main():
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--compiled", type=int, default=50, help="one program in so many is compiled to native code")
+    parser.add_argument("--default", dest="compiled", action="store_const", const="default", help="enable() as it is")
     parser.add_argument("--show", type=int, help="this program only")
     parser.add_argument("--most", type=int, default=10, help="findings to shrink and print")
     options = parser.parse_args()
     if options.show is not None:
         arrays, how = way(options.show, options.compiled)
-        source = python_programs.program(options.show, arrays)
+        source = python_programs.program(options.show, arrays, how == "default")
         print(source, checked(source, options.show, arrays, how), sep="\n")
         return 0
     print(f"seeds {options.seed} to {options.seed + options.count - 1}", flush=True)

@@ -167,6 +167,81 @@ class Still:
     tags: list = dataclasses.field(default_factory=list, compare=False)
 '''
 
+CALLBACKS = '''
+
+def failing(v, *rest):
+    log.append("failing")
+    if type(v) is not str:
+        raise ValueError(f"failing of {type(v).__name__}")
+    return v
+
+
+def failing_items(n):
+    yield 1.0
+    raise LookupError(n)
+
+
+class Bad:
+    """Each of its methods raises."""
+
+    def __init__(self, error=ZeroDivisionError):
+        self.error = error
+
+    def refuse(self, *args, **kwargs):
+        raise self.error("bad")
+
+    __array__ = __array_ufunc__ = __array_function__ = __index__ = __eq__ = __lt__ = __iter__ = __getitem__ = refuse
+    __float__ = __bool__ = __call__ = __radd__ = __enter__ = refuse
+
+    def __hash__(self):
+        raise self.error("no hash")
+
+    def __exit__(self, *args):
+        return False
+'''
+
+# Calls that raise: in Cython, in C, and in Python code that C or Cython calls. {x}: an array, {l}: a list, {i}: an int.
+RAISING = (
+    "np.random.RandomState('x')",
+    "np.random.default_rng('seed')",
+    "np.random.default_rng(3).integers(5, 1)",
+    "np.random.default_rng(3).choice([], {i} + 20)",
+    "np.random.default_rng(3).permuted({x}, axis=9)",
+    "np.random.RandomState(3).multinomial(-1, [1.0])",
+    "np.random.default_rng(3).normal(Bad())",
+    "np.dot({x}, np.ones(77))",
+    "np.add.reduce({x}, axis=7)",
+    "np.concatenate([{x}, np.ones((2, 2, 2))])",
+    "{x}.view('not a dtype')",
+    "{x}.astype({i}).missing",
+    "np.fromiter(failing_items({i}), float)",
+    "np.frompyfunc(failing, 1, 1)({x})",
+    "np.vectorize(failing)({x})",
+    "np.apply_along_axis(failing, 0, {x})",
+    "np.fromfunction(failing, (3,))",
+    "np.piecewise({x}, [{x} > -9], [failing])",
+    "np.asarray(Bad(), dtype=float)",
+    "{x} + Bad()",
+    "{x}[Bad()]",
+    "np.sum(Bad(KeyError))",
+    "np.array([1.0, Bad()], dtype=float)",
+    "sorted([3, 'a', {i}])",
+    "sorted({l} + [1], key=failing)",
+    "max({l} + [1], key=failing)",
+    "list(map(failing, {l} + [{i}]))",
+    "functools.reduce(failing, {l} + [1, 2])",
+    "[Bad()].index(4)",
+    "{{Bad(): 1}}",
+    "sum(failing_items({i}))",
+    "operator.itemgetter(9)({l}[:2])",
+    "int('q' * {i} + 'q')",
+    "bool(Bad())",
+    "sorted([Bad(), Bad()])",
+    "dict.fromkeys(failing_items({i}))",
+    "np.linalg.inv(np.zeros((2, 2)))",
+    "np.load('no/such/file.npy')",
+)
+
 
 class Generator(Iterators, More):
     """One program. `names` maps a type to the variables in scope that surely have it."""
@@ -174,7 +249,9 @@ class Generator(Iterators, More):
     TYPES = ("int", "float", "list", "dict", "str", "array", "box", "tuple", "bool")
     TYPES += ("queue", "bins", "named", "fun")
 
-    def __init__(self, seed, arrays):
+    def __init__(self, seed, arrays, raising=False):
+        """raising: with calls that raise in C, in Cython, and in what these call."""
+        self.raising = raising
         self.random = random.Random(seed)
         self.arrays = arrays
         self.lines = []
@@ -543,6 +620,8 @@ class Generator(Iterators, More):
         self.budget -= 1
         if self.budget < 0 or depth > 5:
             return self.assign(depth)
+        if self.raising and self.chance(0.25):
+            return self.call_that_raises(depth)
         form = self.random.choices(
             (self.assign, self.change, self.branch, self.loop, self.attempt, self.context)
             + (self.function, self.trouble, self.leave, self.iterators, self.more),
@@ -756,6 +835,17 @@ class Generator(Iterators, More):
             forms += [f"{x} + np.ones(77)", f"{x}[99]", f"{x}.reshape(2, 2)", f"{x} @ np.ones((9, 9))"]
         self.emit(depth, self.one(*forms))
 
+    def call_that_raises(self, depth):
+        x = self.name("array") if self.name("array") and self.chance(0.8) else "np.arange(4.0)"
+        call = self.one(*RAISING).format(x=x, l=self.expression("list", 0), i=f"abs({self.small(self.expression('int', 0))}) % 10")
+        self.emit(depth, "try:")
+        self.emit(depth + 1, f"{self.one('', 'log.append', 'opaque')}({call})")
+        self.emit(depth, f"except {self.one('Exception', 'Exception', '(ValueError, TypeError)')} as error:")
+        self.emit(depth + 1, "log.append((type(error).__name__, str(error)))")
+        if self.chance(0.3):
+            self.emit(depth, "finally:")
+            self.block(depth + 1, 1)
+
     def leave(self, depth):
         if self.loops and self.chance(0.6):
             self.emit(depth, f"if {self.condition()}: {self.one('break', 'continue')}")
@@ -778,8 +868,9 @@ class Generator(Iterators, More):
         return "\n".join(self.lines) + "\n"
 
 
-def program(seed, arrays):
-    return Generator(seed, arrays).program()
+def program(seed, arrays, raising=False):
+    text = Generator(seed, arrays, raising).program()
+    return CALLBACKS.lstrip() + "\n\n" + text if raising else text
 
 
 def array(rng, size, arrays):

@@ -18,3 +18,10 @@ def test_generated_programs_do_what_they_do_without_dynoc():
     print(f"seeds {seeds.start} to {seeds.stop - 1}")
     found = [differential.report(seed, text, 50) for seed, text in differential.findings(seeds, 50)]
     assert not found, "\n".join(found[:10])
+
+
+def test_calls_that_raise_in_the_default_mode():
+    """enable() as it is, and exceptions out of Cython, C, and the Python code that these call."""
+    seeds = range(SOAK if SOAK > 1 else 1000 if SOAK else 25)
+    found = [differential.report(seed, text, "default") for seed, text in differential.findings(seeds, "default")]
+    assert not found, "\n".join(found[:10])
