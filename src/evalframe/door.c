@@ -132,9 +132,11 @@ static PyObject *take_turn(DynCache *c, DynTurn turn, PyObject *func, bool froze
     uint64_t recordings = dyn_hook_recordings(), began = dyn_cycles();
     bool eager = turn == DYN_TURN_EAGER_TIMED;
     dyn_cache_incref(c);
-    dyn_profit_eager_calls += eager;
+    uint64_t before = eager ? dyn_profit_eager_begin(c) : 0;
     PyObject *result = eager ? dyn_hook_plain(func, args, nargsf, kwnames) : serve(c, func, frozen, args, nargsf, kwnames, &kind);
-    dyn_profit_eager_calls -= eager;
+    if (eager) {
+        dyn_profit_eager_end(before);
+    }
     bool as_told = eager || dyn_hit_serves(kind);
     dyn_profit_tell(c, turn, began, result != NULL && as_told && recordings == dyn_hook_recordings());
     dyn_cache_decref(c);

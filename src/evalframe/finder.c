@@ -93,7 +93,7 @@ static void give_up(DynCache *c, PyObject *func) {
 }
 
 static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
-    if (dyn_hook_is_ours(func) || dyn_profit_eager_calls > 0) {
+    if (dyn_hook_is_ours(func) || dyn_profit_is_eager_below()) {
         return dyn_func_call(func, args, nargsf, kwnames);
     }
     DynKnown *row = row_of(func);

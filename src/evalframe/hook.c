@@ -371,10 +371,12 @@ static PyObject *take_turn(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject
         return eager_frame(ts, f, c);
     }
     bool eager = turn == DYN_TURN_EAGER_TIMED;
+    uint64_t outer = eager ? dyn_profit_eager_begin(c) : 0;
     uint64_t before = recordings, began = dyn_cycles();
-    dyn_profit_eager_calls += eager;
     PyObject *result = eager ? eager_frame(ts, f, c) : serve_frame(ts, f, c, func, &served);
-    dyn_profit_eager_calls -= eager;
+    if (eager) {
+        dyn_profit_eager_end(outer);
+    }
     dyn_profit_tell(c, turn, began, result != NULL && before == recordings && served == !eager);
     return result;
 }
@@ -411,7 +413,7 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     if (c != NULL) {
         row->used = true;
     }
-    if (c == NULL || c->idle || dyn_profit_eager_calls > 0 || dyn_frame_is_generator(f)) {
+    if (c == NULL || c->idle || dyn_profit_is_eager_below() || dyn_frame_is_generator(f)) {
         return eager_frame(ts, f, c);
     }
     dyn_cache_incref(c); /* rows come and go */

@@ -18,6 +18,7 @@
 #define SHARE 10     /* … one part of so many of what the calls took */
 #define SHORT_NS 2e4 /* a call that is not much longer than it takes to warm up caches and predictors: several in a row */
 #define ROW 8
+#define ENOUGH_TIMES 3 /* an eager call that takes so many times a served one's time goes on with what can be served */
 #define COLD 3 /* … of which the first count for nothing */
 #define MOST_LOST 64
 #define DOOR_NS 100 /* that an eager call takes longer because the function has a door: not so when it is retired */
@@ -173,7 +174,14 @@ void dyn_profit_clear(DynProfit *p) {
 
 /* ---- calls */
 
-uint32_t dyn_profit_eager_calls;
+uint64_t dyn_profit_eager_until;
+
+uint64_t dyn_profit_eager_begin(const DynCache *c) {
+    const Side *s = &c->profit.trial->served;
+    uint64_t before = dyn_profit_eager_until;
+    dyn_profit_eager_until = dyn_cycles() + ENOUGH_TIMES * s->all / s->calls + dyn_cycles_of_ns(SHORT_NS);
+    return before;
+}
 
 bool dyn_profit_is_judged(const DynCache *c) {
     const DynOptions *o = c->options;

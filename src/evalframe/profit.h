@@ -55,8 +55,14 @@ typedef enum DynTurn { /* how a call is to be made */
                        DYN_TURN_EAGER_TIMED
 } DynTurn;
 DYN_HIDDEN DynTurn dyn_profit_look(struct DynCache *c);
-/* Eager calls that are being timed: what they call is CPython's too, but for doors that the program asked for. */
-extern DYN_HIDDEN uint32_t dyn_profit_eager_calls;
+/* An eager call is being timed: what it calls is CPython's too, but for doors that the program asked for; until that time, for a
+ * call that takes far longer than served has shown enough. 0: none. begin gives what the time was before, which is end's. */
+extern DYN_HIDDEN uint64_t dyn_profit_eager_until;
+DYN_HIDDEN uint64_t dyn_profit_eager_begin(const struct DynCache *c);
+static inline void dyn_profit_eager_end(uint64_t before) { dyn_profit_eager_until = before; }
+static inline bool dyn_profit_is_eager_below(void) {
+    return DYN_UNLIKELY(dyn_profit_eager_until != 0) && dyn_cycles() < dyn_profit_eager_until;
+}
 /* What a timed call took; valid: it was made as its turn says, and to its end. */
 DYN_HIDDEN void dyn_profit_tell(struct DynCache *c, DynTurn turn, uint64_t began, bool valid);
 /* Is the function to be left alone? Not when it is time to try it again: then its next call begins a trial. */
