@@ -19,7 +19,7 @@
 #define SHORT_NS 2e4 /* a call that is not much longer than it takes to warm up caches and predictors: several in a row */
 #define ROW 8
 #define ENOUGH_TIMES 3 /* an eager call that takes so many times a served one's time goes on with what can be served */
-#define COLD 3 /* … of which the first count for nothing */
+#define COLD 3         /* … of which the first count for nothing */
 #define MOST_LOST 64
 #define DOOR_NS 100 /* that an eager call takes longer because the function has a door: not so when it is retired */
 
