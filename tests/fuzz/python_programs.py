@@ -837,7 +837,8 @@ class Generator(Iterators, More):
 
     def call_that_raises(self, depth):
         x = self.name("array") if self.name("array") and self.chance(0.8) else "np.arange(4.0)"
-        call = self.one(*RAISING).format(x=x, l=self.expression("list", 0), i=f"abs({self.small(self.expression('int', 0))}) % 10")
+        index = f"abs({self.small(self.expression('int', 0))}) % 10"
+        call = self.one(*RAISING).format(x=x, l=self.expression("list", 0), i=index)
         self.emit(depth, "try:")
         self.emit(depth + 1, f"{self.one('', 'log.append', 'opaque')}({call})")
         self.emit(depth, f"except {self.one('Exception', 'Exception', '(ValueError, TypeError)')} as error:")
