@@ -6,9 +6,12 @@ DYNOC_SOAK=1 asks for many more cases; dynoc
 refuses variables of its prefix that it doesn't know, so tests find it as SOAK.
 """
 
+import gc
 import os
 import shutil
 import tempfile
+
+import pytest
 
 CACHE = tempfile.mkdtemp(prefix="dynoc-tests-") if "DYNOC_CACHE_DIR" not in os.environ else None
 if CACHE:
@@ -16,6 +19,15 @@ if CACHE:
 os.environ.setdefault("DYNOC_RETIRE", "0")
 if "DYNOC_SOAK" in os.environ:
     os.environ["SOAK"] = os.environ.pop("DYNOC_SOAK")
+
+
+@pytest.fixture
+def no_collections():
+    """For signal handlers that raise: an exception in a callback of the collector is lost, and hypothesis has such a callback."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def pytest_sessionfinish():

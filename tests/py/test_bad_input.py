@@ -259,7 +259,7 @@ def endless(x, turns):
         turns[0] += 1
 
 
-def test_timer_interrupts_a_loop():
+def test_timer_interrupts_a_loop(no_collections):
     """A signal is served in a loop that is being recorded, and in one that runs compiled."""
 
     def stop(signum, frame):
@@ -279,7 +279,7 @@ def test_timer_interrupts_a_loop():
         signal.signal(signal.SIGALRM, previous)
 
 
-def test_a_signal_is_not_lost_while_a_build_starts():
+def test_a_signal_is_not_lost_while_a_build_starts(no_collections):
     """The main thread blocks signals while it starts a thread: then another thread takes them, and CPython hears of it late."""
 
     def stop(signum, frame):

@@ -183,7 +183,7 @@ def test_one_list_in_two_places():
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers")
-def test_signals_end_a_long_loop():
+def test_signals_end_a_long_loop(no_collections):
     def f(x):
         n = 0
         while True:
