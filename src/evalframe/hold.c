@@ -319,8 +319,7 @@ static void lose(DynCache *root, Anchor *a) {
 /* The object of the anchor is dead. */
 static PyObject *died(PyObject *self, PyObject *ref) {
     Anchor *a = (Anchor *)ref;
-    PyObject *type, *value, *tb;
-    PyErr_Fetch(&type, &value, &tb);
+    DynRaised before = dyn_callback_begin();
     unlink_anchor(a);
     if (a->watched) {
         dyn_known_died(a->object);
@@ -341,7 +340,7 @@ static PyObject *died(PyObject *self, PyObject *ref) {
     }
     dyn_vec_free(&a->families);
     Py_DECREF(a);
-    PyErr_Restore(type, value, tb);
+    dyn_callback_end(before);
     Py_RETURN_NONE;
 }
 
@@ -375,9 +374,8 @@ static int tighten_row(DynResume *row) {
 }
 
 void dyn_hold_tighten(DynCache *root) {
-    PyObject *type, *value, *tb;
     int failed = 0;
-    PyErr_Fetch(&type, &value, &tb);
+    DynRaised before = dyn_callback_begin();
     /* Objects may be dead of which the callback hasn't come yet. */
     for (uint32_t i = 0; i < root->anchors.n; i++) {
         if (is_dead(root->anchors.at[i])) {
@@ -392,11 +390,12 @@ void dyn_hold_tighten(DynCache *root) {
             tighten_entries(dyn_door_cache(root->resumes.at[i].door));
             failed |= tighten_row(&root->resumes.at[i]);
         }
-        if (failed < 0) {
+        if (failed < 0) { /* there is no memory for a function */
+            PyErr_Clear();
             dyn_cache_clear(root);
         }
     }
-    PyErr_Restore(type, value, tb);
+    dyn_callback_end(before);
 }
 
 /* ---- the collector */
