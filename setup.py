@@ -5,7 +5,7 @@ builds with that sanitizer. Objects whose source and headers did not change are 
 files it has read), the others are compiled side by side.
 
 The built-in tier goes beside the extension: one shared object for each instruction set, of a text that the extension writes when
-it is there (src/codegen/builtin_rows.c). Where one can't be compiled the package works without it.
+it is there (src/codegen/run/builtin_rows.c). Where one can't be compiled the package works without it.
 """
 
 import hashlib
@@ -21,7 +21,6 @@ import numpy
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-ROOMS = ("base", "tracer", "codegen", "evalframe")
 FLAGS = (
     "-std=c11 -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Wno-cast-function-type".split()
 )
@@ -114,7 +113,7 @@ setup(
     ext_modules=[
         Extension(
             "dynoc._dynoc",
-            sources=sorted(path for room in ROOMS for path in glob(f"src/{room}/*.c")),
+            sources=sorted(glob("src/**/*.c", recursive=True)),
             include_dirs=["src", numpy.get_include()],
             extra_compile_args=flags,
             extra_link_args=link,

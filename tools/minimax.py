@@ -1,4 +1,4 @@
-"""The polynomials of src/tracer/ops_math.def: coefficients of least greatest error, lowest first, by the exchange of Remez.
+"""The polynomials of src/ir/ops_math.def: coefficients of least greatest error, lowest first, by the exchange of Remez.
 
     tools/minimax.py            prints every row of FITS: name, log2 of the greatest error, coefficients
 

@@ -51,7 +51,7 @@ DynEvalHook dyn_hook_foreign(void) { return foreign_hook; }
 
 int dyn_code_nlocalsplus(PyCodeObject *c) { return c->co_nlocalsplus; }
 
-/* Slots that resume codes (tracer/asm.c) get a cell in have all three kinds; the one that is there for super() is hidden. */
+/* Slots that resume codes (asm.c) get a cell in have all three kinds; the one that is there for super() is hidden. */
 static int count_slots(PyCodeObject *c, uint8_t mask, uint8_t kind) {
     int n = 0;
     for (int i = 0; i < c->co_nlocalsplus; i++)

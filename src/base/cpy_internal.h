@@ -1,4 +1,4 @@
-/* cpy_internal.h: CPython's internal headers, for cpy*.c, tracer/decode.c and tracer/asm*.c alone. Include it first.
+/* cpy_internal.h: CPython's internal headers, for cpy*.c, tracer/bytecode/decode.c and tracer/asm*.c alone. Include it first.
  *
  * DYN_PY is the version that the extension is built for: 311, 312, 313. */
 #ifndef DYN_CPY_INTERNAL_H

@@ -5,7 +5,7 @@
  * Every stage before build works in an arena that lasts no longer than they do, with the GIL held, and calls no Python. */
 #ifndef DYN_CODEGEN_H
 #define DYN_CODEGEN_H
-#include "tracer/extern.h"
+#include "ir/extern.h"
 #include <stdatomic.h>
 
 typedef struct DynLoops DynLoops; /* the graph as kernels over iteration spaces */

@@ -1,6 +1,6 @@
 """From what the extension recorded to a `Graph`: nodes of NumPy's and torch's own callables, which give what eager gives.
 
-`entry._data` is the graph as src/tracer/graph_data.c writes it down. Called by the extension for ``entry.graph``, and by
+`entry._data` is the graph as src/ir/graph_data.c writes it down. Called by the extension for ``entry.graph``, and by
 `dynoc._backends`.
 """
 
@@ -17,7 +17,7 @@ from dynoc import _reference
 from dynoc._errors import BackendError
 from dynoc._graph import Graph
 
-NPSCALAR, VIEW, READONLY, OBJECT, TENSOR, OR_NOTHING = 1, 2, 16, 64, 128, 2048  # DYN_NODE_* of src/tracer/graph.h
+NPSCALAR, VIEW, READONLY, OBJECT, TENSOR, OR_NOTHING = 1, 2, 16, 64, 128, 2048  # DYN_NODE_* of src/ir/graph.h
 DTYPES = {"bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16"}
 DTYPES |= {"u32": "uint32", "u64": "uint64", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
 DTYPES |= {"c64": "complex64", "c128": "complex128"}
@@ -33,7 +33,7 @@ TORCH_NAMES = {"rint": "round", "arcsin": "asin", "arccos": "acos", "arctan": "a
                "arccosh": "acosh", "arctanh": "atanh", "degrees": "rad2deg", "radians": "deg2rad", "conjugate": "conj",
                "fabs": "abs", "max": "amax", "min": "amin", "maximum_accumulate": "cummax", "minimum_accumulate": "cummin",
                "absolute": "abs"}  # fmt: skip
-NUMBERS = {  # symbols' operators, by their names in src/tracer/sym.def
+NUMBERS = {  # symbols' operators, by their names in src/ir/sym.def
     "ADD": operator.add, "SUB": operator.sub, "MUL": operator.mul, "FLOORDIV": operator.floordiv, "MOD": operator.mod,
     "TRUEDIV": operator.truediv, "POW": operator.pow, "LSHIFT": operator.lshift, "RSHIFT": operator.rshift,
     "AND": operator.and_, "OR": operator.or_, "XOR": operator.xor, "NEG": operator.neg, "INVERT": operator.invert,

@@ -1,6 +1,6 @@
 """Operators of dynoc's that NumPy has no function for, in Python: what its compiled loops are compared with.
 
-Called by the reference interpreter (src/codegen/interp.c), by ``graph.py`` in debug folders, and from graphs that are handed on.
+Called by the reference interpreter (codegen/run/interp.c), by ``graph.py`` in debug folders, and from graphs that are handed on.
 """
 
 import math

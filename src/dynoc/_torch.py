@@ -7,7 +7,7 @@ import re
 import sys
 import types
 
-# As DYN_BIND_* of src/tracer/rec_np.h.
+# As DYN_BIND_* of src/tracer/numpy/rec_np.h.
 PURE, IN_PLACE, RANDOM, UNKNOWN, POINTWISE = range(5)
 
 

@@ -3,7 +3,7 @@
  * Called by compile.c and hook.c, with the GIL. Texts are collected in a DynDump only where somebody wants them. Failures are
  * swallowed: a log is never in the way. */
 #include "evalframe/door.h"
-#include "tracer/place.h"
+#include "ir/place.h"
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>

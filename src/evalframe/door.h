@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "evalframe/entry.h"
 #include "evalframe/profit.h"
-#include "tracer/asm.h"
+#include "tracer/bytecode/asm.h"
 
 /* ---- options.c: what optimize() and enable() were asked for. Immutable. */
 typedef struct DynOptions {

@@ -2,8 +2,8 @@
 #ifndef DYN_ENTRY_H
 #define DYN_ENTRY_H
 #include "codegen/codegen.h"
-#include "tracer/capture.h"
-#include "tracer/record.h"
+#include "ir/capture.h"
+#include "tracer/record/record.h"
 
 /* guards.c: a capture's guards compiled to one flat program. */
 typedef struct DynGuardProgram DynGuardProgram;

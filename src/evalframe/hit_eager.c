@@ -5,7 +5,7 @@
  * the graph is left at an extern call that raises, or gives something else than it did when it was recorded, as an artifact is.
  */
 #include "evalframe/door.h"
-#include "codegen/flags.h"
+#include "codegen/run/flags.h"
 
 /* An extern call didn't end well: can whoever goes on in front of it make it again, or raise its exception? */
 static DynRunStatus leave(const DynGraph *g, DynRun *run, PyObject **values, DynExternStatus status, uint32_t at) {

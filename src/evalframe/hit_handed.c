@@ -6,7 +6,7 @@
  * objects at the sources, and returns the outputs. */
 #include "base/cpy.h"
 #include "base/torch.h"
-#include "codegen/flags.h"
+#include "codegen/run/flags.h"
 #include "evalframe/door.h"
 
 /* ---- classes that a back end changes for a while (torch's compilers put another __call__ into Module while they trace): they

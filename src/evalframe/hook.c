@@ -6,7 +6,7 @@
 #include "evalframe/finder.h"
 #include "evalframe/hold.h"
 #include "evalframe/hook.h"
-#include "tracer/extern.h"
+#include "ir/extern.h"
 
 /* ---- recording */
 

@@ -1,7 +1,7 @@
 /* memory.c: how much the entries of the process hold, and what goes when that is too much.
  *
  * cache.c tells of each entry that comes and goes. An entry counts what belongs to it alone: capture and arena, guards, loop IR,
- * code objects; compiled objects, which graphs share, are counted by codegen/load.c. Over config.memory_limit the coldest entries
+ * code objects; compiled objects, which graphs share, are counted by load.c. Over config.memory_limit the coldest entries
  * go, those that were found the longest time ago, until an eighth of it is free, and with them compiled objects that nobody uses.
  * Time is counted in entries made, so that a hit costs one store. GIL throughout. */
 #include "evalframe/door.h"

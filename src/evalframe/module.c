@@ -2,11 +2,11 @@
  *
  * Loaded once in a process, never unloaded; state is static. */
 #include "base/pool.h"
-#include "evalframe/guards.h"
+#include "evalframe/guards/guards.h"
 #include "evalframe/hold.h"
 #include "evalframe/hook.h"
 #include "evalframe/known.h"
-#include "tracer/rec.h"
+#include "tracer/record/rec.h"
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif

@@ -7,7 +7,7 @@
 #ifndef DYN_PROFIT_H
 #define DYN_PROFIT_H
 #include "base/log.h"
-#include "tracer/capture.h"
+#include "ir/capture.h"
 
 /* A counter that goes up by an equal amount in equal times, as cheap to read as the machine has one; and its unit. */
 static inline uint64_t dyn_cycles(void) {

@@ -1,4 +1,4 @@
-/* rebuild.h: recipes (tracer/capture.h) turned into Python objects, after a hit ran its artifact or when a snapshot is left.
+/* rebuild.h: recipes (ir/capture.h) turned into Python objects, after a hit ran its artifact or when a snapshot is left.
  *
  * Called by the runner on a hit and by the code that leaves a graph in the middle; rebuild.c owns nothing between calls. */
 #ifndef DYN_REBUILD_H

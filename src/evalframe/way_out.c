@@ -1,4 +1,4 @@
-/* way_out.c: what waiting code asks at its trap (tracer/asm.h): is there native code by now, and is the frame in the state that
+/* way_out.c: what waiting code asks at its trap (asm.h): is there native code by now, and is the frame in the state that
  * it was recorded in? Then the frame ends, and the call goes on in a resume function.
  *
  * Called by the waiting code of an entry, which holds the object; the object doesn't hold the entry. */

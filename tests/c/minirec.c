@@ -2,7 +2,7 @@
  * objects, runs the commonest canonical instructions itself and hands the frame back at the n-th, or where it knows no further.
  *
  * Built and called by tests/c/test_cpy.py. Stack values and locals live in the real frame all the time. */
-#include "tracer/asm.h"
+#include "tracer/bytecode/asm.h"
 
 static PyObject *targets; /* set of code objects */
 static long hand_back_at = -1;

@@ -1,4 +1,4 @@
-"""Guards, their explanations and rebuilding, on captures made by hand (src/evalframe/guards_hook.c)."""
+"""Guards, their explanations and rebuilding, on captures made by hand (src/evalframe/guards/guards_hook.c)."""
 
 import gc
 import sys

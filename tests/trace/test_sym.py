@@ -1,4 +1,4 @@
-"""Symbol arithmetic (src/tracer/sym_eval.c) against Python: every operator of sym.def, on ints, bools and floats."""
+"""Symbol arithmetic (src/ir/sym_eval.c) against Python: every operator of sym.def, on ints, bools and floats."""
 
 import math
 import operator

@@ -1,0 +1,514 @@
+/* build.c: the queue between artifacts that want native code and the one background thread that makes it.
+ *
+ * evalframe/compile.c submits artifacts; the thread takes one job after another: what is loaded, disk cache, else compiler, then
+ * load and publish. The thread is started at the first job, calls no Python API and never takes the GIL. What needs the GIL when
+ * a job has ended (logs, counters, warnings, dropping the references to artifacts) is done by the next call that holds it:
+ * dyn_build_poll.
+ *
+ * Who owns what: a job owns copies of its source and environment, and a reference to each artifact that waits for it. Jobs are
+ * counted: one reference for the lists here, one for a caller of dyn_build_source. Lists, jobs' artifacts and counts are under
+ * `lock`; a job's result belongs to the thread until the job is `done`.
+ *
+ * Fork: the child has no thread, so it takes back what was under way, and submits it again at the next poll. Exit: the compiler
+ * is killed and the thread is waited for, at most a second. */
+#define _GNU_SOURCE 1
+#include "codegen/build/build.h"
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CACHE_LIMIT ((int64_t)512 << 20)
+#define TRIM_EVERY 64 /* stores between two looks at the size of the cache folder */
+#define STACK_SIZE ((size_t)1 << 20)
+#define EXIT_WAIT_NS 1000000000L
+
+typedef struct Job {
+    struct Job *next;
+    int refs;
+    bool closed; /* nobody may join any more */
+    bool later;  /* behind all that are not */
+    bool done, dropped;
+    char *source;
+    uint64_t hash;
+    DynBuildEnv *env;
+    DYN_VEC(DynArtifact *) artifacts;
+    DynBuildResult result;
+    DynStr cache_note; /* why the cache was not used, or that a file was damaged */
+    bool cache_unusable, cache_damaged;
+    DynLoaded *loaded;
+    char key[65];
+} Job;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t wake, ended; /* for the thread; for those who wait */
+static Job *queue, *running, *finished;
+static int pending;  /* jobs in queue and running */
+static bool started; /* the thread exists */
+static bool gone;    /* it has left, at exit */
+static bool has_exit_handler;
+static atomic_bool stopping;
+static _Atomic(int) compiler_group; /* process group of the running compiler */
+atomic_bool dyn_build_news;
+
+/* ---- Jobs. */
+
+static void release_job(Job *job) { /* under lock or when nobody else can know it; artifacts have been dropped */
+    if (--job->refs > 0)
+        return;
+    PyMem_RawFree(job->source);
+    dyn_compiler_env_free(job->env);
+    dyn_vec_free(&job->artifacts);
+    if (job->loaded != NULL)
+        dyn_load_release(job->loaded);
+    dyn_str_free(&job->result.detail);
+    dyn_str_free(&job->cache_note);
+    PyMem_RawFree(job);
+}
+
+static Job *new_job(const char *source, const DynConfig *config) {
+    size_t n = strlen(source);
+    Job *job = PyMem_RawCalloc(1, sizeof(*job));
+    if (job == NULL)
+        return NULL;
+    job->refs = 1;
+    job->hash = dyn_hash64(source, n, 0);
+    job->source = PyMem_RawMalloc(n + 1);
+    job->env = dyn_compiler_env_new(config);
+    if (job->source == NULL || job->env == NULL) {
+        release_job(job);
+        return NULL;
+    }
+    memcpy(job->source, source, n + 1);
+    return job;
+}
+
+static bool is_same(const Job *a, const Job *b) {
+    return a->hash == b->hash && strcmp(a->source, b->source) == 0 && strcmp(a->env->compiler, b->env->compiler) == 0 &&
+           strcmp(a->env->cflags, b->env->cflags) == 0 && strcmp(a->env->cache_dir, b->env->cache_dir) == 0 &&
+           a->env->fast_math == b->env->fast_math;
+}
+
+/* A job under way that will do for this one. */
+static Job *find_same(const Job *job) {
+    if (running != NULL && !running->closed && is_same(running, job))
+        return running;
+    for (Job *j = queue; j != NULL; j = j->next)
+        if (is_same(j, job))
+            return j;
+    return NULL;
+}
+
+static void enqueue(Job *job, bool first) {
+    Job **at = &queue;
+    while (!first && *at != NULL && (job->later || !(*at)->later))
+        at = &(*at)->next;
+    job->next = *at;
+    *at = job;
+    pending++;
+}
+
+/* ---- The thread's work: no GIL, no lock. */
+
+static void note_cache(Job *job, bool damaged, const char *text) {
+    job->cache_unusable = job->cache_unusable || !damaged;
+    job->cache_damaged = job->cache_damaged || damaged;
+    if (job->cache_note.n == 0)
+        dyn_str_puts(&job->cache_note, text);
+}
+
+/* A compiler that did not finish is not waited for a second time in this process, unless it is given another time limit. */
+static DynStr hung;
+static int64_t hung_timeout_s;
+
+static bool has_hung(const Job *job, const DynCompiler *c) {
+    return hung.n > 0 && hung_timeout_s == job->env->timeout_s && strcmp(dyn_str_at(&hung), dyn_str_at(&c->identity)) == 0;
+}
+
+static void remember_hung(const Job *job, const DynCompiler *c) {
+    hung.n = 0;
+    dyn_str_puts(&hung, dyn_str_at(&c->identity));
+    hung_timeout_s = job->env->timeout_s;
+}
+
+/* The object for a job: the loaded one, or from disk, else from the compiler (and then onto the disk). */
+static DynReason make_object(Job *job, const DynCompiler *compiler, const char *flags, DynBlob *object) {
+    static int stores;
+    DynStr why = {0};
+    if (has_hung(job, compiler)) {
+        dyn_str_puts(&job->result.detail, "it did not finish in time before, and is not started again");
+        return DYN_R_COMPILER_HUNG;
+    }
+    dyn_diskcache_key(job->env, compiler, flags, job->source, job->key);
+    job->loaded = dyn_load_find(job->key);
+    if (job->loaded != NULL) {
+        job->result.cached = true;
+        return DYN_R_OK;
+    }
+    int folder = job->key[0] == 0 ? -1 : dyn_diskcache_open(job->env, &why);
+    if (folder < 0 && why.n > 0)
+        note_cache(job, false, dyn_str_at(&why));
+    DynCacheFind find = folder < 0 ? DYN_CACHE_MISS : dyn_diskcache_get(folder, job->key, object);
+    if (find == DYN_CACHE_DAMAGED)
+        note_cache(job, true, "removed a damaged file");
+    job->result.cached = find == DYN_CACHE_HIT;
+    DynReason failure = DYN_R_OK;
+    if (!job->result.cached) {
+        failure =
+            dyn_compiler_run(job->env, compiler, flags, job->source, &compiler_group, &stopping, object, &job->result.detail);
+        if (failure == DYN_R_COMPILER_HUNG)
+            remember_hung(job, compiler);
+        why.n = 0;
+        if (failure == DYN_R_OK && folder >= 0 && dyn_diskcache_put(folder, job->key, object, &why) < 0)
+            note_cache(job, false, dyn_str_at(&why));
+        else if (failure == DYN_R_OK && folder >= 0 && stores++ % TRIM_EVERY == 0)
+            dyn_diskcache_trim(folder, CACHE_LIMIT);
+    }
+    if (folder >= 0)
+        close(folder);
+    dyn_str_free(&why);
+    return failure;
+}
+
+static void run_job(Job *job, DynBlob *object) {
+    DynCompiler compiler;
+    DynStr flags = {0}, problem = {0};
+    int64_t start = dyn_now_ns();
+    DynReason why = DYN_R_OK;
+    dyn_compiler_flags(job->env, &flags, NULL);
+    if (dyn_compiler_find(job->env, &compiler, &job->result.detail) < 0)
+        why = DYN_R_NO_COMPILER;
+    else {
+        why = flags.failed ? DYN_R_NO_MEMORY : make_object(job, &compiler, dyn_str_at(&flags), object);
+        dyn_compiler_free(&compiler);
+    }
+    if (why == DYN_R_OK && job->loaded == NULL) {
+        job->loaded = dyn_load_object(job->env, object, job->key, &why, &problem);
+        if (why == DYN_R_TOO_MANY_LOADED)
+            job->result.detail.n = 0; /* the command, which has nothing to do with it */
+        if (job->loaded == NULL)
+            dyn_str_puts(&job->result.detail, dyn_str_at(&problem));
+        dyn_par_refresh();
+    }
+    job->result.why = why;
+    job->result.native = why == DYN_R_OK;
+    job->result.seconds = (double)(dyn_now_ns() - start) * 1e-9;
+    dyn_str_free(&flags);
+    dyn_str_free(&problem);
+}
+
+/* The job is closed: its artifacts don't change. All of them share the loaded object, which has no state. */
+static void publish(Job *job) {
+    for (uint32_t i = 0; i < job->artifacts.n; i++) {
+        DynArtifact *a = job->artifacts.at[i];
+        if (job->loaded != NULL && dyn_load_table(job->loaded)->count == dyn_artifact_kernel_count(a))
+            dyn_artifact_publish(a, job->loaded);
+        else if (job->loaded != NULL)
+            dyn_artifact_fail(a, DYN_R_LOAD_FAILED, "the object has another number of kernels");
+        else
+            dyn_artifact_fail(a, job->result.why, dyn_str_at(&job->result.detail));
+    }
+}
+
+static void *thread_main(void *unused) {
+    pthread_mutex_lock(&lock);
+    while (!atomic_load(&stopping)) {
+        if (queue == NULL) {
+            pthread_cond_wait(&wake, &lock);
+            continue;
+        }
+        Job *job = running = queue;
+        queue = job->next;
+        pthread_mutex_unlock(&lock);
+        DynBlob object = {0};
+        run_job(job, &object);
+        dyn_blob_free(&object);
+        pthread_mutex_lock(&lock);
+        job->closed = true;
+        pthread_mutex_unlock(&lock);
+        publish(job);
+        pthread_mutex_lock(&lock);
+        running = NULL;
+        pending--;
+        job->done = true;
+        job->next = finished;
+        finished = job;
+        atomic_store(&dyn_build_news, true);
+        pthread_cond_broadcast(&ended);
+    }
+    gone = true;
+    pthread_cond_broadcast(&ended);
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+/* ---- Start, fork, exit. */
+
+static struct timespec after(int64_t ns) {
+    ns += dyn_now_ns();
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+}
+
+static void stop_thread(void) { /* atexit */
+    pthread_mutex_lock(&lock);
+    atomic_store(&stopping, true);
+    pthread_cond_broadcast(&wake);
+    int group = atomic_load(&compiler_group);
+    if (group > 0)
+        kill(-group, SIGKILL);
+    struct timespec deadline = after(EXIT_WAIT_NS);
+    while (started && !gone && pthread_cond_timedwait(&ended, &lock, &deadline) != ETIMEDOUT)
+        continue;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Under lock. No signal is handled in the thread: they belong to Python's. 0 or an errno. */
+static int start_thread(void) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all, old;
+    if (started)
+        return 0;
+    if (!has_exit_handler)
+        has_exit_handler = atexit(stop_thread) == 0;
+    int error = pthread_attr_init(&attributes);
+    if (error != 0)
+        return error;
+    pthread_attr_setstacksize(&attributes, STACK_SIZE);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    error = pthread_create(&thread, &attributes, thread_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attributes);
+    if (error == 0) {
+        pthread_setname_np(thread, "dynoc-build");
+        started = true;
+    }
+    return error;
+}
+
+static void init_conditions(void) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&wake, &attributes);
+    pthread_cond_init(&ended, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+static void before_fork(void) {
+    pthread_mutex_lock(&lock);
+    dyn_load_lock(true);
+}
+
+static void after_fork_parent(void) {
+    dyn_load_lock(false);
+    pthread_mutex_unlock(&lock);
+}
+
+/* What was under way comes back to the finished list as dropped. The running job's result was being written by a thread that
+ * isn't here: it is forgotten, not freed. */
+static void after_fork_child(void) {
+    pthread_mutex_init(&lock, NULL);
+    init_conditions();
+    dyn_load_forked();
+    dyn_par_forked();
+    if (running != NULL) {
+        running->result = (DynBuildResult){0};
+        running->cache_note = (DynStr){0};
+        running->loaded = NULL;
+        running->next = queue;
+        queue = running;
+        running = NULL;
+    }
+    while (queue != NULL) {
+        Job *job = queue;
+        queue = job->next;
+        job->done = job->dropped = true;
+        for (uint32_t i = 0; i < job->artifacts.n; i++)
+            if (dyn_artifact_state(job->artifacts.at[i]) == 1)
+                dyn_artifact_unclaim(job->artifacts.at[i]);
+        job->next = finished;
+        finished = job;
+    }
+    pending = 0;
+    started = false;
+    atomic_store(&compiler_group, 0);
+    atomic_store(&dyn_build_news, finished != NULL);
+}
+
+/* ---- With the GIL. */
+
+static void report(const Job *job) {
+    const DynBuildResult *r = &job->result;
+    const char *what = r->cached ? "hit" : job->cache_unusable ? "not used" : "miss";
+    if (job->dropped)
+        return;
+    dyn_count("cache", r->cached ? "hit" : "miss");
+    if (job->cache_unusable)
+        dyn_warn_once(DYN_R_CACHE_IO, "%s", dyn_str_at(&job->cache_note));
+    if (job->key[0] != 0)
+        dyn_log(DYN_LOG_cache, "disk cache %s: %.16s, %.1f ms%s%s", what, job->key, r->seconds * 1e3,
+                job->cache_note.n > 0 ? ": " : "", dyn_str_at(&job->cache_note));
+    if (r->native) {
+        for (uint32_t i = 0; i < job->artifacts.n; i++)
+            dyn_count("tier", "native");
+        dyn_log(DYN_LOG_perf, "build: %.1f ms (%s)", r->seconds * 1e3, r->cached ? "no compiler" : "compiled");
+        return;
+    }
+    dyn_count_reason("build", r->why);
+    dyn_warn_once(r->why, "%.1000s", dyn_str_at(&r->detail));
+}
+
+/* Artifacts of a job that a fork dropped ask again. */
+static void drop_artifacts(Job *job) {
+    for (uint32_t i = 0; i < job->artifacts.n; i++) {
+        DynArtifact *a = job->artifacts.at[i];
+        if (!job->dropped)
+            dyn_artifact_settle(a);
+        else if (dyn_artifact_state(a) == 0)
+            dyn_build_submit(a, false);
+        dyn_artifact_decref(a);
+    }
+    job->artifacts.n = 0;
+}
+
+void dyn_build_reap(void) {
+    pthread_mutex_lock(&lock);
+    Job *list = finished;
+    finished = NULL;
+    atomic_store(&dyn_build_news, false);
+    pthread_mutex_unlock(&lock);
+    while (list != NULL) {
+        Job *job = list;
+        list = job->next;
+        report(job);
+        drop_artifacts(job);
+        pthread_mutex_lock(&lock);
+        release_job(job);
+        pthread_mutex_unlock(&lock);
+    }
+}
+
+static void warn_refused_flags(const DynBuildEnv *env) {
+    DynStr flags = {0}, refused = {0};
+    dyn_compiler_flags(env, &flags, &refused);
+    if (refused.n > 0)
+        dyn_warn_once(DYN_R_CFLAGS_REFUSED, "%s", dyn_str_at(&refused));
+    dyn_str_free(&flags);
+    dyn_str_free(&refused);
+}
+
+/* Puts a job into the queue, or its artifact into one that is there. Takes over the job. `job_out` gets a reference when it isn't
+ * NULL. An errno when that fails: the job is gone then, and the artifact as before. */
+static int submit(Job *job, DynArtifact *a, bool first, Job **job_out) {
+    pthread_mutex_lock(&lock);
+    Job *same = find_same(job), *into = same != NULL ? same : job;
+    int error = start_thread();
+    if (error == 0 && a != NULL && dyn_vec_push(&into->artifacts, a) < 0)
+        error = ENOMEM;
+    if (error == 0 && same == NULL)
+        enqueue(job, first);
+    if (error == 0 && job_out != NULL) {
+        into->refs++;
+        *job_out = into;
+    }
+    if (error != 0 || same != NULL)
+        release_job(job);
+    pthread_cond_signal(&wake);
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+/* Without the GIL until *done says so. Not left for signals: their handlers run when the caller is back in Python. */
+static void wait_until(bool (*done)(void *what), void *what) {
+    PyThreadState *ts = PyEval_SaveThread();
+    pthread_mutex_lock(&lock);
+    while (!done(what))
+        pthread_cond_wait(&ended, &lock);
+    pthread_mutex_unlock(&lock);
+    PyEval_RestoreThread(ts);
+}
+
+static bool artifact_is_settled(void *a) { return dyn_artifact_state(a) != 1; }
+static bool job_is_done(void *job) { return ((Job *)job)->done; }
+
+void dyn_build_submit(DynArtifact *a, bool wait) {
+    dyn_build_poll();
+    if (dyn_artifact_text(a)[0] == 0)
+        return; /* no kernels: nothing to build */
+    if (dyn_artifact_claim(a)) {
+        Job *job = new_job(dyn_artifact_text(a), dyn_artifact_config(a));
+        if (job != NULL) {
+            job->later = dyn_artifact_is_later(a);
+            warn_refused_flags(job->env);
+        }
+        dyn_artifact_incref(a);
+        int error = job == NULL ? ENOMEM : submit(job, a, wait, NULL);
+        if (error != 0) {
+            dyn_artifact_fail(a, DYN_R_NO_MEMORY, strerror(error));
+            dyn_artifact_decref(a);
+            return;
+        }
+    }
+    if (!wait)
+        return;
+    wait_until(artifact_is_settled, a);
+    dyn_build_poll();
+}
+
+int dyn_build_source(const char *source, DynBuildResult *out) {
+    Job *job = new_job(source, &dyn_config);
+    dyn_build_poll();
+    if (job == NULL)
+        return -1;
+    warn_refused_flags(job->env);
+    if (submit(job, NULL, false, &job) != 0)
+        return -1;
+    wait_until(job_is_done, job);
+    pthread_mutex_lock(&lock);
+    *out = job->result;
+    out->detail = (DynStr){0};
+    dyn_str_puts(&out->detail, dyn_str_at(&job->result.detail));
+    release_job(job);
+    pthread_mutex_unlock(&lock);
+    dyn_build_poll();
+    return 0;
+}
+
+void dyn_build_wait_all(void) {
+    bool more = true, signalled = false;
+    while (more && !signalled) {
+        dyn_build_poll(); /* also submits again what a fork dropped */
+        PyThreadState *ts = PyEval_SaveThread();
+        pthread_mutex_lock(&lock);
+        struct timespec deadline = after(50 * 1000 * 1000);
+        while (pending > 0 && pthread_cond_timedwait(&ended, &lock, &deadline) != ETIMEDOUT)
+            continue;
+        more = pending > 0;
+        pthread_mutex_unlock(&lock);
+        PyEval_RestoreThread(ts);
+        signalled = PyErr_CheckSignals() < 0;
+    }
+    dyn_build_poll();
+}
+
+bool dyn_build_is_started(void) {
+    pthread_mutex_lock(&lock);
+    bool is = started;
+    pthread_mutex_unlock(&lock);
+    return is;
+}
+
+int dyn_build_init(void) {
+    init_conditions();
+    int error = pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+    if (error == 0)
+        return 0;
+    errno = error;
+    PyErr_SetFromErrno(PyExc_OSError);
+    return -1;
+}

@@ -1,0 +1,362 @@
+/* selftest.c: what tests/ir and tests/fuzz call: stages of this room on graphs given as text.
+ *
+ *     _lower_text(graph) → loop IR after lower, fuse, schedule, plan      _loops_roundtrip(graph, loops) → loop IR printed after
+ * parsing _emit_text(graph) → C                                               _graph_compile(graph) → capsule, with native code
+ *     _graph_run(capsule, arrays, numbers) → (status, outputs)            _graph_interp(capsule, arrays, numbers) → outputs, by
+ * NumPy _run_graph_text(graph, arrays, numbers) → outputs
+ *
+ * Symbols come from the arrays' sizes and from `numbers` in order of the graph's VAR symbols. dyn_codegen_init registers them. */
+#include "base/log.h"
+#include "codegen/build/build.h"
+#include "codegen/run/builtin.h"
+#include "codegen/run/exec.h"
+
+typedef struct Unit {
+    DynArena arena;
+    DynSources sources;
+    DynSyms syms;
+    DynGraph graph;
+    DynStr source;
+    DynLoops *loops;
+    DynArtifact *artifact;
+} Unit;
+
+static void unit_free(Unit *u) {
+    if (u->artifact) {
+        dyn_artifact_decref(u->artifact);
+    }
+    dyn_str_free(&u->source);
+    dyn_graph_free(&u->graph);
+    dyn_syms_free(&u->syms);
+    dyn_sources_free(&u->sources);
+    dyn_arena_free(&u->arena);
+    PyMem_RawFree(u);
+}
+
+static int run_stages(Unit *u, DynStr *error) {
+    DynReason why = DYN_R_OK;
+    u->loops = dyn_common(&u->graph, &u->arena) < 0 ? NULL : dyn_lower(&u->graph, &u->arena, &why, error);
+    if (!u->loops || dyn_loops_verify(u->loops, error) < 0 || dyn_recompute(u->loops, &why, error) < 0 ||
+        dyn_fuse(u->loops, &why, error) < 0 || dyn_loops_verify(u->loops, error) < 0 || dyn_schedule(u->loops, &why, error) < 0 ||
+        dyn_plan(u->loops, &why, error) < 0 || dyn_loops_verify(u->loops, error) < 0 ||
+        dyn_emit_c(u->loops, &u->source, &why, error) < 0) {
+        return -1;
+    }
+    return 0;
+}
+
+static Unit *unit_new(const char *text, bool stages) {
+    DynStr error = {0};
+    Unit *u = PyMem_RawCalloc(1, sizeof(*u));
+    if (!u) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    dyn_arena_init(&u->arena);
+    if (dyn_graph_init(&u->graph, &u->arena, "test", &u->sources, &u->syms) < 0 || dyn_graph_parse(&u->graph, text, &error) < 0 ||
+        dyn_graph_verify(&u->graph, &error) < 0 || (stages && run_stages(u, &error) < 0)) {
+        PyErr_SetString(PyExc_ValueError, dyn_str_at(&error));
+        unit_free(u);
+        u = NULL;
+    }
+    dyn_str_free(&error);
+    return u;
+}
+
+static PyObject *printed(PyObject *text, void (*print)(const DynLoops *, DynStr *)) {
+    const char *s = PyUnicode_AsUTF8(text);
+    Unit *u = s ? unit_new(s, true) : NULL;
+    DynStr out = {0};
+    if (!u) {
+        return NULL;
+    }
+    print(u->loops, &out);
+    PyObject *r = PyUnicode_FromString(dyn_str_at(&out));
+    dyn_str_free(&out);
+    unit_free(u);
+    return r;
+}
+
+static PyObject *lower_text(PyObject *module, PyObject *text) { return printed(text, dyn_loops_print); }
+static PyObject *builtin_text(PyObject *module, PyObject *text) { return printed(text, dyn_builtin_print); }
+
+static PyObject *emit_text(PyObject *module, PyObject *text) {
+    const char *s = PyUnicode_AsUTF8(text);
+    Unit *u = s ? unit_new(s, true) : NULL;
+    PyObject *r = u ? PyUnicode_FromString(dyn_str_at(&u->source)) : NULL;
+    if (u) {
+        unit_free(u);
+    }
+    return r;
+}
+
+static PyObject *loops_roundtrip(PyObject *module, PyObject *args) {
+    const char *graph, *loops;
+    DynStr out = {0}, error = {0};
+    PyObject *r = NULL;
+    if (!PyArg_ParseTuple(args, "ss", &graph, &loops)) {
+        return NULL;
+    }
+    Unit *u = unit_new(graph, false);
+    if (!u) {
+        return NULL;
+    }
+    DynLoops *p = dyn_loops_parse(&u->graph, &u->arena, loops, &error);
+    if (!p || dyn_loops_verify(p, &error) < 0) {
+        PyErr_SetString(PyExc_ValueError, dyn_str_at(&error));
+    } else {
+        dyn_loops_print(p, &out);
+        r = PyUnicode_FromString(dyn_str_at(&out));
+    }
+    dyn_str_free(&out);
+    dyn_str_free(&error);
+    unit_free(u);
+    return r;
+}
+
+static void capsule_free(PyObject *capsule) { unit_free(PyCapsule_GetPointer(capsule, "dynoc.unit")); }
+
+static PyObject *graph_of_tier(PyObject *text, DynTier tier) {
+    const char *s = PyUnicode_AsUTF8(text), *detail = NULL;
+    Unit *u = s ? unit_new(s, true) : NULL;
+    if (!u) {
+        return NULL;
+    }
+    u->artifact = dyn_artifact_new(u->loops, &u->source, &u->graph);
+    if (!u->artifact) {
+        unit_free(u);
+        return PyErr_NoMemory();
+    }
+    if (tier == DYN_TIER_NATIVE) {
+        dyn_build_submit(u->artifact, true);
+    }
+    if (dyn_artifact_tier(u->artifact) != tier) {
+        DynReason why = dyn_artifact_failure(u->artifact, &detail);
+        PyErr_Format(PyExc_RuntimeError, "%s: %s", dyn_reason_code(why), detail ? detail : "");
+        unit_free(u);
+        return NULL;
+    }
+    return PyCapsule_New(u, "dynoc.unit", capsule_free);
+}
+
+static PyObject *graph_compile(PyObject *module, PyObject *text) { return graph_of_tier(text, DYN_TIER_NATIVE); }
+static PyObject *graph_builtin(PyObject *module, PyObject *text) { return graph_of_tier(text, DYN_TIER_BUILTIN); }
+
+/* ---- running */
+
+typedef struct Arguments {
+    Unit *u;
+    PyObject *arrays, *numbers; /* fast sequences, owned */
+    DynScalar *sym;
+} Arguments;
+
+static PyObject *array_at(const Arguments *a, uint32_t source) {
+    const DynGraph *g = &a->u->graph;
+    for (uint32_t i = 0; i < g->inputs.n; i++) {
+        if (dyn_graph_node(g, g->inputs.at[i])->source == source) {
+            return PySequence_Fast_GET_ITEM(a->arrays, i);
+        }
+    }
+    PyErr_SetString(PyExc_ValueError, "a size of something that is no input");
+    return NULL;
+}
+
+static int eval_sym(Arguments *a, uint32_t id, Py_ssize_t *next) {
+    const DynSym *s = dyn_sym_at(&a->u->syms, id);
+    DynScalar *out = &a->sym[id];
+    PyObject *v;
+    switch (s->op) {
+    case DYN_S_CONST: *out = s->value; return 0;
+    case DYN_S_DIM:
+    case DYN_S_STRIDE:
+        v = array_at(a, s->a);
+        out->i = !v                   ? 0
+                 : s->op == DYN_S_DIM ? PyArray_DIM((PyArrayObject *)v, s->index)
+                                      : PyArray_STRIDE((PyArrayObject *)v, s->index);
+        return v ? 0 : -1;
+    case DYN_S_VAR:
+        if (*next >= PySequence_Fast_GET_SIZE(a->numbers)) {
+            PyErr_SetString(PyExc_ValueError, "too few numbers");
+            return -1;
+        }
+        v = PySequence_Fast_GET_ITEM(a->numbers, (*next)++);
+        if (s->type == DYN_T_FLOAT) {
+            out->f = PyFloat_AsDouble(v);
+        } else {
+            out->i = PyLong_AsLongLong(v);
+        }
+        return PyErr_Occurred() ? -1 : 0;
+    default: break;
+    }
+    uint32_t n = a->u->syms.v.n;
+    DynScalar zero = {.i = 0}, x = s->a < n ? a->sym[s->a] : zero, y = s->b < n ? a->sym[s->b] : zero;
+    DynSymType tx = s->a < n ? (DynSymType)dyn_sym_at(&a->u->syms, s->a)->type : DYN_T_INT;
+    DynSymType ty = s->b < n ? (DynSymType)dyn_sym_at(&a->u->syms, s->b)->type : DYN_T_INT;
+    if (dyn_sym_eval((DynSymOp)s->op, tx, ty, x, y, s->c < n ? a->sym[s->c] : zero, out) < 0) {
+        PyErr_SetString(PyExc_ValueError, "a symbol can't be evaluated");
+        return -1;
+    }
+    return 0;
+}
+
+static void arguments_free(Arguments *a) {
+    Py_XDECREF(a->arrays);
+    Py_XDECREF(a->numbers);
+    PyMem_Free(a->sym);
+}
+
+static int arguments_new(PyObject *args, Arguments *a) {
+    PyObject *capsule, *arrays, *numbers;
+    Py_ssize_t next = 0;
+    *a = (Arguments){.u = NULL};
+    if (!PyArg_ParseTuple(args, "OOO", &capsule, &arrays, &numbers)) {
+        return -1;
+    }
+    a->u = PyCapsule_GetPointer(capsule, "dynoc.unit");
+    a->arrays = PySequence_Fast(arrays, "arrays");
+    a->numbers = PySequence_Fast(numbers, "numbers");
+    if (!a->u || !a->arrays || !a->numbers) {
+        arguments_free(a);
+        return -1;
+    }
+    a->sym = PyMem_Calloc(a->u->syms.v.n + 1, sizeof(*a->sym));
+    bool enough = PySequence_Fast_GET_SIZE(a->arrays) == a->u->graph.inputs.n;
+    for (uint32_t i = 0; enough && i < a->u->graph.inputs.n; i++) {
+        enough = PyArray_CheckExact(PySequence_Fast_GET_ITEM(a->arrays, i));
+    }
+    int failed = enough && a->sym ? 0 : -1;
+    if (failed) {
+        PyErr_SetString(PyExc_ValueError, "wrong number of arrays");
+    }
+    for (uint32_t i = 0; !failed && i < a->u->syms.v.n; i++) {
+        failed = eval_sym(a, i, &next);
+    }
+    if (failed) {
+        arguments_free(a);
+    }
+    return failed;
+}
+
+static PyObject *graph_run(PyObject *module, PyObject *args) {
+    Arguments a;
+    if (arguments_new(args, &a) < 0) {
+        return NULL;
+    }
+    const DynGraph *g = &a.u->graph;
+    PyObject *outputs = PyList_New(g->outputs.n), *r = NULL;
+    DynRun run = {.inputs = PySequence_Fast_ITEMS(a.arrays), .sym = a.sym};
+    run.outputs = PyMem_Calloc(g->outputs.n + 1, sizeof(PyObject *));
+    if (outputs && run.outputs) {
+        DynRunStatus status = dyn_artifact_run(a.u->artifact, &run);
+        for (uint32_t i = 0; i < g->outputs.n; i++) {
+            PyList_SET_ITEM(outputs, i, status == DYN_RUN_OK ? run.outputs[i] : Py_NewRef(Py_None));
+        }
+        r = status == DYN_RUN_ERROR ? NULL : Py_BuildValue("(iO)", (int)status, outputs);
+    }
+    Py_XDECREF(outputs);
+    PyMem_Free(run.outputs);
+    arguments_free(&a);
+    return r;
+}
+
+static PyObject *graph_interp(PyObject *module, PyObject *args) {
+    Arguments a;
+    if (arguments_new(args, &a) < 0) {
+        return NULL;
+    }
+    const DynGraph *g = &a.u->graph;
+    PyObject **values = PyMem_Calloc(g->nodes.n + 1, sizeof(PyObject *)), *outputs = PyList_New(g->outputs.n);
+    bool fine = values && outputs;
+    DynRun run = {.inputs = PySequence_Fast_ITEMS(a.arrays), .sym = a.sym};
+    for (uint32_t i = 0; fine && i < g->nodes.n; i++) {
+        values[i] = dyn_interp_node(g, &run, values, i);
+        fine = values[i] != NULL;
+    }
+    for (uint32_t i = 0; fine && i < g->outputs.n; i++) {
+        PyList_SET_ITEM(outputs, i, Py_NewRef(values[g->outputs.at[i]]));
+    }
+    for (uint32_t i = 0; values && i < g->nodes.n; i++) {
+        Py_XDECREF(values[i]);
+    }
+    PyMem_Free(values);
+    arguments_free(&a);
+    if (!fine) {
+        Py_CLEAR(outputs);
+    }
+    return outputs;
+}
+
+static PyObject *run_graph_text(PyObject *module, PyObject *args) {
+    PyObject *text, *arrays, *numbers;
+    if (!PyArg_ParseTuple(args, "UOO", &text, &arrays, &numbers)) {
+        return NULL;
+    }
+    PyObject *capsule = graph_compile(module, text);
+    PyObject *three = capsule ? PyTuple_Pack(3, capsule, arrays, numbers) : NULL;
+    PyObject *r = three ? graph_run(module, three) : NULL, *outputs = r ? Py_NewRef(PyTuple_GET_ITEM(r, 1)) : NULL;
+    Py_XDECREF(r);
+    Py_XDECREF(three);
+    Py_XDECREF(capsule);
+    return outputs;
+}
+
+/* For setup.py: the text of the built-in tier, and (name, compiler flags) of each instruction set that it is built for. */
+static PyObject *builtin_source(PyObject *module, PyObject *none) {
+    DynStr text = {0};
+    PyObject *levels = PyList_New(0), *r = NULL;
+    bool failed = levels == NULL || dyn_builtin_source(&text) < 0;
+    for (size_t i = 0; !failed && dyn_isa_level(i) != NULL; i++) {
+        DynStr flags = {0};
+        dyn_compiler_isa_flags(dyn_isa_level(i), &flags);
+        PyObject *level = Py_BuildValue("(ss)", dyn_isa_level(i)->name, dyn_str_at(&flags));
+        failed = level == NULL || PyList_Append(levels, level) < 0;
+        Py_XDECREF(level);
+        dyn_str_free(&flags);
+    }
+    if (!failed) {
+        r = Py_BuildValue("(sO)", dyn_str_at(&text), levels);
+    } else if (!PyErr_Occurred()) {
+        PyErr_NoMemory();
+    }
+    Py_XDECREF(levels);
+    dyn_str_free(&text);
+    return r;
+}
+
+static PyObject *builtin_switch(PyObject *module, PyObject *on) {
+    dyn_builtin_off = on != Py_True;
+    Py_RETURN_NONE;
+}
+
+static PyObject *moves_switch(PyObject *module, PyObject *level) {
+    size_t i = PyLong_AsSize_t(level);
+    return i == (size_t)-1 && PyErr_Occurred() ? NULL : PyBool_FromLong(dyn_lanes_level(i));
+}
+
+static PyObject *rows_often(PyObject *module, PyObject *rows) {
+    long long n = PyLong_AsLongLong(rows);
+    return n == -1 && PyErr_Occurred() ? NULL : PyLong_FromLongLong(dyn_sizes_often(n));
+}
+
+static PyObject *parts_above(PyObject *module, PyObject *text) {
+    long long n = PyLong_AsLongLong(text);
+    return n == -1 && PyErr_Occurred() ? NULL : PyLong_FromLongLong(dyn_parts_above(n));
+}
+
+static PyMethodDef methods[] = {{"_builtin_source", builtin_source, METH_NOARGS, "C of the built-in tier, and its levels."},
+                                {"_builtin_switch", builtin_switch, METH_O, "Test: the built-in tier serves, or doesn't."},
+                                {"_moves_switch", moves_switch, METH_O, "Test: moves by the instruction set of that number."},
+                                {"_rows_often", rows_often, METH_O, "Test: a length comes often after so many rows."},
+                                {"_parts_above", parts_above, METH_O, "Test: more text than this is compiled in two parts."},
+                                {"_builtin_text", builtin_text, METH_O, "Steps of the built-in tier for a graph given as text."},
+                                {"_lower_text", lower_text, METH_O, "Loop IR of a graph given as text."},
+                                {"_emit_text", emit_text, METH_O, "C of a graph given as text."},
+                                {"_loops_roundtrip", loops_roundtrip, METH_VARARGS, "Loop IR parsed and printed again."},
+                                {"_graph_compile", graph_compile, METH_O, "A graph with native code."},
+                                {"_graph_builtin", graph_builtin, METH_O, "A graph for the built-in tier."},
+                                {"_graph_run", graph_run, METH_VARARGS, "Run native code."},
+                                {"_graph_interp", graph_interp, METH_VARARGS, "Run by NumPy."},
+                                {"_run_graph_text", run_graph_text, METH_VARARGS, "Compile and run."},
+                                {NULL, NULL, 0, NULL}};
+
+int dyn_codegen_init(PyObject *module) { return PyModule_AddFunctions(module, methods) < 0 ? -1 : dyn_build_init_module(module); }

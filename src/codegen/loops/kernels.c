@@ -1,0 +1,154 @@
+/* kernels.c: what every pass over loop IR uses: lists, the storage of places, instructions and operands of a kernel (each there
+ * once), and what a kernel or another step touches. Everything is in the capture's arena. */
+#include "codegen/loops/loops.h"
+
+static bool is_view(const DynNode *n) { return n->flags & DYN_NODE_VIEW; }
+
+int dyn_loops_grow(DynArena *arena, void **at, uint32_t *cap, uint32_t n, size_t item) {
+    uint32_t more = *cap ? *cap * 2 : 8;
+    void *grown = dyn_arena_alloc(arena, item * more);
+    if (!grown) {
+        return -1;
+    }
+    if (n) {
+        memcpy(grown, *at, item * n);
+    }
+    *at = grown;
+    *cap = more;
+    return 0;
+}
+
+uint32_t dyn_loops_storage(const DynLoops *p, uint32_t place) {
+    return place < p->nnodes ? dyn_graph_node(p->graph, place)->storage : p->places[place].of;
+}
+
+static bool same_args(const DynNode *x, const DynNode *y, uint32_t from) {
+    for (uint32_t i = from; i < x->nargs; i++) {
+        if (x->args[i].kind != y->args[i].kind || x->args[i].id != y->args[i].id) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool dyn_loops_same_access(const DynGraph *g, uint32_t a, uint32_t b) {
+    while (a != b) {
+        const DynNode *x = dyn_graph_node(g, a), *y = dyn_graph_node(g, b);
+        if (!is_view(x) || !is_view(y) || x->op != y->op || x->ndim != y->ndim || x->nargs != y->nargs || x->naux != y->naux ||
+            memcmp(x->aux, y->aux, sizeof(*x->aux) * x->naux) || memcmp(x->shape, y->shape, sizeof(*x->shape) * x->ndim) ||
+            !same_args(x, y, 1)) {
+            return false;
+        }
+        a = x->args[0].id;
+        b = y->args[0].id;
+    }
+    return true;
+}
+
+static bool same_insn(const DynInsn *x, const DynInsn *y) {
+    return x->kind == y->kind && x->dtype == y->dtype && x->compute == y->compute && x->op == y->op && x->nargs == y->nargs &&
+           x->a[0] == y->a[0] && x->a[1] == y->a[1] && x->a[2] == y->a[2];
+}
+
+uint32_t dyn_kernel_insn(DynLoops *p, DynKernel *k, DynInsn insn) {
+    bool pure = insn.kind != DYN_L_STORE && insn.kind != DYN_L_REDUCE;
+    for (uint32_t i = k->insns.n; pure && i-- > 0;) {
+        const DynInsn *old = &k->insns.at[i];
+        if (same_insn(old, &insn)) {
+            return i;
+        }
+        if (insn.kind == DYN_L_LOAD && old->kind == DYN_L_STORE &&
+            dyn_loops_storage(p, k->operands.at[old->a[0]].place) == dyn_loops_storage(p, k->operands.at[insn.a[0]].place)) {
+            break; /* written since */
+        }
+    }
+    if (k->insns.n >= DYN_MAX_INSNS || dyn_list_push(p->arena, &k->insns, insn) < 0) {
+        return DYN_NONE;
+    }
+    return k->insns.n - 1;
+}
+
+uint32_t dyn_kernel_operand(DynLoops *p, DynKernel *k, DynOperand operand) {
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        const DynOperand *o = &k->operands.at[i];
+        bool same = o->place == operand.place || (o->place < p->nnodes && operand.place < p->nnodes &&
+                                                  dyn_loops_same_access(p->graph, o->place, operand.place));
+        bool stands = o->indirect == operand.indirect && o->along == operand.along && o->by == operand.by;
+        if (same && stands && o->out == operand.out && o->window == operand.window &&
+            !memcmp(o->axis, operand.axis, sizeof(o->axis)) && !memcmp(o->at, operand.at, sizeof(o->at))) {
+            return i;
+        }
+    }
+    if (k->operands.n >= DYN_MAX_OPERANDS || dyn_list_push(p->arena, &k->operands, operand) < 0) {
+        return DYN_NONE;
+    }
+    return k->operands.n - 1;
+}
+
+uint32_t dyn_kernel_load(DynLoops *p, DynKernel *k, const DynOperand *operand) {
+    DynInsn load = {.kind = DYN_L_LOAD, .dtype = operand->dtype, .a = {dyn_kernel_operand(p, k, *operand)}};
+    return load.a[0] == DYN_NONE ? DYN_NONE : dyn_kernel_insn(p, k, load);
+}
+
+uint32_t dyn_kernel_param(DynLoops *p, DynKernel *k, uint32_t sym, DynDtype dt) {
+    for (uint32_t i = 0; i < k->params.n; i++) {
+        if (k->params.at[i].sym == sym && k->params.at[i].dtype == dt) {
+            return i;
+        }
+    }
+    DynParam param = {.sym = sym, .dtype = (uint8_t)dt};
+    param.is_float = dyn_sym_at(p->graph->syms, sym)->type == DYN_T_FLOAT;
+    return k->params.n >= 64 || dyn_list_push(p->arena, &k->params, param) < 0 ? DYN_NONE : k->params.n - 1;
+}
+
+bool dyn_kernel_touches(const DynLoops *p, const DynKernel *k, uint32_t storage, bool written_only) {
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        const DynOperand *o = &k->operands.at[i];
+        if ((o->out || !written_only) && dyn_loops_storage(p, o->place) == storage) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool dyn_kernel_is_index(const DynKernel *k, uint32_t operand) {
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        if (k->operands.at[i].indirect && k->operands.at[i].by == operand) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool dyn_kernel_is_loaded(const DynKernel *k, uint32_t operand) {
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        if (k->insns.at[i].kind == DYN_L_LOAD && k->insns.at[i].a[0] == operand) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool dyn_kernel_any_order(const DynKernel *k) {
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        const DynInsn *n = &k->insns.at[i];
+        bool inexact = dyn_dtypes[n->compute].kind == 'f' || dyn_dtypes[n->compute].kind == 'c';
+        if (n->kind == DYN_L_REDUCE && inexact && (n->op == DYN_OP_SUM || n->op == DYN_OP_PROD)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool dyn_step_scans(const DynLoops *p, const DynStep *step, uint32_t storage) {
+    if (step->kind == DYN_STEP_CHECK) {
+        const DynNode *n = dyn_graph_node(p->graph, step->id);
+        return dyn_loops_storage(p, n->args[dyn_node_index(n)].id) == storage;
+    }
+    const DynNode *n = step->kind == DYN_STEP_SCAN ? dyn_graph_node(p->graph, step->id) : NULL;
+    bool found = n != NULL && step->id == storage;
+    for (uint32_t k = 0; n != NULL && k < n->nargs && !found; k++) {
+        found = dyn_loops_storage(p, n->args[k].id) == storage;
+    }
+    return found;
+}

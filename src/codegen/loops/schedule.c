@@ -1,0 +1,266 @@
+/* schedule.c: which kernels run row by row together, what a kernel costs, how many lanes it takes at a time, and its number.
+ *
+ * Called after fuse.c. A group is a run of kernels whose leading axes are the same and of which at least one reduces exactly the
+ * other axes: softmax is max, then exp and sum, then divide, for one row after the other while the row is in the cache. What only
+ * the group reads becomes memory for one row. */
+#include "base/log.h"
+#include "codegen/loops/loops.h"
+
+static DynKernel *kernel_at(const DynLoops *p, uint32_t step) {
+    return step < p->steps.n && p->steps.at[step].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[step].id] : NULL;
+}
+
+/* The axis of its operand that an axis of a view walks in full and in order; -1: none. */
+static int operand_axis(const DynLoops *p, const DynNode *view, const DynNode *base, int axis) {
+    const DynGraph *g = p->graph;
+    int at = 0, from = 0, arg = 1;
+    switch (view->op) {
+    case DYN_OP_PERMUTE: return (int)view->aux[axis];
+    case DYN_OP_BROADCAST: return axis - (view->ndim - base->ndim);
+    case DYN_OP_SLICE:
+        for (uint32_t i = 0; i < view->naux; i++) {
+            if (view->aux[i] == 1) {
+                from++;
+                arg++;
+                continue;
+            }
+            if (at == axis) {
+                bool whole = view->aux[i] == 0 && dyn_sym_is_const(g->syms, view->args[arg].id) &&
+                             dyn_sym_at(g->syms, view->args[arg].id)->value.i == 0;
+                return whole ? from : -1;
+            }
+            from += view->aux[i] == 0;
+            arg += view->aux[i] == 0 ? 3 : 0;
+            at++;
+        }
+        return from + axis - at;
+    default: return -1;
+    }
+}
+
+int dyn_loops_owner_axis(const DynLoops *p, uint32_t place, int axis) {
+    while (axis >= 0 && place < p->nnodes && (dyn_graph_node(p->graph, place)->flags & DYN_NODE_VIEW)) {
+        const DynNode *n = dyn_graph_node(p->graph, place), *base = dyn_graph_node(p->graph, n->args[0].id);
+        int below = operand_axis(p, n, base, axis);
+        if (below < 0 || below >= base->ndim || base->shape[below] != n->shape[axis]) {
+            return -1;
+        }
+        axis = below;
+        place = n->args[0].id;
+    }
+    return axis;
+}
+
+int dyn_loops_row_axis(const DynLoops *p, const DynOperand *o, int k) {
+    return o->window ? -1 : dyn_loops_owner_axis(p, o->place, o->axis[k]);
+}
+
+static bool is_one(const DynLoops *p, uint32_t sym) {
+    return dyn_sym_is_const(p->graph->syms, sym) && dyn_sym_at(p->graph->syms, sym)->value.i == 1;
+}
+
+/* In each row, two operands that share bytes stay within the same row of them. */
+static bool rows_agree(const DynLoops *p, const DynKernel *a, const DynOperand *x, const DynOperand *y, int outer) {
+    for (int k = 0; k < outer; k++) {
+        int i = dyn_loops_row_axis(p, x, k), j = dyn_loops_row_axis(p, y, k);
+        if ((i < 0 || i != j) && !is_one(p, a->shape[k])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool can_share_rows(const DynLoops *p, const DynKernel *a, const DynKernel *b, int outer) {
+    for (uint32_t i = 0; i < a->operands.n; i++) {
+        for (uint32_t j = 0; j < b->operands.n; j++) {
+            const DynOperand *x = &a->operands.at[i], *y = &b->operands.at[j];
+            if ((x->out || y->out) && dyn_loops_storage(p, x->place) == dyn_loops_storage(p, y->place) &&
+                !rows_agree(p, a, x, y, outer)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool has_rows(const DynKernel *k, const DynKernel *like, int outer) {
+    uint32_t inner = ((1u << k->ndim) - 1) & ~((1u << outer) - 1);
+    return k->group == DYN_NONE && !k->margin && k->ndim >= outer && !memcmp(k->shape, like->shape, sizeof(*k->shape) * outer) &&
+           (k->reduced == 0 || k->reduced == inner);
+}
+
+static bool may_join(const DynLoops *p, uint32_t step, uint32_t first, uint32_t last, int outer) {
+    const DynKernel *k = kernel_at(p, step);
+    if (!k || !has_rows(k, kernel_at(p, first), outer)) {
+        return false;
+    }
+    for (uint32_t s = first; s <= last; s++) {
+        if (!can_share_rows(p, k, kernel_at(p, s), outer)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+#define SHORT_ROW 16 /* elements */
+
+bool dyn_short_rows(const DynGraph *g, const uint32_t *shape, int ndim, uint32_t reduced) {
+    int64_t row = 1;
+    for (int d = 0; d < ndim; d++) {
+        row *= reduced >> d & 1 ? dyn_sym_at(g->syms, shape[d])->hint.i : 1;
+    }
+    return row < SHORT_ROW && reduced != 0 && reduced != (1u << ndim) - 1;
+}
+
+static void make_group(DynLoops *p, uint32_t step) {
+    const DynKernel *k = kernel_at(p, step);
+    uint32_t kept = k->reduced ^ ((1u << k->ndim) - 1), first = step, last = step;
+    if (!k->reduced || k->group != DYN_NONE || kept == 0 || (kept & (kept + 1)) ||
+        dyn_short_rows(p->graph, k->shape, k->ndim, k->reduced)) {
+        return;
+    }
+    int outer = __builtin_popcount(kept);
+    while (first > 0 && may_join(p, first - 1, first, last, outer)) {
+        first--;
+    }
+    while (may_join(p, last + 1, first, last, outer)) {
+        last++;
+    }
+    if (first == last) {
+        return;
+    }
+    for (uint32_t s = first; s <= last; s++) {
+        DynKernel *member = kernel_at(p, s);
+        member->group = p->ngroups;
+        member->outer = (uint8_t)outer;
+    }
+    p->ngroups++;
+}
+
+static bool is_scanned(const DynLoops *p, uint32_t place) {
+    for (uint32_t s = 0; s < p->steps.n; s++) {
+        if (dyn_step_scans(p, &p->steps.at[s], place)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A temporary that only one group touches is kept for one row at a time. */
+static void make_row_places(DynLoops *p) {
+    for (uint32_t i = 0; i < p->nplaces; i++) {
+        DynMem *m = &p->places[i];
+        uint32_t group = DYN_NONE, axes = 0;
+        bool only = m->kind == DYN_P_TEMP && !is_scanned(p, i);
+        for (uint32_t n = 0; n < p->kernels.n && only; n++) {
+            const DynKernel *k = &p->kernels.at[n];
+            if (k->dead || !dyn_kernel_touches(p, k, i, false)) {
+                continue;
+            }
+            only = k->group != DYN_NONE && (group == DYN_NONE || group == k->group);
+            group = k->group;
+            for (uint32_t o = 0; o < k->operands.n && only; o++) {
+                for (int x = 0; dyn_loops_storage(p, k->operands.at[o].place) == i && x < k->outer; x++) {
+                    int axis = dyn_loops_row_axis(p, &k->operands.at[o], x);
+                    only = only && (axis >= 0 || is_one(p, k->shape[x]));
+                    axes |= axis >= 0 ? 1u << axis : 0;
+                }
+            }
+        }
+        if (only && group != DYN_NONE) {
+            m->kind = DYN_P_ROW;
+            m->group = group;
+            m->row_axes = axes;
+        }
+    }
+}
+
+#define INDIRECT_COST 10
+
+static void measure(const DynLoops *p, DynKernel *k) {
+    uint8_t smallest = 8;
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        const DynInsn *insn = &k->insns.at[i];
+        k->cost += insn->kind == DYN_L_OP || insn->kind == DYN_L_REDUCE ? dyn_op_cost(insn->op, insn->compute) : 0;
+    }
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        uint8_t size = dyn_dtypes[k->operands.at[i].dtype].size;
+        smallest = size < smallest ? size : smallest;
+        k->cost += size / 4 + 1 + (k->operands.at[i].indirect ? INDIRECT_COST : 0);
+    }
+    /* So many that one vector of the smallest elements is never wider: generated loops then have no remainder, which would call
+     * other functions than the vector loop does. */
+    k->lanes = smallest == 1 ? 64 : smallest == 2 ? 32 : 16;
+}
+
+/* One element in each row of a group: several rows are done at one time. */
+static bool is_across(const DynLoops *p, const DynKernel *k) {
+    bool one = k->group != DYN_NONE && !k->reduced && k->outer > 0;
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        one = one && !k->operands.at[i].indirect;
+    }
+    for (int d = k->outer; d < k->ndim; d++) {
+        one = one && is_one(p, k->shape[d]);
+    }
+    return one;
+}
+
+/* Operands that don't move along the stretches of lanes that exec.c makes: in a group those are the axes behind the rows, or the
+ * last axis of the rows. */
+static void find_scalars(const DynLoops *p, DynKernel *k) {
+    k->across = is_across(p, k);
+    int first = k->group == DYN_NONE ? 0 : k->outer - k->across;
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        DynOperand *o = &k->operands.at[i];
+        o->scalar = !o->out && !o->indirect;
+        for (int d = first; d < k->ndim; d++) {
+            o->scalar = o->scalar && (o->axis[d] < 0 || is_one(p, p->places[o->place].shape[o->axis[d]]));
+        }
+        o->scalar |= dyn_kernel_is_index(k, i) && !dyn_kernel_is_loaded(k, i);
+    }
+}
+
+/* Operands that stand still along the last axis and move along others, beside some that move along it. Axes can be walked in
+ * another order at run time, and rows be too short to be called one by one: then the kernel's first function takes them. */
+static void find_still(const DynLoops *p, DynKernel *k) {
+    int last = k->ndim - 1;
+    bool can = k->ndim > 1 && !k->reduced && k->group == DYN_NONE && !k->margin && !is_one(p, k->shape[last]) &&
+               dyn_sym_at(p->graph->syms, k->shape[last])->hint.i >= k->lanes;
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        can = can && !k->operands.at[i].indirect;
+    }
+    for (uint32_t i = 0; i < k->operands.n && can; i++) {
+        DynOperand *o = &k->operands.at[i];
+        o->still = !o->out && !o->scalar && (o->axis[last] < 0 || is_one(p, p->places[o->place].shape[o->axis[last]]));
+        k->has_still |= o->still;
+    }
+}
+
+int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error) {
+    *why = DYN_R_OK;
+    for (uint32_t s = 0; s < p->steps.n; s++) {
+        DynKernel *k = kernel_at(p, s);
+        if (k) {
+            k->number = (int16_t)p->nnative++;
+            measure(p, k);
+            make_group(p, s);
+        }
+    }
+    if (p->nnative > 2000) {
+        *why = DYN_R_LOWERING;
+        dyn_str_puts(error, "too many kernels");
+        return -1;
+    }
+    make_row_places(p);
+    dyn_chains_make(p);
+    dyn_pairs_make(p);
+    for (uint32_t i = 0; i < p->kernels.n; i++) {
+        find_scalars(p, &p->kernels.at[i]);
+        find_still(p, &p->kernels.at[i]);
+    }
+    if (dyn_log_on(DYN_LOG_schedule)) {
+        dyn_log(DYN_LOG_schedule, "%s: %u kernels, %u groups of rows, %u chains, %u pairs",
+                p->graph->name ? p->graph->name : "graph", p->nnative, p->ngroups, p->nchains, p->npairs);
+    }
+    return 0;
+}

@@ -1,0 +1,126 @@
+/* artifact.c: the life of an artifact: what a graph became, waiting for its kernels or with them.
+ *
+ * evalframe/compile.c makes artifacts, run.c runs them, build.c publishes compiled kernels into them from its thread (atomically;
+ * they are never taken back). An artifact borrows graph and loop IR from the capture that its entry owns; build.c's reference can
+ * outlive the entry, so what its thread reads is the artifact's own. */
+#include "codegen/run/run.h"
+
+DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source, const DynGraph *g) {
+    DynArtifact *a = PyMem_RawCalloc(1, sizeof(*a));
+    if (!a) {
+        return NULL;
+    }
+    a->refs = 1;
+    a->loops = p;
+    a->nnative = p->nnative;
+    a->graph = g;
+    a->config = dyn_config;
+    a->source = *source;
+    *source = (DynStr){0};
+    return a;
+}
+
+size_t dyn_artifact_bytes(const DynArtifact *a) {
+    size_t kernels = sizeof(a->joined->kernels[0]) * (size_t)a->nnative;
+    return sizeof(*a) + a->source.cap + a->first.cap + (a->joined == NULL ? 0 : sizeof(*a->joined) + kernels) +
+           (a->detail == NULL ? 0 : strlen(a->detail) + 1) + (a->rest == NULL ? 0 : dyn_artifact_bytes(a->rest));
+}
+
+void dyn_artifact_incref(DynArtifact *a) { a->refs++; }
+
+void dyn_artifact_decref(DynArtifact *a) {
+    if (--a->refs == 0) {
+        if (a->loaded) {
+            dyn_load_release(a->loaded);
+        }
+        if (a->tune) {
+            dyn_tune_free(a->tune);
+        }
+        if (a->rest) {
+            dyn_artifact_decref(a->rest);
+        }
+        if (a->sizes) {
+            dyn_sizes_free(a->sizes, a->nnative);
+        }
+        dyn_str_free(&a->source);
+        dyn_str_free(&a->first);
+        PyMem_RawFree(a->joined);
+        PyMem_RawFree(a->detail);
+        PyMem_RawFree(a);
+    }
+}
+
+void dyn_artifact_source(const DynArtifact *a, DynStr *out) {
+    DynReason why;
+    DynStr error = {0};
+    if (a->source.n > 0) {
+        dyn_str_puts(out, a->source.at);
+        return;
+    }
+    dyn_str_puts(out, a->line == NULL ? "" : a->line);
+    out->failed |= dyn_emit_c(a->loops, out, &why, &error) < 0;
+    dyn_str_free(&error);
+}
+
+void dyn_artifact_write(DynArtifact *a) {
+    DynReason why = DYN_R_NO_MEMORY;
+    DynStr error = {0};
+    if (a->source.n == 0 && (dyn_emit_c(a->loops, &a->source, &why, &error) < 0 || a->source.failed)) {
+        dyn_count_reason("graphs_failed", why);
+        dyn_warn_once(why, "emit in %s: %s", a->graph->name, dyn_str_at(&error));
+        dyn_str_free(&a->source);
+        dyn_artifact_fail(a, why, dyn_str_at(&error));
+    }
+    dyn_str_free(&error);
+    if (a->tune == NULL) {
+        dyn_parts_split(a);
+    }
+}
+
+void dyn_artifact_settle(DynArtifact *a) {
+    dyn_str_free(&a->source);
+    dyn_str_free(&a->first);
+}
+
+const char *dyn_artifact_text(const DynArtifact *a) { return dyn_str_at(a->first.n > 0 ? &a->first : &a->source); }
+bool dyn_artifact_is_later(const DynArtifact *a) { return a->later; }
+const DynConfig *dyn_artifact_config(const DynArtifact *a) { return &a->config; }
+long dyn_artifact_kernel_count(const DynArtifact *a) { return a->nnative; }
+
+DynTier dyn_artifact_tier(const DynArtifact *a) {
+    bool native = a->nnative == 0 || atomic_load_explicit(&a->table, memory_order_acquire) != NULL;
+    return native ? DYN_TIER_NATIVE : a->loops->builtin && dyn_builtin_ready() ? DYN_TIER_BUILTIN : DYN_TIER_EAGER;
+}
+
+DynReason dyn_artifact_failure(const DynArtifact *a, const char **detail) {
+    DynReason why = (DynReason)atomic_load_explicit(&a->failure, memory_order_acquire);
+    if (detail) {
+        *detail = why == DYN_R_OK ? NULL : a->detail;
+    }
+    return why;
+}
+
+bool dyn_artifact_claim(DynArtifact *a) {
+    int fresh = 0;
+    return atomic_compare_exchange_strong(&a->state, &fresh, 1);
+}
+
+int dyn_artifact_state(const DynArtifact *a) { return atomic_load(&a->state); }
+void dyn_artifact_unclaim(DynArtifact *a) { atomic_store(&a->state, 0); }
+
+void dyn_artifact_publish(DynArtifact *a, DynLoaded *loaded) {
+    dyn_load_retain(loaded);
+    a->loaded = loaded;
+    atomic_store_explicit(&a->table, dyn_load_table(loaded), memory_order_release);
+    atomic_store(&a->state, 2);
+}
+
+void dyn_artifact_fail(DynArtifact *a, DynReason why, const char *detail) {
+    size_t n = detail ? strlen(detail) + 1 : 0;
+    a->detail = n ? PyMem_RawMalloc(n) : NULL;
+    if (a->detail) {
+        memcpy(a->detail, detail, n);
+    }
+    atomic_store_explicit(&a->failure, (int)why, memory_order_release);
+    atomic_store(&a->state, 2);
+}

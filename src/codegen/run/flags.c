@@ -1,0 +1,143 @@
+/* flags.c: what np.errstate says of floating-point flags, and the warnings that dynoc gives itself.
+ *
+ * Called by run.c with the GIL. NumPy keeps the state in a context variable; what follows from its value is remembered here, with
+ * references, until another value is met. */
+#include "codegen/run/flags.h"
+
+static const struct Flag {
+    int bit;
+    int npy;          /* as NumPy's NPY_FPE_* */
+    char letter;      /* in ops.def's column */
+    const char *name; /* in np.geterr() */
+} flag_table[] = {{FE_DIVBYZERO, 1, 'd', "divide"},
+                  {FE_OVERFLOW, 2, 'o', "over"},
+                  {FE_UNDERFLOW, 4, 'u', "under"},
+                  {FE_INVALID, 8, 'i', "invalid"}};
+
+/* As NumPy's warnings call an operator. */
+static void operator_name(const DynNode *n, char *name, size_t size) {
+    const DynOpInfo *op = &dyn_ops[n->op];
+    int which;
+    bool at = n->op == DYN_OP_SCATTER; /* ufunc.at has loops of its own over one axis */
+    DynOp of = at ? (DynOp)n->aux[0] : (DynOp)n->op;
+    const char *function = op->kind == DYN_K_REDUCE                                     ? "reduce"
+                           : op->kind == DYN_K_SCAN                                     ? "accumulate"
+                           : at && n->ndim > 1                                          ? "at"
+                           : op->kind == DYN_K_COPY || (op->kind == DYN_K_STORE && !at) ? "cast"
+                                                                                        : dyn_op_function(of, &which);
+    snprintf(name, size, "%s%s", strncmp(op->text, "scalar_", 7) == 0 ? "scalar " : "", function);
+}
+
+int dyn_flags_warn(const DynGraph *g, int flags) {
+    for (size_t f = 0; f < DYN_COUNTOF(flag_table); f++) {
+        for (uint32_t i = 0; (flags & flag_table[f].bit) && i < g->nodes.n; i++) {
+            const DynNode *n = dyn_graph_node(g, i);
+            const DynComplexOp *z = dyn_dtypes[n->compute].kind == 'c' ? &dyn_complex_ops[n->op] : NULL;
+            const char *can = z && z->fpe ? z->fpe : dyn_ops[n->op].fpe;
+            bool replaces = n->op == DYN_OP_SCATTER && n->aux[0] < 0;
+            if (strchr(can, flag_table[f].letter) && *can && !replaces) {
+                char name[64];
+                operator_name(n, name, sizeof(name));
+                if (PyUFunc_GiveFloatingpointErrors(name, flag_table[f].npy) < 0) {
+                    return -1;
+                }
+                break;
+            }
+        }
+    }
+    return 0;
+}
+
+/* ---- extern calls: an error in place of a warning
+ *
+ * NumPy's own function is called in the middle of a graph. Were it to warn, and CPython had to make the call again later on, the
+ * warning would come twice. So it raises; the graph is left there, nothing lost, and CPython makes the call. */
+
+static PyObject *variable, *make; /* NumPy's context variable, and what makes its values */
+static PyObject *met, *strict;    /* a value, and the one that raises instead; NULL: it asks for no warning. Both strong */
+static int heeded;                /* the flags that `met` doesn't ignore */
+
+static int find_numpy(void) {
+    if (variable == NULL) {
+        PyObject *umath = PyImport_ImportModule("numpy._core.umath");
+        make = umath == NULL ? NULL : PyObject_GetAttrString(umath, "_make_extobj");
+        variable = make == NULL ? NULL : PyObject_GetAttrString(umath, "_extobj_contextvar");
+        Py_XDECREF(umath);
+    }
+    return variable == NULL ? -1 : 0;
+}
+
+/* The arguments of _make_extobj that ask for errors where `state` asks for warnings of any kind; empty: nowhere. seen: the flags
+ * that it doesn't ignore. */
+static PyObject *stricter(PyObject *state, int *seen) {
+    PyObject *how = PyDict_New(), *raise = PyUnicode_InternFromString("raise");
+    *seen = 0;
+    for (size_t i = 0; how != NULL && raise != NULL && i < DYN_COUNTOF(flag_table); i++) {
+        PyObject *mode = PyDict_GetItemString(state, flag_table[i].name);
+        bool ignores = mode != NULL && PyUnicode_Check(mode) && PyUnicode_CompareWithASCIIString(mode, "ignore") == 0;
+        bool raises = mode != NULL && PyUnicode_Check(mode) && PyUnicode_CompareWithASCIIString(mode, "raise") == 0;
+        *seen |= ignores ? 0 : flag_table[i].bit;
+        if (!ignores && !raises && PyDict_SetItemString(how, flag_table[i].name, raise) < 0) {
+            Py_CLEAR(how);
+        }
+    }
+    Py_XDECREF(raise);
+    return how;
+}
+
+/* The current value of the variable is looked at: met, strict and heeded are about it. -1 with an exception. */
+static int look(void) {
+    PyObject *now = NULL;
+    if (find_numpy() < 0 || PyContextVar_Get(variable, NULL, &now) < 0) {
+        return -1;
+    }
+    if (now == met || (now == strict && strict != NULL)) { /* what holds of met holds of its strict twin */
+        Py_XDECREF(now);
+        return 0;
+    }
+    PyObject *numpy = PyImport_ImportModule("numpy"), *none = PyTuple_New(0);
+    PyObject *state = numpy == NULL ? NULL : PyObject_CallMethod(numpy, "geterr", NULL);
+    int seen = 0;
+    PyObject *how = state == NULL ? NULL : stricter(state, &seen), *value = NULL;
+    int failed = how == NULL || none == NULL || (PyDict_GET_SIZE(how) > 0 && (value = PyObject_Call(make, none, how)) == NULL);
+    Py_XDECREF(numpy);
+    Py_XDECREF(none);
+    Py_XDECREF(state);
+    Py_XDECREF(how);
+    if (failed) {
+        Py_XDECREF(now);
+        return -1;
+    }
+    Py_XSETREF(met, now);
+    Py_XSETREF(strict, value);
+    heeded = seen;
+    return 0;
+}
+
+int dyn_flags_wanted(int flags) { return look() < 0 ? -1 : flags & heeded; }
+
+bool dyn_flags_ignored(void) {
+    if (look() < 0) {
+        PyErr_Clear();
+        return false;
+    }
+    return heeded == 0;
+}
+
+PyObject *dyn_flags_strict(void) {
+    PyObject *token = look() < 0 || strict == NULL ? NULL : PyContextVar_Set(variable, strict);
+    PyErr_Clear();
+    return token;
+}
+
+void dyn_flags_lenient(PyObject *token) {
+    PyObject *type, *value, *tb;
+    if (token != NULL) {
+        PyErr_Fetch(&type, &value, &tb);
+        if (PyContextVar_Reset(variable, token) < 0) {
+            PyErr_Clear();
+        }
+        Py_DECREF(token);
+        PyErr_Restore(type, value, tb);
+    }
+}

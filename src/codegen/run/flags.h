@@ -1,0 +1,27 @@
+/* flags.h: floating-point flags of the hardware and what np.errstate says of them. Used by run.c and hit_eager.c. With the GIL.
+ */
+#ifndef DYN_FLAGS_H
+#define DYN_FLAGS_H
+#include "ir/graph.h"
+#include <fenv.h>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+static inline void dyn_flags_clear(void) { _mm_setcsr(_mm_getcsr() & ~0x3fu); }
+static inline int dyn_flags_get(void) { return (int)(_mm_getcsr() & 0x3f); } /* the bits of FE_INVALID and so on */
+#else
+static inline void dyn_flags_clear(void) { feclearexcept(FE_ALL_EXCEPT); }
+static inline int dyn_flags_get(void) { return fetestexcept(FE_ALL_EXCEPT); }
+#endif
+#define DYN_FLAGS_SEEN (FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW | FE_UNDERFLOW)
+
+DYN_HIDDEN int dyn_flags_wanted(int flags); /* those that np.errstate doesn't ignore; -1 with an exception */
+DYN_HIDDEN bool dyn_flags_ignored(void);    /* np.errstate ignores all of them */
+/* The call can't be made again: the warning is given in the name of the first operator that can have raised the flag. -1 with an
+ * exception where np.errstate asks for one. */
+DYN_HIDDEN int dyn_flags_warn(const DynGraph *g, int flags);
+/* From here on NumPy raises FloatingPointError where it would warn, in this thread: new token for dyn_flags_lenient, or NULL
+ * where nothing was changed. */
+DYN_HIDDEN PyObject *dyn_flags_strict(void);
+DYN_HIDDEN void dyn_flags_lenient(PyObject *token); /* takes the token; keeps the current exception */
+#endif

@@ -1,0 +1,411 @@
+/* guards_explain.c: after a miss, says which guard failed first, in recording order, with the old value and the new one. Called
+ * for the recompiles log only, so it evaluates everything afresh by the tables (with references of its own) and not by the
+ * program: what it says doesn't depend on the order that the program has at the moment. */
+#include "base/torch.h"
+#include "evalframe/guards/guards.h"
+
+typedef struct Look { /* one explanation */
+    const DynCapture *c;
+    PyObject *func;
+    PyObject *const *locals;
+    PyObject **value; /* by source: strong; NULL: not there or not read yet */
+    uint8_t *read;    /* by source: 0 not looked at, else DynRead + 1 */
+    DynScalar *sym;   /* by symbol */
+    uint32_t nsym;    /* evaluated so far: rows before it have values */
+    DynStr *out;
+} Look;
+
+static DynRead look_at(Look *l, uint32_t id) {
+    const DynSource *s = &l->c->sources.v.at[id];
+    if (l->read[id] == 0) {
+        DynRead r = s->base == DYN_NONE ? DYN_READ_FOUND : look_at(l, s->base);
+        if (r == DYN_READ_FOUND)
+            r = dyn_source_read(s, s->base == DYN_NONE ? NULL : l->value[s->base], l->func, l->locals, &l->value[id]);
+        else
+            r = DYN_READ_FAILED;
+        l->read[id] = (uint8_t)(r + 1);
+    }
+    return (DynRead)(l->read[id] - 1);
+}
+
+static void arrow(Look *l) { dyn_str_puts(l->out, " \xe2\x86\x92 "); }
+
+/* ---- arrays: which part of the guard is it */
+
+static void print_dtype(Look *l, PyArray_Descr *descr) {
+    if (descr == NULL)
+        return;
+    if (!PyArray_ISNBO(descr->byteorder))
+        dyn_str_puts(l->out, "byte-swapped ");
+    dyn_object_print((PyObject *)descr->typeobj, l->out);
+}
+
+static void print_order(Look *l, const DynLayout *layout, int ndim) {
+    if (layout->kind == DYN_LAYOUT_C) {
+        dyn_str_puts(l->out, "C-contiguous");
+        return;
+    }
+    dyn_str_puts(l->out, "strided");
+    for (int i = 0; ndim > 1 && i < ndim; i++)
+        dyn_str_printf(l->out, "%s%d", i == 0 ? " (axes " : ", ", layout->perm[i]);
+    dyn_str_puts(l->out, ndim > 1 ? ")" : "");
+    for (int i = 0; i < ndim; i++)
+        if (layout->still >> i & 1u)
+            dyn_str_printf(l->out, ", axis %d broadcast", i);
+}
+
+static void source_text(Look *l, const DynGuard *g, const char *before, const char *after) {
+    dyn_str_puts(l->out, before);
+    dyn_source_print(&l->c->sources, g->source, l->out);
+    dyn_str_puts(l->out, after);
+}
+
+static void explain_array(Look *l, const DynGuard *g, PyObject *o) {
+    DynArrayView v;
+    DynDtype dt = (DynDtype)(g->number & 255);
+    int ndim = (int)(g->number >> 8 & 255);
+    if (!PyArray_CheckExact(o)) {
+        source_text(l, g, "type(", ") is ndarray: ndarray");
+        arrow(l);
+        dyn_object_print((PyObject *)Py_TYPE(o), l->out);
+        return;
+    }
+    PyArrayObject *a = (PyArrayObject *)o;
+    if (dyn_dtype_of(PyArray_DESCR(a)) != dt) {
+        PyArray_Descr *old = PyArray_DescrFromType(dyn_dtypes[dt].npy);
+        source_text(l, g, "", ".dtype == ");
+        print_dtype(l, old);
+        dyn_str_puts(l->out, ": ");
+        print_dtype(l, old);
+        arrow(l);
+        print_dtype(l, PyArray_DESCR(a));
+        Py_XDECREF((PyObject *)old);
+    } else if (PyArray_NDIM(a) != ndim) {
+        source_text(l, g, "", ".ndim == ");
+        dyn_str_printf(l->out, "%d: %d", ndim, ndim);
+        arrow(l);
+        dyn_str_printf(l->out, "%d", PyArray_NDIM(a));
+    } else if (!PyArray_ISALIGNED(a)) {
+        source_text(l, g, "", ".flags.aligned: True");
+        arrow(l);
+        dyn_str_puts(l->out, "False");
+    } else if (g->number & DYN_ARRAY_WRITTEN && !PyArray_ISWRITEABLE(a)) {
+        source_text(l, g, "", ".flags.writeable: True");
+        arrow(l);
+        dyn_str_puts(l->out, "False");
+    } else if (g->number & (DYN_ARRAY_WRITTEN | DYN_ARRAY_ASKED) && dyn_array_write_warns(a)) {
+        source_text(l, g, "", " comes from np.broadcast_arrays: False");
+        arrow(l);
+        dyn_str_puts(l->out, "True");
+    } else {
+        DynLayout layout = g->layout;
+        if (dyn_array_view(o, &v))
+            dyn_layout_of(&v, &layout);
+        source_text(l, g, "layout of ", ": ");
+        print_order(l, &g->layout, ndim);
+        arrow(l);
+        print_order(l, &layout, ndim);
+    }
+}
+
+static void explain_tensor(Look *l, const DynGuard *g, PyObject *o) {
+    DynArrayView v;
+    bool grad = (g->number & DYN_TENSOR_GRAD) != 0;
+    int ndim = (int)(g->number >> 8 & 255);
+    if ((PyObject *)Py_TYPE(o) != g->obj) {
+        source_text(l, g, "type(", "): ");
+        dyn_object_print(g->obj, l->out);
+        arrow(l);
+        dyn_object_print((PyObject *)Py_TYPE(o), l->out);
+    } else if (!dyn_torch_view(o, &v)) {
+        source_text(l, g, "", " has elements that lie in memory: True");
+        arrow(l);
+        dyn_str_puts(l->out, "False");
+    } else if (v.dtype != (g->number & 255)) {
+        source_text(l, g, "", ".dtype: ");
+        dyn_object_print(dyn_torch_dtype_object((DynDtype)(g->number & 255)), l->out);
+        arrow(l);
+        dyn_object_print(dyn_torch_dtype_object((DynDtype)v.dtype), l->out);
+    } else if (v.ndim != ndim) {
+        source_text(l, g, "", ".ndim == ");
+        dyn_str_printf(l->out, "%d: %d", ndim, ndim);
+        arrow(l);
+        dyn_str_printf(l->out, "%d", v.ndim);
+    } else if (dyn_torch_requires_grad(o) != grad) {
+        source_text(l, g, "", ".requires_grad: ");
+        dyn_str_puts(l->out, grad ? "True" : "False");
+        arrow(l);
+        dyn_str_puts(l->out, grad ? "False" : "True");
+    } else {
+        DynLayout layout;
+        dyn_layout_of(&v, &layout);
+        source_text(l, g, "layout of ", ": ");
+        print_order(l, &g->layout, ndim);
+        arrow(l);
+        print_order(l, &layout, ndim);
+    }
+}
+
+/* ---- symbols */
+
+static DynSymType type_of(Look *l, uint32_t id) { return (DynSymType)dyn_sym_at(&l->c->syms, id)->type; }
+
+/* old → new of one symbol */
+static void change(Look *l, uint32_t id) {
+    dyn_sym_print_value(type_of(l, id), dyn_sym_at(&l->c->syms, id)->hint, l->out);
+    arrow(l);
+    dyn_sym_print_value(type_of(l, id), l->sym[id], l->out);
+}
+
+/* `a < b` with values in place of the operands */
+static void relation(Look *l, uint32_t id, bool new) {
+    const DynSyms *t = &l->c->syms;
+    const DynSym *s = dyn_sym_at(t, id);
+    for (const char *p = dyn_sym_info[s->op].text; *p != '\0'; p++) {
+        if (*p == '{') {
+            uint32_t operand = p[1] == 'a' ? s->a : s->b;
+            dyn_sym_print_value(type_of(l, operand), new ? l->sym[operand] : dyn_sym_at(t, operand)->hint, l->out);
+            p += 2;
+        } else if (*p != '(' && *p != ')') {
+            dyn_str_putc(l->out, *p);
+        }
+    }
+}
+
+static void explain_sym(Look *l, uint32_t id) {
+    const DynSyms *t = &l->c->syms;
+    const DynSym *s = dyn_sym_at(t, id);
+    dyn_sym_print(t, &l->c->sources, id, l->out);
+    dyn_str_puts(l->out, ": ");
+    if (dyn_sym_info[s->op].arity == 1) {
+        change(l, s->a);
+    } else if (s->op < DYN_S_EQ || s->op > DYN_S_GE) {
+        change(l, id);
+    } else if (dyn_sym_is_const(t, s->b) || dyn_sym_is_const(t, s->a)) {
+        change(l, dyn_sym_is_const(t, s->b) ? s->a : s->b);
+    } else {
+        relation(l, id, false);
+        arrow(l);
+        relation(l, id, true);
+    }
+}
+
+/* A source that a symbol or a guard needs can't be read. */
+static bool explain_unreadable(Look *l, uint32_t source) {
+    if (look_at(l, source) == DYN_READ_FOUND)
+        return false;
+    for (uint32_t base = l->c->sources.v.at[source].base; base != DYN_NONE; base = l->c->sources.v.at[base].base)
+        if (look_at(l, base) != DYN_READ_FOUND)
+            source = base; /* the first of the path that isn't there */
+    dyn_source_print(&l->c->sources, source, l->out);
+    dyn_str_puts(l->out, look_at(l, source) == DYN_READ_MISSING ? ": found" : ": readable");
+    arrow(l);
+    dyn_str_puts(l->out, look_at(l, source) == DYN_READ_MISSING ? "missing" : "not readable");
+    return true;
+}
+
+static bool explain_load(Look *l, uint32_t id) {
+    static const char *const names[] = {[DYN_T_INT] = "int", [DYN_T_FLOAT] = "float", [DYN_T_BOOL] = "bool"};
+    const DynSym *s = dyn_sym_at(&l->c->syms, id);
+    if (explain_unreadable(l, s->a))
+        return true;
+    PyObject *o = l->value[s->a];
+    DynGuard g = {.source = s->a};
+    if (s->op == DYN_S_VAR) {
+        if (dyn_guard_number(o, type_of(l, id), &l->sym[id]))
+            return false;
+        source_text(l, &g, PyLong_CheckExact(o) && s->type == DYN_T_INT ? "" : "type(", "");
+        dyn_str_printf(l->out, PyLong_CheckExact(o) && s->type == DYN_T_INT ? " fits in 64 bits: " : ") is %s: ", names[s->type]);
+        if (PyLong_CheckExact(o) && s->type == DYN_T_INT)
+            dyn_sym_print_value(DYN_T_INT, s->hint, l->out);
+        else
+            dyn_str_puts(l->out, names[s->type]);
+        arrow(l);
+        dyn_object_print(PyLong_CheckExact(o) && s->type == DYN_T_INT ? o : (PyObject *)Py_TYPE(o), l->out);
+        return true;
+    }
+    DynArrayView v;
+    if (dyn_array_view(o, &v) && v.ndim > s->index) {
+        l->sym[id].i = s->op == DYN_S_DIM ? v.dims[s->index] : v.strides[s->index];
+        return false;
+    }
+    source_text(l, &g, "", "");
+    dyn_str_printf(l->out, s->op == DYN_S_DIM ? ".shape[%d]: found" : ".strides[%d]: found", (int)s->index);
+    arrow(l);
+    dyn_str_puts(l->out, "missing");
+    return true;
+}
+
+/* Values for all rows up to `id`; true when one has none, which is then the explanation. */
+static bool explain_rows(Look *l, uint32_t id) {
+    const DynSyms *t = &l->c->syms;
+    for (; l->nsym <= id; l->nsym++) {
+        const DynSym *s = dyn_sym_at(t, l->nsym);
+        if (dyn_sym_is_read((DynSymOp)s->op)) {
+            if (explain_load(l, l->nsym))
+                return true;
+        } else if (!dyn_sym_is_late(t, l->nsym) && dyn_sym_eval_row(t, l->nsym, l->sym, &l->sym[l->nsym]) < 0) {
+            dyn_sym_print(t, &l->c->sources, l->nsym, l->out);
+            dyn_str_puts(l->out, ": ");
+            dyn_sym_print_value((DynSymType)s->type, s->hint, l->out);
+            arrow(l);
+            dyn_str_puts(l->out, "an exception, or a value of another kind");
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- guards */
+
+static void explain_value(Look *l, const DynGuard *g, PyObject *o) {
+    dyn_guard_print(l->c, g, l->out);
+    dyn_str_puts(l->out, ": ");
+    switch ((DynGuardKind)g->kind) {
+    case DYN_GUARD_LEN: {
+        Py_ssize_t n = PyObject_Size(o);
+        PyErr_Clear();
+        dyn_str_printf(l->out, "%lld", (long long)g->number);
+        arrow(l);
+        dyn_str_printf(l->out, "%lld", (long long)n);
+        break;
+    }
+    case DYN_GUARD_KEYS: {
+        PyObject *keys = PyDict_CheckExact(o) ? PyDict_Keys(o) : NULL, *tuple = keys == NULL ? NULL : PyList_AsTuple(keys);
+        dyn_object_print(g->obj, l->out);
+        arrow(l);
+        dyn_object_print(tuple == NULL ? (PyObject *)Py_TYPE(o) : tuple, l->out);
+        Py_XDECREF(keys);
+        Py_XDECREF(tuple);
+        PyErr_Clear();
+        break;
+    }
+    case DYN_GUARD_CODE:
+        dyn_str_puts(l->out, "the code");
+        arrow(l);
+        dyn_str_puts(l->out, PyFunction_Check(o) ? "other code" : "no function");
+        break;
+    case DYN_GUARD_MEMBER:
+        dyn_object_print(g->obj, l->out);
+        dyn_str_puts(l->out, g->number ? " in it" : " not in it");
+        arrow(l);
+        dyn_str_puts(l->out, !PyAnySet_CheckExact(o) ? "no set" : g->number ? "not in it" : "in it");
+        break;
+    case DYN_GUARD_BUILTIN:
+        dyn_object_print(g->obj, l->out);
+        arrow(l);
+        dyn_object_print(o, l->out);
+        break;
+    case DYN_GUARD_GLOBALS:
+        dyn_str_puts(l->out, "its globals");
+        arrow(l);
+        dyn_str_puts(l->out, PyFunction_Check(o) ? "other globals" : "no function");
+        break;
+    case DYN_GUARD_DEFAULTS: {
+        PyObject *defaults = PyFunction_Check(o) ? PyFunction_GET_DEFAULTS(o) : NULL;
+        dyn_str_printf(l->out, "%lld", (long long)g->number);
+        arrow(l);
+        dyn_str_printf(l->out, "%lld", defaults == NULL ? 0LL : (long long)PyTuple_GET_SIZE(defaults));
+        break;
+    }
+    case DYN_GUARD_SAME:
+    case DYN_GUARD_DIFFERENT:
+        dyn_str_puts(l->out, g->kind == DYN_GUARD_SAME ? "one object" : "two objects");
+        arrow(l);
+        dyn_str_puts(l->out, g->kind == DYN_GUARD_SAME ? "two objects" : "one object");
+        break;
+    case DYN_GUARD_DISJOINT:
+        dyn_str_puts(l->out, "disjoint");
+        arrow(l);
+        dyn_str_puts(l->out, "overlapping");
+        break;
+    case DYN_GUARD_TYPE:
+        dyn_object_print(g->obj, l->out);
+        arrow(l);
+        dyn_object_print((PyObject *)Py_TYPE(o), l->out);
+        break;
+    default:
+        dyn_object_print(g->obj, l->out);
+        arrow(l);
+        dyn_object_print(o, l->out);
+    }
+}
+
+static bool explain_missing(Look *l, const DynGuard *g) {
+    DynRead r = look_at(l, g->source);
+    if (r == DYN_READ_MISSING)
+        return false;
+    dyn_guard_print(l->c, g, l->out);
+    dyn_str_puts(l->out, ": missing");
+    arrow(l);
+    if (r == DYN_READ_FOUND)
+        dyn_object_print(l->value[g->source], l->out);
+    else
+        dyn_str_puts(l->out, "not readable");
+    return true;
+}
+
+/* True when the guard fails, and then l->out says how. */
+static bool explain_guard(Look *l, const DynGuard *g) {
+    if (g->kind == DYN_GUARD_SYM) {
+        if (explain_rows(l, g->source))
+            return true;
+        if (l->sym[g->source].i != 0)
+            return false;
+        explain_sym(l, g->source);
+        return true;
+    }
+    if (g->kind == DYN_GUARD_TORCH) {
+        bool same = dyn_torch_state() == g->number;
+        dyn_str_puts(l->out, same ? "" : "torch's modes (gradients, inference, default dtype …) are not what they were");
+        return !same;
+    }
+    if (g->kind == DYN_GUARD_MISSING)
+        return explain_missing(l, g);
+    bool two = dyn_guard_has_two(g);
+    if (explain_unreadable(l, g->source) || (two && explain_unreadable(l, g->source2)))
+        return true;
+    PyObject *o = l->value[g->source], *o2 = two ? l->value[g->source2] : NULL;
+    if (dyn_guard_holds(g, o, o2))
+        return false;
+    if (g->kind == DYN_GUARD_ARRAY)
+        explain_array(l, g, o);
+    else if (g->kind == DYN_GUARD_TENSOR)
+        explain_tensor(l, g, o);
+    else
+        explain_value(l, g, o);
+    return true;
+}
+
+static void explain(Look *l) {
+    const DynCapture *c = l->c;
+    for (uint32_t i = 0; i < c->guards.n; i++)
+        if (explain_guard(l, &c->guards.at[i]))
+            return;
+    if (c->syms.v.n > 0 && explain_rows(l, c->syms.v.n - 1))
+        return;
+    for (uint32_t i = 0; i < c->graph.inputs.n; i++)
+        if (explain_unreadable(l, dyn_graph_node(&c->graph, c->graph.inputs.at[i])->source))
+            return;
+    for (uint32_t i = 0; i < c->recipes.n; i++)
+        if (c->recipes.at[i].kind == DYN_RC_SOURCE && explain_unreadable(l, c->recipes.at[i].id))
+            return;
+}
+
+void dyn_guards_explain(DynGuardProgram *p, PyObject *func, PyObject *const *locals, DynStr *out) {
+    const DynCapture *c = p->capture;
+    DynArena arena;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    dyn_arena_init(&arena);
+    Look l = {.c = c, .func = func, .locals = locals, .out = out};
+    l.value = DYN_NEW_N(&arena, PyObject *, c->sources.v.n + 1);
+    l.read = DYN_NEW_N(&arena, uint8_t, c->sources.v.n + 1);
+    l.sym = DYN_NEW_N(&arena, DynScalar, c->syms.v.n + 1);
+    if (l.value != NULL && l.read != NULL && l.sym != NULL)
+        explain(&l);
+    for (uint32_t i = 0; l.value != NULL && i < c->sources.v.n; i++)
+        Py_XDECREF(l.value[i]);
+    dyn_arena_free(&arena);
+    PyErr_Restore(type, value, traceback);
+}

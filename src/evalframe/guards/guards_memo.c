@@ -1,0 +1,453 @@
+/* guards_memo.c: what a check found settled is not found again. Most guards of a network or of an instance are about objects that
+ * are reached from an argument through dicts, classes and tuples. When two calls had the same such arguments, the next is asked
+ * only whether anything on those ways has changed: for each object its type and which dict it has, for each dict and class its
+ * version, for each tensor or array its layout, and for what has no version (lists, cells, defaults) the value itself. While
+ * nothing has, what hangs on it holds: its sources and symbols get the values of last time, and the program's `rest` is run.
+ *
+ * Facts hold no references. Each stands behind those that say that its object is alive: an argument is, what an unchanged dict
+ * that is alive has in it is, and so on. Called by guards.c and guards_plan.c; the memo is the program's. */
+#include "evalframe/guards/guards.h"
+
+enum { LEAST_GUARDS = 8, MOST_FAILURES = 64 };
+
+typedef enum FactKind {
+    FACT_TYPE,  /* a is of type b */
+    FACT_DICT,  /* the pointer to a dict at a is b */
+    FACT_TOKEN, /* dict a is as `token` says */
+    FACT_CLASS, /* class a has the version number of `token` */
+    FACT_LOAD,  /* source `id` of the base a is b */
+    FACT_GUARD, /* guard `id` holds for a and b */
+    FACT_LAYOUT /* guard `id`, of the array or tensor a, which has the sizes and strides from b on in `sizes` */
+} FactKind;
+
+typedef struct Fact {
+    uint8_t kind;
+    uint32_t id;
+    void *a, *b;
+    DynDictToken token;
+} Fact;
+
+typedef struct Root { /* an argument, and which object it was */
+    uint32_t source, local;
+    PyObject *object;
+} Root;
+
+struct DynMemo {
+    bool valid;
+    uint32_t failures, same; /* calls in a row with the same roots */
+    DYN_VEC(Root) roots;
+    DYN_VEC(Fact) facts;
+    DYN_VEC(int64_t) sizes;
+    DYN_VEC(uint32_t) owned; /* sources that a check gives away as new references */
+    uint32_t *table, size;   /* facts by hash, while they are being made */
+    PyObject **src;
+    DynScalar *sym;
+};
+
+/* ---- what can be settled: decided when the program is made */
+
+static bool is_root(const DynSources *t, uint32_t id) {
+    bool object = false;
+    for (uint32_t i = id + 1; i < t->v.n && t->v.at[id].kind == DYN_SRC_LOCAL; i++) {
+        const DynSource *s = &t->v.at[i];
+        if (s->base == id && s->kind != DYN_SRC_OWN && s->kind != DYN_SRC_ATTR)
+            return false;
+        object = object || s->base == id;
+    }
+    return object;
+}
+
+static bool is_settled_sym(const DynGuardProgram *p, uint32_t id) {
+    const DynSyms *t = &p->capture->syms;
+    const DynSym *s = dyn_sym_at(t, id);
+    if (dyn_sym_is_late(t, id))
+        return false;
+    if (s->op == DYN_S_CONST)
+        return true;
+    if (s->op == DYN_S_VAR || dyn_sym_of_axis((DynSymOp)s->op))
+        return p->settled_source[s->a];
+    uint32_t operands[3] = {s->a, s->b, s->c};
+    for (int k = 0; k < dyn_sym_info[s->op].arity; k++)
+        if (!p->settled_sym[operands[k]])
+            return false;
+    return true;
+}
+
+static bool is_settled_guard(const DynGuardProgram *p, const DynGuard *g) {
+    if (g->kind == DYN_GUARD_TORCH)
+        return false;
+    if (g->kind == DYN_GUARD_SYM)
+        return p->settled_sym[g->source] && !dyn_sym_is_const(&p->capture->syms, g->source);
+    const DynSource *other = dyn_guard_has_two(g) ? &p->capture->sources.v.at[g->source2] : NULL;
+    return p->settled_source[g->source] && (other == NULL || p->settled_source[g->source2] || other->kind == DYN_SRC_CONST);
+}
+
+/* A guard that is left needs the value of an attribute that is made anew at each reading. */
+static bool asks_for_attribute(const DynGuardProgram *p, const DynGuard *g) {
+    const DynSources *t = &p->capture->sources;
+    return g->kind != DYN_GUARD_SYM && g->kind != DYN_GUARD_TORCH &&
+           ((p->settled_source[g->source] && t->v.at[g->source].kind == DYN_SRC_ATTR) ||
+            (dyn_guard_has_two(g) && p->settled_source[g->source2] && t->v.at[g->source2].kind == DYN_SRC_ATTR));
+}
+
+int dyn_memo_new(DynGuardProgram *p) {
+    const DynCapture *c = p->capture;
+    uint32_t nsrc = c->sources.v.n, nsym = c->syms.v.n, n = 0;
+    bool possible = true;
+    p->settled_source = PyMem_RawCalloc(nsrc + 1, sizeof(bool));
+    p->settled_sym = PyMem_RawCalloc(nsym + 1, sizeof(bool));
+    p->settled_guard = PyMem_RawCalloc(c->guards.n + 1, sizeof(bool));
+    if (p->settled_source == NULL || p->settled_sym == NULL || p->settled_guard == NULL)
+        return -1;
+    for (uint32_t i = 0; i < nsrc; i++) {
+        const DynSource *s = &c->sources.v.at[i];
+        p->settled_source[i] =
+            s->base != DYN_NONE ? p->settled_source[s->base] && p->group_of[i] == DYN_NONE : is_root(&c->sources, i);
+    }
+    for (uint32_t i = 0; i < nsym; i++)
+        p->settled_sym[i] = is_settled_sym(p, i);
+    for (uint32_t i = 0; i < c->guards.n; i++) {
+        p->settled_guard[i] = is_settled_guard(p, &c->guards.at[i]);
+        possible = possible && (p->settled_guard[i] || !asks_for_attribute(p, &c->guards.at[i]));
+        n += p->settled_guard[i];
+    }
+    if (!possible || n < LEAST_GUARDS)
+        return 0;
+    DynMemo *m = p->memo = PyMem_RawCalloc(1, sizeof(*m));
+    if (m == NULL || (m->src = PyMem_RawCalloc(nsrc + 1, sizeof(*m->src))) == NULL ||
+        (m->sym = PyMem_RawCalloc(nsym + 1, sizeof(*m->sym))) == NULL)
+        return -1;
+    for (uint32_t i = 0; i < nsrc; i++) {
+        Root root = {i, c->sources.v.at[i].index, NULL};
+        if (p->settled_source[i] && c->sources.v.at[i].kind == DYN_SRC_LOCAL && dyn_vec_push(&m->roots, root) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+void dyn_memo_free(DynGuardProgram *p) {
+    DynMemo *m = p->memo;
+    PyMem_RawFree(p->settled_source);
+    PyMem_RawFree(p->settled_sym);
+    PyMem_RawFree(p->settled_guard);
+    if (m == NULL)
+        return;
+    dyn_vec_free(&m->roots);
+    dyn_vec_free(&m->facts);
+    dyn_vec_free(&m->sizes);
+    dyn_vec_free(&m->owned);
+    PyMem_RawFree(m->table);
+    PyMem_RawFree(m->src);
+    PyMem_RawFree(m->sym);
+    PyMem_RawFree(m);
+}
+
+void dyn_memo_forget(DynGuardProgram *p) {
+    if (p->memo != NULL)
+        p->memo->valid = false;
+}
+
+size_t dyn_memo_bytes(const DynGuardProgram *p) {
+    const DynMemo *m = p->memo;
+    const DynCapture *c = p->capture;
+    if (m == NULL)
+        return 0;
+    return sizeof(*m) + dyn_vec_bytes(&m->roots) + dyn_vec_bytes(&m->facts) + dyn_vec_bytes(&m->sizes) +
+           dyn_vec_bytes(&m->owned) + c->sources.v.n * sizeof(*m->src) + c->syms.v.n * sizeof(*m->sym);
+}
+
+/* ---- making the facts, behind a check that succeeded */
+
+typedef struct Maker {
+    DynGuardProgram *p;
+    DynMemo *m;
+    PyObject *const *src; /* as the check found them */
+    bool failed;
+} Maker;
+
+static bool is_same_fact(const Fact *x, const Fact *y) {
+    bool by_id = x->kind == FACT_LOAD || x->kind == FACT_GUARD || x->kind == FACT_LAYOUT;
+    return x->kind == y->kind && x->a == y->a && x->b == y->b && (!by_id || x->id == y->id);
+}
+
+static void add(Maker *k, Fact f) {
+    DynMemo *m = k->m;
+    uint64_t h = ((uint64_t)(uintptr_t)f.a ^ (uint64_t)(uintptr_t)f.b << 1 ^ f.kind) * 0x9E3779B97F4A7C15u;
+    uint32_t at = (uint32_t)(h >> 40) & (m->size - 1);
+    for (; m->table[at] != 0; at = (at + 1) & (m->size - 1))
+        if (is_same_fact(&m->facts.at[m->table[at] - 1], &f))
+            return;
+    if (m->facts.n + 1 >= m->size || dyn_vec_push(&m->facts, f) < 0)
+        k->failed = true;
+    else
+        m->table[at] = m->facts.n;
+}
+
+static void type_of(Maker *k, PyObject *o) {
+    if (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) /* others' instances can't be given another class */
+        add(k, (Fact){.kind = FACT_TYPE, .a = o, .b = Py_TYPE(o)});
+}
+
+static void token_of(Maker *k, PyObject *dict) {
+    Fact f = {.kind = FACT_TOKEN, .a = dict};
+    if (!PyDict_Check(dict)) {
+        k->failed = true;
+        return;
+    }
+    dyn_dict_token_get(dict, &f.token);
+    k->failed = k->failed || !dyn_dict_token_same(dict, &f.token);
+    add(k, f);
+}
+
+/* Which dict an object has, and what is in it. */
+static void own_dict(Maker *k, PyObject *o) {
+    PyObject **slot = _PyObject_GetDictPtr(o);
+    type_of(k, o);
+    if (slot == NULL)
+        return;
+    add(k, (Fact){.kind = FACT_DICT, .a = slot, .b = *slot});
+    if (*slot != NULL)
+        token_of(k, *slot);
+}
+
+static void class_of(Maker *k, PyTypeObject *type, PyObject *key) {
+    dyn_cpy_lookup_special(type, key); /* gives it a number where it has none */
+    k->failed = k->failed || type->tp_version_tag == 0;
+    add(k, (Fact){.kind = FACT_CLASS, .a = type, .token = {.value = type->tp_version_tag}});
+}
+
+static void loaded(Maker *k, uint32_t id, PyObject *base, PyObject *value) {
+    add(k, (Fact){.kind = FACT_LOAD, .id = id, .a = base, .b = value});
+}
+
+/* Is the attribute's value one that the instance or its class has, so that it is alive without the reference that was given. */
+static void attribute(Maker *k, uint32_t id, PyObject *base, PyObject *value) {
+    const DynSource *s = &k->p->capture->sources.v.at[id];
+    PyTypeObject *type = Py_TYPE(base);
+    bool instance = type->tp_getattro == PyObject_GenericGetAttr || dyn_source_adds_getattr(type);
+    PyObject *descr = dyn_cpy_lookup_special(type, s->key), **slot = _PyObject_GetDictPtr(base);
+    PyObject *own = slot != NULL && *slot != NULL ? dyn_cpy_dict_item(*slot, s->key, s->hash) : NULL;
+    bool slot_of = descr != NULL && Py_TYPE(descr) == &PyMemberDescr_Type,
+         data = descr != NULL && Py_TYPE(descr)->tp_descr_set != NULL;
+    if (!instance || PyModule_Check(base) || PyType_Check(base) || (data && !slot_of)) {
+        k->failed = true;
+        return;
+    }
+    type_of(k, base);
+    class_of(k, type, s->key);
+    if (slot_of) {
+        loaded(k, id, base, value);
+        return;
+    }
+    own_dict(k, base);
+    k->m->src[id] = value == own || value == descr ? value : NULL;
+}
+
+static void source(Maker *k, uint32_t id) {
+    const DynSource *s = &k->p->capture->sources.v.at[id];
+    PyObject *value = k->src[id], *base = s->base == DYN_NONE ? NULL : k->src[s->base];
+    k->m->src[id] = value;
+    if (value == NULL)
+        return;
+    switch ((DynSourceKind)s->kind) {
+    case DYN_SRC_LOCAL: type_of(k, value); break;
+    case DYN_SRC_OWN: own_dict(k, base); break;
+    case DYN_SRC_KEY: token_of(k, base); break;
+    case DYN_SRC_ATTR: attribute(k, id, base, value); break;
+    case DYN_SRC_ITEM:
+        if (!PyTuple_Check(base))
+            loaded(k, id, base, value);
+        break;
+    case DYN_SRC_FUNC:
+    case DYN_SRC_SELF: break; /* parts of a method, which never change */
+    default: loaded(k, id, base, value);
+    }
+}
+
+/* The sizes and strides of an array or tensor, all of them, at the end of `sizes`. */
+static bool push_layout(DynMemo *m, PyObject *o) {
+    DynArrayView v;
+    if (!dyn_array_view(o, &v))
+        return false;
+    for (int i = 0; i < v.ndim; i++)
+        if (dyn_vec_push(&m->sizes, (int64_t)v.dims[i]) < 0 || dyn_vec_push(&m->sizes, (int64_t)v.strides[i]) < 0)
+            return false;
+    return true;
+}
+
+static bool is_unchanging(PyObject *o) {
+    return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o) ||
+           PyBytes_CheckExact(o) || PyTuple_CheckExact(o) || PyComplex_CheckExact(o) || PySlice_Check(o);
+}
+
+static void absent(Maker *k, const DynSource *s) {
+    PyObject *base = k->src[s->base];
+    if (base == NULL) {
+        k->failed = true;
+    } else if (s->kind == DYN_SRC_KEY) {
+        token_of(k, base);
+    } else if (s->kind == DYN_SRC_OWN || s->kind == DYN_SRC_ATTR) {
+        own_dict(k, base);
+        if (s->kind == DYN_SRC_ATTR)
+            class_of(k, Py_TYPE(base), s->key);
+        k->failed = k->failed || PyModule_Check(base) || PyType_Check(base);
+    } else {
+        k->failed = true;
+    }
+}
+
+static void guard(Maker *k, uint32_t at) {
+    const DynGuard *g = &k->p->capture->guards.at[at];
+    if (g->kind == DYN_GUARD_SYM)
+        return;
+    const DynSource *s = &k->p->capture->sources.v.at[g->source];
+    PyObject *o = k->src[g->source];
+    PyObject *o2 = !dyn_guard_has_two(g)              ? o
+                   : k->p->settled_source[g->source2] ? k->src[g->source2]
+                                                      : k->p->capture->sources.v.at[g->source2].obj;
+    bool again = true;
+    switch ((DynGuardKind)g->kind) {
+    case DYN_GUARD_MISSING: absent(k, s); return;
+    case DYN_GUARD_TYPE: type_of(k, o); return;
+    case DYN_GUARD_ID:
+    case DYN_GUARD_PRESENT:
+    case DYN_GUARD_SAME:
+    case DYN_GUARD_DIFFERENT:
+    case DYN_GUARD_BUILTIN: return;
+    case DYN_GUARD_EQ: again = !is_unchanging(o); break;
+    case DYN_GUARD_LEN: again = !PyTuple_Check(o); break;
+    case DYN_GUARD_KEYS: /* the order of an OrderedDict can change without its dict */
+        again = !PyDict_Check(o) || (PyODict_Check(o) && PyDict_GET_SIZE(o) > 1);
+        if (!again) {
+            token_of(k, o);
+            own_dict(k, o); /* methods of its own */
+        }
+        break;
+    case DYN_GUARD_ARRAY:
+    case DYN_GUARD_TENSOR:
+        add(k, (Fact){.kind = FACT_LAYOUT, .id = at, .a = o, .b = (void *)(uintptr_t)k->m->sizes.n});
+        k->failed = k->failed || !push_layout(k->m, o);
+        return;
+    default: break;
+    }
+    if (again)
+        add(k, (Fact){.kind = FACT_GUARD, .id = at, .a = o, .b = o2});
+}
+
+/* Attributes that are read again from the program's result have to be alive: env gets references of its own. */
+static void own_attributes(Maker *k) {
+    for (uint32_t i = 0; i < k->p->attrs.n; i++) {
+        uint32_t id = k->p->attrs.at[i];
+        if (k->p->settled_source[id] && k->m->src[id] != NULL && dyn_vec_push(&k->m->owned, id) < 0)
+            k->failed = true;
+        k->failed = k->failed || (k->p->settled_source[id] && k->m->src[id] == NULL && k->p->wanted[id]);
+    }
+}
+
+static void make(DynGuardProgram *p, PyObject *const *src, const DynScalar *sym) {
+    const DynCapture *c = p->capture;
+    DynMemo *m = p->memo;
+    Maker k = {.p = p, .m = m, .src = src};
+    m->facts.n = m->sizes.n = m->owned.n = 0;
+    for (m->size = 64; m->size < 4 * (c->sources.v.n + c->guards.n); m->size *= 2) {
+    }
+    m->table = PyMem_RawCalloc(m->size, sizeof(*m->table));
+    k.failed = m->table == NULL;
+    for (uint32_t i = 0; i < c->sources.v.n && !k.failed; i++)
+        if (p->settled_source[i])
+            source(&k, i);
+    for (uint32_t i = 0; i < c->guards.n && !k.failed; i++)
+        if (p->settled_guard[i])
+            guard(&k, i);
+    if (!k.failed)
+        own_attributes(&k);
+    PyMem_RawFree(m->table);
+    m->table = NULL;
+    memcpy(m->sym, sym, c->syms.v.n * sizeof(*sym));
+    m->valid = !k.failed;
+    m->failures = k.failed ? MOST_FAILURES : m->failures; /* it will not be otherwise next time */
+}
+
+void dyn_memo_note(DynGuardProgram *p, PyObject *const *locals, const DynEnv *env) {
+    DynMemo *m = p->memo;
+    if (m->failures >= MOST_FAILURES)
+        return;
+    bool same = true;
+    for (uint32_t i = 0; i < m->roots.n; i++) {
+        same = same && m->roots.at[i].object == locals[m->roots.at[i].local];
+        m->roots.at[i].object = locals[m->roots.at[i].local];
+    }
+    m->same = same ? m->same + 1 : 0;
+    if (m->same > 0)
+        make(p, env->src, env->sym);
+}
+
+/* ---- asking whether they hold */
+
+/* Sizes and strides of last time are a layout that the guard held for. */
+static bool array_stands(const DynGuard *g, PyObject *o, const int64_t *sizes) {
+    bool same = dyn_guard_array(g, o);
+    PyArrayObject *a = (PyArrayObject *)o;
+    for (int i = 0, n = (int)(g->number >> 8 & 255); same && i < n; i++)
+        same = PyArray_DIM(a, i) == sizes[2 * i] && PyArray_STRIDE(a, i) == sizes[2 * i + 1];
+    return same;
+}
+
+static bool tensor_stands(const DynGuard *g, PyObject *o, DynArrayView *v, const int64_t *sizes) {
+    bool same = dyn_guard_tensor(g, o, v);
+    for (int i = 0; same && i < v->ndim; i++)
+        same = v->dims[i] == sizes[2 * i] && v->strides[i] == sizes[2 * i + 1];
+    return same;
+}
+
+static bool layout_holds(DynGuardProgram *p, const Fact *f) {
+    const DynGuard *g = &p->capture->guards.at[f->id];
+    const int64_t *sizes = p->memo->sizes.at + (uintptr_t)f->b;
+    return g->kind == DYN_GUARD_TENSOR ? tensor_stands(g, f->a, &p->views[g->source], sizes) : array_stands(g, f->a, sizes);
+}
+
+static bool load_holds(DynGuardProgram *p, const Fact *f, PyObject *func) {
+    PyObject *o = NULL;
+    bool same = dyn_source_read(&p->capture->sources.v.at[f->id], f->a, func, NULL, &o) == DYN_READ_FOUND && o == f->b;
+    Py_XDECREF(o);
+    return same;
+}
+
+static bool holds(DynGuardProgram *p, PyObject *func, PyObject *const *locals) {
+    const DynMemo *m = p->memo;
+    for (uint32_t i = 0; i < m->roots.n; i++)
+        if (locals[m->roots.at[i].local] != m->roots.at[i].object)
+            return false;
+    for (const Fact *f = m->facts.at, *end = f + m->facts.n; f < end; f++) {
+        bool ok = false;
+        switch ((FactKind)f->kind) {
+        case FACT_TYPE: ok = (void *)Py_TYPE((PyObject *)f->a) == f->b; break;
+        case FACT_DICT: ok = *(PyObject **)f->a == (PyObject *)f->b; break;
+        case FACT_TOKEN: ok = dyn_dict_token_same(f->a, &f->token); break;
+        case FACT_CLASS: ok = ((PyTypeObject *)f->a)->tp_version_tag == f->token.value; break;
+        case FACT_LOAD: ok = load_holds(p, f, func); break;
+        case FACT_GUARD: ok = dyn_guard_holds(&p->capture->guards.at[f->id], f->a, f->b); break;
+        case FACT_LAYOUT: ok = layout_holds(p, f); break;
+        }
+        if (DYN_UNLIKELY(!ok))
+            return false;
+    }
+    return true;
+}
+
+bool dyn_memo_holds(DynGuardProgram *p, PyObject *func, PyObject *const *locals, DynEnv *env) {
+    DynMemo *m = p->memo;
+    if (!m->valid)
+        return false;
+    if (!holds(p, func, locals)) {
+        m->valid = false;
+        m->failures++;
+        m->same = 0;
+        return false;
+    }
+    memcpy(env->src, m->src, p->capture->sources.v.n * sizeof(*m->src));
+    memcpy(env->sym, m->sym, p->capture->syms.v.n * sizeof(*m->sym));
+    for (uint32_t i = 0; i < m->owned.n; i++)
+        Py_INCREF(env->src[m->owned.at[i]]);
+    return true;
+}

@@ -1,0 +1,201 @@
+/* capture.h: what one recording hands to the pipeline: a graph, guards, and recipes for the Python values around it.
+ *
+ * Made by the recorder (record.c), read by evalframe/compile.c, freed by it. Everything is in one arena but the Python
+ * references, which dyn_capture_free drops. */
+#ifndef DYN_CAPTURE_H
+#define DYN_CAPTURE_H
+#include "ir/frame.h"
+#include "ir/graph.h"
+
+/* Guards as data. GUARD(kind, operands). All evaluated without running Python code. */
+#define DYN_GUARD_KINDS(GUARD)                                                                                                \
+    GUARD(TYPE)      /* type(source) is obj */                                                                                \
+    GUARD(ID)        /* source is obj */                                                                                      \
+    GUARD(EQ)        /* exact type and value of obj: numbers (floats by bits), str, bytes, None, slices, tuples of these */   \
+    GUARD(ARRAY)     /* source is exactly ndarray, aligned, native order: number = dtype | ndim << 8 | DYN_ARRAY_*; layout */ \
+    GUARD(TENSOR)    /* source is exactly of obj, one of torch's types: number = dtype | ndim << 8 | DYN_TENSOR_*; layout */  \
+    GUARD(TORCH)     /* torch's state (torch.h) is number */                                                                  \
+    GUARD(SYM)       /* symbol (a bool) is true */                                                                            \
+    GUARD(LEN)       /* source is a tuple, list, dict or deque (type guarded before) of length number */                      \
+    GUARD(KEYS)      /* source is a dict or set whose keys in order are the tuple obj */                                      \
+    GUARD(MISSING)   /* nothing is found at source (a key that globals don't have, an attribute that isn't there) */          \
+    GUARD(PRESENT)   /* something is found at source, whatever it is */                                                       \
+    GUARD(SAME)      /* source is source2 (the same object) */                                                                \
+    GUARD(DIFFERENT) /* source is not source2 */                                                                              \
+    GUARD(DISJOINT)  /* arrays source and source2 share no byte */                                                            \
+    GUARD(CODE)      /* source is a Python function whose __code__ is obj */                                                  \
+    GUARD(BUILTIN)   /* source is a builtin method, bound: of the method descriptor obj */                                    \
+    GUARD(GLOBALS)   /* source is a Python function whose globals are obj, and whose builtins are source2 */                  \
+    GUARD(DEFAULTS)  /* source is a Python function with number positional defaults */                                        \
+    GUARD(MEMBER)    /* source is a set which has obj (a key that runs no code) or, number 0, has it not */                   \
+    GUARD(MAXLEN)    /* source is a deque with this maxlen: obj, an int or None */                                            \
+    GUARD(CLASS)     /* source is a class that nobody changed, nor its bases: its version tag is number */
+/* Of an ARRAY guard: it is written, so it is writeable, and writing it doesn't warn; it is asked for its flags, which doesn't. */
+#define DYN_ARRAY_WRITTEN (1 << 16)
+#define DYN_ARRAY_ASKED (1 << 17)
+#define DYN_TENSOR_GRAD (1 << 16) /* of a TENSOR guard: it requires gradients */
+typedef enum DynGuardKind {
+#define GUARD(k) DYN_GUARD_##k,
+    DYN_GUARD_KINDS(GUARD)
+#undef GUARD
+} DynGuardKind;
+typedef struct DynGuard {
+    uint8_t kind;
+    uint32_t source, source2; /* SYM: source is the symbol's id */
+    int64_t number;
+    PyObject *obj; /* strong */
+    bool lasting;  /* SYM: shadows rest on it for good; else only what was recorded since does */
+    DynLayout layout;
+    uint32_t place; /* DynGraph.places: the source line that made it needed */
+} DynGuard;
+
+/* Recipes: how to make a Python value after the graph ran. Items are indices of earlier recipes. One recipe makes one object in
+ * one rebuild, so that identity and aliasing hold. */
+#define DYN_RECIPE_KINDS(RECIPE)                                                                                           \
+    RECIPE(SOURCE)     /* id: source */                                                                                    \
+    RECIPE(CONST)      /* obj */                                                                                           \
+    RECIPE(OUTPUT)     /* id: position in graph.outputs */                                                                 \
+    RECIPE(SYM)        /* id: symbol: a Python int, float or bool */                                                       \
+    RECIPE(TUPLE)      /* items */                                                                                         \
+    RECIPE(LIST)       /* items */                                                                                         \
+    RECIPE(DICT)       /* items: key, value, key, value… */                                                              \
+    RECIPE(SET)        /* items */                                                                                         \
+    RECIPE(SLICE)      /* 3 items */                                                                                       \
+    RECIPE(METHOD)     /* items: function, self */                                                                         \
+    RECIPE(ITER)       /* items: the container (tuple, list); id: how many were taken. obj: reversed; id: its position */  \
+    RECIPE(RANGE)      /* 3 items */                                                                                       \
+    RECIPE(RANGE_ITER) /* 3 items: start of what is left, stop, step */                                                    \
+    RECIPE(NAMED)      /* items: a tuple; obj: the tuple subclass to make of it by its _make */                            \
+    RECIPE(MAPPING)    /* items: a defaultdict's factory or NULL, a dict with the content; obj: the dict subclass */       \
+    RECIPE(COMPLEX)    /* items: the parts, as floats */                                                                   \
+    RECIPE(ATTR)       /* items: an object; obj: the name of its attribute */                                              \
+    RECIPE(CALL)       /* items: arguments; obj: what to call: zip, enumerate …; id: how many items of it were taken */  \
+    RECIPE(FUNCTION)   /* items: globals, closure, defaults, keyword defaults, annotations (NULL: none); obj: its code */  \
+    RECIPE(GENERATOR)  /* items: function, slots, stack; id: the code unit where it goes on; or DYN_NONE: at its end */    \
+    RECIPE(CELL)       /* items: content, or none: a new cell */                                                           \
+    RECIPE(OBJECT)     /* items: name, value, name, value… (str); obj: the class, made by object.__new__ */              \
+    RECIPE(INSTANCE)   /* items: a dict, name, value, name … (str); obj: a subclass of dict or OrderedDict, filled so */ \
+    RECIPE(RESULT)     /* what a CALL gives that is performed along with it: id: its row */                                \
+    RECIPE(FROZENSET)  /* items */                                                                                         \
+    RECIPE(INNER)      /* what an outer frame calls at its instruction: goes on in an inlined function. obj: the resume    \
+                          code, in an entry its door; items: slots and stack; id: 1: and what inner.c calls `more` */      \
+    RECIPE(NULL)       /* an empty slot (unbound local, NULL on the stack) */
+typedef enum DynRecipeKind {
+#define RECIPE(k) DYN_RC_##k,
+    DYN_RECIPE_KINDS(RECIPE)
+#undef RECIPE
+} DynRecipeKind;
+typedef struct DynRecipe {
+    uint8_t kind;
+    uint32_t id;
+    PyObject *obj; /* strong */
+    uint32_t n;
+    uint32_t *items;
+} DynRecipe;
+
+/* What a segment did to objects that outlive the call. Performed again, in this order, when the graph ran and the values were
+ * rebuilt: nobody can look in between. Items are recipes. */
+#define DYN_EFFECT_KINDS(EFFECT)                                                      \
+    EFFECT(SETATTR) /* items: object, value; obj: name */                             \
+    EFFECT(DELATTR) /* items: object; obj: name */                                    \
+    EFFECT(SETITEM) /* items: container, key, value */                                \
+    EFFECT(DELITEM) /* items: container, key */                                       \
+    EFFECT(SETCELL) /* items: cell, value or none */                                  \
+    EFFECT(HANDLED) /* items: the exception that is handled from there on, or None */ \
+    EFFECT(CALL)    /* items: arguments of obj, a builtin's method: self.append … */
+typedef enum DynEffectKind {
+#define EFFECT(k) DYN_FX_##k,
+    DYN_EFFECT_KINDS(EFFECT)
+#undef EFFECT
+} DynEffectKind;
+typedef struct DynEffect {
+    uint8_t kind;
+    PyObject *obj; /* strong */
+    uint32_t n;
+    uint32_t *items;
+    uint32_t row; /* CALL: RESULT recipes that have this id are what it gives */
+} DynEffect;
+typedef struct DynEffects { /* rows of DynCapture.effects */
+    uint32_t first, n;
+} DynEffects;
+
+/* A frame as it has to be rebuilt: slots (locals, cells, free variables) then stack, each a recipe. */
+typedef struct DynFrameState {
+    PyObject *code; /* strong */
+    uint32_t func;  /* recipe of the function object; DYN_NONE for the outermost: the called function */
+    uint32_t at;    /* code unit of the instruction to run next (its start, with prefixes) */
+    uint32_t nslots, nstack;
+    uint32_t *recipes; /* nslots + nstack */
+} DynFrameState;
+typedef struct DynSnapshot {
+    uint32_t nframes; /* outermost first; an outer frame stands at its CALL with callable and arguments on its stack */
+    DynFrameState *frames;
+    uint32_t nrecipes;  /* recipes that there were before its own */
+    DynEffects effects; /* what was done before it */
+    uint32_t
+        nnodes; /* nodes of the graph that were recorded before it; recipes of OUTPUT kind use node ids here, not positions */
+} DynSnapshot;
+
+typedef enum DynEnd {
+    DYN_END_RETURN, /* the whole rest of the function: `result` */
+    DYN_END_BREAK,  /* `before` at the breaking instruction; then `resume` carries on */
+    DYN_END_LEAVE,  /* `before`: the frame is rebuilt there and CPython goes on to the end */
+    DYN_END_PASS    /* CPython runs it all, and behind it `resume` carries on; of `before` there are code and nslots alone */
+} DynEnd;
+typedef struct DynCapture {
+    DynArena arena;
+    PyObject *code; /* strong: the code object the entry belongs to (a function's own, or a resume code) */
+    PyObject *func; /* strong or NULL: the function that was recorded */
+    DynSources sources;
+    DynSyms syms;
+    DynGraph graph;
+    DYN_VEC(DynGuard) guards;
+    DYN_VEC(DynRecipe) recipes;
+    DYN_VEC(DynSnapshot) snapshots;
+    DYN_VEC(DynEffect) effects;
+    bool guesses;         /* the truth of data that sizes alone decide is checked in the graph, not guarded */
+    bool quiet;           /* a part of the graph stood in np.errstate(…="ignore"): no array that came in may be written */
+    bool writes;          /* the graph writes into an array that came in */
+    uint8_t end;          /* DynEnd */
+    DynEffects done;      /* what was done up to the end, whichever it is */
+    uint32_t result;      /* RETURN: recipe */
+    DynFrameState before; /* BREAK, LEAVE */
+    bool ways[DYN_WAYS];  /* BREAK: the ways on that there are, in the coordinates of before.code: */
+    DynFrameShape after[DYN_WAYS];
+    DynReason reason; /* why it ended at a BREAK or LEAVE */
+    DynPlace end_place;
+    uint32_t ninstrs; /* instructions recorded */
+    int64_t record_ns, eager_ns;
+    PyObject *examples; /* strong or NULL: a tuple of the arrays that came in, where a back end is to see them; cleared by it */
+} DynCapture;
+DYN_HIDDEN DynCapture *dyn_capture_new(PyObject *code, const char *name);
+DYN_HIDDEN void dyn_capture_free(DynCapture *c);
+DYN_HIDDEN void dyn_capture_trim(DynCapture *c);          /* nothing more is added: room that it doesn't need is given back */
+DYN_HIDDEN size_t dyn_capture_bytes(const DynCapture *c); /* that it holds, without what others hold too */
+/* Calls `visit` with each place of a reference that the capture counts (or its graph, or its sources), but those that are NULL;
+ * ends with what that returns, if it isn't 0. */
+typedef int DynVisitSlot(PyObject **slot, void *arg);
+DYN_HIDDEN int dyn_capture_slots(DynCapture *c, DynVisitSlot *visit, void *arg);
+DYN_HIDDEN uint32_t dyn_capture_recipe(DynCapture *c, DynRecipeKind kind, uint32_t id, PyObject *obj, uint32_t n,
+                                       const uint32_t *items);
+static inline uint32_t dyn_capture_constant(DynCapture *c, PyObject *obj) {
+    return dyn_capture_recipe(c, DYN_RC_CONST, 0, obj, 0, NULL);
+}
+DYN_HIDDEN int dyn_capture_effect(DynCapture *c, DynEffectKind kind, PyObject *obj, uint32_t n, const uint32_t *items);
+/* Duplicates are dropped; takes its own reference. -1: no memory, or too many: each is looked for among all, and looked at by
+ * each call. */
+#define DYN_MAX_GUARDS 10000
+DYN_HIDDEN int dyn_capture_guard(DynCapture *c, const DynGuard *g);
+/* A part of a recording is taken back: recipes, or snapshots and their recipes, or the SYM guards that don't last, from n on. */
+DYN_HIDDEN void dyn_capture_forget_recipes(DynCapture *c, uint32_t n);
+DYN_HIDDEN void dyn_capture_forget_snapshots(DynCapture *c, uint32_t n);
+DYN_HIDDEN void dyn_capture_forget_guards(DynCapture *c, uint32_t n);
+/* … or the EQ and ID guards: what comes before a break doesn't rest on which values the breaking instruction looked at. */
+DYN_HIDDEN void dyn_capture_forget_values(DynCapture *c, uint32_t n);
+/* graph_data.c: graph, symbols, calls and what is returned as plain Python data: new reference, NULL with an exception. */
+DYN_HIDDEN PyObject *dyn_capture_data(const DynCapture *c);
+DYN_HIDDEN int dyn_capture_verify(const DynCapture *c, DynStr *error);
+DYN_HIDDEN void dyn_capture_print(const DynCapture *c, DynStr *out);
+DYN_HIDDEN void dyn_guard_print(const DynCapture *c, const DynGuard *g,
+                                DynStr *out); /* as a Python expression: x.dtype == float64 and x.ndim == 2 */
+#endif

@@ -1,0 +1,259 @@
+/* capture_print.c: guards and captures as text, for the guards and graph logs, fast.entries and debug folders. Reads only; runs
+ * repr of plain types alone (dyn_object_print). */
+#include "base/torch.h"
+#include "ir/capture.h"
+
+/* ---- guards */
+
+static void print_dtype(DynDtype dt, DynStr *out) {
+    PyArray_Descr *descr = PyArray_DescrFromType(dyn_dtypes[dt].npy);
+    if (descr != NULL)
+        dyn_object_print((PyObject *)descr->typeobj, out);
+    Py_XDECREF((PyObject *)descr);
+}
+
+static void print_axes(const DynGuard *g, int ndim, DynStr *out) {
+    if (g->layout.kind != DYN_LAYOUT_STRIDED || ndim < 2)
+        return;
+    dyn_str_puts(out, " and axes by stride are ");
+    for (int i = 0; i < ndim; i++)
+        dyn_str_printf(out, "%s%d", i == 0 ? "(" : ", ", g->layout.perm[i]);
+    dyn_str_putc(out, ')');
+}
+
+static void print_array_guard(const DynCapture *c, const DynGuard *g, DynStr *out) {
+    int ndim = (int)(g->number >> 8 & 255);
+    dyn_source_print(&c->sources, g->source, out);
+    dyn_str_puts(out, ".dtype == ");
+    print_dtype((DynDtype)(g->number & 255), out);
+    dyn_str_puts(out, " and ");
+    dyn_source_print(&c->sources, g->source, out);
+    dyn_str_printf(out, ".ndim == %d", ndim);
+    if (g->number & DYN_ARRAY_WRITTEN) {
+        dyn_str_puts(out, " and ");
+        dyn_source_print(&c->sources, g->source, out);
+        dyn_str_puts(out, ".flags.writeable");
+    }
+    dyn_str_puts(out, " and ");
+    if (g->layout.kind == DYN_LAYOUT_STRIDED)
+        dyn_str_puts(out, "not ");
+    dyn_source_print(&c->sources, g->source, out);
+    dyn_str_puts(out, ".flags.c_contiguous");
+    print_axes(g, ndim, out);
+}
+
+static void print_tensor_guard(const DynCapture *c, const DynGuard *g, DynStr *out) {
+    int ndim = (int)(g->number >> 8 & 255);
+    dyn_str_puts(out, "type(");
+    dyn_source_print(&c->sources, g->source, out);
+    dyn_str_puts(out, ") is ");
+    dyn_object_print(g->obj, out);
+    dyn_str_puts(out, " and ");
+    dyn_source_print(&c->sources, g->source, out);
+    dyn_str_puts(out, ".dtype is ");
+    dyn_object_print(dyn_torch_dtype_object((DynDtype)(g->number & 255)), out);
+    dyn_str_puts(out, " and ");
+    dyn_source_print(&c->sources, g->source, out);
+    dyn_str_printf(out, ".ndim == %d and ", ndim);
+    dyn_source_print(&c->sources, g->source, out);
+    dyn_str_printf(out, ".requires_grad is %s and ", g->number & DYN_TENSOR_GRAD ? "True" : "False");
+    dyn_str_puts(out, g->layout.kind == DYN_LAYOUT_STRIDED ? "not " : "");
+    dyn_source_print(&c->sources, g->source, out);
+    dyn_str_puts(out, ".is_contiguous()");
+    print_axes(g, ndim, out);
+}
+
+/* Of a MISSING or a PRESENT guard. */
+static void print_existence(const DynCapture *c, const DynGuard *g, DynStr *out) {
+    const DynSource *s = &c->sources.v.at[g->source];
+    bool missing = g->kind == DYN_GUARD_MISSING;
+    switch (s->kind) {
+    case DYN_SRC_ATTR:
+        dyn_str_puts(out, missing ? "not hasattr(" : "hasattr(");
+        dyn_source_print(&c->sources, s->base, out);
+        dyn_str_puts(out, ", ");
+        dyn_object_print(s->key, out);
+        dyn_str_putc(out, ')');
+        break;
+    case DYN_SRC_DICT:
+        dyn_object_print(s->key, out);
+        dyn_str_puts(out, missing ? " is not defined" : " is defined");
+        break;
+    case DYN_SRC_OWN:
+    case DYN_SRC_KEY:
+        dyn_object_print(s->key, out);
+        dyn_str_puts(out, missing ? " not in " : " in ");
+        dyn_source_print(&c->sources, s->base, out);
+        dyn_str_puts(out, s->kind == DYN_SRC_OWN ? ".__dict__" : "");
+        break;
+    default: dyn_source_print(&c->sources, g->source, out); dyn_str_puts(out, missing ? " is not bound" : " is bound");
+    }
+}
+
+/* prefix source infix object suffix */
+static void print_around(const DynCapture *c, const DynGuard *g, const char *prefix, const char *infix, DynStr *out) {
+    dyn_str_puts(out, prefix);
+    dyn_source_print(&c->sources, g->source, out);
+    dyn_str_puts(out, infix);
+}
+
+void dyn_guard_print(const DynCapture *c, const DynGuard *g, DynStr *out) {
+    switch ((DynGuardKind)g->kind) {
+    case DYN_GUARD_TYPE:
+        print_around(c, g, "type(", ") is ", out);
+        dyn_object_print(g->obj, out);
+        break;
+    case DYN_GUARD_ID:
+        print_around(c, g, "", " is ", out);
+        dyn_object_print(g->obj, out);
+        break;
+    case DYN_GUARD_EQ:
+        print_around(c, g, "", g->obj == Py_None || PyBool_Check(g->obj) ? " is " : " == ", out);
+        dyn_object_print(g->obj, out);
+        break;
+    case DYN_GUARD_ARRAY: print_array_guard(c, g, out); break;
+    case DYN_GUARD_TENSOR: print_tensor_guard(c, g, out); break;
+    case DYN_GUARD_TORCH:
+        dyn_str_printf(
+            out, "torch.is_grad_enabled() is %s and torch.is_inference_mode_enabled() is %s and torch.get_default_dtype() is ",
+            g->number & DYN_TORCH_GRAD ? "True" : "False", g->number & DYN_TORCH_INFERENCE ? "True" : "False");
+        dyn_object_print(dyn_torch_dtype_object(DYN_TORCH_DEFAULT(g->number)), out);
+        break;
+    case DYN_GUARD_SYM: dyn_sym_print(&c->syms, &c->sources, g->source, out); break;
+    case DYN_GUARD_LEN:
+        print_around(c, g, "len(", ") == ", out);
+        dyn_str_printf(out, "%lld", (long long)g->number);
+        break;
+    case DYN_GUARD_KEYS:
+        print_around(c, g, "tuple(", ") == ", out);
+        dyn_object_print(g->obj, out);
+        break;
+    case DYN_GUARD_MISSING:
+    case DYN_GUARD_PRESENT: print_existence(c, g, out); break;
+    case DYN_GUARD_SAME:
+    case DYN_GUARD_DIFFERENT:
+        print_around(c, g, "", g->kind == DYN_GUARD_SAME ? " is " : " is not ", out);
+        dyn_source_print(&c->sources, g->source2, out);
+        break;
+    case DYN_GUARD_DISJOINT:
+        print_around(c, g, "not np.may_share_memory(", ", ", out);
+        dyn_source_print(&c->sources, g->source2, out);
+        dyn_str_putc(out, ')');
+        break;
+    case DYN_GUARD_CODE:
+        print_around(c, g, "", ".__code__ is ", out);
+        dyn_object_print(g->obj, out);
+        break;
+    case DYN_GUARD_BUILTIN:
+        print_around(c, g, "", " is of ", out);
+        dyn_object_print(g->obj, out);
+        break;
+    case DYN_GUARD_GLOBALS: {
+        PyObject *module = PyDict_GetItemString(g->obj, "__name__");
+        print_around(c, g, "", ".__globals__ is <globals of ", out);
+        dyn_str_puts(out, module != NULL && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : "a module");
+        dyn_str_putc(out, '>');
+        break;
+    }
+    case DYN_GUARD_DEFAULTS:
+        print_around(c, g, "len(", ".__defaults__)", out);
+        dyn_str_printf(out, " == %lld", (long long)g->number);
+        break;
+    case DYN_GUARD_MEMBER:
+        dyn_object_print(g->obj, out);
+        print_around(c, g, g->number ? " in " : " not in ", "", out);
+        break;
+    case DYN_GUARD_MAXLEN:
+        print_around(c, g, "", ".maxlen == ", out);
+        dyn_object_print(g->obj, out);
+        break;
+    case DYN_GUARD_CLASS: print_around(c, g, "", " is as it was", out); break;
+    }
+}
+
+/* ---- captures */
+
+static const char *const recipe_names[] = {
+#define RECIPE(k) #k,
+    DYN_RECIPE_KINDS(RECIPE)
+#undef RECIPE
+};
+static const char *const end_names[] = {"return", "break", "leave", "pass"};
+
+static void print_recipe(const DynCapture *c, uint32_t i, DynStr *out) {
+    const DynRecipe *r = &c->recipes.at[i];
+    dyn_str_printf(out, "  r%u = %s", (unsigned)i, recipe_names[r->kind]);
+    if (r->kind == DYN_RC_SOURCE) {
+        dyn_str_putc(out, ' ');
+        dyn_source_print(&c->sources, r->id, out);
+    } else if (r->kind == DYN_RC_SYM) {
+        dyn_str_putc(out, ' ');
+        dyn_sym_print(&c->syms, &c->sources, r->id, out);
+    } else if (r->kind == DYN_RC_OUTPUT || r->kind == DYN_RC_ITER) {
+        dyn_str_printf(out, " %u", (unsigned)r->id);
+    }
+    if (r->obj != NULL) {
+        dyn_str_putc(out, ' ');
+        dyn_object_print(r->obj, out);
+    }
+    for (uint32_t k = 0; k < r->n; k++)
+        dyn_str_printf(out, "%sr%u", k == 0 ? " (" : ", ", (unsigned)r->items[k]);
+    dyn_str_puts(out, r->n > 0 ? ")\n" : "\n");
+}
+
+static void print_frame(const DynFrameState *f, DynStr *out) {
+    dyn_str_puts(out, "  frame ");
+    if (f->code != NULL && PyCode_Check(f->code))
+        dyn_object_print(((PyCodeObject *)f->code)->co_name, out);
+    dyn_str_printf(out, " at %u:", (unsigned)f->at);
+    for (uint32_t i = 0; i < f->nslots + f->nstack; i++)
+        dyn_str_printf(out, "%s r%u", i == f->nslots ? " |" : "", (unsigned)f->recipes[i]);
+    dyn_str_putc(out, '\n');
+}
+
+static void print_effects(const DynCapture *c, DynEffects fx, DynStr *out) {
+    static const char *const names[] = {
+#define EFFECT(k) #k,
+        DYN_EFFECT_KINDS(EFFECT)
+#undef EFFECT
+    };
+    for (uint32_t i = fx.first; i < fx.first + fx.n; i++) {
+        const DynEffect *e = &c->effects.at[i];
+        dyn_str_printf(out, "  effect %s", names[e->kind]);
+        if (e->obj != NULL) {
+            dyn_str_putc(out, ' ');
+            dyn_object_print(e->obj, out);
+        }
+        for (uint32_t k = 0; k < e->n; k++)
+            dyn_str_printf(out, "%sr%u", k == 0 ? " (" : ", ", (unsigned)e->items[k]);
+        dyn_str_puts(out, ")\n");
+    }
+}
+
+void dyn_capture_print(const DynCapture *c, DynStr *out) {
+    dyn_graph_print(&c->graph, out);
+    dyn_str_puts(out, "guards:\n");
+    for (uint32_t i = 0; i < c->guards.n; i++) {
+        dyn_str_puts(out, "  ");
+        dyn_guard_print(c, &c->guards.at[i], out);
+        dyn_str_putc(out, '\n');
+    }
+    dyn_str_puts(out, "recipes:\n");
+    for (uint32_t i = 0; i < c->recipes.n; i++)
+        print_recipe(c, i, out);
+    for (uint32_t i = 0; i < c->snapshots.n; i++) {
+        dyn_str_printf(out, "snapshot %u after %u nodes:\n", (unsigned)i, (unsigned)c->snapshots.at[i].nnodes);
+        for (uint32_t f = 0; f < c->snapshots.at[i].nframes; f++)
+            print_frame(&c->snapshots.at[i].frames[f], out);
+        print_effects(c, c->snapshots.at[i].effects, out);
+    }
+    dyn_str_printf(out, "end: %s", end_names[c->end]);
+    if (c->end == DYN_END_RETURN)
+        dyn_str_printf(out, " r%u\n", (unsigned)c->result);
+    else {
+        dyn_str_printf(out, " (%s)\n", dyn_reason_code(c->reason));
+        if (c->end != DYN_END_PASS)
+            print_frame(&c->before, out);
+    }
+    print_effects(c, c->done, out);
+}

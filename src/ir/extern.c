@@ -1,0 +1,399 @@
+/* extern.c: makes the call of an EXTERN node and looks at what came out. Called by codegen/run/run.c and by the reference
+ * interpreter, with the GIL; the recorder (rec_numpy_extern.c) makes the rows. The graph owns the references in them. */
+#include "ir/extern.h"
+#include "base/cpy.h"
+#include "base/torch.h"
+
+void dyn_extern_drop(DynExtern *x) {
+    Py_CLEAR(x->callable);
+    Py_CLEAR(x->kwnames);
+    Py_CLEAR(x->globals);
+    Py_CLEAR(x->frame);
+    for (uint32_t i = 0; i < x->nargs; i++)
+        Py_CLEAR(x->args[i].obj);
+    for (uint32_t i = 0; i < x->nresults; i++)
+        Py_CLEAR(x->results[i].obj);
+    x->nargs = x->nresults = 0;
+}
+
+uint32_t dyn_graph_written(const DynGraph *g, uint32_t id) {
+    const DynNode *n = dyn_graph_node(g, id);
+    if (dyn_node_stores(n))
+        return n->storage;
+    int at = n->op == DYN_OP_EXTERN && n->extern_index < g->externs.n ? g->externs.at[n->extern_index].writes : -1;
+    return at < 0 ? DYN_NONE : dyn_graph_node(g, n->args[at].id)->storage;
+}
+
+/* ---- arguments */
+
+typedef struct Builder {
+    const DynForm *form; /* the next item */
+    const DynArg *arg;   /* the next operand */
+    DynExternValue value;
+    void *ctx;
+} Builder;
+
+static PyObject *build(Builder *b);
+
+static PyObject *build_function(Builder *b, PyObject *code) {
+    PyObject *part[4] = {NULL}, *f = NULL;
+    int n = 0;
+    while (n < 4 && (part[n] = build(b)) != NULL)
+        n++;
+    if (n == 4)
+        f = PyFunction_New(code, part[0]);
+    if (f != NULL && (PyFunction_SetClosure(f, part[1]) < 0 || PyFunction_SetDefaults(f, part[2]) < 0 ||
+                      PyFunction_SetKwDefaults(f, part[3]) < 0))
+        Py_CLEAR(f);
+    for (int i = 0; i < 4; i++)
+        Py_XDECREF(part[i]);
+    return f;
+}
+
+static PyObject *build(Builder *b) {
+    const DynForm *form = b->form++;
+    PyObject *o;
+    switch (form->kind) {
+    case DYN_F_NODE:
+    case DYN_F_NUMBER: return b->value(b->ctx, *b->arg++);
+    case DYN_F_CONST: return Py_NewRef(form->obj);
+    case DYN_F_ATTR: {
+        PyObject *of = build(b);
+        o = of == NULL ? NULL : PyObject_GetAttr(of, form->obj);
+        Py_XDECREF(of);
+        return o;
+    }
+    case DYN_F_CELL: {
+        PyObject *content = build(b);
+        o = content == NULL ? NULL : PyCell_New(content);
+        Py_XDECREF(content);
+        return o;
+    }
+    case DYN_F_FUNCTION: return build_function(b, form->obj);
+    case DYN_F_COMPLEX: {
+        PyObject *real = build(b), *imag = build(b);
+        o = real == NULL || imag == NULL ? NULL : PyComplex_FromDoubles(PyFloat_AsDouble(real), PyFloat_AsDouble(imag));
+        Py_XDECREF(real);
+        Py_XDECREF(imag);
+        return o;
+    }
+    case DYN_F_SLICE: {
+        PyObject *part[3] = {NULL, NULL, NULL};
+        for (int i = 0; i < 3 && (i == 0 || part[i - 1] != NULL); i++)
+            part[i] = build(b);
+        o = part[2] == NULL ? NULL : PySlice_New(part[0], part[1], part[2]);
+        for (int i = 0; i < 3; i++)
+            Py_XDECREF(part[i]);
+        return o;
+    }
+    default: {
+        bool list = form->kind == DYN_F_LIST;
+        o = list ? PyList_New(form->n) : PyTuple_New(form->n);
+        for (uint32_t i = 0; i < form->n && o != NULL; i++) {
+            PyObject *item = build(b);
+            if (item == NULL)
+                Py_CLEAR(o);
+            else if (list)
+                PyList_SET_ITEM(o, i, item);
+            else
+                PyTuple_SET_ITEM(o, i, item);
+        }
+        return o;
+    }
+    }
+}
+
+/* ---- the call
+ *
+ * Who warns, looks at its caller's file, line and module; so the call is made in a frame that has the name, file, globals and
+ * line of the function's own: that of a small function which calls on. */
+
+_Thread_local PyObject *dyn_extern_calling;
+
+/* A function that calls its first argument, with or without keywords. Borrowed, or NULL. */
+static PyObject *template(bool keywords) {
+    static PyObject *made[2];
+    if (made[keywords] == NULL) {
+        const char *text = keywords ? "lambda f, args, kwargs: f(*args, **kwargs)" : "lambda f, args: f(*args)";
+        PyObject *code = Py_CompileString(text, "dynoc", Py_eval_input), *globals = code == NULL ? NULL : PyDict_New();
+        made[keywords] = globals == NULL ? NULL : PyEval_EvalCode(code, globals, globals);
+        Py_XDECREF(code);
+        Py_XDECREF(globals);
+    }
+    return made[keywords];
+}
+
+static PyObject *make_frame(const DynGraph *g, const DynNode *n, const DynExtern *x) {
+    PyObject *from = template(x->kwnames != NULL), *code = NULL, *frame = NULL;
+    PyObject *caller = n->where < g->places.n ? g->places.at[n->where].code : NULL;
+    if (from == NULL || caller == NULL || x->globals == NULL)
+        return NULL;
+    PyCodeObject *c = (PyCodeObject *)caller;
+    PyObject *replace = PyObject_GetAttrString(PyFunction_GET_CODE(from), "replace"), *none = PyTuple_New(0);
+    PyObject *how = Py_BuildValue("{sOsOsOsi}", "co_name", c->co_name, "co_qualname", c->co_qualname, "co_filename",
+                                  c->co_filename, "co_firstlineno", (int)n->line);
+    if (replace != NULL && none != NULL && how != NULL)
+        code = PyObject_Call(replace, none, how);
+    if (code != NULL) {
+        dyn_code_set_word((PyCodeObject *)code, DYN_CODE_OWN);
+        frame = PyFunction_New(code, x->globals);
+    }
+    Py_XDECREF(replace);
+    Py_XDECREF(none);
+    Py_XDECREF(how);
+    Py_XDECREF(code);
+    return frame;
+}
+
+bool dyn_extern_is_compiled(DynExtern *x) {
+    if (x->compiled == 0) {
+        PyObject *f = Py_NewRef(x->callable), *inner = PyObject_GetAttrString(f, "_implementation"); /* of a dispatcher */
+        if (inner != NULL)
+            Py_SETREF(f, inner);
+        PyErr_Clear();
+        bool compiled = Py_TYPE(f) == &PyUFunc_Type || PyCFunction_CheckExact(f) ||
+                        (Py_TYPE(f) == &PyMethodDescr_Type &&
+                         (((PyDescrObject *)f)->d_type == &PyUFunc_Type ||
+                          (dyn_torch_tensor != NULL && PyType_IsSubtype(dyn_torch_tensor, ((PyDescrObject *)f)->d_type))));
+        x->compiled = compiled ? 1 : 2;
+        Py_DECREF(f);
+    }
+    return x->compiled == 1;
+}
+
+static PyObject *keyword_dict(PyObject *names, PyObject *args, Py_ssize_t npos) {
+    PyObject *d = PyDict_New();
+    for (Py_ssize_t i = 0; d != NULL && i < PyTuple_GET_SIZE(names); i++)
+        if (PyDict_SetItem(d, PyTuple_GET_ITEM(names, i), PyTuple_GET_ITEM(args, npos + i)) < 0)
+            Py_CLEAR(d);
+    return d;
+}
+
+static PyObject *call(const DynGraph *g, const DynNode *n, DynExtern *x, PyObject *args, bool silent) {
+    Py_ssize_t npos = PyTuple_GET_SIZE(args) - (x->kwnames == NULL ? 0 : PyTuple_GET_SIZE(x->kwnames));
+    if (silent)
+        return PyObject_Vectorcall(x->callable, &PyTuple_GET_ITEM(args, 0), (size_t)npos, x->kwnames);
+    if (x->frame == NULL && (x->frame = make_frame(g, n, x)) == NULL) {
+        if (PyErr_Occurred())
+            return NULL;
+        return PyObject_Vectorcall(x->callable, &PyTuple_GET_ITEM(args, 0), (size_t)npos, x->kwnames);
+    }
+    PyObject *positional = x->kwnames == NULL ? Py_NewRef(args) : PyTuple_GetSlice(args, 0, npos);
+    PyObject *keywords = x->kwnames == NULL ? NULL : keyword_dict(x->kwnames, args, npos), *result = NULL;
+    if (positional != NULL && (x->kwnames == NULL || keywords != NULL)) {
+        PyObject *stack[3] = {x->callable, positional, keywords}, *frame = Py_NewRef(x->frame);
+        dyn_extern_calling = frame;
+        result = PyObject_Vectorcall(frame, stack, keywords == NULL ? 2 : 3, NULL);
+        dyn_extern_calling = NULL;
+        Py_DECREF(frame);
+    }
+    Py_XDECREF(positional);
+    Py_XDECREF(keywords);
+    return result;
+}
+
+/* ---- memory */
+
+PyObject *dyn_extern_owner(PyObject *array) {
+    while (PyArray_Check(array) && PyArray_BASE((PyArrayObject *)array) != NULL)
+        array = PyArray_BASE((PyArrayObject *)array);
+    return array;
+}
+
+/* Where the elements of an array or tensor lie, whatever else it is. */
+static bool place_of(PyObject *o, DynArrayView *v) { return dyn_torch_is(o) ? dyn_torch_place(o, v) : dyn_array_view(o, v); }
+
+bool dyn_extern_overlap(PyObject *a, PyObject *b) {
+    DynArrayView v, w;
+    return place_of(a, &v) && place_of(b, &w) ? dyn_views_overlap(&v, &w) : a == b;
+}
+
+bool dyn_extern_one_memory(PyObject *a, PyObject *b) {
+    return dyn_torch_is(a) || dyn_torch_is(b) ? dyn_extern_overlap(a, b) : dyn_extern_owner(a) == dyn_extern_owner(b);
+}
+
+bool dyn_extern_shares(PyObject *result, PyObject *arg) {
+    if (PyTuple_Check(result) || PyList_Check(result)) {
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); i++)
+            if (dyn_extern_shares(PySequence_Fast_GET_ITEM(result, i), arg))
+                return true;
+        return false;
+    }
+    if (PyTuple_Check(arg) || PyList_Check(arg)) {
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); i++)
+            if (dyn_extern_shares(result, PySequence_Fast_GET_ITEM(arg, i)))
+                return true;
+        return false;
+    }
+    if (dyn_torch_is(result) || dyn_torch_is(arg))
+        return dyn_extern_overlap(result, arg);
+    return PyArray_Check(result) && PyArray_Check(arg) && PyArray_SIZE((PyArrayObject *)result) > 0 &&
+           dyn_extern_owner(result) == dyn_extern_owner(arg);
+}
+
+/* ---- results */
+
+typedef struct Reader {
+    const DynGraph *g;
+    const DynForm *form;
+    uint32_t first, node; /* the call's first array, and the next */
+    PyObject **arrays;
+    DynScalar *sym;
+    PyObject *args;
+} Reader;
+
+static bool read_array(Reader *r, PyObject *o) {
+    const DynNode *n = dyn_graph_node(r->g, r->node);
+    bool scalar = n->flags & DYN_NODE_NPSCALAR, tensor = n->flags & DYN_NODE_TENSOR;
+    DynArrayView v;
+    if (tensor   ? !dyn_torch_is(o) || dyn_torch_requires_grad(o)
+        : scalar ? PyArray_Check(o) || !PyArray_CheckScalar(o)
+                 : !PyArray_CheckExact(o))
+        return false;
+    PyObject *array = scalar ? PyArray_FromScalar(o, NULL) : Py_NewRef(o);
+    if (array == NULL) {
+        PyErr_Clear();
+        return false;
+    }
+    bool ok = dyn_array_view(array, &v) && v.dtype == n->dtype && v.ndim == n->ndim && v.aligned &&
+              dyn_layout_fits(&n->layout, &v) && (!(n->flags & DYN_NODE_DENSE) || dyn_layout_is_dense(&n->layout, &v));
+    for (uint32_t i = r->first; i < r->node && ok; i++)
+        ok = dyn_graph_node(r->g, i)->storage == n->storage || !dyn_extern_one_memory(r->arrays[i], array);
+    if (!ok) {
+        Py_DECREF(array);
+        return false;
+    }
+    r->arrays[r->node++] = array;
+    return true;
+}
+
+static bool read_object(Reader *r, PyObject *type, PyObject *o) {
+    if ((PyObject *)Py_TYPE(o) != type)
+        return false;
+    r->arrays[r->node++] = Py_NewRef(o);
+    return true;
+}
+
+static bool read_number(Reader *r, uint32_t sym, PyObject *o) {
+    const DynSym *s = dyn_sym_at(r->g->syms, sym);
+    DynScalar *out = &r->sym[sym];
+    if (s->type == DYN_T_FLOAT) {
+        out->f = PyFloat_CheckExact(o) ? PyFloat_AS_DOUBLE(o) : 0;
+        return PyFloat_CheckExact(o);
+    }
+    int overflow = 0;
+    if (s->type == DYN_T_BOOL ? !PyBool_Check(o) : !PyLong_CheckExact(o))
+        return false;
+    out->i = PyLong_AsLongLongAndOverflow(o, &overflow);
+    return !overflow;
+}
+
+static bool read_result(Reader *r, PyObject *o) {
+    const DynForm *form = r->form++;
+    switch (form->kind) {
+    case DYN_F_NODE: return read_array(r, o);
+    case DYN_F_NUMBER: return read_number(r, form->n, o);
+    case DYN_F_CONST: return o == form->obj;
+    case DYN_F_OBJECT: return read_object(r, form->obj, o);
+    case DYN_F_SAME: return o == PyTuple_GET_ITEM(r->args, form->n);
+    default: {
+        PyTypeObject *type = form->kind == DYN_F_NAMED  ? (PyTypeObject *)form->obj
+                             : form->kind == DYN_F_LIST ? &PyList_Type
+                                                        : &PyTuple_Type;
+        if (Py_TYPE(o) != type || PySequence_Fast_GET_SIZE(o) != (Py_ssize_t)form->n)
+            return false;
+        for (uint32_t i = 0; i < form->n; i++)
+            if (!read_result(r, PySequence_Fast_GET_ITEM(o, i)))
+                return false;
+        return true;
+    }
+    }
+}
+
+/* Symbols that are known now, in the table's order, and what was taken for granted of them. */
+static bool read_late(const Reader *r, uint32_t id) {
+    const DynGraph *g = r->g;
+    for (uint32_t i = 0; i < g->syms->v.n; i++) {
+        const DynSym *s = dyn_sym_at(g->syms, i);
+        if (s->after != id + 1)
+            continue;
+        if (s->op != DYN_S_LATE) {
+            if (dyn_sym_eval_row(g->syms, i, r->sym, &r->sym[i]) < 0)
+                return false;
+        } else if (s->b == DYN_LATE_SIZE) {
+            DynArrayView v;
+            if (!place_of(r->arrays[s->a], &v))
+                return false;
+            r->sym[i].i = v.dims[s->index];
+        }
+    }
+    for (uint32_t i = 0; i < g->checks.n; i++) {
+        uint32_t check = g->checks.at[i];
+        if (dyn_sym_at(g->syms, check)->after == id + 1 && !r->sym[check].i)
+            return false;
+    }
+    for (uint32_t k = r->first; k < r->node; k++) {
+        const DynNode *n = dyn_graph_node(g, k);
+        DynArrayView v;
+        if (n->ndim > 0 && !place_of(r->arrays[k], &v))
+            return false;
+        for (int d = 0; d < n->ndim; d++)
+            if (r->sym[n->shape[d]].i != v.dims[d])
+                return false;
+    }
+    return true;
+}
+
+PyObject *dyn_extern_raised(const DynExtern *x) {
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    PyErr_NormalizeException(&type, &value, &tb);
+    PyTracebackObject *first = (PyTracebackObject *)tb;
+    if (first != NULL && x->frame != NULL) { /* the frame that stood for the one which is rebuilt */
+        PyCodeObject *code = PyFrame_GetCode(first->tb_frame);
+        if ((PyObject *)code == PyFunction_GET_CODE(x->frame)) {
+            Py_XINCREF(first->tb_next);
+            tb = (PyObject *)first->tb_next;
+            Py_DECREF(first);
+        }
+        Py_DECREF(code);
+    }
+    if (value != NULL)
+        PyException_SetTraceback(value, tb == NULL ? Py_None : tb);
+    Py_XDECREF(type);
+    Py_XDECREF(tb);
+    return value;
+}
+
+static bool take_result(Reader *r, uint32_t id, PyObject *result) {
+    bool ok = read_result(r, result) && read_late(r, id);
+    for (; !ok && r->node > r->first; r->node--)
+        Py_CLEAR(r->arrays[r->node - 1]);
+    return ok;
+}
+
+bool dyn_extern_take(const DynGraph *g, uint32_t id, PyObject *result, PyObject **arrays, DynScalar *sym) {
+    Reader r = {g, g->externs.at[dyn_graph_node(g, id)->extern_index].results, id, id, arrays, sym, NULL};
+    return take_result(&r, id, result);
+}
+
+DynExternStatus dyn_extern_run(const DynGraph *g, uint32_t id, DynExternValue value, void *ctx, PyObject **arrays, DynScalar *sym,
+                               bool silent) {
+    const DynNode *n = dyn_graph_node(g, id);
+    DynExtern *x = &g->externs.at[n->extern_index];
+    Builder b = {x->args, n->args, value, ctx};
+    PyObject *args = build(&b);
+    if (args == NULL)
+        return DYN_EXTERN_ERROR;
+    PyObject *result = call(g, n, x, args, silent);
+    if (result == NULL) {
+        Py_DECREF(args);
+        return DYN_EXTERN_ERROR;
+    }
+    Reader r = {g, x->results, id, id, arrays, sym, args};
+    bool out = x->nresults == 1 && x->results[0].kind == DYN_F_SAME;
+    bool ok = (out || !dyn_extern_shares(result, args)) && take_result(&r, id, result);
+    Py_DECREF(result);
+    Py_DECREF(args);
+    return ok ? DYN_EXTERN_OK : DYN_EXTERN_OTHER;
+}

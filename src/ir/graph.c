@@ -1,0 +1,101 @@
+/* graph.c: makes, grows, cuts back and frees graphs. Called by the recorder and by graph_text.c; the graph owns its vectors and
+ * the references in externs and places, the arena owns everything else. */
+#include "ir/extern.h"
+
+int dyn_graph_init(DynGraph *g, DynArena *arena, const char *name, DynSources *sources, DynSyms *syms) {
+    memset(g, 0, sizeof(*g));
+    g->arena = arena;
+    g->sources = sources;
+    g->syms = syms;
+    g->name = dyn_arena_strdup(arena, name);
+    return g->name == NULL ? -1 : 0;
+}
+
+void dyn_graph_free(DynGraph *g) {
+    dyn_graph_truncate(g, 0);
+    for (uint32_t i = 0; i < g->places.n; i++)
+        Py_CLEAR(g->places.at[i].code);
+    dyn_vec_free(&g->nodes);
+    dyn_vec_free(&g->inputs);
+    dyn_vec_free(&g->outputs);
+    dyn_vec_free(&g->externs);
+    dyn_vec_free(&g->checks);
+    dyn_vec_free(&g->places);
+}
+
+void dyn_graph_trim(DynGraph *g) {
+    dyn_vec_trim(&g->nodes);
+    dyn_vec_trim(&g->inputs);
+    dyn_vec_trim(&g->outputs);
+    dyn_vec_trim(&g->externs);
+    dyn_vec_trim(&g->checks);
+    dyn_vec_trim(&g->places);
+}
+
+uint32_t dyn_graph_add(DynGraph *g, DynOp op, DynDtype dtype, int ndim, int nargs, int naux) {
+    DynNode n = {.op = (uint16_t)op,
+                 .dtype = (uint8_t)dtype,
+                 .compute = (uint8_t)dtype,
+                 .ndim = (uint8_t)ndim,
+                 .nargs = (uint8_t)nargs,
+                 .naux = (uint8_t)naux,
+                 .storage = g->nodes.n,
+                 .source = DYN_NONE,
+                 .extern_index = DYN_NONE,
+                 .snapshot = DYN_NONE,
+                 .line = -1,
+                 .where = DYN_NONE};
+    if (ndim < 0 || ndim > DYN_MAX_NDIM || nargs < 0 || nargs > 255 || naux < 0 || naux > 255)
+        return DYN_NONE;
+    n.args = DYN_NEW_N(g->arena, DynArg, nargs + 1);
+    n.aux = DYN_NEW_N(g->arena, int64_t, naux + 1);
+    n.shape = DYN_NEW_N(g->arena, uint32_t, ndim + 1);
+    if (n.args == NULL || n.aux == NULL || n.shape == NULL)
+        return DYN_NONE;
+    for (int i = 0; i < nargs; i++)
+        n.args[i] = (DynArg){DYN_ARG_NONE, DYN_NONE};
+    for (int i = 0; i < DYN_MAX_NDIM; i++)
+        n.layout.perm[i] = (uint8_t)i;
+    if (dyn_vec_push(&g->nodes, n) < 0)
+        return DYN_NONE;
+    return g->nodes.n - 1;
+}
+
+static void cut(uint32_t *at, uint32_t *n, uint32_t nnodes) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < *n; i++)
+        if (at[i] < nnodes)
+            at[kept++] = at[i];
+    *n = kept;
+}
+
+/* Symbols of calls that are no longer there have no value, and nothing is checked of them. */
+static void cut_late(DynGraph *g, uint32_t nnodes) {
+    uint32_t kept = 0;
+    dyn_syms_forget(g->syms, nnodes);
+    for (uint32_t i = 0; i < g->checks.n; i++)
+        if (dyn_sym_at(g->syms, g->checks.at[i])->after <= nnodes)
+            g->checks.at[kept++] = g->checks.at[i];
+    g->checks.n = kept;
+}
+
+void dyn_graph_truncate(DynGraph *g, uint32_t nnodes) {
+    uint32_t nexterns = g->externs.n;
+    for (uint32_t i = nnodes; i < g->nodes.n; i++) {
+        const DynNode *n = &g->nodes.at[i];
+        if (n->op != DYN_OP_EXTERN || n->extern_index >= g->externs.n)
+            continue;
+        dyn_extern_drop(&g->externs.at[n->extern_index]);
+        if (n->extern_index < nexterns)
+            nexterns = n->extern_index;
+    }
+    g->externs.n = nexterns;
+    if (nnodes < g->nodes.n)
+        g->nodes.n = nnodes;
+    if (nnodes == 0) /* the graph ends: its symbols may be gone */
+        g->checks.n = 0;
+    else
+        cut_late(g, nnodes);
+    cut(g->inputs.at, &g->inputs.n, nnodes);
+    cut(g->outputs.at, &g->outputs.n, nnodes);
+}

@@ -1,0 +1,47 @@
+/* place.c: a place in the source as people read it: file, line, function, the source line and a caret under what is meant.
+ *
+ * Called by the recorder for dynoc.Unsupported and by evalframe/debug.c for the graph_breaks log. */
+#include "ir/place.h"
+
+/* linecache.getline(file, line) without the newline: new reference or NULL without an exception. */
+static PyObject *source_line(PyObject *file, int line) {
+    PyObject *linecache = PyImport_ImportModule("linecache");
+    PyObject *text = linecache == NULL ? NULL : PyObject_CallMethod(linecache, "getline", "Oi", file, line);
+    PyObject *stripped = text == NULL || !PyUnicode_Check(text) ? NULL : PyObject_CallMethod(text, "rstrip", NULL);
+    Py_XDECREF(text);
+    Py_XDECREF(linecache);
+    PyErr_Clear();
+    return stripped;
+}
+
+/* Columns are counted in bytes of the line as UTF-8. */
+static void put_carets(DynStr *out, const char *text, const DynPlace *p) {
+    int n = (int)strlen(text), end = p->end_line == p->line && p->end_col > p->col ? p->end_col : n;
+    end = end > n ? n : end;
+    dyn_str_puts(out, "\n    ");
+    for (int i = 0; i < end; i++) {
+        if (((unsigned char)text[i] & 0xC0) != 0x80) { /* one mark a character */
+            dyn_str_putc(out, i >= p->col ? '^' : text[i] == '\t' ? '\t' : ' ');
+        }
+    }
+}
+
+void dyn_report_place(DynStr *out, const DynPlace *p) {
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    PyCodeObject *code = (PyCodeObject *)p->code;
+    const char *file = PyUnicode_AsUTF8(code->co_filename), *name = PyUnicode_AsUTF8(code->co_qualname);
+    dyn_str_printf(out, "%s:%d: in %s", file ? file : "?", (int)p->line, name ? name : "?");
+    PyErr_Clear();
+    PyObject *line = p->line > 0 ? source_line(code->co_filename, (int)p->line) : NULL;
+    const char *text = line == NULL ? NULL : PyUnicode_AsUTF8(line);
+    if (text != NULL && text[0] != 0) {
+        dyn_str_printf(out, "\n    %s", text);
+        if (p->col >= 0) {
+            put_carets(out, text, p);
+        }
+    }
+    PyErr_Clear();
+    Py_XDECREF(line);
+    PyErr_Restore(type, value, tb);
+}

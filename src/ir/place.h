@@ -1,0 +1,9 @@
+/* place.h: a place in the source, as logs and dynoc.Unsupported show it. */
+#ifndef DYN_PLACE_H
+#define DYN_PLACE_H
+#include "ir/graph.h"
+
+/* `file.py:12: in f`, then the source line and a caret under the columns, each on a line of its own (no newline at the end). The
+ * source line comes from linecache; where there is none, only the first line. Needs the GIL; keeps the current exception. */
+DYN_HIDDEN void dyn_report_place(DynStr *out, const DynPlace *place);
+#endif

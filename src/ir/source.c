@@ -1,0 +1,233 @@
+/* source.c: the table of sources (interning, printing) and how people see an object in logs.
+ *
+ * The recorder makes sources, a capture owns the table, guards read it. Rows hold strong references to obj and key. */
+#include "ir/source.h"
+
+PyTypeObject *dyn_deque_type;
+enum { MAX_REPR = 120, MAX_MODULES = 4 };
+
+/* ---- interning */
+
+static bool is_plain_constant(PyObject *o) { return PyUnicode_CheckExact(o) || PyLong_CheckExact(o) || PyBytes_CheckExact(o); }
+
+/* Keys are the same when they are one object, or equal constants of one plain type. */
+static bool same_key(PyObject *a, PyObject *b) {
+    if (a == b)
+        return true;
+    if (a == NULL || b == NULL || Py_TYPE(a) != Py_TYPE(b) || !is_plain_constant(a))
+        return false;
+    int r = PyObject_RichCompareBool(a, b, Py_EQ);
+    if (r < 0)
+        PyErr_Clear();
+    return r == 1;
+}
+
+/* For LOCAL and CLOSURE obj is a name, which the index says already. */
+static bool names_only(DynSourceKind kind) {
+    return kind == DYN_SRC_LOCAL || kind == DYN_SRC_CLOSURE || kind == DYN_SRC_OWNCELL || kind == DYN_SRC_FUNCTION ||
+           kind == DYN_SRC_HANDLED;
+}
+
+static bool same_source(const DynSource *a, const DynSource *b) {
+    return a->kind == b->kind && a->base == b->base && a->index == b->index && (names_only(a->kind) || a->obj == b->obj) &&
+           same_key(a->key, b->key);
+}
+
+/* Rows that are the same have the same; no Python code runs. */
+static uint64_t hash_source(const DynSource *s) {
+    uint64_t key = s->key == NULL ? 0 : is_plain_constant(s->key) ? (uint64_t)s->hash : (uint64_t)(uintptr_t)s->key;
+    uint64_t words[4] = {(uint64_t)s->kind | (uint64_t)s->index << 32, s->base,
+                         names_only(s->kind) ? 0 : (uint64_t)(uintptr_t)s->obj, key};
+    return dyn_hash64(words, sizeof words, 0);
+}
+
+#define FEW 16 /* rows are looked at one by one */
+
+/* The place in the index where the row is or would be. The index has a power of two of slots, at least half of them free. */
+static uint32_t find_slot(const DynSources *t, const DynSource *s) {
+    uint32_t mask = t->index.n - 1, at = (uint32_t)hash_source(s) & mask;
+    while (t->index.at[at] != DYN_NONE && !same_source(&t->v.at[t->index.at[at]], s))
+        at = (at + 1) & mask;
+    return at;
+}
+
+static int grow_index(DynSources *t) {
+    uint32_t size = t->index.n == 0 ? 4 * FEW : t->index.n * 2;
+    if (dyn_vec_reserve(&t->index, size) < 0)
+        return -1;
+    t->index.n = size;
+    memset(t->index.at, 0xFF, size * sizeof(*t->index.at)); /* DYN_NONE */
+    for (uint32_t id = 0; id < t->v.n; id++)
+        t->index.at[find_slot(t, &t->v.at[id])] = id;
+    return 0;
+}
+
+static uint32_t find(const DynSources *t, const DynSource *s) {
+    if (t->index.n > 0)
+        return t->index.at[find_slot(t, s)];
+    for (uint32_t id = t->v.n; id-- > 0;)
+        if (same_source(&t->v.at[id], s))
+            return id;
+    return DYN_NONE;
+}
+
+uint32_t dyn_source_intern(DynSources *t, DynSourceKind kind, uint32_t base, uint32_t index, PyObject *obj, PyObject *key) {
+    DynSource s = {.kind = kind, .base = base, .index = index, .obj = obj, .key = key};
+    if (key != NULL && is_plain_constant(key))
+        s.hash = PyObject_Hash(key);
+    if (t->v.n >= FEW && (t->v.n + 1) * 2 > t->index.n && grow_index(t) < 0)
+        return DYN_NONE;
+    uint32_t id = find(t, &s);
+    if (id != DYN_NONE)
+        return id;
+    if (key != NULL && !is_plain_constant(key) && (s.hash = PyObject_Hash(key)) == -1) {
+        PyErr_Clear();
+        return DYN_NONE;
+    }
+    if (dyn_vec_push(&t->v, s) < 0)
+        return DYN_NONE;
+    Py_XINCREF(obj);
+    Py_XINCREF(key);
+    if (t->index.n > 0)
+        t->index.at[find_slot(t, &s)] = t->v.n - 1;
+    return t->v.n - 1;
+}
+
+void dyn_sources_free(DynSources *t) {
+    for (uint32_t id = 0; id < t->v.n; id++) {
+        Py_XDECREF(t->v.at[id].obj);
+        Py_XDECREF(t->v.at[id].key);
+    }
+    dyn_vec_free(&t->v);
+    dyn_vec_free(&t->index);
+}
+
+/* ---- printing */
+
+static void print_text(PyObject *str, DynStr *out) {
+    const char *text = str == NULL || !PyUnicode_Check(str) ? NULL : PyUnicode_AsUTF8(str);
+    if (text == NULL)
+        PyErr_Clear();
+    dyn_str_puts(out, text == NULL ? "?" : text);
+}
+
+static void print_tuple(PyObject *o, DynStr *out) {
+    Py_ssize_t n = PyTuple_GET_SIZE(o);
+    dyn_str_putc(out, '(');
+    for (Py_ssize_t i = 0; i < n && i < 8; i++) {
+        if (i > 0)
+            dyn_str_puts(out, ", ");
+        dyn_object_print(PyTuple_GET_ITEM(o, i), out);
+    }
+    dyn_str_puts(out, n > 8 ? ", ...)" : n == 1 ? ",)" : ")");
+}
+
+static bool has_tame_repr(PyObject *o) {
+    PyTypeObject *t = Py_TYPE(o);
+    if (PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) ||
+        o == Py_None || o == Py_Ellipsis || PyComplex_CheckExact(o) || PyFunction_Check(o) || PyCFunction_CheckExact(o))
+        return true;
+    return strcmp(t->tp_name, "numpy.ufunc") == 0 || strcmp(t->tp_name, "torch.dtype") == 0; /* theirs are C and short */
+}
+
+void dyn_object_print(PyObject *o, DynStr *out) {
+    if (o == NULL) {
+        dyn_str_puts(out, "missing");
+        return;
+    }
+    if (PyTuple_CheckExact(o)) {
+        print_tuple(o, out);
+        return;
+    }
+    if (PyType_Check(o)) {
+        const char *name = ((PyTypeObject *)o)->tp_name, *dot = strrchr(name, '.');
+        dyn_str_puts(out, dot == NULL ? name : dot + 1);
+        return;
+    }
+    if (!has_tame_repr(o)) {
+        const char *name = PyModule_Check(o) ? PyModule_GetName(o) : NULL;
+        if (name != NULL)
+            dyn_str_printf(out, "<module '%s'>", name);
+        else
+            dyn_str_printf(out, "<%s object>", Py_TYPE(o)->tp_name);
+        PyErr_Clear();
+        return;
+    }
+    PyObject *text = PyObject_Repr(o);
+    const char *utf8 = text == NULL ? NULL : PyUnicode_AsUTF8(text);
+    if (utf8 == NULL)
+        dyn_str_printf(out, "<%s object>", Py_TYPE(o)->tp_name);
+    else if (strlen(utf8) <= MAX_REPR)
+        dyn_str_puts(out, utf8);
+    else
+        dyn_str_printf(out, "<%s of length %zu>", Py_TYPE(o)->tp_name, strlen(utf8));
+    PyErr_Clear();
+    Py_XDECREF(text);
+}
+
+/* The source, if there is one, that gives the module whose dict this is: np for numpy's. */
+static uint32_t module_of(const DynSources *t, PyObject *dict) {
+    for (uint32_t id = 0; id < t->v.n; id++) {
+        const DynSource *s = &t->v.at[id];
+        PyObject *o = s->kind == DYN_SRC_DICT && s->obj != dict ? PyDict_GetItemWithError(s->obj, s->key) : NULL;
+        if (o != NULL && PyModule_Check(o) && PyModule_GetDict(o) == dict)
+            return id;
+    }
+    PyErr_Clear();
+    return DYN_NONE;
+}
+
+/* A key of the globals by its name alone, a key of a module's dict as the attribute of what the program calls the module. */
+static void print_key(const DynSources *t, const DynSource *s, int depth, DynStr *out) {
+    uint32_t module = depth < MAX_MODULES ? module_of(t, s->obj) : DYN_NONE;
+    if (module != DYN_NONE) {
+        print_key(t, &t->v.at[module], depth + 1, out);
+        dyn_str_putc(out, '.');
+    }
+    print_text(s->key, out);
+}
+
+void dyn_source_print(const DynSources *t, uint32_t id, DynStr *out) {
+    const DynSource *s = &t->v.at[id];
+    if (s->base != DYN_NONE)
+        dyn_source_print(t, s->base, out);
+    switch ((DynSourceKind)s->kind) {
+    case DYN_SRC_LOCAL:
+    case DYN_SRC_CLOSURE: print_text(s->obj, out); break;
+    case DYN_SRC_OWNCELL:
+        dyn_str_puts(out, "<cell ");
+        print_text(s->obj, out);
+        dyn_str_putc(out, '>');
+        break;
+    case DYN_SRC_FUNCTION: dyn_str_puts(out, "<function>"); break;
+    case DYN_SRC_HANDLED: dyn_str_puts(out, "<handled exception>"); break;
+    case DYN_SRC_CONST: dyn_object_print(s->obj, out); break;
+    case DYN_SRC_DICT: print_key(t, s, 0, out); break;
+    case DYN_SRC_CELL: dyn_str_puts(out, ".cell_contents"); break;
+    case DYN_SRC_ATTR:
+        dyn_str_putc(out, '.');
+        print_text(s->key, out);
+        break;
+    case DYN_SRC_OWN:
+        dyn_str_puts(out, ".__dict__[");
+        dyn_object_print(s->key, out);
+        dyn_str_putc(out, ']');
+        break;
+    case DYN_SRC_ITEM: dyn_str_printf(out, "[%u]", (unsigned)s->index); break;
+    case DYN_SRC_KEY:
+        dyn_str_putc(out, '[');
+        dyn_object_print(s->key, out);
+        dyn_str_putc(out, ']');
+        break;
+    case DYN_SRC_FCLOSURE: dyn_str_printf(out, ".__closure__[%u].cell_contents", (unsigned)s->index); break;
+    case DYN_SRC_FCELL: dyn_str_printf(out, ".__closure__[%u]", (unsigned)s->index); break;
+    case DYN_SRC_FDEFAULT: dyn_str_printf(out, ".__defaults__[%u]", (unsigned)s->index); break;
+    case DYN_SRC_FKWDEFAULT:
+        dyn_str_puts(out, ".__kwdefaults__[");
+        dyn_object_print(s->key, out);
+        dyn_str_putc(out, ']');
+        break;
+    case DYN_SRC_SELF: dyn_str_puts(out, ".__self__"); break;
+    case DYN_SRC_FUNC: dyn_str_puts(out, ".__func__"); break;
+    }
+}

@@ -1,0 +1,724 @@
+/* rec_numpy.c: from NumPy callables, operators and methods to rules. Fills the binding tables from bind.def, lays out arguments,
+ * and holds what all rules need: operands, results, failing. Called by the recorder's handlers through rec.h. The tables live as
+ * long as the process. */
+#include "tracer/torch/rec_torch.h"
+#include "tracer/bytecode/decode.h"
+#include "ir/extern.h"
+
+static DynBinding functions[] = {
+#define FUNC(path, sig, rule, op) {path, sig, np_rule_##rule, op, NULL, 0},
+#define METHOD(name, sig, rule, op)
+#include "tracer/numpy/bind.def"
+#undef FUNC
+#undef METHOD
+};
+static DynBinding methods[] = {
+#define FUNC(path, sig, rule, op)
+#define METHOD(name, sig, rule, op) {name, sig, np_rule_##rule, op, NULL, 0},
+#include "tracer/numpy/bind.def"
+#undef FUNC
+#undef METHOD
+};
+#define NFUNCTIONS (int)DYN_COUNTOF(functions)
+#define NMETHODS (int)DYN_COUNTOF(methods)
+static PyObject *method_names[DYN_COUNTOF(methods)];   /* interned */
+static DynBinding *by_address[DYN_COUNTOF(functions)]; /* rows in the order of their callables */
+static PyObject *no_value;                             /* numpy._NoValue */
+
+/* ---- tables */
+
+static int by_callable(const void *a, const void *b) {
+    uintptr_t x = (uintptr_t)(*(DynBinding *const *)a)->callable, y = (uintptr_t)(*(DynBinding *const *)b)->callable;
+    return x < y ? -1 : x > y;
+}
+
+/* The object at a dotted path; NULL without an exception when this NumPy has no such name. */
+static PyObject *lookup(PyObject *base, const char *path) {
+    PyObject *o = Py_NewRef(base);
+    while (*path != 0 && o != NULL) {
+        const char *dot = strchr(path, '.');
+        size_t n = dot == NULL ? strlen(path) : (size_t)(dot - path);
+        PyObject *name = PyUnicode_FromStringAndSize(path, (Py_ssize_t)n);
+        PyObject *next = name == NULL ? NULL : PyObject_GetAttr(o, name);
+        Py_XDECREF(name);
+        Py_SETREF(o, next);
+        path += dot == NULL ? n : n + 1;
+    }
+    if (o == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_Clear();
+    return o;
+}
+
+/* Is what stands before the dot of a row's path there: a class, or a module that is loaded? numpy.random and numpy.fft come with
+ * their first use, and not by us. */
+static bool is_loaded(PyObject *numpy, const char *path) {
+    char text[64];
+    const char *dot = strchr(path, '.');
+    if (dot == NULL)
+        return true;
+    snprintf(text, sizeof text, "%.*s", (int)(dot - path), path);
+    return PyDict_GetItemString(PyModule_GetDict(numpy), text) != NULL;
+}
+
+static int unbound; /* rows whose module was not loaded when it was last looked */
+
+static int bind_functions(void) {
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    int status = numpy == NULL ? -1 : 0;
+    unbound = 0;
+    for (int i = 0; i < NFUNCTIONS && status == 0; i++) {
+        bool known = functions[i].callable != NULL;
+        if (!known && !is_loaded(numpy, functions[i].path)) {
+            unbound++;
+        } else if (!known) {
+            functions[i].callable = lookup(numpy, functions[i].path);
+            status = functions[i].callable == NULL && PyErr_Occurred() ? -1 : 0;
+        }
+    }
+    for (int i = 0; i < NFUNCTIONS; i++)
+        by_address[i] = &functions[i];
+    qsort(by_address, NFUNCTIONS, sizeof(by_address[0]), by_callable);
+    Py_XDECREF(numpy);
+    return status;
+}
+
+int dyn_np_init(void) {
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    if (numpy == NULL)
+        return -1;
+    if (bind_functions() < 0)
+        goto failed;
+    for (int i = 0; i < NMETHODS; i++) {
+        methods[i].callable = lookup((PyObject *)&PyArray_Type, methods[i].path);
+        method_names[i] = PyUnicode_InternFromString(methods[i].path);
+        if (method_names[i] == NULL || (methods[i].callable == NULL && PyErr_Occurred()))
+            goto failed;
+    }
+    no_value = lookup(numpy, "_NoValue");
+    if ((no_value == NULL && PyErr_Occurred()) || dyn_np_elem_init(numpy) < 0)
+        goto failed;
+    Py_DECREF(numpy);
+    return 0;
+failed:
+    Py_DECREF(numpy);
+    return -1;
+}
+
+const DynBinding *dyn_np_find(PyObject *callable) {
+    static Py_ssize_t nmodules;
+    DynBinding row = {.callable = callable}, *key = &row;
+    Py_ssize_t now = unbound == 0 ? nmodules : PyDict_GET_SIZE(PyImport_GetModuleDict());
+    if (now != nmodules && bind_functions() < 0)
+        PyErr_Clear();
+    nmodules = now;
+    DynBinding **found = bsearch(&key, by_address, NFUNCTIONS, sizeof(by_address[0]), by_callable);
+    return found == NULL ? dyn_torch_binding(callable) : *found;
+}
+
+bool dyn_np_has_rule(const DynBinding *b) { return b->rule != np_rule_call && b->rule != np_rule_call_write; }
+
+bool dyn_np_is_pure(const DynBinding *b) {
+    return b->effect == DYN_BIND_PURE && b->rule != np_rule_call_write && b->rule != np_rule_random && b->rule != np_rule_make &&
+           b->rule != np_rule_copyto && b->rule != np_rule_fill && b->rule != np_rule_mapped && b->rule != np_rule_ufunc_method;
+}
+
+const DynBinding *dyn_np_find_method(PyObject *name) {
+    for (int i = 0; i < NMETHODS; i++)
+        if (method_names[i] == name && methods[i].callable != NULL)
+            return &methods[i];
+    for (int i = 0; i < NMETHODS; i++)
+        if (PyUnicode_Check(name) && PyUnicode_Compare(method_names[i], name) == 0 && methods[i].callable != NULL)
+            return &methods[i];
+    return NULL;
+}
+
+const DynBinding *dyn_np_binding(const char *path, bool method) {
+    const DynBinding *table = method ? methods : functions;
+    for (int i = 0; i < (method ? NMETHODS : NFUNCTIONS); i++)
+        if (strcmp(table[i].path, path) == 0)
+            return &table[i];
+    return NULL;
+}
+
+/* ---- failing, symbols */
+
+DynVal *dyn_np_refuse(DynRec *r, DynReason why) {
+    *dyn_rec_why(r) = why;
+    return NULL;
+}
+
+int dyn_np_assume(DynRec *r, uint32_t sym) {
+    if (sym == DYN_NONE || !dyn_sym_at(dyn_rec_syms(r), sym)->hint.i) {
+        *dyn_rec_why(r) = DYN_R_UNSUPPORTED_OP;
+        return -1;
+    }
+    return dyn_sym_is_const(dyn_rec_syms(r), sym) ? 0 : dyn_rec_expect(r, sym);
+}
+
+uint32_t dyn_np_int(DynRec *r, int64_t value) { return dyn_sym_int(dyn_rec_syms(r), value); }
+
+uint32_t dyn_np_op(DynRec *r, DynSymOp op, uint32_t a, uint32_t b) {
+    bool absent = a == DYN_NONE || (b == DYN_NONE && op != DYN_S_ABS && op != DYN_S_NEG && op != DYN_S_TO_INT &&
+                                    op != DYN_S_ISFINITE && op != DYN_S_NOT);
+    return absent ? DYN_NONE : dyn_sym_op(dyn_rec_syms(r), op, a, b, DYN_NONE);
+}
+
+int dyn_np_assume_op(DynRec *r, DynSymOp op, uint32_t a, int64_t b) {
+    return dyn_np_assume(r, dyn_np_op(r, op, a, dyn_np_int(r, b)));
+}
+
+int64_t dyn_np_hint(DynRec *r, uint32_t sym) { return dyn_sym_at(dyn_rec_syms(r), sym)->hint.i; }
+
+uint32_t dyn_np_product(DynRec *r, int n, const uint32_t *shape) {
+    uint32_t p = dyn_np_int(r, 1);
+    for (int i = 0; i < n && p != DYN_NONE; i++)
+        p = dyn_np_op(r, DYN_S_MUL, p, shape[i]);
+    return p;
+}
+
+/* ---- nodes */
+
+uint32_t dyn_np_add(DynRec *r, DynOp op, DynDtype dtype, int ndim, int nargs, int naux) {
+    DynGraph *g = dyn_rec_graph(r);
+    uint32_t where = dyn_rec_place(r);
+    uint32_t id = dyn_graph_add(g, op, dtype, ndim, nargs, naux);
+    if (id == DYN_NONE) {
+        *dyn_rec_why(r) = DYN_R_NO_MEMORY;
+        return id;
+    }
+    DynNode *n = dyn_graph_node(g, id);
+    n->where = where;
+    n->line = where < g->places.n ? g->places.at[where].line : -1;
+    return id;
+}
+
+uint32_t dyn_np_unary_node(DynRec *r, DynOp op, DynDtype dtype, uint32_t operand, int ndim, int naux) {
+    uint32_t id = dyn_np_add(r, op, dtype, ndim, 1, naux);
+    if (id == DYN_NONE)
+        return id;
+    DynNode *n = dyn_graph_node(dyn_rec_graph(r), id);
+    n->args[0] = (DynArg){DYN_ARG_NODE, operand};
+    if (dyn_ops[op].kind == DYN_K_VIEW) {
+        n->flags |= DYN_NODE_VIEW;
+        n->storage = dyn_graph_node(dyn_rec_graph(r), operand)->storage;
+    }
+    return id;
+}
+
+DynDtype dyn_np_dtype_of(PyObject *o) {
+    DynDtype dt = DYN_NO_DTYPE;
+    DynArrayView view;
+    if (dyn_torch_is(o)) {
+        dt = dyn_torch_view(o, &view) ? (DynDtype)view.dtype : DYN_NO_DTYPE;
+    } else if (PyArray_CheckExact(o)) {
+        dt = dyn_dtype_of(PyArray_DESCR((PyArrayObject *)o));
+    } else if (PyArray_CheckScalar(o)) {
+        PyArray_Descr *d = PyArray_DescrFromScalar(o);
+        dt = d == NULL ? DYN_NO_DTYPE : dyn_dtype_of(d);
+        Py_XDECREF(d);
+        PyErr_Clear();
+    }
+    return dt;
+}
+
+static uint32_t complex_node(DynRec *r, const uint32_t *parts, DynDtype dt) {
+    uint32_t id = dyn_np_add(r, DYN_OP_COMPLEX, dt, 0, 2, 0);
+    if (id == DYN_NONE)
+        return id;
+    DynNode *n = dyn_graph_node(dyn_rec_graph(r), id);
+    n->args[0] = (DynArg){DYN_ARG_SYM, parts[0]};
+    n->args[1] = (DynArg){DYN_ARG_SYM, parts[1]};
+    n->flags |= DYN_NODE_NPSCALAR;
+    return id;
+}
+
+/* A NumPy scalar that is the same at every call. */
+static uint32_t constant_node(DynRec *r, PyObject *o) {
+    DynDtype dt = dyn_np_dtype_of(o);
+    PyObject *item = dt == DYN_NO_DTYPE ? NULL : PyObject_CallMethod(o, "item", NULL);
+    uint32_t s = DYN_NONE;
+    if (item != NULL && PyComplex_CheckExact(item)) {
+        uint32_t parts[2] = {dyn_sym_float(dyn_rec_syms(r), PyComplex_RealAsDouble(item)),
+                             dyn_sym_float(dyn_rec_syms(r), PyComplex_ImagAsDouble(item))};
+        Py_DECREF(item);
+        return parts[0] == DYN_NONE || parts[1] == DYN_NONE ? DYN_NONE : complex_node(r, parts, dt);
+    }
+    if (item != NULL && PyBool_Check(item))
+        s = dyn_sym_bool(dyn_rec_syms(r), item == Py_True);
+    else if (item != NULL && PyFloat_CheckExact(item))
+        s = dyn_sym_float(dyn_rec_syms(r), PyFloat_AS_DOUBLE(item));
+    else if (item != NULL && PyLong_CheckExact(item)) {
+        int overflow = 0;
+        int64_t v = PyLong_AsLongLongAndOverflow(item, &overflow);
+        s = overflow ? DYN_NONE : dyn_np_int(r, v);
+    }
+    Py_XDECREF(item);
+    PyErr_Clear();
+    uint32_t id = s == DYN_NONE ? DYN_NONE : dyn_np_add(r, DYN_OP_SCALAR, dt, 0, 1, 0);
+    if (id == DYN_NONE) {
+        dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
+        return id;
+    }
+    DynNode *n = dyn_graph_node(dyn_rec_graph(r), id);
+    n->args[0] = (DynArg){DYN_ARG_SYM, s};
+    n->flags |= DYN_NODE_NPSCALAR;
+    return id;
+}
+
+uint32_t dyn_np_node(DynRec *r, DynOperand o) {
+    if (o.v == NULL || dyn_rec_resolve(r, o.v, o.real) < 0)
+        return DYN_NONE;
+    if (o.v->kind == DV_ARRAY || o.v->kind == DV_NPSCALAR)
+        return o.v->id;
+    if (o.v->kind == DV_CONST && PyArray_CheckScalar(o.real))
+        return constant_node(r, o.real);
+    dyn_np_refuse(r, PyArray_Check(o.real) ? DYN_R_UNSUPPORTED_ARRAY : DYN_R_UNSUPPORTED_VALUE);
+    return DYN_NONE;
+}
+
+NpArg dyn_np_node_arg(DynRec *r, uint32_t node) {
+    return (NpArg){{DYN_ARG_NODE, node}, dyn_graph_node(dyn_rec_graph(r), node)->dtype};
+}
+
+int dyn_np_operand(DynRec *r, DynOperand o, NpArg *out) {
+    uint32_t sym = o.v == NULL ? DYN_NONE : dyn_rec_number(r, o.v, o.real);
+    if (sym != DYN_NONE) {
+        static const uint8_t codes[] = {[DYN_T_INT] = NP_WEAK_INT, [DYN_T_FLOAT] = NP_WEAK_FLOAT, [DYN_T_BOOL] = DYN_BOOL};
+        *out = (NpArg){{DYN_ARG_SYM, sym}, codes[dyn_sym_at(dyn_rec_syms(r), sym)->type]};
+        return 0;
+    }
+    uint32_t parts[2];
+    bool weak = o.v != NULL && dyn_rec_complex(r, o.v, o.real, parts) == 0;
+    uint32_t node = weak ? complex_node(r, parts, DYN_C128) : dyn_np_node(r, o);
+    if (node == DYN_NONE)
+        return -1;
+    *out = dyn_np_node_arg(r, node);
+    out->code = weak ? NP_WEAK_COMPLEX : out->code;
+    return 0;
+}
+
+static uint32_t late_int(DynRec *r, DynOperand o) {
+    PyObject *i = PyNumber_Index(o.real);
+    DynVal *v = i == NULL ? NULL : dyn_np_extern(r, (PyObject *)&PyLong_Type, "int", &o, 1, NULL, i);
+    PyErr_Clear();
+    Py_XDECREF(i);
+    return v == NULL ? DYN_NONE : v->id;
+}
+
+uint32_t dyn_np_int_sym(DynRec *r, DynOperand o) {
+    uint32_t s = dyn_rec_number(r, o.v, o.real);
+    if (s != DYN_NONE && dyn_sym_at(dyn_rec_syms(r), s)->type == DYN_T_INT)
+        return s;
+    if (o.v->kind == DV_NPSCALAR) { /* of a Python number, or an argument: its symbol */
+        const DynNode *n = dyn_graph_node(dyn_rec_graph(r), o.v->id);
+        if (n->op == DYN_OP_SCALAR && dyn_sym_at(dyn_rec_syms(r), n->args[0].id)->type == DYN_T_INT &&
+            dyn_dtypes[n->dtype].kind != 'f')
+            return n->args[0].id;
+    }
+    if (s == DYN_NONE && o.v->kind == DV_CONST && PyArray_IsScalar(o.real, Integer)) {
+        Py_ssize_t i = PyNumber_AsSsize_t(o.real, PyExc_OverflowError);
+        if (i != -1 || !PyErr_Occurred())
+            return dyn_np_int(r, i);
+        PyErr_Clear();
+    }
+    if (o.v->kind == DV_NPSCALAR && PyArray_IsScalar(o.real, Integer)) /* known behind a call that takes it out */
+        return late_int(r, o);
+    dyn_np_refuse(r, o.v->kind == DV_NPSCALAR ? DYN_R_DATA_DEPENDENT : DYN_R_UNSUPPORTED_VALUE);
+    return DYN_NONE;
+}
+
+/* Which word of the signature is `name`? */
+static int slot_of(const char *sig, const char *name) {
+    size_t n = strlen(name);
+    for (int i = 0; *sig != 0; i++) {
+        size_t word = strcspn(sig, " ");
+        if (word == n && memcmp(sig, name, n) == 0)
+            return i;
+        sig += word + (sig[word] == ' ');
+    }
+    return -1;
+}
+
+DynOperand dyn_np_slot(const NpCall *c, const char *name) {
+    int i = slot_of(c->b->sig, name);
+    return i < 0 ? (DynOperand){NULL, NULL} : c->slot[i];
+}
+
+int dyn_np_items(DynRec *r, DynOperand o, DynOperand *items, int max) {
+    if (dyn_rec_resolve(r, o.v, o.real) < 0)
+        return -1;
+    bool slice = PySlice_Check(o.real);
+    if (!slice && !dyn_is_tuple(o.real) && !PyList_CheckExact(o.real))
+        return -1;
+    Py_ssize_t n = slice ? 3 : PySequence_Fast_GET_SIZE(o.real);
+    bool known = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_SLICE;
+    if (n > max || (known ? o.v->n != n : o.v->kind != DV_CONST)) {
+        dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PySliceObject *s = (PySliceObject *)o.real;
+        PyObject *real = !slice ? PySequence_Fast_GET_ITEM(o.real, i) : i == 0 ? s->start : i == 1 ? s->stop : s->step;
+        items[i] = (DynOperand){known ? o.v->items[i] : dyn_rec_const(r, real), real};
+        if (items[i].v == NULL || dyn_rec_resolve(r, items[i].v, real) < 0)
+            return -1;
+    }
+    return (int)n;
+}
+
+int dyn_np_flag(DynRec *r, DynOperand o, bool *value) {
+    if (o.v == NULL)
+        return 0;
+    if (dyn_rec_burn(r, o.v, o.real) < 0)
+        return -1;
+    if (!PyBool_Check(o.real)) {
+        dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
+        return -1;
+    }
+    *value = o.real == Py_True;
+    return 0;
+}
+
+int dyn_np_axes(DynRec *r, DynOperand o, int ndim, int *axes) {
+    DynOperand items[DYN_MAX_NDIM];
+    if (o.v == NULL) {
+        for (int i = 0; i < ndim; i++)
+            axes[i] = i;
+        return ndim;
+    }
+    if (dyn_rec_burn(r, o.v, o.real) < 0)
+        return -1;
+    int n = dyn_np_items(r, o, items, DYN_MAX_NDIM);
+    if (n < 0) {
+        items[0] = o;
+        n = 1;
+    }
+    for (int i = 0; i < n; i++) {
+        Py_ssize_t a = PyIndex_Check(items[i].real) ? PyNumber_AsSsize_t(items[i].real, NULL) : PY_SSIZE_T_MAX;
+        if (a < -ndim || a >= ndim) {
+            PyErr_Clear();
+            dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
+            return -1;
+        }
+        int axis = (int)(a < 0 ? a + ndim : a), at = i;
+        for (; at > 0 && axes[at - 1] > axis; at--)
+            axes[at] = axes[at - 1];
+        axes[at] = axis;
+    }
+    return n;
+}
+
+/* ---- results */
+
+/* A view's order of axes as recorded holds at other sizes, but for axes of size 0 and 1, which have no say in it: those are
+ * guarded to stay so, unless the order is C's whatever the sizes are. */
+static int hold_order(DynRec *r, const DynNode *n) {
+    bool ordered = true;
+    for (const DynNode *view = n; ordered && (view->flags & DYN_NODE_VIEW) != 0;) {
+        const DynNode *base = dyn_graph_node(dyn_rec_graph(r), view->args[0].id);
+        ordered = view->op != DYN_OP_PERMUTE && view->op != DYN_OP_AFFINE;
+        for (int i = 0; i < base->ndim; i++)
+            ordered = ordered && base->layout.perm[i] == i;
+        view = base;
+    }
+    for (int i = 0; i < n->ndim && !ordered; i++) {
+        int64_t size = dyn_np_hint(r, n->shape[i]);
+        if (size <= 1 && dyn_np_assume_op(r, DYN_S_EQ, n->shape[i], size) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result) {
+    if (node == DYN_NONE)
+        return NULL;
+    DynNode *n = dyn_graph_node(dyn_rec_graph(r), node);
+    DynArrayView view;
+    if (!dyn_array_is(result))
+        return dyn_np_dtype_of(result) != (DynDtype)n->dtype || n->ndim != 0 ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP)
+                                                                             : dyn_rec_npscalar(r, node, result);
+    if (!dyn_array_view(result, &view) || !view.aligned)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY);
+    if (view.dtype != n->dtype || view.ndim != n->ndim)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    for (int i = 0; i < n->ndim; i++)
+        if (dyn_np_hint(r, n->shape[i]) != view.dims[i])
+            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (dyn_torch_is(result)) {
+        /* What came in requires no gradients, or they are off; then views of what does still say that they do. */
+        if (dyn_torch_requires_grad(result) && !((n->flags & DYN_NODE_VIEW) && rec_torch_allows(r, result)))
+            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY);
+        for (DynNode *m = n; m != NULL;) { /* what it is a view of is one too */
+            m->flags |= DYN_NODE_TENSOR;
+            m = m->flags & DYN_NODE_VIEW ? dyn_graph_node(dyn_rec_graph(r), m->args[0].id) : NULL;
+        }
+    }
+    dyn_layout_of(&view, &n->layout);
+    return hold_order(r, n) < 0 ? NULL : dyn_rec_array(r, node, result);
+}
+
+/* ---- calls */
+
+int dyn_np_resolve(DynRec *r, DynOperand o, int depth) {
+    DynOperand items[32];
+    if (o.v == NULL)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE), -1;
+    if (dyn_rec_resolve(r, o.v, o.real) < 0)
+        return -1;
+    if (o.v->kind != DV_TUPLE && o.v->kind != DV_LIST && o.v->kind != DV_SLICE)
+        return 0;
+    int n = depth < 3 ? dyn_np_items(r, o, items, 32) : -1;
+    for (int i = 0; i < n; i++)
+        if (dyn_np_resolve(r, items[i], depth + 1) < 0)
+            return -1;
+    return n < 0 ? (dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE), -1) : 0;
+}
+
+static DynVal *take_back(DynRec *r, uint32_t nnodes, DynVal *v) {
+    if (v == NULL)
+        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+    return v;
+}
+
+static int nslots(const char *sig) {
+    int n = *sig != 0;
+    for (; *sig != 0; sig++)
+        n += *sig == ' ';
+    return n;
+}
+
+bool dyn_np_is_no_value(PyObject *o) { return no_value != NULL && o == no_value; }
+
+static int bind(DynRec *r, NpCall *c) {
+    if (c->b->sig[0] == 0)
+        return 0;
+    if (c->npos > nslots(c->b->sig))
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), -1;
+    for (int i = 0; i < c->npos + c->nkw; i++) {
+        const char *name = i < c->npos ? NULL : PyUnicode_AsUTF8(PyTuple_GET_ITEM(c->kwnames, i - c->npos));
+        if (i >= c->npos && name == NULL)
+            PyErr_Clear();
+        int slot = i < c->npos ? i : name == NULL ? -1 : slot_of(c->b->sig, name);
+        if (slot < 0 && c->out.v != NULL && i == c->out_at) /* who knows the result's sizes sees to it: dyn_np_sized_call */
+            continue;
+        if (slot < 0)
+            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), -1;
+        if (c->args[i].real == Py_None || dyn_np_is_no_value(c->args[i].real)) {
+            if (dyn_rec_burn(r, c->args[i].v, c->args[i].real) < 0)
+                return -1;
+            if (slot == 0 && c->b->rule != np_rule_random) /* np.array(None): the operand itself, which rules take for given */
+                return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE), -1;
+            continue;
+        }
+        c->slot[slot] = c->args[i];
+    }
+    return 0;
+}
+
+/* What rules made of the call, from node `first` on: is it one new array, and nothing that was there before is written? */
+static const DynNode *is_new_array(DynRec *r, uint32_t first, const DynVal *v) {
+    const DynGraph *g = dyn_rec_graph(r);
+    const DynNode *n = (v->kind == DV_ARRAY || v->kind == DV_NPSCALAR) && v->id >= first ? dyn_graph_node(g, v->id) : NULL;
+    if (n == NULL || n->storage < first)
+        return NULL;
+    for (uint32_t i = first; i < g->nodes.n; i++) {
+        uint32_t written = dyn_graph_written(g, i);
+        if (dyn_graph_node(g, i)->op == DYN_OP_EXTERN || (written != DYN_NONE && written < first))
+            return NULL;
+    }
+    return n;
+}
+
+/* A graph that is handed on: the call as it was made, in place of the nodes that the rule made of it. Their sizes it has too. */
+static DynVal *as_it_was_made(DynRec *r, NpCall *c, uint32_t first, DynVal *v) {
+    const DynNode *n = is_new_array(r, first, v);
+    uint32_t shape[DYN_MAX_NDIM];
+    if (n == NULL || !PyCallable_Check(c->b->callable))
+        return v;
+    int ndim = n->ndim;
+    memcpy(shape, n->shape, sizeof(*shape) * (size_t)ndim);
+    for (int again = 0; again < 2; again++) {
+        dyn_graph_truncate(dyn_rec_graph(r), first);
+        dyn_rec_forget_nodes(r, first);
+        v = again ? c->b->rule(r, c) : dyn_np_sized_call(r, c, ndim, shape);
+        if (v != NULL)
+            break;
+        *dyn_rec_why(r) = DYN_R_OK;
+    }
+    return v;
+}
+
+static void find_out(NpCall *c) {
+    for (int i = c->npos; i < c->npos + c->nkw && dyn_torch_is(c->result); i++)
+        if (c->args[i].real == c->result && c->args[i].v->kind == DV_ARRAY &&
+            PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, i - c->npos), "out") == 0) {
+            c->out = c->args[i];
+            c->out_at = i;
+        }
+}
+
+/* What the rule makes of the call. One that doesn't know of out= gives something else. */
+static DynVal *by_rule(DynRec *r, NpCall *c) {
+    find_out(c);
+    DynVal *v = bind(r, c) < 0 ? NULL : c->b->rule(r, c);
+    return v != NULL && c->out.v != NULL && v != c->out.v ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP) : v;
+}
+
+DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int npos, PyObject *kwnames, PyObject *result) {
+    NpCall c = {.b = b, .args = args, .npos = npos, .kwnames = kwnames, .result = result};
+    c.nkw = kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames);
+    if (npos + c.nkw > 250)
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    for (int i = 0; i < npos + c.nkw; i++)
+        if (dyn_np_resolve(r, args[i], 0) < 0)
+            return NULL;
+    uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+    DynVal *v = take_back(r, nnodes, by_rule(r, &c));
+    if (v != NULL && dyn_rec_whole(r))
+        v = as_it_was_made(r, &c, nnodes, v);
+    if (v != NULL || result == Py_None || b->rule == np_rule_random || b->rule == tt_rule_call)
+        return v;
+    /* A form that the rule doesn't know: what is listed and gives a value has no effect but that, and so can stay a call. */
+    DynReason why = *dyn_rec_why(r);
+    if (b->effect == DYN_BIND_BY_RULE)
+        return NULL;
+    if (b->effect == DYN_BIND_RANDOM)
+        return dyn_np_extern_once(r, b->callable, b->path, args, npos, kwnames, result);
+    if (b->effect == DYN_BIND_IN_PLACE)
+        return dyn_np_extern_in_place(r, b->callable, b->path, args, npos, kwnames, result);
+    PyObject *f = PyCallable_Check(b->callable) ? Py_NewRef(b->callable) : PyObject_GetAttrString(b->callable, "__getitem__");
+    v = f == NULL ? NULL : dyn_np_extern(r, f, b->path, args, npos, kwnames, result); /* __getitem__: np.mgrid[…] */
+    PyErr_Clear();
+    Py_XDECREF(f);
+    *dyn_rec_why(r) = v == NULL ? why : DYN_R_OK;
+    return v;
+}
+
+/* ---- operators */
+
+static DynVal *operator_result(DynRec *r, DynOp op, DynOperand *o, int n, bool inplace, PyObject *result) {
+    NpArg args[2];
+    bool scalars = true, tensors = false;
+    for (int i = 0; i < n; i++) {
+        if (dyn_np_operand(r, o[i], &args[i]) < 0)
+            return NULL;
+        scalars = scalars && !PyArray_Check(o[i].real);
+        tensors = tensors || dyn_torch_is(o[i].real);
+    }
+    uint32_t t =
+        tensors ? dyn_torch_operator(r, op, args, n) : dyn_np_elementwise(r, op, args, n, scalars ? NP_SCALARS : NP_OPERATOR);
+    if (t == DYN_NONE)
+        return NULL;
+    if (inplace && result == o[0].real && dyn_array_is(result))
+        return dyn_np_store_into(r, o[0], dyn_np_node_arg(r, t));
+    return dyn_np_result(r, t, result);
+}
+
+/* What a row is called in the module `operator`. */
+static const struct Operator {
+    DynOp op;
+    const char *name;
+} operators[] = {
+    {DYN_OP_ADD, "add"},          {DYN_OP_SUBTRACT, "sub"},     {DYN_OP_MULTIPLY, "mul"},      {DYN_OP_DIVIDE, "truediv"},
+    {DYN_OP_POWER, "pow"},        {DYN_OP_REMAINDER, "mod"},    {DYN_OP_LEFT_SHIFT, "lshift"}, {DYN_OP_RIGHT_SHIFT, "rshift"},
+    {DYN_OP_BITWISE_AND, "and_"}, {DYN_OP_BITWISE_OR, "or_"},   {DYN_OP_BITWISE_XOR, "xor"},   {DYN_OP_FLOOR_DIVIDE, "floordiv"},
+    {DYN_OP_LESS, "lt"},          {DYN_OP_LESS_EQUAL, "le"},    {DYN_OP_EQUAL, "eq"},          {DYN_OP_NOT_EQUAL, "ne"},
+    {DYN_OP_GREATER, "gt"},       {DYN_OP_GREATER_EQUAL, "ge"}, {DYN_OP_NEGATIVE, "neg"},      {DYN_OP_POSITIVE, "pos"},
+    {DYN_OP_INVERT, "invert"},    {DYN_OP_ABSOLUTE, "abs"},     {DYN_OP_EXTERN, "matmul"}};
+
+/* The same of tensors: written in place it never changes their sizes, else the sizes are those to which they broadcast. */
+static DynVal *tensor_call(DynRec *r, PyObject *f, const char *name, const DynOperand *o, int n, bool inplace, PyObject *result) {
+    DynBinding row = {.path = name, .rule = tt_rule_pointwise, .callable = f};
+    NpCall call = {.b = &row, .args = o, .npos = n, .result = result};
+    uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+    if (inplace)
+        return dyn_np_extern_in_place(r, f, name, o, n, NULL, result);
+    DynVal *v = take_back(r, nnodes, tt_rule_pointwise(r, &call));
+    if (v == NULL)
+        *dyn_rec_why(r) = DYN_R_OK;
+    return v != NULL ? v : dyn_np_extern(r, f, name, o, n, NULL, result);
+}
+
+/* An operator without nodes of its own for these operands: a call of it. */
+static DynVal *operator_call(DynRec *r, DynOp op, const DynOperand *o, int n, bool inplace, PyObject *result) {
+    for (size_t i = 0; i < DYN_COUNTOF(operators); i++) {
+        if (operators[i].op != op)
+            continue;
+        char name[16];
+        snprintf(name, sizeof name, "%s%.*s", inplace ? "i" : "", (int)strcspn(operators[i].name, inplace ? "_" : ""),
+                 operators[i].name);
+        PyObject *module = PyImport_ImportModule("operator");
+        PyObject *f = module == NULL ? NULL : PyObject_GetAttrString(module, name);
+        DynVal *v = f == NULL                                     ? NULL
+                    : dyn_torch_is(result) && op != DYN_OP_EXTERN ? tensor_call(r, f, name, o, n, inplace, result)
+                                                                  : dyn_np_extern(r, f, name, o, n, NULL, result);
+        Py_XDECREF(f);
+        Py_XDECREF(module);
+        PyErr_Clear();
+        return v;
+    }
+    return NULL;
+}
+
+static DynVal *operation(DynRec *r, int op, DynOperand *o, int n, bool inplace, PyObject *result) {
+    for (int i = 0; i < n; i++)
+        if (dyn_np_resolve(r, o[i], 0) < 0)
+            return NULL;
+    uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+    DynVal *v = take_back(r, nnodes, operator_result(r, (DynOp)op, o, n, inplace, result));
+    return v != NULL ? v : operator_call(r, (DynOp)op, o, n, inplace && result == o[0].real, result);
+}
+
+DynVal *dyn_np_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject *result) {
+    static const int16_t ops[] = {DYN_OP_ADD,      DYN_OP_BITWISE_AND, DYN_OP_FLOOR_DIVIDE, DYN_OP_LEFT_SHIFT, -1,
+                                  DYN_OP_MULTIPLY, DYN_OP_REMAINDER,   DYN_OP_BITWISE_OR,   DYN_OP_POWER,      DYN_OP_RIGHT_SHIFT,
+                                  DYN_OP_SUBTRACT, DYN_OP_DIVIDE,      DYN_OP_BITWISE_XOR};
+    DynOperand o[2] = {a, b};
+    if (nb < 0 || nb >= (int)DYN_COUNTOF(ops))
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (ops[nb] < 0 && inplace && result == a.real)
+        return dyn_np_resolve(r, a, 0) < 0 || dyn_np_resolve(r, b, 0) < 0 ? NULL
+                                                                          : operator_call(r, DYN_OP_EXTERN, o, 2, true, result);
+    if (ops[nb] >= 0)
+        return operation(r, ops[nb], o, 2, inplace, result);
+    if (dyn_torch_is(a.real) || dyn_torch_is(b.real)) {
+        PyObject *matmul = PyObject_GetAttrString(dyn_torch_module, "matmul");
+        const DynBinding *row = matmul == NULL ? NULL : dyn_torch_binding(matmul);
+        PyErr_Clear();
+        Py_XDECREF(matmul); /* the module has it */
+        return row == NULL ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP) : dyn_np_call(r, row, o, 2, NULL, result);
+    }
+    return dyn_np_call(r, dyn_np_binding("matmul", false), o, 2, NULL, result);
+}
+
+DynVal *dyn_np_unary(DynRec *r, int opcode, DynOperand a, PyObject *result) {
+    int op = opcode == DYN_I_UNARY_NEGATIVE   ? DYN_OP_NEGATIVE
+             : opcode == DYN_I_UNARY_POSITIVE ? DYN_OP_POSITIVE
+             : opcode == DYN_I_UNARY_INVERT   ? DYN_OP_INVERT
+                                              : -1;
+    if (op == DYN_OP_POSITIVE && dyn_torch_is(a.real) && result == a.real) /* torch's is the tensor itself */
+        return a.v;
+    return op < 0 ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP) : operation(r, op, &a, 1, false, result);
+}
+
+DynVal *dyn_np_compare(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result) {
+    static const uint8_t ops[] = {[Py_LT] = DYN_OP_LESS,      [Py_LE] = DYN_OP_LESS_EQUAL, [Py_EQ] = DYN_OP_EQUAL,
+                                  [Py_NE] = DYN_OP_NOT_EQUAL, [Py_GT] = DYN_OP_GREATER,    [Py_GE] = DYN_OP_GREATER_EQUAL};
+    DynOperand o[2] = {a, b};
+    if (cmp < 0 || cmp >= (int)DYN_COUNTOF(ops))
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    return operation(r, ops[cmp], o, 2, false, result);
+}
+
+DynVal *dyn_np_builtin(DynRec *r, const char *name, const DynOperand *args, int n, PyObject *result) {
+    DynOperand o[2] = {args[0], n == 2 ? args[1] : (DynOperand){0}};
+    if (strcmp(name, "abs") == 0 && n == 1)
+        return operation(r, DYN_OP_ABSOLUTE, o, 1, false, result);
+    if (strcmp(name, "pow") == 0 && n == 2)
+        return operation(r, DYN_OP_POWER, o, 2, false, result);
+    if (strcmp(name, "divmod") == 0 && n == 2)
+        return dyn_np_call(r, dyn_np_binding("divmod", false), o, 2, NULL, result);
+    if (strcmp(name, "round") == 0 && n == 2 && args[1].real != Py_None) /* None: a Python int, as without it */
+        return dyn_np_call(r, dyn_np_binding("round", true), o, 2, NULL, result);
+    return dyn_np_refuse(r, DYN_R_DATA_DEPENDENT);
+}

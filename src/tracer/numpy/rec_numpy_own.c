@@ -1,0 +1,56 @@
+/* rec_numpy_own.c: which calls of NumPy's own functions the back end makes itself, to the same bits (codegen/run/exec_own.c):
+ * a[mask], a[mask] = values of the same dtype, np.bincount of integers, with weights in float64 or none. Called by
+ * rec_numpy_extern.c for each call. What is known here holds at every call; sizes, overlaps and values are looked at where the
+ * call is made. */
+#include "tracer/numpy/rec_np.h"
+
+static const DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
+
+/* Operand i as an array with axes, or NULL: it is another thing. */
+static const DynNode *array_of(DynRec *r, const DynNode *call, int i) {
+    const DynNode *n = i < call->nargs && call->args[i].kind == DYN_ARG_NODE ? node_at(r, call->args[i].id) : NULL;
+    bool array = n != NULL && n->ndim > 0 && (n->flags & (DYN_NODE_NPSCALAR | DYN_NODE_OBJECT | DYN_NODE_TENSOR)) == 0;
+    return array ? n : NULL;
+}
+
+/* Are the arguments arrays, so many, and nothing else? */
+static bool only_arrays(const DynExtern *x, uint32_t n) {
+    bool only = x->kwnames == NULL && x->nargs == n + 1;
+    for (uint32_t i = 1; i <= n && only; i++)
+        only = x->args[i].kind == DYN_F_NODE;
+    return only;
+}
+
+static uint8_t masked(DynRec *r, const DynNode *call, const DynExtern *x) {
+    const DynNode *a = array_of(r, call, 0), *mask = array_of(r, call, 1), *value = array_of(r, call, 2);
+    bool found = a != NULL && mask != NULL && mask->dtype == DYN_BOOL && mask->ndim <= a->ndim;
+    int ndim = found ? a->ndim - mask->ndim + 1 : 0;
+    if (found && strcmp(x->name, "getitem") == 0 && only_arrays(x, 2))
+        return call->ndim == ndim && call->layout.kind == DYN_LAYOUT_C ? DYN_OWN_PICK : DYN_OWN_NONE;
+    bool same = found && value != NULL && value->dtype == a->dtype && value->ndim == ndim;
+    return same && strcmp(x->name, "setitem") == 0 && x->writes == 0 && only_arrays(x, 3) ? DYN_OWN_PUT : DYN_OWN_NONE;
+}
+
+static uint8_t counted(DynRec *r, const DynNode *call, const DynExtern *x) {
+    const DynNode *a = array_of(r, call, 0);
+    char kind = a == NULL ? 0 : dyn_dtypes[a->dtype].kind;
+    bool found = (kind == 'i' || kind == 'u') && a->dtype != DYN_U64 && a->ndim == 1 && x->args[1].kind == DYN_F_NODE;
+    int weights = 0, numbers = 0;
+    for (int i = 1; i < call->nargs && found; i++) {
+        const DynNode *w = array_of(r, call, i);
+        bool number = call->args[i].kind == DYN_ARG_SYM && dyn_sym_at(dyn_rec_syms(r), call->args[i].id)->type == DYN_T_INT;
+        found = number || (w != NULL && w->ndim == 1 && w->dtype == DYN_F64);
+        weights += w != NULL;
+        numbers += number;
+    }
+    for (uint32_t i = 2; i < x->nargs && found; i++) /* no tuples, and of constants only None */
+        found = x->args[i].kind == DYN_F_NODE || x->args[i].kind == DYN_F_NUMBER ||
+                (x->args[i].kind == DYN_F_CONST && x->args[i].obj == Py_None);
+    bool first = x->kwnames == NULL || (uint32_t)PyTuple_GET_SIZE(x->kwnames) < x->nargs - 1; /* x isn't given by name */
+    return found && first && weights <= 1 && numbers <= 1 ? DYN_OWN_COUNT : DYN_OWN_NONE;
+}
+
+uint8_t dyn_np_own_way(DynRec *r, uint32_t call, const DynExtern *x) {
+    const DynNode *n = node_at(r, call);
+    return strcmp(x->name, "bincount") == 0 ? counted(r, n, x) : masked(r, n, x);
+}

@@ -1,0 +1,894 @@
+/* rec_builtins.c: builtins, math functions and methods of Python's containers and strings, as the recorder understands them:
+ * called for real, with a shadow for the result. Whatever isn't in these tables is opaque.
+ *
+ * Called by rec_call.c with resolved arguments. The tables are filled once at import (rec_builtins_init) with borrowed-for-ever
+ * references to the callables. */
+#include "base/torch.h"
+#include "tracer/record/rec_state.h"
+
+#define MOST_ROWS 16 /* of an array that zip or enumerate runs over */
+
+typedef DynVal *(*BuiltinFn)(DynRec *r, const RecCall *c, PyObject **result, int arg);
+typedef struct Builtin {
+    const char *module, *name;
+    BuiltinFn fn;
+    int arg;
+    PyObject *callable;
+} Builtin;
+
+static bool number(const RecCall *c, uint32_t i) { return c->args[i].v->kind == DV_SYM; }
+static bool any_array(const RecCall *c) {
+    for (uint32_t i = 0; i < c->npos; i++) {
+        if (rec_is_array(c->args[i].v)) {
+            return true;
+        }
+    }
+    return false;
+}
+static DynVal *unknown(DynRec *r, const RecCall *c) {
+    return rec_fail(r, any_array(c) ? DYN_R_DATA_DEPENDENT : DYN_R_OPAQUE_CALL, NULL);
+}
+
+/* The symbol's hint has to be the real result. */
+static DynVal *checked(DynRec *r, uint32_t sym, PyObject *o) {
+    if (sym == DYN_NONE || o == NULL) {
+        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "arithmetic on Python numbers");
+    }
+    const DynSym *s = dyn_sym_at(&r->cap->syms, sym);
+    int overflow = 0;
+    bool same = s->type == DYN_T_FLOAT  ? PyFloat_CheckExact(o) && (PyFloat_AS_DOUBLE(o) == s->hint.f || s->hint.f != s->hint.f)
+                : s->type == DYN_T_BOOL ? PyBool_Check(o) && (o == Py_True) == (s->hint.i != 0)
+                                        : PyLong_CheckExact(o) && PyLong_AsLongLongAndOverflow(o, &overflow) == s->hint.i;
+    return same && !overflow ? dyn_rec_sym(r, sym) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "arithmetic on Python numbers");
+}
+
+static uint32_t as_float(DynRec *r, uint32_t s) {
+    return dyn_sym_at(&r->cap->syms, s)->type == DYN_T_FLOAT ? s
+                                                             : dyn_sym_op(&r->cap->syms, DYN_S_TO_FLOAT, s, DYN_NONE, DYN_NONE);
+}
+
+/* math.*: arg is the symbol operator; arguments become floats first. */
+static DynVal *math_call(DynRec *r, const RecCall *c, PyObject **result, int op) {
+    *result = rec_call_real(c);
+    if (*result == NULL) {
+        return NULL;
+    }
+    uint32_t arity = op == DYN_S_FPOW || op == DYN_S_ATAN2 || op == DYN_S_HYPOT ? 2 : 1;
+    if (c->nkw != 0 || c->npos != arity || !number(c, 0) || (arity == 2 && !number(c, 1))) {
+        return unknown(r, c);
+    }
+    bool keep = op == DYN_S_FLOOR || op == DYN_S_CEIL;
+    uint32_t a = keep ? c->args[0].v->id : as_float(r, c->args[0].v->id),
+             b = arity == 2 ? as_float(r, c->args[1].v->id) : DYN_NONE;
+    if (keep && dyn_sym_at(&r->cap->syms, a)->type != DYN_T_FLOAT) {
+        return checked(r, a, *result);
+    }
+    return a == DYN_NONE || (arity == 2 && b == DYN_NONE)
+               ? unknown(r, c)
+               : checked(r, dyn_sym_op(&r->cap->syms, (DynSymOp)op, a, b, DYN_NONE), *result);
+}
+
+static DynVal *call_len(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    DynVal *length;
+    if (c->npos == 1 && c->nkw == 0 && rec_length(r, c->args[0], result, &length)) {
+        return length;
+    }
+    *result = rec_call_real(c);
+    if (*result == NULL || c->npos != 1) {
+        return NULL;
+    }
+    DynVal *v = rec_contents(c->args[0]).v;
+    if (v->kind == DV_ARRAY) {
+        return checked(r, dyn_graph_node(&r->cap->graph, v->id)->shape[0], *result);
+    }
+    if (rec_is_enum_class(c->args[0])) {
+        return rec_guard_class(r, (PyTypeObject *)c->args[0].real) < 0 ? NULL : dyn_rec_const(r, *result);
+    }
+    if (v->kind == DV_DICT) {
+        return dyn_rec_const(r, *result);
+    }
+    if (v->kind == DV_RANGE) {
+        return dyn_rec_burn(r, v, c->args[0].real) < 0 ? NULL : dyn_rec_const(r, *result);
+    }
+    if (v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_SET || v->kind == DV_DEQUE || v->kind == DV_VIEW ||
+        v->kind == DV_MEMBERS || (v->kind == DV_OPAQUE && v->items != NULL) ||
+        (v->kind == DV_CONST && (PyBytes_CheckExact(c->args[0].real) || Py_IS_TYPE(c->args[0].real, &PyDictProxy_Type) ||
+                                 PyAnySet_CheckExact(c->args[0].real))) ||
+        (v->kind == DV_CONST && (PyUnicode_CheckExact(c->args[0].real) || PyTuple_CheckExact(c->args[0].real)))) {
+        return dyn_rec_const(r, *result);
+    }
+    return unknown(r, c);
+}
+
+static DynVal *call_range(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    *result = rec_call_real(c);
+    if (*result == NULL) {
+        return NULL;
+    }
+    uint32_t zero = dyn_sym_int(&r->cap->syms, 0), one = dyn_sym_int(&r->cap->syms, 1);
+    for (uint32_t i = 0; i < c->npos; i++) {
+        if (!number(c, i) || dyn_sym_at(&r->cap->syms, c->args[i].v->id)->type != DYN_T_INT) {
+            return unknown(r, c);
+        }
+    }
+    DynVal *items[3] = {c->npos > 1 ? c->args[0].v : dyn_rec_sym(r, zero), c->args[c->npos > 1 ? 1 : 0].v,
+                        c->npos > 2 ? c->args[2].v : dyn_rec_sym(r, one)};
+    return items[0] && items[2] ? dyn_rec_seq(r, DV_RANGE, 3, items, *result) : NULL;
+}
+
+/* int(), float(), bool(), abs(), round() of a number. */
+static DynVal *call_convert(DynRec *r, const RecCall *c, PyObject **result, int op) {
+    DynSyms *t = &r->cap->syms;
+    DynVal *absolute;
+    if (op == DYN_S_ABS && c->npos == 1 && rec_unary_operator(r, "__abs__", c->args[0], result, &absolute)) {
+        return absolute;
+    }
+    if ((op == DYN_S_ABS || op == DYN_S_ROUND) && c->nkw == 0 && c->npos && rec_is_array(c->args[0].v)) {
+        *result = rec_call_real(c);
+        return *result ? dyn_np_builtin(r, op == DYN_S_ABS ? "abs" : "round", c->args, (int)c->npos, *result) : NULL;
+    }
+    if (c->npos == 1 && op == DYN_S_BOOL && !number(c, 0)) {
+        int truth = rec_truth(r, c->args[0].v, c->args[0].real);
+        PyErr_Clear();
+        if (truth >= 0 || !rec_is_array(c->args[0].v)) {
+            *result = rec_call_real(c);
+            return *result && truth >= 0 ? dyn_rec_const(r, *result) : any_array(c) ? unknown(r, c) : NULL;
+        }
+    }
+    *result = rec_call_real(c);
+    if (*result != NULL && op == DYN_S_ABS && c->npos == 1 && PyComplex_CheckExact(c->args[0].real) &&
+        c->args[0].v->kind != DV_CONST) {
+        return rec_complex_abs(r, c->args[0], *result);
+    }
+    bool plain = c->npos == 1 && c->nkw == 0 && (c->args[0].v->kind == DV_CONST || rec_is_array(c->args[0].v));
+    if (*result != NULL && plain && (c->args[0].v->kind == DV_CONST || rec_burn_node(r, c->args[0].v->id) == 0)) {
+        return rec_wrap_result(r, *result);
+    }
+    if (*result != NULL && plain && PyType_Check(c->callable.real)) {
+        return dyn_np_extern(r, c->callable.real, ((PyTypeObject *)c->callable.real)->tp_name, c->args, 1, NULL, *result);
+    }
+    if (*result == NULL || c->npos != 1 || c->nkw != 0 || !number(c, 0)) {
+        return *result ? unknown(r, c) : NULL;
+    }
+    uint32_t s = c->args[0].v->id;
+    DynSymType type = (DynSymType)dyn_sym_at(t, s)->type;
+    if ((op == DYN_S_TO_INT || op == DYN_S_ROUND) && type == DYN_T_INT) {
+        return checked(r, s, *result);
+    }
+    if (op == DYN_S_TO_FLOAT) {
+        return checked(r, as_float(r, s), *result);
+    }
+    if (type == DYN_T_BOOL && op != DYN_S_BOOL) {
+        return dyn_rec_burn(r, c->args[0].v, c->args[0].real) < 0 ? NULL : dyn_rec_const(r, *result);
+    }
+    return checked(r, dyn_sym_op(t, (DynSymOp)op, s, DYN_NONE, DYN_NONE), *result);
+}
+
+static bool any_data(const RecCall *c, DynVal **items, uint32_t n) {
+    bool listed = c->npos == 1 && !PyTuple_CheckExact(c->args[0].real) && !PyList_CheckExact(c->args[0].real);
+    for (uint32_t i = 0; i < n && !listed; i++) {
+        if (items[i]->kind == DV_NPSCALAR) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Which of them it is, is a check of each comparison that the builtin makes. */
+static DynVal *data_extreme(DynRec *r, const RecCall *c, DynVal **items, uint32_t n, PyObject *result, int cmp) {
+    DynOperand best = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        DynOperand o = {items[i], c->npos == 1 ? PySequence_Fast_GET_ITEM(c->args[0].real, i) : c->args[i].real};
+        if (dyn_rec_resolve(r, o.v, o.real) < 0 || (o.v->kind != DV_NPSCALAR && o.v->kind != DV_SYM)) {
+            return unknown(r, c);
+        }
+        PyObject *wins = best.v == NULL ? NULL : PyObject_RichCompare(o.real, best.real, cmp);
+        DynVal *v = wins == NULL ? NULL : rec_compare_values(r, cmp, o, best, wins);
+        int truth = best.v == NULL ? 1 : v == NULL ? -1 : rec_truth(r, v, wins);
+        PyErr_Clear();
+        Py_XDECREF(wins);
+        if (truth < 0) {
+            return unknown(r, c);
+        }
+        best = truth ? o : best;
+    }
+    return best.real == result ? best.v : unknown(r, c);
+}
+
+/* min() and max() of numbers, given one by one or in a tuple or list: op is MIN or MAX. */
+static DynVal *call_extreme(DynRec *r, const RecCall *c, PyObject **result, int op) {
+    DynVal **items;
+    uint32_t n = c->npos;
+    bool fallback = n == 1 && c->nkw == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, 0), "default") == 0;
+    *result = rec_call_real(c);
+    if (*result == NULL || (c->nkw != 0 && !fallback)) {
+        return *result ? unknown(r, c) : NULL;
+    }
+    DynVal *given[16];
+    if (n == 1) {
+        bool listed = PyTuple_CheckExact(c->args[0].real) || PyList_CheckExact(c->args[0].real);
+        if (!listed || rec_items(r, c->args[0].v, c->args[0].real, &items, &n) < 0 || (n == 0 && !fallback)) {
+            return unknown(r, c);
+        }
+        if (n == 0) {
+            return c->args[1].v;
+        }
+    } else {
+        if (n > DYN_COUNTOF(given)) {
+            return unknown(r, c);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            given[i] = c->args[i].v;
+        }
+        items = given;
+    }
+    if (any_data(c, items, n)) {
+        return data_extreme(r, c, items, n, *result, op == DYN_S_MIN ? Py_LT : Py_GT);
+    }
+    DynSyms *t = &r->cap->syms;
+    uint32_t best = DYN_NONE;
+    for (uint32_t i = 0; i < n; i++) {
+        if (items[i]->kind == DV_SOURCE && c->npos == 1 &&
+            dyn_rec_resolve(r, items[i], PySequence_Fast_GET_ITEM(c->args[0].real, i)) < 0) {
+            return NULL;
+        }
+        if (items[i]->kind != DV_SYM) {
+            return unknown(r, c);
+        }
+        uint32_t s = items[i]->id;
+        if (best != DYN_NONE && dyn_sym_at(t, s)->type != dyn_sym_at(t, best)->type) {
+            /* the type of the result depends on which one wins: the outcome is guarded */
+            uint32_t wins = dyn_sym_op(t, op == DYN_S_MIN ? DYN_S_LT : DYN_S_GT, s, best, DYN_NONE);
+            if (dyn_rec_assume(r, wins) < 0) {
+                return NULL;
+            }
+            best = dyn_sym_at(t, wins)->hint.i ? s : best;
+            continue;
+        }
+        best = best == DYN_NONE ? s : dyn_sym_op(t, (DynSymOp)op, best, s, DYN_NONE);
+        if (best == DYN_NONE) {
+            return unknown(r, c);
+        }
+    }
+    return checked(r, best, *result);
+}
+
+/* sum() and math.prod() over arrays and ints: the operations one by one (nb: as BINARY_OP sub), as the builtin does them (floats
+ * are left out: it adds them with more care than that). */
+static DynVal *call_sum(DynRec *r, const RecCall *c, PyObject **result, int nb) {
+    DynVal **items;
+    uint32_t n;
+    if (c->npos < 1 || c->npos > 2 || c->nkw != 0 ||
+        (!PyTuple_CheckExact(c->args[0].real) && !PyList_CheckExact(c->args[0].real)) ||
+        rec_items(r, c->args[0].v, c->args[0].real, &items, &n) < 0 || n != PySequence_Fast_GET_SIZE(c->args[0].real)) {
+        *result = rec_call_real(c);
+        return rec_fail(r, c->npos && rec_is_array(c->args[0].v) ? DYN_R_UNSUPPORTED_OP : DYN_R_OPAQUE_CALL, "sum");
+    }
+    PyObject *acc = c->npos == 2 ? Py_NewRef(c->args[1].real) : PyLong_FromLong(nb != 0);
+    DynVal *v = c->npos == 2 ? c->args[1].v : acc ? dyn_rec_const(r, acc) : NULL;
+    for (uint32_t i = 0; acc != NULL && i < n; i++) {
+        DynOperand a = {v, acc}, b = {items[i], PySequence_Fast_GET_ITEM(c->args[0].real, i)};
+        bool known = v != NULL && dyn_rec_resolve(r, b.v, b.real) == 0;
+        PyObject *next = nb ? PyNumber_Multiply(acc, b.real) : PyNumber_Add(acc, b.real);
+        if (next != NULL && known && (rec_is_array(a.v) || rec_is_array(b.v))) {
+            v = dyn_np_binary(r, nb, false, a, b, next);
+        } else if (next != NULL && known && a.v->kind == DV_SYM && b.v->kind == DV_SYM && PyLong_CheckExact(next)) {
+            v = rec_number_binary(r, nb, a, b, next);
+        } else {
+            v = NULL;
+        }
+        Py_SETREF(acc, next);
+        if (v == NULL) { /* start again with the real thing: nothing has been seen of this */
+            Py_XDECREF(acc);
+            acc = rec_call_real(c);
+            v = NULL;
+            break;
+        }
+    }
+    *result = acc;
+    return v ? v : unknown(r, c);
+}
+
+static DynVal *call_isinstance(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    *result = rec_call_real(c);
+    if (*result == NULL || c->npos != 2) {
+        return NULL;
+    }
+    DynVal *v = c->args[0].v;
+    bool heap = Py_TYPE(c->args[0].real)->tp_flags & Py_TPFLAGS_HEAPTYPE && !PyArray_CheckScalar(c->args[0].real);
+    if (v->kind == DV_OPAQUE || dyn_rec_burn(r, c->args[1].v, c->args[1].real) < 0 ||
+        (heap && v->kind != DV_CONST && rec_guard_class(r, Py_TYPE(c->args[0].real)) < 0)) {
+        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
+    }
+    return dyn_rec_const(r, *result); /* the type is guarded or made here */
+}
+
+static DynVal *call_type(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    *result = rec_call_real(c);
+    return *result == NULL ? NULL : c->npos == 1 && c->args[0].v->kind != DV_OPAQUE ? dyn_rec_const(r, *result) : unknown(r, c);
+}
+
+/* tuple() and list() of something whose items are known. */
+static DynVal *call_sequence(DynRec *r, const RecCall *c, PyObject **result, int kind) {
+    DynVal **items = NULL;
+    uint32_t n = 0;
+    bool known = c->npos == 0 || (c->npos == 1 && rec_items(r, c->args[0].v, c->args[0].real, &items, &n) == 0);
+    *result = rec_call_real(c);
+    if (*result == NULL) {
+        return NULL;
+    }
+    if (!known || PySequence_Fast_GET_SIZE(*result) != (Py_ssize_t)n) {
+        return unknown(r, c);
+    }
+    return kind == DV_TUPLE && c->npos == 1 && *result == c->args[0].real ? c->args[0].v
+                                                                          : dyn_rec_seq(r, (DynValKind)kind, n, items, *result);
+}
+
+static DynVal *call_dict(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    DynVal *v = dyn_rec_seq(r, DV_DICT, 0, NULL, NULL);
+    bool known = v != NULL && rec_dict_fill(r, v, c, 0) == 0;
+    *result = rec_call_real(c);
+    return *result == NULL ? NULL : known ? v : unknown(r, c);
+}
+
+/* zip, enumerate, reversed: an iterator whose items are listed beforehand. It can be run through, not rebuilt. */
+static DynVal *listed_iterator(DynRec *r, uint32_t n, DynVal **items) {
+    DynVal *list = dyn_rec_seq(r, DV_OPAQUE, n, items, NULL), *v = list ? rec_new(r, DV_ITER) : NULL;
+    if (v == NULL || (v->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
+        return NULL;
+    }
+    v->items[0] = list;
+    v->n = v->cap = 1;
+    v->id = 0;
+    return v;
+}
+
+/* The rows of an array, which are views of it. */
+static int rows_now(DynRec *r, DynOperand a, uint32_t n, DynVal **items) {
+    PyObject *real[MOST_ROWS] = {NULL};
+    int status = rec_array_rows(r, a, n, items, real);
+    PyErr_Clear();
+    for (uint32_t i = 0; i < n; i++) {
+        status = items[i] == NULL ? -1 : status;
+        Py_XDECREF(real[i]);
+    }
+    return status;
+}
+
+/* What zip and enumerate take out of an argument. Numbers are read out of an array when the iterator gets there. */
+static int items_or_rows(DynRec *r, DynOperand o, DynVal ***items, uint32_t *n) {
+    if (dyn_rec_resolve(r, o.v, o.real) < 0 || o.v->kind != DV_ARRAY) {
+        return rec_items(r, o.v, o.real, items, n);
+    }
+    PyArrayObject *a = (PyArrayObject *)o.real;
+    Py_ssize_t size = PyArray_NDIM(a) > 0 ? PyArray_DIM(a, 0) : MOST_ROWS + 1;
+    uint32_t want = size > MOST_ROWS ? DYN_NONE : dyn_sym_int(&r->cap->syms, size);
+    if (want == DYN_NONE || dyn_rec_assume_equal(r, dyn_graph_node(&r->cap->graph, o.v->id)->shape[0], want) < 0 ||
+        (*items = DYN_NEW_N(&r->arena, DynVal *, size + 1)) == NULL || (o.v->obj == NULL && rec_keep(r, o.real) < 0)) {
+        return -1;
+    }
+    o.v->obj = o.real;
+    *n = (uint32_t)size;
+    if (PyArray_NDIM(a) > 1) {
+        return rows_now(r, o, *n, *items);
+    }
+    for (uint32_t i = 0; i < (uint32_t)size; i++) {
+        if (((*items)[i] = dyn_rec_seq(r, DV_ROW, 1, &o.v, NULL)) == NULL) {
+            return -1;
+        }
+        (*items)[i]->id = i;
+    }
+    return 0;
+}
+
+/* What zip or enumerate was called with, for whoever has to make it again. */
+static DynVal *made_of(DynRec *r, DynVal *it, const RecCall *c, bool enumerate, int64_t start) {
+    uint32_t n = enumerate ? 2 : c->npos;
+    DynVal **items = DYN_NEW_N(&r->arena, DynVal *, n + 1);
+    if (items == NULL) {
+        return it;
+    }
+    items[0] = it->items[0];
+    for (uint32_t i = 0; i < n; i++) {
+        items[1 + i] = enumerate && i == 1 ? dyn_rec_sym(r, dyn_sym_int(&r->cap->syms, start)) : c->args[i].v;
+        if (items[1 + i] == NULL) {
+            return NULL;
+        }
+    }
+    it->items = items;
+    it->n = it->cap = n + 1;
+    it->obj = (PyObject *)(enumerate ? &PyEnum_Type : &PyZip_Type);
+    return it;
+}
+
+enum { ZIP, ENUMERATE, REVERSED };
+static DynVal *call_iterator(DynRec *r, const RecCall *c, PyObject **result, int which) {
+    DynVal **in[8], **out, *index[8];
+    uint32_t n[8], least = UINT32_MAX, count = which == ZIP ? c->npos : 1;
+    int64_t start = 0;
+    *result = rec_call_real(c);
+    if (*result == NULL || c->nkw != 0 || count < 1 || count > 8 || c->npos < 1) {
+        return *result ? unknown(r, c) : NULL;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (which == REVERSED ? rec_items(r, c->args[i].v, c->args[i].real, &in[i], &n[i]) < 0
+                              : items_or_rows(r, c->args[i], &in[i], &n[i]) < 0) {
+            return unknown(r, c);
+        }
+        least = n[i] < least ? n[i] : least;
+    }
+    if (which == ENUMERATE && c->npos == 2) {
+        if (!number(c, 1) || dyn_rec_burn(r, c->args[1].v, c->args[1].real) < 0) {
+            return unknown(r, c);
+        }
+        start = dyn_sym_at(&r->cap->syms, c->args[1].v->id)->hint.i;
+    }
+    if ((out = DYN_NEW_N(&r->arena, DynVal *, least + 1)) == NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < least; i++) {
+        if (which == REVERSED) {
+            out[i] = in[0][least - 1 - i];
+            continue;
+        }
+        uint32_t width = count;
+        for (uint32_t k = 0; k < count; k++) {
+            index[which == ENUMERATE ? k + 1 : k] = in[k][i];
+        }
+        if (which == ENUMERATE) {
+            index[0] = dyn_rec_sym(r, dyn_sym_int(&r->cap->syms, start + i));
+            width = 2;
+        }
+        if (index[0] == NULL || (out[i] = dyn_rec_seq(r, DV_TUPLE, width, index, NULL)) == NULL) {
+            return NULL;
+        }
+    }
+    DynVal *it = listed_iterator(r, least, out);
+    return it == NULL || which == REVERSED ? it : made_of(r, it, c, which == ENUMERATE, start);
+}
+
+static DynVal *call_slice(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    *result = rec_call_real(c);
+    DynVal *none = dyn_rec_const(r, Py_None);
+    if (*result == NULL || none == NULL || c->npos < 1 || c->npos > 3) {
+        return NULL;
+    }
+    DynVal *items[3] = {c->npos > 1 ? c->args[0].v : none, c->args[c->npos > 1 ? 1 : 0].v, c->npos > 2 ? c->args[2].v : none};
+    return dyn_rec_seq(r, DV_SLICE, 3, items, *result);
+}
+
+static bool named(DynRec *r, const RecCall *c) {
+    return c->npos >= 2 && c->nkw == 0 && c->args[1].v->kind == DV_CONST && PyUnicode_CheckExact(c->args[1].real);
+}
+
+/* A type that nobody can give attributes, nor its instances. */
+static bool closed_type(DynOperand o) {
+    PyTypeObject *type = Py_TYPE(o.real);
+    return type->tp_dictoffset == 0 && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && o.v->kind != DV_OPAQUE &&
+           type->tp_getattro == PyObject_GenericGetAttr;
+}
+
+/* Is there surely no attribute of this name: asked after the real call said so. */
+static bool lacks(DynRec *r, const RecCall *c, RecAttr how) {
+    if (how == REC_ATTR_SOURCE && dyn_torch_is(c->args[0].real)) {
+        return rec_tensor_lacks(r, c->args[0], c->args[1].real);
+    }
+    return how == REC_ATTR_MISSING || (how == REC_ATTR_SOURCE && rec_attr_is_missing(r, c->args[0], c->args[1].real)) ||
+           (closed_type(c->args[0]) && dyn_cpy_lookup_special(Py_TYPE(c->args[0].real), c->args[1].real) == NULL);
+}
+
+/* A function that was asked for an attribute raised AttributeError, which is taken back. *known: it will at every call. */
+static bool has_no_answer(DynRec *r, bool *known) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        return false;
+    }
+    *known = r->cap != NULL && r->error != NULL;
+    r->callee_bailed = r->callee_bailed && !*known;
+    r->error = NULL;
+    r->error_again = false;
+    PyErr_Clear();
+    return true;
+}
+
+/* The function that gives an attribute, where an AttributeError is no error. */
+static DynVal *ask_forgiving(DynRec *r, const RecCall *get, PyObject **result) {
+    RecFrame *f = r->top;
+    f->forgives = true;
+    DynVal *v = rec_call_function(r, get, result);
+    f->forgives = false;
+    return v;
+}
+
+static DynVal *call_getattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    DynVal *v = NULL;
+    RecCall get = {0};
+    (void)arg;
+    RecAttr how = named(r, c) ? rec_attr_of(r, c->args[0], c->args[1].real, &get, &v) : REC_ATTR_UNKNOWN;
+    if (how == REC_ATTR_CALL) {
+        v = c->npos == 3 ? ask_forgiving(r, &get, result) : rec_call_function(r, &get, result);
+        bool known;
+        if (*result == NULL && c->npos == 3 && has_no_answer(r, &known)) {
+            *result = Py_NewRef(c->args[2].real);
+            return known ? c->args[2].v : unknown(r, c);
+        }
+        if (*result == NULL) {
+            rec_attribute_raised(c->args[0].real, c->args[1].real);
+        }
+        return v;
+    }
+    *result = rec_call_real(c);
+    if (*result == NULL || how == REC_ATTR_UNKNOWN || how == REC_ATTR_CALL) {
+        return *result ? unknown(r, c) : NULL;
+    }
+    if (c->npos == 3 && *result == c->args[2].real && how != REC_ATTR_VALUE && lacks(r, c, how)) {
+        return c->args[2].v;
+    }
+    return how == REC_ATTR_SOURCE ? rec_attr(r, c->args[0], c->args[1].real, *result) : v;
+}
+
+static DynVal *call_hasattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    DynVal *v = NULL;
+    RecCall get = {0};
+    (void)arg;
+    RecAttr how = named(r, c) ? rec_attr_of(r, c->args[0], c->args[1].real, &get, &v) : REC_ATTR_UNKNOWN;
+    if (how == REC_ATTR_CALL) {
+        bool sure = true, there = (v = ask_forgiving(r, &get, result)) != NULL || *result != NULL;
+        if (!there && !has_no_answer(r, &sure)) {
+            return NULL;
+        }
+        Py_XSETREF(*result, Py_NewRef(there ? Py_True : Py_False));
+        return (there ? v != NULL : sure) ? dyn_rec_const(r, *result) : unknown(r, c);
+    }
+    *result = rec_call_real(c);
+    if (*result == NULL || how == REC_ATTR_UNKNOWN) {
+        return *result ? rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "hasattr") : NULL;
+    }
+    bool known = *result == Py_False ? lacks(r, c, how) : how == REC_ATTR_VALUE || closed_type(c->args[0]);
+    if (!known && *result == Py_True) { /* an attribute that can be read through a source is there when it can be read again */
+        PyObject *value = PyObject_GetAttr(c->args[0].real, c->args[1].real);
+        v = value ? rec_attr(r, c->args[0], c->args[1].real, value) : NULL;
+        known = v != NULL && (v->kind == DV_CONST || dyn_rec_resolve(r, v, value) == 0);
+        PyErr_Clear();
+        Py_XDECREF(value);
+    }
+    return known ? dyn_rec_const(r, *result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "hasattr");
+}
+
+static DynVal *call_setattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    RecCall set = {0};
+    (void)arg;
+    bool known = named(r, c) && c->npos == 3 && rec_is_instance(c->args[0]);
+    RecAttr how = known ? rec_find_store(r, c->args[0], c->args[1].real, c->args[2], &set) : REC_ATTR_UNKNOWN;
+    if (how == REC_ATTR_CALL) {
+        DynVal *v = rec_call_function(r, &set, result);
+        if (*result != NULL) {
+            Py_SETREF(*result, Py_NewRef(Py_None));
+        }
+        return v ? dyn_rec_const(r, Py_None) : NULL;
+    }
+    *result = rec_call_real(c);
+    if (*result == NULL || how != REC_ATTR_VALUE || rec_stored_attr(r, c->args[0], c->args[1].real, c->args[2].v) < 0) {
+        return *result ? rec_fail(r, DYN_R_SIDE_EFFECT, "setattr") : NULL;
+    }
+    return dyn_rec_const(r, Py_None);
+}
+
+static DynVal *call_iter(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    DynOperand o = c->npos == 1 ? c->args[0] : (DynOperand){0};
+    DynVal *v = o.v == NULL ? NULL : rec_is_iterator(o.v) ? o.v : o.v->kind == DV_ARRAY ? NULL : rec_iterate(r, o.v, o.real);
+    *result = rec_call_real(c);
+    return *result == NULL || v == NULL ? NULL : rec_is_iterator(v) ? v : rec_new_iter(r, v);
+}
+
+/* next(it) and next(it, default). */
+static DynVal *call_next(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    DynVal *v;
+    if (c->npos < 1 || c->npos > 2 || c->nkw != 0 || !rec_is_iterator(c->args[0].v)) {
+        *result = rec_call_real(c);
+        return *result ? unknown(r, c) : NULL;
+    }
+    *result = rec_take_sent(r, c->args[0], (DynOperand){dyn_rec_const(r, Py_None), Py_None}, &v);
+    if (*result != NULL) {
+        return v;
+    }
+    if (PyErr_Occurred()) { /* with StopIteration too, where it has a value */
+        bool ends = c->npos == 2 && PyErr_ExceptionMatches(PyExc_StopIteration);
+        if (!ends) {
+            return NULL;
+        }
+        PyErr_Clear();
+    }
+    if (c->npos == 2) {
+        *result = Py_NewRef(c->args[1].real);
+        return r->take_lost ? NULL : c->args[1].v;
+    }
+    PyErr_SetNone(PyExc_StopIteration);
+    if (!r->take_lost) {
+        rec_known_error(r, NULL);
+    }
+    return NULL;
+}
+
+/* set() and frozenset() of plain constants, burnt in. */
+static DynVal *call_set(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    bool known = c->npos <= 1 && c->nkw == 0;
+    if (known && c->npos == 1) {
+        PyObject *o = c->args[0].real;
+        known = (PyTuple_CheckExact(o) || PyList_CheckExact(o) || PyAnySet_CheckExact(o) || PyUnicode_CheckExact(o) ||
+                 PyRange_Check(o) || PyDict_CheckExact(o)) &&
+                (c->args[0].v->kind == DV_DICT || dyn_rec_burn(r, c->args[0].v, o) == 0);
+    }
+    *result = rec_call_real(c);
+    DynVal *v = *result && known ? rec_wrap_fresh(r, *result) : NULL;
+    return v ? v : *result ? unknown(r, c) : NULL;
+}
+
+/* sorted() of what is burnt in. */
+static DynVal *call_sorted(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    DynOperand o = c->npos == 1 ? c->args[0] : (DynOperand){0};
+    bool known = o.v != NULL && (PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real) || PyAnySet_CheckExact(o.real) ||
+                                 PyUnicode_CheckExact(o.real) || PyDict_CheckExact(o.real) || PyRange_Check(o.real));
+    known = known && (o.v->kind == DV_DICT || dyn_rec_burn(r, o.v, o.real) == 0);
+    for (uint32_t i = c->npos; known && i < c->npos + c->nkw; i++) {
+        known = c->args[i].real == Py_None ||
+                (c->args[i].v->kind == DV_SYM && dyn_rec_burn(r, c->args[i].v, c->args[i].real) == 0); /* reverse= */
+    }
+    DynVal **items = NULL, *v = NULL;
+    uint32_t n = 0;
+    bool listed = o.v != NULL && (PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real)); /* else items are constants */
+    PyObject *before = known && listed && rec_items(r, o.v, o.real, &items, &n) == 0 ? PySequence_List(o.real) : NULL;
+    *result = rec_call_real(c);
+    if (*result != NULL && known && !listed) {
+        v = rec_wrap_fresh(r, *result);
+    } else if (*result != NULL && before != NULL && PyList_GET_SIZE(before) == (Py_ssize_t)n) {
+        items = rec_permuted(r, items, PySequence_Fast_ITEMS(before), n, *result);
+        v = items ? dyn_rec_seq(r, DV_LIST, n, items, *result) : NULL;
+    }
+    Py_XDECREF(before);
+    return v ? v : *result ? unknown(r, c) : NULL;
+}
+
+enum { ANY, ALL };
+
+/* all() and any() take items up to the one that decides. */
+static DynVal *truths_of_iterator(DynRec *r, const RecCall *c, PyObject **result, int which) {
+    PyObject *item;
+    DynVal *v;
+    bool known = true;
+    *result = NULL;
+    while (*result == NULL && (item = rec_take(r, c->args[0], &v)) != NULL) {
+        known = known && v != NULL && rec_keep(r, item) == 0 && rec_truth(r, v, item) >= 0;
+        PyErr_Clear();
+        int truth = PyObject_IsTrue(item);
+        Py_DECREF(item);
+        if (truth < 0) {
+            return NULL;
+        }
+        *result = truth == (which == ANY) ? PyBool_FromLong(truth) : NULL;
+    }
+    if (*result == NULL && !PyErr_Occurred()) {
+        *result = PyBool_FromLong(which == ALL);
+    }
+    return *result == NULL ? NULL : known && !r->take_lost ? dyn_rec_const(r, *result) : rec_take_failed(r, r->why, r->detail);
+}
+
+/* all() and any() of listed items whose truth is known. */
+static DynVal *call_truths(DynRec *r, const RecCall *c, PyObject **result, int which) {
+    DynVal **items;
+    uint32_t n = 0;
+    if (c->npos == 1 && rec_is_iterator(c->args[0].v)) {
+        return truths_of_iterator(r, c, result, which);
+    }
+    bool known = c->npos == 1 && (PyTuple_CheckExact(c->args[0].real) || PyList_CheckExact(c->args[0].real)) &&
+                 rec_items(r, c->args[0].v, c->args[0].real, &items, &n) == 0;
+    for (uint32_t i = 0; known && i < n; i++) {
+        known = rec_truth(r, items[i], PySequence_Fast_GET_ITEM(c->args[0].real, i)) >= 0;
+        PyErr_Clear();
+    }
+    *result = rec_call_real(c);
+    return *result && known ? dyn_rec_const(r, *result) : *result ? unknown(r, c) : NULL;
+}
+
+/* Functions of constants alone, without effects. */
+static bool constant_args(DynRec *r, const RecCall *c) {
+    for (uint32_t i = 0; i < c->npos + c->nkw; i++) {
+        DynVal *v = c->args[i].v;
+        bool fixed = v->kind == DV_CONST || (v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, v->id));
+        if (!fixed) {
+            return false;
+        }
+    }
+    return true;
+}
+enum { OF_VALUE, OF_TEXT };
+static DynVal *call_pure(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    bool fixed = constant_args(r, c) || (arg == OF_TEXT && c->npos == 1 && c->nkw == 0 && rec_has_one_text(r, c->args[0]));
+    *result = rec_call_real(c);
+    return *result == NULL ? NULL : fixed ? rec_wrap_result(r, *result) : unknown(r, c);
+}
+
+/* divmod() and pow(): of arrays by NumPy's rules, of Python numbers by the operators that they are. */
+enum { DIVMOD, POW };
+static DynVal *call_arithmetic(DynRec *r, const RecCall *c, PyObject **result, int which) {
+    bool fixed = constant_args(r, c), pair = c->npos == 2 && c->nkw == 0;
+    *result = rec_call_real(c);
+    if (*result == NULL) {
+        return NULL;
+    }
+    if (pair && any_array(c)) {
+        return dyn_np_builtin(r, which == POW ? "pow" : "divmod", c->args, 2, *result);
+    }
+    if (!pair || fixed || !number(c, 0) || !number(c, 1)) {
+        return fixed ? rec_wrap_result(r, *result) : unknown(r, c);
+    }
+    if (which == POW) {
+        return rec_number_binary(r, 8, c->args[0], c->args[1], *result);
+    }
+    DynVal *items[2] = {rec_number_binary(r, 2, c->args[0], c->args[1], PyTuple_GET_ITEM(*result, 0)),
+                        rec_number_binary(r, 6, c->args[0], c->args[1], PyTuple_GET_ITEM(*result, 1))};
+    return items[0] && items[1] ? dyn_rec_seq(r, DV_TUPLE, 2, items, *result) : NULL;
+}
+
+static DynVal *call_complex(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    (void)arg;
+    bool fixed = constant_args(r, c);
+    *result = rec_call_real(c);
+    return *result == NULL ? NULL : fixed ? rec_wrap_result(r, *result) : rec_complex_new(r, c, *result);
+}
+
+static Builtin builtins[] = {
+    {"builtins", "complex", call_complex, 0, NULL},
+    {"builtins", "len", call_len, 0, NULL},
+    {"builtins", "range", call_range, 0, NULL},
+    {"builtins", "int", call_convert, DYN_S_TO_INT, NULL},
+    {"builtins", "float", call_convert, DYN_S_TO_FLOAT, NULL},
+    {"builtins", "bool", call_convert, DYN_S_BOOL, NULL},
+    {"builtins", "abs", call_convert, DYN_S_ABS, NULL},
+    {"builtins", "round", call_convert, DYN_S_ROUND, NULL},
+    {"builtins", "min", call_extreme, DYN_S_MIN, NULL},
+    {"builtins", "max", call_extreme, DYN_S_MAX, NULL},
+    {"builtins", "sum", call_sum, 0, NULL},
+    {"builtins", "isinstance", call_isinstance, 0, NULL},
+    {"builtins", "type", call_type, 0, NULL},
+    {"builtins", "tuple", call_sequence, DV_TUPLE, NULL},
+    {"builtins", "list", call_sequence, DV_LIST, NULL},
+    {"builtins", "dict", call_dict, 0, NULL},
+    {"builtins", "zip", call_iterator, ZIP, NULL},
+    {"builtins", "enumerate", call_iterator, ENUMERATE, NULL},
+    {"builtins", "reversed", call_iterator, REVERSED, NULL},
+    {"builtins", "next", call_next, 0, NULL},
+    {"builtins", "slice", call_slice, 0, NULL},
+    {"builtins", "getattr", call_getattr, 0, NULL},
+    {"builtins", "hasattr", call_hasattr, 0, NULL},
+    {"builtins", "setattr", call_setattr, 0, NULL},
+    {"builtins", "iter", call_iter, 0, NULL},
+    {"builtins", "set", call_set, 0, NULL},
+    {"builtins", "frozenset", call_set, 0, NULL},
+    {"builtins", "sorted", call_sorted, 0, NULL},
+    {"operator", "index", call_convert, DYN_S_TO_INT, NULL},
+    {"builtins", "all", call_truths, ALL, NULL},
+    {"builtins", "any", call_truths, ANY, NULL},
+    {"builtins", "str", call_pure, OF_TEXT, NULL},
+    {"builtins", "ord", call_pure, 0, NULL},
+    {"builtins", "chr", call_pure, 0, NULL},
+    {"builtins", "repr", call_pure, OF_TEXT, NULL},
+    {"builtins", "ascii", call_pure, OF_TEXT, NULL},
+    {"builtins", "divmod", call_arithmetic, DIVMOD, NULL},
+    {"builtins", "pow", call_arithmetic, POW, NULL},
+    {"math", "sqrt", math_call, DYN_S_SQRT, NULL},
+    {"math", "exp", math_call, DYN_S_EXP, NULL},
+    {"math", "log", math_call, DYN_S_LOG, NULL},
+    {"math", "log2", math_call, DYN_S_LOG2, NULL},
+    {"math", "log10", math_call, DYN_S_LOG10, NULL},
+    {"math", "sin", math_call, DYN_S_SIN, NULL},
+    {"math", "cos", math_call, DYN_S_COS, NULL},
+    {"math", "tan", math_call, DYN_S_TAN, NULL},
+    {"math", "atan", math_call, DYN_S_ATAN, NULL},
+    {"math", "tanh", math_call, DYN_S_TANH, NULL},
+    {"math", "fabs", math_call, DYN_S_FABS, NULL},
+    {"math", "pow", math_call, DYN_S_FPOW, NULL},
+    {"math", "atan2", math_call, DYN_S_ATAN2, NULL},
+    {"math", "hypot", math_call, DYN_S_HYPOT, NULL},
+    {"math", "floor", math_call, DYN_S_FLOOR, NULL},
+    {"math", "ceil", math_call, DYN_S_CEIL, NULL},
+    {"math", "isfinite", math_call, DYN_S_ISFINITE, NULL},
+    {"math", "prod", call_sum, 5, NULL},
+    {"math", "isnan", call_pure, 0, NULL},
+    {"math", "isinf", call_pure, 0, NULL},
+    {"math", "gcd", call_pure, 0, NULL},
+    {"math", "factorial", call_pure, 0, NULL},
+    {"math", "radians", call_pure, 0, NULL},
+    {"math", "degrees", call_pure, 0, NULL},
+};
+
+/* These take all that an iterator gives before they look at it: the same as from a list. */
+static bool takes_all(BuiltinFn fn) {
+    return fn == call_sum || fn == call_extreme || fn == call_set || fn == call_sorted || fn == call_sequence || fn == call_dict;
+}
+
+static DynVal *call_on_list(DynRec *r, const RecCall *c, PyObject **result, const Builtin *b) {
+    DynVal *v, *given = NULL;
+    PyObject *items = rec_take_all(r, c->args[0], &v);
+    RecCall call = *c;
+    *result = NULL;
+    if (items == NULL || (call.args = DYN_NEW_N(&r->arena, DynOperand, c->npos + c->nkw)) == NULL) {
+        Py_XDECREF(items);
+        return NULL;
+    }
+    memcpy(call.args, c->args, (c->npos + c->nkw) * sizeof *call.args);
+    call.args[0] = (DynOperand){v, items};
+    call.packed = NULL;
+    if (v == NULL || rec_keep(r, items) < 0) { /* what it gave goes to the builtin */
+        *result = rec_call_real(&call);
+        given = rec_take_failed(r, r->why, r->detail);
+    } else if (c->callable.real == (PyObject *)&PyList_Type && c->npos == 1) {
+        *result = Py_NewRef(items);
+        given = v;
+    } else {
+        given = b->fn(r, &call, result, b->arg);
+    }
+    Py_DECREF(items);
+    return given;
+}
+
+/* What goes through an array and gives a number or something new: a call in the graph, where nothing better is known. */
+static DynVal *call_on_array(DynRec *r, const RecCall *c, PyObject *result, const Builtin *b) {
+    BuiltinFn fn = b->fn;
+    bool pure = fn == call_sum || fn == call_extreme || fn == call_sorted || fn == call_sequence || fn == call_set ||
+                fn == call_truths || fn == call_convert;
+    if (!pure || result == NULL || r->cap == NULL || c->npos < 1 || c->args[0].v->kind != DV_ARRAY || PyErr_Occurred()) {
+        return NULL;
+    }
+    for (uint32_t i = 1; i < c->npos + c->nkw; i++) { /* not key= */
+        if (c->args[i].v->kind != DV_SYM) {
+            return NULL;
+        }
+    }
+    DynReason why = r->why;
+    DynVal *v = dyn_np_extern_made(r, c->callable.real, b->name, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, result);
+    r->why = v == NULL ? why : DYN_R_OK;
+    return v;
+}
+
+DynVal *rec_call_builtin(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+    for (size_t i = 0; i < DYN_COUNTOF(builtins); i++) {
+        if (builtins[i].callable == c->callable.real) {
+            *handled = true;
+            if (c->npos >= 1 && rec_is_iterator(c->args[0].v) && takes_all(builtins[i].fn)) {
+                return call_on_list(r, c, result, &builtins[i]);
+            }
+            RecCall listed;
+            PyObject *list = NULL;
+            bool takes = builtins[i].fn == call_sum || builtins[i].fn == call_extreme || builtins[i].fn == call_truths ||
+                         builtins[i].fn == call_sorted || builtins[i].fn == call_set;
+            bool other = takes && rec_listed_call(r, c, &listed, &list);
+            DynVal *v = builtins[i].fn(r, other ? &listed : c, result, builtins[i].arg);
+            Py_XDECREF(list);
+            return v != NULL ? v : call_on_array(r, c, *result, &builtins[i]);
+        }
+    }
+    return NULL;
+}
+
+int rec_builtins_init(void) {
+    for (size_t i = 0; i < DYN_COUNTOF(builtins); i++) {
+        PyObject *module = PyImport_ImportModule(builtins[i].module);
+        PyObject *f = module ? PyObject_GetAttrString(module, builtins[i].name) : NULL;
+        Py_XDECREF(module);
+        if (f == NULL) {
+            return -1;
+        }
+        Py_XSETREF(builtins[i].callable, f);
+    }
+    return 0;
+}

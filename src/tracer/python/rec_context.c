@@ -1,0 +1,102 @@
+/* rec_context.c: context variables that are set and reset while recording: var.set(x), var.get(), var.reset(token).
+ *
+ * set and reset run for real and are effects (rec_effects.c); a set that the same segment resets again leaves nothing to do at
+ * later calls, and neither of the two is made there. What a variable holds is known from the last set of it in the segment; one
+ * that was set elsewhere is not followed. Called by rec_call.c. */
+#include "tracer/record/rec_state.h"
+
+static PyObject *var_set, *var_reset, *var_get; /* methods of a builtin type: there for good */
+
+int rec_context_init(void) {
+    var_set = dyn_cpy_lookup_named(&PyContextVar_Type, "set");
+    var_reset = dyn_cpy_lookup_named(&PyContextVar_Type, "reset");
+    var_get = dyn_cpy_lookup_named(&PyContextVar_Type, "get");
+    return var_set == NULL || var_reset == NULL || var_get == NULL ? -1 : 0;
+}
+
+static bool is_row(const RecEffect *e, PyObject *callable) { return e->kind == DYN_FX_CALL && e->obj == callable; }
+
+static bool was_reset(const DynRec *r, uint32_t at) {
+    const RecEffect *e = &r->effects.at[at];
+    for (uint32_t i = at + 1; e->gives != NULL && i < r->effects.n; i++) {
+        if (is_row(&r->effects.at[i], var_reset) && r->effects.at[i].items[1] == e->gives) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool rec_effect_is_undone(const DynRec *r, uint32_t at) {
+    const RecEffect *e = &r->effects.at[at];
+    if (is_row(e, var_reset) && e->items[1]->kind == DV_RESULT) { /* of a set of the same segment: no other is taken */
+        return !e->items[1]->wanted;
+    }
+    return e->gives != NULL && !e->gives->wanted && was_reset(r, at);
+}
+
+/* The last set of the variable that stands; NULL: none, and *touched says whether the segment did anything to it. */
+static const RecEffect *last_set(const DynRec *r, PyObject *var, bool *touched) {
+    *touched = false;
+    for (uint32_t i = r->effects.n; i-- > 0;) {
+        const RecEffect *e = &r->effects.at[i];
+        bool is_set = is_row(e, var_set);
+        if ((!is_set && !is_row(e, var_reset)) || e->items[0]->obj != var) {
+            continue;
+        }
+        *touched = true;
+        if (is_set ? !was_reset(r, i) : e->items[1]->kind != DV_RESULT) {
+            return is_set ? e : NULL;
+        }
+    }
+    return NULL;
+}
+
+static DynVal *set(DynRec *r, const RecCall *c, PyObject **result) {
+    DynVal *items[2] = {c->args[0].v, c->args[1].v}, *token = rec_new(r, DV_RESULT);
+    *result = rec_call_real(c);
+    if (*result == NULL || token == NULL || rec_keep(r, *result) < 0 || !rec_has_recipe(r, c->args[1].v) ||
+        rec_global_effect(r, c->callable.real, 2, items) < 0) {
+        return NULL;
+    }
+    r->effects.at[r->effects.n - 1].gives = token;
+    return token;
+}
+
+static DynVal *reset(DynRec *r, const RecCall *c, PyObject **result) {
+    DynVal *items[2] = {c->args[0].v, c->args[1].v};
+    bool touched;
+    const RecEffect *last = last_set(r, c->args[0].real, &touched);
+    bool known = c->args[1].v->kind == DV_RESULT ? last != NULL && last->gives == c->args[1].v
+                                                 : !touched && rec_has_recipe(r, c->args[1].v);
+    *result = rec_call_real(c);
+    return *result != NULL && known && rec_global_effect(r, c->callable.real, 2, items) == 0 ? dyn_rec_const(r, *result) : NULL;
+}
+
+static DynVal *get(DynRec *r, const RecCall *c, PyObject **result) {
+    bool touched;
+    const RecEffect *last = last_set(r, c->args[0].real, &touched);
+    *result = rec_call_real(c);
+    return *result != NULL && last != NULL ? last->items[1] : NULL;
+}
+
+DynVal *rec_call_context(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+    PyObject *f = c->callable.real;
+    if (Py_TYPE(f) != &PyMethodDescr_Type || ((PyDescrObject *)f)->d_type != &PyContextVar_Type || c->npos == 0 || c->nkw != 0) {
+        return NULL;
+    }
+    DynVal *v = NULL;
+    bool one = rec_guard_id(r, c->args[0].v, c->args[0].real) == 0;
+    r->why = DYN_R_OPAQUE_CALL;
+    r->detail = NULL;
+    *handled = true;
+    if (one && f == var_set && c->npos == 2) {
+        v = set(r, c, result);
+    } else if (one && f == var_reset && c->npos == 2) {
+        v = reset(r, c, result);
+    } else if (one && f == var_get && c->npos <= 2) {
+        v = get(r, c, result);
+    } else {
+        *result = rec_call_real(c);
+    }
+    return v != NULL || *result == NULL ? v : rec_fail(r, DYN_R_OPAQUE_CALL, "ContextVar");
+}

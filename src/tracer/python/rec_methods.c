@@ -1,0 +1,703 @@
+/* rec_methods.c: methods and in-place operators of Python's containers and strings. Each runs for real; its shadow then shows
+ * what the container holds, and where the container outlives the call the change is an effect (rec_effects.c).
+ *
+ * Called by rec_call.c with resolved arguments, and by the subscript handlers. */
+#include "tracer/record/rec_state.h"
+
+/* ---- what all of them do */
+
+/* The method as it was called is the effect on its first argument; v is the shadow of its result. */
+static DynVal *changed(DynRec *r, const RecCall *c, DynVal *v) {
+    DynVal *items[4];
+    if (c->nkw != 0 || c->npos > DYN_COUNTOF(items)) {
+        return rec_fail(r, DYN_R_SIDE_EFFECT, NULL);
+    }
+    for (uint32_t i = 0; i < c->npos; i++) {
+        items[i] = c->args[i].v;
+    }
+    return v == NULL || rec_effect(r, c->args[0], DYN_FX_CALL, c->callable.real, c->npos, items) < 0 ? NULL : v;
+}
+
+static DynVal *none_of(DynRec *r) { return dyn_rec_const(r, Py_None); }
+
+static int burn_args(DynRec *r, const RecCall *c, uint32_t from) {
+    for (uint32_t i = from; i < c->npos + c->nkw; i++) {
+        if (dyn_rec_burn(r, c->args[i].v, c->args[i].real) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* A method without effects, of things that are the same at every call. */
+static DynVal *pure(DynRec *r, const RecCall *c, PyObject **result) {
+    bool known = burn_args(r, c, 0) == 0;
+    *result = rec_call_real(c);
+    return *result == NULL ? NULL : known ? rec_wrap_fresh(r, *result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "method");
+}
+
+static bool is_one_of(const char *name, const char *const *names) {
+    for (; *names != NULL; names++) {
+        if (strcmp(name, *names) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- lists */
+
+/* A list that outlives the call gets all its items anew: for changes that have no simpler form. */
+static int refilled(DynRec *r, DynOperand list) {
+    PyObject *all = PySlice_New(NULL, NULL, NULL);
+    DynVal *copy = dyn_rec_seq(r, DV_LIST, list.v->n, list.v->items, NULL), *none = none_of(r), *parts[3] = {none, none, none};
+    DynVal *items[3] = {list.v, none ? dyn_rec_seq(r, DV_SLICE, 3, parts, NULL) : NULL, copy};
+    Py_XDECREF(all);
+    return all == NULL || copy == NULL || items[1] == NULL ? -1 : rec_effect(r, list, DYN_FX_SETITEM, NULL, 3, items);
+}
+
+int rec_list_reordered(DynRec *r, DynOperand list, DynVal **items) {
+    list.v->items = items;
+    list.v->cap = list.v->n;
+    return refilled(r, list);
+}
+
+/* The items of a list, in the order in which `list` has them now: before[i], borrowed, is what items[i] stands for. Each is found
+ * by identity, so that equal ones aren't taken for each other. NULL: other objects are in it. */
+DynVal **rec_permuted(DynRec *r, DynVal *const *items, PyObject *const *before, uint32_t n, PyObject *list) {
+    DynVal **now = DYN_NEW_N(&r->arena, DynVal *, n + 1);
+    bool *taken = DYN_NEW_N(&r->arena, bool, n + 1), all = now != NULL && taken != NULL && PyList_GET_SIZE(list) == (Py_ssize_t)n;
+    for (uint32_t i = 0; all && i < n; i++) {
+        for (uint32_t k = 0; k < n && now[i] == NULL; k++) {
+            if (!taken[k] && before[k] == PyList_GET_ITEM(list, i)) {
+                now[i] = items[k];
+                taken[k] = true;
+            }
+        }
+        all = now[i] != NULL;
+    }
+    return all ? now : NULL;
+}
+
+static int reordered(DynRec *r, DynOperand list, PyObject *const *before) {
+    DynVal **items = rec_permuted(r, list.v->items, before, list.v->n, list.real);
+    return items == NULL ? -1 : rec_list_reordered(r, list, items);
+}
+
+static DynVal *list_sort(DynRec *r, const RecCall *c, PyObject **result) {
+    DynOperand list = c->args[0];
+    bool known = list.v->kind == DV_LIST && dyn_rec_burn(r, list.v, list.real) == 0;
+    PyObject **before = DYN_NEW_N(&r->arena, PyObject *, list.v->n + 1);
+    for (uint32_t i = c->npos; known && i < c->npos + c->nkw; i++) {
+        known =
+            c->args[i].real == Py_None || (c->args[i].v->kind == DV_SYM && dyn_rec_burn(r, c->args[i].v, c->args[i].real) == 0);
+    }
+    for (Py_ssize_t i = 0; known && before != NULL && i < PyList_GET_SIZE(list.real); i++) {
+        before[i] = PyList_GET_ITEM(list.real, i);
+    }
+    *result = rec_call_real(c);
+    return *result == NULL || !known || before == NULL || reordered(r, list, before) < 0 ? NULL : none_of(r);
+}
+
+static int list_insert(DynRec *r, DynVal *list, Py_ssize_t at, DynVal *v) {
+    at += at < 0 ? (Py_ssize_t)list->n : 0;
+    at = at < 0 ? 0 : at > (Py_ssize_t)list->n ? (Py_ssize_t)list->n : at;
+    if (rec_push_item(r, list, v) < 0) {
+        return -1;
+    }
+    memmove(list->items + at + 1, list->items + at, (list->n - 1 - (uint32_t)at) * sizeof *list->items);
+    list->items[at] = v;
+    return 0;
+}
+
+static void list_drop(DynVal *list, uint32_t at, uint32_t n) {
+    memmove(list->items + at, list->items + at + n, (list->n - at - n) * sizeof *list->items);
+    list->n -= n;
+}
+
+static DynVal *list_extend(DynRec *r, const RecCall *c, PyObject **result) {
+    DynVal *list = c->args[0].v, **items, *tuple;
+    uint32_t n;
+    bool known = c->npos == 2 && c->args[1].v->kind != DV_ITER && rec_items(r, c->args[1].v, c->args[1].real, &items, &n) == 0 &&
+                 (tuple = dyn_rec_seq(r, DV_TUPLE, n, items, NULL)) != NULL;
+    *result = rec_call_real(c);
+    for (uint32_t i = 0; known && *result != NULL && i < n; i++) {
+        known = rec_push_item(r, list, tuple->items[i]) == 0;
+    }
+    if (*result == NULL || !known) {
+        return NULL;
+    }
+    DynVal *both[2] = {list, tuple};
+    return rec_effect(r, c->args[0], DYN_FX_CALL, c->callable.real, 2, both) < 0 ? NULL : none_of(r);
+}
+
+static DynVal *list_pop(DynRec *r, const RecCall *c, PyObject **result) {
+    DynVal *list = c->args[0].v, *v = NULL;
+    bool known = burn_args(r, c, 1) == 0;
+    Py_ssize_t at = c->npos == 2 && PyLong_CheckExact(c->args[1].real) ? PyLong_AsSsize_t(c->args[1].real) : -1;
+    *result = rec_call_real(c);
+    at += at < 0 ? (Py_ssize_t)list->n : 0;
+    if (*result != NULL && known && at >= 0 && at < (Py_ssize_t)list->n) {
+        v = list->items[at];
+        list_drop(list, (uint32_t)at, 1);
+        v = changed(r, c, v);
+    }
+    return v;
+}
+
+/* Where a plain value lies among plain values: what is found is guarded. */
+static DynVal *list_remove(DynRec *r, const RecCall *c, PyObject **result) {
+    DynOperand list = c->args[0];
+    Py_ssize_t n = PyList_GET_SIZE(list.real), at = n;
+    bool known = burn_args(r, c, 0) == 0 && rec_plain_key(c->args[1].real);
+    for (Py_ssize_t i = 0; known && i < at; i++) {
+        PyObject *o = PyList_GET_ITEM(list.real, i);
+        known = rec_plain_key(o);
+        at = known && PyObject_RichCompareBool(o, c->args[1].real, Py_EQ) == 1 ? i : at;
+    }
+    *result = rec_call_real(c);
+    if (*result == NULL || !known || at == n) {
+        return NULL;
+    }
+    list_drop(list.v, (uint32_t)at, 1);
+    return changed(r, c, none_of(r));
+}
+
+static DynVal *list_method(DynRec *r, const RecCall *c, PyObject **result, const char *name) {
+    static const char *const queries[] = {"index", "count", "__len__", "__contains__", NULL};
+    DynVal *list = c->args[0].v;
+    if (list->kind != DV_LIST) {
+        *result = rec_call_real(c);
+        return rec_fail(r, DYN_R_SIDE_EFFECT, name);
+    }
+    if (is_one_of(name, queries)) {
+        return pure(r, c, result);
+    }
+    r->why = DYN_R_SIDE_EFFECT;
+    if (strcmp(name, "sort") == 0) {
+        return list_sort(r, c, result);
+    } else if (strcmp(name, "extend") == 0) {
+        return list_extend(r, c, result);
+    } else if (strcmp(name, "pop") == 0) {
+        return list_pop(r, c, result);
+    } else if (strcmp(name, "remove") == 0 && c->npos == 2) {
+        return list_remove(r, c, result);
+    }
+    bool burnt = strcmp(name, "insert") != 0 || (c->npos == 3 && dyn_rec_burn(r, c->args[1].v, c->args[1].real) == 0);
+    *result = rec_call_real(c);
+    if (*result == NULL || !burnt) {
+        return NULL;
+    }
+    if (strcmp(name, "copy") == 0) {
+        return dyn_rec_seq(r, DV_LIST, list->n, list->items, *result);
+    } else if (strcmp(name, "append") == 0) {
+        return rec_push_item(r, list, c->args[1].v) < 0 ? NULL : changed(r, c, none_of(r));
+    } else if (strcmp(name, "insert") == 0) {
+        return list_insert(r, list, PyLong_AsSsize_t(c->args[1].real), c->args[2].v) < 0 ? NULL : changed(r, c, none_of(r));
+    } else if (strcmp(name, "clear") == 0) {
+        list->n = 0;
+        return changed(r, c, none_of(r));
+    } else if (strcmp(name, "reverse") == 0) {
+        for (uint32_t i = 0; i < list->n / 2; i++) {
+            DynVal *v = list->items[i];
+            list->items[i] = list->items[list->n - 1 - i];
+            list->items[list->n - 1 - i] = v;
+        }
+        return changed(r, c, none_of(r));
+    }
+    return rec_fail(r, DYN_R_SIDE_EFFECT, name);
+}
+
+bool rec_is_append_name(PyObject *name) { return PyUnicode_CompareWithASCIIString(name, "append") == 0; }
+
+bool rec_is_append(PyObject *callable) {
+    return Py_TYPE(callable) == &PyMethodDescr_Type && ((PyDescrObject *)callable)->d_type == &PyList_Type &&
+           rec_is_append_name(((PyDescrObject *)callable)->d_name);
+}
+
+/* A list that came in, that nobody has looked at in this segment: what it holds doesn't matter to who appends to it. */
+bool rec_is_open_list(DynRec *r, DynOperand o) {
+    if (o.v->kind != DV_SOURCE || !PyList_CheckExact(o.real)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < r->touched.n; i++) { /* in another place, where it has to be looked at now */
+        RecSeen row = r->touched.at[i];
+        if (row.real == o.real && row.v != o.v && dyn_rec_resolve(r, row.v, row.real) < 0) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < r->seen.n; i++) {
+        if (r->seen.at[i].real == o.real) {
+            return false;
+        }
+    }
+    return true;
+}
+
+DynVal *rec_append_open(DynRec *r, const RecCall *c, PyObject **result) {
+    DynVal *list = c->args[0].v;
+    bool known = dyn_rec_resolve(r, c->args[1].v, c->args[1].real) == 0 &&
+                 (list->touched || rec_guard(r, DYN_GUARD_TYPE, list->source, DYN_NONE, 0, (PyObject *)&PyList_Type) == 0);
+    *result = rec_call_real(c);
+    return *result == NULL || !known || rec_push_item(r, list, c->args[1].v) < 0 ? NULL : changed(r, c, none_of(r));
+}
+
+/* ---- dicts */
+
+static bool burnt_key(DynRec *r, DynOperand key) { return rec_plain_key(key.real) && dyn_rec_burn(r, key.v, key.real) == 0; }
+
+/* What update() and | take: a dict, or pairs. -1: unknown. */
+static int merge(DynRec *r, DynVal *into, DynOperand from) {
+    DynVal **items;
+    uint32_t n;
+    bool listed = from.v->kind == DV_VIEW && from.v->id == 2; /* d.items() */
+    DynVal *dict = listed ? from.v->items[0] : from.v;
+    if ((listed || PyDict_Check(from.real)) && dict->kind == DV_DICT) {
+        for (uint32_t i = 0; i < dict->n; i += 2) {
+            if (rec_dict_set(r, into, dict->items[i]->obj, dict->items[i + 1]) < 0) {
+                return -1;
+            }
+        }
+        return 0;
+    }
+    if ((!PyList_CheckExact(from.real) && !PyTuple_CheckExact(from.real)) || rec_items(r, from.v, from.real, &items, &n) < 0) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        PyObject *pair = PySequence_Fast_GET_ITEM(from.real, i), *key;
+        DynVal **parts;
+        uint32_t two;
+        if (!PyTuple_CheckExact(pair) || PyTuple_GET_SIZE(pair) != 2 || rec_items(r, items[i], pair, &parts, &two) < 0) {
+            return -1;
+        }
+        key = PyTuple_GET_ITEM(pair, 0);
+        if (!burnt_key(r, (DynOperand){parts[0], key}) || rec_dict_set(r, into, key, parts[1]) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* dict(…) and update(…): a mapping or pairs, then keywords. */
+int rec_dict_fill(DynRec *r, DynVal *into, const RecCall *c, uint32_t first) {
+    if (c->npos > first + 1 || (c->npos == first + 1 && merge(r, into, c->args[first]) < 0)) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < c->nkw; i++) {
+        if (rec_dict_set(r, into, PyTuple_GET_ITEM(c->kwnames, i), c->args[c->npos + i].v) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static DynVal *dict_update(DynRec *r, const RecCall *c, PyObject **result) {
+    DynOperand dict = c->args[0];
+    DynVal *more = dyn_rec_seq(r, DV_DICT, 0, NULL, NULL);
+    bool known = more != NULL && rec_dict_fill(r, more, c, 1) == 0;
+    *result = rec_call_real(c);
+    if (*result == NULL || !known || merge(r, dict.v, (DynOperand){more, dict.real}) < 0) {
+        return NULL;
+    }
+    DynVal *items[2] = {dict.v, more};
+    return rec_effect(r, dict, DYN_FX_CALL, c->callable.real, 2, items) < 0 ? NULL : none_of(r);
+}
+
+static DynVal *dict_pop(DynRec *r, const RecCall *c, PyObject **result) {
+    DynVal *dict = c->args[0].v, *v;
+    uint32_t at = DYN_NONE;
+    bool known = c->npos >= 2 && burnt_key(r, c->args[1]);
+    *result = rec_call_real(c);
+    if (*result == NULL || !known) {
+        return NULL;
+    }
+    if ((v = rec_dict_find(dict, c->args[1].real, &at)) == NULL) {
+        return c->args[2].v;
+    }
+    rec_dict_drop(dict, at);
+    DynVal *items[2] = {dict, c->args[1].v};
+    return rec_effect(r, c->args[0], DYN_FX_CALL, c->callable.real, 2, items) < 0 ? NULL : v;
+}
+
+static DynVal *dict_popitem(DynRec *r, const RecCall *c, PyObject **result) {
+    DynVal *dict = c->args[0].v;
+    *result = rec_call_real(c);
+    if (*result == NULL || dict->n == 0) {
+        return NULL;
+    }
+    DynVal *pair[2] = {dyn_rec_const(r, dict->items[dict->n - 2]->obj), dict->items[dict->n - 1]};
+    dict->n -= 2;
+    dict->state++;
+    return pair[0] == NULL ? NULL : changed(r, c, dyn_rec_seq(r, DV_TUPLE, 2, pair, *result));
+}
+
+static DynVal *dict_setdefault(DynRec *r, const RecCall *c, PyObject **result) {
+    DynVal *dict = c->args[0].v, *v;
+    bool known = burnt_key(r, c->args[1]);
+    *result = rec_call_real(c);
+    if (*result == NULL || !known) {
+        return NULL;
+    }
+    if ((v = rec_dict_find(dict, c->args[1].real, NULL)) != NULL) {
+        return v;
+    }
+    DynVal *items[3] = {dict, c->args[1].v, c->npos > 2 ? c->args[2].v : none_of(r)};
+    bool set = items[2] != NULL && rec_dict_set(r, dict, c->args[1].real, items[2]) == 0;
+    return !set || rec_effect(r, c->args[0], DYN_FX_SETITEM, NULL, 3, items) < 0 ? NULL : items[2];
+}
+
+DynVal *rec_dict_method(DynRec *r, const RecCall *c, PyObject **result, const char *name) {
+    DynVal *dict = c->args[0].v, *v;
+    r->why = DYN_R_SIDE_EFFECT;
+    if (dict->kind != DV_DICT || (c->nkw != 0 && strcmp(name, "update") != 0)) {
+        *result = rec_call_real(c);
+        return *result ? rec_fail(r, DYN_R_UNSUPPORTED_VALUE, name) : NULL;
+    }
+    if (strcmp(name, "update") == 0) {
+        return dict_update(r, c, result);
+    } else if (strcmp(name, "pop") == 0) {
+        return dict_pop(r, c, result);
+    } else if (strcmp(name, "popitem") == 0) {
+        return dict_popitem(r, c, result);
+    } else if (strcmp(name, "setdefault") == 0 && c->npos >= 2) {
+        return dict_setdefault(r, c, result);
+    }
+    bool get = strcmp(name, "get") == 0 && c->npos >= 2, known = !get || burnt_key(r, c->args[1]);
+    *result = rec_call_real(c);
+    if (*result == NULL) {
+        return NULL;
+    }
+    if (get) {
+        v = known ? rec_dict_find(dict, c->args[1].real, NULL) : NULL;
+        return v || !known ? v : c->npos == 3 ? c->args[2].v : none_of(r);
+    } else if (strcmp(name, "clear") == 0) {
+        dict->n = 0;
+        dict->state++;
+        return changed(r, c, none_of(r));
+    } else if (strcmp(name, "copy") == 0) {
+        return dyn_rec_seq(r, DV_DICT, dict->n, dict->items, *result);
+    } else if (strcmp(name, "keys") == 0 || strcmp(name, "values") == 0 || strcmp(name, "items") == 0) {
+        return rec_new_view(r, dict, name[0] == 'k' ? 0 : name[0] == 'v' ? 1 : 2);
+    }
+    return rec_fail(r, DYN_R_SIDE_EFFECT, name);
+}
+
+DynVal *rec_dict_union(DynRec *r, DynOperand a, DynOperand b, bool inplace) {
+    DynVal *v = inplace ? a.v : dyn_rec_seq(r, DV_DICT, a.v->n, a.v->items, NULL);
+    if (v == NULL || merge(r, v, b) < 0) {
+        return NULL;
+    }
+    if (inplace) {
+        PyObject *update = dyn_cpy_lookup_named(&PyDict_Type, "update");
+        DynVal *items[2] = {a.v, b.v};
+        return update == NULL || rec_effect(r, a, DYN_FX_CALL, update, 2, items) < 0 ? NULL : v;
+    }
+    return v;
+}
+
+/* ---- sets: of plain constants */
+
+/* The set as it is now, in its own order. */
+static int set_again(DynRec *r, DynOperand set) {
+    DynVal *now = rec_wrap_fresh(r, set.real);
+    if (now == NULL || now->kind != DV_SET) {
+        return -1;
+    }
+    set.v->items = now->items;
+    set.v->n = now->n;
+    set.v->cap = now->cap;
+    set.v->state++;
+    return 0;
+}
+
+DynVal *rec_set_changed(DynRec *r, int nb, DynOperand set, DynOperand other) {
+    const char *text = nb == 1    ? "intersection_update"
+                       : nb == 7  ? "update"
+                       : nb == 10 ? "difference_update"
+                                  : "symmetric_difference_update";
+    PyObject *method = dyn_cpy_lookup_named(&PySet_Type, text);
+    DynVal *both[2] = {set.v, other.v};
+    bool known = method != NULL && set.v->kind == DV_SET && set_again(r, set) == 0;
+    return known && rec_effect(r, set, DYN_FX_CALL, method, 2, both) == 0 ? set.v
+                                                                          : rec_fail(r, DYN_R_SIDE_EFFECT, "a set is changed");
+}
+
+static DynVal *set_method(DynRec *r, const RecCall *c, PyObject **result, const char *name) {
+    static const char *const changes[] = {
+        "add", "discard", "remove", "clear", "update", "difference_update", "intersection_update", "symmetric_difference_update",
+        NULL};
+    if (!is_one_of(name, changes)) {
+        return strcmp(name, "pop") == 0 ? NULL : pure(r, c, result);
+    }
+    bool member = strcmp(name, "add") == 0 && c->npos == 2 && c->nkw == 0 && rec_add_member(r, c->args[0], c->args[1]) == 0;
+    bool known = !member && c->args[0].v->kind == DV_SET && burn_args(r, c, 1) == 0;
+    *result = rec_call_real(c);
+    r->why = DYN_R_SIDE_EFFECT;
+    if (member) {
+        return *result == NULL ? NULL : none_of(r);
+    }
+    return *result == NULL || !known || set_again(r, c->args[0]) < 0 ? NULL : changed(r, c, none_of(r));
+}
+
+/* ---- subscripts that change a container: after it ran, with the index burnt in */
+
+static Py_ssize_t burnt_index(DynRec *r, DynOperand index, uint32_t n) {
+    if (!PyLong_CheckExact(index.real) || dyn_rec_burn(r, index.v, index.real) < 0) {
+        return -1;
+    }
+    Py_ssize_t i = PyLong_AsSsize_t(index.real);
+    i += i < 0 ? (Py_ssize_t)n : 0;
+    return i < (Py_ssize_t)n ? i : -1;
+}
+
+/* list[slice] = items, and del list[slice] (value.v NULL). n: its length before. */
+static int list_slice(DynRec *r, DynOperand list, DynOperand index, DynOperand value) {
+    Py_ssize_t start, stop, step;
+    DynVal **more = NULL;
+    uint32_t nmore = 0;
+    if (dyn_rec_burn(r, index.v, index.real) < 0 || PySlice_Unpack(index.real, &start, &stop, &step) < 0 ||
+        (value.v != NULL && rec_items(r, value.v, value.real, &more, &nmore) < 0)) {
+        PyErr_Clear();
+        return -1;
+    }
+    Py_ssize_t len = PySlice_AdjustIndices(list.v->n, &start, &stop, step);
+    uint32_t n = 0, left = list.v->n - (uint32_t)len;
+    DynVal **items = DYN_NEW_N(&r->arena, DynVal *, left + nmore + 1);
+    if (items == NULL) {
+        return -1;
+    }
+    if (step != 1 && value.v != NULL) { /* as many as there were */
+        memcpy(items, list.v->items, list.v->n * sizeof *items);
+        for (Py_ssize_t k = 0; k < len && k < (Py_ssize_t)nmore; k++) {
+            items[start + k * step] = more[k];
+        }
+        n = list.v->n;
+    } else {
+        Py_ssize_t at = len > 0 ? (step > 0 ? start : start + (len - 1) * step) : start, stride = step > 0 ? step : -step;
+        for (Py_ssize_t i = 0; i <= (Py_ssize_t)list.v->n; i++) {
+            if (i == start && step == 1) {
+                for (uint32_t k = 0; k < nmore; k++) {
+                    items[n++] = more[k];
+                }
+            }
+            bool gone = len > 0 && i >= at && i < at + len * stride && (i - at) % stride == 0;
+            if (i < (Py_ssize_t)list.v->n && !gone) {
+                items[n++] = list.v->items[i];
+            }
+        }
+    }
+    list.v->items = items;
+    list.v->n = n;
+    list.v->cap = left + nmore + 1;
+    return PyList_GET_SIZE(list.real) == (Py_ssize_t)n ? refilled(r, list) : -1;
+}
+
+int rec_store_item(DynRec *r, DynOperand o, DynOperand index, DynOperand value) {
+    DynVal *items[3] = {o.v, index.v, value.v};
+    r->why = DYN_R_SIDE_EFFECT;
+    if (o.v->kind == DV_LIST && PySlice_Check(index.real)) {
+        return list_slice(r, o, index, value);
+    }
+    if (o.v->kind == DV_LIST || o.v->kind == DV_DEQUE) {
+        Py_ssize_t i = burnt_index(r, index, o.v->n);
+        if (i < 0) {
+            return -1;
+        }
+        o.v->items[i] = value.v;
+    } else if (o.v->kind != DV_DICT || !burnt_key(r, index) || rec_dict_set(r, o.v, index.real, value.v) < 0) {
+        return -1;
+    }
+    return rec_effect(r, o, DYN_FX_SETITEM, NULL, 3, items);
+}
+
+int rec_delete_item(DynRec *r, DynOperand o, DynOperand index) {
+    DynVal *items[2] = {o.v, index.v};
+    uint32_t at;
+    r->why = DYN_R_SIDE_EFFECT;
+    if (o.v->kind == DV_LIST && PySlice_Check(index.real)) {
+        return list_slice(r, o, index, (DynOperand){0});
+    }
+    if (o.v->kind == DV_LIST || o.v->kind == DV_DEQUE) {
+        Py_ssize_t i = burnt_index(r, index, o.v->n);
+        if (i < 0) {
+            return -1;
+        }
+        list_drop(o.v, (uint32_t)i, 1);
+        o.v->state++;
+    } else if (o.v->kind == DV_DICT && burnt_key(r, index) && rec_dict_find(o.v, index.real, &at) != NULL) {
+        rec_dict_drop(o.v, at);
+    } else {
+        return -1;
+    }
+    return rec_effect(r, o, DYN_FX_DELITEM, NULL, 2, items);
+}
+
+/* list += items */
+DynVal *rec_list_extended(DynRec *r, DynOperand list, DynOperand more) {
+    DynVal **items, *tuple;
+    uint32_t n;
+    PyObject *extend = dyn_cpy_lookup_named(&PyList_Type, "extend");
+    if (extend == NULL || rec_items(r, more.v, more.real, &items, &n) < 0 ||
+        (tuple = dyn_rec_seq(r, DV_TUPLE, n, items, NULL)) == NULL) {
+        return rec_fail(r, DYN_R_SIDE_EFFECT, "a list is extended");
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (rec_push_item(r, list.v, tuple->items[i]) < 0) {
+            return NULL;
+        }
+    }
+    DynVal *both[2] = {list.v, tuple};
+    return rec_effect(r, list, DYN_FX_CALL, extend, 2, both) < 0 ? NULL : list.v;
+}
+
+/* ---- any method of a builtin type */
+
+/* dict.fromkeys and the like, bound to a builtin type. */
+static bool pure_class_method(PyObject *f) {
+    static const char *const names[] = {"fromkeys", "maketrans", "fromhex", "from_bytes", NULL};
+    PyObject *self = PyCFunction_Check(f) ? PyCFunction_GET_SELF(f) : NULL;
+    return self != NULL && PyType_Check(self) && !(((PyTypeObject *)self)->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
+           is_one_of(((PyCFunctionObject *)f)->m_ml->ml_name, names);
+}
+
+/* ---- iterators */
+
+/* Methods of generators, and __next__ of any iterator. close() is followed where it runs no code. */
+static DynVal *iterator_method(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+    PyObject *f = c->callable.real;
+    const char *name = Py_TYPE(f) == &PyMethodDescr_Type    ? PyUnicode_AsUTF8(((PyDescrObject *)f)->d_name)
+                       : Py_TYPE(f) == &PyWrapperDescr_Type ? PyUnicode_AsUTF8(((PyDescrObject *)f)->d_name)
+                                                            : NULL;
+    DynVal *v;
+    if (name == NULL || c->nkw != 0) {
+        PyErr_Clear();
+        return NULL;
+    }
+    bool sends = c->args[0].v->kind == DV_GENERATOR && c->npos == 2 && strcmp(name, "send") == 0;
+    if (sends || (c->npos == 1 && strcmp(name, "__next__") == 0)) {
+        *handled = true;
+        *result = rec_take_sent(r, c->args[0], sends ? c->args[1] : (DynOperand){none_of(r), Py_None}, &v);
+        if (*result == NULL && !PyErr_Occurred()) {
+            PyErr_SetNone(PyExc_StopIteration);
+            if (!r->take_lost) {
+                rec_known_error(r, NULL);
+            }
+        }
+        return *result == NULL ? NULL : v;
+    }
+    if (c->args[0].v->kind == DV_GENERATOR && c->npos == 1 && strcmp(name, "close") == 0) {
+        rec_begin_taking(r);
+        bool known = r->cap != NULL && !r->take_lost && rec_generator_close(r, c->args[0]);
+        *handled = true;
+        *result = rec_call_real(c);
+        return known && *result != NULL ? none_of(r) : rec_take_failed(r, DYN_R_OPAQUE_CALL, "close");
+    }
+    return NULL;
+}
+
+/* list.extend(iterator): one item after the other, which the iterator's code may see; str.join(iterator): all of them first. */
+static DynVal *takes_iterator(DynRec *r, const RecCall *c, PyObject **result) {
+    DynOperand self = c->args[0];
+    DynVal *v;
+    PyObject *item;
+    RecCall call = *c;
+    DynOperand args[2] = {self};
+    if (!PyList_CheckExact(self.real)) {
+        args[1].real = rec_take_all(r, c->args[1], &args[1].v);
+        call.args = args;
+        call.packed = NULL;
+        v = args[1].real != NULL && args[1].v != NULL ? pure(r, &call, result) : NULL;
+        if (args[1].real != NULL && *result == NULL && !PyErr_Occurred()) {
+            *result = rec_call_real(&call);
+        }
+        Py_XDECREF(args[1].real);
+        return v != NULL ? v : rec_take_failed(r, r->why, r->detail);
+    }
+    PyObject *append = PyObject_GetAttrString((PyObject *)&PyList_Type, "append");
+    bool known = append != NULL && self.v->kind == DV_LIST;
+    while (append != NULL && (item = rec_take(r, c->args[1], &v)) != NULL) {
+        int status = PyList_Append(self.real, item);
+        DynVal *items[2] = {self.v, v};
+        known = known && v != NULL && rec_keep(r, item) == 0 && rec_push_item(r, self.v, v) == 0 &&
+                rec_effect(r, self, DYN_FX_CALL, append, 2, items) == 0;
+        Py_DECREF(item);
+        if (status < 0) {
+            break;
+        }
+    }
+    Py_XDECREF(append);
+    *result = PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    return known && !r->take_lost && *result != NULL ? none_of(r) : rec_take_failed(r, DYN_R_SIDE_EFFECT, "extend");
+}
+
+DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+    if (c->npos >= 1 && rec_is_iterator(c->args[0].v)) {
+        DynVal *v = iterator_method(r, c, result, handled);
+        if (*handled) {
+            return v;
+        }
+    }
+    if (pure_class_method(c->callable.real)) {
+        *handled = true;
+        return pure(r, c, result);
+    }
+    PyObject *f = c->callable.real, *self = c->npos > 0 ? c->args[0].real : NULL;
+    if (Py_TYPE(f) != &PyMethodDescr_Type || self == NULL || Py_TYPE(self) != ((PyDescrObject *)f)->d_type) {
+        return NULL;
+    }
+    const char *name = PyUnicode_AsUTF8(((PyDescrObject *)f)->d_name);
+    if (name == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    *handled = true;
+    if (c->npos == 2 && c->nkw == 0 && rec_is_iterator(c->args[1].v) &&
+        ((PyList_CheckExact(self) && strcmp(name, "extend") == 0) || (PyUnicode_CheckExact(self) && strcmp(name, "join") == 0))) {
+        return takes_iterator(r, c, result);
+    }
+    if (PyList_CheckExact(self)) {
+        return list_method(r, c, result, name);
+    } else if (PyDict_CheckExact(self)) {
+        return rec_dict_method(r, c, result, name);
+    } else if (PyAnySet_CheckExact(self)) {
+        DynVal *v = set_method(r, c, result, name);
+        *result = *result == NULL && v == NULL && !PyErr_Occurred() ? rec_call_real(c) : *result;
+        return v;
+    } else if (PyUnicode_CheckExact(self) || PyBytes_CheckExact(self) || PyTuple_CheckExact(self) || PyRange_Check(self) ||
+               PySlice_Check(self) || PyLong_CheckExact(self) || PyFloat_CheckExact(self)) {
+        return pure(r, c, result);
+    }
+    if (PyComplex_CheckExact(self) && strcmp(name, "conjugate") == 0) {
+        *result = rec_call_real(c);
+        return *result ? rec_complex_conjugate(r, c->args[0], *result) : NULL;
+    }
+    *handled = false;
+    return NULL;
+}
+
+/* ---- a method that comes in */
+
+/* The method of a builtin type that o is, bound to an instance: borrowed, or NULL. (Methods of ufuncs are known by the ufunc.) */
+PyObject *rec_method_descriptor(PyObject *o) {
+    PyObject *self = PyCFunction_CheckExact(o) ? PyCFunction_GET_SELF(o) : NULL;
+    PyObject *descr = self != NULL && (Py_TYPE(self)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && Py_TYPE(self) != &PyUFunc_Type
+                          ? dyn_cpy_lookup_named(Py_TYPE(self), ((PyCFunctionObject *)o)->m_ml->ml_name)
+                          : NULL;
+    bool same = descr != NULL && Py_TYPE(descr) == &PyMethodDescr_Type &&
+                ((PyMethodDescrObject *)descr)->d_method == ((PyCFunctionObject *)o)->m_ml;
+    return same && dyn_np_find(o) == NULL ? descr : NULL;
+}
+
+/* append = items.append: of other items at the next call. */
+int rec_resolve_builtin_method(DynRec *r, DynVal *v, PyObject *o, PyObject *descr) {
+    uint32_t self = dyn_source_intern(&r->cap->sources, DYN_SRC_SELF, v->source, 0, NULL, NULL);
+    v->items = DYN_NEW_N(&r->arena, DynVal *, 2);
+    if (self == DYN_NONE || v->items == NULL || (v->items[0] = dyn_rec_const(r, descr)) == NULL ||
+        (v->items[1] = rec_source(r, self)) == NULL || rec_keep(r, o) < 0) {
+        return -1;
+    }
+    v->kind = DV_METHOD;
+    v->obj = o;
+    v->n = 2;
+    return rec_guard(r, DYN_GUARD_BUILTIN, v->source, DYN_NONE, 0, descr);
+}

@@ -1,0 +1,840 @@
+/* rec_object.c: instances of user's classes: making them, their attributes, properties and other descriptors, super().
+ *
+ * An instance made while recording is a shadow with its attributes; it is made at later calls only where it escapes. An instance
+ * that came in is found at its source; what was stored in it since lies in its shadow and is an effect. What a class says is
+ * guarded by its version tag, which CPython changes whenever the class or one of its bases changes. Called by the attribute and
+ * call handlers. */
+#include "tracer/record/rec_state.h"
+
+static PyObject *s_init, *s_new, *s_class, *s_getattr, *s_getattribute, *s_setattr, *s_delattr, *s_del, *s_get, *s_set, *s_self,
+    *s_fget, *s_fset, *s_fdel, *s_func;
+static struct Name {
+    PyObject **at;
+    const char *text;
+} names[] = {{&s_init, "__init__"},
+             {&s_new, "__new__"},
+             {&s_class, "__class__"},
+             {&s_getattr, "__getattr__"},
+             {&s_getattribute, "__getattribute__"},
+             {&s_setattr, "__setattr__"},
+             {&s_delattr, "__delattr__"},
+             {&s_del, "__del__"},
+             {&s_get, "__get__"},
+             {&s_set, "__set__"},
+             {&s_self, "__self__"},
+             {&s_fget, "fget"},
+             {&s_fset, "fset"},
+             {&s_fdel, "fdel"},
+             {&s_func, "__func__"}};
+
+int rec_object_init(void) {
+    for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
+        if ((*names[i].at = PyUnicode_InternFromString(names[i].text)) == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* ---- what a class says */
+
+int rec_guard_class(DynRec *r, PyTypeObject *type) {
+    if (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) {
+        return 0;
+    }
+    dyn_cpy_lookup_special(type, s_init); /* gives the class a tag where it has none */
+    uint32_t tag = type->tp_version_tag;
+    uint32_t s = dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, (PyObject *)type, NULL);
+    if (tag == 0 || s == DYN_NONE) {
+        r->why = DYN_R_UNSUPPORTED_VALUE;
+        return -1;
+    }
+    return rec_guard(r, DYN_GUARD_CLASS, s, DYN_NONE, tag, NULL);
+}
+
+/* What the class has for a name, guarded. Borrowed; NULL: nothing, or (-1 in *status) unknown. */
+static PyObject *class_has(DynRec *r, PyTypeObject *type, PyObject *name, int *status) {
+    *status = rec_guard_class(r, type);
+    return *status < 0 ? NULL : dyn_cpy_lookup_special(type, name);
+}
+
+static bool is_data(PyObject *descr) { return descr != NULL && Py_TYPE(descr)->tp_descr_set != NULL; }
+
+PyObject *rec_part(PyObject *o, PyObject *name) {
+    PyObject *value = PyObject_GetAttr(o, name);
+    PyErr_Clear();
+    Py_XDECREF(value);
+    return value;
+}
+
+/* The Python function that a descriptor's class has for __get__ or __set__; NULL. */
+static PyObject *descriptor_function(DynRec *r, PyObject *descr, PyObject *name) {
+    int status;
+    PyObject *f = Py_TYPE(descr)->tp_flags & Py_TPFLAGS_HEAPTYPE ? class_has(r, Py_TYPE(descr), name, &status) : NULL;
+    return f != NULL && PyFunction_Check(f) ? f : NULL;
+}
+
+/* The descriptor of __dict__ that CPython gives each class whose instances have one. */
+static bool is_vars(PyObject *descr) {
+    return descr != NULL && Py_TYPE(descr) == &PyGetSetDescr_Type &&
+           PyUnicode_CompareWithASCIIString(((PyDescrObject *)descr)->d_name, "__dict__") == 0;
+}
+
+/* ---- attributes that a shadow knows */
+
+static uint32_t own_index(const DynVal *v, PyObject *name) {
+    for (uint32_t i = 0; i + 1 < v->n; i += 2) {
+        if (v->items[i]->obj == name || PyUnicode_Compare(v->items[i]->obj, name) == 0) {
+            return i;
+        }
+    }
+    return DYN_NONE;
+}
+
+static int set_own(DynRec *r, DynVal *v, PyObject *name, DynVal *value) {
+    uint32_t at = own_index(v, name);
+    if (at != DYN_NONE && v->fresh && value == NULL) {
+        rec_dict_drop(v, at);
+        return 0;
+    }
+    if (at != DYN_NONE && (v->fresh ? v->items[at + 1] != NULL : true)) {
+        v->items[at + 1] = value;
+        return 0;
+    }
+    DynVal *key = rec_object(r, name);
+    return key == NULL || rec_push_item(r, v, key) < 0 || rec_push_item(r, v, value) < 0 ? -1 : 0;
+}
+
+static bool is_fresh_exception(DynOperand o) { return o.v->fresh && PyExceptionInstance_Check(o.real); }
+
+bool rec_is_instance(DynOperand o) {
+    return o.v->kind == DV_OBJECT && !PyArray_Check(o.real) && (o.v->fresh || o.v->source != DYN_NONE) &&
+           ((Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_HEAPTYPE) || is_fresh_exception(o)) && !PyType_Check(o.real) &&
+           !PyModule_CheckExact(o.real);
+}
+
+/* ---- reading */
+
+/* object's own look-up, with or without a __getattr__ behind it. */
+static bool plain_getattr(PyTypeObject *type) {
+    PyTypeObject *plain = PyType_IsSubtype(type, &PyModule_Type) ? &PyModule_Type : &PyBaseObject_Type;
+    return type->tp_getattro == PyObject_GenericGetAttr ||
+           dyn_cpy_lookup_special(type, s_getattribute) == dyn_cpy_lookup_special(plain, s_getattribute);
+}
+
+/* A Python function was asked for an attribute and raised: an AttributeError says of what, as PyObject_GetAttr makes it say. */
+void rec_attribute_raised(PyObject *o, PyObject *name) {
+    PyObject *type, *value, *tb;
+    if (!PyErr_Occurred() || !PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        return;
+    }
+    PyErr_Fetch(&type, &value, &tb);
+    PyErr_NormalizeException(&type, &value, &tb);
+    PyAttributeErrorObject *error = (PyAttributeErrorObject *)value;
+    if (value != NULL && PyErr_GivenExceptionMatches(value, PyExc_AttributeError) && error->name == NULL && error->obj == NULL) {
+        error->name = Py_NewRef(name);
+        error->obj = Py_NewRef(o);
+    }
+    PyErr_Restore(type, value, tb);
+}
+
+static int call_of(DynRec *r, RecCall *c, PyObject *func, uint32_t n, const DynOperand *args) {
+    c->args = DYN_NEW_N(&r->arena, DynOperand, n + 1);
+    c->callable = (DynOperand){dyn_rec_const(r, func), func};
+    c->npos = n;
+    c->nkw = 0;
+    c->kwnames = NULL;
+    if (c->args == NULL || c->callable.v == NULL) {
+        return -1;
+    }
+    memcpy(c->args, args, n * sizeof *args);
+    return 0;
+}
+
+static DynOperand type_operand(DynRec *r, PyObject *o) {
+    return (DynOperand){dyn_rec_const(r, (PyObject *)Py_TYPE(o)), (PyObject *)Py_TYPE(o)};
+}
+
+/* What binding a class's attribute to an object (or, o.real NULL, to a class alone) gives, when no Python code runs for it. */
+static DynVal *bound(DynRec *r, PyObject *descr, DynOperand self, PyTypeObject *type) {
+    DynVal *items[2];
+    if (PyFunction_Check(descr) || Py_TYPE(descr) == &PyWrapperDescr_Type || Py_TYPE(descr) == &PyMethodDescr_Type ||
+        Py_IS_TYPE(descr, dyn_cached_type)) {
+        items[0] = dyn_rec_const(r, descr);
+        items[1] = self.v;
+    } else if (Py_TYPE(descr) == &PyStaticMethod_Type) {
+        PyObject *f = rec_part(descr, s_func);
+        return f == NULL ? NULL : dyn_rec_const(r, f);
+    } else if (Py_TYPE(descr) == &PyClassMethod_Type) {
+        PyObject *f = rec_part(descr, s_func);
+        items[0] = f != NULL && PyFunction_Check(f) ? dyn_rec_const(r, f) : NULL;
+        items[1] = dyn_rec_const(r, (PyObject *)type);
+    } else {
+        return Py_TYPE(descr)->tp_descr_get == NULL ? rec_wrap_attr(r, type, descr) : NULL;
+    }
+    return items[0] == NULL || items[1] == NULL ? NULL : dyn_rec_seq(r, DV_METHOD, 2, items, NULL);
+}
+
+/* A class attribute that is no descriptor: the class is guarded, so it is this object. */
+DynVal *rec_wrap_attr(DynRec *r, PyTypeObject *type, PyObject *value) {
+    DynVal *v = rec_wrap_result(r, value);
+    (void)type;
+    if (v == NULL) { /* an object with contents of its own, found as a constant */
+        uint32_t s = dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, value, NULL);
+        v = s == DYN_NONE ? NULL : rec_source(r, s);
+    }
+    return v;
+}
+
+RecAttr rec_bound_attr(DynRec *r, PyObject *descr, DynOperand o, RecCall *c, DynVal **v) {
+    PyObject *f;
+    if (Py_TYPE(descr) == &PyProperty_Type) {
+        f = rec_part(descr, s_fget);
+        return f == NULL || !PyFunction_Check(f) || call_of(r, c, f, 1, &o) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+    }
+    *v = is_data(descr) ? NULL : bound(r, descr, o, Py_TYPE(o.real));
+    return *v ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+}
+
+/* Nothing by that name is in the object's own dict. */
+static bool has_none_yet(DynRec *r, DynOperand o, PyObject *name) {
+    uint32_t s = dyn_source_intern(&r->cap->sources, DYN_SRC_OWN, o.v->source, 0, NULL, name);
+    PyObject **dict = _PyObject_GetDictPtr(o.real);
+    bool none = s != DYN_NONE && dict != NULL && (*dict == NULL || PyDict_GetItemWithError(*dict, name) == NULL);
+    return none && rec_guard(r, DYN_GUARD_MISSING, s, DYN_NONE, 0, NULL) == 0;
+}
+
+/* Where a class has __getattr__, an AttributeError of what computes an attribute isn't the end of it: CPython asks both. */
+static bool asks_again(PyTypeObject *type) { return dyn_cpy_lookup_special(type, s_getattr) != NULL; }
+
+/* A Python function that computes an attribute of an instance. */
+static RecAttr computed(DynRec *r, RecCall *c, DynOperand o, PyObject *name, PyObject *func, uint32_t n, const DynOperand *args) {
+    PyObject *again = dyn_cpy_lookup_special(Py_TYPE(o.real), s_getattr);
+    if ((again != NULL && !PyFunction_Check(again)) || args[0].v == NULL || args[n - 1].v == NULL ||
+        call_of(r, c, func, n, args) < 0) {
+        return REC_ATTR_UNKNOWN;
+    }
+    c->of = again != NULL ? o.real : NULL;
+    c->name = name;
+    return REC_ATTR_CALL;
+}
+
+PyObject *rec_ask_again(const RecCall *c) {
+    PyObject *f = dyn_cpy_lookup_special(Py_TYPE(c->of), s_getattr), *args[2] = {c->of, c->name};
+    if (f == NULL || !PyFunction_Check(f)) { /* the class is not what it was: the error stands */
+        return NULL;
+    }
+    PyErr_Clear();
+    Py_INCREF(f);
+    PyObject *result = PyObject_Vectorcall(f, args, 2, NULL);
+    Py_DECREF(f);
+    return result;
+}
+
+/* Neither the class nor the object's own dict has it. */
+static bool found_nowhere(PyObject *o, PyObject *name) {
+    PyObject **dict = _PyObject_GetDictPtr(o);
+    PyObject *own = dict == NULL || *dict == NULL ? NULL : PyDict_GetItemWithError(*dict, name);
+    return own == NULL && dyn_cpy_lookup_special(Py_TYPE(o), name) == NULL;
+}
+
+/* The attribute of an object that came in, which its class's __getattr__ gives. torch.nn.Module's reads one of three dicts. */
+static RecAttr asked(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
+    int status;
+    PyObject *f = class_has(r, Py_TYPE(o.real), name, &status) == NULL ? class_has(r, Py_TYPE(o.real), s_getattr, &status) : NULL;
+    if (f == NULL || !PyFunction_Check(f) || !has_none_yet(r, o, name) ||
+        (PyModule_Check(o.real) && !has_none_yet(r, o, s_getattr))) { /* a module asks that of its own dict first */
+        return REC_ATTR_UNKNOWN;
+    }
+    if ((*v = rec_torch_module_attr(r, f, o, name)) != NULL) {
+        return REC_ATTR_VALUE;
+    }
+    if (rec_torch_module_lacks(r, f, o, name)) {
+        return REC_ATTR_MISSING;
+    }
+    DynOperand args[2] = {o, {rec_object(r, name), name}};
+    return args[1].v == NULL || call_of(r, c, f, 2, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+}
+
+/* The class has a __getattribute__ of its own, in Python: that is called. */
+static RecAttr by_own_lookup(DynRec *r, DynOperand o, PyObject *name, RecCall *c) {
+    int status;
+    PyObject *f = class_has(r, Py_TYPE(o.real), s_getattribute, &status);
+    DynOperand args[2] = {o, {rec_object(r, name), name}};
+    return f != NULL && PyFunction_Check(f) ? computed(r, c, o, name, f, 2, args) : REC_ATTR_UNKNOWN;
+}
+
+RecAttr rec_own_attr(DynRec *r, DynOperand o, PyObject *name, DynVal **v) {
+    PyObject **dict = _PyObject_GetDictPtr(o.real);
+    uint32_t own = own_index(o.v, name), s;
+    *v = own != DYN_NONE ? o.v->items[own + 1] : NULL;
+    if (is_data(dyn_cpy_lookup_special(Py_TYPE(o.real), name))) { /* it may lie in a slot */
+        return REC_ATTR_UNKNOWN;
+    }
+    if (own != DYN_NONE || o.v->fresh) {
+        return *v != NULL ? REC_ATTR_VALUE : REC_ATTR_MISSING;
+    }
+    if (dict == NULL || *dict == NULL || PyDict_GetItemWithError(*dict, name) == NULL) {
+        return has_none_yet(r, o, name) ? REC_ATTR_MISSING : REC_ATTR_UNKNOWN;
+    }
+    s = dyn_source_intern(&r->cap->sources, DYN_SRC_OWN, o.v->source, 0, NULL, name);
+    *v = s == DYN_NONE ? NULL : rec_source(r, s);
+    return *v != NULL ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+}
+
+/* What object.__getattribute__ finds: no function of the class has a say but a property's. */
+static RecAttr plainly_found(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
+    PyTypeObject *type = Py_TYPE(o.real);
+    int status;
+    PyObject *descr = class_has(r, type, name, &status), *f;
+    *v = NULL;
+    if (status < 0) {
+        return REC_ATTR_UNKNOWN;
+    }
+    if (is_vars(descr)) {
+        *v = rec_vars(r, o);
+        return *v != NULL ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+    }
+    if (is_data(descr)) {
+        bool computes = Py_TYPE(descr) == &PyProperty_Type && (f = rec_part(descr, s_fget)) != NULL && PyFunction_Check(f);
+        return computes && call_of(r, c, f, 1, &o) == 0 ? REC_ATTR_CALL : REC_ATTR_UNKNOWN;
+    }
+    RecAttr how = rec_own_attr(r, o, name, v);
+    if (how != REC_ATTR_MISSING || descr == NULL) {
+        return how;
+    }
+    *v = bound(r, descr, o, type);
+    return *v != NULL ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+}
+
+/* An attribute that a data descriptor of the class gives: a property, __class__, __dict__. */
+static RecAttr by_data_descriptor(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
+    PyTypeObject *type = Py_TYPE(o.real);
+    int status;
+    PyObject *descr, *f;
+    descr = class_has(r, type, name, &status);
+    if (descr == NULL) {
+        return REC_ATTR_UNKNOWN;
+    }
+    if (descr == dyn_cpy_lookup_special(&PyBaseObject_Type, s_class)) { /* a class may have a property of that name */
+        *v = dyn_rec_const(r, (PyObject *)type);
+        return *v ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+    }
+    if (is_vars(descr)) {
+        *v = rec_vars(r, o);
+        return *v ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+    }
+    if (Py_TYPE(descr) == &PyProperty_Type && (f = rec_part(descr, s_fget)) != NULL && PyFunction_Check(f)) {
+        return computed(r, c, o, name, f, 1, &o);
+    }
+    if ((f = descriptor_function(r, descr, s_get)) != NULL) {
+        DynOperand args[3] = {{rec_wrap_attr(r, type, descr), descr}, o, type_operand(r, o.real)};
+        return computed(r, c, o, name, f, 3, args);
+    }
+    return REC_ATTR_UNKNOWN;
+}
+
+static bool is_of_class(PyObject *descr) {
+    return descr != NULL && (Py_TYPE(descr) == &PyStaticMethod_Type || Py_TYPE(descr) == &PyClassMethod_Type);
+}
+
+RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
+    PyTypeObject *type = Py_TYPE(o.real);
+    int status;
+    *v = NULL;
+    r->why = DYN_R_UNSUPPORTED_VALUE;
+    r->detail = "attribute";
+    if (!plain_getattr(type)) {
+        return by_own_lookup(r, o, name, c);
+    }
+    PyObject *descr = dyn_cpy_lookup_special(type, name), *f;
+    uint32_t own = own_index(o.v, name);
+    if (is_fresh_exception(o) && own != DYN_NONE && is_data(descr)) { /* args, __cause__ */
+        *v = o.v->items[own + 1];
+        return *v != NULL && rec_guard_class(r, type) == 0 ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+    }
+    if (is_data(descr) && Py_TYPE(descr) != &PyMemberDescr_Type) {
+        return by_data_descriptor(r, o, name, c, v);
+    }
+    if (own != DYN_NONE && o.v->items[own + 1] != NULL) {
+        *v = o.v->items[own + 1];
+        return rec_guard_class(r, type) == 0 ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+    }
+    if (!o.v->fresh && own == DYN_NONE && rec_is_cached_property(descr) && has_none_yet(r, o, name)) {
+        descr = class_has(r, type, name, &status);
+        bool known = descr != NULL && !asks_again(type) && rec_cached_attr(r, descr, o, name, c) == 0;
+        return known ? REC_ATTR_CALL : REC_ATTR_UNKNOWN;
+    }
+    if (!o.v->fresh && own == DYN_NONE && asks_again(type) && found_nowhere(o.real, name)) {
+        return asked(r, o, name, c, v);
+    }
+    if (!o.v->fresh && own == DYN_NONE && is_of_class(descr) && has_none_yet(r, o, name)) {
+        *v = class_has(r, type, name, &status) != NULL ? bound(r, descr, o, type) : NULL;
+        return *v != NULL ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+    }
+    if (!o.v->fresh && own == DYN_NONE) {
+        return REC_ATTR_SOURCE; /* by the object's source: the look-up at a later call says it all */
+    }
+    descr = class_has(r, type, name, &status);
+    if (status < 0 || is_data(descr)) {
+        return REC_ATTR_UNKNOWN; /* an empty slot: CPython raises */
+    }
+    if (descr == NULL) {
+        f = class_has(r, type, s_getattr, &status);
+        if (f != NULL && PyFunction_Check(f)) {
+            DynOperand args[2] = {o, {rec_object(r, name), name}};
+            return args[1].v == NULL || call_of(r, c, f, 2, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+        }
+        return REC_ATTR_MISSING;
+    }
+    if ((*v = bound(r, descr, o, type)) != NULL) {
+        return REC_ATTR_VALUE;
+    }
+    if (rec_is_cached_property(descr)) {
+        return asks_again(type) || rec_cached_attr(r, descr, o, name, c) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+    }
+    if ((f = descriptor_function(r, descr, s_get)) != NULL) {
+        DynOperand args[3] = {{rec_wrap_attr(r, type, descr), descr}, o, type_operand(r, o.real)};
+        return computed(r, c, o, name, f, 3, args);
+    }
+    return REC_ATTR_UNKNOWN;
+}
+
+/* ---- storing and deleting: value.real NULL deletes */
+
+/* A deletion is performed again behind the graph, where an AttributeError comes too late: what is deleted has to be there. Where
+ * it isn't there now, CPython raises, and nothing is taken for granted. */
+static int guard_deletable(DynRec *r, DynOperand o, PyObject *name) {
+    if (o.v->fresh || own_index(o.v, name) != DYN_NONE) {
+        return 0; /* what this recording stored */
+    }
+    PyObject *descr = dyn_cpy_lookup_special(Py_TYPE(o.real), name);
+    bool slot = descr != NULL && Py_TYPE(descr) == &PyMemberDescr_Type;
+    PyObject **dict = slot ? NULL : _PyObject_GetDictPtr(o.real);
+    PyObject *held = slot ? Py_TYPE(descr)->tp_descr_get(descr, o.real, (PyObject *)Py_TYPE(o.real))
+                          : Py_XNewRef(dict == NULL || *dict == NULL ? NULL : PyDict_GetItemWithError(*dict, name));
+    if (held == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    Py_DECREF(held);
+    uint32_t s = dyn_source_intern(&r->cap->sources, slot ? DYN_SRC_ATTR : DYN_SRC_OWN, o.v->source, 0, NULL, name);
+    return s == DYN_NONE ? -1 : rec_guard(r, DYN_GUARD_PRESENT, s, DYN_NONE, 0, NULL);
+}
+
+/* As object.__setattr__ does, after it ran. */
+static int stored_plainly(DynRec *r, DynOperand o, PyObject *name, DynVal *value) {
+    DynVal *items[2] = {o.v, value};
+    r->why = DYN_R_SIDE_EFFECT;
+    if (set_own(r, o.v, name, value) < 0) {
+        return -1;
+    }
+    return rec_effect(r, o, value ? DYN_FX_SETATTR : DYN_FX_DELATTR, name, value ? 2 : 1, items);
+}
+
+RecAttr rec_find_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value, RecCall *c) {
+    PyTypeObject *type = Py_TYPE(o.real);
+    int status;
+    PyObject *hook = value.real ? s_setattr : s_delattr, *f = class_has(r, type, hook, &status), *descr;
+    DynOperand key = {rec_object(r, name), name}, args[3] = {o, key, value};
+    r->why = DYN_R_SIDE_EFFECT;
+    if (status < 0 || key.v == NULL) {
+        return REC_ATTR_UNKNOWN;
+    }
+    if (f != NULL && PyFunction_Check(f)) {
+        return call_of(r, c, f, value.real ? 3 : 2, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+    }
+    if (type->tp_setattro != PyObject_GenericSetAttr && f != dyn_cpy_lookup_special(&PyBaseObject_Type, hook)) {
+        return REC_ATTR_UNKNOWN;
+    }
+    descr = dyn_cpy_lookup_special(type, name);
+    if (!is_data(descr) || Py_TYPE(descr) == &PyMemberDescr_Type) {
+        return REC_ATTR_VALUE;
+    }
+    if (Py_TYPE(descr) == &PyProperty_Type && (f = rec_part(descr, value.real ? s_fset : s_fdel)) != NULL &&
+        PyFunction_Check(f)) {
+        args[1] = value;
+        return call_of(r, c, f, value.real ? 2 : 1, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+    }
+    if (value.real != NULL && (f = descriptor_function(r, descr, s_set)) != NULL) {
+        DynOperand given[3] = {{rec_wrap_attr(r, type, descr), descr}, o, value};
+        return given[0].v == NULL || call_of(r, c, f, 3, given) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+    }
+    return REC_ATTR_UNKNOWN;
+}
+
+/* Attributes of a plain module are keys of its dict. */
+static int stored_in_module(DynRec *r, DynOperand o, PyObject *name, DynVal *value) {
+    PyObject *dict = PyModule_GetDict(o.real);
+    return value == NULL ? -1 : rec_store_global(r, dict, name, value);
+}
+
+int rec_stored_attr(DynRec *r, DynOperand o, PyObject *name, DynVal *value) {
+    r->why = DYN_R_SIDE_EFFECT;
+    if (o.v->kind == DV_CONST && PyModule_CheckExact(o.real)) {
+        return stored_in_module(r, o, name, value);
+    }
+    return rec_is_instance(o) ? stored_plainly(r, o, name, value) : -1;
+}
+
+/* x.flat = v and z.real = v write into the array; other attributes are changes of objects. */
+static Step store(DynRec *r, RecFrame *f, PyObject *name, DynOperand o, DynOperand value, uint32_t npop) {
+    bool known = dyn_rec_resolve(r, o.v, o.real) == 0;
+    if (known && o.v->kind == DV_ARRAY && value.real != NULL && dyn_rec_resolve(r, value.v, value.real) == 0) {
+        int status = PyObject_SetAttr(o.real, name, value.real);
+        r->why = DYN_R_SIDE_EFFECT;
+        return rec_commit_none(r, f, npop, status < 0 ? -1 : dyn_np_store_attr(r, o, name, value) == 0 ? 0 : 1);
+    }
+    RecCall c = {0};
+    known = known && (value.real != NULL || !rec_is_instance(o) || guard_deletable(r, o, name) == 0);
+    RecAttr how = known && rec_is_instance(o)                                     ? rec_find_store(r, o, name, value, &c)
+                  : known && o.v->kind == DV_CONST && PyModule_CheckExact(o.real) ? REC_ATTR_VALUE
+                                                                                  : REC_ATTR_UNKNOWN;
+    if (how == REC_ATTR_CALL) {
+        Step s = rec_finish_call(r, f, &c, npop);
+        if (s == STEP_NEXT || s == STEP_BREAK) { /* what it returned is dropped */
+            f->ssp -= s == STEP_NEXT;
+            rec_drop(f, 1);
+        }
+        return s;
+    }
+    DynReason why = r->why;
+    int status = PyObject_SetAttr(o.real, name, value.real);
+    r->why = how == REC_ATTR_VALUE ? r->why : why;
+    return rec_commit_none(r, f, npop,
+                           status < 0                                                           ? -1
+                           : how == REC_ATTR_VALUE && rec_stored_attr(r, o, name, value.v) == 0 ? 0
+                                                                                                : 1);
+}
+
+static PyObject *attr_name(RecFrame *f, const DynInstr *in) { return PyTuple_GET_ITEM(f->code->code->co_names, in->arg); }
+
+Step rec_STORE_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
+    return store(r, f, attr_name(f, in), operand(f, 1), operand(f, 2), 2);
+}
+
+Step rec_DELETE_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
+    return store(r, f, attr_name(f, in), operand(f, 1), (DynOperand){0}, 1);
+}
+
+/* ---- making instances */
+
+static DynVal *fresh_object(DynRec *r, PyObject *o) {
+    DynVal *v = dyn_rec_seq(r, DV_OBJECT, 0, NULL, o);
+    if (v != NULL) {
+        v->type = (PyObject *)Py_TYPE(o);
+    }
+    PyTypeObject *dict = rec_dict_base(Py_TYPE(o));
+    return v == NULL || rec_keep(r, v->type) < 0 || rec_guard_class(r, Py_TYPE(o)) < 0 ||
+                   (dict != NULL && rec_dict_made(r, v, dict) < 0)
+               ? NULL
+               : v;
+}
+
+/* Attributes are looked up as object does it, or by a Python function. */
+static bool known_getattr(PyTypeObject *type) {
+    PyObject *f = dyn_cpy_lookup_special(type, s_getattribute);
+    return plain_getattr(type) || (f != NULL && PyFunction_Check(f));
+}
+
+/* Instances of such a class are what object.__new__ gives, and nobody sees them die. */
+static bool makes_plain_instances(PyTypeObject *type) {
+    return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && PyType_HasFeature(type, Py_TPFLAGS_READY) && type->tp_itemsize == 0 &&
+           type->tp_alloc == PyType_GenericAlloc && dyn_cpy_lookup_special(type, s_del) == NULL && known_getattr(type) &&
+           type->tp_base != NULL && !PyType_IsSubtype(type, (PyTypeObject *)PyExc_BaseException) &&
+           (rec_plain_layout(type) || rec_dict_base(type) != NULL);
+}
+
+/* ---- exceptions: no recipe makes them, but they can be raised, caught and read */
+
+static bool makes_plain_exceptions(PyTypeObject *type) {
+    PyTypeObject *base = (PyTypeObject *)PyExc_BaseException;
+    return PyType_IsSubtype(type, base) && dyn_cpy_lookup_special(type, s_del) == NULL && plain_getattr(type) &&
+           type->tp_new == base->tp_new;
+}
+
+/* The __init__ of such a class is one of those in C that keep the arguments, whatever else they take by name. */
+static bool keeps_arguments(PyTypeObject *type) {
+    return type->tp_init == ((PyTypeObject *)PyExc_AttributeError)->tp_init ||
+           type->tp_init == ((PyTypeObject *)PyExc_NameError)->tp_init ||
+           type->tp_init == ((PyTypeObject *)PyExc_ImportError)->tp_init;
+}
+
+static bool is_exception_init(PyObject *f) {
+    return Py_TYPE(f) == &PyWrapperDescr_Type &&
+           ((PyWrapperDescrObject *)f)->d_wrapped == (void *)((PyTypeObject *)PyExc_BaseException)->tp_init;
+}
+
+static int set_args(DynRec *r, DynVal *v, const DynOperand *args, uint32_t n) {
+    DynVal **items = DYN_NEW_N(&r->arena, DynVal *, n + 1);
+    for (uint32_t i = 0; items != NULL && i < n; i++) {
+        items[i] = args[i].v;
+    }
+    PyObject *name = PyUnicode_InternFromString("args");
+    DynVal *tuple = items ? dyn_rec_seq(r, DV_TUPLE, n, items, NULL) : NULL;
+    int status = name == NULL || tuple == NULL ? -1 : set_own(r, v, name, tuple);
+    Py_XDECREF(name);
+    rec_changed(r, v);
+    return status;
+}
+
+int rec_set_cause(DynRec *r, DynVal *error, DynVal *cause) {
+    PyObject *name = PyUnicode_InternFromString("__cause__");
+    int status = name == NULL || error->kind != DV_OBJECT || !error->fresh ? -1 : set_own(r, error, name, cause);
+    Py_XDECREF(name);
+    return status;
+}
+
+/* No base but object and Python classes. */
+bool rec_plain_layout(PyTypeObject *type) {
+    PyTypeObject *base = type;
+    while (base != NULL && (base->tp_flags & Py_TPFLAGS_HEAPTYPE) && !(base->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) {
+        base = base->tp_base;
+    }
+    return base == &PyBaseObject_Type;
+}
+
+DynVal *rec_new_object(DynRec *r, const RecCall *c, PyObject **result) {
+    PyTypeObject *type = c->npos > 0 && PyType_Check(c->args[0].real) ? (PyTypeObject *)c->args[0].real : NULL;
+    bool known = type != NULL && c->args[0].v->kind == DV_CONST && makes_plain_instances(type);
+    *result = rec_call_real(c);
+    return *result == NULL ? NULL : known ? fresh_object(r, *result) : rec_fail(r, DYN_R_OPAQUE_CALL, "__new__");
+}
+
+/* BaseException.__new__, which keeps the arguments. */
+static PyObject *new_exception(PyTypeObject *type, const RecCall *c) {
+    PyObject *args = PyTuple_New(c->npos), *o;
+    for (uint32_t i = 0; args != NULL && i < c->npos; i++) {
+        PyTuple_SET_ITEM(args, i, Py_NewRef(c->args[i].real));
+    }
+    o = args ? type->tp_new(type, args, NULL) : NULL;
+    Py_XDECREF(args);
+    return o;
+}
+
+/* type.__call__ of a Python class, step by step: __new__, then __init__ of what it gave. *handled false: nothing ran. */
+DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+    PyTypeObject *type = (PyTypeObject *)c->callable.real;
+    int status;
+    bool error = PyType_Check(c->callable.real) && makes_plain_exceptions(type);
+    bool named = PyType_Check(c->callable.real) && rec_is_named_type(type);
+    if (!PyType_Check(c->callable.real) || c->callable.v->kind != DV_CONST || Py_TYPE(type)->tp_call != PyType_Type.tp_call ||
+        (!error && !named && !makes_plain_instances(type))) {
+        return NULL;
+    }
+    PyObject *make = class_has(r, type, s_new, &status), *init = status < 0 ? NULL : dyn_cpy_lookup_special(type, s_init);
+    bool own_new = make != NULL && Py_TYPE(make) == &PyStaticMethod_Type;
+    PyObject *f = own_new ? rec_part(make, s_func) : NULL;
+    bool own_init = init != NULL && PyFunction_Check(init), is_dict = rec_dict_base(type) != NULL;
+    PyTypeObject *base = error ? (PyTypeObject *)PyExc_BaseException : rec_dict_base(type);
+    base = base == NULL ? &PyBaseObject_Type : base;
+    if (status < 0 || (error && own_init && r->req->raises) || (named && !own_new) ||
+        (own_new && (error || f == NULL || !PyFunction_Check(f))) || (!own_new && type->tp_new != base->tp_new) ||
+        (!own_init && ((type->tp_init != base->tp_init && !(error && keeps_arguments(type))) || (error && c->nkw > 0) ||
+                       (is_dict && c->npos + c->nkw > 0)))) {
+        return NULL;
+    }
+    RecCall with = *c;
+    with.args = DYN_NEW_N(&r->arena, DynOperand, c->npos + c->nkw + 1);
+    if (with.args == NULL) {
+        return NULL;
+    }
+    memcpy(with.args + 1, c->args, (c->npos + c->nkw) * sizeof *c->args);
+    with.args[0] = c->callable;
+    with.npos++;
+    with.packed = NULL;
+    *handled = true;
+    RecSeal seal = rec_seal(r);
+    DynVal *v;
+    if (own_new) {
+        with.callable = (DynOperand){dyn_rec_const(r, f), f};
+        v = rec_call_function(r, &with, result);
+    } else if (error) {
+        *result = own_init ? new_exception(type, c) : rec_call_real(c);
+        v = *result == NULL ? NULL : fresh_object(r, *result);
+        v = v != NULL && set_args(r, v, c->args, c->npos) == 0 ? v : NULL;
+    } else { /* object.__new__, which takes any arguments where there is an __init__ */
+        PyObject *none = PyTuple_New(0);
+        bool any = own_init || is_dict || c->npos + c->nkw == 0;
+        *result = !any ? rec_call_real(c) : none ? type->tp_new(type, none, NULL) : NULL;
+        Py_XDECREF(none);
+        v = *result == NULL ? NULL : fresh_object(r, *result);
+    }
+    PyTypeObject *made = *result == NULL ? NULL : Py_TYPE(*result);
+    if (made != NULL && made != type && PyType_IsSubtype(made, type)) { /* __new__ chose a class below: that one's __init__ */
+        init = dyn_cpy_lookup_special(made, s_init);
+        own_init = init != NULL && made->tp_init != PyBaseObject_Type.tp_init;
+    }
+    if (made != NULL && own_init && PyType_IsSubtype(made, type)) {
+        PyObject *nothing = NULL;
+        with.callable = (DynOperand){dyn_rec_const(r, init), init};
+        with.args[0] = (DynOperand){v != NULL ? v : rec_new(r, DV_OPAQUE), *result};
+        DynVal *none = NULL;
+        if (PyFunction_Check(init)) {
+            if (c->direct && v != NULL && !error) {
+                rec_asks(r->top, init, v);
+            }
+            none = rec_call_function(r, &with, &nothing);
+        } else {
+            nothing = rec_call_real(&with);
+            rec_fail(r, DYN_R_OPAQUE_CALL, "__init__");
+        }
+        if (nothing != NULL && nothing != Py_None) {
+            PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(nothing)->tp_name);
+            Py_CLEAR(nothing);
+        }
+        if (nothing == NULL) {
+            Py_CLEAR(*result);
+        }
+        Py_XDECREF(nothing);
+        v = none == NULL ? NULL : v;
+    }
+    rec_unseal(r, seal);
+    return v;
+}
+
+/* object.__getattribute__(o, name), called by its name. */
+static DynVal *call_getattribute(DynRec *r, const RecCall *c, PyObject **result) {
+    DynOperand o = c->args[0], name = c->npos == 2 ? c->args[1] : (DynOperand){0};
+    DynVal *v = NULL;
+    RecCall get = {0};
+    bool known = name.v != NULL && PyUnicode_CheckExact(name.real) && dyn_rec_resolve(r, o.v, o.real) == 0 &&
+                 rec_is_instance(o) && dyn_rec_burn(r, name.v, name.real) == 0;
+    RecAttr how = known ? plainly_found(r, o, name.real, &get, &v) : REC_ATTR_UNKNOWN;
+    if (how == REC_ATTR_CALL) {
+        v = rec_call_function(r, &get, result);
+        if (*result == NULL) {
+            rec_attribute_raised(o.real, name.real);
+        }
+        return v;
+    }
+    *result = rec_call_real(c);
+    if (*result == NULL && how == REC_ATTR_MISSING) {
+        rec_known_error(r, NULL);
+    }
+    return *result == NULL ? NULL : how == REC_ATTR_VALUE ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "__getattribute__");
+}
+
+/* object.__setattr__(o, name, value), object.__getattribute__(o, name) and object.__init__(o), called by their names. */
+DynVal *rec_call_slot(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+    PyObject *f = c->callable.real;
+    if (c->npos > 0 && c->nkw == 0 && f == dyn_cpy_lookup_special(&PyBaseObject_Type, s_getattribute)) {
+        *handled = true;
+        return call_getattribute(r, c, result);
+    }
+    bool set = f == dyn_cpy_lookup_special(&PyBaseObject_Type, s_setattr),
+         del = f == dyn_cpy_lookup_special(&PyBaseObject_Type, s_delattr);
+    bool error = is_exception_init(f), init = error || f == dyn_cpy_lookup_special(&PyBaseObject_Type, s_init);
+    if (Py_TYPE(f) != &PyWrapperDescr_Type || !(set || del || init) || c->npos < 1 || c->nkw != 0) {
+        return NULL;
+    }
+    DynOperand o = c->args[0];
+    *handled = true;
+    bool instance = dyn_rec_resolve(r, o.v, o.real) == 0 && rec_is_instance(o);
+    PyObject *name = c->npos > 1 ? c->args[1].real : NULL, *descr = NULL;
+    bool known = instance && (init || (name != NULL && PyUnicode_CheckExact(name) && dyn_rec_burn(r, c->args[1].v, name) == 0));
+    if (known && !init) {
+        known = rec_guard_class(r, Py_TYPE(o.real)) == 0;
+        descr = dyn_cpy_lookup_special(Py_TYPE(o.real), name);
+        known = known && (!is_data(descr) || Py_TYPE(descr) == &PyMemberDescr_Type);
+        known = known && (set || guard_deletable(r, o, name) == 0);
+    }
+    *result = rec_call_real(c);
+    if (*result == NULL || !known) {
+        return *result ? rec_fail(r, DYN_R_SIDE_EFFECT, "__setattr__") : NULL;
+    }
+    if (error && (!o.v->fresh || set_args(r, o.v, c->args + 1, c->npos - 1) < 0)) {
+        return NULL;
+    }
+    if (!init && stored_plainly(r, o, name, set ? c->args[2].v : NULL) < 0) {
+        return NULL;
+    }
+    return dyn_rec_const(r, *result);
+}
+
+/* ---- super() */
+
+/* super() in a method, super(C, self): real is the super object. */
+DynVal *rec_new_super(DynRec *r, PyObject *real, DynOperand self) {
+    DynVal *items[1] = {self.v}, *v = self.v->kind == DV_OPAQUE ? NULL : dyn_rec_seq(r, DV_SUPER, 1, items, real);
+    return v != NULL ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "super");
+}
+
+static PyObject *after(PyTypeObject *type, PyTypeObject *start, PyObject *name) {
+    PyObject *mro = start->tp_mro;
+    Py_ssize_t i = 0, n = PyTuple_GET_SIZE(mro);
+    while (i < n && PyTuple_GET_ITEM(mro, i) != (PyObject *)type) {
+        i++;
+    }
+    for (i++; i < n; i++) {
+        PyObject *dict = dyn_cpy_type_dict((PyTypeObject *)PyTuple_GET_ITEM(mro, i));
+        PyObject *found = dict ? PyDict_GetItemWithError(dict, name) : NULL;
+        Py_XDECREF(dict);
+        if (found != NULL) {
+            return found;
+        }
+    }
+    return NULL;
+}
+
+/* An attribute of super(type, self): what the classes behind `type` have for the name, bound to self. */
+RecAttr rec_super_attr(DynRec *r, PyTypeObject *type, DynOperand self, PyObject *name, RecCall *c, DynVal **v) {
+    bool of_class = PyType_Check(self.real) && self.v->kind == DV_CONST;
+    PyTypeObject *start = of_class ? (PyTypeObject *)self.real : Py_TYPE(self.real);
+    PyObject *descr = rec_guard_class(r, start) < 0 ? NULL : after(type, start, name), *f;
+    *v = NULL;
+    r->why = DYN_R_UNSUPPORTED_VALUE;
+    r->detail = "super";
+    if (descr == NULL) {
+        return REC_ATTR_UNKNOWN;
+    }
+    if (Py_TYPE(descr) == &PyProperty_Type && !of_class && (f = rec_part(descr, s_fget)) != NULL && PyFunction_Check(f)) {
+        return call_of(r, c, f, 1, &self) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+    }
+    if (of_class && (PyFunction_Check(descr) || Py_TYPE(descr) == &PyWrapperDescr_Type)) {
+        *v = dyn_rec_const(r, descr);
+    } else if (PyCFunction_Check(descr)) { /* object.__new__ */
+        *v = dyn_rec_const(r, descr);
+    } else {
+        *v = bound(r, descr, self, start);
+    }
+    return *v ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+}
+
+/* ---- attributes of classes, enums */
+
+static PyObject *enum_type;
+
+bool rec_is_enum_member(PyObject *o) {
+    if (enum_type == NULL) {
+        PyObject *modules = PyImport_GetModuleDict(), *module = modules ? PyDict_GetItemString(modules, "enum") : NULL;
+        enum_type = module ? PyObject_GetAttrString(module, "EnumMeta") : NULL;
+        PyErr_Clear();
+    }
+    return enum_type != NULL && PyType_IsSubtype(Py_TYPE(Py_TYPE(o)), (PyTypeObject *)enum_type);
+}
+
+DynVal *rec_class_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    PyTypeObject *type = (PyTypeObject *)o.real, *meta = Py_TYPE(type);
+    bool plain = meta->tp_getattro == PyType_Type.tp_getattro ||
+                 dyn_cpy_lookup_special(meta, s_getattribute) == dyn_cpy_lookup_special(&PyType_Type, s_getattribute);
+    if (!plain || rec_guard_class(r, type) < 0 || rec_guard_class(r, meta) < 0) {
+        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "class attribute");
+    }
+    if (is_data(dyn_cpy_lookup_special(meta, name))) { /* __name__ … */
+        return PyUnicode_CheckExact(result) ? dyn_rec_const(r, result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "class attribute");
+    }
+    if (rec_is_enum_member(result) && (PyTypeObject *)Py_TYPE(result) == type) {
+        return dyn_rec_const(r, result);
+    }
+    PyObject *descr = dyn_cpy_lookup_special(type, name);
+    DynVal *v = NULL;
+    if (descr == result) {
+        v = rec_wrap_attr(r, type, result);
+    } else if (descr != NULL && (Py_TYPE(descr) == &PyStaticMethod_Type || Py_TYPE(descr) == &PyClassMethod_Type)) {
+        v = bound(r, descr, (DynOperand){0}, type);
+    } else if (descr != NULL && Py_TYPE(descr) == &PyClassMethodDescr_Type && (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) {
+        v = dyn_rec_const(r, result); /* dict.fromkeys */
+    }
+    return v != NULL ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "class attribute");
+}

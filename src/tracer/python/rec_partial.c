@@ -1,0 +1,400 @@
+/* rec_partial.c: callables that hold arguments: functools.partial, operator.itemgetter, attrgetter and methodcaller, made inside
+ * or coming in (DV_PARTIAL). A call of one is the call, the items or the attributes that it stands for.
+ *
+ * Called by rec_call.c (making and calling them), dyn_rec_resolve and rec_recipe.c. Getters never change, so one that comes in is
+ * guarded by identity; of a partial, its function and arguments are looked at. */
+#include "tracer/record/rec_state.h"
+
+enum { PARTIAL, ITEMGETTER, ATTRGETTER, METHODCALLER, NKINDS };
+static const struct {
+    const char *module, *name;
+} names[NKINDS] = {
+    {"functools", "partial"}, {"operator", "itemgetter"}, {"operator", "attrgetter"}, {"operator", "methodcaller"}};
+static PyTypeObject *types[NKINDS];
+static PyObject *s_func, *s_args, *s_keywords;
+
+static int kind_of(const PyTypeObject *type) {
+    int k = 0;
+    while (k < NKINDS && types[k] != type) {
+        k++;
+    }
+    return k;
+}
+
+bool rec_is_partial(PyObject *o) { return kind_of(Py_TYPE(o)) < NKINDS; }
+
+/* n items, of which the last ones belong to the keywords. */
+static DynVal *new_partial(DynRec *r, PyTypeObject *type, uint32_t n, DynVal **items, PyObject *kwnames) {
+    DynVal *v = dyn_rec_seq(r, DV_PARTIAL, n, items, NULL);
+    if (v == NULL || (kwnames != NULL && rec_keep(r, kwnames) < 0)) {
+        return NULL;
+    }
+    v->type = (PyObject *)type;
+    v->obj = kwnames;
+    v->id = n - (kwnames ? (uint32_t)PyTuple_GET_SIZE(kwnames) : 0);
+    return v;
+}
+
+/* ---- coming in */
+
+static DynVal *part(DynRec *r, DynVal *v, PyObject *name, PyObject *o) {
+    uint32_t s = dyn_source_intern(&r->cap->sources, DYN_SRC_ATTR, v->source, 0, NULL, name);
+    DynVal *found = s == DYN_NONE ? NULL : rec_source(r, s);
+    return found == NULL || (name != s_func && dyn_rec_resolve(r, found, o) < 0) ? NULL : found;
+}
+
+static int resolve_partial(DynRec *r, DynVal *v, PyObject *o) {
+    PyObject *func = PyObject_GetAttr(o, s_func), *args = PyObject_GetAttr(o, s_args), *kw = PyObject_GetAttr(o, s_keywords);
+    bool plain = func && args && kw && PyTuple_CheckExact(args) && PyDict_CheckExact(kw);
+    DynVal *f = plain ? part(r, v, s_func, func) : NULL, *a = f ? part(r, v, s_args, args) : NULL,
+           *k = a ? part(r, v, s_keywords, kw) : NULL;
+    PyObject *kwnames = k != NULL && k->kind == DV_DICT && k->n > 0 ? PySequence_Tuple(kw) : NULL;
+    DynVal **items = NULL;
+    uint32_t n = 0;
+    int status = -1;
+    PyErr_Clear();
+    if (k != NULL && k->kind == DV_DICT && rec_items(r, a, args, &items, &n) == 0 && n == PyTuple_GET_SIZE(args) &&
+        (k->n == 0) == (kwnames == NULL)) {
+        DynVal **all = DYN_NEW_N(&r->arena, DynVal *, 1 + n + k->n / 2);
+        if (all != NULL) {
+            all[0] = f;
+            memcpy(all + 1, items, n * sizeof *all);
+            for (uint32_t i = 0; i < k->n / 2; i++) {
+                all[1 + n + i] = k->items[2 * i + 1];
+            }
+            v->items = all;
+            v->n = v->cap = 1 + n + k->n / 2;
+            v->id = 1 + n;
+            v->obj = kwnames;
+            v->type = (PyObject *)types[PARTIAL];
+            v->kind = DV_PARTIAL;
+            status = kwnames != NULL ? rec_keep(r, kwnames) : 0;
+        }
+    }
+    Py_XDECREF(kwnames);
+    Py_XDECREF(func);
+    Py_XDECREF(args);
+    Py_XDECREF(kw);
+    return status;
+}
+
+/* What a getter was made with: plain constants, or it stays unknown. */
+static int resolve_getter(DynRec *r, DynVal *v, PyObject *o) {
+    PyObject *made = PyObject_CallMethod(o, "__reduce__", NULL);
+    PyObject *args = made && PyTuple_CheckExact(made) && PyTuple_GET_SIZE(made) == 2 ? PyTuple_GET_ITEM(made, 1) : NULL;
+    bool plain = args != NULL && PyTuple_CheckExact(args) && PyTuple_GET_ITEM(made, 0) == (PyObject *)Py_TYPE(o);
+    uint32_t n = plain ? (uint32_t)PyTuple_GET_SIZE(args) : 0;
+    DynVal **items = plain ? DYN_NEW_N(&r->arena, DynVal *, n + 1) : NULL;
+    for (uint32_t i = 0; items != NULL && i < n; i++) {
+        if ((items[i] = rec_wrap_result(r, PyTuple_GET_ITEM(args, i))) == NULL || rec_keep(r, PyTuple_GET_ITEM(args, i)) < 0) {
+            items = NULL;
+        }
+    }
+    PyErr_Clear();
+    int status = items == NULL ? -1 : rec_guard(r, DYN_GUARD_ID, v->source, DYN_NONE, 0, o);
+    if (status == 0 && (status = rec_keep(r, o)) == 0) {
+        v->items = items;
+        v->n = v->cap = v->id = n;
+        v->type = (PyObject *)Py_TYPE(o);
+        v->kind = DV_PARTIAL;
+    }
+    Py_XDECREF(made);
+    return status;
+}
+
+int rec_resolve_partial(DynRec *r, DynVal *v, PyObject *o) {
+    if (rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o)) < 0) {
+        return -1;
+    }
+    if ((kind_of(Py_TYPE(o)) == PARTIAL ? resolve_partial(r, v, o) : resolve_getter(r, v, o)) < 0) {
+        v->kind = DV_OBJECT;
+    }
+    return 0;
+}
+
+/* ---- made inside */
+
+/* The arguments of a call behind those that a partial holds; the call's keywords are newer. */
+static int behind(DynRec *r, const DynVal *held, const DynOperand *held_real, const RecCall *c, RecCall *out) {
+    uint32_t npos = held->id, nkw = held->n - held->id, n = held->n + c->npos + c->nkw;
+    DynOperand *args = DYN_NEW_N(&r->arena, DynOperand, n + 1);
+    PyObject *merged = PyList_New(0);
+    if (args == NULL || merged == NULL) {
+        PyErr_Clear();
+        Py_XDECREF(merged);
+        return -1;
+    }
+    memcpy(args, held_real, npos * sizeof *args);
+    if (c->npos > 0) {
+        memcpy(args + npos, c->args, c->npos * sizeof *args);
+    }
+    DynOperand *kw = args + npos + c->npos;
+    int status = 0;
+    for (uint32_t i = 0; status == 0 && i < nkw + c->nkw; i++) {
+        bool own = i < nkw;
+        PyObject *name = PyTuple_GET_ITEM(own ? held->obj : c->kwnames, own ? i : i - nkw);
+        Py_ssize_t at = PySequence_Index(merged, name);
+        PyErr_Clear();
+        at = at >= 0 ? at : PyList_GET_SIZE(merged);
+        kw[at] = own ? held_real[npos + i] : c->args[c->npos + i - nkw];
+        status = at == PyList_GET_SIZE(merged) ? PyList_Append(merged, name) : 0;
+    }
+    *out = (RecCall){.args = args, .npos = npos + c->npos, .nkw = (uint32_t)PyList_GET_SIZE(merged)};
+    out->kwnames = out->nkw ? PyList_AsTuple(merged) : NULL;
+    Py_DECREF(merged);
+    if (out->nkw && (out->kwnames == NULL || rec_keep(r, out->kwnames) < 0)) {
+        status = -1;
+    }
+    Py_XDECREF(out->kwnames); /* the recording keeps it */
+    PyErr_Clear();
+    return status;
+}
+
+/* The real objects that a partial holds: borrowed from it. */
+static DynOperand *held_operands(DynRec *r, DynOperand o) {
+    PyObject *func = PyObject_GetAttr(o.real, s_func), *args = PyObject_GetAttr(o.real, s_args),
+             *kw = PyObject_GetAttr(o.real, s_keywords);
+    DynOperand *held = DYN_NEW_N(&r->arena, DynOperand, o.v->n + 1);
+    bool same = func && args && kw && held && PyTuple_CheckExact(args) && PyDict_CheckExact(kw) &&
+                PyTuple_GET_SIZE(args) + 1 == (Py_ssize_t)o.v->id && PyDict_GET_SIZE(kw) == (Py_ssize_t)(o.v->n - o.v->id);
+    for (uint32_t i = 0; same && i < o.v->n; i++) {
+        PyObject *real = i == 0        ? func
+                         : i < o.v->id ? PyTuple_GET_ITEM(args, i - 1)
+                                       : PyDict_GetItemWithError(kw, PyTuple_GET_ITEM(o.v->obj, i - o.v->id));
+        same = real != NULL;
+        held[i] = (DynOperand){o.v->items[i], real};
+    }
+    PyErr_Clear();
+    Py_XDECREF(func);
+    Py_XDECREF(args);
+    Py_XDECREF(kw);
+    return same ? held : NULL;
+}
+
+/* A partial of a partial is one of its function, where nobody gave the inner one attributes. */
+static bool flattens(PyObject *made, DynOperand func) {
+    PyObject *f = PyObject_GetAttr(made, s_func);
+    bool flat = f != NULL && f != func.real;
+    PyErr_Clear();
+    Py_XDECREF(f);
+    return flat;
+}
+
+static DynVal *shadow_of(DynRec *r, const RecCall *c, PyObject *made) {
+    RecCall all = *c;
+    int k = kind_of((PyTypeObject *)c->callable.real);
+    if (k == PARTIAL && flattens(made, c->args[0])) {
+        RecCall rest = *c;
+        DynOperand *held = c->args[0].v->kind == DV_PARTIAL ? held_operands(r, c->args[0]) : NULL;
+        rest.args++;
+        rest.npos--;
+        if (held == NULL || behind(r, c->args[0].v, held, &rest, &all) < 0) {
+            return NULL;
+        }
+    }
+    uint32_t n = all.npos + all.nkw;
+    DynVal **items = DYN_NEW_N(&r->arena, DynVal *, n + 1);
+    for (uint32_t i = 0; items != NULL && i < n; i++) {
+        items[i] = all.args[i].v;
+        bool known = k == PARTIAL || (dyn_rec_resolve(r, items[i], all.args[i].real) == 0 && rec_keep(r, all.args[i].real) == 0);
+        if (!known || (k == ATTRGETTER && items[i]->kind != DV_CONST)) {
+            return NULL;
+        }
+    }
+    return items ? new_partial(r, types[k], n, items, all.nkw ? all.kwnames : NULL) : NULL;
+}
+
+DynVal *rec_new_partial(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+    int k = PyType_Check(c->callable.real) ? kind_of((PyTypeObject *)c->callable.real) : NKINDS;
+    if (k == NKINDS || c->npos < 1) {
+        return NULL;
+    }
+    *handled = true;
+    if (k == PARTIAL && rec_is_partial(c->args[0].real) && dyn_rec_resolve(r, c->args[0].v, c->args[0].real) < 0) {
+        *result = rec_call_real(c);
+        return NULL;
+    }
+    *result = rec_call_real(c);
+    DynVal *v = *result ? shadow_of(r, c, *result) : NULL;
+    return v != NULL || *result == NULL ? v : rec_fail(r, DYN_R_OPAQUE_CALL, names[k].name);
+}
+
+/* ---- called */
+
+static DynVal *attribute(DynRec *r, DynOperand o, PyObject *name, PyObject **result) {
+    RecCall get = {0};
+    DynVal *v = NULL;
+    RecAttr how = dyn_rec_resolve(r, o.v, o.real) == 0 ? rec_attr_of(r, o, name, &get, &v) : REC_ATTR_UNKNOWN;
+    if (how == REC_ATTR_CALL) {
+        return rec_call_function(r, &get, result);
+    }
+    *result = PyObject_GetAttr(o.real, name);
+    return *result == NULL || how == REC_ATTR_UNKNOWN ? NULL : how == REC_ATTR_SOURCE ? rec_attr(r, o, name, *result) : v;
+}
+
+/* One step of a getter: kept by the recording. real NULL: raised. */
+static DynOperand one_step(DynRec *r, DynOperand o, DynOperand key, bool item) {
+    DynOperand got = {0};
+    rec_taken_so_far(r);
+    if (o.v != NULL && r->cap != NULL && !r->take_lost) {
+        got.v = item ? rec_item_of(r, o, key, &got.real) : attribute(r, o, key.real, &got.real);
+    } else {
+        got.real = item ? PyObject_GetItem(o.real, key.real) : PyObject_GetAttr(o.real, key.real);
+    }
+    if (got.real != NULL && got.v == NULL) {
+        rec_take_failed(r, r->why, r->detail);
+    }
+    int kept = got.real != NULL ? rec_keep(r, got.real) : 0;
+    Py_XDECREF(got.real);
+    if (kept < 0) {
+        PyErr_NoMemory();
+        got.real = NULL;
+    }
+    return got;
+}
+
+/* a.b.c */
+static DynOperand dotted(DynRec *r, DynOperand o, PyObject *path) {
+    PyObject *dot = PyUnicode_FromString("."), *parts = dot ? PyUnicode_Split(path, dot, -1) : NULL;
+    Py_XDECREF(dot);
+    o.real = parts ? o.real : NULL;
+    for (Py_ssize_t i = 0; o.real != NULL && i < PyList_GET_SIZE(parts); i++) {
+        PyObject *name = Py_NewRef(PyList_GET_ITEM(parts, i));
+        PyUnicode_InternInPlace(&name);
+        o = rec_keep(r, name) < 0 ? (PyErr_NoMemory(), (DynOperand){0}) : one_step(r, o, (DynOperand){NULL, name}, false);
+        Py_DECREF(name);
+    }
+    Py_XDECREF(parts);
+    return o;
+}
+
+/* What a getter was made with: a keyword's value where there is a name. Borrowed from it. */
+static PyObject *held_by_name(PyObject *getter, PyObject *name) {
+    PyObject *made = PyObject_CallMethod(getter, "__reduce__", NULL), *partial = made ? PyTuple_GetItem(made, 0) : NULL;
+    PyObject *kw = partial ? PyObject_GetAttr(partial, s_keywords) : NULL;
+    PyObject *o = kw && PyDict_Check(kw) ? PyDict_GetItemWithError(kw, name) : NULL;
+    Py_XDECREF(kw);
+    Py_XDECREF(made);
+    return o;
+}
+
+static PyObject *held_item(PyObject *getter, uint32_t i) {
+    PyObject *made = PyObject_CallMethod(getter, "__reduce__", NULL), *args = made ? PyTuple_GetItem(made, 1) : NULL;
+    PyObject *o = args ? PyTuple_GetItem(args, i) : NULL;
+    Py_XDECREF(made); /* the getter holds them, and the recording what it was made with */
+    return o;
+}
+
+DynVal *rec_call_getter(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+    DynOperand f = c->callable;
+    int k = f.v->kind == DV_PARTIAL ? kind_of((PyTypeObject *)f.v->type) : NKINDS;
+    if ((k != ITEMGETTER && k != ATTRGETTER) || c->npos != 1 || c->nkw != 0 ||
+        dyn_rec_resolve(r, c->args[0].v, c->args[0].real) < 0) {
+        return NULL;
+    }
+    uint32_t n = f.v->n;
+    DynVal **items = DYN_NEW_N(&r->arena, DynVal *, n + 1);
+    PyObject *tuple = items ? PyTuple_New(n) : PyErr_NoMemory();
+    DynOperand got = {0};
+    *handled = true;
+    rec_begin_taking(r);
+    for (uint32_t i = 0; tuple != NULL && i < n; i++) {
+        PyObject *key = k == ATTRGETTER ? f.v->items[i]->obj : held_item(f.real, i);
+        got = key == NULL       ? got
+              : k == ITEMGETTER ? one_step(r, c->args[0], (DynOperand){f.v->items[i], key}, true)
+                                : dotted(r, c->args[0], key);
+        if (key == NULL || got.real == NULL) {
+            Py_CLEAR(tuple);
+            return NULL;
+        }
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(got.real));
+        items[i] = got.v;
+    }
+    if (tuple == NULL) {
+        return NULL;
+    }
+    *result = n == 1 ? Py_NewRef(got.real) : Py_NewRef(tuple);
+    Py_DECREF(tuple);
+    return r->take_lost ? NULL : n == 1 ? got.v : dyn_rec_seq(r, DV_TUPLE, n, items, *result);
+}
+
+/* A partial's call is its function's, a methodcaller's the method's. 1: *c is that call now. */
+int rec_unwrap_partial(DynRec *r, RecCall *c) {
+    DynOperand f = c->callable, *held, o = c->npos == 1 && c->nkw == 0 ? c->args[0] : (DynOperand){0};
+    RecCall call;
+    int k = kind_of((PyTypeObject *)f.v->type);
+    if (k == PARTIAL) {
+        if ((held = held_operands(r, f)) == NULL || behind(r, f.v, held, c, &call) < 0) {
+            return 0;
+        }
+        call.callable = call.args[0];
+        call.args++;
+        call.npos--;
+        *c = call;
+        return rec_keep(r, f.real) == 0;
+    }
+    if (k != METHODCALLER || o.v == NULL || dyn_rec_resolve(r, o.v, o.real) < 0 || o.v->kind == DV_OPAQUE) {
+        return 0;
+    }
+    bool named = f.v->obj != NULL; /* what it reduces to is a partial of its name and keywords then, and the other arguments */
+    uint32_t npos = f.v->id - 1;
+    PyObject *name = f.v->items[0]->obj, *method = NULL;
+    RecCall get = {0};
+    DynVal *v = NULL;
+    RecAttr how = name == NULL || !PyUnicode_CheckExact(name) ? REC_ATTR_UNKNOWN : rec_attr_of(r, o, name, &get, &v);
+    if (how == REC_ATTR_VALUE || how == REC_ATTR_SOURCE) {
+        method = PyObject_GetAttr(o.real, name);
+        v = method == NULL ? NULL : how == REC_ATTR_SOURCE ? rec_attr(r, o, name, method) : v;
+    }
+    PyErr_Clear();
+    bool known = method != NULL && v != NULL && rec_keep(r, method) == 0;
+    Py_XDECREF(method);
+    call = (RecCall){.callable = {v, method}, .npos = npos, .nkw = f.v->n - f.v->id, .kwnames = f.v->obj};
+    call.args = known ? DYN_NEW_N(&r->arena, DynOperand, f.v->n + 1) : NULL;
+    for (uint32_t i = 0; call.args != NULL && i < npos + call.nkw; i++) {
+        PyObject *real = i < npos ? held_item(f.real, i + !named) : held_by_name(f.real, PyTuple_GET_ITEM(f.v->obj, i - npos));
+        call.args[i] = (DynOperand){f.v->items[1 + i], real};
+    }
+    if (call.args == NULL) {
+        return 0;
+    }
+    *c = call;
+    return 1;
+}
+
+/* ---- as recipes */
+
+uint32_t rec_partial_recipe(DynRec *r, DynVal *v) {
+    uint32_t n = 0, *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 2);
+    PyObject *make = v->obj == NULL ? v->type : rec_polyfill("again", "call");
+    if (items == NULL || make == NULL) {
+        return DYN_NONE;
+    }
+    if (v->obj != NULL) { /* its keywords' names come first */
+        items[n++] = dyn_capture_constant(r->cap, v->type);
+        items[n++] = dyn_capture_constant(r->cap, v->obj);
+    }
+    for (uint32_t i = 0; i < v->n; i++) {
+        if ((items[n++] = rec_recipe(r, v->items[i])) == DYN_NONE) {
+            return DYN_NONE;
+        }
+    }
+    return dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, make, n, items);
+}
+
+int rec_partial_init(void) {
+    s_func = PyUnicode_InternFromString("func");
+    s_args = PyUnicode_InternFromString("args");
+    s_keywords = PyUnicode_InternFromString("keywords");
+    for (int k = 0; k < NKINDS; k++) {
+        PyObject *module = PyImport_ImportModule(names[k].module),
+                 *type = module ? PyObject_GetAttrString(module, names[k].name) : NULL;
+        Py_XDECREF(module);
+        if (type == NULL || !PyType_Check(type)) {
+            Py_XDECREF(type);
+            return -1;
+        }
+        Py_XSETREF(types[k], (PyTypeObject *)type);
+    }
+    return s_func && s_args && s_keywords ? 0 : -1;
+}

@@ -1,0 +1,178 @@
+/* rec.h: the recorder's inside: shadow values and what its handler files share. record.c has the loop over instructions, rec_*.c
+ * the handlers by family, rec_numpy*.c the NumPy rules. Only evalframe/hook.c calls in, through record.h.
+ *
+ * A shadow (DynVal) says what the compiled code will know of a Python value. Every real value in the frame has one beside it. */
+#ifndef DYN_REC_H
+#define DYN_REC_H
+#include "ir/capture.h"
+
+typedef enum DynValKind {
+    DV_NULL,     /* empty slot */
+    DV_OPAQUE,   /* nothing is known, and the value can't be rebuilt: using it breaks the graph */
+    DV_CONST,    /* the object itself, the same at every call under the guards (val->obj) */
+    DV_SOURCE,   /* an object found at val->source, not looked at yet: dyn_rec_resolve() guards its type and gives it its kind */
+    DV_OBJECT,   /* an object of no kind below (user's instances, modules …), found at val->source, its type guarded, or fresh.
+                    items: name, value … (DV_CONST str; value NULL: deleted): all attributes of a fresh one, else those stored */
+    DV_SYM,      /* Python int, float, bool: symbol val->id */
+    DV_ARRAY,    /* exact ndarray: graph node val->id */
+    DV_NPSCALAR, /* NumPy scalar computed by the graph: node val->id, rank 0 */
+    DV_MADE,     /* an object that a call of the graph made, of no kind that is known better: node val->id */
+    DV_ATTR,     /* x.flat: attribute obj (a name) of items[0], read again wherever it is needed */
+    DV_COMPLEX,  /* Python complex number made of Python numbers: items: its parts, DV_SYM floats */
+    DV_TUPLE,
+    DV_LIST,
+    DV_DEQUE,   /* collections.deque; extra: its maxlen */
+    DV_SET,     /* items: DV_CONST; type: frozenset, or NULL */
+    DV_MEMBERS, /* a set made while recording, of objects hashed by which one they are: items: object, the real one (DV_CONST) …
+                 */
+    DV_DICT,    /* items: key, value … in order; keys are DV_CONST. type: a subclass (rec_collections.c), or NULL */
+    DV_VIEW,    /* of a dict, items[0]; id: 0 its keys, 1 its values, 2 its items */
+    DV_SLICE,   /* 3 items */
+    DV_RANGE,   /* 3 items: start stop step, DV_SYM or DV_CONST ints */
+    DV_ROW,     /* what an iteration over an array (items[0]) gives at place id, when it gets there */
+    DV_ITER,    /* items[0]: what is iterated; id: position */
+    DV_LAZY,    /* an iterator that asks others and calls functions (map, filter …): lazy; id: how many items it gave */
+    DV_METHOD,  /* bound method: items: function, self */
+    DV_FUNC,    /* Python function made while recording: obj: its code; type: its globals; items: closure, defaults, keyword
+                 * defaults, annotations (a tuple), each or NULL */
+    DV_PYFUNC, /* Python function that came in, found at val->source: its type is guarded here, its code where it is called, which
+                * one it is where that is looked at (rec_guard_id) */
+    DV_GENERATOR, /* a generator made while recording: row id of DynRec.generators */
+    DV_QUIET,     /* np.errstate(…="ignore") made while recording; the bound __exit__ of it while its block runs */
+    DV_PARTIAL, /* functools.partial, operator.itemgetter …: type; items: what it holds, id of them by position, then those of the
+                 * keywords obj (a tuple of names, or NULL) */
+    DV_RESULT, /* what an effect of the segment gave: RecEffect.gives */
+    DV_VARS,   /* o.__dict__ of an instance o: items[0], the object itself in obj (rec_vars.c) */
+    DV_SUPER,  /* a super object made while recording: items[0]: the object it is bound to */
+    DV_CELL    /* a cell made while recording; items[0]: content or NULL */
+} DynValKind;
+typedef struct DynVal DynVal;
+struct DynVal {
+    uint8_t kind;
+    bool looped;     /* an iterator over listed items that a loop runs over */
+    bool hidden;     /* an iterator over listed items that nobody sees: any other over them will do */
+    bool fresh;      /* container made while recording (not reachable by the caller before) */
+    uint32_t source; /* where it is found at call time, or DYN_NONE */
+    uint32_t id;     /* symbol, node, position */
+    uint32_t n, cap;
+    DynVal **items;
+    PyObject *obj;  /* DV_CONST: the object; containers and arrays: the real object, for identity. Kept alive by the recorder */
+    PyObject *type; /* DV_TUPLE: the named tuple type that it is of, or NULL. DV_FUNC: its globals, or NULL: can't be rebuilt */
+    DynVal *extra;  /* of a defaultdict: its factory; of a deque: its maxlen; of an instance that is a dict: its items */
+    uint32_t state; /* of a container: how often its size or order changed; of an iterator: its container's, when it was made */
+    uint32_t born;  /* which shadow of the recording it is */
+    DynVal *twin;   /* ring of the shadows of one object that was met in several ways: their items are kept alike; or NULL */
+    bool module;    /* DV_OBJECT: a torch.nn.Module */
+    bool touched;   /* an object that outlives the call and was changed */
+    bool raised;    /* an exception that was made and raised while recording: nothing raises it at later calls */
+    bool wanted;    /* DV_RESULT: a recipe names it */
+    bool ending;    /* iterators: the running instruction came to the end of it */
+    uint32_t ahead; /* iterators: how many items the running instruction took (rec_take.c) */
+    struct RecLazy *lazy;   /* DV_LAZY, see rec_state.h */
+    uint32_t recipe, stamp; /* the recipe made of it in the rebuild `stamp`: rec_recipe's memo */
+};
+typedef struct DynOperand { /* a shadow and the real object it stands for */
+    DynVal *v;
+    PyObject *real; /* borrowed */
+} DynOperand;
+
+typedef struct DynRec DynRec; /* one recording: private to record.c and rec_*.c, see rec_state.h */
+
+/* ---- for handlers and NumPy rules. Functions that return DynVal * give NULL on failure, with *dyn_rec_why(r) set to the reason:
+ * the instruction is then a break (the real operation was or will be run by the recorder all the same). */
+DYN_HIDDEN DynReason *dyn_rec_why(DynRec *r);
+DYN_HIDDEN DynCapture *dyn_rec_capture(DynRec *r);
+static inline DynGraph *dyn_rec_graph(DynRec *r) { return &dyn_rec_capture(r)->graph; }
+static inline DynSyms *dyn_rec_syms(DynRec *r) { return &dyn_rec_capture(r)->syms; }
+DYN_HIDDEN bool dyn_rec_whole(DynRec *r);            /* DynRecording.whole */
+DYN_HIDDEN bool dyn_rec_own_random(const DynRec *r); /* DynRecording.own_random */
+/* Nodes from `first` on were taken back: nothing is known by their numbers. */
+DYN_HIDDEN void dyn_rec_forget_nodes(DynRec *r, uint32_t first);
+DYN_HIDDEN uint32_t dyn_rec_place(DynRec *r); /* DynGraph.places row of the instruction that is running */
+
+DYN_HIDDEN PyObject *dyn_rec_globals(DynRec *r);            /* of the function that is running: new reference or NULL */
+DYN_HIDDEN DynVal *dyn_rec_const(DynRec *r, PyObject *obj); /* int, float and bool become constant symbols (DV_SYM) */
+DYN_HIDDEN DynVal *dyn_rec_sym(DynRec *r, uint32_t sym);    /* NULL when sym is DYN_NONE */
+DYN_HIDDEN DynVal *dyn_rec_array(DynRec *r, uint32_t node,
+                                 PyObject *real); /* the shadow of an array that a node gives; remembers real's identity */
+DYN_HIDDEN DynVal *dyn_rec_constant_array(DynRec *r, PyObject *array); /* an input that the entry itself owns */
+DYN_HIDDEN DynVal *dyn_rec_npscalar(DynRec *r, uint32_t node, PyObject *real);
+DYN_HIDDEN DynVal *dyn_rec_made(DynRec *r, uint32_t node);
+DYN_HIDDEN DynVal *dyn_rec_seq(DynRec *r, DynValKind kind, uint32_t n, DynVal **items, PyObject *real);
+/* Look at a value: a DV_SOURCE gets its kind (INPUT node for an exact ndarray of a captured dtype, symbol for a number, items for
+ * an exact tuple, list or dict, DV_CONST guarded by value for None, str, bytes, slices …) and the guards for that. In place: 0 or
+ * -1. */
+DYN_HIDDEN int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *real);
+/* The symbol of a Python number (resolved; DV_CONST numbers too), or DYN_NONE when v is no number. */
+DYN_HIDDEN uint32_t dyn_rec_number(DynRec *r, DynVal *v, PyObject *real);
+/* The symbols of the parts of a Python complex number: a constant, or one that comes in. -1: v is none. */
+DYN_HIDDEN int dyn_rec_complex(DynRec *r, DynVal *v, PyObject *real, uint32_t *parts);
+/* Burn the value in: guards say that it is the same at every call. For axes, dtypes, flags, strings, tuples of these. -1 when it
+ * is (or contains) an array or something opaque. */
+DYN_HIDDEN int dyn_rec_burn(DynRec *r, DynVal *v, PyObject *real);
+/* Guard that a bool symbol is what its hint says. assume: a branch of Python's; what is known only in the middle of the graph
+ * can't decide it (-1). expect: what a node takes for granted; if it fails in the middle, the graph is left there. a == b for two
+ * int symbols whose hints are equal (sizes that have to agree). */
+DYN_HIDDEN int dyn_rec_assume(DynRec *r, uint32_t sym);
+DYN_HIDDEN int dyn_rec_expect(DynRec *r, uint32_t sym);
+DYN_HIDDEN int dyn_rec_assume_equal(DynRec *r, uint32_t a, uint32_t b);
+/* An array is written: what came in is guarded to lie apart from (or to be) every other input. -1: overlap that can't be
+ * expressed. */
+DYN_HIDDEN int dyn_rec_will_write(DynRec *r, uint32_t node);
+/* Its flags are asked for: of an array that comes in, guarded to be one that does not warn. -1: it does. */
+DYN_HIDDEN int dyn_rec_reads_flags(DynRec *r, uint32_t node, PyObject *real);
+
+/* ---- rec_torch_state.c */
+/* May this tensor be captured where the running instruction stands: no gradient would be recorded, no mode is on. */
+DYN_HIDDEN bool rec_torch_allows(DynRec *r, PyObject *tensor);
+DYN_HIDDEN bool rec_torch_is_constant(PyObject *o); /* torch.float32, torch.device("cpu"), torch.strided … */
+DYN_HIDDEN int rec_torch_begin(DynRec *r);          /* torch's state (torch.h) when the segment began */
+DYN_HIDDEN int rec_torch_guard(DynRec *r);          /* it is that at every call */
+/* A call of a C function that changes the process's state, made again behind the graph. 0, or -1: it can't be. */
+DYN_HIDDEN int rec_global_effect(DynRec *r, PyObject *callable, uint32_t n, DynVal *const *args);
+
+/* ---- rec_numpy: what NumPy callables, operators, methods and attributes mean. Each is called after the operation ran for real
+ * on operands (resolved by the callee as needed) and gave `result` (borrowed); it adds nodes and gives the result's shadow. Where
+ * the form isn't captured it gives NULL and a reason. Rules compare the shape, dtype and rank they predict with what eager gave,
+ * and refuse when they differ. */
+typedef struct DynBinding DynBinding;
+DYN_HIDDEN int dyn_np_init(void);                             /* fills the tables from bind.def; -1 with an exception */
+DYN_HIDDEN const DynBinding *dyn_np_find(PyObject *callable); /* np.sin, np.where, np.linalg.solve, np.float64 … or NULL */
+DYN_HIDDEN bool dyn_np_has_rule(const DynBinding *b);         /* or is it only listed as a call without effects */
+DYN_HIDDEN bool dyn_np_is_pure(const DynBinding *b);          /* no effect but the result (out= aside) */
+/* rec_pure.c: a function that may be called any number of times: it has no effect but its result. scalars: its arguments will be
+ * numbers, not arrays. Makes the guards for what its names stand for. */
+DYN_HIDDEN bool rec_is_pure(DynRec *r, DynOperand func, bool scalars);
+DYN_HIDDEN const DynBinding *dyn_np_find_method(PyObject *name); /* ndarray methods by name: "sum", "reshape" … or NULL */
+DYN_HIDDEN DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int npos, PyObject *kwnames,
+                               PyObject *result);
+DYN_HIDDEN DynVal *dyn_np_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b,
+                                 PyObject *result);                                     /* nb: as BINARY_OP sub */
+DYN_HIDDEN DynVal *dyn_np_unary(DynRec *r, int opcode, DynOperand a, PyObject *result); /* DYN_I_UNARY_* */
+/* abs, divmod, pow and round(x, n) of arrays and NumPy scalars */
+DYN_HIDDEN DynVal *dyn_np_builtin(DynRec *r, const char *name, const DynOperand *args, int n, PyObject *result);
+DYN_HIDDEN DynVal *dyn_np_compare(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result); /* Py_LT … */
+DYN_HIDDEN DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name,
+                               PyObject *result); /* shape ndim size T dtype real nbytes itemsize … */
+DYN_HIDDEN DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *result);
+/* rec_numpy_extern.c: the call as it was made, as an EXTERN node: the function has no effect but its result, which may be arrays,
+ * NumPy scalars, Python numbers, and tuples and lists of these, none of which shares memory with an argument. */
+/* dyn_np_extern_made: a result of another kind is an object that the call made (DV_MADE). */
+DYN_HIDDEN DynVal *dyn_np_extern_made(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
+                                      PyObject *kwnames, PyObject *result);
+DYN_HIDDEN DynVal *dyn_np_extern(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
+                                 PyObject *kwnames, PyObject *result);
+/* A call of a function without effects through an object that has it (np.vectorize's), which is the first argument. */
+DYN_HIDDEN DynVal *dyn_np_mapped_call(DynRec *r, PyObject *callable, const DynOperand *args, int npos, PyObject *kwnames,
+                                      PyObject *result);
+/* The same for a call that changes the memory of its first operand, an array, and returns None. */
+DYN_HIDDEN DynVal *dyn_np_extern_write(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
+                                       PyObject *kwnames, PyObject *result);
+DYN_HIDDEN DynVal *dyn_np_flag_attr(DynRec *r, DynOperand flags, PyObject *name, PyObject *result); /* x.flags.name */
+DYN_HIDDEN DynVal *dyn_np_contains(DynRec *r, DynOperand a, DynOperand item, PyObject *result);     /* item in a: a bool */
+/* x.flat[index] (and x.flags[index]), x.flat[index] = value, and x.flat, z.real, z.imag = value; after they ran. */
+DYN_HIDDEN DynVal *dyn_np_flat_item(DynRec *r, DynOperand flat, DynOperand index, PyObject *result);
+DYN_HIDDEN int dyn_np_flat_store(DynRec *r, DynOperand flat, DynOperand index, DynOperand value);
+DYN_HIDDEN int dyn_np_store_attr(DynRec *r, DynOperand a, PyObject *name, DynOperand value);
+DYN_HIDDEN int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand value); /* after a[index] = value ran */
+#endif

@@ -1,0 +1,328 @@
+/* rec_attr.c: handlers that read attributes, call methods by name and import: of instances by rec_object.c, of everything else
+ * what the kind of the value says.
+ *
+ * Called from record.c's table and by builtins that ask for attributes. */
+#include "base/torch.h"
+#include "tracer/record/rec_state.h"
+
+/* Is `name` in the instance's own dict? Instances without a dict have none. */
+static bool in_instance(PyObject *o, PyObject *name) {
+    if (Py_TYPE(o)->tp_dictoffset == 0 && !(Py_TYPE(o)->tp_flags & (1UL << 4))) {
+        return false;
+    }
+    PyObject *dict = PyObject_GenericGetDict(o, NULL);
+    bool found = dict != NULL && PyDict_Contains(dict, name) == 1;
+    PyErr_Clear();
+    Py_XDECREF(dict);
+    return found;
+}
+
+static DynVal *attr_source(DynRec *r, uint32_t base, PyObject *name) {
+    uint32_t s = base == DYN_NONE ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_ATTR, base, 0, NULL, name);
+    return s == DYN_NONE ? rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "attribute") : rec_source(r, s);
+}
+
+static uint32_t const_source(DynRec *r, DynVal *v, PyObject *o) {
+    return v != NULL && v->source != DYN_NONE ? v->source
+                                              : dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, o, NULL);
+}
+
+/* The function behind a method of an instance: reached through the bound method, so that the guards see an instance attribute of
+ * that name too. */
+static DynVal *method_function(DynRec *r, DynOperand o, PyObject *name) {
+    DynVal *method = attr_source(r, o.v->source, name);
+    uint32_t s = method == NULL ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_FUNC, method->source, 0, NULL, NULL);
+    if (s == DYN_NONE || rec_guard(r, DYN_GUARD_TYPE, method->source, DYN_NONE, 0, (PyObject *)&PyMethod_Type) < 0) {
+        return NULL;
+    }
+    return rec_source(r, s);
+}
+
+/* Bound where it is found in a class. */
+static bool is_function(PyObject *o) { return PyFunction_Check(o) || Py_IS_TYPE(o, dyn_cached_type); }
+
+static DynVal *instance_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    PyTypeObject *type = Py_TYPE(o.real);
+    if (type->tp_getattro != PyObject_GenericGetAttr && !dyn_source_adds_getattr(type)) {
+        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "attribute of an object with its own __getattribute__");
+    }
+    PyObject *descr = dyn_cpy_lookup_special(type, name);
+    bool data = descr != NULL && Py_TYPE(descr)->tp_descr_set != NULL;
+    if (data && Py_TYPE(descr) != &PyMemberDescr_Type) {
+        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "property or data descriptor");
+    }
+    if (data || in_instance(o.real, name)) {
+        return attr_source(r, o.v->source, name);
+    }
+    if (descr != NULL && is_function(descr) && PyMethod_Check(result)) {
+        DynVal *items[2] = {method_function(r, o, name), o.v};
+        return items[0] ? dyn_rec_seq(r, DV_METHOD, 2, items, result) : NULL;
+    }
+    if (descr != NULL && Py_TYPE(descr) == &PyStaticMethod_Type && type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) {
+        return dyn_rec_const(r, result); /* the type is guarded, and nobody can change it */
+    }
+    if (descr != NULL && Py_TYPE(descr)->tp_descr_get == NULL && descr == result) {
+        return attr_source(r, o.v->source, name);
+    }
+    return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "attribute");
+}
+
+/* A method of a builtin type, bound to o. */
+static DynVal *builtin_method(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    PyTypeObject *type = Py_TYPE(o.real);
+    PyObject *descr = type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE ? dyn_cpy_lookup_special(type, name) : NULL;
+    if (descr == NULL || Py_TYPE(descr) != &PyMethodDescr_Type || PyCFunction_GET_SELF(result) != o.real) {
+        return NULL;
+    }
+    DynVal *items[2] = {dyn_rec_const(r, descr), o.v};
+    return items[0] ? dyn_rec_seq(r, DV_METHOD, 2, items, result) : NULL;
+}
+
+/* Attributes that are the parts which the shadow has as items, in their order; NULL: it is none. */
+static DynVal *part_named(DynOperand o, PyObject *name) {
+    static const char *const of_method[] = {"__func__", "__self__", NULL}, *const of_range[] = {"start", "stop", "step", NULL};
+    bool method = o.v->kind == DV_METHOD && PyMethod_Check(o.real);
+    bool range = (o.v->kind == DV_SLICE && PySlice_Check(o.real)) || (o.v->kind == DV_RANGE && PyRange_Check(o.real));
+    const char *const *parts = method ? of_method : of_range;
+    for (int i = 0; (method || range) && parts[i] != NULL; i++) {
+        if (PyUnicode_CompareWithASCIIString(name, parts[i]) == 0) {
+            return o.v->items[i];
+        }
+    }
+    return NULL;
+}
+
+DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    DynVal *v;
+    if (dyn_rec_resolve(r, o.v, o.real) < 0) {
+        return NULL;
+    }
+    if (PyCFunction_Check(result) && o.v->kind != DV_OPAQUE && (v = builtin_method(r, o, name, result)) != NULL) {
+        return v;
+    }
+    if ((v = rec_collection_attr(o.v, name)) != NULL || (v = rec_counter_method(r, o, name)) != NULL) {
+        return v;
+    }
+    if (rec_is_array(o.v)) {
+        return dyn_np_attr(r, o, name, result);
+    }
+    if (o.v->kind == DV_CONST && PyModule_CheckExact(o.real)) {
+        PyObject *dict = PyModule_GetDict(o.real);
+        return PyDict_GetItemWithError(dict, name) == result ? rec_source_dict(r, dict, name)
+                                                             : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "module attribute");
+    }
+    if (o.v->kind == DV_CONST && PyType_Check(o.real) && Py_TYPE(o.real) == &PyType_Type) {
+        PyObject *attr = dyn_cpy_lookup_special((PyTypeObject *)o.real, name);
+        return attr == result ? attr_source(r, const_source(r, o.v, o.real), name) : rec_class_attr(r, o, name, result);
+    }
+    if (o.v->kind == DV_CONST && PyType_Check(o.real)) {
+        return rec_class_attr(r, o, name, result);
+    }
+    if (o.v->kind == DV_CONST && rec_is_enum_member(o.real)) {
+        return rec_guard_class(r, Py_TYPE(o.real)) < 0 ? NULL : rec_wrap_result(r, result);
+    }
+    if ((v = part_named(o, name)) != NULL) {
+        return v;
+    }
+    if (o.v->kind == DV_CONST && rec_torch_is_constant(o.real)) { /* dtypes, devices: nobody changes them */
+        return rec_wrap_result(r, result);
+    }
+    if (rec_is_fact(o.real) && (o.v->kind == DV_CONST || rec_guard_id(r, o.v, o.real) == 0)) {
+        return rec_wrap_fact(r, result);
+    }
+    if (PyComplex_CheckExact(o.real)) {
+        return rec_complex_attr(r, o, name, result);
+    }
+    if (o.v->kind == DV_ATTR) {
+        return dyn_np_flag_attr(r, o, name, result);
+    }
+    if ((o.v->kind == DV_OBJECT || o.v->kind == DV_PARTIAL) && !PyArray_Check(o.real) && o.v->source != DYN_NONE) {
+        return instance_attr(r, o, name, result);
+    }
+    if (PyFunction_Check(o.real)) {
+        return rec_function_attr(r, o, name, result);
+    }
+    return rec_fail(r, PyArray_Check(o.real) ? DYN_R_UNSUPPORTED_ARRAY : DYN_R_UNSUPPORTED_VALUE, "attribute");
+}
+
+static PyObject *attr_name(RecFrame *f, const DynInstr *in) { return PyTuple_GET_ITEM(f->code->code->co_names, in->arg); }
+
+/* An object that came in has no attribute of this name, now and under the guards. */
+bool rec_attr_is_missing(DynRec *r, DynOperand o, PyObject *name) {
+    DynVal *v = rec_is_instance(o) && !o.v->fresh ? attr_source(r, o.v->source, name) : NULL;
+    PyObject *there = NULL;
+    bool missing = v != NULL && dyn_source_attr(o.real, name, &there) == DYN_READ_MISSING &&
+                   rec_guard(r, DYN_GUARD_MISSING, v->source, DYN_NONE, 0, NULL) == 0;
+    Py_XDECREF(there);
+    return missing;
+}
+
+/* The attribute of an instance or of a super object; REC_ATTR_SOURCE for everything else. */
+RecAttr rec_attr_of(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
+    if (o.v->kind == DV_SUPER) {
+        PyObject *type = PyObject_GetAttrString(o.real, "__thisclass__"), *self = PyObject_GetAttrString(o.real, "__self__");
+        PyErr_Clear();
+        Py_XDECREF(type); /* the super object has both */
+        Py_XDECREF(self);
+        return type == NULL || self == NULL
+                   ? REC_ATTR_UNKNOWN
+                   : rec_super_attr(r, (PyTypeObject *)type, (DynOperand){o.v->items[0], self}, name, c, v);
+    }
+    if (o.v->kind == DV_TUPLE && o.v->type != NULL) {
+        return rec_named_attr(r, o, name, c, v);
+    }
+    if (o.v->kind == DV_CONST && rec_is_enum_member(o.real)) {
+        return rec_enum_attr(r, o, name, c, v);
+    }
+    return rec_is_instance(o) ? rec_find_attr(r, o, name, c, v) : REC_ATTR_SOURCE;
+}
+
+Step rec_LOAD_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand o = operand(f, 1);
+    PyObject *name = attr_name(f, in);
+    bool known = dyn_rec_resolve(r, o.v, o.real) == 0;
+    DynVal *v = NULL;
+    RecCall c = {0};
+    RecAttr how = known ? rec_attr_of(r, o, name, &c, &v) : REC_ATTR_UNKNOWN;
+    if (how == REC_ATTR_CALL) {
+        Step s = rec_finish_call(r, f, &c, 1);
+        if (s == STEP_ERROR) {
+            rec_attribute_raised(o.real, name);
+        }
+        return s;
+    }
+    PyObject *result = PyObject_GetAttr(o.real, name);
+    bool closed = known && Py_TYPE(o.real)->tp_dictoffset == 0 && !(Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
+                  Py_TYPE(o.real)->tp_getattro == PyObject_GenericGetAttr && o.v->kind != DV_OPAQUE;
+    if (result == NULL && (how == REC_ATTR_MISSING || closed) && dyn_cpy_lookup_special(Py_TYPE(o.real), name) == NULL) {
+        rec_known_error(r, NULL);
+        return STEP_ERROR;
+    }
+    v = result && how == REC_ATTR_SOURCE ? rec_attr(r, o, name, result) : v;
+    return rec_commit(r, f, 1, result, v);
+}
+
+/* The value on top of the stack becomes two call slots. */
+static Step with_null(DynRec *r, RecFrame *f, Step s) {
+    DynVal *null = rec_new(r, DV_NULL);
+    bool null_first = dyn_call_null_first();
+    PyObject *real = f->real[f->sp - 1];
+    f->real[f->sp - 1] = null_first ? NULL : real;
+    push_real(f, null_first ? real : NULL);
+    if (s == STEP_NEXT && null != NULL) {
+        DynVal *v = f->shadow[f->ssp - 1];
+        f->shadow[f->ssp - 1] = null_first ? null : v;
+        push_shadow(f, null_first ? v : null);
+    }
+    return s;
+}
+
+static DynVal *counter_function(DynRec *r, DynOperand o, PyObject *name) {
+    DynVal *method = rec_counter_method(r, o, name);
+    return method != NULL ? method->items[0] : NULL;
+}
+
+/* Two call slots for a method: the function itself and the object, when the type gives it so; else the attribute and NULL. */
+Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand o = operand(f, 1);
+    PyObject *name = attr_name(f, in);
+    int unbound = 0;
+    bool null_first = dyn_call_null_first(), open = rec_is_append_name(name) && rec_is_open_list(r, o);
+    bool known = !open && dyn_rec_resolve(r, o.v, o.real) == 0;
+    DynVal *v = NULL, *second;
+    RecCall c = {0};
+    RecAttr how = known ? rec_attr_of(r, o, name, &c, &v) : REC_ATTR_UNKNOWN;
+    if (how == REC_ATTR_CALL) { /* what it gives, with NULL */
+        Step s = rec_finish_call(r, f, &c, 1);
+        if (s == STEP_ERROR && Py_TYPE(o.real)->tp_getattro != PyObject_GenericGetAttr) {
+            rec_attribute_raised(o.real, name);
+        }
+        return s == STEP_NEXT || s == STEP_BREAK ? with_null(r, f, s) : s;
+    }
+    PyObject *method = dyn_cpy_get_method(o.real, name, &unbound);
+    if (method == NULL) {
+        return STEP_ERROR;
+    }
+    second = unbound ? o.v : rec_new(r, DV_NULL);
+    if (open && unbound) {
+        v = dyn_rec_const(r, method);
+    } else if (how == REC_ATTR_VALUE) {
+        v = unbound ? (v->kind == DV_METHOD ? v->items[0] : NULL) : v;
+    } else if (how == REC_ATTR_SOURCE && unbound) {
+        bool fixed_type =
+            Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE; /* its methods are no attributes of the object's */
+        bool builtin = Py_TYPE(method) == &PyMethodDescr_Type || (o.v->kind == DV_ARRAY && dyn_torch_is(o.real)) ||
+                       (fixed_type && !PyFunction_Check(method));
+        v = builtin && o.v->kind != DV_OPAQUE                                             ? dyn_rec_const(r, method)
+            : o.v->kind == DV_OBJECT && is_function(method) && !in_instance(o.real, name) ? method_function(r, o, name)
+                                                                                          : counter_function(r, o, name);
+    } else if (how == REC_ATTR_SOURCE) {
+        v = rec_attr(r, o, name, method);
+    }
+    if (v == NULL && unbound) { /* a break: the plain attribute lies there, as in rewritten code */
+        Py_SETREF(method, Py_TYPE(method)->tp_descr_get(method, o.real, (PyObject *)Py_TYPE(o.real)));
+        if (method == NULL) {
+            return STEP_ERROR;
+        }
+        unbound = 0;
+    }
+    f->sp--;
+    if (unbound) { /* (function, self) on every version */
+        push_real(f, method);
+        push_real(f, o.real);
+    } else {
+        push_real(f, null_first ? NULL : method);
+        push_real(f, null_first ? method : NULL);
+        Py_DECREF(o.real);
+    }
+    if (v == NULL || second == NULL) {
+        return STEP_BREAK;
+    }
+    f->ssp--;
+    push_shadow(f, unbound || !null_first ? v : second);
+    push_shadow(f, unbound || !null_first ? second : v);
+    return STEP_NEXT;
+}
+
+/* 3.12+: super().name without a super object: what lies on the stack is super itself, the class and the object. */
+Step rec_LOAD_SUPER_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand super = operand(f, 3), type = operand(f, 2), self = operand(f, 1);
+    PyObject *name = attr_name(f, in), *args[2] = {type.real, self.real}, *object, *result = NULL;
+    bool known = dyn_rec_resolve(r, super.v, super.real) == 0 && super.real == (PyObject *)&PySuper_Type &&
+                 super.v->kind == DV_CONST && dyn_rec_resolve(r, type.v, type.real) == 0 && type.v->kind == DV_CONST &&
+                 PyType_Check(type.real) && dyn_rec_resolve(r, self.v, self.real) == 0 && self.v->kind != DV_OPAQUE;
+    DynVal *v = NULL;
+    RecCall c = {0};
+    RecAttr how = known ? rec_super_attr(r, (PyTypeObject *)type.real, self, name, &c, &v) : REC_ATTR_UNKNOWN;
+    Step s;
+    if (how == REC_ATTR_CALL) {
+        s = rec_finish_call(r, f, &c, 3);
+    } else {
+        object = PyObject_Vectorcall(super.real, args, in->sub & 2 ? 2 : 0, NULL);
+        result = object ? PyObject_GetAttr(object, name) : NULL;
+        Py_XDECREF(object);
+        s = rec_commit(r, f, 3, result, v);
+    }
+    return in->sub & 1 && (s == STEP_NEXT || s == STEP_BREAK) ? with_null(r, f, s) : s;
+}
+
+Step rec_IMPORT_NAME(DynRec *r, RecFrame *f, const DynInstr *in) {
+    PyObject *name = attr_name(f, in), *from = *real_top(f, 1), *level = *real_top(f, 2);
+    int l = PyLong_AsLong(level);
+    PyObject *module = PyImport_ImportModuleLevelObject(name, dyn_frame_globals(f->f), Py_None, from, l);
+    return rec_commit(r, f, 2, module, module ? dyn_rec_const(r, module) : NULL);
+}
+
+Step rec_IMPORT_FROM(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand o = operand(f, 1);
+    PyObject *name = attr_name(f, in), *result = PyModule_CheckExact(o.real) ? PyObject_GetAttr(o.real, name) : NULL;
+    DynVal *v = result ? rec_attr(r, o, name, result) : NULL;
+    if (v == NULL) { /* CPython knows better how this fails, or what else it may be */
+        PyErr_Clear();
+        Py_XDECREF(result);
+        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "import");
+    }
+    push_real(f, result);
+    push_shadow(f, v);
+    return STEP_NEXT;
+}

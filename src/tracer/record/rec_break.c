@@ -1,0 +1,615 @@
+/* rec_break.c: graph breaks. The segment is closed with the state in front of the instruction, and the next begins behind it, in
+ * the same frame: in loops, in try blocks, and in inlined calls, whose callers are made to call again what goes on there.
+ *
+ * Called by record.c's main loop. A break in an inlined call closes the segment of the outermost frame that it began in (base);
+ * the callee's frame is the next one's base, and when it is done its caller's next begins (between). A segment that would begin
+ * where an earlier one of this recording did is not recorded: the loop is closed, and the rest of this call is CPython's. */
+#include "tracer/record/rec_segment.h"
+
+static bool names(PyCodeObject *code, const char *name) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); i++) {
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i), name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Has to stay the function's own frame: its function asks for it (a later look at it would find a frame that is gone), or the
+ * dict of its locals was asked for, which goes on with it (up to 3.12). */
+static bool has_to_stay(const RecFrame *f) {
+    PyCodeObject *code = f->code->code;
+    return names(code, "_getframe") || names(code, "currentframe") || (names(code, "inspect") && names(code, "stack")) ||
+           (f->told->code->co_argcount == 0 &&
+            names(code, "super")) || /* a resume function has arguments, and super() takes one */
+           dyn_frame_has_locals(f->f);
+}
+
+/* ---- the standard library: what it does for a call of print or of a logger is of no use as segments of its own */
+
+static char *library; /* its folder, with the separator; for ever */
+
+int rec_break_init(void) {
+    PyObject *os = PyImport_ImportModule("os"), *file = os ? PyObject_GetAttrString(os, "__file__") : NULL;
+    const char *path = file != NULL && PyUnicode_Check(file) ? PyUnicode_AsUTF8(file) : NULL;
+    library = path == NULL || strlen(path) < strlen("os.py") ? NULL : PyMem_RawCalloc(strlen(path) + 1, 1);
+    if (library != NULL) {
+        memcpy(library, path, strlen(path) - strlen("os.py"));
+    }
+    PyErr_Clear(); /* a frozen program: nothing is known to be the library's then */
+    Py_XDECREF(file);
+    Py_XDECREF(os);
+    return 0;
+}
+
+static bool has_array(PyObject *o, int depth) {
+    Py_ssize_t pos = 0;
+    PyObject *key, *value;
+    bool found = o != NULL && PyArray_Check(o);
+    if (o != NULL && depth > 0 && PyTuple_Check(o)) {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o) && !found; i++) {
+            found = has_array(PyTuple_GET_ITEM(o, i), depth - 1);
+        }
+    }
+    while (o != NULL && depth > 0 && PyDict_CheckExact(o) && !found && PyDict_Next(o, &pos, &key, &value)) {
+        found = has_array(value, depth - 1);
+    }
+    return found;
+}
+
+bool rec_is_library_call(const RecFrame *f) {
+    const char *path = PyUnicode_AsUTF8(f->code->code->co_filename);
+    bool inside = path != NULL && ((library != NULL && strncmp(path, library, strlen(library)) == 0 &&
+                                    strstr(path, "site-packages") == NULL && strstr(path, "dist-packages") == NULL) ||
+                                   strncmp(path, "<frozen ", strlen("<frozen ")) == 0);
+    PyErr_Clear();
+    for (uint32_t i = 0; inside && i < f->nslots; i++) {
+        inside = !has_array(f->real[i], 1);
+    }
+    return inside;
+}
+
+/* ---- what asks an inlined call */
+
+/* What an instruction takes from the stack and leaves there, none of it NULL but LOAD_METHOD's; and which of what it takes,
+ * counted from the bottom from 1 on, can stand for the special method that it asks (0: it asks none, or the method's answer isn't
+ * all). */
+typedef struct Form {
+    uint8_t takes, leaves, asked;
+} Form;
+static const Form forms[DYN_I_COUNT] = {
+    [DYN_I_BINARY_OP] = {2, 1, 1},      [DYN_I_COMPARE_OP] = {2, 1, 1},     [DYN_I_CONTAINS_OP] = {2, 1, 2},
+    [DYN_I_BINARY_SUBSCR] = {2, 1, 1},  [DYN_I_BINARY_SLICE] = {3, 1, 1},   [DYN_I_STORE_SUBSCR] = {3, 0, 2},
+    [DYN_I_DELETE_SUBSCR] = {2, 0, 1},  [DYN_I_STORE_SLICE] = {4, 0, 0},    [DYN_I_LOAD_ATTR] = {1, 1, 1},
+    [DYN_I_LOAD_METHOD] = {1, 2, 1},    [DYN_I_STORE_ATTR] = {2, 0, 2},     [DYN_I_DELETE_ATTR] = {1, 0, 1},
+    [DYN_I_UNARY_NEGATIVE] = {1, 1, 1}, [DYN_I_UNARY_POSITIVE] = {1, 1, 1}, [DYN_I_UNARY_INVERT] = {1, 1, 1},
+    [DYN_I_GET_ITER] = {1, 1, 1},       [DYN_I_BEFORE_WITH] = {1, 2, 1},    [DYN_I_WITH_EXCEPT_START] = {4, 5, 1},
+    [DYN_I_IMPORT_NAME] = {2, 1, 0},    [DYN_I_LIST_EXTEND] = {1, 0, 0},    [DYN_I_SET_UPDATE] = {1, 0, 0},
+    [DYN_I_DICT_UPDATE] = {1, 0, 0},    [DYN_I_DICT_MERGE] = {1, 0, 0},
+};
+
+static Form form_of(const DynInstr *in) {
+    switch (in->op) {
+    case DYN_I_CALL: return (Form){(uint8_t)(in->arg < 200 ? in->arg + 2 : 0), 1, 0};
+    case DYN_I_CALL_KW: return (Form){(uint8_t)(in->arg < 200 ? in->arg + 3 : 0), 1, 0};
+    case DYN_I_CALL_FUNCTION_EX: return (Form){3 + (in->arg & 1), 1, 0};
+    case DYN_I_UNPACK_SEQUENCE: return (Form){1, (uint8_t)(in->arg < 200 ? in->arg : 0), 0};
+    default: return forms[in->op];
+    }
+}
+
+bool rec_is_call(const DynInstr *in) {
+    return in->op == DYN_I_CALL || in->op == DYN_I_CALL_KW || in->op == DYN_I_CALL_FUNCTION_EX;
+}
+
+void rec_asks(RecFrame *f, PyObject *func, DynVal *more) {
+    const DynInstr *in = &f->code->v.at[f->pc];
+    if (PyFunction_Check(func) && (forms[in->op].asked > 0 || (rec_is_call(in) && more != NULL))) {
+        f->asks = func;
+        f->more = more;
+    }
+}
+
+/* Is what the instruction gives what the function of `inner` returns: it asked that function; or the callable is that function, a
+ * method of it, or an instance whose type has it as __call__; not something in C that calls it on its way. */
+static bool calls_directly(const RecFrame *f, const RecFrame *inner) {
+    const DynInstr *in = &f->code->v.at[f->pc];
+    uint32_t n = form_of(in).takes;
+    PyObject *func = dyn_frame_func(inner->f);
+    if (n == 0 || f->sp < f->nslots + n) {
+        return false;
+    }
+    if (f->asks != NULL || !rec_is_call(in)) {
+        return f->asks == func;
+    }
+    PyObject **slots = &f->real[f->sp - n], *callable = slots[dyn_call_null_first() && slots[0] == NULL];
+    if (callable != NULL && PyMethod_Check(callable)) {
+        callable = PyMethod_GET_FUNCTION(callable);
+    }
+    if (callable == NULL || callable == func) {
+        return callable == func;
+    }
+    return dyn_cpy_lookup_named(Py_TYPE(callable), "__call__") == func;
+}
+
+/* The break is the caller's of the outermost library call, which CPython finishes: where what was done since in Python objects is
+ * nothing to the shadows that there were before. */
+static bool is_left_to_library(const DynRec *r, const RecFrame *f) {
+    uint32_t changed = r->oldest_changed;
+    bool spoils = false, left = false;
+    for (; f != r->base; f = f->outer) {
+        spoils = spoils || changed < f->nvals;
+        left = f->library ? !spoils : left;
+        changed = changed < f->oldest_outside ? changed : f->oldest_outside;
+    }
+    return left;
+}
+
+/* Every frame up to the segment's base stands at an instruction that can be made again with an Inner in it. */
+static bool chain_resumes(const DynRec *r, const RecFrame *f) {
+    for (; f != r->base; f = f->outer) {
+        if (f->outer->generator != NULL || !calls_directly(f->outer, f) || has_to_stay(f) || has_to_stay(f->outer)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool rec_may_break(DynRec *r, const RecFrame *f) {
+    bool sealed = r->seal != NULL && r->seal != f && r->seal->asks == NULL;
+    bool apart = r->req->apart && f->outer != NULL;
+    if (apart || r->req->fullgraph || f->generator != NULL || f->whole || sealed) {
+        return false;
+    }
+    return !is_left_to_library(r, f) && chain_resumes(r, f);
+}
+
+/* ---- shapes: what a resume function is made for */
+
+static const bool *bound_slots(DynArena *arena, RecFrame *f) {
+    bool *bound = DYN_NEW_N(arena, bool, f->ntold + 1);
+    for (uint32_t i = 0; bound != NULL && i < f->ntold; i++) {
+        bound[i] = f->real[i] != NULL;
+    }
+    return bound;
+}
+
+/* n stack values, those from `known` on not NULL. */
+static int shape_of(DynArena *arena, RecFrame *f, uint32_t pc, uint32_t n, uint32_t known, DynFrameShape *out) {
+    bool *null = DYN_NEW_N(arena, bool, n + 1);
+    *out = (DynFrameShape){f->code->v.at[pc].start - f->moved, n, bound_slots(arena, f), null};
+    if (null == NULL || out->bound == NULL) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        null[i] = i < known && f->real[f->nslots + i] == NULL;
+    }
+    return 0;
+}
+
+static int way_on(DynRec *r, RecFrame *f, DynWayOn way, uint32_t pc, uint32_t n, uint32_t known) {
+    r->cap->ways[way] = true;
+    return shape_of(&r->cap->arena, f, pc, n, known, &r->cap->after[way]);
+}
+
+/* To the handler, if there is one: what lies on the stack below what was there in its try block, and the exception. */
+static int way_caught(DynRec *r, RecFrame *b) {
+    DynHandler h;
+    if (!dyn_cpy_find_handler(b->code->code, b->code->v.at[b->pc].at, &h)) {
+        return 0;
+    }
+    uint32_t pc = h.target < b->code->nunits ? b->code->at_unit[h.target] : DYN_NONE;
+    return pc == DYN_NONE ? 0 : way_on(r, b, DYN_WAY_CAUGHT, pc, h.depth + h.lasti + 1, h.depth);
+}
+
+/* The ways on from a conditional jump that found `depth` values on the stack. */
+static int two_ways(DynRec *r, RecFrame *f, const DynInstr *in, uint32_t depth) {
+    bool loop = in->op == DYN_I_FOR_ITER, keeps = in->op == DYN_I_JUMP_IF_TRUE_OR_POP || in->op == DYN_I_JUMP_IF_FALSE_OR_POP;
+    return way_on(r, f, DYN_WAY_NEXT, f->pc + 1, loop ? depth + 1 : depth - 1, depth - 1) < 0
+               ? -1
+               : way_on(r, f, DYN_WAY_JUMP, in->target, keeps ? depth : depth - 1, depth - 1);
+}
+
+/* Behind an instruction that found `depth` values, and is not over. */
+static int way_behind(DynRec *r, RecFrame *b, const DynInstr *at, uint32_t depth) {
+    Form form = form_of(at);
+    uint32_t below = depth - form.takes, n = below + form.leaves;
+    if (form.takes == 0 || form.takes > depth || way_on(r, b, DYN_WAY_NEXT, b->pc + 1, n, below) < 0) {
+        return -1;
+    }
+    if (at->op == DYN_I_LOAD_METHOD) {
+        ((bool *)r->cap->after[DYN_WAY_NEXT].null_stack)[dyn_call_null_first() ? n - 2 : n - 1] = true;
+    }
+    return 0;
+}
+
+/* Behind the instruction of the segment's base frame: the breaking one, or a call that is still under way. */
+static int ways_on(DynRec *r, RecFrame *f, const DynInstr *in) {
+    RecFrame *b = r->base;
+    const DynInstr *at = &b->code->v.at[b->pc];
+    if (way_caught(r, b) < 0) {
+        return -1;
+    }
+    if (b == f && dyn_is_conditional(in) && f->next != f->pc) {
+        return two_ways(r, f, in, f->ssp - f->nslots);
+    }
+    if (b != f) {
+        return way_behind(r, b, at, b->sp - b->nslots);
+    }
+    return way_on(r, b, DYN_WAY_NEXT, b->next, b->sp - b->nslots, b->sp - b->nslots);
+}
+
+static PyObject *resume_code(DynRec *r, RecFrame *f, const DynFrameShape *shape) {
+    PyObject *func = dyn_frame_func(f->f);
+    return PyFunction_Check(func) ? r->req->resume_code(r->req, f->told, shape, func) : NULL;
+}
+
+/* ---- states: base's, where an inlined call's frame is an argument of the call that leads to it */
+
+/* What the frame's function goes on as, in front of `in`. */
+static uint32_t inner_recipe(DynRec *r, RecFrame *f, const DynInstr *in, const RecInner *inner) {
+    DynFrameState s;
+    uint32_t recipe = DYN_NONE;
+    if (in->start < f->moved || rec_frame_state(r, f, in->start, true, inner, &s) < 0) {
+        return DYN_NONE;
+    }
+    Py_CLEAR(s.code);
+    uint32_t n = s.nslots + s.nstack;
+    bool *null = DYN_NEW_N(&r->cap->arena, bool, s.nstack + 1), *bound = DYN_NEW_N(&r->cap->arena, bool, s.nslots + 1);
+    DynFrameShape shape = {in->start - f->moved, s.nstack, bound, null};
+    for (uint32_t i = 0; null != NULL && bound != NULL && i < n; i++) {
+        bool empty = r->cap->recipes.at[s.recipes[i]].kind == DYN_RC_NULL;
+        if (i >= s.nslots) {
+            null[i - s.nslots] = empty;
+        } else {
+            bound[i] = !empty; /* the frame is behind the instruction already */
+        }
+        if (empty && (s.recipes[i] = dyn_capture_constant(r->cap, Py_None)) == DYN_NONE) {
+            return DYN_NONE;
+        }
+    }
+    DynVal *more = f->outer->asks != NULL ? f->outer->more : NULL; /* rec_frame_state left room for it */
+    if (more != NULL && (s.recipes[n] = rec_recipe(r, more)) == DYN_NONE) {
+        return DYN_NONE;
+    }
+    PyObject *resume = null == NULL || bound == NULL ? NULL : resume_code(r, f, &shape);
+    if (resume != NULL) {
+        recipe = dyn_capture_recipe(r->cap, DYN_RC_INNER, more != NULL, resume, n + (more != NULL), s.recipes);
+        Py_DECREF(resume);
+    }
+    return recipe;
+}
+
+/* The operands of an instruction that asks a special method: `callee` takes the place of the one that is asked. */
+static int question_of(DynRec *r, RecFrame *f, uint32_t callee, RecInner *out) {
+    Form form = form_of(&f->code->v.at[f->pc]);
+    DynVal **v = &f->shadow[f->ssp - form.takes];
+    out->from = f->ssp - f->nslots - form.takes;
+    out->recipes = DYN_NEW_N(&r->cap->arena, uint32_t, form.takes);
+    for (uint32_t i = 0; out->recipes != NULL && i < form.takes; i++) {
+        out->recipes[i] = i + 1 == form.asked ? callee : rec_recipe(r, v[i]);
+        if (out->recipes[i] == DYN_NONE) {
+            return -1;
+        }
+    }
+    return out->recipes == NULL ? -1 : 0;
+}
+
+/* The operands of the call that the frame stands at: `callee` is called, whatever it is given. */
+static int call_of(DynRec *r, RecFrame *f, uint32_t callee, RecInner *out) {
+    const DynInstr *in = &f->code->v.at[f->pc];
+    uint32_t n = form_of(in).takes;
+    if (!rec_is_call(in)) {
+        return question_of(r, f, callee, out);
+    }
+    DynVal **v = &f->shadow[f->ssp - n];
+    bool spread = in->op == DYN_I_CALL_FUNCTION_EX, second = dyn_call_null_first() && v[0]->kind == DV_NULL;
+    PyObject *nothing = PyTuple_New(0);
+    out->from = f->ssp - f->nslots - n;
+    out->recipes = DYN_NEW_N(&r->cap->arena, uint32_t, n);
+    for (uint32_t i = 0; out->recipes != NULL && nothing != NULL && i < n; i++) {
+        bool names = in->op == DYN_I_CALL_KW && i == n - 1;
+        out->recipes[i] = i == (second ? 1 : 0)            ? callee
+                          : v[i]->kind == DV_NULL || names ? rec_recipe(r, v[i])
+                          : spread && i == 2               ? dyn_capture_constant(r->cap, nothing)
+                          : spread && i == 3               ? dyn_capture_recipe(r->cap, DYN_RC_DICT, 0, NULL, 0, NULL)
+                                                           : dyn_capture_constant(r->cap, Py_None);
+        if (out->recipes[i] == DYN_NONE) {
+            out->recipes = NULL;
+        }
+    }
+    PyErr_Clear();
+    Py_XDECREF(nothing);
+    return out->recipes == NULL ? -1 : 0;
+}
+
+static int state_before(DynRec *r, RecFrame *f, const DynInstr *in) {
+    RecInner inner, *under = NULL;
+    rec_begin_recipes(r, false);
+    for (; f != r->base; f = f->outer, in = &f->code->v.at[f->pc]) {
+        uint32_t callee = inner_recipe(r, f, in, under);
+        if (callee == DYN_NONE || call_of(r, f->outer, callee, &inner) < 0) {
+            return -1;
+        }
+        under = &inner;
+    }
+    return rec_frame_state(r, f, in->start, false, under, &r->cap->before);
+}
+
+/* ---- */
+
+/* Did a segment of this recording begin there. */
+static bool is_known(const DynRec *r, PyObject *resume) {
+    bool known = false;
+    for (uint32_t i = 0; i < r->done.n && !known; i++) {
+        known = r->done.at[i]->code == resume;
+    }
+    return known;
+}
+
+/* The values in the frame as a resume function's arguments. */
+static bool is_served(DynRec *r, RecFrame *f, PyObject *resume) {
+    uint32_t nstack = f->sp - f->nslots;
+    PyObject **args = DYN_NEW_N(&r->arena, PyObject *, f->ntold + nstack + 1);
+    if (args == NULL) {
+        return false;
+    }
+    memcpy(args, f->real, f->ntold * sizeof *args);
+    if (nstack > 0) {
+        memcpy(args + f->ntold, f->real + f->nslots, nstack * sizeof *args);
+    }
+    return r->req->serves(r->req, resume, args);
+}
+
+/* The next segment begins at f->next. */
+static int open_behind(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynFrameShape shape;
+    uint32_t depth = f->sp - f->nslots;
+    PyObject *resume = shape_of(&r->arena, f, f->next, depth, depth, &shape) < 0 ? NULL : resume_code(r, f, &shape);
+    bool known = resume != NULL && is_known(r, resume), served = resume != NULL && !known && is_served(r, f, resume);
+    int ok = -1;
+    r->base = f;
+    r->closed = r->closed || known;
+    r->served = r->served || served;
+    if (resume != NULL && !known && !served && (ok = rec_open_resumed(r, f, resume)) < 0) {
+        rec_stop(r, f, in, DYN_R_NO_MEMORY);
+    }
+    if (known || served) {
+        Py_XSETREF(r->resume, resume);
+    } else {
+        Py_XDECREF(resume);
+    }
+    return ok;
+}
+
+void rec_leave_base(DynRec *r, RecFrame *f) {
+    if (f == r->base && f->outer != NULL) {
+        r->base = f->outer;
+        r->between = r->cap == NULL && !r->over;
+    }
+}
+
+/* Keep the frame: what was recorded ends in front of the instruction. */
+static int leave_here(DynRec *r, RecFrame *f, const DynInstr *in, DynReason none) {
+    if (!rec_has_work(r->cap) && r->done.n == 0) {
+        rec_stop(r, f, in, none);
+    } else {
+        rec_finish_segment(r, DYN_END_LEAVE, r->why, f, in);
+        r->over = f != r->base; /* the state is its callers' too */
+    }
+    return -1;
+}
+
+/* Of every way on. */
+static bool has_resume_codes(DynRec *r) {
+    for (int i = 0; i < DYN_WAYS; i++) {
+        PyObject *resume = r->cap->ways[i] ? resume_code(r, r->base, &r->cap->after[i]) : NULL;
+        if (r->cap->ways[i] && resume == NULL) {
+            return false;
+        }
+        Py_XDECREF(resume);
+    }
+    return true;
+}
+
+/* What the recorder doesn't execute, and CPython does as any other. */
+static bool is_another_s(DynReason why) {
+    return why == DYN_R_UNSUPPORTED_VALUE || why == DYN_R_UNSUPPORTED_OPCODE || why == DYN_R_UNSUPPORTED_OP ||
+           why == DYN_R_SIDE_EFFECT;
+}
+
+bool rec_has_loop_behind(const RecFrame *f) {
+    for (uint32_t i = f->pc; i < f->code->v.n; i++) {
+        if (f->code->v.at[i].flags & DYN_IF_BACKWARD) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool rec_goes_on_behind(DynRec *r, RecFrame *f, const DynInstr *in) {
+    bool runs = is_another_s(r->why) && f == r->base && f->generator == NULL && (in->flags & DYN_IF_FIRST) &&
+                !rec_is_first_half(f, in) && in->start >= f->moved && !has_to_stay(f) && !dyn_cpy_is_traced(r->ts) &&
+                !dyn_is_conditional(in) && in->op != DYN_I_LOAD_METHOD;
+    if (runs && way_caught(r, f) == 0 && way_behind(r, f, in, f->ssp - f->nslots) == 0 && has_resume_codes(r)) {
+        return true;
+    }
+    memset(r->cap->ways, 0, sizeof r->cap->ways);
+    return false;
+}
+
+bool rec_is_first_half(const RecFrame *f, const DynInstr *in) {
+    return in + 1 < f->code->v.at + f->code->v.n && in[1].at == in->at;
+}
+
+/* Would the frame go on between the two? One that is cut goes on in front of both. */
+static bool goes_on_between(const RecFrame *f, const DynInstr *in) { return rec_is_first_half(f, in) && f->next != f->pc; }
+
+/* Does the way on behind lead to where the segment begins? Whoever is left there at once would come no further. */
+static bool leads_back(DynRec *r) {
+    PyObject *resume = resume_code(r, r->base, &r->cap->after[DYN_WAY_NEXT]);
+    Py_XDECREF(resume);
+    return resume == r->cap->code;
+}
+
+/* What was recorded of the segment is given up: at the next call CPython runs the same stretch, up to where the frame stands
+ * now, and recording goes on there. */
+static int pass_by(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynCapture *c = r->cap;
+    uint32_t depth = f->sp - f->nslots;
+    bool stays = has_to_stay(f) || dyn_cpy_is_traced(r->ts) || f->generator != NULL || f->code->v.at[f->next].start <= f->moved;
+    rec_rollback(r, 0);
+    dyn_graph_truncate(&c->graph, 0);
+    dyn_capture_forget_guards(c, 0);
+    dyn_capture_forget_recipes(c, 0);
+    memset(c->ways, 0, sizeof c->ways);
+    Py_XSETREF(c->before.code, Py_NewRef((PyObject *)f->told->code));
+    c->before.nslots = f->ntold;
+    c->before.nstack = 0;
+    c->done = (DynEffects){0, 0};
+    if (stays || way_on(r, f, DYN_WAY_NEXT, f->next, depth, depth) < 0 || !has_resume_codes(r) || leads_back(r)) {
+        rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
+        return -1;
+    }
+    rec_finish_segment(r, DYN_END_PASS, DYN_R_NOT_REBUILDABLE, f, in);
+    return open_behind(r, f, in);
+}
+
+/* How far a capture's end is told: what is told of one that isn't taken goes again, since its nodes may. */
+typedef struct Told {
+    RecFrame *seal;
+    uint32_t nrecipes, neffects;
+} Told;
+
+static Told begin_telling(DynRec *r) {
+    Told t = {r->seal, r->cap == NULL ? 0 : r->cap->recipes.n, r->cap == NULL ? 0 : r->cap->effects.n};
+    r->seal = NULL; /* frames are told as they stand */
+    return t;
+}
+
+static void take_back(DynRec *r, Told t) {
+    r->seal = t.seal;
+    Py_CLEAR(r->cap->before.code);
+    dyn_capture_forget_recipes(r->cap, t.nrecipes);
+    while (r->cap->effects.n > t.neffects) {
+        Py_XDECREF(r->cap->effects.at[--r->cap->effects.n].obj);
+    }
+}
+
+int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynCapture *c = r->cap;
+    DynReason why = r->why;
+    if (r->between) { /* an inlined call is over, and the segment that it ended in */
+        r->between = false;
+        return open_behind(r, f, in);
+    }
+    if (c == NULL) {
+        return -1;
+    }
+    if (r->req->fullgraph) {
+        rec_unsupported(r, f, in);
+        return -1;
+    }
+    Told told = begin_telling(r);
+    rec_forget_effects(r, f->instr_effects); /* the instruction makes them itself */
+    dyn_capture_forget_values(c, f->instr_guards);
+    bool second_half = !(in->flags & DYN_IF_FIRST);
+    if (r->spoiled || f->instr_changed || second_half || state_before(r, f, in) < 0 || rec_effects_done(r, &c->done) < 0) {
+        if (f == r->base) {
+            return goes_on_between(f, in) ? (rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE), -1) : pass_by(r, f, in);
+        }
+        take_back(r, told); /* CPython finishes the inlined call, which is a break of its caller's */
+        r->why = DYN_R_NOT_REBUILDABLE;
+        return -1;
+    }
+    if (goes_on_between(f, in)) {
+        return leave_here(r, f, in, why);
+    }
+    /* A trace function that was switched on by the call sees this frame: a resume function would be one more call to it. */
+    if (has_to_stay(f) || dyn_cpy_is_traced(r->ts)) {
+        return leave_here(r, f, in, DYN_R_LOOKS_AT_FRAME);
+    }
+    if (ways_on(r, f, in) < 0) {
+        return leave_here(r, f, in, DYN_R_NO_MEMORY);
+    }
+    if (!has_resume_codes(r)) {
+        return leave_here(r, f, in, why);
+    }
+    r->why = why;
+    rec_finish_segment(r, DYN_END_BREAK, why, f, in);
+    return open_behind(r, f, in);
+}
+
+/* ---- exceptions that are raised for real */
+
+/* The segment ends in front of the instruction that raised. */
+static bool close_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
+    rec_rollback(r, f->instr_nodes);
+    dyn_capture_forget_guards(r->cap, f->instr_guards);
+    dyn_capture_forget_values(r->cap, f->instr_guards);
+    rec_forget_effects(r, f->instr_effects);
+    if (r->spoiled || f->instr_changed || state_before(r, f, in) < 0 || rec_effects_done(r, &r->cap->done) < 0) {
+        return false;
+    }
+    RecFrame *b = r->base;
+    const DynInstr *at = &b->code->v.at[b->pc];
+    uint32_t depth = (b == f ? b->ssp : b->sp) - b->nslots;
+    bool falls = form_of(at).takes > 0 && form_of(at).takes <= depth;
+    if (way_caught(r, b) < 0 || (falls && way_behind(r, b, at, depth) < 0) || !has_resume_codes(r)) {
+        return false;
+    }
+    rec_finish_segment(r, DYN_END_BREAK, DYN_R_EXCEPTION, f, in);
+    return true;
+}
+
+/* One of the frames that called, up to the outermost, stands at a call that is in a try block. */
+static bool is_handled_outside(const RecFrame *f) {
+    DynHandler h;
+    for (f = f->outer; f != NULL && f->generator == NULL; f = f->outer) {
+        if (dyn_cpy_find_handler(f->code->code, f->code->v.at[f->pc].at, &h)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool may_close_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
+    bool jumps = dyn_is_conditional(in) || in->op == DYN_I_JUMP; /* it raised nothing itself, or has ways on of its own */
+    return r->cap != NULL && r->error == NULL && f->ssp == f->instr_ssp && !jumps && in->start >= f->moved && !has_to_stay(f) &&
+           !dyn_cpy_is_traced(r->ts) && !r->req->fullgraph && (f == r->base ? f->generator == NULL : rec_may_break(r, f));
+}
+
+RecRaised rec_break_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynHandler h;
+    PyObject *type, *value, *tb;
+    bool here = dyn_cpy_find_handler(f->code->code, in->at, &h);
+    uint32_t pc = here && h.target < f->code->nunits ? f->code->at_unit[h.target] : DYN_NONE;
+    if ((here && pc == DYN_NONE) || (!here && !is_handled_outside(f)) || (here && f->sp < f->nslots + h.depth)) {
+        return REC_RAISED_NOT;
+    }
+    if (!r->between) {
+        if (!may_close_raised(r, f, in)) {
+            return REC_RAISED_NOT;
+        }
+        PyErr_Fetch(&type, &value, &tb);
+        Told told = begin_telling(r);
+        bool closed = close_raised(r, f, in);
+        PyErr_Restore(type, value, tb);
+        if (!closed && f != r->base) { /* CPython finishes the inlined call */
+            take_back(r, told);
+            return REC_RAISED_NOT;
+        }
+        if (!closed) {
+            rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
+            return REC_RAISED_NOT;
+        }
+        r->base = f;
+    }
+    if (!here) {
+        return REC_RAISED_OUT;
+    }
+    r->between = false;
+    rec_unwind(r, f, in, &h);
+    f->next = f->pc = pc;
+    return open_behind(r, f, in) == 0 ? REC_RAISED_ON : REC_RAISED_ROUND;
+}

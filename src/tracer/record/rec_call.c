@@ -1,0 +1,941 @@
+/* rec_call.c: handlers for calls. A call is laid out once (RecCall), then tried in order: dynoc's own functions, NumPy callables
+ * and array methods (bound to operators), modelled builtins and container methods, Python functions (recorded into, through the
+ * hook), and what is left is opaque: run for real, a graph break.
+ *
+ * Called from record.c's table. The callee's frame comes back in through dyn_record_inlined. */
+#include "base/torch.h"
+#include "tracer/record/rec_segment.h"
+
+PyObject *rec_call_real(const RecCall *c) {
+    PyObject *space[16], **args = space;
+    uint32_t n = c->npos + c->nkw;
+    if (c->packed != NULL) {
+        return PyObject_Call(c->callable.real, c->packed, c->packed_kw);
+    }
+    if (n + 1 > DYN_COUNTOF(space) && (args = PyMem_New(PyObject *, n + 1)) == NULL) {
+        return PyErr_NoMemory();
+    }
+    args[0] = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        args[i + 1] = c->args[i].real;
+    }
+    PyObject *result =
+        PyObject_Vectorcall(c->callable.real, args + 1, c->npos | PY_VECTORCALL_ARGUMENTS_OFFSET, c->nkw ? c->kwnames : NULL);
+    if (args != space) {
+        PyMem_Free(args);
+    }
+    return result;
+}
+
+/* ---- Python functions: shadows for the callee's slots by the binding rules */
+
+/* What a guard can compare by value: numbers, str, None, tuples of these. */
+static bool plain_value(PyObject *o) {
+    if (PyTuple_CheckExact(o)) {
+        bool plain = PyTuple_GET_SIZE(o) <= 16;
+        for (Py_ssize_t i = 0; plain && i < PyTuple_GET_SIZE(o); i++) {
+            plain = plain_value(PyTuple_GET_ITEM(o, i));
+        }
+        return plain;
+    }
+    return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o);
+}
+
+static DynVal *default_value(DynRec *r, DynVal *func, uint32_t func_source, PyObject *real, Py_ssize_t i, PyObject *kwname) {
+    if (func->kind == DV_FUNC) {
+        DynVal *from = func->items[kwname ? 2 : 1];
+        return from == NULL ? NULL : kwname ? rec_dict_find(from, kwname, NULL) : i < (Py_ssize_t)from->n ? from->items[i] : NULL;
+    }
+    PyObject *value = kwname ? PyDict_GetItemWithError(PyFunction_GET_KW_DEFAULTS(real), kwname)
+                             : PyTuple_GET_ITEM(PyFunction_GET_DEFAULTS(real), i);
+    uint32_t s = kwname ? dyn_source_intern(&r->cap->sources, DYN_SRC_FKWDEFAULT, func_source, 0, NULL, kwname)
+                        : dyn_source_intern(&r->cap->sources, DYN_SRC_FDEFAULT, func_source, (uint32_t)i, NULL, NULL);
+    if (s == DYN_NONE || (!kwname && rec_guard(r, DYN_GUARD_DEFAULTS, func_source, DYN_NONE,
+                                               PyTuple_GET_SIZE(PyFunction_GET_DEFAULTS(real)), NULL) < 0)) {
+        return NULL;
+    }
+    if (func->kind == DV_PYFUNC || !plain_value(value)) {
+        return rec_source(r, s);
+    }
+    /* the function itself is the entry's own: so are its defaults */
+    return rec_guard(r, DYN_GUARD_EQ, s, DYN_NONE, 0, value) < 0 ? NULL : dyn_rec_const(r, value);
+}
+
+static int bind_keywords(DynRec *r, PyCodeObject *code, const RecCall *c, DynVal **slots, DynVal *extra) {
+    int named = code->co_argcount + code->co_kwonlyargcount;
+    for (uint32_t k = 0; k < c->nkw; k++) {
+        PyObject *name = PyTuple_GET_ITEM(c->kwnames, k);
+        int slot = code->co_posonlyargcount;
+        while (slot < named && PyUnicode_Compare(dyn_code_local_name(code, slot), name) != 0) {
+            slot++;
+        }
+        DynVal *v = c->args[c->npos + k].v;
+        if (slot < named) {
+            if (slots[slot] != NULL) {
+                return -1;
+            }
+            slots[slot] = v;
+        } else {
+            DynVal *key = extra ? rec_object(r, name) : NULL;
+            if (key == NULL || rec_push_item(r, extra, key) < 0 || rec_push_item(r, extra, v) < 0) {
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* -1: the call doesn't fit the signature (CPython will raise), or a default isn't known. */
+static int bind_slots(DynRec *r, PyObject *func, DynVal *fv, uint32_t func_source, const RecCall *c, DynVal **slots) {
+    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
+    int nargs = code->co_argcount, nkwonly = code->co_kwonlyargcount, next = nargs + nkwonly;
+    PyObject *defaults = PyFunction_GET_DEFAULTS(func), *kwdefaults = PyFunction_GET_KW_DEFAULTS(func);
+    uint32_t given = c->npos < (uint32_t)nargs ? c->npos : (uint32_t)nargs;
+    DynVal *extra = NULL;
+    for (uint32_t i = 0; i < given; i++) {
+        slots[i] = c->args[i].v;
+    }
+    if (code->co_flags & CO_VARARGS) {
+        DynVal **rest = DYN_NEW_N(&r->arena, DynVal *, c->npos + 1);
+        for (uint32_t i = given; rest != NULL && i < c->npos; i++) {
+            rest[i - given] = c->args[i].v;
+        }
+        if (rest == NULL || (slots[next++] = dyn_rec_seq(r, DV_TUPLE, c->npos - given, rest, NULL)) == NULL) {
+            return -1;
+        }
+    } else if (c->npos > given) {
+        return -1;
+    }
+    if (code->co_flags & CO_VARKEYWORDS && (slots[next] = extra = dyn_rec_seq(r, DV_DICT, 0, NULL, NULL)) == NULL) {
+        return -1;
+    }
+    if (bind_keywords(r, code, c, slots, extra) < 0) {
+        return -1;
+    }
+    Py_ssize_t ndefaults = defaults ? PyTuple_GET_SIZE(defaults) : 0;
+    for (int i = 0; i < nargs + nkwonly; i++) {
+        if (slots[i] == NULL) {
+            Py_ssize_t d = i - (nargs - ndefaults);
+            PyObject *name = i < nargs ? NULL : dyn_code_local_name(code, i);
+            bool there =
+                name ? kwdefaults != NULL && PyDict_GetItemWithError(kwdefaults, name) != NULL : d >= 0 && defaults != NULL;
+            if (!there || (slots[i] = default_value(r, fv, func_source, func, d, name)) == NULL) {
+                PyErr_Clear();
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
+uint32_t rec_function_source(DynRec *r, DynVal *v, PyObject *func) {
+    if (v->kind == DV_FUNC) {
+        return DYN_NONE;
+    }
+    DynSources *t = &r->cap->sources;
+    PyFunctionObject *f = (PyFunctionObject *)func;
+    uint32_t s = v->source != DYN_NONE ? v->source : dyn_source_intern(t, DYN_SRC_CONST, DYN_NONE, 0, func, NULL);
+    if (s == DYN_NONE || rec_guard(r, DYN_GUARD_CODE, s, DYN_NONE, 0, f->func_code) < 0) {
+        return DYN_NONE;
+    }
+    if (v->kind == DV_PYFUNC) { /* any function of this code will do, if its names mean the same */
+        uint32_t builtins = dyn_source_intern(t, DYN_SRC_CONST, DYN_NONE, 0, f->func_builtins, NULL);
+        return builtins == DYN_NONE || rec_guard(r, DYN_GUARD_GLOBALS, s, builtins, 0, f->func_globals) < 0 ? DYN_NONE : s;
+    }
+    return s;
+}
+
+static bool recordable(const PyCodeObject *code) {
+    return !(code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE));
+}
+
+static bool plain_generator(const PyCodeObject *code) {
+    return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) == CO_GENERATOR;
+}
+
+static bool is_lost(const DynRec *r, const PyCodeObject *code) {
+    bool lost = false;
+    for (uint32_t i = 0; i < r->lost.n && !lost; i++) {
+        lost = r->lost.at[i] == code;
+    }
+    return lost;
+}
+
+/* A call that leads to a frame of the Python function `callee` with the arguments of `bound`: the hook hands that frame to
+ * dyn_record_inlined. NULL with *result set: the callee bailed out. */
+static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, DynOperand callee, bool whole, PyObject **result) {
+    PyObject *func = callee.real;
+    DynVal *fv = callee.v;
+    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
+    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(code), nodes = r->cap->graph.nodes.n, nguards = r->cap->guards.n;
+    uint32_t older = r->nvals; /* what binding makes (**kwargs) is the callee's own */
+    DynVal **slots = DYN_NEW_N(&r->arena, DynVal *, nslots + 1);
+    uint32_t source = rec_function_source(r, fv, func);
+    DynReason refuse = is_lost(r, code) ? DYN_R_CALLEE_BAILED : r->req->may_inline(r->req, func);
+    uint32_t ninstrs = r->ninstrs, ninstrs_lost = r->ninstrs_lost;
+    if (refuse == DYN_R_GENERATOR && slots != NULL && plain_generator(code) && rec_may_make_generator(r, fv, source) &&
+        bind_slots(r, func, fv, source, bound, slots) == 0) {
+        RecPending call = {func, fv, source, slots, nslots, 0, whole};
+        *result = rec_call_real(c);
+        return *result == NULL ? NULL : rec_new_generator(r, *result, &call);
+    }
+    if (refuse != DYN_R_OK || slots == NULL || (source == DYN_NONE && fv->kind != DV_FUNC) || dyn_recursion_near_limit(r->ts) ||
+        !recordable(code) || bind_slots(r, func, fv, source, bound, slots) < 0) {
+        r->pending.func = NULL;
+        *result = rec_call_real(c);
+        return rec_fail(r, refuse != DYN_R_OK ? refuse : DYN_R_OPAQUE_CALL, PyUnicode_AsUTF8(code->co_name));
+    }
+    uint32_t oldest = r->oldest_changed, neffects = r->effects.n;
+    DynVal *handled = r->handled;
+    r->oldest_changed = UINT32_MAX;
+    r->pending = (RecPending){func, fv, source, slots, nslots, oldest, whole};
+    r->callee_bailed = false;
+    r->callee_why = NULL;
+    r->result = NULL;
+    *result = rec_call_real(c);
+    bool entered = r->pending.func == NULL, changed = r->oldest_changed < older;
+    r->pending.func = NULL;
+    r->oldest_changed = oldest < r->oldest_changed ? oldest : r->oldest_changed;
+    if (*result == NULL && c->of != NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        r->error = NULL;
+        *result = rec_ask_again(c);
+        r->callee_bailed = true;
+    }
+    if (*result == NULL) {
+        if (r->cap != NULL && r->error == NULL) { /* what it did is not known; the instruction takes its nodes back */
+            r->handled = handled;
+            r->behind = r->behind || r->effects.n > neffects;
+            r->spoiled = r->spoiled || changed;
+        }
+        return NULL;
+    }
+    if (!entered || r->callee_bailed || r->result == NULL || r->cap == NULL) {
+        rec_rollback(r, nodes);
+        if (r->cap != NULL) {
+            dyn_capture_forget_guards(r->cap, nguards);
+            r->handled = handled;
+        }
+        r->callee_bailed = false;
+        r->ninstrs_lost = ninstrs_lost + r->ninstrs - ninstrs;
+        r->ninstrs_node = r->ninstrs;
+        r->behind = r->behind || r->effects.n > neffects;
+        rec_forget_effects(r, neffects);
+        r->spoiled = r->spoiled || changed; /* what the callee did to containers of ours can't be undone in their shadows */
+        return rec_fail(r, DYN_R_CALLEE_BAILED, PyUnicode_AsUTF8(code->co_name));
+    }
+    return r->result;
+}
+
+static DynVal *call_inlined(DynRec *r, const RecCall *c, DynOperand callee, bool whole, PyObject **result) {
+    return call_bound(r, c, c, callee, whole || c->of != NULL, result);
+}
+
+DynVal *rec_call_behind(DynRec *r, const RecCall *c, const RecCall *inner, DynOperand func, PyObject **result) {
+    return call_bound(r, c, inner, func, true, result);
+}
+
+DynVal *rec_call_function(DynRec *r, const RecCall *c, PyObject **result) {
+    bool handled = false;
+    if (r->cap != NULL && c->leads_to != NULL) {
+        return rec_call_dispatched(r, c, result, &handled);
+    }
+    if (r->cap == NULL ||
+        dyn_rec_resolve(r, c->callable.v, c->callable.real) < 0) { /* NULL: an earlier call ended the recording */
+        *result = rec_call_real(c);
+        return NULL;
+    }
+    return call_inlined(r, c, c->callable, r->top->asks != c->callable.real, result);
+}
+
+RecSeal rec_seal(DynRec *r) {
+    RecSeal outer = {r->seal_born, r->seal_nodes, r->seal_effects, r->seal_broken, r->seal, r->seal_handled};
+    if (r->seal == NULL && r->cap != NULL) {
+        r->seal = r->top;
+        r->seal_born = r->nvals;
+        r->seal_nodes = r->cap->graph.nodes.n;
+        r->seal_effects = r->effects.n;
+        r->seal_broken = false;
+        r->seal_handled = r->handled;
+    }
+    return outer;
+}
+
+void rec_unseal(DynRec *r, RecSeal outer) {
+    r->seal_born = outer.born;
+    r->seal_nodes = outer.nodes;
+    r->seal_effects = outer.effects;
+    r->seal_broken = outer.broken;
+    r->seal = outer.frame;
+    r->seal_handled = outer.handled;
+}
+
+/* ---- NumPy's public functions: a dispatcher in C that asks a Python function for the arguments that may override it, and, where
+ * none does, calls its implementation with the arguments as they came */
+
+static PyTypeObject *dispatcher_type, *method_wrapper;
+static PyObject *implementation_name, *override_name, *object_new;
+
+int rec_call_init(void) {
+    PyObject *module = PyImport_ImportModule("numpy._core._multiarray_umath");
+    dispatcher_type = module ? (PyTypeObject *)PyObject_GetAttrString(module, "_ArrayFunctionDispatcher") : NULL;
+    implementation_name = PyUnicode_InternFromString("_implementation");
+    override_name = PyUnicode_InternFromString("__array_function__");
+    Py_XDECREF(module);
+    PyObject *wrapper = PyObject_GetAttrString(Py_None, "__str__");
+    method_wrapper = wrapper ? Py_TYPE(wrapper) : NULL; /* a builtin type: there for good */
+    Py_XDECREF(wrapper);
+    object_new = PyObject_GetAttrString((PyObject *)&PyBaseObject_Type, "__new__");
+    return method_wrapper == NULL || object_new == NULL || dispatcher_type == NULL || implementation_name == NULL ||
+                   override_name == NULL
+               ? -1
+               : 0;
+}
+
+/* The type has no such attribute, and doesn't get one: it can't, or a guard says so. */
+static bool never_has(DynRec *r, PyTypeObject *type, PyObject *name) {
+    if (dyn_cpy_lookup_special(type, name) != NULL) {
+        return false;
+    }
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) {
+        return true;
+    }
+    DynSources *t = &r->cap->sources;
+    uint32_t s =
+        Py_TYPE(type) == &PyType_Type ? dyn_source_intern(t, DYN_SRC_CONST, DYN_NONE, 0, (PyObject *)type, NULL) : DYN_NONE;
+    s = s == DYN_NONE ? s : dyn_source_intern(t, DYN_SRC_ATTR, s, 0, NULL, name);
+    return s != DYN_NONE && rec_guard(r, DYN_GUARD_MISSING, s, DYN_NONE, 0, NULL) == 0;
+}
+
+/* Does nothing in this argument override NumPy's functions, now and at every call under the guards? */
+static bool overrides_nothing(DynRec *r, DynVal *v, PyObject *o, int depth) {
+    if (dyn_rec_resolve(r, v, o) < 0 || depth > 3 || v->kind == DV_OPAQUE || v->kind == DV_ITER) {
+        return false;
+    }
+    if (v->kind == DV_TUPLE || v->kind == DV_LIST) {
+        bool plain = (PyTuple_CheckExact(o) || PyList_CheckExact(o)) && PySequence_Fast_GET_SIZE(o) == (Py_ssize_t)v->n;
+        for (uint32_t i = 0; plain && i < v->n; i++) {
+            plain = overrides_nothing(r, v->items[i], PySequence_Fast_GET_ITEM(o, i), depth + 1);
+        }
+        return plain;
+    }
+    return PyArray_CheckExact(o) || never_has(r, Py_TYPE(o), override_name);
+}
+
+/* The Python function behind a NumPy function; v is NULL where it isn't one, or may not be reached with these arguments. */
+static DynOperand implementation(DynRec *r, const RecCall *c) {
+    DynOperand none = {0};
+    if (PyFunction_Check(c->callable.real)) {
+        return c->callable;
+    }
+    if (Py_TYPE(c->callable.real) != dispatcher_type) {
+        return none;
+    }
+    for (uint32_t i = 0; i < c->npos + c->nkw; i++) {
+        if (!overrides_nothing(r, c->args[i].v, c->args[i].real, 0)) {
+            return none;
+        }
+    }
+    PyObject *f = PyObject_GetAttr(c->callable.real, implementation_name);
+    DynVal *v = f != NULL && PyFunction_Check(f) ? dyn_rec_const(r, f) : NULL;
+    PyErr_Clear();
+    Py_XDECREF(f); /* the dispatcher has it, and dyn_rec_const keeps it */
+    return v == NULL ? none : (DynOperand){v, f};
+}
+
+/* A NumPy function that ran and gave `result`, but was not recorded to its end: one that is listed as free of effects is a node,
+ * unless what it did to containers that it was given is unknown. */
+static DynVal *fallback_for_numpy(DynRec *r, const RecCall *c, const DynBinding *b, PyObject *result) {
+    DynReason why = r->why;
+    const char *detail = r->detail;
+    DynVal *v = NULL;
+    if (b != NULL && !r->spoiled && !r->behind && r->cap != NULL) {
+        v = dyn_np_call(r, b, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, result);
+        PyErr_Clear();
+    }
+    return v != NULL ? v : rec_fail(r, why, detail);
+}
+
+/* ---- one call */
+
+static bool is_array_method(const RecCall *c) {
+    PyObject *f = c->callable.real;
+    return Py_TYPE(f) == &PyMethodDescr_Type && c->npos > 0 && !dyn_torch_is(c->args[0].real) && rec_is_array(c->args[0].v);
+}
+
+static DynVal *call_special(DynRec *r, const RecCall *c, PyObject **result) {
+    *result = rec_call_real(c);
+    if (c->callable.real == dyn_special[DYN_SPECIAL_GRAPH_BREAK]) {
+        return rec_fail(r, DYN_R_USER_BREAK, NULL);
+    }
+    return rec_fail(r, DYN_R_OPAQUE_CALL, NULL);
+}
+
+const char *rec_callable_name(DynRec *r, PyObject *f) {
+    PyObject *name = PyObject_GetAttrString(f, "__qualname__");
+    const char *text = name != NULL && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+    text = text ? dyn_arena_strdup(&r->arena, text) : NULL;
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return text ? text : Py_TYPE(f)->tp_name;
+}
+
+int rec_resolve_args(DynRec *r, const RecCall *c) {
+    for (uint32_t i = 0; i < c->npos + c->nkw; i++) {
+        if (dyn_rec_resolve(r, c->args[i].v, c->args[i].real) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static bool all_constant(DynRec *r, const RecCall *c) {
+    bool constant = true;
+    for (uint32_t i = 0; constant && i < c->npos + c->nkw; i++) {
+        DynVal *v = c->args[i].v;
+        constant = v->kind == DV_SYM ? dyn_sym_is_const(&r->cap->syms, v->id) : v->kind == DV_CONST;
+    }
+    return constant;
+}
+
+static bool wrapped_function(RecCall *c, DynRec *r) {
+    if (strcmp(Py_TYPE(c->callable.real)->tp_name, "dynoc.OptimizedFunction") != 0 &&
+        strcmp(Py_TYPE(c->callable.real)->tp_name, "dynoc._dynoc.OptimizedFunction") != 0) {
+        return false;
+    }
+    PyObject *inner = PyObject_GetAttrString(c->callable.real, "__wrapped__");
+    if (inner == NULL || !PyFunction_Check(inner)) {
+        PyErr_Clear();
+        Py_XDECREF(inner);
+        return false;
+    }
+    DynVal *v = dyn_rec_const(r, inner);
+    Py_DECREF(inner); /* dyn_rec_const keeps it */
+    if (v == NULL) {
+        return false;
+    }
+    c->callable = (DynOperand){v, inner};
+    return true;
+}
+
+/* super() asks the frame, super(C, o) its arguments; either way the object that it is bound to is in the frame or given. */
+static DynVal *call_super(DynRec *r, const RecCall *c, PyObject **result) {
+    RecFrame *f = r->top;
+    DynOperand self = {0};
+    if (c->npos == 2) {
+        self = c->args[1];
+    } else if (c->npos == 0 && f->code->code->co_argcount > 0 && f->real[0] != NULL) {
+        bool cell = PyCell_Check(f->real[0]) && f->shadow[0]->kind == DV_CELL;
+        self = cell ? (DynOperand){f->shadow[0]->items[0], PyCell_GET(f->real[0])} : (DynOperand){f->shadow[0], f->real[0]};
+    }
+    *result = rec_call_real(c);
+    bool known = *result != NULL && self.v != NULL && self.real != NULL && dyn_rec_resolve(r, self.v, self.real) == 0;
+    return known ? rec_new_super(r, *result, self) : *result ? rec_fail(r, DYN_R_OPAQUE_CALL, "super") : NULL;
+}
+
+/* An object of np.vectorize, made by the graph or found, whose function has no effects: a call of its class's __call__. */
+static DynVal *call_vectorized(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+    static PyObject *type, *method;
+    DynOperand f = c->callable;
+    if (type == NULL) {
+        PyObject *numpy = PyImport_ImportModule("numpy");
+        type = numpy ? PyObject_GetAttrString(numpy, "vectorize") : NULL;
+        method = type ? PyObject_GetAttrString(type, "__call__") : NULL;
+        Py_XDECREF(numpy);
+        PyErr_Clear();
+    }
+    if (method == NULL || (PyObject *)Py_TYPE(f.real) != type || dyn_rec_resolve(r, f.v, f.real) < 0 ||
+        rec_resolve_args(r, c) < 0) {
+        return NULL;
+    }
+    if (f.v->kind == DV_OBJECT) {
+        PyObject *name = PyUnicode_InternFromString("pyfunc"), *func = name ? PyObject_GetAttr(f.real, name) : NULL;
+        DynVal *v = func ? rec_attr(r, f, name, func) : NULL;
+        bool pure = v != NULL && PyFunction_Check(func) && rec_is_pure(r, (DynOperand){v, func}, true);
+        PyErr_Clear();
+        Py_XDECREF(func);
+        Py_XDECREF(name);
+        if (!pure) {
+            return NULL;
+        }
+    } else if (f.v->kind != DV_MADE) {
+        return NULL;
+    }
+    uint32_t n = c->npos + c->nkw;
+    DynOperand *args = DYN_NEW_N(&r->arena, DynOperand, n + 1);
+    if (args == NULL) {
+        return NULL;
+    }
+    args[0] = f;
+    memcpy(args + 1, c->args, n * sizeof *args);
+    *handled = true;
+    *result = rec_call_real(c);
+    return *result ? dyn_np_mapped_call(r, method, args, (int)c->npos + 1, c->nkw ? c->kwnames : NULL, *result) : NULL;
+}
+
+typedef DynVal *(*Knows)(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+static const Knows of_objects[] = {rec_new_partial, rec_call_update_wrapper, rec_call_fact, rec_call_enum,
+                                   rec_call_class,  rec_call_slot,           rec_new_tuple, rec_call_replace};
+static const Knows of_values[] = {rec_call_sort,       rec_call_operator, rec_new_lazy,   rec_call_held, rec_call_context,
+                                  rec_call_collection, rec_call_builtin,  rec_call_method}; /* of arguments that were looked at */
+
+static DynVal *first_that_knows(DynRec *r, const RecCall *c, PyObject **result, bool *handled, const Knows *who, size_t n) {
+    DynVal *v = NULL;
+    for (size_t i = 0; i < n && !*handled; i++) {
+        v = who[i](r, c, result, handled);
+    }
+    return v;
+}
+
+static DynVal *call_any(DynRec *r, RecCall *c, PyObject **result) {
+    rec_torch_checkpoint(r, c);
+    PyObject *f = c->callable.real;
+    DynVal *v;
+    bool handled = false;
+    if ((v = rec_call_marked(r, c, result, &handled), handled) || (v = call_vectorized(r, c, result, &handled), handled)) {
+        return v;
+    }
+    if ((v = rec_call_errstate(r, c, result, &handled), handled)) {
+        return v;
+    }
+    if ((v = rec_call_getter(r, c, result, &handled), handled) || (v = rec_call_tapped(r, c, result, &handled), handled)) {
+        return v;
+    }
+    if ((v = rec_call_dispatched(r, c, result, &handled), handled) || (v = rec_call_cached(r, c, result, &handled), handled)) {
+        return v;
+    }
+    if (c->callable.v->kind == DV_PYFUNC) {
+        return call_inlined(r, c, c->callable, false, result);
+    }
+    if (dyn_rec_resolve(r, c->callable.v, f) < 0 || (c->callable.v->kind != DV_CONST && c->callable.v->kind != DV_FUNC)) {
+        *result = rec_call_real(c);
+        return *result ? rec_fail(r, DYN_R_OPAQUE_CALL, rec_callable_name(r, f)) : NULL;
+    }
+    for (int i = 0; i < DYN_SPECIAL_COUNT; i++) {
+        if (f == dyn_special[i]) {
+            return call_special(r, c, result);
+        }
+    }
+    const DynBinding *b = dyn_np_find(f);
+    if (b == NULL && (v = first_that_knows(r, c, result, &handled, of_objects, DYN_COUNTOF(of_objects)), handled)) {
+        return v;
+    }
+    if (b == NULL && f == object_new) {
+        return rec_new_object(r, c, result);
+    }
+    if (f == (PyObject *)&PySuper_Type) {
+        return call_super(r, c, result);
+    }
+    if ((b == NULL && PyFunction_Check(f)) || wrapped_function(c, r)) {
+        return call_inlined(r, c, c->callable, false, result);
+    }
+    if (rec_is_append(f) && c->npos == 2 && c->nkw == 0 && rec_is_open_list(r, c->args[0])) {
+        return rec_append_open(r, c, result);
+    }
+    int known = rec_resolve_args(r, c);
+    DynOperand behind = known == 0 && (b == NULL || !dyn_np_has_rule(b)) ? implementation(r, c) : (DynOperand){0};
+    if (behind.v != NULL) {
+        v = call_inlined(r, c, behind, true, result);
+        return v != NULL || *result == NULL ? v : fallback_for_numpy(r, c, b, *result);
+    }
+    if (b == NULL && known == 0 && is_array_method(c)) {
+        b = dyn_np_find_method(((PyDescrObject *)f)->d_name);
+    }
+    if (known == 0 && b != NULL) {
+        *result = rec_call_real(c);
+        bool pure = Py_TYPE(f) == &PyUFunc_Type || PyType_Check(f);
+        if (*result != NULL && pure && all_constant(r, c) && PyArray_CheckScalar(*result) && rec_is_quiet_npscalar(*result)) {
+            return dyn_rec_const(r, *result);
+        }
+        v = *result ? dyn_np_call(r, b, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, *result) : NULL;
+        if (*result != NULL && v == NULL) {
+            PyErr_Clear();
+            r->detail = r->detail ? r->detail : rec_callable_name(r, f);
+        }
+        return v;
+    }
+    if (known == 0 && (v = first_that_knows(r, c, result, &handled, of_values, DYN_COUNTOF(of_values)), handled)) {
+        return v;
+    }
+    *result = rec_call_real(c);
+    return *result ? rec_fail(r, DYN_R_OPAQUE_CALL, rec_callable_name(r, f)) : NULL;
+}
+
+static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
+    DynVal *v = call_any(r, c, result);
+    for (uint32_t i = 0; i < c->npos && v != NULL; i++) {
+        v = rec_itself(v, *result, c->args[i].real, c->args[i].v);
+    }
+    return v;
+}
+
+DynOperand rec_type_method(DynRec *r, DynOperand o, const char *name) {
+    DynOperand none = {0};
+    if (o.v->kind != DV_OBJECT || (o.v->source == DYN_NONE && !o.v->fresh) || PyArray_Check(o.real)) {
+        return none;
+    }
+    PyTypeObject *type = Py_TYPE(o.real);
+    PyObject *key = PyUnicode_InternFromString(name), *func = key ? dyn_cpy_lookup_special(type, key) : NULL;
+    if (func != NULL && PyFunction_Check(func) &&
+        !Py_IS_TYPE(type, &PyType_Type)) { /* its attributes aren't read as others' are */
+        Py_DECREF(key);
+        return rec_guard_class(r, type) < 0 ? none : (DynOperand){dyn_rec_const(r, func), func};
+    }
+    uint32_t s = func == NULL || !PyFunction_Check(func)
+                     ? DYN_NONE
+                     : dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, (PyObject *)type, NULL);
+    s = s == DYN_NONE ? s : dyn_source_intern(&r->cap->sources, DYN_SRC_ATTR, s, 0, NULL, key);
+    PyErr_Clear();
+    Py_XDECREF(key);
+    return s == DYN_NONE ? none : (DynOperand){rec_source(r, s), func};
+}
+
+/* Bound methods and callable instances become a function with self in front. */
+static int unwrap(DynRec *r, RecCall *c) {
+    DynOperand *f = &c->callable;
+    DynOperand func, self;
+    if (dyn_rec_resolve(r, f->v, f->real) < 0 || strcmp(Py_TYPE(f->real)->tp_name, "vectorize") == 0) {
+        return 0;
+    }
+    if (f->v->kind == DV_METHOD && PyMethod_Check(f->real)) {
+        func = (DynOperand){f->v->items[0], PyMethod_GET_FUNCTION(f->real)};
+        self = (DynOperand){f->v->items[1], PyMethod_GET_SELF(f->real)};
+    } else if (f->v->kind == DV_METHOD && PyCFunction_Check(f->real)) {
+        func = (DynOperand){f->v->items[0], f->v->items[0]->obj};
+        self = (DynOperand){f->v->items[1], PyCFunction_GET_SELF(f->real)};
+    } else if (f->v->kind == DV_METHOD && Py_TYPE(f->real) == method_wrapper) {
+        PyObject *o = PyObject_GetAttrString(f->real, "__self__");
+        PyErr_Clear();
+        Py_XDECREF(o); /* the method holds it */
+        func = (DynOperand){f->v->items[0], f->v->items[0]->obj};
+        self = (DynOperand){f->v->items[1], o};
+    } else if (f->v->kind == DV_PARTIAL) {
+        return rec_unwrap_partial(r, c);
+    } else if ((func = rec_type_method(r, *f, "__call__")).v != NULL) {
+        self = *f;
+    } else if (f->v->kind == DV_CONST && PyCFunction_Check(f->real) && PyCFunction_GET_SELF(f->real) != NULL &&
+               Py_TYPE(PyCFunction_GET_SELF(f->real)) == &PyUFunc_Type) { /* add_reduce = np.add.reduce */
+        PyObject *method = dyn_cpy_lookup_named(&PyUFunc_Type, ((PyCFunctionObject *)f->real)->m_ml->ml_name);
+        if (method == NULL || Py_TYPE(method) != &PyMethodDescr_Type) {
+            return 0;
+        }
+        self = (DynOperand){dyn_rec_const(r, PyCFunction_GET_SELF(f->real)), PyCFunction_GET_SELF(f->real)};
+        func = (DynOperand){dyn_rec_const(r, method), method};
+        if (self.v == NULL || func.v == NULL) {
+            return 0;
+        }
+    } else {
+        return 0;
+    }
+    DynOperand *args = DYN_NEW_N(&r->arena, DynOperand, c->npos + c->nkw + 1);
+    if (args == NULL) {
+        return 0;
+    }
+    args[0] = self;
+    c->packed = NULL;
+    if (c->npos + c->nkw > 0) {
+        memcpy(args + 1, c->args, (c->npos + c->nkw) * sizeof *args);
+    }
+    c->args = args;
+    c->npos++;
+    c->callable = func;
+    return 1;
+}
+
+/* Builtins that show, or change, what recording and resume functions are seen by: references, objects of the collector, calls
+ * that a tracer is told of. The frame is left before they run. */
+static bool shows_the_interpreter(PyObject *f) {
+    static const char names[] = " sys.settrace sys.setprofile sys._settraceallthreads sys._setprofileallthreads sys.call_tracing"
+                                " sys.getrefcount gc.get_count gc.get_objects gc.get_referrers gc.get_stats"
+                                " sys.monitoring.use_tool_id sys.monitoring.set_events sys.monitoring.set_local_events ";
+    PyObject *module = PyCFunction_Check(f) ? ((PyCFunctionObject *)f)->m_module : NULL;
+    const char *home = module != NULL && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : NULL;
+    char name[64];
+    int n = home == NULL ? 0 : snprintf(name, sizeof name, " %s.%s ", home, ((PyCFunctionObject *)f)->m_ml->ml_name);
+    PyErr_Clear();
+    return n > 0 && n < (int)sizeof name && strstr(names, name) != NULL;
+}
+
+DynVal *rec_call_within(DynRec *r, DynOperand f, DynOperand *args, uint32_t npos, PyObject **result) {
+    RecCall c = {.callable = f, .args = args, .npos = npos};
+    rec_taken_so_far(r);
+    bool known = r->cap != NULL && !r->take_lost && !shows_the_interpreter(f.real);
+    for (int i = 0; known && i < 4 && !rec_is_marked(c.callable.real) && unwrap(r, &c); i++) {
+    }
+    known = known && !rec_sees_references(r, c.callable.real);
+    DynVal *v = known ? call(r, &c, result) : NULL;
+    if (!known) {
+        *result = rec_call_real(&c);
+        rec_take_failed(r, DYN_R_OPAQUE_CALL, NULL);
+    } else if (v == NULL) {
+        rec_take_failed(r, r->why, r->detail);
+    }
+    return v;
+}
+
+Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c, uint32_t npop) {
+    PyObject *result = NULL;
+    if (shows_the_interpreter(c->callable.real)) {
+        return step_bail(r, DYN_R_OPAQUE_CALL, rec_callable_name(r, c->callable.real));
+    }
+    for (int i = 0; i < 4 && !rec_is_marked(c->callable.real) && unwrap(r, c); i++) {
+    }
+    if (rec_sees_references(r, c->callable.real)) {
+        return step_bail(r, DYN_R_REFERENCES, NULL);
+    }
+    c->direct = rec_is_call(&f->code->v.at[f->pc]);
+    if (!c->direct) {
+        rec_asks(f, c->callable.real, NULL);
+    }
+    DynVal *v = call(r, c, &result);
+    if (result == NULL && !PyErr_Occurred()) {
+        PyErr_SetString(PyExc_SystemError, "call failed without an exception");
+    }
+    if (result != NULL && c->direct && dyn_cpy_serve(r->ts) < 0) { /* a signal's handler raised: CPython asks behind each call */
+        Py_CLEAR(result);
+    }
+    return rec_commit(r, f, npop, result, v);
+}
+
+/* Lay out a call whose two slots start at stack position `base` (from the bottom of the operands). */
+static int lay_out(DynRec *r, RecFrame *f, RecCall *c, uint32_t nargs, uint32_t npop, PyObject *kwnames) {
+    PyObject **real = &f->real[f->sp - npop];
+    DynVal **shadow = &f->shadow[f->ssp - npop];
+    uint32_t nkw = kwnames ? (uint32_t)PyTuple_GET_SIZE(kwnames) : 0;
+    bool null_first = dyn_call_null_first();
+    bool self = null_first ? real[0] != NULL : real[1] != NULL;
+    uint32_t func = null_first ? (self ? 0 : 1) : 0, first = self ? 1 : 2;
+    c->callable = (DynOperand){shadow[func], real[func]};
+    c->npos = nargs - nkw + (self ? 1 : 0);
+    c->nkw = nkw;
+    c->kwnames = kwnames;
+    c->args = DYN_NEW_N(&r->arena, DynOperand, c->npos + nkw + 1);
+    if (c->args == NULL) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < c->npos + nkw; i++) {
+        c->args[i] = (DynOperand){shadow[first + i], real[first + i]};
+    }
+    return 0;
+}
+
+Step rec_CALL(DynRec *r, RecFrame *f, const DynInstr *in) {
+    RecCall c = {0};
+    PyObject *kwnames = in->target == DYN_NONE ? NULL : PyTuple_GET_ITEM(f->code->code->co_consts, in->target);
+    if (lay_out(r, f, &c, in->arg, in->arg + 2, kwnames) < 0) {
+        return step_bail(r, DYN_R_NO_MEMORY, NULL);
+    }
+    return rec_finish_call(r, f, &c, in->arg + 2);
+}
+
+Step rec_CALL_KW(DynRec *r, RecFrame *f, const DynInstr *in) {
+    RecCall c = {0};
+    PyObject *kwnames = *real_top(f, 1);
+    f->sp--, f->ssp--; /* the names lie above the operands */
+    int ok = lay_out(r, f, &c, in->arg, in->arg + 2, kwnames);
+    f->sp++, f->ssp++;
+    return ok < 0 ? step_bail(r, DYN_R_NO_MEMORY, NULL) : rec_finish_call(r, f, &c, in->arg + 3);
+}
+
+static int spread_keywords(DynRec *r, DynOperand kw, RecCall *c) {
+    Py_ssize_t pos = 0, i = 0;
+    PyObject *key, *value;
+    c->nkw = kw.v->n / 2;
+    c->kwnames = PyTuple_New(c->nkw);
+    if (c->kwnames == NULL) {
+        PyErr_Clear();
+        return -1;
+    }
+    while (PyDict_Next(kw.real, &pos, &key, &value)) {
+        if (!PyUnicode_CheckExact(key) || i >= (Py_ssize_t)c->nkw) {
+            return -1;
+        }
+        PyTuple_SET_ITEM(c->kwnames, i, Py_NewRef(key));
+        c->args[c->npos + i] = (DynOperand){kw.v->items[2 * i + 1], value};
+        i++;
+    }
+    return 0;
+}
+
+/* What is spread isn't known: the call is made as it stands. */
+static Step call_spread(DynRec *r, RecFrame *f, PyObject *callable, PyObject *args, PyObject *kw, uint32_t npop) {
+    if (!PyTuple_CheckExact(args) || (kw != NULL && !PyDict_CheckExact(kw))) {
+        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "call with * or ** of something that isn't known");
+    }
+    r->why = DYN_R_OPAQUE_CALL;
+    r->detail = rec_callable_name(r, callable);
+    return rec_commit(r, f, npop, PyObject_Call(callable, args, kw), NULL);
+}
+
+static Step spread_call(DynRec *r, RecFrame *f, const DynInstr *in, DynOperand args) {
+    bool has_kw = in->arg & 1, null_first = dyn_call_null_first();
+    uint32_t npop = has_kw ? 4 : 3, n;
+    DynOperand kw = has_kw ? operand(f, 1) : (DynOperand){0};
+    RecCall c = {.callable = operand(f, npop - (null_first ? 1 : 0))};
+    DynVal **items;
+    bool fits = (PyTuple_Check(args.real) || PyList_CheckExact(args.real)) && rec_items(r, args.v, args.real, &items, &n) == 0 &&
+                n == PySequence_Fast_GET_SIZE(args.real);
+    if (has_kw) {
+        fits = fits && PyDict_CheckExact(kw.real) && dyn_rec_resolve(r, kw.v, kw.real) == 0 && kw.v->kind == DV_DICT;
+    }
+    if (!fits || (c.args = DYN_NEW_N(&r->arena, DynOperand, n + (has_kw ? kw.v->n : 0) + 1)) == NULL) {
+        return call_spread(r, f, c.callable.real, args.real, kw.real, npop);
+    }
+    c.npos = n;
+    for (uint32_t i = 0; i < n; i++) {
+        c.args[i] = (DynOperand){items[i], PySequence_Fast_GET_ITEM(args.real, i)};
+    }
+    if (has_kw && spread_keywords(r, kw, &c) < 0) {
+        Py_XDECREF(c.kwnames);
+        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "keywords");
+    }
+    c.packed = PyTuple_CheckExact(args.real) ? args.real : NULL;
+    c.packed_kw = kw.real;
+    PyObject *names = c.kwnames;
+    Step s = rec_finish_call(r, f, &c, npop);
+    Py_XDECREF(names);
+    return s;
+}
+
+/* f(*array): a list of its rows, of which there are as many at every call. NULL: unknown. */
+static PyObject *list_of_rows(DynRec *r, DynOperand *args) {
+    PyArrayObject *a = (PyArrayObject *)args->real;
+    DynVal *items[32];
+    PyObject *real[DYN_COUNTOF(items)] = {NULL}, *list = NULL;
+    Py_ssize_t n = PyArray_NDIM(a) > 0 && PyArray_DIM(a, 0) <= (npy_intp)DYN_COUNTOF(items) ? PyArray_DIM(a, 0) : -1;
+    uint32_t want = dyn_sym_int(&r->cap->syms, n);
+    bool known = n >= 0 && want != DYN_NONE &&
+                 dyn_rec_assume_equal(r, dyn_graph_node(&r->cap->graph, args->v->id)->shape[0], want) == 0 &&
+                 rec_array_rows(r, *args, (uint32_t)n, items, real) == 0;
+    for (Py_ssize_t i = 0; known && i < n; i++) {
+        known = items[i] != NULL;
+    }
+    args->v = known ? dyn_rec_seq(r, DV_LIST, (uint32_t)n, items, NULL) : NULL;
+    list = args->v != NULL ? PyList_New(n) : NULL;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (list != NULL) {
+            PyList_SET_ITEM(list, i, real[i]);
+        } else {
+            Py_XDECREF(real[i]);
+        }
+    }
+    PyErr_Clear();
+    return args->real = list;
+}
+
+/* f(*iterator), of which something isn't known. */
+static Step spread_taken(DynRec *r, RecFrame *f, const DynInstr *in, PyObject *list) {
+    bool has_kw = in->arg & 1;
+    uint32_t npop = has_kw ? 4 : 3;
+    DynOperand callable = operand(f, npop - (dyn_call_null_first() ? 1 : 0));
+    PyObject *kw = has_kw ? *real_top(f, 1) : NULL, *tuple = PyList_AsTuple(list);
+    PyObject *result = tuple ? PyObject_Call(callable.real, tuple, kw) : NULL;
+    Py_XDECREF(tuple);
+    Py_DECREF(list);
+    return rec_commit(r, f, npop, result, NULL);
+}
+
+/* f(*iterator): what it gave takes its place, as CPython does it, and the instruction begins anew: its call may be left in the
+ * middle, since nothing is taken twice. false: nothing was changed. */
+static bool replace_taken(DynRec *r, RecFrame *f, uint32_t from_top, PyObject *list, DynVal *v) {
+    DynVal *items = v == NULL ? NULL : dyn_rec_seq(r, DV_TUPLE, v->n, v->items, NULL);
+    PyObject *tuple = items == NULL || rec_snapshot_new_nodes(r) < 0 ? NULL : PyList_AsTuple(list);
+    if (tuple == NULL) {
+        PyErr_Clear();
+        return false;
+    }
+    Py_SETREF(*real_top(f, from_top), tuple);
+    *shadow_top(f, from_top) = items;
+    f->next = f->pc;
+    return true;
+}
+
+Step rec_CALL_FUNCTION_EX(DynRec *r, RecFrame *f, const DynInstr *in) {
+    uint32_t from_top = in->arg & 1 ? 2 : 1;
+    DynOperand args = operand(f, from_top);
+    bool known = dyn_rec_resolve(r, args.v, args.real) == 0;
+    if (known && rec_is_iterator(args.v)) {
+        PyObject *list = rec_take_all(r, args, &args.v);
+        if (list == NULL) {
+            return STEP_ERROR;
+        }
+        if (!replace_taken(r, f, from_top, list, args.v)) { /* its items are gone */
+            return spread_taken(r, f, in, list);
+        }
+        Py_DECREF(list);
+        return STEP_NEXT;
+    }
+    if (!known || args.v->kind != DV_ARRAY) {
+        return spread_call(r, f, in, args);
+    }
+    PyObject *list = list_of_rows(r, &args);
+    Step s = list == NULL ? step_bail(r, DYN_R_UNSUPPORTED_VALUE, "call with * of an array") : spread_call(r, f, in, args);
+    Py_XDECREF(list);
+    return s;
+}
+/* ---- functions made while recording */
+
+static DynVal *new_func(DynRec *r, PyObject *code) {
+    DynVal *v = rec_new(r, DV_FUNC);
+    if (v == NULL || rec_keep(r, code) < 0 || (v->items = DYN_NEW_N(&r->arena, DynVal *, 4)) == NULL) {
+        return NULL;
+    }
+    v->obj = code;
+    v->fresh = true;
+    return v; /* items: closure, defaults, keyword defaults; n stays 0, they are no items of a container */
+}
+
+static int set_part(DynRec *r, PyObject *func, DynVal *v, int flag, PyObject *o, DynVal *ov) {
+    PyFunctionObject *f = (PyFunctionObject *)func;
+    switch (flag) {
+    case 0x08: v->items[0] = ov; return PyFunction_SetClosure(func, o);
+    case 0x04:
+        v->items[3] = ov;
+        Py_XSETREF(f->func_annotations, Py_NewRef(o));
+        return 0;
+    case 0x02: v->items[2] = ov; return PyFunction_SetKwDefaults(func, o);
+    default:
+        if (ov->kind == DV_CONST) {
+            DynVal **items;
+            uint32_t n;
+            ov = rec_items(r, ov, o, &items, &n) < 0 ? NULL : dyn_rec_seq(r, DV_TUPLE, n, items, o);
+        }
+        v->items[1] = ov;
+        return PyFunction_SetDefaults(func, o);
+    }
+}
+
+Step rec_MAKE_FUNCTION(DynRec *r, RecFrame *f, const DynInstr *in) {
+    static const int flags[] = {0x08, 0x04, 0x02, 0x01}; /* as they lie on the stack below the code */
+    PyObject *code = *real_top(f, 1), *func = PyFunction_New(code, dyn_frame_globals(f->f));
+    DynVal *v = new_func(r, code);
+    uint32_t npop = 1;
+    if (v != NULL) {
+        v->type = dyn_frame_globals(f->f);
+    }
+    if (func == NULL || v == NULL || rec_keep(r, dyn_frame_globals(f->f)) < 0) {
+        PyErr_Clear();
+        Py_XDECREF(func);
+        return step_bail(r, DYN_R_NO_MEMORY, NULL);
+    }
+    for (size_t i = 0; i < DYN_COUNTOF(flags); i++) {
+        if (in->arg & (uint32_t)flags[i]) {
+            npop++;
+            if (set_part(r, func, v, flags[i], *real_top(f, npop), *shadow_top(f, npop)) < 0) {
+                Py_DECREF(func);
+                return STEP_ERROR;
+            }
+        }
+    }
+    return rec_commit(r, f, npop, func, v);
+}
+
+Step rec_SET_FUNCTION_ATTRIBUTE(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand func = operand(f, 1), o = operand(f, 2);
+    if (func.v->kind != DV_FUNC) {
+        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "function");
+    }
+    if (set_part(r, func.real, func.v, (int)in->arg, o.real, o.v) < 0) {
+        return STEP_ERROR;
+    }
+    return rec_commit(r, f, 2, Py_NewRef(func.real), func.v);
+}

@@ -1,0 +1,589 @@
+/* rec_flow.c: handlers for jumps, loops and returns. A branch on a value that guards can pin down is followed and guarded; a
+ * branch on array data is a graph break with two ways on, or, where the other way raises, a check in the graph (late_truth); the
+ * trips of a loop that is too long to unroll are breaks too.
+ *
+ * Called from record.c's table. */
+#include "tracer/record/rec_segment.h"
+
+Step rec_JUMP(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)r;
+    f->next = in->target;
+    return STEP_NEXT;
+}
+
+/* ---- truth */
+
+/* The truth of a value that the graph computes: a call of bool(), and the check that it says the same at every call. Where it
+ * doesn't, the graph is left there, and CPython goes the other way. */
+static int late_truth(DynRec *r, DynVal *v, PyObject *real) {
+    PyObject *truth = PyObject_IsTrue(real) ? Py_True : Py_False;
+    DynOperand o = {v, real};
+    DynVal *s = dyn_np_extern(r, (PyObject *)&PyBool_Type, "bool", &o, 1, NULL, truth);
+    return s == NULL || dyn_rec_expect(r, s->id) < 0 ? -1 : truth == Py_True;
+}
+
+/* Does straight code from there on end in an exception. */
+static bool raises(const DynCode *c, uint32_t pc) {
+    for (uint32_t i = pc; i < c->v.n && i < pc + 60; i++) {
+        const DynInstr *in = &c->v.at[i];
+        if (in->op == DYN_I_RAISE_VARARGS) {
+            return true;
+        }
+        if (dyn_is_conditional(in) || in->op == DYN_I_JUMP || in->op == DYN_I_RETURN_VALUE || in->op == DYN_I_RETURN_CONST) {
+            return false;
+        }
+    }
+    return false;
+}
+
+/* Is the truth of data, which the running instruction asks for, better checked in the graph than a graph break: where nobody goes
+ * the other way but to raise, and where there can be no break. */
+static bool is_check(DynRec *r, bool truth) {
+    RecFrame *f = r->top;
+    const DynInstr *in = &f->code->v.at[f->pc];
+    uint32_t pc = dyn_is_branch(in) ? f->pc : f->pc + 1; /* 3.13 has an instruction of its own for the truth */
+    if (!rec_may_break(r, f) || pc >= f->code->v.n || !dyn_is_branch(in = &f->code->v.at[pc])) {
+        return true;
+    }
+    bool taken = (in->op == DYN_I_POP_JUMP_IF_TRUE || in->op == DYN_I_JUMP_IF_TRUE_OR_POP) == truth;
+    return raises(f->code, taken ? pc + 1 : in->target);
+}
+
+int rec_truth(DynRec *r, DynVal *v, PyObject *real) {
+    if (dyn_rec_resolve(r, v, real) < 0) {
+        return -1;
+    }
+    switch (v->kind) {
+    case DV_SYM:
+        if (dyn_rec_expect(r, v->id) < 0) {
+            return -1;
+        }
+        return PyObject_IsTrue(real);
+    case DV_TUPLE:
+    case DV_LIST:
+    case DV_DICT:
+    case DV_DEQUE:
+    case DV_SET:
+    case DV_MEMBERS: return v->n > 0;
+    case DV_VIEW: return v->items[0]->n > 0;
+    case DV_FUNC:
+    case DV_PYFUNC:
+    case DV_METHOD:
+    case DV_SLICE: return 1;
+    case DV_RANGE: {
+        Py_ssize_t n = PyObject_Size(real);
+        for (uint32_t i = 0; i < 3; i++) {
+            if (dyn_rec_burn(r, v->items[i], Py_None) < 0) {
+                return -1;
+            }
+        }
+        return n > 0;
+    }
+    case DV_CONST:
+        if (real == Py_None || PyUnicode_CheckExact(real) || PyBytes_CheckExact(real) || PyLong_CheckExact(real) ||
+            PyFloat_CheckExact(real) || PyBool_Check(real) || rec_is_fixed(real) || PyTuple_CheckExact(real) ||
+            PyArray_CheckScalar(real)) {
+            return PyObject_IsTrue(real);
+        }
+        break;
+    case DV_OBJECT:
+        if (v->extra != NULL) { /* a dict, whose class says nothing else */
+            return v->extra->n > 0;
+        }
+        if (Py_TYPE(real)->tp_as_number == NULL || Py_TYPE(real)->tp_as_number->nb_bool == NULL) {
+            if ((Py_TYPE(real)->tp_as_sequence == NULL || Py_TYPE(real)->tp_as_sequence->sq_length == NULL) &&
+                (Py_TYPE(real)->tp_as_mapping == NULL || Py_TYPE(real)->tp_as_mapping->mp_length == NULL)) {
+                return rec_guard_class(r, Py_TYPE(real)) < 0 ? -1 : 1; /* the class has no truth of its own */
+            }
+        }
+        break;
+    case DV_ARRAY:
+    case DV_NPSCALAR:
+        if (PyArray_Check(real) && PyArray_NDIM((PyArrayObject *)real) > 0) { /* more than one element: CPython raises */
+            r->why = DYN_R_DATA_DEPENDENT;
+            return -1;
+        }
+        if (rec_may_guess(r, v->id) && late_truth(r, v, real) >= 0) {
+            r->cap->guesses = true;
+            return PyObject_IsTrue(real);
+        }
+        if (rec_burn_node(r, v->id) == 0) {
+            return PyObject_IsTrue(real);
+        }
+        if (is_check(r, PyObject_IsTrue(real))) {
+            return late_truth(r, v, real);
+        }
+        r->why = DYN_R_DATA_DEPENDENT;
+        return -1;
+    default: break;
+    }
+    r->why = DYN_R_UNSUPPORTED_VALUE;
+    return -1;
+}
+
+/* ---- branches */
+
+/* A branch that guards can't decide is taken for real; `truth` is what was said, or -1 with its exception. */
+static Step decide(RecFrame *f, const DynInstr *in, int truth, bool when, bool keep) {
+    if (truth < 0) {
+        return STEP_ERROR;
+    }
+    bool taken = (truth != 0) == when;
+    f->next = taken ? in->target : f->next;
+    if (!(taken && keep)) {
+        rec_drop(f, 1);
+    }
+    return STEP_BREAK;
+}
+
+static Step branch(DynRec *r, RecFrame *f, const DynInstr *in, bool when, bool keep) {
+    DynOperand o = operand(f, 1);
+    bool known = false;
+    int truth = dyn_rec_resolve(r, o.v, o.real) == 0 ? rec_instance_truth(r, o, &known) : -2;
+    if (truth == -1 || (truth >= 0 && !known)) { /* it was asked, and shall not be asked again in this call */
+        return decide(f, in, truth, when, keep);
+    }
+    truth = truth == -2 ? rec_truth(r, o.v, o.real) : truth;
+    if (truth < 0 || rec_snapshot_new_nodes(r) < 0) {
+        PyErr_Clear();
+        return decide(f, in, PyObject_IsTrue(o.real), when, keep);
+    }
+    if ((truth != 0) == when) {
+        f->next = in->target;
+        if (keep) {
+            return STEP_NEXT;
+        }
+    }
+    f->ssp--;
+    rec_drop(f, 1);
+    return STEP_NEXT;
+}
+Step rec_POP_JUMP_IF_TRUE(DynRec *r, RecFrame *f, const DynInstr *in) { return branch(r, f, in, true, false); }
+Step rec_POP_JUMP_IF_FALSE(DynRec *r, RecFrame *f, const DynInstr *in) { return branch(r, f, in, false, false); }
+Step rec_JUMP_IF_TRUE_OR_POP(DynRec *r, RecFrame *f, const DynInstr *in) { return branch(r, f, in, true, true); }
+Step rec_JUMP_IF_FALSE_OR_POP(DynRec *r, RecFrame *f, const DynInstr *in) { return branch(r, f, in, false, true); }
+
+static Step branch_none(DynRec *r, RecFrame *f, const DynInstr *in, bool when) {
+    DynOperand o = operand(f, 1);
+    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && o.v->kind != DV_OPAQUE;
+    if ((o.real == Py_None) == when) { /* where the type is guarded, whether it is None is known */
+        f->next = in->target;
+    }
+    f->ssp -= known;
+    rec_drop(f, 1);
+    return known ? STEP_NEXT : STEP_BREAK;
+}
+Step rec_POP_JUMP_IF_NONE(DynRec *r, RecFrame *f, const DynInstr *in) { return branch_none(r, f, in, true); }
+Step rec_POP_JUMP_IF_NOT_NONE(DynRec *r, RecFrame *f, const DynInstr *in) { return branch_none(r, f, in, false); }
+
+Step rec_RETURN_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)r, (void)f, (void)in;
+    return STEP_RETURN;
+}
+
+Step rec_YIELD_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)r, (void)f, (void)in;
+    return STEP_RETURN;
+}
+
+Step rec_RETURN_CONST(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynVal *v = dyn_rec_const(r, PyTuple_GET_ITEM(f->code->code->co_consts, in->arg));
+    if (v == NULL) {
+        return step_bail(r, DYN_R_NO_MEMORY, NULL);
+    }
+    push_shadow(f, v); /* the value itself is pushed by the instruction, which CPython runs */
+    return STEP_RETURN;
+}
+
+/* ---- iteration */
+
+DynVal *rec_iterate(DynRec *r, DynVal *v, PyObject *real) {
+    if (dyn_rec_resolve(r, v, real) < 0) {
+        return NULL;
+    }
+    switch (v->kind) {
+    case DV_TUPLE:
+    case DV_LIST:
+    case DV_DICT:
+    case DV_VIEW:
+    case DV_DEQUE:
+    case DV_SET:
+    case DV_ARRAY: return v;
+    case DV_CONST: {
+        DynVal **items;
+        uint32_t n;
+        bool enums = rec_is_enum_class((DynOperand){v, real});
+        if (v->kind == DV_CONST && !PyTuple_CheckExact(real) && !PyUnicode_CheckExact(real) && !enums) {
+            break;
+        }
+        return rec_items(r, v, real, &items, &n) < 0 ? NULL : dyn_rec_seq(r, DV_OPAQUE, n, items, real);
+    }
+    case DV_RANGE: return dyn_rec_burn(r, v->items[2], Py_None) < 0 ? NULL : v;
+    case DV_OBJECT:
+        if (v->extra != NULL && rec_type_method(r, (DynOperand){v, real}, "__iter__").v == NULL) {
+            return v->extra;
+        }
+        break;
+    case DV_OPAQUE:
+        if (v->items != NULL) {
+            return v;
+        }
+        break;
+    default: break;
+    }
+    return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "iteration over an object of this kind");
+}
+
+int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n) {
+    if (dyn_rec_resolve(r, v, real) < 0) {
+        return -1;
+    }
+    if (v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_DEQUE || v->kind == DV_SET ||
+        (v->kind == DV_OPAQUE && v->items != NULL)) {
+        *items = v->items;
+        *n = v->n;
+        return 0;
+    }
+    if (v->kind == DV_VIEW) {
+        return rec_view_items(r, v, items, n);
+    }
+    if (v->kind == DV_DICT) {
+        *n = v->n / 2;
+        if ((*items = DYN_NEW_N(&r->arena, DynVal *, *n + 1)) == NULL) {
+            return -1;
+        }
+        for (uint32_t i = 0; i < *n; i++) {
+            if (((*items)[i] = dyn_rec_const(r, v->items[2 * i]->obj)) == NULL) {
+                return -1;
+            }
+        }
+        return 0;
+    }
+    if (rec_is_enum_class((DynOperand){v, real})) {
+        return rec_enum_members(r, (DynOperand){v, real}, items, n);
+    }
+    bool range = v->kind == DV_RANGE;
+    if (range) {
+        for (int i = 0; i < 3; i++) {
+            if (dyn_rec_burn(r, v->items[i], Py_None) < 0) {
+                return -1;
+            }
+        }
+    }
+    if (!range && !(v->kind == DV_CONST && (PyTuple_CheckExact(real) || PyUnicode_CheckExact(real)))) {
+        r->why = DYN_R_UNSUPPORTED_VALUE;
+        return -1;
+    }
+    Py_ssize_t size = PyObject_Size(real);
+    if (size < 0 || size > 4096 || (*items = DYN_NEW_N(&r->arena, DynVal *, size + 1)) == NULL) {
+        PyErr_Clear();
+        r->why = DYN_R_BUDGET;
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < size; i++) {
+        PyObject *o = PySequence_GetItem(real, i);
+        (*items)[i] = o ? dyn_rec_const(r, o) : NULL;
+        Py_XDECREF(o);
+        if ((*items)[i] == NULL) {
+            PyErr_Clear();
+            return -1;
+        }
+    }
+    *n = (uint32_t)size;
+    return 0;
+}
+
+DynVal *rec_new_iter(DynRec *r, DynVal *container) {
+    DynVal *v = container ? rec_new(r, DV_ITER) : NULL;
+    if (v == NULL || (v->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
+        return NULL;
+    }
+    v->items[0] = container;
+    v->n = v->cap = 1;
+    v->id = 0;
+    v->fresh = true;
+    v->state = rec_live_container(v) != NULL ? rec_live_container(v)->state : 0;
+    return v;
+}
+
+Step rec_GET_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)in;
+    DynOperand o = operand(f, 1);
+    DynOperand method = dyn_rec_resolve(r, o.v, o.real) == 0 ? rec_special(r, o, "__iter__") : (DynOperand){0};
+    if (method.v != NULL) {
+        RecCall c = {.callable = method, .args = &o, .npos = 1};
+        return rec_finish_call(r, f, &c, 1);
+    }
+    DynVal *v = rec_is_iterator(o.v) ? o.v : rec_new_iter(r, rec_iterate(r, o.v, o.real));
+    if (o.v->kind == DV_ARRAY && o.v->obj == NULL) { /* its rows are taken from it by index */
+        v = v != NULL && rec_keep(r, o.real) == 0 ? v : NULL;
+        o.v->obj = o.real;
+    }
+    if (v != NULL && v->kind == DV_ITER && v->items[0]->kind == DV_OPAQUE) {
+        v->looped = true;
+    }
+    return rec_commit(r, f, 1, PyObject_GetIter(o.real), v);
+}
+
+/* Row i of an array, as iteration gives it. */
+static DynVal *row(DynRec *r, DynVal *array, uint32_t i, PyObject *item) {
+    PyObject *index = PyLong_FromUnsignedLong(i);
+    DynVal *iv = index ? dyn_rec_const(r, index) : NULL;
+    DynVal *v = iv ? dyn_np_subscr(r, (DynOperand){array, array->obj}, (DynOperand){iv, index}, item) : NULL;
+    Py_XDECREF(index);
+    return v;
+}
+
+/* An item of zip or enumerate: the rows in it are read now. */
+static int read_rows(DynRec *r, DynVal **v, PyObject *item) {
+    if ((*v)->kind == DV_ROW) {
+        *v = row(r, (*v)->items[0], (*v)->id, item);
+        return *v == NULL ? -1 : 0;
+    }
+    for (uint32_t i = 0; (*v)->kind == DV_TUPLE && PyTuple_CheckExact(item) && i < (*v)->n; i++) {
+        if ((*v)->items[i]->kind == DV_ROW && read_rows(r, &(*v)->items[i], PyTuple_GET_ITEM(item, i)) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Shadow of the next item, or of the end (item NULL): what has to hold for it is guarded. -1: unknown. */
+int rec_next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
+    DynVal *c = it->items[0];
+    DynSyms *t = &r->cap->syms;
+    uint32_t i = it->id + it->ahead;
+    if (c->kind == DV_RANGE) {
+        uint32_t step = c->items[2]->id, k = dyn_sym_int(t, i);
+        uint32_t off = k == DYN_NONE ? k : dyn_sym_op(t, DYN_S_MUL, k, step, DYN_NONE);
+        uint32_t at = off == DYN_NONE ? off : dyn_sym_op(t, DYN_S_ADD, c->items[0]->id, off, DYN_NONE);
+        bool up = dyn_sym_at(t, step)->hint.i > 0;
+        uint32_t more = at == DYN_NONE ? at : dyn_sym_op(t, up ? DYN_S_LT : DYN_S_GT, at, c->items[1]->id, DYN_NONE);
+        if (dyn_rec_assume(r, more) < 0 || (bool)dyn_sym_at(t, more)->hint.i != (item != NULL)) {
+            return -1;
+        }
+        *out = item ? dyn_rec_sym(r, at) : NULL;
+        return item != NULL && *out == NULL ? -1 : 0;
+    }
+    if (c->kind == DV_ARRAY) {
+        uint32_t k = dyn_sym_int(t, i);
+        const DynNode *node = dyn_graph_node(&r->cap->graph, c->id);
+        uint32_t more = node->ndim < 1 || k == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_LT, k, node->shape[0], DYN_NONE);
+        if (dyn_rec_assume(r, more) < 0) {
+            return -1;
+        }
+        if (item == NULL) {
+            return 0;
+        }
+        *out = row(r, c, i, item);
+        return *out == NULL ? -1 : 0;
+    }
+    DynVal **items = c->items, *live = rec_live_container(c);
+    uint32_t n = c->n;
+    if (live != NULL && (live->state != it->state || rec_items(r, c, Py_None, &items, &n) < 0)) {
+        return -1; /* CPython says what happens to an iteration then */
+    }
+    if ((i < n) != (item != NULL)) {
+        return -1;
+    }
+    *out = item ? items[i] : NULL;
+    return item == NULL || read_rows(r, out, item) == 0 ? 0 : -1;
+}
+
+/* The next value of an iterator that runs Python code; the end of it is the end of the loop. */
+static Step for_lazy(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynVal *v;
+    DynOperand o = operand(f, 1);
+    PyObject *item = rec_take(r, o, &v);
+    if (item == NULL && PyErr_Occurred()) {
+        return STEP_ERROR;
+    }
+    bool known = !r->take_lost && (item == NULL || rec_keep(r, item) == 0) && rec_snapshot_new_nodes(r) == 0;
+    if (item == NULL) {
+        f->ssp -= known;
+        rec_drop(f, 1);
+        f->next = in->target;
+        return known ? STEP_NEXT : STEP_BREAK;
+    }
+    push_real(f, item);
+    if (known) {
+        push_shadow(f, v);
+    }
+    return known ? STEP_NEXT : STEP_BREAK;
+}
+
+/* ---- yield from */
+
+Step rec_GET_YIELD_FROM_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
+    if (PyCoro_CheckExact(*real_top(f, 1))) { /* which code may have one is CPython's to say */
+        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "coroutine");
+    }
+    return PyGen_CheckExact(*real_top(f, 1)) ? STEP_NEXT : rec_GET_ITER(r, f, in);
+}
+
+Step rec_END_SEND(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand value = operand(f, 1);
+    (void)in;
+    return rec_commit(r, f, 2, Py_NewRef(value.real), value.v);
+}
+
+/* What an iterator returned: the value of the StopIteration that is set. NULL: another exception is. */
+static PyObject *returned_value(void) {
+    PyObject *type, *stop, *tb, *value = NULL;
+    if (!PyErr_Occurred()) {
+        return Py_NewRef(Py_None);
+    }
+    if (!PyErr_ExceptionMatches(PyExc_StopIteration)) {
+        return NULL;
+    }
+    PyErr_Fetch(&type, &stop, &tb);
+    PyErr_NormalizeException(&type, &stop, &tb);
+    value = stop != NULL ? PyObject_GetAttrString(stop, "value") : NULL;
+    Py_XDECREF(type);
+    Py_XDECREF(stop);
+    Py_XDECREF(tb);
+    return value;
+}
+
+/* iter v: the next value that the iterator is asked for takes v's place; at its end what it returned does, and on 3.11 the
+ * iterator's too. */
+Step rec_SEND(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand it = operand(f, 2), sent = operand(f, 1);
+    DynVal *v = NULL;
+    if (!rec_is_iterator(it.v) || (it.v->kind != DV_GENERATOR && sent.real != Py_None)) {
+        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "yield from an iterator of this kind");
+    }
+    PyObject *item = rec_take_sent(r, it, sent, &v), *value = item == NULL ? returned_value() : NULL;
+    if (item == NULL && value == NULL) {
+        return STEP_ERROR;
+    }
+    if (item == NULL) {
+        v = r->take_lost ? NULL : v != NULL ? v : dyn_rec_const(r, Py_None);
+        f->next = in->target;
+    }
+    bool takes_both = item == NULL && dyn_send_drops_iterator();
+    return rec_commit(r, f, takes_both ? 2 : 1, item != NULL ? item : value, v);
+}
+
+/* The iterator's next step for real; what its end or its item mean is not known: a break. */
+static Step for_unknown(RecFrame *f, const DynInstr *in, PyObject *iterator) {
+    PyObject *item = Py_TYPE(iterator)->tp_iternext(iterator);
+    if (item != NULL) {
+        push_real(f, item);
+        return STEP_BREAK;
+    }
+    if (PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_StopIteration)) {
+            return STEP_ERROR;
+        }
+        PyErr_Clear();
+    }
+    rec_drop(f, 1);
+    f->next = in->target;
+    return STEP_BREAK;
+}
+
+/* Trips that are left, as far as that is known. */
+static int64_t trips_left(DynRec *r, DynVal *it) {
+    if (it->kind != DV_ITER) {
+        int64_t least = it->kind == DV_LAZY && it->lazy->n > 0 ? INT64_MAX : 0;
+        for (uint32_t i = 0; least > 0 && i < it->lazy->n; i++) {
+            int64_t left = trips_left(r, it->lazy->from[i].v);
+            least = left < least ? left : least;
+        }
+        return least;
+    }
+    DynVal *c = it->items[0];
+    DynSyms *t = &r->cap->syms;
+    if (c->kind == DV_ARRAY) {
+        const DynNode *node = dyn_graph_node(&r->cap->graph, c->id);
+        return node->ndim < 1 ? 0 : dyn_sym_at(t, node->shape[0])->hint.i - it->id;
+    }
+    if (c->kind != DV_RANGE) {
+        DynVal *live = rec_live_container(c);
+        return (int64_t)(live == NULL ? c->n : live->kind == DV_DICT ? live->n / 2 : live->n) - it->id;
+    }
+    int64_t start = dyn_sym_at(t, c->items[0]->id)->hint.i, stop = dyn_sym_at(t, c->items[1]->id)->hint.i;
+    int64_t step = dyn_sym_at(t, c->items[2]->id)->hint.i, span = step > 0 ? stop - start : start - stop;
+    int64_t length = span <= 0 ? 0 : 1 + (span - 1) / (step > 0 ? step : -step);
+    return length - it->id;
+}
+
+/* Layers of a network: each trip does what another module does, and no one entry is all of them. */
+static bool over_modules(const DynVal *it) {
+    bool found = false;
+    for (uint32_t i = 0; it->kind == DV_LAZY && !found && i < it->lazy->n; i++) {
+        found = over_modules(it->lazy->from[i].v);
+    }
+    if (it->kind != DV_ITER) {
+        return found;
+    }
+    DynVal *c = it->items[0], *live = rec_live_container(c);
+    c = live != NULL ? live : c;
+    uint32_t last = it->id > 0 ? it->id - 1 : 0,
+             at = c->kind == DV_DICT ? 2 * last + 1 : last; /* the next wasn't looked at yet */
+    bool listed = (c->kind == DV_TUPLE || c->kind == DV_LIST || c->kind == DV_DICT) && at < c->n && c->items[at] != NULL;
+    return listed && c->items[at]->kind == DV_OBJECT && c->items[at]->module;
+}
+
+static int64_t most_trips(RecFrame *f, const DynVal *it) {
+    f->modules = f->modules || over_modules(it);
+    return f->modules ? REC_MAX_MODULES : REC_MAX_TRIPS;
+}
+
+Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand o = operand(f, 1);
+    if (o.v->kind == DV_LAZY && o.v->id > 0 && trips_left(r, o.v) >= most_trips(f, o.v) && rec_may_break(r, f)) {
+        r->why = DYN_R_LOOP;
+        return for_unknown(f, in, o.real);
+    }
+    if (o.v->kind == DV_GENERATOR || o.v->kind == DV_LAZY) {
+        return for_lazy(r, f, in);
+    }
+    if (o.v->kind != DV_ITER || (o.v->items[0]->kind == DV_ARRAY && o.v->items[0]->obj == NULL)) {
+        bool ours = o.v->source != DYN_NONE; /* it lay on the stack of a segment that broke in this loop */
+        r->why = ours ? DYN_R_LOOP : r->why;
+        r->detail = ours ? NULL : "iterator of this kind";
+        return for_unknown(f, in, o.real);
+    }
+    /* behind the first trip, which has bound what the others find bound */
+    if (o.v->id > 0 && trips_left(r, o.v) >= most_trips(f, o.v) && rec_may_break(r, f)) {
+        r->why = DYN_R_LOOP;
+        return for_unknown(f, in, o.real);
+    }
+    PyObject *item = Py_TYPE(o.real)->tp_iternext(o.real);
+    DynVal *v = NULL;
+    if (item == NULL && PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_StopIteration)) {
+            return STEP_ERROR;
+        }
+        PyErr_Clear();
+    }
+    if (rec_next_item(r, o.v, item, &v) < 0) {
+        if (item == NULL) {
+            return step_bail(r, r->why, "end of a loop"); /* an exhausted iterator says so again */
+        }
+        /* the iterator has moved: it can't be given back as it was, and the item's shadow is unknown */
+        v = rec_new(r, DV_OPAQUE);
+        if (v == NULL) {
+            Py_XDECREF(item);
+            PyErr_NoMemory();
+            return STEP_ERROR;
+        }
+        o.v->kind = DV_OPAQUE;
+        o.v->items = NULL;
+    } else if (item != NULL) {
+        rec_advance(r, o.v);
+    } else {
+        rec_ended(r, o.v);
+    }
+    if (item == NULL) {
+        f->ssp--;
+        rec_drop(f, 1);
+        f->next = in->target;
+        return STEP_NEXT;
+    }
+    push_real(f, item);
+    push_shadow(f, v);
+    return STEP_NEXT;
+}

@@ -1,0 +1,709 @@
+/* rec_ops.c: handlers for operators, comparisons and subscripts. Each runs the real operation and gives the result's
+ * shadow: arrays by the NumPy rules (rec_numpy*.c), Python numbers as symbols, containers by their items, constants folded.
+ *
+ * Called from record.c's table. Operands are looked at (resolved) before the operation runs, since it may change them. */
+#include "base/torch.h"
+#include "tracer/record/rec_state.h"
+
+typedef PyObject *(*BinaryFn)(PyObject *, PyObject *);
+static PyObject *power(PyObject *a, PyObject *b) { return PyNumber_Power(a, b, Py_None); }
+static PyObject *power_inplace(PyObject *a, PyObject *b) { return PyNumber_InPlacePower(a, b, Py_None); }
+
+/* By BINARY_OP sub: plain and in-place function, symbol operator. */
+static const struct {
+    BinaryFn plain, inplace;
+    int sym;
+} binary_ops[13] = {
+    {PyNumber_Add, PyNumber_InPlaceAdd, DYN_S_ADD},
+    {PyNumber_And, PyNumber_InPlaceAnd, DYN_S_AND},
+    {PyNumber_FloorDivide, PyNumber_InPlaceFloorDivide, DYN_S_FLOORDIV},
+    {PyNumber_Lshift, PyNumber_InPlaceLshift, DYN_S_LSHIFT},
+    {PyNumber_MatrixMultiply, PyNumber_InPlaceMatrixMultiply, -1},
+    {PyNumber_Multiply, PyNumber_InPlaceMultiply, DYN_S_MUL},
+    {PyNumber_Remainder, PyNumber_InPlaceRemainder, DYN_S_MOD},
+    {PyNumber_Or, PyNumber_InPlaceOr, DYN_S_OR},
+    {power, power_inplace, DYN_S_POW},
+    {PyNumber_Rshift, PyNumber_InPlaceRshift, DYN_S_RSHIFT},
+    {PyNumber_Subtract, PyNumber_InPlaceSubtract, DYN_S_SUB},
+    {PyNumber_TrueDivide, PyNumber_InPlaceTrueDivide, DYN_S_TRUEDIV},
+    {PyNumber_Xor, PyNumber_InPlaceXor, DYN_S_XOR},
+};
+enum { NB_ADD = 0, NB_MULTIPLY = 5, NB_REMAINDER = 6, NB_OR = 7 };
+
+PyObject *rec_binary_real(int nb, bool inplace, PyObject *a, PyObject *b) {
+    return (inplace ? binary_ops[nb].inplace : binary_ops[nb].plain)(a, b);
+}
+
+static bool basic(PyObject *o) {
+    return o == Py_None || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
+           PyBool_Check(o) || o == Py_Ellipsis;
+}
+
+/* Does the symbol's hint equal the real result: else the table's arithmetic and Python's differ, and the result isn't used. */
+static bool agrees(DynRec *r, uint32_t sym, PyObject *o) {
+    if (sym == DYN_NONE) {
+        return false;
+    }
+    const DynSym *s = dyn_sym_at(&r->cap->syms, sym);
+    if (s->type == DYN_T_FLOAT) {
+        double d = PyFloat_CheckExact(o) ? PyFloat_AS_DOUBLE(o) : 0;
+        return PyFloat_CheckExact(o) && (memcmp(&d, &s->hint.f, sizeof d) == 0 || (d != d && s->hint.f != s->hint.f));
+    }
+    if (s->type == DYN_T_BOOL) {
+        return PyBool_Check(o) && (o == Py_True) == (s->hint.i != 0);
+    }
+    int overflow = 0;
+    return PyLong_CheckExact(o) && PyLong_AsLongLongAndOverflow(o, &overflow) == s->hint.i && !overflow;
+}
+
+DynVal *rec_number_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result) {
+    uint32_t s =
+        binary_ops[nb].sym < 0 ? DYN_NONE : dyn_sym_op(&r->cap->syms, (DynSymOp)binary_ops[nb].sym, a.v->id, b.v->id, DYN_NONE);
+    return agrees(r, s, result) ? dyn_rec_sym(r, s) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "arithmetic on Python numbers");
+}
+
+static DynVal *repeat(DynRec *r, DynOperand seq, DynOperand times, PyObject *result) {
+    DynVal **from;
+    uint32_t nfrom;
+    if (rec_items(r, seq.v, seq.real, &from, &nfrom) < 0 || dyn_rec_burn(r, times.v, times.real) < 0 ||
+        PySequence_Fast_GET_SIZE(result) > 4096) {
+        return NULL;
+    }
+    uint32_t n = (uint32_t)PySequence_Fast_GET_SIZE(result);
+    DynVal **items = DYN_NEW_N(&r->arena, DynVal *, n + 1);
+    for (uint32_t i = 0; items != NULL && i < n; i++) {
+        items[i] = from[i % nfrom];
+    }
+    return items == NULL ? NULL : dyn_rec_seq(r, dyn_is_tuple(result) ? DV_TUPLE : DV_LIST, n, items, result);
+}
+
+/* tuple + tuple, list + list, seq * int; items of constant tuples too. */
+static DynVal *sequence_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result) {
+    DynVal **x, **y;
+    uint32_t nx, ny;
+    if (nb == NB_MULTIPLY && (dyn_is_tuple(result) || PyList_CheckExact(result)) &&
+        (a.v->kind == DV_SYM || b.v->kind == DV_SYM)) {
+        return b.v->kind == DV_SYM ? repeat(r, a, b, result) : repeat(r, b, a, result);
+    }
+    if (nb != NB_ADD || !(dyn_is_tuple(result) || PyList_CheckExact(result)) || rec_items(r, a.v, a.real, &x, &nx) < 0 ||
+        rec_items(r, b.v, b.real, &y, &ny) < 0) {
+        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "operator on objects of this kind");
+    }
+    DynVal **items = DYN_NEW_N(&r->arena, DynVal *, nx + ny + 1);
+    if (items == NULL) {
+        return NULL;
+    }
+    memcpy(items, x, nx * sizeof *x);
+    memcpy(items + nx, y, ny * sizeof *y);
+    return dyn_rec_seq(r, dyn_is_tuple(result) ? DV_TUPLE : DV_LIST, nx + ny, items, result);
+}
+
+/* str % constants, str + str …: both operands the same at every call and of a type without user code. */
+bool rec_foldable(DynRec *r, DynOperand o) {
+    if (o.v->kind == DV_SYM) {
+        return dyn_sym_is_const(&r->cap->syms, o.v->id);
+    }
+    if (o.v->kind == DV_CONST) {
+        return basic(o.real) || PyComplex_CheckExact(o.real) || PyTuple_CheckExact(o.real);
+    }
+    if (o.v->kind == DV_TUPLE && PyTuple_CheckExact(o.real)) {
+        for (uint32_t i = 0; i < o.v->n; i++) {
+            if (!rec_foldable(r, (DynOperand){o.v->items[i], PyTuple_GET_ITEM(o.real, i)})) {
+                return false;
+            }
+        }
+        return true;
+    }
+    return false;
+}
+
+static DynVal *no_array_rule(DynRec *r, DynOperand a, DynOperand b) {
+    bool array = PyArray_Check(a.real) || PyArray_Check(b.real);
+    return rec_fail(r, array ? DYN_R_UNSUPPORTED_ARRAY : DYN_R_UNSUPPORTED_VALUE, "operator on objects of this kind");
+}
+
+DynVal *rec_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject **out) {
+    bool known = dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
+    DynVal *v = NULL;
+    if (known && rec_operator(r, nb, inplace, a, b, out, &v)) {
+        return v;
+    }
+    uint64_t mutations = r->mutations;
+    PyObject *result = *out = rec_binary_real(nb, inplace, a.real, b.real);
+    if (result == NULL) {
+        PyObject *type, *value, *tb; /* 1 / 0 */
+        PyErr_Fetch(&type, &value, &tb);
+        bool sure = known && a.v->kind == DV_SYM && b.v->kind == DV_SYM && dyn_rec_burn(r, a.v, a.real) == 0 &&
+                    dyn_rec_burn(r, b.v, b.real) == 0;
+        PyErr_Restore(type, value, tb);
+        if (sure) {
+            rec_known_error(r, NULL);
+        }
+        return NULL;
+    }
+    if (!known || mutations != r->mutations) {
+        v = NULL;
+    } else if (rec_is_array(a.v) || rec_is_array(b.v)) {
+        v = dyn_np_binary(r, nb, inplace, a, b, result);
+    } else if (a.v->kind == DV_SYM && b.v->kind == DV_SYM) {
+        v = rec_number_binary(r, nb, a, b, result);
+    } else if (inplace && a.v->kind == DV_LIST) {
+        v = nb == NB_ADD ? rec_list_extended(r, a, b) : rec_fail(r, DYN_R_SIDE_EFFECT, "a list is changed");
+    } else if (nb == NB_OR && a.v->kind == DV_DICT && a.v->type == NULL && PyDict_CheckExact(b.real) && b.v->kind == DV_DICT) {
+        v = rec_dict_union(r, a, b, inplace);
+    } else if (PyAnySet_CheckExact(a.real) && PyAnySet_CheckExact(result)) {
+        bool known = dyn_rec_burn(r, b.v, b.real) == 0 && (a.v->kind == DV_SET || a.v->kind == DV_CONST);
+        v = !known             ? rec_fail(r, DYN_R_SIDE_EFFECT, "a set is changed")
+            : result != a.real ? rec_wrap_fresh(r, result)
+                               : rec_set_changed(r, nb, a, b);
+    } else if ((a.v->kind == DV_VIEW || b.v->kind == DV_VIEW) && PyAnySet_CheckExact(result)) {
+        v = dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0 ? rec_wrap_fresh(r, result) : NULL;
+    } else if ((rec_foldable(r, a) && rec_foldable(r, b)) ||
+               (nb == NB_REMAINDER && PyUnicode_CheckExact(a.real) && rec_has_one_text(r, a) && rec_has_one_text(r, b))) {
+        v = rec_wrap_result(r, result);
+    } else if (PyComplex_CheckExact(result) && (PyComplex_CheckExact(a.real) || PyComplex_CheckExact(b.real))) {
+        v = rec_complex_binary(r, nb, a, b, result);
+    } else if (rec_is_const_npscalar(a.v, a.real) || rec_is_const_npscalar(b.v, b.real)) {
+        v = dyn_np_binary(r, nb, false, a, b, result);
+    } else if (dyn_is_tuple(result) || PyList_CheckExact(result)) {
+        v = sequence_binary(r, nb, a, b, result);
+    } else if ((v = rec_enum_operator(r, rec_operator_name(nb), a, b, result)) == NULL) {
+        v = no_array_rule(r, a, b);
+    }
+    return v;
+}
+
+Step rec_BINARY_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
+    PyObject *result = NULL;
+    DynVal *v = rec_binary(r, in->sub, in->arg != 0, operand(f, 2), operand(f, 1), &result);
+    return rec_commit(r, f, 2, result, v);
+}
+
+/* ---- unary */
+
+DynVal *rec_unary(DynRec *r, int op, DynOperand a, PyObject **out) {
+    bool negative = op == DYN_I_UNARY_NEGATIVE, invert = op == DYN_I_UNARY_INVERT;
+    bool known = dyn_rec_resolve(r, a.v, a.real) == 0;
+    const char *name = negative ? "__neg__" : invert ? "__invert__" : "__pos__";
+    DynVal *v = NULL;
+    if (known && rec_unary_operator(r, name, a, out, &v)) {
+        return v;
+    }
+    PyObject *result = *out = (negative ? PyNumber_Negative : invert ? PyNumber_Invert : PyNumber_Positive)(a.real);
+    if (result == NULL) {
+        return NULL;
+    }
+    if (known && rec_is_array(a.v)) {
+        v = dyn_np_unary(r, op, a, result);
+    } else if (known && a.v->kind == DV_SYM) {
+        uint32_t s = a.v->id;
+        if (dyn_sym_at(&r->cap->syms, s)->type == DYN_T_BOOL) { /* -True is an int; ~True warns since 3.12, at every call */
+            bool quiet = !invert && dyn_rec_burn(r, a.v, a.real) == 0;
+            v = quiet ? dyn_rec_const(r, result) : NULL;
+        } else {
+            s = negative || invert ? dyn_sym_op(&r->cap->syms, negative ? DYN_S_NEG : DYN_S_INVERT, s, DYN_NONE, DYN_NONE) : s;
+            v = agrees(r, s, result) ? dyn_rec_sym(r, s) : NULL;
+        }
+    } else if (known && PyComplex_CheckExact(a.real)) {
+        v = a.v->kind == DV_CONST ? dyn_rec_const(r, result) : rec_complex_unary(r, negative, a, result);
+    } else if (!known || (v = rec_enum_operator(r, invert ? "invert" : "neg", a, (DynOperand){0}, result)) == NULL) {
+        v = no_array_rule(r, a, a);
+    }
+    return v;
+}
+
+static Step unary(DynRec *r, RecFrame *f, const DynInstr *in) {
+    PyObject *result = NULL;
+    DynVal *v = rec_unary(r, in->op, operand(f, 1), &result);
+    return rec_commit(r, f, 1, result, v);
+}
+Step rec_UNARY_NEGATIVE(DynRec *r, RecFrame *f, const DynInstr *in) { return unary(r, f, in); }
+Step rec_UNARY_POSITIVE(DynRec *r, RecFrame *f, const DynInstr *in) { return unary(r, f, in); }
+Step rec_UNARY_INVERT(DynRec *r, RecFrame *f, const DynInstr *in) { return unary(r, f, in); }
+
+DynVal *rec_truth_value(DynRec *r, bool negate, DynOperand a, PyObject **out) {
+    bool known = false;
+    int real = dyn_rec_resolve(r, a.v, a.real) == 0 ? rec_instance_truth(r, a, &known) : -2;
+    int truth = real >= 0 ? (known ? real : -1) : real == -2 ? rec_truth(r, a.v, a.real) : -1;
+    DynReason why = r->why;
+    if (real == -2) {
+        PyErr_Clear();
+        real = PyObject_IsTrue(a.real);
+    }
+    if (real < 0) {
+        return NULL;
+    }
+    PyObject *result = *out = PyBool_FromLong(negate ? !real : real);
+    DynVal *v = truth == real ? dyn_rec_const(r, result) : NULL;
+    r->why = v ? r->why : why;
+    return v;
+}
+
+static Step truth_value(DynRec *r, RecFrame *f, bool negate) {
+    PyObject *result = NULL;
+    DynVal *v = rec_truth_value(r, negate, operand(f, 1), &result);
+    return rec_commit(r, f, 1, result, v);
+}
+Step rec_UNARY_NOT(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)in;
+    return truth_value(r, f, true);
+}
+Step rec_TO_BOOL(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)in;
+    return truth_value(r, f, false);
+}
+
+/* ---- comparisons */
+
+/* Two containers of plain values. */
+static DynVal *compare_burnt(DynRec *r, DynOperand a, DynOperand b, PyObject *result) {
+    bool plain = PyBool_Check(result) && dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0;
+    return plain ? dyn_rec_const(r, result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "comparison of containers");
+}
+
+/* Members of enums are compared by identity, or as the ints that they are. */
+static bool plain_comparison(PyObject *o) {
+    richcmpfunc compare = Py_TYPE(o)->tp_richcompare;
+    return rec_is_enum_member(o) && (compare == PyBaseObject_Type.tp_richcompare || compare == PyLong_Type.tp_richcompare ||
+                                     compare == PyUnicode_Type.tp_richcompare);
+}
+
+static bool foldable_number(DynRec *r, DynOperand o) {
+    return rec_is_const_npscalar(o.v, o.real) || (o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, o.v->id));
+}
+
+DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result) {
+    static const DynSymOp ops[] = {DYN_S_LT, DYN_S_LE, DYN_S_EQ, DYN_S_NE, DYN_S_GT, DYN_S_GE};
+    if (rec_is_array(a.v) || rec_is_array(b.v)) {
+        return dyn_np_compare(r, cmp, a, b, result);
+    }
+    if (a.v->kind == DV_SYM && b.v->kind == DV_SYM) {
+        uint32_t s = dyn_sym_op(&r->cap->syms, ops[cmp], a.v->id, b.v->id, DYN_NONE);
+        return agrees(r, s, result) ? dyn_rec_sym(r, s) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "comparison");
+    }
+    if (a.v->kind == DV_CONST && b.v->kind == DV_CONST && PyBool_Check(result) &&
+        ((basic(a.real) && basic(b.real)) || PyArray_DescrCheck(a.real) || PyArray_DescrCheck(b.real) || PyType_Check(a.real) ||
+         rec_torch_is_constant(a.real))) {
+        return dyn_rec_const(r, result);
+    }
+    if ((plain_comparison(a.real) && (plain_comparison(b.real) || basic(b.real)) && rec_guard_class(r, Py_TYPE(a.real)) == 0) ||
+        (plain_comparison(b.real) && basic(a.real) && rec_guard_class(r, Py_TYPE(b.real)) == 0)) {
+        return compare_burnt(r, a, b, result);
+    }
+    if ((PyAnySet_CheckExact(a.real) && PyAnySet_CheckExact(b.real)) || (PyRange_Check(a.real) && PyRange_Check(b.real)) ||
+        (PyDict_CheckExact(a.real) && PyDict_CheckExact(b.real)) ||
+        ((a.v->kind == DV_VIEW || a.v->kind == DV_SET) && (b.v->kind == DV_VIEW || b.v->kind == DV_SET))) {
+        return compare_burnt(r, a, b, result);
+    }
+    if ((rec_is_const_npscalar(a.v, a.real) && foldable_number(r, b)) ||
+        (rec_is_const_npscalar(b.v, b.real) && foldable_number(r, a))) {
+        return dyn_rec_const(r, result); /* a comparison gives no warning */
+    }
+    if (rec_is_const_npscalar(a.v, a.real) || rec_is_const_npscalar(b.v, b.real)) {
+        return dyn_np_compare(r, cmp, a, b, result);
+    }
+    bool mixed = (a.v->kind == DV_SYM && b.v->kind == DV_CONST && basic(b.real)) ||
+                 (b.v->kind == DV_SYM && a.v->kind == DV_CONST && basic(a.real));
+    if (mixed && PyBool_Check(result) && (cmp == Py_EQ || cmp == Py_NE)) {
+        return dyn_rec_burn(r, a.v, a.real) < 0 || dyn_rec_burn(r, b.v, b.real) < 0 ? NULL : dyn_rec_const(r, result);
+    }
+    if ((rec_compares_as_tuple(a) && rec_compares_as_tuple(b)) || (PyList_CheckExact(a.real) && PyList_CheckExact(b.real))) {
+        return rec_compare_sequences(r, cmp, a, b, result);
+    }
+    return no_array_rule(r, a, b);
+}
+
+DynVal *rec_compare(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject **result) {
+    bool known = dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
+    DynVal *v = NULL;
+    if (!known || !rec_comparison(r, cmp, a, b, result, &v)) {
+        *result = PyObject_RichCompare(a.real, b.real, cmp);
+        v = *result && known ? rec_compare_values(r, cmp, a, b, *result) : NULL;
+    }
+    return v;
+}
+
+Step rec_COMPARE_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
+    PyObject *result = NULL;
+    DynVal *v = rec_compare(r, in->sub, operand(f, 2), operand(f, 1), &result);
+    if (result == NULL) {
+        return STEP_ERROR;
+    }
+    if (in->arg) { /* a branch follows, which wants a bool */
+        bool array = v != NULL && (rec_is_array(v) || rec_is_const_npscalar(v, result));
+        int known_truth = array ? rec_truth(r, v, result) : 0;
+        PyErr_Clear();
+        v = v != NULL && !array && !PyBool_Check(result) ? NULL : v;
+        int truth = PyObject_IsTrue(result);
+        Py_SETREF(result, truth < 0 ? NULL : PyBool_FromLong(truth));
+        if (array && result != NULL) {
+            v = known_truth < 0 ? NULL : dyn_rec_const(r, result);
+        }
+    }
+    return rec_commit(r, f, 2, result, v);
+}
+
+static bool same_wherever_met(PyObject *o) {
+    return o == Py_None || o == Py_Ellipsis || o == Py_NotImplemented || PyBool_Check(o) || rec_is_fixed(o);
+}
+
+/* Of objects that came in, or that the entry owns. */
+static int guarded_identity(DynRec *r, DynOperand a, DynOperand b) {
+    DynSources *t = &dyn_rec_capture(r)->sources;
+    DynOperand both[2] = {a, b};
+    uint32_t sources[2];
+    bool same = a.real == b.real;
+    for (int i = 0; i < 2; i++) {
+        sources[i] = both[i].v->source != DYN_NONE ? both[i].v->source
+                                                   : dyn_source_intern(t, DYN_SRC_CONST, DYN_NONE, 0, both[i].real, NULL);
+        if (sources[i] == DYN_NONE) {
+            return -1;
+        }
+    }
+    return rec_guard(r, same ? DYN_GUARD_SAME : DYN_GUARD_DIFFERENT, sources[0], sources[1], 0, NULL) < 0 ? -1 : same;
+}
+
+/* Constants that came in are guarded by what they are equal to: which objects they are takes a guard of its own. */
+static int constants_are(DynRec *r, DynOperand a, DynOperand b) {
+    bool same = a.real == b.real;
+    if (same_wherever_met(a.real) || same_wherever_met(b.real) || (a.v->source == DYN_NONE && b.v->source == DYN_NONE)) {
+        return same;
+    }
+    return guarded_identity(r, a, b);
+}
+
+/* Every instruction that makes one of these makes another object. */
+static bool is_made_anew(const DynVal *v) {
+    return v->kind == DV_OBJECT || v->kind == DV_LIST || v->kind == DV_DICT || v->kind == DV_SET || v->kind == DV_DEQUE ||
+           v->kind == DV_FUNC || v->kind == DV_PARTIAL;
+}
+
+/* Whether two shadows are of one object. 1, 0: known under guards; -1 not. */
+int rec_identity(DynRec *r, DynOperand a, DynOperand b) {
+    if (dyn_rec_resolve(r, a.v, a.real) < 0 || dyn_rec_resolve(r, b.v, b.real) < 0 || a.v->kind == DV_OPAQUE ||
+        b.v->kind == DV_OPAQUE) {
+        return -1;
+    }
+    bool same = a.real == b.real;
+    if (a.v == b.v) {
+        return 1;
+    }
+    if (Py_TYPE(a.real) != Py_TYPE(b.real)) {
+        return 0; /* both types are guarded or made here */
+    }
+    if (a.v->kind == DV_SYM && b.v->kind == DV_SYM && PyBool_Check(a.real)) {
+        return dyn_rec_burn(r, a.v, a.real) < 0 || dyn_rec_burn(r, b.v, b.real) < 0 ? -1 : same;
+    }
+    if (a.v->kind == DV_CONST && b.v->kind == DV_CONST) {
+        return constants_are(r, a, b);
+    }
+    if ((a.v->kind == DV_PYFUNC && b.v->kind == DV_CONST) || (a.v->kind == DV_CONST && b.v->kind == DV_PYFUNC)) {
+        return guarded_identity(r, a, b);
+    }
+    if (a.v->source != DYN_NONE && b.v->source != DYN_NONE && !a.v->fresh && !b.v->fresh) {
+        return rec_guard(r, same ? DYN_GUARD_SAME : DYN_GUARD_DIFFERENT, a.v->source, b.v->source, 0, NULL) < 0 ? -1 : same;
+    }
+    if ((a.v->fresh || a.v->source == DYN_NONE) && rec_is_array(a.v) && rec_is_array(b.v) && a.v->id != b.v->id) {
+        return 0;
+    }
+    if (a.v->fresh && b.v->fresh && !same && is_made_anew(a.v)) {
+        return 0;
+    }
+    return a.v->fresh != b.v->fresh ? 0 : -1;
+}
+
+Step rec_IS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynOperand a = operand(f, 2), b = operand(f, 1);
+    int same = rec_identity(r, a, b);
+    PyObject *result = PyBool_FromLong((a.real == b.real) != (in->arg != 0));
+    return rec_commit(r, f, 2, result, same == (a.real == b.real) ? dyn_rec_const(r, result) : NULL);
+}
+
+/* a in b, or a not in b. */
+DynVal *rec_contains(DynRec *r, bool negate, DynOperand a, DynOperand b, PyObject **out) {
+    int has = rec_member_of_set(r, a, b);
+    if (has >= 0) {
+        *out = PyBool_FromLong(has != negate);
+        return dyn_rec_const(r, *out);
+    }
+    bool known = dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
+    bool operands = known;
+    PyObject *answer = NULL;
+    DynVal *shadow = NULL;
+    if (known && rec_membership(r, a, b, &answer, &shadow)) {
+        if (answer != NULL && negate) {
+            Py_SETREF(answer, Py_NewRef(answer == Py_True ? Py_False : Py_True));
+            shadow = shadow ? dyn_rec_const(r, answer) : NULL;
+        }
+        *out = answer;
+        return shadow;
+    }
+    b = rec_contents(b);
+    bool missing = false;
+    if (known && rec_is_held(b)) {
+        known = rec_held_key(r, b, a, &missing) != NULL || missing;
+    } else if (known && b.v->kind == DV_VARS) {
+        known = rec_has_var(r, b, a);
+    } else if (known && rec_has_member(r, a, b) >= 0) {
+        known = true;
+    } else if (known && b.v->kind == DV_DICT) {
+        known = rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
+    } else if (known && b.v->kind == DV_RANGE) {
+        known = PyLong_CheckExact(a.real) && dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0;
+    } else if (known && b.v->kind == DV_VIEW && b.v->id == 0) {
+        known = rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
+    } else if (known && (b.v->kind == DV_TUPLE || b.v->kind == DV_LIST || b.v->kind == DV_DEQUE || b.v->kind == DV_SET ||
+                         b.v->kind == DV_CONST)) {
+        bool plain = (a.v->kind == DV_SYM || a.v->kind == DV_CONST) &&
+                     (b.v->kind == DV_SET || dyn_rec_burn(r, b.v, b.real) == 0) &&
+                     (PyTuple_CheckExact(b.real) || b.v->kind == DV_TUPLE || b.v->kind == DV_DEQUE || PyList_CheckExact(b.real) ||
+                      PyUnicode_CheckExact(b.real) || PyAnySet_CheckExact(b.real) || PyBytes_CheckExact(b.real));
+        known = plain && (basic(a.real) || rec_is_fixed(a.real)) && dyn_rec_burn(r, a.v, a.real) == 0;
+    } else {
+        known = false;
+    }
+    int found = PySequence_Contains(b.real, a.real);
+    if (found < 0) {
+        return NULL;
+    }
+    PyObject *result = *out = PyBool_FromLong(found != (negate));
+    if (b.v->kind == DV_ARRAY) {
+        DynVal *v = dyn_np_contains(r, b, a, found ? Py_True : Py_False);
+        bool negated = v != NULL && negate;
+        return negated ? dyn_rec_sym(r, dyn_sym_op(&r->cap->syms, DYN_S_NOT, v->id, DYN_NONE, DYN_NONE)) : v;
+    }
+    DynVal *v = known ? dyn_rec_const(r, result) : NULL;
+    if (v == NULL && operands && rec_is_enum_class(b) && rec_is_enum_member(a.real) && a.v->kind == DV_CONST) {
+        v = rec_guard_class(r, (PyTypeObject *)b.real) < 0 ? NULL : dyn_rec_const(r, result);
+    } else if (v == NULL && operands) {
+        v = rec_enum_operator(r, "contains", a, b, result);
+    }
+    return v ? v : no_array_rule(r, a, b);
+}
+
+Step rec_CONTAINS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
+    PyObject *result = NULL;
+    DynVal *v = rec_contains(r, in->arg != 0, operand(f, 2), operand(f, 1), &result);
+    return rec_commit(r, f, 2, result, v);
+}
+
+/* ---- subscripts */
+
+static DynVal *slice_sequence(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    Py_ssize_t start, stop, step;
+    DynVal **items;
+    uint32_t n;
+    if (dyn_rec_burn(r, index.v, index.real) < 0 || rec_items(r, o.v, o.real, &items, &n) < 0 ||
+        PySlice_Unpack(index.real, &start, &stop, &step) < 0) {
+        PyErr_Clear();
+        return NULL;
+    }
+    Py_ssize_t len = PySlice_AdjustIndices(n, &start, &stop, step);
+    DynVal **part = DYN_NEW_N(&r->arena, DynVal *, len + 1);
+    for (Py_ssize_t i = 0; part != NULL && i < len; i++) {
+        part[i] = items[start + i * step];
+    }
+    return part == NULL ? NULL : dyn_rec_seq(r, dyn_is_tuple(result) ? DV_TUPLE : DV_LIST, (uint32_t)len, part, result);
+}
+
+DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    if (dyn_rec_resolve(r, o.v, o.real) < 0 || dyn_rec_resolve(r, index.v, index.real) < 0) {
+        return NULL;
+    }
+    if (rec_is_array(o.v)) {
+        return dyn_np_subscr(r, o, index, result);
+    }
+    if (rec_foldable(r, o) && rec_foldable(r, index) && basic(result)) {
+        return dyn_rec_const(r, result);
+    }
+    if (o.v->kind == DV_ATTR) {
+        return dyn_np_flat_item(r, o, index, result);
+    }
+    bool fixed = o.v->kind == DV_RANGE || (o.v->kind == DV_CONST && (PyUnicode_CheckExact(o.real) || PyBytes_CheckExact(o.real)));
+    if (fixed && dyn_rec_burn(r, o.v, o.real) == 0 && dyn_rec_burn(r, index.v, index.real) == 0) {
+        return rec_wrap_fresh(r, result);
+    }
+    if (rec_is_enum_class(o)) {
+        return rec_enum_item(r, o, index, result);
+    }
+    if (o.v->kind == DV_CONST && Py_IS_TYPE(result, &Py_GenericAliasType) && dyn_rec_burn(r, index.v, index.real) == 0) {
+        return dyn_rec_const(r, result); /* list[int] */
+    }
+    const DynBinding *grid = o.v->kind == DV_CONST ? dyn_np_find(o.real) : NULL; /* np.mgrid[…] */
+    if (grid != NULL) {
+        return dyn_np_call(r, grid, &index, 1, NULL, result);
+    }
+    bool sequence = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_DEQUE ||
+                    (o.v->kind == DV_CONST && PyTuple_CheckExact(o.real));
+    if (sequence && index.v->kind == DV_SLICE) {
+        return slice_sequence(r, o, index, result);
+    }
+    if (sequence && index.v->kind == DV_SYM && PyLong_CheckExact(index.real)) {
+        DynVal **items;
+        uint32_t n;
+        Py_ssize_t i = PyLong_AsSsize_t(index.real);
+        if (dyn_rec_burn(r, index.v, index.real) < 0 || rec_items(r, o.v, o.real, &items, &n) < 0) {
+            return NULL;
+        }
+        i += i < 0 ? (Py_ssize_t)n : 0;
+        return i >= 0 && i < (Py_ssize_t)n ? items[i] : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
+    }
+    if (o.v->kind == DV_VARS) {
+        return rec_var_item(r, o, index);
+    }
+    bool missing;
+    if (rec_is_held(o)) {
+        return rec_held_key(r, o, index, &missing);
+    }
+    if (o.v->kind == DV_DICT && rec_plain_key(index.real) && dyn_rec_burn(r, index.v, index.real) == 0) {
+        DynVal *v = rec_dict_find(o.v, index.real, NULL);
+        return v ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "dict key");
+    }
+    return no_array_rule(r, o, o);
+}
+
+/* A key that a known dict doesn't have, an index beyond a known sequence: the guards say that it fails again. */
+static bool fails_for_sure(DynRec *r, DynOperand o, DynOperand index) {
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    bool kind = o.v->kind == DV_DICT
+                    ? Py_TYPE(o.real) == &PyDict_Type && rec_plain_key(index.real)
+                    : (o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_CONST) &&
+                          (PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real)) && PyLong_CheckExact(index.real);
+    bool sure = kind && dyn_rec_burn(r, index.v, index.real) == 0;
+    PyErr_Restore(type, value, tb);
+    return sure;
+}
+
+/* o[index], where no Python function has to be called for it: else *method is that. */
+DynVal *rec_subscript(DynRec *r, DynOperand o, DynOperand index, DynOperand *method, PyObject **result) {
+    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && dyn_rec_resolve(r, index.v, index.real) == 0;
+    DynVal *v = NULL;
+    *method = known ? rec_type_method(r, o, "__getitem__") : (DynOperand){0};
+    o = rec_contents(o);
+    if (method->v != NULL || (known && rec_missing_item(r, o, index, result, &v))) {
+        return v;
+    }
+    *result = PyObject_GetItem(o.real, index.real);
+    if (*result == NULL && known && fails_for_sure(r, o, index)) {
+        rec_known_error(r, NULL);
+        return NULL;
+    }
+    v = *result && known ? rec_subscr(r, o, index, *result) : NULL;
+    if (*result != NULL && PyErr_Occurred()) { /* a rule failed inside: the operation itself was fine */
+        PyErr_Clear();
+    }
+    return v;
+}
+
+Step rec_BINARY_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)in;
+    DynOperand args[2] = {operand(f, 2), operand(f, 1)}, method;
+    PyObject *result = NULL;
+    DynVal *v = rec_subscript(r, args[0], args[1], &method, &result);
+    if (method.v != NULL) {
+        RecCall c = {.callable = method, .args = args, .npos = 2};
+        return rec_finish_call(r, f, &c, 2);
+    }
+    return rec_commit(r, f, 2, result, v);
+}
+
+/* A special method that gives nothing. */
+static Step call_and_drop(DynRec *r, RecFrame *f, DynOperand method, DynOperand *args, uint32_t n, uint32_t npop) {
+    RecCall c = {.callable = method, .args = args, .npos = n};
+    Step s = rec_finish_call(r, f, &c, npop);
+    if (s == STEP_NEXT || s == STEP_BREAK) {
+        f->ssp -= s == STEP_NEXT;
+        rec_drop(f, 1);
+    }
+    return s;
+}
+
+/* After o[index] = value ran: 0 known, 1 a break. */
+int rec_item_stored(DynRec *r, DynOperand o, DynOperand index, DynOperand value) {
+    if (o.v->kind == DV_ARRAY) {
+        int status = dyn_np_store_subscr(r, o, index, value) < 0;
+        PyErr_Clear();
+        return status;
+    }
+    if (o.v->kind == DV_ATTR) {
+        return dyn_np_flat_store(r, o, index, value) < 0;
+    }
+    return rec_store_item(r, o, index, value) < 0;
+}
+
+Step rec_STORE_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)in;
+    DynOperand value = operand(f, 3), o = operand(f, 2), index = operand(f, 1);
+    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && dyn_rec_resolve(r, index.v, index.real) == 0 &&
+                 ((o.v->kind != DV_ARRAY && o.v->kind != DV_ATTR) || dyn_rec_resolve(r, value.v, value.real) == 0);
+    DynOperand method = known ? rec_special(r, o, "__setitem__") : (DynOperand){0};
+    if (method.v != NULL) {
+        DynOperand args[3] = {o, index, value};
+        return call_and_drop(r, f, method, args, 3, 3);
+    }
+    o = rec_contents(o);
+    int status = PyObject_SetItem(o.real, index.real, value.real);
+    return rec_commit_none(r, f, 3, status < 0 ? -1 : known ? rec_item_stored(r, o, index, value) : 1);
+}
+
+Step rec_DELETE_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)in;
+    DynOperand o = operand(f, 2), index = operand(f, 1);
+    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && dyn_rec_resolve(r, index.v, index.real) == 0;
+    DynOperand method = known ? rec_special(r, o, "__delitem__") : (DynOperand){0};
+    if (method.v != NULL) {
+        DynOperand args[2] = {o, index};
+        return call_and_drop(r, f, method, args, 2, 2);
+    }
+    o = rec_contents(o);
+    int status = PyObject_DelItem(o.real, index.real);
+    r->why = DYN_R_SIDE_EFFECT;
+    return rec_commit_none(r, f, 2, status < 0 ? -1 : known && rec_delete_item(r, o, index) == 0 ? 0 : 1);
+}
+
+/* A slice operand made of the two values on top of the stack: for the instructions that never build the slice object. */
+static PyObject *top_slice(DynRec *r, RecFrame *f, DynVal **v) {
+    DynVal *items[3] = {*shadow_top(f, 2), *shadow_top(f, 1), dyn_rec_const(r, Py_None)};
+    PyObject *s = PySlice_New(*real_top(f, 2), *real_top(f, 1), NULL);
+    *v = items[2] ? dyn_rec_seq(r, DV_SLICE, 3, items, s) : NULL;
+    return s;
+}
+
+Step rec_BINARY_SLICE(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)in;
+    DynVal *index;
+    DynOperand o = operand(f, 3);
+    PyObject *slice = top_slice(r, f, &index);
+    bool known = index != NULL && dyn_rec_resolve(r, o.v, o.real) == 0;
+    DynOperand method = known && slice != NULL ? rec_type_method(r, o, "__getitem__") : (DynOperand){0};
+    if (method.v != NULL) {
+        DynOperand args[2] = {o, {index, slice}};
+        RecCall c = {.callable = method, .args = args, .npos = 2};
+        Step s = rec_finish_call(r, f, &c, 3);
+        Py_DECREF(slice);
+        return s;
+    }
+    PyObject *result = slice ? PyObject_GetItem(o.real, slice) : NULL;
+    DynVal *v = result && known ? rec_subscr(r, o, (DynOperand){index, slice}, result) : NULL;
+    if (result != NULL && PyErr_Occurred()) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(slice);
+    return rec_commit(r, f, 3, result, v);
+}
+
+Step rec_STORE_SLICE(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)in;
+    DynVal *index;
+    DynOperand value = operand(f, 4), o = operand(f, 3);
+    PyObject *slice = top_slice(r, f, &index);
+    bool known = index != NULL && dyn_rec_resolve(r, o.v, o.real) == 0 &&
+                 ((o.v->kind != DV_ARRAY && o.v->kind != DV_ATTR) || dyn_rec_resolve(r, value.v, value.real) == 0);
+    int status = slice ? PyObject_SetItem(o.real, slice, value.real) : -1;
+    if (status == 0) {
+        status = known ? rec_item_stored(r, o, (DynOperand){index, slice}, value) : 1;
+    }
+    Py_XDECREF(slice);
+    return rec_commit_none(r, f, 4, status);
+}

@@ -1,0 +1,316 @@
+/* rec_recipe.c: shadows turned into recipes: how later calls make the value anew behind the graph, where it is still wanted.
+ *
+ * Called at the ends of segments and for snapshots (rec_segment.c, rec_effects.c). One value has one recipe in one rebuild
+ * (DynRec.stamp), so that identity holds. */
+#include "tracer/python/rec_lazy_tools.h"
+
+#define MAX_DEPTH 100 /* of containers in containers */
+
+static uint32_t output_of(DynRec *r, uint32_t node) {
+    DynGraph *g = &r->cap->graph;
+    if (r->stamp_nodes) { /* wanted where the graph is left in front of the calls that are about to get the snapshot */
+        dyn_graph_node(g, node)->left = g->nodes.n;
+        return node;
+    }
+    for (uint32_t i = 0; i < g->outputs.n; i++) {
+        if (g->outputs.at[i] == node) {
+            return i;
+        }
+    }
+    return dyn_vec_push(&g->outputs, node) < 0 ? DYN_NONE : g->outputs.n - 1;
+}
+
+static uint32_t recipe_of_items(DynRec *r, DynVal *v, DynRecipeKind kind) {
+    uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 1);
+    if (items == NULL) {
+        return DYN_NONE;
+    }
+    for (uint32_t i = 0; i < v->n; i++) {
+        items[i] = rec_recipe(r, v->items[i]);
+        if (items[i] == DYN_NONE) {
+            return DYN_NONE;
+        }
+    }
+    return dyn_capture_recipe(r->cap, kind, kind == DYN_RC_ITER ? v->id : 0, kind == DYN_RC_ATTR ? v->obj : NULL, v->n, items);
+}
+
+/* One that was only made: of its arguments. What raising it did, its traceback and context, can't be told: another recording is
+ * asked for, in which it is raised for real. */
+static uint32_t recipe_of_exception(DynRec *r, DynVal *v) {
+    PyTypeObject *type = (PyTypeObject *)v->type;
+    DynVal *args = v->n == 2 && v->items[1] != NULL && v->items[1]->kind == DV_TUPLE ? v->items[1] : NULL;
+    bool own_init = type->tp_init != ((PyTypeObject *)PyExc_BaseException)->tp_init;
+    uint32_t *items = args == NULL || own_init || v->raised ? NULL : DYN_NEW_N(&r->cap->arena, uint32_t, args->n + 1);
+    for (uint32_t i = 0; items != NULL && i < args->n; i++) {
+        if ((items[i] = rec_recipe(r, args->items[i])) == DYN_NONE) {
+            return DYN_NONE;
+        }
+    }
+    r->req->raises = r->req->raises || items == NULL;
+    return items == NULL ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, v->type, args->n, items);
+}
+
+static uint32_t recipe_of_object(DynRec *r, DynVal *v) {
+    uint32_t n = v->extra != NULL, *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 2);
+    if (items == NULL || v->type == NULL || (n > 0 && (items[0] = recipe_of_items(r, v->extra, DYN_RC_DICT)) == DYN_NONE)) {
+        return DYN_NONE;
+    }
+    if (PyExceptionClass_Check(v->type)) {
+        return recipe_of_exception(r, v);
+    }
+    for (uint32_t i = 0; i < v->n; i += 2) {
+        if (v->items[i + 1] != NULL) {
+            items[n] = rec_recipe(r, v->items[i]);
+            items[n + 1] = rec_recipe(r, v->items[i + 1]);
+            if (items[n] == DYN_NONE || items[n + 1] == DYN_NONE) {
+                return DYN_NONE;
+            }
+            n += 2;
+        }
+    }
+    return dyn_capture_recipe(r->cap, v->extra != NULL ? DYN_RC_INSTANCE : DYN_RC_OBJECT, 0, v->type, n, items);
+}
+
+static uint32_t recipe_of_view(DynRec *r, DynVal *v) {
+    static const char *const names[] = {"keys", "values", "items"};
+    PyTypeObject *type = v->items[0]->type ? (PyTypeObject *)v->items[0]->type : &PyDict_Type;
+    PyObject *name = PyUnicode_InternFromString(names[v->id]), *method = name ? dyn_cpy_lookup_special(type, name) : NULL;
+    uint32_t *item = DYN_NEW(&r->cap->arena, uint32_t);
+    Py_XDECREF(name);
+    PyErr_Clear();
+    if (method == NULL || item == NULL || (*item = rec_recipe(r, v->items[0])) == DYN_NONE) {
+        return DYN_NONE;
+    }
+    return dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, method, 1, item);
+}
+
+/* Is the container still as the iterator found it, also when it is rebuilt: what is changed of one that came in is changed behind
+ * that. */
+static bool stands_still(DynVal *it) {
+    DynVal *c = rec_live_container(it);
+    return c != NULL && c->state == it->state && (c->fresh || c->state == 0);
+}
+
+/* Its constants, in the order in which they have to be added. */
+static uint32_t recipe_of_set(DynRec *r, DynVal *v) {
+    PyObject *listed = PyTuple_New(v->n), *order;
+    for (uint32_t i = 0; listed != NULL && i < v->n; i++) {
+        PyTuple_SET_ITEM(listed, i, Py_NewRef(v->items[i]->obj));
+    }
+    order = listed ? rec_set_order(listed) : NULL;
+    uint32_t *items = order ? DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 1) : NULL, recipe = DYN_NONE;
+    bool known = items != NULL;
+    for (uint32_t i = 0; known && i < v->n; i++) {
+        items[i] = dyn_capture_constant(r->cap, PyTuple_GET_ITEM(order, i));
+        known = items[i] != DYN_NONE;
+    }
+    if (known) {
+        recipe = dyn_capture_recipe(r->cap, v->type == NULL ? DYN_RC_SET : DYN_RC_FROZENSET, 0, NULL, v->n, items);
+    }
+    PyErr_Clear();
+    Py_XDECREF(listed);
+    Py_XDECREF(order);
+    return recipe;
+}
+
+/* A subclass of dict, filled as a dict is; a deque, of its items. */
+static uint32_t recipe_of_collection(DynRec *r, DynVal *v, DynRecipeKind kind) {
+    uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, 2), content = items ? recipe_of_items(r, v, kind) : DYN_NONE;
+    uint32_t extra = v->extra == NULL ? dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL) : rec_recipe(r, v->extra);
+    if (content == DYN_NONE || extra == DYN_NONE) {
+        return DYN_NONE;
+    }
+    items[0] = kind == DYN_RC_DICT ? extra : content;
+    items[1] = kind == DYN_RC_DICT ? content : extra;
+    return kind == DYN_RC_DICT ? dyn_capture_recipe(r->cap, DYN_RC_MAPPING, 0, v->type, 2, items)
+                               : dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, (PyObject *)dyn_deque_type, 2, items);
+}
+
+static uint32_t recipe_of_named(DynRec *r, DynVal *v) {
+    uint32_t *item = DYN_NEW(&r->cap->arena, uint32_t);
+    if (item == NULL || (*item = recipe_of_items(r, v, DYN_RC_TUPLE)) == DYN_NONE) {
+        return DYN_NONE;
+    }
+    return dyn_capture_recipe(r->cap, DYN_RC_NAMED, 0, v->type, 1, item);
+}
+
+/* A function made while recording. */
+static uint32_t recipe_of_function(DynRec *r, DynVal *v) {
+    uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, 5);
+    if (items == NULL || v->type == NULL) {
+        return DYN_NONE;
+    }
+    items[0] = dyn_capture_constant(r->cap, v->type);
+    for (int i = 0; i < 4; i++) {
+        items[1 + i] = v->items[i] ? rec_recipe(r, v->items[i]) : dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL);
+        if (items[1 + i] == DYN_NONE) {
+            return DYN_NONE;
+        }
+    }
+    return items[0] == DYN_NONE ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_FUNCTION, 0, v->obj, 5, items);
+}
+
+static uint32_t recipe_of_range_iter(DynRec *r, DynVal *v) {
+    DynSyms *t = &r->cap->syms;
+    DynVal *range = v->items[0];
+    uint32_t step = range->items[2]->id, taken = dyn_sym_op(t, DYN_S_MUL, dyn_sym_int(t, v->id), step, DYN_NONE);
+    DynVal start = *range->items[0], *parts[3] = {&start, range->items[1], range->items[2]};
+    uint32_t items[3];
+    start.id = taken == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_ADD, start.id, taken, DYN_NONE);
+    start.stamp = 0;
+    start.source = DYN_NONE;
+    if (start.id == DYN_NONE) {
+        return DYN_NONE;
+    }
+    for (int i = 0; i < 3; i++) {
+        if ((items[i] = rec_recipe(r, parts[i])) == DYN_NONE) {
+            return DYN_NONE;
+        }
+    }
+    uint32_t *own = DYN_NEW_N(&r->cap->arena, uint32_t, 3);
+    if (own == NULL) {
+        return DYN_NONE;
+    }
+    memcpy(own, items, sizeof items);
+    return dyn_capture_recipe(r->cap, DYN_RC_RANGE_ITER, 0, NULL, 3, own);
+}
+
+/* zip and enumerate as they stand: of iterators that are as far as they are. */
+static uint32_t recipe_of_zip(DynRec *r, DynVal *v) {
+    uint32_t n = v->n - 1, *items = DYN_NEW_N(&r->cap->arena, uint32_t, n + 1);
+    for (uint32_t i = 0; items != NULL && i < n; i++) {
+        DynVal *of = v->items[1 + i];
+        uint32_t *own = DYN_NEW(&r->cap->arena, uint32_t);
+        bool moves = v->obj == (PyObject *)&PyZip_Type || i == 0;
+        bool known = of->kind == DV_ARRAY || of->kind == DV_LIST || of->kind == DV_TUPLE;
+        DynSyms *t = &r->cap->syms;
+        if (moves) {
+            items[i] = own == NULL || !known || (*own = rec_recipe(r, of)) == DYN_NONE
+                           ? DYN_NONE
+                           : dyn_capture_recipe(r->cap, DYN_RC_ITER, v->id, NULL, 1, own);
+        } else { /* where enumerate stands */
+            uint32_t at = dyn_sym_op(t, DYN_S_ADD, of->id, dyn_sym_int(t, v->id), DYN_NONE);
+            items[i] = at == DYN_NONE ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_SYM, at, NULL, 0, NULL);
+        }
+        if (items[i] == DYN_NONE) {
+            return DYN_NONE;
+        }
+    }
+    return items == NULL ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, v->obj, n, items);
+}
+
+static uint32_t recipe_of_vars(DynRec *r, DynVal *v) {
+    DynVal of = *v;
+    of.obj = PyUnicode_InternFromString("__dict__");
+    uint32_t recipe = of.obj == NULL || rec_keep(r, of.obj) < 0 ? DYN_NONE : recipe_of_items(r, &of, DYN_RC_ATTR);
+    Py_XDECREF(of.obj);
+    return recipe;
+}
+
+/* By the effect that gives it, which has to be made then. */
+static uint32_t recipe_of_result(DynRec *r, DynVal *v) {
+    for (uint32_t i = 0; i < r->effects.n; i++) {
+        if (r->effects.at[i].gives == v) {
+            v->wanted = true;
+            return dyn_capture_recipe(r->cap, DYN_RC_RESULT, i, NULL, 0, NULL);
+        }
+    }
+    return DYN_NONE;
+}
+
+static uint32_t new_recipe(DynRec *r, DynVal *v) {
+    DynCapture *c = r->cap;
+    DynVal *behind = rec_behind_tap(r, v);
+    if (behind != v) {
+        return rec_recipe(r, behind);
+    }
+    if (v->source != DYN_NONE && v->kind != DV_CELL && !v->fresh) {
+        return dyn_capture_recipe(c, DYN_RC_SOURCE, v->source, NULL, 0, NULL);
+    }
+    switch (v->kind) {
+    case DV_NULL: return dyn_capture_recipe(c, DYN_RC_NULL, 0, NULL, 0, NULL);
+    case DV_CONST: return dyn_capture_constant(c, v->obj);
+    case DV_SYM: return dyn_capture_recipe(c, DYN_RC_SYM, v->id, NULL, 0, NULL);
+    case DV_MADE:
+    case DV_ARRAY:
+    case DV_NPSCALAR: {
+        uint32_t o = output_of(r, v->id);
+        return o == DYN_NONE ? o : dyn_capture_recipe(c, DYN_RC_OUTPUT, o, NULL, 0, NULL);
+    }
+    case DV_FUNC: return v->extra == NULL ? recipe_of_function(r, v) : rec_wrapper_recipe(r, recipe_of_function(r, v), v->extra);
+    case DV_GENERATOR: return rec_generator_recipe(r, v);
+    case DV_LAZY: return rec_lazy_recipe(r, v);
+    case DV_COMPLEX: return recipe_of_items(r, v, DYN_RC_COMPLEX);
+    case DV_ATTR: return recipe_of_items(r, v, DYN_RC_ATTR);
+    case DV_TUPLE: return v->type == NULL ? recipe_of_items(r, v, DYN_RC_TUPLE) : recipe_of_named(r, v);
+    case DV_LIST: return recipe_of_items(r, v, DYN_RC_LIST);
+    case DV_SET: return recipe_of_set(r, v);
+    case DV_MEMBERS: return rec_members_recipe(r, v);
+    case DV_OBJECT: return v->fresh || v->raised ? recipe_of_object(r, v) : DYN_NONE;
+    case DV_RESULT: return recipe_of_result(r, v);
+    case DV_VARS: return recipe_of_vars(r, v);
+    case DV_DICT:
+        if (v->hidden) { /* it is its object's alone */
+            return DYN_NONE;
+        }
+        return v->type ? recipe_of_collection(r, v, DYN_RC_DICT) : recipe_of_items(r, v, DYN_RC_DICT);
+    case DV_DEQUE: return recipe_of_collection(r, v, DYN_RC_TUPLE);
+    case DV_SLICE: return recipe_of_items(r, v, DYN_RC_SLICE);
+    case DV_VIEW: return recipe_of_view(r, v);
+    case DV_RANGE: return recipe_of_items(r, v, DYN_RC_RANGE);
+    case DV_METHOD: return recipe_of_items(r, v, DYN_RC_METHOD);
+    case DV_CELL: {
+        bool full = v->n > 0 && v->items[0] != NULL;
+        uint32_t *item = DYN_NEW(&c->arena, uint32_t), came_in = v->fresh ? DYN_NONE : rec_found_at(v);
+        if (came_in != DYN_NONE) {
+            return dyn_capture_recipe(c, DYN_RC_SOURCE, came_in, NULL, 0, NULL);
+        }
+        if (item == NULL || (full && (*item = rec_recipe(r, v->items[0])) == DYN_NONE)) {
+            return DYN_NONE;
+        }
+        return dyn_capture_recipe(c, DYN_RC_CELL, 0, NULL, full, item);
+    }
+    case DV_ITER:
+        if (v->items[0]->kind == DV_RANGE) {
+            return recipe_of_range_iter(r, v);
+        }
+        if (v->n > 1) {
+            uint32_t recipe = recipe_of_zip(r, v);
+            if (recipe != DYN_NONE) {
+                return recipe;
+            }
+        }
+        if (v->hidden ||
+            (v->looped && r->on_stack && r->nesting == 1)) { /* any iterator over these will do: nobody else sees it */
+            DynVal listed = *v;
+            listed.n = 1;
+            v->items[0]->kind = DV_TUPLE;
+            uint32_t recipe = recipe_of_items(r, &listed, DYN_RC_ITER);
+            v->items[0]->kind = DV_OPAQUE;
+            return recipe;
+        }
+        return v->items[0]->kind == DV_TUPLE || v->items[0]->kind == DV_LIST || v->items[0]->kind == DV_ARRAY || stands_still(v)
+                   ? recipe_of_items(r, v, DYN_RC_ITER)
+                   : DYN_NONE;
+    case DV_PARTIAL: return rec_partial_recipe(r, v);
+    case DV_QUIET: r->req->loud = true; return DYN_NONE;
+    default: return DYN_NONE;
+    }
+}
+
+#define BEING_MADE (DYN_NONE - 1)
+
+uint32_t rec_recipe(DynRec *r, DynVal *v) {
+    if (v->stamp == r->stamp) { /* a container that contains itself has no recipe */
+        return v->recipe == BEING_MADE ? DYN_NONE : v->recipe;
+    }
+    v->stamp = r->stamp;
+    v->recipe = BEING_MADE;
+    if (++r->nesting <= MAX_DEPTH) {
+        v->recipe = new_recipe(r, v);
+    } else {
+        v->recipe = DYN_NONE;
+    }
+    r->nesting--;
+    return v->recipe;
+}

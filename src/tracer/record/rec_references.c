@@ -1,0 +1,87 @@
+/* rec_references.c: calls that see how many references an object has, or that it is gone: sys.getrefcount, ndarray.resize,
+ * gc.collect, calls of weak references. The recorder's own references would be seen, and those of a resume function's caller; so
+ * such a call is never made here: recording ends before it, everything that was kept is dropped, and the rest of the function is
+ * CPython's, on the compiled path in a rebuilt frame.
+ *
+ * Called by rec_call.c before it makes a call, and by record.c where a frame is handed back. */
+#include "tracer/record/rec_segment.h"
+
+static PyObject *looking[4]; /* functions and the method descriptor: strong, for the life of the process */
+static uint32_t nlooking;
+
+static int add(PyObject *holder, const char *name) {
+    PyObject *o = holder == NULL ? NULL : PyObject_GetAttrString(holder, name);
+    if (o == NULL) {
+        return -1;
+    }
+    looking[nlooking++] = o;
+    return 0;
+}
+
+int rec_references_init(void) {
+    PyObject *sys = PyImport_ImportModule("sys"), *gc = PyImport_ImportModule("gc");
+    int done = add(sys, "getrefcount") < 0 || add(gc, "collect") < 0 || add(gc, "get_referrers") < 0 ||
+                       add((PyObject *)&PyArray_Type, "resize") < 0
+                   ? -1
+                   : 0;
+    Py_XDECREF(sys);
+    Py_XDECREF(gc);
+    return done;
+}
+
+static bool is_kept(const DynRec *r, PyObject *o) {
+    for (uint32_t i = 0; i < r->keep.n; i++) {
+        if (r->keep.at[i] == o) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool rec_sees_references(const DynRec *r, PyObject *callable) {
+    if (PyWeakref_CheckRef(callable)) {
+        return is_kept(r, ((PyWeakReference *)callable)->wr_object);
+    }
+    for (uint32_t i = 0; i < nlooking; i++) {
+        PyObject *o = looking[i];
+        if (o == callable || (PyCFunction_Check(callable) && Py_TYPE(o) == &PyMethodDescr_Type &&
+                              ((PyCFunctionObject *)callable)->m_ml == ((PyMethodDescrObject *)o)->d_method)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The segment ends before the outermost function's call that led here: what happened in the call is taken back. */
+void rec_leave_outermost(DynRec *r) {
+    RecFrame *inner = NULL, *f = r->top;
+    uint32_t oldest = r->oldest_changed;
+    for (; f != r->base; f = f->outer) {
+        if (f->generator != NULL ||
+            r->req->fullgraph) { /* its caller isn't a frame that stands at a call; an error comes anyway */
+            return;
+        }
+        oldest = f->oldest_outside < oldest && f->outer != r->base ? f->oldest_outside : oldest;
+        inner = f;
+    }
+    if (r->cap == NULL || inner == NULL) {
+        return;
+    }
+    const DynInstr *in = &f->code->v.at[f->pc];
+    DynReason why = r->why;
+    rec_rollback(r, inner->nnodes);
+    rec_forget_effects(r, f->instr_effects);
+    if (r->spoiled || oldest < inner->nvals) {
+        rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
+    } else {
+        rec_leave(r, f, in);
+    }
+    r->why = why;
+}
+
+void rec_let_go(DynRec *r) {
+    PyObject *type, *value, *tb; /* what dies here may run destructors */
+    PyErr_Fetch(&type, &value, &tb);
+    rec_forget(r);
+    PyErr_Restore(type, value, tb);
+}

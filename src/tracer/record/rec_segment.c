@@ -1,0 +1,488 @@
+/* rec_segment.c: segments of a recording: where one begins (shadows from sources), is left or returns, and the snapshots of nodes
+ * that can leave in the middle. Breaks are in rec_break.c.
+ *
+ * Called by record.c's main loop. A segment's capture is owned by the recording until rec_deliver hands it over. */
+#include "base/torch.h"
+#include "tracer/record/rec_segment.h"
+
+void rec_forget(DynRec *r) {
+    for (uint32_t i = 0; i < r->keep.n; i++) {
+        Py_DECREF(r->keep.at[i]);
+    }
+    rec_forget_generators(r, false);
+    r->handled = NULL;
+    r->taken.n = 0;
+    r->keep.n = r->seen.n = r->by_source.n = r->by_node.n = r->written.n = r->effects.n = r->touched.n = 0;
+    r->behind = false;
+}
+
+/* A slot as the next resume function's arguments lie. A resume function's own frame has the cell __class__ a second time, behind
+ * its stack arguments. */
+static uint32_t slot_told(const RecFrame *f, uint32_t slot) {
+    for (uint32_t i = 0; slot >= f->ntold && i < f->ntold; i++) {
+        if (f->real[i] == f->real[slot]) {
+            return i;
+        }
+    }
+    return slot;
+}
+
+/* Shadows of a frame at the start of a segment. The first: bound arguments are locals of the function. Later ones: every slot and
+ * every stack value is a parameter of the resume function. */
+static int shadows_from_sources(DynRec *r, RecFrame *f) {
+    DynSources *t = &r->cap->sources;
+    PyCodeObject *code = f->code->code;
+    bool made_cells = f->pc > 0 || f->told != f->code; /* else an argument that is a cell is the user's */
+    f->ssp = f->sp;
+    for (uint32_t i = 0; i < f->sp; i++) {
+        DynVal *v;
+        if (f->real[i] == NULL) {
+            v = rec_new(r, DV_NULL);
+        } else {
+            PyObject *name =
+                i < f->nslots ? Py_NewRef(dyn_code_local_name(code, (int)i)) : PyUnicode_FromFormat("<stack %u>", i - f->nslots);
+            uint32_t at = f->pc == 0 ? i : i < f->nslots ? slot_told(f, i) : i - f->nslots + f->ntold;
+            uint32_t s = name ? dyn_source_intern(t, DYN_SRC_LOCAL, DYN_NONE, at, name, NULL) : DYN_NONE;
+            Py_XDECREF(name);
+            v = s == DYN_NONE ? NULL : rec_source(r, s);
+            if (v != NULL && made_cells && i < f->nslots && PyCell_Check(f->real[i]) &&
+                dyn_code_local_kind(code, (int)i) & (0x40 | 0x80)) {
+                DynVal *content = NULL;
+                if (PyCell_GET(f->real[i]) != NULL) {
+                    uint32_t inside = dyn_source_intern(t, DYN_SRC_CELL, s, 0, NULL, NULL);
+                    content = inside == DYN_NONE ? NULL : rec_source(r, inside);
+                    if (content == NULL) {
+                        return -1;
+                    }
+                }
+                v->kind = DV_CELL;
+                v->items = DYN_NEW(&r->arena, DynVal *);
+                if (v->items == NULL) {
+                    return -1;
+                }
+                v->items[0] = content;
+                v->n = v->cap = 1;
+                if (rec_saw(r, f->real[i], v) < 0) { /* closures lead to it too */
+                    return -1;
+                }
+            }
+        }
+        if (v == NULL) {
+            return -1;
+        }
+        f->shadow[i] = v;
+    }
+    return 0;
+}
+
+int rec_new_capture(DynRec *r, RecFrame *f, PyObject *code) {
+    PyCodeObject *c = f->code->code;
+    const char *name = PyUnicode_AsUTF8(c->co_name);
+    if (name == NULL) {
+        PyErr_Clear();
+        name = "function";
+    }
+    r->cap = dyn_capture_new(code, name);
+    if (r->cap == NULL) {
+        return -1;
+    }
+    r->cap->func = Py_XNewRef(dyn_frame_func(f->f));
+    rec_torch_segment(r);
+    r->nnodes_seen = 0;
+    r->ninstrs_node = r->ninstrs;
+    return 0;
+}
+
+int rec_begin(DynRec *r, RecFrame *top) {
+    r->base = top;
+    if (r->req->resumes != NULL) {
+        if ((top->told = rec_code(r, r->req->resumes)) == NULL) {
+            return -1;
+        }
+        top->moved = r->req->moved;
+        top->ntold = (uint32_t)dyn_code_nlocalsplus(r->req->resumes);
+    }
+    if (rec_new_capture(r, top, (PyObject *)top->code->code) < 0) {
+        return -1;
+    }
+    top->func_source = dyn_source_intern(&r->cap->sources, DYN_SRC_FUNCTION, DYN_NONE, 0, NULL, NULL);
+    return top->func_source == DYN_NONE ? -1 : shadows_from_sources(r, top);
+}
+
+/* ---- states as recipes */
+
+/* Where the frame is a resume function's, its state is told as that of the code that this resumes, once its prologue has run. */
+int rec_frame_state(DynRec *r, RecFrame *f, uint32_t at, bool as_argument, const RecInner *inner, DynFrameState *out) {
+    uint32_t nfree = (uint32_t)dyn_code_nfree(f->code->code), nslots = at < f->moved ? f->nslots : f->ntold;
+    if (f->generator != NULL) { /* its caller is not a Python frame that stands at a call */
+        return -1;
+    }
+    out->code = Py_NewRef((PyObject *)(at < f->moved ? f->code : f->told)->code);
+    out->func = DYN_NONE;
+    out->at = at < f->moved ? at : at - f->moved;
+    out->nslots = nslots;
+    out->nstack = f->ssp - f->nslots;
+    out->recipes = DYN_NEW_N(&r->cap->arena, uint32_t, nslots + out->nstack + 1);
+    if (out->recipes == NULL) {
+        Py_CLEAR(out->code);
+        return -1;
+    }
+    for (uint32_t i = 0; i < nslots + out->nstack; i++) {
+        uint32_t k = i < nslots ? i : i - nslots + f->nslots, recipe = DYN_NONE;
+        bool free_slot = i < nslots && i >= f->nslots - nfree;
+        DynVal *v = f->shadow[k];
+        r->on_stack = i >= nslots;
+        recipe = free_slot && !as_argument && v->kind == DV_CELL && v->source == DYN_NONE
+                     ? dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL)
+                 : inner != NULL && i >= nslots && i - nslots >= inner->from ? inner->recipes[i - nslots - inner->from]
+                                                                             : rec_recipe(r, v);
+        if ((out->recipes[i] = recipe) == DYN_NONE) {
+            const char *name = i < nslots ? PyUnicode_AsUTF8(dyn_code_local_name((PyCodeObject *)out->code, (int)i)) : NULL;
+            r->detail = name == NULL ? NULL : dyn_arena_strdup(&r->arena, name);
+            Py_CLEAR(out->code);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static void place_of(DynRec *r, RecFrame *f, const DynInstr *in, DynPlace *p) {
+    (void)r;
+    p->code = Py_NewRef((PyObject *)f->code->code);
+    if (in == NULL || dyn_cpy_code_position(f->code->code, in->at, &p->line, &p->end_line, &p->col, &p->end_col) < 0) {
+        p->line = f->code->code->co_firstlineno;
+        p->end_line = p->col = p->end_col = -1;
+    }
+}
+
+bool rec_has_work(const DynCapture *c) {
+    for (uint32_t i = 0; i < c->graph.nodes.n; i++) {
+        if (dyn_ops[c->graph.nodes.at[i].op].kind != DYN_K_INPUT) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The arrays that came in, for a back end that the graph is handed to. NULL without an exception: no memory, it gets none. */
+static PyObject *examples_of(const DynRec *r) {
+    const DynGraph *g = &r->cap->graph;
+    PyObject *t = PyTuple_New(g->inputs.n);
+    for (uint32_t i = 0; t != NULL && i < g->inputs.n; i++) {
+        PyTuple_SET_ITEM(t, i, Py_NewRef(r->by_node.at[g->inputs.at[i]]->obj));
+    }
+    if (t == NULL) {
+        PyErr_Clear();
+    }
+    return t;
+}
+
+void rec_finish_segment(DynRec *r, DynEnd end, DynReason why, RecFrame *f, const DynInstr *in) {
+    DynCapture *c = r->cap;
+    r->req->worked |= rec_has_work(c);
+    c->end = end;
+    c->reason = why;
+    c->ninstrs = r->ninstrs;
+    place_of(r, f, in, &c->end_place);
+    if (r->req->whole) {
+        c->examples = examples_of(r);
+    }
+    r->cap = NULL;
+    if (dyn_vec_push(&r->done, c) < 0) {
+        dyn_capture_free(c);
+    }
+}
+
+void rec_stop(DynRec *r, RecFrame *f, const DynInstr *in, DynReason why) {
+    DynPlace p = {0};
+    r->over = true;
+    r->between = false;
+    if (r->cap == NULL) {
+        return;
+    }
+    r->req->worked |= rec_has_work(r->cap);
+    place_of(r, f, in, &p);
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    r->req->refused(r->req, r->cap->code, why, &p);
+    dyn_capture_free(r->cap);
+    r->cap = NULL;
+    PyErr_Restore(type, value, tb);
+    Py_DECREF(p.code);
+}
+
+/* Do they save time: all of them once, or one that a loop comes round to? */
+static bool pays(const DynRec *r) {
+    double sum = 0, most = 0;
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < r->done.n; i++) {
+        double gain = r->req->gain(r->done.at[i], r->done.at[i]->ninstrs - before);
+        before = r->done.at[i]->ninstrs;
+        sum += gain;
+        most = gain > most ? gain : most;
+    }
+    return sum > 0 || (r->closed && most > 0);
+}
+
+void rec_deliver(DynRec *r) {
+    bool known = !r->req->need_arrays || r->served || r->delivered, work = known;
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    uint32_t last = 0; /* segments behind the last one with array work aren't worth an entry */
+    for (uint32_t i = 0; i < r->done.n; i++) {
+        if (rec_has_work(r->done.at[i])) {
+            work = true;
+            last = i;
+        }
+    }
+    DynReason why = work ? DYN_R_NO_PROFIT : DYN_R_NO_ARRAYS;
+    work = work && (known || r->req->gain == NULL || pays(r));
+    if (r->closed || r->served) { /* the last one leads on to one that is */
+        last = r->done.n;
+    }
+    for (uint32_t i = 0; i < r->done.n; i++) {
+        DynCapture *c = r->done.at[i];
+        if (work && (i <= last || !r->req->need_arrays)) {
+            r->req->captured(r->req, c);
+        } else {
+            if (!work) {
+                r->req->refused(r->req, c->code, why, &c->end_place);
+            }
+            dyn_capture_free(c);
+        }
+    }
+    r->done.n = 0;
+    r->delivered = work;
+    if (!r->between) {
+        r->req->ended(r->req);
+    }
+    PyErr_Restore(type, value, tb);
+}
+
+/* What ends the recording at this instruction, where, and what to do. */
+static void describe(DynRec *r, RecFrame *f, const DynInstr *in, DynStr *out) {
+    DynPlace p;
+    place_of(r, f, in, &p);
+    dyn_str_printf(out, "%s: %s", dyn_reason_code(r->why), dyn_reason_message(r->why));
+    if (r->detail != NULL) {
+        dyn_str_printf(out, " (%s)", r->detail);
+    }
+    dyn_str_puts(out, "\n");
+    dyn_report_place(out, &p);
+    dyn_str_printf(out, "\nhint: %s", dyn_reason_hint(r->why));
+    Py_DECREF(p.code);
+}
+
+static void note(DynRec *r, RecFrame *f, const DynInstr *in, const char *what) {
+    DynStr s = {0};
+    dyn_str_printf(&s, "%s ", what);
+    describe(r, f, in, &s);
+    r->callee_why = dyn_arena_strdup(&r->arena, dyn_str_at(&s));
+    if (dyn_log_on(DYN_LOG_graph_breaks)) {
+        dyn_log_text(DYN_LOG_graph_breaks, dyn_str_at(&s));
+    }
+    dyn_str_free(&s);
+}
+
+void rec_note_callee(DynRec *r, RecFrame *f, const DynInstr *in) {
+    bool logged = dyn_log_on(DYN_LOG_graph_breaks);
+    if (r->cap == NULL || r->why == DYN_R_CALLEE_BAILED || (!logged && !r->req->fullgraph)) {
+        return;
+    }
+    note(r, f, in, "callee");
+}
+
+void rec_unsupported(DynRec *r, RecFrame *f, const DynInstr *in) {
+    DynStr s = {0};
+    describe(r, f, in, &s);
+    if (r->why == DYN_R_CALLEE_BAILED && r->callee_why != NULL) {
+        dyn_str_printf(&s, "\n%s", r->callee_why);
+    }
+    PyErr_SetString(dyn_unsupported_error ? dyn_unsupported_error : PyExc_RuntimeError, dyn_str_at(&s));
+    dyn_str_free(&s);
+}
+
+/* ---- ends */
+
+void rec_begin_recipes(DynRec *r, bool nodes) {
+    r->stamp++;
+    r->stamp_nodes = nodes;
+}
+
+void rec_return(DynRec *r, RecFrame *f, const DynInstr *in) {
+    if (r->cap == NULL) {
+        return;
+    }
+    rec_begin_recipes(r, false);
+    r->cap->result = rec_recipe(r, f->shadow[f->ssp - 1]);
+    if (r->cap->result == DYN_NONE || rec_effects_done(r, &r->cap->done) < 0) {
+        rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
+        return;
+    }
+    rec_finish_segment(r, DYN_END_RETURN, DYN_R_OK, f, in);
+}
+
+void rec_leave(DynRec *r, RecFrame *f, const DynInstr *in) {
+    if (r->cap == NULL) {
+        return;
+    }
+    if (r->req->fullgraph && r->why != DYN_R_FORCED) {
+        rec_unsupported(r, f, in);
+        return;
+    }
+    DynReason why = r->why;
+    rec_begin_recipes(r, false);
+    if (rec_frame_state(r, f, in->start, false, NULL, &r->cap->before) < 0 || rec_effects_done(r, &r->cap->done) < 0) {
+        rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
+        return;
+    }
+    bool behind = rec_goes_on_behind(r, f, in), loop = rec_has_loop_behind(f);
+    if (!rec_has_work(r->cap) && r->done.n == 0 && !(behind && loop)) {
+        if (loop && why != DYN_R_BUDGET) {
+            note(r, f, in, "left");
+        }
+        rec_stop(r, f, in, why == DYN_R_BUDGET ? why : DYN_R_NO_ARRAYS);
+        return;
+    }
+    r->served = r->served || (behind && loop); /* what is there is recorded by the next call, which finds its resume function */
+    rec_finish_segment(r, behind ? DYN_END_BREAK : DYN_END_LEAVE, why, f, in);
+}
+
+int rec_open_resumed(DynRec *r, RecFrame *f, PyObject *resume) {
+    rec_forget(r);
+    r->spoiled = false;
+    r->seal = NULL; /* what was sealed is over, or stands outside */
+    r->forced = r->ninstrs;
+    if (rec_new_capture(r, f, resume) < 0) {
+        return -1;
+    }
+    r->base = f;
+    f->func_source = DYN_NONE;
+    f->shadow[f->nall] = NULL;
+    return shadows_from_sources(r, f);
+}
+
+/* A node that stands for what came in: it is known by its source from then on, so it outlives a callee that bailed out. */
+static bool came_in(const DynRec *r, const DynNode *n) {
+    return n->op == DYN_OP_INPUT || (n->op == DYN_OP_SCALAR && n->args[0].kind == DYN_ARG_SYM &&
+                                     dyn_sym_at(&r->cap->syms, n->args[0].id)->op == DYN_S_VAR && (n->flags & DYN_NODE_NPSCALAR));
+}
+
+/* Node `from` is node `to` from now on, for all that know it by number. */
+static void renumber(DynRec *r, uint32_t from, uint32_t to) {
+    DynGraph *g = &r->cap->graph;
+    g->nodes.at[to] = g->nodes.at[from];
+    g->nodes.at[to].storage = to;
+    if (to < r->by_node.n) {
+        r->by_node.at[to] = from < r->by_node.n ? r->by_node.at[from] : NULL;
+    }
+    for (uint32_t k = 0; k < r->by_source.n; k++) { /* one object may have been met in several ways */
+        DynVal *v = r->by_source.at[k];
+        if (v != NULL && (v->kind == DV_NPSCALAR || v->kind == DV_ARRAY) && v->id == from) {
+            v->id = to;
+        }
+    }
+    for (uint32_t k = 0; k < g->inputs.n; k++) {
+        g->inputs.at[k] = g->inputs.at[k] == from ? to : g->inputs.at[k];
+    }
+    for (uint32_t k = 0; k < r->written.n; k++) {
+        r->written.at[k] = r->written.at[k] == from ? to : r->written.at[k];
+    }
+}
+
+void rec_rollback(DynRec *r, uint32_t nnodes) {
+    if (r->cap == NULL) {
+        return;
+    }
+    DynGraph *g = &r->cap->graph;
+    uint32_t to = nnodes;
+    for (uint32_t i = nnodes; i < g->nodes.n; i++) {
+        if (came_in(r, &g->nodes.at[i])) {
+            renumber(r, i, to++);
+        }
+    }
+    while (r->cap->snapshots.n > 0 && r->cap->snapshots.at[r->cap->snapshots.n - 1].nnodes >= nnodes) {
+        dyn_capture_forget_snapshots(r->cap, r->cap->snapshots.n - 1);
+    }
+    dyn_syms_forget(&r->cap->syms, nnodes); /* also of calls whose place is taken by a node that came in */
+    dyn_graph_truncate(g, to);
+    r->by_node.n = r->by_node.n < to ? r->by_node.n : to;
+    r->nnodes_seen = to;
+}
+
+/* ---- snapshots */
+
+/* Nothing that a sealed call did so far keeps the instruction that makes it from running again. */
+static bool seal_holds(DynRec *r) {
+    const DynGraph *g = &r->cap->graph;
+    for (uint32_t i = r->seal_nodes; i < g->nodes.n; i++) {
+        const DynNode *n = &g->nodes.at[i];
+        bool stores = dyn_node_stores(n) && n->storage < r->seal_nodes;
+        if (stores || (dyn_ops[n->op].kind == DYN_K_EXTERN && g->externs.at[n->extern_index].once && i + 1 < g->nodes.n)) {
+            return false;
+        }
+    }
+    return !r->seal_broken;
+}
+
+static int add_snapshot(DynRec *r, uint32_t *index) {
+    uint32_t n = 0, neffects = r->effects.n;
+    RecFrame *top = r->seal != NULL ? r->seal : r->top;
+    if (r->seal != NULL && !seal_holds(r)) {
+        return -1;
+    }
+    for (RecFrame *f = top; f != r->base->outer; f = f->outer) {
+        n++;
+    }
+    DynSnapshot s = {.nframes = n, .nrecipes = r->cap->recipes.n, .nnodes = r->nnodes_seen};
+    s.frames = DYN_NEW_N(&r->cap->arena, DynFrameState, n);
+    if (s.frames == NULL) {
+        return -1;
+    }
+    rec_begin_recipes(r, true);
+    for (RecFrame *f = top; f != r->base->outer; f = f->outer) {
+        if (rec_frame_state(r, f, f->code->v.at[f->pc].start, false, NULL, &s.frames[--n]) < 0) {
+            while (n < s.nframes) {
+                Py_CLEAR(s.frames[n].code);
+                n++;
+            }
+            dyn_capture_forget_recipes(r->cap, s.nrecipes);
+            return -1;
+        }
+    }
+    DynVal *handled = r->handled;
+    r->effects.n = r->seal != NULL ? r->seal_effects : neffects;
+    r->handled = r->seal != NULL ? r->seal_handled : handled;
+    int done = rec_effects_done(r, &s.effects);
+    r->effects.n = neffects;
+    r->handled = handled;
+    if (done < 0) {
+        for (uint32_t i = 0; i < s.nframes; i++) {
+            Py_CLEAR(s.frames[i].code);
+        }
+        dyn_capture_forget_recipes(r->cap, s.nrecipes);
+        return -1;
+    }
+    *index = r->cap->snapshots.n;
+    return dyn_vec_push(&r->cap->snapshots, s);
+}
+
+int rec_snapshot_new_nodes(DynRec *r) {
+    if (r->cap == NULL) {
+        return 0;
+    }
+    DynGraph *g = &r->cap->graph;
+    uint32_t from = r->nnodes_seen, index = DYN_NONE;
+    for (uint32_t i = from; i < g->nodes.n; i++) {
+        if (dyn_ops[g->nodes.at[i].op].kind != DYN_K_EXTERN) {
+            continue;
+        }
+        if (index == DYN_NONE && add_snapshot(r, &index) < 0) {
+            rec_rollback(r, from);
+            r->why = DYN_R_NOT_REBUILDABLE;
+            return -1;
+        }
+        g->nodes.at[i].snapshot = index;
+    }
+    return 0;
+}

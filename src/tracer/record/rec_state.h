@@ -1,0 +1,650 @@
+/* rec_state.h: the recorder's state, shared by record.c and the rec_*.c handler files, and by nobody else. */
+#ifndef DYN_REC_STATE_H
+#define DYN_REC_STATE_H
+#include "base/arrays.h"
+#include "base/log.h"
+#include "ir/place.h"
+#include "tracer/record/rec.h"
+#include "tracer/record/record.h"
+
+/* What a handler says about the instruction it was given. Real stack and shadow stack move separately: a handler that ran the
+ * operation for real but has no shadow for what came out returns BREAK and leaves the shadow stack as it was before. */
+typedef enum Step {
+    STEP_NEXT,   /* ran; frame->next is where to go on */
+    STEP_BREAK,  /* ran for real, shadows still show the state before it: a graph break (reason in rec->why) */
+    STEP_BAIL,   /* not run, nothing changed: CPython goes on from this instruction (reason in rec->why) */
+    STEP_CUT,    /* not run: a graph break in front of this instruction, which is the next segment's first */
+    STEP_RETURN, /* not run: the frame is handed back at this RETURN_*; shadow of the result is on the shadow stack */
+    STEP_ERROR   /* ran and raised: the exception is set */
+} Step;
+
+typedef struct RecFrame RecFrame;
+typedef struct RecCall RecCall;
+typedef struct RecGenerator RecGenerator;
+struct RecFrame {
+    DynFrame *f;
+    DynCode *code;   /* owned by the recording's cache of decoded code */
+    PyObject **real; /* the frame's slots, then its stack */
+    DynVal **shadow; /* parallel to real */
+    uint32_t nslots, nall;
+    uint32_t sp, ssp;     /* first free index of real and of shadow */
+    uint32_t pc, next;    /* canonical instructions */
+    uint32_t func_source; /* of the function object: DYN_NONE when made while recording, SRC_FUNCTION for the outermost */
+    RecFrame *outer;
+    RecGenerator *generator; /* whose frame it is, or NULL */
+    uint32_t *trips;         /* by canonical instruction: how often this backward jump was taken, since the loop was entered; then
+                              * for each how often in all */
+    uint32_t trip_nodes;
+    uint32_t nnodes, nvals, oldest_outside; /* of an inlined frame: the recording's, when its call began */
+    /* A resume code has a prologue and further slots; its states are told as those of the code that it resumes: */
+    DynCode *told;                      /* that code, or `code` */
+    uint32_t moved, ntold;              /* code units by which told's instructions are moved in code; told's slots */
+    bool library;                       /* the standard library's, called without arrays: a break in it is its caller's */
+    bool whole;                         /* recorded to its end or not at all: a function of NumPy's, which can be a node */
+    bool modules;                       /* one of its loops runs over the layers of a network */
+    bool forgives;                      /* its running instruction goes on where what it asks for raises AttributeError */
+    bool cut;                           /* in front of the next instruction */
+    uint32_t instr_born, instr_effects; /* shadows and effects that there were before its running instruction */
+    bool instr_changed;                 /* which changed a container that is older */
+    uint32_t place_pc, place;           /* the places row of instruction place_pc, in capture place_of */
+    DynCapture *place_of;
+    DynVal **saved; /* the shadow before the running instruction, where that may have to be a break after all */
+    uint32_t instr_ssp, instr_nodes, instr_guards; /* as the running instruction found them */
+    PyObject *asks; /* the Python function that the running instruction asks, and whose answer is its result, or NULL; */
+    DynVal *more;   /* what inner.c needs besides, or NULL */
+};
+
+typedef struct RecPending { /* an inlined call on its way through the hook */
+    PyObject *func;         /* borrowed; NULL: none */
+    DynVal *func_val;
+    uint32_t func_source;
+    DynVal **slots; /* shadows for the callee's slots */
+    uint32_t nslots;
+    uint32_t oldest_outside; /* DynRec.oldest_changed of the frame that calls */
+    bool whole;              /* see RecFrame */
+} RecPending;
+
+/* A generator made while recording. Its frame is recorded at each step that a handler asks for (which reads what it gave then),
+ * and lost when it takes a step that nobody asked for. */
+typedef struct RecGeneratorState { /* between two steps */
+    bool started, finished;
+    uint32_t at;     /* code unit that runs next */
+    uint32_t ssp;    /* of the frame */
+    DynVal **shadow; /* slots and stack */
+} RecGeneratorState;
+struct RecGenerator {
+    DynRec *rec;
+    PyObject *weak; /* owned: a weak reference. Nobody keeps the generator: it dies when it would without dynoc */
+    DynFrame *f;
+    PyObject *globals; /* of its function, kept by the segment that made it */
+    DynVal *v, *func_val;
+    RecFrame frame;
+    bool old;                      /* made in an earlier segment: lost, but still watched */
+    DynVal *handled;               /* the exception that its frame handles, or NULL */
+    bool asked, lost, dead, taken; /* taken: the running instruction made a step of it, */
+    RecGeneratorState now, before; /* before which it was so */
+    DynOperand sent;               /* what the step that is asked for gives to the frame */
+    DynVal *gave;                  /* what it yielded or returned, or NULL */
+    bool returned;
+};
+
+/* An iterator in C whose steps are made here one by one: what it takes from others, and which functions it calls. */
+typedef DynVal *(*RecLazyStep)(DynRec *r, DynVal *v, PyObject **item);
+typedef struct RecLazy {
+    PyObject *type;       /* of it, borrowed for ever */
+    RecLazyStep step;     /* new reference in *item, NULL at its end or with an exception; gives its shadow, NULL: unknown */
+    DynOperand func;      /* or v NULL */
+    uint32_t n;           /* of the iterators that it takes from */
+    DynOperand *from;     /* kept by the recording */
+    int64_t start;        /* enumerate */
+    int64_t stop, stride; /* of islice; stop -1: none. Of count: stride; of repeat: stop. Of product …: start pools, stop times */
+    bool ended;           /* islice */
+    uint32_t at;          /* chain: the one that it takes from */
+    DynVal **listed;      /* product …: all that it gives, */
+    uint32_t nlisted;
+    DynOperand *pools;         /* made of these */
+    PyObject *object, *feeder; /* the real one, and what it takes from where that isn't `from` itself; kept by the recording */
+    bool strict;               /* zip */
+    const struct Polyfill *polyfill; /* pools: the arguments; func: its generator */
+    uint32_t nargs;
+    PyObject *kwnames;        /* of the last ones; kept by the recording, or NULL */
+    struct RecShared *shared; /* rec_shared.c's, or NULL */
+} RecLazy;
+
+typedef struct RecSeen { /* a real object met through a source, and its shadow */
+    PyObject *real;
+    DynVal *v;
+} RecSeen;
+
+/* Sealed calls: what is recorded in one is part of the instruction that is running; leaving the graph there leaves it before
+ * the instruction, which then runs again from its start. */
+typedef struct RecSeal {
+    uint32_t born, nodes, effects;
+    bool broken;
+    RecFrame *frame;
+    DynVal *handled;
+} RecSeal;
+
+typedef struct RecEffect { /* as DynEffect, in shadows */
+    uint8_t kind;
+    PyObject *obj; /* kept by the recording */
+    uint32_t n;
+    DynVal **items;
+    DynVal *gives; /* CALL: the shadow of what it gives, or NULL: nothing that anybody wants */
+} RecEffect;
+
+struct DynRec {
+    PyThreadState *ts;
+    DynRecording *req;
+    DynCapture *cap;            /* the segment being recorded; NULL: recording is over, frames only wind down */
+    DYN_VEC(DynCapture *) done; /* finished segments, handed over at the end */
+    DynArena arena;             /* shadows */
+    RecFrame *top;
+    RecFrame *base;      /* where this segment began: frames above it are inlined calls */
+    bool between;        /* cap is NULL because the segment ended with an inlined call, whose caller's next is about to begin */
+    bool over;           /* nothing more is recorded, */
+    bool closed, served; /* because an earlier segment begins here, or an entry that there is already */
+    bool delivered;      /* segments with array work, so far */
+    PyObject *resume;    /* … and its resume code, which is to do the rest of the frame's call; strong; NULL: CPython is */
+    RecPending pending;
+    DynVal *result; /* shadow of what the last inlined callee returned */
+    bool callee_bailed;
+    DynReason why;
+    const char *detail;     /* static text or name in the arena: what exactly; may be NULL */
+    const char *callee_why; /* of the innermost callee that bailed out: reason, place and hint, in the arena; NULL: nobody asks */
+    DYN_VEC(PyObject *) keep;                     /* strong references that shadows point to */
+    DYN_VEC(RecSeen) seen;                        /* this segment's */
+    DYN_VEC(DynVal *) by_source;                  /* this segment's: DV_* for each source id, NULL where none yet */
+    DYN_VEC(DynCode *) codes;                     /* decoded code of this recording */
+    DYN_VEC(RecGenerator *) generators;           /* this segment's, in the arena */
+    bool generator_died;                          /* one that ran code then: the running instruction did that */
+    RecFrame *taking;                             /* the frame whose running instruction takes items from iterators, or NULL; */
+    bool take_lost;                               /* it took one that isn't known */
+    uint32_t take_nodes, take_guards;             /* that there were before */
+    uint32_t ntaken;                              /* items, so far */
+    RecSeal take_seal;                            /* what was sealed before */
+    DYN_VEC(DynVal *) taken;                      /* iterators whose `ahead` isn't 0, or which are ending */
+    DYN_VEC(DynVal *) by_node;                    /* this segment's: the shadow of each node's array */
+    DYN_VEC(uint32_t) written;                    /* this segment's inputs that were written into */
+    DYN_VEC(RecEffect) effects;                   /* this segment's */
+    DYN_VEC(RecSeen) touched;                     /* this segment's: objects that outlive the call and were changed */
+    uint32_t stamp;                               /* of the rebuild that recipes are being made for */
+    bool lasting;                                 /* guards that are made now are kept when the callee that made them bails out */
+    bool on_stack;                                /* the recipe that is being made is of a stack value: no name is bound to it */
+    bool stamp_nodes;                             /* OUTPUT recipes name nodes (snapshots), not positions in graph.outputs */
+    uint64_t mutations;                           /* shadows of containers changed so far */
+    uint32_t nvals;                               /* shadows made so far */
+    uint64_t serial;                              /* which recording of the process it is, from 1 */
+    DynVal *error;                                /* an exception that was raised as the guards say, or NULL; */
+    PyObject *error_real;                         /* kept by the recording */
+    bool error_again;                             /* it was raised before, and has its traceback */
+    DynVal *handled;                              /* the exception that is handled; NULL: the one when the segment began */
+    RecFrame *seal;                               /* the frame whose running instruction makes sealed calls, or NULL */
+    uint32_t seal_born, seal_nodes, seal_effects; /* that there were before it */
+    bool seal_broken;                             /* something older was changed since */
+    DynVal *seal_handled;
+    uint32_t oldest_changed;        /* the oldest shadow of a container that was changed since the running inlined call began */
+    uint32_t ninstrs, ninstrs_node; /* executed in all; at the last new graph node */
+    uint32_t ninstrs_lost;          /* of them in inlined calls that came to nothing: no part of the budget */
+    DYN_VEC(PyCodeObject *) lost;   /* of functions that were too long: calls of them are opaque from then on; codes has them */
+    uint32_t forced;                /* where a segment began last: ninstrs; a test does not cut again there */
+    uint32_t nnodes_seen;
+    uint32_t depth;
+    uint32_t nesting;        /* of containers in the walk over a value that is under way */
+    struct DynRec *previous; /* an outer recording of this thread (through an opaque call) */
+    bool network;            /* a parameter, buffer or module of a torch.nn.Module was read */
+    int torch;               /* torch's state when the segment began; -1: no torch, or nothing of it may be captured */
+    bool behind;             /* shadows of objects that outlive the call no longer say what the effects make of them */
+    bool spoiled;            /* shadows of containers no longer say what they held before the running instruction */
+};
+
+/* ---- rec_values.c */
+DYN_HIDDEN DynVal *rec_new(DynRec *r, DynValKind kind);
+DYN_HIDDEN void rec_changed(DynRec *r, const DynVal *v);   /* the shadow of a container or iterator was changed */
+DYN_HIDDEN DynVal *rec_source(DynRec *r, uint32_t source); /* the shadow for a source, new or old */
+DYN_HIDDEN DynVal *rec_source_dict(DynRec *r, PyObject *dict, PyObject *key);
+DYN_HIDDEN int rec_keep(DynRec *r, PyObject *o);                           /* new strong reference until the recording ends */
+DYN_HIDDEN DynVal *rec_object(DynRec *r, PyObject *obj);                   /* DV_CONST whatever it is: keys of dicts */
+DYN_HIDDEN DynVal *rec_fail(DynRec *r, DynReason why, const char *detail); /* NULL */
+DYN_HIDDEN int rec_guard(DynRec *r, DynGuardKind kind, uint32_t source, uint32_t source2, int64_t number, PyObject *obj);
+DYN_HIDDEN int rec_guard_id(DynRec *r, DynVal *v, PyObject *real); /* v is this very object at every call; v becomes DV_CONST */
+DYN_HIDDEN bool rec_is_constant(DynVal *v);                        /* DV_CONST, constant symbols, tuples of these */
+DYN_HIDDEN bool rec_is_array(DynVal *v);
+DYN_HIDDEN bool rec_is_fixed(PyObject *o); /* functions, types, modules, dtypes …: one stands for itself, guarded by identity */
+DYN_HIDDEN int rec_truth(DynRec *r, DynVal *v, PyObject *real); /* 1, 0: known under guards; -1: not (why is set) */
+DYN_HIDDEN uint32_t rec_recipe(DynRec *r, DynVal *v);           /* DYN_NONE: can't be rebuilt */
+DYN_HIDDEN int rec_push_item(DynRec *r, DynVal *seq, DynVal *item);
+DYN_HIDDEN DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position);
+DYN_HIDDEN void rec_dict_drop(DynVal *dict, uint32_t at);                           /* the pair at a position */
+DYN_HIDDEN int rec_dict_set(DynRec *r, DynVal *dict, PyObject *key, DynVal *value); /* a plain key that is burnt in */
+DYN_HIDDEN bool rec_plain_key(PyObject *o);
+DYN_HIDDEN DynVal *rec_wrap_fresh(DynRec *r, PyObject *o); /* as rec_wrap_result, new containers of such values too */
+DYN_HIDDEN int rec_resolve_npscalar(DynRec *r, DynVal *v,
+                                    PyObject *o); /* a NumPy scalar at a source; -1: not of a captured type */
+DYN_HIDDEN DynVal *rec_wrap_result(DynRec *r,
+                                   PyObject *real); /* constant numbers, str, None … as shadow; NULL for anything else */
+
+/* ---- rec_except.c */
+DYN_HIDDEN void rec_known_error(DynRec *r, DynVal *v); /* what was just raised follows from guards; v: its shadow or NULL */
+DYN_HIDDEN bool rec_catch(DynRec *r, RecFrame *f, const DynInstr *in); /* a known error has a handler: f->pc stands at it */
+/* The real frame is unwound to the handler: what is set lies on its stack. It has to have one, and its shadows are not touched.
+ */
+DYN_HIDDEN void rec_unwind(DynRec *r, RecFrame *f, const DynInstr *in, const DynHandler *h);
+DYN_HIDDEN bool rec_is_handled(const DynRec *r,
+                               const RecFrame *f);      /* by the frame, or one of the segment's that it was called from */
+DYN_HIDDEN DynVal *rec_handled(DynRec *r, RecFrame *f); /* the exception that the frame handles now */
+
+/* Input `node` and input `other`, one of which is written, have to lie apart: rec_values.c. */
+DYN_HIDDEN int rec_lie_apart(DynRec *r, uint32_t node, uint32_t other);
+
+/* ---- rec_torch_module.c, rec_torch_state.c */
+/* The __iter__ of a ModuleList, Sequential …, which lists its modules and does nothing else; v NULL: it is none. */
+DYN_HIDDEN DynOperand rec_torch_container_iter(DynRec *r, DynOperand o);
+DYN_HIDDEN bool rec_torch_is_module(PyObject *o); /* an instance of torch.nn.Module */
+/* What torch.nn.Module.__getattr__ (`getattr`; else NULL) gives of a module that came in: a parameter, buffer or module of it. */
+DYN_HIDDEN DynVal *rec_torch_module_attr(DynRec *r, PyObject *getattr, DynOperand module, PyObject *name);
+DYN_HIDDEN void rec_torch_checkpoint(DynRec *r, RecCall *c); /* the function in place of torch.utils.checkpoint, if it may be */
+/* … or that it raises, now and under the guards: none of its dicts has the name. */
+DYN_HIDDEN bool rec_torch_module_lacks(DynRec *r, PyObject *getattr, DynOperand module, PyObject *name);
+/* Neither the class nor the tensor itself has an attribute of this name, now and at every call. */
+DYN_HIDDEN bool rec_tensor_lacks(DynRec *r, DynOperand tensor, PyObject *name);
+DYN_HIDDEN void rec_torch_segment(DynRec *r); /* a segment begins */
+
+/* ---- rec_effects.c */
+/* An object was changed: a fresh one's shadow says so; of one that outlives the call the change is an effect, to be made again at
+ * later calls. v's shadow shows the state after it already. 0, or -1: it can't be (why is set): the instruction is a break. */
+DYN_HIDDEN int rec_effect(DynRec *r, DynOperand target, DynEffectKind kind, PyObject *obj, uint32_t n, DynVal *const *items);
+DYN_HIDDEN int rec_saw(DynRec *r, PyObject *real, DynVal *v);        /* an object that came in: no other that was changed is it */
+DYN_HIDDEN int rec_same_object(DynRec *r, DynVal *v, DynVal *other); /* two shadows of one object */
+DYN_HIDDEN int rec_effects_done(DynRec *r, DynEffects *out);         /* recipes of all effects so far, in the rebuild under way */
+DYN_HIDDEN void rec_forget_effects(DynRec *r, uint32_t n);           /* from n on */
+DYN_HIDDEN uint32_t rec_found_at(const DynVal *v);                   /* the source of the object itself, or DYN_NONE */
+
+DYN_HIDDEN bool rec_has_recipe(DynRec *r, DynVal *v); /* as things are now */
+
+/* ---- rec_marked.c */
+DYN_HIDDEN bool rec_is_marked(PyObject *callable); /* is it not to be looked into? */
+DYN_HIDDEN DynVal *rec_call_marked(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+
+/* ---- rec_context.c */
+DYN_HIDDEN int rec_context_init(void);
+DYN_HIDDEN DynVal *rec_call_context(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+/* The effect `at` of this segment, and another that stands behind it, take each other back: neither is made at later calls. */
+DYN_HIDDEN bool rec_effect_is_undone(const DynRec *r, uint32_t at);
+
+/* ---- rec_stack.c */
+DYN_HIDDEN bool rec_has_one_text(DynRec *r, DynOperand o); /* str(o) is the same at every call: ints are burnt in */
+DYN_HIDDEN int rec_store_global(DynRec *r, PyObject *dict, PyObject *name, DynVal *value); /* after it ran */
+
+#define REC_MAX_TRIPS 16     /* of a loop that is unrolled */
+#define REC_MAX_MODULES 1000 /* … that runs over the layers of a network */
+/* Is it the first of two that are one for CPython (STORE_FAST_STORE_FAST)? No frame can stand between them. */
+DYN_HIDDEN bool rec_is_first_half(const RecFrame *f, const DynInstr *in);
+/* A break in this frame can be resumed: it is not inlined, or all that called it stand at calls that can be made again. */
+DYN_HIDDEN bool rec_may_break(DynRec *r, const RecFrame *f);
+/* f's running instruction is about to call func, a special method of its operands: a break in there can be resumed, if the
+ * instruction is of a kind that gives what func gives. A call of a class asks __init__, and gives `more`. */
+DYN_HIDDEN bool rec_is_library_call(const RecFrame *f); /* of a frame that has just begun */
+DYN_HIDDEN int rec_break_init(void);
+DYN_HIDDEN void rec_asks(RecFrame *f, PyObject *func, DynVal *more);
+DYN_HIDDEN bool rec_is_call(const DynInstr *in);
+
+/* ---- record.c */
+DYN_HIDDEN DynCode *rec_code(DynRec *r, PyCodeObject *code);
+
+/* A callee bailed out: nodes from `nnodes` on are forgotten, but inputs stay. */
+DYN_HIDDEN void rec_rollback(DynRec *r, uint32_t nnodes);
+
+DYN_HIDDEN int rec_frame_open(DynRec *r, RecFrame *fr, DynFrame *f);
+DYN_HIDDEN PyObject *rec_run_frame(DynRec *r, RecFrame *f); /* to its end, or to where it has to be handed back */
+
+/* ---- rec_generator.c */
+DYN_HIDDEN DynVal *rec_new_generator(DynRec *r, PyObject *object, const RecPending *call);
+DYN_HIDDEN bool rec_may_make_generator(DynRec *r, DynVal *func, uint32_t source);
+/* One step of it: next(), or what .send(value) does. As rec_take; at its end with the exception that it ends with. */
+DYN_HIDDEN PyObject *rec_generator_take(DynRec *r, DynOperand o, DynOperand sent, DynVal **v);
+DYN_HIDDEN bool rec_generator_close(DynRec *r, DynOperand o); /* before o.close(): it will run no code; it is finished then */
+DYN_HIDDEN void rec_generators_settle(DynRec *r, bool known); /* the steps that the instruction made are made, or taken back */
+/* Generators that somebody will have to finish are in what the rebuild under way makes. */
+DYN_HIDDEN int rec_generators_told(DynRec *r);
+/* There is one that will run code when it dies. */
+DYN_HIDDEN bool rec_generators_guarded(const DynRec *r);
+DYN_HIDDEN uint32_t rec_generator_recipe(DynRec *r, DynVal *v);
+DYN_HIDDEN bool rec_generator_finished(DynRec *r, DynVal *v);                 /* as recipes tell it */
+DYN_HIDDEN DynVal *rec_generator_local(DynRec *r, DynVal *v, PyObject *name); /* NULL: unbound, or none of that name */
+DYN_HIDDEN RecGenerator *rec_generator_of(DynRec *r, DynFrame *f);            /* whose steps are asked for, or NULL */
+DYN_HIDDEN PyObject *rec_generator_step(DynRec *r, RecGenerator *g);
+DYN_HIDDEN DynVal *rec_closure_cell(DynRec *r, RecFrame *f, uint32_t i, PyObject *cell);
+DYN_HIDDEN void rec_yielded(DynRec *r, RecFrame *f, const DynInstr *in); /* the generator's frame is at a yield or its return */
+DYN_HIDDEN void rec_forget_generators(DynRec *r, bool all);              /* a segment ends; all: the recording does */
+
+/* ---- rec_flow.c */
+/* Shadow of the next item of a DV_ITER, or of the end (item NULL): what has to hold for it is guarded. -1: unknown. */
+DYN_HIDDEN int rec_next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out);
+
+/* ---- rec_take.c: items are taken from iterators of every kind */
+/* The next item of an iterator, made for real; a new reference. NULL: it is at its end, or raised (PyErr_Occurred). *v: its
+ * shadow; NULL: unknown, at the end too (take_lost). The first one begins a taking, which ends with the instruction: what was
+ * taken is taken back where that is a break. */
+DYN_HIDDEN PyObject *rec_take(DynRec *r, DynOperand it, DynVal **v);
+/* The same by .send(value), of a generator; an end that has a value leaves StopIteration set. */
+DYN_HIDDEN PyObject *rec_take_sent(DynRec *r, DynOperand it, DynOperand sent, DynVal **v);
+DYN_HIDDEN void rec_taken_so_far(DynRec *r); /* nodes that the instruction made itself, before others are made in frames */
+DYN_HIDDEN void rec_begin_taking(DynRec *r);
+DYN_HIDDEN void rec_end_taking(DynRec *r, RecFrame *f, Step s);                   /* after each instruction that took something */
+DYN_HIDDEN void rec_advance(DynRec *r, DynVal *it);                               /* an item was taken */
+DYN_HIDDEN void rec_ended(DynRec *r, DynVal *it);                                 /* it has no more */
+DYN_HIDDEN DynVal *rec_take_failed(DynRec *r, DynReason why, const char *detail); /* NULL */
+/* iter(o): v NULL when nothing is known, and nothing was done. */
+DYN_HIDDEN DynOperand rec_get_iter(DynRec *r, DynOperand o);
+DYN_HIDDEN bool rec_is_iterator(const DynVal *v);
+/* All items of an iterator, as a list: new reference (NULL: raised) and its shadow (NULL: unknown). */
+DYN_HIDDEN PyObject *rec_take_all(DynRec *r, DynOperand it, DynVal **v);
+
+/* ---- rec_tap.c: as rec_call_builtin */
+DYN_HIDDEN DynVal *rec_call_tapped(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+
+/* ---- rec_lazy.c */
+DYN_HIDDEN DynVal *rec_new_lazy(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+DYN_HIDDEN uint32_t rec_lazy_recipe(DynRec *r, DynVal *v);
+DYN_HIDDEN int rec_lazy_init(void);
+
+/* ---- for handlers */
+typedef Step (*RecHandler)(DynRec *r, RecFrame *f, const DynInstr *in);
+static inline PyObject **real_top(RecFrame *f, uint32_t k) { return &f->real[f->sp - k]; }
+static inline DynVal **shadow_top(RecFrame *f, uint32_t k) { return &f->shadow[f->ssp - k]; }
+static inline DynOperand operand(RecFrame *f, uint32_t k) { return (DynOperand){*shadow_top(f, k), *real_top(f, k)}; }
+static inline void push_real(RecFrame *f, PyObject *o) { f->real[f->sp++] = o; }
+static inline void push_shadow(RecFrame *f, DynVal *v) { f->shadow[f->ssp++] = v; }
+static inline Step step_bail(DynRec *r, DynReason why, const char *detail) {
+    r->why = why;
+    r->detail = detail;
+    return STEP_BAIL;
+}
+/* Take npop values off the real stack (oldest reference dropped last). */
+DYN_HIDDEN void rec_drop(RecFrame *f, uint32_t npop);
+/* The usual end of a handler: npop operands give `result` (owned; NULL: the exception is set) with shadow v (NULL: a break). */
+DYN_HIDDEN Step rec_commit(DynRec *r, RecFrame *f, uint32_t npop, PyObject *result, DynVal *v);
+/* tuple(t), t * 1 and s.copy() give their operand itself, as the guards say of what v shows: its shadow then, else v. */
+DYN_HIDDEN DynVal *rec_itself(DynVal *v, PyObject *result, PyObject *real, DynVal *operand);
+/* The same for handlers that leave nothing on the stack: ok: 0 ran, shadow known; 1 ran, break; -1 raised. */
+DYN_HIDDEN Step rec_commit_none(DynRec *r, RecFrame *f, uint32_t npop, int status);
+extern DYN_HIDDEN const RecHandler rec_handlers[DYN_I_COUNT];
+
+/* ---- handler families */
+/* clang-format off */
+#define DYN_REC_HANDLERS(H) \
+    H(NOP) H(LOAD_FAST) H(LOAD_FAST_AND_CLEAR) H(STORE_FAST) H(DELETE_FAST) H(LOAD_CONST) H(LOAD_GLOBAL) \
+    H(STORE_GLOBAL) H(LOAD_DEREF) H(STORE_DEREF) H(MAKE_CELL) H(COPY_FREE_VARS) H(LOAD_ATTR) H(LOAD_METHOD) \
+    H(STORE_ATTR) H(DELETE_ATTR) H(LOAD_SUPER_ATTR) H(BINARY_OP) H(UNARY_NEGATIVE) H(UNARY_POSITIVE) \
+    H(UNARY_INVERT) H(UNARY_NOT) H(TO_BOOL) H(COMPARE_OP) H(IS_OP) H(CONTAINS_OP) H(BINARY_SUBSCR) H(STORE_SUBSCR) \
+    H(DELETE_SUBSCR) H(BINARY_SLICE) H(STORE_SLICE) H(BUILD_TUPLE) H(BUILD_LIST) H(BUILD_SET) H(BUILD_MAP) \
+    H(BUILD_CONST_KEY_MAP) H(BUILD_STRING) H(BUILD_SLICE) H(LIST_APPEND) H(SET_ADD) H(SET_UPDATE) H(MAP_ADD) \
+    H(LIST_EXTEND) H(DICT_UPDATE) H(DICT_MERGE) H(LIST_TO_TUPLE) H(UNPACK_SEQUENCE) H(UNPACK_EX) H(FORMAT_VALUE) \
+    H(CONVERT_VALUE) H(POP_TOP) H(COPY) H(SWAP) H(PUSH_NULL) H(CALL) H(CALL_KW) H(CALL_FUNCTION_EX) \
+    H(MAKE_FUNCTION) H(SET_FUNCTION_ATTRIBUTE) H(GET_ITER) H(GET_LEN) H(FOR_ITER) H(JUMP) H(POP_JUMP_IF_TRUE) \
+    H(POP_JUMP_IF_FALSE) H(POP_JUMP_IF_NONE) H(POP_JUMP_IF_NOT_NONE) H(JUMP_IF_TRUE_OR_POP) \
+    H(JUMP_IF_FALSE_OR_POP) H(RETURN_VALUE) H(RETURN_CONST) H(YIELD_VALUE) H(SEND) H(END_SEND) H(GET_YIELD_FROM_ITER) \
+    H(BEFORE_WITH) H(LOAD_ASSERTION_ERROR) H(LOAD_BUILD_CLASS) \
+    H(RAISE_VARARGS) H(PUSH_EXC_INFO) H(POP_EXCEPT) H(MATCH_MAPPING) H(MATCH_SEQUENCE) H(MATCH_KEYS) \
+    H(MATCH_CLASS) H(CHECK_EXC_MATCH) H(RERAISE) H(WITH_EXCEPT_START) H(IMPORT_NAME) H(IMPORT_FROM)
+/* clang-format on */
+#define H(name) DYN_HIDDEN Step rec_##name(DynRec *r, RecFrame *f, const DynInstr *in);
+DYN_REC_HANDLERS(H)
+#undef H
+
+/* ---- rec_call.c, rec_builtins.c, rec_methods.c */
+/* Where a Python function is found, its code guarded to be what it is. DYN_NONE: made inside, or it can't be told. */
+DYN_HIDDEN uint32_t rec_function_source(DynRec *r, DynVal *v, PyObject *func);
+struct RecCall { /* a call with its operands laid out: self first when there is one */
+    DynOperand callable;
+    DynOperand *args; /* npos positional, then the keyword values */
+    uint32_t npos, nkw;
+    PyObject *kwnames;            /* tuple or NULL */
+    PyObject *packed, *packed_kw; /* f(*packed, **packed_kw): the callable may get the very tuple; NULL: not so called */
+    bool direct;                  /* it is what the running instruction is there for */
+    const RecCall *leads_to;      /* what it comes to, and is then stored as an attribute (rec_dispatch.c); or NULL */
+    PyObject *of, *name;          /* it computes this attribute of an object that has a __getattr__, too; borrowed; or NULL */
+};
+DYN_HIDDEN int rec_builtins_init(void);
+DYN_HIDDEN int rec_call_init(void);
+/* A builtin that is modelled: call it (for real) and give the shadow. *handled false: not in the table. *result NULL: raised. */
+DYN_HIDDEN DynVal *rec_call_builtin(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+/* ---- rec_object.c */
+typedef enum RecAttr {
+    REC_ATTR_VALUE,   /* its shadow is *v; reading it for real runs no Python code */
+    REC_ATTR_CALL,    /* what the call *c gives */
+    REC_ATTR_SOURCE,  /* an object that came in: the attribute has a source of its own */
+    REC_ATTR_MISSING, /* there is none, and reading it for real says so */
+    REC_ATTR_UNKNOWN
+} RecAttr;
+DYN_HIDDEN int rec_object_init(void);
+DYN_HIDDEN int rec_guard_class(DynRec *r, PyTypeObject *type); /* the class and its bases are as they are now */
+DYN_HIDDEN bool rec_is_instance(DynOperand o);                 /* of a Python class, fresh or found at a source */
+DYN_HIDDEN bool rec_plain_layout(PyTypeObject *type);
+DYN_HIDDEN bool rec_is_enum_member(PyObject *o);
+DYN_HIDDEN RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v);
+DYN_HIDDEN RecAttr rec_find_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value, RecCall *c);
+DYN_HIDDEN int rec_stored_attr(DynRec *r, DynOperand o, PyObject *name, DynVal *value); /* after it ran; NULL: deleted */
+DYN_HIDDEN int rec_set_cause(DynRec *r, DynVal *error, DynVal *cause);                  /* raise … from …, after it ran */
+DYN_HIDDEN DynVal *rec_wrap_attr(DynRec *r, PyTypeObject *type, PyObject *value);
+DYN_HIDDEN DynVal *rec_class_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result);
+DYN_HIDDEN void rec_attribute_raised(PyObject *o, PyObject *name);
+/* The call raised AttributeError: what the object's __getattr__ gives. NULL: that raised. */
+DYN_HIDDEN PyObject *rec_ask_again(const RecCall *c);
+DYN_HIDDEN DynVal *rec_new_object(DynRec *r, const RecCall *c, PyObject **result); /* object.__new__(C) */
+DYN_HIDDEN DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN DynVal *rec_call_slot(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN DynVal *rec_new_super(DynRec *r, PyObject *real, DynOperand self);
+DYN_HIDDEN RecAttr rec_super_attr(DynRec *r, PyTypeObject *type, DynOperand self, PyObject *name, RecCall *c, DynVal **v);
+
+/* What the object's own dict has for a name: VALUE, MISSING or UNKNOWN. */
+DYN_HIDDEN RecAttr rec_own_attr(DynRec *r, DynOperand o, PyObject *name, DynVal **v);
+
+/* ---- rec_vars.c */
+DYN_HIDDEN DynVal *rec_vars(DynRec *r, DynOperand o); /* o.__dict__ */
+DYN_HIDDEN DynVal *rec_var_item(DynRec *r, DynOperand vars, DynOperand name);
+DYN_HIDDEN bool rec_has_var(DynRec *r, DynOperand vars, DynOperand name); /* is it known whether it does */
+DYN_HIDDEN PyTypeObject *rec_dict_base(PyTypeObject *type); /* dict or OrderedDict, which a Python class derives from; NULL */
+DYN_HIDDEN int rec_dict_made(DynRec *r, DynVal *v, PyTypeObject *base); /* v: a new instance of such a class, which is empty */
+DYN_HIDDEN DynOperand rec_contents(DynOperand o);                       /* the dict that o is; or o itself */
+DYN_HIDDEN bool rec_is_held(DynOperand o);                              /* an instance of such a class that came in */
+/* … a key of it: its value, or *missing. NULL and not missing: it can't be told. */
+DYN_HIDDEN DynVal *rec_held_key(DynRec *r, DynOperand o, DynOperand key, bool *missing);
+DYN_HIDDEN DynVal *rec_call_held(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+
+/* What a class's attribute `descr` gives an object, when reading it is a value or a call of a Python function. */
+DYN_HIDDEN RecAttr rec_bound_attr(DynRec *r, PyObject *descr, DynOperand o, RecCall *c, DynVal **v);
+
+/* ---- rec_collections.c */
+DYN_HIDDEN int rec_collections_init(void);
+DYN_HIDDEN PyObject *rec_part(PyObject *o, PyObject *name); /* of a property and the like, borrowed: it lives in it; no error */
+DYN_HIDDEN bool rec_is_collection(PyObject *o);             /* one that can come in: an OrderedDict, a defaultdict, a deque */
+DYN_HIDDEN int rec_resolve_collection(DynRec *r, DynVal *v, PyObject *o);
+DYN_HIDDEN int rec_burn_listed(DynRec *r, DynVal *v, PyObject *real); /* a deque, a view of a dict */
+DYN_HIDDEN DynVal *rec_new_view(DynRec *r, DynVal *dict, uint32_t which);
+DYN_HIDDEN int rec_view_items(DynRec *r, DynVal *view, DynVal ***items, uint32_t *n);
+/* What an iterator, or a view, shows as it is now: a dict, set or deque; NULL: something else. */
+DYN_HIDDEN DynVal *rec_live_container(DynVal *v);
+/* A call with the list of what its first argument, a deque, a view or a tuple of another class, has now: *list is a new
+ * reference. */
+DYN_HIDDEN bool rec_listed_call(DynRec *r, const RecCall *c, RecCall *out, PyObject **list);
+DYN_HIDDEN DynVal *rec_collection_attr(DynVal *v, PyObject *name); /* default_factory, maxlen; NULL: something else */
+DYN_HIDDEN DynVal *rec_counter_method(DynRec *r, DynOperand o, PyObject *name); /* bound to a Counter; NULL: something else */
+DYN_HIDDEN DynVal *rec_call_collection(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+DYN_HIDDEN DynVal *rec_wrap_set(DynRec *r, PyObject *o);
+/* In which order items have to be added to a new set for it to list them so: a tuple, or NULL. Leaves no exception. */
+DYN_HIDDEN PyObject *rec_set_order(PyObject *listed);
+/* A key that a dict of these makes when it is asked for: true: done, with *result (NULL: raised) and its shadow. */
+DYN_HIDDEN bool rec_missing_item(DynRec *r, DynOperand o, DynOperand index, PyObject **result, DynVal **v);
+
+/* ---- rec_enum.c */
+DYN_HIDDEN int rec_enum_init(void);
+DYN_HIDDEN bool rec_is_enum_class(DynOperand o);
+DYN_HIDDEN bool rec_is_enum_key(PyObject *o); /* a member that is hashed and compared as members are: by no code of the user's */
+DYN_HIDDEN DynVal *rec_call_enum(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+DYN_HIDDEN DynVal *rec_enum_item(DynRec *r, DynOperand o, DynOperand index, PyObject *result);
+DYN_HIDDEN int rec_enum_members(DynRec *r, DynOperand o, DynVal ***items, uint32_t *n);
+/* After an operator ("or", "contains"; b.v NULL: "invert") of members ran. NULL: it isn't one, or not known. */
+DYN_HIDDEN DynVal *rec_enum_operator(DynRec *r, const char *name, DynOperand a, DynOperand b, PyObject *result);
+DYN_HIDDEN RecAttr rec_enum_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v);
+
+/* ---- rec_compare.c */
+DYN_HIDDEN bool rec_compares_as_tuple(DynOperand o);
+/* As containers compare items, one object is equal to itself: 1, 0: known under guards, and no Python code ran; -1: not. */
+DYN_HIDDEN int rec_items_equal(DynRec *r, DynOperand a, DynOperand b);
+DYN_HIDDEN DynVal *rec_compare_sequences(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result);
+
+/* ---- rec_sort.c: as rec_call_builtin */
+DYN_HIDDEN int rec_sort_init(void);
+DYN_HIDDEN DynVal *rec_call_sort(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN int rec_list_reordered(DynRec *r, DynOperand list, DynVal **items); /* as many, after it ran */
+DYN_HIDDEN DynVal **rec_permuted(DynRec *r, DynVal *const *items, PyObject *const *before, uint32_t n, PyObject *list);
+
+/* ---- rec_named.c: calls as rec_call_builtin */
+DYN_HIDDEN int rec_named_init(void);
+DYN_HIDDEN bool rec_is_named_type(PyTypeObject *type); /* a tuple with fields and methods, whose operators are tuple's */
+DYN_HIDDEN RecAttr rec_named_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v);
+DYN_HIDDEN DynVal *rec_new_tuple(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* tuple.__new__ */
+DYN_HIDDEN DynVal *rec_call_replace(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+
+/* ---- rec_protocol.c: true or STEP: done, with *result (NULL: raised) and its shadow (NULL: unknown); false: nothing ran */
+DYN_HIDDEN DynOperand rec_special(DynRec *r, DynOperand o, const char *name);
+DYN_HIDDEN const char *rec_operator_name(int nb);
+DYN_HIDDEN bool rec_operator(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject **result, DynVal **v);
+DYN_HIDDEN bool rec_comparison(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject **result, DynVal **v);
+DYN_HIDDEN bool rec_unary_operator(DynRec *r, const char *name, DynOperand a, PyObject **result, DynVal **v);
+/* Is a key in a set that came in and was not looked at otherwise: 1 or 0, which is guarded; -1: it can't be told so. */
+DYN_HIDDEN int rec_member_of_set(DynRec *r, DynOperand key, DynOperand set);
+DYN_HIDDEN bool rec_length(DynRec *r, DynOperand o, PyObject **result, DynVal **v);
+DYN_HIDDEN int rec_instance_truth(DynRec *r, DynOperand o, bool *known);
+DYN_HIDDEN bool rec_membership(DynRec *r, DynOperand item, DynOperand in, PyObject **result, DynVal **v);
+DYN_HIDDEN Step rec_enter(DynRec *r, RecFrame *f);
+
+/* ---- rec_ops.c: operators, made for real: a new reference in *result (NULL: raised) and its shadow (NULL: a break) */
+DYN_HIDDEN DynVal *rec_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject **result);
+DYN_HIDDEN DynVal *rec_unary(DynRec *r, int opcode, DynOperand a, PyObject **result);
+DYN_HIDDEN DynVal *rec_truth_value(DynRec *r, bool negate, DynOperand a, PyObject **result);
+DYN_HIDDEN DynVal *rec_compare(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject **result);
+DYN_HIDDEN DynVal *rec_contains(DynRec *r, bool negate, DynOperand a, DynOperand b, PyObject **result);
+DYN_HIDDEN DynVal *rec_subscript(DynRec *r, DynOperand o, DynOperand index, DynOperand *method, PyObject **result);
+DYN_HIDDEN int rec_item_stored(DynRec *r, DynOperand o, DynOperand index, DynOperand value); /* after it ran: 0, or 1: a break */
+DYN_HIDDEN RecAttr rec_attr_of(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v);
+DYN_HIDDEN bool rec_attr_is_missing(DynRec *r, DynOperand o, PyObject *name);
+DYN_HIDDEN bool rec_foldable(DynRec *r, DynOperand o); /* the same at every call, and of a type without user code */
+DYN_HIDDEN PyObject *rec_binary_real(int nb, bool inplace, PyObject *a, PyObject *b);
+DYN_HIDDEN int rec_identity(DynRec *r, DynOperand a, DynOperand b); /* are they one object: 1, 0, or -1: not known */
+
+/* ---- rec_operator.c */
+DYN_HIDDEN int rec_operator_init(void);
+DYN_HIDDEN DynVal *rec_call_operator(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+DYN_HIDDEN DynVal *rec_item_of(DynRec *r, DynOperand o, DynOperand index, PyObject **result);        /* o[index] */
+
+/* ---- rec_partial.c: calls as rec_call_builtin */
+DYN_HIDDEN int rec_partial_init(void);
+DYN_HIDDEN bool rec_is_partial(PyObject *o); /* or a getter: of one of the types of which shadows are DV_PARTIAL */
+DYN_HIDDEN int rec_resolve_partial(DynRec *r, DynVal *v, PyObject *o);
+DYN_HIDDEN DynVal *rec_new_partial(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN DynVal *rec_call_getter(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN int rec_unwrap_partial(DynRec *r, RecCall *c);
+DYN_HIDDEN uint32_t rec_partial_recipe(DynRec *r, DynVal *v);
+
+/* ---- rec_function.c */
+DYN_HIDDEN int rec_function_init(void);
+DYN_HIDDEN DynVal *rec_function_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result);
+DYN_HIDDEN DynVal *rec_call_update_wrapper(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN uint32_t rec_wrapper_recipe(DynRec *r, uint32_t function, DynVal *wrapped); /* made to look like that one */
+
+/* ---- rec_members.c */
+DYN_HIDDEN int rec_has_member(DynRec *r, DynOperand o, DynOperand set); /* 1, 0: known under guards; -1: not */
+DYN_HIDDEN int rec_add_member(DynRec *r, DynOperand set, DynOperand o); /* before it is made: 0, or -1: it isn't known */
+DYN_HIDDEN uint32_t rec_members_recipe(DynRec *r, DynVal *v);
+
+/* ---- rec_cached.c */
+DYN_HIDDEN int rec_cached_init(void);
+DYN_HIDDEN DynVal *rec_call_cached(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+
+/* ---- rec_dispatch.c */
+DYN_HIDDEN int rec_dispatch_init(void);
+DYN_HIDDEN DynVal *rec_call_dispatched(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+DYN_HIDDEN bool rec_is_cached_property(PyObject *descr);
+DYN_HIDDEN int rec_cached_attr(DynRec *r, PyObject *descr, DynOperand o, PyObject *name, RecCall *c); /* -1: not known */
+
+/* ---- rec_polyfill.c */
+/* What dynoc.polyfills.<module> calls name: borrowed for ever; NULL: there is none. Leaves no exception. */
+DYN_HIDDEN PyObject *rec_polyfill(const char *module, const char *name);
+
+/* ---- sealed calls */
+DYN_HIDDEN RecSeal rec_seal(DynRec *r);
+DYN_HIDDEN void rec_unseal(DynRec *r, RecSeal outer);
+DYN_HIDDEN DynVal *rec_call_function(DynRec *r, const RecCall *c, PyObject **result); /* a Python function, recorded into */
+
+/* ---- rec_methods.c: changes of lists and dicts by operators, after they ran: 0 or NULL as rec_effect */
+DYN_HIDDEN int rec_store_item(DynRec *r, DynOperand o, DynOperand index, DynOperand value);
+DYN_HIDDEN int rec_delete_item(DynRec *r, DynOperand o, DynOperand index);
+DYN_HIDDEN DynVal *rec_list_extended(DynRec *r, DynOperand list, DynOperand more);
+DYN_HIDDEN DynVal *rec_set_changed(DynRec *r, int nb, DynOperand set, DynOperand other); /* by an in-place operator */
+DYN_HIDDEN DynVal *rec_dict_union(DynRec *r, DynOperand a, DynOperand b, bool inplace);
+DYN_HIDDEN int rec_dict_fill(DynRec *r, DynVal *into, const RecCall *c, uint32_t first); /* the arguments of dict() */
+DYN_HIDDEN PyObject *rec_method_descriptor(PyObject *o); /* of a builtin type's bound method; borrowed, or NULL */
+DYN_HIDDEN int rec_resolve_builtin_method(DynRec *r, DynVal *v, PyObject *o, PyObject *descr);
+
+/* ---- rec_facts.c: as rec_call_builtin */
+DYN_HIDDEN DynVal *rec_call_fact(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN bool rec_is_fact(PyObject *o);                 /* a dtype, finfo …: its attributes never change */
+DYN_HIDDEN DynVal *rec_wrap_fact(DynRec *r, PyObject *o); /* as rec_wrap_result, facts and what they have too */
+DYN_HIDDEN bool rec_is_const_npscalar(DynVal *v, PyObject *o);
+DYN_HIDDEN bool rec_is_quiet_npscalar(PyObject *o); /* a NumPy scalar that no floating-point warning can have come with */
+/* The values of a node follow from Python numbers: those are burnt in. -1: there is array data in it. */
+DYN_HIDDEN int rec_burn_node(DynRec *r, uint32_t node);
+/* Its truth is better checked in the graph than guarded: sizes that change decide it, or no break is allowed. */
+DYN_HIDDEN bool rec_may_guess(DynRec *r, uint32_t node);
+DYN_HIDDEN int rec_facts_init(void);
+
+/* ---- rec_complex.c: operands are complex numbers, or of a binary operator one of them a Python number. NULL: unknown. */
+DYN_HIDDEN DynVal *rec_complex_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result);
+DYN_HIDDEN DynVal *rec_complex_unary(DynRec *r, bool negative, DynOperand a, PyObject *result);
+DYN_HIDDEN DynVal *rec_complex_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result);
+DYN_HIDDEN DynVal *rec_complex_conjugate(DynRec *r, DynOperand o, PyObject *result);
+DYN_HIDDEN DynVal *rec_complex_abs(DynRec *r, DynOperand o, PyObject *result);
+DYN_HIDDEN DynVal *rec_complex_new(DynRec *r, const RecCall *c, PyObject *result);
+
+/* ---- rec_references.c */
+DYN_HIDDEN bool rec_sees_references(const DynRec *r, PyObject *callable); /* calling it: it may not be made while recording */
+DYN_HIDDEN void rec_leave_outermost(DynRec *r);                           /* an inlined frame bails out before such a call */
+DYN_HIDDEN void rec_let_go(DynRec *r); /* recording is over: drops what was kept; keeps the current exception */
+DYN_HIDDEN int rec_references_init(void);
+
+/* ---- rec_errstate.c: as rec_call_builtin */
+DYN_HIDDEN DynVal *rec_call_errstate(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+DYN_HIDDEN int rec_errstate_init(void);
+DYN_HIDDEN DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* list, dict, str … methods */
+DYN_HIDDEN DynVal *rec_dict_method(DynRec *r, const RecCall *c, PyObject **result, const char *name);
+/* A list is appended to without a look at what is in it. */
+DYN_HIDDEN bool rec_is_append(PyObject *callable);
+DYN_HIDDEN bool rec_is_append_name(PyObject *name);
+DYN_HIDDEN bool rec_is_open_list(DynRec *r, DynOperand o);
+DYN_HIDDEN DynVal *rec_append_open(DynRec *r, const RecCall *c, PyObject **result);
+DYN_HIDDEN PyObject *rec_call_real(const RecCall *c);
+DYN_HIDDEN const char *rec_callable_name(DynRec *r, PyObject *f); /* its own, or its type's; in the arena */
+DYN_HIDDEN int rec_resolve_args(DynRec *r, const RecCall *c);     /* look at each before the call runs, which may change it */
+/* The call c runs code that isn't recorded and that makes the call `inner` of a Python function, which is, and gives its result.
+ */
+DYN_HIDDEN DynVal *rec_call_behind(DynRec *r, const RecCall *c, const RecCall *inner, DynOperand func, PyObject **result);
+/* A call that the running instruction makes on its way: as rec_finish_call, without a place on the stack. */
+DYN_HIDDEN DynVal *rec_call_within(DynRec *r, DynOperand f, DynOperand *args, uint32_t npos, PyObject **result);
+DYN_HIDDEN Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c,
+                                uint32_t npop); /* make the call, and the result takes npop values' place */
+/* The Python function that an instance's type has for a special method; v is NULL where it has none. */
+DYN_HIDDEN DynOperand rec_type_method(DynRec *r, DynOperand o, const char *name);
+DYN_HIDDEN DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result);
+DYN_HIDDEN DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result);
+DYN_HIDDEN DynVal *rec_number_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result);
+DYN_HIDDEN DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result);
+DYN_HIDDEN DynVal *rec_new_iter(DynRec *r, DynVal *container); /* of what rec_iterate gave */
+DYN_HIDDEN DynVal *rec_iterate(DynRec *r, DynVal *v,
+                               PyObject *real); /* a container whose items can be listed: DV_TUPLE/LIST/RANGE… or NULL */
+/* The first n rows of an array: shadows (NULL where unknown) and new references, each made by the subscript rule. -1: raised. */
+DYN_HIDDEN int rec_array_rows(DynRec *r, DynOperand a, uint32_t n, DynVal **items, PyObject **real);
+DYN_HIDDEN int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n); /* items of an iterable; -1 */
+#endif

@@ -1,0 +1,595 @@
+/* record.c: the recorder's main loop. It takes a fresh frame over from the hook, executes its canonical instructions with the
+ * real objects (the handlers in rec_*.c), keeps shadows beside them, and hands the frame back to CPython: at its return, where an
+ * instruction can't be executed here, or with an exception.
+ *
+ * Called by evalframe/hook.c through record.h. Owns the recording (DynRec) and each capture until it is handed to the
+ * DynRecording's callback; the frame belongs to CPython throughout. Segments, breaks and snapshots are in rec_segment.c. */
+#include "base/torch.h"
+#include "tracer/record/rec_segment.h"
+
+#define MAX_INLINE_DEPTH 40
+#define SCALAR_BUDGET 1500  /* instructions without a new node after which recording doesn't pay */
+#define MODULE_BUDGET 60000 /* … in a network, whose modules make objects and ask their configuration between two layers */
+#define MODULE_FACTOR 50    /* … and are many */
+#define MOST_LOST 5         /* budgets that may go into inlined calls that come to nothing, and one for the rest */
+#define MAX_NODES 6000
+#define MAX_TRIPS_IN_ALL 64 /* of a loop in a loop, in all trips of that */
+
+static _Thread_local DynRec *current;
+PyObject *dyn_unsupported_error;
+PyObject *dyn_special[DYN_SPECIAL_COUNT];
+
+const RecHandler rec_handlers[DYN_I_COUNT] = {
+#define H(name) [DYN_I_##name] = rec_##name,
+    DYN_REC_HANDLERS(H)
+#undef H
+};
+
+bool dyn_record_active(void) { return current != NULL && current->cap != NULL; }
+
+DynCode *rec_code(DynRec *r, PyCodeObject *code) {
+    for (uint32_t i = 0; i < r->codes.n; i++) {
+        if (r->codes.at[i]->code == code) {
+            return r->codes.at[i];
+        }
+    }
+    DynCode *c = dyn_decode(code);
+    if (c == NULL || dyn_vec_push(&r->codes, c) < 0) {
+        if (c != NULL) {
+            dyn_decode_free(c);
+        }
+        return NULL;
+    }
+    return c;
+}
+
+void rec_drop(RecFrame *f, uint32_t npop) {
+    while (npop-- > 0) {
+        PyObject *o = f->real[--f->sp];
+        Py_XDECREF(o);
+    }
+}
+
+DynVal *rec_itself(DynVal *v, PyObject *result, PyObject *real, DynVal *operand) {
+    bool made = v != NULL && v->fresh && result == real && operand != NULL && operand->born < v->born;
+    return made && (PyTuple_CheckExact(real) || PyFrozenSet_CheckExact(real)) && operand->kind != DV_OPAQUE ? operand : v;
+}
+
+Step rec_commit(DynRec *r, RecFrame *f, uint32_t npop, PyObject *result, DynVal *v) {
+    if (result == NULL) {
+        return STEP_ERROR;
+    }
+    for (uint32_t i = 1; v != NULL && i <= npop; i++) {
+        v = rec_itself(v, result, f->real[f->sp - i], f->shadow[f->ssp - i]);
+    }
+    if (v != NULL && rec_snapshot_new_nodes(r) < 0) {
+        v = NULL;
+    }
+    /* the operands may die and run destructors: the stack is true before they do */
+    PyObject *dead[8], **old = dead;
+    uint32_t base = f->sp - npop;
+    if (npop > DYN_COUNTOF(dead)) {
+        old = DYN_NEW_N(&r->arena, PyObject *, npop);
+        if (old == NULL) {
+            Py_DECREF(result);
+            PyErr_NoMemory();
+            return STEP_ERROR;
+        }
+    }
+    memcpy(old, &f->real[base], npop * sizeof *old);
+    f->sp = base;
+    push_real(f, result);
+    if (v != NULL) {
+        f->ssp -= npop;
+        push_shadow(f, v);
+    }
+    dyn_frame_running(f->f, f->code->v.at[f->pc].at, (int)(f->sp - f->nslots));
+    while (npop-- > 0) {
+        Py_XDECREF(old[npop]);
+    }
+    return v != NULL ? STEP_NEXT : STEP_BREAK;
+}
+
+Step rec_commit_none(DynRec *r, RecFrame *f, uint32_t npop, int status) {
+    if (status < 0) {
+        return STEP_ERROR;
+    }
+    if (status == 0 && rec_snapshot_new_nodes(r) < 0) {
+        status = 1;
+    }
+    rec_drop(f, npop);
+    if (status == 0) {
+        f->ssp -= npop;
+        return STEP_NEXT;
+    }
+    return STEP_BREAK;
+}
+
+/* Budgets and the eval breaker, before instruction `in` runs. */
+static Step before_instr(DynRec *r, RecFrame *f, const DynInstr *in) {
+    if (!(in->flags & DYN_IF_FIRST)) {
+        return STEP_NEXT;
+    }
+    uint32_t n = r->ninstrs++;
+    if (DYN_UNLIKELY(r->req->config.force_bail >= 0) && n == (uint64_t)r->req->config.force_bail) {
+        return step_bail(r, DYN_R_FORCED, NULL);
+    }
+    if (r->cap->graph.nodes.n != r->nnodes_seen) {
+        r->nnodes_seen = r->cap->graph.nodes.n;
+        r->ninstrs_node = n;
+    }
+    uint64_t limit = (uint64_t)r->req->config.record_limit * (r->network ? MODULE_FACTOR : 1);
+    uint32_t spent = n / MOST_LOST < limit ? n - r->ninstrs_lost : n;
+    if (r->nnodes_seen > MAX_NODES && spent < limit && rec_may_break(r, f)) {
+        f->next = f->pc;
+        r->why = DYN_R_GRAPH_SIZE;
+        return STEP_CUT;
+    }
+    if (spent >= limit || r->nnodes_seen > MAX_NODES ||
+        (n - r->ninstrs_node > (r->network ? MODULE_BUDGET : SCALAR_BUDGET) && (in->flags & DYN_IF_TARGET))) {
+        return step_bail(r, DYN_R_BUDGET, NULL);
+    }
+    if (in->flags & DYN_IF_BACKWARD) {
+        uint32_t nodes = r->nnodes_seen, all = f->code->v.n;
+        if (f->trips == NULL && (f->trips = DYN_NEW_N(&r->arena, uint32_t, 2 * all)) == NULL) {
+            return step_bail(r, DYN_R_NO_MEMORY, NULL);
+        }
+        uint32_t most = f->modules ? REC_MAX_MODULES : REC_MAX_TRIPS, in_all = f->modules ? REC_MAX_MODULES : MAX_TRIPS_IN_ALL;
+        if (nodes > f->trip_nodes && (++f->trips[f->pc] >= most || ++f->trips[all + f->pc] >= in_all)) {
+            if (!rec_may_break(r, f)) {
+                return step_bail(r, DYN_R_BUDGET, "loop of more than 16 trips");
+            }
+            f->cut = true;
+        }
+        for (uint32_t i = in->target; i < f->pc; i++) { /* the loops inside begin anew */
+            f->trips[i] = 0;
+        }
+        f->trip_nodes = nodes;
+        if (dyn_cpy_serve(r->ts) < 0) {
+            return STEP_ERROR;
+        }
+        if (dyn_cpy_is_traced(r->ts)) {
+            return step_bail(r, DYN_R_TRACING, NULL);
+        }
+    }
+    return STEP_NEXT;
+}
+
+#ifdef DYN_DEBUG
+/* The recorder against reality: what shadows claim holds of the real objects. */
+static void check_value(DynRec *r, RecFrame *f, uint32_t i) {
+    DynVal *v = f->shadow[i];
+    PyObject *o = f->real[i];
+    const DynGraph *g = &r->cap->graph;
+    bool ok = true;
+    if (v == NULL || (v->kind == DV_NULL) != (o == NULL)) {
+        ok = false;
+    } else if (v->kind == DV_ARRAY) {
+        const DynNode *n = dyn_graph_node(g, v->id);
+        DynArrayView view;
+        ok = dyn_array_view(o, &view) && view.dtype == n->dtype && view.ndim == n->ndim &&
+             dyn_torch_is(o) == ((n->flags & DYN_NODE_TENSOR) != 0);
+        for (int d = 0; ok && d < n->ndim; d++) {
+            ok = dyn_sym_at(&r->cap->syms, n->shape[d])->hint.i == view.dims[d];
+        }
+    } else if (v->kind == DV_SYM) {
+        const DynSym *s = dyn_sym_at(&r->cap->syms, v->id);
+        ok = s->type == DYN_T_FLOAT  ? PyFloat_CheckExact(o) && memcmp(&(double){PyFloat_AS_DOUBLE(o)}, &s->hint.f, 8) == 0
+             : s->type == DYN_T_BOOL ? o == (s->hint.i ? Py_True : Py_False)
+                                     : PyLong_CheckExact(o) && PyLong_AsLongLong(o) == s->hint.i;
+    } else if (v->kind == DV_CONST) {
+        ok = v->obj == o || (Py_TYPE(v->obj) == Py_TYPE(o) && PyObject_RichCompareBool(v->obj, o, Py_EQ) != 0);
+    } else if (v->kind == DV_TUPLE || v->kind == DV_LIST) {
+        ok = v->kind == DV_TUPLE ? PyTuple_Check(o) && PyTuple_GET_SIZE(o) == v->n
+                                 : PyList_CheckExact(o) && PyList_GET_SIZE(o) == v->n;
+    } else if (v->kind == DV_DICT) {
+        ok = PyDict_Check(o) && PyDict_GET_SIZE(o) * 2 == v->n && (v->type == NULL || (PyObject *)Py_TYPE(o) == v->type);
+    } else if (v->kind == DV_DEQUE) {
+        ok = Py_IS_TYPE(o, dyn_deque_type) && Py_SIZE(o) == v->n;
+    }
+    if (!ok) {
+        DynStr s = {0};
+        dyn_str_printf(&s, "shadow %u (kind %d, id %u) of slot %u does not agree with the real object of type %s after %s in %s",
+                       i, v ? v->kind : -1, v ? v->id : 0, i, o ? Py_TYPE(o)->tp_name : "NULL",
+                       dyn_opcode_names[f->code->v.at[f->pc].op], PyUnicode_AsUTF8(f->code->code->co_name));
+        Py_FatalError(dyn_str_at(&s));
+    }
+}
+static void check_shadows(DynRec *r, RecFrame *f) {
+    if (f->sp != f->ssp) {
+        Py_FatalError("shadow stack and real stack differ in depth");
+    }
+    for (uint32_t i = 0; i < f->sp; i++) {
+        check_value(r, f, i);
+    }
+}
+#else
+static void check_shadows(DynRec *r, RecFrame *f) { (void)r, (void)f; }
+#endif
+
+int rec_frame_open(DynRec *r, RecFrame *fr, DynFrame *f) {
+    memset(fr, 0, sizeof *fr);
+    fr->f = f;
+    fr->code = rec_code(r, dyn_frame_code(f));
+    if (fr->code == NULL) {
+        return -1;
+    }
+    fr->real = dyn_frame_localsplus(f);
+    fr->nslots = (uint32_t)dyn_code_nlocalsplus(fr->code->code);
+    fr->nall = fr->nslots + (uint32_t)fr->code->code->co_stacksize;
+    fr->sp = fr->ssp = fr->nslots;
+    fr->shadow = DYN_NEW_N(&r->arena, DynVal *, fr->nall + 1);
+    fr->func_source = DYN_NONE;
+    fr->told = fr->code;
+    fr->ntold = fr->nslots;
+    return fr->shadow == NULL ? -1 : 0;
+}
+
+/* The frame's part in the recording is over: what is finished is handed to the caller; now: also between two segments. */
+static void deliver(DynRec *r, RecFrame *f, bool now) {
+    rec_leave_base(r, f);
+    if (r->cap == NULL && (!r->between || now)) {
+        rec_deliver(r);
+        rec_let_go(r);
+    }
+}
+
+/* The frame goes back to CPython; a callee that didn't get to its return here makes its caller's call a break. */
+static PyObject *hand_back(DynRec *r, RecFrame *f, DynFrameLink *link, uint32_t unit,
+                           PyObject *(*how)(PyThreadState *, DynFrame *, uint32_t, int)) {
+    int depth = (int)(f->sp - f->nslots);
+    deliver(r, f, false);
+    r->top = f->outer;
+    dyn_frame_leave(r->ts, f->f, link);
+    return how(r->ts, f->f, unit, depth);
+}
+
+/* The frame's slots and stack as a resume function's arguments; it is empty then. NULL with an exception: nothing was done. */
+static PyObject *take_values(RecFrame *f) {
+    uint32_t nstack = f->sp - f->nslots;
+    PyObject *args = PyTuple_New((Py_ssize_t)f->ntold + nstack);
+    for (uint32_t i = 0; args != NULL && i < f->ntold + nstack; i++) {
+        PyObject **at = &f->real[i < f->ntold ? i : i - f->ntold + f->nslots];
+        PyTuple_SET_ITEM(args, i, *at != NULL ? *at : Py_NewRef(Py_None));
+        *at = NULL;
+    }
+    return args;
+}
+
+/* What was recorded of the call leads back into itself: the rest is a resume function's, whose native code may be ready soon. */
+static PyObject *go_round(DynRec *r, RecFrame *f, DynFrameLink *link) {
+    DynRecording *req = r->req;
+    PyObject *resume = r->resume, *door = NULL, *args = NULL;
+    r->resume = NULL;
+    deliver(r, f, resume != NULL); /* its entries are needed now */
+    if (resume != NULL && !dyn_cpy_is_traced(r->ts)) {
+        door = req->door_of(req, resume);
+        args = door == NULL ? NULL : take_values(f);
+    }
+    PyErr_Clear();
+    Py_XDECREF(resume);
+    r->top = f->outer;
+    if (args == NULL) {
+        Py_XDECREF(door);
+        dyn_frame_leave(r->ts, f->f, link);
+        return dyn_frame_go_on(r->ts, f->f, f->code->v.at[f->next].start, (int)(f->sp - f->nslots));
+    }
+    dyn_frame_running(f->f, f->code->v.at[f->pc].at, 0);
+    dyn_frame_leave(r->ts, f->f, link);
+    return req->go_on(req, r->ts, f->f, dyn_decode_return(f->code), door, args);
+}
+
+/* The frame ends with the exception that is set. One that it raised again has its row in the traceback already. */
+static PyObject *throw_out(DynRec *r, RecFrame *f, DynFrameLink *link, const DynInstr *in) {
+    bool again = r->error_again;
+    r->error_again = false;                 /* for the frame that called */
+    if (again && in->op == DYN_I_RERAISE) { /* CPython's own: the frame stands at what raised first when it is over */
+        PyErr_Clear();
+        return hand_back(r, f, link, in->start, dyn_frame_go_on);
+    }
+    PyObject *before = again ? dyn_cpy_traceback() : NULL;
+    PyObject *result = hand_back(r, f, link, in->at, dyn_frame_throw);
+    dyn_cpy_traceback_without_row(before);
+    return result;
+}
+
+/* An inlined frame isn't recorded any more: its caller's call, or its generator's step, is a break. */
+static void lose(DynRec *r, RecFrame *f) {
+    if (r->why == DYN_R_BUDGET && f->outer != NULL) { /* without memory for it, it is recorded into once more */
+        (void)dyn_vec_push(&r->lost, f->code->code);
+    }
+    if (f->generator != NULL) {
+        f->generator->lost = true;
+    } else {
+        r->callee_bailed = f->outer != NULL;
+    }
+}
+
+/* A test wants the function cut here. */
+static bool is_forced(DynRec *r, RecFrame *f, const DynInstr *in) {
+    return r->forced != r->ninstrs && r->ninstrs % (uint32_t)r->req->config.force_break == 0 && (in->flags & DYN_IF_FIRST) &&
+           f->pc > 0 && in->start >= f->moved && in->op != DYN_I_COPY_FREE_VARS && in->op != DYN_I_MAKE_CELL &&
+           rec_may_break(r, f);
+}
+
+/* One step: runs the instruction at f->pc and says what has to follow. */
+static Step step(DynRec *r, RecFrame *f, const DynInstr *in) {
+    f->next = f->pc;
+    f->instr_born = r->nvals;
+    f->instr_effects = r->effects.n;
+    f->instr_changed = false;
+    f->asks = NULL;
+    f->instr_ssp = f->ssp;
+    f->instr_nodes = r->cap != NULL ? r->cap->graph.nodes.n : 0;
+    f->instr_guards = r->cap != NULL ? r->cap->guards.n : 0;
+    r->detail = NULL;
+    if (f->cut) {
+        f->cut = false;
+        r->why = DYN_R_LOOP;
+        return STEP_CUT;
+    }
+    if (DYN_UNLIKELY(r->req->config.force_break > 0) && is_forced(r, f, in)) {
+        r->why = DYN_R_FORCED;
+        return STEP_CUT;
+    }
+    f->next = f->pc + 1;
+    Step s = before_instr(r, f, in);
+    if (s != STEP_NEXT) {
+        return s;
+    }
+    RecHandler h = rec_handlers[in->op];
+    if (h == NULL) {
+        return step_bail(r, DYN_R_UNSUPPORTED_OPCODE, dyn_opcode_names[in->op]);
+    }
+    dyn_frame_running(f->f, in->at, (int)(f->sp - f->nslots));
+    r->why = DYN_R_UNSUPPORTED_VALUE;
+    r->detail = NULL;
+    r->error = NULL;
+    r->error_again = false;
+    return h(r, f, in);
+}
+
+/* The same where generators may die in the instruction, and run code: it is a break then. */
+static Step step_watched(DynRec *r, RecFrame *f, const DynInstr *in) {
+    bool guarded = rec_generators_guarded(r);
+    uint32_t ssp = f->ssp, nodes = r->cap ? r->cap->graph.nodes.n : 0, nguards = r->cap ? r->cap->guards.n : 0;
+    if (guarded && (f->saved != NULL || (f->saved = DYN_NEW_N(&r->arena, DynVal *, f->nall + 1)) != NULL)) {
+        memcpy(f->saved, f->shadow, (f->nall + 1) * sizeof *f->saved);
+    }
+    r->generator_died = false;
+    Step s = step(r, f, in);
+    if (!r->generator_died || r->cap == NULL) {
+        return s;
+    }
+    r->generator_died = false;
+    r->take_lost = true;
+    r->error = NULL;
+    if (s == STEP_NEXT) {
+        bool known = guarded && f->saved != NULL;
+        if (known) {
+            memcpy(f->shadow, f->saved, (f->nall + 1) * sizeof *f->saved);
+            f->ssp = ssp;
+            rec_rollback(r, nodes);
+            dyn_capture_forget_guards(r->cap, nguards);
+        }
+        r->spoiled = r->spoiled || !known;
+        r->why = DYN_R_SIDE_EFFECT;
+        r->detail = "a generator is closed";
+        s = STEP_BREAK;
+    }
+    return s;
+}
+
+static void stop_at_base(DynRec *r, RecFrame *f, const DynInstr *in) {
+    if (f == r->base) {
+        rec_stop(r, f, in, DYN_R_EXCEPTION);
+    }
+}
+
+/* CPython's default evaluation raises what keeps the frame from running, in the right place. */
+static PyObject *refuse_frame(DynRec *r, RecFrame *f, bool inlined) {
+    PyErr_Clear();
+    r->callee_bailed = true;
+    r->why = DYN_R_RECURSION;
+    if (f->generator != NULL) {
+        f->generator->lost = true;
+    }
+    if (!inlined) {
+        rec_stop(r, f, NULL, DYN_R_RECURSION);
+        rec_deliver(r);
+    }
+    return dyn_frame_go_on(r->ts, f->f, 0, 0);
+}
+
+PyObject *rec_run_frame(DynRec *r, RecFrame *f) {
+    DynFrameLink link;
+    RecRaised how;
+    bool inlined = r->top != NULL;
+    if (dyn_frame_enter(r->ts, f->f, &link) < 0) {
+        return refuse_frame(r, f, inlined);
+    }
+    f->outer = r->top;
+    r->top = f;
+    for (;;) {
+        const DynInstr *in = &f->code->v.at[f->pc];
+        Step s = r->generators.n > 0 ? step_watched(r, f, in) : step(r, f, in);
+        if (r->taking != NULL) {
+            rec_end_taking(r, f, s);
+        }
+        switch (s) {
+        case STEP_NEXT:
+            check_shadows(r, f);
+            f->pc = f->next;
+            continue;
+        case STEP_CUT:
+        case STEP_BREAK:
+            inlined = f != r->base;
+            if ((!inlined || rec_may_break(r, f)) && rec_break(r, f, in) == 0) {
+                f->pc = f->next;
+                continue;
+            }
+            if (PyErr_Occurred()) { /* fullgraph */
+                goto raised;
+            }
+            if (inlined) {
+                rec_note_callee(r, f, in);
+            }
+            lose(r, f);
+            return go_round(r, f, &link);
+        case STEP_BAIL:
+            if (f == r->base) {
+                rec_leave(r, f, in);
+                if (PyErr_Occurred()) {
+                    goto raised;
+                }
+            } else {
+                rec_note_callee(r, f, in);
+                if (r->why == DYN_R_REFERENCES) {
+                    rec_leave_outermost(r);
+                }
+            }
+            lose(r, f);
+            return hand_back(r, f, &link, in->start, dyn_frame_go_on);
+        case STEP_RETURN:
+            if (f->generator != NULL) {
+                rec_yielded(r, f, in);
+            } else if (f != r->base) {
+                r->result = f->shadow[f->ssp - 1];
+            } else {
+                rec_return(r, f, in);
+            }
+            return hand_back(r, f, &link, in->start, dyn_frame_go_on);
+        case STEP_ERROR:
+            how = rec_catch(r, f, in) ? REC_RAISED_ON : rec_break_raised(r, f, in);
+            if (how == REC_RAISED_ON) {
+                continue;
+            }
+            if (how == REC_RAISED_ROUND) {
+                lose(r, f);
+                return go_round(r, f, &link);
+            }
+            if (how == REC_RAISED_NOT) {
+            raised:
+                stop_at_base(r, f, in);
+            }
+            lose(r, f);
+            r->why = DYN_R_EXCEPTION;
+            return throw_out(r, f, &link, in);
+        }
+    }
+}
+
+static void rec_free(DynRec *r) {
+    for (uint32_t i = 0; i < r->done.n; i++) {
+        dyn_capture_free(r->done.at[i]);
+    }
+    dyn_vec_free(&r->done);
+    if (r->cap != NULL) {
+        dyn_capture_free(r->cap);
+    }
+    for (uint32_t i = 0; i < r->codes.n; i++) {
+        dyn_decode_free(r->codes.at[i]);
+    }
+    dyn_vec_free(&r->codes);
+    rec_forget(r);
+    rec_forget_generators(r, true);
+    dyn_vec_free(&r->generators);
+    dyn_vec_free(&r->lost);
+    dyn_vec_free(&r->taken);
+    dyn_vec_free(&r->seen);
+    dyn_vec_free(&r->by_source);
+    dyn_vec_free(&r->by_node);
+    dyn_vec_free(&r->written);
+    dyn_vec_free(&r->effects);
+    dyn_vec_free(&r->touched);
+    dyn_vec_free(&r->keep);
+    dyn_arena_free(&r->arena);
+}
+
+PyObject *dyn_record(PyThreadState *ts, DynFrame *f, DynRecording *recording) {
+    static uint64_t recordings;
+    DynRec r = {.serial = ++recordings,
+                .ts = ts,
+                .req = recording,
+                .previous = current,
+                .oldest_changed = UINT32_MAX,
+                .forced = UINT32_MAX};
+    RecFrame top;
+    dyn_arena_init(&r.arena);
+    PyObject *result;
+    if (rec_frame_open(&r, &top, f) < 0 || top.code->generator || rec_begin(&r, &top) < 0) {
+        recording->refused(recording, (PyObject *)dyn_frame_code(f),
+                           top.code && top.code->generator ? DYN_R_GENERATOR : DYN_R_NO_MEMORY, NULL);
+        recording->ended(recording);
+        result = dyn_frame_default_eval(ts, f, 0);
+    } else {
+        current = &r;
+        result = rec_run_frame(&r, &top);
+        current = r.previous;
+    }
+    recording->ninstrs = r.ninstrs;
+    PyObject *type, *value, *tb; /* freeing shadows' objects may run code */
+    PyErr_Fetch(&type, &value, &tb);
+    rec_free(&r);
+    PyErr_Restore(type, value, tb);
+    return result;
+}
+
+bool dyn_record_wants(PyThreadState *ts, DynFrame *f) {
+    DynRec *r = current;
+    if (r == NULL || r->ts != ts) {
+        return false;
+    }
+    return (r->pending.func != NULL && dyn_frame_func(f) == r->pending.func) ||
+           (r->generators.n > 0 && rec_generator_of(r, f) != NULL);
+}
+
+bool dyn_record_expects(PyObject *func) { return current != NULL && current->pending.func == func; }
+
+PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
+    DynRec *r = current;
+    RecGenerator *g = r->generators.n > 0 ? rec_generator_of(r, f) : NULL;
+    RecPending p = r->pending;
+    RecFrame callee;
+    if (g != NULL) {
+        return rec_generator_step(r, g);
+    }
+    r->pending.func = NULL;
+    if (rec_frame_open(r, &callee, f) < 0) {
+        r->callee_bailed = true;
+        return dyn_frame_default_eval(ts, f, 0);
+    }
+    callee.whole = p.whole || r->top->whole;
+    callee.library = rec_is_library_call(&callee);
+    callee.func_source = p.func_source;
+    callee.nnodes = r->cap->graph.nodes.n;
+    callee.nvals = r->nvals;
+    callee.oldest_outside = p.oldest_outside;
+    for (uint32_t i = 0; i < callee.nslots; i++) {
+        DynVal *v = i < p.nslots ? p.slots[i] : NULL;
+        callee.shadow[i] = v != NULL && callee.real[i] != NULL ? v : rec_new(r, callee.real[i] ? DV_OPAQUE : DV_NULL);
+        if (callee.shadow[i] == NULL) {
+            r->callee_bailed = true;
+            return dyn_frame_default_eval(ts, f, 0);
+        }
+    }
+    callee.shadow[callee.nall] = p.func_val; /* where COPY_FREE_VARS finds the closure */
+    if (++r->depth > MAX_INLINE_DEPTH) {
+        r->depth--;
+        r->callee_bailed = true;
+        r->why = DYN_R_RECURSION;
+        return dyn_frame_default_eval(ts, f, 0);
+    }
+    PyObject *result = rec_run_frame(r, &callee);
+    r->depth--;
+    return result;
+}
+
+int dyn_record_init(void) {
+    bool failed = rec_object_init() < 0 || rec_dispatch_init() < 0 || rec_builtins_init() < 0 || rec_facts_init() < 0 ||
+                  rec_errstate_init() < 0 || rec_references_init() < 0 || rec_named_init() < 0 || rec_context_init() < 0 ||
+                  rec_collections_init() < 0 || rec_enum_init() < 0 || rec_lazy_init() < 0 || rec_sort_init() < 0 ||
+                  rec_operator_init() < 0 || rec_partial_init() < 0 || rec_cached_init() < 0 || rec_function_init() < 0 ||
+                  rec_break_init() < 0;
+    return failed ? -1 : rec_call_init();
+}

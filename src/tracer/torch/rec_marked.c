@@ -1,0 +1,119 @@
+/* rec_marked.c: calls that are one node, whatever is in them: of what dynoc.allow_in_graph marked, and of functions and modules
+ * of TorchScript whose graph says what they do. Calls of what dynoc.disallow_in_graph marked are breaks. Asked by rec_call.c
+ * before it looks into a callable.
+ *
+ * Marks are kept by identity for as long as the callable lives: `marks` has for its address a pair of a weak reference to it, or
+ * where it can have none the callable itself, and the mark. */
+#include "base/torch.h"
+#include "tracer/numpy/rec_np.h"
+#include "tracer/record/rec_segment.h"
+
+static PyObject *marks; /* dict: int -> (reference, DynMark) */
+
+static PyObject *function_of(PyObject *callable) { return PyMethod_Check(callable) ? PyMethod_GET_FUNCTION(callable) : callable; }
+
+int dyn_record_mark(PyObject *callable, DynMark mark) {
+    callable = function_of(callable);
+    if (marks == NULL && (marks = PyDict_New()) == NULL) {
+        return -1;
+    }
+    PyObject *key = PyLong_FromVoidPtr(callable), *ref = key ? PyWeakref_NewRef(callable, NULL) : NULL;
+    if (key != NULL && ref == NULL) {
+        PyErr_Clear();
+        ref = Py_NewRef(callable);
+    }
+    PyObject *row = ref ? Py_BuildValue("(Ni)", ref, (int)mark) : NULL;
+    int done = row ? PyDict_SetItem(marks, key, row) : -1;
+    Py_XDECREF(row);
+    Py_XDECREF(key);
+    return done;
+}
+
+static bool refers_to(PyObject *ref, PyObject *callable) {
+    PyObject *alive = ref != callable && PyWeakref_CheckRef(ref) ? PyObject_CallNoArgs(ref) : Py_NewRef(ref);
+    Py_XDECREF(alive); /* the caller has it, if it is the one */
+    return alive == callable;
+}
+
+static DynMark mark_of(PyObject *callable) {
+    if (marks == NULL) {
+        return DYN_MARK_NONE;
+    }
+    PyObject *key = PyLong_FromVoidPtr(callable), *row = key ? PyDict_GetItem(marks, key) : NULL;
+    bool known = row != NULL && refers_to(PyTuple_GET_ITEM(row, 0), callable);
+    Py_XDECREF(key);
+    return known ? (DynMark)PyLong_AsLong(PyTuple_GET_ITEM(row, 1)) : DYN_MARK_NONE;
+}
+
+/* ---- TorchScript */
+
+static bool is_scripted(PyObject *callable) {
+    static PyObject *function, *module;
+    if (dyn_torch_tensor == NULL) {
+        return false;
+    }
+    if (module == NULL) {
+        function = dyn_torch_lookup(dyn_torch_module, "jit.ScriptFunction");
+        module = dyn_torch_lookup(dyn_torch_module, "jit.ScriptModule");
+    }
+    return (function != NULL && (PyObject *)Py_TYPE(callable) == function) ||
+           (module != NULL && PyType_Check(module) && PyType_IsSubtype(Py_TYPE(callable), (PyTypeObject *)module));
+}
+
+/* What its graph does besides giving a result: a DYN_BIND_*. */
+static int effect_of(PyObject *scripted) {
+    PyObject *module = PyImport_ImportModule("dynoc._torch"),
+             *f = module ? PyObject_GetAttrString(module, "classify_script") : NULL;
+    PyObject *kind = f ? PyObject_CallOneArg(f, scripted) : NULL;
+    long effect = kind ? PyLong_AsLong(kind) : -1;
+    PyErr_Clear();
+    Py_XDECREF(kind);
+    Py_XDECREF(f);
+    Py_XDECREF(module);
+    return effect < 0 ? DYN_BIND_UNKNOWN : (int)effect;
+}
+
+/* ---- calls */
+
+bool rec_is_marked(PyObject *callable) { return mark_of(callable) != DYN_MARK_NONE || is_scripted(callable); }
+
+/* Where it was found, as a node is called; what has a name goes by that. */
+static const char *name_of(DynRec *r, DynOperand f) {
+    DynStr path = {0};
+    bool named = f.v->source == DYN_NONE || PyObject_HasAttrString(f.real, "__qualname__");
+    if (!named) {
+        dyn_source_print(&r->cap->sources, f.v->source, &path);
+    }
+    const char *kept = named ? NULL : dyn_arena_strdup(&r->arena, dyn_str_at(&path));
+    dyn_str_free(&path);
+    return kept ? kept : rec_callable_name(r, f.real);
+}
+
+DynVal *rec_call_marked(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+    DynOperand f = c->callable;
+    DynMark mark = mark_of(f.real);
+    bool scripted = mark == DYN_MARK_NONE && is_scripted(f.real);
+    int effect = mark == DYN_MARK_ALLOW ? DYN_BIND_RANDOM : scripted ? effect_of(f.real) : DYN_BIND_UNKNOWN;
+    if (mark == DYN_MARK_NONE && !scripted) {
+        return NULL;
+    }
+    const char *name = name_of(r, f);
+    /* what the program changed before is changed behind the graph, and the program's own code may look at it */
+    bool known = effect != DYN_BIND_UNKNOWN && (scripted || r->effects.n == 0) && rec_guard_id(r, f.v, f.real) == 0 &&
+                 rec_resolve_args(r, c) == 0;
+    known = known && (!scripted || (r->torch >= 0 && rec_torch_guard(r) == 0));
+    *handled = true;
+    *result = rec_call_real(c);
+    if (*result == NULL || !known) {
+        return *result ? rec_fail(r, mark == DYN_MARK_DISALLOW ? DYN_R_SKIPPED_CALL : DYN_R_OPAQUE_CALL, name) : NULL;
+    }
+    PyObject *kwnames = c->nkw ? c->kwnames : NULL;
+    /* what is marked may do what it likes besides, in its place and as often as it is called */
+    DynVal *v = effect == DYN_BIND_PURE ? dyn_np_extern(r, f.real, name, c->args, (int)c->npos, kwnames, *result)
+                                        : dyn_np_extern_once(r, f.real, name, c->args, (int)c->npos, kwnames, *result);
+    PyErr_Clear();
+    if (v != NULL && !scripted) {
+        r->cap->graph.externs.at[r->cap->graph.externs.n - 1].marked = true;
+    }
+    return v != NULL ? v : rec_fail(r, r->why, name);
+}

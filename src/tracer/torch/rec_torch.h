@@ -1,0 +1,86 @@
+/* rec_torch.h: what the PyTorch rules (rec_torch*.c) share, and nobody else sees. They make nodes with the helpers of rec_np.h;
+ * which dtypes operands meet in, and what is not given, is PyTorch's. As NumPy's rules they predict, and dyn_np_result compares
+ * with what eager gave. */
+#ifndef DYN_REC_TORCH_H
+#define DYN_REC_TORCH_H
+#include "base/torch.h"
+#include "tracer/numpy/rec_np.h"
+
+/* ---- rec_torch.c */
+static inline DynNode *dyn_tt_node(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
+static inline DynVal *dyn_tt_refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
+static inline uint32_t dyn_tt_none(DynRec *r) { return dyn_tt_refuse(r), DYN_NONE; }
+DYN_HIDDEN DynDtype dyn_tt_default(DynRec *r); /* torch.get_default_dtype(), which the guards hold */
+/* What a dtype becomes where an operator computes in floats: integers go to the default dtype. */
+DYN_HIDDEN DynDtype dyn_tt_float(DynRec *r, DynDtype dt);
+/* The dtype that n operands meet in, by torch's categories: tensors of a rank, those of rank 0, Python numbers. */
+DYN_HIDDEN DynDtype dyn_tt_result_type(DynRec *r, const NpArg *args, int n);
+DYN_HIDDEN DynDtype dyn_tt_promote(DynDtype a, DynDtype b);
+/* One elementwise node, of operands converted to `compute`. */
+DYN_HIDDEN uint32_t dyn_tt_elementwise(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n);
+DYN_HIDDEN uint32_t dyn_tt_unary(DynRec *r, DynOp op, uint32_t a);                 /* of a's dtype */
+DYN_HIDDEN uint32_t dyn_tt_binary(DynRec *r, DynOp op, uint32_t a, NpArg b);       /* of a's dtype */
+DYN_HIDDEN uint32_t dyn_tt_compare(DynRec *r, DynOp op, uint32_t a, NpArg b);      /* in a's dtype; a truth */
+DYN_HIDDEN uint32_t dyn_tt_choose(DynRec *r, uint32_t truth, uint32_t a, NpArg b); /* where(truth, a, b), of a's dtype */
+DYN_HIDDEN uint32_t dyn_tt_cast(DynRec *r, uint32_t a, DynDtype dt);               /* a itself where it is of that dtype */
+/* Formulas of several operators on halves go by float, and are rounded at the end, as torch's are. */
+DYN_HIDDEN DynDtype dyn_tt_wide(DynDtype dt);
+DYN_HIDDEN double dyn_tt_as_half(double x, DynDtype dt); /* a number as such a half, to which PyTorch rounds many */
+DYN_HIDDEN NpArg dyn_tt_number(DynRec *r, double value); /* a constant */
+DYN_HIDDEN NpArg dyn_tt_int(DynRec *r, int64_t value);
+/* Two nodes, or a node and a constant, in the dtype of the first. */
+static inline uint32_t dyn_tt_nodes(DynRec *r, DynOp op, uint32_t a, uint32_t b) {
+    return a == DYN_NONE || b == DYN_NONE ? DYN_NONE : dyn_tt_binary(r, op, a, dyn_np_node_arg(r, b));
+}
+static inline uint32_t dyn_tt_by(DynRec *r, DynOp op, uint32_t a, double b) {
+    return a == DYN_NONE ? a : dyn_tt_binary(r, op, a, dyn_tt_number(r, b));
+}
+DYN_HIDDEN int dyn_tt_operand(DynRec *r, const NpCall *c, const char *name, NpArg *out); /* 0; -1: not given, or none of these */
+DYN_HIDDEN int dyn_tt_dtype(DynRec *r, const NpCall *c, DynDtype *out);   /* dtype=, burnt in; not given: *out stays */
+DYN_HIDDEN int dyn_tt_axis(DynRec *r, DynOperand o, int ndim, int *axis); /* one burnt axis; -1 */
+/* A float that is the same at every call; not given: *out stays. */
+DYN_HIDDEN int dyn_tt_burnt_float(DynRec *r, DynOperand o, double *out);
+DYN_HIDDEN bool dyn_tt_is_str(DynRec *r, DynOperand o, const char *text); /* is it this str, at every call */
+DYN_HIDDEN uint32_t dyn_tt_tensor_of(DynRec *r, DynOperand o);            /* a tensor's node, or DYN_NONE */
+DYN_HIDDEN uint32_t dyn_tt_tensor(DynRec *r, const NpCall *c, const char *name);
+DYN_HIDDEN int dyn_tt_two(DynRec *r, const NpCall *c, NpArg *args); /* the first two parameters; -1: one is not given, or none */
+DYN_HIDDEN uint32_t dyn_tt_integers(DynRec *r, DynOp op, const NpArg *args); /* of two, in the integers in which they meet */
+/* Are these two looks at one storage that may overlap in part? Where one is written and the other read, torch raises, or what
+ * comes out is as its loops go: such a call is torch's own. */
+DYN_HIDDEN bool dyn_tt_looks_elsewhere(DynRec *r, uint32_t dst, uint32_t node);
+/* The node as the call's result: stored into the operand that is changed in place or `out`, else a new tensor. */
+DYN_HIDDEN DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node);
+
+/* ---- rec_torch_view.c, rec_torch_index.c */
+/* Sizes from the positional arguments behind `first`: ints, or one tuple of them. The rank, or -1. */
+DYN_HIDDEN int dyn_tt_sizes(DynRec *r, const NpCall *c, int first, bool minus_one, uint32_t *shape);
+/* A view as eager gave it: the operand itself where that came back. */
+DYN_HIDDEN DynVal *dyn_tt_viewed(DynRec *r, const NpCall *c, uint32_t node);
+DYN_HIDDEN uint32_t dyn_tt_same_view(DynRec *r, uint32_t a); /* a tensor of its own over the same memory */
+/* x[index] and x[index] = value with tensors in the index. The latter gives -1 where it has to be a call. */
+DYN_HIDDEN DynVal *dyn_tt_lookup(DynRec *r, PyObject *getitem, DynOperand a, uint32_t base, DynOperand index, PyObject *result);
+DYN_HIDDEN int dyn_tt_store_places(DynRec *r, uint32_t base, DynOperand index, DynOperand value);
+
+/* ---- rec_torch_memory.c */
+DYN_HIDDEN uint32_t dyn_tt_as_dtype(DynRec *r, uint32_t a, DynOperand dtype, PyObject *tensor,
+                                    PyObject *result); /* tensor.view(dtype): the same bytes */
+/* A tensor of its own over the same memory, which requires gradients as eager's result does. */
+DYN_HIDDEN uint32_t dyn_tt_detached(DynRec *r, uint32_t a, PyObject *tensor, PyObject *result);
+DYN_HIDDEN DynVal *dyn_tt_part(DynRec *r, DynOperand o, uint32_t a, bool imaginary, PyObject *result); /* x.real, x.imag */
+
+/* ---- rec_torch_sizes.c */
+/* Sizes of a tensor as a list that a rule changes; the rank, or -1. */
+DYN_HIDDEN int dyn_tt_sizes_of(DynRec *r, DynOperand o, uint32_t *shape);
+
+/* ---- rec_torch_reduce.c: of a's dtype; DYN_NONE is passed on */
+DYN_HIDDEN uint32_t dyn_tt_reduce(DynRec *r, DynOp op, uint32_t a, int naxes, const int *axes, bool keepdim);
+DYN_HIDDEN uint32_t dyn_tt_count(DynRec *r, uint32_t a, int naxes, const int *axes); /* elements for each result: an int symbol */
+DYN_HIDDEN uint32_t dyn_tt_mean(DynRec *r, uint32_t a, int naxes, const int *axes, bool keepdim);
+DYN_HIDDEN uint32_t dyn_tt_norm(DynRec *r, uint32_t a, double p, int naxes, const int *axes, bool keepdim); /* of floats */
+
+/* A callable without a row: its schema says what it does (DynBinding.effect). */
+DYN_HIDDEN DynVal *tt_rule_call(DynRec *r, NpCall *c);
+#define TORCH(name, scopes, sig, rule, op) DYN_HIDDEN DynVal *tt_rule_##rule(DynRec *r, NpCall *c);
+#include "tracer/torch/bind_torch.def"
+#undef TORCH
+#endif
