@@ -68,6 +68,7 @@ typedef struct DynLoaded DynLoaded;
 DYN_HIDDEN const DynNativeTable *dyn_load_table(const DynLoaded *l);
 DYN_HIDDEN void dyn_load_retain(DynLoaded *l);
 DYN_HIDDEN void dyn_load_release(DynLoaded *l);
+DYN_HIDDEN void dyn_load_lock(bool take); /* around dlopen, and around fork: nothing is being loaded */
 
 /* ---- artifact.c offers to build.c. Thread safe, no GIL needed, unless said. */
 /* The generated C that is to be built (never NULL; valid until the artifact is settled). "" when the graph has no kernel, so
@@ -88,13 +89,6 @@ DYN_HIDDEN void dyn_artifact_fail(DynArtifact *a, DynReason why, const char *det
 /* One of both has happened, with the GIL: nobody builds it again, and its text goes. */
 DYN_HIDDEN void dyn_artifact_settle(DynArtifact *a);
 
-/* ---- build.c (threads) offers to artifact.c and exec.c. */
-/* fn(ctx, 0) … fn(ctx, nchunks - 1), each once, on any thread, returns when all are done. No GIL needed. Serial after a fork and
- * where there is one thread. A worker runs with the caller's MXCSR (rounding, flush bits) with the exception flags cleared; flags
- * that workers raised are or-ed into the caller's MXCSR. fn must not call Python. */
-DYN_HIDDEN void dyn_par_for(void (*fn)(void *ctx, int64_t chunk), void *ctx, int64_t nchunks);
-/* Called once by dyn_codegen_init: fork handlers, and the module functions of doctor.c. -1: exception set.
- */
+/* ---- build/ offers to artifact.c: fork handlers and module functions, once. -1: exception set. */
 DYN_HIDDEN int dyn_build_init_module(PyObject *module);
-DYN_HIDDEN int dyn_par_threads(void); /* how many threads dyn_par_for would use now: 1 is serial; cheap */
 #endif

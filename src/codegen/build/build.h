@@ -6,6 +6,8 @@
 #define DYN_BUILD_H
 #include "base/log.h"
 #include "codegen/native.h"
+#include "codegen/run/isa.h"
+#include "codegen/run/par.h"
 #include <stdatomic.h>
 #include <sys/types.h>
 
@@ -29,15 +31,6 @@ typedef struct DynBlob {
 DYN_HIDDEN void dyn_blob_free(DynBlob *b);
 DYN_HIDDEN int dyn_blob_read(int fd, size_t limit, DynBlob *out);  /* the whole regular file; -1: not regular, too long, error */
 DYN_HIDDEN int dyn_blob_write(int fd, const void *data, size_t n); /* all of it; -1 with errno */
-
-/* isa.c: the instruction set that this processor and operating system have. */
-typedef struct DynIsa {
-    const char *name;  /* "x86-64-v3" */
-    const char *flags; /* compiler flags, spelled out feature by feature, since older compilers don't know the levels */
-} DynIsa;
-DYN_HIDDEN const DynIsa *dyn_isa_get(void);
-DYN_HIDDEN size_t dyn_isa_number(void);           /* its level */
-DYN_HIDDEN const DynIsa *dyn_isa_level(size_t i); /* those that the package is built for, from the lowest; NULL behind the last */
 
 /* process.c: run a program. */
 typedef enum DynProcessEnd { DYN_PROCESS_OK, DYN_PROCESS_FAILED, DYN_PROCESS_HUNG } DynProcessEnd;
@@ -83,19 +76,7 @@ DYN_HIDDEN DynLoaded *dyn_load_object(const DynBuildEnv *env, const DynBlob *obj
                                       DynStr *why);
 DYN_HIDDEN int dyn_load_limit(int most);                  /* test: how many may be loaded from now on; how many are */
 DYN_HIDDEN bool dyn_load_is_whole(const DynBlob *object); /* an ELF shared object for this machine, with all its segments in it */
-DYN_HIDDEN void dyn_load_lock(bool take);                 /* around fork: nothing is being loaded */
 DYN_HIDDEN void dyn_load_forked(void);                    /* in the child */
-
-/* par.c. */
-DYN_HIDDEN void dyn_par_refresh(void);        /* look again for the process's OpenMP runtime */
-DYN_HIDDEN void dyn_par_forked(void);         /* in the child: serial from now on */
-DYN_HIDDEN const char *dyn_par_runtime(void); /* path of the OpenMP runtime in use, or NULL */
-typedef struct DynRest {
-    int64_t until_ns; /* no threads before; 0: now */
-    int times;        /* the last rest was so many times what was lost; halved by each region in time */
-} DynRest;
-/* After a region that ended now. */
-DYN_HIDDEN void dyn_rest_learn(DynRest *r, int64_t now_ns, int64_t worked_ns, int64_t waited_ns);
 
 /* build.c: for doctor.c. */
 typedef struct DynBuildResult {

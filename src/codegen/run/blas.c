@@ -9,7 +9,8 @@
 #define _GNU_SOURCE 1
 #include "codegen/run/blas.h"
 #include "base/torch.h"
-#include "codegen/build/build.h"
+#include "codegen/run/par.h"
+#include "codegen/native.h"
 #include <dlfcn.h>
 
 #define MOST ((int64_t)1 << 30) /* of a size or a step: NumPy calls dot for more in pieces, and BLAS may count in int */

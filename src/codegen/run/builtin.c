@@ -9,7 +9,8 @@
 #define _GNU_SOURCE 1
 #include "codegen/run/builtin.h"
 #include "base/log.h"
-#include "codegen/build/build.h"
+#include "codegen/run/isa.h"
+#include "codegen/native.h"
 #include "codegen/run/exec.h"
 #include <dlfcn.h>
 

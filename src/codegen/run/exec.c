@@ -5,6 +5,7 @@
  * and the last lanes are padded with copies of a valid element (so that no floating-point flag is raised for nothing). Every
  * element thus goes through the same instructions, wherever it lies. */
 #include "codegen/run/lanes.h"
+#include "codegen/run/par.h"
 
 int dyn_exec_bind(const DynKernel *k, const DynNativeTable *table, const DynGeom *geoms, const DynScalar *sym, DynBound *b) {
     b->k = k;

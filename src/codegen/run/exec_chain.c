@@ -2,6 +2,7 @@
  *
  * Called by run.c, which finds the links. A block is made by one thread, the same way whichever it is. Owns nothing. */
 #include "codegen/run/exec_chain.h"
+#include "codegen/run/par.h"
 
 typedef struct Chain {
     const DynLink *links;

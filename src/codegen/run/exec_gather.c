@@ -5,7 +5,7 @@
  * lie: to look up a block, then to compute it, is half as fast, as no stream is read ahead across the lookups between. Where the
  * index is the same for a whole stretch of lanes (rows of a table) they are handed over as they lie. Another thread may write the
  * index meanwhile, as it may while NumPy looks things up: a place that isn't there any more is read as the last. */
-#include "codegen/build/build.h"
+#include "codegen/run/isa.h"
 #include "codegen/run/exec.h"
 
 #define INDEX_TYPES(X) \

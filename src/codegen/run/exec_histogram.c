@@ -7,7 +7,8 @@
  * They are counted one by one, in several tables in turn, as the next element often falls into the bin of the last. Counts don't
  * depend on the order, so threads have tables of their own. Weights are added up in eager's order, which has a table for each
  * stretch of so many elements, and adds those up. Floats are floats where eager has them: in differences, and as edges. */
-#include "codegen/build/build.h"
+#include "codegen/run/isa.h"
+#include "codegen/run/par.h"
 #include "codegen/run/exec.h"
 #include <fenv.h>
 #include <float.h>

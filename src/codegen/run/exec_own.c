@@ -5,7 +5,8 @@
  * is due, nothing is done, and NumPy is called. A mask is gone through in C order, in pieces which are counted first: so each
  * piece knows where its elements go, and threads take pieces. Bytes of the mask are taken eight or 64 at a time: none of them is
  * followed by a branch of its own. Weights are added up in eager's order. */
-#include "codegen/build/build.h"
+#include "codegen/run/isa.h"
+#include "codegen/run/par.h"
 #include "codegen/run/exec.h"
 #include "ir/extern.h"
 #if defined(__x86_64__)

@@ -6,6 +6,7 @@
  * for computing sample variances", 1979), sums of exponentials by a factor for each; in double precision, pairwise. How it is cut
  * depends on sizes alone, so the bits are the same for any number of threads and in each tier. Owns the pieces' results. */
 #include "codegen/run/exec.h"
+#include "codegen/run/par.h"
 #include <fenv.h>
 #include <math.h>
 

@@ -7,6 +7,7 @@
  * one result, or, where neighbours in memory belong to neighbouring results, a lane for each result and a set of accumulators for
  * each of them. */
 #include "codegen/run/lanes.h"
+#include "codegen/run/par.h"
 #include <stdlib.h>
 
 #define LANES DYN_REDUCE_LANES

@@ -4,7 +4,8 @@
  * Called by run.c, for SCAN nodes, over memory that is there: a scan is a step of its own and is not generated. Along an axis
  * whose neighbours lie elsewhere, a block of neighbouring lines goes side by side, row by row. Positions in one long line are
  * looked for by all threads, a piece each: the first of the best is the same whoever finds it. */
-#include "codegen/build/build.h"
+#include "codegen/run/isa.h"
+#include "codegen/run/par.h"
 #include "codegen/run/exec.h"
 #include "codegen/run/lanes.h"
 #include "codegen/native.h"

@@ -4,7 +4,7 @@
  * Called by run.c. Where a place isn't there eager says so: all are looked at before anything is written that can be seen. Places
  * are found a block at a time; of what lies behind the first axis each element is done for a whole block of places where there
  * are few, and row by row where there are many. It is one thread's work: another order would give other bits. */
-#include "codegen/build/build.h"
+#include "codegen/run/isa.h"
 #include "codegen/run/exec.h"
 #include <fenv.h>
 

@@ -8,7 +8,8 @@
  * read and written directly long, 64 rows are four lines of each column at a time, which are asked for eight columns ahead, as
  * no processor foresees the next page. Rows of the buffer must not be a power of two apart: they would fall into the same few
  * sets of the first-level cache, which costs as much as all the rest. */
-#include "codegen/build/build.h"
+#include "codegen/run/isa.h"
+#include "codegen/run/par.h"
 #include "codegen/run/lanes.h"
 #include "codegen/run/squares.h"
 

@@ -3,7 +3,8 @@
  * Called by compiler.c (flags), diskcache.c (key) and doctor.c (name). The answer is the same for the life of the process.
  * Objects of one level give the same bits on every machine that has it; a cache folder that machines share holds one object a
  * level. */
-#include "codegen/build/build.h"
+#include "codegen/run/isa.h"
+#include <stdatomic.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>

@@ -1,7 +1,7 @@
 /* lanes.c: combines accumulators of reductions: the loops between the generated kernels, compiled with the extension, one for
  * each operator and type. Called by exec_reduce.c. */
 #include "codegen/run/lanes.h"
-#include "codegen/build/build.h"
+#include "codegen/run/isa.h"
 #include <limits.h>
 #include <math.h>
 

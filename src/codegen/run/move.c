@@ -3,7 +3,7 @@
  *
  * Called by exec*.c and builtin.c. What is needed often is compiled for each instruction set, and chosen when it is first asked
  * for. Owns nothing. */
-#include "codegen/build/build.h"
+#include "codegen/run/isa.h"
 #include "codegen/run/exec.h"
 
 /* ---- vectors: n elements at a time, as long as there are so many; what they did is told */

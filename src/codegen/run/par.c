@@ -12,7 +12,8 @@
  * Which thread runs a chunk is not fixed, what a chunk computes is: results don't depend on the number of threads. Each thread
  * starts with its own range of chunks (the same at every call, for its cache) and then helps the others. */
 #define _GNU_SOURCE 1
-#include "codegen/build/build.h"
+#include "codegen/run/par.h"
+#include "codegen/native.h"
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>

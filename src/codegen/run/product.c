@@ -6,7 +6,8 @@
  * go. What isn't done here is told, and blas.c or NumPy's own function does it; the latter also what raises a floating-point
  * flag, which lanes behind the last column may do for nothing. Owns nothing. */
 #include "codegen/run/product.h"
-#include "codegen/build/build.h"
+#include "codegen/run/isa.h"
+#include "codegen/run/par.h"
 #include "codegen/run/exec.h"
 #include <fenv.h>
 

@@ -171,6 +171,8 @@ DYN_HIDDEN uint32_t dyn_np_index_around(DynRec *r, uint32_t a, DynOperand index,
 /* ---- rec_torch*.c */
 DYN_HIDDEN DynVal *tt_rule_pointwise(DynRec *r, NpCall *c);         /* the sizes are those to which the tensors broadcast */
 DYN_HIDDEN const DynBinding *dyn_torch_binding(PyObject *callable); /* a callable of torch's; NULL: nothing is known of it */
+/* The rule of a callable without a row: its schema says what it does (DynBinding.effect). */
+DYN_HIDDEN DynVal *tt_rule_call(DynRec *r, NpCall *c);
 DYN_HIDDEN uint32_t dyn_torch_operator(DynRec *r, DynOp op, NpArg *args, int n);
 DYN_HIDDEN DynVal *dyn_torch_attr(DynRec *r, DynOperand a, uint32_t node, PyObject *name, PyObject *result);
 DYN_HIDDEN DynVal *dyn_torch_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand index, PyObject *result);

@@ -1,8 +1,9 @@
 /* rec_numpy.c: from NumPy callables, operators and methods to rules. Fills the binding tables from bind.def, lays out arguments,
  * and holds what all rules need: operands, results, failing. Called by the recorder's handlers through rec.h. The tables live as
  * long as the process. */
-#include "tracer/torch/rec_torch.h"
+#include "base/torch.h"
 #include "tracer/bytecode/decode.h"
+#include "tracer/numpy/rec_np.h"
 #include "ir/extern.h"
 
 static DynBinding functions[] = {

@@ -19,7 +19,6 @@ DYN_HIDDEN PyObject *rec_new_tap(PyObject *source, char role, PyObject **feeder)
 DYN_HIDDEN PyObject *rec_new_function_tap(DynRec *r, DynOperand func, char role, PyObject **feeder);
 DYN_HIDDEN DynVal *rec_tapped(DynRec *r, DynOperand it, PyObject *real); /* the shadow of a tap of an iterator */
 DYN_HIDDEN DynVal *rec_step_tap(DynRec *r, DynVal *v, PyObject **item);
-DYN_HIDDEN DynVal *rec_behind_tap(DynRec *r, DynVal *v); /* what it is a tap of; v itself where it is none */
 DYN_HIDDEN PyObject *rec_fed_function(void); /* makes of a function and values one that gives these first; borrowed, or NULL */
 /* ---- rec_polyfill.c */
 DYN_HIDDEN int rec_polyfill_init(void);

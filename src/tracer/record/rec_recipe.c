@@ -2,7 +2,7 @@
  *
  * Called at the ends of segments and for snapshots (rec_segment.c, rec_effects.c). One value has one recipe in one rebuild
  * (DynRec.stamp), so that identity holds. */
-#include "tracer/python/rec_lazy_tools.h"
+#include "tracer/record/rec_state.h"
 
 #define MAX_DEPTH 100 /* of containers in containers */
 

@@ -344,7 +344,8 @@ DYN_HIDDEN PyObject *rec_take_all(DynRec *r, DynOperand it, DynVal **v);
 /* ---- rec_tap.c: as rec_call_builtin */
 DYN_HIDDEN DynVal *rec_call_tapped(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 
-/* ---- rec_lazy.c */
+/* ---- rec_lazy.c, rec_tap.c */
+DYN_HIDDEN DynVal *rec_behind_tap(DynRec *r, DynVal *v); /* what it is a tap of; v itself where it is none */
 DYN_HIDDEN DynVal *rec_new_lazy(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
 DYN_HIDDEN uint32_t rec_lazy_recipe(DynRec *r, DynVal *v);
 DYN_HIDDEN int rec_lazy_init(void);

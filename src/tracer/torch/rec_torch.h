@@ -78,8 +78,6 @@ DYN_HIDDEN uint32_t dyn_tt_count(DynRec *r, uint32_t a, int naxes, const int *ax
 DYN_HIDDEN uint32_t dyn_tt_mean(DynRec *r, uint32_t a, int naxes, const int *axes, bool keepdim);
 DYN_HIDDEN uint32_t dyn_tt_norm(DynRec *r, uint32_t a, double p, int naxes, const int *axes, bool keepdim); /* of floats */
 
-/* A callable without a row: its schema says what it does (DynBinding.effect). */
-DYN_HIDDEN DynVal *tt_rule_call(DynRec *r, NpCall *c);
 #define TORCH(name, scopes, sig, rule, op) DYN_HIDDEN DynVal *tt_rule_##rule(DynRec *r, NpCall *c);
 #include "tracer/torch/bind_torch.def"
 #undef TORCH
