@@ -5,13 +5,14 @@
  * Every stage before build works in an arena that lasts no longer than they do, with the GIL held, and calls no Python. */
 #ifndef DYN_CODEGEN_H
 #define DYN_CODEGEN_H
+#include "base/log.h"
 #include "ir/extern.h"
 #include <stdatomic.h>
 
 typedef struct DynLoops DynLoops; /* the graph as kernels over iteration spaces */
 /* Each stage: 0, or -1 with a reason (and a sentence in error). */
 DYN_HIDDEN int dyn_common(DynGraph *g, DynArena *arena); /* -1: no memory */
-DYN_HIDDEN DynLoops *dyn_lower(const DynGraph *g, DynArena *arena, DynReason *why, DynStr *error);
+DYN_HIDDEN DynLoops *dyn_lower(const DynGraph *g, const DynConfig *config, DynArena *arena, DynReason *why, DynStr *error);
 DYN_HIDDEN int dyn_recompute(DynLoops *p, DynReason *why, DynStr *error);
 DYN_HIDDEN int dyn_fuse(DynLoops *p, DynReason *why, DynStr *error);
 DYN_HIDDEN int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error);
@@ -20,7 +21,7 @@ DYN_HIDDEN int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, Dyn
 /* keep.c: a copy of what is still needed when the stages are through; NULL: memory. */
 DYN_HIDDEN DynLoops *dyn_loops_keep(const DynLoops *p, DynArena *arena);
 /* The source as a program that times its kernels, with the GIL. */
-DYN_HIDDEN void dyn_emit_program(const DynLoops *p, const char *source, DynStr *out);
+DYN_HIDDEN void dyn_emit_program(const DynLoops *p, const DynConfig *config, const char *source, DynStr *out);
 DYN_HIDDEN int dyn_loops_verify(const DynLoops *p, DynStr *error);
 DYN_HIDDEN void dyn_loops_print(const DynLoops *p, DynStr *out);
 
@@ -29,7 +30,7 @@ DYN_HIDDEN void dyn_loops_print(const DynLoops *p, DynStr *out);
 typedef struct DynArtifact DynArtifact;
 typedef enum DynTier { DYN_TIER_EAGER, DYN_TIER_BUILTIN, DYN_TIER_NATIVE } DynTier;
 /* source is taken over; empty: it is written later. */
-DYN_HIDDEN DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source, const DynGraph *g);
+DYN_HIDDEN DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source, const DynGraph *g, const DynConfig *config);
 /* Before the artifact is submitted: writes the C if that wasn't done yet. What is much text is split (parts.c). */
 DYN_HIDDEN void dyn_artifact_write(DynArtifact *a);
 DYN_HIDDEN size_t dyn_artifact_bytes(const DynArtifact *a); /* that it holds, but for compiled objects; with the GIL */
@@ -90,11 +91,12 @@ struct DynRun {
     PyObject *const *inputs;  /* exact ndarrays that passed their guards, in graph.inputs order, kept alive by the caller */
     PyObject *const *sources; /* the objects at sources, for extern calls that take them */
     DynViews views;
-    DynScalar *sym;     /* every symbol's value; those of results of extern calls are filled in */
-    PyObject **outputs; /* out: new references in graph.outputs order (arrays, NumPy scalars for DYN_NODE_NPSCALAR) */
-    uint32_t snapshot;  /* LEFT */
-    PyObject *error;    /* LEFT: the exception that is to be raised there, or NULL: strong */
-    PyObject **values;  /* LEFT: new array (PyMem) of node values, NULL where nobody needs them; new references */
+    const DynConfig *config; /* the settings that hold for this call: read at its beginning, with the GIL */
+    DynScalar *sym;          /* every symbol's value; those of results of extern calls are filled in */
+    PyObject **outputs;      /* out: new references in graph.outputs order (arrays, NumPy scalars for DYN_NODE_NPSCALAR) */
+    uint32_t snapshot;       /* LEFT */
+    PyObject *error;         /* LEFT: the exception that is to be raised there, or NULL: strong */
+    PyObject **values;       /* LEFT: new array (PyMem) of node values, NULL where nobody needs them; new references */
     /* LEFT: makes those that `snapshot` needs and that the artifact hasn't made. 0, or -1 with an exception: the others stay. */
     int (*complete)(void *owner, DynRun *run);
     void *owner;

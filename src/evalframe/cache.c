@@ -49,6 +49,9 @@ void dyn_entry_decref(DynEntry *e) {
     if (e->runner != NULL) {
         dyn_hit_runner_detach(e->runner);
     }
+    if (e->options != NULL) {
+        dyn_options_decref(e->options);
+    }
     Py_XDECREF(e->runner);
     Py_XDECREF(e->handed);
     dyn_plain_free(&e->waiting);

@@ -141,7 +141,7 @@ static int lower(Job *j) {
     if (dyn_common(g, &j->scratch) < 0) {
         return fail(j, DYN_R_NO_MEMORY);
     }
-    j->loops = dyn_lower(g, &j->scratch, &j->why, &j->error);
+    j->loops = dyn_lower(g, &j->config, &j->scratch, &j->why, &j->error);
     return j->loops == NULL ? -1 : 0;
 }
 
@@ -201,10 +201,10 @@ static int build(Job *j) {
         dyn_str_puts(&j->dump.source, dyn_str_at(&j->source));
     }
     if (j->config.debug) {
-        dyn_emit_program(j->loops, dyn_str_at(&j->source), &j->dump.program);
+        dyn_emit_program(j->loops, &j->config, dyn_str_at(&j->source), &j->dump.program);
     }
     const DynLoops *kept = dyn_loops_keep(j->loops, &j->capture->arena);
-    j->entry->artifact = kept == NULL ? NULL : dyn_artifact_new(kept, &j->source, &j->capture->graph);
+    j->entry->artifact = kept == NULL ? NULL : dyn_artifact_new(kept, &j->source, &j->capture->graph, &j->config);
     if (j->entry->artifact == NULL) {
         return fail(j, DYN_R_NO_MEMORY);
     }
@@ -285,14 +285,7 @@ static int (*const stages[DYN_STAGE_COUNT])(Job *) = {
 static int run_stage(Job *j, DynStage s) {
     int64_t start = dyn_now_ns();
     bool back_end = s >= DYN_STAGE_lower && s <= DYN_STAGE_build;
-    DynConfig saved = dyn_config;
-    if (back_end && j->root->options->given != 0) { /* these stages call no Python: nobody sees it */
-        dyn_config = j->config;
-    }
     int done = stages[s](j);
-    if (back_end && j->root->options->given != 0) {
-        dyn_config = saved;
-    }
     j->entry->stage_ns[s] += dyn_now_ns() - start;
     if (done == 0 || !back_end) {
         return done;
@@ -314,6 +307,10 @@ void dyn_compile(DynCache *root, DynCapture *capture, PyObject *func, DynEntry *
         return;
     }
     dyn_cache_incref(root);
+    if (root->options->given != 0) {
+        j.entry->options = root->options;
+        dyn_options_incref(root->options);
+    }
     j.dump.entry = j.entry;
     j.dump.config = &j.config;
     for (DynStage s = 0; s < DYN_STAGE_COUNT && done == 0; s++) {

@@ -73,17 +73,18 @@ typedef struct DynEntry {
     uint32_t trips;              /* … that it was hit for, one after the other */
     bool wrong;                  /* it was left where it had guessed */
     int64_t hits;
-    bool found;          /* its guards held for a call */
-    uint32_t used;       /* dyn_memory_now of the last such call, or when it was made */
-    size_t bytes;        /* counted for it in memory.c; 0: it isn't in a cache yet */
-    uint32_t number;     /* in order of making, for logs */
-    DynReason plain;     /* not OK: why a hit runs the function as plain Python */
-    bool interpreted;    /* back end "eager": the graph runs node by node */
-    PyObject *handed;    /* what a back end made of the graph: dyn_hit_handed; NULL: nothing (yet) */
-    uint32_t nsrc, nsym; /* what its env needs */
-    uint32_t nstate;     /* BREAK: what the runner gives: recipes of bound locals, then of the stack */
-    uint32_t *state;     /* in the capture's arena */
-    int32_t shift;       /* capture->code is a resume code: units by which the recorded code's positions are moved in it */
+    bool found;                 /* its guards held for a call */
+    uint32_t used;              /* dyn_memory_now of the last such call, or when it was made */
+    size_t bytes;               /* counted for it in memory.c; 0: it isn't in a cache yet */
+    uint32_t number;            /* in order of making, for logs */
+    struct DynOptions *options; /* where they have settings of the function's own, which hold for its runs; else NULL */
+    DynReason plain;            /* not OK: why a hit runs the function as plain Python */
+    bool interpreted;           /* back end "eager": the graph runs node by node */
+    PyObject *handed;           /* what a back end made of the graph: dyn_hit_handed; NULL: nothing (yet) */
+    uint32_t nsrc, nsym;        /* what its env needs */
+    uint32_t nstate;            /* BREAK: what the runner gives: recipes of bound locals, then of the stack */
+    uint32_t *state;            /* in the capture's arena */
+    int32_t shift;              /* capture->code is a resume code: units by which the recorded code's positions are moved in it */
     int64_t stage_ns[DYN_STAGE_COUNT];
     struct DynEntry *next; /* hold.c: of those that go */
 } DynEntry;

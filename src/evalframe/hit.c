@@ -223,9 +223,14 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
     for (uint32_t i = 0; i < g->inputs.n; i++) {
         s.inputs[i] = env->src[dyn_graph_node(g, g->inputs.at[i])->source];
     }
+    DynConfig own;
+    if (DYN_UNLIKELY(e->options != NULL)) {
+        own = dyn_options_config(e->options);
+    }
     DynRun run = {.inputs = s.inputs,
                   .sources = env->src,
                   .views = env->views,
+                  .config = e->options == NULL ? &dyn_config : &own,
                   .sym = env->sym,
                   .outputs = s.outputs,
                   .complete = complete_values,

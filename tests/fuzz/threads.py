@@ -67,7 +67,9 @@ class Worker(threading.Thread):
         elif kind < 0.85:
             function = fresh(plain, f"{plain.__name__}_{self.number}")
         else:
-            function = dynoc.optimize(fresh(plain, f"{plain.__name__}_{self.number}"), wait=self.random.random() < 0.1)
+            options = self.random.choice((None, {"threads": 1}, {"fast_math": False, "retire": False}))
+            named = fresh(plain, f"{plain.__name__}_{self.number}")
+            function = dynoc.optimize(named, wait=self.random.random() < 0.1, options=options)
         x = np.linspace(0.0, 1.0, self.random.choice((5, 60, 1000))).astype(self.random.choice(("f8", "f4")))
         k = self.random.choice((0.5, 2.0))
         for _ in range(self.random.choice((1, 3, 30))):

@@ -225,3 +225,31 @@ def test_errors_have_one_base_and_pickle():
     error = pickle.loads(pickle.dumps(dynoc.CompileError("cc failed", "cc -O2 x.c", "x.c:1: error")))
     assert (error.command, error.output) == ("cc -O2 x.c", "x.c:1: error")
     assert str(error) == "cc failed\ncc -O2 x.c\nx.c:1: error"
+
+
+def test_a_functions_own_number_of_threads_holds_for_its_runs_alone():
+    """Threads of regions are there from the first that has some; each function says how many there may be in its own."""
+    out = output_of(
+        """
+        import os
+        import numpy as np
+        import dynoc
+
+        def threads():
+            return len(os.listdir("/proc/self/task"))
+
+        dynoc.config.threads = 2
+        alone = dynoc.optimize(lambda x: np.sqrt(x * x + 1) - x, wait=True, options={"threads": 1})
+        many = dynoc.optimize(lambda x: np.sqrt(x * x + 2) - x, wait=True)
+        x = np.linspace(0.0, 1.0, 1_000_000)
+        alone(x)
+        before = threads()
+        alone(x)
+        with_one = threads() - before
+        many(x)
+        many(x)
+        print(with_one, threads() - before)
+        """,
+        OPENBLAS_NUM_THREADS="1",
+    )
+    assert out == "0 1"

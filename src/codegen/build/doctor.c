@@ -75,6 +75,7 @@ static PyObject *build_info(PyObject *module, PyObject *none) {
     DynBuildEnv *env = dyn_compiler_env_new(&dyn_config);
     if (env == NULL)
         return PyErr_NoMemory();
+    dyn_par_limit(dyn_config.threads);
     PyObject *info = PyDict_New();
     int done = info == NULL ? -1 : put_compiler(info, env) | put_cache(info, env);
     dyn_compiler_env_free(env);
@@ -130,6 +131,7 @@ static PyObject *par_test(PyObject *module, PyObject *args) {
     fenv_t saved;
     if (t.ran == NULL)
         return PyErr_NoMemory();
+    dyn_par_limit(dyn_config.threads);
     Py_BEGIN_ALLOW_THREADS feholdexcept(&saved);
     fesetround(rounding);
     dyn_par_for(par_test_chunk, &t, n);

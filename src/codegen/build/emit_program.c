@@ -117,9 +117,9 @@ static void put_tables(DynStr *out, const DynLoops *p, const DynKernel *k) {
 }
 
 /* How to compile it: dynoc's own flags, but those that make a shared object. */
-static void put_command(DynStr *out) {
+static void put_command(const DynConfig *config, DynStr *out) {
     DynStr flags = {0};
-    DynBuildEnv *env = dyn_compiler_env_new(&dyn_config);
+    DynBuildEnv *env = dyn_compiler_env_new(config);
     if (env != NULL) {
         dyn_compiler_flags(env, &flags, NULL);
         dyn_compiler_env_free(env);
@@ -138,7 +138,7 @@ static void put_command(DynStr *out) {
     dyn_str_free(&flags);
 }
 
-void dyn_emit_program(const DynLoops *p, const char *source, DynStr *out) {
+void dyn_emit_program(const DynLoops *p, const DynConfig *config, const char *source, DynStr *out) {
     DynStr tables = {0}, rows = {0};
     for (uint32_t s = 0; s < p->steps.n; s++) {
         const DynKernel *k = p->steps.at[s].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[s].id] : NULL;
@@ -151,7 +151,7 @@ void dyn_emit_program(const DynLoops *p, const char *source, DynStr *out) {
         }
     }
     dyn_str_printf(&tables, "static const struct kernel kernels[] = {\n%s};\n", dyn_str_at(&rows));
-    put_command(out);
+    put_command(config, out);
     if (p->nnative > 0) {
         dyn_str_puts(out, heading);
         dyn_str_puts(out, source);

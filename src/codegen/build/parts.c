@@ -49,7 +49,7 @@ void dyn_parts_split(DynArtifact *a) {
     }
     if (dyn_emit_part(a->loops, is_first, true, &first) == 0 && dyn_emit_part(a->loops, is_first, false, &rest) == 0 &&
         a->source.n - first.n >= LEAST) {
-        a->rest = dyn_artifact_new(a->loops, &rest, a->graph);
+        a->rest = dyn_artifact_new(a->loops, &rest, a->graph, &a->config);
     }
     if (a->rest != NULL) {
         a->rest->later = true;

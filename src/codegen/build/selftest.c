@@ -35,7 +35,7 @@ static void unit_free(Unit *u) {
 
 static int run_stages(Unit *u, DynStr *error) {
     DynReason why = DYN_R_OK;
-    u->loops = dyn_common(&u->graph, &u->arena) < 0 ? NULL : dyn_lower(&u->graph, &u->arena, &why, error);
+    u->loops = dyn_common(&u->graph, &u->arena) < 0 ? NULL : dyn_lower(&u->graph, &dyn_config, &u->arena, &why, error);
     if (!u->loops || dyn_loops_verify(u->loops, error) < 0 || dyn_recompute(u->loops, &why, error) < 0 ||
         dyn_fuse(u->loops, &why, error) < 0 || dyn_loops_verify(u->loops, error) < 0 || dyn_schedule(u->loops, &why, error) < 0 ||
         dyn_plan(u->loops, &why, error) < 0 || dyn_loops_verify(u->loops, error) < 0 ||
@@ -122,7 +122,7 @@ static PyObject *graph_of_tier(PyObject *text, DynTier tier) {
     if (!u) {
         return NULL;
     }
-    u->artifact = dyn_artifact_new(u->loops, &u->source, &u->graph);
+    u->artifact = dyn_artifact_new(u->loops, &u->source, &u->graph, &dyn_config);
     if (!u->artifact) {
         unit_free(u);
         return PyErr_NoMemory();
@@ -244,7 +244,7 @@ static PyObject *graph_run(PyObject *module, PyObject *args) {
     }
     const DynGraph *g = &a.u->graph;
     PyObject *outputs = PyList_New(g->outputs.n), *r = NULL;
-    DynRun run = {.inputs = PySequence_Fast_ITEMS(a.arrays), .sym = a.sym};
+    DynRun run = {.inputs = PySequence_Fast_ITEMS(a.arrays), .sym = a.sym, .config = &dyn_config};
     run.outputs = PyMem_Calloc(g->outputs.n + 1, sizeof(PyObject *));
     if (outputs && run.outputs) {
         DynRunStatus status = dyn_artifact_run(a.u->artifact, &run);
@@ -267,7 +267,7 @@ static PyObject *graph_interp(PyObject *module, PyObject *args) {
     const DynGraph *g = &a.u->graph;
     PyObject **values = PyMem_Calloc(g->nodes.n + 1, sizeof(PyObject *)), *outputs = PyList_New(g->outputs.n);
     bool fine = values && outputs;
-    DynRun run = {.inputs = PySequence_Fast_ITEMS(a.arrays), .sym = a.sym};
+    DynRun run = {.inputs = PySequence_Fast_ITEMS(a.arrays), .sym = a.sym, .config = &dyn_config};
     for (uint32_t i = 0; fine && i < g->nodes.n; i++) {
         values[i] = dyn_interp_node(g, &run, values, i);
         fine = values[i] != NULL;

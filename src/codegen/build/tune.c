@@ -34,9 +34,9 @@ struct DynTune {
 
 /* ---- what earlier processes found */
 
-static int open_folder(void) {
+static int open_folder(const DynConfig *config) {
     DynStr why = {0};
-    DynBuildEnv *env = dyn_compiler_env_new(&dyn_config);
+    DynBuildEnv *env = dyn_compiler_env_new(config);
     int folder = env == NULL ? -1 : dyn_diskcache_open(env, &why);
     if (env != NULL) {
         dyn_compiler_env_free(env);
@@ -46,11 +46,11 @@ static int open_folder(void) {
 }
 
 /* The key is that of the usual way's object: another compiler, flag or processor is tried anew. */
-static void name_file(DynTune *t, const char *source) {
+static void name_file(DynTune *t, const DynConfig *config, const char *source) {
     DynStr flags = {0}, why = {0};
     DynCompiler compiler;
     char key[65] = "";
-    DynBuildEnv *env = dyn_compiler_env_new(&dyn_config);
+    DynBuildEnv *env = dyn_compiler_env_new(config);
     if (env != NULL && dyn_compiler_find(env, &compiler, &why) == 0) {
         dyn_compiler_flags(env, &flags, NULL);
         dyn_diskcache_key(env, &compiler, dyn_str_at(&flags), source, key);
@@ -67,9 +67,9 @@ static void name_file(DynTune *t, const char *source) {
 }
 
 /* 0 to WAYS - 1, -1: not known. */
-static int read_choice(const DynTune *t) {
+static int read_choice(const DynTune *t, const DynConfig *config) {
     char text[2] = "";
-    int folder = t->file[0] ? open_folder() : -1;
+    int folder = t->file[0] ? open_folder(config) : -1;
     int fd = folder < 0 ? -1 : openat(folder, t->file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     ssize_t n = fd < 0 ? 0 : read(fd, text, 2);
     if (fd >= 0) {
@@ -81,9 +81,9 @@ static int read_choice(const DynTune *t) {
     return n == 2 && text[1] == '\n' && text[0] >= '0' && text[0] < '0' + WAYS ? text[0] - '0' : -1;
 }
 
-static void write_choice(const DynTune *t, int way) {
+static void write_choice(const DynTune *t, const DynConfig *config, int way) {
     char text[2] = {(char)('0' + way), '\n'};
-    int folder = t->file[0] ? open_folder() : -1;
+    int folder = t->file[0] ? open_folder(config) : -1;
     int fd = folder < 0 ? -1 : openat(folder, t->file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0) {
         if (write(fd, text, sizeof(text)) != sizeof(text)) {
@@ -106,7 +106,7 @@ static void put_way(DynStr *out, int way, const char *source) {
 static DynArtifact *other_way(const DynArtifact *a, int way) {
     DynStr text = {0};
     put_way(&text, way, dyn_str_at(&a->source));
-    DynArtifact *made = text.failed ? NULL : dyn_artifact_new(a->loops, &text, a->graph);
+    DynArtifact *made = text.failed ? NULL : dyn_artifact_new(a->loops, &text, a->graph, &a->config);
     dyn_str_free(&text);
     return made;
 }
@@ -116,8 +116,8 @@ void dyn_artifact_tune(DynArtifact *a) {
     if (t == NULL) {
         return;
     }
-    name_file(t, dyn_str_at(&a->source));
-    int choice = read_choice(t);
+    name_file(t, &a->config, dyn_str_at(&a->source));
+    int choice = read_choice(t, &a->config);
     if (choice >= 0) {
         DynStr text = {0};
         put_way(&text, choice, dyn_str_at(&a->source));
@@ -225,7 +225,7 @@ static void choose(DynArtifact *a) {
     dyn_str_free(&text);
     atomic_store_explicit(&a->table, table_of(t->way[best]), memory_order_release);
     t->done = true;
-    write_choice(t, best);
+    write_choice(t, &a->config, best);
 }
 
 void dyn_tune_end(DynArtifact *a, const DynTrial *trial) {

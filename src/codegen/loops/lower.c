@@ -960,7 +960,7 @@ static int lower_all(Lower *L) {
     return 0;
 }
 
-DynLoops *dyn_lower(const DynGraph *g, DynArena *arena, DynReason *why, DynStr *error) {
+DynLoops *dyn_lower(const DynGraph *g, const DynConfig *config, DynArena *arena, DynReason *why, DynStr *error) {
     uint32_t n = g->nodes.n + 1;
     DynLoops *p = DYN_NEW(arena, DynLoops);
     Lower L = {.p = p, .g = g, .error = error};
@@ -969,7 +969,7 @@ DynLoops *dyn_lower(const DynGraph *g, DynArena *arena, DynReason *why, DynStr *
         return NULL;
     }
     *p = (DynLoops){.graph = g, .arena = arena, .nnodes = g->nodes.n, .nplaces = g->nodes.n, .cap_places = 2 * n};
-    p->fast_math = dyn_config.fast_math;
+    p->fast_math = config->fast_math;
     p->places = DYN_NEW_N(arena, DynMem, p->cap_places);
     L.live = DYN_NEW_N(arena, bool, n);
     L.memory = DYN_NEW_N(arena, bool, n);

@@ -5,7 +5,7 @@
  * outlive the entry, so what its thread reads is the artifact's own. */
 #include "codegen/run/run.h"
 
-DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source, const DynGraph *g) {
+DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source, const DynGraph *g, const DynConfig *config) {
     DynArtifact *a = PyMem_RawCalloc(1, sizeof(*a));
     if (!a) {
         return NULL;
@@ -14,7 +14,7 @@ DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source, const DynGraph 
     a->loops = p;
     a->nnative = p->nnative;
     a->graph = g;
-    a->config = dyn_config;
+    a->config = *config;
     a->source = *source;
     *source = (DynStr){0};
     return a;

@@ -207,14 +207,18 @@ static int automatic_threads(void) {
     return n;
 }
 
+static _Thread_local int64_t wanted;
+
+void dyn_par_limit(int64_t threads) { wanted = threads; }
+
 int dyn_par_threads(void) {
-    int n = dyn_config.threads > 0 ? (int)dyn_config.threads : automatic_threads();
+    int n = wanted > 0 ? (int)wanted : automatic_threads();
     if (n <= 1 || atomic_load_explicit(&forked, memory_order_relaxed))
         return 1;
     if (!atomic_load_explicit(&looked, memory_order_acquire))
         look_for_runtime(true);
     const Runtime *r = atomic_load_explicit(&runtime, memory_order_acquire);
-    int allowed = r == NULL ? 1 : dyn_config.threads > 0 ? n : r->most_threads();
+    int allowed = r == NULL ? 1 : wanted > 0 ? n : r->most_threads();
     n = allowed > 0 && allowed < n ? allowed : n;
     return n < MAX_THREADS ? n : MAX_THREADS;
 }

@@ -7,6 +7,8 @@
  * where there is one thread. A worker runs with the caller's MXCSR (rounding, flush bits) with the exception flags cleared; flags
  * that workers raised are or-ed into the caller's MXCSR. fn must not call Python. */
 DYN_HIDDEN void dyn_par_for(void (*fn)(void *ctx, int64_t chunk), void *ctx, int64_t nchunks);
+/* How many threads this thread's regions may have from now on (config.threads); 0: as many as there are processors for. */
+DYN_HIDDEN void dyn_par_limit(int64_t threads);
 DYN_HIDDEN int dyn_par_threads(void);         /* how many threads dyn_par_for would use now: 1 is serial; cheap */
 DYN_HIDDEN void dyn_par_refresh(void);        /* look again for the process's OpenMP runtime */
 DYN_HIDDEN void dyn_par_forked(void);         /* in the child: serial from now on */

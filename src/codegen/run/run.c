@@ -8,6 +8,7 @@
 #include "codegen/run/exec_chain.h"
 #include "base/torch.h"
 #include "codegen/run/flags.h"
+#include "codegen/run/par.h"
 #include "codegen/run/run.h"
 
 #define FEW 24 /* places and slots for which the stack has room */
@@ -30,6 +31,7 @@ typedef struct Call {
     uint32_t dropped;
     uint32_t paired;  /* the pair that has run */
     int64_t reached;  /* snapshots reached so far */
+    int64_t leave_at; /* config.force_leave */
     int flags;        /* floating-point flags of earlier steps */
     PyObject *strict; /* token of dyn_flags_strict, NULL: nothing was changed */
     bool is_strict;   /* NumPy raises where it would warn */
@@ -659,7 +661,7 @@ static DynRunStatus extern_step(Call *c, uint32_t node) {
     if (due != DYN_RUN_OK) {
         return due;
     }
-    if (can_leave && dyn_config.force_leave >= 0 && c->reached++ == dyn_config.force_leave) {
+    if (can_leave && c->leave_at >= 0 && c->reached++ == c->leave_at) {
         return leave(c, node, true);
     }
     if (x->product ? run_product(c, node) : x->own && dyn_exec_own(c->p->graph, node, c->geoms, c->objects, c->run->sym)) {
@@ -796,7 +798,7 @@ static bool run_chain(Call *c, uint32_t first, uint32_t *last) {
         const DynStep *step = &p->steps.at[s];
         rows = step->kind == DYN_STEP_EXTERN ? c->run->sym[dyn_graph_node(p->graph, step->id)->shape[0]].i : rows;
     }
-    if (rows <= DYN_BLAS_ROWS || dyn_config.force_leave >= 0 || ((c->flags | dyn_flags_get()) & DYN_FLAGS_SEEN)) {
+    if (rows <= DYN_BLAS_ROWS || c->leave_at >= 0 || ((c->flags | dyn_flags_get()) & DYN_FLAGS_SEEN)) {
         return false;
     }
     DynLink *links = PyMem_Malloc(sizeof(*links) * (*last - first + 1));
@@ -941,7 +943,8 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
     DynGeom geoms[FEW];
     PyObject *objects[FEW];
     const DynLoops *p = a->loops;
-    Call c = {.a = a, .p = p, .run = run, .geoms = geoms, .objects = objects};
+    Call c = {.a = a, .p = p, .run = run, .geoms = geoms, .objects = objects, .leave_at = run->config->force_leave};
+    dyn_par_limit(run->config->threads);
     dyn_cpy_notice_signals(); /* a build may have been submitted lately, with a new thread */
     if (a->rest != NULL && a->joined == NULL) {
         dyn_parts_join(a);
