@@ -74,7 +74,8 @@ class Iterators:
             self.emit(inner, self.one("yield from steps(2)", "return 5", "raise ValueError('generator')"))
         if guarded:
             self.emit(depth + 1, "finally:")
-            self.emit(depth + 2, "k = step")  # nothing to be seen: what dies while it is recorded may die late (docs/STATUS.md)
+            # Nothing to be seen: what dies while it is recorded may die late (docs/known_issues.md).
+            self.emit(depth + 2, "k = step")
         return name
 
     def iterators(self, depth):

@@ -121,7 +121,7 @@ def check_once(p, plain, every, last, sizes, hit):
     args, again, flags = p.args(sizes), p.args(sizes), counted("FLAGS")
     result, fast_error, heard = outcome(every, args)
     assert fast_error == error, f"{text}{fast_error} instead of {error}"
-    if not p.writes:  # a graph that wrote an argument can't run again: docs/STATUS.md
+    if not p.writes:  # a graph that wrote an argument can't run again: docs/known_issues.md
         assert set(heard) == set(said), f"{text}{heard} instead of {said}"
     alone, last_error, _ = outcome(last, again)
     assert (last_error is None) == (error is None), f"{text}{last_error} instead of {error}"

@@ -70,7 +70,8 @@ def test_compiled_part_before_a_bail_out(row):
         dynoc.reset()
 
 
-PIECES = [row for row in TABLE if row.name != "mean_of_nothing"]  # an extern call that warns, and is made again: docs/STATUS.md
+# Without an extern call that warns, and is made again (docs/known_issues.md).
+PIECES = [row for row in TABLE if row.name != "mean_of_nothing"]
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 5, 11])

@@ -252,7 +252,7 @@ def autocast_inside():
     return Casting().eval()
 
 
-# Right, but several graphs or none: what breaks is in docs/STATUS.md.
+# Right, but several graphs or none: docs/known_issues.md says what breaks.
 PENDING = {"autocast_inside"}
 
 
