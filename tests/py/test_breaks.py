@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from compare import dynoc
 from functions_breaks import SEE, forget, seen
+from process import output_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
@@ -314,3 +315,47 @@ def test_keywords_that_are_changed_before_a_break(enabled):
             for _ in range(3):
                 assert repr(fast(x, x, 1, **arguments)) == expected
     assert len(seen) == 3
+
+
+def test_a_generator_dies_between_two_stores_that_are_one_instruction():
+    """3.13 stores two locals at once; the first store's old value is a generator, and nothing is recorded from there on."""
+    out = output_of(
+        """
+        import typing
+
+        import dynoc
+
+        class Intervals:
+            def __init__(self, intervals=()):
+                self.intervals = typing.cast(tuple, tuple(tuple(v) for v in intervals))
+                pairs = (len(v) == 2 for v in self.intervals)
+                whole = all(pairs)
+                if not whole:
+                    raise AssertionError(pairs)
+                pairs = whole = None
+                self.offsets = [0]
+                for u, v in self.intervals:
+                    self.offsets.append(self.offsets[-1] + v - u + 1)
+                self.size = self.offsets.pop()
+
+            def union(self, other):
+                assert isinstance(other, type(self))
+                x, y = self.intervals, other.intervals
+                if not x:
+                    return Intervals(y)
+                if not y:
+                    return Intervals(x)
+                return Intervals(sorted(x + y))
+
+        def query(key):
+            if not key:
+                return ()
+            return Intervals(query(key[:-1])).union(Intervals(TABLE[key[-1]])).intervals
+
+        TABLE = [[(i, i + 2), (i + 5, i + 9)] for i in range(20)]
+        dynoc.config.record_all = True
+        dynoc.enable(wait=True)
+        print([len(query(tuple(range(k)))) for k in range(1, 20)])
+        """
+    )
+    assert out == str([2 * k for k in range(1, 20)])

@@ -256,6 +256,21 @@ static PyObject *take_values(RecFrame *f) {
     return args;
 }
 
+/* CPython goes on in front of whole instructions. Where two operations on locals are one instruction (3.13) and the frame stands
+ * between them, the second is done here. */
+static void finish_instr(RecFrame *f) {
+    const DynInstr *in = &f->code->v.at[f->next];
+    if (in->flags & DYN_IF_FIRST) {
+        return;
+    }
+    f->next++;
+    if (in->op == DYN_I_STORE_FAST) {
+        Py_XSETREF(f->real[in->arg], f->real[--f->sp]);
+    } else {
+        f->real[f->sp++] = Py_XNewRef(f->real[in->arg]); /* LOAD_FAST */
+    }
+}
+
 /* What was recorded of the call leads back into itself: the rest is a resume function's, whose native code may be ready soon. */
 static PyObject *go_round(DynRec *r, RecFrame *f, DynFrameLink *link) {
     DynRecording *req = r->req;
@@ -271,6 +286,7 @@ static PyObject *go_round(DynRec *r, RecFrame *f, DynFrameLink *link) {
     r->top = f->outer;
     if (args == NULL) {
         Py_XDECREF(door);
+        finish_instr(f);
         dyn_frame_leave(r->ts, f->f, link);
         return dyn_frame_go_on(r->ts, f->f, f->code->v.at[f->next].start, (int)(f->sp - f->nslots));
     }
