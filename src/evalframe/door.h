@@ -88,6 +88,7 @@ struct DynCache {
     bool raises;        /* of a root: exceptions are raised for real */
     bool sure;          /* of a root: an entry guessed, and was wrong (DynRecording.sure) */
     bool works;         /* a recording saw array work in it, whatever became of that: its calls are counted */
+    bool names_vary;    /* an entry was missed by the keys of a dict or by a string (DynRecording.names_vary) */
     bool quiet;         /* nobody asked for this function: no warnings */
     uint32_t return_at; /* a RETURN_VALUE of the code, DYN_NONE: none; looked up by the hook when it needs it first */
     bool return_known;

@@ -173,6 +173,14 @@ static uint64_t recordings;
 
 uint64_t dyn_hook_recordings(void) { return recordings; }
 
+/* One entry for all names, from the first miss by a name on: for each name an entry of its own is what the limit would end. */
+static bool names_vary(DynCache *c) {
+    for (uint32_t i = 0; i < c->entries.n && !c->names_vary; i++) {
+        c->names_vary = dyn_guards_missed_name(c->entries.at[i]->guards);
+    }
+    return c->names_vary;
+}
+
 /* The hook is needed by the caller; this is released here. */
 static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func) {
     Recording rec = {.cache = c, .func = Py_NewRef(func), .active = true};
@@ -189,6 +197,7 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         .loud = root_of(&rec)->loud,
         .raises = root_of(&rec)->raises,
         .sure = root_of(&rec)->sure,
+        .names_vary = names_vary(c),
         .resume_code = resume_code,
         .serves = serves,
         .door_of = door_of,

@@ -222,6 +222,8 @@ static int verify_tables(const DynCapture *c, DynStr *error) {
                      s->kind == DYN_SRC_FKWDEFAULT;
         if (based ? s->base >= i : s->base != DYN_NONE)
             return wrong(error, "a source's base isn't an earlier source", i);
+        if (s->kind == DYN_SRC_NAMED && s->index >= i)
+            return wrong(error, "the source of a name isn't an earlier source", i);
         if (keyed && s->key == NULL)
             return wrong(error, "a source has no key", i);
         if (s->kind == DYN_SRC_DICT && (s->obj == NULL || !PyDict_CheckExact(s->obj)))

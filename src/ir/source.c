@@ -189,6 +189,7 @@ static void print_key(const DynSources *t, const DynSource *s, int depth, DynStr
 
 void dyn_source_print(const DynSources *t, uint32_t id, DynStr *out) {
     const DynSource *s = &t->v.at[id];
+    dyn_str_puts(out, s->kind == DYN_SRC_NTH_KEY || s->kind == DYN_SRC_NTH_VALUE ? "list(" : "");
     if (s->base != DYN_NONE)
         dyn_source_print(t, s->base, out);
     switch ((DynSourceKind)s->kind) {
@@ -219,6 +220,13 @@ void dyn_source_print(const DynSources *t, uint32_t id, DynStr *out) {
         dyn_object_print(s->key, out);
         dyn_str_putc(out, ']');
         break;
+    case DYN_SRC_NAMED:
+        dyn_str_putc(out, '[');
+        dyn_source_print(t, s->index, out);
+        dyn_str_putc(out, ']');
+        break;
+    case DYN_SRC_NTH_KEY: dyn_str_printf(out, ")[%u]", (unsigned)s->index); break;
+    case DYN_SRC_NTH_VALUE: dyn_str_printf(out, ".values())[%u]", (unsigned)s->index); break;
     case DYN_SRC_FCLOSURE: dyn_str_printf(out, ".__closure__[%u].cell_contents", (unsigned)s->index); break;
     case DYN_SRC_FCELL: dyn_str_printf(out, ".__closure__[%u]", (unsigned)s->index); break;
     case DYN_SRC_FDEFAULT: dyn_str_printf(out, ".__defaults__[%u]", (unsigned)s->index); break;

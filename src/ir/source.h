@@ -21,6 +21,9 @@
     SOURCE(OWN)        /* what base's own dict has for key, whatever its class has; key: str */            \
     SOURCE(ITEM)       /* base is a tuple, a deque or an exact list: item index */                         \
     SOURCE(KEY)        /* base is a dict: item key, as dict itself has it */                               \
+    SOURCE(NAMED)      /* base is a dict: the item whose key, an exact str, is what source index gives */  \
+    SOURCE(NTH_KEY)    /* base is an exact dict: key number index in its order */                          \
+    SOURCE(NTH_VALUE)  /* … the value of that key */                                                     \
     SOURCE(FCLOSURE)   /* base is a Python function: content of __closure__[index] */                      \
     SOURCE(FCELL)      /* base is a Python function: __closure__[index], the cell itself */                \
     SOURCE(FDEFAULT)   /* base is a Python function: __defaults__[index] */                                \
@@ -68,7 +71,11 @@ typedef enum DynRead {
  * metaclass; functions and C methods in a class become bound methods. *out: new reference. Leaves no exception. */
 DYN_HIDDEN DynRead dyn_source_attr(PyObject *base, PyObject *key, PyObject **out);
 DYN_HIDDEN bool dyn_source_adds_getattr(PyTypeObject *type); /* a class with a __getattr__, and no __getattribute__ of its own */
-/* One step of a path. base: what the source's base gave (unused for LOCAL, CLOSURE, FUNCTION, CONST, DICT). *out: new reference.
- */
-DYN_HIDDEN DynRead dyn_source_read(const DynSource *s, PyObject *base, PyObject *func, PyObject *const *locals, PyObject **out);
+/* One step of a path. base: what the source's base gave (unused for LOCAL, CLOSURE, FUNCTION, CONST, DICT); name: what source
+ * index gave (NAMED alone). *out: new reference. */
+DYN_HIDDEN DynRead dyn_source_read(const DynSource *s, PyObject *base, PyObject *name, PyObject *func, PyObject *const *locals,
+                                   PyObject **out);
+/* What a NAMED, NTH_KEY or NTH_VALUE source gives: borrowed, or NULL. Leaves no exception. */
+DYN_HIDDEN PyObject *dyn_source_named(PyObject *dict, PyObject *name);
+DYN_HIDDEN PyObject *dyn_source_nth(PyObject *dict, uint32_t index, bool of_value);
 #endif

@@ -169,7 +169,25 @@ static DynRead default_of(const DynSource *s, PyObject *func, PyObject **out) {
     return PyDict_CheckExact(defaults) ? key_of(defaults, s->key, out) : DYN_READ_FAILED;
 }
 
-DynRead dyn_source_read(const DynSource *s, PyObject *base, PyObject *func, PyObject *const *locals, PyObject **out) {
+PyObject *dyn_source_named(PyObject *dict, PyObject *name) {
+    if (!PyDict_Check(dict) || name == NULL || !PyUnicode_CheckExact(name))
+        return NULL;
+    return dyn_cpy_dict_item(dict, name, PyObject_Hash(name));
+}
+
+PyObject *dyn_source_nth(PyObject *dict, uint32_t index, bool of_value) {
+    PyObject *key, *value;
+    Py_ssize_t pos = 0;
+    if (!PyDict_CheckExact(dict) || (Py_ssize_t)index >= PyDict_GET_SIZE(dict))
+        return NULL;
+    for (uint32_t i = 0; PyDict_Next(dict, &pos, &key, &value); i++)
+        if (i == index)
+            return of_value ? value : key;
+    return NULL;
+}
+
+DynRead dyn_source_read(const DynSource *s, PyObject *base, PyObject *name, PyObject *func, PyObject *const *locals,
+                        PyObject **out) {
     *out = NULL;
     switch ((DynSourceKind)s->kind) {
     case DYN_SRC_LOCAL: return found(locals[s->index], out);
@@ -184,6 +202,11 @@ DynRead dyn_source_read(const DynSource *s, PyObject *base, PyObject *func, PyOb
     case DYN_SRC_ITEM: return item_of(base, s->index, out);
     case DYN_SRC_OWN: return own_of(base, s->key, out);
     case DYN_SRC_KEY: return PyDict_Check(base) ? found(dyn_cpy_dict_item(base, s->key, s->hash), out) : DYN_READ_FAILED;
+    case DYN_SRC_NAMED: return PyDict_Check(base) ? found(dyn_source_named(base, name), out) : DYN_READ_FAILED;
+    case DYN_SRC_NTH_KEY:
+    case DYN_SRC_NTH_VALUE:
+        return PyDict_CheckExact(base) ? found(dyn_source_nth(base, s->index, s->kind == DYN_SRC_NTH_VALUE), out)
+                                       : DYN_READ_FAILED;
     case DYN_SRC_FCLOSURE: return closure_of(base, s->index, out);
     case DYN_SRC_FCELL: return cell_of(base, s->index, out);
     case DYN_SRC_FDEFAULT:

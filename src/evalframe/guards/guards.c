@@ -245,7 +245,10 @@ static PyObject *load(const DynSource *s, PyObject *base, PyObject *func) {
     case DYN_SRC_SELF:
         return PyMethod_Check(base) ? PyMethod_GET_SELF(base) : PyCFunction_CheckExact(base) ? PyCFunction_GET_SELF(base) : NULL;
     case DYN_SRC_FUNC: return PyMethod_Check(base) ? PyMethod_GET_FUNCTION(base) : NULL;
+    case DYN_SRC_NTH_KEY: return dyn_source_nth(base, s->index, false);
+    case DYN_SRC_NTH_VALUE: return dyn_source_nth(base, s->index, true);
     case DYN_SRC_LOCAL:
+    case DYN_SRC_NAMED:
     case DYN_SRC_ATTR: break; /* steps of their own */
     }
     return NULL;
@@ -310,7 +313,8 @@ static inline bool check_array(const Step *s, PyObject *o, const DynCapture *c, 
 static bool is_absent(const DynCapture *c, uint32_t id, PyObject *const *src, PyObject *func, PyObject *const *locals) {
     const DynSource *s = &c->sources.v.at[id];
     PyObject *o = NULL;
-    DynRead r = dyn_source_read(s, s->base == DYN_NONE ? NULL : src[s->base], func, locals, &o);
+    PyObject *base = s->base == DYN_NONE ? NULL : src[s->base], *name = s->kind == DYN_SRC_NAMED ? src[s->index] : NULL;
+    DynRead r = dyn_source_read(s, base, name, func, locals, &o);
     Py_XDECREF(o);
     return r == DYN_READ_MISSING;
 }
@@ -327,6 +331,8 @@ static bool load_any(const DynCapture *c, const Step *st, PyObject **src, PyObje
     PyObject *base = s->base == DYN_NONE ? NULL : src[s->base];
     if (st->op == ST_ATTR)
         return dyn_source_attr(base, s->key, &src[st->dst]) == DYN_READ_FOUND;
+    if (s->kind == DYN_SRC_NAMED)
+        return (src[st->dst] = dyn_source_named(base, src[s->index])) != NULL;
     return (src[st->dst] = load(s, base, func)) != NULL;
 }
 
@@ -453,6 +459,16 @@ int dyn_guards_check(DynGuardProgram *p, PyObject *func, PyObject *const *locals
         Py_CLEAR(src[p->attrs.at[i]]);
     note_failure(p, failed);
     return 0;
+}
+
+bool dyn_guards_missed_name(const DynGuardProgram *p) {
+    bool missed = false;
+    for (uint32_t i = 0; i < p->capture->guards.n && !missed; i++) {
+        const DynGuard *g = &p->capture->guards.at[i];
+        bool of_name = g->kind == DYN_GUARD_KEYS || (g->kind == DYN_GUARD_EQ && PyUnicode_CheckExact(g->obj));
+        missed = of_name && p->fails[i] > 0;
+    }
+    return missed;
 }
 
 void dyn_env_clear(const DynGuardProgram *p, DynEnv *env) {

@@ -18,9 +18,12 @@ typedef struct Look { /* one explanation */
 static DynRead look_at(Look *l, uint32_t id) {
     const DynSource *s = &l->c->sources.v.at[id];
     if (l->read[id] == 0) {
+        bool named = s->kind == DYN_SRC_NAMED;
         DynRead r = s->base == DYN_NONE ? DYN_READ_FOUND : look_at(l, s->base);
+        r = r == DYN_READ_FOUND && named ? look_at(l, s->index) : r;
         if (r == DYN_READ_FOUND)
-            r = dyn_source_read(s, s->base == DYN_NONE ? NULL : l->value[s->base], l->func, l->locals, &l->value[id]);
+            r = dyn_source_read(s, s->base == DYN_NONE ? NULL : l->value[s->base], named ? l->value[s->index] : NULL, l->func,
+                                l->locals, &l->value[id]);
         else
             r = DYN_READ_FAILED;
         l->read[id] = (uint8_t)(r + 1);

@@ -101,8 +101,8 @@ int dyn_memo_new(DynGuardProgram *p) {
         return -1;
     for (uint32_t i = 0; i < nsrc; i++) {
         const DynSource *s = &c->sources.v.at[i];
-        p->settled_source[i] =
-            s->base != DYN_NONE ? p->settled_source[s->base] && p->group_of[i] == DYN_NONE : is_root(&c->sources, i);
+        bool on_a_way = s->base != DYN_NONE && p->settled_source[s->base] && p->group_of[i] == DYN_NONE;
+        p->settled_source[i] = s->base == DYN_NONE ? is_root(&c->sources, i) : on_a_way && s->kind != DYN_SRC_NAMED;
     }
     for (uint32_t i = 0; i < nsym; i++)
         p->settled_sym[i] = is_settled_sym(p, i);
@@ -252,6 +252,8 @@ static void source(Maker *k, uint32_t id) {
     switch ((DynSourceKind)s->kind) {
     case DYN_SRC_LOCAL: type_of(k, value); break;
     case DYN_SRC_OWN: own_dict(k, base); break;
+    case DYN_SRC_NTH_KEY:
+    case DYN_SRC_NTH_VALUE:
     case DYN_SRC_KEY: token_of(k, base); break;
     case DYN_SRC_ATTR: attribute(k, id, base, value); break;
     case DYN_SRC_ITEM:
@@ -408,7 +410,7 @@ static bool layout_holds(DynGuardProgram *p, const Fact *f) {
 
 static bool load_holds(DynGuardProgram *p, const Fact *f, PyObject *func) {
     PyObject *o = NULL;
-    bool same = dyn_source_read(&p->capture->sources.v.at[f->id], f->a, func, NULL, &o) == DYN_READ_FOUND && o == f->b;
+    bool same = dyn_source_read(&p->capture->sources.v.at[f->id], f->a, NULL, func, NULL, &o) == DYN_READ_FOUND && o == f->b;
     Py_XDECREF(o);
     return same;
 }

@@ -59,6 +59,8 @@ static void need_source(Plan *plan, uint32_t id) {
     }
     if (s->base != DYN_NONE)
         need_source(plan, s->base);
+    if (s->kind == DYN_SRC_NAMED)
+        need_source(plan, s->index);
     if (s->kind == DYN_SRC_ATTR && dyn_vec_push(&plan->attrs, id) < 0)
         plan->failed = true;
     StepOp op = s->kind == DYN_SRC_LOCAL ? ST_LOCAL : s->kind == DYN_SRC_ATTR ? ST_ATTR : ST_LOAD;
@@ -199,9 +201,11 @@ static void emit_guard(Plan *plan, uint32_t at) {
     } else if (dyn_guard_is_fixed(g) && plan->p->group_of[g->source] != DYN_NONE) {
         need_group(plan, plan->p->group_of[g->source]);
     } else if (g->kind == DYN_GUARD_MISSING) {
-        uint32_t base = plan->c->sources.v.at[g->source].base;
-        if (base != DYN_NONE)
-            need_source(plan, base);
+        const DynSource *s = &plan->c->sources.v.at[g->source];
+        if (s->base != DYN_NONE)
+            need_source(plan, s->base);
+        if (s->kind == DYN_SRC_NAMED)
+            need_source(plan, s->index);
         emit(plan, (Step){.op = ST_ABSENT, .a = g->source});
     } else {
         bool two = dyn_guard_has_two(g);

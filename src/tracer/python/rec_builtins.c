@@ -362,7 +362,7 @@ static int rows_now(DynRec *r, DynOperand a, uint32_t n, DynVal **items) {
 
 /* What zip and enumerate take out of an argument. Numbers are read out of an array when the iterator gets there. */
 static int items_or_rows(DynRec *r, DynOperand o, DynVal ***items, uint32_t *n) {
-    if (dyn_rec_resolve(r, o.v, o.real) < 0 || o.v->kind != DV_ARRAY) {
+    if (rec_resolve_walked(r, o.v, o.real) < 0 || o.v->kind != DV_ARRAY) {
         return rec_items(r, o.v, o.real, items, n);
     }
     PyArrayObject *a = (PyArrayObject *)o.real;

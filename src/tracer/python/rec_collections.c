@@ -454,7 +454,7 @@ int rec_view_items(DynRec *r, DynVal *view, DynVal ***items, uint32_t *n) {
     *n = dict->n / 2;
     *items = DYN_NEW_N(&r->arena, DynVal *, *n + 1);
     for (uint32_t i = 0; *items != NULL && i < *n; i++) {
-        DynVal *key = view->id == 1 ? NULL : dyn_rec_const(r, dict->items[2 * i]->obj), *value = dict->items[2 * i + 1];
+        DynVal *key = view->id == 1 ? NULL : rec_key_of(r, dict, i), *value = dict->items[2 * i + 1];
         DynVal *pair[2] = {key, value};
         (*items)[i] = view->id == 1 ? value : view->id == 0 || key == NULL ? key : dyn_rec_seq(r, DV_TUPLE, 2, pair, NULL);
         if ((*items)[i] == NULL) {

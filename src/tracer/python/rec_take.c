@@ -202,7 +202,7 @@ static DynOperand made_by_generator(DynRec *r, DynOperand o) {
 
 DynOperand rec_get_iter(DynRec *r, DynOperand o) {
     DynOperand none = {0};
-    if (o.v == NULL || r->cap == NULL || dyn_rec_resolve(r, o.v, o.real) < 0) {
+    if (o.v == NULL || r->cap == NULL || rec_resolve_walked(r, o.v, o.real) < 0) {
         return none;
     }
     if (rec_is_iterator(o.v)) {

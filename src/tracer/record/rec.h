@@ -25,16 +25,17 @@ typedef enum DynValKind {
     DV_SET,     /* items: DV_CONST; type: frozenset, or NULL */
     DV_MEMBERS, /* a set made while recording, of objects hashed by which one they are: items: object, the real one (DV_CONST) …
                  */
-    DV_DICT,    /* items: key, value … in order; keys are DV_CONST. type: a subclass (rec_collections.c), or NULL */
-    DV_VIEW,    /* of a dict, items[0]; id: 0 its keys, 1 its values, 2 its items */
-    DV_SLICE,   /* 3 items */
-    DV_RANGE,   /* 3 items: start stop step, DV_SYM or DV_CONST ints */
-    DV_ROW,     /* what an iteration over an array (items[0]) gives at place id, when it gets there */
-    DV_ITER,    /* items[0]: what is iterated; id: position */
-    DV_LAZY,    /* an iterator that asks others and calls functions (map, filter …): lazy; id: how many items it gave */
-    DV_METHOD,  /* bound method: items: function, self */
-    DV_FUNC,    /* Python function made while recording: obj: its code; type: its globals; items: closure, defaults, keyword
-                 * defaults, annotations (a tuple), each or NULL */
+    DV_DICT, /* items: key, value … in order; keys are DV_CONST (but see by_place). type: a subclass (rec_collections.c), or NULL
+              */
+    DV_VIEW,   /* of a dict, items[0]; id: 0 its keys, 1 its values, 2 its items */
+    DV_SLICE,  /* 3 items */
+    DV_RANGE,  /* 3 items: start stop step, DV_SYM or DV_CONST ints */
+    DV_ROW,    /* what an iteration over an array (items[0]) gives at place id, when it gets there */
+    DV_ITER,   /* items[0]: what is iterated; id: position */
+    DV_LAZY,   /* an iterator that asks others and calls functions (map, filter …): lazy; id: how many items it gave */
+    DV_METHOD, /* bound method: items: function, self */
+    DV_FUNC,   /* Python function made while recording: obj: its code; type: its globals; items: closure, defaults, keyword
+                * defaults, annotations (a tuple), each or NULL */
     DV_PYFUNC, /* Python function that came in, found at val->source: its type is guarded here, its code where it is called, which
                 * one it is where that is looked at (rec_guard_id) */
     DV_GENERATOR, /* a generator made while recording: row id of DynRec.generators */
@@ -67,6 +68,7 @@ struct DynVal {
     bool raised;    /* an exception that was made and raised while recording: nothing raises it at later calls */
     bool wanted;    /* DV_RESULT: a recipe names it */
     bool ending;    /* iterators: the running instruction came to the end of it */
+    bool by_place;  /* DV_DICT: its keys are known by their places alone, and are no constants (rec_walk.c) */
     uint32_t ahead; /* iterators: how many items the running instruction took (rec_take.c) */
     struct RecLazy *lazy;   /* DV_LAZY, see rec_state.h */
     uint32_t recipe, stamp; /* the recipe made of it in the rebuild `stamp`: rec_recipe's memo */

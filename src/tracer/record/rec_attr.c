@@ -180,7 +180,7 @@ RecAttr rec_attr_of(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal 
 Step rec_LOAD_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
     PyObject *name = attr_name(f, in);
-    bool known = dyn_rec_resolve(r, o.v, o.real) == 0;
+    bool known = rec_resolve_for_attribute(r, o, name) == 0;
     DynVal *v = NULL;
     RecCall c = {0};
     RecAttr how = known ? rec_attr_of(r, o, name, &c, &v) : REC_ATTR_UNKNOWN;
@@ -228,7 +228,7 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject *name = attr_name(f, in);
     int unbound = 0;
     bool null_first = dyn_call_null_first(), open = rec_is_append_name(name) && rec_is_open_list(r, o);
-    bool known = !open && dyn_rec_resolve(r, o.v, o.real) == 0;
+    bool known = !open && rec_resolve_for_attribute(r, o, name) == 0;
     DynVal *v = NULL, *second;
     RecCall c = {0};
     RecAttr how = known ? rec_attr_of(r, o, name, &c, &v) : REC_ATTR_UNKNOWN;

@@ -380,8 +380,9 @@ const char *rec_callable_name(DynRec *r, PyObject *f) {
 }
 
 int rec_resolve_args(DynRec *r, const RecCall *c) {
+    int (*resolve)(DynRec *, DynVal *, PyObject *) = rec_is_walk(c->callable.real) ? rec_resolve_walked : dyn_rec_resolve;
     for (uint32_t i = 0; i < c->npos + c->nkw; i++) {
-        if (dyn_rec_resolve(r, c->args[i].v, c->args[i].real) < 0) {
+        if (resolve(r, c->args[i].v, c->args[i].real) < 0) {
             return -1;
         }
     }

@@ -198,7 +198,7 @@ Step rec_RETURN_CONST(DynRec *r, RecFrame *f, const DynInstr *in) {
 /* ---- iteration */
 
 DynVal *rec_iterate(DynRec *r, DynVal *v, PyObject *real) {
-    if (dyn_rec_resolve(r, v, real) < 0) {
+    if (rec_resolve_walked(r, v, real) < 0) {
         return NULL;
     }
     switch (v->kind) {
@@ -235,7 +235,7 @@ DynVal *rec_iterate(DynRec *r, DynVal *v, PyObject *real) {
 }
 
 int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n) {
-    if (dyn_rec_resolve(r, v, real) < 0) {
+    if (rec_resolve_walked(r, v, real) < 0) {
         return -1;
     }
     if (v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_DEQUE || v->kind == DV_SET ||
@@ -253,7 +253,7 @@ int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n
             return -1;
         }
         for (uint32_t i = 0; i < *n; i++) {
-            if (((*items)[i] = dyn_rec_const(r, v->items[2 * i]->obj)) == NULL) {
+            if (((*items)[i] = rec_key_of(r, v, i)) == NULL) {
                 return -1;
             }
         }
@@ -309,7 +309,7 @@ DynVal *rec_new_iter(DynRec *r, DynVal *container) {
 Step rec_GET_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
     DynOperand o = operand(f, 1);
-    DynOperand method = dyn_rec_resolve(r, o.v, o.real) == 0 ? rec_special(r, o, "__iter__") : (DynOperand){0};
+    DynOperand method = rec_resolve_walked(r, o.v, o.real) == 0 ? rec_special(r, o, "__iter__") : (DynOperand){0};
     if (method.v != NULL) {
         RecCall c = {.callable = method, .args = &o, .npos = 1};
         return rec_finish_call(r, f, &c, 1);

@@ -577,6 +577,12 @@ static bool fails_for_sure(DynRec *r, DynOperand o, DynOperand index) {
 
 /* o[index], where no Python function has to be called for it: else *method is that. */
 DynVal *rec_subscript(DynRec *r, DynOperand o, DynOperand index, DynOperand *method, PyObject **result) {
+    DynVal *named = rec_item_by_name(r, o, index);
+    if (named != NULL) {
+        *method = (DynOperand){0};
+        *result = PyObject_GetItem(o.real, index.real);
+        return *result != NULL ? named : NULL;
+    }
     bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && dyn_rec_resolve(r, index.v, index.real) == 0;
     DynVal *v = NULL;
     *method = known ? rec_type_method(r, o, "__getitem__") : (DynOperand){0};

@@ -224,6 +224,15 @@ DYN_HIDDEN int rec_resolve_npscalar(DynRec *r, DynVal *v,
 DYN_HIDDEN DynVal *rec_wrap_result(DynRec *r,
                                    PyObject *real); /* constant numbers, str, None … as shadow; NULL for anything else */
 
+/* ---- rec_walk.c: dicts of names that vary */
+DYN_HIDDEN int rec_walk_init(void);
+DYN_HIDDEN int rec_resolve_walked(DynRec *r, DynVal *v, PyObject *real); /* dyn_rec_resolve for who needs no key of a dict */
+DYN_HIDDEN int rec_resolve_for_attribute(DynRec *r, DynOperand o, PyObject *name);
+DYN_HIDDEN int rec_pin_keys(DynRec *r, DynVal *v);                        /* keys of a dict, or of a view's, become constants */
+DYN_HIDDEN DynVal *rec_key_of(DynRec *r, const DynVal *dict, uint32_t i); /* key number i */
+DYN_HIDDEN bool rec_is_walk(PyObject *f);                                 /* a callable that asks for no key of its arguments */
+DYN_HIDDEN DynVal *rec_item_by_name(DynRec *r, DynOperand o, DynOperand key); /* o[key] for any key; NULL: another rule's */
+
 /* ---- rec_except.c */
 DYN_HIDDEN void rec_known_error(DynRec *r, DynVal *v); /* what was just raised follows from guards; v: its shadow or NULL */
 DYN_HIDDEN bool rec_catch(DynRec *r, RecFrame *f, const DynInstr *in); /* a known error has a handler: f->pc stands at it */

@@ -706,6 +706,9 @@ static bool may_change(DynRec *r, uint32_t source) {
     case DYN_SRC_ITEM:
     case DYN_SRC_OWN:
     case DYN_SRC_KEY:
+    case DYN_SRC_NAMED:
+    case DYN_SRC_NTH_KEY:
+    case DYN_SRC_NTH_VALUE:
     case DYN_SRC_FCLOSURE:
     case DYN_SRC_FDEFAULT:
     case DYN_SRC_FKWDEFAULT: return true;
@@ -718,7 +721,7 @@ static bool may_change(DynRec *r, uint32_t source) {
 
 int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
     if (v->kind != DV_SOURCE) {
-        return 0;
+        return rec_pin_keys(r, v);
     }
     if (dyn_array_is(o)) {
         return resolve_array(r, v, o);

@@ -20,7 +20,8 @@ struct DynRecording {
     bool loud;        /* blocks of np.errstate are entered for real, so that there can be breaks in them. The recorder sets
                        * it when it met such a break */
     bool raises;      /* exceptions are raised for real, a graph break each, so that they can be had in except blocks: as loud */
-    bool sure; /* the truth of data that sizes alone decide is burnt in with them: a guess was wrong (DynCapture.guesses) */
+    bool sure;       /* the truth of data that sizes alone decide is burnt in with them: a guess was wrong (DynCapture.guesses) */
+    bool names_vary; /* an entry was missed by a dict's keys or by a string: they aren't burnt in where that can be helped */
     PyCodeObject *resumes; /* borrowed: the function to record is one of resume code for this code; NULL: it isn't */
     uint32_t moved;        /* … by so many code units */
     /* The resume code (asm.h) for a break in func's `code`, the same object for the same shape. New reference or NULL (no
