@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "codegen/codegen.h"
 
-#define DYN_NATIVE_ABI 6
+#define DYN_NATIVE_ABI 7
 #define DYN_NATIVE_SYMBOL "dyn_kernels"
 
 /* A kernel runs over n lanes. p: one pointer an operand, all contiguous; s: the graph's scalars that the kernel uses.

@@ -33,7 +33,7 @@ def test_kernels_of_one_element_go_across():
     assert _dynoc._loops_roundtrip(MOMENTS, text) == text
 
 
-@pytest.mark.parametrize("wrong", ["reduced 2 group 0 outer 1", "reduced 0 group 0 outer 1"])
+@pytest.mark.parametrize("wrong", ["reduced 2 like %0 group 0 outer 1", "reduced 0 group 0 outer 1"])
 def test_what_can_not_go_across(wrong):
     text = _dynoc._lower_text(MOMENTS).replace(" across", "")
     lines = text.splitlines()

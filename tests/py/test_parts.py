@@ -82,7 +82,7 @@ def test_what_is_later_comes_behind_what_is_not(tmp_path):
     slow = "SLOW"
     with open(slow, "w") as f:
         f.write(f"""#!/bin/sh
-    for w in "$@"; do case $w in *.c) grep -c "b[0-9](char" $w >> {slow}.order;; esac; done
+    for w in "$@"; do case $w in *.c) grep -c "k[0-9](char" $w >> {slow}.order;; esac; done
     sleep 0.3
     exec gcc "$@"
     """)
@@ -94,7 +94,7 @@ def test_what_is_later_comes_behind_what_is_not(tmp_path):
     dynoc.wait()
     out([int(line) > 0 for line in open(slow + ".order")])
     '''.replace("\n    ", "\n").replace("SLOW", str(tmp_path / "slow"))
-    assert run(script, tmp_path / "cache")[0] == [True, True, False, False]  # blocks are what these calls need
+    assert run(script, tmp_path / "cache")[0] == [True, True, False, False]  # lanes that are results are what these calls need
 
 
 def test_little_text_is_one_object(tmp_path):

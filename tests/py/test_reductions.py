@@ -444,12 +444,11 @@ def test_one_entry_serves_all_sizes():
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_equal_numbers_have_equal_sums_wherever_they_are(dtype):
+def test_equal_columns_have_eagers_sums_wherever_they_are(dtype):
     plain = function(["x.sum(axis=0)", "x.mean(axis=0)", "x.prod(axis=0)"])
     fast = optimised(plain)
     for n in (1, 2, 31, 32, 33, 500, 513, 5000):
         column = (f64(n) * 1.1).astype(dtype)
-        found = set()
         for x in (
             np.repeat(column[:, None], 3, 1), np.repeat(column[:, None], 70, 1), np.repeat(column[None], 40, 0).T,
             np.repeat(column[:, None], 70, 1)[:, ::3], np.asfortranarray(np.repeat(column[:, None], 5, 1)),
@@ -457,14 +456,9 @@ def test_equal_numbers_have_equal_sums_wherever_they_are(dtype):
             with np.errstate(all="ignore"):
                 for _ in range(2):
                     results = fast(x)
-            found |= {tuple(float(v).hex() for v in r) for r in zip(*results)}
+                assert [r.tobytes() for r in results] == [r.tobytes() for r in plain(x)]
+            assert len({tuple(float(v).hex() for v in r) for r in zip(*results)}) == 1
             assert [r.dtype for r in results] == [np.dtype(dtype)] * 3
-        flat = optimised(function(["x.sum()", "x.mean()", "x.prod()"]))
-        with np.errstate(all="ignore"):
-            for _ in range(2):
-                results = flat(column)
-        found.add(tuple(float(v).hex() for v in results))
-        assert len(found) == 1, (n, found)
 
 
 def test_threads_make_no_difference():
@@ -481,18 +475,14 @@ def test_threads_make_no_difference():
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_sums_are_as_accurate_as_pairwise_ones(dtype):
+def test_large_sums_are_eagers(dtype):
     plain = function(["x.sum()", "x.sum(axis=0)"])
     fast = optimised(plain)
     rng = np.random.default_rng(1)
     for shape in ((1_000_003, 1), (40_000, 33)):
         x = rng.uniform(0.1, 1.0, shape).astype(dtype)
         for _ in range(2):
-            total, columns = fast(x)
-        exact = x.astype(np.longdouble)
-        eps = np.finfo(dtype).eps
-        assert abs(total - exact.sum()) <= 16 * eps * exact.sum()
-        assert np.all(np.abs(columns - exact.sum(axis=0)) <= 16 * eps * exact.sum(axis=0))
+            assert [np.asarray(r).tobytes() for r in fast(x)] == [np.asarray(r).tobytes() for r in plain(x)]
 
 
 # ---- copyto with a mask

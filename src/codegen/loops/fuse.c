@@ -190,8 +190,39 @@ static uint32_t count_new(const DynLoops *p, const DynKernel *a, const DynKernel
     return n;
 }
 
+/* The reduction of an ordered kernel that says in which way elements are added: products are taken in turn, complex numbers in
+ * shorter blocks. */
+static const DynInsn *first_inexact(const DynKernel *k) {
+    uint32_t i = 0;
+    while (!dyn_insn_is_inexact(&k->insns.at[i])) {
+        i++;
+    }
+    return &k->insns.at[i];
+}
+
+/* Are the elements of two nodes known to lie in the same order, and what can be walked as one axis in one of them in the other
+ * too? */
+static bool lie_alike(const DynLoops *p, const DynKernel *a, uint32_t x, uint32_t y) {
+    const DynNode *n = dyn_graph_node(p->graph, x), *m = dyn_graph_node(p->graph, y);
+    bool one_axis = (a->reduced & (a->reduced - 1)) == 0;
+    bool dense = n->layout.kind == DYN_LAYOUT_C && m->layout.kind == DYN_LAYOUT_C;
+    return x == y || (dyn_layout_same(&n->layout, &m->layout, a->ndim) && !((n->flags | m->flags) & DYN_NODE_TURNED) &&
+                      !n->layout.still && (dense || one_axis));
+}
+
+static bool same_order(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
+    if (!a->ordered || !b->ordered) {
+        return a->ordered == b->ordered || dyn_kernel_any_order(a->ordered ? b : a);
+    }
+    const DynInsn *x = first_inexact(a), *y = first_inexact(b);
+    bool casts = dyn_graph_node(p->graph, a->like)->dtype != x->compute || dyn_graph_node(p->graph, b->like)->dtype != y->compute;
+    return x->op == y->op && (dyn_dtypes[x->compute].kind == 'c') == (dyn_dtypes[y->compute].kind == 'c') &&
+           (!casts || a->like == b->like) && lie_alike(p, a, a->like, b->like);
+}
+
 static bool can_merge(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
-    if (a->margin || b->margin || !same_space(a, b) || (a->reduced && b->reduced && a->reduced != b->reduced)) {
+    if (a->margin || b->margin || !same_space(a, b) ||
+        (a->reduced && b->reduced && (a->reduced != b->reduced || !same_order(p, a, b)))) {
         return false;
     }
     const DynKernel *r = a->reduced ? a : b;
@@ -281,6 +312,8 @@ static int merge_steps(DynLoops *p, uint32_t i, uint32_t j, bool up) {
     if (dyn_kernel_copy(p, a, b, load_merged, NULL, NULL) < 0) { /* sizes were looked at before: memory */
         return -1;
     }
+    a->like = a->ordered ? a->like : b->like;
+    a->ordered |= b->ordered;
     a->reduced |= b->reduced;
     a->at = up ? a->at : b->at;
     b->dead = true;

@@ -129,11 +129,33 @@ bool dyn_kernel_is_loaded(const DynKernel *k, uint32_t operand) {
     return false;
 }
 
+bool dyn_insn_is_inexact(const DynInsn *insn) {
+    bool rounds = dyn_dtypes[insn->compute].kind == 'f' || dyn_dtypes[insn->compute].kind == 'c';
+    return insn->kind == DYN_L_REDUCE && rounds && (insn->op == DYN_OP_SUM || insn->op == DYN_OP_PROD);
+}
+
+bool dyn_kernel_walks(const DynKernel *k, uint32_t operand) {
+    return !k->operands.at[operand].result && !k->operands.at[operand].scalar;
+}
+
+bool dyn_insn_is_taken(const DynKernel *k, const DynInsn *insn) {
+    const DynInsn *value = &k->insns.at[insn->a[1]];
+    const DynOperand *o = value->kind == DYN_L_LOAD ? &k->operands.at[value->a[0]] : NULL;
+    return o != NULL && !k->in_place && dyn_kernel_walks(k, value->a[0]) && o->dtype == insn->compute;
+}
+
+bool dyn_kernel_only_takes(const DynKernel *k) {
+    bool only = true;
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        const DynInsn *insn = &k->insns.at[i];
+        only = only && (insn->kind == DYN_L_LOAD || (dyn_insn_is_inexact(insn) && dyn_insn_is_taken(k, insn)));
+    }
+    return only;
+}
+
 bool dyn_kernel_any_order(const DynKernel *k) {
     for (uint32_t i = 0; i < k->insns.n; i++) {
-        const DynInsn *n = &k->insns.at[i];
-        bool inexact = dyn_dtypes[n->compute].kind == 'f' || dyn_dtypes[n->compute].kind == 'c';
-        if (n->kind == DYN_L_REDUCE && inexact && (n->op == DYN_OP_SUM || n->op == DYN_OP_PROD)) {
+        if (dyn_insn_is_inexact(&k->insns.at[i])) {
             return false;
         }
     }

@@ -67,6 +67,8 @@ typedef struct DynKernel {
     uint8_t ndim;
     uint32_t shape[DYN_MAX_NDIM]; /* symbols */
     uint32_t reduced;             /* bit k: axis k is reduced. 0: elementwise */
+    bool ordered;                 /* floats are added or multiplied in NumPy's order, as eager's array of */
+    uint32_t like;                /* this node lies, whose axes are those of the space */
     bool in_place;                /* a storage that it writes is also read: tails must not be computed twice */
     bool dead;                    /* merged into another */
     bool margin;                  /* runs outside of a box of its space only: the rest is computed by others (recompute.c) */
@@ -170,6 +172,10 @@ DYN_HIDDEN bool dyn_step_scans(const DynLoops *p, const DynStep *step, uint32_t 
                                                                                              check that reads it */
 DYN_HIDDEN bool dyn_kernel_is_index(const DynKernel *k, uint32_t operand); /* it says where another operand stands */
 DYN_HIDDEN bool dyn_kernel_is_loaded(const DynKernel *k, uint32_t operand);
+DYN_HIDDEN bool dyn_insn_is_inexact(const DynInsn *insn);                   /* a reduction whose bits depend on the order */
+DYN_HIDDEN bool dyn_insn_is_taken(const DynKernel *k, const DynInsn *insn); /* it reduces numbers as they lie in memory */
+DYN_HIDDEN bool dyn_kernel_only_takes(const DynKernel *k);                  /* and so do all, and it does nothing else */
+DYN_HIDDEN bool dyn_kernel_walks(const DynKernel *k, uint32_t operand);     /* has it an element for each lane? */
 DYN_HIDDEN bool dyn_kernel_any_order(const DynKernel *k); /* its reductions give the same bits in whatever order */
 DYN_HIDDEN uint32_t dyn_op_cost(uint16_t op, uint8_t dtype);
 DYN_HIDDEN bool dyn_loops_op_warns(uint16_t op, uint8_t compute); /* may eager give a floating-point warning? */

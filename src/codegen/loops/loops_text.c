@@ -14,6 +14,7 @@
  *       reduce sum 1 v2 in f64
  *     kernel ($0 $1) reduced 0 outside 1:$2 0:$1     (runs where axis 0 is below 1, or at 1 + $2 and above)
  *     kernel ($0 $3) reduced 0 group 0 outer 1 across (one element in a row: rows are lanes)
+ *     kernel ($0 $1) reduced 2 like %4         (floats are added in NumPy's order, which eager's array of node 4 gives)
  *     kernel ($0 $1) reduced 0 chain 1         (with other steps of chain 1, a block of rows at a time)
  *     extern %4 chain 1
  *     kernel ($0 $1) reduced 1 pair 1          (with the other reduction of pair 1, a piece of memory at a time)
@@ -41,6 +42,9 @@ static void print_kernel(const DynLoops *p, const DynKernel *k, const DynStep *s
         dyn_str_printf(out, "%s$%u", d ? " " : "", k->shape[d]);
     }
     dyn_str_printf(out, ") reduced %u", k->reduced);
+    if (k->ordered) {
+        dyn_str_printf(out, " like %%%u", k->like);
+    }
     if (k->group != DYN_NONE) {
         dyn_str_printf(out, " group %u outer %u%s", k->group, k->outer, k->across ? " across" : "");
     }
@@ -166,7 +170,13 @@ static int parse_kernel(Parser *x, const char *text) {
         }
         k.shape[k.ndim++] = sym;
     }
-    int n = sscanf(text, ") reduced %u group %u outer %u", &k.reduced, &k.group, &outer);
+    int n = sscanf(text, ") reduced %u%n", &k.reduced, &used);
+    text += n == 1 ? used : 0;
+    if (n == 1 && sscanf(text, " like %%%u%n", &k.like, &used) == 1) {
+        k.ordered = true;
+        text += used;
+    }
+    n += sscanf(text, " group %u outer %u", &k.group, &outer) == 2 ? 2 : 0;
     const char *box = strstr(text, " outside");
     for (int d = 0; box != NULL && d < k.ndim; d++) {
         box += d ? 0 : strlen(" outside");

@@ -3,8 +3,8 @@
  *   1. A kernel has at most DYN_MAX_OPERANDS operands, DYN_MAX_INSNS instructions, DYN_MAX_RESULTS reductions.
  *   2. An operand's place exists and, once planned, has memory; its axes exist, and no axis is walked twice; dtypes agree.
  *   3. Instructions use earlier ones; operands of a CAST differ in dtype, of a STORE or REDUCE agree with the memory.
- *   4. A kernel with `reduced` axes has a REDUCE and the other way round; a result does not walk reduced axes, a stored operand
- * walks all.
+ *   4. A kernel with `reduced` axes has a REDUCE and the other way round, and one that is `ordered` a REDUCE that rounds; a
+ * result does not walk reduced axes, a stored operand walks all.
  *   5. Each kernel that is not dead is one step; a view step comes before the kernels that use the view.
  *   6. An indirect operand is read, not written; no axis of the space walks what it is looked up along, and what it stands by is
  * an operand of integers.
@@ -180,6 +180,10 @@ static int check_kernel(Check *c, uint32_t id) {
     }
     if (nreduces > DYN_MAX_RESULTS || (k->reduced && !nreduces) || k->reduced >> k->ndim) {
         return bad(c, id, "its reduced axes and its reductions disagree");
+    }
+    if (k->ordered &&
+        (dyn_kernel_any_order(k) || k->like >= c->p->nnodes || dyn_graph_node(c->p->graph, k->like)->ndim != k->ndim)) {
+        return bad(c, id, "what its order is like is no node of its space, or nothing in it has an order");
     }
     return 0;
 }

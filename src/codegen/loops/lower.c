@@ -650,6 +650,8 @@ static int lower_reduce(Lower *L, uint32_t id) {
     if (operand == DYN_NONE || dyn_kernel_insn(L->p, &k, insn) == DYN_NONE) {
         return -1;
     }
+    k.ordered = dyn_insn_is_inexact(&insn) && !L->p->fast_math && !(n->flags & DYN_NODE_TENSOR);
+    k.like = n->args[0].id;
     return push_kernel(L, &k);
 }
 

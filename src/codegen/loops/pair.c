@@ -20,7 +20,7 @@ static const DynKernel *kernel_at(const DynLoops *p, uint32_t step) {
 /* The one reduction of a kernel that does nothing else, of floats that are reduced as what they are. */
 static const DynInsn *only_reduction(const DynLoops *p, const DynKernel *k) {
     const DynInsn *found = NULL;
-    if (k == NULL || !k->reduced || k->group != DYN_NONE || k->margin) {
+    if (k == NULL || !k->reduced || k->ordered || k->group != DYN_NONE || k->margin) {
         return NULL;
     }
     for (uint32_t i = 0; i < k->insns.n; i++) {

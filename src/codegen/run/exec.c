@@ -790,7 +790,11 @@ static void make_members(Group *g) {
     for (int k = 0; k < g->n; k++) {
         const DynBound *b = &g->b[k];
         Member *m = &g->members[k];
-        dyn_span_make(b, axes + g->outer, b->ndim - g->outer, &m->span);
+        if (b->k->ordered) {
+            dyn_span_make(b, b->order.axes, b->order.naxes, &m->span);
+        } else {
+            dyn_span_make(b, axes + g->outer, b->ndim - g->outer, &m->span);
+        }
         dyn_reduce_results(b->k, &m->results);
         for (int i = 0; i < b->nops; i++) {
             m->step[i] = is_own(g, b, i) ? (int64_t)g->rows : b->strides[i][g->outer - 1];

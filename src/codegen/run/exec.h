@@ -11,11 +11,25 @@ typedef struct DynGeom {
 } DynGeom;
 
 /* geometry.c. -1: the view can't be made of these strides, or a size is not what the graph says. */
-DYN_HIDDEN int dyn_geom_view(const DynGraph *g, uint32_t node, const DynScalar *sym, const DynGeom *geoms, DynGeom *out);
+DYN_HIDDEN int dyn_geom_view(const DynGraph *g, uint32_t node, const DynScalar *sym, const DynGeom *from, DynGeom *out);
+/* Where eager has the elements of a node, whether it is in memory here or not; `data` says nothing. */
+DYN_HIDDEN int dyn_geom_eager(const DynLoops *p, uint32_t node, const DynScalar *sym, const DynGeom *geoms, DynGeom *out);
 DYN_HIDDEN int64_t dyn_geom_dense(const DynMem *m, const DynScalar *sym,
                                   DynGeom *out); /* dims, dense strides in its order; bytes, -1: too many */
 /* The array of a TURNED node: what it finds lies in C order with the places' axes in front of the others. */
 DYN_HIDDEN PyObject *dyn_geom_turned(const DynGraph *g, uint32_t node, const int64_t *dims);
+
+/* The order in which NumPy reduces the elements of one result (order.c): the reduced axes as they are walked, the innermost
+ * last. Of the elements in that order, each `run` is cut into pieces of `piece` elements, of which the last may be shorter. A
+ * piece is added up pairwise, and pieces are added in turn; or, where `in_turn`, all elements are. */
+typedef struct DynOrder {
+    int naxes, axes[DYN_MAX_NDIM];
+    int64_t run, piece;
+    bool in_turn;
+    bool across; /* the innermost axis of eager's array is kept: its loop makes many results side by side */
+    bool fuses;  /* that loop rounds otherwise than one for a single result: products of complex numbers */
+    int lanes;   /* sums side by side */
+} DynOrder;
 
 /* A kernel bound to memory: for each axis of its space a size, for each operand a stride. */
 typedef struct DynBound {
@@ -25,6 +39,7 @@ typedef struct DynBound {
     DynRowsFn rows, rows_of_one; /* for reductions: rows of any length, of length `one` */
     int64_t one;                 /* 0: there is none */
     int nops, ndim;
+    DynOrder order; /* of a kernel that is `ordered` */
     int64_t dims[DYN_MAX_NDIM];
     int64_t strides[DYN_MAX_OPERANDS][DYN_MAX_NDIM];
     char *base[DYN_MAX_OPERANDS];
@@ -101,6 +116,18 @@ typedef struct DynScratch {
     _Alignas(64) char tail[DYN_MAX_OPERANDS][64 * DYN_MAX_SIZE];
 } DynScratch;
 
+/* order.c. -1: a size is not what the graph says. */
+DYN_HIDDEN int dyn_order_find(const DynLoops *p, const DynGeom *geoms, const DynScalar *sym, DynBound *b);
+/* How n elements are added pairwise, from left to right: the next part, which has at most `most` elements, and how many times
+ * the last two sums become one behind it. Up to `block` elements are added by `lanes` sums side by side; `most` is no less. */
+typedef struct DynParts {
+    int64_t left[64];
+    int joins[64], n;
+    int64_t block;
+    int lanes;
+} DynParts;
+DYN_HIDDEN DynParts dyn_parts_of(int64_t n, int lanes);
+DYN_HIDDEN bool dyn_parts_next(DynParts *p, int64_t most, int64_t *part, int *joins);
 DYN_HIDDEN int dyn_exec_bind(const DynKernel *k, const DynNativeTable *table, const DynGeom *geoms, const DynScalar *sym,
                              DynBound *out);
 /* One kernel of its own over its whole space; threads where the work is worth it. */

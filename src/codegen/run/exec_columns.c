@@ -6,7 +6,7 @@
  * first-level cache, and memory is read in long pieces of rows.
  *
  * Lines of fewer than DYN_REDUCE_LANES results have all accumulators side by side instead: DYN_REDUCE_LANES rows are one. What
- * doesn't lie side by side is laid out before each row. */
+ * doesn't lie side by side is laid out before each row. Where rows are to be added in turn, they are. */
 #include "codegen/run/builtin.h"
 #include "codegen/run/lanes.h"
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #define TREE 6            /* accumulators that live at one time: the depth of a tree of LANES, and one */
 #define STRIP_BYTES 24576 /* of these, and of what is laid out */
 #define STRIP_GROUPS 32   /* of LANES results: no strip is wider */
-#define ANY_ROWS 16       /* rows at a time where no order is asked for */
+#define ANY_ROWS 16       /* rows at a time where they are added in turn */
 
 #define APART 192 /* bytes between buffers: a page apart, stores would look like the next loads */
 
@@ -350,8 +350,8 @@ static char *finish(const Strip *s, int64_t count, int i) {
 
 static int64_t run_part(const Strip *s, int64_t from, int64_t to) {
     int64_t count = 0;
-    bool any = s->c->e->results.any_order && !s->c->flat;
-    if (any) {
+    bool in_turn = s->c->e->results.in_turn && !s->c->flat;
+    if (in_turn) {
         for (int64_t pos = from; pos < to; pos += ANY_ROWS) {
             add_rows(s, pos, to - pos < ANY_ROWS ? to - pos : ANY_ROWS, 1, 0, pos == from ? ANEW : GO_ON);
         }
@@ -382,7 +382,7 @@ static void put(const Strip *s, int64_t count) {
 
 /* ---- strips */
 
-static size_t slots_of(const Columns *c) { return c->flat ? 2 : c->e->results.any_order ? 1 : TREE; }
+static size_t slots_of(const Columns *c) { return c->flat ? 2 : c->e->results.in_turn ? 1 : TREE; }
 
 /* Around what is laid out: room between operands, and in front for a group that lies before its place. */
 #define LAID_APART ((APART + LANES * DYN_MAX_SIZE) * DYN_MAX_OPERANDS)
@@ -524,7 +524,8 @@ static void divide(Columns *c, int threads) {
     c->strips = threads > 1 && c->strips < fair ? (fair < groups ? fair : groups) : c->strips;
     c->per_strip = (groups + c->strips - 1) / c->strips;
     c->strips = (groups + c->per_strip - 1) / c->per_strip;
-    c->nparts = threads > 1 && c->strips * c->nlines < threads ? (e->span.n + DYN_REDUCE_CHUNK - 1) / DYN_REDUCE_CHUNK : 1;
+    bool splits = threads > 1 && !e->b->k->ordered;
+    c->nparts = splits && c->strips * c->nlines < threads ? (e->span.n + DYN_REDUCE_CHUNK - 1) / DYN_REDUCE_CHUNK : 1;
     c->per_part = c->nparts > 1 ? DYN_REDUCE_CHUNK : e->span.n;
     c->levels = 65 - __builtin_clzll((uint64_t)((e->span.n + DYN_BLOCK - 1) / DYN_BLOCK));
 }
@@ -550,12 +551,17 @@ static void run(Columns *c, int threads) {
 bool dyn_reduce_columns(DynReduce *e, int threads, bool may_lay) {
     Columns c = {.e = e, .native = e->b->fn != NULL};
     const DynResults *r = &e->results;
-    if (e->b->indirect || e->nkept == 0 || e->span.n < 2 || !lies_across(e)) {
+    const DynOrder *o = &e->b->order;
+    bool along = e->b->k->ordered && (!o->in_turn || (o->fuses && !o->across));
+    if (along || e->b->indirect || e->nkept == 0 || e->span.n < 2 || !lies_across(e)) {
         return false;
     }
     c.last = e->kept[e->nkept - 1];
     c.n = e->b->dims[c.last];
     c.flat = c.n < LANES;
+    if (c.flat && e->b->k->ordered) {
+        return false; /* rows side by side are not in turn */
+    }
     int laid = c.n > 1 && (!c.flat || e->span.n > LANES) ? find_laid(&c) : -1;
     if (laid < 0 || (laid > 0 && !may_lay)) {
         return false;

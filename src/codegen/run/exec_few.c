@@ -1,8 +1,8 @@
 /* exec_few.c: reductions of a few elements each: a lane for each result.
  *
- * Called by exec_reduce.c, and gives the bits of its order: element i of a result is accumulator i, and the accumulators are
- * combined in its tree. Native code walks that tree depth first, so that a few accumulators are enough and stay in the
- * first-level cache; the built-in tier has one for each element.
+ * Called by exec_reduce.c, and gives the bits of its order, or of NumPy's (order.c): element i of a result is accumulator i, and
+ * the accumulators are combined in its tree. Native code walks that tree depth first, so that a few accumulators are enough and
+ * stay in the first-level cache; the built-in tier has one for each element.
  *
  * Lines of results go side by side, piece by piece. Operands whose lanes don't lie side by side are laid out first, element by
  * element; what lines share is laid out once for all of them. Owns the memory that a piece is laid out in. */
@@ -50,6 +50,41 @@ static int order_tree(uint8_t *order, int at, int64_t n, int j, int w) {
         order[2 * at - 1]++;
     }
     return at;
+}
+
+/* NumPy's order of elements from .. to, a piece: by as many sums side by side as `lanes`, and then what is left, one by one. */
+static int order_piece(uint8_t *order, int at, int64_t from, int64_t to, int lanes) {
+    int64_t whole = from + (to - from) / lanes * lanes;
+    int first = at;
+    for (int j = 0; j < lanes && whole > from; j++) {
+        for (int64_t i = from + j; i < whole; i += lanes, at++) {
+            order[2 * at] = (uint8_t)i;
+            order[2 * at + 1] = i > from + j;
+        }
+        order[2 * at - 1] += (uint8_t)__builtin_ctz((unsigned)j + 1); /* the sums in pairs */
+    }
+    for (int64_t i = whole; i < to; i++, at++) {
+        order[2 * at] = (uint8_t)i;
+        order[2 * at + 1] = at > first;
+    }
+    order[2 * at - 1] += from > 0; /* to those before it */
+    return at;
+}
+
+static void order_elements(Few *f) {
+    const DynBound *b = f->e->b;
+    const DynOrder *o = &b->order;
+    int64_t n = f->e->span.n, stop;
+    if (!b->k->ordered) {
+        order_tree(f->order, 0, n, 0, 1);
+        return;
+    }
+    int lanes = o->in_turn ? MOST + 1 : o->lanes, at = 0;
+    for (int64_t from = 0; from < n; from = stop) {
+        int64_t run_ends = from - from % o->run + o->run;
+        stop = from + o->piece < run_ends ? from + o->piece : run_ends;
+        at = order_piece(f->order, at, from, stop, lanes);
+    }
 }
 
 /* Is the operand the same all along an axis? */
@@ -210,15 +245,20 @@ static void fill_accumulators(const Few *f) {
     }
 }
 
-static void combine_accumulators(const Few *f) {
+/* As native code does: what is combined stands where the first of it stood. Where the result stands. */
+static int combine_accumulators(const Few *f) {
     const DynResults *r = &f->e->results;
-    for (int i = 0; i < r->n; i++) {
-        for (int w = LANES / 2; w; w /= 2) {
-            for (int row = 0; row < w && row + w < f->e->span.n; row++) { /* the others hold the identity */
-                r->combine[i](f->acc[i][row], f->acc[i][row + w], LANES);
+    uint8_t stack[MOST];
+    int top = 0;
+    for (int64_t n = 0; n < f->e->span.n; n++) {
+        stack[top++] = f->order[2 * n];
+        for (int joins = f->order[2 * n + 1]; joins > 0; joins--, top--) {
+            for (int i = 0; i < r->n; i++) {
+                r->combine[i](f->acc[i][stack[top - 2]], f->acc[i][stack[top - 1]], LANES);
             }
         }
     }
+    return stack[0];
 }
 
 static void run_group(const Few *f, int64_t first, int64_t column, int64_t n) {
@@ -243,11 +283,11 @@ static void run_group(const Few *f, int64_t first, int64_t column, int64_t n) {
         }
         dyn_bound_run(b, p, LANES);
     }
-    combine_accumulators(f);
+    int made = combine_accumulators(f);
     for (int i = 0; i < e->results.n; i++) {
         uint32_t op = e->results.insn[i]->a[0];
         int64_t step = b->strides[op][f->last];
-        dyn_lanes_copy(f->at[op] + column * step, f->acc[i][0], step, b->size[op], n, b->size[op]);
+        dyn_lanes_copy(f->at[op] + column * step, f->acc[i][made], step, b->size[op], n, b->size[op]);
     }
 }
 
@@ -276,7 +316,7 @@ static void run_chunk(void *ctx, int64_t chunk) {
     _Alignas(64) char room[ROOM];
     Few f = {.e = e, .last = e->kept[e->nkept - 1]};
     find_ways(&f);
-    order_tree(f.order, 0, e->span.n, 0, 1);
+    order_elements(&f);
     size_t bytes = place_rows(&f, NULL);
     char *memory = bytes <= sizeof(room) ? NULL : PyMem_RawMalloc(bytes + 64);
     if (memory == NULL && bytes > sizeof(room)) {
@@ -304,6 +344,9 @@ static void take_longest(DynReduce *e) {
 static bool has_few(DynReduce *e) {
     const DynBound *b = e->b;
     if (e->nkept == 0 || e->span.ndim != 1 || e->span.n < 1 || e->span.n > MOST) {
+        return false;
+    }
+    if (b->k->ordered && b->order.fuses && !b->order.across) {
         return false;
     }
     if (e->span.direct && !e->span.looked_up && b->rows != NULL && e->span.n >= DYN_FEW_ALONG) {

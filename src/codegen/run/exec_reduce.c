@@ -1,11 +1,12 @@
 /* exec_reduce.c: runs kernels that reduce.
  *
- * Called by run.c, and by exec.c for groups. The reduced elements of one result, in C order of the reduced axes, are cut into
- * blocks of DYN_BLOCK. In a block, element i goes to accumulator i % DYN_REDUCE_LANES; the accumulators are combined in a fixed
- * tree (lanes.c), and the blocks' partial results pairwise, like a binary counter counts. That order depends on the number of
- * elements alone: not on strides, threads or where the elements stand. Two ways to the same bits: along contiguous elements of
- * one result, or, where neighbours in memory belong to neighbouring results, a lane for each result and a set of accumulators for
- * each of them. */
+ * Called by run.c, and by exec.c for groups. Sums and products of floats in NumPy's graphs have NumPy's order (order.c), and what
+ * exec_columns.c and exec_few.c don't take of them is exec_ordered.c's. All others have this one: the reduced elements of one
+ * result, in C order of the reduced axes, are cut into blocks of DYN_BLOCK. In a block, element i goes to accumulator
+ * i % DYN_REDUCE_LANES; the accumulators are combined in a fixed tree (lanes.c), and the blocks' partial results pairwise, like a
+ * binary counter counts. That order depends on the number of elements alone: not on strides, threads or where the elements
+ * stand. Two ways to the same bits: along contiguous elements of one result, or, where neighbours in memory belong to
+ * neighbouring results, a lane for each result and a set of accumulators for each of them. */
 #include "codegen/run/lanes.h"
 #include "codegen/run/par.h"
 #include <stdlib.h>
@@ -52,6 +53,7 @@ static DynPart cascade_end(const Cascade *c, const DynInsn *r) {
 void dyn_reduce_results(const DynKernel *k, DynResults *r) {
     r->n = 0;
     r->any_order = dyn_kernel_any_order(k);
+    r->in_turn = r->any_order || k->ordered;
     for (uint32_t i = 0; i < k->insns.n; i++) {
         const DynInsn *insn = &k->insns.at[i];
         if (insn->kind == DYN_L_REDUCE) {
@@ -110,12 +112,12 @@ static void run_rest(const DynBound *b, const DynSpan *s, char **p, char *const 
     }
 }
 
-/* Rows of n elements by native code from beginning to end; the results stand where `at` says. */
-static void run_native(const DynBound *b, int64_t n, char *const *at, const int64_t *step, int64_t rows, const DynResults *r) {
+void dyn_reduce_native(const DynBound *b, int64_t n, char *const *at, const int64_t *step, int64_t rows, const DynResults *r,
+                       const DynPart *start) {
     char *p[DYN_MAX_POINTERS];
     memcpy(p, at, sizeof(*p) * (size_t)b->nops);
     for (int i = 0; i < r->n; i++) {
-        p[b->nops + (int)r->insn[i]->a[0]] = (char *)(uintptr_t)&r->identity[i];
+        p[b->nops + (int)r->insn[i]->a[0]] = (char *)(uintptr_t)&start[i];
     }
     (n == b->one ? b->rows_of_one : b->rows)(p, step, rows, n, b->params);
 }
@@ -153,7 +155,7 @@ static void run_laid(const DynBound *b, const DynSpan *s, char *const *at, const
     for (int i = 0; i < r->n && parts != NULL; i++) {
         p[r->insn[i]->a[0]] = (char *)&parts[i];
     }
-    run_native(b, n, p, steps, rows, r);
+    dyn_reduce_native(b, n, p, steps, rows, r, r->identity);
 }
 
 /* One block: partial results to `parts`, values that the kernel stores to where they belong. */
@@ -215,7 +217,7 @@ static void run_whole(const DynBound *b, const DynSpan *s, char *const *at, int6
     for (int i = 0; i < r->n; i++) {
         p[r->insn[i]->a[0]] = (char *)&parts[i];
     }
-    run_native(b, n, p, still, 1, r);
+    dyn_reduce_native(b, n, p, still, 1, r, r->identity);
 }
 
 /* Elements from … to of a span, to one partial result for each result. */
@@ -247,7 +249,7 @@ static void run_part(const DynBound *b, const DynSpan *s, char *const *at, int64
     }
 }
 
-static void put_results(const DynBound *b, char *const *at, const DynResults *r, const DynPart *parts) {
+void dyn_reduce_put(const DynBound *b, char *const *at, const DynResults *r, const DynPart *parts) {
     for (int i = 0; i < r->n; i++) {
         uint32_t op = r->insn[i]->a[0];
         memcpy(at[op], &parts[i], b->size[op]);
@@ -262,8 +264,12 @@ void dyn_reduce_rows(const DynBound *b, const DynSpan *s, char *const *from, con
                      const DynResults *r, DynScratch *scratch) {
     DynPart parts[DYN_MAX_RESULTS];
     char *at[DYN_MAX_OPERANDS];
+    if (b->k->ordered) {
+        dyn_ordered_rows(b, s, from, step, rows, r, scratch);
+        return;
+    }
     if (s->direct && !s->looked_up && b->rows != NULL && s->n > 0) {
-        run_native(b, s->n, from, step, rows, r);
+        dyn_reduce_native(b, s->n, from, step, rows, r, r->identity);
         return;
     }
     memcpy(at, from, sizeof(*at) * (size_t)b->nops);
@@ -279,7 +285,7 @@ void dyn_reduce_rows(const DynBound *b, const DynSpan *s, char *const *from, con
         if (s->n > 0) {
             run_part(b, s, at, 0, s->n, r, parts, scratch);
         }
-        put_results(b, at, r, s->n > 0 ? parts : r->identity); /* MAX and MIN of nothing never come here: a guard says so */
+        dyn_reduce_put(b, at, r, s->n > 0 ? parts : r->identity); /* MAX and MIN of nothing never come here: a guard says so */
         for (int i = 0; i < b->nops; i++) {
             at[i] += step[i];
         }
@@ -329,7 +335,7 @@ static void run_gathered(const DynReduce *e, int64_t from, int n, DynScratch *sc
         for (int i = 0; i < r->n; i++) {
             parts[i] = cascade_end(&c[w][i], r->insn[i]);
         }
-        put_results(e->b, at[w], r, parts);
+        dyn_reduce_put(e->b, at[w], r, parts);
     }
 }
 
@@ -390,7 +396,7 @@ static int run_inner_parallel(DynReduce *e) {
             }
             out[i] = cascade_end(&c, e->results.insn[i]);
         }
-        put_results(e->b, at, &e->results, out);
+        dyn_reduce_put(e->b, at, &e->results, out);
     }
     PyMem_RawFree(e->parts);
     return 0;
@@ -461,6 +467,9 @@ static void split_axes(DynReduce *e, DynBound *b, int *reduced, int *nreduced) {
             put_axis(b, like, e->kept, e->nkept++, d);
         }
     }
+    if (b->k->ordered) {
+        memcpy(reduced, b->order.axes, sizeof(b->order.axes));
+    }
     join_kept(e, b);
 }
 
@@ -486,13 +495,11 @@ int dyn_exec_reduce(DynBound *b) {
     if (e.nouter == 0) {
         return 0;
     }
-    if (dyn_reduce_columns(&e, threads, false)) {
+    if (dyn_reduce_columns(&e, threads, false) || dyn_reduce_few(&e, threads) || dyn_reduce_columns(&e, threads, true)) {
         return atomic_load(&e.failed) ? -1 : 0;
     }
-    if (dyn_reduce_few(&e, threads)) {
-        return atomic_load(&e.failed) ? -1 : 0;
-    }
-    if (dyn_reduce_columns(&e, threads, true)) {
+    if (b->k->ordered) {
+        dyn_ordered_run(&e, threads);
         return atomic_load(&e.failed) ? -1 : 0;
     }
     if (threads > 1 && e.nouter >= 4 * threads) {

@@ -178,9 +178,8 @@ static int view_as_dtype(const DynNode *n, const DynNode *base, const DynScalar 
     return out->dims[last] * size == from->dims[last] * of_base ? 0 : -1;
 }
 
-int dyn_geom_view(const DynGraph *g, uint32_t node, const DynScalar *sym, const DynGeom *geoms, DynGeom *out) {
+int dyn_geom_view(const DynGraph *g, uint32_t node, const DynScalar *sym, const DynGeom *from, DynGeom *out) {
     const DynNode *n = dyn_graph_node(g, node), *base = dyn_graph_node(g, n->args[0].id);
-    const DynGeom *from = &geoms[n->args[0].id];
     switch (n->op) {
     case DYN_OP_SLICE: return view_slice(n, base, sym, from, out);
     case DYN_OP_PERMUTE:
@@ -204,13 +203,41 @@ int dyn_geom_view(const DynGraph *g, uint32_t node, const DynScalar *sym, const 
     }
 }
 
-PyObject *dyn_geom_turned(const DynGraph *g, uint32_t node, const int64_t *dims) {
-    const DynNode *n = dyn_graph_node(g, node);
+/* The order in which a TURNED node's elements lie. */
+static DynLayout turned_layout(const DynGraph *g, const DynNode *n) {
     DynLayout order = n->layout;
     int axis = (int)n->aux[0], places = dyn_graph_node(g, n->args[1].id)->ndim;
     for (int i = 0; i < n->ndim && order.kind == DYN_LAYOUT_C; i++) { /* as axes of size 1 have no say */
         bool one = i >= axis && i < axis + places;
         order.perm[one ? i - axis : i < axis ? places + i : i] = (uint8_t)i;
     }
+    return order;
+}
+
+PyObject *dyn_geom_turned(const DynGraph *g, uint32_t node, const int64_t *dims) {
+    const DynNode *n = dyn_graph_node(g, node);
+    DynLayout order = turned_layout(g, n);
     return dyn_array_turned((DynDtype)n->dtype, n->ndim, dims, &order);
+}
+
+int dyn_geom_eager(const DynLoops *p, uint32_t node, const DynScalar *sym, const DynGeom *geoms, DynGeom *out) {
+    const DynGraph *g = p->graph;
+    const DynNode *n = dyn_graph_node(g, node);
+    DynGeom base;
+    if (n->flags & DYN_NODE_VIEW) {
+        return dyn_geom_eager(p, n->args[0].id, sym, geoms, &base) < 0 ? -1 : dyn_geom_view(g, node, sym, &base, out);
+    }
+    if (dyn_node_stores(n)) {
+        return dyn_geom_eager(p, n->args[0].id, sym, geoms, out);
+    }
+    bool product = n->op == DYN_OP_EXTERN && g->externs.at[n->extern_index].product; /* of a chain: it isn't there yet */
+    if (p->places[node].kind == DYN_P_INPUT || (p->places[node].kind == DYN_P_EXTERN && !product)) {
+        *out = geoms[node];
+        return 0;
+    }
+    DynLayout layout = n->flags & DYN_NODE_TURNED ? turned_layout(g, n) : n->layout;
+    layout.kind = n->flags & DYN_NODE_TURNED ? DYN_LAYOUT_STRIDED : layout.kind;
+    DynMem dense = {.dtype = n->dtype, .ndim = n->ndim, .shape = n->shape, .layout = &layout};
+    out->data = NULL;
+    return dyn_geom_dense(&dense, sym, out) < 0 ? -1 : 0;
 }

@@ -12,22 +12,31 @@
         a[i] = (T)(expression);   \
     }
 _Static_assert(DYN_REDUCE_LANES == 32, "the trees start with 16 and 16");
-#define LANES(NAME, T, expression)                        \
-    static void NAME(void *to, const void *from, int n) { \
-        T *a = to;                                        \
-        const T *b = from;                                \
-        for (int i = 0; i < n; i++) {                     \
-            T x = a[i], y = b[i];                         \
-            a[i] = (T)(expression);                       \
-        }                                                 \
-    }                                                     \
-    static void NAME##_tree(void *lanes) {                \
-        T *a = lanes;                                     \
-        HALVE(T, 16, expression)                          \
-        HALVE(T, 8, expression)                           \
-        HALVE(T, 4, expression)                           \
-        HALVE(T, 2, expression)                           \
-        HALVE(T, 1, expression)                           \
+#define LANES(NAME, T, expression)                                                       \
+    static void NAME(void *to, const void *from, int n) {                                \
+        T *a = to;                                                                       \
+        const T *b = from;                                                               \
+        for (int i = 0; i < n; i++) {                                                    \
+            T x = a[i], y = b[i];                                                        \
+            a[i] = (T)(expression);                                                      \
+        }                                                                                \
+    }                                                                                    \
+    __attribute__((unused)) static void NAME##_turn(void *to, const void *from, int n) { \
+        T x = *(T *)to;                                                                  \
+        const T *b = from;                                                               \
+        for (int i = 0; i < n; i++) {                                                    \
+            T y = b[i];                                                                  \
+            x = (T)(expression);                                                         \
+        }                                                                                \
+        *(T *)to = x;                                                                    \
+    }                                                                                    \
+    static void NAME##_tree(void *lanes) {                                               \
+        T *a = lanes;                                                                    \
+        HALVE(T, 16, expression)                                                         \
+        HALVE(T, 8, expression)                                                          \
+        HALVE(T, 4, expression)                                                          \
+        HALVE(T, 2, expression)                                                          \
+        HALVE(T, 1, expression)                                                          \
     }
 #define INTEGERS(X) \
     X(I8, int8_t)   \
@@ -58,7 +67,8 @@ RANKS(F64, double, int64_t, uint64_t, 0xfffffffffffff)
     LANES(prod_##N, T, x *y)                                     \
     LANES(max_##N, T, rank_max_##N(x) > rank_max_##N(y) ? x : y) \
     LANES(min_##N, T, rank_min_##N(x) < rank_min_##N(y) ? x : y)
-/* As the helpers of ops_c.def. Products are fused where generated code fuses them: below. */
+/* As the helpers of ops_c.def. Lanes of products are fused where generated code fuses them, below; in turn they aren't, as in
+ * NumPy. */
 #define REAL(x) (__real__(x))
 #define IMAG(x) (__imag__(x))
 #define ISNAN(x) ((x) != (x))
@@ -84,16 +94,17 @@ LANES(any_BOOL, uint8_t, x | y)
 LANES(all_BOOL, uint8_t, x &y)
 
 typedef struct Combine {
-    DynLanesFn *lanes;
+    DynLanesFn *lanes, *turn;
     DynLanesTreeFn *tree;
 } Combine;
 #define BOTH(name) \
-    { name, name##_tree }
+    { name, name##_turn, name##_tree }
 #define ROW(N, T) [DYN_##N] = {BOTH(sum_##N), BOTH(prod_##N), BOTH(max_##N), BOTH(min_##N)},
 static const Combine table[DYN_DTYPE_COUNT][4] = {
     INTEGERS(ROW) FLOATS(ROW) COMPLEXES(ROW)[DYN_BOOL] = {BOTH(any_BOOL), BOTH(all_BOOL), BOTH(any_BOOL), BOTH(all_BOOL)}};
 
-static const Combine fused[DYN_DTYPE_COUNT] = {[DYN_C64] = BOTH(fused_C64), [DYN_C128] = BOTH(fused_C128)};
+static const Combine fused[DYN_DTYPE_COUNT] = {
+    [DYN_C64] = {fused_C64, prod_C64_turn, fused_C64_tree}, [DYN_C128] = {fused_C128, prod_C128_turn, fused_C128_tree}};
 
 static const Combine *row_of(uint16_t op, uint8_t dtype) {
     if (op == DYN_OP_PROD && dyn_dtypes[dtype].kind == 'c' && strstr(dyn_isa_get()->flags, "-mfma") != NULL) {
@@ -110,7 +121,94 @@ static const Combine *row_of(uint16_t op, uint8_t dtype) {
 }
 
 DynLanesFn *dyn_lanes_combine(uint16_t op, uint8_t dtype) { return row_of(op, dtype)->lanes; }
+DynLanesFn *dyn_lanes_in_turn(uint16_t op, uint8_t dtype) { return row_of(op, dtype)->turn; }
 DynLanesTreeFn *dyn_lanes_tree(uint16_t op, uint8_t dtype) { return row_of(op, dtype)->tree; }
+
+/* ---- NumPy's pairwise sums */
+
+/* At most a block. */
+#define BLOCK(N, T, W)                                               \
+    static T block_##N(const T *v, int64_t n) {                      \
+        T sum = 0, r[W];                                             \
+        int64_t whole = n - n % W;                                   \
+        for (int j = 0; j < W && whole; j++) {                       \
+            r[j] = v[j];                                             \
+        }                                                            \
+        for (int64_t i = W; i < whole; i += W) {                     \
+            for (int j = 0; j < W; j++) {                            \
+                r[j] += v[i + j];                                    \
+            }                                                        \
+        }                                                            \
+        for (int w = 1; w < W && whole; w *= 2) {                    \
+            for (int j = 0; j < W; j += 2 * w) {                     \
+                r[j] += r[j + w];                                    \
+            }                                                        \
+        }                                                            \
+        sum = whole ? r[0] : sum;                                    \
+        for (int64_t i = whole; i < n; i++) {                        \
+            sum += v[i];                                             \
+        }                                                            \
+        return sum;                                                  \
+    }                                                                \
+    static void pairwise_##N(void *to, const void *from, int n) {    \
+        DynParts parts = dyn_parts_of(n, W);                         \
+        const T *v = from;                                           \
+        T sums[64];                                                  \
+        int64_t part;                                                \
+        int top = 0, joins;                                          \
+        while (dyn_parts_next(&parts, parts.block, &part, &joins)) { \
+            sums[top++] = block_##N(v, part);                        \
+            v += part;                                               \
+            for (; joins > 0; joins--, top--) {                      \
+                sums[top - 2] += sums[top - 1];                      \
+            }                                                        \
+        }                                                            \
+        *(T *)to = sums[0];                                          \
+    }
+BLOCK(F32, float, 8)
+BLOCK(F64, double, 8)
+BLOCK(C64, float _Complex, 4)
+BLOCK(C128, double _Complex, 4)
+
+DynLanesFn *dyn_lanes_pairwise(uint8_t dtype) {
+    switch (dtype) {
+    case DYN_F32: return pairwise_F32;
+    case DYN_F64: return pairwise_F64;
+    case DYN_C64: return pairwise_C64;
+    default: return pairwise_C128;
+    }
+}
+
+/* Some columns of rows of n: their number is known, so that the sums stay in registers. */
+#define KNOWN(T, W)                          \
+    case W: {                                \
+        T sum[W];                            \
+        memcpy(sum, a, sizeof(sum));         \
+        for (int64_t i = 0; i < rows; i++) { \
+            for (int j = 0; j < W; j++) {    \
+                sum[j] += b[i * n + j];      \
+            }                                \
+        }                                    \
+        memcpy(a, sum, sizeof(sum));         \
+        break;                               \
+    }
+#define ADD_ROWS(N, T)                                                                                                \
+    DYN_VECTORS static void add_columns_##N(T *a, const T *b, int64_t rows, int64_t n, int columns) {                 \
+        switch (columns) {                                                                                            \
+            KNOWN(T, 1) KNOWN(T, 2) KNOWN(T, 3) KNOWN(T, 4) KNOWN(T, 5) KNOWN(T, 6) KNOWN(T, 7) default : KNOWN(T, 8) \
+        }                                                                                                             \
+    }                                                                                                                 \
+    static void add_rows_##N(void *to, const void *from, int64_t rows, int n) {                                       \
+        for (int c = 0; c < n; c += 8) {                                                                              \
+            add_columns_##N((T *)to + c, (const T *)from + c, rows, n, n - c < 8 ? n - c : 8);                        \
+        }                                                                                                             \
+    }
+ADD_ROWS(F32, float)
+ADD_ROWS(F64, double)
+
+DynRowsAddFn *dyn_rows_add(uint16_t op, uint8_t dtype) {
+    return op != DYN_OP_SUM ? NULL : dtype == DYN_F32 ? add_rows_F32 : dtype == DYN_F64 ? add_rows_F64 : NULL;
+}
 
 void dyn_part_combine(uint16_t op, uint8_t dtype, DynPart *to, const DynPart *from) { dyn_lanes_combine(op, dtype)(to, from, 1); }
 

@@ -17,6 +17,12 @@ DYN_HIDDEN DynLanesFn *dyn_lanes_combine(uint16_t op, uint8_t dtype);
 /* DYN_REDUCE_LANES accumulators to the first of them: the upper half into the lower, and so on. */
 typedef void DynLanesTreeFn(void *lanes);
 DYN_HIDDEN DynLanesTreeFn *dyn_lanes_tree(uint16_t op, uint8_t dtype);
+/* One result of n values: to = (to op from[0]) op from[1] …; or, of a sum, by halves as NumPy does (order.c), from nothing. */
+DYN_HIDDEN DynLanesFn *dyn_lanes_in_turn(uint16_t op, uint8_t dtype);
+DYN_HIDDEN DynLanesFn *dyn_lanes_pairwise(uint8_t dtype);
+/* Rows of n values, added to n sums in turn; NULL: there is no loop for it. */
+typedef void DynRowsAddFn(void *to, const void *from, int64_t rows, int n);
+DYN_HIDDEN DynRowsAddFn *dyn_rows_add(uint16_t op, uint8_t dtype);
 DYN_HIDDEN void dyn_part_combine(uint16_t op, uint8_t dtype, DynPart *to, const DynPart *from);
 DYN_HIDDEN DynPart dyn_part_identity(uint16_t op,
                                      uint8_t dtype); /* where accumulators start; also the result of nothing at all */
@@ -30,7 +36,8 @@ typedef struct DynResults {
     size_t bytes[DYN_MAX_RESULTS];                                             /* of lanes */
     _Alignas(64) char start[DYN_MAX_RESULTS][DYN_REDUCE_LANES * DYN_MAX_SIZE]; /* lanes of the identity */
     int n;
-    bool any_order; /* the same bits in whatever order: no blocks are needed */
+    bool any_order; /* the same bits in whatever order */
+    bool in_turn;   /* or element after element: no blocks are needed */
 } DynResults;
 /* A kernel that reduces, over its whole space. */
 typedef struct DynReduce {
@@ -54,7 +61,15 @@ DYN_HIDDEN void dyn_reduce_chunks(void (*fn)(void *, int64_t), void *ctx, int64_
 DYN_HIDDEN bool dyn_reduce_columns(DynReduce *e, int threads, bool may_lay);
 /* exec_few.c: the same, where each result is of more than a few elements. */
 DYN_HIDDEN bool dyn_reduce_few(DynReduce *e, int threads);
+/* exec_ordered.c: a kernel that is `ordered`, over its whole space, and rows of it. */
+DYN_HIDDEN void dyn_ordered_run(DynReduce *e, int threads);
+DYN_HIDDEN void dyn_ordered_rows(const DynBound *b, const DynSpan *s, char *const *from, const int64_t *step, int64_t rows,
+                                 const DynResults *r, DynScratch *scratch);
 DYN_HIDDEN void dyn_reduce_results(const DynKernel *k, DynResults *r);
+/* Rows of n elements by native code from beginning to end, from `start`; the results stand where `at` says. */
+DYN_HIDDEN void dyn_reduce_native(const DynBound *b, int64_t n, char *const *at, const int64_t *step, int64_t rows,
+                                  const DynResults *r, const DynPart *start);
+DYN_HIDDEN void dyn_reduce_put(const DynBound *b, char *const *at, const DynResults *r, const DynPart *parts);
 DYN_HIDDEN void dyn_reduce_rows(const DynBound *b, const DynSpan *s, char *const *from, const int64_t *step, int64_t rows,
                                 const DynResults *r, DynScratch *scratch);
 

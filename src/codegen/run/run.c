@@ -420,7 +420,7 @@ static DynRunStatus check_flags(Call *c) {
 #define GIL_COST 500000 /* tenths of a nanosecond: below this the GIL is kept */
 
 static int bind(Call *c, const DynKernel *k, DynBound *b) {
-    if (dyn_exec_bind(k, c->table, c->geoms, c->run->sym, b) < 0) {
+    if (dyn_exec_bind(k, c->table, c->geoms, c->run->sym, b) < 0 || dyn_order_find(c->p, c->geoms, c->run->sym, b) < 0) {
         return -1;
     }
     b->missed = &c->missed;
@@ -473,7 +473,8 @@ static int run_group(Call *c, uint32_t step, uint32_t *last) {
 static int view_step(Call *c, uint32_t place) {
     const DynMem *m = &c->p->places[place];
     if (m->kind != DYN_P_DENSE) {
-        return dyn_geom_view(c->p->graph, place, c->run->sym, c->geoms, &c->geoms[place]);
+        const DynGeom *from = &c->geoms[dyn_graph_node(c->p->graph, place)->args[0].id];
+        return dyn_geom_view(c->p->graph, place, c->run->sym, from, &c->geoms[place]);
     }
     static const DynLayout c_order = {.kind = DYN_LAYOUT_C};
     DynMem dense = *m;

@@ -123,6 +123,8 @@ DYN_HIDDEN int dyn_np_scatter_at(DynRec *r, const NpLookup *at, NpArg value, int
 DYN_HIDDEN bool dyn_np_has_acted(DynRec *r); /* something was recorded that can be seen from outside, and can't be done again */
 
 /* ---- rec_numpy_layout.c */
+/* How NumPy lays out what an operator makes of these operands. */
+DYN_HIDDEN DynLayout dyn_np_layout_for(DynRec *r, const uint32_t *nodes, int n, int ndim, const uint32_t *shape);
 DYN_HIDDEN bool dyn_np_always_c(DynRec *r, uint32_t node);              /* C-contiguous at every call under the guards */
 DYN_HIDDEN int dyn_np_contiguous(DynRec *r, uint32_t a, bool fortran);  /* 1: at every call, 0: at none (makes guards); -1 */
 DYN_HIDDEN int dyn_np_strides(DynRec *r, uint32_t node, uint32_t *out); /* bytes, for each axis a symbol */

@@ -196,13 +196,7 @@ uint32_t dyn_np_elementwise_as(DynRec *r, DynOp op, DynDtype compute, DynDtype r
     memcpy(node->shape, shape, sizeof(*shape) * (size_t)ndim);
     for (int i = 0; i < n; i++)
         node->args[i] = args[i].arg;
-    for (int i = 0; i < nnodes; i++) { /* a value that eager never made lies as its operand does */
-        const DynNode *a = dyn_graph_node(g, nodes[i]);
-        if (a->ndim == ndim && (a->flags & DYN_NODE_VIEW) == 0) {
-            node->layout = a->layout;
-            break;
-        }
-    }
+    node->layout = dyn_np_layout_for(r, nodes, nnodes, ndim, shape); /* what eager really made says so itself */
     return id;
 }
 

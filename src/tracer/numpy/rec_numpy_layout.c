@@ -482,3 +482,57 @@ DynVal *np_rule_flatten(DynRec *r, NpCall *c) {
     a = letter == 'K' ? as_it_lies(r, a) : letter == 'F' ? turned_round(r, a) : a;
     return a == DYN_NONE ? NULL : dyn_np_result(r, c->b->op == 1 ? dyn_np_flat_copy(r, a) : dyn_np_ravel(r, a), c->result);
 }
+
+/* ---- the layout of what an operator makes */
+
+/* How far apart elements along an axis of the result are in an operand, as a rank: 0 where it stands still. */
+static int step_rank(DynRec *r, uint32_t id, int axis, int ndim) {
+    const DynNode *n = node_at(r, id);
+    int at = axis - (ndim - n->ndim), rank = 0;
+    if (at < 0 || dyn_np_hint(r, n->shape[at]) == 1 || (n->layout.kind != DYN_LAYOUT_C && n->layout.still >> at & 1u))
+        return 0;
+    for (int i = 0; i < n->ndim; i++) {
+        int d = n->layout.kind == DYN_LAYOUT_C ? i : n->layout.perm[i];
+        rank = d == at ? n->ndim - i : rank;
+    }
+    return rank;
+}
+
+/* Does axis `d` belong inside of axis `inner`? 1: yes, 0: no, -1: no operand walks both. Where operands disagree, C order wins.
+ */
+static int goes_inside(DynRec *r, const uint32_t *nodes, int n, int ndim, int d, int inner) {
+    int inside = -1;
+    for (int i = 0; i < n; i++) {
+        int step = step_rank(r, nodes[i], d, ndim), other = step_rank(r, nodes[i], inner, ndim);
+        if (step != 0 && other != 0)
+            inside = other <= step ? 0 : inside < 0 ? 1 : inside;
+    }
+    return inside;
+}
+
+DynLayout dyn_np_layout_for(DynRec *r, const uint32_t *nodes, int n, int ndim, const uint32_t *shape) {
+    DynLayout l = {.kind = DYN_LAYOUT_C};
+    int axes[DYN_MAX_NDIM], count = 0, last = -1; /* the innermost first */
+    for (int d = ndim; d-- > 0;) {
+        int place = count;
+        for (int i = count; i-- > 0;) {
+            int inside = goes_inside(r, nodes, n, ndim, d, axes[i]);
+            if (inside == 0)
+                break;
+            place = inside > 0 ? i : place;
+        }
+        memmove(&axes[place + 1], &axes[place], sizeof(*axes) * (size_t)(count - place));
+        axes[place] = d;
+        count++;
+    }
+    for (int i = 0; i < ndim; i++) {
+        l.perm[i] = (uint8_t)axes[ndim - 1 - i];
+        if (dyn_np_hint(r, shape[l.perm[i]]) == 1)
+            continue;
+        l.kind = l.perm[i] < last ? DYN_LAYOUT_STRIDED : l.kind;
+        last = l.perm[i];
+    }
+    for (int i = 0; i < ndim && l.kind == DYN_LAYOUT_C; i++)
+        l.perm[i] = (uint8_t)i;
+    return l;
+}
