@@ -112,6 +112,31 @@ def function_sizes():
                 start = None
 
 
+def statements_of(source):
+    """C source with blanks for comments, strings, characters and directives, and line breaks where they were."""
+    texts = r'^[ \t]*#(?:\\\n|/\*.*?\*/|[^\n])*|/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+    return re.sub(texts, lambda found: re.sub(r"[^\n]", " ", found[0]), source, flags=re.S | re.M)
+
+
+def behind_parenthesis(text, at):
+    """Where the text goes on behind the parenthesis that opens at `at`."""
+    depth = 0
+    for found in re.compile(r"[()]").finditer(text, at):
+        depth += 1 if found[0] == "(" else -1
+        if depth == 0:
+            return found.end()
+    return len(text)
+
+
+def braces():
+    for path in c_files("c", "h"):
+        text = statements_of(path.read_text())
+        for found in re.finditer(r"\b(?:(?:if|for|while) *\(|else\b(?! if\b))", text):
+            end = behind_parenthesis(text, found.end() - 1) if found[0].endswith("(") else found.end()
+            if not re.compile(r"\s*\{").match(text, end) and not (found[0].startswith("while") and text[end] == ";"):
+                yield f"{name(path)}:{text.count(chr(10), 0, found.start()) + 1}: a statement without braces"
+
+
 def head_comments():
     for path in c_files("c", "h", "def"):
         if not path.read_text().startswith(f"/* {path.name}: "):
@@ -180,6 +205,7 @@ CHECKS = (
     duplicate_rows,
     sizes,
     function_sizes,
+    braces,
     head_comments,
     made_documents,
     promises,

@@ -30,11 +30,13 @@ static void *pool_calloc(void *ctx, size_t n, size_t size) {
 
 static void *pool_realloc(void *ctx, void *data, size_t size) { /* ndarray.resize */
     size_t room = data == NULL ? 0 : dyn_pool_room(data);
-    if (size <= room && room / 2 <= size)
+    if (size <= room && room / 2 <= size) {
         return data;
+    }
     void *to = dyn_pool_take(size);
-    if (to == NULL)
+    if (to == NULL) {
         return NULL;
+    }
     memcpy(to, data, size < room ? size : room);
     dyn_pool_give(data);
     return to;
@@ -49,16 +51,19 @@ static uint8_t by_number[NUMBERS];
 
 static void number_dtypes(void) {
     memset(by_number, DYN_NO_DTYPE, sizeof(by_number));
-    for (int i = DYN_DTYPE_COUNT; i-- > 0;) /* U16 in place of BF16 */
+    for (int i = DYN_DTYPE_COUNT; i-- > 0;) { /* U16 in place of BF16 */
         by_number[dyn_dtypes[i].npy] = (uint8_t)i;
+    }
 }
 
 int dyn_arrays_init(void) {
     number_dtypes();
-    if (_import_array() < 0)
+    if (_import_array() < 0) {
         return -1;
-    if (handler_capsule == NULL && (handler_capsule = PyCapsule_New(&handler, "mem_handler", NULL)) == NULL)
+    }
+    if (handler_capsule == NULL && (handler_capsule = PyCapsule_New(&handler, "mem_handler", NULL)) == NULL) {
         return -1;
+    }
     return _import_umath();
 }
 
@@ -70,9 +75,11 @@ DynDtype dyn_dtype_of(PyArray_Descr *descr) {
 }
 
 DynDtype dyn_dtype_parse(const char *name) {
-    for (int i = 0; i < DYN_DTYPE_COUNT; i++)
-        if (strcmp(dyn_dtypes[i].name, name) == 0)
+    for (int i = 0; i < DYN_DTYPE_COUNT; i++) {
+        if (strcmp(dyn_dtypes[i].name, name) == 0) {
             return (DynDtype)i;
+        }
+    }
     return DYN_NO_DTYPE;
 }
 
@@ -81,13 +88,15 @@ DynDtype dyn_dtype_parse(const char *name) {
 bool dyn_array_is(PyObject *o) { return PyArray_CheckExact(o) || dyn_torch_is(o); }
 
 bool dyn_array_view(PyObject *o, DynArrayView *out) {
-    if (!PyArray_CheckExact(o))
+    if (!PyArray_CheckExact(o)) {
         return dyn_torch_is(o) && dyn_torch_view(o, out);
+    }
     PyArrayObject *a = (PyArrayObject *)o;
     DynDtype dt = dyn_dtype_of(PyArray_DESCR(a));
     int ndim = PyArray_NDIM(a);
-    if (dt == DYN_NO_DTYPE || ndim > DYN_MAX_NDIM)
+    if (dt == DYN_NO_DTYPE || ndim > DYN_MAX_NDIM) {
         return false;
+    }
     out->data = PyArray_BYTES(a);
     out->ndim = (uint8_t)ndim;
     out->dtype = (uint8_t)dt;
@@ -103,11 +112,13 @@ bool dyn_array_view(PyObject *o, DynArrayView *out) {
 /* The bytes that elements may lie in: [low, high). */
 static void extent(const DynArrayView *v, char **low, char **high) {
     *low = *high = v->data;
-    if (dyn_view_empty(v))
+    if (dyn_view_empty(v)) {
         return;
+    }
     *high += dyn_dtypes[v->dtype].size;
-    for (int i = 0; i < v->ndim; i++)
+    for (int i = 0; i < v->ndim; i++) {
         *(v->strides[i] < 0 ? low : high) += (v->dims[i] - 1) * v->strides[i];
+    }
 }
 
 bool dyn_views_overlap(const DynArrayView *v, const DynArrayView *w) {
@@ -121,8 +132,9 @@ static bool is_c_contiguous(const DynArrayView *v) { /* as NumPy sees it: axes o
     int64_t step = dyn_dtypes[v->dtype].size;
     bool fits = true;
     for (int i = v->ndim; i-- > 0;) {
-        if (v->dims[i] == 0)
+        if (v->dims[i] == 0) {
             return true;
+        }
         fits = fits && (v->dims[i] == 1 || v->strides[i] == step);
         step *= v->dims[i];
     }
@@ -138,21 +150,25 @@ static int64_t weight(const DynArrayView *v, int axis) {
 /* The order in which NumPy's iterator would keep the axes (order='K'): an insertion sort from the innermost axis out in which
  * a pair with a weightless axis is left as it stands. `inner` is innermost first. */
 static void sort_axes(const DynArrayView *v, int *inner) {
-    for (int i = 0; i < v->ndim; i++)
+    for (int i = 0; i < v->ndim; i++) {
         inner[i] = v->ndim - 1 - i;
+    }
     for (int i = 1; i < v->ndim; i++) {
         int axis = inner[i], to = i;
         int64_t mine = weight(v, axis);
         for (int j = i - 1; j >= 0 && mine != 0; j--) {
             int64_t other = weight(v, inner[j]);
-            if (other == 0)
+            if (other == 0) {
                 continue;
-            if (other <= mine)
+            }
+            if (other <= mine) {
                 break;
+            }
             to = j;
         }
-        for (int j = i; j > to; j--)
+        for (int j = i; j > to; j--) {
             inner[j] = inner[j - 1];
+        }
         inner[to] = axis;
     }
 }
@@ -160,16 +176,19 @@ static void sort_axes(const DynArrayView *v, int *inner) {
 void dyn_layout_of(const DynArrayView *v, DynLayout *out) {
     int inner[DYN_MAX_NDIM];
     memset(out, 0, sizeof(*out));
-    for (int i = 0; i < DYN_MAX_NDIM; i++)
+    for (int i = 0; i < DYN_MAX_NDIM; i++) {
         out->perm[i] = (uint8_t)i;
-    if (is_c_contiguous(v))
+    }
+    if (is_c_contiguous(v)) {
         return;
+    }
     out->kind = DYN_LAYOUT_STRIDED;
     sort_axes(v, inner);
     for (int i = 0; i < v->ndim; i++) {
         out->perm[i] = (uint8_t)inner[v->ndim - 1 - i];
-        if (v->strides[i] == 0 && v->dims[i] != 1)
+        if (v->strides[i] == 0 && v->dims[i] != 1) {
             out->still |= (uint8_t)(1u << i);
+        }
     }
 }
 
@@ -187,8 +206,9 @@ bool dyn_layout_fits(const DynLayout *l, const DynArrayView *v) {
 bool dyn_layout_is_dense(const DynLayout *l, const DynArrayView *v) {
     int64_t strides[DYN_MAX_NDIM];
     bool dense = dyn_layout_dense(l, (DynDtype)v->dtype, v->ndim, v->dims, strides);
-    for (int i = 0; i < v->ndim && dense; i++)
+    for (int i = 0; i < v->ndim && dense; i++) {
         dense = v->dims[i] == 1 || v->strides[i] == strides[i];
+    }
     return dense || dyn_view_empty(v);
 }
 
@@ -197,8 +217,9 @@ bool dyn_layout_dense(const DynLayout *l, DynDtype dt, int ndim, const int64_t *
     for (int i = ndim; i-- > 0;) {
         int axis = l == NULL ? i : l->perm[i];
         strides[axis] = step;
-        if (dims[axis] != 0 && __builtin_mul_overflow(step, dims[axis], &step))
+        if (dims[axis] != 0 && __builtin_mul_overflow(step, dims[axis], &step)) {
             return false;
+        }
     }
     return true;
 }
@@ -207,8 +228,9 @@ bool dyn_layout_dense(const DynLayout *l, DynDtype dt, int ndim, const int64_t *
 static bool is_plain_memory(void) {
     PyObject *current = PyDataMem_GetHandler();
     bool plain = current == PyDataMem_DefaultHandler;
-    if (current == NULL)
+    if (current == NULL) {
         PyErr_Clear();
+    }
     Py_XDECREF(current);
     return plain;
 }
@@ -243,12 +265,14 @@ PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLay
     }
     ordered = ordered && dyn_layout_dense(layout, dt, ndim, dims, strides); /* NumPy refuses others with its own words */
     PyArray_Descr *descr = PyArray_DescrFromType(dyn_dtypes[dt].npy);
-    if (descr == NULL)
+    if (descr == NULL) {
         return NULL;
+    }
     bool large = fits && bytes >= DYN_POOL_LEAST && bytes <= PY_SSIZE_T_MAX && is_plain_memory();
     void *data = large ? dyn_pool_take(bytes) : NULL;
-    if (data != NULL)
+    if (data != NULL) {
         return array_of_pool(descr, ndim, shape, ordered ? (npy_intp *)strides : NULL, data, bytes);
+    }
     return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, ordered ? (npy_intp *)strides : NULL, NULL, 0, NULL);
 }
 

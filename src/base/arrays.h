@@ -64,9 +64,11 @@ typedef struct DynArrayView {
 DYN_HIDDEN bool dyn_array_view(PyObject *o, DynArrayView *out);
 DYN_HIDDEN bool dyn_array_is(PyObject *o); /* an exact ndarray or an exact tensor, of whatever elements */
 static inline bool dyn_view_empty(const DynArrayView *v) {
-    for (int i = 0; i < v->ndim; i++)
-        if (v->dims[i] == 0)
+    for (int i = 0; i < v->ndim; i++) {
+        if (v->dims[i] == 0) {
             return true;
+        }
+    }
     return false;
 }
 DYN_HIDDEN bool dyn_views_overlap(const DynArrayView *v, const DynArrayView *w); /* do the bytes they may lie in? */

@@ -37,8 +37,9 @@ void dyn_arena_free(DynArena *a) {
 
 size_t dyn_arena_bytes(const DynArena *a) {
     size_t bytes = 0;
-    for (const DynArenaChunk *chunk = a->head; chunk != NULL; chunk = chunk->next)
+    for (const DynArenaChunk *chunk = a->head; chunk != NULL; chunk = chunk->next) {
         bytes += sizeof(*chunk) + chunk->size;
+    }
     return bytes;
 }
 
@@ -48,8 +49,9 @@ static DynArenaChunk *add_chunk(DynArena *a, size_t size) {
     next = next < FIRST_CHUNK ? FIRST_CHUNK : next > MOST_CHUNK ? MOST_CHUNK : next;
     size_t room = size > next / 4 ? size : next;
     DynArenaChunk *chunk = PyMem_RawCalloc(1, sizeof(*chunk) + room);
-    if (chunk == NULL)
+    if (chunk == NULL) {
         return NULL;
+    }
     chunk->size = room;
     if (a->head != NULL && room == size) {
         chunk->next = a->head->next;
@@ -66,14 +68,17 @@ void *dyn_arena_alloc(DynArena *a, size_t size) {
         dyn_arena_fail_after = 0; /* memory that ran out stays out until the test says otherwise */
         return NULL;
     }
-    if (size > PTRDIFF_MAX / 2)
+    if (size > PTRDIFF_MAX / 2) {
         return NULL;
+    }
     size = size == 0 ? ALIGNMENT : (size + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
     DynArenaChunk *chunk = a->head;
-    if (chunk == NULL || chunk->size - chunk->used < size)
+    if (chunk == NULL || chunk->size - chunk->used < size) {
         chunk = add_chunk(a, size);
-    if (chunk == NULL)
+    }
+    if (chunk == NULL) {
         return NULL;
+    }
     void *at = (char *)(chunk + 1) + chunk->used;
     chunk->used += size;
     a->used += size;
@@ -83,44 +88,52 @@ void *dyn_arena_alloc(DynArena *a, size_t size) {
 char *dyn_arena_strdup(DynArena *a, const char *s) {
     size_t n = strlen(s) + 1;
     char *copy = dyn_arena_alloc(a, n);
-    if (copy != NULL)
+    if (copy != NULL) {
         memcpy(copy, s, n);
+    }
     return copy;
 }
 
 int dyn_vec_grow(void **at, uint32_t *cap, uint32_t need, size_t item) {
     uint64_t room = *cap < 8 ? 8 : (uint64_t)*cap + *cap / 2;
-    if (room < need)
+    if (room < need) {
         room = need;
-    if (room > UINT32_MAX - 1 || room > PTRDIFF_MAX / item || need == 0) /* need == 0: n + 1 wrapped around */
+    }
+    if (room > UINT32_MAX - 1 || room > PTRDIFF_MAX / item || need == 0) { /* need == 0: n + 1 wrapped around */
         return -1;
+    }
     void *grown = PyMem_RawRealloc(*at, (size_t)room * item);
-    if (grown == NULL)
+    if (grown == NULL) {
         return -1;
+    }
     *at = grown;
     *cap = (uint32_t)room;
     return 0;
 }
 
 void dyn_vec_shrink(void **at, uint32_t *cap, uint32_t n, size_t item) {
-    if (n == *cap)
+    if (n == *cap) {
         return;
+    }
     void *less = n == 0 ? NULL : PyMem_RawRealloc(*at, (size_t)n * item);
-    if (n == 0)
+    if (n == 0) {
         PyMem_RawFree(*at);
-    else if (less == NULL) /* it stays as it is */
+    } else if (less == NULL) { /* it stays as it is */
         return;
+    }
     *at = less;
     *cap = n;
 }
 
 /* Room for `more` characters and the NUL. */
 static bool str_reserve(DynStr *s, size_t more) {
-    if (s->failed)
+    if (s->failed) {
         return false;
+    }
     uint64_t need = (uint64_t)s->n + more + 1;
-    if (need <= s->cap)
+    if (need <= s->cap) {
         return true;
+    }
     if (more > UINT32_MAX / 2 || need > UINT32_MAX / 2 ||
         dyn_vec_grow((void **)&s->at, &s->cap, need < 64 ? 64 : (uint32_t)need, 1) < 0) {
         s->failed = true;
@@ -130,16 +143,18 @@ static bool str_reserve(DynStr *s, size_t more) {
 }
 
 void dyn_str_putc(DynStr *s, char c) {
-    if (!str_reserve(s, 1))
+    if (!str_reserve(s, 1)) {
         return;
+    }
     s->at[s->n++] = c;
     s->at[s->n] = 0;
 }
 
 void dyn_str_puts(DynStr *s, const char *text) {
     size_t n = strlen(text);
-    if (!str_reserve(s, n))
+    if (!str_reserve(s, n)) {
         return;
+    }
     memcpy(s->at + s->n, text, n + 1);
     s->n += (uint32_t)n;
 }
@@ -148,9 +163,9 @@ void dyn_str_vprintf(DynStr *s, const char *format, va_list args) {
     va_list again;
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, args);
-    if (n < 0)
+    if (n < 0) {
         s->failed = true;
-    else if (str_reserve(s, (size_t)n)) {
+    } else if (str_reserve(s, (size_t)n)) {
         vsnprintf(s->at + s->n, (size_t)n + 1, format, again);
         s->n += (uint32_t)n;
     }
@@ -180,12 +195,13 @@ void dyn_str_putd(DynStr *s, double value) {
     memcpy(&bits, &value, sizeof(bits));
     const char *sign = bits >> 63 ? "-" : "";
     uint64_t payload = bits & 0x7ffffffffffffull; /* without the quiet bit */
-    if (isinf(value))
+    if (isinf(value)) {
         dyn_str_printf(s, "%s__builtin_inf()", sign);
-    else if (payload == 0)
+    } else if (payload == 0) {
         dyn_str_printf(s, "%s__builtin_nan(\"\")", sign);
-    else
+    } else {
         dyn_str_printf(s, "%s__builtin_nan(\"0x%llx\")", sign, (unsigned long long)payload);
+    }
 }
 
 void dyn_str_free(DynStr *s) {
@@ -198,8 +214,9 @@ const char *dyn_str_at(const DynStr *s) { return s->at == NULL ? "" : s->at; }
 uint64_t dyn_hash64(const void *data, size_t n, uint64_t seed) {
     const unsigned char *p = data;
     uint64_t h = 0xcbf29ce484222325ull ^ seed;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         h = (h ^ p[i]) * 0x100000001b3ull;
+    }
     h ^= h >> 32; /* FNV leaves the low bits weak, and tables index by them */
     h *= 0x9e3779b97f4a7c15ull;
     return h ^ (h >> 29);
@@ -219,8 +236,9 @@ static uint32_t rotate(uint32_t x, int by) { return x >> by | x << (32 - by); }
 
 static void sha_block(uint32_t h[8], const unsigned char *p) {
     uint32_t w[64], v[8];
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 16; i++) {
         w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
+    }
     for (int i = 16; i < 64; i++) {
         uint32_t s0 = rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ w[i - 15] >> 3;
         uint32_t s1 = rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10;
@@ -237,26 +255,32 @@ static void sha_block(uint32_t h[8], const unsigned char *p) {
         v[4] += t1;
         v[0] = t1 + s0 + majority;
     }
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
         h[i] += v[i];
+    }
 }
 
 void dyn_sha256_hex(const void *data, size_t n, char out[65]) {
     uint32_t h[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     const unsigned char *p = data;
     size_t whole = n / 64 * 64, rest = n - whole;
-    for (size_t i = 0; i < whole; i += 64)
+    for (size_t i = 0; i < whole; i += 64) {
         sha_block(h, p + i);
+    }
     unsigned char tail[128] = {0}; /* what is left, a 1 bit, zeros, the length in bits */
-    if (rest > 0)
+    if (rest > 0) {
         memcpy(tail, p + whole, rest);
+    }
     tail[rest] = 0x80;
     size_t padded = rest + 9 <= 64 ? 64 : 128;
     uint64_t bits = (uint64_t)n * 8;
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
         tail[padded - 1 - (size_t)i] = (unsigned char)(bits >> (8 * i));
-    for (size_t i = 0; i < padded; i += 64)
+    }
+    for (size_t i = 0; i < padded; i += 64) {
         sha_block(h, tail + i);
-    for (int i = 0; i < 8; i++)
+    }
+    for (int i = 0; i < 8; i++) {
         snprintf(out + 8 * i, 9, "%08x", h[i]);
+    }
 }

@@ -30,10 +30,12 @@ void dyn_hook_set(DynEvalHook hook) {
     DynEvalHook now = dyn_hook_get();
     if (hook) {
         bool below = above && now == above;
-        if (!below)
+        if (!below) {
             above = NULL;
-        if (now == hook || below)
+        }
+        if (now == hook || below) {
             return;
+        }
         foreign_hook = now;
         our_hook = hook;
         _PyInterpreterState_SetEvalFrameFunc(interp, hook);
@@ -54,8 +56,9 @@ int dyn_code_nlocalsplus(PyCodeObject *c) { return c->co_nlocalsplus; }
 /* Slots that resume codes (asm.c) get a cell in have all three kinds; the one that is there for super() is hidden. */
 static int count_slots(PyCodeObject *c, uint8_t mask, uint8_t kind) {
     int n = 0;
-    for (int i = 0; i < c->co_nlocalsplus; i++)
+    for (int i = 0; i < c->co_nlocalsplus; i++) {
         n += (dyn_code_local_kind(c, i) & mask) == kind;
+    }
     return n;
 }
 
@@ -82,8 +85,9 @@ static unsigned line_number(const uint8_t *table, Py_ssize_t n, uint32_t *offset
     for (unsigned shift = 0; *offset < n; shift += 6) {
         uint8_t byte = table[(*offset)++];
         value |= (unsigned)(byte & 63) << shift;
-        if (!(byte & 64))
+        if (!(byte & 64)) {
             break;
+        }
     }
     return value;
 }
@@ -99,8 +103,9 @@ int dyn_cpy_position_on(PyCodeObject *c, DynPositionCursor *cursor, uint32_t at,
     Py_ssize_t n = PyBytes_GET_SIZE(c->co_linetable);
     *line = *end_line = *col = *end_col = -1;
     DynPositionCursor next = *cursor;
-    if (at < next.unit || next.offset == 0)
+    if (at < next.unit || next.offset == 0) {
         next = (DynPositionCursor){.line = c->co_firstlineno};
+    }
     while (next.offset < n) {
         DynPositionCursor here = next;
         uint8_t first = table[next.offset++];
@@ -126,8 +131,9 @@ int dyn_cpy_position_on(PyCodeObject *c, DynPositionCursor *cursor, uint32_t at,
         next.line += lines;
         if (at < next.unit) {
             *cursor = here;
-            if (form == 15)
+            if (form == 15) {
                 return -1;
+            }
             *line = next.line;
             *end_line = next.line + more;
             *col = from;
@@ -144,8 +150,9 @@ static uint32_t table_number(const uint8_t *table, Py_ssize_t n, Py_ssize_t *cur
     while (*cursor < n) {
         uint8_t byte = table[(*cursor)++];
         value = value << 6 | (byte & 63);
-        if (!(byte & 64))
+        if (!(byte & 64)) {
             break;
+        }
     }
     return value;
 }
@@ -153,8 +160,9 @@ static uint32_t table_number(const uint8_t *table, Py_ssize_t n, Py_ssize_t *cur
 bool dyn_cpy_next_handler(PyCodeObject *c, Py_ssize_t *cursor, DynHandler *out) {
     const uint8_t *table = (const uint8_t *)PyBytes_AS_STRING(c->co_exceptiontable);
     Py_ssize_t n = PyBytes_GET_SIZE(c->co_exceptiontable);
-    if (*cursor >= n)
+    if (*cursor >= n) {
         return false;
+    }
     out->start = table_number(table, n, cursor);
     out->end = out->start + table_number(table, n, cursor);
     out->target = table_number(table, n, cursor);
@@ -165,9 +173,11 @@ bool dyn_cpy_next_handler(PyCodeObject *c, Py_ssize_t *cursor, DynHandler *out) 
 }
 
 bool dyn_cpy_find_handler(PyCodeObject *c, uint32_t at, DynHandler *out) {
-    for (Py_ssize_t cursor = 0; dyn_cpy_next_handler(c, &cursor, out) && out->start <= at;)
-        if (at < out->end)
+    for (Py_ssize_t cursor = 0; dyn_cpy_next_handler(c, &cursor, out) && out->start <= at;) {
+        if (at < out->end) {
             return true;
+        }
+    }
     return false;
 }
 
@@ -206,16 +216,19 @@ bool dyn_cpy_is_finalizing(void) {
 }
 
 bool dyn_cpy_is_traced(PyThreadState *ts) {
-    if (ts->c_tracefunc || ts->c_profilefunc)
+    if (ts->c_tracefunc || ts->c_profilefunc) {
         return true;
+    }
 #if DYN_PY == 311
     return ts->cframe->use_tracing != 0;
 #else
     /* A tool that has taken an id may ask for events at any time, also for single code objects. */
     PyObject **names = ts->interp->monitoring_tool_names;
-    for (int i = 0; i < PY_MONITORING_TOOL_IDS; i++)
-        if (names[i])
+    for (int i = 0; i < PY_MONITORING_TOOL_IDS; i++) {
+        if (names[i]) {
             return true;
+        }
+    }
     return false;
 #endif
 }
@@ -237,16 +250,19 @@ static int serve_async_exception(PyThreadState *ts) {
 
 int dyn_cpy_serve(PyThreadState *ts) {
 #if DYN_PY >= 313
-    if (DYN_LIKELY(!(_Py_atomic_load_uintptr_relaxed(&ts->eval_breaker) & _PY_EVAL_EVENTS_MASK)))
+    if (DYN_LIKELY(!(_Py_atomic_load_uintptr_relaxed(&ts->eval_breaker) & _PY_EVAL_EVENTS_MASK))) {
         return 0;
+    }
     return _Py_HandlePending(ts);
 #else
     struct _ceval_state *ceval = &ts->interp->ceval;
-    if (DYN_LIKELY(!_Py_atomic_load_relaxed(&ceval->eval_breaker)))
+    if (DYN_LIKELY(!_Py_atomic_load_relaxed(&ceval->eval_breaker))) {
         return 0;
+    }
     /* The first two look only in the main thread; from 3.12 PyErr_CheckSignals also runs a collection that is due. */
-    if (PyErr_CheckSignals() < 0 || Py_MakePendingCalls() < 0)
+    if (PyErr_CheckSignals() < 0 || Py_MakePendingCalls() < 0) {
         return -1;
+    }
     if (_Py_atomic_load_relaxed(&ceval->gil_drop_request)) {
         PyThreadState *saved = PyEval_SaveThread();
         PyEval_RestoreThread(saved);
@@ -258,8 +274,9 @@ int dyn_cpy_serve(PyThreadState *ts) {
 void dyn_cpy_notice_signals(void) {
 #if DYN_PY < 313
     if (DYN_UNLIKELY(_Py_atomic_load_relaxed(&_PyRuntime.ceval.signals_pending)) &&
-        PyThread_get_thread_ident() == _PyRuntime.main_thread)
+        PyThread_get_thread_ident() == _PyRuntime.main_thread) {
         _Py_atomic_store_relaxed(&PyInterpreterState_Get()->ceval.eval_breaker, 1);
+    }
 #endif
 }
 
@@ -310,8 +327,9 @@ PyObject *dyn_cpy_traceback(void) {
 void dyn_cpy_traceback_without_row(PyObject *before) {
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
-    if (before && tb && (PyObject *)((PyTracebackObject *)tb)->tb_next == before)
+    if (before && tb && (PyObject *)((PyTracebackObject *)tb)->tb_next == before) {
         Py_SETREF(tb, Py_NewRef(before));
+    }
     PyErr_Restore(type, value, tb);
     Py_XDECREF(before);
 }
@@ -321,8 +339,9 @@ void dyn_cpy_traceback_here(PyThreadState *ts) {
     PyErr_Fetch(&type, &value, &tb);
     PyFrameObject *frame = PyThreadState_GetFrame(ts);
     PyErr_Restore(type, value, tb);
-    if (frame != NULL)
+    if (frame != NULL) {
         PyTraceBack_Here(frame);
+    }
     Py_XDECREF(frame);
 }
 

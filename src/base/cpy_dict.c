@@ -7,8 +7,9 @@
 
 PyObject *dyn_cpy_dict_item(PyObject *dict, PyObject *key, Py_hash_t hash) {
     PyObject *o = _PyDict_GetItem_KnownHash(dict, key, hash);
-    if (o == NULL)
+    if (o == NULL) {
         PyErr_Clear();
+    }
     return o;
 }
 
@@ -48,37 +49,42 @@ static Cell **bucket_of(PyObject *dict) {
 
 static Cell *find(PyObject *dict) {
     Cell *c = nbuckets ? *bucket_of(dict) : NULL;
-    while (c && c->dict != dict)
+    while (c && c->dict != dict) {
         c = c->next;
+    }
     return c;
 }
 
 static int grow(void) {
     uint32_t n = nbuckets ? 2 * nbuckets : 64, old_n = nbuckets;
     Cell **old = buckets, **fresh = PyMem_RawCalloc(n, sizeof(Cell *));
-    if (!fresh)
+    if (!fresh) {
         return -1;
+    }
     buckets = fresh;
     nbuckets = n;
-    for (uint32_t i = 0; i < old_n; i++)
+    for (uint32_t i = 0; i < old_n; i++) {
         for (Cell *c = old[i], *next; c; c = next) {
             next = c->next;
             Cell **b = bucket_of(c->dict);
             c->next = *b;
             *b = c;
         }
+    }
     PyMem_RawFree(old);
     return 0;
 }
 
 static Cell *add(PyObject *dict) {
-    if (ncells >= nbuckets && grow() < 0)
+    if (ncells >= nbuckets && grow() < 0) {
         return NULL;
+    }
     Cell *c = free_cells;
-    if (c)
+    if (c) {
         free_cells = c->next;
-    else if (!(c = PyMem_RawMalloc(sizeof(Cell))))
+    } else if (!(c = PyMem_RawMalloc(sizeof(Cell)))) {
         return NULL;
+    }
     Cell **b = bucket_of(dict);
     *c = (Cell){.event = ++last_event, .dict = dict, .next = *b};
     *b = c;
@@ -88,8 +94,9 @@ static Cell *add(PyObject *dict) {
 
 static void drop(Cell *c) {
     Cell **at = bucket_of(c->dict);
-    while (*at != c)
+    while (*at != c) {
         at = &(*at)->next;
+    }
     *at = c->next;
     c->dict = NULL;
     c->next = free_cells;
@@ -102,8 +109,9 @@ static int on_event(PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyOb
     Cell *c = find(dict);
     if (c) {
         c->event = ++last_event;
-        if (event == PyDict_EVENT_DEALLOCATED)
+        if (event == PyDict_EVENT_DEALLOCATED) {
             drop(c);
+        }
     }
     return 0;
 }
@@ -111,11 +119,13 @@ static int on_event(PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyOb
 /* The cell of a dict that is watched from now on, or NULL. Values that live in an object's own memory (split tables) change
  * without an event on some versions. */
 static Cell *watch(PyObject *dict) {
-    if (watcher < 0 || !PyDict_Check(dict) || ((PyDictObject *)dict)->ma_values)
+    if (watcher < 0 || !PyDict_Check(dict) || ((PyDictObject *)dict)->ma_values) {
         return NULL;
+    }
     Cell *c = find(dict);
-    if (c)
+    if (c) {
         return c;
+    }
     if (PyDict_Watch(watcher, dict) < 0) {
         PyErr_Clear();
         return NULL;
@@ -146,26 +156,29 @@ static int selftest(void) {
         int status = i == 2   ? PyDict_DelItemString(dict, "k")
                      : i == 4 ? (PyDict_Clear(dict), 0)
                               : PyDict_SetItemString(dict, "k", i ? Py_None : Py_True);
-        if (status < 0)
+        if (status < 0) {
             ok = -1;
-        else if (dyn_dict_token_same(dict, &t))
+        } else if (dyn_dict_token_same(dict, &t)) {
             ok = 0;
+        }
     }
     Py_XDECREF(dict);
     return ok;
 }
 
 int dyn_cpy_dict_init(void) {
-    if (watcher >= 0)
+    if (watcher >= 0) {
         return 0;
+    }
     watcher = PyDict_AddWatcher(on_event);
     if (watcher < 0) { /* all watcher ids are taken: dicts are then compared, not watched */
         PyErr_Clear();
         return 0;
     }
     int ok = selftest();
-    if (ok == 1)
+    if (ok == 1) {
         return 0;
+    }
     PyDict_ClearWatcher(watcher);
     watcher = -1;
     return ok < 0 ? -1 : 0;

@@ -84,8 +84,9 @@ int dyn_frame_depth(DynFrame *f) { return f->stacktop - FRAME_CODE(f)->co_nlocal
 uint32_t dyn_frame_position(DynFrame *f) { return (uint32_t)(FRAME_POINTER(f) - CODE_START(f) + (DYN_PY < 313)); }
 
 DynFrame *dyn_frame_complete(DynFrame *f) {
-    while (f != NULL && _PyFrame_IsIncomplete(f))
+    while (f != NULL && _PyFrame_IsIncomplete(f)) {
         f = f->previous;
+    }
     return f;
 }
 
@@ -105,8 +106,9 @@ static size_t stack_left(void) {
         pthread_attr_t attr;
         void *base = NULL;
         size_t size = 0;
-        if (pthread_getattr_np(pthread_self(), &attr) != 0)
+        if (pthread_getattr_np(pthread_self(), &attr) != 0) {
             return 0;
+        }
         pthread_attr_getstack(&attr, &base, &size);
         pthread_attr_destroy(&attr);
         stack_end = base;
@@ -136,11 +138,13 @@ static PyObject *evaluate(PyThreadState *ts, DynFrame *f, int throwflag, DynEval
     }
 #if DYN_PY > 311
     bool uncounted = left != SIZE_MAX;
-    if (uncounted)
+    if (uncounted) {
         ts->c_recursion_remaining += EVAL_C_UNITS;
+    }
     result = eval(ts, f, throwflag);
-    if (uncounted)
+    if (uncounted) {
         ts->c_recursion_remaining -= EVAL_C_UNITS;
+    }
 #else
     result = eval(ts, f, throwflag);
 #endif
@@ -179,8 +183,9 @@ PyObject *dyn_frame_eval_alone(PyThreadState *ts, DynFrame *f) {
 #if DYN_PY > 311
     size_t units = stack_left() / STACK_OF_C_UNIT;
     int saved = ts->c_recursion_remaining;
-    if (units < (size_t)(saved > 0 ? saved : 0))
+    if (units < (size_t)(saved > 0 ? saved : 0)) {
         ts->c_recursion_remaining = (int)units;
+    }
     PyObject *result = _PyEval_EvalFrameDefault(ts, f, 0);
     ts->c_recursion_remaining = saved;
     return result;
@@ -213,8 +218,9 @@ _Static_assert(sizeof(_PyCFrame) <= sizeof(DynFrameLink), "a link holds a cframe
 #endif
 
 int dyn_frame_enter(PyThreadState *ts, DynFrame *f, DynFrameLink *link) {
-    if (count_recursion(ts) < 0)
+    if (count_recursion(ts) < 0) {
         return -1;
+    }
 #if DYN_PY < 313
     _PyCFrame *cframe = (_PyCFrame *)link;
     f->previous = ts->cframe->current_frame;
@@ -242,7 +248,8 @@ void dyn_frame_leave(PyThreadState *ts, DynFrame *f, DynFrameLink *link) {
 #else
     ts->current_frame = f->previous;
 #endif
-    PY_REMAINING(ts)++;
+    PY_REMAINING(ts)
+    ++;
 }
 
 void dyn_frame_running(DynFrame *f, uint32_t at, int depth) {
@@ -265,12 +272,15 @@ static PyCodeObject *returning_code(uint32_t *at) {
     static uint32_t unit;
     PyObject *made = code ? NULL : Py_CompileString("lambda: x", "<dynoc>", Py_eval_input);
     PyObject *consts = made ? ((PyCodeObject *)made)->co_consts : NULL;
-    for (Py_ssize_t i = 0; consts && i < PyTuple_GET_SIZE(consts); i++)
-        if (PyCode_Check(PyTuple_GET_ITEM(consts, i)))
+    for (Py_ssize_t i = 0; consts && i < PyTuple_GET_SIZE(consts); i++) {
+        if (PyCode_Check(PyTuple_GET_ITEM(consts, i))) {
             code = (PyCodeObject *)Py_NewRef(PyTuple_GET_ITEM(consts, i));
+        }
+    }
     Py_XDECREF(made);
-    while (code && _Py_OPCODE(_PyCode_CODE(code)[unit]) != RETURN_VALUE)
+    while (code && _Py_OPCODE(_PyCode_CODE(code)[unit]) != RETURN_VALUE) {
         unit++;
+    }
     *at = unit;
     return code;
 }
@@ -278,8 +288,9 @@ static PyCodeObject *returning_code(uint32_t *at) {
 PyObject *dyn_frame_return(PyThreadState *ts, DynFrame *f, PyObject *result) {
     uint32_t at;
     PyCodeObject *code = returning_code(&at), *old = FRAME_CODE(f);
-    for (int i = 0; i < old->co_nlocalsplus; i++)
+    for (int i = 0; i < old->co_nlocalsplus; i++) {
         Py_CLEAR(f->localsplus[i]);
+    }
     if (!code) {
         Py_DECREF(result);
         return dyn_frame_throw(ts, f, 0, 0);
@@ -320,8 +331,9 @@ static int64_t enter_handler(DynFrame *f, uint32_t at) {
     drop_stack(f, h.depth);
     if (h.lasti) {
         PyObject *lasti = PyLong_FromUnsignedLong(at);
-        if (!lasti) /* MemoryError in place of the exception, as CPython does */
+        if (!lasti) { /* MemoryError in place of the exception, as CPython does */
             return enter_handler(f, h.target);
+        }
         f->localsplus[f->stacktop++] = lasti;
     }
     f->localsplus[f->stacktop++] = PyErr_GetRaisedException();
@@ -337,8 +349,9 @@ PyObject *dyn_frame_throw(PyThreadState *ts, DynFrame *f, uint32_t at, int depth
     dyn_frame_running(f, at, depth);
     if (!_PyFrame_IsIncomplete(f)) {
         PyFrameObject *o = PyEval_GetFrame();
-        if (o)
+        if (o) {
             PyTraceBack_Here(o);
+        }
     }
     int64_t handler = enter_handler(f, at);
     ts->current_frame = caller;

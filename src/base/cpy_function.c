@@ -28,8 +28,9 @@ bool dyn_func_has_door(PyObject *func, vectorcallfunc door) { return ((PyFunctio
 
 bool dyn_func_set_door(PyObject *func, vectorcallfunc door) {
 #if DYN_PY >= 312
-    if (((PyFunctionObject *)func)->vectorcall != own_vectorcall)
+    if (((PyFunctionObject *)func)->vectorcall != own_vectorcall) {
         return false;
+    }
     PyFunction_SetVectorcall((PyFunctionObject *)func, door);
     return true;
 #else
@@ -39,15 +40,17 @@ bool dyn_func_set_door(PyObject *func, vectorcallfunc door) {
 
 void dyn_func_take_door(PyObject *func, vectorcallfunc door) {
 #if DYN_PY >= 312
-    if (((PyFunctionObject *)func)->vectorcall == door)
+    if (((PyFunctionObject *)func)->vectorcall == door) {
         PyFunction_SetVectorcall((PyFunctionObject *)func, own_vectorcall);
+    }
 #endif
 }
 
 PyObject *dyn_func_call(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     PyFunctionObject *f = (PyFunctionObject *)func;
-    if (DYN_LIKELY(f->vectorcall == own_vectorcall || DYN_PY < 312))
+    if (DYN_LIKELY(f->vectorcall == own_vectorcall || DYN_PY < 312)) {
         return PyObject_Vectorcall(func, args, nargsf, kwnames);
+    }
     PyThreadState *ts = PyThreadState_Get();
     int lent = dyn_cpy_lend_stack(ts);
     PyObject *result = own_vectorcall(func, args, nargsf, kwnames);
@@ -62,8 +65,9 @@ static void (*told)(PyObject *func);
 static int watcher = -1;
 
 static int on_event(PyFunction_WatchEvent event, PyFunctionObject *func, PyObject *value) {
-    if (event == PyFunction_EVENT_CREATE && told)
+    if (event == PyFunction_EVENT_CREATE && told) {
         told((PyObject *)func);
+    }
     return 0;
 }
 #endif
@@ -73,11 +77,13 @@ bool dyn_func_watch(void (*made)(PyObject *func)) {
     told = made;
     if (made && watcher < 0) {
         watcher = PyFunction_AddWatcher(on_event);
-        if (watcher < 0)
+        if (watcher < 0) {
             PyErr_Clear();
+        }
     } else if (!made && watcher >= 0) {
-        if (PyFunction_ClearWatcher(watcher) < 0)
+        if (PyFunction_ClearWatcher(watcher) < 0) {
             PyErr_Clear();
+        }
         watcher = -1;
     }
     return watcher >= 0;
@@ -100,26 +106,25 @@ uint32_t dyn_code_swap_version(PyCodeObject *code, uint32_t version) {
 
 /* ---- a word on a code object ---- */
 
+#if DYN_PY < 312 /* the names that they have from 3.12 on */
+#define PyUnstable_Code_GetExtra _PyCode_GetExtra
+#define PyUnstable_Code_SetExtra _PyCode_SetExtra
+#endif
+
 static Py_ssize_t word_index = -1;
 
 uintptr_t dyn_code_word(PyCodeObject *code) {
     void *word = NULL;
-#if DYN_PY >= 312
-    if (PyUnstable_Code_GetExtra((PyObject *)code, word_index, &word) < 0)
-#else
-    if (_PyCode_GetExtra((PyObject *)code, word_index, &word) < 0)
-#endif
+    if (PyUnstable_Code_GetExtra((PyObject *)code, word_index, &word) < 0) {
         PyErr_Clear();
+    }
     return (uintptr_t)word;
 }
 
 void dyn_code_set_word(PyCodeObject *code, uintptr_t word) {
-#if DYN_PY >= 312
-    if (PyUnstable_Code_SetExtra((PyObject *)code, word_index, (void *)word) < 0)
-#else
-    if (_PyCode_SetExtra((PyObject *)code, word_index, (void *)word) < 0)
-#endif
+    if (PyUnstable_Code_SetExtra((PyObject *)code, word_index, (void *)word) < 0) {
         PyErr_Clear();
+    }
 }
 
 size_t dyn_code_bytes(const PyCodeObject *code) {

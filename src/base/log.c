@@ -48,8 +48,9 @@ static int emit(const char *name, const char *method, PyObject *text) {
     PyObject *logging = PyImport_ImportModule("logging");
     PyObject *logger = logging == NULL ? NULL : PyObject_CallMethod(logging, "getLogger", "s", name);
     PyObject *result = logger == NULL ? NULL : PyObject_CallMethod(logger, method, "O", text);
-    if (result != NULL)
+    if (result != NULL) {
         done = 0;
+    }
     Py_XDECREF(result);
     Py_XDECREF(logger);
     Py_XDECREF(logging);
@@ -65,8 +66,9 @@ static void emit_safely(const char *name, const char *method, const char *text) 
     if (message == NULL || emit(name, method, message) < 0) {
         bool interrupt = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
         PyErr_Clear();
-        if (interrupt)
+        if (interrupt) {
             PyErr_SetInterrupt();
+        }
     }
     Py_XDECREF(message);
     busy--;
@@ -75,15 +77,17 @@ static void emit_safely(const char *name, const char *method, const char *text) 
 
 void dyn_log_text(DynLog c, const char *text) {
     char name[64];
-    if (!dyn_log_on(c))
+    if (!dyn_log_on(c)) {
         return;
+    }
     PyOS_snprintf(name, sizeof(name), "dynoc.%s", dyn_log_names[c]);
     emit_safely(name, "debug", text);
 }
 
 void dyn_log(DynLog c, const char *format, ...) {
-    if (!dyn_log_on(c))
+    if (!dyn_log_on(c)) {
         return;
+    }
     DynStr text = {0};
     va_list args;
     va_start(args, format);
@@ -101,8 +105,9 @@ static bool said_before(const char *text) {
     PyObject *key = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
     if (key != NULL && warned != NULL) {
         before = PySet_Contains(warned, key) == 1;
-        if (!before)
+        if (!before) {
             PySet_Add(warned, key);
+        }
     }
     Py_XDECREF(key);
     PyErr_Clear();
@@ -121,8 +126,9 @@ void dyn_warn_once(DynReason r, const char *format, ...) {
     }
     va_end(args);
     dyn_str_printf(&text, " (%s)", dyn_reason_hint(r));
-    if (!said_before(dyn_str_at(&text)))
+    if (!said_before(dyn_str_at(&text))) {
         emit_safely("dynoc", "warning", dyn_str_at(&text));
+    }
     dyn_str_free(&text);
 }
 
@@ -132,8 +138,9 @@ static PyObject *counts_missing(PyObject *self, PyObject *key) { return PyLong_F
 
 static PyObject *counters_missing(PyObject *self, PyObject *key) {
     PyObject *group = PyObject_CallNoArgs((PyObject *)counts);
-    if (group != NULL && PyDict_SetItem(self, key, group) < 0)
+    if (group != NULL && PyDict_SetItem(self, key, group) < 0) {
         Py_CLEAR(group);
+    }
     return group;
 }
 
@@ -144,8 +151,9 @@ static PyTypeObject *make_dict_type(const char *name, PyMethodDef *methods, cons
     PyType_Slot slots[] = {{Py_tp_methods, methods}, {Py_tp_doc, (void *)doc}, {0}};
     PyType_Spec spec = {.name = name, .flags = Py_TPFLAGS_DEFAULT, .slots = slots};
     PyObject *bases = PyTuple_Pack(1, &PyDict_Type);
-    if (bases == NULL)
+    if (bases == NULL) {
         return NULL;
+    }
     PyObject *type = PyType_FromSpecWithBases(&spec, bases);
     Py_DECREF(bases);
     return (PyTypeObject *)type;
@@ -154,10 +162,11 @@ static PyTypeObject *make_dict_type(const char *name, PyMethodDef *methods, cons
 /* -1 with an exception set. A group that the user replaced by something else is replaced again. */
 static int count(PyObject *group_key, PyObject *key) {
     PyObject *group = PyDict_GetItemWithError(counters, group_key); /* borrowed */
-    if (group != NULL && PyDict_Check(group))
+    if (group != NULL && PyDict_Check(group)) {
         Py_INCREF(group);
-    else
+    } else {
         group = PyErr_Occurred() ? NULL : counters_missing(counters, group_key);
+    }
     PyObject *old = group == NULL ? NULL : PyDict_GetItemWithError(group, key); /* borrowed */
     long long n = old == NULL ? 0 : PyLong_AsLongLong(old);
     int done = -1;
@@ -171,13 +180,15 @@ static int count(PyObject *group_key, PyObject *key) {
 }
 
 void dyn_count(const char *group, const char *key) {
-    if (counters == NULL)
+    if (counters == NULL) {
         return;
+    }
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyObject *group_key = PyUnicode_InternFromString(group), *key_name = PyUnicode_InternFromString(key);
-    if (group_key == NULL || key_name == NULL || count(group_key, key_name) < 0)
+    if (group_key == NULL || key_name == NULL || count(group_key, key_name) < 0) {
         PyErr_Clear();
+    }
     Py_XDECREF(group_key);
     Py_XDECREF(key_name);
     PyErr_Restore(type, value, traceback);
@@ -186,16 +197,20 @@ void dyn_count(const char *group, const char *key) {
 void dyn_count_call(DynServed how) {
     static const char *const names[] = {"served", "partly", "eager"};
     static PyObject *group, *keys[DYN_COUNTOF(names)]; /* made once: this is counted at every call */
-    if (counters == NULL)
+    if (counters == NULL) {
         return;
+    }
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    if (group == NULL)
+    if (group == NULL) {
         group = PyUnicode_InternFromString("calls");
-    if (keys[how] == NULL)
+    }
+    if (keys[how] == NULL) {
         keys[how] = PyUnicode_InternFromString(names[how]);
-    if (group == NULL || keys[how] == NULL || count(group, keys[how]) < 0)
+    }
+    if (group == NULL || keys[how] == NULL || count(group, keys[how]) < 0) {
         PyErr_Clear();
+    }
     PyErr_Restore(type, value, traceback);
 }
 
@@ -222,12 +237,15 @@ static const Setting settings[] = {
 
 /* The settings' row; NULL with KeyError that lists the names. */
 static const Setting *find_setting(PyObject *name) {
-    for (size_t i = 0; PyUnicode_Check(name) && i < DYN_COUNTOF(settings); i++)
-        if (PyUnicode_CompareWithASCIIString(name, settings[i].name) == 0)
+    for (size_t i = 0; PyUnicode_Check(name) && i < DYN_COUNTOF(settings); i++) {
+        if (PyUnicode_CompareWithASCIIString(name, settings[i].name) == 0) {
             return &settings[i];
+        }
+    }
     DynStr valid = {0};
-    for (size_t i = 0; i < DYN_COUNTOF(settings); i++)
+    for (size_t i = 0; i < DYN_COUNTOF(settings); i++) {
         dyn_str_printf(&valid, i == 0 ? "%s" : ", %s", settings[i].name);
+    }
     PyErr_Format(PyExc_KeyError, "unknown setting %R; valid settings: %s", name, dyn_str_at(&valid));
     dyn_str_free(&valid);
     return NULL;
@@ -263,36 +281,42 @@ static int set_text(const Setting *s, PyObject *value) {
         PyErr_Format(PyExc_ValueError, "bad value %R for %s: valid values are strings without NUL", value, s->name);
         return -1;
     }
-    if (kept == NULL && (kept = PyDict_New()) == NULL)
+    if (kept == NULL && (kept = PyDict_New()) == NULL) {
         return -1;
+    }
     PyObject *own = PyUnicode_FromStringAndSize(text, n); /* exact str, so that the dict runs no Python code */
     PyObject *first = own == NULL ? NULL : PyDict_SetDefault(kept, own, own);
     Py_XDECREF(own);
     text = first == NULL ? NULL : PyUnicode_AsUTF8(first);
-    if (text == NULL)
+    if (text == NULL) {
         return -1;
+    }
     *(char **)s->at = (char *)text;
     return 0;
 }
 
 static PyObject *set_config(PyObject *module, PyObject *args) {
     PyObject *name, *value;
-    if (!PyArg_ParseTuple(args, "OO:set_config", &name, &value))
+    if (!PyArg_ParseTuple(args, "OO:set_config", &name, &value)) {
         return NULL;
+    }
     const Setting *s = find_setting(name);
-    if (s == NULL)
+    if (s == NULL) {
         return NULL;
+    }
     int (*const set[])(const Setting *, PyObject *) = {
         [SETTING_BOOLEAN] = set_boolean, [SETTING_INTEGER] = set_integer, [SETTING_TEXT] = set_text};
-    if (set[s->type](s, value) < 0)
+    if (set[s->type](s, value) < 0) {
         return NULL;
+    }
     Py_RETURN_NONE;
 }
 
 static PyObject *get_config(PyObject *module, PyObject *name) {
     const Setting *s = find_setting(name);
-    if (s == NULL)
+    if (s == NULL) {
         return NULL;
+    }
     switch (s->type) {
     case SETTING_BOOLEAN: return PyBool_FromLong(*(bool *)s->at);
     case SETTING_INTEGER: return PyLong_FromLongLong(*(int64_t *)s->at);
@@ -305,14 +329,16 @@ static PyObject *config_names(PyObject *module, PyObject *none) {
     for (size_t i = 0; names != NULL && i < DYN_COUNTOF(settings); i++) {
         const Setting *s = &settings[i];
         PyObject *row = NULL;
-        if (s->type == SETTING_BOOLEAN)
+        if (s->type == SETTING_BOOLEAN) {
             row = Py_BuildValue("OOOOs", &PyBool_Type, s->number ? Py_True : Py_False, Py_None, Py_None, s->what);
-        else if (s->type == SETTING_INTEGER)
+        } else if (s->type == SETTING_INTEGER) {
             row = Py_BuildValue("OLLLs", &PyLong_Type, (long long)s->number, (long long)s->low, (long long)s->high, s->what);
-        else
+        } else {
             row = Py_BuildValue("OsOOs", &PyUnicode_Type, s->text, Py_None, Py_None, s->what);
-        if (row == NULL || PyDict_SetItemString(names, s->name, row) < 0)
+        }
+        if (row == NULL || PyDict_SetItemString(names, s->name, row) < 0) {
             Py_CLEAR(names);
+        }
         Py_XDECREF(row);
     }
     return names;
@@ -322,8 +348,9 @@ static PyObject *log_names(PyObject *module, PyObject *none) {
     PyObject *names = PyDict_New();
     for (int i = 0; names != NULL && i < DYN_LOG_COUNT; i++) {
         PyObject *what = PyUnicode_FromString(dyn_log_what[i]);
-        if (what == NULL || PyDict_SetItemString(names, dyn_log_names[i], what) < 0)
+        if (what == NULL || PyDict_SetItemString(names, dyn_log_names[i], what) < 0) {
             Py_CLEAR(names);
+        }
         Py_XDECREF(what);
     }
     return names;
@@ -332,16 +359,19 @@ static PyObject *log_names(PyObject *module, PyObject *none) {
 static PyObject *set_log(PyObject *module, PyObject *args) {
     PyObject *name;
     int on;
-    if (!PyArg_ParseTuple(args, "Up:set_log", &name, &on))
+    if (!PyArg_ParseTuple(args, "Up:set_log", &name, &on)) {
         return NULL;
-    for (int i = 0; i < DYN_LOG_COUNT; i++)
+    }
+    for (int i = 0; i < DYN_LOG_COUNT; i++) {
         if (PyUnicode_CompareWithASCIIString(name, dyn_log_names[i]) == 0) {
             dyn_log_mask = on ? dyn_log_mask | 1u << i : dyn_log_mask & ~(1u << i);
             Py_RETURN_NONE;
         }
+    }
     DynStr valid = {0};
-    for (int i = 0; i < DYN_LOG_COUNT; i++)
+    for (int i = 0; i < DYN_LOG_COUNT; i++) {
         dyn_str_printf(&valid, i == 0 ? "%s" : ", %s", dyn_log_names[i]);
+    }
     PyErr_Format(PyExc_KeyError, "unknown log %R; valid logs: %s", name, dyn_str_at(&valid));
     dyn_str_free(&valid);
     return NULL;
@@ -359,10 +389,12 @@ int dyn_log_init(PyObject *module) {
     PyTypeObject *outer = make_dict_type("dynoc._dynoc.Counters", counters_methods, "Counters in groups.");
     counts = make_dict_type("dynoc._dynoc.Counts", counts_methods, "Counters of one group.");
     warned = PySet_New(NULL);
-    if (outer != NULL)
+    if (outer != NULL) {
         counters = PyObject_CallNoArgs((PyObject *)outer);
+    }
     Py_XDECREF(outer);
-    if (counters == NULL || counts == NULL || warned == NULL || PyModule_AddFunctions(module, functions) < 0)
+    if (counters == NULL || counts == NULL || warned == NULL || PyModule_AddFunctions(module, functions) < 0) {
         return -1;
+    }
     return PyModule_AddObjectRef(module, "counters", counters);
 }

@@ -36,8 +36,9 @@ static unsigned colour;
 
 /* Four classes to a power of two; *size becomes the class's. -1: no such size. */
 static int class_of(size_t *size) {
-    if (*size > SIZE_MAX / 4)
+    if (*size > SIZE_MAX / 4) {
         return -1;
+    }
     int top = 63 - __builtin_clzll(*size - 1), step = top - 2;
     size_t unit = (size_t)1 << step, units = (*size + unit - 1) / unit; /* 5 to 8 */
     *size = units * unit;
@@ -50,8 +51,9 @@ static void unlink_block(Block *b) {
     size_t size = b->size;
     Block **head = &of_class[class_of(&size)];
     *(b->kin.prev ? &b->kin.prev->kin.next : head) = b->kin.next;
-    if (b->kin.next)
+    if (b->kin.next) {
         b->kin.next->kin.prev = b->kin.prev;
+    }
     *(b->age.prev ? &b->age.prev->age.next : &newest) = b->age.next;
     *(b->age.next ? &b->age.next->age.prev : &oldest) = b->age.prev;
     kept -= b->size;
@@ -68,14 +70,17 @@ static void keep_at_most(size_t bytes) {
 static void *map_block(size_t size) {
     char *start = MAP_FAILED;
     for (int turn = 0; turn < 2 && start == MAP_FAILED; turn++) {
-        if (turn > 0)
+        if (turn > 0) {
             keep_at_most(0); /* there may be room for it in place of what is kept */
+        }
         start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     }
-    if (start == MAP_FAILED)
+    if (start == MAP_FAILED) {
         return NULL;
-    if (size >= HUGE_PAGES)
+    }
+    if (size >= HUGE_PAGES) {
         madvise(start, size, MADV_HUGEPAGE); /* a wish */
+    }
     size_t ahead = COLOUR_STEP * (colour++ % COLOURS);
     Block *b = (Block *)(start + ahead);
     *b = (Block){.size = size, .start = start, .room = size - ahead - sizeof(Block)};
@@ -84,8 +89,9 @@ static void *map_block(size_t size) {
 
 static void *small_block(size_t bytes) {
     char *start = PyMem_RawMalloc(bytes + 2 * LINE);
-    if (start == NULL)
+    if (start == NULL) {
         return NULL;
+    }
     Block *b = (Block *)(((uintptr_t)start + LINE - 1) & ~(uintptr_t)(LINE - 1));
     b->size = 0;
     b->start = start;
@@ -94,22 +100,26 @@ static void *small_block(size_t bytes) {
 }
 
 void *dyn_pool_take(size_t bytes) {
-    if (bytes < DYN_POOL_LEAST)
+    if (bytes < DYN_POOL_LEAST) {
         return small_block(bytes);
+    }
     size_t size = bytes > SIZE_MAX / 8 ? bytes : bytes + sizeof(Block) + COLOURS * COLOUR_STEP;
     int kind = class_of(&size);
-    if (kind < 0)
+    if (kind < 0) {
         return NULL;
+    }
     Block *b = of_class[kind];
-    if (b == NULL)
+    if (b == NULL) {
         return map_block(size);
+    }
     unlink_block(b);
     return b + 1;
 }
 
 void dyn_pool_give(void *block) {
-    if (block == NULL)
+    if (block == NULL) {
         return;
+    }
     Block *b = header(block);
     if (b->size == 0) {
         PyMem_RawFree(b->start);

@@ -86,8 +86,9 @@ PyObject *dyn_torch_lookup(PyObject *base, const char *path) {
 
 static PyTypeObject *lookup_type(PyObject *torch, const char *path) {
     PyObject *o = dyn_torch_lookup(torch, path);
-    if (o != NULL && !PyType_Check(o))
+    if (o != NULL && !PyType_Check(o)) {
         Py_CLEAR(o);
+    }
     return (PyTypeObject *)o;
 }
 
@@ -106,8 +107,9 @@ static bool find_api(void) {
     const ExchangeApi *found = capsule == NULL ? NULL : PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
     PyErr_Clear();
     Py_XDECREF(capsule); /* the class has it */
-    if (found == NULL || found->major != MAJOR || found->view == NULL)
+    if (found == NULL || found->major != MAJOR || found->view == NULL) {
         return false;
+    }
     api = found;
     return true;
 }
@@ -137,20 +139,23 @@ static bool find_all(PyObject *torch) {
     OBJECTS(X)
 #undef X
     ok = ok && find_marks();
-    for (int i = 0; i < DYN_DTYPE_COUNT && ok; i++)
+    for (int i = 0; i < DYN_DTYPE_COUNT && ok; i++) {
         dtypes[i] = types[i].name == NULL ? NULL : dyn_torch_lookup(torch, types[i].name);
+    }
     return ok;
 }
 
 bool dyn_torch_find(void) {
     static bool refused;
-    if (DYN_LIKELY(dyn_torch_tensor != NULL))
+    if (DYN_LIKELY(dyn_torch_tensor != NULL)) {
         return true;
+    }
     PyObject *torch = refused ? NULL : PyDict_GetItemString(PyImport_GetModuleDict(), "torch");
     PyObject *whole =
         torch == NULL ? NULL : dyn_torch_lookup(torch, "nn.functional.linear"); /* its import is under way until then */
-    if (whole == NULL)
+    if (whole == NULL) {
         return false;
+    }
     Py_DECREF(whole);
     dyn_torch_tensor = lookup_type(torch, "Tensor");
     dyn_torch_parameter = lookup_type(torch, "nn.Parameter");
@@ -168,8 +173,9 @@ bool dyn_torch_find(void) {
 
 void *dyn_torch_address(void) {
     void *at = NULL;
-    if (api != NULL)
+    if (api != NULL) {
         memcpy(&at, &api->view, sizeof(at));
+    }
     return at;
 }
 
@@ -177,8 +183,9 @@ void *dyn_torch_address(void) {
 
 static bool is_true(PyObject *o) { /* takes the reference */
     bool yes = o == Py_True;
-    if (o == NULL)
+    if (o == NULL) {
         PyErr_Clear();
+    }
     Py_XDECREF(o);
     return yes;
 }
@@ -186,9 +193,11 @@ static bool is_true(PyObject *o) { /* takes the reference */
 bool dyn_torch_requires_grad(PyObject *tensor) { return is_true(requires_grad(tensor, requires_grad_closure)); }
 
 static DynDtype dtype_of(const DLTensor *t) {
-    for (int i = 0; i < DYN_DTYPE_COUNT; i++)
-        if (types[i].name != NULL && types[i].code == t->code && dyn_dtypes[i].size * 8 == t->bits && t->lanes == 1)
+    for (int i = 0; i < DYN_DTYPE_COUNT; i++) {
+        if (types[i].name != NULL && types[i].code == t->code && dyn_dtypes[i].size * 8 == t->bits && t->lanes == 1) {
             return (DynDtype)i;
+        }
+    }
     return DYN_NO_DTYPE;
 }
 
@@ -199,8 +208,9 @@ bool dyn_torch_place(PyObject *tensor, DynArrayView *out) {
         return false;
     }
     DynDtype dt = dtype_of(&t);
-    if (t.device_type != DEVICE_CPU || t.ndim < 0 || t.ndim > DYN_MAX_NDIM || dt == DYN_NO_DTYPE)
+    if (t.device_type != DEVICE_CPU || t.ndim < 0 || t.ndim > DYN_MAX_NDIM || dt == DYN_NO_DTYPE) {
         return false;
+    }
     *out =
         (DynArrayView){.data = (char *)t.data + t.byte_offset, .ndim = (uint8_t)t.ndim, .dtype = (uint8_t)dt, .writeable = true};
     int64_t size = dyn_dtypes[dt].size, step = size;
@@ -211,8 +221,9 @@ bool dyn_torch_place(PyObject *tensor, DynArrayView *out) {
     }
     size_t align = dyn_dtypes[dyn_dtype_real(dt)].size;
     out->aligned = (uintptr_t)out->data % align == 0;
-    if (t.data == NULL && !dyn_view_empty(out)) /* a FakeTensor and the like */
+    if (t.data == NULL && !dyn_view_empty(out)) { /* a FakeTensor and the like */
         return false;
+    }
     return true;
 }
 
@@ -224,8 +235,9 @@ static bool has_bits(PyObject *tensor) {
 }
 
 bool dyn_torch_view(PyObject *tensor, DynArrayView *out) {
-    if (!dyn_torch_place(tensor, out))
+    if (!dyn_torch_place(tensor, out)) {
         return false;
+    }
     /* Negative tensors are the imaginary parts of conjugate ones: two elements apart. */
     int last = out->ndim - 1;
     bool apart = last < 0 || out->dims[last] < 2 || out->strides[last] != dyn_dtypes[out->dtype].size;
@@ -235,8 +247,9 @@ bool dyn_torch_view(PyObject *tensor, DynArrayView *out) {
 /* ---- its state */
 
 static PyObject *call0(PyObject *f) {
-    if (PyCFunction_Check(f) && PyCFunction_GET_FLAGS(f) == METH_NOARGS)
+    if (PyCFunction_Check(f) && PyCFunction_GET_FLAGS(f) == METH_NOARGS) {
         return PyCFunction_GET_FUNCTION(f)(PyCFunction_GET_SELF(f), NULL);
+    }
     return PyObject_CallNoArgs(f);
 }
 
@@ -251,9 +264,11 @@ static long number(PyObject *o) { /* takes the reference; what is no number coun
 }
 
 DynDtype dyn_torch_dtype_parse(PyObject *dtype) {
-    for (int i = 0; i < DYN_DTYPE_COUNT; i++)
-        if (dtypes[i] == dtype && dtype != NULL)
+    for (int i = 0; i < DYN_DTYPE_COUNT; i++) {
+        if (dtypes[i] == dtype && dtype != NULL) {
             return (DynDtype)i;
+        }
+    }
     return DYN_NO_DTYPE;
 }
 
@@ -274,22 +289,25 @@ int dyn_torch_state(void) {
 
 static void set_grad(bool on) {
     PyObject *done = PyObject_CallOneArg(ob.set_grad, on ? Py_True : Py_False);
-    if (done == NULL)
+    if (done == NULL) {
         PyErr_Clear(); /* it takes any bool */
+    }
     Py_XDECREF(done);
 }
 
 bool dyn_torch_grad_off(void) {
     bool on = is_true(call0(ob.grad_enabled));
-    if (on)
+    if (on) {
         set_grad(false);
+    }
     return on;
 }
 
 void dyn_torch_grad_back(bool was_on) {
     PyObject *type, *value, *tb;
-    if (!was_on)
+    if (!was_on) {
         return;
+    }
     PyErr_Fetch(&type, &value, &tb);
     set_grad(true);
     PyErr_Restore(type, value, tb);
@@ -308,10 +326,11 @@ static PyObject *int_tuple(int n, const int64_t *values, int64_t divisor) {
     PyObject *t = PyTuple_New(n);
     for (int i = 0; i < n && t != NULL; i++) {
         PyObject *o = PyLong_FromLongLong(values[i] / divisor);
-        if (o == NULL)
+        if (o == NULL) {
             Py_CLEAR(t);
-        else
+        } else {
             PyTuple_SET_ITEM(t, i, o);
+        }
     }
     return t;
 }
@@ -326,13 +345,15 @@ static PyObject *sizes_and_strides(DynDtype dt, int ndim, const int64_t *dims, c
         PyObject *args;
     } kept[64];
     int64_t size = dyn_dtypes[dt].size, hash = ndim;
-    for (int i = 0; i < ndim; i++)
+    for (int i = 0; i < ndim; i++) {
         hash = hash * 31 + dims[i] + strides[i];
+    }
     struct Kept *k = &kept[(hash ^ hash >> 6) & 63];
     size_t bytes = sizeof(*dims) * (size_t)ndim;
     if (k->args != NULL && k->ndim == ndim && k->size == size && memcmp(k->dims, dims, bytes) == 0 &&
-        memcmp(k->strides, strides, bytes) == 0)
+        memcmp(k->strides, strides, bytes) == 0) {
         return Py_NewRef(k->args);
+    }
     PyObject *shape = int_tuple(ndim, dims, 1), *steps = int_tuple(ndim, strides, size);
     PyObject *args = shape == NULL || steps == NULL ? NULL : PyTuple_Pack(2, shape, steps);
     Py_XDECREF(shape);
@@ -353,10 +374,12 @@ static PyObject *dtype_keyword(DynDtype dt, bool *failed) {
     PyObject *usual = call0(ob.default_dtype);
     *failed = usual == NULL;
     Py_XDECREF(usual); /* torch has it */
-    if (usual == dtypes[dt] || *failed)
+    if (usual == dtypes[dt] || *failed) {
         return NULL;
-    if (keywords[dt] == NULL)
+    }
+    if (keywords[dt] == NULL) {
         keywords[dt] = Py_BuildValue("{sO}", "dtype", dtypes[dt]);
+    }
     *failed = keywords[dt] == NULL;
     return keywords[dt];
 }
@@ -366,8 +389,9 @@ static bool goes_in_c_order(const DynLayout *layout, int ndim, const int64_t *di
     int last = -1;
     for (int i = 0; i < ndim; i++) {
         if (dims[layout->perm[i]] != 1) {
-            if (layout->perm[i] < last)
+            if (layout->perm[i] < last) {
                 return false;
+            }
             last = layout->perm[i];
         }
     }
@@ -377,8 +401,9 @@ static bool goes_in_c_order(const DynLayout *layout, int ndim, const int64_t *di
 PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout) {
     int64_t strides[DYN_MAX_NDIM];
     bool ordered = layout != NULL && layout->kind != DYN_LAYOUT_C && !goes_in_c_order(layout, ndim, dims), failed;
-    if (!dyn_layout_dense(ordered ? layout : NULL, dt, ndim, dims, strides))
+    if (!dyn_layout_dense(ordered ? layout : NULL, dt, ndim, dims, strides)) {
         return PyErr_NoMemory();
+    }
     PyObject *keywords = dtype_keyword(dt, &failed), *args = failed ? NULL : sizes_and_strides(dt, ndim, dims, strides),
              *t = NULL;
     PyObject *f = ob.empty_strided;
@@ -399,10 +424,12 @@ PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLay
  * numbers are views that autograd follows, others not. */
 static PyObject *as_dtype(PyObject *base, const DynArrayView *of_base, DynDtype to) {
     DynDtype from = (DynDtype)of_base->dtype, part = dyn_dtype_real(from);
-    if (from == to)
+    if (from == to) {
         return Py_NewRef(base);
-    if (from != part && to == part)
+    }
+    if (from != part && to == part) {
         return PyObject_CallOneArg(ob.view_as_real, base);
+    }
     bool pairs = from != to && dyn_dtype_real(to) == from && of_base->ndim > 0 && of_base->dims[of_base->ndim - 1] == 2;
     return pairs ? PyObject_CallOneArg(ob.view_as_complex, base) : PyObject_CallMethod(base, "view", "O", dtypes[to]);
 }
@@ -410,8 +437,9 @@ static PyObject *as_dtype(PyObject *base, const DynArrayView *of_base, DynDtype 
 static PyObject *window(PyObject *base, const DynArrayView *of_base, const DynArrayView *view) {
     int64_t size = dyn_dtypes[view->dtype].size;
     PyObject *offset = PyObject_CallMethod(base, "storage_offset", NULL), *t = NULL;
-    if (offset == NULL)
+    if (offset == NULL) {
         return NULL;
+    }
     long long at = PyLong_AsLongLong(offset) + (dyn_view_empty(view) ? 0 : (view->data - of_base->data) / size);
     Py_DECREF(offset);
     int64_t steps[DYN_MAX_NDIM]; /* a new axis has the stride that torch gives it, where NumPy has 0 */
@@ -421,8 +449,9 @@ static PyObject *window(PyObject *base, const DynArrayView *of_base, const DynAr
     }
     PyObject *dims = int_tuple(view->ndim, view->dims, 1), *strides = int_tuple(view->ndim, steps, size);
     PyObject *start = PyLong_FromLongLong(at), *args[4] = {base, dims, strides, start};
-    if (dims != NULL && strides != NULL && start != NULL)
+    if (dims != NULL && strides != NULL && start != NULL) {
         t = PyObject_Vectorcall(ob.as_strided, args, 4, NULL);
+    }
     Py_XDECREF(dims);
     Py_XDECREF(strides);
     Py_XDECREF(start);
@@ -438,8 +467,9 @@ PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view, bool detach
     PyObject *elements = as_dtype(base, &of_base, (DynDtype)view->dtype);
     PyObject *t = elements == NULL ? NULL : window(elements, &of_base, view);
     Py_XDECREF(elements);
-    if (t != NULL && detached)
+    if (t != NULL && detached) {
         Py_SETREF(t, PyObject_CallMethod(t, "detach", NULL));
+    }
     return t;
 }
 
@@ -451,16 +481,19 @@ PyObject *dyn_torch_to_numpy(PyObject *tensor) {
     }
     PyObject *a = PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(dyn_dtypes[v.dtype].npy), v.ndim, (npy_intp *)v.dims,
                                        (npy_intp *)v.strides, v.data, NPY_ARRAY_WRITEABLE, NULL);
-    if (a != NULL && PyArray_SetBaseObject((PyArrayObject *)a, Py_NewRef(tensor)) < 0)
+    if (a != NULL && PyArray_SetBaseObject((PyArrayObject *)a, Py_NewRef(tensor)) < 0) {
         Py_CLEAR(a);
-    if (a != NULL)
+    }
+    if (a != NULL) {
         PyArray_UpdateFlags((PyArrayObject *)a, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
+    }
     return a;
 }
 
 PyObject *dyn_torch_from_numpy(PyObject *array, DynDtype dt) {
     PyObject *t = PyObject_CallOneArg(ob.from_numpy, array);
-    if (t != NULL && dt == DYN_BF16)
+    if (t != NULL && dt == DYN_BF16) {
         Py_SETREF(t, PyObject_CallMethod(t, "view", "O", dtypes[dt]));
+    }
     return t;
 }

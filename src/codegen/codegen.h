@@ -65,8 +65,9 @@ DYN_HIDDEN void dyn_build_wait_all(
 DYN_HIDDEN void dyn_build_reap(void);
 extern DYN_HIDDEN atomic_bool dyn_build_news; /* there is something to reap */
 static inline void dyn_build_poll(void) {
-    if (DYN_UNLIKELY(atomic_load_explicit(&dyn_build_news, memory_order_relaxed)))
+    if (DYN_UNLIKELY(atomic_load_explicit(&dyn_build_news, memory_order_relaxed))) {
         dyn_build_reap();
+    }
 }
 /* load.c, any thread: about how much memory the compiled objects take that are loaded, and how many there are (n; NULL: not
  * asked); those that nobody uses go. */

@@ -10,57 +10,42 @@
 #define DYN_NATIVE_H
 #include "base/log.h"
 #include "codegen/codegen.h"
+#include "codegen/machine.h"
 
-#define DYN_NATIVE_ABI 7
+#define DYN_NATIVE_ABI 8
 #define DYN_NATIVE_SYMBOL "dyn_kernels"
 
-/* A kernel runs over n lanes. p: one pointer an operand, all contiguous; s: the graph's scalars that the kernel uses.
- * n is a multiple of the kernel's lanes; for a reduction of DYN_REDUCE_LANES. A reduction has more behind the pointers:
- *   for each operand the step in bytes from one row of DYN_REDUCE_LANES lanes to the next; for each result, which is as many
- *   accumulators, what they start from, or NULL: they go on with what they hold;
- *   how many groups of such rows, and of accumulators, lie side by side;
- *   DYN_START_WALKS: what accumulators start from is lanes for each group, not the same for all; DYN_COMBINE: they are combined
- *   with what they held before (n may be 0);
- *   by how many lanes the last group's rows lie before their place.
- *
- * A reduction has a second function, for rows of lanes that each belong to one result: how many rows, and lanes of a row, any
- * number above 0; step: for each operand the bytes from row to row. Results are one element each; behind the pointers, at the
- * places of results, is what a reduction begins with.
- *
- * And it may have another, for at most DYN_BLOCK rows of lanes that are results. Behind the pointers are, for each operand, the
- * step in bytes from row to row, at the places of results what they begin with; then groups, the order of accumulators (pairs of
- * which one and with how many of those before it is combined then; -1 ends), by how many lanes the last group lies before its
- * place, and the bytes between accumulators: a result's pointer says where the first is, which gets what is reduced.
- *
- * An elementwise kernel with indirect operands may have another function too, which looks them up itself: their pointers are
- * those of the tables, the elements of which lie side by side. Behind the pointers it has for each operand how many elements
- * there are, and where a long lies whose sign is set if an index says a place that isn't there.
- *
- * Or, where some operands stand still along the rows that it is called for, one that takes those as one element, not as lanes.
- *
- * Some reductions (dyn_kernel_has_few) have one more, for n elements of each of DYN_REDUCE_LANES results, which are the lanes,
- * group after group. Behind the pointers: for each operand the step in bytes from one element to the next, for each result what a
- * reduction begins with, one element; for each operand the step from one group to the next; how many groups; and the order, n
- * pairs of bytes: which element comes next, and how many times the last two partial results, of at most DYN_FEW_PARTS, then
- * become one. */
-typedef void (*DynKernelFn)(char *const *p, long n, const DynScalar *s);
-typedef void (*DynRowsFn)(char *const *p, const int64_t *step, long rows, long n, const DynScalar *s);
-#define DYN_REDUCE_TAIL 4
-#define DYN_FEW_PARTS 6
-#define DYN_FEW_ALONG 17 /* elements: as many that lie side by side are quicker taken where they are, a result at a time */
-#define DYN_START_WALKS 1
-#define DYN_COMBINE 2
-#define DYN_REDUCE_LANES 32 /* accumulators of a block */
-#define DYN_BLOCK 512       /* elements of a block: its partial sums are combined pairwise by the caller */
+#define DYN_REDUCE_LANES 32    /* The accumulators of a block, which are the lanes of a group. */
+#define DYN_BLOCK 512          /* The elements of a block; partial results of blocks are combined pairwise. */
+#define DYN_SHORT_AXIS_PARTS 6 /* The partial results that an order of DYN_SHORT_AXIS_MOST elements has at one time. */
+#define DYN_SHORT_AXIS_MOST 32 /* The most elements of a result that form SHORT_AXIS takes. */
+
+/* The argument structs of native.def. */
+#define FIELD(type, name) type name;
+#define DATA(Type, fields) \
+    typedef struct Type {  \
+        fields             \
+    } Type;
+#define ARGS(Type, fields) DATA(Type, fields)
+#include "codegen/native.def"
+
+/* DYN_FORM_LANES, DYN_FORM_ROW_CONSTANT, …: what kinds of function a kernel may have. */
+typedef enum DynNativeForm {
+#define FORM(NAME, name, Args) DYN_FORM_##NAME,
+#include "codegen/native.def"
+    DYN_FORM_COUNT
+} DynNativeForm;
+
+/* The functions of one kernel, one for each form; NULL where the object has none. */
+typedef struct DynNativeKernel {
+#define FORM(NAME, name, Args) void (*name)(const Args *args);
+#include "codegen/native.def"
+} DynNativeKernel;
 
 typedef struct DynNativeTable {
-    long abi;   /* DYN_NATIVE_ABI */
-    long count; /* of kernels */
-    struct {
-        DynKernelFn lanes;
-        DynRowsFn rows;         /* NULL where nothing is reduced */
-        DynKernelFn other, few; /* NULL: there is none */
-    } kernels[1];               /* count entries */
+    long abi;                   /* DYN_NATIVE_ABI of the version that wrote the object. */
+    long count;                 /* The number of kernels. */
+    DynNativeKernel kernels[1]; /* `count` of them. */
 } DynNativeTable;
 
 /* ---- load.c offers to build.c and artifact.c: an object that is loaded for as long as somebody uses it. Any thread. */

@@ -71,18 +71,21 @@ struct DynCache {
     bool known;        /* a root of known.c's: it may become loose (hold.c), */
     bool loose;        /* and is: it is tightened before it is used */
     PyObject *globals; /* … of the functions that it serves; borrowed */
-    DYN_VEC(DynAnchor *) anchors; /* … of what it refers to */
+    DYN_VEC(DynAnchor *)
+    anchors; /* … of what it refers to */
     DynSignature sig;
     DynOptions *options;
-    DYN_VEC(DynEntry *) entries; /* the one that was hit last is first */
-    DYN_VEC(DynResume) resumes;  /* of a root */
-    uint32_t nsrc, nsym;         /* the largest env of the entries */
-    uint32_t refusals;           /* recordings of which nothing was kept */
-    uint32_t without_arrays;     /* … because there was no array work */
-    uint32_t exceptions;         /* … because the call raised */
-    DynReason dead;              /* not OK: why nothing will be recorded any more */
-    bool recording;              /* a thread is at it */
-    bool idle;                   /* no entries and dead: calls go straight through */
+    DYN_VEC(DynEntry *)
+    entries; /* the one that was hit last is first */
+    DYN_VEC(DynResume)
+    resumes;                 /* of a root */
+    uint32_t nsrc, nsym;     /* the largest env of the entries */
+    uint32_t refusals;       /* recordings of which nothing was kept */
+    uint32_t without_arrays; /* … because there was no array work */
+    uint32_t exceptions;     /* … because the call raised */
+    DynReason dead;          /* not OK: why nothing will be recorded any more */
+    bool recording;          /* a thread is at it */
+    bool idle;               /* no entries and dead: calls go straight through */
     bool need_arrays;
     bool loud;          /* of a root: blocks of np.errstate are entered for real */
     bool raises;        /* of a root: exceptions are raised for real */

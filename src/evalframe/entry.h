@@ -36,7 +36,8 @@ DYN_HIDDEN void dyn_guards_explain(DynGuardProgram *p, PyObject *func, PyObject 
 #define DYN_STAGES(STAGE) \
     STAGE(verify)         \
     STAGE(guards)         \
-    STAGE(lower) STAGE(recompute) STAGE(fuse) STAGE(schedule) STAGE(plan) STAGE(emit) STAGE(build) STAGE(rewrite) STAGE(enter)
+    STAGE(lower)          \
+    STAGE(recompute) STAGE(fuse) STAGE(schedule) STAGE(plan) STAGE(emit) STAGE(build) STAGE(rewrite) STAGE(enter)
 typedef enum DynStage {
 #define STAGE(name) DYN_STAGE_##name,
     DYN_STAGES(STAGE)

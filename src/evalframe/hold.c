@@ -19,11 +19,12 @@
 
 typedef struct DynAnchor {
     PyWeakReference ref;
-    DynAnchor *next;              /* in the same bucket */
-    PyObject *object;             /* borrowed; its address, when it is dead */
-    PyObject *globals;            /* of the object: dicts that are taken to be alive because it is; borrowed; NULL: none */
-    bool watched;                 /* a code object that known.c knows */
-    DYN_VEC(DynCache *) families; /* that refer to it, or once did: roots, borrowed */
+    DynAnchor *next;   /* in the same bucket */
+    PyObject *object;  /* borrowed; its address, when it is dead */
+    PyObject *globals; /* of the object: dicts that are taken to be alive because it is; borrowed; NULL: none */
+    bool watched;      /* a code object that known.c knows */
+    DYN_VEC(DynCache *)
+    families; /* that refer to it, or once did: roots, borrowed */
 } Anchor;
 
 static Anchor **buckets;

@@ -14,9 +14,11 @@ typedef struct Recording { /* one recording of one call, on the C stack */
     DynRecording base;     /* first: the callbacks get this */
     DynCache *cache;
     PyObject *func;
-    DYN_VEC(DynEntry *) hands;    /* strong: their graphs are to be handed to a back end when the call is through */
-    DYN_VEC(DynArtifact *) waits; /* strong: native code has to be ready before the call returns */
-    uint64_t compiling;           /* cycles spent in dyn_compile */
+    DYN_VEC(DynEntry *)
+    hands; /* strong: their graphs are to be handed to a back end when the call is through */
+    DYN_VEC(DynArtifact *)
+    waits;              /* strong: native code has to be ready before the call returns */
+    uint64_t compiling; /* cycles spent in dyn_compile */
     bool kept, active;
 } Recording;
 

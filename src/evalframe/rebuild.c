@@ -20,8 +20,9 @@ typedef struct Build {
 
 static PyObject *item(const Build *b, const DynRecipe *r, uint32_t k) {
     PyObject *o = b->made[r->items[k]];
-    if (o == NULL)
+    if (o == NULL) {
         PyErr_SetString(PyExc_SystemError, "dynoc: a recipe's item is empty");
+    }
     return o;
 }
 
@@ -30,12 +31,13 @@ static PyObject *make_items(const Build *b, const DynRecipe *r, uint32_t n, bool
     PyObject *o = list ? PyList_New(n) : PyTuple_New(n);
     for (uint32_t k = 0; o != NULL && k < n; k++) {
         PyObject *x = item(b, r, k);
-        if (x == NULL)
+        if (x == NULL) {
             Py_CLEAR(o);
-        else if (list)
+        } else if (list) {
             PyList_SET_ITEM(o, k, Py_NewRef(x));
-        else
+        } else {
             PyTuple_SET_ITEM(o, k, Py_NewRef(x));
+        }
     }
     return o;
 }
@@ -44,8 +46,9 @@ static PyObject *make_dict(const Build *b, const DynRecipe *r) {
     PyObject *o = PyDict_New();
     for (uint32_t k = 0; o != NULL && k < r->n; k += 2) {
         PyObject *key = item(b, r, k), *value = item(b, r, k + 1);
-        if (key == NULL || value == NULL || PyDict_SetItem(o, key, value) < 0)
+        if (key == NULL || value == NULL || PyDict_SetItem(o, key, value) < 0) {
             Py_CLEAR(o);
+        }
     }
     return o;
 }
@@ -54,8 +57,9 @@ static PyObject *make_set(const Build *b, const DynRecipe *r) {
     PyObject *o = r->kind == DYN_RC_SET ? PySet_New(NULL) : PyFrozenSet_New(NULL); /* new: still to be filled */
     for (uint32_t k = 0; o != NULL && k < r->n; k++) {
         PyObject *x = item(b, r, k);
-        if (x == NULL || PySet_Add(o, x) < 0)
+        if (x == NULL || PySet_Add(o, x) < 0) {
             Py_CLEAR(o);
+        }
     }
     return o;
 }
@@ -65,8 +69,9 @@ static PyObject *with_attributes(const Build *b, const DynRecipe *r, newfunc new
     PyObject *none = PyTuple_New(0), *o = none == NULL ? NULL : new ((PyTypeObject *)r->obj, none, NULL);
     for (uint32_t k = first; o != NULL && k < r->n; k += 2) {
         PyObject *name = item(b, r, k), *value = item(b, r, k + 1);
-        if (name == NULL || value == NULL || PyObject_GenericSetAttr(o, name, value) < 0)
+        if (name == NULL || value == NULL || PyObject_GenericSetAttr(o, name, value) < 0) {
             Py_CLEAR(o);
+        }
     }
     Py_XDECREF(none);
     return o;
@@ -82,8 +87,9 @@ static PyObject *make_instance(const Build *b, const DynRecipe *r) {
     Py_ssize_t pos = 0;
     while (o != NULL && PyDict_Next(content, &pos, &key, &value)) {
         int status = PyODict_Check(o) ? PyODict_SetItem(o, key, value) : PyDict_SetItem(o, key, value);
-        if (status < 0)
+        if (status < 0) {
             Py_CLEAR(o);
+        }
     }
     return o;
 }
@@ -91,12 +97,15 @@ static PyObject *make_instance(const Build *b, const DynRecipe *r) {
 /* An iterator that can't be told where it stands. */
 static PyObject *step_forward(PyObject *iterator, uint32_t n) {
     PyObject *item = NULL;
-    for (uint32_t k = 0; k < n && (item = PyIter_Next(iterator)) != NULL; k++)
+    for (uint32_t k = 0; k < n && (item = PyIter_Next(iterator)) != NULL; k++) {
         Py_DECREF(item);
-    if (item == NULL && !PyErr_Occurred())
+    }
+    if (item == NULL && !PyErr_Occurred()) {
         PyErr_SetString(PyExc_SystemError, "dynoc: an iterator ends before its place");
-    if (item == NULL)
+    }
+    if (item == NULL) {
         Py_CLEAR(iterator);
+    }
     return iterator;
 }
 
@@ -106,18 +115,22 @@ static PyObject *make_iterator(const Build *b, const DynRecipe *r) {
     PyObject *o = container == NULL ? NULL
                   : r->obj != NULL  ? PyObject_CallOneArg(r->obj, container)
                                     : PyObject_GetIter(container);
-    if (o == NULL || (r->id == 0 && r->obj == NULL))
+    if (o == NULL || (r->id == 0 && r->obj == NULL)) {
         return o;
+    }
     if (PyDict_Check(container) || PyAnySet_Check(container) || !PySequence_Check(container) ||
-        Py_IS_TYPE(container, dyn_deque_type))
+        Py_IS_TYPE(container, dyn_deque_type)) {
         return step_forward(o, r->id);
+    }
     static PyObject *name;
-    if (name == NULL)
+    if (name == NULL) {
         name = PyUnicode_InternFromString("__setstate__");
+    }
     PyObject *taken = PyLong_FromUnsignedLong(r->id);
     PyObject *done = name == NULL || taken == NULL ? NULL : PyObject_CallMethodOneArg(o, name, taken);
-    if (done == NULL)
+    if (done == NULL) {
         Py_CLEAR(o);
+    }
     Py_XDECREF(done);
     Py_XDECREF(taken);
     return o;
@@ -125,11 +138,13 @@ static PyObject *make_iterator(const Build *b, const DynRecipe *r) {
 
 static PyObject *make_range(const Build *b, const DynRecipe *r) {
     PyObject *start = item(b, r, 0), *stop = item(b, r, 1), *step = item(b, r, 2);
-    if (start == NULL || stop == NULL || step == NULL)
+    if (start == NULL || stop == NULL || step == NULL) {
         return NULL;
+    }
     PyObject *range = PyObject_Vectorcall((PyObject *)&PyRange_Type, (PyObject *[]){start, stop, step}, 3, NULL);
-    if (range == NULL || r->kind == DYN_RC_RANGE)
+    if (range == NULL || r->kind == DYN_RC_RANGE) {
         return range;
+    }
     PyObject *o = PyObject_GetIter(range);
     Py_DECREF(range);
     return o;
@@ -138,21 +153,24 @@ static PyObject *make_range(const Build *b, const DynRecipe *r) {
 /* What a namedtuple's _make does: tuple.__new__(cls, items). */
 static PyObject *make_named(const Build *b, const DynRecipe *r) {
     PyObject *items = item(b, r, 0), *args = items == NULL ? NULL : PyTuple_Pack(1, items);
-    if (args == NULL)
+    if (args == NULL) {
         return NULL;
+    }
     PyObject *o = NULL;
-    if (PyType_Check(r->obj) && PyType_IsSubtype((PyTypeObject *)r->obj, &PyTuple_Type))
+    if (PyType_Check(r->obj) && PyType_IsSubtype((PyTypeObject *)r->obj, &PyTuple_Type)) {
         o = PyTuple_Type.tp_new((PyTypeObject *)r->obj, args, NULL);
-    else
+    } else {
         PyErr_SetString(PyExc_SystemError, "dynoc: a NAMED recipe without a tuple type");
+    }
     Py_DECREF(args);
     return o;
 }
 
 static PyObject *make_pair(const Build *b, const DynRecipe *r) {
     PyObject *function = item(b, r, 0), *self = function == NULL ? NULL : item(b, r, 1);
-    if (self == NULL || Py_TYPE(function) != &PyMethodDescr_Type)
+    if (self == NULL || Py_TYPE(function) != &PyMethodDescr_Type) {
         return self == NULL ? NULL : PyMethod_New(function, self);
+    }
     return Py_TYPE(function)->tp_descr_get(function, self, (PyObject *)Py_TYPE(self));
 }
 
@@ -165,15 +183,17 @@ static PyObject *make_slice(const Build *b, const DynRecipe *r) {
 static PyObject *make_generator(const Build *b, const DynRecipe *r) {
     PyObject *func = item(b, r, 0), *o = func == NULL ? NULL : dyn_call_with_nothing(func);
     if (o == NULL || !PyGen_CheckExact(o)) {
-        if (o != NULL)
+        if (o != NULL) {
             PyErr_SetString(PyExc_SystemError, "dynoc: a GENERATOR recipe whose function gives none");
+        }
         Py_XDECREF(o);
         return NULL;
     }
     if (r->id == DYN_NONE) {
         PyObject *none = PyObject_CallMethod(o, "close", NULL);
-        if (none == NULL)
+        if (none == NULL) {
             Py_CLEAR(o);
+        }
         Py_XDECREF(none);
         return o;
     }
@@ -183,13 +203,15 @@ static PyObject *make_generator(const Build *b, const DynRecipe *r) {
     bool begun = dyn_frame_position(f) != r->id;
     for (uint32_t i = 0; i < n; i++) {
         PyObject *value = Py_XNewRef(b->made[r->items[1 + i]]);
-        if (i < nslots)
+        if (i < nslots) {
             Py_XSETREF(slots[i], value);
-        else
+        } else {
             slots[i] = value;
+        }
     }
-    if (begun)
+    if (begun) {
         dyn_generator_suspend(o, r->id, (int)(n - nslots));
+    }
     return o;
 }
 
@@ -204,10 +226,12 @@ static PyObject *make_function(const Build *b, const DynRecipe *r) {
     PyObject *closure = b->made[r->items[1]], *defaults = b->made[r->items[2]], *keywords = b->made[r->items[3]];
     if (f == NULL || (closure != NULL && PyFunction_SetClosure(f, closure) < 0) ||
         (defaults != NULL && PyFunction_SetDefaults(f, defaults) < 0) ||
-        (keywords != NULL && PyFunction_SetKwDefaults(f, keywords) < 0))
+        (keywords != NULL && PyFunction_SetKwDefaults(f, keywords) < 0)) {
         Py_CLEAR(f);
-    if (f != NULL)
+    }
+    if (f != NULL) {
         Py_XSETREF(((PyFunctionObject *)f)->func_annotations, Py_XNewRef(b->made[r->items[4]]));
+    }
     return f;
 }
 
@@ -216,8 +240,9 @@ static PyObject *make_call(const Build *b, const DynRecipe *r) {
     Py_XDECREF(args);
     for (uint32_t i = 0; o != NULL && i < r->id; i++) {
         PyObject *taken = PyIter_Next(o);
-        if (taken == NULL && PyErr_Occurred())
+        if (taken == NULL && PyErr_Occurred()) {
             Py_CLEAR(o);
+        }
         Py_XDECREF(taken);
     }
     return o;
@@ -231,8 +256,9 @@ static PyObject *make_attr(const Build *b, const DynRecipe *r) {
 /* obj is the door by now (compile.c). */
 static PyObject *make_inner(const Build *b, const DynRecipe *r) {
     PyObject *args = make_items(b, r, r->n - r->id, false), *more = args != NULL && r->id ? item(b, r, r->n - 1) : NULL;
-    if (args != NULL && r->id && more == NULL)
+    if (args != NULL && r->id && more == NULL) {
         Py_CLEAR(args);
+    }
     return args == NULL ? NULL : dyn_inner_new(r->obj, args, more);
 }
 
@@ -242,18 +268,22 @@ static PyObject *make_mapping(const Build *b, const DynRecipe *r) {
     PyObject *factory = b->made[r->items[0]], *content = item(b, r, 1), *none = content ? PyTuple_New(0) : NULL;
     PyObject *o = none ? type->tp_new(type, none, NULL) : NULL, *key, *value;
     Py_ssize_t pos = 0;
-    if (o != NULL && factory != NULL && PyObject_SetAttrString(o, "default_factory", factory) < 0)
+    if (o != NULL && factory != NULL && PyObject_SetAttrString(o, "default_factory", factory) < 0) {
         Py_CLEAR(o);
-    while (o != NULL && PyDict_Next(content, &pos, &key, &value))
-        if (PyObject_SetItem(o, key, value) < 0)
+    }
+    while (o != NULL && PyDict_Next(content, &pos, &key, &value)) {
+        if (PyObject_SetItem(o, key, value) < 0) {
             Py_CLEAR(o);
+        }
+    }
     Py_XDECREF(none);
     return o;
 }
 
 static PyObject *take(PyObject *o, const char *what) {
-    if (o == NULL)
+    if (o == NULL) {
         PyErr_SetString(PyExc_SystemError, what);
+    }
     return Py_XNewRef(o);
 }
 
@@ -295,9 +325,11 @@ static PyObject *make(const Build *b, const DynRecipe *r) {
 
 /* What the effect `at` gave goes to the recipes that ask for it. */
 static void give(const Build *b, const uint8_t *need, uint32_t count, uint32_t at, PyObject *result) {
-    for (uint32_t i = 0; result != NULL && result != Py_None && i < count; i++)
-        if (need[i] && b->c->recipes.at[i].kind == DYN_RC_RESULT && b->c->recipes.at[i].id == at)
+    for (uint32_t i = 0; result != NULL && result != Py_None && i < count; i++) {
+        if (need[i] && b->c->recipes.at[i].kind == DYN_RC_RESULT && b->c->recipes.at[i].id == at) {
             Py_XSETREF(b->made[i], Py_NewRef(result));
+        }
+    }
 }
 
 static int perform(const Build *b, const DynEffect *e, PyObject **given) {
@@ -307,8 +339,9 @@ static int perform(const Build *b, const DynEffect *e, PyObject **given) {
         PyErr_NoMemory();
         return -1;
     }
-    for (uint32_t k = 0; k < e->n; k++)
+    for (uint32_t k = 0; k < e->n; k++) {
         at[k] = b->made[e->items[k]];
+    }
     switch ((DynEffectKind)e->kind) {
     case DYN_FX_SETATTR: status = PyObject_GenericSetAttr(at[0], e->obj, at[1]); break;
     case DYN_FX_DELATTR: status = PyObject_GenericSetAttr(at[0], e->obj, NULL); break;
@@ -325,38 +358,44 @@ static int perform(const Build *b, const DynEffect *e, PyObject **given) {
         *given = result;
         break;
     }
-    if (at != args)
+    if (at != args) {
         PyMem_Free(at);
+    }
     return status;
 }
 
 /* ---- many */
 
 static uint32_t rows_of(const uint32_t *recipes, uint32_t n, uint32_t count) {
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         count = recipes[i] + 1 > count ? recipes[i] + 1 : count;
+    }
     return count;
 }
 
 static uint32_t rows_of_effects(const DynCapture *c, DynEffects fx, uint32_t count) {
-    for (uint32_t i = fx.first; i < fx.first + fx.n; i++)
+    for (uint32_t i = fx.first; i < fx.first + fx.n; i++) {
         count = rows_of(c->effects.at[i].items, c->effects.at[i].n, count);
+    }
     return count;
 }
 
 static void mark_some(const uint32_t *recipes, uint32_t n, uint8_t *need) {
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         need[recipes[i]] = 1;
+    }
 }
 
 /* What the effects and the recipes that are marked are made of, of the first `count`. */
 static void mark(const DynCapture *c, DynEffects fx, uint8_t *need, uint32_t count) {
-    for (uint32_t i = fx.first; i < fx.first + fx.n; i++)
+    for (uint32_t i = fx.first; i < fx.first + fx.n; i++) {
         mark_some(c->effects.at[i].items, c->effects.at[i].n, need);
+    }
     for (uint32_t i = count; i-- > 0;) {
         const DynRecipe *r = &c->recipes.at[i];
-        for (uint32_t k = 0; need[i] && k < r->n; k++)
+        for (uint32_t k = 0; need[i] && k < r->n; k++) {
             need[r->items[k]] = 1;
+        }
     }
 }
 
@@ -365,14 +404,18 @@ enum { NEEDED = 1, LATE = 2 };
 /* An iterator over a container that the effects fill can't be made before they did, nor what has it in it. One that stands within
  * its list as it is can: what the effects do to the list, they do behind its back. */
 static bool has_to_wait(const Build *b, const DynRecipe *r, const uint8_t *need) {
-    for (uint32_t k = 0; k < r->n; k++)
-        if (need[r->items[k]] == LATE)
+    for (uint32_t k = 0; k < r->n; k++) {
+        if (need[r->items[k]] == LATE) {
             return true;
-    if (r->kind != DYN_RC_ITER)
+        }
+    }
+    if (r->kind != DYN_RC_ITER) {
         return r->kind == DYN_RC_RESULT;
+    }
     PyObject *container = b->made[r->items[0]];
-    if (PyList_Check(container))
+    if (PyList_Check(container)) {
         return (size_t)PyList_GET_SIZE(container) < (size_t)r->id + (r->obj != NULL);
+    }
     return !PyTuple_Check(container) && !PyUnicode_Check(container) && !PyBytes_Check(container) && !PyRange_Check(container);
 }
 
@@ -384,9 +427,11 @@ static int make_one(const Build *b, uint32_t i) {
 /* What is late, and what it is made of. */
 static int make_late(const Build *b, const uint8_t *need, uint32_t i) {
     const DynRecipe *r = &b->c->recipes.at[i];
-    for (uint32_t k = 0; need[i] == LATE && k < r->n; k++)
-        if (make_late(b, need, r->items[k]) < 0)
+    for (uint32_t k = 0; need[i] == LATE && k < r->n; k++) {
+        if (make_late(b, need, r->items[k]) < 0) {
             return -1;
+        }
+    }
     return need[i] == LATE ? make_one(b, i) : 0;
 }
 
@@ -394,21 +439,24 @@ static int make_late(const Build *b, const uint8_t *need, uint32_t i) {
 static int build(const Build *b, DynEffects fx, uint8_t *need, uint32_t count) {
     int status = 0;
     for (uint32_t i = 0; status == 0 && i < count; i++) {
-        if (need[i] && fx.n > 0 && has_to_wait(b, &b->c->recipes.at[i], need))
+        if (need[i] && fx.n > 0 && has_to_wait(b, &b->c->recipes.at[i], need)) {
             need[i] = LATE;
+        }
         status = need[i] == NEEDED ? make_one(b, i) : 0;
     }
     for (uint32_t i = fx.first; status == 0 && i < fx.first + fx.n; i++) {
         const DynEffect *e = &b->c->effects.at[i];
-        for (uint32_t k = 0; status == 0 && k < e->n; k++)
+        for (uint32_t k = 0; status == 0 && k < e->n; k++) {
             status = make_late(b, need, e->items[k]);
+        }
         PyObject *given = NULL;
         status = status < 0 ? -1 : perform(b, e, &given);
         give(b, need, count, e->row, given);
         Py_XDECREF(given);
     }
-    for (uint32_t i = 0; status == 0 && i < count; i++)
+    for (uint32_t i = 0; status == 0 && i < count; i++) {
         status = need[i] == LATE ? make_one(b, i) : 0;
+    }
     return status;
 }
 
@@ -429,8 +477,9 @@ static int rebuild_some(Build *b, DynEffects fx, const uint32_t *recipes, const 
     uint8_t small_need[SMALL];
     uint32_t count = rows_of_effects(b->c, fx, 0);
     int status = -1;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         count = rows_of(&recipes[which[i]], 1, count);
+    }
     b->made = count > SMALL ? PyMem_Malloc(count * sizeof(*b->made)) : small;
     uint8_t *need = count > SMALL ? PyMem_Malloc(count) : small_need;
     if (b->made == NULL || need == NULL) {
@@ -438,14 +487,17 @@ static int rebuild_some(Build *b, DynEffects fx, const uint32_t *recipes, const 
     } else {
         memset(b->made, 0, count * sizeof(*b->made));
         memset(need, 0, count);
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < n; i++) {
             need[recipes[which[i]]] = 1;
+        }
         mark(b->c, fx, need, count);
         status = build(b, fx, need, count);
-        for (uint32_t i = 0; status == 0 && i < n; i++)
+        for (uint32_t i = 0; status == 0 && i < n; i++) {
             out[which[i]] = Py_XNewRef(b->made[recipes[which[i]]]);
-        for (uint32_t i = 0; i < count; i++)
+        }
+        for (uint32_t i = 0; i < count; i++) {
             Py_XDECREF(b->made[i]);
+        }
     }
     if (count > SMALL) {
         PyMem_Free(b->made);
@@ -467,15 +519,19 @@ int dyn_rebuild(const DynCapture *c, const DynEnv *env, PyObject *const *outputs
     for (uint32_t i = 0; i < n; i++) {
         const DynRecipe *r = &c->recipes.at[recipes[i]];
         out[i] = Py_XNewRef(there_is(r, env, outputs));
-        if (out[i] == NULL && r->kind != DYN_RC_NULL)
+        if (out[i] == NULL && r->kind != DYN_RC_NULL) {
             which[left++] = i;
+        }
     }
-    if (left > 0 || fx.n > 0)
+    if (left > 0 || fx.n > 0) {
         status = rebuild_some(&b, fx, recipes, which, left, out);
-    for (uint32_t i = 0; status < 0 && i < n; i++)
+    }
+    for (uint32_t i = 0; status < 0 && i < n; i++) {
         Py_CLEAR(out[i]);
-    if (n > SMALL)
+    }
+    if (n > SMALL) {
         PyMem_Free(which);
+    }
     return status;
 }
 
@@ -499,9 +555,11 @@ int dyn_rebuild_needs(const DynCapture *c, DynEffects fx, const uint32_t *recipe
     uint32_t rows = rows_of_effects(c, fx, rows_of(recipes, n, 0));
     mark_some(recipes, n, marked);
     mark(c, fx, marked, rows);
-    for (uint32_t i = 0; i < rows; i++)
-        if (marked[i] && c->recipes.at[i].kind == DYN_RC_OUTPUT && c->recipes.at[i].id < count)
+    for (uint32_t i = 0; i < rows; i++) {
+        if (marked[i] && c->recipes.at[i].kind == DYN_RC_OUTPUT && c->recipes.at[i].id < count) {
             need[c->recipes.at[i].id] = true;
+        }
+    }
     PyMem_Free(marked);
     return 0;
 }

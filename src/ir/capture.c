@@ -6,8 +6,9 @@
 
 DynCapture *dyn_capture_new(PyObject *code, const char *name) {
     DynCapture *c = PyMem_RawCalloc(1, sizeof(*c));
-    if (c == NULL)
+    if (c == NULL) {
         return NULL;
+    }
     dyn_arena_init(&c->arena);
     c->code = Py_NewRef(code);
     c->result = DYN_NONE;
@@ -20,17 +21,23 @@ DynCapture *dyn_capture_new(PyObject *code, const char *name) {
 }
 
 void dyn_capture_free(DynCapture *c) {
-    if (c == NULL)
+    if (c == NULL) {
         return;
-    for (uint32_t i = 0; i < c->guards.n; i++)
+    }
+    for (uint32_t i = 0; i < c->guards.n; i++) {
         Py_XDECREF(c->guards.at[i].obj);
-    for (uint32_t i = 0; i < c->recipes.n; i++)
+    }
+    for (uint32_t i = 0; i < c->recipes.n; i++) {
         Py_XDECREF(c->recipes.at[i].obj);
-    for (uint32_t i = 0; i < c->effects.n; i++)
+    }
+    for (uint32_t i = 0; i < c->effects.n; i++) {
         Py_XDECREF(c->effects.at[i].obj);
-    for (uint32_t i = 0; i < c->snapshots.n; i++)
-        for (uint32_t f = 0; f < c->snapshots.at[i].nframes; f++)
+    }
+    for (uint32_t i = 0; i < c->snapshots.n; i++) {
+        for (uint32_t f = 0; f < c->snapshots.at[i].nframes; f++) {
             Py_XDECREF(c->snapshots.at[i].frames[f].code);
+        }
+    }
     Py_XDECREF(c->before.code);
     Py_XDECREF(c->end_place.code);
     Py_XDECREF(c->code);
@@ -83,19 +90,23 @@ static int extern_slots(DynExtern *x, DynVisitSlot *visit, void *arg) {
     SLOT(x->kwnames);
     SLOT(x->globals);
     SLOT(x->frame);
-    for (uint32_t i = 0; i < x->nargs; i++)
+    for (uint32_t i = 0; i < x->nargs; i++) {
         SLOT(x->args[i].obj);
-    for (uint32_t i = 0; i < x->nresults; i++)
+    }
+    for (uint32_t i = 0; i < x->nresults; i++) {
         SLOT(x->results[i].obj);
+    }
     return 0;
 }
 
 static int graph_slots(DynGraph *g, DynVisitSlot *visit, void *arg) {
     int stop = 0;
-    for (uint32_t i = 0; i < g->places.n; i++)
+    for (uint32_t i = 0; i < g->places.n; i++) {
         SLOT(g->places.at[i].code);
-    for (uint32_t i = 0; i < g->externs.n && stop == 0; i++)
+    }
+    for (uint32_t i = 0; i < g->externs.n && stop == 0; i++) {
         stop = extern_slots(&g->externs.at[i], visit, arg);
+    }
     return stop;
 }
 
@@ -104,15 +115,20 @@ int dyn_capture_slots(DynCapture *c, DynVisitSlot *visit, void *arg) {
         SLOT(c->sources.v.at[i].obj);
         SLOT(c->sources.v.at[i].key);
     }
-    for (uint32_t i = 0; i < c->guards.n; i++)
+    for (uint32_t i = 0; i < c->guards.n; i++) {
         SLOT(c->guards.at[i].obj);
-    for (uint32_t i = 0; i < c->recipes.n; i++)
+    }
+    for (uint32_t i = 0; i < c->recipes.n; i++) {
         SLOT(c->recipes.at[i].obj);
-    for (uint32_t i = 0; i < c->effects.n; i++)
+    }
+    for (uint32_t i = 0; i < c->effects.n; i++) {
         SLOT(c->effects.at[i].obj);
-    for (uint32_t i = 0; i < c->snapshots.n; i++)
-        for (uint32_t f = 0; f < c->snapshots.at[i].nframes; f++)
+    }
+    for (uint32_t i = 0; i < c->snapshots.n; i++) {
+        for (uint32_t f = 0; f < c->snapshots.at[i].nframes; f++) {
             SLOT(c->snapshots.at[i].frames[f].code);
+        }
+    }
     SLOT(c->before.code);
     SLOT(c->end_place.code);
     SLOT(c->code);
@@ -126,57 +142,68 @@ uint32_t dyn_capture_recipe(DynCapture *c, DynRecipeKind kind, uint32_t id, PyOb
     DynRecipe r = {.kind = (uint8_t)kind, .id = id, .obj = obj, .n = n};
     if (n > 0) {
         r.items = DYN_NEW_N(&c->arena, uint32_t, n);
-        if (r.items == NULL)
+        if (r.items == NULL) {
             return DYN_NONE;
+        }
         memcpy(r.items, items, n * sizeof(*items));
     }
-    if (dyn_vec_push(&c->recipes, r) < 0)
+    if (dyn_vec_push(&c->recipes, r) < 0) {
         return DYN_NONE;
+    }
     Py_XINCREF(obj);
     return c->recipes.n - 1;
 }
 
 int dyn_capture_effect(DynCapture *c, DynEffectKind kind, PyObject *obj, uint32_t n, const uint32_t *items) {
     DynEffect e = {.kind = (uint8_t)kind, .obj = obj, .n = n, .items = DYN_NEW_N(&c->arena, uint32_t, n + 1)};
-    if (e.items == NULL || dyn_vec_push(&c->effects, e) < 0)
+    if (e.items == NULL || dyn_vec_push(&c->effects, e) < 0) {
         return -1;
-    if (n > 0)
+    }
+    if (n > 0) {
         memcpy(e.items, items, n * sizeof(*items));
+    }
     Py_XINCREF(obj);
     return 0;
 }
 
 void dyn_capture_forget_recipes(DynCapture *c, uint32_t n) {
-    while (c->recipes.n > n)
+    while (c->recipes.n > n) {
         Py_XDECREF(c->recipes.at[--c->recipes.n].obj);
+    }
 }
 
 void dyn_capture_forget_snapshots(DynCapture *c, uint32_t n) {
     while (c->snapshots.n > n) {
         const DynSnapshot *s = &c->snapshots.at[--c->snapshots.n];
-        for (uint32_t f = 0; f < s->nframes; f++)
+        for (uint32_t f = 0; f < s->nframes; f++) {
             Py_XDECREF(s->frames[f].code);
-        while (c->effects.n > s->effects.first)
+        }
+        while (c->effects.n > s->effects.first) {
             Py_XDECREF(c->effects.at[--c->effects.n].obj);
+        }
         dyn_capture_forget_recipes(c, s->nrecipes);
     }
 }
 
 void dyn_capture_forget_guards(DynCapture *c, uint32_t n) {
     uint32_t kept = n;
-    for (uint32_t i = n; i < c->guards.n; i++)
-        if (c->guards.at[i].kind != DYN_GUARD_SYM || c->guards.at[i].lasting)
+    for (uint32_t i = n; i < c->guards.n; i++) {
+        if (c->guards.at[i].kind != DYN_GUARD_SYM || c->guards.at[i].lasting) {
             c->guards.at[kept++] = c->guards.at[i];
+        }
+    }
     c->guards.n = kept; /* SYM guards have no object */
 }
 
 void dyn_capture_forget_values(DynCapture *c, uint32_t n) {
     uint32_t kept = n;
-    for (uint32_t i = n; i < c->guards.n; i++)
-        if (c->guards.at[i].kind == DYN_GUARD_EQ || c->guards.at[i].kind == DYN_GUARD_ID)
+    for (uint32_t i = n; i < c->guards.n; i++) {
+        if (c->guards.at[i].kind == DYN_GUARD_EQ || c->guards.at[i].kind == DYN_GUARD_ID) {
             Py_XDECREF(c->guards.at[i].obj);
-        else
+        } else {
             c->guards.at[kept++] = c->guards.at[i];
+        }
+    }
     c->guards.n = kept;
 }
 
@@ -187,15 +214,18 @@ static bool same_guard(const DynGuard *a, const DynGuard *b) {
 }
 
 int dyn_capture_guard(DynCapture *c, const DynGuard *g) {
-    if (g->kind == DYN_GUARD_SYM && dyn_sym_is_const(&c->syms, g->source) && dyn_sym_at(&c->syms, g->source)->value.i != 0)
+    if (g->kind == DYN_GUARD_SYM && dyn_sym_is_const(&c->syms, g->source) && dyn_sym_at(&c->syms, g->source)->value.i != 0) {
         return 0;
-    for (uint32_t i = c->guards.n; i-- > 0;)
+    }
+    for (uint32_t i = c->guards.n; i-- > 0;) {
         if (same_guard(&c->guards.at[i], g)) {
             c->guards.at[i].lasting |= g->lasting;
             return 0;
         }
-    if (c->guards.n >= DYN_MAX_GUARDS || dyn_vec_push(&c->guards, *g) < 0)
+    }
+    if (c->guards.n >= DYN_MAX_GUARDS || dyn_vec_push(&c->guards, *g) < 0) {
         return -1;
+    }
     Py_XINCREF(g->obj);
     return 0;
 }
@@ -220,22 +250,28 @@ static int verify_tables(const DynCapture *c, DynStr *error) {
                      s->kind != DYN_SRC_DICT;
         bool keyed = s->kind == DYN_SRC_DICT || s->kind == DYN_SRC_ATTR || s->kind == DYN_SRC_OWN || s->kind == DYN_SRC_KEY ||
                      s->kind == DYN_SRC_FKWDEFAULT;
-        if (based ? s->base >= i : s->base != DYN_NONE)
+        if (based ? s->base >= i : s->base != DYN_NONE) {
             return wrong(error, "a source's base isn't an earlier source", i);
-        if (s->kind == DYN_SRC_NAMED && s->index >= i)
+        }
+        if (s->kind == DYN_SRC_NAMED && s->index >= i) {
             return wrong(error, "the source of a name isn't an earlier source", i);
-        if (keyed && s->key == NULL)
+        }
+        if (keyed && s->key == NULL) {
             return wrong(error, "a source has no key", i);
-        if (s->kind == DYN_SRC_DICT && (s->obj == NULL || !PyDict_CheckExact(s->obj)))
+        }
+        if (s->kind == DYN_SRC_DICT && (s->obj == NULL || !PyDict_CheckExact(s->obj))) {
             return wrong(error, "a DICT source without an exact dict", i);
+        }
     }
     for (uint32_t i = 0; i < c->syms.v.n; i++) {
         const DynSym *s = dyn_sym_at(&c->syms, i);
         int arity = dyn_sym_info[s->op].arity;
-        if (dyn_sym_is_read((DynSymOp)s->op) && s->a >= c->sources.v.n)
+        if (dyn_sym_is_read((DynSymOp)s->op) && s->a >= c->sources.v.n) {
             return wrong(error, "a symbol's source doesn't exist", i);
-        if ((arity > 0 && s->a >= i) || (arity > 1 && s->b >= i) || (arity > 2 && s->c >= i))
+        }
+        if ((arity > 0 && s->a >= i) || (arity > 1 && s->b >= i) || (arity > 2 && s->c >= i)) {
             return wrong(error, "a symbol's operand isn't an earlier symbol", i);
+        }
     }
     return 0;
 }
@@ -243,14 +279,17 @@ static int verify_tables(const DynCapture *c, DynStr *error) {
 static int verify_guard(const DynCapture *c, uint32_t i, DynStr *error) {
     const DynGuard *g = &c->guards.at[i];
     if (g->kind == DYN_GUARD_SYM) {
-        if (g->source >= c->syms.v.n || dyn_sym_at(&c->syms, g->source)->type != DYN_T_BOOL)
+        if (g->source >= c->syms.v.n || dyn_sym_at(&c->syms, g->source)->type != DYN_T_BOOL) {
             return wrong(error, "a guard's symbol isn't a bool", i);
+        }
         return 0;
     }
-    if (g->kind == DYN_GUARD_TORCH) /* of no source */
+    if (g->kind == DYN_GUARD_TORCH) { /* of no source */
         return 0;
-    if (g->source >= c->sources.v.n)
+    }
+    if (g->source >= c->sources.v.n) {
         return wrong(error, "a guard's source doesn't exist", i);
+    }
     switch ((DynGuardKind)g->kind) {
     case DYN_GUARD_TYPE:
     case DYN_GUARD_ID:
@@ -263,8 +302,9 @@ static int verify_guard(const DynCapture *c, uint32_t i, DynStr *error) {
         return g->obj == NULL || g->source2 >= c->sources.v.n ? wrong(error, "a GLOBALS guard has no dicts", i) : 0;
     case DYN_GUARD_KEYS: return g->obj == NULL || !PyTuple_CheckExact(g->obj) ? wrong(error, "a KEYS guard has no tuple", i) : 0;
     case DYN_GUARD_TENSOR:
-        if (g->obj == NULL)
+        if (g->obj == NULL) {
             return wrong(error, "a TENSOR guard has no type", i);
+        }
         /* fall through */
     case DYN_GUARD_ARRAY:
         return (g->number & 255) >= DYN_DTYPE_COUNT || (g->number >> 8 & 255) > DYN_MAX_NDIM
@@ -308,85 +348,117 @@ static int verify_recipe(const DynCapture *c, uint32_t i, DynStr *error) {
     const DynRecipe *r = &c->recipes.at[i];
     int count = items_of(r->kind);
     bool fits = count >= 0 ? r->n == (uint32_t)count : count == -1 || r->n % 2 == 0;
-    if (r->kind == DYN_RC_CELL)
+    if (r->kind == DYN_RC_CELL) {
         fits = r->n <= 1;
-    if (!fits)
+    }
+    if (!fits) {
         return wrong(error, "a recipe's number of items", i);
-    for (uint32_t k = 0; k < r->n; k++)
-        if (r->items[k] >= i)
+    }
+    for (uint32_t k = 0; k < r->n; k++) {
+        if (r->items[k] >= i) {
             return wrong(error, "a recipe's item isn't an earlier recipe", i);
-    if (r->kind == DYN_RC_SOURCE && r->id >= c->sources.v.n)
+        }
+    }
+    if (r->kind == DYN_RC_SOURCE && r->id >= c->sources.v.n) {
         return wrong(error, "a recipe's source doesn't exist", i);
-    if (r->kind == DYN_RC_SYM && r->id >= c->syms.v.n)
+    }
+    if (r->kind == DYN_RC_SYM && r->id >= c->syms.v.n) {
         return wrong(error, "a recipe's symbol doesn't exist", i);
-    if (r->kind == DYN_RC_OUTPUT && r->id >= c->graph.outputs.n && r->id >= c->graph.nodes.n)
+    }
+    if (r->kind == DYN_RC_OUTPUT && r->id >= c->graph.outputs.n && r->id >= c->graph.nodes.n) {
         return wrong(error, "a recipe's output doesn't exist", i);
-    if (r->kind == DYN_RC_CONST && r->obj == NULL)
+    }
+    if (r->kind == DYN_RC_CONST && r->obj == NULL) {
         return wrong(error, "a CONST recipe has no object", i);
-    if (r->kind == DYN_RC_FUNCTION && (r->obj == NULL || !PyCode_Check(r->obj)))
+    }
+    if (r->kind == DYN_RC_FUNCTION && (r->obj == NULL || !PyCode_Check(r->obj))) {
         return wrong(error, "a FUNCTION recipe has no code", i);
-    if (r->kind == DYN_RC_CALL && (r->obj == NULL || !PyCallable_Check(r->obj)))
+    }
+    if (r->kind == DYN_RC_CALL && (r->obj == NULL || !PyCallable_Check(r->obj))) {
         return wrong(error, "a CALL recipe calls nothing", i);
-    if (r->kind == DYN_RC_ATTR && (r->obj == NULL || !PyUnicode_Check(r->obj)))
+    }
+    if (r->kind == DYN_RC_ATTR && (r->obj == NULL || !PyUnicode_Check(r->obj))) {
         return wrong(error, "an ATTR recipe has no name", i);
+    }
     if ((r->kind == DYN_RC_NAMED || r->kind == DYN_RC_OBJECT || r->kind == DYN_RC_INSTANCE || r->kind == DYN_RC_MAPPING) &&
-        (r->obj == NULL || !PyType_Check(r->obj)))
+        (r->obj == NULL || !PyType_Check(r->obj))) {
         return wrong(error, "a NAMED or OBJECT recipe has no type", i);
+    }
     return 0;
 }
 
 static int verify_frame(const DynCapture *c, const DynFrameState *f, uint32_t at, DynStr *error) {
-    if (f->code == NULL || !PyCode_Check(f->code))
+    if (f->code == NULL || !PyCode_Check(f->code)) {
         return wrong(error, "a frame has no code", at);
-    if (f->func != DYN_NONE && f->func >= c->recipes.n)
+    }
+    if (f->func != DYN_NONE && f->func >= c->recipes.n) {
         return wrong(error, "a frame's function isn't a recipe", at);
-    for (uint32_t i = 0; i < f->nslots + f->nstack; i++)
-        if (f->recipes[i] >= c->recipes.n)
+    }
+    for (uint32_t i = 0; i < f->nslots + f->nstack; i++) {
+        if (f->recipes[i] >= c->recipes.n) {
             return wrong(error, "a frame's slot or stack value isn't a recipe", at);
+        }
+    }
     return 0;
 }
 
 static int verify_effects(const DynCapture *c, DynEffects fx, DynStr *error) {
     static const uint8_t least[] = {[DYN_FX_SETATTR] = 2, [DYN_FX_DELATTR] = 1, [DYN_FX_SETITEM] = 3, [DYN_FX_DELITEM] = 2,
                                     [DYN_FX_SETCELL] = 1, [DYN_FX_CALL] = 1,    [DYN_FX_HANDLED] = 1};
-    if (fx.first + fx.n > c->effects.n)
+    if (fx.first + fx.n > c->effects.n) {
         return wrong(error, "effects that don't exist", fx.first);
+    }
     for (uint32_t i = fx.first; i < fx.first + fx.n; i++) {
         const DynEffect *e = &c->effects.at[i];
         bool named = e->kind == DYN_FX_SETATTR || e->kind == DYN_FX_DELATTR || e->kind == DYN_FX_CALL;
-        if (e->n < least[e->kind] || (named && e->obj == NULL))
+        if (e->n < least[e->kind] || (named && e->obj == NULL)) {
             return wrong(error, "an effect lacks something", i);
-        for (uint32_t k = 0; k < e->n; k++)
-            if (e->items[k] >= c->recipes.n)
+        }
+        for (uint32_t k = 0; k < e->n; k++) {
+            if (e->items[k] >= c->recipes.n) {
                 return wrong(error, "an effect's item isn't a recipe", i);
+            }
+        }
     }
     return 0;
 }
 
 int dyn_capture_verify(const DynCapture *c, DynStr *error) {
-    if (verify_tables(c, error) < 0)
+    if (verify_tables(c, error) < 0) {
         return -1;
-    for (uint32_t i = 0; i < c->guards.n; i++)
-        if (verify_guard(c, i, error) < 0)
+    }
+    for (uint32_t i = 0; i < c->guards.n; i++) {
+        if (verify_guard(c, i, error) < 0) {
             return -1;
-    for (uint32_t i = 0; i < c->recipes.n; i++)
-        if (verify_recipe(c, i, error) < 0)
+        }
+    }
+    for (uint32_t i = 0; i < c->recipes.n; i++) {
+        if (verify_recipe(c, i, error) < 0) {
             return -1;
+        }
+    }
     for (uint32_t i = 0; i < c->snapshots.n; i++) {
         const DynSnapshot *s = &c->snapshots.at[i];
-        if (s->nnodes > c->graph.nodes.n)
+        if (s->nnodes > c->graph.nodes.n) {
             return wrong(error, "a snapshot is behind the graph's end", i);
-        for (uint32_t f = 0; f < s->nframes; f++)
-            if (verify_frame(c, &s->frames[f], i, error) < 0)
+        }
+        for (uint32_t f = 0; f < s->nframes; f++) {
+            if (verify_frame(c, &s->frames[f], i, error) < 0) {
                 return -1;
-        if (verify_effects(c, s->effects, error) < 0)
+            }
+        }
+        if (verify_effects(c, s->effects, error) < 0) {
             return -1;
+        }
     }
-    if (verify_effects(c, c->done, error) < 0)
+    if (verify_effects(c, c->done, error) < 0) {
         return -1;
-    if (c->end == DYN_END_PASS)
+    }
+    if (c->end == DYN_END_PASS) {
         return c->ways[DYN_WAY_NEXT] ? dyn_graph_verify(&c->graph, error) : wrong(error, "nothing is behind what is passed", 0);
-    if (c->end == DYN_END_RETURN ? c->result >= c->recipes.n : verify_frame(c, &c->before, 0, error) < 0)
+    }
+    if (c->end == DYN_END_RETURN ? c->result >= c->recipes.n : verify_frame(c, &c->before, 0, error) < 0) {
         return error->n > 0 ? -1 : wrong(error, "the result isn't a recipe", 0);
+    }
     return dyn_graph_verify(&c->graph, error);
 }

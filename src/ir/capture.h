@@ -149,10 +149,14 @@ typedef struct DynCapture {
     DynSources sources;
     DynSyms syms;
     DynGraph graph;
-    DYN_VEC(DynGuard) guards;
-    DYN_VEC(DynRecipe) recipes;
-    DYN_VEC(DynSnapshot) snapshots;
-    DYN_VEC(DynEffect) effects;
+    DYN_VEC(DynGuard)
+    guards;
+    DYN_VEC(DynRecipe)
+    recipes;
+    DYN_VEC(DynSnapshot)
+    snapshots;
+    DYN_VEC(DynEffect)
+    effects;
     bool guesses;         /* the truth of data that sizes alone decide is checked in the graph, not guarded */
     bool quiet;           /* a part of the graph stood in np.errstate(…="ignore"): no array that came in may be written */
     bool writes;          /* the graph writes into an array that came in */

@@ -7,17 +7,20 @@
 
 static void print_dtype(DynDtype dt, DynStr *out) {
     PyArray_Descr *descr = PyArray_DescrFromType(dyn_dtypes[dt].npy);
-    if (descr != NULL)
+    if (descr != NULL) {
         dyn_object_print((PyObject *)descr->typeobj, out);
+    }
     Py_XDECREF((PyObject *)descr);
 }
 
 static void print_axes(const DynGuard *g, int ndim, DynStr *out) {
-    if (g->layout.kind != DYN_LAYOUT_STRIDED || ndim < 2)
+    if (g->layout.kind != DYN_LAYOUT_STRIDED || ndim < 2) {
         return;
+    }
     dyn_str_puts(out, " and axes by stride are ");
-    for (int i = 0; i < ndim; i++)
+    for (int i = 0; i < ndim; i++) {
         dyn_str_printf(out, "%s%d", i == 0 ? "(" : ", ", g->layout.perm[i]);
+    }
     dyn_str_putc(out, ')');
 }
 
@@ -35,8 +38,9 @@ static void print_array_guard(const DynCapture *c, const DynGuard *g, DynStr *ou
         dyn_str_puts(out, ".flags.writeable");
     }
     dyn_str_puts(out, " and ");
-    if (g->layout.kind == DYN_LAYOUT_STRIDED)
+    if (g->layout.kind == DYN_LAYOUT_STRIDED) {
         dyn_str_puts(out, "not ");
+    }
     dyn_source_print(&c->sources, g->source, out);
     dyn_str_puts(out, ".flags.c_contiguous");
     print_axes(g, ndim, out);
@@ -196,18 +200,21 @@ static void print_recipe(const DynCapture *c, uint32_t i, DynStr *out) {
         dyn_str_putc(out, ' ');
         dyn_object_print(r->obj, out);
     }
-    for (uint32_t k = 0; k < r->n; k++)
+    for (uint32_t k = 0; k < r->n; k++) {
         dyn_str_printf(out, "%sr%u", k == 0 ? " (" : ", ", (unsigned)r->items[k]);
+    }
     dyn_str_puts(out, r->n > 0 ? ")\n" : "\n");
 }
 
 static void print_frame(const DynFrameState *f, DynStr *out) {
     dyn_str_puts(out, "  frame ");
-    if (f->code != NULL && PyCode_Check(f->code))
+    if (f->code != NULL && PyCode_Check(f->code)) {
         dyn_object_print(((PyCodeObject *)f->code)->co_name, out);
+    }
     dyn_str_printf(out, " at %u:", (unsigned)f->at);
-    for (uint32_t i = 0; i < f->nslots + f->nstack; i++)
+    for (uint32_t i = 0; i < f->nslots + f->nstack; i++) {
         dyn_str_printf(out, "%s r%u", i == f->nslots ? " |" : "", (unsigned)f->recipes[i]);
+    }
     dyn_str_putc(out, '\n');
 }
 
@@ -224,8 +231,9 @@ static void print_effects(const DynCapture *c, DynEffects fx, DynStr *out) {
             dyn_str_putc(out, ' ');
             dyn_object_print(e->obj, out);
         }
-        for (uint32_t k = 0; k < e->n; k++)
+        for (uint32_t k = 0; k < e->n; k++) {
             dyn_str_printf(out, "%sr%u", k == 0 ? " (" : ", ", (unsigned)e->items[k]);
+        }
         dyn_str_puts(out, ")\n");
     }
 }
@@ -239,21 +247,24 @@ void dyn_capture_print(const DynCapture *c, DynStr *out) {
         dyn_str_putc(out, '\n');
     }
     dyn_str_puts(out, "recipes:\n");
-    for (uint32_t i = 0; i < c->recipes.n; i++)
+    for (uint32_t i = 0; i < c->recipes.n; i++) {
         print_recipe(c, i, out);
+    }
     for (uint32_t i = 0; i < c->snapshots.n; i++) {
         dyn_str_printf(out, "snapshot %u after %u nodes:\n", (unsigned)i, (unsigned)c->snapshots.at[i].nnodes);
-        for (uint32_t f = 0; f < c->snapshots.at[i].nframes; f++)
+        for (uint32_t f = 0; f < c->snapshots.at[i].nframes; f++) {
             print_frame(&c->snapshots.at[i].frames[f], out);
+        }
         print_effects(c, c->snapshots.at[i].effects, out);
     }
     dyn_str_printf(out, "end: %s", end_names[c->end]);
-    if (c->end == DYN_END_RETURN)
+    if (c->end == DYN_END_RETURN) {
         dyn_str_printf(out, " r%u\n", (unsigned)c->result);
-    else {
+    } else {
         dyn_str_printf(out, " (%s)\n", dyn_reason_code(c->reason));
-        if (c->end != DYN_END_PASS)
+        if (c->end != DYN_END_PASS) {
             print_frame(&c->before, out);
+        }
     }
     print_effects(c, c->done, out);
 }

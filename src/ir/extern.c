@@ -9,17 +9,20 @@ void dyn_extern_drop(DynExtern *x) {
     Py_CLEAR(x->kwnames);
     Py_CLEAR(x->globals);
     Py_CLEAR(x->frame);
-    for (uint32_t i = 0; i < x->nargs; i++)
+    for (uint32_t i = 0; i < x->nargs; i++) {
         Py_CLEAR(x->args[i].obj);
-    for (uint32_t i = 0; i < x->nresults; i++)
+    }
+    for (uint32_t i = 0; i < x->nresults; i++) {
         Py_CLEAR(x->results[i].obj);
+    }
     x->nargs = x->nresults = 0;
 }
 
 uint32_t dyn_graph_written(const DynGraph *g, uint32_t id) {
     const DynNode *n = dyn_graph_node(g, id);
-    if (dyn_node_stores(n))
+    if (dyn_node_stores(n)) {
         return n->storage;
+    }
     int at = n->op == DYN_OP_EXTERN && n->extern_index < g->externs.n ? g->externs.at[n->extern_index].writes : -1;
     return at < 0 ? DYN_NONE : dyn_graph_node(g, n->args[at].id)->storage;
 }
@@ -38,15 +41,19 @@ static PyObject *build(Builder *b);
 static PyObject *build_function(Builder *b, PyObject *code) {
     PyObject *part[4] = {NULL}, *f = NULL;
     int n = 0;
-    while (n < 4 && (part[n] = build(b)) != NULL)
+    while (n < 4 && (part[n] = build(b)) != NULL) {
         n++;
-    if (n == 4)
+    }
+    if (n == 4) {
         f = PyFunction_New(code, part[0]);
+    }
     if (f != NULL && (PyFunction_SetClosure(f, part[1]) < 0 || PyFunction_SetDefaults(f, part[2]) < 0 ||
-                      PyFunction_SetKwDefaults(f, part[3]) < 0))
+                      PyFunction_SetKwDefaults(f, part[3]) < 0)) {
         Py_CLEAR(f);
-    for (int i = 0; i < 4; i++)
+    }
+    for (int i = 0; i < 4; i++) {
         Py_XDECREF(part[i]);
+    }
     return f;
 }
 
@@ -79,11 +86,13 @@ static PyObject *build(Builder *b) {
     }
     case DYN_F_SLICE: {
         PyObject *part[3] = {NULL, NULL, NULL};
-        for (int i = 0; i < 3 && (i == 0 || part[i - 1] != NULL); i++)
+        for (int i = 0; i < 3 && (i == 0 || part[i - 1] != NULL); i++) {
             part[i] = build(b);
+        }
         o = part[2] == NULL ? NULL : PySlice_New(part[0], part[1], part[2]);
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < 3; i++) {
             Py_XDECREF(part[i]);
+        }
         return o;
     }
     default: {
@@ -91,12 +100,13 @@ static PyObject *build(Builder *b) {
         o = list ? PyList_New(form->n) : PyTuple_New(form->n);
         for (uint32_t i = 0; i < form->n && o != NULL; i++) {
             PyObject *item = build(b);
-            if (item == NULL)
+            if (item == NULL) {
                 Py_CLEAR(o);
-            else if (list)
+            } else if (list) {
                 PyList_SET_ITEM(o, i, item);
-            else
+            } else {
                 PyTuple_SET_ITEM(o, i, item);
+            }
         }
         return o;
     }
@@ -126,14 +136,16 @@ static PyObject *template(bool keywords) {
 static PyObject *make_frame(const DynGraph *g, const DynNode *n, const DynExtern *x) {
     PyObject *from = template(x->kwnames != NULL), *code = NULL, *frame = NULL;
     PyObject *caller = n->where < g->places.n ? g->places.at[n->where].code : NULL;
-    if (from == NULL || caller == NULL || x->globals == NULL)
+    if (from == NULL || caller == NULL || x->globals == NULL) {
         return NULL;
+    }
     PyCodeObject *c = (PyCodeObject *)caller;
     PyObject *replace = PyObject_GetAttrString(PyFunction_GET_CODE(from), "replace"), *none = PyTuple_New(0);
     PyObject *how = Py_BuildValue("{sOsOsOsi}", "co_name", c->co_name, "co_qualname", c->co_qualname, "co_filename",
                                   c->co_filename, "co_firstlineno", (int)n->line);
-    if (replace != NULL && none != NULL && how != NULL)
+    if (replace != NULL && none != NULL && how != NULL) {
         code = PyObject_Call(replace, none, how);
+    }
     if (code != NULL) {
         dyn_code_set_word((PyCodeObject *)code, DYN_CODE_OWN);
         frame = PyFunction_New(code, x->globals);
@@ -148,8 +160,9 @@ static PyObject *make_frame(const DynGraph *g, const DynNode *n, const DynExtern
 bool dyn_extern_is_compiled(DynExtern *x) {
     if (x->compiled == 0) {
         PyObject *f = Py_NewRef(x->callable), *inner = PyObject_GetAttrString(f, "_implementation"); /* of a dispatcher */
-        if (inner != NULL)
+        if (inner != NULL) {
             Py_SETREF(f, inner);
+        }
         PyErr_Clear();
         bool compiled = Py_TYPE(f) == &PyUFunc_Type || PyCFunction_CheckExact(f) ||
                         (Py_TYPE(f) == &PyMethodDescr_Type &&
@@ -163,19 +176,23 @@ bool dyn_extern_is_compiled(DynExtern *x) {
 
 static PyObject *keyword_dict(PyObject *names, PyObject *args, Py_ssize_t npos) {
     PyObject *d = PyDict_New();
-    for (Py_ssize_t i = 0; d != NULL && i < PyTuple_GET_SIZE(names); i++)
-        if (PyDict_SetItem(d, PyTuple_GET_ITEM(names, i), PyTuple_GET_ITEM(args, npos + i)) < 0)
+    for (Py_ssize_t i = 0; d != NULL && i < PyTuple_GET_SIZE(names); i++) {
+        if (PyDict_SetItem(d, PyTuple_GET_ITEM(names, i), PyTuple_GET_ITEM(args, npos + i)) < 0) {
             Py_CLEAR(d);
+        }
+    }
     return d;
 }
 
 static PyObject *call(const DynGraph *g, const DynNode *n, DynExtern *x, PyObject *args, bool silent) {
     Py_ssize_t npos = PyTuple_GET_SIZE(args) - (x->kwnames == NULL ? 0 : PyTuple_GET_SIZE(x->kwnames));
-    if (silent)
+    if (silent) {
         return PyObject_Vectorcall(x->callable, &PyTuple_GET_ITEM(args, 0), (size_t)npos, x->kwnames);
+    }
     if (x->frame == NULL && (x->frame = make_frame(g, n, x)) == NULL) {
-        if (PyErr_Occurred())
+        if (PyErr_Occurred()) {
             return NULL;
+        }
         return PyObject_Vectorcall(x->callable, &PyTuple_GET_ITEM(args, 0), (size_t)npos, x->kwnames);
     }
     PyObject *positional = x->kwnames == NULL ? Py_NewRef(args) : PyTuple_GetSlice(args, 0, npos);
@@ -195,8 +212,9 @@ static PyObject *call(const DynGraph *g, const DynNode *n, DynExtern *x, PyObjec
 /* ---- memory */
 
 PyObject *dyn_extern_owner(PyObject *array) {
-    while (PyArray_Check(array) && PyArray_BASE((PyArrayObject *)array) != NULL)
+    while (PyArray_Check(array) && PyArray_BASE((PyArrayObject *)array) != NULL) {
         array = PyArray_BASE((PyArrayObject *)array);
+    }
     return array;
 }
 
@@ -214,19 +232,24 @@ bool dyn_extern_one_memory(PyObject *a, PyObject *b) {
 
 bool dyn_extern_shares(PyObject *result, PyObject *arg) {
     if (PyTuple_Check(result) || PyList_Check(result)) {
-        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); i++)
-            if (dyn_extern_shares(PySequence_Fast_GET_ITEM(result, i), arg))
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); i++) {
+            if (dyn_extern_shares(PySequence_Fast_GET_ITEM(result, i), arg)) {
                 return true;
+            }
+        }
         return false;
     }
     if (PyTuple_Check(arg) || PyList_Check(arg)) {
-        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); i++)
-            if (dyn_extern_shares(result, PySequence_Fast_GET_ITEM(arg, i)))
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); i++) {
+            if (dyn_extern_shares(result, PySequence_Fast_GET_ITEM(arg, i))) {
                 return true;
+            }
+        }
         return false;
     }
-    if (dyn_torch_is(result) || dyn_torch_is(arg))
+    if (dyn_torch_is(result) || dyn_torch_is(arg)) {
         return dyn_extern_overlap(result, arg);
+    }
     return PyArray_Check(result) && PyArray_Check(arg) && PyArray_SIZE((PyArrayObject *)result) > 0 &&
            dyn_extern_owner(result) == dyn_extern_owner(arg);
 }
@@ -248,8 +271,9 @@ static bool read_array(Reader *r, PyObject *o) {
     DynArrayView v;
     if (tensor   ? !dyn_torch_is(o) || dyn_torch_requires_grad(o)
         : scalar ? PyArray_Check(o) || !PyArray_CheckScalar(o)
-                 : !PyArray_CheckExact(o))
+                 : !PyArray_CheckExact(o)) {
         return false;
+    }
     PyObject *array = scalar ? PyArray_FromScalar(o, NULL) : Py_NewRef(o);
     if (array == NULL) {
         PyErr_Clear();
@@ -257,8 +281,9 @@ static bool read_array(Reader *r, PyObject *o) {
     }
     bool ok = dyn_array_view(array, &v) && v.dtype == n->dtype && v.ndim == n->ndim && v.aligned &&
               dyn_layout_fits(&n->layout, &v) && (!(n->flags & DYN_NODE_DENSE) || dyn_layout_is_dense(&n->layout, &v));
-    for (uint32_t i = r->first; i < r->node && ok; i++)
+    for (uint32_t i = r->first; i < r->node && ok; i++) {
         ok = dyn_graph_node(r->g, i)->storage == n->storage || !dyn_extern_one_memory(r->arrays[i], array);
+    }
     if (!ok) {
         Py_DECREF(array);
         return false;
@@ -268,8 +293,9 @@ static bool read_array(Reader *r, PyObject *o) {
 }
 
 static bool read_object(Reader *r, PyObject *type, PyObject *o) {
-    if ((PyObject *)Py_TYPE(o) != type)
+    if ((PyObject *)Py_TYPE(o) != type) {
         return false;
+    }
     r->arrays[r->node++] = Py_NewRef(o);
     return true;
 }
@@ -282,8 +308,9 @@ static bool read_number(Reader *r, uint32_t sym, PyObject *o) {
         return PyFloat_CheckExact(o);
     }
     int overflow = 0;
-    if (s->type == DYN_T_BOOL ? !PyBool_Check(o) : !PyLong_CheckExact(o))
+    if (s->type == DYN_T_BOOL ? !PyBool_Check(o) : !PyLong_CheckExact(o)) {
         return false;
+    }
     out->i = PyLong_AsLongLongAndOverflow(o, &overflow);
     return !overflow;
 }
@@ -300,11 +327,14 @@ static bool read_result(Reader *r, PyObject *o) {
         PyTypeObject *type = form->kind == DYN_F_NAMED  ? (PyTypeObject *)form->obj
                              : form->kind == DYN_F_LIST ? &PyList_Type
                                                         : &PyTuple_Type;
-        if (Py_TYPE(o) != type || PySequence_Fast_GET_SIZE(o) != (Py_ssize_t)form->n)
+        if (Py_TYPE(o) != type || PySequence_Fast_GET_SIZE(o) != (Py_ssize_t)form->n) {
             return false;
-        for (uint32_t i = 0; i < form->n; i++)
-            if (!read_result(r, PySequence_Fast_GET_ITEM(o, i)))
+        }
+        for (uint32_t i = 0; i < form->n; i++) {
+            if (!read_result(r, PySequence_Fast_GET_ITEM(o, i))) {
                 return false;
+            }
+        }
         return true;
     }
     }
@@ -315,31 +345,38 @@ static bool read_late(const Reader *r, uint32_t id) {
     const DynGraph *g = r->g;
     for (uint32_t i = 0; i < g->syms->v.n; i++) {
         const DynSym *s = dyn_sym_at(g->syms, i);
-        if (s->after != id + 1)
+        if (s->after != id + 1) {
             continue;
+        }
         if (s->op != DYN_S_LATE) {
-            if (dyn_sym_eval_row(g->syms, i, r->sym, &r->sym[i]) < 0)
+            if (dyn_sym_eval_row(g->syms, i, r->sym, &r->sym[i]) < 0) {
                 return false;
+            }
         } else if (s->b == DYN_LATE_SIZE) {
             DynArrayView v;
-            if (!place_of(r->arrays[s->a], &v))
+            if (!place_of(r->arrays[s->a], &v)) {
                 return false;
+            }
             r->sym[i].i = v.dims[s->index];
         }
     }
     for (uint32_t i = 0; i < g->checks.n; i++) {
         uint32_t check = g->checks.at[i];
-        if (dyn_sym_at(g->syms, check)->after == id + 1 && !r->sym[check].i)
+        if (dyn_sym_at(g->syms, check)->after == id + 1 && !r->sym[check].i) {
             return false;
+        }
     }
     for (uint32_t k = r->first; k < r->node; k++) {
         const DynNode *n = dyn_graph_node(g, k);
         DynArrayView v;
-        if (n->ndim > 0 && !place_of(r->arrays[k], &v))
+        if (n->ndim > 0 && !place_of(r->arrays[k], &v)) {
             return false;
-        for (int d = 0; d < n->ndim; d++)
-            if (r->sym[n->shape[d]].i != v.dims[d])
+        }
+        for (int d = 0; d < n->ndim; d++) {
+            if (r->sym[n->shape[d]].i != v.dims[d]) {
                 return false;
+            }
+        }
     }
     return true;
 }
@@ -358,8 +395,9 @@ PyObject *dyn_extern_raised(const DynExtern *x) {
         }
         Py_DECREF(code);
     }
-    if (value != NULL)
+    if (value != NULL) {
         PyException_SetTraceback(value, tb == NULL ? Py_None : tb);
+    }
     Py_XDECREF(type);
     Py_XDECREF(tb);
     return value;
@@ -367,8 +405,9 @@ PyObject *dyn_extern_raised(const DynExtern *x) {
 
 static bool take_result(Reader *r, uint32_t id, PyObject *result) {
     bool ok = read_result(r, result) && read_late(r, id);
-    for (; !ok && r->node > r->first; r->node--)
+    for (; !ok && r->node > r->first; r->node--) {
         Py_CLEAR(r->arrays[r->node - 1]);
+    }
     return ok;
 }
 
@@ -383,8 +422,9 @@ DynExternStatus dyn_extern_run(const DynGraph *g, uint32_t id, DynExternValue va
     DynExtern *x = &g->externs.at[n->extern_index];
     Builder b = {x->args, n->args, value, ctx};
     PyObject *args = build(&b);
-    if (args == NULL)
+    if (args == NULL) {
         return DYN_EXTERN_ERROR;
+    }
     PyObject *result = call(g, n, x, args, silent);
     if (result == NULL) {
         Py_DECREF(args);

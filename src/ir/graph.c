@@ -13,8 +13,9 @@ int dyn_graph_init(DynGraph *g, DynArena *arena, const char *name, DynSources *s
 
 void dyn_graph_free(DynGraph *g) {
     dyn_graph_truncate(g, 0);
-    for (uint32_t i = 0; i < g->places.n; i++)
+    for (uint32_t i = 0; i < g->places.n; i++) {
         Py_CLEAR(g->places.at[i].code);
+    }
     dyn_vec_free(&g->nodes);
     dyn_vec_free(&g->inputs);
     dyn_vec_free(&g->outputs);
@@ -45,27 +46,34 @@ uint32_t dyn_graph_add(DynGraph *g, DynOp op, DynDtype dtype, int ndim, int narg
                  .snapshot = DYN_NONE,
                  .line = -1,
                  .where = DYN_NONE};
-    if (ndim < 0 || ndim > DYN_MAX_NDIM || nargs < 0 || nargs > 255 || naux < 0 || naux > 255)
+    if (ndim < 0 || ndim > DYN_MAX_NDIM || nargs < 0 || nargs > 255 || naux < 0 || naux > 255) {
         return DYN_NONE;
+    }
     n.args = DYN_NEW_N(g->arena, DynArg, nargs + 1);
     n.aux = DYN_NEW_N(g->arena, int64_t, naux + 1);
     n.shape = DYN_NEW_N(g->arena, uint32_t, ndim + 1);
-    if (n.args == NULL || n.aux == NULL || n.shape == NULL)
+    if (n.args == NULL || n.aux == NULL || n.shape == NULL) {
         return DYN_NONE;
-    for (int i = 0; i < nargs; i++)
+    }
+    for (int i = 0; i < nargs; i++) {
         n.args[i] = (DynArg){DYN_ARG_NONE, DYN_NONE};
-    for (int i = 0; i < DYN_MAX_NDIM; i++)
+    }
+    for (int i = 0; i < DYN_MAX_NDIM; i++) {
         n.layout.perm[i] = (uint8_t)i;
-    if (dyn_vec_push(&g->nodes, n) < 0)
+    }
+    if (dyn_vec_push(&g->nodes, n) < 0) {
         return DYN_NONE;
+    }
     return g->nodes.n - 1;
 }
 
 static void cut(uint32_t *at, uint32_t *n, uint32_t nnodes) {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < *n; i++)
-        if (at[i] < nnodes)
+    for (uint32_t i = 0; i < *n; i++) {
+        if (at[i] < nnodes) {
             at[kept++] = at[i];
+        }
+    }
     *n = kept;
 }
 
@@ -73,9 +81,11 @@ static void cut(uint32_t *at, uint32_t *n, uint32_t nnodes) {
 static void cut_late(DynGraph *g, uint32_t nnodes) {
     uint32_t kept = 0;
     dyn_syms_forget(g->syms, nnodes);
-    for (uint32_t i = 0; i < g->checks.n; i++)
-        if (dyn_sym_at(g->syms, g->checks.at[i])->after <= nnodes)
+    for (uint32_t i = 0; i < g->checks.n; i++) {
+        if (dyn_sym_at(g->syms, g->checks.at[i])->after <= nnodes) {
             g->checks.at[kept++] = g->checks.at[i];
+        }
+    }
     g->checks.n = kept;
 }
 
@@ -83,19 +93,23 @@ void dyn_graph_truncate(DynGraph *g, uint32_t nnodes) {
     uint32_t nexterns = g->externs.n;
     for (uint32_t i = nnodes; i < g->nodes.n; i++) {
         const DynNode *n = &g->nodes.at[i];
-        if (n->op != DYN_OP_EXTERN || n->extern_index >= g->externs.n)
+        if (n->op != DYN_OP_EXTERN || n->extern_index >= g->externs.n) {
             continue;
+        }
         dyn_extern_drop(&g->externs.at[n->extern_index]);
-        if (n->extern_index < nexterns)
+        if (n->extern_index < nexterns) {
             nexterns = n->extern_index;
+        }
     }
     g->externs.n = nexterns;
-    if (nnodes < g->nodes.n)
+    if (nnodes < g->nodes.n) {
         g->nodes.n = nnodes;
-    if (nnodes == 0) /* the graph ends: its symbols may be gone */
+    }
+    if (nnodes == 0) { /* the graph ends: its symbols may be gone */
         g->checks.n = 0;
-    else
+    } else {
         cut_late(g, nnodes);
+    }
     cut(g->inputs.at, &g->inputs.n, nnodes);
     cut(g->outputs.at, &g->outputs.n, nnodes);
 }

@@ -126,14 +126,19 @@ typedef struct DynGraph {
     const char *name; /* of the function */
     DynSources *sources;
     DynSyms *syms;
-    DYN_VEC(DynNode) nodes;
-    DYN_VEC(uint32_t) inputs; /* INPUT nodes in order: the artifact's array arguments */
+    DYN_VEC(DynNode)
+    nodes;
+    DYN_VEC(uint32_t)
+    inputs; /* INPUT nodes in order: the artifact's array arguments */
     DYN_VEC(uint32_t)
     outputs; /* nodes whose value Python needs after the graph, in order. A node may be a view, an input, or a
               * storage that was written: the value is what it holds at the end of the graph */
-    DYN_VEC(DynExtern) externs;
-    DYN_VEC(uint32_t) checks; /* late symbols (bool) that have to be true: looked at behind the extern call that gives them */
-    DYN_VEC(DynPlace) places;
+    DYN_VEC(DynExtern)
+    externs;
+    DYN_VEC(uint32_t)
+    checks; /* late symbols (bool) that have to be true: looked at behind the extern call that gives them */
+    DYN_VEC(DynPlace)
+    places;
 } DynGraph;
 
 DYN_HIDDEN int dyn_graph_init(DynGraph *g, DynArena *arena, const char *name, DynSources *sources, DynSyms *syms);

@@ -21,22 +21,26 @@ static void put_node(const Writer *w, DynStr *out, uint32_t id) { dyn_str_puts(o
 static bool is_taken(const Writer *w, const char *name) {
     static const char *const own[] = {"np", "math", "random", "cut", "slice_start", "slice_stop", "slice_len", "same_bits"};
     bool taken = strchr("vsr", name[0]) != NULL && strspn(name + 1, "0123456789") == strlen(name + 1);
-    for (size_t i = 0; i < DYN_COUNTOF(own); i++)
+    for (size_t i = 0; i < DYN_COUNTOF(own); i++) {
         taken = taken || strcmp(own[i], name) == 0;
-    for (uint32_t i = 0; i < w->g->nodes.n + w->g->syms->v.n; i++)
+    }
+    for (uint32_t i = 0; i < w->g->nodes.n + w->g->syms->v.n; i++) {
         taken = taken || strcmp(dyn_str_at(&w->names[i]), name) == 0;
+    }
     return taken;
 }
 
 static void name_it(const Writer *w, DynStr *name, uint32_t source, char letter, uint32_t id) {
     DynStr text = {0};
-    if (source != DYN_NONE)
+    if (source != DYN_NONE) {
         dyn_source_print(w->g->sources, source, &text);
+    }
     PyObject *s = PyUnicode_FromString(dyn_str_at(&text));
-    if (s != NULL && PyUnicode_IsIdentifier(s) == 1 && !is_taken(w, dyn_str_at(&text)))
+    if (s != NULL && PyUnicode_IsIdentifier(s) == 1 && !is_taken(w, dyn_str_at(&text))) {
         dyn_str_puts(name, dyn_str_at(&text));
-    else
+    } else {
         dyn_str_printf(name, "%c%u", letter, id);
+    }
     PyErr_Clear();
     Py_XDECREF(s);
     dyn_str_free(&text);
@@ -44,9 +48,11 @@ static void name_it(const Writer *w, DynStr *name, uint32_t source, char letter,
 
 /* The input whose source it is, or DYN_NONE. */
 static uint32_t find_input(const DynGraph *g, uint32_t source) {
-    for (uint32_t i = 0; i < g->inputs.n; i++)
-        if (g->nodes.at[g->inputs.at[i]].source == source)
+    for (uint32_t i = 0; i < g->inputs.n; i++) {
+        if (g->nodes.at[g->inputs.at[i]].source == source) {
             return g->inputs.at[i];
+        }
+    }
     return DYN_NONE;
 }
 
@@ -65,24 +71,29 @@ static void name_all(const Writer *w) {
     bool *needed = PyMem_RawCalloc(g->syms->v.n + 1, sizeof(*needed));
     for (uint32_t i = 0; needed != NULL && i < g->nodes.n; i++) {
         const DynNode *n = &g->nodes.at[i];
-        for (int k = 0; k < n->ndim; k++)
+        for (int k = 0; k < n->ndim; k++) {
             needed[n->shape[k]] = true;
-        for (int k = 0; k < n->nargs; k++)
-            if (n->args[k].kind == DYN_ARG_SYM)
+        }
+        for (int k = 0; k < n->nargs; k++) {
+            if (n->args[k].kind == DYN_ARG_SYM) {
                 needed[n->args[k].id] = true;
+            }
+        }
     }
     for (uint32_t i = g->syms->v.n; needed != NULL && i-- > 0;) {
         const DynSym *s = dyn_sym_at(g->syms, i);
         const uint32_t operands[3] = {s->a, s->b, s->c};
-        for (int k = 0; needed[i] && k < dyn_sym_info[s->op].arity; k++)
+        for (int k = 0; needed[i] && k < dyn_sym_info[s->op].arity; k++) {
             needed[operands[k]] = true;
+        }
     }
     for (uint32_t i = 0; needed != NULL && i < g->syms->v.n; i++) {
         const DynSym *s = dyn_sym_at(g->syms, i);
-        if (needed[i] && s->op == DYN_S_CONST)
+        if (needed[i] && s->op == DYN_S_CONST) {
             dyn_sym_print_value((DynSymType)s->type, s->value, sym_name(w, i));
-        else if (needed[i])
+        } else if (needed[i]) {
             name_it(w, sym_name(w, i), s->op == DYN_S_VAR ? s->a : DYN_NONE, 's', i);
+        }
     }
     PyMem_RawFree(needed);
 }
@@ -93,10 +104,11 @@ static void put_sym(const Writer *w, DynStr *out, uint32_t id) { dyn_str_puts(ou
 
 static void put_dtype(DynStr *out, uint8_t dtype) {
     const DynDtypeInfo *t = &dyn_dtypes[dtype];
-    if (t->kind == 'b')
+    if (t->kind == 'b') {
         dyn_str_puts(out, "\"?\"");
-    else
+    } else {
         dyn_str_printf(out, "\"%c%d\"", t->kind, t->size);
+    }
 }
 
 static void put_shape(const Writer *w, DynStr *out, const DynNode *n) {
@@ -118,21 +130,24 @@ static void put_cast(DynStr *out, uint8_t dtype) {
 static void put_operand(const Writer *w, DynStr *out, DynArg arg, uint8_t dtype, bool weak) {
     if (arg.kind == DYN_ARG_NODE) {
         put_node(w, out, arg.id);
-        if (dyn_graph_node(w->g, arg.id)->dtype != dtype)
+        if (dyn_graph_node(w->g, arg.id)->dtype != dtype) {
             put_cast(out, dtype);
+        }
         return;
     }
     dyn_str_puts(out, weak ? "" : "np.asarray(");
     put_sym(w, out, arg.id);
     dyn_str_puts(out, weak ? "" : ")");
-    if (!weak)
+    if (!weak) {
         put_cast(out, dtype);
+    }
 }
 
 static const char *order_of(const DynNode *n) {
     bool fortran = n->layout.kind != DYN_LAYOUT_C && n->ndim > 1;
-    for (int i = 0; fortran && i < n->ndim; i++)
+    for (int i = 0; fortran && i < n->ndim; i++) {
         fortran = n->layout.perm[i] == n->ndim - 1 - i;
+    }
     return fortran ? ", order=\"F\"" : "";
 }
 
@@ -140,8 +155,9 @@ static const char *order_of(const DynNode *n) {
 static void put_result_cast(const Writer *w, const DynNode *n) {
     const DynDtypeInfo *t = &dyn_dtypes[n->dtype];
     bool whole = t->kind == 'i' || t->kind == 'u';
-    if (whole ? t->size < 8 : n->dtype != n->compute)
+    if (whole ? t->size < 8 : n->dtype != n->compute) {
         put_cast(w->out, n->dtype);
+    }
 }
 
 static void put_comment(const Writer *w, const DynNode *n) {
@@ -167,8 +183,9 @@ static void put_elementwise(const Writer *w, const DynNode *n) {
     const DynOpInfo *op = &dyn_ops[n->op];
     int which, arrays = 0;
     dyn_str_printf(w->out, "%s.%s(", op->flags & DYN_OPF_OURS ? "_reference" : "np", dyn_op_function((DynOp)n->op, &which));
-    for (int i = 0; i < n->nargs; i++)
+    for (int i = 0; i < n->nargs; i++) {
         arrays += n->args[i].kind == DYN_ARG_NODE && !(op->dtype == DYN_DT_WHERE && i == 0);
+    }
     for (int i = 0; i < n->nargs; i++) {
         bool truth = op->dtype == DYN_DT_LOGICAL || (op->dtype == DYN_DT_WHERE && i == 0);
         bool whole = n->op == DYN_OP_LDEXP && i == 1;
@@ -176,10 +193,12 @@ static void put_elementwise(const Writer *w, const DynNode *n) {
         put_operand(w, w->out, n->args[i], truth ? DYN_BOOL : whole ? DYN_I64 : n->compute, arrays > 0 && !truth && !whole);
     }
     dyn_str_putc(w->out, ')');
-    if (which >= 0)
+    if (which >= 0) {
         dyn_str_printf(w->out, "[%d]", which);
-    if (n->dtype != n->compute && n->dtype != DYN_BOOL)
+    }
+    if (n->dtype != n->compute && n->dtype != DYN_BOOL) {
         put_cast(w->out, n->dtype);
+    }
 }
 
 /* What a MAX or MIN of nothing gives. */
@@ -192,20 +211,23 @@ static void put_identity(const Writer *w, const DynNode *n) {
         dyn_str_puts(w->out, "np.iinfo(");
         put_dtype(w->out, n->compute);
         dyn_str_puts(w->out, high ? ").max" : ").min");
-    } else if (kind == 'c')
+    } else if (kind == 'c') {
         dyn_str_printf(w->out, "complex(%s, %s)", infinity, infinity);
-    else
+    } else {
         dyn_str_puts(w->out, infinity);
+    }
 }
 
 static void put_reduce(const Writer *w, const DynNode *n) {
     dyn_str_printf(w->out, "np.%s(", dyn_ops[n->op].text);
     put_operand(w, w->out, n->args[0], n->compute, false);
-    for (int i = 1; i < n->naux; i++)
+    for (int i = 1; i < n->naux; i++) {
         dyn_str_printf(w->out, i > 1 ? ", %lld" : ", axis=(%lld", (long long)n->aux[i]);
+    }
     dyn_str_puts(w->out, n->naux == 2 ? ",)" : n->naux > 2 ? ")" : "");
-    if (n->flags & DYN_NODE_OR_NOTHING)
+    if (n->flags & DYN_NODE_OR_NOTHING) {
         put_identity(w, n);
+    }
     dyn_str_puts(w->out, n->aux[0] ? ", keepdims=True)" : ")");
     put_result_cast(w, n);
 }
@@ -216,8 +238,9 @@ static void put_scan(const Writer *w, const DynNode *n) {
     dyn_str_printf(w->out, "np.%s%s(", names[n->op - DYN_OP_CUMSUM], position ? "" : ".accumulate");
     put_operand(w, w->out, n->args[0], n->compute, false);
     dyn_str_puts(w->out, flat && !position ? ".ravel(), axis=0" : flat ? "" : ", axis=");
-    if (!flat)
+    if (!flat) {
         dyn_str_printf(w->out, "%lld", (long long)n->aux[0]);
+    }
     dyn_str_puts(w->out, position && n->aux[1] ? ", keepdims=True)" : ")");
     put_result_cast(w, n);
 }
@@ -225,8 +248,9 @@ static void put_scan(const Writer *w, const DynNode *n) {
 static void put_slice_item(const Writer *w, const DynArg *arg) {
     const DynSym *step = dyn_sym_at(w->g->syms, arg[2].id), *start = dyn_sym_at(w->g->syms, arg[0].id);
     if (step->op == DYN_S_CONST && step->value.i > 0) {
-        if (start->op != DYN_S_CONST || start->value.i != 0)
+        if (start->op != DYN_S_CONST || start->value.i != 0) {
             put_sym(w, w->out, arg[0].id);
+        }
         dyn_str_putc(w->out, ':');
         put_sym(w, w->out, arg[1].id);
         if (step->value.i != 1) {
@@ -248,12 +272,13 @@ static void put_slice(const Writer *w, const DynNode *n) {
     dyn_str_putc(w->out, '[');
     for (int i = 0; i < n->naux; i++) {
         dyn_str_puts(w->out, i ? ", " : "");
-        if (n->aux[i] == 0)
+        if (n->aux[i] == 0) {
             put_slice_item(w, &n->args[arg]);
-        else if (n->aux[i] == 1)
+        } else if (n->aux[i] == 1) {
             put_sym(w, w->out, n->args[arg].id);
-        else
+        } else {
             dyn_str_puts(w->out, "None");
+        }
         arg += n->aux[i] == 0 ? 3 : n->aux[i] == 1;
     }
     dyn_str_puts(w->out, n->naux == 0 ? "..." : n->ndim == 0 && !(n->flags & DYN_NODE_NPSCALAR) ? ", ..." : "");
@@ -306,10 +331,12 @@ static void put_view(const Writer *w, const DynNode *n) {
                        n->op == DYN_OP_PERMUTE    ? "transpose("
                        : n->op == DYN_OP_AS_DTYPE ? "view("
                                                   : dyn_ops[n->op].text);
-        for (int i = 0; n->op == DYN_OP_PERMUTE && i < n->naux; i++)
+        for (int i = 0; n->op == DYN_OP_PERMUTE && i < n->naux; i++) {
             dyn_str_printf(w->out, i ? ", %lld" : "%lld", (long long)n->aux[i]);
-        if (n->op == DYN_OP_AS_DTYPE)
+        }
+        if (n->op == DYN_OP_AS_DTYPE) {
             put_dtype(w->out, n->dtype);
+        }
         if (n->op == DYN_OP_RESHAPE) {
             dyn_str_putc(w->out, '(');
             put_shape(w, w->out, n);
@@ -322,10 +349,11 @@ static void put_view(const Writer *w, const DynNode *n) {
 static void put_create(const Writer *w, const DynNode *n) {
     bool filled = n->nargs > 0 && n->args[0].kind == DYN_ARG_SYM;
     dyn_str_puts(w->out, n->op == DYN_OP_IOTA ? "np.arange(" : filled ? "np.full(" : "np.empty(");
-    if (n->op == DYN_OP_IOTA)
+    if (n->op == DYN_OP_IOTA) {
         put_sym(w, w->out, n->shape[0]);
-    else
+    } else {
         put_shape(w, w->out, n);
+    }
     for (int i = 0; filled && i < n->nargs; i++) {
         dyn_str_puts(w->out, i ? ", " : n->op == DYN_OP_COMPLEX ? ", complex(" : ", ");
         put_sym(w, w->out, n->args[i].id);
@@ -339,8 +367,9 @@ static void put_create(const Writer *w, const DynNode *n) {
 static void put_copy(const Writer *w, const DynNode *n) {
     const DynNode *from = dyn_graph_node(w->g, n->args[0].id);
     bool same = from->ndim == n->ndim;
-    for (int i = 0; same && i < n->ndim; i++)
+    for (int i = 0; same && i < n->ndim; i++) {
         same = from->shape[i] == n->shape[i];
+    }
     dyn_str_puts(w->out, same ? "np.array(" : "np.array(np.broadcast_to(");
     put_node(w, w->out, n->args[0].id);
     dyn_str_puts(w->out, ", ");
@@ -356,8 +385,9 @@ static void put_gather(const Writer *w, const DynNode *n) {
     if (n->layout.kind != DYN_LAYOUT_C || n->flags & DYN_NODE_TURNED) { /* np.take lays it out in another way */
         put_node(w, w->out, n->args[0].id);
         dyn_str_puts(w->out, "[");
-        for (int i = 0; i < n->aux[0]; i++)
+        for (int i = 0; i < n->aux[0]; i++) {
             dyn_str_puts(w->out, ":, ");
+        }
         put_node(w, w->out, n->args[1].id);
         dyn_str_puts(w->out, "]");
         return;
@@ -382,14 +412,16 @@ static void put_store(const Writer *w, const DynNode *n) {
     int which;
     bool at = n->op == DYN_OP_SCATTER && n->aux[0] >= 0, places = n->op == DYN_OP_SCATTER;
     dyn_str_puts(w->out, "    ");
-    if (at)
+    if (at) {
         dyn_str_printf(w->out, "np.%s.at(", dyn_op_function((DynOp)n->aux[0], &which));
+    }
     put_node(w, w->out, n->args[0].id);
     dyn_str_puts(w->out, at ? ", " : "[");
-    if (places)
+    if (places) {
         put_node(w, w->out, n->args[2].id);
-    else
+    } else {
         dyn_str_puts(w->out, "...");
+    }
     dyn_str_puts(w->out, at ? ", " : "] = ");
     put_operand(w, w->out, n->args[1], dyn_graph_node(w->g, n->args[0].id)->dtype, true);
     dyn_str_puts(w->out, at ? ")" : "");
@@ -426,8 +458,9 @@ static const char *home_of(const DynExtern *x) {
 static bool put_constant(DynStr *out, PyObject *o) {
     PyTypeObject *t = Py_TYPE(o);
     bool plain = o == Py_None || o == Py_Ellipsis || t == &PyBool_Type || t == &PyLong_Type || t == &PyUnicode_Type;
-    if (t == &PyFloat_Type)
+    if (t == &PyFloat_Type) {
         plain = PyFloat_AS_DOUBLE(o) - PyFloat_AS_DOUBLE(o) == 0;
+    }
     if (o == Py_Ellipsis) {
         dyn_str_puts(out, "...");
     } else if (PyArray_DescrCheck(o)) {
@@ -465,15 +498,18 @@ static bool put_argument(Form *f, DynStr *out) {
     if (form->kind == DYN_F_NODE || form->kind == DYN_F_NUMBER) {
         DynArg arg = *f->arg++;
         can = arg.kind == DYN_ARG_NODE || arg.kind == DYN_ARG_SYM;
-        if (can)
+        if (can) {
             dyn_str_puts(out, dyn_str_at(arg.kind == DYN_ARG_NODE ? node_name(f->w, arg.id) : sym_name(f->w, arg.id)));
+        }
         return can;
     }
-    if (form->kind == DYN_F_CONST)
+    if (form->kind == DYN_F_CONST) {
         return put_constant(out, form->obj);
+    }
     bool tuple = form->kind == DYN_F_TUPLE, list = form->kind == DYN_F_LIST, slice = form->kind == DYN_F_SLICE;
-    if (!tuple && !list && !slice && form->kind != DYN_F_COMPLEX)
+    if (!tuple && !list && !slice && form->kind != DYN_F_COMPLEX) {
         return false;
+    }
     uint32_t n = slice ? 3 : form->kind == DYN_F_COMPLEX ? 2 : form->n;
     dyn_str_puts(out, tuple ? "(" : list ? "[" : slice ? "slice(" : "complex(");
     for (uint32_t i = 0; i < n; i++) {
@@ -493,8 +529,9 @@ static bool put_call(const Writer *w, const DynExtern *x, const DynNode *n, DynS
     dyn_str_printf(out, "%s%s(", can ? home : "", x->name);
     for (uint32_t i = 0; can && i < count; i++) {
         dyn_str_puts(out, i > 0 ? ", " : "");
-        if (i >= count - named)
+        if (i >= count - named) {
             dyn_str_printf(out, "%s=", PyUnicode_AsUTF8(PyTuple_GET_ITEM(x->kwnames, i - (count - named))));
+        }
         can = put_argument(&f, out);
     }
     dyn_str_putc(out, ')');
@@ -528,8 +565,9 @@ static void put_random(const Writer *w, const DynNode *n) {
     }
     dyn_str_puts(w->out, "), ");
     put_dtype(w->out, n->dtype);
-    for (int i = 0; n->layout.kind != DYN_LAYOUT_C && i < n->ndim; i++)
+    for (int i = 0; n->layout.kind != DYN_LAYOUT_C && i < n->ndim; i++) {
         dyn_str_printf(w->out, ", %d", n->layout.perm[i]);
+    }
     dyn_str_putc(w->out, ')');
 }
 
@@ -546,8 +584,9 @@ static void put_extern(const Writer *w, uint32_t id) {
         dyn_str_printf(&path, "r%u", id);
         dyn_str_printf(w->out, "    %s = %s", dyn_str_at(one ? node_name(w, id) : &path), dyn_str_at(&call));
         put_comment(w, n);
-        if (x->nresults > 0 && !one)
+        if (x->nresults > 0 && !one) {
             put_results(&f, &path);
+        }
     } else {
         for (uint32_t i = id; i < g->nodes.n && (i == id || is_result_of(&g->nodes.at[i], id)); i++) {
             dyn_str_printf(w->out, "    %s = ", dyn_str_at(node_name(w, i)));
@@ -578,18 +617,20 @@ static void put_symbols(const Writer *w, uint32_t after) {
     for (uint32_t i = 0; i < g->syms->v.n; i++) {
         const DynSym *s = dyn_sym_at(g->syms, i);
         bool number = s->op == DYN_S_LATE && s->b != DYN_LATE_SIZE;
-        if (sym_name(w, i)->n == 0 || s->op == DYN_S_CONST || s->after != after || is_parameter(g, s))
+        if (sym_name(w, i)->n == 0 || s->op == DYN_S_CONST || s->after != after || is_parameter(g, s)) {
             continue;
+        }
         dyn_str_printf(w->out, "    %s = ", dyn_str_at(sym_name(w, i)));
-        if (dyn_sym_of_axis((DynSymOp)s->op))
+        if (dyn_sym_of_axis((DynSymOp)s->op)) {
             dyn_str_printf(w->out, "%s.%s[%u]", dyn_str_at(node_name(w, find_input(g, s->a))),
                            s->op == DYN_S_DIM ? "shape" : "strides", s->index);
-        else if (number) /* given with the arrays; what stands for them has none */
+        } else if (number) { /* given with the arrays; what stands for them has none */
             dyn_str_printf(w->out, "locals().get(\"%s\", ", dyn_str_at(sym_name(w, i)));
-        else if (s->op == DYN_S_LATE)
+        } else if (s->op == DYN_S_LATE) {
             dyn_str_printf(w->out, "np.shape(%s)[%u]", dyn_str_at(node_name(w, s->a)), s->index);
-        else
+        } else {
             put_formula(w, s);
+        }
         if (number) {
             dyn_sym_print_value((DynSymType)s->type, s->hint, w->out);
             dyn_str_putc(w->out, ')');
@@ -603,8 +644,9 @@ static void put_symbols(const Writer *w, uint32_t after) {
 static void put_line(const Writer *w, uint32_t id) {
     const DynNode *n = dyn_graph_node(w->g, id);
     DynOpKind kind = (DynOpKind)dyn_ops[n->op].kind;
-    if (kind == DYN_K_INPUT || kind == DYN_K_RESULT)
+    if (kind == DYN_K_INPUT || kind == DYN_K_RESULT) {
         return;
+    }
     if (kind == DYN_K_EXTERN) {
         put_extern(w, id);
         put_symbols(w, id + 1);
@@ -620,10 +662,11 @@ static void put_line(const Writer *w, uint32_t id) {
     case DYN_K_ELEMENTWISE: put_elementwise(w, n); break;
     case DYN_K_REDUCE: put_reduce(w, n); break;
     case DYN_K_SCAN:
-        if (n->op == DYN_OP_HISTOGRAM)
+        if (n->op == DYN_OP_HISTOGRAM) {
             put_histogram(w, n);
-        else
+        } else {
             put_scan(w, n);
+        }
         break;
     case DYN_K_GATHER: put_gather(w, n); break;
     case DYN_K_VIEW: put_view(w, n); break;
@@ -658,8 +701,9 @@ static void put_function(const Writer *w) {
     const DynGraph *g = w->g;
     const char *comma = "";
     dyn_str_puts(w->out, "def graph(");
-    for (uint32_t i = 0; i < g->inputs.n; i++, comma = ", ")
+    for (uint32_t i = 0; i < g->inputs.n; i++, comma = ", ") {
         dyn_str_printf(w->out, "%s%s", comma, dyn_str_at(node_name(w, g->inputs.at[i])));
+    }
     for (uint32_t i = 0; i < g->syms->v.n; i++) {
         const DynSym *s = dyn_sym_at(g->syms, i);
         if (sym_name(w, i)->n > 0 && s->op != DYN_S_CONST && is_parameter(g, s)) {
@@ -670,11 +714,13 @@ static void put_function(const Writer *w) {
     }
     dyn_str_puts(w->out, "):\n");
     put_symbols(w, 0);
-    for (uint32_t i = 0; i < g->nodes.n; i++)
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
         put_line(w, i);
+    }
     dyn_str_puts(w->out, "    return [");
-    for (uint32_t i = 0; i < g->outputs.n; i++)
+    for (uint32_t i = 0; i < g->outputs.n; i++) {
         dyn_str_printf(w->out, "%s%s", i ? ", " : "", dyn_str_at(node_name(w, g->outputs.at[i])));
+    }
     dyn_str_puts(w->out, "]\n");
 }
 
@@ -690,8 +736,9 @@ static void put_main(const Writer *w) {
         dyn_str_putc(w->out, '\n');
     }
     dyn_str_puts(w->out, "    )\n    for name, result in zip([");
-    for (uint32_t i = 0; i < g->outputs.n; i++)
+    for (uint32_t i = 0; i < g->outputs.n; i++) {
         dyn_str_printf(w->out, "%s\"%s\"", i ? ", " : "", dyn_str_at(node_name(w, g->outputs.at[i])));
+    }
     dyn_str_puts(w->out, "], results, strict=True):\n        print(name, np.asarray(result).dtype, np.shape(result))\n");
 }
 
@@ -699,8 +746,9 @@ void dyn_graph_print_python(const DynGraph *g, DynStr *out) {
     DynStr body = {0};
     uint32_t n = g->nodes.n + g->syms->v.n;
     Writer w = {.g = g, .out = &body, .names = PyMem_RawCalloc(n + 1, sizeof(DynStr))};
-    if (w.names == NULL)
+    if (w.names == NULL) {
         return;
+    }
     name_all(&w);
     put_function(&w);
     put_main(&w);
@@ -708,12 +756,15 @@ void dyn_graph_print_python(const DynGraph *g, DynStr *out) {
                    "\"\"\"The graph of %s, a line of NumPy for each node. Run by itself it takes random inputs of the shapes "
                    "that were recorded.\"\"\"\n\n%s",
                    g->name, heading);
-    for (size_t i = 0; i < DYN_COUNTOF(helpers); i++)
-        if (strstr(dyn_str_at(&body), helpers[i].name) != NULL)
+    for (size_t i = 0; i < DYN_COUNTOF(helpers); i++) {
+        if (strstr(dyn_str_at(&body), helpers[i].name) != NULL) {
             dyn_str_printf(out, "\n\n%s", helpers[i].text);
+        }
+    }
     dyn_str_printf(out, "\n\n%s", dyn_str_at(&body));
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         dyn_str_free(&w.names[i]);
+    }
     PyMem_RawFree(w.names);
     dyn_str_free(&body);
 }

@@ -28,46 +28,55 @@ typedef struct Names { /* number of each symbol that is printed, DYN_NONE for th
 static int name_symbols(const DynGraph *g, Names *names) {
     uint32_t n = g->syms->v.n;
     names->at = PyMem_RawCalloc(n + 1, sizeof(*names->at));
-    if (names->at == NULL)
+    if (names->at == NULL) {
         return -1;
+    }
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const DynNode *node = &g->nodes.at[i];
-        for (int k = 0; k < node->ndim; k++)
-            if (node->shape[k] < n)
+        for (int k = 0; k < node->ndim; k++) {
+            if (node->shape[k] < n) {
                 names->at[node->shape[k]] = 1;
-        for (int k = 0; k < node->nargs; k++)
-            if (node->args[k].kind == DYN_ARG_SYM && node->args[k].id < n)
+            }
+        }
+        for (int k = 0; k < node->nargs; k++) {
+            if (node->args[k].kind == DYN_ARG_SYM && node->args[k].id < n) {
                 names->at[node->args[k].id] = 1;
+            }
+        }
     }
     for (uint32_t i = n; i-- > 0;) {
         const DynSym *s = dyn_sym_at(g->syms, i);
         uint32_t operands[3] = {s->a, s->b, s->c};
-        for (int k = 0; names->at[i] && k < dyn_sym_info[s->op].arity; k++)
+        for (int k = 0; names->at[i] && k < dyn_sym_info[s->op].arity; k++) {
             names->at[operands[k]] = 1;
+        }
     }
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         names->at[i] = names->at[i] && dyn_sym_at(g->syms, i)->op != DYN_S_CONST ? names->n++ : DYN_NONE;
+    }
     return 0;
 }
 
 static void print_number(DynStr *out, uint8_t type, DynScalar v) {
-    if (type == DYN_T_BOOL)
+    if (type == DYN_T_BOOL) {
         dyn_str_puts(out, v.i ? "True" : "False");
-    else if (type == DYN_T_INT)
+    } else if (type == DYN_T_INT) {
         dyn_str_printf(out, "%lld", (long long)v.i);
-    else if (v.f - v.f == 0)
+    } else if (v.f - v.f == 0) {
         dyn_str_putd(out, v.f);
-    else
+    } else {
         dyn_str_puts(out, v.f != v.f ? "nan" : v.f < 0 ? "-inf" : "inf");
+    }
 }
 
 static void print_sym(const DynGraph *g, const Names *names, uint32_t id, DynStr *out) {
-    if (id >= g->syms->v.n)
+    if (id >= g->syms->v.n) {
         dyn_str_puts(out, "s?");
-    else if (names->at[id] != DYN_NONE)
+    } else if (names->at[id] != DYN_NONE) {
         dyn_str_printf(out, "s%u", names->at[id]);
-    else
+    } else {
         print_number(out, dyn_sym_at(g->syms, id)->type, dyn_sym_at(g->syms, id)->value);
+    }
 }
 
 static void print_symbols(const DynGraph *g, const Names *names, DynStr *out) {
@@ -75,18 +84,23 @@ static void print_symbols(const DynGraph *g, const Names *names, DynStr *out) {
     for (uint32_t i = 0; i < g->syms->v.n; i++) {
         const DynSym *s = dyn_sym_at(g->syms, i);
         uint32_t operands[3] = {s->a, s->b, s->c};
-        if (names->at[i] == DYN_NONE)
+        if (names->at[i] == DYN_NONE) {
             continue;
+        }
         dyn_str_printf(out, "s%u: %s = ", names->at[i], types[s->type]);
-        for (const char *c = dyn_sym_info[s->op].name; *c != 0; c++)
+        for (const char *c = dyn_sym_info[s->op].name; *c != 0; c++) {
             dyn_str_putc(out, (char)(*c >= 'A' && *c <= 'Z' ? *c + 32 : *c));
+        }
         dyn_str_putc(out, '(');
-        if (dyn_sym_is_read((DynSymOp)s->op))
+        if (dyn_sym_is_read((DynSymOp)s->op)) {
             dyn_source_print(g->sources, s->a, out);
-        if (dyn_sym_of_axis((DynSymOp)s->op))
+        }
+        if (dyn_sym_of_axis((DynSymOp)s->op)) {
             dyn_str_printf(out, ", %u", s->index);
-        if (s->op == DYN_S_LATE)
+        }
+        if (s->op == DYN_S_LATE) {
             dyn_str_printf(out, "%u, %u, %u, %u", s->after - 1, s->b, s->a, s->index);
+        }
         for (int k = 0; k < dyn_sym_info[s->op].arity; k++) {
             dyn_str_puts(out, k > 0 ? ", " : "");
             print_sym(g, names, operands[k], out);
@@ -98,14 +112,16 @@ static void print_symbols(const DynGraph *g, const Names *names, DynStr *out) {
 }
 
 static void print_place(const DynGraph *g, const DynNode *n, DynStr *out) {
-    if (n->where >= g->places.n || g->places.at[n->where].code == NULL)
+    if (n->where >= g->places.n || g->places.at[n->where].code == NULL) {
         return;
+    }
     PyCodeObject *code = (PyCodeObject *)g->places.at[n->where].code;
     const char *file = PyUnicode_AsUTF8(code->co_filename), *slash = file == NULL ? NULL : strrchr(file, '/');
-    if (file == NULL)
+    if (file == NULL) {
         PyErr_Clear();
-    else
+    } else {
         dyn_str_printf(out, "  # %s:%d", slash == NULL ? file : slash + 1, (int)n->line);
+    }
 }
 
 /* What an extern call gets besides its operands; a comment, since it does not come back. */
@@ -115,8 +131,9 @@ static void print_constants(const DynGraph *g, const DynNode *n, DynStr *out) {
     for (uint32_t i = 0; x != NULL && i <= x->nargs; i++) {
         PyObject *o = i < x->nargs ? x->args[i].obj : x->kwnames, *text = o == NULL ? NULL : PyObject_Repr(o);
         const char *c = text == NULL ? NULL : PyUnicode_AsUTF8(text);
-        if (c != NULL && strchr(c, '\n') == NULL)
+        if (c != NULL && strchr(c, '\n') == NULL) {
             dyn_str_printf(out, "  # %s", c);
+        }
         Py_XDECREF(text);
         PyErr_Clear();
     }
@@ -131,31 +148,37 @@ static void print_node(const DynGraph *g, const Names *names, uint32_t id, DynSt
     }
     dyn_str_puts(out, "] ");
     dyn_str_putc(out, n->layout.kind == DYN_LAYOUT_C ? 'C' : '<');
-    for (int i = 0; n->layout.kind != DYN_LAYOUT_C && i < n->ndim; i++)
+    for (int i = 0; n->layout.kind != DYN_LAYOUT_C && i < n->ndim; i++) {
         dyn_str_printf(out, "%s%d", i > 0 ? " " : "", n->layout.perm[i]);
+    }
     dyn_str_printf(out, "%s = %s", n->layout.kind == DYN_LAYOUT_C ? "" : ">", n->op < DYN_OP_COUNT ? dyn_ops[n->op].text : "?");
-    if (n->op == DYN_OP_EXTERN && n->extern_index < g->externs.n)
+    if (n->op == DYN_OP_EXTERN && n->extern_index < g->externs.n) {
         dyn_str_printf(out, " %s", g->externs.at[n->extern_index].name);
+    }
     dyn_str_putc(out, '(');
-    if (n->op == DYN_OP_INPUT && n->source != DYN_NONE)
+    if (n->op == DYN_OP_INPUT && n->source != DYN_NONE) {
         dyn_source_print(g->sources, n->source, out);
+    }
     for (int i = 0; i < n->nargs; i++) {
         dyn_str_puts(out, i > 0 ? ", " : "");
-        if (n->args[i].kind == DYN_ARG_NODE)
+        if (n->args[i].kind == DYN_ARG_NODE) {
             dyn_str_printf(out, "%%%u", n->args[i].id);
-        else if (n->args[i].kind == DYN_ARG_SYM)
+        } else if (n->args[i].kind == DYN_ARG_SYM) {
             print_sym(g, names, n->args[i].id, out);
-        else if (n->args[i].kind == DYN_ARG_SOURCE)
+        } else if (n->args[i].kind == DYN_ARG_SOURCE) {
             dyn_source_print(g->sources, n->args[i].id, out);
-        else
+        } else {
             dyn_str_putc(out, '_');
+        }
     }
     dyn_str_putc(out, ')');
-    for (int i = 0; i < n->naux; i++)
+    for (int i = 0; i < n->naux; i++) {
         dyn_str_printf(out, "%s%lld", i > 0 ? ", " : " {", (long long)n->aux[i]);
+    }
     dyn_str_puts(out, n->naux > 0 ? "}" : "");
-    if (n->compute != n->dtype && n->compute < DYN_DTYPE_COUNT)
+    if (n->compute != n->dtype && n->compute < DYN_DTYPE_COUNT) {
         dyn_str_printf(out, " compute %s", dyn_dtypes[n->compute].name);
+    }
     dyn_str_puts(out, n->flags & DYN_NODE_VIEW ? " view" : "");
     dyn_str_puts(out, n->flags & DYN_NODE_CONTIG_COPY ? " copy" : "");
     dyn_str_puts(out, n->flags & DYN_NODE_NPSCALAR ? " npscalar" : "");
@@ -180,11 +203,13 @@ void dyn_graph_print(const DynGraph *g, DynStr *out) {
     }
     dyn_str_printf(out, "graph %s\n", g->name);
     print_symbols(g, &names, out);
-    for (uint32_t i = 0; i < g->nodes.n; i++)
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
         print_node(g, &names, i, out);
+    }
     dyn_str_puts(out, "outputs");
-    for (uint32_t i = 0; i < g->outputs.n; i++)
+    for (uint32_t i = 0; i < g->outputs.n; i++) {
         dyn_str_printf(out, "%s%%%u", i > 0 ? ", " : " ", g->outputs.at[i]);
+    }
     dyn_str_putc(out, '\n');
     PyMem_RawFree(names.at);
 }
@@ -196,7 +221,8 @@ typedef struct Parser {
     const char *at;
     int line;
     DynStr *error;
-    DYN_VEC(uint32_t) syms; /* s0, s1, … */
+    DYN_VEC(uint32_t)
+    syms; /* s0, s1, … */
 } Parser;
 
 static int wrong(Parser *p, const char *what) {
@@ -205,23 +231,26 @@ static int wrong(Parser *p, const char *what) {
 }
 
 static void blanks(Parser *p) {
-    while (*p->at == ' ')
+    while (*p->at == ' ') {
         p->at++;
+    }
 }
 
 /* Is `text` next? Then step over it. */
 static bool take(Parser *p, const char *text) {
     blanks(p);
     size_t n = strlen(text);
-    if (strncmp(p->at, text, n) != 0)
+    if (strncmp(p->at, text, n) != 0) {
         return false;
+    }
     p->at += n;
     return true;
 }
 
 static int expect(Parser *p, const char *text) {
-    if (take(p, text))
+    if (take(p, text)) {
         return 0;
+    }
     char what[40];
     snprintf(what, sizeof what, "expected %s", text);
     return wrong(p, what);
@@ -230,8 +259,9 @@ static int expect(Parser *p, const char *text) {
 static int word(Parser *p, char *out, size_t size) {
     blanks(p);
     size_t n = strspn(p->at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");
-    if (n == 0 || n >= size)
+    if (n == 0 || n >= size) {
         return wrong(p, "expected a name");
+    }
     memcpy(out, p->at, n);
     out[n] = 0;
     p->at += n;
@@ -242,8 +272,9 @@ static int integer(Parser *p, long long *out) {
     char *end;
     blanks(p);
     *out = strtoll(p->at, &end, 10);
-    if (end == p->at)
+    if (end == p->at) {
         return wrong(p, "expected an integer");
+    }
     p->at = end;
     return 0;
 }
@@ -260,15 +291,17 @@ static int number(Parser *p, uint8_t *type, DynScalar *out) {
     if (n > 0 && p->at[n] != '.' && p->at[n] != 'e' && strncmp(p->at, "-inf", 4) != 0 && strncmp(p->at, "-nan", 4) != 0) {
         long long i;
         *type = DYN_T_INT;
-        if (integer(p, &i) < 0)
+        if (integer(p, &i) < 0) {
             return -1;
+        }
         out->i = i;
         return 0;
     }
     *type = DYN_T_FLOAT;
     out->f = strtod(p->at, &end);
-    if (end == p->at)
+    if (end == p->at) {
         return wrong(p, "expected a number");
+    }
     p->at = end;
     return 0;
 }
@@ -280,15 +313,18 @@ static int symbol(Parser *p, uint32_t *out) {
     if (p->at[0] == 's') {
         long long i;
         p->at++;
-        if (integer(p, &i) < 0)
+        if (integer(p, &i) < 0) {
             return -1;
-        if (i < 0 || i >= p->syms.n)
+        }
+        if (i < 0 || i >= p->syms.n) {
             return wrong(p, "no such symbol");
+        }
         *out = p->syms.at[i];
         return 0;
     }
-    if (number(p, &type, &v) < 0)
+    if (number(p, &type, &v) < 0) {
         return -1;
+    }
     *out = type == DYN_T_BOOL  ? dyn_sym_bool(p->g->syms, v.i != 0)
            : type == DYN_T_INT ? dyn_sym_int(p->g->syms, v.i)
                                : dyn_sym_float(p->g->syms, v.f);
@@ -300,17 +336,20 @@ static int source(Parser *p, char end, uint32_t *out) {
     blanks(p);
     const char *start = p->at;
     int depth = 0;
-    for (; *p->at != 0 && *p->at != '\n' && (depth > 0 || *p->at != end); p->at++)
+    for (; *p->at != 0 && *p->at != '\n' && (depth > 0 || *p->at != end); p->at++) {
         depth += *p->at == '[' || *p->at == '(' ? 1 : *p->at == ']' || *p->at == ')' ? -1 : 0;
+    }
     PyObject *name = PyUnicode_FromStringAndSize(start, p->at - start);
     *out = DYN_NONE;
     for (uint32_t i = 0; name != NULL && i < p->g->sources->v.n && *out == DYN_NONE; i++) {
         const DynSource *s = &p->g->sources->v.at[i];
-        if (s->kind == DYN_SRC_LOCAL && PyUnicode_Compare(s->obj, name) == 0)
+        if (s->kind == DYN_SRC_LOCAL && PyUnicode_Compare(s->obj, name) == 0) {
             *out = i;
+        }
     }
-    if (name != NULL && *out == DYN_NONE)
+    if (name != NULL && *out == DYN_NONE) {
         *out = dyn_source_intern(p->g->sources, DYN_SRC_LOCAL, DYN_NONE, p->g->sources->v.n, name, NULL);
+    }
     Py_XDECREF(name);
     PyErr_Clear();
     return *out == DYN_NONE ? wrong(p, "memory is out") : 0;
@@ -320,10 +359,12 @@ static int source(Parser *p, char end, uint32_t *out) {
 static int sym_operator(Parser *p, const char *name) {
     for (int i = 0; i < DYN_S_COUNT; i++) {
         const char *a = dyn_sym_info[i].name, *b = name;
-        while (*a != 0 && (*a == *b || *a + 32 == *b))
+        while (*a != 0 && (*a == *b || *a + 32 == *b)) {
             a++, b++;
-        if (*a == 0 && *b == 0)
+        }
+        if (*a == 0 && *b == 0) {
             return i;
+        }
     }
     return wrong(p, "no such operator on numbers");
 }
@@ -337,29 +378,38 @@ static int parse_symbol(Parser *p) {
     DynScalar hint;
     const char *body;
     if (integer(p, &i) < 0 || expect(p, ":") < 0 || word(p, type_name, sizeof type_name) < 0 || expect(p, "=") < 0 ||
-        word(p, op_name, sizeof op_name) < 0 || expect(p, "(") < 0)
+        word(p, op_name, sizeof op_name) < 0 || expect(p, "(") < 0) {
         return -1;
+    }
     int op = sym_operator(p, op_name);
     body = p->at;
-    if (op < 0 || i != p->syms.n)
+    if (op < 0 || i != p->syms.n) {
         return op < 0 ? -1 : wrong(p, "symbols are not in order");
+    }
     long long late[4] = {0};
-    for (int k = 0; op == DYN_S_LATE && k < 4; k++)
-        if ((k > 0 && expect(p, ",") < 0) || integer(p, &late[k]) < 0)
+    for (int k = 0; op == DYN_S_LATE && k < 4; k++) {
+        if ((k > 0 && expect(p, ",") < 0) || integer(p, &late[k]) < 0) {
             return -1;
+        }
+    }
     if (dyn_sym_is_read((DynSymOp)op)) {
         if (source(p, op == DYN_S_VAR ? ')' : ',', &src) < 0 ||
-            (dyn_sym_of_axis((DynSymOp)op) && (expect(p, ",") < 0 || integer(p, &axis) < 0)))
+            (dyn_sym_of_axis((DynSymOp)op) && (expect(p, ",") < 0 || integer(p, &axis) < 0))) {
             return -1;
+        }
     }
-    for (int k = 0; k < dyn_sym_info[op].arity; k++)
-        if ((k > 0 && expect(p, ",") < 0) || symbol(p, &operands[k]) < 0)
+    for (int k = 0; k < dyn_sym_info[op].arity; k++) {
+        if ((k > 0 && expect(p, ",") < 0) || symbol(p, &operands[k]) < 0) {
             return -1;
-    if (expect(p, ")") < 0 || expect(p, "hint") < 0 || number(p, &type, &hint) < 0)
+        }
+    }
+    if (expect(p, ")") < 0 || expect(p, "hint") < 0 || number(p, &type, &hint) < 0) {
         return -1;
+    }
     DynSymType named = strcmp(type_name, "int") == 0 ? DYN_T_INT : strcmp(type_name, "float") == 0 ? DYN_T_FLOAT : DYN_T_BOOL;
-    if (type != named)
+    if (type != named) {
         return wrong(p, "the hint has another type");
+    }
     id = op == DYN_S_VAR      ? dyn_sym_var(p->g->syms, named, src, hint)
          : op == DYN_S_DIM    ? dyn_sym_dim(p->g->syms, src, (int)axis, hint.i)
          : op == DYN_S_STRIDE ? dyn_sym_stride(p->g->syms, src, (int)axis, hint.i)
@@ -372,17 +422,21 @@ static int parse_symbol(Parser *p) {
 
 static int parse_layout(Parser *p, int ndim, DynLayout *out) {
     memset(out, 0, sizeof(*out));
-    for (int i = 0; i < DYN_MAX_NDIM; i++)
+    for (int i = 0; i < DYN_MAX_NDIM; i++) {
         out->perm[i] = (uint8_t)i;
-    if (take(p, "C"))
+    }
+    if (take(p, "C")) {
         return 0;
-    if (expect(p, "<") < 0)
+    }
+    if (expect(p, "<") < 0) {
         return -1;
+    }
     out->kind = DYN_LAYOUT_STRIDED;
     for (int i = 0; i < ndim; i++) {
         long long axis;
-        if (integer(p, &axis) < 0)
+        if (integer(p, &axis) < 0) {
             return -1;
+        }
         out->perm[i] = (uint8_t)axis;
     }
     return expect(p, ">");
@@ -395,8 +449,9 @@ static int parse_operand(Parser *p, DynArg *out) {
     }
     if (take(p, "%")) {
         long long i;
-        if (integer(p, &i) < 0)
+        if (integer(p, &i) < 0) {
             return -1;
+        }
         *out = (DynArg){DYN_ARG_NODE, (uint32_t)i};
         return 0;
     }
@@ -417,36 +472,44 @@ typedef struct Line { /* a node being read */
 
 static int parse_dtype(Parser *p, DynDtype *out) {
     char name[16];
-    if (word(p, name, sizeof name) < 0)
+    if (word(p, name, sizeof name) < 0) {
         return -1;
+    }
     *out = dyn_dtype_parse(name);
     return *out == DYN_NO_DTYPE ? wrong(p, "no such dtype") : 0;
 }
 
 /* dtype[sizes] layout = */
 static int parse_type(Parser *p, Line *n) {
-    if (parse_dtype(p, &n->dtype) < 0 || expect(p, "[") < 0)
+    if (parse_dtype(p, &n->dtype) < 0 || expect(p, "[") < 0) {
         return -1;
+    }
     n->compute = n->dtype;
     while (!take(p, "]")) {
-        if (n->ndim >= DYN_MAX_NDIM)
+        if (n->ndim >= DYN_MAX_NDIM) {
             return wrong(p, "too many sizes");
-        if ((n->ndim > 0 && expect(p, ",") < 0) || symbol(p, &n->shape[n->ndim++]) < 0)
+        }
+        if ((n->ndim > 0 && expect(p, ",") < 0) || symbol(p, &n->shape[n->ndim++]) < 0) {
             return -1;
+        }
     }
     return parse_layout(p, n->ndim, &n->layout) < 0 ? -1 : expect(p, "=");
 }
 
 static int parse_operands(Parser *p, DynOp op, Line *n) {
-    if (expect(p, "(") < 0)
+    if (expect(p, "(") < 0) {
         return -1;
-    if (op == DYN_OP_INPUT)
+    }
+    if (op == DYN_OP_INPUT) {
         return source(p, ')', &n->source) < 0 ? -1 : expect(p, ")");
+    }
     while (!take(p, ")")) {
-        if (n->nargs >= (int)DYN_COUNTOF(n->args))
+        if (n->nargs >= (int)DYN_COUNTOF(n->args)) {
             return wrong(p, "too many operands");
-        if ((n->nargs > 0 && expect(p, ",") < 0) || parse_operand(p, &n->args[n->nargs++]) < 0)
+        }
+        if ((n->nargs > 0 && expect(p, ",") < 0) || parse_operand(p, &n->args[n->nargs++]) < 0) {
             return -1;
+        }
     }
     return 0;
 }
@@ -455,15 +518,18 @@ static int parse_tail(Parser *p, Line *n) {
     if (take(p, "{")) {
         while (!take(p, "}")) {
             long long v;
-            if (n->naux >= (int)DYN_COUNTOF(n->aux))
+            if (n->naux >= (int)DYN_COUNTOF(n->aux)) {
                 return wrong(p, "too many numbers");
-            if ((n->naux > 0 && expect(p, ",") < 0) || integer(p, &v) < 0)
+            }
+            if ((n->naux > 0 && expect(p, ",") < 0) || integer(p, &v) < 0) {
                 return -1;
+            }
             n->aux[n->naux++] = v;
         }
     }
-    if (take(p, "compute") && parse_dtype(p, &n->compute) < 0)
+    if (take(p, "compute") && parse_dtype(p, &n->compute) < 0) {
         return -1;
+    }
     n->flags |= take(p, "view") ? DYN_NODE_VIEW : 0;
     n->flags |= take(p, "copy") ? DYN_NODE_CONTIG_COPY : 0;
     n->flags |= take(p, "npscalar") ? DYN_NODE_NPSCALAR : 0;
@@ -483,23 +549,30 @@ static int parse_node(Parser *p) {
     Line l = {.source = DYN_NONE};
     char op_name[24], extern_name[64];
     long long id;
-    if (integer(p, &id) < 0 || expect(p, ":") < 0)
+    if (integer(p, &id) < 0 || expect(p, ":") < 0) {
         return -1;
-    if (id != p->g->nodes.n)
+    }
+    if (id != p->g->nodes.n) {
         return wrong(p, "nodes are not in order");
-    if (parse_type(p, &l) < 0 || word(p, op_name, sizeof op_name) < 0)
+    }
+    if (parse_type(p, &l) < 0 || word(p, op_name, sizeof op_name) < 0) {
         return -1;
+    }
     int op = dyn_op_parse(op_name);
-    if (op < 0)
+    if (op < 0) {
         return wrong(p, "no such operator");
+    }
     blanks(p);
-    if (op == DYN_OP_EXTERN && *p->at != '(' && word(p, extern_name, sizeof extern_name) < 0)
+    if (op == DYN_OP_EXTERN && *p->at != '(' && word(p, extern_name, sizeof extern_name) < 0) {
         return -1;
-    if (parse_operands(p, (DynOp)op, &l) < 0 || parse_tail(p, &l) < 0)
+    }
+    if (parse_operands(p, (DynOp)op, &l) < 0 || parse_tail(p, &l) < 0) {
         return -1;
+    }
     uint32_t node = dyn_graph_add(p->g, (DynOp)op, l.dtype, l.ndim, l.nargs, l.naux);
-    if (node == DYN_NONE)
+    if (node == DYN_NONE) {
         return wrong(p, "memory is out");
+    }
     DynNode *n = dyn_graph_node(p->g, node);
     memcpy(n->shape, l.shape, sizeof(*l.shape) * (size_t)l.ndim);
     memcpy(n->args, l.args, sizeof(*l.args) * (size_t)l.nargs);
@@ -509,8 +582,9 @@ static int parse_node(Parser *p) {
     n->flags = l.flags;
     n->source = l.source;
     bool shares = (l.flags & DYN_NODE_VIEW) || dyn_ops[op].kind == DYN_K_STORE;
-    if (shares && l.nargs > 0 && l.args[0].kind == DYN_ARG_NODE && l.args[0].id < node)
+    if (shares && l.nargs > 0 && l.args[0].kind == DYN_ARG_NODE && l.args[0].id < node) {
         n->storage = dyn_graph_node(p->g, l.args[0].id)->storage;
+    }
     return op == DYN_OP_INPUT ? dyn_vec_push(&p->g->inputs, node) : 0;
 }
 
@@ -518,24 +592,28 @@ static int parse_outputs(Parser *p) {
     for (bool first = true;; first = false) {
         long long i;
         blanks(p);
-        if (*p->at == '\n' || *p->at == '#' || *p->at == 0)
+        if (*p->at == '\n' || *p->at == '#' || *p->at == 0) {
             return 0;
+        }
         if ((!first && expect(p, ",") < 0) || expect(p, "%") < 0 || integer(p, &i) < 0 ||
-            dyn_vec_push(&p->g->outputs, (uint32_t)i) < 0)
+            dyn_vec_push(&p->g->outputs, (uint32_t)i) < 0) {
             return -1;
+        }
     }
 }
 
 static int parse_line(Parser *p) {
     char name[64];
     if (take(p, "graph")) {
-        if (word(p, name, sizeof name) < 0)
+        if (word(p, name, sizeof name) < 0) {
             return -1;
+        }
         p->g->name = dyn_arena_strdup(p->g->arena, name);
         return p->g->name == NULL ? wrong(p, "memory is out") : 0;
     }
-    if (take(p, "outputs"))
+    if (take(p, "outputs")) {
         return parse_outputs(p);
+    }
     return take(p, "%") ? parse_node(p) : take(p, "s") ? parse_symbol(p) : wrong(p, "expected a symbol or a node");
 }
 
@@ -545,11 +623,13 @@ int dyn_graph_parse(DynGraph *g, const char *text, DynStr *error) {
     while (ok == 0 && *p.at != 0) {
         p.line++;
         blanks(&p);
-        if (*p.at != '\n' && *p.at != '#' && *p.at != 0)
+        if (*p.at != '\n' && *p.at != '#' && *p.at != 0) {
             ok = parse_line(&p);
+        }
         blanks(&p);
-        if (ok == 0 && *p.at != '\n' && *p.at != '#' && *p.at != 0)
+        if (ok == 0 && *p.at != '\n' && *p.at != '#' && *p.at != 0) {
             ok = wrong(&p, "expected the end of the line");
+        }
         p.at += strcspn(p.at, "\n");
         p.at += *p.at == '\n';
     }
@@ -568,8 +648,9 @@ static PyObject *graph_roundtrip(PyObject *module, PyObject *arg) {
     DynStr out = {0}, error = {0};
     PyObject *result = NULL;
     const char *text = PyUnicode_AsUTF8(arg);
-    if (text == NULL)
+    if (text == NULL) {
         return NULL;
+    }
     dyn_arena_init(&arena);
     if (dyn_graph_init(&g, &arena, "", &sources, &syms) < 0) {
         dyn_arena_free(&arena);
@@ -590,19 +671,19 @@ static PyObject *graph_roundtrip(PyObject *module, PyObject *arg) {
     return result;
 }
 
-/* _op_table() -> [(name, text, arity, kind, dtype, shape, guard, c, cuda, deriv, fpe, flags)]: the operator table as tests read
+/* _op_table() -> [(name, text, arity, kind, dtype, shape, guard, c, deriv, fpe, flags)]: the operator table as tests read
  * it. */
 static PyObject *op_table(PyObject *module, PyObject *unused) {
     PyObject *list = PyList_New(DYN_OP_COUNT);
     for (int i = 0; i < DYN_OP_COUNT && list != NULL; i++) {
         const DynOpInfo *o = &dyn_ops[i];
-        PyObject *row =
-            Py_BuildValue("(ssiiiiisszsI)", o->name, o->text, (int)o->arity, (int)o->kind, (int)o->dtype, (int)o->shape,
-                          (int)o->guard, o->c, o->cuda == NULL ? "" : o->cuda, o->deriv, o->fpe, (unsigned)o->flags);
-        if (row == NULL)
+        PyObject *row = Py_BuildValue("(ssiiiiiszsI)", o->name, o->text, (int)o->arity, (int)o->kind, (int)o->dtype,
+                                      (int)o->shape, (int)o->guard, o->c, o->deriv, o->fpe, (unsigned)o->flags);
+        if (row == NULL) {
             Py_CLEAR(list);
-        else
+        } else {
             PyList_SET_ITEM(list, i, row);
+        }
     }
     return list;
 }
@@ -612,8 +693,9 @@ static PyObject *op_helpers(PyObject *module, PyObject *unused) {
     PyObject *d = PyDict_New();
     for (const DynOpHelper *h = dyn_op_helpers; h->name != NULL && d != NULL; h++) {
         PyObject *row = Py_BuildValue("(ss)", h->needs, h->text);
-        if (row == NULL || PyDict_SetItemString(d, h->name, row) < 0)
+        if (row == NULL || PyDict_SetItemString(d, h->name, row) < 0) {
             Py_CLEAR(d);
+        }
         Py_XDECREF(row);
     }
     return d;

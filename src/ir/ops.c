@@ -3,8 +3,8 @@
 #include "ir/ops.h"
 
 const DynOpInfo dyn_ops[DYN_OP_COUNT] = {
-#define OP(name, text, arity, kind, dtype, shape, guard, c, cuda, deriv, fpe, flags) \
-    {#name, text, arity, DYN_K_##kind, DYN_DT_##dtype, DYN_SH_##shape, DYN_G_##guard, c, cuda, deriv, fpe, flags},
+#define OP(name, text, arity, kind, dtype, shape, guard, c, deriv, fpe, flags) \
+    {#name, text, arity, DYN_K_##kind, DYN_DT_##dtype, DYN_SH_##shape, DYN_G_##guard, c, deriv, fpe, flags},
 #include "ir/ops.def"
 #undef OP
 };
@@ -22,9 +22,11 @@ const DynOpHelper dyn_op_helpers[] = {
     {NULL, NULL, NULL}};
 
 int dyn_op_parse(const char *text) {
-    for (int i = 0; i < DYN_OP_COUNT; i++)
-        if (strcmp(dyn_ops[i].text, text) == 0)
+    for (int i = 0; i < DYN_OP_COUNT; i++) {
+        if (strcmp(dyn_ops[i].text, text) == 0) {
             return i;
+        }
+    }
     return -1;
 }
 
@@ -48,17 +50,20 @@ const char *dyn_op_function(DynOp op, int *result) {
         {DYN_OP_SCALAR_ABSOLUTE, "absolute", -1},
     };
     *result = -1;
-    for (size_t i = 0; i < DYN_COUNTOF(forms); i++)
+    for (size_t i = 0; i < DYN_COUNTOF(forms); i++) {
         if (forms[i].op == op) {
             *result = forms[i].result;
             return forms[i].function;
         }
+    }
     return dyn_ops[op].text;
 }
 
 const DynOpHelper *dyn_op_helper(const char *name, size_t length) {
-    for (const DynOpHelper *h = dyn_op_helpers; h->name != NULL; h++)
-        if (strlen(h->name) == length && memcmp(h->name, name, length) == 0)
+    for (const DynOpHelper *h = dyn_op_helpers; h->name != NULL; h++) {
+        if (strlen(h->name) == length && memcmp(h->name, name, length) == 0) {
             return h;
+        }
+    }
     return NULL;
 }

@@ -4,7 +4,7 @@
 #include "base/base.h"
 
 typedef enum DynOp {
-#define OP(name, text, arity, kind, dtype, shape, guard, c, cuda, deriv, fpe, flags) DYN_OP_##name,
+#define OP(name, text, arity, kind, dtype, shape, guard, c, deriv, fpe, flags) DYN_OP_##name,
 #include "ir/ops.def"
 #undef OP
     DYN_OP_COUNT
@@ -40,8 +40,9 @@ typedef enum DynOpGuard { DYN_G_NONE, DYN_G_WEAK_RANGE, DYN_G_POWER, DYN_G_NONEM
 #define DYN_OPF_VECTOR_CALL 2u /* the C expression calls a vector math function: not bit-equal to eager */
 #define DYN_OPF_MAY_LEAVE 4u
 #define DYN_OPF_EXPENSIVE 8u
-#define DYN_OPF_REAL 16u /* of complex operands the result is real */
-#define DYN_OPF_OURS 32u /* NumPy has no such function: src/dynoc/_reference.py has */
+#define DYN_OPF_REAL 16u   /* of complex operands the result is real */
+#define DYN_OPF_OURS 32u   /* NumPy has no such function: src/dynoc/_reference.py has */
+#define DYN_OPF_SCALAR 64u /* arithmetic of NumPy's integer scalars, which report overflow */
 
 typedef struct DynOpInfo {
     const char *name; /* "ADD" */
@@ -51,7 +52,6 @@ typedef struct DynOpInfo {
     const char *c; /* C expression over {0} {1} {2} (operands, already in `compute`), {T} the compute type, {f} a suffix: "f" for
                     * float and "" for double, {U} the type that {T} wraps in, {s} its short name: see the head of ops.def; for
                     * reductions: the combining expression of {0} and {1} */
-    const char *cuda;  /* the same for CUDA; NULL: as c */
     const char *deriv; /* derivative with respect to each operand, in operators of this table; NULL: not differentiable */
     const char *fpe;   /* which floating-point errors it can raise: "d" divide, "i" invalid, "o" overflow, "u" underflow */
     uint32_t flags;

@@ -12,13 +12,16 @@ static bool is_plain_constant(PyObject *o) { return PyUnicode_CheckExact(o) || P
 
 /* Keys are the same when they are one object, or equal constants of one plain type. */
 static bool same_key(PyObject *a, PyObject *b) {
-    if (a == b)
+    if (a == b) {
         return true;
-    if (a == NULL || b == NULL || Py_TYPE(a) != Py_TYPE(b) || !is_plain_constant(a))
+    }
+    if (a == NULL || b == NULL || Py_TYPE(a) != Py_TYPE(b) || !is_plain_constant(a)) {
         return false;
+    }
     int r = PyObject_RichCompareBool(a, b, Py_EQ);
-    if (r < 0)
+    if (r < 0) {
         PyErr_Clear();
+    }
     return r == 1;
 }
 
@@ -46,50 +49,61 @@ static uint64_t hash_source(const DynSource *s) {
 /* The place in the index where the row is or would be. The index has a power of two of slots, at least half of them free. */
 static uint32_t find_slot(const DynSources *t, const DynSource *s) {
     uint32_t mask = t->index.n - 1, at = (uint32_t)hash_source(s) & mask;
-    while (t->index.at[at] != DYN_NONE && !same_source(&t->v.at[t->index.at[at]], s))
+    while (t->index.at[at] != DYN_NONE && !same_source(&t->v.at[t->index.at[at]], s)) {
         at = (at + 1) & mask;
+    }
     return at;
 }
 
 static int grow_index(DynSources *t) {
     uint32_t size = t->index.n == 0 ? 4 * FEW : t->index.n * 2;
-    if (dyn_vec_reserve(&t->index, size) < 0)
+    if (dyn_vec_reserve(&t->index, size) < 0) {
         return -1;
+    }
     t->index.n = size;
     memset(t->index.at, 0xFF, size * sizeof(*t->index.at)); /* DYN_NONE */
-    for (uint32_t id = 0; id < t->v.n; id++)
+    for (uint32_t id = 0; id < t->v.n; id++) {
         t->index.at[find_slot(t, &t->v.at[id])] = id;
+    }
     return 0;
 }
 
 static uint32_t find(const DynSources *t, const DynSource *s) {
-    if (t->index.n > 0)
+    if (t->index.n > 0) {
         return t->index.at[find_slot(t, s)];
-    for (uint32_t id = t->v.n; id-- > 0;)
-        if (same_source(&t->v.at[id], s))
+    }
+    for (uint32_t id = t->v.n; id-- > 0;) {
+        if (same_source(&t->v.at[id], s)) {
             return id;
+        }
+    }
     return DYN_NONE;
 }
 
 uint32_t dyn_source_intern(DynSources *t, DynSourceKind kind, uint32_t base, uint32_t index, PyObject *obj, PyObject *key) {
     DynSource s = {.kind = kind, .base = base, .index = index, .obj = obj, .key = key};
-    if (key != NULL && is_plain_constant(key))
+    if (key != NULL && is_plain_constant(key)) {
         s.hash = PyObject_Hash(key);
-    if (t->v.n >= FEW && (t->v.n + 1) * 2 > t->index.n && grow_index(t) < 0)
+    }
+    if (t->v.n >= FEW && (t->v.n + 1) * 2 > t->index.n && grow_index(t) < 0) {
         return DYN_NONE;
+    }
     uint32_t id = find(t, &s);
-    if (id != DYN_NONE)
+    if (id != DYN_NONE) {
         return id;
+    }
     if (key != NULL && !is_plain_constant(key) && (s.hash = PyObject_Hash(key)) == -1) {
         PyErr_Clear();
         return DYN_NONE;
     }
-    if (dyn_vec_push(&t->v, s) < 0)
+    if (dyn_vec_push(&t->v, s) < 0) {
         return DYN_NONE;
+    }
     Py_XINCREF(obj);
     Py_XINCREF(key);
-    if (t->index.n > 0)
+    if (t->index.n > 0) {
         t->index.at[find_slot(t, &s)] = t->v.n - 1;
+    }
     return t->v.n - 1;
 }
 
@@ -106,8 +120,9 @@ void dyn_sources_free(DynSources *t) {
 
 static void print_text(PyObject *str, DynStr *out) {
     const char *text = str == NULL || !PyUnicode_Check(str) ? NULL : PyUnicode_AsUTF8(str);
-    if (text == NULL)
+    if (text == NULL) {
         PyErr_Clear();
+    }
     dyn_str_puts(out, text == NULL ? "?" : text);
 }
 
@@ -115,8 +130,9 @@ static void print_tuple(PyObject *o, DynStr *out) {
     Py_ssize_t n = PyTuple_GET_SIZE(o);
     dyn_str_putc(out, '(');
     for (Py_ssize_t i = 0; i < n && i < 8; i++) {
-        if (i > 0)
+        if (i > 0) {
             dyn_str_puts(out, ", ");
+        }
         dyn_object_print(PyTuple_GET_ITEM(o, i), out);
     }
     dyn_str_puts(out, n > 8 ? ", ...)" : n == 1 ? ",)" : ")");
@@ -125,8 +141,9 @@ static void print_tuple(PyObject *o, DynStr *out) {
 static bool has_tame_repr(PyObject *o) {
     PyTypeObject *t = Py_TYPE(o);
     if (PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) ||
-        o == Py_None || o == Py_Ellipsis || PyComplex_CheckExact(o) || PyFunction_Check(o) || PyCFunction_CheckExact(o))
+        o == Py_None || o == Py_Ellipsis || PyComplex_CheckExact(o) || PyFunction_Check(o) || PyCFunction_CheckExact(o)) {
         return true;
+    }
     return strcmp(t->tp_name, "numpy.ufunc") == 0 || strcmp(t->tp_name, "torch.dtype") == 0; /* theirs are C and short */
 }
 
@@ -146,21 +163,23 @@ void dyn_object_print(PyObject *o, DynStr *out) {
     }
     if (!has_tame_repr(o)) {
         const char *name = PyModule_Check(o) ? PyModule_GetName(o) : NULL;
-        if (name != NULL)
+        if (name != NULL) {
             dyn_str_printf(out, "<module '%s'>", name);
-        else
+        } else {
             dyn_str_printf(out, "<%s object>", Py_TYPE(o)->tp_name);
+        }
         PyErr_Clear();
         return;
     }
     PyObject *text = PyObject_Repr(o);
     const char *utf8 = text == NULL ? NULL : PyUnicode_AsUTF8(text);
-    if (utf8 == NULL)
+    if (utf8 == NULL) {
         dyn_str_printf(out, "<%s object>", Py_TYPE(o)->tp_name);
-    else if (strlen(utf8) <= MAX_REPR)
+    } else if (strlen(utf8) <= MAX_REPR) {
         dyn_str_puts(out, utf8);
-    else
+    } else {
         dyn_str_printf(out, "<%s of length %zu>", Py_TYPE(o)->tp_name, strlen(utf8));
+    }
     PyErr_Clear();
     Py_XDECREF(text);
 }
@@ -170,8 +189,9 @@ static uint32_t module_of(const DynSources *t, PyObject *dict) {
     for (uint32_t id = 0; id < t->v.n; id++) {
         const DynSource *s = &t->v.at[id];
         PyObject *o = s->kind == DYN_SRC_DICT && s->obj != dict ? PyDict_GetItemWithError(s->obj, s->key) : NULL;
-        if (o != NULL && PyModule_Check(o) && PyModule_GetDict(o) == dict)
+        if (o != NULL && PyModule_Check(o) && PyModule_GetDict(o) == dict) {
             return id;
+        }
     }
     PyErr_Clear();
     return DYN_NONE;
@@ -190,8 +210,9 @@ static void print_key(const DynSources *t, const DynSource *s, int depth, DynStr
 void dyn_source_print(const DynSources *t, uint32_t id, DynStr *out) {
     const DynSource *s = &t->v.at[id];
     dyn_str_puts(out, s->kind == DYN_SRC_NTH_KEY || s->kind == DYN_SRC_NTH_VALUE ? "list(" : "");
-    if (s->base != DYN_NONE)
+    if (s->base != DYN_NONE) {
         dyn_source_print(t, s->base, out);
+    }
     switch ((DynSourceKind)s->kind) {
     case DYN_SRC_LOCAL:
     case DYN_SRC_CLOSURE: print_text(s->obj, out); break;

@@ -5,8 +5,9 @@
 #include "ir/source.h"
 
 static DynRead found(PyObject *o, PyObject **out) {
-    if (o == NULL)
+    if (o == NULL) {
         return DYN_READ_MISSING;
+    }
     *out = Py_NewRef(o);
     return DYN_READ_FOUND;
 }
@@ -29,13 +30,16 @@ static bool is_tame_descriptor(PyObject *o) {
 
 static DynRead bind(PyObject *descriptor, PyObject *self, PyObject *type, PyObject **out) {
     descrgetfunc get = Py_TYPE(descriptor)->tp_descr_get;
-    if (get == NULL)
+    if (get == NULL) {
         return found(descriptor, out);
-    if (!is_tame_descriptor(descriptor))
+    }
+    if (!is_tame_descriptor(descriptor)) {
         return DYN_READ_FAILED;
+    }
     *out = get(descriptor, self, type);
-    if (*out != NULL)
+    if (*out != NULL) {
         return DYN_READ_FOUND;
+    }
     bool unset = PyErr_ExceptionMatches(PyExc_AttributeError);
     PyErr_Clear();
     return unset ? DYN_READ_MISSING : DYN_READ_FAILED;
@@ -46,14 +50,16 @@ static bool is_data(PyObject *descriptor) { return Py_TYPE(descriptor)->tp_descr
 
 static DynRead attr_of_instance(PyObject *base, PyObject *key, PyObject **out) {
     PyObject *descriptor = dyn_cpy_lookup_special(Py_TYPE(base), key);
-    if (descriptor != NULL && is_data(descriptor))
+    if (descriptor != NULL && is_data(descriptor)) {
         return Py_IS_TYPE(descriptor, &PyMemberDescr_Type) ? bind(descriptor, base, (PyObject *)Py_TYPE(base), out)
                                                            : DYN_READ_FAILED;
+    }
     if (descriptor == NULL || Py_TYPE(descriptor)->tp_descr_get == NULL || is_tame_descriptor(descriptor)) {
         /* the standard look-up runs no code here, and reads attributes that aren't in a dict yet without making one */
         *out = _PyObject_GenericGetAttrWithDict(base, key, NULL, 1);
-        if (*out != NULL)
+        if (*out != NULL) {
             return DYN_READ_FOUND;
+        }
         bool failed = PyErr_Occurred() != NULL;
         PyErr_Clear();
         return failed ? DYN_READ_FAILED : DYN_READ_MISSING;
@@ -68,23 +74,28 @@ static DynRead attr_of_instance(PyObject *base, PyObject *key, PyObject **out) {
 
 static DynRead attr_of_class(PyObject *base, PyObject *key, PyObject **out) {
     PyObject *meta = dyn_cpy_lookup_special(Py_TYPE(base), key);
-    if (meta != NULL && is_data(meta))
+    if (meta != NULL && is_data(meta)) {
         return DYN_READ_FAILED;
+    }
     PyObject *value = dyn_cpy_lookup_special((PyTypeObject *)base, key);
-    if (value == NULL)
+    if (value == NULL) {
         return meta == NULL ? DYN_READ_MISSING : DYN_READ_FAILED;
+    }
     return bind(value, NULL, base, out);
 }
 
 static DynRead attr_of_module(PyObject *base, PyObject *key, PyObject **out) {
     PyObject *descriptor = dyn_cpy_lookup_special(Py_TYPE(base), key), *dict = PyModule_GetDict(base);
-    if (dict == NULL || (descriptor != NULL && is_data(descriptor)))
+    if (dict == NULL || (descriptor != NULL && is_data(descriptor))) {
         return DYN_READ_FAILED;
+    }
     DynRead r = key_of(dict, key, out);
-    if (r != DYN_READ_MISSING)
+    if (r != DYN_READ_MISSING) {
         return r;
-    if (descriptor != NULL)
+    }
+    if (descriptor != NULL) {
         return DYN_READ_FAILED;
+    }
     PyObject *hook = PyUnicode_InternFromString("__getattr__"), *ignored = NULL;
     r = hook == NULL ? DYN_READ_FAILED : key_of(dict, hook, &ignored);
     PyErr_Clear();
@@ -108,16 +119,19 @@ bool dyn_source_adds_getattr(PyTypeObject *type) {
 
 DynRead dyn_source_attr(PyObject *base, PyObject *key, PyObject **out) {
     getattrofunc get = Py_TYPE(base)->tp_getattro;
-    if (get == PyObject_GenericGetAttr)
+    if (get == PyObject_GenericGetAttr) {
         return attr_of_instance(base, key, out);
+    }
     if (get != PyModule_Type.tp_getattro && dyn_source_adds_getattr(Py_TYPE(base))) {
         DynRead r = attr_of_instance(base, key, out);
         return r == DYN_READ_MISSING ? DYN_READ_FAILED : r;
     }
-    if (get == PyModule_Type.tp_getattro)
+    if (get == PyModule_Type.tp_getattro) {
         return attr_of_module(base, key, out);
-    if (Py_IS_TYPE(base, &PyType_Type))
+    }
+    if (Py_IS_TYPE(base, &PyType_Type)) {
         return attr_of_class(base, key, out);
+    }
     return DYN_READ_FAILED;
 }
 
@@ -127,10 +141,12 @@ static DynRead own_of(PyObject *base, PyObject *key, PyObject **out) {
 }
 
 static DynRead item_of(PyObject *base, uint32_t index, PyObject **out) {
-    if (PyTuple_Check(base))
+    if (PyTuple_Check(base)) {
         return found(index < PyTuple_GET_SIZE(base) ? PyTuple_GET_ITEM(base, index) : NULL, out);
-    if (PyList_CheckExact(base))
+    }
+    if (PyList_CheckExact(base)) {
         return found(index < PyList_GET_SIZE(base) ? PyList_GET_ITEM(base, index) : NULL, out);
+    }
     if (Py_IS_TYPE(base, dyn_deque_type)) {
         *out = index < Py_SIZE(base) ? PySequence_GetItem(base, index) : NULL;
         return *out ? DYN_READ_FOUND : DYN_READ_MISSING;
@@ -156,33 +172,39 @@ static DynRead closure_of(PyObject *func, uint32_t index, PyObject **out) {
 }
 
 static DynRead default_of(const DynSource *s, PyObject *func, PyObject **out) {
-    if (!PyFunction_Check(func))
+    if (!PyFunction_Check(func)) {
         return DYN_READ_FAILED;
+    }
     if (s->kind == DYN_SRC_FDEFAULT) {
         PyObject *defaults = PyFunction_GET_DEFAULTS(func);
         bool there = defaults != NULL && PyTuple_CheckExact(defaults) && s->index < PyTuple_GET_SIZE(defaults);
         return found(there ? PyTuple_GET_ITEM(defaults, s->index) : NULL, out);
     }
     PyObject *defaults = PyFunction_GET_KW_DEFAULTS(func);
-    if (defaults == NULL)
+    if (defaults == NULL) {
         return DYN_READ_MISSING;
+    }
     return PyDict_CheckExact(defaults) ? key_of(defaults, s->key, out) : DYN_READ_FAILED;
 }
 
 PyObject *dyn_source_named(PyObject *dict, PyObject *name) {
-    if (!PyDict_Check(dict) || name == NULL || !PyUnicode_CheckExact(name))
+    if (!PyDict_Check(dict) || name == NULL || !PyUnicode_CheckExact(name)) {
         return NULL;
+    }
     return dyn_cpy_dict_item(dict, name, PyObject_Hash(name));
 }
 
 PyObject *dyn_source_nth(PyObject *dict, uint32_t index, bool of_value) {
     PyObject *key, *value;
     Py_ssize_t pos = 0;
-    if (!PyDict_CheckExact(dict) || (Py_ssize_t)index >= PyDict_GET_SIZE(dict))
+    if (!PyDict_CheckExact(dict) || (Py_ssize_t)index >= PyDict_GET_SIZE(dict)) {
         return NULL;
-    for (uint32_t i = 0; PyDict_Next(dict, &pos, &key, &value); i++)
-        if (i == index)
+    }
+    for (uint32_t i = 0; PyDict_Next(dict, &pos, &key, &value); i++) {
+        if (i == index) {
             return of_value ? value : key;
+        }
+    }
     return NULL;
 }
 
@@ -212,8 +234,9 @@ DynRead dyn_source_read(const DynSource *s, PyObject *base, PyObject *name, PyOb
     case DYN_SRC_FDEFAULT:
     case DYN_SRC_FKWDEFAULT: return default_of(s, base, out);
     case DYN_SRC_SELF:
-        if (PyCFunction_CheckExact(base) && PyCFunction_GET_SELF(base) != NULL)
+        if (PyCFunction_CheckExact(base) && PyCFunction_GET_SELF(base) != NULL) {
             return found(PyCFunction_GET_SELF(base), out);
+        }
         return PyMethod_Check(base) ? found(PyMethod_GET_SELF(base), out) : DYN_READ_FAILED;
     case DYN_SRC_FUNC: return PyMethod_Check(base) ? found(PyMethod_GET_FUNCTION(base), out) : DYN_READ_FAILED;
     }

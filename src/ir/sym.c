@@ -19,17 +19,20 @@ PyObject *dyn_sym_object(const DynSyms *t, uint32_t id, DynScalar value) {
 }
 
 uint32_t dyn_sym_root(const DynSyms *t, uint32_t id) {
-    while (id < t->same.n && t->same.at[id] != id)
+    while (id < t->same.n && t->same.at[id] != id) {
         id = t->same.at[id];
+    }
     return id;
 }
 
 int dyn_sym_join(DynSyms *t, uint32_t a, uint32_t b) {
     a = dyn_sym_root(t, a);
     b = dyn_sym_root(t, b);
-    for (uint32_t id = t->same.n; id <= (a > b ? a : b); id++)
-        if (dyn_vec_push(&t->same, id) < 0)
+    for (uint32_t id = t->same.n; id <= (a > b ? a : b); id++) {
+        if (dyn_vec_push(&t->same, id) < 0) {
             return -1;
+        }
+    }
     const DynSym *x = dyn_sym_at(t, a), *y = dyn_sym_at(t, b);
     bool sooner = x->after != y->after ? x->after < y->after : a < b; /* whoever uses the one has to find it known */
     bool first = dyn_sym_is_const(t, a) || (!dyn_sym_is_const(t, b) && sooner);
@@ -49,8 +52,9 @@ static uint32_t hash_row(const DynSym *s) {
     uint64_t words[4] = {(uint64_t)s->op | (uint64_t)s->type << 8 | (uint64_t)s->index << 16,
                          (uint64_t)s->a | (uint64_t)s->b << 32, s->c, (uint64_t)s->value.i};
     uint64_t h = 0;
-    for (size_t i = 0; i < DYN_COUNTOF(words); i++)
+    for (size_t i = 0; i < DYN_COUNTOF(words); i++) {
         h = (h ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15), h ^= h >> 29;
+    }
     return (uint32_t)(h ^ h >> 32);
 }
 
@@ -62,31 +66,37 @@ static bool same_row(const DynSym *x, const DynSym *y) {
 /* The place in the index where the row is or would be. The index has a power of two of slots, at least half of them free. */
 static uint32_t find_slot(const DynSyms *t, const DynSym *s) {
     uint32_t mask = t->index.n - 1, at = hash_row(s) & mask;
-    while (t->index.at[at] != DYN_NONE && !same_row(&t->v.at[t->index.at[at]], s))
+    while (t->index.at[at] != DYN_NONE && !same_row(&t->v.at[t->index.at[at]], s)) {
         at = (at + 1) & mask;
+    }
     return at;
 }
 
 static int grow_index(DynSyms *t) {
     uint32_t size = t->index.n == 0 ? 64 : t->index.n * 2;
-    if (dyn_vec_reserve(&t->index, size) < 0)
+    if (dyn_vec_reserve(&t->index, size) < 0) {
         return -1;
+    }
     t->index.n = size;
     memset(t->index.at, 0xFF, size * sizeof(*t->index.at)); /* DYN_NONE */
-    for (uint32_t id = 0; id < t->v.n; id++)
+    for (uint32_t id = 0; id < t->v.n; id++) {
         t->index.at[find_slot(t, &t->v.at[id])] = id;
+    }
     return 0;
 }
 
 /* The row with these fields (the hint is not one of them), new or old. */
 static uint32_t intern(DynSyms *t, const DynSym *s) {
-    if ((t->v.n + 1) * 2 > t->index.n && grow_index(t) < 0)
+    if ((t->v.n + 1) * 2 > t->index.n && grow_index(t) < 0) {
         return DYN_NONE;
+    }
     uint32_t at = find_slot(t, s);
-    if (t->index.at[at] != DYN_NONE)
+    if (t->index.at[at] != DYN_NONE) {
         return t->index.at[at];
-    if (dyn_vec_push(&t->v, *s) < 0)
+    }
+    if (dyn_vec_push(&t->v, *s) < 0) {
         return DYN_NONE;
+    }
     return t->index.at[at] = t->v.n - 1;
 }
 
@@ -133,9 +143,11 @@ uint32_t dyn_sym_late(DynSyms *t, DynSymType type, uint32_t call, uint32_t what,
 }
 
 void dyn_syms_forget(DynSyms *t, uint32_t nnodes) {
-    for (uint32_t i = 0; i < t->v.n; i++)
-        if (t->v.at[i].after > nnodes)
+    for (uint32_t i = 0; i < t->v.n; i++) {
+        if (t->v.at[i].after > nnodes) {
             t->v.at[i].after = DYN_NONE;
+        }
+    }
 }
 
 bool dyn_sym_is_const(const DynSyms *t, uint32_t id) { return id != DYN_NONE && t->v.at[id].op == DYN_S_CONST; }
@@ -160,10 +172,12 @@ static bool is_float(const DynSyms *t, uint32_t id) { return dyn_sym_at(t, id)->
 static int64_t lower_bound(const DynSyms *t, uint32_t id, int depth) {
     const DynSym *s = dyn_sym_at(t, id);
     int64_t x, y;
-    if (s->type == DYN_T_BOOL)
+    if (s->type == DYN_T_BOOL) {
         return s->op == DYN_S_CONST ? s->value.i : 0;
-    if (s->type == DYN_T_FLOAT || depth > MAX_BOUND_DEPTH)
+    }
+    if (s->type == DYN_T_FLOAT || depth > MAX_BOUND_DEPTH) {
         return INT64_MIN;
+    }
     switch (s->op) {
     case DYN_S_CONST: return s->value.i;
     case DYN_S_LATE: return s->b == DYN_LATE_SIZE ? 0 : INT64_MIN;
@@ -195,8 +209,9 @@ static int64_t lower_bound(const DynSyms *t, uint32_t id, int depth) {
 static uint32_t split(const DynSyms *t, uint32_t id, int64_t *offset) {
     const DynSym *s = dyn_sym_at(t, id);
     *offset = 0;
-    if (s->op == DYN_S_ADD && s->type == DYN_T_INT && is_int(t, s->a) && is_int_const(t, s->b, offset))
+    if (s->op == DYN_S_ADD && s->type == DYN_T_INT && is_int(t, s->a) && is_int_const(t, s->b, offset)) {
         return s->a;
+    }
     if (s->op == DYN_S_SUB && s->type == DYN_T_INT && is_int(t, s->a) && is_int_const(t, s->b, offset) && *offset != INT64_MIN) {
         *offset = -*offset;
         return s->a;
@@ -208,10 +223,12 @@ static uint32_t split(const DynSyms *t, uint32_t id, int64_t *offset) {
 static uint32_t row(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c);
 
 static uint32_t base_plus(DynSyms *t, uint32_t base, int64_t offset) {
-    if (offset == 0)
+    if (offset == 0) {
         return base;
-    if (offset > 0 || offset == INT64_MIN)
+    }
+    if (offset > 0 || offset == INT64_MIN) {
         return row(t, DYN_S_ADD, base, dyn_sym_int(t, offset), DYN_NONE);
+    }
     return row(t, DYN_S_SUB, base, dyn_sym_int(t, -offset), DYN_NONE);
 }
 
@@ -225,23 +242,28 @@ static bool rule_add(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t *
     }
     if (is_int_const(t, b, &k) && is_int(t, a) && !(op == DYN_S_SUB && k == INT64_MIN)) {
         uint32_t base = split(t, a, &offset);
-        if (__builtin_add_overflow(offset, op == DYN_S_ADD ? k : -k, &offset))
+        if (__builtin_add_overflow(offset, op == DYN_S_ADD ? k : -k, &offset)) {
             return false;
+        }
         return *out = base_plus(t, base, offset), true;
     }
     const DynSym *sa = dyn_sym_at(t, a), *sb = dyn_sym_at(t, b);
     if (op == DYN_S_SUB) {
-        if (sa->op == DYN_S_ADD && (sa->b == b || sa->a == b) && is_int(t, sa->b == b ? sa->a : sa->b))
+        if (sa->op == DYN_S_ADD && (sa->b == b || sa->a == b) && is_int(t, sa->b == b ? sa->a : sa->b)) {
             return *out = sa->b == b ? sa->a : sa->b, true;
+        }
         int64_t other;
-        if (split(t, a, &offset) == split(t, b, &other) && !__builtin_sub_overflow(offset, other, &offset))
+        if (split(t, a, &offset) == split(t, b, &other) && !__builtin_sub_overflow(offset, other, &offset)) {
             return *out = dyn_sym_int(t, offset), true;
+        }
         return false;
     }
-    if (sa->op == DYN_S_SUB && sa->b == b && is_int(t, sa->a))
+    if (sa->op == DYN_S_SUB && sa->b == b && is_int(t, sa->a)) {
         return *out = sa->a, true;
-    if (sb->op == DYN_S_SUB && sb->b == a && is_int(t, sb->a))
+    }
+    if (sb->op == DYN_S_SUB && sb->b == a && is_int(t, sb->a)) {
         return *out = sb->a, true;
+    }
     return false;
 }
 
@@ -251,12 +273,15 @@ static bool rule_mul(DynSyms *t, uint32_t a, uint32_t b, uint32_t *out) {
         uint32_t swap = a;
         a = b, b = swap;
     }
-    if (!is_int_const(t, b, &k))
+    if (!is_int_const(t, b, &k)) {
         return false;
-    if (k == 0)
+    }
+    if (k == 0) {
         return *out = dyn_sym_int(t, 0), true;
-    if (k == 1 && is_int(t, a))
+    }
+    if (k == 1 && is_int(t, a)) {
         return *out = a, true;
+    }
     const DynSym *s = dyn_sym_at(t, a);
     if (s->op == DYN_S_MUL && is_int(t, a) && is_int_const(t, s->b, &inner) && !__builtin_mul_overflow(inner, k, &k)) {
         a = s->a;
@@ -267,29 +292,36 @@ static bool rule_mul(DynSyms *t, uint32_t a, uint32_t b, uint32_t *out) {
 
 static bool rule_divide(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t *out) {
     int64_t k;
-    if (!is_int_const(t, b, &k) || k == 0)
+    if (!is_int_const(t, b, &k) || k == 0) {
         return false;
+    }
     const DynSym *s = dyn_sym_at(t, a);
     bool multiple = s->op == DYN_S_MUL && s->type == DYN_T_INT && s->b == b;
-    if (op == DYN_S_FLOORDIV && k == 1 && is_int(t, a))
+    if (op == DYN_S_FLOORDIV && k == 1 && is_int(t, a)) {
         return *out = a, true;
-    if (op == DYN_S_FLOORDIV && multiple && is_int(t, s->a))
+    }
+    if (op == DYN_S_FLOORDIV && multiple && is_int(t, s->a)) {
         return *out = s->a, true;
-    if (op == DYN_S_MOD && (k == 1 || k == -1 || multiple))
+    }
+    if (op == DYN_S_MOD && (k == 1 || k == -1 || multiple)) {
         return *out = dyn_sym_int(t, 0), true;
+    }
     return false;
 }
 
 static bool rule_min_max(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t *out) {
     int64_t k;
-    if (a == b)
+    if (a == b) {
         return *out = a, true;
+    }
     bool left = is_int_const(t, a, &k);
-    if (!is_int(t, a) || !is_int(t, b) || (!left && !is_int_const(t, b, &k)))
+    if (!is_int(t, a) || !is_int(t, b) || (!left && !is_int_const(t, b, &k))) {
         return false;
+    }
     uint32_t fixed = left ? a : b, other = left ? b : a;
-    if (lower_bound(t, other, 0) < k)
+    if (lower_bound(t, other, 0) < k) {
         return false;
+    }
     return *out = op == DYN_S_MAX ? other : fixed, true;
 }
 
@@ -298,21 +330,27 @@ static bool rule_compare(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32
     DynScalar verdict = {.i = 0};
     uint32_t base_a = split(t, a, &x), base_b = split(t, b, &y);
     if (base_a == base_b) { /* the offsets decide */
-        if (dyn_sym_eval(op, DYN_T_INT, DYN_T_INT, (DynScalar){.i = x}, (DynScalar){.i = y}, verdict, &verdict) < 0)
+        if (dyn_sym_eval(op, DYN_T_INT, DYN_T_INT, (DynScalar){.i = x}, (DynScalar){.i = y}, verdict, &verdict) < 0) {
             return false;
+        }
         return *out = dyn_sym_bool(t, verdict.i != 0), true;
     }
-    if (x != 0 && x == y)
+    if (x != 0 && x == y) {
         return *out = dyn_sym_op(t, op, base_a, base_b, DYN_NONE), true;
-    if (!is_int_const(t, b, &k))
+    }
+    if (!is_int_const(t, b, &k)) {
         return false;
-    if (x != 0 && !__builtin_sub_overflow(k, x, &y)) /* n - 1 >= 0 is n >= 1 */
+    }
+    if (x != 0 && !__builtin_sub_overflow(k, x, &y)) { /* n - 1 >= 0 is n >= 1 */
         return *out = dyn_sym_op(t, op, base_a, dyn_sym_int(t, y), DYN_NONE), true;
+    }
     int64_t low = lower_bound(t, a, 0);
-    if (low > k)
+    if (low > k) {
         return *out = dyn_sym_bool(t, op == DYN_S_NE || op == DYN_S_GT || op == DYN_S_GE), true;
-    if (low == k && (op == DYN_S_GE || op == DYN_S_LT))
+    }
+    if (low == k && (op == DYN_S_GE || op == DYN_S_LT)) {
         return *out = dyn_sym_bool(t, op == DYN_S_GE), true;
+    }
     return false;
 }
 
@@ -320,15 +358,19 @@ static bool rule_not(DynSyms *t, uint32_t a, uint32_t *out) {
     static const uint8_t opposite[DYN_S_COUNT] = {[DYN_S_EQ] = DYN_S_NE, [DYN_S_NE] = DYN_S_EQ, [DYN_S_LT] = DYN_S_GE,
                                                   [DYN_S_GE] = DYN_S_LT, [DYN_S_GT] = DYN_S_LE, [DYN_S_LE] = DYN_S_GT};
     const DynSym *s = dyn_sym_at(t, a);
-    if (s->op == DYN_S_NOT)
+    if (s->op == DYN_S_NOT) {
         return *out = row(t, DYN_S_BOOL, s->a, DYN_NONE, DYN_NONE), true;
-    if (s->op == DYN_S_BOOL)
+    }
+    if (s->op == DYN_S_BOOL) {
         return *out = row(t, DYN_S_NOT, s->a, DYN_NONE, DYN_NONE), true;
-    if (opposite[s->op] == 0)
+    }
+    if (opposite[s->op] == 0) {
         return false;
+    }
     /* with a nan neither a < b nor a >= b */
-    if (s->op != DYN_S_EQ && s->op != DYN_S_NE && (is_float(t, s->a) || is_float(t, s->b)))
+    if (s->op != DYN_S_EQ && s->op != DYN_S_NE && (is_float(t, s->a) || is_float(t, s->b))) {
         return false;
+    }
     return *out = row(t, (DynSymOp)opposite[s->op], s->a, s->b, DYN_NONE), true;
 }
 
@@ -337,8 +379,9 @@ static bool rule_unary(DynSyms *t, DynSymOp op, uint32_t a, uint32_t *out) {
     switch (op) {
     case DYN_S_NEG:
     case DYN_S_INVERT:
-        if (s->op != op || s->type != DYN_T_INT || !is_int(t, s->a))
+        if (s->op != op || s->type != DYN_T_INT || !is_int(t, s->a)) {
             return false;
+        }
         return *out = s->a, true;
     case DYN_S_NOT: return rule_not(t, a, out);
     case DYN_S_BOOL: return *out = a, s->type == DYN_T_BOOL;
@@ -355,16 +398,20 @@ static bool rule_unary(DynSyms *t, DynSymOp op, uint32_t a, uint32_t *out) {
 /* A bound of a slice with a positive step over a length that is never negative. */
 static bool rule_slice_bound(DynSyms *t, uint32_t a, uint32_t length, uint32_t step, uint32_t *out) {
     int64_t k, offset;
-    if (!is_int_const(t, step, &k) || k <= 0 || lower_bound(t, length, 0) < 0)
+    if (!is_int_const(t, step, &k) || k <= 0 || lower_bound(t, length, 0) < 0) {
         return false;
-    if (is_const_of(t, a, 0))
+    }
+    if (is_const_of(t, a, 0)) {
         return *out = dyn_sym_int(t, 0), true;
+    }
     uint32_t base = split(t, a, &offset);
-    if (base == length && offset >= 0)
+    if (base == length && offset >= 0) {
         return *out = length, true;
+    }
     /* n - 1 and n - 2 as bounds are what -1 and -2 are, even where they wrap around */
-    if (base == length && offset >= -2)
+    if (base == length && offset >= -2) {
         return *out = row(t, DYN_S_SLICE_STOP, dyn_sym_int(t, offset), length, step), true;
+    }
     return false;
 }
 
@@ -372,8 +419,9 @@ static bool rule_slice_bound(DynSyms *t, uint32_t a, uint32_t length, uint32_t s
 static bool is_end_minus(const DynSyms *t, uint32_t id, uint32_t *length, int64_t *k) {
     const DynSym *s = dyn_sym_at(t, id);
     if ((s->op != DYN_S_SLICE_STOP && s->op != DYN_S_SLICE_START) || !is_const_of(t, s->c, 1) || lower_bound(t, s->b, 0) < 0 ||
-        !is_int_const(t, s->a, k) || *k >= 0 || *k == INT64_MIN)
+        !is_int_const(t, s->a, k) || *k >= 0 || *k == INT64_MIN) {
         return false;
+    }
     *k = -*k;
     *length = s->b;
     return true;
@@ -383,8 +431,9 @@ static bool is_end_minus(const DynSyms *t, uint32_t id, uint32_t *length, int64_
 static bool is_start_at(const DynSyms *t, uint32_t id, uint32_t *length, int64_t *c) {
     const DynSym *s = dyn_sym_at(t, id);
     *length = DYN_NONE; /* 0 is min(0, any length) */
-    if (is_int_const(t, id, c))
+    if (is_int_const(t, id, c)) {
         return *c == 0;
+    }
     *length = s->b;
     return (s->op == DYN_S_SLICE_STOP || s->op == DYN_S_SLICE_START) && is_const_of(t, s->c, 1) && lower_bound(t, s->b, 0) >= 0 &&
            is_int_const(t, s->a, c) && *c >= 0;
@@ -394,11 +443,13 @@ static bool is_start_at(const DynSyms *t, uint32_t id, uint32_t *length, int64_t
 static bool rule_slice_len(DynSyms *t, uint32_t start, uint32_t stop, uint32_t step, uint32_t *out) {
     int64_t c, k = 0, inner;
     uint32_t from, length = stop;
-    if (!is_const_of(t, step, 1))
+    if (!is_const_of(t, step, 1)) {
         return false;
+    }
     if (is_int_const(t, start, &c) && c >= 0) {
-        if (c == 0 && lower_bound(t, stop, 0) >= 0 && !is_end_minus(t, stop, &length, &k))
+        if (c == 0 && lower_bound(t, stop, 0) >= 0 && !is_end_minus(t, stop, &length, &k)) {
             return *out = stop, true;
+        }
         const DynSym *s = dyn_sym_at(t, stop);
         if (s->op == DYN_S_SLICE_LEN && is_const_of(t, s->c, 1) && is_int_const(t, s->a, &inner) && inner >= 0 &&
             !__builtin_add_overflow(c, inner, &c)) {
@@ -407,24 +458,30 @@ static bool rule_slice_len(DynSyms *t, uint32_t start, uint32_t stop, uint32_t s
         }
     }
     bool before_end = is_end_minus(t, stop, &length, &k);
-    if (!before_end)
+    if (!before_end) {
         length = stop, k = 0;
+    }
     if (!is_start_at(t, start, &from, &c) || (from != DYN_NONE && from != length) || (from == DYN_NONE && !before_end) ||
-        __builtin_add_overflow(c, k, &c))
+        __builtin_add_overflow(c, k, &c)) {
         return false;
+    }
     /* with no start and no end offset the rule above has answered */
     return *out = dyn_sym_op(t, DYN_S_SLICE_LEN, dyn_sym_int(t, c), length, step), true;
 }
 
 static bool simplify(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c, uint32_t *out) {
-    if (dyn_sym_info[op].arity == 1)
+    if (dyn_sym_info[op].arity == 1) {
         return rule_unary(t, op, a, out);
-    if (op == DYN_S_MIN || op == DYN_S_MAX)
+    }
+    if (op == DYN_S_MIN || op == DYN_S_MAX) {
         return rule_min_max(t, op, a, b, out);
-    if (op == DYN_S_SAME_BITS)
+    }
+    if (op == DYN_S_SAME_BITS) {
         return a == b && (*out = dyn_sym_bool(t, true), true);
-    if (is_float(t, a) || is_float(t, b))
+    }
+    if (is_float(t, a) || is_float(t, b)) {
         return false; /* (x + 0.0 is not x for -0.0, and so on) */
+    }
     switch (op) {
     case DYN_S_ADD:
     case DYN_S_SUB: return rule_add(t, op, a, b, out);
@@ -469,8 +526,9 @@ static bool commutes(const DynSyms *t, DynSymOp op, uint32_t a, uint32_t b) {
 /* The operator as a row (constants folded), without the rules. */
 static uint32_t row(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c) {
     int arity = dyn_sym_info[op].arity;
-    if (a == DYN_NONE || (arity > 1 && b == DYN_NONE) || (arity > 2 && c == DYN_NONE))
+    if (a == DYN_NONE || (arity > 1 && b == DYN_NONE) || (arity > 2 && c == DYN_NONE)) {
         return DYN_NONE;
+    }
     if (arity > 1 && commutes(t, op, a, b)) {
         bool ca = dyn_sym_is_const(t, a), cb = dyn_sym_is_const(t, b);
         if (ca != cb ? ca : a > b) {
@@ -481,10 +539,12 @@ static uint32_t row(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c)
     const DynSym *sa = dyn_sym_at(t, a), *sb = arity > 1 ? dyn_sym_at(t, b) : sa, *sc = arity > 2 ? dyn_sym_at(t, c) : sa;
     DynSym s = {.op = op, .a = a, .b = arity > 1 ? b : DYN_NONE, .c = arity > 2 ? c : DYN_NONE};
     int type = dyn_sym_result(op, sa->type, sb->type, sb->hint);
-    if (type < 0 || dyn_sym_eval(op, sa->type, sb->type, sa->hint, sb->hint, sc->hint, &s.hint) < 0)
+    if (type < 0 || dyn_sym_eval(op, sa->type, sb->type, sa->hint, sb->hint, sc->hint, &s.hint) < 0) {
         return DYN_NONE;
-    if (sa->op == DYN_S_CONST && sb->op == DYN_S_CONST && sc->op == DYN_S_CONST)
+    }
+    if (sa->op == DYN_S_CONST && sb->op == DYN_S_CONST && sc->op == DYN_S_CONST) {
         return constant(t, (DynSymType)type, s.hint);
+    }
     s.type = (uint8_t)type;
     s.after = sa->after > sb->after ? sa->after : sb->after;
     s.after = s.after > sc->after ? s.after : sc->after;
@@ -496,19 +556,22 @@ uint32_t dyn_sym_op(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c)
     uint32_t out;
     static const uint8_t mirror[DYN_S_COUNT] = {[DYN_S_EQ] = DYN_S_EQ, [DYN_S_NE] = DYN_S_NE, [DYN_S_LT] = DYN_S_GT,
                                                 [DYN_S_LE] = DYN_S_GE, [DYN_S_GT] = DYN_S_LT, [DYN_S_GE] = DYN_S_LE};
-    if (arity == 0 || a == DYN_NONE || (arity > 1 && b == DYN_NONE) || (arity > 2 && c == DYN_NONE))
+    if (arity == 0 || a == DYN_NONE || (arity > 1 && b == DYN_NONE) || (arity > 2 && c == DYN_NONE)) {
         return DYN_NONE;
+    }
     if (mirror[op] != 0 && dyn_sym_is_const(t, a)) { /* a constant stands on the right */
         uint32_t swap = a;
         a = b, b = swap, op = (DynSymOp)mirror[op];
     }
     const DynSym *sa = dyn_sym_at(t, a), *sb = arity > 1 ? dyn_sym_at(t, b) : sa, *sc = arity > 2 ? dyn_sym_at(t, c) : sa;
     DynScalar hint;
-    if (dyn_sym_eval(op, sa->type, sb->type, sa->hint, sb->hint, sc->hint, &hint) < 0)
+    if (dyn_sym_eval(op, sa->type, sb->type, sa->hint, sb->hint, sc->hint, &hint) < 0) {
         return DYN_NONE;
+    }
     bool fixed = sa->op == DYN_S_CONST && sb->op == DYN_S_CONST && sc->op == DYN_S_CONST;
-    if (!fixed && simplify(t, op, a, b, c, &out))
+    if (!fixed && simplify(t, op, a, b, c, &out)) {
         return out;
+    }
     return row(t, op, a, b, c);
 }
 
@@ -536,12 +599,14 @@ static void print(const DynSyms *t, const DynSources *sources, uint32_t id, int 
     } else if (s->op == DYN_S_LATE) {
         dyn_str_printf(out, s->b == DYN_LATE_SIZE ? "size(%%%u, %u)" : "number(%%%u)", s->a, (unsigned)s->index);
     } else if (dyn_sym_is_read((DynSymOp)s->op)) {
-        if (sources == NULL)
+        if (sources == NULL) {
             dyn_str_printf(out, "s%u", (unsigned)id);
-        else
+        } else {
             dyn_source_print(sources, s->a, out);
-        if (dyn_sym_of_axis((DynSymOp)s->op) && sources != NULL)
+        }
+        if (dyn_sym_of_axis((DynSymOp)s->op) && sources != NULL) {
             dyn_str_printf(out, s->op == DYN_S_DIM ? ".shape[%d]" : ".strides[%d]", (int)s->index);
+        }
     } else {
         for (const char *p = dyn_sym_info[s->op].text; *p != '\0'; p++) {
             if (*p == '{') {
@@ -559,8 +624,9 @@ void dyn_sym_print(const DynSyms *t, const DynSources *s, uint32_t id, DynStr *o
     print(t, s, id, 0, &text);
     const DynSym *top = dyn_sym_at(t, id);
     bool wrapped = dyn_sym_info[top->op].text[0] == '(' && !text.failed && text.n > 2;
-    if (wrapped)
+    if (wrapped) {
         text.at[text.n - 1] = '\0';
+    }
     dyn_str_puts(out, dyn_str_at(&text) + (wrapped ? 1 : 0));
     dyn_str_free(&text);
 }

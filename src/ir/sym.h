@@ -27,9 +27,12 @@ typedef struct DynSym {
     DynScalar hint;
 } DynSym;
 typedef struct DynSyms {
-    DYN_VEC(DynSym) v;
-    DYN_VEC(uint32_t) index; /* hash index, private */
-    DYN_VEC(uint32_t) same;  /* symbols that guards make equal: each names an equal one, itself at last; private */
+    DYN_VEC(DynSym)
+    v;
+    DYN_VEC(uint32_t)
+    index; /* hash index, private */
+    DYN_VEC(uint32_t)
+    same; /* symbols that guards make equal: each names an equal one, itself at last; private */
 } DynSyms;
 
 DYN_HIDDEN void dyn_syms_free(DynSyms *t);

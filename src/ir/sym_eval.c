@@ -32,31 +32,37 @@ static int set_int(DynScalar *out, int64_t v) {
 }
 
 static int float_to_int(double v, DynScalar *out) {
-    if (!(v >= -9223372036854775808.0 && v < 9223372036854775808.0))
+    if (!(v >= -9223372036854775808.0 && v < 9223372036854775808.0)) {
         return -1;
+    }
     return set_int(out, (int64_t)v);
 }
 
 static int float_floordiv(double v, double w, DynScalar *out) {
-    if (w == 0.0)
+    if (w == 0.0) {
         return -1;
+    }
     double mod = fmod(v, w), div = (v - mod) / w;
-    if (mod != 0.0 && (w < 0) != (mod < 0))
+    if (mod != 0.0 && (w < 0) != (mod < 0)) {
         div -= 1.0;
-    if (div == 0.0)
+    }
+    if (div == 0.0) {
         return set_float(out, copysign(0.0, v / w));
+    }
     double floored = floor(div);
     return set_float(out, div - floored > 0.5 ? floored + 1.0 : floored);
 }
 
 static int float_mod(double v, double w, DynScalar *out) {
-    if (w == 0.0)
+    if (w == 0.0) {
         return -1;
+    }
     double mod = fmod(v, w);
-    if (mod == 0.0)
+    if (mod == 0.0) {
         mod = copysign(0.0, w);
-    else if ((w < 0) != (mod < 0))
+    } else if ((w < 0) != (mod < 0)) {
         mod += w;
+    }
     return set_float(out, mod);
 }
 
@@ -66,107 +72,130 @@ static bool is_odd(double v) { return fmod(fabs(v), 2.0) == 1.0; }
 static double pow_special(double v, double w) {
     if (isinf(w)) {
         double size = fabs(v);
-        if (size == 1.0)
+        if (size == 1.0) {
             return 1.0;
+        }
         return (w > 0.0) == (size > 1.0) ? fabs(w) : 0.0;
     }
     bool odd = is_odd(w);
     if (isinf(v)) {
-        if (w > 0.0)
+        if (w > 0.0) {
             return odd ? v : fabs(v);
+        }
         return odd ? copysign(0.0, v) : 0.0;
     }
     return odd ? v : 0.0;
 }
 
 static int float_pow(double v, double w, DynScalar *out) {
-    if (w == 0.0)
+    if (w == 0.0) {
         return set_float(out, 1.0);
-    if (isnan(v))
+    }
+    if (isnan(v)) {
         return set_float(out, v);
-    if (isnan(w))
+    }
+    if (isnan(w)) {
         return set_float(out, v == 1.0 ? 1.0 : w);
-    if (v == 0.0 && w < 0.0 && !isinf(w))
+    }
+    if (v == 0.0 && w < 0.0 && !isinf(w)) {
         return -1;
-    if (isinf(w) || isinf(v) || v == 0.0)
+    }
+    if (isinf(w) || isinf(v) || v == 0.0) {
         return set_float(out, pow_special(v, w));
+    }
     bool negate = false;
     if (v < 0.0) {
-        if (w != floor(w))
+        if (w != floor(w)) {
             return -1; /* complex */
+        }
         v = -v;
         negate = is_odd(w);
     }
-    if (v == 1.0)
+    if (v == 1.0) {
         return set_float(out, negate ? -1.0 : 1.0);
+    }
     errno = 0;
     double r = pow(v, w);
-    if (isinf(r) || (errno != 0 && !(errno == ERANGE && r == 0.0)))
+    if (isinf(r) || (errno != 0 && !(errno == ERANGE && r == 0.0))) {
         return -1;
+    }
     return set_float(out, negate ? -r : r);
 }
 
 /* ---- math: fail where the module raises. */
 
 static bool math_error(double r) {
-    if (errno == ERANGE)
+    if (errno == ERANGE) {
         return fabs(r) >= 1.5; /* underflow is not an error */
+    }
     return errno != 0;
 }
 
 static int math_1(double (*fn)(double), double x, DynScalar *out) {
     errno = 0;
     double r = fn(x);
-    if ((isnan(r) && !isnan(x)) || (isinf(r) && isfinite(x)) || (isfinite(r) && errno != 0 && math_error(r)))
+    if ((isnan(r) && !isnan(x)) || (isinf(r) && isfinite(x)) || (isfinite(r) && errno != 0 && math_error(r))) {
         return -1;
+    }
     return set_float(out, r);
 }
 
 static int math_log(double (*fn)(double), double x, DynScalar *out) {
-    if (x <= 0.0)
+    if (x <= 0.0) {
         return -1;
+    }
     return isfinite(x) ? math_1(fn, x, out) : set_float(out, x);
 }
 
 static int math_pow(double x, double y, DynScalar *out) {
-    if (isnan(x))
+    if (isnan(x)) {
         return set_float(out, y == 0.0 ? 1.0 : x);
-    if (isnan(y))
+    }
+    if (isnan(y)) {
         return set_float(out, x == 1.0 ? 1.0 : y);
-    if (isinf(x) && y == 0.0)
+    }
+    if (isinf(x) && y == 0.0) {
         return set_float(out, 1.0);
-    if (isinf(x) || isinf(y))
+    }
+    if (isinf(x) || isinf(y)) {
         return set_float(out, pow_special(x, y));
+    }
     double r = pow(x, y);
     return isfinite(r) ? set_float(out, r) : -1;
 }
 
 static int math_atan2(double y, double x, DynScalar *out) {
-    if (isnan(x) || isnan(y))
+    if (isnan(x) || isnan(y)) {
         return set_float(out, isnan(x) && !isnan(y) ? x : y);
+    }
     bool positive = copysign(1.0, x) == 1.0;
     if (isinf(y)) {
-        if (isinf(x))
+        if (isinf(x)) {
             return set_float(out, copysign(positive ? 0.25 * PI : 0.75 * PI, y));
+        }
         return set_float(out, copysign(0.5 * PI, y));
     }
-    if (isinf(x) || y == 0.0)
+    if (isinf(x) || y == 0.0) {
         return set_float(out, copysign(positive ? 0.0 : PI, y));
+    }
     return set_float(out, atan2(y, x));
 }
 
 static int math_hypot_call(double x, double y, DynScalar *out) {
-    if (math_hypot == NULL)
+    if (math_hypot == NULL) {
         return -1;
+    }
     PyObject *type, *value, *traceback, *args[2] = {PyFloat_FromDouble(x), PyFloat_FromDouble(y)}, *r = NULL;
     PyErr_Fetch(&type, &value, &traceback);
-    if (args[0] != NULL && args[1] != NULL)
+    if (args[0] != NULL && args[1] != NULL) {
         r = PyObject_Vectorcall(math_hypot, args, 2, NULL);
+    }
     Py_XDECREF(args[0]);
     Py_XDECREF(args[1]);
     PyErr_Restore(type, value, traceback);
-    if (r == NULL)
+    if (r == NULL) {
         return -1;
+    }
     out->f = PyFloat_AS_DOUBLE(r);
     Py_DECREF(r);
     return 0;
@@ -180,17 +209,20 @@ static double half_even(double x) {
 /* ---- ints */
 
 static int int_floordiv(int64_t a, int64_t b, DynScalar *out) {
-    if (b == 0 || (a == INT64_MIN && b == -1))
+    if (b == 0 || (a == INT64_MIN && b == -1)) {
         return -1;
+    }
     int64_t q = a / b;
     return set_int(out, a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q);
 }
 
 static int int_mod(int64_t a, int64_t b, DynScalar *out) {
-    if (b == 0)
+    if (b == 0) {
         return -1;
-    if (b == -1)
+    }
+    if (b == -1) {
         return set_int(out, 0); /* INT64_MIN % -1 traps */
+    }
     int64_t r = a % b;
     return set_int(out, r != 0 && (r < 0) != (b < 0) ? r + b : r);
 }
@@ -200,45 +232,56 @@ static int bit_length(uint64_t v) { return v == 0 ? 0 : 64 - __builtin_clzll(v);
 /* Correctly rounded, as Python's: a quotient of at least 56 bits with a sticky last bit is rounded once, by the conversion. */
 static int int_truediv(int64_t a, int64_t b, DynScalar *out) {
     const int64_t exact = INT64_C(1) << 53;
-    if (b == 0)
+    if (b == 0) {
         return -1;
-    if (a == 0 || (a >= -exact && a <= exact && b >= -exact && b <= exact))
+    }
+    if (a == 0 || (a >= -exact && a <= exact && b >= -exact && b <= exact)) {
         return set_float(out, (double)a / (double)b);
+    }
     uint64_t ua = a < 0 ? 0 - (uint64_t)a : (uint64_t)a, ub = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
     int shift = 56 - bit_length(ua) + bit_length(ub);
-    if (shift < 0)
+    if (shift < 0) {
         shift = 0;
+    }
     __extension__ typedef unsigned __int128 wide;
     wide n = (wide)ua << shift;
     uint64_t q = (uint64_t)(n / ub);
-    if (n % ub != 0)
+    if (n % ub != 0) {
         q |= 1;
+    }
     double r = ldexp((double)q, -shift);
     return set_float(out, (a < 0) != (b < 0) ? -r : r);
 }
 
 static int int_pow(int64_t base, int64_t exponent, DynScalar *out) {
-    if (exponent < 0)
+    if (exponent < 0) {
         return float_pow((double)base, (double)exponent, out);
+    }
     int64_t r = 1;
     for (;;) {
-        if ((exponent & 1) != 0 && __builtin_mul_overflow(r, base, &r))
+        if ((exponent & 1) != 0 && __builtin_mul_overflow(r, base, &r)) {
             return -1;
+        }
         exponent >>= 1;
-        if (exponent == 0)
+        if (exponent == 0) {
             return set_int(out, r);
-        if (__builtin_mul_overflow(base, base, &base))
+        }
+        if (__builtin_mul_overflow(base, base, &base)) {
             return -1;
+        }
     }
 }
 
 static int int_lshift(int64_t a, int64_t n, DynScalar *out) {
-    if (n < 0)
+    if (n < 0) {
         return -1;
-    if (a == 0)
+    }
+    if (a == 0) {
         return set_int(out, 0);
-    if (n > 62)
+    }
+    if (n > 62) {
         return a == -1 && n == 63 ? set_int(out, INT64_MIN) : -1;
+    }
     int64_t r = (int64_t)((uint64_t)a << n);
     return r >> n == a ? set_int(out, r) : -1;
 }
@@ -284,25 +327,31 @@ static int float_binary(DynSymOp op, double a, double b, DynScalar *out) {
 /* ---- comparisons: -1, 0, 1, or 2 when unordered. An int and a float are compared as the exact numbers. */
 
 static int order_int_float(int64_t a, double b) {
-    if (isnan(b))
+    if (isnan(b)) {
         return 2;
-    if (b >= 9223372036854775808.0)
+    }
+    if (b >= 9223372036854775808.0) {
         return -1;
-    if (b < -9223372036854775808.0)
+    }
+    if (b < -9223372036854775808.0) {
         return 1;
+    }
     double whole = trunc(b);
     int64_t t = (int64_t)whole;
-    if (a != t)
+    if (a != t) {
         return a < t ? -1 : 1;
+    }
     return whole < b ? -1 : whole > b;
 }
 
 static int order(DynSymType ta, DynSymType tb, DynScalar a, DynScalar b) {
     bool fa = ta == DYN_T_FLOAT, fb = tb == DYN_T_FLOAT;
-    if (fa && fb)
+    if (fa && fb) {
         return a.f < b.f ? -1 : a.f > b.f ? 1 : a.f == b.f ? 0 : 2;
-    if (fb)
+    }
+    if (fb) {
         return order_int_float(a.i, b.f);
+    }
     if (fa) {
         int r = order_int_float(b.i, a.f);
         return r == 2 ? 2 : -r;
@@ -328,12 +377,14 @@ static int same_bits(DynSymType t, DynScalar a, DynScalar b, DynScalar *out) {
 /* ---- slices, as PySlice_AdjustIndices */
 
 static int slice_bound(int64_t v, int64_t length, int64_t step, DynScalar *out) {
-    if (step == 0 || length < 0)
+    if (step == 0 || length < 0) {
         return -1;
+    }
     if (v < 0) {
         v += length;
-        if (v < 0)
+        if (v < 0) {
             v = step < 0 ? -1 : 0;
+        }
     } else if (v >= length) {
         v = step < 0 ? length - 1 : length;
     }
@@ -341,11 +392,13 @@ static int slice_bound(int64_t v, int64_t length, int64_t step, DynScalar *out) 
 }
 
 static int slice_len(int64_t start, int64_t stop, int64_t step, DynScalar *out) {
-    if (step == 0)
+    if (step == 0) {
         return -1;
+    }
     int64_t low = step > 0 ? start : stop, high = step > 0 ? stop : start;
-    if (low >= high)
+    if (low >= high) {
         return set_int(out, 0);
+    }
     uint64_t span = (uint64_t)high - (uint64_t)low, by = step > 0 ? (uint64_t)step : 0 - (uint64_t)step, n = (span - 1) / by + 1;
     return n > INT64_MAX ? -1 : set_int(out, (int64_t)n);
 }
@@ -411,8 +464,9 @@ static bool takes_ints_only(DynSymOp op) {
 int dyn_sym_result(DynSymOp op, DynSymType ta, DynSymType tb, DynScalar b) {
     int arity = dyn_sym_info[op].arity;
     bool fa = ta == DYN_T_FLOAT, fb = arity > 1 && tb == DYN_T_FLOAT;
-    if (arity == 0 || (takes_ints_only(op) && (fa || fb)))
+    if (arity == 0 || (takes_ints_only(op) && (fa || fb))) {
         return -1;
+    }
     switch (op) {
     case DYN_S_POW: return fa || fb || b.i < 0 ? DYN_T_FLOAT : DYN_T_INT;
     case DYN_S_AND:
@@ -435,8 +489,9 @@ int dyn_sym_result(DynSymOp op, DynSymType ta, DynSymType tb, DynScalar b) {
 static int evaluate(DynSymOp op, DynSymType ta, DynSymType tb, DynScalar a, DynScalar b, DynScalar c, DynScalar *out) {
     const DynSymInfo *info = &dyn_sym_info[op];
     bool fa = ta == DYN_T_FLOAT, fb = info->arity > 1 && tb == DYN_T_FLOAT;
-    if (op >= DYN_S_EQ && op <= DYN_S_GE)
+    if (op >= DYN_S_EQ && op <= DYN_S_GE) {
         return compare(op, order(ta, tb, a, b), out);
+    }
     switch (op) {
     case DYN_S_SAME_BITS: return same_bits(ta, a, b, out);
     case DYN_S_SLICE_START:
@@ -445,8 +500,9 @@ static int evaluate(DynSymOp op, DynSymType ta, DynSymType tb, DynScalar a, DynS
     default: break;
     }
     bool floats = fa || fb || (info->result == 'F' && op != DYN_S_TRUEDIV);
-    if (!floats)
+    if (!floats) {
         return info->arity == 1 ? unary_int(op, a.i, out) : int_binary(op, a.i, b.i, out);
+    }
     double da = fa ? a.f : (double)a.i, db = fb ? b.f : (double)b.i;
     return info->arity == 1 ? unary_float(op, da, out) : float_binary(op, da, db, out);
 }
@@ -463,13 +519,15 @@ int dyn_sym_eval_row(const DynSyms *t, uint32_t id, const DynScalar *values, Dyn
         return 0;
     }
     int arity = dyn_sym_info[s->op].arity;
-    if (arity == 0)
+    if (arity == 0) {
         return -1;
+    }
     DynSymType ta = dyn_sym_at(t, s->a)->type, tb = arity > 1 ? dyn_sym_at(t, s->b)->type : DYN_T_INT;
     DynScalar b = arity > 1 ? values[s->b] : none, c = arity > 2 ? values[s->c] : none;
     /* the table has checked the types when it made the row; only a power's depends on a value, too */
-    if (s->op == DYN_S_POW && dyn_sym_result(DYN_S_POW, ta, tb, b) != s->type)
+    if (s->op == DYN_S_POW && dyn_sym_result(DYN_S_POW, ta, tb, b) != s->type) {
         return -1;
+    }
     return evaluate((DynSymOp)s->op, ta, tb, values[s->a], b, c, out);
 }
 
@@ -491,20 +549,25 @@ static PyObject *sym_eval(PyObject *module, PyObject *args) {
     PyObject *o[3] = {NULL, Py_False, Py_False};
     DynSymType t[3];
     DynScalar v[3], out;
-    if (!PyArg_ParseTuple(args, "sO|OO", &name, &o[0], &o[1], &o[2]))
+    if (!PyArg_ParseTuple(args, "sO|OO", &name, &o[0], &o[1], &o[2])) {
         return NULL;
+    }
     int op = 0;
-    while (op < DYN_S_COUNT && strcmp(dyn_sym_info[op].name, name) != 0)
+    while (op < DYN_S_COUNT && strcmp(dyn_sym_info[op].name, name) != 0) {
         op++;
+    }
     if (op == DYN_S_COUNT) {
         PyErr_SetString(PyExc_ValueError, "no such operator");
         return NULL;
     }
-    for (int i = 0; i < 3; i++)
-        if (read_number(o[i], &t[i], &v[i]) < 0)
+    for (int i = 0; i < 3; i++) {
+        if (read_number(o[i], &t[i], &v[i]) < 0) {
             return NULL;
-    if (dyn_sym_eval((DynSymOp)op, t[0], t[1], v[0], v[1], v[2], &out) < 0)
+        }
+    }
+    if (dyn_sym_eval((DynSymOp)op, t[0], t[1], v[0], v[1], v[2], &out) < 0) {
         Py_RETURN_NONE;
+    }
     switch (dyn_sym_result((DynSymOp)op, t[0], t[1], v[1])) {
     case DYN_T_FLOAT: return PyFloat_FromDouble(out.f);
     case DYN_T_BOOL: return PyBool_FromLong(out.i != 0);
@@ -516,8 +579,9 @@ static PyObject *sym_ops(PyObject *module, PyObject *unused) {
     PyObject *list = PyList_New(0);
     for (int op = 0; list != NULL && op < DYN_S_COUNT; op++) {
         PyObject *row = Py_BuildValue("(si)", dyn_sym_info[op].name, dyn_sym_info[op].arity);
-        if (row == NULL || PyList_Append(list, row) < 0)
+        if (row == NULL || PyList_Append(list, row) < 0) {
             Py_CLEAR(list);
+        }
         Py_XDECREF(row);
     }
     return list;
@@ -528,8 +592,9 @@ static PyMethodDef methods[] = {
 
 int dyn_sym_init_module(PyObject *module) {
     PyObject *math = PyImport_ImportModule("math");
-    if (math == NULL)
+    if (math == NULL) {
         return -1;
+    }
     Py_XSETREF(math_hypot, PyObject_GetAttrString(math, "hypot"));
     Py_DECREF(math);
     return math_hypot == NULL ? -1 : PyModule_AddFunctions(module, methods);

@@ -15,8 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 def minirec(tmp_path_factory):
     """The module made of minirec.c and the rooms below the recorder."""
     target = tmp_path_factory.mktemp("minirec") / "minirec.so"
-    sources = [ROOT / "tests/c/minirec.c", ROOT / "src/base/base.c", ROOT / "src/tracer/bytecode/decode.c"]
-    sources += sorted((ROOT / "src/base").glob("cpy*.c")) + sorted((ROOT / "src/tracer/bytecode").glob("asm*.c"))
+    sources = [ROOT / "tests/c/minirec.c", ROOT / "src/base/base.c"]
+    sources += sorted((ROOT / "src/base").glob("cpy*.c")) + sorted((ROOT / "src/tracer/bytecode").glob("*.c"))
     command = [sysconfig.get_config_var("CC").split()[0], "-std=c11", "-O1", "-g", "-fPIC", "-shared"]
     command += ["-I", ROOT / "src", "-I", sysconfig.get_path("include"), *sources, "-o", target, "-lm"]
     subprocess.run(command, check=True)

@@ -477,6 +477,42 @@ def test_decoder_against_dis(minirec):
             check_code(minirec, code)
 
 
+def test_stack_effects_against_dis(minirec):
+    import argparse
+    import ast
+    import inspect
+    import typing
+
+    for module in (argparse, ast, inspect, typing, sys.modules[__name__]):
+        with open(module.__file__) as f:
+            top = compile(f.read(), module.__file__, "exec")
+        for code in all_codes(top):
+            check_stack_effects(minirec, code)
+
+
+def check_stack_effects(minirec, code):
+    """CPython's bytecode instructions, prefixes included, leave the stack as deep as the canonical ones made of them."""
+    effects = minirec._decode_stack(code)
+    by_at, theirs_at = {}, {}
+    for (start, at, *_, name, _, _), effect in zip(decoded(minirec, code), effects, strict=True):
+        by_at.setdefault((start, at), []).append((name, effect))
+    for theirs in dis.get_instructions(code):
+        theirs_at[theirs.offset // 2] = theirs
+    for (start, at), ours in by_at.items():
+        if ours[0][0] in ("UNSUPPORTED", "RETURN_GENERATOR"):  # the generator lies on the stack for the POP_TOP behind it
+            continue
+        units = [theirs_at[i] for i in range(start, at + 1) if i in theirs_at]
+        units = [t for t in units if t.opname not in ("EXTENDED_ARG", "CACHE")]
+
+        def net(jump, units=units):
+            return sum(dis.stack_effect(t.opcode, t.arg if t.opcode >= dis.HAVE_ARGUMENT else None, jump=jump) for t in units)
+
+        assert sum(pushes - pops for _, (pops, pushes, _) in ours) == net(False), (ours, units)
+        pops, _, jumped = ours[0][1]
+        if jumped is not None and ours[0][0] != "FOR_ITER":  # it skips the END_FOR at its target
+            assert jumped - pops == net(True), (ours, units)
+
+
 def check_code(minirec, code):
     ours = list(decoded(minirec, code))
     starts = {start: i for i, (start, *_, first, _) in enumerate(ours) if first}

@@ -149,7 +149,7 @@ SIZES = [1, 2, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 1000]
 @pytest.mark.parametrize("index", INDEX)
 def test_the_kernels_own_lookup(dtype, index):
     text = graph(VECTORS + VECTOR_GATHER + "%3: {dtype}[s1] C = copy(%2)\noutputs %3\n", dtype, index)
-    assert "static void g0" in _dynoc._emit_text(text)
+    assert "static void lookup_0" in _dynoc._emit_text(text)
     unit, rng = _dynoc._graph_compile(text), np.random.default_rng(2)
     for n in SIZES:
         t = rng.integers(0, 2 if dtype == "bool" else 99, 3 * n).astype(DTYPES[dtype])
@@ -181,4 +181,4 @@ def test_the_kernels_own_lookup_of_two_tables():
 
 def test_no_lookup_of_its_own_where_functions_are_called():
     text = graph(VECTORS + VECTOR_GATHER + "%3: {dtype}[s1] C = sin(%2)\noutputs %3\n")
-    assert "static void g0" not in _dynoc._emit_text(text)
+    assert "static void lookup_0" not in _dynoc._emit_text(text)

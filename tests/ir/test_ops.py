@@ -37,7 +37,7 @@ RESULTS = {"frexp_mantissa": 0, "frexp_exponent": 1, "modf_fraction": 0, "modf_w
 
 class Row:
     def __init__(self, row):
-        (self.name, self.text, self.arity, self.kind, self.dtype, self.shape, self.guard, self.c, self.cuda, self.deriv, self.fpe,
+        (self.name, self.text, self.arity, self.kind, self.dtype, self.shape, self.guard, self.c, self.deriv, self.fpe,
          self.flags) = row  # fmt: skip
         if self.kind == REDUCE:
             self.arity = 2

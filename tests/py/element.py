@@ -15,7 +15,7 @@ def rows(kind):
     """(NumPy's function, arity, does it call the C library's mathematics) of each row that is a function of NumPy."""
     found = []
     for row in _dynoc._op_table():
-        text, arity, row_kind, flags = row[1], row[2], row[3], row[11]
+        text, arity, row_kind, flags = row[1], row[2], row[3], row[10]
         if row_kind == kind and hasattr(np, text):
             found.append((text, arity, bool(flags & VECTOR_CALL)))
     return found

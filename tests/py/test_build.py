@@ -22,16 +22,17 @@ from dynoc import _dynoc
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = """
 typedef union {{ long i; double f; }} Scalar;
-static void k0(char *const *p, long n, const Scalar *s) {{
-    const double *a = (const double *)p[0];
-    double *restrict o = (double *)p[1];
-    for (long i = 0; i < n; i++) o[i] = a[i] * {factor}.0 + s[0].f;
+typedef struct {{ char *const *operands; long n; const Scalar *scalars; }} Args;
+static void lanes_0(const Args *args) {{
+    const double *a = (const double *)args->operands[0];
+    double *restrict o = (double *)args->operands[1];
+    for (long i = 0; i < args->n; i++) o[i] = a[i] * {factor}.0 + args->scalars[0].f;
 }}
-typedef void fn(char *const *, long, const Scalar *);
-struct kernel {{ fn *lanes, *rows, *other, *few; }};
+struct kernel {{ void (*lanes)(const Args *args); void (*others[FORMS - 1])(void); }};
 struct table {{ long abi, count; struct kernel kernels[1]; }};
-__attribute__((visibility("default"))) const struct table dyn_kernels = {{ VERSION, 1, {{ {{ k0, 0, 0, 0 }} }} }};
+__attribute__((visibility("default"))) const struct table dyn_kernels = {{ VERSION, 1, {{ {{ lanes_0 }} }} }};
 """.replace("VERSION", re.search(r"define DYN_NATIVE_ABI (\d+)", (ROOT / "src/codegen/native.h").read_text())[1])
+SOURCE = SOURCE.replace("FORMS", str(len(re.findall(r"^FORM\(", (ROOT / "src/codegen/native.def").read_text(), re.MULTILINE))))
 
 PRELUDE = """
 import json, os, sys, threading, time
@@ -237,7 +238,7 @@ def test_object_without_the_table(cache):
 
 
 def test_unresolved_symbol(cache):
-    text = "double no_such_function(double);" + SOURCE.format(factor=2).replace("s[0].f", "no_such_function(a[i])")
+    text = "double no_such_function(double);" + SOURCE.format(factor=2).replace("args->scalars[0].f", "no_such_function(a[i])")
     (status, reason, detail, _), _ = run(f"out(_dynoc._build_test({text!r}))", cache)
     assert (status, reason) == ("failed", "LOAD_FAILED") and "no_such_function" in detail
 

@@ -2,6 +2,9 @@
 complex numbers that vary, calls with * of an array, lists that are stored."""
 
 import copy
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -566,3 +569,30 @@ def test_none_as_an_operand(text):
             assert str(got.value) == str(e)
         else:
             assert repr(expected) == repr(fast(np.ones(2)))
+
+
+FRESH_ATTRIBUTES = """
+import types
+import dynoc
+import numpy as np
+
+module = types.ModuleType("fresh")
+made = {"method": lambda: (1.5).conjugate, "part": lambda: types.ModuleType("part"), "number": lambda: 2.5}
+module.__getattr__ = lambda name: made[name]()
+for called in (
+    lambda v: len(module.__dir__()) * v,
+    lambda v: module.method() * v,
+    lambda v: len(module.part.__dir__()) * v,
+    lambda v: module.number * v,
+):
+    fn = lambda x: np.vectorize(called)(x) * 2
+    fast = dynoc.optimize(fn, wait=True)
+    for _ in range(3):
+        assert (fast(np.arange(5.0)) == fn(np.arange(5.0))).all()
+"""
+
+
+def test_attributes_that_a_module_makes_each_time_are_kept_while_they_are_looked_at():
+    env = {**os.environ, "PYTHONMALLOC": "debug"}  # an object that is gone is overwritten
+    done = subprocess.run([sys.executable, "-c", FRESH_ATTRIBUTES], env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

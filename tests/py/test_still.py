@@ -157,4 +157,4 @@ def test_which_kernels_have_it():
     ]:
         fast = dynoc.optimize(f, wait=True)
         fast(*args)
-        assert ("static void t0(" in fast.entries[0].source) == has
+        assert ("static void row_constant_0(" in fast.entries[0].source) == has

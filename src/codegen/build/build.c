@@ -34,7 +34,8 @@ typedef struct Job {
     char *source;
     uint64_t hash;
     DynBuildEnv *env;
-    DYN_VEC(DynArtifact *) artifacts;
+    DYN_VEC(DynArtifact *)
+    artifacts;
     DynBuildResult result;
     DynStr cache_note; /* why the cache was not used, or that a file was damaged */
     bool cache_unusable, cache_damaged;
@@ -56,13 +57,15 @@ atomic_bool dyn_build_news;
 /* ---- Jobs. */
 
 static void release_job(Job *job) { /* under lock or when nobody else can know it; artifacts have been dropped */
-    if (--job->refs > 0)
+    if (--job->refs > 0) {
         return;
+    }
     PyMem_RawFree(job->source);
     dyn_compiler_env_free(job->env);
     dyn_vec_free(&job->artifacts);
-    if (job->loaded != NULL)
+    if (job->loaded != NULL) {
         dyn_load_release(job->loaded);
+    }
     dyn_str_free(&job->result.detail);
     dyn_str_free(&job->cache_note);
     PyMem_RawFree(job);
@@ -71,8 +74,9 @@ static void release_job(Job *job) { /* under lock or when nobody else can know i
 static Job *new_job(const char *source, const DynConfig *config) {
     size_t n = strlen(source);
     Job *job = PyMem_RawCalloc(1, sizeof(*job));
-    if (job == NULL)
+    if (job == NULL) {
         return NULL;
+    }
     job->refs = 1;
     job->hash = dyn_hash64(source, n, 0);
     job->source = PyMem_RawMalloc(n + 1);
@@ -93,18 +97,22 @@ static bool is_same(const Job *a, const Job *b) {
 
 /* A job under way that will do for this one. */
 static Job *find_same(const Job *job) {
-    if (running != NULL && !running->closed && is_same(running, job))
+    if (running != NULL && !running->closed && is_same(running, job)) {
         return running;
-    for (Job *j = queue; j != NULL; j = j->next)
-        if (is_same(j, job))
+    }
+    for (Job *j = queue; j != NULL; j = j->next) {
+        if (is_same(j, job)) {
             return j;
+        }
+    }
     return NULL;
 }
 
 static void enqueue(Job *job, bool first) {
     Job **at = &queue;
-    while (!first && *at != NULL && (job->later || !(*at)->later))
+    while (!first && *at != NULL && (job->later || !(*at)->later)) {
         at = &(*at)->next;
+    }
     job->next = *at;
     *at = job;
     pending++;
@@ -115,8 +123,9 @@ static void enqueue(Job *job, bool first) {
 static void note_cache(Job *job, bool damaged, const char *text) {
     job->cache_unusable = job->cache_unusable || !damaged;
     job->cache_damaged = job->cache_damaged || damaged;
-    if (job->cache_note.n == 0)
+    if (job->cache_note.n == 0) {
         dyn_str_puts(&job->cache_note, text);
+    }
 }
 
 /* A compiler that did not finish is not waited for a second time in this process, unless it is given another time limit. */
@@ -148,26 +157,31 @@ static DynReason make_object(Job *job, const DynCompiler *compiler, const char *
         return DYN_R_OK;
     }
     int folder = job->key[0] == 0 ? -1 : dyn_diskcache_open(job->env, &why);
-    if (folder < 0 && why.n > 0)
+    if (folder < 0 && why.n > 0) {
         note_cache(job, false, dyn_str_at(&why));
+    }
     DynCacheFind find = folder < 0 ? DYN_CACHE_MISS : dyn_diskcache_get(folder, job->key, object);
-    if (find == DYN_CACHE_DAMAGED)
+    if (find == DYN_CACHE_DAMAGED) {
         note_cache(job, true, "removed a damaged file");
+    }
     job->result.cached = find == DYN_CACHE_HIT;
     DynReason failure = DYN_R_OK;
     if (!job->result.cached) {
         failure =
             dyn_compiler_run(job->env, compiler, flags, job->source, &compiler_group, &stopping, object, &job->result.detail);
-        if (failure == DYN_R_COMPILER_HUNG)
+        if (failure == DYN_R_COMPILER_HUNG) {
             remember_hung(job, compiler);
+        }
         why.n = 0;
-        if (failure == DYN_R_OK && folder >= 0 && dyn_diskcache_put(folder, job->key, object, &why) < 0)
+        if (failure == DYN_R_OK && folder >= 0 && dyn_diskcache_put(folder, job->key, object, &why) < 0) {
             note_cache(job, false, dyn_str_at(&why));
-        else if (failure == DYN_R_OK && folder >= 0 && stores++ % TRIM_EVERY == 0)
+        } else if (failure == DYN_R_OK && folder >= 0 && stores++ % TRIM_EVERY == 0) {
             dyn_diskcache_trim(folder, CACHE_LIMIT);
+        }
     }
-    if (folder >= 0)
+    if (folder >= 0) {
         close(folder);
+    }
     dyn_str_free(&why);
     return failure;
 }
@@ -178,18 +192,20 @@ static void run_job(Job *job, DynBlob *object) {
     int64_t start = dyn_now_ns();
     DynReason why = DYN_R_OK;
     dyn_compiler_flags(job->env, &flags, NULL);
-    if (dyn_compiler_find(job->env, &compiler, &job->result.detail) < 0)
+    if (dyn_compiler_find(job->env, &compiler, &job->result.detail) < 0) {
         why = DYN_R_NO_COMPILER;
-    else {
+    } else {
         why = flags.failed ? DYN_R_NO_MEMORY : make_object(job, &compiler, dyn_str_at(&flags), object);
         dyn_compiler_free(&compiler);
     }
     if (why == DYN_R_OK && job->loaded == NULL) {
         job->loaded = dyn_load_object(job->env, object, job->key, &why, &problem);
-        if (why == DYN_R_TOO_MANY_LOADED)
+        if (why == DYN_R_TOO_MANY_LOADED) {
             job->result.detail.n = 0; /* the command, which has nothing to do with it */
-        if (job->loaded == NULL)
+        }
+        if (job->loaded == NULL) {
             dyn_str_puts(&job->result.detail, dyn_str_at(&problem));
+        }
         dyn_par_refresh();
     }
     job->result.why = why;
@@ -203,12 +219,13 @@ static void run_job(Job *job, DynBlob *object) {
 static void publish(Job *job) {
     for (uint32_t i = 0; i < job->artifacts.n; i++) {
         DynArtifact *a = job->artifacts.at[i];
-        if (job->loaded != NULL && dyn_load_table(job->loaded)->count == dyn_artifact_kernel_count(a))
+        if (job->loaded != NULL && dyn_load_table(job->loaded)->count == dyn_artifact_kernel_count(a)) {
             dyn_artifact_publish(a, job->loaded);
-        else if (job->loaded != NULL)
+        } else if (job->loaded != NULL) {
             dyn_artifact_fail(a, DYN_R_LOAD_FAILED, "the object has another number of kernels");
-        else
+        } else {
             dyn_artifact_fail(a, job->result.why, dyn_str_at(&job->result.detail));
+        }
     }
 }
 
@@ -256,11 +273,13 @@ static void stop_thread(void) { /* atexit */
     atomic_store(&stopping, true);
     pthread_cond_broadcast(&wake);
     int group = atomic_load(&compiler_group);
-    if (group > 0)
+    if (group > 0) {
         kill(-group, SIGKILL);
+    }
     struct timespec deadline = after(EXIT_WAIT_NS);
-    while (started && !gone && pthread_cond_timedwait(&ended, &lock, &deadline) != ETIMEDOUT)
+    while (started && !gone && pthread_cond_timedwait(&ended, &lock, &deadline) != ETIMEDOUT) {
         continue;
+    }
     pthread_mutex_unlock(&lock);
 }
 
@@ -269,13 +288,16 @@ static int start_thread(void) {
     pthread_attr_t attributes;
     pthread_t thread;
     sigset_t all, old;
-    if (started)
+    if (started) {
         return 0;
-    if (!has_exit_handler)
+    }
+    if (!has_exit_handler) {
         has_exit_handler = atexit(stop_thread) == 0;
+    }
     int error = pthread_attr_init(&attributes);
-    if (error != 0)
+    if (error != 0) {
         return error;
+    }
     pthread_attr_setstacksize(&attributes, STACK_SIZE);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
@@ -328,9 +350,11 @@ static void after_fork_child(void) {
         Job *job = queue;
         queue = job->next;
         job->done = job->dropped = true;
-        for (uint32_t i = 0; i < job->artifacts.n; i++)
-            if (dyn_artifact_state(job->artifacts.at[i]) == 1)
+        for (uint32_t i = 0; i < job->artifacts.n; i++) {
+            if (dyn_artifact_state(job->artifacts.at[i]) == 1) {
                 dyn_artifact_unclaim(job->artifacts.at[i]);
+            }
+        }
         job->next = finished;
         finished = job;
     }
@@ -345,17 +369,21 @@ static void after_fork_child(void) {
 static void report(const Job *job) {
     const DynBuildResult *r = &job->result;
     const char *what = r->cached ? "hit" : job->cache_unusable ? "not used" : "miss";
-    if (job->dropped)
+    if (job->dropped) {
         return;
+    }
     dyn_count("cache", r->cached ? "hit" : "miss");
-    if (job->cache_unusable)
+    if (job->cache_unusable) {
         dyn_warn_once(DYN_R_CACHE_IO, "%s", dyn_str_at(&job->cache_note));
-    if (job->key[0] != 0)
+    }
+    if (job->key[0] != 0) {
         dyn_log(DYN_LOG_cache, "disk cache %s: %.16s, %.1f ms%s%s", what, job->key, r->seconds * 1e3,
                 job->cache_note.n > 0 ? ": " : "", dyn_str_at(&job->cache_note));
+    }
     if (r->native) {
-        for (uint32_t i = 0; i < job->artifacts.n; i++)
+        for (uint32_t i = 0; i < job->artifacts.n; i++) {
             dyn_count("tier", "native");
+        }
         dyn_log(DYN_LOG_perf, "build: %.1f ms (%s)", r->seconds * 1e3, r->cached ? "no compiler" : "compiled");
         return;
     }
@@ -367,10 +395,11 @@ static void report(const Job *job) {
 static void drop_artifacts(Job *job) {
     for (uint32_t i = 0; i < job->artifacts.n; i++) {
         DynArtifact *a = job->artifacts.at[i];
-        if (!job->dropped)
+        if (!job->dropped) {
             dyn_artifact_settle(a);
-        else if (dyn_artifact_state(a) == 0)
+        } else if (dyn_artifact_state(a) == 0) {
             dyn_build_submit(a, false);
+        }
         dyn_artifact_decref(a);
     }
     job->artifacts.n = 0;
@@ -396,8 +425,9 @@ void dyn_build_reap(void) {
 static void warn_refused_flags(const DynBuildEnv *env) {
     DynStr flags = {0}, refused = {0};
     dyn_compiler_flags(env, &flags, &refused);
-    if (refused.n > 0)
+    if (refused.n > 0) {
         dyn_warn_once(DYN_R_CFLAGS_REFUSED, "%s", dyn_str_at(&refused));
+    }
     dyn_str_free(&flags);
     dyn_str_free(&refused);
 }
@@ -408,16 +438,19 @@ static int submit(Job *job, DynArtifact *a, bool first, Job **job_out) {
     pthread_mutex_lock(&lock);
     Job *same = find_same(job), *into = same != NULL ? same : job;
     int error = start_thread();
-    if (error == 0 && a != NULL && dyn_vec_push(&into->artifacts, a) < 0)
+    if (error == 0 && a != NULL && dyn_vec_push(&into->artifacts, a) < 0) {
         error = ENOMEM;
-    if (error == 0 && same == NULL)
+    }
+    if (error == 0 && same == NULL) {
         enqueue(job, first);
+    }
     if (error == 0 && job_out != NULL) {
         into->refs++;
         *job_out = into;
     }
-    if (error != 0 || same != NULL)
+    if (error != 0 || same != NULL) {
         release_job(job);
+    }
     pthread_cond_signal(&wake);
     pthread_mutex_unlock(&lock);
     return error;
@@ -427,8 +460,9 @@ static int submit(Job *job, DynArtifact *a, bool first, Job **job_out) {
 static void wait_until(bool (*done)(void *what), void *what) {
     PyThreadState *ts = PyEval_SaveThread();
     pthread_mutex_lock(&lock);
-    while (!done(what))
+    while (!done(what)) {
         pthread_cond_wait(&ended, &lock);
+    }
     pthread_mutex_unlock(&lock);
     PyEval_RestoreThread(ts);
 }
@@ -438,8 +472,9 @@ static bool job_is_done(void *job) { return ((Job *)job)->done; }
 
 void dyn_build_submit(DynArtifact *a, bool wait) {
     dyn_build_poll();
-    if (dyn_artifact_text(a)[0] == 0)
+    if (dyn_artifact_text(a)[0] == 0) {
         return; /* no kernels: nothing to build */
+    }
     if (dyn_artifact_claim(a)) {
         Job *job = new_job(dyn_artifact_text(a), dyn_artifact_config(a));
         if (job != NULL) {
@@ -454,8 +489,9 @@ void dyn_build_submit(DynArtifact *a, bool wait) {
             return;
         }
     }
-    if (!wait)
+    if (!wait) {
         return;
+    }
     wait_until(artifact_is_settled, a);
     dyn_build_poll();
 }
@@ -463,11 +499,13 @@ void dyn_build_submit(DynArtifact *a, bool wait) {
 int dyn_build_source(const char *source, DynBuildResult *out) {
     Job *job = new_job(source, &dyn_config);
     dyn_build_poll();
-    if (job == NULL)
+    if (job == NULL) {
         return -1;
+    }
     warn_refused_flags(job->env);
-    if (submit(job, NULL, false, &job) != 0)
+    if (submit(job, NULL, false, &job) != 0) {
         return -1;
+    }
     wait_until(job_is_done, job);
     pthread_mutex_lock(&lock);
     *out = job->result;
@@ -486,8 +524,9 @@ void dyn_build_wait_all(void) {
         PyThreadState *ts = PyEval_SaveThread();
         pthread_mutex_lock(&lock);
         struct timespec deadline = after(50 * 1000 * 1000);
-        while (pending > 0 && pthread_cond_timedwait(&ended, &lock, &deadline) != ETIMEDOUT)
+        while (pending > 0 && pthread_cond_timedwait(&ended, &lock, &deadline) != ETIMEDOUT) {
             continue;
+        }
         more = pending > 0;
         pthread_mutex_unlock(&lock);
         PyEval_RestoreThread(ts);
@@ -506,8 +545,9 @@ bool dyn_build_is_started(void) {
 int dyn_build_init(void) {
     init_conditions();
     int error = pthread_atfork(before_fork, after_fork_parent, after_fork_child);
-    if (error == 0)
+    if (error == 0) {
         return 0;
+    }
     errno = error;
     PyErr_SetFromErrno(PyExc_OSError);
     return -1;

@@ -36,11 +36,13 @@ static const char *const refused_flags[] = {"-ffast-math", "-Ofast",          "-
 
 DynBuildEnv *dyn_compiler_env_new(const DynConfig *config) {
     size_t n = 0, bytes = 0;
-    while (environ != NULL && environ[n] != NULL)
+    while (environ != NULL && environ[n] != NULL) {
         bytes += strlen(environ[n++]) + 1;
+    }
     DynBuildEnv *env = PyMem_RawCalloc(1, sizeof(*env) + (n + 1) * sizeof(char *) + bytes);
-    if (env == NULL)
+    if (env == NULL) {
         return NULL;
+    }
     env->compiler = config->compiler;
     env->cflags = config->cflags;
     env->cache_dir = config->cache_dir;
@@ -60,9 +62,11 @@ void dyn_compiler_env_free(DynBuildEnv *env) { PyMem_RawFree(env); }
 
 const char *dyn_compiler_env_get(const DynBuildEnv *env, const char *name) {
     size_t n = strlen(name);
-    for (char **v = env->vars; *v != NULL; v++)
-        if (strncmp(*v, name, n) == 0 && (*v)[n] == '=')
+    for (char **v = env->vars; *v != NULL; v++) {
+        if (strncmp(*v, name, n) == 0 && (*v)[n] == '=') {
             return (*v)[n + 1] != 0 ? *v + n + 1 : NULL;
+        }
+    }
     return NULL;
 }
 
@@ -95,8 +99,9 @@ static bool find_program(const DynBuildEnv *env, const char *name, size_t n, Dyn
         path->n = 0;
         if (length > 0) { /* an empty part means the working directory: not for us */
             dyn_str_printf(path, "%.*s/%.*s", (int)length, at, (int)n, name);
-            if (!path->failed && is_program(dyn_str_at(path)))
+            if (!path->failed && is_program(dyn_str_at(path))) {
                 return true;
+            }
         }
         at = at[length] == ':' ? at + length + 1 : NULL;
     }
@@ -110,10 +115,11 @@ static bool take_setting(const DynBuildEnv *env, const char *setting, DynCompile
     DynStr path = {0};
     bool found = n > 0 && find_program(env, word, n, &path);
     for (const char *p = dyn_str_at(&path); found && n > 0; n = next_word(&setting, &word), p = NULL) {
-        if (p != NULL)
+        if (p != NULL) {
             dyn_str_puts(&out->words, p);
-        else
+        } else {
             dyn_str_printf(&out->words, "%.*s", (int)n, word);
+        }
         dyn_str_putc(&out->words, 0);
         out->nwords++;
     }
@@ -125,30 +131,35 @@ static void identify(DynCompiler *c) {
     char real[PATH_MAX];
     struct stat st = {0};
     const char *program = dyn_str_at(&c->words);
-    if (realpath(program, real) == NULL || stat(real, &st) < 0)
+    if (realpath(program, real) == NULL || stat(real, &st) < 0) {
         dyn_str_puts(&c->identity, program);
-    else
+    } else {
         dyn_str_printf(&c->identity, "%s %lld %lld.%09ld", real, (long long)st.st_size, (long long)st.st_mtim.tv_sec,
                        st.st_mtim.tv_nsec);
+    }
 }
 
 int dyn_compiler_find(const DynBuildEnv *env, DynCompiler *out, DynStr *why) {
     const char *const usual[] = {dyn_compiler_env_get(env, "CC"), "cc", "gcc", "clang"};
     *out = (DynCompiler){0};
     bool found = false;
-    if (env->compiler[0] != 0) /* asked for: no other will do */
+    if (env->compiler[0] != 0) { /* asked for: no other will do */
         found = take_setting(env, env->compiler, out);
-    else
-        for (size_t i = 0; i < DYN_COUNTOF(usual) && !found; i++)
+    } else {
+        for (size_t i = 0; i < DYN_COUNTOF(usual) && !found; i++) {
             found = usual[i] != NULL && take_setting(env, usual[i], out);
-    if (found)
+        }
+    }
+    if (found) {
         identify(out);
+    }
     if (!found || out->words.failed || out->identity.failed) {
         dyn_compiler_free(out);
-        if (env->compiler[0] != 0)
+        if (env->compiler[0] != 0) {
             dyn_str_printf(why, "%s is not an executable program", env->compiler);
-        else
+        } else {
             dyn_str_puts(why, "neither $CC nor cc, gcc or clang is on the PATH");
+        }
         return -1;
     }
     return 0;
@@ -163,9 +174,11 @@ void dyn_compiler_free(DynCompiler *c) {
 /* ---- The command line. */
 
 static bool is_refused(const char *word, size_t n) {
-    for (size_t i = 0; i < DYN_COUNTOF(refused_flags); i++)
-        if (strlen(refused_flags[i]) == n && memcmp(refused_flags[i], word, n) == 0)
+    for (size_t i = 0; i < DYN_COUNTOF(refused_flags); i++) {
+        if (strlen(refused_flags[i]) == n && memcmp(refused_flags[i], word, n) == 0) {
             return true;
+        }
+    }
     return false;
 }
 
@@ -176,12 +189,14 @@ void dyn_compiler_isa_flags(const DynIsa *isa, DynStr *out) {
 void dyn_compiler_flags(const DynBuildEnv *env, DynStr *out, DynStr *refused) {
     const char *rest = env->cflags, *word;
     dyn_compiler_isa_flags(dyn_isa_get(), out);
-    if (env->fast_math)
+    if (env->fast_math) {
         dyn_str_printf(out, " %s", FAST_MATH_FLAGS);
+    }
     for (size_t n = next_word(&rest, &word); n > 0; n = next_word(&rest, &word)) {
         DynStr *to = is_refused(word, n) ? refused : out;
-        if (to != NULL)
+        if (to != NULL) {
             dyn_str_printf(to, to->n > 0 ? " %.*s" : "%.*s", (int)n, word);
+        }
     }
 }
 
@@ -190,8 +205,9 @@ static char **make_argv(const DynCompiler *c, const char *flags, const char *inp
     const char *const after[] = {"-x", "c", input, "-o", output, "-lm"};
     size_t room = c->words.n + strlen(flags) + 1, words = c->nwords + strlen(flags) / 2 + 1 + DYN_COUNTOF(after) + 1, n = 0;
     char **argv = PyMem_RawCalloc(1, words * sizeof(char *) + room);
-    if (argv == NULL)
+    if (argv == NULL) {
         return NULL;
+    }
     char *at = (char *)(argv + words);
     memcpy(at, c->words.at, c->words.n);
     for (uint32_t i = 0; i < c->nwords; i++) {
@@ -203,8 +219,9 @@ static char **make_argv(const DynCompiler *c, const char *flags, const char *inp
         argv[n++] = memcpy(at, word, length);
         at += length + 1; /* the block is zeroed, and each word had a separator behind it */
     }
-    for (size_t i = 0; i < DYN_COUNTOF(after); i++)
+    for (size_t i = 0; i < DYN_COUNTOF(after); i++) {
         argv[n++] = (char *)after[i];
+    }
     return argv;
 }
 
@@ -213,15 +230,18 @@ static char **make_argv(const DynCompiler *c, const char *flags, const char *inp
 static char **make_envp(const DynBuildEnv *env, char *tmpdir) {
     static const char *const dropped[] = {"TMPDIR=", "LC_ALL=", "LANGUAGE=", "LD_PRELOAD="};
     size_t n = 0, kept = 0;
-    while (env->vars[n] != NULL)
+    while (env->vars[n] != NULL) {
         n++;
+    }
     char **envp = PyMem_RawCalloc(n + 3, sizeof(char *));
     for (size_t i = 0; envp != NULL && i < n; i++) {
         bool keep = true;
-        for (size_t d = 0; d < DYN_COUNTOF(dropped); d++)
+        for (size_t d = 0; d < DYN_COUNTOF(dropped); d++) {
             keep = keep && strncmp(env->vars[i], dropped[d], strlen(dropped[d])) != 0;
-        if (keep)
+        }
+        if (keep) {
             envp[kept++] = env->vars[i];
+        }
     }
     if (envp != NULL) {
         envp[kept++] = tmpdir;
@@ -234,8 +254,9 @@ static char **make_envp(const DynBuildEnv *env, char *tmpdir) {
 
 static int write_file(const char *path, const char *text) {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0)
+    if (fd < 0) {
         return -1;
+    }
     int done = dyn_blob_write(fd, text, strlen(text));
     return close(fd) < 0 ? -1 : done;
 }
@@ -243,10 +264,12 @@ static int write_file(const char *path, const char *text) {
 static DynReason read_object(const char *path, DynBlob *object, DynStr *detail) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     bool read = fd >= 0 && dyn_blob_read(fd, OBJECT_LIMIT, object) == 0;
-    if (fd >= 0)
+    if (fd >= 0) {
         close(fd);
-    if (read && dyn_load_is_whole(object))
+    }
+    if (read && dyn_load_is_whole(object)) {
         return DYN_R_OK;
+    }
     dyn_str_puts(detail,
                  read ? "what the compiler wrote is not a shared object for this machine\n" : "the compiler wrote no file\n");
     dyn_blob_free(object);
@@ -256,8 +279,9 @@ static DynReason read_object(const char *path, DynBlob *object, DynStr *detail) 
 /* With everything prepared: argv is made from paths that live as long as this call. */
 static DynReason run(const DynBuildEnv *env, char **argv, char **envp, const char *output, _Atomic(int) *group,
                      const atomic_bool *stop, DynBlob *object, DynStr *detail) {
-    for (char **word = argv; *word != NULL; word++)
+    for (char **word = argv; *word != NULL; word++) {
         dyn_str_printf(detail, word == argv ? "%s" : " %s", *word);
+    }
     dyn_str_putc(detail, '\n');
     switch (dyn_process_run(argv, envp, env->timeout_s, group, stop, detail)) {
     case DYN_PROCESS_OK: return read_object(output, object, detail);
@@ -283,9 +307,9 @@ DynReason dyn_compiler_run(const DynBuildEnv *env, const DynCompiler *c, const c
         envp = make_envp(env, tmpdir.at);
     }
     if (argv != NULL && envp != NULL) {
-        if (write_file(input.at, source) == 0)
+        if (write_file(input.at, source) == 0) {
             why = run(env, argv, envp, output.at, group, stop, object, detail);
-        else {
+        } else {
             dyn_str_printf(detail, "%s: %s\n", input.at, strerror(errno));
             why = DYN_R_COMPILER_FAILED;
         }

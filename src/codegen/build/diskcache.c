@@ -33,13 +33,15 @@ void dyn_diskcache_key(const DynBuildEnv *env, const DynCompiler *c, const char 
     dyn_str_printf(&text, "%s\nabi %d\nisa %s\ncompiler %s\n", MAGIC, DYN_NATIVE_ABI, dyn_isa_get()->name,
                    dyn_str_at(&c->identity));
     const char *word = dyn_str_at(&c->words);
-    for (uint32_t i = 0; i < c->nwords; i++, word += strlen(word) + 1)
+    for (uint32_t i = 0; i < c->nwords; i++, word += strlen(word) + 1) {
         dyn_str_printf(&text, "word %s\n", word);
+    }
     dyn_str_printf(&text, "flags %s\n%s", flags, source);
-    if (text.failed)
+    if (text.failed) {
         key[0] = 0; /* no key: this build goes without the cache */
-    else
+    } else {
         dyn_sha256_hex(text.at, text.n, key);
+    }
     dyn_str_free(&text);
 }
 
@@ -47,15 +49,17 @@ void dyn_diskcache_path(const DynBuildEnv *env, DynStr *path) {
     const char *base = dyn_compiler_env_get(env, "XDG_CACHE_HOME"), *home = dyn_compiler_env_get(env, "HOME");
     char buffer[4096];
     struct passwd entry, *user = NULL;
-    if (env->cache_dir[0] != 0)
+    if (env->cache_dir[0] != 0) {
         dyn_str_puts(path, env->cache_dir);
-    else if (base != NULL && base[0] == '/') /* a relative one is to be ignored, says its specification */
+    } else if (base != NULL && base[0] == '/') { /* a relative one is to be ignored, says its specification */
         dyn_str_printf(path, "%s/dynoc", base);
-    else {
-        if (home == NULL && getpwuid_r(geteuid(), &entry, buffer, sizeof(buffer), &user) == 0 && user != NULL)
+    } else {
+        if (home == NULL && getpwuid_r(geteuid(), &entry, buffer, sizeof(buffer), &user) == 0 && user != NULL) {
             home = user->pw_dir;
-        if (home != NULL && home[0] == '/')
+        }
+        if (home != NULL && home[0] == '/') {
             dyn_str_printf(path, "%s/.cache/dynoc", home);
+        }
     }
 }
 
@@ -68,8 +72,9 @@ static int make_folders(const char *path) {
         at += strcspn(at, "/");
         part.n = 0;
         dyn_str_printf(&part, "%.*s", (int)(at - path), path);
-        if (part.failed)
+        if (part.failed) {
             errno = ENOMEM;
+        }
         done = part.failed || (mkdir(part.at, 0700) < 0 && errno != EEXIST && errno != EISDIR && errno != EROFS) ? -1 : 0;
     }
     dyn_str_free(&part);
@@ -86,11 +91,12 @@ int dyn_diskcache_open(const DynBuildEnv *env, DynStr *why) {
         return -1;
     }
     int fd = open(path.at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT && make_folders(path.at) == 0)
+    if (fd < 0 && errno == ENOENT && make_folders(path.at) == 0) {
         fd = open(path.at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
+    }
+    if (fd < 0) {
         dyn_str_printf(why, "%s: %s", path.at, strerror(errno));
-    else if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022) != 0) {
+    } else if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022) != 0) {
         dyn_str_printf(why, "%s belongs to another user, or others may write to it", path.at);
         close(fd);
         fd = -1;
@@ -102,23 +108,27 @@ int dyn_diskcache_open(const DynBuildEnv *env, DynStr *why) {
 /* ---- The files. */
 
 static void put_length(unsigned char out[8], uint64_t n) {
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
         out[i] = (unsigned char)(n >> (8 * i));
+    }
 }
 
 /* Does the file check? Cuts it down to the object. */
 static bool check_file(DynBlob *file, const char *key) {
     char sum[HEX + 1];
     unsigned char length[8];
-    if (file->n <= TRAILER)
+    if (file->n <= TRAILER) {
         return false;
+    }
     const unsigned char *trailer = file->at + file->n - TRAILER;
     put_length(length, file->n - TRAILER);
-    if (memcmp(trailer, key, HEX) != 0 || memcmp(trailer + HEX, MAGIC, 8) != 0 || memcmp(trailer + HEX + 8, length, 8) != 0)
+    if (memcmp(trailer, key, HEX) != 0 || memcmp(trailer + HEX, MAGIC, 8) != 0 || memcmp(trailer + HEX + 8, length, 8) != 0) {
         return false;
+    }
     dyn_sha256_hex(file->at, file->n - HEX, sum);
-    if (memcmp(trailer + HEX + 16, sum, HEX) != 0)
+    if (memcmp(trailer + HEX + 16, sum, HEX) != 0) {
         return false;
+    }
     file->n -= TRAILER;
     return dyn_load_is_whole(file);
 }
@@ -128,19 +138,24 @@ DynCacheFind dyn_diskcache_get(int folder, const char *key, DynBlob *object) {
     struct stat st;
     snprintf(name, sizeof(name), "%s.so", key);
     int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 && errno == ENOENT)
+    if (fd < 0 && errno == ENOENT) {
         return DYN_CACHE_MISS;
+    }
     bool good = fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && dyn_blob_read(fd, FILE_LIMIT, object) == 0 &&
                 check_file(object, key);
-    if (good && st.st_mtime < time(NULL) - TOUCH_S)
+    if (good && st.st_mtime < time(NULL) - TOUCH_S) {
         futimens(fd, NULL);
-    if (fd >= 0)
+    }
+    if (fd >= 0) {
         close(fd);
-    if (good)
+    }
+    if (good) {
         return DYN_CACHE_HIT;
+    }
     dyn_blob_free(object);
-    if (unlinkat(folder, name, 0) < 0)
+    if (unlinkat(folder, name, 0) < 0) {
         unlinkat(folder, name, AT_REMOVEDIR);
+    }
     return DYN_CACHE_DAMAGED;
 }
 
@@ -202,28 +217,34 @@ static bool ends_with(const char *name, size_t n, const char *end) {
 }
 
 int dyn_diskcache_trim(int folder, int64_t limit) {
-    DYN_VEC(CacheFile) files = {0};
+    DYN_VEC(CacheFile)
+    files = {0};
     int64_t total = 0, now = (int64_t)time(NULL);
     int removed = 0, again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = again < 0 ? NULL : fdopendir(again);
     struct dirent *e;
     struct stat st;
-    if (dir == NULL && again >= 0)
+    if (dir == NULL && again >= 0) {
         close(again);
+    }
     while (dir != NULL && (e = readdir(dir)) != NULL) {
         size_t n = strlen(e->d_name);
         bool object = (n == HEX + 3 && ends_with(e->d_name, n, ".so")) || (n == HEX + 4 && ends_with(e->d_name, n, ".way")),
              unfinished = ends_with(e->d_name, n, ".tmp");
-        if ((!object && !unfinished) || fstatat(folder, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if ((!object && !unfinished) || fstatat(folder, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
             continue;
-        if (unfinished && (int64_t)st.st_mtime < now - STALE_S)
+        }
+        if (unfinished && (int64_t)st.st_mtime < now - STALE_S) {
             removed += unlinkat(folder, e->d_name, 0) == 0;
+        }
         CacheFile file = {.size = (int64_t)st.st_blocks * 512, .time = (int64_t)st.st_mtime};
-        if (object && (memcpy(file.name, e->d_name, n + 1), dyn_vec_push(&files, file)) == 0)
+        if (object && (memcpy(file.name, e->d_name, n + 1), dyn_vec_push(&files, file)) == 0) {
             total += file.size;
+        }
     }
-    if (dir != NULL)
+    if (dir != NULL) {
         closedir(dir);
+    }
     if (total > limit) {
         qsort(files.at, files.n, sizeof(CacheFile), by_time);
         for (uint32_t i = 0; i < files.n && total > limit / 4 * 3; i++) {

@@ -11,13 +11,15 @@
 /* First line of what `compiler --version` says. Asked at most once for each compiler met. */
 static const char *compiler_version(const DynBuildEnv *env, const DynCompiler *c) {
     static DynStr asked, answer;
-    if (asked.n > 0 && strcmp(dyn_str_at(&asked), dyn_str_at(&c->identity)) == 0)
+    if (asked.n > 0 && strcmp(dyn_str_at(&asked), dyn_str_at(&c->identity)) == 0) {
         return dyn_str_at(&answer);
+    }
     char *argv[16] = {0};
     size_t n = 0;
     char *word = c->words.at;
-    for (uint32_t i = 0; i < c->nwords && n < DYN_COUNTOF(argv) - 2; i++, word += strlen(word) + 1)
+    for (uint32_t i = 0; i < c->nwords && n < DYN_COUNTOF(argv) - 2; i++, word += strlen(word) + 1) {
         argv[n++] = word;
+    }
     argv[n] = (char *)"--version";
     DynStr output = {0};
     PyThreadState *ts = PyEval_SaveThread();
@@ -61,8 +63,9 @@ static int put_cache(PyObject *info, const DynBuildEnv *env) {
     DynStr path = {0}, why = {0};
     dyn_diskcache_path(env, &path);
     int folder = dyn_diskcache_open(env, &why);
-    if (folder >= 0)
+    if (folder >= 0) {
         close(folder);
+    }
     int done = put(info, "cache_dir", text_or_none(dyn_str_at(&path)));
     done |= put(info, "cache_usable", PyBool_FromLong(folder >= 0));
     done |= put(info, "cache_problem", text_or_none(dyn_str_at(&why)));
@@ -73,28 +76,33 @@ static int put_cache(PyObject *info, const DynBuildEnv *env) {
 
 static PyObject *build_info(PyObject *module, PyObject *none) {
     DynBuildEnv *env = dyn_compiler_env_new(&dyn_config);
-    if (env == NULL)
+    if (env == NULL) {
         return PyErr_NoMemory();
+    }
     dyn_par_limit(dyn_config.threads);
     PyObject *info = PyDict_New();
     int done = info == NULL ? -1 : put_compiler(info, env) | put_cache(info, env);
     dyn_compiler_env_free(env);
-    if (done == 0)
+    if (done == 0) {
         done = put(info, "isa", text_or_none(dyn_isa_get()->name)) | put(info, "threads", PyLong_FromLong(dyn_par_threads())) |
                put(info, "builtin", PyBool_FromLong(dyn_builtin_ready())) | put(info, "openmp", text_or_none(dyn_par_runtime())) |
                put(info, "started", PyBool_FromLong(dyn_build_is_started()));
-    if (done != 0)
+    }
+    if (done != 0) {
         Py_CLEAR(info);
+    }
     return info;
 }
 
 static PyObject *build_test(PyObject *module, PyObject *source) {
     DynBuildResult r = {0};
     const char *text = PyUnicode_AsUTF8(source);
-    if (text == NULL)
+    if (text == NULL) {
         return NULL;
-    if (dyn_build_source(text, &r) < 0)
+    }
+    if (dyn_build_source(text, &r) < 0) {
         return PyErr_NoMemory();
+    }
     const char *how = r.native ? r.cached ? "disk" : "compiled" : dyn_reason_code(r.why);
     PyObject *detail = PyUnicode_DecodeUTF8(dyn_str_at(&r.detail), r.detail.n, "replace");
     PyObject *result = detail == NULL ? NULL : Py_BuildValue("ssNd", r.native ? "native" : "failed", how, detail, r.seconds);
@@ -113,24 +121,29 @@ typedef struct ParTest {
 static void par_test_chunk(void *ctx, int64_t chunk) {
     ParTest *t = ctx;
     t->ran[chunk]++;
-    if (fegetround() != t->rounding)
+    if (fegetround() != t->rounding) {
         atomic_fetch_add(&t->rounded_otherwise, 1);
+    }
     volatile double one = 1.0, zero = 0.0, x = 0.0;
-    for (int i = 0; i < 2000; i++) /* long enough that other threads get their share */
+    for (int i = 0; i < 2000; i++) { /* long enough that other threads get their share */
         x = x + one;
-    if (chunk == t->raising)
+    }
+    if (chunk == t->raising) {
         x = one / zero;
+    }
 }
 
 static PyObject *par_test(PyObject *module, PyObject *args) {
     Py_ssize_t n;
     int rounding = FE_TONEAREST;
-    if (!PyArg_ParseTuple(args, "n|i:_par_test", &n, &rounding))
+    if (!PyArg_ParseTuple(args, "n|i:_par_test", &n, &rounding)) {
         return NULL;
+    }
     ParTest t = {.rounding = rounding, .raising = n - 1, .ran = PyMem_RawCalloc((size_t)n + 1, 1)};
     fenv_t saved;
-    if (t.ran == NULL)
+    if (t.ran == NULL) {
         return PyErr_NoMemory();
+    }
     dyn_par_limit(dyn_config.threads);
     Py_BEGIN_ALLOW_THREADS feholdexcept(&saved);
     fesetround(rounding);
@@ -138,8 +151,9 @@ static PyObject *par_test(PyObject *module, PyObject *args) {
     Py_END_ALLOW_THREADS int raised = fetestexcept(FE_ALL_EXCEPT);
     fesetenv(&saved);
     Py_ssize_t once = 0;
-    for (Py_ssize_t i = 0; i < n; i++)
+    for (Py_ssize_t i = 0; i < n; i++) {
         once += t.ran[i] == 1;
+    }
     PyMem_RawFree(t.ran);
     return Py_BuildValue("niii", once, raised & FE_DIVBYZERO ? 1 : 0, (int)atomic_load(&t.rounded_otherwise), dyn_par_threads());
 }
@@ -151,13 +165,15 @@ static PyObject *rest_test(PyObject *module, PyObject *regions) {
     for (Py_ssize_t i = 0; i < n && rests != NULL; i++) {
         long long now, worked, waited;
         bool given = PyArg_ParseTuple(PyList_GET_ITEM(regions, i), "LLL", &now, &worked, &waited);
-        if (given)
+        if (given) {
             dyn_rest_learn(&r, now, worked, waited);
+        }
         PyObject *until = given ? PyLong_FromLongLong(r.until_ns) : NULL;
-        if (until == NULL)
+        if (until == NULL) {
             Py_CLEAR(rests);
-        else
+        } else {
             PyList_SET_ITEM(rests, i, until);
+        }
     }
     return rests;
 }

@@ -16,7 +16,7 @@ static const char program[] =
     "\n/* One operand: bytes of an element; what it holds: 'f' float, 'h' half, 'c' complex, 'i' and 'u' integers, 'b' truth;\n"
     "   whether it is one element for all lanes. */\n"
     "struct operand { int size; char kind; int one; };\n"
-    "struct kernel { const char *what; long lanes; int reduced, operands; const struct operand *at; const union dyn_scalar "
+    "struct kernel { const char *what; long lanes; int reduced, operands; const struct operand *at; const DynScalar "
     "*scalars; };\n"
     "%s\n"
     "static unsigned long state = 88172645463325252UL;\n"
@@ -44,6 +44,7 @@ static const char program[] =
     "static void measure(long number, double seconds) {\n"
     "    const struct kernel *k = &kernels[number];\n"
     "    char *p[64];\n"
+    "    const char *start[64]; /* a result goes on with what it holds */\n"
     "    const long step[64] = {0};\n"
     "    double bytes = 0, least = 1e9, stop = now() + seconds;\n"
     "    long calls = 0, full = (k->lanes + 63) / 64 * 64;\n"
@@ -55,15 +56,18 @@ static const char program[] =
     "            exit(1);\n"
     "        }\n"
     "        fill(p[i], o, n);\n"
-    "        p[k->operands + i] = p[i]; /* a result goes on with what it holds */\n"
+    "        start[i] = p[i];\n"
     "        bytes += o->one ? 0 : (double)k->lanes * o->size;\n"
     "    }\n"
+    "    const DynRowsArgs rows = {.operands = p, .row_step = step, .start = start, .rows = 1, .n = k->lanes, .scalars = "
+    "k->scalars};\n"
+    "    const DynLanesArgs lanes = {.operands = p, .n = full, .scalars = k->scalars};\n"
     "    while (k->lanes > 0 && (calls < 3 || now() < stop)) {\n"
     "        double start = now();\n"
     "        if (k->reduced)\n"
-    "            dyn_kernels.kernels[number].rows(p, step, 1, k->lanes, k->scalars);\n"
+    "            dyn_kernels.kernels[number].rows(&rows);\n"
     "        else\n"
-    "            dyn_kernels.kernels[number].lanes(p, full, k->scalars);\n"
+    "            dyn_kernels.kernels[number].lanes(&lanes);\n"
     "        double took = now() - start;\n"
     "        least = took < least ? took : least;\n"
     "        calls++;\n"
@@ -102,7 +106,7 @@ static void put_tables(DynStr *out, const DynLoops *p, const DynKernel *k) {
         dyn_str_printf(out, "{%d, '%c', %d}, ", t->size, dyn_dtype_is_half((DynDtype)o->dtype) ? 'h' : t->kind,
                        o->scalar || o->result);
     }
-    dyn_str_printf(out, "};\nstatic const union dyn_scalar scalars_%d[] = {", k->number);
+    dyn_str_printf(out, "};\nstatic const DynScalar scalars_%d[] = {", k->number);
     for (uint32_t i = 0; i < k->params.n; i++) {
         const DynParam *s = &k->params.at[i];
         DynScalar v = dyn_sym_at(p->graph->syms, s->sym)->hint;

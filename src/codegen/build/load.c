@@ -52,30 +52,35 @@ static atomic_size_t bytes_loaded;
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
 void dyn_load_lock(bool take) {
-    if (take)
+    if (take) {
         pthread_mutex_lock(&loading);
-    else
+    } else {
         pthread_mutex_unlock(&loading);
+    }
 }
 
 void dyn_load_forked(void) { pthread_mutex_init(&loading, NULL); }
 
 bool dyn_load_is_whole(const DynBlob *object) {
     Elf64_Ehdr head;
-    if (object->n < sizeof(head))
+    if (object->n < sizeof(head)) {
         return false;
+    }
     memcpy(&head, object->at, sizeof(head));
     if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
         head.e_ident[EI_DATA] != ELFDATA2LSB || head.e_type != ET_DYN || head.e_machine != MACHINE ||
-        head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum == 0)
+        head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum == 0) {
         return false;
-    if (head.e_phoff > object->n || (object->n - head.e_phoff) / sizeof(Elf64_Phdr) < head.e_phnum)
+    }
+    if (head.e_phoff > object->n || (object->n - head.e_phoff) / sizeof(Elf64_Phdr) < head.e_phnum) {
         return false;
+    }
     for (int i = 0; i < head.e_phnum; i++) {
         Elf64_Phdr segment;
         memcpy(&segment, object->at + head.e_phoff + (size_t)i * sizeof(segment), sizeof(segment));
-        if (segment.p_offset > object->n || object->n - segment.p_offset < segment.p_filesz)
+        if (segment.p_offset > object->n || object->n - segment.p_offset < segment.p_filesz) {
             return false;
+        }
     }
     return true;
 }
@@ -86,8 +91,9 @@ static void *open_descriptor(int fd) {
     static unsigned counter; /* under `loading` */
     char name[32 + 2 * 32 + 16];
     size_t n = (size_t)snprintf(name, sizeof(name), "/proc/self/fd");
-    for (unsigned bits = counter++; bits != 0; bits >>= 1)
+    for (unsigned bits = counter++; bits != 0; bits >>= 1) {
         n += (size_t)snprintf(name + n, sizeof(name) - n, bits & 1 ? "/." : "/");
+    }
     snprintf(name + n, sizeof(name) - n, "/%d", fd);
     return dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
@@ -96,8 +102,9 @@ static void *open_memory(const DynBlob *object, const char *key, DynStr *why) {
     char name[32];
     snprintf(name, sizeof(name), "dynoc-%.16s", key);
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_EXEC);
-    if (fd < 0 && errno == EINVAL)
+    if (fd < 0 && errno == EINVAL) {
         fd = memfd_create(name, MFD_CLOEXEC);
+    }
     if (fd < 0) {
         dyn_str_printf(why, "memory file: %s; ", strerror(errno));
         return NULL;
@@ -119,8 +126,9 @@ static void *open_file(const DynBuildEnv *env, const DynBlob *object, DynStr *wh
         dyn_str_puts(&path, "/kernels.so");
         int fd = path.failed ? -1 : open(path.at, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
         bool written = fd >= 0 && dyn_blob_write(fd, object->at, object->n) == 0;
-        if (fd >= 0)
+        if (fd >= 0) {
             written = close(fd) == 0 && written;
+        }
         handle = written ? dlopen(path.at, RTLD_NOW | RTLD_LOCAL) : NULL;
         if (handle == NULL) {
             const char *error = written ? dlerror() : NULL;
@@ -140,10 +148,12 @@ void dyn_load_release(DynLoaded *l) { atomic_fetch_sub(&l->users, 1); }
 DynLoaded *dyn_load_find(const char *key) {
     pthread_mutex_lock(&loading);
     DynLoaded *l = key[0] == 0 ? NULL : loaded;
-    while (l != NULL && strcmp(l->key, key) != 0)
+    while (l != NULL && strcmp(l->key, key) != 0) {
         l = l->next;
-    if (l != NULL)
+    }
+    if (l != NULL) {
         dyn_load_retain(l);
+    }
     pthread_mutex_unlock(&loading);
     return l;
 }
@@ -151,8 +161,9 @@ DynLoaded *dyn_load_find(const char *key) {
 /* Under `loading`. */
 static int count_unused(void) {
     int n = 0;
-    for (const DynLoaded *l = loaded; l != NULL; l = l->next)
+    for (const DynLoaded *l = loaded; l != NULL; l = l->next) {
         n += atomic_load(&l->users) <= 0;
+    }
     return n;
 }
 
@@ -176,8 +187,9 @@ size_t dyn_load_bytes(int *n) {
     pthread_mutex_lock(&loading);
     int all = nloaded;
     pthread_mutex_unlock(&loading);
-    if (n != NULL)
+    if (n != NULL) {
         *n = all;
+    }
     return atomic_load(&bytes_loaded);
 }
 
@@ -189,16 +201,18 @@ void dyn_load_trim(void) {
 
 /* Under `loading`. */
 static DynLoaded *load(const DynBuildEnv *env, const DynBlob *object, const char *key, DynReason *failure, DynStr *why) {
-    if (nloaded >= most_loaded || count_unused() >= MOST_UNUSED)
+    if (nloaded >= most_loaded || count_unused() >= MOST_UNUSED) {
         make_room();
+    }
     DynLoaded *l = nloaded >= most_loaded ? NULL : PyMem_RawCalloc(1, sizeof(*l));
     if (l == NULL) {
         *failure = nloaded >= most_loaded ? DYN_R_TOO_MANY_LOADED : DYN_R_NO_MEMORY;
         return NULL;
     }
     l->handle = open_memory(object, key, why);
-    if (l->handle == NULL)
+    if (l->handle == NULL) {
         l->handle = open_file(env, object, why);
+    }
     l->table = l->handle == NULL ? NULL : dlsym(l->handle, DYN_NATIVE_SYMBOL);
     if (l->table == NULL || l->table->abi != DYN_NATIVE_ABI || l->table->count < 0) {
         if (l->handle != NULL) {

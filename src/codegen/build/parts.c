@@ -7,11 +7,7 @@
 #include "codegen/build/build.h"
 #include "codegen/run/run.h"
 
-#define ABOVE 10500 /* characters: less compiles in 100 ms as it is; the loops of sums are 2500 of them */
-#define LEAST 1500  /* of the rest: another run of the compiler takes 25 ms */
-#define FEW 32      /* elements of a result (exec_few.c) */
-
-static int64_t above = ABOVE;
+static int64_t above = DYN_PARTS_ABOVE;
 
 int64_t dyn_parts_above(int64_t text) {
     int64_t before = above;
@@ -21,25 +17,25 @@ int64_t dyn_parts_above(int64_t text) {
 
 static int64_t size_seen(const DynLoops *p, const DynKernel *k, int d) { return dyn_sym_at(p->graph->syms, k->shape[d])->hint.i; }
 
-/* Which function of a reduction does a call need whose operands lie in C order? */
-static char needed(const DynLoops *p, const DynKernel *k) {
+/* Which form of a reduction does a call need whose operands lie in C order? */
+static DynNativeForm needed(const DynLoops *p, const DynKernel *k) {
     int last = k->ndim - 1;
-    bool has_few = dyn_emit_letter(p, k, DYN_FN_FEW) != 0, has_block = dyn_emit_letter(p, k, DYN_FN_OTHER) != 0;
+    bool has_short_axis = dyn_emit_has_form(p, k, DYN_FORM_SHORT_AXIS), has_block = dyn_emit_has_form(p, k, DYN_FORM_BLOCK);
     double n = 1; /* elements of a result */
     for (int d = 0; d <= last; d++) {
         n *= k->reduced >> d & 1 ? (double)size_seen(p, k, d) : 1;
     }
     if (k->reduced >> last & 1) {
-        return n < DYN_FEW_ALONG && has_few ? 'f' : 'r';
+        return n < DYN_ROWS_FROM && has_short_axis ? DYN_FORM_SHORT_AXIS : DYN_FORM_ROWS;
     }
     if (size_seen(p, k, last) >= DYN_REDUCE_LANES) {
-        return has_block ? 'b' : 'k';
+        return has_block ? DYN_FORM_BLOCK : DYN_FORM_COLUMNS;
     }
-    return n <= FEW && has_few ? 'f' : 'k';
+    return n <= DYN_SHORT_AXIS_MOST && has_short_axis ? DYN_FORM_SHORT_AXIS : DYN_FORM_COLUMNS;
 }
 
-static bool is_first(const DynLoops *p, const DynKernel *k, char letter) {
-    return k->reduced ? letter == needed(p, k) : letter != 't'; /* without it, what stands still is copied to lanes */
+static bool is_first(const DynLoops *p, const DynKernel *k, DynNativeForm form) {
+    return k->reduced ? form == needed(p, k) : form != DYN_FORM_ROW_CONSTANT; /* without it, elements are copied to lanes */
 }
 
 void dyn_parts_split(DynArtifact *a) {
@@ -48,7 +44,7 @@ void dyn_parts_split(DynArtifact *a) {
         return;
     }
     if (dyn_emit_part(a->loops, is_first, true, &first) == 0 && dyn_emit_part(a->loops, is_first, false, &rest) == 0 &&
-        a->source.n - first.n >= LEAST) {
+        a->source.n - first.n >= DYN_PARTS_LEAST) {
         a->rest = dyn_artifact_new(a->loops, &rest, a->graph, &a->config);
     }
     if (a->rest != NULL) {
@@ -75,10 +71,9 @@ void dyn_parts_join(DynArtifact *a) {
     }
     memcpy(a->joined, first, bytes);
     for (long i = 0; i < a->nnative; i++) {
-        a->joined->kernels[i].lanes = first->kernels[i].lanes ? first->kernels[i].lanes : rest->kernels[i].lanes;
-        a->joined->kernels[i].rows = first->kernels[i].rows ? first->kernels[i].rows : rest->kernels[i].rows;
-        a->joined->kernels[i].other = first->kernels[i].other ? first->kernels[i].other : rest->kernels[i].other;
-        a->joined->kernels[i].few = first->kernels[i].few ? first->kernels[i].few : rest->kernels[i].few;
+        DynNativeKernel *to = &a->joined->kernels[i];
+#define FORM(NAME, name, Args) to->name = to->name != NULL ? to->name : rest->kernels[i].name;
+#include "codegen/native.def"
     }
     atomic_store_explicit(&a->table, a->joined, memory_order_release);
 }

@@ -23,8 +23,9 @@ static int start(char *const argv[], char *const envp[], int output, pid_t *pid)
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     sigset_t none, all;
-    if (posix_spawn_file_actions_init(&files) != 0)
+    if (posix_spawn_file_actions_init(&files) != 0) {
         return ENOMEM;
+    }
     if (posix_spawnattr_init(&attributes) != 0) {
         posix_spawn_file_actions_destroy(&files);
         return ENOMEM;
@@ -49,22 +50,26 @@ static int start(char *const argv[], char *const envp[], int output, pid_t *pid)
 static bool drain(int fd, DynStr *output) {
     char buffer[4096];
     ssize_t n = read(fd, buffer, sizeof(buffer) - 1);
-    if (n < 0)
+    if (n < 0) {
         return errno == EINTR || errno == EAGAIN;
-    for (ssize_t i = 0; i < n && output->n < KEPT_OUTPUT; i++)
-        if (buffer[i] != 0)
+    }
+    for (ssize_t i = 0; i < n && output->n < KEPT_OUTPUT; i++) {
+        if (buffer[i] != 0) {
             dyn_str_putc(output, buffer[i]);
+        }
+    }
     return n > 0;
 }
 
 /* Has it ended? Its status, or -1 when someone else took it. */
 static bool has_ended(pid_t pid, int *status) {
     pid_t got;
-    do
+    do {
         got = waitpid(pid, status, WNOHANG);
-    while (got < 0 && errno == EINTR);
-    if (got < 0)
+    } while (got < 0 && errno == EINTR);
+    if (got < 0) {
         *status = -1;
+    }
     return got != 0;
 }
 
@@ -74,8 +79,9 @@ static bool attend(pid_t pid, int fd, int64_t deadline, const atomic_bool *stop,
     int64_t pause = 100 * 1000;
     while (!ended) {
         int64_t left = deadline - dyn_now_ns();
-        if (left <= 0 || (stop != NULL && atomic_load(stop)))
+        if (left <= 0 || (stop != NULL && atomic_load(stop))) {
             return false;
+        }
         if (open) {
             struct pollfd p = {.fd = fd, .events = POLLIN};
             int ready = poll(&p, 1, (int)((left < SLICE_NS ? left : SLICE_NS) / 1000000 + 1));
@@ -83,8 +89,9 @@ static bool attend(pid_t pid, int fd, int64_t deadline, const atomic_bool *stop,
             ended = ready == 0 && has_ended(pid, status); /* something that it left behind holds the pipe open */
         } else {
             ended = has_ended(pid, status);
-            if (!ended)
+            if (!ended) {
                 nanosleep(&(struct timespec){.tv_nsec = pause}, NULL);
+            }
             pause = pause < SLICE_NS ? pause * 2 : pause;
         }
     }
@@ -96,8 +103,9 @@ static void kill_group(pid_t pid) {
     kill(-pid, SIGKILL);
     kill(pid, SIGKILL); /* where the group isn't there yet */
     int64_t deadline = dyn_now_ns() + KILL_WAIT_NS;
-    while (!has_ended(pid, &status) && dyn_now_ns() < deadline)
+    while (!has_ended(pid, &status) && dyn_now_ns() < deadline) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
 }
 
 DynProcessEnd dyn_process_run(char *const argv[], char *const envp[], int64_t timeout_s, _Atomic(int) *group,
@@ -116,17 +124,22 @@ DynProcessEnd dyn_process_run(char *const argv[], char *const envp[], int64_t ti
         dyn_str_printf(output, "%s: %s\n", argv[0], strerror(error));
         return DYN_PROCESS_FAILED;
     }
-    if (group != NULL)
+    if (group != NULL) {
         atomic_store(group, pid);
+    }
     bool ended = attend(pid, ends[0], dyn_now_ns() + timeout_s * 1000000000, stop, output, &status);
-    if (group != NULL)
+    if (group != NULL) {
         atomic_store(group, 0);
-    if (!ended)
+    }
+    if (!ended) {
         kill_group(pid);
+    }
     close(ends[0]);
-    if (!ended)
+    if (!ended) {
         return DYN_PROCESS_HUNG;
-    if (status != -1 && WIFSIGNALED(status))
+    }
+    if (status != -1 && WIFSIGNALED(status)) {
         dyn_str_printf(output, "killed by signal %d\n", WTERMSIG(status));
+    }
     return status == -1 || status == 0 ? DYN_PROCESS_OK : DYN_PROCESS_FAILED;
 }

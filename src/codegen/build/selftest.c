@@ -33,13 +33,13 @@ static void unit_free(Unit *u) {
     PyMem_RawFree(u);
 }
 
-static int run_stages(Unit *u, DynStr *error) {
-    DynReason why = DYN_R_OK;
-    u->loops = dyn_common(&u->graph, &u->arena) < 0 ? NULL : dyn_lower(&u->graph, &dyn_config, &u->arena, &why, error);
-    if (!u->loops || dyn_loops_verify(u->loops, error) < 0 || dyn_recompute(u->loops, &why, error) < 0 ||
-        dyn_fuse(u->loops, &why, error) < 0 || dyn_loops_verify(u->loops, error) < 0 || dyn_schedule(u->loops, &why, error) < 0 ||
-        dyn_plan(u->loops, &why, error) < 0 || dyn_loops_verify(u->loops, error) < 0 ||
-        dyn_emit_c(u->loops, &u->source, &why, error) < 0) {
+static int run_stages(Unit *u, DynReason *why, DynStr *error) {
+    *why = DYN_R_NO_MEMORY;
+    u->loops = dyn_common(&u->graph, &u->arena) < 0 ? NULL : dyn_lower(&u->graph, &dyn_config, &u->arena, why, error);
+    if (!u->loops || dyn_loops_verify(u->loops, error) < 0 || dyn_recompute(u->loops, why, error) < 0 ||
+        dyn_fuse(u->loops, why, error) < 0 || dyn_loops_verify(u->loops, error) < 0 || dyn_schedule(u->loops, why, error) < 0 ||
+        dyn_plan(u->loops, why, error) < 0 || dyn_loops_verify(u->loops, error) < 0 ||
+        dyn_emit_c(u->loops, &u->source, why, error) < 0) {
         return -1;
     }
     return 0;
@@ -47,6 +47,7 @@ static int run_stages(Unit *u, DynStr *error) {
 
 static Unit *unit_new(const char *text, bool stages) {
     DynStr error = {0};
+    DynReason why;
     Unit *u = PyMem_RawCalloc(1, sizeof(*u));
     if (!u) {
         PyErr_NoMemory();
@@ -54,7 +55,7 @@ static Unit *unit_new(const char *text, bool stages) {
     }
     dyn_arena_init(&u->arena);
     if (dyn_graph_init(&u->graph, &u->arena, "test", &u->sources, &u->syms) < 0 || dyn_graph_parse(&u->graph, text, &error) < 0 ||
-        dyn_graph_verify(&u->graph, &error) < 0 || (stages && run_stages(u, &error) < 0)) {
+        dyn_graph_verify(&u->graph, &error) < 0 || (stages && run_stages(u, &why, &error) < 0)) {
         PyErr_SetString(PyExc_ValueError, dyn_str_at(&error));
         unit_free(u);
         u = NULL;
@@ -73,6 +74,40 @@ static PyObject *printed(PyObject *text, void (*print)(const DynLoops *, DynStr 
     print(u->loops, &out);
     PyObject *r = PyUnicode_FromString(dyn_str_at(&out));
     dyn_str_free(&out);
+    unit_free(u);
+    return r;
+}
+
+/* _arena_fail_after(n): the n-th allocation of an arena fails from now on, and all behind it; -1: none does. What was left. */
+static PyObject *arena_fail_after(PyObject *module, PyObject *n) {
+    long before = dyn_arena_fail_after, after = PyLong_AsLong(n);
+    if (after == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    dyn_arena_fail_after = after;
+    return PyLong_FromLong(before);
+}
+
+/* _lower_failing(text, n) -> (reason, sentence, how many allocations were left): the stages, where n allocations of the arena
+ * are made and those behind them fail. */
+static PyObject *lower_failing(PyObject *module, PyObject *args) {
+    const char *text;
+    long n;
+    DynReason why;
+    DynStr error = {0};
+    if (!PyArg_ParseTuple(args, "sl", &text, &n)) {
+        return NULL;
+    }
+    Unit *u = unit_new(text, false);
+    if (!u) {
+        return NULL;
+    }
+    dyn_arena_fail_after = n;
+    int failed = run_stages(u, &why, &error);
+    long left = dyn_arena_fail_after;
+    dyn_arena_fail_after = -1;
+    PyObject *r = Py_BuildValue("ssl", failed ? dyn_reason_code(why) : "OK", dyn_str_at(&error), left);
+    dyn_str_free(&error);
     unit_free(u);
     return r;
 }
@@ -343,20 +378,23 @@ static PyObject *parts_above(PyObject *module, PyObject *text) {
     return n == -1 && PyErr_Occurred() ? NULL : PyLong_FromLongLong(dyn_parts_above(n));
 }
 
-static PyMethodDef methods[] = {{"_builtin_source", builtin_source, METH_NOARGS, "C of the built-in tier, and its levels."},
-                                {"_builtin_switch", builtin_switch, METH_O, "Test: the built-in tier serves, or doesn't."},
-                                {"_moves_switch", moves_switch, METH_O, "Test: moves by the instruction set of that number."},
-                                {"_rows_often", rows_often, METH_O, "Test: a length comes often after so many rows."},
-                                {"_parts_above", parts_above, METH_O, "Test: more text than this is compiled in two parts."},
-                                {"_builtin_text", builtin_text, METH_O, "Steps of the built-in tier for a graph given as text."},
-                                {"_lower_text", lower_text, METH_O, "Loop IR of a graph given as text."},
-                                {"_emit_text", emit_text, METH_O, "C of a graph given as text."},
-                                {"_loops_roundtrip", loops_roundtrip, METH_VARARGS, "Loop IR parsed and printed again."},
-                                {"_graph_compile", graph_compile, METH_O, "A graph with native code."},
-                                {"_graph_builtin", graph_builtin, METH_O, "A graph for the built-in tier."},
-                                {"_graph_run", graph_run, METH_VARARGS, "Run native code."},
-                                {"_graph_interp", graph_interp, METH_VARARGS, "Run by NumPy."},
-                                {"_run_graph_text", run_graph_text, METH_VARARGS, "Compile and run."},
-                                {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {
+    {"_builtin_source", builtin_source, METH_NOARGS, "C of the built-in tier, and its levels."},
+    {"_builtin_switch", builtin_switch, METH_O, "Test: the built-in tier serves, or doesn't."},
+    {"_moves_switch", moves_switch, METH_O, "Test: moves by the instruction set of that number."},
+    {"_rows_often", rows_often, METH_O, "Test: a length comes often after so many rows."},
+    {"_parts_above", parts_above, METH_O, "Test: more text than this is compiled in two parts."},
+    {"_builtin_text", builtin_text, METH_O, "Steps of the built-in tier for a graph given as text."},
+    {"_arena_fail_after", arena_fail_after, METH_O, "Test: allocations of arenas fail after so many."},
+    {"_lower_failing", lower_failing, METH_VARARGS, "The stages, where allocations fail."},
+    {"_lower_text", lower_text, METH_O, "Loop IR of a graph given as text."},
+    {"_emit_text", emit_text, METH_O, "C of a graph given as text."},
+    {"_loops_roundtrip", loops_roundtrip, METH_VARARGS, "Loop IR parsed and printed again."},
+    {"_graph_compile", graph_compile, METH_O, "A graph with native code."},
+    {"_graph_builtin", graph_builtin, METH_O, "A graph for the built-in tier."},
+    {"_graph_run", graph_run, METH_VARARGS, "Run native code."},
+    {"_graph_interp", graph_interp, METH_VARARGS, "Run by NumPy."},
+    {"_run_graph_text", run_graph_text, METH_VARARGS, "Compile and run."},
+    {NULL, NULL, 0, NULL}};
 
 int dyn_codegen_init(PyObject *module) { return PyModule_AddFunctions(module, methods) < 0 ? -1 : dyn_build_init_module(module); }

@@ -10,8 +10,7 @@
 #include "codegen/run/run.h"
 
 #define VERSIONS 3                   /* of a kernel */
-#define OFTEN ((int64_t)1 << 22)     /* rows: some 50 ms of their time; a build takes about as long, beside it */
-#define SHORTEST (DYN_FEW_ALONG - 1) /* rows of fewer lanes are laid out side by side */
+#define SHORTEST (DYN_ROWS_FROM - 1) /* rows of fewer lanes are laid out side by side */
 #define LONGEST DYN_BLOCK            /* of one block; half of this gains a tenth, this next to nothing */
 
 typedef struct Version {
@@ -25,7 +24,7 @@ struct DynSizes {
     Version at[];
 };
 
-static int64_t often = OFTEN;
+static int64_t often = DYN_LENGTH_OFTEN;
 
 int64_t dyn_sizes_often(int64_t rows) {
     int64_t before = often;
@@ -46,7 +45,7 @@ static int64_t length_of(const DynBound *b, int64_t *rows) {
         n *= b->k->reduced >> d & 1 ? b->dims[d] : 1;
         all *= b->dims[d];
     }
-    if (n < SHORTEST + (b->few != NULL) || n > LONGEST) {
+    if (n < SHORTEST + (b->native->short_axis != NULL) || n > LONGEST) {
         return 0;
     }
     for (int i = 0; i < b->nops; i++) {
@@ -89,8 +88,8 @@ void dyn_sizes_bind(DynArtifact *a, DynBound *b) {
     }
     const DynNativeTable *table = v->made == NULL ? NULL : atomic_load_explicit(&v->made->table, memory_order_acquire);
     if (table != NULL) {
-        b->rows_of_one = table->kernels[0].rows;
-        b->one = n;
+        b->rows_of_length = table->kernels[0].rows;
+        b->length = n;
     } else if (!v->asked) {
         v->rows += rows;
         a->sizes->due |= v->rows >= often;

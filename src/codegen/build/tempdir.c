@@ -23,18 +23,22 @@ void dyn_blob_free(DynBlob *b) {
 
 int dyn_blob_read(int fd, size_t limit, DynBlob *out) {
     struct stat st;
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < 0 || (size_t)st.st_size > limit)
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < 0 || (size_t)st.st_size > limit) {
         return -1;
+    }
     size_t n = (size_t)st.st_size, have = 0;
     out->at = PyMem_RawMalloc(n + 1);
-    if (out->at == NULL)
+    if (out->at == NULL) {
         return -1;
+    }
     while (have < n) {
         ssize_t got = pread(fd, out->at + have, n - have, (off_t)have);
-        if (got < 0 && errno == EINTR)
+        if (got < 0 && errno == EINTR) {
             continue;
-        if (got <= 0)
+        }
+        if (got <= 0) {
             break; /* shorter than it said: what there is fails the checks */
+        }
         have += (size_t)got;
     }
     out->n = have;
@@ -45,10 +49,12 @@ int dyn_blob_write(int fd, const void *data, size_t n) {
     const char *p = data;
     while (n > 0) {
         ssize_t done = write(fd, p, n);
-        if (done < 0 && errno == EINTR)
+        if (done < 0 && errno == EINTR) {
             continue;
-        if (done <= 0)
+        }
+        if (done <= 0) {
             return -1;
+        }
         p += done;
         n -= (size_t)done;
     }
@@ -58,11 +64,14 @@ int dyn_blob_write(int fd, const void *data, size_t n) {
 void dyn_tempdir_remove(const char *path) {
     DIR *dir = opendir(path);
     struct dirent *e;
-    while (dir != NULL && (e = readdir(dir)) != NULL)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && unlinkat(dirfd(dir), e->d_name, 0) < 0)
+    while (dir != NULL && (e = readdir(dir)) != NULL) {
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && unlinkat(dirfd(dir), e->d_name, 0) < 0) {
             unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
-    if (dir != NULL)
+        }
+    }
+    if (dir != NULL) {
         closedir(dir);
+    }
     rmdir(path);
 }
 
@@ -74,19 +83,22 @@ static void sweep(const char *parent) {
     snprintf(ours, sizeof(ours), "dynoc-%ld-", (long)geteuid());
     while (dir != NULL && (e = readdir(dir)) != NULL) {
         struct stat st;
-        if (strncmp(e->d_name, ours, strlen(ours)) != 0 || fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (strncmp(e->d_name, ours, strlen(ours)) != 0 || fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
             continue;
+        }
         long pid = strtol(e->d_name + strlen(ours), NULL, 10);
         bool gone = pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
-        if (!gone || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mtime > time(NULL) - STALE_S)
+        if (!gone || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mtime > time(NULL) - STALE_S) {
             continue;
+        }
         DynStr path = {0};
         dyn_str_printf(&path, "%s/%s", parent, e->d_name);
         dyn_tempdir_remove(dyn_str_at(&path));
         dyn_str_free(&path);
     }
-    if (dir != NULL)
+    if (dir != NULL) {
         closedir(dir);
+    }
 }
 
 int dyn_tempdir_make(const DynBuildEnv *env, DynStr *path, DynStr *why) {
@@ -94,15 +106,18 @@ int dyn_tempdir_make(const DynBuildEnv *env, DynStr *path, DynStr *why) {
     const char *const parents[] = {dyn_compiler_env_get(env, "TMPDIR"), "/tmp", "/dev/shm", "/var/tmp"};
     int error = 0;
     for (size_t i = 0; i < DYN_COUNTOF(parents); i++) {
-        if (parents[i] == NULL || parents[i][0] != '/')
+        if (parents[i] == NULL || parents[i][0] != '/') {
             continue;
+        }
         path->n = 0;
         dyn_str_printf(path, "%s/dynoc-%ld-%ld-XXXXXX", parents[i], (long)geteuid(), (long)getpid());
-        if (path->failed)
+        if (path->failed) {
             break;
+        }
         if (mkdtemp(path->at) != NULL) { /* mode 0700 */
-            if (!atomic_exchange(&swept, true))
+            if (!atomic_exchange(&swept, true)) {
                 sweep(parents[i]);
+            }
             return 0;
         }
         error = errno;

@@ -164,8 +164,9 @@ static uint64_t sizes_of(const DynGraph *g, const DynRun *run) {
     uint64_t h = 1;
     for (uint32_t i = 0; i < g->inputs.n; i++) {
         DynArrayView v;
-        if (dyn_array_view(run->inputs[i], &v))
+        if (dyn_array_view(run->inputs[i], &v)) {
             h = dyn_hash64(v.dims, sizeof(*v.dims) * v.ndim, h);
+        }
     }
     return h | 1;
 }

@@ -21,9 +21,11 @@ typedef struct DynKept {
     bool all;
 } DynKept;
 
-/* emit_c.c: of a function, its numbers, a pointer (rows: what follows is added in bytes), the values that are the same for all
- * lanes, a group of lanes, one lane (of a kernel without strips), and "x op y" of accumulators. */
-DYN_HIDDEN void dyn_emit_params(DynStr *out, const DynKernel *k);
+/* emit_c.c: of a function, its head with arguments and numbers in locals, the steps of operands that walk ("long row_step0 =
+ * row_step[0];": stores through other pointers can't change those), a pointer (rows: what follows is added in bytes), the values
+ * that are the same for all lanes, a group of lanes, one lane (of a kernel without strips), and "x op y" of accumulators. */
+DYN_HIDDEN void dyn_emit_head(DynStr *out, const DynKernel *k, DynNativeForm form);
+DYN_HIDDEN void dyn_emit_steps(DynStr *out, const DynKernel *k, const char *array);
 DYN_HIDDEN void dyn_emit_pointer(DynStr *out, const DynKernel *k, uint32_t i, bool rows);
 DYN_HIDDEN int dyn_emit_invariants(DynStr *out, const DynKernel *k, const char *indent);
 DYN_HIDDEN int dyn_emit_group(DynStr *out, const DynKernel *k, const char *indent, DynGroupKind kind);
@@ -39,11 +41,11 @@ typedef struct Accumulator {
 /* emit_reduce.c: its accumulators, how many; their types, what they hold before anything was added (e<n>), lanes of that (x<n>),
  * and a result. Then the functions of lanes that are results. */
 DYN_HIDDEN int dyn_emit_accumulators(const DynKernel *k, Accumulator *acc);
-DYN_HIDDEN void dyn_emit_empty(DynStr *out, const DynKernel *k, const Accumulator *acc, int n);
+DYN_HIDDEN void dyn_emit_empty(DynStr *out, const Accumulator *acc, int n);
 DYN_HIDDEN void dyn_emit_identity(DynStr *out, const char *indent, const Accumulator *acc, int n);
 DYN_HIDDEN void dyn_emit_result(DynStr *out, const char *indent, const Accumulator *acc, const char *x);
-DYN_HIDDEN int dyn_emit_reduction(DynStr *out, const DynKernel *k);
-DYN_HIDDEN int dyn_emit_few(DynStr *out, const DynKernel *k);
+DYN_HIDDEN int dyn_emit_columns(DynStr *out, const DynKernel *k);
+DYN_HIDDEN int dyn_emit_short_axis(DynStr *out, const DynKernel *k);
 DYN_HIDDEN int dyn_emit_block(DynStr *out, const DynKernel *k);
 
 /* emit_rows.c: lanes that belong to one result: those behind the whole groups, accumulators to one, and the function. */

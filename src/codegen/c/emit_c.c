@@ -1,15 +1,38 @@
-/* emit_c.c: loop IR → C: the functions of a kernel (native.h), over blocks of lanes.
+/* emit_c.c: loop IR → C: the functions of a kernel (native.def), over blocks of lanes.
  *
  * Called by emit_object.c, which makes a text of them. Trip counts are multiples of what a vector holds,
  * so that no scalar remainder loop exists: the same instructions handle every element, and equal inputs give equal bits (exec.c
  * pads). Reductions keep DYN_REDUCE_LANES accumulators, whatever the instruction set. */
 #include "codegen/c/emit.h"
 
-void dyn_emit_params(DynStr *out, const DynKernel *k) {
+/* For each form, its name, the name of its argument struct, and the lines that load the arguments into locals. */
+#define FIELD(type, name) "    " #type " " #name " = args->" #name ";\n"
+#define ARGS(Type, fields) static const char locals_of_##Type[] = fields;
+#include "codegen/native.def"
+static const struct {
+    const char *name;
+    const char *args;
+    const char *locals;
+} forms[] = {
+#define FORM(NAME, name, Args) [DYN_FORM_##NAME] = {#name, #Args, locals_of_##Args},
+#include "codegen/native.def"
+};
+
+void dyn_emit_head(DynStr *out, const DynKernel *k, DynNativeForm form) {
+    dyn_str_printf(out, "static void %s_%d(const %s *args) {\n", forms[form].name, k->number, forms[form].args);
+    dyn_str_puts(out, forms[form].locals);
     for (uint32_t i = 0; i < k->params.n; i++) {
         DynDtype dt = (DynDtype)k->params.at[i].dtype;
-        dyn_str_printf(out, "    const %s s%u = (%s)s[%u].%c;\n", dyn_emit_type(dt), i, dyn_emit_type(dt), i,
+        dyn_str_printf(out, "    const %s s%u = (%s)scalars[%u].%c;\n", dyn_emit_type(dt), i, dyn_emit_type(dt), i,
                        dyn_dtypes[dt].kind == 'f' ? 'f' : 'i');
+    }
+}
+
+void dyn_emit_steps(DynStr *out, const DynKernel *k, const char *array) {
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        if (dyn_kernel_walks(k, i)) {
+            dyn_str_printf(out, "    const long %s%u = %s[%u];\n", array, i, array, i);
+        }
     }
 }
 
@@ -17,7 +40,7 @@ void dyn_emit_params(DynStr *out, const DynKernel *k) {
 void dyn_emit_pointer(DynStr *out, const DynKernel *k, uint32_t i, bool rows) {
     const DynOperand *o = &k->operands.at[i];
     const char *type = dyn_emit_memory_type((DynDtype)o->dtype), *c = o->out ? "" : "const ";
-    dyn_str_printf(out, "    %s%s *a%u = (%s%s *)%sp[%u]", c, type, i, c, type, rows ? "(" : "", i);
+    dyn_str_printf(out, "    %s%s *a%u = (%s%s *)%soperands[%u]", c, type, i, c, type, rows ? "(" : "", i);
 }
 
 static void put_pointers(DynStr *out, const DynKernel *k) {
@@ -395,10 +418,9 @@ int dyn_emit_lane(DynStr *out, const DynKernel *k, const char *indent, const cha
     return put_body(out, &b, index);
 }
 
-static int put_elementwise(DynStr *out, const DynKernel *k, char name) {
+static int put_elementwise(DynStr *out, const DynKernel *k, DynNativeForm form) {
     Body b = {.k = k, .indent = "        ", .from = "i", .lanes = dyn_emit_has_strips(k) ? k->lanes : 0};
-    dyn_str_printf(out, "static void %c%d(char *const *p, long n, const union dyn_scalar *s) {\n", name, k->number);
-    dyn_emit_params(out, k);
+    dyn_emit_head(out, k, form);
     put_pointers(out, k);
     int failed = dyn_emit_invariants(out, k, "    ");
     dyn_str_printf(out, "    n &= -%dL;\n", k->lanes);
@@ -409,16 +431,16 @@ static int put_elementwise(DynStr *out, const DynKernel *k, char name) {
     return failed;
 }
 
-/* The function whose operands that stand still are one element. */
-static int put_still(DynStr *out, const DynKernel *k) {
+/* Operands that are constant along the rows are one element. */
+static int put_row_constant(DynStr *out, const DynKernel *k) {
     DynOperand operands[DYN_MAX_OPERANDS];
-    DynKernel still = *k;
-    still.operands.at = operands;
+    DynKernel constant = *k;
+    constant.operands.at = operands;
     for (uint32_t i = 0; i < k->operands.n; i++) {
         operands[i] = k->operands.at[i];
         operands[i].scalar |= operands[i].still;
     }
-    return put_elementwise(out, &still, 't');
+    return put_elementwise(out, &constant, DYN_FORM_ROW_CONSTANT);
 }
 
 /* Is there a function that looks indirect operands up itself? Not where a loop that the compiler makes no vectors of would be
@@ -463,12 +485,12 @@ static void put_found(DynStr *out, const DynKernel *k, uint32_t op) {
 static int put_lookup(DynStr *out, const DynKernel *k) {
     Body b = {.k = k, .indent = "        ", .looks_up = true};
     bool small = looks_up_small(k);
-    dyn_str_printf(out, "static void g%d(char *const *p, long n, const union dyn_scalar *s) {\n    long wrong = 0;\n", k->number);
-    dyn_emit_params(out, k);
+    dyn_emit_head(out, k, DYN_FORM_LOOKUP);
+    dyn_str_puts(out, "    long wrong = 0;\n");
     put_pointers(out, k);
     for (uint32_t i = 0; i < k->operands.n; i++) {
         if (k->operands.at[i].indirect) {
-            dyn_str_printf(out, "    const unsigned long e%u = (unsigned long)p[%u];\n", i, k->operands.n + i);
+            dyn_str_printf(out, "    const unsigned long e%u = (unsigned long)extent[%u];\n", i, i);
         }
     }
     int failed = dyn_emit_invariants(out, k, "    ");
@@ -488,7 +510,7 @@ static int put_lookup(DynStr *out, const DynKernel *k) {
         dyn_str_puts(out, "#pragma omp simd reduction(|:wrong)\n    for (long i = 0; i < n; i++) {\n");
         failed |= put_body(out, &b, "i");
     }
-    dyn_str_printf(out, "    }\n    *(long *)p[%u] |= wrong;\n}\n", 2 * k->operands.n);
+    dyn_str_puts(out, "    }\n    *missed |= wrong;\n}\n");
     return failed;
 }
 
@@ -497,24 +519,30 @@ static bool has_block(const DynLoops *p, const DynKernel *k) {
     return k->reduced && !p->lanes_only && !dyn_kernel_any_order(k) && !k->ordered && !(k->reduced >> (k->ndim - 1) & 1);
 }
 
-static bool has_still(const DynLoops *p, const DynKernel *k) { return k->has_still && !p->lanes_only; }
-
-char dyn_emit_letter(const DynLoops *p, const DynKernel *k, DynFunction f) {
-    switch (f) {
-    case DYN_FN_LANES: return 'k';
-    case DYN_FN_ROWS: return k->reduced && !p->lanes_only ? 'r' : 0;
-    case DYN_FN_OTHER: return has_block(p, k) ? 'b' : has_lookup(k) ? 'g' : has_still(p, k) ? 't' : 0;
-    default: return dyn_kernel_has_few(k) && !p->lanes_only ? 'f' : 0;
+bool dyn_emit_has_form(const DynLoops *p, const DynKernel *k, DynNativeForm form) {
+    switch (form) {
+    case DYN_FORM_LANES: return !k->reduced;
+    case DYN_FORM_ROW_CONSTANT: return k->has_still && !k->reduced && !has_lookup(k) && !p->lanes_only;
+    case DYN_FORM_LOOKUP: return has_lookup(k);
+    case DYN_FORM_COLUMNS: return k->reduced != 0;
+    case DYN_FORM_BLOCK: return has_block(p, k);
+    case DYN_FORM_ROWS: return k->reduced && !p->lanes_only;
+    case DYN_FORM_SHORT_AXIS: return dyn_kernel_has_short_axis(k) && !p->lanes_only;
+    case DYN_FORM_COUNT: break;
     }
+    return false;
 }
 
-int dyn_emit_function(DynStr *out, const DynKernel *k, char letter, int64_t n) {
-    switch (letter) {
-    case 'k': return k->reduced ? dyn_emit_reduction(out, k) : put_elementwise(out, k, 'k');
-    case 'r': return k->ordered ? dyn_emit_ordered_rows(out, k, n) : dyn_emit_row_function(out, k, n);
-    case 'b': return dyn_emit_block(out, k);
-    case 'g': return put_lookup(out, k);
-    case 't': return put_still(out, k);
-    default: return dyn_emit_few(out, k);
+int dyn_emit_form(DynStr *out, const DynKernel *k, DynNativeForm form, int64_t length) {
+    switch (form) {
+    case DYN_FORM_LANES: return put_elementwise(out, k, form);
+    case DYN_FORM_ROW_CONSTANT: return put_row_constant(out, k);
+    case DYN_FORM_LOOKUP: return put_lookup(out, k);
+    case DYN_FORM_COLUMNS: return dyn_emit_columns(out, k);
+    case DYN_FORM_BLOCK: return dyn_emit_block(out, k);
+    case DYN_FORM_ROWS: return k->ordered ? dyn_emit_ordered_rows(out, k, length) : dyn_emit_row_function(out, k, length);
+    case DYN_FORM_SHORT_AXIS: return dyn_emit_short_axis(out, k);
+    case DYN_FORM_COUNT: break;
     }
+    return -1;
 }

@@ -4,19 +4,30 @@
  * for one kernel's rows of one length; the text goes to build.c. */
 #include "codegen/loops/loops.h"
 
-#define NFUNCTIONS (DYN_FN_FEW + 1)
+/* The types of native.h as text: the argument structs, and the functions of one kernel. */
+static const char types[] = "typedef union DynScalar { long i; double f; } DynScalar;\n"
+#define FIELD(type, name) #type " " #name "; "
+#define DATA(Type, fields) "typedef struct " #Type " { " fields "} " #Type ";\n"
+#define ARGS(Type, fields) DATA(Type, fields)
+#include "codegen/native.def"
+                            "typedef struct DynNativeKernel { "
+#define FORM(NAME, name, Args) "void (*" #name ")(const " #Args " *); "
+#include "codegen/native.def"
+                            "} DynNativeKernel;\n";
 
-/* Text around the functions: the helpers that they call, and a table of n kernels, whose rows are `entries`. */
+static const char *const form_names[] = {
+#define FORM(NAME, name, Args) [DYN_FORM_##NAME] = #name,
+#include "codegen/native.def"
+};
+
+/* Text around the functions: the types, the helpers that they call, and a table of n kernels, whose rows are `entries`. */
 static void put_object(DynStr *source, const char *functions, long n, const char *entries) {
-    dyn_str_puts(source, "union dyn_scalar { long i; double f; };\n");
+    dyn_str_puts(source, types);
     dyn_emit_helpers(source, functions);
     dyn_str_puts(source, functions);
     dyn_str_printf(source,
-                   "__attribute__((visibility(\"default\"))) const struct {\n    long abi, count;\n"
-                   "    struct {\n        void (*lanes)(char *const *, long, const union dyn_scalar *);\n"
-                   "        void (*rows)(char *const *, const long *, long, long, const union dyn_scalar *);\n"
-                   "        void (*other)(char *const *, long, const union dyn_scalar *);\n"
-                   "        void (*few)(char *const *, long, const union dyn_scalar *);\n    } kernels[%ld];\n} %s = {%d, %ld, {",
+                   "__attribute__((visibility(\"default\"))) const struct {\n"
+                   "    long abi, count;\n    DynNativeKernel kernels[%ld];\n} %s = {%d, %ld, {",
                    n, DYN_NATIVE_SYMBOL, DYN_NATIVE_ABI, n);
     dyn_str_puts(source, entries);
     dyn_str_puts(source, "}};\n");
@@ -25,11 +36,12 @@ static void put_object(DynStr *source, const char *functions, long n, const char
 /* A kernel's functions, and its row of the table. */
 static int put_kernel(DynStr *functions, DynStr *entries, const DynLoops *p, const DynKernel *k, DynPick *pick, bool first) {
     int failed = 0;
-    for (int f = 0; f < NFUNCTIONS; f++) {
-        char letter = dyn_emit_letter(p, k, (DynFunction)f);
-        letter = pick == NULL || pick(p, k, letter) == first ? letter : 0;
-        failed |= letter != 0 ? dyn_emit_function(functions, k, letter, 0) : 0;
-        dyn_str_printf(entries, letter != 0 ? "%s%c%d" : "%s0", f > 0 ? ", " : "{", letter, k->number);
+    dyn_str_puts(entries, "{");
+    for (DynNativeForm form = 0; form < DYN_FORM_COUNT; form++) {
+        if (dyn_emit_has_form(p, k, form) && (pick == NULL || pick(p, k, form) == first)) {
+            failed |= dyn_emit_form(functions, k, form, 0);
+            dyn_str_printf(entries, ".%s = %s_%d, ", form_names[form], form_names[form], k->number);
+        }
     }
     dyn_str_puts(entries, "}, ");
     return failed;
@@ -68,8 +80,8 @@ int dyn_emit_rows(const DynKernel *k, int64_t n, DynStr *source) {
     DynStr functions = {0};
     DynKernel alone = *k;
     alone.number = 0; /* whatever its place in a graph: equal kernels share the object */
-    int failed = dyn_emit_function(&functions, &alone, 'r', n) | functions.failed;
-    put_object(source, dyn_str_at(&functions), 1, "{0, r0, 0, 0}");
+    int failed = dyn_emit_form(&functions, &alone, DYN_FORM_ROWS, n) | functions.failed;
+    put_object(source, dyn_str_at(&functions), 1, "{.rows = rows_0}");
     dyn_str_free(&functions);
     return failed || source->failed ? -1 : 0;
 }

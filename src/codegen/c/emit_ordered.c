@@ -210,18 +210,16 @@ static int put_ends(DynStr *out, const Ordered *r) {
 int dyn_emit_ordered_rows(DynStr *out, const DynKernel *k, int64_t length) {
     Ordered r = {.k = k, .lanes = is_complex(k) ? 4 : 8, .way = dyn_kernel_only_takes(k) ? TAKEN : is_light(k) ? LIGHT : KEPT};
     r.n = dyn_emit_accumulators(k, r.acc);
-    dyn_str_printf(out, "static void r%d(char *const *p, const long *step, long rows, long %s, const union dyn_scalar *s) {\n",
-                   k->number, length > 0 ? "any" : "n");
+    dyn_emit_head(out, k, DYN_FORM_ROWS);
     if (length > 0) {
-        dyn_str_printf(out, "    const long n = %lld;\n", (long long)length);
+        dyn_str_printf(out, "    n = %lld;\n", (long long)length);
     }
-    dyn_emit_params(out, k);
-    dyn_emit_empty(out, k, r.acc, r.n);
+    dyn_emit_empty(out, r.acc, r.n);
     dyn_str_puts(out, "    for (long row = 0; row < rows; row++) {\n");
     for (uint32_t i = 0; i < k->operands.n; i++) {
         dyn_str_puts(out, "    ");
         dyn_emit_pointer(out, k, i, true);
-        dyn_str_printf(out, " + row * step[%u]);\n", i);
+        dyn_str_printf(out, " + row * row_step[%u]);\n", i);
     }
     int failed = dyn_emit_invariants(out, k, "        ");
     put_begin(out, &r);

@@ -31,17 +31,16 @@ static void put_group_pointers(DynStr *out, const DynKernel *k, bool scalars) {
 }
 
 /* Accumulators as the caller has them, or from other lanes. */
-static void put_start(DynStr *out, const DynKernel *k, const Accumulator *acc, int n) {
+static void put_start(DynStr *out, const Accumulator *acc, int n) {
     for (int i = 0; i < n; i++) {
         uint32_t op = acc[i].insn->a[0];
         const char *t = acc[i].type;
         char y[24];
         snprintf(y, sizeof(y), "y%d[j]", i);
         dyn_str_printf(out,
-                       "        const %s *y%d = p[%u] ? (const %s *)p[%u] + (how & %d ? lane : 0) : a%u;\n"
+                       "        const %s *y%d = start[%u] ? (const %s *)start[%u] + (start_by_lane ? lane : 0) : a%u;\n"
                        "        %s x%d[%d];\n" SIMD "        for (int j = 0; j < %d; j++) x%d[j] = ",
-                       t, i, k->operands.n + op, t, k->operands.n + op, DYN_START_WALKS, op, acc[i].held, i, DYN_REDUCE_LANES,
-                       DYN_REDUCE_LANES, i);
+                       t, i, op, t, op, op, acc[i].held, i, DYN_REDUCE_LANES, DYN_REDUCE_LANES, i);
         dyn_emit_rank(out, acc[i].insn, false, y);
         dyn_str_puts(out, ";\n");
     }
@@ -77,7 +76,7 @@ void dyn_emit_result(DynStr *out, const char *indent, const Accumulator *acc, co
 
 static int put_end(DynStr *out, const Accumulator *acc, int n) {
     int failed = 0;
-    dyn_str_printf(out, "        if (how & %d) {\n", DYN_COMBINE);
+    dyn_str_puts(out, "        if (combine) {\n");
     for (int i = 0; i < n; i++) {
         failed |= put_join(out, "            ", &acc[i], i);
     }
@@ -88,11 +87,11 @@ static int put_end(DynStr *out, const Accumulator *acc, int n) {
     return failed;
 }
 
-/* What an accumulator holds before anything was added, e0: behind the operands. */
-void dyn_emit_empty(DynStr *out, const DynKernel *k, const Accumulator *acc, int n) {
+/* What an accumulator holds before anything was added, e0. */
+void dyn_emit_empty(DynStr *out, const Accumulator *acc, int n) {
     for (int i = 0; i < n; i++) {
         char from[48];
-        snprintf(from, sizeof(from), "*(const %s *)p[%u]", acc[i].type, k->operands.n + acc[i].insn->a[0]);
+        snprintf(from, sizeof(from), "*(const %s *)start[%u]", acc[i].type, acc[i].insn->a[0]);
         dyn_str_printf(out, "    const %s e%d = ", acc[i].held, i);
         dyn_emit_rank(out, acc[i].insn, false, from);
         dyn_str_puts(out, ";\n");
@@ -106,27 +105,24 @@ void dyn_emit_identity(DynStr *out, const char *indent, const Accumulator *acc, 
 }
 
 /* A group of lanes at a time, down all its rows: accumulators stay in registers. */
-int dyn_emit_reduction(DynStr *out, const DynKernel *k) {
+int dyn_emit_columns(DynStr *out, const DynKernel *k) {
     Accumulator acc[DYN_MAX_RESULTS];
     const int lanes = DYN_REDUCE_LANES, n = dyn_emit_accumulators(k, acc);
-    const uint32_t tail = 2 * k->operands.n;
-    dyn_str_printf(out, "static void k%d(char *const *p, long n, const union dyn_scalar *s) {\n", k->number);
-    dyn_emit_params(out, k);
+    dyn_emit_head(out, k, DYN_FORM_COLUMNS);
+    dyn_emit_steps(out, k, "row_step");
     put_group_pointers(out, k, true);
     int failed = dyn_emit_invariants(out, k, "    ");
-    dyn_str_printf(out, "    const long groups = (long)p[%u], how = (long)p[%u], back = (long)p[%u];\n", tail, tail + 1,
-                   tail + 2);
     dyn_str_puts(out, "    for (long g = 0; g < groups; g++) {\n");
     dyn_str_printf(out, "        const long lane = g * %d, at = g + 1 < groups ? lane : lane - back;\n", lanes);
     put_group_pointers(out, k, false);
-    put_start(out, k, acc, n);
+    put_start(out, acc, n);
     dyn_str_printf(out, "        for (long i = 0; i < n; i += %d) {\n", lanes);
     failed |= dyn_emit_group(out, k, "            ", DYN_GROUP_COMBINES);
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const DynOperand *o = &k->operands.at[i];
         if (dyn_kernel_walks(k, i)) {
-            dyn_str_printf(out, "            a%u = (%s%s *)((char *)a%u + (long)p[%u]);\n", i, o->out ? "" : "const ",
-                           dyn_emit_memory_type((DynDtype)o->dtype), i, k->operands.n + i);
+            dyn_str_printf(out, "            a%u = (%s%s *)((char *)a%u + row_step%u);\n", i, o->out ? "" : "const ",
+                           dyn_emit_memory_type((DynDtype)o->dtype), i, i);
         }
     }
     dyn_str_puts(out, "        }\n");
@@ -138,50 +134,48 @@ int dyn_emit_reduction(DynStr *out, const DynKernel *k) {
 /* ---- a few elements of each result, which is a lane: exec_few.c says in which order */
 
 /* It reads elements and keeps nothing of them, and there are results to go side by side. */
-bool dyn_kernel_has_few(const DynKernel *k) {
-    bool few = k->reduced != 0 && k->reduced != (1u << k->ndim) - 1 && k->group == DYN_NONE;
+bool dyn_kernel_has_short_axis(const DynKernel *k) {
+    bool can = k->reduced != 0 && k->reduced != (1u << k->ndim) - 1 && k->group == DYN_NONE;
     for (uint32_t i = 0; i < k->operands.n; i++) {
-        few = few && (!k->operands.at[i].out || k->operands.at[i].result);
+        can = can && (!k->operands.at[i].out || k->operands.at[i].result);
     }
-    return few;
+    return can;
 }
 
 /* Pointers to one element of each lane: element `at`, group g. */
-static void put_few_pointers(DynStr *out, const DynKernel *k) {
-    const uint32_t n = k->operands.n;
-    for (uint32_t i = 0; i < n; i++) {
+static void put_element_pointers(DynStr *out, const DynKernel *k) {
+    for (uint32_t i = 0; i < k->operands.n; i++) {
         if (dyn_kernel_walks(k, i)) {
             const char *type = dyn_emit_memory_type((DynDtype)k->operands.at[i].dtype);
-            dyn_str_printf(out, "            const %s *a%u = (const %s *)(p[%u] + at * (long)p[%u] + g * (long)p[%u]);\n", type,
-                           i, type, i, n + i, 2 * n + i);
+            dyn_str_printf(out,
+                           "            const %s *a%u = (const %s *)(operands[%u] + at * element_step%u + g * group_step%u);\n",
+                           type, i, type, i, i, i);
         }
     }
 }
 
 /* Element after element goes on a stack of accumulators, and then as many of those as the order says become one. */
-int dyn_emit_few(DynStr *out, const DynKernel *k) {
+int dyn_emit_short_axis(DynStr *out, const DynKernel *k) {
     Accumulator acc[DYN_MAX_RESULTS];
     const int lanes = DYN_REDUCE_LANES, n = dyn_emit_accumulators(k, acc);
-    const uint32_t nops = k->operands.n;
-    dyn_str_printf(out, "static void f%d(char *const *p, long n, const union dyn_scalar *s) {\n", k->number);
-    dyn_emit_params(out, k);
+    dyn_emit_head(out, k, DYN_FORM_SHORT_AXIS);
+    dyn_emit_steps(out, k, "element_step");
+    dyn_emit_steps(out, k, "group_step");
     put_group_pointers(out, k, true);
     int failed = dyn_emit_invariants(out, k, "    ");
-    dyn_str_printf(out, "    const long groups = (long)p[%u];\n    const unsigned char *order = (const unsigned char *)p[%u];\n",
-                   3 * nops, 3 * nops + 1);
-    dyn_emit_empty(out, k, acc, n);
+    dyn_emit_empty(out, acc, n);
     for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, "    %s part%d[%d][%d];\n", acc[i].held, i, DYN_FEW_PARTS, lanes);
+        dyn_str_printf(out, "    %s part%d[%d][%d];\n", acc[i].held, i, DYN_SHORT_AXIS_PARTS, lanes);
     }
     dyn_str_puts(out, "    for (long g = 0; g < groups; g++) {\n        long top = 0;\n"
-                      "        for (long i = 0; i < n; i++, top++) {\n            const long at = order[2 * i];\n");
-    put_few_pointers(out, k);
+                      "        for (long i = 0; i < n; i++, top++) {\n            const long at = order[i].element;\n");
+    put_element_pointers(out, k);
     for (int i = 0; i < n; i++) {
         dyn_str_printf(out, "            %s *x%d = part%d[top];\n", acc[i].held, i, i);
     }
     dyn_emit_identity(out, "            ", acc, n);
     failed |= dyn_emit_group(out, k, "            ", DYN_GROUP_COMBINES);
-    dyn_str_puts(out, "            for (long c = order[2 * i + 1]; c > 0; c--, top--) {\n");
+    dyn_str_puts(out, "            for (long c = order[i].joins; c > 0; c--, top--) {\n");
     for (int i = 0; i < n; i++) {
         char x[32], y[32];
         snprintf(x, sizeof(x), "part%d[top - 1][j]", i);
@@ -194,7 +188,7 @@ int dyn_emit_few(DynStr *out, const DynKernel *k) {
     for (int i = 0; i < n; i++) {
         char x[24];
         snprintf(x, sizeof(x), "part%d[0][j]", i);
-        dyn_str_printf(out, SIMD "        for (int j = 0; j < %d; j++) ((%s *)p[%u])[g * %d + j] = ", lanes, acc[i].type,
+        dyn_str_printf(out, SIMD "        for (int j = 0; j < %d; j++) ((%s *)operands[%u])[g * %d + j] = ", lanes, acc[i].type,
                        acc[i].insn->a[0], lanes);
         dyn_emit_rank(out, acc[i].insn, true, x);
         dyn_str_puts(out, ";\n");
@@ -206,7 +200,7 @@ int dyn_emit_few(DynStr *out, const DynKernel *k) {
 /* An accumulator is combined with as many of those before it as the tree wants now, and kept. */
 static int put_joins(DynStr *out, const DynKernel *k, const Accumulator *acc, int n) {
     int failed = 0;
-    dyn_str_puts(out, "            for (int m = o[1]; m > 0; m--) {\n");
+    dyn_str_puts(out, "            for (int m = o->joins; m > 0; m--) {\n");
     for (int i = 0; i < n; i++) {
         uint32_t op = acc[i].insn->a[0];
         dyn_str_printf(out, "                a%u = (%s *)((char *)a%u - pitch);\n", op,
@@ -224,41 +218,40 @@ static int put_joins(DynStr *out, const DynKernel *k, const Accumulator *acc, in
 int dyn_emit_block(DynStr *out, const DynKernel *k) {
     Accumulator acc[DYN_MAX_RESULTS];
     const int lanes = DYN_REDUCE_LANES, n = dyn_emit_accumulators(k, acc);
-    const uint32_t tail = 2 * k->operands.n;
-    dyn_str_printf(out, "static void b%d(char *const *p, long n, const union dyn_scalar *s) {\n", k->number);
-    dyn_emit_params(out, k);
+    dyn_emit_head(out, k, DYN_FORM_BLOCK);
+    dyn_emit_steps(out, k, "row_step");
     put_group_pointers(out, k, true);
     int failed = dyn_emit_invariants(out, k, "    ");
-    dyn_emit_empty(out, k, acc, n);
+    dyn_emit_empty(out, acc, n);
     dyn_str_printf(out,
-                   "    const long groups = (long)p[%u], back = (long)p[%u], pitch = (long)p[%u];\n    long held = 0;\n"
-                   "    for (const signed char *o = (const signed char *)p[%u]; *o >= 0; o += 2) {\n"
+                   "    long held = 0;\n"
+                   "    for (const DynOrderStep *o = order; o < order + steps; o++) {\n"
                    "        for (long g = 0; g < groups; g++) {\n"
                    "            const long lane = g * %d, at = g + 1 < groups ? lane : lane - back;\n",
-                   tail, tail + 2, tail + 3, tail + 1, lanes);
+                   lanes);
     for (uint32_t i = 0; i < k->operands.n; i++) {
         if (!k->operands.at[i].scalar) {
             dyn_str_puts(out, "        ");
             dyn_emit_pointer(out, k, i, true);
-            dyn_str_printf(out, k->operands.at[i].result ? " + held * pitch) + lane;\n" : " + *o * (long)p[%u]) + at;\n",
-                           k->operands.n + i);
+            dyn_str_printf(out, k->operands.at[i].result ? " + held * pitch) + lane;\n" : " + o->element * row_step%u) + at;\n",
+                           i);
         }
     }
     for (int i = 0; i < n; i++) {
         dyn_str_printf(out, "            %s x%d[%d];\n", acc[i].held, i, lanes);
     }
     dyn_emit_identity(out, "            ", acc, n);
-    dyn_str_puts(out, "            long i = *o;\n            do {\n");
+    dyn_str_puts(out, "            long i = o->element;\n            do {\n");
     failed |= dyn_emit_group(out, k, "                ", DYN_GROUP_COMBINES);
     for (uint32_t i = 0; i < k->operands.n; i++) {
         if (dyn_kernel_walks(k, i)) {
-            dyn_str_printf(out, "                a%u = (%s%s *)((char *)a%u + %d * (long)p[%u]);\n", i,
+            dyn_str_printf(out, "                a%u = (%s%s *)((char *)a%u + %d * row_step%u);\n", i,
                            k->operands.at[i].out ? "" : "const ", dyn_emit_memory_type((DynDtype)k->operands.at[i].dtype), i,
-                           lanes, k->operands.n + i);
+                           lanes, i);
         }
     }
     dyn_str_printf(out, "                i += %d;\n            } while (i < n);\n", lanes);
     failed |= put_joins(out, k, acc, n);
-    dyn_str_puts(out, "        }\n        held += 1 - o[1];\n    }\n}\n");
+    dyn_str_puts(out, "        }\n        held += 1 - o->joins;\n    }\n}\n");
     return failed;
 }

@@ -113,14 +113,13 @@ static int put_results(DynStr *out, const Accumulator *acc, int n) {
 }
 
 /* Truth about wide elements would be packed first, which takes longer than to add it as it is. */
-#define WIDE 8
 static bool has_counts(const DynKernel *k) {
     bool counts = false, wide = false;
     for (uint32_t i = 0; i < k->insns.n; i++) {
         counts = counts || dyn_emit_is_added_up(k, i);
     }
     for (uint32_t i = 0; i < k->operands.n; i++) {
-        wide = wide || (dyn_kernel_walks(k, i) && dyn_dtypes[k->operands.at[i].dtype].size >= WIDE);
+        wide = wide || (dyn_kernel_walks(k, i) && dyn_dtypes[k->operands.at[i].dtype].size >= DYN_COUNT_WIDE);
     }
     return counts && !wide && !dyn_emit_has_strips(k);
 }
@@ -159,7 +158,6 @@ static int put_groups(DynStr *out, const DynKernel *k, const Accumulator *acc, i
  * last lanes are vectors in registers. */
 /* The letter of a comparison with 0 that says that a truth will stay what it is, whatever follows, and no warning may be due for
  * that: '!' (=) or '='. 0: there is none. */
-#define LOOKED_AT 32768 /* elements after which to ask */
 static char last_word(const DynKernel *k, const Accumulator *acc, int n) {
     bool may = n == 1 && acc->insn->compute == DYN_BOOL;
     for (uint32_t i = 0; i < k->insns.n && may; i++) {
@@ -178,18 +176,16 @@ static char last_word(const DynKernel *k, const Accumulator *acc, int n) {
 int dyn_emit_row_function(DynStr *out, const DynKernel *k, int64_t length) {
     Accumulator acc[DYN_MAX_RESULTS];
     const int lanes = DYN_REDUCE_LANES, n = dyn_emit_accumulators(k, acc);
-    dyn_str_printf(out, "static void r%d(char *const *p, const long *step, long rows, long %s, const union dyn_scalar *s) {\n",
-                   k->number, length > 0 ? "any" : "n");
+    dyn_emit_head(out, k, DYN_FORM_ROWS);
     if (length > 0) {
-        dyn_str_printf(out, "    const long n = %lld;\n", (long long)length);
+        dyn_str_printf(out, "    n = %lld;\n", (long long)length);
     }
-    dyn_emit_params(out, k);
-    dyn_emit_empty(out, k, acc, n);
+    dyn_emit_empty(out, acc, n);
     dyn_str_puts(out, "    for (long row = 0; row < rows; row++) {\n");
     for (uint32_t i = 0; i < k->operands.n; i++) {
         dyn_str_puts(out, "    ");
         dyn_emit_pointer(out, k, i, true);
-        dyn_str_printf(out, " + row * step[%u]);\n", i);
+        dyn_str_printf(out, " + row * row_step[%u]);\n", i);
     }
     int failed = dyn_emit_invariants(out, k, "        ");
     for (int i = 0; i < n; i++) {
@@ -199,7 +195,7 @@ int dyn_emit_row_function(DynStr *out, const DynKernel *k, int64_t length) {
                  "        unsigned long count = 0;\n        int level;\n        for (long left = n, m; left > 0; left -= m) {\n");
     char last = last_word(k, acc, n);
     if (last != 0) {
-        dyn_str_printf(out, "            m = left < %d ? left : %d;\n", LOOKED_AT, LOOKED_AT);
+        dyn_str_printf(out, "            m = left < %d ? left : %d;\n", DYN_TRUTH_LOOKED_AT, DYN_TRUTH_LOOKED_AT);
     } else if (dyn_kernel_any_order(k)) {
         dyn_str_puts(out, "            m = left;\n");
     } else {

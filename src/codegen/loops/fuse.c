@@ -529,7 +529,7 @@ int dyn_fuse(DynLoops *p, DynReason *why, DynStr *error) {
         }
         int merged = merge_back(p, j);
         if (merged < 0) {
-            dyn_str_puts(error, "a merged kernel has no room");
+            dyn_str_puts(error, "not enough memory for a merged kernel");
             return -1;
         }
         j -= merged && !kernel_of(p, j)->dead; /* the merged kernel stands here now: look again */

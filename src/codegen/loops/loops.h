@@ -46,7 +46,7 @@ typedef struct DynOperand {
     bool out;
     bool result;   /* of a REDUCE: one element for all that is reduced */
     bool scalar;   /* one element for a whole stretch of lanes, loaded before the loop, or none: it says where others stand
-                      (schedule.c) */
+          (schedule.c) */
     bool still;    /* one element for each row of the last axis: a kernel has a second function that takes it as one element */
     bool window;   /* part of the place: */
     bool indirect; /* `along`, an axis of the place that no axis of the space walks, is stood at where another operand */
@@ -82,9 +82,12 @@ typedef struct DynKernel {
     uint8_t outer;                    /* in a group: how many leading axes of the space are the rows */
     bool has_still;                   /* some of its operands are `still` */
     bool across;                      /* in a group: has one element in a row, and rows are its lanes */
-    DYN_LIST(DynInsn) insns;
-    DYN_LIST(DynOperand) operands;
-    DYN_LIST(DynParam) params;
+    DYN_LIST(DynInsn)
+    insns;
+    DYN_LIST(DynOperand)
+    operands;
+    DYN_LIST(DynParam)
+    params;
 } DynKernel;
 
 typedef enum DynPlaceKind {
@@ -137,10 +140,14 @@ struct DynLoops {
     uint32_t nnodes, nplaces;
     DynMem *places;
     uint32_t cap_places;
-    DYN_LIST(DynKernel) kernels;
-    DYN_LIST(DynStep) steps;
-    DYN_LIST(DynDrop) makes; /* in the order of steps: ARRAY places that wait for theirs */
-    DYN_LIST(DynDrop) drops;
+    DYN_LIST(DynKernel)
+    kernels;
+    DYN_LIST(DynStep)
+    steps;
+    DYN_LIST(DynDrop)
+    makes; /* in the order of steps: ARRAY places that wait for theirs */
+    DYN_LIST(DynDrop)
+    drops;
     uint32_t nslots, nrow_slots; /* slots of the memory plan; the first are for one row */
     uint32_t nnative, ngroups, nchains, npairs;
     DYN_LIST(uint32_t)
@@ -153,7 +160,7 @@ struct DynLoops {
     bool tensors;       /* a part of the graph is PyTorch's, which has no floating-point warnings: there are none */
     bool warns; /* what raises a flag for invalid values or division by zero is left to eager even where np.errstate ignores it */
     bool fast_math;
-    bool lanes_only; /* no kernel needs its second function (native.h): the rows of the built-in tier */
+    bool lanes_only; /* kernels have no form but LANES, LOOKUP and COLUMNS (native.def): the built-in tier's */
 };
 
 /* kernels.c; of lower.c the cost of an operator and what may warn */
@@ -234,15 +241,14 @@ DYN_HIDDEN bool dyn_emit_can_reread(const DynKernel *k, const DynInsn *insn);   
 DYN_HIDDEN bool dyn_emit_strip_rounds(const DynKernel *k, const DynInsn *insn); /* a half, by a function of strips */
 DYN_HIDDEN int dyn_emit_unrounded(DynStr *out, const DynInsn *insn, const char *const *args); /* the same before that */
 
-/* emit_c.c: the functions of native.h, in the order of its table: the letter that one has in text, 0: the kernel has none; and
- * its text. n: for rows of that length alone (0: of any). */
-typedef enum DynFunction { DYN_FN_LANES, DYN_FN_ROWS, DYN_FN_OTHER, DYN_FN_FEW } DynFunction;
-DYN_HIDDEN char dyn_emit_letter(const DynLoops *p, const DynKernel *k, DynFunction f);
-DYN_HIDDEN int dyn_emit_function(DynStr *out, const DynKernel *k, char letter, int64_t n);
-DYN_HIDDEN bool dyn_kernel_has_few(const DynKernel *k);
+/* emit_c.c: whether a kernel has a function of that form (native.def), and its text. length: of a row, for rows of that length
+ * alone; 0: of any. */
+DYN_HIDDEN bool dyn_emit_has_form(const DynLoops *p, const DynKernel *k, DynNativeForm form);
+DYN_HIDDEN int dyn_emit_form(DynStr *out, const DynKernel *k, DynNativeForm form, int64_t length);
+DYN_HIDDEN bool dyn_kernel_has_short_axis(const DynKernel *k);
 /* emit_object.c: an object with those functions of all kernels that are picked, or (first: false) with the others; NULL: with
  * all. */
-typedef bool DynPick(const DynLoops *p, const DynKernel *k, char letter);
+typedef bool DynPick(const DynLoops *p, const DynKernel *k, DynNativeForm form);
 DYN_HIDDEN int dyn_emit_part(const DynLoops *p, DynPick *pick, bool first, DynStr *source);
 /* An object with one kernel, which has rows of n lanes alone. -1: it can't be written. */
 DYN_HIDDEN int dyn_emit_rows(const DynKernel *k, int64_t n, DynStr *source);
@@ -251,7 +257,9 @@ DYN_HIDDEN int dyn_emit_rows(const DynKernel *k, int64_t n, DynStr *source);
 DYN_HIDDEN int dyn_builtin_plan(DynLoops *p); /* -1: memory */
 DYN_HIDDEN void dyn_builtin_print(const DynLoops *p, DynStr *out);
 DYN_HIDDEN bool dyn_builtin_ready(void); /* are the compiled rows there? Loads them when first asked */
-DYN_HIDDEN void dyn_builtin_run(const DynKernel *k, char *const *p, long n, const DynScalar *s);
+/* What form LANES or COLUMNS of the kernel does, by the built-in tier. */
+DYN_HIDDEN void dyn_builtin_lanes(const DynKernel *k, const DynLanesArgs *args);
+DYN_HIDDEN void dyn_builtin_columns(const DynKernel *k, const DynColumnsArgs *args);
 
 /* loops_text.c */
 DYN_HIDDEN DynLoops *dyn_loops_parse(const DynGraph *g, DynArena *arena, const char *text, DynStr *error);

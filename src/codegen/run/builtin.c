@@ -4,8 +4,8 @@
  * dyn_builtin_plan is a pass behind plan.c: it gives each kernel its steps, in program order, and blocks for values, of which
  * those whose values are used up are used again. Contract: a step reads operands, blocks filled before the loop and blocks that
  * an earlier step wrote; no step writes a block that it reads, since elements may differ in size. exec.c runs kernels by
- * dyn_builtin_run as it would by the compiled function: same lanes, same padding, so the same bits. Plans live in the capture's
- * arena; the loaded object for ever. */
+ * dyn_builtin_lanes and dyn_builtin_columns as it would by compiled functions: same lanes, same padding, so the same bits. Plans
+ * live in the capture's arena; the loaded object for ever. */
 #define _GNU_SOURCE 1
 #include "codegen/run/builtin.h"
 #include "base/log.h"
@@ -14,9 +14,7 @@
 #include "codegen/run/exec.h"
 #include <dlfcn.h>
 
-#define BYTES 32768 /* of all blocks of a kernel */
-#define LANES 64    /* a block has so many, or a multiple of it */
-#define APART 192   /* bytes between blocks: a page apart, stores would look like the next loads */
+#define LANES 64 /* a block has so many, or a multiple of it */
 #define NONE (-1)
 
 /* ---- the compiled rows */
@@ -214,7 +212,9 @@ static int plan_kernel(DynArena *arena, DynKernel *k) {
         has_rows = add_insn(&b, i) == 0;
         drop_blocks(&b, i);
     }
-    k->builtin = has_rows && !b.full && (size_t)b.plan->nblocks * (b.plan->size * LANES + APART) <= BYTES ? b.plan : NULL;
+    k->builtin = has_rows && !b.full && (size_t)b.plan->nblocks * (b.plan->size * LANES + DYN_BUFFERS_APART) <= DYN_BUILTIN_BYTES
+                     ? b.plan
+                     : NULL;
     return 0;
 }
 
@@ -265,7 +265,8 @@ typedef struct Run {
     const DynKernel *k;
     const DynBuiltinPlan *plan;
     char *const *p;
-    uint32_t apart; /* bit i: rows of operand i lie apart, and are laid into its block */
+    const int64_t *row_step; /* of a reduction, for each operand: bytes from row to row */
+    uint32_t apart;          /* bit i: rows of operand i lie apart, and are laid into its block */
     char *blocks;
     int64_t block_bytes, lanes; /* of a block */
     bool wide;                  /* a row of several groups: results walk too */
@@ -304,7 +305,7 @@ static void fill_fixed(const Run *r, const DynScalar *s, int64_t n) {
 /* Lanes pos … pos + n of an operand of a reduction, or back: its rows of DYN_REDUCE_LANES lie a step apart. */
 static void lay_operand(const Run *r, uint32_t operand, int64_t pos, int64_t n, bool back) {
     size_t bytes = (size_t)DYN_REDUCE_LANES * dyn_dtypes[r->k->operands.at[operand].dtype].size;
-    int64_t step = (int64_t)(intptr_t)r->p[r->k->operands.n + operand];
+    int64_t step = r->row_step[operand];
     char *block = block_at(r, r->plan->laid[operand]), *memory = r->p[operand] + pos / DYN_REDUCE_LANES * step;
     for (int64_t i = 0; i < n; i += DYN_REDUCE_LANES, block += bytes, memory += step) {
         memcpy(back ? memory : block, back ? block : memory, bytes);
@@ -322,7 +323,7 @@ static void lay_operands(const Run *r, int64_t pos, int64_t n, bool back) {
 
 static void find_apart(Run *r) {
     for (uint32_t i = 0; i < r->k->operands.n && r->k->reduced; i++) {
-        int64_t step = (int64_t)(intptr_t)r->p[r->k->operands.n + i], size = dyn_dtypes[r->k->operands.at[i].dtype].size;
+        int64_t step = r->row_step[i], size = dyn_dtypes[r->k->operands.at[i].dtype].size;
         r->apart |= r->plan->laid[i] >= 0 && step != DYN_REDUCE_LANES * size ? 1u << i : 0;
     }
 }
@@ -336,8 +337,16 @@ static char *memory_at(const Run *r, int16_t at, int64_t pos) {
     return r->apart >> ~at & 1 ? block_at(r, r->plan->laid[~at]) : r->p[~at] + (walks ? pos * dyn_dtypes[o->dtype].size : 0);
 }
 
+/* A compiled row that reduces its first operand, lanes side by side, into its second, which goes on with what it holds. */
+static void reduce_row(const DynNativeTable *rows, int row, char *const *operands, int64_t n, int64_t groups) {
+    static const char *const start[2];
+    const int64_t row_step[2] = {DYN_REDUCE_LANES * dyn_dtypes[dyn_builtin_at(row)->compute].size};
+    rows->kernels[row].columns(
+        &(DynColumnsArgs){.operands = operands, .row_step = row_step, .start = start, .n = n, .groups = groups});
+}
+
 static void run_step(const Run *r, const DynBuiltinStep *s, const DynNativeTable *rows, int64_t pos, int64_t n) {
-    char *q[4 + DYN_REDUCE_TAIL];
+    char *q[4];
     int last = s->nargs;
     for (int a = 0; a < last; a++) {
         q[a] = memory_at(r, s->from[a], pos);
@@ -345,15 +354,11 @@ static void run_step(const Run *r, const DynBuiltinStep *s, const DynNativeTable
     q[last] = memory_at(r, s->to, pos);
     if (s->row < 0) {
         memcpy(q[1], q[0], (size_t)(n * s->size));
-        return;
+    } else if (dyn_builtin_at(s->row)->kind == DYN_L_REDUCE) {
+        reduce_row(rows, s->row, q, r->wide ? DYN_REDUCE_LANES : n, r->wide ? n / DYN_REDUCE_LANES : 1);
+    } else {
+        rows->kernels[s->row].lanes(&(DynLanesArgs){.operands = q, .n = n});
     }
-    if (dyn_builtin_at(s->row)->kind == DYN_L_REDUCE) {
-        q[2] = (char *)(intptr_t)(DYN_REDUCE_LANES * dyn_dtypes[dyn_builtin_at(s->row)->compute].size);
-        q[3] = NULL;
-        dyn_bound_tail(q, 2, r->wide ? n / DYN_REDUCE_LANES : 1, 0, 0);
-        n = r->wide ? DYN_REDUCE_LANES : n;
-    }
-    rows->kernels[s->row].lanes(q, n, NULL);
 }
 
 static void run_lanes(const Run *r, const DynNativeTable *rows, int64_t n) {
@@ -367,15 +372,13 @@ static void run_lanes(const Run *r, const DynNativeTable *rows, int64_t n) {
     }
 }
 
-#define WIDE 8 /* groups from which on a reduction is done row by row, below group by group */
-
 /* A reduction's groups side by side; where `back` is set, the last is a step of its own. */
 static void run_groups(Run *r, const DynNativeTable *rows, int64_t n, int64_t groups) {
     const DynKernel *k = r->k;
-    char *p[2 * DYN_MAX_OPERANDS];
-    r->wide = groups >= WIDE;
+    char *p[DYN_MAX_OPERANDS];
+    r->wide = groups >= DYN_BUILTIN_WIDE;
     int64_t rounds = r->wide ? n / DYN_REDUCE_LANES : groups;
-    memcpy(p, r->p, sizeof(*p) * 2 * k->operands.n);
+    memcpy(p, r->p, sizeof(*p) * k->operands.n);
     r->p = p;
     r->apart = 0;
     if (!r->wide) {
@@ -385,7 +388,7 @@ static void run_groups(Run *r, const DynNativeTable *rows, int64_t n, int64_t gr
         run_lanes(r, rows, r->wide ? groups * DYN_REDUCE_LANES : n);
         for (uint32_t i = 0; i < k->operands.n; i++) {
             const DynOperand *o = &k->operands.at[i];
-            int64_t row = o->result ? 0 : (int64_t)(intptr_t)p[k->operands.n + i];
+            int64_t row = o->result ? 0 : r->row_step[i];
             p[i] += o->scalar ? 0 : r->wide ? row : DYN_REDUCE_LANES * (int64_t)dyn_dtypes[o->dtype].size;
         }
     }
@@ -394,8 +397,8 @@ static void run_groups(Run *r, const DynNativeTable *rows, int64_t n, int64_t gr
 /* The last group, which lies `back` lanes before its place. */
 static void run_last_group(Run *r, const DynNativeTable *rows, int64_t n, int64_t groups, int64_t back) {
     const DynKernel *k = r->k;
-    char *p[2 * DYN_MAX_OPERANDS];
-    memcpy(p, r->p, sizeof(*p) * 2 * k->operands.n);
+    char *p[DYN_MAX_OPERANDS];
+    memcpy(p, r->p, sizeof(*p) * k->operands.n);
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const DynOperand *o = &k->operands.at[i];
         int64_t lanes = (groups - 1) * DYN_REDUCE_LANES - (o->result ? 0 : back);
@@ -406,35 +409,42 @@ static void run_last_group(Run *r, const DynNativeTable *rows, int64_t n, int64_
     run_groups(&last, rows, n, 1);
 }
 
-void dyn_builtin_run(const DynKernel *k, char *const *p, long n, const DynScalar *s) {
-    _Alignas(64) char blocks[BYTES];
+/* A run in blocks of the caller's memory, of which those whose values never change are filled for n lanes. */
+static Run begin_run(const DynKernel *k, char *const *operands, const DynScalar *scalars, int64_t n, char *blocks) {
     const DynBuiltinPlan *plan = k->builtin;
-    const DynNativeTable *rows = atomic_load_explicit(&loaded, memory_order_acquire);
-    int64_t per_block = plan->nblocks ? (BYTES / plan->nblocks - APART) / plan->size : BYTES;
-    char *const *tail = p + 2 * k->operands.n;
-    int64_t groups = k->reduced ? (int64_t)(intptr_t)tail[0] : 1, back = k->reduced ? (int64_t)(intptr_t)tail[2] : 0;
-    Run r = {.k = k, .plan = plan, .p = p, .blocks = blocks, .lanes = per_block / LANES * LANES};
+    int64_t per_block = plan->nblocks ? (DYN_BUILTIN_BYTES / plan->nblocks - DYN_BUFFERS_APART) / plan->size : DYN_BUILTIN_BYTES;
+    Run r = {.k = k, .plan = plan, .p = operands, .blocks = blocks, .lanes = per_block / LANES * LANES};
     r.lanes = r.lanes > 1024 ? 1024 : r.lanes;
-    r.block_bytes = r.lanes * plan->size + APART;
-    fill_fixed(&r, s, n * groups < r.lanes ? n * groups : r.lanes);
-    if (!k->reduced) {
-        run_lanes(&r, rows, n);
-        return;
-    }
-    if (back) {
-        run_last_group(&r, rows, n, groups, back);
+    r.block_bytes = r.lanes * plan->size + DYN_BUFFERS_APART;
+    fill_fixed(&r, scalars, n < r.lanes ? n : r.lanes);
+    return r;
+}
+
+void dyn_builtin_lanes(const DynKernel *k, const DynLanesArgs *args) {
+    _Alignas(64) char blocks[DYN_BUILTIN_BYTES];
+    Run r = begin_run(k, args->operands, args->scalars, args->n, blocks);
+    run_lanes(&r, atomic_load_explicit(&loaded, memory_order_acquire), args->n);
+}
+
+void dyn_builtin_columns(const DynKernel *k, const DynColumnsArgs *args) {
+    _Alignas(64) char blocks[DYN_BUILTIN_BYTES];
+    const DynNativeTable *rows = atomic_load_explicit(&loaded, memory_order_acquire);
+    Run r = begin_run(k, args->operands, args->scalars, args->n * args->groups, blocks);
+    int64_t groups = args->groups;
+    r.row_step = args->row_step;
+    if (args->back) {
+        run_last_group(&r, rows, args->n, groups, args->back);
         groups--;
     }
-    run_groups(&r, rows, n, groups);
+    run_groups(&r, rows, args->n, groups);
 }
 
 bool dyn_builtin_combine(const DynInsn *reduce, void *to, const void *from, int64_t lanes) {
     const DynNativeTable *rows = atomic_load_explicit(&loaded, memory_order_acquire);
     int row = rows == NULL ? -1 : dyn_builtin_row((DynOp)reduce->op, reduce->compute);
-    char *p[4 + DYN_REDUCE_TAIL] = {(char *)from, to};
+    char *const operands[2] = {(char *)from, to};
     if (row >= 0) {
-        dyn_bound_tail(p, 2, lanes / DYN_REDUCE_LANES, 0, 0);
-        rows->kernels[row].lanes(p, DYN_REDUCE_LANES, NULL);
+        reduce_row(rows, row, operands, DYN_REDUCE_LANES, lanes / DYN_REDUCE_LANES);
     }
     return row >= 0;
 }

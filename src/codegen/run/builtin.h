@@ -18,7 +18,6 @@ DYN_HIDDEN int dyn_builtin_find(const DynKernel *k, const DynInsn *insn); /* the
 DYN_HIDDEN int dyn_builtin_source(DynStr *out);                           /* C of all rows; -1: memory */
 
 /* builtin.c. */
-/* dyn_builtin_run: as native code (native.h), but that accumulators of reductions go on with what they hold. */
 /* to[i] = to[i] op from[i], as the reduction does, for a multiple of DYN_REDUCE_LANES lanes; false: it isn't there. */
 DYN_HIDDEN bool dyn_builtin_combine(const DynInsn *reduce, void *to, const void *from, int64_t lanes);
 extern DYN_HIDDEN bool dyn_builtin_off; /* tests: as if there were none */

@@ -7,15 +7,13 @@
 #include "codegen/run/lanes.h"
 #include "codegen/run/par.h"
 
+/* The functions of a kernel that has no native code yet. */
+static const DynNativeKernel no_functions;
+
 int dyn_exec_bind(const DynKernel *k, const DynNativeTable *table, const DynGeom *geoms, const DynScalar *sym, DynBound *b) {
     b->k = k;
-    b->fn = table == NULL ? NULL : table->kernels[k->number].lanes;
-    b->rows = table == NULL ? NULL : table->kernels[k->number].rows;
-    b->one = 0;
-    b->block = table != NULL && k->reduced ? table->kernels[k->number].other : NULL;
-    b->still = table != NULL && k->has_still ? table->kernels[k->number].other : NULL;
-    b->lookup = table != NULL && !k->reduced && !k->has_still ? table->kernels[k->number].other : NULL;
-    b->few = table == NULL ? NULL : table->kernels[k->number].few;
+    b->native = table == NULL ? &no_functions : &table->kernels[k->number];
+    b->length = 0;
     b->ndim = k->ndim;
     b->nops = (int)k->operands.n;
     b->indirect = false;
@@ -69,9 +67,6 @@ int64_t dyn_exec_cost(const DynBound *b) {
 
 /* ---- lanes of one operand */
 
-#define SHORT_PIECE 16 /* elements of the last axis below which many pieces are moved together, one element of each at a time */
-#define TINY_PIECE 4   /* the same where a piece lies side by side, and is moved as such */
-
 static void move_piece(char *memory, int64_t along, char *lanes, int64_t apart, int64_t n, uint8_t size, bool out) {
     if (out) {
         dyn_lanes_copy(memory, lanes, along, apart, n, size);
@@ -95,7 +90,7 @@ static void move_lanes(const DynBound *b, const DynSpan *s, int op, char *memory
     while (n > 0) {
         int64_t piece = s->dims[last] - index[last], rows = 1;
         piece = piece < n ? piece : n;
-        if (last > 0 && piece == s->dims[last] && piece < (strides[last] == size ? TINY_PIECE : SHORT_PIECE)) {
+        if (last > 0 && piece == s->dims[last] && piece < (strides[last] == size ? DYN_TINY_PIECE : DYN_SHORT_PIECE)) {
             int64_t left = s->dims[last - 1] - index[last - 1];
             rows = n / piece < left ? n / piece : left;
         }
@@ -167,12 +162,10 @@ static int64_t round_of(const DynSpan *s, int op) {
     return d == 0 && n > 1 && n < s->n ? n : 0;
 }
 
-#define RECORD_BYTES 16384 /* of records in a block: they should still be in the first-level cache for each of their fields */
-
 static int64_t block_of(const DynSpan *s, int64_t unit) {
     int64_t lanes = DYN_SCRATCH_LANES;
     for (uint32_t left = s->records[0] | s->records[1]; left != 0; left &= left - 1) {
-        int64_t most = RECORD_BYTES / s->stride[__builtin_ctz(left)];
+        int64_t most = DYN_RECORD_BYTES / s->stride[__builtin_ctz(left)];
         lanes = most < lanes ? most : lanes;
     }
     return lanes < unit ? unit : lanes / unit * unit;
@@ -204,7 +197,7 @@ static bool is_looked_up(const DynBound *b, const DynSpan *s, int op) {
 
 /* Can the kernel's own function look up all that is indirect, and take the rest as it lies? */
 static bool has_lookup(const DynBound *b, DynSpan *s) {
-    bool can = b->lookup != NULL && !s->direct && !s->looked_up && s->ndim == 1;
+    bool can = b->native->lookup != NULL && !s->direct && !s->looked_up && s->ndim == 1;
     for (int i = 0; i < b->nops && can; i++) {
         uint16_t by = b->k->operands.at[i].by;
         if (s->mode[i] == DYN_SPAN_INDIRECT) {
@@ -217,16 +210,16 @@ static bool has_lookup(const DynBound *b, DynSpan *s) {
     return can;
 }
 
-/* Rows of which all that isn't one element lies side by side: the function that takes those elements as such. */
-static void find_still(const DynBound *b, DynSpan *s) {
-    bool can = b->still != NULL && !s->direct && s->ndim == 1;
+/* Does form ROW_CONSTANT take the span as it lies: what isn't one element lies side by side? Then it runs. */
+static void find_row_constant(const DynBound *b, DynSpan *s) {
+    bool can = b->native->row_constant != NULL && !s->direct && s->ndim == 1;
     for (int i = 0; i < b->nops && can; i++) {
         can = b->k->operands.at[i].still ? s->mode[i] == DYN_SPAN_SPLAT : s->mode[i] <= DYN_SPAN_SCALAR;
     }
     for (int i = 0; i < b->nops && can; i++) {
         s->mode[i] = b->k->operands.at[i].still ? DYN_SPAN_SCALAR : s->mode[i];
     }
-    s->still = can;
+    s->row_constant = can;
     s->direct |= can;
 }
 
@@ -274,7 +267,7 @@ static void span_modes(const DynBound *b, DynSpan *s) {
     }
     s->copies = !s->looked_up && is_copy(b, s);
     s->lookup = has_lookup(b, s);
-    find_still(b, s);
+    find_row_constant(b, s);
     s->records[0] = s->direct ? 0 : dyn_records_find(b, s, false);
     s->records[1] = s->direct ? 0 : dyn_records_find(b, s, true);
     span_rounds(b, s);
@@ -305,10 +298,10 @@ void dyn_span_make(const DynBound *b, const int *axes, int naxes, DynSpan *s) {
 }
 
 static void run_taken(const DynBound *b, const DynSpan *s, char *const *at, int64_t n) {
-    if (s->still) {
-        b->still(at, n, b->params);
+    if (s->row_constant) {
+        b->native->row_constant(&(DynLanesArgs){.operands = at, .n = n, .scalars = b->params});
     } else {
-        dyn_bound_run(b, at, n);
+        dyn_bound_lanes(b, at, n);
     }
 }
 
@@ -528,8 +521,6 @@ static void order_axes(DynBound *b) {
     }
 }
 
-#define SHORT_AXIS 64 /* rows shorter than this are walked several at a time, through scratch */
-
 /* Axes from here on make rows of so many lanes at least. */
 static int row_axis(const DynBound *b, int64_t least) {
     int from = b->ndim - 1;
@@ -545,11 +536,11 @@ static int row_axis(const DynBound *b, int64_t least) {
 static bool wants_rows(const DynBound *b, const DynSpan *joined) {
     int64_t lanes = b->k->lanes, row = b->dims[b->ndim - 1];
     bool fits = row == lanes || 2 * row >= 3 * lanes; /* else half of the lanes of two calls are the same */
-    bool direct = b->fn != NULL && !b->k->in_place, gathered = false;
+    bool direct = b->native->lanes != NULL && !b->k->in_place, gathered = false;
     for (int i = 0; i < b->nops; i++) {
         const DynOperand *o = &b->k->operands.at[i];
         int64_t step = b->strides[i][b->ndim - 1];
-        bool one = o->scalar || (o->still && b->still != NULL && step == 0 && fits);
+        bool one = o->scalar || (o->still && b->native->row_constant != NULL && step == 0 && fits);
         direct = direct && (one || (step == b->size[i] && !o->indirect));
         gathered = gathered || joined->mode[i] == DYN_SPAN_GATHER;
     }
@@ -559,7 +550,7 @@ static bool wants_rows(const DynBound *b, const DynSpan *joined) {
 /* Rows, for a kernel that doesn't join to one sequence. */
 static void make_rows(Elementwise *e, const int *axes) {
     const DynBound *b = e->b;
-    e->outer = row_axis(b, SHORT_AXIS);
+    e->outer = row_axis(b, DYN_SHORT_ROW);
     dyn_span_make(b, axes + e->outer, b->ndim - e->outer, &e->span);
     if (wants_rows(b, &e->span)) {
         e->outer = row_axis(b, b->k->lanes);
@@ -754,9 +745,6 @@ static void group_chunk(void *ctx, int64_t chunk) {
     }
 }
 
-#define BATCH 32          /* rows */
-#define BATCH_BYTES 65536 /* of all that they touch: a part of the second-level cache */
-
 /* Does an operand before operand op of kernel k begin at the same place? */
 static bool is_counted(const Group *g, int k, int op) {
     for (int x = 0; x <= k; x++) {
@@ -778,8 +766,8 @@ static int64_t count_batch(const Group *g) {
             bytes += own ? (size_t)(g->members[k].span.n * g->b[k].size[i]) : 0;
         }
     }
-    int64_t n = (int64_t)(BATCH_BYTES / bytes);
-    return n < 2 ? 1 : n > BATCH ? BATCH : n;
+    int64_t n = (int64_t)(DYN_GROUP_BYTES / bytes);
+    return n < 2 ? 1 : n > DYN_GROUP_ROWS ? DYN_GROUP_ROWS : n;
 }
 
 static void make_members(Group *g) {

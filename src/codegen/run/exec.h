@@ -31,23 +31,24 @@ typedef struct DynOrder {
     int lanes;   /* sums side by side */
 } DynOrder;
 
-/* A kernel bound to memory: for each axis of its space a size, for each operand a stride. */
+/* A kernel bound to memory. */
 typedef struct DynBound {
     const DynKernel *k;
-    DynKernelFn fn, block, few;  /* NULL: there is none yet; two for reductions (native.h) */
-    DynKernelFn lookup, still;   /* for lookups, for operands that stand still */
-    DynRowsFn rows, rows_of_one; /* for reductions: rows of any length, of length `one` */
-    int64_t one;                 /* 0: there is none */
-    int nops, ndim;
-    DynOrder order; /* of a kernel that is `ordered` */
-    int64_t dims[DYN_MAX_NDIM];
-    int64_t strides[DYN_MAX_OPERANDS][DYN_MAX_NDIM];
-    char *base[DYN_MAX_OPERANDS];
-    uint8_t size[DYN_MAX_OPERANDS];
-    atomic_bool *missed; /* set where an index says a place that isn't there; NULL: somebody has looked */
-    bool indirect;       /* one of them is; of such, elements and bytes from one to the next along its axis: */
-    int64_t extent[DYN_MAX_OPERANDS], step[DYN_MAX_OPERANDS];
-    DynScalar params[64];
+    const DynNativeKernel *native;                   /* Its functions; all are NULL where there is no native code yet. */
+    void (*rows_of_length)(const DynRowsArgs *args); /* Form ROWS for rows of `length` lanes alone (build/sizes.c). */
+    int64_t length;                                  /* 0: there is no such function. */
+    int nops;                                        /* The number of operands. */
+    int ndim;                                        /* The number of axes of the kernel's space. */
+    DynOrder order;                                  /* NumPy's order of elements, where the kernel is `ordered`. */
+    int64_t dims[DYN_MAX_NDIM];                      /* For each axis, its size. */
+    int64_t strides[DYN_MAX_OPERANDS][DYN_MAX_NDIM]; /* For each operand, bytes from one position of each axis to the next. */
+    char *base[DYN_MAX_OPERANDS];                    /* For each operand, its element at the first point of the space. */
+    uint8_t size[DYN_MAX_OPERANDS];                  /* For each operand, bytes of an element. */
+    atomic_bool *missed;              /* Set where an index names a place that isn't there; NULL: places were checked before. */
+    bool indirect;                    /* Some operand stands where an index says. */
+    int64_t extent[DYN_MAX_OPERANDS]; /* For each indirect operand, how many elements lie along the axis that is indexed. */
+    int64_t step[DYN_MAX_OPERANDS];   /* For each indirect operand, bytes from one of those to the next. */
+    DynScalar params[64];             /* The numbers that the kernel takes by value. */
 } DynBound;
 
 /* Of a function whose loops are to be vectors: at -O2 GCC makes none of loops whose counts it does not know. */
@@ -65,51 +66,54 @@ typedef struct DynBound {
 #define DYN_EACH_ISA(X) X(base, DYN_VECTORS)
 #endif
 
-#define DYN_MAX_POINTERS (2 * DYN_MAX_OPERANDS + DYN_REDUCE_TAIL)
-/* What a reduction has behind its operands and steps. */
-static inline void dyn_bound_tail(char **p, int nops, int64_t groups, int how, int64_t back) {
-    p[2 * nops] = (char *)(intptr_t)groups;
-    p[2 * nops + 1] = (char *)(intptr_t)how;
-    p[2 * nops + 2] = (char *)(intptr_t)back;
-}
-
-/* n lanes: by native code, or by the built-in tier where there is none yet. */
-static inline void dyn_bound_run(const DynBound *b, char *const *p, int64_t n) {
-    if (b->fn != NULL) {
-        b->fn(p, n, b->params);
+/* n lanes of an elementwise kernel: by native code, or by the built-in tier where there is none yet. */
+static inline void dyn_bound_lanes(const DynBound *b, char *const *operands, int64_t n) {
+    DynLanesArgs args = {.operands = operands, .n = n, .scalars = b->params};
+    if (b->native->lanes != NULL) {
+        b->native->lanes(&args);
     } else {
-        dyn_builtin_run(b->k, p, n, b->params);
+        dyn_builtin_lanes(b->k, &args);
     }
 }
 
-/* A stretch of lanes: inner axes walked as one sequence, in C order of `dims`. */
-typedef struct DynSpan {
-    int ndim;
-    int64_t n;
-    int64_t dims[DYN_MAX_NDIM];
-    int64_t strides[DYN_MAX_OPERANDS][DYN_MAX_NDIM];
-    uint8_t mode[DYN_MAX_OPERANDS];   /* SpanMode */
-    int64_t stride[DYN_MAX_OPERANDS]; /* STRIDED */
-    int64_t lane[DYN_MAX_OPERANDS];   /* bytes from lane to lane of what is handed over as it lies, or 0 */
-    bool direct;                      /* all operands are DIRECT or SCALAR */
-    bool copies;                      /* the kernel copies its first operand to its second: they are moved, not handed over */
-    bool still;                       /* some SCALAR by the kernel's function for what stands still */
-    bool lookup;                      /* or INDIRECT, and the kernel has a function that looks those up */
-    int64_t block;                    /* lanes that go through scratch at a time: whole rounds of those that are ROUND */
-    uint32_t records[2];              /* bits of STRIDED operands of which several may be fields of one record: read, written */
-    uint32_t looked_up;               /* bit i: indirect operand i stands at one place for all lanes, looked up first */
-} DynSpan;
+/* Rows of lanes to accumulators, in the same way. The built-in tier goes on with what accumulators hold: it reads no `start`. */
+static inline void dyn_bound_columns(const DynBound *b, const DynColumnsArgs *args) {
+    if (b->native->columns != NULL) {
+        b->native->columns(args);
+    } else {
+        dyn_builtin_columns(b->k, args);
+    }
+}
+
+/* How lanes of an operand lie in a span. */
 typedef enum DynSpanMode {
-    DYN_SPAN_DIRECT,   /* contiguous: handed over as it is */
-    DYN_SPAN_SCALAR,   /* the kernel takes one element */
-    DYN_SPAN_SPLAT,    /* one element, copied to every lane */
-    DYN_SPAN_STRIDED,  /* one step */
-    DYN_SPAN_ROUND,    /* the same row of elements again and again: gathered once for all blocks */
-    DYN_SPAN_INDIRECT, /* where an index says */
-    DYN_SPAN_GATHER    /* anything else */
+    DYN_SPAN_DIRECT,   /* Side by side: the operand is handed over as it lies. */
+    DYN_SPAN_SCALAR,   /* The kernel takes one element. */
+    DYN_SPAN_SPLAT,    /* One element, which is copied to every lane. */
+    DYN_SPAN_STRIDED,  /* One step apart. */
+    DYN_SPAN_ROUND,    /* The same row of elements again and again, which is gathered once for all blocks. */
+    DYN_SPAN_INDIRECT, /* Where an index says. */
+    DYN_SPAN_GATHER    /* Anything else. */
 } DynSpanMode;
 
-#define DYN_SCRATCH_LANES 512 /* lanes of an operand that is gathered at a time; DYN_BLOCK, so that reductions fit */
+/* A stretch of lanes: inner axes that are walked as one sequence, in C order of `dims`. */
+typedef struct DynSpan {
+    int ndim;                                        /* The number of axes, those that go on in one another being one. */
+    int64_t n;                                       /* The number of lanes. */
+    int64_t dims[DYN_MAX_NDIM];                      /* For each axis, its size. */
+    int64_t strides[DYN_MAX_OPERANDS][DYN_MAX_NDIM]; /* For each operand, bytes from one position of each axis to the next. */
+    uint8_t mode[DYN_MAX_OPERANDS];                  /* For each operand, a DynSpanMode. */
+    int64_t stride[DYN_MAX_OPERANDS]; /* For each operand with one step all along the span, that step in bytes; else 0. */
+    int64_t lane[DYN_MAX_OPERANDS];   /* For each operand that is handed over as it lies, bytes from lane to lane; else 0. */
+    bool direct;                      /* All operands are DIRECT or SCALAR. */
+    bool copies;                      /* The kernel copies its first operand to its second: elements are moved instead. */
+    bool row_constant;                /* Form ROW_CONSTANT of the kernel runs: what is constant along the span is SCALAR. */
+    bool lookup;                      /* Form LOOKUP of the kernel runs: operands are DIRECT, SCALAR or INDIRECT. */
+    int64_t block;                    /* Lanes that go through scratch at a time: whole rounds of operands that are ROUND. */
+    uint32_t records[2];              /* Bits of STRIDED operands that may be fields of one record: those read, those written. */
+    uint32_t looked_up;               /* Bits of indirect operands that stand at one place, which is looked up first. */
+} DynSpan;
+
 typedef struct DynScratch {
     _Alignas(64) char lanes[DYN_MAX_OPERANDS]
                            [DYN_SCRATCH_LANES * DYN_MAX_SIZE + 64]; /* not a page apart: stores would look like the next loads */
@@ -126,6 +130,12 @@ typedef struct DynParts {
     int64_t block;
     int lanes;
 } DynParts;
+/* The order of accumulators 0 … n - 1: a tree, which combines i with i + DYN_REDUCE_LANES / 2, those with what is a quarter
+ * behind, and so on; walked depth first, so that few partial results live at one time. n is at most DYN_REDUCE_LANES; the number
+ * of steps is n. Form BLOCK follows it, the same by single rows (exec_columns.c), and results of a few elements. */
+DYN_HIDDEN void dyn_order_tree(int64_t n, DynOrderStep *steps);
+/* The order of the n elements of a result, at most DYN_SHORT_AXIS_MOST: NumPy's, or that tree. */
+DYN_HIDDEN void dyn_order_elements(const DynBound *b, int64_t n, DynOrderStep *steps);
 DYN_HIDDEN DynParts dyn_parts_of(int64_t n, int lanes);
 DYN_HIDDEN bool dyn_parts_next(DynParts *p, int64_t most, int64_t *part, int *joins);
 DYN_HIDDEN int dyn_exec_bind(const DynKernel *k, const DynNativeTable *table, const DynGeom *geoms, const DynScalar *sym,
@@ -211,6 +221,4 @@ DYN_HIDDEN uint32_t dyn_records_move(const DynBound *b, const DynSpan *s, bool o
 
 /* Estimates, in tenths of a nanosecond, and high ones: an addition of doubles in the cache takes a quarter of its. On two cores
  * of a Zen 4 that were busy with other things regions cost 4 to 9 us (three sizes of one polynomial). */
-#define DYN_PARALLEL_COST 400000 /* work below this is done by the calling thread */
-#define DYN_CHUNK_COST 200000    /* one chunk of a region */
 #endif

@@ -12,18 +12,13 @@
 #include <stdlib.h>
 
 #define LANES DYN_REDUCE_LANES
-#define TREE 6            /* accumulators that live at one time: the depth of a tree of LANES, and one */
-#define STRIP_BYTES 24576 /* of these, and of what is laid out */
-#define STRIP_GROUPS 32   /* of LANES results: no strip is wider */
-#define ANY_ROWS 16       /* rows at a time where they are added in turn */
+#define TREE 6 /* accumulators that live at one time: the depth of a tree of LANES, and one */
 
-#define APART 192 /* bytes between buffers: a page apart, stores would look like the next loads */
-
-/* Native code has the tree as a list: which accumulator, and with how many before it is combined then; -1 ends it. */
-typedef struct Order {
-    signed char at[2 * LANES + 1];
-    int n;
-} Order;
+/* The tree of a block's accumulators. */
+typedef struct Tree {
+    DynOrderStep at[LANES];
+    int n; /* The number of steps. */
+} Tree;
 
 typedef struct Columns {
     DynReduce *e;
@@ -40,7 +35,7 @@ typedef struct Columns {
     size_t size[DYN_MAX_RESULTS];
     size_t lane, laid_lane, still_lane; /* bytes of a lane of all results; of all that is laid out */
     char *parts;
-    Order whole, last_block; /* of blocks of DYN_BLOCK rows, and of the rest */
+    Tree whole, last_block; /* of blocks of DYN_BLOCK rows, and of the rest */
 } Columns;
 
 /* Results that are made at one time, and their memory. */
@@ -48,7 +43,7 @@ typedef struct Strip {
     const Columns *c;
     int64_t first, count;  /* which of the line's results */
     int64_t groups, lanes; /* of an accumulator */
-    int64_t back;          /* native.h: of the last group, whose lanes are in part the ones before too */
+    int64_t back;          /* lanes by which the last group lies before its place: in part they are the ones before too */
     char *at[DYN_MAX_OPERANDS];
     char *acc, *level, *laid, *still[DYN_MAX_OPERANDS];
     size_t acc_bytes, level_bytes;
@@ -57,7 +52,7 @@ typedef struct Strip {
 static char *acc_at(const Strip *s, int slot, int result) {
     char *at = s->acc + (size_t)slot * s->acc_bytes;
     for (int i = 0; i < result; i++) {
-        at += (size_t)s->lanes * s->c->size[i] + APART;
+        at += (size_t)s->lanes * s->c->size[i] + DYN_BUFFERS_APART;
     }
     return at;
 }
@@ -93,21 +88,26 @@ static void combine(const Strip *s, int to, int from) {
 static void join(const Strip *s, int to, int from) {
     const DynBound *b = s->c->e->b;
     const DynResults *r = &s->c->e->results;
-    char *p[DYN_MAX_POINTERS];
+    char *p[DYN_MAX_OPERANDS];
+    const char *begin[DYN_MAX_OPERANDS];
+    static const int64_t row_step[DYN_MAX_OPERANDS];
     if (!s->c->native) {
         combine(s, to, from);
         return;
     }
-    for (int i = 0; i < b->nops; i++) {
-        p[i] = s->at[i];
-        p[b->nops + i] = NULL;
-    }
+    memcpy(p, s->at, sizeof(*p) * (size_t)b->nops);
     for (int i = 0; i < r->n; i++) {
         p[r->insn[i]->a[0]] = acc_at(s, to, i);
-        p[b->nops + (int)r->insn[i]->a[0]] = acc_at(s, from, i);
+        begin[r->insn[i]->a[0]] = acc_at(s, from, i);
     }
-    dyn_bound_tail(p, b->nops, s->groups, DYN_COMBINE | DYN_START_WALKS, s->back);
-    b->fn(p, 0, b->params);
+    b->native->columns(&(DynColumnsArgs){.operands = p,
+                                         .row_step = row_step,
+                                         .start = begin,
+                                         .groups = s->groups,
+                                         .back = s->back,
+                                         .start_by_lane = 1,
+                                         .combine = 1,
+                                         .scalars = b->params});
 }
 
 /* ---- rows */
@@ -145,7 +145,7 @@ static void lay(const Strip *s, int64_t row, int64_t n, bool all, char **laid) {
             to += LANES * b->size[i]; /* room in front for a group that lies before its place */
             lay_rows(s, i, row, n, to);
             laid[i] = to;
-            to += s->lanes * b->size[i] + APART;
+            to += s->lanes * b->size[i] + DYN_BUFFERS_APART;
         }
     }
 }
@@ -155,7 +155,7 @@ static void lay_still(Strip *s, char *to) {
         if (s->c->still[i]) {
             lay_rows(s, i, 0, LANES, to);
             s->still[i] = to;
-            to += s->lanes * s->c->e->b->size[i] + APART;
+            to += s->lanes * s->c->e->b->size[i] + DYN_BUFFERS_APART;
         }
     }
 }
@@ -167,10 +167,12 @@ static void run_rows(const Strip *s, char *const *laid, int64_t row, int64_t n, 
     const Columns *c = s->c;
     const DynBound *b = c->e->b;
     const DynResults *r = &c->e->results;
-    char *p[DYN_MAX_POINTERS];
+    char *p[DYN_MAX_OPERANDS];
+    const char *from[DYN_MAX_OPERANDS];
+    int64_t row_step[DYN_MAX_OPERANDS];
     for (int i = 0; i < b->nops; i++) {
         p[i] = s->at[i];
-        p[b->nops + i] = (char *)(intptr_t)(step * c->e->span.stride[i]);
+        row_step[i] = step * c->e->span.stride[i];
         if (laid != NULL && laid[i] != NULL) {
             p[i] = laid[i];
         } else if (c->still[i]) {
@@ -182,10 +184,17 @@ static void run_rows(const Strip *s, char *const *laid, int64_t row, int64_t n, 
     for (int i = 0; i < r->n; i++) {
         uint32_t op = r->insn[i]->a[0];
         p[op] = acc_at(s, slot, i);
-        p[b->nops + (int)op] = begin == GO_ON || !c->native ? NULL : (char *)(uintptr_t)r->start[i];
+        from[op] = begin == GO_ON ? NULL : r->start[i];
     }
-    dyn_bound_tail(p, b->nops, s->groups, begin == INTO ? DYN_COMBINE : 0, s->back);
-    dyn_bound_run(b, p, n * LANES);
+    DynColumnsArgs args = {.operands = p,
+                           .row_step = row_step,
+                           .start = from,
+                           .n = n * LANES,
+                           .groups = s->groups,
+                           .back = s->back,
+                           .combine = begin == INTO,
+                           .scalars = b->params};
+    dyn_bound_columns(b, &args);
 }
 
 static void add_rows(const Strip *s, int64_t row, int64_t n, int64_t step, int slot, Begin begin) {
@@ -210,19 +219,19 @@ static void add_rows(const Strip *s, int64_t row, int64_t n, int64_t step, int s
 
 /* ---- blocks of rows */
 
-/* Accumulators j, j + w, j + 2 w … of a block to one, in the tree's order; into: that is combined with what is in `slot`. */
-static void run_tree(const Strip *s, int64_t pos, int64_t n, int64_t j, int64_t w, int slot, bool into) {
-    int to = slot + into;
-    if (w == LANES) {
-        add_rows(s, pos + j, (n - j + LANES - 1) / LANES, LANES, slot, into ? INTO : ANEW);
-        return;
-    }
-    run_tree(s, pos, n, j, 2 * w, to, false);
-    if (j + w < n) { /* the others hold the identity */
-        run_tree(s, pos, n, j + w, 2 * w, to, true);
-    }
-    if (into) {
-        join(s, slot, to);
+/* A block of n rows by single rows, in the order of its tree: `held` accumulators hold something, and a row that is combined at
+ * once with the topmost of them goes into that. */
+static void run_tree(const Strip *s, const Tree *tree, int64_t pos, int64_t n) {
+    int held = 0;
+    for (const DynOrderStep *o = tree->at; o < tree->at + tree->n; o++) {
+        int64_t rows = (n - o->element + LANES - 1) / LANES;
+        bool into = o->joins > 0;
+        add_rows(s, pos + o->element, rows, LANES, held - into, into ? INTO : ANEW);
+        held += !into;
+        for (int joins = o->joins; joins > 1; joins--) {
+            held--;
+            join(s, held - 1, held);
+        }
     }
 }
 
@@ -266,51 +275,49 @@ static void flat_block(const Strip *s, int64_t pos, int64_t n) {
     }
 }
 
-static void list_tree(Order *o, int64_t n, int j, int w) {
-    if (w == LANES) {
-        o->at[o->n++] = (signed char)j;
-        o->at[o->n++] = 0;
-    } else {
-        list_tree(o, n, j, 2 * w);
-        if (j + w < n) {
-            list_tree(o, n, j + w, 2 * w);
-            o->at[o->n - 1]++;
-        }
-    }
-    o->at[o->n] = -1;
+/* The tree of a block of n rows. */
+static void make_tree(Tree *tree, int64_t n) {
+    tree->n = (int)(n < LANES ? n : LANES);
+    dyn_order_tree(tree->n, tree->at);
 }
 
-static bool has_block(const Columns *c) { return c->e->b->block != NULL && !c->flat && !c->laid_any; }
+static bool has_block(const Columns *c) { return c->e->b->native->block != NULL && !c->flat && !c->laid_any; }
 
-static void native_block(const Strip *s, int64_t pos, int64_t n) {
+static void native_block(const Strip *s, const Tree *tree, int64_t pos, int64_t n) {
     const Columns *c = s->c;
     const DynBound *b = c->e->b;
     const DynResults *r = &c->e->results;
-    char *p[DYN_MAX_POINTERS];
+    char *p[DYN_MAX_OPERANDS];
+    const char *from[DYN_MAX_OPERANDS];
     for (int i = 0; i < b->nops; i++) {
         p[i] = s->at[i] + (c->walked[i] ? pos * c->e->span.stride[i] : 0);
-        p[b->nops + i] = (char *)(intptr_t)c->e->span.stride[i];
     }
     for (int i = 0; i < r->n; i++) {
         uint32_t op = r->insn[i]->a[0];
         p[op] = acc_at(s, 0, i);
-        p[b->nops + (int)op] = (char *)(uintptr_t)&r->identity[i];
+        from[op] = (const char *)&r->identity[i];
     }
-    p[2 * b->nops] = (char *)(intptr_t)s->groups;
-    p[2 * b->nops + 1] = (char *)(uintptr_t)(n == DYN_BLOCK ? &c->whole : &c->last_block)->at;
-    p[2 * b->nops + 2] = (char *)(intptr_t)s->back;
-    p[2 * b->nops + 3] = (char *)s->acc_bytes;
-    b->block(p, n, b->params);
+    b->native->block(&(DynBlockArgs){.operands = p,
+                                     .row_step = c->e->span.stride,
+                                     .start = from,
+                                     .order = tree->at,
+                                     .steps = tree->n,
+                                     .n = n,
+                                     .groups = s->groups,
+                                     .back = s->back,
+                                     .pitch = (int64_t)s->acc_bytes,
+                                     .scalars = b->params});
 }
 
 /* All of one block to accumulator 0. */
 static void run_block(const Strip *s, int64_t pos, int64_t n) {
-    if (has_block(s->c)) {
-        native_block(s, pos, n);
-    } else if (s->c->flat) {
+    const Tree *tree = n == DYN_BLOCK ? &s->c->whole : &s->c->last_block;
+    if (s->c->flat) {
         flat_block(s, pos, n);
+    } else if (has_block(s->c)) {
+        native_block(s, tree, pos, n);
     } else {
-        run_tree(s, pos, n, 0, 1, 0, false);
+        run_tree(s, tree, pos, n);
     }
 }
 
@@ -352,8 +359,8 @@ static int64_t run_part(const Strip *s, int64_t from, int64_t to) {
     int64_t count = 0;
     bool in_turn = s->c->e->results.in_turn && !s->c->flat;
     if (in_turn) {
-        for (int64_t pos = from; pos < to; pos += ANY_ROWS) {
-            add_rows(s, pos, to - pos < ANY_ROWS ? to - pos : ANY_ROWS, 1, 0, pos == from ? ANEW : GO_ON);
+        for (int64_t pos = from; pos < to; pos += DYN_TURN_ROWS) {
+            add_rows(s, pos, to - pos < DYN_TURN_ROWS ? to - pos : DYN_TURN_ROWS, 1, 0, pos == from ? ANEW : GO_ON);
         }
         push(s, NULL, 0);
         return 1;
@@ -385,13 +392,13 @@ static void put(const Strip *s, int64_t count) {
 static size_t slots_of(const Columns *c) { return c->flat ? 2 : c->e->results.in_turn ? 1 : TREE; }
 
 /* Around what is laid out: room between operands, and in front for a group that lies before its place. */
-#define LAID_APART ((APART + LANES * DYN_MAX_SIZE) * DYN_MAX_OPERANDS)
+#define LAID_APART ((DYN_BUFFERS_APART + LANES * DYN_MAX_SIZE) * DYN_MAX_OPERANDS)
 
 /* Places in `memory` (NULL: not yet); the bytes that they take. */
 static size_t place_buffers(const Columns *c, Strip *s, char *memory) {
     size_t lanes = (size_t)s->lanes, laid = c->laid_lane ? lanes * c->laid_lane + LAID_APART : 0;
     size_t still = c->still_lane ? lanes * c->still_lane + LAID_APART : 0;
-    s->acc_bytes = lanes * c->lane + APART * (size_t)c->e->results.n;
+    s->acc_bytes = lanes * c->lane + DYN_BUFFERS_APART * (size_t)c->e->results.n;
     s->level_bytes = (size_t)level_lanes(s) * c->lane;
     s->acc = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
     s->laid = s->acc + slots_of(c) * s->acc_bytes;
@@ -518,8 +525,8 @@ static bool lies_across(const DynReduce *e) {
 static void divide(Columns *c, int threads) {
     DynReduce *e = c->e;
     int64_t groups = c->flat ? 1 : (c->n + LANES - 1) / LANES, fair = (4 * threads + c->nlines - 1) / c->nlines;
-    int64_t most = (int64_t)(STRIP_BYTES / LANES / (c->lane * slots_of(c) + c->laid_lane));
-    most = most < 1 ? 1 : most > STRIP_GROUPS ? STRIP_GROUPS : most;
+    int64_t most = (int64_t)(DYN_STRIP_BYTES / LANES / (c->lane * slots_of(c) + c->laid_lane));
+    most = most < 1 ? 1 : most > DYN_STRIP_GROUPS ? DYN_STRIP_GROUPS : most;
     c->strips = (groups + most - 1) / most;
     c->strips = threads > 1 && c->strips < fair ? (fair < groups ? fair : groups) : c->strips;
     c->per_strip = (groups + c->strips - 1) / c->strips;
@@ -549,7 +556,7 @@ static void run(Columns *c, int threads) {
 }
 
 bool dyn_reduce_columns(DynReduce *e, int threads, bool may_lay) {
-    Columns c = {.e = e, .native = e->b->fn != NULL};
+    Columns c = {.e = e, .native = e->b->native->columns != NULL};
     const DynResults *r = &e->results;
     const DynOrder *o = &e->b->order;
     bool along = e->b->k->ordered && (!o->in_turn || (o->fuses && !o->across));
@@ -571,9 +578,9 @@ bool dyn_reduce_columns(DynReduce *e, int threads, bool may_lay) {
         c.lane += c.size[i];
     }
     c.nlines = e->nouter / c.n;
-    if (has_block(&c)) {
-        list_tree(&c.whole, e->span.n < DYN_BLOCK ? 0 : DYN_BLOCK, 0, 1);
-        list_tree(&c.last_block, e->span.n % DYN_BLOCK, 0, 1);
+    if (!c.flat && !r->in_turn) {
+        make_tree(&c.whole, e->span.n < DYN_BLOCK ? 0 : DYN_BLOCK);
+        make_tree(&c.last_block, e->span.n % DYN_BLOCK);
     }
     divide(&c, threads);
     run(&c, threads);

@@ -10,13 +10,9 @@
 
 #define LANES DYN_REDUCE_LANES
 #define ROW_BYTES (LANES * DYN_MAX_SIZE) /* room for lanes of any type */
-#define MOST 32                          /* elements of a result */
-#define GROUPS 16                        /* of lanes: a piece */
-#define COLUMNS (GROUPS * LANES)
-#define SHARED_BYTES 65536 /* of what lines share */
-#define OWN_BYTES 16384    /* of what is laid out for one line, if that is more than one group */
-#define ROOM 65536         /* of everything, on the stack: threads may have a small one */
-#define APART 192          /* bytes between rows: a page apart, stores would look like the next loads */
+#define MOST DYN_SHORT_AXIS_MOST
+#define COLUMNS (DYN_PIECE_GROUPS * LANES)
+#define ROOM 65536 /* of everything, on the stack: threads may have a small one */
 
 typedef enum Way {
     NONE,   /* a result, or an index alone */
@@ -34,58 +30,8 @@ typedef struct Few {
     int64_t pitch[DYN_MAX_OPERANDS];                     /* from one to the next */
     int64_t batch;                                       /* groups of what is OWN that are laid out at a time */
     char (*acc)[LANES][ROW_BYTES];                       /* results of a batch; accumulators of the built-in tier */
-    uint8_t order[2 * MOST];                             /* native.h */
+    DynOrderStep order[MOST];                            /* of the elements, which are combined by it */
 } Few;
-
-/* Accumulators j, j + w, j + 2 w … of n to one; how many pairs of `order` there are then. */
-static int order_tree(uint8_t *order, int at, int64_t n, int j, int w) {
-    if (w >= n) {
-        order[2 * at] = (uint8_t)j;
-        order[2 * at + 1] = 0;
-        return at + 1;
-    }
-    at = order_tree(order, at, n, j, 2 * w);
-    if (j + w < n) {
-        at = order_tree(order, at, n, j + w, 2 * w);
-        order[2 * at - 1]++;
-    }
-    return at;
-}
-
-/* NumPy's order of elements from .. to, a piece: by as many sums side by side as `lanes`, and then what is left, one by one. */
-static int order_piece(uint8_t *order, int at, int64_t from, int64_t to, int lanes) {
-    int64_t whole = from + (to - from) / lanes * lanes;
-    int first = at;
-    for (int j = 0; j < lanes && whole > from; j++) {
-        for (int64_t i = from + j; i < whole; i += lanes, at++) {
-            order[2 * at] = (uint8_t)i;
-            order[2 * at + 1] = i > from + j;
-        }
-        order[2 * at - 1] += (uint8_t)__builtin_ctz((unsigned)j + 1); /* the sums in pairs */
-    }
-    for (int64_t i = whole; i < to; i++, at++) {
-        order[2 * at] = (uint8_t)i;
-        order[2 * at + 1] = at > first;
-    }
-    order[2 * at - 1] += from > 0; /* to those before it */
-    return at;
-}
-
-static void order_elements(Few *f) {
-    const DynBound *b = f->e->b;
-    const DynOrder *o = &b->order;
-    int64_t n = f->e->span.n, stop;
-    if (!b->k->ordered) {
-        order_tree(f->order, 0, n, 0, 1);
-        return;
-    }
-    int lanes = o->in_turn ? MOST + 1 : o->lanes, at = 0;
-    for (int64_t from = 0; from < n; from = stop) {
-        int64_t run_ends = from - from % o->run + o->run;
-        stop = from + o->piece < run_ends ? from + o->piece : run_ends;
-        at = order_piece(f->order, at, from, stop, lanes);
-    }
-}
 
 /* Is the operand the same all along an axis? */
 static bool stands(const DynBound *b, int op, int axis) {
@@ -112,17 +58,20 @@ static void find_ways(Few *f) {
             f->way[i] = NONE;
         } else if (stands(b, i, f->last)) {
             f->way[i] = STILL;
-        } else if (f->e->b->few != NULL && !b->k->operands.at[i].indirect && b->strides[i][f->last] == b->size[i]) {
+        } else if (f->e->b->native->short_axis != NULL && !b->k->operands.at[i].indirect &&
+                   b->strides[i][f->last] == b->size[i]) {
             f->way[i] = DENSE;
-        } else if (is_shared(f, i) && shared + bytes * GROUPS <= SHARED_BYTES) {
+        } else if (is_shared(f, i) && shared + bytes * DYN_PIECE_GROUPS <= DYN_SHARED_BYTES) {
             f->way[i] = SHARED;
-            shared += bytes * GROUPS;
+            shared += bytes * DYN_PIECE_GROUPS;
         } else {
             own += bytes;
         }
     }
-    f->batch = own == 0 ? GROUPS : OWN_BYTES / own;
-    f->batch = f->e->b->few == NULL || f->batch < 1 ? 1 : f->batch > GROUPS ? GROUPS : f->batch;
+    f->batch = own == 0 ? DYN_PIECE_GROUPS : DYN_OWN_BYTES / own;
+    f->batch = f->e->b->native->short_axis == NULL || f->batch < 1 ? 1
+               : f->batch > DYN_PIECE_GROUPS                       ? DYN_PIECE_GROUPS
+                                                                   : f->batch;
 }
 
 /* Places in `memory` (NULL: not yet); the bytes that they take. */
@@ -131,8 +80,8 @@ static size_t place_rows(Few *f, char *memory) {
     size_t used = (size_t)f->e->results.n * sizeof(f->acc[0]);
     f->acc = (void *)memory;
     for (int i = 0; i < b->nops; i++) {
-        int64_t groups = f->way[i] == STILL ? 1 : f->way[i] == SHARED ? GROUPS : f->way[i] == DENSE ? 1 : f->batch;
-        f->pitch[i] = groups * LANES * b->size[i] + (groups > 1 ? APART : 0);
+        int64_t groups = f->way[i] == STILL ? 1 : f->way[i] == SHARED ? DYN_PIECE_GROUPS : f->way[i] == DENSE ? 1 : f->batch;
+        f->pitch[i] = groups * LANES * b->size[i] + (groups > 1 ? DYN_BUFFERS_APART : 0);
         f->laid[i] = memory == NULL ? NULL : memory + used;
         used += f->way[i] == NONE ? 0 : (size_t)(f->e->span.n * f->pitch[i] + 63) & ~(size_t)63;
     }
@@ -190,7 +139,9 @@ static void lay_ahead(const Few *f, int64_t first, int64_t end, bool new_piece) 
 static void run_native(const Few *f, int64_t first, int64_t column, int64_t n) {
     const DynReduce *e = f->e;
     const DynBound *b = e->b;
-    char *p[3 * DYN_MAX_OPERANDS + 2];
+    char *p[DYN_MAX_OPERANDS];
+    int64_t element_step[DYN_MAX_OPERANDS], group_step[DYN_MAX_OPERANDS];
+    const char *start[DYN_MAX_OPERANDS];
     int64_t groups = (n + LANES - 1) / LANES;
     for (int i = 0; i < b->nops; i++) {
         bool in_place = f->way[i] == DENSE && n % LANES == 0;
@@ -202,18 +153,23 @@ static void run_native(const Few *f, int64_t first, int64_t column, int64_t n) {
             lay(f, i, column, n);
         }
         p[i] = in_place ? f->at[i] + column * b->size[i] : f->laid[i] + (f->way[i] == SHARED ? (column - first) * b->size[i] : 0);
-        p[b->nops + i] = (char *)(intptr_t)(in_place ? e->span.stride[i] : f->pitch[i]);
-        p[2 * b->nops + i] = (char *)(intptr_t)(f->way[i] == STILL ? 0 : LANES * b->size[i]);
+        element_step[i] = in_place ? e->span.stride[i] : f->pitch[i];
+        group_step[i] = f->way[i] == STILL ? 0 : LANES * b->size[i];
     }
     for (int i = 0; i < e->results.n; i++) {
         uint32_t op = e->results.insn[i]->a[0];
         bool in_place = b->strides[op][f->last] == b->size[op] && n % LANES == 0;
         p[op] = in_place ? f->at[op] + column * b->size[op] : f->acc[i][0];
-        p[b->nops + (int)op] = (char *)(uintptr_t)e->results.start[i];
+        start[op] = e->results.start[i];
     }
-    p[3 * b->nops] = (char *)(intptr_t)groups;
-    p[3 * b->nops + 1] = (char *)(uintptr_t)f->order;
-    b->few(p, e->span.n, b->params);
+    b->native->short_axis(&(DynShortAxisArgs){.operands = p,
+                                              .element_step = element_step,
+                                              .group_step = group_step,
+                                              .start = start,
+                                              .order = f->order,
+                                              .n = e->span.n,
+                                              .groups = groups,
+                                              .scalars = b->params});
     for (int i = 0; i < e->results.n; i++) {
         uint32_t op = e->results.insn[i]->a[0];
         int64_t step = b->strides[op][f->last];
@@ -251,8 +207,8 @@ static int combine_accumulators(const Few *f) {
     uint8_t stack[MOST];
     int top = 0;
     for (int64_t n = 0; n < f->e->span.n; n++) {
-        stack[top++] = f->order[2 * n];
-        for (int joins = f->order[2 * n + 1]; joins > 0; joins--, top--) {
+        stack[top++] = f->order[n].element;
+        for (int joins = f->order[n].joins; joins > 0; joins--, top--) {
             for (int i = 0; i < r->n; i++) {
                 r->combine[i](f->acc[i][stack[top - 2]], f->acc[i][stack[top - 1]], LANES);
             }
@@ -264,14 +220,13 @@ static int combine_accumulators(const Few *f) {
 static void run_group(const Few *f, int64_t first, int64_t column, int64_t n) {
     const DynReduce *e = f->e;
     const DynBound *b = e->b;
-    char *p[DYN_MAX_POINTERS];
+    char *p[DYN_MAX_OPERANDS];
+    const int64_t row_step[DYN_MAX_OPERANDS] = {0};
     for (int i = 0; i < b->nops; i++) {
         if (f->way[i] == OWN) {
             lay(f, i, column, n);
         }
-        p[b->nops + i] = NULL;
     }
-    dyn_bound_tail(p, b->nops, 1, 0, 0);
     fill_accumulators(f);
     for (int64_t row = 0; row < e->span.n; row++) {
         for (int i = 0; i < b->nops; i++) {
@@ -281,7 +236,8 @@ static void run_group(const Few *f, int64_t first, int64_t column, int64_t n) {
         for (int i = 0; i < e->results.n; i++) {
             p[e->results.insn[i]->a[0]] = f->acc[i][row];
         }
-        dyn_bound_run(b, p, LANES);
+        dyn_builtin_columns(
+            b->k, &(DynColumnsArgs){.operands = p, .row_step = row_step, .n = LANES, .groups = 1, .scalars = b->params});
     }
     int made = combine_accumulators(f);
     for (int i = 0; i < e->results.n; i++) {
@@ -301,7 +257,7 @@ static void run_pieces(Few *f, int64_t begin, int64_t stop) {
         int64_t first = piece / e->nlines * COLUMNS, end = first + COLUMNS < e->columns ? first + COLUMNS : e->columns;
         dyn_reduce_place(e, e->nkept - 1, piece % e->nlines, f->at);
         lay_ahead(f, first, end, piece == begin || piece % e->nlines == 0);
-        if (e->b->few != NULL) {
+        if (e->b->native->short_axis != NULL) {
             run_native_piece(f, first, end);
             continue;
         }
@@ -316,7 +272,7 @@ static void run_chunk(void *ctx, int64_t chunk) {
     _Alignas(64) char room[ROOM];
     Few f = {.e = e, .last = e->kept[e->nkept - 1]};
     find_ways(&f);
-    order_elements(&f);
+    dyn_order_elements(e->b, e->span.n, f.order);
     size_t bytes = place_rows(&f, NULL);
     char *memory = bytes <= sizeof(room) ? NULL : PyMem_RawMalloc(bytes + 64);
     if (memory == NULL && bytes > sizeof(room)) {
@@ -341,7 +297,7 @@ static void take_longest(DynReduce *e) {
     e->kept[last] = d;
 }
 
-static bool has_few(DynReduce *e) {
+static bool can_take(DynReduce *e) {
     const DynBound *b = e->b;
     if (e->nkept == 0 || e->span.ndim != 1 || e->span.n < 1 || e->span.n > MOST) {
         return false;
@@ -349,7 +305,7 @@ static bool has_few(DynReduce *e) {
     if (b->k->ordered && b->order.fuses && !b->order.across) {
         return false;
     }
-    if (e->span.direct && !e->span.looked_up && b->rows != NULL && e->span.n >= DYN_FEW_ALONG) {
+    if (e->span.direct && !e->span.looked_up && b->native->rows != NULL && e->span.n >= DYN_ROWS_FROM) {
         return false;
     }
     for (int i = 0; i < b->nops; i++) {
@@ -363,8 +319,8 @@ static bool has_few(DynReduce *e) {
     return e->columns >= LANES / 2;
 }
 
-bool dyn_reduce_few(DynReduce *e, int threads) {
-    if (!has_few(e)) {
+bool dyn_reduce_short_axis(DynReduce *e, int threads) {
+    if (!can_take(e)) {
         return false;
     }
     e->chunk = 32768 / ((e->columns < COLUMNS ? e->columns : COLUMNS) * e->span.n) + 1;

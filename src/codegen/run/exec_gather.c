@@ -10,7 +10,8 @@
 
 #define INDEX_TYPES(X) \
     X(I8, int8_t)      \
-    X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
+    X(I16, int16_t)    \
+    X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 #define BLOCK DYN_SCRATCH_LANES
 
 #define LOOPS "codegen/run/gather_loops.h"
@@ -85,14 +86,8 @@ static void report(const DynBound *b, int64_t wrong) {
 }
 
 void dyn_lookup_run(const DynBound *b, char *const *at, int64_t n) {
-    char *p[DYN_MAX_POINTERS];
     long wrong = 0;
-    for (int i = 0; i < b->nops; i++) {
-        p[i] = at[i];
-        p[b->nops + i] = (char *)(intptr_t)b->extent[i];
-    }
-    p[2 * b->nops] = (char *)&wrong;
-    b->lookup(p, n, b->params);
+    b->native->lookup(&(DynLookupArgs){.operands = at, .extent = b->extent, .missed = &wrong, .n = n, .scalars = b->params});
     report(b, wrong);
 }
 

@@ -48,18 +48,20 @@ static void keep_stores(const DynBound *b, const DynSpan *s, char *const *at, in
 /* The kernel's values of n elements: each is reduced alone, from the identity. */
 static void run_values(const DynBound *b, const DynSpan *s, char *const *at, int64_t pos, int64_t n, const DynResults *r,
                        DynScratch *scratch, Values *values) {
-    char *p[DYN_MAX_POINTERS];
+    static const char *const start[DYN_MAX_OPERANDS];
+    static const int64_t row_step[DYN_MAX_OPERANDS];
+    char *p[DYN_MAX_OPERANDS];
     int64_t groups = (n + LANES - 1) / LANES;
     lay_part(b, s, at, pos, n, scratch, p);
-    memset(p + b->nops, 0, sizeof(*p) * (size_t)b->nops);
     for (int i = 0; i < r->n; i++) {
         uint32_t op = r->insn[i]->a[0];
         uint8_t size = (uint8_t)(r->bytes[i] / LANES);
         dyn_lanes_copy(values->at[i], (const char *)&r->identity[i], size, 0, groups * LANES, size);
         p[op] = values->at[i];
     }
-    dyn_bound_tail(p, b->nops, groups, 0, 0);
-    dyn_bound_run(b, p, LANES);
+    DynColumnsArgs args = {
+        .operands = p, .row_step = row_step, .start = start, .n = LANES, .groups = groups, .scalars = b->params};
+    dyn_bound_columns(b, &args);
     keep_stores(b, s, at, pos, n, p);
 }
 
@@ -181,7 +183,7 @@ static void sum_row(const Row *w, DynPart *parts) {
 
 /* Native code takes rows that are products in turn, or sums pairwise. */
 static bool has_native(const DynBound *b, const DynResults *r) {
-    bool can = b->rows != NULL && !(b->order.fuses && b->order.across);
+    bool can = b->native->rows != NULL && !(b->order.fuses && b->order.across);
     for (int i = 0; i < r->n; i++) {
         can = can && (!is_in_turn(r->insn[i], &b->order) || r->insn[i]->op == DYN_OP_PROD);
     }
@@ -366,8 +368,6 @@ static bool run_lines(DynReduce *e, int threads) {
 
 /* ---- all results */
 
-#define FEW_EACH 4 /* results for each thread, from which on threads have results of their own */
-
 typedef struct Outer {
     DynReduce *e;
     int64_t line;
@@ -393,7 +393,7 @@ void dyn_ordered_run(DynReduce *e, int threads) {
     if (run_lines(e, threads)) {
         return;
     }
-    if (threads > 1 && e->nouter < FEW_EACH * threads && !b->order.in_turn && e->span.n >= 2 * DYN_REDUCE_CHUNK) {
+    if (threads > 1 && e->nouter < DYN_RESULTS_EACH * threads && !b->order.in_turn && e->span.n >= 2 * DYN_REDUCE_CHUNK) {
         run_shared(e);
         return;
     }

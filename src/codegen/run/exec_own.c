@@ -330,7 +330,8 @@ static PyObject *put(const DynGraph *g, const DynNode *n, const DynGeom *geoms) 
 
 #define COUNTED_NARROW(X) \
     X(I8, int8_t)         \
-    X(I16, int16_t) X(I32, int32_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t)
+    X(I16, int16_t)       \
+    X(I32, int32_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t)
 #define COUNTED(X) COUNTED_NARROW(X) X(I64, int64_t)
 typedef void ExtremesFn(const void *at, int64_t n, int64_t *extremes);
 #define LOOPS "codegen/run/own_loops.h"

@@ -10,10 +10,8 @@
 #include <fenv.h>
 #include <math.h>
 
-#define PIECE_BYTES (512 << 10) /* of what is read: half of a second-level cache */
-#define WORTH_BYTES (4 << 20)   /* below this the second time is from a cache too */
-#define LEAST DYN_BLOCK         /* elements of a piece along the axis that is cut: it has results for each */
-#define STRIP 64                /* results of a strip, at least */
+#define LEAST DYN_BLOCK /* elements of a piece along the axis that is cut: it has results for each */
+#define STRIP 64        /* results of a strip, at least */
 
 typedef struct Pieces {
     const DynBound *a, *b;
@@ -75,14 +73,14 @@ static bool cut(Pieces *p) {
     }
     p->axis = longest_axis(a, true);
     p->across = longest_axis(a, false);
-    if (p->kept == 0 || p->count == 0 || bytes == 0 || p->kept * p->count < WORTH_BYTES / bytes) {
+    if (p->kept == 0 || p->count == 0 || bytes == 0 || p->kept * p->count < DYN_PAIR_LEAST_BYTES / bytes) {
         return false;
     }
     int64_t wide = p->across < 0 ? 1 : a->dims[p->across], plane = p->kept * p->count / a->dims[p->axis] * bytes;
     p->width = wide;
-    p->length = PIECE_BYTES / plane;
+    p->length = DYN_PAIR_PIECE_BYTES / plane;
     if (p->length < LEAST) { /* strips */
-        p->width = PIECE_BYTES / LEAST / (plane / wide) / STRIP * STRIP;
+        p->width = DYN_PAIR_PIECE_BYTES / LEAST / (plane / wide) / STRIP * STRIP;
         p->length = LEAST;
     }
     if (p->width < (wide < STRIP ? wide : STRIP) || p->length >= a->dims[p->axis]) {

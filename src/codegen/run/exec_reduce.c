@@ -13,7 +13,6 @@
 
 #define LANES DYN_REDUCE_LANES
 #define ROW_BYTES (LANES * DYN_MAX_SIZE) /* room for lanes of any type */
-#define COLUMNS 16                       /* results made side by side when elements are gathered */
 
 /* ---- partial results */
 
@@ -85,12 +84,23 @@ static void set_identity(const DynResults *r, Accumulators *acc, char **p) {
     }
 }
 
+/* n lanes that lie side by side, to accumulators, which go on with what they hold. */
+static void run_columns(const DynBound *b, char *const *p, int64_t n) {
+    static const char *const start[DYN_MAX_OPERANDS];
+    int64_t row_step[DYN_MAX_OPERANDS];
+    for (int i = 0; i < b->nops; i++) {
+        row_step[i] = LANES * b->size[i];
+    }
+    DynColumnsArgs args = {.operands = p, .row_step = row_step, .start = start, .n = n, .groups = 1, .scalars = b->params};
+    dyn_bound_columns(b, &args);
+}
+
 /* The last lanes, fewer than a group: padded copies, of which only the valid ones count. */
 static void run_rest(const DynBound *b, const DynSpan *s, char **p, char *const *at, int64_t pos, int64_t n, const DynResults *r,
                      Accumulators *whole, DynScratch *scratch) {
     Accumulators acc;
-    char *q[DYN_MAX_POINTERS];
-    memcpy(q, p, sizeof(*p) * (2 * (size_t)b->nops + DYN_REDUCE_TAIL));
+    char *q[DYN_MAX_OPERANDS];
+    memcpy(q, p, sizeof(*p) * (size_t)b->nops);
     for (int i = 0; i < b->nops; i++) {
         if (s->mode[i] == DYN_SPAN_DIRECT && !b->k->operands.at[i].result) {
             q[i] = scratch->tail[i];
@@ -101,7 +111,7 @@ static void run_rest(const DynBound *b, const DynSpan *s, char **p, char *const 
         }
     }
     set_identity(r, &acc, q);
-    dyn_bound_run(b, q, LANES);
+    run_columns(b, q, LANES);
     for (int i = 0; i < r->n; i++) {
         r->combine[i](whole->lanes[i], acc.lanes[i], (int)n);
     }
@@ -114,12 +124,16 @@ static void run_rest(const DynBound *b, const DynSpan *s, char **p, char *const 
 
 void dyn_reduce_native(const DynBound *b, int64_t n, char *const *at, const int64_t *step, int64_t rows, const DynResults *r,
                        const DynPart *start) {
-    char *p[DYN_MAX_POINTERS];
-    memcpy(p, at, sizeof(*p) * (size_t)b->nops);
+    const char *starts[DYN_MAX_OPERANDS];
     for (int i = 0; i < r->n; i++) {
-        p[b->nops + (int)r->insn[i]->a[0]] = (char *)(uintptr_t)&start[i];
+        starts[r->insn[i]->a[0]] = (const char *)&start[i];
     }
-    (n == b->one ? b->rows_of_one : b->rows)(p, step, rows, n, b->params);
+    DynRowsArgs args = {.operands = at, .row_step = step, .start = starts, .rows = rows, .n = n, .scalars = b->params};
+    if (n == b->length) {
+        b->rows_of_length(&args);
+    } else {
+        b->native->rows(&args);
+    }
 }
 
 /* Does it keep nothing but results? Then what isn't side by side can be laid out and left. */
@@ -162,23 +176,20 @@ static void run_laid(const DynBound *b, const DynSpan *s, char *const *at, const
 static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int64_t pos, int64_t n, bool first,
                       const DynResults *r, DynPart *parts, DynScratch *scratch) {
     Accumulators acc;
-    char *p[DYN_MAX_POINTERS];
+    char *p[DYN_MAX_OPERANDS];
     const DynKernel *k = b->k;
     int64_t rest = n % LANES, whole = n - rest;
     static const int64_t still[DYN_MAX_OPERANDS];
-    if (b->rows != NULL && only_reads(b)) {
+    if (b->native->rows != NULL && only_reads(b)) {
         run_laid(b, s, at, still, pos, n, 1, first, r, parts, scratch);
         return;
     }
-    dyn_bound_tail(p, b->nops, 1, 0, 0);
     for (int i = 0; i < b->nops; i++) {
         uint8_t size = b->size[i];
         if (s->mode[i] == DYN_SPAN_SCALAR) {
             p[i] = at[i];
-            p[b->nops + i] = NULL;
             continue;
         }
-        p[b->nops + i] = (char *)(intptr_t)(LANES * size);
         p[i] = s->mode[i] == DYN_SPAN_DIRECT ? at[i] + pos * size : scratch->lanes[i];
         if (s->mode[i] != DYN_SPAN_DIRECT && !k->operands.at[i].out && (first || s->mode[i] != DYN_SPAN_SPLAT)) {
             dyn_span_gather(b, s, i, at, pos, n, p[i]);
@@ -187,7 +198,7 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
     }
     set_identity(r, &acc, p);
     if (whole) {
-        dyn_bound_run(b, p, whole);
+        run_columns(b, p, whole);
     }
     if (rest) {
         for (int i = 0; i < b->nops; i++) {
@@ -226,7 +237,7 @@ static void run_part(const DynBound *b, const DynSpan *s, char *const *at, int64
     Cascade c[DYN_MAX_RESULTS];
     char *now[DYN_MAX_OPERANDS];
     at = s->looked_up ? dyn_span_look_up(b, s, at, now) : at;
-    if (s->direct && b->rows != NULL) {
+    if (s->direct && b->native->rows != NULL) {
         run_whole(b, s, at, from, to - from, r, parts);
         return;
     }
@@ -257,7 +268,7 @@ void dyn_reduce_put(const DynBound *b, char *const *at, const DynResults *r, con
 }
 
 static bool can_lay(const DynBound *b, const DynSpan *s) {
-    return b->rows != NULL && !s->looked_up && s->n > 0 && s->n <= DYN_SCRATCH_LANES && only_reads(b);
+    return b->native->rows != NULL && !s->looked_up && s->n > 0 && s->n <= DYN_SCRATCH_LANES && only_reads(b);
 }
 
 void dyn_reduce_rows(const DynBound *b, const DynSpan *s, char *const *from, const int64_t *step, int64_t rows,
@@ -268,7 +279,7 @@ void dyn_reduce_rows(const DynBound *b, const DynSpan *s, char *const *from, con
         dyn_ordered_rows(b, s, from, step, rows, r, scratch);
         return;
     }
-    if (s->direct && !s->looked_up && b->rows != NULL && s->n > 0) {
+    if (s->direct && !s->looked_up && b->native->rows != NULL && s->n > 0) {
         dyn_reduce_native(b, s->n, from, step, rows, r, r->identity);
         return;
     }
@@ -309,8 +320,8 @@ void dyn_reduce_place(const DynReduce *e, int naxes, int64_t outer, char **at) {
 
 /* Some results at once, block by block, so that what one block's cache lines hold of the others is used. */
 static void run_gathered(const DynReduce *e, int64_t from, int n, DynScratch *scratch) {
-    char *at[COLUMNS][DYN_MAX_OPERANDS];
-    Cascade c[COLUMNS][DYN_MAX_RESULTS];
+    char *at[DYN_GATHERED_RESULTS][DYN_MAX_OPERANDS];
+    Cascade c[DYN_GATHERED_RESULTS][DYN_MAX_RESULTS];
     DynPart parts[DYN_MAX_RESULTS];
     const DynResults *r = &e->results;
     for (int w = 0; w < n; w++) {
@@ -491,11 +502,11 @@ int dyn_exec_reduce(DynBound *b) {
     dyn_reduce_results(b->k, &e.results);
     split_axes(&e, b, reduced, &nreduced);
     dyn_span_make(b, reduced, nreduced, &e.span);
-    e.side_by_side = e.span.mode[0] <= DYN_SPAN_SPLAT ? 1 : COLUMNS;
+    e.side_by_side = e.span.mode[0] <= DYN_SPAN_SPLAT ? 1 : DYN_GATHERED_RESULTS;
     if (e.nouter == 0) {
         return 0;
     }
-    if (dyn_reduce_columns(&e, threads, false) || dyn_reduce_few(&e, threads) || dyn_reduce_columns(&e, threads, true)) {
+    if (dyn_reduce_columns(&e, threads, false) || dyn_reduce_short_axis(&e, threads) || dyn_reduce_columns(&e, threads, true)) {
         return atomic_load(&e.failed) ? -1 : 0;
     }
     if (b->k->ordered) {

@@ -44,7 +44,8 @@ typedef void FindColumnsFn(const char *from, int64_t step, int64_t rows, int64_t
 
 #define INTEGERS(X) \
     X(I8, int8_t)   \
-    X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
+    X(I16, int16_t) \
+    X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 #define FLOATS(X) X(F32, float) X(F64, double)
 typedef int32_t OddF32; /* integers of a float's size */
 typedef int64_t OddF64;

@@ -20,7 +20,8 @@ typedef struct Row {
 
 #define INTEGERS(X) \
     X(I8, int8_t)   \
-    X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
+    X(I16, int16_t) \
+    X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 #define FLOATS(X) X(F32, float) X(F64, double)
 #define COMPLEXES(X) X(C64, float _Complex) X(C128, double _Complex)
 #define SIZES(X) X(1, uint8_t) X(2, uint16_t) X(4, uint32_t) X(8, uint64_t) X(16, double _Complex)

@@ -1,8 +1,8 @@
 /* exec_tiles.c: elementwise kernels that read memory across the order in which they write: tiles of such an operand are turned
  * into a buffer first, so that lines of memory are read whole.
  *
- * Called by exec.c. An operand is turned if its neighbours in memory lie along the axis before the last. A band of BAND_ROWS rows
- * is walked tile by tile; bands are what threads share. Owns nothing: the buffer is on the stack.
+ * Called by exec.c. An operand is turned if its neighbours in memory lie along the axis before the last. A band of DYN_TILE_ROWS
+ * rows is walked tile by tile; bands are what threads share. Owns nothing: the buffer is on the stack.
  *
  * The sizes are measured (1000 x 1000 of 4 bytes, Cascade Lake): a tile as long as the buffer allows keeps the streams of what is
  * read and written directly long, 64 rows are four lines of each column at a time, which are asked for eight columns ahead, as
@@ -13,24 +13,18 @@
 #include "codegen/run/lanes.h"
 #include "codegen/run/squares.h"
 
-#define BAND_ROWS 64
-#define BUFFER (128 << 10) /* bytes for all turned operands together */
-#define LEAST_COLUMNS 16
-#define AHEAD 8
 #define LINE 64
-#define FAR_APART 16 /* bytes between columns below which walking them is no worse */
 #define MAX_TURNED 4
-#define LEAST_SIDE 16 /* elements of both axes, below which it doesn't matter */
 
 static bool is_turned(const DynBound *b, const DynSpan *row, int op) {
     int inner = b->ndim - 1;
     return !b->k->operands.at[op].out && row->mode[op] == DYN_SPAN_STRIDED && b->strides[op][inner - 1] == b->size[op] &&
-           b->strides[op][inner] >= FAR_APART;
+           b->strides[op][inner] >= DYN_TILE_APART;
 }
 
 bool dyn_tiles_wanted(const DynBound *b, const DynSpan *row) {
     int inner = b->ndim - 1, n = 0;
-    if (b->indirect || b->dims[inner - 1] < LEAST_SIDE || b->dims[inner] < LEAST_SIDE) {
+    if (b->indirect || b->dims[inner - 1] < DYN_TILE_SIDE || b->dims[inner] < DYN_TILE_SIDE) {
         return false;
     }
     for (int i = 0; i < b->nops; i++) {
@@ -42,9 +36,9 @@ bool dyn_tiles_wanted(const DynBound *b, const DynSpan *row) {
 /* The axis that a tile takes beside the last, if it isn't the one before the last, is moved there. */
 void dyn_tiles_order(DynBound *b) {
     int inner = b->indirect ? 0 : b->ndim - 1, axis = inner;
-    for (int i = 0; i < b->nops && inner > 1 && b->dims[inner] >= LEAST_SIDE; i++) {
-        for (int d = 0; d < inner && !b->k->operands.at[i].out && b->strides[i][inner] >= FAR_APART; d++) {
-            axis = b->strides[i][d] == b->size[i] && b->dims[d] >= LEAST_SIDE ? d : axis;
+    for (int i = 0; i < b->nops && inner > 1 && b->dims[inner] >= DYN_TILE_SIDE; i++) {
+        for (int d = 0; d < inner && !b->k->operands.at[i].out && b->strides[i][inner] >= DYN_TILE_APART; d++) {
+            axis = b->strides[i][d] == b->size[i] && b->dims[d] >= DYN_TILE_SIDE ? d : axis;
         }
     }
     for (; axis < inner - 1; axis++) {
@@ -62,9 +56,11 @@ typedef void StripFn(char *to, int64_t to_step, const char *from, int64_t from_s
     TARGET static void NAME(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows) { \
         NAME##_row v[N], w[N];                                                                              \
         for (int64_t r = 0; r < rows; r += N, from += sizeof(*v), to += (N)*to_step) {                      \
-            EACH(N) memcpy(&v[i], from + i * from_step, sizeof(*v));                                        \
+            EACH(N)                                                                                         \
+            memcpy(&v[i], from + i * from_step, sizeof(*v));                                                \
             ROUNDS                                                                                          \
-            EACH(N) memcpy(to + i * to_step, &w[i], sizeof(*w));                                            \
+            EACH(N)                                                                                         \
+            memcpy(to + i * to_step, &w[i], sizeof(*w));                                                    \
         }                                                                                                   \
     }
 #define ANY
@@ -96,7 +92,7 @@ static void turn_tile(char *to, int64_t pitch, const char *from, int64_t step, i
     Square square = square_of(size);
     int64_t side = square.side, whole_rows = side > 1 ? rows / side * side : 0, whole = columns / side * side;
     for (int64_t c = 0; c < columns; c += side) {
-        for (int64_t k = c + AHEAD; k < c + AHEAD + side && k < columns; k++) {
+        for (int64_t k = c + DYN_TILE_AHEAD; k < c + DYN_TILE_AHEAD + side && k < columns; k++) {
             for (int64_t byte = 0; byte < rows * size; byte += LINE) {
                 __builtin_prefetch(from + k * step + byte);
             }
@@ -166,7 +162,7 @@ static void run_tile(const Tiles *t, char *const *at, int64_t rows, int64_t colu
         turn_tile(buffer, pitch, at[op], b->strides[op][inner], rows, columns, b->size[op]);
         p[op] = buffer;
         steps[op] = pitch;
-        buffer += BAND_ROWS * pitch;
+        buffer += DYN_TILE_ROWS * pitch;
     }
     if (t->joined) {
         dyn_span_part(b, &t->span, p, 0, rows * columns, scratch);
@@ -185,11 +181,12 @@ static void tiles_chunk(void *ctx, int64_t chunk) {
     const Tiles *t = ctx;
     const DynBound *b = t->b;
     DynScratch scratch;
-    _Alignas(64) char buffer[BUFFER + MAX_TURNED * BAND_ROWS * LINE];
+    _Alignas(64) char buffer[DYN_TILE_BYTES + MAX_TURNED * DYN_TILE_ROWS * LINE];
     char *line[DYN_MAX_OPERANDS], *at[DYN_MAX_OPERANDS];
     int inner = b->ndim - 1, row = inner - 1;
-    int64_t bands = (b->dims[row] + BAND_ROWS - 1) / BAND_ROWS, first = chunk % bands * BAND_ROWS, rest = chunk / bands;
-    int64_t rows = b->dims[row] - first < BAND_ROWS ? b->dims[row] - first : BAND_ROWS;
+    int64_t bands = (b->dims[row] + DYN_TILE_ROWS - 1) / DYN_TILE_ROWS, first = chunk % bands * DYN_TILE_ROWS,
+            rest = chunk / bands;
+    int64_t rows = b->dims[row] - first < DYN_TILE_ROWS ? b->dims[row] - first : DYN_TILE_ROWS;
     for (int i = 0; i < b->nops; i++) {
         line[i] = b->base[i] + first * b->strides[i][row];
     }
@@ -218,15 +215,15 @@ void dyn_tiles_run(const DynBound *b, const DynSpan *row, bool parallel) {
             t.ops[t.n++] = (uint8_t)i;
             t.span.mode[i] = DYN_SPAN_DIRECT;
             t.span.lane[i] = b->size[i];
-            bytes += BAND_ROWS * b->size[i];
+            bytes += DYN_TILE_ROWS * b->size[i];
         }
         t.span.direct = t.span.direct && t.span.mode[i] <= DYN_SPAN_SCALAR;
     }
     t.copied = find_copy(&t);
-    t.columns = BUFFER / bytes / LEAST_COLUMNS * LEAST_COLUMNS;
+    t.columns = DYN_TILE_BYTES / bytes / DYN_TILE_COLUMNS * DYN_TILE_COLUMNS;
     t.joined = is_joined(&t);
     for (int d = 0; d < b->ndim - 1; d++) {
-        chunks *= d == b->ndim - 2 ? (b->dims[d] + BAND_ROWS - 1) / BAND_ROWS : b->dims[d];
+        chunks *= d == b->ndim - 2 ? (b->dims[d] + DYN_TILE_ROWS - 1) / DYN_TILE_ROWS : b->dims[d];
     }
     if (parallel) {
         dyn_par_for(tiles_chunk, &t, chunks);

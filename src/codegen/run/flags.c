@@ -25,7 +25,7 @@ static void operator_name(const DynNode *n, char *name, size_t size) {
                            : at && n->ndim > 1                                          ? "at"
                            : op->kind == DYN_K_COPY || (op->kind == DYN_K_STORE && !at) ? "cast"
                                                                                         : dyn_op_function(of, &which);
-    snprintf(name, size, "%s%s", strncmp(op->text, "scalar_", 7) == 0 ? "scalar " : "", function);
+    snprintf(name, size, "%s%s", op->flags & DYN_OPF_SCALAR ? "scalar " : "", function);
 }
 
 int dyn_flags_warn(const DynGraph *g, int flags) {

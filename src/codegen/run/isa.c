@@ -17,8 +17,9 @@ static const DynIsa levels[] = {{"x86-64", ""}, {"x86-64-v3", FLAGS_V3}, {"x86-6
 /* The features of level 3 that not every compiler's __builtin_cpu_supports knows by name. */
 static bool has_small_v3(void) {
     unsigned a, b, c, d, extended;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !__get_cpuid(0x80000001, &a, &b, &extended, &d))
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !__get_cpuid(0x80000001, &a, &b, &extended, &d)) {
         return false;
+    }
     return (c & bit_F16C) && (c & bit_MOVBE) && (c & bit_CMPXCHG16B) && (extended & bit_LZCNT) && (extended & bit_LAHF_LM);
 }
 

@@ -40,7 +40,8 @@ _Static_assert(DYN_REDUCE_LANES == 32, "the trees start with 16 and 16");
     }
 #define INTEGERS(X) \
     X(I8, int8_t)   \
-    X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
+    X(I16, int16_t) \
+    X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 #define FLOATS(X) X(F32, float) X(F64, double)
 #define COMPLEXES(X) X(C64, float _Complex) X(C128, double _Complex)
 
@@ -192,16 +193,17 @@ DynLanesFn *dyn_lanes_pairwise(uint8_t dtype) {
         memcpy(a, sum, sizeof(sum));         \
         break;                               \
     }
-#define ADD_ROWS(N, T)                                                                                                \
-    DYN_VECTORS static void add_columns_##N(T *a, const T *b, int64_t rows, int64_t n, int columns) {                 \
-        switch (columns) {                                                                                            \
-            KNOWN(T, 1) KNOWN(T, 2) KNOWN(T, 3) KNOWN(T, 4) KNOWN(T, 5) KNOWN(T, 6) KNOWN(T, 7) default : KNOWN(T, 8) \
-        }                                                                                                             \
-    }                                                                                                                 \
-    static void add_rows_##N(void *to, const void *from, int64_t rows, int n) {                                       \
-        for (int c = 0; c < n; c += 8) {                                                                              \
-            add_columns_##N((T *)to + c, (const T *)from + c, rows, n, n - c < 8 ? n - c : 8);                        \
-        }                                                                                                             \
+#define ADD_ROWS(N, T)                                                                                    \
+    DYN_VECTORS static void add_columns_##N(T *a, const T *b, int64_t rows, int64_t n, int columns) {     \
+        switch (columns) {                                                                                \
+            KNOWN(T, 1)                                                                                   \
+            KNOWN(T, 2) KNOWN(T, 3) KNOWN(T, 4) KNOWN(T, 5) KNOWN(T, 6) KNOWN(T, 7) default : KNOWN(T, 8) \
+        }                                                                                                 \
+    }                                                                                                     \
+    static void add_rows_##N(void *to, const void *from, int64_t rows, int n) {                           \
+        for (int c = 0; c < n; c += 8) {                                                                  \
+            add_columns_##N((T *)to + c, (const T *)from + c, rows, n, n - c < 8 ? n - c : 8);            \
+        }                                                                                                 \
     }
 ADD_ROWS(F32, float)
 ADD_ROWS(F64, double)

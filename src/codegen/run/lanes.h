@@ -52,7 +52,6 @@ typedef struct DynReduce {
     DynPart *parts;
     atomic_bool failed; /* memory ran out */
 } DynReduce;
-#define DYN_REDUCE_CHUNK (64 * DYN_BLOCK) /* reduced elements of a parallel chunk: a power of two of blocks: pairs stay pairs */
 /* Operands at a position of the first `naxes` kept axes. */
 DYN_HIDDEN void dyn_reduce_place(const DynReduce *e, int naxes, int64_t outer, char **at);
 DYN_HIDDEN void dyn_reduce_chunks(void (*fn)(void *, int64_t), void *ctx, int64_t nchunks, int threads);
@@ -60,7 +59,7 @@ DYN_HIDDEN void dyn_reduce_chunks(void (*fn)(void *, int64_t), void *ctx, int64_
  * to be laid out for it. */
 DYN_HIDDEN bool dyn_reduce_columns(DynReduce *e, int threads, bool may_lay);
 /* exec_few.c: the same, where each result is of more than a few elements. */
-DYN_HIDDEN bool dyn_reduce_few(DynReduce *e, int threads);
+DYN_HIDDEN bool dyn_reduce_short_axis(DynReduce *e, int threads);
 /* exec_ordered.c: a kernel that is `ordered`, over its whole space, and rows of it. */
 DYN_HIDDEN void dyn_ordered_run(DynReduce *e, int threads);
 DYN_HIDDEN void dyn_ordered_rows(const DynBound *b, const DynSpan *s, char *const *from, const int64_t *step, int64_t rows,

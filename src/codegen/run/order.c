@@ -1,6 +1,8 @@
-/* order.c: the order in which NumPy adds the elements of a result, as data.
+/* order.c: the order in which the elements of a result are reduced, as data.
  *
- * Called by run.c, which binds a kernel, and by whoever then adds. Owns nothing. NumPy walks what it reduces as it lies in
+ * Called by run.c, which binds a kernel, and by whoever then reduces: native code and the built-in tier follow the same lists of
+ * steps. Owns nothing. Accumulators of a block are combined in a tree. Sums and products of floats in NumPy's graphs are made in
+ * NumPy's order instead. NumPy walks what it reduces as it lies in
  * memory: axes by decreasing step, axes that go on in one another as one. Where the innermost axis is kept, rows are added in
  * turn to as many results. Where it is reduced, what lies along it is added pairwise: up to 128 numbers by eight sums side by
  * side, more in two halves; and what comes of it is added in turn. Several reduced axes that don't go on in one another are
@@ -136,4 +138,54 @@ int dyn_order_find(const DynLoops *p, const DynGeom *geoms, const DynScalar *sym
         o->piece = piece_of(sizes, n, o->run, dyn_graph_node(p->graph, k->like)->dtype != insn->compute);
     }
     return 0;
+}
+
+/* ---- lists of steps: elements, or accumulators, go on a stack, whose topmost parts are combined */
+
+/* Accumulators j, j + w, j + 2 w … of n to one; how many steps there are then. */
+static int put_tree(DynOrderStep *steps, int count, int64_t n, int j, int w) {
+    if (w >= DYN_REDUCE_LANES) {
+        steps[count] = (DynOrderStep){.element = (uint8_t)j};
+        return count + 1;
+    }
+    count = put_tree(steps, count, n, j, 2 * w);
+    if (j + w < n) {
+        count = put_tree(steps, count, n, j + w, 2 * w);
+        steps[count - 1].joins++;
+    }
+    return count;
+}
+
+void dyn_order_tree(int64_t n, DynOrderStep *steps) { put_tree(steps, 0, n, 0, 1); }
+
+/* NumPy's order of elements from … to, a piece: `lanes` sums side by side, and then what is left, one by one. */
+static int put_piece(DynOrderStep *steps, int count, int64_t from, int64_t to, int lanes) {
+    int64_t whole = from + (to - from) / lanes * lanes;
+    int first = count;
+    for (int j = 0; j < lanes && whole > from; j++) {
+        for (int64_t i = from + j; i < whole; i += lanes) {
+            steps[count++] = (DynOrderStep){.element = (uint8_t)i, .joins = i > from + j};
+        }
+        steps[count - 1].joins += (uint8_t)__builtin_ctz((unsigned)j + 1); /* The sums are combined in pairs. */
+    }
+    for (int64_t i = whole; i < to; i++) {
+        steps[count] = (DynOrderStep){.element = (uint8_t)i, .joins = count > first};
+        count++;
+    }
+    steps[count - 1].joins += from > 0; /* The piece is added to those before it. */
+    return count;
+}
+
+void dyn_order_elements(const DynBound *b, int64_t n, DynOrderStep *steps) {
+    const DynOrder *o = &b->order;
+    if (!b->k->ordered) {
+        dyn_order_tree(n, steps);
+        return;
+    }
+    int lanes = o->in_turn ? DYN_SHORT_AXIS_MOST + 1 : o->lanes, count = 0;
+    for (int64_t from = 0, stop; from < n; from = stop) {
+        int64_t run_ends = from - from % o->run + o->run;
+        stop = from + o->piece < run_ends ? from + o->piece : run_ends;
+        count = put_piece(steps, count, from, stop, lanes);
+    }
 }

@@ -76,7 +76,7 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *data) {
     Search *s = data;
     s->adds = info->dlpi_adds;
     const char *slash = strrchr(info->dlpi_name, '/'), *base = slash == NULL ? info->dlpi_name : slash + 1;
-    for (size_t i = 0; i < DYN_COUNTOF(names); i++)
+    for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
         if (strncmp(base, names[i], strlen(names[i])) == 0 && strlen(info->dlpi_name) < sizeof(s->path)) {
             int score = strstr(info->dlpi_name, "torch") != NULL ? 2 : 1;
             if (score > s->score) {
@@ -84,6 +84,7 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *data) {
                 memcpy(s->path, info->dlpi_name, strlen(info->dlpi_name) + 1);
             }
         }
+    }
     return 0;
 }
 
@@ -94,11 +95,13 @@ static void use_runtime(void *handle, const char *path) {
         number = dlsym(handle, "omp_get_thread_num");
         most = dlsym(handle, "omp_get_max_threads");
     }
-    if (number == NULL || most == NULL || (old != NULL && (void *)old->parallel == parallel))
+    if (number == NULL || most == NULL || (old != NULL && (void *)old->parallel == parallel)) {
         return;
+    }
     Runtime *r = PyMem_RawMalloc(sizeof(*r) + strlen(path) + 1);
-    if (r == NULL)
+    if (r == NULL) {
         return;
+    }
     memcpy(&r->parallel, &parallel, sizeof(parallel));
     memcpy(&r->thread_number, &number, sizeof(number));
     memcpy(&r->most_threads, &most, sizeof(most));
@@ -112,15 +115,18 @@ static void look_for_runtime(bool load) {
     dl_iterate_phdr(look_at_object, &s);
     if (s.adds != objects_seen) {
         objects_seen = s.adds;
-        if (s.score > 0)
+        if (s.score > 0) {
             use_runtime(dlopen(s.path, RTLD_LAZY | RTLD_NOLOAD), s.path);
-        else
+        } else {
             use_runtime(RTLD_DEFAULT, "the program itself");
+        }
     }
-    if (load && atomic_load(&runtime) == NULL && !atomic_load(&looked))
+    if (load && atomic_load(&runtime) == NULL && !atomic_load(&looked)) {
         use_runtime(dlopen("libgomp.so.1", RTLD_LAZY | RTLD_LOCAL), "libgomp.so.1");
-    if (load)
+    }
+    if (load) {
         atomic_store(&looked, true);
+    }
     dyn_load_lock(false);
 }
 
@@ -141,12 +147,14 @@ void dyn_par_forked(void) {
 static int cpus_allowed(void) {
     for (int room = 1024; room <= 1 << 16; room *= 4) {
         cpu_set_t *set = CPU_ALLOC((size_t)room);
-        if (set == NULL)
+        if (set == NULL) {
             break;
+        }
         int n = sched_getaffinity(0, CPU_ALLOC_SIZE((size_t)room), set) == 0 ? CPU_COUNT_S(CPU_ALLOC_SIZE((size_t)room), set) : 0;
         CPU_FREE(set);
-        if (n > 0)
+        if (n > 0) {
             return n;
+        }
     }
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 ? (int)n : 1;
@@ -158,8 +166,9 @@ static int read_quota(const char *folder) {
     long long quota = 0, period = 0;
     snprintf(path, sizeof(path), "/sys/fs/cgroup%s/cpu.max", folder);
     FILE *f = fopen(path, "re");
-    if (f == NULL)
+    if (f == NULL) {
         return 0;
+    }
     int fields = fscanf(f, "%lld %lld", &quota, &period); /* "max 100000" has no first field */
     fclose(f);
     return fields == 2 && quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : 0;
@@ -169,21 +178,25 @@ static int cgroup_limit(void) {
     char line[1024], folder[1024] = "";
     int limit = 0;
     FILE *f = fopen("/proc/self/cgroup", "re");
-    while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
         if (strncmp(line, "0::/", 4) == 0) {
             line[strcspn(line, "\n")] = 0;
             snprintf(folder, sizeof(folder), "%s", line + 3);
         }
-    if (f != NULL)
+    }
+    if (f != NULL) {
         fclose(f);
+    }
     for (bool more = true; more;) { /* the group and all that it is in */
         int n = read_quota(strcmp(folder, "/") == 0 ? "" : folder);
-        if (n > 0 && (limit == 0 || n < limit))
+        if (n > 0 && (limit == 0 || n < limit)) {
             limit = n;
+        }
         char *slash = strrchr(folder, '/');
         more = slash != NULL;
-        if (more)
+        if (more) {
             *slash = 0;
+        }
     }
     return limit;
 }
@@ -192,13 +205,14 @@ static int cgroup_limit(void) {
 static int automatic_threads(void) {
     static atomic_int known;
     int n = atomic_load_explicit(&known, memory_order_relaxed);
-    if (n > 0)
+    if (n > 0) {
         return n;
+    }
     const char *set = getenv("OMP_NUM_THREADS");
     long asked = set == NULL ? 0 : strtol(set, NULL, 10);
-    if (asked > 0)
+    if (asked > 0) {
         n = asked > MAX_THREADS ? MAX_THREADS : (int)asked;
-    else {
+    } else {
         int quota = cgroup_limit();
         n = cpus_allowed();
         n = quota > 0 && quota < n ? quota : n;
@@ -213,10 +227,12 @@ void dyn_par_limit(int64_t threads) { wanted = threads; }
 
 int dyn_par_threads(void) {
     int n = wanted > 0 ? (int)wanted : automatic_threads();
-    if (n <= 1 || atomic_load_explicit(&forked, memory_order_relaxed))
+    if (n <= 1 || atomic_load_explicit(&forked, memory_order_relaxed)) {
         return 1;
-    if (!atomic_load_explicit(&looked, memory_order_acquire))
+    }
+    if (!atomic_load_explicit(&looked, memory_order_acquire)) {
         look_for_runtime(true);
+    }
     const Runtime *r = atomic_load_explicit(&runtime, memory_order_acquire);
     int allowed = r == NULL ? 1 : wanted > 0 ? n : r->most_threads();
     n = allowed > 0 && allowed < n ? allowed : n;
@@ -247,8 +263,9 @@ static void run_chunks(Region *r, int first) {
         Range *range = &r->ranges[(first + i) % r->nranges];
         while (atomic_load_explicit(&range->next, memory_order_relaxed) < range->end) {
             int64_t chunk = atomic_fetch_add_explicit(&range->next, 1, memory_order_relaxed);
-            if (chunk < range->end)
+            if (chunk < range->end) {
                 r->fn(r->ctx, chunk);
+            }
         }
     }
 }
@@ -285,8 +302,9 @@ void dyn_rest_learn(DynRest *r, int64_t now_ns, int64_t worked_ns, int64_t waite
 }
 
 static bool is_rest(void) {
-    if (rest.until_ns != 0 && dyn_now_ns() >= rest.until_ns)
+    if (rest.until_ns != 0 && dyn_now_ns() >= rest.until_ns) {
         rest.until_ns = 0;
+    }
     return rest.until_ns != 0;
 }
 
@@ -307,19 +325,24 @@ static void run_parallel(void (*fn)(void *, int64_t), void *ctx, int64_t nchunks
     r.runtime->parallel(region_body, &r, (unsigned)threads, 0);
     int64_t now = dyn_now_ns();
     dyn_rest_learn(&rest, now, r.worked_ns, now - start - r.worked_ns);
-    if (r.flags != 0)
+    if (r.flags != 0) {
         fp_set(fp_get() | r.flags);
+    }
 }
 
 void dyn_par_for(void (*fn)(void *ctx, int64_t chunk), void *ctx, int64_t nchunks) {
     int threads = nchunks > 1 ? dyn_par_threads() : 1;
-    if (threads > nchunks)
+    if (threads > nchunks) {
         threads = (int)nchunks;
-    if (threads > 1 && atomic_fetch_add(&regions, 1) == 0 && !is_rest())
+    }
+    if (threads > 1 && atomic_fetch_add(&regions, 1) == 0 && !is_rest()) {
         run_parallel(fn, ctx, nchunks, threads);
-    else /* while another thread has the processors, or there is nothing to share */
-        for (int64_t i = 0; i < nchunks; i++)
+    } else { /* while another thread has the processors, or there is nothing to share */
+        for (int64_t i = 0; i < nchunks; i++) {
             fn(ctx, i);
-    if (threads > 1)
+        }
+    }
+    if (threads > 1) {
         atomic_fetch_sub(&regions, 1);
+    }
 }

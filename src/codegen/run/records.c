@@ -16,18 +16,22 @@ typedef void CollectFn(char *to, char *const *from, int64_t step, int64_t square
     TARGET static void deal_##N(char *const *to, const char *from, int64_t step, int64_t squares) { \
         Row_##N v[SIDE], w[SIDE];                                                                   \
         for (int64_t at = 0, end = squares * SIZE_OF(v[0]); at < end; at += SIZE_OF(v[0])) {        \
-            EACH(SIDE) memcpy(&v[i], from + i * step, sizeof(*v));                                  \
+            EACH(SIDE)                                                                              \
+            memcpy(&v[i], from + i * step, sizeof(*v));                                             \
             ROUNDS                                                                                  \
-            EACH(SIDE) memcpy(to[i] + at, &w[i], sizeof(*w));                                       \
+            EACH(SIDE)                                                                              \
+            memcpy(to[i] + at, &w[i], sizeof(*w));                                                  \
             from += (SIDE)*step;                                                                    \
         }                                                                                           \
     }                                                                                               \
     TARGET static void collect_##N(char *to, char *const *from, int64_t step, int64_t squares) {    \
         Row_##N v[SIDE], w[SIDE];                                                                   \
         for (int64_t at = 0, end = squares * SIZE_OF(v[0]); at < end; at += SIZE_OF(v[0])) {        \
-            EACH(SIDE) memcpy(&v[i], from[i] + at, sizeof(*v));                                     \
+            EACH(SIDE)                                                                              \
+            memcpy(&v[i], from[i] + at, sizeof(*v));                                                \
             ROUNDS                                                                                  \
-            EACH(SIDE) memcpy(to + i * step, &w[i], sizeof(*w));                                    \
+            EACH(SIDE)                                                                              \
+            memcpy(to + i * step, &w[i], sizeof(*w));                                               \
             to += (SIDE)*step;                                                                      \
         }                                                                                           \
     }

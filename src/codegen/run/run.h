@@ -26,10 +26,6 @@ DYN_HIDDEN void dyn_sizes_bind(DynArtifact *a, DynBound *b); /* of a kernel that
 DYN_HIDDEN void dyn_sizes_submit(DynArtifact *a);            /* before a call, if there are some */
 DYN_HIDDEN void dyn_sizes_free(DynSizes *s, long nkernels);
 
-/* run_nodes.c: a SCAN or CHECK step; in tenths of a nanosecond, and -1: memory, or a place isn't there. */
-DYN_HIDDEN double dyn_node_cost(const DynGraph *g, const DynStep *step, const DynGeom *geoms);
-DYN_HIDDEN int dyn_node_run(const DynLoops *p, const DynStep *step, const DynGeom *geoms, const DynScalar *sym);
-
 struct DynArtifact {
     Py_ssize_t refs; /* under the GIL */
     const DynLoops *loops;

@@ -29,5 +29,6 @@
         v[i] = __builtin_shufflevector(w[i], w[i + 2], 0, 1, 4, 5);                 \
         v[i + 2] = __builtin_shufflevector(w[i], w[i + 2], 2, 3, 6, 7);             \
     }                                                                               \
-    EACH(4) w[i] = v[i];
+    EACH(4)                                                                         \
+    w[i] = v[i];
 #endif

@@ -8,12 +8,15 @@
 /* ---- making */
 
 static uint32_t find_group(DynGuardProgram *p, PyObject *dict, uint32_t depth) {
-    for (uint32_t i = 0; i < p->groups.n; i++)
-        if (p->groups.at[i].dict == dict && p->groups.at[i].depth == depth)
+    for (uint32_t i = 0; i < p->groups.n; i++) {
+        if (p->groups.at[i].dict == dict && p->groups.at[i].depth == depth) {
             return i;
+        }
+    }
     Group g = {.dict = dict, .depth = depth};
-    if (dyn_vec_push(&p->groups, g) < 0)
+    if (dyn_vec_push(&p->groups, g) < 0) {
         return DYN_NONE;
+    }
     Py_INCREF(dict);
     return p->groups.n - 1;
 }
@@ -21,21 +24,26 @@ static uint32_t find_group(DynGuardProgram *p, PyObject *dict, uint32_t depth) {
 /* The dict that a source is a key of, where a token can stand for the look-up: a DICT source's, or the dict of a plain module for
  * its attribute (the module itself is guarded by identity). */
 static PyObject *watched_dict(const DynCapture *c, const DynSource *s, uint32_t id) {
-    if (s->key == NULL || !PyUnicode_CheckExact(s->key))
+    if (s->key == NULL || !PyUnicode_CheckExact(s->key)) {
         return NULL;
-    if (s->kind == DYN_SRC_DICT)
+    }
+    if (s->kind == DYN_SRC_DICT) {
         return s->obj;
+    }
     PyObject *module = NULL;
     bool missing = false;
     for (uint32_t i = 0; s->kind == DYN_SRC_ATTR && i < c->guards.n; i++) {
         const DynGuard *g = &c->guards.at[i];
-        if (g->kind == DYN_GUARD_ID && g->source == s->base)
+        if (g->kind == DYN_GUARD_ID && g->source == s->base) {
             module = g->obj;
-        if (g->kind == DYN_GUARD_MISSING && g->source == id)
+        }
+        if (g->kind == DYN_GUARD_MISSING && g->source == id) {
             missing = true; /* a module's __getattr__ would have its say */
+        }
     }
-    if (module == NULL || missing || !PyModule_CheckExact(module) || dyn_cpy_lookup_special(&PyModule_Type, s->key) != NULL)
+    if (module == NULL || missing || !PyModule_CheckExact(module) || dyn_cpy_lookup_special(&PyModule_Type, s->key) != NULL) {
         return NULL;
+    }
     return PyModule_GetDict(module);
 }
 
@@ -48,20 +56,24 @@ static int make_groups(DynGuardProgram *p) {
         const DynSource *s = &c->sources.v.at[id];
         PyObject *dict = watched_dict(c, s, id);
         p->group_of[id] = DYN_NONE;
-        if (s->base != DYN_NONE)
+        if (s->base != DYN_NONE) {
             depth[id] = depth[s->base] + (dict != NULL ? 1 : 0);
-        if (dict == NULL)
+        }
+        if (dict == NULL) {
             continue;
+        }
         uint32_t at = p->group_of[id] = find_group(p, dict, depth[id]);
         Member m = {.source = id, .key = s->key};
-        if (at == DYN_NONE || dyn_vec_push(&p->groups.at[at].members, m) < 0)
+        if (at == DYN_NONE || dyn_vec_push(&p->groups.at[at].members, m) < 0) {
             status = -1;
+        }
     }
     for (uint32_t i = 0; status == 0 && i < c->guards.n; i++) {
         const DynGuard *g = &c->guards.at[i];
         uint32_t at = dyn_guard_is_fixed(g) ? p->group_of[g->source] : DYN_NONE;
-        if (at != DYN_NONE && dyn_vec_push(&p->groups.at[at].guards, i) < 0)
+        if (at != DYN_NONE && dyn_vec_push(&p->groups.at[at].guards, i) < 0) {
             status = -1;
+        }
     }
     PyMem_RawFree(depth);
     return status;
@@ -71,16 +83,19 @@ static int make_constants(DynGuardProgram *p) {
     const DynSyms *t = &p->capture->syms;
     for (uint32_t id = 0; id < t->v.n; id++) {
         DynConstSym k = {id, dyn_sym_at(t, id)->value};
-        if (dyn_sym_is_const(t, id) && dyn_vec_push(&p->constants, k) < 0)
+        if (dyn_sym_is_const(t, id) && dyn_vec_push(&p->constants, k) < 0) {
             return -1;
+        }
     }
     return 0;
 }
 
 static bool holds(const DynGuardProgram *p, uint32_t source) {
-    for (uint32_t i = 0; i < p->held.n; i++)
-        if (p->held.at[i] == source)
+    for (uint32_t i = 0; i < p->held.n; i++) {
+        if (p->held.at[i] == source) {
             return true;
+        }
+    }
     return false;
 }
 
@@ -93,26 +108,32 @@ static int hold(DynGuardProgram *p, uint32_t source) {
 
 static int make_held(DynGuardProgram *p) {
     const DynCapture *c = p->capture;
-    for (uint32_t i = 0; i < c->graph.inputs.n; i++)
-        if (hold(p, dyn_graph_node(&c->graph, c->graph.inputs.at[i])->source) < 0)
+    for (uint32_t i = 0; i < c->graph.inputs.n; i++) {
+        if (hold(p, dyn_graph_node(&c->graph, c->graph.inputs.at[i])->source) < 0) {
             return -1;
-    for (uint32_t i = 0; i < c->recipes.n; i++)
-        if (c->recipes.at[i].kind == DYN_RC_SOURCE && hold(p, c->recipes.at[i].id) < 0)
+        }
+    }
+    for (uint32_t i = 0; i < c->recipes.n; i++) {
+        if (c->recipes.at[i].kind == DYN_RC_SOURCE && hold(p, c->recipes.at[i].id) < 0) {
             return -1;
+        }
+    }
     return 0;
 }
 
 DynGuardProgram *dyn_guards_compile(const DynCapture *c) {
     DynGuardProgram *p = PyMem_RawCalloc(1, sizeof(*p));
-    if (p == NULL)
+    if (p == NULL) {
         return NULL;
+    }
     p->capture = c;
     p->hot = DYN_NONE;
     p->group_of = PyMem_RawCalloc(c->sources.v.n + 1, sizeof(uint32_t));
     p->fails = PyMem_RawCalloc(c->guards.n + 1, sizeof(uint32_t));
     bool tensors = false;
-    for (uint32_t i = 0; i < c->guards.n; i++)
+    for (uint32_t i = 0; i < c->guards.n; i++) {
         tensors = tensors || c->guards.at[i].kind == DYN_GUARD_TENSOR;
+    }
     p->views = tensors ? PyMem_RawCalloc(c->sources.v.n + 1, sizeof(*p->views)) : NULL;
     if ((tensors && p->views == NULL) || p->group_of == NULL || p->fails == NULL || make_groups(p) < 0 || make_constants(p) < 0 ||
         make_held(p) < 0 || dyn_memo_new(p) < 0 || dyn_guards_plan(p) < 0) {
@@ -123,8 +144,9 @@ DynGuardProgram *dyn_guards_compile(const DynCapture *c) {
 }
 
 void dyn_guards_free(DynGuardProgram *p) {
-    if (p == NULL)
+    if (p == NULL) {
         return;
+    }
     for (uint32_t i = 0; i < p->groups.n; i++) {
         dyn_vec_free(&p->groups.at[i].members);
         dyn_vec_free(&p->groups.at[i].guards);
@@ -162,8 +184,9 @@ size_t dyn_guards_bytes(const DynGuardProgram *p) {
     const DynCapture *c = p->capture;
     size_t groups = dyn_vec_bytes(&p->groups),
            lists = dyn_vec_bytes(&p->constants) + dyn_vec_bytes(&p->attrs) + dyn_vec_bytes(&p->held);
-    for (uint32_t i = 0; i < p->groups.n; i++)
+    for (uint32_t i = 0; i < p->groups.n; i++) {
         groups += dyn_vec_bytes(&p->groups.at[i].members) + dyn_vec_bytes(&p->groups.at[i].guards);
+    }
     size_t by_source = 2 * sizeof(bool) + sizeof(uint32_t) + (p->views == NULL ? 0 : sizeof(*p->views));
     return sizeof(*p) + groups + lists + dyn_vec_bytes(&p->steps) + dyn_vec_bytes(&p->rest) + c->sources.v.n * by_source +
            c->syms.v.n * sizeof(bool) + c->guards.n * (sizeof(bool) + sizeof(uint32_t)) + dyn_memo_bytes(p);
@@ -171,14 +194,16 @@ size_t dyn_guards_bytes(const DynGuardProgram *p) {
 
 int dyn_guards_slots(DynGuardProgram *p, DynVisitSlot *visit, void *arg) {
     int stop = 0;
-    for (uint32_t i = 0; i < p->groups.n && stop == 0; i++)
+    for (uint32_t i = 0; i < p->groups.n && stop == 0; i++) {
         stop = visit(&p->groups.at[i].dict, arg);
+    }
     return stop;
 }
 
 void dyn_guards_forget(DynGuardProgram *p) {
-    for (uint32_t i = 0; i < p->groups.n; i++)
+    for (uint32_t i = 0; i < p->groups.n; i++) {
         p->groups.at[i].valid = false;
+    }
     dyn_memo_forget(p);
 }
 
@@ -202,8 +227,9 @@ static PyObject *cell_content(PyObject *func, uint32_t index) {
 
 static PyObject *key_of(PyObject *dict, PyObject *key) {
     PyObject *o = PyDict_GetItemWithError(dict, key);
-    if (DYN_UNLIKELY(o == NULL) && PyErr_Occurred())
+    if (DYN_UNLIKELY(o == NULL) && PyErr_Occurred()) {
         PyErr_Clear();
+    }
     return o;
 }
 
@@ -225,10 +251,12 @@ static PyObject *load(const DynSource *s, PyObject *base, PyObject *func) {
     case DYN_SRC_CONST: return s->obj;
     case DYN_SRC_DICT: return key_of(s->obj, s->key);
     case DYN_SRC_ITEM:
-        if (PyTuple_Check(base))
+        if (PyTuple_Check(base)) {
             return s->index < PyTuple_GET_SIZE(base) ? PyTuple_GET_ITEM(base, s->index) : NULL;
-        if (Py_IS_TYPE(base, dyn_deque_type))
+        }
+        if (Py_IS_TYPE(base, dyn_deque_type)) {
             return item_of_deque(base, s->index);
+        }
         return PyList_CheckExact(base) && s->index < PyList_GET_SIZE(base) ? PyList_GET_ITEM(base, s->index) : NULL;
     case DYN_SRC_OWN: return (dict = _PyObject_GetDictPtr(base)) != NULL && *dict != NULL ? key_of(*dict, s->key) : NULL;
     case DYN_SRC_KEY: return PyDict_Check(base) ? dyn_cpy_dict_item(base, s->key, s->hash) : NULL;
@@ -255,9 +283,11 @@ static PyObject *load(const DynSource *s, PyObject *base, PyObject *func) {
 }
 
 static const Member *member_of(const Group *g, uint32_t source) {
-    for (uint32_t i = 0; i < g->members.n; i++)
-        if (g->members.at[i].source == source)
+    for (uint32_t i = 0; i < g->members.n; i++) {
+        if (g->members.at[i].source == source) {
             return &g->members.at[i];
+        }
+    }
     return NULL;
 }
 
@@ -266,8 +296,9 @@ static bool group_again(DynGuardProgram *p, Group *g, uint32_t *failed) {
     DynDictToken token;
     g->valid = false;
     dyn_dict_token_get(g->dict, &token);
-    for (uint32_t i = 0; i < g->members.n; i++)
+    for (uint32_t i = 0; i < g->members.n; i++) {
         g->members.at[i].value = key_of(g->dict, g->members.at[i].key);
+    }
     for (uint32_t i = 0; i < g->guards.n; i++) {
         const DynGuard *guard = &p->capture->guards.at[g->guards.at[i]];
         PyObject *value = member_of(g, guard->source)->value;
@@ -283,27 +314,33 @@ static bool group_again(DynGuardProgram *p, Group *g, uint32_t *failed) {
 
 static inline bool check_group(DynGuardProgram *p, uint32_t at, PyObject **src, uint32_t *failed) {
     Group *g = &p->groups.at[at];
-    if (!(g->valid && dyn_dict_token_same(g->dict, &g->token)) && !group_again(p, g, failed))
+    if (!(g->valid && dyn_dict_token_same(g->dict, &g->token)) && !group_again(p, g, failed)) {
         return false;
+    }
     for (uint32_t i = 0; i < g->members.n; i++) {
         const Member *m = &g->members.at[i];
-        if (!m->needed)
+        if (!m->needed) {
             continue;
-        if (m->value == NULL)
+        }
+        if (m->value == NULL) {
             return false;
+        }
         src[m->source] = m->value;
     }
     return true;
 }
 
 static inline bool check_array(const Step *s, PyObject *o, const DynCapture *c, PyTypeObject *array_type) {
-    if (!Py_IS_TYPE(o, array_type))
+    if (!Py_IS_TYPE(o, array_type)) {
         return false;
+    }
     PyArrayObject *a = (PyArrayObject *)o;
-    if (PyArray_NDIM(a) != s->x || (PyArray_FLAGS(a) & (int)s->number) != s->want)
+    if (PyArray_NDIM(a) != s->x || (PyArray_FLAGS(a) & (int)s->number) != s->want) {
         return false;
-    if ((PyObject *)PyArray_DESCR(a) != s->obj && (uint8_t)dyn_dtype_of(PyArray_DESCR(a)) != s->y)
+    }
+    if ((PyObject *)PyArray_DESCR(a) != s->obj && (uint8_t)dyn_dtype_of(PyArray_DESCR(a)) != s->y) {
         return false;
+    }
     DynArrayView v;
     return s->x < 2 || (s->want & NPY_ARRAY_C_CONTIGUOUS) != 0 ||
            (dyn_array_view(o, &v) && dyn_layout_fits(&c->guards.at[s->guard].layout, &v));
@@ -320,34 +357,40 @@ static bool is_absent(const DynCapture *c, uint32_t id, PyObject *const *src, Py
 }
 
 static inline bool load_locals(const DynGuardProgram *p, const Step *s, PyObject *const *locals, PyObject **src) {
-    for (const Local *l = p->locals.at + s->a, *end = l + s->b; l < end; l++)
-        if ((src[l->source] = locals[l->slot]) == NULL)
+    for (const Local *l = p->locals.at + s->a, *end = l + s->b; l < end; l++) {
+        if ((src[l->source] = locals[l->slot]) == NULL) {
             return false;
+        }
+    }
     return true;
 }
 
 static bool load_any(const DynCapture *c, const Step *st, PyObject **src, PyObject *func) {
     const DynSource *s = &c->sources.v.at[st->dst];
     PyObject *base = s->base == DYN_NONE ? NULL : src[s->base];
-    if (st->op == ST_ATTR)
+    if (st->op == ST_ATTR) {
         return dyn_source_attr(base, s->key, &src[st->dst]) == DYN_READ_FOUND;
-    if (s->kind == DYN_SRC_NAMED)
+    }
+    if (s->kind == DYN_SRC_NAMED) {
         return (src[st->dst] = dyn_source_named(base, src[s->index])) != NULL;
+    }
     return (src[st->dst] = load(s, base, func)) != NULL;
 }
 
 /* Its size or stride (in bytes) along an axis, where it is an array or tensor that has it. */
 static bool axis_of_any(const Step *s, PyObject *o, DynScalar *out) {
     DynArrayView v;
-    if (!dyn_array_view(o, &v) || v.ndim <= s->x)
+    if (!dyn_array_view(o, &v) || v.ndim <= s->x) {
         return false;
+    }
     out->i = s->op == ST_STRIDE ? v.strides[s->x] : v.dims[s->x];
     return true;
 }
 
 static bool npscalar(PyObject *o, int how, DynScalar *out) {
-    if (!dyn_npscalar_is(o, how))
+    if (!dyn_npscalar_is(o, how)) {
         return false;
+    }
     dyn_npscalar_value(o, how, out);
     return true;
 }
@@ -411,8 +454,9 @@ static const Step *run(DynGuardProgram *p, const Step *s, PyObject *func, PyObje
             COMPARE(GT, >)
             COMPARE(GE, >=)
         }
-        if (DYN_UNLIKELY(!ok))
+        if (DYN_UNLIKELY(!ok)) {
             return s;
+        }
     }
 #undef COMPARE
 #undef ARITHMETIC
@@ -422,15 +466,18 @@ static const Step *run(DynGuardProgram *p, const Step *s, PyObject *func, PyObje
 /* A guard that keeps failing is tried first from now on. Counting in powers of two keeps a program whose guards fail in turn from
  * being planned at every miss. */
 static void note_failure(DynGuardProgram *p, uint32_t guard) {
-    if (guard == DYN_NONE)
+    if (guard == DYN_NONE) {
         return;
+    }
     uint32_t n = ++p->fails[guard];
-    if (guard == p->hot || n < 2 || (n & (n - 1)) != 0)
+    if (guard == p->hot || n < 2 || (n & (n - 1)) != 0) {
         return;
+    }
     uint32_t old = p->hot;
     p->hot = guard;
-    if (dyn_guards_plan(p) < 0)
+    if (dyn_guards_plan(p) < 0) {
         p->hot = old;
+    }
 }
 
 int dyn_guards_check(DynGuardProgram *p, PyObject *func, PyObject *const *locals, DynEnv *env) {
@@ -440,23 +487,29 @@ int dyn_guards_check(DynGuardProgram *p, PyObject *func, PyObject *const *locals
     env->views = (DynViews){p->views, &p->checks, ++p->checks};
     bool settled = p->memo != NULL && dyn_memo_holds(p, func, locals, env);
     if (!settled) {
-        for (uint32_t i = 0, n = p->capture->sources.v.n; i < n; i++)
+        for (uint32_t i = 0, n = p->capture->sources.v.n; i < n; i++) {
             src[i] = NULL;
-        for (uint32_t i = 0; i < p->constants.n; i++)
+        }
+        for (uint32_t i = 0; i < p->constants.n; i++) {
             sym[p->constants.at[i].id] = p->constants.at[i].value;
+        }
     }
     const Step *end = run(p, settled ? p->rest.at : p->steps.at, func, locals, src, sym, &failed);
     if (DYN_LIKELY(end->op == ST_HIT)) {
-        if (p->memo != NULL && !settled)
+        if (p->memo != NULL && !settled) {
             dyn_memo_note(p, locals, env);
-        for (uint32_t i = 0; i < p->held.n; i++)
+        }
+        for (uint32_t i = 0; i < p->held.n; i++) {
             Py_INCREF(src[p->held.at[i]]);
+        }
         return 1;
     }
-    if (failed == DYN_NONE)
+    if (failed == DYN_NONE) {
         failed = end->guard;
-    for (uint32_t i = 0; i < p->attrs.n; i++)
+    }
+    for (uint32_t i = 0; i < p->attrs.n; i++) {
         Py_CLEAR(src[p->attrs.at[i]]);
+    }
     note_failure(p, failed);
     return 0;
 }
@@ -472,8 +525,10 @@ bool dyn_guards_missed_name(const DynGuardProgram *p) {
 }
 
 void dyn_env_clear(const DynGuardProgram *p, DynEnv *env) {
-    for (uint32_t i = 0; i < p->attrs.n; i++)
+    for (uint32_t i = 0; i < p->attrs.n; i++) {
         Py_CLEAR(env->src[p->attrs.at[i]]);
-    for (uint32_t i = 0; i < p->held.n; i++)
+    }
+    for (uint32_t i = 0; i < p->held.n; i++) {
         Py_CLEAR(env->src[p->held.at[i]]);
+    }
 }

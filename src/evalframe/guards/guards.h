@@ -69,8 +69,10 @@ typedef struct Group {
     uint32_t depth; /* module attributes of module attributes … come after what they are reached through */
     DynDictToken token;
     bool valid;
-    DYN_VEC(Member) members;
-    DYN_VEC(uint32_t) guards; /* ID, EQ, MISSING guards that the token answers */
+    DYN_VEC(Member)
+    members;
+    DYN_VEC(uint32_t)
+    guards; /* ID, EQ, MISSING guards that the token answers */
 } Group;
 
 typedef struct Local {
@@ -84,21 +86,27 @@ typedef struct DynConstSym {
 typedef struct DynMemo DynMemo; /* guards_memo.c */
 struct DynGuardProgram {
     const DynCapture *capture; /* the entry's, which lives longer */
-    DYN_VEC(Step) steps;
-    DYN_VEC(Step) rest;                                 /* what has to be run while the memo holds */
+    DYN_VEC(Step)
+    steps;
+    DYN_VEC(Step)
+    rest;                                               /* what has to be run while the memo holds */
     DynMemo *memo;                                      /* NULL: not worth it */
     bool *settled_source, *settled_sym, *settled_guard; /* what the memo answers */
     bool *wanted;                                       /* sources that a hit reads */
-    DYN_VEC(Group) groups;
-    DYN_VEC(DynConstSym) constants;
-    Locals locals;           /* arguments that a hit reads and no guard asks for */
-    DYN_VEC(uint32_t) attrs; /* sources that a check loads as new references */
-    DYN_VEC(uint32_t) held;  /* sources that a hit takes references to */
-    uint64_t checks;         /* so far */
-    DynArrayView *views;     /* by source: of tensors, during a check; NULL: there are none */
-    uint32_t *group_of;      /* by source: group or DYN_NONE */
-    uint32_t *fails;         /* by guard: misses that it made */
-    uint32_t hot;            /* the guard that is tried first, or DYN_NONE */
+    DYN_VEC(Group)
+    groups;
+    DYN_VEC(DynConstSym)
+    constants;
+    Locals locals; /* arguments that a hit reads and no guard asks for */
+    DYN_VEC(uint32_t)
+    attrs; /* sources that a check loads as new references */
+    DYN_VEC(uint32_t)
+    held;                /* sources that a hit takes references to */
+    uint64_t checks;     /* so far */
+    DynArrayView *views; /* by source: of tensors, during a check; NULL: there are none */
+    uint32_t *group_of;  /* by source: group or DYN_NONE */
+    uint32_t *fails;     /* by guard: misses that it made */
+    uint32_t hot;        /* the guard that is tried first, or DYN_NONE */
 };
 
 /* guards_plan.c: (re)makes the steps in a good order. 0 or -1 (memory; the old steps stay). */

@@ -21,11 +21,12 @@ static DynRead look_at(Look *l, uint32_t id) {
         bool named = s->kind == DYN_SRC_NAMED;
         DynRead r = s->base == DYN_NONE ? DYN_READ_FOUND : look_at(l, s->base);
         r = r == DYN_READ_FOUND && named ? look_at(l, s->index) : r;
-        if (r == DYN_READ_FOUND)
+        if (r == DYN_READ_FOUND) {
             r = dyn_source_read(s, s->base == DYN_NONE ? NULL : l->value[s->base], named ? l->value[s->index] : NULL, l->func,
                                 l->locals, &l->value[id]);
-        else
+        } else {
             r = DYN_READ_FAILED;
+        }
         l->read[id] = (uint8_t)(r + 1);
     }
     return (DynRead)(l->read[id] - 1);
@@ -36,10 +37,12 @@ static void arrow(Look *l) { dyn_str_puts(l->out, " \xe2\x86\x92 "); }
 /* ---- arrays: which part of the guard is it */
 
 static void print_dtype(Look *l, PyArray_Descr *descr) {
-    if (descr == NULL)
+    if (descr == NULL) {
         return;
-    if (!PyArray_ISNBO(descr->byteorder))
+    }
+    if (!PyArray_ISNBO(descr->byteorder)) {
         dyn_str_puts(l->out, "byte-swapped ");
+    }
     dyn_object_print((PyObject *)descr->typeobj, l->out);
 }
 
@@ -49,12 +52,15 @@ static void print_order(Look *l, const DynLayout *layout, int ndim) {
         return;
     }
     dyn_str_puts(l->out, "strided");
-    for (int i = 0; ndim > 1 && i < ndim; i++)
+    for (int i = 0; ndim > 1 && i < ndim; i++) {
         dyn_str_printf(l->out, "%s%d", i == 0 ? " (axes " : ", ", layout->perm[i]);
+    }
     dyn_str_puts(l->out, ndim > 1 ? ")" : "");
-    for (int i = 0; i < ndim; i++)
-        if (layout->still >> i & 1u)
+    for (int i = 0; i < ndim; i++) {
+        if (layout->still >> i & 1u) {
             dyn_str_printf(l->out, ", axis %d broadcast", i);
+        }
+    }
 }
 
 static void source_text(Look *l, const DynGuard *g, const char *before, const char *after) {
@@ -102,8 +108,9 @@ static void explain_array(Look *l, const DynGuard *g, PyObject *o) {
         dyn_str_puts(l->out, "True");
     } else {
         DynLayout layout = g->layout;
-        if (dyn_array_view(o, &v))
+        if (dyn_array_view(o, &v)) {
             dyn_layout_of(&v, &layout);
+        }
         source_text(l, g, "layout of ", ": ");
         print_order(l, &g->layout, ndim);
         arrow(l);
@@ -195,11 +202,14 @@ static void explain_sym(Look *l, uint32_t id) {
 
 /* A source that a symbol or a guard needs can't be read. */
 static bool explain_unreadable(Look *l, uint32_t source) {
-    if (look_at(l, source) == DYN_READ_FOUND)
+    if (look_at(l, source) == DYN_READ_FOUND) {
         return false;
-    for (uint32_t base = l->c->sources.v.at[source].base; base != DYN_NONE; base = l->c->sources.v.at[base].base)
-        if (look_at(l, base) != DYN_READ_FOUND)
+    }
+    for (uint32_t base = l->c->sources.v.at[source].base; base != DYN_NONE; base = l->c->sources.v.at[base].base) {
+        if (look_at(l, base) != DYN_READ_FOUND) {
             source = base; /* the first of the path that isn't there */
+        }
+    }
     dyn_source_print(&l->c->sources, source, l->out);
     dyn_str_puts(l->out, look_at(l, source) == DYN_READ_MISSING ? ": found" : ": readable");
     arrow(l);
@@ -210,19 +220,22 @@ static bool explain_unreadable(Look *l, uint32_t source) {
 static bool explain_load(Look *l, uint32_t id) {
     static const char *const names[] = {[DYN_T_INT] = "int", [DYN_T_FLOAT] = "float", [DYN_T_BOOL] = "bool"};
     const DynSym *s = dyn_sym_at(&l->c->syms, id);
-    if (explain_unreadable(l, s->a))
+    if (explain_unreadable(l, s->a)) {
         return true;
+    }
     PyObject *o = l->value[s->a];
     DynGuard g = {.source = s->a};
     if (s->op == DYN_S_VAR) {
-        if (dyn_guard_number(o, type_of(l, id), &l->sym[id]))
+        if (dyn_guard_number(o, type_of(l, id), &l->sym[id])) {
             return false;
+        }
         source_text(l, &g, PyLong_CheckExact(o) && s->type == DYN_T_INT ? "" : "type(", "");
         dyn_str_printf(l->out, PyLong_CheckExact(o) && s->type == DYN_T_INT ? " fits in 64 bits: " : ") is %s: ", names[s->type]);
-        if (PyLong_CheckExact(o) && s->type == DYN_T_INT)
+        if (PyLong_CheckExact(o) && s->type == DYN_T_INT) {
             dyn_sym_print_value(DYN_T_INT, s->hint, l->out);
-        else
+        } else {
             dyn_str_puts(l->out, names[s->type]);
+        }
         arrow(l);
         dyn_object_print(PyLong_CheckExact(o) && s->type == DYN_T_INT ? o : (PyObject *)Py_TYPE(o), l->out);
         return true;
@@ -245,8 +258,9 @@ static bool explain_rows(Look *l, uint32_t id) {
     for (; l->nsym <= id; l->nsym++) {
         const DynSym *s = dyn_sym_at(t, l->nsym);
         if (dyn_sym_is_read((DynSymOp)s->op)) {
-            if (explain_load(l, l->nsym))
+            if (explain_load(l, l->nsym)) {
                 return true;
+            }
         } else if (!dyn_sym_is_late(t, l->nsym) && dyn_sym_eval_row(t, l->nsym, l->sym, &l->sym[l->nsym]) < 0) {
             dyn_sym_print(t, &l->c->sources, l->nsym, l->out);
             dyn_str_puts(l->out, ": ");
@@ -336,25 +350,29 @@ static void explain_value(Look *l, const DynGuard *g, PyObject *o) {
 
 static bool explain_missing(Look *l, const DynGuard *g) {
     DynRead r = look_at(l, g->source);
-    if (r == DYN_READ_MISSING)
+    if (r == DYN_READ_MISSING) {
         return false;
+    }
     dyn_guard_print(l->c, g, l->out);
     dyn_str_puts(l->out, ": missing");
     arrow(l);
-    if (r == DYN_READ_FOUND)
+    if (r == DYN_READ_FOUND) {
         dyn_object_print(l->value[g->source], l->out);
-    else
+    } else {
         dyn_str_puts(l->out, "not readable");
+    }
     return true;
 }
 
 /* True when the guard fails, and then l->out says how. */
 static bool explain_guard(Look *l, const DynGuard *g) {
     if (g->kind == DYN_GUARD_SYM) {
-        if (explain_rows(l, g->source))
+        if (explain_rows(l, g->source)) {
             return true;
-        if (l->sym[g->source].i != 0)
+        }
+        if (l->sym[g->source].i != 0) {
             return false;
+        }
         explain_sym(l, g->source);
         return true;
     }
@@ -363,36 +381,47 @@ static bool explain_guard(Look *l, const DynGuard *g) {
         dyn_str_puts(l->out, same ? "" : "torch's modes (gradients, inference, default dtype …) are not what they were");
         return !same;
     }
-    if (g->kind == DYN_GUARD_MISSING)
+    if (g->kind == DYN_GUARD_MISSING) {
         return explain_missing(l, g);
+    }
     bool two = dyn_guard_has_two(g);
-    if (explain_unreadable(l, g->source) || (two && explain_unreadable(l, g->source2)))
+    if (explain_unreadable(l, g->source) || (two && explain_unreadable(l, g->source2))) {
         return true;
+    }
     PyObject *o = l->value[g->source], *o2 = two ? l->value[g->source2] : NULL;
-    if (dyn_guard_holds(g, o, o2))
+    if (dyn_guard_holds(g, o, o2)) {
         return false;
-    if (g->kind == DYN_GUARD_ARRAY)
+    }
+    if (g->kind == DYN_GUARD_ARRAY) {
         explain_array(l, g, o);
-    else if (g->kind == DYN_GUARD_TENSOR)
+    } else if (g->kind == DYN_GUARD_TENSOR) {
         explain_tensor(l, g, o);
-    else
+    } else {
         explain_value(l, g, o);
+    }
     return true;
 }
 
 static void explain(Look *l) {
     const DynCapture *c = l->c;
-    for (uint32_t i = 0; i < c->guards.n; i++)
-        if (explain_guard(l, &c->guards.at[i]))
+    for (uint32_t i = 0; i < c->guards.n; i++) {
+        if (explain_guard(l, &c->guards.at[i])) {
             return;
-    if (c->syms.v.n > 0 && explain_rows(l, c->syms.v.n - 1))
+        }
+    }
+    if (c->syms.v.n > 0 && explain_rows(l, c->syms.v.n - 1)) {
         return;
-    for (uint32_t i = 0; i < c->graph.inputs.n; i++)
-        if (explain_unreadable(l, dyn_graph_node(&c->graph, c->graph.inputs.at[i])->source))
+    }
+    for (uint32_t i = 0; i < c->graph.inputs.n; i++) {
+        if (explain_unreadable(l, dyn_graph_node(&c->graph, c->graph.inputs.at[i])->source)) {
             return;
-    for (uint32_t i = 0; i < c->recipes.n; i++)
-        if (c->recipes.at[i].kind == DYN_RC_SOURCE && explain_unreadable(l, c->recipes.at[i].id))
+        }
+    }
+    for (uint32_t i = 0; i < c->recipes.n; i++) {
+        if (c->recipes.at[i].kind == DYN_RC_SOURCE && explain_unreadable(l, c->recipes.at[i].id)) {
             return;
+        }
+    }
 }
 
 void dyn_guards_explain(DynGuardProgram *p, PyObject *func, PyObject *const *locals, DynStr *out) {
@@ -405,10 +434,12 @@ void dyn_guards_explain(DynGuardProgram *p, PyObject *func, PyObject *const *loc
     l.value = DYN_NEW_N(&arena, PyObject *, c->sources.v.n + 1);
     l.read = DYN_NEW_N(&arena, uint8_t, c->sources.v.n + 1);
     l.sym = DYN_NEW_N(&arena, DynScalar, c->syms.v.n + 1);
-    if (l.value != NULL && l.read != NULL && l.sym != NULL)
+    if (l.value != NULL && l.read != NULL && l.sym != NULL) {
         explain(&l);
-    for (uint32_t i = 0; l.value != NULL && i < c->sources.v.n; i++)
+    }
+    for (uint32_t i = 0; l.value != NULL && i < c->sources.v.n; i++) {
         Py_XDECREF(l.value[i]);
+    }
     dyn_arena_free(&arena);
     PyErr_Restore(type, value, traceback);
 }

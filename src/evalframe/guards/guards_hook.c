@@ -29,7 +29,8 @@ static const char *const recipe_names[] = {
 typedef struct Made {
     DynCapture *c;
     DynGuardProgram *p;
-    DYN_VEC(uint32_t) syms; /* by position in the spec */
+    DYN_VEC(uint32_t)
+    syms; /* by position in the spec */
 } Made;
 
 static void free_made(Made *m) {
@@ -42,9 +43,11 @@ static void free_made(Made *m) {
 static void drop(PyObject *capsule) { free_made(PyCapsule_GetPointer(capsule, NAME)); }
 
 static int lookup(const char *const *names, size_t n, const char *name) {
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(names[i], name) == 0)
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(names[i], name) == 0) {
             return (int)i;
+        }
+    }
     PyErr_Format(PyExc_ValueError, "no kind %s", name);
     return -1;
 }
@@ -61,11 +64,13 @@ static int add_source(Made *m, PyObject *row) {
     int base;
     unsigned index;
     PyObject *obj, *key;
-    if (!PyArg_ParseTuple(row, "siIOO", &kind, &base, &index, &obj, &key))
+    if (!PyArg_ParseTuple(row, "siIOO", &kind, &base, &index, &obj, &key)) {
         return -1;
+    }
     int k = lookup(source_names, DYN_COUNTOF(source_names), kind);
-    if (k < 0)
+    if (k < 0) {
         return -1;
+    }
     uint32_t id = dyn_source_intern(&m->c->sources, (DynSourceKind)k, base < 0 ? DYN_NONE : (uint32_t)base, index, or_null(obj),
                                     or_null(key));
     return id == DYN_NONE ? -1 : 0;
@@ -80,27 +85,33 @@ static int add_sym(Made *m, PyObject *row) {
     DynScalar v = {.i = 0};
     DynSymType type;
     uint32_t id = DYN_NONE;
-    if (!PyArg_ParseTuple(row, "sO|OO", &name, &x, &hint, &z))
+    if (!PyArg_ParseTuple(row, "sO|OO", &name, &x, &hint, &z)) {
         return -1;
+    }
     if (strcmp(name, "CONST") == 0) {
-        if (number(x, &type, &v) < 0)
+        if (number(x, &type, &v) < 0) {
             return -1;
+        }
         id = type == DYN_T_FLOAT ? dyn_sym_float(t, v.f) : type == DYN_T_INT ? dyn_sym_int(t, v.i) : dyn_sym_bool(t, v.i != 0);
     } else if (strcmp(name, "VAR") == 0) {
-        if (number(hint, &type, &v) < 0)
+        if (number(hint, &type, &v) < 0) {
             return -1;
+        }
         id = dyn_sym_var(t, type, (uint32_t)PyLong_AsLong(x), v);
     } else if (strcmp(name, "DIM") == 0) {
         id = dyn_sym_dim(t, (uint32_t)PyLong_AsLong(x), (int)PyLong_AsLong(hint), PyLong_AsLong(z));
     } else {
-        for (int op = 0; op < DYN_S_COUNT; op++)
-            if (strcmp(dyn_sym_info[op].name, name) == 0)
+        for (int op = 0; op < DYN_S_COUNT; op++) {
+            if (strcmp(dyn_sym_info[op].name, name) == 0) {
                 id = dyn_sym_op(t, (DynSymOp)op, sym_at(m, (int)PyLong_AsLong(x)),
                                 sym_at(m, hint == NULL ? -1 : (int)PyLong_AsLong(hint)),
                                 sym_at(m, z == NULL ? -1 : (int)PyLong_AsLong(z)));
+            }
+        }
     }
-    if (PyErr_Occurred())
+    if (PyErr_Occurred()) {
         return -1;
+    }
     if (id == DYN_NONE || dyn_vec_push(&m->syms, id) < 0) {
         PyErr_Format(PyExc_ValueError, "symbol %s", name);
         return -1;
@@ -114,11 +125,13 @@ static int add_guard(Made *m, PyObject *row) {
     int source, source2;
     PyObject *obj, *array;
     long long n;
-    if (!PyArg_ParseTuple(row, "siiLOO", &kind, &source, &source2, &n, &obj, &array))
+    if (!PyArg_ParseTuple(row, "siiLOO", &kind, &source, &source2, &n, &obj, &array)) {
         return -1;
+    }
     int k = lookup(guard_names, DYN_COUNTOF(guard_names), kind);
-    if (k < 0)
+    if (k < 0) {
         return -1;
+    }
     g.kind = (uint8_t)k;
     g.source = k == DYN_GUARD_SYM ? sym_at(m, source) : (uint32_t)source;
     g.source2 = source2 < 0 ? DYN_NONE : (uint32_t)source2;
@@ -126,8 +139,9 @@ static int add_guard(Made *m, PyObject *row) {
     g.obj = k == DYN_GUARD_ID || k == DYN_GUARD_EQ ? obj : or_null(obj); /* these may want None itself */
     if (array != Py_None) {
         DynArrayView v;
-        if (!dyn_array_view(array, &v))
+        if (!dyn_array_view(array, &v)) {
             return -1;
+        }
         dyn_layout_of(&v, &g.layout);
         g.number = (int64_t)v.dtype | (int64_t)v.ndim << 8 | n << 16;
     }
@@ -139,40 +153,50 @@ static int add_recipe(Made *m, PyObject *row) {
     unsigned id;
     PyObject *obj, *items;
     uint32_t n = 0, at[16];
-    if (!PyArg_ParseTuple(row, "sIOO!", &kind, &id, &obj, &PyTuple_Type, &items))
+    if (!PyArg_ParseTuple(row, "sIOO!", &kind, &id, &obj, &PyTuple_Type, &items)) {
         return -1;
+    }
     int k = lookup(recipe_names, DYN_COUNTOF(recipe_names), kind);
-    for (; n < PyTuple_GET_SIZE(items) && n < DYN_COUNTOF(at); n++)
+    for (; n < PyTuple_GET_SIZE(items) && n < DYN_COUNTOF(at); n++) {
         at[n] = (uint32_t)PyLong_AsLong(PyTuple_GET_ITEM(items, n));
-    if (k < 0 || PyErr_Occurred())
+    }
+    if (k < 0 || PyErr_Occurred()) {
         return -1;
-    if (k == DYN_RC_SYM)
+    }
+    if (k == DYN_RC_SYM) {
         id = sym_at(m, (int)id);
+    }
     PyObject *held = k == DYN_RC_CONST ? obj : or_null(obj);
     return dyn_capture_recipe(m->c, (DynRecipeKind)k, id, held, n, at) == DYN_NONE ? -1 : 0;
 }
 
 static int add_all(Made *m, PyObject *rows, int (*add)(Made *, PyObject *)) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(rows); i++)
-        if (add(m, PyList_GET_ITEM(rows, i)) < 0)
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(rows); i++) {
+        if (add(m, PyList_GET_ITEM(rows, i)) < 0) {
             return -1;
+        }
+    }
     return 0;
 }
 
 static PyObject *guards_new(PyObject *module, PyObject *args) {
     PyObject *code, *sources, *syms, *guards, *recipes, *capsule = NULL;
     if (!PyArg_ParseTuple(args, "OO!O!O!O!", &code, &PyList_Type, &sources, &PyList_Type, &syms, &PyList_Type, &guards,
-                          &PyList_Type, &recipes))
+                          &PyList_Type, &recipes)) {
         return NULL;
+    }
     Made *m = PyMem_RawCalloc(1, sizeof(*m));
-    if (m == NULL)
+    if (m == NULL) {
         return PyErr_NoMemory();
+    }
     m->c = dyn_capture_new(code, "test");
     if (m->c != NULL && add_all(m, sources, add_source) == 0 && add_all(m, syms, add_sym) == 0 &&
-        add_all(m, guards, add_guard) == 0 && add_all(m, recipes, add_recipe) == 0 && (m->p = dyn_guards_compile(m->c)) != NULL)
+        add_all(m, guards, add_guard) == 0 && add_all(m, recipes, add_recipe) == 0 && (m->p = dyn_guards_compile(m->c)) != NULL) {
         capsule = PyCapsule_New(m, NAME, drop);
-    if (capsule == NULL)
+    }
+    if (capsule == NULL) {
         free_made(m);
+    }
     return capsule != NULL || PyErr_Occurred() ? capsule : PyErr_NoMemory();
 }
 
@@ -188,11 +212,13 @@ typedef struct Call {
 
 static int read_call(PyObject *args, Call *call, long *n) {
     PyObject *capsule, *locals;
-    if (!PyArg_ParseTuple(args, "OOO!|l", &capsule, &call->func, &PyTuple_Type, &locals, n))
+    if (!PyArg_ParseTuple(args, "OOO!|l", &capsule, &call->func, &PyTuple_Type, &locals, n)) {
         return -1;
+    }
     call->m = PyCapsule_GetPointer(capsule, NAME);
-    if (call->m == NULL)
+    if (call->m == NULL) {
         return -1;
+    }
     uint32_t nsrc, nsym;
     dyn_guards_sizes(call->m->p, &nsrc, &nsym);
     if (nsrc > DYN_COUNTOF(call->src) || nsym > DYN_COUNTOF(call->sym) ||
@@ -201,8 +227,9 @@ static int read_call(PyObject *args, Call *call, long *n) {
         return -1;
     }
     memset(call->locals, 0, sizeof(call->locals));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(locals); i++) /* Ellipsis: an unbound local */
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(locals); i++) { /* Ellipsis: an unbound local */
         call->locals[i] = PyTuple_GET_ITEM(locals, i) == Py_Ellipsis ? NULL : PyTuple_GET_ITEM(locals, i);
+    }
     call->func = or_null(call->func);
     call->env = (DynEnv){call->src, call->sym};
     return 0;
@@ -212,16 +239,18 @@ static int read_call(PyObject *args, Call *call, long *n) {
 static PyObject *rebuilt(const Call *call) {
     uint32_t n = call->m->c->recipes.n, at[64];
     PyObject *out[64], *list = PyList_New(0);
-    for (uint32_t i = 0; i < n && i < 64; i++)
+    for (uint32_t i = 0; i < n && i < 64; i++) {
         at[i] = i;
+    }
     if (list == NULL || n > 64 || dyn_rebuild(call->m->c, &call->env, NULL, dyn_no_effects, at, n, out) < 0) {
         Py_XDECREF(list);
         return NULL;
     }
     for (uint32_t i = 0; i < n; i++) {
         PyObject *cell = out[i] == NULL ? PyTuple_New(0) : PyTuple_Pack(1, out[i]);
-        if (list != NULL && (cell == NULL || PyList_Append(list, cell) < 0))
+        if (list != NULL && (cell == NULL || PyList_Append(list, cell) < 0)) {
             Py_CLEAR(list);
+        }
         Py_XDECREF(cell);
         Py_XDECREF(out[i]);
     }
@@ -232,10 +261,12 @@ static PyObject *rebuilt(const Call *call) {
 static PyObject *guards_check(PyObject *module, PyObject *args) {
     Call call;
     long n = 0;
-    if (read_call(args, &call, &n) < 0)
+    if (read_call(args, &call, &n) < 0) {
         return NULL;
-    if (!dyn_guards_check(call.m->p, call.func, call.locals, &call.env))
+    }
+    if (!dyn_guards_check(call.m->p, call.func, call.locals, &call.env)) {
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    }
     PyObject *result = rebuilt(&call);
     dyn_env_clear(call.m->p, &call.env);
     return result;
@@ -245,8 +276,9 @@ static PyObject *guards_explain(PyObject *module, PyObject *args) {
     Call call;
     DynStr out = {0};
     long n = 0;
-    if (read_call(args, &call, &n) < 0)
+    if (read_call(args, &call, &n) < 0) {
         return NULL;
+    }
     dyn_guards_explain(call.m->p, call.func, call.locals, &out);
     PyObject *text = PyUnicode_FromString(dyn_str_at(&out));
     dyn_str_free(&out);
@@ -257,13 +289,15 @@ static PyObject *guards_explain(PyObject *module, PyObject *args) {
 static PyObject *guards_repeat(PyObject *module, PyObject *args) {
     Call call;
     long n = 0, hits = 0;
-    if (read_call(args, &call, &n) < 0)
+    if (read_call(args, &call, &n) < 0) {
         return NULL;
-    for (long i = 0; i < n; i++)
+    }
+    for (long i = 0; i < n; i++) {
         if (dyn_guards_check(call.m->p, call.func, call.locals, &call.env)) {
             dyn_env_clear(call.m->p, &call.env);
             hits++;
         }
+    }
     return PyLong_FromLong(hits);
 }
 
@@ -275,8 +309,9 @@ static PyObject *guards_text(PyObject *module, PyObject *capsule) {
         DynStr out = {0};
         dyn_guard_print(m->c, &m->c->guards.at[i], &out);
         PyObject *text = PyUnicode_FromString(dyn_str_at(&out));
-        if (text == NULL || PyList_Append(list, text) < 0)
+        if (text == NULL || PyList_Append(list, text) < 0) {
             Py_CLEAR(list);
+        }
         Py_XDECREF(text);
         dyn_str_free(&out);
     }

@@ -17,39 +17,48 @@ static bool same_tuple(PyObject *a, PyObject *b) {
         PyErr_Clear();
         return false;
     }
-    for (Py_ssize_t i = 0; same && i < n; i++)
+    for (Py_ssize_t i = 0; same && i < n; i++) {
         same = dyn_guard_equal(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i));
+    }
     Py_LeaveRecursiveCall();
     return same;
 }
 
 bool dyn_guard_equal(PyObject *a, PyObject *b) {
-    if (a == b)
+    if (a == b) {
         return true;
-    if (Py_TYPE(a) != Py_TYPE(b))
+    }
+    if (Py_TYPE(a) != Py_TYPE(b)) {
         return false;
-    if (PyFloat_CheckExact(a))
+    }
+    if (PyFloat_CheckExact(a)) {
         return same_float(PyFloat_AS_DOUBLE(a), PyFloat_AS_DOUBLE(b));
-    if (PyTuple_CheckExact(a))
+    }
+    if (PyTuple_CheckExact(a)) {
         return same_tuple(a, b);
-    if (PyComplex_CheckExact(a))
+    }
+    if (PyComplex_CheckExact(a)) {
         return same_float(PyComplex_RealAsDouble(a), PyComplex_RealAsDouble(b)) &&
                same_float(PyComplex_ImagAsDouble(a), PyComplex_ImagAsDouble(b));
+    }
     if (PySlice_Check(a)) {
         PySliceObject *x = (PySliceObject *)a, *y = (PySliceObject *)b;
         return dyn_guard_equal(x->start, y->start) && dyn_guard_equal(x->stop, y->stop) && dyn_guard_equal(x->step, y->step);
     }
-    if (!PyUnicode_CheckExact(a) && !PyLong_CheckExact(a) && !PyBytes_CheckExact(a))
+    if (!PyUnicode_CheckExact(a) && !PyLong_CheckExact(a) && !PyBytes_CheckExact(a)) {
         return false;
+    }
     int r = PyObject_RichCompareBool(a, b, Py_EQ);
-    if (r < 0)
+    if (r < 0) {
         PyErr_Clear();
+    }
     return r == 1;
 }
 
 bool dyn_guard_array(const DynGuard *g, PyObject *o) {
-    if (!PyArray_CheckExact(o))
+    if (!PyArray_CheckExact(o)) {
         return false;
+    }
     PyArrayObject *a = (PyArrayObject *)o;
     return (int64_t)dyn_dtype_of(PyArray_DESCR(a)) == (g->number & 255) && PyArray_NDIM(a) == (int)(g->number >> 8 & 255) &&
            PyArray_ISALIGNED(a) && (!(g->number & DYN_ARRAY_WRITTEN) || PyArray_ISWRITEABLE(a)) &&
@@ -68,14 +77,18 @@ bool dyn_guard_tensor(const DynGuard *g, PyObject *o, DynArrayView *view) {
 }
 
 static Py_ssize_t length_of(PyObject *o) {
-    if (PyTuple_Check(o))
+    if (PyTuple_Check(o)) {
         return PyTuple_GET_SIZE(o);
-    if (PyList_CheckExact(o))
+    }
+    if (PyList_CheckExact(o)) {
         return PyList_GET_SIZE(o);
-    if (PyDict_CheckExact(o))
+    }
+    if (PyDict_CheckExact(o)) {
         return PyDict_GET_SIZE(o);
-    if (Py_IS_TYPE(o, dyn_deque_type))
+    }
+    if (Py_IS_TYPE(o, dyn_deque_type)) {
         return Py_SIZE(o);
+    }
     return PyAnySet_CheckExact(o) ? PySet_GET_SIZE(o) : -1;
 }
 
@@ -98,13 +111,17 @@ static bool listed_so(PyObject *keys, PyObject *o) {
 static bool keys_hold(PyObject *keys, PyObject *o) {
     PyObject *key, *value;
     Py_ssize_t at = 0, n = 0;
-    if (PyAnySet_CheckExact(o) || is_plain_ordered(o))
+    if (PyAnySet_CheckExact(o) || is_plain_ordered(o)) {
         return listed_so(keys, o);
-    if (!PyDict_Check(o) || PyODict_Check(o) || PyDict_GET_SIZE(o) != PyTuple_GET_SIZE(keys))
+    }
+    if (!PyDict_Check(o) || PyODict_Check(o) || PyDict_GET_SIZE(o) != PyTuple_GET_SIZE(keys)) {
         return false;
-    while (PyDict_Next(o, &at, &key, &value))
-        if (n >= PyTuple_GET_SIZE(keys) || !dyn_guard_equal(key, PyTuple_GET_ITEM(keys, n++)))
+    }
+    while (PyDict_Next(o, &at, &key, &value)) {
+        if (n >= PyTuple_GET_SIZE(keys) || !dyn_guard_equal(key, PyTuple_GET_ITEM(keys, n++))) {
             return false;
+        }
+    }
     return PyDict_CheckExact(o) || dyn_cpy_shows_its_methods(o);
 }
 
@@ -115,8 +132,9 @@ static bool are_disjoint(PyObject *x, PyObject *y) {
 
 bool dyn_guard_number(PyObject *o, DynSymType type, DynScalar *out) {
     if (type == DYN_T_FLOAT) {
-        if (!PyFloat_CheckExact(o))
+        if (!PyFloat_CheckExact(o)) {
             return false;
+        }
         out->f = PyFloat_AS_DOUBLE(o);
         return true;
     }
@@ -125,8 +143,9 @@ bool dyn_guard_number(PyObject *o, DynSymType type, DynScalar *out) {
         return o == Py_True || o == Py_False;
     }
     int overflow;
-    if (!PyLong_CheckExact(o))
+    if (!PyLong_CheckExact(o)) {
         return false;
+    }
     out->i = PyLong_AsLongLongAndOverflow(o, &overflow);
     return overflow == 0;
 }
@@ -152,8 +171,9 @@ static bool is_bound(PyObject *o, const PyMethodDescrObject *descr) {
 /* 1, 0; -1: no set, or it can't be told. */
 static int is_member(PyObject *set, PyObject *key) {
     int has = PyAnySet_CheckExact(set) ? PySet_Contains(set, key) : -1;
-    if (has < 0)
+    if (has < 0) {
         PyErr_Clear();
+    }
     return has;
 }
 

@@ -35,11 +35,15 @@ typedef struct Root { /* an argument, and which object it was */
 struct DynMemo {
     bool valid;
     uint32_t failures, same; /* calls in a row with the same roots */
-    DYN_VEC(Root) roots;
-    DYN_VEC(Fact) facts;
-    DYN_VEC(int64_t) sizes;
-    DYN_VEC(uint32_t) owned; /* sources that a check gives away as new references */
-    uint32_t *table, size;   /* facts by hash, while they are being made */
+    DYN_VEC(Root)
+    roots;
+    DYN_VEC(Fact)
+    facts;
+    DYN_VEC(int64_t)
+    sizes;
+    DYN_VEC(uint32_t)
+    owned;                 /* sources that a check gives away as new references */
+    uint32_t *table, size; /* facts by hash, while they are being made */
     PyObject **src;
     DynScalar *sym;
 };
@@ -50,8 +54,9 @@ static bool is_root(const DynSources *t, uint32_t id) {
     bool object = false;
     for (uint32_t i = id + 1; i < t->v.n && t->v.at[id].kind == DYN_SRC_LOCAL; i++) {
         const DynSource *s = &t->v.at[i];
-        if (s->base == id && s->kind != DYN_SRC_OWN && s->kind != DYN_SRC_ATTR)
+        if (s->base == id && s->kind != DYN_SRC_OWN && s->kind != DYN_SRC_ATTR) {
             return false;
+        }
         object = object || s->base == id;
     }
     return object;
@@ -60,24 +65,31 @@ static bool is_root(const DynSources *t, uint32_t id) {
 static bool is_settled_sym(const DynGuardProgram *p, uint32_t id) {
     const DynSyms *t = &p->capture->syms;
     const DynSym *s = dyn_sym_at(t, id);
-    if (dyn_sym_is_late(t, id))
+    if (dyn_sym_is_late(t, id)) {
         return false;
-    if (s->op == DYN_S_CONST)
+    }
+    if (s->op == DYN_S_CONST) {
         return true;
-    if (s->op == DYN_S_VAR || dyn_sym_of_axis((DynSymOp)s->op))
+    }
+    if (s->op == DYN_S_VAR || dyn_sym_of_axis((DynSymOp)s->op)) {
         return p->settled_source[s->a];
+    }
     uint32_t operands[3] = {s->a, s->b, s->c};
-    for (int k = 0; k < dyn_sym_info[s->op].arity; k++)
-        if (!p->settled_sym[operands[k]])
+    for (int k = 0; k < dyn_sym_info[s->op].arity; k++) {
+        if (!p->settled_sym[operands[k]]) {
             return false;
+        }
+    }
     return true;
 }
 
 static bool is_settled_guard(const DynGuardProgram *p, const DynGuard *g) {
-    if (g->kind == DYN_GUARD_TORCH)
+    if (g->kind == DYN_GUARD_TORCH) {
         return false;
-    if (g->kind == DYN_GUARD_SYM)
+    }
+    if (g->kind == DYN_GUARD_SYM) {
         return p->settled_sym[g->source] && !dyn_sym_is_const(&p->capture->syms, g->source);
+    }
     const DynSource *other = dyn_guard_has_two(g) ? &p->capture->sources.v.at[g->source2] : NULL;
     return p->settled_source[g->source] && (other == NULL || p->settled_source[g->source2] || other->kind == DYN_SRC_CONST);
 }
@@ -97,30 +109,35 @@ int dyn_memo_new(DynGuardProgram *p) {
     p->settled_source = PyMem_RawCalloc(nsrc + 1, sizeof(bool));
     p->settled_sym = PyMem_RawCalloc(nsym + 1, sizeof(bool));
     p->settled_guard = PyMem_RawCalloc(c->guards.n + 1, sizeof(bool));
-    if (p->settled_source == NULL || p->settled_sym == NULL || p->settled_guard == NULL)
+    if (p->settled_source == NULL || p->settled_sym == NULL || p->settled_guard == NULL) {
         return -1;
+    }
     for (uint32_t i = 0; i < nsrc; i++) {
         const DynSource *s = &c->sources.v.at[i];
         bool on_a_way = s->base != DYN_NONE && p->settled_source[s->base] && p->group_of[i] == DYN_NONE;
         p->settled_source[i] = s->base == DYN_NONE ? is_root(&c->sources, i) : on_a_way && s->kind != DYN_SRC_NAMED;
     }
-    for (uint32_t i = 0; i < nsym; i++)
+    for (uint32_t i = 0; i < nsym; i++) {
         p->settled_sym[i] = is_settled_sym(p, i);
+    }
     for (uint32_t i = 0; i < c->guards.n; i++) {
         p->settled_guard[i] = is_settled_guard(p, &c->guards.at[i]);
         possible = possible && (p->settled_guard[i] || !asks_for_attribute(p, &c->guards.at[i]));
         n += p->settled_guard[i];
     }
-    if (!possible || n < LEAST_GUARDS)
+    if (!possible || n < LEAST_GUARDS) {
         return 0;
+    }
     DynMemo *m = p->memo = PyMem_RawCalloc(1, sizeof(*m));
     if (m == NULL || (m->src = PyMem_RawCalloc(nsrc + 1, sizeof(*m->src))) == NULL ||
-        (m->sym = PyMem_RawCalloc(nsym + 1, sizeof(*m->sym))) == NULL)
+        (m->sym = PyMem_RawCalloc(nsym + 1, sizeof(*m->sym))) == NULL) {
         return -1;
+    }
     for (uint32_t i = 0; i < nsrc; i++) {
         Root root = {i, c->sources.v.at[i].index, NULL};
-        if (p->settled_source[i] && c->sources.v.at[i].kind == DYN_SRC_LOCAL && dyn_vec_push(&m->roots, root) < 0)
+        if (p->settled_source[i] && c->sources.v.at[i].kind == DYN_SRC_LOCAL && dyn_vec_push(&m->roots, root) < 0) {
             return -1;
+        }
     }
     return 0;
 }
@@ -130,8 +147,9 @@ void dyn_memo_free(DynGuardProgram *p) {
     PyMem_RawFree(p->settled_source);
     PyMem_RawFree(p->settled_sym);
     PyMem_RawFree(p->settled_guard);
-    if (m == NULL)
+    if (m == NULL) {
         return;
+    }
     dyn_vec_free(&m->roots);
     dyn_vec_free(&m->facts);
     dyn_vec_free(&m->sizes);
@@ -143,15 +161,17 @@ void dyn_memo_free(DynGuardProgram *p) {
 }
 
 void dyn_memo_forget(DynGuardProgram *p) {
-    if (p->memo != NULL)
+    if (p->memo != NULL) {
         p->memo->valid = false;
+    }
 }
 
 size_t dyn_memo_bytes(const DynGuardProgram *p) {
     const DynMemo *m = p->memo;
     const DynCapture *c = p->capture;
-    if (m == NULL)
+    if (m == NULL) {
         return 0;
+    }
     return sizeof(*m) + dyn_vec_bytes(&m->roots) + dyn_vec_bytes(&m->facts) + dyn_vec_bytes(&m->sizes) +
            dyn_vec_bytes(&m->owned) + c->sources.v.n * sizeof(*m->src) + c->syms.v.n * sizeof(*m->sym);
 }
@@ -174,18 +194,22 @@ static void add(Maker *k, Fact f) {
     DynMemo *m = k->m;
     uint64_t h = ((uint64_t)(uintptr_t)f.a ^ (uint64_t)(uintptr_t)f.b << 1 ^ f.kind) * 0x9E3779B97F4A7C15u;
     uint32_t at = (uint32_t)(h >> 40) & (m->size - 1);
-    for (; m->table[at] != 0; at = (at + 1) & (m->size - 1))
-        if (is_same_fact(&m->facts.at[m->table[at] - 1], &f))
+    for (; m->table[at] != 0; at = (at + 1) & (m->size - 1)) {
+        if (is_same_fact(&m->facts.at[m->table[at] - 1], &f)) {
             return;
-    if (m->facts.n + 1 >= m->size || dyn_vec_push(&m->facts, f) < 0)
+        }
+    }
+    if (m->facts.n + 1 >= m->size || dyn_vec_push(&m->facts, f) < 0) {
         k->failed = true;
-    else
+    } else {
         m->table[at] = m->facts.n;
+    }
 }
 
 static void type_of(Maker *k, PyObject *o) {
-    if (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) /* others' instances can't be given another class */
+    if (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) { /* others' instances can't be given another class */
         add(k, (Fact){.kind = FACT_TYPE, .a = o, .b = Py_TYPE(o)});
+    }
 }
 
 static void token_of(Maker *k, PyObject *dict) {
@@ -203,11 +227,13 @@ static void token_of(Maker *k, PyObject *dict) {
 static void own_dict(Maker *k, PyObject *o) {
     PyObject **slot = _PyObject_GetDictPtr(o);
     type_of(k, o);
-    if (slot == NULL)
+    if (slot == NULL) {
         return;
+    }
     add(k, (Fact){.kind = FACT_DICT, .a = slot, .b = *slot});
-    if (*slot != NULL)
+    if (*slot != NULL) {
         token_of(k, *slot);
+    }
 }
 
 static void class_of(Maker *k, PyTypeObject *type, PyObject *key) {
@@ -247,8 +273,9 @@ static void source(Maker *k, uint32_t id) {
     const DynSource *s = &k->p->capture->sources.v.at[id];
     PyObject *value = k->src[id], *base = s->base == DYN_NONE ? NULL : k->src[s->base];
     k->m->src[id] = value;
-    if (value == NULL)
+    if (value == NULL) {
         return;
+    }
     switch ((DynSourceKind)s->kind) {
     case DYN_SRC_LOCAL: type_of(k, value); break;
     case DYN_SRC_OWN: own_dict(k, base); break;
@@ -257,8 +284,9 @@ static void source(Maker *k, uint32_t id) {
     case DYN_SRC_KEY: token_of(k, base); break;
     case DYN_SRC_ATTR: attribute(k, id, base, value); break;
     case DYN_SRC_ITEM:
-        if (!PyTuple_Check(base))
+        if (!PyTuple_Check(base)) {
             loaded(k, id, base, value);
+        }
         break;
     case DYN_SRC_FUNC:
     case DYN_SRC_SELF: break; /* parts of a method, which never change */
@@ -269,11 +297,14 @@ static void source(Maker *k, uint32_t id) {
 /* The sizes and strides of an array or tensor, all of them, at the end of `sizes`. */
 static bool push_layout(DynMemo *m, PyObject *o) {
     DynArrayView v;
-    if (!dyn_array_view(o, &v))
+    if (!dyn_array_view(o, &v)) {
         return false;
-    for (int i = 0; i < v.ndim; i++)
-        if (dyn_vec_push(&m->sizes, (int64_t)v.dims[i]) < 0 || dyn_vec_push(&m->sizes, (int64_t)v.strides[i]) < 0)
+    }
+    for (int i = 0; i < v.ndim; i++) {
+        if (dyn_vec_push(&m->sizes, (int64_t)v.dims[i]) < 0 || dyn_vec_push(&m->sizes, (int64_t)v.strides[i]) < 0) {
             return false;
+        }
+    }
     return true;
 }
 
@@ -290,8 +321,9 @@ static void absent(Maker *k, const DynSource *s) {
         token_of(k, base);
     } else if (s->kind == DYN_SRC_OWN || s->kind == DYN_SRC_ATTR) {
         own_dict(k, base);
-        if (s->kind == DYN_SRC_ATTR)
+        if (s->kind == DYN_SRC_ATTR) {
             class_of(k, Py_TYPE(base), s->key);
+        }
         k->failed = k->failed || PyModule_Check(base) || PyType_Check(base);
     } else {
         k->failed = true;
@@ -300,8 +332,9 @@ static void absent(Maker *k, const DynSource *s) {
 
 static void guard(Maker *k, uint32_t at) {
     const DynGuard *g = &k->p->capture->guards.at[at];
-    if (g->kind == DYN_GUARD_SYM)
+    if (g->kind == DYN_GUARD_SYM) {
         return;
+    }
     const DynSource *s = &k->p->capture->sources.v.at[g->source];
     PyObject *o = k->src[g->source];
     PyObject *o2 = !dyn_guard_has_two(g)              ? o
@@ -332,16 +365,18 @@ static void guard(Maker *k, uint32_t at) {
         return;
     default: break;
     }
-    if (again)
+    if (again) {
         add(k, (Fact){.kind = FACT_GUARD, .id = at, .a = o, .b = o2});
+    }
 }
 
 /* Attributes that are read again from the program's result have to be alive: env gets references of its own. */
 static void own_attributes(Maker *k) {
     for (uint32_t i = 0; i < k->p->attrs.n; i++) {
         uint32_t id = k->p->attrs.at[i];
-        if (k->p->settled_source[id] && k->m->src[id] != NULL && dyn_vec_push(&k->m->owned, id) < 0)
+        if (k->p->settled_source[id] && k->m->src[id] != NULL && dyn_vec_push(&k->m->owned, id) < 0) {
             k->failed = true;
+        }
         k->failed = k->failed || (k->p->settled_source[id] && k->m->src[id] == NULL && k->p->wanted[id]);
     }
 }
@@ -355,14 +390,19 @@ static void make(DynGuardProgram *p, PyObject *const *src, const DynScalar *sym)
     }
     m->table = PyMem_RawCalloc(m->size, sizeof(*m->table));
     k.failed = m->table == NULL;
-    for (uint32_t i = 0; i < c->sources.v.n && !k.failed; i++)
-        if (p->settled_source[i])
+    for (uint32_t i = 0; i < c->sources.v.n && !k.failed; i++) {
+        if (p->settled_source[i]) {
             source(&k, i);
-    for (uint32_t i = 0; i < c->guards.n && !k.failed; i++)
-        if (p->settled_guard[i])
+        }
+    }
+    for (uint32_t i = 0; i < c->guards.n && !k.failed; i++) {
+        if (p->settled_guard[i]) {
             guard(&k, i);
-    if (!k.failed)
+        }
+    }
+    if (!k.failed) {
         own_attributes(&k);
+    }
     PyMem_RawFree(m->table);
     m->table = NULL;
     memcpy(m->sym, sym, c->syms.v.n * sizeof(*sym));
@@ -372,16 +412,18 @@ static void make(DynGuardProgram *p, PyObject *const *src, const DynScalar *sym)
 
 void dyn_memo_note(DynGuardProgram *p, PyObject *const *locals, const DynEnv *env) {
     DynMemo *m = p->memo;
-    if (m->failures >= MOST_FAILURES)
+    if (m->failures >= MOST_FAILURES) {
         return;
+    }
     bool same = true;
     for (uint32_t i = 0; i < m->roots.n; i++) {
         same = same && m->roots.at[i].object == locals[m->roots.at[i].local];
         m->roots.at[i].object = locals[m->roots.at[i].local];
     }
     m->same = same ? m->same + 1 : 0;
-    if (m->same > 0)
+    if (m->same > 0) {
         make(p, env->src, env->sym);
+    }
 }
 
 /* ---- asking whether they hold */
@@ -390,15 +432,17 @@ void dyn_memo_note(DynGuardProgram *p, PyObject *const *locals, const DynEnv *en
 static bool array_stands(const DynGuard *g, PyObject *o, const int64_t *sizes) {
     bool same = dyn_guard_array(g, o);
     PyArrayObject *a = (PyArrayObject *)o;
-    for (int i = 0, n = (int)(g->number >> 8 & 255); same && i < n; i++)
+    for (int i = 0, n = (int)(g->number >> 8 & 255); same && i < n; i++) {
         same = PyArray_DIM(a, i) == sizes[2 * i] && PyArray_STRIDE(a, i) == sizes[2 * i + 1];
+    }
     return same;
 }
 
 static bool tensor_stands(const DynGuard *g, PyObject *o, DynArrayView *v, const int64_t *sizes) {
     bool same = dyn_guard_tensor(g, o, v);
-    for (int i = 0; same && i < v->ndim; i++)
+    for (int i = 0; same && i < v->ndim; i++) {
         same = v->dims[i] == sizes[2 * i] && v->strides[i] == sizes[2 * i + 1];
+    }
     return same;
 }
 
@@ -417,9 +461,11 @@ static bool load_holds(DynGuardProgram *p, const Fact *f, PyObject *func) {
 
 static bool holds(DynGuardProgram *p, PyObject *func, PyObject *const *locals) {
     const DynMemo *m = p->memo;
-    for (uint32_t i = 0; i < m->roots.n; i++)
-        if (locals[m->roots.at[i].local] != m->roots.at[i].object)
+    for (uint32_t i = 0; i < m->roots.n; i++) {
+        if (locals[m->roots.at[i].local] != m->roots.at[i].object) {
             return false;
+        }
+    }
     for (const Fact *f = m->facts.at, *end = f + m->facts.n; f < end; f++) {
         bool ok = false;
         switch ((FactKind)f->kind) {
@@ -431,16 +477,18 @@ static bool holds(DynGuardProgram *p, PyObject *func, PyObject *const *locals) {
         case FACT_GUARD: ok = dyn_guard_holds(&p->capture->guards.at[f->id], f->a, f->b); break;
         case FACT_LAYOUT: ok = layout_holds(p, f); break;
         }
-        if (DYN_UNLIKELY(!ok))
+        if (DYN_UNLIKELY(!ok)) {
             return false;
+        }
     }
     return true;
 }
 
 bool dyn_memo_holds(DynGuardProgram *p, PyObject *func, PyObject *const *locals, DynEnv *env) {
     DynMemo *m = p->memo;
-    if (!m->valid)
+    if (!m->valid) {
         return false;
+    }
     if (!holds(p, func, locals)) {
         m->valid = false;
         m->failures++;
@@ -449,7 +497,8 @@ bool dyn_memo_holds(DynGuardProgram *p, PyObject *func, PyObject *const *locals,
     }
     memcpy(env->src, m->src, p->capture->sources.v.n * sizeof(*m->src));
     memcpy(env->sym, m->sym, p->capture->syms.v.n * sizeof(*m->sym));
-    for (uint32_t i = 0; i < m->owned.n; i++)
+    for (uint32_t i = 0; i < m->owned.n; i++) {
         Py_INCREF(env->src[m->owned.at[i]]);
+    }
     return true;
 }

@@ -9,8 +9,10 @@
 typedef struct Plan {
     DynGuardProgram *p;
     const DynCapture *c;
-    DYN_VEC(Step) steps;
-    DYN_VEC(uint32_t) attrs;
+    DYN_VEC(Step)
+    steps;
+    DYN_VEC(uint32_t)
+    attrs;
     Locals *locals; /* of all programs; this one's stand at the end */
     uint32_t first; /* … from here on */
     bool *source_done, *sym_done, *sym_mark, *guard_done, *group_done;
@@ -21,8 +23,9 @@ typedef struct Plan {
 
 static void emit(Plan *plan, Step s) {
     s.guard = plan->guard;
-    if (dyn_vec_push(&plan->steps, s) < 0)
+    if (dyn_vec_push(&plan->steps, s) < 0) {
         plan->failed = true;
+    }
 }
 
 static void emit_guard(Plan *plan, uint32_t at);
@@ -31,14 +34,16 @@ static void emit_guard(Plan *plan, uint32_t at);
 
 static void need_group(Plan *plan, uint32_t at) {
     Group *g = &plan->p->groups.at[at];
-    if (plan->group_done[at])
+    if (plan->group_done[at]) {
         return;
+    }
     plan->group_done[at] = true;
     /* the dict of a module that was reached through a source is the right one while that source is this module */
     for (uint32_t i = 0; i < g->members.n; i++) {
         const DynSource *s = &plan->c->sources.v.at[g->members.at[i].source];
-        if (s->kind == DYN_SRC_ATTR)
+        if (s->kind == DYN_SRC_ATTR) {
             emit_guard(plan, plan->id_guard[s->base]);
+        }
     }
     emit(plan, (Step){.op = ST_GROUP, .a = at});
 }
@@ -46,23 +51,29 @@ static void need_group(Plan *plan, uint32_t at) {
 static void need_source(Plan *plan, uint32_t id) {
     const DynSource *s = &plan->c->sources.v.at[id];
     uint32_t group = plan->p->group_of[id];
-    if (plan->source_done[id])
+    if (plan->source_done[id]) {
         return;
+    }
     plan->source_done[id] = true;
     if (group != DYN_NONE) {
         need_group(plan, group);
         Group *g = &plan->p->groups.at[group];
-        for (uint32_t i = 0; i < g->members.n; i++)
-            if (g->members.at[i].source == id)
+        for (uint32_t i = 0; i < g->members.n; i++) {
+            if (g->members.at[i].source == id) {
                 g->members.at[i].needed = true;
+            }
+        }
         return;
     }
-    if (s->base != DYN_NONE)
+    if (s->base != DYN_NONE) {
         need_source(plan, s->base);
-    if (s->kind == DYN_SRC_NAMED)
+    }
+    if (s->kind == DYN_SRC_NAMED) {
         need_source(plan, s->index);
-    if (s->kind == DYN_SRC_ATTR && dyn_vec_push(&plan->attrs, id) < 0)
+    }
+    if (s->kind == DYN_SRC_ATTR && dyn_vec_push(&plan->attrs, id) < 0) {
         plan->failed = true;
+    }
     StepOp op = s->kind == DYN_SRC_LOCAL ? ST_LOCAL : s->kind == DYN_SRC_ATTR ? ST_ATTR : ST_LOAD;
     emit(plan, (Step){.op = op, .dst = id, .a = s->kind == DYN_SRC_LOCAL ? s->index : 0});
 }
@@ -74,16 +85,20 @@ static bool is_plain_local(const Plan *plan, uint32_t id) {
 /* Sources that a hit reads. Arguments that nothing else was asked of are loaded together, last of all. */
 static void need_wanted(Plan *plan) {
     const DynSources *t = &plan->c->sources;
-    for (uint32_t i = 0; i < t->v.n; i++)
-        if (plan->p->wanted[i] && !is_plain_local(plan, i))
+    for (uint32_t i = 0; i < t->v.n; i++) {
+        if (plan->p->wanted[i] && !is_plain_local(plan, i)) {
             need_source(plan, i);
+        }
+    }
     for (uint32_t i = 0; i < t->v.n; i++) {
         Local l = {i, t->v.at[i].index};
-        if (plan->p->wanted[i] && !plan->source_done[i] && dyn_vec_push(plan->locals, l) < 0)
+        if (plan->p->wanted[i] && !plan->source_done[i] && dyn_vec_push(plan->locals, l) < 0) {
             plan->failed = true;
+        }
     }
-    if (plan->locals->n > plan->first)
+    if (plan->locals->n > plan->first) {
         emit(plan, (Step){.op = ST_LOCALS, .a = plan->first, .b = plan->locals->n - plan->first});
+    }
 }
 
 /* ---- symbols */
@@ -94,11 +109,13 @@ static void emit_sym(Plan *plan, uint32_t id) {
     static const uint8_t loads[] = {[DYN_T_INT] = ST_INT, [DYN_T_FLOAT] = ST_FLOAT, [DYN_T_BOOL] = ST_BOOL};
     const DynSyms *t = &plan->c->syms;
     const DynSym *s = dyn_sym_at(t, id);
-    if (plan->sym_done[id])
+    if (plan->sym_done[id]) {
         return;
+    }
     plan->sym_done[id] = true;
-    if (s->op == DYN_S_CONST)
+    if (s->op == DYN_S_CONST) {
         return;
+    }
     if (s->op == DYN_S_VAR) {
         need_source(plan, s->a);
         emit(plan, s->index ? (Step){.op = ST_NPSCALAR, .dst = id, .a = s->a, .x = (uint8_t)(s->index - 1)}
@@ -106,10 +123,11 @@ static void emit_sym(Plan *plan, uint32_t id) {
     } else if (dyn_sym_of_axis((DynSymOp)s->op)) {
         uint32_t guard = plan->array_guard[s->a];
         bool known = guard != DYN_NONE && s->index < (plan->c->guards.at[guard].number >> 8 & 255);
-        if (known)
+        if (known) {
             emit_guard(plan, guard);
-        else
+        } else {
             need_source(plan, s->a);
+        }
         bool tensor = known && plan->c->guards.at[guard].kind == DYN_GUARD_TENSOR;
         StepOp op = s->op == DYN_S_STRIDE ? ST_STRIDE : tensor ? ST_DIM_OF_TENSOR : known ? ST_DIM : ST_DIM_OF_ANY;
         emit(plan, (Step){.op = op, .dst = id, .a = s->a, .x = (uint8_t)s->index});
@@ -128,18 +146,21 @@ static void need_sym(Plan *plan, uint32_t id) {
     for (uint32_t i = id + 1; i-- > 0 && i >= low;) {
         const DynSym *s = dyn_sym_at(t, i);
         int arity = dyn_sym_info[s->op].arity;
-        if (!plan->sym_mark[i] || plan->sym_done[i])
+        if (!plan->sym_mark[i] || plan->sym_done[i]) {
             continue;
+        }
         uint32_t operands[3] = {s->a, s->b, s->c};
         for (int k = 0; k < arity; k++) {
             plan->sym_mark[operands[k]] = true;
-            if (operands[k] < low)
+            if (operands[k] < low) {
                 low = operands[k];
+            }
         }
     }
     for (uint32_t i = low; i <= id; i++) {
-        if (plan->sym_mark[i])
+        if (plan->sym_mark[i]) {
             emit_sym(plan, i);
+        }
         plan->sym_mark[i] = false;
     }
 }
@@ -169,12 +190,15 @@ static void emit_sym_guard(Plan *plan, uint32_t id) {
 
 static void emit_array_guard(Plan *plan, const DynGuard *g) {
     int flags = NPY_ARRAY_ALIGNED | NPY_ARRAY_C_CONTIGUOUS, want = NPY_ARRAY_ALIGNED;
-    if (g->layout.kind == DYN_LAYOUT_C)
+    if (g->layout.kind == DYN_LAYOUT_C) {
         want |= NPY_ARRAY_C_CONTIGUOUS;
-    if (g->number & DYN_ARRAY_WRITTEN)
+    }
+    if (g->number & DYN_ARRAY_WRITTEN) {
         flags |= NPY_ARRAY_WRITEABLE, want |= NPY_ARRAY_WRITEABLE;
-    if (g->number & (DYN_ARRAY_WRITTEN | DYN_ARRAY_ASKED))
+    }
+    if (g->number & (DYN_ARRAY_WRITTEN | DYN_ARRAY_ASKED)) {
         flags |= DYN_ARRAY_WARN_ON_WRITE;
+    }
     PyArray_Descr *descr =
         PyArray_DescrFromType(dyn_dtypes[g->number & 255].npy); /* NumPy's one descriptor of the type, never freed */
     Py_XDECREF((PyObject *)descr);
@@ -190,8 +214,9 @@ static void emit_array_guard(Plan *plan, const DynGuard *g) {
 static void emit_guard(Plan *plan, uint32_t at) {
     const DynGuard *g = &plan->c->guards.at[at];
     uint32_t outer = plan->guard;
-    if (plan->guard_done[at])
+    if (plan->guard_done[at]) {
         return;
+    }
     plan->guard_done[at] = true;
     plan->guard = at;
     if (g->kind == DYN_GUARD_SYM) {
@@ -202,24 +227,28 @@ static void emit_guard(Plan *plan, uint32_t at) {
         need_group(plan, plan->p->group_of[g->source]);
     } else if (g->kind == DYN_GUARD_MISSING) {
         const DynSource *s = &plan->c->sources.v.at[g->source];
-        if (s->base != DYN_NONE)
+        if (s->base != DYN_NONE) {
             need_source(plan, s->base);
-        if (s->kind == DYN_SRC_NAMED)
+        }
+        if (s->kind == DYN_SRC_NAMED) {
             need_source(plan, s->index);
+        }
         emit(plan, (Step){.op = ST_ABSENT, .a = g->source});
     } else {
         bool two = dyn_guard_has_two(g);
         need_source(plan, g->source);
-        if (two)
+        if (two) {
             need_source(plan, g->source2);
-        if (g->kind == DYN_GUARD_ARRAY)
+        }
+        if (g->kind == DYN_GUARD_ARRAY) {
             emit_array_guard(plan, g);
-        else if (g->kind == DYN_GUARD_TENSOR)
+        } else if (g->kind == DYN_GUARD_TENSOR) {
             emit(plan, (Step){.op = ST_TENSOR, .a = g->source});
-        else if (g->kind == DYN_GUARD_TYPE || g->kind == DYN_GUARD_ID)
+        } else if (g->kind == DYN_GUARD_TYPE || g->kind == DYN_GUARD_ID) {
             emit(plan, (Step){.op = g->kind == DYN_GUARD_TYPE ? ST_TYPE : ST_ID, .a = g->source, .obj = g->obj});
-        else
+        } else {
             emit(plan, (Step){.op = ST_CHECK, .a = g->source, .b = two ? g->source2 : g->source});
+        }
     }
     plan->guard = outer;
 }
@@ -230,57 +259,73 @@ enum { NCOSTS = 5 };
 
 static int cost(const Plan *plan, const DynGuard *g) {
     const DynSources *t = &plan->c->sources;
-    if (g->kind == DYN_GUARD_SYM)
+    if (g->kind == DYN_GUARD_SYM) {
         return 2;
-    if (g->kind == DYN_GUARD_TORCH)
+    }
+    if (g->kind == DYN_GUARD_TORCH) {
         return 3;
+    }
     int most = g->kind == DYN_GUARD_KEYS || g->kind == DYN_GUARD_DISJOINT ? 3 : 0;
     for (uint32_t id = g->source; id != DYN_NONE; id = t->v.at[id].base) {
         bool grouped = plan->p->group_of[id] != DYN_NONE;
         int here = grouped ? 1 : t->v.at[id].kind == DYN_SRC_ATTR ? 4 : t->v.at[id].kind == DYN_SRC_LOCAL ? 0 : 3;
         most = here > most ? here : most;
-        if (grouped)
+        if (grouped) {
             break;
+        }
     }
     return most;
 }
 
 static void emit_all(Plan *plan) {
     const DynCapture *c = plan->c;
-    if (plan->p->hot != DYN_NONE)
+    if (plan->p->hot != DYN_NONE) {
         emit_guard(plan, plan->p->hot);
-    for (int at_cost = 0; at_cost < NCOSTS; at_cost++)
-        for (uint32_t i = 0; i < c->guards.n; i++)
-            if (!plan->guard_done[i] && cost(plan, &c->guards.at[i]) == at_cost)
+    }
+    for (int at_cost = 0; at_cost < NCOSTS; at_cost++) {
+        for (uint32_t i = 0; i < c->guards.n; i++) {
+            if (!plan->guard_done[i] && cost(plan, &c->guards.at[i]) == at_cost) {
                 emit_guard(plan, i);
+            }
+        }
+    }
     plan->guard = DYN_NONE;
-    for (uint32_t i = 0; i < c->syms.v.n; i++)
-        if (!dyn_sym_is_late(&c->syms, i))
+    for (uint32_t i = 0; i < c->syms.v.n; i++) {
+        if (!dyn_sym_is_late(&c->syms, i)) {
             emit_sym(plan, i);
+        }
+    }
     need_wanted(plan);
     emit(plan, (Step){.op = ST_HIT});
 }
 
 /* Sources that the graph and the recipes read. */
 static void mark_wanted(const DynCapture *c, bool *wanted) {
-    for (uint32_t i = 0; i < c->graph.inputs.n; i++)
+    for (uint32_t i = 0; i < c->graph.inputs.n; i++) {
         wanted[dyn_graph_node(&c->graph, c->graph.inputs.at[i])->source] = true;
-    for (uint32_t i = 0; i < c->graph.nodes.n; i++)
-        for (uint32_t k = 0; k < dyn_graph_node(&c->graph, i)->nargs; k++)
-            if (dyn_graph_node(&c->graph, i)->args[k].kind == DYN_ARG_SOURCE)
+    }
+    for (uint32_t i = 0; i < c->graph.nodes.n; i++) {
+        for (uint32_t k = 0; k < dyn_graph_node(&c->graph, i)->nargs; k++) {
+            if (dyn_graph_node(&c->graph, i)->args[k].kind == DYN_ARG_SOURCE) {
                 wanted[dyn_graph_node(&c->graph, i)->args[k].id] = true;
-    for (uint32_t i = 0; i < c->recipes.n; i++)
-        if (c->recipes.at[i].kind == DYN_RC_SOURCE)
+            }
+        }
+    }
+    for (uint32_t i = 0; i < c->recipes.n; i++) {
+        if (c->recipes.at[i].kind == DYN_RC_SOURCE) {
             wanted[c->recipes.at[i].id] = true;
+        }
+    }
 }
 
 static void index_guards(Plan *plan) {
     for (uint32_t i = plan->c->guards.n; i-- > 0;) {
         const DynGuard *g = &plan->c->guards.at[i];
-        if (g->kind == DYN_GUARD_ARRAY || g->kind == DYN_GUARD_TENSOR)
+        if (g->kind == DYN_GUARD_ARRAY || g->kind == DYN_GUARD_TENSOR) {
             plan->array_guard[g->source] = i;
-        else if (g->kind == DYN_GUARD_ID)
+        } else if (g->kind == DYN_GUARD_ID) {
             plan->id_guard[g->source] = i;
+        }
     }
 }
 
@@ -321,8 +366,9 @@ int dyn_guards_plan(DynGuardProgram *p) {
     Plan all = {0}, rest = {0};
     Locals locals = {0};
     if (p->wanted == NULL) {
-        if ((p->wanted = PyMem_RawCalloc(p->capture->sources.v.n + 1, sizeof(bool))) == NULL)
+        if ((p->wanted = PyMem_RawCalloc(p->capture->sources.v.n + 1, sizeof(bool))) == NULL) {
             return -1;
+        }
         mark_wanted(p->capture, p->wanted);
     }
     int status = plan_steps(p, false, &locals, &all) < 0 || (p->memo != NULL && plan_steps(p, true, &locals, &rest) < 0) ? -1 : 0;

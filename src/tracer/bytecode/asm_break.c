@@ -12,85 +12,80 @@ enum { UNPACK_CACHES = 1 };
 
 static DynPosition position_of(const DynCode *c, uint32_t unit) {
     DynPosition p;
-    if (dyn_cpy_code_position(c->code, unit, &p.line, &p.end_line, &p.col, &p.end_col) < 0)
+    if (dyn_cpy_code_position(c->code, unit, &p.line, &p.end_line, &p.col, &p.end_col) < 0) {
         p.line = -1;
+    }
     return p;
 }
 
 /* state is on the stack: slots and stack become what they are at the break. `order` has room for the stack. */
 static void emit_unpack(DynAsm *a, const DynCode *c, const bool *live_in, const DynFrameShape *before, uint32_t *order) {
     uint32_t nbound = 0, nvalues = 0, n = 0, nslots = (uint32_t)c->code->co_nlocalsplus;
-    for (uint32_t i = 0; i < nslots; i++)
+    for (uint32_t i = 0; i < nslots; i++) {
         nbound += before->bound[i];
-    for (uint32_t i = 0; i < before->nstack; i++)
+    }
+    for (uint32_t i = 0; i < before->nstack; i++) {
         nvalues += !before->null_stack[i];
+    }
     dyn_asm_emit_cached(a, UNPACK_SEQUENCE, nbound + nvalues, UNPACK_CACHES);
-    for (uint32_t i = 0; i < nslots; i++)
-        if (before->bound[i])
+    for (uint32_t i = 0; i < nslots; i++) {
+        if (before->bound[i]) {
             dyn_asm_emit(a, STORE_FAST, i);
-        else if (live_in[i])
+        } else if (live_in[i]) {
             dyn_asm_emit(a, DELETE_FAST, i);
+        }
+    }
     /* The values lie last one lowest; the NULLs come above them. */
-    for (uint32_t i = before->nstack; i--;)
-        if (!before->null_stack[i])
+    for (uint32_t i = before->nstack; i--;) {
+        if (!before->null_stack[i]) {
             order[n++] = i;
-    for (uint32_t i = 0; i < before->nstack; i++)
+        }
+    }
+    for (uint32_t i = 0; i < before->nstack; i++) {
         if (before->null_stack[i]) {
             dyn_asm_emit(a, PUSH_NULL, 0);
             order[n++] = i;
         }
+    }
     dyn_asm_emit_order(a, order, n);
 }
 
 /* ---- the instruction itself, each unit at its own position */
-
-static int forward_opcode(int opcode) {
-#if DYN_PY == 311
-    switch (opcode) {
-    case POP_JUMP_BACKWARD_IF_TRUE: return POP_JUMP_FORWARD_IF_TRUE;
-    case POP_JUMP_BACKWARD_IF_FALSE: return POP_JUMP_FORWARD_IF_FALSE;
-    case POP_JUMP_BACKWARD_IF_NONE: return POP_JUMP_FORWARD_IF_NONE;
-    case POP_JUMP_BACKWARD_IF_NOT_NONE: return POP_JUMP_FORWARD_IF_NOT_NONE;
-    default: break;
-    }
-#endif
-    return opcode;
-}
 
 enum { JUMP_PREFIXES = 2 };
 
 /* A jump that set_distance() will aim; gives the unit of its first prefix. */
 static uint32_t emit_jump_of(DynAsm *a, int opcode, uint32_t caches) {
     uint32_t at = dyn_asm_units(a);
-    for (int i = 0; i < JUMP_PREFIXES; i++)
+    for (int i = 0; i < JUMP_PREFIXES; i++) {
         dyn_asm_put(a, EXTENDED_ARG, 0);
+    }
     dyn_asm_put(a, opcode, 0);
-    while (caches--)
+    while (caches--) {
         dyn_asm_put(a, CACHE, 0);
+    }
     return at;
 }
 
 static void set_distance(DynAsm *a, uint32_t jump, uint32_t distance) {
-    for (int i = 0; i <= JUMP_PREFIXES && !a->failed; i++)
+    for (int i = 0; i <= JUMP_PREFIXES && !a->failed; i++) {
         a->code.at[2 * (jump + (uint32_t)i) + 1] = (uint8_t)(distance >> 8 * (JUMP_PREFIXES - i));
+    }
 }
 
 static uint32_t emit_jump(DynAsm *a, const DynCode *c, const DynInstr *in) {
     dyn_asm_locate(a, position_of(c, in->at));
-    return emit_jump_of(a, forward_opcode((uint8_t)PyBytes_AS_STRING(c->bytes)[2 * in->at]), in->next - in->at - 1);
+    return emit_jump_of(a, dyn_forward_opcode((uint8_t)PyBytes_AS_STRING(c->bytes)[2 * in->at]), in->next - in->at - 1);
 }
 
 /* The instruction's jump comes out here. */
 static void land(DynAsm *a, uint32_t jump, const DynInstr *in) {
     set_distance(a, jump, dyn_asm_units(a) - (jump + JUMP_PREFIXES + (in->next - in->at)));
-#if DYN_PY >= 312
-    if (in->op == DYN_I_FOR_ITER)
-        dyn_asm_put(a, END_FOR, 0);
-#endif
-#if DYN_PY >= 313
-    if (in->op == DYN_I_FOR_ITER)
-        dyn_asm_put(a, POP_TOP, 0);
-#endif
+    uint32_t n;
+    const uint8_t *skipped = dyn_end_of_loop(&n);
+    for (uint32_t i = 0; dyn_flow(in) == DYN_FLOW_LOOP && i < n; i++) {
+        dyn_asm_put(a, skipped[i], 0);
+    }
 }
 
 /* A method is looked up as a plain attribute, so that what is on the stack behind it has the same shape at every call. */
@@ -101,8 +96,9 @@ static void emit_load_method(DynAsm *a, const DynInstr *in) {
     dyn_asm_emit_cached(a, LOAD_ATTR, in->arg << 1, 9);
 #endif
     dyn_asm_emit(a, PUSH_NULL, 0);
-    if (dyn_call_null_first())
+    if (dyn_call_null_first()) {
         dyn_asm_emit(a, SWAP, 2);
+    }
 }
 
 static void emit_instruction(DynAsm *a, const DynCode *c, const DynInstr *in) {
@@ -124,26 +120,30 @@ static void emit_instruction(DynAsm *a, const DynCode *c, const DynInstr *in) {
 static void emit_resume_call(DynAsm *a, uint32_t nslots, const DynFrameShape *after, uint32_t resume, uint32_t none,
                              uint32_t *order) {
     uint32_t nnull = 0, n = 0;
-    for (uint32_t i = 0; i < after->nstack; i++)
+    for (uint32_t i = 0; i < after->nstack; i++) {
         nnull += after->null_stack[i];
+    }
     uint32_t first_arg = nnull + 2, null = 0;
-    for (uint32_t i = 0; i < after->nstack; i++)
+    for (uint32_t i = 0; i < after->nstack; i++) {
         order[n++] = after->null_stack[i] ? null++ : first_arg + nslots + i;
+    }
     dyn_asm_emit_callable(a, resume);
     order[n++] = nnull;
     order[n++] = nnull + 1;
     for (uint32_t i = 0; i < nslots; i++) {
-        if (after->bound[i])
+        if (after->bound[i]) {
             dyn_asm_emit_move(a, i);
-        else
+        } else {
             dyn_asm_emit(a, LOAD_CONST, none);
+        }
         order[n++] = first_arg + i;
     }
-    for (uint32_t i = 0; i < after->nstack; i++)
+    for (uint32_t i = 0; i < after->nstack; i++) {
         if (after->null_stack[i]) {
             dyn_asm_emit(a, LOAD_CONST, none);
             order[n++] = first_arg + nslots + i;
         }
+    }
     dyn_asm_emit_order(a, order, n);
     dyn_asm_emit_call(a, nslots + after->nstack);
     dyn_asm_emit(a, RETURN_VALUE, 0);
@@ -155,23 +155,27 @@ static void emit_start(DynAsm *a, const DynCode *c, const bool *live_in, const D
     dyn_asm_emit_entry(a, c);
     dyn_asm_locate(a, (DynPosition){position_of(c, before->at).line, -1, -1, -1});
     dyn_asm_emit_callable(a, runner);
-    for (uint32_t i = 0; i < nslots; i++)
+    for (uint32_t i = 0; i < nslots; i++) {
         if (live_in[i]) {
             dyn_asm_emit(a, LOAD_FAST, i);
             nargs++;
         }
+    }
     dyn_asm_emit_call(a, nargs);
-    for (const DynInstr *in = c->v.at; in->op == DYN_I_COPY_FREE_VARS || in->op == DYN_I_MAKE_CELL; in++)
-        if (in->op == DYN_I_MAKE_CELL) /* locals() asks whether it ran; the cell itself is in the state */
+    for (const DynInstr *in = c->v.at; in->op == DYN_I_COPY_FREE_VARS || in->op == DYN_I_MAKE_CELL; in++) {
+        if (in->op == DYN_I_MAKE_CELL) { /* locals() asks whether it ran; the cell itself is in the state */
             dyn_asm_emit(a, MAKE_CELL, in->arg);
+        }
+    }
     emit_unpack(a, c, live_in, before, order);
-    if (nslots && (dyn_code_local_kind(c->code, (int)nslots - 1) == (CO_FAST_FREE | DYN_SLOT_HIDDEN)))
+    if (nslots && (dyn_code_local_kind(c->code, (int)nslots - 1) == (CO_FAST_FREE | DYN_SLOT_HIDDEN))) {
         dyn_asm_emit_class_cell(a, dyn_asm_class_slot(c->code), before->bound, nslots - 1);
+    }
 }
 
 /* Is there anything to run between before and after: not at a place where the recorder cut the function. */
 static bool runs(const DynInstr *in, const DynFrameShape *before, const DynWay *ways) {
-    return in->op != DYN_I_JUMP &&
+    return dyn_flow(in) != DYN_FLOW_JUMP &&
            !(ways[DYN_WAY_NEXT].resume != NULL && ways[DYN_WAY_JUMP].resume == NULL && ways[DYN_WAY_NEXT].shape.at == before->at);
 }
 
@@ -195,21 +199,21 @@ static void emit_ways(DynAsm *a, const Break *b, uint32_t *end) {
     const DynInstr *in = b->in;
     const DynWay *ways = b->ways;
     uint32_t jump = 0;
-    if (ways[DYN_WAY_JUMP].resume)
+    if (ways[DYN_WAY_JUMP].resume) {
         jump = emit_jump(a, b->c, in);
-    else if (runs(in, b->before, ways))
+    } else if (runs(in, b->before, ways)) {
         emit_instruction(a, b->c, in);
+    }
     *end = dyn_asm_units(a);
     dyn_asm_locate(a, (DynPosition){position_of(b->c, in->at).line, -1, -1, -1});
-    if (ways[DYN_WAY_NEXT].resume)
+    if (ways[DYN_WAY_NEXT].resume) {
         emit_way(a, b, DYN_WAY_NEXT);
+    }
     if (ways[DYN_WAY_JUMP].resume) {
         land(a, jump, in);
         emit_way(a, b, DYN_WAY_JUMP);
     }
 }
-
-static bool raises(const DynInstr *in) { return in->op == DYN_I_RAISE_VARARGS || in->op == DYN_I_RERAISE; }
 
 /* The first unit of a range that a handler covers. For what a called Python function raised, CPython 3.13 looks up the handler of
  * the unit in front of the call: that has to be in the range too. */
@@ -227,20 +231,23 @@ static void emit_break(DynAsm *a, const Break *b) {
     uint32_t start = begin_covered(a);
     emit_ways(a, b, &end);
     bool caught = b->ways[DYN_WAY_CAUGHT].resume != NULL, stays = b->ways[DYN_WAY_NEXT].resume == NULL,
-         falls = stays && !raises(b->in);
+         falls = stays && dyn_flow(b->in) != DYN_FLOW_RAISE;
     uint32_t jump = falls ? emit_jump_of(a, JUMP_FORWARD, 0) : 0, behind = dyn_asm_units(a);
-    if (end == start + 1 || !dyn_cpy_find_handler(c->code, b->in->at, &h))
+    if (end == start + 1 || !dyn_cpy_find_handler(c->code, b->in->at, &h)) {
         return;
-    if (caught)
+    }
+    if (caught) {
         emit_way(a, b, DYN_WAY_CAUGHT);
+    }
     if (!caught || falls) {
         dyn_asm_locate(a, (DynPosition){c->code->co_firstlineno, -1, -1, -1}); /* what its line table counts from */
         dyn_asm_emit(a, NOP, 0);
     }
     uint32_t shift = dyn_asm_units(a);
     dyn_asm_add_handler(a, (DynHandler){start, end, caught ? behind : h.target + shift, h.depth, h.lasti});
-    if (falls)
+    if (falls) {
         set_distance(a, jump, shift + b->in->next - behind);
+    }
     if (!caught || falls) {
         dyn_asm_append_lines(a, c->code);
         dyn_asm_append_handlers(a, c->code, shift);
@@ -266,10 +273,11 @@ static void emit_stay(DynAsm *a, const Break *b, uint32_t *end) {
         emit_jump_back(a, b->c->v.at[in->target].start);
         return;
     }
-    if (in->op != DYN_I_JUMP)
+    if (dyn_flow(in) != DYN_FLOW_JUMP) {
         emit_instruction(a, b->c, in);
+    }
     *end = dyn_asm_units(a);
-    emit_jump_back(a, in->op == DYN_I_JUMP ? b->c->v.at[in->target].start : in->next);
+    emit_jump_back(a, dyn_flow(in) == DYN_FLOW_JUMP ? b->c->v.at[in->target].start : in->next);
 }
 
 static int if_false_opcode(uint32_t *caches) {
@@ -287,17 +295,20 @@ static void add_handlers_around(DynAsm *a, const DynCode *c, DynHandler trap) {
     bool added = false;
     for (Py_ssize_t cursor = 0; dyn_cpy_next_handler(c->code, &cursor, &h);) {
         if (!added && h.end > trap.start) {
-            if (h.start < trap.start)
+            if (h.start < trap.start) {
                 dyn_asm_add_handler(a, (DynHandler){h.start, trap.start, h.target, h.depth, h.lasti});
+            }
             dyn_asm_add_handler(a, trap);
             added = true;
             h.start = h.start < trap.end ? trap.end : h.start;
         }
-        if (h.start < h.end)
+        if (h.start < h.end) {
             dyn_asm_add_handler(a, h);
+        }
     }
-    if (!added)
+    if (!added) {
         dyn_asm_add_handler(a, trap);
+    }
 }
 
 bool dyn_asm_may_wait(const DynCode *c, uint32_t at) {
@@ -329,10 +340,12 @@ static void emit_waiting(DynAsm *a, const Break *b) {
     set_distance(a, jump, second - start);
     emit_stay(a, b, &stay);
     if (dyn_cpy_find_handler(c->code, b->in->at, &h)) {
-        if (leave > start + 1)
+        if (leave > start + 1) {
             dyn_asm_add_handler(a, (DynHandler){start, leave, h.target, h.depth, h.lasti});
-        if (stay > second + 1)
+        }
+        if (stay > second + 1) {
             dyn_asm_add_handler(a, (DynHandler){second, stay, h.target, h.depth, h.lasti});
+        }
     }
 }
 
@@ -342,28 +355,33 @@ static PyObject *make(Break *b, PyObject *first, void (*emit)(DynAsm *, const Br
     PyCodeObject *code = b->c->code;
     const DynWay *ways = b->ways;
     b->in = dyn_asm_instruction_at(b->c, b->before->at);
-    if (!b->in)
+    if (!b->in) {
         return NULL;
+    }
     uint32_t nslots = (uint32_t)code->co_nlocalsplus;
     uint32_t deepest = nslots + b->before->nstack + 3;
-    for (int i = 0; i < DYN_WAYS; i++)
+    for (int i = 0; i < DYN_WAYS; i++) {
         deepest += ways[i].shape.nstack;
+    }
     deepest *= 2;
     b->first_const = (uint32_t)PyTuple_GET_SIZE(code->co_consts);
     b->order = PyMem_RawMalloc(sizeof(uint32_t) * deepest);
-    if (!b->order)
+    if (!b->order) {
         return PyErr_NoMemory();
+    }
     DynAsm a;
     dyn_asm_start(&a, b->c);
     emit(&a, b);
     PyMem_RawFree(b->order);
     PyObject *more[DYN_WAYS + 2] = {first};
-    for (int i = 0; i <= DYN_WAYS; i++)
+    for (int i = 0; i <= DYN_WAYS; i++) {
         more[1 + i] = i < DYN_WAYS && ways[i].resume ? ways[i].resume : Py_None;
+    }
     PyObject *consts = dyn_asm_consts_with(code, DYN_COUNTOF(more), more), *result = NULL;
     DynSlots s = dyn_asm_same_slots(code);
-    if (consts)
+    if (consts) {
         result = dyn_asm_new_code(&a, code, &s, consts, code->co_flags, code->co_stacksize + (int)deepest);
+    }
     Py_XDECREF(consts);
     dyn_asm_finish(&a);
     return result;

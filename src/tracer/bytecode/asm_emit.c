@@ -15,27 +15,33 @@ enum { CALL_CACHES = 3 };
 /* ---- emitting ---- */
 
 void dyn_asm_put(DynAsm *a, int opcode, uint32_t arg) {
-    if (dyn_vec_push(&a->code, (uint8_t)opcode) < 0 || dyn_vec_push(&a->code, (uint8_t)arg) < 0)
+    if (dyn_vec_push(&a->code, (uint8_t)opcode) < 0 || dyn_vec_push(&a->code, (uint8_t)arg) < 0) {
         a->failed = true;
+    }
 }
 
 void dyn_asm_emit_cached(DynAsm *a, int opcode, uint32_t arg, int caches) {
-    for (int shift = 24; shift; shift -= 8)
-        if (arg >> shift)
+    for (int shift = 24; shift; shift -= 8) {
+        if (arg >> shift) {
             dyn_asm_put(a, EXTENDED_ARG, arg >> shift & 255);
+        }
+    }
     dyn_asm_put(a, opcode, arg & 255);
-    while (caches--)
+    while (caches--) {
         dyn_asm_put(a, CACHE, 0);
+    }
 }
 
 void dyn_asm_emit(DynAsm *a, int opcode, uint32_t arg) { dyn_asm_emit_cached(a, opcode, arg, 0); }
 
 void dyn_asm_emit_callable(DynAsm *a, uint32_t const_index) {
-    if (dyn_call_null_first())
+    if (dyn_call_null_first()) {
         dyn_asm_emit(a, PUSH_NULL, 0);
+    }
     dyn_asm_emit(a, LOAD_CONST, const_index);
-    if (!dyn_call_null_first())
+    if (!dyn_call_null_first()) {
         dyn_asm_emit(a, PUSH_NULL, 0);
+    }
 }
 
 void dyn_asm_emit_call(DynAsm *a, uint32_t nargs) {
@@ -61,10 +67,12 @@ void dyn_asm_emit_order(DynAsm *a, uint32_t *have, uint32_t n) {
     for (uint32_t first = 0; n > 1;) {
         uint32_t to = have[n - 1];
         if (to == n - 1) {
-            while (first < n && have[first] == first)
+            while (first < n && have[first] == first) {
                 first++;
-            if (first == n)
+            }
+            if (first == n) {
                 return;
+            }
             to = first;
         }
         dyn_asm_emit(a, SWAP, n - to);
@@ -76,8 +84,9 @@ void dyn_asm_emit_order(DynAsm *a, uint32_t *have, uint32_t n) {
 
 void dyn_asm_copy_units(DynAsm *a, const DynCode *c, uint32_t from, uint32_t to) {
     const uint8_t *bytes = (const uint8_t *)PyBytes_AS_STRING(c->bytes);
-    for (uint32_t i = from; i < to; i++)
+    for (uint32_t i = from; i < to; i++) {
         dyn_asm_put(a, bytes[2 * i], bytes[2 * i + 1]);
+    }
 }
 
 /* ---- the code object ---- */
@@ -113,9 +122,9 @@ PyObject *dyn_asm_new_code(DynAsm *a, PyCodeObject *like, const DynSlots *s, PyO
     PyObject *code = bytes_of(a->code.at, a->code.n), *lines = bytes_of(a->lines.at, a->lines.n);
     PyObject *handlers = bytes_of(a->handlers.at, a->handlers.n);
     PyCodeObject *co = NULL;
-    if (a->failed)
+    if (a->failed) {
         PyErr_NoMemory();
-    else if (none && code && lines && handlers)
+    } else if (none && code && lines && handlers) {
 #if DYN_PY == 311
         co = PyCode_NewWithPosOnlyArgs(
 #else
@@ -123,6 +132,7 @@ PyObject *dyn_asm_new_code(DynAsm *a, PyCodeObject *like, const DynSlots *s, PyO
 #endif
             s->argcount, s->posonly, s->kwonly, PyTuple_GET_SIZE(s->names), stacksize, flags, code, consts, like->co_names,
             s->names, none, none, like->co_filename, like->co_name, like->co_qualname, like->co_firstlineno, lines, handlers);
+    }
     if (co) {
         set_kinds(co, s);
         dyn_code_set_word(co, DYN_CODE_OWN);
@@ -148,8 +158,9 @@ void dyn_asm_finish(DynAsm *a) {
 PyObject *dyn_asm_consts_with(PyCodeObject *code, int n, PyObject *const *more) {
     Py_ssize_t old = PyTuple_GET_SIZE(code->co_consts);
     PyObject *consts = PyTuple_New(old + n);
-    for (Py_ssize_t i = 0; consts && i < old + n; i++)
+    for (Py_ssize_t i = 0; consts && i < old + n; i++) {
         PyTuple_SET_ITEM(consts, i, Py_NewRef(i < old ? PyTuple_GET_ITEM(code->co_consts, i) : more[i - old]));
+    }
     return consts;
 }
 
@@ -161,8 +172,9 @@ DynSlots dyn_asm_same_slots(PyCodeObject *code) {
 /* COPY_FREE_VARS where the original has it, RESUME. */
 void dyn_asm_emit_entry(DynAsm *a, const DynCode *c) {
     uint32_t nfree = (uint32_t)dyn_code_nfree(c->code);
-    if (nfree)
+    if (nfree) {
         dyn_asm_emit(a, COPY_FREE_VARS, nfree);
+    }
     dyn_asm_emit(a, RESUME, 0);
 }
 
@@ -171,10 +183,12 @@ void dyn_asm_emit_entry(DynAsm *a, const DynCode *c) {
 
 /* The slot of the variable __class__, or -1. */
 int dyn_asm_class_slot(PyCodeObject *code) {
-    for (int i = 0; i < code->co_nlocalsplus; i++)
+    for (int i = 0; i < code->co_nlocalsplus; i++) {
         if ((dyn_code_local_kind(code, i) & CO_FAST_FREE) &&
-            PyUnicode_CompareWithASCIIString(dyn_code_local_name(code, i), "__class__") == 0)
+            PyUnicode_CompareWithASCIIString(dyn_code_local_name(code, i), "__class__") == 0) {
             return i;
+        }
+    }
     return -1;
 }
 

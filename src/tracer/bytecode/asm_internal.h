@@ -7,13 +7,16 @@ typedef struct DynPosition {
     int line, end_line, col, end_col; /* -1: unknown */
 } DynPosition;
 typedef struct DynAsm {
-    DYN_VEC(uint8_t) code;
-    DYN_VEC(uint8_t) lines;    /* co_linetable */
-    DYN_VEC(uint8_t) handlers; /* co_exceptiontable */
-    DynPosition position;      /* of what is emitted now */
-    uint32_t located;          /* code units that the line table covers */
-    int line;                  /* the line that its next entry counts from */
-    bool failed;               /* memory ran out */
+    DYN_VEC(uint8_t)
+    code;
+    DYN_VEC(uint8_t)
+    lines; /* co_linetable */
+    DYN_VEC(uint8_t)
+    handlers;             /* co_exceptiontable */
+    DynPosition position; /* of what is emitted now */
+    uint32_t located;     /* code units that the line table covers */
+    int line;             /* the line that its next entry counts from */
+    bool failed;          /* memory ran out */
 } DynAsm;
 
 /* asm_tables.c. The position holds for all units emitted until the next call; close writes the last of them. */

@@ -8,13 +8,15 @@
 enum { FORM_SAME = 10, FORM_LINE = 13, FORM_FULL = 14, FORM_NOTHING = 15, MOST_UNITS = 8 };
 
 static void put_line_byte(DynAsm *a, unsigned byte) {
-    if (dyn_vec_push(&a->lines, (uint8_t)byte) < 0)
+    if (dyn_vec_push(&a->lines, (uint8_t)byte) < 0) {
         a->failed = true;
+    }
 }
 
 static void put_line_number(DynAsm *a, unsigned value) {
-    for (; value >= 64; value >>= 6)
+    for (; value >= 64; value >>= 6) {
         put_line_byte(a, 64 | (value & 63));
+    }
     put_line_byte(a, value);
 }
 
@@ -26,8 +28,9 @@ static void put_entry(DynAsm *a, uint32_t units, const DynPosition *p) {
     bool columns = p->end_line >= p->line && p->col >= 0 && p->end_col >= 0;
     int form = p->line < 0 ? FORM_NOTHING : columns ? FORM_FULL : FORM_LINE;
     put_line_byte(a, 128u | (unsigned)form << 3 | (units - 1));
-    if (form == FORM_NOTHING)
+    if (form == FORM_NOTHING) {
         return;
+    }
     put_line_delta(a, p->line - a->line);
     a->line = p->line;
     if (form == FORM_FULL) {
@@ -53,10 +56,12 @@ void dyn_asm_locate(DynAsm *a, DynPosition p) {
 /* What an entry adds to the line. */
 static int entry_delta(const uint8_t *entry) {
     unsigned form = *entry >> 3 & 15, value = 0;
-    if (form < FORM_LINE)
+    if (form < FORM_LINE) {
         return form < FORM_SAME ? 0 : (int)(form - FORM_SAME);
-    if (form == FORM_NOTHING)
+    }
+    if (form == FORM_NOTHING) {
         return 0;
+    }
     for (int shift = 0, more = 64; more; shift += 6) {
         value |= (*++entry & 63u) << shift;
         more = *entry & 64;
@@ -77,11 +82,14 @@ void dyn_asm_append_lines(DynAsm *a, PyCodeObject *c) {
 /* Exception table: six bits a byte, highest first; bit 7 marks the first byte of a row. */
 static void put_handler_number(DynAsm *a, uint32_t value, unsigned mark) {
     int shift = 0;
-    while (value >> shift >= 64)
+    while (value >> shift >= 64) {
         shift += 6;
-    for (; shift >= 0; shift -= 6, mark = 0)
-        if (dyn_vec_push(&a->handlers, (uint8_t)(mark | (shift ? 64u : 0) | (value >> shift & 63))) < 0)
+    }
+    for (; shift >= 0; shift -= 6, mark = 0) {
+        if (dyn_vec_push(&a->handlers, (uint8_t)(mark | (shift ? 64u : 0) | (value >> shift & 63))) < 0) {
             a->failed = true;
+        }
+    }
 }
 
 void dyn_asm_add_handler(DynAsm *a, DynHandler h) {
@@ -93,6 +101,7 @@ void dyn_asm_add_handler(DynAsm *a, DynHandler h) {
 
 void dyn_asm_append_handlers(DynAsm *a, PyCodeObject *c, uint32_t shift) {
     DynHandler h;
-    for (Py_ssize_t cursor = 0; dyn_cpy_next_handler(c, &cursor, &h);)
+    for (Py_ssize_t cursor = 0; dyn_cpy_next_handler(c, &cursor, &h);) {
         dyn_asm_add_handler(a, (DynHandler){h.start + shift, h.end + shift, h.target + shift, h.depth, h.lasti});
+    }
 }

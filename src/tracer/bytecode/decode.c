@@ -6,12 +6,6 @@
 #include "tracer/bytecode/decode.h"
 #include <opcode.h>
 
-const char *const dyn_opcode_names[DYN_I_COUNT] = {
-#define OPCODE(name, what) #name,
-#include "tracer/bytecode/opcodes.def"
-#undef OPCODE
-};
-
 /* How an argument becomes (arg, sub, target). */
 typedef enum Form {
     PLAIN,       /* arg as it is */
@@ -186,23 +180,37 @@ DynOpcode dyn_decode_opcode(int cpython_opcode) {
 }
 
 #if DYN_PY == 311
-#define COMPARE_SHIFT 0
-#define AFTER_FOR 0 /* what stands at the target of FOR_ITER and is skipped */
+enum { COMPARE_SHIFT = 0, COMPARE_BOOL = 0, END_OF_LOOP = 0 };
+static const uint8_t end_of_loop[1] = {0};
 #elif DYN_PY == 312
-#define COMPARE_SHIFT 4
-#define AFTER_FOR 1
+enum { COMPARE_SHIFT = 4, COMPARE_BOOL = 0, END_OF_LOOP = 1 };
+static const uint8_t end_of_loop[END_OF_LOOP] = {END_FOR};
 #else
-#define COMPARE_SHIFT 5
-#define COMPARE_BOOL 16
-#define AFTER_FOR 2
+enum { COMPARE_SHIFT = 5, COMPARE_BOOL = 16, END_OF_LOOP = 2 };
+static const uint8_t end_of_loop[END_OF_LOOP] = {END_FOR, POP_TOP};
 #endif
 
+const uint8_t *dyn_end_of_loop(uint32_t *n) {
+    *n = END_OF_LOOP;
+    return end_of_loop;
+}
+
+int dyn_forward_opcode(int cpython_opcode) {
+    const Row *row = &rows[cpython_opcode];
+    for (int i = 0; i < 256 && row->form == BACK; i++) {
+        if (rows[i].op == row->op && rows[i].form == FORWARD) {
+            return i;
+        }
+    }
+    return cpython_opcode;
+}
+
 /* Reads the argument; jumps leave the code unit in `target`. */
-static void read_arg(DynInstr *in, uint8_t form, uint32_t kwnames) {
+static void read_arg(DynInstr *in, Form form, uint32_t kwnames) {
     uint32_t arg = in->arg;
     switch (form) {
     case FORWARD: in->target = in->next + arg; break;
-    case FORWARD_FOR: in->target = in->next + arg + AFTER_FOR; break;
+    case FORWARD_FOR: in->target = in->next + arg + END_OF_LOOP; break;
     case BACK:
         in->flags |= DYN_IF_BACKWARD;
         in->target = in->next - arg;
@@ -212,12 +220,9 @@ static void read_arg(DynInstr *in, uint8_t form, uint32_t kwnames) {
         in->sub = (uint16_t)(arg % NB_INPLACE_ADD);
         in->arg = arg >= NB_INPLACE_ADD;
         break;
-    case COMPARE: in->sub = (uint16_t)(arg >> COMPARE_SHIFT);
-#if DYN_PY >= 313
+    case COMPARE:
+        in->sub = (uint16_t)(arg >> COMPARE_SHIFT);
         in->arg = (arg & COMPARE_BOOL) != 0;
-#else
-        in->arg = 0;
-#endif
         break;
     case GLOBAL:
         in->sub = arg & 1;
@@ -225,8 +230,9 @@ static void read_arg(DynInstr *in, uint8_t form, uint32_t kwnames) {
         break;
     case ATTR:
 #if DYN_PY >= 312
-        if (arg & 1)
+        if (arg & 1) {
             in->op = DYN_I_LOAD_METHOD;
+        }
         in->arg = arg >> 1;
 #endif
         break;
@@ -242,24 +248,27 @@ static void read_arg(DynInstr *in, uint8_t form, uint32_t kwnames) {
     case CONVERT: in->sub = (uint16_t)arg; break;
     case CALLED: in->target = kwnames; break;
     case INTRINSIC:
-        if (arg == 5 || arg == 6)
+        if (arg == 5 || arg == 6) {
             in->op = arg == 5 ? DYN_I_UNARY_POSITIVE : DYN_I_LIST_TO_TUPLE;
+        }
         break;
-    default: break;
+    case PLAIN:
+    case TWO_SLOTS:
+    case GENERATOR: break;
     }
 }
-
-static bool is_jump(const DynInstr *in) { return dyn_is_conditional(in) || in->op == DYN_I_SEND || in->op == DYN_I_JUMP; }
 
 /* An instruction that only gives an argument or a preparation to the one behind it. */
 static bool is_prefix(int opcode) {
 #if DYN_PY < 313
-    if (opcode == KW_NAMES)
+    if (opcode == KW_NAMES) {
         return true;
+    }
 #endif
 #if DYN_PY == 311
-    if (opcode == PRECALL)
+    if (opcode == PRECALL) {
         return true;
+    }
 #endif
     return opcode == EXTENDED_ARG;
 }
@@ -269,8 +278,9 @@ static int push_instr(DynCode *c, int opcode, DynInstr in, uint32_t kwnames) {
     in.op = row.op;
     in.flags = DYN_IF_FIRST;
     in.target = DYN_NONE;
-    if (row.form == GENERATOR)
+    if (row.form == GENERATOR) {
         c->generator = true;
+    }
     if (row.form == TWO_SLOTS) {
         DynInstr second = in;
         in.arg = second.arg >> 4;
@@ -279,9 +289,10 @@ static int push_instr(DynCode *c, int opcode, DynInstr in, uint32_t kwnames) {
         second.arg &= 15;
         return dyn_vec_push(&c->v, in) < 0 ? -1 : dyn_vec_push(&c->v, second);
     }
-    read_arg(&in, row.form, kwnames);
-    if (in.op == DYN_I_UNSUPPORTED)
+    read_arg(&in, (Form)row.form, kwnames);
+    if (in.op == DYN_I_UNSUPPORTED) {
         in.arg = (uint32_t)opcode;
+    }
     return dyn_vec_push(&c->v, in);
 }
 
@@ -291,20 +302,25 @@ static int decode_units(DynCode *c) {
     for (uint32_t at = 0, next; at < c->nunits; at = next) {
         int opcode = code[2 * at];
         uint32_t arg = extended << 8 | code[2 * at + 1];
-        for (next = at + 1; next < c->nunits && code[2 * next] == CACHE;)
+        for (next = at + 1; next < c->nunits && code[2 * next] == CACHE;) {
             next++;
-        if (start == DYN_NONE)
+        }
+        if (start == DYN_NONE) {
             start = at;
+        }
         extended = opcode == EXTENDED_ARG ? arg : 0;
 #if DYN_PY < 313
-        if (opcode == KW_NAMES)
+        if (opcode == KW_NAMES) {
             kwnames = arg;
+        }
 #endif
-        if (is_prefix(opcode))
+        if (is_prefix(opcode)) {
             continue;
+        }
         c->at_unit[start] = c->v.n;
-        if (push_instr(c, opcode, (DynInstr){.arg = arg, .start = start, .at = at, .next = next}, kwnames) < 0)
+        if (push_instr(c, opcode, (DynInstr){.arg = arg, .start = start, .at = at, .next = next}, kwnames) < 0) {
             return -1;
+        }
         start = kwnames = DYN_NONE;
     }
     return 0;
@@ -314,8 +330,9 @@ static int decode_units(DynCode *c) {
 static void resolve_jumps(DynCode *c) {
     for (uint32_t i = 0; i < c->v.n; i++) {
         DynInstr *in = &c->v.at[i];
-        if (!is_jump(in))
+        if (!dyn_has_target(in)) {
             continue;
+        }
         uint32_t target = in->target < c->nunits ? c->at_unit[in->target] : DYN_NONE;
         if (target == DYN_NONE) { /* into the middle of an instruction: not from CPython's compiler */
             in->op = DYN_I_UNSUPPORTED;
@@ -330,8 +347,9 @@ static void resolve_jumps(DynCode *c) {
 
 DynCode *dyn_decode(PyCodeObject *code) {
     DynCode *c = PyMem_RawCalloc(1, sizeof(*c));
-    if (!c)
+    if (!c) {
         return (DynCode *)PyErr_NoMemory();
+    }
     c->code = (PyCodeObject *)Py_NewRef(code);
     c->bytes = dyn_cpy_code_bytes(code);
     if (!c->bytes) {
@@ -345,8 +363,9 @@ DynCode *dyn_decode(PyCodeObject *code) {
         dyn_decode_free(c);
         return (DynCode *)PyErr_NoMemory();
     }
-    for (uint32_t i = 0; i <= c->nunits; i++)
+    for (uint32_t i = 0; i <= c->nunits; i++) {
         c->at_unit[i] = DYN_NONE;
+    }
     if (decode_units(c) < 0) {
         dyn_decode_free(c);
         return (DynCode *)PyErr_NoMemory();
@@ -356,16 +375,20 @@ DynCode *dyn_decode(PyCodeObject *code) {
 }
 
 bool dyn_decode_loops(const DynCode *c) {
-    for (uint32_t i = 0; i < c->v.n; i++)
-        if (c->v.at[i].flags & DYN_IF_BACKWARD)
+    for (uint32_t i = 0; i < c->v.n; i++) {
+        if (c->v.at[i].flags & DYN_IF_BACKWARD) {
             return true;
+        }
+    }
     return false;
 }
 
 uint32_t dyn_decode_return(const DynCode *c) {
-    for (uint32_t i = 0; i < c->v.n; i++)
-        if (c->v.at[i].op == DYN_I_RETURN_VALUE)
+    for (uint32_t i = 0; i < c->v.n; i++) {
+        if (c->v.at[i].op == DYN_I_RETURN_VALUE) {
             return c->v.at[i].start;
+        }
+    }
     return DYN_NONE;
 }
 
@@ -377,8 +400,9 @@ static uint32_t find_unit(PyCodeObject *code, bool (*is)(const Row *)) {
         uint8_t opcode = (uint8_t)PyBytes_AS_STRING(bytes)[at];
         found = opcode != CACHE && is(&rows[opcode]) ? (uint32_t)at / 2 : DYN_NONE;
     }
-    if (bytes == NULL)
+    if (bytes == NULL) {
         PyErr_Clear();
+    }
     Py_XDECREF(bytes);
     return found;
 }
@@ -390,8 +414,9 @@ bool dyn_code_loops(PyCodeObject *code) { return find_unit(code, jumps_back) != 
 uint32_t dyn_code_return(PyCodeObject *code) { return find_unit(code, returns); }
 
 void dyn_decode_free(DynCode *c) {
-    if (!c)
+    if (!c) {
         return;
+    }
     Py_XDECREF(c->code);
     Py_XDECREF(c->bytes);
     dyn_vec_free(&c->v);
@@ -404,9 +429,10 @@ void dyn_decode_print(const DynCode *c, DynStr *out) {
     for (uint32_t i = 0; i < c->v.n; i++) {
         const DynInstr *in = &c->v.at[i];
         dyn_str_printf(out, "%u%s %u:%u:%u %s%s arg=%u sub=%u", i, in->flags & DYN_IF_TARGET ? ">" : "", in->start, in->at,
-                       in->next, in->flags & DYN_IF_FIRST ? "" : "+", dyn_opcode_names[in->op], in->arg, in->sub);
-        if (in->target != DYN_NONE)
+                       in->next, in->flags & DYN_IF_FIRST ? "" : "+", dyn_opcodes[in->op].name, in->arg, in->sub);
+        if (in->target != DYN_NONE) {
             dyn_str_printf(out, in->op == DYN_I_CALL ? " kwnames=%u" : " to=%u", in->target);
+        }
         dyn_str_puts(out, in->flags & DYN_IF_BACKWARD ? " back\n" : "\n");
     }
 }
@@ -414,11 +440,13 @@ void dyn_decode_print(const DynCode *c, DynStr *out) {
 /* ---- for tests ---- */
 
 static PyObject *decode_text(PyObject *self, PyObject *code) {
-    if (!PyCode_Check(code))
+    if (!PyCode_Check(code)) {
         return PyErr_Format(PyExc_TypeError, "a code object is needed, not %.100s", Py_TYPE(code)->tp_name);
+    }
     DynCode *c = dyn_decode((PyCodeObject *)code);
-    if (!c)
+    if (!c) {
         return NULL;
+    }
     DynStr s = {0};
     dyn_decode_print(c, &s);
     dyn_decode_free(c);
@@ -429,15 +457,17 @@ static PyObject *decode_text(PyObject *self, PyObject *code) {
 
 static PyObject *decode_opcode(PyObject *self, PyObject *number) {
     long op = PyLong_AsLong(number);
-    if (op == -1 && PyErr_Occurred())
+    if (op == -1 && PyErr_Occurred()) {
         return NULL;
-    return PyUnicode_FromString(dyn_opcode_names[dyn_decode_opcode((int)op)]);
+    }
+    return PyUnicode_FromString(dyn_opcodes[dyn_decode_opcode((int)op)].name);
 }
 
 /* Positions of all code units, each asked for behind the one before and then again from the end. */
 static PyObject *positions(PyObject *self, PyObject *code) {
-    if (!PyCode_Check(code))
+    if (!PyCode_Check(code)) {
         return PyErr_Format(PyExc_TypeError, "a code object is needed, not %.100s", Py_TYPE(code)->tp_name);
+    }
     Py_ssize_t n = Py_SIZE(code);
     DynPositionCursor cursor = {0};
     PyObject *list = PyList_New(0);
@@ -445,14 +475,39 @@ static PyObject *positions(PyObject *self, PyObject *code) {
         int p[4];
         dyn_cpy_position_on((PyCodeObject *)code, &cursor, (uint32_t)(i < n ? i : 2 * n - 1 - i), &p[0], &p[1], &p[2], &p[3]);
         PyObject *row = Py_BuildValue("iiii", p[0], p[1], p[2], p[3]);
-        if (!row || PyList_Append(list, row) < 0)
+        if (!row || PyList_Append(list, row) < 0) {
             Py_CLEAR(list);
+        }
         Py_XDECREF(row);
     }
     return list;
 }
 
+/* (pops, pushes, values left by a jump or None) of each canonical instruction. */
+static PyObject *stack_effects(PyObject *self, PyObject *code) {
+    if (!PyCode_Check(code)) {
+        return PyErr_Format(PyExc_TypeError, "a code object is needed, not %.100s", Py_TYPE(code)->tp_name);
+    }
+    DynCode *c = dyn_decode((PyCodeObject *)code);
+    PyObject *list = c == NULL ? NULL : PyList_New(0);
+    for (uint32_t i = 0; list != NULL && i < c->v.n; i++) {
+        const DynInstr *in = &c->v.at[i];
+        DynStackEffect stack = dyn_stack_effect(in);
+        PyObject *jumped = dyn_has_target(in) ? PyLong_FromLong(dyn_opcodes[in->op].jumped) : Py_NewRef(Py_None);
+        PyObject *row = jumped == NULL ? NULL : Py_BuildValue("IIN", stack.pops, stack.pushes, jumped);
+        if (row == NULL || PyList_Append(list, row) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(row);
+    }
+    if (c != NULL) {
+        dyn_decode_free(c);
+    }
+    return list;
+}
+
 static PyMethodDef methods[] = {
+    {"_decode_stack", stack_effects, METH_O, "(pops, pushes, values left by a jump or None) of each canonical instruction"},
     {"_decode", decode_text, METH_O, "canonical instructions of a code object as text"},
     {"_positions", positions, METH_O, "(line, end line, column, end column) of each code unit, twice"},
     {"_decode_opcode", decode_opcode, METH_O, "canonical name of a CPython opcode"},

@@ -1,15 +1,9 @@
 /* decode.h: CPython bytecode to canonical instructions, the same on every version. opcodes.def has the canonical opcodes with
- * what they do to the stack. Called by the recorder and the assembler; cached for each code object. */
+ * all that is known of each. Called by the recorder and the assembler; decoded code is cached for each code object. */
 #ifndef DYN_DECODE_H
 #define DYN_DECODE_H
-#include "base/cpy.h"
+#include "tracer/bytecode/opcodes.h"
 
-typedef enum DynOpcode {
-#define OPCODE(name, what) DYN_I_##name,
-#include "tracer/bytecode/opcodes.def"
-#undef OPCODE
-    DYN_I_COUNT
-} DynOpcode;
 #define DYN_IF_FIRST 1u    /* first canonical instruction of a bytecode instruction: the frame can be handed back here */
 #define DYN_IF_TARGET 2u   /* something jumps here */
 #define DYN_IF_BACKWARD 4u /* a jump back */
@@ -27,16 +21,26 @@ typedef struct DynInstr {
 typedef struct DynCode {
     PyCodeObject *code; /* strong */
     PyObject *bytes;    /* strong */
-    DYN_VEC(DynInstr) v;
+    DYN_VEC(DynInstr)
+    v;
     uint32_t *at_unit; /* for each code unit: index of the canonical instruction that starts there (its `start`), or DYN_NONE */
     uint32_t nunits;
     bool generator; /* generator, coroutine, async generator */
     DynPositionCursor positions;
 } DynCode;
-static inline bool dyn_is_branch(const DynInstr *in) {
-    return in->op >= DYN_I_POP_JUMP_IF_TRUE && in->op <= DYN_I_JUMP_IF_FALSE_OR_POP;
+DYN_HIDDEN DynStackEffect dyn_stack_effect(const DynInstr *in);
+static inline DynFlow dyn_flow(const DynInstr *in) { return (DynFlow)dyn_opcodes[in->op].flow; }
+static inline bool dyn_is_branch(const DynInstr *in) { return dyn_flow(in) == DYN_FLOW_BRANCH; }
+/* The recorder and the assembler know both ways on from it. */
+static inline bool dyn_is_conditional(const DynInstr *in) { return dyn_is_branch(in) || dyn_flow(in) == DYN_FLOW_LOOP; }
+/* It names another instruction in `target`. */
+static inline bool dyn_has_target(const DynInstr *in) {
+    return dyn_is_conditional(in) || dyn_flow(in) == DYN_FLOW_SEND || dyn_flow(in) == DYN_FLOW_JUMP;
 }
-static inline bool dyn_is_conditional(const DynInstr *in) { return dyn_is_branch(in) || in->op == DYN_I_FOR_ITER; }
+/* The CPython opcode that jumps ahead where this one jumps back, and otherwise does the same; any other opcode itself. */
+DYN_HIDDEN int dyn_forward_opcode(int cpython_opcode);
+/* CPython opcodes that have to stand at the target of FOR_ITER, which FOR_ITER skips; *n: how many. */
+DYN_HIDDEN const uint8_t *dyn_end_of_loop(uint32_t *n);
 DYN_HIDDEN DynCode *dyn_decode(PyCodeObject *code); /* new; NULL with MemoryError. Unknown opcodes become DYN_I_UNSUPPORTED */
 DYN_HIDDEN void dyn_decode_free(DynCode *c);
 DYN_HIDDEN bool dyn_decode_loops(const DynCode *c);      /* does it jump back somewhere */
@@ -45,7 +49,6 @@ DYN_HIDDEN uint32_t dyn_decode_return(const DynCode *c); /* a code unit that ret
 DYN_HIDDEN bool dyn_code_loops(PyCodeObject *code);
 DYN_HIDDEN uint32_t dyn_code_return(PyCodeObject *code);
 DYN_HIDDEN void dyn_decode_print(const DynCode *c, DynStr *out);
-extern DYN_HIDDEN const char *const dyn_opcode_names[DYN_I_COUNT];
 /* For the table test against `dis`: canonical opcode of a CPython opcode number, or DYN_I_UNSUPPORTED. */
 DYN_HIDDEN DynOpcode dyn_decode_opcode(int cpython_opcode);
 DYN_HIDDEN int dyn_decode_init(PyObject *module); /* adds _decode(code) -> str and _decode_opcode(number) -> str, for tests */

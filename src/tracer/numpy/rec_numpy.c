@@ -45,8 +45,9 @@ static PyObject *lookup(PyObject *base, const char *path) {
         Py_SETREF(o, next);
         path += dot == NULL ? n : n + 1;
     }
-    if (o == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
+    if (o == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
         PyErr_Clear();
+    }
     return o;
 }
 
@@ -55,8 +56,9 @@ static PyObject *lookup(PyObject *base, const char *path) {
 static bool is_loaded(PyObject *numpy, const char *path) {
     char text[64];
     const char *dot = strchr(path, '.');
-    if (dot == NULL)
+    if (dot == NULL) {
         return true;
+    }
     snprintf(text, sizeof text, "%.*s", (int)(dot - path), path);
     return PyDict_GetItemString(PyModule_GetDict(numpy), text) != NULL;
 }
@@ -76,8 +78,9 @@ static int bind_functions(void) {
             status = functions[i].callable == NULL && PyErr_Occurred() ? -1 : 0;
         }
     }
-    for (int i = 0; i < NFUNCTIONS; i++)
+    for (int i = 0; i < NFUNCTIONS; i++) {
         by_address[i] = &functions[i];
+    }
     qsort(by_address, NFUNCTIONS, sizeof(by_address[0]), by_callable);
     Py_XDECREF(numpy);
     return status;
@@ -85,19 +88,23 @@ static int bind_functions(void) {
 
 int dyn_np_init(void) {
     PyObject *numpy = PyImport_ImportModule("numpy");
-    if (numpy == NULL)
+    if (numpy == NULL) {
         return -1;
-    if (bind_functions() < 0)
+    }
+    if (bind_functions() < 0) {
         goto failed;
+    }
     for (int i = 0; i < NMETHODS; i++) {
         methods[i].callable = lookup((PyObject *)&PyArray_Type, methods[i].path);
         method_names[i] = PyUnicode_InternFromString(methods[i].path);
-        if (method_names[i] == NULL || (methods[i].callable == NULL && PyErr_Occurred()))
+        if (method_names[i] == NULL || (methods[i].callable == NULL && PyErr_Occurred())) {
             goto failed;
+        }
     }
     no_value = lookup(numpy, "_NoValue");
-    if ((no_value == NULL && PyErr_Occurred()) || dyn_np_elem_init(numpy) < 0)
+    if ((no_value == NULL && PyErr_Occurred()) || dyn_np_elem_init(numpy) < 0) {
         goto failed;
+    }
     Py_DECREF(numpy);
     return 0;
 failed:
@@ -109,8 +116,9 @@ const DynBinding *dyn_np_find(PyObject *callable) {
     static Py_ssize_t nmodules;
     DynBinding row = {.callable = callable}, *key = &row;
     Py_ssize_t now = unbound == 0 ? nmodules : PyDict_GET_SIZE(PyImport_GetModuleDict());
-    if (now != nmodules && bind_functions() < 0)
+    if (now != nmodules && bind_functions() < 0) {
         PyErr_Clear();
+    }
     nmodules = now;
     DynBinding **found = bsearch(&key, by_address, NFUNCTIONS, sizeof(by_address[0]), by_callable);
     return found == NULL ? dyn_torch_binding(callable) : *found;
@@ -124,20 +132,26 @@ bool dyn_np_is_pure(const DynBinding *b) {
 }
 
 const DynBinding *dyn_np_find_method(PyObject *name) {
-    for (int i = 0; i < NMETHODS; i++)
-        if (method_names[i] == name && methods[i].callable != NULL)
+    for (int i = 0; i < NMETHODS; i++) {
+        if (method_names[i] == name && methods[i].callable != NULL) {
             return &methods[i];
-    for (int i = 0; i < NMETHODS; i++)
-        if (PyUnicode_Check(name) && PyUnicode_Compare(method_names[i], name) == 0 && methods[i].callable != NULL)
+        }
+    }
+    for (int i = 0; i < NMETHODS; i++) {
+        if (PyUnicode_Check(name) && PyUnicode_Compare(method_names[i], name) == 0 && methods[i].callable != NULL) {
             return &methods[i];
+        }
+    }
     return NULL;
 }
 
 const DynBinding *dyn_np_binding(const char *path, bool method) {
     const DynBinding *table = method ? methods : functions;
-    for (int i = 0; i < (method ? NMETHODS : NFUNCTIONS); i++)
-        if (strcmp(table[i].path, path) == 0)
+    for (int i = 0; i < (method ? NMETHODS : NFUNCTIONS); i++) {
+        if (strcmp(table[i].path, path) == 0) {
             return &table[i];
+        }
+    }
     return NULL;
 }
 
@@ -172,8 +186,9 @@ int64_t dyn_np_hint(DynRec *r, uint32_t sym) { return dyn_sym_at(dyn_rec_syms(r)
 
 uint32_t dyn_np_product(DynRec *r, int n, const uint32_t *shape) {
     uint32_t p = dyn_np_int(r, 1);
-    for (int i = 0; i < n && p != DYN_NONE; i++)
+    for (int i = 0; i < n && p != DYN_NONE; i++) {
         p = dyn_np_op(r, DYN_S_MUL, p, shape[i]);
+    }
     return p;
 }
 
@@ -195,8 +210,9 @@ uint32_t dyn_np_add(DynRec *r, DynOp op, DynDtype dtype, int ndim, int nargs, in
 
 uint32_t dyn_np_unary_node(DynRec *r, DynOp op, DynDtype dtype, uint32_t operand, int ndim, int naux) {
     uint32_t id = dyn_np_add(r, op, dtype, ndim, 1, naux);
-    if (id == DYN_NONE)
+    if (id == DYN_NONE) {
         return id;
+    }
     DynNode *n = dyn_graph_node(dyn_rec_graph(r), id);
     n->args[0] = (DynArg){DYN_ARG_NODE, operand};
     if (dyn_ops[op].kind == DYN_K_VIEW) {
@@ -224,8 +240,9 @@ DynDtype dyn_np_dtype_of(PyObject *o) {
 
 static uint32_t complex_node(DynRec *r, const uint32_t *parts, DynDtype dt) {
     uint32_t id = dyn_np_add(r, DYN_OP_COMPLEX, dt, 0, 2, 0);
-    if (id == DYN_NONE)
+    if (id == DYN_NONE) {
         return id;
+    }
     DynNode *n = dyn_graph_node(dyn_rec_graph(r), id);
     n->args[0] = (DynArg){DYN_ARG_SYM, parts[0]};
     n->args[1] = (DynArg){DYN_ARG_SYM, parts[1]};
@@ -244,11 +261,11 @@ static uint32_t constant_node(DynRec *r, PyObject *o) {
         Py_DECREF(item);
         return parts[0] == DYN_NONE || parts[1] == DYN_NONE ? DYN_NONE : complex_node(r, parts, dt);
     }
-    if (item != NULL && PyBool_Check(item))
+    if (item != NULL && PyBool_Check(item)) {
         s = dyn_sym_bool(dyn_rec_syms(r), item == Py_True);
-    else if (item != NULL && PyFloat_CheckExact(item))
+    } else if (item != NULL && PyFloat_CheckExact(item)) {
         s = dyn_sym_float(dyn_rec_syms(r), PyFloat_AS_DOUBLE(item));
-    else if (item != NULL && PyLong_CheckExact(item)) {
+    } else if (item != NULL && PyLong_CheckExact(item)) {
         int overflow = 0;
         int64_t v = PyLong_AsLongLongAndOverflow(item, &overflow);
         s = overflow ? DYN_NONE : dyn_np_int(r, v);
@@ -267,12 +284,15 @@ static uint32_t constant_node(DynRec *r, PyObject *o) {
 }
 
 uint32_t dyn_np_node(DynRec *r, DynOperand o) {
-    if (o.v == NULL || dyn_rec_resolve(r, o.v, o.real) < 0)
+    if (o.v == NULL || dyn_rec_resolve(r, o.v, o.real) < 0) {
         return DYN_NONE;
-    if (o.v->kind == DV_ARRAY || o.v->kind == DV_NPSCALAR)
+    }
+    if (o.v->kind == DV_ARRAY || o.v->kind == DV_NPSCALAR) {
         return o.v->id;
-    if (o.v->kind == DV_CONST && PyArray_CheckScalar(o.real))
+    }
+    if (o.v->kind == DV_CONST && PyArray_CheckScalar(o.real)) {
         return constant_node(r, o.real);
+    }
     dyn_np_refuse(r, PyArray_Check(o.real) ? DYN_R_UNSUPPORTED_ARRAY : DYN_R_UNSUPPORTED_VALUE);
     return DYN_NONE;
 }
@@ -291,8 +311,9 @@ int dyn_np_operand(DynRec *r, DynOperand o, NpArg *out) {
     uint32_t parts[2];
     bool weak = o.v != NULL && dyn_rec_complex(r, o.v, o.real, parts) == 0;
     uint32_t node = weak ? complex_node(r, parts, DYN_C128) : dyn_np_node(r, o);
-    if (node == DYN_NONE)
+    if (node == DYN_NONE) {
         return -1;
+    }
     *out = dyn_np_node_arg(r, node);
     out->code = weak ? NP_WEAK_COMPLEX : out->code;
     return 0;
@@ -308,22 +329,26 @@ static uint32_t late_int(DynRec *r, DynOperand o) {
 
 uint32_t dyn_np_int_sym(DynRec *r, DynOperand o) {
     uint32_t s = dyn_rec_number(r, o.v, o.real);
-    if (s != DYN_NONE && dyn_sym_at(dyn_rec_syms(r), s)->type == DYN_T_INT)
+    if (s != DYN_NONE && dyn_sym_at(dyn_rec_syms(r), s)->type == DYN_T_INT) {
         return s;
+    }
     if (o.v->kind == DV_NPSCALAR) { /* of a Python number, or an argument: its symbol */
         const DynNode *n = dyn_graph_node(dyn_rec_graph(r), o.v->id);
         if (n->op == DYN_OP_SCALAR && dyn_sym_at(dyn_rec_syms(r), n->args[0].id)->type == DYN_T_INT &&
-            dyn_dtypes[n->dtype].kind != 'f')
+            dyn_dtypes[n->dtype].kind != 'f') {
             return n->args[0].id;
+        }
     }
     if (s == DYN_NONE && o.v->kind == DV_CONST && PyArray_IsScalar(o.real, Integer)) {
         Py_ssize_t i = PyNumber_AsSsize_t(o.real, PyExc_OverflowError);
-        if (i != -1 || !PyErr_Occurred())
+        if (i != -1 || !PyErr_Occurred()) {
             return dyn_np_int(r, i);
+        }
         PyErr_Clear();
     }
-    if (o.v->kind == DV_NPSCALAR && PyArray_IsScalar(o.real, Integer)) /* known behind a call that takes it out */
+    if (o.v->kind == DV_NPSCALAR && PyArray_IsScalar(o.real, Integer)) { /* known behind a call that takes it out */
         return late_int(r, o);
+    }
     dyn_np_refuse(r, o.v->kind == DV_NPSCALAR ? DYN_R_DATA_DEPENDENT : DYN_R_UNSUPPORTED_VALUE);
     return DYN_NONE;
 }
@@ -333,8 +358,9 @@ static int slot_of(const char *sig, const char *name) {
     size_t n = strlen(name);
     for (int i = 0; *sig != 0; i++) {
         size_t word = strcspn(sig, " ");
-        if (word == n && memcmp(sig, name, n) == 0)
+        if (word == n && memcmp(sig, name, n) == 0) {
             return i;
+        }
         sig += word + (sig[word] == ' ');
     }
     return -1;
@@ -346,11 +372,13 @@ DynOperand dyn_np_slot(const NpCall *c, const char *name) {
 }
 
 int dyn_np_items(DynRec *r, DynOperand o, DynOperand *items, int max) {
-    if (dyn_rec_resolve(r, o.v, o.real) < 0)
+    if (dyn_rec_resolve(r, o.v, o.real) < 0) {
         return -1;
+    }
     bool slice = PySlice_Check(o.real);
-    if (!slice && !dyn_is_tuple(o.real) && !PyList_CheckExact(o.real))
+    if (!slice && !dyn_is_tuple(o.real) && !PyList_CheckExact(o.real)) {
         return -1;
+    }
     Py_ssize_t n = slice ? 3 : PySequence_Fast_GET_SIZE(o.real);
     bool known = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_SLICE;
     if (n > max || (known ? o.v->n != n : o.v->kind != DV_CONST)) {
@@ -361,17 +389,20 @@ int dyn_np_items(DynRec *r, DynOperand o, DynOperand *items, int max) {
         PySliceObject *s = (PySliceObject *)o.real;
         PyObject *real = !slice ? PySequence_Fast_GET_ITEM(o.real, i) : i == 0 ? s->start : i == 1 ? s->stop : s->step;
         items[i] = (DynOperand){known ? o.v->items[i] : dyn_rec_const(r, real), real};
-        if (items[i].v == NULL || dyn_rec_resolve(r, items[i].v, real) < 0)
+        if (items[i].v == NULL || dyn_rec_resolve(r, items[i].v, real) < 0) {
             return -1;
+        }
     }
     return (int)n;
 }
 
 int dyn_np_flag(DynRec *r, DynOperand o, bool *value) {
-    if (o.v == NULL)
+    if (o.v == NULL) {
         return 0;
-    if (dyn_rec_burn(r, o.v, o.real) < 0)
+    }
+    if (dyn_rec_burn(r, o.v, o.real) < 0) {
         return -1;
+    }
     if (!PyBool_Check(o.real)) {
         dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
         return -1;
@@ -383,12 +414,14 @@ int dyn_np_flag(DynRec *r, DynOperand o, bool *value) {
 int dyn_np_axes(DynRec *r, DynOperand o, int ndim, int *axes) {
     DynOperand items[DYN_MAX_NDIM];
     if (o.v == NULL) {
-        for (int i = 0; i < ndim; i++)
+        for (int i = 0; i < ndim; i++) {
             axes[i] = i;
+        }
         return ndim;
     }
-    if (dyn_rec_burn(r, o.v, o.real) < 0)
+    if (dyn_rec_burn(r, o.v, o.real) < 0) {
         return -1;
+    }
     int n = dyn_np_items(r, o, items, DYN_MAX_NDIM);
     if (n < 0) {
         items[0] = o;
@@ -402,8 +435,9 @@ int dyn_np_axes(DynRec *r, DynOperand o, int ndim, int *axes) {
             return -1;
         }
         int axis = (int)(a < 0 ? a + ndim : a), at = i;
-        for (; at > 0 && axes[at - 1] > axis; at--)
+        for (; at > 0 && axes[at - 1] > axis; at--) {
             axes[at] = axes[at - 1];
+        }
         axes[at] = axis;
     }
     return n;
@@ -418,37 +452,46 @@ static int hold_order(DynRec *r, const DynNode *n) {
     for (const DynNode *view = n; ordered && (view->flags & DYN_NODE_VIEW) != 0;) {
         const DynNode *base = dyn_graph_node(dyn_rec_graph(r), view->args[0].id);
         ordered = view->op != DYN_OP_PERMUTE && view->op != DYN_OP_AFFINE;
-        for (int i = 0; i < base->ndim; i++)
+        for (int i = 0; i < base->ndim; i++) {
             ordered = ordered && base->layout.perm[i] == i;
+        }
         view = base;
     }
     for (int i = 0; i < n->ndim && !ordered; i++) {
         int64_t size = dyn_np_hint(r, n->shape[i]);
-        if (size <= 1 && dyn_np_assume_op(r, DYN_S_EQ, n->shape[i], size) < 0)
+        if (size <= 1 && dyn_np_assume_op(r, DYN_S_EQ, n->shape[i], size) < 0) {
             return -1;
+        }
     }
     return 0;
 }
 
 DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result) {
-    if (node == DYN_NONE)
+    if (node == DYN_NONE) {
         return NULL;
+    }
     DynNode *n = dyn_graph_node(dyn_rec_graph(r), node);
     DynArrayView view;
-    if (!dyn_array_is(result))
+    if (!dyn_array_is(result)) {
         return dyn_np_dtype_of(result) != (DynDtype)n->dtype || n->ndim != 0 ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP)
                                                                              : dyn_rec_npscalar(r, node, result);
-    if (!dyn_array_view(result, &view) || !view.aligned)
+    }
+    if (!dyn_array_view(result, &view) || !view.aligned) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY);
-    if (view.dtype != n->dtype || view.ndim != n->ndim)
+    }
+    if (view.dtype != n->dtype || view.ndim != n->ndim) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    for (int i = 0; i < n->ndim; i++)
-        if (dyn_np_hint(r, n->shape[i]) != view.dims[i])
+    }
+    for (int i = 0; i < n->ndim; i++) {
+        if (dyn_np_hint(r, n->shape[i]) != view.dims[i]) {
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+        }
+    }
     if (dyn_torch_is(result)) {
         /* What came in requires no gradients, or they are off; then views of what does still say that they do. */
-        if (dyn_torch_requires_grad(result) && !((n->flags & DYN_NODE_VIEW) && rec_torch_allows(r, result)))
+        if (dyn_torch_requires_grad(result) && !((n->flags & DYN_NODE_VIEW) && rec_torch_allows(r, result))) {
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY);
+        }
         for (DynNode *m = n; m != NULL;) { /* what it is a view of is one too */
             m->flags |= DYN_NODE_TENSOR;
             m = m->flags & DYN_NODE_VIEW ? dyn_graph_node(dyn_rec_graph(r), m->args[0].id) : NULL;
@@ -462,53 +505,67 @@ DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result) {
 
 int dyn_np_resolve(DynRec *r, DynOperand o, int depth) {
     DynOperand items[32];
-    if (o.v == NULL)
+    if (o.v == NULL) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE), -1;
-    if (dyn_rec_resolve(r, o.v, o.real) < 0)
+    }
+    if (dyn_rec_resolve(r, o.v, o.real) < 0) {
         return -1;
-    if (o.v->kind != DV_TUPLE && o.v->kind != DV_LIST && o.v->kind != DV_SLICE)
+    }
+    if (o.v->kind != DV_TUPLE && o.v->kind != DV_LIST && o.v->kind != DV_SLICE) {
         return 0;
+    }
     int n = depth < 3 ? dyn_np_items(r, o, items, 32) : -1;
-    for (int i = 0; i < n; i++)
-        if (dyn_np_resolve(r, items[i], depth + 1) < 0)
+    for (int i = 0; i < n; i++) {
+        if (dyn_np_resolve(r, items[i], depth + 1) < 0) {
             return -1;
+        }
+    }
     return n < 0 ? (dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE), -1) : 0;
 }
 
 static DynVal *take_back(DynRec *r, uint32_t nnodes, DynVal *v) {
-    if (v == NULL)
+    if (v == NULL) {
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+    }
     return v;
 }
 
 static int nslots(const char *sig) {
     int n = *sig != 0;
-    for (; *sig != 0; sig++)
+    for (; *sig != 0; sig++) {
         n += *sig == ' ';
+    }
     return n;
 }
 
 bool dyn_np_is_no_value(PyObject *o) { return no_value != NULL && o == no_value; }
 
 static int bind(DynRec *r, NpCall *c) {
-    if (c->b->sig[0] == 0)
+    if (c->b->sig[0] == 0) {
         return 0;
-    if (c->npos > nslots(c->b->sig))
+    }
+    if (c->npos > nslots(c->b->sig)) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), -1;
+    }
     for (int i = 0; i < c->npos + c->nkw; i++) {
         const char *name = i < c->npos ? NULL : PyUnicode_AsUTF8(PyTuple_GET_ITEM(c->kwnames, i - c->npos));
-        if (i >= c->npos && name == NULL)
+        if (i >= c->npos && name == NULL) {
             PyErr_Clear();
+        }
         int slot = i < c->npos ? i : name == NULL ? -1 : slot_of(c->b->sig, name);
-        if (slot < 0 && c->out.v != NULL && i == c->out_at) /* who knows the result's sizes sees to it: dyn_np_sized_call */
+        if (slot < 0 && c->out.v != NULL && i == c->out_at) { /* who knows the result's sizes sees to it: dyn_np_sized_call */
             continue;
-        if (slot < 0)
+        }
+        if (slot < 0) {
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), -1;
+        }
         if (c->args[i].real == Py_None || dyn_np_is_no_value(c->args[i].real)) {
-            if (dyn_rec_burn(r, c->args[i].v, c->args[i].real) < 0)
+            if (dyn_rec_burn(r, c->args[i].v, c->args[i].real) < 0) {
                 return -1;
-            if (slot == 0 && c->b->rule != np_rule_random) /* np.array(None): the operand itself, which rules take for given */
+            }
+            if (slot == 0 && c->b->rule != np_rule_random) { /* np.array(None): the operand itself, which rules take for given */
                 return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE), -1;
+            }
             continue;
         }
         c->slot[slot] = c->args[i];
@@ -520,12 +577,14 @@ static int bind(DynRec *r, NpCall *c) {
 static const DynNode *is_new_array(DynRec *r, uint32_t first, const DynVal *v) {
     const DynGraph *g = dyn_rec_graph(r);
     const DynNode *n = (v->kind == DV_ARRAY || v->kind == DV_NPSCALAR) && v->id >= first ? dyn_graph_node(g, v->id) : NULL;
-    if (n == NULL || n->storage < first)
+    if (n == NULL || n->storage < first) {
         return NULL;
+    }
     for (uint32_t i = first; i < g->nodes.n; i++) {
         uint32_t written = dyn_graph_written(g, i);
-        if (dyn_graph_node(g, i)->op == DYN_OP_EXTERN || (written != DYN_NONE && written < first))
+        if (dyn_graph_node(g, i)->op == DYN_OP_EXTERN || (written != DYN_NONE && written < first)) {
             return NULL;
+        }
     }
     return n;
 }
@@ -534,28 +593,31 @@ static const DynNode *is_new_array(DynRec *r, uint32_t first, const DynVal *v) {
 static DynVal *as_it_was_made(DynRec *r, NpCall *c, uint32_t first, DynVal *v) {
     const DynNode *n = is_new_array(r, first, v);
     uint32_t shape[DYN_MAX_NDIM];
-    if (n == NULL || !PyCallable_Check(c->b->callable))
+    if (n == NULL || !PyCallable_Check(c->b->callable)) {
         return v;
+    }
     int ndim = n->ndim;
     memcpy(shape, n->shape, sizeof(*shape) * (size_t)ndim);
     for (int again = 0; again < 2; again++) {
         dyn_graph_truncate(dyn_rec_graph(r), first);
         dyn_rec_forget_nodes(r, first);
         v = again ? c->b->rule(r, c) : dyn_np_sized_call(r, c, ndim, shape);
-        if (v != NULL)
+        if (v != NULL) {
             break;
+        }
         *dyn_rec_why(r) = DYN_R_OK;
     }
     return v;
 }
 
 static void find_out(NpCall *c) {
-    for (int i = c->npos; i < c->npos + c->nkw && dyn_torch_is(c->result); i++)
+    for (int i = c->npos; i < c->npos + c->nkw && dyn_torch_is(c->result); i++) {
         if (c->args[i].real == c->result && c->args[i].v->kind == DV_ARRAY &&
             PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, i - c->npos), "out") == 0) {
             c->out = c->args[i];
             c->out_at = i;
         }
+    }
 }
 
 /* What the rule makes of the call. One that doesn't know of out= gives something else. */
@@ -568,25 +630,33 @@ static DynVal *by_rule(DynRec *r, NpCall *c) {
 DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int npos, PyObject *kwnames, PyObject *result) {
     NpCall c = {.b = b, .args = args, .npos = npos, .kwnames = kwnames, .result = result};
     c.nkw = kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames);
-    if (npos + c.nkw > 250)
+    if (npos + c.nkw > 250) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    for (int i = 0; i < npos + c.nkw; i++)
-        if (dyn_np_resolve(r, args[i], 0) < 0)
+    }
+    for (int i = 0; i < npos + c.nkw; i++) {
+        if (dyn_np_resolve(r, args[i], 0) < 0) {
             return NULL;
+        }
+    }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     DynVal *v = take_back(r, nnodes, by_rule(r, &c));
-    if (v != NULL && dyn_rec_whole(r))
+    if (v != NULL && dyn_rec_whole(r)) {
         v = as_it_was_made(r, &c, nnodes, v);
-    if (v != NULL || result == Py_None || b->rule == np_rule_random || b->rule == tt_rule_call)
+    }
+    if (v != NULL || result == Py_None || b->rule == np_rule_random || b->rule == tt_rule_call) {
         return v;
+    }
     /* A form that the rule doesn't know: what is listed and gives a value has no effect but that, and so can stay a call. */
     DynReason why = *dyn_rec_why(r);
-    if (b->effect == DYN_BIND_BY_RULE)
+    if (b->effect == DYN_BIND_BY_RULE) {
         return NULL;
-    if (b->effect == DYN_BIND_RANDOM)
+    }
+    if (b->effect == DYN_BIND_RANDOM) {
         return dyn_np_extern_once(r, b->callable, b->path, args, npos, kwnames, result);
-    if (b->effect == DYN_BIND_IN_PLACE)
+    }
+    if (b->effect == DYN_BIND_IN_PLACE) {
         return dyn_np_extern_in_place(r, b->callable, b->path, args, npos, kwnames, result);
+    }
     PyObject *f = PyCallable_Check(b->callable) ? Py_NewRef(b->callable) : PyObject_GetAttrString(b->callable, "__getitem__");
     v = f == NULL ? NULL : dyn_np_extern(r, f, b->path, args, npos, kwnames, result); /* __getitem__: np.mgrid[…] */
     PyErr_Clear();
@@ -601,17 +671,20 @@ static DynVal *operator_result(DynRec *r, DynOp op, DynOperand *o, int n, bool i
     NpArg args[2];
     bool scalars = true, tensors = false;
     for (int i = 0; i < n; i++) {
-        if (dyn_np_operand(r, o[i], &args[i]) < 0)
+        if (dyn_np_operand(r, o[i], &args[i]) < 0) {
             return NULL;
+        }
         scalars = scalars && !PyArray_Check(o[i].real);
         tensors = tensors || dyn_torch_is(o[i].real);
     }
     uint32_t t =
         tensors ? dyn_torch_operator(r, op, args, n) : dyn_np_elementwise(r, op, args, n, scalars ? NP_SCALARS : NP_OPERATOR);
-    if (t == DYN_NONE)
+    if (t == DYN_NONE) {
         return NULL;
-    if (inplace && result == o[0].real && dyn_array_is(result))
+    }
+    if (inplace && result == o[0].real && dyn_array_is(result)) {
         return dyn_np_store_into(r, o[0], dyn_np_node_arg(r, t));
+    }
     return dyn_np_result(r, t, result);
 }
 
@@ -632,19 +705,22 @@ static DynVal *tensor_call(DynRec *r, PyObject *f, const char *name, const DynOp
     DynBinding row = {.path = name, .rule = tt_rule_pointwise, .callable = f};
     NpCall call = {.b = &row, .args = o, .npos = n, .result = result};
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
-    if (inplace)
+    if (inplace) {
         return dyn_np_extern_in_place(r, f, name, o, n, NULL, result);
+    }
     DynVal *v = take_back(r, nnodes, tt_rule_pointwise(r, &call));
-    if (v == NULL)
+    if (v == NULL) {
         *dyn_rec_why(r) = DYN_R_OK;
+    }
     return v != NULL ? v : dyn_np_extern(r, f, name, o, n, NULL, result);
 }
 
 /* An operator without nodes of its own for these operands: a call of it. */
 static DynVal *operator_call(DynRec *r, DynOp op, const DynOperand *o, int n, bool inplace, PyObject *result) {
     for (size_t i = 0; i < DYN_COUNTOF(operators); i++) {
-        if (operators[i].op != op)
+        if (operators[i].op != op) {
             continue;
+        }
         char name[16];
         snprintf(name, sizeof name, "%s%.*s", inplace ? "i" : "", (int)strcspn(operators[i].name, inplace ? "_" : ""),
                  operators[i].name);
@@ -662,9 +738,11 @@ static DynVal *operator_call(DynRec *r, DynOp op, const DynOperand *o, int n, bo
 }
 
 static DynVal *operation(DynRec *r, int op, DynOperand *o, int n, bool inplace, PyObject *result) {
-    for (int i = 0; i < n; i++)
-        if (dyn_np_resolve(r, o[i], 0) < 0)
+    for (int i = 0; i < n; i++) {
+        if (dyn_np_resolve(r, o[i], 0) < 0) {
             return NULL;
+        }
+    }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     DynVal *v = take_back(r, nnodes, operator_result(r, (DynOp)op, o, n, inplace, result));
     return v != NULL ? v : operator_call(r, (DynOp)op, o, n, inplace && result == o[0].real, result);
@@ -675,13 +753,16 @@ DynVal *dyn_np_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand 
                                   DYN_OP_MULTIPLY, DYN_OP_REMAINDER,   DYN_OP_BITWISE_OR,   DYN_OP_POWER,      DYN_OP_RIGHT_SHIFT,
                                   DYN_OP_SUBTRACT, DYN_OP_DIVIDE,      DYN_OP_BITWISE_XOR};
     DynOperand o[2] = {a, b};
-    if (nb < 0 || nb >= (int)DYN_COUNTOF(ops))
+    if (nb < 0 || nb >= (int)DYN_COUNTOF(ops)) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    if (ops[nb] < 0 && inplace && result == a.real)
+    }
+    if (ops[nb] < 0 && inplace && result == a.real) {
         return dyn_np_resolve(r, a, 0) < 0 || dyn_np_resolve(r, b, 0) < 0 ? NULL
                                                                           : operator_call(r, DYN_OP_EXTERN, o, 2, true, result);
-    if (ops[nb] >= 0)
+    }
+    if (ops[nb] >= 0) {
         return operation(r, ops[nb], o, 2, inplace, result);
+    }
     if (dyn_torch_is(a.real) || dyn_torch_is(b.real)) {
         PyObject *matmul = PyObject_GetAttrString(dyn_torch_module, "matmul");
         const DynBinding *row = matmul == NULL ? NULL : dyn_torch_binding(matmul);
@@ -697,8 +778,9 @@ DynVal *dyn_np_unary(DynRec *r, int opcode, DynOperand a, PyObject *result) {
              : opcode == DYN_I_UNARY_POSITIVE ? DYN_OP_POSITIVE
              : opcode == DYN_I_UNARY_INVERT   ? DYN_OP_INVERT
                                               : -1;
-    if (op == DYN_OP_POSITIVE && dyn_torch_is(a.real) && result == a.real) /* torch's is the tensor itself */
+    if (op == DYN_OP_POSITIVE && dyn_torch_is(a.real) && result == a.real) { /* torch's is the tensor itself */
         return a.v;
+    }
     return op < 0 ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP) : operation(r, op, &a, 1, false, result);
 }
 
@@ -706,20 +788,25 @@ DynVal *dyn_np_compare(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject 
     static const uint8_t ops[] = {[Py_LT] = DYN_OP_LESS,      [Py_LE] = DYN_OP_LESS_EQUAL, [Py_EQ] = DYN_OP_EQUAL,
                                   [Py_NE] = DYN_OP_NOT_EQUAL, [Py_GT] = DYN_OP_GREATER,    [Py_GE] = DYN_OP_GREATER_EQUAL};
     DynOperand o[2] = {a, b};
-    if (cmp < 0 || cmp >= (int)DYN_COUNTOF(ops))
+    if (cmp < 0 || cmp >= (int)DYN_COUNTOF(ops)) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     return operation(r, ops[cmp], o, 2, false, result);
 }
 
 DynVal *dyn_np_builtin(DynRec *r, const char *name, const DynOperand *args, int n, PyObject *result) {
     DynOperand o[2] = {args[0], n == 2 ? args[1] : (DynOperand){0}};
-    if (strcmp(name, "abs") == 0 && n == 1)
+    if (strcmp(name, "abs") == 0 && n == 1) {
         return operation(r, DYN_OP_ABSOLUTE, o, 1, false, result);
-    if (strcmp(name, "pow") == 0 && n == 2)
+    }
+    if (strcmp(name, "pow") == 0 && n == 2) {
         return operation(r, DYN_OP_POWER, o, 2, false, result);
-    if (strcmp(name, "divmod") == 0 && n == 2)
+    }
+    if (strcmp(name, "divmod") == 0 && n == 2) {
         return dyn_np_call(r, dyn_np_binding("divmod", false), o, 2, NULL, result);
-    if (strcmp(name, "round") == 0 && n == 2 && args[1].real != Py_None) /* None: a Python int, as without it */
+    }
+    if (strcmp(name, "round") == 0 && n == 2 && args[1].real != Py_None) { /* None: a Python int, as without it */
         return dyn_np_call(r, dyn_np_binding("round", true), o, 2, NULL, result);
+    }
     return dyn_np_refuse(r, DYN_R_DATA_DEPENDENT);
 }

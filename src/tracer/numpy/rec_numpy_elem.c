@@ -11,14 +11,17 @@ static PyObject *ufuncs[DYN_OP_COUNT]; /* strong; NULL where the row is no ufunc
 int dyn_np_elem_init(PyObject *numpy) {
     for (int i = 0; i < DYN_OP_COUNT; i++) {
         const DynOpInfo *row = &dyn_ops[i];
-        if (row->kind != DYN_K_ELEMENTWISE || row->flags & DYN_OPF_OURS)
+        if (row->kind != DYN_K_ELEMENTWISE || row->flags & DYN_OPF_OURS) {
             continue;
+        }
         int which;
         ufuncs[i] = PyObject_GetAttrString(numpy, dyn_op_function((DynOp)i, &which));
-        if (ufuncs[i] == NULL)
+        if (ufuncs[i] == NULL) {
             return -1;
-        if (!PyObject_HasAttrString(ufuncs[i], "resolve_dtypes"))
+        }
+        if (!PyObject_HasAttrString(ufuncs[i], "resolve_dtypes")) {
             Py_CLEAR(ufuncs[i]);
+        }
     }
     return 0;
 }
@@ -26,12 +29,15 @@ int dyn_np_elem_init(PyObject *numpy) {
 /* ---- dtypes */
 
 static PyObject *type_of_code(int code) {
-    if (code == NP_WEAK_INT)
+    if (code == NP_WEAK_INT) {
         return Py_NewRef((PyObject *)&PyLong_Type);
-    if (code == NP_WEAK_FLOAT)
+    }
+    if (code == NP_WEAK_FLOAT) {
         return Py_NewRef((PyObject *)&PyFloat_Type);
-    if (code == NP_WEAK_COMPLEX)
+    }
+    if (code == NP_WEAK_COMPLEX) {
         return Py_NewRef((PyObject *)&PyComplex_Type);
+    }
     return (PyObject *)PyArray_DescrFromType(dyn_dtypes[code].npy);
 }
 
@@ -44,13 +50,16 @@ int dyn_np_loop(PyObject *ufunc, const int *codes, int nin, int nout, DynDtype w
     }
     PyObject *f = PyObject_GetAttrString(ufunc, "resolve_dtypes");
     bool ready = types != NULL && signature != NULL && kwargs != NULL && f != NULL;
-    if (ready && wanted != DYN_NO_DTYPE)
+    if (ready && wanted != DYN_NO_DTYPE) {
         ready = PyDict_SetItemString(kwargs, "signature", signature) == 0;
-    if (ready && casting != NULL)
+    }
+    if (ready && casting != NULL) {
         ready = PyDict_SetItemString(kwargs, "casting", casting) == 0;
+    }
     args = ready ? PyTuple_Pack(1, types) : NULL;
-    if (args != NULL)
+    if (args != NULL) {
         found = PyObject_Call(f, args, kwargs);
+    }
     bool fits = found != NULL && PyTuple_CheckExact(found) && PyTuple_GET_SIZE(found) == nin + nout;
     for (int i = 0; fits && i < nin + nout; i++) {
         PyObject *d = PyTuple_GET_ITEM(found, i);
@@ -74,8 +83,9 @@ static void ask(DynOp op, int a, int b, Types *out) {
     dyn_op_function(op, &which);
     out->known = 2; /* refused, till shown otherwise */
     if (dyn_np_loop(ufuncs[op], codes, nin, which < 0 ? 1 : 2, DYN_NO_DTYPE, NULL, loop) == 0 &&
-        (nin == 1 || loop[0] == loop[1] || op == DYN_OP_LDEXP))
+        (nin == 1 || loop[0] == loop[1] || op == DYN_OP_LDEXP)) {
         *out = (Types){1, (uint8_t)loop[0], (uint8_t)loop[which < 0 ? nin : nin + which]};
+    }
 }
 
 static int refuse(DynRec *r) {
@@ -94,13 +104,16 @@ int dyn_np_types(DynRec *r, DynOp op, int a, int b, DynDtype *compute, DynDtype 
         a = strong[a - NP_WEAK_INT];
         b = b < 0 ? b : strong[b - NP_WEAK_INT];
     }
-    if (ufuncs[op] == NULL)
+    if (ufuncs[op] == NULL) {
         return refuse(r);
+    }
     Types *t = &cache[op][a][b + 1];
-    if (!t->known)
+    if (!t->known) {
         ask(op, a, b, t);
-    if (t->known != 1)
+    }
+    if (t->known != 1) {
         return refuse(r);
+    }
     *compute = (DynDtype)t->compute;
     *result = (DynDtype)t->result;
     return 0;
@@ -113,26 +126,34 @@ int dyn_np_convert_guard(DynRec *r, uint32_t sym, DynDtype dt) {
     const DynSym *s = dyn_sym_at(dyn_rec_syms(r), sym);
     const DynDtypeInfo *to = &dyn_dtypes[dt];
     DynScalar hint = s->hint;
-    if (s->type == DYN_T_BOOL || dt == DYN_BOOL || dt == DYN_F64 || (dt == DYN_C128 && s->type == DYN_T_FLOAT))
+    if (s->type == DYN_T_BOOL || dt == DYN_BOOL || dt == DYN_F64 || (dt == DYN_C128 && s->type == DYN_T_FLOAT)) {
         return 0;
-    if (s->type == DYN_T_INT && dt == DYN_F16)
+    }
+    if (s->type == DYN_T_INT && dt == DYN_F16) {
         return dyn_np_assume_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), (int64_t)most);
-    if (s->type == DYN_T_INT && (to->kind == 'f' || to->kind == 'c')) /* Python rounds to double first: exact only this far */
+    }
+    if (s->type == DYN_T_INT && (to->kind == 'f' || to->kind == 'c')) { /* Python rounds to double first: exact only this far */
         return dyn_np_assume_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), (int64_t)1 << 53);
+    }
     if (s->type == DYN_T_INT) {
         int bits = to->size * 8 - (to->kind == 'i');
-        if (to->kind == 'u' && dyn_np_assume_op(r, DYN_S_GE, sym, 0) < 0)
+        if (to->kind == 'u' && dyn_np_assume_op(r, DYN_S_GE, sym, 0) < 0) {
             return -1;
-        if (bits >= 63)
+        }
+        if (bits >= 63) {
             return 0;
-        if (to->kind == 'i' && dyn_np_assume_op(r, DYN_S_GE, sym, -((int64_t)1 << bits)) < 0)
+        }
+        if (to->kind == 'i' && dyn_np_assume_op(r, DYN_S_GE, sym, -((int64_t)1 << bits)) < 0) {
             return -1;
+        }
         return dyn_np_assume_op(r, DYN_S_LE, sym, ((int64_t)1 << bits) - 1);
     }
-    if (to->kind != 'f' && to->kind != 'c')
+    if (to->kind != 'f' && to->kind != 'c') {
         return refuse(r);
-    if (hint.f - hint.f != 0) /* inf and nan stay what they are */
+    }
+    if (hint.f - hint.f != 0) { /* inf and nan stay what they are */
         return dyn_np_assume(r, dyn_np_op(r, DYN_S_NOT, dyn_np_op(r, DYN_S_ISFINITE, sym, DYN_NONE), DYN_NONE));
+    }
     return dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), dyn_sym_float(dyn_rec_syms(r), most)));
 }
 
@@ -151,10 +172,12 @@ static int join_size(DynRec *r, uint32_t *into, uint32_t size) {
         *into = keep ? *into : size;
         return ok;
     }
-    if (more == 1)
+    if (more == 1) {
         return dyn_np_assume_op(r, DYN_S_EQ, size, 1);
-    if (have != 1)
+    }
+    if (have != 1) {
         return refuse(r);
+    }
     int ok = dyn_np_assume_op(r, DYN_S_EQ, *into, 1);
     *into = size;
     return ok;
@@ -163,16 +186,19 @@ static int join_size(DynRec *r, uint32_t *into, uint32_t size) {
 int dyn_np_broadcast(DynRec *r, const uint32_t *nodes, int n, uint32_t *shape) {
     DynGraph *g = dyn_rec_graph(r);
     int ndim = 0;
-    for (int i = 0; i < n; i++)
-        if (dyn_graph_node(g, nodes[i])->ndim > ndim)
+    for (int i = 0; i < n; i++) {
+        if (dyn_graph_node(g, nodes[i])->ndim > ndim) {
             ndim = dyn_graph_node(g, nodes[i])->ndim;
+        }
+    }
     for (int axis = 0; axis < ndim; axis++) {
         shape[axis] = DYN_NONE;
         for (int i = 0; i < n; i++) {
             const DynNode *a = dyn_graph_node(g, nodes[i]);
             int at = axis - (ndim - a->ndim);
-            if (at >= 0 && join_size(r, &shape[axis], a->shape[at]) < 0)
+            if (at >= 0 && join_size(r, &shape[axis], a->shape[at]) < 0) {
                 return -1;
+            }
         }
     }
     return ndim;
@@ -183,19 +209,23 @@ int dyn_np_broadcast(DynRec *r, const uint32_t *nodes, int n, uint32_t *shape) {
 uint32_t dyn_np_elementwise_as(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n) {
     uint32_t nodes[3], shape[DYN_MAX_NDIM];
     int nnodes = 0;
-    for (int i = 0; i < n; i++)
-        if (args[i].arg.kind == DYN_ARG_NODE)
+    for (int i = 0; i < n; i++) {
+        if (args[i].arg.kind == DYN_ARG_NODE) {
             nodes[nnodes++] = args[i].arg.id;
+        }
+    }
     int ndim = dyn_np_broadcast(r, nodes, nnodes, shape);
     uint32_t id = ndim < 0 ? DYN_NONE : dyn_np_add(r, op, result, ndim, n, 0);
-    if (id == DYN_NONE)
+    if (id == DYN_NONE) {
         return id;
+    }
     DynGraph *g = dyn_rec_graph(r);
     DynNode *node = dyn_graph_node(g, id);
     node->compute = (uint8_t)compute;
     memcpy(node->shape, shape, sizeof(*shape) * (size_t)ndim);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         node->args[i] = args[i].arg;
+    }
     node->layout = dyn_np_layout_for(r, nodes, nnodes, ndim, shape); /* what eager really made says so itself */
     return id;
 }
@@ -227,14 +257,18 @@ static int row_for(DynOp op, DynDtype compute) {
         }
         }
     }
-    if (kind == 'c')
+    if (kind == 'c') {
         return dyn_complex_ops[op].c != NULL ? (int)op : -1;
-    if (op == DYN_OP_CONJUGATE)
+    }
+    if (op == DYN_OP_CONJUGATE) {
         return DYN_OP_POSITIVE;
-    if (dyn_dtype_is_half(compute) && (op == DYN_OP_SPACING || op == DYN_OP_NEXTAFTER || op == DYN_OP_LDEXP))
+    }
+    if (dyn_dtype_is_half(compute) && (op == DYN_OP_SPACING || op == DYN_OP_NEXTAFTER || op == DYN_OP_LDEXP)) {
         return -1; /* of the format itself, which isn't the one that half is computed in */
-    if (kind == 'f')
+    }
+    if (kind == 'f') {
         return op;
+    }
     switch (op) {
     case DYN_OP_FLOOR:
     case DYN_OP_CEIL:
@@ -260,8 +294,9 @@ static int scalar_row(int row) {
 
 /* The exponent as a Python number, when it is one (or a NumPy scalar made of one). */
 static uint32_t exponent_sym(DynRec *r, const NpArg *e) {
-    if (e->arg.kind == DYN_ARG_SYM)
+    if (e->arg.kind == DYN_ARG_SYM) {
         return e->arg.id;
+    }
     const DynNode *n = dyn_graph_node(dyn_rec_graph(r), e->arg.id);
     return n->op == DYN_OP_SCALAR ? n->args[0].id : DYN_NONE;
 }
@@ -271,11 +306,13 @@ static int exponent_is(DynRec *r, uint32_t sym, double value) {
     DynSyms *t = dyn_rec_syms(r);
     const DynSym *s = dyn_sym_at(t, sym);
     bool integer = s->type != DYN_T_FLOAT;
-    if (integer && value != (int64_t)value)
+    if (integer && value != (int64_t)value) {
         return 0;
+    }
     bool is = integer ? s->hint.i == (int64_t)value : s->hint.f == value;
-    if (s->type == DYN_T_BOOL)
+    if (s->type == DYN_T_BOOL) {
         sym = dyn_np_op(r, DYN_S_ADD, sym, dyn_np_int(r, 0));
+    }
     uint32_t c = integer ? dyn_np_int(r, (int64_t)value) : dyn_sym_float(t, value);
     return dyn_np_assume(r, dyn_np_op(r, is ? DYN_S_EQ : DYN_S_NE, sym, c)) < 0 ? -1 : is;
 }
@@ -291,28 +328,34 @@ static uint32_t float_power(DynRec *r, DynDtype compute, const NpArg *args, NpFo
     DynGraph *g = dyn_rec_graph(r);
     uint32_t sym = exponent_sym(r, &args[1]);
     bool by_operator = dyn_dtypes[compute].kind == 'c' || dyn_dtype_is_half(compute);
-    if (by_operator && (sym == DYN_NONE || form == NP_UFUNC || args[1].arg.kind != DYN_ARG_SYM))
+    if (by_operator && (sym == DYN_NONE || form == NP_UFUNC || args[1].arg.kind != DYN_ARG_SYM)) {
         return dyn_np_elementwise_as(r, DYN_OP_POWER, compute, compute, args, 2);
+    }
     if (sym != DYN_NONE) {
         for (size_t i = 0; i < DYN_COUNTOF(fast) && args[0].arg.kind == DYN_ARG_NODE; i++) {
             int is = exponent_is(r, sym, fast[i].value);
-            if (is > 0 && by_operator && (fast[i].value == 0.5) != (dyn_sym_at(dyn_rec_syms(r), sym)->type == DYN_T_FLOAT))
+            if (is > 0 && by_operator && (fast[i].value == 0.5) != (dyn_sym_at(dyn_rec_syms(r), sym)->type == DYN_T_FLOAT)) {
                 break;
-            if (is != 0)
+            }
+            if (is != 0) {
                 return is < 0 ? DYN_NONE : dyn_np_elementwise_as(r, fast[i].op, compute, compute, args, 1);
+            }
         }
-        if (args[0].arg.kind != DYN_ARG_NODE)
+        if (args[0].arg.kind != DYN_ARG_NODE) {
             return refuse(r), DYN_NONE;
+        }
         return dyn_np_elementwise_as(r, DYN_OP_POWER, compute, compute, args, 2);
     }
-    if (args[1].arg.kind == DYN_ARG_NODE && dyn_graph_node(g, args[1].arg.id)->ndim == 0)
+    if (args[1].arg.kind == DYN_ARG_NODE && dyn_graph_node(g, args[1].arg.id)->ndim == 0) {
         return dyn_np_elementwise_as(r, DYN_OP_UNIFORM_POWER, compute, compute, args, 2);
+    }
     uint32_t id = dyn_np_elementwise_as(r, DYN_OP_POWER, compute, compute, args, 2);
     const DynNode *n = id == DYN_NONE ? NULL : dyn_graph_node(g, id), *e = dyn_graph_node(g, args[1].arg.id);
     if (n == NULL || e->op == DYN_OP_BROADCAST ||
         dyn_np_hint(r, e->shape[e->ndim - 1]) != dyn_np_hint(r, n->shape[n->ndim - 1]) ||
-        dyn_np_assume_op(r, DYN_S_NE, e->shape[e->ndim - 1], 1) < 0)
+        dyn_np_assume_op(r, DYN_S_NE, e->shape[e->ndim - 1], 1) < 0) {
         return refuse(r), DYN_NONE;
+    }
     return id;
 }
 
@@ -323,10 +366,12 @@ static uint32_t small_power(DynRec *r, DynDtype compute, const NpArg *args, bool
     for (int value = 2; value <= 3 && sym != DYN_NONE && !*known; value++) {
         int is = exponent_is(r, sym, value);
         *known = is != 0;
-        if (is < 0)
+        if (is < 0) {
             return DYN_NONE;
-        if (is > 0 && value == 2)
+        }
+        if (is > 0 && value == 2) {
             return dyn_np_elementwise_as(r, DYN_OP_SQUARE, compute, compute, args, 1);
+        }
         if (is > 0) {
             NpArg both[2] = {args[0], args[0]};
             uint32_t id = dyn_np_elementwise_as(r, DYN_OP_SQUARE, compute, compute, args, 1);
@@ -341,8 +386,9 @@ static uint32_t small_power(DynRec *r, DynDtype compute, const NpArg *args, bool
 /* Negative integer exponents raise: the exponent has to be unsigned, or a number that is guarded. */
 static int int_power_guard(DynRec *r, const NpArg *args) {
     uint32_t sym = exponent_sym(r, &args[1]);
-    if (sym != DYN_NONE)
+    if (sym != DYN_NONE) {
         return dyn_sym_at(dyn_rec_syms(r), sym)->type == DYN_T_BOOL ? 0 : dyn_np_assume_op(r, DYN_S_GE, sym, 0);
+    }
     return args[1].code <= DYN_DTYPE_COUNT && dyn_dtypes[args[1].code].kind != 'i' ? 0 : refuse(r);
 }
 
@@ -370,8 +416,9 @@ static uint32_t compare_signed(DynRec *r, DynOp op, const NpArg *args) {
     DynDtype dt = (DynDtype)args[0].code;
     uint32_t a = dyn_np_elementwise_as(r, less ? DYN_OP_LESS : DYN_OP_GREATER_EQUAL, dt, DYN_BOOL, sign, 2);
     uint32_t b = a == DYN_NONE ? a : dyn_np_elementwise_as(r, op, DYN_U64, DYN_BOOL, args, 2);
-    if (b == DYN_NONE)
+    if (b == DYN_NONE) {
         return b;
+    }
     parts[0] = dyn_np_node_arg(r, a);
     parts[1] = dyn_np_node_arg(r, b);
     return dyn_np_elementwise_as(r, less ? DYN_OP_LOGICAL_OR : DYN_OP_LOGICAL_AND, DYN_BOOL, DYN_BOOL, parts, 2);
@@ -383,22 +430,25 @@ static uint32_t compare_beyond(DynRec *r, DynOp op, NpArg a, uint32_t sym) {
     const DynDtypeInfo *dt = &dyn_dtypes[a.code];
     int bits = dt->size * 8 - (dt->kind == 'i');
     int64_t low = dt->kind == 'i' ? -((int64_t)1 << bits) : 0;
-    if (dyn_np_assume_op(r, above ? DYN_S_GT : DYN_S_LT, sym, above ? ((int64_t)1 << bits) - 1 : low) < 0)
+    if (dyn_np_assume_op(r, above ? DYN_S_GT : DYN_S_LT, sym, above ? ((int64_t)1 << bits) - 1 : low) < 0) {
         return DYN_NONE;
+    }
     DynGraph *g = dyn_rec_graph(r);
     bool truth = op == DYN_OP_NOT_EQUAL || (op != DYN_OP_EQUAL && holds_for_less(op) == above);
     uint32_t s = dyn_sym_bool(dyn_rec_syms(r), truth), ndim = dyn_graph_node(g, a.arg.id)->ndim;
     uint32_t id = s == DYN_NONE ? s : dyn_np_add(r, DYN_OP_FULL, DYN_BOOL, (int)ndim, 1, 0);
-    if (id == DYN_NONE)
+    if (id == DYN_NONE) {
         return id;
+    }
     dyn_graph_node(g, id)->args[0] = (DynArg){DYN_ARG_SYM, s};
     memcpy(dyn_graph_node(g, id)->shape, dyn_graph_node(g, a.arg.id)->shape, sizeof(uint32_t) * ndim);
     return id;
 }
 
 static bool beyond(DynRec *r, const NpArg *a, const NpArg *number) {
-    if (!is_integer(a->code) || a->arg.kind != DYN_ARG_NODE || number->code != NP_WEAK_INT)
+    if (!is_integer(a->code) || a->arg.kind != DYN_ARG_NODE || number->code != NP_WEAK_INT) {
         return false;
+    }
     const DynDtypeInfo *dt = &dyn_dtypes[a->code];
     int64_t v = dyn_np_hint(r, number->arg.id);
     int bits = dt->size * 8 - (dt->kind == 'i');
@@ -409,14 +459,18 @@ static bool beyond(DynRec *r, const NpArg *a, const NpArg *number) {
 static uint32_t compare_integers(DynRec *r, DynOp op, const NpArg *args, bool *known) {
     NpArg swapped[2] = {args[1], args[0]};
     *known = true;
-    if (is_signed(args[0].code) && args[1].code == DYN_U64)
+    if (is_signed(args[0].code) && args[1].code == DYN_U64) {
         return compare_signed(r, op, args);
-    if (is_signed(args[1].code) && args[0].code == DYN_U64)
+    }
+    if (is_signed(args[1].code) && args[0].code == DYN_U64) {
         return compare_signed(r, mirrored(op), swapped);
-    if (beyond(r, &args[0], &args[1]))
+    }
+    if (beyond(r, &args[0], &args[1])) {
         return compare_beyond(r, op, args[0], args[1].arg.id);
-    if (beyond(r, &args[1], &args[0]))
+    }
+    if (beyond(r, &args[1], &args[0])) {
         return compare_beyond(r, mirrored(op), args[1], args[0].arg.id);
+    }
     *known = false;
     return DYN_NONE;
 }
@@ -427,23 +481,28 @@ uint32_t dyn_np_elementwise_in(DynRec *r, DynOp op, DynDtype compute, DynDtype r
     for (int i = 0; i < n; i++) {
         DynDtype to = op == DYN_OP_LDEXP && i == 1 ? DYN_I32 : compute;
         if (args[i].arg.kind == DYN_ARG_SYM && dyn_ops[op].dtype != DYN_DT_LOGICAL &&
-            dyn_np_convert_guard(r, args[i].arg.id, to) < 0)
+            dyn_np_convert_guard(r, args[i].arg.id, to) < 0) {
             return DYN_NONE;
+        }
     }
     int row = row_for(op, compute);
     if (row < 0 || (row == DYN_OP_COPY && args[0].arg.kind != DYN_ARG_NODE) ||
-        (row == DYN_OP_INT_POWER && int_power_guard(r, args) < 0))
+        (row == DYN_OP_INT_POWER && int_power_guard(r, args) < 0)) {
         return refuse(r), DYN_NONE;
-    if (row == DYN_OP_POWER && form != NP_SCALARS)
+    }
+    if (row == DYN_OP_POWER && form != NP_SCALARS) {
         return float_power(r, compute, args, form);
+    }
     if (row == DYN_OP_INT_POWER && form != NP_SCALARS) {
         bool known;
         uint32_t id = small_power(r, compute, args, &known);
-        if (known)
+        if (known) {
             return id;
+        }
     }
-    if (form == NP_SCALARS && (dyn_dtypes[compute].kind == 'i' || dyn_dtypes[compute].kind == 'u'))
+    if (form == NP_SCALARS && (dyn_dtypes[compute].kind == 'i' || dyn_dtypes[compute].kind == 'u')) {
         row = scalar_row(row);
+    }
     if (compute == DYN_F16 &&
         (row == DYN_OP_MAXIMUM || row == DYN_OP_MINIMUM)) { /* of equal operands these loops give the first */
         const NpArg turned[2] = {args[1], args[0]};
@@ -457,11 +516,13 @@ uint32_t dyn_np_elementwise(DynRec *r, DynOp op, const NpArg *args, int n, NpFor
     bool known = false;
     if (dyn_ops[op].dtype == DYN_DT_COMPARE) {
         uint32_t id = compare_integers(r, op, args, &known);
-        if (known)
+        if (known) {
             return id;
+        }
     }
-    if (dyn_np_types(r, op, args[0].code, n == 2 ? args[1].code : -1, &compute, &result) < 0)
+    if (dyn_np_types(r, op, args[0].code, n == 2 ? args[1].code : -1, &compute, &result) < 0) {
         return DYN_NONE;
+    }
     return dyn_np_elementwise_in(r, op, compute, result, args, n, form);
 }
 
@@ -475,11 +536,13 @@ static bool aliases(DynRec *r, uint32_t node, uint32_t dst) {
 
 uint32_t dyn_np_copy(DynRec *r, uint32_t a, DynDtype dt) {
     DynGraph *g = dyn_rec_graph(r);
-    if (dyn_np_drops((DynDtype)dyn_graph_node(g, a)->dtype, dt))
+    if (dyn_np_drops((DynDtype)dyn_graph_node(g, a)->dtype, dt)) {
         return refuse(r), DYN_NONE;
+    }
     uint32_t id = dyn_np_unary_node(r, DYN_OP_COPY, dt, a, dyn_graph_node(g, a)->ndim, 0);
-    if (id != DYN_NONE)
+    if (id != DYN_NONE) {
         memcpy(dyn_graph_node(g, id)->shape, dyn_graph_node(g, a)->shape, sizeof(uint32_t) * dyn_graph_node(g, a)->ndim);
+    }
     return id;
 }
 
@@ -487,8 +550,9 @@ bool dyn_np_overlaps_itself(DynRec *r, uint32_t id) {
     const DynGraph *g = dyn_rec_graph(r);
     const DynNode *n = dyn_graph_node(g, id);
     for (; n->flags & DYN_NODE_VIEW; n = dyn_graph_node(g, n->args[0].id)) {
-        if (n->op != DYN_OP_AFFINE)
+        if (n->op != DYN_OP_AFFINE) {
             continue;
+        }
         uint32_t moved = 0, twice = 0;
         for (int k = 0; k < dyn_graph_node(g, n->args[0].id)->ndim; k++) {
             int ways = 0;
@@ -498,8 +562,9 @@ bool dyn_np_overlaps_itself(DynRec *r, uint32_t id) {
             }
             twice |= ways > 1;
         }
-        if (twice || moved != (1u << n->ndim) - 1)
+        if (twice || moved != (1u << n->ndim) - 1) {
             return true;
+        }
     }
     return false;
 }
@@ -514,35 +579,44 @@ int dyn_np_store(DynRec *r, uint32_t dst, NpArg value) {
     DynDtype dt = (DynDtype)d->dtype;
     if (value.arg.kind == DYN_ARG_SYM) {
         const DynSym *s = dyn_sym_at(dyn_rec_syms(r), value.arg.id);
-        if (s->type == DYN_T_FLOAT && (dyn_dtypes[dt].kind == 'i' || dyn_dtypes[dt].kind == 'u')) /* an assignment truncates */
+        if (s->type == DYN_T_FLOAT && (dyn_dtypes[dt].kind == 'i' || dyn_dtypes[dt].kind == 'u')) { /* an assignment truncates */
             value.arg.id = dyn_np_op(r, DYN_S_TO_INT, value.arg.id, DYN_NONE);
-        if (value.arg.id == DYN_NONE)
+        }
+        if (value.arg.id == DYN_NONE) {
             return refuse(r);
-        if (dyn_np_convert_guard(r, value.arg.id, dt) < 0)
+        }
+        if (dyn_np_convert_guard(r, value.arg.id, dt) < 0) {
             return -1;
+        }
     } else {
         const DynNode *v = dyn_graph_node(g, value.arg.id);
         int extra = v->ndim - d->ndim;
         for (int i = 0; i < v->ndim; i++) {
             uint32_t size = v->shape[i], into = i < extra ? DYN_NONE : d->shape[i - extra];
             bool same = into != DYN_NONE && dyn_np_hint(r, into) == dyn_np_hint(r, size);
-            if ((same ? dyn_rec_assume_equal(r, into, size) : dyn_np_assume_op(r, DYN_S_EQ, size, 1)) < 0)
+            if ((same ? dyn_rec_assume_equal(r, into, size) : dyn_np_assume_op(r, DYN_S_EQ, size, 1)) < 0) {
                 return -1;
+            }
         }
-        if (dyn_np_drops((DynDtype)v->dtype, dt))
+        if (dyn_np_drops((DynDtype)v->dtype, dt)) {
             return refuse(r);
-        if (extra > 0) /* leading axes of size 1 fall away */
+        }
+        if (extra > 0) { /* leading axes of size 1 fall away */
             return refuse(r);
+        }
     }
     if (value.arg.kind == DYN_ARG_NODE && aliases(r, value.arg.id, dst) &&
-        (value.arg.id = dyn_np_copy(r, value.arg.id, value.code)) == DYN_NONE)
+        (value.arg.id = dyn_np_copy(r, value.arg.id, value.code)) == DYN_NONE) {
         return -1;
+    }
     d = dyn_graph_node(g, dst);
-    if (dyn_rec_will_write(r, dst) < 0)
+    if (dyn_rec_will_write(r, dst) < 0) {
         return -1;
+    }
     uint32_t id = dyn_np_add(r, DYN_OP_STORE, dt, d->ndim, 2, 0);
-    if (id == DYN_NONE)
+    if (id == DYN_NONE) {
         return -1;
+    }
     d = dyn_graph_node(g, dst);
     DynNode *n = dyn_graph_node(g, id);
     n->args[0] = (DynArg){DYN_ARG_NODE, dst};
@@ -555,8 +629,9 @@ int dyn_np_store(DynRec *r, uint32_t dst, NpArg value) {
 
 DynVal *dyn_np_store_into(DynRec *r, DynOperand dst, NpArg value) {
     uint32_t node = dyn_np_node(r, dst);
-    if (node == DYN_NONE || dst.v->kind != DV_ARRAY || dyn_np_store(r, node, value) < 0)
+    if (node == DYN_NONE || dst.v->kind != DV_ARRAY || dyn_np_store(r, node, value) < 0) {
         return NULL;
+    }
     return dst.v;
 }
 
@@ -565,17 +640,24 @@ DynVal *dyn_np_store_into(DynRec *r, DynOperand dst, NpArg value) {
 DynVal *np_rule_where(DynRec *r, NpCall *c) {
     NpArg args[3];
     DynDtype compute, result;
-    for (int i = 0; i < 3; i++)
-        if (c->slot[i].v == NULL)
+    for (int i = 0; i < 3; i++) {
+        if (c->slot[i].v == NULL) {
             return dyn_np_refuse(r, DYN_R_DATA_DEPENDENT);
-    for (int i = 0; i < 3; i++)
-        if (dyn_np_operand(r, c->slot[i], &args[i]) < 0)
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        if (dyn_np_operand(r, c->slot[i], &args[i]) < 0) {
             return NULL;
-    if (dyn_np_types(r, DYN_OP_ADD, args[1].code, args[2].code, &compute, &result) < 0)
+        }
+    }
+    if (dyn_np_types(r, DYN_OP_ADD, args[1].code, args[2].code, &compute, &result) < 0) {
         return NULL;
-    for (int i = 1; i < 3; i++)
-        if (args[i].arg.kind == DYN_ARG_SYM && dyn_np_convert_guard(r, args[i].arg.id, compute) < 0)
+    }
+    for (int i = 1; i < 3; i++) {
+        if (args[i].arg.kind == DYN_ARG_SYM && dyn_np_convert_guard(r, args[i].arg.id, compute) < 0) {
             return NULL;
+        }
+    }
     return dyn_np_result(r, dyn_np_elementwise_as(r, DYN_OP_WHERE, compute, compute, args, 3), c->result);
 }
 
@@ -583,18 +665,24 @@ DynVal *np_rule_where(DynRec *r, NpCall *c) {
 DynVal *np_rule_scalar_type(DynRec *r, NpCall *c) {
     NpArg a;
     DynDtype dt = (DynDtype)c->b->op;
-    if (c->slot[0].v == NULL || dyn_np_operand(r, c->slot[0], &a) < 0)
+    if (c->slot[0].v == NULL || dyn_np_operand(r, c->slot[0], &a) < 0) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
-    if (a.arg.kind == DYN_ARG_NODE)
+    }
+    if (a.arg.kind == DYN_ARG_NODE) {
         return dyn_np_result(r, dyn_np_copy(r, a.arg.id, dt), c->result);
-    if (a.code == NP_WEAK_FLOAT && (dyn_dtypes[dt].kind == 'i' || dyn_dtypes[dt].kind == 'u'))
+    }
+    if (a.code == NP_WEAK_FLOAT && (dyn_dtypes[dt].kind == 'i' || dyn_dtypes[dt].kind == 'u')) {
         a.arg.id = dyn_np_op(r, DYN_S_TO_INT, a.arg.id, DYN_NONE);
-    if (a.arg.id == DYN_NONE)
+    }
+    if (a.arg.id == DYN_NONE) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    if (dyn_np_convert_guard(r, a.arg.id, dt) < 0)
+    }
+    if (dyn_np_convert_guard(r, a.arg.id, dt) < 0) {
         return NULL;
+    }
     uint32_t id = dyn_np_add(r, DYN_OP_SCALAR, dt, 0, 1, 0);
-    if (id != DYN_NONE)
+    if (id != DYN_NONE) {
         dyn_graph_node(dyn_rec_graph(r), id)->args[0] = a.arg;
+    }
     return dyn_np_result(r, id, c->result);
 }

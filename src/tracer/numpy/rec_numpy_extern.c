@@ -23,8 +23,9 @@ static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_
 static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
 
 static int put_form(DynRec *r, Forms *f, DynFormKind kind, uint32_t n, PyObject *obj) {
-    if (f->n == MAX_FORMS)
+    if (f->n == MAX_FORMS) {
         return refuse(r), -1;
+    }
     f->form[f->n++] = (DynForm){kind, n, obj}; /* borrowed till the row takes it */
     return 0;
 }
@@ -32,8 +33,9 @@ static int put_form(DynRec *r, Forms *f, DynFormKind kind, uint32_t n, PyObject 
 /* ---- arguments */
 
 static int put_operand(DynRec *r, Forms *f, DynFormKind kind, DynArg arg) {
-    if (f->nargs == MAX_OPERANDS)
+    if (f->nargs == MAX_OPERANDS) {
         return refuse(r), -1;
+    }
     f->arg[f->nargs++] = arg;
     return put_form(r, f, kind, 0, NULL);
 }
@@ -41,9 +43,11 @@ static int put_operand(DynRec *r, Forms *f, DynFormKind kind, DynArg arg) {
 /* The same at every call, and nothing that anybody can change. */
 static bool is_plain_constant(PyObject *o) {
     if (PyTuple_CheckExact(o)) {
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); i++)
-            if (!is_plain_constant(PyTuple_GET_ITEM(o, i)))
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); i++) {
+            if (!is_plain_constant(PyTuple_GET_ITEM(o, i))) {
                 return false;
+            }
+        }
         return true;
     }
     return o == Py_None || o == Py_Ellipsis || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || PyLong_CheckExact(o) ||
@@ -54,8 +58,9 @@ static bool is_plain_constant(PyObject *o) {
 
 static int put_complex(DynRec *r, Forms *f, DynOperand o) {
     uint32_t parts[2];
-    if (dyn_rec_complex(r, o.v, o.real, parts) < 0)
+    if (dyn_rec_complex(r, o.v, o.real, parts) < 0) {
         return refuse(r), -1;
+    }
     return put_form(r, f, DYN_F_COMPLEX, 2, NULL) < 0 || put_operand(r, f, DYN_F_NUMBER, (DynArg){DYN_ARG_SYM, parts[0]}) < 0
                ? -1
                : put_operand(r, f, DYN_F_NUMBER, (DynArg){DYN_ARG_SYM, parts[1]});
@@ -68,58 +73,76 @@ static int put_function(DynRec *r, Forms *f, DynOperand o) {
     PyObject *closure = PyFunction_GET_CLOSURE(o.real), *defaults = PyFunction_GET_DEFAULTS(o.real);
     DynVal *cells = o.v->items[0], *values = o.v->items[1];
     if (o.v->type == NULL || PyFunction_GET_KW_DEFAULTS(o.real) != NULL || put_form(r, f, DYN_F_FUNCTION, 4, o.v->obj) < 0 ||
-        put_form(r, f, DYN_F_CONST, 0, o.v->type) < 0)
+        put_form(r, f, DYN_F_CONST, 0, o.v->type) < 0) {
         return refuse(r), -1;
-    if (put_form(r, f, closure == NULL ? DYN_F_CONST : DYN_F_TUPLE, cells == NULL ? 0 : cells->n, closure ? NULL : Py_None) < 0)
+    }
+    if (put_form(r, f, closure == NULL ? DYN_F_CONST : DYN_F_TUPLE, cells == NULL ? 0 : cells->n, closure ? NULL : Py_None) < 0) {
         return -1;
+    }
     for (uint32_t i = 0; closure != NULL && i < cells->n; i++) {
         PyObject *content = PyCell_GET(PyTuple_GET_ITEM(closure, i));
         DynVal *v = cells->items[i]->kind == DV_CELL ? cells->items[i]->items[0] : NULL;
         if (content == NULL || v == NULL || dyn_rec_resolve(r, v, content) < 0 || put_form(r, f, DYN_F_CELL, 1, NULL) < 0 ||
-            put_argument(r, f, (DynOperand){v, content}) < 0)
+            put_argument(r, f, (DynOperand){v, content}) < 0) {
             return refuse(r), -1;
+        }
     }
-    if (put_form(r, f, defaults == NULL ? DYN_F_CONST : DYN_F_TUPLE, defaults ? values->n : 0, defaults ? NULL : Py_None) < 0)
+    if (put_form(r, f, defaults == NULL ? DYN_F_CONST : DYN_F_TUPLE, defaults ? values->n : 0, defaults ? NULL : Py_None) < 0) {
         return -1;
-    for (uint32_t i = 0; defaults != NULL && i < values->n; i++)
-        if (put_argument(r, f, (DynOperand){values->items[i], PyTuple_GET_ITEM(defaults, i)}) < 0)
+    }
+    for (uint32_t i = 0; defaults != NULL && i < values->n; i++) {
+        if (put_argument(r, f, (DynOperand){values->items[i], PyTuple_GET_ITEM(defaults, i)}) < 0) {
             return -1;
+        }
+    }
     return put_form(r, f, DYN_F_CONST, 0, Py_None);
 }
 
 static int put_argument(DynRec *r, Forms *f, DynOperand o) {
     DynOperand items[64];
     uint32_t s;
-    if (o.v->kind == DV_ARRAY || o.v->kind == DV_NPSCALAR || o.v->kind == DV_MADE)
+    if (o.v->kind == DV_ARRAY || o.v->kind == DV_NPSCALAR || o.v->kind == DV_MADE) {
         return put_operand(r, f, DYN_F_NODE, (DynArg){DYN_ARG_NODE, o.v->id});
-    if (o.v->kind == DV_ATTR)
+    }
+    if (o.v->kind == DV_ATTR) {
         return put_form(r, f, DYN_F_ATTR, 1, o.v->obj) < 0
                    ? -1
                    : put_operand(r, f, DYN_F_NODE, (DynArg){DYN_ARG_NODE, o.v->items[0]->id});
-    if (PyComplex_CheckExact(o.real) && o.v->kind != DV_CONST)
+    }
+    if (PyComplex_CheckExact(o.real) && o.v->kind != DV_CONST) {
         return put_complex(r, f, o);
-    if ((s = dyn_rec_number(r, o.v, o.real)) != DYN_NONE)
+    }
+    if ((s = dyn_rec_number(r, o.v, o.real)) != DYN_NONE) {
         return put_operand(r, f, DYN_F_NUMBER, (DynArg){DYN_ARG_SYM, s});
+    }
     if (o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_SLICE) {
         int n = o.v->type != NULL && !dyn_is_tuple(o.real) ? -1 : dyn_np_items(r, o, items, (int)DYN_COUNTOF(items));
         DynFormKind kind = o.v->kind == DV_TUPLE ? DYN_F_TUPLE : o.v->kind == DV_LIST ? DYN_F_LIST : DYN_F_SLICE;
-        if (n < 0 || put_form(r, f, kind, (uint32_t)n, NULL) < 0)
+        if (n < 0 || put_form(r, f, kind, (uint32_t)n, NULL) < 0) {
             return refuse(r), -1;
-        for (int i = 0; i < n; i++)
-            if (put_argument(r, f, items[i]) < 0)
+        }
+        for (int i = 0; i < n; i++) {
+            if (put_argument(r, f, items[i]) < 0) {
                 return -1;
+            }
+        }
         return 0;
     }
-    if (f->functions && o.v->kind == DV_FUNC)
+    if (f->functions && o.v->kind == DV_FUNC) {
         return put_function(r, f, o);
-    if (f->functions && o.v->kind == DV_CONST && PyCallable_Check(o.real))
+    }
+    if (f->functions && o.v->kind == DV_CONST && PyCallable_Check(o.real)) {
         return put_form(r, f, DYN_F_CONST, 0, o.real);
-    if (f->objects && o.v->kind == DV_OBJECT && o.v->source != DYN_NONE)
+    }
+    if (f->objects && o.v->kind == DV_OBJECT && o.v->source != DYN_NONE) {
         return put_operand(r, f, DYN_F_NODE, (DynArg){DYN_ARG_SOURCE, o.v->source});
-    if (f->objects && o.v->kind == DV_CONST && !PyCallable_Check(o.real))
+    }
+    if (f->objects && o.v->kind == DV_CONST && !PyCallable_Check(o.real)) {
         return put_form(r, f, DYN_F_CONST, 0, o.real);
-    if (!is_plain_constant(o.real) || dyn_rec_burn(r, o.v, o.real) < 0)
+    }
+    if (!is_plain_constant(o.real) || dyn_rec_burn(r, o.v, o.real) < 0) {
         return refuse(r), -1;
+    }
     return put_form(r, f, DYN_F_CONST, 0, o.real);
 }
 
@@ -131,8 +154,9 @@ static bool is_array_value(PyObject *o) { return dyn_array_is(o) || (PyArray_Che
 static PyObject *first_array(PyObject *o) {
     PyObject *found = is_array_value(o) ? o : NULL;
     bool items = PyTuple_Check(o) || PyList_CheckExact(o);
-    for (Py_ssize_t i = 0; items && found == NULL && i < PySequence_Fast_GET_SIZE(o); i++)
+    for (Py_ssize_t i = 0; items && found == NULL && i < PySequence_Fast_GET_SIZE(o); i++) {
         found = first_array(PySequence_Fast_GET_ITEM(o, i));
+    }
     return found;
 }
 
@@ -153,8 +177,9 @@ static int late_shape(DynRec *r, uint32_t call, uint32_t node, PyObject *array) 
     for (int d = 0, n = rank_of(array, &view); d < n; d++) {
         DynScalar hint = {.i = view.dims[d]};
         uint32_t s = dyn_sym_late(dyn_rec_syms(r), DYN_T_INT, call, DYN_LATE_SIZE, node, d, hint);
-        if (s == DYN_NONE)
+        if (s == DYN_NONE) {
             return -1;
+        }
         node_at(r, node)->shape[d] = s;
     }
     return 0;
@@ -162,23 +187,26 @@ static int late_shape(DynRec *r, uint32_t call, uint32_t node, PyObject *array) 
 
 /* Arrays that are parts of one piece of memory (the columns that nonzero gives) have one storage. */
 static void share_storage(DynRec *r, Results *x, uint32_t node, PyObject *array) {
-    for (uint32_t i = 0; i < x->narrays; i++)
+    for (uint32_t i = 0; i < x->narrays; i++) {
         if (dyn_extern_one_memory(x->arrays[i], array)) {
             node_at(r, node)->storage = node_at(r, x->call + i)->storage;
             return;
         }
+    }
 }
 
 static DynVal *array_result(DynRec *r, Results *x, PyObject *o) {
     uint32_t node = x->call;
     DynDtype dt = dyn_np_dtype_of(o);
     DynArrayView view;
-    if (x->narrays == DYN_COUNTOF(x->arrays))
+    if (x->narrays == DYN_COUNTOF(x->arrays)) {
         return refuse(r);
+    }
     if (x->narrays > 0) {
         node = dt == DYN_NO_DTYPE ? DYN_NONE : dyn_np_add(r, DYN_OP_RESULT, dt, rank_of(o, &view), 1, 0);
-        if (node == DYN_NONE)
+        if (node == DYN_NONE) {
             return refuse(r);
+        }
         node_at(r, node)->args[0] = (DynArg){DYN_ARG_NODE, x->call};
     }
     share_storage(r, x, node, o);
@@ -186,11 +214,13 @@ static DynVal *array_result(DynRec *r, Results *x, PyObject *o) {
     if (x->shape != NULL) {
         memcpy(node_at(r, node)->shape, x->shape, sizeof(*x->shape) * node_at(r, node)->ndim);
         x->shape += node_at(r, node)->ndim;
-    } else if (late_shape(r, x->call, node, o) < 0)
+    } else if (late_shape(r, x->call, node, o) < 0) {
         return dyn_np_refuse(r, DYN_R_NO_MEMORY);
+    }
     DynVal *v = put_form(r, x->f, DYN_F_NODE, 0, NULL) < 0 ? NULL : dyn_np_result(r, node, o);
-    if (v != NULL && dyn_torch_is(o) && dyn_array_view(o, &view) && dyn_layout_is_dense(&node_at(r, node)->layout, &view))
+    if (v != NULL && dyn_torch_is(o) && dyn_array_view(o, &view) && dyn_layout_is_dense(&node_at(r, node)->layout, &view)) {
         node_at(r, node)->flags |= DYN_NODE_DENSE;
+    }
     return v;
 }
 
@@ -198,10 +228,11 @@ static DynVal *number_result(DynRec *r, Results *x, PyObject *o) {
     int overflow = 0;
     DynSymType type = PyBool_Check(o) ? DYN_T_BOOL : PyFloat_CheckExact(o) ? DYN_T_FLOAT : DYN_T_INT;
     DynScalar hint;
-    if (type == DYN_T_FLOAT)
+    if (type == DYN_T_FLOAT) {
         hint.f = PyFloat_AS_DOUBLE(o);
-    else
+    } else {
         hint.i = PyLong_AsLongLongAndOverflow(o, &overflow);
+    }
     uint32_t s = overflow ? DYN_NONE : dyn_sym_late(dyn_rec_syms(r), type, x->call, DYN_LATE_NUMBER, x->call, 0, hint);
     return s == DYN_NONE || put_form(r, x->f, DYN_F_NUMBER, s, NULL) < 0 ? refuse(r) : dyn_rec_sym(r, s);
 }
@@ -214,28 +245,37 @@ static DynVal *object_result(DynRec *r, Results *x, PyObject *o) {
 
 static DynVal *put_result(DynRec *r, Results *x, PyObject *o) {
     DynVal *items[32];
-    if (x->object)
+    if (x->object) {
         return object_result(r, x, o);
-    if (is_array_value(o))
+    }
+    if (is_array_value(o)) {
         return array_result(r, x, o);
-    if (PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o))
+    }
+    if (PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o)) {
         return number_result(r, x, o);
-    if (o == Py_None)
+    }
+    if (o == Py_None) {
         return put_form(r, x->f, DYN_F_CONST, 0, o) < 0 ? NULL : dyn_rec_const(r, o);
+    }
     bool list = PyList_CheckExact(o),
          named = PyTuple_Check(o) && (PyObject_HasAttrString((PyObject *)Py_TYPE(o), "_make") || dyn_torch_is_named(Py_TYPE(o)));
-    if (!list && !named && !PyTuple_CheckExact(o))
+    if (!list && !named && !PyTuple_CheckExact(o)) {
         return refuse(r);
+    }
     Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
     DynFormKind kind = list ? DYN_F_LIST : named ? DYN_F_NAMED : DYN_F_TUPLE;
-    if (n > (Py_ssize_t)DYN_COUNTOF(items) || put_form(r, x->f, kind, (uint32_t)n, named ? (PyObject *)Py_TYPE(o) : NULL) < 0)
+    if (n > (Py_ssize_t)DYN_COUNTOF(items) || put_form(r, x->f, kind, (uint32_t)n, named ? (PyObject *)Py_TYPE(o) : NULL) < 0) {
         return refuse(r);
-    for (Py_ssize_t i = 0; i < n; i++)
-        if ((items[i] = put_result(r, x, PySequence_Fast_GET_ITEM(o, i))) == NULL)
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if ((items[i] = put_result(r, x, PySequence_Fast_GET_ITEM(o, i))) == NULL) {
             return NULL;
+        }
+    }
     DynVal *v = dyn_rec_seq(r, list ? DV_LIST : DV_TUPLE, (uint32_t)n, items, o);
-    if (v != NULL && named)
+    if (v != NULL && named) {
         v->type = (PyObject *)Py_TYPE(o); /* the row holds it */
+    }
     return v;
 }
 
@@ -243,12 +283,14 @@ static DynVal *put_result(DynRec *r, Results *x, PyObject *o) {
 
 static int take_forms(DynRec *r, const Forms *f, DynForm **at, uint32_t *n) {
     *at = DYN_NEW_N(dyn_rec_graph(r)->arena, DynForm, f->n + 1);
-    if (*at == NULL)
+    if (*at == NULL) {
         return dyn_np_refuse(r, DYN_R_NO_MEMORY), -1;
+    }
     memcpy(*at, f->form, sizeof(*f->form) * f->n);
     *n = f->n;
-    for (uint32_t i = 0; i < f->n; i++)
+    for (uint32_t i = 0; i < f->n; i++) {
         Py_XINCREF(f->form[i].obj);
+    }
     return 0;
 }
 
@@ -271,8 +313,9 @@ static DynExtern *new_row(DynRec *r, uint32_t call, PyObject *callable, const ch
 /* Which operand of the node is graph node `id`? */
 static int operand_number(const Forms *f, uint32_t id) {
     uint32_t i = 0;
-    while (i < f->nargs && (f->arg[i].kind != DYN_ARG_NODE || f->arg[i].id != id))
+    while (i < f->nargs && (f->arg[i].kind != DYN_ARG_NODE || f->arg[i].id != id)) {
         i++;
+    }
     return (int)i;
 }
 
@@ -289,25 +332,32 @@ static const Effect none = {.writes = -1};
 /* Which argument is out= (of an in-place operator the first), if the call was given one and it is the result. -1: none. */
 static int out_argument(const DynOperand *args, int npos, PyObject *kwnames, PyObject *result, const char *name) {
     static const char *const third[] = {"dot", "matmul", "vecdot", "matvec", "vecmat"};
-    for (size_t i = 0; i < DYN_COUNTOF(third); i++)
-        if (strcmp(name, third[i]) == 0 && npos == 3 && args[2].real == result && args[2].v->kind == DV_ARRAY)
+    for (size_t i = 0; i < DYN_COUNTOF(third); i++) {
+        if (strcmp(name, third[i]) == 0 && npos == 3 && args[2].real == result && args[2].v->kind == DV_ARRAY) {
             return 2;
+        }
+    }
     static const char *const first[] = {"iadd", "isub", "imul", "itruediv", "ifloordiv", "imod",   "ipow",
                                         "iand", "ior",  "ixor", "ilshift",  "irshift",   "imatmul"};
-    for (size_t i = 0; i < DYN_COUNTOF(first); i++)
-        if (strcmp(name, first[i]) == 0 && npos == 2 && args[0].real == result && args[0].v->kind == DV_ARRAY)
+    for (size_t i = 0; i < DYN_COUNTOF(first); i++) {
+        if (strcmp(name, first[i]) == 0 && npos == 2 && args[0].real == result && args[0].v->kind == DV_ARRAY) {
             return 0;
-    for (int i = 0, n = kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames); i < n; i++)
+        }
+    }
+    for (int i = 0, n = kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames); i < n; i++) {
         if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), "out") == 0 && args[npos + i].real == result &&
-            args[npos + i].v->kind == DV_ARRAY)
+            args[npos + i].v->kind == DV_ARRAY) {
             return npos + i;
+        }
+    }
     return -1;
 }
 
 /* The tables have the methods of ndarray; NumPy's scalars have their own of the same names. Borrowed, or NULL. */
 static PyObject *method_of(PyObject *callable, PyObject *self) {
-    if (Py_TYPE(callable) != &PyMethodDescr_Type || PyObject_TypeCheck(self, ((PyDescrObject *)callable)->d_type))
+    if (Py_TYPE(callable) != &PyMethodDescr_Type || PyObject_TypeCheck(self, ((PyDescrObject *)callable)->d_type)) {
         return callable;
+    }
     return dyn_cpy_lookup_special(Py_TYPE(self), ((PyDescrObject *)callable)->d_name);
 }
 
@@ -316,14 +366,17 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
                          PyObject *result, const uint32_t *shape, Effect effect) {
     int n = npos + (kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames));
     Forms f = {.n = 0, .objects = effect.once || effect.maps}, out = {.n = 0};
-    if (put_form(r, &f, DYN_F_TUPLE, (uint32_t)n, NULL) < 0)
+    if (put_form(r, &f, DYN_F_TUPLE, (uint32_t)n, NULL) < 0) {
         return NULL;
+    }
     for (int i = 0; i < n; i++) {
         f.functions = effect.maps && i == 0;
-        if (put_argument(r, &f, args[i]) < 0)
+        if (put_argument(r, &f, args[i]) < 0) {
             return NULL;
-        if (!effect.out && dyn_extern_shares(result, args[i].real)) /* a view: only a rule can say of what */
+        }
+        if (!effect.out && dyn_extern_shares(result, args[i].real)) { /* a view: only a rule can say of what */
             return refuse(r);
+        }
     }
     PyObject *first = effect.makes || effect.out ? NULL : first_array(result);
     DynDtype dt = first == NULL ? DYN_BOOL : dyn_np_dtype_of(first);
@@ -331,15 +384,18 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
     int ndim = first == NULL ? 0 : rank_of(first, &view);
     uint32_t call =
         dt == DYN_NO_DTYPE || ndim > DYN_MAX_NDIM ? DYN_NONE : dyn_np_add(r, DYN_OP_EXTERN, dt, ndim, (int)f.nargs, 0);
-    if (call == DYN_NONE)
+    if (call == DYN_NONE) {
         return refuse(r);
+    }
     memcpy(node_at(r, call)->args, f.arg, sizeof(*f.arg) * f.nargs);
     callable = npos > 0 ? method_of(callable, args[0].real) : callable;
-    if (callable == NULL)
+    if (callable == NULL) {
         return refuse(r);
+    }
     DynExtern *row = new_row(r, call, callable, name, kwnames, &f);
-    if (row == NULL)
+    if (row == NULL) {
         return NULL;
+    }
     const DynVal *written = effect.writes < 0 ? NULL : args[effect.writes].v;
     row->writes = written == NULL ? -1 : operand_number(&f, written->kind == DV_ATTR ? written->items[0]->id : written->id);
     row->once = effect.once;
@@ -350,8 +406,9 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
                 : put_form(r, &out, DYN_F_SAME, (uint32_t)effect.writes, NULL) == 0 ? args[effect.writes].v
                                                                                     : NULL;
     row = &dyn_rec_graph(r)->externs.at[node_at(r, call)->extern_index];
-    if (v == NULL || take_forms(r, &out, &row->results, &row->nresults) < 0)
+    if (v == NULL || take_forms(r, &out, &row->results, &row->nresults) < 0) {
         return NULL;
+    }
     row->own = dyn_np_own_way(r, call, row);
     return v;
 }
@@ -368,8 +425,9 @@ static bool has_sizes(DynRec *r, DynOperand o) {
     const DynNode *n = node_at(r, o.v->id);
     DynArrayView view;
     bool same = dyn_array_view(o.real, &view) && view.ndim == n->ndim;
-    for (int i = 0; i < n->ndim && same; i++)
+    for (int i = 0; i < n->ndim && same; i++) {
         same = dyn_np_hint(r, n->shape[i]) == view.dims[i];
+    }
     return same;
 }
 
@@ -378,36 +436,44 @@ static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const
                           PyObject *result, Effect effect) {
     int n = npos + (kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames));
     DynOperand *args = DYN_NEW_N(dyn_rec_graph(r)->arena, DynOperand, (size_t)n + 1);
-    if (args == NULL)
+    if (args == NULL) {
         return dyn_np_refuse(r, DYN_R_NO_MEMORY);
+    }
     for (int i = 0; i < n; i++) {
         bool out = i >= npos && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i - npos), "out") == 0;
-        if (dyn_np_resolve(r, given[i], 0) < 0)
+        if (dyn_np_resolve(r, given[i], 0) < 0) {
             return NULL;
+        }
         args[i] = out ? without_tuple(r, given[i], result) : given[i];
     }
     int to = effect.in_place ? 0 : effect.writes < 0 ? out_argument(args, npos, kwnames, result, name) : -1;
-    if (effect.in_place && (npos == 0 || args[0].v->kind != DV_ARRAY || args[0].real != result || !has_sizes(r, args[0])))
+    if (effect.in_place && (npos == 0 || args[0].v->kind != DV_ARRAY || args[0].real != result || !has_sizes(r, args[0]))) {
         return refuse(r);
-    if (to >= 0 && !effect.in_place && dyn_torch_is(args[to].real)) /* PyTorch gives it another size where it doesn't fit */
+    }
+    if (to >= 0 && !effect.in_place && dyn_torch_is(args[to].real)) { /* PyTorch gives it another size where it doesn't fit */
         return refuse(r);
+    }
     effect.out = to >= 0;
     if (effect.out) {
         effect.writes = to;
-        if (dyn_rec_will_write(r, args[to].v->id) < 0)
+        if (dyn_rec_will_write(r, args[to].v->id) < 0) {
             return NULL;
+        }
     } else if (effect.writes >= 0) {
         DynVal *w = effect.writes < npos ? args[effect.writes].v : NULL;
         w = w != NULL && w->kind == DV_ATTR ? w->items[0] : w;
-        if (result != Py_None || w == NULL || w->kind != DV_ARRAY)
+        if (result != Py_None || w == NULL || w->kind != DV_ARRAY) {
             return refuse(r);
-        if (dyn_rec_will_write(r, w->id) < 0)
+        }
+        if (dyn_rec_will_write(r, w->id) < 0) {
             return NULL;
+        }
     }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     DynVal *v = call_node(r, callable, name, args, npos, kwnames, result, NULL, effect);
-    if (v == NULL)
+    if (v == NULL) {
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+    }
     return v;
 }
 
@@ -440,20 +506,23 @@ DynVal *dyn_np_extern_made(DynRec *r, PyObject *callable, const char *name, cons
 /* A few numbers from a vector are known one by one. */
 static bool few_numbers(DynRec *r, const NpCall *c) {
     Py_ssize_t n = PyList_CheckExact(c->result) ? PyList_GET_SIZE(c->result) : 0;
-    if (n == 0 || n > 16 || c->npos != 1 || c->args[0].v->kind != DV_ARRAY || node_at(r, c->args[0].v->id)->ndim != 1)
+    if (n == 0 || n > 16 || c->npos != 1 || c->args[0].v->kind != DV_ARRAY || node_at(r, c->args[0].v->id)->ndim != 1) {
         return false;
+    }
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *o = PyList_GET_ITEM(c->result, i);
-        if (!PyBool_Check(o) && !PyLong_CheckExact(o) && !PyFloat_CheckExact(o))
+        if (!PyBool_Check(o) && !PyLong_CheckExact(o) && !PyFloat_CheckExact(o)) {
             return false;
+        }
     }
     return dyn_rec_assume_equal(r, node_at(r, c->args[0].v->id)->shape[0], dyn_np_int(r, n)) == 0;
 }
 
 /* A function that makes an object: np.random.default_rng, x.tolist. */
 DynVal *np_rule_make(DynRec *r, NpCall *c) {
-    if (few_numbers(r, c))
+    if (few_numbers(r, c)) {
         return dyn_np_extern(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
+    }
     return dyn_np_extern_made(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
 }
 
@@ -470,8 +539,9 @@ DynVal *np_rule_call_write(DynRec *r, NpCall *c) {
 /* np.apply_along_axis (operator 0) and np.vectorize (1), which makes an object, call the function that they are given. */
 DynVal *np_rule_mapped(DynRec *r, NpCall *c) {
     Effect effect = {.writes = -1, .maps = true, .makes = c->b->op == 1};
-    if (c->npos < 1 || !rec_is_pure(r, c->args[0], c->b->op == 1))
+    if (c->npos < 1 || !rec_is_pure(r, c->args[0], c->b->op == 1)) {
         return refuse(r);
+    }
     return whole_call(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, effect);
 }
 
@@ -524,26 +594,33 @@ DynVal *np_rule_random(DynRec *r, NpCall *c) {
                                                     (Effect){.writes = at, .once = true});
     }
     Effect effect = {.writes = -1, .once = true};
-    if (out_argument(c->args, c->npos, c->kwnames, c->result, c->b->path) >= 0)
+    if (out_argument(c->args, c->npos, c->kwnames, c->result, c->b->path) >= 0) {
         return whole_call(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, effect);
+    }
     int first = dyn_np_slot(c, "self").v != NULL;
     if (c->b->op == 2 && c->npos > first && c->npos - first <= DYN_MAX_NDIM && c->nkw == 0) {
-        for (int i = first; i < c->npos; i++)
-            if ((shape[i - first] = dyn_np_int_sym(r, c->args[i])) == DYN_NONE)
+        for (int i = first; i < c->npos; i++) {
+            if ((shape[i - first] = dyn_np_int_sym(r, c->args[i])) == DYN_NONE) {
                 return NULL;
+            }
+        }
         return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect);
     }
-    if (size.v == NULL && x.v != NULL && PyArray_CheckExact(c->result) && sizes_of_permuted(r, x, c->result, shape) == 0)
+    if (size.v == NULL && x.v != NULL && PyArray_CheckExact(c->result) && sizes_of_permuted(r, x, c->result, shape) == 0) {
         return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect);
-    if (size.v == NULL || !PyArray_CheckExact(c->result))
+    }
+    if (size.v == NULL || !PyArray_CheckExact(c->result)) {
         return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, NULL, effect);
+    }
     int n = dyn_np_shape_arg(r, size, false, shape), extra = n < 0 ? 0 : PyArray_NDIM((PyArrayObject *)c->result) - n;
-    if (n < 0)
+    if (n < 0) {
         return NULL;
-    if (extra != 0) /* rows of a multivariate distribution and the like */
+    }
+    if (extra != 0) { /* rows of a multivariate distribution and the like */
         return extra > 0 && sizes_of_draw(r, c, extra, &shape[n]) == 0
                    ? call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect)
                    : call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, NULL, effect);
+    }
     return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect);
 }
 
@@ -551,17 +628,20 @@ DynVal *np_rule_random(DynRec *r, NpCall *c) {
 static int ranks_of(PyObject *o) {
     DynArrayView view;
     int n = is_array_value(o) ? rank_of(o, &view) : 0;
-    for (Py_ssize_t i = 0; PyTuple_Check(o) && i < PyTuple_GET_SIZE(o); i++)
+    for (Py_ssize_t i = 0; PyTuple_Check(o) && i < PyTuple_GET_SIZE(o); i++) {
         n += ranks_of(PyTuple_GET_ITEM(o, i));
+    }
     return n;
 }
 
 /* out= of torch's: it has the result's sizes at every call, as torch gives it others where it hasn't. */
 static int takes_out(DynRec *r, const NpCall *c, int ndim, const uint32_t *shape, Effect *effect) {
     const DynNode *n = node_at(r, c->out.v->id);
-    for (int i = 0; i < ndim && n->ndim == ndim; i++)
-        if (dyn_np_agree(r, node_at(r, c->out.v->id)->shape[i], shape[i]) < 0)
+    for (int i = 0; i < ndim && n->ndim == ndim; i++) {
+        if (dyn_np_agree(r, node_at(r, c->out.v->id)->shape[i], shape[i]) < 0) {
             return -1;
+        }
+    }
     effect->out = true;
     effect->writes = c->out_at;
     return n->ndim == ndim ? dyn_rec_will_write(r, c->out.v->id) : (refuse(r), -1);
@@ -569,10 +649,12 @@ static int takes_out(DynRec *r, const NpCall *c, int ndim, const uint32_t *shape
 
 static DynVal *sized(DynRec *r, NpCall *c, int n, const uint32_t *shape, Effect effect) {
     bool known = ranks_of(c->result) == n;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         known = known && shape[i] != DYN_NONE;
-    if (known && c->out.v != NULL && takes_out(r, c, n, shape, &effect) < 0)
+    }
+    if (known && c->out.v != NULL && takes_out(r, c, n, shape, &effect) < 0) {
         return NULL;
+    }
     return known ? call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect) : refuse(r);
 }
 
@@ -593,8 +675,9 @@ DynVal *dyn_np_sized_extern(DynRec *r, PyObject *callable, const char *name, con
 }
 
 static uint32_t operand_node(DynRec *r, DynOperand o) {
-    if (o.v == NULL || (o.v->kind != DV_ARRAY && o.v->kind != DV_NPSCALAR))
+    if (o.v == NULL || (o.v->kind != DV_ARRAY && o.v->kind != DV_NPSCALAR)) {
         return refuse(r), DYN_NONE;
+    }
     return o.v->id;
 }
 
@@ -605,43 +688,53 @@ int dyn_np_agree(DynRec *r, uint32_t a, uint32_t b) {
 /* matmul (operator 0) and dot (1) of rank 1 and 2; matmul of stacks, which broadcast. */
 DynVal *np_rule_matmul(DynRec *r, NpCall *c) {
     uint32_t a = operand_node(r, c->slot[0]), b = operand_node(r, c->slot[1]), shape[DYN_MAX_NDIM];
-    if (a == DYN_NONE || b == DYN_NONE)
+    if (a == DYN_NONE || b == DYN_NONE) {
         return NULL;
+    }
     const DynNode *x = node_at(r, a), *y = node_at(r, b);
     int big = x->ndim > y->ndim ? x->ndim : y->ndim, ndim = 0;
-    if (x->ndim == 0 || y->ndim == 0 || (c->b->op == 1 && big > 2))
+    if (x->ndim == 0 || y->ndim == 0 || (c->b->op == 1 && big > 2)) {
         return refuse(r);
-    if (dyn_np_agree(r, x->shape[x->ndim - 1], y->shape[y->ndim > 1 ? y->ndim - 2 : 0]) < 0)
+    }
+    if (dyn_np_agree(r, x->shape[x->ndim - 1], y->shape[y->ndim > 1 ? y->ndim - 2 : 0]) < 0) {
         return NULL;
+    }
     for (int i = 0; i < big - 2; i++) {
         int k = x->ndim - big + i, l = y->ndim - big + i;
         uint32_t s = k >= 0 ? x->shape[k] : y->shape[l], t = l >= 0 ? y->shape[l] : s;
         bool one = dyn_np_hint(r, s) == 1 && dyn_np_hint(r, t) != 1, other = dyn_np_hint(r, t) == 1 && dyn_np_hint(r, s) != 1;
-        if (one || other ? dyn_np_assume_op(r, DYN_S_EQ, one ? s : t, 1) < 0 : dyn_np_agree(r, s, t) < 0)
+        if (one || other ? dyn_np_assume_op(r, DYN_S_EQ, one ? s : t, 1) < 0 : dyn_np_agree(r, s, t) < 0) {
             return NULL;
+        }
         shape[ndim++] = one ? t : s;
     }
-    if (x->ndim > 1)
+    if (x->ndim > 1) {
         shape[ndim++] = x->shape[x->ndim - 2];
-    if (y->ndim > 1)
+    }
+    if (y->ndim > 1) {
         shape[ndim++] = y->shape[y->ndim - 1];
+    }
     bool plain = c->npos == 2 && c->kwnames == NULL;
     DynVal *v = dyn_np_sized_call(r, c, ndim, shape);
     const DynNode *n = v == NULL || (v->kind != DV_ARRAY && v->kind != DV_NPSCALAR) ? NULL : node_at(r, v->id);
-    if (n != NULL && plain && n->op == DYN_OP_EXTERN && n->nargs == 2)
+    if (n != NULL && plain && n->op == DYN_OP_EXTERN && n->nargs == 2) {
         dyn_rec_graph(r)->externs.at[n->extern_index].product = DYN_PRODUCT_MATMUL;
+    }
     return v;
 }
 
 DynVal *np_rule_solve(DynRec *r, NpCall *c) {
     uint32_t a = operand_node(r, c->slot[0]), b = operand_node(r, c->slot[1]);
-    if (a == DYN_NONE || b == DYN_NONE)
+    if (a == DYN_NONE || b == DYN_NONE) {
         return NULL;
+    }
     const DynNode *x = node_at(r, a), *y = node_at(r, b);
-    if (x->ndim != 2 || y->ndim < 1 || y->ndim > 2)
+    if (x->ndim != 2 || y->ndim < 1 || y->ndim > 2) {
         return refuse(r);
-    if (dyn_np_agree(r, x->shape[0], x->shape[1]) < 0 || dyn_np_agree(r, x->shape[1], y->shape[0]) < 0)
+    }
+    if (dyn_np_agree(r, x->shape[0], x->shape[1]) < 0 || dyn_np_agree(r, x->shape[1], y->shape[0]) < 0) {
         return NULL;
+    }
     uint32_t shape[2] = {y->shape[0], y->ndim > 1 ? y->shape[1] : DYN_NONE};
     return dyn_np_sized_call(r, c, y->ndim, shape);
 }
@@ -650,18 +743,21 @@ DynVal *np_rule_solve(DynRec *r, NpCall *c) {
 DynVal *np_rule_like_operand(DynRec *r, NpCall *c) {
     uint32_t a = operand_node(r, c->slot[0]);
     const DynNode *x = a == DYN_NONE ? NULL : node_at(r, a);
-    if (x == NULL || (c->b->op == 1 && x->ndim < 2))
+    if (x == NULL || (c->b->op == 1 && x->ndim < 2)) {
         return refuse(r);
-    if (c->b->op == 1 && dyn_np_agree(r, x->shape[x->ndim - 1], x->shape[x->ndim - 2]) < 0)
+    }
+    if (c->b->op == 1 && dyn_np_agree(r, x->shape[x->ndim - 1], x->shape[x->ndim - 2]) < 0) {
         return NULL;
+    }
     return dyn_np_sized_call(r, c, x->ndim, x->shape);
 }
 
 DynVal *np_rule_det(DynRec *r, NpCall *c) {
     uint32_t a = operand_node(r, c->slot[0]);
     const DynNode *x = a == DYN_NONE ? NULL : node_at(r, a);
-    if (x == NULL || x->ndim < 2 || dyn_np_agree(r, x->shape[x->ndim - 1], x->shape[x->ndim - 2]) < 0)
+    if (x == NULL || x->ndim < 2 || dyn_np_agree(r, x->shape[x->ndim - 1], x->shape[x->ndim - 2]) < 0) {
         return refuse(r);
+    }
     return dyn_np_sized_call(r, c, x->ndim - 2, x->shape);
 }
 
@@ -669,49 +765,58 @@ DynVal *np_rule_det(DynRec *r, NpCall *c) {
 static DynVal *without_axes(DynRec *r, NpCall *c, DynOperand axis, bool nonempty) {
     uint32_t a = operand_node(r, c->slot[0]), shape[DYN_MAX_NDIM], gone = 0;
     int axes[DYN_MAX_NDIM], ndim = 0;
-    if (a == DYN_NONE)
+    if (a == DYN_NONE) {
         return NULL;
+    }
     int n = dyn_np_axes(r, axis, node_at(r, a)->ndim, axes);
-    if (n < 0)
+    if (n < 0) {
         return NULL;
-    for (int i = 0; i < n; i++)
+    }
+    for (int i = 0; i < n; i++) {
         gone |= 1u << axes[i];
+    }
     for (int i = 0; i < node_at(r, a)->ndim; i++) {
         uint32_t size = node_at(r, a)->shape[i];
-        if (!(gone >> i & 1u))
+        if (!(gone >> i & 1u)) {
             shape[ndim++] = size;
-        else if (nonempty && dyn_np_assume_op(r, DYN_S_NE, size, 0) < 0)
+        } else if (nonempty && dyn_np_assume_op(r, DYN_S_NE, size, 0) < 0) {
             return NULL;
+        }
     }
     return dyn_np_sized_call(r, c, ndim, shape);
 }
 
 DynVal *np_rule_norm(DynRec *r, NpCall *c) {
     bool keepdims = false;
-    if (dyn_np_flag(r, c->slot[3], &keepdims) < 0 || keepdims)
+    if (dyn_np_flag(r, c->slot[3], &keepdims) < 0 || keepdims) {
         return refuse(r);
+    }
     return without_axes(r, c, c->slot[2], c->slot[1].v != NULL);
 }
 
 DynVal *np_rule_linspace(DynRec *r, NpCall *c) {
     bool retstep = false;
-    if (c->slot[0].v == NULL || c->slot[1].v == NULL || dyn_np_flag(r, c->slot[4], &retstep) < 0 || retstep)
+    if (c->slot[0].v == NULL || c->slot[1].v == NULL || dyn_np_flag(r, c->slot[4], &retstep) < 0 || retstep) {
         return refuse(r);
+    }
     uint32_t n = c->slot[2].v == NULL ? dyn_np_int(r, 50) : dyn_np_int_sym(r, c->slot[2]);
-    if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, n, 0) < 0)
+    if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, n, 0) < 0) {
         return NULL;
+    }
     return dyn_np_sized_call(r, c, 1, &n);
 }
 
 /* outer of two vectors is the product of a column and a row. */
 DynVal *np_rule_outer(DynRec *r, NpCall *c) {
     uint32_t a = operand_node(r, c->slot[0]), b = operand_node(r, c->slot[1]);
-    if (a == DYN_NONE || b == DYN_NONE || node_at(r, a)->ndim != 1 || node_at(r, b)->ndim != 1)
+    if (a == DYN_NONE || b == DYN_NONE || node_at(r, a)->ndim != 1 || node_at(r, b)->ndim != 1) {
         return refuse(r);
+    }
     a = dyn_np_newaxis(r, a, 2, 2);
     b = a == DYN_NONE ? DYN_NONE : dyn_np_newaxis(r, b, 1, 2);
-    if (b == DYN_NONE)
+    if (b == DYN_NONE) {
         return NULL;
+    }
     NpArg args[2] = {dyn_np_node_arg(r, a), dyn_np_node_arg(r, b)};
     return dyn_np_result(r, dyn_np_elementwise(r, DYN_OP_MULTIPLY, args, 2, NP_UFUNC), c->result);
 }

@@ -15,8 +15,9 @@ static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_
 static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
 
 static uint32_t operand_node(DynRec *r, DynOperand o) {
-    if (o.v == NULL || (o.v->kind != DV_ARRAY && o.v->kind != DV_NPSCALAR))
+    if (o.v == NULL || (o.v->kind != DV_ARRAY && o.v->kind != DV_NPSCALAR)) {
         return refuse(r), DYN_NONE;
+    }
     return o.v->id;
 }
 
@@ -26,8 +27,9 @@ bool dyn_np_has_acted(DynRec *r) {
         uint32_t written = dyn_graph_written(g, i);
         const DynNode *n = dyn_graph_node(g, i);
         bool once = n->op == DYN_OP_EXTERN && n->extern_index < g->externs.n && g->externs.at[n->extern_index].once;
-        if (once || (written != DYN_NONE && dyn_graph_node(g, written)->op == DYN_OP_INPUT))
+        if (once || (written != DYN_NONE && dyn_graph_node(g, written)->op == DYN_OP_INPUT)) {
             return true;
+        }
     }
     return false;
 }
@@ -35,14 +37,19 @@ bool dyn_np_has_acted(DynRec *r) {
 bool dyn_np_known_from_the_start(DynRec *r, uint32_t index, uint32_t size) {
     const DynGraph *g = dyn_rec_graph(r);
     const DynNode *n = node_at(r, index);
-    if (node_at(r, n->storage)->op != DYN_OP_INPUT || dyn_sym_is_late(dyn_rec_syms(r), size))
+    if (node_at(r, n->storage)->op != DYN_OP_INPUT || dyn_sym_is_late(dyn_rec_syms(r), size)) {
         return false;
-    for (int i = 0; i < n->ndim; i++)
-        if (dyn_sym_is_late(dyn_rec_syms(r), n->shape[i]))
+    }
+    for (int i = 0; i < n->ndim; i++) {
+        if (dyn_sym_is_late(dyn_rec_syms(r), n->shape[i])) {
             return false;
-    for (uint32_t i = 0; i < g->nodes.n; i++)
-        if (dyn_graph_written(g, i) == n->storage)
+        }
+    }
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        if (dyn_graph_written(g, i) == n->storage) {
             return false;
+        }
+    }
     return true;
 }
 
@@ -86,8 +93,9 @@ static bool is_c(DynRec *r, uint32_t node) { return node_at(r, node)->ndim == 1 
 /* An axis in front of the others. */
 static uint32_t axis_first(DynRec *r, uint32_t a, int axis) {
     int perm[DYN_MAX_NDIM] = {axis};
-    for (int i = 1; i < node_at(r, a)->ndim; i++)
+    for (int i = 1; i < node_at(r, a)->ndim; i++) {
         perm[i] = i - (i <= axis);
+    }
     return axis == 0 ? a : dyn_np_permute(r, a, perm);
 }
 
@@ -110,8 +118,9 @@ static uint32_t places_as_one(DynRec *r, uint32_t view, const NpPlaces *p) {
             number == DYN_NONE ? counted(r, p->at[i].node, size, &ok) : dyn_np_full(r, DYN_I64, 0, NULL, whole(number).arg);
         sum = i == 0 ? one : compute(r, DYN_OP_MULTIPLY, DYN_I64, DYN_I64, sum, whole(size));
         sum = i == 0 || sum == DYN_NONE ? sum : compute(r, DYN_OP_ADD, DYN_I64, DYN_I64, sum, node_arg(r, one));
-        if (sum == DYN_NONE || (number == DYN_NONE && ok == DYN_NONE))
+        if (sum == DYN_NONE || (number == DYN_NONE && ok == DYN_NONE)) {
             return DYN_NONE;
+        }
         there = number != DYN_NONE  ? there
                 : there == DYN_NONE ? ok
                                     : compute(r, DYN_OP_LOGICAL_AND, DYN_BOOL, DYN_BOOL, there, node_arg(r, ok));
@@ -122,15 +131,19 @@ static uint32_t places_as_one(DynRec *r, uint32_t view, const NpPlaces *p) {
 int dyn_np_places(DynRec *r, uint32_t a, DynOperand index, NpLookup *out) {
     NpPlaces p = {0};
     uint32_t view = dyn_np_index_around(r, a, index, &p);
-    if (view == DYN_NONE || p.n == 0 || node_at(r, a)->layout.still != 0)
+    if (view == DYN_NONE || p.n == 0 || node_at(r, a)->layout.still != 0) {
         return refuse(r), -1;
-    for (int i = 0; i < p.n; i++)
-        if (p.at[i].axis != p.at[0].axis + i || (p.at[i].node != DYN_NONE && !is_c(r, p.at[i].node)))
+    }
+    for (int i = 0; i < p.n; i++) {
+        if (p.at[i].axis != p.at[0].axis + i || (p.at[i].node != DYN_NONE && !is_c(r, p.at[i].node))) {
             return refuse(r), -1;
+        }
+    }
     *out = (NpLookup){view, p.at[0].node, p.at[0].axis};
     if (p.n > 1) {
-        if (!dyn_np_always_c(r, view))
+        if (!dyn_np_always_c(r, view)) {
             return refuse(r), -1;
+        }
         out->places = places_as_one(r, view, &p);
         out->table = as_one_axis(r, view, out->axis, p.n);
     }
@@ -144,14 +157,18 @@ int dyn_np_places(DynRec *r, uint32_t a, DynOperand index, NpLookup *out) {
 
 uint32_t dyn_np_gather(DynRec *r, uint32_t a, uint32_t index, int axis, const uint32_t *shape, int ndim) {
     const DynNode *x = node_at(r, a), *at = node_at(r, index);
-    if (at->ndim == 0 || (dyn_np_has_acted(r) && !dyn_np_known_from_the_start(r, index, x->shape[axis])))
+    if (at->ndim == 0 || (dyn_np_has_acted(r) && !dyn_np_known_from_the_start(r, index, x->shape[axis]))) {
         return DYN_NONE;
-    for (int i = 0; i < x->ndim; i++) /* where there is nothing to look up, eager may not look at the places */
-        if (i != axis && (dyn_np_hint(r, x->shape[i]) == 0 || dyn_np_assume_op(r, DYN_S_NE, x->shape[i], 0) < 0))
+    }
+    for (int i = 0; i < x->ndim; i++) { /* where there is nothing to look up, eager may not look at the places */
+        if (i != axis && (dyn_np_hint(r, x->shape[i]) == 0 || dyn_np_assume_op(r, DYN_S_NE, x->shape[i], 0) < 0)) {
             return DYN_NONE;
+        }
+    }
     uint32_t id = dyn_np_add(r, DYN_OP_GATHER, (DynDtype)x->dtype, ndim, 2, 1);
-    if (id == DYN_NONE)
+    if (id == DYN_NONE) {
         return DYN_NONE;
+    }
     DynNode *n = node_at(r, id);
     n->args[0] = (DynArg){DYN_ARG_NODE, a};
     n->args[1] = (DynArg){DYN_ARG_NODE, index};
@@ -164,28 +181,36 @@ uint32_t dyn_np_gather(DynRec *r, uint32_t a, uint32_t index, int axis, const ui
 DynVal *np_rule_take(DynRec *r, NpCall *c) {
     uint32_t a = operand_node(r, c->slot[0]), at = operand_node(r, c->slot[1]), shape[DYN_MAX_NDIM];
     int axis = 0, ndim = 0;
-    if (a == DYN_NONE || at == DYN_NONE)
+    if (a == DYN_NONE || at == DYN_NONE) {
         return NULL;
+    }
     char kind = dyn_dtypes[node_at(r, at)->dtype].kind;
     bool flat = c->slot[2].v == NULL && c->b->op == 0;
-    if (kind != 'i' && kind != 'u')
+    if (kind != 'i' && kind != 'u') {
         return refuse(r);
-    if (c->slot[2].v != NULL && dyn_np_axes(r, c->slot[2], node_at(r, a)->ndim, &axis) != 1)
+    }
+    if (c->slot[2].v != NULL && dyn_np_axes(r, c->slot[2], node_at(r, a)->ndim, &axis) != 1) {
         return NULL;
+    }
     const DynNode *x = node_at(r, a), *y = node_at(r, at);
-    if (x->ndim == 0 || x->ndim - 1 + y->ndim > DYN_MAX_NDIM)
+    if (x->ndim == 0 || x->ndim - 1 + y->ndim > DYN_MAX_NDIM) {
         return refuse(r);
-    for (int i = 0; i < axis && !flat; i++)
+    }
+    for (int i = 0; i < axis && !flat; i++) {
         shape[ndim++] = x->shape[i];
-    for (int i = 0; i < y->ndim; i++)
+    }
+    for (int i = 0; i < y->ndim; i++) {
         shape[ndim++] = y->shape[i];
-    for (int i = axis + 1; i < x->ndim && !flat; i++)
+    }
+    for (int i = axis + 1; i < x->ndim && !flat; i++) {
         shape[ndim++] = x->shape[i];
+    }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n, table = c->b->op != 0 ? DYN_NONE : flat && x->ndim > 1 ? dyn_np_ravel(r, a) : a;
     uint32_t id = table == DYN_NONE ? DYN_NONE : dyn_np_gather(r, table, at, axis, shape, ndim);
     DynVal *v = id == DYN_NONE ? NULL : dyn_np_result(r, id, c->result);
-    if (v != NULL)
+    if (v != NULL) {
         return v;
+    }
     dyn_graph_truncate(dyn_rec_graph(r), nnodes);
     *dyn_rec_why(r) = DYN_R_OK;
     return dyn_np_sized_call(r, c, ndim, shape);
@@ -196,8 +221,9 @@ DynVal *np_rule_take(DynRec *r, NpCall *c) {
 static int hold_layout(DynRec *r, uint32_t node) {
     for (int i = 0; i < node_at(r, node)->ndim; i++) {
         int64_t size = dyn_np_hint(r, node_at(r, node)->shape[i]);
-        if (size <= 1 && dyn_np_assume_op(r, DYN_S_EQ, node_at(r, node)->shape[i], size) < 0)
+        if (size <= 1 && dyn_np_assume_op(r, DYN_S_EQ, node_at(r, node)->shape[i], size) < 0) {
             return -1;
+        }
     }
     return 0;
 }
@@ -205,18 +231,21 @@ static int hold_layout(DynRec *r, uint32_t node) {
 DynVal *dyn_np_lookup(DynRec *r, uint32_t a, DynOperand index, PyObject *result) {
     NpLookup at;
     uint32_t shape[DYN_MAX_NDIM];
-    if (dyn_np_places(r, a, index, &at) < 0)
+    if (dyn_np_places(r, a, index, &at) < 0) {
         return NULL;
+    }
     const DynNode *x = node_at(r, at.table), *y = node_at(r, at.places);
     int ndim = x->ndim - 1 + y->ndim;
-    if (ndim > DYN_MAX_NDIM)
+    if (ndim > DYN_MAX_NDIM) {
         return refuse(r);
+    }
     memcpy(shape, x->shape, sizeof(*shape) * (size_t)at.axis);
     memcpy(shape + at.axis, y->shape, sizeof(*shape) * y->ndim);
     memcpy(shape + at.axis + y->ndim, x->shape + at.axis + 1, sizeof(*shape) * (size_t)(x->ndim - 1 - at.axis));
     uint32_t id = dyn_np_gather(r, at.table, at.places, at.axis, shape, ndim);
-    if (id == DYN_NONE || (!at.c && hold_layout(r, id) < 0))
+    if (id == DYN_NONE || (!at.c && hold_layout(r, id) < 0)) {
         return NULL;
+    }
     node_at(r, id)->flags |= at.axis > 0 ? DYN_NODE_TURNED : 0;
     return dyn_np_result(r, id, result);
 }

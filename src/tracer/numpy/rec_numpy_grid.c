@@ -9,8 +9,9 @@ static NpArg number(uint32_t sym, int code) { return (NpArg){{DYN_ARG_SYM, sym},
 
 uint32_t dyn_np_iota(DynRec *r, uint32_t n) {
     uint32_t id = n == DYN_NONE ? DYN_NONE : dyn_np_add(r, DYN_OP_IOTA, DYN_I64, 1, 0, 0);
-    if (id != DYN_NONE)
+    if (id != DYN_NONE) {
         node_at(r, id)->shape[0] = n;
+    }
     return id;
 }
 
@@ -31,17 +32,21 @@ static bool is_zero(DynRec *r, uint32_t sym) {
 uint32_t dyn_np_arange_length(DynRec *r, uint32_t start, uint32_t stop, uint32_t step) {
     DynSyms *t = dyn_rec_syms(r);
     uint32_t way = dyn_np_op(r, DYN_S_SUB, stop, start), q = dyn_np_op(r, DYN_S_TRUEDIV, way, step);
-    if (q == DYN_NONE || dyn_np_assume(r, dyn_np_op(r, DYN_S_ISFINITE, q, DYN_NONE)) < 0)
+    if (q == DYN_NONE || dyn_np_assume(r, dyn_np_op(r, DYN_S_ISFINITE, q, DYN_NONE)) < 0) {
         return refuse(r), DYN_NONE;
+    }
     bool whole = dyn_sym_is_const(t, step) && dyn_sym_at(t, step)->type == DYN_T_INT && dyn_np_hint(r, step) == 1 &&
                  dyn_sym_at(t, way)->type == DYN_T_INT;
     uint32_t n = whole ? way : dyn_sym_op(t, DYN_S_CEIL, q, DYN_NONE, DYN_NONE), zero = dyn_np_int(r, 0);
-    if (n == DYN_NONE)
+    if (n == DYN_NONE) {
         return refuse(r), DYN_NONE;
-    if (whole && dyn_np_hint(r, n) >= 0)
+    }
+    if (whole && dyn_np_hint(r, n) >= 0) {
         return dyn_np_assume_op(r, DYN_S_GE, n, 0) < 0 ? DYN_NONE : n;
-    if (dyn_np_hint(r, n) > 0)
+    }
+    if (dyn_np_hint(r, n) > 0) {
         return dyn_np_assume_op(r, DYN_S_GT, n, 0) < 0 ? DYN_NONE : n;
+    }
     /* a quotient that underflows is one element or none: only a way of 0 and a negative quotient are none for sure */
     bool negative = dyn_sym_at(t, q)->hint.f < 0;
     uint32_t sure = negative ? dyn_np_op(r, DYN_S_LT, q, zero) : dyn_np_op(r, DYN_S_EQ, way, zero);
@@ -50,10 +55,12 @@ uint32_t dyn_np_arange_length(DynRec *r, uint32_t start, uint32_t stop, uint32_t
 
 uint32_t dyn_np_arange(DynRec *r, uint32_t n, uint32_t start, uint32_t step) {
     uint32_t id = dyn_np_iota(r, n), one = dyn_np_int(r, 1);
-    if (id != DYN_NONE && step != one)
+    if (id != DYN_NONE && step != one) {
         id = binary(r, DYN_OP_MULTIPLY, DYN_I64, dyn_np_node_arg(r, id), number(step, NP_WEAK_INT));
-    if (id != DYN_NONE && !is_zero(r, start))
+    }
+    if (id != DYN_NONE && !is_zero(r, start)) {
         id = binary(r, DYN_OP_ADD, DYN_I64, dyn_np_node_arg(r, id), number(start, NP_WEAK_INT));
+    }
     return id;
 }
 
@@ -64,18 +71,22 @@ static DynVal *floats(DynRec *r, uint32_t n, uint32_t start, uint32_t step, PyOb
     uint32_t first = dyn_sym_op(t, DYN_S_TO_FLOAT, start, DYN_NONE, DYN_NONE);
     uint32_t second = next == DYN_NONE ? next : dyn_sym_op(t, DYN_S_TO_FLOAT, next, DYN_NONE, DYN_NONE);
     uint32_t delta = dyn_np_op(r, DYN_S_SUB, second, first), places = dyn_np_iota(r, n);
-    if (delta == DYN_NONE || places == DYN_NONE)
+    if (delta == DYN_NONE || places == DYN_NONE) {
         return refuse(r);
+    }
     uint32_t id = dyn_np_copy(r, places, DYN_F64);
-    if (id != DYN_NONE)
+    if (id != DYN_NONE) {
         id = binary(r, DYN_OP_MULTIPLY, DYN_F64, dyn_np_node_arg(r, id), number(delta, NP_WEAK_FLOAT));
-    if (id != DYN_NONE)
+    }
+    if (id != DYN_NONE) {
         id = binary(r, DYN_OP_ADD, DYN_F64, dyn_np_node_arg(r, id), number(first, NP_WEAK_FLOAT));
+    }
     for (int i = 1; i >= 0 && id != DYN_NONE && !is_zero(r, first); i--) {
         NpArg equal[2] = {dyn_np_node_arg(r, places), number(dyn_np_int(r, i), NP_WEAK_INT)}, pick[3];
         uint32_t here = dyn_np_elementwise_as(r, DYN_OP_EQUAL, DYN_I64, DYN_BOOL, equal, 2);
-        if (here == DYN_NONE)
+        if (here == DYN_NONE) {
             return NULL;
+        }
         pick[0] = dyn_np_node_arg(r, here);
         pick[1] = number(i == 1 ? second : first, NP_WEAK_FLOAT);
         pick[2] = dyn_np_node_arg(r, id);
@@ -91,23 +102,30 @@ DynVal *np_rule_arange(DynRec *r, NpCall *c) {
     uint32_t n[3] = {dyn_np_int(r, 0), DYN_NONE, dyn_np_int(r, 1)};
     bool whole = true;
     for (int i = 0; i < 3; i++) {
-        if (from[i].v != NULL && (n[i] = dyn_rec_number(r, from[i].v, from[i].real)) == DYN_NONE)
+        if (from[i].v != NULL && (n[i] = dyn_rec_number(r, from[i].v, from[i].real)) == DYN_NONE) {
             return refuse(r);
-        if (n[i] == DYN_NONE || dyn_sym_at(dyn_rec_syms(r), n[i])->type == DYN_T_BOOL)
+        }
+        if (n[i] == DYN_NONE || dyn_sym_at(dyn_rec_syms(r), n[i])->type == DYN_T_BOOL) {
             return refuse(r);
+        }
         whole = whole && dyn_sym_at(dyn_rec_syms(r), n[i])->type == DYN_T_INT;
     }
-    for (int i = 0; i < c->npos; i++) /* arange(3, None) */
-        if (c->args[i].real == Py_None && i < 3)
+    for (int i = 0; i < c->npos; i++) { /* arange(3, None) */
+        if (c->args[i].real == Py_None && i < 3) {
             return refuse(r);
-    if (dyn_np_burn_rest(r, c, 3) < 0)
+        }
+    }
+    if (dyn_np_burn_rest(r, c, 3) < 0) {
         return NULL;
+    }
     DynDtype dt = dyn_np_dtype_of(c->result);
     uint32_t length = dyn_np_arange_length(r, n[0], n[1], n[2]);
-    if (length == DYN_NONE)
+    if (length == DYN_NONE) {
         return NULL;
-    if (whole && dt == DYN_I64)
+    }
+    if (whole && dt == DYN_I64) {
         return dyn_np_result(r, dyn_np_arange(r, length, n[0], n[2]), c->result);
+    }
     return dt == DYN_F64 ? floats(r, length, n[0], n[2], c->result) : dyn_np_sized_call(r, c, 1, &length);
 }
 
@@ -122,8 +140,9 @@ static uint32_t size_arg(DynRec *r, DynOperand o) {
 static uint32_t on_diagonal(DynRec *r, DynDtype dt, const uint32_t *shape, uint32_t offset, NpArg value) {
     uint32_t id = dyn_np_full(r, dt, 2, shape, dyn_np_fill(r, dt, 1));
     uint32_t d = id == DYN_NONE ? DYN_NONE : dyn_np_diagonal(r, id, 0, 1, offset);
-    if (d == DYN_NONE || value.arg.id == DYN_NONE || dyn_np_store(r, d, value) < 0)
+    if (d == DYN_NONE || value.arg.id == DYN_NONE || dyn_np_store(r, d, value) < 0) {
         return refuse(r), DYN_NONE;
+    }
     return id;
 }
 
@@ -133,15 +152,18 @@ DynVal *np_rule_eye(DynRec *r, NpCall *c) {
     DynDtype dt = dyn_np_dtype_of(c->result);
     uint32_t shape[2] = {size_arg(r, c->slot[0]), DYN_NONE}, offset = dyn_np_int(r, 0);
     shape[1] = eye && c->slot[1].v != NULL ? size_arg(r, c->slot[1]) : shape[0];
-    if (eye && c->slot[2].v != NULL)
+    if (eye && c->slot[2].v != NULL) {
         offset = dyn_np_int_sym(r, c->slot[2]);
+    }
     if (shape[0] == DYN_NONE || shape[1] == DYN_NONE || offset == DYN_NONE || dt == DYN_NO_DTYPE ||
-        dyn_np_burn_rest(r, c, eye ? 3 : 1) < 0)
+        dyn_np_burn_rest(r, c, eye ? 3 : 1) < 0) {
         return refuse(r);
+    }
     DynArg one = dyn_np_fill(r, dt, 2);
     uint32_t id = on_diagonal(r, dt, shape, offset, (NpArg){one, 0});
-    if (id == DYN_NONE || (eye && c->slot[4].v != NULL && dyn_np_hold_sizes(r, id) < 0))
+    if (id == DYN_NONE || (eye && c->slot[4].v != NULL && dyn_np_hold_sizes(r, id) < 0)) {
         return NULL;
+    }
     return dyn_np_result(r, id, c->result);
 }
 
@@ -149,17 +171,22 @@ DynVal *np_rule_eye(DynRec *r, NpCall *c) {
 DynVal *np_rule_diag(DynRec *r, NpCall *c) {
     uint32_t v = c->slot[0].v == NULL ? DYN_NONE : dyn_np_node(r, c->slot[0]);
     uint32_t offset = c->slot[1].v == NULL ? dyn_np_int(r, 0) : dyn_np_int_sym(r, c->slot[1]);
-    if (v == DYN_NONE || offset == DYN_NONE || c->slot[0].v->kind != DV_ARRAY)
+    if (v == DYN_NONE || offset == DYN_NONE || c->slot[0].v->kind != DV_ARRAY) {
         return refuse(r);
-    if (c->b->op == 0 && node_at(r, v)->ndim == 2)
+    }
+    if (c->b->op == 0 && node_at(r, v)->ndim == 2) {
         return dyn_np_result(r, dyn_np_diagonal(r, v, 0, 1, offset), c->result);
-    if (c->b->op == 1 && node_at(r, v)->ndim != 1 && (v = dyn_np_ravel(r, v)) == DYN_NONE)
+    }
+    if (c->b->op == 1 && node_at(r, v)->ndim != 1 && (v = dyn_np_ravel(r, v)) == DYN_NONE) {
         return NULL;
-    if (node_at(r, v)->ndim != 1)
+    }
+    if (node_at(r, v)->ndim != 1) {
         return refuse(r);
+    }
     bool below = dyn_np_hint(r, offset) < 0;
-    if (dyn_np_assume_op(r, below ? DYN_S_LT : DYN_S_GE, offset, 0) < 0)
+    if (dyn_np_assume_op(r, below ? DYN_S_LT : DYN_S_GE, offset, 0) < 0) {
         return NULL;
+    }
     uint32_t size = dyn_np_op(r, below ? DYN_S_SUB : DYN_S_ADD, node_at(r, v)->shape[0], offset), shape[2] = {size, size};
     DynDtype dt = (DynDtype)node_at(r, v)->dtype;
     return dyn_np_result(r, on_diagonal(r, dt, shape, offset, dyn_np_node_arg(r, v)), c->result);
@@ -169,10 +196,12 @@ DynVal *np_rule_diag(DynRec *r, NpCall *c) {
 static uint32_t below_diagonal(DynRec *r, uint32_t rows, uint32_t columns, uint32_t offset) {
     uint32_t i = dyn_np_iota(r, rows), j = dyn_np_iota(r, columns);
     uint32_t back = offset == DYN_NONE ? DYN_NONE : dyn_np_op(r, DYN_S_SUB, dyn_np_int(r, 0), offset);
-    if (i == DYN_NONE || j == DYN_NONE || back == DYN_NONE || (i = dyn_np_newaxis(r, i, 2, 2)) == DYN_NONE)
+    if (i == DYN_NONE || j == DYN_NONE || back == DYN_NONE || (i = dyn_np_newaxis(r, i, 2, 2)) == DYN_NONE) {
         return refuse(r), DYN_NONE;
-    if (!is_zero(r, back))
+    }
+    if (!is_zero(r, back)) {
         j = binary(r, DYN_OP_ADD, DYN_I64, dyn_np_node_arg(r, j), number(back, NP_WEAK_INT));
+    }
     NpArg args[2] = {dyn_np_node_arg(r, i), {{DYN_ARG_NODE, j}, DYN_I64}};
     return j == DYN_NONE ? j : dyn_np_elementwise_as(r, DYN_OP_GREATER_EQUAL, DYN_I64, DYN_BOOL, args, 2);
 }
@@ -181,8 +210,9 @@ DynVal *np_rule_tri(DynRec *r, NpCall *c) {
     uint32_t rows = size_arg(r, c->slot[0]), columns = c->slot[1].v == NULL ? rows : size_arg(r, c->slot[1]);
     uint32_t offset = c->slot[2].v == NULL ? dyn_np_int(r, 0) : dyn_np_int_sym(r, c->slot[2]);
     DynDtype dt = dyn_np_dtype_of(c->result);
-    if (rows == DYN_NONE || columns == DYN_NONE || dt == DYN_NO_DTYPE || dyn_np_burn_rest(r, c, 3) < 0)
+    if (rows == DYN_NONE || columns == DYN_NONE || dt == DYN_NO_DTYPE || dyn_np_burn_rest(r, c, 3) < 0) {
         return refuse(r);
+    }
     uint32_t id = below_diagonal(r, rows, columns, offset);
     return id == DYN_NONE ? NULL : dyn_np_result(r, dt == DYN_BOOL ? id : dyn_np_copy(r, id, dt), c->result);
 }
@@ -192,16 +222,19 @@ DynVal *np_rule_trilu(DynRec *r, NpCall *c) {
     uint32_t a = c->slot[0].v == NULL ? DYN_NONE : dyn_np_node(r, c->slot[0]);
     uint32_t offset = c->slot[1].v == NULL ? dyn_np_int(r, 0) : dyn_np_int_sym(r, c->slot[1]);
     int ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim;
-    if (ndim == 0 || offset == DYN_NONE)
+    if (ndim == 0 || offset == DYN_NONE) {
         return refuse(r);
-    if (c->b->op == 1)
+    }
+    if (c->b->op == 1) {
         offset = dyn_np_op(r, DYN_S_SUB, offset, dyn_np_int(r, 1));
+    }
     DynDtype dt = (DynDtype)node_at(r, a)->dtype;
     const uint32_t *shape = node_at(r, a)->shape;
     uint32_t mask = below_diagonal(r, shape[ndim > 1 ? ndim - 2 : 0], shape[ndim - 1], offset);
     DynArg zero = dyn_np_fill(r, dt, 1);
-    if (mask == DYN_NONE || zero.id == DYN_NONE)
+    if (mask == DYN_NONE || zero.id == DYN_NONE) {
         return NULL;
+    }
     NpArg args[3] = {dyn_np_node_arg(r, mask), dyn_np_node_arg(r, a), dyn_np_node_arg(r, a)};
     args[c->b->op == 1 ? 1 : 2] = (NpArg){zero, dt};
     return dyn_np_result(r, dyn_np_elementwise_as(r, DYN_OP_WHERE, dt, dt, args, 3), c->result);
@@ -212,8 +245,9 @@ DynVal *np_rule_trilu(DynRec *r, NpCall *c) {
 /* A vector along one axis of a space of that rank. */
 static uint32_t along(DynRec *r, uint32_t v, int axis, int ndim) {
     uint32_t shape[DYN_MAX_NDIM];
-    for (int i = 0; i < ndim; i++)
+    for (int i = 0; i < ndim; i++) {
         shape[i] = i == axis ? node_at(r, v)->shape[0] : dyn_np_int(r, 1);
+    }
     return dyn_np_reshape(r, v, ndim, shape, false);
 }
 
@@ -229,14 +263,16 @@ DynVal *np_rule_indices(DynRec *r, NpCall *c) {
     DynVal *items[DYN_MAX_NDIM];
     bool sparse = false;
     int ndim = c->slot[0].v == NULL ? -1 : dyn_np_shape_arg(r, c->slot[0], false, shape + 1);
-    if (ndim < 1 || ndim >= DYN_MAX_NDIM || dyn_np_burn_rest(r, c, 1) < 0 || dyn_np_flag(r, c->slot[2], &sparse) < 0)
+    if (ndim < 1 || ndim >= DYN_MAX_NDIM || dyn_np_burn_rest(r, c, 1) < 0 || dyn_np_flag(r, c->slot[2], &sparse) < 0) {
         return refuse(r);
+    }
     if (sparse) {
         for (int i = 0; i < ndim; i++) {
             PyObject *real = PyTuple_GET_ITEM(c->result, i);
             uint32_t id = places_along(r, shape[1 + i], i, ndim, dyn_np_dtype_of(real));
-            if ((items[i] = dyn_np_result(r, id, real)) == NULL)
+            if ((items[i] = dyn_np_result(r, id, real)) == NULL) {
                 return NULL;
+            }
         }
         return dyn_rec_seq(r, DV_TUPLE, (uint32_t)ndim, items, c->result);
     }
@@ -245,8 +281,9 @@ DynVal *np_rule_indices(DynRec *r, NpCall *c) {
     uint32_t id = dyn_np_full(r, dt, ndim + 1, shape, (DynArg){DYN_ARG_NONE, DYN_NONE});
     for (int i = 0; i < ndim && id != DYN_NONE; i++) {
         uint32_t to = dyn_np_pick(r, id, 0, dyn_np_int(r, i)), v = places_along(r, shape[1 + i], i, ndim, DYN_I64);
-        if (to == DYN_NONE || v == DYN_NONE || dyn_np_store(r, to, dyn_np_node_arg(r, v)) < 0)
+        if (to == DYN_NONE || v == DYN_NONE || dyn_np_store(r, to, dyn_np_node_arg(r, v)) < 0) {
             return refuse(r);
+        }
     }
     return dyn_np_result(r, id, c->result);
 }
@@ -259,12 +296,13 @@ static int meshgrid_options(DynRec *r, NpCall *c, bool *sparse, bool *swapped) {
         DynOperand o = c->args[c->npos + i];
         bool copy = true;
         if (PyUnicode_CompareWithASCIIString(name, "indexing") == 0 && dyn_rec_burn(r, o.v, o.real) == 0 &&
-            PyUnicode_Check(o.real))
+            PyUnicode_Check(o.real)) {
             *swapped = *swapped && PyUnicode_CompareWithASCIIString(o.real, "xy") == 0;
-        else if (PyUnicode_CompareWithASCIIString(name, "sparse") == 0 && dyn_np_flag(r, o, sparse) == 0)
+        } else if (PyUnicode_CompareWithASCIIString(name, "sparse") == 0 && dyn_np_flag(r, o, sparse) == 0) {
             continue;
-        else if (PyUnicode_CompareWithASCIIString(name, "copy") != 0 || dyn_np_flag(r, o, &copy) < 0 || !copy)
+        } else if (PyUnicode_CompareWithASCIIString(name, "copy") != 0 || dyn_np_flag(r, o, &copy) < 0 || !copy) {
             return -1;
+        }
     }
     return 0;
 }
@@ -275,22 +313,26 @@ DynVal *np_rule_meshgrid(DynRec *r, NpCall *c) {
     DynVal *items[DYN_MAX_NDIM];
     bool sparse, swapped;
     int n = c->npos;
-    if (n < 1 || n > DYN_MAX_NDIM || meshgrid_options(r, c, &sparse, &swapped) < 0 || !PyTuple_CheckExact(c->result))
+    if (n < 1 || n > DYN_MAX_NDIM || meshgrid_options(r, c, &sparse, &swapped) < 0 || !PyTuple_CheckExact(c->result)) {
         return refuse(r);
+    }
     for (int i = 0; i < n; i++) {
         int axis = swapped && i < 2 ? 1 - i : i;
         nodes[i] = dyn_np_node(r, c->args[i]);
-        if (nodes[i] == DYN_NONE || node_at(r, nodes[i])->ndim != 1)
+        if (nodes[i] == DYN_NONE || node_at(r, nodes[i])->ndim != 1) {
             return refuse(r);
+        }
         shape[axis] = node_at(r, nodes[i])->shape[0];
-        if ((nodes[i] = along(r, nodes[i], axis, n)) == DYN_NONE)
+        if ((nodes[i] = along(r, nodes[i], axis, n)) == DYN_NONE) {
             return NULL;
+        }
     }
     for (int i = 0; i < n; i++) {
         uint32_t id = sparse ? nodes[i] : dyn_np_broadcast_view(r, nodes[i], n, shape);
         id = id == DYN_NONE ? id : dyn_np_copy(r, id, (DynDtype)node_at(r, id)->dtype);
-        if ((items[i] = dyn_np_result(r, id, PyTuple_GET_ITEM(c->result, i))) == NULL)
+        if ((items[i] = dyn_np_result(r, id, PyTuple_GET_ITEM(c->result, i))) == NULL) {
             return NULL;
+        }
     }
     return dyn_rec_seq(r, DV_TUPLE, (uint32_t)n, items, c->result);
 }

@@ -22,8 +22,9 @@ static uint32_t edges_of(DynRec *r, uint32_t n, NpArg start, NpArg stop, NpArg s
     y = y == DYN_NONE ? y : binary(r, DYN_OP_MULTIPLY, DYN_F64, DYN_F64, y, step);
     y = y == DYN_NONE ? y : binary(r, DYN_OP_ADD, DYN_F64, DYN_F64, y, start);
     uint32_t last = y == DYN_NONE ? y : binary(r, DYN_OP_EQUAL, DYN_I64, DYN_BOOL, places, number(n, NP_WEAK_INT));
-    if (last == DYN_NONE)
+    if (last == DYN_NONE) {
         return DYN_NONE;
+    }
     NpArg pick[3] = {dyn_np_node_arg(r, last), stop, dyn_np_node_arg(r, y)};
     return dyn_np_elementwise_as(r, DYN_OP_WHERE, DYN_F64, DYN_F64, pick, 3);
 }
@@ -36,8 +37,9 @@ static uint32_t edges_between(DynRec *r, uint32_t n, uint32_t start, uint32_t st
 /* Between the lowest and the highest of elements in f64, of which there are some; integers are exact there. */
 static uint32_t edges_around(DynRec *r, uint32_t n, uint32_t a) {
     static const int axes[] = {0};
-    if (node_at(r, a)->dtype != DYN_F64 || dyn_np_assume_op(r, DYN_S_NE, node_at(r, a)->shape[0], 0) < 0)
+    if (node_at(r, a)->dtype != DYN_F64 || dyn_np_assume_op(r, DYN_S_NE, node_at(r, a)->shape[0], 0) < 0) {
         return DYN_NONE;
+    }
     uint32_t low = dyn_np_reduce(r, DYN_OP_MIN, a, 1, axes, false, DYN_F64);
     uint32_t high = low == DYN_NONE ? low : dyn_np_reduce(r, DYN_OP_MAX, a, 1, axes, false, DYN_F64);
     uint32_t all = high == DYN_NONE ? high : binary(r, DYN_OP_SUBTRACT, DYN_F64, DYN_F64, high, dyn_np_node_arg(r, low));
@@ -48,16 +50,18 @@ static uint32_t edges_around(DynRec *r, uint32_t n, uint32_t a) {
 /* The two numbers of range=, as floats. */
 static int range_of(DynRec *r, DynOperand o, uint32_t *range) {
     DynOperand items[2];
-    if (o.v == NULL || dyn_np_items(r, o, items, 2) != 2)
+    if (o.v == NULL || dyn_np_items(r, o, items, 2) != 2) {
         return -1;
+    }
     for (int i = 0; i < 2; i++) {
         bool known = PyFloat_CheckExact(items[i].real) || PyLong_CheckExact(items[i].real);
         uint32_t s = known ? dyn_rec_number(r, items[i].v, items[i].real) : DYN_NONE;
         range[i] = s == DYN_NONE || PyFloat_CheckExact(items[i].real)
                        ? s
                        : dyn_sym_op(dyn_rec_syms(r), DYN_S_TO_FLOAT, s, DYN_NONE, DYN_NONE);
-        if (range[i] == DYN_NONE)
+        if (range[i] == DYN_NONE) {
             return -1;
+        }
     }
     return dyn_np_assume(r, dyn_np_op(r, DYN_S_LT, range[0], range[1]));
 }
@@ -67,8 +71,9 @@ static uint32_t flat(DynRec *r, uint32_t a) { return a == DYN_NONE || node_at(r,
 /* An array of elements as one axis of f64, of what NumPy computes with in f64, or of f32. */
 static uint32_t elements_of(DynRec *r, DynOperand o) {
     uint32_t a = o.v != NULL && o.v->kind == DV_ARRAY ? dyn_np_node(r, o) : DYN_NONE;
-    if (a == DYN_NONE || node_at(r, a)->ndim == 0)
+    if (a == DYN_NONE || node_at(r, a)->ndim == 0) {
         return DYN_NONE;
+    }
     const DynDtypeInfo *d = &dyn_dtypes[node_at(r, a)->dtype];
     bool exact = (d->kind == 'i' || d->kind == 'u') && d->size <= 4;
     a = exact ? dyn_np_copy(r, a, DYN_F64) : a;
@@ -80,11 +85,14 @@ static uint32_t elements_of(DynRec *r, DynOperand o) {
 static uint32_t weights_of(DynRec *r, DynOperand o, DynOperand elements) {
     uint32_t w = o.v->kind == DV_ARRAY ? dyn_np_node(r, o) : DYN_NONE;
     const DynNode *n = w == DYN_NONE ? NULL : node_at(r, w), *a = node_at(r, elements.v->id);
-    if (n == NULL || (n->dtype != DYN_F64 && n->dtype != DYN_F32) || n->ndim != a->ndim)
+    if (n == NULL || (n->dtype != DYN_F64 && n->dtype != DYN_F32) || n->ndim != a->ndim) {
         return DYN_NONE;
-    for (int i = 0; i < n->ndim; i++)
-        if (dyn_np_hint(r, n->shape[i]) != dyn_np_hint(r, a->shape[i]) || dyn_rec_assume_equal(r, n->shape[i], a->shape[i]) < 0)
+    }
+    for (int i = 0; i < n->ndim; i++) {
+        if (dyn_np_hint(r, n->shape[i]) != dyn_np_hint(r, a->shape[i]) || dyn_rec_assume_equal(r, n->shape[i], a->shape[i]) < 0) {
             return DYN_NONE;
+        }
+    }
     return flat(r, w);
 }
 
@@ -92,14 +100,16 @@ static uint32_t histogram_node(DynRec *r, uint32_t n, uint32_t a, uint32_t edges
     bool weighted = weights != DYN_NONE;
     DynDtype dt = weighted ? (DynDtype)node_at(r, weights)->dtype : DYN_I64;
     uint32_t id = dyn_np_add(r, DYN_OP_HISTOGRAM, dt, 1, 2 + weighted, 2);
-    if (id == DYN_NONE)
+    if (id == DYN_NONE) {
         return id;
+    }
     DynNode *node = node_at(r, id);
     node->compute = DYN_F64;
     node->args[0] = (DynArg){DYN_ARG_NODE, a};
     node->args[1] = (DynArg){DYN_ARG_NODE, edges};
-    if (weighted)
+    if (weighted) {
         node->args[2] = (DynArg){DYN_ARG_NODE, weights};
+    }
     node->aux[0] = -1;
     node->aux[1] = 0;
     node->shape[0] = n;
@@ -111,21 +121,26 @@ DynVal *np_rule_histogram(DynRec *r, NpCall *c) {
     bool density = false, tuple = PyTuple_CheckExact(c->result) && PyTuple_GET_SIZE(c->result) == 2;
     bool count = c->slot[1].v == NULL || PyLong_CheckExact(c->slot[1].real), between = c->slot[2].v != NULL;
     /* where the edges are none eager makes the whole call: nothing may have been done that can't be done again */
-    if (!tuple || !count || dyn_np_has_acted(r) || dyn_np_flag(r, c->slot[3], &density) < 0 || density)
+    if (!tuple || !count || dyn_np_has_acted(r) || dyn_np_flag(r, c->slot[3], &density) < 0 || density) {
         return refuse(r);
+    }
     uint32_t n = c->slot[1].v == NULL ? dyn_np_int(r, 10) : dyn_np_int_sym(r, c->slot[1]);
-    if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, n, 1) < 0 || (between && range_of(r, c->slot[2], range) < 0))
+    if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, n, 1) < 0 || (between && range_of(r, c->slot[2], range) < 0)) {
         return refuse(r);
+    }
     uint32_t a = elements_of(r, c->slot[0]);
-    if (a == DYN_NONE || (c->slot[4].v != NULL && (weights = weights_of(r, c->slot[4], c->slot[0])) == DYN_NONE))
+    if (a == DYN_NONE || (c->slot[4].v != NULL && (weights = weights_of(r, c->slot[4], c->slot[0])) == DYN_NONE)) {
         return refuse(r);
-    if (!between && node_at(r, a)->dtype != DYN_F64) /* eager's edges between floats are computed in float */
+    }
+    if (!between && node_at(r, a)->dtype != DYN_F64) { /* eager's edges between floats are computed in float */
         return refuse(r);
+    }
     uint32_t edges = between ? edges_between(r, n, range[0], range[1]) : edges_around(r, n, a);
     uint32_t id = edges == DYN_NONE ? edges : histogram_node(r, n, a, edges, weights);
     uint32_t seen = id == DYN_NONE || node_at(r, a)->dtype == DYN_F64 ? edges : dyn_np_copy(r, edges, DYN_F32);
-    if (id == DYN_NONE || seen == DYN_NONE)
+    if (id == DYN_NONE || seen == DYN_NONE) {
         return refuse(r);
+    }
     DynVal *both[2] = {dyn_np_result(r, id, PyTuple_GET_ITEM(c->result, 0)), NULL};
     both[1] = both[0] == NULL ? NULL : dyn_np_result(r, seen, PyTuple_GET_ITEM(c->result, 1));
     return both[1] == NULL ? NULL : dyn_rec_seq(r, DV_TUPLE, 2, both, c->result);

@@ -22,8 +22,9 @@ static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VAL
 /* Lists in lists; eager has seen that they are not ragged. */
 static int collect(DynRec *r, DynOperand o, int depth, int32_t *path, Leaves *out) {
     if (!PyList_CheckExact(o.real) && !PyTuple_CheckExact(o.real)) {
-        if (out->n == MAX_LEAVES || (out->n > 0 && out->depth != depth))
+        if (out->n == MAX_LEAVES || (out->n > 0 && out->depth != depth)) {
             return -1;
+        }
         Leaf *leaf = &out->at[out->n++];
         *leaf = (Leaf){.o = o, .depth = depth};
         memcpy(leaf->path, path, sizeof(leaf->path));
@@ -34,16 +35,18 @@ static int collect(DynRec *r, DynOperand o, int depth, int32_t *path, Leaves *ou
     int n = depth < DYN_MAX_NDIM ? dyn_np_items(r, o, items, MAX_LEAVES) : -1;
     for (int i = 0; i < n; i++) {
         path[depth] = i;
-        if (collect(r, items[i], depth + 1, path, out) < 0)
+        if (collect(r, items[i], depth + 1, path, out) < 0) {
             return -1;
+        }
     }
     return n < 0 ? -1 : 0;
 }
 
 /* A number of a kind that the dtype holds without a thought, or an array. */
 static int leaf_value(DynRec *r, const Leaf *leaf, DynDtype dt, NpArg *out) {
-    if (dyn_np_operand(r, leaf->o, out) < 0)
+    if (dyn_np_operand(r, leaf->o, out) < 0) {
         return -1;
+    }
     bool fits = dyn_dtypes[dt].kind == 'c' ||
                 (out->code != NP_WEAK_COMPLEX && (out->code != NP_WEAK_FLOAT || dyn_dtypes[dt].kind == 'f'));
     return fits ? 0 : (refuse(r), -1);
@@ -72,21 +75,25 @@ static uint32_t empty_for(DynRec *r, const Leaves *leaves, const NpArg *first, P
     for (int i = 0; i < ndim; i++) {
         int inner = i - leaves->depth;
         const DynNode *n = first->arg.kind == DYN_ARG_NODE ? dyn_graph_node(dyn_rec_graph(r), first->arg.id) : NULL;
-        if (inner >= 0 && (n == NULL || inner >= n->ndim))
+        if (inner >= 0 && (n == NULL || inner >= n->ndim)) {
             return refuse(r), DYN_NONE;
+        }
         shape[i] = inner >= 0 ? n->shape[inner] : dyn_np_int(r, PyArray_DIM((PyArrayObject *)result, i));
     }
     return dyn_np_full(r, dyn_np_dtype_of(result), ndim, shape, (DynArg){DYN_ARG_NONE, DYN_NONE});
 }
 
 static int store_leaf(DynRec *r, uint32_t into, const Leaf *leaf, NpArg value) {
-    for (int i = 0; i < leaf->depth && into != DYN_NONE; i++)
+    for (int i = 0; i < leaf->depth && into != DYN_NONE; i++) {
         into = dyn_np_pick(r, into, 0, dyn_np_int(r, leaf->path[i]));
-    if (into == DYN_NONE)
+    }
+    if (into == DYN_NONE) {
         return -1;
+    }
     int ndim = dyn_graph_node(dyn_rec_graph(r), into)->ndim;
-    if (ndim != (value.arg.kind == DYN_ARG_NODE ? dyn_graph_node(dyn_rec_graph(r), value.arg.id)->ndim : 0))
+    if (ndim != (value.arg.kind == DYN_ARG_NODE ? dyn_graph_node(dyn_rec_graph(r), value.arg.id)->ndim : 0)) {
         return refuse(r), -1;
+    }
     return dyn_np_store(r, into, value);
 }
 
@@ -96,18 +103,23 @@ DynVal *dyn_np_from_items(DynRec *r, DynOperand o, PyObject *result) {
     int32_t path[DYN_MAX_NDIM] = {0};
     int nconstant = 0;
     DynDtype dt = PyArray_CheckExact(result) ? dyn_np_dtype_of(result) : DYN_NO_DTYPE;
-    if (dt == DYN_NO_DTYPE || PyArray_NDIM((PyArrayObject *)result) > DYN_MAX_NDIM || collect(r, o, 0, path, &leaves) < 0)
+    if (dt == DYN_NO_DTYPE || PyArray_NDIM((PyArrayObject *)result) > DYN_MAX_NDIM || collect(r, o, 0, path, &leaves) < 0) {
         return refuse(r);
+    }
     for (int i = 0; i < leaves.n; i++) {
-        if (leaf_value(r, &leaves.at[i], dt, &values[i]) < 0)
+        if (leaf_value(r, &leaves.at[i], dt, &values[i]) < 0) {
             return NULL;
+        }
         nconstant += is_constant(r, &values[i]);
     }
-    if (leaves.depth == 0 && leaves.n == 1 && values[0].arg.kind == DYN_ARG_SYM)
+    if (leaves.depth == 0 && leaves.n == 1 && values[0].arg.kind == DYN_ARG_SYM) {
         return dyn_np_result(r, dyn_np_full(r, dt, 0, NULL, values[0].arg), result);
+    }
     uint32_t into = leaves.n == 0 || nconstant > 0 ? constants(r, result) : empty_for(r, &leaves, &values[0], result);
-    for (int i = 0; i < leaves.n && into != DYN_NONE; i++)
-        if (!is_constant(r, &values[i]) && store_leaf(r, into, &leaves.at[i], values[i]) < 0)
+    for (int i = 0; i < leaves.n && into != DYN_NONE; i++) {
+        if (!is_constant(r, &values[i]) && store_leaf(r, into, &leaves.at[i], values[i]) < 0) {
             return NULL;
+        }
+    }
     return dyn_np_result(r, into, result);
 }

@@ -13,26 +13,32 @@ static uint32_t none(DynRec *r) { return refuse(r), DYN_NONE; }
 static int joined_nodes(DynRec *r, DynOperand o, uint32_t *nodes) {
     DynOperand items[NP_MAX_JOINED];
     int n = o.v == NULL ? -1 : dyn_np_items(r, o, items, NP_MAX_JOINED);
-    for (int i = 0; i < n; i++)
-        if ((nodes[i] = dyn_np_node(r, items[i])) == DYN_NONE)
+    for (int i = 0; i < n; i++) {
+        if ((nodes[i] = dyn_np_node(r, items[i])) == DYN_NONE) {
             return -1;
+        }
+    }
     return n < 1 ? (refuse(r), -1) : n;
 }
 
 static int one_axis(DynRec *r, DynOperand o, int ndim, int *axis) {
     *axis = 0;
-    if (o.v == NULL)
+    if (o.v == NULL) {
         return 0;
+    }
     return PyIndex_Check(o.real) && dyn_np_axes(r, o, ndim, axis) == 1 ? 0 : (refuse(r), -1);
 }
 
 /* Was an argument of that name given as None? */
 static bool given_none(const NpCall *c, int position, const char *name) {
-    if (position < c->npos)
+    if (position < c->npos) {
         return c->args[position].real == Py_None;
-    for (int i = 0; i < c->nkw; i++)
-        if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, i), name) == 0)
+    }
+    for (int i = 0; i < c->nkw; i++) {
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, i), name) == 0) {
             return c->args[c->npos + i].real == Py_None;
+        }
+    }
     return false;
 }
 
@@ -44,12 +50,15 @@ static int joined_shape(DynRec *r, const uint32_t *nodes, int n, int axis, uint3
     memcpy(shape, node_at(r, nodes[0])->shape, sizeof(*shape) * (size_t)ndim);
     for (int i = 1; i < n; i++) {
         const DynNode *a = node_at(r, nodes[i]);
-        if (a->ndim != ndim)
+        if (a->ndim != ndim) {
             return -1;
-        for (int k = 0; k < ndim; k++)
+        }
+        for (int k = 0; k < ndim; k++) {
             if (k != axis &&
-                (dyn_np_hint(r, shape[k]) != dyn_np_hint(r, a->shape[k]) || dyn_rec_assume_equal(r, shape[k], a->shape[k]) < 0))
+                (dyn_np_hint(r, shape[k]) != dyn_np_hint(r, a->shape[k]) || dyn_rec_assume_equal(r, shape[k], a->shape[k]) < 0)) {
                 return -1;
+            }
+        }
         shape[axis] = dyn_np_op(r, DYN_S_ADD, shape[axis], a->shape[axis]);
     }
     return axis < ndim && shape[axis] != DYN_NONE ? ndim : -1;
@@ -60,8 +69,9 @@ static int store_parts(DynRec *r, uint32_t into, const uint32_t *nodes, int n, i
     for (int i = 0; i < n; i++) {
         uint32_t next = dyn_np_op(r, DYN_S_ADD, at, node_at(r, nodes[i])->shape[axis]);
         uint32_t view = next == DYN_NONE ? DYN_NONE : dyn_np_range_view(r, into, axis, at, next);
-        if (view == DYN_NONE || dyn_np_store(r, view, dyn_np_node_arg(r, nodes[i])) < 0)
+        if (view == DYN_NONE || dyn_np_store(r, view, dyn_np_node_arg(r, nodes[i])) < 0) {
             return -1;
+        }
         at = next;
     }
     return 0;
@@ -77,23 +87,29 @@ uint32_t dyn_np_join(DynRec *r, const uint32_t *nodes, int n, int axis, DynDtype
 /* The whole as eager laid it out: a C order is that at every size; another one rests on the sizes. */
 static DynVal *joined(DynRec *r, const uint32_t *nodes, int n, int axis, DynOperand out, PyObject *result) {
     uint32_t shape[DYN_MAX_NDIM];
-    if (!PyArray_CheckExact(result))
+    if (!PyArray_CheckExact(result)) {
         return refuse(r);
+    }
     if (out.v != NULL) {
         uint32_t into = dyn_np_node(r, out);
         int ndim = into == DYN_NONE || out.real != result ? -1 : joined_shape(r, nodes, n, axis, shape);
-        for (int i = 0; i < n && ndim >= 0; i++)
-            if (node_at(r, nodes[i])->storage == node_at(r, into)->storage) /* NumPy reads while it writes */
+        for (int i = 0; i < n && ndim >= 0; i++) {
+            if (node_at(r, nodes[i])->storage == node_at(r, into)->storage) { /* NumPy reads while it writes */
                 ndim = -1;
-        for (int k = 0; k < ndim; k++)
-            if (dyn_rec_assume_equal(r, node_at(r, into)->shape[k], shape[k]) < 0)
+            }
+        }
+        for (int k = 0; k < ndim; k++) {
+            if (dyn_rec_assume_equal(r, node_at(r, into)->shape[k], shape[k]) < 0) {
                 return NULL;
+            }
+        }
         return ndim < 0 || store_parts(r, into, nodes, n, axis) < 0 ? refuse(r) : out.v;
     }
     uint32_t id = dyn_np_join(r, nodes, n, axis, dyn_np_dtype_of(result));
     bool c_order = true;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         c_order = c_order && dyn_np_always_c(r, nodes[i]);
+    }
     return id == DYN_NONE || (!c_order && dyn_np_hold_sizes(r, id) < 0) ? NULL : dyn_np_result(r, id, result);
 }
 
@@ -103,8 +119,9 @@ DynVal *dyn_np_joined(DynRec *r, const uint32_t *nodes, int n, int axis, PyObjec
 
 static int raise_to(DynRec *r, uint32_t *nodes, int n, int rank, uint32_t mask) {
     for (int i = 0; i < n; i++) {
-        if (node_at(r, nodes[i])->ndim < rank && (nodes[i] = dyn_np_newaxis(r, nodes[i], mask, rank)) == DYN_NONE)
+        if (node_at(r, nodes[i])->ndim < rank && (nodes[i] = dyn_np_newaxis(r, nodes[i], mask, rank)) == DYN_NONE) {
             return -1;
+        }
     }
     return 0;
 }
@@ -115,17 +132,21 @@ DynVal *np_rule_join(DynRec *r, NpCall *c) {
     uint32_t nodes[NP_MAX_JOINED];
     DynOperand absent = {NULL, NULL};
     int op = c->b->op, axis = 0, n = joined_nodes(r, c->slot[0], nodes), least = 8;
-    if (n < 0 || dyn_np_burn_rest(r, c, op == 0 ? 3 : 1) < 0)
+    if (n < 0 || dyn_np_burn_rest(r, c, op == 0 ? 3 : 1) < 0) {
         return NULL;
-    for (int i = 0; i < n; i++)
+    }
+    for (int i = 0; i < n; i++) {
         least = node_at(r, nodes[i])->ndim < least ? node_at(r, nodes[i])->ndim : least;
+    }
     int ndim = node_at(r, nodes[0])->ndim;
     switch (op) {
     case 0:
         if (given_none(c, 1, "axis")) {
-            for (int i = 0; i < n; i++)
-                if ((nodes[i] = dyn_np_ravel(r, nodes[i])) == DYN_NONE)
+            for (int i = 0; i < n; i++) {
+                if ((nodes[i] = dyn_np_ravel(r, nodes[i])) == DYN_NONE) {
                     return NULL;
+                }
+            }
         } else if (one_axis(r, c->slot[1], ndim, &axis) < 0) {
             return NULL;
         }
@@ -135,16 +156,20 @@ DynVal *np_rule_join(DynRec *r, NpCall *c) {
     case 3: axis = 2; break;
     default: axis = 1;
     }
-    if (least == 0 && raise_to(r, nodes, n, 1, 1) < 0)
+    if (least == 0 && raise_to(r, nodes, n, 1, 1) < 0) {
         return NULL;
-    if (op == 2 && raise_to(r, nodes, n, 2, 1) < 0)
+    }
+    if (op == 2 && raise_to(r, nodes, n, 2, 1) < 0) {
         return NULL;
-    if (op == 4 && raise_to(r, nodes, n, 2, 2) < 0)
+    }
+    if (op == 4 && raise_to(r, nodes, n, 2, 2) < 0) {
         return NULL;
+    }
     for (int i = 0; i < n && op == 3; i++) { /* atleast_3d */
         int rank = node_at(r, nodes[i])->ndim;
-        if (rank < 3 && (nodes[i] = dyn_np_newaxis(r, nodes[i], rank == 1 ? 5 : 4, 3)) == DYN_NONE)
+        if (rank < 3 && (nodes[i] = dyn_np_newaxis(r, nodes[i], rank == 1 ? 5 : 4, 3)) == DYN_NONE) {
             return NULL;
+        }
     }
     return joined(r, nodes, n, axis, absent, c->result);
 }
@@ -152,14 +177,18 @@ DynVal *np_rule_join(DynRec *r, NpCall *c) {
 DynVal *np_rule_stack(DynRec *r, NpCall *c) {
     uint32_t nodes[NP_MAX_JOINED];
     int axis = 0, n = joined_nodes(r, c->slot[0], nodes);
-    if (n < 0 || dyn_np_burn_rest(r, c, 3) < 0)
+    if (n < 0 || dyn_np_burn_rest(r, c, 3) < 0) {
         return NULL;
+    }
     int ndim = node_at(r, nodes[0])->ndim;
-    if (ndim >= DYN_MAX_NDIM || one_axis(r, c->slot[1], ndim + 1, &axis) < 0)
+    if (ndim >= DYN_MAX_NDIM || one_axis(r, c->slot[1], ndim + 1, &axis) < 0) {
         return refuse(r);
-    for (int i = 0; i < n; i++)
-        if (node_at(r, nodes[i])->ndim != ndim || (nodes[i] = dyn_np_newaxis(r, nodes[i], 1u << axis, ndim + 1)) == DYN_NONE)
+    }
+    for (int i = 0; i < n; i++) {
+        if (node_at(r, nodes[i])->ndim != ndim || (nodes[i] = dyn_np_newaxis(r, nodes[i], 1u << axis, ndim + 1)) == DYN_NONE) {
             return refuse(r);
+        }
+    }
     return joined(r, nodes, n, axis, c->slot[2], c->result);
 }
 
@@ -169,8 +198,9 @@ uint32_t dyn_np_one_number(DynRec *r, DynOperand o, DynDtype dt) {
     uint32_t one = dyn_np_int(r, 1);
     NpArg value;
     if (dt == DYN_NO_DTYPE || dyn_np_operand(r, o, &value) < 0 || value.arg.kind != DYN_ARG_SYM ||
-        (value.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f') || dyn_np_convert_guard(r, value.arg.id, dt) < 0)
+        (value.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f') || dyn_np_convert_guard(r, value.arg.id, dt) < 0) {
         return none(r);
+    }
     return dyn_np_full(r, dt, 1, &one, value.arg);
 }
 
@@ -185,11 +215,13 @@ DynVal *np_rule_append(DynRec *r, NpCall *c) {
             break;
         }
         nodes[i] = c->slot[i].v == NULL ? none(r) : dyn_np_node(r, c->slot[i]);
-        if (nodes[i] == DYN_NONE || (c->slot[2].v == NULL && (nodes[i] = dyn_np_ravel(r, nodes[i])) == DYN_NONE))
+        if (nodes[i] == DYN_NONE || (c->slot[2].v == NULL && (nodes[i] = dyn_np_ravel(r, nodes[i])) == DYN_NONE)) {
             return NULL;
+        }
     }
-    if (nodes[1] == DYN_NONE)
+    if (nodes[1] == DYN_NONE) {
         return NULL;
+    }
     return one_axis(r, c->slot[2], node_at(r, nodes[0])->ndim, &axis) < 0 ? NULL : joined(r, nodes, 2, axis, absent, c->result);
 }
 
@@ -197,8 +229,9 @@ DynVal *np_rule_append(DynRec *r, NpCall *c) {
 static int block_depth(DynOperand o) {
     PyObject *x = o.real;
     int depth = 0;
-    for (; PyList_CheckExact(x) && PyList_GET_SIZE(x) > 0; depth++)
+    for (; PyList_CheckExact(x) && PyList_GET_SIZE(x) > 0; depth++) {
         x = PyList_GET_ITEM(x, 0);
+    }
     return depth;
 }
 
@@ -211,16 +244,19 @@ static uint32_t block_node(DynRec *r, DynOperand o, int depth, int ndim, DynDtyp
         return have == ndim ? a : dyn_np_newaxis(r, a, (1u << (ndim - have)) - 1, ndim);
     }
     int n = PyList_CheckExact(o.real) ? dyn_np_items(r, o, items, 16) : -1;
-    for (int i = 0; i < n; i++)
-        if ((nodes[i] = block_node(r, items[i], depth - 1, ndim, dt)) == DYN_NONE)
+    for (int i = 0; i < n; i++) {
+        if ((nodes[i] = block_node(r, items[i], depth - 1, ndim, dt)) == DYN_NONE) {
             return DYN_NONE;
+        }
+    }
     return n < 1 ? none(r) : dyn_np_join(r, nodes, n, ndim - depth, dt);
 }
 
 DynVal *np_rule_block(DynRec *r, NpCall *c) {
     int depth = c->slot[0].v == NULL ? 0 : block_depth(c->slot[0]);
-    if (depth == 0 || !PyArray_CheckExact(c->result) || !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)c->result))
+    if (depth == 0 || !PyArray_CheckExact(c->result) || !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)c->result)) {
         return refuse(r);
+    }
     int ndim = PyArray_NDIM((PyArrayObject *)c->result);
     uint32_t id = ndim > DYN_MAX_NDIM ? none(r) : block_node(r, c->slot[0], depth, ndim, dyn_np_dtype_of(c->result));
     return id == DYN_NONE || dyn_np_hold_sizes(r, id) < 0 ? NULL : dyn_np_result(r, id, c->result);
@@ -236,9 +272,11 @@ static uint32_t count(DynRec *r, DynOperand o) {
 /* A copy, under these sizes, of a view that shows elements more than once; the array owns its bytes. */
 static uint32_t spread_copy(DynRec *r, uint32_t a, int rank, const uint32_t *spread, int ndim, const uint32_t *shape) {
     uint32_t id = dyn_np_broadcast_view(r, a, rank, spread);
-    for (int i = 0; i < ndim; i++)
-        if (shape[i] == DYN_NONE)
+    for (int i = 0; i < ndim; i++) {
+        if (shape[i] == DYN_NONE) {
             return none(r);
+        }
+    }
     return id == DYN_NONE ? id : dyn_np_reshape_view(r, id, ndim, shape, DYN_NODE_CONTIG_COPY);
 }
 
@@ -248,17 +286,20 @@ DynVal *np_rule_repeat(DynRec *r, NpCall *c) {
     uint32_t spread[DYN_MAX_NDIM], shape[DYN_MAX_NDIM];
     int axis = 0, ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim;
     bool flat = c->slot[2].v == NULL;
-    if (a == DYN_NONE || n == DYN_NONE || ndim >= DYN_MAX_NDIM || one_axis(r, c->slot[2], ndim, &axis) < 0)
+    if (a == DYN_NONE || n == DYN_NONE || ndim >= DYN_MAX_NDIM || one_axis(r, c->slot[2], ndim, &axis) < 0) {
         return refuse(r);
+    }
     axis = flat ? ndim : axis + 1; /* of the new axis */
     for (int i = 0, k = 0; i <= ndim; i++) {
         spread[i] = i == axis ? n : node_at(r, a)->shape[k];
-        if (!flat && i != axis)
+        if (!flat && i != axis) {
             shape[k] = i == axis - 1 ? dyn_np_op(r, DYN_S_MUL, spread[i], n) : spread[i];
+        }
         k += i != axis;
     }
-    if (flat)
+    if (flat) {
         shape[0] = dyn_np_op(r, DYN_S_MUL, dyn_np_product(r, ndim, node_at(r, a)->shape), n);
+    }
     a = dyn_np_newaxis(r, a, 1u << axis, ndim + 1);
     return a == DYN_NONE ? NULL : dyn_np_result(r, spread_copy(r, a, ndim + 1, spread, flat ? 1 : ndim, shape), c->result);
 }
@@ -270,23 +311,28 @@ DynVal *np_rule_tile(DynRec *r, NpCall *c) {
     int nreps = a == DYN_NONE ? -1 : dyn_np_shape_arg(r, c->slot[1], false, times);
     int have = a == DYN_NONE ? 0 : node_at(r, a)->ndim, ndim = nreps > have ? nreps : have;
     bool once = true;
-    if (nreps < 0 || 2 * ndim > DYN_MAX_NDIM || c->slot[0].v->kind != DV_ARRAY)
+    if (nreps < 0 || 2 * ndim > DYN_MAX_NDIM || c->slot[0].v->kind != DV_ARRAY) {
         return refuse(r);
+    }
     for (int i = 0; i < nreps; i++) {
         bool one = dyn_np_hint(r, times[i]) == 1;
-        if (dyn_np_assume_op(r, one ? DYN_S_EQ : DYN_S_NE, times[i], 1) < 0)
+        if (dyn_np_assume_op(r, one ? DYN_S_EQ : DYN_S_NE, times[i], 1) < 0) {
             return NULL;
+        }
         once = once && one;
     }
-    if (once || ndim == 0)
+    if (once || ndim == 0) {
         return refuse(r);
+    }
     bool empty = false;
-    for (int i = 0; i < have; i++)
+    for (int i = 0; i < have; i++) {
         empty = empty || dyn_np_hint(r, node_at(r, a)->shape[i]) == 0;
+    }
     for (int i = 0; i < have; i++) {
         bool zero = dyn_np_hint(r, node_at(r, a)->shape[i]) == 0;
-        if (zero == empty && dyn_np_assume_op(r, zero ? DYN_S_EQ : DYN_S_GT, node_at(r, a)->shape[i], 0) < 0)
+        if (zero == empty && dyn_np_assume_op(r, zero ? DYN_S_EQ : DYN_S_GT, node_at(r, a)->shape[i], 0) < 0) {
             return NULL;
+        }
     }
     for (int i = 0; i < ndim; i++) {
         uint32_t size = i < ndim - have ? dyn_np_int(r, 1) : node_at(r, a)->shape[i - (ndim - have)];
@@ -295,8 +341,9 @@ DynVal *np_rule_tile(DynRec *r, NpCall *c) {
         shape[i] = dyn_np_op(r, DYN_S_MUL, spread[2 * i], size);
         fresh |= 1u << (2 * i) | (i < ndim - have ? 2u << (2 * i) : 0);
     }
-    if (empty) /* nothing to repeat: the operand reshaped */
+    if (empty) { /* nothing to repeat: the operand reshaped */
         return dyn_np_result(r, dyn_np_reshape_view(r, a, ndim, shape, DYN_NODE_VIEW), c->result);
+    }
     uint32_t total = dyn_np_product(r, ndim, shape);
     a = total == DYN_NONE ? none(r) : dyn_np_newaxis(r, a, fresh, 2 * ndim);
     uint32_t id = a == DYN_NONE ? a : spread_copy(r, a, 2 * ndim, spread, 1, &total);
@@ -309,15 +356,18 @@ DynVal *np_rule_tile(DynRec *r, NpCall *c) {
 static uint32_t rolled(DynRec *r, uint32_t a, int axis, uint32_t shift) {
     uint32_t size = node_at(r, a)->shape[axis], zero = dyn_np_int(r, 0), nodes[2];
     bool empty = dyn_np_hint(r, size) == 0;
-    if (dyn_np_assume_op(r, empty ? DYN_S_EQ : DYN_S_GT, size, 0) < 0)
+    if (dyn_np_assume_op(r, empty ? DYN_S_EQ : DYN_S_GT, size, 0) < 0) {
         return DYN_NONE;
+    }
     uint32_t by = empty ? zero : dyn_np_op(r, DYN_S_MOD, shift, size), left = dyn_np_op(r, DYN_S_SUB, size, by);
-    if (left == DYN_NONE)
+    if (left == DYN_NONE) {
         return none(r);
+    }
     uint32_t from[2] = {left, zero}, to[2] = {size, left}, length[2] = {by, left};
     for (int i = 0; i < 2; i++) {
-        if ((nodes[i] = dyn_np_range_view(r, a, axis, from[i], to[i])) == DYN_NONE)
+        if ((nodes[i] = dyn_np_range_view(r, a, axis, from[i], to[i])) == DYN_NONE) {
             return DYN_NONE;
+        }
         node_at(r, nodes[i])->shape[axis] = length[i];
     }
     uint32_t shape[DYN_MAX_NDIM];
@@ -327,11 +377,13 @@ static uint32_t rolled(DynRec *r, uint32_t a, int axis, uint32_t shift) {
     uint32_t at[3] = {zero, by, size};
     for (int i = 0; i < 2 && id != DYN_NONE; i++) {
         uint32_t view = dyn_np_range_view(r, id, axis, at[i], at[i + 1]);
-        if (view == DYN_NONE)
+        if (view == DYN_NONE) {
             return view;
+        }
         node_at(r, view)->shape[axis] = length[i];
-        if (dyn_np_store(r, view, dyn_np_node_arg(r, nodes[i])) < 0)
+        if (dyn_np_store(r, view, dyn_np_node_arg(r, nodes[i])) < 0) {
             return DYN_NONE;
+        }
     }
     return id;
 }
@@ -341,8 +393,9 @@ DynVal *np_rule_roll(DynRec *r, NpCall *c) {
     uint32_t a = c->slot[0].v == NULL ? none(r) : dyn_np_node(r, c->slot[0]), id = a;
     DynOperand shifts[DYN_MAX_NDIM], axes[DYN_MAX_NDIM];
     int n = 1, ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim;
-    if (ndim == 0 || c->slot[1].v == NULL || c->slot[0].v->kind != DV_ARRAY)
+    if (ndim == 0 || c->slot[1].v == NULL || c->slot[0].v->kind != DV_ARRAY) {
         return refuse(r);
+    }
     shifts[0] = c->slot[1];
     axes[0] = c->slot[2];
     if (c->slot[2].v == NULL) {
@@ -353,15 +406,18 @@ DynVal *np_rule_roll(DynRec *r, NpCall *c) {
         return id == DYN_NONE ? NULL : dyn_np_result(r, dyn_np_reshape(r, id, ndim, shape, false), c->result);
     }
     bool several = PyTuple_CheckExact(c->slot[2].real);
-    if (several && (n = dyn_np_items(r, c->slot[2], axes, DYN_MAX_NDIM)) < 1)
+    if (several && (n = dyn_np_items(r, c->slot[2], axes, DYN_MAX_NDIM)) < 1) {
         return refuse(r);
-    if (several != PyTuple_CheckExact(c->slot[1].real) || (several && dyn_np_items(r, c->slot[1], shifts, DYN_MAX_NDIM) != n))
+    }
+    if (several != PyTuple_CheckExact(c->slot[1].real) || (several && dyn_np_items(r, c->slot[1], shifts, DYN_MAX_NDIM) != n)) {
         return refuse(r);
+    }
     for (int i = 0; i < n; i++) {
         int axis;
         uint32_t shift = PyLong_CheckExact(shifts[i].real) ? dyn_np_int_sym(r, shifts[i]) : none(r);
-        if (shift == DYN_NONE || one_axis(r, axes[i], ndim, &axis) < 0 || (id = rolled(r, id, axis, shift)) == DYN_NONE)
+        if (shift == DYN_NONE || one_axis(r, axes[i], ndim, &axis) < 0 || (id = rolled(r, id, axis, shift)) == DYN_NONE) {
             return NULL;
+        }
     }
     return dyn_np_order_guards(r, (DynOperand){NULL, NULL}, a) < 0 ? NULL : dyn_np_result(r, id, c->result);
 }
@@ -369,8 +425,9 @@ DynVal *np_rule_roll(DynRec *r, NpCall *c) {
 /* ---- pad, insert, delete: a new array is Fortran's where the operand is Fortran-contiguous and not C-contiguous */
 
 static int follow_order(DynRec *r, uint32_t a, uint32_t id) {
-    if (node_at(r, a)->ndim < 2 || dyn_np_always_c(r, a))
+    if (node_at(r, a)->ndim < 2 || dyn_np_always_c(r, a)) {
         return 0;
+    }
     int c = dyn_np_contiguous(r, a, false), f = c == 0 ? dyn_np_contiguous(r, a, true) : 0;
     return c < 0 || f < 0 || dyn_np_hold_sizes(r, id) < 0 ? -1 : 0;
 }
@@ -380,15 +437,18 @@ static int pad_widths(DynRec *r, DynOperand o, int ndim, uint32_t (*width)[2]) {
     DynOperand items[DYN_MAX_NDIM], pair[2];
     int n = o.v == NULL ? -1 : PyLong_CheckExact(o.real) ? 0 : dyn_np_items(r, o, items, DYN_MAX_NDIM);
     bool pairs = n > 0 && !PyLong_CheckExact(items[0].real);
-    if (n < 0 || (pairs && n != ndim && n != 1) || (!pairs && n != 0 && n != 2 && n != 1))
+    if (n < 0 || (pairs && n != ndim && n != 1) || (!pairs && n != 0 && n != 2 && n != 1)) {
         return -1;
+    }
     for (int i = 0; i < ndim; i++) {
-        if (pairs && dyn_np_items(r, items[n == 1 ? 0 : i], pair, 2) != 2)
+        if (pairs && dyn_np_items(r, items[n == 1 ? 0 : i], pair, 2) != 2) {
             return -1;
+        }
         for (int k = 0; k < 2; k++) {
             DynOperand w = pairs ? pair[k] : n == 0 ? o : items[n == 1 ? 0 : k];
-            if ((width[i][k] = count(r, w)) == DYN_NONE)
+            if ((width[i][k] = count(r, w)) == DYN_NONE) {
                 return -1;
+            }
         }
     }
     return 0;
@@ -398,8 +458,9 @@ static int pad_widths(DynRec *r, DynOperand o, int ndim, uint32_t (*width)[2]) {
 static uint32_t pad_range(DynRec *r, uint32_t id, uint32_t (*width)[2], const uint32_t *old, int axis, uint32_t from,
                           uint32_t to) {
     uint32_t view = dyn_np_range_view(r, id, axis, from, to);
-    for (int k = axis + 1; k < node_at(r, id)->ndim && view != DYN_NONE; k++)
+    for (int k = axis + 1; k < node_at(r, id)->ndim && view != DYN_NONE; k++) {
         view = dyn_np_range_view(r, view, k, width[k][0], dyn_np_op(r, DYN_S_ADD, width[k][0], old[k]));
+    }
     return view;
 }
 
@@ -409,18 +470,21 @@ static int pad_edges(DynRec *r, uint32_t id, uint32_t (*width)[2], const uint32_
     for (int axis = 0; axis < node_at(r, id)->ndim; axis++) {
         uint32_t begin = width[axis][0], end = dyn_np_op(r, DYN_S_ADD, begin, old[axis]), size = node_at(r, id)->shape[axis];
         uint32_t inner = dyn_np_op(r, DYN_S_SUB, end, one), next = dyn_np_op(r, DYN_S_ADD, begin, one);
-        if (dyn_np_assume_op(r, DYN_S_GT, old[axis], 0) < 0 || inner == DYN_NONE || next == DYN_NONE)
+        if (dyn_np_assume_op(r, DYN_S_GT, old[axis], 0) < 0 || inner == DYN_NONE || next == DYN_NONE) {
             return -1;
+        }
         uint32_t edge[2][2] = {{begin, next}, {inner, end}}, to[2][2] = {{zero, begin}, {end, size}};
         for (int k = 0; k < 2; k++) {
             uint32_t from = pad_range(r, id, width, old, axis, edge[k][0], edge[k][1]);
             uint32_t into = from == DYN_NONE ? from : pad_range(r, id, width, old, axis, to[k][0], to[k][1]);
-            if (into == DYN_NONE)
+            if (into == DYN_NONE) {
                 return -1;
+            }
             node_at(r, from)->shape[axis] = one;
             node_at(r, into)->shape[axis] = width[axis][k];
-            if (dyn_np_store(r, into, dyn_np_node_arg(r, from)) < 0)
+            if (dyn_np_store(r, into, dyn_np_node_arg(r, from)) < 0) {
                 return -1;
+            }
         }
     }
     return 0;
@@ -432,44 +496,52 @@ DynVal *np_rule_pad(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM], old[DYN_MAX_NDIM];
     DynOperand mode = c->slot[2], value = c->slot[3];
     NpArg fill = {{DYN_ARG_SYM, dyn_np_int(r, 0)}, NP_WEAK_INT};
-    if (a == DYN_NONE || c->slot[0].v->kind != DV_ARRAY || (mode.v != NULL && dyn_rec_burn(r, mode.v, mode.real) < 0))
+    if (a == DYN_NONE || c->slot[0].v->kind != DV_ARRAY || (mode.v != NULL && dyn_rec_burn(r, mode.v, mode.real) < 0)) {
         return refuse(r);
+    }
     bool constant =
         mode.v == NULL || (PyUnicode_Check(mode.real) && PyUnicode_CompareWithASCIIString(mode.real, "constant") == 0);
     bool edge = !constant && PyUnicode_Check(mode.real) && PyUnicode_CompareWithASCIIString(mode.real, "edge") == 0;
     int ndim = node_at(r, a)->ndim;
     DynDtype dt = (DynDtype)node_at(r, a)->dtype;
-    if ((!constant && !edge) || (edge && value.v != NULL) || pad_widths(r, c->slot[1], ndim, width) < 0)
+    if ((!constant && !edge) || (edge && value.v != NULL) || pad_widths(r, c->slot[1], ndim, width) < 0) {
         return refuse(r);
-    if (value.v != NULL && (!is_number(value.real) || dyn_np_operand(r, value, &fill) < 0))
+    }
+    if (value.v != NULL && (!is_number(value.real) || dyn_np_operand(r, value, &fill) < 0)) {
         return refuse(r);
+    }
     for (int i = 0; i < ndim; i++) {
         old[i] = node_at(r, a)->shape[i];
         shape[i] = dyn_np_op(r, DYN_S_ADD, dyn_np_op(r, DYN_S_ADD, width[i][0], old[i]), width[i][1]);
     }
     uint32_t id = dyn_np_full(r, dt, ndim, shape, (DynArg){DYN_ARG_NONE, DYN_NONE}), inner = id;
-    if (id == DYN_NONE || (constant && dyn_np_store(r, id, fill) < 0))
+    if (id == DYN_NONE || (constant && dyn_np_store(r, id, fill) < 0)) {
         return NULL;
+    }
     for (int i = 0; i < ndim && inner != DYN_NONE; i++) {
         inner = dyn_np_range_view(r, inner, i, width[i][0], dyn_np_op(r, DYN_S_ADD, width[i][0], old[i]));
-        if (inner != DYN_NONE)
+        if (inner != DYN_NONE) {
             node_at(r, inner)->shape[i] = old[i];
+        }
     }
     if (inner == DYN_NONE || dyn_np_store(r, inner, dyn_np_node_arg(r, a)) < 0 || (edge && pad_edges(r, id, width, old) < 0) ||
-        follow_order(r, a, id) < 0)
+        follow_order(r, a, id) < 0) {
         return NULL;
+    }
     return dyn_np_result(r, id, c->result);
 }
 
 uint32_t dyn_np_place(DynRec *r, DynOperand o, uint32_t size, bool all) {
     uint32_t at = o.v == NULL || !PyLong_CheckExact(o.real) ? none(r) : dyn_np_int_sym(r, o);
     bool back = at != DYN_NONE && dyn_np_hint(r, at) < 0;
-    if (at == DYN_NONE || dyn_np_assume_op(r, back ? DYN_S_LT : DYN_S_GE, at, 0) < 0)
+    if (at == DYN_NONE || dyn_np_assume_op(r, back ? DYN_S_LT : DYN_S_GE, at, 0) < 0) {
         return DYN_NONE;
+    }
     at = back ? dyn_np_op(r, DYN_S_ADD, at, size) : at;
     if (at == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, at, 0) < 0 ||
-        dyn_np_assume(r, dyn_np_op(r, all ? DYN_S_LE : DYN_S_LT, at, size)) < 0)
+        dyn_np_assume(r, dyn_np_op(r, all ? DYN_S_LE : DYN_S_LT, at, size)) < 0) {
         return DYN_NONE;
+    }
     return at;
 }
 
@@ -480,30 +552,37 @@ DynVal *np_rule_insert(DynRec *r, NpCall *c) {
     DynOperand axis_arg = c->slot[insert ? 3 : 2];
     NpArg value;
     int axis = 0, n = 0;
-    if (a == DYN_NONE || c->slot[0].v->kind != DV_ARRAY || !PyArray_CheckExact(c->result))
+    if (a == DYN_NONE || c->slot[0].v->kind != DV_ARRAY || !PyArray_CheckExact(c->result)) {
         return refuse(r);
-    if (axis_arg.v == NULL && node_at(r, a)->ndim != 1 && (a = dyn_np_ravel(r, a)) == DYN_NONE)
+    }
+    if (axis_arg.v == NULL && node_at(r, a)->ndim != 1 && (a = dyn_np_ravel(r, a)) == DYN_NONE) {
         return NULL;
-    if (one_axis(r, axis_arg, node_at(r, a)->ndim, &axis) < 0)
+    }
+    if (one_axis(r, axis_arg, node_at(r, a)->ndim, &axis) < 0) {
         return NULL;
+    }
     uint32_t size = node_at(r, a)->shape[axis], at = dyn_np_place(r, c->slot[1], size, insert), shape[DYN_MAX_NDIM];
     DynDtype dt = (DynDtype)node_at(r, a)->dtype;
     uint32_t behind = insert || at == DYN_NONE ? at : dyn_np_op(r, DYN_S_ADD, at, one);
-    if (behind == DYN_NONE || (nodes[n++] = dyn_np_range_view(r, a, axis, dyn_np_int(r, 0), at)) == DYN_NONE)
+    if (behind == DYN_NONE || (nodes[n++] = dyn_np_range_view(r, a, axis, dyn_np_int(r, 0), at)) == DYN_NONE) {
         return NULL;
+    }
     if (insert) {
         memcpy(shape, node_at(r, a)->shape, sizeof(uint32_t) * node_at(r, a)->ndim);
         shape[axis] = one;
         bool plain = c->slot[2].v != NULL && is_number(c->slot[2].real);
-        if (!plain || dyn_np_operand(r, c->slot[2], &value) < 0)
+        if (!plain || dyn_np_operand(r, c->slot[2], &value) < 0) {
             return refuse(r);
+        }
         uint32_t id = dyn_np_full(r, dt, node_at(r, a)->ndim, shape, (DynArg){DYN_ARG_NONE, DYN_NONE});
-        if (id == DYN_NONE || dyn_np_store(r, id, value) < 0)
+        if (id == DYN_NONE || dyn_np_store(r, id, value) < 0) {
             return NULL;
+        }
         nodes[n++] = id;
     }
-    if ((nodes[n++] = dyn_np_range_view(r, a, axis, behind, size)) == DYN_NONE)
+    if ((nodes[n++] = dyn_np_range_view(r, a, axis, behind, size)) == DYN_NONE) {
         return NULL;
+    }
     uint32_t id = dyn_np_join(r, nodes, n, axis, dt);
     return id == DYN_NONE || follow_order(r, a, id) < 0 ? NULL : dyn_np_result(r, id, c->result);
 }

@@ -27,17 +27,21 @@ static bool full_axis(DynRec *r, const DynNode *n, const DynNode *base, int arg,
 static bool slice_is_c(DynRec *r, const DynNode *n, const DynNode *base) {
     bool ranged = false;
     for (int i = 0, axis = 0, arg = 1; i < n->naux; i++) {
-        if (n->aux[i] == 2)
+        if (n->aux[i] == 2) {
             continue;
+        }
         if (n->aux[i] == 1) {
-            if (ranged)
+            if (ranged) {
                 return false;
+            }
             arg += 1;
         } else {
-            if (ranged && !full_axis(r, n, base, arg, axis))
+            if (ranged && !full_axis(r, n, base, arg, axis)) {
                 return false;
-            if (!is_int(r, n->args[arg + 2].id, 1))
+            }
+            if (!is_int(r, n->args[arg + 2].id, 1)) {
                 return false;
+            }
             ranged = true;
             arg += 3;
         }
@@ -49,16 +53,21 @@ static bool slice_is_c(DynRec *r, const DynNode *n, const DynNode *base) {
 bool dyn_np_always_c(DynRec *r, uint32_t node) {
     const DynNode *n = node_at(r, node),
                   *base = n->nargs > 0 && n->args[0].kind == DYN_ARG_NODE ? node_at(r, n->args[0].id) : NULL;
-    if (n->layout.kind != DYN_LAYOUT_C)
+    if (n->layout.kind != DYN_LAYOUT_C) {
         return false;
-    if ((n->flags & DYN_NODE_VIEW) == 0)
+    }
+    if ((n->flags & DYN_NODE_VIEW) == 0) {
         return true; /* inputs: by their guard; the others: by how NumPy allocates for operands of guarded layouts */
-    if (!dyn_np_always_c(r, n->args[0].id))
+    }
+    if (!dyn_np_always_c(r, n->args[0].id)) {
         return false;
+    }
     if (n->op == DYN_OP_PERMUTE) {
-        for (int i = 0; i < n->naux; i++)
-            if (n->aux[i] != i)
+        for (int i = 0; i < n->naux; i++) {
+            if (n->aux[i] != i) {
                 return false;
+            }
+        }
         return true;
     }
     return n->op == DYN_OP_RESHAPE || (n->op == DYN_OP_SLICE && slice_is_c(r, n, base));
@@ -68,8 +77,9 @@ bool dyn_np_always_c(DynRec *r, uint32_t node) {
 
 static int64_t total_hint(DynRec *r, int n, const uint32_t *shape) {
     int64_t total = 1;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         total *= dyn_np_hint(r, shape[i]);
+    }
     return total;
 }
 
@@ -88,11 +98,14 @@ static void input_strides(DynRec *r, uint32_t node, uint32_t *out) {
     DynArrayView view = {.ndim = 0};
     dyn_array_view(dyn_rec_array(r, node, NULL)->obj, &view);
     bool dense = n->layout.kind == DYN_LAYOUT_C && total_hint(r, n->ndim, n->shape) > 0;
-    if (dense)
+    if (dense) {
         dense_strides(r, n, out);
-    for (int i = 0; i < n->ndim; i++)
-        if (!dense || is_int(r, n->shape[i], 1))
+    }
+    for (int i = 0; i < n->ndim; i++) {
+        if (!dense || is_int(r, n->shape[i], 1)) {
             out[i] = dyn_sym_stride(dyn_rec_syms(r), n->source, i, view.strides[i]);
+        }
+    }
 }
 
 static void slice_strides(DynRec *r, const DynNode *n, const uint32_t *base, uint32_t *out) {
@@ -101,8 +114,9 @@ static void slice_strides(DynRec *r, const DynNode *n, const uint32_t *base, uin
             out[to++] = dyn_np_int(r, 0);
             continue;
         }
-        if (n->aux[i] == 0)
+        if (n->aux[i] == 0) {
             out[to++] = dyn_np_op(r, DYN_S_MUL, base[axis], n->args[arg + 2].id);
+        }
         arg += n->aux[i] == 0 ? 3 : 1;
         axis++;
     }
@@ -116,8 +130,9 @@ static int view_strides(DynRec *r, const DynNode *n, const uint32_t *base, uint3
     switch (n->op) {
     case DYN_OP_SLICE: slice_strides(r, n, base, out); return 0;
     case DYN_OP_PERMUTE:
-        for (int i = 0; i < n->ndim; i++)
+        for (int i = 0; i < n->ndim; i++) {
             out[i] = base[n->aux[i]];
+        }
         return 0;
     case DYN_OP_BROADCAST:
         for (int i = 0; i < n->ndim; i++) {
@@ -128,17 +143,19 @@ static int view_strides(DynRec *r, const DynNode *n, const uint32_t *base, uint3
     case DYN_OP_AFFINE:
         for (int i = 0; i < n->ndim; i++) {
             out[i] = dyn_np_int(r, 0);
-            for (int k = 0; k < from->ndim; k++)
+            for (int k = 0; k < from->ndim; k++) {
                 out[i] =
                     dyn_np_op(r, DYN_S_ADD, out[i], dyn_np_op(r, DYN_S_MUL, base[k], dyn_np_int(r, n->aux[k * n->ndim + i])));
+            }
         }
         return 0;
     case DYN_OP_REAL:
     case DYN_OP_IMAG:
     case DYN_OP_AS_DTYPE:
         memcpy(out, base, sizeof(*out) * (size_t)n->ndim);
-        if (n->op == DYN_OP_AS_DTYPE && dyn_dtypes[n->dtype].size != dyn_dtypes[from->dtype].size)
+        if (n->op == DYN_OP_AS_DTYPE && dyn_dtypes[n->dtype].size != dyn_dtypes[from->dtype].size) {
             out[n->ndim - 1] = dyn_np_int(r, dyn_dtypes[n->dtype].size);
+        }
         return 0;
     default: return reshaped_strides(r, from, base, n, out);
     }
@@ -147,17 +164,21 @@ static int view_strides(DynRec *r, const DynNode *n, const uint32_t *base, uint3
 int dyn_np_strides(DynRec *r, uint32_t node, uint32_t *out) {
     uint32_t base[DYN_MAX_NDIM];
     const DynNode *n = node_at(r, node);
-    if ((n->op == DYN_OP_EXTERN || n->op == DYN_OP_RESULT) && !(n->flags & DYN_NODE_DENSE)) /* as its function likes */
+    if ((n->op == DYN_OP_EXTERN || n->op == DYN_OP_RESULT) && !(n->flags & DYN_NODE_DENSE)) { /* as its function likes */
         return refuse(r);
-    if (n->op == DYN_OP_INPUT)
+    }
+    if (n->op == DYN_OP_INPUT) {
         input_strides(r, node, out);
-    else if ((n->flags & DYN_NODE_VIEW) == 0)
+    } else if ((n->flags & DYN_NODE_VIEW) == 0) {
         dense_strides(r, n, out);
-    else if (dyn_np_strides(r, n->args[0].id, base) < 0 || view_strides(r, n, base, out) < 0)
+    } else if (dyn_np_strides(r, n->args[0].id, base) < 0 || view_strides(r, n, base, out) < 0) {
         return -1;
-    for (int i = 0; i < n->ndim; i++)
-        if (out[i] == DYN_NONE)
+    }
+    for (int i = 0; i < n->ndim; i++) {
+        if (out[i] == DYN_NONE) {
             return refuse(r);
+        }
+    }
     return 0;
 }
 
@@ -169,8 +190,9 @@ static int hold_one(DynRec *r, uint32_t size) {
 int dyn_np_hold_sizes(DynRec *r, uint32_t node) {
     for (int i = 0; i < node_at(r, node)->ndim; i++) {
         uint32_t size = node_at(r, node)->shape[i];
-        if (dyn_np_hint(r, size) == 0 ? dyn_np_assume_op(r, DYN_S_EQ, size, 0) < 0 : hold_one(r, size) < 0)
+        if (dyn_np_hint(r, size) == 0 ? dyn_np_assume_op(r, DYN_S_EQ, size, 0) < 0 : hold_one(r, size) < 0) {
             return -1;
+        }
     }
     return 0;
 }
@@ -180,8 +202,9 @@ static int hold_emptiness(DynRec *r, int n, const uint32_t *shape) {
     bool none = total_hint(r, n, shape) == 0;
     for (int i = 0; i < n; i++) {
         bool zero = dyn_np_hint(r, shape[i]) == 0;
-        if (zero == none && dyn_np_assume_op(r, none ? DYN_S_EQ : DYN_S_GT, shape[i], 0) < 0)
+        if (zero == none && dyn_np_assume_op(r, none ? DYN_S_EQ : DYN_S_GT, shape[i], 0) < 0) {
             return -1;
+        }
     }
     return none;
 }
@@ -189,25 +212,32 @@ static int hold_emptiness(DynRec *r, int n, const uint32_t *shape) {
 int dyn_np_contiguous(DynRec *r, uint32_t a, bool fortran) {
     int ndim = node_at(r, a)->ndim;
     uint32_t strides[DYN_MAX_NDIM], step = dyn_np_int(r, dyn_dtypes[node_at(r, a)->dtype].size);
-    if (dyn_np_always_c(r, a) && (!fortran || ndim <= 1))
+    if (dyn_np_always_c(r, a) && (!fortran || ndim <= 1)) {
         return 1;
+    }
     int none = hold_emptiness(r, ndim, node_at(r, a)->shape);
-    if (none != 0)
+    if (none != 0) {
         return none;
-    if (dyn_np_strides(r, a, strides) < 0)
+    }
+    if (dyn_np_strides(r, a, strides) < 0) {
         return -1;
+    }
     for (int i = 0; i < ndim; i++) {
         int axis = fortran ? i : ndim - 1 - i;
         uint32_t size = node_at(r, a)->shape[axis];
-        if (hold_one(r, size) < 0 || step == DYN_NONE)
+        if (hold_one(r, size) < 0 || step == DYN_NONE) {
             return -1;
-        if (dyn_np_hint(r, size) == 1)
+        }
+        if (dyn_np_hint(r, size) == 1) {
             continue;
+        }
         bool fits = dyn_np_hint(r, strides[axis]) == dyn_np_hint(r, step);
-        if (dyn_np_assume(r, dyn_np_op(r, fits ? DYN_S_EQ : DYN_S_NE, strides[axis], step)) < 0)
+        if (dyn_np_assume(r, dyn_np_op(r, fits ? DYN_S_EQ : DYN_S_NE, strides[axis], step)) < 0) {
             return -1;
-        if (!fits)
+        }
+        if (!fits) {
             return 0;
+        }
         step = dyn_np_op(r, DYN_S_MUL, step, size);
     }
     return 1;
@@ -229,17 +259,20 @@ static int in_one_piece(DynRec *r, const Axes *old, int first, int last, const u
     for (int k = first; k < last; k++) {
         before = dyn_np_op(r, DYN_S_MUL, before, old->size[k]);
         uint32_t joined = dyn_np_op(r, DYN_S_MUL, old->size[k + 1], old->stride[k + 1]), part = dyn_np_int(r, 1);
-        if (before == DYN_NONE || joined == DYN_NONE)
+        if (before == DYN_NONE || joined == DYN_NONE) {
             return refuse(r);
+        }
         if (dyn_np_hint(r, joined) == dyn_np_hint(r, old->stride[k])) {
-            if (assume_same(r, joined, old->stride[k]) < 0)
+            if (assume_same(r, joined, old->stride[k]) < 0) {
                 return -1;
+            }
             continue;
         }
         for (int i = begin; i < end - 1; i++) {
             part = dyn_np_op(r, DYN_S_MUL, part, shape[i]);
-            if (dyn_np_assume(r, dyn_np_op(r, DYN_S_NE, part, before)) < 0)
+            if (dyn_np_assume(r, dyn_np_op(r, DYN_S_NE, part, before)) < 0) {
                 return -1;
+            }
         }
         return dyn_np_assume(r, dyn_np_op(r, DYN_S_NE, joined, old->stride[k])) < 0 ? -1 : 0;
     }
@@ -253,18 +286,22 @@ static int without_copy(DynRec *r, const Axes *old, int ndim, const uint32_t *sh
         uint32_t left = old->size[i], right = shape[k];
         int last = i, end = k + 1;
         while (left != DYN_NONE && right != DYN_NONE && dyn_np_hint(r, left) != dyn_np_hint(r, right)) {
-            if (dyn_np_hint(r, right) < dyn_np_hint(r, left) ? end >= ndim : last + 1 >= old->n)
+            if (dyn_np_hint(r, right) < dyn_np_hint(r, left) ? end >= ndim : last + 1 >= old->n) {
                 return refuse(r);
-            if (dyn_np_hint(r, right) < dyn_np_hint(r, left))
+            }
+            if (dyn_np_hint(r, right) < dyn_np_hint(r, left)) {
                 right = dyn_np_op(r, DYN_S_MUL, right, shape[end++]);
-            else
+            } else {
                 left = dyn_np_op(r, DYN_S_MUL, left, old->size[++last]);
+            }
         }
-        if (left == DYN_NONE || right == DYN_NONE || assume_same(r, left, right) < 0)
+        if (left == DYN_NONE || right == DYN_NONE || assume_same(r, left, right) < 0) {
             return refuse(r);
+        }
         int whole = in_one_piece(r, old, i, last, shape, k, end);
-        if (whole != 1)
+        if (whole != 1) {
             return whole;
+        }
         uint32_t step = old->stride[last];
         for (int to = end; to-- > k;) {
             strides[to] = step;
@@ -273,8 +310,9 @@ static int without_copy(DynRec *r, const Axes *old, int ndim, const uint32_t *sh
         i = last + 1;
         k = end;
     }
-    for (; k < ndim; k++)
+    for (; k < ndim; k++) {
         strides[k] = k > 0 ? strides[k - 1] : dyn_np_int(r, 1);
+    }
     return 1;
 }
 
@@ -282,10 +320,12 @@ static int without_copy(DynRec *r, const Axes *old, int ndim, const uint32_t *sh
 static int axes_of(DynRec *r, const DynNode *n, const uint32_t *strides, Axes *out) {
     out->n = 0;
     for (int i = 0; i < n->ndim; i++) {
-        if (hold_one(r, n->shape[i]) < 0)
+        if (hold_one(r, n->shape[i]) < 0) {
             return -1;
-        if (dyn_np_hint(r, n->shape[i]) == 1)
+        }
+        if (dyn_np_hint(r, n->shape[i]) == 1) {
             continue;
+        }
         out->size[out->n] = n->shape[i];
         out->stride[out->n++] = strides[i];
     }
@@ -305,20 +345,26 @@ static int reshaped_strides(DynRec *r, const DynNode *from, const uint32_t *base
 static int reshapes_in_place(DynRec *r, uint32_t a, int ndim, const uint32_t *shape) {
     uint32_t strides[DYN_MAX_NDIM], ignored[DYN_MAX_NDIM];
     Axes old;
-    if (dyn_np_always_c(r, a))
+    if (dyn_np_always_c(r, a)) {
         return 1;
+    }
     const DynNode *n = node_at(r, a);
     bool same = n->ndim == ndim;
-    for (int i = 0; i < ndim && same; i++)
+    for (int i = 0; i < ndim && same; i++) {
         same = dyn_np_hint(r, n->shape[i]) == dyn_np_hint(r, shape[i]);
-    for (int i = 0; i < ndim && same; i++)
-        if (assume_same(r, n->shape[i], shape[i]) < 0)
+    }
+    for (int i = 0; i < ndim && same; i++) {
+        if (assume_same(r, n->shape[i], shape[i]) < 0) {
             return -1;
+        }
+    }
     int none = same ? 1 : hold_emptiness(r, n->ndim, n->shape);
-    if (none != 0)
+    if (none != 0) {
         return none;
-    if (dyn_np_strides(r, a, strides) < 0 || axes_of(r, node_at(r, a), strides, &old) < 0)
+    }
+    if (dyn_np_strides(r, a, strides) < 0 || axes_of(r, node_at(r, a), strides, &old) < 0) {
         return -1;
+    }
     return without_copy(r, &old, ndim, shape, ignored);
 }
 
@@ -326,8 +372,9 @@ static int reshapes_in_place(DynRec *r, uint32_t a, int ndim, const uint32_t *sh
 
 static uint32_t turned_round(DynRec *r, uint32_t a) {
     int perm[DYN_MAX_NDIM], ndim = node_at(r, a)->ndim;
-    for (int i = 0; i < ndim; i++)
+    for (int i = 0; i < ndim; i++) {
         perm[i] = ndim - 1 - i;
+    }
     return ndim < 2 ? a : dyn_np_permute(r, a, perm);
 }
 
@@ -347,20 +394,24 @@ static int fill_in(DynRec *r, uint32_t total, int ndim, uint32_t *shape) {
     uint32_t rest = dyn_np_int(r, 1);
     int unknown = -1;
     for (int i = 0; i < ndim; i++) {
-        if (shape[i] == DYN_NONE && unknown >= 0)
+        if (shape[i] == DYN_NONE && unknown >= 0) {
             return refuse(r);
-        if (shape[i] == DYN_NONE)
+        }
+        if (shape[i] == DYN_NONE) {
             unknown = i;
-        else
+        } else {
             rest = dyn_np_op(r, DYN_S_MUL, rest, shape[i]);
+        }
     }
-    if (total == DYN_NONE || rest == DYN_NONE)
+    if (total == DYN_NONE || rest == DYN_NONE) {
         return refuse(r);
+    }
     if (unknown >= 0 && is_int(r, rest, 1)) {
         shape[unknown] = total;
     } else if (unknown >= 0) {
-        if (dyn_np_assume_op(r, DYN_S_NE, rest, 0) < 0)
+        if (dyn_np_assume_op(r, DYN_S_NE, rest, 0) < 0) {
             return -1;
+        }
         shape[unknown] = dyn_np_op(r, DYN_S_FLOORDIV, total, rest);
         return dyn_np_assume_op(r, DYN_S_EQ, dyn_np_op(r, DYN_S_MOD, total, rest), 0);
     } else if (dyn_np_hint(r, total) != dyn_np_hint(r, rest) || dyn_rec_assume_equal(r, total, rest) < 0) {
@@ -373,18 +424,21 @@ static int fill_in(DynRec *r, uint32_t total, int ndim, uint32_t *shape) {
  * it. */
 uint32_t dyn_np_reshape(DynRec *r, uint32_t a, int ndim, uint32_t *shape, bool fortran) {
     uint32_t total = dyn_np_product(r, node_at(r, a)->ndim, node_at(r, a)->shape), turned[DYN_MAX_NDIM];
-    if (fill_in(r, total, ndim, shape) < 0)
+    if (fill_in(r, total, ndim, shape) < 0) {
         return DYN_NONE;
-    for (int i = 0; i < ndim; i++)
+    }
+    for (int i = 0; i < ndim; i++) {
         turned[i] = shape[fortran ? ndim - 1 - i : i];
+    }
     uint32_t from = fortran ? turned_round(r, a) : a;
     int in_place = from == DYN_NONE ? -1 : reshapes_in_place(r, from, ndim, turned);
     if (in_place == 0) {
         from = dyn_np_copy_in_order(r, a, (DynDtype)node_at(r, a)->dtype, fortran);
         from = from == DYN_NONE || !fortran ? from : turned_round(r, from);
     }
-    if (in_place < 0 || from == DYN_NONE)
+    if (in_place < 0 || from == DYN_NONE) {
         return DYN_NONE;
+    }
     uint32_t id = dyn_np_reshape_view(r, from, ndim, turned, DYN_NODE_VIEW);
     return id == DYN_NONE || !fortran ? id : turned_round(r, id);
 }
@@ -397,16 +451,18 @@ static char order_of(DynRec *r, DynOperand order, uint32_t a) {
         return 0;
     }
     char letter = (char)(text[0] & ~0x20); /* NumPy takes small letters too */
-    if (letter != 'A')
+    if (letter != 'A') {
         return strchr("CFK", letter) != NULL ? letter : 0;
+    }
     int c = dyn_np_contiguous(r, a, false), f = c == 0 ? dyn_np_contiguous(r, a, true) : 0;
     return (char)(c < 0 || f < 0 ? 0 : f ? 'F' : 'C');
 }
 
 static DynVal *reshape_rule(DynRec *r, uint32_t a, int ndim, uint32_t *shape, DynOperand order, PyObject *result) {
     char letter = order_of(r, order, a);
-    if (letter == 0 || letter == 'K')
+    if (letter == 0 || letter == 'K') {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     return dyn_np_result(r, dyn_np_reshape(r, a, ndim, shape, letter == 'F'), result);
 }
 
@@ -421,19 +477,23 @@ DynVal *np_rule_reshape_method(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_node(r, c->args[0]), shape[DYN_MAX_NDIM];
     DynOperand order = {NULL, NULL};
     int ndim = c->npos - 1;
-    if (a == DYN_NONE || c->nkw > 1 || ndim < 1 || ndim > DYN_MAX_NDIM)
+    if (a == DYN_NONE || c->nkw > 1 || ndim < 1 || ndim > DYN_MAX_NDIM) {
         return a == DYN_NONE ? NULL : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     if (c->nkw == 1) {
-        if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, 0), "order") != 0)
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, 0), "order") != 0) {
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+        }
         order = c->args[c->npos];
     }
     if (ndim == 1) {
         ndim = dyn_np_shape_arg(r, c->args[1], true, shape);
     } else {
-        for (int i = 0; i < ndim; i++)
-            if (dyn_np_shape_arg(r, c->args[1 + i], true, &shape[i]) != 1)
+        for (int i = 0; i < ndim; i++) {
+            if (dyn_np_shape_arg(r, c->args[1 + i], true, &shape[i]) != 1) {
                 return NULL;
+            }
+        }
     }
     return ndim < 0 ? NULL : reshape_rule(r, a, ndim, shape, order, c->result);
 }
@@ -445,17 +505,20 @@ static uint32_t as_it_lies(DynRec *r, uint32_t a) {
     const DynNode *n = node_at(r, a);
     int perm[DYN_MAX_NDIM];
     bool changes = false;
-    if (n->layout.kind == DYN_LAYOUT_C)
+    if (n->layout.kind == DYN_LAYOUT_C) {
         return a;
+    }
     for (int i = 0; i < n->ndim; i++) {
         perm[i] = n->layout.perm[i];
         changes = changes || perm[i] != i;
-        if (dyn_np_hint(r, n->shape[i]) <= 1 && dyn_np_hold_sizes(r, a) < 0)
+        if (dyn_np_hint(r, n->shape[i]) <= 1 && dyn_np_hold_sizes(r, a) < 0) {
             return DYN_NONE;
+        }
     }
     if (n->layout.still ||
-        ((n->op == DYN_OP_EXTERN || n->op == DYN_OP_RESULT) && n->ndim > 1)) /* such axes are sorted otherwise here */
+        ((n->op == DYN_OP_EXTERN || n->op == DYN_OP_RESULT) && n->ndim > 1)) { /* such axes are sorted otherwise here */
         return refuse(r), DYN_NONE;
+    }
     return changes ? dyn_np_permute(r, a, perm) : a;
 }
 
@@ -468,8 +531,9 @@ uint32_t dyn_np_flat_copy(DynRec *r, uint32_t a) {
 uint32_t dyn_np_ravel(DynRec *r, uint32_t a) {
     int contiguous = dyn_np_contiguous(r, a, false);
     uint32_t total = dyn_np_product(r, node_at(r, a)->ndim, node_at(r, a)->shape);
-    if (contiguous < 0 || total == DYN_NONE)
+    if (contiguous < 0 || total == DYN_NONE) {
         return refuse(r), DYN_NONE;
+    }
     return contiguous ? dyn_np_reshape_view(r, a, 1, &total, DYN_NODE_VIEW) : dyn_np_flat_copy(r, a);
 }
 
@@ -477,8 +541,9 @@ uint32_t dyn_np_ravel(DynRec *r, uint32_t a) {
 DynVal *np_rule_flatten(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_node(r, c->slot[0]);
     char letter = (char)(a == DYN_NONE ? 0 : order_of(r, c->slot[1], a));
-    if (letter == 0)
+    if (letter == 0) {
         return a == DYN_NONE ? NULL : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     a = letter == 'K' ? as_it_lies(r, a) : letter == 'F' ? turned_round(r, a) : a;
     return a == DYN_NONE ? NULL : dyn_np_result(r, c->b->op == 1 ? dyn_np_flat_copy(r, a) : dyn_np_ravel(r, a), c->result);
 }
@@ -489,8 +554,9 @@ DynVal *np_rule_flatten(DynRec *r, NpCall *c) {
 static int step_rank(DynRec *r, uint32_t id, int axis, int ndim) {
     const DynNode *n = node_at(r, id);
     int at = axis - (ndim - n->ndim), rank = 0;
-    if (at < 0 || dyn_np_hint(r, n->shape[at]) == 1 || (n->layout.kind != DYN_LAYOUT_C && n->layout.still >> at & 1u))
+    if (at < 0 || dyn_np_hint(r, n->shape[at]) == 1 || (n->layout.kind != DYN_LAYOUT_C && n->layout.still >> at & 1u)) {
         return 0;
+    }
     for (int i = 0; i < n->ndim; i++) {
         int d = n->layout.kind == DYN_LAYOUT_C ? i : n->layout.perm[i];
         rank = d == at ? n->ndim - i : rank;
@@ -504,8 +570,9 @@ static int goes_inside(DynRec *r, const uint32_t *nodes, int n, int ndim, int d,
     int inside = -1;
     for (int i = 0; i < n; i++) {
         int step = step_rank(r, nodes[i], d, ndim), other = step_rank(r, nodes[i], inner, ndim);
-        if (step != 0 && other != 0)
+        if (step != 0 && other != 0) {
             inside = other <= step ? 0 : inside < 0 ? 1 : inside;
+        }
     }
     return inside;
 }
@@ -517,8 +584,9 @@ DynLayout dyn_np_layout_for(DynRec *r, const uint32_t *nodes, int n, int ndim, c
         int place = count;
         for (int i = count; i-- > 0;) {
             int inside = goes_inside(r, nodes, n, ndim, d, axes[i]);
-            if (inside == 0)
+            if (inside == 0) {
                 break;
+            }
             place = inside > 0 ? i : place;
         }
         memmove(&axes[place + 1], &axes[place], sizeof(*axes) * (size_t)(count - place));
@@ -527,12 +595,14 @@ DynLayout dyn_np_layout_for(DynRec *r, const uint32_t *nodes, int n, int ndim, c
     }
     for (int i = 0; i < ndim; i++) {
         l.perm[i] = (uint8_t)axes[ndim - 1 - i];
-        if (dyn_np_hint(r, shape[l.perm[i]]) == 1)
+        if (dyn_np_hint(r, shape[l.perm[i]]) == 1) {
             continue;
+        }
         l.kind = l.perm[i] < last ? DYN_LAYOUT_STRIDED : l.kind;
         last = l.perm[i];
     }
-    for (int i = 0; i < ndim && l.kind == DYN_LAYOUT_C; i++)
+    for (int i = 0; i < ndim && l.kind == DYN_LAYOUT_C; i++) {
         l.perm[i] = (uint8_t)i;
+    }
     return l;
 }

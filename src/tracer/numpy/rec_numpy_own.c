@@ -16,8 +16,9 @@ static const DynNode *array_of(DynRec *r, const DynNode *call, int i) {
 /* Are the arguments arrays, so many, and nothing else? */
 static bool only_arrays(const DynExtern *x, uint32_t n) {
     bool only = x->kwnames == NULL && x->nargs == n + 1;
-    for (uint32_t i = 1; i <= n && only; i++)
+    for (uint32_t i = 1; i <= n && only; i++) {
         only = x->args[i].kind == DYN_F_NODE;
+    }
     return only;
 }
 
@@ -25,8 +26,9 @@ static uint8_t masked(DynRec *r, const DynNode *call, const DynExtern *x) {
     const DynNode *a = array_of(r, call, 0), *mask = array_of(r, call, 1), *value = array_of(r, call, 2);
     bool found = a != NULL && mask != NULL && mask->dtype == DYN_BOOL && mask->ndim <= a->ndim;
     int ndim = found ? a->ndim - mask->ndim + 1 : 0;
-    if (found && strcmp(x->name, "getitem") == 0 && only_arrays(x, 2))
+    if (found && strcmp(x->name, "getitem") == 0 && only_arrays(x, 2)) {
         return call->ndim == ndim && call->layout.kind == DYN_LAYOUT_C ? DYN_OWN_PICK : DYN_OWN_NONE;
+    }
     bool same = found && value != NULL && value->dtype == a->dtype && value->ndim == ndim;
     return same && strcmp(x->name, "setitem") == 0 && x->writes == 0 && only_arrays(x, 3) ? DYN_OWN_PUT : DYN_OWN_NONE;
 }
@@ -43,9 +45,10 @@ static uint8_t counted(DynRec *r, const DynNode *call, const DynExtern *x) {
         weights += w != NULL;
         numbers += number;
     }
-    for (uint32_t i = 2; i < x->nargs && found; i++) /* no tuples, and of constants only None */
+    for (uint32_t i = 2; i < x->nargs && found; i++) { /* no tuples, and of constants only None */
         found = x->args[i].kind == DYN_F_NODE || x->args[i].kind == DYN_F_NUMBER ||
                 (x->args[i].kind == DYN_F_CONST && x->args[i].obj == Py_None);
+    }
     bool first = x->kwnames == NULL || (uint32_t)PyTuple_GET_SIZE(x->kwnames) < x->nargs - 1; /* x isn't given by name */
     return found && first && weights <= 1 && numbers <= 1 ? DYN_OWN_COUNT : DYN_OWN_NONE;
 }

@@ -8,8 +8,9 @@ static bool has_loops(DynDtype dt) { return dyn_dtypes[dt].kind != 'c' && !dyn_d
 
 static uint32_t scan_node(DynRec *r, DynOp op, DynDtype dtype, uint32_t a, int axis, bool keepdims, int ndim) {
     uint32_t id = has_loops((DynDtype)node_at(r, a)->dtype) ? dyn_np_unary_node(r, op, dtype, a, ndim, 2) : DYN_NONE;
-    if (id == DYN_NONE)
+    if (id == DYN_NONE) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), DYN_NONE;
+    }
     DynNode *n = node_at(r, id);
     n->compute = node_at(r, a)->dtype;
     n->aux[0] = axis;
@@ -19,8 +20,9 @@ static uint32_t scan_node(DynRec *r, DynOp op, DynDtype dtype, uint32_t a, int a
 
 uint32_t dyn_np_scan(DynRec *r, DynOp op, uint32_t a, int axis) {
     uint32_t id = scan_node(r, op, (DynDtype)node_at(r, a)->dtype, a, axis, false, node_at(r, a)->ndim);
-    if (id != DYN_NONE)
+    if (id != DYN_NONE) {
         memcpy(node_at(r, id)->shape, node_at(r, a)->shape, sizeof(uint32_t) * node_at(r, a)->ndim);
+    }
     return id;
 }
 
@@ -29,22 +31,26 @@ uint32_t dyn_np_position(DynRec *r, DynOp op, uint32_t a, int axis, bool keepdim
     int ndim = 0;
     for (int i = 0; i < node_at(r, a)->ndim; i++) {
         bool gone = axis < 0 || i == axis;
-        if (gone && dyn_np_assume_op(r, DYN_S_NE, node_at(r, a)->shape[i], 0) < 0)
+        if (gone && dyn_np_assume_op(r, DYN_S_NE, node_at(r, a)->shape[i], 0) < 0) {
             return DYN_NONE;
-        if (!gone || keepdims)
+        }
+        if (!gone || keepdims) {
             shape[ndim++] = gone ? dyn_np_int(r, 1) : node_at(r, a)->shape[i];
+        }
     }
     uint32_t id = scan_node(r, op, DYN_I64, a, axis, keepdims, ndim);
-    if (id != DYN_NONE)
+    if (id != DYN_NONE) {
         memcpy(node_at(r, id)->shape, shape, sizeof(*shape) * (size_t)ndim);
+    }
     return id;
 }
 
 /* The axis, or -1 for all elements in C order: that is the only one where there is one, and none of a rank-0 array. */
 static int one_axis(DynRec *r, const NpReduction *x) {
     int ndim = node_at(r, x->a)->ndim;
-    if (x->naxes != 1 && x->naxes != ndim)
+    if (x->naxes != 1 && x->naxes != ndim) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), -2;
+    }
     return ndim > 0 && x->naxes == 1 ? x->axes[0] : -1;
 }
 
@@ -53,24 +59,29 @@ static DynVal *running(DynRec *r, const NpReduction *x, DynOp op, DynOp binary, 
     const DynNode *n = node_at(r, x->a);
     uint32_t a = x->a, shape[DYN_MAX_NDIM];
     int ndim = axis < 0 ? 1 : n->ndim;
-    if (dt == DYN_NO_DTYPE)
+    if (dt == DYN_NO_DTYPE) {
         return NULL;
+    }
     memcpy(shape, n->shape, sizeof(*shape) * (size_t)n->ndim);
-    if (axis < 0)
+    if (axis < 0) {
         shape[0] = dyn_np_product(r, n->ndim, n->shape);
-    if ((DynDtype)n->dtype != dt)
+    }
+    if ((DynDtype)n->dtype != dt) {
         a = dyn_np_copy(r, a, dt);
+    }
     uint32_t id = a == DYN_NONE || shape[0] == DYN_NONE ? DYN_NONE : scan_node(r, op, dt, a, axis, false, ndim);
-    if (id == DYN_NONE)
+    if (id == DYN_NONE) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     memcpy(node_at(r, id)->shape, shape, sizeof(*shape) * (size_t)ndim);
     return dyn_np_finish_out(r, id, x->out, result);
 }
 
 DynVal *np_rule_scan(DynRec *r, NpCall *c) {
     NpReduction x;
-    if (dyn_np_reduce_args(r, c, &x) < 0)
+    if (dyn_np_reduce_args(r, c, &x) < 0) {
         return NULL;
+    }
     int axis = one_axis(r, &x);
     return axis < -1 ? NULL
                      : running(r, &x, (DynOp)c->b->op, c->b->op == DYN_OP_CUMSUM ? DYN_OP_ADD : DYN_OP_MULTIPLY, axis, c->result);
@@ -88,33 +99,41 @@ DynVal *np_rule_accumulate(DynRec *r, NpCall *c) {
     NpReduction x = {.where = DYN_NONE, .dtype = DYN_NO_DTYPE, .out = c->slot[4]};
     const DynBinding *ufunc = c->slot[0].v == NULL ? NULL : dyn_np_find(c->slot[0].real);
     bool none = false;
-    for (int i = 0; i < c->npos + c->nkw; i++)
+    for (int i = 0; i < c->npos + c->nkw; i++) {
         none = none || c->args[i].real == Py_None;
+    }
     x.a = c->slot[1].v == NULL ? DYN_NONE : dyn_np_node(r, c->slot[1]);
-    if (ufunc == NULL || ufunc->rule != np_rule_ufunc || x.a == DYN_NONE || none)
+    if (ufunc == NULL || ufunc->rule != np_rule_ufunc || x.a == DYN_NONE || none) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    if (c->slot[2].v != NULL && dyn_np_axes(r, c->slot[2], node_at(r, x.a)->ndim, x.axes) != 1)
+    }
+    if (c->slot[2].v != NULL && dyn_np_axes(r, c->slot[2], node_at(r, x.a)->ndim, x.axes) != 1) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    if (dyn_np_burnt_dtype(r, c->slot[3], &x.dtype) < 0)
+    }
+    if (dyn_np_burnt_dtype(r, c->slot[3], &x.dtype) < 0) {
         return NULL;
-    for (size_t i = 0; i < DYN_COUNTOF(accumulates); i++)
-        if (accumulates[i].binary == (DynOp)ufunc->op)
+    }
+    for (size_t i = 0; i < DYN_COUNTOF(accumulates); i++) {
+        if (accumulates[i].binary == (DynOp)ufunc->op) {
             return running(r, &x, accumulates[i].op, accumulates[i].binary, x.axes[0], c->result);
+        }
+    }
     return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
 }
 
 /* The array API's: without an axis only of rank 1. */
 DynVal *np_rule_cumulative(DynRec *r, NpCall *c) {
     bool initial = false;
-    if (dyn_np_flag(r, c->slot[4], &initial) < 0 || initial)
+    if (dyn_np_flag(r, c->slot[4], &initial) < 0 || initial) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     return np_rule_scan(r, c);
 }
 
 DynVal *np_rule_arg_reduce(DynRec *r, NpCall *c) {
     NpReduction x;
-    if (dyn_np_reduce_args(r, c, &x) < 0)
+    if (dyn_np_reduce_args(r, c, &x) < 0) {
         return NULL;
+    }
     int axis = one_axis(r, &x);
     return axis < -1 ? NULL : dyn_np_finish_out(r, dyn_np_position(r, (DynOp)c->b->op, x.a, axis, x.keepdims), x.out, c->result);
 }

@@ -33,8 +33,9 @@ static bool fits(DynRec *r, int op, DynDtype dt, int code) {
     static const uint8_t strong[] = {DYN_I64, DYN_F64, DYN_C128};
     DynDtype compute, result;
     code = code >= NP_WEAK_INT ? strong[code - NP_WEAK_INT] : code;
-    if (dyn_np_types(r, (DynOp)op, dt, code, &compute, &result) < 0 || compute != result)
+    if (dyn_np_types(r, (DynOp)op, dt, code, &compute, &result) < 0 || compute != result) {
         return false;
+    }
     char from = dyn_dtypes[dt].kind, to = dyn_dtypes[compute].kind;
     bool wraps = op != DYN_OP_MAXIMUM && op != DYN_OP_MINIMUM && (from == 'i' || from == 'u') && (to == 'i' || to == 'u');
     return compute == dt || wraps;
@@ -43,16 +44,21 @@ static bool fits(DynRec *r, int op, DynDtype dt, int code) {
 /* The value as a node of the destination's dtype. */
 static uint32_t value_of(DynRec *r, NpArg value, DynDtype dt, int op) {
     char kind = dyn_dtypes[dt].kind;
-    if (op >= 0 && !fits(r, op, dt, value.code))
+    if (op >= 0 && !fits(r, op, dt, value.code)) {
         return refuse(r), DYN_NONE;
-    if (value.arg.kind == DYN_ARG_NODE)
+    }
+    if (value.arg.kind == DYN_ARG_NODE) {
         return (DynDtype)node_at(r, value.arg.id)->dtype == dt ? value.arg.id : dyn_np_copy(r, value.arg.id, dt);
-    if (kind == 'c' || kind == 'b')
+    }
+    if (kind == 'c' || kind == 'b') {
         return refuse(r), DYN_NONE;
-    if (value.code == NP_WEAK_FLOAT && kind != 'f') /* an assignment truncates */
+    }
+    if (value.code == NP_WEAK_FLOAT && kind != 'f') { /* an assignment truncates */
         value.arg.id = dyn_np_op(r, DYN_S_TO_INT, value.arg.id, DYN_NONE);
-    if (value.arg.id == DYN_NONE || dyn_np_convert_guard(r, value.arg.id, dt) < 0)
+    }
+    if (value.arg.id == DYN_NONE || dyn_np_convert_guard(r, value.arg.id, dt) < 0) {
         return DYN_NONE;
+    }
     return dyn_np_full(r, dt, 0, NULL, value.arg);
 }
 
@@ -61,18 +67,22 @@ static uint32_t value_of(DynRec *r, NpArg value, DynDtype dt, int op) {
 static int fit_value(DynRec *r, uint32_t value, uint32_t index, uint32_t dst) {
     const DynNode *v = node_at(r, value), *at = node_at(r, index), *d = node_at(r, dst);
     int rank = at->ndim + d->ndim - 1;
-    if (at->ndim == 0 || d->ndim == 0 || v->ndim > rank || rank > DYN_MAX_NDIM)
+    if (at->ndim == 0 || d->ndim == 0 || v->ndim > rank || rank > DYN_MAX_NDIM) {
         return refuse(r);
-    if (at->ndim > 1 && (!dyn_np_always_c(r, index) || (v->ndim > 0 && (v->ndim != rank || !dyn_np_always_c(r, value)))))
+    }
+    if (at->ndim > 1 && (!dyn_np_always_c(r, index) || (v->ndim > 0 && (v->ndim != rank || !dyn_np_always_c(r, value))))) {
         return refuse(r);
+    }
     for (int i = 0; i < v->ndim; i++) {
         int axis = rank - v->ndim + i;
         uint32_t size = v->shape[i], into = axis < at->ndim ? at->shape[axis] : d->shape[axis - at->ndim + 1];
         bool same = dyn_np_hint(r, size) == dyn_np_hint(r, into);
-        if (!same && at->ndim > 1)
+        if (!same && at->ndim > 1) {
             return refuse(r);
-        if ((same ? dyn_rec_assume_equal(r, size, into) : dyn_np_assume_op(r, DYN_S_EQ, size, 1)) < 0)
+        }
+        if ((same ? dyn_rec_assume_equal(r, size, into) : dyn_np_assume_op(r, DYN_S_EQ, size, 1)) < 0) {
             return -1;
+        }
     }
     return 0;
 }
@@ -85,22 +95,28 @@ static uint32_t taken_before(DynRec *r, uint32_t id, uint32_t dst) {
 int dyn_np_scatter(DynRec *r, uint32_t dst, uint32_t index, NpArg value, int op) {
     char kind = dyn_dtypes[node_at(r, index)->dtype].kind;
     DynDtype dt = (DynDtype)node_at(r, dst)->dtype;
-    if ((kind != 'i' && kind != 'u') || !has_loops(op, dt, node_at(r, dst)->ndim) || dyn_np_overlaps_itself(r, dst))
+    if ((kind != 'i' && kind != 'u') || !has_loops(op, dt, node_at(r, dst)->ndim) || dyn_np_overlaps_itself(r, dst)) {
         return refuse(r);
+    }
     uint32_t v = value_of(r, value, dt, op);
-    if (v == DYN_NONE || fit_value(r, v, index, dst) < 0)
+    if (v == DYN_NONE || fit_value(r, v, index, dst) < 0) {
         return -1;
+    }
     v = taken_before(r, v, dst);
     index = taken_before(r, index, dst);
-    if (v == DYN_NONE || index == DYN_NONE)
+    if (v == DYN_NONE || index == DYN_NONE) {
         return -1;
-    if (dyn_np_has_acted(r) && !dyn_np_known_from_the_start(r, index, node_at(r, dst)->shape[0]))
+    }
+    if (dyn_np_has_acted(r) && !dyn_np_known_from_the_start(r, index, node_at(r, dst)->shape[0])) {
         return refuse(r);
-    if (dyn_rec_will_write(r, dst) < 0)
+    }
+    if (dyn_rec_will_write(r, dst) < 0) {
         return -1;
+    }
     uint32_t id = dyn_np_add(r, DYN_OP_SCATTER, dt, node_at(r, dst)->ndim, 3, 1);
-    if (id == DYN_NONE)
+    if (id == DYN_NONE) {
         return -1;
+    }
     DynNode *n = node_at(r, id), *d = node_at(r, dst);
     n->args[0] = (DynArg){DYN_ARG_NODE, dst};
     n->args[1] = (DynArg){DYN_ARG_NODE, v};
@@ -116,13 +132,16 @@ int dyn_np_scatter(DynRec *r, uint32_t dst, uint32_t index, NpArg value, int op)
 int dyn_np_scatter_at(DynRec *r, const NpLookup *at, NpArg value, int op) {
     uint32_t to = at->table, shape[DYN_MAX_NDIM];
     int ndim = node_at(r, to)->ndim, perm[DYN_MAX_NDIM] = {at->axis};
-    if (at->axis == 0)
+    if (at->axis == 0) {
         return dyn_np_scatter(r, to, at->places, value, op);
-    for (int i = 1; i < ndim; i++)
+    }
+    for (int i = 1; i < ndim; i++) {
         perm[i] = i - (i <= at->axis);
+    }
     if (value.arg.kind == DYN_ARG_NODE && node_at(r, value.arg.id)->ndim > 0) {
-        if (node_at(r, at->places)->ndim != 1)
+        if (node_at(r, at->places)->ndim != 1) {
             return refuse(r);
+        }
         memcpy(shape, node_at(r, to)->shape, sizeof(*shape) * (size_t)ndim);
         shape[at->axis] = node_at(r, at->places)->shape[0];
         uint32_t wide = dyn_np_broadcast_view(r, value.arg.id, ndim, shape);

@@ -21,10 +21,12 @@ typedef struct UfuncCall {
 
 static int burnt_dtype(DynRec *r, DynOperand o, DynDtype *out) {
     PyArray_Descr *d = NULL;
-    if (dyn_rec_burn(r, o.v, o.real) < 0)
+    if (dyn_rec_burn(r, o.v, o.real) < 0) {
         return -1;
-    if (o.real == Py_None)
+    }
+    if (o.real == Py_None) {
         return 0;
+    }
     if (!PyArray_DescrConverter(o.real, &d)) {
         PyErr_Clear();
         return refuse(r);
@@ -35,10 +37,12 @@ static int burnt_dtype(DynRec *r, DynOperand o, DynDtype *out) {
 }
 
 static int one_out(DynRec *r, DynOperand o, DynOperand *out) {
-    if (o.real == Py_None)
+    if (o.real == Py_None) {
         return dyn_rec_burn(r, o.v, o.real);
-    if (!PyArray_CheckExact(o.real) || o.v->kind != DV_ARRAY)
+    }
+    if (!PyArray_CheckExact(o.real) || o.v->kind != DV_ARRAY) {
         return refuse(r);
+    }
     *out = o;
     return 0;
 }
@@ -46,58 +50,71 @@ static int one_out(DynRec *r, DynOperand o, DynOperand *out) {
 /* out=: an array, None, or a tuple of as many as there are results. */
 static int read_out(DynRec *r, DynOperand o, UfuncCall *u) {
     DynOperand items[2];
-    if (!PyTuple_CheckExact(o.real))
+    if (!PyTuple_CheckExact(o.real)) {
         return u->nout == 1 ? one_out(r, o, &u->out[0]) : refuse(r);
-    if (dyn_np_items(r, o, items, 2) != u->nout)
+    }
+    if (dyn_np_items(r, o, items, 2) != u->nout) {
         return refuse(r);
-    for (int i = 0; i < u->nout; i++)
-        if (one_out(r, items[i], &u->out[i]) < 0)
+    }
+    for (int i = 0; i < u->nout; i++) {
+        if (one_out(r, items[i], &u->out[i]) < 0) {
             return -1;
+        }
+    }
     return 0;
 }
 
 /* where=: True, or a mask. (None is a mask: False.) */
 static int read_where(DynRec *r, DynOperand o, UfuncCall *u) {
-    if (o.real == Py_True)
+    if (o.real == Py_True) {
         return dyn_rec_burn(r, o.v, o.real);
+    }
     uint32_t node = dyn_np_node(r, o);
-    if (node == DYN_NONE || node_at(r, node)->dtype != DYN_BOOL)
+    if (node == DYN_NONE || node_at(r, node)->dtype != DYN_BOOL) {
         return refuse(r);
+    }
     u->where = o;
     return 0;
 }
 
 /* order=: K is the default; C order of a result is C's at every call. Others depend on more than is guarded. */
 static int read_order(DynRec *r, DynOperand o) {
-    if (dyn_rec_burn(r, o.v, o.real) < 0)
+    if (dyn_rec_burn(r, o.v, o.real) < 0) {
         return -1;
+    }
     bool known = PyUnicode_Check(o.real) &&
                  (PyUnicode_CompareWithASCIIString(o.real, "K") == 0 || PyUnicode_CompareWithASCIIString(o.real, "C") == 0);
     return known ? 0 : refuse(r);
 }
 
 static int read_keyword(DynRec *r, const char *name, DynOperand o, UfuncCall *u) {
-    if (strcmp(name, "out") == 0)
+    if (strcmp(name, "out") == 0) {
         return read_out(r, o, u);
-    if (strcmp(name, "where") == 0)
+    }
+    if (strcmp(name, "where") == 0) {
         return read_where(r, o, u);
-    if (strcmp(name, "dtype") == 0)
+    }
+    if (strcmp(name, "dtype") == 0) {
         return burnt_dtype(r, o, &u->dtype);
-    if (strcmp(name, "order") == 0)
+    }
+    if (strcmp(name, "order") == 0) {
         return read_order(r, o);
-    if (strcmp(name, "casting") == 0)
+    }
+    if (strcmp(name, "casting") == 0) {
         u->casting = o.real;
-    else if (strcmp(name, "subok") != 0) /* which says something of subclasses alone */
+    } else if (strcmp(name, "subok") != 0) { /* which says something of subclasses alone */
         return refuse(r);
+    }
     return dyn_rec_burn(r, o.v, o.real);
 }
 
 static int read_call(DynRec *r, const NpCall *c, const DynOperand *args, int npos, UfuncCall *u) {
     for (int i = 0; i < npos; i++) {
-        if (i < u->nin)
+        if (i < u->nin) {
             u->in[i] = args[i];
-        else if (i >= u->nin + u->nout || one_out(r, args[i], &u->out[i - u->nin]) < 0)
+        } else if (i >= u->nin + u->nout || one_out(r, args[i], &u->out[i - u->nin]) < 0) {
             return refuse(r);
+        }
     }
     for (int i = 0; i < c->nkw; i++) {
         const char *name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(c->kwnames, i));
@@ -105,8 +122,9 @@ static int read_call(DynRec *r, const NpCall *c, const DynOperand *args, int npo
             PyErr_Clear();
             return refuse(r);
         }
-        if (read_keyword(r, name, c->args[c->npos + i], u) < 0)
+        if (read_keyword(r, name, c->args[c->npos + i], u) < 0) {
             return -1;
+        }
     }
     return npos < u->nin ? refuse(r) : 0;
 }
@@ -120,11 +138,13 @@ static int quiet_operands(DynRec *r, DynOp op, NpArg mask, NpArg *args, int n) {
     for (int i = 0; i < n; i++) {
         NpArg choice[3] = {mask, args[i], number_arg(r, op == DYN_OP_ARCTANH ? 0 : 1)};
         DynDtype dt = (DynDtype)args[i].code;
-        if (args[i].code >= DYN_DTYPE_COUNT || dt == DYN_BOOL)
+        if (args[i].code >= DYN_DTYPE_COUNT || dt == DYN_BOOL) {
             continue;
+        }
         uint32_t id = dyn_np_elementwise_as(r, DYN_OP_KEEP, dt, dt, choice, 3);
-        if (id == DYN_NONE)
+        if (id == DYN_NONE) {
             return -1;
+        }
         args[i] = dyn_np_node_arg(r, id);
     }
     return 0;
@@ -138,8 +158,9 @@ static bool may_raise(DynOp op) {
 /* What stands in `out` after value was written where the mask is True. */
 static uint32_t masked(DynRec *r, NpArg mask, uint32_t value, DynOperand out) {
     uint32_t old = dyn_np_node(r, out);
-    if (old == DYN_NONE)
+    if (old == DYN_NONE) {
         return old;
+    }
     NpArg choice[3] = {mask, dyn_np_node_arg(r, value), dyn_np_node_arg(r, old)};
     DynDtype dt = (DynDtype)node_at(r, old)->dtype;
     return dyn_np_elementwise_as(r, DYN_OP_KEEP, dt, dt, choice, 3);
@@ -150,19 +171,23 @@ static uint32_t masked(DynRec *r, NpArg mask, uint32_t value, DynOperand out) {
 /* Writing one result must not change what another one, or its mask, is made of: the nodes come first, then the stores. */
 static DynVal *finish(DynRec *r, const UfuncCall *u, const uint32_t *nodes, PyObject *result) {
     DynVal *v[2];
-    if (u->nout == 2 && (!PyTuple_CheckExact(result) || PyTuple_GET_SIZE(result) != 2))
+    if (u->nout == 2 && (!PyTuple_CheckExact(result) || PyTuple_GET_SIZE(result) != 2)) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     for (int i = 0; i < u->nout; i++) {
         PyObject *real = u->nout == 2 ? PyTuple_GET_ITEM(result, i) : result;
-        if (nodes[i] == DYN_NONE)
+        if (nodes[i] == DYN_NONE) {
             return NULL;
-        if (u->out[i].v == NULL)
+        }
+        if (u->out[i].v == NULL) {
             v[i] = dyn_np_result(r, nodes[i], real);
-        else
+        } else {
             v[i] = real == u->out[i].real ? dyn_np_store_into(r, u->out[i], dyn_np_node_arg(r, nodes[i]))
                                           : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-        if (v[i] == NULL)
+        }
+        if (v[i] == NULL) {
             return NULL;
+        }
     }
     return u->nout == 2 ? dyn_rec_seq(r, DV_TUPLE, 2, v, result) : v[0];
 }
@@ -177,24 +202,28 @@ static const struct Pair {
 
 static int rows_of(const DynBinding *b, const UfuncCall *u, DynOp *ops) {
     ops[0] = (DynOp)b->op;
-    for (size_t i = 0; i < DYN_COUNTOF(pairs) && u->nout == 2; i++)
+    for (size_t i = 0; i < DYN_COUNTOF(pairs) && u->nout == 2; i++) {
         if (strcmp(pairs[i].name, b->path) == 0) {
             memcpy(ops, pairs[i].op, sizeof(pairs[i].op));
             return 0;
         }
+    }
     return u->nout == 1 ? 0 : -1;
 }
 
 static uint32_t one_node(DynRec *r, const NpCall *c, const UfuncCall *u, int which, DynOp op, const NpArg *args) {
     DynDtype loop[4];
     int codes[2] = {args[0].code, args[1].code};
-    if (u->dtype == DYN_NO_DTYPE)
+    if (u->dtype == DYN_NO_DTYPE) {
         return dyn_np_elementwise(r, op, args, u->nin, NP_UFUNC);
-    if (dyn_ops[op].dtype == DYN_DT_LOGICAL || dyn_ops[op].dtype == DYN_DT_COMPARE) /* their only result is bool */
+    }
+    if (dyn_ops[op].dtype == DYN_DT_LOGICAL || dyn_ops[op].dtype == DYN_DT_COMPARE) { /* their only result is bool */
         return u->dtype == DYN_BOOL ? dyn_np_elementwise(r, op, args, u->nin, NP_UFUNC) : (refuse(r), DYN_NONE);
+    }
     if (dyn_np_loop(c->b->callable, codes, u->nin, u->nout, u->dtype, u->casting, loop) < 0 ||
-        (u->nin == 2 && loop[0] != loop[1] && op != DYN_OP_LDEXP))
+        (u->nin == 2 && loop[0] != loop[1] && op != DYN_OP_LDEXP)) {
         return refuse(r), DYN_NONE;
+    }
     return dyn_np_elementwise_in(r, op, loop[0], loop[u->nin + which], args, u->nin, NP_UFUNC);
 }
 
@@ -202,21 +231,28 @@ static DynVal *call_ufunc(DynRec *r, const NpCall *c, const UfuncCall *u, NpArg 
     NpArg mask = {{DYN_ARG_NONE, 0}, DYN_BOOL};
     uint32_t nodes[2];
     DynOp ops[2];
-    if (rows_of(c->b, u, ops) < 0)
+    if (rows_of(c->b, u, ops) < 0) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    if (u->where.v != NULL && dyn_np_operand(r, u->where, &mask) < 0)
+    }
+    if (u->where.v != NULL && dyn_np_operand(r, u->where, &mask) < 0) {
         return NULL;
-    for (int i = 0; i < u->nout; i++)
-        if (u->where.v != NULL && u->out[i].v == NULL) /* what stands where the mask is False is nobody's */
+    }
+    for (int i = 0; i < u->nout; i++) {
+        if (u->where.v != NULL && u->out[i].v == NULL) { /* what stands where the mask is False is nobody's */
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    if (u->where.v != NULL && (may_raise(ops[0]) || u->nout == 2) && quiet_operands(r, ops[0], mask, args, u->nin) < 0)
+        }
+    }
+    if (u->where.v != NULL && (may_raise(ops[0]) || u->nout == 2) && quiet_operands(r, ops[0], mask, args, u->nin) < 0) {
         return NULL;
+    }
     for (int i = 0; i < u->nout; i++) {
         nodes[i] = one_node(r, c, u, i, ops[i], args);
-        if (nodes[i] != DYN_NONE && u->where.v != NULL)
+        if (nodes[i] != DYN_NONE && u->where.v != NULL) {
             nodes[i] = masked(r, mask, nodes[i], u->out[i]);
-        if (nodes[i] == DYN_NONE)
+        }
+        if (nodes[i] == DYN_NONE) {
             return NULL;
+        }
     }
     return finish(r, u, nodes, c->result);
 }
@@ -227,25 +263,29 @@ static UfuncCall of_ufunc(PyObject *callable) {
 }
 
 static int operands(DynRec *r, const UfuncCall *u, NpArg *args) {
-    for (int i = 0; i < u->nin; i++)
-        if (dyn_np_operand(r, u->in[i], &args[i]) < 0)
+    for (int i = 0; i < u->nin; i++) {
+        if (dyn_np_operand(r, u->in[i], &args[i]) < 0) {
             return -1;
+        }
+    }
     return 0;
 }
 
 DynVal *np_rule_ufunc(DynRec *r, NpCall *c) {
     NpArg args[3] = {0};
     UfuncCall u = of_ufunc(c->b->callable);
-    if (read_call(r, c, c->args, c->npos, &u) < 0 || operands(r, &u, args) < 0)
+    if (read_call(r, c, c->args, c->npos, &u) < 0 || operands(r, &u, args) < 0) {
         return NULL;
+    }
     return call_ufunc(r, c, &u, args);
 }
 
 /* The method: of real numbers an array gives itself. */
 DynVal *np_rule_conjugate(DynRec *r, NpCall *c) {
     NpArg a;
-    if (c->slot[0].v == NULL || dyn_np_operand(r, c->slot[0], &a) < 0)
+    if (c->slot[0].v == NULL || dyn_np_operand(r, c->slot[0], &a) < 0) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     return c->result == c->slot[0].real ? c->slot[0].v
                                         : dyn_np_result(r, dyn_np_elementwise(r, DYN_OP_CONJUGATE, &a, 1, NP_UFUNC), c->result);
 }
@@ -255,12 +295,14 @@ DynVal *np_rule_conjugate(DynRec *r, NpCall *c) {
 /* A Python int at or beyond the end of an integer dtype is no bound at all. 1: dropped, under a guard; 0: kept; -1. */
 static int drops_bound(DynRec *r, NpArg a, NpArg bound, bool low) {
     if (bound.code != NP_WEAK_INT || a.code >= DYN_DTYPE_COUNT ||
-        (dyn_dtypes[a.code].kind != 'i' && dyn_dtypes[a.code].kind != 'u'))
+        (dyn_dtypes[a.code].kind != 'i' && dyn_dtypes[a.code].kind != 'u')) {
         return 0;
+    }
     const DynDtypeInfo *dt = &dyn_dtypes[a.code];
     int bits = dt->size * 8 - (dt->kind == 'i');
-    if (bits > 63 && !low) /* beyond what a symbol holds */
+    if (bits > 63 && !low) { /* beyond what a symbol holds */
         return 0;
+    }
     int64_t end = !low ? (int64_t)(((uint64_t)1 << bits) - 1) : dt->kind == 'u' ? 0 : -(int64_t)(((uint64_t)1 << bits) - 1) - 1;
     int64_t v = dyn_np_hint(r, bound.arg.id);
     bool dropped = low ? v <= end : v >= end;
@@ -274,8 +316,9 @@ static bool lone(DynRec *r, NpArg a) { return a.arg.kind == DYN_ARG_SYM || node_
 static bool spread(DynRec *r, NpArg bound, uint32_t like) {
     const DynNode *b = bound.arg.kind == DYN_ARG_NODE ? node_at(r, bound.arg.id) : NULL, *n = node_at(r, like);
     bool full = b != NULL && b->ndim == n->ndim && b->op != DYN_OP_BROADCAST && b->layout.still == 0;
-    for (int i = 0; full && i < n->ndim; i++)
+    for (int i = 0; full && i < n->ndim; i++) {
         full = dyn_np_hint(r, b->shape[i]) == dyn_np_hint(r, n->shape[i]);
+    }
     return full;
 }
 
@@ -290,24 +333,31 @@ static uint32_t clip_both(DynRec *r, const NpArg *args) {
     int known = f == NULL ? -1 : dyn_np_loop(f, codes, 3, 1, DYN_NO_DTYPE, NULL, loop);
     Py_XDECREF(f);
     PyErr_Clear();
-    if (known < 0 || loop[0] != loop[1] || loop[0] != loop[2] || dyn_dtypes[loop[0]].kind == 'c')
+    if (known < 0 || loop[0] != loop[1] || loop[0] != loop[2] || dyn_dtypes[loop[0]].kind == 'c') {
         return refuse(r), DYN_NONE;
-    for (int i = 1; i < 3; i++)
-        if (args[i].arg.kind == DYN_ARG_SYM && dyn_np_convert_guard(r, args[i].arg.id, loop[0]) < 0)
+    }
+    for (int i = 1; i < 3; i++) {
+        if (args[i].arg.kind == DYN_ARG_SYM && dyn_np_convert_guard(r, args[i].arg.id, loop[0]) < 0) {
             return DYN_NONE;
+        }
+    }
     bool one_loop = dyn_dtypes[loop[0]].kind != 'f' || loop[0] == DYN_F16;
-    if (loop[0] != DYN_BOOL && ((lone(r, args[1]) && lone(r, args[2])) || one_loop))
+    if (loop[0] != DYN_BOOL && ((lone(r, args[1]) && lone(r, args[2])) || one_loop)) {
         return dyn_np_elementwise_as(r, DYN_OP_CLIP, loop[0], loop[0], args, 3);
+    }
     uint32_t t = dyn_np_elementwise_as(r, loop[0] == DYN_BOOL ? DYN_OP_LOGICAL_OR : DYN_OP_MAXIMUM, loop[0], loop[0], args, 2);
-    if (t == DYN_NONE)
+    if (t == DYN_NONE) {
         return t;
+    }
     NpArg upper[2] = {dyn_np_node_arg(r, t), args[2]};
     t = dyn_np_elementwise_as(r, loop[0] == DYN_BOOL ? DYN_OP_LOGICAL_AND : DYN_OP_MINIMUM, loop[0], loop[0], upper, 2);
-    if (t == DYN_NONE || loop[0] == DYN_BOOL)
+    if (t == DYN_NONE || loop[0] == DYN_BOOL) {
         return t;
+    }
     uint32_t count = dyn_np_product(r, node_at(r, t)->ndim, node_at(r, t)->shape);
-    if (!(spread(r, args[1], t) || spread(r, args[2], t)) || dyn_np_assume_op(r, DYN_S_NE, count, 1) < 0)
+    if (!(spread(r, args[1], t) || spread(r, args[2], t)) || dyn_np_assume_op(r, DYN_S_NE, count, 1) < 0) {
         return refuse(r), DYN_NONE;
+    }
     return t;
 }
 
@@ -317,16 +367,20 @@ DynVal *np_rule_clip(DynRec *r, NpCall *c) {
     bool twice = (c->slot[1].v && c->slot[4].v) || (c->slot[2].v && c->slot[5].v);
     DynOperand bounds[2] = {c->slot[1].v ? c->slot[1] : c->slot[4], c->slot[2].v ? c->slot[2] : c->slot[5]};
     if (twice || c->slot[0].v == NULL || dyn_np_operand(r, c->slot[0], &args[0]) < 0 ||
-        (c->slot[3].v != NULL && read_out(r, c->slot[3], &u) < 0))
+        (c->slot[3].v != NULL && read_out(r, c->slot[3], &u) < 0)) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     for (int i = 0; i < 2; i++) {
-        if (bounds[i].v == NULL)
+        if (bounds[i].v == NULL) {
             continue;
-        if (dyn_np_operand(r, bounds[i], &args[1 + i]) < 0)
+        }
+        if (dyn_np_operand(r, bounds[i], &args[1 + i]) < 0) {
             return NULL;
+        }
         int dropped = drops_bound(r, args[0], args[1 + i], i == 0);
-        if (dropped < 0)
+        if (dropped < 0) {
             return NULL;
+        }
         bounds[i].v = dropped ? NULL : bounds[i].v;
     }
     uint32_t node;
@@ -346,28 +400,34 @@ DynVal *np_rule_clip(DynRec *r, NpCall *c) {
 static double power_of_ten(int n) { /* as NumPy makes them */
     double p = 1e9;
     static const double exact[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8};
-    if (n < 9)
+    if (n < 9) {
         return exact[n];
-    while (n-- > 9)
+    }
+    while (n-- > 9) {
         p *= 10.;
+    }
     return p;
 }
 
 /* Scaled, rounded and scaled back; steps are ufuncs, and those that write into out= convert to its dtype each time. */
 static uint32_t rounded(DynRec *r, NpArg a, int64_t decimals, DynDtype dt) {
     bool down = decimals < 0;
-    if (decimals < -400 || decimals > 400)
+    if (decimals < -400 || decimals > 400) {
         return refuse(r), DYN_NONE;
+    }
     DynOp steps[2] = {down ? DYN_OP_DIVIDE : DYN_OP_MULTIPLY, down ? DYN_OP_MULTIPLY : DYN_OP_DIVIDE};
     uint32_t s = dyn_sym_float(dyn_rec_syms(r), power_of_ten((int)(down ? -decimals : decimals))), t;
-    if (s == DYN_NONE)
+    if (s == DYN_NONE) {
         return s;
+    }
     NpArg args[2] = {a, {{DYN_ARG_SYM, s}, NP_WEAK_FLOAT}};
-    if ((t = dyn_np_elementwise(r, steps[0], args, 2, NP_UFUNC)) == DYN_NONE)
+    if ((t = dyn_np_elementwise(r, steps[0], args, 2, NP_UFUNC)) == DYN_NONE) {
         return t;
+    }
     args[0] = dyn_np_node_arg(r, t);
-    if (args[0].code != dt || (t = dyn_np_elementwise(r, DYN_OP_RINT, args, 1, NP_UFUNC)) == DYN_NONE)
+    if (args[0].code != dt || (t = dyn_np_elementwise(r, DYN_OP_RINT, args, 1, NP_UFUNC)) == DYN_NONE) {
         return refuse(r), DYN_NONE;
+    }
     args[0] = dyn_np_node_arg(r, t);
     return dyn_np_elementwise(r, steps[1], args, 2, NP_UFUNC);
 }
@@ -375,9 +435,11 @@ static uint32_t rounded(DynRec *r, NpArg a, int64_t decimals, DynDtype dt) {
 /* A result that is made in C order, or Fortran's where the operand is contiguous in it: only where that is one and the same. */
 static bool order_is_known(DynRec *r, NpArg a) {
     const DynNode *n = node_at(r, a.arg.id);
-    for (int i = 0; i < n->ndim; i++)
-        if (n->layout.perm[i] != i)
+    for (int i = 0; i < n->ndim; i++) {
+        if (n->layout.perm[i] != i) {
             return false;
+        }
+    }
     return true;
 }
 
@@ -386,32 +448,36 @@ DynVal *np_rule_round(DynRec *r, NpCall *c) {
     UfuncCall u = {.nin = 1, .nout = 1, .dtype = DYN_NO_DTYPE};
     int64_t decimals = 0;
     if (c->slot[0].v == NULL || dyn_np_operand(r, c->slot[0], &a) < 0 || a.arg.kind != DYN_ARG_NODE ||
-        (c->slot[2].v != NULL && read_out(r, c->slot[2], &u) < 0))
+        (c->slot[2].v != NULL && read_out(r, c->slot[2], &u) < 0)) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     if (c->slot[1].v != NULL) {
-        if (dyn_rec_burn(r, c->slot[1].v, c->slot[1].real) < 0)
+        if (dyn_rec_burn(r, c->slot[1].v, c->slot[1].real) < 0) {
             return NULL;
+        }
         decimals = PyNumber_AsSsize_t(c->slot[1].real, NULL);
         PyErr_Clear();
     }
     uint32_t node;
     char kind = dyn_dtypes[a.code].kind;
     bool whole = kind == 'i' || kind == 'u';
-    if (kind == 'c' && decimals != 0) /* part by part */
+    if (kind == 'c' && decimals != 0) { /* part by part */
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    if (decimals == 0 && !whole)
+    }
+    if (decimals == 0 && !whole) {
         node = dyn_np_elementwise(r, DYN_OP_RINT, &a, 1, NP_UFUNC);
-    else if (decimals >= 0 && whole)
+    } else if (decimals >= 0 && whole) {
         node = dyn_np_copy(r, a.arg.id, (DynDtype)a.code);
-    else if (kind == 'b' || (u.out[0].v != NULL && dyn_np_dtype_of(u.out[0].real) != a.code) ||
-             (u.out[0].v == NULL && !order_is_known(r, a)))
+    } else if (kind == 'b' || (u.out[0].v != NULL && dyn_np_dtype_of(u.out[0].real) != a.code) ||
+               (u.out[0].v == NULL && !order_is_known(r, a))) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    else if (whole && u.out[0].v != NULL)
+    } else if (whole && u.out[0].v != NULL) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    else {
+    } else {
         node = rounded(r, a, decimals, whole ? DYN_F64 : (DynDtype)a.code);
-        if (node != DYN_NONE && whole)
+        if (node != DYN_NONE && whole) {
             node = dyn_np_copy(r, node, (DynDtype)a.code);
+        }
     }
     return finish(r, &u, &node, c->result);
 }
@@ -422,8 +488,9 @@ DynVal *np_rule_round(DynRec *r, NpCall *c) {
 static DynVal *method_call(DynRec *r, const NpCall *c, bool writes) {
     const DynBinding *ufunc = c->npos < 1 ? NULL : dyn_np_find(c->args[0].real);
     const char *name = strchr(c->b->path, '.') + 1;
-    if (ufunc == NULL || ufunc->rule != np_rule_ufunc)
+    if (ufunc == NULL || ufunc->rule != np_rule_ufunc) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     PyObject *method = PyObject_GetAttrString(ufunc->callable, name);
     if (method == NULL) {
         PyErr_Clear();
@@ -448,8 +515,9 @@ DynVal *np_rule_ufunc_at(DynRec *r, NpCall *c) {
     bool found = known && dyn_np_operand(r, c->args[3], &value) == 0 && dyn_np_places(r, c->args[1].v->id, c->args[2], &at) == 0;
     bool nan = found && at.table != c->args[1].v->id && dyn_dtypes[node_at(r, at.table)->dtype].kind == 'f' &&
                (ufunc->op == DYN_OP_MAXIMUM || ufunc->op == DYN_OP_MINIMUM); /* NumPy speaks of it along one axis only */
-    if (found && !nan && dyn_np_scatter_at(r, &at, value, ufunc->op) == 0)
+    if (found && !nan && dyn_np_scatter_at(r, &at, value, ufunc->op) == 0) {
         return dyn_rec_const(r, Py_None);
+    }
     dyn_graph_truncate(dyn_rec_graph(r), nnodes);
     *dyn_rec_why(r) = DYN_R_OK;
     return method_call(r, c, true);
@@ -465,22 +533,27 @@ static const struct Reducer {
 static const DynBinding *reduction_of(DynRec *r, const NpCall *c) {
     const DynBinding *ufunc = c->slot[0].v == NULL ? NULL : dyn_np_find(c->slot[0].real);
     DynOperand a = c->slot[1];
-    if (ufunc == NULL || ufunc->rule != np_rule_ufunc || a.v == NULL || (a.v->kind != DV_ARRAY && a.v->kind != DV_NPSCALAR))
+    if (ufunc == NULL || ufunc->rule != np_rule_ufunc || a.v == NULL || (a.v->kind != DV_ARRAY && a.v->kind != DV_NPSCALAR)) {
         return NULL;
+    }
     bool bits = ufunc->op == DYN_OP_BITWISE_OR || ufunc->op == DYN_OP_BITWISE_AND;
-    if (bits && node_at(r, a.v->id)->dtype != DYN_BOOL)
+    if (bits && node_at(r, a.v->id)->dtype != DYN_BOOL) {
         return NULL;
-    for (size_t i = 0; i < DYN_COUNTOF(reducers); i++)
-        if (reducers[i].op == (DynOp)ufunc->op)
+    }
+    for (size_t i = 0; i < DYN_COUNTOF(reducers); i++) {
+        if (reducers[i].op == (DynOp)ufunc->op) {
             return dyn_np_binding(reducers[i].function, false);
+        }
+    }
     return NULL;
 }
 
 static int word_of(const char *sig, const char *name) {
     for (int i = 0; *sig != 0; i++) {
         size_t n = strcspn(sig, " ");
-        if (n == strlen(name) && memcmp(sig, name, n) == 0)
+        if (n == strlen(name) && memcmp(sig, name, n) == 0) {
             return i;
+        }
         sig += n + (sig[n] == ' ');
     }
     return -1;
@@ -491,8 +564,9 @@ static bool all_axes(const NpCall *c) {
     for (int i = 2; i < c->npos + c->nkw; i++) {
         bool axis =
             i < c->npos ? i == 2 : PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, i - c->npos), "axis") == 0;
-        if (axis && c->args[i].real == Py_None)
+        if (axis && c->args[i].real == Py_None) {
             return true;
+        }
     }
     return false;
 }
@@ -504,17 +578,21 @@ static DynVal *reduced(DynRec *r, const NpCall *c) {
     PyObject *zero = PyLong_FromLong(0);
     DynVal *first = f == NULL || zero == NULL ? NULL : dyn_rec_const(r, zero); /* the recorder keeps it */
     Py_XDECREF(zero);
-    if (first == NULL)
+    if (first == NULL) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
         DynOperand o = c->slot[1 + i];
         int at = word_of(f->sig, names[i]);
-        if (strcmp(names[i], "axis") == 0 && o.v == NULL && !all_axes(c))
+        if (strcmp(names[i], "axis") == 0 && o.v == NULL && !all_axes(c)) {
             o = (DynOperand){first, zero};
-        if (o.v != NULL && at < 0)
+        }
+        if (o.v != NULL && at < 0) {
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-        if (o.v != NULL)
+        }
+        if (o.v != NULL) {
             call.slot[at] = o;
+        }
     }
     return f->rule(r, &call);
 }
@@ -522,8 +600,9 @@ static DynVal *reduced(DynRec *r, const NpCall *c) {
 DynVal *np_rule_ufunc_reduce(DynRec *r, NpCall *c) {
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     DynVal *v = reduced(r, c);
-    if (v != NULL || c->slot[4].v != NULL)
+    if (v != NULL || c->slot[4].v != NULL) {
         return v;
+    }
     dyn_graph_truncate(dyn_rec_graph(r), nnodes);
     return method_call(r, c, false);
 }
@@ -533,17 +612,21 @@ static DynVal *outer(DynRec *r, const NpCall *c, UfuncCall *u, const DynBinding 
     NpCall call = *c;
     NpArg args[3] = {0};
     call.b = b;
-    if (u->nin != 2 || read_call(r, c, c->args + 1, c->npos - 1, u) < 0 || operands(r, u, args) < 0)
+    if (u->nin != 2 || read_call(r, c, c->args + 1, c->npos - 1, u) < 0 || operands(r, u, args) < 0) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    if (args[0].arg.kind != DYN_ARG_NODE || args[1].arg.kind != DYN_ARG_NODE)
+    }
+    if (args[0].arg.kind != DYN_ARG_NODE || args[1].arg.kind != DYN_ARG_NODE) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     int first = node_at(r, args[0].arg.id)->ndim, ndim = first + node_at(r, args[1].arg.id)->ndim;
-    if (ndim > DYN_MAX_NDIM)
+    if (ndim > DYN_MAX_NDIM) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     if (ndim > first) {
         uint32_t spread_out = dyn_np_newaxis(r, args[0].arg.id, ((1u << ndim) - 1) & ~((1u << first) - 1), ndim);
-        if (spread_out == DYN_NONE)
+        if (spread_out == DYN_NONE) {
             return NULL;
+        }
         args[0] = dyn_np_node_arg(r, spread_out);
     }
     return call_ufunc(r, &call, u, args);
@@ -551,13 +634,15 @@ static DynVal *outer(DynRec *r, const NpCall *c, UfuncCall *u, const DynBinding 
 
 DynVal *np_rule_ufunc_outer(DynRec *r, NpCall *c) {
     const DynBinding *b = c->npos < 3 ? NULL : dyn_np_find(c->args[0].real);
-    if (b == NULL || b->rule != np_rule_ufunc)
+    if (b == NULL || b->rule != np_rule_ufunc) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     UfuncCall u = of_ufunc(b->callable);
     DynVal *v = outer(r, c, &u, b);
-    if (v != NULL || u.out[0].v != NULL || u.out[1].v != NULL || u.where.v != NULL)
+    if (v != NULL || u.out[0].v != NULL || u.out[1].v != NULL || u.where.v != NULL) {
         return v;
+    }
     dyn_graph_truncate(dyn_rec_graph(r), nnodes);
     return method_call(r, c, false);
 }

@@ -31,13 +31,15 @@ uint32_t dyn_np_permute(DynRec *r, uint32_t a, const int *perm) {
 uint32_t dyn_np_reshape_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape, uint8_t flag) {
     if (node_at(r, a)->flags & DYN_NODE_NPSCALAR) { /* its views are views of an array made of it */
         a = dyn_np_copy(r, a, (DynDtype)node_at(r, a)->dtype);
-        if (a == DYN_NONE)
+        if (a == DYN_NONE) {
             return a;
+        }
         node_at(r, a)->flags &= (uint16_t)~DYN_NODE_NPSCALAR;
     }
     uint32_t id = dyn_np_unary_node(r, DYN_OP_RESHAPE, (DynDtype)node_at(r, a)->dtype, a, ndim, 0);
-    if (id == DYN_NONE)
+    if (id == DYN_NONE) {
         return id;
+    }
     DynNode *n = node_at(r, id);
     memcpy(n->shape, shape, sizeof(*shape) * (size_t)ndim);
     if (flag == DYN_NODE_CONTIG_COPY) {
@@ -50,17 +52,20 @@ uint32_t dyn_np_reshape_view(DynRec *r, uint32_t a, int ndim, const uint32_t *sh
 uint32_t dyn_np_broadcast_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape) {
     DynNode *n = node_at(r, a);
     int extra = ndim - n->ndim;
-    if (extra < 0)
+    if (extra < 0) {
         return no_node(r);
+    }
     for (int i = 0; i < n->ndim; i++) {
         uint32_t size = n->shape[i], into = shape[extra + i];
         bool same = dyn_np_hint(r, size) == dyn_np_hint(r, into);
-        if ((same ? dyn_rec_assume_equal(r, size, into) : dyn_np_assume_op(r, DYN_S_EQ, size, 1)) < 0)
+        if ((same ? dyn_rec_assume_equal(r, size, into) : dyn_np_assume_op(r, DYN_S_EQ, size, 1)) < 0) {
             return DYN_NONE;
+        }
     }
     uint32_t id = dyn_np_unary_node(r, DYN_OP_BROADCAST, (DynDtype)n->dtype, a, ndim, 0);
-    if (id != DYN_NONE)
+    if (id != DYN_NONE) {
         memcpy(node_at(r, id)->shape, shape, sizeof(*shape) * (size_t)ndim);
+    }
     return id;
 }
 
@@ -74,18 +79,21 @@ typedef struct Index { /* an index being laid out; see SLICE in ops.def */
 } Index;
 
 static int put(DynRec *r, Index *x, int code, uint32_t size) {
-    if (x->naux >= 2 * DYN_MAX_NDIM || (code != 1 && x->ndim >= DYN_MAX_NDIM))
+    if (x->naux >= 2 * DYN_MAX_NDIM || (code != 1 && x->ndim >= DYN_MAX_NDIM)) {
         return no_node(r), -1;
+    }
     x->aux[x->naux++] = code;
-    if (code != 1)
+    if (code != 1) {
         x->shape[x->ndim++] = size;
+    }
     x->axis += code != 2;
     return 0;
 }
 
 static int put_slice(DynRec *r, Index *x, uint32_t start, uint32_t stop, uint32_t step, uint32_t size) {
-    if (start == DYN_NONE || stop == DYN_NONE || step == DYN_NONE || size == DYN_NONE)
+    if (start == DYN_NONE || stop == DYN_NONE || step == DYN_NONE || size == DYN_NONE) {
         return no_node(r), -1;
+    }
     x->args[x->nargs++] = start;
     x->args[x->nargs++] = stop;
     x->args[x->nargs++] = step;
@@ -98,12 +106,14 @@ static int put_full(DynRec *r, Index *x, uint32_t size) {
 
 static uint32_t finish_slice(DynRec *r, uint32_t a, const Index *x) {
     uint32_t id = dyn_np_add(r, DYN_OP_SLICE, (DynDtype)node_at(r, a)->dtype, x->ndim, 1 + x->nargs, x->naux);
-    if (id == DYN_NONE)
+    if (id == DYN_NONE) {
         return id;
+    }
     DynNode *n = node_at(r, id);
     n->args[0] = (DynArg){DYN_ARG_NODE, a};
-    for (int i = 0; i < x->nargs; i++)
+    for (int i = 0; i < x->nargs; i++) {
         n->args[1 + i] = (DynArg){DYN_ARG_SYM, x->args[i]};
+    }
     memcpy(n->aux, x->aux, sizeof(*n->aux) * (size_t)x->naux);
     memcpy(n->shape, x->shape, sizeof(*n->shape) * (size_t)x->ndim);
     n->flags |= DYN_NODE_VIEW;
@@ -115,10 +125,12 @@ uint32_t dyn_np_newaxis(DynRec *r, uint32_t a, uint32_t positions, int ndim) {
     Index x = {0};
     for (int i = 0; i < ndim; i++) {
         bool fresh = positions >> i & 1u;
-        if (!fresh && x.axis >= node_at(r, a)->ndim)
+        if (!fresh && x.axis >= node_at(r, a)->ndim) {
             return no_node(r);
-        if ((fresh ? put(r, &x, 2, dyn_np_int(r, 1)) : put_full(r, &x, node_at(r, a)->shape[x.axis])) < 0)
+        }
+        if ((fresh ? put(r, &x, 2, dyn_np_int(r, 1)) : put_full(r, &x, node_at(r, a)->shape[x.axis])) < 0) {
             return DYN_NONE;
+        }
     }
     return finish_slice(r, a, &x);
 }
@@ -129,8 +141,9 @@ uint32_t dyn_np_range_view(DynRec *r, uint32_t a, int axis, uint32_t start, uint
         uint32_t size = node_at(r, a)->shape[i];
         int ok = i == axis ? put_slice(r, &x, start, stop, dyn_np_int(r, 1), dyn_np_op(r, DYN_S_SUB, stop, start))
                            : put_full(r, &x, size);
-        if (ok < 0)
+        if (ok < 0) {
             return DYN_NONE;
+        }
     }
     return finish_slice(r, a, &x);
 }
@@ -142,8 +155,9 @@ uint32_t dyn_np_reversed(DynRec *r, uint32_t a, uint32_t mask) {
     for (int i = 0; i < node_at(r, a)->ndim; i++) {
         uint32_t size = node_at(r, a)->shape[i];
         int ok = mask >> i & 1u ? put_slice(r, &x, dyn_np_op(r, DYN_S_SUB, size, one), back, back, size) : put_full(r, &x, size);
-        if (ok < 0)
+        if (ok < 0) {
             return DYN_NONE;
+        }
     }
     return finish_slice(r, a, &x);
 }
@@ -151,10 +165,12 @@ uint32_t dyn_np_reversed(DynRec *r, uint32_t a, uint32_t mask) {
 uint32_t dyn_np_pick(DynRec *r, uint32_t a, int axis, uint32_t index) {
     Index x = {0};
     for (int i = 0; i < node_at(r, a)->ndim; i++) {
-        if (i == axis)
+        if (i == axis) {
             x.args[x.nargs++] = index;
-        if (i == axis ? put(r, &x, 1, DYN_NONE) < 0 : put_full(r, &x, node_at(r, a)->shape[i]) < 0)
+        }
+        if (i == axis ? put(r, &x, 1, DYN_NONE) < 0 : put_full(r, &x, node_at(r, a)->shape[i]) < 0) {
             return DYN_NONE;
+        }
     }
     return finish_slice(r, a, &x);
 }
@@ -163,24 +179,30 @@ uint32_t dyn_np_pick(DynRec *r, uint32_t a, int axis, uint32_t index) {
  */
 static uint32_t bound(DynRec *r, uint32_t b, uint32_t dim, uint32_t step, DynSymOp otherwise) {
     int64_t at = dyn_np_hint(r, b), size = dyn_np_hint(r, dim);
-    if (dyn_np_hint(r, step) < 0 || at > size || at < -size)
+    if (dyn_np_hint(r, step) < 0 || at > size || at < -size) {
         return dyn_sym_op(dyn_rec_syms(r), otherwise, b, dim, step);
-    if (at >= 0)
+    }
+    if (at >= 0) {
         return dyn_np_assume_op(r, DYN_S_GE, b, 0) < 0 || dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, b, dim)) < 0 ? DYN_NONE : b;
+    }
     uint32_t from_start = dyn_np_op(r, DYN_S_ADD, dim, b);
-    if (dyn_np_assume_op(r, DYN_S_LT, b, 0) < 0 || from_start == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, from_start, 0) < 0)
+    if (dyn_np_assume_op(r, DYN_S_LT, b, 0) < 0 || from_start == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, from_start, 0) < 0) {
         return DYN_NONE;
+    }
     return from_start;
 }
 
 static uint32_t slice_size(DynRec *r, uint32_t start, uint32_t stop, uint32_t step) {
     DynSyms *t = dyn_rec_syms(r);
-    if (start == DYN_NONE || stop == DYN_NONE)
+    if (start == DYN_NONE || stop == DYN_NONE) {
         return DYN_NONE;
-    if (!is_int(r, step, 1))
+    }
+    if (!is_int(r, step, 1)) {
         return dyn_sym_op(t, DYN_S_SLICE_LEN, start, stop, step);
-    if (dyn_np_hint(r, stop) < dyn_np_hint(r, start))
+    }
+    if (dyn_np_hint(r, stop) < dyn_np_hint(r, start)) {
         return dyn_np_assume(r, dyn_np_op(r, DYN_S_LT, stop, start)) < 0 ? DYN_NONE : dyn_np_int(r, 0);
+    }
     return dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, start, stop)) < 0 ? DYN_NONE : dyn_np_op(r, DYN_S_SUB, stop, start);
 }
 
@@ -188,17 +210,20 @@ static uint32_t slice_size(DynRec *r, uint32_t start, uint32_t stop, uint32_t st
 static int index_slice(DynRec *r, Index *x, DynOperand item, uint32_t dim) {
     DynOperand part[3];
     uint32_t given[3];
-    if (dyn_np_items(r, item, part, 3) != 3)
+    if (dyn_np_items(r, item, part, 3) != 3) {
         return -1;
+    }
     for (int i = 0; i < 3; i++) {
         given[i] = part[i].real == Py_None ? DYN_NONE : dyn_np_int_sym(r, part[i]);
-        if (part[i].real != Py_None && given[i] == DYN_NONE)
+        if (part[i].real != Py_None && given[i] == DYN_NONE) {
             return -1;
+        }
     }
     uint32_t step = given[2] == DYN_NONE ? dyn_np_int(r, 1) : given[2];
     bool down = step != DYN_NONE && dyn_np_hint(r, step) < 0;
-    if (step == DYN_NONE || dyn_np_assume_op(r, down ? DYN_S_LT : DYN_S_GT, step, 0) < 0)
+    if (step == DYN_NONE || dyn_np_assume_op(r, down ? DYN_S_LT : DYN_S_GT, step, 0) < 0) {
         return -1;
+    }
     uint32_t start = given[0] != DYN_NONE ? bound(r, given[0], dim, step, DYN_S_SLICE_START)
                      : down               ? dyn_np_op(r, DYN_S_SUB, dim, dyn_np_int(r, 1))
                                           : dyn_np_int(r, 0);
@@ -212,8 +237,9 @@ static int index_slice(DynRec *r, Index *x, DynOperand item, uint32_t dim) {
 /* The place that a number names along an axis of size dim, counted from the beginning: there at every call. */
 static uint32_t place_of(DynRec *r, DynOperand item, uint32_t dim) {
     uint32_t i = dyn_np_int_sym(r, item);
-    if (i == DYN_NONE)
+    if (i == DYN_NONE) {
         return DYN_NONE;
+    }
     if (dyn_np_hint(r, i) < 0) {
         uint32_t from_start = dyn_np_op(r, DYN_S_ADD, dim, i);
         bool there = dyn_np_assume_op(r, DYN_S_LT, i, 0) == 0 && from_start != DYN_NONE &&
@@ -225,8 +251,9 @@ static uint32_t place_of(DynRec *r, DynOperand item, uint32_t dim) {
 
 static int index_int(DynRec *r, Index *x, DynOperand item, uint32_t dim) {
     uint32_t i = place_of(r, item, dim);
-    if (i == DYN_NONE)
+    if (i == DYN_NONE) {
         return -1;
+    }
     x->args[x->nargs++] = i;
     return put(r, x, 1, DYN_NONE);
 }
@@ -240,8 +267,9 @@ static bool is_integers(DynRec *r, DynOperand o) {
 static int index_place(DynRec *r, Index *x, DynOperand item, uint32_t dim, NpPlaces *p) {
     bool array = is_integers(r, item);
     uint32_t number = array ? DYN_NONE : place_of(r, item, dim);
-    if (p->n == DYN_MAX_NDIM || (!array && number == DYN_NONE))
+    if (p->n == DYN_MAX_NDIM || (!array && number == DYN_NONE)) {
         return no_node(r), -1;
+    }
     p->at[p->n++] = (NpPlace){x->ndim, array ? item.v->id : DYN_NONE, number};
     return put_full(r, x, dim);
 }
@@ -249,25 +277,30 @@ static int index_place(DynRec *r, Index *x, DynOperand item, uint32_t dim, NpPla
 /* Does it name all elements as they are? */
 static bool is_whole(DynRec *r, const Index *x, const DynNode *a) {
     bool whole = x->ndim == a->ndim && x->naux == a->ndim;
-    for (int i = 0; i < a->ndim && whole; i++)
+    for (int i = 0; i < a->ndim && whole; i++) {
         whole = x->aux[i] == 0 && x->shape[i] == a->shape[i] && is_int(r, x->args[3 * i], 0) && is_int(r, x->args[3 * i + 2], 1);
+    }
     return whole;
 }
 
 /* The parts of an index: a tuple's items, or the lone one. */
 static int index_items(DynRec *r, DynOperand index, DynOperand *items, int max) {
-    if (dyn_rec_resolve(r, index.v, index.real) < 0)
+    if (dyn_rec_resolve(r, index.v, index.real) < 0) {
         return -1;
-    if (dyn_is_tuple(index.real))
+    }
+    if (dyn_is_tuple(index.real)) {
         return dyn_np_items(r, index, items, max);
+    }
     items[0] = index;
     return 1;
 }
 
 static int index_ellipsis(DynRec *r, Index *x, uint32_t a, int naxes) {
-    for (int i = 0; i < naxes; i++)
-        if (put_full(r, x, node_at(r, a)->shape[x->axis]) < 0)
+    for (int i = 0; i < naxes; i++) {
+        if (put_full(r, x, node_at(r, a)->shape[x->axis]) < 0) {
             return -1;
+        }
+    }
     return 0;
 }
 
@@ -280,8 +313,9 @@ static int lay_out(DynRec *r, uint32_t a, DynOperand index, Index *x, NpPlaces *
         named += items[i].real != Py_None && items[i].real != Py_Ellipsis;
         arrays += is_integers(r, items[i]);
     }
-    if (n < 0 || named > ndim || (arrays > 0 && places == NULL))
+    if (n < 0 || named > ndim || (arrays > 0 && places == NULL)) {
         return no_node(r), -1;
+    }
     for (int i = 0; i < n; i++) {
         bool axis = items[i].real != Py_None && items[i].real != Py_Ellipsis, named_one = axis && !PySlice_Check(items[i].real);
         int ok = items[i].real == Py_None ? put(r, x, 2, dyn_np_int(r, 1)) : 0;
@@ -294,10 +328,12 @@ static int lay_out(DynRec *r, uint32_t a, DynOperand index, Index *x, NpPlaces *
                  : is_integers(r, items[i]) || arrays > 1 ? index_place(r, x, items[i], dim, places)
                                                           : index_int(r, x, items[i], dim);
         }
-        if (ok < 0)
+        if (ok < 0) {
             return -1;
-        if (places != NULL)
+        }
+        if (places != NULL) {
             places->apart |= named_one && passed;
+        }
         met |= named_one;
         passed |= met && !named_one;
     }
@@ -311,8 +347,9 @@ uint32_t dyn_np_basic_index(DynRec *r, uint32_t a, DynOperand index) {
 
 uint32_t dyn_np_index_around(DynRec *r, uint32_t a, DynOperand index, NpPlaces *places) {
     Index x = {0};
-    if (lay_out(r, a, index, &x, places) < 0)
+    if (lay_out(r, a, index, &x, places) < 0) {
         return DYN_NONE;
+    }
     return is_whole(r, &x, node_at(r, a)) ? a : finish_slice(r, a, &x);
 }
 
@@ -321,40 +358,47 @@ static bool is_array_operand(DynOperand o) { return PyArray_CheckExact(o.real); 
 /* Is there an array, or a list, in an index: NumPy's advanced indexing. */
 static bool is_advanced(DynOperand index) {
     bool found = PyList_Check(index.real) || (PyArray_Check(index.real) && PyArray_NDIM((PyArrayObject *)index.real) > 0);
-    for (Py_ssize_t i = 0; !found && PyTuple_Check(index.real) && i < PyTuple_GET_SIZE(index.real); i++)
+    for (Py_ssize_t i = 0; !found && PyTuple_Check(index.real) && i < PyTuple_GET_SIZE(index.real); i++) {
         found = is_advanced((DynOperand){index.v, PyTuple_GET_ITEM(index.real, i)});
+    }
     return found;
 }
 
 DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *result) {
     uint32_t base = dyn_np_node(r, a);
-    if (base == DYN_NONE || a.v->kind != DV_ARRAY || dyn_np_resolve(r, index, 0) < 0)
+    if (base == DYN_NONE || a.v->kind != DV_ARRAY || dyn_np_resolve(r, index, 0) < 0) {
         return base == DYN_NONE ? NULL : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     if (node_at(r, base)->flags & DYN_NODE_TENSOR) {
         DynVal *v = dyn_torch_subscr(r, a, base, index, result);
-        if (v == NULL)
+        if (v == NULL) {
             dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+        }
         return v;
     }
     bool integers = is_array_operand(index) && !PyArray_ISBOOL((PyArrayObject *)index.real);
     if (integers || is_advanced(index)) {
         DynOperand args[2] = {a, index};
         DynVal *found = dyn_np_lookup(r, base, index, result);
-        if (found != NULL)
+        if (found != NULL) {
             return found;
+        }
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
         *dyn_rec_why(r) = DYN_R_OK;
-        if (integers) /* one array: a call whose sizes are known */
+        if (integers) { /* one array: a call whose sizes are known */
             return dyn_np_call(r, dyn_np_binding("__getitem__", true), args, 2, NULL, result);
+        }
         return dyn_np_extern(r, dyn_np_binding("__getitem__", true)->callable, "getitem", args, 2, NULL, result);
     }
     uint32_t id = dyn_np_basic_index(r, base, index);
-    if (id != DYN_NONE && !PyArray_Check(result))
+    if (id != DYN_NONE && !PyArray_Check(result)) {
         id = dyn_np_copy(r, id, (DynDtype)node_at(r, id)->dtype); /* a NumPy scalar keeps the value of now */
+    }
     DynVal *v = id == DYN_NONE ? NULL : dyn_np_result(r, id, result);
-    if (v == NULL)
+    if (v == NULL) {
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+    }
     return v;
 }
 
@@ -363,18 +407,23 @@ static int store_masked(DynRec *r, uint32_t base, DynOperand a, DynOperand index
     DynNode *n = node_at(r, base);
     uint32_t mask = dyn_np_node(r, index);
     if (mask == DYN_NONE || node_at(r, mask)->ndim != n->ndim ||
-        (value.arg.kind == DYN_ARG_NODE && node_at(r, value.arg.id)->ndim != 0))
+        (value.arg.kind == DYN_ARG_NODE && node_at(r, value.arg.id)->ndim != 0)) {
         return no_node(r), -1;
-    for (int i = 0; i < n->ndim; i++)
+    }
+    for (int i = 0; i < n->ndim; i++) {
         if (dyn_np_hint(r, n->shape[i]) != dyn_np_hint(r, node_at(r, mask)->shape[i]) ||
-            dyn_rec_assume_equal(r, n->shape[i], node_at(r, mask)->shape[i]) < 0)
+            dyn_rec_assume_equal(r, n->shape[i], node_at(r, mask)->shape[i]) < 0) {
             return no_node(r), -1;
+        }
+    }
     DynDtype dt = (DynDtype)n->dtype;
     if ((value.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f' && dyn_dtypes[dt].kind != 'c') ||
-        (value.arg.kind == DYN_ARG_NODE && dyn_np_drops((DynDtype)node_at(r, value.arg.id)->dtype, dt)))
+        (value.arg.kind == DYN_ARG_NODE && dyn_np_drops((DynDtype)node_at(r, value.arg.id)->dtype, dt))) {
         return no_node(r), -1;
-    if (value.arg.kind == DYN_ARG_SYM && dyn_np_convert_guard(r, value.arg.id, dt) < 0)
+    }
+    if (value.arg.kind == DYN_ARG_SYM && dyn_np_convert_guard(r, value.arg.id, dt) < 0) {
         return -1;
+    }
     NpArg args[3] = {dyn_np_node_arg(r, mask), value, dyn_np_node_arg(r, base)};
     uint32_t t = dyn_np_elementwise_as(r, DYN_OP_WHERE, dt, dt, args, 3);
     return t == DYN_NONE ? -1 : dyn_np_store(r, base, dyn_np_node_arg(r, t));
@@ -384,13 +433,15 @@ static int store_masked(DynRec *r, uint32_t base, DynOperand a, DynOperand index
 static int stored_value(DynRec *r, DynOperand a, DynOperand value, NpArg *out) {
     bool items = PyTuple_CheckExact(value.real) || PyList_CheckExact(value.real);
     PyArray_Descr *d = PyArray_DESCR((PyArrayObject *)a.real);
-    if (!items)
+    if (!items) {
         return dyn_np_operand(r, value, out);
+    }
     Py_INCREF(d);
     PyObject *array = PyArray_FromAny(value.real, d, 0, 0, NPY_ARRAY_FORCECAST, NULL);
     DynVal *v = array == NULL ? NULL : dyn_np_from_items(r, value, array);
-    if (v != NULL)
+    if (v != NULL) {
         *out = dyn_np_node_arg(r, v->id);
+    }
     PyErr_Clear();
     Py_XDECREF(array);
     return v == NULL ? -1 : 0;
@@ -400,20 +451,22 @@ int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand va
     NpArg v;
     NpLookup at;
     uint32_t base = dyn_np_node(r, a);
-    if (base == DYN_NONE || a.v->kind != DV_ARRAY || dyn_np_resolve(r, index, 0) < 0 || dyn_np_resolve(r, value, 0) < 0)
+    if (base == DYN_NONE || a.v->kind != DV_ARRAY || dyn_np_resolve(r, index, 0) < 0 || dyn_np_resolve(r, value, 0) < 0) {
         return base != DYN_NONE && a.v->kind != DV_ARRAY ? (no_node(r), -1) : -1;
+    }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     bool tensor = node_at(r, base)->flags & DYN_NODE_TENSOR;
     bool known = tensor || stored_value(r, a, value, &v) == 0;
     int ok;
-    if (tensor)
+    if (tensor) {
         ok = dyn_torch_store_subscr(r, a, base, index, value);
-    else if (known && is_array_operand(index) && PyArray_ISBOOL((PyArrayObject *)index.real))
+    } else if (known && is_array_operand(index) && PyArray_ISBOOL((PyArrayObject *)index.real)) {
         ok = store_masked(r, base, a, index, v);
-    else if (known && is_advanced(index) && dyn_np_places(r, base, index, &at) == 0)
+    } else if (known && is_advanced(index) && dyn_np_places(r, base, index, &at) == 0) {
         ok = dyn_np_scatter_at(r, &at, v, -1);
-    else
+    } else {
         ok = -1;
+    }
     if (ok < 0 && !tensor && (!known || is_advanced(index))) {
         DynOperand args[3] = {a, index, value};
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
@@ -423,8 +476,9 @@ int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand va
         uint32_t view = dyn_np_basic_index(r, base, index);
         ok = view == DYN_NONE ? -1 : dyn_np_store(r, view, v);
     }
-    if (ok < 0)
+    if (ok < 0) {
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+    }
     return ok;
 }
 
@@ -433,8 +487,9 @@ int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand va
 int dyn_np_shape_arg(DynRec *r, DynOperand o, bool minus_one, uint32_t *shape) {
     DynOperand items[DYN_MAX_NDIM];
     int n = -1;
-    if (o.v == NULL || dyn_rec_resolve(r, o.v, o.real) < 0)
+    if (o.v == NULL || dyn_rec_resolve(r, o.v, o.real) < 0) {
         return no_node(r), -1;
+    }
     if (dyn_is_tuple(o.real) || PyList_CheckExact(o.real)) {
         n = dyn_np_items(r, o, items, DYN_MAX_NDIM);
     } else {
@@ -443,11 +498,13 @@ int dyn_np_shape_arg(DynRec *r, DynOperand o, bool minus_one, uint32_t *shape) {
     }
     for (int i = 0; i < n; i++) {
         shape[i] = dyn_np_int_sym(r, items[i]);
-        if (shape[i] == DYN_NONE)
+        if (shape[i] == DYN_NONE) {
             return -1;
+        }
         if (minus_one && dyn_np_hint(r, shape[i]) < 0) {
-            if (dyn_np_assume_op(r, DYN_S_LT, shape[i], 0) < 0)
+            if (dyn_np_assume_op(r, DYN_S_LT, shape[i], 0) < 0) {
                 return -1;
+            }
             shape[i] = DYN_NONE;
         } else if (dyn_np_assume_op(r, DYN_S_GE, shape[i], 0) < 0) {
             return -1;
@@ -462,16 +519,21 @@ DynVal *np_rule_transpose(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_node(r, c->slot[0]);
     int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim;
     DynOperand items[DYN_MAX_NDIM];
-    if (a == DYN_NONE)
+    if (a == DYN_NONE) {
         return NULL;
-    for (int i = 0; i < ndim; i++)
+    }
+    for (int i = 0; i < ndim; i++) {
         perm[i] = ndim - 1 - i;
+    }
     if (c->slot[1].v != NULL) {
-        if (dyn_np_items(r, c->slot[1], items, DYN_MAX_NDIM) != ndim)
+        if (dyn_np_items(r, c->slot[1], items, DYN_MAX_NDIM) != ndim) {
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-        for (int i = 0; i < ndim; i++)
-            if (dyn_np_axes(r, items[i], ndim, &perm[i]) != 1)
+        }
+        for (int i = 0; i < ndim; i++) {
+            if (dyn_np_axes(r, items[i], ndim, &perm[i]) != 1) {
                 return NULL;
+            }
+        }
     }
     return dyn_np_result(r, dyn_np_permute(r, a, perm), c->result);
 }
@@ -479,31 +541,38 @@ DynVal *np_rule_transpose(DynRec *r, NpCall *c) {
 DynVal *np_rule_transpose_method(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_node(r, c->args[0]);
     int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim;
-    if (a == DYN_NONE || c->nkw != 0)
+    if (a == DYN_NONE || c->nkw != 0) {
         return a == DYN_NONE ? NULL : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     if (c->npos <= 2 && (c->npos == 1 || !PyIndex_Check(c->args[1].real))) {
         c->slot[0] = c->args[0];
         c->slot[1] = c->npos == 2 && c->args[1].real != Py_None ? c->args[1] : (DynOperand){NULL, NULL};
         return np_rule_transpose(r, c);
     }
-    if (c->npos - 1 != ndim)
+    if (c->npos - 1 != ndim) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    for (int i = 0; i < ndim; i++)
-        if (dyn_np_axes(r, c->args[1 + i], ndim, &perm[i]) != 1)
+    }
+    for (int i = 0; i < ndim; i++) {
+        if (dyn_np_axes(r, c->args[1 + i], ndim, &perm[i]) != 1) {
             return NULL;
+        }
+    }
     return dyn_np_result(r, dyn_np_permute(r, a, perm), c->result);
 }
 
 DynVal *np_rule_swapaxes(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_node(r, c->slot[0]);
     int perm[DYN_MAX_NDIM], x, y;
-    if (a == DYN_NONE || c->slot[1].v == NULL || c->slot[2].v == NULL)
+    if (a == DYN_NONE || c->slot[1].v == NULL || c->slot[2].v == NULL) {
         return NULL;
+    }
     int ndim = node_at(r, a)->ndim;
-    if (dyn_np_axes(r, c->slot[1], ndim, &x) != 1 || dyn_np_axes(r, c->slot[2], ndim, &y) != 1)
+    if (dyn_np_axes(r, c->slot[1], ndim, &x) != 1 || dyn_np_axes(r, c->slot[2], ndim, &y) != 1) {
         return NULL;
-    for (int i = 0; i < ndim; i++)
+    }
+    for (int i = 0; i < ndim; i++) {
         perm[i] = i == x ? y : i == y ? x : i;
+    }
     return dyn_np_result(r, dyn_np_permute(r, a, perm), c->result);
 }
 
@@ -511,13 +580,16 @@ DynVal *np_rule_swapaxes(DynRec *r, NpCall *c) {
 DynVal *np_rule_squeeze(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_node(r, c->slot[0]);
     int axes[DYN_MAX_NDIM], n = 0;
-    if (a == DYN_NONE)
+    if (a == DYN_NONE) {
         return NULL;
+    }
     uint32_t gone = 0;
-    if (c->slot[1].v != NULL && (n = dyn_np_axes(r, c->slot[1], node_at(r, a)->ndim, axes)) < 0)
+    if (c->slot[1].v != NULL && (n = dyn_np_axes(r, c->slot[1], node_at(r, a)->ndim, axes)) < 0) {
         return NULL;
-    for (int i = 0; i < n; i++)
+    }
+    for (int i = 0; i < n; i++) {
         gone |= 1u << axes[i];
+    }
     Index x = {0};
     for (int i = 0; i < node_at(r, a)->ndim; i++) {
         uint32_t size = node_at(r, a)->shape[i];
@@ -531,11 +603,13 @@ DynVal *np_rule_squeeze(DynRec *r, NpCall *c) {
         } else if (ok == 0) {
             ok = put_full(r, &x, size);
         }
-        if (ok < 0)
+        if (ok < 0) {
             return NULL;
+        }
     }
-    if (c->result == c->slot[0].real)
+    if (c->result == c->slot[0].real) {
         return c->slot[0].v;
+    }
     return dyn_np_result(r, finish_slice(r, a, &x), c->result);
 }
 
@@ -543,14 +617,17 @@ DynVal *np_rule_expand_dims(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_node(r, c->slot[0]), mask = 0;
     int axes[DYN_MAX_NDIM];
     DynOperand items[DYN_MAX_NDIM];
-    if (a == DYN_NONE || c->slot[1].v == NULL)
+    if (a == DYN_NONE || c->slot[1].v == NULL) {
         return NULL;
+    }
     int n = PyIndex_Check(c->slot[1].real) ? 1 : dyn_np_items(r, c->slot[1], items, DYN_MAX_NDIM);
     int ndim = node_at(r, a)->ndim + n;
-    if (n < 0 || ndim > DYN_MAX_NDIM || dyn_np_axes(r, c->slot[1], ndim, axes) != n)
+    if (n < 0 || ndim > DYN_MAX_NDIM || dyn_np_axes(r, c->slot[1], ndim, axes) != n) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    for (int i = 0; i < n; i++)
+    }
+    for (int i = 0; i < n; i++) {
         mask |= 1u << axes[i];
+    }
     return dyn_np_result(r, dyn_np_newaxis(r, a, mask, ndim), c->result);
 }
 
@@ -558,17 +635,20 @@ DynVal *np_rule_expand_dims(DynRec *r, NpCall *c) {
 
 DynVal *dyn_np_shape_tuple(DynRec *r, uint32_t a, PyObject *result) {
     DynVal *items[DYN_MAX_NDIM];
-    for (int i = 0; i < node_at(r, a)->ndim; i++)
-        if ((items[i] = dyn_rec_sym(r, node_at(r, a)->shape[i])) == NULL)
+    for (int i = 0; i < node_at(r, a)->ndim; i++) {
+        if ((items[i] = dyn_rec_sym(r, node_at(r, a)->shape[i])) == NULL) {
             return NULL;
+        }
+    }
     return dyn_rec_seq(r, DV_TUPLE, node_at(r, a)->ndim, items, result);
 }
 
 uint32_t dyn_np_part(DynRec *r, DynOp op, uint32_t a) {
     DynNode *n = node_at(r, a);
     uint32_t id = dyn_np_unary_node(r, op, dyn_dtype_real((DynDtype)n->dtype), a, n->ndim, 0);
-    if (id == DYN_NONE)
+    if (id == DYN_NONE) {
         return id;
+    }
     n = node_at(r, a);
     memcpy(node_at(r, id)->shape, n->shape, sizeof(*n->shape) * n->ndim);
     node_at(r, id)->layout = n->layout;
@@ -579,21 +659,24 @@ uint32_t dyn_np_part(DynRec *r, DynOp op, uint32_t a) {
 /* z.real, z.imag: views of the parts; of a NumPy scalar a value. */
 static DynVal *part_of(DynRec *r, DynOperand a, DynOp op, PyObject *result) {
     uint32_t node = dyn_np_node(r, a), id = node == DYN_NONE ? node : dyn_np_part(r, op, node);
-    if (id != DYN_NONE && a.v->kind == DV_NPSCALAR)
+    if (id != DYN_NONE && a.v->kind == DV_NPSCALAR) {
         id = dyn_np_copy(r, id, (DynDtype)node_at(r, id)->dtype);
+    }
     return dyn_np_result(r, id, result);
 }
 
 /* np.angle(z): arctan2 of the parts; of real numbers arctan2 of 0 and the number. */
 DynVal *np_rule_angle(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_node(r, c->slot[0]);
-    if (a == DYN_NONE || c->slot[1].v != NULL)
+    if (a == DYN_NONE || c->slot[1].v != NULL) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     NpArg args[2] = {{{DYN_ARG_SYM, dyn_np_int(r, 0)}, NP_WEAK_INT}, dyn_np_node_arg(r, a)};
     if (dyn_dtypes[node_at(r, a)->dtype].kind == 'c') {
         uint32_t imag = dyn_np_part(r, DYN_OP_IMAG, a), real = imag == DYN_NONE ? imag : dyn_np_part(r, DYN_OP_REAL, a);
-        if (real == DYN_NONE)
+        if (real == DYN_NONE) {
             return NULL;
+        }
         args[0] = dyn_np_node_arg(r, imag);
         args[1] = dyn_np_node_arg(r, real);
     }
@@ -606,25 +689,31 @@ static DynVal *strides_tuple(DynRec *r, uint32_t a, PyObject *result) {
     DynVal *items[DYN_MAX_NDIM];
     uint32_t strides[DYN_MAX_NDIM];
     const DynNode *owner = node_at(r, node_at(r, a)->storage);
-    for (int i = 0; i < owner->ndim; i++)
-        if (owner->op != DYN_OP_INPUT && dyn_np_hint(r, owner->shape[i]) == 0)
+    for (int i = 0; i < owner->ndim; i++) {
+        if (owner->op != DYN_OP_INPUT && dyn_np_hint(r, owner->shape[i]) == 0) {
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    if (dyn_np_hold_sizes(r, node_at(r, a)->storage) < 0)
+        }
+    }
+    if (dyn_np_hold_sizes(r, node_at(r, a)->storage) < 0) {
         return NULL;
-    if (dyn_np_strides(r, a, strides) < 0)
+    }
+    if (dyn_np_strides(r, a, strides) < 0) {
         return NULL;
+    }
     for (int i = 0; i < node_at(r, a)->ndim; i++) {
         PyObject *real = PyTuple_GET_ITEM(result, i);
-        if (dyn_np_hint(r, strides[i]) != PyLong_AsLongLong(real) || (items[i] = dyn_rec_sym(r, strides[i])) == NULL)
+        if (dyn_np_hint(r, strides[i]) != PyLong_AsLongLong(real) || (items[i] = dyn_rec_sym(r, strides[i])) == NULL) {
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+        }
     }
     return dyn_rec_seq(r, DV_TUPLE, node_at(r, a)->ndim, items, result);
 }
 
 DynVal *dyn_np_transposed(DynRec *r, uint32_t a, bool matrix, PyObject *result) {
     int perm[DYN_MAX_NDIM], ndim = node_at(r, a)->ndim, first = matrix && ndim > 2 ? ndim - 2 : 0;
-    for (int i = 0; i < ndim; i++)
+    for (int i = 0; i < ndim; i++) {
         perm[i] = i < first ? i : ndim - 1 - (i - first);
+    }
     return dyn_np_result(r, dyn_np_permute(r, a, perm), result);
 }
 
@@ -633,13 +722,15 @@ static DynVal *no_imaginary_part(DynRec *r, uint32_t a, PyObject *result) {
     const DynNode *n = node_at(r, a);
     DynDtype dt = (DynDtype)n->dtype;
     int ndim = n->ndim;
-    if (dyn_dtypes[dt].kind == 'c' || (ndim > 1 && dyn_np_contiguous(r, a, true) < 0) || dyn_np_hold_sizes(r, a) < 0)
+    if (dyn_dtypes[dt].kind == 'c' || (ndim > 1 && dyn_np_contiguous(r, a, true) < 0) || dyn_np_hold_sizes(r, a) < 0) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     DynSyms *t = dyn_rec_syms(r);
     uint32_t zero = dyn_dtypes[dt].kind == 'b' ? dyn_sym_bool(t, false) : dyn_sym_int(t, 0);
     uint32_t id = zero == DYN_NONE ? DYN_NONE : dyn_np_add(r, DYN_OP_FULL, dt, ndim, 1, 0);
-    if (id == DYN_NONE)
+    if (id == DYN_NONE) {
         return NULL;
+    }
     node_at(r, id)->args[0] = (DynArg){DYN_ARG_SYM, zero};
     node_at(r, id)->flags |= DYN_NODE_READONLY;
     memcpy(node_at(r, id)->shape, node_at(r, a)->shape, sizeof(uint32_t) * (size_t)ndim);
@@ -650,10 +741,12 @@ static DynVal *no_imaginary_part(DynRec *r, uint32_t a, PyObject *result) {
  * guarded. */
 static DynVal *base_of(DynRec *r, uint32_t a, PyObject *result) {
     const DynNode *n = node_at(r, a), *owner = node_at(r, n->storage);
-    if (owner->op == DYN_OP_INPUT || owner->op == DYN_OP_EXTERN)
+    if (owner->op == DYN_OP_INPUT || owner->op == DYN_OP_EXTERN) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    if ((n->flags & DYN_NODE_VIEW) == 0 && result == Py_None)
+    }
+    if ((n->flags & DYN_NODE_VIEW) == 0 && result == Py_None) {
         return dyn_rec_const(r, result);
+    }
     return (n->flags & DYN_NODE_VIEW) != 0 && PyArray_CheckExact(result) ? dyn_np_result(r, n->storage, result)
                                                                          : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
 }
@@ -661,20 +754,24 @@ static DynVal *base_of(DynRec *r, uint32_t a, PyObject *result) {
 /* np.real(z), np.imag(z). */
 DynVal *np_rule_part(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_node(r, c->slot[0]);
-    if (a == DYN_NONE)
+    if (a == DYN_NONE) {
         return NULL;
-    if (dyn_dtypes[node_at(r, a)->dtype].kind == 'c')
+    }
+    if (dyn_dtypes[node_at(r, a)->dtype].kind == 'c') {
         return part_of(r, c->slot[0], (DynOp)c->b->op, c->result);
-    if (c->b->op == DYN_OP_IMAG && c->slot[0].v->kind == DV_ARRAY)
+    }
+    if (c->b->op == DYN_OP_IMAG && c->slot[0].v->kind == DV_ARRAY) {
         return no_imaginary_part(r, a, c->result);
+    }
     return c->result == c->slot[0].real ? c->slot[0].v : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
 }
 
 /* x.flat, x.flags: made anew from the array wherever it is needed, since nothing that is recorded moves or changes it. */
 static DynVal *attribute_object(DynRec *r, DynOperand a, PyObject *name) {
     DynVal *v = dyn_rec_seq(r, DV_ATTR, 1, &a.v, NULL);
-    if (v != NULL)
+    if (v != NULL) {
         v->obj = name; /* a name of a code object that is being recorded */
+    }
     return v;
 }
 
@@ -692,16 +789,19 @@ static bool is_flags(PyObject *o) { return strcmp(Py_TYPE(o)->tp_name, "numpy._c
 static bool tells_owner(PyObject *name) {
     static const char *const names[] = {"owndata", "OWNDATA", "O",      "writebackifcopy", "WRITEBACKIFCOPY",
                                         "X",       "num",     "farray", "FARRAY"};
-    for (size_t i = 0; i < DYN_COUNTOF(names); i++)
-        if (!PyUnicode_CheckExact(name) || PyUnicode_CompareWithASCIIString(name, names[i]) == 0)
+    for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
+        if (!PyUnicode_CheckExact(name) || PyUnicode_CompareWithASCIIString(name, names[i]) == 0) {
             return true;
+        }
+    }
     return false;
 }
 
 DynVal *dyn_np_flag_attr(DynRec *r, DynOperand flags, PyObject *name, PyObject *result) {
     DynOperand args[2] = {flags, {dyn_rec_const(r, name), name}};
-    if (!is_flags(flags.real) || tells_owner(name) || args[1].v == NULL)
+    if (!is_flags(flags.real) || tells_owner(name) || args[1].v == NULL) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     return dyn_np_extern(r, function_of("builtins", "getattr"), "getattr", args, 2, NULL, result);
 }
 
@@ -712,15 +812,17 @@ DynVal *dyn_np_contains(DynRec *r, DynOperand a, DynOperand item, PyObject *resu
 
 DynVal *dyn_np_flat_item(DynRec *r, DynOperand flat, DynOperand index, PyObject *result) {
     DynOperand args[2] = {flat, index};
-    if (is_flags(flat.real) && tells_owner(index.real))
+    if (is_flags(flat.real) && tells_owner(index.real)) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
     return dyn_np_extern(r, function_of("operator", "getitem"), "getitem", args, 2, NULL, result);
 }
 
 int dyn_np_flat_store(DynRec *r, DynOperand flat, DynOperand index, DynOperand value) {
     DynOperand args[3] = {flat, index, value};
-    if (Py_TYPE(flat.real) != &PyArrayIter_Type)
+    if (Py_TYPE(flat.real) != &PyArrayIter_Type) {
         return dyn_np_refuse(r, DYN_R_SIDE_EFFECT), -1;
+    }
     return dyn_np_extern_write(r, function_of("operator", "setitem"), "setitem", args, 3, NULL, Py_None) == NULL ? -1 : 0;
 }
 
@@ -738,42 +840,56 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, PyObject *name, P
     const char *attr = PyUnicode_AsUTF8(name);
     const DynNode *n = node_at(r, node);
     bool array = a.v->kind == DV_ARRAY;
-    if (strcmp(attr, "shape") == 0)
+    if (strcmp(attr, "shape") == 0) {
         return dyn_np_shape_tuple(r, node, result);
-    if (strcmp(attr, "size") == 0)
+    }
+    if (strcmp(attr, "size") == 0) {
         return dyn_rec_sym(r, dyn_np_product(r, n->ndim, n->shape));
-    if (strcmp(attr, "nbytes") == 0)
+    }
+    if (strcmp(attr, "nbytes") == 0) {
         return dyn_rec_sym(
             r, dyn_np_op(r, DYN_S_MUL, dyn_np_product(r, n->ndim, n->shape), dyn_np_int(r, dyn_dtypes[n->dtype].size)));
-    if (strcmp(attr, "ndim") == 0 || strcmp(attr, "dtype") == 0 || strcmp(attr, "itemsize") == 0)
+    }
+    if (strcmp(attr, "ndim") == 0 || strcmp(attr, "dtype") == 0 || strcmp(attr, "itemsize") == 0) {
         return dyn_rec_const(r, result);
-    if (result == a.real && (strcmp(attr, "real") == 0 || strcmp(attr, "T") == 0))
+    }
+    if (result == a.real && (strcmp(attr, "real") == 0 || strcmp(attr, "T") == 0)) {
         return a.v;
-    if (dyn_dtypes[n->dtype].kind == 'c' && (strcmp(attr, "real") == 0 || strcmp(attr, "imag") == 0))
+    }
+    if (dyn_dtypes[n->dtype].kind == 'c' && (strcmp(attr, "real") == 0 || strcmp(attr, "imag") == 0)) {
         return part_of(r, a, attr[0] == 'r' ? DYN_OP_REAL : DYN_OP_IMAG, result);
-    if (array && (strcmp(attr, "T") == 0 || strcmp(attr, "mT") == 0))
+    }
+    if (array && (strcmp(attr, "T") == 0 || strcmp(attr, "mT") == 0)) {
         return dyn_np_transposed(r, node, attr[0] == 'm', result);
-    if (array && strcmp(attr, "strides") == 0)
+    }
+    if (array && strcmp(attr, "strides") == 0) {
         return strides_tuple(r, node, result);
-    if (array && strcmp(attr, "imag") == 0)
+    }
+    if (array && strcmp(attr, "imag") == 0) {
         return no_imaginary_part(r, node, result);
-    if (array && strcmp(attr, "flags") == 0 && dyn_rec_reads_flags(r, node, a.real) < 0)
+    }
+    if (array && strcmp(attr, "flags") == 0 && dyn_rec_reads_flags(r, node, a.real) < 0) {
         return NULL;
-    if (array && (strcmp(attr, "flat") == 0 || strcmp(attr, "flags") == 0))
+    }
+    if (array && (strcmp(attr, "flat") == 0 || strcmp(attr, "flags") == 0)) {
         return attribute_object(r, a, name);
+    }
     return array && strcmp(attr, "base") == 0 ? base_of(r, node, result) : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
 }
 
 DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name, PyObject *result) {
     uint32_t node = dyn_np_node(r, a), nnodes = dyn_rec_graph(r)->nodes.n;
     const char *attr = PyUnicode_AsUTF8(name);
-    if (attr == NULL)
+    if (attr == NULL) {
         PyErr_Clear();
-    if (node == DYN_NONE || attr == NULL)
+    }
+    if (node == DYN_NONE || attr == NULL) {
         return NULL;
+    }
     DynVal *v =
         node_at(r, node)->flags & DYN_NODE_TENSOR ? dyn_torch_attr(r, a, node, name, result) : attr_of(r, a, node, name, result);
-    if (v == NULL)
+    if (v == NULL) {
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+    }
     return v;
 }

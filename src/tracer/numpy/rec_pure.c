@@ -92,9 +92,10 @@ static bool pure_path(Pure *p, const DynCode *c, uint32_t *at, DynVal *v, PyObje
             return false;
         }
         PyObject *name = PyTuple_GET_ITEM(c->code->co_names, next->arg), *attr = PyObject_GetAttr(o, name);
-        v = attr == NULL ? NULL : rec_attr(p->r, (DynOperand){v, o}, name, attr);
+        bool kept = attr != NULL && rec_keep(p->r, attr) == 0; /* the module's __getattr__ may have made it for this call only */
+        v = kept ? rec_attr(p->r, (DynOperand){v, o}, name, attr) : NULL;
         PyErr_Clear();
-        Py_XDECREF(attr); /* the module has it */
+        Py_XDECREF(attr);
         if (v == NULL) {
             return false;
         }
@@ -142,67 +143,33 @@ static bool writes_nothing(PyObject *kwnames) {
     return true;
 }
 
+/* The names of the keywords of a CALL_KW, which the instruction before it loads. */
+static bool pure_call_kw(const DynCode *c, uint32_t at) {
+    const DynInstr *before = at > 0 ? &c->v.at[at - 1] : NULL;
+    bool names = before != NULL && before->op == DYN_I_LOAD_CONST;
+    return names && writes_nothing(PyTuple_GET_ITEM(c->code->co_consts, before->arg));
+}
+
+static bool pure_global(Pure *p, const DynCode *c, uint32_t *at, PyObject *globals) {
+    DynVal *v = NULL;
+    PyObject *o = global_of(p, globals, PyTuple_GET_ITEM(c->code->co_names, c->v.at[*at].arg), &v);
+    return o != NULL && pure_path(p, c, at, v, o);
+}
+
+/* The instruction *at, and what follows of module.name, has no effect: as opcodes.def says, or as what it works on says. */
 static bool pure_instr(Pure *p, const DynCode *c, uint32_t *at, PyObject *globals, DynVal *fv, PyObject *func) {
     const DynInstr *in = &c->v.at[*at];
-    DynVal *v = NULL;
-    PyObject *o;
-    switch (in->op) {
-    case DYN_I_LOAD_GLOBAL:
-        o = global_of(p, globals, PyTuple_GET_ITEM(c->code->co_names, in->arg), &v);
-        return o != NULL && pure_path(p, c, at, v, o);
-    case DYN_I_LOAD_DEREF: return pure_cell(p, c, at, fv, func);
-    case DYN_I_LOAD_ATTR:
-    case DYN_I_LOAD_METHOD: return pure_attribute(PyTuple_GET_ITEM(c->code->co_names, in->arg));
-    case DYN_I_BINARY_OP: p->inplace |= in->arg != 0; return in->arg == 0 || p->scalars;
-    case DYN_I_CALL: return in->target == DYN_NONE || writes_nothing(PyTuple_GET_ITEM(c->code->co_consts, in->target));
-    case DYN_I_CALL_KW: { /* the names are the constant before it */
-        const DynInstr *before = *at > 0 ? &c->v.at[*at - 1] : NULL;
-        bool names = before != NULL && before->op == DYN_I_LOAD_CONST;
-        return names && writes_nothing(PyTuple_GET_ITEM(c->code->co_consts, before->arg));
+    switch ((DynEffectOf)dyn_opcodes[in->op].effects) {
+    case DYN_EFFECT_OF_NONE: return true;
+    case DYN_EFFECT_OF_SOME: return false;
+    case DYN_EFFECT_OF_NAME: return pure_global(p, c, at, globals);
+    case DYN_EFFECT_OF_CELL: return pure_cell(p, c, at, fv, func);
+    case DYN_EFFECT_OF_ATTRIBUTE: return pure_attribute(PyTuple_GET_ITEM(c->code->co_names, in->arg));
+    case DYN_EFFECT_OF_OPERATOR: p->inplace |= in->arg != 0; return in->arg == 0 || p->scalars;
+    case DYN_EFFECT_OF_CALL: return in->target == DYN_NONE || writes_nothing(PyTuple_GET_ITEM(c->code->co_consts, in->target));
+    case DYN_EFFECT_OF_CALL_KW: return pure_call_kw(c, *at);
     }
-    case DYN_I_NOP:
-    case DYN_I_LOAD_FAST:
-    case DYN_I_LOAD_FAST_AND_CLEAR:
-    case DYN_I_STORE_FAST:
-    case DYN_I_DELETE_FAST:
-    case DYN_I_LOAD_CONST:
-    case DYN_I_COPY_FREE_VARS:
-    case DYN_I_UNARY_NEGATIVE:
-    case DYN_I_UNARY_POSITIVE:
-    case DYN_I_UNARY_INVERT:
-    case DYN_I_UNARY_NOT:
-    case DYN_I_TO_BOOL:
-    case DYN_I_COMPARE_OP:
-    case DYN_I_IS_OP:
-    case DYN_I_CONTAINS_OP:
-    case DYN_I_BINARY_SUBSCR:
-    case DYN_I_BINARY_SLICE:
-    case DYN_I_BUILD_TUPLE:
-    case DYN_I_BUILD_LIST:
-    case DYN_I_BUILD_MAP:
-    case DYN_I_BUILD_CONST_KEY_MAP:
-    case DYN_I_BUILD_SLICE:
-    case DYN_I_LIST_APPEND:
-    case DYN_I_POP_TOP:
-    case DYN_I_COPY:
-    case DYN_I_SWAP:
-    case DYN_I_PUSH_NULL:
-    case DYN_I_GET_ITER:
-    case DYN_I_FOR_ITER:
-    case DYN_I_JUMP:
-    case DYN_I_POP_JUMP_IF_TRUE:
-    case DYN_I_POP_JUMP_IF_FALSE:
-    case DYN_I_POP_JUMP_IF_NONE:
-    case DYN_I_POP_JUMP_IF_NOT_NONE:
-    case DYN_I_JUMP_IF_TRUE_OR_POP:
-    case DYN_I_JUMP_IF_FALSE_OR_POP:
-    case DYN_I_RETURN_VALUE:
-    case DYN_I_RETURN_CONST:
-    case DYN_I_UNPACK_SEQUENCE:
-    case DYN_I_LOAD_ASSERTION_ERROR:
-    case DYN_I_RAISE_VARARGS: return true;
-    default: return false;
-    }
+    return false;
 }
 
 static bool pure_defaults(PyObject *func) {

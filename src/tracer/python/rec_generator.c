@@ -308,7 +308,7 @@ static const RecGeneratorState *state_of(const RecGenerator *g) { return g->take
 int rec_generators_told(DynRec *r) {
     for (uint32_t i = 0; i < r->generators.n; i++) {
         const RecGenerator *g = r->generators.at[i];
-        bool newer = r->seal != NULL && g->v->born >= r->seal_born; /* the instruction makes it again */
+        bool newer = r->seal.frame != NULL && g->v->born >= r->seal.mark.born; /* the instruction makes it again */
         if (!newer && !g->old && g->v->stamp != r->stamp && stands_in_handler(g, state_of(g))) {
             return -1;
         }

@@ -82,9 +82,10 @@ DynVal *rec_new_tuple(DynRec *r, const RecCall *c, PyObject **result, bool *hand
 
 /* Of a field's descriptor: which item it reads. Members of PyTorch's tuples lie where items do. */
 static Py_ssize_t field_index(PyObject *descr, PyTypeObject *type) {
-    if (Py_TYPE(descr) == &PyMemberDescr_Type && dyn_torch_is_named(type))
+    if (Py_TYPE(descr) == &PyMemberDescr_Type && dyn_torch_is_named(type)) {
         return (((PyMemberDescrObject *)descr)->d_member->offset - (Py_ssize_t)offsetof(PyTupleObject, ob_item)) /
                (Py_ssize_t)sizeof(PyObject *);
+    }
     PyObject *reduced = Py_TYPE(descr) == getter_type ? PyObject_CallMethod(descr, "__reduce__", NULL) : NULL;
     PyObject *args =
         reduced != NULL && PyTuple_Check(reduced) && PyTuple_GET_SIZE(reduced) == 2 ? PyTuple_GET_ITEM(reduced, 1) : NULL;

@@ -214,7 +214,7 @@ DynVal *rec_call_sort(DynRec *r, const RecCall *c, PyObject **result, bool *hand
         return NULL;
     }
     *handled = true;
-    uint32_t nodes = r->cap->graph.nodes.n;
+    RecMark before = rec_mark(r);
     rec_begin_taking(r);
     int status = make_keys(r, key, &k);
     DynVal *v = status < 0 ? NULL : extreme ? best_keyed(r, c, &k, result) : sort_keyed(r, c, &k, reverse, result);
@@ -223,7 +223,7 @@ DynVal *rec_call_sort(DynRec *r, const RecCall *c, PyObject **result, bool *hand
         *result = NULL;
     }
     if (v == NULL && r->cap != NULL && *result != NULL) {
-        rec_rollback(r, nodes);
+        rec_rollback(r, &before);
         rec_fail(r, DYN_R_OPAQUE_CALL, "key");
     }
     return v;

@@ -13,8 +13,7 @@ void rec_begin_taking(DynRec *r) {
         r->taking = r->top;
         r->ntaken = 0;
         r->take_lost = false;
-        r->take_nodes = r->cap->graph.nodes.n;
-        r->take_guards = r->cap->guards.n;
+        r->take = rec_mark(r);
         r->take_seal = rec_seal(r);
     }
 }
@@ -64,8 +63,7 @@ void rec_end_taking(DynRec *r, RecFrame *f, Step s) {
     r->taken.n = 0;
     rec_generators_settle(r, known);
     if (!known && r->cap != NULL) {
-        rec_rollback(r, r->take_nodes);
-        dyn_capture_forget_guards(r->cap, r->take_guards);
+        rec_rollback(r, &r->take);
     }
 }
 

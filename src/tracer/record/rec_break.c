@@ -71,40 +71,13 @@ bool rec_is_library_call(const RecFrame *f) {
 
 /* ---- what asks an inlined call */
 
-/* What an instruction takes from the stack and leaves there, none of it NULL but LOAD_METHOD's; and which of what it takes,
- * counted from the bottom from 1 on, can stand for the special method that it asks (0: it asks none, or the method's answer isn't
- * all). */
-typedef struct Form {
-    uint8_t takes, leaves, asked;
-} Form;
-static const Form forms[DYN_I_COUNT] = {
-    [DYN_I_BINARY_OP] = {2, 1, 1},      [DYN_I_COMPARE_OP] = {2, 1, 1},     [DYN_I_CONTAINS_OP] = {2, 1, 2},
-    [DYN_I_BINARY_SUBSCR] = {2, 1, 1},  [DYN_I_BINARY_SLICE] = {3, 1, 1},   [DYN_I_STORE_SUBSCR] = {3, 0, 2},
-    [DYN_I_DELETE_SUBSCR] = {2, 0, 1},  [DYN_I_STORE_SLICE] = {4, 0, 0},    [DYN_I_LOAD_ATTR] = {1, 1, 1},
-    [DYN_I_LOAD_METHOD] = {1, 2, 1},    [DYN_I_STORE_ATTR] = {2, 0, 2},     [DYN_I_DELETE_ATTR] = {1, 0, 1},
-    [DYN_I_UNARY_NEGATIVE] = {1, 1, 1}, [DYN_I_UNARY_POSITIVE] = {1, 1, 1}, [DYN_I_UNARY_INVERT] = {1, 1, 1},
-    [DYN_I_GET_ITER] = {1, 1, 1},       [DYN_I_BEFORE_WITH] = {1, 2, 1},    [DYN_I_WITH_EXCEPT_START] = {4, 5, 1},
-    [DYN_I_IMPORT_NAME] = {2, 1, 0},    [DYN_I_LIST_EXTEND] = {1, 0, 0},    [DYN_I_SET_UPDATE] = {1, 0, 0},
-    [DYN_I_DICT_UPDATE] = {1, 0, 0},    [DYN_I_DICT_MERGE] = {1, 0, 0},
-};
-
-static Form form_of(const DynInstr *in) {
-    switch (in->op) {
-    case DYN_I_CALL: return (Form){(uint8_t)(in->arg < 200 ? in->arg + 2 : 0), 1, 0};
-    case DYN_I_CALL_KW: return (Form){(uint8_t)(in->arg < 200 ? in->arg + 3 : 0), 1, 0};
-    case DYN_I_CALL_FUNCTION_EX: return (Form){3 + (in->arg & 1), 1, 0};
-    case DYN_I_UNPACK_SEQUENCE: return (Form){1, (uint8_t)(in->arg < 200 ? in->arg : 0), 0};
-    default: return forms[in->op];
-    }
-}
-
 bool rec_is_call(const DynInstr *in) {
     return in->op == DYN_I_CALL || in->op == DYN_I_CALL_KW || in->op == DYN_I_CALL_FUNCTION_EX;
 }
 
 void rec_asks(RecFrame *f, PyObject *func, DynVal *more) {
     const DynInstr *in = &f->code->v.at[f->pc];
-    if (PyFunction_Check(func) && (forms[in->op].asked > 0 || (rec_is_call(in) && more != NULL))) {
+    if (PyFunction_Check(func) && (dyn_opcodes[in->op].asked > 0 || (rec_is_call(in) && more != NULL))) {
         f->asks = func;
         f->more = more;
     }
@@ -114,9 +87,9 @@ void rec_asks(RecFrame *f, PyObject *func, DynVal *more) {
  * method of it, or an instance whose type has it as __call__; not something in C that calls it on its way. */
 static bool calls_directly(const RecFrame *f, const RecFrame *inner) {
     const DynInstr *in = &f->code->v.at[f->pc];
-    uint32_t n = form_of(in).takes;
+    uint32_t n = dyn_stack_effect(in).pops;
     PyObject *func = dyn_frame_func(inner->f);
-    if (n == 0 || f->sp < f->nslots + n) {
+    if (!dyn_opcodes[in->op].breaks || f->sp < f->nslots + n) {
         return false;
     }
     if (f->asks != NULL || !rec_is_call(in)) {
@@ -135,12 +108,10 @@ static bool calls_directly(const RecFrame *f, const RecFrame *inner) {
 /* The break is the caller's of the outermost library call, which CPython finishes: where what was done since in Python objects is
  * nothing to the shadows that there were before. */
 static bool is_left_to_library(const DynRec *r, const RecFrame *f) {
-    uint32_t changed = r->oldest_changed;
     bool spoils = false, left = false;
     for (; f != r->base; f = f->outer) {
-        spoils = spoils || changed < f->nvals;
+        spoils = spoils || rec_changed_since(r, &f->began);
         left = f->library ? !spoils : left;
-        changed = changed < f->oldest_outside ? changed : f->oldest_outside;
     }
     return left;
 }
@@ -156,7 +127,7 @@ static bool chain_resumes(const DynRec *r, const RecFrame *f) {
 }
 
 bool rec_may_break(DynRec *r, const RecFrame *f) {
-    bool sealed = r->seal != NULL && r->seal != f && r->seal->asks == NULL;
+    bool sealed = r->seal.frame != NULL && r->seal.frame != f && r->seal.frame->asks == NULL;
     bool apart = r->req->apart && f->outer != NULL;
     if (apart || r->req->fullgraph || f->generator != NULL || f->whole || sealed) {
         return false;
@@ -204,17 +175,24 @@ static int way_caught(DynRec *r, RecFrame *b) {
 
 /* The ways on from a conditional jump that found `depth` values on the stack. */
 static int two_ways(DynRec *r, RecFrame *f, const DynInstr *in, uint32_t depth) {
-    bool loop = in->op == DYN_I_FOR_ITER, keeps = in->op == DYN_I_JUMP_IF_TRUE_OR_POP || in->op == DYN_I_JUMP_IF_FALSE_OR_POP;
-    return way_on(r, f, DYN_WAY_NEXT, f->pc + 1, loop ? depth + 1 : depth - 1, depth - 1) < 0
-               ? -1
-               : way_on(r, f, DYN_WAY_JUMP, in->target, keeps ? depth : depth - 1, depth - 1);
+    DynStackEffect stack = dyn_stack_effect(in);
+    uint32_t below = depth - stack.pops, jumped = dyn_opcodes[in->op].jumped;
+    if (way_on(r, f, DYN_WAY_NEXT, f->pc + 1, below + stack.pushes, below) < 0) {
+        return -1;
+    }
+    return way_on(r, f, DYN_WAY_JUMP, in->target, below + jumped, below);
+}
+
+/* Recording can go on behind the instruction that found `depth` values on the stack. */
+static bool may_go_on_behind(const DynInstr *in, uint32_t depth) {
+    return dyn_opcodes[in->op].breaks && dyn_stack_effect(in).pops <= depth;
 }
 
 /* Behind an instruction that found `depth` values, and is not over. */
 static int way_behind(DynRec *r, RecFrame *b, const DynInstr *at, uint32_t depth) {
-    Form form = form_of(at);
-    uint32_t below = depth - form.takes, n = below + form.leaves;
-    if (form.takes == 0 || form.takes > depth || way_on(r, b, DYN_WAY_NEXT, b->pc + 1, n, below) < 0) {
+    DynStackEffect stack = dyn_stack_effect(at);
+    uint32_t below = depth - stack.pops, n = below + stack.pushes;
+    if (!may_go_on_behind(at, depth) || way_on(r, b, DYN_WAY_NEXT, b->pc + 1, n, below) < 0) {
         return -1;
     }
     if (at->op == DYN_I_LOAD_METHOD) {
@@ -282,12 +260,13 @@ static uint32_t inner_recipe(DynRec *r, RecFrame *f, const DynInstr *in, const R
 
 /* The operands of an instruction that asks a special method: `callee` takes the place of the one that is asked. */
 static int question_of(DynRec *r, RecFrame *f, uint32_t callee, RecInner *out) {
-    Form form = form_of(&f->code->v.at[f->pc]);
-    DynVal **v = &f->shadow[f->ssp - form.takes];
-    out->from = f->ssp - f->nslots - form.takes;
-    out->recipes = DYN_NEW_N(&r->cap->arena, uint32_t, form.takes);
-    for (uint32_t i = 0; out->recipes != NULL && i < form.takes; i++) {
-        out->recipes[i] = i + 1 == form.asked ? callee : rec_recipe(r, v[i]);
+    const DynInstr *in = &f->code->v.at[f->pc];
+    uint32_t n = dyn_stack_effect(in).pops;
+    DynVal **v = &f->shadow[f->ssp - n];
+    out->from = f->ssp - f->nslots - n;
+    out->recipes = DYN_NEW_N(&r->cap->arena, uint32_t, n);
+    for (uint32_t i = 0; out->recipes != NULL && i < n; i++) {
+        out->recipes[i] = i + 1 == dyn_opcodes[in->op].asked ? callee : rec_recipe(r, v[i]);
         if (out->recipes[i] == DYN_NONE) {
             return -1;
         }
@@ -298,7 +277,7 @@ static int question_of(DynRec *r, RecFrame *f, uint32_t callee, RecInner *out) {
 /* The operands of the call that the frame stands at: `callee` is called, whatever it is given. */
 static int call_of(DynRec *r, RecFrame *f, uint32_t callee, RecInner *out) {
     const DynInstr *in = &f->code->v.at[f->pc];
-    uint32_t n = form_of(in).takes;
+    uint32_t n = dyn_stack_effect(in).pops;
     if (!rec_is_call(in)) {
         return question_of(r, f, callee, out);
     }
@@ -458,9 +437,8 @@ static int pass_by(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynCapture *c = r->cap;
     uint32_t depth = f->sp - f->nslots;
     bool stays = has_to_stay(f) || dyn_cpy_is_traced(r->ts) || f->generator != NULL || f->code->v.at[f->next].start <= f->moved;
-    rec_rollback(r, 0);
-    dyn_graph_truncate(&c->graph, 0);
-    dyn_capture_forget_guards(c, 0);
+    rec_rollback(r, &(RecMark){.mutations = r->mutations, .handled = r->handled});
+    dyn_graph_truncate(&c->graph, 0); /* what came in, too */
     dyn_capture_forget_recipes(c, 0);
     memset(c->ways, 0, sizeof c->ways);
     Py_XSETREF(c->before.code, Py_NewRef((PyObject *)f->told->code));
@@ -482,13 +460,13 @@ typedef struct Told {
 } Told;
 
 static Told begin_telling(DynRec *r) {
-    Told t = {r->seal, r->cap == NULL ? 0 : r->cap->recipes.n, r->cap == NULL ? 0 : r->cap->effects.n};
-    r->seal = NULL; /* frames are told as they stand */
+    Told t = {r->seal.frame, r->cap == NULL ? 0 : r->cap->recipes.n, r->cap == NULL ? 0 : r->cap->effects.n};
+    r->seal.frame = NULL; /* frames are told as they stand */
     return t;
 }
 
 static void take_back(DynRec *r, Told t) {
-    r->seal = t.seal;
+    r->seal.frame = t.seal;
     Py_CLEAR(r->cap->before.code);
     dyn_capture_forget_recipes(r->cap, t.nrecipes);
     while (r->cap->effects.n > t.neffects) {
@@ -511,10 +489,11 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
         return -1;
     }
     Told told = begin_telling(r);
-    rec_forget_effects(r, f->instr_effects); /* the instruction makes them itself */
-    dyn_capture_forget_values(c, f->instr_guards);
+    rec_forget_effects(r, f->instr.effects); /* the instruction makes them itself */
+    dyn_capture_forget_values(c, f->instr.guards);
     bool second_half = !(in->flags & DYN_IF_FIRST);
-    if (r->spoiled || f->instr_changed || second_half || state_before(r, f, in) < 0 || rec_effects_done(r, &c->done) < 0) {
+    bool spoiled = second_half || r->spoiled || rec_changed_since(r, &f->instr);
+    if (spoiled || state_before(r, f, in) < 0 || rec_effects_done(r, &c->done) < 0) {
         if (f == r->base) {
             return goes_on_between(f, in) ? (rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE), -1) : pass_by(r, f, in);
         }
@@ -544,17 +523,15 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 /* The segment ends in front of the instruction that raised. */
 static bool close_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
-    rec_rollback(r, f->instr_nodes);
-    dyn_capture_forget_guards(r->cap, f->instr_guards);
-    dyn_capture_forget_values(r->cap, f->instr_guards);
-    rec_forget_effects(r, f->instr_effects);
-    if (r->spoiled || f->instr_changed || state_before(r, f, in) < 0 || rec_effects_done(r, &r->cap->done) < 0) {
+    rec_rollback(r, &f->instr);
+    dyn_capture_forget_values(r->cap, f->instr.guards);
+    if (r->spoiled || rec_changed_since(r, &f->instr) || state_before(r, f, in) < 0 || rec_effects_done(r, &r->cap->done) < 0) {
         return false;
     }
     RecFrame *b = r->base;
     const DynInstr *at = &b->code->v.at[b->pc];
     uint32_t depth = (b == f ? b->ssp : b->sp) - b->nslots;
-    bool falls = form_of(at).takes > 0 && form_of(at).takes <= depth;
+    bool falls = may_go_on_behind(at, depth);
     if (way_caught(r, b) < 0 || (falls && way_behind(r, b, at, depth) < 0) || !has_resume_codes(r)) {
         return false;
     }
@@ -574,7 +551,8 @@ static bool is_handled_outside(const RecFrame *f) {
 }
 
 static bool may_close_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
-    bool jumps = dyn_is_conditional(in) || in->op == DYN_I_JUMP; /* it raised nothing itself, or has ways on of its own */
+    bool jumps =
+        dyn_is_conditional(in) || dyn_flow(in) == DYN_FLOW_JUMP; /* it raised nothing itself, or has ways on of its own */
     return r->cap != NULL && r->error == NULL && f->ssp == f->instr_ssp && !jumps && in->start >= f->moved && !has_to_stay(f) &&
            !dyn_cpy_is_traced(r->ts) && !r->req->fullgraph && (f == r->base ? f->generator == NULL : rec_may_break(r, f));
 }

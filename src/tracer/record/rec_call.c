@@ -167,15 +167,15 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
     PyObject *func = callee.real;
     DynVal *fv = callee.v;
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
-    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(code), nodes = r->cap->graph.nodes.n, nguards = r->cap->guards.n;
-    uint32_t older = r->nvals; /* what binding makes (**kwargs) is the callee's own */
+    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(code);
+    RecMark start = rec_mark(r); /* what binding makes (**kwargs) is the callee's own */
     DynVal **slots = DYN_NEW_N(&r->arena, DynVal *, nslots + 1);
     uint32_t source = rec_function_source(r, fv, func);
     DynReason refuse = is_lost(r, code) ? DYN_R_CALLEE_BAILED : r->req->may_inline(r->req, func);
     uint32_t ninstrs = r->ninstrs, ninstrs_lost = r->ninstrs_lost;
     if (refuse == DYN_R_GENERATOR && slots != NULL && plain_generator(code) && rec_may_make_generator(r, fv, source) &&
         bind_slots(r, func, fv, source, bound, slots) == 0) {
-        RecPending call = {func, fv, source, slots, nslots, 0, whole};
+        RecPending call = {func, fv, source, slots, nslots, whole};
         *result = rec_call_real(c);
         return *result == NULL ? NULL : rec_new_generator(r, *result, &call);
     }
@@ -185,17 +185,13 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
         *result = rec_call_real(c);
         return rec_fail(r, refuse != DYN_R_OK ? refuse : DYN_R_OPAQUE_CALL, PyUnicode_AsUTF8(code->co_name));
     }
-    uint32_t oldest = r->oldest_changed, neffects = r->effects.n;
-    DynVal *handled = r->handled;
-    r->oldest_changed = UINT32_MAX;
-    r->pending = (RecPending){func, fv, source, slots, nslots, oldest, whole};
+    r->pending = (RecPending){func, fv, source, slots, nslots, whole};
     r->callee_bailed = false;
     r->callee_why = NULL;
     r->result = NULL;
     *result = rec_call_real(c);
-    bool entered = r->pending.func == NULL, changed = r->oldest_changed < older;
+    bool entered = r->pending.func == NULL;
     r->pending.func = NULL;
-    r->oldest_changed = oldest < r->oldest_changed ? oldest : r->oldest_changed;
     if (*result == NULL && c->of != NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
         r->error = NULL;
         *result = rec_ask_again(c);
@@ -203,24 +199,16 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
     }
     if (*result == NULL) {
         if (r->cap != NULL && r->error == NULL) { /* what it did is not known; the instruction takes its nodes back */
-            r->handled = handled;
-            r->behind = r->behind || r->effects.n > neffects;
-            r->spoiled = r->spoiled || changed;
+            rec_spoil(r, &start);
         }
         return NULL;
     }
     if (!entered || r->callee_bailed || r->result == NULL || r->cap == NULL) {
-        rec_rollback(r, nodes);
-        if (r->cap != NULL) {
-            dyn_capture_forget_guards(r->cap, nguards);
-            r->handled = handled;
-        }
+        rec_spoil(r, &start);
+        rec_rollback(r, &start);
         r->callee_bailed = false;
         r->ninstrs_lost = ninstrs_lost + r->ninstrs - ninstrs;
         r->ninstrs_node = r->ninstrs;
-        r->behind = r->behind || r->effects.n > neffects;
-        rec_forget_effects(r, neffects);
-        r->spoiled = r->spoiled || changed; /* what the callee did to containers of ours can't be undone in their shadows */
         return rec_fail(r, DYN_R_CALLEE_BAILED, PyUnicode_AsUTF8(code->co_name));
     }
     return r->result;
@@ -245,28 +233,6 @@ DynVal *rec_call_function(DynRec *r, const RecCall *c, PyObject **result) {
         return NULL;
     }
     return call_inlined(r, c, c->callable, r->top->asks != c->callable.real, result);
-}
-
-RecSeal rec_seal(DynRec *r) {
-    RecSeal outer = {r->seal_born, r->seal_nodes, r->seal_effects, r->seal_broken, r->seal, r->seal_handled};
-    if (r->seal == NULL && r->cap != NULL) {
-        r->seal = r->top;
-        r->seal_born = r->nvals;
-        r->seal_nodes = r->cap->graph.nodes.n;
-        r->seal_effects = r->effects.n;
-        r->seal_broken = false;
-        r->seal_handled = r->handled;
-    }
-    return outer;
-}
-
-void rec_unseal(DynRec *r, RecSeal outer) {
-    r->seal_born = outer.born;
-    r->seal_nodes = outer.nodes;
-    r->seal_effects = outer.effects;
-    r->seal_broken = outer.broken;
-    r->seal = outer.frame;
-    r->seal_handled = outer.handled;
 }
 
 /* ---- NumPy's public functions: a dispatcher in C that asks a Python function for the arguments that may override it, and, where

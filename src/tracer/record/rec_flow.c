@@ -29,7 +29,7 @@ static bool raises(const DynCode *c, uint32_t pc) {
         if (in->op == DYN_I_RAISE_VARARGS) {
             return true;
         }
-        if (dyn_is_conditional(in) || in->op == DYN_I_JUMP || in->op == DYN_I_RETURN_VALUE || in->op == DYN_I_RETURN_CONST) {
+        if (dyn_is_conditional(in) || dyn_flow(in) == DYN_FLOW_JUMP || dyn_flow(in) == DYN_FLOW_RETURN) {
             return false;
         }
     }

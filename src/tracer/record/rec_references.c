@@ -55,13 +55,11 @@ bool rec_sees_references(const DynRec *r, PyObject *callable) {
 /* The segment ends before the outermost function's call that led here: what happened in the call is taken back. */
 void rec_leave_outermost(DynRec *r) {
     RecFrame *inner = NULL, *f = r->top;
-    uint32_t oldest = r->oldest_changed;
     for (; f != r->base; f = f->outer) {
         if (f->generator != NULL ||
             r->req->fullgraph) { /* its caller isn't a frame that stands at a call; an error comes anyway */
             return;
         }
-        oldest = f->oldest_outside < oldest && f->outer != r->base ? f->oldest_outside : oldest;
         inner = f;
     }
     if (r->cap == NULL || inner == NULL) {
@@ -69,9 +67,8 @@ void rec_leave_outermost(DynRec *r) {
     }
     const DynInstr *in = &f->code->v.at[f->pc];
     DynReason why = r->why;
-    rec_rollback(r, inner->nnodes);
-    rec_forget_effects(r, f->instr_effects);
-    if (r->spoiled || oldest < inner->nvals) {
+    rec_rollback(r, &f->instr);
+    if (r->spoiled || rec_changed_since(r, &inner->began)) {
         rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
     } else {
         rec_leave(r, f, in);

@@ -351,7 +351,7 @@ void rec_leave(DynRec *r, RecFrame *f, const DynInstr *in) {
 int rec_open_resumed(DynRec *r, RecFrame *f, PyObject *resume) {
     rec_forget(r);
     r->spoiled = false;
-    r->seal = NULL; /* what was sealed is over, or stands outside */
+    r->seal.frame = NULL; /* what was sealed is over, or stands outside */
     r->forced = r->ninstrs;
     if (rec_new_capture(r, f, resume) < 0) {
         return -1;
@@ -362,73 +362,26 @@ int rec_open_resumed(DynRec *r, RecFrame *f, PyObject *resume) {
     return shadows_from_sources(r, f);
 }
 
-/* A node that stands for what came in: it is known by its source from then on, so it outlives a callee that bailed out. */
-static bool came_in(const DynRec *r, const DynNode *n) {
-    return n->op == DYN_OP_INPUT || (n->op == DYN_OP_SCALAR && n->args[0].kind == DYN_ARG_SYM &&
-                                     dyn_sym_at(&r->cap->syms, n->args[0].id)->op == DYN_S_VAR && (n->flags & DYN_NODE_NPSCALAR));
-}
-
-/* Node `from` is node `to` from now on, for all that know it by number. */
-static void renumber(DynRec *r, uint32_t from, uint32_t to) {
-    DynGraph *g = &r->cap->graph;
-    g->nodes.at[to] = g->nodes.at[from];
-    g->nodes.at[to].storage = to;
-    if (to < r->by_node.n) {
-        r->by_node.at[to] = from < r->by_node.n ? r->by_node.at[from] : NULL;
-    }
-    for (uint32_t k = 0; k < r->by_source.n; k++) { /* one object may have been met in several ways */
-        DynVal *v = r->by_source.at[k];
-        if (v != NULL && (v->kind == DV_NPSCALAR || v->kind == DV_ARRAY) && v->id == from) {
-            v->id = to;
-        }
-    }
-    for (uint32_t k = 0; k < g->inputs.n; k++) {
-        g->inputs.at[k] = g->inputs.at[k] == from ? to : g->inputs.at[k];
-    }
-    for (uint32_t k = 0; k < r->written.n; k++) {
-        r->written.at[k] = r->written.at[k] == from ? to : r->written.at[k];
-    }
-}
-
-void rec_rollback(DynRec *r, uint32_t nnodes) {
-    if (r->cap == NULL) {
-        return;
-    }
-    DynGraph *g = &r->cap->graph;
-    uint32_t to = nnodes;
-    for (uint32_t i = nnodes; i < g->nodes.n; i++) {
-        if (came_in(r, &g->nodes.at[i])) {
-            renumber(r, i, to++);
-        }
-    }
-    while (r->cap->snapshots.n > 0 && r->cap->snapshots.at[r->cap->snapshots.n - 1].nnodes >= nnodes) {
-        dyn_capture_forget_snapshots(r->cap, r->cap->snapshots.n - 1);
-    }
-    dyn_syms_forget(&r->cap->syms, nnodes); /* also of calls whose place is taken by a node that came in */
-    dyn_graph_truncate(g, to);
-    r->by_node.n = r->by_node.n < to ? r->by_node.n : to;
-    r->nnodes_seen = to;
-}
-
 /* ---- snapshots */
 
 /* Nothing that a sealed call did so far keeps the instruction that makes it from running again. */
 static bool seal_holds(DynRec *r) {
     const DynGraph *g = &r->cap->graph;
-    for (uint32_t i = r->seal_nodes; i < g->nodes.n; i++) {
+    for (uint32_t i = r->seal.mark.nodes; i < g->nodes.n; i++) {
         const DynNode *n = &g->nodes.at[i];
-        bool stores = dyn_node_stores(n) && n->storage < r->seal_nodes;
+        bool stores = dyn_node_stores(n) && n->storage < r->seal.mark.nodes;
         if (stores || (dyn_ops[n->op].kind == DYN_K_EXTERN && g->externs.at[n->extern_index].once && i + 1 < g->nodes.n)) {
             return false;
         }
     }
-    return !r->seal_broken;
+    return !rec_changed_since(r, &r->seal.mark);
 }
 
 static int add_snapshot(DynRec *r, uint32_t *index) {
     uint32_t n = 0, neffects = r->effects.n;
-    RecFrame *top = r->seal != NULL ? r->seal : r->top;
-    if (r->seal != NULL && !seal_holds(r)) {
+    bool sealed = r->seal.frame != NULL;
+    RecFrame *top = sealed ? r->seal.frame : r->top;
+    if (sealed && !seal_holds(r)) {
         return -1;
     }
     for (RecFrame *f = top; f != r->base->outer; f = f->outer) {
@@ -451,8 +404,8 @@ static int add_snapshot(DynRec *r, uint32_t *index) {
         }
     }
     DynVal *handled = r->handled;
-    r->effects.n = r->seal != NULL ? r->seal_effects : neffects;
-    r->handled = r->seal != NULL ? r->seal_handled : handled;
+    r->effects.n = sealed ? r->seal.mark.effects : neffects;
+    r->handled = sealed ? r->seal.mark.handled : handled;
     int done = rec_effects_done(r, &s.effects);
     r->effects.n = neffects;
     r->handled = handled;
@@ -478,7 +431,9 @@ int rec_snapshot_new_nodes(DynRec *r) {
             continue;
         }
         if (index == DYN_NONE && add_snapshot(r, &index) < 0) {
-            rec_rollback(r, from);
+            RecMark before = rec_mark(r); /* guards and effects are the running instruction's, which takes them back itself */
+            before.nodes = from;
+            rec_rollback(r, &before);
             r->why = DYN_R_NOT_REBUILDABLE;
             return -1;
         }

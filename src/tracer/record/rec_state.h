@@ -19,39 +19,64 @@ typedef enum Step {
 } Step;
 
 typedef struct RecFrame RecFrame;
+
+/* How far the recording is at some time: what was recorded since is undone by rec_rollback. */
+typedef struct RecMark {
+    uint32_t nodes;     /* Nodes of the graph. */
+    uint32_t guards;    /* Guards of the capture. */
+    uint32_t effects;   /* Effects of the segment. */
+    uint32_t born;      /* Shadows: older ones were born before the mark. */
+    uint64_t mutations; /* Changes of shadows of containers. */
+    DynVal *handled;    /* The exception that was handled. */
+} RecMark;
+
+/* An instruction that makes calls which are recorded as a part of it: a graph that is left in them is left in front of it. */
+typedef struct RecSeal {
+    RecFrame *frame; /* The frame whose running instruction it is, or NULL: there is none. */
+    RecMark mark;    /* The recording in front of the calls. */
+} RecSeal;
+
+/* The shadow of a container, number `born`, was changed; no older one has been since. */
+typedef struct RecChange {
+    uint64_t at;   /* DynRec.mutations, this change included. */
+    uint32_t born; /* The shadow's number. */
+} RecChange;
+
 typedef struct RecCall RecCall;
 typedef struct RecGenerator RecGenerator;
 struct RecFrame {
-    DynFrame *f;
-    DynCode *code;   /* owned by the recording's cache of decoded code */
-    PyObject **real; /* the frame's slots, then its stack */
-    DynVal **shadow; /* parallel to real */
-    uint32_t nslots, nall;
-    uint32_t sp, ssp;     /* first free index of real and of shadow */
-    uint32_t pc, next;    /* canonical instructions */
-    uint32_t func_source; /* of the function object: DYN_NONE when made while recording, SRC_FUNCTION for the outermost */
-    RecFrame *outer;
-    RecGenerator *generator; /* whose frame it is, or NULL */
-    uint32_t *trips;         /* by canonical instruction: how often this backward jump was taken, since the loop was entered; then
-                              * for each how often in all */
-    uint32_t trip_nodes;
-    uint32_t nnodes, nvals, oldest_outside; /* of an inlined frame: the recording's, when its call began */
-    /* A resume code has a prologue and further slots; its states are told as those of the code that it resumes: */
-    DynCode *told;                      /* that code, or `code` */
-    uint32_t moved, ntold;              /* code units by which told's instructions are moved in code; told's slots */
-    bool library;                       /* the standard library's, called without arrays: a break in it is its caller's */
-    bool whole;                         /* recorded to its end or not at all: a function of NumPy's, which can be a node */
-    bool modules;                       /* one of its loops runs over the layers of a network */
-    bool forgives;                      /* its running instruction goes on where what it asks for raises AttributeError */
-    bool cut;                           /* in front of the next instruction */
-    uint32_t instr_born, instr_effects; /* shadows and effects that there were before its running instruction */
-    bool instr_changed;                 /* which changed a container that is older */
-    uint32_t place_pc, place;           /* the places row of instruction place_pc, in capture place_of */
-    DynCapture *place_of;
-    DynVal **saved; /* the shadow before the running instruction, where that may have to be a break after all */
-    uint32_t instr_ssp, instr_nodes, instr_guards; /* as the running instruction found them */
-    PyObject *asks; /* the Python function that the running instruction asks, and whose answer is its result, or NULL; */
-    DynVal *more;   /* what inner.c needs besides, or NULL */
+    DynFrame *f;             /* CPython's frame. */
+    DynCode *code;           /* Its decoded code, owned by the recording. */
+    PyObject **real;         /* The frame's slots, then its stack. */
+    DynVal **shadow;         /* The shadows of `real`, one each. */
+    uint32_t nslots;         /* Slots, closure cells included. */
+    uint32_t nall;           /* Slots and the deepest stack. */
+    uint32_t sp;             /* The first free index of `real`. */
+    uint32_t ssp;            /* The first free index of `shadow`. */
+    uint32_t pc;             /* The running canonical instruction. */
+    uint32_t next;           /* The canonical instruction that follows it. */
+    uint32_t func_source;    /* The function object's source; DYN_NONE: made while recording. */
+    RecFrame *outer;         /* The frame that called, or NULL. */
+    RecGenerator *generator; /* The generator whose frame it is, or NULL. */
+    uint32_t *trips;      /* By instruction: how often this backward jump was taken since its loop began; behind them: in all. */
+    uint32_t trip_nodes;  /* Nodes at the last backward jump. */
+    RecMark began;        /* The recording when an inlined frame began. */
+    DynCode *told;        /* The code that a resume code resumes, as whose its states are told; else `code`. */
+    uint32_t moved;       /* Code units by which the instructions of `told` are moved in `code`. */
+    uint32_t ntold;       /* Slots of `told`. */
+    bool library;         /* It is the standard library's, called without arrays: a break in it is its caller's. */
+    bool whole;           /* It is recorded to its end or not at all: a function of NumPy's, which can be a node. */
+    bool modules;         /* One of its loops runs over the layers of a network. */
+    bool forgives;        /* Its running instruction goes on where what it asks for raises AttributeError. */
+    bool cut;             /* There is to be a graph break in front of the next instruction. */
+    uint32_t place_pc;    /* The instruction that `place` is of. */
+    uint32_t place;       /* Its row among the places of capture place_of. */
+    DynCapture *place_of; /* The capture that has the row, or NULL. */
+    DynVal **saved;       /* The shadow before the running instruction, where that may have to be a break after all. */
+    RecMark instr;        /* The recording before its running instruction. */
+    uint32_t instr_ssp;   /* ssp before its running instruction. */
+    PyObject *asks;       /* The Python function that the running instruction asks, and whose answer is its result; or NULL. */
+    DynVal *more;         /* What inner.c needs besides, or NULL. */
 };
 
 typedef struct RecPending { /* an inlined call on its way through the hook */
@@ -60,8 +85,7 @@ typedef struct RecPending { /* an inlined call on its way through the hook */
     uint32_t func_source;
     DynVal **slots; /* shadows for the callee's slots */
     uint32_t nslots;
-    uint32_t oldest_outside; /* DynRec.oldest_changed of the frame that calls */
-    bool whole;              /* see RecFrame */
+    bool whole; /* see RecFrame */
 } RecPending;
 
 /* A generator made while recording. Its frame is recorded at each step that a handler asks for (which reads what it gave then),
@@ -118,13 +142,6 @@ typedef struct RecSeen { /* a real object met through a source, and its shadow *
 
 /* Sealed calls: what is recorded in one is part of the instruction that is running; leaving the graph there leaves it before
  * the instruction, which then runs again from its start. */
-typedef struct RecSeal {
-    uint32_t born, nodes, effects;
-    bool broken;
-    RecFrame *frame;
-    DynVal *handled;
-} RecSeal;
-
 typedef struct RecEffect { /* as DynEffect, in shadows */
     uint8_t kind;
     PyObject *obj; /* kept by the recording */
@@ -136,9 +153,10 @@ typedef struct RecEffect { /* as DynEffect, in shadows */
 struct DynRec {
     PyThreadState *ts;
     DynRecording *req;
-    DynCapture *cap;            /* the segment being recorded; NULL: recording is over, frames only wind down */
-    DYN_VEC(DynCapture *) done; /* finished segments, handed over at the end */
-    DynArena arena;             /* shadows */
+    DynCapture *cap; /* the segment being recorded; NULL: recording is over, frames only wind down */
+    DYN_VEC(DynCapture *)
+    done;           /* finished segments, handed over at the end */
+    DynArena arena; /* shadows */
     RecFrame *top;
     RecFrame *base;      /* where this segment began: frames above it are inlined calls */
     bool between;        /* cap is NULL because the segment ended with an inlined call, whose caller's next is about to begin */
@@ -152,42 +170,51 @@ struct DynRec {
     DynReason why;
     const char *detail;     /* static text or name in the arena: what exactly; may be NULL */
     const char *callee_why; /* of the innermost callee that bailed out: reason, place and hint, in the arena; NULL: nobody asks */
-    DYN_VEC(PyObject *) keep;                     /* strong references that shadows point to */
-    DYN_VEC(RecSeen) seen;                        /* this segment's */
-    DYN_VEC(DynVal *) by_source;                  /* this segment's: DV_* for each source id, NULL where none yet */
-    DYN_VEC(DynCode *) codes;                     /* decoded code of this recording */
-    DYN_VEC(RecGenerator *) generators;           /* this segment's, in the arena */
-    bool generator_died;                          /* one that ran code then: the running instruction did that */
-    RecFrame *taking;                             /* the frame whose running instruction takes items from iterators, or NULL; */
-    bool take_lost;                               /* it took one that isn't known */
-    uint32_t take_nodes, take_guards;             /* that there were before */
-    uint32_t ntaken;                              /* items, so far */
-    RecSeal take_seal;                            /* what was sealed before */
-    DYN_VEC(DynVal *) taken;                      /* iterators whose `ahead` isn't 0, or which are ending */
-    DYN_VEC(DynVal *) by_node;                    /* this segment's: the shadow of each node's array */
-    DYN_VEC(uint32_t) written;                    /* this segment's inputs that were written into */
-    DYN_VEC(RecEffect) effects;                   /* this segment's */
-    DYN_VEC(RecSeen) touched;                     /* this segment's: objects that outlive the call and were changed */
-    uint32_t stamp;                               /* of the rebuild that recipes are being made for */
-    bool lasting;                                 /* guards that are made now are kept when the callee that made them bails out */
-    bool on_stack;                                /* the recipe that is being made is of a stack value: no name is bound to it */
-    bool stamp_nodes;                             /* OUTPUT recipes name nodes (snapshots), not positions in graph.outputs */
-    uint64_t mutations;                           /* shadows of containers changed so far */
-    uint32_t nvals;                               /* shadows made so far */
-    uint64_t serial;                              /* which recording of the process it is, from 1 */
-    DynVal *error;                                /* an exception that was raised as the guards say, or NULL; */
-    PyObject *error_real;                         /* kept by the recording */
-    bool error_again;                             /* it was raised before, and has its traceback */
-    DynVal *handled;                              /* the exception that is handled; NULL: the one when the segment began */
-    RecFrame *seal;                               /* the frame whose running instruction makes sealed calls, or NULL */
-    uint32_t seal_born, seal_nodes, seal_effects; /* that there were before it */
-    bool seal_broken;                             /* something older was changed since */
-    DynVal *seal_handled;
-    uint32_t oldest_changed;        /* the oldest shadow of a container that was changed since the running inlined call began */
+    DYN_VEC(PyObject *)
+    keep; /* strong references that shadows point to */
+    DYN_VEC(RecSeen)
+    seen; /* this segment's */
+    DYN_VEC(DynVal *)
+    by_source; /* this segment's: DV_* for each source id, NULL where none yet */
+    DYN_VEC(DynCode *)
+    codes; /* decoded code of this recording */
+    DYN_VEC(RecGenerator *)
+    generators;          /* this segment's, in the arena */
+    bool generator_died; /* one that ran code then: the running instruction did that */
+    RecFrame *taking;    /* the frame whose running instruction takes items from iterators, or NULL; */
+    bool take_lost;      /* it took one that isn't known */
+    RecMark take;        /* before it took the first */
+    uint32_t ntaken;     /* items, so far */
+    RecSeal take_seal;   /* what was sealed before */
+    DYN_VEC(DynVal *)
+    taken; /* iterators whose `ahead` isn't 0, or which are ending */
+    DYN_VEC(DynVal *)
+    by_node; /* this segment's: the shadow of each node's array */
+    DYN_VEC(uint32_t)
+    written; /* this segment's inputs that were written into */
+    DYN_VEC(RecEffect)
+    effects; /* this segment's */
+    DYN_VEC(RecSeen)
+    touched;              /* this segment's: objects that outlive the call and were changed */
+    uint32_t stamp;       /* of the rebuild that recipes are being made for */
+    bool lasting;         /* guards that are made now are kept when the callee that made them bails out */
+    bool on_stack;        /* the recipe that is being made is of a stack value: no name is bound to it */
+    bool stamp_nodes;     /* OUTPUT recipes name nodes (snapshots), not positions in graph.outputs */
+    uint64_t mutations;   /* shadows of containers changed so far */
+    uint32_t nvals;       /* shadows made so far */
+    uint64_t serial;      /* which recording of the process it is, from 1 */
+    DynVal *error;        /* an exception that was raised as the guards say, or NULL; */
+    PyObject *error_real; /* kept by the recording */
+    bool error_again;     /* it was raised before, and has its traceback */
+    DynVal *handled;      /* the exception that is handled; NULL: the one when the segment began */
+    RecSeal seal;         /* the instruction that makes sealed calls */
+    DYN_VEC(RecChange)
+    changes;                        /* of shadows that a break finds as they are; each is older than those behind it */
     uint32_t ninstrs, ninstrs_node; /* executed in all; at the last new graph node */
     uint32_t ninstrs_lost;          /* of them in inlined calls that came to nothing: no part of the budget */
-    DYN_VEC(PyCodeObject *) lost;   /* of functions that were too long: calls of them are opaque from then on; codes has them */
-    uint32_t forced;                /* where a segment began last: ninstrs; a test does not cut again there */
+    DYN_VEC(PyCodeObject *)
+    lost;            /* of functions that were too long: calls of them are opaque from then on; codes has them */
+    uint32_t forced; /* where a segment began last: ninstrs; a test does not cut again there */
     uint32_t nnodes_seen;
     uint32_t depth;
     uint32_t nesting;        /* of containers in the walk over a value that is under way */
@@ -301,8 +328,16 @@ DYN_HIDDEN bool rec_is_call(const DynInstr *in);
 /* ---- record.c */
 DYN_HIDDEN DynCode *rec_code(DynRec *r, PyCodeObject *code);
 
-/* A callee bailed out: nodes from `nnodes` on are forgotten, but inputs stay. */
-DYN_HIDDEN void rec_rollback(DynRec *r, uint32_t nnodes);
+/* ---- rec_mark.c */
+DYN_HIDDEN RecMark rec_mark(const DynRec *r);
+/* Undoes what was recorded since the mark: nodes (but what came in stays), guards that aren't lasting, effects, and the exception
+ * that is handled. Shadows of containers can't be undone: rec_changed_since tells whether they would have to be. */
+DYN_HIDDEN void rec_rollback(DynRec *r, const RecMark *m);
+/* A call came to nothing since the mark, and its nodes stay for the instruction to undo: the flags say what shadows lost. */
+DYN_HIDDEN void rec_spoil(DynRec *r, const RecMark *m);
+/* The shadow of a container that is older than the mark, and that a break finds as it is, was changed since. */
+DYN_HIDDEN bool rec_changed_since(const DynRec *r, const RecMark *m);
+DYN_HIDDEN void rec_note_change(DynRec *r, const DynVal *v);
 
 DYN_HIDDEN int rec_frame_open(DynRec *r, RecFrame *fr, DynFrame *f);
 DYN_HIDDEN PyObject *rec_run_frame(DynRec *r, RecFrame *f); /* to its end, or to where it has to be handed back */
@@ -381,27 +416,14 @@ DYN_HIDDEN DynVal *rec_itself(DynVal *v, PyObject *result, PyObject *real, DynVa
 DYN_HIDDEN Step rec_commit_none(DynRec *r, RecFrame *f, uint32_t npop, int status);
 extern DYN_HIDDEN const RecHandler rec_handlers[DYN_I_COUNT];
 
-/* ---- handler families */
-/* clang-format off */
-#define DYN_REC_HANDLERS(H) \
-    H(NOP) H(LOAD_FAST) H(LOAD_FAST_AND_CLEAR) H(STORE_FAST) H(DELETE_FAST) H(LOAD_CONST) H(LOAD_GLOBAL) \
-    H(STORE_GLOBAL) H(LOAD_DEREF) H(STORE_DEREF) H(MAKE_CELL) H(COPY_FREE_VARS) H(LOAD_ATTR) H(LOAD_METHOD) \
-    H(STORE_ATTR) H(DELETE_ATTR) H(LOAD_SUPER_ATTR) H(BINARY_OP) H(UNARY_NEGATIVE) H(UNARY_POSITIVE) \
-    H(UNARY_INVERT) H(UNARY_NOT) H(TO_BOOL) H(COMPARE_OP) H(IS_OP) H(CONTAINS_OP) H(BINARY_SUBSCR) H(STORE_SUBSCR) \
-    H(DELETE_SUBSCR) H(BINARY_SLICE) H(STORE_SLICE) H(BUILD_TUPLE) H(BUILD_LIST) H(BUILD_SET) H(BUILD_MAP) \
-    H(BUILD_CONST_KEY_MAP) H(BUILD_STRING) H(BUILD_SLICE) H(LIST_APPEND) H(SET_ADD) H(SET_UPDATE) H(MAP_ADD) \
-    H(LIST_EXTEND) H(DICT_UPDATE) H(DICT_MERGE) H(LIST_TO_TUPLE) H(UNPACK_SEQUENCE) H(UNPACK_EX) H(FORMAT_VALUE) \
-    H(CONVERT_VALUE) H(POP_TOP) H(COPY) H(SWAP) H(PUSH_NULL) H(CALL) H(CALL_KW) H(CALL_FUNCTION_EX) \
-    H(MAKE_FUNCTION) H(SET_FUNCTION_ATTRIBUTE) H(GET_ITER) H(GET_LEN) H(FOR_ITER) H(JUMP) H(POP_JUMP_IF_TRUE) \
-    H(POP_JUMP_IF_FALSE) H(POP_JUMP_IF_NONE) H(POP_JUMP_IF_NOT_NONE) H(JUMP_IF_TRUE_OR_POP) \
-    H(JUMP_IF_FALSE_OR_POP) H(RETURN_VALUE) H(RETURN_CONST) H(YIELD_VALUE) H(SEND) H(END_SEND) H(GET_YIELD_FROM_ITER) \
-    H(BEFORE_WITH) H(LOAD_ASSERTION_ERROR) H(LOAD_BUILD_CLASS) \
-    H(RAISE_VARARGS) H(PUSH_EXC_INFO) H(POP_EXCEPT) H(MATCH_MAPPING) H(MATCH_SEQUENCE) H(MATCH_KEYS) \
-    H(MATCH_CLASS) H(CHECK_EXC_MATCH) H(RERAISE) H(WITH_EXCEPT_START) H(IMPORT_NAME) H(IMPORT_FROM)
-/* clang-format on */
-#define H(name) DYN_HIDDEN Step rec_##name(DynRec *r, RecFrame *f, const DynInstr *in);
-DYN_REC_HANDLERS(H)
-#undef H
+/* ---- handlers: rec_<name> for each row of opcodes.def that says RECORDED, in the file of its family */
+#define DYN_HANDLER_RECORDED(name) DYN_HIDDEN Step rec_##name(DynRec *r, RecFrame *f, const DynInstr *in);
+#define DYN_HANDLER_LEFT(name)
+#define OPCODE(name, stack, flow, breaks, effects, handler, what) DYN_HANDLER_##handler(name)
+#include "tracer/bytecode/opcodes.def"
+#undef OPCODE
+#undef DYN_HANDLER_RECORDED
+#undef DYN_HANDLER_LEFT
 
 /* ---- rec_call.c, rec_builtins.c, rec_methods.c */
 /* Where a Python function is found, its code guarded to be what it is. DYN_NONE: made inside, or it can't be told. */

@@ -47,12 +47,8 @@ void rec_changed(DynRec *r, const DynVal *v) {
         t->cap = v->cap;
         t->state = v->state;
     }
-    for (RecFrame *f = r->top; f != NULL; f = f->outer) {
-        f->instr_changed = f->instr_changed || (!outlives && v->born < f->instr_born);
-    }
-    r->seal_broken = r->seal_broken || (!outlives && v->born < r->seal_born);
     if (!outlives) { /* such an object is found as it is, when recording goes on behind a break */
-        r->oldest_changed = v->born < r->oldest_changed ? v->born : r->oldest_changed;
+        rec_note_change(r, v);
     }
 }
 

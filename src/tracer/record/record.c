@@ -20,9 +20,13 @@ PyObject *dyn_unsupported_error;
 PyObject *dyn_special[DYN_SPECIAL_COUNT];
 
 const RecHandler rec_handlers[DYN_I_COUNT] = {
-#define H(name) [DYN_I_##name] = rec_##name,
-    DYN_REC_HANDLERS(H)
-#undef H
+#define DYN_HANDLER_RECORDED(name) [DYN_I_##name] = rec_##name,
+#define DYN_HANDLER_LEFT(name)
+#define OPCODE(name, stack, flow, breaks, effects, handler, what) DYN_HANDLER_##handler(name)
+#include "tracer/bytecode/opcodes.def"
+#undef OPCODE
+#undef DYN_HANDLER_RECORDED
+#undef DYN_HANDLER_LEFT
 };
 
 bool dyn_record_active(void) { return current != NULL && current->cap != NULL; }
@@ -191,11 +195,26 @@ static void check_value(DynRec *r, RecFrame *f, uint32_t i) {
         DynStr s = {0};
         dyn_str_printf(&s, "shadow %u (kind %d, id %u) of slot %u does not agree with the real object of type %s after %s in %s",
                        i, v ? v->kind : -1, v ? v->id : 0, i, o ? Py_TYPE(o)->tp_name : "NULL",
-                       dyn_opcode_names[f->code->v.at[f->pc].op], PyUnicode_AsUTF8(f->code->code->co_name));
+                       dyn_opcodes[f->code->v.at[f->pc].op].name, PyUnicode_AsUTF8(f->code->code->co_name));
+        Py_FatalError(dyn_str_at(&s));
+    }
+}
+/* The stack moved as the row of opcodes.def says, or the instruction begins anew (f(*iterator), when its items were taken). */
+static void check_effect(const RecFrame *f, const DynInstr *in) {
+    DynStackEffect stack = dyn_stack_effect(in);
+    uint32_t below = f->instr_ssp - stack.pops;
+    bool next = f->next == f->pc + 1 && f->ssp == below + stack.pushes;
+    bool jumped = dyn_has_target(in) && f->next == in->target && f->ssp == below + dyn_opcodes[in->op].jumped;
+    bool again = f->next == f->pc && f->ssp == f->instr_ssp;
+    if (!next && !jumped && !again) {
+        DynStr s = {0};
+        dyn_str_printf(&s, "%s left %d values more on the stack: not as opcodes.def says", dyn_opcodes[in->op].name,
+                       (int)f->ssp - (int)f->instr_ssp);
         Py_FatalError(dyn_str_at(&s));
     }
 }
 static void check_shadows(DynRec *r, RecFrame *f) {
+    check_effect(f, &f->code->v.at[f->pc]);
     if (f->sp != f->ssp) {
         Py_FatalError("shadow stack and real stack differ in depth");
     }
@@ -331,13 +350,9 @@ static bool is_forced(DynRec *r, RecFrame *f, const DynInstr *in) {
 /* One step: runs the instruction at f->pc and says what has to follow. */
 static Step step(DynRec *r, RecFrame *f, const DynInstr *in) {
     f->next = f->pc;
-    f->instr_born = r->nvals;
-    f->instr_effects = r->effects.n;
-    f->instr_changed = false;
+    f->instr = rec_mark(r);
     f->asks = NULL;
     f->instr_ssp = f->ssp;
-    f->instr_nodes = r->cap != NULL ? r->cap->graph.nodes.n : 0;
-    f->instr_guards = r->cap != NULL ? r->cap->guards.n : 0;
     r->detail = NULL;
     if (f->cut) {
         f->cut = false;
@@ -355,7 +370,7 @@ static Step step(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     RecHandler h = rec_handlers[in->op];
     if (h == NULL) {
-        return step_bail(r, DYN_R_UNSUPPORTED_OPCODE, dyn_opcode_names[in->op]);
+        return step_bail(r, DYN_R_UNSUPPORTED_OPCODE, dyn_opcodes[in->op].name);
     }
     dyn_frame_running(f->f, in->at, (int)(f->sp - f->nslots));
     r->why = DYN_R_UNSUPPORTED_VALUE;
@@ -368,7 +383,6 @@ static Step step(DynRec *r, RecFrame *f, const DynInstr *in) {
 /* The same where generators may die in the instruction, and run code: it is a break then. */
 static Step step_watched(DynRec *r, RecFrame *f, const DynInstr *in) {
     bool guarded = rec_generators_guarded(r);
-    uint32_t ssp = f->ssp, nodes = r->cap ? r->cap->graph.nodes.n : 0, nguards = r->cap ? r->cap->guards.n : 0;
     if (guarded && (f->saved != NULL || (f->saved = DYN_NEW_N(&r->arena, DynVal *, f->nall + 1)) != NULL)) {
         memcpy(f->saved, f->shadow, (f->nall + 1) * sizeof *f->saved);
     }
@@ -384,9 +398,8 @@ static Step step_watched(DynRec *r, RecFrame *f, const DynInstr *in) {
         bool known = guarded && f->saved != NULL;
         if (known) {
             memcpy(f->shadow, f->saved, (f->nall + 1) * sizeof *f->saved);
-            f->ssp = ssp;
-            rec_rollback(r, nodes);
-            dyn_capture_forget_guards(r->cap, nguards);
+            f->ssp = f->instr_ssp;
+            rec_rollback(r, &f->instr);
         }
         r->spoiled = r->spoiled || !known;
         r->why = DYN_R_SIDE_EFFECT;
@@ -512,6 +525,7 @@ static void rec_free(DynRec *r) {
     dyn_vec_free(&r->generators);
     dyn_vec_free(&r->lost);
     dyn_vec_free(&r->taken);
+    dyn_vec_free(&r->changes);
     dyn_vec_free(&r->seen);
     dyn_vec_free(&r->by_source);
     dyn_vec_free(&r->by_node);
@@ -524,12 +538,7 @@ static void rec_free(DynRec *r) {
 
 PyObject *dyn_record(PyThreadState *ts, DynFrame *f, DynRecording *recording) {
     static uint64_t recordings;
-    DynRec r = {.serial = ++recordings,
-                .ts = ts,
-                .req = recording,
-                .previous = current,
-                .oldest_changed = UINT32_MAX,
-                .forced = UINT32_MAX};
+    DynRec r = {.serial = ++recordings, .ts = ts, .req = recording, .previous = current, .forced = UINT32_MAX};
     RecFrame top;
     dyn_arena_init(&r.arena);
     PyObject *result;
@@ -578,9 +587,7 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
     callee.whole = p.whole || r->top->whole;
     callee.library = rec_is_library_call(&callee);
     callee.func_source = p.func_source;
-    callee.nnodes = r->cap->graph.nodes.n;
-    callee.nvals = r->nvals;
-    callee.oldest_outside = p.oldest_outside;
+    callee.began = rec_mark(r);
     for (uint32_t i = 0; i < callee.nslots; i++) {
         DynVal *v = i < p.nslots ? p.slots[i] : NULL;
         callee.shadow[i] = v != NULL && callee.real[i] != NULL ? v : rec_new(r, callee.real[i] ? DV_OPAQUE : DV_NULL);

@@ -25,10 +25,11 @@ static uint32_t place_of(PyObject *callable) {
     uint32_t low = 0, high = bindings.n;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
-        if ((uintptr_t)bindings.at[middle]->callable < (uintptr_t)callable)
+        if ((uintptr_t)bindings.at[middle]->callable < (uintptr_t)callable) {
             low = middle + 1;
-        else
+        } else {
             high = middle;
+        }
     }
     return low;
 }
@@ -57,35 +58,41 @@ static int bind_row(const struct Row *row, char scope) {
                   {'n', "_C._nn"}, {'s', "special"}, {'l', "linalg"}};
     for (size_t i = 0; i < DYN_COUNTOF(scopes); i++) {
         char path[96];
-        if (scopes[i].scope != scope)
+        if (scopes[i].scope != scope) {
             continue;
+        }
         snprintf(path, sizeof path, "%s%s%s%s", scopes[i].path, scopes[i].path[0] ? "." : "", row->name, scope == 'i' ? "_" : "");
         PyObject *callable = dyn_torch_lookup(dyn_torch_module, path);
         uint8_t effect = strchr(row->scopes, '!') != NULL                          ? DYN_BIND_BY_RULE
                          : row->name[strlen(row->name) - 1] == '_' || scope == 'i' ? DYN_BIND_IN_PLACE
                          : strchr(row->scopes, '?') != NULL                        ? DYN_BIND_RANDOM
                                                                                    : DYN_BIND_PURE;
-        if (callable != NULL && add_binding(callable, row->name, row->sig, row->rule, row->op, effect) < 0)
+        if (callable != NULL && add_binding(callable, row->name, row->sig, row->rule, row->op, effect) < 0) {
             return -1;
+        }
     }
     return 0;
 }
 
 /* Of a tensor's own types, or of the modules of torch's functions in C. */
 static bool is_torch_c(PyObject *o) {
-    if (Py_IS_TYPE(o, &PyMethodDescr_Type))
+    if (Py_IS_TYPE(o, &PyMethodDescr_Type)) {
         return ((PyDescrObject *)o)->d_type != &PyBaseObject_Type &&
                PyType_IsSubtype(dyn_torch_tensor, ((PyDescrObject *)o)->d_type);
+    }
     PyObject *self = PyCFunction_Check(o) ? ((PyCFunctionObject *)o)->m_self : NULL; /* also of static ones */
-    if (self == NULL)
+    if (self == NULL) {
         return false;
-    if (PyCapsule_CheckExact(self) || strstr(Py_TYPE(self)->tp_name, "pybind11_detail_function_record") != NULL)
+    }
+    if (PyCapsule_CheckExact(self) || strstr(Py_TYPE(self)->tp_name, "pybind11_detail_function_record") != NULL) {
         return true; /* pybind's: maybe an operator of torch.ops; who has to say is classify */
+    }
     const char *name = PyType_Check(self)          ? ((PyTypeObject *)self)->tp_name
                        : PyModule_CheckExact(self) ? PyModule_GetName(self)
                                                    : "";
-    if (name == NULL)
+    if (name == NULL) {
         PyErr_Clear();
+    }
     return name != NULL && strncmp(name, "torch.", 6) == 0;
 }
 
@@ -100,18 +107,23 @@ static const DynBinding *bind_by_schema(PyObject *callable) {
     uint8_t effect = n < 0 || n >= DYN_BIND_EFFECTS ? DYN_BIND_UNKNOWN : (uint8_t)n;
     NpRule rule = effect == DYN_BIND_POINTWISE ? tt_rule_pointwise : tt_rule_call;
     effect = effect == DYN_BIND_POINTWISE ? DYN_BIND_PURE : effect;
-    if (add_binding(Py_NewRef(callable), name, "", rule, 0, effect) < 0)
+    if (add_binding(Py_NewRef(callable), name, "", rule, 0, effect) < 0) {
         return NULL;
+    }
     return bindings.at[place_of(callable)];
 }
 
 const DynBinding *dyn_torch_binding(PyObject *callable) {
-    if (dyn_torch_tensor == NULL)
+    if (dyn_torch_tensor == NULL) {
         return NULL;
-    for (size_t i = 0; i < DYN_COUNTOF(rows) && classify == NULL; i++)
-        for (const char *s = rows[i].scopes; *s != 0; s++)
-            if (bind_row(&rows[i], *s) < 0)
+    }
+    for (size_t i = 0; i < DYN_COUNTOF(rows) && classify == NULL; i++) {
+        for (const char *s = rows[i].scopes; *s != 0; s++) {
+            if (bind_row(&rows[i], *s) < 0) {
                 return NULL;
+            }
+        }
+    }
     if (classify == NULL) {
         PyObject *module = PyImport_ImportModule("dynoc._torch");
         classify = module == NULL ? Py_NewRef(Py_None) : dyn_torch_lookup(module, "classify");
@@ -139,24 +151,30 @@ static DynDtype complex_of(DynDtype dt) { return dt == DYN_F64 || dt == DYN_C128
 
 DynDtype dyn_tt_promote(DynDtype a, DynDtype b) {
     static const char order[] = "biufc";
-    if (a == b)
+    if (a == b) {
         return a;
+    }
     char ka = kind_of(a), kb = kind_of(b);
     if (ka == 'c' || kb == 'c') {
         DynDtype x = is_inexact(a) ? complex_of(a) : DYN_C64, y = is_inexact(b) ? complex_of(b) : DYN_C64;
         return x == DYN_C128 || y == DYN_C128 ? DYN_C128 : DYN_C64;
     }
-    if (ka == 'b' || kb == 'b')
+    if (ka == 'b' || kb == 'b') {
         return ka == 'b' ? b : a;
-    if (dyn_dtype_is_half(a) && dyn_dtype_is_half(b))
+    }
+    if (dyn_dtype_is_half(a) && dyn_dtype_is_half(b)) {
         return DYN_F32;
-    if (ka == kb)
+    }
+    if (ka == kb) {
         return dyn_dtypes[a].size >= dyn_dtypes[b].size ? a : b;
-    if (ka == 'f' || kb == 'f')
+    }
+    if (ka == 'f' || kb == 'f') {
         return ka == 'f' ? a : b;
+    }
     DynDtype wide = strchr(order, ka) < strchr(order, kb) ? b : a, other = wide == a ? b : a; /* wide: unsigned */
-    if (wide != DYN_U8)
+    if (wide != DYN_U8) {
         return DYN_NO_DTYPE; /* torch has no promotion of its larger unsigned types */
+    }
     return other == DYN_I8 ? DYN_I16 : other;
 }
 
@@ -169,12 +187,15 @@ static DynDtype of_number(DynRec *r, uint8_t code) {
 
 /* DYN_NO_DTYPE: nothing of that category yet. */
 static DynDtype combine(DynDtype higher, DynDtype lower) {
-    if (higher == DYN_NO_DTYPE || lower == DYN_NO_DTYPE)
+    if (higher == DYN_NO_DTYPE || lower == DYN_NO_DTYPE) {
         return higher == DYN_NO_DTYPE ? lower : higher;
-    if (kind_of(higher) == 'c')
+    }
+    if (kind_of(higher) == 'c') {
         return higher;
-    if (kind_of(higher) == 'f')
+    }
+    if (kind_of(higher) == 'f') {
         return kind_of(lower) == 'c' ? complex_of(higher) : higher;
+    }
     return higher == DYN_BOOL || is_inexact(lower) ? dyn_tt_promote(higher, lower) : higher;
 }
 
@@ -185,8 +206,9 @@ DynDtype dyn_tt_result_type(DynRec *r, const NpArg *args, int n) {
         DynDtype *to = &of[number ? 2 : dyn_tt_node(r, args[i].arg.id)->ndim == 0];
         DynDtype dt = number ? of_number(r, args[i].code) : (DynDtype)args[i].code;
         *to = *to == DYN_NO_DTYPE ? dt : dyn_tt_promote(*to, dt);
-        if (*to == DYN_NO_DTYPE)
+        if (*to == DYN_NO_DTYPE) {
             return dyn_tt_refuse(r), DYN_NO_DTYPE;
+        }
     }
     return combine(of[0], combine(of[1], of[2]));
 }
@@ -205,8 +227,9 @@ int dyn_tt_operand(DynRec *r, const NpCall *c, const char *name, NpArg *out) {
 
 int dyn_tt_dtype(DynRec *r, const NpCall *c, DynDtype *out) {
     DynOperand o = dyn_np_slot(c, "dtype");
-    if (o.v == NULL)
+    if (o.v == NULL) {
         return 0;
+    }
     *out = dyn_rec_burn(r, o.v, o.real) < 0 ? DYN_NO_DTYPE : dyn_torch_dtype_parse(o.real);
     return *out == DYN_NO_DTYPE ? (dyn_tt_refuse(r), -1) : 0;
 }
@@ -223,10 +246,12 @@ int dyn_tt_axis(DynRec *r, DynOperand o, int ndim, int *axis) {
 }
 
 int dyn_tt_burnt_float(DynRec *r, DynOperand o, double *out) {
-    if (o.v == NULL)
+    if (o.v == NULL) {
         return 0;
-    if ((!PyFloat_CheckExact(o.real) && !PyLong_CheckExact(o.real)) || dyn_rec_burn(r, o.v, o.real) < 0)
+    }
+    if ((!PyFloat_CheckExact(o.real) && !PyLong_CheckExact(o.real)) || dyn_rec_burn(r, o.v, o.real) < 0) {
         return dyn_tt_refuse(r), -1;
+    }
     *out = PyFloat_AsDouble(o.real);
     return PyErr_Occurred() ? (PyErr_Clear(), dyn_tt_refuse(r), -1) : 0;
 }
@@ -251,35 +276,44 @@ bool dyn_tt_looks_elsewhere(DynRec *r, uint32_t dst, uint32_t node) {
 
 DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node) {
     DynOperand to = c->b->effect == DYN_BIND_IN_PLACE ? c->args[0] : c->out;
-    if (node == DYN_NONE || to.v == NULL)
+    if (node == DYN_NONE || to.v == NULL) {
         return dyn_np_result(r, node, c->result);
-    for (int i = 0; i < c->npos + c->nkw && to.v->kind == DV_ARRAY; i++)
-        if (c->args[i].v->kind == DV_ARRAY && dyn_tt_looks_elsewhere(r, to.v->id, c->args[i].v->id))
+    }
+    for (int i = 0; i < c->npos + c->nkw && to.v->kind == DV_ARRAY; i++) {
+        if (c->args[i].v->kind == DV_ARRAY && dyn_tt_looks_elsewhere(r, to.v->id, c->args[i].v->id)) {
             return dyn_tt_refuse(r);
+        }
+    }
     const DynNode *n = dyn_tt_node(r, node), *d = to.v->kind == DV_ARRAY ? dyn_tt_node(r, to.v->id) : NULL;
-    if (to.real != c->result || d == NULL || n->ndim != d->ndim)
+    if (to.real != c->result || d == NULL || n->ndim != d->ndim) {
         return dyn_tt_refuse(r);
-    bool drops = is_inexact((DynDtype)n->dtype) && !is_inexact((DynDtype)d->dtype);    /* torch refuses what C leaves open */
-    if (to.v == c->out.v && c->b->effect != DYN_BIND_IN_PLACE && n->dtype != d->dtype) /* reductions compute in out's dtype */
+    }
+    bool drops = is_inexact((DynDtype)n->dtype) && !is_inexact((DynDtype)d->dtype);      /* torch refuses what C leaves open */
+    if (to.v == c->out.v && c->b->effect != DYN_BIND_IN_PLACE && n->dtype != d->dtype) { /* reductions compute in out's dtype */
         return dyn_tt_refuse(r);
-    for (int i = 0; i < n->ndim; i++) /* out= of another size would be resized */
-        if (dyn_np_hint(r, n->shape[i]) != dyn_np_hint(r, d->shape[i]) || dyn_rec_assume_equal(r, n->shape[i], d->shape[i]) < 0)
+    }
+    for (int i = 0; i < n->ndim; i++) { /* out= of another size would be resized */
+        if (dyn_np_hint(r, n->shape[i]) != dyn_np_hint(r, d->shape[i]) || dyn_rec_assume_equal(r, n->shape[i], d->shape[i]) < 0) {
             return dyn_tt_refuse(r);
+        }
+    }
     return drops ? dyn_tt_refuse(r) : dyn_np_store_into(r, to, dyn_np_node_arg(r, node));
 }
 
 /* Of halves a product with a number, a quotient by one, or either with a tensor of rank 0 behind the operator, is computed in
  * float with the number as it is; other operators round numbers to halves first: aten/src/ATen/native/cpu/BinaryOpsKernel.cpp. */
 static bool goes_by_float(DynRec *r, DynOp op, DynDtype compute, const NpArg *args) {
-    if (!dyn_dtype_is_half(compute) || (op != DYN_OP_MULTIPLY && op != DYN_OP_DIVIDE && op != DYN_OP_FLOOR_DIVIDE))
+    if (!dyn_dtype_is_half(compute) || (op != DYN_OP_MULTIPLY && op != DYN_OP_DIVIDE && op != DYN_OP_FLOOR_DIVIDE)) {
         return false;
+    }
     return args[1].arg.kind == DYN_ARG_SYM || dyn_tt_node(r, args[1].arg.id)->ndim == 0 ||
            (op == DYN_OP_MULTIPLY && args[0].arg.kind == DYN_ARG_SYM);
 }
 
 uint32_t dyn_tt_elementwise(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n) {
-    if (n == 2 && goes_by_float(r, op, compute, args))
+    if (n == 2 && goes_by_float(r, op, compute, args)) {
         compute = DYN_F32;
+    }
     return compute == DYN_NO_DTYPE ? DYN_NONE : dyn_np_elementwise_in(r, op, compute, result, args, n, NP_UFUNC);
 }
 
@@ -289,22 +323,25 @@ uint32_t dyn_tt_unary(DynRec *r, DynOp op, uint32_t a) {
 }
 
 uint32_t dyn_tt_binary(DynRec *r, DynOp op, uint32_t a, NpArg b) {
-    if (a == DYN_NONE || (b.arg.kind == DYN_ARG_NODE && b.arg.id == DYN_NONE))
+    if (a == DYN_NONE || (b.arg.kind == DYN_ARG_NODE && b.arg.id == DYN_NONE)) {
         return DYN_NONE;
+    }
     NpArg args[2] = {dyn_np_node_arg(r, a), b};
     return dyn_tt_elementwise(r, op, (DynDtype)args[0].code, (DynDtype)args[0].code, args, 2);
 }
 
 uint32_t dyn_tt_compare(DynRec *r, DynOp op, uint32_t a, NpArg b) {
-    if (a == DYN_NONE)
+    if (a == DYN_NONE) {
         return a;
+    }
     NpArg args[2] = {dyn_np_node_arg(r, a), b};
     return dyn_tt_elementwise(r, op, (DynDtype)args[0].code, DYN_BOOL, args, 2);
 }
 
 uint32_t dyn_tt_choose(DynRec *r, uint32_t truth, uint32_t a, NpArg b) {
-    if (truth == DYN_NONE || a == DYN_NONE || (b.arg.kind == DYN_ARG_NODE && b.arg.id == DYN_NONE))
+    if (truth == DYN_NONE || a == DYN_NONE || (b.arg.kind == DYN_ARG_NODE && b.arg.id == DYN_NONE)) {
         return DYN_NONE;
+    }
     NpArg args[3] = {dyn_np_node_arg(r, truth), dyn_np_node_arg(r, a), b};
     return dyn_tt_elementwise(r, DYN_OP_WHERE, (DynDtype)args[1].code, (DynDtype)args[1].code, args, 3);
 }
@@ -325,14 +362,16 @@ uint32_t dyn_tt_tensor(DynRec *r, const NpCall *c, const char *name) { return dy
 
 static uint32_t unary(DynRec *r, const NpCall *c, DynOp op, bool floats, bool truth) {
     NpArg a;
-    if (dyn_tt_operand(r, c, "input", &a) < 0 || a.arg.kind != DYN_ARG_NODE)
+    if (dyn_tt_operand(r, c, "input", &a) < 0 || a.arg.kind != DYN_ARG_NODE) {
         return dyn_tt_none(r);
+    }
     DynDtype dt = (DynDtype)a.code, compute = floats ? dyn_tt_float(r, dt) : dt;
     DynDtype result = truth ? DYN_BOOL : dyn_ops[op].flags & DYN_OPF_REAL ? dyn_dtype_real(compute) : compute;
-    if (truth && dyn_ops[op].dtype == DYN_DT_LOGICAL)
+    if (truth && dyn_ops[op].dtype == DYN_DT_LOGICAL) {
         compute = DYN_BOOL;
-    else if (dt == DYN_BOOL && !floats && op != DYN_OP_INVERT)
+    } else if (dt == DYN_BOOL && !floats && op != DYN_OP_INVERT) {
         return dyn_tt_none(r); /* what torch has of these for truths is its own affair */
+    }
     return dyn_tt_elementwise(r, op, compute, result, &a, 1);
 }
 
@@ -361,15 +400,17 @@ DynVal *tt_rule_round(DynRec *r, NpCall *c) {
 }
 
 int dyn_tt_two(DynRec *r, const NpCall *c, NpArg *args) {
-    if (c->slot[0].v == NULL || c->slot[1].v == NULL)
+    if (c->slot[0].v == NULL || c->slot[1].v == NULL) {
         return dyn_tt_refuse(r), -1;
+    }
     return dyn_np_operand(r, c->slot[0], &args[0]) < 0 ? -1 : dyn_np_operand(r, c->slot[1], &args[1]);
 }
 
 /* Truths and arithmetic: torch adds and multiplies truths as or and and, and refuses others. */
 static DynOp arithmetic_row(DynOp op, DynDtype dt) {
-    if (dt != DYN_BOOL)
+    if (dt != DYN_BOOL) {
         return op;
+    }
     return op == DYN_OP_ADD || op == DYN_OP_MAXIMUM        ? DYN_OP_LOGICAL_OR
            : op == DYN_OP_MULTIPLY || op == DYN_OP_MINIMUM ? DYN_OP_LOGICAL_AND
                                                            : op;
@@ -384,10 +425,12 @@ static uint32_t zero_as_divided(DynRec *r, uint32_t remainder, NpArg divided, Dy
 
 static uint32_t arithmetic(DynRec *r, DynOp op, const NpArg *args) {
     DynDtype dt = dyn_tt_result_type(r, args, 2);
-    if (dt == DYN_NO_DTYPE)
+    if (dt == DYN_NO_DTYPE) {
         return DYN_NONE;
-    if (!is_inexact(dt) && (op == DYN_OP_REMAINDER || op == DYN_OP_FMOD || op == DYN_OP_FLOOR_DIVIDE))
+    }
+    if (!is_inexact(dt) && (op == DYN_OP_REMAINDER || op == DYN_OP_FMOD || op == DYN_OP_FLOOR_DIVIDE)) {
         return dyn_tt_none(r); /* a division of integers by zero raises */
+    }
     uint32_t id = dyn_tt_elementwise(r, arithmetic_row(op, dt), dt, dt, args, 2);
     return op == DYN_OP_REMAINDER && id != DYN_NONE ? zero_as_divided(r, id, args[0], dt) : id;
 }
@@ -406,10 +449,12 @@ double dyn_tt_as_half(double x, DynDtype dt) {
 
 static int read_alpha(DynRec *r, DynOperand alpha, DynDtype dt, NpArg *out) {
     double burnt = 0;
-    if (!dyn_dtype_is_half(dt))
+    if (!dyn_dtype_is_half(dt)) {
         return dyn_np_operand(r, alpha, out);
-    if (dyn_tt_burnt_float(r, alpha, &burnt) < 0 || fabs(burnt) > 65504)
+    }
+    if (dyn_tt_burnt_float(r, alpha, &burnt) < 0 || fabs(burnt) > 65504) {
         return -1;
+    }
     *out = dyn_tt_number(r, dyn_tt_as_half(burnt, dt));
     return 0;
 }
@@ -418,20 +463,24 @@ static int read_alpha(DynRec *r, DynOperand alpha, DynDtype dt, NpArg *out) {
 static uint32_t add_scaled(DynRec *r, DynOp op, NpArg *args, DynOperand alpha) {
     NpArg scale;
     DynDtype dt = dyn_tt_result_type(r, args, 2);
-    if (dt == DYN_NO_DTYPE)
+    if (dt == DYN_NO_DTYPE) {
         return DYN_NONE;
+    }
     DynDtype wide = dyn_tt_wide(dt);
     if (alpha.v != NULL && !(PyLong_CheckExact(alpha.real) && PyLong_AsLong(alpha.real) == 1)) {
         NpArg product[2] = {args[1]};
-        if (read_alpha(r, alpha, dt, &scale) < 0 || dt == DYN_BOOL || (!is_inexact(dt) && scale.code == NP_WEAK_FLOAT))
+        if (read_alpha(r, alpha, dt, &scale) < 0 || dt == DYN_BOOL || (!is_inexact(dt) && scale.code == NP_WEAK_FLOAT)) {
             return dyn_tt_none(r);
+        }
         product[1] = scale;
         uint32_t t = dyn_tt_elementwise(r, DYN_OP_MULTIPLY, wide, wide, product, 2);
-        if (t == DYN_NONE)
+        if (t == DYN_NONE) {
             return t;
+        }
         args[1] = dyn_np_node_arg(r, t);
-        if (wide != dt)
+        if (wide != dt) {
             return dyn_tt_elementwise(r, op, wide, dt, args, 2);
+        }
     } else if (alpha.v != NULL && dyn_rec_burn(r, alpha.v, alpha.real) < 0) {
         return dyn_tt_none(r);
     }
@@ -446,8 +495,9 @@ DynVal *tt_rule_add(DynRec *r, NpCall *c) {
 
 DynVal *tt_rule_rsub(DynRec *r, NpCall *c) {
     NpArg args[2];
-    if (dyn_tt_two(r, c, args) < 0)
+    if (dyn_tt_two(r, c, args) < 0) {
         return NULL;
+    }
     NpArg turned[2] = {args[1], args[0]};
     return dyn_np_slot(c, "alpha").v != NULL ? dyn_tt_refuse(r)
                                              : dyn_tt_finish(r, c, add_scaled(r, DYN_OP_SUBTRACT, turned, (DynOperand){0}));
@@ -467,15 +517,19 @@ static uint32_t divide(DynRec *r, const NpArg *args) {
 DynVal *tt_rule_divide(DynRec *r, NpCall *c) {
     NpArg args[2];
     DynOperand mode = dyn_np_slot(c, "rounding_mode");
-    if (dyn_tt_two(r, c, args) < 0)
+    if (dyn_tt_two(r, c, args) < 0) {
         return NULL;
-    if (mode.v == NULL)
+    }
+    if (mode.v == NULL) {
         return dyn_tt_finish(r, c, divide(r, args));
+    }
     DynDtype dt = dyn_tt_result_type(r, args, 2);
-    if (dt == DYN_NO_DTYPE || !is_inexact(dt))
+    if (dt == DYN_NO_DTYPE || !is_inexact(dt)) {
         return dyn_tt_refuse(r);
-    if (dyn_tt_is_str(r, mode, "floor"))
+    }
+    if (dyn_tt_is_str(r, mode, "floor")) {
         return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_FLOOR_DIVIDE, dt, dt, args, 2));
+    }
     if (dyn_tt_is_str(r, mode, "trunc")) {
         DynDtype wide = goes_by_float(r, DYN_OP_DIVIDE, dt, args) ? DYN_F32 : dt;
         uint32_t t = dyn_tt_unary(r, DYN_OP_TRUNC, dyn_tt_elementwise(r, DYN_OP_DIVIDE, wide, wide, args, 2));
@@ -486,8 +540,9 @@ DynVal *tt_rule_divide(DynRec *r, NpCall *c) {
 
 DynVal *tt_rule_float(DynRec *r, NpCall *c) {
     NpArg args[2];
-    if (dyn_tt_two(r, c, args) < 0)
+    if (dyn_tt_two(r, c, args) < 0) {
         return NULL;
+    }
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     dt = dt == DYN_NO_DTYPE ? dt : dyn_tt_float(r, dt);
     return dyn_tt_finish(r, c, dyn_tt_elementwise(r, (DynOp)c->b->op, dt, dt, args, 2));
@@ -512,8 +567,9 @@ DynVal *tt_rule_logical(DynRec *r, NpCall *c) {
 static uint32_t power(DynRec *r, const NpArg *args) {
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     bool number = args[1].arg.kind == DYN_ARG_SYM && args[0].arg.kind == DYN_ARG_NODE;
-    if (dt == DYN_NO_DTYPE || !is_inexact(dt) || (number && args[1].code == DYN_BOOL))
+    if (dt == DYN_NO_DTYPE || !is_inexact(dt) || (number && args[1].code == DYN_BOOL)) {
         return dyn_tt_none(r);
+    }
     bool whole = number && args[1].code == NP_WEAK_INT; /* a half holds it: so products will do */
     return dyn_tt_elementwise(r, DYN_OP_POWER, whole ? dyn_tt_wide(dt) : dt, dt, args, 2);
 }
@@ -526,12 +582,15 @@ DynVal *tt_rule_pow(DynRec *r, NpCall *c) {
 DynVal *tt_rule_where(DynRec *r, NpCall *c) {
     static const char *const names[] = {"condition", "input", "other"}; /* the method's tensor is the input */
     NpArg args[3];
-    for (int i = 0; i < 3; i++)
-        if (dyn_tt_operand(r, c, names[i], &args[i]) < 0)
+    for (int i = 0; i < 3; i++) {
+        if (dyn_tt_operand(r, c, names[i], &args[i]) < 0) {
             return dyn_tt_refuse(r);
+        }
+    }
     DynDtype dt = dyn_tt_result_type(r, args + 1, 2);
-    if (args[0].code != DYN_BOOL)
+    if (args[0].code != DYN_BOOL) {
         return dyn_tt_refuse(r);
+    }
     return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_WHERE, dt, dt, args, 3));
 }
 
@@ -540,21 +599,27 @@ DynVal *tt_rule_clamp(DynRec *r, NpCall *c) {
     DynOperand bound[2] = {dyn_np_slot(c, "min"), dyn_np_slot(c, "max")};
     NpArg args[3];
     int n = 1;
-    if (dyn_np_operand(r, c->slot[0], &args[0]) < 0)
+    if (dyn_np_operand(r, c->slot[0], &args[0]) < 0) {
         return NULL;
-    for (int i = 0; i < 2; i++)
-        if (bound[i].v != NULL && dyn_np_operand(r, bound[i], &args[n++]) < 0)
+    }
+    for (int i = 0; i < 2; i++) {
+        if (bound[i].v != NULL && dyn_np_operand(r, bound[i], &args[n++]) < 0) {
             return NULL;
+        }
+    }
     DynDtype dt = n == 1 ? DYN_NO_DTYPE : dyn_tt_result_type(r, args, n);
-    if (dt == DYN_NO_DTYPE || dt == DYN_BOOL)
+    if (dt == DYN_NO_DTYPE || dt == DYN_BOOL) {
         return dyn_tt_refuse(r);
+    }
     uint32_t node = DYN_NONE;
     for (int i = 0, at = 1; i < 2; i++) {
-        if (bound[i].v == NULL)
+        if (bound[i].v == NULL) {
             continue;
+        }
         NpArg pair[2] = {node == DYN_NONE ? args[0] : dyn_np_node_arg(r, node), args[at++]};
-        if ((node = dyn_tt_elementwise(r, i == 0 ? DYN_OP_MAXIMUM : DYN_OP_MINIMUM, dt, dt, pair, 2)) == DYN_NONE)
+        if ((node = dyn_tt_elementwise(r, i == 0 ? DYN_OP_MAXIMUM : DYN_OP_MINIMUM, dt, dt, pair, 2)) == DYN_NONE) {
             return NULL;
+        }
     }
     return dyn_tt_finish(r, c, node);
 }
@@ -562,28 +627,34 @@ DynVal *tt_rule_clamp(DynRec *r, NpCall *c) {
 /* input + value * (tensor1 op tensor2), rounded once */
 DynVal *tt_rule_addc(DynRec *r, NpCall *c) {
     NpArg args[3];
-    for (int i = 0; i < 3; i++)
-        if (c->slot[i].v == NULL || dyn_np_operand(r, c->slot[i], &args[i]) < 0)
+    for (int i = 0; i < 3; i++) {
+        if (c->slot[i].v == NULL || dyn_np_operand(r, c->slot[i], &args[i]) < 0) {
             return dyn_tt_refuse(r);
+        }
+    }
     DynOperand value = dyn_np_slot(c, "value");
     DynDtype dt = dyn_tt_result_type(r, args, 3);
     bool whole = dt != DYN_NO_DTYPE && (kind_of(dt) == 'i' || kind_of(dt) == 'u') && c->b->op == DYN_OP_MULTIPLY;
-    if (dt == DYN_NO_DTYPE || (kind_of(dt) != 'f' && !whole))
+    if (dt == DYN_NO_DTYPE || (kind_of(dt) != 'f' && !whole)) {
         return dyn_tt_refuse(r);
+    }
     NpArg scaled[2] = {args[1]}, sum[2] = {args[0]};
     DynDtype wide = dyn_tt_wide(dt);
     if (value.v != NULL) { /* torch scales the first factor */
-        if (dyn_np_operand(r, value, &scaled[1]) < 0 || (whole && scaled[1].code != NP_WEAK_INT))
+        if (dyn_np_operand(r, value, &scaled[1]) < 0 || (whole && scaled[1].code != NP_WEAK_INT)) {
             return dyn_tt_refuse(r);
+        }
         uint32_t t = dyn_tt_elementwise(r, DYN_OP_MULTIPLY, wide, wide, scaled, 2);
-        if (t == DYN_NONE)
+        if (t == DYN_NONE) {
             return NULL;
+        }
         scaled[0] = dyn_np_node_arg(r, t);
     }
     scaled[1] = args[2];
     uint32_t t = dyn_tt_elementwise(r, (DynOp)c->b->op, wide, wide, scaled, 2);
-    if (t == DYN_NONE)
+    if (t == DYN_NONE) {
         return NULL;
+    }
     sum[1] = dyn_np_node_arg(r, t);
     return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_ADD, wide, dt, sum, 2));
 }
@@ -595,8 +666,9 @@ static uint32_t lerp_by_number(DynRec *r, const NpArg *args, double w, DynDtype 
     DynDtype wide = dyn_tt_wide(dt);
     uint32_t t = dyn_tt_elementwise(r, DYN_OP_SUBTRACT, wide, wide, turned, 2);
     t = dyn_tt_binary(r, DYN_OP_MULTIPLY, t, dyn_tt_number(r, low ? w : 1 - w));
-    if (t == DYN_NONE)
+    if (t == DYN_NONE) {
         return t;
+    }
     NpArg sum[2] = {low ? args[0] : args[1], dyn_np_node_arg(r, t)};
     return dyn_tt_elementwise(r, low ? DYN_OP_ADD : DYN_OP_SUBTRACT, wide, dt, sum, 2);
 }
@@ -618,26 +690,31 @@ static uint32_t lerp_by_tensor(DynRec *r, const NpArg *args, uint32_t weight, Dy
 DynVal *tt_rule_lerp(DynRec *r, NpCall *c) {
     NpArg args[2], weight;
     double w = 0;
-    if (dyn_tt_two(r, c, args) < 0 || dyn_tt_operand(r, c, "weight", &weight) < 0)
+    if (dyn_tt_two(r, c, args) < 0 || dyn_tt_operand(r, c, "weight", &weight) < 0) {
         return NULL;
+    }
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     bool tensors = args[0].arg.kind == DYN_ARG_NODE && args[1].arg.kind == DYN_ARG_NODE;
-    if (dt == DYN_NO_DTYPE || kind_of(dt) != 'f')
+    if (dt == DYN_NO_DTYPE || kind_of(dt) != 'f') {
         return dyn_tt_refuse(r);
-    if (weight.arg.kind == DYN_ARG_NODE)
+    }
+    if (weight.arg.kind == DYN_ARG_NODE) {
         return tensors && weight.code == dt ? dyn_tt_finish(r, c, lerp_by_tensor(r, args, weight.arg.id, dt)) : dyn_tt_refuse(r);
+    }
     return dyn_tt_burnt_float(r, dyn_np_slot(c, "weight"), &w) < 0 ? NULL : dyn_tt_finish(r, c, lerp_by_number(r, args, w, dt));
 }
 
 DynVal *tt_rule_masked_fill(DynRec *r, NpCall *c) {
     NpArg a, mask, value;
     if (dyn_tt_operand(r, c, "input", &a) < 0 || dyn_tt_operand(r, c, "mask", &mask) < 0 ||
-        dyn_tt_operand(r, c, "value", &value) < 0)
+        dyn_tt_operand(r, c, "value", &value) < 0) {
         return NULL;
+    }
     NpArg args[3] = {mask, value, a};
     if (mask.code != DYN_BOOL || a.arg.kind != DYN_ARG_NODE ||
-        (value.arg.kind == DYN_ARG_NODE && dyn_tt_node(r, value.arg.id)->ndim > 0))
+        (value.arg.kind == DYN_ARG_NODE && dyn_tt_node(r, value.arg.id)->ndim > 0)) {
         return dyn_tt_refuse(r);
+    }
     return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_WHERE, (DynDtype)a.code, (DynDtype)a.code, args, 3));
 }
 
@@ -664,19 +741,22 @@ static uint32_t operator_node(DynRec *r, DynOp op, NpArg *args) {
 
 uint32_t dyn_torch_operator(DynRec *r, DynOp op, NpArg *args, int n) {
     DynDtype dt = n == 1 ? (DynDtype)args[0].code : DYN_NO_DTYPE;
-    if (n == 1)
+    if (n == 1) {
         return dt == DYN_BOOL && op != DYN_OP_INVERT
                    ? dyn_tt_none(r)
                    : dyn_tt_elementwise(r, op, dt, dyn_ops[op].flags & DYN_OPF_REAL ? dyn_dtype_real(dt) : dt, args, 1);
+    }
     return operator_node(r, op, args);
 }
 
 /* ---- calls without a rule */
 
 DynVal *tt_rule_call(DynRec *r, NpCall *c) {
-    if (c->b->effect == DYN_BIND_IN_PLACE)
+    if (c->b->effect == DYN_BIND_IN_PLACE) {
         return dyn_np_extern_in_place(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
-    if (c->b->effect == DYN_BIND_RANDOM)
+    }
+    if (c->b->effect == DYN_BIND_RANDOM) {
         return dyn_np_extern_once(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
+    }
     return dyn_np_extern(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
 }

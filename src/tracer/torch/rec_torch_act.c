@@ -9,21 +9,25 @@ static DynVal *activated(DynRec *r, NpCall *c, uint32_t node) {
     bool inplace = false;
     DynDtype dt = (DynDtype)dyn_tt_node(r, dyn_np_node(r, c->slot[0]))->dtype;
     node = dyn_dtype_is_half(dt) ? dyn_tt_cast(r, node, dt) : node;
-    if (node == DYN_NONE || dyn_np_flag(r, dyn_np_slot(c, "inplace"), &inplace) < 0)
+    if (node == DYN_NONE || dyn_np_flag(r, dyn_np_slot(c, "inplace"), &inplace) < 0) {
         return NULL;
-    if (!inplace)
+    }
+    if (!inplace) {
         return dyn_tt_finish(r, c, node);
+    }
     return c->result == c->args[0].real ? dyn_np_store_into(r, c->slot[0], dyn_np_node_arg(r, node)) : dyn_tt_refuse(r);
 }
 
 /* The operand, a tensor of floats (or of integers, as floats, where the function takes them); halves as float. */
 static uint32_t operand(DynRec *r, const NpCall *c, bool whole) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
-    if (a == DYN_NONE)
+    if (a == DYN_NONE) {
         return a;
+    }
     DynDtype dt = (DynDtype)dyn_tt_node(r, a)->dtype;
-    if (dyn_dtypes[dt].kind != 'f' && (!whole || dyn_dtypes[dt].kind == 'c'))
+    if (dyn_dtypes[dt].kind != 'f' && (!whole || dyn_dtypes[dt].kind == 'c')) {
         return dyn_tt_none(r);
+    }
     return dyn_tt_cast(r, a, dyn_tt_wide(dyn_tt_float(r, dt)));
 }
 
@@ -46,8 +50,9 @@ static uint32_t softplus(DynRec *r, uint32_t a) { return dyn_tt_unary(r, DYN_OP_
 /* Operator 6: relu6. Integers stay integers. */
 DynVal *tt_rule_relu(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
-    if (a == DYN_NONE || dyn_tt_node(r, a)->dtype == DYN_BOOL)
+    if (a == DYN_NONE || dyn_tt_node(r, a)->dtype == DYN_BOOL) {
         return dyn_tt_refuse(r);
+    }
     uint32_t node = dyn_tt_binary(r, DYN_OP_MAXIMUM, a, dyn_tt_int(r, 0));
     return activated(r, c, c->b->op == 6 ? dyn_tt_binary(r, DYN_OP_MINIMUM, node, dyn_tt_int(r, 6)) : node);
 }
@@ -61,8 +66,9 @@ DynVal *tt_rule_sigmoid(DynRec *r, NpCall *c) {
 DynVal *tt_rule_gelu(DynRec *r, NpCall *c) {
     DynOperand approximate = dyn_np_slot(c, "approximate");
     uint32_t a = operand(r, c, false), t;
-    if (a == DYN_NONE)
+    if (a == DYN_NONE) {
         return NULL;
+    }
     if (approximate.v == NULL || dyn_tt_is_str(r, approximate, "none")) {
         t = dyn_tt_unary(r, DYN_OP_ERF, dyn_tt_by(r, DYN_OP_MULTIPLY, a, 0x1.6a09e667f3bcdp-1));
     } else if (dyn_tt_is_str(r, approximate, "tanh")) {
@@ -91,8 +97,9 @@ static uint32_t sloped(DynRec *r, uint32_t a, uint32_t low) {
 DynVal *tt_rule_leaky_relu(DynRec *r, NpCall *c) {
     double slope = 0.01;
     uint32_t a = operand(r, c, false);
-    if (a == DYN_NONE || dyn_tt_burnt_float(r, dyn_np_slot(c, "negative_slope"), &slope) < 0)
+    if (a == DYN_NONE || dyn_tt_burnt_float(r, dyn_np_slot(c, "negative_slope"), &slope) < 0) {
         return NULL;
+    }
     return activated(r, c, sloped(r, a, dyn_tt_by(r, DYN_OP_MULTIPLY, a, slope)));
 }
 
@@ -100,16 +107,19 @@ DynVal *tt_rule_leaky_relu(DynRec *r, NpCall *c) {
 DynVal *tt_rule_prelu(DynRec *r, NpCall *c) {
     uint32_t a = operand(r, c, false), w = a == DYN_NONE ? a : dyn_tt_tensor(r, c, "weight");
     if (w == DYN_NONE || dyn_tt_node(r, w)->ndim > 1 ||
-        dyn_tt_node(r, w)->dtype != dyn_tt_node(r, dyn_np_node(r, c->slot[0]))->dtype)
+        dyn_tt_node(r, w)->dtype != dyn_tt_node(r, dyn_np_node(r, c->slot[0]))->dtype) {
         return dyn_tt_refuse(r);
+    }
     int ndim = dyn_tt_node(r, a)->ndim;
     if (dyn_tt_node(r, w)->ndim == 1) {
         uint32_t n = dyn_tt_node(r, w)->shape[0];
         bool one = dyn_np_hint(r, n) == 1;
-        if (ndim < 1 || dyn_np_assume_op(r, one ? DYN_S_EQ : DYN_S_NE, n, 1) < 0)
+        if (ndim < 1 || dyn_np_assume_op(r, one ? DYN_S_EQ : DYN_S_NE, n, 1) < 0) {
             return dyn_tt_refuse(r);
-        if (!one && (ndim < 2 || dyn_rec_assume_equal(r, n, dyn_tt_node(r, a)->shape[1]) < 0))
+        }
+        if (!one && (ndim < 2 || dyn_rec_assume_equal(r, n, dyn_tt_node(r, a)->shape[1]) < 0)) {
             return dyn_tt_refuse(r);
+        }
         w = one || ndim == 2 ? w : dyn_np_newaxis(r, w, ((1u << (ndim - 2)) - 1) << 1, ndim - 1);
     }
     return activated(r, c, sloped(r, a, dyn_tt_nodes(r, DYN_OP_MULTIPLY, a, w)));
@@ -118,8 +128,9 @@ DynVal *tt_rule_prelu(DynRec *r, NpCall *c) {
 /* x * scale above 0, else scale * alpha * (exp(x / inner) - 1). */
 static DynVal *exponential(DynRec *r, NpCall *c, double alpha, double scale, double inner) {
     uint32_t a = operand(r, c, false);
-    if (a == DYN_NONE)
+    if (a == DYN_NONE) {
         return NULL;
+    }
     uint32_t above = dyn_tt_compare(r, DYN_OP_GREATER, a, dyn_tt_number(r, 0));
     uint32_t low = dyn_tt_unary(r, DYN_OP_EXPM1, inner == 1 ? a : dyn_tt_by(r, DYN_OP_MULTIPLY, a, 1 / inner));
     low = dyn_tt_by(r, DYN_OP_MULTIPLY, low, alpha * scale);
@@ -143,8 +154,9 @@ DynVal *tt_rule_hardtanh(DynRec *r, NpCall *c) {
     double low = -1, high = 1;
     uint32_t a = operand(r, c, false);
     if (a == DYN_NONE || dyn_tt_burnt_float(r, dyn_np_slot(c, "min_val"), &low) < 0 ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, "max_val"), &high) < 0)
+        dyn_tt_burnt_float(r, dyn_np_slot(c, "max_val"), &high) < 0) {
         return NULL;
+    }
     return activated(r, c, clamp(r, a, low, high));
 }
 
@@ -160,8 +172,9 @@ DynVal *tt_rule_softplus(DynRec *r, NpCall *c) {
     double beta = 1, threshold = 20;
     uint32_t a = operand(r, c, false);
     if (a == DYN_NONE || dyn_tt_burnt_float(r, dyn_np_slot(c, "beta"), &beta) < 0 ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, "threshold"), &threshold) < 0)
+        dyn_tt_burnt_float(r, dyn_np_slot(c, "threshold"), &threshold) < 0) {
         return NULL;
+    }
     uint32_t t = beta == 1 ? a : dyn_tt_by(r, DYN_OP_MULTIPLY, a, beta), low = softplus(r, t);
     low = beta == 1 ? low : dyn_tt_by(r, DYN_OP_DIVIDE, low, beta);
     t = t == DYN_NONE ? t : dyn_tt_compare(r, DYN_OP_GREATER, t, dyn_tt_number(r, threshold));
@@ -171,8 +184,9 @@ DynVal *tt_rule_softplus(DynRec *r, NpCall *c) {
 /* min(x, 0) - log(1 + exp(-|x|)) */
 DynVal *tt_rule_logsigmoid(DynRec *r, NpCall *c) {
     uint32_t a = operand(r, c, false);
-    if (a == DYN_NONE)
+    if (a == DYN_NONE) {
         return NULL;
+    }
     uint32_t t = softplus(r, dyn_tt_unary(r, DYN_OP_NEGATIVE, dyn_tt_unary(r, DYN_OP_ABSOLUTE, a)));
     return activated(r, c, dyn_tt_nodes(r, DYN_OP_SUBTRACT, dyn_tt_by(r, DYN_OP_MINIMUM, a, 0), t));
 }
@@ -188,8 +202,9 @@ DynVal *tt_rule_hardshrink(DynRec *r, NpCall *c) {
     double lambd = 0.5;
     uint32_t a = dyn_tt_tensor(r, c, "input");
     if (a == DYN_NONE || dyn_dtypes[dyn_tt_node(r, a)->dtype].kind != 'f' ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, "lambd"), &lambd) < 0)
+        dyn_tt_burnt_float(r, dyn_np_slot(c, "lambd"), &lambd) < 0) {
         return NULL;
+    }
     uint32_t t = dyn_tt_compare(r, DYN_OP_LESS_EQUAL, dyn_tt_unary(r, DYN_OP_ABSOLUTE, a), dyn_tt_number(r, lambd));
     t = t == DYN_NONE ? t : dyn_tt_unary(r, DYN_OP_LOGICAL_NOT, t);
     return activated(r, c, dyn_tt_choose(r, t, a, dyn_tt_number(r, 0)));
@@ -199,8 +214,9 @@ DynVal *tt_rule_threshold(DynRec *r, NpCall *c) {
     double threshold = 0, value = 0;
     uint32_t a = operand(r, c, false);
     if (a == DYN_NONE || dyn_tt_burnt_float(r, dyn_np_slot(c, "threshold"), &threshold) < 0 ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, "value"), &value) < 0)
+        dyn_tt_burnt_float(r, dyn_np_slot(c, "value"), &value) < 0) {
         return NULL;
+    }
     uint32_t t = dyn_tt_unary(r, DYN_OP_LOGICAL_NOT, dyn_tt_compare(r, DYN_OP_LESS_EQUAL, a, dyn_tt_number(r, threshold)));
     return activated(r, c, dyn_tt_choose(r, t, a, dyn_tt_number(r, value)));
 }
@@ -210,11 +226,13 @@ DynVal *tt_rule_glu(DynRec *r, NpCall *c) {
     DynOperand dim = dyn_np_slot(c, "dim");
     uint32_t a = operand(r, c, false);
     int axis = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim - 1;
-    if (a == DYN_NONE || axis < 0 || (dim.v != NULL && dyn_tt_axis(r, dim, axis + 1, &axis) < 0))
+    if (a == DYN_NONE || axis < 0 || (dim.v != NULL && dyn_tt_axis(r, dim, axis + 1, &axis) < 0)) {
         return dyn_tt_refuse(r);
+    }
     uint32_t n = dyn_tt_node(r, a)->shape[axis], half = dyn_np_op(r, DYN_S_FLOORDIV, n, dyn_np_int(r, 2));
-    if (half == DYN_NONE || dyn_rec_assume_equal(r, dyn_np_op(r, DYN_S_MUL, half, dyn_np_int(r, 2)), n) < 0)
+    if (half == DYN_NONE || dyn_rec_assume_equal(r, dyn_np_op(r, DYN_S_MUL, half, dyn_np_int(r, 2)), n) < 0) {
         return dyn_tt_refuse(r);
+    }
     uint32_t first = dyn_np_range_view(r, a, axis, dyn_np_int(r, 0), half);
     uint32_t second = first == DYN_NONE ? first : dyn_np_range_view(r, a, axis, half, n);
     return second == DYN_NONE ? NULL : activated(r, c, dyn_tt_nodes(r, DYN_OP_MULTIPLY, first, sigmoid(r, second)));

@@ -6,24 +6,29 @@
  * Of halves PyTorch rounds once, behind the sum. */
 DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), w = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[1]), shape[DYN_MAX_NDIM];
-    if (w == DYN_NONE)
+    if (w == DYN_NONE) {
         return NULL;
+    }
     const DynNode *x = dyn_tt_node(r, a), *y = dyn_tt_node(r, w);
-    if (x->ndim == 0 || y->ndim != 2 || dyn_np_agree(r, x->shape[x->ndim - 1], y->shape[1]) < 0)
+    if (x->ndim == 0 || y->ndim != 2 || dyn_np_agree(r, x->shape[x->ndim - 1], y->shape[1]) < 0) {
         return dyn_tt_refuse(r);
+    }
     memcpy(shape, x->shape, sizeof(*shape) * x->ndim);
     shape[x->ndim - 1] = y->shape[0];
     DynDtype dt = (DynDtype)x->dtype;
-    if (dyn_dtype_is_half(dt) && c->slot[2].v != NULL)
+    if (dyn_dtype_is_half(dt) && c->slot[2].v != NULL) {
         return dyn_np_sized_call(r, c, x->ndim, shape);
+    }
     DynVal *v =
         dyn_np_sized_extern(r, c->b->callable, c->b->path, c->slot, 2, c->result, shape); /* of this shape and dtype too */
-    if (v == NULL)
+    if (v == NULL) {
         return NULL;
+    }
     dyn_rec_graph(r)->externs.at[dyn_tt_node(r, v->id)->extern_index].product = DYN_PRODUCT_LINEAR;
     NpArg sum[2] = {dyn_np_node_arg(r, v->id)};
-    if (c->slot[2].v == NULL)
+    if (c->slot[2].v == NULL) {
         return v;
+    }
     return dyn_np_operand(r, c->slot[2], &sum[1]) < 0
                ? NULL
                : dyn_np_result(r, dyn_tt_elementwise(r, DYN_OP_ADD, dt, dt, sum, 2), c->result);
@@ -35,12 +40,14 @@ DynVal *tt_rule_matmul(DynRec *r, NpCall *c) { return np_rule_matmul(r, c); }
 /* addmm, baddbmm: the sizes of the product; the first operand, which broadcasts to them, is the call's affair. */
 DynVal *tt_rule_addmm(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[1]), b = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[2]), shape[3];
-    if (b == DYN_NONE)
+    if (b == DYN_NONE) {
         return NULL;
+    }
     const DynNode *x = dyn_tt_node(r, a), *y = dyn_tt_node(r, b);
     int ndim = x->ndim;
-    if (ndim < 2 || ndim > 3 || y->ndim != ndim || dyn_np_agree(r, x->shape[ndim - 1], y->shape[ndim - 2]) < 0)
+    if (ndim < 2 || ndim > 3 || y->ndim != ndim || dyn_np_agree(r, x->shape[ndim - 1], y->shape[ndim - 2]) < 0) {
         return dyn_tt_refuse(r);
+    }
     memcpy(shape, x->shape, sizeof(*shape) * ndim);
     shape[ndim - 1] = y->shape[ndim - 1];
     return dyn_np_sized_call(r, c, ndim, shape);
@@ -49,8 +56,9 @@ DynVal *tt_rule_addmm(DynRec *r, NpCall *c) {
 /* torch.embedding: rows of the weight, the first operand, in the places of the second. */
 DynVal *tt_rule_embedding(DynRec *r, NpCall *c) {
     uint32_t w = dyn_tt_tensor_of(r, c->slot[0]), at = w == DYN_NONE ? w : dyn_tt_tensor_of(r, c->slot[1]), shape[DYN_MAX_NDIM];
-    if (at == DYN_NONE || dyn_tt_node(r, w)->ndim != 2 || dyn_tt_node(r, at)->ndim + 1 > DYN_MAX_NDIM)
+    if (at == DYN_NONE || dyn_tt_node(r, w)->ndim != 2 || dyn_tt_node(r, at)->ndim + 1 > DYN_MAX_NDIM) {
         return dyn_tt_refuse(r);
+    }
     int ndim = dyn_tt_node(r, at)->ndim;
     memcpy(shape, dyn_tt_node(r, at)->shape, sizeof(*shape) * ndim);
     shape[ndim] = dyn_tt_node(r, w)->shape[1];
@@ -62,11 +70,13 @@ DynVal *tt_rule_attention(DynRec *r, NpCall *c) {
     uint32_t q = dyn_tt_tensor_of(r, c->slot[0]), v = q == DYN_NONE ? q : dyn_tt_tensor_of(r, c->slot[2]), shape[DYN_MAX_NDIM];
     DynOperand p = dyn_np_slot(c, "dropout_p");
     double drops = 0;
-    if (v == DYN_NONE || dyn_tt_burnt_float(r, p, &drops) < 0)
+    if (v == DYN_NONE || dyn_tt_burnt_float(r, p, &drops) < 0) {
         return NULL;
+    }
     int ndim = dyn_tt_node(r, q)->ndim;
-    if (ndim < 2 || dyn_tt_node(r, v)->ndim != ndim)
+    if (ndim < 2 || dyn_tt_node(r, v)->ndim != ndim) {
         return dyn_tt_refuse(r);
+    }
     memcpy(shape, dyn_tt_node(r, q)->shape, sizeof(*shape) * ndim);
     shape[ndim - 1] = dyn_tt_node(r, v)->shape[ndim - 1];
     return drops != 0 ? dyn_np_sized_once(r, c, ndim, shape) : dyn_np_sized_call(r, c, ndim, shape);
@@ -78,17 +88,20 @@ DynVal *tt_rule_attention(DynRec *r, NpCall *c) {
 static uint32_t number_of(DynRec *r, DynOperand o, int i, uint32_t fallback) {
     DynOperand items[3];
     int n = o.v == NULL ? 0 : dyn_np_items(r, o, items, 3);
-    if (o.v == NULL || n == 0)
+    if (o.v == NULL || n == 0) {
         return fallback;
-    if (n > 0 && n != 1 && i >= n)
+    }
+    if (n > 0 && n != 1 && i >= n) {
         return dyn_tt_none(r);
+    }
     return dyn_np_int_sym(r, n < 0 ? o : items[n == 1 ? 0 : i]);
 }
 
 /* (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1, and at least 1: torch raises for less. */
 static uint32_t windows(DynRec *r, uint32_t size, uint32_t kernel, uint32_t stride, uint32_t padding, uint32_t dilation) {
-    if (kernel == DYN_NONE || stride == DYN_NONE || padding == DYN_NONE || dilation == DYN_NONE)
+    if (kernel == DYN_NONE || stride == DYN_NONE || padding == DYN_NONE || dilation == DYN_NONE) {
         return DYN_NONE;
+    }
     uint32_t one = dyn_np_int(r, 1);
     uint32_t padded = dyn_np_op(r, DYN_S_ADD, size, dyn_np_op(r, DYN_S_MUL, dyn_np_int(r, 2), padding));
     uint32_t reach = dyn_np_op(r, DYN_S_MUL, dilation, dyn_np_op(r, DYN_S_SUB, kernel, one));
@@ -103,16 +116,18 @@ DynVal *tt_rule_conv(DynRec *r, NpCall *c) {
     uint32_t zero = dyn_np_int(r, 0), one = dyn_np_int(r, 1);
     DynOperand padding = dyn_np_slot(c, "padding");
     int n = c->b->op;
-    if (w == DYN_NONE || dyn_tt_node(r, w)->ndim != n + 2 || dyn_tt_node(r, a)->ndim < n + 1)
+    if (w == DYN_NONE || dyn_tt_node(r, w)->ndim != n + 2 || dyn_tt_node(r, a)->ndim < n + 1) {
         return dyn_tt_refuse(r);
+    }
     bool same = dyn_tt_is_str(r, padding, "same"), valid = dyn_tt_is_str(r, padding, "valid");
     int first = dyn_tt_node(r, a)->ndim - n;
     memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * (first + n));
     shape[first - 1] = dyn_tt_node(r, w)->shape[0];
-    for (int i = 0; i < n && !same; i++)
+    for (int i = 0; i < n && !same; i++) {
         shape[first + i] =
             windows(r, shape[first + i], dyn_tt_node(r, w)->shape[2 + i], number_of(r, dyn_np_slot(c, "stride"), i, one),
                     valid ? zero : number_of(r, padding, i, zero), number_of(r, dyn_np_slot(c, "dilation"), i, one));
+    }
     return dyn_np_sized_call(r, c, first + n, shape);
 }
 
@@ -123,8 +138,9 @@ DynVal *tt_rule_pool(DynRec *r, NpCall *c) {
     bool ceil = false;
     int n = c->b->op;
     if (a == DYN_NONE || kernel.v == NULL || dyn_tt_node(r, a)->ndim < n + 1 ||
-        dyn_np_flag(r, dyn_np_slot(c, "ceil_mode"), &ceil) < 0 || ceil)
+        dyn_np_flag(r, dyn_np_slot(c, "ceil_mode"), &ceil) < 0 || ceil) {
         return dyn_tt_refuse(r);
+    }
     int first = dyn_tt_node(r, a)->ndim - n;
     memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * (first + n));
     for (int i = 0; i < n; i++) {
@@ -140,10 +156,12 @@ DynVal *tt_rule_adaptive_pool(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), shape[DYN_MAX_NDIM];
     DynOperand size = dyn_np_slot(c, "output_size");
     int n = c->b->op, first = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim - n;
-    if (first < 1 || size.v == NULL)
+    if (first < 1 || size.v == NULL) {
         return dyn_tt_refuse(r);
+    }
     memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * (first + n));
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         shape[first + i] = number_of(r, size, i, DYN_NONE);
+    }
     return dyn_np_sized_call(r, c, first + n, shape);
 }

@@ -23,8 +23,9 @@ static int spread(DynRec *r, uint32_t node, uint32_t *shape, int *ndim) {
             continue;
         }
         bool same = dyn_np_hint(r, s) == dyn_np_hint(r, t), one = dyn_np_hint(r, s) == 1;
-        if ((same ? dyn_rec_assume_equal(r, s, t) : dyn_np_assume_op(r, DYN_S_EQ, one ? s : t, 1)) < 0)
+        if ((same ? dyn_rec_assume_equal(r, s, t) : dyn_np_assume_op(r, DYN_S_EQ, one ? s : t, 1)) < 0) {
             return -1;
+        }
         shape[i] = one && !same ? t : s;
     }
     return 0;
@@ -33,8 +34,9 @@ static int spread(DynRec *r, uint32_t node, uint32_t *shape, int *ndim) {
 static bool is_whole(DynRec *r, DynOperand slice) {
     DynOperand part[3];
     bool whole = dyn_np_items(r, slice, part, 3) == 3;
-    for (int i = 0; i < 3 && whole; i++)
+    for (int i = 0; i < 3 && whole; i++) {
         whole = part[i].real == Py_None && dyn_rec_burn(r, part[i].v, Py_None) == 0;
+    }
     return whole;
 }
 
@@ -46,29 +48,35 @@ static int indexed_sizes(DynRec *r, uint32_t a, DynOperand index, uint32_t *shap
     int n = dyn_is_tuple(index.real) ? dyn_np_items(r, index, items, 2 * DYN_MAX_NDIM) : 1, named = 0,
         ndim = dyn_tt_node(r, a)->ndim;
     int axis = 0, nplaces = 0, nrest = 0, at = -1, last = -1;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         named += items[i].real != Py_None && items[i].real != Py_Ellipsis;
-    if (n < 0 || named > ndim)
+    }
+    if (n < 0 || named > ndim) {
         return -1;
+    }
     for (int i = 0; i < n; i++) {
         bool dots = items[i].real == Py_Ellipsis;
         if (items[i].real == Py_None) {
             rest[nrest++] = dyn_np_int(r, 1);
         } else if (dots || (PySlice_Check(items[i].real) && is_whole(r, items[i]))) {
-            for (int k = dots ? named : ndim - 1; k < ndim; k++)
+            for (int k = dots ? named : ndim - 1; k < ndim; k++) {
                 rest[nrest++] = dyn_tt_node(r, a)->shape[axis++];
+            }
         } else {
-            if (!is_places(r, items[i]) || spread(r, items[i].v->id, places, &nplaces) < 0)
+            if (!is_places(r, items[i]) || spread(r, items[i].v->id, places, &nplaces) < 0) {
                 return -1;
+            }
             at = at < 0 ? nrest : last == i - 1 ? at : 0;
             last = i;
             axis++;
         }
     }
-    while (axis < ndim)
+    while (axis < ndim) {
         rest[nrest++] = dyn_tt_node(r, a)->shape[axis++];
-    if (at < 0 || nrest + nplaces > DYN_MAX_NDIM)
+    }
+    if (at < 0 || nrest + nplaces > DYN_MAX_NDIM) {
         return -1;
+    }
     memcpy(shape, rest, sizeof(*shape) * (size_t)at);
     memcpy(shape + at, places, sizeof(*shape) * (size_t)nplaces);
     memcpy(shape + at + nplaces, rest + at, sizeof(*shape) * (size_t)(nrest - at));
@@ -96,12 +104,15 @@ static int store_masked(DynRec *r, uint32_t base, uint32_t mask, NpArg value) {
     const DynNode *n = dyn_tt_node(r, base), *m = dyn_tt_node(r, mask);
     DynDtype dt = (DynDtype)n->dtype;
     if (m->dtype != DYN_BOOL || m->ndim != n->ndim || value.arg.kind != DYN_ARG_SYM ||
-        (value.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f') || dt == DYN_BOOL)
+        (value.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f') || dt == DYN_BOOL) {
         return -1;
-    for (int i = 0; i < n->ndim; i++)
+    }
+    for (int i = 0; i < n->ndim; i++) {
         if (dyn_np_hint(r, n->shape[i]) != dyn_np_hint(r, dyn_tt_node(r, mask)->shape[i]) ||
-            dyn_rec_assume_equal(r, n->shape[i], dyn_tt_node(r, mask)->shape[i]) < 0)
+            dyn_rec_assume_equal(r, n->shape[i], dyn_tt_node(r, mask)->shape[i]) < 0) {
             return -1;
+        }
+    }
     NpArg args[3] = {dyn_np_node_arg(r, mask), value, dyn_np_node_arg(r, base)};
     uint32_t t = dyn_tt_elementwise(r, DYN_OP_WHERE, dt, dt, args, 3);
     return t == DYN_NONE ? -1 : dyn_np_store(r, base, dyn_np_node_arg(r, t));
@@ -110,10 +121,12 @@ static int store_masked(DynRec *r, uint32_t base, uint32_t mask, NpArg value) {
 int dyn_tt_store_places(DynRec *r, uint32_t base, DynOperand index, DynOperand value) {
     NpArg v;
     uint32_t at = index.v->kind == DV_ARRAY ? dyn_np_node(r, index) : DYN_NONE;
-    if (at == DYN_NONE || dyn_np_operand(r, value, &v) < 0)
+    if (at == DYN_NONE || dyn_np_operand(r, value, &v) < 0) {
         return -1;
-    if (!is_places(r, index))
+    }
+    if (!is_places(r, index)) {
         return store_masked(r, base, at, v);
+    }
     bool same = v.arg.kind == DYN_ARG_SYM ? v.code == NP_WEAK_INT || dyn_dtypes[dyn_tt_node(r, base)->dtype].kind == 'f'
                                           : v.code == dyn_tt_node(r, base)->dtype;
     return same ? dyn_np_scatter(r, base, at, v, -1) : -1;
@@ -130,8 +143,9 @@ DynVal *tt_rule_like(DynRec *r, NpCall *c) {
 DynVal *tt_rule_index_select(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), at = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[2]), shape[DYN_MAX_NDIM];
     int axis, ndim = at == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
-    if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0)
+    if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0) {
         return at == DYN_NONE ? NULL : dyn_tt_refuse(r);
+    }
     memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * (size_t)ndim);
     shape[axis] = dyn_np_product(r, dyn_tt_node(r, at)->ndim, dyn_tt_node(r, at)->shape);
     return dyn_np_sized_call(r, c, ndim, shape);

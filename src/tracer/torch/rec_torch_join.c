@@ -7,10 +7,12 @@ static int joined(DynRec *r, DynOperand o, uint32_t *nodes) {
     DynOperand items[NP_MAX_JOINED];
     int n = o.v == NULL ? -1 : dyn_np_items(r, o, items, NP_MAX_JOINED);
     for (int i = 0; i < n; i++) {
-        if ((nodes[i] = dyn_tt_tensor_of(r, items[i])) == DYN_NONE)
+        if ((nodes[i] = dyn_tt_tensor_of(r, items[i])) == DYN_NONE) {
             return -1;
-        if (dyn_tt_node(r, nodes[i])->ndim != dyn_tt_node(r, nodes[0])->ndim) /* a vector of no elements goes with any rank */
+        }
+        if (dyn_tt_node(r, nodes[i])->ndim != dyn_tt_node(r, nodes[0])->ndim) { /* a vector of no elements goes with any rank */
             return dyn_tt_refuse(r), -1;
+        }
     }
     return n < 1 ? (dyn_tt_refuse(r), -1) : n;
 }
@@ -18,25 +20,32 @@ static int joined(DynRec *r, DynOperand o, uint32_t *nodes) {
 static DynVal *join(DynRec *r, NpCall *c, const uint32_t *nodes, int n, int axis) {
     DynDtype dt = dyn_np_dtype_of(c->result);
     bool in_order = true;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         in_order = in_order && dyn_np_always_c(r, nodes[i]);
-    if (dt == DYN_NO_DTYPE)
+    }
+    if (dt == DYN_NO_DTYPE) {
         return dyn_tt_refuse(r);
+    }
     uint32_t id = dyn_np_join(r, nodes, n, axis, dt);
-    if (c->out.v != NULL)
+    if (c->out.v != NULL) {
         return dyn_tt_finish(r, c, id);
+    }
     return id == DYN_NONE || (!in_order && dyn_np_hold_sizes(r, id) < 0) ? NULL : dyn_np_result(r, id, c->result);
 }
 
 DynVal *tt_rule_cat(DynRec *r, NpCall *c) {
     uint32_t nodes[NP_MAX_JOINED];
     int axis = 0, n = joined(r, c->slot[0], nodes);
-    if (n < 0 || (c->slot[1].v != NULL && dyn_tt_axis(r, c->slot[1], dyn_tt_node(r, nodes[0])->ndim, &axis) < 0))
+    if (n < 0 || (c->slot[1].v != NULL && dyn_tt_axis(r, c->slot[1], dyn_tt_node(r, nodes[0])->ndim, &axis) < 0)) {
         return NULL;
-    if (dyn_tt_node(r, nodes[0])->ndim == 1) /* those of no elements are left out, whatever their dtype */
-        for (int i = 0; i < n; i++)
-            if (dyn_np_assume_op(r, DYN_S_GT, dyn_tt_node(r, nodes[i])->shape[0], 0) < 0)
+    }
+    if (dyn_tt_node(r, nodes[0])->ndim == 1) { /* those of no elements are left out, whatever their dtype */
+        for (int i = 0; i < n; i++) {
+            if (dyn_np_assume_op(r, DYN_S_GT, dyn_tt_node(r, nodes[i])->shape[0], 0) < 0) {
                 return NULL;
+            }
+        }
+    }
     return join(r, c, nodes, n, axis);
 }
 
@@ -45,16 +54,19 @@ DynVal *tt_rule_stack(DynRec *r, NpCall *c) {
     uint32_t nodes[NP_MAX_JOINED];
     int axis = 0, n = joined(r, c->slot[0], nodes);
     int ndim = n < 0 ? 0 : dyn_tt_node(r, nodes[0])->ndim + 1;
-    if (n < 0 || ndim > DYN_MAX_NDIM || (c->slot[1].v != NULL && dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0))
+    if (n < 0 || ndim > DYN_MAX_NDIM || (c->slot[1].v != NULL && dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0)) {
         return NULL;
+    }
     for (int i = 0; i < n; i++) {
         for (int k = 0; k + 1 < ndim; k++) { /* sizes have to be equal, along every axis */
             uint32_t s = dyn_tt_node(r, nodes[0])->shape[k + (i > 0 && k >= axis)], t = dyn_tt_node(r, nodes[i])->shape[k];
-            if (dyn_np_hint(r, s) != dyn_np_hint(r, t) || dyn_rec_assume_equal(r, s, t) < 0)
+            if (dyn_np_hint(r, s) != dyn_np_hint(r, t) || dyn_rec_assume_equal(r, s, t) < 0) {
                 return dyn_tt_refuse(r);
+            }
         }
-        if ((nodes[i] = dyn_np_newaxis(r, nodes[i], 1u << axis, ndim)) == DYN_NONE)
+        if ((nodes[i] = dyn_np_newaxis(r, nodes[i], 1u << axis, ndim)) == DYN_NONE) {
             return NULL;
+        }
     }
     return join(r, c, nodes, n, axis);
 }
@@ -64,15 +76,21 @@ DynVal *tt_rule_hstack(DynRec *r, NpCall *c) {
     uint32_t nodes[NP_MAX_JOINED];
     int n = joined(r, c->slot[0], nodes), least = c->b->op == 0 ? 1 : 2;
     int ndim = n < 0 ? 0 : dyn_tt_node(r, nodes[0])->ndim;
-    if (n < 0)
+    if (n < 0) {
         return NULL;
-    for (int i = 0; i < n && ndim < least; i++)
-        if ((nodes[i] = dyn_np_newaxis(r, nodes[i], ndim == 0 ? least == 1 ? 1 : 3 : 1, least)) == DYN_NONE)
+    }
+    for (int i = 0; i < n && ndim < least; i++) {
+        if ((nodes[i] = dyn_np_newaxis(r, nodes[i], ndim == 0 ? least == 1 ? 1 : 3 : 1, least)) == DYN_NONE) {
             return NULL;
-    if (ndim < 2 && least == 1)
-        for (int i = 0; i < n; i++)
-            if (dyn_np_assume_op(r, DYN_S_GT, dyn_tt_node(r, nodes[i])->shape[0], 0) < 0)
+        }
+    }
+    if (ndim < 2 && least == 1) {
+        for (int i = 0; i < n; i++) {
+            if (dyn_np_assume_op(r, DYN_S_GT, dyn_tt_node(r, nodes[i])->shape[0], 0) < 0) {
                 return NULL;
+            }
+        }
+    }
     return join(r, c, nodes, n, c->b->op == 0 && ndim > 1);
 }
 
@@ -84,16 +102,18 @@ static DynVal *repeated(DynRec *r, const NpCall *c, uint32_t a, int n, const uin
         uint32_t by = i < ndim - n ? one : times[i - (ndim - n)],
                  size = i < ndim - have ? one : dyn_tt_node(r, a)->shape[i - (ndim - have)];
         bool once = dyn_np_hint(r, by) == 1;
-        if (dyn_np_assume_op(r, once ? DYN_S_EQ : DYN_S_NE, by, 1) < 0 || rank + 2 > DYN_MAX_NDIM)
+        if (dyn_np_assume_op(r, once ? DYN_S_EQ : DYN_S_NE, by, 1) < 0 || rank + 2 > DYN_MAX_NDIM) {
             return dyn_tt_refuse(r);
+        }
         if (!once) {
             fresh |= 1u << rank;
             spread[rank++] = by;
         }
         fresh |= i < ndim - have ? 1u << rank : 0;
         spread[rank++] = size;
-        if ((shape[i] = dyn_np_op(r, DYN_S_MUL, by, size)) == DYN_NONE)
+        if ((shape[i] = dyn_np_op(r, DYN_S_MUL, by, size)) == DYN_NONE) {
             return dyn_tt_refuse(r);
+        }
     }
     a = dyn_np_newaxis(r, a, fresh, rank);
     a = a == DYN_NONE ? a : dyn_np_broadcast_view(r, a, rank, spread);
@@ -115,17 +135,21 @@ DynVal *tt_rule_flip(DynRec *r, NpCall *c) {
     uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]), mask = 0, dims[DYN_MAX_NDIM];
     int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, n = c->npos - 1;
     DynOperand items[DYN_MAX_NDIM];
-    if (ndim == 0 || c->npos + c->nkw < 2 || !dyn_np_always_c(r, a))
+    if (ndim == 0 || c->npos + c->nkw < 2 || !dyn_np_always_c(r, a)) {
         return dyn_tt_refuse(r);
-    if (n + c->nkw == 1 && !PyLong_CheckExact(c->args[1].real))
+    }
+    if (n + c->nkw == 1 && !PyLong_CheckExact(c->args[1].real)) {
         n = dyn_np_items(r, c->args[1], items, DYN_MAX_NDIM);
-    else if (c->nkw == 0 && n <= DYN_MAX_NDIM)
+    } else if (c->nkw == 0 && n <= DYN_MAX_NDIM) {
         memcpy(items, c->args + 1, sizeof(*items) * (size_t)n);
-    else
+    } else {
         return dyn_tt_refuse(r);
-    for (int i = 0, axis; i < n; i++, mask |= dims[0])
-        if (dyn_tt_axis(r, items[i], ndim, &axis) < 0 || (mask & (dims[0] = 1u << axis)))
+    }
+    for (int i = 0, axis; i < n; i++, mask |= dims[0]) {
+        if (dyn_tt_axis(r, items[i], ndim, &axis) < 0 || (mask & (dims[0] = 1u << axis))) {
             return dyn_tt_refuse(r);
+        }
+    }
     uint32_t id = n < 0 ? dyn_tt_none(r) : dyn_np_reversed(r, a, mask);
     return id == DYN_NONE ? NULL : dyn_np_result(r, dyn_np_copy(r, id, (DynDtype)dyn_tt_node(r, id)->dtype), c->result);
 }

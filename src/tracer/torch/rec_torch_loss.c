@@ -10,11 +10,14 @@ enum { NONE, MEAN, SUM, BATCHMEAN };
 static int reduction_of(DynRec *r, const NpCall *c) {
     static const char *const names[] = {[NONE] = "none", [MEAN] = "mean", [SUM] = "sum", [BATCHMEAN] = "batchmean"};
     DynOperand o = dyn_np_slot(c, "reduction");
-    if (dyn_np_slot(c, "size_average").v != NULL || dyn_np_slot(c, "reduce").v != NULL)
+    if (dyn_np_slot(c, "size_average").v != NULL || dyn_np_slot(c, "reduce").v != NULL) {
         return dyn_tt_refuse(r), -1;
-    for (int i = 0; i < (int)DYN_COUNTOF(names) && o.v != NULL; i++)
-        if (dyn_tt_is_str(r, o, names[i]))
+    }
+    for (int i = 0; i < (int)DYN_COUNTOF(names) && o.v != NULL; i++) {
+        if (dyn_tt_is_str(r, o, names[i])) {
             return i;
+        }
+    }
     return o.v == NULL ? MEAN : (dyn_tt_refuse(r), -1);
 }
 
@@ -27,34 +30,42 @@ typedef struct Loss {
 /* Two tensors of floats of one dtype and one shape. */
 static int operands(DynRec *r, const NpCall *c, Loss *l) {
     *l = (Loss){.x = dyn_tt_tensor(r, c, "input"), .t = dyn_tt_tensor(r, c, "target"), .reduction = reduction_of(r, c)};
-    if (l->x == DYN_NONE || l->t == DYN_NONE || l->reduction < 0)
+    if (l->x == DYN_NONE || l->t == DYN_NONE || l->reduction < 0) {
         return -1;
+    }
     const DynNode *x = dyn_tt_node(r, l->x), *t = dyn_tt_node(r, l->t);
     l->dtype = (DynDtype)x->dtype;
-    if (dyn_dtypes[l->dtype].kind != 'f' || t->dtype != x->dtype || t->ndim != x->ndim)
+    if (dyn_dtypes[l->dtype].kind != 'f' || t->dtype != x->dtype || t->ndim != x->ndim) {
         return dyn_tt_refuse(r), -1;
-    for (int i = 0; i < x->ndim; i++)
-        if (dyn_np_hint(r, x->shape[i]) != dyn_np_hint(r, t->shape[i]) || dyn_rec_assume_equal(r, x->shape[i], t->shape[i]) < 0)
+    }
+    for (int i = 0; i < x->ndim; i++) {
+        if (dyn_np_hint(r, x->shape[i]) != dyn_np_hint(r, t->shape[i]) || dyn_rec_assume_equal(r, x->shape[i], t->shape[i]) < 0) {
             return dyn_tt_refuse(r), -1;
+        }
+    }
     return 0;
 }
 
 /* The losses of the elements, which are of the dtype, are added up in float. */
 static DynVal *reduced(DynRec *r, NpCall *c, const Loss *l, uint32_t node) {
     int axes[DYN_MAX_NDIM];
-    if (node == DYN_NONE)
+    if (node == DYN_NONE) {
         return NULL;
+    }
     node = dyn_tt_cast(r, dyn_tt_cast(r, node, l->dtype), dyn_tt_wide(l->dtype));
     int ndim = dyn_tt_node(r, node)->ndim;
-    for (int i = 0; i < ndim; i++)
+    for (int i = 0; i < ndim; i++) {
         axes[i] = i;
+    }
     uint32_t first = ndim > 0 ? dyn_tt_node(r, node)->shape[0] : DYN_NONE;
-    if (l->reduction == MEAN)
+    if (l->reduction == MEAN) {
         node = dyn_tt_mean(r, node, ndim, axes, false);
-    else if (l->reduction != NONE)
+    } else if (l->reduction != NONE) {
         node = dyn_tt_reduce(r, DYN_OP_SUM, node, ndim, axes, false);
-    if (l->reduction == BATCHMEAN && first != DYN_NONE)
+    }
+    if (l->reduction == BATCHMEAN && first != DYN_NONE) {
         node = dyn_tt_binary(r, DYN_OP_DIVIDE, node, (NpArg){{DYN_ARG_SYM, first}, NP_WEAK_INT});
+    }
     return dyn_tt_finish(r, c, dyn_tt_cast(r, node, l->dtype));
 }
 
@@ -66,8 +77,9 @@ static uint32_t distance(DynRec *r, const Loss *l) {
 /* Operator 0: the square of the difference; 1: its absolute value. */
 DynVal *tt_rule_difference_loss(DynRec *r, NpCall *c) {
     Loss l;
-    if (operands(r, c, &l) < 0 || l.reduction == BATCHMEAN || dyn_np_slot(c, "weight").v != NULL)
+    if (operands(r, c, &l) < 0 || l.reduction == BATCHMEAN || dyn_np_slot(c, "weight").v != NULL) {
         return dyn_tt_refuse(r);
+    }
     return reduced(r, c, &l,
                    c->b->op == 1 ? distance(r, &l) : dyn_tt_unary(r, DYN_OP_SQUARE, dyn_tt_nodes(r, DYN_OP_SUBTRACT, l.x, l.t)));
 }
@@ -78,8 +90,9 @@ DynVal *tt_rule_smooth_loss(DynRec *r, NpCall *c) {
     bool huber = c->b->op == 1;
     double limit = 1;
     if (operands(r, c, &l) < 0 || l.reduction == BATCHMEAN || dyn_np_slot(c, "weight").v != NULL ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, huber ? "delta" : "beta"), &limit) < 0)
+        dyn_tt_burnt_float(r, dyn_np_slot(c, huber ? "delta" : "beta"), &limit) < 0) {
         return dyn_tt_refuse(r);
+    }
     if (dyn_dtype_is_half(l.dtype) && (l.dtype == DYN_BF16) != huber) { /* these are rounded once */
         l.x = dyn_tt_cast(r, l.x, DYN_F32);
         l.t = dyn_tt_cast(r, l.t, DYN_F32);
@@ -87,10 +100,12 @@ DynVal *tt_rule_smooth_loss(DynRec *r, NpCall *c) {
         limit = dyn_tt_as_half(limit, l.dtype);
     }
     uint32_t d = distance(r, &l);
-    if (!huber && limit == 0)
+    if (!huber && limit == 0) {
         return reduced(r, c, &l, d);
-    if (d == DYN_NONE || limit <= 0)
+    }
+    if (d == DYN_NONE || limit <= 0) {
         return dyn_tt_refuse(r);
+    }
     uint32_t near = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_by(r, DYN_OP_MULTIPLY, d, 0.5), d);
     near = huber ? near : dyn_tt_by(r, DYN_OP_DIVIDE, near, limit);
     uint32_t far = dyn_tt_by(r, DYN_OP_SUBTRACT, d, 0.5 * limit);
@@ -103,12 +118,14 @@ DynVal *tt_rule_smooth_loss(DynRec *r, NpCall *c) {
 DynVal *tt_rule_logits_loss(DynRec *r, NpCall *c) {
     Loss l;
     uint32_t positive = DYN_NONE;
-    if (operands(r, c, &l) < 0 || l.reduction == BATCHMEAN || dyn_np_slot(c, "weight").v != NULL)
+    if (operands(r, c, &l) < 0 || l.reduction == BATCHMEAN || dyn_np_slot(c, "weight").v != NULL) {
         return dyn_tt_refuse(r);
+    }
     if (dyn_np_slot(c, "pos_weight").v != NULL) {
         positive = dyn_tt_tensor(r, c, "pos_weight");
-        if (positive == DYN_NONE || dyn_tt_node(r, positive)->dtype != l.dtype)
+        if (positive == DYN_NONE || dyn_tt_node(r, positive)->dtype != l.dtype) {
             return dyn_tt_refuse(r);
+        }
     }
     uint32_t x = dyn_tt_cast(r, l.x, dyn_tt_wide(l.dtype));
     uint32_t t = dyn_tt_unary(r, DYN_OP_EXP, dyn_tt_unary(r, DYN_OP_NEGATIVE, dyn_tt_unary(r, DYN_OP_ABSOLUTE, x)));
@@ -126,12 +143,14 @@ DynVal *tt_rule_logits_loss(DynRec *r, NpCall *c) {
 DynVal *tt_rule_kl_div(DynRec *r, NpCall *c) {
     Loss l;
     bool log_target = false;
-    if (operands(r, c, &l) < 0 || l.reduction == MEAN || dyn_np_flag(r, dyn_np_slot(c, "log_target"), &log_target) < 0)
+    if (operands(r, c, &l) < 0 || l.reduction == MEAN || dyn_np_flag(r, dyn_np_slot(c, "log_target"), &log_target) < 0) {
         return dyn_tt_refuse(r);
-    if (log_target)
+    }
+    if (log_target) {
         return reduced(
             r, c, &l,
             dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_unary(r, DYN_OP_EXP, l.t), dyn_tt_nodes(r, DYN_OP_SUBTRACT, l.t, l.x)));
+    }
     uint32_t t = dyn_tt_nodes(r, DYN_OP_MULTIPLY, l.t, dyn_tt_unary(r, DYN_OP_LOG, l.t));
     t = dyn_tt_choose(r, dyn_tt_compare(r, DYN_OP_NOT_EQUAL, l.t, dyn_tt_number(r, 0)), t, dyn_tt_number(r, 0));
     return reduced(r, c, &l, dyn_tt_nodes(r, DYN_OP_SUBTRACT, t, dyn_tt_nodes(r, DYN_OP_MULTIPLY, l.t, l.x)));
@@ -163,14 +182,17 @@ static uint32_t class_loss(DynRec *r, const NpCall *c, int reduction) {
     int last = 1, rows = 0, overflow = 0;
     bool entropy = c->b->op == 2;
     if (x == DYN_NONE || t == DYN_NONE || dyn_np_slot(c, "weight").v != NULL ||
-        (entropy && dyn_tt_burnt_float(r, dyn_np_slot(c, "label_smoothing"), &smoothing) < 0) || smoothing != 0)
+        (entropy && dyn_tt_burnt_float(r, dyn_np_slot(c, "label_smoothing"), &smoothing) < 0) || smoothing != 0) {
         return DYN_NONE;
+    }
     const DynNode *n = dyn_tt_node(r, x), *k = dyn_tt_node(r, t);
     if ((n->dtype != DYN_F32 && n->dtype != DYN_F64) || n->ndim != 2 || k->dtype != DYN_I64 || k->ndim != 1 ||
-        !dyn_np_always_c(r, x) || dyn_np_agree(r, n->shape[0], k->shape[0]) < 0)
+        !dyn_np_always_c(r, x) || dyn_np_agree(r, n->shape[0], k->shape[0]) < 0) {
         return DYN_NONE;
-    if (ignored.v != NULL && (!PyLong_CheckExact(ignored.real) || dyn_rec_burn(r, ignored.v, ignored.real) < 0))
+    }
+    if (ignored.v != NULL && (!PyLong_CheckExact(ignored.real) || dyn_rec_burn(r, ignored.v, ignored.real) < 0)) {
         return DYN_NONE;
+    }
     int64_t skip = ignored.v == NULL ? -100 : PyLong_AsLongLongAndOverflow(ignored.real, &overflow);
     uint32_t counts = overflow ? DYN_NONE : dyn_tt_compare(r, DYN_OP_NOT_EQUAL, t, dyn_tt_int(r, skip));
     uint32_t loss = counts == DYN_NONE ? counts : of_class(r, x, t, counts);
@@ -183,11 +205,13 @@ static uint32_t class_loss(DynRec *r, const NpCall *c, int reduction) {
         loss = dyn_tt_unary(r, DYN_OP_NEGATIVE, loss);
     }
     loss = loss == DYN_NONE ? loss : dyn_tt_choose(r, counts, loss, dyn_tt_number(r, 0));
-    if (reduction == NONE || loss == DYN_NONE)
+    if (reduction == NONE || loss == DYN_NONE) {
         return loss;
+    }
     uint32_t sum = dyn_tt_reduce(r, DYN_OP_SUM, loss, 1, &rows, false);
-    if (reduction == SUM || sum == DYN_NONE)
+    if (reduction == SUM || sum == DYN_NONE) {
         return sum;
+    }
     uint32_t number = dyn_tt_cast(r, counts, (DynDtype)dyn_tt_node(r, x)->dtype);
     return dyn_tt_nodes(r, DYN_OP_DIVIDE, sum, dyn_tt_reduce(r, DYN_OP_SUM, number, 1, &rows, false));
 }
@@ -197,19 +221,23 @@ static uint32_t class_loss(DynRec *r, const NpCall *c, int reduction) {
 DynVal *tt_rule_class_loss(DynRec *r, NpCall *c) {
     int reduction = reduction_of(r, c);
     uint32_t t = dyn_tt_tensor(r, c, "target"), shape[DYN_MAX_NDIM];
-    if (reduction < 0 || reduction == BATCHMEAN || t == DYN_NONE)
+    if (reduction < 0 || reduction == BATCHMEAN || t == DYN_NONE) {
         return dyn_tt_refuse(r);
+    }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n, node = c->b->op == 0 ? DYN_NONE : class_loss(r, c, reduction);
     DynVal *v = node == DYN_NONE ? NULL : dyn_tt_finish(r, c, node);
-    if (v != NULL)
+    if (v != NULL) {
         return v;
+    }
     dyn_graph_truncate(dyn_rec_graph(r), nnodes);
     *dyn_rec_why(r) = DYN_R_OK;
-    if (reduction != NONE)
+    if (reduction != NONE) {
         return dyn_np_sized_call(r, c, 0, shape);
+    }
     const DynNode *n = dyn_tt_node(r, t);
-    if (c->b->op != 0 && n->dtype != DYN_I64)
+    if (c->b->op != 0 && n->dtype != DYN_I64) {
         return dyn_tt_refuse(r);
+    }
     memcpy(shape, n->shape, sizeof(*shape) * n->ndim);
     return dyn_np_sized_call(r, c, n->ndim, shape);
 }

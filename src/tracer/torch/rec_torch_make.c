@@ -13,10 +13,12 @@ static int burn_keywords(DynRec *r, const NpCall *c) {
     for (int i = 0; i < c->nkw; i++) {
         DynOperand o = c->args[c->npos + i];
         bool found = false;
-        for (size_t k = 0; k < DYN_COUNTOF(known); k++)
+        for (size_t k = 0; k < DYN_COUNTOF(known); k++) {
             found = found || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, i), known[k]) == 0;
-        if (!found || dyn_rec_burn(r, o.v, o.real) < 0)
+        }
+        if (!found || dyn_rec_burn(r, o.v, o.real) < 0) {
             return dyn_tt_refuse(r), -1;
+        }
     }
     return 0;
 }
@@ -37,8 +39,9 @@ static DynVal *filled(DynRec *r, DynArg fill, int ndim, const uint32_t *shape, P
     DynArrayView view;
     DynLayout layout;
     dyn_tt_default(r); /* torch's state counts though no tensor came in */
-    if (!dyn_torch_is(result) || !dyn_array_view(result, &view))
+    if (!dyn_torch_is(result) || !dyn_array_view(result, &view)) {
         return dyn_tt_refuse(r);
+    }
     uint32_t id = dyn_np_full(r, (DynDtype)view.dtype, ndim, shape, fill);
     dyn_layout_of(&view, &layout);
     return id == DYN_NONE || (layout.kind != DYN_LAYOUT_C && dyn_np_hold_sizes(r, id) < 0) ? NULL : dyn_np_result(r, id, result);
@@ -57,8 +60,9 @@ static int sizes(DynRec *r, const NpCall *c, int first, uint32_t *shape) {
  * takes lists for elements. */
 DynVal *tt_rule_create(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM];
-    if (c->b->op == 8 && (c->npos < 2 || !PyLong_CheckExact(c->args[1].real)))
+    if (c->b->op == 8 && (c->npos < 2 || !PyLong_CheckExact(c->args[1].real))) {
         return dyn_tt_refuse(r);
+    }
     int like = c->b->op >= 4,
         ndim = like && (c->npos == 0 || dyn_tt_tensor_of(r, c->args[0]) == DYN_NONE) ? -1 : sizes(r, c, like, shape);
     return ndim < 0 ? dyn_tt_refuse(r) : filled(r, fill_of(r, c->result, c->b->op % 4), ndim, shape, c->result);
@@ -66,8 +70,9 @@ DynVal *tt_rule_create(DynRec *r, NpCall *c) {
 
 DynVal *tt_rule_create_like(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), shape[DYN_MAX_NDIM];
-    if (a == DYN_NONE || dyn_np_burn_rest(r, c, 1) < 0 || (!dyn_np_always_c(r, a) && dyn_np_hold_sizes(r, a) < 0))
+    if (a == DYN_NONE || dyn_np_burn_rest(r, c, 1) < 0 || (!dyn_np_always_c(r, a) && dyn_np_hold_sizes(r, a) < 0)) {
         return NULL;
+    }
     int ndim = dyn_tt_node(r, a)->ndim;
     memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * (size_t)ndim);
     return filled(r, fill_of(r, c->result, c->b->op), ndim, shape, c->result);
@@ -78,8 +83,9 @@ static int fill_number(DynRec *r, DynOperand o, PyObject *result, DynArg *out) {
     NpArg v;
     DynDtype dt = dyn_np_dtype_of(result);
     if (dt == DYN_NO_DTYPE || o.v == NULL || dyn_np_operand(r, o, &v) < 0 || v.arg.kind != DYN_ARG_SYM ||
-        (v.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f') || (dt == DYN_BOOL && v.code != DYN_BOOL))
+        (v.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f') || (dt == DYN_BOOL && v.code != DYN_BOOL)) {
         return dyn_tt_refuse(r), -1;
+    }
     *out = v.arg;
     return dyn_np_convert_guard(r, v.arg.id, dt);
 }
@@ -90,15 +96,18 @@ DynVal *tt_rule_full(DynRec *r, NpCall *c) {
     DynOperand value = c->slot[c->b->op == 2 ? 2 : 1];
     DynArg fill;
     int ndim = -1;
-    if (c->b->op != 0 && a == DYN_NONE)
+    if (c->b->op != 0 && a == DYN_NONE) {
         return NULL;
-    if (c->b->op == 1 && (ndim = dyn_tt_node(r, a)->ndim) >= 0)
+    }
+    if (c->b->op == 1 && (ndim = dyn_tt_node(r, a)->ndim) >= 0) {
         memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * (size_t)ndim);
-    else
+    } else {
         ndim = dyn_np_shape_arg(r, c->slot[c->b->op == 2], false, shape);
+    }
     if (ndim < 0 || dyn_np_burn_rest(r, c, c->b->op == 2 ? 3 : 2) < 0 || fill_number(r, value, c->result, &fill) < 0 ||
-        (c->b->op == 1 && !dyn_np_always_c(r, a) && dyn_np_hold_sizes(r, a) < 0))
+        (c->b->op == 1 && !dyn_np_always_c(r, a) && dyn_np_hold_sizes(r, a) < 0)) {
         return NULL;
+    }
     return filled(r, fill, ndim, shape, c->result);
 }
 
@@ -110,8 +119,9 @@ static int store_items(DynRec *r, uint32_t into, DynOperand o, int *left) {
     DynArg ignored;
     NpArg v;
     if (!PyList_CheckExact(o.real) && !PyTuple_CheckExact(o.real)) {
-        if (dyn_tt_node(r, into)->ndim != 0 || (*left)-- == 0 || dyn_np_operand(r, o, &v) < 0 || v.arg.kind != DYN_ARG_SYM)
+        if (dyn_tt_node(r, into)->ndim != 0 || (*left)-- == 0 || dyn_np_operand(r, o, &v) < 0 || v.arg.kind != DYN_ARG_SYM) {
             return dyn_tt_refuse(r), -1;
+        }
         bool fits = v.code == DYN_BOOL || dyn_dtypes[dyn_tt_node(r, into)->dtype].kind == 'f' ||
                     (v.code == NP_WEAK_INT && dyn_tt_node(r, into)->dtype != DYN_BOOL);
         ignored = v.arg;
@@ -120,8 +130,9 @@ static int store_items(DynRec *r, uint32_t into, DynOperand o, int *left) {
     int n = dyn_np_items(r, o, items, 64);
     for (int i = 0; i < n; i++) {
         uint32_t row = dyn_tt_node(r, into)->ndim == 0 ? DYN_NONE : dyn_np_pick(r, into, 0, dyn_np_int(r, i));
-        if (row == DYN_NONE || store_items(r, row, items[i], left) < 0)
+        if (row == DYN_NONE || store_items(r, row, items[i], left) < 0) {
             return dyn_tt_refuse(r), -1;
+        }
     }
     return n < 0 ? -1 : 0;
 }
@@ -135,16 +146,21 @@ DynVal *tt_rule_tensor(DynRec *r, NpCall *c) {
     DynArg fill;
     int left = 64;
     if (dyn_np_burn_rest(r, c, c->b->op + 1) < 0 || data.v == NULL ||
-        (c->b->op == 1 && dyn_tt_tensor_of(r, c->slot[0]) == DYN_NONE))
+        (c->b->op == 1 && dyn_tt_tensor_of(r, c->slot[0]) == DYN_NONE)) {
         return dyn_tt_refuse(r);
-    if (c->result == data.real)
+    }
+    if (c->result == data.real) {
         return data.v;
-    if (!dyn_torch_is(c->result) || !dyn_array_view(c->result, &view) || dyn_torch_is(data.real))
+    }
+    if (!dyn_torch_is(c->result) || !dyn_array_view(c->result, &view) || dyn_torch_is(data.real)) {
         return dyn_tt_refuse(r);
-    if (view.ndim == 0)
+    }
+    if (view.ndim == 0) {
         return fill_number(r, data, c->result, &fill) < 0 ? NULL : filled(r, fill, 0, NULL, c->result);
-    for (int i = 0; i < view.ndim; i++)
+    }
+    for (int i = 0; i < view.ndim; i++) {
         shape[i] = dyn_np_int(r, view.dims[i]);
+    }
     dyn_tt_default(r);
     uint32_t id = dyn_np_full(r, (DynDtype)view.dtype, view.ndim, shape, (DynArg){DYN_ARG_NONE, DYN_NONE});
     return id == DYN_NONE || store_items(r, id, data, &left) < 0 ? NULL : dyn_np_result(r, id, c->result);
@@ -155,21 +171,25 @@ DynVal *tt_rule_arange(DynRec *r, NpCall *c) {
     uint32_t n[3] = {dyn_np_int(r, 0), DYN_NONE, dyn_np_int(r, 1)};
     int first = c->npos > 1 ? 0 : 1;
     DynDtype dt = dyn_np_dtype_of(c->result);
-    if (c->npos < 1 || c->npos > 3 || burn_keywords(r, c) < 0)
+    if (c->npos < 1 || c->npos > 3 || burn_keywords(r, c) < 0) {
         return dyn_tt_refuse(r);
+    }
     bool whole = true;
     for (int i = 0; i < c->npos; i++) {
         n[first + i] = PyBool_Check(c->args[i].real) ? DYN_NONE : dyn_rec_number(r, c->args[i].v, c->args[i].real);
-        if (n[first + i] == DYN_NONE)
+        if (n[first + i] == DYN_NONE) {
             return dyn_tt_refuse(r);
+        }
         whole = whole && PyLong_CheckExact(c->args[i].real);
     }
     dyn_tt_default(r);
     uint32_t length = dyn_np_arange_length(r, n[0], n[1], n[2]);
-    if (length != DYN_NONE && !whole)
+    if (length != DYN_NONE && !whole) {
         return dyn_np_sized_call(r, c, 1, &length);
-    if (length == DYN_NONE || (dyn_dtypes[dt].kind != 'i' && dt != DYN_F32 && dt != DYN_F64))
+    }
+    if (length == DYN_NONE || (dyn_dtypes[dt].kind != 'i' && dt != DYN_F32 && dt != DYN_F64)) {
         return dyn_tt_refuse(r);
+    }
     uint32_t id = dyn_np_arange(r, length, n[0], n[2]);
     return id == DYN_NONE ? NULL : dyn_np_result(r, dt == DYN_I64 ? id : dyn_np_copy(r, id, dt), c->result);
 }
@@ -180,8 +200,9 @@ DynVal *tt_rule_arange(DynRec *r, NpCall *c) {
 static DynVal *copied(DynRec *r, uint32_t a, PyObject *result) {
     DynDtype dt = dyn_np_dtype_of(result);
     if (dt == DYN_NO_DTYPE || dyn_np_drops((DynDtype)dyn_tt_node(r, a)->dtype, dt) ||
-        (!dyn_np_always_c(r, a) && dyn_np_hold_sizes(r, a) < 0))
+        (!dyn_np_always_c(r, a) && dyn_np_hold_sizes(r, a) < 0)) {
         return dyn_tt_refuse(r);
+    }
     return dyn_np_result(r, dyn_np_copy(r, a, dt), result);
 }
 
@@ -189,10 +210,12 @@ static DynVal *copied(DynRec *r, uint32_t a, PyObject *result) {
 static int fits_format(DynRec *r, uint32_t a, PyObject *format) {
     static const int last[2][5] = {{0, 2, 3, 1}, {0, 2, 3, 4, 1}};
     int ndim = dyn_tt_node(r, a)->ndim;
-    if (is_named(format, "contiguous_format"))
+    if (is_named(format, "contiguous_format")) {
         return dyn_np_contiguous(r, a, false);
-    if (!is_named(format, ndim == 4 ? "channels_last" : "channels_last_3d") || ndim < 4 || ndim > 5)
+    }
+    if (!is_named(format, ndim == 4 ? "channels_last" : "channels_last_3d") || ndim < 4 || ndim > 5) {
         return dyn_tt_refuse(r), -1;
+    }
     uint32_t turned = dyn_np_permute(r, a, last[ndim - 4]);
     return turned == DYN_NONE ? -1 : dyn_np_contiguous(r, turned, false);
 }
@@ -200,16 +223,18 @@ static int fits_format(DynRec *r, uint32_t a, PyObject *format) {
 /* Of the dtype of now: the operand where it lies as it should, else a copy. */
 static DynVal *in_format(DynRec *r, DynOperand o, uint32_t a, PyObject *format, PyObject *result) {
     int fits = format == NULL || is_named(format, "preserve_format") ? 1 : fits_format(r, a, format);
-    if (fits < 0 || (fits == 1) != (result == o.real))
+    if (fits < 0 || (fits == 1) != (result == o.real)) {
         return dyn_tt_refuse(r);
+    }
     return fits ? o.v : copied(r, a, result);
 }
 
 DynVal *tt_rule_contiguous(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     DynOperand format = c->slot[1];
-    if (a == DYN_NONE || (format.v != NULL && dyn_rec_burn(r, format.v, format.real) < 0))
+    if (a == DYN_NONE || (format.v != NULL && dyn_rec_burn(r, format.v, format.real) < 0)) {
         return NULL;
+    }
     PyObject *plain = format.v == NULL ? PyObject_GetAttrString(dyn_torch_module, "contiguous_format") : Py_NewRef(format.real);
     PyErr_Clear();
     DynVal *v = plain == NULL ? dyn_tt_refuse(r) : in_format(r, c->slot[0], a, plain, c->result);
@@ -228,23 +253,28 @@ DynVal *tt_rule_to(DynRec *r, NpCall *c) {
     uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]);
     PyObject *format = NULL;
     bool copy = false;
-    if (a == DYN_NONE || burn_keywords(r, c) < 0)
+    if (a == DYN_NONE || burn_keywords(r, c) < 0) {
         return NULL;
-    if (c->b->op == 1 && c->npos + c->nkw == 1) /* type() */
+    }
+    if (c->b->op == 1 && c->npos + c->nkw == 1) { /* type() */
         return dyn_rec_const(r, c->result);
+    }
     for (int i = 1; i < c->npos + c->nkw; i++) {
         DynOperand o = c->args[i];
         bool other = dyn_torch_is(o.real);
-        if (other ? dyn_tt_tensor_of(r, o) == DYN_NONE : dyn_rec_burn(r, o.v, o.real) < 0)
+        if (other ? dyn_tt_tensor_of(r, o) == DYN_NONE : dyn_rec_burn(r, o.v, o.real) < 0) {
             return NULL;
+        }
         format = !other && is_format(o.real) ? o.real : format;
         copy = copy || (i >= c->npos && o.real == Py_True &&
                         PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, i - c->npos), "copy") == 0);
-        if (i < c->npos && i >= 3 && o.real == Py_True) /* copy= by its place */
+        if (i < c->npos && i >= 3 && o.real == Py_True) { /* copy= by its place */
             copy = true;
+        }
     }
-    if (copy || dyn_np_dtype_of(c->result) != (DynDtype)dyn_tt_node(r, a)->dtype)
+    if (copy || dyn_np_dtype_of(c->result) != (DynDtype)dyn_tt_node(r, a)->dtype) {
         return c->result == c->args[0].real ? dyn_tt_refuse(r) : copied(r, a, c->result);
+    }
     return in_format(r, c->args[0], a, format, c->result);
 }
 
@@ -254,13 +284,16 @@ DynVal *tt_rule_to(DynRec *r, NpCall *c) {
 DynVal *tt_rule_write(DynRec *r, NpCall *c) {
     NpArg v = dyn_tt_int(r, 0);
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
-    if (a == DYN_NONE || c->result != c->slot[0].real || (c->b->op != 2 && dyn_np_operand(r, c->slot[1], &v) < 0))
+    if (a == DYN_NONE || c->result != c->slot[0].real || (c->b->op != 2 && dyn_np_operand(r, c->slot[1], &v) < 0)) {
         return dyn_tt_refuse(r);
+    }
     DynDtype dt = (DynDtype)dyn_tt_node(r, a)->dtype;
-    if (v.arg.kind == DYN_ARG_SYM && v.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f')
+    if (v.arg.kind == DYN_ARG_SYM && v.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f') {
         return dyn_tt_refuse(r);
-    if (c->b->op == 1 && v.arg.kind == DYN_ARG_NODE && dyn_tt_node(r, v.arg.id)->ndim > 0)
+    }
+    if (c->b->op == 1 && v.arg.kind == DYN_ARG_NODE && dyn_tt_node(r, v.arg.id)->ndim > 0) {
         return dyn_tt_refuse(r);
+    }
     return dyn_np_store_into(r, c->slot[0], v);
 }
 

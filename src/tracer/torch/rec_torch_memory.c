@@ -8,18 +8,21 @@ static bool is_complex(DynRec *r, uint32_t a) { return dyn_dtypes[dyn_tt_node(r,
 /* ---- by strides */
 
 static bool all_const(DynRec *r, const uint32_t *syms, int n) {
-    for (int i = 0; i < n; i++)
-        if (!dyn_sym_is_const(dyn_rec_syms(r), syms[i]))
+    for (int i = 0; i < n; i++) {
+        if (!dyn_sym_is_const(dyn_rec_syms(r), syms[i])) {
             return false;
+        }
+    }
     return true;
 }
 
 /* Where in its storage an input's first element lies: known behind a call that asks. A new tensor has a storage of its own. */
 static uint32_t own_offset(DynRec *r, uint32_t node) {
     DynOperand o = {dyn_rec_array(r, node, NULL), NULL};
-    if (dyn_tt_node(r, node)->op != DYN_OP_INPUT)
+    if (dyn_tt_node(r, node)->op != DYN_OP_INPUT) {
         return dyn_tt_node(r, node)->op == DYN_OP_EXTERN || dyn_tt_node(r, node)->op == DYN_OP_RESULT ? dyn_tt_none(r)
                                                                                                       : dyn_np_int(r, 0);
+    }
     o.real = o.v == NULL ? NULL : o.v->obj;
     PyObject *f = PyObject_GetAttrString((PyObject *)dyn_torch_tensor, "storage_offset");
     PyObject *own = f == NULL || o.real == NULL ? NULL : PyObject_CallOneArg(f, o.real);
@@ -36,8 +39,9 @@ DynVal *tt_rule_as_strided(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), shape[DYN_MAX_NDIM], by[DYN_MAX_NDIM + 1], given = dyn_np_int(r, 0);
     DynOperand items[DYN_MAX_NDIM];
     int ndim = a == DYN_NONE ? -1 : dyn_np_shape_arg(r, c->slot[1], false, shape);
-    if (ndim < 0 || c->slot[2].v == NULL || dyn_np_items(r, c->slot[2], items, DYN_MAX_NDIM) != ndim)
+    if (ndim < 0 || c->slot[2].v == NULL || dyn_np_items(r, c->slot[2], items, DYN_MAX_NDIM) != ndim) {
         return dyn_tt_refuse(r);
+    }
     if (c->slot[3].v != NULL) {
         DynDtype dt = (DynDtype)dyn_tt_node(r, a)->dtype;
         a = dyn_tt_node(r, a)->storage;
@@ -45,12 +49,14 @@ DynVal *tt_rule_as_strided(DynRec *r, NpCall *c) {
         given = from == DYN_NONE || to == DYN_NONE ? DYN_NONE : dyn_np_op(r, DYN_S_SUB, to, from);
     }
     uint32_t size = dyn_np_int(r, dyn_dtypes[dyn_tt_node(r, a)->dtype].size);
-    if (given == DYN_NONE || (by[ndim] = dyn_np_op(r, DYN_S_MUL, given, size)) == DYN_NONE)
+    if (given == DYN_NONE || (by[ndim] = dyn_np_op(r, DYN_S_MUL, given, size)) == DYN_NONE) {
         return NULL;
+    }
     for (int i = 0; i < ndim; i++) {
         uint32_t stride = dyn_np_int_sym(r, items[i]);
-        if ((by[i] = stride == DYN_NONE ? stride : dyn_np_op(r, DYN_S_MUL, stride, size)) == DYN_NONE)
+        if ((by[i] = stride == DYN_NONE ? stride : dyn_np_op(r, DYN_S_MUL, stride, size)) == DYN_NONE) {
             return NULL;
+        }
     }
     if (dyn_tt_node(r, a)->ndim == 0 || (all_const(r, by, ndim) && dyn_np_contiguous(r, a, false) == 1)) {
         uint32_t all = dyn_np_product(r, dyn_tt_node(r, a)->ndim, dyn_tt_node(r, a)->shape);
@@ -65,12 +71,14 @@ DynVal *tt_rule_as_strided(DynRec *r, NpCall *c) {
 static uint32_t as_dtype(DynRec *r, uint32_t a, DynDtype dt, uint32_t last) {
     int ndim = dyn_tt_node(r, a)->ndim;
     uint32_t id = dyn_np_unary_node(r, DYN_OP_AS_DTYPE, dt, a, ndim, 1);
-    if (id == DYN_NONE)
+    if (id == DYN_NONE) {
         return id;
+    }
     dyn_tt_node(r, id)->aux[0] = dt;
     memcpy(dyn_tt_node(r, id)->shape, dyn_tt_node(r, a)->shape, sizeof(uint32_t) * (size_t)ndim);
-    if (last != DYN_NONE)
+    if (last != DYN_NONE) {
         dyn_tt_node(r, id)->shape[ndim - 1] = last;
+    }
     return id;
 }
 
@@ -80,15 +88,19 @@ uint32_t dyn_tt_as_dtype(DynRec *r, uint32_t a, DynOperand dtype, PyObject *tens
     DynDtype own = (DynDtype)dyn_tt_node(r, a)->dtype;
     int64_t size = dt == DYN_NO_DTYPE ? 0 : dyn_dtypes[dt].size, of_base = dyn_dtypes[own].size;
     int ndim = dyn_tt_node(r, a)->ndim;
-    if (size == 0 || (size != of_base && ndim == 0))
+    if (size == 0 || (size != of_base && ndim == 0)) {
         return dyn_tt_none(r);
-    if ((a = dyn_tt_detached(r, a, tensor, result)) == DYN_NONE || dt == own)
+    }
+    if ((a = dyn_tt_detached(r, a, tensor, result)) == DYN_NONE || dt == own) {
         return a;
-    if (size == of_base)
+    }
+    if (size == of_base) {
         return as_dtype(r, a, dt, DYN_NONE);
+    }
     uint32_t last = dyn_tt_node(r, a)->shape[ndim - 1], ratio = dyn_np_int(r, size > of_base ? size / of_base : of_base / size);
-    if (size > of_base && dyn_np_assume_op(r, DYN_S_EQ, dyn_np_op(r, DYN_S_MOD, last, ratio), 0) < 0)
+    if (size > of_base && dyn_np_assume_op(r, DYN_S_EQ, dyn_np_op(r, DYN_S_MOD, last, ratio), 0) < 0) {
         return DYN_NONE;
+    }
     last = dyn_np_op(r, size > of_base ? DYN_S_FLOORDIV : DYN_S_MUL, last, ratio);
     return last == DYN_NONE ? last : as_dtype(r, a, dt, last);
 }
@@ -98,14 +110,16 @@ DynVal *tt_rule_view_parts(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     DynDtype dt = dyn_np_dtype_of(c->result);
     int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
-    if (a == DYN_NONE || dt == DYN_NO_DTYPE || ndim == DYN_MAX_NDIM)
+    if (a == DYN_NONE || dt == DYN_NO_DTYPE || ndim == DYN_MAX_NDIM) {
         return dyn_tt_refuse(r);
+    }
     if (c->b->op == 0) {
         a = dyn_np_newaxis(r, a, 1u << ndim, ndim + 1);
         return a == DYN_NONE ? NULL : dyn_np_result(r, as_dtype(r, a, dt, dyn_np_int(r, 2)), c->result);
     }
-    if (dyn_np_assume_op(r, DYN_S_EQ, dyn_tt_node(r, a)->shape[ndim - 1], 2) < 0)
+    if (dyn_np_assume_op(r, DYN_S_EQ, dyn_tt_node(r, a)->shape[ndim - 1], 2) < 0) {
         return NULL;
+    }
     a = as_dtype(r, a, dt, dyn_np_int(r, 1));
     return a == DYN_NONE ? NULL : dyn_np_result(r, dyn_np_pick(r, a, ndim - 1, dyn_np_int(r, 0)), c->result);
 }
@@ -114,8 +128,9 @@ DynVal *tt_rule_view_parts(DynRec *r, NpCall *c) {
 
 /* real (operator 0) of real numbers is the tensor itself; imag (1) they have none. */
 DynVal *dyn_tt_part(DynRec *r, DynOperand o, uint32_t a, bool imaginary, PyObject *result) {
-    if (!is_complex(r, a))
+    if (!is_complex(r, a)) {
         return result == o.real ? o.v : dyn_tt_refuse(r);
+    }
     return dyn_np_result(r, dyn_np_part(r, imaginary ? DYN_OP_IMAG : DYN_OP_REAL, a), result);
 }
 
@@ -128,10 +143,11 @@ DynVal *tt_rule_part(DynRec *r, NpCall *c) {
  * second two too, as no tensor with such a bit comes here; conj sets the bit, which is eager's affair. */
 DynVal *tt_rule_conj(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
-    if (a == DYN_NONE || c->result == c->slot[0].real)
+    if (a == DYN_NONE || c->result == c->slot[0].real) {
         return a != DYN_NONE && (c->b->op == 0 || !is_complex(r, a)) ? c->slot[0].v
                : a == DYN_NONE                                       ? NULL
                                                                      : dyn_tt_finish(r, c, dyn_tt_unary(r, DYN_OP_CONJUGATE, a));
+    }
     return c->b->op == 1 && is_complex(r, a) ? dyn_tt_finish(r, c, dyn_tt_unary(r, DYN_OP_CONJUGATE, a)) : dyn_tt_refuse(r);
 }
 
@@ -146,7 +162,8 @@ uint32_t dyn_tt_detached(DynRec *r, uint32_t a, PyObject *tensor, PyObject *resu
 DynVal *tt_rule_untracked(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     if (a == DYN_NONE || c->result != c->slot[0].real || dyn_torch_requires_grad(c->result) ||
-        dyn_tt_node(r, dyn_tt_node(r, a)->storage)->op == DYN_OP_INPUT || dyn_np_burn_rest(r, c, 1) < 0)
+        dyn_tt_node(r, dyn_tt_node(r, a)->storage)->op == DYN_OP_INPUT || dyn_np_burn_rest(r, c, 1) < 0) {
         return dyn_tt_refuse(r);
+    }
     return c->slot[0].v;
 }

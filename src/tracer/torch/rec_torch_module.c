@@ -8,8 +8,9 @@
 
 static PyObject *module_type(void) { /* borrowed for ever; NULL: no torch */
     static PyObject *type;
-    if (type == NULL && dyn_torch_module != NULL)
+    if (type == NULL && dyn_torch_module != NULL) {
         type = dyn_torch_lookup(dyn_torch_module, "nn.Module");
+    }
     return type;
 }
 
@@ -30,8 +31,9 @@ DynOperand rec_torch_container_iter(DynRec *r, DynOperand o) {
 /* torch.nn.Module.__getattr__ as it was when first asked for; borrowed for ever. */
 static PyObject *own_getattr(void) {
     static PyObject *function;
-    if (function == NULL && module_type() != NULL)
+    if (function == NULL && module_type() != NULL) {
         function = dyn_torch_lookup(module_type(), "__getattr__");
+    }
     return function;
 }
 
@@ -59,8 +61,9 @@ DynVal *rec_torch_module_attr(DynRec *r, PyObject *getattr, DynOperand module, P
     for (size_t i = 0; i < DYN_COUNTOF(dicts) && getattr == own_getattr(); i++) {
         uint32_t s;
         PyObject *dict = dict_of(r, module, dicts[i], &s);
-        if (dict == NULL || PyDict_GetItemWithError(dict, name) == NULL)
+        if (dict == NULL || PyDict_GetItemWithError(dict, name) == NULL) {
             continue;
+        }
         r->network = true;
         s = s == DYN_NONE ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_KEY, s, 0, NULL, name);
         return s == DYN_NONE ? NULL : rec_source(r, s);
@@ -84,11 +87,13 @@ bool rec_tensor_lacks(DynRec *r, DynOperand tensor, PyObject *name) {
     PyObject **dict = _PyObject_GetDictPtr(tensor.real);
     bool own = dict != NULL && *dict != NULL && PyDict_GetItemWithError(*dict, name) != NULL;
     if (own || !rec_is_array(tensor.v) || dyn_cpy_lookup_special(Py_TYPE(tensor.real), name) != NULL ||
-        rec_guard_class(r, Py_TYPE(tensor.real)) < 0)
+        rec_guard_class(r, Py_TYPE(tensor.real)) < 0) {
         return false;
+    }
     const DynNode *n = dyn_graph_node(&r->cap->graph, tensor.v->id);
-    if (n->op != DYN_OP_INPUT)
+    if (n->op != DYN_OP_INPUT) {
         return true;
+    }
     uint32_t s = n->source == DYN_NONE ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_OWN, n->source, 0, NULL, name);
     return s != DYN_NONE && rec_guard(r, DYN_GUARD_MISSING, s, DYN_NONE, 0, NULL) == 0;
 }
@@ -106,13 +111,15 @@ static DynVal *own_attr(DynRec *r, DynOperand module, const char *name, PyObject
 DynVal *tt_rule_weights_same(DynRec *r, NpCall *c) {
     DynOperand module = c->slot[0];
     PyObject *refs, *names;
-    if (c->result != Py_False || module.v == NULL || module.v->kind != DV_OBJECT || module.v->source == DYN_NONE)
+    if (c->result != Py_False || module.v == NULL || module.v->kind != DV_OBJECT || module.v->source == DYN_NONE) {
         return dyn_tt_refuse(r);
+    }
     DynVal *ref = own_attr(r, module, "_flat_weight_refs", &refs), *name = own_attr(r, module, "_flat_weights_names", &names);
     if (ref == NULL || name == NULL || ref->kind != DV_LIST || name->kind != DV_LIST || ref->n != name->n ||
         PyList_GET_SIZE(refs) != (Py_ssize_t)ref->n || PyList_GET_SIZE(names) != (Py_ssize_t)ref->n ||
-        dyn_rec_burn(r, name, names) < 0)
+        dyn_rec_burn(r, name, names) < 0) {
         return dyn_tt_refuse(r);
+    }
     for (uint32_t i = 0; i < ref->n; i++) {
         PyObject *key = PyList_GET_ITEM(names, i), *value = PyObject_GetAttr(module.real, key);
         DynVal *weight = value == NULL ? NULL : rec_torch_module_attr(r, own_getattr(), module, key);
@@ -120,8 +127,9 @@ DynVal *tt_rule_weights_same(DynRec *r, NpCall *c) {
         status = status < 0 ? -1 : rec_guard(r, DYN_GUARD_ID, weight->source, DYN_NONE, 0, value);
         PyErr_Clear();
         Py_XDECREF(value); /* the module has it */
-        if (status < 0 || rec_guard_id(r, ref->items[i], PyList_GET_ITEM(refs, i)) < 0)
+        if (status < 0 || rec_guard_id(r, ref->items[i], PyList_GET_ITEM(refs, i)) < 0) {
             return dyn_tt_refuse(r);
+        }
     }
     return dyn_rec_const(r, Py_False);
 }

@@ -5,8 +5,9 @@
 /* A tensor of floats; halves as float. *dtype: its own. */
 static uint32_t operand(DynRec *r, const NpCall *c, DynDtype *dtype) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
-    if (a == DYN_NONE)
+    if (a == DYN_NONE) {
         return a;
+    }
     *dtype = (DynDtype)dyn_tt_node(r, a)->dtype;
     return dyn_dtypes[*dtype].kind != 'f' ? dyn_tt_none(r) : dyn_tt_cast(r, a, dyn_tt_wide(*dtype));
 }
@@ -25,11 +26,14 @@ DynVal *tt_rule_softmax(DynRec *r, NpCall *c) {
     DynDtype dt = DYN_NO_DTYPE;
     uint32_t a = dyn_tt_tensor(r, c, "input");
     int axis, naxes;
-    if (a == DYN_NONE || dyn_tt_axis(r, dyn_np_slot(c, "dim"), dyn_tt_node(r, a)->ndim, &axis) < 0 || dyn_tt_dtype(r, c, &dt) < 0)
+    if (a == DYN_NONE || dyn_tt_axis(r, dyn_np_slot(c, "dim"), dyn_tt_node(r, a)->ndim, &axis) < 0 ||
+        dyn_tt_dtype(r, c, &dt) < 0) {
         return NULL;
+    }
     dt = dt == DYN_NO_DTYPE ? (DynDtype)dyn_tt_node(r, a)->dtype : dt;
-    if (dyn_dtypes[dt].kind != 'f')
+    if (dyn_dtypes[dt].kind != 'f') {
         return dyn_tt_refuse(r);
+    }
     int ndim = dyn_tt_node(r, a)->ndim;
     naxes = ndim > 0;
     a = dyn_tt_cast(r, dyn_tt_cast(r, a, dt), dyn_tt_wide(dt));
@@ -49,11 +53,13 @@ DynVal *tt_rule_logsumexp(DynRec *r, NpCall *c) {
     uint32_t a = operand(r, c, &dt);
     bool keepdim = false;
     int axes[DYN_MAX_NDIM];
-    if (a == DYN_NONE || dyn_np_slot(c, "dim").v == NULL || dyn_tt_node(r, a)->ndim == 0)
+    if (a == DYN_NONE || dyn_np_slot(c, "dim").v == NULL || dyn_tt_node(r, a)->ndim == 0) {
         return dyn_tt_refuse(r);
+    }
     int naxes = dyn_np_axes(r, dyn_np_slot(c, "dim"), dyn_tt_node(r, a)->ndim, axes);
-    if (naxes <= 0 || dyn_np_flag(r, dyn_np_slot(c, "keepdim"), &keepdim) < 0)
+    if (naxes <= 0 || dyn_np_flag(r, dyn_np_slot(c, "keepdim"), &keepdim) < 0) {
         return dyn_tt_refuse(r);
+    }
     uint32_t most[2] = {DYN_NONE, DYN_NONE};
     for (int i = keepdim; i < 2; i++) { /* to subtract, and to add to the result */
         uint32_t m = dyn_tt_reduce(r, DYN_OP_MAX, a, naxes, axes, i);
@@ -77,14 +83,17 @@ static int affine_of(DynRec *r, const NpCall *c, DynDtype dt, Affine *out) {
     const char *const names[] = {"weight", "bias"};
     uint32_t *to[] = {&out->weight, &out->bias};
     DynOperand first = dyn_np_slot(c, "weight");
-    if (dyn_dtype_is_half(dt) && first.v != NULL && dyn_np_dtype_of(first.real) == DYN_F32)
+    if (dyn_dtype_is_half(dt) && first.v != NULL && dyn_np_dtype_of(first.real) == DYN_F32) {
         dt = DYN_F32;
+    }
     for (int i = 0; i < 2; i++) {
         *to[i] = DYN_NONE;
-        if (dyn_np_slot(c, names[i]).v == NULL)
+        if (dyn_np_slot(c, names[i]).v == NULL) {
             continue;
-        if ((*to[i] = dyn_tt_tensor(r, c, names[i])) == DYN_NONE || dyn_tt_node(r, *to[i])->dtype != dt)
+        }
+        if ((*to[i] = dyn_tt_tensor(r, c, names[i])) == DYN_NONE || dyn_tt_node(r, *to[i])->dtype != dt) {
             return dyn_tt_refuse(r), -1;
+        }
     }
     return 0;
 }
@@ -97,11 +106,13 @@ static uint32_t scaled(DynRec *r, uint32_t node, const Affine *x) {
 /* A tensor of one axis as long as the operand's axis 1, in line with that axis. */
 static int along_channels(DynRec *r, uint32_t a, uint32_t *w) {
     int ndim = dyn_tt_node(r, a)->ndim;
-    if (*w == DYN_NONE)
+    if (*w == DYN_NONE) {
         return 0;
+    }
     if (ndim < 2 || dyn_tt_node(r, *w)->ndim != 1 ||
-        dyn_np_agree(r, dyn_tt_node(r, *w)->shape[0], dyn_tt_node(r, a)->shape[1]) < 0)
+        dyn_np_agree(r, dyn_tt_node(r, *w)->shape[0], dyn_tt_node(r, a)->shape[1]) < 0) {
         return dyn_tt_refuse(r), -1;
+    }
     *w = ndim == 2 ? *w : dyn_np_newaxis(r, *w, ((1u << (ndim - 2)) - 1) << 1, ndim - 1);
     return *w == DYN_NONE ? -1 : 0;
 }
@@ -123,17 +134,22 @@ static int last_axes(DynRec *r, const NpCall *c, uint32_t a, const Affine *x, in
     uint32_t shape[DYN_MAX_NDIM];
     int ndim = dyn_tt_node(r, a)->ndim, n = dyn_np_shape_arg(r, dyn_np_slot(c, "normalized_shape"), false, shape);
     const uint32_t affine[2] = {x->weight, x->bias};
-    if (n < 1 || n > ndim)
+    if (n < 1 || n > ndim) {
         return dyn_tt_refuse(r), -1;
+    }
     for (int i = 0; i < n; i++) {
         axes[i] = ndim - n + i;
-        if (dyn_np_agree(r, shape[i], dyn_tt_node(r, a)->shape[axes[i]]) < 0)
+        if (dyn_np_agree(r, shape[i], dyn_tt_node(r, a)->shape[axes[i]]) < 0) {
             return -1;
+        }
     }
-    for (int k = 0; k < 2; k++)
-        for (int i = 0; i < n && affine[k] != DYN_NONE; i++)
-            if (dyn_tt_node(r, affine[k])->ndim != n || dyn_np_agree(r, dyn_tt_node(r, affine[k])->shape[i], shape[i]) < 0)
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < n && affine[k] != DYN_NONE; i++) {
+            if (dyn_tt_node(r, affine[k])->ndim != n || dyn_np_agree(r, dyn_tt_node(r, affine[k])->shape[i], shape[i]) < 0) {
                 return dyn_tt_refuse(r), -1;
+            }
+        }
+    }
     return n;
 }
 
@@ -144,16 +160,20 @@ DynVal *tt_rule_layer_norm(DynRec *r, NpCall *c) {
     int axes[DYN_MAX_NDIM];
     bool rms = c->b->op == 1;
     uint32_t a = operand(r, c, &dt);
-    if (a == DYN_NONE || affine_of(r, c, dt, &x) < 0)
+    if (a == DYN_NONE || affine_of(r, c, dt, &x) < 0) {
         return NULL;
-    if (rms && x.weight != DYN_NONE && dyn_tt_node(r, x.weight)->dtype != dt) /* torch warns */
+    }
+    if (rms && x.weight != DYN_NONE && dyn_tt_node(r, x.weight)->dtype != dt) { /* torch warns */
         return dyn_tt_refuse(r);
+    }
     double eps = !rms ? 1e-5 : dt == DYN_F64 ? 0x1p-52 : dt == DYN_F32 ? 0x1p-23 : dt == DYN_BF16 ? 0x1p-7 : 0x1p-10;
     int n = last_axes(r, c, a, &x, axes);
-    if (n < 0 || dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0)
+    if (n < 0 || dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0) {
         return NULL;
-    if (!rms)
+    }
+    if (!rms) {
         return dyn_tt_finish(r, c, dyn_tt_cast(r, scaled(r, normalised(r, a, n, axes, eps), &x), dt));
+    }
     uint32_t root = inverse_root(r, dyn_tt_mean(r, dyn_tt_unary(r, DYN_OP_SQUARE, a), n, axes, true), eps);
     return dyn_tt_finish(r, c, scaled(r, dyn_tt_cast(r, dyn_tt_nodes(r, DYN_OP_MULTIPLY, a, root), dt), &x));
 }
@@ -169,28 +189,34 @@ DynVal *tt_rule_group_norm(DynRec *r, NpCall *c) {
     int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
     if (ndim < 2 || ndim == DYN_MAX_NDIM || groups.v == NULL || affine_of(r, c, dt, &x) < 0 ||
         dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0 || along_channels(r, a, &x.weight) < 0 ||
-        along_channels(r, a, &x.bias) < 0)
+        along_channels(r, a, &x.bias) < 0) {
         return dyn_tt_refuse(r);
+    }
     uint32_t g = dyn_np_int_sym(r, groups);
     memcpy(whole, dyn_tt_node(r, a)->shape, sizeof(*whole) * (size_t)ndim);
-    if (g == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, g, 0) < 0)
+    if (g == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, g, 0) < 0) {
         return dyn_tt_refuse(r);
+    }
     shape[0] = whole[0];
     shape[1] = g;
     shape[2] = dyn_np_op(r, DYN_S_FLOORDIV, whole[1], g);
     memcpy(shape + 3, whole + 2, sizeof(*whole) * (size_t)(ndim - 2));
-    if (dyn_np_agree(r, dyn_np_op(r, DYN_S_MUL, shape[2], g), whole[1]) < 0)
+    if (dyn_np_agree(r, dyn_np_op(r, DYN_S_MUL, shape[2], g), whole[1]) < 0) {
         return NULL;
-    for (int i = 2; i <= ndim; i++)
+    }
+    for (int i = 2; i <= ndim; i++) {
         axes[i - 2] = i;
+    }
     uint32_t n = dyn_np_product(r, ndim - 1, shape + 2); /* one value for each group is refused by torch */
-    if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, n, 1) < 0)
+    if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, n, 1) < 0) {
         return dyn_tt_refuse(r);
+    }
     uint32_t parts = dyn_np_reshape(r, a, ndim + 1, shape, false);
     parts = parts == DYN_NONE ? parts : normalised(r, parts, ndim - 1, axes, eps);
     parts = parts == DYN_NONE ? parts : dyn_np_reshape(r, parts, ndim, whole, false);
-    if (parts != DYN_NONE && x.weight == DYN_NONE && x.bias == DYN_NONE && !dyn_dtype_is_half(dt))
+    if (parts != DYN_NONE && x.weight == DYN_NONE && x.bias == DYN_NONE && !dyn_dtype_is_half(dt)) {
         parts = dyn_np_copy(r, parts, dt); /* a tensor of its own */
+    }
     return dyn_tt_finish(r, c, dyn_tt_cast(r, scaled(r, parts, &x), dt));
 }
 
@@ -210,25 +236,30 @@ static int keep_running(DynRec *r, DynOperand to, uint32_t value, double momentu
 static uint32_t of_this_batch(DynRec *r, const NpCall *c, uint32_t a, bool each, double momentum, double eps) {
     int axes[DYN_MAX_NDIM] = {0}, batch = 0, naxes = 0;
     DynOperand running[2] = {dyn_np_slot(c, "running_mean"), dyn_np_slot(c, "running_var")};
-    for (int i = 0; i < dyn_tt_node(r, a)->ndim; i++)
-        if (i > 1 || (i == 0 && !each))
+    for (int i = 0; i < dyn_tt_node(r, a)->ndim; i++) {
+        if (i > 1 || (i == 0 && !each)) {
             axes[naxes++] = i;
+        }
+    }
     uint32_t n = dyn_tt_count(r, a, naxes, axes);
-    if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, n, 1) < 0)
+    if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, n, 1) < 0) {
         return dyn_tt_none(r);
+    }
     uint32_t mean = dyn_tt_mean(r, a, naxes, axes, true), centred = dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, mean);
     uint32_t squares = dyn_tt_unary(r, DYN_OP_SQUARE, centred), variance = dyn_tt_mean(r, squares, naxes, axes, true);
     uint32_t node = dyn_tt_nodes(r, DYN_OP_MULTIPLY, centred, inverse_root(r, variance, eps));
     NpArg freedom = {{DYN_ARG_SYM, dyn_np_op(r, DYN_S_SUB, n, dyn_np_int(r, 1))}, NP_WEAK_INT};
     for (int i = 0; i < 2 && node != DYN_NONE; i++) {
-        if (running[i].v == NULL)
+        if (running[i].v == NULL) {
             continue;
+        }
         uint32_t value =
             i == 0 ? dyn_tt_mean(r, a, naxes, axes, false)
                    : dyn_tt_binary(r, DYN_OP_DIVIDE, dyn_tt_reduce(r, DYN_OP_SUM, squares, naxes, axes, false), freedom);
         value = each && value != DYN_NONE ? dyn_tt_mean(r, value, 1, &batch, false) : value;
-        if (value == DYN_NONE || keep_running(r, running[i], value, momentum) < 0)
+        if (value == DYN_NONE || keep_running(r, running[i], value, momentum) < 0) {
             return DYN_NONE;
+        }
     }
     return node;
 }
@@ -246,14 +277,16 @@ DynVal *tt_rule_batch_norm(DynRec *r, NpCall *c) {
         dyn_np_flag(r, dyn_np_slot(c, c->b->op == 1 ? "use_input_stats" : "training"), &training) < 0 ||
         dyn_tt_burnt_float(r, dyn_np_slot(c, "momentum"), &momentum) < 0 ||
         dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0 || (training && dyn_dtype_is_half(kept)) ||
-        affine_of(r, c, kept, &x) < 0 || along_channels(r, a, &x.weight) < 0 || along_channels(r, a, &x.bias) < 0)
+        affine_of(r, c, kept, &x) < 0 || along_channels(r, a, &x.weight) < 0 || along_channels(r, a, &x.bias) < 0) {
         return dyn_tt_refuse(r);
+    }
     if (training) {
         node = of_this_batch(r, c, a, c->b->op == 1, momentum, eps);
     } else {
         if (running.weight == DYN_NONE || running.bias == DYN_NONE || along_channels(r, a, &running.weight) < 0 ||
-            along_channels(r, a, &running.bias) < 0)
+            along_channels(r, a, &running.bias) < 0) {
             return dyn_tt_refuse(r);
+        }
         node = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, running.weight),
                             inverse_root(r, dyn_tt_cast(r, running.bias, (DynDtype)dyn_tt_node(r, a)->dtype), eps));
     }
@@ -270,13 +303,16 @@ DynVal *tt_rule_normalize(DynRec *r, NpCall *c) {
     int axes[DYN_MAX_NDIM] = {1}, naxes = 1;
     uint32_t a = dyn_tt_tensor(r, c, "input");
     if (a == DYN_NONE || dyn_tt_burnt_float(r, dyn_np_slot(c, "p"), &p) < 0 ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0)
+        dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0) {
         return NULL;
+    }
     dt = (DynDtype)dyn_tt_node(r, a)->dtype;
-    if (dim.v != NULL)
+    if (dim.v != NULL) {
         naxes = dyn_np_axes(r, dim, dyn_tt_node(r, a)->ndim, axes);
-    if (naxes <= 0 || dyn_tt_node(r, a)->ndim < (dim.v == NULL ? 2 : 1) || dyn_dtypes[dt].kind != 'f' || dyn_dtype_is_half(dt))
+    }
+    if (naxes <= 0 || dyn_tt_node(r, a)->ndim < (dim.v == NULL ? 2 : 1) || dyn_dtypes[dt].kind != 'f' || dyn_dtype_is_half(dt)) {
         return dyn_tt_refuse(r);
+    }
     uint32_t norm = dyn_tt_by(r, DYN_OP_MAXIMUM, dyn_tt_norm(r, a, p, naxes, axes, true), eps);
     return dyn_tt_finish(r, c, dyn_tt_nodes(r, DYN_OP_DIVIDE, a, norm));
 }

@@ -8,28 +8,32 @@
 static uint32_t part(DynRec *r, uint32_t a, int axis, uint32_t start, uint32_t length) {
     uint32_t stop = dyn_np_op(r, DYN_S_ADD, start, length);
     uint32_t id = stop == DYN_NONE ? dyn_tt_none(r) : dyn_np_range_view(r, a, axis, start, stop);
-    if (id != DYN_NONE)
+    if (id != DYN_NONE) {
         dyn_tt_node(r, id)->shape[axis] = length;
+    }
     return id;
 }
 
 DynVal *tt_rule_narrow(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     int axis, ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
-    if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0 || c->slot[3].v == NULL)
+    if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0 || c->slot[3].v == NULL) {
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+    }
     uint32_t size = dyn_tt_node(r, a)->shape[axis], start = dyn_np_place(r, c->slot[2], size, true), length[1];
     if (start == DYN_NONE || dyn_np_shape_arg(r, c->slot[3], false, length) != 1 ||
-        dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ADD, start, length[0]), size)) < 0)
+        dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ADD, start, length[0]), size)) < 0) {
         return dyn_tt_refuse(r);
+    }
     return dyn_tt_viewed(r, c, part(r, a, axis, start, length[0]));
 }
 
 DynVal *tt_rule_select(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     int axis, ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
-    if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0)
+    if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0) {
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+    }
     uint32_t at = dyn_np_place(r, c->slot[2], dyn_tt_node(r, a)->shape[axis], false);
     return at == DYN_NONE ? NULL : dyn_tt_viewed(r, c, dyn_np_pick(r, a, axis, at));
 }
@@ -40,8 +44,9 @@ DynVal *tt_rule_select(DynRec *r, NpCall *c) {
 static int parts_of(DynRec *r, const NpCall *c, uint32_t a, DynOperand dim, int *axis) {
     *axis = 0;
     if (a == DYN_NONE || dyn_tt_node(r, a)->ndim == 0 || !PyTuple_CheckExact(c->result) ||
-        PyTuple_GET_SIZE(c->result) > MAX_PARTS || (dim.v != NULL && dyn_tt_axis(r, dim, dyn_tt_node(r, a)->ndim, axis) < 0))
+        PyTuple_GET_SIZE(c->result) > MAX_PARTS || (dim.v != NULL && dyn_tt_axis(r, dim, dyn_tt_node(r, a)->ndim, axis) < 0)) {
         return dyn_tt_refuse(r), -1;
+    }
     return (int)PyTuple_GET_SIZE(c->result);
 }
 
@@ -51,8 +56,9 @@ static DynVal *parts(DynRec *r, const NpCall *c, uint32_t a, int axis, const uin
     uint32_t at = dyn_np_int(r, 0);
     for (int i = 0; i < n; i++) {
         uint32_t id = lengths[i] == DYN_NONE ? dyn_tt_none(r) : part(r, a, axis, at, lengths[i]);
-        if ((items[i] = dyn_np_result(r, id, PyTuple_GET_ITEM(c->result, i))) == NULL)
+        if ((items[i] = dyn_np_result(r, id, PyTuple_GET_ITEM(c->result, i))) == NULL) {
             return NULL;
+        }
         at = dyn_np_op(r, DYN_S_ADD, at, lengths[i]);
     }
     return dyn_rec_seq(r, DV_TUPLE, (uint32_t)n, items, c->result);
@@ -64,10 +70,12 @@ static DynVal *even_parts(DynRec *r, const NpCall *c, uint32_t a, int axis, uint
     uint32_t before = each == DYN_NONE ? each : dyn_np_op(r, DYN_S_MUL, each, dyn_np_int(r, n - 1));
     uint32_t last = before == DYN_NONE ? before : dyn_np_op(r, DYN_S_SUB, size, before);
     if (last == DYN_NONE || n == 0 || dyn_np_assume_op(r, DYN_S_GT, last, 0) < 0 ||
-        dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, last, each)) < 0)
+        dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, last, each)) < 0) {
         return dyn_tt_refuse(r);
-    for (int i = 0; i < n; i++)
+    }
+    for (int i = 0; i < n; i++) {
         lengths[i] = i == n - 1 ? last : each;
+    }
     return parts(r, c, a, axis, lengths, n);
 }
 
@@ -76,20 +84,25 @@ DynVal *tt_rule_split(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), lengths[MAX_PARTS], total = dyn_np_int(r, 0);
     DynOperand items[MAX_PARTS], how = c->slot[1];
     int axis, n = parts_of(r, c, a, c->slot[2], &axis);
-    if (n < 0 || how.v == NULL)
+    if (n < 0 || how.v == NULL) {
         return dyn_tt_refuse(r);
-    if (PyLong_CheckExact(how.real))
+    }
+    if (PyLong_CheckExact(how.real)) {
         return dyn_np_shape_arg(r, how, false, lengths) != 1 ? NULL : even_parts(r, c, a, axis, lengths[0], n);
-    if (dyn_np_items(r, how, items, MAX_PARTS) != n)
+    }
+    if (dyn_np_items(r, how, items, MAX_PARTS) != n) {
         return dyn_tt_refuse(r);
+    }
     for (int i = 0; i < n; i++) {
-        if (dyn_np_shape_arg(r, items[i], false, &lengths[i]) != 1)
+        if (dyn_np_shape_arg(r, items[i], false, &lengths[i]) != 1) {
             return NULL;
+        }
         total = dyn_np_op(r, DYN_S_ADD, total, lengths[i]);
     }
     uint32_t size = dyn_tt_node(r, a)->shape[axis];
-    if (total == DYN_NONE || dyn_np_hint(r, total) != dyn_np_hint(r, size) || dyn_rec_assume_equal(r, total, size) < 0)
+    if (total == DYN_NONE || dyn_np_hint(r, total) != dyn_np_hint(r, size) || dyn_rec_assume_equal(r, total, size) < 0) {
         return dyn_tt_refuse(r);
+    }
     return parts(r, c, a, axis, lengths, n);
 }
 
@@ -97,8 +110,9 @@ DynVal *tt_rule_split(DynRec *r, NpCall *c) {
 DynVal *tt_rule_chunk(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), many[1];
     int axis, n = parts_of(r, c, a, c->slot[2], &axis);
-    if (n < 0 || c->slot[1].v == NULL || dyn_np_shape_arg(r, c->slot[1], false, many) != 1)
+    if (n < 0 || c->slot[1].v == NULL || dyn_np_shape_arg(r, c->slot[1], false, many) != 1) {
         return dyn_tt_refuse(r);
+    }
     uint32_t one = dyn_np_int(r, 1), size = dyn_tt_node(r, a)->shape[axis];
     uint32_t up = dyn_np_op(r, DYN_S_ADD, size, dyn_np_op(r, DYN_S_SUB, many[0], one));
     return even_parts(r, c, a, axis, up == DYN_NONE ? up : dyn_np_op(r, DYN_S_FLOORDIV, up, many[0]), n);
@@ -109,13 +123,15 @@ static DynVal *parts_between(DynRec *r, const NpCall *c, uint32_t a, int axis, i
     DynOperand places[MAX_PARTS];
     DynVal *items[MAX_PARTS];
     uint32_t from = dyn_np_int(r, 0);
-    if (dyn_np_items(r, c->slot[1], places, MAX_PARTS) != n - 1)
+    if (dyn_np_items(r, c->slot[1], places, MAX_PARTS) != n - 1) {
         return dyn_tt_refuse(r);
+    }
     for (int i = 0; i < n; i++) {
         uint32_t to = i == n - 1 ? DYN_NONE : dyn_np_int_sym(r, places[i]);
         uint32_t id = i < n - 1 && to == DYN_NONE ? DYN_NONE : dyn_np_piece(r, a, axis, from, to);
-        if ((items[i] = dyn_np_result(r, id, PyTuple_GET_ITEM(c->result, i))) == NULL)
+        if ((items[i] = dyn_np_result(r, id, PyTuple_GET_ITEM(c->result, i))) == NULL) {
             return NULL;
+        }
         from = to;
     }
     return dyn_rec_seq(r, DV_TUPLE, (uint32_t)n, items, c->result);
@@ -126,18 +142,22 @@ static DynVal *parts_between(DynRec *r, const NpCall *c, uint32_t a, int axis, i
 DynVal *tt_rule_tensor_split(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), lengths[MAX_PARTS];
     int axis, n = parts_of(r, c, a, c->slot[2], &axis);
-    if (n < 1 || c->slot[1].v == NULL)
+    if (n < 1 || c->slot[1].v == NULL) {
         return dyn_tt_refuse(r);
+    }
     axis = c->b->op == 0 ? axis : c->b->op == 1 ? dyn_tt_node(r, a)->ndim > 1 : c->b->op == 2 ? 0 : 2;
-    if (!PyLong_CheckExact(c->slot[1].real))
+    if (!PyLong_CheckExact(c->slot[1].real)) {
         return parts_between(r, c, a, axis, n);
+    }
     uint32_t size = dyn_tt_node(r, a)->shape[axis], many = dyn_np_int(r, n);
     uint32_t least = dyn_np_op(r, DYN_S_FLOORDIV, size, many), more = dyn_np_op(r, DYN_S_MOD, size, many);
     if (dyn_rec_burn(r, c->slot[1].v, c->slot[1].real) < 0 || least == DYN_NONE || more == DYN_NONE ||
-        dyn_np_assume_op(r, DYN_S_EQ, more, dyn_np_hint(r, more)) < 0)
+        dyn_np_assume_op(r, DYN_S_EQ, more, dyn_np_hint(r, more)) < 0) {
         return dyn_tt_refuse(r);
-    for (int i = 0; i < n; i++)
+    }
+    for (int i = 0; i < n; i++) {
         lengths[i] = i < dyn_np_hint(r, more) ? dyn_np_op(r, DYN_S_ADD, least, dyn_np_int(r, 1)) : least;
+    }
     return parts(r, c, a, axis, lengths, n);
 }
 
@@ -145,11 +165,14 @@ DynVal *tt_rule_unbind(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     DynVal *items[MAX_PARTS];
     int axis, n = parts_of(r, c, a, c->slot[1], &axis);
-    if (n < 0 || dyn_np_assume_op(r, DYN_S_EQ, dyn_tt_node(r, a)->shape[axis], n) < 0)
+    if (n < 0 || dyn_np_assume_op(r, DYN_S_EQ, dyn_tt_node(r, a)->shape[axis], n) < 0) {
         return NULL;
-    for (int i = 0; i < n; i++)
-        if ((items[i] = dyn_np_result(r, dyn_np_pick(r, a, axis, dyn_np_int(r, i)), PyTuple_GET_ITEM(c->result, i))) == NULL)
+    }
+    for (int i = 0; i < n; i++) {
+        if ((items[i] = dyn_np_result(r, dyn_np_pick(r, a, axis, dyn_np_int(r, i)), PyTuple_GET_ITEM(c->result, i))) == NULL) {
             return NULL;
+        }
+    }
     return dyn_rec_seq(r, DV_TUPLE, (uint32_t)n, items, c->result);
 }
 
@@ -161,8 +184,9 @@ static int tensors_of(DynRec *r, const NpCall *c, DynOperand *items, uint32_t *n
     int n = lone ? dyn_np_items(r, c->args[0], items, MAX_PARTS) : c->npos <= MAX_PARTS ? c->npos : -1;
     for (int i = 0; i < n; i++) {
         items[i] = lone ? items[i] : c->args[i];
-        if ((nodes[i] = dyn_tt_tensor_of(r, items[i])) == DYN_NONE)
+        if ((nodes[i] = dyn_tt_tensor_of(r, items[i])) == DYN_NONE) {
             return -1;
+        }
     }
     return n < 1 ? (dyn_tt_refuse(r), -1) : n;
 }
@@ -171,12 +195,14 @@ static int tensors_of(DynRec *r, const NpCall *c, DynOperand *items, uint32_t *n
 static DynVal *views(DynRec *r, const NpCall *c, const DynOperand *items, const uint32_t *nodes, int n) {
     DynVal *out[MAX_PARTS];
     bool list = PyList_CheckExact(c->result);
-    if ((!list && !PyTuple_CheckExact(c->result)) || PySequence_Fast_GET_SIZE(c->result) != n)
+    if ((!list && !PyTuple_CheckExact(c->result)) || PySequence_Fast_GET_SIZE(c->result) != n) {
         return dyn_tt_refuse(r);
+    }
     for (int i = 0; i < n; i++) {
         PyObject *own = PySequence_Fast_GET_ITEM(c->result, i);
-        if ((out[i] = own == items[i].real ? items[i].v : dyn_np_result(r, nodes[i], own)) == NULL)
+        if ((out[i] = own == items[i].real ? items[i].v : dyn_np_result(r, nodes[i], own)) == NULL) {
             return NULL;
+        }
     }
     return dyn_rec_seq(r, list ? DV_LIST : DV_TUPLE, (uint32_t)n, out, c->result);
 }
@@ -189,11 +215,13 @@ DynVal *tt_rule_atleast(DynRec *r, NpCall *c) {
     int least = c->b->op, n = c->nkw > 0 ? -1 : tensors_of(r, c, items, nodes);
     for (int i = 0; i < n; i++) {
         int ndim = dyn_tt_node(r, nodes[i])->ndim;
-        if (ndim < least && (nodes[i] = dyn_np_newaxis(r, nodes[i], fresh[least][ndim], least)) == DYN_NONE)
+        if (ndim < least && (nodes[i] = dyn_np_newaxis(r, nodes[i], fresh[least][ndim], least)) == DYN_NONE) {
             return NULL;
+        }
     }
-    if (n == 1 && dyn_torch_is(c->result))
+    if (n == 1 && dyn_torch_is(c->result)) {
         return c->result == items[0].real ? items[0].v : dyn_np_result(r, nodes[0], c->result);
+    }
     return n < 0 ? dyn_tt_refuse(r) : views(r, c, items, nodes, n);
 }
 
@@ -201,9 +229,11 @@ DynVal *tt_rule_broadcast_tensors(DynRec *r, NpCall *c) {
     DynOperand items[MAX_PARTS];
     uint32_t nodes[MAX_PARTS], shape[DYN_MAX_NDIM];
     int n = c->nkw > 0 ? -1 : tensors_of(r, c, items, nodes), ndim = n < 0 ? -1 : dyn_np_broadcast(r, nodes, n, shape);
-    for (int i = 0; i < n && ndim >= 0; i++)
-        if ((nodes[i] = dyn_np_broadcast_view(r, nodes[i], ndim, shape)) == DYN_NONE)
+    for (int i = 0; i < n && ndim >= 0; i++) {
+        if ((nodes[i] = dyn_np_broadcast_view(r, nodes[i], ndim, shape)) == DYN_NONE) {
             return NULL;
+        }
+    }
     return ndim < 0 ? dyn_tt_refuse(r) : views(r, c, items, nodes, n);
 }
 
@@ -213,35 +243,43 @@ DynVal *tt_rule_meshgrid(DynRec *r, NpCall *c) {
     uint32_t nodes[MAX_PARTS], shape[DYN_MAX_NDIM];
     int n = tensors_of(r, c, items, nodes);
     if (n > DYN_MAX_NDIM || c->nkw > 1 ||
-        (c->nkw == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, 0), "indexing") != 0))
+        (c->nkw == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, 0), "indexing") != 0)) {
         return dyn_tt_refuse(r);
+    }
     how = c->nkw == 1 ? c->args[c->npos] : how;
-    if (how.v != NULL && dyn_rec_burn(r, how.v, how.real) < 0)
+    if (how.v != NULL && dyn_rec_burn(r, how.v, how.real) < 0) {
         return NULL;
+    }
     bool turned = n > 1 && dyn_tt_is_str(r, how, "xy");
     for (int i = 0; i < n; i++) {
         uint32_t apart[DYN_MAX_NDIM];
         int axis = turned && i < 2 ? 1 - i : i;
         const DynNode *a = dyn_tt_node(r, nodes[i]);
-        if (a->ndim > 1)
+        if (a->ndim > 1) {
             return dyn_tt_refuse(r);
-        for (int k = 0; k < n; k++)
+        }
+        for (int k = 0; k < n; k++) {
             apart[k] = dyn_np_int(r, 1);
+        }
         shape[axis] = apart[axis] = a->ndim == 0 ? apart[axis] : a->shape[0];
-        if ((nodes[i] = dyn_np_reshape_view(r, nodes[i], n, apart, DYN_NODE_VIEW)) == DYN_NONE)
+        if ((nodes[i] = dyn_np_reshape_view(r, nodes[i], n, apart, DYN_NODE_VIEW)) == DYN_NONE) {
             return NULL;
+        }
     }
-    for (int i = 0; i < n; i++)
-        if ((nodes[i] = dyn_np_broadcast_view(r, nodes[i], n, shape)) == DYN_NONE)
+    for (int i = 0; i < n; i++) {
+        if ((nodes[i] = dyn_np_broadcast_view(r, nodes[i], n, shape)) == DYN_NONE) {
             return NULL;
+        }
+    }
     return n < 0 ? NULL : views(r, c, items, nodes, n);
 }
 
 /* Two sizes meet: a size of 1 goes with any, others are equal. DYN_NONE: they don't. */
 static uint32_t met(DynRec *r, uint32_t a, uint32_t b) {
     bool one = dyn_np_hint(r, a) == 1, other = dyn_np_hint(r, b) == 1;
-    if (one == other)
+    if (one == other) {
         return dyn_np_agree(r, a, b) < 0 ? DYN_NONE : a;
+    }
     return dyn_np_assume_op(r, DYN_S_EQ, one ? a : b, 1) < 0 ? DYN_NONE : one ? b : a;
 }
 
@@ -252,8 +290,9 @@ DynVal *tt_rule_broadcast_shapes(DynRec *r, NpCall *c) {
     int ndim = 0;
     for (int i = 0; i < c->npos; i++) {
         int n = c->args[i].v == NULL || c->nkw > 0 ? -1 : dyn_np_shape_arg(r, c->args[i], false, of), more = n - ndim;
-        if (n < 0)
+        if (n < 0) {
             return dyn_tt_refuse(r);
+        }
         if (more > 0) {
             memmove(shape + more, shape, sizeof(*shape) * (size_t)ndim);
             memcpy(shape, of, sizeof(*shape) * (size_t)more);
@@ -261,15 +300,19 @@ DynVal *tt_rule_broadcast_shapes(DynRec *r, NpCall *c) {
         }
         for (int k = more > 0 ? more : 0; k < n; k++) {
             uint32_t *size = &shape[ndim - n + k];
-            if ((*size = met(r, *size, of[k])) == DYN_NONE)
+            if ((*size = met(r, *size, of[k])) == DYN_NONE) {
                 return NULL;
+            }
         }
     }
-    if (!dyn_is_tuple(c->result) || PyTuple_GET_SIZE(c->result) != ndim)
+    if (!dyn_is_tuple(c->result) || PyTuple_GET_SIZE(c->result) != ndim) {
         return dyn_tt_refuse(r);
-    for (int i = 0; i < ndim; i++)
+    }
+    for (int i = 0; i < ndim; i++) {
         if (dyn_np_hint(r, shape[i]) != PyLong_AsLongLong(PyTuple_GET_ITEM(c->result, i)) ||
-            (items[i] = dyn_rec_sym(r, shape[i])) == NULL)
+            (items[i] = dyn_rec_sym(r, shape[i])) == NULL) {
             return dyn_tt_refuse(r);
+        }
+    }
     return dyn_rec_seq(r, DV_TUPLE, (uint32_t)ndim, items, c->result);
 }

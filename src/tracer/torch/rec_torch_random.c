@@ -38,8 +38,9 @@ static uint32_t bits(DynRec *r, const Draw *d, uint32_t seed, bool other) {
     memcpy(shape, d->shape, sizeof(*shape) * d->ndim);
     at = at == DYN_NONE ? at : dyn_np_reshape(r, at, d->ndim, shape, false);
     at = other ? dyn_tt_unary(r, DYN_OP_INVERT, at) : at;
-    if (at == DYN_NONE)
+    if (at == DYN_NONE) {
         return at;
+    }
     NpArg args[2] = {dyn_np_node_arg(r, seed), dyn_np_node_arg(r, at)};
     return dyn_np_elementwise_as(r, DYN_OP_PHILOX, DYN_I64, DYN_I64, args, 2);
 }
@@ -82,18 +83,21 @@ static uint32_t whole(DynRec *r, const Draw *d, uint32_t low, uint32_t range) {
 
 /* Are numbers of this call made by kernels? Not those of a generator that is handed in. */
 static bool is_ours(const DynRec *r, const NpCall *c) {
-    for (int i = 0; i < c->nkw; i++)
+    for (int i = 0; i < c->nkw; i++) {
         if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, i), "generator") == 0 &&
-            c->args[c->npos + i].real != Py_None)
+            c->args[c->npos + i].real != Py_None) {
             return false;
+        }
+    }
     return dyn_rec_own_random(r) && dyn_torch_is(c->result);
 }
 
 static bool lies_in_c_order(PyObject *tensor) { /* what is like a transposed one doesn't */
     DynArrayView view;
     DynLayout layout;
-    if (!dyn_torch_view(tensor, &view))
+    if (!dyn_torch_view(tensor, &view)) {
         return false;
+    }
     dyn_layout_of(&view, &layout);
     return layout.kind == DYN_LAYOUT_C;
 }
@@ -107,22 +111,25 @@ static DynVal *made(DynRec *r, NpCall *c, int ndim, const uint32_t *shape) {
     Draw d = {dyn_np_dtype_of(c->result), ndim, shape};
     bool normally = begins(c, "randn");
     if (!is_ours(r, c) || !is_float(d.dtype) || !lies_in_c_order(c->result) ||
-        (!normally && !begins(c, "rand_like") && strcmp(c->b->path, "rand") != 0))
+        (!normally && !begins(c, "rand_like") && strcmp(c->b->path, "rand") != 0)) {
         return NULL;
+    }
     return dyn_np_result(r, normally ? normal(r, &d) : uniform(r, &d), c->result);
 }
 
 /* randint(high, size) and randint(low, high, size). */
 static DynVal *made_whole(DynRec *r, NpCall *c, int ndim, const uint32_t *shape) {
     Draw d = {DYN_I64, ndim, shape};
-    if (!is_ours(r, c) || dyn_np_dtype_of(c->result) != DYN_I64)
+    if (!is_ours(r, c) || dyn_np_dtype_of(c->result) != DYN_I64) {
         return NULL;
+    }
     uint32_t low = c->npos == 2 ? dyn_np_int(r, 0) : dyn_np_int_sym(r, c->args[0]),
              high = dyn_np_int_sym(r, c->args[c->npos - 2]);
     uint32_t range = low == DYN_NONE || high == DYN_NONE ? DYN_NONE : dyn_np_op(r, DYN_S_SUB, high, low);
     if (range == DYN_NONE || dyn_np_hint(r, range) > INT32_MAX || dyn_np_assume_op(r, DYN_S_GT, range, 0) < 0 ||
-        dyn_np_assume_op(r, DYN_S_LE, range, INT32_MAX) < 0)
+        dyn_np_assume_op(r, DYN_S_LE, range, INT32_MAX) < 0) {
         return NULL;
+    }
     return dyn_np_result(r, whole(r, &d, low, range), c->result);
 }
 
@@ -142,16 +149,19 @@ DynVal *tt_rule_draw(DynRec *r, NpCall *c) {
     int ndim = -1;
     for (int i = 0; i < c->nkw; i++) {
         const char *name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(c->kwnames, i));
-        if (name == NULL || strcmp(name, "size") == 0 || strcmp(name, "out") == 0 || strcmp(name, "n") == 0)
+        if (name == NULL || strcmp(name, "size") == 0 || strcmp(name, "out") == 0 || strcmp(name, "n") == 0) {
             return PyErr_Clear(), dyn_tt_refuse(r);
+        }
     }
-    if (c->b->op == 1 && c->npos >= 2 && c->npos <= 3)
+    if (c->b->op == 1 && c->npos >= 2 && c->npos <= 3) {
         ndim = dyn_np_shape_arg(r, c->args[c->npos - 1], false, shape);
-    else if (c->b->op != 1)
+    } else if (c->b->op != 1) {
         ndim = dyn_tt_sizes(r, &positional, 0, false, shape);
+    }
     dyn_tt_default(r);
-    if (ndim < 0 || (c->b->op == 2 && ndim != 1))
+    if (ndim < 0 || (c->b->op == 2 && ndim != 1)) {
         return dyn_tt_refuse(r);
+    }
     DynVal *v = c->b->op == 0 ? made(r, c, ndim, shape) : c->b->op == 1 ? made_whole(r, c, ndim, shape) : NULL;
     return v != NULL ? v : dyn_np_sized_once(r, c, ndim, shape);
 }
@@ -161,10 +171,12 @@ static DynVal *dropped(DynRec *r, NpCall *c, double share, int channels) {
     uint32_t shape[DYN_MAX_NDIM], x = dyn_tt_tensor_of(r, c->args[0]);
     int ndim = dyn_tt_sizes_of(r, c->args[0], shape);
     DynDtype dt = dyn_np_dtype_of(c->result);
-    if (ndim < 0 || share >= 1 || !is_ours(r, c) || dyn_dtypes[dt].kind != 'f' || (channels > 0 && ndim != channels))
+    if (ndim < 0 || share >= 1 || !is_ours(r, c) || dyn_dtypes[dt].kind != 'f' || (channels > 0 && ndim != channels)) {
         return NULL;
-    for (int i = 2; channels > 0 && i < ndim; i++)
+    }
+    for (int i = 2; channels > 0 && i < ndim; i++) {
         shape[i] = dyn_np_int(r, 1);
+    }
     Draw d = {dyn_tt_wide(dt), ndim, shape};
     uint32_t kept = dyn_tt_compare(r, DYN_OP_GREATER_EQUAL, uniform(r, &d), dyn_tt_number(r, share));
     uint32_t noise = dyn_tt_by(r, DYN_OP_DIVIDE, dyn_tt_cast(r, kept, dt), 1 - share);
@@ -178,10 +190,12 @@ DynVal *tt_rule_dropout(DynRec *r, NpCall *c) {
     bool training = c->b->op != 1, inplace = false;
     double share = 0.5;
     if (dyn_np_flag(r, dyn_np_slot(c, "training"), &training) < 0 || dyn_np_flag(r, dyn_np_slot(c, "inplace"), &inplace) < 0 ||
-        dyn_tt_burnt_float(r, p, &share) < 0)
+        dyn_tt_burnt_float(r, p, &share) < 0) {
         return NULL;
-    if (!training || share == 0)
+    }
+    if (!training || share == 0) {
         return c->args[0].real == c->result ? c->args[0].v : dyn_tt_refuse(r);
+    }
     DynVal *v = inplace || c->b->op == 1 ? NULL : dropped(r, c, share, c->b->op > 2 ? c->b->op : 0);
     return v != NULL ? v : inplace ? dyn_tt_refuse(r) : tt_rule_draw_like(r, c);
 }

@@ -18,18 +18,21 @@ static int read_dim(DynRec *r, DynOperand dim, Reduction *x) {
     bool none = dim.v == NULL || (PyTuple_Check(dim.real) && PyTuple_GET_SIZE(dim.real) == 0) ||
                 (PyList_CheckExact(dim.real) && PyList_GET_SIZE(dim.real) == 0);
     int ndim = dyn_tt_node(r, x->a)->ndim;
-    if (dim.v != NULL && (ndim == 0 || none) && dyn_rec_burn(r, dim.v, dim.real) < 0)
+    if (dim.v != NULL && (ndim == 0 || none) && dyn_rec_burn(r, dim.v, dim.real) < 0) {
         return -1;
-    if (ndim == 0 && !none)
+    }
+    if (ndim == 0 && !none) {
         return x->naxes = 0;
+    }
     x->naxes = dyn_np_axes(r, none ? (DynOperand){0} : dim, ndim, x->axes);
     return x->naxes < 0 ? -1 : 0;
 }
 
 static int arguments(DynRec *r, const NpCall *c, Reduction *x) {
     *x = (Reduction){.a = dyn_np_node(r, c->slot[0]), .dtype = DYN_NO_DTYPE};
-    if (x->a == DYN_NONE || dyn_np_flag(r, dyn_np_slot(c, "keepdim"), &x->keepdim) < 0 || dyn_tt_dtype(r, c, &x->dtype) < 0)
+    if (x->a == DYN_NONE || dyn_np_flag(r, dyn_np_slot(c, "keepdim"), &x->keepdim) < 0 || dyn_tt_dtype(r, c, &x->dtype) < 0) {
         return -1;
+    }
     return read_dim(r, dyn_np_slot(c, "dim"), x);
 }
 
@@ -41,8 +44,9 @@ uint32_t dyn_tt_reduce(DynRec *r, DynOp op, uint32_t a, int naxes, const int *ax
 
 uint32_t dyn_tt_count(DynRec *r, uint32_t a, int naxes, const int *axes) {
     uint32_t sizes[DYN_MAX_NDIM];
-    for (int i = 0; i < naxes; i++)
+    for (int i = 0; i < naxes; i++) {
         sizes[i] = dyn_tt_node(r, a)->shape[axes[i]];
+    }
     return dyn_np_product(r, naxes, sizes);
 }
 
@@ -61,8 +65,9 @@ static uint32_t mean_in(DynRec *r, const Reduction *x, DynDtype dt) {
 uint32_t dyn_tt_norm(DynRec *r, uint32_t a, double p, int naxes, const int *axes, bool keepdim) {
     DynDtype dt = (DynDtype)dyn_tt_node(r, a)->dtype;
     a = dyn_tt_cast(r, a, dyn_tt_wide(dt));
-    if (a == DYN_NONE || dyn_dtypes[dt].kind != 'f' || (p != 1 && p != 2 && p - p == 0))
+    if (a == DYN_NONE || dyn_dtypes[dt].kind != 'f' || (p != 1 && p != 2 && p - p == 0)) {
         return dyn_tt_none(r);
+    }
     uint32_t t = dyn_tt_unary(r, p == 2 ? DYN_OP_SQUARE : DYN_OP_ABSOLUTE, a);
     t = dyn_tt_reduce(r, p == 1 || p == 2 ? DYN_OP_SUM : p > 0 ? DYN_OP_MAX : DYN_OP_MIN, t, naxes, axes, keepdim);
     return dyn_tt_cast(r, p == 2 ? dyn_tt_unary(r, DYN_OP_SQRT, t) : t, dt);
@@ -74,16 +79,19 @@ uint32_t dyn_tt_norm(DynRec *r, uint32_t a, double p, int naxes, const int *axes
 DynVal *tt_rule_reduce(DynRec *r, NpCall *c) {
     Reduction x;
     DynOp op = (DynOp)c->b->op;
-    if (arguments(r, c, &x) < 0)
+    if (arguments(r, c, &x) < 0) {
         return NULL;
+    }
     DynDtype dt = (DynDtype)dyn_tt_node(r, x.a)->dtype, result = dt;
     bool sums = op == DYN_OP_SUM || op == DYN_OP_PROD;
-    if (sums)
+    if (sums) {
         result = x.dtype != DYN_NO_DTYPE ? x.dtype : is_whole(dt) ? DYN_I64 : dt;
-    else if (op == DYN_OP_ANY || op == DYN_OP_ALL)
+    } else if (op == DYN_OP_ANY || op == DYN_OP_ALL) {
         result = DYN_BOOL;
-    if (dt == DYN_U8 && result == DYN_BOOL) /* torch gives uint8 for uint8 */
+    }
+    if (dt == DYN_U8 && result == DYN_BOOL) { /* torch gives uint8 for uint8 */
         return dyn_tt_refuse(r);
+    }
     return dyn_tt_finish(r, c, dyn_np_reduce(r, op, x.a, x.naxes, x.axes, x.keepdim, result));
 }
 
@@ -97,16 +105,18 @@ static DynVal *extreme_along(DynRec *r, NpCall *c, uint32_t a, DynOperand dim) {
     int axis, ndim = dyn_tt_node(r, a)->ndim;
     bool keepdim = false;
     if (dyn_tt_axis(r, dim, ndim, &axis) < 0 || dyn_np_flag(r, dyn_np_slot(c, "keepdim"), &keepdim) < 0 ||
-        !dyn_torch_is_named(Py_TYPE(c->result)) || dyn_np_slot(c, "out").v != NULL)
+        !dyn_torch_is_named(Py_TYPE(c->result)) || dyn_np_slot(c, "out").v != NULL) {
         return dyn_tt_refuse(r);
+    }
     bool most = c->b->op == DYN_OP_MAX;
     uint32_t value = dyn_tt_reduce(r, most ? DYN_OP_MAX : DYN_OP_MIN, a, ndim > 0, &axis, keepdim);
     uint32_t at = value == DYN_NONE ? value : position(r, most ? DYN_OP_ARGMAX : DYN_OP_ARGMIN, a, ndim > 0 ? axis : -1, keepdim);
     DynVal *items[2] = {at == DYN_NONE ? NULL : dyn_np_result(r, value, PyTuple_GET_ITEM(c->result, 0))};
     items[1] = items[0] == NULL ? NULL : dyn_np_result(r, at, PyTuple_GET_ITEM(c->result, 1));
     DynVal *v = items[1] == NULL ? NULL : dyn_rec_seq(r, DV_TUPLE, 2, items, c->result);
-    if (v != NULL)
+    if (v != NULL) {
         v->type = (PyObject *)Py_TYPE(c->result); /* a static type */
+    }
     return v;
 }
 
@@ -115,24 +125,27 @@ DynVal *tt_rule_extreme(DynRec *r, NpCall *c) {
     DynOperand other = dyn_np_slot(c, "dim");
     uint32_t a = dyn_tt_tensor(r, c, "input");
     int axes[DYN_MAX_NDIM];
-    if (a == DYN_NONE)
+    if (a == DYN_NONE) {
         return NULL;
+    }
     if (other.v != NULL && other.v->kind == DV_ARRAY) {
         NpArg args[2] = {dyn_np_node_arg(r, a)};
         DynDtype dt = dyn_np_operand(r, other, &args[1]) < 0 ? DYN_NO_DTYPE : dyn_tt_result_type(r, args, 2);
         DynOp op = c->b->op == DYN_OP_MAX ? DYN_OP_MAXIMUM : DYN_OP_MINIMUM;
         return dt == DYN_NO_DTYPE ? NULL : dyn_tt_finish(r, c, dyn_tt_elementwise(r, op, dt, dt, args, 2));
     }
-    if (other.v != NULL)
+    if (other.v != NULL) {
         return extreme_along(r, c, a, other);
+    }
     int naxes = dyn_np_axes(r, (DynOperand){0}, dyn_tt_node(r, a)->ndim, axes);
     return naxes < 0 ? NULL : dyn_tt_finish(r, c, dyn_tt_reduce(r, (DynOp)c->b->op, a, naxes, axes, false));
 }
 
 DynVal *tt_rule_mean(DynRec *r, NpCall *c) {
     Reduction x;
-    if (arguments(r, c, &x) < 0)
+    if (arguments(r, c, &x) < 0) {
         return NULL;
+    }
     DynDtype dt = x.dtype != DYN_NO_DTYPE ? x.dtype : (DynDtype)dyn_tt_node(r, x.a)->dtype;
     return is_whole(dt) ? dyn_tt_refuse(r) : dyn_tt_finish(r, c, mean_in(r, &x, dt));
 }
@@ -142,10 +155,12 @@ static int read_correction(DynRec *r, const NpCall *c, bool first, double *corre
     DynOperand unbiased = dyn_np_slot(c, first ? "dim" : "unbiased"), given = dyn_np_slot(c, "correction");
     bool one = true;
     *correction = 1;
-    if (unbiased.v != NULL && given.v != NULL)
+    if (unbiased.v != NULL && given.v != NULL) {
         return dyn_tt_refuse(r), -1;
-    if (dyn_np_flag(r, unbiased, &one) < 0 || dyn_tt_burnt_float(r, given, correction) < 0)
+    }
+    if (dyn_np_flag(r, unbiased, &one) < 0 || dyn_tt_burnt_float(r, given, correction) < 0) {
         return -1;
+    }
     *correction = unbiased.v != NULL ? one : *correction;
     return *correction != (int)*correction ? (dyn_tt_refuse(r), -1) : 0;
 }
@@ -155,13 +170,15 @@ static uint32_t variance(DynRec *r, const Reduction *x, int correction, bool roo
     DynDtype dt = (DynDtype)dyn_tt_node(r, x->a)->dtype;
     uint32_t a = dyn_tt_cast(r, x->a, dyn_tt_wide(dt)), middle = dyn_tt_mean(r, a, x->naxes, x->axes, true);
     uint32_t n = a == DYN_NONE ? a : dyn_tt_count(r, a, x->naxes, x->axes);
-    if (n == DYN_NONE || dyn_dtypes[dt].kind != 'f' || dyn_np_assume_op(r, DYN_S_GT, n, correction > 0 ? correction : 0) < 0)
+    if (n == DYN_NONE || dyn_dtypes[dt].kind != 'f' || dyn_np_assume_op(r, DYN_S_GT, n, correction > 0 ? correction : 0) < 0) {
         return dyn_tt_none(r);
+    }
     NpArg freedom = {{DYN_ARG_SYM, dyn_np_op(r, DYN_S_SUB, n, dyn_np_int(r, correction))}, NP_WEAK_INT};
     uint32_t t = dyn_tt_unary(r, DYN_OP_SQUARE, dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, middle));
     t = dyn_tt_binary(r, DYN_OP_DIVIDE, dyn_tt_reduce(r, DYN_OP_SUM, t, x->naxes, x->axes, x->keepdim), freedom);
-    if (mean != NULL)
+    if (mean != NULL) {
         *mean = mean_in(r, x, dt);
+    }
     return dyn_tt_cast(r, root ? dyn_tt_unary(r, DYN_OP_SQRT, t) : t, dt);
 }
 
@@ -173,11 +190,13 @@ DynVal *tt_rule_var(DynRec *r, NpCall *c) {
     double correction;
     uint32_t mean;
     if (x.a == DYN_NONE || read_correction(r, c, first, &correction) < 0 || read_dim(r, first ? (DynOperand){0} : dim, &x) < 0 ||
-        dyn_np_flag(r, dyn_np_slot(c, "keepdim"), &x.keepdim) < 0)
+        dyn_np_flag(r, dyn_np_slot(c, "keepdim"), &x.keepdim) < 0) {
         return NULL;
+    }
     uint32_t t = variance(r, &x, (int)correction, c->b->op & 1, both ? &mean : NULL);
-    if (!both || t == DYN_NONE)
+    if (!both || t == DYN_NONE) {
         return dyn_tt_finish(r, c, t);
+    }
     DynVal *items[2] = {dyn_np_result(r, t, PyTuple_GET_ITEM(c->result, 0)),
                         dyn_np_result(r, mean, PyTuple_GET_ITEM(c->result, 1))};
     return items[0] == NULL || items[1] == NULL ? NULL : dyn_rec_seq(r, DV_TUPLE, 2, items, c->result);
@@ -192,8 +211,9 @@ DynVal *tt_rule_count_nonzero(DynRec *r, NpCall *c) {
 /* argmax and argmin: along an axis, or of all elements in C order. */
 DynVal *tt_rule_argmax(DynRec *r, NpCall *c) {
     Reduction x;
-    if (arguments(r, c, &x) < 0)
+    if (arguments(r, c, &x) < 0) {
         return NULL;
+    }
     int axis = dyn_np_slot(c, "dim").v == NULL || x.naxes == 0 ? -1 : x.axes[0];
     return dyn_tt_finish(r, c, position(r, (DynOp)c->b->op, x.a, axis, x.keepdim));
 }
@@ -204,12 +224,15 @@ DynVal *tt_rule_scan(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
     DynDtype dt = DYN_NO_DTYPE;
     if (a == DYN_NONE || dyn_tt_node(r, a)->ndim == 0 ||
-        dyn_tt_axis(r, dyn_np_slot(c, "dim"), dyn_tt_node(r, a)->ndim, &axis) < 0 || dyn_tt_dtype(r, c, &dt) < 0)
+        dyn_tt_axis(r, dyn_np_slot(c, "dim"), dyn_tt_node(r, a)->ndim, &axis) < 0 || dyn_tt_dtype(r, c, &dt) < 0) {
         return dyn_tt_refuse(r);
-    if (dt == DYN_NO_DTYPE)
+    }
+    if (dt == DYN_NO_DTYPE) {
         dt = (DynDtype)dyn_tt_node(r, a)->dtype;
-    if (is_whole(dt) && c->b->effect != DYN_BIND_IN_PLACE && dyn_np_slot(c, "dtype").v == NULL)
+    }
+    if (is_whole(dt) && c->b->effect != DYN_BIND_IN_PLACE && dyn_np_slot(c, "dtype").v == NULL) {
         dt = DYN_I64;
+    }
     a = dyn_tt_cast(r, a, dt == DYN_F32 ? DYN_F64 : dyn_tt_wide(dt));
     return a == DYN_NONE ? NULL : dyn_tt_finish(r, c, dyn_tt_cast(r, dyn_np_scan(r, (DynOp)c->b->op, a, axis), dt));
 }
@@ -219,11 +242,13 @@ DynVal *tt_rule_norm(DynRec *r, NpCall *c) {
     Reduction x;
     double p = 2;
     DynOperand order = dyn_np_slot(c, c->b->op == 1 ? "p" : "ord");
-    if (arguments(r, c, &x) < 0 || x.dtype != DYN_NO_DTYPE || (c->b->op == 2 && order.v != NULL))
+    if (arguments(r, c, &x) < 0 || x.dtype != DYN_NO_DTYPE || (c->b->op == 2 && order.v != NULL)) {
         return dyn_tt_refuse(r);
+    }
     bool fro = c->b->op == 1 && order.v != NULL && dyn_tt_is_str(r, order, "fro");
-    if (!fro && dyn_tt_burnt_float(r, order, &p) < 0)
+    if (!fro && dyn_tt_burnt_float(r, order, &p) < 0) {
         return NULL;
+    }
     return dyn_tt_finish(r, c, dyn_tt_norm(r, x.a, p, x.naxes, x.axes, x.keepdim));
 }
 
@@ -234,11 +259,13 @@ static bool is_single_or_double(DynDtype dt) { return dt == DYN_F32 || dt == DYN
 /* nansum: nan counts as 0. nanmean (operator 1): of those that aren't nan. */
 DynVal *tt_rule_nansum(DynRec *r, NpCall *c) {
     Reduction x;
-    if (arguments(r, c, &x) < 0)
+    if (arguments(r, c, &x) < 0) {
         return NULL;
+    }
     DynDtype dt = (DynDtype)dyn_tt_node(r, x.a)->dtype;
-    if (dyn_dtypes[dt].kind != 'f' || (c->b->op == 1 && (!is_single_or_double(dt) || x.dtype != DYN_NO_DTYPE)))
+    if (dyn_dtypes[dt].kind != 'f' || (c->b->op == 1 && (!is_single_or_double(dt) || x.dtype != DYN_NO_DTYPE))) {
         return dyn_tt_refuse(r);
+    }
     uint32_t there = dyn_tt_compare(r, DYN_OP_EQUAL, x.a, dyn_np_node_arg(r, x.a));
     uint32_t kept = dyn_tt_choose(r, there, x.a, dyn_tt_number(r, 0));
     DynDtype result = x.dtype != DYN_NO_DTYPE ? x.dtype : dt;
@@ -254,16 +281,19 @@ DynVal *tt_rule_nansum(DynRec *r, NpCall *c) {
 DynVal *tt_rule_aminmax(DynRec *r, NpCall *c) {
     Reduction x;
     DynVal *items[2];
-    if (arguments(r, c, &x) < 0 || !dyn_torch_is_named(Py_TYPE(c->result)) || dyn_tt_node(r, x.a)->dtype == DYN_BOOL)
+    if (arguments(r, c, &x) < 0 || !dyn_torch_is_named(Py_TYPE(c->result)) || dyn_tt_node(r, x.a)->dtype == DYN_BOOL) {
         return dyn_tt_refuse(r);
+    }
     for (int i = 0; i < 2; i++) {
         uint32_t t = dyn_tt_reduce(r, i == 0 ? DYN_OP_MIN : DYN_OP_MAX, x.a, x.naxes, x.axes, x.keepdim);
-        if ((items[i] = dyn_np_result(r, t, PyTuple_GET_ITEM(c->result, i))) == NULL)
+        if ((items[i] = dyn_np_result(r, t, PyTuple_GET_ITEM(c->result, i))) == NULL) {
             return NULL;
+        }
     }
     DynVal *v = dyn_rec_seq(r, DV_TUPLE, 2, items, c->result);
-    if (v != NULL)
+    if (v != NULL) {
         v->type = (PyObject *)Py_TYPE(c->result); /* a static type */
+    }
     return v;
 }
 
@@ -273,11 +303,13 @@ DynVal *tt_rule_diff(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input"), one = dyn_np_int(r, 1);
     double n = 1;
     int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, axis = ndim - 1;
-    if (ndim == 0 || dyn_tt_burnt_float(r, times, &n) < 0 || n != 1 || (dim.v != NULL && dyn_tt_axis(r, dim, ndim, &axis) < 0))
+    if (ndim == 0 || dyn_tt_burnt_float(r, times, &n) < 0 || n != 1 || (dim.v != NULL && dyn_tt_axis(r, dim, ndim, &axis) < 0)) {
         return dyn_tt_refuse(r);
+    }
     uint32_t size = dyn_tt_node(r, a)->shape[axis];
-    if (dyn_np_assume_op(r, DYN_S_GE, size, 1) < 0)
+    if (dyn_np_assume_op(r, DYN_S_GE, size, 1) < 0) {
         return NULL;
+    }
     uint32_t front = dyn_np_range_view(r, a, axis, dyn_np_int(r, 0), dyn_np_op(r, DYN_S_SUB, size, one));
     uint32_t back = front == DYN_NONE ? front : dyn_np_range_view(r, a, axis, one, size);
     DynOp op = dyn_tt_node(r, a)->dtype == DYN_BOOL ? DYN_OP_LOGICAL_XOR : DYN_OP_SUBTRACT;
@@ -288,8 +320,9 @@ DynVal *tt_rule_diff(DynRec *r, NpCall *c) {
 static uint32_t pair(DynRec *r, const NpCall *c, uint32_t *other) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), b = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[1]);
     if (b == DYN_NONE || dyn_tt_node(r, a)->ndim == 0 || dyn_tt_node(r, a)->ndim != dyn_tt_node(r, b)->ndim ||
-        dyn_tt_node(r, a)->dtype != dyn_tt_node(r, b)->dtype || !is_single_or_double((DynDtype)dyn_tt_node(r, a)->dtype))
+        dyn_tt_node(r, a)->dtype != dyn_tt_node(r, b)->dtype || !is_single_or_double((DynDtype)dyn_tt_node(r, a)->dtype)) {
         return dyn_tt_none(r);
+    }
     *other = b;
     return a;
 }
@@ -300,13 +333,16 @@ DynVal *tt_rule_cosine(DynRec *r, NpCall *c) {
     double eps = 1e-8;
     int axis = 1, ndim;
     DynOperand dim = dyn_np_slot(c, "dim");
-    if ((of[0] = pair(r, c, &of[1])) == DYN_NONE || dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0)
+    if ((of[0] = pair(r, c, &of[1])) == DYN_NONE || dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0) {
         return NULL;
+    }
     ndim = dyn_tt_node(r, of[0])->ndim;
-    if (dim.v == NULL ? ndim < 2 : dyn_tt_axis(r, dim, ndim, &axis) < 0)
+    if (dim.v == NULL ? ndim < 2 : dyn_tt_axis(r, dim, ndim, &axis) < 0) {
         return dyn_tt_refuse(r);
-    if (dyn_np_agree(r, dyn_tt_node(r, of[0])->shape[axis], dyn_tt_node(r, of[1])->shape[axis]) < 0)
+    }
+    if (dyn_np_agree(r, dyn_tt_node(r, of[0])->shape[axis], dyn_tt_node(r, of[1])->shape[axis]) < 0) {
         return NULL;
+    }
     for (int i = 0; i < 2; i++) {
         uint32_t norm = dyn_tt_norm(r, of[i], 2, 1, &axis, true);
         of[i] = dyn_tt_nodes(r, DYN_OP_DIVIDE, of[i], dyn_tt_by(r, DYN_OP_MAXIMUM, norm, eps));
@@ -320,8 +356,9 @@ DynVal *tt_rule_distance(DynRec *r, NpCall *c) {
     double p = 2, eps = 1e-6;
     bool keepdim = false;
     if ((a = pair(r, c, &b)) == DYN_NONE || dyn_tt_burnt_float(r, dyn_np_slot(c, "p"), &p) < 0 ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0 || dyn_np_flag(r, dyn_np_slot(c, "keepdim"), &keepdim) < 0)
+        dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0 || dyn_np_flag(r, dyn_np_slot(c, "keepdim"), &keepdim) < 0) {
         return NULL;
+    }
     uint32_t t = dyn_tt_by(r, DYN_OP_ADD, dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, b), eps);
     int axis = dyn_tt_node(r, a)->ndim - 1;
     return t == DYN_NONE ? NULL : dyn_tt_finish(r, c, dyn_tt_norm(r, t, p, 1, &axis, keepdim));

@@ -5,8 +5,9 @@
 
 int dyn_tt_sizes_of(DynRec *r, DynOperand o, uint32_t *shape) {
     uint32_t a = dyn_tt_tensor_of(r, o);
-    if (a == DYN_NONE)
+    if (a == DYN_NONE) {
         return -1;
+    }
     memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * dyn_tt_node(r, a)->ndim);
     return dyn_tt_node(r, a)->ndim;
 }
@@ -28,13 +29,16 @@ DynVal *tt_rule_pointwise(DynRec *r, NpCall *c) {
     uint32_t nodes[8], shape[DYN_MAX_NDIM];
     int n = 0;
     for (int i = 0; i < c->npos + c->nkw; i++) {
-        if (c->out.v != NULL && i == c->out_at)
+        if (c->out.v != NULL && i == c->out_at) {
             continue;
+        }
         uint32_t a = c->args[i].v->kind == DV_ARRAY ? dyn_tt_tensor_of(r, c->args[i]) : DYN_NONE;
-        if (c->args[i].v->kind == DV_ARRAY && (a == DYN_NONE || n == (int)DYN_COUNTOF(nodes)))
+        if (c->args[i].v->kind == DV_ARRAY && (a == DYN_NONE || n == (int)DYN_COUNTOF(nodes))) {
             return dyn_tt_refuse(r);
-        if (a != DYN_NONE)
+        }
+        if (a != DYN_NONE) {
             nodes[n++] = a;
+        }
     }
     int ndim = n == 0 ? -1 : dyn_np_broadcast(r, nodes, n, shape);
     return ndim < 0 ? dyn_tt_refuse(r) : dyn_np_sized_call(r, c, ndim, shape);
@@ -45,10 +49,12 @@ DynVal *tt_rule_two_like(DynRec *r, NpCall *c) {
     uint32_t shape[2 * DYN_MAX_NDIM];
     DynOperand k = dyn_np_slot(c, "k"), dim = dyn_np_slot(c, "dim");
     int ndim = dyn_tt_sizes_of(r, c->slot[0], shape), axis = ndim - 1;
-    if (ndim < 0 || (c->b->op == 1 && (ndim == 0 || k.v == NULL || (dim.v != NULL && dyn_tt_axis(r, dim, ndim, &axis) < 0))))
+    if (ndim < 0 || (c->b->op == 1 && (ndim == 0 || k.v == NULL || (dim.v != NULL && dyn_tt_axis(r, dim, ndim, &axis) < 0)))) {
         return dyn_tt_refuse(r);
-    if (c->b->op == 1 && (shape[axis] = dyn_np_int_sym(r, k)) == DYN_NONE)
+    }
+    if (c->b->op == 1 && (shape[axis] = dyn_np_int_sym(r, k)) == DYN_NONE) {
         return NULL;
+    }
     memcpy(shape + ndim, shape, sizeof(*shape) * (size_t)ndim);
     return dyn_np_sized_results(r, c, 2 * ndim, shape);
 }
@@ -63,34 +69,43 @@ static int einsum_sizes(DynRec *r, const char *at, const DynOperand *items, int 
         int rank = dyn_tt_sizes_of(r, items[k], shape), i = 0;
         for (; Py_ISALPHA(*at) || *at == ' '; at++) {
             unsigned char label = (unsigned char)*at;
-            if (label == ' ')
+            if (label == ' ') {
                 continue;
-            if (i >= rank)
+            }
+            if (i >= rank) {
                 return -1;
+            }
             bool one = count[label] > 0 && dyn_np_hint(r, of[label]) == 1 && dyn_np_hint(r, shape[i]) != 1;
             bool other = count[label] > 0 && dyn_np_hint(r, shape[i]) == 1 && dyn_np_hint(r, of[label]) != 1;
             if (count[label]++ > 0 && (one || other ? dyn_np_assume_op(r, DYN_S_EQ, one ? of[label] : shape[i], 1)
-                                                    : dyn_np_agree(r, of[label], shape[i])) < 0)
+                                                    : dyn_np_agree(r, of[label], shape[i])) < 0) {
                 return -1;
+            }
             of[label] = count[label] == 1 || one ? shape[i] : of[label];
             i++;
         }
-        if (i != rank || (k + 1 < n && *at++ != ','))
+        if (i != rank || (k + 1 < n && *at++ != ',')) {
             return -1;
+        }
     }
     if (*at == 0) { /* the labels that are there once, in the alphabet's order */
-        for (int label = 'A'; label <= 'z'; label++)
-            if (count[label] == 1 && ndim < DYN_MAX_NDIM)
+        for (int label = 'A'; label <= 'z'; label++) {
+            if (count[label] == 1 && ndim < DYN_MAX_NDIM) {
                 out[ndim++] = of[label];
+            }
+        }
         return ndim;
     }
-    if (*at++ != '-' || *at++ != '>')
+    if (*at++ != '-' || *at++ != '>') {
         return -1;
+    }
     for (; *at != 0; at++) {
-        if (*at != ' ' && (!Py_ISALPHA(*at) || count[(unsigned char)*at] == 0 || ndim == DYN_MAX_NDIM))
+        if (*at != ' ' && (!Py_ISALPHA(*at) || count[(unsigned char)*at] == 0 || ndim == DYN_MAX_NDIM)) {
             return -1;
-        if (*at != ' ')
+        }
+        if (*at != ' ') {
             out[ndim++] = of[(unsigned char)*at];
+        }
     }
     return ndim;
 }
@@ -99,13 +114,15 @@ DynVal *tt_rule_einsum(DynRec *r, NpCall *c) {
     DynOperand items[16];
     uint32_t shape[DYN_MAX_NDIM];
     if (c->npos < 2 || c->npos > 16 || c->nkw != 0 || !PyUnicode_CheckExact(c->args[0].real) ||
-        dyn_rec_burn(r, c->args[0].v, c->args[0].real) < 0)
+        dyn_rec_burn(r, c->args[0].v, c->args[0].real) < 0) {
         return dyn_tt_refuse(r);
+    }
     bool list = c->npos == 2 && (PyList_CheckExact(c->args[1].real) || PyTuple_CheckExact(c->args[1].real));
     const char *equation = PyUnicode_AsUTF8(c->args[0].real);
     int n = list ? dyn_np_items(r, c->args[1], items, (int)DYN_COUNTOF(items)) : c->npos - 1;
-    if (equation == NULL || n < 1)
+    if (equation == NULL || n < 1) {
         return PyErr_Clear(), dyn_tt_refuse(r);
+    }
     int ndim = einsum_sizes(r, equation, list ? items : c->args + 1, n, shape);
     return ndim < 0 ? dyn_tt_refuse(r) : dyn_np_sized_call(r, c, ndim, shape);
 }
@@ -118,8 +135,9 @@ DynVal *tt_rule_pad(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM];
     int ndim = dyn_tt_sizes_of(r, c->slot[0], shape);
     int n = ndim < 0 || c->slot[1].v == NULL ? -1 : dyn_np_items(r, c->slot[1], items, 2 * DYN_MAX_NDIM);
-    if (n < 0 || n > 2 * ndim || n % 2 != 0)
+    if (n < 0 || n > 2 * ndim || n % 2 != 0) {
         return dyn_tt_refuse(r);
+    }
     for (int i = 0; i < n; i++) {
         uint32_t *size = &shape[ndim - 1 - i / 2], by = dyn_np_int_sym(r, items[i]);
         *size = i % 2 == 1 ? valid(r, add(r, *size, by)) : add(r, *size, by);
@@ -140,11 +158,13 @@ DynVal *tt_rule_interpolate(DynRec *r, NpCall *c) {
     DynOperand items[3], size = dyn_np_slot(c, "size"), given = size.v != NULL ? size : dyn_np_slot(c, "scale_factor");
     uint32_t shape[DYN_MAX_NDIM];
     int ndim = dyn_tt_sizes_of(r, c->slot[0], shape);
-    if (ndim < 3 || ndim > 5 || given.v == NULL)
+    if (ndim < 3 || ndim > 5 || given.v == NULL) {
         return dyn_tt_refuse(r);
+    }
     bool several = PyList_CheckExact(given.real) || dyn_is_tuple(given.real);
-    if (several && dyn_np_items(r, given, items, 3) != ndim - 2)
+    if (several && dyn_np_items(r, given, items, 3) != ndim - 2) {
         return dyn_tt_refuse(r);
+    }
     for (int i = 0; i < ndim - 2; i++) {
         DynOperand o = several ? items[i] : given;
         shape[2 + i] = size.v != NULL ? dyn_np_int_sym(r, o) : scaled(r, shape[2 + i], o);
@@ -156,8 +176,9 @@ DynVal *tt_rule_interpolate(DynRec *r, NpCall *c) {
 static uint32_t number_of(DynRec *r, DynOperand o, int i, int64_t fallback) {
     DynOperand items[3];
     int n = o.v == NULL ? 0 : dyn_np_items(r, o, items, 3);
-    if (n == 0)
+    if (n == 0) {
         return dyn_np_int(r, fallback);
+    }
     return n > 1 && i >= n ? dyn_tt_none(r) : dyn_np_int_sym(r, n < 0 ? o : items[n == 1 ? 0 : i]);
 }
 
@@ -166,8 +187,9 @@ static uint32_t number_of(DynRec *r, DynOperand o, int i, int64_t fallback) {
 DynVal *tt_rule_conv_transpose(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM], w[DYN_MAX_NDIM], less = dyn_np_int(r, -1);
     int n = c->b->op, ndim = dyn_tt_sizes_of(r, c->slot[0], shape), first = ndim - n;
-    if (first < 1 || first > 2 || dyn_tt_sizes_of(r, c->slot[1], w) != n + 2)
+    if (first < 1 || first > 2 || dyn_tt_sizes_of(r, c->slot[1], w) != n + 2) {
         return dyn_tt_refuse(r);
+    }
     shape[first - 1] = times(r, w[1], number_of(r, dyn_np_slot(c, "groups"), 0, 1));
     for (int i = 0; i < n; i++) {
         uint32_t stride = number_of(r, dyn_np_slot(c, "stride"), i, 1), pad = number_of(r, dyn_np_slot(c, "padding"), i, 0);
@@ -184,8 +206,9 @@ DynVal *tt_rule_pixel_shuffle(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM];
     int ndim = dyn_tt_sizes_of(r, c->slot[0], shape);
     uint32_t by = ndim < 3 || c->slot[1].v == NULL ? DYN_NONE : dyn_np_int_sym(r, c->slot[1]);
-    if (by == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, by, 0) < 0)
+    if (by == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, by, 0) < 0) {
         return dyn_tt_refuse(r);
+    }
     for (int i = 1; i <= 3; i++) {
         uint32_t *size = &shape[ndim - i], factor = i == 3 ? times(r, by, by) : by;
         bool grows = (c->b->op == 0) == (i < 3);
@@ -202,18 +225,24 @@ DynVal *tt_rule_recurrent(DynRec *r, NpCall *c) {
     uint32_t shape[9];
     bool both = false, trains = false;
     double share = 0;
-    if (c->b->op == 2 && (states[0].v == NULL || dyn_np_items(r, c->slot[1], states, 2) != 2))
+    if (c->b->op == 2 && (states[0].v == NULL || dyn_np_items(r, c->slot[1], states, 2) != 2)) {
         return dyn_tt_refuse(r);
+    }
     if (dyn_np_flag(r, dyn_np_slot(c, "bidirectional"), &both) < 0 || dyn_np_flag(r, training, &trains) < 0 ||
-        dyn_tt_burnt_float(r, p, &share) < 0)
+        dyn_tt_burnt_float(r, p, &share) < 0) {
         return NULL;
-    if (trains && share != 0)
+    }
+    if (trains && share != 0) {
         return dyn_np_extern_once(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
-    if (dyn_tt_sizes_of(r, c->slot[0], shape) != 3)
+    }
+    if (dyn_tt_sizes_of(r, c->slot[0], shape) != 3) {
         return dyn_tt_refuse(r);
-    for (int i = 0; i < c->b->op; i++)
-        if (dyn_tt_sizes_of(r, states[i], shape + 3 + 3 * i) != 3)
+    }
+    for (int i = 0; i < c->b->op; i++) {
+        if (dyn_tt_sizes_of(r, states[i], shape + 3 + 3 * i) != 3) {
             return dyn_tt_refuse(r);
+        }
+    }
     shape[2] = times(r, dyn_np_int(r, both ? 2 : 1), shape[5]);
     return dyn_np_sized_results(r, c, 3 + 3 * c->b->op, shape);
 }
@@ -223,12 +252,14 @@ DynVal *tt_rule_cell(DynRec *r, NpCall *c) {
     DynOperand states[2] = {c->slot[1]};
     uint32_t shape[2 * DYN_MAX_NDIM];
     int n = 0;
-    if (c->b->op == 2 && (states[0].v == NULL || dyn_np_items(r, c->slot[1], states, 2) != 2))
+    if (c->b->op == 2 && (states[0].v == NULL || dyn_np_items(r, c->slot[1], states, 2) != 2)) {
         return dyn_tt_refuse(r);
+    }
     for (int i = 0; i < c->b->op; i++) {
         int ndim = dyn_tt_sizes_of(r, states[i], shape + n);
-        if (ndim < 0)
+        if (ndim < 0) {
             return NULL;
+        }
         n += ndim;
     }
     return dyn_np_sized_results(r, c, n, shape);
@@ -240,10 +271,12 @@ DynVal *tt_rule_cell(DynRec *r, NpCall *c) {
 DynVal *tt_rule_unravel(DynRec *r, NpCall *c) {
     uint32_t shape[16 * DYN_MAX_NDIM];
     int ndim = dyn_tt_sizes_of(r, c->slot[0], shape), n = dyn_is_tuple(c->result) ? (int)PyTuple_GET_SIZE(c->result) : 0;
-    if (ndim < 0 || n == 0 || n > 16)
+    if (ndim < 0 || n == 0 || n > 16) {
         return dyn_tt_refuse(r);
-    for (int i = 1; i < n; i++)
+    }
+    for (int i = 1; i < n; i++) {
         memcpy(shape + i * ndim, shape, sizeof(*shape) * (size_t)ndim);
+    }
     return dyn_np_sized_results(r, c, n * ndim, shape);
 }
 
@@ -251,21 +284,25 @@ DynVal *tt_rule_unravel(DynRec *r, NpCall *c) {
 DynVal *tt_rule_take_along(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM], at[DYN_MAX_NDIM];
     int ndim = dyn_tt_sizes_of(r, c->slot[0], shape), n = ndim < 0 ? -1 : dyn_tt_sizes_of(r, c->slot[1], at), axis;
-    if (n < 0)
+    if (n < 0) {
         return NULL;
+    }
     if (c->slot[2].v == NULL) {
         uint32_t all = dyn_np_product(r, n, at);
         return dyn_np_sized_call(r, c, 1, &all);
     }
-    if (n != ndim || ndim == 0 || dyn_tt_axis(r, c->slot[2], ndim, &axis) < 0)
+    if (n != ndim || ndim == 0 || dyn_tt_axis(r, c->slot[2], ndim, &axis) < 0) {
         return dyn_tt_refuse(r);
+    }
     for (int i = 0; i < ndim; i++) {
-        if (i == axis)
+        if (i == axis) {
             continue;
+        }
         bool one = dyn_np_hint(r, at[i]) == 1 && dyn_np_hint(r, shape[i]) != 1;
         bool other = dyn_np_hint(r, shape[i]) == 1 && dyn_np_hint(r, at[i]) != 1;
-        if ((one || other ? dyn_np_assume_op(r, DYN_S_EQ, one ? at[i] : shape[i], 1) : dyn_np_agree(r, at[i], shape[i])) < 0)
+        if ((one || other ? dyn_np_assume_op(r, DYN_S_EQ, one ? at[i] : shape[i], 1) : dyn_np_agree(r, at[i], shape[i])) < 0) {
             return NULL;
+        }
         at[i] = one ? shape[i] : at[i];
     }
     return dyn_np_sized_call(r, c, ndim, at);
@@ -275,8 +312,10 @@ DynVal *tt_rule_take_along(DynRec *r, NpCall *c) {
 DynVal *tt_rule_vectors(DynRec *r, NpCall *c) {
     uint32_t shape[2 * DYN_MAX_NDIM];
     int first = dyn_tt_sizes_of(r, c->slot[0], shape), second = first < 0 ? -1 : dyn_tt_sizes_of(r, c->slot[1], shape + first);
-    if (second != 1 || first != (c->b->op == 1 ? 2 : 1) || (c->b->op != 2 && dyn_np_agree(r, shape[first - 1], shape[first]) < 0))
+    if (second != 1 || first != (c->b->op == 1 ? 2 : 1) ||
+        (c->b->op != 2 && dyn_np_agree(r, shape[first - 1], shape[first]) < 0)) {
         return dyn_tt_refuse(r);
+    }
     return dyn_np_sized_call(r, c, c->b->op, shape);
 }
 
@@ -296,8 +335,9 @@ DynVal *tt_rule_eye(DynRec *r, NpCall *c) {
 DynVal *tt_rule_one_hot(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM + 1];
     int ndim = dyn_tt_sizes_of(r, c->slot[0], shape);
-    if (ndim < 0 || ndim == DYN_MAX_NDIM || c->slot[1].v == NULL)
+    if (ndim < 0 || ndim == DYN_MAX_NDIM || c->slot[1].v == NULL) {
         return dyn_tt_refuse(r);
+    }
     shape[ndim] = dyn_np_int_sym(r, c->slot[1]);
     return shape[ndim] == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, shape[ndim], 0) < 0
                ? dyn_tt_refuse(r)

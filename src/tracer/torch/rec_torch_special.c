@@ -10,8 +10,9 @@ static bool is_float(DynDtype dt) { return dyn_dtypes[dt].kind == 'f'; }
 /* where(truth, a, b) in dtype dt; either may be a number. */
 static uint32_t where(DynRec *r, uint32_t truth, NpArg a, NpArg b, DynDtype dt) {
     if (truth == DYN_NONE || (a.arg.kind == DYN_ARG_NODE && a.arg.id == DYN_NONE) ||
-        (b.arg.kind == DYN_ARG_NODE && b.arg.id == DYN_NONE))
+        (b.arg.kind == DYN_ARG_NODE && b.arg.id == DYN_NONE)) {
         return DYN_NONE;
+    }
     NpArg args[3] = {dyn_np_node_arg(r, truth), a, b};
     return dyn_tt_elementwise(r, DYN_OP_WHERE, dt, dt, args, 3);
 }
@@ -25,8 +26,9 @@ static uint32_t against(DynRec *r, DynOp op, uint32_t a, double b) { return dyn_
 /* A tensor of floats, or of integers as floats. */
 static uint32_t as_floats(DynRec *r, const NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
-    if (a == DYN_NONE || dyn_dtypes[dtype_of(r, a)].kind == 'c')
+    if (a == DYN_NONE || dyn_dtypes[dtype_of(r, a)].kind == 'c') {
         return dyn_tt_none(r);
+    }
     return dyn_tt_cast(r, a, dyn_tt_float(r, dtype_of(r, a)));
 }
 
@@ -45,11 +47,13 @@ static uint32_t as_node(DynRec *r, NpArg a, DynDtype dt) {
 /* sign and sgn: of nan they are 0. Of complex numbers, and of integers, the operator is NumPy's. */
 DynVal *tt_rule_sign(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
-    if (a == DYN_NONE || dtype_of(r, a) == DYN_BOOL)
+    if (a == DYN_NONE || dtype_of(r, a) == DYN_BOOL) {
         return dyn_tt_refuse(r);
+    }
     DynDtype dt = dtype_of(r, a);
-    if (!is_float(dt))
+    if (!is_float(dt)) {
         return dyn_tt_finish(r, c, dyn_tt_unary(r, DYN_OP_SIGN, a));
+    }
     uint32_t below = where(r, against(r, DYN_OP_LESS, a, 0), dyn_tt_number(r, -1), dyn_tt_number(r, 0), dt);
     return dyn_tt_finish(r, c, where(r, against(r, DYN_OP_GREATER, a, 0), dyn_tt_number(r, 1), node_arg(r, below), dt));
 }
@@ -57,8 +61,9 @@ DynVal *tt_rule_sign(DynRec *r, NpCall *c) {
 /* signbit: of integers, whether they are below 0. */
 DynVal *tt_rule_signbit(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
-    if (a == DYN_NONE || dyn_dtypes[dtype_of(r, a)].kind == 'c' || dtype_of(r, a) == DYN_BOOL)
+    if (a == DYN_NONE || dyn_dtypes[dtype_of(r, a)].kind == 'c' || dtype_of(r, a) == DYN_BOOL) {
         return dyn_tt_refuse(r);
+    }
     NpArg arg = dyn_np_node_arg(r, a);
     return dyn_tt_finish(r, c,
                          is_float(dtype_of(r, a)) ? dyn_tt_elementwise(r, DYN_OP_SIGNBIT, dtype_of(r, a), DYN_BOOL, &arg, 1)
@@ -68,8 +73,9 @@ DynVal *tt_rule_signbit(DynRec *r, NpCall *c) {
 /* isposinf (operator 0), isneginf (1) */
 DynVal *tt_rule_isinf_of(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
-    if (a == DYN_NONE || !is_float(dtype_of(r, a)))
+    if (a == DYN_NONE || !is_float(dtype_of(r, a))) {
         return dyn_tt_refuse(r);
+    }
     return dyn_tt_finish(r, c, against(r, DYN_OP_EQUAL, a, c->b->op == 0 ? (double)INFINITY : -(double)INFINITY));
 }
 
@@ -77,8 +83,9 @@ DynVal *tt_rule_isinf_of(DynRec *r, NpCall *c) {
 DynVal *tt_rule_heaviside(DynRec *r, NpCall *c) {
     NpArg args[2];
     DynDtype dt = two(r, c, args);
-    if (dt == DYN_NO_DTYPE || dt == DYN_BOOL || args[0].code != args[1].code || args[0].arg.kind != DYN_ARG_NODE)
+    if (dt == DYN_NO_DTYPE || dt == DYN_BOOL || args[0].code != args[1].code || args[0].arg.kind != DYN_ARG_NODE) {
         return dyn_tt_refuse(r);
+    }
     uint32_t a = args[0].arg.id, above = dyn_tt_compare(r, DYN_OP_GREATER, a, dyn_tt_int(r, 0));
     uint32_t step = where(r, above, dyn_tt_int(r, 1), dyn_tt_int(r, 0), dt);
     return dyn_tt_finish(r, c, where(r, dyn_tt_compare(r, DYN_OP_EQUAL, a, dyn_tt_int(r, 0)), args[1], node_arg(r, step), dt));
@@ -91,8 +98,9 @@ DynVal *tt_rule_xlogy(DynRec *r, NpCall *c) {
     NpArg args[2];
     DynDtype dt = two(r, c, args);
     dt = dt == DYN_NO_DTYPE || dyn_dtypes[dt].kind == 'c' ? DYN_NO_DTYPE : dyn_tt_float(r, dt);
-    if (dt == DYN_NO_DTYPE)
+    if (dt == DYN_NO_DTYPE) {
         return dyn_tt_refuse(r);
+    }
     uint32_t x = as_node(r, args[0], dt), y = x == DYN_NONE ? x : as_node(r, args[1], dt);
     uint32_t product = y == DYN_NONE ? y : dyn_tt_nodes(r, DYN_OP_MULTIPLY, x, dyn_tt_unary(r, (DynOp)c->b->op, y));
     uint32_t node = where(r, x == DYN_NONE ? x : against(r, DYN_OP_EQUAL, x, 0), dyn_tt_number(r, 0), node_arg(r, product), dt);
@@ -103,8 +111,9 @@ DynVal *tt_rule_xlogy(DynRec *r, NpCall *c) {
 /* entr: -x * log(x), 0 at 0, and -inf below. */
 DynVal *tt_rule_entr(DynRec *r, NpCall *c) {
     uint32_t a = as_floats(r, c);
-    if (a == DYN_NONE)
+    if (a == DYN_NONE) {
         return NULL;
+    }
     DynDtype dt = dtype_of(r, a);
     uint32_t product = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_unary(r, DYN_OP_NEGATIVE, a), dyn_tt_unary(r, DYN_OP_LOG, a));
     uint32_t node = where(r, against(r, DYN_OP_EQUAL, a, 0), dyn_tt_number(r, 0), node_arg(r, product), dt);
@@ -117,8 +126,9 @@ DynVal *tt_rule_logit(DynRec *r, NpCall *c) {
     DynOperand given = dyn_np_slot(c, "eps");
     double eps = -1;
     uint32_t a = as_floats(r, c);
-    if (a == DYN_NONE || dyn_tt_burnt_float(r, given, &eps) < 0 || dyn_dtype_is_half(dtype_of(r, a)))
+    if (a == DYN_NONE || dyn_tt_burnt_float(r, given, &eps) < 0 || dyn_dtype_is_half(dtype_of(r, a))) {
         return dyn_tt_refuse(r);
+    }
     DynDtype dt = dtype_of(r, a);
     if (eps >= 0) {
         double high = dt == DYN_F32 ? (double)(1 - (float)eps) : 1 - eps;
@@ -134,8 +144,9 @@ DynVal *tt_rule_logit(DynRec *r, NpCall *c) {
 /* sinc: sin(pi * x) / (pi * x), and 1 at 0. */
 DynVal *tt_rule_sinc(DynRec *r, NpCall *c) {
     uint32_t a = as_floats(r, c);
-    if (a == DYN_NONE || dyn_dtype_is_half(dtype_of(r, a)))
+    if (a == DYN_NONE || dyn_dtype_is_half(dtype_of(r, a))) {
         return dyn_tt_refuse(r);
+    }
     uint32_t by = dyn_tt_by(r, DYN_OP_MULTIPLY, a, 0x1.921fb54442d18p+1);
     uint32_t node = dyn_tt_nodes(r, DYN_OP_DIVIDE, dyn_tt_unary(r, DYN_OP_SIN, by), by);
     return dyn_tt_finish(r, c, where(r, against(r, DYN_OP_EQUAL, a, 0), dyn_tt_number(r, 1), node_arg(r, node), dtype_of(r, a)));
@@ -144,8 +155,9 @@ DynVal *tt_rule_sinc(DynRec *r, NpCall *c) {
 /* nan_to_num: numbers for nan and the infinities; those that aren't given are 0 and the dtype's last. */
 DynVal *tt_rule_nan_to_num(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
-    if (a == DYN_NONE || !is_float(dtype_of(r, a)))
+    if (a == DYN_NONE || !is_float(dtype_of(r, a))) {
         return dyn_tt_refuse(r);
+    }
     DynDtype dt = dtype_of(r, a);
     double last = dt == DYN_F64    ? 0x1.fffffffffffffp+1023
                   : dt == DYN_F32  ? 0x1.fffffep+127
@@ -153,8 +165,9 @@ DynVal *tt_rule_nan_to_num(DynRec *r, NpCall *c) {
                                    : 65504;
     double nan = 0, high = last, low = -last;
     if (dyn_tt_burnt_float(r, dyn_np_slot(c, "nan"), &nan) < 0 || dyn_tt_burnt_float(r, dyn_np_slot(c, "posinf"), &high) < 0 ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, "neginf"), &low) < 0)
+        dyn_tt_burnt_float(r, dyn_np_slot(c, "neginf"), &low) < 0) {
         return NULL;
+    }
     uint32_t node = where(r, against(r, DYN_OP_EQUAL, a, -(double)INFINITY), dyn_tt_number(r, low), node_arg(r, a), dt);
     node = where(r, against(r, DYN_OP_EQUAL, a, (double)INFINITY), dyn_tt_number(r, high), node_arg(r, node), dt);
     uint32_t nans = dyn_tt_compare(r, DYN_OP_NOT_EQUAL, a, dyn_np_node_arg(r, a));
@@ -165,24 +178,29 @@ DynVal *tt_rule_nan_to_num(DynRec *r, NpCall *c) {
 DynVal *tt_rule_float_power(DynRec *r, NpCall *c) {
     NpArg args[2];
     DynDtype dt = two(r, c, args);
-    if (dt == DYN_NO_DTYPE || dyn_dtypes[dt].kind == 'c')
+    if (dt == DYN_NO_DTYPE || dyn_dtypes[dt].kind == 'c') {
         return dyn_tt_refuse(r);
-    for (int i = 0; i < 2; i++)
-        if (args[i].arg.kind == DYN_ARG_NODE)
+    }
+    for (int i = 0; i < 2; i++) {
+        if (args[i].arg.kind == DYN_ARG_NODE) {
             args[i] = node_arg(r, dyn_tt_cast(r, args[i].arg.id, DYN_F64));
+        }
+    }
     return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_POWER, DYN_F64, DYN_F64, args, 2));
 }
 
 /* ldexp: x * 2 ** other, whose power is of the default dtype where other is of integers. */
 DynVal *tt_rule_ldexp(DynRec *r, NpCall *c) {
     NpArg args[2];
-    if (two(r, c, args) == DYN_NO_DTYPE || args[1].arg.kind != DYN_ARG_NODE)
+    if (two(r, c, args) == DYN_NO_DTYPE || args[1].arg.kind != DYN_ARG_NODE) {
         return dyn_tt_refuse(r);
+    }
     DynDtype of = dyn_tt_float(r, (DynDtype)args[1].code);
     NpArg power[2] = {dyn_tt_number(r, 2), args[1]};
     uint32_t t = dyn_dtypes[of].kind == 'c' ? dyn_tt_none(r) : dyn_tt_elementwise(r, DYN_OP_POWER, of, of, power, 2);
-    if (t == DYN_NONE)
+    if (t == DYN_NONE) {
         return NULL;
+    }
     args[1] = dyn_np_node_arg(r, t);
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_MULTIPLY, dt, dt, args, 2));
@@ -199,8 +217,9 @@ DynVal *tt_rule_softshrink(DynRec *r, NpCall *c) {
     double lambd = 0.5;
     uint32_t given = dyn_tt_tensor(r, c, "input");
     if (given == DYN_NONE || !is_float(dtype_of(r, given)) || dyn_tt_burnt_float(r, dyn_np_slot(c, "lambd"), &lambd) < 0 ||
-        lambd < 0)
+        lambd < 0) {
         return dyn_tt_refuse(r);
+    }
     DynDtype dt = dtype_of(r, given), wide = dyn_tt_wide(dt);
     double bound = dyn_dtype_is_half(dt) ? dyn_tt_as_half(lambd, dt) : lambd;
     uint32_t a = dyn_tt_cast(r, given, wide), none = dyn_tt_by(r, DYN_OP_MULTIPLY, a, 0);
@@ -217,8 +236,9 @@ DynVal *tt_rule_rrelu(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
     if (a == DYN_NONE || dyn_np_flag(r, dyn_np_slot(c, "training"), &training) < 0 || training || !is_float(dtype_of(r, a)) ||
         dyn_dtype_is_half(dtype_of(r, a)) || dyn_tt_burnt_float(r, dyn_np_slot(c, "lower"), &low) < 0 ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, "upper"), &high) < 0)
+        dyn_tt_burnt_float(r, dyn_np_slot(c, "upper"), &high) < 0) {
         return dyn_tt_refuse(r);
+    }
     uint32_t sloped = dyn_tt_by(r, DYN_OP_MULTIPLY, a, (low + high) / 2);
     return dyn_tt_finish(r, c, dyn_tt_choose(r, against(r, DYN_OP_GREATER, a, 0), a, node_arg(r, sloped)));
 }
@@ -231,14 +251,16 @@ DynVal *tt_rule_isclose(DynRec *r, NpCall *c) {
     DynDtype dt = two(r, c, args);
     if (dt == DYN_NO_DTYPE || !is_float(dt) || dyn_dtype_is_half(dt) || args[0].code != dt || args[1].code != dt ||
         dyn_tt_burnt_float(r, dyn_np_slot(c, "rtol"), &rtol) < 0 || dyn_tt_burnt_float(r, dyn_np_slot(c, "atol"), &atol) < 0 ||
-        dyn_np_flag(r, dyn_np_slot(c, "equal_nan"), &nans) < 0 || nans || rtol < 0 || atol < 0)
+        dyn_np_flag(r, dyn_np_slot(c, "equal_nan"), &nans) < 0 || nans || rtol < 0 || atol < 0) {
         return dyn_tt_refuse(r);
+    }
     uint32_t a = args[0].arg.id, b = args[1].arg.id, equal = dyn_tt_compare(r, DYN_OP_EQUAL, a, args[1]);
     uint32_t far = dyn_tt_unary(r, DYN_OP_ABSOLUTE, dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, b));
     uint32_t allowed = dyn_tt_unary(r, DYN_OP_ABSOLUTE, dyn_tt_by(r, DYN_OP_MULTIPLY, b, rtol));
     allowed = dyn_tt_by(r, DYN_OP_ADD, allowed, atol);
-    if (equal == DYN_NONE || far == DYN_NONE || allowed == DYN_NONE)
+    if (equal == DYN_NONE || far == DYN_NONE || allowed == DYN_NONE) {
         return NULL;
+    }
     uint32_t near = dyn_tt_compare(r, DYN_OP_LESS_EQUAL, far, dyn_np_node_arg(r, allowed));
     uint32_t finite = against(r, DYN_OP_LESS, far, (double)INFINITY);
     uint32_t both = dyn_tt_nodes(r, DYN_OP_LOGICAL_AND, near, finite);
@@ -248,8 +270,9 @@ DynVal *tt_rule_isclose(DynRec *r, NpCall *c) {
 /* angle of real numbers: pi below 0, nan of nan, else 0. */
 DynVal *tt_rule_angle(DynRec *r, NpCall *c) {
     uint32_t a = as_floats(r, c);
-    if (a == DYN_NONE)
+    if (a == DYN_NONE) {
         return NULL;
+    }
     DynDtype dt = dtype_of(r, a);
     uint32_t node = where(r, against(r, DYN_OP_LESS, a, 0), dyn_tt_number(r, 0x1.921fb54442d18p+1), dyn_tt_number(r, 0), dt);
     uint32_t nans = dyn_tt_compare(r, DYN_OP_NOT_EQUAL, a, dyn_np_node_arg(r, a));

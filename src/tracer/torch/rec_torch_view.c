@@ -15,12 +15,15 @@ DynVal *tt_rule_size(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_node(r, c->slot[0]);
     DynOperand dim = dyn_np_slot(c, "dim");
     int axis;
-    if (a == DYN_NONE)
+    if (a == DYN_NONE) {
         return NULL;
-    if (c->b->op != 0)
+    }
+    if (c->b->op != 0) {
         return c->b->op == 1 ? dyn_rec_const(r, c->result) : count(r, a);
-    if (dim.v == NULL)
+    }
+    if (dim.v == NULL) {
         return dyn_np_shape_tuple(r, a, c->result);
+    }
     return dyn_tt_axis(r, dim, dyn_tt_node(r, a)->ndim, &axis) < 0 ? NULL : dyn_rec_sym(r, dyn_tt_node(r, a)->shape[axis]);
 }
 
@@ -34,8 +37,9 @@ DynVal *tt_rule_is_contiguous(DynRec *r, NpCall *c) {
     PyObject *plain = PyObject_GetAttrString(dyn_torch_module, "contiguous_format");
     PyErr_Clear();
     Py_XDECREF(plain); /* the module has it */
-    if (a == DYN_NONE || (format.v != NULL && (format.real != plain || dyn_rec_burn(r, format.v, format.real) < 0)))
+    if (a == DYN_NONE || (format.v != NULL && (format.real != plain || dyn_rec_burn(r, format.v, format.real) < 0))) {
         return dyn_tt_refuse(r);
+    }
     int in_order = dyn_np_contiguous(r, a, false);
     return in_order < 0 || (in_order == 1) != (c->result == Py_True) ? dyn_tt_refuse(r) : dyn_rec_const(r, c->result);
 }
@@ -51,15 +55,18 @@ DynVal *tt_rule_stride(DynRec *r, NpCall *c) {
     int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, axis = -1;
     DynVal *items[DYN_MAX_NDIM];
     if (a == DYN_NONE || dyn_np_hold_sizes(r, a) < 0 || dyn_np_strides(r, a, strides) < 0 ||
-        (c->slot[1].v != NULL && (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0)))
+        (c->slot[1].v != NULL && (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0))) {
         return dyn_tt_refuse(r);
+    }
     for (int i = 0; i < ndim; i++) {
         PyObject *own = axis < 0 ? PyTuple_GET_ITEM(c->result, i) : c->result;
         uint32_t size = dyn_np_int(r, dyn_dtypes[dyn_tt_node(r, a)->dtype].size), n;
-        if ((axis < 0 || axis == i) && !is_stride(r, a, strides[i], own))
+        if ((axis < 0 || axis == i) && !is_stride(r, a, strides[i], own)) {
             return dyn_tt_refuse(r);
-        if ((n = dyn_np_op(r, DYN_S_FLOORDIV, strides[i], size)) == DYN_NONE || (items[i] = dyn_rec_sym(r, n)) == NULL)
+        }
+        if ((n = dyn_np_op(r, DYN_S_FLOORDIV, strides[i], size)) == DYN_NONE || (items[i] = dyn_rec_sym(r, n)) == NULL) {
             return dyn_tt_refuse(r);
+        }
     }
     return axis >= 0 ? items[axis] : dyn_rec_seq(r, DV_TUPLE, (uint32_t)ndim, items, c->result);
 }
@@ -69,8 +76,9 @@ DynVal *tt_rule_stride(DynRec *r, NpCall *c) {
 /* A tensor of its own over the same memory. */
 uint32_t dyn_tt_same_view(DynRec *r, uint32_t a) {
     int perm[DYN_MAX_NDIM];
-    for (int i = 0; i < dyn_tt_node(r, a)->ndim; i++)
+    for (int i = 0; i < dyn_tt_node(r, a)->ndim; i++) {
         perm[i] = i;
+    }
     return dyn_np_permute(r, a, perm);
 }
 
@@ -88,23 +96,31 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr,
                                         "is_nested", "is_xpu",       "names",         "grad_fn", "is_mkldnn", "is_cpu",
                                         "is_vulkan", "is_xla",       "is_sparse_csr", "is_ipu",  "is_maia",   "is_mtia"};
     const DynNode *n = dyn_tt_node(r, node);
-    for (size_t i = 0; i < DYN_COUNTOF(facts); i++)
-        if (strcmp(attr, facts[i]) == 0)
+    for (size_t i = 0; i < DYN_COUNTOF(facts); i++) {
+        if (strcmp(attr, facts[i]) == 0) {
             return dyn_rec_const(r, result);
-    if (strcmp(attr, "shape") == 0)
+        }
+    }
+    if (strcmp(attr, "shape") == 0) {
         return dyn_np_shape_tuple(r, node, result);
-    if (strcmp(attr, "nbytes") == 0)
+    }
+    if (strcmp(attr, "nbytes") == 0) {
         return dyn_rec_sym(
             r, dyn_np_op(r, DYN_S_MUL, dyn_np_product(r, n->ndim, n->shape), dyn_np_int(r, dyn_dtypes[n->dtype].size)));
-    if (result == a.real)
+    }
+    if (result == a.real) {
         return a.v;
-    if (strcmp(attr, "real") == 0 || strcmp(attr, "imag") == 0)
+    }
+    if (strcmp(attr, "real") == 0 || strcmp(attr, "imag") == 0) {
         return dyn_tt_part(r, a, node, attr[0] == 'i', result);
-    if (strcmp(attr, "data") == 0)
+    }
+    if (strcmp(attr, "data") == 0) {
         return dyn_np_result(r, dyn_tt_detached(r, node, a.real, result), result);
+    }
     bool real = dyn_dtypes[n->dtype].kind != 'c', matrix = strcmp(attr, "mT") == 0 || (real && strcmp(attr, "mH") == 0);
-    if (matrix || strcmp(attr, "T") == 0 || (real && strcmp(attr, "H") == 0))
+    if (matrix || strcmp(attr, "T") == 0 || (real && strcmp(attr, "H") == 0)) {
         return dyn_np_transposed(r, node, matrix, result);
+    }
     return bound_method(r, a, name, result);
 }
 
@@ -117,8 +133,9 @@ DynVal *dyn_torch_attr(DynRec *r, DynOperand a, uint32_t node, PyObject *name, P
 
 static bool has_tensor(PyObject *index) {
     bool found = dyn_torch_is(index) || PyList_Check(index) || PyBool_Check(index) || PyArray_Check(index);
-    for (Py_ssize_t i = 0; !found && PyTuple_Check(index) && i < PyTuple_GET_SIZE(index); i++)
+    for (Py_ssize_t i = 0; !found && PyTuple_Check(index) && i < PyTuple_GET_SIZE(index); i++) {
         found = has_tensor(PyTuple_GET_ITEM(index, i));
+    }
     return found;
 }
 
@@ -149,8 +166,9 @@ int dyn_torch_store_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand in
     NpArg v;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     if (has_tensor(index.real)) {
-        if (dyn_tt_store_places(r, base, index, value) == 0)
+        if (dyn_tt_store_places(r, base, index, value) == 0) {
             return 0;
+        }
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
         *dyn_rec_why(r) = DYN_R_OK;
         return store_by_call(r, a, index, value);
@@ -171,31 +189,38 @@ DynVal *dyn_tt_viewed(DynRec *r, const NpCall *c, uint32_t node) {
 
 int dyn_tt_sizes(DynRec *r, const NpCall *c, int first, bool minus_one, uint32_t *shape) {
     int n = c->npos - first;
-    if (c->nkw > 0 || n < 0 || n > DYN_MAX_NDIM)
+    if (c->nkw > 0 || n < 0 || n > DYN_MAX_NDIM) {
         return dyn_tt_refuse(r), -1;
-    if (n == 1)
+    }
+    if (n == 1) {
         return dyn_np_shape_arg(r, c->args[first], minus_one, shape);
-    for (int i = 0; i < n; i++)
-        if (dyn_np_shape_arg(r, c->args[first + i], minus_one, &shape[i]) != 1)
+    }
+    for (int i = 0; i < n; i++) {
+        if (dyn_np_shape_arg(r, c->args[first + i], minus_one, &shape[i]) != 1) {
             return dyn_tt_refuse(r), -1;
+        }
+    }
     return n;
 }
 
 /* x.view(…), x.reshape(…), torch.reshape(x, sizes). Of what eager could view a reshape is a view. */
 DynVal *tt_rule_view(DynRec *r, NpCall *c) {
     uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]), shape[DYN_MAX_NDIM];
-    if (a == DYN_NONE)
+    if (a == DYN_NONE) {
         return NULL;
-    if (c->b->op == 0 && c->npos == 2 && c->nkw == 0 && Py_IS_TYPE(c->args[1].real, dyn_torch_dtype))
+    }
+    if (c->b->op == 0 && c->npos == 2 && c->nkw == 0 && Py_IS_TYPE(c->args[1].real, dyn_torch_dtype)) {
         return dyn_tt_viewed(r, c, dyn_tt_as_dtype(r, a, c->args[1], c->args[0].real, c->result));
+    }
     int ndim = dyn_tt_sizes(r, c, 1, true, shape);
     return ndim < 0 ? NULL : dyn_tt_viewed(r, c, dyn_np_reshape(r, a, ndim, shape, false));
 }
 
 DynVal *tt_rule_view_as(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), b = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[1]), shape[DYN_MAX_NDIM];
-    if (b == DYN_NONE)
+    if (b == DYN_NONE) {
         return NULL;
+    }
     int ndim = dyn_tt_node(r, b)->ndim;
     memcpy(shape, dyn_tt_node(r, b)->shape, sizeof(*shape) * (size_t)ndim);
     return dyn_tt_viewed(r, c, dyn_np_reshape(r, a, ndim, shape, false));
@@ -207,43 +232,53 @@ DynVal *tt_rule_flatten(DynRec *r, NpCall *c) {
     int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, from = 0, to = ndim == 0 ? 0 : ndim - 1, n = 0;
     DynOperand start = dyn_np_slot(c, "start_dim"), end = dyn_np_slot(c, "end_dim");
     if (a == DYN_NONE || (start.v != NULL && dyn_tt_axis(r, start, ndim, &from) < 0) ||
-        (end.v != NULL && dyn_tt_axis(r, end, ndim, &to) < 0))
+        (end.v != NULL && dyn_tt_axis(r, end, ndim, &to) < 0)) {
         return NULL;
-    if (c->result == c->args[0].real)
+    }
+    if (c->result == c->args[0].real) {
         return c->b->op == 0 || dyn_np_contiguous(r, a, false) == 1 ? c->args[0].v : dyn_tt_refuse(r);
+    }
     int in_order = c->b->op == 1 ? dyn_np_contiguous(r, a, false) : 1; /* ravel is a view of the contiguous tensor */
     a = in_order < 0 ? DYN_NONE : in_order ? a : dyn_np_copy_in_order(r, a, (DynDtype)dyn_tt_node(r, a)->dtype, false);
-    if (a == DYN_NONE)
+    if (a == DYN_NONE) {
         return NULL;
-    for (int i = 0; i < from; i++)
+    }
+    for (int i = 0; i < from; i++) {
         shape[n++] = dyn_tt_node(r, a)->shape[i];
+    }
     shape[n++] = ndim == 0 ? dyn_np_int(r, 1) : dyn_np_product(r, to - from + 1, dyn_tt_node(r, a)->shape + from);
-    for (int i = to + 1; i < ndim; i++)
+    for (int i = to + 1; i < ndim; i++) {
         shape[n++] = dyn_tt_node(r, a)->shape[i];
+    }
     return dyn_tt_viewed(r, c, dyn_np_reshape(r, a, n, shape, false));
 }
 
 DynVal *tt_rule_unflatten(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), shape[2 * DYN_MAX_NDIM];
     int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, axis, n;
-    if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0)
+    if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0) {
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+    }
     memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * (size_t)axis);
-    if ((n = dyn_np_shape_arg(r, c->slot[2], true, shape + axis)) < 1 || ndim - 1 + n > DYN_MAX_NDIM)
+    if ((n = dyn_np_shape_arg(r, c->slot[2], true, shape + axis)) < 1 || ndim - 1 + n > DYN_MAX_NDIM) {
         return dyn_tt_refuse(r);
+    }
     uint32_t rest = dyn_tt_node(r, a)->shape[axis], known = dyn_np_int(r, 1);
     int unknown = -1;
     for (int i = axis; i < axis + n; i++) {
-        if (shape[i] == DYN_NONE)
+        if (shape[i] == DYN_NONE) {
             unknown = i;
-        else
+        } else {
             known = dyn_np_op(r, DYN_S_MUL, known, shape[i]);
+        }
     }
-    if (unknown >= 0) /* what is left of this axis, not of the whole */
+    if (unknown >= 0) { /* what is left of this axis, not of the whole */
         shape[unknown] = dyn_np_op(r, DYN_S_FLOORDIV, rest, known);
+    }
     if (unknown >= 0 &&
-        (shape[unknown] == DYN_NONE || dyn_np_assume_op(r, DYN_S_EQ, dyn_np_op(r, DYN_S_MOD, rest, known), 0) < 0))
+        (shape[unknown] == DYN_NONE || dyn_np_assume_op(r, DYN_S_EQ, dyn_np_op(r, DYN_S_MOD, rest, known), 0) < 0)) {
         return dyn_tt_refuse(r);
+    }
     memcpy(shape + axis + n, dyn_tt_node(r, a)->shape + axis + 1, sizeof(*shape) * (size_t)(ndim - axis - 1));
     return dyn_tt_viewed(r, c, dyn_np_reshape(r, a, ndim - 1 + n, shape, false));
 }
@@ -253,12 +288,15 @@ DynVal *tt_rule_transpose(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, x = ndim - 2, y = ndim - 1;
     if (a == DYN_NONE ||
-        (c->b->op == 0 && (dyn_tt_axis(r, c->slot[1], ndim, &x) < 0 || dyn_tt_axis(r, c->slot[2], ndim, &y) < 0)))
+        (c->b->op == 0 && (dyn_tt_axis(r, c->slot[1], ndim, &x) < 0 || dyn_tt_axis(r, c->slot[2], ndim, &y) < 0))) {
         return NULL;
-    if (c->b->op == 2 && (ndim < 2 || dyn_dtypes[dyn_tt_node(r, a)->dtype].kind == 'c'))
+    }
+    if (c->b->op == 2 && (ndim < 2 || dyn_dtypes[dyn_tt_node(r, a)->dtype].kind == 'c')) {
         return dyn_tt_refuse(r);
-    for (int i = 0; i < ndim; i++)
+    }
+    for (int i = 0; i < ndim; i++) {
         perm[i] = i;
+    }
     if (ndim > 0 && x >= 0) {
         perm[x] = y;
         perm[y] = x;
@@ -270,19 +308,23 @@ DynVal *tt_rule_transpose(DynRec *r, NpCall *c) {
 static int axes_in_order(DynRec *r, const DynOperand *given, int n, int ndim, int *axes) {
     DynOperand items[DYN_MAX_NDIM];
     bool tuple = n == 1 && given[0].v != NULL && (dyn_is_tuple(given[0].real) || PyList_CheckExact(given[0].real));
-    if (tuple && (n = dyn_np_items(r, given[0], items, DYN_MAX_NDIM)) < 0)
+    if (tuple && (n = dyn_np_items(r, given[0], items, DYN_MAX_NDIM)) < 0) {
         return -1;
-    for (int i = 0; i < n; i++)
-        if (i == DYN_MAX_NDIM || dyn_tt_axis(r, tuple ? items[i] : given[i], ndim, &axes[i]) < 0)
+    }
+    for (int i = 0; i < n; i++) {
+        if (i == DYN_MAX_NDIM || dyn_tt_axis(r, tuple ? items[i] : given[i], ndim, &axes[i]) < 0) {
             return dyn_tt_refuse(r), -1;
+        }
+    }
     return n;
 }
 
 DynVal *tt_rule_permute(DynRec *r, NpCall *c) {
     uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]);
     int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
-    if (a == DYN_NONE || c->npos + c->nkw < 2 || axes_in_order(r, c->args + 1, c->npos + c->nkw - 1, ndim, perm) != ndim)
+    if (a == DYN_NONE || c->npos + c->nkw < 2 || axes_in_order(r, c->args + 1, c->npos + c->nkw - 1, ndim, perm) != ndim) {
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+    }
     return dyn_tt_viewed(r, c, dyn_np_permute(r, a, perm));
 }
 
@@ -291,18 +333,21 @@ DynVal *tt_rule_movedim(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), taken = 0, filled = 0;
     int from[DYN_MAX_NDIM], to[DYN_MAX_NDIM], perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
     int n = a == DYN_NONE ? -1 : axes_in_order(r, &c->slot[1], 1, ndim, from);
-    if (n < 0 || axes_in_order(r, &c->slot[2], 1, ndim, to) != n)
+    if (n < 0 || axes_in_order(r, &c->slot[2], 1, ndim, to) != n) {
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+    }
     for (int i = 0; i < n && ndim > 0; i++) {
         perm[to[i]] = from[i];
         taken |= 1u << from[i];
         filled |= 1u << to[i];
     }
     for (int i = 0, k = 0; i < ndim; i++) {
-        if (filled >> i & 1u)
+        if (filled >> i & 1u) {
             continue;
-        while (taken >> k & 1u)
+        }
+        while (taken >> k & 1u) {
             k++;
+        }
         perm[i] = k++;
     }
     return dyn_tt_viewed(r, c, dyn_np_permute(r, a, perm));
@@ -314,18 +359,22 @@ DynVal *tt_rule_movedim(DynRec *r, NpCall *c) {
 DynVal *tt_rule_squeeze(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), named = 0;
     int axes[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, n = ndim;
-    if (a == DYN_NONE || (c->slot[1].v != NULL && (n = axes_in_order(r, &c->slot[1], 1, ndim, axes)) < 0))
+    if (a == DYN_NONE || (c->slot[1].v != NULL && (n = axes_in_order(r, &c->slot[1], 1, ndim, axes)) < 0)) {
         return NULL;
-    for (int i = 0; i < n && ndim > 0; i++)
+    }
+    for (int i = 0; i < n && ndim > 0; i++) {
         named |= 1u << (c->slot[1].v == NULL ? i : axes[i]);
+    }
     uint32_t id = dyn_tt_same_view(r, a);
     for (int i = ndim; i-- > 0 && id != DYN_NONE;) {
         uint32_t size = dyn_tt_node(r, a)->shape[i];
         bool one = dyn_np_hint(r, size) == 1;
-        if (!(named >> i & 1u))
+        if (!(named >> i & 1u)) {
             continue;
-        if (dyn_np_assume_op(r, one ? DYN_S_EQ : DYN_S_NE, size, 1) < 0)
+        }
+        if (dyn_np_assume_op(r, one ? DYN_S_EQ : DYN_S_NE, size, 1) < 0) {
             return NULL;
+        }
         id = one ? dyn_np_pick(r, id, i, dyn_np_int(r, 0)) : id;
     }
     return dyn_tt_viewed(r, c, id);
@@ -334,26 +383,31 @@ DynVal *tt_rule_squeeze(DynRec *r, NpCall *c) {
 DynVal *tt_rule_unsqueeze(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     int axis, ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
-    if (a == DYN_NONE || ndim == DYN_MAX_NDIM || dyn_tt_axis(r, c->slot[1], ndim + 1, &axis) < 0)
+    if (a == DYN_NONE || ndim == DYN_MAX_NDIM || dyn_tt_axis(r, c->slot[1], ndim + 1, &axis) < 0) {
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+    }
     return dyn_tt_viewed(r, c, dyn_np_newaxis(r, a, 1u << axis, ndim + 1));
 }
 
 /* expand, broadcast_to; -1 keeps a size. Operator 1: to the sizes of another. */
 DynVal *tt_rule_expand(DynRec *r, NpCall *c) {
     uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]), shape[DYN_MAX_NDIM];
-    if (a == DYN_NONE)
+    if (a == DYN_NONE) {
         return NULL;
+    }
     uint32_t other = c->b->op == 1 ? dyn_tt_tensor_of(r, c->slot[1]) : DYN_NONE;
     int ndim = other != DYN_NONE ? dyn_tt_node(r, other)->ndim : c->b->op == 1 ? -1 : dyn_tt_sizes(r, c, 1, true, shape);
-    if (other != DYN_NONE)
+    if (other != DYN_NONE) {
         memcpy(shape, dyn_tt_node(r, other)->shape, sizeof(*shape) * (size_t)ndim);
+    }
     int extra = ndim - dyn_tt_node(r, a)->ndim;
-    if (ndim < 0 || extra < 0)
+    if (ndim < 0 || extra < 0) {
         return dyn_tt_refuse(r);
+    }
     for (int i = 0; i < ndim; i++) {
-        if (shape[i] == DYN_NONE && i < extra)
+        if (shape[i] == DYN_NONE && i < extra) {
             return dyn_tt_refuse(r);
+        }
         shape[i] = shape[i] == DYN_NONE ? dyn_tt_node(r, a)->shape[i - extra] : shape[i];
     }
     return dyn_tt_viewed(r, c, dyn_np_broadcast_view(r, a, ndim, shape));
@@ -367,23 +421,27 @@ DynVal *tt_rule_unfold(DynRec *r, NpCall *c) {
     int rank = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, ndim = rank + 1, axis;
     DynOperand step = c->slot[3];
     if (rank == 0 || ndim > DYN_MAX_NDIM || dyn_tt_axis(r, c->slot[1], rank, &axis) < 0 || c->slot[2].v == NULL ||
-        dyn_np_shape_arg(r, c->slot[2], false, window) != 1 || step.v == NULL || dyn_rec_burn(r, step.v, step.real) < 0)
+        dyn_np_shape_arg(r, c->slot[2], false, window) != 1 || step.v == NULL || dyn_rec_burn(r, step.v, step.real) < 0) {
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+    }
     long by = PyLong_CheckExact(step.real) ? PyLong_AsLong(step.real) : 0;
     for (int i = 0; i < rank; i++) {
         start[i] = dyn_np_int(r, 0);
         shape[i] = dyn_tt_node(r, a)->shape[i];
     }
     uint32_t way = dyn_np_op(r, DYN_S_SUB, shape[axis], window[0]);
-    if (by < 1 || by > INT32_MAX || way == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, way, 0) < 0)
+    if (by < 1 || by > INT32_MAX || way == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, way, 0) < 0) {
         return PyErr_Clear(), dyn_tt_refuse(r);
+    }
     shape[axis] = dyn_np_op(r, DYN_S_ADD, dyn_np_op(r, DYN_S_FLOORDIV, way, dyn_np_int(r, by)), dyn_np_int(r, 1));
     shape[rank] = window[0];
     uint32_t id = shape[axis] == DYN_NONE ? dyn_tt_none(r) : dyn_np_affine(r, a, ndim, start, shape);
-    for (int k = 0; k < rank && id != DYN_NONE; k++)
+    for (int k = 0; k < rank && id != DYN_NONE; k++) {
         dyn_tt_node(r, id)->aux[k * ndim + k] = k == axis ? by : 1;
-    if (id != DYN_NONE)
+    }
+    if (id != DYN_NONE) {
         dyn_tt_node(r, id)->aux[axis * ndim + rank] = 1;
+    }
     return dyn_tt_viewed(r, c, id);
 }
 
@@ -391,14 +449,18 @@ DynVal *tt_rule_diagonal(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), offset = dyn_np_int(r, 0);
     DynOperand by = dyn_np_slot(c, "offset"), dims[2] = {dyn_np_slot(c, "dim1"), dyn_np_slot(c, "dim2")};
     int rank = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, axis[2] = {0, 1};
-    for (int i = 0; i < 2; i++)
-        if (rank < 2 || (dims[i].v != NULL && dyn_tt_axis(r, dims[i], rank, &axis[i]) < 0))
+    for (int i = 0; i < 2; i++) {
+        if (rank < 2 || (dims[i].v != NULL && dyn_tt_axis(r, dims[i], rank, &axis[i]) < 0)) {
             return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
-    if (by.v != NULL && (offset = dyn_np_int_sym(r, by)) == DYN_NONE)
+        }
+    }
+    if (by.v != NULL && (offset = dyn_np_int_sym(r, by)) == DYN_NONE) {
         return NULL;
+    }
     uint32_t id = dyn_np_diagonal(r, a, axis[0], axis[1], offset);
-    if (id != DYN_NONE)
+    if (id != DYN_NONE) {
         dyn_tt_node(r, id)->flags &= (uint8_t)~DYN_NODE_READONLY;
+    }
     return dyn_tt_viewed(r, c, id);
 }
 

@@ -1,7 +1,8 @@
-/* run_nodes.c: runs the nodes that are steps of their own and no calls: scans, histograms, scatters, checks of places.
+/* task_node.c: the tasks of nodes that have no kernel and are no calls: NODE (scans, histograms, scatters), CHECK (are the places
+ * there that an index names?) and VIEW (the geometry of a view).
  *
- * Called by run.c, with or without the GIL. Owns nothing. */
-#include "codegen/run/run.h"
+ * Called by run.c through tasks.def. Owns nothing. */
+#include "codegen/run/call.h"
 
 static const DynNode *index_of(const DynGraph *g, const DynNode *n) { return dyn_graph_node(g, n->args[dyn_node_index(n)].id); }
 
@@ -14,7 +15,7 @@ static double all_elements(const DynNode *n, const DynGeom *at, int from) {
 }
 
 /* A check: as long as its places; a scan, a histogram or a scatter: as its first operand, or its places with a row each. */
-double dyn_node_cost(const DynGraph *g, const DynStep *step, const DynGeom *geoms) {
+static double node_cost(const DynGraph *g, const DynStep *step, const DynGeom *geoms) {
     const DynNode *n = dyn_graph_node(g, step->id), *arg = dyn_graph_node(g, n->args[0].id);
     bool scatter = n->op == DYN_OP_SCATTER;
     double places = dyn_node_index(n) == 0 ? 1 : all_elements(index_of(g, n), &geoms[n->args[dyn_node_index(n)].id], 0);
@@ -54,7 +55,7 @@ static int run_check(const DynGraph *g, const DynNode *n, const DynGeom *geoms, 
     return dyn_exec_check(&geoms[n->args[dyn_node_index(n)].id], index->ndim, index->dtype, sym[size].i) ? 0 : -1;
 }
 
-int dyn_node_run(const DynLoops *p, const DynStep *step, const DynGeom *geoms, const DynScalar *sym) {
+static int run_node(const DynLoops *p, const DynStep *step, const DynGeom *geoms, const DynScalar *sym) {
     const DynGraph *g = p->graph;
     const DynNode *n = dyn_graph_node(g, step->id);
     if (step->kind == DYN_STEP_CHECK) {
@@ -65,3 +66,26 @@ int dyn_node_run(const DynLoops *p, const DynStep *step, const DynGeom *geoms, c
                ? run_histogram(g, step->id, geoms)
                : dyn_exec_scan(n, &geoms[n->args[0].id], dyn_graph_node(g, n->args[0].id)->ndim, &geoms[step->id]);
 }
+
+static DynTaskEnd bind_node(DynCall *c, DynTask *t) {
+    t->cost = node_cost(c->p->graph, &c->p->steps.at[t->first], c->geoms);
+    return DYN_TASK_DONE;
+}
+
+static int work_node(DynCall *c, DynTask *t) { return run_node(c->p, &c->p->steps.at[t->first], c->geoms, c->run->sym); }
+
+static DynTaskEnd finish_check(DynCall *c, DynTask *t, int failed) { return failed ? DYN_TASK_REFUSED : DYN_TASK_DONE; }
+
+static DynTaskEnd finish_node(DynCall *c, DynTask *t, int failed) {
+    const DynNode *n = dyn_graph_node(c->p->graph, c->p->steps.at[t->first].id);
+    c->wrote |= n->op == DYN_OP_SCATTER && !failed && c->p->places[n->storage].kind == DYN_P_INPUT;
+    return finish_check(c, t, failed);
+}
+
+static DynTaskEnd bind_view(DynCall *c, DynTask *t) {
+    return dyn_call_view(c, c->p->steps.at[t->first].id) < 0 ? DYN_TASK_REFUSED : DYN_TASK_DONE;
+}
+
+const DynTaskKind dyn_task_node = {.bind = bind_node, .work = work_node, .finish = finish_node};
+const DynTaskKind dyn_task_check = {.bind = bind_node, .work = work_node, .finish = finish_check};
+const DynTaskKind dyn_task_view = {.bind = bind_view};
