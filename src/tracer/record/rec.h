@@ -6,72 +6,39 @@
 #define DYN_REC_H
 #include "ir/capture.h"
 
-typedef enum DynValKind {
-    DV_NULL,     /* empty slot */
-    DV_OPAQUE,   /* nothing is known, and the value can't be rebuilt: using it breaks the graph */
-    DV_CONST,    /* the object itself, the same at every call under the guards (val->obj) */
-    DV_SOURCE,   /* an object found at val->source, not looked at yet: dyn_rec_resolve() guards its type and gives it its kind */
-    DV_OBJECT,   /* an object of no kind below (user's instances, modules …), found at val->source, its type guarded, or fresh.
-                    items: name, value … (DV_CONST str; value NULL: deleted): all attributes of a fresh one, else those stored */
-    DV_SYM,      /* Python int, float, bool: symbol val->id */
-    DV_ARRAY,    /* exact ndarray: graph node val->id */
-    DV_NPSCALAR, /* NumPy scalar computed by the graph: node val->id, rank 0 */
-    DV_MADE,     /* an object that a call of the graph made, of no kind that is known better: node val->id */
-    DV_ATTR,     /* x.flat: attribute obj (a name) of items[0], read again wherever it is needed */
-    DV_COMPLEX,  /* Python complex number made of Python numbers: items: its parts, DV_SYM floats */
-    DV_TUPLE,
-    DV_LIST,
-    DV_DEQUE,   /* collections.deque; extra: its maxlen */
-    DV_SET,     /* items: DV_CONST; type: frozenset, or NULL */
-    DV_MEMBERS, /* a set made while recording, of objects hashed by which one they are: items: object, the real one (DV_CONST) …
-                 */
-    DV_DICT, /* items: key, value … in order; keys are DV_CONST (but see by_place). type: a subclass (rec_collections.c), or NULL
-              */
-    DV_VIEW,   /* of a dict, items[0]; id: 0 its keys, 1 its values, 2 its items */
-    DV_SLICE,  /* 3 items */
-    DV_RANGE,  /* 3 items: start stop step, DV_SYM or DV_CONST ints */
-    DV_ROW,    /* what an iteration over an array (items[0]) gives at place id, when it gets there */
-    DV_ITER,   /* items[0]: what is iterated; id: position */
-    DV_LAZY,   /* an iterator that asks others and calls functions (map, filter …): lazy; id: how many items it gave */
-    DV_METHOD, /* bound method: items: function, self */
-    DV_FUNC,   /* Python function made while recording: obj: its code; type: its globals; items: closure, defaults, keyword
-                * defaults, annotations (a tuple), each or NULL */
-    DV_PYFUNC, /* Python function that came in, found at val->source: its type is guarded here, its code where it is called, which
-                * one it is where that is looked at (rec_guard_id) */
-    DV_GENERATOR, /* a generator made while recording: row id of DynRec.generators */
-    DV_QUIET,     /* np.errstate(…="ignore") made while recording; the bound __exit__ of it while its block runs */
-    DV_PARTIAL, /* functools.partial, operator.itemgetter …: type; items: what it holds, id of them by position, then those of the
-                 * keywords obj (a tuple of names, or NULL) */
-    DV_RESULT, /* what an effect of the segment gave: RecEffect.gives */
-    DV_VARS,   /* o.__dict__ of an instance o: items[0], the object itself in obj (rec_vars.c) */
-    DV_SUPER,  /* a super object made while recording: items[0]: the object it is bound to */
-    DV_CELL    /* a cell made while recording; items[0]: content or NULL */
+typedef enum DynValKind { /* what each is, and what its DynVal holds: shadow.def */
+#define SHADOW(kind, agrees, burn, truth, iterate, items, recipe) DV_##kind,
+#include "tracer/record/shadow.def"
+#undef SHADOW
+                          DV_COUNT
 } DynValKind;
 typedef struct DynVal DynVal;
 struct DynVal {
-    uint8_t kind;
-    bool looped;     /* an iterator over listed items that a loop runs over */
-    bool hidden;     /* an iterator over listed items that nobody sees: any other over them will do */
-    bool fresh;      /* container made while recording (not reachable by the caller before) */
-    uint32_t source; /* where it is found at call time, or DYN_NONE */
-    uint32_t id;     /* symbol, node, position */
-    uint32_t n, cap;
-    DynVal **items;
-    PyObject *obj;  /* DV_CONST: the object; containers and arrays: the real object, for identity. Kept alive by the recorder */
-    PyObject *type; /* DV_TUPLE: the named tuple type that it is of, or NULL. DV_FUNC: its globals, or NULL: can't be rebuilt */
-    DynVal *extra;  /* of a defaultdict: its factory; of a deque: its maxlen; of an instance that is a dict: its items */
-    uint32_t state; /* of a container: how often its size or order changed; of an iterator: its container's, when it was made */
-    uint32_t born;  /* which shadow of the recording it is */
-    DynVal *twin;   /* ring of the shadows of one object that was met in several ways: their items are kept alike; or NULL */
-    bool module;    /* DV_OBJECT: a torch.nn.Module */
-    bool touched;   /* an object that outlives the call and was changed */
-    bool raised;    /* an exception that was made and raised while recording: nothing raises it at later calls */
-    bool wanted;    /* DV_RESULT: a recipe names it */
-    bool ending;    /* iterators: the running instruction came to the end of it */
-    bool by_place;  /* DV_DICT: its keys are known by their places alone, and are no constants (rec_walk.c) */
-    uint32_t ahead; /* iterators: how many items the running instruction took (rec_take.c) */
-    struct RecLazy *lazy;   /* DV_LAZY, see rec_state.h */
-    uint32_t recipe, stamp; /* the recipe made of it in the rebuild `stamp`: rec_recipe's memo */
+    uint8_t kind;         /* DynValKind */
+    bool looped;          /* an iterator over listed items that a loop runs over */
+    bool hidden;          /* an iterator over listed items that nobody sees: any other over them will do */
+    bool fresh;           /* a container made while recording, which the caller could not reach before */
+    uint32_t source;      /* where it is found at call time, or DYN_NONE */
+    uint32_t id;          /* a symbol, node, position …: by kind */
+    uint32_t n;           /* how many items there are */
+    uint32_t cap;         /* how many there is room for */
+    DynVal **items;       /* by kind; in the recording's arena */
+    PyObject *obj;        /* by kind; of containers and arrays the real object, for identity. Kept alive by the recorder */
+    PyObject *type;       /* by kind; borrowed from what keeps it alive */
+    DynVal *extra;        /* of a defaultdict: its factory; of a deque: its maxlen; of an instance that is a dict: its items */
+    uint32_t state;       /* of a container: how often its size or order changed; of an iterator: its container's, then */
+    uint32_t born;        /* which shadow of the recording it is */
+    DynVal *twin;         /* ring of the shadows of one object that was met in several ways: items are kept alike; or NULL */
+    bool module;          /* DV_OBJECT: a torch.nn.Module */
+    bool touched;         /* an object that outlives the call and was changed */
+    bool raised;          /* an exception that was made and raised while recording: nothing raises it at later calls */
+    bool wanted;          /* DV_RESULT: a recipe names it */
+    bool ending;          /* iterators: the running instruction came to the end of it */
+    bool by_place;        /* DV_DICT: its keys are known by their places alone, and are no constants (rec_walk.c) */
+    uint32_t ahead;       /* iterators: how many items the running instruction took (rec_take.c) */
+    struct RecLazy *lazy; /* DV_LAZY, see rec_state.h */
+    uint32_t recipe;      /* the recipe made of it in the rebuild `stamp`: rec_recipe's memo */
+    uint32_t stamp;       /* see `recipe` */
 };
 typedef struct DynOperand { /* a shadow and the real object it stands for */
     DynVal *v;

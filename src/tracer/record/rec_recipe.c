@@ -4,8 +4,6 @@
  * (DynRec.stamp), so that identity holds. */
 #include "tracer/record/rec_state.h"
 
-#define MAX_DEPTH 100 /* of containers in containers */
-
 static uint32_t output_of(DynRec *r, uint32_t node) {
     DynGraph *g = &r->cap->graph;
     if (r->stamp_nodes) { /* wanted where the graph is left in front of the calls that are about to get the snapshot */
@@ -218,84 +216,119 @@ static uint32_t recipe_of_result(DynRec *r, DynVal *v) {
     return DYN_NONE;
 }
 
+/* ---- the column `recipe`; DYN_NONE: such a value can't be made anew */
+
+static uint32_t no_recipe(DynRec *r, DynVal *v) {
+    (void)r, (void)v;
+    return DYN_NONE;
+}
+
+static uint32_t recipe_of_null(DynRec *r, DynVal *v) {
+    (void)v;
+    return dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL);
+}
+
+static uint32_t recipe_of_constant(DynRec *r, DynVal *v) { return dyn_capture_constant(r->cap, v->obj); }
+
+static uint32_t recipe_of_number(DynRec *r, DynVal *v) { return dyn_capture_recipe(r->cap, DYN_RC_SYM, v->id, NULL, 0, NULL); }
+
+static uint32_t recipe_of_output(DynRec *r, DynVal *v) {
+    uint32_t o = output_of(r, v->id);
+    return o == DYN_NONE ? o : dyn_capture_recipe(r->cap, DYN_RC_OUTPUT, o, NULL, 0, NULL);
+}
+
+static uint32_t recipe_of_wrapped_function(DynRec *r, DynVal *v) {
+    uint32_t function = recipe_of_function(r, v);
+    return v->extra == NULL ? function : rec_wrapper_recipe(r, function, v->extra);
+}
+
+static uint32_t recipe_of_complex(DynRec *r, DynVal *v) { return recipe_of_items(r, v, DYN_RC_COMPLEX); }
+
+static uint32_t recipe_of_attribute(DynRec *r, DynVal *v) { return recipe_of_items(r, v, DYN_RC_ATTR); }
+
+static uint32_t recipe_of_tuple(DynRec *r, DynVal *v) {
+    return v->type == NULL ? recipe_of_items(r, v, DYN_RC_TUPLE) : recipe_of_named(r, v);
+}
+
+static uint32_t recipe_of_list(DynRec *r, DynVal *v) { return recipe_of_items(r, v, DYN_RC_LIST); }
+
+static uint32_t recipe_of_fresh_object(DynRec *r, DynVal *v) { return v->fresh || v->raised ? recipe_of_object(r, v) : DYN_NONE; }
+
+static uint32_t recipe_of_dict(DynRec *r, DynVal *v) {
+    if (v->hidden) { /* it is its object's alone */
+        return DYN_NONE;
+    }
+    return v->type ? recipe_of_collection(r, v, DYN_RC_DICT) : recipe_of_items(r, v, DYN_RC_DICT);
+}
+
+static uint32_t recipe_of_deque(DynRec *r, DynVal *v) { return recipe_of_collection(r, v, DYN_RC_TUPLE); }
+
+static uint32_t recipe_of_slice(DynRec *r, DynVal *v) { return recipe_of_items(r, v, DYN_RC_SLICE); }
+
+static uint32_t recipe_of_range(DynRec *r, DynVal *v) { return recipe_of_items(r, v, DYN_RC_RANGE); }
+
+static uint32_t recipe_of_method(DynRec *r, DynVal *v) { return recipe_of_items(r, v, DYN_RC_METHOD); }
+
+static uint32_t recipe_of_cell(DynRec *r, DynVal *v) {
+    bool full = v->n > 0 && v->items[0] != NULL;
+    uint32_t *item = DYN_NEW(&r->cap->arena, uint32_t), came_in = v->fresh ? DYN_NONE : rec_found_at(v);
+    if (came_in != DYN_NONE) {
+        return dyn_capture_recipe(r->cap, DYN_RC_SOURCE, came_in, NULL, 0, NULL);
+    }
+    if (item == NULL || (full && (*item = rec_recipe(r, v->items[0])) == DYN_NONE)) {
+        return DYN_NONE;
+    }
+    return dyn_capture_recipe(r->cap, DYN_RC_CELL, 0, NULL, full, item);
+}
+
+/* An iterator over the items that are left, listed: nobody can tell it from the one that there was. */
+static uint32_t recipe_of_listed_iterator(DynRec *r, DynVal *v) {
+    DynVal listed = *v;
+    listed.n = 1;
+    v->items[0]->kind = DV_TUPLE;
+    uint32_t recipe = recipe_of_items(r, &listed, DYN_RC_ITER);
+    v->items[0]->kind = DV_OPAQUE;
+    return recipe;
+}
+
+static uint32_t recipe_of_iterator(DynRec *r, DynVal *v) {
+    const DynVal *over = v->items[0];
+    if (over->kind == DV_RANGE) {
+        return recipe_of_range_iter(r, v);
+    }
+    uint32_t recipe = v->n > 1 ? recipe_of_zip(r, v) : DYN_NONE;
+    if (recipe != DYN_NONE) {
+        return recipe;
+    }
+    if (v->hidden || (v->looped && r->on_stack && r->nesting == 1)) {
+        return recipe_of_listed_iterator(r, v);
+    }
+    bool sequence = over->kind == DV_TUPLE || over->kind == DV_LIST || over->kind == DV_ARRAY;
+    return sequence || stands_still(v) ? recipe_of_items(r, v, DYN_RC_ITER) : DYN_NONE;
+}
+
+/* It has none, and the next recording runs the block aloud. */
+static uint32_t recipe_of_quiet(DynRec *r, DynVal *v) {
+    (void)v;
+    r->req->loud = true;
+    return DYN_NONE;
+}
+
+static uint32_t (*const recipe_as[DV_COUNT])(DynRec *r, DynVal *v) = {
+#define SHADOW(kind, agrees, burn, truth, iterate, items, recipe) [DV_##kind] = recipe,
+#include "tracer/record/shadow.def"
+#undef SHADOW
+};
+
 static uint32_t new_recipe(DynRec *r, DynVal *v) {
-    DynCapture *c = r->cap;
     DynVal *behind = rec_behind_tap(r, v);
     if (behind != v) {
         return rec_recipe(r, behind);
     }
     if (v->source != DYN_NONE && v->kind != DV_CELL && !v->fresh) {
-        return dyn_capture_recipe(c, DYN_RC_SOURCE, v->source, NULL, 0, NULL);
+        return dyn_capture_recipe(r->cap, DYN_RC_SOURCE, v->source, NULL, 0, NULL);
     }
-    switch (v->kind) {
-    case DV_NULL: return dyn_capture_recipe(c, DYN_RC_NULL, 0, NULL, 0, NULL);
-    case DV_CONST: return dyn_capture_constant(c, v->obj);
-    case DV_SYM: return dyn_capture_recipe(c, DYN_RC_SYM, v->id, NULL, 0, NULL);
-    case DV_MADE:
-    case DV_ARRAY:
-    case DV_NPSCALAR: {
-        uint32_t o = output_of(r, v->id);
-        return o == DYN_NONE ? o : dyn_capture_recipe(c, DYN_RC_OUTPUT, o, NULL, 0, NULL);
-    }
-    case DV_FUNC: return v->extra == NULL ? recipe_of_function(r, v) : rec_wrapper_recipe(r, recipe_of_function(r, v), v->extra);
-    case DV_GENERATOR: return rec_generator_recipe(r, v);
-    case DV_LAZY: return rec_lazy_recipe(r, v);
-    case DV_COMPLEX: return recipe_of_items(r, v, DYN_RC_COMPLEX);
-    case DV_ATTR: return recipe_of_items(r, v, DYN_RC_ATTR);
-    case DV_TUPLE: return v->type == NULL ? recipe_of_items(r, v, DYN_RC_TUPLE) : recipe_of_named(r, v);
-    case DV_LIST: return recipe_of_items(r, v, DYN_RC_LIST);
-    case DV_SET: return recipe_of_set(r, v);
-    case DV_MEMBERS: return rec_members_recipe(r, v);
-    case DV_OBJECT: return v->fresh || v->raised ? recipe_of_object(r, v) : DYN_NONE;
-    case DV_RESULT: return recipe_of_result(r, v);
-    case DV_VARS: return recipe_of_vars(r, v);
-    case DV_DICT:
-        if (v->hidden) { /* it is its object's alone */
-            return DYN_NONE;
-        }
-        return v->type ? recipe_of_collection(r, v, DYN_RC_DICT) : recipe_of_items(r, v, DYN_RC_DICT);
-    case DV_DEQUE: return recipe_of_collection(r, v, DYN_RC_TUPLE);
-    case DV_SLICE: return recipe_of_items(r, v, DYN_RC_SLICE);
-    case DV_VIEW: return recipe_of_view(r, v);
-    case DV_RANGE: return recipe_of_items(r, v, DYN_RC_RANGE);
-    case DV_METHOD: return recipe_of_items(r, v, DYN_RC_METHOD);
-    case DV_CELL: {
-        bool full = v->n > 0 && v->items[0] != NULL;
-        uint32_t *item = DYN_NEW(&c->arena, uint32_t), came_in = v->fresh ? DYN_NONE : rec_found_at(v);
-        if (came_in != DYN_NONE) {
-            return dyn_capture_recipe(c, DYN_RC_SOURCE, came_in, NULL, 0, NULL);
-        }
-        if (item == NULL || (full && (*item = rec_recipe(r, v->items[0])) == DYN_NONE)) {
-            return DYN_NONE;
-        }
-        return dyn_capture_recipe(c, DYN_RC_CELL, 0, NULL, full, item);
-    }
-    case DV_ITER:
-        if (v->items[0]->kind == DV_RANGE) {
-            return recipe_of_range_iter(r, v);
-        }
-        if (v->n > 1) {
-            uint32_t recipe = recipe_of_zip(r, v);
-            if (recipe != DYN_NONE) {
-                return recipe;
-            }
-        }
-        if (v->hidden ||
-            (v->looped && r->on_stack && r->nesting == 1)) { /* any iterator over these will do: nobody else sees it */
-            DynVal listed = *v;
-            listed.n = 1;
-            v->items[0]->kind = DV_TUPLE;
-            uint32_t recipe = recipe_of_items(r, &listed, DYN_RC_ITER);
-            v->items[0]->kind = DV_OPAQUE;
-            return recipe;
-        }
-        return v->items[0]->kind == DV_TUPLE || v->items[0]->kind == DV_LIST || v->items[0]->kind == DV_ARRAY || stands_still(v)
-                   ? recipe_of_items(r, v, DYN_RC_ITER)
-                   : DYN_NONE;
-    case DV_PARTIAL: return rec_partial_recipe(r, v);
-    case DV_QUIET: r->req->loud = true; return DYN_NONE;
-    default: return DYN_NONE;
-    }
+    return recipe_as[v->kind](r, v);
 }
 
 #define BEING_MADE (DYN_NONE - 1)
@@ -306,7 +339,7 @@ uint32_t rec_recipe(DynRec *r, DynVal *v) {
     }
     v->stamp = r->stamp;
     v->recipe = BEING_MADE;
-    if (++r->nesting <= MAX_DEPTH) {
+    if (++r->nesting <= REC_MAX_DEPTH) {
         v->recipe = new_recipe(r, v);
     } else {
         v->recipe = DYN_NONE;

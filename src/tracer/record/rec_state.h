@@ -235,21 +235,33 @@ DYN_HIDDEN DynVal *rec_object(DynRec *r, PyObject *obj);                   /* DV
 DYN_HIDDEN DynVal *rec_fail(DynRec *r, DynReason why, const char *detail); /* NULL */
 DYN_HIDDEN int rec_guard(DynRec *r, DynGuardKind kind, uint32_t source, uint32_t source2, int64_t number, PyObject *obj);
 DYN_HIDDEN int rec_guard_id(DynRec *r, DynVal *v, PyObject *real); /* v is this very object at every call; v becomes DV_CONST */
-DYN_HIDDEN bool rec_is_constant(DynVal *v);                        /* DV_CONST, constant symbols, tuples of these */
+DYN_HIDDEN void rec_become_const(DynVal *v, PyObject *real);       /* it is kept alive already */
+DYN_HIDDEN uint32_t rec_constant_sym(DynRec *r, PyObject *o);      /* of a number; DYN_NONE: it is none, or beyond 64 bits */
+DYN_HIDDEN int rec_guard_key_class(DynRec *r, PyObject *key);      /* how members of enums are hashed, their class says */
 DYN_HIDDEN bool rec_is_array(DynVal *v);
-DYN_HIDDEN bool rec_is_fixed(PyObject *o); /* functions, types, modules, dtypes …: one stands for itself, guarded by identity */
-DYN_HIDDEN int rec_truth(DynRec *r, DynVal *v, PyObject *real); /* 1, 0: known under guards; -1: not (why is set) */
-DYN_HIDDEN uint32_t rec_recipe(DynRec *r, DynVal *v);           /* DYN_NONE: can't be rebuilt */
 DYN_HIDDEN int rec_push_item(DynRec *r, DynVal *seq, DynVal *item);
 DYN_HIDDEN DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position);
 DYN_HIDDEN void rec_dict_drop(DynVal *dict, uint32_t at);                           /* the pair at a position */
 DYN_HIDDEN int rec_dict_set(DynRec *r, DynVal *dict, PyObject *key, DynVal *value); /* a plain key that is burnt in */
 DYN_HIDDEN bool rec_plain_key(PyObject *o);
 DYN_HIDDEN DynVal *rec_wrap_fresh(DynRec *r, PyObject *o); /* as rec_wrap_result, new containers of such values too */
-DYN_HIDDEN int rec_resolve_npscalar(DynRec *r, DynVal *v,
-                                    PyObject *o); /* a NumPy scalar at a source; -1: not of a captured type */
 DYN_HIDDEN DynVal *rec_wrap_result(DynRec *r,
                                    PyObject *real); /* constant numbers, str, None … as shadow; NULL for anything else */
+
+/* ---- rec_resolve.c */
+DYN_HIDDEN bool rec_is_fixed(PyObject *o); /* functions, types, modules, dtypes …: one stands for itself, guarded by identity */
+DYN_HIDDEN int rec_resolve_npscalar(DynRec *r, DynVal *v,
+                                    PyObject *o); /* a NumPy scalar at a source; -1: not of a captured type */
+/* Input `node` and input `other`, one of which is written, have to lie apart. */
+DYN_HIDDEN int rec_lie_apart(DynRec *r, uint32_t node, uint32_t other);
+
+/* ---- columns of shadow.def: rec_burn.c, rec_truth.c, rec_items.c, rec_recipe.c, rec_check.c */
+DYN_HIDDEN bool rec_is_constant(DynVal *v);                           /* DV_CONST, constant symbols, tuples of these */
+DYN_HIDDEN int rec_truth(DynRec *r, DynVal *v, PyObject *real);       /* 1, 0: known under guards; -1: not (why is set) */
+DYN_HIDDEN DynVal *rec_iterate(DynRec *r, DynVal *v, PyObject *real); /* what an iterator is made over, or NULL */
+DYN_HIDDEN int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n); /* items of an iterable; -1 */
+DYN_HIDDEN uint32_t rec_recipe(DynRec *r, DynVal *v);                                         /* DYN_NONE: can't be rebuilt */
+DYN_HIDDEN void rec_check_shadows(const DynRec *r, const RecFrame *f); /* behind an instruction; nothing in release builds */
 
 /* ---- rec_walk.c: dicts of names that vary */
 DYN_HIDDEN int rec_walk_init(void);
@@ -269,9 +281,6 @@ DYN_HIDDEN void rec_unwind(DynRec *r, RecFrame *f, const DynInstr *in, const Dyn
 DYN_HIDDEN bool rec_is_handled(const DynRec *r,
                                const RecFrame *f);      /* by the frame, or one of the segment's that it was called from */
 DYN_HIDDEN DynVal *rec_handled(DynRec *r, RecFrame *f); /* the exception that the frame handles now */
-
-/* Input `node` and input `other`, one of which is written, have to lie apart: rec_values.c. */
-DYN_HIDDEN int rec_lie_apart(DynRec *r, uint32_t node, uint32_t other);
 
 /* ---- rec_torch_module.c, rec_torch_state.c */
 /* The __iter__ of a ModuleList, Sequential …, which lists its modules and does nothing else; v NULL: it is none. */
@@ -312,6 +321,7 @@ DYN_HIDDEN bool rec_effect_is_undone(const DynRec *r, uint32_t at);
 DYN_HIDDEN bool rec_has_one_text(DynRec *r, DynOperand o); /* str(o) is the same at every call: ints are burnt in */
 DYN_HIDDEN int rec_store_global(DynRec *r, PyObject *dict, PyObject *name, DynVal *value); /* after it ran */
 
+#define REC_MAX_DEPTH 100    /* of containers in containers */
 #define REC_MAX_TRIPS 16     /* of a loop that is unrolled */
 #define REC_MAX_MODULES 1000 /* … that runs over the layers of a network */
 /* Is it the first of two that are one for CPython (STORE_FAST_STORE_FAST)? No frame can stand between them. */
@@ -674,9 +684,6 @@ DYN_HIDDEN DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObjec
 DYN_HIDDEN DynVal *rec_number_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result);
 DYN_HIDDEN DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result);
 DYN_HIDDEN DynVal *rec_new_iter(DynRec *r, DynVal *container); /* of what rec_iterate gave */
-DYN_HIDDEN DynVal *rec_iterate(DynRec *r, DynVal *v,
-                               PyObject *real); /* a container whose items can be listed: DV_TUPLE/LIST/RANGE… or NULL */
 /* The first n rows of an array: shadows (NULL where unknown) and new references, each made by the subscript rule. -1: raised. */
 DYN_HIDDEN int rec_array_rows(DynRec *r, DynOperand a, uint32_t n, DynVal **items, PyObject **real);
-DYN_HIDDEN int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n); /* items of an iterable; -1 */
 #endif

@@ -159,73 +159,6 @@ static Step before_instr(DynRec *r, RecFrame *f, const DynInstr *in) {
     return STEP_NEXT;
 }
 
-#ifdef DYN_DEBUG
-/* The recorder against reality: what shadows claim holds of the real objects. */
-static void check_value(DynRec *r, RecFrame *f, uint32_t i) {
-    DynVal *v = f->shadow[i];
-    PyObject *o = f->real[i];
-    const DynGraph *g = &r->cap->graph;
-    bool ok = true;
-    if (v == NULL || (v->kind == DV_NULL) != (o == NULL)) {
-        ok = false;
-    } else if (v->kind == DV_ARRAY) {
-        const DynNode *n = dyn_graph_node(g, v->id);
-        DynArrayView view;
-        ok = dyn_array_view(o, &view) && view.dtype == n->dtype && view.ndim == n->ndim &&
-             dyn_torch_is(o) == ((n->flags & DYN_NODE_TENSOR) != 0);
-        for (int d = 0; ok && d < n->ndim; d++) {
-            ok = dyn_sym_at(&r->cap->syms, n->shape[d])->hint.i == view.dims[d];
-        }
-    } else if (v->kind == DV_SYM) {
-        const DynSym *s = dyn_sym_at(&r->cap->syms, v->id);
-        ok = s->type == DYN_T_FLOAT  ? PyFloat_CheckExact(o) && memcmp(&(double){PyFloat_AS_DOUBLE(o)}, &s->hint.f, 8) == 0
-             : s->type == DYN_T_BOOL ? o == (s->hint.i ? Py_True : Py_False)
-                                     : PyLong_CheckExact(o) && PyLong_AsLongLong(o) == s->hint.i;
-    } else if (v->kind == DV_CONST) {
-        ok = v->obj == o || (Py_TYPE(v->obj) == Py_TYPE(o) && PyObject_RichCompareBool(v->obj, o, Py_EQ) != 0);
-    } else if (v->kind == DV_TUPLE || v->kind == DV_LIST) {
-        ok = v->kind == DV_TUPLE ? PyTuple_Check(o) && PyTuple_GET_SIZE(o) == v->n
-                                 : PyList_CheckExact(o) && PyList_GET_SIZE(o) == v->n;
-    } else if (v->kind == DV_DICT) {
-        ok = PyDict_Check(o) && PyDict_GET_SIZE(o) * 2 == v->n && (v->type == NULL || (PyObject *)Py_TYPE(o) == v->type);
-    } else if (v->kind == DV_DEQUE) {
-        ok = Py_IS_TYPE(o, dyn_deque_type) && Py_SIZE(o) == v->n;
-    }
-    if (!ok) {
-        DynStr s = {0};
-        dyn_str_printf(&s, "shadow %u (kind %d, id %u) of slot %u does not agree with the real object of type %s after %s in %s",
-                       i, v ? v->kind : -1, v ? v->id : 0, i, o ? Py_TYPE(o)->tp_name : "NULL",
-                       dyn_opcodes[f->code->v.at[f->pc].op].name, PyUnicode_AsUTF8(f->code->code->co_name));
-        Py_FatalError(dyn_str_at(&s));
-    }
-}
-/* The stack moved as the row of opcodes.def says, or the instruction begins anew (f(*iterator), when its items were taken). */
-static void check_effect(const RecFrame *f, const DynInstr *in) {
-    DynStackEffect stack = dyn_stack_effect(in);
-    uint32_t below = f->instr_ssp - stack.pops;
-    bool next = f->next == f->pc + 1 && f->ssp == below + stack.pushes;
-    bool jumped = dyn_has_target(in) && f->next == in->target && f->ssp == below + dyn_opcodes[in->op].jumped;
-    bool again = f->next == f->pc && f->ssp == f->instr_ssp;
-    if (!next && !jumped && !again) {
-        DynStr s = {0};
-        dyn_str_printf(&s, "%s left %d values more on the stack: not as opcodes.def says", dyn_opcodes[in->op].name,
-                       (int)f->ssp - (int)f->instr_ssp);
-        Py_FatalError(dyn_str_at(&s));
-    }
-}
-static void check_shadows(DynRec *r, RecFrame *f) {
-    check_effect(f, &f->code->v.at[f->pc]);
-    if (f->sp != f->ssp) {
-        Py_FatalError("shadow stack and real stack differ in depth");
-    }
-    for (uint32_t i = 0; i < f->sp; i++) {
-        check_value(r, f, i);
-    }
-}
-#else
-static void check_shadows(DynRec *r, RecFrame *f) { (void)r, (void)f; }
-#endif
-
 int rec_frame_open(DynRec *r, RecFrame *fr, DynFrame *f) {
     memset(fr, 0, sizeof *fr);
     fr->f = f;
@@ -447,7 +380,7 @@ PyObject *rec_run_frame(DynRec *r, RecFrame *f) {
         }
         switch (s) {
         case STEP_NEXT:
-            check_shadows(r, f);
+            rec_check_shadows(r, f);
             f->pc = f->next;
             continue;
         case STEP_CUT:

@@ -1,0 +1,527 @@
+/* rec_resolve.c: objects that come in: a shadow that only says where its object is found (DV_SOURCE) gets its kind when the
+ * object is used, and the guards that this use needs and no more.
+ *
+ * Called by every handler before it looks at a value (dyn_rec_resolve). Owns nothing: shadows, guards and sources are the
+ * recording's. */
+#include "base/torch.h"
+#include "ir/extern.h"
+#include "tracer/record/rec_state.h"
+
+/* Input `node` and input `other`, one of which is written, have to lie apart. */
+int rec_lie_apart(DynRec *r, uint32_t node, uint32_t other) {
+    DynGraph *g = &r->cap->graph;
+    if (node == other) {
+        return 0;
+    }
+    if (dyn_extern_overlap(r->by_node.at[node]->obj, r->by_node.at[other]->obj)) {
+        r->why = DYN_R_ALIASING;
+        return -1;
+    }
+    return rec_guard(r, DYN_GUARD_DISJOINT, dyn_graph_node(g, node)->source, dyn_graph_node(g, other)->source, 0, NULL);
+}
+
+/* torch's state is as it was when the segment began: rec_torch_state.c. */
+static bool may_capture(DynRec *r, PyObject *a, const DynArrayView *view) {
+    return view->aligned && (!dyn_torch_is(a) || rec_torch_allows(r, a));
+}
+
+/* Its sizes as symbols, of the node too. */
+static int size_symbols(DynRec *r, uint32_t source, uint32_t node, const DynArrayView *view, uint8_t layout) {
+    for (int d = 0; d < view->ndim; d++) {
+        int64_t size = view->dims[d];
+        uint32_t s = dyn_sym_dim(&r->cap->syms, source, d, size);
+        if (s == DYN_NONE) {
+            r->why = DYN_R_NO_MEMORY;
+            return -1;
+        }
+        if (size <= 1 || !r->req->dynamic || layout != DYN_LAYOUT_C) {
+            /* sizes 0 and 1 mean something else (broadcasting, emptiness): they are the entry's */
+            uint32_t c = dyn_sym_int(&r->cap->syms, size <= 1 || !r->req->dynamic ? size : 1);
+            uint32_t rel = c == DYN_NONE
+                               ? DYN_NONE
+                               : dyn_sym_op(&r->cap->syms, size <= 1 || !r->req->dynamic ? DYN_S_EQ : DYN_S_GT, s, c, DYN_NONE);
+            r->lasting = true;
+            int status = dyn_rec_assume(r, rel);
+            r->lasting = false;
+            if (status < 0) {
+                return -1;
+            }
+            s = size <= 1 || !r->req->dynamic ? c : s;
+        }
+        dyn_graph_node(&r->cap->graph, node)->shape[d] = s;
+    }
+    return 0;
+}
+
+static int resolve_array(DynRec *r, DynVal *v, PyObject *a) {
+    DynArrayView view;
+    if (!dyn_array_view(a, &view) || !may_capture(r, a, &view)) {
+        v->kind = DV_OBJECT; /* an operation on it is a break */
+        return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(a));
+    }
+    bool tensor = dyn_torch_is(a);
+    DynDtype dt = (DynDtype)view.dtype;
+    int ndim = view.ndim;
+    for (uint32_t i = 0; i < r->seen.n; i++) {
+        if (r->seen.at[i].real == a) { /* the same array met on another way: one node, and a guard that it stays so */
+            DynVal *other = r->seen.at[i].v;
+            v->kind = other->kind;
+            v->id = other->id;
+            return rec_guard(r, DYN_GUARD_SAME, v->source, other->source, 0, NULL);
+        }
+    }
+    uint32_t node = dyn_graph_add(&r->cap->graph, DYN_OP_INPUT, dt, ndim, 0, 0);
+    if (node == DYN_NONE || rec_keep(r, a) < 0) {
+        r->why = DYN_R_NO_MEMORY;
+        return -1;
+    }
+    DynGuard g = {.kind = tensor ? DYN_GUARD_TENSOR : DYN_GUARD_ARRAY,
+                  .source = v->source,
+                  .source2 = DYN_NONE,
+                  .number = dt | ndim << 8 | (tensor && dyn_torch_requires_grad(a) ? DYN_TENSOR_GRAD : 0),
+                  .obj = tensor ? (PyObject *)Py_TYPE(a) : NULL,
+                  .place = dyn_rec_place(r)};
+    dyn_layout_of(&view, &g.layout);
+    if ((tensor && rec_torch_guard(r) < 0) || dyn_capture_guard(r->cap, &g) < 0) {
+        r->why = DYN_R_NO_MEMORY;
+        return -1;
+    }
+    if (size_symbols(r, v->source, node, &view, g.layout.kind) < 0) {
+        return -1;
+    }
+    DynNode *n = dyn_graph_node(&r->cap->graph, node);
+    n->layout = g.layout;
+    n->flags |= tensor ? DYN_NODE_TENSOR : 0;
+    n->source = v->source;
+    n->where = dyn_rec_place(r);
+    n->line = r->cap->graph.places.n ? r->cap->graph.places.at[n->where].line : 0;
+    v->kind = DV_ARRAY;
+    v->id = node;
+    v->obj = a;
+    RecSeen seen = {a, v};
+    while (r->by_node.n <= node) {
+        if (dyn_vec_push(&r->by_node, NULL) < 0) {
+            return -1;
+        }
+    }
+    r->by_node.at[node] = v;
+    if (dyn_vec_push(&r->seen, seen) < 0 || dyn_vec_push(&r->cap->graph.inputs, node) < 0) {
+        r->why = DYN_R_NO_MEMORY;
+        return -1;
+    }
+    for (uint32_t i = 0; i < r->written.n; i++) {
+        if (rec_lie_apart(r, r->written.at[i], node) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* The value is equal to this one at every call, and the shadow a constant. */
+static int guard_equal(DynRec *r, DynVal *v, PyObject *o) {
+    if (rec_guard(r, DYN_GUARD_EQ, v->source, DYN_NONE, 0, o) < 0 || rec_keep(r, o) < 0) {
+        return -1;
+    }
+    rec_become_const(v, o);
+    return 0;
+}
+
+static int resolve_number(DynRec *r, DynVal *v, PyObject *o) {
+    DynScalar hint = {0};
+    DynSymType type;
+    int overflow = 0;
+    if (PyBool_Check(o)) {
+        type = DYN_T_BOOL;
+        hint.i = o == Py_True;
+    } else if (PyFloat_CheckExact(o)) {
+        type = DYN_T_FLOAT;
+        hint.f = PyFloat_AS_DOUBLE(o);
+    } else {
+        type = DYN_T_INT;
+        hint.i = PyLong_AsLongLongAndOverflow(o, &overflow);
+    }
+    if (overflow) {
+        return guard_equal(r, v, o);
+    }
+    if (!r->req->dynamic) {
+        if (rec_guard(r, DYN_GUARD_EQ, v->source, DYN_NONE, 0, o) < 0) {
+            return -1;
+        }
+        v->id = rec_constant_sym(r, o);
+    } else {
+        if (rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o)) < 0) {
+            return -1;
+        }
+        v->id = dyn_sym_var(&r->cap->syms, type, v->source, hint);
+    }
+    if (v->id == DYN_NONE) {
+        r->why = DYN_R_NO_MEMORY;
+        return -1;
+    }
+    v->kind = DV_SYM;
+    return 0;
+}
+
+/* A number in the scalar at a source, read as `how` says. */
+static uint32_t scalar_sym(DynRec *r, uint32_t source, PyObject *o, int how) {
+    bool whole = how < DYN_DTYPE_COUNT && dyn_dtypes[how].kind != 'f';
+    DynScalar hint;
+    dyn_npscalar_value(o, how, &hint);
+    uint32_t sym = dyn_sym_var(&r->cap->syms, how == DYN_BOOL ? DYN_T_BOOL : whole ? DYN_T_INT : DYN_T_FLOAT, source, hint);
+    if (sym != DYN_NONE) {
+        r->cap->syms.v.at[sym].index = (uint16_t)(1 + how); /* how the guards read it */
+    }
+    return sym;
+}
+
+int dyn_rec_complex(DynRec *r, DynVal *v, PyObject *real, uint32_t *parts) {
+    bool constant = v->kind == DV_CONST, input = v->kind == DV_OBJECT && v->source != DYN_NONE && r->req->dynamic;
+    if (v->kind == DV_COMPLEX) {
+        parts[0] = v->items[0]->id;
+        parts[1] = v->items[1]->id;
+        return 0;
+    }
+    if (!PyComplex_CheckExact(real) || (!constant && !input)) {
+        return -1;
+    }
+    for (int i = 0; i < 2; i++) {
+        DynScalar part;
+        dyn_npscalar_value(real, DYN_READ_REAL + i, &part);
+        parts[i] = constant ? dyn_sym_float(&r->cap->syms, part.f) : scalar_sym(r, v->source, real, DYN_READ_REAL + i);
+    }
+    return parts[0] == DYN_NONE || parts[1] == DYN_NONE ? -1 : 0;
+}
+
+/* A NumPy scalar that comes in: its number is a symbol, and a node of rank 0 makes it strong again (NEP 50). */
+int rec_resolve_npscalar(DynRec *r, DynVal *v, PyObject *o) {
+    PyArray_Descr *descr = PyArray_DescrFromScalar(o);
+    DynDtype dt = descr == NULL ? DYN_NO_DTYPE : dyn_dtype_of(descr);
+    Py_XDECREF(descr);
+    PyErr_Clear();
+    if (dt == DYN_NO_DTYPE || !dyn_npscalar_is(o, dt) || !r->req->dynamic) {
+        return -1;
+    }
+    bool is_complex = dyn_dtypes[dt].kind == 'c';
+    uint32_t sym[2] = {DYN_NONE, DYN_NONE};
+    for (int i = 0; i <= is_complex; i++) {
+        sym[i] = scalar_sym(r, v->source, o, is_complex ? DYN_READ_REAL + i : (int)dt);
+        if (sym[i] == DYN_NONE) {
+            return -1;
+        }
+    }
+    if (rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o)) < 0) {
+        return -1;
+    }
+    uint32_t node = dyn_graph_add(&r->cap->graph, is_complex ? DYN_OP_COMPLEX : DYN_OP_SCALAR, dt, 0, 1 + is_complex, 0);
+    if (node == DYN_NONE) {
+        return -1;
+    }
+    DynNode *n = dyn_graph_node(&r->cap->graph, node);
+    for (int i = 0; i <= is_complex; i++) {
+        n->args[i] = (DynArg){DYN_ARG_SYM, sym[i]};
+    }
+    n->flags |= DYN_NODE_NPSCALAR;
+    n->where = dyn_rec_place(r);
+    v->kind = DV_NPSCALAR;
+    v->id = node;
+    return 0;
+}
+
+static int seen_container(DynRec *r, DynVal *v, PyObject *o) {
+    for (uint32_t i = 0; i < r->seen.n; i++) {
+        if (r->seen.at[i].real == o) {
+            DynVal *other = r->seen.at[i].v;
+            if (other == v) { /* a key of it was asked for, and no more */
+                v->obj = o;
+                return 0;
+            }
+            if (dyn_rec_resolve(r, other, o) < 0) {
+                return -1;
+            }
+            uint32_t source = v->source, known = rec_found_at(other);
+            bool same = known != DYN_NONE && rec_guard(r, DYN_GUARD_SAME, source, known, 0, NULL) == 0;
+            return !same || rec_same_object(r, v, other) < 0 ? -1 : 1;
+        }
+    }
+    v->obj = o;
+    return rec_saw(r, o, v);
+}
+
+/* A list may have been appended to before anybody looked at it: v's items are those so far, and what sources tell of comes
+ * before. */
+static int resolve_sequence(DynRec *r, DynVal *v, PyObject *o) {
+    bool tuple = PyTuple_Check(o);
+    DynVal **appended = v->items;
+    uint32_t nappended = v->n;
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(o) - nappended;
+    int seen = seen_container(r, v, o);
+    if (seen != 0) {
+        return seen < 0 ? -1 : 0;
+    }
+    if (rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o)) < 0 ||
+        rec_guard(r, DYN_GUARD_LEN, v->source, DYN_NONE, n, NULL) < 0 || n > 10000) {
+        return -1;
+    }
+    v->items = DYN_NEW_N(&r->arena, DynVal *, n + nappended + 1);
+    if (v->items == NULL) {
+        return -1;
+    }
+    if (nappended > 0) {
+        memcpy(v->items + n, appended, nappended * sizeof *appended);
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        uint32_t s = dyn_source_intern(&r->cap->sources, DYN_SRC_ITEM, v->source, (uint32_t)i, NULL, NULL);
+        if (s == DYN_NONE || (v->items[i] = rec_source(r, s)) == NULL) {
+            return -1;
+        }
+    }
+    v->n = (uint32_t)n + nappended;
+    v->cap = v->n + 1;
+    v->kind = tuple ? DV_TUPLE : DV_LIST;
+    return 0;
+}
+
+static int resolve_dict(DynRec *r, DynVal *v, PyObject *o) {
+    Py_ssize_t n = PyDict_GET_SIZE(o), pos = 0;
+    PyObject *key, *value;
+    int seen = seen_container(r, v, o);
+    if (seen != 0) {
+        return seen < 0 ? -1 : 0;
+    }
+    PyObject *keys = n <= 1000 ? PyDict_Keys(o) : NULL, *tuple = keys ? PyList_AsTuple(keys) : NULL;
+    Py_XDECREF(keys);
+    if (tuple == NULL) {
+        PyErr_Clear();
+        v->kind = DV_OBJECT;
+        return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o));
+    }
+    bool plain = true;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *k = PyTuple_GET_ITEM(tuple, i);
+        plain = plain && rec_plain_key(k);
+    }
+    int ok = rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o));
+    if (ok == 0 && !plain) {
+        v->kind = DV_OBJECT;
+        Py_DECREF(tuple);
+        return 0;
+    }
+    ok = ok < 0 ? ok : rec_guard(r, DYN_GUARD_KEYS, v->source, DYN_NONE, 0, tuple);
+    Py_DECREF(tuple);
+    v->items = DYN_NEW_N(&r->arena, DynVal *, 2 * n + 2);
+    if (ok < 0 || v->items == NULL) {
+        return -1;
+    }
+    uint32_t i = 0;
+    while (PyDict_Next(o, &pos, &key, &value)) {
+        uint32_t s = dyn_source_intern(&r->cap->sources, DYN_SRC_KEY, v->source, 0, NULL, key);
+        DynVal *k = rec_object(r, key);
+        DynVal *x = s == DYN_NONE ? NULL : rec_source(r, s);
+        if (k == NULL || x == NULL) {
+            return -1;
+        }
+        v->items[i++] = k;
+        v->items[i++] = x;
+    }
+    v->n = i;
+    v->cap = i + 2;
+    v->kind = DV_DICT;
+    return 0;
+}
+
+/* A set of plain constants, in the order in which it lists them. */
+static int resolve_set(DynRec *r, DynVal *v, PyObject *o) {
+    int seen = seen_container(r, v, o);
+    if (seen != 0) {
+        return seen < 0 ? -1 : 0;
+    }
+    DynVal *items = PySet_GET_SIZE(o) <= 1000 ? rec_wrap_set(r, o) : NULL;
+    PyObject *tuple = items ? PySequence_Tuple(o) : NULL;
+    int status = rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o));
+    v->kind = DV_OBJECT;
+    if (tuple != NULL && status == 0) {
+        v->kind = DV_SET;
+        v->items = items->items;
+        v->n = items->n;
+        v->cap = items->cap;
+        v->type = items->type;
+        status = rec_guard(r, DYN_GUARD_KEYS, v->source, DYN_NONE, 0, tuple);
+    }
+    Py_XDECREF(tuple);
+    return status;
+}
+
+static int resolve_method(DynRec *r, DynVal *v, PyObject *o) {
+    DynSources *t = &r->cap->sources;
+    uint32_t func = dyn_source_intern(t, DYN_SRC_FUNC, v->source, 0, NULL, NULL);
+    uint32_t self = dyn_source_intern(t, DYN_SRC_SELF, v->source, 0, NULL, NULL);
+    v->items = DYN_NEW_N(&r->arena, DynVal *, 2);
+    if (func == DYN_NONE || self == DYN_NONE || v->items == NULL || (v->items[0] = rec_source(r, func)) == NULL ||
+        (v->items[1] = rec_source(r, self)) == NULL || rec_keep(r, o) < 0) {
+        return -1;
+    }
+    v->kind = DV_METHOD;
+    v->obj = o;
+    v->n = 2;
+    return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)&PyMethod_Type);
+}
+
+/* Objects that are what they are: the entry holds for this one alone. */
+bool rec_is_fixed(PyObject *o) {
+    return PyFunction_Check(o) || PyCFunction_Check(o) || PyType_Check(o) || PyModule_CheckExact(o) || o == Py_Ellipsis ||
+           o == Py_NotImplemented || PyArray_DescrCheck(o) || Py_TYPE(o) == &PyUFunc_Type || Py_TYPE(o) == &PyMethodDescr_Type ||
+           Py_TYPE(o) == &PyWrapperDescr_Type || strcmp(Py_TYPE(o)->tp_name, "numpy._ArrayFunctionDispatcher") == 0 ||
+           dyn_np_find(o) != NULL || rec_torch_is_constant(o) || rec_is_enum_member(o) ||
+           strcmp(Py_TYPE(o)->tp_name, "dynoc.OptimizedFunction") == 0 ||
+           strcmp(Py_TYPE(o)->tp_name, "dynoc._dynoc.OptimizedFunction") == 0;
+}
+
+/* Another function of the same code may be found there at the next call: what came in, or lies in a container, a cell or an
+ * instance. What a module, a class or the entry itself has is the one that it is. */
+static bool may_change(DynRec *r, uint32_t source) {
+    const DynSources *t = &r->cap->sources;
+    const DynSource *s = &t->v.at[source];
+    switch ((DynSourceKind)s->kind) {
+    case DYN_SRC_LOCAL:
+    case DYN_SRC_CLOSURE:
+    case DYN_SRC_CELL:
+    case DYN_SRC_ITEM:
+    case DYN_SRC_OWN:
+    case DYN_SRC_KEY:
+    case DYN_SRC_NAMED:
+    case DYN_SRC_NTH_KEY:
+    case DYN_SRC_NTH_VALUE:
+    case DYN_SRC_FCLOSURE:
+    case DYN_SRC_FDEFAULT:
+    case DYN_SRC_FKWDEFAULT: return true;
+    case DYN_SRC_FUNC: return t->v.at[s->base].kind != DYN_SRC_ATTR;
+    case DYN_SRC_ATTR:
+        return s->base < r->by_source.n && r->by_source.at[s->base] != NULL && r->by_source.at[s->base]->kind != DV_CONST;
+    default: return false;
+    }
+}
+
+/* ---- the rules, each of which gives 0: resolved; -1: it can't be (why is set); NEXT: not its kind of object */
+
+enum { NEXT = 1 };
+
+static int as_array(DynRec *r, DynVal *v, PyObject *o) { return dyn_array_is(o) ? resolve_array(r, v, o) : NEXT; }
+
+static int as_number(DynRec *r, DynVal *v, PyObject *o) {
+    return PyBool_Check(o) || PyFloat_CheckExact(o) || PyLong_CheckExact(o) ? resolve_number(r, v, o) : NEXT;
+}
+
+static int as_plain_constant(DynRec *r, DynVal *v, PyObject *o) {
+    if (o != Py_None && !PyUnicode_CheckExact(o) && !PyBytes_CheckExact(o)) {
+        return NEXT;
+    }
+    return guard_equal(r, v, o);
+}
+
+static int as_sequence(DynRec *r, DynVal *v, PyObject *o) {
+    return PyTuple_CheckExact(o) || PyList_CheckExact(o) ? resolve_sequence(r, v, o) : NEXT;
+}
+
+static int as_torch_size(DynRec *r, DynVal *v, PyObject *o) {
+    if (!dyn_is_tuple(o)) {
+        return NEXT;
+    }
+    v->type = (PyObject *)dyn_torch_size;
+    return resolve_sequence(r, v, o);
+}
+
+static int as_named_tuple(DynRec *r, DynVal *v, PyObject *o) {
+    if (!PyTuple_Check(o) || (!rec_is_named_type(Py_TYPE(o)) && !dyn_torch_is_named(Py_TYPE(o)))) {
+        return NEXT;
+    }
+    v->type = (PyObject *)Py_TYPE(o);
+    return resolve_sequence(r, v, o) < 0 ? -1 : rec_guard_class(r, Py_TYPE(o));
+}
+
+static int as_dict(DynRec *r, DynVal *v, PyObject *o) { return PyDict_CheckExact(o) ? resolve_dict(r, v, o) : NEXT; }
+
+static int as_set(DynRec *r, DynVal *v, PyObject *o) { return PyAnySet_CheckExact(o) ? resolve_set(r, v, o) : NEXT; }
+
+static int as_method(DynRec *r, DynVal *v, PyObject *o) { return PyMethod_Check(o) ? resolve_method(r, v, o) : NEXT; }
+
+static int as_function_that_may_change(DynRec *r, DynVal *v, PyObject *o) {
+    if (!PyFunction_Check(o) || !may_change(r, v->source) || dyn_np_find(o) != NULL) {
+        return NEXT;
+    }
+    v->kind = DV_PYFUNC;
+    return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)&PyFunction_Type);
+}
+
+static int as_builtin_method_that_may_change(DynRec *r, DynVal *v, PyObject *o) {
+    PyObject *descr = may_change(r, v->source) ? rec_method_descriptor(o) : NULL;
+    return descr != NULL ? rec_resolve_builtin_method(r, v, o, descr) : NEXT;
+}
+
+static int as_fixed(DynRec *r, DynVal *v, PyObject *o) { return rec_is_fixed(o) ? rec_guard_id(r, v, o) : NEXT; }
+
+static int as_numpy_scalar(DynRec *r, DynVal *v, PyObject *o) {
+    return PyArray_CheckScalar(o) && rec_resolve_npscalar(r, v, o) == 0 ? 0 : NEXT;
+}
+
+static int as_partial(DynRec *r, DynVal *v, PyObject *o) { return rec_is_partial(o) ? rec_resolve_partial(r, v, o) : NEXT; }
+
+static int as_one_seen_before(DynRec *r, DynVal *v, PyObject *o) {
+    int seen = seen_container(r, v, o);
+    return seen < 0 ? -1 : seen > 0 ? 0 : NEXT;
+}
+
+static int as_collection(DynRec *r, DynVal *v, PyObject *o) {
+    return rec_is_collection(o) ? rec_resolve_collection(r, v, o) : NEXT;
+}
+
+static int as_object(DynRec *r, DynVal *v, PyObject *o) {
+    v->kind = DV_OBJECT;
+    v->module = rec_torch_is_module(o);
+    r->network = r->network || v->module;
+    return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o));
+}
+
+/* In the order in which they are asked: the last takes any object. */
+static int (*const rules[])(DynRec *r, DynVal *v, PyObject *o) = {
+    as_array,
+    as_number,
+    as_plain_constant,
+    as_sequence,
+    as_torch_size,
+    as_named_tuple,
+    as_dict,
+    as_set,
+    as_method,
+    as_function_that_may_change,
+    as_builtin_method_that_may_change,
+    as_fixed,
+    as_numpy_scalar,
+    as_partial,
+    as_one_seen_before,
+    as_collection,
+    as_object,
+};
+
+int dyn_rec_resolve(DynRec *r, DynVal *v, PyObject *o) {
+    if (v->kind != DV_SOURCE) {
+        return rec_pin_keys(r, v);
+    }
+    int status = NEXT;
+    for (uint32_t i = 0; status == NEXT && i < DYN_COUNTOF(rules); i++) {
+        status = rules[i](r, v, o);
+    }
+    return status;
+}
+
+DynVal *dyn_rec_constant_array(DynRec *r, PyObject *array) {
+    uint32_t s = dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, array, NULL);
+    DynVal *v = s == DYN_NONE ? rec_fail(r, DYN_R_NO_MEMORY, NULL) : rec_source(r, s);
+    return v == NULL || dyn_rec_resolve(r, v, array) < 0 ? NULL : v;
+}
+
+uint32_t dyn_rec_number(DynRec *r, DynVal *v, PyObject *real) {
+    if (dyn_rec_resolve(r, v, real) < 0) {
+        return DYN_NONE;
+    }
+    return v->kind == DV_SYM ? v->id : DYN_NONE;
+}
