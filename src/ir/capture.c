@@ -4,6 +4,13 @@
  * capture owns its arena, its tables and a reference to every Python object in them. */
 #include "ir/capture.h"
 
+const DynGuardRow dyn_guard_rows[DYN_GUARD_COUNT] = {
+#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags) \
+    {#kind, DYN_ABOUT_##subject, DYN_WANTS_##object, cost, flags, text, was, is},
+#include "ir/guards.def"
+#undef GUARD
+};
+
 DynCapture *dyn_capture_new(PyObject *code, const char *name) {
     DynCapture *c = PyMem_RawCalloc(1, sizeof(*c));
     if (c == NULL) {
@@ -188,7 +195,7 @@ void dyn_capture_forget_snapshots(DynCapture *c, uint32_t n) {
 void dyn_capture_forget_guards(DynCapture *c, uint32_t n) {
     uint32_t kept = n;
     for (uint32_t i = n; i < c->guards.n; i++) {
-        if (c->guards.at[i].kind != DYN_GUARD_SYM || c->guards.at[i].lasting) {
+        if (dyn_guard_subject(&c->guards.at[i]) != DYN_ABOUT_SYMBOL || c->guards.at[i].lasting) {
             c->guards.at[kept++] = c->guards.at[i];
         }
     }
@@ -198,7 +205,7 @@ void dyn_capture_forget_guards(DynCapture *c, uint32_t n) {
 void dyn_capture_forget_values(DynCapture *c, uint32_t n) {
     uint32_t kept = n;
     for (uint32_t i = n; i < c->guards.n; i++) {
-        if (c->guards.at[i].kind == DYN_GUARD_EQ || c->guards.at[i].kind == DYN_GUARD_ID) {
+        if (dyn_guard_rows[c->guards.at[i].kind].flags & DYN_GF_SAYS_VALUE) {
             Py_XDECREF(c->guards.at[i].obj);
         } else {
             c->guards.at[kept++] = c->guards.at[i];
@@ -209,8 +216,7 @@ void dyn_capture_forget_values(DynCapture *c, uint32_t n) {
 
 static bool same_guard(const DynGuard *a, const DynGuard *b) {
     return a->kind == b->kind && a->source == b->source && a->source2 == b->source2 && a->number == b->number &&
-           a->obj == b->obj &&
-           ((a->kind != DYN_GUARD_ARRAY && a->kind != DYN_GUARD_TENSOR) || dyn_layout_same(&a->layout, &b->layout, DYN_MAX_NDIM));
+           a->obj == b->obj && (!dyn_guard_has_layout(a) || dyn_layout_same(&a->layout, &b->layout, DYN_MAX_NDIM));
 }
 
 int dyn_capture_guard(DynCapture *c, const DynGuard *g) {
@@ -276,45 +282,38 @@ static int verify_tables(const DynCapture *c, DynStr *error) {
     return 0;
 }
 
+static bool is_wanted_object(DynGuardObject wanted, PyObject *obj) {
+    switch (wanted) {
+    case DYN_WANTS_NONE: return obj == NULL;
+    case DYN_WANTS_ANY: return obj != NULL;
+    case DYN_WANTS_TYPE: return obj != NULL && PyType_Check(obj);
+    case DYN_WANTS_TUPLE: return obj != NULL && PyTuple_CheckExact(obj);
+    case DYN_WANTS_DICT: return obj != NULL && PyDict_Check(obj);
+    case DYN_WANTS_CODE: return obj != NULL && PyCode_Check(obj);
+    }
+    return false;
+}
+
 static int verify_guard(const DynCapture *c, uint32_t i, DynStr *error) {
     const DynGuard *g = &c->guards.at[i];
-    if (g->kind == DYN_GUARD_SYM) {
-        if (g->source >= c->syms.v.n || dyn_sym_at(&c->syms, g->source)->type != DYN_T_BOOL) {
-            return wrong(error, "a guard's symbol isn't a bool", i);
-        }
-        return 0;
+    bool is_bool = dyn_guard_subject(g) == DYN_ABOUT_SYMBOL && g->source < c->syms.v.n &&
+                   dyn_sym_at(&c->syms, g->source)->type == DYN_T_BOOL;
+    if (dyn_guard_subject(g) == DYN_ABOUT_SYMBOL && !is_bool) {
+        return wrong(error, "a guard's symbol isn't a bool", i);
     }
-    if (g->kind == DYN_GUARD_TORCH) { /* of no source */
-        return 0;
-    }
-    if (g->source >= c->sources.v.n) {
+    if (dyn_guard_has_source(g) && g->source >= c->sources.v.n) {
         return wrong(error, "a guard's source doesn't exist", i);
     }
-    switch ((DynGuardKind)g->kind) {
-    case DYN_GUARD_TYPE:
-    case DYN_GUARD_ID:
-    case DYN_GUARD_EQ:
-    case DYN_GUARD_MAXLEN:
-    case DYN_GUARD_MEMBER:
-    case DYN_GUARD_BUILTIN:
-    case DYN_GUARD_CODE: return g->obj == NULL ? wrong(error, "a guard has no object", i) : 0;
-    case DYN_GUARD_GLOBALS:
-        return g->obj == NULL || g->source2 >= c->sources.v.n ? wrong(error, "a GLOBALS guard has no dicts", i) : 0;
-    case DYN_GUARD_KEYS: return g->obj == NULL || !PyTuple_CheckExact(g->obj) ? wrong(error, "a KEYS guard has no tuple", i) : 0;
-    case DYN_GUARD_TENSOR:
-        if (g->obj == NULL) {
-            return wrong(error, "a TENSOR guard has no type", i);
-        }
-        /* fall through */
-    case DYN_GUARD_ARRAY:
-        return (g->number & 255) >= DYN_DTYPE_COUNT || (g->number >> 8 & 255) > DYN_MAX_NDIM
-                   ? wrong(error, "an ARRAY guard's dtype or rank", i)
-                   : 0;
-    case DYN_GUARD_SAME:
-    case DYN_GUARD_DIFFERENT:
-    case DYN_GUARD_DISJOINT: return g->source2 >= c->sources.v.n ? wrong(error, "a guard's second source doesn't exist", i) : 0;
-    default: return 0;
+    if (dyn_guard_subject(g) == DYN_ABOUT_PAIR && g->source2 >= c->sources.v.n) {
+        return wrong(error, "a guard's second source doesn't exist", i);
     }
+    if (!is_wanted_object((DynGuardObject)dyn_guard_rows[g->kind].object, g->obj)) {
+        return wrong(error, "a guard's object isn't of the kind that guards.def says", i);
+    }
+    if (dyn_guard_has_layout(g) && ((g->number & 255) >= DYN_DTYPE_COUNT || (g->number >> 8 & 255) > DYN_MAX_NDIM)) {
+        return wrong(error, "a guard's dtype or rank", i);
+    }
+    return 0;
 }
 
 /* How many items a kind of recipe has; -1: any number, -2: an even number. */

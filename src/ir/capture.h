@@ -7,47 +7,72 @@
 #include "ir/frame.h"
 #include "ir/graph.h"
 
-/* Guards as data. GUARD(kind, operands). All evaluated without running Python code. */
-#define DYN_GUARD_KINDS(GUARD)                                                                                                \
-    GUARD(TYPE)      /* type(source) is obj */                                                                                \
-    GUARD(ID)        /* source is obj */                                                                                      \
-    GUARD(EQ)        /* exact type and value of obj: numbers (floats by bits), str, bytes, None, slices, tuples of these */   \
-    GUARD(ARRAY)     /* source is exactly ndarray, aligned, native order: number = dtype | ndim << 8 | DYN_ARRAY_*; layout */ \
-    GUARD(TENSOR)    /* source is exactly of obj, one of torch's types: number = dtype | ndim << 8 | DYN_TENSOR_*; layout */  \
-    GUARD(TORCH)     /* torch's state (torch.h) is number */                                                                  \
-    GUARD(SYM)       /* symbol (a bool) is true */                                                                            \
-    GUARD(LEN)       /* source is a tuple, list, dict or deque (type guarded before) of length number */                      \
-    GUARD(KEYS)      /* source is a dict or set whose keys in order are the tuple obj */                                      \
-    GUARD(MISSING)   /* nothing is found at source (a key that globals don't have, an attribute that isn't there) */          \
-    GUARD(PRESENT)   /* something is found at source, whatever it is */                                                       \
-    GUARD(SAME)      /* source is source2 (the same object) */                                                                \
-    GUARD(DIFFERENT) /* source is not source2 */                                                                              \
-    GUARD(DISJOINT)  /* arrays source and source2 share no byte */                                                            \
-    GUARD(CODE)      /* source is a Python function whose __code__ is obj */                                                  \
-    GUARD(BUILTIN)   /* source is a builtin method, bound: of the method descriptor obj */                                    \
-    GUARD(GLOBALS)   /* source is a Python function whose globals are obj, and whose builtins are source2 */                  \
-    GUARD(DEFAULTS)  /* source is a Python function with number positional defaults */                                        \
-    GUARD(MEMBER)    /* source is a set which has obj (a key that runs no code) or, number 0, has it not */                   \
-    GUARD(MAXLEN)    /* source is a deque with this maxlen: obj, an int or None */                                            \
-    GUARD(CLASS)     /* source is a class that nobody changed, nor its bases: its version tag is number */
+/* Guards as data: guards.def has a row for each kind. All are evaluated without running Python code. */
+#define DYN_GF_DICT_ANSWERS 1u /* of a key of a dict: misses can come from a change of the dict alone */
+#define DYN_GF_SAYS_VALUE 2u   /* says which value something has */
 /* Of an ARRAY guard: it is written, so it is writeable, and writing it doesn't warn; it is asked for its flags, which doesn't. */
 #define DYN_ARRAY_WRITTEN (1 << 16)
 #define DYN_ARRAY_ASKED (1 << 17)
 #define DYN_TENSOR_GRAD (1 << 16) /* of a TENSOR guard: it requires gradients */
+
 typedef enum DynGuardKind {
-#define GUARD(k) DYN_GUARD_##k,
-    DYN_GUARD_KINDS(GUARD)
+#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags) DYN_GUARD_##kind,
+#include "ir/guards.def"
 #undef GUARD
 } DynGuardKind;
+enum { /* no kind of guard, so that switches over kinds are complete without it */
+       DYN_GUARD_COUNT = 0
+#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags) +1
+#include "ir/guards.def"
+#undef GUARD
+};
+/* Columns of guards.def, explained there. */
+typedef enum DynGuardSubject {
+    DYN_ABOUT_OBJECT,
+    DYN_ABOUT_PAIR,
+    DYN_ABOUT_ARRAY,
+    DYN_ABOUT_TENSOR,
+    DYN_ABOUT_ABSENCE,
+    DYN_ABOUT_SYMBOL,
+    DYN_ABOUT_STATE
+} DynGuardSubject;
+typedef enum DynGuardObject {
+    DYN_WANTS_NONE,
+    DYN_WANTS_ANY,
+    DYN_WANTS_TYPE,
+    DYN_WANTS_TUPLE,
+    DYN_WANTS_DICT,
+    DYN_WANTS_CODE
+} DynGuardObject;
+typedef struct DynGuardRow {
+    const char *name;
+    uint8_t subject; /* DynGuardSubject */
+    uint8_t object;  /* DynGuardObject */
+    uint8_t cost;
+    uint8_t flags; /* DYN_GF_… */
+    const char *text;
+    const char *was;
+    const char *is;
+} DynGuardRow;
+DYN_HIDDEN extern const DynGuardRow dyn_guard_rows[DYN_GUARD_COUNT];
 typedef struct DynGuard {
     uint8_t kind;
-    uint32_t source, source2; /* SYM: source is the symbol's id */
-    int64_t number;
-    PyObject *obj; /* strong */
-    bool lasting;  /* SYM: shadows rest on it for good; else only what was recorded since does */
-    DynLayout layout;
-    uint32_t place; /* DynGraph.places: the source line that made it needed */
+    uint32_t source;  /* SYM: the symbol's id */
+    uint32_t source2; /* of a PAIR, else DYN_NONE */
+    int64_t number;   /* by kind */
+    PyObject *obj;    /* strong; by kind */
+    bool lasting;     /* SYM: shadows rest on it for good; else only what was recorded since does */
+    DynLayout layout; /* ARRAY, TENSOR */
+    uint32_t place;   /* DynGraph.places: the source line that made it needed */
 } DynGuard;
+static inline DynGuardSubject dyn_guard_subject(const DynGuard *g) { return (DynGuardSubject)dyn_guard_rows[g->kind].subject; }
+static inline bool dyn_guard_has_layout(const DynGuard *g) {
+    return dyn_guard_subject(g) == DYN_ABOUT_ARRAY || dyn_guard_subject(g) == DYN_ABOUT_TENSOR;
+}
+/* `source` is a source, and not a symbol or nothing. */
+static inline bool dyn_guard_has_source(const DynGuard *g) {
+    return dyn_guard_subject(g) != DYN_ABOUT_SYMBOL && dyn_guard_subject(g) != DYN_ABOUT_STATE;
+}
 
 /* Recipes: how to make a Python value after the graph ran. Items are indices of earlier recipes. One recipe makes one object in
  * one rebuild, so that identity and aliasing hold. */
@@ -202,4 +227,8 @@ DYN_HIDDEN int dyn_capture_verify(const DynCapture *c, DynStr *error);
 DYN_HIDDEN void dyn_capture_print(const DynCapture *c, DynStr *out);
 DYN_HIDDEN void dyn_guard_print(const DynCapture *c, const DynGuard *g,
                                 DynStr *out); /* as a Python expression: x.dtype == float64 and x.ndim == 2 */
+/* `text` with its parts {…} filled in; `other` prints those that aren't parts of any guard's text (NULL: there are none). */
+typedef void (*DynGuardPart)(const char *part, size_t n, void *arg);
+DYN_HIDDEN void dyn_guard_print_text(const DynCapture *c, const DynGuard *g, const char *text, DynGuardPart other, void *arg,
+                                     DynStr *out);
 #endif

@@ -132,7 +132,7 @@ DynGuardProgram *dyn_guards_compile(const DynCapture *c) {
     p->fails = PyMem_RawCalloc(c->guards.n + 1, sizeof(uint32_t));
     bool tensors = false;
     for (uint32_t i = 0; i < c->guards.n; i++) {
-        tensors = tensors || c->guards.at[i].kind == DYN_GUARD_TENSOR;
+        tensors = tensors || dyn_guard_subject(&c->guards.at[i]) == DYN_ABOUT_TENSOR;
     }
     p->views = tensors ? PyMem_RawCalloc(c->sources.v.n + 1, sizeof(*p->views)) : NULL;
     if ((tensors && p->views == NULL) || p->group_of == NULL || p->fails == NULL || make_groups(p) < 0 || make_constants(p) < 0 ||
@@ -302,7 +302,8 @@ static bool group_again(DynGuardProgram *p, Group *g, uint32_t *failed) {
     for (uint32_t i = 0; i < g->guards.n; i++) {
         const DynGuard *guard = &p->capture->guards.at[g->guards.at[i]];
         PyObject *value = member_of(g, guard->source)->value;
-        if (guard->kind == DYN_GUARD_MISSING ? value != NULL : value == NULL || !dyn_guard_holds(guard, value, NULL)) {
+        if (dyn_guard_subject(guard) == DYN_ABOUT_ABSENCE ? value != NULL
+                                                          : value == NULL || !dyn_guard_holds(guard, value, NULL)) {
             *failed = g->guards.at[i];
             return false;
         }

@@ -134,12 +134,7 @@ DYN_HIDDEN bool dyn_guard_equal(PyObject *a, PyObject *b);
 DYN_HIDDEN bool dyn_guard_number(PyObject *o, DynSymType type, DynScalar *out);
 DYN_HIDDEN int dyn_guards_init_module(PyObject *module); /* guards_hook.c: functions for tests/trace/test_guards.py */
 /* Of a source that is a key of a dict: can misses of this guard come from a change of the dict alone? */
-static inline bool dyn_guard_is_fixed(const DynGuard *g) {
-    return g->kind == DYN_GUARD_ID || g->kind == DYN_GUARD_EQ || g->kind == DYN_GUARD_MISSING;
-}
+static inline bool dyn_guard_is_fixed(const DynGuard *g) { return (dyn_guard_rows[g->kind].flags & DYN_GF_DICT_ANSWERS) != 0; }
 /* Is source2 a source that the guard looks at. */
-static inline bool dyn_guard_has_two(const DynGuard *g) {
-    return g->kind == DYN_GUARD_SAME || g->kind == DYN_GUARD_DIFFERENT || g->kind == DYN_GUARD_DISJOINT ||
-           g->kind == DYN_GUARD_GLOBALS;
-}
+static inline bool dyn_guard_has_two(const DynGuard *g) { return dyn_guard_subject(g) == DYN_ABOUT_PAIR; }
 #endif

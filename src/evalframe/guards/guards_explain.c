@@ -275,77 +275,90 @@ static bool explain_rows(Look *l, uint32_t id) {
 
 /* ---- guards */
 
+/* What was found in place of what the guard wants. */
+typedef struct Found {
+    Look *l;
+    const DynGuard *g;
+    PyObject *o;
+} Found;
+
+static void print_found_value(Look *l, const DynGuard *g, PyObject *o) {
+    (void)g;
+    dyn_object_print(o, l->out);
+}
+
+static void print_found_type(Look *l, const DynGuard *g, PyObject *o) {
+    (void)g;
+    dyn_object_print((PyObject *)Py_TYPE(o), l->out);
+}
+
+static void print_found_length(Look *l, const DynGuard *g, PyObject *o) {
+    Py_ssize_t n = PyObject_Size(o);
+    (void)g;
+    PyErr_Clear();
+    dyn_str_printf(l->out, "%lld", (long long)n);
+}
+
+static void print_found_keys(Look *l, const DynGuard *g, PyObject *o) {
+    PyObject *keys = PyDict_CheckExact(o) ? PyDict_Keys(o) : NULL, *tuple = keys == NULL ? NULL : PyList_AsTuple(keys);
+    (void)g;
+    dyn_object_print(tuple == NULL ? (PyObject *)Py_TYPE(o) : tuple, l->out);
+    Py_XDECREF(keys);
+    Py_XDECREF(tuple);
+    PyErr_Clear();
+}
+
+static void print_other_code(Look *l, const DynGuard *g, PyObject *o) {
+    (void)g;
+    dyn_str_puts(l->out, PyFunction_Check(o) ? "other code" : "no function");
+}
+
+static void print_other_globals(Look *l, const DynGuard *g, PyObject *o) {
+    (void)g;
+    dyn_str_puts(l->out, PyFunction_Check(o) ? "other globals" : "no function");
+}
+
+static void print_found_defaults(Look *l, const DynGuard *g, PyObject *o) {
+    PyObject *defaults = PyFunction_Check(o) ? PyFunction_GET_DEFAULTS(o) : NULL;
+    (void)g;
+    dyn_str_printf(l->out, "%lld", defaults == NULL ? 0LL : (long long)PyTuple_GET_SIZE(defaults));
+}
+
+static void print_found_membership(Look *l, const DynGuard *g, PyObject *o) {
+    const char *now = g->number ? "not in it" : "in it";
+    dyn_str_puts(l->out, PyAnySet_CheckExact(o) ? now : "no set");
+}
+
+/* {parts} of the column `is` of guards.def, beside those that any text may have. */
+static const struct {
+    const char *part;
+    void (*print)(Look *l, const DynGuard *g, PyObject *o);
+} found_parts[] = {
+    {"value", print_found_value},       {"type", print_found_type},
+    {"length", print_found_length},     {"keys", print_found_keys},
+    {"other code", print_other_code},   {"other globals", print_other_globals},
+    {"defaults", print_found_defaults}, {"membership", print_found_membership},
+};
+
+static void print_found(const char *part, size_t n, void *arg) {
+    const Found *found = arg;
+    for (size_t i = 0; i < DYN_COUNTOF(found_parts); i++) {
+        if (strlen(found_parts[i].part) == n && memcmp(found_parts[i].part, part, n) == 0) {
+            found_parts[i].print(found->l, found->g, found->o);
+            return;
+        }
+    }
+    dyn_str_printf(found->l->out, "{%.*s}", (int)n, part);
+}
+
 static void explain_value(Look *l, const DynGuard *g, PyObject *o) {
+    const DynGuardRow *row = &dyn_guard_rows[g->kind];
+    Found found = {l, g, o};
     dyn_guard_print(l->c, g, l->out);
     dyn_str_puts(l->out, ": ");
-    switch ((DynGuardKind)g->kind) {
-    case DYN_GUARD_LEN: {
-        Py_ssize_t n = PyObject_Size(o);
-        PyErr_Clear();
-        dyn_str_printf(l->out, "%lld", (long long)g->number);
-        arrow(l);
-        dyn_str_printf(l->out, "%lld", (long long)n);
-        break;
-    }
-    case DYN_GUARD_KEYS: {
-        PyObject *keys = PyDict_CheckExact(o) ? PyDict_Keys(o) : NULL, *tuple = keys == NULL ? NULL : PyList_AsTuple(keys);
-        dyn_object_print(g->obj, l->out);
-        arrow(l);
-        dyn_object_print(tuple == NULL ? (PyObject *)Py_TYPE(o) : tuple, l->out);
-        Py_XDECREF(keys);
-        Py_XDECREF(tuple);
-        PyErr_Clear();
-        break;
-    }
-    case DYN_GUARD_CODE:
-        dyn_str_puts(l->out, "the code");
-        arrow(l);
-        dyn_str_puts(l->out, PyFunction_Check(o) ? "other code" : "no function");
-        break;
-    case DYN_GUARD_MEMBER:
-        dyn_object_print(g->obj, l->out);
-        dyn_str_puts(l->out, g->number ? " in it" : " not in it");
-        arrow(l);
-        dyn_str_puts(l->out, !PyAnySet_CheckExact(o) ? "no set" : g->number ? "not in it" : "in it");
-        break;
-    case DYN_GUARD_BUILTIN:
-        dyn_object_print(g->obj, l->out);
-        arrow(l);
-        dyn_object_print(o, l->out);
-        break;
-    case DYN_GUARD_GLOBALS:
-        dyn_str_puts(l->out, "its globals");
-        arrow(l);
-        dyn_str_puts(l->out, PyFunction_Check(o) ? "other globals" : "no function");
-        break;
-    case DYN_GUARD_DEFAULTS: {
-        PyObject *defaults = PyFunction_Check(o) ? PyFunction_GET_DEFAULTS(o) : NULL;
-        dyn_str_printf(l->out, "%lld", (long long)g->number);
-        arrow(l);
-        dyn_str_printf(l->out, "%lld", defaults == NULL ? 0LL : (long long)PyTuple_GET_SIZE(defaults));
-        break;
-    }
-    case DYN_GUARD_SAME:
-    case DYN_GUARD_DIFFERENT:
-        dyn_str_puts(l->out, g->kind == DYN_GUARD_SAME ? "one object" : "two objects");
-        arrow(l);
-        dyn_str_puts(l->out, g->kind == DYN_GUARD_SAME ? "two objects" : "one object");
-        break;
-    case DYN_GUARD_DISJOINT:
-        dyn_str_puts(l->out, "disjoint");
-        arrow(l);
-        dyn_str_puts(l->out, "overlapping");
-        break;
-    case DYN_GUARD_TYPE:
-        dyn_object_print(g->obj, l->out);
-        arrow(l);
-        dyn_object_print((PyObject *)Py_TYPE(o), l->out);
-        break;
-    default:
-        dyn_object_print(g->obj, l->out);
-        arrow(l);
-        dyn_object_print(o, l->out);
-    }
+    dyn_guard_print_text(l->c, g, row->was, NULL, NULL, l->out);
+    arrow(l);
+    dyn_guard_print_text(l->c, g, row->is, print_found, &found, l->out);
 }
 
 static bool explain_missing(Look *l, const DynGuard *g) {
@@ -364,26 +377,24 @@ static bool explain_missing(Look *l, const DynGuard *g) {
     return true;
 }
 
-/* True when the guard fails, and then l->out says how. */
-static bool explain_guard(Look *l, const DynGuard *g) {
-    if (g->kind == DYN_GUARD_SYM) {
-        if (explain_rows(l, g->source)) {
-            return true;
-        }
-        if (l->sym[g->source].i != 0) {
-            return false;
-        }
-        explain_sym(l, g->source);
+static bool explain_symbol(Look *l, const DynGuard *g) {
+    if (explain_rows(l, g->source)) {
         return true;
     }
-    if (g->kind == DYN_GUARD_TORCH) {
-        bool same = dyn_torch_state() == g->number;
-        dyn_str_puts(l->out, same ? "" : "torch's modes (gradients, inference, default dtype …) are not what they were");
-        return !same;
+    if (l->sym[g->source].i != 0) {
+        return false;
     }
-    if (g->kind == DYN_GUARD_MISSING) {
-        return explain_missing(l, g);
-    }
+    explain_sym(l, g->source);
+    return true;
+}
+
+static bool explain_state(Look *l, const DynGuard *g) {
+    bool same = dyn_torch_state() == g->number;
+    dyn_str_puts(l->out, same ? "" : "torch's modes (gradients, inference, default dtype …) are not what they were");
+    return !same;
+}
+
+static bool explain_found(Look *l, const DynGuard *g) {
     bool two = dyn_guard_has_two(g);
     if (explain_unreadable(l, g->source) || (two && explain_unreadable(l, g->source2))) {
         return true;
@@ -392,14 +403,28 @@ static bool explain_guard(Look *l, const DynGuard *g) {
     if (dyn_guard_holds(g, o, o2)) {
         return false;
     }
-    if (g->kind == DYN_GUARD_ARRAY) {
+    if (dyn_guard_subject(g) == DYN_ABOUT_ARRAY) {
         explain_array(l, g, o);
-    } else if (g->kind == DYN_GUARD_TENSOR) {
+    } else if (dyn_guard_subject(g) == DYN_ABOUT_TENSOR) {
         explain_tensor(l, g, o);
     } else {
         explain_value(l, g, o);
     }
     return true;
+}
+
+/* True when the guard fails, and then l->out says how. */
+static bool explain_guard(Look *l, const DynGuard *g) {
+    switch (dyn_guard_subject(g)) {
+    case DYN_ABOUT_SYMBOL: return explain_symbol(l, g);
+    case DYN_ABOUT_STATE: return explain_state(l, g);
+    case DYN_ABOUT_ABSENCE: return explain_missing(l, g);
+    case DYN_ABOUT_OBJECT:
+    case DYN_ABOUT_PAIR:
+    case DYN_ABOUT_ARRAY:
+    case DYN_ABOUT_TENSOR: return explain_found(l, g);
+    }
+    return false;
 }
 
 static void explain(Look *l) {

@@ -16,8 +16,8 @@ static const char *const source_names[] = {
 #undef SOURCE
 };
 static const char *const guard_names[] = {
-#define GUARD(k) #k,
-    DYN_GUARD_KINDS(GUARD)
+#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags) #kind,
+#include "ir/guards.def"
 #undef GUARD
 };
 static const char *const recipe_names[] = {
@@ -133,10 +133,10 @@ static int add_guard(Made *m, PyObject *row) {
         return -1;
     }
     g.kind = (uint8_t)k;
-    g.source = k == DYN_GUARD_SYM ? sym_at(m, source) : (uint32_t)source;
+    g.source = dyn_guard_subject(&g) == DYN_ABOUT_SYMBOL ? sym_at(m, source) : (uint32_t)source;
     g.source2 = source2 < 0 ? DYN_NONE : (uint32_t)source2;
     g.number = n;
-    g.obj = k == DYN_GUARD_ID || k == DYN_GUARD_EQ ? obj : or_null(obj); /* these may want None itself */
+    g.obj = dyn_guard_rows[k].object == DYN_WANTS_ANY ? obj : or_null(obj); /* these may want None itself */
     if (array != Py_None) {
         DynArrayView v;
         if (!dyn_array_view(array, &v)) {
@@ -318,11 +318,43 @@ static PyObject *guards_text(PyObject *module, PyObject *capsule) {
     return list;
 }
 
-static PyMethodDef methods[] = {{"_guards_new", guards_new, METH_VARARGS, NULL},
-                                {"_guards_check", guards_check, METH_VARARGS, NULL},
-                                {"_guards_explain", guards_explain, METH_VARARGS, NULL},
-                                {"_guards_repeat", guards_repeat, METH_VARARGS, NULL},
-                                {"_guards_text", guards_text, METH_O, NULL},
-                                {NULL, NULL, 0, NULL}};
+/* The name of each kind of guard, what it looks at and what its object has to be, for tests of the table. */
+static PyObject *guards_rows(PyObject *module, PyObject *unused) {
+    static const struct {
+        const char *name, *subject, *object;
+    } rows[] = {
+#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags) {#kind, #subject, #object},
+#include "ir/guards.def"
+#undef GUARD
+    };
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list != NULL && i < DYN_COUNTOF(rows); i++) {
+        PyObject *row = Py_BuildValue("sss", rows[i].name, rows[i].subject, rows[i].object);
+        if (row == NULL || PyList_Append(list, row) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+/* What the verifier of captures says, or None. */
+static PyObject *guards_verify(PyObject *module, PyObject *capsule) {
+    Made *m = PyCapsule_GetPointer(capsule, NAME);
+    DynStr error = {0};
+    if (m == NULL) {
+        return NULL;
+    }
+    int status = dyn_capture_verify(m->c, &error);
+    PyObject *text = status < 0 ? PyUnicode_FromString(dyn_str_at(&error)) : Py_NewRef(Py_None);
+    dyn_str_free(&error);
+    return text;
+}
+
+static PyMethodDef methods[] = {
+    {"_guards_rows", guards_rows, METH_NOARGS, NULL},      {"_guards_new", guards_new, METH_VARARGS, NULL},
+    {"_guards_check", guards_check, METH_VARARGS, NULL},   {"_guards_explain", guards_explain, METH_VARARGS, NULL},
+    {"_guards_repeat", guards_repeat, METH_VARARGS, NULL}, {"_guards_verify", guards_verify, METH_O, NULL},
+    {"_guards_text", guards_text, METH_O, NULL},           {NULL, NULL, 0, NULL}};
 
 int dyn_guards_init_module(PyObject *module) { return PyModule_AddFunctions(module, methods); }

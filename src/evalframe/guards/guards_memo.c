@@ -84,10 +84,10 @@ static bool is_settled_sym(const DynGuardProgram *p, uint32_t id) {
 }
 
 static bool is_settled_guard(const DynGuardProgram *p, const DynGuard *g) {
-    if (g->kind == DYN_GUARD_TORCH) {
+    if (dyn_guard_subject(g) == DYN_ABOUT_STATE) {
         return false;
     }
-    if (g->kind == DYN_GUARD_SYM) {
+    if (dyn_guard_subject(g) == DYN_ABOUT_SYMBOL) {
         return p->settled_sym[g->source] && !dyn_sym_is_const(&p->capture->syms, g->source);
     }
     const DynSource *other = dyn_guard_has_two(g) ? &p->capture->sources.v.at[g->source2] : NULL;
@@ -97,7 +97,7 @@ static bool is_settled_guard(const DynGuardProgram *p, const DynGuard *g) {
 /* A guard that is left needs the value of an attribute that is made anew at each reading. */
 static bool asks_for_attribute(const DynGuardProgram *p, const DynGuard *g) {
     const DynSources *t = &p->capture->sources;
-    return g->kind != DYN_GUARD_SYM && g->kind != DYN_GUARD_TORCH &&
+    return dyn_guard_has_source(g) &&
            ((p->settled_source[g->source] && t->v.at[g->source].kind == DYN_SRC_ATTR) ||
             (dyn_guard_has_two(g) && p->settled_source[g->source2] && t->v.at[g->source2].kind == DYN_SRC_ATTR));
 }
@@ -330,43 +330,59 @@ static void absent(Maker *k, const DynSource *s) {
     }
 }
 
-static void guard(Maker *k, uint32_t at) {
-    const DynGuard *g = &k->p->capture->guards.at[at];
-    if (g->kind == DYN_GUARD_SYM) {
-        return;
+/* The keys of a dict; false: nothing says that they are the same (the order of an OrderedDict can change without its dict). */
+static bool keys_stand(Maker *k, PyObject *o) {
+    if (!PyDict_Check(o) || (PyODict_Check(o) && PyDict_GET_SIZE(o) > 1)) {
+        return false;
     }
-    const DynSource *s = &k->p->capture->sources.v.at[g->source];
-    PyObject *o = k->src[g->source];
-    PyObject *o2 = !dyn_guard_has_two(g)              ? o
-                   : k->p->settled_source[g->source2] ? k->src[g->source2]
-                                                      : k->p->capture->sources.v.at[g->source2].obj;
-    bool again = true;
-    switch ((DynGuardKind)g->kind) {
-    case DYN_GUARD_MISSING: absent(k, s); return;
-    case DYN_GUARD_TYPE: type_of(k, o); return;
-    case DYN_GUARD_ID:
-    case DYN_GUARD_PRESENT:
-    case DYN_GUARD_SAME:
-    case DYN_GUARD_DIFFERENT:
-    case DYN_GUARD_BUILTIN: return;
-    case DYN_GUARD_EQ: again = !is_unchanging(o); break;
-    case DYN_GUARD_LEN: again = !PyTuple_Check(o); break;
-    case DYN_GUARD_KEYS: /* the order of an OrderedDict can change without its dict */
-        again = !PyDict_Check(o) || (PyODict_Check(o) && PyDict_GET_SIZE(o) > 1);
-        if (!again) {
-            token_of(k, o);
-            own_dict(k, o); /* methods of its own */
-        }
-        break;
-    case DYN_GUARD_ARRAY:
-    case DYN_GUARD_TENSOR:
+    token_of(k, o);
+    own_dict(k, o); /* methods of its own */
+    return true;
+}
+
+static PyObject *second_object(const Maker *k, const DynGuard *g) {
+    if (!dyn_guard_has_two(g)) {
+        return k->src[g->source];
+    }
+    return k->p->settled_source[g->source2] ? k->src[g->source2] : k->p->capture->sources.v.at[g->source2].obj;
+}
+
+/* The facts under which a guard holds again. */
+static void guard(Maker *k, uint32_t at) {
+    static const enum {
+        NOTHING,
+        TYPE,
+        VALUE,
+        LENGTH,
+        KEYS,
+        LAYOUT,
+        ABSENCE,
+        AGAIN,
+        NEVER
+    } memos[DYN_GUARD_COUNT] = {
+#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags) [DYN_GUARD_##kind] = memo,
+#include "ir/guards.def"
+#undef GUARD
+    };
+    const DynGuard *g = &k->p->capture->guards.at[at];
+    PyObject *o = dyn_guard_has_source(g) ? k->src[g->source] : NULL;
+    bool again = false;
+    switch (memos[g->kind]) {
+    case NEVER:
+    case NOTHING: break;
+    case ABSENCE: absent(k, &k->p->capture->sources.v.at[g->source]); break;
+    case TYPE: type_of(k, o); break;
+    case VALUE: again = !is_unchanging(o); break;
+    case LENGTH: again = !PyTuple_Check(o); break;
+    case KEYS: again = !keys_stand(k, o); break;
+    case LAYOUT:
         add(k, (Fact){.kind = FACT_LAYOUT, .id = at, .a = o, .b = (void *)(uintptr_t)k->m->sizes.n});
         k->failed = k->failed || !push_layout(k->m, o);
-        return;
-    default: break;
+        break;
+    case AGAIN: again = true; break;
     }
     if (again) {
-        add(k, (Fact){.kind = FACT_GUARD, .id = at, .a = o, .b = o2});
+        add(k, (Fact){.kind = FACT_GUARD, .id = at, .a = o, .b = second_object(k, g)});
     }
 }
 

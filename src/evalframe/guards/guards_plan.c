@@ -211,6 +211,45 @@ static void emit_array_guard(Plan *plan, const DynGuard *g) {
                       .obj = (PyObject *)descr});
 }
 
+static void emit_absence(Plan *plan, const DynGuard *g) {
+    const DynSource *s = &plan->c->sources.v.at[g->source];
+    if (s->base != DYN_NONE) {
+        need_source(plan, s->base);
+    }
+    if (s->kind == DYN_SRC_NAMED) {
+        need_source(plan, s->index);
+    }
+    emit(plan, (Step){.op = ST_ABSENT, .a = g->source});
+}
+
+/* The guard's own step, behind those that load what it looks at. */
+static void emit_steps(Plan *plan, const DynGuard *g) {
+    static const uint8_t ops[DYN_GUARD_COUNT] = {
+#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags) [DYN_GUARD_##kind] = ST_##step,
+#include "ir/guards.def"
+#undef GUARD
+    };
+    switch (dyn_guard_subject(g)) {
+    case DYN_ABOUT_SYMBOL: emit_sym_guard(plan, g->source); break;
+    case DYN_ABOUT_STATE: emit(plan, (Step){.op = ops[g->kind], .number = g->number}); break;
+    case DYN_ABOUT_ABSENCE: emit_absence(plan, g); break;
+    case DYN_ABOUT_ARRAY:
+        need_source(plan, g->source);
+        emit_array_guard(plan, g);
+        break;
+    case DYN_ABOUT_TENSOR:
+    case DYN_ABOUT_OBJECT:
+        need_source(plan, g->source);
+        emit(plan, (Step){.op = ops[g->kind], .a = g->source, .b = g->source, .obj = g->obj});
+        break;
+    case DYN_ABOUT_PAIR:
+        need_source(plan, g->source);
+        need_source(plan, g->source2);
+        emit(plan, (Step){.op = ops[g->kind], .a = g->source, .b = g->source2});
+        break;
+    }
+}
+
 static void emit_guard(Plan *plan, uint32_t at) {
     const DynGuard *g = &plan->c->guards.at[at];
     uint32_t outer = plan->guard;
@@ -219,36 +258,10 @@ static void emit_guard(Plan *plan, uint32_t at) {
     }
     plan->guard_done[at] = true;
     plan->guard = at;
-    if (g->kind == DYN_GUARD_SYM) {
-        emit_sym_guard(plan, g->source);
-    } else if (g->kind == DYN_GUARD_TORCH) {
-        emit(plan, (Step){.op = ST_TORCH, .number = g->number});
-    } else if (dyn_guard_is_fixed(g) && plan->p->group_of[g->source] != DYN_NONE) {
+    if (dyn_guard_is_fixed(g) && plan->p->group_of[g->source] != DYN_NONE) {
         need_group(plan, plan->p->group_of[g->source]);
-    } else if (g->kind == DYN_GUARD_MISSING) {
-        const DynSource *s = &plan->c->sources.v.at[g->source];
-        if (s->base != DYN_NONE) {
-            need_source(plan, s->base);
-        }
-        if (s->kind == DYN_SRC_NAMED) {
-            need_source(plan, s->index);
-        }
-        emit(plan, (Step){.op = ST_ABSENT, .a = g->source});
     } else {
-        bool two = dyn_guard_has_two(g);
-        need_source(plan, g->source);
-        if (two) {
-            need_source(plan, g->source2);
-        }
-        if (g->kind == DYN_GUARD_ARRAY) {
-            emit_array_guard(plan, g);
-        } else if (g->kind == DYN_GUARD_TENSOR) {
-            emit(plan, (Step){.op = ST_TENSOR, .a = g->source});
-        } else if (g->kind == DYN_GUARD_TYPE || g->kind == DYN_GUARD_ID) {
-            emit(plan, (Step){.op = g->kind == DYN_GUARD_TYPE ? ST_TYPE : ST_ID, .a = g->source, .obj = g->obj});
-        } else {
-            emit(plan, (Step){.op = ST_CHECK, .a = g->source, .b = two ? g->source2 : g->source});
-        }
+        emit_steps(plan, g);
     }
     plan->guard = outer;
 }
@@ -257,22 +270,25 @@ static void emit_guard(Plan *plan, uint32_t at) {
 
 enum { NCOSTS = 5 };
 
+/* Of reading one source when its base is there. */
+static int cost_of_source(const Plan *plan, uint32_t id) {
+    if (plan->p->group_of[id] != DYN_NONE) {
+        return 1;
+    }
+    switch (plan->c->sources.v.at[id].kind) {
+    case DYN_SRC_LOCAL: return 0;
+    case DYN_SRC_ATTR: return 4;
+    default: return 3;
+    }
+}
+
 static int cost(const Plan *plan, const DynGuard *g) {
-    const DynSources *t = &plan->c->sources;
-    if (g->kind == DYN_GUARD_SYM) {
-        return 2;
-    }
-    if (g->kind == DYN_GUARD_TORCH) {
-        return 3;
-    }
-    int most = g->kind == DYN_GUARD_KEYS || g->kind == DYN_GUARD_DISJOINT ? 3 : 0;
-    for (uint32_t id = g->source; id != DYN_NONE; id = t->v.at[id].base) {
-        bool grouped = plan->p->group_of[id] != DYN_NONE;
-        int here = grouped ? 1 : t->v.at[id].kind == DYN_SRC_ATTR ? 4 : t->v.at[id].kind == DYN_SRC_LOCAL ? 0 : 3;
+    int most = dyn_guard_rows[g->kind].cost;
+    uint32_t id = dyn_guard_has_source(g) ? g->source : DYN_NONE;
+    while (id != DYN_NONE) {
+        int here = cost_of_source(plan, id);
         most = here > most ? here : most;
-        if (grouped) {
-            break;
-        }
+        id = plan->p->group_of[id] != DYN_NONE ? DYN_NONE : plan->c->sources.v.at[id].base;
     }
     return most;
 }
@@ -321,7 +337,7 @@ static void mark_wanted(const DynCapture *c, bool *wanted) {
 static void index_guards(Plan *plan) {
     for (uint32_t i = plan->c->guards.n; i-- > 0;) {
         const DynGuard *g = &plan->c->guards.at[i];
-        if (g->kind == DYN_GUARD_ARRAY || g->kind == DYN_GUARD_TENSOR) {
+        if (dyn_guard_has_layout(g)) {
             plan->array_guard[g->source] = i;
         } else if (g->kind == DYN_GUARD_ID) {
             plan->id_guard[g->source] = i;
