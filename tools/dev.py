@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,7 +24,8 @@ THIRDPARTY = ROOT / "tools" / "requirements-thirdparty.txt"  # packages whose te
 TESTS_IN_SOURCES = ("lmfit", "autograd")  # of these: their wheels have no tests
 WHEELS = Path("/opt/wheels")
 CORES = len(os.sched_getaffinity(0))
-SUITE_SECONDS = 3300  # a suite that takes longer hangs (the first two, which compile, take half of it on two idle cores)
+SUITE_SECONDS = 2400  # a suite that takes longer hangs (the first, which compiles, takes a quarter of it on two idle cores)
+ON_EVERY_INTERPRETER = "not any_interpreter"  # pytest's -m: leaves out what CPython's version has no part in (pyproject.toml)
 VARIANTS = {  # what setup.py sees in the environment
     "release": {},
     "debug": {"DYNOC_BUILD_DEBUG": "1"},
@@ -36,8 +37,18 @@ SANITIZER_LIBRARY = {"address": "libasan.so", "undefined": "libubsan.so", "threa
 OUTCOMES = ("failed", "passed", "skipped", "deselected", "xfailed", "xpassed", "warnings", "errors")
 
 
+seconds_of = {}  # what was done -> the seconds that it took, for the table at the end of `make test`
+
+
 class Failed(Exception):
     """A step did not work; its output says why."""
+
+
+@contextmanager
+def timed(step):
+    start = time.monotonic()
+    yield
+    seconds_of[step] = seconds_of.get(step, 0) + time.monotonic() - start
 
 
 def run(command, **how):
@@ -135,19 +146,13 @@ def test_environment(library, variant):
     return environment
 
 
-def test_files(turn):
-    """Every test file; every other suite begins in the middle: two that run side by side shall not compile the same at once."""
-    files = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/*/test_*.py"))
-    start = len(files) // 2 * (turn % 2)
-    return files[start:] + files[:start]
-
-
-def run_suite(version, python, variant, turn, cache):
-    """Run pytest on one build, with compiled objects kept in the folder `cache`: (name, counts by outcome, output)."""
+def run_suite(version, python, variant, marks, cache):
+    """Run pytest on one build, a process for each core, with compiled objects kept in the folder `cache`: (name, counts by
+    outcome, output). `marks` is pytest's -m."""
     name = f"{version} {variant}"
     library = ROOT / "build" / f"{version}-{variant}" / "lib"
-    options = ["-q", "-p", "no:cacheprovider", "--durations=5"]
-    command = [venv(version, python), "-m", "pytest", *options, *test_files(turn)]
+    options = ["-q", "-p", "no:cacheprovider", "--durations=10", "-m", marks, "-n", str(CORES), "--dist", "loadfile"]
+    command = [venv(version, python), "-m", "pytest", *options]
     try:
         done = subprocess.run(
             command,
@@ -175,23 +180,36 @@ def run_suite(version, python, variant, turn, cache):
 
 
 def test(suites):
-    """Build and test each (version, python, variant); a summary line as pytest writes it comes last.
+    """Build and test each (version, python, variant, marks); a summary line as pytest writes it comes last.
 
-    Suites share what the compiler makes, which is four fifths of the time of one: a kernel's text is the same for every build.
+    Suites share what the compiler makes, which is most of the time of the first one: a kernel's text is the same for every build.
     """
-    start = time.monotonic()
-    for suite in suites:  # each build uses every core
-        build(*suite)
+    for *build_of, _ in suites:  # each build uses every core
+        with timed("build"):
+            build(*build_of)
     total = dict.fromkeys(OUTCOMES, 0)
-    with TemporaryDirectory(prefix="dynoc-tests-") as cache, ThreadPoolExecutor(min(2, CORES)) as pool:
-        for name, counts, output in pool.map(lambda at: run_suite(*suites[at], at, cache), range(len(suites))):
+    with TemporaryDirectory(prefix="dynoc-tests-") as cache:
+        for suite in suites:
+            with timed(f"tests, {suite[0]} {suite[2]}"):
+                name, counts, output = run_suite(*suite, cache)
             print(f"\n---- {name} ----\n{output.rstrip()}", flush=True)
             for outcome, n in counts.items():
                 total[outcome] += n
+    print("\n---- where the time went ----")
+    for step, seconds in seconds_of.items():
+        print(f"{seconds:7.1f} s  {step}")
     text = ", ".join(f"{n} {outcome}" for outcome, n in total.items() if n)
-    print(f"\n==== {text or 'no tests ran'} in {time.monotonic() - start:.2f}s ====", flush=True)
+    print(f"\n==== {text or 'no tests ran'} in {sum(seconds_of.values()):.2f}s ====", flush=True)
     if total["failed"] or total["errors"] or not total["passed"]:
         raise Failed("tests failed")
+
+
+def all_suites(found):
+    """The suites of `make test`: everything on the newest interpreter's release build and on the first one's debug build (the
+    environment of the first has PyTorch); on the other release builds what CPython's version has a part in."""
+    newest = found[-1]
+    release = [(*each, "release", "" if each == newest else ON_EVERY_INTERPRETER) for each in found]
+    return [(*found[0], "debug", ""), *release]
 
 
 def demo(version, python):
@@ -248,11 +266,14 @@ def main(command, *interpreters):
     if command == "demo":
         demo(*first)
     elif command == "test":
-        check(*first)
-        for each in found:
-            upstream(*each, "cpython", "third")
-        thirdparty(*found[-1], "--slice")  # the newest: the packages are the same on all
-        test([(*each, "release") for each in found] + [(*first, "debug")])
+        with timed("check"):
+            check(*first)
+        with timed("CPython's own tests"):
+            for each in found:
+                upstream(*each, "cpython", "third", "--jobs", str(CORES))
+        with timed("tests of other packages"):
+            thirdparty(*found[-1], "--slice")  # the newest: the packages are the same on all
+        test(all_suites(found))
     elif command == "bench":
         bench(*first, "run")
     elif command == "bench-suite":
@@ -276,7 +297,7 @@ def main(command, *interpreters):
     elif command == "tsan":
         threads(*first)
     elif command in ("asan", "ubsan"):
-        test([(*first, {"asan": "address", "ubsan": "undefined"}[command])])
+        test([(*first, {"asan": "address", "ubsan": "undefined"}[command], "")])
     else:
         raise Failed(f"no such command: {command}")
 
