@@ -14,6 +14,7 @@ import sys
 import tarfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,7 +25,9 @@ THIRDPARTY = ROOT / "tools" / "requirements-thirdparty.txt"  # packages whose te
 TESTS_IN_SOURCES = ("lmfit", "autograd")  # of these: their wheels have no tests
 WHEELS = Path("/opt/wheels")
 CORES = len(os.sched_getaffinity(0))
-SUITE_SECONDS = 3300  # a suite that takes longer hangs (the first two, which compile, take half of it on two idle cores)
+PARTS = 8  # of a suite, each a process of its own: so many that cores are idle for a short time only at the end
+PART_SECONDS = 1200  # a part that takes longer hangs (the first ones, which compile, take a quarter of it on two idle cores)
+ON_EVERY_INTERPRETER = "not any_interpreter"  # pytest's -m: leaves out what CPython's version has no part in (pyproject.toml)
 VARIANTS = {  # what setup.py sees in the environment
     "release": {},
     "debug": {"DYNOC_BUILD_DEBUG": "1"},
@@ -33,11 +36,24 @@ VARIANTS = {  # what setup.py sees in the environment
     "thread": {"DYNOC_BUILD_SANITIZE": "thread", "DYNOC_BUILD_DEBUG": "1"},
 }
 SANITIZER_LIBRARY = {"address": "libasan.so", "undefined": "libubsan.so", "thread": "libtsan.so"}
+NOTHING_SELECTED = 5  # pytest's exit status
 OUTCOMES = ("failed", "passed", "skipped", "deselected", "xfailed", "xpassed", "warnings", "errors")
+
+
+times = []  # (what was done, seconds), for the table at the end of `make test`
 
 
 class Failed(Exception):
     """A step did not work; its output says why."""
+
+
+@contextmanager
+def timed(step):
+    start = time.monotonic()
+    try:
+        yield
+    finally:
+        times.append((step, time.monotonic() - start))
 
 
 def run(command, **how):
@@ -135,63 +151,70 @@ def test_environment(library, variant):
     return environment
 
 
-def test_files(turn):
-    """Every test file; every other suite begins in the middle: two that run side by side shall not compile the same at once."""
-    files = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/*/test_*.py"))
-    start = len(files) // 2 * (turn % 2)
-    return files[start:] + files[:start]
+def test_files(part):
+    """The files of one of PARTS parts of all tests: every PARTS-th one."""
+    return sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/*/test_*.py"))[part::PARTS]
 
 
-def run_suite(version, python, variant, turn, cache):
-    """Run pytest on one build, with compiled objects kept in the folder `cache`: (name, counts by outcome, output)."""
-    name = f"{version} {variant}"
+def run_part(version, python, variant, marks, part, cache):
+    """Run pytest on one part of the tests with one build, compiled objects kept in the folder `cache`: (name, counts by outcome,
+    output). `marks` is pytest's -m."""
+    name = f"{version} {variant}, part {part + 1} of {PARTS}"
     library = ROOT / "build" / f"{version}-{variant}" / "lib"
-    options = ["-q", "-p", "no:cacheprovider", "--durations=5"]
-    command = [venv(version, python), "-m", "pytest", *options, *test_files(turn)]
+    command = [venv(version, python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=3", "-m", marks, *test_files(part)]
+    environment = test_environment(library, variant) | {"DYNOC_CACHE_DIR": cache}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     try:
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            env=test_environment(library, variant) | {"DYNOC_CACHE_DIR": cache},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=SUITE_SECONDS,
-        )
+        with timed(f"tests of {version} {variant}"):
+            done = subprocess.run(command, cwd=ROOT, env=environment, timeout=PART_SECONDS, **streams)
         output, status = done.stdout, done.returncode
     except subprocess.TimeoutExpired as late:
-        output = (late.stdout or b"").decode(errors="replace") + f"\ngiven up after {SUITE_SECONDS} s"
+        output = (late.stdout or b"").decode(errors="replace") + f"\ngiven up after {PART_SECONDS} s"
         status = -1
     # the interpreter can still write a warning behind pytest's summary
     summary = ([""] + re.findall(r"^\W*(\d+ \w+.*) in [\d.]+s\b", output, re.M))[-1]
     counts = {word: int(n) for n, word in re.findall(r"(\d+) (\w+)", re.sub(r"\berror\b", "errors", summary)) if word in OUTCOMES}
     if not counts and not status:
         raise Failed(f"{name}: no summary in what pytest wrote:\n{output}")
-    if status and not counts.get("failed") and not counts.get("errors"):
+    all_left_out = status == NOTHING_SELECTED and counts.get("deselected")
+    if status and not all_left_out and not counts.get("failed") and not counts.get("errors"):
         counts["errors"] = 1
         output += f"\n{name}: pytest ended with status {status}"
     return name, counts, output
 
 
 def test(suites):
-    """Build and test each (version, python, variant); a summary line as pytest writes it comes last.
+    """Build and test each (version, python, variant, marks); a summary line as pytest writes it comes last.
 
-    Suites share what the compiler makes, which is four fifths of the time of one: a kernel's text is the same for every build.
+    Parts run one on each core. They share what the compiler makes, which is most of the time of the first suite: a kernel's text
+    is the same for every build.
     """
     start = time.monotonic()
-    for suite in suites:  # each build uses every core
-        build(*suite)
+    for *build_of, _ in suites:  # each build uses every core
+        with timed("build"):
+            build(*build_of)
     total = dict.fromkeys(OUTCOMES, 0)
-    with TemporaryDirectory(prefix="dynoc-tests-") as cache, ThreadPoolExecutor(min(2, CORES)) as pool:
-        for name, counts, output in pool.map(lambda at: run_suite(*suites[at], at, cache), range(len(suites))):
+    with TemporaryDirectory(prefix="dynoc-tests-") as cache, ThreadPoolExecutor(CORES) as pool:
+        parts = [(*suite, part) for suite in suites for part in range(PARTS)]
+        for name, counts, output in pool.map(lambda part: run_part(*part, cache), parts):
             print(f"\n---- {name} ----\n{output.rstrip()}", flush=True)
             for outcome, n in counts.items():
                 total[outcome] += n
+    print(f"\n---- where the time went (seconds of processes, {CORES} at once in tests of a build) ----")
+    for step in dict.fromkeys(step for step, _ in times):
+        print(f"{sum(seconds for of, seconds in times if of == step):7.0f} s  {step}")
     text = ", ".join(f"{n} {outcome}" for outcome, n in total.items() if n)
     print(f"\n==== {text or 'no tests ran'} in {time.monotonic() - start:.2f}s ====", flush=True)
     if total["failed"] or total["errors"] or not total["passed"]:
         raise Failed("tests failed")
+
+
+def all_suites(found):
+    """The suites of `make test`: everything on the newest interpreter's release build and on the first one's debug build (the
+    environment of the first has PyTorch); on the other release builds what CPython's version has a part in."""
+    newest = found[-1]
+    release = [(*each, "release", "" if each == newest else ON_EVERY_INTERPRETER) for each in found]
+    return [(*found[0], "debug", ""), *release]
 
 
 def demo(version, python):
@@ -248,11 +271,14 @@ def main(command, *interpreters):
     if command == "demo":
         demo(*first)
     elif command == "test":
-        check(*first)
-        for each in found:
-            upstream(*each, "cpython", "third")
-        thirdparty(*found[-1], "--slice")  # the newest: the packages are the same on all
-        test([(*each, "release") for each in found] + [(*first, "debug")])
+        with timed("check"):
+            check(*first)
+        with timed("CPython's own tests"):
+            for each in found:
+                upstream(*each, "cpython", "third", "--jobs", str(CORES))
+        with timed("tests of other packages"):
+            thirdparty(*found[-1], "--slice")  # the newest: the packages are the same on all
+        test(all_suites(found))
     elif command == "bench":
         bench(*first, "run")
     elif command == "bench-suite":
@@ -276,7 +302,7 @@ def main(command, *interpreters):
     elif command == "tsan":
         threads(*first)
     elif command in ("asan", "ubsan"):
-        test([(*first, {"asan": "address", "ubsan": "undefined"}[command])])
+        test([(*first, {"asan": "address", "ubsan": "undefined"}[command], "")])
     else:
         raise Failed(f"no such command: {command}")
 

@@ -14,6 +14,8 @@ from compare import array_difference, dynoc, strides_that_matter
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.any_interpreter
+
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "150"))
 SEED = os.environ.get("FUZZ_SEED")
 seeded = seed(int(SEED)) if SEED else lambda test: test

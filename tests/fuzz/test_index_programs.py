@@ -5,6 +5,8 @@ import os
 import index_programs
 import pytest
 
+pytestmark = pytest.mark.any_interpreter
+
 COUNT = 4000 if os.environ.get("SOAK") == "1" else 200
 
 

@@ -12,6 +12,8 @@ import pytest
 
 import dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 SEED = int(os.environ.get("FUZZ_SEED", "0"))
 PROGRAMS = int(os.environ.get("FUZZ_PROGRAMS", "40"))
 SHAPES = [(9, 11), (7, 7), (24, 18), (40, 70), (5, 9)]

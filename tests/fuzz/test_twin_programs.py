@@ -6,6 +6,8 @@ from twin_programs import differs, source
 
 import dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 
 @pytest.mark.parametrize("first", range(0, 120, 20))
 def test_programs(first, monkeypatch):

@@ -8,6 +8,8 @@ from test_ops import COMPUTED, ELEMENTWISE, LOGICAL, NUMPY, WHERE
 
 from dynoc import _dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 SIZES = (0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 1000)
 
 

@@ -11,6 +11,8 @@ from test_ops import COMPUTED, ELEMENTWISE, LOGICAL, NUMPY, WHERE
 
 from dynoc import _dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 
 def same(text, arrays, scalars=()):
     """Both tiers, on arrays in several memory orders: bytes and kinds of results."""

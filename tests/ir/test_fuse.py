@@ -6,6 +6,8 @@ import pytest
 
 from dynoc import _dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 GRAPH = """graph f
 s0: int = dim(x, 0) hint 1000
 s1: int = dim(x, 1) hint {columns}

@@ -8,6 +8,8 @@ from test_builtin import same
 
 from dynoc import _dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 HEAD = """graph f
 s0: int = dim(t, 0) hint 5
 s1: int = dim(t, 1) hint 4

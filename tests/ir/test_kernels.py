@@ -8,6 +8,8 @@ import pytest
 
 from dynoc import _dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 SIZES = [0, 1, 2, 3, 15, 16, 17, 63, 64, 100, 513]
 EXACT = {
     "f": (

@@ -8,6 +8,8 @@ import pytest
 import dynoc
 from dynoc import _dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 HEAD = """graph f
 s0: int = dim(x, 0) hint 1000
 s1: int = dim(x, 1) hint 16

@@ -10,6 +10,8 @@ import pytest
 
 from dynoc import _dynoc, _reference
 
+pytestmark = pytest.mark.any_interpreter
+
 C_TYPES = {
     "bool": "unsigned char", "i8": "signed char", "i16": "short", "i32": "int", "i64": "long", "u8": "unsigned char",
     "u16": "unsigned short", "u32": "unsigned int", "u64": "unsigned long", "f32": "float", "f64": "double",

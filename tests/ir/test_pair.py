@@ -8,6 +8,8 @@ from test_common import HEAD, numbered
 
 from dynoc import _dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 COLUMN, WHOLE = "f64[s1] C", "f64[s0, s1] C"
 SUM = f"%a: {COLUMN} = sum(%0) {{0, 0}}"
 MEAN = f"%b: {COLUMN} = divide(%a, s0)"

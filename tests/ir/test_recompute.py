@@ -6,6 +6,8 @@ import pytest
 
 from dynoc import _dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 HEAD = """graph f
 s0: int = dim(u, 0) hint 5
 s1: int = dim(u, 1) hint 4

@@ -4,6 +4,8 @@ several at a time give what rows done one by one give."""
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.any_interpreter
+
 _dynoc = pytest.importorskip("dynoc._dynoc")
 
 MOMENTS = """graph g

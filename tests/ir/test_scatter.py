@@ -8,6 +8,8 @@ from test_builtin import same
 
 from dynoc import _dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 HEAD = """graph f
 s0: int = dim(a, 0) hint 50
 s1: int = dim(i, 0) hint 6

@@ -11,6 +11,8 @@ import pytest
 
 from dynoc import _dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 NEEDED = {"x86-64-v3": {"avx2", "fma", "f16c", "bmi2"}, "x86-64-v4": {"avx2", "avx512bw", "avx512dq", "avx512vl"}}
 LEVELS = _dynoc._builtin_source()[1]
 TESTS = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le, "eq": operator.eq, "ne": operator.ne}

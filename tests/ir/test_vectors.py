@@ -10,6 +10,8 @@ import pytest
 import dynoc
 from dynoc import _dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 LEVELS = [flags for name, flags in _dynoc._builtin_source()[1] if name != "x86-64"]  # the flags that kernels are compiled with
 
 

@@ -21,6 +21,8 @@ from logs import counted
 
 from dynoc import _dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 SOAK = os.environ.get("SOAK") == "1"
 LIMITS = {np.float64: 4.0, np.float32: 4.0, np.float16: 0.51}  # halves are rounded from float32
 WIDER = {np.float64: np.longdouble, np.float32: np.float64, np.float16: np.float64}

@@ -23,6 +23,8 @@ import suite  # noqa: E402
 import table  # noqa: E402
 from work import black_scholes  # noqa: E402
 
+pytestmark = pytest.mark.any_interpreter
+
 NAMES = [kernel.name for kernel in kernels.KERNELS]
 EXACT = {"bool mask logic", "int8 chain", "histogram"}  # no rounding: every bit
 

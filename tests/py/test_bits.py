@@ -6,6 +6,8 @@ import pytest
 from case import hard
 from compare import dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 UNARY = ("sqrt", "exp", "log", "sin", "cos", "tanh")
 DTYPES = (np.float32, np.float64)
 STRIDES = (1, 2, 3, -1)

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from compare import dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 DTYPES = [np.float32, np.float64]
 ROWS = [0, 1, 2, 7, 47, 48, 49, 95, 96, 97, 191, 192, 193, 1000]
 

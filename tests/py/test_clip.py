@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from compare import dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 VALUES = [0.0, -0.0, 1.0, -1.0, 0.25, 3.0, np.inf, -np.inf, np.nan, -np.nan]
 
 

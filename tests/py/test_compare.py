@@ -7,6 +7,8 @@ import pytest
 from case import f64
 from compare import check
 
+pytestmark = pytest.mark.any_interpreter
+
 
 def plain(x, out):
     y = x * 2.0

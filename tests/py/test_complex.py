@@ -8,6 +8,8 @@ import pytest
 from compare import check, dynoc
 from element import ELEMENTWISE, REDUCE, function, has_loop, layouts, optimise, quietly, rows, same_numbers
 
+pytestmark = pytest.mark.any_interpreter
+
 DTYPES = (np.complex64, np.complex128)
 UNARY = [r for r in rows(ELEMENTWISE) if r[1] == 1 and has_loop(r[0], "D")]
 BINARY = [r for r in rows(ELEMENTWISE) if r[1] == 2 and has_loop(r[0], "DD")]

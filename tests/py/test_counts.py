@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from compare import dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 LENGTHS = [0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 1000, 8159, 8160, 8161, 8192, 16321, 30000]
 FUNCTIONS = {
     "positive": lambda x: (x > 0).sum(),

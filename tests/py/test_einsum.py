@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from compare import dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 SIZE = {"a": 3, "b": 2, "i": 4, "j": 5, "k": 6, "l": 1}
 RNG = np.random.default_rng(5)
 

@@ -7,6 +7,8 @@ import pytest
 from compare import check, dynoc
 from element import ELEMENTWISE, REDUCE, function, has_loop, layouts, optimise, quietly, rows, same_numbers
 
+pytestmark = pytest.mark.any_interpreter
+
 UNARY = [r for r in rows(ELEMENTWISE) if r[1] == 1 and has_loop(r[0], "e")]
 BINARY = [r for r in rows(ELEMENTWISE) if r[1] == 2 and has_loop(r[0], "ee")]
 H = np.float16

@@ -7,6 +7,8 @@ import pytest
 from compare import dynoc
 from logs import counted
 
+pytestmark = pytest.mark.any_interpreter
+
 SETS = ["", "-mno-avx512f", "-mno-avx -mno-sse3", "built-in"]
 FUNCTIONS = {
     "fmod": lambda x, y: np.fmod(x, y),

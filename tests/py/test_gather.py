@@ -10,6 +10,8 @@ from case import Call
 from compare import check, dynoc
 from logs import counted
 
+pytestmark = pytest.mark.any_interpreter
+
 FILE = __file__
 DTYPES = ["bool", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "c8", "c16"]
 INDEX = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]

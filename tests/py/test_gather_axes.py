@@ -6,6 +6,8 @@ import pytest
 from case import Call
 from compare import check, dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 LOOKUPS = [
     "a[:, i]", "a[..., i]", "a[i]", "a[i, 0]", "a[-1, i]", "a[i, 1]", "a[1:, i]", "a[:, i, ...]", "a[::-1, i]", "a[:, None, i]",
     "a[i, None]", "a[i, ::2]", "a.T[i]", "a.T[:, i]", "a[:, k]", "a[..., k]", "a[k, 0]", "a[i, :1]", "a[:, i[::-1]]",

@@ -11,6 +11,8 @@ from logs import counted as flags
 
 from dynoc import _dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 
 def counted(x, bins, low, high):
     return np.histogram(x, bins=bins, range=(low, high))

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from compare import dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 DTYPES = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
 OPERATORS = {"floor_divide": lambda a, b: a // b, "remainder": lambda a, b: a % b}
 

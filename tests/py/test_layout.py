@@ -8,7 +8,7 @@ import pytest
 from case import Call
 from compare import check, dynoc, run
 
-pytestmark = pytest.mark.filterwarnings("ignore:future versions will not create")
+pytestmark = [pytest.mark.any_interpreter, pytest.mark.filterwarnings("ignore:future versions will not create")]
 
 RANK0 = ["x.reshape(1, 1)", "np.atleast_2d(x)", "np.full((2, 2), x)", "x.ravel()", "x[..., None]", "x.astype(np.float32)"]
 RANK1 = [

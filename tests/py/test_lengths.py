@@ -12,6 +12,8 @@ from test_build import run
 
 from dynoc import _dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 NEVER = 1 << 60
 VERSIONS = 3
 

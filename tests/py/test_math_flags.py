@@ -8,6 +8,8 @@ from compare import dynoc
 from logs import counted
 from test_accuracy import BUILT_IN, ISAS, special
 
+pytestmark = pytest.mark.any_interpreter
+
 # Not arccosh and tan, which raise flags for nothing with AVX2 or less: for 1, huge numbers and nan, and for huge numbers.
 NAMES = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "arcsin", "arccos", "arctan", "sinh", "cosh",

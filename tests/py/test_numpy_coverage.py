@@ -1,7 +1,10 @@
 """docs/numpy_coverage.md says what a recording of each public name gives, and no public name is left out."""
 
 import numpy as np
+import pytest
 from coverage_reports import need_version, run_tool
+
+pytestmark = pytest.mark.any_interpreter
 
 
 def test_each_public_name_has_a_sample():

@@ -6,6 +6,8 @@ import itertools
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.any_interpreter
+
 dynoc = pytest.importorskip("dynoc")
 
 DTYPES = ["f8", "f4", "c16", "c8"]

@@ -6,6 +6,8 @@ import pytest
 from case import Call
 from compare import check, dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 FILE = __file__
 DTYPES = ["?", "i1", "u2", "f2", "i4", "f4", "i8", "f8", "c8", "c16"]
 SHARES = [0, 0.01, 0.1, 0.5, 0.95, 1]

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from compare import dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 MANY = 1_100_000  # float32: more than 4 MB
 
 

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from test_build import objects, run
 
+pytestmark = pytest.mark.any_interpreter
+
 FUNCTIONS = """
 import itertools, warnings
 import numpy as np, dynoc

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from compare import dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 SHAPES = [(1, 1, 1), (2, 3, 5), (3, 17, 33), (4, 5, 1030), (1, 1, 2500), (2, 16, 64), (7, 1, 15)]
 SHAPES += [(3, 2, 63), (2, 2, 65), (1, 3, 513), (1, 2, 9000)]
 

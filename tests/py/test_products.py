@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from compare import dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 DTYPES = [np.float32, np.float64]
 SHAPES = [
     ((4, 4), (4, 4)), ((1, 1), (1, 1)), ((1, 3), (3, 1)), ((7, 4), (4, 4)), ((5, 3), (3, 3)), ((600, 4), (4, 4)),

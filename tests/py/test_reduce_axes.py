@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from compare import check, dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 SHAPES = [(1, 40), (2, 33), (3, 64), (31, 32), (32, 100), (33, 31), (65, 2), (100, 1), (513, 70), (512, 7), (600, 1100)]
 SHAPES += [(1100, 5), (1600, 33)]
 CUBES = [(1, 1, 40), (5, 40, 3), (40, 5, 33), (3, 70, 100), (6, 600, 7), (2, 1100, 32)]

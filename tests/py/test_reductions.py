@@ -9,6 +9,8 @@ from case import Call, f64
 from compare import check, dynoc
 from logs import counted, logged
 
+pytestmark = pytest.mark.any_interpreter
+
 FLOATS = ["float32", "float64"]
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", *FLOATS]
 SUMS = ["sum", "prod", "any", "all"]

@@ -7,6 +7,8 @@ import pytest
 from case import Call
 from compare import check, dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 FILE = __file__
 DTYPES = ["bool", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
 INDEX = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from compare import dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 
 def shifts(x, y):
     return x << y, x >> y

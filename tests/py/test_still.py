@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from compare import dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 SIZES = [0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 513]
 DTYPES = "? i1 u1 i2 u4 i8 f2 f4 f8 c8 c16".split()
 

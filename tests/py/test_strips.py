@@ -6,6 +6,8 @@ import pytest
 from compare import dynoc
 from element import quietly, same_numbers
 
+pytestmark = pytest.mark.any_interpreter
+
 H = np.float16
 SIZES = [0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 1000]
 

@@ -4,6 +4,8 @@ import pytest
 from coverage_reports import need_version, run_tool
 from torch_cases import torch
 
+pytestmark = pytest.mark.any_interpreter
+
 pytest.importorskip("expecttest")  # PyTorch's samples need it
 
 

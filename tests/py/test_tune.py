@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from compare import dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 WAYS, TRIALS = 3, 8
 
 

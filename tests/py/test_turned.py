@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from compare import dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 SHAPES = [(15, 16), (16, 16), (17, 31), (33, 16), (64, 17), (65, 63), (66, 130), (16, 300), (300, 17), (128, 128), (70, 1030)]
 
 

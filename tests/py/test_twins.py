@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from compare import dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 
 def copies(x):
     best, cur = x.copy(), x.copy()

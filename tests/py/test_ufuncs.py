@@ -14,6 +14,8 @@ from case import Call
 from compare import aliasing_of, compare_values, dynoc, run
 from logs import counted
 
+pytestmark = pytest.mark.any_interpreter
+
 SOAK = os.environ.get("SOAK") == "1"
 DTYPES = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
 # Products of matrices have other shapes; isnat takes datetimes only.

@@ -5,6 +5,8 @@ import pytest
 from compare import check, dynoc
 from logs import counted
 
+pytestmark = pytest.mark.any_interpreter
+
 
 def scale(x):
     y = x * 0.5

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from compare import dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 DTYPES = [np.int8, np.uint16, np.float32, np.float64, np.complex128]
 
 

@@ -8,6 +8,8 @@ import pytest
 
 import dynoc
 
+pytestmark = pytest.mark.any_interpreter
+
 
 def laplace(u):
     return 4.0 * u[1:-1, 1:-1] - (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2])
