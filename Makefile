@@ -2,6 +2,7 @@
 #
 #   make demo    set everything up, build, install, and run the examples: plain time, dynoc time, speed-up, same result
 #   make test    set everything up, build for every interpreter that is found (3.11, 3.12, 3.13), run all checks and tests
+#   make quick   build one interpreter with verifiers on, and run the tests of the lower rooms and a slice of the others: a minute
 #   make test-numpy, make test-scipy   NumPy's own tests, and SciPy's pure-Python parts, with and without dynoc: same outcomes
 #   make test-thirdparty   tests of pandas, scikit-learn, astropy and others, plain and with dynoc: same outcomes and warnings
 #   make test-torch-ops   PyTorch's own operator samples, eagerly and through dynoc: same results
@@ -13,8 +14,8 @@
 #   make asan, make ubsan   build with the sanitizer and run the tests under it
 #   make tsan    threads that call, record, compile, evict and reset at once, under the thread sanitizer
 #   make format  clang-format every C file in place
-.PHONY: demo test test-numpy test-scipy test-thirdparty test-torch-ops test-cpython bench bench-suite check debug asan ubsan tsan format clean
-demo test test-numpy test-scipy test-thirdparty test-torch-ops test-cpython bench bench-suite check debug asan ubsan tsan format:
+.PHONY: demo test quick test-numpy test-scipy test-thirdparty test-torch-ops test-cpython bench bench-suite check debug asan ubsan tsan format clean
+demo test quick test-numpy test-scipy test-thirdparty test-torch-ops test-cpython bench bench-suite check debug asan ubsan tsan format:
 	@tools/dev $@
 clean:
 	rm -rf build .venv src/*.egg-info

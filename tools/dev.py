@@ -28,6 +28,13 @@ CORES = len(os.sched_getaffinity(0))
 PARTS = 8  # of a suite, each a process of its own: so many that cores are idle for a short time only at the end
 PART_SECONDS = 1200  # a part that takes longer hangs (the first ones, which compile, take a quarter of it on two idle cores)
 ON_EVERY_INTERPRETER = "not any_interpreter"  # pytest's -m: leaves out what CPython's version has no part in (pyproject.toml)
+QUICK = (  # files of `make quick`, as patterns in tests/
+    *("c/test_*", "ir/test_*", "trace/test_*"),
+    *("py/test_language*", "py/test_table", "py/test_breaks", "py/test_entries", "py/test_door"),
+    "py/test_settled",
+    *("py/test_logs", "py/test_ufuncs", "py/test_reductions", "py/test_layout", "py/test_own_calls", "py/test_gather", "py/test_compare"),
+    *("py/test_torch", "py/test_torch_calls"),
+)
 VARIANTS = {  # what setup.py sees in the environment
     "release": {},
     "debug": {"DYNOC_BUILD_DEBUG": "1"},
@@ -151,17 +158,17 @@ def test_environment(library, variant):
     return environment
 
 
-def test_files(part):
-    """The files of one of PARTS parts of all tests: every PARTS-th one."""
-    return sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/*/test_*.py"))[part::PARTS]
+def test_files(*patterns):
+    return sorted({str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(f"tests/{pattern}.py")})
 
 
-def run_part(version, python, variant, marks, part, cache):
-    """Run pytest on one part of the tests with one build, compiled objects kept in the folder `cache`: (name, counts by outcome,
-    output). `marks` is pytest's -m."""
+def run_part(version, python, variant, marks, files, part, cache):
+    """Run pytest on part `part` of `files` (every PARTS-th one) with one build, compiled objects kept in the folder `cache`:
+    (name, counts by outcome, output). `marks` is pytest's -m."""
     name = f"{version} {variant}, part {part + 1} of {PARTS}"
     library = ROOT / "build" / f"{version}-{variant}" / "lib"
-    command = [venv(version, python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=3", "-m", marks, *test_files(part)]
+    options = ["-q", "-p", "no:cacheprovider", "--durations=3", "-m", marks]
+    command = [venv(version, python), "-m", "pytest", *options, *files[part::PARTS]]
     environment = test_environment(library, variant) | {"DYNOC_CACHE_DIR": cache}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     try:
@@ -183,8 +190,8 @@ def run_part(version, python, variant, marks, part, cache):
     return name, counts, output
 
 
-def test(suites):
-    """Build and test each (version, python, variant, marks); a summary line as pytest writes it comes last.
+def test(suites, files, cache):
+    """Build and test each (version, python, variant, marks) on `files`; a summary line as pytest writes it comes last.
 
     Parts run one on each core. They share what the compiler makes, which is most of the time of the first suite: a kernel's text
     is the same for every build.
@@ -194,9 +201,9 @@ def test(suites):
         with timed("build"):
             build(*build_of)
     total = dict.fromkeys(OUTCOMES, 0)
-    with TemporaryDirectory(prefix="dynoc-tests-") as cache, ThreadPoolExecutor(CORES) as pool:
-        parts = [(*suite, part) for suite in suites for part in range(PARTS)]
-        for name, counts, output in pool.map(lambda part: run_part(*part, cache), parts):
+    with ThreadPoolExecutor(CORES) as pool:
+        parts = [(*suite, files, part, cache) for suite in suites for part in range(PARTS)]
+        for name, counts, output in pool.map(lambda part: run_part(*part), parts):
             print(f"\n---- {name} ----\n{output.rstrip()}", flush=True)
             for outcome, n in counts.items():
                 total[outcome] += n
@@ -207,6 +214,16 @@ def test(suites):
     print(f"\n==== {text or 'no tests ran'} in {time.monotonic() - start:.2f}s ====", flush=True)
     if total["failed"] or total["errors"] or not total["passed"]:
         raise Failed("tests failed")
+
+
+def test_all(suites):
+    with TemporaryDirectory(prefix="dynoc-tests-") as cache:
+        test(suites, test_files("*/test_*"), cache)
+
+
+def quick(version, python):
+    """The rooms below the recorder and a slice of what goes through it, in a debug build; compiled objects are kept."""
+    test([(version, python, "debug", "")], test_files(*QUICK), str(ROOT / "build" / "quick-cache"))
 
 
 def all_suites(found):
@@ -278,7 +295,9 @@ def main(command, *interpreters):
                 upstream(*each, "cpython", "third", "--jobs", str(CORES))
         with timed("tests of other packages"):
             thirdparty(*found[-1], "--slice")  # the newest: the packages are the same on all
-        test(all_suites(found))
+        test_all(all_suites(found))
+    elif command == "quick":
+        quick(*first)
     elif command == "bench":
         bench(*first, "run")
     elif command == "bench-suite":
@@ -302,7 +321,7 @@ def main(command, *interpreters):
     elif command == "tsan":
         threads(*first)
     elif command in ("asan", "ubsan"):
-        test([(*first, {"asan": "address", "ubsan": "undefined"}[command], "")])
+        test_all([(*first, {"asan": "address", "ubsan": "undefined"}[command], "")])
     else:
         raise Failed(f"no such command: {command}")
 

@@ -9,7 +9,8 @@
 #include "ir/extern.h"
 #include <stdatomic.h>
 
-typedef struct DynLoops DynLoops; /* the graph as kernels over iteration spaces */
+typedef struct DynLoops DynLoops;   /* the graph as kernels over iteration spaces */
+typedef struct DynTarget DynTarget; /* a device and the language of its code: target.h */
 /* Each stage: 0, or -1 with a reason (and a sentence in error). */
 DYN_HIDDEN int dyn_common(DynGraph *g, DynArena *arena); /* -1: no memory */
 DYN_HIDDEN DynLoops *dyn_lower(const DynGraph *g, const DynConfig *config, DynArena *arena, DynReason *why, DynStr *error);
@@ -30,9 +31,12 @@ DYN_HIDDEN void dyn_loops_print(const DynLoops *p, DynStr *out);
 typedef struct DynArtifact DynArtifact;
 typedef enum DynTier { DYN_TIER_EAGER, DYN_TIER_BUILTIN, DYN_TIER_NATIVE } DynTier;
 /* source is taken over; empty: it is written later. */
-DYN_HIDDEN DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source, const DynGraph *g, const DynConfig *config);
-/* Before the artifact is submitted: writes the C if that wasn't done yet. What is much text is split (parts.c). */
+DYN_HIDDEN DynArtifact *dyn_artifact_new(const DynTarget *target, const DynLoops *p, DynStr *source, const DynGraph *g,
+                                         const DynConfig *config);
+/* Before the artifact is built: writes its text if that wasn't done yet. What is much text is split (parts.c). */
 DYN_HIDDEN void dyn_artifact_write(DynArtifact *a);
+/* Asks the target for native code. wait: return when it is there, or has failed (the GIL is released meanwhile). */
+DYN_HIDDEN void dyn_artifact_build(DynArtifact *a, bool wait);
 DYN_HIDDEN size_t dyn_artifact_bytes(const DynArtifact *a); /* that it holds, but for compiled objects; with the GIL */
 DYN_HIDDEN void dyn_artifact_incref(DynArtifact *a);
 DYN_HIDDEN void dyn_artifact_decref(DynArtifact *a); /* with the GIL */

@@ -5,6 +5,7 @@
  * Called by hook.c for each segment that a recording gives. Owns the capture until the entry does. Each stage is timed, logged
  * and dumped where asked. A failure before `lower` or behind `build` gives no entry; one between them gives an entry that runs as
  * plain Python, so that the function isn't recorded again and again. Either way its reason is counted and the program goes on. */
+#include "codegen/target.h"
 #include "evalframe/door.h"
 
 const char *const dyn_stage_names[DYN_STAGE_COUNT] = {
@@ -22,6 +23,7 @@ typedef struct Job {
     DynConfig config;
     DynArena scratch; /* of the back end's stages */
     DynLoops *loops;  /* NULL: nothing to build */
+    const DynTarget *target;
     DynStr source, error;
     DynReason why;
     DynDump dump;
@@ -128,6 +130,7 @@ static int lower(Job *j) {
         return 0;
     }
     j->entry->works = true;
+    j->target = dyn_target_of(g);
     dyn_count("graphs", "captured");
     if (j->root->options->eager || j->root->options->hands_on) {
         j->entry->interpreted = true;
@@ -180,7 +183,7 @@ static int plan(Job *j) {
     return check_loops(j, 2);
 }
 
-/* Is the C written now? Where native code may never be asked for (rent.c), it is written when it is. */
+/* Is the text written now? Where native code may never be asked for (rent.c), it is written when it is. */
 static bool is_written_now(const Job *j) {
     return !j->entry->rents || j->root->options->tune || j->config.debug || dyn_debug_wanted(&j->config, DYN_LOG_output_code);
 }
@@ -190,7 +193,7 @@ static int emit(Job *j) {
         return 0;
     }
     j->entry->rents = j->root->quiet && dyn_profit_is_measured(j->root);
-    return is_written_now(j) ? dyn_emit_c(j->loops, &j->source, &j->why, &j->error) : 0;
+    return is_written_now(j) ? j->target->emit(j->loops, &j->source, &j->why, &j->error) : 0;
 }
 
 static int build(Job *j) {
@@ -201,10 +204,10 @@ static int build(Job *j) {
         dyn_str_puts(&j->dump.source, dyn_str_at(&j->source));
     }
     if (j->config.debug) {
-        dyn_emit_program(j->loops, &j->config, dyn_str_at(&j->source), &j->dump.program);
+        j->target->program(j->loops, &j->config, dyn_str_at(&j->source), &j->dump.program);
     }
     const DynLoops *kept = dyn_loops_keep(j->loops, &j->capture->arena);
-    j->entry->artifact = kept == NULL ? NULL : dyn_artifact_new(kept, &j->source, &j->capture->graph, &j->config);
+    j->entry->artifact = kept == NULL ? NULL : dyn_artifact_new(j->target, kept, &j->source, &j->capture->graph, &j->config);
     if (j->entry->artifact == NULL) {
         return fail(j, DYN_R_NO_MEMORY);
     }

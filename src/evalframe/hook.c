@@ -122,7 +122,7 @@ static DynReason may_inline(DynRecording *r, PyObject *func) {
 static void wait_for_native(Recording *rec) {
     DynRaised before = dyn_callback_begin();
     for (uint32_t i = 0; i < rec->waits.n; i++) {
-        dyn_build_submit(rec->waits.at[i], true);
+        dyn_artifact_build(rec->waits.at[i], true);
         dyn_artifact_decref(rec->waits.at[i]);
     }
     dyn_vec_free(&rec->waits);

@@ -12,7 +12,7 @@
 void dyn_rent_buy(DynEntry *e) {
     e->rents = false;
     dyn_artifact_write(e->artifact);
-    dyn_build_submit(e->artifact, false);
+    dyn_artifact_build(e->artifact, false);
     dyn_artifact_tune_submit(e->artifact);
     dyn_artifact_rest_submit(e->artifact);
 }

@@ -1,5 +1,5 @@
-"""Every row of src/ir/guards.def: its texts have no part that nobody prints, it holds for what it was made of and misses otherwise,
-and a guard whose object is of another kind than the row says is refused."""
+"""Every row of src/ir/guards.def: its texts have no part that nobody prints, it holds for what it was made of and misses
+otherwise, and a guard whose object is of another kind than the row says is refused."""
 
 from collections import deque
 
@@ -39,7 +39,10 @@ PAIRS = {
     "DISJOINT": (None, lambda: (np.zeros(3), np.zeros(3)), lambda: (np.zeros(3),) * 2),
     "GLOBALS": (one.__globals__, lambda: (one, one.__builtins__), lambda: (np.mean.__wrapped__, one.__builtins__)),
 }
-OF_THEIR_OWN = {"ARRAY", "TENSOR", "TORCH", "SYM", "MISSING", "PRESENT", "CLASS"}  # test_guards.py; TENSOR, TORCH: the torch tests
+# In test_guards.py; TENSOR and TORCH in the tests of PyTorch.
+OF_THEIR_OWN = {"ARRAY", "TENSOR", "TORCH", "SYM", "MISSING", "PRESENT", "CLASS"}
+WANTING = [name for name, (_, wanted) in ROWS.items() if wanted in ("TYPE", "TUPLE", "DICT", "CODE")]
+WANTING_NONE = [name for name, (_, wanted) in ROWS.items() if wanted == "NONE" and name not in ("SYM", "TORCH")]
 
 
 def test_each_row_has_a_case():
@@ -77,14 +80,14 @@ def test_a_pair_holds_and_misses(kind):
     check_both(p, holds, misses)
 
 
-@pytest.mark.parametrize("kind", [name for name, (subject, wanted) in ROWS.items() if wanted in ("TYPE", "TUPLE", "DICT", "CODE")])
+@pytest.mark.parametrize("kind", WANTING)
 def test_an_object_of_another_kind_is_refused(kind):
     p = Program()
     p.guard(kind, p.local(0, "x"), 3, other=p.local(1, "y"), array=np.zeros(2) if kind == "TENSOR" else None)
     assert "a guard's object isn't of the kind that guards.def says" in _dynoc._guards_verify(p.made())
 
 
-@pytest.mark.parametrize("kind", [name for name, (_, wanted) in ROWS.items() if wanted == "NONE" and name not in ("SYM", "TORCH")])
+@pytest.mark.parametrize("kind", WANTING_NONE)
 def test_an_object_where_none_belongs_is_refused(kind):
     p = Program()
     p.guard(kind, p.local(0, "x"), 3, other=p.local(1, "y"), array=np.zeros(2) if kind == "ARRAY" else None)

@@ -45,7 +45,7 @@ void dyn_parts_split(DynArtifact *a) {
     }
     if (dyn_emit_part(a->loops, is_first, true, &first) == 0 && dyn_emit_part(a->loops, is_first, false, &rest) == 0 &&
         a->source.n - first.n >= DYN_PARTS_LEAST) {
-        a->rest = dyn_artifact_new(a->loops, &rest, a->graph, &a->config);
+        a->rest = dyn_artifact_new(a->target, a->loops, &rest, a->graph, &a->config);
     }
     if (a->rest != NULL) {
         a->rest->later = true;

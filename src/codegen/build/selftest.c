@@ -10,6 +10,7 @@
 #include "codegen/build/build.h"
 #include "codegen/run/builtin.h"
 #include "codegen/run/exec.h"
+#include "codegen/target.h"
 
 typedef struct Unit {
     DynArena arena;
@@ -157,7 +158,7 @@ static PyObject *graph_of_tier(PyObject *text, DynTier tier) {
     if (!u) {
         return NULL;
     }
-    u->artifact = dyn_artifact_new(u->loops, &u->source, &u->graph, &dyn_config);
+    u->artifact = dyn_artifact_new(&dyn_target_c, u->loops, &u->source, &u->graph, &dyn_config);
     if (!u->artifact) {
         unit_free(u);
         return PyErr_NoMemory();

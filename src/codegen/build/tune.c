@@ -106,7 +106,7 @@ static void put_way(DynStr *out, int way, const char *source) {
 static DynArtifact *other_way(const DynArtifact *a, int way) {
     DynStr text = {0};
     put_way(&text, way, dyn_str_at(&a->source));
-    DynArtifact *made = text.failed ? NULL : dyn_artifact_new(a->loops, &text, a->graph, &a->config);
+    DynArtifact *made = text.failed ? NULL : dyn_artifact_new(a->target, a->loops, &text, a->graph, &a->config);
     dyn_str_free(&text);
     return made;
 }

@@ -4,13 +4,16 @@
  * they are never taken back). An artifact borrows graph and loop IR from the capture that its entry owns; build.c's reference can
  * outlive the entry, so what its thread reads is the artifact's own. */
 #include "codegen/run/run.h"
+#include "codegen/target.h"
 
-DynArtifact *dyn_artifact_new(const DynLoops *p, DynStr *source, const DynGraph *g, const DynConfig *config) {
+DynArtifact *dyn_artifact_new(const DynTarget *target, const DynLoops *p, DynStr *source, const DynGraph *g,
+                              const DynConfig *config) {
     DynArtifact *a = PyMem_RawCalloc(1, sizeof(*a));
     if (!a) {
         return NULL;
     }
     a->refs = 1;
+    a->target = target;
     a->loops = p;
     a->nnative = p->nnative;
     a->graph = g;
@@ -58,14 +61,14 @@ void dyn_artifact_source(const DynArtifact *a, DynStr *out) {
         return;
     }
     dyn_str_puts(out, a->line == NULL ? "" : a->line);
-    out->failed |= dyn_emit_c(a->loops, out, &why, &error) < 0;
+    out->failed |= a->target->emit(a->loops, out, &why, &error) < 0;
     dyn_str_free(&error);
 }
 
 void dyn_artifact_write(DynArtifact *a) {
     DynReason why = DYN_R_NO_MEMORY;
     DynStr error = {0};
-    if (a->source.n == 0 && (dyn_emit_c(a->loops, &a->source, &why, &error) < 0 || a->source.failed)) {
+    if (a->source.n == 0 && (a->target->emit(a->loops, &a->source, &why, &error) < 0 || a->source.failed)) {
         dyn_count_reason("graphs_failed", why);
         dyn_warn_once(why, "emit in %s: %s", a->graph->name, dyn_str_at(&error));
         dyn_str_free(&a->source);
@@ -76,6 +79,8 @@ void dyn_artifact_write(DynArtifact *a) {
         dyn_parts_split(a);
     }
 }
+
+void dyn_artifact_build(DynArtifact *a, bool wait) { a->target->build(a, wait); }
 
 void dyn_artifact_settle(DynArtifact *a) {
     dyn_str_free(&a->source);

@@ -2,9 +2,9 @@
  * Python gets for nodes.
  *
  * Called by run.c and by the tasks (task_*.c), with the GIL. What is made here belongs to the DynCall: run.c gives it back. */
-#include "base/pool.h"
 #include "base/torch.h"
 #include "codegen/run/call.h"
+#include "codegen/target.h"
 
 #define FEW_SLOTS 24                /* slots of the memory plan for which the stack has room */
 #define TOO_MANY ((int64_t)1 << 56) /* bytes; below it their sums don't overflow */
@@ -76,7 +76,7 @@ static int place_temps(DynCall *c) {
         total += bytes;
         c->row_size = slot + 1 == p->nrow_slots ? total : c->row_size;
     }
-    c->temps = fits && total <= (size_t)TOO_MANY ? dyn_pool_take(total) : NULL;
+    c->temps = fits && total <= (size_t)TOO_MANY ? c->a->target->reserve(total) : NULL;
     for (uint32_t i = 0; c->temps && i < p->nplaces; i++) {
         const DynMem *m = &p->places[i];
         if (m->kind == DYN_P_TEMP || m->kind == DYN_P_ROW) {
@@ -95,15 +95,9 @@ static void count_up(int64_t *at, int64_t n) {
     }
 }
 
-/* Is the array of a place made by PyTorch? What nobody sees is had faster from NumPy. */
-static bool is_tensor(const DynCall *c, uint32_t place) {
-    return place < c->p->nnodes && c->p->handed[place] && dyn_graph_node(c->p->graph, place)->flags & DYN_NODE_TENSOR;
-}
-
 PyObject *dyn_call_new_array(const DynCall *c, uint32_t place, uint8_t dtype, int ndim, const int64_t *dims,
                              const DynLayout *layout) {
-    return is_tensor(c, place) ? dyn_torch_new((DynDtype)dtype, ndim, dims, layout)
-                               : dyn_array_new((DynDtype)dtype, ndim, dims, layout);
+    return c->a->target->allocate(c, place, dtype, ndim, dims, layout);
 }
 
 int dyn_call_make_array(DynCall *c, uint32_t i) {

@@ -6,11 +6,11 @@
  * the arrays that it makes until they are handed out. */
 #include "base/cpy.h"
 #include "base/log.h"
-#include "base/pool.h"
 #include "base/torch.h"
 #include "codegen/run/call.h"
 #include "codegen/run/flags.h"
 #include "codegen/run/par.h"
+#include "codegen/target.h"
 
 #define FEW_PLACES 24   /* places for which the stack has room */
 #define GIL_COST 500000 /* tenths of a nanosecond: below this the GIL is kept */
@@ -44,7 +44,7 @@ int dyn_call_flags_due(const DynCall *c, int flags) {
 }
 
 DynRunStatus dyn_call_check_flags(DynCall *c) {
-    int flags = (c->flags | dyn_flags_get()) & DYN_FLAGS_SEEN;
+    int flags = (c->flags | c->a->target->synchronise(c)) & DYN_FLAGS_SEEN;
     if (DYN_LIKELY(flags == 0)) {
         return DYN_RUN_OK;
     }
@@ -67,12 +67,6 @@ DynRunStatus dyn_call_check_flags(DynCall *c) {
 }
 
 /* ---- tasks */
-
-static const DynTaskKind *const kinds[DYN_TASK_COUNT] = {
-#define TASK(name, kind) [DYN_TASK_##name] = &dyn_task_##kind,
-#include "codegen/run/tasks.def"
-#undef TASK
-};
 
 static DynTaskId kernel_task(const DynCall *c, const DynStep *step, DynTaskId refused) {
     if (DYN_UNLIKELY(step->pair != 0) && refused != DYN_TASK_PAIR) {
@@ -175,7 +169,7 @@ static DynRunStatus run_steps(DynCall *c) {
         do {
             id = choose(c, step, id);
             t.first = t.last = s;
-            end = run_task(c, kinds[id], &t);
+            end = run_task(c, c->a->target->tasks[id], &t);
         } while (DYN_UNLIKELY(end == DYN_TASK_OTHERWISE));
         if (end != DYN_TASK_DONE) {
             return end == DYN_TASK_ENDED ? c->status : refuse(c);
@@ -281,7 +275,7 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
     for (uint32_t i = 0; i < p->nplaces; i++) {
         Py_XDECREF(c.objects[i]);
     }
-    dyn_pool_give(c.temps);
+    a->target->release(c.temps);
     dyn_undo_drop(&c);
     if (c.geoms != geoms) {
         PyMem_Free(c.geoms);

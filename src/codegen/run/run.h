@@ -28,6 +28,7 @@ DYN_HIDDEN void dyn_sizes_free(DynSizes *s, long nkernels);
 
 struct DynArtifact {
     Py_ssize_t refs; /* under the GIL */
+    const DynTarget *target;
     const DynLoops *loops;
     const DynGraph *graph;
     long nnative;           /* kernels that the object has to have */

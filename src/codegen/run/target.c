@@ -1,0 +1,52 @@
+/* target.c: the targets (codegen/target.h), and which one runs a graph. Called by evalframe/compile.c, once for each capture.
+ *
+ * C with OpenMP is the one there is: its text is C (codegen/c), built by a compiler in a thread of its own (codegen/build), and
+ * its tasks are the files task_*.c, which run what they launch before they return. */
+#include "base/pool.h"
+#include "base/torch.h"
+#include "codegen/run/call.h"
+#include "codegen/run/flags.h"
+#include "codegen/target.h"
+
+static const DynTaskKind *const tasks[DYN_TASK_COUNT] = {
+#define TASK(name, kind) [DYN_TASK_##name] = &dyn_task_##kind,
+#include "codegen/run/tasks.def"
+#undef TASK
+};
+
+/* Is the array of a place made by PyTorch? What nobody sees is had faster from NumPy. */
+static bool is_tensor(const DynCall *c, uint32_t place) {
+    return place < c->p->nnodes && c->p->handed[place] && dyn_graph_node(c->p->graph, place)->flags & DYN_NODE_TENSOR;
+}
+
+static PyObject *allocate(const DynCall *c, uint32_t place, uint8_t dtype, int ndim, const int64_t *dims,
+                          const DynLayout *layout) {
+    return is_tensor(c, place) ? dyn_torch_new((DynDtype)dtype, ndim, dims, layout)
+                               : dyn_array_new((DynDtype)dtype, ndim, dims, layout);
+}
+
+static char *reserve(size_t bytes) { return dyn_pool_take(bytes); }
+
+static void release(char *memory) { dyn_pool_give(memory); }
+
+static int synchronise(const DynCall *c) {
+    (void)c;
+    return dyn_flags_get();
+}
+
+const DynTarget dyn_target_c = {
+    .name = "c",
+    .emit = dyn_emit_c,
+    .program = dyn_emit_program,
+    .build = dyn_build_submit,
+    .tasks = tasks,
+    .allocate = allocate,
+    .reserve = reserve,
+    .release = release,
+    .synchronise = synchronise,
+};
+
+const DynTarget *dyn_target_of(const DynGraph *g) {
+    (void)g; /* every array and tensor that is captured lies in this machine's memory */
+    return &dyn_target_c;
+}

@@ -1,0 +1,33 @@
+/* target.h: what depends on a device, or on the language of generated code. evalframe/compile.c, artifact.c and run.c know a
+ * target by this struct alone; each target is one, made in the folder of its language and listed in run/target.c, which also
+ * chooses. */
+#ifndef DYN_TARGET_H
+#define DYN_TARGET_H
+#include "codegen/codegen.h"
+
+struct DynCall;
+struct DynTaskKind;
+struct DynTarget {
+    const char *name; /* As logs say it. */
+    /* Loop IR → text. 0, or -1 with a reason and a sentence. With the GIL; the text is the same for the same loop IR. */
+    int (*emit)(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error);
+    /* That text as a program of its own, which times its kernels: for debug folders. */
+    void (*program)(const DynLoops *p, const DynConfig *config, const char *source, DynStr *out);
+    /* Text → loaded object, published into the artifact when it is there. wait: it is there on return, or has failed. */
+    void (*build)(DynArtifact *a, bool wait);
+    /* Step → what it works on and what it launches: by DynTaskId (run/tasks.def), bind, work and finish. */
+    const struct DynTaskKind *const *tasks;
+    /* The array of a place, as Python gets it; NULL with an exception. */
+    PyObject *(*allocate)(const struct DynCall *c, uint32_t place, uint8_t dtype, int ndim, const int64_t *dims,
+                          const DynLayout *layout);
+    /* Memory of temporaries: so many bytes, NULL where there are not; and back. */
+    char *(*reserve)(size_t bytes);
+    void (*release)(char *memory);
+    /* What was launched is done: the floating-point flags (fenv.h) that it raised. */
+    int (*synchronise)(const struct DynCall *c);
+};
+
+DYN_HIDDEN extern const DynTarget dyn_target_c; /* C and OpenMP on this machine's processor, or its built-in tier */
+/* The target that runs a graph: by where its tensors are. */
+DYN_HIDDEN const DynTarget *dyn_target_of(const DynGraph *g);
+#endif
