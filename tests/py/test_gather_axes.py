@@ -168,3 +168,28 @@ def test_threads():
             assert np.array_equal(fast(a, i), fn(a, i))
     finally:
         dynoc.config.threads = before
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0), (0, 0)])
+@pytest.mark.parametrize("how", ["along the first axis", "along the second", "added"])
+def test_places_beyond_an_array_of_nothing(shape, how):
+    def write(a, i):
+        b = a * 2
+        if how == "along the first axis":
+            b[i] = -1
+        elif how == "along the second":
+            b[:, i] = -1
+        else:
+            np.add.at(b, (slice(None), i), 2)
+        return b
+
+    fast = dynoc.optimize(write, wait=True)
+    for a, i in ((np.ones((3, 4)), np.array([1])), (np.ones(shape), np.array([7])), (np.ones(shape), np.array([7, 1]))):
+        for _ in range(2):
+            outcomes = []
+            for fn in (write, fast):
+                try:
+                    outcomes.append(fn(a, i).tolist())
+                except IndexError as error:
+                    outcomes.append(str(error))
+            assert outcomes[0] == outcomes[1]

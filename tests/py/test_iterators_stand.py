@@ -1,7 +1,9 @@
 """Iterators that outlive a segment stand where eager's do, whatever the segment did to their list before or since."""
 
 import itertools
+import traceback
 
+import numpy as np
 import pytest
 from case import f64
 from compare import check, dynoc
@@ -148,3 +150,96 @@ def test_a_length_is_asked_once():
     for n in (3, 3, 5, 0, 0, 3):
         want, got = asked_in_if(Len(n), f64(2)), fast(Len(n), f64(2))
         assert got[1] == want[1] == 1 and (got[0] == want[0]).all()
+
+
+@dynoc.skip
+def outcome(fn, arguments):
+    try:
+        return repr(fn(*arguments()))
+    except Exception as error:
+        rows = [(row.name, row.lineno) for row in traceback.extract_tb(error.__traceback__) if row.name != "outcome"]
+        return type(error), str(error), rows
+
+
+@dynoc.skip
+def same(fn, *arguments, again=None, turns=3):
+    """Calls, alone and with every function offered to the recorder, give what plain Python gives."""
+    again = again or (lambda: arguments)
+    expected = outcome(fn, again)
+    fast = dynoc.optimize(fn, wait=True)
+    for turn in range(turns):
+        assert outcome(fast, again) == expected, f"call {turn + 1}"
+    before = dynoc.config.record_all
+    dynoc.config.record_all = True
+    try:
+        with dynoc.enabled(wait=True):
+            for turn in range(turns):
+                assert outcome(fn, again) == expected, f"call {turn + 1}, everything recorded"
+    finally:
+        dynoc.config.record_all = before
+
+
+def extended_behind_its_end(x):
+    a = list(range(5))
+    b = iter(a)
+    first = list(b)
+    a.extend(range(5, 10))
+    return first, list(b), x + 1
+
+
+def extended_before_its_end(x, a):
+    b = iter(a)
+    first = [next(b), next(b)]
+    a.append(7)
+    return first, list(b), list(b), x + 1
+
+
+def looped_to_its_end(x, a):
+    b = iter(a)
+    for _ in b:
+        pass
+    a.append(7)
+    return list(b), next(b, None), x + 1
+
+
+def test_an_iterator_stays_at_its_end():
+    x = np.arange(3.0)
+    same(extended_behind_its_end, x)
+    same(extended_before_its_end, again=lambda: (x, [1, 2, 3]))
+    same(looped_to_its_end, again=lambda: (x, [1, 2, 3]))
+
+
+def reversed_in_a_variable(items, log):
+    for i in range(5):
+        backwards = reversed(list(items))
+        for item in backwards:
+            log.append((i, item))
+            text = str(item)
+        np.arange(4.0).ravel()
+    return text
+
+
+def reversed_left_in_the_middle(items, log):
+    backwards = reversed(list(items))
+    for item in backwards:
+        log.append(item)
+        str(item)
+        if len(log) % 3 == 2:
+            break
+    return np.arange(3.0) + 1, backwards
+
+
+@pytest.mark.parametrize("fn", [reversed_in_a_variable, reversed_left_in_the_middle], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("backend", ["eager", "dynoc"])
+def test_an_iterator_over_a_reversed_list_is_as_far_as_it_was(fn, backend):
+    fast = dynoc.optimize(fn, backend=backend, wait=True)
+    for items in ([1, 2, 3, 4], [4, 3, 2, 1], [5], [1, 2], []) * 2:
+        rest = lambda result: [list(part) for part in result] if isinstance(result, tuple) else result
+        answers = []
+        for call in (fn, fast):
+            log = []
+            try:
+                answers.append((rest(call(items, log)), log))
+            except UnboundLocalError as error:
+                answers.append((str(error), log))
+        assert answers[0] == answers[1]

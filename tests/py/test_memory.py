@@ -5,6 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from process import output_of
 
 import dynoc
 from dynoc import _dynoc
@@ -155,3 +156,45 @@ def test_what_is_left_in_the_middle_has_what_it_needs():
     for limit in (9, 9, 0, 3, 5, 9):
         for got, want in zip(told(fast, x, limit), told(layers, x, limit), strict=True):
             np.testing.assert_allclose(got, want)
+
+
+def running(x, y):
+    return np.cumsum(np.cumsum(x + y, axis=0), axis=1)[0, 0]
+
+
+def every_second(x, y):
+    return (x + y).reshape(-1)[::2].sum()
+
+
+@pytest.mark.parametrize("fn", [running, every_second])
+def test_too_large_for_any_memory_is_eagers_error(fn):
+    fast = dynoc.optimize(fn, wait=True)
+
+    def wide(n, m):
+        return np.broadcast_to(1.0, (n, 1)), np.broadcast_to(1.0, (1, m))
+
+    for n, m in ((100, 300), (200, 100), (300, 400)):
+        assert fast(*wide(n, m)) == fn(*wide(n, m))
+    for n, m in ((2**40, 2**21), (2**31, 2**33), (2**32, 2**30)):
+        said = []
+        for f in (fn, fast):
+            with pytest.raises((ValueError, MemoryError)) as info:
+                f(*wide(n, m))
+            said.append((type(info.value), str(info.value)))
+        assert said[0] == said[1]
+
+
+def test_what_is_kept_makes_room_before_memory_runs_out():
+    text = """
+    import resource
+    import numpy as np, dynoc
+    fast = dynoc.optimize(lambda x: x + 1.0, wait=True)
+    for n in (20000, 30000, 40000):
+        fast(np.broadcast_to(1.0, (n,)))
+    kept = [fast(np.broadcast_to(1.0, (3_000_000,))) for _ in range(9)]
+    del kept
+    used = int(open("/proc/self/statm").read().split()[0]) * 4096
+    resource.setrlimit(resource.RLIMIT_AS, (used + (60 << 20),) * 2)
+    print(fast(np.broadcast_to(1.0, (10_000_000,))).sum())
+    """
+    assert output_of(text) == "20000000.0"

@@ -208,3 +208,25 @@ def test_initial_and_where():
         for b in layouts(a):
             for _ in range(2):
                 check(forms, fast, lambda b=b: (b, b > 0), "near")
+
+
+def doubled_sums(x):
+    x *= 2
+    return x.sum(axis=1)
+
+
+def doubled_largest(x):
+    x *= 2
+    return x.max(axis=1)
+
+
+@pytest.mark.parametrize("fn", [doubled_sums, doubled_largest])
+def test_written_once_where_columns_are_reduced(fn):
+    fast = dynoc.optimize(fn, wait=True)
+    for n in (100, 100, 33, 40, 64, 70, 7):
+        for m in (50, 20, 5, 600):
+            a = np.asfortranarray(np.random.default_rng(n).random((n, m)))
+            b = a.copy("K")
+            want, got = fn(a), fast(b)
+            np.testing.assert_array_equal(a, b)
+            np.testing.assert_allclose(got, want)

@@ -73,3 +73,35 @@ def test_graphs_are_left(monkeypatch):
     op = next(op for op in torch_ops.operators() if op.name == "logaddexp")
     found, left = leave(op, torch.float64)
     assert not found and left == 4  # two samples, function and method
+
+
+def test_an_empty_view_behind_a_graph_that_was_left():
+    def fn(x):
+        bits = x.int().view(torch.uint8)
+        return bits, x * float(x.double().mean()), x[..., ::2]
+
+    fast = dynoc.optimize(fn, wait=True)
+    for n in (3, 3, 0, 2, 0):
+        x = torch.ones(n, 4, dtype=torch.int64)
+        for got, want in zip(fast(x), fn(x), strict=True):
+            assert got.dtype == want.dtype and got.shape == want.shape
+            assert n == 0 or got.stride() == want.stride()
+
+
+def test_a_view_behind_a_graph_that_was_left():
+    """The view is the graph's, the branch is on a size that is only known behind a call."""
+
+    def fn(x, n):
+        first, parts, turned = x[n % x.shape[0]], x[x > 0], x[1:].view(-1, 1)
+        if parts.shape[0] > 2:
+            parts = parts * first
+        return first, parts, turned, x.detach()[:1]
+
+    fast = dynoc.optimize(fn, wait=True)
+    for n, positive in ((4, 2), (4, 1), (6, 4), (5, 3), (3, 0)):
+        x = torch.where(torch.arange(n) < positive, 1.5, -2.0)
+        for got, want in zip(fast(x, 2), fn(x, 2), strict=True):
+            assert torch.equal(got, want) and got.stride() == want.stride()
+            assert got.storage_offset() == want.storage_offset()
+            shares = want.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+            assert (got.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()) == shares

@@ -291,3 +291,37 @@ def test_looks_of_parameters_say_whether_autograd_follows_them():
             same(got, want)
             assert [a._version for a in got] == [a._version for a in want]
     assert len(fast.entries) == 1
+
+
+def test_writes_through_looks_that_overlap():
+    """PyTorch raises where it sees that, and goes its own way where it doesn't: that is its call's."""
+
+    def shifted(x):
+        x[1:].add_(x[:-1])
+        return x * 2
+
+    def copied(x):
+        x[1:] = x[:-1]
+        return x + 1
+
+    def apart(x):
+        x[::2] = x[1::2]
+        x[0] += x[1]
+        x[:, 1:] *= x[:, 1:]
+        return x + 1
+
+    for fn in (shifted, copied):
+        fast = dynoc.optimize(fn, wait=True)
+        for n in (2, 2, 3, 5):
+            for x in (torch.rand(n, 3), torch.rand(3, n).T, torch.rand(n)):
+                mine, theirs = x.clone(), x.clone()
+                try:
+                    want = fn(theirs)
+                except RuntimeError as error:
+                    with pytest.raises(RuntimeError, match="refer to a single memory location") as caught:
+                        fast(mine)
+                    assert str(caught.value) == str(error)
+                else:
+                    assert torch.equal(fast(mine), want)
+                assert torch.equal(mine, theirs)
+    check(apart, (torch.rand(4, 3),), (torch.rand(6, 5),))

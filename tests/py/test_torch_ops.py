@@ -401,3 +401,14 @@ def test_other_dtypes_run_eagerly():
         for n in (3, 4, 5):
             x = t(n, 4).to(torch.float8_e5m2)
             assert fast(x).float().equal(fn(x).float()) and fast(x).dtype == fn(x).dtype
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_the_sign_of_a_remainder_of_zero(dtype):
+    a = torch.tensor([0.0, -0.0, 4.0, -4.0, 3.0, -3.0, float("inf"), float("nan")], dtype=dtype)
+    b = torch.tensor([-2.0, 2.0], dtype=dtype)[:, None]
+
+    def fn(x, y):
+        return [1 / (x % y), 1 / torch.remainder(x, 2.0), 1 / (x % -2), 1 / (4 % y), 1 / torch.fmod(x, y), x // y]
+
+    check(fn, (a, b), (a[:3], b), (a[2:], b))

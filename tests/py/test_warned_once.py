@@ -1,5 +1,7 @@
 """Floating-point warnings where a call can't simply be made again: graphs that write into an argument, extern calls that warn."""
 
+import warnings
+
 import numpy as np
 import pytest
 from compare import check, dynoc
@@ -230,3 +232,25 @@ def test_random_numbers_are_not_drawn_twice():
     fast = dynoc.optimize(draw, wait=True)
     for n in (2, 3, 9, 2, 9):
         check(draw, fast, lambda: [np.random.default_rng(1), n])
+
+
+def written_behind_a_division(x, y):
+    t = 1.0 / y
+    x[1:-1] = t[2:] + t[:-2]
+
+
+@pytest.mark.parametrize("n", [100, 100_000])
+def test_nothing_is_written_where_a_warning_raises(n):
+    fast = dynoc.optimize(written_behind_a_division, wait=True)
+    for size in (50, 60, n):
+        fast(np.ones(size), np.ones(size))
+    y = np.ones(n)
+    y[5] = 0
+    x = np.ones(n)
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        fast(x, y)
+    assert x.sum() == n
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        fast(x, y)
+    assert [w.lineno for w in said] == [written_behind_a_division.__code__.co_firstlineno + 1]

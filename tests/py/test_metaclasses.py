@@ -1,0 +1,101 @@
+"""Classes made while recording: metaclasses that fill them, and the cell of `super()`."""
+
+import enum
+import traceback
+
+import numpy as np
+
+import dynoc
+
+
+@dynoc.skip
+def outcome(fn, arguments):
+    try:
+        return repr(fn(*arguments()))
+    except Exception as error:
+        rows = [(row.name, row.lineno) for row in traceback.extract_tb(error.__traceback__) if row.name != "outcome"]
+        return type(error), str(error), rows
+
+
+@dynoc.skip
+def same(fn, *arguments, again=None, turns=3):
+    """Calls, alone and with every function offered to the recorder, give what plain Python gives."""
+    again = again or (lambda: arguments)
+    expected = outcome(fn, again)
+    fast = dynoc.optimize(fn, wait=True)
+    for turn in range(turns):
+        assert outcome(fast, again) == expected, f"call {turn + 1}"
+    before = dynoc.config.record_all
+    dynoc.config.record_all = True
+    try:
+        with dynoc.enabled(wait=True):
+            for turn in range(turns):
+                assert outcome(fn, again) == expected, f"call {turn + 1}, everything recorded"
+    finally:
+        dynoc.config.record_all = before
+
+
+def filled_in():
+    class auto_enum(type(enum.Enum)):
+        def __new__(metacls, cls, bases, classdict):
+            temp = type(classdict)()
+            temp._cls_name = cls
+            names = set(classdict._member_names)
+            i = 0
+            for k in classdict._member_names:
+                v = classdict[k]
+                if v is Ellipsis:
+                    v = i
+                else:
+                    i = v
+                i += 1
+                temp[k] = v
+            for k, v in classdict.items():
+                if k not in names:
+                    temp[k] = v
+            return super(auto_enum, metacls).__new__(metacls, cls, bases, temp)
+
+    class Numbered(enum.Enum, metaclass=auto_enum):
+        pass
+
+    class Made(Numbered):
+        a = ...
+        b = 3
+        c = ...
+
+    return [(one.name, one.value) for one in Made]
+
+
+def test_a_metaclass_of_enums():
+    same(filled_in)
+
+
+class Filled(enum.EnumMeta):
+    def __new__(metacls, name, bases, members):
+        base = np.arange(3.0) + 1
+        filled = []
+        i = 0
+        for k in list(members._member_names):
+            v = members[k]
+            if v is Ellipsis:
+                v = i
+            else:
+                i = v
+            i += 1
+            filled.append((k, v))
+        made = super().__new__(metacls, name, bases, members)
+        made.filled = filled, base
+        return made
+
+
+def the_cell_of_super():
+    class Made(enum.Enum, metaclass=Filled):
+        a = ...
+        b = 3
+        c = ...
+
+    return Made.filled
+
+
+def test_the_cell_of_super_is_no_stack_value():
+    same(the_cell_of_super)

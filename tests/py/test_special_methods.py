@@ -1,0 +1,123 @@
+"""Special methods that a function calls by syntax: looked up on the type, once, and held to what they may return."""
+
+import traceback
+
+import numpy as np
+import pytest
+
+import dynoc
+
+
+@dynoc.skip
+def outcome(fn, arguments):
+    try:
+        return repr(fn(*arguments()))
+    except Exception as error:
+        rows = [(row.name, row.lineno) for row in traceback.extract_tb(error.__traceback__) if row.name != "outcome"]
+        return type(error), str(error), rows
+
+
+@dynoc.skip
+def same(fn, *arguments, again=None, turns=3):
+    """Calls, alone and with every function offered to the recorder, give what plain Python gives."""
+    again = again or (lambda: arguments)
+    expected = outcome(fn, again)
+    fast = dynoc.optimize(fn, wait=True)
+    for turn in range(turns):
+        assert outcome(fast, again) == expected, f"call {turn + 1}"
+    before = dynoc.config.record_all
+    dynoc.config.record_all = True
+    try:
+        with dynoc.enabled(wait=True):
+            for turn in range(turns):
+                assert outcome(fn, again) == expected, f"call {turn + 1}, everything recorded"
+    finally:
+        dynoc.config.record_all = before
+
+
+class Descriptor:
+    def __init__(self, impl, record):
+        self.impl = impl
+        self.record = record
+
+    def __get__(self, obj, owner):
+        self.record.append(1)
+        return self.impl.__get__(obj, owner)
+
+
+def entered_by_descriptor(name):
+    record = []
+
+    class X:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *args):
+            pass
+
+    setattr(X, name, Descriptor(lambda *args: None, record))
+    with X():
+        pass
+    return record
+
+
+def run_context(manager):
+    with manager:
+        pass
+
+
+def entered_elsewhere(name):
+    record = []
+
+    class X:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *args):
+            pass
+
+    setattr(X, name, Descriptor(lambda *args: None, record))
+    run_context(X())
+    return record
+
+
+@pytest.mark.parametrize("name", ["__enter__", "__exit__"])
+def test_descriptors_of_special_methods_are_asked_once(name):
+    same(entered_by_descriptor, name)
+    same(entered_elsewhere, name)
+
+
+def lengths():
+    said = []
+    for bad in ["illegal", -1, 1 << 32, 1 << 70, 2.5, np.int64(3), True]:
+
+        class A:
+            def __len__(self):
+                return bad  # noqa: B023
+
+        for ask in (bool, len):
+            try:
+                said.append(ask(A()))
+            except Exception as error:
+                said.append((type(error), str(error)))
+    return said
+
+
+def bools():
+    said = []
+    for bad in ["illegal", 1, 0, None]:
+
+        class A:
+            def __bool__(self):
+                return bad  # noqa: B023
+
+        try:
+            said.append(bool(A()))
+        except Exception as error:
+            said.append((type(error), str(error)))
+    return said
+
+
+def test_what_a_length_and_a_truth_may_be():
+    same(lengths)
+    same(bools)
