@@ -31,8 +31,8 @@ ON_EVERY_INTERPRETER = "not any_interpreter"  # pytest's -m: leaves out what CPy
 QUICK = (  # files of `make quick`, as patterns in tests/
     *("c/test_*", "ir/test_*", "trace/test_*"),
     *("py/test_language*", "py/test_table", "py/test_breaks", "py/test_entries", "py/test_door"),
-    "py/test_settled",
-    *("py/test_logs", "py/test_ufuncs", "py/test_reductions", "py/test_layout", "py/test_own_calls", "py/test_gather", "py/test_compare"),
+    *("py/test_guard_memo", "py/test_logs", "py/test_ufuncs", "py/test_reductions", "py/test_layout", "py/test_own_calls"),
+    *("py/test_gather", "py/test_compare"),
     *("py/test_torch", "py/test_torch_calls"),
 )
 VARIANTS = {  # what setup.py sees in the environment

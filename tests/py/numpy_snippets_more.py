@@ -1,5 +1,5 @@
 """More pieces of NumPy code of the kind people share: filters, signals, statistics, linear algebra, simulation, learning, graphs.
-test_more_snippets.py runs them: all are one graph, since none branches on data. A row is a function and make(rng, n), as in
+test_numpy_snippets_more.py runs them: all are one graph, since none branches on data. A row is a function and make(rng, n), as in
 numpy_snippets.py."""
 
 import numpy as np

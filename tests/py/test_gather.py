@@ -276,7 +276,7 @@ def test_orders(table, index):
 
 
 @pytest.mark.parametrize("fn", [of_sums, twice, unused, unused_in_the_end, with_index])
-def test_forms(fn):
+def test_numpy_forms(fn):
     same(fn, *(lambda n=n, m=m: (numbers((n,), "f8"), places(m, n)) for n, m in [(10, 30), (200, 3000), (9, 1)]))
 
 

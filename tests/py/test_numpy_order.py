@@ -93,7 +93,7 @@ def wait(request, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_lengths(dtype, wait, capfd):
+def test_row_lengths(dtype, wait, capfd):
     """Every length up to 300, where blocks and halves begin, and some beyond."""
     rng = np.random.default_rng(1)
     lengths = [*range(1, 301), 495, 511, 512, 513, 999, 1000, 4095, 8191, 8192, 8193, 10000, 16392]

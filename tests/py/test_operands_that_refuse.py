@@ -1,4 +1,4 @@
-"""Operators between arrays and objects that refuse them (NotImplemented, exceptions, fractions): who is asked, and in which order."""
+"""Operators between arrays and objects that refuse them (NotImplemented, exceptions, fractions): who is asked, and in order."""
 
 from collections import deque
 from fractions import Fraction

@@ -60,7 +60,7 @@ FORMS = ["np.matmul(a, b)", "np.dot(a, b)", "a.dot(b)", "(a + 1) @ b", "np.maxim
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_forms(form):
+def test_numpy_forms(form):
     fn = eval(f"lambda a, b: {form}", {"np": np})
     fast = dynoc.optimize(fn, wait=True)
     a, b = numbers((20, 4), np.float64), numbers((4, 4), np.float64, 1)

@@ -271,7 +271,7 @@ def test_orders(a, index):
 
 
 @pytest.mark.parametrize("fn", [two, seen_before_and_behind, through_a_view, behind_a_write, made_index_behind_a_write, unused])
-def test_forms(fn):
+def test_numpy_forms(fn):
     def make(n, m):
         size = 3 if fn is unused else n // 2 if fn is through_a_view else n
         return lambda: (numbers((n,)), places(m, size), numbers((m,), seed=2))

@@ -393,7 +393,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize("text, makers, fullgraph, near", FORMS)
-def test_forms(text, makers, fullgraph, near):
+def test_numpy_forms(text, makers, fullgraph, near):
     plain = function([f"r = {text}"], "a, b, c", "r")
     plain.__globals__["mask"] = mask
     fast = dynoc.optimize(plain, wait=True, fullgraph=fullgraph)

@@ -100,7 +100,8 @@ void dyn_sizes_bind(DynArtifact *a, DynBound *b) {
 
 static DynArtifact *make(const DynArtifact *a, const Version *v) {
     DynStr text = {0};
-    DynArtifact *made = dyn_emit_rows(v->k, v->n, &text) < 0 ? NULL : dyn_artifact_new(a->target, a->loops, &text, a->graph, &a->config);
+    DynArtifact *made =
+        dyn_emit_rows(v->k, v->n, &text) < 0 ? NULL : dyn_artifact_new(a->target, a->loops, &text, a->graph, &a->config);
     dyn_str_free(&text);
     if (made != NULL) {
         made->nnative = 1;

@@ -29,7 +29,7 @@ def check(fast, fn, x):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", "?bBhefdq")
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_counts(name, dtype, threads):
+def test_count_nonzero(name, dtype, threads):
     fn, rng = FUNCTIONS[name], np.random.default_rng(5)
     fast = dynoc.optimize(fn, wait=True, options={"cache_limit": 1000})
     dynoc.config.threads, before = threads, dynoc.config.threads

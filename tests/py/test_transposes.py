@@ -35,7 +35,7 @@ FUNCTIONS = {
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", "?bhefdFD")
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_turned(name, dtype, threads):
+def test_transposes(name, dtype, threads):
     fn = FUNCTIONS[name]
     fast = dynoc.optimize(fn, wait=True, options={"cache_limit": 1000})
     dynoc.config.threads, before = threads, dynoc.config.threads

@@ -32,7 +32,7 @@ def arrays(dtype, shape, rng):
 @pytest.mark.parametrize("dtype", "?bBhHiIlLefd")
 @pytest.mark.parametrize("axis", [None, 0, 1, 2])
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
-def test_positions(name, axis, dtype):
+def test_argmax(name, axis, dtype):
     fn = {"argmax": lambda x: x.argmax(axis=axis), "argmin": lambda x: np.argmin(x, axis=axis)}[name]
     fast, rng = dynoc.optimize(fn, wait=True, options={"cache_limit": 1000}), np.random.default_rng(3)
     with np.errstate(all="raise"):

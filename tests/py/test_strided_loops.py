@@ -201,7 +201,7 @@ def test_rounds(tier, dtype, inner):
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (15, 17), (16, 16), (16, 300), (33, 63), (64, 64), (65, 129), (130, 1030), (700, 70)])
-def test_turned(tier, dtype, shape):
+def test_transposes(tier, dtype, shape):
     fast = fast_of(lambda x, y: x * y.T + x, numbers((3, 4), dtype), numbers((4, 3), dtype))
     x, y = numbers(shape, dtype), numbers(shape[::-1], dtype, 1)
     same(lambda x, y: x * y.T + x, fast, x, y)
