@@ -233,7 +233,7 @@ static bool can_merge(const DynLoops *p, const DynKernel *a, const DynKernel *b)
         return false; /* results side by side (exec_few.c) are many times as fast, and their elements are not */
     }
     if (a->operands.n + count_new(p, a, b) > DYN_MAX_OPERANDS || a->insns.n + b->insns.n > DYN_MAX_INSNS ||
-        a->params.n + b->params.n > 64 || count_reduces(a) + count_reduces(b) > DYN_MAX_RESULTS) {
+        a->params.n + b->params.n > DYN_MAX_PARAMS || count_reduces(a) + count_reduces(b) > DYN_MAX_RESULTS) {
         return false;
     }
     return pointwise(p, a, b);
@@ -362,9 +362,9 @@ static uint32_t take(uint32_t *map, uint32_t *count, uint32_t old) {
 /* Instructions that nobody uses go, operands and params are numbered anew: what is read first, then what is written. */
 static void compact(DynKernel *k) {
     bool used[DYN_MAX_INSNS] = {false};
-    uint32_t map[DYN_MAX_INSNS], operand[DYN_MAX_OPERANDS], param[64], noperands = 0, nparams = 0, n = 0;
+    uint32_t map[DYN_MAX_INSNS], operand[DYN_MAX_OPERANDS], param[DYN_MAX_PARAMS], noperands = 0, nparams = 0, n = 0;
     DynOperand operands[DYN_MAX_OPERANDS];
-    DynParam params[64];
+    DynParam params[DYN_MAX_PARAMS];
     memset(operand, 0xff, sizeof(operand));
     memset(param, 0xff, sizeof(param));
     for (uint32_t i = k->insns.n; i-- > 0;) {

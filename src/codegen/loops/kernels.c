@@ -98,7 +98,7 @@ uint32_t dyn_kernel_param(DynLoops *p, DynKernel *k, uint32_t sym, DynDtype dt) 
     }
     DynParam param = {.sym = sym, .dtype = (uint8_t)dt};
     param.is_float = dyn_sym_at(p->graph->syms, sym)->type == DYN_T_FLOAT;
-    return k->params.n >= 64 || dyn_list_push(p->arena, &k->params, param) < 0 ? DYN_NONE : k->params.n - 1;
+    return k->params.n >= DYN_MAX_PARAMS || dyn_list_push(p->arena, &k->params, param) < 0 ? DYN_NONE : k->params.n - 1;
 }
 
 bool dyn_kernel_touches(const DynLoops *p, const DynKernel *k, uint32_t storage, bool written_only) {

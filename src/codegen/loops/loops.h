@@ -16,7 +16,9 @@
 
 #define DYN_MAX_OPERANDS 20 /* of one kernel: what its pointers and scratch blocks are sized for */
 #define DYN_MAX_INSNS 400
-#define DYN_MAX_RESULTS 4 /* reductions in one kernel */
+#define DYN_MAX_RESULTS 4    /* reductions in one kernel */
+#define DYN_MAX_PARAMS 64    /* numbers that one kernel takes by value: what its arguments have room for */
+#define DYN_MAX_KERNELS 2000 /* of one graph; a graph of more runs as plain Python */
 
 /* Lists grow in the arena, so that nobody has to free a DynLoops. */
 #define DYN_LIST(T) DYN_VEC(T)

@@ -158,7 +158,8 @@ static bool is_one_behind(const DynLoops *p, const DynKernel *k, int first) {
 static int check_kernel(Check *c, uint32_t id) {
     const DynKernel *k = &c->p->kernels.at[id];
     uint32_t nreduces = 0;
-    if (k->operands.n > DYN_MAX_OPERANDS || k->insns.n > DYN_MAX_INSNS || k->params.n > 64 || k->ndim > DYN_MAX_NDIM) {
+    if (k->operands.n > DYN_MAX_OPERANDS || k->insns.n > DYN_MAX_INSNS || k->params.n > DYN_MAX_PARAMS ||
+        k->ndim > DYN_MAX_NDIM) {
         return bad(c, id, "too large");
     }
     for (uint32_t i = 0; i < k->operands.n; i++) {

@@ -6,8 +6,6 @@
  * stages. */
 #include "codegen/loops/lower.h"
 
-#define MOST_PARAMS 64 /* of one kernel: kernels.c, DynBound.params */
-
 /* ---- building kernels */
 
 static DynOperand operand_of(DynLower *L, const DynKernel *k, uint32_t id) {
@@ -186,7 +184,7 @@ static int push_kernel(DynLower *L, DynKernel *k) {
 
 /* The kernel of a node can't be made. Where it is full that is said; else memory ran out. Returns -1. */
 static int give_up(DynLower *L, uint32_t id, const DynKernel *k) {
-    if (k->insns.n >= DYN_MAX_INSNS || k->operands.n >= DYN_MAX_OPERANDS || k->params.n >= MOST_PARAMS) {
+    if (k->insns.n >= DYN_MAX_INSNS || k->operands.n >= DYN_MAX_OPERANDS || k->params.n >= DYN_MAX_PARAMS) {
         dyn_str_printf(L->error, "node %%%u (%s) needs more room than a kernel has", id, info(dyn_graph_node(L->g, id))->text);
     }
     return -1;

@@ -246,9 +246,9 @@ int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error) {
             make_group(p, s);
         }
     }
-    if (p->nnative > 2000) {
-        *why = DYN_R_LOWERING;
-        dyn_str_puts(error, "too many kernels");
+    if (p->nnative > DYN_MAX_KERNELS) {
+        *why = DYN_R_TOO_MANY_KERNELS;
+        dyn_str_printf(error, "%u kernels", p->nnative);
         return -1;
     }
     make_row_places(p);

@@ -48,7 +48,7 @@ typedef struct DynBound {
     bool indirect;                    /* Some operand stands where an index says. */
     int64_t extent[DYN_MAX_OPERANDS]; /* For each indirect operand, how many elements lie along the axis that is indexed. */
     int64_t step[DYN_MAX_OPERANDS];   /* For each indirect operand, bytes from one of those to the next. */
-    DynScalar params[64];             /* The numbers that the kernel takes by value. */
+    DynScalar params[DYN_MAX_PARAMS]; /* The numbers that the kernel takes by value. */
 } DynBound;
 
 /* Of a function whose loops are to be vectors: at -O2 GCC makes none of loops whose counts it does not know. */
