@@ -3,14 +3,8 @@
 import numpy as np
 import pytest
 from case import f64
-from compare import check, dynoc
-
-
-def calls(fn, *makers):
-    fast = dynoc.optimize(fn, wait=True)
-    for turn in range(4):
-        for maker in makers:
-            check(fn, fast, maker, "near", what=f"call {turn + 1}")
+from compare import dynoc
+from outcomes import calls_of
 
 
 def written_after_asking(x):
@@ -51,13 +45,13 @@ def asked_for(x):
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # compare.py asks
 @pytest.mark.parametrize("fn", [written_after_asking, written_view, written_view_of_array, only_read])
 def test_views_that_warn(fn):
-    calls(fn, *(lambda n=n: (f64(n),) for n in (4, 4, 0, 1, 2)))
+    calls_of(fn, *(lambda n=n: (f64(n),) for n in (4, 4, 0, 1, 2)))
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize("fn", [written, asked_for])
 def test_views_that_warn_come_in(fn):
-    calls(fn, lambda: (f64(3),), lambda: (np.broadcast_arrays(1.5, f64(3))[0],), lambda: (np.broadcast_to(1.5, 3),))
+    calls_of(fn, lambda: (f64(3),), lambda: (np.broadcast_arrays(1.5, f64(3))[0],), lambda: (np.broadcast_to(1.5, 3),))
 
 
 def test_reading_such_views_is_no_break():

@@ -5,14 +5,8 @@ from collections import deque
 import numpy as np
 import pytest
 from case import f64
-from compare import check, dynoc
-
-
-def calls(fn, *makers):
-    fast = dynoc.optimize(fn, wait=True)
-    for turn in range(4):
-        for maker in makers:
-            check(fn, fast, maker, "near", what=f"call {turn + 1}")
+from compare import dynoc
+from outcomes import calls_of
 
 
 class Tagged(np.ndarray):
@@ -35,7 +29,7 @@ def joined(a, b):
 
 
 def test_list_that_was_filled_before_the_loop_broke():
-    calls(joined, lambda: (f64(3).view(Tagged), f64(5).view(Tagged)))
+    calls_of(joined, lambda: (f64(3).view(Tagged), f64(5).view(Tagged)))
 
 
 def opaque(x):
@@ -102,4 +96,4 @@ FILLED += [(fill_reversed, list), (fill_reversed, deque)]
 
 @pytest.mark.parametrize("fn, kind", FILLED, ids=[f"{fn.__name__} {kind.__name__}" for fn, kind in FILLED])
 def test_container_that_was_filled_before_the_loop_broke(fn, kind):
-    calls(fn, lambda: (f64(3), kind()))
+    calls_of(fn, lambda: (f64(3), kind()))

@@ -1,37 +1,9 @@
 """Operations whose result is one of their operands give that very object, and no equal one."""
 
-import traceback
-
 import numpy as np
+from outcomes import same
 
 import dynoc
-
-
-@dynoc.skip
-def outcome(fn, arguments):
-    try:
-        return repr(fn(*arguments()))
-    except Exception as error:
-        rows = [(row.name, row.lineno) for row in traceback.extract_tb(error.__traceback__) if row.name != "outcome"]
-        return type(error), str(error), rows
-
-
-@dynoc.skip
-def same(fn, *arguments, again=None, turns=3):
-    """Calls, alone and with every function offered to the recorder, give what plain Python gives."""
-    again = again or (lambda: arguments)
-    expected = outcome(fn, again)
-    fast = dynoc.optimize(fn, wait=True)
-    for turn in range(turns):
-        assert outcome(fast, again) == expected, f"call {turn + 1}"
-    before = dynoc.config.record_all
-    dynoc.config.record_all = True
-    try:
-        with dynoc.enabled(wait=True):
-            for turn in range(turns):
-                assert outcome(fn, again) == expected, f"call {turn + 1}, everything recorded"
-    finally:
-        dynoc.config.record_all = before
 
 
 def frozenset_of(x, s):

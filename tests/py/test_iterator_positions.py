@@ -1,12 +1,12 @@
 """Iterators that outlive a segment stand where eager's do, whatever the segment did to their list before or since."""
 
 import itertools
-import traceback
 
 import numpy as np
 import pytest
 from case import f64
 from compare import check, dynoc
+from outcomes import same
 
 
 def reversed_while_it_grows(xs, a):
@@ -150,33 +150,6 @@ def test_a_length_is_asked_once():
     for n in (3, 3, 5, 0, 0, 3):
         want, got = asked_in_if(Len(n), f64(2)), fast(Len(n), f64(2))
         assert got[1] == want[1] == 1 and (got[0] == want[0]).all()
-
-
-@dynoc.skip
-def outcome(fn, arguments):
-    try:
-        return repr(fn(*arguments()))
-    except Exception as error:
-        rows = [(row.name, row.lineno) for row in traceback.extract_tb(error.__traceback__) if row.name != "outcome"]
-        return type(error), str(error), rows
-
-
-@dynoc.skip
-def same(fn, *arguments, again=None, turns=3):
-    """Calls, alone and with every function offered to the recorder, give what plain Python gives."""
-    again = again or (lambda: arguments)
-    expected = outcome(fn, again)
-    fast = dynoc.optimize(fn, wait=True)
-    for turn in range(turns):
-        assert outcome(fast, again) == expected, f"call {turn + 1}"
-    before = dynoc.config.record_all
-    dynoc.config.record_all = True
-    try:
-        with dynoc.enabled(wait=True):
-            for turn in range(turns):
-                assert outcome(fn, again) == expected, f"call {turn + 1}, everything recorded"
-    finally:
-        dynoc.config.record_all = before
 
 
 def extended_behind_its_end(x):

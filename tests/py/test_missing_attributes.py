@@ -1,9 +1,8 @@
 """Attributes that are missing, of objects of each kind: the same exception, also where CPython keeps no cache of the lookup."""
 
-import traceback
-
 import numpy as np
 import pytest
+from outcomes import outcome_of
 
 import dynoc
 
@@ -23,15 +22,6 @@ exec(f"def missing(o, x):\n    y = x + 1\n    try:\n        o.{UNCACHED}\n    fi
 exec(f"def missing_method(o, x):\n    return o.{UNCACHED}(x + 1)\n")
 
 exec(f"def missing_and_caught(o, x):\n    try:\n        o.{UNCACHED}\n    except AttributeError:\n        return x + 1\n")
-
-
-@dynoc.skip
-def outcome_of(fn, given):
-    try:
-        return repr(fn(*given))
-    except Exception as error:
-        rows = [(row.name, row.lineno) for row in traceback.extract_tb(error.__traceback__) if row.name != "outcome_of"]
-        return type(error), str(error), rows
 
 
 @pytest.mark.parametrize("name", ["missing", "missing_method", "missing_and_caught"])

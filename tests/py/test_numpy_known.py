@@ -11,15 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compare import check, dynoc
+from outcomes import calls
 
 wrong = pytest.mark.xfail(strict=True)
-
-
-def calls(fn, *arguments):
-    """Three calls give what plain Python gives."""
-    fast = dynoc.optimize(fn, wait=True)
-    for turn in range(3):
-        check(fn, fast, lambda: [a.copy() if isinstance(a, np.ndarray) else a for a in arguments], what=f"call {turn + 1}")
 
 
 def resize_after_break(x):

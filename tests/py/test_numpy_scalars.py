@@ -2,14 +2,8 @@
 
 import numpy as np
 import pytest
-from compare import check, dynoc
-
-
-def calls(fn, *arguments):
-    """Three calls give what plain Python gives."""
-    fast = dynoc.optimize(fn, wait=True)
-    for turn in range(3):
-        check(fn, fast, lambda: [a.copy() if isinstance(a, np.ndarray) else a for a in arguments], what=f"call {turn + 1}")
+from compare import dynoc
+from outcomes import calls
 
 
 def test_square_of_a_scalar_is_rounded_as_eager_does():

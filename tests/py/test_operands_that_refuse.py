@@ -6,14 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from case import f64
-from compare import check, dynoc
-
-
-def calls(fn, *makers):
-    fast = dynoc.optimize(fn, wait=True)
-    for turn in range(4):
-        for maker in makers:
-            check(fn, fast, maker, "near", what=f"call {turn + 1}")
+from outcomes import calls_of
 
 
 def blended(a, b, t):
@@ -66,9 +59,9 @@ OTHERS = {
 @pytest.mark.parametrize("kind", ["array", "objects", "0-d", "scalar"])
 def test_fractions_with_arrays(kind):
     with np.errstate(all="ignore"):
-        calls(blended, lambda: (Fraction(1, 4), Fraction(3, 4), OTHERS[kind]() + 1))
+        calls_of(blended, lambda: (Fraction(1, 4), Fraction(3, 4), OTHERS[kind]() + 1))
 
 
 @pytest.mark.parametrize("kind", OTHERS)
 def test_what_an_instance_refuses(kind):
-    calls(refused, lambda: (f64(3), OTHERS[kind]()))
+    calls_of(refused, lambda: (f64(3), OTHERS[kind]()))

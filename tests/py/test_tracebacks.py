@@ -1,38 +1,10 @@
 """Tracebacks and error messages of exceptions that leave or pass a recorded function: frames, lines, what they are about."""
 
-import traceback
-
 import numpy as np
 import pytest
+from outcomes import outcome_of, same
 
 import dynoc
-
-
-@dynoc.skip
-def outcome(fn, arguments):
-    try:
-        return repr(fn(*arguments()))
-    except Exception as error:
-        rows = [(row.name, row.lineno) for row in traceback.extract_tb(error.__traceback__) if row.name != "outcome"]
-        return type(error), str(error), rows
-
-
-@dynoc.skip
-def same(fn, *arguments, again=None, turns=3):
-    """Calls, alone and with every function offered to the recorder, give what plain Python gives."""
-    again = again or (lambda: arguments)
-    expected = outcome(fn, again)
-    fast = dynoc.optimize(fn, wait=True)
-    for turn in range(turns):
-        assert outcome(fast, again) == expected, f"call {turn + 1}"
-    before = dynoc.config.record_all
-    dynoc.config.record_all = True
-    try:
-        with dynoc.enabled(wait=True):
-            for turn in range(turns):
-                assert outcome(fn, again) == expected, f"call {turn + 1}, everything recorded"
-    finally:
-        dynoc.config.record_all = before
 
 
 @dynoc.skip
@@ -210,15 +182,6 @@ def test_an_attribute_error_says_of_what():
     same(suggestion)
     same(suggestion_given)
     same(suggestion_by_getattribute)
-
-
-@dynoc.skip
-def outcome_of(fn, given):
-    try:
-        return repr(fn(*given))
-    except Exception as error:
-        rows = [(row.name, row.lineno) for row in traceback.extract_tb(error.__traceback__) if row.name != "outcome_of"]
-        return type(error), str(error), rows
 
 
 def handled_behind_a_break(x, names):
