@@ -121,10 +121,18 @@ static bool is_inexact(const DynGraph *g) {
     return false;
 }
 
+/* exact=True: products are the calls that they were. */
+static void leave_products(DynGraph *g) {
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        DynNode *n = &g->nodes.at[i];
+        n->op = dyn_ops[n->op].flags & DYN_OPF_PRODUCT ? DYN_OP_EXTERN : n->op;
+    }
+}
+
 static int lower(Job *j) {
     DynGraph *g = &j->capture->graph;
-    for (uint32_t i = 0; i < g->externs.n; i++) {
-        g->externs.at[i].product = j->root->options->exact ? DYN_NO_PRODUCT : g->externs.at[i].product;
+    if (j->root->options->exact) {
+        leave_products(g);
     }
     if (!has_work(g)) {
         return 0;

@@ -29,7 +29,7 @@ static DynRunStatus leave(const DynGraph *g, DynRun *run, PyObject **values, Dyn
 
 static DynRunStatus run_nodes(const DynGraph *g, DynRun *run, bool writes, PyObject **values) {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
-        if (writes && dyn_graph_node(g, i)->op == DYN_OP_EXTERN) {
+        if (writes && dyn_node_calls(dyn_graph_node(g, i))) {
             DynExternStatus status = dyn_interp_extern(g, run, values, i);
             if (status != DYN_EXTERN_OK) {
                 return leave(g, run, values, status, i);

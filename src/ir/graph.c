@@ -93,7 +93,7 @@ void dyn_graph_truncate(DynGraph *g, uint32_t nnodes) {
     uint32_t nexterns = g->externs.n;
     for (uint32_t i = nnodes; i < g->nodes.n; i++) {
         const DynNode *n = &g->nodes.at[i];
-        if (n->op != DYN_OP_EXTERN || n->extern_index >= g->externs.n) {
+        if (!dyn_node_calls(n) || n->extern_index >= g->externs.n) {
             continue;
         }
         dyn_extern_drop(&g->externs.at[n->extern_index]);

@@ -87,18 +87,6 @@ typedef struct DynForm {
 /* One call of a framework function that runs as it is: np.linalg.solve(a, b). Its operands (nodes and symbols in the order of the
  * form) are the EXTERN node's; its first array is the EXTERN node itself, the others are the RESULT nodes behind it. A call that
  * gives no array has a node of rank 0 that nobody reads. */
-typedef enum DynProductKind {
-    DYN_NO_PRODUCT,
-    DYN_PRODUCT_MATMUL, /* of two arrays and nothing else */
-    DYN_PRODUCT_LINEAR  /* of an array and the transposed of another, a matrix: torch.nn.functional.linear without a bias */
-} DynProductKind;
-/* Calls that whoever runs them may make itself, to the same bits. */
-typedef enum DynOwnKind {
-    DYN_OWN_NONE,
-    DYN_OWN_PICK, /* a[mask] */
-    DYN_OWN_PUT,  /* a[mask] = values, in the same dtype */
-    DYN_OWN_COUNT /* np.bincount: of integers, weights in float64 and a number, if any */
-} DynOwnKind;
 typedef struct DynExtern {
     PyObject *callable; /* strong */
     PyObject *kwnames;  /* strong or NULL: the names of the last arguments */
@@ -111,8 +99,6 @@ typedef struct DynExtern {
     bool once;                /* the call has an effect (a random generator goes on): once made it is never made again */
     bool inside;              /* … on an object that the graph made, so nobody outside sees it */
     bool marked;              /* by dynoc.allow_in_graph: the program's own code, which gradients are recorded of as it likes */
-    uint8_t product;          /* DynProductKind: whoever runs it may do it otherwise, in other last bits */
-    uint8_t own;              /* DynOwnKind */
     uint8_t compiled;         /* dyn_extern_is_compiled: 0 not looked at, 1 yes, 2 no */
 } DynExtern;
 /* Where in the source a node comes from: file, function and position (columns as in co_positions, -1 unknown). */
@@ -153,6 +139,7 @@ static inline bool dyn_graph_detaches(const DynGraph *g, const DynNode *n) {
     return n->op == DYN_OP_AS_DTYPE && n->dtype == dyn_graph_node(g, n->args[0].id)->dtype;
 }
 /* Is it one that writes into args[0] and has no value? */
+static inline bool dyn_node_calls(const DynNode *n) { return dyn_ops[n->op].kind == DYN_K_EXTERN; } /* EXTERN, MATMUL … */
 static inline bool dyn_node_stores(const DynNode *n) { return dyn_ops[n->op].kind == DYN_K_STORE; }
 /* Which operand of a GATHER or SCATTER says where? 0: it is neither. */
 static inline int dyn_node_index(const DynNode *n) { return n->op == DYN_OP_GATHER ? 1 : n->op == DYN_OP_SCATTER ? 2 : 0; }

@@ -126,8 +126,7 @@ static void print_place(const DynGraph *g, const DynNode *n, DynStr *out) {
 
 /* What an extern call gets besides its operands; a comment, since it does not come back. */
 static void print_constants(const DynGraph *g, const DynNode *n, DynStr *out) {
-    const DynExtern *x = n->op == DYN_OP_EXTERN && n->extern_index < g->externs.n ? &g->externs.at[n->extern_index] : NULL;
-    dyn_str_puts(out, x != NULL && x->own != DYN_OWN_NONE ? "  # made without the call" : "");
+    const DynExtern *x = dyn_node_calls(n) && n->extern_index < g->externs.n ? &g->externs.at[n->extern_index] : NULL;
     for (uint32_t i = 0; x != NULL && i <= x->nargs; i++) {
         PyObject *o = i < x->nargs ? x->args[i].obj : x->kwnames, *text = o == NULL ? NULL : PyObject_Repr(o);
         const char *c = text == NULL ? NULL : PyUnicode_AsUTF8(text);
@@ -152,7 +151,7 @@ static void print_node(const DynGraph *g, const Names *names, uint32_t id, DynSt
         dyn_str_printf(out, "%s%d", i > 0 ? " " : "", n->layout.perm[i]);
     }
     dyn_str_printf(out, "%s = %s", n->layout.kind == DYN_LAYOUT_C ? "" : ">", n->op < DYN_OP_COUNT ? dyn_ops[n->op].text : "?");
-    if (n->op == DYN_OP_EXTERN && n->extern_index < g->externs.n) {
+    if (dyn_node_calls(n) && n->extern_index < g->externs.n) {
         dyn_str_printf(out, " %s", g->externs.at[n->extern_index].name);
     }
     dyn_str_putc(out, '(');
@@ -563,7 +562,7 @@ static int parse_node(Parser *p) {
         return wrong(p, "no such operator");
     }
     blanks(p);
-    if (op == DYN_OP_EXTERN && *p->at != '(' && word(p, extern_name, sizeof extern_name) < 0) {
+    if (dyn_ops[op].kind == DYN_K_EXTERN && *p->at != '(' && word(p, extern_name, sizeof extern_name) < 0) {
         return -1;
     }
     if (parse_operands(p, (DynOp)op, &l) < 0 || parse_tail(p, &l) < 0) {

@@ -50,13 +50,13 @@ static int check_operands(Check *c, const DynNode *n) {
         if (a->kind == DYN_ARG_SYM && a->id >= c->g->syms->v.n) {
             return bad(c, "operand is no symbol");
         }
-        if (a->kind == DYN_ARG_SOURCE && (n->op != DYN_OP_EXTERN || a->id >= c->g->sources->v.n)) {
+        if (a->kind == DYN_ARG_SOURCE && (!dyn_node_calls(n) || a->id >= c->g->sources->v.n)) {
             return bad(c, "operand is no source");
         }
         if (a->kind > DYN_ARG_NONE) {
             return bad(c, "unknown kind of operand");
         }
-        if (a->kind == DYN_ARG_NONE && n->op != DYN_OP_FULL && n->op != DYN_OP_EXTERN) {
+        if (a->kind == DYN_ARG_NONE && n->op != DYN_OP_FULL && !dyn_node_calls(n)) {
             return bad(c, "operand is absent");
         }
     }
@@ -390,8 +390,7 @@ static int check_kind(Check *c, const DynNode *n) {
             return n->ndim == 1 && n->dtype == DYN_I64 ? 0 : bad(c, "no list of places");
         }
         return (n->op == DYN_OP_SCALAR || n->op == DYN_OP_COMPLEX) && n->ndim != 0 ? bad(c, "scalar of a rank") : 0;
-    case DYN_K_RESULT:
-        return a == NULL || a->op != DYN_OP_EXTERN || n->args[0].id >= c->id ? bad(c, "operand is no extern call") : 0;
+    case DYN_K_RESULT: return a == NULL || !dyn_node_calls(a) || n->args[0].id >= c->id ? bad(c, "operand is no extern call") : 0;
     case DYN_K_EXTERN: return c->g->externs.n > 0 && n->extern_index >= c->g->externs.n ? bad(c, "no such extern row") : 0;
     default: return n->source == DYN_NONE ? bad(c, "input without a source") : 0;
     }

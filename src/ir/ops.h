@@ -40,9 +40,11 @@ typedef enum DynOpGuard { DYN_G_NONE, DYN_G_WEAK_RANGE, DYN_G_POWER, DYN_G_NONEM
 #define DYN_OPF_VECTOR_CALL 2u /* the C expression calls a vector math function: not bit-equal to eager */
 #define DYN_OPF_MAY_LEAVE 4u
 #define DYN_OPF_EXPENSIVE 8u
-#define DYN_OPF_REAL 16u   /* of complex operands the result is real */
-#define DYN_OPF_OURS 32u   /* NumPy has no such function: src/dynoc/_reference.py has */
-#define DYN_OPF_SCALAR 64u /* arithmetic of NumPy's integer scalars, which report overflow */
+#define DYN_OPF_REAL 16u       /* of complex operands the result is real */
+#define DYN_OPF_OURS 32u       /* NumPy has no such function: src/dynoc/_reference.py has */
+#define DYN_OPF_SCALAR 64u     /* arithmetic of NumPy's integer scalars, which report overflow */
+#define DYN_OPF_PRODUCT 128u   /* a call that a back end may make as a product of its own, in other last bits */
+#define DYN_OPF_SAME_BITS 256u /* a call that a back end may make itself, to the same bits */
 
 typedef struct DynOpInfo {
     const char *name; /* "ADD" */

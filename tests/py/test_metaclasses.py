@@ -3,8 +3,10 @@
 import enum
 
 import numpy as np
+import pytest
 from outcomes import same
 
+import dynoc
 
 
 def filled_in():
@@ -71,3 +73,39 @@ def the_cell_of_super():
 
 def test_the_cell_of_super_is_no_stack_value():
     same(the_cell_of_super)
+
+
+class Counting(type):
+    """Its classes count how often they were shown."""
+
+    def __str__(cls):
+        cls.shown += 1
+        return str(cls.shown)
+
+    def __repr__(cls):
+        return "again " + str(cls)
+
+
+class Shown(metaclass=Counting):
+    shown = 0
+
+
+class Hue(enum.Enum):
+    RED = 1
+
+    def __str__(self):
+        Shown.shown += 1
+        return f"{self.name} {Shown.shown}"
+
+
+def text_of(x, thing):
+    return x + 1, str(thing), repr(thing)
+
+
+@pytest.mark.parametrize("thing", [Shown, Hue.RED])
+def test_what_shows_a_class_runs_each_time(thing):
+    fast = dynoc.optimize(text_of, wait=True)
+    Shown.shown = 0
+    want = [text_of(np.ones(2), thing)[1:] for _ in range(4)]
+    Shown.shown = 0
+    assert [fast(np.ones(2), thing)[1:] for _ in range(4)] == want

@@ -1,6 +1,8 @@
 """Calls of NumPy's own functions that are made without them (a[mask], a[mask] = values, np.bincount): the same results, sizes,
 exceptions and memory, at every dtype, order of elements, share of true places and number of threads."""
 
+import re
+
 import numpy as np
 import pytest
 from case import Call
@@ -12,7 +14,7 @@ FILE = __file__
 DTYPES = ["?", "i1", "u2", "f2", "i4", "f4", "i8", "f8", "c8", "c16"]
 SHARES = [0, 0.01, 0.1, 0.5, 0.95, 1]
 SIZES = [0, 1, 7, 8, 9, 63, 64, 65, 200, 1000, 16383, 16384, 16385, 40000]
-OWN = "made without the call"
+OWN = re.compile(r"= (masked|put_masked|bincount) ")
 
 
 def picked(a, mask):
@@ -198,6 +200,6 @@ def test_which_calls():
     mine = [(picked, a, mask), (put, a, mask, a[mask]), (counts, x), (weights, x, a), (weights_at_least, x, a, 3)]
     others = [(put, a, mask, x[mask]), (weights, x, a.astype("f4"))]
     for fn, *args in mine:
-        assert OWN in str(dynoc.explain(fn)(*args)), fn
+        assert OWN.search(str(dynoc.explain(fn)(*args))), fn
     for fn, *args in others:
-        assert OWN not in str(dynoc.explain(fn)(*args)), fn
+        assert not OWN.search(str(dynoc.explain(fn)(*args))), fn

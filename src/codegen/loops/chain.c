@@ -54,8 +54,8 @@ static bool rows_agree(const DynLoops *p, const DynStep *s, const DynStep *t) {
 
 static bool is_product(const DynLoops *p, const DynStep *step) {
     const DynNode *n = step->kind == DYN_STEP_EXTERN ? node_of(p, step) : NULL;
-    bool marked = n != NULL && n->extern_index < p->graph->externs.n && p->graph->externs.at[n->extern_index].product;
-    if (!marked || n->ndim != 2 || n->layout.kind != DYN_LAYOUT_C) {
+    bool product = n != NULL && (dyn_ops[n->op].flags & DYN_OPF_PRODUCT);
+    if (!product || n->ndim != 2 || n->layout.kind != DYN_LAYOUT_C) {
         return false;
     }
     const DynNode *a = dyn_graph_node(p->graph, n->args[0].id), *b = dyn_graph_node(p->graph, n->args[1].id);

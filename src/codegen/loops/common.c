@@ -37,9 +37,7 @@ static bool is_value(const Common *c, const DynNode *n) {
 }
 
 /* Might a node write into what it takes? Of extern calls only products are sure not to. */
-static bool may_write(const Common *c, const DynNode *n) {
-    return n->op == DYN_OP_EXTERN && c->g->externs.at[n->extern_index].product == DYN_NO_PRODUCT;
-}
+static bool may_write(const DynNode *n) { return dyn_node_calls(n) && !(dyn_ops[n->op].flags & DYN_OPF_PRODUCT); }
 
 /* What is known of storages before the walk. */
 static void look_ahead(Common *c) {
@@ -53,8 +51,8 @@ static void look_ahead(Common *c) {
             if (n->args[k].kind == DYN_ARG_NODE) {
                 uint32_t storage = node_at(c, n->args[k].id)->storage;
                 c->last[storage] = i;
-                c->touched[storage] |= n->op == DYN_OP_EXTERN;
-                c->changes[storage] |= may_write(c, n);
+                c->touched[storage] |= dyn_node_calls(n);
+                c->changes[storage] |= may_write(n);
             }
         }
     }
@@ -144,7 +142,7 @@ static void count_writes(Common *c, uint32_t id) {
     if (into != DYN_NONE) {
         c->written[into]++;
     }
-    for (uint32_t k = 0; may_write(c, n) && k < n->nargs; k++) {
+    for (uint32_t k = 0; may_write(n) && k < n->nargs; k++) {
         if (n->args[k].kind == DYN_ARG_NODE) {
             c->written[node_at(c, n->args[k].id)->storage]++;
         }
@@ -173,7 +171,7 @@ int dyn_common(DynGraph *g, DynArena *arena) {
     for (uint32_t i = 0; i < n; i++) {
         c.first[i] = i;
         count_writes(&c, i);
-        if (node_at(&c, i)->op != DYN_OP_EXTERN) {
+        if (!dyn_node_calls(node_at(&c, i))) {
             read_first(&c, i, replaced);
         }
         if (is_value(&c, node_at(&c, i))) {

@@ -27,7 +27,7 @@ static bool has_own_elements(const DynLoops *p, const DynNode *n) {
             return false;
         }
     }
-    return n->layout.kind == DYN_LAYOUT_C && n->op != DYN_OP_EXTERN && n->op != DYN_OP_RESULT;
+    return n->layout.kind == DYN_LAYOUT_C && !dyn_node_calls(n) && n->op != DYN_OP_RESULT;
 }
 
 /* The constant at which a slice stands on an axis of its base that it doesn't have, or -1. */

@@ -23,7 +23,7 @@ static void describe_place(DynLower *L, uint32_t id) {
     L->p->late_arrays |= m->after != 0;
     if (n->op == DYN_OP_INPUT) {
         m->kind = DYN_P_INPUT;
-    } else if (L->live[id] && (n->op == DYN_OP_EXTERN || n->op == DYN_OP_RESULT)) {
+    } else if (L->live[id] && (dyn_node_calls(n) || n->op == DYN_OP_RESULT)) {
         m->kind = DYN_P_EXTERN;
     } else if (L->live[id] && is_view(n)) {
         m->kind = L->part[id] ? DYN_P_NONE : DYN_P_VIEW;
@@ -36,7 +36,7 @@ static void describe_place(DynLower *L, uint32_t id) {
 static bool writes_input(const DynGraph *g, uint32_t id) {
     uint32_t written = dyn_graph_written(g, id);
     const DynNode *n = dyn_graph_node(g, id);
-    const DynExtern *x = n->op == DYN_OP_EXTERN && n->extern_index < g->externs.n ? &g->externs.at[n->extern_index] : NULL;
+    const DynExtern *x = dyn_node_calls(n) && n->extern_index < g->externs.n ? &g->externs.at[n->extern_index] : NULL;
     bool once = x != NULL && x->once && !x->inside;
     return once || (written != DYN_NONE && dyn_graph_node(g, written)->op == DYN_OP_INPUT);
 }
@@ -47,7 +47,7 @@ static bool writes_input(const DynGraph *g, uint32_t id) {
  * anything else: kernels don't move across a check. */
 static bool can_check_late(const DynLower *L, uint32_t id) {
     for (uint32_t i = 0; i < L->g->nodes.n; i++) {
-        if ((i > id && dyn_graph_node(L->g, i)->op == DYN_OP_EXTERN) || writes_input(L->g, i)) {
+        if ((i > id && dyn_node_calls(dyn_graph_node(L->g, i))) || writes_input(L->g, i)) {
             return false;
         }
     }
@@ -151,7 +151,7 @@ static int find_written(DynLower *L) {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(g, i);
         L->p->tensors |= (n->flags & DYN_NODE_TENSOR) != 0;
-        L->p->asks_torch |= (n->flags & DYN_NODE_TENSOR) && (n->op == DYN_OP_EXTERN || is_view(n));
+        L->p->asks_torch |= (n->flags & DYN_NODE_TENSOR) && (dyn_node_calls(n) || is_view(n));
     }
     for (uint32_t i = 0; (warns || L->p->tensors) && i < g->inputs.n; i++) {
         bool written = false;
@@ -175,7 +175,7 @@ static int find_handed(DynLower *L) {
     }
     for (uint32_t i = g->nodes.n; handed && i-- > 0;) {
         const DynNode *n = dyn_graph_node(g, i);
-        bool call = n->op == DYN_OP_EXTERN && !g->externs.at[n->extern_index].product;
+        bool call = dyn_node_calls(n) && !(dyn_ops[n->op].flags & DYN_OPF_PRODUCT);
         for (uint32_t k = 0; k < n->nargs; k++) {
             if (n->args[k].kind == DYN_ARG_NODE && (call || (handed[i] && is_view(n)))) {
                 handed[n->args[k].id] = true;

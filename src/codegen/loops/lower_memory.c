@@ -84,7 +84,7 @@ int dyn_lower_mark_live(DynLower *L) {
     for (uint32_t i = g->nodes.n; i-- > 0;) {
         const DynNode *n = dyn_graph_node(g, i);
         L->live[i] |= n->op == DYN_OP_HISTOGRAM; /* its edges may be none */
-        if (n->op == DYN_OP_EXTERN) {
+        if (dyn_node_calls(n)) {
             L->live[i] = true;
             L->last_snapshot = L->last_snapshot || n->snapshot == DYN_NONE ? L->last_snapshot : i;
         } else if (dyn_node_stores(n)) {
@@ -108,7 +108,7 @@ int dyn_lower_mark_live(DynLower *L) {
         }
         L->object[i] |= n->op == DYN_OP_IOTA; /* run.c fills it where it makes arrays */
         mark_args_live(L, n, read);
-        for (uint32_t k = 0; n->op == DYN_OP_EXTERN && k < n->nargs; k++) {
+        for (uint32_t k = 0; dyn_node_calls(n) && k < n->nargs; k++) {
             if (n->args[k].kind == DYN_ARG_NODE) {
                 L->object[n->args[k].id] = true;
             }

@@ -477,10 +477,10 @@ static PyObject *bincount(const DynGraph *g, const DynNode *n, const DynGeom *ge
 bool dyn_exec_own(const DynGraph *g, uint32_t node, const DynGeom *geoms, PyObject **arrays, DynScalar *sym) {
     const DynNode *n = dyn_graph_node(g, node);
     PyObject *result = NULL;
-    switch (g->externs.at[n->extern_index].own) {
-    case DYN_OWN_PICK: result = pick(g, n, geoms); break;
-    case DYN_OWN_PUT: result = put(g, n, geoms); break;
-    case DYN_OWN_COUNT: result = bincount(g, n, geoms, sym); break;
+    switch (n->op) {
+    case DYN_OP_MASKED: result = pick(g, n, geoms); break;
+    case DYN_OP_PUT_MASKED: result = put(g, n, geoms); break;
+    case DYN_OP_BINCOUNT: result = bincount(g, n, geoms, sym); break;
     default: break;
     }
     if (result == NULL) {

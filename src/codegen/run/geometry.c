@@ -230,7 +230,7 @@ int dyn_geom_eager(const DynLoops *p, uint32_t node, const DynScalar *sym, const
     if (dyn_node_stores(n)) {
         return dyn_geom_eager(p, n->args[0].id, sym, geoms, out);
     }
-    bool product = n->op == DYN_OP_EXTERN && g->externs.at[n->extern_index].product; /* of a chain: it isn't there yet */
+    bool product = dyn_ops[n->op].flags & DYN_OPF_PRODUCT; /* of a chain: it isn't there yet */
     if (p->places[node].kind == DYN_P_INPUT || (p->places[node].kind == DYN_P_EXTERN && !product)) {
         *out = geoms[node];
         return 0;

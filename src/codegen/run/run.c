@@ -77,14 +77,14 @@ static DynTaskId kernel_task(const DynCall *c, const DynStep *step, DynTaskId re
 
 static DynTaskId extern_task(const DynCall *c, const DynStep *step, DynTaskId refused) {
     const DynGraph *g = c->p->graph;
-    const DynExtern *x = &g->externs.at[dyn_graph_node(g, step->id)->extern_index];
+    uint32_t flags = dyn_ops[dyn_graph_node(g, step->id)->op].flags;
     if (refused == DYN_TASK_PRODUCT || refused == DYN_TASK_OWN) {
         return DYN_TASK_CALL;
     }
-    if (x->product) {
+    if (flags & DYN_OPF_PRODUCT) {
         return DYN_TASK_PRODUCT;
     }
-    return x->own ? DYN_TASK_OWN : DYN_TASK_CALL;
+    return flags & DYN_OPF_SAME_BITS ? DYN_TASK_OWN : DYN_TASK_CALL;
 }
 
 /* What runs a step, where the task `refused` doesn't (DYN_TASK_COUNT: none was tried). */

@@ -17,7 +17,7 @@ static bool find_product(DynCall *c, uint32_t node, DynLink *l) {
     if (n->layout.kind != DYN_LAYOUT_C || a->dtype != dtype || b->dtype != dtype) {
         return false;
     }
-    if (g->externs.at[n->extern_index].product == DYN_PRODUCT_LINEAR) {
+    if (n->op == DYN_OP_LINEAR) {
         turned = (DynGeom){y->data, {y->dims[1], y->dims[0]}, {y->strides[1], y->strides[0]}};
         y = &turned;
     }

@@ -7,7 +7,7 @@
  * A frame inside such a block can't be rebuilt: what would leave the graph there isn't recorded, and a recording that met a break
  * there asks for another in which such blocks are entered for real, a graph break each (DynRecording.loud). Called by rec_call.c
  * and from record.c's table. */
-#include "tracer/record/rec_state.h"
+#include "tracer/record/rec_callables.h"
 
 static PyObject *errstate, *enter, *leave;
 
@@ -23,17 +23,16 @@ static bool only_ignores(DynRec *r, const RecCall *c) {
     return only;
 }
 
-DynVal *rec_call_errstate(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
-    DynOperand f = c->callable;
-    if (f.v->kind == DV_QUIET) { /* __exit__(None, None, None) at the end of the block */
-        *handled = true;
-        *result = rec_call_real(c);
-        return *result == NULL ? NULL : dyn_rec_const(r, *result);
+/* __exit__(None, None, None) at the end of the block. */
+DynVal *rec_call_quiet_exit(DynRec *r, const RecCall *c, PyObject **result) {
+    if (c->callable.v->kind != DV_QUIET) {
+        return REC_DECLINED;
     }
-    if (f.real != errstate || dyn_rec_resolve(r, f.v, f.real) < 0 || f.v->kind != DV_CONST) {
-        return NULL;
-    }
-    *handled = true;
+    *result = rec_call_real(c);
+    return *result == NULL ? NULL : dyn_rec_const(r, *result);
+}
+
+DynVal *rec_on_errstate(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     bool quiet = !r->req->loud && only_ignores(r, c);
     *result = rec_call_real(c);
     return *result == NULL ? NULL : quiet ? rec_new(r, DV_QUIET) : rec_fail(r, DYN_R_OPAQUE_CALL, "errstate");

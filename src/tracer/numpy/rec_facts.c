@@ -1,48 +1,12 @@
 /* rec_facts.c: functions whose answer is a fact: it follows from types, dtypes and constants, never from array data. So it is the
  * same at every call under the guards, and array code that asks such things before it computes is recorded through.
  *
- * Called by rec_call.c, and by the handlers for what is known of a fact's attributes. The table is filled
- * once at import with references that are never dropped. */
+ * The handler `fact` of callables.def; the handlers of attributes ask what is known of a fact's. */
 #include "tracer/numpy/rec_np.h"
-#include "tracer/record/rec_state.h"
+#include "tracer/record/rec_callables.h"
 #include <math.h>
 
-/* What of the arguments decides. */
-typedef enum Decides {
-    VALUES, /* their values: burnt in */
-    TYPES,  /* the types (and dtypes) of arrays and numbers, the values of everything else */
-    CODE    /* a Python function or method: its code and how many defaults it has */
-} Decides;
-static struct Fact {
-    const char *module, *name;
-    Decides by;
-    PyObject *callable;
-} facts[] = {
-    {"builtins", "issubclass", VALUES, NULL},
-    {"builtins", "callable", TYPES, NULL},
-    {"numpy.lib.array_utils", "normalize_axis_index", VALUES, NULL},
-    {"numpy", "result_type", TYPES, NULL},
-    {"numpy", "promote_types", VALUES, NULL},
-    {"numpy", "can_cast", TYPES, NULL},
-    {"numpy", "min_scalar_type", VALUES, NULL},
-    {"numpy", "dtype", VALUES, NULL},
-    {"numpy", "issubdtype", VALUES, NULL},
-    {"numpy", "isdtype", VALUES, NULL},
-    {"numpy", "isscalar", TYPES, NULL},
-    {"numpy", "iscomplexobj", TYPES, NULL},
-    {"numpy", "iterable", TYPES, NULL},
-    {"numpy", "isrealobj", TYPES, NULL},
-    {"numpy", "common_type", TYPES, NULL},
-    {"numpy", "finfo", VALUES, NULL},
-    {"numpy", "iinfo", VALUES, NULL},
-    {"inspect", "signature", CODE, NULL},
-};
-static PyTypeObject *finfo, *iinfo, *signature, *parameter;
-
-bool rec_is_fact(PyObject *o) {
-    return PyArray_DescrCheck(o) || Py_TYPE(o) == finfo || Py_TYPE(o) == iinfo || PyCode_Check(o) || Py_TYPE(o) == signature ||
-           Py_TYPE(o) == parameter;
-}
+bool rec_is_fact(PyObject *o) { return PyArray_DescrCheck(o) || PyCode_Check(o) || rec_instance_has_flag(o, REC_NEVER_CHANGE); }
 
 /* A constant that a fact is, or that an attribute of one is: what nobody can change. */
 DynVal *rec_wrap_fact(DynRec *r, PyObject *o) {
@@ -64,10 +28,12 @@ static bool of_code(DynRec *r, DynOperand o) {
     return s != DYN_NONE && (n == 0 || rec_guard(r, DYN_GUARD_DEFAULTS, s, DYN_NONE, n, NULL) == 0);
 }
 
-/* Is the answer the same as long as this argument's guards hold? */
-static bool decided(DynRec *r, DynOperand o, Decides by) {
+/* Is the answer the same as long as this argument's guards hold? REC_BY_VALUES: its value decides, and is burnt in; REC_BY_TYPES:
+ * the types (and dtypes) of arrays and numbers, and the values of everything else; REC_BY_CODE: of a Python function or method
+ * its code, and how many defaults it has. */
+static bool decided(DynRec *r, DynOperand o, int by) {
     bool typed = o.v->kind == DV_SYM || rec_is_array(o.v) || o.v->kind == DV_PYFUNC || o.v->kind == DV_FUNC;
-    if (by == TYPES && (o.v->kind == DV_TUPLE || o.v->kind == DV_LIST)) {
+    if (by == REC_BY_TYPES && (o.v->kind == DV_TUPLE || o.v->kind == DV_LIST)) {
         bool known = o.v->n == PySequence_Fast_GET_SIZE(o.real);
         for (uint32_t i = 0; known && i < o.v->n; i++) {
             DynOperand item = {o.v->items[i], PySequence_Fast_GET_ITEM(o.real, i)};
@@ -75,7 +41,7 @@ static bool decided(DynRec *r, DynOperand o, Decides by) {
         }
         return known;
     }
-    return by == CODE ? of_code(r, o) : (by == TYPES && typed) || dyn_rec_burn(r, o.v, o.real) == 0;
+    return by == REC_BY_CODE ? of_code(r, o) : (by == REC_BY_TYPES && typed) || dyn_rec_burn(r, o.v, o.real) == 0;
 }
 
 /* A user's class can have __subclasscheck__ or __call__ of its own: only the plain kind is known. */
@@ -90,21 +56,17 @@ static bool plain_classes(PyObject *o) {
     return !PyType_Check(o) || Py_TYPE(o) == &PyType_Type;
 }
 
-DynVal *rec_call_fact(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
-    for (size_t i = 0; i < DYN_COUNTOF(facts); i++) {
-        if (facts[i].callable != c->callable.real) {
-            continue;
-        }
-        bool known = true;
-        for (uint32_t k = 0; known && k < c->npos + c->nkw; k++) {
-            known = dyn_rec_resolve(r, c->args[k].v, c->args[k].real) == 0 && plain_classes(c->args[k].real) &&
-                    decided(r, c->args[k], facts[i].by);
-        }
-        *handled = true;
-        *result = rec_call_real(c);
-        return *result == NULL ? NULL : known ? rec_wrap_fact(r, *result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, facts[i].name);
+DynVal *rec_on_fact(DynRec *r, const RecCall *c, PyObject **result, int by) {
+    bool known = true;
+    for (uint32_t k = 0; known && k < c->npos + c->nkw; k++) {
+        known = dyn_rec_resolve(r, c->args[k].v, c->args[k].real) == 0 && plain_classes(c->args[k].real) &&
+                decided(r, c->args[k], by);
     }
-    return NULL;
+    *result = rec_call_real(c);
+    if (*result == NULL) {
+        return NULL;
+    }
+    return known ? rec_wrap_fact(r, *result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, rec_callable_name(r, c->callable.real));
 }
 
 /* ---- NumPy scalars that are constants */
@@ -230,28 +192,6 @@ int rec_burn_node(DynRec *r, uint32_t node) {
         if (burn_symbols(r, &r->cap->graph.nodes.at[w.nodes[i]]) < 0) {
             return -1;
         }
-    }
-    return 0;
-}
-
-int rec_facts_init(void) {
-    for (size_t i = 0; i < DYN_COUNTOF(facts); i++) {
-        PyObject *module = PyImport_ImportModule(facts[i].module);
-        PyObject *f = module ? PyObject_GetAttrString(module, facts[i].name) : NULL;
-        Py_XDECREF(module);
-        if (f == NULL) {
-            return -1;
-        }
-        Py_XSETREF(facts[i].callable, f);
-        finfo = strcmp(facts[i].name, "finfo") == 0 ? (PyTypeObject *)f : finfo;
-        iinfo = strcmp(facts[i].name, "iinfo") == 0 ? (PyTypeObject *)f : iinfo;
-    }
-    PyObject *inspect = PyImport_ImportModule("inspect");
-    signature = inspect ? (PyTypeObject *)PyObject_GetAttrString(inspect, "Signature") : NULL;
-    parameter = inspect ? (PyTypeObject *)PyObject_GetAttrString(inspect, "Parameter") : NULL;
-    Py_XDECREF(inspect);
-    if (signature == NULL || parameter == NULL) {
-        return -1;
     }
     return 0;
 }

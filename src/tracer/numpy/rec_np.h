@@ -156,7 +156,7 @@ DYN_HIDDEN DynVal *dyn_np_shape_tuple(DynRec *r, uint32_t a, PyObject *result);
 DYN_HIDDEN DynVal *dyn_np_transposed(DynRec *r, uint32_t a, bool matrix, PyObject *result); /* all axes, or the last two */
 DYN_HIDDEN uint32_t dyn_np_basic_index(DynRec *r, uint32_t a, DynOperand index);            /* a[index] as a SLICE node */
 /* Of rec_numpy_own.c: does the back end make the call itself? DynOwnKind. */
-DYN_HIDDEN uint8_t dyn_np_own_way(DynRec *r, uint32_t call, const DynExtern *x);
+DYN_HIDDEN DynOp dyn_np_call_operator(DynRec *r, uint32_t call, const DynExtern *x);
 /* What an index names in which arrays of integers stand: their axes are whole in the view. Numbers beside one array are gone from
  * it, beside several they are places as those are. */
 typedef struct NpPlace {

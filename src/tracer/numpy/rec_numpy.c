@@ -582,7 +582,7 @@ static const DynNode *is_new_array(DynRec *r, uint32_t first, const DynVal *v) {
     }
     for (uint32_t i = first; i < g->nodes.n; i++) {
         uint32_t written = dyn_graph_written(g, i);
-        if (dyn_graph_node(g, i)->op == DYN_OP_EXTERN || (written != DYN_NONE && written < first)) {
+        if (dyn_node_calls(dyn_graph_node(g, i)) || (written != DYN_NONE && written < first)) {
             return NULL;
         }
     }
@@ -698,7 +698,7 @@ static const struct Operator {
     {DYN_OP_BITWISE_AND, "and_"}, {DYN_OP_BITWISE_OR, "or_"},   {DYN_OP_BITWISE_XOR, "xor"},   {DYN_OP_FLOOR_DIVIDE, "floordiv"},
     {DYN_OP_LESS, "lt"},          {DYN_OP_LESS_EQUAL, "le"},    {DYN_OP_EQUAL, "eq"},          {DYN_OP_NOT_EQUAL, "ne"},
     {DYN_OP_GREATER, "gt"},       {DYN_OP_GREATER_EQUAL, "ge"}, {DYN_OP_NEGATIVE, "neg"},      {DYN_OP_POSITIVE, "pos"},
-    {DYN_OP_INVERT, "invert"},    {DYN_OP_ABSOLUTE, "abs"},     {DYN_OP_EXTERN, "matmul"}};
+    {DYN_OP_INVERT, "invert"},    {DYN_OP_ABSOLUTE, "abs"},     {DYN_OP_MATMUL, "matmul"}};
 
 /* The same of tensors: written in place it never changes their sizes, else the sizes are those to which they broadcast. */
 static DynVal *tensor_call(DynRec *r, PyObject *f, const char *name, const DynOperand *o, int n, bool inplace, PyObject *result) {
@@ -727,7 +727,7 @@ static DynVal *operator_call(DynRec *r, DynOp op, const DynOperand *o, int n, bo
         PyObject *module = PyImport_ImportModule("operator");
         PyObject *f = module == NULL ? NULL : PyObject_GetAttrString(module, name);
         DynVal *v = f == NULL                                     ? NULL
-                    : dyn_torch_is(result) && op != DYN_OP_EXTERN ? tensor_call(r, f, name, o, n, inplace, result)
+                    : dyn_torch_is(result) && op != DYN_OP_MATMUL ? tensor_call(r, f, name, o, n, inplace, result)
                                                                   : dyn_np_extern(r, f, name, o, n, NULL, result);
         Py_XDECREF(f);
         Py_XDECREF(module);
@@ -758,7 +758,7 @@ DynVal *dyn_np_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand 
     }
     if (ops[nb] < 0 && inplace && result == a.real) {
         return dyn_np_resolve(r, a, 0) < 0 || dyn_np_resolve(r, b, 0) < 0 ? NULL
-                                                                          : operator_call(r, DYN_OP_EXTERN, o, 2, true, result);
+                                                                          : operator_call(r, DYN_OP_MATMUL, o, 2, true, result);
     }
     if (ops[nb] >= 0) {
         return operation(r, ops[nb], o, 2, inplace, result);

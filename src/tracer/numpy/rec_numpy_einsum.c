@@ -186,8 +186,8 @@ static DynVal *product(DynRec *r, NpCall *c, const Einsum *e, const Labels *view
         shape[i] = node_at(r, e->a[k])->shape[place(&e->in[k], e->out.at[i])];
     }
     DynVal *v = call == NULL ? refuse(r) : dyn_np_sized_extern(r, call, "einsum.product", o, 2, c->result, shape);
-    if (v != NULL && v->kind == DV_ARRAY && node_at(r, v->id)->op == DYN_OP_EXTERN) {
-        dyn_rec_graph(r)->externs.at[node_at(r, v->id)->extern_index].product = DYN_PRODUCT_MATMUL;
+    if (v != NULL && v->kind == DV_ARRAY && dyn_node_calls(node_at(r, v->id))) {
+        node_at(r, v->id)->op = DYN_OP_MATMUL;
     }
     return v;
 }

@@ -409,7 +409,7 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
     if (v == NULL || take_forms(r, &out, &row->results, &row->nresults) < 0) {
         return NULL;
     }
-    row->own = dyn_np_own_way(r, call, row);
+    node_at(r, call)->op = dyn_np_call_operator(r, call, row);
     return v;
 }
 
@@ -716,9 +716,9 @@ DynVal *np_rule_matmul(DynRec *r, NpCall *c) {
     }
     bool plain = c->npos == 2 && c->kwnames == NULL;
     DynVal *v = dyn_np_sized_call(r, c, ndim, shape);
-    const DynNode *n = v == NULL || (v->kind != DV_ARRAY && v->kind != DV_NPSCALAR) ? NULL : node_at(r, v->id);
-    if (n != NULL && plain && n->op == DYN_OP_EXTERN && n->nargs == 2) {
-        dyn_rec_graph(r)->externs.at[n->extern_index].product = DYN_PRODUCT_MATMUL;
+    DynNode *n = v == NULL || (v->kind != DV_ARRAY && v->kind != DV_NPSCALAR) ? NULL : node_at(r, v->id);
+    if (n != NULL && plain && dyn_node_calls(n) && n->nargs == 2) {
+        n->op = DYN_OP_MATMUL;
     }
     return v;
 }

@@ -164,7 +164,7 @@ static int view_strides(DynRec *r, const DynNode *n, const uint32_t *base, uint3
 int dyn_np_strides(DynRec *r, uint32_t node, uint32_t *out) {
     uint32_t base[DYN_MAX_NDIM];
     const DynNode *n = node_at(r, node);
-    if ((n->op == DYN_OP_EXTERN || n->op == DYN_OP_RESULT) && !(n->flags & DYN_NODE_DENSE)) { /* as its function likes */
+    if ((dyn_node_calls(n) || n->op == DYN_OP_RESULT) && !(n->flags & DYN_NODE_DENSE)) { /* as its function likes */
         return refuse(r);
     }
     if (n->op == DYN_OP_INPUT) {
@@ -516,7 +516,7 @@ static uint32_t as_it_lies(DynRec *r, uint32_t a) {
         }
     }
     if (n->layout.still ||
-        ((n->op == DYN_OP_EXTERN || n->op == DYN_OP_RESULT) && n->ndim > 1)) { /* such axes are sorted otherwise here */
+        ((dyn_node_calls(n) || n->op == DYN_OP_RESULT) && n->ndim > 1)) { /* such axes are sorted otherwise here */
         return refuse(r), DYN_NONE;
     }
     return changes ? dyn_np_permute(r, a, perm) : a;

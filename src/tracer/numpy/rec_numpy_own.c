@@ -22,18 +22,25 @@ static bool only_arrays(const DynExtern *x, uint32_t n) {
     return only;
 }
 
-static uint8_t masked(DynRec *r, const DynNode *call, const DynExtern *x) {
+/* Is it a call of this row of bind.def? */
+static bool calls(const DynExtern *x, const char *path, bool method) {
+    const DynBinding *b = dyn_np_binding(path, method);
+    return b != NULL && b->callable == x->callable;
+}
+
+static DynOp masked(DynRec *r, const DynNode *call, const DynExtern *x) {
     const DynNode *a = array_of(r, call, 0), *mask = array_of(r, call, 1), *value = array_of(r, call, 2);
     bool found = a != NULL && mask != NULL && mask->dtype == DYN_BOOL && mask->ndim <= a->ndim;
     int ndim = found ? a->ndim - mask->ndim + 1 : 0;
-    if (found && strcmp(x->name, "getitem") == 0 && only_arrays(x, 2)) {
-        return call->ndim == ndim && call->layout.kind == DYN_LAYOUT_C ? DYN_OWN_PICK : DYN_OWN_NONE;
+    if (found && calls(x, "__getitem__", true) && only_arrays(x, 2)) {
+        return call->ndim == ndim && call->layout.kind == DYN_LAYOUT_C ? DYN_OP_MASKED : DYN_OP_EXTERN;
     }
+    bool puts = calls(x, "__setitem__", true) && x->writes == 0 && only_arrays(x, 3);
     bool same = found && value != NULL && value->dtype == a->dtype && value->ndim == ndim;
-    return same && strcmp(x->name, "setitem") == 0 && x->writes == 0 && only_arrays(x, 3) ? DYN_OWN_PUT : DYN_OWN_NONE;
+    return puts && same ? DYN_OP_PUT_MASKED : DYN_OP_EXTERN;
 }
 
-static uint8_t counted(DynRec *r, const DynNode *call, const DynExtern *x) {
+static DynOp counted(DynRec *r, const DynNode *call, const DynExtern *x) {
     const DynNode *a = array_of(r, call, 0);
     char kind = a == NULL ? 0 : dyn_dtypes[a->dtype].kind;
     bool found = (kind == 'i' || kind == 'u') && a->dtype != DYN_U64 && a->ndim == 1 && x->args[1].kind == DYN_F_NODE;
@@ -50,10 +57,10 @@ static uint8_t counted(DynRec *r, const DynNode *call, const DynExtern *x) {
                 (x->args[i].kind == DYN_F_CONST && x->args[i].obj == Py_None);
     }
     bool first = x->kwnames == NULL || (uint32_t)PyTuple_GET_SIZE(x->kwnames) < x->nargs - 1; /* x isn't given by name */
-    return found && first && weights <= 1 && numbers <= 1 ? DYN_OWN_COUNT : DYN_OWN_NONE;
+    return found && first && weights <= 1 && numbers <= 1 ? DYN_OP_BINCOUNT : DYN_OP_EXTERN;
 }
 
-uint8_t dyn_np_own_way(DynRec *r, uint32_t call, const DynExtern *x) {
+DynOp dyn_np_call_operator(DynRec *r, uint32_t call, const DynExtern *x) {
     const DynNode *n = node_at(r, call);
-    return strcmp(x->name, "bincount") == 0 ? counted(r, n, x) : masked(r, n, x);
+    return calls(x, "bincount", false) ? counted(r, n, x) : masked(r, n, x);
 }

@@ -741,7 +741,7 @@ static DynVal *no_imaginary_part(DynRec *r, uint32_t a, PyObject *result) {
  * guarded. */
 static DynVal *base_of(DynRec *r, uint32_t a, PyObject *result) {
     const DynNode *n = node_at(r, a), *owner = node_at(r, n->storage);
-    if (owner->op == DYN_OP_INPUT || owner->op == DYN_OP_EXTERN) {
+    if (owner->op == DYN_OP_INPUT || dyn_node_calls(owner)) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
     if ((n->flags & DYN_NODE_VIEW) == 0 && result == Py_None) {

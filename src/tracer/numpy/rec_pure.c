@@ -7,7 +7,7 @@
  * that change nothing, and Python functions of which the same holds. What its names stand for is guarded. Called by the rule of
  * those functions. */
 #include "tracer/numpy/rec_np.h"
-#include "tracer/record/rec_state.h"
+#include "tracer/record/rec_callables.h"
 
 #define MAX_PURE_DEPTH 4
 
@@ -24,20 +24,6 @@ static bool pure_function(Pure *p, DynVal *v, PyObject *func);
 static bool named(PyObject *name, const char *const *names, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (PyUnicode_CompareWithASCIIString(name, names[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool pure_builtin(PyObject *o) {
-    static const char *const names[] = {
-        "abs",        "all",    "any",  "bool", "chr",   "complex", "dict",       "divmod",    "enumerate",        "float", "int",
-        "isinstance", "len",    "list", "max",  "min",   "ord",     "pow",        "range",     "reversed",         "round", "set",
-        "slice",      "sorted", "str",  "sum",  "tuple", "zip",     "ValueError", "TypeError", "ZeroDivisionError"};
-    PyObject *builtins = PyEval_GetBuiltins();
-    for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
-        if (PyDict_GetItemString(builtins, names[i]) == o) {
             return true;
         }
     }
@@ -63,9 +49,8 @@ static bool pure_object(Pure *p, DynVal *v, PyObject *o) {
         return v->source == DYN_NONE || rec_guard(p->r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o)) == 0;
     }
     const DynBinding *b = dyn_np_find(o);
-    bool known = PyModule_CheckExact(o) || pure_builtin(o) || (b != NULL && dyn_np_is_pure(b)) || Py_TYPE(o) == &PyUFunc_Type ||
-                 (PyCFunction_Check(o) && PyCFunction_GET_SELF(o) != NULL && PyModule_CheckExact(PyCFunction_GET_SELF(o)) &&
-                  strcmp(PyModule_GetName(PyCFunction_GET_SELF(o)), "math") == 0);
+    bool known =
+        PyModule_CheckExact(o) || rec_has_flag(o, REC_PURE) || (b != NULL && dyn_np_is_pure(b)) || Py_TYPE(o) == &PyUFunc_Type;
     return known && dyn_rec_resolve(p->r, v, o) == 0;
 }
 

@@ -1,20 +1,10 @@
-/* rec_builtins.c: builtins, math functions and methods of Python's containers and strings, as the recorder understands them:
- * called for real, with a shadow for the result. Whatever isn't in these tables is opaque.
+/* rec_builtins.c: builtins and math functions, as the recorder understands them: called for real, with a shadow for the result.
  *
- * Called by rec_call.c with resolved arguments. The tables are filled once at import (rec_builtins_init) with borrowed-for-ever
- * references to the callables. */
+ * Each function is the handler of rows of callables.def, asked by rec_callables.c with arguments that were looked at. */
 #include "base/torch.h"
-#include "tracer/record/rec_state.h"
+#include "tracer/record/rec_callables.h"
 
 #define MOST_ROWS 16 /* of an array that zip or enumerate runs over */
-
-typedef DynVal *(*BuiltinFn)(DynRec *r, const RecCall *c, PyObject **result, int arg);
-typedef struct Builtin {
-    const char *module, *name;
-    BuiltinFn fn;
-    int arg;
-    PyObject *callable;
-} Builtin;
 
 static bool number(const RecCall *c, uint32_t i) { return c->args[i].v->kind == DV_SYM; }
 static bool any_array(const RecCall *c) {
@@ -48,7 +38,7 @@ static uint32_t as_float(DynRec *r, uint32_t s) {
 }
 
 /* math.*: arg is the symbol operator; arguments become floats first. */
-static DynVal *math_call(DynRec *r, const RecCall *c, PyObject **result, int op) {
+DynVal *rec_on_math(DynRec *r, const RecCall *c, PyObject **result, int op) {
     *result = rec_call_real(c);
     if (*result == NULL) {
         return NULL;
@@ -68,8 +58,7 @@ static DynVal *math_call(DynRec *r, const RecCall *c, PyObject **result, int op)
                : checked(r, dyn_sym_op(&r->cap->syms, (DynSymOp)op, a, b, DYN_NONE), *result);
 }
 
-static DynVal *call_len(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    (void)arg;
+DynVal *rec_on_len(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynVal *length;
     if (c->npos == 1 && c->nkw == 0 && rec_length(r, c->args[0], result, &length)) {
         return length;
@@ -101,8 +90,7 @@ static DynVal *call_len(DynRec *r, const RecCall *c, PyObject **result, int arg)
     return unknown(r, c);
 }
 
-static DynVal *call_range(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    (void)arg;
+DynVal *rec_on_range(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     *result = rec_call_real(c);
     if (*result == NULL) {
         return NULL;
@@ -119,7 +107,7 @@ static DynVal *call_range(DynRec *r, const RecCall *c, PyObject **result, int ar
 }
 
 /* int(), float(), bool(), abs(), round() of a number. */
-static DynVal *call_convert(DynRec *r, const RecCall *c, PyObject **result, int op) {
+DynVal *rec_on_convert(DynRec *r, const RecCall *c, PyObject **result, int op) {
     DynSyms *t = &r->cap->syms;
     DynVal *absolute;
     if (op == DYN_S_ABS && c->npos == 1 && rec_unary_operator(r, "__abs__", c->args[0], result, &absolute)) {
@@ -198,7 +186,7 @@ static DynVal *data_extreme(DynRec *r, const RecCall *c, DynVal **items, uint32_
 }
 
 /* min() and max() of numbers, given one by one or in a tuple or list: op is MIN or MAX. */
-static DynVal *call_extreme(DynRec *r, const RecCall *c, PyObject **result, int op) {
+DynVal *rec_on_extreme(DynRec *r, const RecCall *c, PyObject **result, int op) {
     DynVal **items;
     uint32_t n = c->npos;
     bool fallback = n == 1 && c->nkw == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, 0), "default") == 0;
@@ -257,7 +245,7 @@ static DynVal *call_extreme(DynRec *r, const RecCall *c, PyObject **result, int 
 
 /* sum() and math.prod() over arrays and ints: the operations one by one (nb: as BINARY_OP sub), as the builtin does them (floats
  * are left out: it adds them with more care than that). */
-static DynVal *call_sum(DynRec *r, const RecCall *c, PyObject **result, int nb) {
+DynVal *rec_on_sum(DynRec *r, const RecCall *c, PyObject **result, int nb) {
     DynVal **items;
     uint32_t n;
     if (c->npos < 1 || c->npos > 2 || c->nkw != 0 ||
@@ -266,12 +254,12 @@ static DynVal *call_sum(DynRec *r, const RecCall *c, PyObject **result, int nb) 
         *result = rec_call_real(c);
         return rec_fail(r, c->npos && rec_is_array(c->args[0].v) ? DYN_R_UNSUPPORTED_OP : DYN_R_OPAQUE_CALL, "sum");
     }
-    PyObject *acc = c->npos == 2 ? Py_NewRef(c->args[1].real) : PyLong_FromLong(nb != 0);
+    PyObject *acc = c->npos == 2 ? Py_NewRef(c->args[1].real) : PyLong_FromLong(nb == REC_NB_MULTIPLY);
     DynVal *v = c->npos == 2 ? c->args[1].v : acc ? dyn_rec_const(r, acc) : NULL;
     for (uint32_t i = 0; acc != NULL && i < n; i++) {
         DynOperand a = {v, acc}, b = {items[i], PySequence_Fast_GET_ITEM(c->args[0].real, i)};
         bool known = v != NULL && dyn_rec_resolve(r, b.v, b.real) == 0;
-        PyObject *next = nb ? PyNumber_Multiply(acc, b.real) : PyNumber_Add(acc, b.real);
+        PyObject *next = nb == REC_NB_MULTIPLY ? PyNumber_Multiply(acc, b.real) : PyNumber_Add(acc, b.real);
         if (next != NULL && known && (rec_is_array(a.v) || rec_is_array(b.v))) {
             v = dyn_np_binary(r, nb, false, a, b, next);
         } else if (next != NULL && known && a.v->kind == DV_SYM && b.v->kind == DV_SYM && PyLong_CheckExact(next)) {
@@ -291,8 +279,7 @@ static DynVal *call_sum(DynRec *r, const RecCall *c, PyObject **result, int nb) 
     return v ? v : unknown(r, c);
 }
 
-static DynVal *call_isinstance(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    (void)arg;
+DynVal *rec_on_isinstance(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     *result = rec_call_real(c);
     if (*result == NULL || c->npos != 2) {
         return NULL;
@@ -306,14 +293,13 @@ static DynVal *call_isinstance(DynRec *r, const RecCall *c, PyObject **result, i
     return dyn_rec_const(r, *result); /* the type is guarded or made here */
 }
 
-static DynVal *call_type(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    (void)arg;
+DynVal *rec_on_type(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     *result = rec_call_real(c);
     return *result == NULL ? NULL : c->npos == 1 && c->args[0].v->kind != DV_OPAQUE ? dyn_rec_const(r, *result) : unknown(r, c);
 }
 
 /* tuple() and list() of something whose items are known. */
-static DynVal *call_sequence(DynRec *r, const RecCall *c, PyObject **result, int kind) {
+DynVal *rec_on_sequence(DynRec *r, const RecCall *c, PyObject **result, int kind) {
     DynVal **items = NULL;
     uint32_t n = 0;
     bool known = c->npos == 0 || (c->npos == 1 && rec_items(r, c->args[0].v, c->args[0].real, &items, &n) == 0);
@@ -328,8 +314,7 @@ static DynVal *call_sequence(DynRec *r, const RecCall *c, PyObject **result, int
                                                                           : dyn_rec_seq(r, (DynValKind)kind, n, items, *result);
 }
 
-static DynVal *call_dict(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    (void)arg;
+DynVal *rec_on_dict(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynVal *v = dyn_rec_seq(r, DV_DICT, 0, NULL, NULL);
     bool known = v != NULL && rec_dict_fill(r, v, c, 0) == 0;
     *result = rec_call_real(c);
@@ -337,7 +322,7 @@ static DynVal *call_dict(DynRec *r, const RecCall *c, PyObject **result, int arg
 }
 
 /* zip, enumerate, reversed: an iterator whose items are listed beforehand. It can be run through, not rebuilt. */
-static DynVal *listed_iterator(DynRec *r, uint32_t n, DynVal **items) {
+static DynVal *iterator_over(DynRec *r, uint32_t n, DynVal **items) {
     DynVal *list = dyn_rec_seq(r, DV_OPAQUE, n, items, NULL), *v = list ? rec_new(r, DV_ITER) : NULL;
     if (v == NULL || (v->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
         return NULL;
@@ -406,23 +391,22 @@ static DynVal *made_of(DynRec *r, DynVal *it, const RecCall *c, bool enumerate, 
     return it;
 }
 
-enum { ZIP, ENUMERATE, REVERSED };
-static DynVal *call_iterator(DynRec *r, const RecCall *c, PyObject **result, int which) {
+DynVal *rec_on_listed_iterator(DynRec *r, const RecCall *c, PyObject **result, int which) {
     DynVal **in[8], **out, *index[8];
-    uint32_t n[8], least = UINT32_MAX, count = which == ZIP ? c->npos : 1;
+    uint32_t n[8], least = UINT32_MAX, count = which == REC_ZIP ? c->npos : 1;
     int64_t start = 0;
     *result = rec_call_real(c);
     if (*result == NULL || c->nkw != 0 || count < 1 || count > 8 || c->npos < 1) {
         return *result ? unknown(r, c) : NULL;
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (which == REVERSED ? rec_items(r, c->args[i].v, c->args[i].real, &in[i], &n[i]) < 0
-                              : items_or_rows(r, c->args[i], &in[i], &n[i]) < 0) {
+        if (which == REC_REVERSED ? rec_items(r, c->args[i].v, c->args[i].real, &in[i], &n[i]) < 0
+                                  : items_or_rows(r, c->args[i], &in[i], &n[i]) < 0) {
             return unknown(r, c);
         }
         least = n[i] < least ? n[i] : least;
     }
-    if (which == ENUMERATE && c->npos == 2) {
+    if (which == REC_ENUMERATE && c->npos == 2) {
         if (!number(c, 1) || dyn_rec_burn(r, c->args[1].v, c->args[1].real) < 0) {
             return unknown(r, c);
         }
@@ -432,15 +416,15 @@ static DynVal *call_iterator(DynRec *r, const RecCall *c, PyObject **result, int
         return NULL;
     }
     for (uint32_t i = 0; i < least; i++) {
-        if (which == REVERSED) {
+        if (which == REC_REVERSED) {
             out[i] = in[0][least - 1 - i];
             continue;
         }
         uint32_t width = count;
         for (uint32_t k = 0; k < count; k++) {
-            index[which == ENUMERATE ? k + 1 : k] = in[k][i];
+            index[which == REC_ENUMERATE ? k + 1 : k] = in[k][i];
         }
-        if (which == ENUMERATE) {
+        if (which == REC_ENUMERATE) {
             index[0] = dyn_rec_sym(r, dyn_sym_int(&r->cap->syms, start + i));
             width = 2;
         }
@@ -448,12 +432,11 @@ static DynVal *call_iterator(DynRec *r, const RecCall *c, PyObject **result, int
             return NULL;
         }
     }
-    DynVal *it = listed_iterator(r, least, out);
-    return it == NULL || which == REVERSED ? it : made_of(r, it, c, which == ENUMERATE, start);
+    DynVal *it = iterator_over(r, least, out);
+    return it == NULL || which == REC_REVERSED ? it : made_of(r, it, c, which == REC_ENUMERATE, start);
 }
 
-static DynVal *call_slice(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    (void)arg;
+DynVal *rec_on_slice(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     *result = rec_call_real(c);
     DynVal *none = dyn_rec_const(r, Py_None);
     if (*result == NULL || none == NULL || c->npos < 1 || c->npos > 3) {
@@ -505,10 +488,9 @@ static DynVal *ask_forgiving(DynRec *r, const RecCall *get, PyObject **result) {
     return v;
 }
 
-static DynVal *call_getattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+DynVal *rec_on_getattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynVal *v = NULL;
     RecCall get = {0};
-    (void)arg;
     RecAttr how = named(r, c) ? rec_attr_of(r, c->args[0], c->args[1].real, &get, &v) : REC_ATTR_UNKNOWN;
     if (how == REC_ATTR_CALL) {
         v = c->npos == 3 ? ask_forgiving(r, &get, result) : rec_call_function(r, &get, result);
@@ -532,10 +514,9 @@ static DynVal *call_getattr(DynRec *r, const RecCall *c, PyObject **result, int 
     return how == REC_ATTR_SOURCE ? rec_attr(r, c->args[0], c->args[1].real, *result) : v;
 }
 
-static DynVal *call_hasattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+DynVal *rec_on_hasattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynVal *v = NULL;
     RecCall get = {0};
-    (void)arg;
     RecAttr how = named(r, c) ? rec_attr_of(r, c->args[0], c->args[1].real, &get, &v) : REC_ATTR_UNKNOWN;
     if (how == REC_ATTR_CALL) {
         bool sure = true, there = (v = ask_forgiving(r, &get, result)) != NULL || *result != NULL;
@@ -560,9 +541,8 @@ static DynVal *call_hasattr(DynRec *r, const RecCall *c, PyObject **result, int 
     return known ? dyn_rec_const(r, *result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "hasattr");
 }
 
-static DynVal *call_setattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+DynVal *rec_on_setattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     RecCall set = {0};
-    (void)arg;
     bool known = named(r, c) && c->npos == 3 && rec_is_instance(c->args[0]);
     RecAttr how = known ? rec_find_store(r, c->args[0], c->args[1].real, c->args[2], &set) : REC_ATTR_UNKNOWN;
     if (how == REC_ATTR_CALL) {
@@ -579,8 +559,7 @@ static DynVal *call_setattr(DynRec *r, const RecCall *c, PyObject **result, int 
     return dyn_rec_const(r, Py_None);
 }
 
-static DynVal *call_iter(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    (void)arg;
+DynVal *rec_on_iter(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynOperand o = c->npos == 1 ? c->args[0] : (DynOperand){0};
     DynVal *v = o.v == NULL ? NULL : rec_is_iterator(o.v) ? o.v : o.v->kind == DV_ARRAY ? NULL : rec_iterate(r, o.v, o.real);
     *result = rec_call_real(c);
@@ -588,8 +567,7 @@ static DynVal *call_iter(DynRec *r, const RecCall *c, PyObject **result, int arg
 }
 
 /* next(it) and next(it, default). */
-static DynVal *call_next(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    (void)arg;
+DynVal *rec_on_next(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynVal *v;
     if (c->npos < 1 || c->npos > 2 || c->nkw != 0 || !rec_is_iterator(c->args[0].v)) {
         *result = rec_call_real(c);
@@ -618,8 +596,7 @@ static DynVal *call_next(DynRec *r, const RecCall *c, PyObject **result, int arg
 }
 
 /* set() and frozenset() of plain constants, burnt in. */
-static DynVal *call_set(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    (void)arg;
+DynVal *rec_on_set(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     bool known = c->npos <= 1 && c->nkw == 0;
     if (known && c->npos == 1) {
         PyObject *o = c->args[0].real;
@@ -633,8 +610,7 @@ static DynVal *call_set(DynRec *r, const RecCall *c, PyObject **result, int arg)
 }
 
 /* sorted() of what is burnt in. */
-static DynVal *call_sorted(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    (void)arg;
+DynVal *rec_on_sorted(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynOperand o = c->npos == 1 ? c->args[0] : (DynOperand){0};
     bool known = o.v != NULL && (PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real) || PyAnySet_CheckExact(o.real) ||
                                  PyUnicode_CheckExact(o.real) || PyDict_CheckExact(o.real) || PyRange_Check(o.real));
@@ -658,8 +634,6 @@ static DynVal *call_sorted(DynRec *r, const RecCall *c, PyObject **result, int a
     return v ? v : *result ? unknown(r, c) : NULL;
 }
 
-enum { ANY, ALL };
-
 /* all() and any() take items up to the one that decides. */
 static DynVal *truths_of_iterator(DynRec *r, const RecCall *c, PyObject **result, int which) {
     PyObject *item;
@@ -674,16 +648,16 @@ static DynVal *truths_of_iterator(DynRec *r, const RecCall *c, PyObject **result
         if (truth < 0) {
             return NULL;
         }
-        *result = truth == (which == ANY) ? PyBool_FromLong(truth) : NULL;
+        *result = truth == (which == REC_ANY) ? PyBool_FromLong(truth) : NULL;
     }
     if (*result == NULL && !PyErr_Occurred()) {
-        *result = PyBool_FromLong(which == ALL);
+        *result = PyBool_FromLong(which == REC_ALL);
     }
     return *result == NULL ? NULL : known && !r->take_lost ? dyn_rec_const(r, *result) : rec_take_failed(r, r->why, r->detail);
 }
 
 /* all() and any() of listed items whose truth is known. */
-static DynVal *call_truths(DynRec *r, const RecCall *c, PyObject **result, int which) {
+DynVal *rec_on_truths(DynRec *r, const RecCall *c, PyObject **result, int which) {
     DynVal **items;
     uint32_t n = 0;
     if (c->npos == 1 && rec_is_iterator(c->args[0].v)) {
@@ -699,196 +673,53 @@ static DynVal *call_truths(DynRec *r, const RecCall *c, PyObject **result, int w
     return *result && known ? dyn_rec_const(r, *result) : *result ? unknown(r, c) : NULL;
 }
 
+/* What a builtin asks of the object runs no code of the user's, which may answer otherwise at the next call. */
+static bool runs_no_code(PyObject *o) {
+    unsigned long flags = Py_TYPE(o)->tp_flags;
+    return !(flags & Py_TPFLAGS_HEAPTYPE) || (flags & Py_TPFLAGS_IMMUTABLETYPE) || rec_is_fact(o) || rec_shows_as_enum(o);
+}
+
 /* Functions of constants alone, without effects. */
 static bool constant_args(DynRec *r, const RecCall *c) {
     for (uint32_t i = 0; i < c->npos + c->nkw; i++) {
-        DynVal *v = c->args[i].v;
-        bool fixed = v->kind == DV_CONST || (v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, v->id));
-        if (!fixed) {
+        DynOperand o = c->args[i];
+        bool constant = o.v->kind == DV_CONST && runs_no_code(o.real);
+        if (!constant && !(o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, o.v->id))) {
             return false;
         }
     }
     return true;
 }
-enum { OF_VALUE, OF_TEXT };
-static DynVal *call_pure(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    bool fixed = constant_args(r, c) || (arg == OF_TEXT && c->npos == 1 && c->nkw == 0 && rec_has_one_text(r, c->args[0]));
+
+DynVal *rec_on_of_constants(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    bool fixed = constant_args(r, c) || (arg == REC_OF_TEXT && c->npos == 1 && c->nkw == 0 && rec_has_one_text(r, c->args[0]));
     *result = rec_call_real(c);
     return *result == NULL ? NULL : fixed ? rec_wrap_result(r, *result) : unknown(r, c);
 }
 
 /* divmod() and pow(): of arrays by NumPy's rules, of Python numbers by the operators that they are. */
-enum { DIVMOD, POW };
-static DynVal *call_arithmetic(DynRec *r, const RecCall *c, PyObject **result, int which) {
+DynVal *rec_on_arithmetic(DynRec *r, const RecCall *c, PyObject **result, int which) {
     bool fixed = constant_args(r, c), pair = c->npos == 2 && c->nkw == 0;
     *result = rec_call_real(c);
     if (*result == NULL) {
         return NULL;
     }
     if (pair && any_array(c)) {
-        return dyn_np_builtin(r, which == POW ? "pow" : "divmod", c->args, 2, *result);
+        return dyn_np_builtin(r, which == REC_POW ? "pow" : "divmod", c->args, 2, *result);
     }
     if (!pair || fixed || !number(c, 0) || !number(c, 1)) {
         return fixed ? rec_wrap_result(r, *result) : unknown(r, c);
     }
-    if (which == POW) {
-        return rec_number_binary(r, 8, c->args[0], c->args[1], *result);
+    if (which == REC_POW) {
+        return rec_number_binary(r, REC_NB_POWER, c->args[0], c->args[1], *result);
     }
-    DynVal *items[2] = {rec_number_binary(r, 2, c->args[0], c->args[1], PyTuple_GET_ITEM(*result, 0)),
-                        rec_number_binary(r, 6, c->args[0], c->args[1], PyTuple_GET_ITEM(*result, 1))};
+    DynVal *items[2] = {rec_number_binary(r, REC_NB_FLOOR_DIVIDE, c->args[0], c->args[1], PyTuple_GET_ITEM(*result, 0)),
+                        rec_number_binary(r, REC_NB_REMAINDER, c->args[0], c->args[1], PyTuple_GET_ITEM(*result, 1))};
     return items[0] && items[1] ? dyn_rec_seq(r, DV_TUPLE, 2, items, *result) : NULL;
 }
 
-static DynVal *call_complex(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    (void)arg;
+DynVal *rec_on_complex(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     bool fixed = constant_args(r, c);
     *result = rec_call_real(c);
     return *result == NULL ? NULL : fixed ? rec_wrap_result(r, *result) : rec_complex_new(r, c, *result);
-}
-
-static Builtin builtins[] = {
-    {"builtins", "complex", call_complex, 0, NULL},
-    {"builtins", "len", call_len, 0, NULL},
-    {"builtins", "range", call_range, 0, NULL},
-    {"builtins", "int", call_convert, DYN_S_TO_INT, NULL},
-    {"builtins", "float", call_convert, DYN_S_TO_FLOAT, NULL},
-    {"builtins", "bool", call_convert, DYN_S_BOOL, NULL},
-    {"builtins", "abs", call_convert, DYN_S_ABS, NULL},
-    {"builtins", "round", call_convert, DYN_S_ROUND, NULL},
-    {"builtins", "min", call_extreme, DYN_S_MIN, NULL},
-    {"builtins", "max", call_extreme, DYN_S_MAX, NULL},
-    {"builtins", "sum", call_sum, 0, NULL},
-    {"builtins", "isinstance", call_isinstance, 0, NULL},
-    {"builtins", "type", call_type, 0, NULL},
-    {"builtins", "tuple", call_sequence, DV_TUPLE, NULL},
-    {"builtins", "list", call_sequence, DV_LIST, NULL},
-    {"builtins", "dict", call_dict, 0, NULL},
-    {"builtins", "zip", call_iterator, ZIP, NULL},
-    {"builtins", "enumerate", call_iterator, ENUMERATE, NULL},
-    {"builtins", "reversed", call_iterator, REVERSED, NULL},
-    {"builtins", "next", call_next, 0, NULL},
-    {"builtins", "slice", call_slice, 0, NULL},
-    {"builtins", "getattr", call_getattr, 0, NULL},
-    {"builtins", "hasattr", call_hasattr, 0, NULL},
-    {"builtins", "setattr", call_setattr, 0, NULL},
-    {"builtins", "iter", call_iter, 0, NULL},
-    {"builtins", "set", call_set, 0, NULL},
-    {"builtins", "frozenset", call_set, 0, NULL},
-    {"builtins", "sorted", call_sorted, 0, NULL},
-    {"operator", "index", call_convert, DYN_S_TO_INT, NULL},
-    {"builtins", "all", call_truths, ALL, NULL},
-    {"builtins", "any", call_truths, ANY, NULL},
-    {"builtins", "str", call_pure, OF_TEXT, NULL},
-    {"builtins", "ord", call_pure, 0, NULL},
-    {"builtins", "chr", call_pure, 0, NULL},
-    {"builtins", "repr", call_pure, OF_TEXT, NULL},
-    {"builtins", "ascii", call_pure, OF_TEXT, NULL},
-    {"builtins", "divmod", call_arithmetic, DIVMOD, NULL},
-    {"builtins", "pow", call_arithmetic, POW, NULL},
-    {"math", "sqrt", math_call, DYN_S_SQRT, NULL},
-    {"math", "exp", math_call, DYN_S_EXP, NULL},
-    {"math", "log", math_call, DYN_S_LOG, NULL},
-    {"math", "log2", math_call, DYN_S_LOG2, NULL},
-    {"math", "log10", math_call, DYN_S_LOG10, NULL},
-    {"math", "sin", math_call, DYN_S_SIN, NULL},
-    {"math", "cos", math_call, DYN_S_COS, NULL},
-    {"math", "tan", math_call, DYN_S_TAN, NULL},
-    {"math", "atan", math_call, DYN_S_ATAN, NULL},
-    {"math", "tanh", math_call, DYN_S_TANH, NULL},
-    {"math", "fabs", math_call, DYN_S_FABS, NULL},
-    {"math", "pow", math_call, DYN_S_FPOW, NULL},
-    {"math", "atan2", math_call, DYN_S_ATAN2, NULL},
-    {"math", "hypot", math_call, DYN_S_HYPOT, NULL},
-    {"math", "floor", math_call, DYN_S_FLOOR, NULL},
-    {"math", "ceil", math_call, DYN_S_CEIL, NULL},
-    {"math", "isfinite", math_call, DYN_S_ISFINITE, NULL},
-    {"math", "prod", call_sum, 5, NULL},
-    {"math", "isnan", call_pure, 0, NULL},
-    {"math", "isinf", call_pure, 0, NULL},
-    {"math", "gcd", call_pure, 0, NULL},
-    {"math", "factorial", call_pure, 0, NULL},
-    {"math", "radians", call_pure, 0, NULL},
-    {"math", "degrees", call_pure, 0, NULL},
-};
-
-/* These take all that an iterator gives before they look at it: the same as from a list. */
-static bool takes_all(BuiltinFn fn) {
-    return fn == call_sum || fn == call_extreme || fn == call_set || fn == call_sorted || fn == call_sequence || fn == call_dict;
-}
-
-static DynVal *call_on_list(DynRec *r, const RecCall *c, PyObject **result, const Builtin *b) {
-    DynVal *v, *given = NULL;
-    PyObject *items = rec_take_all(r, c->args[0], &v);
-    RecCall call = *c;
-    *result = NULL;
-    if (items == NULL || (call.args = DYN_NEW_N(&r->arena, DynOperand, c->npos + c->nkw)) == NULL) {
-        Py_XDECREF(items);
-        return NULL;
-    }
-    memcpy(call.args, c->args, (c->npos + c->nkw) * sizeof *call.args);
-    call.args[0] = (DynOperand){v, items};
-    call.packed = NULL;
-    if (v == NULL || rec_keep(r, items) < 0) { /* what it gave goes to the builtin */
-        *result = rec_call_real(&call);
-        given = rec_take_failed(r, r->why, r->detail);
-    } else if (c->callable.real == (PyObject *)&PyList_Type && c->npos == 1) {
-        *result = Py_NewRef(items);
-        given = v;
-    } else {
-        given = b->fn(r, &call, result, b->arg);
-    }
-    Py_DECREF(items);
-    return given;
-}
-
-/* What goes through an array and gives a number or something new: a call in the graph, where nothing better is known. */
-static DynVal *call_on_array(DynRec *r, const RecCall *c, PyObject *result, const Builtin *b) {
-    BuiltinFn fn = b->fn;
-    bool pure = fn == call_sum || fn == call_extreme || fn == call_sorted || fn == call_sequence || fn == call_set ||
-                fn == call_truths || fn == call_convert;
-    if (!pure || result == NULL || r->cap == NULL || c->npos < 1 || c->args[0].v->kind != DV_ARRAY || PyErr_Occurred()) {
-        return NULL;
-    }
-    for (uint32_t i = 1; i < c->npos + c->nkw; i++) { /* not key= */
-        if (c->args[i].v->kind != DV_SYM) {
-            return NULL;
-        }
-    }
-    DynReason why = r->why;
-    DynVal *v = dyn_np_extern_made(r, c->callable.real, b->name, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, result);
-    r->why = v == NULL ? why : DYN_R_OK;
-    return v;
-}
-
-DynVal *rec_call_builtin(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
-    for (size_t i = 0; i < DYN_COUNTOF(builtins); i++) {
-        if (builtins[i].callable == c->callable.real) {
-            *handled = true;
-            if (c->npos >= 1 && rec_is_iterator(c->args[0].v) && takes_all(builtins[i].fn)) {
-                return call_on_list(r, c, result, &builtins[i]);
-            }
-            RecCall listed;
-            PyObject *list = NULL;
-            bool takes = builtins[i].fn == call_sum || builtins[i].fn == call_extreme || builtins[i].fn == call_truths ||
-                         builtins[i].fn == call_sorted || builtins[i].fn == call_set;
-            bool other = takes && rec_listed_call(r, c, &listed, &list);
-            DynVal *v = builtins[i].fn(r, other ? &listed : c, result, builtins[i].arg);
-            Py_XDECREF(list);
-            return v != NULL ? v : call_on_array(r, c, *result, &builtins[i]);
-        }
-    }
-    return NULL;
-}
-
-int rec_builtins_init(void) {
-    for (size_t i = 0; i < DYN_COUNTOF(builtins); i++) {
-        PyObject *module = PyImport_ImportModule(builtins[i].module);
-        PyObject *f = module ? PyObject_GetAttrString(module, builtins[i].name) : NULL;
-        Py_XDECREF(module);
-        if (f == NULL) {
-            return -1;
-        }
-        Py_XSETREF(builtins[i].callable, f);
-    }
-    return 0;
 }

@@ -6,7 +6,7 @@
  *
  * Called by rec_call.c. */
 #include "tracer/numpy/rec_np.h"
-#include "tracer/record/rec_state.h"
+#include "tracer/record/rec_callables.h"
 
 PyTypeObject *dyn_cached_type;
 
@@ -75,12 +75,11 @@ static bool runs_anywhere(DynRec *r, PyObject *cached) {
     return pure;
 }
 
-DynVal *rec_call_cached(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+DynVal *rec_on_cached(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     PyObject *f = c->callable.real;
-    if (Py_TYPE(f) != dyn_cached_type || r->cap == NULL || keeps_nothing(f)) {
-        return NULL;
+    if (r->cap == NULL || keeps_nothing(f)) {
+        return REC_DECLINED;
     }
-    *handled = true;
     bool varies = false, burnt = dyn_rec_resolve(r, c->callable.v, f) == 0 && rec_guard_id(r, c->callable.v, f) == 0 &&
                                  burn_all(r, c, &varies) == 0 && (!varies || runs_anywhere(r, f));
     *result = rec_call_real(c);

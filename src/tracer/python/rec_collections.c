@@ -3,7 +3,7 @@
  * The first three are a DV_DICT whose type is the class (extra: a defaultdict's factory), in the order in which they list their
  * keys; a deque is a DV_DEQUE (extra: its maxlen). Methods run for real, as in rec_methods.c, and changes of what outlives the
  * call are effects. Called by the call, subscript and attribute handlers and by dyn_rec_resolve. */
-#include "tracer/record/rec_state.h"
+#include "tracer/record/rec_callables.h"
 
 static PyTypeObject *default_dict, *counter;
 static PyObject *s_factory, *s_maxlen;
@@ -99,7 +99,8 @@ int rec_resolve_collection(DynRec *r, DynVal *v, PyObject *o) {
 
 /* ---- making them */
 
-static DynVal *new_dict(DynRec *r, const RecCall *c, PyObject **result, PyTypeObject *type) {
+DynVal *rec_on_new_dict(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    PyTypeObject *type = (PyTypeObject *)c->callable.real;
     bool with_factory = type == default_dict && c->npos > 0;
     DynVal *v = fresh_dict(r, type);
     bool known = v != NULL && rec_dict_fill(r, v, c, with_factory) == 0;
@@ -111,7 +112,7 @@ static DynVal *new_dict(DynRec *r, const RecCall *c, PyObject **result, PyTypeOb
 }
 
 /* Counter(…) of plain constants, burnt in. */
-static DynVal *new_counter(DynRec *r, const RecCall *c, PyObject **result) {
+DynVal *rec_on_new_counter(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     bool known = c->npos <= 1 && c->nkw == 0 && rec_guard_class(r, counter) == 0;
     if (known && c->npos == 1) {
         PyObject *o = c->args[0].real;
@@ -138,7 +139,7 @@ static void trim(DynVal *v, PyObject *real, bool from_left) {
 }
 
 /* deque(iterable, maxlen) */
-static DynVal *new_deque(DynRec *r, const RecCall *c, PyObject **result) {
+DynVal *rec_on_new_deque(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynOperand of = {0}, maxlen = {0};
     DynVal **items = NULL;
     uint32_t n = 0;
@@ -163,8 +164,6 @@ static DynVal *new_deque(DynRec *r, const RecCall *c, PyObject **result) {
 }
 
 /* ---- methods */
-
-static bool called(const char *name, const char *other) { return strcmp(name, other) == 0; }
 
 static int burn_rest(DynRec *r, const RecCall *c) {
     for (uint32_t i = 1; i < c->npos + c->nkw; i++) {
@@ -219,65 +218,123 @@ static DynVal *deque_extend(DynRec *r, const RecCall *c, PyObject **result, bool
     return changed(r, c, 2, both, dyn_rec_const(r, Py_None));
 }
 
-static DynVal *deque_method(DynRec *r, const RecCall *c, PyObject **result, const char *name) {
-    DynVal *d = c->args[0].v, *v = NULL, *items[4];
-    bool pops = called(name, "pop") || called(name, "popleft"), appends = called(name, "append") || called(name, "appendleft");
-    bool left = called(name, "appendleft") || called(name, "popleft"), inserts = called(name, "insert") && c->npos == 3;
+static DynVal *deque_query(DynRec *r, const RecCall *c, PyObject **result) {
+    bool known = c->nkw == 0 && burn_rest(r, c) == 0 && dyn_rec_burn(r, c->args[0].v, c->args[0].real) == 0;
+    *result = rec_call_real(c);
+    return *result && known ? dyn_rec_const(r, *result) : NULL;
+}
+
+static DynVal *deque_copy(DynRec *r, const RecCall *c, PyObject *result) {
+    const DynVal *d = c->args[0].v;
+    DynVal *v = dyn_rec_seq(r, DV_DEQUE, d->n, d->items, result);
+    if (v != NULL) {
+        v->extra = d->extra;
+    }
+    return v;
+}
+
+/* The item that was taken off one end; NULL: there was none. */
+static DynVal *pop_shadow(DynVal *d, bool left) {
+    if (d->n == 0) {
+        return NULL;
+    }
+    DynVal *v = d->items[left ? 0 : d->n - 1];
+    if (left) {
+        memmove(d->items, d->items + 1, (d->n - 1) * sizeof *d->items);
+    }
+    d->n--;
+    return v;
+}
+
+static DynVal *append_shadow(DynRec *r, const RecCall *c, bool left) {
+    DynVal *d = c->args[0].v, *v = deque_insert(r, d, left ? 0 : d->n, c->args[1].v) < 0 ? NULL : dyn_rec_const(r, Py_None);
+    trim(d, c->args[0].real, !left);
+    return v;
+}
+
+static DynVal *insert_shadow(DynRec *r, const RecCall *c) {
+    DynVal *d = c->args[0].v;
+    if (c->npos != 3 || !PyLong_CheckExact(c->args[1].real)) {
+        return NULL;
+    }
+    Py_ssize_t at = PyLong_AsSsize_t(c->args[1].real), n = d->n;
+    at += at < 0 ? n : 0;
+    at = at < 0 ? 0 : at > n ? n : at;
+    return deque_insert(r, d, (uint32_t)at, c->args[2].v) < 0 ? NULL : dyn_rec_const(r, Py_None);
+}
+
+static DynVal *rotate_shadow(DynRec *r, const RecCall *c) {
+    if (c->npos != 1 && !PyLong_CheckExact(c->args[1].real)) {
+        return NULL;
+    }
+    deque_rotate(c->args[0].v, c->npos == 1 ? 1 : PyLong_AsSsize_t(c->args[1].real));
+    return dyn_rec_const(r, Py_None);
+}
+
+static DynVal *reverse_shadow(DynRec *r, DynVal *d) {
+    for (uint32_t i = 0; i < d->n / 2; i++) {
+        DynVal *x = d->items[i];
+        d->items[i] = d->items[d->n - 1 - i];
+        d->items[d->n - 1 - i] = x;
+    }
+    return dyn_rec_const(r, Py_None);
+}
+
+/* What the method did, to the shadow; gives that of its result. */
+static DynVal *change_shadow(DynRec *r, const RecCall *c, RecDequeMethod which) {
+    DynVal *d = c->args[0].v;
+    switch (which) {
+    case REC_DEQUE_APPEND: return append_shadow(r, c, false);
+    case REC_DEQUE_APPEND_LEFT: return append_shadow(r, c, true);
+    case REC_DEQUE_POP: return pop_shadow(d, false);
+    case REC_DEQUE_POP_LEFT: return pop_shadow(d, true);
+    case REC_DEQUE_INSERT: return insert_shadow(r, c);
+    case REC_DEQUE_ROTATE: return rotate_shadow(r, c);
+    case REC_DEQUE_REVERSE: return reverse_shadow(r, d);
+    case REC_DEQUE_CLEAR: d->n = 0; return dyn_rec_const(r, Py_None);
+    case REC_DEQUE_COPY:
+    case REC_DEQUE_EXTEND:
+    case REC_DEQUE_EXTEND_LEFT:
+    case REC_DEQUE_INDEX:
+    case REC_DEQUE_COUNT: break;
+    }
+    return NULL;
+}
+
+/* Numbers and counts that it is called with are the same at every call; what is put in may be anything. */
+static bool burn_counts(DynRec *r, const RecCall *c, RecDequeMethod which) {
+    if (which == REC_DEQUE_APPEND || which == REC_DEQUE_APPEND_LEFT) {
+        return true;
+    }
+    bool inserts = which == REC_DEQUE_INSERT && c->npos == 3;
+    return (inserts ? dyn_rec_burn(r, c->args[1].v, c->args[1].real) : burn_rest(r, c)) == 0;
+}
+
+DynVal *rec_on_deque_method(DynRec *r, const RecCall *c, PyObject **result, int which) {
+    DynVal *items[4];
+    if (c->args[0].v->kind != DV_DEQUE) {
+        return REC_DECLINED;
+    }
     r->why = DYN_R_SIDE_EFFECT;
     r->detail = "deque";
-    if (called(name, "extend") || called(name, "extendleft")) {
-        return deque_extend(r, c, result, called(name, "extendleft"));
+    if (which == REC_DEQUE_EXTEND || which == REC_DEQUE_EXTEND_LEFT) {
+        return deque_extend(r, c, result, which == REC_DEQUE_EXTEND_LEFT);
     }
-    bool known = c->npos <= DYN_COUNTOF(items) && c->nkw == 0 &&
-                 (appends || (inserts ? dyn_rec_burn(r, c->args[1].v, c->args[1].real) : burn_rest(r, c)) == 0);
-    if (called(name, "index") || called(name, "count")) {
-        known = known && dyn_rec_burn(r, d, c->args[0].real) == 0;
-        *result = rec_call_real(c);
-        return *result && known ? dyn_rec_const(r, *result) : NULL;
+    if (which == REC_DEQUE_INDEX || which == REC_DEQUE_COUNT) {
+        return deque_query(r, c, result);
     }
+    bool known = c->npos <= DYN_COUNTOF(items) && c->nkw == 0 && burn_counts(r, c, (RecDequeMethod)which);
     *result = rec_call_real(c);
     if (*result == NULL || !known) {
         return NULL;
     }
+    if (which == REC_DEQUE_COPY) {
+        return deque_copy(r, c, *result);
+    }
     for (uint32_t i = 0; i < c->npos; i++) {
         items[i] = c->args[i].v;
     }
-    DynVal *none = dyn_rec_const(r, Py_None);
-    if (pops && d->n > 0) {
-        v = d->items[left ? 0 : d->n - 1];
-        if (left) {
-            memmove(d->items, d->items + 1, (d->n - 1) * sizeof *d->items);
-        }
-        d->n--;
-    } else if (appends) {
-        v = deque_insert(r, d, left ? 0 : d->n, c->args[1].v) < 0 ? NULL : none;
-        trim(d, c->args[0].real, !left);
-    } else if (inserts && PyLong_CheckExact(c->args[1].real)) {
-        Py_ssize_t at = PyLong_AsSsize_t(c->args[1].real);
-        at += at < 0 ? (Py_ssize_t)d->n : 0;
-        at = at < 0 ? 0 : at > (Py_ssize_t)d->n ? (Py_ssize_t)d->n : at;
-        v = deque_insert(r, d, (uint32_t)at, c->args[2].v) < 0 ? NULL : none;
-    } else if (called(name, "rotate") && (c->npos == 1 || PyLong_CheckExact(c->args[1].real))) {
-        deque_rotate(d, c->npos == 1 ? 1 : PyLong_AsSsize_t(c->args[1].real));
-        v = none;
-    } else if (called(name, "reverse")) {
-        for (uint32_t i = 0; i < d->n / 2; i++) {
-            DynVal *x = d->items[i];
-            d->items[i] = d->items[d->n - 1 - i];
-            d->items[d->n - 1 - i] = x;
-        }
-        v = none;
-    } else if (called(name, "clear")) {
-        d->n = 0;
-        v = none;
-    } else if (called(name, "copy") || called(name, "__copy__")) {
-        v = dyn_rec_seq(r, DV_DEQUE, d->n, d->items, *result);
-        if (v != NULL) {
-            v->extra = d->extra;
-        }
-        return v;
-    }
-    return changed(r, c, c->npos, items, v);
+    return changed(r, c, c->npos, items, change_shadow(r, c, (RecDequeMethod)which));
 }
 
 /* OrderedDict's own: popitem(last), move_to_end(key, last). */
@@ -309,48 +366,24 @@ static DynVal *reorder(DynRec *r, const RecCall *c, PyObject **result, bool pops
     return changed(r, c, n, items, v);
 }
 
-static DynVal *dict_method(DynRec *r, const RecCall *c, PyObject **result, const char *name) {
-    static const char plain[] = " get keys values items pop setdefault update clear copy popitem ";
-    char text[32];
-    int n = snprintf(text, sizeof text, " %s ", name);
+DynVal *rec_collection_dict_method(DynRec *r, const RecCall *c, PyObject **result, RecDictMethod which) {
+    PyObject *self = c->args[0].real;
+    PyTypeObject *of = ((PyDescrObject *)c->callable.real)->d_type;
     DynVal *d = c->args[0].v, *v;
+    bool ours = is_special_dict(self) && (of == &PyDict_Type || of == Py_TYPE(self)) && d->kind == DV_DICT;
+    if (!ours || Py_TYPE(c->callable.real) != &PyMethodDescr_Type || which > REC_DICT_MOVE_TO_END) {
+        return REC_DECLINED;
+    }
     r->why = DYN_R_SIDE_EFFECT;
-    if (PyODict_CheckExact(c->args[0].real) && (called(name, "popitem") || called(name, "move_to_end"))) {
-        return reorder(r, c, result, called(name, "popitem"));
+    if (PyODict_CheckExact(self) && (which == REC_DICT_POPITEM || which == REC_DICT_MOVE_TO_END)) {
+        return reorder(r, c, result, which == REC_DICT_POPITEM);
     }
-    if (n <= 0 || n >= (int)sizeof text || strstr(plain, text) == NULL) {
-        *result = rec_call_real(c);
-        return NULL;
-    }
-    v = rec_dict_method(r, c, result, name);
-    if (v != NULL && called(name, "copy")) { /* of the same class */
+    v = rec_dict_method(r, c, result, which);
+    if (v != NULL && which == REC_DICT_COPY) { /* of the same class */
         v->type = d->type;
         v->extra = d->extra;
     }
     return v;
-}
-
-DynVal *rec_call_collection(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
-    PyObject *f = c->callable.real, *self = c->npos > 0 ? c->args[0].real : NULL;
-    *handled = true;
-    if (f == (PyObject *)dyn_deque_type) {
-        return new_deque(r, c, result);
-    } else if (f == (PyObject *)counter) {
-        return new_counter(r, c, result);
-    } else if (f == (PyObject *)default_dict || f == (PyObject *)&PyODict_Type) {
-        return new_dict(r, c, result, (PyTypeObject *)f);
-    }
-    const char *name = Py_IS_TYPE(f, &PyMethodDescr_Type) ? PyUnicode_AsUTF8(((PyDescrObject *)f)->d_name) : NULL;
-    PyTypeObject *of = name ? ((PyDescrObject *)f)->d_type : NULL;
-    if (self != NULL && is_deque(self) && of == dyn_deque_type && c->args[0].v->kind == DV_DEQUE) {
-        return deque_method(r, c, result, name);
-    }
-    if (self != NULL && name != NULL && is_special_dict(self) && (of == &PyDict_Type || of == Py_TYPE(self)) &&
-        c->args[0].v->kind == DV_DICT) {
-        return dict_method(r, c, result, name);
-    }
-    *handled = false;
-    return NULL;
 }
 
 /* ---- subscripts */

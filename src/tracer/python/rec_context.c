@@ -3,15 +3,14 @@
  * set and reset run for real and are effects (rec_effects.c); a set that the same segment resets again leaves nothing to do at
  * later calls, and neither of the two is made there. What a variable holds is known from the last set of it in the segment; one
  * that was set elsewhere is not followed. Called by rec_call.c. */
-#include "tracer/record/rec_state.h"
+#include "tracer/record/rec_callables.h"
 
-static PyObject *var_set, *var_reset, *var_get; /* methods of a builtin type: there for good */
+static PyObject *var_set, *var_reset; /* methods of a builtin type: there for good */
 
 int rec_context_init(void) {
     var_set = dyn_cpy_lookup_named(&PyContextVar_Type, "set");
     var_reset = dyn_cpy_lookup_named(&PyContextVar_Type, "reset");
-    var_get = dyn_cpy_lookup_named(&PyContextVar_Type, "get");
-    return var_set == NULL || var_reset == NULL || var_get == NULL ? -1 : 0;
+    return var_set == NULL || var_reset == NULL ? -1 : 0;
 }
 
 static bool is_row(const RecEffect *e, PyObject *callable) { return e->kind == DYN_FX_CALL && e->obj == callable; }
@@ -79,24 +78,30 @@ static DynVal *get(DynRec *r, const RecCall *c, PyObject **result) {
     return *result != NULL && last != NULL ? last->items[1] : NULL;
 }
 
-DynVal *rec_call_context(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
-    PyObject *f = c->callable.real;
-    if (Py_TYPE(f) != &PyMethodDescr_Type || ((PyDescrObject *)f)->d_type != &PyContextVar_Type || c->npos == 0 || c->nkw != 0) {
-        return NULL;
+/* One of the three, of a variable that is the same at every call. */
+static DynVal *of_one(DynRec *r, const RecCall *c, PyObject **result, bool fits,
+                      DynVal *(*method)(DynRec *, const RecCall *, PyObject **)) {
+    if (c->npos == 0 || c->nkw != 0) {
+        return REC_DECLINED;
     }
-    DynVal *v = NULL;
-    bool one = rec_guard_id(r, c->args[0].v, c->args[0].real) == 0;
+    bool known = fits && rec_guard_id(r, c->args[0].v, c->args[0].real) == 0;
     r->why = DYN_R_OPAQUE_CALL;
     r->detail = NULL;
-    *handled = true;
-    if (one && f == var_set && c->npos == 2) {
-        v = set(r, c, result);
-    } else if (one && f == var_reset && c->npos == 2) {
-        v = reset(r, c, result);
-    } else if (one && f == var_get && c->npos <= 2) {
-        v = get(r, c, result);
-    } else {
+    DynVal *v = known ? method(r, c, result) : NULL;
+    if (!known) {
         *result = rec_call_real(c);
     }
     return v != NULL || *result == NULL ? v : rec_fail(r, DYN_R_OPAQUE_CALL, "ContextVar");
+}
+
+DynVal *rec_on_context_set(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    return of_one(r, c, result, c->npos == 2, set);
+}
+
+DynVal *rec_on_context_reset(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    return of_one(r, c, result, c->npos == 2, reset);
+}
+
+DynVal *rec_on_context_get(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    return of_one(r, c, result, c->npos <= 2, get);
 }

@@ -2,7 +2,7 @@
  * cached_property. The library's code runs for real and is not recorded; the function that it calls is, in its place.
  *
  * Called by rec_call.c and rec_object.c. What the choice of the function depends on is guarded. */
-#include "tracer/record/rec_state.h"
+#include "tracer/record/rec_callables.h"
 
 static PyObject *globals; /* of functools */
 static PyTypeObject *cached_property, *weak_dict;
@@ -84,14 +84,12 @@ static DynOperand implementation(DynRec *r, const RecCall *c) {
     return f.v != NULL && dyn_rec_resolve(r, f.v, f.real) == 0 ? f : none;
 }
 
-DynVal *rec_call_dispatched(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+DynVal *rec_call_dispatched(DynRec *r, const RecCall *c, PyObject **result) {
     DynVal *v;
     if (c->leads_to == NULL) {
         DynOperand f = PyFunction_Check(c->callable.real) ? implementation(r, c) : (DynOperand){0};
-        *handled = f.v != NULL;
-        return *handled ? rec_call_behind(r, c, c, f, result) : NULL;
+        return f.v != NULL ? rec_call_behind(r, c, c, f, result) : REC_DECLINED;
     }
-    *handled = true;
     RecSeal seal = rec_seal(r);
     v = rec_call_behind(r, c, c->leads_to, c->leads_to->callable, result);
     rec_unseal(r, seal);

@@ -2,7 +2,7 @@
  *
  * Members are constants, and so is what a look-up gives, as long as the class is as it was (its version tag) and leaves looking
  * up to the enum module. Called by the call, subscript, operator, attribute and iteration handlers. */
-#include "tracer/record/rec_state.h"
+#include "tracer/record/rec_callables.h"
 
 static PyTypeObject *enum_type;
 static PyObject *module_name;
@@ -34,18 +34,21 @@ bool rec_is_enum_key(PyObject *o) {
     return plain && rec_is_enum_member(o) && has_standard(Py_TYPE(o), "__hash__");
 }
 
+bool rec_shows_as_enum(PyObject *o) {
+    return rec_is_enum_member(o) && has_standard(Py_TYPE(o), "__str__") && has_standard(Py_TYPE(o), "__repr__");
+}
+
 static bool is_member(DynOperand o) { return o.v->kind == DV_CONST && rec_is_enum_member(o.real); }
 
 /* Color(2) */
-DynVal *rec_call_enum(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+DynVal *rec_call_enum(DynRec *r, const RecCall *c, PyObject **result) {
     PyTypeObject *type = (PyTypeObject *)c->callable.real;
     if (!rec_is_enum_class(c->callable) || c->npos != 1 || c->nkw != 0) {
-        return NULL;
+        return REC_DECLINED;
     }
     PyObject *value = c->args[0].real;
     bool known = dyn_rec_resolve(r, c->args[0].v, value) == 0 && (rec_plain_key(value) || is_member(c->args[0])) &&
                  has_standard(type, "_missing_") && rec_guard_class(r, type) == 0 && dyn_rec_burn(r, c->args[0].v, value) == 0;
-    *handled = true;
     *result = rec_call_real(c);
     return *result == NULL                                     ? NULL
            : known && (PyTypeObject *)Py_TYPE(*result) == type ? dyn_rec_const(r, *result)

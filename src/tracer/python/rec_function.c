@@ -2,7 +2,7 @@
  *
  * A function made inside that was made to look like another (DynVal.extra: that other) is made so again where it is still wanted.
  * Called by rec_call.c, rec_attr.c and rec_recipe.c. */
-#include "tracer/record/rec_state.h"
+#include "tracer/record/rec_callables.h"
 
 static PyObject *update_wrapper, *assignments, *updates;
 
@@ -43,12 +43,11 @@ static PyObject *given(const RecCall *c, uint32_t at, const char *name, PyObject
 }
 
 /* update_wrapper(f, g) of a function that was made here, and one that reading attributes of runs no code. */
-DynVal *rec_call_update_wrapper(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+DynVal *rec_on_update_wrapper(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynOperand wrapper = c->npos > 0 ? c->args[0] : (DynOperand){0}, wrapped = c->npos > 1 ? c->args[1] : (DynOperand){0};
-    if (c->callable.real != update_wrapper || wrapper.v == NULL || wrapper.v->kind != DV_FUNC || wrapper.v->extra != NULL ||
-        wrapper.v->type == NULL || given(c, 2, "assigned", assignments) != assignments ||
-        given(c, 3, "updated", updates) != updates) {
-        return NULL;
+    if (wrapper.v == NULL || wrapper.v->kind != DV_FUNC || wrapper.v->extra != NULL || wrapper.v->type == NULL ||
+        given(c, 2, "assigned", assignments) != assignments || given(c, 3, "updated", updates) != updates) {
+        return REC_DECLINED;
     }
     for (uint32_t k = 0; k < c->nkw && wrapped.v == NULL; k++) {
         bool named = PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, k), "wrapped") == 0;
@@ -56,9 +55,8 @@ DynVal *rec_call_update_wrapper(DynRec *r, const RecCall *c, PyObject **result, 
     }
     if (wrapped.v == NULL || !PyFunction_Check(wrapped.real) || wrapped.real == wrapper.real ||
         dyn_rec_resolve(r, wrapped.v, wrapped.real) < 0 || wrapped.v->kind == DV_OPAQUE) {
-        return NULL;
+        return REC_DECLINED;
     }
-    *handled = true;
     *result = rec_call_real(c);
     if (*result == NULL) {
         return NULL;

@@ -2,8 +2,9 @@
  * item after the other from what they run over, through feeders (rec_lazy.c); the others know from the start all that they will
  * give.
  *
- * Called by rec_lazy.c. */
+ * The handler `itertool` of callables.def; rec_lazy.c asks for recipes. */
 #include "tracer/python/rec_lazy_tools.h"
+#include "tracer/record/rec_callables.h"
 
 #define MOST_LISTED 4096
 #define MOST_PARTS 16 /* of a recipe */
@@ -97,7 +98,8 @@ static bool counts_changes(PyObject *o) {
            Py_IS_TYPE(o, dyn_deque_type);
 }
 
-static int new_chain(DynRec *r, RecLazy *z, const RecCall *c) {
+static int new_chain(DynRec *r, RecLazy *z, const RecCall *c, int which) {
+    (void)which;
     for (uint32_t i = 1; i < c->npos; i++) { /* asked for their iterators when chain gets there, which can't be told */
         if (counts_changes(c->args[i].real)) {
             return -1;
@@ -118,7 +120,8 @@ static int new_chain(DynRec *r, RecLazy *z, const RecCall *c) {
     return 0;
 }
 
-static int new_islice(DynRec *r, RecLazy *z, const RecCall *c) {
+static int new_islice(DynRec *r, RecLazy *z, const RecCall *c, int which) {
+    (void)which;
     int64_t parts[3] = {0, -1, 1};
     if (c->nkw != 0 || c->npos < 2 || c->npos > 4) {
         return -1;
@@ -140,7 +143,8 @@ static int new_islice(DynRec *r, RecLazy *z, const RecCall *c) {
     return kept;
 }
 
-static int new_count(DynRec *r, RecLazy *z, const RecCall *c) {
+static int new_count(DynRec *r, RecLazy *z, const RecCall *c, int which) {
+    (void)which;
     z->start = 0;
     z->stride = 1;
     bool known = c->nkw == 0 && c->npos <= 2 && (c->npos < 1 || rec_whole_number(r, c->args[0], &z->start)) &&
@@ -148,7 +152,8 @@ static int new_count(DynRec *r, RecLazy *z, const RecCall *c) {
     return known ? 0 : -1;
 }
 
-static int new_repeat(DynRec *r, RecLazy *z, const RecCall *c) {
+static int new_repeat(DynRec *r, RecLazy *z, const RecCall *c, int which) {
+    (void)which;
     bool named = c->nkw == 1 && c->npos == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, 0), "times") == 0;
     z->stop = -1;
     if (c->npos < 1 || c->npos + c->nkw > 2 || (c->nkw > 0 && !named) ||
@@ -223,8 +228,8 @@ static bool is_long_loop(DynRec *r, const RecCall *c, uint32_t npools) {
 }
 
 /* product: all its positional arguments are pools; the others: the first is one, and numbers follow. */
-static int new_listed(DynRec *r, RecLazy *z, const RecCall *c) {
-    bool product = strcmp(((PyTypeObject *)c->callable.real)->tp_name, "itertools.product") == 0;
+static int new_listed(DynRec *r, RecLazy *z, const RecCall *c, int which) {
+    bool product = which == REC_PRODUCT;
     uint32_t npools = product ? c->npos : 1, n[8];
     DynVal **items[8];
     int64_t number = 1;
@@ -267,16 +272,14 @@ static int new_listed(DynRec *r, RecLazy *z, const RecCall *c) {
 }
 
 typedef struct Tool {
-    const char *name;
     RecLazyStep step;
-    int (*make)(DynRec *r, RecLazy *z, const RecCall *c);
-    PyObject *type;
+    int (*make)(DynRec *r, RecLazy *z, const RecCall *c, int which); /* -1: nothing happened */
 } Tool;
-static Tool tools[] = {
-    {"chain", step_chain, new_chain, NULL},          {"islice", step_islice, new_islice, NULL},
-    {"count", step_count, new_count, NULL},          {"repeat", step_repeat, new_repeat, NULL},
-    {"product", step_listed, new_listed, NULL},      {"permutations", step_listed, new_listed, NULL},
-    {"combinations", step_listed, new_listed, NULL}, {"combinations_with_replacement", step_listed, new_listed, NULL},
+static const Tool tools[] = {
+    [REC_CHAIN] = {step_chain, new_chain},          [REC_ISLICE] = {step_islice, new_islice},
+    [REC_COUNT] = {step_count, new_count},          [REC_REPEAT] = {step_repeat, new_repeat},
+    [REC_PRODUCT] = {step_listed, new_listed},      [REC_PERMUTATIONS] = {step_listed, new_listed},
+    [REC_COMBINATIONS] = {step_listed, new_listed}, [REC_COMBINATIONS_AGAIN] = {step_listed, new_listed},
 };
 
 /* The real one: of feeders where it has any. */
@@ -299,17 +302,14 @@ static PyObject *make_real(const RecLazy *z, const RecCall *c) {
     return rec_call_real(&call);
 }
 
-DynVal *rec_new_itertool(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
-    for (size_t i = 0; i < DYN_COUNTOF(tools); i++) {
-        RecLazy *z = tools[i].type == c->callable.real ? DYN_NEW(&r->arena, RecLazy) : NULL;
-        if (z != NULL && tools[i].make(r, z, c) == 0) {
-            *handled = true;
-            z->step = tools[i].step;
-            *result = make_real(z, c);
-            return rec_lazy_made(r, z, tools[i].type, tools[i].step, *result);
-        }
+DynVal *rec_on_itertool(DynRec *r, const RecCall *c, PyObject **result, int which) {
+    RecLazy *z = DYN_NEW(&r->arena, RecLazy);
+    if (z == NULL || tools[which].make(r, z, c, which) < 0) {
+        return REC_DECLINED;
     }
-    return NULL;
+    z->step = tools[which].step;
+    *result = make_real(z, c);
+    return rec_lazy_made(r, z, c->callable.real, z->step, *result);
 }
 
 /* ---- as recipes */
@@ -366,16 +366,4 @@ uint32_t rec_itertool_recipe(DynRec *r, DynVal *v) {
         }
     }
     return dyn_capture_recipe(r->cap, DYN_RC_CALL, skip, z->type, n, items);
-}
-
-int rec_itertools_init(void) {
-    PyObject *module = PyImport_ImportModule("itertools");
-    for (size_t i = 0; module != NULL && i < DYN_COUNTOF(tools); i++) {
-        Py_XSETREF(tools[i].type, PyObject_GetAttrString(module, tools[i].name));
-        if (tools[i].type == NULL) {
-            Py_CLEAR(module);
-        }
-    }
-    Py_XDECREF(module);
-    return module == NULL ? -1 : 0;
 }

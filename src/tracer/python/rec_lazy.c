@@ -6,6 +6,7 @@
  *
  * Called by rec_call.c (a new one), rec_take.c (steps) and rec_recipe.c. */
 #include "tracer/python/rec_lazy_tools.h"
+#include "tracer/record/rec_callables.h"
 
 /* ---- steps */
 
@@ -180,23 +181,20 @@ static uint32_t reversed_recipe(DynRec *r, const DynVal *v) {
 /* ---- new ones */
 
 typedef struct Kind {
-    const char *module, *name;
     RecLazyStep step;
     bool func; /* its first argument is what it calls */
     uint32_t most;
-    PyObject *type;
 } Kind;
-static Kind kinds[] = {
-    {"builtins", "map", step_map, true, 8, NULL},
-    {"builtins", "filter", step_filter, true, 1, NULL},
-    {"builtins", "zip", step_zip, false, 8, NULL},
-    {"builtins", "enumerate", step_enumerate, false, 2, NULL},
-    {"builtins", "reversed", step_reversed, true, 0, NULL},
-    {"itertools", "starmap", step_starmap, true, 1, NULL},
-    {"itertools", "filterfalse", step_filterfalse, true, 1, NULL},
+static const Kind kinds[] = {
+    [REC_MAP] = {step_map, true, 8},
+    [REC_FILTER] = {step_filter, true, 1},
+    [REC_ZIP] = {step_zip, false, 8},
+    [REC_ENUMERATE] = {step_enumerate, false, 2},
+    [REC_REVERSED] = {step_reversed, true, 0},
+    [REC_STARMAP] = {step_starmap, true, 1},
+    [REC_FILTERFALSE] = {step_filterfalse, true, 1},
 };
 static PyObject *strict_zip; /* functools.partial(zip, strict=True), for recipes */
-static PyObject *reduce;
 
 /* What can't be listed beforehand: iterators, and lists, which may change until they are read. */
 static bool any_live(const RecCall *c) {
@@ -250,7 +248,7 @@ int rec_lazy_sources(DynRec *r, RecLazy *z, const RecCall *c, uint32_t first, ui
     return z->from == NULL ? -1 : 0;
 }
 
-static PyObject *make_real(const Kind *k, RecLazy *z) {
+static PyObject *make_real(const Kind *k, PyObject *type, RecLazy *z) {
     PyObject *args[16] = {NULL};
     uint32_t n = 0;
     if (k->func) {
@@ -263,7 +261,7 @@ static PyObject *make_real(const Kind *k, RecLazy *z) {
         return PyObject_Vectorcall(strict_zip, args, n, NULL);
     }
     PyObject *start = k->step == step_enumerate && z->start != 0 ? args[n++] = PyLong_FromLongLong(z->start) : NULL;
-    PyObject *o = PyObject_Vectorcall(k->type, args, n, NULL);
+    PyObject *o = PyObject_Vectorcall(type, args, n, NULL);
     Py_XDECREF(start);
     return o;
 }
@@ -282,7 +280,7 @@ DynVal *rec_lazy_made(DynRec *r, RecLazy *z, PyObject *type, RecLazyStep step, P
     return v;
 }
 
-static DynVal *new_lazy(DynRec *r, const Kind *k, RecLazy *z, PyObject **result) {
+static DynVal *new_lazy(DynRec *r, const Kind *k, PyObject *type, RecLazy *z, PyObject **result) {
     if (k->step == step_enumerate) {
         z->feeder = rec_new_feeder(z->from[0].real);
         bool kept = z->feeder != NULL && rec_keep(r, z->feeder) == 0;
@@ -292,20 +290,19 @@ static DynVal *new_lazy(DynRec *r, const Kind *k, RecLazy *z, PyObject **result)
             return NULL;
         }
     }
-    *result = make_real(k, z);
-    return rec_lazy_made(r, z, k->type, k->step, *result);
+    *result = make_real(k, type, z);
+    return rec_lazy_made(r, z, type, k->step, *result);
 }
 
-static DynVal *call_reduce(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+DynVal *rec_on_reduce(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     if (c->nkw != 0 || c->npos < 2 || c->npos > 3) {
-        return NULL;
+        return REC_DECLINED;
     }
     DynOperand it = rec_get_iter(r, c->args[1]), acc = c->npos == 3 ? c->args[2] : (DynOperand){0};
     RecLazy from = {.from = &it, .n = 1};
     if (it.v == NULL) {
-        return NULL;
+        return REC_DECLINED;
     }
-    *handled = true;
     rec_begin_taking(r);
     for (;;) {
         DynOperand o = rec_lazy_take(r, &from, 0), *args = DYN_NEW_N(&r->arena, DynOperand, 2);
@@ -344,50 +341,38 @@ static DynVal *call_reduce(DynRec *r, const RecCall *c, PyObject **result, bool 
     return r->take_lost ? NULL : acc.v;
 }
 
-DynVal *rec_new_lazy(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
-    const Kind *k = NULL;
-    if (c->callable.real == reduce) {
-        return call_reduce(r, c, result, handled);
-    }
-    DynVal *v = rec_new_itertool(r, c, result, handled);
-    v = *handled ? v : rec_new_polyfilled(r, c, result, handled);
-    v = *handled ? v : rec_new_shared(r, c, result, handled);
-    if (*handled) {
-        return v;
-    }
-    for (size_t i = 0; i < DYN_COUNTOF(kinds) && k == NULL; i++) {
-        k = kinds[i].type == c->callable.real ? &kinds[i] : NULL;
-    }
-    uint32_t first = k != NULL && k->func, n = k == NULL || c->npos < first ? 0 : c->npos - first;
-    RecLazy *z = k == NULL || n > k->most || (n < 1 && k->most > 0) ? NULL : DYN_NEW(&r->arena, RecLazy);
-    if (z == NULL) {
-        return NULL;
-    }
-    if (k->step == step_reversed) {
+/* What it is called with besides iterables. -1: it isn't followed step by step, nothing happened. */
+static int read_settings(DynRec *r, const RecCall *c, int which, RecLazy *z) {
+    switch (which) {
+    case REC_REVERSED:
         if (c->npos != 1 || c->nkw != 0 || c->args[0].v->kind != DV_LIST) {
-            return NULL;
+            return -1;
         }
         z->start = (int64_t)c->args[0].v->n - 1;
-    } else if (k->step == step_zip) {
+        return 0;
+    case REC_ZIP: {
         int strict = is_strict(r, c);
         z->strict = strict == 1;
-        if (strict < 0 || (c->nkw == 0 && !any_live(c))) {
-            return NULL;
-        }
-    } else if (k->step == step_enumerate) {
-        if (count_from(r, c, &z->start) < 0 || (!any_live(c) && c->nkw == 0)) {
-            return NULL;
-        }
-        n = 1;
-    } else if (c->nkw != 0) {
-        return NULL;
+        return strict < 0 || (c->nkw == 0 && !any_live(c)) ? -1 : 0;
     }
+    case REC_ENUMERATE: return count_from(r, c, &z->start) < 0 || (!any_live(c) && c->nkw == 0) ? -1 : 0;
+    default: return c->nkw == 0 ? 0 : -1;
+    }
+}
+
+DynVal *rec_on_lazy(DynRec *r, const RecCall *c, PyObject **result, int which) {
+    const Kind *k = &kinds[which];
+    uint32_t first = k->func, n = c->npos < first ? 0 : c->npos - first;
+    RecLazy *z = n > k->most || (n < 1 && k->most > 0) ? NULL : DYN_NEW(&r->arena, RecLazy);
+    if (z == NULL || read_settings(r, c, which, z) < 0) {
+        return REC_DECLINED;
+    }
+    n = which == REC_ENUMERATE ? 1 : n;
     z->func = k->func ? c->args[0] : (DynOperand){0};
     if (rec_lazy_sources(r, z, c, first, n) < 0 || (k->func && rec_keep(r, z->func.real) < 0)) {
-        return NULL;
+        return REC_DECLINED;
     }
-    *handled = true;
-    return new_lazy(r, k, z, result);
+    return new_lazy(r, k, c->callable.real, z, result);
 }
 
 uint32_t rec_lazy_recipe(DynRec *r, DynVal *v) {
@@ -427,17 +412,6 @@ uint32_t rec_lazy_recipe(DynRec *r, DynVal *v) {
 
 int rec_lazy_init(void) {
     PyObject *functools = PyImport_ImportModule("functools");
-    for (size_t i = 0; i < DYN_COUNTOF(kinds); i++) {
-        PyObject *module = PyImport_ImportModule(kinds[i].module);
-        PyObject *f = module ? PyObject_GetAttrString(module, kinds[i].name) : NULL;
-        Py_XDECREF(module);
-        if (f == NULL) {
-            Py_XDECREF(functools);
-            return -1;
-        }
-        Py_XSETREF(kinds[i].type, f);
-    }
-    reduce = functools ? PyObject_GetAttrString(functools, "reduce") : NULL;
     PyObject *partial = functools ? PyObject_GetAttrString(functools, "partial") : NULL;
     PyObject *args = Py_BuildValue("(O)", &PyZip_Type), *names = Py_BuildValue("{sO}", "strict", Py_True);
     strict_zip = partial && args && names ? PyObject_Call(partial, args, names) : NULL;
@@ -445,5 +419,5 @@ int rec_lazy_init(void) {
     Py_XDECREF(partial);
     Py_XDECREF(args);
     Py_XDECREF(names);
-    return reduce == NULL || strict_zip == NULL || rec_polyfill_init() < 0 || rec_shared_init() < 0 ? -1 : rec_itertools_init();
+    return strict_zip == NULL || rec_tap_init() < 0 ? -1 : 0;
 }

@@ -21,19 +21,13 @@ DYN_HIDDEN DynVal *rec_tapped(DynRec *r, DynOperand it, PyObject *real); /* the 
 DYN_HIDDEN DynVal *rec_step_tap(DynRec *r, DynVal *v, PyObject **item);
 DYN_HIDDEN PyObject *rec_fed_function(void); /* makes of a function and values one that gives these first; borrowed, or NULL */
 /* ---- rec_polyfill.c */
-DYN_HIDDEN int rec_polyfill_init(void);
-DYN_HIDDEN DynVal *rec_new_polyfilled(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
 DYN_HIDDEN bool rec_is_polyfilled(const RecLazy *z);
 DYN_HIDDEN uint32_t rec_polyfill_recipe(DynRec *r, DynVal *v);
 /* ---- rec_itertools.c */
-DYN_HIDDEN DynVal *rec_new_itertool(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
 DYN_HIDDEN bool rec_is_itertool(const RecLazy *z);
 DYN_HIDDEN uint32_t rec_itertool_recipe(DynRec *r, DynVal *v);
-DYN_HIDDEN int rec_itertools_init(void);
 DYN_HIDDEN bool rec_whole_number(DynRec *r, DynOperand o, int64_t *out); /* a small int, which is burnt in */
 /* ---- rec_shared.c */
-DYN_HIDDEN DynVal *rec_new_shared(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
 DYN_HIDDEN bool rec_is_shared(const RecLazy *z);
 DYN_HIDDEN uint32_t rec_shared_recipe(DynRec *r, DynVal *v);
-DYN_HIDDEN int rec_shared_init(void);
 #endif

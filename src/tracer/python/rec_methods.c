@@ -1,8 +1,9 @@
 /* rec_methods.c: methods and in-place operators of Python's containers and strings. Each runs for real; its shadow then shows
  * what the container holds, and where the container outlives the call the change is an effect (rec_effects.c).
  *
- * Called by rec_call.c with resolved arguments, and by the subscript handlers. */
-#include "tracer/record/rec_state.h"
+ * The handlers of callables.def are asked by rec_callables.c with arguments that were looked at; the rest is called by rec_call.c
+ * and the subscript handlers. */
+#include "tracer/record/rec_callables.h"
 
 /* ---- what all of them do */
 
@@ -36,13 +37,11 @@ static DynVal *pure(DynRec *r, const RecCall *c, PyObject **result) {
     return *result == NULL ? NULL : known ? rec_wrap_fresh(r, *result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "method");
 }
 
-static bool is_one_of(const char *name, const char *const *names) {
-    for (; *names != NULL; names++) {
-        if (strcmp(name, *names) == 0) {
-            return true;
-        }
-    }
-    return false;
+DynVal *rec_on_method_of_constant(DynRec *r, const RecCall *c, PyObject **result, int arg) { return pure(r, c, result); }
+
+DynVal *rec_on_conjugate(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    *result = rec_call_real(c);
+    return *result ? rec_complex_conjugate(r, c->args[0], *result) : NULL;
 }
 
 /* ---- lists */
@@ -86,7 +85,7 @@ static int reordered(DynRec *r, DynOperand list, PyObject *const *before) {
 
 static DynVal *list_sort(DynRec *r, const RecCall *c, PyObject **result) {
     DynOperand list = c->args[0];
-    bool known = list.v->kind == DV_LIST && dyn_rec_burn(r, list.v, list.real) == 0;
+    bool known = dyn_rec_burn(r, list.v, list.real) == 0;
     PyObject **before = DYN_NEW_N(&r->arena, PyObject *, list.v->n + 1);
     for (uint32_t i = c->npos; known && i < c->npos + c->nkw; i++) {
         known =
@@ -99,7 +98,7 @@ static DynVal *list_sort(DynRec *r, const RecCall *c, PyObject **result) {
     return *result == NULL || !known || before == NULL || reordered(r, list, before) < 0 ? NULL : none_of(r);
 }
 
-static int list_insert(DynRec *r, DynVal *list, Py_ssize_t at, DynVal *v) {
+static int insert_into(DynRec *r, DynVal *list, Py_ssize_t at, DynVal *v) {
     at += at < 0 ? (Py_ssize_t)list->n : 0;
     at = at < 0 ? 0 : at > (Py_ssize_t)list->n ? (Py_ssize_t)list->n : at;
     if (rec_push_item(r, list, v) < 0) {
@@ -113,22 +112,6 @@ static int list_insert(DynRec *r, DynVal *list, Py_ssize_t at, DynVal *v) {
 static void list_drop(DynVal *list, uint32_t at, uint32_t n) {
     memmove(list->items + at, list->items + at + n, (list->n - at - n) * sizeof *list->items);
     list->n -= n;
-}
-
-static DynVal *list_extend(DynRec *r, const RecCall *c, PyObject **result) {
-    DynVal *list = c->args[0].v, **items, *tuple;
-    uint32_t n;
-    bool known = c->npos == 2 && c->args[1].v->kind != DV_ITER && rec_items(r, c->args[1].v, c->args[1].real, &items, &n) == 0 &&
-                 (tuple = dyn_rec_seq(r, DV_TUPLE, n, items, NULL)) != NULL;
-    *result = rec_call_real(c);
-    for (uint32_t i = 0; known && *result != NULL && i < n; i++) {
-        known = rec_push_item(r, list, tuple->items[i]) == 0;
-    }
-    if (*result == NULL || !known) {
-        return NULL;
-    }
-    DynVal *both[2] = {list, tuple};
-    return rec_effect(r, c->args[0], DYN_FX_CALL, c->callable.real, 2, both) < 0 ? NULL : none_of(r);
 }
 
 static DynVal *list_pop(DynRec *r, const RecCall *c, PyObject **result) {
@@ -149,7 +132,7 @@ static DynVal *list_pop(DynRec *r, const RecCall *c, PyObject **result) {
 static DynVal *list_remove(DynRec *r, const RecCall *c, PyObject **result) {
     DynOperand list = c->args[0];
     Py_ssize_t n = PyList_GET_SIZE(list.real), at = n;
-    bool known = burn_args(r, c, 0) == 0 && rec_plain_key(c->args[1].real);
+    bool known = c->npos == 2 && burn_args(r, c, 0) == 0 && rec_plain_key(c->args[1].real);
     for (Py_ssize_t i = 0; known && i < at; i++) {
         PyObject *o = PyList_GET_ITEM(list.real, i);
         known = rec_plain_key(o);
@@ -163,57 +146,114 @@ static DynVal *list_remove(DynRec *r, const RecCall *c, PyObject **result) {
     return changed(r, c, none_of(r));
 }
 
-static DynVal *list_method(DynRec *r, const RecCall *c, PyObject **result, const char *name) {
-    static const char *const queries[] = {"index", "count", "__len__", "__contains__", NULL};
-    DynVal *list = c->args[0].v;
-    if (list->kind != DV_LIST) {
-        *result = rec_call_real(c);
-        return rec_fail(r, DYN_R_SIDE_EFFECT, name);
-    }
-    if (is_one_of(name, queries)) {
-        return pure(r, c, result);
-    }
-    r->why = DYN_R_SIDE_EFFECT;
-    if (strcmp(name, "sort") == 0) {
-        return list_sort(r, c, result);
-    } else if (strcmp(name, "extend") == 0) {
-        return list_extend(r, c, result);
-    } else if (strcmp(name, "pop") == 0) {
-        return list_pop(r, c, result);
-    } else if (strcmp(name, "remove") == 0 && c->npos == 2) {
-        return list_remove(r, c, result);
-    }
-    bool burnt = strcmp(name, "insert") != 0 || (c->npos == 3 && dyn_rec_burn(r, c->args[1].v, c->args[1].real) == 0);
+static DynVal *extend_known(DynRec *r, const RecCall *c, PyObject **result) {
+    DynVal *list = c->args[0].v, **items, *tuple;
+    uint32_t n;
+    bool known = c->npos == 2 && c->args[1].v->kind != DV_ITER && rec_items(r, c->args[1].v, c->args[1].real, &items, &n) == 0 &&
+                 (tuple = dyn_rec_seq(r, DV_TUPLE, n, items, NULL)) != NULL;
     *result = rec_call_real(c);
-    if (*result == NULL || !burnt) {
+    for (uint32_t i = 0; known && *result != NULL && i < n; i++) {
+        known = rec_push_item(r, list, tuple->items[i]) == 0;
+    }
+    if (*result == NULL || !known) {
         return NULL;
     }
-    if (strcmp(name, "copy") == 0) {
-        return dyn_rec_seq(r, DV_LIST, list->n, list->items, *result);
-    } else if (strcmp(name, "append") == 0) {
-        return rec_push_item(r, list, c->args[1].v) < 0 ? NULL : changed(r, c, none_of(r));
-    } else if (strcmp(name, "insert") == 0) {
-        return list_insert(r, list, PyLong_AsSsize_t(c->args[1].real), c->args[2].v) < 0 ? NULL : changed(r, c, none_of(r));
-    } else if (strcmp(name, "clear") == 0) {
-        list->n = 0;
-        return changed(r, c, none_of(r));
-    } else if (strcmp(name, "reverse") == 0) {
-        for (uint32_t i = 0; i < list->n / 2; i++) {
-            DynVal *v = list->items[i];
-            list->items[i] = list->items[list->n - 1 - i];
-            list->items[list->n - 1 - i] = v;
+    DynVal *both[2] = {list, tuple};
+    return rec_effect(r, c->args[0], DYN_FX_CALL, c->callable.real, 2, both) < 0 ? NULL : none_of(r);
+}
+
+/* list.extend(iterator): one item after the other, which the iterator's code may see. */
+static DynVal *extend_one_by_one(DynRec *r, const RecCall *c, PyObject **result) {
+    DynOperand self = c->args[0];
+    DynVal *v;
+    PyObject *item, *append = PyObject_GetAttrString((PyObject *)&PyList_Type, "append");
+    bool known = append != NULL;
+    while (append != NULL && (item = rec_take(r, c->args[1], &v)) != NULL) {
+        int status = PyList_Append(self.real, item);
+        DynVal *items[2] = {self.v, v};
+        known = known && v != NULL && rec_keep(r, item) == 0 && rec_push_item(r, self.v, v) == 0 &&
+                rec_effect(r, self, DYN_FX_CALL, append, 2, items) == 0;
+        Py_DECREF(item);
+        if (status < 0) {
+            break;
         }
-        return changed(r, c, none_of(r));
     }
-    return rec_fail(r, DYN_R_SIDE_EFFECT, name);
+    Py_XDECREF(append);
+    *result = PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    return known && !r->take_lost && *result != NULL ? none_of(r) : rec_take_failed(r, DYN_R_SIDE_EFFECT, "extend");
 }
 
-bool rec_is_append_name(PyObject *name) { return PyUnicode_CompareWithASCIIString(name, "append") == 0; }
-
-bool rec_is_append(PyObject *callable) {
-    return Py_TYPE(callable) == &PyMethodDescr_Type && ((PyDescrObject *)callable)->d_type == &PyList_Type &&
-           rec_is_append_name(((PyDescrObject *)callable)->d_name);
+static DynVal *list_extend(DynRec *r, const RecCall *c, PyObject **result) {
+    bool taken = c->npos == 2 && c->nkw == 0 && rec_is_iterator(c->args[1].v);
+    return taken ? extend_one_by_one(r, c, result) : extend_known(r, c, result);
 }
+
+static DynVal *list_copy(DynRec *r, const RecCall *c, PyObject **result) {
+    DynVal *list = c->args[0].v;
+    *result = rec_call_real(c);
+    return *result == NULL ? NULL : dyn_rec_seq(r, DV_LIST, list->n, list->items, *result);
+}
+
+static DynVal *list_append(DynRec *r, const RecCall *c, PyObject **result) {
+    *result = rec_call_real(c);
+    bool pushed = *result != NULL && rec_push_item(r, c->args[0].v, c->args[1].v) == 0;
+    return pushed ? changed(r, c, none_of(r)) : NULL;
+}
+
+static DynVal *list_insert(DynRec *r, const RecCall *c, PyObject **result) {
+    bool burnt = c->npos == 3 && dyn_rec_burn(r, c->args[1].v, c->args[1].real) == 0;
+    *result = rec_call_real(c);
+    bool inserted =
+        *result != NULL && burnt && insert_into(r, c->args[0].v, PyLong_AsSsize_t(c->args[1].real), c->args[2].v) == 0;
+    return inserted ? changed(r, c, none_of(r)) : NULL;
+}
+
+static DynVal *list_clear(DynRec *r, const RecCall *c, PyObject **result) {
+    *result = rec_call_real(c);
+    c->args[0].v->n = *result != NULL ? 0 : c->args[0].v->n;
+    return *result != NULL ? changed(r, c, none_of(r)) : NULL;
+}
+
+static void reverse(DynVal *v) {
+    for (uint32_t i = 0; i < v->n / 2; i++) {
+        DynVal *item = v->items[i];
+        v->items[i] = v->items[v->n - 1 - i];
+        v->items[v->n - 1 - i] = item;
+    }
+}
+
+static DynVal *list_reverse(DynRec *r, const RecCall *c, PyObject **result) {
+    *result = rec_call_real(c);
+    if (*result == NULL) {
+        return NULL;
+    }
+    reverse(c->args[0].v);
+    return changed(r, c, none_of(r));
+}
+
+DynVal *rec_on_list_method(DynRec *r, const RecCall *c, PyObject **result, int which) {
+    if (c->args[0].v->kind != DV_LIST) {
+        *result = rec_call_real(c);
+        return rec_fail(r, DYN_R_SIDE_EFFECT, "a list is changed");
+    }
+    r->why = DYN_R_SIDE_EFFECT;
+    switch ((RecListMethod)which) {
+    case REC_LIST_APPEND: return list_append(r, c, result);
+    case REC_LIST_EXTEND: return list_extend(r, c, result);
+    case REC_LIST_INSERT: return list_insert(r, c, result);
+    case REC_LIST_POP: return list_pop(r, c, result);
+    case REC_LIST_REMOVE: return list_remove(r, c, result);
+    case REC_LIST_CLEAR: return list_clear(r, c, result);
+    case REC_LIST_COPY: return list_copy(r, c, result);
+    case REC_LIST_REVERSE: return list_reverse(r, c, result);
+    case REC_LIST_SORT: return list_sort(r, c, result);
+    case REC_LIST_INDEX:
+    case REC_LIST_COUNT: return pure(r, c, result);
+    }
+    return NULL;
+}
+
+/* ---- lists that nobody looked at */
 
 /* A list that came in, that nobody has looked at in this segment: what it holds doesn't matter to who appends to it. */
 bool rec_is_open_list(DynRec *r, DynOperand o) {
@@ -234,7 +274,10 @@ bool rec_is_open_list(DynRec *r, DynOperand o) {
     return true;
 }
 
-DynVal *rec_append_open(DynRec *r, const RecCall *c, PyObject **result) {
+DynVal *rec_on_append_open(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    if (c->npos != 2 || c->nkw != 0 || !rec_is_open_list(r, c->args[0])) {
+        return REC_DECLINED;
+    }
     DynVal *list = c->args[0].v;
     bool known = dyn_rec_resolve(r, c->args[1].v, c->args[1].real) == 0 &&
                  (list->touched || rec_guard(r, DYN_GUARD_TYPE, list->source, DYN_NONE, 0, (PyObject *)&PyList_Type) == 0);
@@ -333,7 +376,7 @@ static DynVal *dict_popitem(DynRec *r, const RecCall *c, PyObject **result) {
 
 static DynVal *dict_setdefault(DynRec *r, const RecCall *c, PyObject **result) {
     DynVal *dict = c->args[0].v, *v;
-    bool known = burnt_key(r, c->args[1]);
+    bool known = c->npos >= 2 && burnt_key(r, c->args[1]);
     *result = rec_call_real(c);
     if (*result == NULL || !known) {
         return NULL;
@@ -346,40 +389,74 @@ static DynVal *dict_setdefault(DynRec *r, const RecCall *c, PyObject **result) {
     return !set || rec_effect(r, c->args[0], DYN_FX_SETITEM, NULL, 3, items) < 0 ? NULL : items[2];
 }
 
-DynVal *rec_dict_method(DynRec *r, const RecCall *c, PyObject **result, const char *name) {
-    DynVal *dict = c->args[0].v, *v;
-    r->why = DYN_R_SIDE_EFFECT;
-    if (dict->kind != DV_DICT || (c->nkw != 0 && strcmp(name, "update") != 0)) {
-        *result = rec_call_real(c);
-        return *result ? rec_fail(r, DYN_R_UNSUPPORTED_VALUE, name) : NULL;
+static DynVal *dict_get(DynRec *r, const RecCall *c, PyObject **result) {
+    bool known = c->npos >= 2 && burnt_key(r, c->args[1]);
+    *result = rec_call_real(c);
+    if (*result == NULL || !known) {
+        return NULL;
     }
-    if (strcmp(name, "update") == 0) {
-        return dict_update(r, c, result);
-    } else if (strcmp(name, "pop") == 0) {
-        return dict_pop(r, c, result);
-    } else if (strcmp(name, "popitem") == 0) {
-        return dict_popitem(r, c, result);
-    } else if (strcmp(name, "setdefault") == 0 && c->npos >= 2) {
-        return dict_setdefault(r, c, result);
-    }
-    bool get = strcmp(name, "get") == 0 && c->npos >= 2, known = !get || burnt_key(r, c->args[1]);
+    DynVal *v = rec_dict_find(c->args[0].v, c->args[1].real, NULL);
+    return v != NULL ? v : c->npos == 3 ? c->args[2].v : none_of(r);
+}
+
+static DynVal *dict_clear(DynRec *r, const RecCall *c, PyObject **result) {
     *result = rec_call_real(c);
     if (*result == NULL) {
         return NULL;
     }
-    if (get) {
-        v = known ? rec_dict_find(dict, c->args[1].real, NULL) : NULL;
-        return v || !known ? v : c->npos == 3 ? c->args[2].v : none_of(r);
-    } else if (strcmp(name, "clear") == 0) {
-        dict->n = 0;
-        dict->state++;
-        return changed(r, c, none_of(r));
-    } else if (strcmp(name, "copy") == 0) {
-        return dyn_rec_seq(r, DV_DICT, dict->n, dict->items, *result);
-    } else if (strcmp(name, "keys") == 0 || strcmp(name, "values") == 0 || strcmp(name, "items") == 0) {
-        return rec_new_view(r, dict, name[0] == 'k' ? 0 : name[0] == 'v' ? 1 : 2);
+    c->args[0].v->n = 0;
+    c->args[0].v->state++;
+    return changed(r, c, none_of(r));
+}
+
+static DynVal *dict_view(DynRec *r, const RecCall *c, PyObject **result, uint32_t which) {
+    *result = rec_call_real(c);
+    return *result == NULL ? NULL : rec_new_view(r, c->args[0].v, which);
+}
+
+DynVal *rec_dict_method(DynRec *r, const RecCall *c, PyObject **result, RecDictMethod which) {
+    DynVal *dict = c->args[0].v;
+    r->why = DYN_R_SIDE_EFFECT;
+    if (dict->kind != DV_DICT || (c->nkw != 0 && which != REC_DICT_UPDATE)) {
+        *result = rec_call_real(c);
+        return *result ? rec_fail(r, DYN_R_UNSUPPORTED_VALUE, rec_callable_name(r, c->callable.real)) : NULL;
     }
-    return rec_fail(r, DYN_R_SIDE_EFFECT, name);
+    switch (which) {
+    case REC_DICT_GET: return dict_get(r, c, result);
+    case REC_DICT_KEYS: return dict_view(r, c, result, 0);
+    case REC_DICT_VALUES: return dict_view(r, c, result, 1);
+    case REC_DICT_ITEMS: return dict_view(r, c, result, 2);
+    case REC_DICT_POP: return dict_pop(r, c, result);
+    case REC_DICT_POPITEM: return dict_popitem(r, c, result);
+    case REC_DICT_SETDEFAULT: return dict_setdefault(r, c, result);
+    case REC_DICT_UPDATE: return dict_update(r, c, result);
+    case REC_DICT_CLEAR: return dict_clear(r, c, result);
+    case REC_DICT_COPY:
+        *result = rec_call_real(c);
+        return *result == NULL ? NULL : dyn_rec_seq(r, DV_DICT, dict->n, dict->items, *result);
+    case REC_DICT_MOVE_TO_END:
+    case REC_DICT_INIT:
+    case REC_DICT_LEN:
+    case REC_DICT_CONTAINS:
+    case REC_DICT_GETITEM:
+    case REC_DICT_SETITEM:
+    case REC_DICT_DELITEM: break;
+    }
+    *result = rec_call_real(c);
+    return rec_fail(r, DYN_R_SIDE_EFFECT, "a dict is changed");
+}
+
+/* A method of dict, called on a dict, on one of `collections`, or on an instance of a class that derives from these. */
+DynVal *rec_on_dict_method(DynRec *r, const RecCall *c, PyObject **result, int which) {
+    if (c->npos == 0) {
+        return REC_DECLINED;
+    }
+    DynVal *v = rec_held_method(r, c, result, (RecDictMethod)which);
+    v = v != REC_DECLINED ? v : rec_collection_dict_method(r, c, result, (RecDictMethod)which);
+    if (v != REC_DECLINED || !PyDict_CheckExact(c->args[0].real)) {
+        return v;
+    }
+    return rec_dict_method(r, c, result, (RecDictMethod)which);
 }
 
 DynVal *rec_dict_union(DynRec *r, DynOperand a, DynOperand b, bool inplace) {
@@ -422,14 +499,9 @@ DynVal *rec_set_changed(DynRec *r, int nb, DynOperand set, DynOperand other) {
                                                                           : rec_fail(r, DYN_R_SIDE_EFFECT, "a set is changed");
 }
 
-static DynVal *set_method(DynRec *r, const RecCall *c, PyObject **result, const char *name) {
-    static const char *const changes[] = {
-        "add", "discard", "remove", "clear", "update", "difference_update", "intersection_update", "symmetric_difference_update",
-        NULL};
-    if (!is_one_of(name, changes)) {
-        return strcmp(name, "pop") == 0 ? NULL : pure(r, c, result);
-    }
-    bool member = strcmp(name, "add") == 0 && c->npos == 2 && c->nkw == 0 && rec_add_member(r, c->args[0], c->args[1]) == 0;
+DynVal *rec_on_set_change(DynRec *r, const RecCall *c, PyObject **result, int which) {
+    bool adds = which == REC_SET_ADD && c->npos == 2 && c->nkw == 0;
+    bool member = adds && rec_add_member(r, c->args[0], c->args[1]) == 0;
     bool known = !member && c->args[0].v->kind == DV_SET && burn_args(r, c, 1) == 0;
     *result = rec_call_real(c);
     r->why = DYN_R_SIDE_EFFECT;
@@ -550,129 +622,65 @@ DynVal *rec_list_extended(DynRec *r, DynOperand list, DynOperand more) {
     return rec_effect(r, list, DYN_FX_CALL, extend, 2, both) < 0 ? NULL : list.v;
 }
 
-/* ---- any method of a builtin type */
-
-/* dict.fromkeys and the like, bound to a builtin type. */
-static bool pure_class_method(PyObject *f) {
-    static const char *const names[] = {"fromkeys", "maketrans", "fromhex", "from_bytes", NULL};
-    PyObject *self = PyCFunction_Check(f) ? PyCFunction_GET_SELF(f) : NULL;
-    return self != NULL && PyType_Check(self) && !(((PyTypeObject *)self)->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
-           is_one_of(((PyCFunctionObject *)f)->m_ml->ml_name, names);
-}
-
 /* ---- iterators */
 
+/* The name of a method or slot of a type; NULL: f is something else. */
+static PyObject *name_of_descriptor(PyObject *f) {
+    bool descriptor = Py_TYPE(f) == &PyMethodDescr_Type || Py_TYPE(f) == &PyWrapperDescr_Type;
+    return descriptor ? ((PyDescrObject *)f)->d_name : NULL;
+}
+
+static DynVal *next_of(DynRec *r, const RecCall *c, PyObject **result, DynOperand sent) {
+    DynVal *v;
+    *result = rec_take_sent(r, c->args[0], sent, &v);
+    if (*result == NULL && !PyErr_Occurred()) {
+        PyErr_SetNone(PyExc_StopIteration);
+        if (!r->take_lost) {
+            rec_known_error(r, NULL);
+        }
+    }
+    return *result == NULL ? NULL : v;
+}
+
+static DynVal *close_generator(DynRec *r, const RecCall *c, PyObject **result) {
+    rec_begin_taking(r);
+    bool known = r->cap != NULL && !r->take_lost && rec_generator_close(r, c->args[0]);
+    *result = rec_call_real(c);
+    return known && *result != NULL ? none_of(r) : rec_take_failed(r, DYN_R_OPAQUE_CALL, "close");
+}
+
 /* Methods of generators, and __next__ of any iterator. close() is followed where it runs no code. */
-static DynVal *iterator_method(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
-    PyObject *f = c->callable.real;
-    const char *name = Py_TYPE(f) == &PyMethodDescr_Type    ? PyUnicode_AsUTF8(((PyDescrObject *)f)->d_name)
-                       : Py_TYPE(f) == &PyWrapperDescr_Type ? PyUnicode_AsUTF8(((PyDescrObject *)f)->d_name)
-                                                            : NULL;
-    DynVal *v;
-    if (name == NULL || c->nkw != 0) {
-        PyErr_Clear();
-        return NULL;
+DynVal *rec_call_iterator_method(DynRec *r, const RecCall *c, PyObject **result) {
+    PyObject *name = c->npos >= 1 && c->nkw == 0 && rec_is_iterator(c->args[0].v) ? name_of_descriptor(c->callable.real) : NULL;
+    bool generator = name != NULL && c->args[0].v->kind == DV_GENERATOR;
+    if (generator && c->npos == 2 && PyUnicode_CompareWithASCIIString(name, "send") == 0) {
+        return next_of(r, c, result, c->args[1]);
     }
-    bool sends = c->args[0].v->kind == DV_GENERATOR && c->npos == 2 && strcmp(name, "send") == 0;
-    if (sends || (c->npos == 1 && strcmp(name, "__next__") == 0)) {
-        *handled = true;
-        *result = rec_take_sent(r, c->args[0], sends ? c->args[1] : (DynOperand){none_of(r), Py_None}, &v);
-        if (*result == NULL && !PyErr_Occurred()) {
-            PyErr_SetNone(PyExc_StopIteration);
-            if (!r->take_lost) {
-                rec_known_error(r, NULL);
-            }
-        }
-        return *result == NULL ? NULL : v;
+    if (name != NULL && c->npos == 1 && PyUnicode_CompareWithASCIIString(name, "__next__") == 0) {
+        return next_of(r, c, result, (DynOperand){none_of(r), Py_None});
     }
-    if (c->args[0].v->kind == DV_GENERATOR && c->npos == 1 && strcmp(name, "close") == 0) {
-        rec_begin_taking(r);
-        bool known = r->cap != NULL && !r->take_lost && rec_generator_close(r, c->args[0]);
-        *handled = true;
-        *result = rec_call_real(c);
-        return known && *result != NULL ? none_of(r) : rec_take_failed(r, DYN_R_OPAQUE_CALL, "close");
+    if (generator && c->npos == 1 && PyUnicode_CompareWithASCIIString(name, "close") == 0) {
+        return close_generator(r, c, result);
     }
-    return NULL;
+    return REC_DECLINED;
 }
 
-/* list.extend(iterator): one item after the other, which the iterator's code may see; str.join(iterator): all of them first. */
-static DynVal *takes_iterator(DynRec *r, const RecCall *c, PyObject **result) {
-    DynOperand self = c->args[0];
-    DynVal *v;
-    PyObject *item;
+/* str.join(iterator): all of them first. */
+DynVal *rec_on_join(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    if (c->npos != 2 || c->nkw != 0 || !rec_is_iterator(c->args[1].v)) {
+        return pure(r, c, result);
+    }
     RecCall call = *c;
-    DynOperand args[2] = {self};
-    if (!PyList_CheckExact(self.real)) {
-        args[1].real = rec_take_all(r, c->args[1], &args[1].v);
-        call.args = args;
-        call.packed = NULL;
-        v = args[1].real != NULL && args[1].v != NULL ? pure(r, &call, result) : NULL;
-        if (args[1].real != NULL && *result == NULL && !PyErr_Occurred()) {
-            *result = rec_call_real(&call);
-        }
-        Py_XDECREF(args[1].real);
-        return v != NULL ? v : rec_take_failed(r, r->why, r->detail);
+    DynOperand args[2] = {c->args[0]};
+    args[1].real = rec_take_all(r, c->args[1], &args[1].v);
+    call.args = args;
+    call.packed = NULL;
+    DynVal *v = args[1].real != NULL && args[1].v != NULL ? pure(r, &call, result) : NULL;
+    if (args[1].real != NULL && *result == NULL && !PyErr_Occurred()) {
+        *result = rec_call_real(&call);
     }
-    PyObject *append = PyObject_GetAttrString((PyObject *)&PyList_Type, "append");
-    bool known = append != NULL && self.v->kind == DV_LIST;
-    while (append != NULL && (item = rec_take(r, c->args[1], &v)) != NULL) {
-        int status = PyList_Append(self.real, item);
-        DynVal *items[2] = {self.v, v};
-        known = known && v != NULL && rec_keep(r, item) == 0 && rec_push_item(r, self.v, v) == 0 &&
-                rec_effect(r, self, DYN_FX_CALL, append, 2, items) == 0;
-        Py_DECREF(item);
-        if (status < 0) {
-            break;
-        }
-    }
-    Py_XDECREF(append);
-    *result = PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-    return known && !r->take_lost && *result != NULL ? none_of(r) : rec_take_failed(r, DYN_R_SIDE_EFFECT, "extend");
-}
-
-DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
-    if (c->npos >= 1 && rec_is_iterator(c->args[0].v)) {
-        DynVal *v = iterator_method(r, c, result, handled);
-        if (*handled) {
-            return v;
-        }
-    }
-    if (pure_class_method(c->callable.real)) {
-        *handled = true;
-        return pure(r, c, result);
-    }
-    PyObject *f = c->callable.real, *self = c->npos > 0 ? c->args[0].real : NULL;
-    if (Py_TYPE(f) != &PyMethodDescr_Type || self == NULL || Py_TYPE(self) != ((PyDescrObject *)f)->d_type) {
-        return NULL;
-    }
-    const char *name = PyUnicode_AsUTF8(((PyDescrObject *)f)->d_name);
-    if (name == NULL) {
-        PyErr_Clear();
-        return NULL;
-    }
-    *handled = true;
-    if (c->npos == 2 && c->nkw == 0 && rec_is_iterator(c->args[1].v) &&
-        ((PyList_CheckExact(self) && strcmp(name, "extend") == 0) || (PyUnicode_CheckExact(self) && strcmp(name, "join") == 0))) {
-        return takes_iterator(r, c, result);
-    }
-    if (PyList_CheckExact(self)) {
-        return list_method(r, c, result, name);
-    } else if (PyDict_CheckExact(self)) {
-        return rec_dict_method(r, c, result, name);
-    } else if (PyAnySet_CheckExact(self)) {
-        DynVal *v = set_method(r, c, result, name);
-        *result = *result == NULL && v == NULL && !PyErr_Occurred() ? rec_call_real(c) : *result;
-        return v;
-    } else if (PyUnicode_CheckExact(self) || PyBytes_CheckExact(self) || PyTuple_CheckExact(self) || PyRange_Check(self) ||
-               PySlice_Check(self) || PyLong_CheckExact(self) || PyFloat_CheckExact(self)) {
-        return pure(r, c, result);
-    }
-    if (PyComplex_CheckExact(self) && strcmp(name, "conjugate") == 0) {
-        *result = rec_call_real(c);
-        return *result ? rec_complex_conjugate(r, c->args[0], *result) : NULL;
-    }
-    *handled = false;
-    return NULL;
+    Py_XDECREF(args[1].real);
+    return v != NULL ? v : rec_take_failed(r, r->why, r->detail);
 }
 
 /* ---- a method that comes in */

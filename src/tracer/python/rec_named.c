@@ -3,10 +3,10 @@
  * A named tuple is a DV_TUPLE whose type is the class, which adds fields, methods and the like to tuple but changes no operator
  * of it; such a class is guarded by its version tag. Called by the call and attribute handlers. */
 #include "base/torch.h"
-#include "tracer/record/rec_state.h"
+#include "tracer/record/rec_callables.h"
 #include <structmember.h>
 
-static PyObject *tuple_new, *s_make;
+static PyObject *s_make;
 static PyTypeObject *getter_type; /* of the descriptors that read fields */
 static PyObject *replace_code, *make_code;
 
@@ -52,11 +52,7 @@ bool rec_is_named_type(PyTypeObject *type) {
 }
 
 /* tuple.__new__(cls, items): as what a class's own __new__ ends in, or called by name. */
-DynVal *rec_new_tuple(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
-    if (c->callable.real != tuple_new) {
-        return NULL;
-    }
-    *handled = true;
+DynVal *rec_on_new_tuple(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     PyObject *type = c->npos > 0 ? c->args[0].real : NULL;
     DynVal **items;
     uint32_t n = 0;
@@ -129,15 +125,14 @@ static bool makes_plainly(PyTypeObject *type) {
 }
 
 /* t._replace(name=value, …) */
-DynVal *rec_call_replace(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+DynVal *rec_call_replace(DynRec *r, const RecCall *c, PyObject **result) {
     DynOperand o = c->npos == 1 ? c->args[0] : (DynOperand){0};
     if (!is_of(c->callable.real, replace_code) || o.v == NULL || dyn_rec_resolve(r, o.v, o.real) < 0 || o.v->kind != DV_TUPLE ||
         o.v->type == NULL || o.v->type != (PyObject *)Py_TYPE(o.real) || !makes_plainly(Py_TYPE(o.real)) ||
         rec_guard_class(r, Py_TYPE(o.real)) < 0) {
-        return NULL;
+        return REC_DECLINED;
     }
     DynVal **items = DYN_NEW_N(&r->arena, DynVal *, o.v->n + 1), *v = NULL;
-    *handled = true;
     *result = rec_call_real(c);
     if (*result == NULL || items == NULL) {
         return NULL;
@@ -176,10 +171,9 @@ int rec_named_init(void) {
         make_code = code_called(consts, "_make");
     }
     getter_type = c_part ? (PyTypeObject *)PyObject_GetAttrString(c_part, "_tuplegetter") : NULL;
-    tuple_new = PyObject_GetAttrString((PyObject *)&PyTuple_Type, "__new__");
     s_make = PyUnicode_InternFromString("_make");
     Py_XDECREF(make);
     Py_XDECREF(collections);
     Py_XDECREF(c_part);
-    return getter_type == NULL || tuple_new == NULL || s_make == NULL ? -1 : 0;
+    return getter_type == NULL || s_make == NULL ? -1 : 0;
 }

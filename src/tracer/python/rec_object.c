@@ -4,7 +4,7 @@
  * that came in is found at its source; what was stored in it since lies in its shadow and is an effect. What a class says is
  * guarded by its version tag, which CPython changes whenever the class or one of its bases changes. Called by the attribute and
  * call handlers. */
-#include "tracer/record/rec_state.h"
+#include "tracer/record/rec_callables.h"
 
 static PyObject *s_init, *s_new, *s_class, *s_getattr, *s_getattribute, *s_setattr, *s_delattr, *s_del, *s_get, *s_set, *s_self,
     *s_fget, *s_fset, *s_fdel, *s_func;
@@ -594,7 +594,7 @@ bool rec_plain_layout(PyTypeObject *type) {
     return base == &PyBaseObject_Type;
 }
 
-DynVal *rec_new_object(DynRec *r, const RecCall *c, PyObject **result) {
+DynVal *rec_on_new_object(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     PyTypeObject *type = c->npos > 0 && PyType_Check(c->args[0].real) ? (PyTypeObject *)c->args[0].real : NULL;
     bool known = type != NULL && c->args[0].v->kind == DV_CONST && makes_plain_instances(type);
     *result = rec_call_real(c);
@@ -612,15 +612,15 @@ static PyObject *new_exception(PyTypeObject *type, const RecCall *c) {
     return o;
 }
 
-/* type.__call__ of a Python class, step by step: __new__, then __init__ of what it gave. *handled false: nothing ran. */
-DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+/* type.__call__ of a Python class, step by step: __new__, then __init__ of what it gave. */
+DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result) {
     PyTypeObject *type = (PyTypeObject *)c->callable.real;
     int status;
     bool error = PyType_Check(c->callable.real) && makes_plain_exceptions(type);
     bool named = PyType_Check(c->callable.real) && rec_is_named_type(type);
     if (!PyType_Check(c->callable.real) || c->callable.v->kind != DV_CONST || Py_TYPE(type)->tp_call != PyType_Type.tp_call ||
         (!error && !named && !makes_plain_instances(type))) {
-        return NULL;
+        return REC_DECLINED;
     }
     PyObject *make = class_has(r, type, s_new, &status), *init = status < 0 ? NULL : dyn_cpy_lookup_special(type, s_init);
     bool own_new = make != NULL && Py_TYPE(make) == &PyStaticMethod_Type;
@@ -632,18 +632,17 @@ DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *han
         (own_new && (error || f == NULL || !PyFunction_Check(f))) || (!own_new && type->tp_new != base->tp_new) ||
         (!own_init && ((type->tp_init != base->tp_init && !(error && keeps_arguments(type))) || (error && c->nkw > 0) ||
                        (is_dict && c->npos + c->nkw > 0)))) {
-        return NULL;
+        return REC_DECLINED;
     }
     RecCall with = *c;
     with.args = DYN_NEW_N(&r->arena, DynOperand, c->npos + c->nkw + 1);
     if (with.args == NULL) {
-        return NULL;
+        return REC_DECLINED;
     }
     memcpy(with.args + 1, c->args, (c->npos + c->nkw) * sizeof *c->args);
     with.args[0] = c->callable;
     with.npos++;
     with.packed = NULL;
-    *handled = true;
     RecSeal seal = rec_seal(r);
     DynVal *v;
     if (own_new) {
@@ -715,41 +714,49 @@ static DynVal *call_getattribute(DynRec *r, const RecCall *c, PyObject **result)
     return *result == NULL ? NULL : how == REC_ATTR_VALUE ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "__getattribute__");
 }
 
-/* object.__setattr__(o, name, value), object.__getattribute__(o, name) and object.__init__(o), called by their names. */
-DynVal *rec_call_slot(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
-    PyObject *f = c->callable.real;
-    if (c->npos > 0 && c->nkw == 0 && f == dyn_cpy_lookup_special(&PyBaseObject_Type, s_getattribute)) {
-        *handled = true;
-        return call_getattribute(r, c, result);
+DynVal *rec_on_getattribute(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    return c->npos > 0 && c->nkw == 0 ? call_getattribute(r, c, result) : REC_DECLINED;
+}
+
+/* May object.__setattr__ or __delattr__ be followed: a plain attribute of an instance, whose name is the same at every call? */
+static bool stores_plainly(DynRec *r, const RecCall *c, bool set) {
+    DynOperand o = c->args[0];
+    PyObject *name = c->npos > 1 ? c->args[1].real : NULL;
+    if (name == NULL || !PyUnicode_CheckExact(name) || dyn_rec_burn(r, c->args[1].v, name) < 0 ||
+        rec_guard_class(r, Py_TYPE(o.real)) < 0) {
+        return false;
     }
-    bool set = f == dyn_cpy_lookup_special(&PyBaseObject_Type, s_setattr),
-         del = f == dyn_cpy_lookup_special(&PyBaseObject_Type, s_delattr);
-    bool error = is_exception_init(f), init = error || f == dyn_cpy_lookup_special(&PyBaseObject_Type, s_init);
-    if (Py_TYPE(f) != &PyWrapperDescr_Type || !(set || del || init) || c->npos < 1 || c->nkw != 0) {
-        return NULL;
+    PyObject *descr = dyn_cpy_lookup_special(Py_TYPE(o.real), name);
+    bool plain = !is_data(descr) || Py_TYPE(descr) == &PyMemberDescr_Type;
+    return plain && (set || guard_deletable(r, o, name) == 0);
+}
+
+/* object.__setattr__(o, name, value), object.__delattr__(o, name), object.__init__(o) and an exception's __init__, called by
+ * their names. */
+DynVal *rec_on_slot(DynRec *r, const RecCall *c, PyObject **result, int which) {
+    if (c->npos < 1 || c->nkw != 0) {
+        return REC_DECLINED;
     }
     DynOperand o = c->args[0];
-    *handled = true;
+    bool set = which == REC_SLOT_SET, stores = set || which == REC_SLOT_DELETE;
     bool instance = dyn_rec_resolve(r, o.v, o.real) == 0 && rec_is_instance(o);
-    PyObject *name = c->npos > 1 ? c->args[1].real : NULL, *descr = NULL;
-    bool known = instance && (init || (name != NULL && PyUnicode_CheckExact(name) && dyn_rec_burn(r, c->args[1].v, name) == 0));
-    if (known && !init) {
-        known = rec_guard_class(r, Py_TYPE(o.real)) == 0;
-        descr = dyn_cpy_lookup_special(Py_TYPE(o.real), name);
-        known = known && (!is_data(descr) || Py_TYPE(descr) == &PyMemberDescr_Type);
-        known = known && (set || guard_deletable(r, o, name) == 0);
-    }
+    bool known = instance && (!stores || stores_plainly(r, c, set));
     *result = rec_call_real(c);
     if (*result == NULL || !known) {
         return *result ? rec_fail(r, DYN_R_SIDE_EFFECT, "__setattr__") : NULL;
     }
-    if (error && (!o.v->fresh || set_args(r, o.v, c->args + 1, c->npos - 1) < 0)) {
+    if (which == REC_SLOT_ERROR && (!o.v->fresh || set_args(r, o.v, c->args + 1, c->npos - 1) < 0)) {
         return NULL;
     }
-    if (!init && stored_plainly(r, o, name, set ? c->args[2].v : NULL) < 0) {
+    if (stores && stored_plainly(r, o, c->args[1].real, set ? c->args[2].v : NULL) < 0) {
         return NULL;
     }
     return dyn_rec_const(r, *result);
+}
+
+/* Each class of exceptions has an __init__ of its own that does the same. */
+DynVal *rec_call_exception_init(DynRec *r, const RecCall *c, PyObject **result) {
+    return is_exception_init(c->callable.real) ? rec_on_slot(r, c, result, REC_SLOT_ERROR) : REC_DECLINED;
 }
 
 /* ---- super() */

@@ -3,25 +3,14 @@
  *
  * Called by rec_call.c (making and calling them), dyn_rec_resolve and rec_recipe.c. Getters never change, so one that comes in is
  * guarded by identity; of a partial, its function and arguments are looked at. */
-#include "tracer/record/rec_state.h"
+#include "tracer/record/rec_callables.h"
 
-enum { PARTIAL, ITEMGETTER, ATTRGETTER, METHODCALLER, NKINDS };
-static const struct {
-    const char *module, *name;
-} names[NKINDS] = {
-    {"functools", "partial"}, {"operator", "itemgetter"}, {"operator", "attrgetter"}, {"operator", "methodcaller"}};
-static PyTypeObject *types[NKINDS];
 static PyObject *s_func, *s_args, *s_keywords;
 
-static int kind_of(const PyTypeObject *type) {
-    int k = 0;
-    while (k < NKINDS && types[k] != type) {
-        k++;
-    }
-    return k;
-}
+/* REC_PARTIAL …; -1: the type is none of them. */
+static int kind_of(const PyTypeObject *type) { return rec_callable_argument((PyObject *)type, rec_on_new_partial); }
 
-bool rec_is_partial(PyObject *o) { return kind_of(Py_TYPE(o)) < NKINDS; }
+bool rec_is_partial(PyObject *o) { return kind_of(Py_TYPE(o)) >= 0; }
 
 /* n items, of which the last ones belong to the keywords. */
 static DynVal *new_partial(DynRec *r, PyTypeObject *type, uint32_t n, DynVal **items, PyObject *kwnames) {
@@ -66,7 +55,7 @@ static int resolve_partial(DynRec *r, DynVal *v, PyObject *o) {
             v->n = v->cap = 1 + n + k->n / 2;
             v->id = 1 + n;
             v->obj = kwnames;
-            v->type = (PyObject *)types[PARTIAL];
+            v->type = (PyObject *)Py_TYPE(o);
             v->kind = DV_PARTIAL;
             status = kwnames != NULL ? rec_keep(r, kwnames) : 0;
         }
@@ -106,7 +95,7 @@ int rec_resolve_partial(DynRec *r, DynVal *v, PyObject *o) {
     if (rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o)) < 0) {
         return -1;
     }
-    if ((kind_of(Py_TYPE(o)) == PARTIAL ? resolve_partial(r, v, o) : resolve_getter(r, v, o)) < 0) {
+    if ((kind_of(Py_TYPE(o)) == REC_PARTIAL ? resolve_partial(r, v, o) : resolve_getter(r, v, o)) < 0) {
         v->kind = DV_OBJECT;
     }
     return 0;
@@ -183,7 +172,7 @@ static bool flattens(PyObject *made, DynOperand func) {
 static DynVal *shadow_of(DynRec *r, const RecCall *c, PyObject *made) {
     RecCall all = *c;
     int k = kind_of((PyTypeObject *)c->callable.real);
-    if (k == PARTIAL && flattens(made, c->args[0])) {
+    if (k == REC_PARTIAL && flattens(made, c->args[0])) {
         RecCall rest = *c;
         DynOperand *held = c->args[0].v->kind == DV_PARTIAL ? held_operands(r, c->args[0]) : NULL;
         rest.args++;
@@ -196,27 +185,26 @@ static DynVal *shadow_of(DynRec *r, const RecCall *c, PyObject *made) {
     DynVal **items = DYN_NEW_N(&r->arena, DynVal *, n + 1);
     for (uint32_t i = 0; items != NULL && i < n; i++) {
         items[i] = all.args[i].v;
-        bool known = k == PARTIAL || (dyn_rec_resolve(r, items[i], all.args[i].real) == 0 && rec_keep(r, all.args[i].real) == 0);
-        if (!known || (k == ATTRGETTER && items[i]->kind != DV_CONST)) {
+        bool known =
+            k == REC_PARTIAL || (dyn_rec_resolve(r, items[i], all.args[i].real) == 0 && rec_keep(r, all.args[i].real) == 0);
+        if (!known || (k == REC_ATTRGETTER && items[i]->kind != DV_CONST)) {
             return NULL;
         }
     }
-    return items ? new_partial(r, types[k], n, items, all.nkw ? all.kwnames : NULL) : NULL;
+    return items ? new_partial(r, (PyTypeObject *)c->callable.real, n, items, all.nkw ? all.kwnames : NULL) : NULL;
 }
 
-DynVal *rec_new_partial(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
-    int k = PyType_Check(c->callable.real) ? kind_of((PyTypeObject *)c->callable.real) : NKINDS;
-    if (k == NKINDS || c->npos < 1) {
-        return NULL;
+DynVal *rec_on_new_partial(DynRec *r, const RecCall *c, PyObject **result, int which) {
+    if (c->npos < 1) {
+        return REC_DECLINED;
     }
-    *handled = true;
-    if (k == PARTIAL && rec_is_partial(c->args[0].real) && dyn_rec_resolve(r, c->args[0].v, c->args[0].real) < 0) {
+    if (which == REC_PARTIAL && rec_is_partial(c->args[0].real) && dyn_rec_resolve(r, c->args[0].v, c->args[0].real) < 0) {
         *result = rec_call_real(c);
         return NULL;
     }
     *result = rec_call_real(c);
     DynVal *v = *result ? shadow_of(r, c, *result) : NULL;
-    return v != NULL || *result == NULL ? v : rec_fail(r, DYN_R_OPAQUE_CALL, names[k].name);
+    return v != NULL || *result == NULL ? v : rec_fail(r, DYN_R_OPAQUE_CALL, ((PyTypeObject *)c->callable.real)->tp_name);
 }
 
 /* ---- called */
@@ -285,24 +273,23 @@ static PyObject *held_item(PyObject *getter, uint32_t i) {
     return o;
 }
 
-DynVal *rec_call_getter(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+DynVal *rec_call_getter(DynRec *r, const RecCall *c, PyObject **result) {
     DynOperand f = c->callable;
-    int k = f.v->kind == DV_PARTIAL ? kind_of((PyTypeObject *)f.v->type) : NKINDS;
-    if ((k != ITEMGETTER && k != ATTRGETTER) || c->npos != 1 || c->nkw != 0 ||
+    int k = f.v->kind == DV_PARTIAL ? kind_of((PyTypeObject *)f.v->type) : -1;
+    if ((k != REC_ITEMGETTER && k != REC_ATTRGETTER) || c->npos != 1 || c->nkw != 0 ||
         dyn_rec_resolve(r, c->args[0].v, c->args[0].real) < 0) {
-        return NULL;
+        return REC_DECLINED;
     }
     uint32_t n = f.v->n;
     DynVal **items = DYN_NEW_N(&r->arena, DynVal *, n + 1);
     PyObject *tuple = items ? PyTuple_New(n) : PyErr_NoMemory();
     DynOperand got = {0};
-    *handled = true;
     rec_begin_taking(r);
     for (uint32_t i = 0; tuple != NULL && i < n; i++) {
-        PyObject *key = k == ATTRGETTER ? f.v->items[i]->obj : held_item(f.real, i);
-        got = key == NULL       ? got
-              : k == ITEMGETTER ? one_step(r, c->args[0], (DynOperand){f.v->items[i], key}, true)
-                                : dotted(r, c->args[0], key);
+        PyObject *key = k == REC_ATTRGETTER ? f.v->items[i]->obj : held_item(f.real, i);
+        got = key == NULL           ? got
+              : k == REC_ITEMGETTER ? one_step(r, c->args[0], (DynOperand){f.v->items[i], key}, true)
+                                    : dotted(r, c->args[0], key);
         if (key == NULL || got.real == NULL) {
             Py_CLEAR(tuple);
             return NULL;
@@ -323,7 +310,7 @@ int rec_unwrap_partial(DynRec *r, RecCall *c) {
     DynOperand f = c->callable, *held, o = c->npos == 1 && c->nkw == 0 ? c->args[0] : (DynOperand){0};
     RecCall call;
     int k = kind_of((PyTypeObject *)f.v->type);
-    if (k == PARTIAL) {
+    if (k == REC_PARTIAL) {
         if ((held = held_operands(r, f)) == NULL || behind(r, f.v, held, c, &call) < 0) {
             return 0;
         }
@@ -333,7 +320,7 @@ int rec_unwrap_partial(DynRec *r, RecCall *c) {
         *c = call;
         return rec_keep(r, f.real) == 0;
     }
-    if (k != METHODCALLER || o.v == NULL || dyn_rec_resolve(r, o.v, o.real) < 0 || o.v->kind == DV_OPAQUE) {
+    if (k != REC_METHODCALLER || o.v == NULL || dyn_rec_resolve(r, o.v, o.real) < 0 || o.v->kind == DV_OPAQUE) {
         return 0;
     }
     bool named = f.v->obj != NULL; /* what it reduces to is a partial of its name and keywords then, and the other arguments */
@@ -386,15 +373,5 @@ int rec_partial_init(void) {
     s_func = PyUnicode_InternFromString("func");
     s_args = PyUnicode_InternFromString("args");
     s_keywords = PyUnicode_InternFromString("keywords");
-    for (int k = 0; k < NKINDS; k++) {
-        PyObject *module = PyImport_ImportModule(names[k].module),
-                 *type = module ? PyObject_GetAttrString(module, names[k].name) : NULL;
-        Py_XDECREF(module);
-        if (type == NULL || !PyType_Check(type)) {
-            Py_XDECREF(type);
-            return -1;
-        }
-        Py_XSETREF(types[k], (PyTypeObject *)type);
-    }
     return s_func && s_args && s_keywords ? 0 : -1;
 }

@@ -5,19 +5,18 @@
  *
  * Called by rec_call.c and rec_lazy.c. A module of dynoc.polyfills is imported when a recording wants something of it. */
 #include "tracer/python/rec_lazy_tools.h"
+#include "tracer/record/rec_callables.h"
 
 typedef struct Polyfill {
-    const char *module, *name;
-    const char *owner; /* the class of which it is a method, or NULL */
-    const char *roles; /* of the polyfill's parameters, in the order of its locals: REC_ITERABLE … */
-    PyObject *original;
+    const char *module, *name; /* where it stands in dynoc.polyfills */
+    const char *roles;         /* of its parameters, in the order of its locals: REC_ITERABLE … */
 } Polyfill;
-static Polyfill polyfills[] = {
-    {"itertools", "accumulate", NULL, "i+v", NULL}, {"itertools", "batched", NULL, "ivv", NULL},
-    {"itertools", "compress", NULL, "ib", NULL},    {"itertools", "cycle", NULL, "i", NULL},
-    {"itertools", "dropwhile", NULL, "pi", NULL},   {"itertools", "from_iterable", "chain", "n", NULL},
-    {"itertools", "pairwise", NULL, "i", NULL},     {"itertools", "takewhile", NULL, "pi", NULL},
-    {"itertools", "zip_longest", NULL, "vi", NULL},
+static const Polyfill polyfills[] = {
+    [REC_ACCUMULATE] = {"itertools", "accumulate", "i+v"},  [REC_BATCHED] = {"itertools", "batched", "ivv"},
+    [REC_COMPRESS] = {"itertools", "compress", "ib"},       [REC_CYCLE] = {"itertools", "cycle", "i"},
+    [REC_DROPWHILE] = {"itertools", "dropwhile", "pi"},     [REC_FROM_ITERABLE] = {"itertools", "from_iterable", "n"},
+    [REC_PAIRWISE] = {"itertools", "pairwise", "i"},        [REC_TAKEWHILE] = {"itertools", "takewhile", "pi"},
+    [REC_ZIP_LONGEST] = {"itertools", "zip_longest", "vi"},
 };
 static PyObject *add; /* operator.add */
 
@@ -33,6 +32,16 @@ PyObject *rec_polyfill(const char *module, const char *name) {
     PyErr_Clear();
     PyErr_Restore(type, value, tb);
     return found;
+}
+
+static int find_add(void) {
+    PyObject *module = add == NULL ? PyImport_ImportModule("operator") : NULL;
+    if (module != NULL) {
+        add = PyObject_GetAttrString(module, "add");
+        Py_DECREF(module);
+    }
+    PyErr_Clear();
+    return add == NULL ? -1 : 0;
 }
 
 /* ---- arguments: by the polyfill's parameters */
@@ -167,37 +176,25 @@ static DynVal *step(DynRec *r, DynVal *v, PyObject **item) {
     return agree && gave != NULL && !r->take_lost ? gave : rec_take_failed(r, DYN_R_UNSUPPORTED_VALUE, "itertools");
 }
 
-/* A method of a class is another object each time that it is asked for. */
-static bool stands_for(const Polyfill *p, PyObject *callable) {
-    PyObject *f = p->original;
-    return callable == f || (f != NULL && p->owner != NULL && PyCFunction_Check(callable) &&
-                             PyCFunction_GET_SELF(callable) == PyCFunction_GET_SELF(f) &&
-                             PyCFunction_GET_FUNCTION(callable) == PyCFunction_GET_FUNCTION(f));
-}
-
-DynVal *rec_new_polyfilled(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
-    const Polyfill *p = NULL;
-    for (size_t i = 0; i < DYN_COUNTOF(polyfills) && p == NULL; i++) {
-        p = stands_for(&polyfills[i], c->callable.real) ? &polyfills[i] : NULL;
-    }
-    PyObject *func = p != NULL ? rec_polyfill(p->module, p->name) : NULL, *generator = NULL;
+DynVal *rec_on_polyfilled(DynRec *r, const RecCall *c, PyObject **result, int which) {
+    const Polyfill *p = &polyfills[which];
+    PyObject *func = rec_polyfill(p->module, p->name), *generator = NULL;
     RecLazy *z = func != NULL && PyFunction_Check(func) ? DYN_NEW(&r->arena, RecLazy) : NULL;
     Bound b;
-    if (z == NULL || bind(r, p, func, c, &b) < 0) {
-        return NULL;
+    if (z == NULL || find_add() < 0 || bind(r, p, func, c, &b) < 0) {
+        return REC_DECLINED;
     }
     DynOperand *tapped = DYN_NEW_N(&r->arena, DynOperand, b.n + 1), *fed = DYN_NEW_N(&r->arena, DynOperand, b.n + 1);
     for (uint32_t i = 0; tapped != NULL && fed != NULL && i < b.n; i++) {
         if (b.given[i].v != NULL && tap(r, b.roles[i], &b.given[i], &tapped[i], &fed[i]) < 0) {
-            return NULL;
+            return REC_DECLINED;
         }
     }
     DynVal *fv = dyn_rec_const(r, func);
     z->from = DYN_NEW_N(&r->arena, DynOperand, b.n + 1);
     if (z->from == NULL || tapped == NULL || fed == NULL || fv == NULL) {
-        return NULL;
+        return REC_DECLINED;
     }
-    *handled = true;
     RecCall real = call_with(r, &b, c->callable, fed), made = call_with(r, &b, c->callable, b.given);
     *result = rec_call_real(&real);
     if (*result == NULL) {
@@ -221,7 +218,7 @@ DynVal *rec_new_polyfilled(DynRec *r, const RecCall *c, PyObject **result, bool 
     z->nargs = made.npos + made.nkw;
     z->kwnames = made.kwnames;
     z->polyfill = p;
-    return rec_lazy_made(r, z, p->original, step, *result);
+    return rec_lazy_made(r, z, rec_known_object(c->callable.real), step, *result);
 }
 
 /* ---- as recipes */
@@ -271,20 +268,4 @@ static uint32_t recipe_of_state(DynRec *r, const RecLazy *z) {
 
 uint32_t rec_polyfill_recipe(DynRec *r, DynVal *v) {
     return v->id == 0 ? recipe_at_start(r, v->lazy) : recipe_of_state(r, v->lazy);
-}
-
-int rec_polyfill_init(void) {
-    PyObject *operator= PyImport_ImportModule("operator");
-    Py_XSETREF(add, operator? PyObject_GetAttrString(operator, "add") : NULL);
-    Py_XDECREF(operator);
-    for (size_t i = 0; add != NULL && i < DYN_COUNTOF(polyfills); i++) {
-        PyObject *home = PyImport_ImportModule(polyfills[i].module);
-        if (home != NULL && polyfills[i].owner != NULL) {
-            Py_SETREF(home, PyObject_GetAttrString(home, polyfills[i].owner));
-        }
-        Py_XSETREF(polyfills[i].original, home ? PyObject_GetAttrString(home, polyfills[i].name) : NULL);
-        Py_XDECREF(home);
-        PyErr_Clear(); /* batched is newer than 3.11 */
-    }
-    return add == NULL ? -1 : rec_tap_init();
 }

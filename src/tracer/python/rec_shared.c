@@ -3,8 +3,10 @@
  * that is a break. Each step is made here first, and then by the real iterator, which finds in feeders what was taken, and what
  * the key function gave (rec_tap.c): an end and an exception too.
  *
- * Called by rec_lazy.c. Keys are compared here only where no Python code runs for it; the real groupby compares them again. */
+ * Handlers of callables.def; rec_lazy.c asks for recipes. Keys are compared here only where no Python code runs for it; the real
+ * groupby compares them again. */
 #include "tracer/python/rec_lazy_tools.h"
+#include "tracer/record/rec_callables.h"
 
 #define MOST_TEES 8
 
@@ -23,8 +25,7 @@ struct RecShared {
     uint32_t ntees;
 };
 
-static PyObject *tee, *groupby;
-static PyTypeObject *tee_type;
+static PyTypeObject *tee_type; /* of the iterators that tee gives, once one was made */
 
 static PyObject *keep_new(DynRec *r, PyObject *o) {
     int kept = o != NULL ? rec_keep(r, o) : -1;
@@ -120,23 +121,34 @@ static struct RecShared *shared_of(DynRec *r, DynOperand it) {
     return s->v != NULL ? s : NULL;
 }
 
+/* The type of its iterators, which has no public name. */
+static int find_tee_type(PyObject *tee) {
+    PyObject *nothing = tee_type == NULL ? PyTuple_New(0) : NULL, *tees = nothing ? PyObject_CallOneArg(tee, nothing) : NULL;
+    if (tees != NULL && PyTuple_Check(tees) && PyTuple_GET_SIZE(tees) > 0) {
+        tee_type = (PyTypeObject *)Py_NewRef(Py_TYPE(PyTuple_GET_ITEM(tees, 0)));
+    }
+    Py_XDECREF(tees);
+    Py_XDECREF(nothing);
+    PyErr_Clear();
+    return tee_type == NULL ? -1 : 0;
+}
+
 /* tee(iterable, n): of a tee, that and copies of it. */
-static DynVal *call_tee(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+DynVal *rec_on_tee(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     int64_t n = 2;
     if (c->nkw != 0 || c->npos < 1 || c->npos > 2 || (c->npos == 2 && !rec_whole_number(r, c->args[1], &n)) || n < 0 ||
-        n > MOST_TEES) {
-        return NULL;
+        n > MOST_TEES || find_tee_type(c->callable.real) < 0) {
+        return REC_DECLINED;
     }
     DynOperand it = rec_get_iter(r, c->args[0]);
     bool is_tee = it.v != NULL && it.v->kind == DV_LAZY && it.v->lazy->step == step_tee;
     struct RecShared *s = it.v != NULL ? shared_of(r, it) : NULL;
     DynVal **all = s != NULL && s->ntees + n <= MOST_TEES ? DYN_NEW_N(&r->arena, DynVal *, n + 1) : NULL;
     if (all == NULL) {
-        return NULL;
+        return REC_DECLINED;
     }
     it.v->hidden = it.v->hidden || (c->args[0].v->kind == DV_CONST && it.v->kind == DV_ITER);
-    *handled = true;
-    *result = PyObject_CallFunction(tee, "OL", is_tee ? it.real : s->v->lazy->object, (long long)n);
+    *result = PyObject_CallFunction(c->callable.real, "OL", is_tee ? it.real : s->v->lazy->object, (long long)n);
     for (int64_t i = 0; *result != NULL && i < n; i++) {
         all[i] = is_tee && i == 0 ? it.v : new_tee(r, s, PyTuple_GET_ITEM(*result, i), is_tee ? position(it.v) : 0);
         if (all[i] == NULL) {
@@ -266,14 +278,14 @@ static bool key_of(const RecCall *c, DynOperand *key) {
     return c->npos >= 1 && c->npos + c->nkw <= 2 && (c->nkw == 0 || named);
 }
 
-static DynVal *call_groupby(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+DynVal *rec_on_groupby(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynOperand key;
     RecLazy *z = DYN_NEW(&r->arena, RecLazy);
     struct RecShared *s = DYN_NEW(&r->arena, struct RecShared);
     if (z == NULL || s == NULL || !key_of(c, &key) || rec_lazy_sources(r, z, c, 0, 1) < 0 ||
         (z->feeder = keep_new(r, rec_new_feeder(z->from[0].real))) == NULL ||
         (s->states = DYN_NEW_N(&r->arena, Grouping, s->cap = 16)) == NULL) {
-        return NULL;
+        return REC_DECLINED;
     }
     z->shared = s;
     if (key.real != NULL) {
@@ -283,19 +295,12 @@ static DynVal *call_groupby(DynRec *r, const RecCall *c, PyObject **result, bool
         Py_XDECREF(unused);
         s->fed_func = keep_new(r, fed);
         if (s->fed_func == NULL || rec_keep(r, key.real) < 0) {
-            return NULL;
+            return REC_DECLINED;
         }
     }
-    *handled = true;
-    *result = PyObject_CallFunctionObjArgs(groupby, z->feeder, s->fed_func, NULL);
-    s->v = rec_lazy_made(r, z, groupby, step_groupby, *result);
+    *result = PyObject_CallFunctionObjArgs(c->callable.real, z->feeder, s->fed_func, NULL);
+    s->v = rec_lazy_made(r, z, c->callable.real, step_groupby, *result);
     return s->v;
-}
-
-DynVal *rec_new_shared(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
-    return c->callable.real == tee       ? call_tee(r, c, result, handled)
-           : c->callable.real == groupby ? call_groupby(r, c, result, handled)
-                                         : NULL;
 }
 
 /* ---- as recipes */
@@ -359,7 +364,7 @@ static uint32_t recipe_of_groupby(DynRec *r, const DynVal *v) {
     uint32_t items[4] = {rec_recipe(r, z->from[0].v)};
     if (g->target.v == NULL) { /* as it was made */
         items[1] = z->func.v != NULL ? rec_recipe(r, z->func.v) : dyn_capture_constant(r->cap, Py_None);
-        return recipe_of_call(r, groupby, 0, 2, items);
+        return recipe_of_call(r, z->type, 0, 2, items);
     }
     items[1] = recipe_of_fed(r, z, g);
     items[2] = g->value.v != NULL && !g->differs ? rec_recipe(r, g->value.v) : rec_recipe(r, g->target.v);
@@ -385,14 +390,4 @@ uint32_t rec_shared_recipe(DynRec *r, DynVal *v) {
            : z->step == step_groupby ? recipe_of_groupby(r, v)
            : z->step == step_group   ? recipe_of_group(r, v)
                                      : DYN_NONE;
-}
-
-int rec_shared_init(void) {
-    PyObject *module = PyImport_ImportModule("itertools");
-    Py_XSETREF(tee, module ? PyObject_GetAttrString(module, "tee") : NULL);
-    Py_XSETREF(groupby, module ? PyObject_GetAttrString(module, "groupby") : NULL);
-    PyObject *type = module ? PyObject_GetAttrString(module, "_tee") : NULL;
-    Py_XDECREF(module);
-    Py_XSETREF(tee_type, (PyTypeObject *)type);
-    return tee == NULL || groupby == NULL || tee_type == NULL ? -1 : 0;
 }

@@ -1,17 +1,16 @@
 /* rec_sort.c: sorted, list.sort, min and max with key=: the key function is called for each item as CPython would call it, and
  * recorded into; what the comparisons of the keys say is guarded, so that other keys in the same order are the same entry.
  *
- * Called by rec_call.c with resolved arguments. All calls of one instruction are sealed: what leaves the graph in one of them
- * leaves it before the instruction. */
-#include "tracer/record/rec_state.h"
-
-static PyObject *sorted_builtin, *min_builtin, *max_builtin, *sort_method;
+ * The handler `keyed` of callables.def, asked with arguments that were looked at. All calls of one instruction are sealed: what
+ * leaves the graph in one of them leaves it before the instruction. */
+#include "tracer/record/rec_callables.h"
 
 typedef struct Keyed { /* items and their keys; keys[i].v NULL: unknown */
     DynOperand *items, *keys;
     uint32_t n;
     PyObject *list, *key_list; /* real ones, strong */
     bool known;
+    int which; /* REC_MIN … */
 } Keyed;
 
 /* ---- keys */
@@ -115,7 +114,7 @@ static PyObject *in_order(const Keyed *k, PyObject *order, DynVal **items) {
 }
 
 static DynVal *sort_keyed(DynRec *r, const RecCall *c, Keyed *k, bool reverse, PyObject **result) {
-    bool in_place = c->callable.real == sort_method;
+    bool in_place = k->which == REC_SORT;
     PyObject *order = order_of(k, reverse), *list;
     DynVal **items = DYN_NEW_N(&r->arena, DynVal *, k->n + 1), *v = NULL;
     list = order != NULL && items != NULL ? in_order(k, order, items) : NULL;
@@ -142,8 +141,8 @@ static DynVal *sort_keyed(DynRec *r, const RecCall *c, Keyed *k, bool reverse, P
 
 /* ---- min and max: the first of the best */
 
-static DynVal *best_keyed(DynRec *r, const RecCall *c, Keyed *k, PyObject **result) {
-    int cmp = c->callable.real == min_builtin ? Py_LT : Py_GT;
+static DynVal *best_keyed(DynRec *r, Keyed *k, PyObject **result) {
+    int cmp = k->which == REC_MIN ? Py_LT : Py_GT;
     uint32_t best = 0;
     for (uint32_t i = 1; i < k->n; i++) {
         int wins = PyObject_RichCompareBool(k->keys[i].real, k->keys[best].real, cmp);
@@ -159,6 +158,8 @@ static DynVal *best_keyed(DynRec *r, const RecCall *c, Keyed *k, PyObject **resu
 }
 
 /* ---- the call */
+
+static bool is_extreme(int which) { return which == REC_MIN || which == REC_MAX; }
 
 /* key= and reverse=; false: there is no key, or something else is given. */
 static bool read_keywords(DynRec *r, const RecCall *c, DynOperand *key, bool *reverse) {
@@ -178,7 +179,7 @@ static bool read_keywords(DynRec *r, const RecCall *c, DynOperand *key, bool *re
 }
 
 static bool read_items(DynRec *r, const RecCall *c, Keyed *k) {
-    bool extreme = c->callable.real == min_builtin || c->callable.real == max_builtin, given = extreme && c->npos > 1;
+    bool given = is_extreme(k->which) && c->npos > 1;
     DynVal **items = NULL;
     k->n = c->npos;
     if (!given && (c->npos != 1 || c->args[0].v->kind == DV_ITER || c->args[0].v->kind == DV_GENERATOR ||
@@ -203,21 +204,23 @@ static bool read_items(DynRec *r, const RecCall *c, Keyed *k) {
     return fits;
 }
 
-DynVal *rec_call_sort(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
-    PyObject *f = c->callable.real;
-    bool extreme = f == min_builtin || f == max_builtin, reverse = false;
+/* May the call be one with a key, by its arguments alone? */
+static bool takes_key(const RecCall *c, int which) {
+    bool fits = is_extreme(which) ? c->nkw == 1 : c->nkw > 0;
+    return fits && (which != REC_SORT || (c->npos == 1 && c->args[0].v->kind == DV_LIST));
+}
+
+DynVal *rec_on_keyed(DynRec *r, const RecCall *c, PyObject **result, int which) {
+    bool extreme = is_extreme(which), reverse = false;
     DynOperand key = {0};
-    Keyed k = {.known = true};
-    if ((!extreme && f != sorted_builtin && f != sort_method) || c->nkw == 0 || !read_keywords(r, c, &key, &reverse) ||
-        (extreme && c->nkw != 1) || (f == sort_method && (c->npos != 1 || c->args[0].v->kind != DV_LIST)) ||
-        !read_items(r, c, &k)) {
-        return NULL;
+    Keyed k = {.known = true, .which = which};
+    if (!takes_key(c, which) || !read_keywords(r, c, &key, &reverse) || !read_items(r, c, &k)) {
+        return REC_DECLINED;
     }
-    *handled = true;
     RecMark before = rec_mark(r);
     rec_begin_taking(r);
     int status = make_keys(r, key, &k);
-    DynVal *v = status < 0 ? NULL : extreme ? best_keyed(r, c, &k, result) : sort_keyed(r, c, &k, reverse, result);
+    DynVal *v = status < 0 ? NULL : extreme ? best_keyed(r, &k, result) : sort_keyed(r, c, &k, reverse, result);
     drop(&k);
     if (status < 0) {
         *result = NULL;
@@ -227,14 +230,4 @@ DynVal *rec_call_sort(DynRec *r, const RecCall *c, PyObject **result, bool *hand
         rec_fail(r, DYN_R_OPAQUE_CALL, "key");
     }
     return v;
-}
-
-int rec_sort_init(void) {
-    PyObject *builtins = PyEval_GetBuiltins(), *name = PyUnicode_InternFromString("sort");
-    sorted_builtin = Py_XNewRef(PyDict_GetItemString(builtins, "sorted"));
-    min_builtin = Py_XNewRef(PyDict_GetItemString(builtins, "min"));
-    max_builtin = Py_XNewRef(PyDict_GetItemString(builtins, "max"));
-    sort_method = name ? Py_XNewRef(dyn_cpy_lookup_special(&PyList_Type, name)) : NULL;
-    Py_XDECREF(name);
-    return sorted_builtin == NULL || min_builtin == NULL || max_builtin == NULL || sort_method == NULL ? -1 : 0;
 }

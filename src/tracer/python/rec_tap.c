@@ -6,6 +6,7 @@
  * Called by rec_lazy.c, rec_itertools.c and rec_polyfill.c. All four are objects of their own, which live on in the real
  * iterator: without anything written down a feeder is its source. */
 #include "tracer/python/rec_lazy_tools.h"
+#include "tracer/record/rec_callables.h"
 
 typedef enum TapKind { TAP, FEEDER, TAP_CALL, FEED_CALL } TapKind;
 typedef struct Tap {
@@ -308,13 +309,12 @@ DynVal *rec_step_tap(DynRec *r, DynVal *v, PyObject **item) {
     return o.real != NULL ? o.v : NULL;
 }
 
-DynVal *rec_call_tapped(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+DynVal *rec_call_tapped(DynRec *r, const RecCall *c, PyObject **result) {
     Tap *t = (Tap *)c->callable.real;
     if (!Py_IS_TYPE(c->callable.real, &tap_call_type) || t->kind != TAP_CALL || t->serial != r->serial || c->nkw != 0) {
-        return NULL;
+        return REC_DECLINED;
     }
     DynOperand *args = DYN_NEW_N(&r->arena, DynOperand, c->npos + 1), o = {0};
-    *handled = true;
     if (args == NULL) {
         PyErr_NoMemory();
         return NULL;

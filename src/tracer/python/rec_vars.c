@@ -5,7 +5,7 @@
  * What the class has in Python for an operation is followed as for any instance. Here is what the builtin base does where it is
  * called: by an operator that the class leaves alone, or through super(). Called by the handlers of attributes, subscripts, calls
  * and by rec_object.c. */
-#include "tracer/record/rec_state.h"
+#include "tracer/record/rec_callables.h"
 
 /* ---- __dict__ */
 
@@ -65,52 +65,55 @@ DynOperand rec_contents(DynOperand o) {
     return o.v->kind == DV_OBJECT && o.v->extra != NULL ? (DynOperand){o.v->extra, o.real} : o;
 }
 
-static bool is(const char *name, const char *other) { return strcmp(name, other) == 0; }
+/* A key that is put in or taken out. */
+static DynVal *change_key(DynRec *r, const RecCall *c, DynOperand dict, PyObject *result, RecDictMethod which) {
+    PyObject *key = c->args[1].real;
+    uint32_t at;
+    bool changed = false;
+    if (which == REC_DICT_SETITEM) {
+        changed = c->npos == 3 && rec_dict_set(r, dict.v, key, c->args[2].v) == 0;
+    } else if (rec_dict_find(dict.v, key, &at) != NULL) {
+        rec_dict_drop(dict.v, at);
+        changed = true;
+    }
+    if (!changed) {
+        return NULL;
+    }
+    rec_changed(r, c->args[0].v);
+    return dyn_rec_const(r, result);
+}
+
+/* As the method of an exact dict, of the instance's items. */
+static DynVal *call_on_items(DynRec *r, const RecCall *c, DynOperand dict, PyObject **result, RecDictMethod which) {
+    RecCall of = *c;
+    if ((of.args = DYN_NEW_N(&r->arena, DynOperand, c->npos + 1)) == NULL) {
+        return NULL;
+    }
+    memcpy(of.args, c->args, c->npos * sizeof *c->args);
+    of.args[0] = dict;
+    return rec_dict_method(r, &of, result, which);
+}
 
 /* A method of the builtin base that asks nothing of the class, and its items as they are. */
-static DynVal *call_base(DynRec *r, const RecCall *c, DynOperand dict, PyObject **result, const char *name) {
+static DynVal *call_base(DynRec *r, const RecCall *c, DynOperand dict, PyObject **result, RecDictMethod which) {
+    if (which == REC_DICT_GET || which == REC_DICT_KEYS || which == REC_DICT_VALUES || which == REC_DICT_ITEMS) {
+        return call_on_items(r, c, dict, result, which);
+    }
     DynOperand key = c->npos > 1 ? c->args[1] : (DynOperand){0};
     bool keyed = key.v != NULL && rec_plain_key(key.real) && dyn_rec_burn(r, key.v, key.real) == 0;
-    uint32_t at;
-    if (is(name, "keys") || is(name, "values") || is(name, "items") || is(name, "get")) {
-        RecCall of = *c;
-        if ((of.args = DYN_NEW_N(&r->arena, DynOperand, c->npos + 1)) == NULL) {
-            return NULL;
-        }
-        memcpy(of.args, c->args, c->npos * sizeof *c->args);
-        of.args[0] = dict;
-        return rec_dict_method(r, &of, result, name);
-    }
     *result = rec_call_real(c);
     if (*result == NULL) {
         return NULL;
     }
-    if (is(name, "__init__") && c->npos == 1) {
+    bool known = which == REC_DICT_INIT ? c->npos == 1 : which == REC_DICT_LEN || (keyed && which == REC_DICT_CONTAINS);
+    if (known) {
         return dyn_rec_const(r, *result);
     }
-    if (is(name, "__len__")) {
-        return dyn_rec_const(r, *result);
-    }
-    if (!keyed) {
-        return NULL;
-    }
-    if (is(name, "__getitem__")) {
+    if (keyed && which == REC_DICT_GETITEM) {
         return rec_dict_find(dict.v, key.real, NULL);
     }
-    if (is(name, "__contains__")) {
-        return dyn_rec_const(r, *result);
-    }
-    bool set = is(name, "__setitem__") && c->npos == 3, del = is(name, "__delitem__");
-    if (set && rec_dict_set(r, dict.v, key.real, c->args[2].v) == 0) {
-        rec_changed(r, c->args[0].v);
-        return dyn_rec_const(r, *result);
-    }
-    if (del && rec_dict_find(dict.v, key.real, &at) != NULL) {
-        rec_dict_drop(dict.v, at);
-        rec_changed(r, c->args[0].v);
-        return dyn_rec_const(r, *result);
-    }
-    return NULL;
+    bool changes = keyed && (which == REC_DICT_SETITEM || which == REC_DICT_DELITEM);
+    return changes ? change_key(r, c, dict, *result, which) : NULL;
 }
 
 /* A key of an instance that came in and is a dict: its value at a source of its own, or that there is none. The others aren't
@@ -123,17 +126,17 @@ DynVal *rec_held_key(DynRec *r, DynOperand o, DynOperand key, bool *missing) {
     return s == DYN_NONE || value == NULL ? NULL : rec_source(r, s);
 }
 
-static DynVal *call_came_in(DynRec *r, const RecCall *c, PyObject **result, const char *name) {
-    bool missing = false, asks = is(name, "get") || is(name, "__contains__") || is(name, "__getitem__");
+static DynVal *call_came_in(DynRec *r, const RecCall *c, PyObject **result, RecDictMethod which) {
+    bool missing = false, asks = which == REC_DICT_GET || which == REC_DICT_CONTAINS || which == REC_DICT_GETITEM;
     DynVal *v = asks && c->npos >= 2 ? rec_held_key(r, c->args[0], c->args[1], &missing) : NULL;
     *result = rec_call_real(c);
     if (*result == NULL || (v == NULL && !missing)) {
         return NULL;
     }
-    return is(name, "__contains__") ? dyn_rec_const(r, *result)
-           : v != NULL              ? v
-           : c->npos == 3           ? c->args[2].v
-                                    : dyn_rec_const(r, *result);
+    if (which == REC_DICT_CONTAINS) {
+        return dyn_rec_const(r, *result);
+    }
+    return v != NULL ? v : c->npos == 3 ? c->args[2].v : dyn_rec_const(r, Py_None);
 }
 
 bool rec_is_held(DynOperand o) {
@@ -141,34 +144,32 @@ bool rec_is_held(DynOperand o) {
            rec_dict_base(Py_TYPE(o.real)) != NULL;
 }
 
-DynVal *rec_call_held(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
-    PyObject *f = c->callable.real;
-    bool descr = Py_TYPE(f) == &PyMethodDescr_Type || Py_TYPE(f) == &PyWrapperDescr_Type;
-    if (!descr || c->npos == 0 || c->nkw != 0) {
-        return NULL;
-    }
-    const char *name = PyUnicode_AsUTF8(((PyDescrObject *)f)->d_name);
-    PyTypeObject *of = ((PyDescrObject *)f)->d_type;
+/* Is the method one of the builtin base of the instance's class? dict's own go past an OrderedDict's order: they may only read.
+ */
+static bool is_of_base(const RecCall *c, RecDictMethod which) {
+    PyTypeObject *of = ((PyDescrObject *)c->callable.real)->d_type;
+    bool reads = which == REC_DICT_GET || which == REC_DICT_GETITEM || which == REC_DICT_CONTAINS || which == REC_DICT_LEN;
+    return of == rec_dict_base(Py_TYPE(c->args[0].real)) || (of == &PyDict_Type && (reads || c->args[0].v->kind == DV_VARS));
+}
+
+DynVal *rec_held_method(DynRec *r, const RecCall *c, PyObject **result, RecDictMethod which) {
     DynOperand self = c->args[0], dict = rec_contents(self);
-    /* dict's own methods go past an OrderedDict's order: they read, and nothing else */
-    bool reads = name != NULL && (is(name, "get") || is(name, "__getitem__") || is(name, "__contains__") || is(name, "__len__"));
-    bool of_dict = of == rec_dict_base(Py_TYPE(self.real)) || (of == &PyDict_Type && (reads || self.v->kind == DV_VARS));
-    if (name == NULL || !of_dict || (self.v->kind != DV_VARS && dict.v == self.v && !rec_is_held(self))) {
-        PyErr_Clear();
-        return NULL;
+    bool held = self.v->kind == DV_VARS || dict.v != self.v || rec_is_held(self);
+    if (!held || c->nkw != 0 || !is_of_base(c, which)) {
+        return REC_DECLINED;
     }
-    *handled = true;
     DynVal *v = NULL;
     r->why = DYN_R_UNSUPPORTED_VALUE;
     r->detail = NULL;
-    if (self.v->kind == DV_VARS && is(name, "get") && c->npos >= 2) {
+    if (self.v->kind == DV_VARS && which == REC_DICT_GET && c->npos >= 2) {
         v = get_var(r, c, result);
     } else if (self.v->kind == DV_VARS) {
         *result = rec_call_real(c);
     } else if (dict.v == self.v) {
-        v = call_came_in(r, c, result, name);
+        v = call_came_in(r, c, result, which);
     } else {
-        v = call_base(r, c, dict, result, name);
+        v = call_base(r, c, dict, result, which);
     }
-    return v != NULL || *result == NULL ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, r->detail != NULL ? r->detail : name);
+    const char *detail = r->detail != NULL ? r->detail : "dict";
+    return v != NULL || *result == NULL ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, detail);
 }

@@ -5,7 +5,7 @@
  * A dict that is known by place (DynVal.by_place) is a DV_DICT whose keys are DV_SOURCE. Whoever looks at a dict otherwise calls
  * dyn_rec_resolve as for every shadow, which guards the keys first (rec_pin_keys). Those who walk call rec_resolve_walked in its
  * place: loops, len(), zip(), enumerate(), list(), tuple(), and keys(), values(), items(). */
-#include "tracer/record/rec_state.h"
+#include "tracer/record/rec_callables.h"
 
 enum { MOST_BY_PLACE = 32 }; /* items: the guards find each by walking from the first */
 
@@ -88,40 +88,10 @@ DynVal *rec_key_of(DynRec *r, const DynVal *dict, uint32_t i) {
     return dict->by_place ? dict->items[2 * i] : dyn_rec_const(r, dict->items[2 * i]->obj);
 }
 
-static bool is_walking_method(PyObject *name) {
-    static const char *const methods[] = {"keys", "values", "items"};
-    bool found = false;
-    for (uint32_t i = 0; !found && i < DYN_COUNTOF(methods); i++) {
-        found = PyUnicode_CompareWithASCIIString(name, methods[i]) == 0;
-    }
-    return found;
-}
-
-/* Builtins that go through their arguments, or count, and no more. */
-static const char *const walker_names[] = {"len", "iter", "zip", "enumerate", "list", "tuple", "sum", "any", "all", "map"};
-static PyObject *walkers[DYN_COUNTOF(walker_names)];
-
-int rec_walk_init(void) {
-    PyObject *builtins = PyImport_ImportModule("builtins");
-    for (uint32_t i = 0; builtins != NULL && i < DYN_COUNTOF(walkers); i++) {
-        walkers[i] = PyObject_GetAttrString(builtins, walker_names[i]);
-    }
-    Py_XDECREF(builtins);
-    return PyErr_Occurred() ? -1 : 0;
-}
-
-bool rec_is_walk(PyObject *f) {
-    bool found = Py_IS_TYPE(f, &PyMethodDescr_Type) && ((PyDescrObject *)f)->d_type == &PyDict_Type &&
-                 is_walking_method(((PyDescrObject *)f)->d_name);
-    for (uint32_t i = 0; !found && i < DYN_COUNTOF(walkers); i++) {
-        found = f == walkers[i];
-    }
-    return found;
-}
-
 int rec_resolve_for_attribute(DynRec *r, DynOperand o, PyObject *name) {
-    bool walked = PyDict_CheckExact(o.real) && is_walking_method(name);
-    return walked ? rec_resolve_walked(r, o.v, o.real) : dyn_rec_resolve(r, o.v, o.real);
+    PyObject *method = PyDict_CheckExact(o.real) ? dyn_cpy_lookup_special(&PyDict_Type, name) : NULL;
+    bool walks = method != NULL && rec_has_flag(method, REC_WALKS);
+    return walks ? rec_resolve_walked(r, o.v, o.real) : dyn_rec_resolve(r, o.v, o.real);
 }
 
 /* A dict of which one item is asked for, and no more: an object that came in. */

@@ -222,12 +222,14 @@ static DynVal *counter_function(DynRec *r, DynOperand o, PyObject *name) {
     return method != NULL ? method->items[0] : NULL;
 }
 
+static bool is_append(PyObject *name) { return PyUnicode_CompareWithASCIIString(name, "append") == 0; }
+
 /* Two call slots for a method: the function itself and the object, when the type gives it so; else the attribute and NULL. */
 Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
     PyObject *name = attr_name(f, in);
     int unbound = 0;
-    bool null_first = dyn_call_null_first(), open = rec_is_append_name(name) && rec_is_open_list(r, o);
+    bool null_first = dyn_call_null_first(), open = is_append(name) && rec_is_open_list(r, o);
     bool known = !open && rec_resolve_for_attribute(r, o, name) == 0;
     DynVal *v = NULL, *second;
     RecCall c = {0};

@@ -1,9 +1,10 @@
-/* rec_call.c: handlers for calls. A call is laid out once (RecCall), then tried in order: dynoc's own functions, NumPy callables
- * and array methods (bound to operators), modelled builtins and container methods, Python functions (recorded into, through the
- * hook), and what is left is opaque: run for real, a graph break.
+/* rec_call.c: handlers for calls. A call is laid out once (RecCall), then asked of in order: the rules for what an address
+ * doesn't tell, callables.def, Python functions (recorded into, through the hook), NumPy's and PyTorch's callables (bound to
+ * operators); what is left is opaque: run for real, a graph break. call_any shows the order on one page.
  *
  * Called from record.c's table. The callee's frame comes back in through dyn_record_inlined. */
 #include "base/torch.h"
+#include "tracer/record/rec_callables.h"
 #include "tracer/record/rec_segment.h"
 
 PyObject *rec_call_real(const RecCall *c) {
@@ -223,9 +224,8 @@ DynVal *rec_call_behind(DynRec *r, const RecCall *c, const RecCall *inner, DynOp
 }
 
 DynVal *rec_call_function(DynRec *r, const RecCall *c, PyObject **result) {
-    bool handled = false;
     if (r->cap != NULL && c->leads_to != NULL) {
-        return rec_call_dispatched(r, c, result, &handled);
+        return rec_call_dispatched(r, c, result);
     }
     if (r->cap == NULL ||
         dyn_rec_resolve(r, c->callable.v, c->callable.real) < 0) { /* NULL: an earlier call ended the recording */
@@ -239,7 +239,7 @@ DynVal *rec_call_function(DynRec *r, const RecCall *c, PyObject **result) {
  * none does, calls its implementation with the arguments as they came */
 
 static PyTypeObject *dispatcher_type, *method_wrapper;
-static PyObject *implementation_name, *override_name, *object_new;
+static PyObject *implementation_name, *override_name;
 
 int rec_call_init(void) {
     PyObject *module = PyImport_ImportModule("numpy._core._multiarray_umath");
@@ -250,11 +250,7 @@ int rec_call_init(void) {
     PyObject *wrapper = PyObject_GetAttrString(Py_None, "__str__");
     method_wrapper = wrapper ? Py_TYPE(wrapper) : NULL; /* a builtin type: there for good */
     Py_XDECREF(wrapper);
-    object_new = PyObject_GetAttrString((PyObject *)&PyBaseObject_Type, "__new__");
-    return method_wrapper == NULL || object_new == NULL || dispatcher_type == NULL || implementation_name == NULL ||
-                   override_name == NULL
-               ? -1
-               : 0;
+    return method_wrapper == NULL || dispatcher_type == NULL || implementation_name == NULL || override_name == NULL ? -1 : 0;
 }
 
 /* The type has no such attribute, and doesn't get one: it can't, or a guard says so. */
@@ -328,7 +324,15 @@ static bool is_array_method(const RecCall *c) {
     return Py_TYPE(f) == &PyMethodDescr_Type && c->npos > 0 && !dyn_torch_is(c->args[0].real) && rec_is_array(c->args[0].v);
 }
 
+/* dynoc's own functions. */
 static DynVal *call_special(DynRec *r, const RecCall *c, PyObject **result) {
+    bool special = false;
+    for (int i = 0; i < DYN_SPECIAL_COUNT && !special; i++) {
+        special = c->callable.real == dyn_special[i];
+    }
+    if (!special) {
+        return REC_DECLINED;
+    }
     *result = rec_call_real(c);
     if (c->callable.real == dyn_special[DYN_SPECIAL_GRAPH_BREAK]) {
         return rec_fail(r, DYN_R_USER_BREAK, NULL);
@@ -346,7 +350,8 @@ const char *rec_callable_name(DynRec *r, PyObject *f) {
 }
 
 int rec_resolve_args(DynRec *r, const RecCall *c) {
-    int (*resolve)(DynRec *, DynVal *, PyObject *) = rec_is_walk(c->callable.real) ? rec_resolve_walked : dyn_rec_resolve;
+    int (*resolve)(DynRec *, DynVal *, PyObject *) =
+        rec_has_flag(c->callable.real, REC_WALKS) ? rec_resolve_walked : dyn_rec_resolve;
     for (uint32_t i = 0; i < c->npos + c->nkw; i++) {
         if (resolve(r, c->args[i].v, c->args[i].real) < 0) {
             return -1;
@@ -364,28 +369,24 @@ static bool all_constant(DynRec *r, const RecCall *c) {
     return constant;
 }
 
-static bool wrapped_function(RecCall *c, DynRec *r) {
-    if (strcmp(Py_TYPE(c->callable.real)->tp_name, "dynoc.OptimizedFunction") != 0 &&
-        strcmp(Py_TYPE(c->callable.real)->tp_name, "dynoc._dynoc.OptimizedFunction") != 0) {
-        return false;
-    }
+/* A function that dynoc.optimize gave: the function inside is recorded into. */
+DynVal *rec_on_optimized(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     PyObject *inner = PyObject_GetAttrString(c->callable.real, "__wrapped__");
-    if (inner == NULL || !PyFunction_Check(inner)) {
-        PyErr_Clear();
-        Py_XDECREF(inner);
-        return false;
-    }
-    DynVal *v = dyn_rec_const(r, inner);
-    Py_DECREF(inner); /* dyn_rec_const keeps it */
+    bool known = inner != NULL && PyFunction_Check(inner) && dyn_rec_resolve(r, c->callable.v, c->callable.real) == 0 &&
+                 c->callable.v->kind == DV_CONST;
+    DynVal *v = known ? dyn_rec_const(r, inner) : NULL;
+    PyErr_Clear();
+    Py_XDECREF(inner); /* dyn_rec_const keeps it */
     if (v == NULL) {
-        return false;
+        return REC_DECLINED;
     }
-    c->callable = (DynOperand){v, inner};
-    return true;
+    RecCall of_inner = *c;
+    of_inner.callable = (DynOperand){v, inner};
+    return call_inlined(r, &of_inner, of_inner.callable, false, result);
 }
 
 /* super() asks the frame, super(C, o) its arguments; either way the object that it is bound to is in the frame or given. */
-static DynVal *call_super(DynRec *r, const RecCall *c, PyObject **result) {
+DynVal *rec_on_super(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     RecFrame *f = r->top;
     DynOperand self = {0};
     if (c->npos == 2) {
@@ -399,132 +400,121 @@ static DynVal *call_super(DynRec *r, const RecCall *c, PyObject **result) {
     return known ? rec_new_super(r, *result, self) : *result ? rec_fail(r, DYN_R_OPAQUE_CALL, "super") : NULL;
 }
 
+/* Of an np.vectorize object that came in: does its function have no effects? */
+static bool maps_purely(DynRec *r, DynOperand o) {
+    PyObject *name = PyUnicode_InternFromString("pyfunc"), *func = name ? PyObject_GetAttr(o.real, name) : NULL;
+    DynVal *v = func ? rec_attr(r, o, name, func) : NULL;
+    bool pure = v != NULL && PyFunction_Check(func) && rec_is_pure(r, (DynOperand){v, func}, true);
+    PyErr_Clear();
+    Py_XDECREF(func);
+    Py_XDECREF(name);
+    return pure;
+}
+
 /* An object of np.vectorize, made by the graph or found, whose function has no effects: a call of its class's __call__. */
-static DynVal *call_vectorized(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
-    static PyObject *type, *method;
+DynVal *rec_on_vectorized(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynOperand f = c->callable;
-    if (type == NULL) {
-        PyObject *numpy = PyImport_ImportModule("numpy");
-        type = numpy ? PyObject_GetAttrString(numpy, "vectorize") : NULL;
-        method = type ? PyObject_GetAttrString(type, "__call__") : NULL;
-        Py_XDECREF(numpy);
-        PyErr_Clear();
-    }
-    if (method == NULL || (PyObject *)Py_TYPE(f.real) != type || dyn_rec_resolve(r, f.v, f.real) < 0 ||
-        rec_resolve_args(r, c) < 0) {
-        return NULL;
-    }
-    if (f.v->kind == DV_OBJECT) {
-        PyObject *name = PyUnicode_InternFromString("pyfunc"), *func = name ? PyObject_GetAttr(f.real, name) : NULL;
-        DynVal *v = func ? rec_attr(r, f, name, func) : NULL;
-        bool pure = v != NULL && PyFunction_Check(func) && rec_is_pure(r, (DynOperand){v, func}, true);
-        PyErr_Clear();
-        Py_XDECREF(func);
-        Py_XDECREF(name);
-        if (!pure) {
-            return NULL;
-        }
-    } else if (f.v->kind != DV_MADE) {
-        return NULL;
-    }
+    PyObject *method = dyn_cpy_lookup_named(Py_TYPE(f.real), "__call__");
     uint32_t n = c->npos + c->nkw;
-    DynOperand *args = DYN_NEW_N(&r->arena, DynOperand, n + 1);
+    bool known = method != NULL && dyn_rec_resolve(r, f.v, f.real) == 0 && rec_resolve_args(r, c) == 0 &&
+                 (f.v->kind == DV_MADE || (f.v->kind == DV_OBJECT && maps_purely(r, f)));
+    DynOperand *args = known ? DYN_NEW_N(&r->arena, DynOperand, n + 1) : NULL;
     if (args == NULL) {
-        return NULL;
+        return REC_DECLINED;
     }
     args[0] = f;
     memcpy(args + 1, c->args, n * sizeof *args);
-    *handled = true;
     *result = rec_call_real(c);
     return *result ? dyn_np_mapped_call(r, method, args, (int)c->npos + 1, c->nkw ? c->kwnames : NULL, *result) : NULL;
 }
 
-typedef DynVal *(*Knows)(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
-static const Knows of_objects[] = {rec_new_partial, rec_call_update_wrapper, rec_call_fact, rec_call_enum,
-                                   rec_call_class,  rec_call_slot,           rec_new_tuple, rec_call_replace};
-static const Knows of_values[] = {rec_call_sort,       rec_call_operator, rec_new_lazy,   rec_call_held, rec_call_context,
-                                  rec_call_collection, rec_call_builtin,  rec_call_method}; /* of arguments that were looked at */
+typedef DynVal *(*Rule)(DynRec *r, const RecCall *c, PyObject **result);
+/* Asked before the callable is looked at, after it was, and after the arguments were. */
+static const Rule of_anything[] = {rec_call_marked, rec_call_quiet_exit, rec_call_getter, rec_call_tapped, rec_call_dispatched};
+static const Rule of_constants[] = {rec_call_enum, rec_call_class, rec_call_exception_init, rec_call_replace};
+static const Rule of_values[] = {rec_call_iterator_method};
 
-static DynVal *first_that_knows(DynRec *r, const RecCall *c, PyObject **result, bool *handled, const Knows *who, size_t n) {
-    DynVal *v = NULL;
-    for (size_t i = 0; i < n && !*handled; i++) {
-        v = who[i](r, c, result, handled);
+static DynVal *by_rule(DynRec *r, const RecCall *c, PyObject **result, const Rule *rules, size_t n) {
+    DynVal *v = REC_DECLINED;
+    for (size_t i = 0; i < n && v == REC_DECLINED; i++) {
+        v = rules[i](r, c, result);
     }
     return v;
 }
 
+static DynVal *call_opaque(DynRec *r, const RecCall *c, PyObject **result) {
+    PyObject *f = c->callable.real;
+    *result = rec_call_real(c);
+    return *result ? rec_fail(r, DYN_R_OPAQUE_CALL, rec_callable_name(r, f)) : NULL;
+}
+
+/* A NumPy or PyTorch function that is bound to an operator, or an array's method. */
+static DynVal *call_bound_to_operator(DynRec *r, const RecCall *c, PyObject **result, const DynBinding *b) {
+    PyObject *f = c->callable.real;
+    *result = rec_call_real(c);
+    bool pure = Py_TYPE(f) == &PyUFunc_Type || PyType_Check(f);
+    if (*result != NULL && pure && all_constant(r, c) && PyArray_CheckScalar(*result) && rec_is_quiet_npscalar(*result)) {
+        return dyn_rec_const(r, *result);
+    }
+    DynVal *v = *result ? dyn_np_call(r, b, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, *result) : NULL;
+    if (*result != NULL && v == NULL) {
+        PyErr_Clear();
+        r->detail = r->detail ? r->detail : rec_callable_name(r, f);
+    }
+    return v;
+}
+
+/* A callable that is the same at every call. */
+static DynVal *call_constant(DynRec *r, const RecCall *c, PyObject **result) {
+    PyObject *f = c->callable.real;
+    const DynBinding *b = dyn_np_find(f);
+    DynVal *v = REC_DECLINED;
+    if (b == NULL) {
+        v = rec_call_known(r, c, result, true);
+        v = v != REC_DECLINED ? v : by_rule(r, c, result, of_constants, DYN_COUNTOF(of_constants));
+    }
+    if (v != REC_DECLINED) {
+        return v;
+    }
+    if (b == NULL && PyFunction_Check(f)) {
+        return call_inlined(r, c, c->callable, false, result);
+    }
+    if (rec_resolve_args(r, c) < 0) {
+        return call_opaque(r, c, result);
+    }
+    DynOperand behind = b == NULL || !dyn_np_has_rule(b) ? implementation(r, c) : (DynOperand){0};
+    if (behind.v != NULL) {
+        v = call_inlined(r, c, behind, true, result);
+        return v != NULL || *result == NULL ? v : fallback_for_numpy(r, c, b, *result);
+    }
+    if (b == NULL && is_array_method(c)) {
+        b = dyn_np_find_method(((PyDescrObject *)f)->d_name);
+    }
+    if (b != NULL) {
+        return call_bound_to_operator(r, c, result, b);
+    }
+    v = rec_call_known(r, c, result, false);
+    v = v != REC_DECLINED ? v : by_rule(r, c, result, of_values, DYN_COUNTOF(of_values));
+    return v != REC_DECLINED ? v : call_opaque(r, c, result);
+}
+
 static DynVal *call_any(DynRec *r, RecCall *c, PyObject **result) {
     rec_torch_checkpoint(r, c);
-    PyObject *f = c->callable.real;
-    DynVal *v;
-    bool handled = false;
-    if ((v = rec_call_marked(r, c, result, &handled), handled) || (v = call_vectorized(r, c, result, &handled), handled)) {
-        return v;
-    }
-    if ((v = rec_call_errstate(r, c, result, &handled), handled)) {
-        return v;
-    }
-    if ((v = rec_call_getter(r, c, result, &handled), handled) || (v = rec_call_tapped(r, c, result, &handled), handled)) {
-        return v;
-    }
-    if ((v = rec_call_dispatched(r, c, result, &handled), handled) || (v = rec_call_cached(r, c, result, &handled), handled)) {
+    DynVal *v = by_rule(r, c, result, of_anything, DYN_COUNTOF(of_anything));
+    v = v != REC_DECLINED ? v : rec_call_instance(r, c, result);
+    if (v != REC_DECLINED) {
         return v;
     }
     if (c->callable.v->kind == DV_PYFUNC) {
         return call_inlined(r, c, c->callable, false, result);
     }
-    if (dyn_rec_resolve(r, c->callable.v, f) < 0 || (c->callable.v->kind != DV_CONST && c->callable.v->kind != DV_FUNC)) {
-        *result = rec_call_real(c);
-        return *result ? rec_fail(r, DYN_R_OPAQUE_CALL, rec_callable_name(r, f)) : NULL;
+    bool known = dyn_rec_resolve(r, c->callable.v, c->callable.real) == 0 &&
+                 (c->callable.v->kind == DV_CONST || c->callable.v->kind == DV_FUNC);
+    if (!known) {
+        return call_opaque(r, c, result);
     }
-    for (int i = 0; i < DYN_SPECIAL_COUNT; i++) {
-        if (f == dyn_special[i]) {
-            return call_special(r, c, result);
-        }
-    }
-    const DynBinding *b = dyn_np_find(f);
-    if (b == NULL && (v = first_that_knows(r, c, result, &handled, of_objects, DYN_COUNTOF(of_objects)), handled)) {
-        return v;
-    }
-    if (b == NULL && f == object_new) {
-        return rec_new_object(r, c, result);
-    }
-    if (f == (PyObject *)&PySuper_Type) {
-        return call_super(r, c, result);
-    }
-    if ((b == NULL && PyFunction_Check(f)) || wrapped_function(c, r)) {
-        return call_inlined(r, c, c->callable, false, result);
-    }
-    if (rec_is_append(f) && c->npos == 2 && c->nkw == 0 && rec_is_open_list(r, c->args[0])) {
-        return rec_append_open(r, c, result);
-    }
-    int known = rec_resolve_args(r, c);
-    DynOperand behind = known == 0 && (b == NULL || !dyn_np_has_rule(b)) ? implementation(r, c) : (DynOperand){0};
-    if (behind.v != NULL) {
-        v = call_inlined(r, c, behind, true, result);
-        return v != NULL || *result == NULL ? v : fallback_for_numpy(r, c, b, *result);
-    }
-    if (b == NULL && known == 0 && is_array_method(c)) {
-        b = dyn_np_find_method(((PyDescrObject *)f)->d_name);
-    }
-    if (known == 0 && b != NULL) {
-        *result = rec_call_real(c);
-        bool pure = Py_TYPE(f) == &PyUFunc_Type || PyType_Check(f);
-        if (*result != NULL && pure && all_constant(r, c) && PyArray_CheckScalar(*result) && rec_is_quiet_npscalar(*result)) {
-            return dyn_rec_const(r, *result);
-        }
-        v = *result ? dyn_np_call(r, b, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, *result) : NULL;
-        if (*result != NULL && v == NULL) {
-            PyErr_Clear();
-            r->detail = r->detail ? r->detail : rec_callable_name(r, f);
-        }
-        return v;
-    }
-    if (known == 0 && (v = first_that_knows(r, c, result, &handled, of_values, DYN_COUNTOF(of_values)), handled)) {
-        return v;
-    }
-    *result = rec_call_real(c);
-    return *result ? rec_fail(r, DYN_R_OPAQUE_CALL, rec_callable_name(r, f)) : NULL;
+    v = call_special(r, c, result);
+    return v != REC_DECLINED ? v : call_constant(r, c, result);
 }
 
 static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
@@ -560,7 +550,7 @@ DynOperand rec_type_method(DynRec *r, DynOperand o, const char *name) {
 static int unwrap(DynRec *r, RecCall *c) {
     DynOperand *f = &c->callable;
     DynOperand func, self;
-    if (dyn_rec_resolve(r, f->v, f->real) < 0 || strcmp(Py_TYPE(f->real)->tp_name, "vectorize") == 0) {
+    if (dyn_rec_resolve(r, f->v, f->real) < 0 || rec_is_known_instance(f->real)) {
         return 0;
     }
     if (f->v->kind == DV_METHOD && PyMethod_Check(f->real)) {
@@ -608,24 +598,10 @@ static int unwrap(DynRec *r, RecCall *c) {
     return 1;
 }
 
-/* Builtins that show, or change, what recording and resume functions are seen by: references, objects of the collector, calls
- * that a tracer is told of. The frame is left before they run. */
-static bool shows_the_interpreter(PyObject *f) {
-    static const char names[] = " sys.settrace sys.setprofile sys._settraceallthreads sys._setprofileallthreads sys.call_tracing"
-                                " sys.getrefcount gc.get_count gc.get_objects gc.get_referrers gc.get_stats"
-                                " sys.monitoring.use_tool_id sys.monitoring.set_events sys.monitoring.set_local_events ";
-    PyObject *module = PyCFunction_Check(f) ? ((PyCFunctionObject *)f)->m_module : NULL;
-    const char *home = module != NULL && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : NULL;
-    char name[64];
-    int n = home == NULL ? 0 : snprintf(name, sizeof name, " %s.%s ", home, ((PyCFunctionObject *)f)->m_ml->ml_name);
-    PyErr_Clear();
-    return n > 0 && n < (int)sizeof name && strstr(names, name) != NULL;
-}
-
 DynVal *rec_call_within(DynRec *r, DynOperand f, DynOperand *args, uint32_t npos, PyObject **result) {
     RecCall c = {.callable = f, .args = args, .npos = npos};
     rec_taken_so_far(r);
-    bool known = r->cap != NULL && !r->take_lost && !shows_the_interpreter(f.real);
+    bool known = r->cap != NULL && !r->take_lost && !rec_has_flag(f.real, REC_LEAVES);
     for (int i = 0; known && i < 4 && !rec_is_marked(c.callable.real) && unwrap(r, &c); i++) {
     }
     known = known && !rec_sees_references(r, c.callable.real);
@@ -641,7 +617,7 @@ DynVal *rec_call_within(DynRec *r, DynOperand f, DynOperand *args, uint32_t npos
 
 Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c, uint32_t npop) {
     PyObject *result = NULL;
-    if (shows_the_interpreter(c->callable.real)) {
+    if (rec_has_flag(c->callable.real, REC_LEAVES)) {
         return step_bail(r, DYN_R_OPAQUE_CALL, rec_callable_name(r, c->callable.real));
     }
     for (int i = 0; i < 4 && !rec_is_marked(c->callable.real) && unwrap(r, c); i++) {

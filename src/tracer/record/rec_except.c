@@ -8,6 +8,7 @@
  * value that recipes can make: where the frame has to be rebuilt in an except block, another recording raises it
  * (DynRecording.raises). Which exception is handled is the thread's, as CPython has it: an effect at the ends of segments
  * (DYN_FX_HANDLED). */
+#include "tracer/record/rec_callables.h"
 #include "tracer/record/rec_segment.h"
 
 /* The exception that is set, normalised: a new reference. It stays set. */
@@ -146,11 +147,14 @@ static PyObject *instance_of(DynRec *r, DynOperand o, DynVal **v, bool *known) {
         return Py_NewRef(o.real);
     }
     PyObject *result = NULL;
-    bool handled = false;
     RecCall c = {.callable = o, .args = NULL};
-    *v = *known ? rec_call_class(r, &c, &result, &handled) : NULL;
+    *v = *known ? rec_call_class(r, &c, &result) : REC_DECLINED;
+    if (*v == REC_DECLINED) {
+        *v = NULL;
+        result = PyObject_CallNoArgs(o.real);
+    }
     *known = *known && *v != NULL;
-    return handled ? result : PyObject_CallNoArgs(o.real);
+    return result;
 }
 
 /* The handler of a frame that an exception reaches adds no row to its traceback where it was raised again in that frame. */

@@ -4,30 +4,8 @@
  * CPython's, on the compiled path in a rebuilt frame.
  *
  * Called by rec_call.c before it makes a call, and by record.c where a frame is handed back. */
+#include "tracer/record/rec_callables.h"
 #include "tracer/record/rec_segment.h"
-
-static PyObject *looking[4]; /* functions and the method descriptor: strong, for the life of the process */
-static uint32_t nlooking;
-
-static int add(PyObject *holder, const char *name) {
-    PyObject *o = holder == NULL ? NULL : PyObject_GetAttrString(holder, name);
-    if (o == NULL) {
-        return -1;
-    }
-    looking[nlooking++] = o;
-    return 0;
-}
-
-int rec_references_init(void) {
-    PyObject *sys = PyImport_ImportModule("sys"), *gc = PyImport_ImportModule("gc");
-    int done = add(sys, "getrefcount") < 0 || add(gc, "collect") < 0 || add(gc, "get_referrers") < 0 ||
-                       add((PyObject *)&PyArray_Type, "resize") < 0
-                   ? -1
-                   : 0;
-    Py_XDECREF(sys);
-    Py_XDECREF(gc);
-    return done;
-}
 
 static bool is_kept(const DynRec *r, PyObject *o) {
     for (uint32_t i = 0; i < r->keep.n; i++) {
@@ -42,14 +20,7 @@ bool rec_sees_references(const DynRec *r, PyObject *callable) {
     if (PyWeakref_CheckRef(callable)) {
         return is_kept(r, ((PyWeakReference *)callable)->wr_object);
     }
-    for (uint32_t i = 0; i < nlooking; i++) {
-        PyObject *o = looking[i];
-        if (o == callable || (PyCFunction_Check(callable) && Py_TYPE(o) == &PyMethodDescr_Type &&
-                              ((PyCFunctionObject *)callable)->m_ml == ((PyMethodDescrObject *)o)->d_method)) {
-            return true;
-        }
-    }
-    return false;
+    return rec_has_flag(callable, REC_SEES_REFERENCES);
 }
 
 /* The segment ends before the outermost function's call that led here: what happened in the call is taken back. */

@@ -5,7 +5,7 @@
  * recording's. */
 #include "base/torch.h"
 #include "ir/extern.h"
-#include "tracer/record/rec_state.h"
+#include "tracer/record/rec_callables.h"
 
 /* Input `node` and input `other`, one of which is written, have to lie apart. */
 int rec_lie_apart(DynRec *r, uint32_t node, uint32_t other) {
@@ -370,10 +370,8 @@ static int resolve_method(DynRec *r, DynVal *v, PyObject *o) {
 bool rec_is_fixed(PyObject *o) {
     return PyFunction_Check(o) || PyCFunction_Check(o) || PyType_Check(o) || PyModule_CheckExact(o) || o == Py_Ellipsis ||
            o == Py_NotImplemented || PyArray_DescrCheck(o) || Py_TYPE(o) == &PyUFunc_Type || Py_TYPE(o) == &PyMethodDescr_Type ||
-           Py_TYPE(o) == &PyWrapperDescr_Type || strcmp(Py_TYPE(o)->tp_name, "numpy._ArrayFunctionDispatcher") == 0 ||
-           dyn_np_find(o) != NULL || rec_torch_is_constant(o) || rec_is_enum_member(o) ||
-           strcmp(Py_TYPE(o)->tp_name, "dynoc.OptimizedFunction") == 0 ||
-           strcmp(Py_TYPE(o)->tp_name, "dynoc._dynoc.OptimizedFunction") == 0;
+           Py_TYPE(o) == &PyWrapperDescr_Type || rec_instance_has_flag(o, REC_FIXED) || dyn_np_find(o) != NULL ||
+           rec_torch_is_constant(o) || rec_is_enum_member(o);
 }
 
 /* Another function of the same code may be found there at the next call: what came in, or lies in a container, a cell or an

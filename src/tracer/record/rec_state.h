@@ -264,12 +264,10 @@ DYN_HIDDEN uint32_t rec_recipe(DynRec *r, DynVal *v);                           
 DYN_HIDDEN void rec_check_shadows(const DynRec *r, const RecFrame *f); /* behind an instruction; nothing in release builds */
 
 /* ---- rec_walk.c: dicts of names that vary */
-DYN_HIDDEN int rec_walk_init(void);
 DYN_HIDDEN int rec_resolve_walked(DynRec *r, DynVal *v, PyObject *real); /* dyn_rec_resolve for who needs no key of a dict */
 DYN_HIDDEN int rec_resolve_for_attribute(DynRec *r, DynOperand o, PyObject *name);
 DYN_HIDDEN int rec_pin_keys(DynRec *r, DynVal *v);                        /* keys of a dict, or of a view's, become constants */
 DYN_HIDDEN DynVal *rec_key_of(DynRec *r, const DynVal *dict, uint32_t i); /* key number i */
-DYN_HIDDEN bool rec_is_walk(PyObject *f);                                 /* a callable that asks for no key of its arguments */
 DYN_HIDDEN DynVal *rec_item_by_name(DynRec *r, DynOperand o, DynOperand key); /* o[key] for any key; NULL: another rule's */
 
 /* ---- rec_except.c */
@@ -309,11 +307,9 @@ DYN_HIDDEN bool rec_has_recipe(DynRec *r, DynVal *v); /* as things are now */
 
 /* ---- rec_marked.c */
 DYN_HIDDEN bool rec_is_marked(PyObject *callable); /* is it not to be looked into? */
-DYN_HIDDEN DynVal *rec_call_marked(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
 
 /* ---- rec_context.c */
 DYN_HIDDEN int rec_context_init(void);
-DYN_HIDDEN DynVal *rec_call_context(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
 /* The effect `at` of this segment, and another that stands behind it, take each other back: neither is made at later calls. */
 DYN_HIDDEN bool rec_effect_is_undone(const DynRec *r, uint32_t at);
 
@@ -395,12 +391,8 @@ DYN_HIDDEN bool rec_is_iterator(const DynVal *v);
 /* All items of an iterator, as a list: new reference (NULL: raised) and its shadow (NULL: unknown). */
 DYN_HIDDEN PyObject *rec_take_all(DynRec *r, DynOperand it, DynVal **v);
 
-/* ---- rec_tap.c: as rec_call_builtin */
-DYN_HIDDEN DynVal *rec_call_tapped(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
-
 /* ---- rec_lazy.c, rec_tap.c */
 DYN_HIDDEN DynVal *rec_behind_tap(DynRec *r, DynVal *v); /* what it is a tap of; v itself where it is none */
-DYN_HIDDEN DynVal *rec_new_lazy(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
 DYN_HIDDEN uint32_t rec_lazy_recipe(DynRec *r, DynVal *v);
 DYN_HIDDEN int rec_lazy_init(void);
 
@@ -448,10 +440,7 @@ struct RecCall { /* a call with its operands laid out: self first when there is 
     const RecCall *leads_to;      /* what it comes to, and is then stored as an attribute (rec_dispatch.c); or NULL */
     PyObject *of, *name;          /* it computes this attribute of an object that has a __getattr__, too; borrowed; or NULL */
 };
-DYN_HIDDEN int rec_builtins_init(void);
 DYN_HIDDEN int rec_call_init(void);
-/* A builtin that is modelled: call it (for real) and give the shadow. *handled false: not in the table. *result NULL: raised. */
-DYN_HIDDEN DynVal *rec_call_builtin(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 /* ---- rec_object.c */
 typedef enum RecAttr {
     REC_ATTR_VALUE,   /* its shadow is *v; reading it for real runs no Python code */
@@ -474,9 +463,6 @@ DYN_HIDDEN DynVal *rec_class_attr(DynRec *r, DynOperand o, PyObject *name, PyObj
 DYN_HIDDEN void rec_attribute_raised(PyObject *o, PyObject *name);
 /* The call raised AttributeError: what the object's __getattr__ gives. NULL: that raised. */
 DYN_HIDDEN PyObject *rec_ask_again(const RecCall *c);
-DYN_HIDDEN DynVal *rec_new_object(DynRec *r, const RecCall *c, PyObject **result); /* object.__new__(C) */
-DYN_HIDDEN DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
-DYN_HIDDEN DynVal *rec_call_slot(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 DYN_HIDDEN DynVal *rec_new_super(DynRec *r, PyObject *real, DynOperand self);
 DYN_HIDDEN RecAttr rec_super_attr(DynRec *r, PyTypeObject *type, DynOperand self, PyObject *name, RecCall *c, DynVal **v);
 
@@ -493,7 +479,6 @@ DYN_HIDDEN DynOperand rec_contents(DynOperand o);                       /* the d
 DYN_HIDDEN bool rec_is_held(DynOperand o);                              /* an instance of such a class that came in */
 /* … a key of it: its value, or *missing. NULL and not missing: it can't be told. */
 DYN_HIDDEN DynVal *rec_held_key(DynRec *r, DynOperand o, DynOperand key, bool *missing);
-DYN_HIDDEN DynVal *rec_call_held(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
 
 /* What a class's attribute `descr` gives an object, when reading it is a value or a call of a Python function. */
 DYN_HIDDEN RecAttr rec_bound_attr(DynRec *r, PyObject *descr, DynOperand o, RecCall *c, DynVal **v);
@@ -513,7 +498,6 @@ DYN_HIDDEN DynVal *rec_live_container(DynVal *v);
 DYN_HIDDEN bool rec_listed_call(DynRec *r, const RecCall *c, RecCall *out, PyObject **list);
 DYN_HIDDEN DynVal *rec_collection_attr(DynVal *v, PyObject *name); /* default_factory, maxlen; NULL: something else */
 DYN_HIDDEN DynVal *rec_counter_method(DynRec *r, DynOperand o, PyObject *name); /* bound to a Counter; NULL: something else */
-DYN_HIDDEN DynVal *rec_call_collection(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
 DYN_HIDDEN DynVal *rec_wrap_set(DynRec *r, PyObject *o);
 /* In which order items have to be added to a new set for it to list them so: a tuple, or NULL. Leaves no exception. */
 DYN_HIDDEN PyObject *rec_set_order(PyObject *listed);
@@ -524,7 +508,7 @@ DYN_HIDDEN bool rec_missing_item(DynRec *r, DynOperand o, DynOperand index, PyOb
 DYN_HIDDEN int rec_enum_init(void);
 DYN_HIDDEN bool rec_is_enum_class(DynOperand o);
 DYN_HIDDEN bool rec_is_enum_key(PyObject *o); /* a member that is hashed and compared as members are: by no code of the user's */
-DYN_HIDDEN DynVal *rec_call_enum(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
+DYN_HIDDEN bool rec_shows_as_enum(PyObject *o); /* a member whose str() and repr() are the enum module's */
 DYN_HIDDEN DynVal *rec_enum_item(DynRec *r, DynOperand o, DynOperand index, PyObject *result);
 DYN_HIDDEN int rec_enum_members(DynRec *r, DynOperand o, DynVal ***items, uint32_t *n);
 /* After an operator ("or", "contains"; b.v NULL: "invert") of members ran. NULL: it isn't one, or not known. */
@@ -537,18 +521,14 @@ DYN_HIDDEN bool rec_compares_as_tuple(DynOperand o);
 DYN_HIDDEN int rec_items_equal(DynRec *r, DynOperand a, DynOperand b);
 DYN_HIDDEN DynVal *rec_compare_sequences(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result);
 
-/* ---- rec_sort.c: as rec_call_builtin */
-DYN_HIDDEN int rec_sort_init(void);
-DYN_HIDDEN DynVal *rec_call_sort(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+/* ---- rec_sort.c */
 DYN_HIDDEN int rec_list_reordered(DynRec *r, DynOperand list, DynVal **items); /* as many, after it ran */
 DYN_HIDDEN DynVal **rec_permuted(DynRec *r, DynVal *const *items, PyObject *const *before, uint32_t n, PyObject *list);
 
-/* ---- rec_named.c: calls as rec_call_builtin */
+/* ---- rec_named.c */
 DYN_HIDDEN int rec_named_init(void);
 DYN_HIDDEN bool rec_is_named_type(PyTypeObject *type); /* a tuple with fields and methods, whose operators are tuple's */
 DYN_HIDDEN RecAttr rec_named_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v);
-DYN_HIDDEN DynVal *rec_new_tuple(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* tuple.__new__ */
-DYN_HIDDEN DynVal *rec_call_replace(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 
 /* ---- rec_protocol.c: true or STEP: done, with *result (NULL: raised) and its shadow (NULL: unknown); false: nothing ran */
 DYN_HIDDEN DynOperand rec_special(DynRec *r, DynOperand o, const char *name);
@@ -578,23 +558,18 @@ DYN_HIDDEN PyObject *rec_binary_real(int nb, bool inplace, PyObject *a, PyObject
 DYN_HIDDEN int rec_identity(DynRec *r, DynOperand a, DynOperand b); /* are they one object: 1, 0, or -1: not known */
 
 /* ---- rec_operator.c */
-DYN_HIDDEN int rec_operator_init(void);
-DYN_HIDDEN DynVal *rec_call_operator(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
-DYN_HIDDEN DynVal *rec_item_of(DynRec *r, DynOperand o, DynOperand index, PyObject **result);        /* o[index] */
+DYN_HIDDEN DynVal *rec_item_of(DynRec *r, DynOperand o, DynOperand index, PyObject **result); /* o[index] */
 
-/* ---- rec_partial.c: calls as rec_call_builtin */
+/* ---- rec_partial.c */
 DYN_HIDDEN int rec_partial_init(void);
 DYN_HIDDEN bool rec_is_partial(PyObject *o); /* or a getter: of one of the types of which shadows are DV_PARTIAL */
 DYN_HIDDEN int rec_resolve_partial(DynRec *r, DynVal *v, PyObject *o);
-DYN_HIDDEN DynVal *rec_new_partial(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
-DYN_HIDDEN DynVal *rec_call_getter(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 DYN_HIDDEN int rec_unwrap_partial(DynRec *r, RecCall *c);
 DYN_HIDDEN uint32_t rec_partial_recipe(DynRec *r, DynVal *v);
 
 /* ---- rec_function.c */
 DYN_HIDDEN int rec_function_init(void);
 DYN_HIDDEN DynVal *rec_function_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result);
-DYN_HIDDEN DynVal *rec_call_update_wrapper(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
 DYN_HIDDEN uint32_t rec_wrapper_recipe(DynRec *r, uint32_t function, DynVal *wrapped); /* made to look like that one */
 
 /* ---- rec_members.c */
@@ -604,11 +579,9 @@ DYN_HIDDEN uint32_t rec_members_recipe(DynRec *r, DynVal *v);
 
 /* ---- rec_cached.c */
 DYN_HIDDEN int rec_cached_init(void);
-DYN_HIDDEN DynVal *rec_call_cached(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
 
 /* ---- rec_dispatch.c */
 DYN_HIDDEN int rec_dispatch_init(void);
-DYN_HIDDEN DynVal *rec_call_dispatched(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* as rec_call_builtin */
 DYN_HIDDEN bool rec_is_cached_property(PyObject *descr);
 DYN_HIDDEN int rec_cached_attr(DynRec *r, PyObject *descr, DynOperand o, PyObject *name, RecCall *c); /* -1: not known */
 
@@ -631,8 +604,7 @@ DYN_HIDDEN int rec_dict_fill(DynRec *r, DynVal *into, const RecCall *c, uint32_t
 DYN_HIDDEN PyObject *rec_method_descriptor(PyObject *o); /* of a builtin type's bound method; borrowed, or NULL */
 DYN_HIDDEN int rec_resolve_builtin_method(DynRec *r, DynVal *v, PyObject *o, PyObject *descr);
 
-/* ---- rec_facts.c: as rec_call_builtin */
-DYN_HIDDEN DynVal *rec_call_fact(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+/* ---- rec_facts.c */
 DYN_HIDDEN bool rec_is_fact(PyObject *o);                 /* a dtype, finfo …: its attributes never change */
 DYN_HIDDEN DynVal *rec_wrap_fact(DynRec *r, PyObject *o); /* as rec_wrap_result, facts and what they have too */
 DYN_HIDDEN bool rec_is_const_npscalar(DynVal *v, PyObject *o);
@@ -641,7 +613,6 @@ DYN_HIDDEN bool rec_is_quiet_npscalar(PyObject *o); /* a NumPy scalar that no fl
 DYN_HIDDEN int rec_burn_node(DynRec *r, uint32_t node);
 /* Its truth is better checked in the graph than guarded: sizes that change decide it, or no break is allowed. */
 DYN_HIDDEN bool rec_may_guess(DynRec *r, uint32_t node);
-DYN_HIDDEN int rec_facts_init(void);
 
 /* ---- rec_complex.c: operands are complex numbers, or of a binary operator one of them a Python number. NULL: unknown. */
 DYN_HIDDEN DynVal *rec_complex_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result);
@@ -655,18 +626,10 @@ DYN_HIDDEN DynVal *rec_complex_new(DynRec *r, const RecCall *c, PyObject *result
 DYN_HIDDEN bool rec_sees_references(const DynRec *r, PyObject *callable); /* calling it: it may not be made while recording */
 DYN_HIDDEN void rec_leave_outermost(DynRec *r);                           /* an inlined frame bails out before such a call */
 DYN_HIDDEN void rec_let_go(DynRec *r); /* recording is over: drops what was kept; keeps the current exception */
-DYN_HIDDEN int rec_references_init(void);
 
-/* ---- rec_errstate.c: as rec_call_builtin */
-DYN_HIDDEN DynVal *rec_call_errstate(DynRec *r, const RecCall *c, PyObject **result, bool *handled);
+/* ---- rec_errstate.c */
 DYN_HIDDEN int rec_errstate_init(void);
-DYN_HIDDEN DynVal *rec_call_method(DynRec *r, const RecCall *c, PyObject **result, bool *handled); /* list, dict, str … methods */
-DYN_HIDDEN DynVal *rec_dict_method(DynRec *r, const RecCall *c, PyObject **result, const char *name);
-/* A list is appended to without a look at what is in it. */
-DYN_HIDDEN bool rec_is_append(PyObject *callable);
-DYN_HIDDEN bool rec_is_append_name(PyObject *name);
 DYN_HIDDEN bool rec_is_open_list(DynRec *r, DynOperand o);
-DYN_HIDDEN DynVal *rec_append_open(DynRec *r, const RecCall *c, PyObject **result);
 DYN_HIDDEN PyObject *rec_call_real(const RecCall *c);
 DYN_HIDDEN const char *rec_callable_name(DynRec *r, PyObject *f); /* its own, or its type's; in the arena */
 DYN_HIDDEN int rec_resolve_args(DynRec *r, const RecCall *c);     /* look at each before the call runs, which may change it */

@@ -5,6 +5,7 @@
  * Called by evalframe/hook.c through record.h. Owns the recording (DynRec) and each capture until it is handed to the
  * DynRecording's callback; the frame belongs to CPython throughout. Segments, breaks and snapshots are in rec_segment.c. */
 #include "base/torch.h"
+#include "tracer/record/rec_callables.h"
 #include "tracer/record/rec_segment.h"
 
 #define MAX_INLINE_DEPTH 40
@@ -542,10 +543,9 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
 }
 
 int dyn_record_init(void) {
-    bool failed = rec_object_init() < 0 || rec_dispatch_init() < 0 || rec_builtins_init() < 0 || rec_facts_init() < 0 ||
-                  rec_errstate_init() < 0 || rec_references_init() < 0 || rec_named_init() < 0 || rec_context_init() < 0 ||
-                  rec_collections_init() < 0 || rec_enum_init() < 0 || rec_lazy_init() < 0 || rec_walk_init() < 0 ||
-                  rec_sort_init() < 0 || rec_operator_init() < 0 || rec_partial_init() < 0 || rec_cached_init() < 0 ||
-                  rec_function_init() < 0 || rec_break_init() < 0;
+    bool failed = rec_object_init() < 0 || rec_dispatch_init() < 0 || rec_callables_init() < 0 || rec_errstate_init() < 0 ||
+                  rec_named_init() < 0 || rec_context_init() < 0 || rec_collections_init() < 0 || rec_enum_init() < 0 ||
+                  rec_lazy_init() < 0 || rec_partial_init() < 0 || rec_cached_init() < 0 || rec_function_init() < 0 ||
+                  rec_break_init() < 0;
     return failed ? -1 : rec_call_init();
 }

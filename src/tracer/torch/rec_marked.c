@@ -6,6 +6,7 @@
  * where it can have none the callable itself, and the mark. */
 #include "base/torch.h"
 #include "tracer/numpy/rec_np.h"
+#include "tracer/record/rec_callables.h"
 #include "tracer/record/rec_segment.h"
 
 static PyObject *marks; /* dict: int -> (reference, DynMark) */
@@ -89,20 +90,19 @@ static const char *name_of(DynRec *r, DynOperand f) {
     return kept ? kept : rec_callable_name(r, f.real);
 }
 
-DynVal *rec_call_marked(DynRec *r, const RecCall *c, PyObject **result, bool *handled) {
+DynVal *rec_call_marked(DynRec *r, const RecCall *c, PyObject **result) {
     DynOperand f = c->callable;
     DynMark mark = mark_of(f.real);
     bool scripted = mark == DYN_MARK_NONE && is_scripted(f.real);
     int effect = mark == DYN_MARK_ALLOW ? DYN_BIND_RANDOM : scripted ? effect_of(f.real) : DYN_BIND_UNKNOWN;
     if (mark == DYN_MARK_NONE && !scripted) {
-        return NULL;
+        return REC_DECLINED;
     }
     const char *name = name_of(r, f);
     /* what the program changed before is changed behind the graph, and the program's own code may look at it */
     bool known = effect != DYN_BIND_UNKNOWN && (scripted || r->effects.n == 0) && rec_guard_id(r, f.v, f.real) == 0 &&
                  rec_resolve_args(r, c) == 0;
     known = known && (!scripted || (r->torch >= 0 && rec_torch_guard(r) == 0));
-    *handled = true;
     *result = rec_call_real(c);
     if (*result == NULL || !known) {
         return *result ? rec_fail(r, mark == DYN_MARK_DISALLOW ? DYN_R_SKIPPED_CALL : DYN_R_OPAQUE_CALL, name) : NULL;

@@ -24,7 +24,7 @@ DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
     if (v == NULL) {
         return NULL;
     }
-    dyn_rec_graph(r)->externs.at[dyn_tt_node(r, v->id)->extern_index].product = DYN_PRODUCT_LINEAR;
+    dyn_tt_node(r, v->id)->op = DYN_OP_LINEAR;
     NpArg sum[2] = {dyn_np_node_arg(r, v->id)};
     if (c->slot[2].v == NULL) {
         return v;

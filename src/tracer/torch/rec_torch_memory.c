@@ -20,8 +20,8 @@ static bool all_const(DynRec *r, const uint32_t *syms, int n) {
 static uint32_t own_offset(DynRec *r, uint32_t node) {
     DynOperand o = {dyn_rec_array(r, node, NULL), NULL};
     if (dyn_tt_node(r, node)->op != DYN_OP_INPUT) {
-        return dyn_tt_node(r, node)->op == DYN_OP_EXTERN || dyn_tt_node(r, node)->op == DYN_OP_RESULT ? dyn_tt_none(r)
-                                                                                                      : dyn_np_int(r, 0);
+        return dyn_node_calls(dyn_tt_node(r, node)) || dyn_tt_node(r, node)->op == DYN_OP_RESULT ? dyn_tt_none(r)
+                                                                                                 : dyn_np_int(r, 0);
     }
     o.real = o.v == NULL ? NULL : o.v->obj;
     PyObject *f = PyObject_GetAttrString((PyObject *)dyn_torch_tensor, "storage_offset");
