@@ -1,5 +1,7 @@
 """dynoc, native code, compiled in the foreground."""
 
+import re
+
 import dynoc
 from forms import Form
 
@@ -12,7 +14,7 @@ def start(threads):
 
 def extern_calls(entries):
     lines = [line for entry in entries for line in str(entry.graph).splitlines()]
-    return sorted({line.split("= extern ")[1].split("(")[0] for line in lines if "= extern " in line})
+    return sorted({found[1] for line in lines if (found := re.search(r"= \w+ ([^\s(]+)\(", line))})
 
 
 def remarks(entries):

@@ -12,6 +12,7 @@ import difflib
 import io
 import logging
 import os
+import re
 import sys
 import tempfile
 import warnings
@@ -71,7 +72,7 @@ def classify(function, arguments, reasons):
         return "break", reasons.first("callee", "break")
     if len(work) == 1:
         return "value", ""
-    return "extern" if any("= extern " in line for line in work) else "fused", ""
+    return "extern" if any(re.search(r"= \w+ [^\s(]+\(", line) for line in work) else "fused", ""
 
 
 def wrapped(text, indent="  "):

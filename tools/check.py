@@ -84,6 +84,8 @@ def duplicate_rows():
             rows = re.findall(r'(?:^|(?<=\) ))([A-Z][A-Z_0-9]*)\(\s*("[^"]*"|[A-Za-z_]\w*)', line)
             if scoped := re.match(r'TORCH\(("[^"]*"), "(\w+)', line):  # one row for each scope
                 rows = [("TORCH", f"{scope}: {scoped[1]}") for scope in scoped[2]]
+            if known := re.match(r'([A-Z]+)\(("[^"]*"), ("[^"]*"), (\w+), ', line):  # callables.def: one row for each handler
+                rows = [(known[1], ", ".join(known.groups()[1:]))]
             for row in rows if line[:1].isupper() else ():
                 if row in seen:
                     yield f"{name(path)}:{number}: {row[0]}({row[1]}) is in line {seen[row]} already"

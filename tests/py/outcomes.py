@@ -1,4 +1,4 @@
-"""Calls of one function, plain and optimised, that have to end the same: with the same result, or the same exception and lines."""
+"""Calls of one function, plain and optimised, that have to end the same: with one result, or one exception and its lines."""
 
 import traceback
 
