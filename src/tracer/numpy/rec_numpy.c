@@ -6,12 +6,27 @@
 #include "tracer/numpy/rec_np.h"
 #include "ir/extern.h"
 
+/* Behind the rows of bind.def, one for each elementwise operator, whose text is NumPy's name of the ufunc where there is one. */
+#define BIND_ELEMENTWISE(op, text) {text, "", np_rule_ufunc, op, NULL, 0},
+#define BIND_INPUT(op, text)
+#define BIND_REDUCE(op, text)
+#define BIND_VIEW(op, text)
+#define BIND_CREATE(op, text)
+#define BIND_COPY(op, text)
+#define BIND_STORE(op, text)
+#define BIND_EXTERN(op, text)
+#define BIND_RESULT(op, text)
+#define BIND_SCAN(op, text)
+#define BIND_GATHER(op, text)
 static DynBinding functions[] = {
 #define FUNC(path, sig, rule, op) {path, sig, np_rule_##rule, op, NULL, 0},
 #define METHOD(name, sig, rule, op)
 #include "tracer/numpy/bind.def"
 #undef FUNC
 #undef METHOD
+#define OP(name, text, arity, kind, ...) BIND_##kind(DYN_OP_##name, text)
+#include "ir/ops.def"
+#undef OP
 };
 static DynBinding methods[] = {
 #define FUNC(path, sig, rule, op)
@@ -76,6 +91,10 @@ static int bind_functions(void) {
         } else if (!known) {
             functions[i].callable = lookup(numpy, functions[i].path);
             status = functions[i].callable == NULL && PyErr_Occurred() ? -1 : 0;
+            if (functions[i].rule == np_rule_ufunc && functions[i].callable != NULL &&
+                Py_TYPE(functions[i].callable) != &PyUFunc_Type) { /* np.where, np.clip: bind.def has them */
+                Py_CLEAR(functions[i].callable);
+            }
         }
     }
     for (int i = 0; i < NFUNCTIONS; i++) {
