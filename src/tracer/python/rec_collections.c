@@ -180,15 +180,6 @@ static DynVal *changed(DynRec *r, const RecCall *c, uint32_t n, DynVal *const *i
     return v == NULL || rec_effect(r, c->args[0], DYN_FX_CALL, c->callable.real, n, items) < 0 ? NULL : v;
 }
 
-static int deque_insert(DynRec *r, DynVal *d, uint32_t at, DynVal *v) {
-    if (rec_push_item(r, d, v) < 0) {
-        return -1;
-    }
-    memmove(d->items + at + 1, d->items + at, (d->n - 1 - at) * sizeof *d->items);
-    d->items[at] = v;
-    return 0;
-}
-
 static void deque_rotate(DynVal *d, Py_ssize_t by) {
     Py_ssize_t n = d->n;
     by = n == 0 ? 0 : ((by % n) + n) % n;
@@ -210,7 +201,7 @@ static DynVal *deque_extend(DynRec *r, const RecCall *c, PyObject **result, bool
         return NULL;
     }
     for (uint32_t i = 0; i < n; i++) {
-        if (deque_insert(r, d, left ? 0 : d->n, both[1]->items[i]) < 0) {
+        if (rec_insert_item(r, d, left ? 0 : (Py_ssize_t)d->n, both[1]->items[i]) < 0) {
             return NULL;
         }
     }
@@ -247,7 +238,8 @@ static DynVal *pop_shadow(DynVal *d, bool left) {
 }
 
 static DynVal *append_shadow(DynRec *r, const RecCall *c, bool left) {
-    DynVal *d = c->args[0].v, *v = deque_insert(r, d, left ? 0 : d->n, c->args[1].v) < 0 ? NULL : dyn_rec_const(r, Py_None);
+    DynVal *d = c->args[0].v,
+           *v = rec_insert_item(r, d, left ? 0 : (Py_ssize_t)d->n, c->args[1].v) < 0 ? NULL : dyn_rec_const(r, Py_None);
     trim(d, c->args[0].real, !left);
     return v;
 }
@@ -257,10 +249,8 @@ static DynVal *insert_shadow(DynRec *r, const RecCall *c) {
     if (c->npos != 3 || !PyLong_CheckExact(c->args[1].real)) {
         return NULL;
     }
-    Py_ssize_t at = PyLong_AsSsize_t(c->args[1].real), n = d->n;
-    at += at < 0 ? n : 0;
-    at = at < 0 ? 0 : at > n ? n : at;
-    return deque_insert(r, d, (uint32_t)at, c->args[2].v) < 0 ? NULL : dyn_rec_const(r, Py_None);
+    Py_ssize_t at = PyLong_AsSsize_t(c->args[1].real);
+    return rec_insert_item(r, d, at, c->args[2].v) < 0 ? NULL : dyn_rec_const(r, Py_None);
 }
 
 static DynVal *rotate_shadow(DynRec *r, const RecCall *c) {
@@ -268,15 +258,6 @@ static DynVal *rotate_shadow(DynRec *r, const RecCall *c) {
         return NULL;
     }
     deque_rotate(c->args[0].v, c->npos == 1 ? 1 : PyLong_AsSsize_t(c->args[1].real));
-    return dyn_rec_const(r, Py_None);
-}
-
-static DynVal *reverse_shadow(DynRec *r, DynVal *d) {
-    for (uint32_t i = 0; i < d->n / 2; i++) {
-        DynVal *x = d->items[i];
-        d->items[i] = d->items[d->n - 1 - i];
-        d->items[d->n - 1 - i] = x;
-    }
     return dyn_rec_const(r, Py_None);
 }
 
@@ -290,7 +271,7 @@ static DynVal *change_shadow(DynRec *r, const RecCall *c, RecDequeMethod which) 
     case REC_DEQUE_POP_LEFT: return pop_shadow(d, true);
     case REC_DEQUE_INSERT: return insert_shadow(r, c);
     case REC_DEQUE_ROTATE: return rotate_shadow(r, c);
-    case REC_DEQUE_REVERSE: return reverse_shadow(r, d);
+    case REC_DEQUE_REVERSE: rec_reverse_items(d); return dyn_rec_const(r, Py_None);
     case REC_DEQUE_CLEAR: d->n = 0; return dyn_rec_const(r, Py_None);
     case REC_DEQUE_COPY:
     case REC_DEQUE_EXTEND:

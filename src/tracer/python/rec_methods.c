@@ -98,7 +98,7 @@ static DynVal *list_sort(DynRec *r, const RecCall *c, PyObject **result) {
     return *result == NULL || !known || before == NULL || reordered(r, list, before) < 0 ? NULL : none_of(r);
 }
 
-static int insert_into(DynRec *r, DynVal *list, Py_ssize_t at, DynVal *v) {
+int rec_insert_item(DynRec *r, DynVal *list, Py_ssize_t at, DynVal *v) {
     at += at < 0 ? (Py_ssize_t)list->n : 0;
     at = at < 0 ? 0 : at > (Py_ssize_t)list->n ? (Py_ssize_t)list->n : at;
     if (rec_push_item(r, list, v) < 0) {
@@ -204,7 +204,7 @@ static DynVal *list_insert(DynRec *r, const RecCall *c, PyObject **result) {
     bool burnt = c->npos == 3 && dyn_rec_burn(r, c->args[1].v, c->args[1].real) == 0;
     *result = rec_call_real(c);
     bool inserted =
-        *result != NULL && burnt && insert_into(r, c->args[0].v, PyLong_AsSsize_t(c->args[1].real), c->args[2].v) == 0;
+        *result != NULL && burnt && rec_insert_item(r, c->args[0].v, PyLong_AsSsize_t(c->args[1].real), c->args[2].v) == 0;
     return inserted ? changed(r, c, none_of(r)) : NULL;
 }
 
@@ -214,7 +214,7 @@ static DynVal *list_clear(DynRec *r, const RecCall *c, PyObject **result) {
     return *result != NULL ? changed(r, c, none_of(r)) : NULL;
 }
 
-static void reverse(DynVal *v) {
+void rec_reverse_items(DynVal *v) {
     for (uint32_t i = 0; i < v->n / 2; i++) {
         DynVal *item = v->items[i];
         v->items[i] = v->items[v->n - 1 - i];
@@ -227,7 +227,7 @@ static DynVal *list_reverse(DynRec *r, const RecCall *c, PyObject **result) {
     if (*result == NULL) {
         return NULL;
     }
-    reverse(c->args[0].v);
+    rec_reverse_items(c->args[0].v);
     return changed(r, c, none_of(r));
 }
 

@@ -169,9 +169,8 @@ int rec_callables_init(void) {
 
 /* The first key of this address and kind, or NULL. */
 static const Key *find(const void *address, KeyKind kind) {
-    size_t low = 0, high = nkeys;
     bind_rows();
-    high = nkeys;
+    size_t low = 0, high = nkeys;
     const Key want = {address, kind, 0};
     while (low < high) {
         size_t mid = low + (high - low) / 2;

@@ -601,6 +601,9 @@ DYN_HIDDEN DynVal *rec_list_extended(DynRec *r, DynOperand list, DynOperand more
 DYN_HIDDEN DynVal *rec_set_changed(DynRec *r, int nb, DynOperand set, DynOperand other); /* by an in-place operator */
 DYN_HIDDEN DynVal *rec_dict_union(DynRec *r, DynOperand a, DynOperand b, bool inplace);
 DYN_HIDDEN int rec_dict_fill(DynRec *r, DynVal *into, const RecCall *c, uint32_t first); /* the arguments of dict() */
+/* The shadow of a list or deque: an item put in as list.insert does it, and all items the other way round. */
+DYN_HIDDEN int rec_insert_item(DynRec *r, DynVal *list, Py_ssize_t at, DynVal *v);
+DYN_HIDDEN void rec_reverse_items(DynVal *v);
 DYN_HIDDEN PyObject *rec_method_descriptor(PyObject *o); /* of a builtin type's bound method; borrowed, or NULL */
 DYN_HIDDEN int rec_resolve_builtin_method(DynRec *r, DynVal *v, PyObject *o, PyObject *descr);
 
