@@ -14,6 +14,9 @@
 /* Work of a lower cost is done by the calling thread: on two busy Zen 4 cores a region costs 4 to 9 us. */
 #define DYN_PARALLEL_COST 400000
 
+/* Work of a lower cost keeps the GIL. */
+#define DYN_RELEASE_COST 500000
+
 /* The cost of one chunk of a parallel region. */
 #define DYN_CHUNK_COST 200000
 
@@ -98,11 +101,135 @@
 /* The most bytes that are laid out for one line, unless a single group takes more. */
 #define DYN_OWN_BYTES 16384
 
+/* ---- Running sums, and places of extremes (exec_scan.c).
+ * `bench/suite.py --only cumulative`; an argmax of 1e6 elements, and along either axis of 1000 x 1000. */
+
+/* Lines that go side by side; also the elements that a strided line gathers at a time. */
+#define DYN_SCAN_COLUMNS 256
+
+/* Neighbouring lines from which on they go side by side. */
+#define DYN_SCAN_COLUMNS_FROM 4
+
+/* Elements of one line for one thread, where the place of an extreme is looked for. */
+#define DYN_SCAN_PIECE (64 * 1024)
+
+/* Elements of a parallel chunk of lines, about. */
+#define DYN_SCAN_CHUNK 16384
+
+/* Lines up to this length have their best found side by side, wherever they lie. */
+#define DYN_BEST_SHORT 16
+
+/* Elements of which the best is found at a time; its place is looked for among them. */
+#define DYN_BEST_STRETCH 512
+
+/* Bytes that stretches grow to in longer lines. */
+#define DYN_BEST_STRETCH_BYTES 4096
+
+/* Elements that are looked at side by side for the place. */
+#define DYN_BEST_LOOKED_AT 64
+
+/* ---- Elements that are looked up, put in places, picked by a mask, or counted.
+ * `bench/suite.py --only gather`, `--only scatter`, `--only histogram`; x[m] and x[m] = v of 1e6 elements, one in ten true. */
+
+/* Elements of a row below which many are looked up at a time. */
+#define DYN_GATHER_ROW 32
+
+/* Elements of a row below which a block of places is done for one of them after the other. */
+#define DYN_SCATTER_ROW 8
+
+/* Elements below which no vector is looked for to move them. */
+#define DYN_MOVE_LEAST 8
+
+/* Elements apart up to which vectors take each field of records by itself. */
+#define DYN_RECORD_NEAR 4
+
+/* Elements of a mask's line that are one piece. */
+#define DYN_MASK_PIECE 16384
+
+/* Elements of a mask's line below which it is left to NumPy. */
+#define DYN_MASK_LEAST 16
+
+/* Elements from which on threads share the pieces. */
+#define DYN_MASK_PARALLEL 262144
+
+/* True places of a group of 64 up to which they are taken one by one. */
+#define DYN_MASK_SPARSE 6
+
+/* Numbers counted, and places of a mask, from which on the GIL is released. */
+#define DYN_RELEASE_ELEMENTS 50000
+
+/* The most bins of which bincount has several tables, as the next number is often the last once more. */
+#define DYN_COUNT_BINS (1 << 14)
+
+/* The most bins of which each thread of a histogram has tables. */
+#define DYN_HISTOGRAM_BINS (1 << 20)
+
+/* The fewest elements of a histogram's parallel chunk. */
+#define DYN_HISTOGRAM_CHUNK 65536
+
+/* The most chunks of it: each takes tables. */
+#define DYN_HISTOGRAM_CHUNKS 16
+
+/* ---- Products. `bench/suite.py --only matmul`, `--only MLP`, and `bench/torch_table.py`. */
+
+/* Terms that take a tenth of a nanosecond: a low estimate. */
+#define DYN_BLAS_TERMS 5
+
+/* Rows of a block that one thread makes by itself. */
+#define DYN_BLAS_ROWS 96
+
+/* Columns of a block that are worth a call. */
+#define DYN_BLAS_COLUMNS_LEAST 32
+
+/* The most of them, so that the left rows aren't fetched again and again from another cache. */
+#define DYN_BLAS_COLUMNS_MOST 128
+
+/* Bytes of the right matrix that each block reads: half a second-level cache. */
+#define DYN_BLAS_RIGHT_BYTES (1 << 19)
+
+/* Terms from which on MKL is up to twice as fast as OpenBLAS, and below which it is slower (Zen 4). Bits depend on it. */
+#define DYN_TORCH_TERMS 100000
+
+/* Terms below which PyTorch's library is faster than a chain of blocks by NumPy's (64 x 64 x 64: 32 and 44 us for three layers;
+ * 64 x 256 x 256: 283 and 260). Bits depend on it. */
+#define DYN_CHAIN_TERMS 1000000
+
+/* Terms of a product of tensors above which NumPy's library would take threads of its own, beside those of PyTorch's. Bits
+ * depend on it. */
+#define DYN_TENSOR_TERMS 200000
+
+/* Terms of a parallel chunk of products that have no BLAS. */
+#define DYN_PRODUCT_CHUNK 200000
+
+/* Rows of a long thin matrix in one piece. */
+#define DYN_PRODUCT_ROWS 256
+
+/* ---- What is fused, and what is made once more. Costs are those of ops.def, as dyn_op_cost counts them.
+ * `bench/suite.py --only stencil`, `--only diffusion`, and `--only layer`. */
+
+/* The most that computing a value once more for each further window may cost. */
+#define DYN_AGAIN_COST 40
+
+/* The cost of reading an element that doesn't lie beside the one before. */
+#define DYN_APART_COST 8
+
+/* The cost of looking an element up, where it is decided whether its reader does that itself. */
+#define DYN_GATHER_COST 8
+
+/* The cost of an operand that is looked up, in a kernel's estimate. */
+#define DYN_INDIRECT_COST 10
+
+/* Elements of a row of a reduction with several results below which a row isn't worth calls of its own. */
+#define DYN_SHORT_REDUCED 16
+
 /* ---- Pairs of reductions over more memory than a cache holds.
  * `bench/suite.py --only variance --sizes`. */
 
 /* Bytes of a piece: half of a second-level cache. Bits depend on it. */
 #define DYN_PAIR_PIECE_BYTES (512 << 10)
+
+/* The fewest results of a strip. */
+#define DYN_PAIR_STRIP 64
 
 /* Below so many bytes the second reading is from a cache too, and nothing is cut. Bits depend on it. */
 #define DYN_PAIR_LEAST_BYTES (4 << 20)

@@ -240,13 +240,11 @@ static void find_parts(DynLower *L) {
     }
 }
 
-#define GATHER_COST 8 /* as dyn_op_cost counts */
-
 static void measure(DynLower *L) {
     for (uint32_t i = 0; i < L->g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(L->g, i);
         uint32_t depth = 0, cost = info(n)->kind == DYN_K_ELEMENTWISE ? dyn_op_cost(n->op, n->compute) : 0;
-        cost = n->op == DYN_OP_GATHER ? GATHER_COST : cost;
+        cost = n->op == DYN_OP_GATHER ? DYN_GATHER_COST : cost;
         bool heavy = false;
         for (uint32_t k = 0; k < n->nargs; k++) {
             if (n->args[k].kind != DYN_ARG_NODE) {

@@ -8,9 +8,6 @@
 #include "base/log.h"
 #include "codegen/loops/loops.h"
 
-#define MOST_AGAIN 40 /* cost of computing a value once more for each further window, as dyn_op_cost counts */
-#define APART_COST 8  /* of reading elements that don't lie side by side */
-
 static DynKernel *kernel_at(const DynLoops *p, uint32_t step) {
     const DynStep *s = &p->steps.at[step];
     return s->kind == DYN_STEP_KERNEL ? &p->kernels.at[s->id] : NULL;
@@ -259,14 +256,14 @@ static bool is_cheap(const DynLoops *p, const Value *v) {
     uint32_t cost = 0;
     bool calls = false;
     for (uint32_t i = 0; i < v->maker->operands.n; i++) {
-        cost += v->maker->operands.at[i].out || is_dense(p, v->maker, &v->maker->operands.at[i]) ? 0 : APART_COST;
+        cost += v->maker->operands.at[i].out || is_dense(p, v->maker, &v->maker->operands.at[i]) ? 0 : DYN_APART_COST;
     }
     for (uint32_t i = 0; i < v->maker->insns.n; i++) {
         const DynInsn *n = &v->maker->insns.at[i];
         cost += n->kind == DYN_L_OP ? dyn_op_cost(n->op, n->compute) : 0;
         calls |= n->kind == DYN_L_OP && dyn_ops[n->op].flags & DYN_OPF_VECTOR_CALL;
     }
-    return v->nwindows == 1 || (!calls && (v->nwindows - 1) * cost <= MOST_AGAIN);
+    return v->nwindows == 1 || (!calls && (v->nwindows - 1) * cost <= DYN_AGAIN_COST);
 }
 
 /* ---- a reader, built anew */

@@ -102,14 +102,12 @@ static bool may_join(const DynLoops *p, uint32_t step, uint32_t first, uint32_t 
     return true;
 }
 
-#define SHORT_ROW 16 /* elements */
-
 bool dyn_short_rows(const DynGraph *g, const uint32_t *shape, int ndim, uint32_t reduced) {
     int64_t row = 1;
     for (int d = 0; d < ndim; d++) {
         row *= reduced >> d & 1 ? dyn_sym_at(g->syms, shape[d])->hint.i : 1;
     }
-    return row < SHORT_ROW && reduced != 0 && reduced != (1u << ndim) - 1;
+    return row < DYN_SHORT_REDUCED && reduced != 0 && reduced != (1u << ndim) - 1;
 }
 
 static void make_group(DynLoops *p, uint32_t step) {
@@ -175,8 +173,6 @@ static void make_row_places(DynLoops *p) {
     }
 }
 
-#define INDIRECT_COST 10
-
 static void measure(const DynLoops *p, DynKernel *k) {
     uint8_t smallest = 8;
     for (uint32_t i = 0; i < k->insns.n; i++) {
@@ -186,7 +182,7 @@ static void measure(const DynLoops *p, DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
         uint8_t size = dyn_dtypes[k->operands.at[i].dtype].size;
         smallest = size < smallest ? size : smallest;
-        k->cost += size / 4 + 1 + (k->operands.at[i].indirect ? INDIRECT_COST : 0);
+        k->cost += size / 4 + 1 + (k->operands.at[i].indirect ? DYN_INDIRECT_COST : 0);
     }
     /* So many that one vector of the smallest elements is never wider: generated loops then have no remainder, which would call
      * other functions than the vector loop does. */

@@ -244,11 +244,9 @@ static void join_stack(DynBlas *p) {
     p->nstack = 0;
 }
 
-#define TORCH_TERMS 100000 /* MKL is up to twice as fast as OpenBLAS from here on (Zen 4), and slower for less */
-
 bool dyn_blas_torch(DynBlas *p) {
     static int known; /* under the GIL: 0 not looked, 1 yes, 2 no */
-    if (p->routine != DYN_BLAS_GEMM || dyn_blas_terms(p) < TORCH_TERMS) {
+    if (p->routine != DYN_BLAS_GEMM || dyn_blas_terms(p) < DYN_TORCH_TERMS) {
         return false;
     }
     if (known == 0) {
@@ -304,11 +302,8 @@ static void run_one(const DynBlas *p, const char *a, const char *b, char *out) {
     }
 }
 
-#define ALONE 524287          /* products that one thread makes */
-#define UNPACKED 1000000      /* products that its routines for small matrices make */
-#define SHORTEST 32           /* columns that are worth a call */
-#define LONGEST 128           /* of them, so that the left rows are not fetched again and again from another cache */
-#define RIGHT_BYTES (1 << 19) /* of the right matrix, which each block reads: half a second-level cache */
+#define ALONE 524287     /* products that one thread makes */
+#define UNPACKED 1000000 /* products that its routines for small matrices make */
 
 /* Does the library start no threads for one of a stack? (For a matrix times a vector it does from 9216 elements on.) */
 static bool is_alone(const DynBlas *p) {
@@ -366,12 +361,12 @@ void dyn_blas_run(const DynBlas *p, char *out) {
 /* Columns of a block that are made at a time, in whole vectors. */
 static int64_t columns_at_a_time(const DynBlas *p) {
     int64_t n = (p->trans_b == NO_TRANS ? UNPACKED : ALONE) / (DYN_BLAS_ROWS * p->terms) & -16;
-    return n < LONGEST ? n : LONGEST;
+    return n < DYN_BLAS_COLUMNS_MOST ? n : DYN_BLAS_COLUMNS_MOST;
 }
 
 bool dyn_blas_has_blocks(const DynBlas *p) {
-    return has_small && p->routine == DYN_BLAS_GEMM && p->stacks == 1 && columns_at_a_time(p) >= SHORTEST &&
-           p->terms * p->columns * p->size <= RIGHT_BYTES;
+    return has_small && p->routine == DYN_BLAS_GEMM && p->stacks == 1 && columns_at_a_time(p) >= DYN_BLAS_COLUMNS_LEAST &&
+           p->terms * p->columns * p->size <= DYN_BLAS_RIGHT_BYTES;
 }
 
 void dyn_blas_block(const DynBlas *p, int64_t row, int64_t rows, char *out) {

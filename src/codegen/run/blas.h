@@ -24,13 +24,11 @@ DYN_HIDDEN bool dyn_blas_find(DynBlas *p, DynDtype dtype, const DynGeom *a, int 
 /* Has PyTorch's library a routine that makes it, as PyTorch would, and is it better than NumPy's for so large a product? Then *p
  * is that. With the GIL. */
 DYN_HIDDEN bool dyn_blas_torch(DynBlas *p);
-#define DYN_BLAS_TERMS 5 /* products of numbers that take a tenth of a nanosecond: a low estimate */
 /* If so, into memory in C order. No GIL needed. Floating-point flags are those of the product. */
 DYN_HIDDEN void dyn_blas_run(const DynBlas *p, char *out);
 static inline int64_t dyn_blas_terms(const DynBlas *p) { return p->rows * p->terms * p->columns * p->stacks; }
 /* Is it worth while to make it by blocks of at most DYN_BLAS_ROWS rows, each by the thread that asks for it, with no others of
  * the library's? The last bits may differ from those of the product made at once. */
 DYN_HIDDEN bool dyn_blas_has_blocks(const DynBlas *p);
-#define DYN_BLAS_ROWS 96
 DYN_HIDDEN void dyn_blas_block(const DynBlas *p, int64_t row, int64_t rows, char *out); /* out: of the first of these rows */
 #endif

@@ -190,8 +190,6 @@ static void walk_on(Walk *w, int d, int64_t n) {
     }
 }
 
-#define SHORT_ROW 32 /* elements: shorter ones are looked up many at a time */
-
 void dyn_span_take(const DynBound *b, const DynSpan *s, int op, char *const *at, int64_t pos, int64_t n, char *to) {
     int by = b->k->operands.at[op].by, last = s->ndim - 1; /* not none: the index goes on along some axis */
     Walk w = {.s = s, .strides = s->strides[op], .index_strides = s->strides[by], .table = at[op], .index = at[by]};
@@ -203,7 +201,7 @@ void dyn_span_take(const DynBound *b, const DynSpan *s, int op, char *const *at,
         w.table += w.place[d] * w.strides[d];
         w.index += w.place[d] * w.index_strides[d];
     }
-    bool rows = last > 0 && w.index_strides[last] == 0 && width < SHORT_ROW;
+    bool rows = last > 0 && w.index_strides[last] == 0 && width < DYN_GATHER_ROW;
     while (n > 0) {
         int64_t piece = width - w.place[last], nrows = 0;
         piece = piece < n ? piece : n;

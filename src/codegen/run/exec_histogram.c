@@ -14,11 +14,7 @@
 #include <float.h>
 #include <math.h>
 
-#define BLOCK 512
 #define TABLES 4
-#define MOST_BINS (1 << 20) /* of which there are tables for each thread */
-#define CHUNK 65536         /* elements, at least, of a parallel chunk */
-#define MOST_CHUNKS 16
 #define STRETCH 65536 /* elements, of which eager adds up the weights by themselves */
 
 typedef struct Bins {
@@ -35,7 +31,7 @@ typedef struct Bins {
         const double first = b->first, last = b->last, scale = b->scale, low = b->close, high = 1 - low; \
         const int32_t count = b->count;                                                                  \
         int32_t close = 0;                                                                               \
-        for (int i = 0; i < BLOCK; i++) {                                                                \
+        for (int i = 0; i < DYN_SCRATCH_LANES; i++) {                                                    \
             double x = from[i];                                                                          \
             int32_t inside = __builtin_isgreaterequal(x, first) & __builtin_islessequal(x, last);        \
             x = inside ? x : first; /* nan raises no flag */                                             \
@@ -105,23 +101,23 @@ DYN_VECTORS static void widen(double *restrict to, const float *restrict from, i
 
 /* n elements, a block at most, as doubles, side by side: where they lie, or in `room`. */
 static const double *doubles(const char *from, int64_t step, int64_t n, bool single, double *room) {
-    if (!single && step == sizeof(double) && n == BLOCK) {
+    if (!single && step == sizeof(double) && n == DYN_SCRATCH_LANES) {
         return (const double *)from;
     }
     if (single) {
-        float floats[BLOCK];
+        float floats[DYN_SCRATCH_LANES];
         dyn_lanes_copy((char *)floats, from, sizeof(float), step, n, sizeof(float));
         widen(room, floats, n);
     } else {
         dyn_lanes_copy((char *)room, from, sizeof(double), step, n, sizeof(double));
     }
-    dyn_lanes_pad((char *)room, sizeof(double), n, BLOCK);
+    dyn_lanes_pad((char *)room, sizeof(double), n, DYN_SCRATCH_LANES);
     return room;
 }
 
 /* Bins of n elements from `pos` on. */
 static void find_block(const Histogram *h, int64_t pos, int64_t n, int32_t *bin) {
-    _Alignas(64) double room[BLOCK];
+    _Alignas(64) double room[DYN_SCRATCH_LANES];
     const double *x = doubles(h->from + pos * h->step, h->step, n, h->bins.single, room);
     bool was = fetestexcept(FE_INVALID) != 0; /* vectors of quiet comparisons are not: gcc 12 */
     if (find_fn()(&h->bins, x, bin)) {
@@ -133,7 +129,7 @@ static void find_block(const Histogram *h, int64_t pos, int64_t n, int32_t *bin)
 }
 
 static void weigh_block(const Histogram *h, int64_t pos, int64_t n, const int32_t *bin, double *sums) {
-    _Alignas(64) double room[BLOCK];
+    _Alignas(64) double room[DYN_SCRATCH_LANES];
     const double *weights = doubles(h->weights + pos * h->weight_step, h->weight_step, n, h->single_weights, room);
     for (int64_t i = 0; i < n; i++) {
         sums[bin[i]] += weights[i];
@@ -143,9 +139,9 @@ static void weigh_block(const Histogram *h, int64_t pos, int64_t n, const int32_
 static void chunk_of(void *ctx, int64_t chunk) {
     const Histogram *h = ctx;
     int64_t to = (chunk + 1) * h->chunk < h->n ? (chunk + 1) * h->chunk : h->n, bins = h->bins.count + 1;
-    _Alignas(64) int32_t bin[BLOCK];
-    for (int64_t pos = chunk * h->chunk; pos < to; pos += BLOCK) {
-        int64_t n = to - pos < BLOCK ? to - pos : BLOCK;
+    _Alignas(64) int32_t bin[DYN_SCRATCH_LANES];
+    for (int64_t pos = chunk * h->chunk; pos < to; pos += DYN_SCRATCH_LANES) {
+        int64_t n = to - pos < DYN_SCRATCH_LANES ? to - pos : DYN_SCRATCH_LANES;
         find_block(h, pos, n, bin);
         if (h->weights != NULL) {
             weigh_block(h, pos, n, bin, h->sums + chunk * bins);
@@ -189,9 +185,9 @@ static void run_chunks(Histogram *h, int64_t n) {
 }
 
 static int count(Histogram *h, const DynGeom *to) {
-    int64_t bins = h->bins.count + 1, nchunks = dyn_par_threads() > 1 ? h->n / CHUNK : 1;
-    nchunks = nchunks < 1 || bins > CHUNK ? 1 : nchunks > MOST_CHUNKS ? MOST_CHUNKS : nchunks;
-    h->chunk = ((h->n + nchunks - 1) / nchunks + BLOCK - 1) / BLOCK * BLOCK;
+    int64_t bins = h->bins.count + 1, nchunks = dyn_par_threads() > 1 ? h->n / DYN_HISTOGRAM_CHUNK : 1;
+    nchunks = nchunks < 1 || bins > DYN_HISTOGRAM_CHUNK ? 1 : nchunks > DYN_HISTOGRAM_CHUNKS ? DYN_HISTOGRAM_CHUNKS : nchunks;
+    h->chunk = ((h->n + nchunks - 1) / nchunks + DYN_SCRATCH_LANES - 1) / DYN_SCRATCH_LANES * DYN_SCRATCH_LANES;
     h->tables = PyMem_RawCalloc((size_t)(nchunks * TABLES * bins), sizeof(*h->tables));
     if (h->tables == NULL) {
         return -1;
@@ -226,7 +222,7 @@ static void add_up(const Histogram *h, int64_t n, const DynGeom *to) {
 /* As many stretches side by side as there are tables. */
 static int weigh(Histogram *h, const DynGeom *to) {
     int64_t bins = h->bins.count + 1, stretches = (h->n + STRETCH - 1) / STRETCH, total = h->n;
-    int64_t most = dyn_par_threads() > 1 && bins <= CHUNK ? MOST_CHUNKS : 1;
+    int64_t most = dyn_par_threads() > 1 && bins <= DYN_HISTOGRAM_CHUNK ? DYN_HISTOGRAM_CHUNKS : 1;
     h->chunk = STRETCH;
     h->sums = PyMem_RawMalloc((size_t)(most * bins) * sizeof(double));
     if (h->sums == NULL) {
@@ -252,7 +248,7 @@ static double rounded(double edge, bool single) { return single ? (double)(float
 
 int dyn_exec_histogram(const DynHistogram *x) {
     int64_t n = x->to->dims[0];
-    if (n < 1 || n > MOST_BINS || x->edges->dims[0] != n + 1 || x->edges->strides[0] != sizeof(double)) {
+    if (n < 1 || n > DYN_HISTOGRAM_BINS || x->edges->dims[0] != n + 1 || x->edges->strides[0] != sizeof(double)) {
         return -1;
     }
     const double *given = (const double *)x->edges->data;

@@ -13,13 +13,7 @@
 #include <immintrin.h>
 #endif
 
-#define PIECE 16384         /* elements of a line that are one piece */
-#define SHORT 16            /* lines below this length are NumPy's affair */
-#define PARALLEL 262144     /* elements from which on threads share the pieces */
-#define RELEASE 50000       /* elements from which on the GIL is released */
-#define BLOCK 512           /* whole numbers that are looked at at a time */
-#define TABLES 4            /* as the next number is often the last once more */
-#define MOST_BINS (1 << 14) /* of which there are several tables */
+#define TABLES 4 /* as the next number is often the last once more */
 
 /* ---- masks */
 
@@ -70,7 +64,6 @@ MOVES(uint64_t, 8)
 /* Elements side by side, a group of 64 places at a time: by compressing vectors, or one by one where they are few, or there may
  * be no room for a vector more. */
 #if defined(__x86_64__)
-#define SPARSE 6 /* of a group */
 #define WIDE(NAME, T, LANES, vector, one, rest)                                                                        \
     DYN_AVX512 static int64_t NAME(const uint8_t *mask, int64_t n, char *at, int64_t step, char *packed, int64_t left, \
                                    int64_t width) {                                                                    \
@@ -79,7 +72,7 @@ MOVES(uint64_t, 8)
         for (; step == sizeof(T) && i + 64 <= n; i += 64) {                                                            \
             __m512i bytes = _mm512_loadu_si512(mask + i);                                                              \
             uint64_t bits = _mm512_test_epi8_mask(bytes, bytes);                                                       \
-            bool few = left - k < 64 + (LANES) || __builtin_popcountll(bits) <= SPARSE;                                \
+            bool few = left - k < 64 + (LANES) || __builtin_popcountll(bits) <= DYN_MASK_SPARSE;                       \
             for (; few && bits != 0 && k < left; bits &= bits - 1, k++) {                                              \
                 int64_t j = i + __builtin_ctzll(bits);                                                                 \
                 one;                                                                                                   \
@@ -169,7 +162,7 @@ static bool find_masked(Masked *m, const DynNode *a, const DynGeom *from, const 
         m->n *= from->dims[last - 1];
     }
     m->ndim = last;
-    m->per_line = (m->n + PIECE - 1) / PIECE;
+    m->per_line = (m->n + DYN_MASK_PIECE - 1) / DYN_MASK_PIECE;
     m->npieces = m->per_line;
     for (int d = 0; d < last; d++) {
         m->dims[d] = from->dims[d];
@@ -177,15 +170,15 @@ static bool find_masked(Masked *m, const DynNode *a, const DynGeom *from, const 
         m->mask_strides[d] = by->strides[d];
         m->npieces *= from->dims[d];
     }
-    return m->width > 0 && (last == 0 || m->n >= SHORT);
+    return m->width > 0 && (last == 0 || m->n >= DYN_MASK_LEAST);
 }
 
 /* Where a piece stands, and its mask side by side: there, or in `room`. */
 static const uint8_t *piece_of(const Masked *m, int64_t piece, char **at, int64_t *n, char *room) {
-    int64_t first = piece % m->per_line * PIECE, line = piece / m->per_line;
+    int64_t first = piece % m->per_line * DYN_MASK_PIECE, line = piece / m->per_line;
     const char *mask = m->mask + first * m->mask_step;
     *at = m->at + first * m->step;
-    *n = m->n - first < PIECE ? m->n - first : PIECE;
+    *n = m->n - first < DYN_MASK_PIECE ? m->n - first : DYN_MASK_PIECE;
     for (int d = m->ndim; d-- > 0; line /= m->dims[d]) {
         *at += line % m->dims[d] * m->strides[d];
         mask += line % m->dims[d] * m->mask_strides[d];
@@ -212,7 +205,7 @@ DYN_VECTORS static int64_t count_true(const uint8_t *mask, int64_t n) {
 
 static void count_piece(void *ctx, int64_t piece) {
     const Masked *m = ctx;
-    _Alignas(64) char room[PIECE], *at;
+    _Alignas(64) char room[DYN_MASK_PIECE], *at;
     int64_t n;
     const uint8_t *mask = piece_of(m, piece, &at, &n, room);
     m->before[piece + 1] = count_true(mask, n);
@@ -220,7 +213,7 @@ static void count_piece(void *ctx, int64_t piece) {
 
 static void move_piece(void *ctx, int64_t piece) {
     const Masked *m = ctx;
-    _Alignas(64) char room[PIECE], *at;
+    _Alignas(64) char room[DYN_MASK_PIECE], *at;
     int64_t n, first = m->before[piece], count = m->before[piece + 1] - first;
     if (count > 0) {
         const uint8_t *mask = piece_of(m, piece, &at, &n, room);
@@ -229,7 +222,8 @@ static void move_piece(void *ctx, int64_t piece) {
 }
 
 static void for_pieces(Masked *m, void (*fn)(void *ctx, int64_t piece)) {
-    if (m->npieces > 1 && m->npieces * (m->n < PIECE ? m->n : PIECE) >= PARALLEL && dyn_par_threads() > 1) {
+    if (m->npieces > 1 && m->npieces * (m->n < DYN_MASK_PIECE ? m->n : DYN_MASK_PIECE) >= DYN_MASK_PARALLEL &&
+        dyn_par_threads() > 1) {
         dyn_par_for(fn, m, m->npieces);
         return;
     }
@@ -238,7 +232,7 @@ static void for_pieces(Masked *m, void (*fn)(void *ctx, int64_t piece)) {
     }
 }
 
-static PyThreadState *release(int64_t n) { return n >= RELEASE ? PyEval_SaveThread() : NULL; }
+static PyThreadState *release(int64_t n) { return n >= DYN_RELEASE_ELEMENTS ? PyEval_SaveThread() : NULL; }
 static void hold(PyThreadState *saved) {
     if (saved != NULL) {
         PyEval_RestoreThread(saved);
@@ -372,11 +366,11 @@ static const char *block_of(const Bins *b, int64_t pos, int64_t n, char *room) {
 
 /* Into several tables in turn, which are 0. */
 static void count_in_turn(const Bins *b, uint32_t *first, int64_t *to) {
-    _Alignas(64) char room[BLOCK * sizeof(int64_t)];
-    int64_t wide[BLOCK];
+    _Alignas(64) char room[DYN_SCRATCH_LANES * sizeof(int64_t)];
+    int64_t wide[DYN_SCRATCH_LANES];
     uint32_t *second = first + b->nbins, *third = second + b->nbins, *fourth = third + b->nbins;
-    for (int64_t pos = 0; pos < b->n; pos += BLOCK) {
-        int64_t n = b->n - pos < BLOCK ? b->n - pos : BLOCK, i = 0;
+    for (int64_t pos = 0; pos < b->n; pos += DYN_SCRATCH_LANES) {
+        int64_t n = b->n - pos < DYN_SCRATCH_LANES ? b->n - pos : DYN_SCRATCH_LANES, i = 0;
         const int64_t *place = places_of(block_of(b, pos, n, room), n, b->dtype, wide);
         for (; i + TABLES <= n; i += TABLES) {
             first[place[i]]++;
@@ -394,10 +388,10 @@ static void count_in_turn(const Bins *b, uint32_t *first, int64_t *to) {
 }
 
 static void count_up(const Bins *b, int64_t *to) {
-    _Alignas(64) char room[BLOCK * sizeof(int64_t)];
-    int64_t wide[BLOCK];
-    for (int64_t pos = 0; pos < b->n; pos += BLOCK) {
-        int64_t n = b->n - pos < BLOCK ? b->n - pos : BLOCK;
+    _Alignas(64) char room[DYN_SCRATCH_LANES * sizeof(int64_t)];
+    int64_t wide[DYN_SCRATCH_LANES];
+    for (int64_t pos = 0; pos < b->n; pos += DYN_SCRATCH_LANES) {
+        int64_t n = b->n - pos < DYN_SCRATCH_LANES ? b->n - pos : DYN_SCRATCH_LANES;
         const int64_t *place = places_of(block_of(b, pos, n, room), n, b->dtype, wide);
         for (int64_t i = 0; i < n; i++) {
             to[place[i]]++;
@@ -406,10 +400,10 @@ static void count_up(const Bins *b, int64_t *to) {
 }
 
 static void weigh_up(const Bins *b, double *sums) {
-    _Alignas(64) char room[BLOCK * sizeof(int64_t)];
-    int64_t wide[BLOCK];
-    for (int64_t pos = 0; pos < b->n; pos += BLOCK) {
-        int64_t n = b->n - pos < BLOCK ? b->n - pos : BLOCK;
+    _Alignas(64) char room[DYN_SCRATCH_LANES * sizeof(int64_t)];
+    int64_t wide[DYN_SCRATCH_LANES];
+    for (int64_t pos = 0; pos < b->n; pos += DYN_SCRATCH_LANES) {
+        int64_t n = b->n - pos < DYN_SCRATCH_LANES ? b->n - pos : DYN_SCRATCH_LANES;
         const char *weight = b->weights + pos * b->weight_step;
         const int64_t *place = places_of(block_of(b, pos, n, room), n, b->dtype, wide);
         for (int64_t i = 0; i < n; i++) {
@@ -420,10 +414,10 @@ static void weigh_up(const Bins *b, double *sums) {
 
 /* How many bins: one more than the largest number; -1: NumPy is to say what is wrong, or has its own way for none. */
 static int64_t bins_of(const Bins *b, int64_t least) {
-    _Alignas(64) char room[BLOCK * sizeof(int64_t)];
+    _Alignas(64) char room[DYN_SCRATCH_LANES * sizeof(int64_t)];
     int64_t extremes[2] = {0, 0};
-    for (int64_t pos = 0; pos < b->n; pos += BLOCK) {
-        int64_t n = b->n - pos < BLOCK ? b->n - pos : BLOCK;
+    for (int64_t pos = 0; pos < b->n; pos += DYN_SCRATCH_LANES) {
+        int64_t n = b->n - pos < DYN_SCRATCH_LANES ? b->n - pos : DYN_SCRATCH_LANES;
         b->extremes(block_of(b, pos, n, room), n, extremes);
     }
     bool known = b->n > 0 && least >= 0 && extremes[0] >= 0 && extremes[1] < INT64_MAX / (int64_t)sizeof(double);
@@ -458,7 +452,7 @@ static PyObject *bincount(const DynGraph *g, const DynNode *n, const DynGeom *ge
         return NULL;
     }
     char *data = PyArray_BYTES((PyArrayObject *)to);
-    bool turns = b.weights == NULL && b.nbins <= MOST_BINS && b.n > TABLES * b.nbins && b.n <= UINT32_MAX;
+    bool turns = b.weights == NULL && b.nbins <= DYN_COUNT_BINS && b.n > TABLES * b.nbins && b.n <= UINT32_MAX;
     uint32_t *tables = turns ? PyMem_RawCalloc((size_t)(TABLES * b.nbins), sizeof(*tables)) : NULL;
     if (tables != NULL) {
         count_in_turn(&b, tables, (int64_t *)data);

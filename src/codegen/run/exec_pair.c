@@ -11,7 +11,6 @@
 #include <math.h>
 
 #define LEAST DYN_BLOCK /* elements of a piece along the axis that is cut: it has results for each */
-#define STRIP 64        /* results of a strip, at least */
 
 typedef struct Pieces {
     const DynBound *a, *b;
@@ -80,10 +79,10 @@ static bool cut(Pieces *p) {
     p->width = wide;
     p->length = DYN_PAIR_PIECE_BYTES / plane;
     if (p->length < LEAST) { /* strips */
-        p->width = DYN_PAIR_PIECE_BYTES / LEAST / (plane / wide) / STRIP * STRIP;
+        p->width = DYN_PAIR_PIECE_BYTES / LEAST / (plane / wide) / DYN_PAIR_STRIP * DYN_PAIR_STRIP;
         p->length = LEAST;
     }
-    if (p->width < (wide < STRIP ? wide : STRIP) || p->length >= a->dims[p->axis]) {
+    if (p->width < (wide < DYN_PAIR_STRIP ? wide : DYN_PAIR_STRIP) || p->length >= a->dims[p->axis]) {
         return false;
     }
     p->inner = p->kept / wide;

@@ -12,16 +12,8 @@
 #include <fenv.h>
 #include <math.h>
 
-#define COLUMNS 256                    /* lines that go side by side; also the elements that a strided line gathers at a time */
-#define PIECE (64 * 1024)              /* elements of one line for one thread */
-#define CHUNK_ELEMENTS 16384           /* about so many are one chunk of a parallel loop over lines */
-#define FEW 4                          /* lines from which on they go side by side */
 #define GROUP 16                       /* elements compared side by side */
 #define WIDE(T) (int)(256 / sizeof(T)) /* as many as keep the processor busy, in lines that have them */
-#define STRETCH_BYTES 4096             /* what stretches grow to, in lines that have more */
-#define STRETCH 512                    /* elements of which the best is found at a time; its place is looked for among them */
-#define LOOKED_AT 64                   /* elements that are looked at side by side for the place */
-#define SHORT 16                       /* lines up to this length have their best found side by side, wherever they lie */
 
 typedef struct Best { /* of the elements so far: the position, the element, and whether there was one */
     int64_t index;
@@ -108,13 +100,13 @@ static void outer_place(const Scan *s, int64_t line, const char **from, char **t
 
 /* n elements of a line from position `at` on: gathered where they are not contiguous. */
 static void find_in_line(const Scan *s, const char *from, int64_t at, int64_t n, Best *best) {
-    _Alignas(64) char gathered[COLUMNS * 8];
+    _Alignas(64) char gathered[DYN_SCAN_COLUMNS * 8];
     if (s->from_step == s->size) {
         s->row->find(from, n, at, best);
         return;
     }
-    for (int64_t i = 0; i < n; i += COLUMNS) {
-        int64_t m = n - i < COLUMNS ? n - i : COLUMNS;
+    for (int64_t i = 0; i < n; i += DYN_SCAN_COLUMNS) {
+        int64_t m = n - i < DYN_SCAN_COLUMNS ? n - i : DYN_SCAN_COLUMNS;
         dyn_lanes_copy(gathered, from + i * s->from_step, s->size, s->from_step, m, s->size);
         s->row->find(gathered, m, at + i, best);
     }
@@ -134,19 +126,20 @@ static void run_line(const Scan *s, int64_t line) {
 }
 
 static void run_columns(const Scan *s, int64_t item) {
-    int64_t per_line = (s->columns + COLUMNS - 1) / COLUMNS, first = item % per_line * COLUMNS;
-    int64_t n = s->columns - first < COLUMNS ? s->columns - first : COLUMNS, index[COLUMNS];
+    int64_t per_line = (s->columns + DYN_SCAN_COLUMNS - 1) / DYN_SCAN_COLUMNS, first = item % per_line * DYN_SCAN_COLUMNS;
+    int64_t n = s->columns - first < DYN_SCAN_COLUMNS ? s->columns - first : DYN_SCAN_COLUMNS, index[DYN_SCAN_COLUMNS];
     const char *from;
     char *to;
     outer_place(s, item / per_line, &from, &to);
     from += first * s->column_step;
     to += first * s->to_column;
     if (s->laid) {
-        _Alignas(64) char lanes[SHORT * COLUMNS * 8];
+        _Alignas(64) char lanes[DYN_BEST_SHORT * DYN_SCAN_COLUMNS * 8];
         for (int64_t row = 0; row < s->n; row++) {
-            dyn_lanes_copy(lanes + row * COLUMNS * s->size, from + row * s->from_step, s->size, s->column_step, n, s->size);
+            dyn_lanes_copy(lanes + row * DYN_SCAN_COLUMNS * s->size, from + row * s->from_step, s->size, s->column_step, n,
+                           s->size);
         }
-        s->row->find_columns(lanes, COLUMNS * s->size, s->n, n, index);
+        s->row->find_columns(lanes, DYN_SCAN_COLUMNS * s->size, s->n, n, index);
         dyn_lanes_copy(to, (char *)index, s->to_column, sizeof(*index), n, sizeof(*index));
     } else if (s->position) {
         s->row->find_columns(from, s->from_step, s->n, n, index);
@@ -164,7 +157,9 @@ static void quietly_end(bool was) {
     }
 }
 
-static int64_t item_count(const Scan *s) { return s->columns ? s->nlines * ((s->columns + COLUMNS - 1) / COLUMNS) : s->nlines; }
+static int64_t item_count(const Scan *s) {
+    return s->columns ? s->nlines * ((s->columns + DYN_SCAN_COLUMNS - 1) / DYN_SCAN_COLUMNS) : s->nlines;
+}
 
 static void items_chunk(void *ctx, int64_t chunk) {
     const Scan *s = ctx;
@@ -182,7 +177,7 @@ static void items_chunk(void *ctx, int64_t chunk) {
 
 static void piece_chunk(void *ctx, int64_t chunk) {
     const Scan *s = ctx;
-    int64_t at = chunk * PIECE, n = s->n - at < PIECE ? s->n - at : PIECE;
+    int64_t at = chunk * DYN_SCAN_PIECE, n = s->n - at < DYN_SCAN_PIECE ? s->n - at : DYN_SCAN_PIECE;
     bool was = quietly();
     s->pieces[chunk] = (Best){0};
     find_in_line(s, s->from + at * s->from_step, at, n, &s->pieces[chunk]);
@@ -191,7 +186,7 @@ static void piece_chunk(void *ctx, int64_t chunk) {
 
 /* The best of the pieces' best: each is asked for once more as an element, the earlier pieces first. */
 static int run_pieces(Scan *s) {
-    int64_t n = (s->n + PIECE - 1) / PIECE;
+    int64_t n = (s->n + DYN_SCAN_PIECE - 1) / DYN_SCAN_PIECE;
     Best best = {0};
     s->pieces = PyMem_RawMalloc(sizeof(Best) * (size_t)n);
     if (!s->pieces) {
@@ -265,10 +260,10 @@ static void drop_axis(Scan *s, int axis) {
 static void find_columns(Scan *s) {
     int axis = -1;
     for (int d = 0; d < s->ndim && axis < 0 && s->from_step != s->size; d++) {
-        bool both = s->from_strides[d] == s->size && s->to_strides[d] == s->to_size && s->dims[d] >= FEW;
+        bool both = s->from_strides[d] == s->size && s->to_strides[d] == s->to_size && s->dims[d] >= DYN_SCAN_COLUMNS_FROM;
         axis = both ? d : -1;
     }
-    if (axis < 0 && s->position && s->n <= SHORT) {
+    if (axis < 0 && s->position && s->n <= DYN_BEST_SHORT) {
         for (int d = 0; d < s->ndim; d++) {
             axis = s->dims[d] >= GROUP && (axis < 0 || s->dims[d] > s->dims[axis]) ? d : axis;
         }
@@ -329,7 +324,7 @@ int dyn_exec_scan(const DynNode *node, const DynGeom *from, int ndim, const DynG
         s.nlines *= s.dims[d];
     }
     int64_t items = item_count(&s);
-    s.chunk = parallel ? CHUNK_ELEMENTS * items / total + 1 : items;
+    s.chunk = parallel ? DYN_SCAN_CHUNK * items / total + 1 : items;
     int64_t nchunks = (items + s.chunk - 1) / s.chunk;
     if (parallel && nchunks > 1) {
         dyn_par_for(items_chunk, &s, nchunks);

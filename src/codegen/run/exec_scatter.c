@@ -8,9 +8,6 @@
 #include "codegen/run/exec.h"
 #include <fenv.h>
 
-#define BLOCK DYN_SCRATCH_LANES
-#define FEW 8 /* elements of a row below which a block of places is done for one of them after the other */
-
 typedef void PointsFn(char *to, int64_t step, const int64_t *place, const char *value, int64_t value_step, int64_t n);
 typedef void RowFn(char *restrict to, int64_t step, const char *restrict value, int64_t value_step, int64_t n);
 typedef struct Row {
@@ -129,7 +126,7 @@ static int64_t step_of(const DynGeom *g, int first, int ndim) {
 
 int dyn_exec_scatter(const DynScatter *x) {
     const DynGeom *index = x->index;
-    int64_t n = 1, at_step = step_of(index, 0, x->index_ndim), place[BLOCK];
+    int64_t n = 1, at_step = step_of(index, 0, x->index_ndim), place[DYN_SCRATCH_LANES];
     Scatter s = {.row = row_of(x->op, x->dtype), .to = x->to->data, .value = x->value->data, .step = x->to->strides[0]};
     for (int d = 0; d < x->index_ndim; d++) {
         n *= index->dims[d];
@@ -140,12 +137,12 @@ int dyn_exec_scatter(const DynScatter *x) {
         return -1;
     }
     s.value_step = step_of(x->value, x->value_ndim - (x->ndim - 1) - x->index_ndim, x->index_ndim);
-    for (int64_t pos = 0; pos < n && width > 0; pos += BLOCK) {
-        int64_t m = n - pos < BLOCK ? n - pos : BLOCK;
+    for (int64_t pos = 0; pos < n && width > 0; pos += DYN_SCRATCH_LANES) {
+        int64_t m = n - pos < DYN_SCRATCH_LANES ? n - pos : DYN_SCRATCH_LANES;
         if (dyn_exec_places(place, index->data + pos * at_step, at_step, m, x->index_dtype, x->to->dims[0]) < 0) {
             return -1;
         }
-        (width < FEW ? scatter_columns : scatter_rows)(&s, place, s.value + pos * s.value_step, m);
+        (width < DYN_SCATTER_ROW ? scatter_columns : scatter_rows)(&s, place, s.value + pos * s.value_step, m);
     }
     return 0;
 }

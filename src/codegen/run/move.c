@@ -144,14 +144,13 @@ static MoveFn *find(int64_t step, uint8_t size) {
 /* ---- any lanes */
 
 typedef uint64_t Wide __attribute__((vector_size(16))); /* a complex number of doubles */
-#define FEW 8                                           /* elements below which no vector is looked for */
 
 void dyn_lanes_copy(char *to, const char *from, int64_t to_step, int64_t from_step, int64_t n, uint8_t size) {
     if (to_step == size && from_step == size) {
         memcpy(to, from, (size_t)(n * size));
         return;
     }
-    MoveFn *move = to_step == size && n >= FEW ? find(from_step, size) : NULL;
+    MoveFn *move = to_step == size && n >= DYN_MOVE_LEAST ? find(from_step, size) : NULL;
     if (move != NULL) {
         int64_t done = move(to, from, n);
         to += done * size;

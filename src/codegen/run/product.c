@@ -12,7 +12,6 @@
 #include <fenv.h>
 
 #define MOST 16 /* columns, and terms of a sum */
-#define CHUNK_TERMS 200000
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -135,18 +134,16 @@ bool dyn_product_find(DynProduct *p, DynDtype dtype, const DynGeom *a, int a_ndi
     return p->loop != NULL && p->stacks * p->rows > 0;
 }
 
-#define ROWS 256 /* of a long thin matrix in one piece */
-
 void dyn_product_run(const DynProduct *found, char *out) {
     DynProduct p = *found;
     p.out = out;
     int64_t total = p.stacks * p.rows, rest = 0;
     if (p.one_right) { /* one long matrix, in pieces */
-        p.rows = total < ROWS ? total : ROWS;
+        p.rows = total < DYN_PRODUCT_ROWS ? total : DYN_PRODUCT_ROWS;
         p.stacks = total / p.rows;
         rest = total % p.rows;
     }
-    p.chunk = CHUNK_TERMS / (p.rows * p.terms) + 1;
+    p.chunk = DYN_PRODUCT_CHUNK / (p.rows * p.terms) + 1;
     if (p.stacks > p.chunk && dyn_par_threads() > 1) {
         dyn_par_for(chunk_loop, &p, (p.stacks + p.chunk - 1) / p.chunk);
     } else {

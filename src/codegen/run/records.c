@@ -62,11 +62,9 @@ static Square square_of(uint8_t size) {
     return size >= 8 ? (Square){0} : squares[__builtin_ctz(size)];
 }
 
-#define NEAR 4 /* elements apart that vectors take for each field by itself (move.c) */
-
 bool dyn_records_wanted(int64_t step, uint8_t size) {
     Square q = square_of(size);
-    return q.side != 0 && step % size == 0 && step > NEAR * size && step + size >= q.side * size;
+    return q.side != 0 && step % size == 0 && step > DYN_RECORD_NEAR * size && step + size >= q.side * size;
 }
 
 void dyn_records_deal(char *const *to, const int64_t *field, int nfields, const char *from, int64_t step, int64_t n,

@@ -12,8 +12,7 @@
 #include "codegen/run/par.h"
 #include "codegen/target.h"
 
-#define FEW_PLACES 24   /* places for which the stack has room */
-#define GIL_COST 500000 /* tenths of a nanosecond: below this the GIL is kept */
+#define FEW_PLACES 24 /* places for which the stack has room */
 
 /* ---- floating-point flags: who gives the warning that is due */
 
@@ -108,7 +107,7 @@ static DynTaskEnd run_task(DynCall *c, const DynTaskKind *kind, DynTask *t) {
     if (end != DYN_TASK_DONE || kind->work == NULL) {
         return end;
     }
-    PyThreadState *saved = t->cost > GIL_COST ? PyEval_SaveThread() : NULL;
+    PyThreadState *saved = t->cost > DYN_RELEASE_COST ? PyEval_SaveThread() : NULL;
     int failed = kind->work(c, t);
     if (saved) {
         PyEval_RestoreThread(saved);

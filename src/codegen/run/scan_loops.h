@@ -43,22 +43,22 @@
     /* The first that is nan, or no worse than x; n: there is none. */                                                      \
     TARGET static int64_t LOOP(NAME##_place)(const T *v, int64_t n, T x, bool nan) {                                        \
         int64_t k = 0;                                                                                                      \
-        while (n >= LOOKED_AT && k < n) {                                                                                   \
-            int64_t at = k + LOOKED_AT <= n ? k : n - LOOKED_AT;                                                            \
-            I any = 0, first = LOOKED_AT;                                                                                   \
-            EACH_OF(LOOKED_AT) {                                                                                            \
+        while (n >= DYN_BEST_LOOKED_AT && k < n) {                                                                          \
+            int64_t at = k + DYN_BEST_LOOKED_AT <= n ? k : n - DYN_BEST_LOOKED_AT;                                          \
+            I any = 0, first = DYN_BEST_LOOKED_AT;                                                                          \
+            EACH_OF(DYN_BEST_LOOKED_AT) {                                                                                   \
                 T y = v[at + j];                                                                                            \
                 any |= (nan ? y != y : !(better)) ? (I)1 : (I)0;                                                            \
             }                                                                                                               \
             if (any) {                                                                                                      \
-                _Pragma("GCC unroll 1") for (I j = 0; j < LOOKED_AT; j++) {                                                 \
+                _Pragma("GCC unroll 1") for (I j = 0; j < DYN_BEST_LOOKED_AT; j++) {                                        \
                     T y = v[at + (int64_t)j];                                                                               \
-                    I here = (nan ? y != y : !(better)) ? j : (I)LOOKED_AT;                                                 \
+                    I here = (nan ? y != y : !(better)) ? j : (I)DYN_BEST_LOOKED_AT;                                        \
                     first = here < first ? here : first;                                                                    \
                 }                                                                                                           \
                 return at + (int64_t)first;                                                                                 \
             }                                                                                                               \
-            k = at + LOOKED_AT;                                                                                             \
+            k = at + DYN_BEST_LOOKED_AT;                                                                                    \
         }                                                                                                                   \
         for (; k < n; k++) {                                                                                                \
             T y = v[k];                                                                                                     \
@@ -133,7 +133,7 @@
             return;                                                                                                         \
         }                                                                                                                   \
         T top = best->any ? (T)best->value.field : v[0];                                                                    \
-        int64_t in = best->any ? -1 : 0, most = n, step = STRETCH; /* in, most: the stretch that top is from */             \
+        int64_t in = best->any ? -1 : 0, most = n, step = DYN_BEST_STRETCH; /* in, most: the stretch that top is from */    \
         best->any = true;                                                                                                   \
         for (int64_t i = 0, m; i < n && !best->nan; i += m) {                                                               \
             int64_t where;                                                                                                  \
@@ -148,7 +148,7 @@
             most = (better) || i == 0 ? m : most;                                                                           \
             in = (better) ? i : in;                                                                                         \
             top = x;                                                                                                        \
-            step = step < STRETCH_BYTES / (int64_t)sizeof(T) ? 2 * step : step;                                             \
+            step = step < DYN_BEST_STRETCH_BYTES / (int64_t)sizeof(T) ? 2 * step : step;                                    \
         }                                                                                                                   \
         if (in >= 0 && !best->nan) {                                                                                        \
             best->index = at + in + LOOP(NAME##_place)(v + in, most, top, false);                                           \
@@ -156,7 +156,7 @@
         best->value.field = top;                                                                                            \
     }                                                                                                                       \
     TARGET static void LOOP(NAME##_find_columns)(const char *from, int64_t step, int64_t rows, int64_t n, int64_t *index) { \
-        T most[COLUMNS];                                                                                                    \
+        T most[DYN_SCAN_COLUMNS];                                                                                           \
         memcpy(most, from, sizeof(T) * (size_t)n);                                                                          \
         memset(index, 0, sizeof(*index) * (size_t)n);                                                                       \
         for (int64_t row = 1; row < rows; row++) {                                                                          \

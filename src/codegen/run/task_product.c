@@ -53,10 +53,8 @@ static bool by_torch(const DynCall *c, uint32_t node, DynLink *l) {
 
 /* Below this PyTorch's library is faster than a chain of blocks by NumPy's (64 x 64 x 64: 32 and 44 us for three layers; 64 x 256
  * x 256: 283 and 260). */
-#define CHAIN_TERMS 1000000
 
 /* Of tensors: for more NumPy's library would take its own threads, beside those of PyTorch's library. */
-#define MOST_TERMS 200000
 
 static DynTaskEnd bind_product(DynCall *c, DynTask *t) {
     uint32_t node = c->p->steps.at[t->first].id;
@@ -70,7 +68,7 @@ static DynTaskEnd bind_product(DynCall *c, DynTask *t) {
     if (!find_product(c, node, l)) {
         return DYN_TASK_OTHERWISE;
     }
-    if (l->kind == DYN_LINK_BLAS && c->p->tensors && !by_torch(c, node, l) && dyn_blas_terms(&l->blas) > MOST_TERMS) {
+    if (l->kind == DYN_LINK_BLAS && c->p->tensors && !by_torch(c, node, l) && dyn_blas_terms(&l->blas) > DYN_TENSOR_TERMS) {
         return DYN_TASK_OTHERWISE;
     }
     t->product.array = array_of_product(c, node, &terms);
@@ -124,7 +122,7 @@ static bool bind_link(DynCall *c, const DynStep *step, DynLink *l, int64_t *cost
     }
     if (!find_product(c, step->id, l) ||
         (l->kind == DYN_LINK_BLAS &&
-         (!dyn_blas_has_blocks(&l->blas) || (dyn_blas_terms(&l->blas) < CHAIN_TERMS && by_torch(c, step->id, l)))) ||
+         (!dyn_blas_has_blocks(&l->blas) || (dyn_blas_terms(&l->blas) < DYN_CHAIN_TERMS && by_torch(c, step->id, l)))) ||
         (c->objects[step->id] = array_of_product(c, step->id, &terms)) == NULL) {
         return false;
     }
