@@ -72,6 +72,7 @@ typedef enum DynRead {
 /* getattr(base, key) where that is a plain look-up: modules, instances with the standard tp_getattro, classes with the standard
  * metaclass; functions and C methods in a class become bound methods. *out: new reference. Leaves no exception. */
 DYN_HIDDEN DynRead dyn_source_attr(PyObject *base, PyObject *key, PyObject **out);
+DYN_HIDDEN bool dyn_source_is_field(PyObject *descriptor);   /* reading it gives what the object holds, and runs no code */
 DYN_HIDDEN bool dyn_source_adds_getattr(PyTypeObject *type); /* a class with a __getattr__, and no __getattribute__ of its own */
 /* One step of a path. base: what the source's base gave (unused for LOCAL, CLOSURE, FUNCTION, CONST, DICT); name: what source
  * index gave (NAMED alone). *out: new reference. */

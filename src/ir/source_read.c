@@ -21,11 +21,26 @@ static DynRead key_of(PyObject *dict, PyObject *key, PyObject **out) {
     return found(o, out);
 }
 
-/* Types whose __get__ is C code that makes a bound method, unwraps a function, or reads a slot. */
+/* A function's name and qualified name have getters of their own, which only give the field. Those of its other properties tell
+ * audit hooks, or make what they give. */
+static bool is_name_of_function(PyObject *getter) {
+    PyObject *name = PyDescr_NAME(getter);
+    return PyDescr_TYPE(getter) == &PyFunction_Type && (PyUnicode_CompareWithASCIIString(name, "__name__") == 0 ||
+                                                        PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0);
+}
+
+bool dyn_source_is_field(PyObject *descriptor) {
+    if (Py_IS_TYPE(descriptor, &PyGetSetDescr_Type)) {
+        return is_name_of_function(descriptor);
+    }
+    return Py_IS_TYPE(descriptor, &PyMemberDescr_Type);
+}
+
+/* Types whose __get__ is C code that makes a bound method or unwraps a function. */
 static bool is_tame_descriptor(PyObject *o) {
     PyTypeObject *t = Py_TYPE(o);
-    return t == &PyFunction_Type || t == &PyMethodDescr_Type || t == &PyWrapperDescr_Type || t == &PyMemberDescr_Type ||
-           t == &PyStaticMethod_Type || t == &PyClassMethod_Type || t == &PyClassMethodDescr_Type || t == dyn_cached_type;
+    return t == &PyFunction_Type || t == &PyMethodDescr_Type || t == &PyWrapperDescr_Type || t == &PyStaticMethod_Type ||
+           t == &PyClassMethod_Type || t == &PyClassMethodDescr_Type || t == dyn_cached_type;
 }
 
 static DynRead bind(PyObject *descriptor, PyObject *self, PyObject *type, PyObject **out) {
@@ -33,7 +48,7 @@ static DynRead bind(PyObject *descriptor, PyObject *self, PyObject *type, PyObje
     if (get == NULL) {
         return found(descriptor, out);
     }
-    if (!is_tame_descriptor(descriptor)) {
+    if (!is_tame_descriptor(descriptor) && !dyn_source_is_field(descriptor)) {
         return DYN_READ_FAILED;
     }
     *out = get(descriptor, self, type);
@@ -45,14 +60,13 @@ static DynRead bind(PyObject *descriptor, PyObject *self, PyObject *type, PyObje
     return unset ? DYN_READ_MISSING : DYN_READ_FAILED;
 }
 
-/* A class attribute may hide what the instance has: only slots do among those that run no Python code. */
+/* A class attribute may hide what the instance has: only fields do among those that run no Python code. */
 static bool is_data(PyObject *descriptor) { return Py_TYPE(descriptor)->tp_descr_set != NULL; }
 
 static DynRead attr_of_instance(PyObject *base, PyObject *key, PyObject **out) {
     PyObject *descriptor = dyn_cpy_lookup_special(Py_TYPE(base), key);
     if (descriptor != NULL && is_data(descriptor)) {
-        return Py_IS_TYPE(descriptor, &PyMemberDescr_Type) ? bind(descriptor, base, (PyObject *)Py_TYPE(base), out)
-                                                           : DYN_READ_FAILED;
+        return dyn_source_is_field(descriptor) ? bind(descriptor, base, (PyObject *)Py_TYPE(base), out) : DYN_READ_FAILED;
     }
     if (descriptor == NULL || Py_TYPE(descriptor)->tp_descr_get == NULL || is_tame_descriptor(descriptor)) {
         /* the standard look-up runs no code here, and reads attributes that aren't in a dict yet without making one */

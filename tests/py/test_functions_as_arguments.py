@@ -269,3 +269,41 @@ def test_exception_in_a_function_that_came_in():
     for i in range(6):
         f = (lambda d: lambda v: v * (1 // d))(i % 3)
         np.testing.assert_array_equal(fast(f64(4), f), raising(f64(4), f))
+
+
+def named(x, f):
+    return x + 1.0, f.__name__, f"{f.__module__}.{f.__qualname__}"
+
+
+def test_the_name_of_a_function_is_read_and_guarded():
+    """A function's names have getters in place of slots; they are guarded, also where a memo answers most guards."""
+    f = scaled(2.0)
+    fast = dynoc.optimize(named, wait=True, fullgraph=True)
+    x = f64(3)
+    for name in ("first", "second", "first"):
+        f.__name__ = name
+        f.__qualname__ = f"of.{name}"
+        for _ in range(3):
+            assert str(fast(x, f)) == str(named(x, f))
+    assert len(fast.entries) == 2
+
+
+class Deep:
+    def __init__(self, inner, f):
+        self.inner, self.f, self.a, self.b, self.c = inner, f, 1.0, 2.0, 3.0
+
+
+def named_below(deep, x):
+    o = deep.inner.inner
+    return x * o.a + o.b * o.c + deep.inner.a, 1.0 if o.f.__name__ == "first" else 2.0
+
+
+def test_the_name_of_a_function_behind_a_memo():
+    deep = Deep(Deep(Deep(None, scaled(1.0)), None), None)
+    fast = dynoc.optimize(named_below, wait=True, fullgraph=True)
+    x = f64(3)
+    for name in ("first", "second", "first"):
+        deep.inner.inner.f.__name__ = name
+        for _ in range(8):
+            assert str(fast(deep, x)) == str(named_below(deep, x))
+    assert len(fast.entries) == 2

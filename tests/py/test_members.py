@@ -271,3 +271,44 @@ def test_a_cached_function_of_sizes_that_looks_at_what_the_program_changes():
         looks.cache_clear(), counts.cache_clear()
         seen.append([call(np.ones(n)) for n in (3, 3, 4, 5, 3)])
     assert seen[0] == seen[1]
+
+
+class Meta(type):
+    def __setattr__(cls, name, value):
+        super().__setattr__(name, value)
+
+
+class Compared(type):
+    """Its classes are equal where their names have the same length: asking whether one is in a set runs code."""
+
+    asked = []
+
+    def __eq__(cls, other):
+        Compared.asked.append(cls.__name__)
+        return isinstance(other, Compared) and len(cls.__name__) == len(other.__name__)
+
+    def __hash__(cls):
+        return 1
+
+
+def registered(x, kind, known, table):
+    return x + (1.0 if kind in known else 2.0) + table.get(kind, 4.0)
+
+
+@pytest.mark.parametrize("meta", [type, Meta, Compared])
+def test_classes_in_a_set_and_as_keys(meta):
+    """Classes of a metaclass that leaves hash and equality alone are known by which one they are."""
+    first, second, third = meta("First", (), {}), meta("Other", (), {}), meta("Longer", (), {})
+    known, table = {first}, {second: 8.0, "name": 0.0}
+    fast = dynoc.optimize(registered, wait=True, fullgraph=meta is not Compared)
+    x = np.ones(3)
+    for change in (lambda: None, lambda: known.add(third), lambda: table.update({first: 16.0}), lambda: known.discard(first)):
+        change()
+        for kind in (first, second, third):
+            for _ in range(2):
+                Compared.asked.clear()
+                want = registered(x, kind, known, table)
+                asked = list(Compared.asked)
+                Compared.asked.clear()
+                assert (fast(x, kind, known, table) == want).all()
+                assert Compared.asked == asked

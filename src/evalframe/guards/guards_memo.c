@@ -253,15 +253,15 @@ static void attribute(Maker *k, uint32_t id, PyObject *base, PyObject *value) {
     bool instance = type->tp_getattro == PyObject_GenericGetAttr || dyn_source_adds_getattr(type);
     PyObject *descr = dyn_cpy_lookup_special(type, s->key), **slot = _PyObject_GetDictPtr(base);
     PyObject *own = slot != NULL && *slot != NULL ? dyn_cpy_dict_item(*slot, s->key, s->hash) : NULL;
-    bool slot_of = descr != NULL && Py_TYPE(descr) == &PyMemberDescr_Type,
-         data = descr != NULL && Py_TYPE(descr)->tp_descr_set != NULL;
-    if (!instance || PyModule_Check(base) || PyType_Check(base) || (data && !slot_of)) {
+    bool field = descr != NULL && dyn_source_is_field(descr);
+    bool data = descr != NULL && Py_TYPE(descr)->tp_descr_set != NULL;
+    if (!instance || PyModule_Check(base) || PyType_Check(base) || (data && !field)) {
         k->failed = true;
         return;
     }
     type_of(k, base);
     class_of(k, type, s->key);
-    if (slot_of) {
+    if (field) {
         loaded(k, id, base, value);
         return;
     }

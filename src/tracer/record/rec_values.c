@@ -325,6 +325,12 @@ int rec_guard_id(DynRec *r, DynVal *v, PyObject *real) {
 
 bool rec_is_array(DynVal *v) { return v->kind == DV_ARRAY || v->kind == DV_NPSCALAR; }
 
+/* A class that is hashed and compared by which one it is: its metaclass has type's way of both. */
+static bool is_plain_class(PyObject *o) {
+    PyTypeObject *meta = Py_TYPE(o);
+    return PyType_Check(o) && meta->tp_hash == PyType_Type.tp_hash && meta->tp_richcompare == PyType_Type.tp_richcompare;
+}
+
 /* Python's equality of such keys runs no code of the user's, and equal ones have equal hashes. */
 bool rec_plain_key(PyObject *o) {
     if (PyTuple_CheckExact(o)) {
@@ -335,7 +341,7 @@ bool rec_plain_key(PyObject *o) {
         return plain;
     }
     return o == Py_None || PyUnicode_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyFloat_CheckExact(o) ||
-           PyBytes_CheckExact(o) || (PyType_Check(o) && Py_IS_TYPE(o, &PyType_Type)) || PyFunction_Check(o) || rec_is_enum_key(o);
+           PyBytes_CheckExact(o) || is_plain_class(o) || PyFunction_Check(o) || rec_is_enum_key(o);
 }
 
 static bool same_key(PyObject *a, PyObject *b) {
