@@ -45,6 +45,9 @@ static bool takes(DynOp op, DynDtype t) {
 static bool exists(DynOp op, DynDtype t) {
     bool part = op == DYN_OP_REAL || op == DYN_OP_IMAG;
     uint8_t kind = dyn_ops[op].kind;
+    if (kind == DYN_K_REDUCE && dyn_dtype_is_half(t)) { /* lowering reduces halves in float */
+        return false;
+    }
     if (!(kind == DYN_K_ELEMENTWISE || kind == DYN_K_REDUCE || op == DYN_OP_COMPLEX || part)) {
         return false;
     }
