@@ -140,6 +140,20 @@ static void unify_sizes(const DynGraph *g) {
     }
 }
 
+/* Does node n run a function of PyTorch's that gradients would follow? That is a view or call that gives a tensor, and a call
+ * that is handed one: what fills a parameter in place may give nothing at all. */
+static bool may_be_followed(const DynGraph *g, const DynNode *n) {
+    if (n->flags & DYN_NODE_TENSOR) {
+        return dyn_node_calls(n) || is_view(n);
+    }
+    for (uint32_t k = 0; dyn_node_calls(n) && k < n->nargs; k++) {
+        if (n->args[k].kind == DYN_ARG_NODE && dyn_graph_node(g, n->args[k].id)->flags & DYN_NODE_TENSOR) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Inputs that the graph writes into: their contents have to be kept where a warning may be due afterwards, and tensors get a new
  * version. */
 static int find_written(DynLower *L) {
@@ -151,7 +165,7 @@ static int find_written(DynLower *L) {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(g, i);
         L->p->tensors |= (n->flags & DYN_NODE_TENSOR) != 0;
-        L->p->asks_torch |= (n->flags & DYN_NODE_TENSOR) && (dyn_node_calls(n) || is_view(n));
+        L->p->asks_torch |= may_be_followed(g, n);
     }
     for (uint32_t i = 0; (warns || L->p->tensors) && i < g->inputs.n; i++) {
         bool written = false;
