@@ -339,8 +339,15 @@ static int items_of(DynRecipeKind kind) {
     case DYN_RC_ITER:
     case DYN_RC_ATTR:
     case DYN_RC_NAMED: return 1;
-    default: return 0;
+    case DYN_RC_SOURCE:
+    case DYN_RC_CONST:
+    case DYN_RC_OUTPUT:
+    case DYN_RC_SYM:
+    case DYN_RC_RESULT:
+    case DYN_RC_CELL:
+    case DYN_RC_NULL: return 0;
     }
+    return 0;
 }
 
 static int verify_recipe(const DynCapture *c, uint32_t i, DynStr *error) {

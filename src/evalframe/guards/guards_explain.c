@@ -318,6 +318,11 @@ static void print_other_globals(Look *l, const DynGuard *g, PyObject *o) {
     dyn_str_puts(l->out, PyFunction_Check(o) ? "other globals" : "no function");
 }
 
+static void print_change_of_class(Look *l, const DynGuard *g, PyObject *o) {
+    (void)g;
+    dyn_str_puts(l->out, PyType_Check(o) ? "changed, or another class" : "no class");
+}
+
 static void print_found_defaults(Look *l, const DynGuard *g, PyObject *o) {
     PyObject *defaults = PyFunction_Check(o) ? PyFunction_GET_DEFAULTS(o) : NULL;
     (void)g;
@@ -334,10 +339,15 @@ static const struct {
     const char *part;
     void (*print)(Look *l, const DynGuard *g, PyObject *o);
 } found_parts[] = {
-    {"value", print_found_value},       {"type", print_found_type},
-    {"length", print_found_length},     {"keys", print_found_keys},
-    {"other code", print_other_code},   {"other globals", print_other_globals},
-    {"defaults", print_found_defaults}, {"membership", print_found_membership},
+    {"value", print_found_value},
+    {"type", print_found_type},
+    {"length", print_found_length},
+    {"keys", print_found_keys},
+    {"other code", print_other_code},
+    {"other globals", print_other_globals},
+    {"defaults", print_found_defaults},
+    {"membership", print_found_membership},
+    {"change of class", print_change_of_class},
 };
 
 static void print_found(const char *part, size_t n, void *arg) {

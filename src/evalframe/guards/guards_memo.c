@@ -290,7 +290,18 @@ static void source(Maker *k, uint32_t id) {
         break;
     case DYN_SRC_FUNC:
     case DYN_SRC_SELF: break; /* parts of a method, which never change */
-    default: loaded(k, id, base, value);
+    case DYN_SRC_CLOSURE:
+    case DYN_SRC_OWNCELL:
+    case DYN_SRC_CELL:
+    case DYN_SRC_FUNCTION:
+    case DYN_SRC_HANDLED:
+    case DYN_SRC_CONST:
+    case DYN_SRC_DICT:
+    case DYN_SRC_NAMED:
+    case DYN_SRC_FCLOSURE:
+    case DYN_SRC_FCELL:
+    case DYN_SRC_FDEFAULT:
+    case DYN_SRC_FKWDEFAULT: loaded(k, id, base, value); break;
     }
 }
 

@@ -202,6 +202,7 @@ static void emit_array_guard(Plan *plan, const DynGuard *g) {
     PyArray_Descr *descr =
         PyArray_DescrFromType(dyn_dtypes[g->number & 255].npy); /* NumPy's one descriptor of the type, never freed */
     Py_XDECREF((PyObject *)descr);
+    need_source(plan, g->source);
     emit(plan, (Step){.op = ST_ARRAY,
                       .a = g->source,
                       .x = (uint8_t)(g->number >> 8),
@@ -222,31 +223,39 @@ static void emit_absence(Plan *plan, const DynGuard *g) {
     emit(plan, (Step){.op = ST_ABSENT, .a = g->source});
 }
 
+/* A step that looks at the guard's one or two sources. */
+static void emit_on_sources(Plan *plan, const DynGuard *g, StepOp op) {
+    uint32_t other = dyn_guard_has_two(g) ? g->source2 : g->source;
+    need_source(plan, g->source);
+    need_source(plan, other);
+    emit(plan, (Step){.op = op, .a = g->source, .b = other, .obj = g->obj});
+}
+
 /* The guard's own step, behind those that load what it looks at. */
 static void emit_steps(Plan *plan, const DynGuard *g) {
-    static const uint8_t ops[DYN_GUARD_COUNT] = {
-#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags) [DYN_GUARD_##kind] = ST_##step,
+    static const enum {
+        BY_TYPE,
+        BY_ID,
+        BY_ARRAY,
+        BY_TENSOR,
+        BY_TORCH,
+        BY_SYMBOL,
+        BY_ABSENT,
+        BY_CHECK
+    } ways[DYN_GUARD_COUNT] = {
+#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags) [DYN_GUARD_##kind] = BY_##step,
 #include "ir/guards.def"
 #undef GUARD
     };
-    switch (dyn_guard_subject(g)) {
-    case DYN_ABOUT_SYMBOL: emit_sym_guard(plan, g->source); break;
-    case DYN_ABOUT_STATE: emit(plan, (Step){.op = ops[g->kind], .number = g->number}); break;
-    case DYN_ABOUT_ABSENCE: emit_absence(plan, g); break;
-    case DYN_ABOUT_ARRAY:
-        need_source(plan, g->source);
-        emit_array_guard(plan, g);
-        break;
-    case DYN_ABOUT_TENSOR:
-    case DYN_ABOUT_OBJECT:
-        need_source(plan, g->source);
-        emit(plan, (Step){.op = ops[g->kind], .a = g->source, .b = g->source, .obj = g->obj});
-        break;
-    case DYN_ABOUT_PAIR:
-        need_source(plan, g->source);
-        need_source(plan, g->source2);
-        emit(plan, (Step){.op = ops[g->kind], .a = g->source, .b = g->source2});
-        break;
+    switch (ways[g->kind]) {
+    case BY_TYPE: emit_on_sources(plan, g, ST_TYPE); break;
+    case BY_ID: emit_on_sources(plan, g, ST_ID); break;
+    case BY_ARRAY: emit_array_guard(plan, g); break;
+    case BY_TENSOR: emit_on_sources(plan, g, ST_TENSOR); break;
+    case BY_TORCH: emit(plan, (Step){.op = ST_TORCH, .number = g->number}); break;
+    case BY_SYMBOL: emit_sym_guard(plan, g->source); break;
+    case BY_ABSENT: emit_absence(plan, g); break;
+    case BY_CHECK: emit_on_sources(plan, g, ST_CHECK); break;
     }
 }
 
@@ -275,11 +284,30 @@ static int cost_of_source(const Plan *plan, uint32_t id) {
     if (plan->p->group_of[id] != DYN_NONE) {
         return 1;
     }
-    switch (plan->c->sources.v.at[id].kind) {
+    switch ((DynSourceKind)plan->c->sources.v.at[id].kind) {
     case DYN_SRC_LOCAL: return 0;
     case DYN_SRC_ATTR: return 4;
-    default: return 3;
+    case DYN_SRC_CLOSURE:
+    case DYN_SRC_OWNCELL:
+    case DYN_SRC_CELL:
+    case DYN_SRC_FUNCTION:
+    case DYN_SRC_HANDLED:
+    case DYN_SRC_CONST:
+    case DYN_SRC_DICT:
+    case DYN_SRC_OWN:
+    case DYN_SRC_ITEM:
+    case DYN_SRC_KEY:
+    case DYN_SRC_NAMED:
+    case DYN_SRC_NTH_KEY:
+    case DYN_SRC_NTH_VALUE:
+    case DYN_SRC_FCLOSURE:
+    case DYN_SRC_FCELL:
+    case DYN_SRC_FDEFAULT:
+    case DYN_SRC_FKWDEFAULT:
+    case DYN_SRC_SELF:
+    case DYN_SRC_FUNC: return 3;
     }
+    return 3;
 }
 
 static int cost(const Plan *plan, const DynGuard *g) {
