@@ -148,9 +148,11 @@ static void print_module(const DynCapture *c, const DynGuard *g, DynStr *out) {
 
 static void print_torch(const DynCapture *c, const DynGuard *g, DynStr *out) {
     (void)c;
+    const char *grad = g->number & DYN_TORCH_GRAD ? "True" : "False";
+    const char *inference = g->number & DYN_TORCH_INFERENCE ? "True" : "False";
     dyn_str_printf(out,
                    "torch.is_grad_enabled() is %s and torch.is_inference_mode_enabled() is %s and torch.get_default_dtype() is ",
-                   g->number & DYN_TORCH_GRAD ? "True" : "False", g->number & DYN_TORCH_INFERENCE ? "True" : "False");
+                   grad, inference);
     dyn_object_print(dyn_torch_dtype_object(DYN_TORCH_DEFAULT(g->number)), out);
 }
 

@@ -61,7 +61,11 @@ static int guard_kind(const char *name) {
 static PyObject *or_null(PyObject *o) { return o == Py_None ? NULL : o; }
 
 static int number(PyObject *o, DynSymType *type, DynScalar *out) {
-    *type = PyFloat_CheckExact(o) ? DYN_T_FLOAT : PyBool_Check(o) ? DYN_T_BOOL : DYN_T_INT;
+    if (PyFloat_CheckExact(o)) {
+        *type = DYN_T_FLOAT;
+    } else {
+        *type = PyBool_Check(o) ? DYN_T_BOOL : DYN_T_INT;
+    }
     return dyn_guard_number(o, *type, out) ? 0 : (PyErr_SetString(PyExc_TypeError, "number"), -1);
 }
 
@@ -83,6 +87,9 @@ static int add_source(Made *m, PyObject *row) {
 }
 
 static uint32_t sym_at(const Made *m, int at) { return at < 0 || (uint32_t)at >= m->syms.n ? DYN_NONE : m->syms.at[at]; }
+
+/* The symbol at the position that the object says; NULL: the operator has no such operand. */
+static uint32_t operand(const Made *m, PyObject *o) { return o == NULL ? DYN_NONE : sym_at(m, (int)PyLong_AsLong(o)); }
 
 static int add_sym(Made *m, PyObject *row) {
     DynSyms *t = &m->c->syms;
@@ -109,9 +116,7 @@ static int add_sym(Made *m, PyObject *row) {
     } else {
         for (int op = 0; op < DYN_S_COUNT; op++) {
             if (strcmp(dyn_sym_info[op].name, name) == 0) {
-                id = dyn_sym_op(t, (DynSymOp)op, sym_at(m, (int)PyLong_AsLong(x)),
-                                sym_at(m, hint == NULL ? -1 : (int)PyLong_AsLong(hint)),
-                                sym_at(m, z == NULL ? -1 : (int)PyLong_AsLong(z)));
+                id = dyn_sym_op(t, (DynSymOp)op, operand(m, x), operand(m, hint), operand(m, z));
             }
         }
     }
@@ -196,8 +201,9 @@ static PyObject *guards_new(PyObject *module, PyObject *args) {
         return PyErr_NoMemory();
     }
     m->c = dyn_capture_new(code, "test");
-    if (m->c != NULL && add_all(m, sources, add_source) == 0 && add_all(m, syms, add_sym) == 0 &&
-        add_all(m, guards, add_guard) == 0 && add_all(m, recipes, add_recipe) == 0 && (m->p = dyn_guards_compile(m->c)) != NULL) {
+    bool made = m->c != NULL && add_all(m, sources, add_source) == 0 && add_all(m, syms, add_sym) == 0;
+    made = made && add_all(m, guards, add_guard) == 0 && add_all(m, recipes, add_recipe) == 0;
+    if (made && (m->p = dyn_guards_compile(m->c)) != NULL) {
         capsule = PyCapsule_New(m, NAME, drop);
     }
     if (capsule == NULL) {

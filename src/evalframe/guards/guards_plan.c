@@ -74,8 +74,11 @@ static void need_source(Plan *plan, uint32_t id) {
     if (s->kind == DYN_SRC_ATTR && dyn_vec_push(&plan->attrs, id) < 0) {
         plan->failed = true;
     }
-    StepOp op = s->kind == DYN_SRC_LOCAL ? ST_LOCAL : s->kind == DYN_SRC_ATTR ? ST_ATTR : ST_LOAD;
-    emit(plan, (Step){.op = op, .dst = id, .a = s->kind == DYN_SRC_LOCAL ? s->index : 0});
+    if (s->kind == DYN_SRC_LOCAL) {
+        emit(plan, (Step){.op = ST_LOCAL, .dst = id, .a = s->index});
+    } else {
+        emit(plan, (Step){.op = s->kind == DYN_SRC_ATTR ? ST_ATTR : ST_LOAD, .dst = id});
+    }
 }
 
 static bool is_plain_local(const Plan *plan, uint32_t id) {
@@ -105,6 +108,40 @@ static void need_wanted(Plan *plan) {
 
 static bool is_whole(const DynSyms *t, uint32_t id) { return dyn_sym_at(t, id)->type != DYN_T_FLOAT; }
 
+static bool are_whole(const DynSyms *t, const DynSym *s) { return is_whole(t, s->a) && is_whole(t, s->b); }
+
+/* Sums, differences and products of ints have steps of their own. */
+static StepOp step_of_operator(const DynSyms *t, const DynSym *s) {
+    bool has_step = s->op == DYN_S_ADD || s->op == DYN_S_SUB || s->op == DYN_S_MUL;
+    if (!has_step || !are_whole(t, s)) {
+        return ST_EVAL;
+    }
+    if (s->op == DYN_S_ADD) {
+        return ST_ADD;
+    }
+    return s->op == DYN_S_SUB ? ST_SUB : ST_MUL;
+}
+
+/* Loads what has the axis of a DIM or STRIDE symbol, behind its ARRAY or TENSOR guard where that says that it has the axis.
+ * Returns the step that reads it. */
+static StepOp need_axis(Plan *plan, const DynSym *s) {
+    uint32_t at = plan->array_guard[s->a];
+    const DynGuard *g = at == DYN_NONE ? NULL : &plan->c->guards.at[at];
+    bool known = g != NULL && s->index < (g->number >> 8 & 255);
+    if (known) {
+        emit_guard(plan, at);
+    } else {
+        need_source(plan, s->a);
+    }
+    if (s->op == DYN_S_STRIDE) {
+        return ST_STRIDE;
+    }
+    if (!known) {
+        return ST_DIM_OF_ANY;
+    }
+    return dyn_guard_subject(g) == DYN_ABOUT_TENSOR ? ST_DIM_OF_TENSOR : ST_DIM;
+}
+
 static void emit_sym(Plan *plan, uint32_t id) {
     static const uint8_t loads[] = {[DYN_T_INT] = ST_INT, [DYN_T_FLOAT] = ST_FLOAT, [DYN_T_BOOL] = ST_BOOL};
     const DynSyms *t = &plan->c->syms;
@@ -121,20 +158,10 @@ static void emit_sym(Plan *plan, uint32_t id) {
         emit(plan, s->index ? (Step){.op = ST_NPSCALAR, .dst = id, .a = s->a, .x = (uint8_t)(s->index - 1)}
                             : (Step){.op = loads[s->type], .dst = id, .a = s->a});
     } else if (dyn_sym_of_axis((DynSymOp)s->op)) {
-        uint32_t guard = plan->array_guard[s->a];
-        bool known = guard != DYN_NONE && s->index < (plan->c->guards.at[guard].number >> 8 & 255);
-        if (known) {
-            emit_guard(plan, guard);
-        } else {
-            need_source(plan, s->a);
-        }
-        bool tensor = known && plan->c->guards.at[guard].kind == DYN_GUARD_TENSOR;
-        StepOp op = s->op == DYN_S_STRIDE ? ST_STRIDE : tensor ? ST_DIM_OF_TENSOR : known ? ST_DIM : ST_DIM_OF_ANY;
+        StepOp op = need_axis(plan, s);
         emit(plan, (Step){.op = op, .dst = id, .a = s->a, .x = (uint8_t)s->index});
     } else {
-        bool plain = (s->op == DYN_S_ADD || s->op == DYN_S_SUB || s->op == DYN_S_MUL) && is_whole(t, s->a) && is_whole(t, s->b);
-        StepOp op = !plain ? ST_EVAL : s->op == DYN_S_ADD ? ST_ADD : s->op == DYN_S_SUB ? ST_SUB : ST_MUL;
-        emit(plan, (Step){.op = op, .dst = id, .a = s->a, .b = s->b});
+        emit(plan, (Step){.op = step_of_operator(t, s), .dst = id, .a = s->a, .b = s->b});
     }
 }
 
@@ -169,8 +196,8 @@ static void need_sym(Plan *plan, uint32_t id) {
 static void emit_sym_guard(Plan *plan, uint32_t id) {
     const DynSyms *t = &plan->c->syms;
     const DynSym *s = dyn_sym_at(t, id);
-    bool compares = s->op >= DYN_S_EQ && s->op <= DYN_S_GE && is_whole(t, s->a) && is_whole(t, s->b);
-    if (!compares || plan->sym_done[id]) {
+    bool compares = s->op >= DYN_S_EQ && s->op <= DYN_S_GE;
+    if (!compares || !are_whole(t, s) || plan->sym_done[id]) {
         need_sym(plan, id);
         emit(plan, (Step){.op = ST_TRUE, .a = id});
         return;
@@ -373,6 +400,17 @@ static void index_guards(Plan *plan) {
     }
 }
 
+static bool is_allocated(const Plan *plan) {
+    const void *const lists[] = {plan->source_done, plan->sym_done,    plan->sym_mark, plan->guard_done,
+                                 plan->group_done,  plan->array_guard, plan->id_guard};
+    for (size_t i = 0; i < DYN_COUNTOF(lists); i++) {
+        if (lists[i] == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* One program, owned by the caller in *steps and *attrs: all of it, or what is left where the memo has answered. */
 static int plan_steps(DynGuardProgram *p, bool rest, Locals *locals, Plan *out) {
     const DynCapture *c = p->capture;
@@ -387,8 +425,7 @@ static int plan_steps(DynGuardProgram *p, bool rest, Locals *locals, Plan *out) 
     plan.group_done = DYN_NEW_N(&arena, bool, p->groups.n + 1);
     plan.array_guard = DYN_NEW_N(&arena, uint32_t, nsrc + 1);
     plan.id_guard = DYN_NEW_N(&arena, uint32_t, nsrc + 1);
-    plan.failed = plan.source_done == NULL || plan.sym_done == NULL || plan.sym_mark == NULL || plan.guard_done == NULL ||
-                  plan.group_done == NULL || plan.array_guard == NULL || plan.id_guard == NULL;
+    plan.failed = !is_allocated(&plan);
     if (!plan.failed) {
         memset(plan.array_guard, 0xFF, (nsrc + 1) * sizeof(uint32_t)); /* DYN_NONE */
         memset(plan.id_guard, 0xFF, (nsrc + 1) * sizeof(uint32_t));
