@@ -171,11 +171,16 @@ void dyn_cache_decref(DynCache *c) {
     Py_XDECREF(code);
 }
 
+/* Is there anything in the cache that dyn_cache_clear would take out? */
+static bool is_dirty(const DynCache *c) {
+    bool tried = c->dead != DYN_R_OK || c->refusals + c->without_arrays + c->exceptions > 0;
+    return tried || c->entries.n > 0 || c->resumes.n > 0;
+}
+
 void dyn_cache_reset_all(void) {
     /* What dies may run code that makes or frees caches, so each round starts from the beginning, and ends when all are clear. */
     for (DynCache *c = all_caches; c != NULL;) {
-        bool dirty =
-            c->entries.n > 0 || c->resumes.n > 0 || c->dead != DYN_R_OK || c->refusals + c->without_arrays + c->exceptions > 0;
+        bool dirty = is_dirty(c);
         if (dirty) {
             dyn_cache_clear(c);
         }
@@ -218,7 +223,8 @@ bool dyn_cache_make_room(DynCache *c, int64_t limit) {
     DynEntry *coldest = NULL;
     for (uint32_t i = 0; i < c->entries.n && (int64_t)c->replaced < limit; i++) {
         DynEntry *e = c->entries.at[i];
-        if (!e->found && e->refs == 1 && (coldest == NULL || e->used < coldest->used)) {
+        bool replaceable = !e->found && e->refs == 1;
+        if (replaceable && (coldest == NULL || e->used < coldest->used)) {
             coldest = e;
         }
     }
@@ -250,7 +256,8 @@ static void give_up(DynCache *c, DynReason why) {
 }
 
 bool dyn_cache_may_record(DynCache *c, PyObject *const *slots) {
-    if (c->dead != DYN_R_OK || c->recording || (c->root != NULL && c->root->dead == DYN_R_DISABLED)) {
+    bool disabled = c->root != NULL && c->root->dead == DYN_R_DISABLED;
+    if (disabled || c->dead != DYN_R_OK || c->recording) {
         return false;
     }
     if (dyn_known_is_skipped(c->code)) {
@@ -283,7 +290,10 @@ void dyn_cache_refused(DynCache *c, DynReason why) {
         c->without_arrays++;
         return;
     }
-    if (why == DYN_R_TRACING || why == DYN_R_RECURSION || (why == DYN_R_EXCEPTION && ++c->exceptions < MAX_EXCEPTIONS)) {
+    if (why == DYN_R_TRACING || why == DYN_R_RECURSION) {
+        return;
+    }
+    if (why == DYN_R_EXCEPTION && ++c->exceptions < MAX_EXCEPTIONS) {
         return;
     }
     if (++c->refusals >= MAX_REFUSALS) {
@@ -293,11 +303,20 @@ void dyn_cache_refused(DynCache *c, DynReason why) {
 
 /* ---- resume functions */
 
+/* Do two rows of n flags say the same? Either may be NULL where n is 0. */
+static bool same_flags(const bool *a, const bool *b, uint32_t n) { return n == 0 || memcmp(a, b, n * sizeof(bool)) == 0; }
+
 static bool same_shape(const DynResume *row, const DynCode *code, const DynFrameShape *s, uint32_t nslots, PyObject *func) {
-    return row->of == (PyObject *)code->code &&
-           PyFunction_GET_GLOBALS(dyn_door_function(row->door)) == PyFunction_GET_GLOBALS(func) && row->at == s->at &&
-           row->nstack == s->nstack && row->nslots == nslots && memcmp(row->shape, s->bound, nslots * sizeof(bool)) == 0 &&
-           (s->nstack == 0 || memcmp(row->shape + nslots, s->null_stack, s->nstack * sizeof(bool)) == 0);
+    if (row->of != (PyObject *)code->code || row->at != s->at) {
+        return false;
+    }
+    if (PyFunction_GET_GLOBALS(dyn_door_function(row->door)) != PyFunction_GET_GLOBALS(func)) {
+        return false;
+    }
+    if (row->nstack != s->nstack || row->nslots != nslots) {
+        return false;
+    }
+    return same_flags(row->shape, s->bound, nslots) && same_flags(row->shape + nslots, s->null_stack, s->nstack);
 }
 
 /* The function of a resume code: closure cells come as arguments, so it is like the recorded function in its globals alone. */

@@ -106,15 +106,20 @@ static bool has_work(const DynGraph *g) {
     return false;
 }
 
+/* May an operator without a vector call give other bits than eager's for numbers of this kind ('f', 'c' …)? */
+static bool rounds_otherwise(const DynOpInfo *op, char kind) {
+    if (op->kind == DYN_K_REDUCE) {
+        return kind == 'f' || kind == 'c';
+    }
+    return op->kind == DYN_K_ELEMENTWISE && kind == 'c'; /* eager's products differ from stride to stride */
+}
+
 /* exact=True: is there a node whose bits may differ from eager's? */
 static bool is_inexact(const DynGraph *g) {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const DynNode *n = &g->nodes.at[i];
         const DynOpInfo *op = &dyn_ops[n->op];
-        char kind = dyn_dtypes[n->compute].kind;
-        bool rounds = (kind == 'f' && op->kind == DYN_K_REDUCE) ||
-                      (kind == 'c' && op->kind == DYN_K_ELEMENTWISE); /* eager's products differ from stride to stride */
-        if (op->flags & DYN_OPF_VECTOR_CALL || rounds || (kind == 'c' && op->kind == DYN_K_REDUCE)) {
+        if (op->flags & DYN_OPF_VECTOR_CALL || rounds_otherwise(op, dyn_dtypes[n->compute].kind)) {
             return true;
         }
     }
@@ -193,7 +198,8 @@ static int plan(Job *j) {
 
 /* Is the text written now? Where native code may never be asked for (rent.c), it is written when it is. */
 static bool is_written_now(const Job *j) {
-    return !j->entry->rents || j->root->options->tune || j->config.debug || dyn_debug_wanted(&j->config, DYN_LOG_output_code);
+    bool asked_for = j->config.debug || dyn_debug_wanted(&j->config, DYN_LOG_output_code);
+    return asked_for || !j->entry->rents || j->root->options->tune;
 }
 
 static int emit(Job *j) {

@@ -90,10 +90,18 @@ static PyObject *go_on(DynCache *c, PyObject *func, DynHit *hit, DynBound *b, Py
 /* Calls of functions that nobody asked for are counted. */
 static void count(const DynCache *c, DynHitKind kind) {
     bool serves = dyn_hit_serves(kind);
-    if (c->quiet && (serves || c->works)) {
-        dyn_count_call(!serves ? DYN_SERVED_NOT : kind == DYN_HIT_RETURN ? DYN_SERVED : DYN_SERVED_PARTLY);
+    if (!c->quiet || !(serves || c->works)) {
+        return;
+    }
+    if (!serves) {
+        dyn_count_call(DYN_SERVED_NOT);
+    } else {
+        dyn_count_call(kind == DYN_HIT_RETURN ? DYN_SERVED : DYN_SERVED_PARTLY);
     }
 }
+
+/* Has the call to be CPython's: somebody traces the thread, or too little of the C stack is left. */
+static inline bool is_forbidden(PyThreadState *ts) { return dyn_cpy_is_traced(ts) || dyn_cpy_short_of_stack(); }
 
 /* kind: what became of it. */
 static PyObject *serve(DynCache *c, PyObject *func, bool frozen, PyObject *const *args, size_t nargsf, PyObject *kwnames,
@@ -157,7 +165,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
     PyThreadState *ts = PyThreadState_Get();
-    if (d->cache->idle || dyn_cpy_is_traced(ts) || dyn_cpy_is_raising(ts) || dyn_cpy_short_of_stack()) {
+    if (d->cache->idle || is_forbidden(ts) || dyn_cpy_is_raising(ts)) {
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
     return dyn_door_call(d->cache, func, d->frozen, args, nargsf, kwnames);
@@ -173,8 +181,10 @@ static PyObject *resume_one(DynDoor *d, PyObject *args, uint64_t run, DynNext *n
     DynHit hit;
     *next = (DynNext){NULL, NULL};
     DynLoopTurn turn = dyn_loop_turn(&c->loop, c, run);
-    if (c->idle || turn == DYN_LOOP_EAGER || dyn_cpy_is_traced(PyThreadState_Get()) || dyn_cpy_short_of_stack() ||
-        dyn_bind(&c->sig, func, spent.at, (Py_ssize_t)spent.n, NULL, &b) < 0) {
+    if (c->idle || turn == DYN_LOOP_EAGER || is_forbidden(PyThreadState_Get())) {
+        return dyn_hook_resume(NULL, func, spent);
+    }
+    if (dyn_bind(&c->sig, func, spent.at, (Py_ssize_t)spent.n, NULL, &b) < 0) {
         return dyn_hook_resume(NULL, func, spent);
     }
     dyn_cache_incref(c);
@@ -188,17 +198,20 @@ static PyObject *resume_one(DynDoor *d, PyObject *args, uint64_t run, DynNext *n
         result = dyn_hit_break(&hit, func, b.slots, spent, next);
         dyn_bind_free(&b);
     } else {
-        bool record = hit.kind == DYN_HIT_MISS && !d->frozen && dyn_cpy_known() && dyn_cache_may_record(c, b.slots);
+        bool missed = hit.kind == DYN_HIT_MISS && !d->frozen;
+        bool record = missed && dyn_cpy_known() && dyn_cache_may_record(c, b.slots);
         if (record && c->entries.n > 0) {
             explain_miss(c, func, b.slots);
         }
         dyn_bind_free(&b);
-        if (hit.kind == DYN_HIT_LEAVE) {
+        if (hit.kind == DYN_HIT_RETURN) {
+            result = hit.result;
+        } else if (hit.kind == DYN_HIT_LEAVE) {
             dyn_spend(spent);
+            result = dyn_leave_call(hit.leave, func);
+        } else {
+            result = dyn_hook_resume(record ? c : NULL, func, spent);
         }
-        result = hit.kind == DYN_HIT_RETURN  ? hit.result
-                 : hit.kind == DYN_HIT_LEAVE ? dyn_leave_call(hit.leave, func)
-                                             : dyn_hook_resume(record ? c : NULL, func, spent);
     }
     dyn_cache_decref(c);
     return result;
@@ -297,9 +310,10 @@ static PyObject *reduce(PyObject *self, PyObject *none) {
     DynDoor *d = (DynDoor *)self;
     PyObject *module = PyObject_GetAttrString(d->func, "__module__"), *name = PyObject_GetAttrString(d->func, "__qualname__");
     PyObject *result = NULL;
-    if (module != NULL && name != NULL && PyUnicode_Check(module) && is_global(self, module, name)) {
+    bool named = module != NULL && name != NULL;
+    if (named && PyUnicode_Check(module) && is_global(self, module, name)) {
         result = Py_NewRef(name);
-    } else if (module != NULL && name != NULL) {
+    } else if (named) {
         PyObject *ours = PyImport_ImportModule("dynoc._dynoc");
         PyObject *optimize = ours == NULL ? NULL : PyObject_GetAttrString(ours, "optimize");
         result = optimize == NULL ? NULL : Py_BuildValue("N(OO)", optimize, d->func, d->cache->options->dict);

@@ -50,7 +50,8 @@ static double node_gain(const DynGraph *g, const DynNode *n) {
 static bool has_kernels(const DynGraph *g) {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         uint8_t kind = dyn_ops[g->nodes.at[i].op].kind;
-        if (kind != DYN_K_INPUT && kind != DYN_K_RESULT && kind != DYN_K_EXTERN && kind != DYN_K_VIEW) {
+        bool called = kind == DYN_K_EXTERN || kind == DYN_K_RESULT;
+        if (!called && kind != DYN_K_INPUT && kind != DYN_K_VIEW) {
             return true;
         }
     }
@@ -65,6 +66,10 @@ double dyn_estimate_gain(const DynCapture *c, uint32_t ninstrs) {
         gain += node_gain(g, &g->nodes.at[i]);
     }
     cost += has_kernels(g) ? KERNELS_NS : 0;
-    cost += c->end == DYN_END_BREAK ? BREAK_NS : c->end == DYN_END_LEAVE ? LEAVE_NS : 0;
+    if (c->end == DYN_END_BREAK) {
+        cost += BREAK_NS;
+    } else if (c->end == DYN_END_LEAVE) {
+        cost += LEAVE_NS;
+    }
     return gain - cost;
 }

@@ -52,8 +52,10 @@ static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyOb
 
 static DynKnown *row_of(PyObject *func) {
     DynKnown *row = finder.on ? dyn_known_find(PyFunction_GET_CODE(func)) : NULL;
-    bool ours = row != NULL && row->cache != NULL && !row->cache->idle && row->globals == PyFunction_GET_GLOBALS(func);
-    return ours ? row : NULL;
+    if (row == NULL || row->cache == NULL || row->cache->idle) {
+        return NULL;
+    }
+    return row->globals == PyFunction_GET_GLOBALS(func) ? row : NULL;
 }
 
 /* Functions that are made of this code from now on get the door as they are made. */
@@ -245,12 +247,15 @@ static bool is_numpy(PyObject *o) {
     return name != NULL && strcmp(name, "numpy") == 0;
 }
 
+/* Is the object NumPy, or one of the things that code takes out of it by name? */
+static bool is_of_numpy(PyObject *o) { return is_numpy(o) || Py_IS_TYPE(o, &PyUFunc_Type) || o == (PyObject *)&PyArray_Type; }
+
 /* Does one of the names that the code uses stand for NumPy, or something out of it; or has the module NumPy by its usual name? */
 static bool has_numpy_at_hand(PyCodeObject *code, PyObject *globals) {
     bool at_hand = is_numpy(PyDict_GetItemString(globals, "np")) || is_numpy(PyDict_GetItemString(globals, "numpy"));
     for (Py_ssize_t i = 0; !at_hand && i < PyTuple_GET_SIZE(code->co_names); i++) {
         PyObject *value = PyDict_GetItemWithError(globals, PyTuple_GET_ITEM(code->co_names, i));
-        at_hand = value != NULL && (is_numpy(value) || Py_IS_TYPE(value, &PyUFunc_Type) || value == (PyObject *)&PyArray_Type);
+        at_hand = value != NULL && is_of_numpy(value);
     }
     PyErr_Clear();
     return at_hand;
@@ -293,7 +298,8 @@ static void look_at_new(PyObject *func) {
     DynKnown *row;
     if (dyn_code_word((PyCodeObject *)PyFunction_GET_CODE(func)) == IN_EPOCH(FOUND)) {
         row = row_of(func);
-        if (row != NULL && row->remade && row->away == 0 && !dyn_profit_rests(row->cache)) {
+        bool remade = row != NULL && row->remade && row->away == 0;
+        if (remade && !dyn_profit_rests(row->cache)) {
             dyn_func_set_door(func, door);
         }
     } else if (sort_out(func) && (row = row_of(func)) != NULL) {
@@ -337,8 +343,10 @@ static void look(void) {
         f = dyn_frame_caller(f);
     }
     end_looking(before);
-    finder.streak = !settled ? 0 : finder.streak < MAX_STREAK ? finder.streak + 1 : MAX_STREAK;
-    if (settled) {
+    if (!settled) {
+        finder.streak = 0;
+    } else {
+        finder.streak += finder.streak < MAX_STREAK;
         finder.random = finder.random * 1664525u + 1013904223u;
         finder.rest = (1u << finder.streak) + (finder.random >> 16 & ((1u << finder.streak) - 1));
     }
@@ -383,8 +391,10 @@ static void watch_ufuncs(bool on) {
     if (add != NULL && finder.call == NULL && Py_IS_TYPE(add, &PyUFunc_Type)) {
         finder.call = ((PyUFuncObject *)add)->vectorcall;
     }
-    if (finder.call != NULL) {
-        change_ufuncs(numpy, on ? finder.call : call_ufunc, on ? call_ufunc : finder.call);
+    if (finder.call != NULL && on) {
+        change_ufuncs(numpy, finder.call, call_ufunc);
+    } else if (finder.call != NULL) {
+        change_ufuncs(numpy, call_ufunc, finder.call);
     }
     Py_XDECREF(add);
     Py_XDECREF(numpy);

@@ -191,7 +191,11 @@ static void hand_to_python(DynEntry *e, DynHitKind kind, DynHit *out) {
 
 /* A loop without array work, so far: its next trips are CPython's. */
 static bool is_idle(const DynCache *c, DynEntry *e, bool again) {
-    e->trips = !again ? 0 : e->trips < MOST_IDLE_TRIPS ? e->trips + 1 : e->trips;
+    if (!again) {
+        e->trips = 0;
+    } else {
+        e->trips += e->trips < MOST_IDLE_TRIPS;
+    }
     bool idle = e->idles && e->trips == MOST_IDLE_TRIPS;
     for (uint32_t i = 0; idle && i < c->entries.n; i++) {
         idle = !c->entries.at[i]->works;
@@ -203,6 +207,18 @@ static bool is_idle(const DynCache *c, DynEntry *e, bool again) {
 static inline bool is_python(const DynCache *c, DynEntry *e, bool again) {
     bool plain = e->capture->end == DYN_END_PASS || (e->idles && is_idle(c, e, again));
     return plain && dyn_rewrite_aside(e);
+}
+
+/* Runs the graph by what the entry has for it. */
+static inline DynRunStatus run_graph(const DynEntry *e, DynRun *run) {
+    const DynGraph *g = &e->capture->graph;
+    if (DYN_LIKELY(e->artifact != NULL)) {
+        return dyn_artifact_run(e->artifact, run);
+    }
+    if (e->handed != NULL) {
+        return dyn_hit_handed(e, run);
+    }
+    return e->interpreted ? dyn_hit_eager(g, run, e->capture->writes) : run_nothing(g, run);
 }
 
 static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
@@ -236,10 +252,7 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
                   .complete = complete_values,
                   .owner = e->capture};
     uint64_t began = DYN_UNLIKELY(e->rents) ? dyn_cycles() : 0;
-    DynRunStatus status = DYN_LIKELY(e->artifact != NULL) ? dyn_artifact_run(e->artifact, &run)
-                          : e->handed != NULL             ? dyn_hit_handed(e, &run)
-                          : e->interpreted                ? dyn_hit_eager(g, &run, e->capture->writes)
-                                                          : run_nothing(g, &run);
+    DynRunStatus status = run_graph(e, &run);
     if (DYN_UNLIKELY(e->rents)) {
         dyn_rent_pay(e, dyn_cycles() - began);
     }
@@ -346,7 +359,8 @@ void dyn_hit_find(DynCache *c, PyObject *func, PyObject *const *slots, DynHit *o
 
 PyObject *dyn_hit_function(PyObject *code, PyObject *func) {
     PyObject *f = PyFunction_New(code, PyFunction_GET_GLOBALS(func)), *closure = PyFunction_GET_CLOSURE(func);
-    if (f != NULL && closure != NULL && dyn_code_nfree((PyCodeObject *)code) > 0 && PyFunction_SetClosure(f, closure) < 0) {
+    bool closes = closure != NULL && dyn_code_nfree((PyCodeObject *)code) > 0;
+    if (f != NULL && closes && PyFunction_SetClosure(f, closure) < 0) {
         Py_CLEAR(f);
     }
     return f;
@@ -354,7 +368,10 @@ PyObject *dyn_hit_function(PyObject *code, PyObject *func) {
 
 /* The function that runs the entry's code for a call of func: new reference. */
 static PyObject *function_for(DynEntry *e, DynHitKind kind, PyObject *func) {
-    DynPlain *plain = kind == DYN_HIT_WAIT ? &e->waiting : kind == DYN_HIT_ASIDE ? &e->aside : NULL;
+    DynPlain *plain = NULL;
+    if (kind == DYN_HIT_WAIT || kind == DYN_HIT_ASIDE) {
+        plain = kind == DYN_HIT_WAIT ? &e->waiting : &e->aside;
+    }
     PyObject **kept = plain != NULL ? &plain->function : &e->function;
     if (*kept == NULL) {
         *kept = dyn_hit_function(plain != NULL ? plain->code : e->code, func);
@@ -409,7 +426,8 @@ static PyObject *run_by_hand(DynEntry *e, PyObject *const *args, Py_ssize_t narg
     DynEnv env = {PyMem_Malloc(e->nsrc * sizeof(PyObject *) + 1), PyMem_Malloc(e->nsym * sizeof(DynScalar) + 1)};
     PyObject **slots = PyMem_Calloc(sig.nslots + 1, sizeof *slots);
     PyObject *func = e->function != NULL ? e->function : e->capture->func;
-    if (env.src != NULL && env.sym != NULL && slots != NULL && func != NULL && nargs == (Py_ssize_t)sig.nargs) {
+    bool allocated = env.src != NULL && env.sym != NULL && slots != NULL;
+    if (allocated && func != NULL && nargs == (Py_ssize_t)sig.nargs) {
         memcpy(slots, args, (size_t)nargs * sizeof *args);
         if (dyn_guards_check(e->guards, func, slots, &env)) {
             run_entry(e, &env, &hit);
@@ -502,7 +520,8 @@ static PyObject *continuation_call(PyObject *self, PyObject *const *args, size_t
     for (Py_ssize_t i = 0; i < n - ndrop; i++) {
         PyTuple_SET_ITEM(packed, i, Py_NewRef(args[i < drop ? i : i + ndrop]));
     }
-    if (running != NULL && running->state == NULL && running->next.door == NULL && leads_to(running->entry, c->door)) {
+    bool undecided = running != NULL && running->state == NULL && running->next.door == NULL;
+    if (undecided && leads_to(running->entry, c->door)) {
         running->next = (DynNext){Py_NewRef(c->door), packed};
         Py_RETURN_NONE;
     }

@@ -129,6 +129,18 @@ static PyObject *arguments(const DynGraph *g, PyObject *symbols, PyObject *sourc
     return args;
 }
 
+/* Is the object of the kind that the node says, so that Python gets it as it is? */
+static bool is_as_wanted(const DynNode *n, PyObject *o) {
+    bool scalar = n->flags & DYN_NODE_NPSCALAR, tensor = n->flags & DYN_NODE_TENSOR;
+    if (n->flags & DYN_NODE_OBJECT || (tensor && dyn_torch_is(o))) {
+        return true;
+    }
+    if (scalar) {
+        return !PyArray_Check(o) && PyArray_CheckScalar(o);
+    }
+    return !tensor && PyArray_CheckExact(o);
+}
+
 /* The value of a node as Python is to get it; new reference, or NULL with an exception. */
 static PyObject *value_of(const DynGraph *g, uint32_t id, PyObject *o, const DynRun *run) {
     const DynNode *n = dyn_graph_node(g, id);
@@ -138,20 +150,19 @@ static PyObject *value_of(const DynGraph *g, uint32_t id, PyObject *o, const Dyn
         }
     }
     bool scalar = n->flags & DYN_NODE_NPSCALAR, tensor = n->flags & DYN_NODE_TENSOR;
-    if ((n->flags & DYN_NODE_OBJECT) || (tensor && dyn_torch_is(o)) || (!tensor && !scalar && PyArray_CheckExact(o)) ||
-        (scalar && !PyArray_Check(o) && PyArray_CheckScalar(o))) {
+    if (is_as_wanted(n, o)) {
         return Py_NewRef(o);
     }
-    if (!tensor && scalar && PyArray_CheckExact(o) && PyArray_NDIM((PyArrayObject *)o) == 0) {
+    bool flat = PyArray_CheckExact(o) && PyArray_NDIM((PyArrayObject *)o) == 0;
+    if (!tensor && scalar && flat) {
         return PyArray_ToScalar(PyArray_DATA((PyArrayObject *)o), (PyArrayObject *)o);
     }
     if (!tensor && !scalar && PyArray_CheckScalar(o)) {
         return PyArray_FromScalar(o, NULL);
     }
+    const char *wanted = scalar ? "a NumPy scalar" : "an array";
     PyErr_Format(PyExc_TypeError, "a back end's callable gave a %.100s where the graph has %s", Py_TYPE(o)->tp_name,
-                 tensor   ? "a tensor"
-                 : scalar ? "a NumPy scalar"
-                          : "an array");
+                 tensor ? "a tensor" : wanted);
     return NULL;
 }
 

@@ -237,7 +237,8 @@ static void loosen_row(DynResume *row, Loosening *l) {
     PyObject **func = dyn_door_function_at(row->door), *globals = PyFunction_GET_GLOBALS(*func);
     l->own.n = 0;
     PyObject *keeper = globals == l->globals ? NULL : keeper_of(l, globals);
-    if (*func != blank && (globals == l->globals || keeper != NULL) && dyn_vec_push(l->dropped, *func) == 0) {
+    bool there = globals == l->globals || keeper != NULL;
+    if (there && *func != blank && dyn_vec_push(l->dropped, *func) == 0) {
         *func = Py_NewRef(blank);
         row->globals = globals;
         row->keeper = keeper;
@@ -280,7 +281,8 @@ static void loosen_all(void) {
 static int is_lost(PyObject **slot, void *anchor) {
     const Anchor *a = anchor;
     const PyObject *o = (PyObject *)((uintptr_t)*slot & ~(uintptr_t)1);
-    return dyn_hold_is_loose(*slot) && o != NULL && (o == a->object || o == a->globals);
+    bool anchors = o == a->object || o == a->globals;
+    return anchors && o != NULL && dyn_hold_is_loose(*slot);
 }
 
 /* Entries that refer to the object of an anchor (NULL: all of them) leave the cache, for the list that `gone` begins. */

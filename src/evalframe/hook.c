@@ -424,7 +424,8 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     if (c != NULL) {
         row->used = true;
     }
-    if (c == NULL || c->idle || dyn_profit_is_eager_below() || dyn_frame_is_generator(f)) {
+    bool useless = c == NULL || c->idle;
+    if (useless || dyn_profit_is_eager_below() || dyn_frame_is_generator(f)) {
         return eager_frame(ts, f, c);
     }
     dyn_cache_incref(c); /* rows come and go */
@@ -468,9 +469,14 @@ PyObject *dyn_hook_plain_bound(const DynSignature *sig, PyCodeObject *code, PyOb
     return result;
 }
 
+/* Is the code that runs now dynoc's own? */
+static bool is_busy(void) { return own_business > 0 || dyn_log_busy(); }
+
 bool dyn_hook_is_ours(PyObject *func) {
-    return own_business > 0 || dyn_log_busy() || dyn_record_expects(func) || dyn_leave_expects(func) ||
-           func == dyn_extern_calling;
+    if (is_busy() || func == dyn_extern_calling) {
+        return true;
+    }
+    return dyn_record_expects(func) || dyn_leave_expects(func);
 }
 
 /* ---- the hook */
@@ -502,7 +508,8 @@ static PyObject *hook(PyThreadState *ts, DynFrame *f, int throwflag) {
     if (DYN_UNLIKELY(dyn_cpy_deep_in_stack())) {
         return step_aside(ts, f);
     }
-    if (serves_frames() && own_business == 0 && !dyn_log_busy() && PyFunction_Check(func) && !dyn_hit_is_starting(func)) {
+    bool served = serves_frames() && !is_busy();
+    if (served && PyFunction_Check(func) && !dyn_hit_is_starting(func)) {
         return enabled_frame(ts, f);
     }
     return dyn_frame_default_eval(ts, f, 0);

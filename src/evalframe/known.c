@@ -121,7 +121,8 @@ static void sweep(bool keep_used) {
     known.at = NULL;
     known.n = known.cap = 0;
     for (uint32_t i = 0; i < cap; i++) {
-        if (rows[i].code != NULL && (rows[i].skipped || (keep_used && rows[i].used))) {
+        bool wanted = rows[i].skipped || (keep_used && rows[i].used);
+        if (wanted && rows[i].code != NULL) {
             DynKnown *kept = add(rows[i].code);
             if (kept != NULL) {
                 *kept = rows[i];

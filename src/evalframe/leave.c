@@ -70,7 +70,8 @@ DynLeave *dyn_leave_new(const DynEntry *e, const DynEnv *env, PyObject *const *o
     l->values = PyMem_Calloc(n + 1, sizeof *l->values);
     l->keep = PyMem_Calloc(n + 1, sizeof *l->keep);
     recipes = PyMem_Malloc((n + 1) * sizeof *recipes);
-    if (l->levels == NULL || l->values == NULL || l->keep == NULL || recipes == NULL) {
+    bool allocated = l->levels != NULL && l->values != NULL && l->keep != NULL;
+    if (!allocated || recipes == NULL) {
         PyErr_NoMemory();
         goto failed;
     }

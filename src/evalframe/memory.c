@@ -39,11 +39,12 @@ void dyn_memory_left(const DynEntry *e) {
 
 PyObject *dyn_memory_parts(const DynEntry *e) {
     const DynCapture *c = e->capture;
+    size_t guards = e->guards == NULL ? 0 : dyn_guards_bytes(e->guards);
+    size_t artifact = e->artifact == NULL ? 0 : dyn_artifact_bytes(e->artifact);
     return Py_BuildValue("{sn sn sn sn sn sn}", "entry", (Py_ssize_t)sizeof *e, "capture",
                          (Py_ssize_t)(dyn_capture_bytes(c) - dyn_arena_bytes(&c->arena)), "arena",
-                         (Py_ssize_t)dyn_arena_bytes(&c->arena), "guards",
-                         (Py_ssize_t)(e->guards == NULL ? 0 : dyn_guards_bytes(e->guards)), "code", (Py_ssize_t)all_code_bytes(e),
-                         "artifact", (Py_ssize_t)(e->artifact == NULL ? 0 : dyn_artifact_bytes(e->artifact)));
+                         (Py_ssize_t)dyn_arena_bytes(&c->arena), "guards", (Py_ssize_t)guards, "code",
+                         (Py_ssize_t)all_code_bytes(e), "artifact", (Py_ssize_t)artifact);
 }
 
 /* ---- the limit */

@@ -161,11 +161,16 @@ static int find_specials(PyObject *module) {
 }
 
 static int start_rooms(PyObject *module) {
-    if (dyn_arrays_init() < 0 || dyn_cpy_init() < 0 || dyn_log_init(module) < 0 || dyn_codegen_init(module) < 0 ||
-        dyn_np_init() < 0 || dyn_record_init() < 0) {
+    if (dyn_arrays_init() < 0 || dyn_cpy_init() < 0 || dyn_log_init(module) < 0) {
         return -1;
     }
-    if (dyn_hit_init() < 0 || dyn_hold_init() < 0 || dyn_door_init(module) < 0 || dyn_pyentry_init(module) < 0) {
+    if (dyn_codegen_init(module) < 0 || dyn_np_init() < 0 || dyn_record_init() < 0) {
+        return -1;
+    }
+    if (dyn_hit_init() < 0 || dyn_hold_init() < 0) {
+        return -1;
+    }
+    if (dyn_door_init(module) < 0 || dyn_pyentry_init(module) < 0) {
         return -1;
     }
     if (dyn_decode_init(module) < 0 || dyn_asm_init(module) < 0) {

@@ -100,6 +100,8 @@ static double sure_gain(const DynTrial *t) {
 
 typedef enum Verdict { OPEN, PAYS, LOSES } Verdict;
 
+static bool is_within(double ratio, double limit) { return ratio > 0 && ratio < limit; }
+
 /* Calls differ in what they do, so both their sum and the usual one have to say the same before the trial is over early. What is
  * no clear gain is CPython's, which is never wrong. */
 static Verdict judge(const DynTrial *t) {
@@ -109,23 +111,30 @@ static Verdict judge(const DynTrial *t) {
     }
     double door = (double)dyn_cycles_of_ns(DOOR_NS);
     double sum = mean(&t->served) / (mean(&t->eager) - door), usual = median(&t->served) / (median(&t->eager) - door);
-    bool pays = sum > 0 && sum < 0.7 && usual > 0 && usual < 0.9, loses = sum < 0 || (sum > 1.25 && usual > 1.1);
-    if (pays || loses) {
-        return pays ? PAYS : LOSES;
+    if (sum < 0 || (sum > 1.25 && usual > 1.1)) {
+        return LOSES;
     }
-    return n < SAMPLES ? OPEN : sum < 0.95 && usual < 1 ? PAYS : LOSES;
+    if (is_within(sum, 0.7) && is_within(usual, 0.9)) {
+        return PAYS;
+    }
+    if (n < SAMPLES) {
+        return OPEN;
+    }
+    return sum < 0.95 && usual < 1 ? PAYS : LOSES;
 }
 
 void dyn_profit_say(const DynCache *c, const char *what, double served, double eager, bool retired) {
     PyCodeObject *code = (PyCodeObject *)c->code;
     const char *name = PyUnicode_AsUTF8(code->co_qualname), *file = PyUnicode_AsUTF8(code->co_filename);
     PyErr_Clear();
+    name = name == NULL ? "function" : name;
+    file = file == NULL ? "?" : file;
     if (retired) {
         dyn_count_reason("retired", DYN_R_NO_PROFIT);
     }
-    dyn_log(DYN_LOG_perf, "%s (%s:%d): %s %s: it takes %.3f us served and %.3f us in CPython", name ? name : "function",
-            file ? file : "?", code->co_firstlineno, what, retired ? "is CPython's again" : "stays served",
-            dyn_cycles_ns(served) * 1e-3, dyn_cycles_ns(eager) * 1e-3);
+    const char *verdict = retired ? "is CPython's again" : "stays served";
+    dyn_log(DYN_LOG_perf, "%s (%s:%d): %s %s: it takes %.3f us served and %.3f us in CPython", name, file, code->co_firstlineno,
+            what, verdict, dyn_cycles_ns(served) * 1e-3, dyn_cycles_ns(eager) * 1e-3);
 }
 
 void dyn_profit_postpone(uint64_t *next, uint64_t *patience) {
@@ -163,7 +172,11 @@ void dyn_profit_decline(DynCache *c) {
         dyn_profit_postpone(&p->next, &p->patience);
         return;
     }
-    p->declined = p->declined == 0 ? CALLS : p->declined < MOST_DECLINED ? p->declined * 2 : MOST_DECLINED;
+    if (p->declined == 0) {
+        p->declined = CALLS;
+    } else {
+        p->declined = p->declined < MOST_DECLINED ? p->declined * 2 : MOST_DECLINED;
+    }
     p->calls = p->declined;
 }
 
@@ -201,7 +214,8 @@ bool dyn_profit_rests(DynCache *c) {
 
 static bool begin_trial(DynCache *c) {
     DynProfit *p = &c->profit;
-    bool due = c->entries.n > 0 && !c->recording && dyn_cycles() >= p->next && dyn_profit_is_measured(c);
+    bool possible = c->entries.n > 0 && !c->recording;
+    bool due = possible && dyn_cycles() >= p->next && dyn_profit_is_measured(c);
     if (due && (p->trial = PyMem_RawCalloc(1, sizeof *p->trial)) != NULL) {
         dyn_count("profit", "trials");
         return true;
@@ -229,7 +243,8 @@ static void begin_turn(DynTrial *t) {
     bool is_short = t->served.calls > 0 && dyn_cycles_ns((double)t->served.all / t->served.calls) < SHORT_NS;
     uint32_t row = is_short ? ROW : 1;
     bool wanted = __builtin_parity(t->turns) || t->served.n > t->eager.n + 2 * row;
-    t->is_eagers = wanted && t->served.calls > 0 && t->eager.n <= t->served.n + row && is_affordable(t, row);
+    bool even = t->served.calls > 0 && t->eager.n <= t->served.n + row;
+    t->is_eagers = wanted && even && is_affordable(t, row);
     const Side *s = t->is_eagers ? &t->eager : &t->served;
     t->turns++;
     t->left = row;

@@ -109,17 +109,25 @@ static PyObject *step_forward(PyObject *iterator, uint32_t n) {
     return iterator;
 }
 
+/* Do its iterators keep a position that can be set? */
+static bool is_indexed(PyObject *container) {
+    if (PyDict_Check(container) || PyAnySet_Check(container)) {
+        return false;
+    }
+    return PySequence_Check(container) && !Py_IS_TYPE(container, dyn_deque_type);
+}
+
 /* obj: reversed, whose position counts down. */
 static PyObject *make_iterator(const Build *b, const DynRecipe *r) {
     PyObject *container = item(b, r, 0);
-    PyObject *o = container == NULL ? NULL
-                  : r->obj != NULL  ? PyObject_CallOneArg(r->obj, container)
-                                    : PyObject_GetIter(container);
+    if (container == NULL) {
+        return NULL;
+    }
+    PyObject *o = r->obj != NULL ? PyObject_CallOneArg(r->obj, container) : PyObject_GetIter(container);
     if (o == NULL || (r->id == 0 && r->obj == NULL)) {
         return o;
     }
-    if (PyDict_Check(container) || PyAnySet_Check(container) || !PySequence_Check(container) ||
-        Py_IS_TYPE(container, dyn_deque_type)) {
+    if (!is_indexed(container)) {
         return step_forward(o, r->id);
     }
     static PyObject *name;
@@ -220,13 +228,21 @@ static PyObject *make_complex(const Build *b, const DynRecipe *r) {
     return imag == NULL ? NULL : PyComplex_FromDoubles(PyFloat_AS_DOUBLE(real), PyFloat_AS_DOUBLE(imag));
 }
 
+/* Each of what a function is given may be NULL, which leaves it without. */
+static int fill_function(PyObject *f, PyObject *closure, PyObject *defaults, PyObject *keywords) {
+    if (closure != NULL && PyFunction_SetClosure(f, closure) < 0) {
+        return -1;
+    }
+    if (defaults != NULL && PyFunction_SetDefaults(f, defaults) < 0) {
+        return -1;
+    }
+    return keywords != NULL && PyFunction_SetKwDefaults(f, keywords) < 0 ? -1 : 0;
+}
+
 /* As MAKE_FUNCTION does. */
 static PyObject *make_function(const Build *b, const DynRecipe *r) {
     PyObject *globals = item(b, r, 0), *f = globals == NULL ? NULL : PyFunction_New(r->obj, globals);
-    PyObject *closure = b->made[r->items[1]], *defaults = b->made[r->items[2]], *keywords = b->made[r->items[3]];
-    if (f == NULL || (closure != NULL && PyFunction_SetClosure(f, closure) < 0) ||
-        (defaults != NULL && PyFunction_SetDefaults(f, defaults) < 0) ||
-        (keywords != NULL && PyFunction_SetKwDefaults(f, keywords) < 0)) {
+    if (f != NULL && fill_function(f, b->made[r->items[1]], b->made[r->items[2]], b->made[r->items[3]]) < 0) {
         Py_CLEAR(f);
     }
     if (f != NULL) {
@@ -416,7 +432,8 @@ static bool has_to_wait(const Build *b, const DynRecipe *r, const uint8_t *need)
     if (PyList_Check(container)) {
         return (size_t)PyList_GET_SIZE(container) < (size_t)r->id + (r->obj != NULL);
     }
-    return !PyTuple_Check(container) && !PyUnicode_Check(container) && !PyBytes_Check(container) && !PyRange_Check(container);
+    bool text = PyUnicode_Check(container) || PyBytes_Check(container);
+    return !text && !PyTuple_Check(container) && !PyRange_Check(container);
 }
 
 static int make_one(const Build *b, uint32_t i) {

@@ -79,7 +79,8 @@ static const DynInstr *breaking_instruction(const Shapes *s) {
 /* Does the entry end where a for loop takes its next item, with both ways on. */
 static bool ends_at_loop(const DynEntry *e, const Shapes *s) {
     const DynInstr *in = breaking_instruction(s);
-    return in != NULL && in->op == DYN_I_FOR_ITER && e->capture->ways[DYN_WAY_NEXT] && e->capture->ways[DYN_WAY_JUMP];
+    bool both = e->capture->ways[DYN_WAY_NEXT] && e->capture->ways[DYN_WAY_JUMP];
+    return both && in != NULL && in->op == DYN_I_FOR_ITER;
 }
 
 /* ---- the code that runs the graph */

@@ -215,8 +215,13 @@ void dyn_capture_forget_values(DynCapture *c, uint32_t n) {
 }
 
 static bool same_guard(const DynGuard *a, const DynGuard *b) {
-    return a->kind == b->kind && a->source == b->source && a->source2 == b->source2 && a->number == b->number &&
-           a->obj == b->obj && (!dyn_guard_has_layout(a) || dyn_layout_same(&a->layout, &b->layout, DYN_MAX_NDIM));
+    if (a->kind != b->kind || a->source != b->source || a->source2 != b->source2) {
+        return false;
+    }
+    if (a->number != b->number || a->obj != b->obj) {
+        return false;
+    }
+    return !dyn_guard_has_layout(a) || dyn_layout_same(&a->layout, &b->layout, DYN_MAX_NDIM);
 }
 
 int dyn_capture_guard(DynCapture *c, const DynGuard *g) {
@@ -248,21 +253,49 @@ static int wrong(DynStr *error, const char *what, uint32_t at) {
     return -1;
 }
 
+/* Is a source of this kind reached through another? */
+static bool has_base(DynSourceKind kind) {
+    switch (kind) {
+    case DYN_SRC_LOCAL:
+    case DYN_SRC_CLOSURE:
+    case DYN_SRC_OWNCELL:
+    case DYN_SRC_FUNCTION:
+    case DYN_SRC_HANDLED:
+    case DYN_SRC_CONST:
+    case DYN_SRC_DICT: return false;
+    case DYN_SRC_CELL:
+    case DYN_SRC_ATTR:
+    case DYN_SRC_OWN:
+    case DYN_SRC_ITEM:
+    case DYN_SRC_KEY:
+    case DYN_SRC_NAMED:
+    case DYN_SRC_NTH_KEY:
+    case DYN_SRC_NTH_VALUE:
+    case DYN_SRC_FCLOSURE:
+    case DYN_SRC_FCELL:
+    case DYN_SRC_FDEFAULT:
+    case DYN_SRC_FKWDEFAULT:
+    case DYN_SRC_SELF:
+    case DYN_SRC_FUNC: return true;
+    }
+    return true;
+}
+
+static bool has_key(DynSourceKind kind) {
+    bool of_dict = kind == DYN_SRC_DICT || kind == DYN_SRC_OWN || kind == DYN_SRC_KEY;
+    return of_dict || kind == DYN_SRC_ATTR || kind == DYN_SRC_FKWDEFAULT;
+}
+
 static int verify_tables(const DynCapture *c, DynStr *error) {
     for (uint32_t i = 0; i < c->sources.v.n; i++) {
         const DynSource *s = &c->sources.v.at[i];
-        bool based = s->kind != DYN_SRC_LOCAL && s->kind != DYN_SRC_CLOSURE && s->kind != DYN_SRC_OWNCELL &&
-                     s->kind != DYN_SRC_FUNCTION && s->kind != DYN_SRC_HANDLED && s->kind != DYN_SRC_CONST &&
-                     s->kind != DYN_SRC_DICT;
-        bool keyed = s->kind == DYN_SRC_DICT || s->kind == DYN_SRC_ATTR || s->kind == DYN_SRC_OWN || s->kind == DYN_SRC_KEY ||
-                     s->kind == DYN_SRC_FKWDEFAULT;
-        if (based ? s->base >= i : s->base != DYN_NONE) {
+        if (has_base((DynSourceKind)s->kind) ? s->base >= i : s->base != DYN_NONE) {
             return wrong(error, "a source's base isn't an earlier source", i);
         }
         if (s->kind == DYN_SRC_NAMED && s->index >= i) {
             return wrong(error, "the source of a name isn't an earlier source", i);
         }
-        if (keyed && s->key == NULL) {
+        if (has_key((DynSourceKind)s->kind) && s->key == NULL) {
             return wrong(error, "a source has no key", i);
         }
         if (s->kind == DYN_SRC_DICT && (s->obj == NULL || !PyDict_CheckExact(s->obj))) {
@@ -275,8 +308,11 @@ static int verify_tables(const DynCapture *c, DynStr *error) {
         if (dyn_sym_is_read((DynSymOp)s->op) && s->a >= c->sources.v.n) {
             return wrong(error, "a symbol's source doesn't exist", i);
         }
-        if ((arity > 0 && s->a >= i) || (arity > 1 && s->b >= i) || (arity > 2 && s->c >= i)) {
-            return wrong(error, "a symbol's operand isn't an earlier symbol", i);
+        uint32_t operands[3] = {s->a, s->b, s->c};
+        for (int k = 0; k < arity; k++) {
+            if (operands[k] >= i) {
+                return wrong(error, "a symbol's operand isn't an earlier symbol", i);
+            }
         }
     }
     return 0;
@@ -316,6 +352,12 @@ static int verify_guard(const DynCapture *c, uint32_t i, DynStr *error) {
     return 0;
 }
 
+/* Is `obj` of a recipe of this kind the class of what it makes? */
+static bool makes_instance(DynRecipeKind kind) {
+    bool of_dict = kind == DYN_RC_INSTANCE || kind == DYN_RC_MAPPING;
+    return of_dict || kind == DYN_RC_NAMED || kind == DYN_RC_OBJECT;
+}
+
 /* How many items a kind of recipe has; -1: any number, -2: an even number. */
 static int items_of(DynRecipeKind kind) {
     switch (kind) {
@@ -339,8 +381,15 @@ static int items_of(DynRecipeKind kind) {
     case DYN_RC_ITER:
     case DYN_RC_ATTR:
     case DYN_RC_NAMED: return 1;
-    default: return 0;
+    case DYN_RC_SOURCE:
+    case DYN_RC_CONST:
+    case DYN_RC_OUTPUT:
+    case DYN_RC_SYM:
+    case DYN_RC_RESULT:
+    case DYN_RC_CELL:
+    case DYN_RC_NULL: return 0;
     }
+    return 0;
 }
 
 static int verify_recipe(const DynCapture *c, uint32_t i, DynStr *error) {
@@ -379,8 +428,7 @@ static int verify_recipe(const DynCapture *c, uint32_t i, DynStr *error) {
     if (r->kind == DYN_RC_ATTR && (r->obj == NULL || !PyUnicode_Check(r->obj))) {
         return wrong(error, "an ATTR recipe has no name", i);
     }
-    if ((r->kind == DYN_RC_NAMED || r->kind == DYN_RC_OBJECT || r->kind == DYN_RC_INSTANCE || r->kind == DYN_RC_MAPPING) &&
-        (r->obj == NULL || !PyType_Check(r->obj))) {
+    if (makes_instance((DynRecipeKind)r->kind) && (r->obj == NULL || !PyType_Check(r->obj))) {
         return wrong(error, "a NAMED or OBJECT recipe has no type", i);
     }
     return 0;

@@ -27,43 +27,51 @@ enum { /* no kind of guard, so that switches over kinds are complete without it 
 #undef GUARD
 };
 /* Columns of guards.def, explained there. */
+#define DYN_GUARD_SUBJECTS(SUBJECT) \
+    SUBJECT(OBJECT)                 \
+    SUBJECT(PAIR)                   \
+    SUBJECT(ARRAY)                  \
+    SUBJECT(TENSOR)                 \
+    SUBJECT(ABSENCE)                \
+    SUBJECT(SYMBOL)                 \
+    SUBJECT(STATE)
+#define DYN_GUARD_OBJECTS(OBJECT) \
+    OBJECT(NONE)                  \
+    OBJECT(ANY)                   \
+    OBJECT(TYPE)                  \
+    OBJECT(TUPLE)                 \
+    OBJECT(DICT)                  \
+    OBJECT(CODE)
 typedef enum DynGuardSubject {
-    DYN_ABOUT_OBJECT,
-    DYN_ABOUT_PAIR,
-    DYN_ABOUT_ARRAY,
-    DYN_ABOUT_TENSOR,
-    DYN_ABOUT_ABSENCE,
-    DYN_ABOUT_SYMBOL,
-    DYN_ABOUT_STATE
+#define SUBJECT(k) DYN_ABOUT_##k,
+    DYN_GUARD_SUBJECTS(SUBJECT)
+#undef SUBJECT
 } DynGuardSubject;
 typedef enum DynGuardObject {
-    DYN_WANTS_NONE,
-    DYN_WANTS_ANY,
-    DYN_WANTS_TYPE,
-    DYN_WANTS_TUPLE,
-    DYN_WANTS_DICT,
-    DYN_WANTS_CODE
+#define OBJECT(k) DYN_WANTS_##k,
+    DYN_GUARD_OBJECTS(OBJECT)
+#undef OBJECT
 } DynGuardObject;
 typedef struct DynGuardRow {
-    const char *name;
-    uint8_t subject; /* DynGuardSubject */
-    uint8_t object;  /* DynGuardObject */
-    uint8_t cost;
-    uint8_t flags; /* DYN_GF_… */
-    const char *text;
-    const char *was;
-    const char *is;
+    const char *name; /* The kind's name. */
+    uint8_t subject;  /* What the guard looks at, a DynGuardSubject. */
+    uint8_t object;   /* What `obj` has to be, a DynGuardObject. */
+    uint8_t cost;     /* Checking takes at least as long as reaching a source of this cost. */
+    uint8_t flags;    /* Any of DYN_GF_…. */
+    const char *text; /* The guard as a Python expression with {parts}. */
+    const char *was;  /* The old value in the explanation of a miss. */
+    const char *is;   /* The new value there. */
 } DynGuardRow;
 DYN_HIDDEN extern const DynGuardRow dyn_guard_rows[DYN_GUARD_COUNT];
 typedef struct DynGuard {
-    uint8_t kind;
-    uint32_t source;  /* SYM: the symbol's id */
-    uint32_t source2; /* of a PAIR, else DYN_NONE */
-    int64_t number;   /* by kind */
-    PyObject *obj;    /* strong; by kind */
-    bool lasting;     /* SYM: shadows rest on it for good; else only what was recorded since does */
-    DynLayout layout; /* ARRAY, TENSOR */
-    uint32_t place;   /* DynGraph.places: the source line that made it needed */
+    uint8_t kind;     /* The row of guards.def, a DynGuardKind. */
+    uint32_t source;  /* The source that is looked at; of a SYM guard the symbol's id. */
+    uint32_t source2; /* The second source of a PAIR, else DYN_NONE. */
+    int64_t number;   /* What it means is said above the kind's row. */
+    PyObject *obj;    /* A strong reference or NULL; what it means is said above the kind's row. */
+    bool lasting;     /* Of a SYM guard: shadows rest on it for good, and not only what was recorded since. */
+    DynLayout layout; /* How an ARRAY or TENSOR lies in memory. */
+    uint32_t place;   /* The source line that made the guard needed, a row of DynGraph.places. */
 } DynGuard;
 static inline DynGuardSubject dyn_guard_subject(const DynGuard *g) { return (DynGuardSubject)dyn_guard_rows[g->kind].subject; }
 static inline bool dyn_guard_has_layout(const DynGuard *g) {

@@ -69,7 +69,7 @@ static void print_tensor(const DynCapture *c, const DynGuard *g, DynStr *out) {
 
 static void print_existence(const DynCapture *c, const DynGuard *g, bool missing, DynStr *out) {
     const DynSource *s = &c->sources.v.at[g->source];
-    switch (s->kind) {
+    switch ((DynSourceKind)s->kind) {
     case DYN_SRC_ATTR:
         dyn_str_puts(out, missing ? "not hasattr(" : "hasattr(");
         dyn_source_print(&c->sources, s->base, out);
@@ -88,7 +88,26 @@ static void print_existence(const DynCapture *c, const DynGuard *g, bool missing
         dyn_source_print(&c->sources, s->base, out);
         dyn_str_puts(out, s->kind == DYN_SRC_OWN ? ".__dict__" : "");
         break;
-    default: dyn_source_print(&c->sources, g->source, out); dyn_str_puts(out, missing ? " is not bound" : " is bound");
+    case DYN_SRC_LOCAL:
+    case DYN_SRC_CLOSURE:
+    case DYN_SRC_OWNCELL:
+    case DYN_SRC_CELL:
+    case DYN_SRC_FUNCTION:
+    case DYN_SRC_HANDLED:
+    case DYN_SRC_CONST:
+    case DYN_SRC_ITEM:
+    case DYN_SRC_NAMED:
+    case DYN_SRC_NTH_KEY:
+    case DYN_SRC_NTH_VALUE:
+    case DYN_SRC_FCLOSURE:
+    case DYN_SRC_FCELL:
+    case DYN_SRC_FDEFAULT:
+    case DYN_SRC_FKWDEFAULT:
+    case DYN_SRC_SELF:
+    case DYN_SRC_FUNC:
+        dyn_source_print(&c->sources, g->source, out);
+        dyn_str_puts(out, missing ? " is not bound" : " is bound");
+        break;
     }
 }
 
@@ -129,9 +148,11 @@ static void print_module(const DynCapture *c, const DynGuard *g, DynStr *out) {
 
 static void print_torch(const DynCapture *c, const DynGuard *g, DynStr *out) {
     (void)c;
+    const char *grad = g->number & DYN_TORCH_GRAD ? "True" : "False";
+    const char *inference = g->number & DYN_TORCH_INFERENCE ? "True" : "False";
     dyn_str_printf(out,
                    "torch.is_grad_enabled() is %s and torch.is_inference_mode_enabled() is %s and torch.get_default_dtype() is ",
-                   g->number & DYN_TORCH_GRAD ? "True" : "False", g->number & DYN_TORCH_INFERENCE ? "True" : "False");
+                   grad, inference);
     dyn_object_print(dyn_torch_dtype_object(DYN_TORCH_DEFAULT(g->number)), out);
 }
 

@@ -31,6 +31,7 @@ CASES = {
     "BUILTIN": (list.append, 0, lambda: [].append, lambda: [].extend),
     "DEFAULTS": (None, 1, lambda: one, lambda: two),
     "MEMBER": ("a", 1, lambda: {"a"}, lambda: {"b"}),
+    "PRESENT": (None, 0, lambda: 3, lambda: ...),
     "MAXLEN": (3, 0, lambda: deque(maxlen=3), lambda: deque(maxlen=4)),
 }
 PAIRS = {
@@ -39,8 +40,8 @@ PAIRS = {
     "DISJOINT": (None, lambda: (np.zeros(3), np.zeros(3)), lambda: (np.zeros(3),) * 2),
     "GLOBALS": (one.__globals__, lambda: (one, one.__builtins__), lambda: (np.mean.__wrapped__, one.__builtins__)),
 }
-# In test_guards.py; TENSOR and TORCH in the tests of PyTorch.
-OF_THEIR_OWN = {"ARRAY", "TENSOR", "TORCH", "SYM", "MISSING", "PRESENT", "CLASS"}
+# Below, and in test_guards.py; TENSOR and TORCH in the tests of PyTorch.
+OF_THEIR_OWN = {"ARRAY", "TENSOR", "TORCH", "SYM", "MISSING", "CLASS"}
 WANTING = [name for name, (_, wanted) in ROWS.items() if wanted in ("TYPE", "TUPLE", "DICT", "CODE")]
 WANTING_NONE = [name for name, (_, wanted) in ROWS.items() if wanted == "NONE" and name not in ("SYM", "TORCH")]
 
@@ -78,6 +79,34 @@ def test_a_pair_holds_and_misses(kind):
     (text,) = _dynoc._guards_text(p.made())
     assert "x" in text and "{" not in text
     check_both(p, holds, misses)
+
+
+def test_a_class_holds_until_it_changes():
+    class Base:
+        scale = 2
+
+    class Derived(Base):
+        def method(self):
+            return 1
+
+    p = Program()
+    p.guard("CLASS", p.local(0, "x"), number=_dynoc._guards_class_version(Derived))
+    (text,) = _dynoc._guards_text(p.made())
+    assert text == "x is as it was"
+    check_both(p, lambda: (Derived,), lambda: (Base,))
+    assert p.explain(3) == "x is as it was: as it was → no class"
+    Base.scale = 3
+    assert p.explain(Derived) == "x is as it was: as it was → changed, or another class"
+    q = Program()
+    q.guard("CLASS", q.local(0, "x"), number=_dynoc._guards_class_version(Derived))
+    assert q.check(Derived) == []
+    assert _dynoc._guards_class_version(Derived) != 0
+
+
+def test_a_class_without_a_version_misses():
+    p = Program()
+    p.guard("CLASS", p.local(0, "x"), number=0)
+    assert p.check(int) is None
 
 
 @pytest.mark.parametrize("kind", WANTING)

@@ -41,8 +41,11 @@ static PyObject *watched_dict(const DynCapture *c, const DynSource *s, uint32_t 
             missing = true; /* a module's __getattr__ would have its say */
         }
     }
-    if (module == NULL || missing || !PyModule_CheckExact(module) || dyn_cpy_lookup_special(&PyModule_Type, s->key) != NULL) {
+    if (module == NULL || missing || !PyModule_CheckExact(module)) {
         return NULL;
+    }
+    if (dyn_cpy_lookup_special(&PyModule_Type, s->key) != NULL) {
+        return NULL; /* what every module has */
     }
     return PyModule_GetDict(module);
 }
@@ -102,7 +105,8 @@ static bool holds(const DynGuardProgram *p, uint32_t source) {
 /* The arguments are alive through the caller, constants through the entry, attributes are loaded as new references. */
 static int hold(DynGuardProgram *p, uint32_t source) {
     uint8_t kind = p->capture->sources.v.at[source].kind;
-    bool alive = kind == DYN_SRC_LOCAL || kind == DYN_SRC_CONST || (kind == DYN_SRC_ATTR && p->group_of[source] == DYN_NONE);
+    bool loaded_anew = kind == DYN_SRC_ATTR && p->group_of[source] == DYN_NONE;
+    bool alive = loaded_anew || kind == DYN_SRC_LOCAL || kind == DYN_SRC_CONST;
     return alive || holds(p, source) ? 0 : dyn_vec_push(&p->held, source);
 }
 
@@ -121,6 +125,14 @@ static int make_held(DynGuardProgram *p) {
     return 0;
 }
 
+/* What the plan is made from. */
+static int make_tables(DynGuardProgram *p) {
+    if (make_groups(p) < 0 || make_constants(p) < 0) {
+        return -1;
+    }
+    return make_held(p) < 0 || dyn_memo_new(p) < 0 ? -1 : 0;
+}
+
 DynGuardProgram *dyn_guards_compile(const DynCapture *c) {
     DynGuardProgram *p = PyMem_RawCalloc(1, sizeof(*p));
     if (p == NULL) {
@@ -135,8 +147,8 @@ DynGuardProgram *dyn_guards_compile(const DynCapture *c) {
         tensors = tensors || dyn_guard_subject(&c->guards.at[i]) == DYN_ABOUT_TENSOR;
     }
     p->views = tensors ? PyMem_RawCalloc(c->sources.v.n + 1, sizeof(*p->views)) : NULL;
-    if ((tensors && p->views == NULL) || p->group_of == NULL || p->fails == NULL || make_groups(p) < 0 || make_constants(p) < 0 ||
-        make_held(p) < 0 || dyn_memo_new(p) < 0 || dyn_guards_plan(p) < 0) {
+    bool allocated = p->group_of != NULL && p->fails != NULL && (p->views != NULL || !tensors);
+    if (!allocated || make_tables(p) < 0 || dyn_guards_plan(p) < 0) {
         dyn_guards_free(p);
         return NULL;
     }
@@ -271,7 +283,10 @@ static PyObject *load(const DynSource *s, PyObject *base, PyObject *func) {
         return defaults != NULL && PyDict_CheckExact(defaults) ? key_of(defaults, s->key) : NULL;
     }
     case DYN_SRC_SELF:
-        return PyMethod_Check(base) ? PyMethod_GET_SELF(base) : PyCFunction_CheckExact(base) ? PyCFunction_GET_SELF(base) : NULL;
+        if (PyMethod_Check(base)) {
+            return PyMethod_GET_SELF(base);
+        }
+        return PyCFunction_CheckExact(base) ? PyCFunction_GET_SELF(base) : NULL;
     case DYN_SRC_FUNC: return PyMethod_Check(base) ? PyMethod_GET_FUNCTION(base) : NULL;
     case DYN_SRC_NTH_KEY: return dyn_source_nth(base, s->index, false);
     case DYN_SRC_NTH_VALUE: return dyn_source_nth(base, s->index, true);
@@ -342,16 +357,19 @@ static inline bool check_array(const Step *s, PyObject *o, const DynCapture *c, 
     if ((PyObject *)PyArray_DESCR(a) != s->obj && (uint8_t)dyn_dtype_of(PyArray_DESCR(a)) != s->y) {
         return false;
     }
+    if (s->x < 2 || (s->want & NPY_ARRAY_C_CONTIGUOUS) != 0) {
+        return true;
+    }
     DynArrayView v;
-    return s->x < 2 || (s->want & NPY_ARRAY_C_CONTIGUOUS) != 0 ||
-           (dyn_array_view(o, &v) && dyn_layout_fits(&c->guards.at[s->guard].layout, &v));
+    return dyn_array_view(o, &v) && dyn_layout_fits(&c->guards.at[s->guard].layout, &v);
 }
 
 /* Is nothing at source `id`: its base, if it has one, is loaded. */
 static bool is_absent(const DynCapture *c, uint32_t id, PyObject *const *src, PyObject *func, PyObject *const *locals) {
     const DynSource *s = &c->sources.v.at[id];
     PyObject *o = NULL;
-    PyObject *base = s->base == DYN_NONE ? NULL : src[s->base], *name = s->kind == DYN_SRC_NAMED ? src[s->index] : NULL;
+    PyObject *base = s->base == DYN_NONE ? NULL : src[s->base];
+    PyObject *name = s->kind == DYN_SRC_NAMED ? src[s->index] : NULL;
     DynRead r = dyn_source_read(s, base, name, func, locals, &o);
     Py_XDECREF(o);
     return r == DYN_READ_MISSING;

@@ -22,8 +22,9 @@ static DynRead look_at(Look *l, uint32_t id) {
         DynRead r = s->base == DYN_NONE ? DYN_READ_FOUND : look_at(l, s->base);
         r = r == DYN_READ_FOUND && named ? look_at(l, s->index) : r;
         if (r == DYN_READ_FOUND) {
-            r = dyn_source_read(s, s->base == DYN_NONE ? NULL : l->value[s->base], named ? l->value[s->index] : NULL, l->func,
-                                l->locals, &l->value[id]);
+            PyObject *base = s->base == DYN_NONE ? NULL : l->value[s->base];
+            PyObject *name = named ? l->value[s->index] : NULL;
+            r = dyn_source_read(s, base, name, l->func, l->locals, &l->value[id]);
         } else {
             r = DYN_READ_FAILED;
         }
@@ -300,7 +301,8 @@ static void print_found_length(Look *l, const DynGuard *g, PyObject *o) {
 }
 
 static void print_found_keys(Look *l, const DynGuard *g, PyObject *o) {
-    PyObject *keys = PyDict_CheckExact(o) ? PyDict_Keys(o) : NULL, *tuple = keys == NULL ? NULL : PyList_AsTuple(keys);
+    PyObject *keys = PyDict_CheckExact(o) ? PyDict_Keys(o) : NULL;
+    PyObject *tuple = keys == NULL ? NULL : PyList_AsTuple(keys);
     (void)g;
     dyn_object_print(tuple == NULL ? (PyObject *)Py_TYPE(o) : tuple, l->out);
     Py_XDECREF(keys);
@@ -316,6 +318,11 @@ static void print_other_code(Look *l, const DynGuard *g, PyObject *o) {
 static void print_other_globals(Look *l, const DynGuard *g, PyObject *o) {
     (void)g;
     dyn_str_puts(l->out, PyFunction_Check(o) ? "other globals" : "no function");
+}
+
+static void print_change_of_class(Look *l, const DynGuard *g, PyObject *o) {
+    (void)g;
+    dyn_str_puts(l->out, PyType_Check(o) ? "changed, or another class" : "no class");
 }
 
 static void print_found_defaults(Look *l, const DynGuard *g, PyObject *o) {
@@ -334,10 +341,15 @@ static const struct {
     const char *part;
     void (*print)(Look *l, const DynGuard *g, PyObject *o);
 } found_parts[] = {
-    {"value", print_found_value},       {"type", print_found_type},
-    {"length", print_found_length},     {"keys", print_found_keys},
-    {"other code", print_other_code},   {"other globals", print_other_globals},
-    {"defaults", print_found_defaults}, {"membership", print_found_membership},
+    {"value", print_found_value},
+    {"type", print_found_type},
+    {"length", print_found_length},
+    {"keys", print_found_keys},
+    {"other code", print_other_code},
+    {"other globals", print_other_globals},
+    {"defaults", print_found_defaults},
+    {"membership", print_found_membership},
+    {"change of class", print_change_of_class},
 };
 
 static void print_found(const char *part, size_t n, void *arg) {

@@ -15,11 +15,6 @@ static const char *const source_names[] = {
     DYN_SOURCE_KINDS(SOURCE)
 #undef SOURCE
 };
-static const char *const guard_names[] = {
-#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags) #kind,
-#include "ir/guards.def"
-#undef GUARD
-};
 static const char *const recipe_names[] = {
 #define RECIPE(k) #k,
     DYN_RECIPE_KINDS(RECIPE)
@@ -52,10 +47,25 @@ static int lookup(const char *const *names, size_t n, const char *name) {
     return -1;
 }
 
+/* The kind of guard of this name, or -1. */
+static int guard_kind(const char *name) {
+    for (int i = 0; i < DYN_GUARD_COUNT; i++) {
+        if (strcmp(dyn_guard_rows[i].name, name) == 0) {
+            return i;
+        }
+    }
+    PyErr_Format(PyExc_ValueError, "no kind %s", name);
+    return -1;
+}
+
 static PyObject *or_null(PyObject *o) { return o == Py_None ? NULL : o; }
 
 static int number(PyObject *o, DynSymType *type, DynScalar *out) {
-    *type = PyFloat_CheckExact(o) ? DYN_T_FLOAT : PyBool_Check(o) ? DYN_T_BOOL : DYN_T_INT;
+    if (PyFloat_CheckExact(o)) {
+        *type = DYN_T_FLOAT;
+    } else {
+        *type = PyBool_Check(o) ? DYN_T_BOOL : DYN_T_INT;
+    }
     return dyn_guard_number(o, *type, out) ? 0 : (PyErr_SetString(PyExc_TypeError, "number"), -1);
 }
 
@@ -77,6 +87,9 @@ static int add_source(Made *m, PyObject *row) {
 }
 
 static uint32_t sym_at(const Made *m, int at) { return at < 0 || (uint32_t)at >= m->syms.n ? DYN_NONE : m->syms.at[at]; }
+
+/* The symbol at the position that the object says; NULL: the operator has no such operand. */
+static uint32_t operand(const Made *m, PyObject *o) { return o == NULL ? DYN_NONE : sym_at(m, (int)PyLong_AsLong(o)); }
 
 static int add_sym(Made *m, PyObject *row) {
     DynSyms *t = &m->c->syms;
@@ -103,9 +116,7 @@ static int add_sym(Made *m, PyObject *row) {
     } else {
         for (int op = 0; op < DYN_S_COUNT; op++) {
             if (strcmp(dyn_sym_info[op].name, name) == 0) {
-                id = dyn_sym_op(t, (DynSymOp)op, sym_at(m, (int)PyLong_AsLong(x)),
-                                sym_at(m, hint == NULL ? -1 : (int)PyLong_AsLong(hint)),
-                                sym_at(m, z == NULL ? -1 : (int)PyLong_AsLong(z)));
+                id = dyn_sym_op(t, (DynSymOp)op, operand(m, x), operand(m, hint), operand(m, z));
             }
         }
     }
@@ -128,7 +139,7 @@ static int add_guard(Made *m, PyObject *row) {
     if (!PyArg_ParseTuple(row, "siiLOO", &kind, &source, &source2, &n, &obj, &array)) {
         return -1;
     }
-    int k = lookup(guard_names, DYN_COUNTOF(guard_names), kind);
+    int k = guard_kind(kind);
     if (k < 0) {
         return -1;
     }
@@ -190,8 +201,9 @@ static PyObject *guards_new(PyObject *module, PyObject *args) {
         return PyErr_NoMemory();
     }
     m->c = dyn_capture_new(code, "test");
-    if (m->c != NULL && add_all(m, sources, add_source) == 0 && add_all(m, syms, add_sym) == 0 &&
-        add_all(m, guards, add_guard) == 0 && add_all(m, recipes, add_recipe) == 0 && (m->p = dyn_guards_compile(m->c)) != NULL) {
+    bool made = m->c != NULL && add_all(m, sources, add_source) == 0 && add_all(m, syms, add_sym) == 0;
+    made = made && add_all(m, guards, add_guard) == 0 && add_all(m, recipes, add_recipe) == 0;
+    if (made && (m->p = dyn_guards_compile(m->c)) != NULL) {
         capsule = PyCapsule_New(m, NAME, drop);
     }
     if (capsule == NULL) {
@@ -320,22 +332,33 @@ static PyObject *guards_text(PyObject *module, PyObject *capsule) {
 
 /* The name of each kind of guard, what it looks at and what its object has to be, for tests of the table. */
 static PyObject *guards_rows(PyObject *module, PyObject *unused) {
-    static const struct {
-        const char *name, *subject, *object;
-    } rows[] = {
-#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags) {#kind, #subject, #object},
-#include "ir/guards.def"
-#undef GUARD
-    };
+#define NAME_OF(k) #k,
+    static const char *const subjects[] = {DYN_GUARD_SUBJECTS(NAME_OF)}, *const objects[] = {DYN_GUARD_OBJECTS(NAME_OF)};
+#undef NAME_OF
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; list != NULL && i < DYN_COUNTOF(rows); i++) {
-        PyObject *row = Py_BuildValue("sss", rows[i].name, rows[i].subject, rows[i].object);
+    for (size_t i = 0; list != NULL && i < DYN_GUARD_COUNT; i++) {
+        const DynGuardRow *g = &dyn_guard_rows[i];
+        PyObject *row = Py_BuildValue("sss", g->name, subjects[g->subject], objects[g->object]);
         if (row == NULL || PyList_Append(list, row) < 0) {
             Py_CLEAR(list);
         }
         Py_XDECREF(row);
     }
     return list;
+}
+
+/* The version tag that a CLASS guard on the class has as its number. */
+static PyObject *guards_class_version(PyObject *module, PyObject *o) {
+    if (!PyType_Check(o)) {
+        return PyErr_Format(PyExc_TypeError, "no class");
+    }
+    PyObject *name = PyUnicode_InternFromString("__init__");
+    if (name == NULL) {
+        return NULL;
+    }
+    dyn_cpy_lookup_special((PyTypeObject *)o, name); /* gives it a tag where it has none */
+    Py_DECREF(name);
+    return PyLong_FromUnsignedLong(((PyTypeObject *)o)->tp_version_tag);
 }
 
 /* What the verifier of captures says, or None. */
@@ -351,10 +374,14 @@ static PyObject *guards_verify(PyObject *module, PyObject *capsule) {
     return text;
 }
 
-static PyMethodDef methods[] = {
-    {"_guards_rows", guards_rows, METH_NOARGS, NULL},      {"_guards_new", guards_new, METH_VARARGS, NULL},
-    {"_guards_check", guards_check, METH_VARARGS, NULL},   {"_guards_explain", guards_explain, METH_VARARGS, NULL},
-    {"_guards_repeat", guards_repeat, METH_VARARGS, NULL}, {"_guards_verify", guards_verify, METH_O, NULL},
-    {"_guards_text", guards_text, METH_O, NULL},           {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {{"_guards_rows", guards_rows, METH_NOARGS, NULL},
+                                {"_guards_new", guards_new, METH_VARARGS, NULL},
+                                {"_guards_check", guards_check, METH_VARARGS, NULL},
+                                {"_guards_explain", guards_explain, METH_VARARGS, NULL},
+                                {"_guards_repeat", guards_repeat, METH_VARARGS, NULL},
+                                {"_guards_verify", guards_verify, METH_O, NULL},
+                                {"_guards_text", guards_text, METH_O, NULL},
+                                {"_guards_class_version", guards_class_version, METH_O, NULL},
+                                {NULL, NULL, 0, NULL}};
 
 int dyn_guards_init_module(PyObject *module) { return PyModule_AddFunctions(module, methods); }

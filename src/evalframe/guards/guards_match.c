@@ -60,9 +60,13 @@ bool dyn_guard_array(const DynGuard *g, PyObject *o) {
         return false;
     }
     PyArrayObject *a = (PyArrayObject *)o;
-    return (int64_t)dyn_dtype_of(PyArray_DESCR(a)) == (g->number & 255) && PyArray_NDIM(a) == (int)(g->number >> 8 & 255) &&
-           PyArray_ISALIGNED(a) && (!(g->number & DYN_ARRAY_WRITTEN) || PyArray_ISWRITEABLE(a)) &&
-           (!(g->number & (DYN_ARRAY_WRITTEN | DYN_ARRAY_ASKED)) || !dyn_array_write_warns(a));
+    if ((int64_t)dyn_dtype_of(PyArray_DESCR(a)) != (g->number & 255) || PyArray_NDIM(a) != (int)(g->number >> 8 & 255)) {
+        return false;
+    }
+    if (!PyArray_ISALIGNED(a) || (g->number & DYN_ARRAY_WRITTEN && !PyArray_ISWRITEABLE(a))) {
+        return false;
+    }
+    return !(g->number & (DYN_ARRAY_WRITTEN | DYN_ARRAY_ASKED)) || !dyn_array_write_warns(a);
 }
 
 static bool array_holds(const DynGuard *g, PyObject *o) {
@@ -71,9 +75,13 @@ static bool array_holds(const DynGuard *g, PyObject *o) {
 }
 
 bool dyn_guard_tensor(const DynGuard *g, PyObject *o, DynArrayView *view) {
-    return (PyObject *)Py_TYPE(o) == g->obj && dyn_torch_view(o, view) && view->dtype == (g->number & 255) &&
-           view->ndim == (g->number >> 8 & 255) && view->aligned &&
-           dyn_torch_requires_grad(o) == ((g->number & DYN_TENSOR_GRAD) != 0) && dyn_layout_fits(&g->layout, view);
+    if ((PyObject *)Py_TYPE(o) != g->obj || !dyn_torch_view(o, view)) {
+        return false;
+    }
+    if (view->dtype != (g->number & 255) || view->ndim != (g->number >> 8 & 255) || !view->aligned) {
+        return false;
+    }
+    return dyn_torch_requires_grad(o) == ((g->number & DYN_TENSOR_GRAD) != 0) && dyn_layout_fits(&g->layout, view);
 }
 
 static Py_ssize_t length_of(PyObject *o) {

@@ -90,16 +90,25 @@ static bool is_settled_guard(const DynGuardProgram *p, const DynGuard *g) {
     if (dyn_guard_subject(g) == DYN_ABOUT_SYMBOL) {
         return p->settled_sym[g->source] && !dyn_sym_is_const(&p->capture->syms, g->source);
     }
-    const DynSource *other = dyn_guard_has_two(g) ? &p->capture->sources.v.at[g->source2] : NULL;
-    return p->settled_source[g->source] && (other == NULL || p->settled_source[g->source2] || other->kind == DYN_SRC_CONST);
+    if (!p->settled_source[g->source]) {
+        return false;
+    }
+    if (!dyn_guard_has_two(g)) {
+        return true;
+    }
+    return p->settled_source[g->source2] || p->capture->sources.v.at[g->source2].kind == DYN_SRC_CONST;
+}
+
+static bool is_settled_attribute(const DynGuardProgram *p, uint32_t source) {
+    return p->settled_source[source] && p->capture->sources.v.at[source].kind == DYN_SRC_ATTR;
 }
 
 /* A guard that is left needs the value of an attribute that is made anew at each reading. */
 static bool asks_for_attribute(const DynGuardProgram *p, const DynGuard *g) {
-    const DynSources *t = &p->capture->sources;
-    return dyn_guard_has_source(g) &&
-           ((p->settled_source[g->source] && t->v.at[g->source].kind == DYN_SRC_ATTR) ||
-            (dyn_guard_has_two(g) && p->settled_source[g->source2] && t->v.at[g->source2].kind == DYN_SRC_ATTR));
+    if (!dyn_guard_has_source(g)) {
+        return false;
+    }
+    return is_settled_attribute(p, g->source) || (dyn_guard_has_two(g) && is_settled_attribute(p, g->source2));
 }
 
 int dyn_memo_new(DynGuardProgram *p) {
@@ -186,8 +195,11 @@ typedef struct Maker {
 } Maker;
 
 static bool is_same_fact(const Fact *x, const Fact *y) {
+    if (x->kind != y->kind || x->a != y->a || x->b != y->b) {
+        return false;
+    }
     bool by_id = x->kind == FACT_LOAD || x->kind == FACT_GUARD || x->kind == FACT_LAYOUT;
-    return x->kind == y->kind && x->a == y->a && x->b == y->b && (!by_id || x->id == y->id);
+    return !by_id || x->id == y->id;
 }
 
 static void add(Maker *k, Fact f) {
@@ -246,6 +258,9 @@ static void loaded(Maker *k, uint32_t id, PyObject *base, PyObject *value) {
     add(k, (Fact){.kind = FACT_LOAD, .id = id, .a = base, .b = value});
 }
 
+/* What its attributes are isn't decided by its own dict and its type alone. */
+static bool is_module_or_class(PyObject *o) { return PyModule_Check(o) || PyType_Check(o); }
+
 /* Is the attribute's value one that the instance or its class has, so that it is alive without the reference that was given. */
 static void attribute(Maker *k, uint32_t id, PyObject *base, PyObject *value) {
     const DynSource *s = &k->p->capture->sources.v.at[id];
@@ -255,7 +270,7 @@ static void attribute(Maker *k, uint32_t id, PyObject *base, PyObject *value) {
     PyObject *own = slot != NULL && *slot != NULL ? dyn_cpy_dict_item(*slot, s->key, s->hash) : NULL;
     bool field = descr != NULL && dyn_source_is_field(descr);
     bool data = descr != NULL && Py_TYPE(descr)->tp_descr_set != NULL;
-    if (!instance || PyModule_Check(base) || PyType_Check(base) || (data && !field)) {
+    if (!instance || is_module_or_class(base) || (data && !field)) {
         k->failed = true;
         return;
     }
@@ -290,7 +305,18 @@ static void source(Maker *k, uint32_t id) {
         break;
     case DYN_SRC_FUNC:
     case DYN_SRC_SELF: break; /* parts of a method, which never change */
-    default: loaded(k, id, base, value);
+    case DYN_SRC_CLOSURE:
+    case DYN_SRC_OWNCELL:
+    case DYN_SRC_CELL:
+    case DYN_SRC_FUNCTION:
+    case DYN_SRC_HANDLED:
+    case DYN_SRC_CONST:
+    case DYN_SRC_DICT:
+    case DYN_SRC_NAMED:
+    case DYN_SRC_FCLOSURE:
+    case DYN_SRC_FCELL:
+    case DYN_SRC_FDEFAULT:
+    case DYN_SRC_FKWDEFAULT: loaded(k, id, base, value); break;
     }
 }
 
@@ -309,8 +335,12 @@ static bool push_layout(DynMemo *m, PyObject *o) {
 }
 
 static bool is_unchanging(PyObject *o) {
-    return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o) ||
-           PyBytes_CheckExact(o) || PyTuple_CheckExact(o) || PyComplex_CheckExact(o) || PySlice_Check(o);
+    bool number = PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o);
+    bool text = PyUnicode_CheckExact(o) || PyBytes_CheckExact(o);
+    if (number || text || o == Py_None) {
+        return true;
+    }
+    return PyTuple_CheckExact(o) || PyComplex_CheckExact(o) || PySlice_Check(o);
 }
 
 static void absent(Maker *k, const DynSource *s) {
@@ -324,7 +354,7 @@ static void absent(Maker *k, const DynSource *s) {
         if (s->kind == DYN_SRC_ATTR) {
             class_of(k, Py_TYPE(base), s->key);
         }
-        k->failed = k->failed || PyModule_Check(base) || PyType_Check(base);
+        k->failed = k->failed || is_module_or_class(base);
     } else {
         k->failed = true;
     }
@@ -390,10 +420,13 @@ static void guard(Maker *k, uint32_t at) {
 static void own_attributes(Maker *k) {
     for (uint32_t i = 0; i < k->p->attrs.n; i++) {
         uint32_t id = k->p->attrs.at[i];
-        if (k->p->settled_source[id] && k->m->src[id] != NULL && dyn_vec_push(&k->m->owned, id) < 0) {
+        if (!k->p->settled_source[id]) {
+            continue;
+        }
+        bool lost = k->m->src[id] == NULL;
+        if (lost ? k->p->wanted[id] : dyn_vec_push(&k->m->owned, id) < 0) {
             k->failed = true;
         }
-        k->failed = k->failed || (k->p->settled_source[id] && k->m->src[id] == NULL && k->p->wanted[id]);
     }
 }
 

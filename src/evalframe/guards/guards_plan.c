@@ -74,8 +74,11 @@ static void need_source(Plan *plan, uint32_t id) {
     if (s->kind == DYN_SRC_ATTR && dyn_vec_push(&plan->attrs, id) < 0) {
         plan->failed = true;
     }
-    StepOp op = s->kind == DYN_SRC_LOCAL ? ST_LOCAL : s->kind == DYN_SRC_ATTR ? ST_ATTR : ST_LOAD;
-    emit(plan, (Step){.op = op, .dst = id, .a = s->kind == DYN_SRC_LOCAL ? s->index : 0});
+    if (s->kind == DYN_SRC_LOCAL) {
+        emit(plan, (Step){.op = ST_LOCAL, .dst = id, .a = s->index});
+    } else {
+        emit(plan, (Step){.op = s->kind == DYN_SRC_ATTR ? ST_ATTR : ST_LOAD, .dst = id});
+    }
 }
 
 static bool is_plain_local(const Plan *plan, uint32_t id) {
@@ -105,6 +108,40 @@ static void need_wanted(Plan *plan) {
 
 static bool is_whole(const DynSyms *t, uint32_t id) { return dyn_sym_at(t, id)->type != DYN_T_FLOAT; }
 
+static bool are_whole(const DynSyms *t, const DynSym *s) { return is_whole(t, s->a) && is_whole(t, s->b); }
+
+/* Sums, differences and products of ints have steps of their own. */
+static StepOp step_of_operator(const DynSyms *t, const DynSym *s) {
+    bool has_step = s->op == DYN_S_ADD || s->op == DYN_S_SUB || s->op == DYN_S_MUL;
+    if (!has_step || !are_whole(t, s)) {
+        return ST_EVAL;
+    }
+    if (s->op == DYN_S_ADD) {
+        return ST_ADD;
+    }
+    return s->op == DYN_S_SUB ? ST_SUB : ST_MUL;
+}
+
+/* Loads what has the axis of a DIM or STRIDE symbol, behind its ARRAY or TENSOR guard where that says that it has the axis.
+ * Returns the step that reads it. */
+static StepOp need_axis(Plan *plan, const DynSym *s) {
+    uint32_t at = plan->array_guard[s->a];
+    const DynGuard *g = at == DYN_NONE ? NULL : &plan->c->guards.at[at];
+    bool known = g != NULL && s->index < (g->number >> 8 & 255);
+    if (known) {
+        emit_guard(plan, at);
+    } else {
+        need_source(plan, s->a);
+    }
+    if (s->op == DYN_S_STRIDE) {
+        return ST_STRIDE;
+    }
+    if (!known) {
+        return ST_DIM_OF_ANY;
+    }
+    return dyn_guard_subject(g) == DYN_ABOUT_TENSOR ? ST_DIM_OF_TENSOR : ST_DIM;
+}
+
 static void emit_sym(Plan *plan, uint32_t id) {
     static const uint8_t loads[] = {[DYN_T_INT] = ST_INT, [DYN_T_FLOAT] = ST_FLOAT, [DYN_T_BOOL] = ST_BOOL};
     const DynSyms *t = &plan->c->syms;
@@ -121,20 +158,10 @@ static void emit_sym(Plan *plan, uint32_t id) {
         emit(plan, s->index ? (Step){.op = ST_NPSCALAR, .dst = id, .a = s->a, .x = (uint8_t)(s->index - 1)}
                             : (Step){.op = loads[s->type], .dst = id, .a = s->a});
     } else if (dyn_sym_of_axis((DynSymOp)s->op)) {
-        uint32_t guard = plan->array_guard[s->a];
-        bool known = guard != DYN_NONE && s->index < (plan->c->guards.at[guard].number >> 8 & 255);
-        if (known) {
-            emit_guard(plan, guard);
-        } else {
-            need_source(plan, s->a);
-        }
-        bool tensor = known && plan->c->guards.at[guard].kind == DYN_GUARD_TENSOR;
-        StepOp op = s->op == DYN_S_STRIDE ? ST_STRIDE : tensor ? ST_DIM_OF_TENSOR : known ? ST_DIM : ST_DIM_OF_ANY;
+        StepOp op = need_axis(plan, s);
         emit(plan, (Step){.op = op, .dst = id, .a = s->a, .x = (uint8_t)s->index});
     } else {
-        bool plain = (s->op == DYN_S_ADD || s->op == DYN_S_SUB || s->op == DYN_S_MUL) && is_whole(t, s->a) && is_whole(t, s->b);
-        StepOp op = !plain ? ST_EVAL : s->op == DYN_S_ADD ? ST_ADD : s->op == DYN_S_SUB ? ST_SUB : ST_MUL;
-        emit(plan, (Step){.op = op, .dst = id, .a = s->a, .b = s->b});
+        emit(plan, (Step){.op = step_of_operator(t, s), .dst = id, .a = s->a, .b = s->b});
     }
 }
 
@@ -169,8 +196,8 @@ static void need_sym(Plan *plan, uint32_t id) {
 static void emit_sym_guard(Plan *plan, uint32_t id) {
     const DynSyms *t = &plan->c->syms;
     const DynSym *s = dyn_sym_at(t, id);
-    bool compares = s->op >= DYN_S_EQ && s->op <= DYN_S_GE && is_whole(t, s->a) && is_whole(t, s->b);
-    if (!compares || plan->sym_done[id]) {
+    bool compares = s->op >= DYN_S_EQ && s->op <= DYN_S_GE;
+    if (!compares || !are_whole(t, s) || plan->sym_done[id]) {
         need_sym(plan, id);
         emit(plan, (Step){.op = ST_TRUE, .a = id});
         return;
@@ -202,6 +229,7 @@ static void emit_array_guard(Plan *plan, const DynGuard *g) {
     PyArray_Descr *descr =
         PyArray_DescrFromType(dyn_dtypes[g->number & 255].npy); /* NumPy's one descriptor of the type, never freed */
     Py_XDECREF((PyObject *)descr);
+    need_source(plan, g->source);
     emit(plan, (Step){.op = ST_ARRAY,
                       .a = g->source,
                       .x = (uint8_t)(g->number >> 8),
@@ -222,31 +250,39 @@ static void emit_absence(Plan *plan, const DynGuard *g) {
     emit(plan, (Step){.op = ST_ABSENT, .a = g->source});
 }
 
+/* A step that looks at the guard's one or two sources. */
+static void emit_on_sources(Plan *plan, const DynGuard *g, StepOp op) {
+    uint32_t other = dyn_guard_has_two(g) ? g->source2 : g->source;
+    need_source(plan, g->source);
+    need_source(plan, other);
+    emit(plan, (Step){.op = op, .a = g->source, .b = other, .obj = g->obj});
+}
+
 /* The guard's own step, behind those that load what it looks at. */
 static void emit_steps(Plan *plan, const DynGuard *g) {
-    static const uint8_t ops[DYN_GUARD_COUNT] = {
-#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags) [DYN_GUARD_##kind] = ST_##step,
+    static const enum {
+        BY_TYPE,
+        BY_ID,
+        BY_ARRAY,
+        BY_TENSOR,
+        BY_TORCH,
+        BY_SYMBOL,
+        BY_ABSENT,
+        BY_CHECK
+    } ways[DYN_GUARD_COUNT] = {
+#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags) [DYN_GUARD_##kind] = BY_##step,
 #include "ir/guards.def"
 #undef GUARD
     };
-    switch (dyn_guard_subject(g)) {
-    case DYN_ABOUT_SYMBOL: emit_sym_guard(plan, g->source); break;
-    case DYN_ABOUT_STATE: emit(plan, (Step){.op = ops[g->kind], .number = g->number}); break;
-    case DYN_ABOUT_ABSENCE: emit_absence(plan, g); break;
-    case DYN_ABOUT_ARRAY:
-        need_source(plan, g->source);
-        emit_array_guard(plan, g);
-        break;
-    case DYN_ABOUT_TENSOR:
-    case DYN_ABOUT_OBJECT:
-        need_source(plan, g->source);
-        emit(plan, (Step){.op = ops[g->kind], .a = g->source, .b = g->source, .obj = g->obj});
-        break;
-    case DYN_ABOUT_PAIR:
-        need_source(plan, g->source);
-        need_source(plan, g->source2);
-        emit(plan, (Step){.op = ops[g->kind], .a = g->source, .b = g->source2});
-        break;
+    switch (ways[g->kind]) {
+    case BY_TYPE: emit_on_sources(plan, g, ST_TYPE); break;
+    case BY_ID: emit_on_sources(plan, g, ST_ID); break;
+    case BY_ARRAY: emit_array_guard(plan, g); break;
+    case BY_TENSOR: emit_on_sources(plan, g, ST_TENSOR); break;
+    case BY_TORCH: emit(plan, (Step){.op = ST_TORCH, .number = g->number}); break;
+    case BY_SYMBOL: emit_sym_guard(plan, g->source); break;
+    case BY_ABSENT: emit_absence(plan, g); break;
+    case BY_CHECK: emit_on_sources(plan, g, ST_CHECK); break;
     }
 }
 
@@ -275,11 +311,30 @@ static int cost_of_source(const Plan *plan, uint32_t id) {
     if (plan->p->group_of[id] != DYN_NONE) {
         return 1;
     }
-    switch (plan->c->sources.v.at[id].kind) {
+    switch ((DynSourceKind)plan->c->sources.v.at[id].kind) {
     case DYN_SRC_LOCAL: return 0;
     case DYN_SRC_ATTR: return 4;
-    default: return 3;
+    case DYN_SRC_CLOSURE:
+    case DYN_SRC_OWNCELL:
+    case DYN_SRC_CELL:
+    case DYN_SRC_FUNCTION:
+    case DYN_SRC_HANDLED:
+    case DYN_SRC_CONST:
+    case DYN_SRC_DICT:
+    case DYN_SRC_OWN:
+    case DYN_SRC_ITEM:
+    case DYN_SRC_KEY:
+    case DYN_SRC_NAMED:
+    case DYN_SRC_NTH_KEY:
+    case DYN_SRC_NTH_VALUE:
+    case DYN_SRC_FCLOSURE:
+    case DYN_SRC_FCELL:
+    case DYN_SRC_FDEFAULT:
+    case DYN_SRC_FKWDEFAULT:
+    case DYN_SRC_SELF:
+    case DYN_SRC_FUNC: return 3;
     }
+    return 3;
 }
 
 static int cost(const Plan *plan, const DynGuard *g) {
@@ -345,6 +400,17 @@ static void index_guards(Plan *plan) {
     }
 }
 
+static bool is_allocated(const Plan *plan) {
+    const void *const lists[] = {plan->source_done, plan->sym_done,    plan->sym_mark, plan->guard_done,
+                                 plan->group_done,  plan->array_guard, plan->id_guard};
+    for (size_t i = 0; i < DYN_COUNTOF(lists); i++) {
+        if (lists[i] == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* One program, owned by the caller in *steps and *attrs: all of it, or what is left where the memo has answered. */
 static int plan_steps(DynGuardProgram *p, bool rest, Locals *locals, Plan *out) {
     const DynCapture *c = p->capture;
@@ -359,8 +425,7 @@ static int plan_steps(DynGuardProgram *p, bool rest, Locals *locals, Plan *out) 
     plan.group_done = DYN_NEW_N(&arena, bool, p->groups.n + 1);
     plan.array_guard = DYN_NEW_N(&arena, uint32_t, nsrc + 1);
     plan.id_guard = DYN_NEW_N(&arena, uint32_t, nsrc + 1);
-    plan.failed = plan.source_done == NULL || plan.sym_done == NULL || plan.sym_mark == NULL || plan.guard_done == NULL ||
-                  plan.group_done == NULL || plan.array_guard == NULL || plan.id_guard == NULL;
+    plan.failed = !is_allocated(&plan);
     if (!plan.failed) {
         memset(plan.array_guard, 0xFF, (nsrc + 1) * sizeof(uint32_t)); /* DYN_NONE */
         memset(plan.id_guard, 0xFF, (nsrc + 1) * sizeof(uint32_t));
