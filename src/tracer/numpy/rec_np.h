@@ -5,6 +5,7 @@
 #ifndef DYN_REC_NP_H
 #define DYN_REC_NP_H
 #include "base/arrays.h"
+#include "tracer/numpy/rec_types.h"
 #include "tracer/record/rec.h"
 
 #define NP_MAX_SLOTS 10
@@ -24,16 +25,6 @@ typedef struct NpArg { /* an operand of an elementwise operator */
 static inline bool dyn_np_is_integer(DynDtype dt) { return dyn_dtypes[dt].kind == 'i' || dyn_dtypes[dt].kind == 'u'; }
 /* Floats and complex numbers. */
 static inline bool dyn_np_is_inexact(DynDtype dt) { return dyn_dtypes[dt].kind == 'f' || dyn_dtypes[dt].kind == 'c'; }
-
-/* Is the object's type exactly one of these? */
-static inline bool dyn_np_has_type_of(PyObject *o, PyTypeObject *const *types, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        if (Py_IS_TYPE(o, types[i])) {
-            return true;
-        }
-    }
-    return false;
-}
 
 typedef struct NpCall NpCall;
 typedef DynVal *(*NpRule)(DynRec *r, NpCall *c);

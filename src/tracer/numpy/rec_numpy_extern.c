@@ -46,7 +46,7 @@ static bool is_scalar_or_dtype(PyObject *o) { return PyArray_CheckScalar(o) || P
 static bool has_unchangeable_type(PyObject *o) {
     PyTypeObject *const types[] = {&PyUnicode_Type, &PyBytes_Type, &PyLong_Type,  &PyFloat_Type,    &PyComplex_Type,
                                    &PyBool_Type,    &PySlice_Type, &PyUFunc_Type, Py_TYPE(Py_None), &PyEllipsis_Type};
-    return dyn_np_has_type_of(o, types, DYN_COUNTOF(types)) || PyType_Check(o) || is_scalar_or_dtype(o);
+    return rec_has_type_of(o, types, DYN_COUNTOF(types)) || PyType_Check(o) || is_scalar_or_dtype(o);
 }
 
 /* Is it the same at every call, and nothing that anybody can change? */

@@ -172,7 +172,7 @@ DynVal *np_rule_astype(DynRec *r, NpCall *c) {
 /* A list, a tuple or a Python number: an array is made of it. */
 static bool is_items(DynOperand o) {
     PyTypeObject *const types[] = {&PyList_Type, &PyTuple_Type, &PyFloat_Type, &PyLong_Type, &PyBool_Type};
-    return o.v != NULL && dyn_np_has_type_of(o.real, types, DYN_COUNTOF(types));
+    return o.v != NULL && rec_has_type_of(o.real, types, DYN_COUNTOF(types));
 }
 
 static DynOperand named_order(DynRec *r, const char *order) {

@@ -33,7 +33,7 @@ static bool named(PyObject *name, const char *const *names, size_t n) {
 static bool plain_data(PyObject *o) {
     PyTypeObject *const types[] = {Py_TYPE(Py_None), &PyBool_Type,    &PyLong_Type, &PyFloat_Type,
                                    &PyComplex_Type,  &PyUnicode_Type, &PyArray_Type};
-    return dyn_np_has_type_of(o, types, DYN_COUNTOF(types)) || PyArray_CheckScalar(o) || PyArray_DescrCheck(o);
+    return rec_has_type_of(o, types, DYN_COUNTOF(types)) || PyArray_CheckScalar(o) || PyArray_DescrCheck(o);
 }
 
 /* Is it a module, or a callable whose calls have no effect but their result? */
