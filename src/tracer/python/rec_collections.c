@@ -239,8 +239,9 @@ static DynVal *pop_shadow(DynVal *d, bool left) {
 }
 
 static DynVal *append_shadow(DynRec *r, const RecCall *c, bool left) {
-    DynVal *d = c->args[0].v,
-           *v = rec_insert_item(r, d, left ? 0 : (Py_ssize_t)d->n, c->args[1].v) < 0 ? NULL : dyn_rec_const(r, Py_None);
+    DynVal *d = c->args[0].v;
+    Py_ssize_t at = left ? 0 : (Py_ssize_t)d->n;
+    DynVal *v = rec_insert_item(r, d, at, c->args[1].v) < 0 ? NULL : dyn_rec_const(r, Py_None);
     trim(d, c->args[0].real, !left);
     return v;
 }
