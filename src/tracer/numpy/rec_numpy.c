@@ -633,7 +633,8 @@ static const DynNode *is_new_array(DynRec *r, uint32_t first, const DynVal *v) {
     return n;
 }
 
-/* A graph that is handed on: the call as it was made, in place of the nodes that the rule made of it. Their sizes it has too. */
+/* The call as it was made, of the sizes that the rule knows, in place of the nodes that the rule made of it: where the whole
+ * graph is handed to another compiler. Where that fails, the rule's nodes again. */
 static DynVal *as_it_was_made(DynRec *r, NpCall *c, uint32_t first, DynVal *v) {
     const DynNode *n = is_new_array(r, first, v);
     uint32_t shape[DYN_MAX_NDIM];
@@ -654,6 +655,7 @@ static DynVal *as_it_was_made(DynRec *r, NpCall *c, uint32_t first, DynVal *v) {
     return v;
 }
 
+/* Notes the tensor that is given as out=, if it is the result. */
 static void find_out(NpCall *c) {
     for (int i = c->npos; i < c->npos + c->nkw && dyn_torch_is(c->result); i++) {
         if (c->args[i].real == c->result && c->args[i].v->kind == DV_ARRAY &&

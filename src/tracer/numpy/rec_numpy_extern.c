@@ -15,7 +15,7 @@ typedef struct Forms { /* a tree being written down */
     DynArg arg[MAX_OPERANDS];
     uint32_t n, nargs;
     bool objects;   /* arguments may be objects of any type, as they are found at each call */
-    bool functions; /* … and Python functions, of which somebody knows that they have no effects */
+    bool functions; /* arguments may be Python functions too, which have no effects */
 } Forms;
 
 static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
@@ -373,7 +373,7 @@ typedef struct Effect {
     bool makes;    /* the result is an object that nobody else has */
     bool maps;     /* it calls a function that it is given, which has no effects */
     bool out;      /* the argument that it writes is its result */
-    bool in_place; /* … and is the first */
+    bool in_place; /* the argument that it writes is its result and its first argument */
 } Effect;
 static const Effect none = {.writes = -1};
 
@@ -409,7 +409,8 @@ static int out_argument(const DynOperand *args, int npos, PyObject *kwnames, PyO
     return -1;
 }
 
-/* The tables have the methods of ndarray; NumPy's scalars have their own of the same names. Borrowed, or NULL. */
+/* The method that a callable of the tables is for `self`: the tables have the methods of ndarray, and NumPy's scalars have their
+ * own of the same names. Borrowed, or NULL. */
 static PyObject *method_of(PyObject *callable, PyObject *self) {
     if (Py_TYPE(callable) != &PyMethodDescr_Type || PyObject_TypeCheck(self, ((PyDescrObject *)callable)->d_type)) {
         return callable;
@@ -501,7 +502,7 @@ static bool gives_first_back(DynRec *r, const DynOperand *args, int npos, PyObje
     return npos > 0 && is_result(args[0], result) && has_sizes(r, args[0]);
 }
 
-/* A call that nobody has looked at yet. What it added goes again where it fails. */
+/* A call whose arguments weren't looked at yet. Nodes that it adds are taken back where it fails. */
 static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const DynOperand *given, int npos, PyObject *kwnames,
                           PyObject *result, Effect effect) {
     int n = npos + (kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames));

@@ -9,7 +9,7 @@ static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP)
 
 static uint32_t none(DynRec *r) { return refuse(r), DYN_NONE; }
 
-/* The arrays of a list or tuple; a lone array stands for its rows, which nobody writes so. */
+/* The arrays of a list or tuple. A lone array, which stands for its rows, isn't taken. */
 static int joined_nodes(DynRec *r, DynOperand o, uint32_t *nodes) {
     DynOperand items[NP_MAX_JOINED];
     int n = o.v == NULL ? -1 : dyn_np_items(r, o, items, NP_MAX_JOINED);

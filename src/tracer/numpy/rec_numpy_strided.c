@@ -1,6 +1,6 @@
 /* rec_numpy_strided.c: np.lib.stride_tricks.as_strided. What it gives is a view whose axes go along the operand's by whole
  * numbers of elements: an AFFINE node, as long as it stays inside the operand, or inside the vector that the operand is a slice
- * of. Steps that come from nowhere in particular are left to NumPy. Called through the binding table. */
+ * of. Steps that are no whole numbers of the operand's own are left to NumPy. Called through the binding table. */
 #include "tracer/numpy/rec_np.h"
 
 static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }

@@ -151,6 +151,7 @@ static int quiet_operands(DynRec *r, DynOp op, NpArg mask, NpArg *args, int n) {
     return 0;
 }
 
+/* Can the operator raise a floating-point flag? */
 static bool may_raise(DynOp op) {
     const char *of_complex = dyn_complex_ops[op].fpe;
     return dyn_ops[op].fpe[0] != 0 || (of_complex != NULL && of_complex[0] != 0);
@@ -321,6 +322,7 @@ static int drops_bound(DynRec *r, NpArg a, NpArg bound, bool low) {
     return dyn_np_assume_op(r, relation[dropped], bound.arg.id, end) < 0 ? -1 : dropped;
 }
 
+/* Is it one value for all elements? */
 static bool lone(DynRec *r, NpArg a) { return a.arg.kind == DYN_ARG_SYM || node_at(r, a.arg.id)->ndim == 0; }
 
 /* Does an array bound have an element of its own for each of the result's? */

@@ -205,7 +205,7 @@ static bool any_data(const RecCall *c, DynVal **items, uint32_t n) {
     return false;
 }
 
-/* Which of them it is, is a check of each comparison that the builtin makes. */
+/* min() or max() of items of which some are known only from the data: each comparison that the builtin makes becomes a check. */
 static DynVal *data_extreme(DynRec *r, const RecCall *c, DynVal **items, uint32_t n, PyObject *result, int cmp) {
     DynOperand best = {0};
     for (uint32_t i = 0; i < n; i++) {

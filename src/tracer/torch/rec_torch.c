@@ -418,7 +418,7 @@ static uint32_t unary(DynRec *r, const NpCall *c, DynOp op, bool floats, bool tr
     if (truth && dyn_ops[op].dtype == DYN_DT_LOGICAL) {
         compute = DYN_BOOL;
     } else if (dt == DYN_BOOL && !floats && op != DYN_OP_INVERT) {
-        return dyn_tt_none(r); /* what torch has of these for truths is its own affair */
+        return dyn_tt_none(r); /* torch's rules for booleans aren't followed */
     }
     return dyn_tt_elementwise(r, op, compute, result, &a, 1);
 }
@@ -454,7 +454,7 @@ int dyn_tt_two(DynRec *r, const NpCall *c, NpArg *args) {
     return dyn_np_operand(r, c->slot[0], &args[0]) < 0 ? -1 : dyn_np_operand(r, c->slot[1], &args[1]);
 }
 
-/* Truths and arithmetic: torch adds and multiplies truths as or and and, and refuses others. */
+/* The operator in that dtype: torch adds booleans as `or`, multiplies them as `and`, and refuses to subtract them. */
 static DynOp arithmetic_row(DynOp op, DynDtype dt) {
     if (dt != DYN_BOOL) {
         return op;

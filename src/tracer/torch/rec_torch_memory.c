@@ -140,7 +140,7 @@ DynVal *tt_rule_part(DynRec *r, NpCall *c) {
 }
 
 /* conj, resolve_conj, resolve_neg (operator 0) and conj_physical (1): of real numbers the tensor itself. Of complex ones the
- * second two too, as no tensor with such a bit comes here; conj sets the bit, which is eager's affair. */
+ * second two too, as no tensor with such a bit comes here; conj sets the bit, and stays torch's own call. */
 DynVal *tt_rule_conj(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     if (a == DYN_NONE) {

@@ -282,8 +282,8 @@ static uint32_t of_this_batch(DynRec *r, const NpCall *c, uint32_t a, bool each,
     return node;
 }
 
-/* batch_norm; instance_norm (operator 1). Statistics of a batch that PyTorch keeps as halves are its own affair: how it rounds
- * them shows. */
+/* batch_norm; instance_norm (operator 1). Where PyTorch keeps the statistics of a batch as halves the call stays its own, since
+ * how it rounds them shows. */
 DynVal *tt_rule_batch_norm(DynRec *r, NpCall *c) {
     DynDtype dt = DYN_NO_DTYPE;
     Affine x, running = {dyn_tt_tensor(r, c, "running_mean"), dyn_tt_tensor(r, c, "running_var")};
