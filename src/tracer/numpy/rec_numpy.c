@@ -633,8 +633,8 @@ static const DynNode *is_new_array(DynRec *r, uint32_t first, const DynVal *v) {
     return n;
 }
 
-/* The call as it was made, of the sizes that the rule knows, in place of the nodes that the rule made of it: where the whole
- * graph is handed to another compiler. Where that fails, the rule's nodes again. */
+/* The call as it was made, of the sizes that the rule knows, in place of the nodes that the rule made of it: for a graph that is
+ * handed on (DynRecording.whole). Where that fails, the rule's nodes again. */
 static DynVal *as_it_was_made(DynRec *r, NpCall *c, uint32_t first, DynVal *v) {
     const DynNode *n = is_new_array(r, first, v);
     uint32_t shape[DYN_MAX_NDIM];
