@@ -11,14 +11,19 @@
 
 static PyObject *errstate, *enter, *leave;
 
+/* Does the keyword argument say that an error is ignored, at every call? */
+static bool is_ignored(DynRec *r, PyObject *name, DynOperand o) {
+    if (dyn_rec_burn(r, o.v, o.real) < 0 || !PyUnicode_CheckExact(o.real)) {
+        return false;
+    }
+    return PyUnicode_CompareWithASCIIString(o.real, "ignore") == 0 && PyUnicode_CompareWithASCIIString(name, "call") != 0;
+}
+
 /* np.errstate with keyword arguments that are all "ignore". */
 static bool only_ignores(DynRec *r, const RecCall *c) {
     bool only = c->npos == 0 && c->nkw > 0;
     for (uint32_t i = 0; only && i < c->nkw; i++) {
-        DynOperand o = c->args[i];
-        only = dyn_rec_burn(r, o.v, o.real) == 0 && PyUnicode_CheckExact(o.real) &&
-               PyUnicode_CompareWithASCIIString(o.real, "ignore") == 0 &&
-               PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, i), "call") != 0;
+        only = is_ignored(r, PyTuple_GET_ITEM(c->kwnames, i), c->args[i]);
     }
     return only;
 }
@@ -35,7 +40,10 @@ DynVal *rec_call_quiet_exit(DynRec *r, const RecCall *c, PyObject **result) {
 DynVal *rec_on_errstate(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     bool quiet = !r->req->loud && only_ignores(r, c);
     *result = rec_call_real(c);
-    return *result == NULL ? NULL : quiet ? rec_new(r, DV_QUIET) : rec_fail(r, DYN_R_OPAQUE_CALL, "errstate");
+    if (*result == NULL) {
+        return NULL;
+    }
+    return quiet ? rec_new(r, DV_QUIET) : rec_fail(r, DYN_R_OPAQUE_CALL, "errstate");
 }
 
 Step rec_BEFORE_WITH(DynRec *r, RecFrame *f, const DynInstr *in) {

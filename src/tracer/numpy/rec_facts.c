@@ -28,11 +28,16 @@ static bool of_code(DynRec *r, DynOperand o) {
     return s != DYN_NONE && (n == 0 || rec_guard(r, DYN_GUARD_DEFAULTS, s, DYN_NONE, n, NULL) == 0);
 }
 
+/* Do the guards of such a shadow hold its type (and dtype), whatever its value is? */
+static bool is_typed(DynVal *v) {
+    bool function = v->kind == DV_PYFUNC || v->kind == DV_FUNC;
+    return v->kind == DV_SYM || rec_is_array(v) || function;
+}
+
 /* Is the answer the same as long as this argument's guards hold? REC_BY_VALUES: its value decides, and is burnt in; REC_BY_TYPES:
  * the types (and dtypes) of arrays and numbers, and the values of everything else; REC_BY_CODE: of a Python function or method
  * its code, and how many defaults it has. */
 static bool decided(DynRec *r, DynOperand o, int by) {
-    bool typed = o.v->kind == DV_SYM || rec_is_array(o.v) || o.v->kind == DV_PYFUNC || o.v->kind == DV_FUNC;
     if (by == REC_BY_TYPES && (o.v->kind == DV_TUPLE || o.v->kind == DV_LIST)) {
         bool known = o.v->n == PySequence_Fast_GET_SIZE(o.real);
         for (uint32_t i = 0; known && i < o.v->n; i++) {
@@ -41,7 +46,10 @@ static bool decided(DynRec *r, DynOperand o, int by) {
         }
         return known;
     }
-    return by == REC_BY_CODE ? of_code(r, o) : (by == REC_BY_TYPES && typed) || dyn_rec_burn(r, o.v, o.real) == 0;
+    if (by == REC_BY_CODE) {
+        return of_code(r, o);
+    }
+    return (by == REC_BY_TYPES && is_typed(o.v)) || dyn_rec_burn(r, o.v, o.real) == 0;
 }
 
 /* A user's class can have __subclasscheck__ or __call__ of its own: only the plain kind is known. */
@@ -73,6 +81,14 @@ DynVal *rec_on_fact(DynRec *r, const RecCall *c, PyObject **result, int by) {
 
 bool rec_is_const_npscalar(DynVal *v, PyObject *o) { return v->kind == DV_CONST && PyArray_CheckScalar(o); }
 
+/* The smallest normal number of a float's dtype. */
+static double smallest_normal(DynDtype dt) {
+    if (dt == DYN_F16) {
+        return 0x1p-14;
+    }
+    return dt == DYN_F32 ? 0x1p-126 : 0x1p-1022;
+}
+
 /* Made of constants alone, and no floating-point warning came with it: those come with a NaN, an infinity, a zero or a subnormal
  * number as the result. */
 bool rec_is_quiet_npscalar(PyObject *o) {
@@ -80,13 +96,11 @@ bool rec_is_quiet_npscalar(PyObject *o) {
     if (dt == DYN_NO_DTYPE || dyn_dtypes[dt].kind != 'f') {
         return dt != DYN_NO_DTYPE && dyn_dtypes[dt].kind != 'c';
     }
-    const double normal = dt == DYN_F16 ? 0x1p-14 : dt == DYN_F32 ? 0x1p-126 : 0x1p-1022;
     PyObject *item = PyObject_CallMethod(o, "item", NULL);
-    bool quiet =
-        item != NULL && PyFloat_CheckExact(item) && isfinite(PyFloat_AS_DOUBLE(item)) && fabs(PyFloat_AS_DOUBLE(item)) >= normal;
+    double value = item != NULL && PyFloat_CheckExact(item) ? PyFloat_AS_DOUBLE(item) : Py_NAN;
     PyErr_Clear();
     Py_XDECREF(item);
-    return quiet;
+    return isfinite(value) && fabs(value) >= smallest_normal(dt);
 }
 
 /* ---- arrays and NumPy scalars that are made of Python numbers alone */
@@ -146,7 +160,8 @@ static int burn_symbols(DynRec *r, const DynNode *n) {
     for (uint32_t k = 0; k < n->nargs + n->ndim; k++) {
         bool arg = k < n->nargs;
         v.id = arg ? n->args[k].id : n->shape[k - n->nargs];
-        if ((arg && n->args[k].kind != DYN_ARG_SYM) || (dyn_node_stores(n) && !arg)) {
+        bool skipped = arg ? n->args[k].kind != DYN_ARG_SYM : dyn_node_stores(n);
+        if (skipped) {
             continue;
         }
         const DynSym *s = dyn_sym_at(&r->cap->syms, v.id);
@@ -161,13 +176,21 @@ static int burn_symbols(DynRec *r, const DynNode *n) {
     return 0;
 }
 
+/* The k-th symbol of a node: one for each argument (DYN_NONE: it is no symbol), then the sizes. */
+static uint32_t symbol_at(const DynNode *n, uint32_t k) {
+    if (k >= n->nargs) {
+        return n->shape[k - n->nargs];
+    }
+    return n->args[k].kind == DYN_ARG_SYM ? n->args[k].id : DYN_NONE;
+}
+
 /* Does the node's value depend on a size that isn't the same at every call? */
 static bool has_sizes(DynRec *r, const Walk *w) {
     DynSyms *t = &r->cap->syms;
     for (uint32_t i = 0; i < w->n; i++) {
         const DynNode *n = &r->cap->graph.nodes.at[w->nodes[i]];
         for (uint32_t k = 0; k < n->nargs + n->ndim; k++) {
-            uint32_t id = k >= n->nargs ? n->shape[k - n->nargs] : n->args[k].kind == DYN_ARG_SYM ? n->args[k].id : DYN_NONE;
+            uint32_t id = symbol_at(n, k);
             if (id != DYN_NONE && !dyn_sym_is_const(t, id) && dyn_sym_at(t, id)->type == DYN_T_INT) {
                 return true;
             }

@@ -5,6 +5,7 @@
 #ifndef DYN_REC_NP_H
 #define DYN_REC_NP_H
 #include "base/arrays.h"
+#include "tracer/numpy/rec_types.h"
 #include "tracer/record/rec.h"
 
 #define NP_MAX_SLOTS 10
@@ -19,6 +20,11 @@ typedef struct NpArg { /* an operand of an elementwise operator */
     DynArg arg;
     uint8_t code;
 } NpArg;
+
+/* Integers with or without sign, but no booleans. */
+static inline bool dyn_np_is_integer(DynDtype dt) { return dyn_dtypes[dt].kind == 'i' || dyn_dtypes[dt].kind == 'u'; }
+/* Floats and complex numbers. */
+static inline bool dyn_np_is_inexact(DynDtype dt) { return dyn_dtypes[dt].kind == 'f' || dyn_dtypes[dt].kind == 'c'; }
 
 typedef struct NpCall NpCall;
 typedef DynVal *(*NpRule)(DynRec *r, NpCall *c);
@@ -53,9 +59,12 @@ struct NpCall {
 /* Looks at a value and at what is in it (depth 0), before a rule makes nodes: what is found now outlives a rule that fails. */
 DYN_HIDDEN int dyn_np_resolve(DynRec *r, DynOperand o, int depth);
 DYN_HIDDEN const DynBinding *dyn_np_binding(const char *path, bool method); /* by its name in bind.def */
-DYN_HIDDEN bool dyn_np_is_no_value(PyObject *o);                            /* what NumPy's functions take for "not given" */
-DYN_HIDDEN DynVal *dyn_np_refuse(DynRec *r, DynReason why);                 /* NULL */
-DYN_HIDDEN int dyn_np_assume(DynRec *r, uint32_t sym); /* the bool symbol is true at every call; -1 where it is false now */
+DYN_HIDDEN int dyn_np_slot_of(const char *sig, const char *name);           /* which word of the signature `name` is, or -1 */
+/* Gives v. Where it is NULL, the nodes from `nnodes` on are taken back. */
+DYN_HIDDEN DynVal *dyn_np_take_back(DynRec *r, uint32_t nnodes, DynVal *v);
+DYN_HIDDEN bool dyn_np_is_no_value(PyObject *o);            /* what NumPy's functions take for "not given" */
+DYN_HIDDEN DynVal *dyn_np_refuse(DynRec *r, DynReason why); /* NULL */
+DYN_HIDDEN int dyn_np_assume(DynRec *r, uint32_t sym);      /* the bool symbol is true at every call; -1 where it is false now */
 DYN_HIDDEN int dyn_np_assume_op(DynRec *r, DynSymOp op, uint32_t a, int64_t b); /* the relation of a with a plain int */
 DYN_HIDDEN uint32_t dyn_np_int(DynRec *r, int64_t value);
 DYN_HIDDEN uint32_t dyn_np_op(DynRec *r, DynSymOp op, uint32_t a, uint32_t b);
@@ -122,6 +131,10 @@ DYN_HIDDEN int dyn_np_scatter(DynRec *r, uint32_t dst, uint32_t index, NpArg val
 DYN_HIDDEN int dyn_np_scatter_at(DynRec *r, const NpLookup *at, NpArg value, int op); /* along any axis */
 DYN_HIDDEN bool dyn_np_has_acted(DynRec *r); /* something was recorded that can be seen from outside, and can't be done again */
 
+/* ---- rec_numpy_ufunc.c */
+/* Is it the row of one of NumPy's own ufuncs, which have no effect but their result? */
+DYN_HIDDEN bool dyn_np_is_ufunc(const DynBinding *b);
+
 /* ---- rec_numpy_layout.c */
 /* How NumPy lays out what an operator makes of these operands. */
 DYN_HIDDEN DynLayout dyn_np_layout_for(DynRec *r, const uint32_t *nodes, int n, int ndim, const uint32_t *shape);
@@ -137,7 +150,6 @@ DYN_HIDDEN uint32_t dyn_np_ravel(DynRec *r, uint32_t a);
 DYN_HIDDEN uint32_t dyn_np_flat_copy(DynRec *r, uint32_t a); /* one axis, in C order, owning its bytes */
 
 /* ---- rec_numpy_view.c */
-DYN_HIDDEN uint32_t dyn_np_part(DynRec *r, DynOp op, uint32_t a); /* REAL or IMAG of a complex node: a view */
 DYN_HIDDEN uint32_t dyn_np_permute(DynRec *r, uint32_t a, const int *perm);
 DYN_HIDDEN uint32_t dyn_np_newaxis(DynRec *r, uint32_t a, uint32_t positions, int ndim); /* bit mask of the result's new axes */
 DYN_HIDDEN uint32_t dyn_np_reshape_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape, uint8_t flag);
@@ -152,9 +164,7 @@ DYN_HIDDEN DynOperand dyn_np_slot(const NpCall *c, const char *name); /* the arg
 DYN_HIDDEN int dyn_np_shape_arg(DynRec *r, DynOperand o, bool minus_one, uint32_t *shape);
 DYN_HIDDEN uint32_t dyn_np_product(DynRec *r, int n, const uint32_t *shape);
 
-DYN_HIDDEN DynVal *dyn_np_shape_tuple(DynRec *r, uint32_t a, PyObject *result);
-DYN_HIDDEN DynVal *dyn_np_transposed(DynRec *r, uint32_t a, bool matrix, PyObject *result); /* all axes, or the last two */
-DYN_HIDDEN uint32_t dyn_np_basic_index(DynRec *r, uint32_t a, DynOperand index);            /* a[index] as a SLICE node */
+DYN_HIDDEN uint32_t dyn_np_basic_index(DynRec *r, uint32_t a, DynOperand index); /* a[index] as a SLICE node */
 /* Of rec_numpy_own.c: does the back end make the call itself? DynOwnKind. */
 DYN_HIDDEN DynOp dyn_np_call_operator(DynRec *r, uint32_t call, const DynExtern *x);
 /* What an index names in which arrays of integers stand: their axes are whole in the view. Numbers beside one array are gone from
@@ -169,6 +179,11 @@ typedef struct NpPlaces {
     NpPlace at[DYN_MAX_NDIM];
 } NpPlaces;
 DYN_HIDDEN uint32_t dyn_np_index_around(DynRec *r, uint32_t a, DynOperand index, NpPlaces *places);
+
+/* ---- rec_numpy_attr.c */
+DYN_HIDDEN uint32_t dyn_np_part(DynRec *r, DynOp op, uint32_t a); /* REAL or IMAG of a complex node: a view */
+DYN_HIDDEN DynVal *dyn_np_shape_tuple(DynRec *r, uint32_t a, PyObject *result);
+DYN_HIDDEN DynVal *dyn_np_transposed(DynRec *r, uint32_t a, bool matrix, PyObject *result); /* all axes, or the last two */
 
 /* ---- rec_torch*.c */
 DYN_HIDDEN DynVal *tt_rule_pointwise(DynRec *r, NpCall *c);         /* the sizes are those to which the tensors broadcast */
@@ -221,13 +236,19 @@ DYN_HIDDEN uint32_t dyn_np_strided(DynRec *r, uint32_t a, int ndim, const uint32
                                    uint32_t offset, bool writeable);
 
 /* ---- rec_numpy_extern.c */
-DYN_HIDDEN int dyn_np_agree(DynRec *r, uint32_t a, uint32_t b); /* two sizes are equal now, and at every call; -1 */
 DYN_HIDDEN DynVal *dyn_np_sized_call(DynRec *r, NpCall *c, int ndim, const uint32_t *shape); /* the call as it was made */
 /* The same where several arrays come out: their sizes one behind the other, n in all. */
 DYN_HIDDEN DynVal *dyn_np_sized_results(DynRec *r, NpCall *c, int n, const uint32_t *shape);
 DYN_HIDDEN DynVal *dyn_np_sized_once(DynRec *r, NpCall *c, int ndim, const uint32_t *shape); /* has an effect: in its place */
 DYN_HIDDEN DynVal *dyn_np_sized_extern(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int n,
                                        PyObject *result, const uint32_t *shape); /* another one in its place */
+
+/* ---- rec_numpy_sized.c */
+/* The size to which two sizes broadcast: equal ones, or one of them is 1, at every call. DYN_NONE: refused. */
+DYN_HIDDEN uint32_t dyn_np_broadcast_size(DynRec *r, uint32_t a, uint32_t b);
+/* The node of an array or NumPy scalar that was looked at; DYN_NONE: it is another thing. */
+DYN_HIDDEN uint32_t dyn_np_operand_node(DynRec *r, DynOperand o);
+DYN_HIDDEN int dyn_np_agree(DynRec *r, uint32_t a, uint32_t b); /* two sizes are equal now, and at every call; -1 */
 
 /* ---- rec_numpy_make.c */
 DYN_HIDDEN int dyn_np_burn_rest(DynRec *r, const NpCall *c, int first); /* slots from `first` on are the same at every call */

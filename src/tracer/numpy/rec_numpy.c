@@ -1,8 +1,7 @@
-/* rec_numpy.c: from NumPy callables, operators and methods to rules. Fills the binding tables from bind.def, lays out arguments,
- * and holds what all rules need: operands, results, failing. Called by the recorder's handlers through rec.h. The tables live as
- * long as the process. */
+/* rec_numpy.c: from NumPy's callables and methods to rules. Fills the binding tables from bind.def, lays out arguments, and holds
+ * what all rules need: operands, results, failing. Called by the recorder's handlers through rec.h. The tables live as long as
+ * the process. */
 #include "base/torch.h"
-#include "tracer/bytecode/decode.h"
 #include "tracer/numpy/rec_np.h"
 #include "ir/extern.h"
 
@@ -145,10 +144,19 @@ const DynBinding *dyn_np_find(PyObject *callable) {
 
 bool dyn_np_has_rule(const DynBinding *b) { return b->rule != np_rule_call && b->rule != np_rule_call_write; }
 
-bool dyn_np_is_pure(const DynBinding *b) {
-    return b->effect == DYN_BIND_PURE && b->rule != np_rule_call_write && b->rule != np_rule_random && b->rule != np_rule_make &&
-           b->rule != np_rule_copyto && b->rule != np_rule_fill && b->rule != np_rule_mapped && b->rule != np_rule_ufunc_method;
+/* Is it the rule of functions that write into an operand, draw random numbers, make an object, or call what they are given? */
+static bool is_rule_of_effects(NpRule rule) {
+    static const NpRule rules[] = {np_rule_call_write, np_rule_random, np_rule_make,        np_rule_copyto,
+                                   np_rule_fill,       np_rule_mapped, np_rule_ufunc_method};
+    for (size_t i = 0; i < DYN_COUNTOF(rules); i++) {
+        if (rules[i] == rule) {
+            return true;
+        }
+    }
+    return false;
 }
+
+bool dyn_np_is_pure(const DynBinding *b) { return b->effect == DYN_BIND_PURE && !is_rule_of_effects(b->rule); }
 
 const DynBinding *dyn_np_find_method(PyObject *name) {
     for (int i = 0; i < NMETHODS; i++) {
@@ -192,8 +200,7 @@ int dyn_np_assume(DynRec *r, uint32_t sym) {
 uint32_t dyn_np_int(DynRec *r, int64_t value) { return dyn_sym_int(dyn_rec_syms(r), value); }
 
 uint32_t dyn_np_op(DynRec *r, DynSymOp op, uint32_t a, uint32_t b) {
-    bool absent = a == DYN_NONE || (b == DYN_NONE && op != DYN_S_ABS && op != DYN_S_NEG && op != DYN_S_TO_INT &&
-                                    op != DYN_S_ISFINITE && op != DYN_S_NOT);
+    bool absent = a == DYN_NONE || (b == DYN_NONE && dyn_sym_info[op].arity > 1);
     return absent ? DYN_NONE : dyn_sym_op(dyn_rec_syms(r), op, a, b, DYN_NONE);
 }
 
@@ -372,8 +379,7 @@ uint32_t dyn_np_int_sym(DynRec *r, DynOperand o) {
     return DYN_NONE;
 }
 
-/* Which word of the signature is `name`? */
-static int slot_of(const char *sig, const char *name) {
+int dyn_np_slot_of(const char *sig, const char *name) {
     size_t n = strlen(name);
     for (int i = 0; *sig != 0; i++) {
         size_t word = strcspn(sig, " ");
@@ -386,8 +392,18 @@ static int slot_of(const char *sig, const char *name) {
 }
 
 DynOperand dyn_np_slot(const NpCall *c, const char *name) {
-    int i = slot_of(c->b->sig, name);
+    int i = dyn_np_slot_of(c->b->sig, name);
     return i < 0 ? (DynOperand){NULL, NULL} : c->slot[i];
+}
+
+/* Item i of a tuple or list, or part i of a slice; borrowed. */
+static PyObject *item_at(PyObject *o, Py_ssize_t i) {
+    if (!PySlice_Check(o)) {
+        return PySequence_Fast_GET_ITEM(o, i);
+    }
+    const PySliceObject *s = (PySliceObject *)o;
+    PyObject *const parts[] = {s->start, s->stop, s->step};
+    return parts[i];
 }
 
 int dyn_np_items(DynRec *r, DynOperand o, DynOperand *items, int max) {
@@ -400,13 +416,13 @@ int dyn_np_items(DynRec *r, DynOperand o, DynOperand *items, int max) {
     }
     Py_ssize_t n = slice ? 3 : PySequence_Fast_GET_SIZE(o.real);
     bool known = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_SLICE;
-    if (n > max || (known ? o.v->n != n : o.v->kind != DV_CONST)) {
+    bool agrees = known ? o.v->n == n : o.v->kind == DV_CONST;
+    if (n > max || !agrees) {
         dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
         return -1;
     }
     for (Py_ssize_t i = 0; i < n; i++) {
-        PySliceObject *s = (PySliceObject *)o.real;
-        PyObject *real = !slice ? PySequence_Fast_GET_ITEM(o.real, i) : i == 0 ? s->start : i == 1 ? s->stop : s->step;
+        PyObject *real = item_at(o.real, i);
         items[i] = (DynOperand){known ? o.v->items[i] : dyn_rec_const(r, real), real};
         if (items[i].v == NULL || dyn_rec_resolve(r, items[i].v, real) < 0) {
             return -1;
@@ -542,7 +558,7 @@ int dyn_np_resolve(DynRec *r, DynOperand o, int depth) {
     return n < 0 ? (dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE), -1) : 0;
 }
 
-static DynVal *take_back(DynRec *r, uint32_t nnodes, DynVal *v) {
+DynVal *dyn_np_take_back(DynRec *r, uint32_t nnodes, DynVal *v) {
     if (v == NULL) {
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
     }
@@ -559,6 +575,19 @@ static int nslots(const char *sig) {
 
 bool dyn_np_is_no_value(PyObject *o) { return no_value != NULL && o == no_value; }
 
+/* Which slot argument i goes to; -1: the signature has none for it. */
+static int slot_of_argument(const NpCall *c, int i) {
+    if (i < c->npos) {
+        return i;
+    }
+    const char *name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(c->kwnames, i - c->npos));
+    if (name == NULL) {
+        PyErr_Clear();
+        return -1;
+    }
+    return dyn_np_slot_of(c->b->sig, name);
+}
+
 static int bind(DynRec *r, NpCall *c) {
     if (c->b->sig[0] == 0) {
         return 0;
@@ -567,11 +596,7 @@ static int bind(DynRec *r, NpCall *c) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), -1;
     }
     for (int i = 0; i < c->npos + c->nkw; i++) {
-        const char *name = i < c->npos ? NULL : PyUnicode_AsUTF8(PyTuple_GET_ITEM(c->kwnames, i - c->npos));
-        if (i >= c->npos && name == NULL) {
-            PyErr_Clear();
-        }
-        int slot = i < c->npos ? i : name == NULL ? -1 : slot_of(c->b->sig, name);
+        int slot = slot_of_argument(c, i);
         if (slot < 0 && c->out.v != NULL && i == c->out_at) { /* who knows the result's sizes sees to it: dyn_np_sized_call */
             continue;
         }
@@ -608,7 +633,8 @@ static const DynNode *is_new_array(DynRec *r, uint32_t first, const DynVal *v) {
     return n;
 }
 
-/* A graph that is handed on: the call as it was made, in place of the nodes that the rule made of it. Their sizes it has too. */
+/* The call as it was made, of the sizes that the rule knows, in place of the nodes that the rule made of it: for a graph that is
+ * handed on (DynRecording.whole). Where that fails, the rule's nodes again. */
 static DynVal *as_it_was_made(DynRec *r, NpCall *c, uint32_t first, DynVal *v) {
     const DynNode *n = is_new_array(r, first, v);
     uint32_t shape[DYN_MAX_NDIM];
@@ -629,6 +655,7 @@ static DynVal *as_it_was_made(DynRec *r, NpCall *c, uint32_t first, DynVal *v) {
     return v;
 }
 
+/* Notes the tensor that is given as out=, if it is the result. */
 static void find_out(NpCall *c) {
     for (int i = c->npos; i < c->npos + c->nkw && dyn_torch_is(c->result); i++) {
         if (c->args[i].real == c->result && c->args[i].v->kind == DV_ARRAY &&
@@ -646,6 +673,34 @@ static DynVal *by_rule(DynRec *r, NpCall *c) {
     return v != NULL && c->out.v != NULL && v != c->out.v ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP) : v;
 }
 
+/* The call as it was made, of a form that the rule doesn't know: what is listed and gives a value has no effect but that, and so
+ * can stay a call. */
+static DynVal *left_as_call(DynRec *r, const NpCall *c) {
+    const DynBinding *b = c->b;
+    DynReason why = *dyn_rec_why(r);
+    if (b->effect == DYN_BIND_BY_RULE) {
+        return NULL;
+    }
+    if (b->effect == DYN_BIND_RANDOM) {
+        return dyn_np_extern_once(r, b->callable, b->path, c->args, c->npos, c->kwnames, c->result);
+    }
+    if (b->effect == DYN_BIND_IN_PLACE) {
+        return dyn_np_extern_in_place(r, b->callable, b->path, c->args, c->npos, c->kwnames, c->result);
+    }
+    PyObject *f = PyCallable_Check(b->callable) ? Py_NewRef(b->callable) : PyObject_GetAttrString(b->callable, "__getitem__");
+    DynVal *v = NULL;
+    if (f != NULL) { /* __getitem__: np.mgrid[…] */
+        v = dyn_np_extern(r, f, b->path, c->args, c->npos, c->kwnames, c->result);
+    }
+    PyErr_Clear();
+    Py_XDECREF(f);
+    *dyn_rec_why(r) = v == NULL ? why : DYN_R_OK;
+    return v;
+}
+
+/* Did the rule itself decide that the call can't stay one? */
+static bool rule_has_the_last_word(NpRule rule) { return rule == np_rule_random || rule == tt_rule_call; }
+
 DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int npos, PyObject *kwnames, PyObject *result) {
     NpCall c = {.b = b, .args = args, .npos = npos, .kwnames = kwnames, .result = result};
     c.nkw = kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames);
@@ -658,174 +713,9 @@ DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int 
         }
     }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
-    DynVal *v = take_back(r, nnodes, by_rule(r, &c));
+    DynVal *v = dyn_np_take_back(r, nnodes, by_rule(r, &c));
     if (v != NULL && dyn_rec_whole(r)) {
         v = as_it_was_made(r, &c, nnodes, v);
     }
-    if (v != NULL || result == Py_None || b->rule == np_rule_random || b->rule == tt_rule_call) {
-        return v;
-    }
-    /* A form that the rule doesn't know: what is listed and gives a value has no effect but that, and so can stay a call. */
-    DynReason why = *dyn_rec_why(r);
-    if (b->effect == DYN_BIND_BY_RULE) {
-        return NULL;
-    }
-    if (b->effect == DYN_BIND_RANDOM) {
-        return dyn_np_extern_once(r, b->callable, b->path, args, npos, kwnames, result);
-    }
-    if (b->effect == DYN_BIND_IN_PLACE) {
-        return dyn_np_extern_in_place(r, b->callable, b->path, args, npos, kwnames, result);
-    }
-    PyObject *f = PyCallable_Check(b->callable) ? Py_NewRef(b->callable) : PyObject_GetAttrString(b->callable, "__getitem__");
-    v = f == NULL ? NULL : dyn_np_extern(r, f, b->path, args, npos, kwnames, result); /* __getitem__: np.mgrid[…] */
-    PyErr_Clear();
-    Py_XDECREF(f);
-    *dyn_rec_why(r) = v == NULL ? why : DYN_R_OK;
-    return v;
-}
-
-/* ---- operators */
-
-static DynVal *operator_result(DynRec *r, DynOp op, DynOperand *o, int n, bool inplace, PyObject *result) {
-    NpArg args[2];
-    bool scalars = true, tensors = false;
-    for (int i = 0; i < n; i++) {
-        if (dyn_np_operand(r, o[i], &args[i]) < 0) {
-            return NULL;
-        }
-        scalars = scalars && !PyArray_Check(o[i].real);
-        tensors = tensors || dyn_torch_is(o[i].real);
-    }
-    uint32_t t =
-        tensors ? dyn_torch_operator(r, op, args, n) : dyn_np_elementwise(r, op, args, n, scalars ? NP_SCALARS : NP_OPERATOR);
-    if (t == DYN_NONE) {
-        return NULL;
-    }
-    if (inplace && result == o[0].real && dyn_array_is(result)) {
-        return dyn_np_store_into(r, o[0], dyn_np_node_arg(r, t));
-    }
-    return dyn_np_result(r, t, result);
-}
-
-/* What a row is called in the module `operator`. */
-static const struct Operator {
-    DynOp op;
-    const char *name;
-} operators[] = {
-    {DYN_OP_ADD, "add"},          {DYN_OP_SUBTRACT, "sub"},     {DYN_OP_MULTIPLY, "mul"},      {DYN_OP_DIVIDE, "truediv"},
-    {DYN_OP_POWER, "pow"},        {DYN_OP_REMAINDER, "mod"},    {DYN_OP_LEFT_SHIFT, "lshift"}, {DYN_OP_RIGHT_SHIFT, "rshift"},
-    {DYN_OP_BITWISE_AND, "and_"}, {DYN_OP_BITWISE_OR, "or_"},   {DYN_OP_BITWISE_XOR, "xor"},   {DYN_OP_FLOOR_DIVIDE, "floordiv"},
-    {DYN_OP_LESS, "lt"},          {DYN_OP_LESS_EQUAL, "le"},    {DYN_OP_EQUAL, "eq"},          {DYN_OP_NOT_EQUAL, "ne"},
-    {DYN_OP_GREATER, "gt"},       {DYN_OP_GREATER_EQUAL, "ge"}, {DYN_OP_NEGATIVE, "neg"},      {DYN_OP_POSITIVE, "pos"},
-    {DYN_OP_INVERT, "invert"},    {DYN_OP_ABSOLUTE, "abs"},     {DYN_OP_MATMUL, "matmul"}};
-
-/* The same of tensors: written in place it never changes their sizes, else the sizes are those to which they broadcast. */
-static DynVal *tensor_call(DynRec *r, PyObject *f, const char *name, const DynOperand *o, int n, bool inplace, PyObject *result) {
-    DynBinding row = {.path = name, .rule = tt_rule_pointwise, .callable = f};
-    NpCall call = {.b = &row, .args = o, .npos = n, .result = result};
-    uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
-    if (inplace) {
-        return dyn_np_extern_in_place(r, f, name, o, n, NULL, result);
-    }
-    DynVal *v = take_back(r, nnodes, tt_rule_pointwise(r, &call));
-    if (v == NULL) {
-        *dyn_rec_why(r) = DYN_R_OK;
-    }
-    return v != NULL ? v : dyn_np_extern(r, f, name, o, n, NULL, result);
-}
-
-/* An operator without nodes of its own for these operands: a call of it. */
-static DynVal *operator_call(DynRec *r, DynOp op, const DynOperand *o, int n, bool inplace, PyObject *result) {
-    for (size_t i = 0; i < DYN_COUNTOF(operators); i++) {
-        if (operators[i].op != op) {
-            continue;
-        }
-        char name[16];
-        snprintf(name, sizeof name, "%s%.*s", inplace ? "i" : "", (int)strcspn(operators[i].name, inplace ? "_" : ""),
-                 operators[i].name);
-        PyObject *module = PyImport_ImportModule("operator");
-        PyObject *f = module == NULL ? NULL : PyObject_GetAttrString(module, name);
-        DynVal *v = f == NULL                                     ? NULL
-                    : dyn_torch_is(result) && op != DYN_OP_MATMUL ? tensor_call(r, f, name, o, n, inplace, result)
-                                                                  : dyn_np_extern(r, f, name, o, n, NULL, result);
-        Py_XDECREF(f);
-        Py_XDECREF(module);
-        PyErr_Clear();
-        return v;
-    }
-    return NULL;
-}
-
-static DynVal *operation(DynRec *r, int op, DynOperand *o, int n, bool inplace, PyObject *result) {
-    for (int i = 0; i < n; i++) {
-        if (dyn_np_resolve(r, o[i], 0) < 0) {
-            return NULL;
-        }
-    }
-    uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
-    DynVal *v = take_back(r, nnodes, operator_result(r, (DynOp)op, o, n, inplace, result));
-    return v != NULL ? v : operator_call(r, (DynOp)op, o, n, inplace && result == o[0].real, result);
-}
-
-DynVal *dyn_np_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject *result) {
-    static const int16_t ops[] = {DYN_OP_ADD,      DYN_OP_BITWISE_AND, DYN_OP_FLOOR_DIVIDE, DYN_OP_LEFT_SHIFT, -1,
-                                  DYN_OP_MULTIPLY, DYN_OP_REMAINDER,   DYN_OP_BITWISE_OR,   DYN_OP_POWER,      DYN_OP_RIGHT_SHIFT,
-                                  DYN_OP_SUBTRACT, DYN_OP_DIVIDE,      DYN_OP_BITWISE_XOR};
-    DynOperand o[2] = {a, b};
-    if (nb < 0 || nb >= (int)DYN_COUNTOF(ops)) {
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    }
-    if (ops[nb] < 0 && inplace && result == a.real) {
-        return dyn_np_resolve(r, a, 0) < 0 || dyn_np_resolve(r, b, 0) < 0 ? NULL
-                                                                          : operator_call(r, DYN_OP_MATMUL, o, 2, true, result);
-    }
-    if (ops[nb] >= 0) {
-        return operation(r, ops[nb], o, 2, inplace, result);
-    }
-    if (dyn_torch_is(a.real) || dyn_torch_is(b.real)) {
-        PyObject *matmul = PyObject_GetAttrString(dyn_torch_module, "matmul");
-        const DynBinding *row = matmul == NULL ? NULL : dyn_torch_binding(matmul);
-        PyErr_Clear();
-        Py_XDECREF(matmul); /* the module has it */
-        return row == NULL ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP) : dyn_np_call(r, row, o, 2, NULL, result);
-    }
-    return dyn_np_call(r, dyn_np_binding("matmul", false), o, 2, NULL, result);
-}
-
-DynVal *dyn_np_unary(DynRec *r, int opcode, DynOperand a, PyObject *result) {
-    int op = opcode == DYN_I_UNARY_NEGATIVE   ? DYN_OP_NEGATIVE
-             : opcode == DYN_I_UNARY_POSITIVE ? DYN_OP_POSITIVE
-             : opcode == DYN_I_UNARY_INVERT   ? DYN_OP_INVERT
-                                              : -1;
-    if (op == DYN_OP_POSITIVE && dyn_torch_is(a.real) && result == a.real) { /* torch's is the tensor itself */
-        return a.v;
-    }
-    return op < 0 ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP) : operation(r, op, &a, 1, false, result);
-}
-
-DynVal *dyn_np_compare(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result) {
-    static const uint8_t ops[] = {[Py_LT] = DYN_OP_LESS,      [Py_LE] = DYN_OP_LESS_EQUAL, [Py_EQ] = DYN_OP_EQUAL,
-                                  [Py_NE] = DYN_OP_NOT_EQUAL, [Py_GT] = DYN_OP_GREATER,    [Py_GE] = DYN_OP_GREATER_EQUAL};
-    DynOperand o[2] = {a, b};
-    if (cmp < 0 || cmp >= (int)DYN_COUNTOF(ops)) {
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    }
-    return operation(r, ops[cmp], o, 2, false, result);
-}
-
-DynVal *dyn_np_builtin(DynRec *r, const char *name, const DynOperand *args, int n, PyObject *result) {
-    DynOperand o[2] = {args[0], n == 2 ? args[1] : (DynOperand){0}};
-    if (strcmp(name, "abs") == 0 && n == 1) {
-        return operation(r, DYN_OP_ABSOLUTE, o, 1, false, result);
-    }
-    if (strcmp(name, "pow") == 0 && n == 2) {
-        return operation(r, DYN_OP_POWER, o, 2, false, result);
-    }
-    if (strcmp(name, "divmod") == 0 && n == 2) {
-        return dyn_np_call(r, dyn_np_binding("divmod", false), o, 2, NULL, result);
-    }
-    if (strcmp(name, "round") == 0 && n == 2 && args[1].real != Py_None) { /* None: a Python int, as without it */
-        return dyn_np_call(r, dyn_np_binding("round", true), o, 2, NULL, result);
-    }
-    return dyn_np_refuse(r, DYN_R_DATA_DEPENDENT);
+    return v != NULL || result == Py_None || rule_has_the_last_word(b->rule) ? v : left_as_call(r, &c);
 }

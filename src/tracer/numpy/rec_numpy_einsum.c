@@ -49,14 +49,21 @@ static void implicit_output(Einsum *e) {
 }
 
 static bool read_subscripts(const char *at, Einsum *e) {
-    if (!read_labels(&at, &e->in[0]) || (e->nin == 2 && (*at++ != ',' || !read_labels(&at, &e->in[1])))) {
+    if (!read_labels(&at, &e->in[0])) {
+        return false;
+    }
+    if (e->nin == 2 && (*at++ != ',' || !read_labels(&at, &e->in[1]))) {
         return false;
     }
     if (*at == 0) {
         implicit_output(e);
         return true;
     }
-    if (*at++ != '-' || *at++ != '>' || !read_labels(&at, &e->out) || *at != 0) {
+    if (strncmp(at, "->", 2) != 0) {
+        return false;
+    }
+    at += 2;
+    if (!read_labels(&at, &e->out) || *at != 0) {
         return false;
     }
     for (int i = 0; i < e->out.n; i++) {
@@ -122,10 +129,15 @@ static uint32_t summed(DynRec *r, const Einsum *e) {
         }
     }
     uint32_t a = multiplied(r, e, &space);
-    return a == DYN_NONE ? a : n == 0 ? plus_zero(r, a) : dyn_np_reduce(r, DYN_OP_SUM, a, n, axes, false, node_at(r, a)->dtype);
+    if (a == DYN_NONE) {
+        return a;
+    }
+    return n == 0 ? plus_zero(r, a) : dyn_np_reduce(r, DYN_OP_SUM, a, n, axes, false, node_at(r, a)->dtype);
 }
 
 /* ---- products of matrices */
+
+static bool is_either(char c, char a, char b) { return c == a || c == b; }
 
 /* One label that both have and that is summed over, one that the first alone has, one of the second's, which come out last; all
  * others are both's and come out. The first is the one whose own label comes out before the other's. */
@@ -144,15 +156,20 @@ static bool is_product(const Einsum *e, Labels view[2], int *first) {
             inner++;
         }
     }
-    if (inner != 1 || x->n != e->out.n || y->n != e->out.n || !has(x, row) || has(x, column) || !has(y, column) || has(y, row) ||
-        !has(y, over)) {
+    bool matrices = inner == 1 && x->n == e->out.n && y->n == e->out.n;
+    bool rows_left = has(x, row) && !has(x, column);
+    bool columns_right = has(y, column) && !has(y, row);
+    if (!matrices || !rows_left || !columns_right) {
+        return false;
+    }
+    if (!has(y, over)) {
         return false;
     }
     view[*first] = view[1 - *first] = e->out;
     view[*first].at[e->out.n - 1] = over;
     view[1 - *first].at[e->out.n - 2] = over;
     char near_x = x->at[x->n - 1], near_y = y->at[y->n - 1]; /* a library wants elements of a matrix side by side */
-    return (near_x == row || near_x == over) && (near_y == column || near_y == over);
+    return is_either(near_x, row, over) && is_either(near_y, column, over);
 }
 
 /* A view that a call takes: its node, and NumPy's own of the array that is there now. */
@@ -226,13 +243,24 @@ static bool sums_along(const Einsum *e) {
 
 static bool is_taken(DynDtype dt) { return dt != DYN_BOOL && dt != DYN_F16 && dyn_dtypes[dt].kind != 'c'; }
 
+/* Is operand k an array with an axis for each label, of the first one's dtype, which this file takes? */
+static bool is_taken_operand(DynRec *r, const Einsum *e, int k) {
+    if (e->a[k] == DYN_NONE || e->in[k].n == 0) {
+        return false;
+    }
+    const DynNode *n = node_at(r, e->a[k]);
+    return n->ndim == e->in[k].n && n->dtype == node_at(r, e->a[0])->dtype && is_taken((DynDtype)n->dtype);
+}
+
 DynVal *np_rule_einsum(DynRec *r, NpCall *c) {
     Einsum e = {.nin = c->npos - 1};
     Labels view[2];
     int first;
-    const char *text = c->npos >= 2 && c->npos <= 3 && c->nkw == 0 && PyUnicode_CheckExact(c->args[0].real)
-                           ? PyUnicode_AsUTF8(c->args[0].real)
-                           : NULL;
+    bool one_or_two = c->npos >= 2 && c->npos <= 3;
+    const char *text = NULL;
+    if (one_or_two && c->nkw == 0 && PyUnicode_CheckExact(c->args[0].real)) {
+        text = PyUnicode_AsUTF8(c->args[0].real);
+    }
     if (text == NULL || dyn_rec_burn(r, c->args[0].v, c->args[0].real) < 0 || !read_subscripts(text, &e)) {
         PyErr_Clear();
         return refuse(r);
@@ -241,8 +269,7 @@ DynVal *np_rule_einsum(DynRec *r, NpCall *c) {
     for (int k = 0; k < e.nin; k++) {
         plain = plain && PyArray_CheckExact(c->args[1 + k].real) && c->args[1 + k].v->kind == DV_ARRAY;
         e.a[k] = plain ? dyn_np_node(r, c->args[1 + k]) : DYN_NONE;
-        plain = plain && e.a[k] != DYN_NONE && node_at(r, e.a[k])->ndim == e.in[k].n && e.in[k].n > 0 &&
-                node_at(r, e.a[k])->dtype == node_at(r, e.a[0])->dtype && is_taken(node_at(r, e.a[k])->dtype);
+        plain = plain && is_taken_operand(r, &e, k);
     }
     bool views = e.nin == 1 && e.out.n == e.in[0].n; /* eager gives a view */
     if (!plain || views || sizes_agree(r, &e) < 0) {

@@ -49,7 +49,8 @@ int dyn_np_loop(PyObject *ufunc, const int *codes, int nin, int nout, DynDtype w
         PyTuple_SET_ITEM(signature, i, given ? type_of_code(wanted) : Py_NewRef(Py_None));
     }
     PyObject *f = PyObject_GetAttrString(ufunc, "resolve_dtypes");
-    bool ready = types != NULL && signature != NULL && kwargs != NULL && f != NULL;
+    bool made = types != NULL && signature != NULL && kwargs != NULL;
+    bool ready = made && f != NULL;
     if (ready && wanted != DYN_NO_DTYPE) {
         ready = PyDict_SetItemString(kwargs, "signature", signature) == 0;
     }
@@ -82,8 +83,10 @@ static void ask(DynOp op, int a, int b, Types *out) {
     DynDtype loop[4];
     dyn_op_function(op, &which);
     out->known = 2; /* refused, till shown otherwise */
-    if (dyn_np_loop(ufuncs[op], codes, nin, which < 0 ? 1 : 2, DYN_NO_DTYPE, NULL, loop) == 0 &&
-        (nin == 1 || loop[0] == loop[1] || op == DYN_OP_LDEXP)) {
+    if (dyn_np_loop(ufuncs[op], codes, nin, which < 0 ? 1 : 2, DYN_NO_DTYPE, NULL, loop) < 0) {
+        return;
+    }
+    if (nin == 1 || loop[0] == loop[1] || op == DYN_OP_LDEXP) {
         *out = (Types){1, (uint8_t)loop[0], (uint8_t)loop[which < 0 ? nin : nin + which]};
     }
 }
@@ -121,18 +124,25 @@ int dyn_np_types(DynRec *r, DynOp op, int a, int b, DynDtype *compute, DynDtype 
 
 /* ---- weak numbers */
 
+/* Is each number of that type converted to the dtype without an error, and exactly? */
+static bool always_converts(DynSymType type, DynDtype dt) {
+    bool truth = type == DYN_T_BOOL || dt == DYN_BOOL;
+    bool both_parts_double = dt == DYN_C128 && type == DYN_T_FLOAT;
+    return truth || dt == DYN_F64 || both_parts_double;
+}
+
 int dyn_np_convert_guard(DynRec *r, uint32_t sym, DynDtype dt) {
     const double most = dt == DYN_F16 ? 65504.0 : 0x1.fffffep127; /* of half and single precision */
     const DynSym *s = dyn_sym_at(dyn_rec_syms(r), sym);
     const DynDtypeInfo *to = &dyn_dtypes[dt];
     DynScalar hint = s->hint;
-    if (s->type == DYN_T_BOOL || dt == DYN_BOOL || dt == DYN_F64 || (dt == DYN_C128 && s->type == DYN_T_FLOAT)) {
+    if (always_converts(s->type, dt)) {
         return 0;
     }
     if (s->type == DYN_T_INT && dt == DYN_F16) {
         return dyn_np_assume_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), (int64_t)most);
     }
-    if (s->type == DYN_T_INT && (to->kind == 'f' || to->kind == 'c')) { /* Python rounds to double first: exact only this far */
+    if (s->type == DYN_T_INT && dyn_np_is_inexact(dt)) { /* Python rounds to double first: exact only this far */
         return dyn_np_assume_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), (int64_t)1 << 53);
     }
     if (s->type == DYN_T_INT) {
@@ -148,7 +158,7 @@ int dyn_np_convert_guard(DynRec *r, uint32_t sym, DynDtype dt) {
         }
         return dyn_np_assume_op(r, DYN_S_LE, sym, ((int64_t)1 << bits) - 1);
     }
-    if (to->kind != 'f' && to->kind != 'c') {
+    if (!dyn_np_is_inexact(dt)) {
         return refuse(r);
     }
     if (hint.f - hint.f != 0) { /* inf and nan stay what they are */
@@ -230,6 +240,20 @@ uint32_t dyn_np_elementwise_as(DynRec *r, DynOp op, DynDtype compute, DynDtype r
     return id;
 }
 
+/* Is the row's C expression for booleans too, by its rule for dtypes? */
+static bool computes_booleans(DynOp op) {
+    static const uint8_t rules[] = {DYN_DT_COMPARE, DYN_DT_LOGICAL, DYN_DT_BOOL, DYN_DT_WHERE};
+    for (size_t i = 0; i < DYN_COUNTOF(rules); i++) {
+        if (dyn_ops[op].dtype == rules[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does the operator see the format of its operand: how many bits the mantissa has, how far the exponent goes? */
+static bool sees_format(DynOp op) { return op == DYN_OP_SPACING || op == DYN_OP_NEXTAFTER || op == DYN_OP_LDEXP; }
+
 /* What a row becomes where it computes in another kind of number than its C expression is for; -1: refused. */
 static int row_for(DynOp op, DynDtype compute) {
     char kind = dyn_dtypes[compute].kind;
@@ -251,10 +275,7 @@ static int row_for(DynOp op, DynDtype compute) {
         case DYN_OP_TRUNC:
         case DYN_OP_CONJUGATE:
         case DYN_OP_POSITIVE: return DYN_OP_COPY;
-        default: {
-            int rule = dyn_ops[op].dtype;
-            return rule == DYN_DT_COMPARE || rule == DYN_DT_LOGICAL || rule == DYN_DT_BOOL || rule == DYN_DT_WHERE ? (int)op : -1;
-        }
+        default: return computes_booleans(op) ? (int)op : -1;
         }
     }
     if (kind == 'c') {
@@ -263,8 +284,8 @@ static int row_for(DynOp op, DynDtype compute) {
     if (op == DYN_OP_CONJUGATE) {
         return DYN_OP_POSITIVE;
     }
-    if (dyn_dtype_is_half(compute) && (op == DYN_OP_SPACING || op == DYN_OP_NEXTAFTER || op == DYN_OP_LDEXP)) {
-        return -1; /* of the format itself, which isn't the one that half is computed in */
+    if (dyn_dtype_is_half(compute) && sees_format(op)) {
+        return -1; /* half is computed in another format */
     }
     if (kind == 'f') {
         return op;
@@ -314,7 +335,8 @@ static int exponent_is(DynRec *r, uint32_t sym, double value) {
         sym = dyn_np_op(r, DYN_S_ADD, sym, dyn_np_int(r, 0));
     }
     uint32_t c = integer ? dyn_np_int(r, (int64_t)value) : dyn_sym_float(t, value);
-    return dyn_np_assume(r, dyn_np_op(r, is ? DYN_S_EQ : DYN_S_NE, sym, c)) < 0 ? -1 : is;
+    DynSymOp relation = is ? DYN_S_EQ : DYN_S_NE;
+    return dyn_np_assume(r, dyn_np_op(r, relation, sym, c)) < 0 ? -1 : is;
 }
 
 /* A float power. NumPy's loops look at an exponent that is the same for all elements: 0.5 is sqrt, 2 square, -1 reciprocal, 1 the
@@ -328,7 +350,8 @@ static uint32_t float_power(DynRec *r, DynDtype compute, const NpArg *args, NpFo
     DynGraph *g = dyn_rec_graph(r);
     uint32_t sym = exponent_sym(r, &args[1]);
     bool by_operator = dyn_dtypes[compute].kind == 'c' || dyn_dtype_is_half(compute);
-    if (by_operator && (sym == DYN_NONE || form == NP_UFUNC || args[1].arg.kind != DYN_ARG_SYM)) {
+    bool by_number = sym != DYN_NONE && args[1].arg.kind == DYN_ARG_SYM;
+    if (by_operator && (form == NP_UFUNC || !by_number)) {
         return dyn_np_elementwise_as(r, DYN_OP_POWER, compute, compute, args, 2);
     }
     if (sym != DYN_NONE) {
@@ -351,9 +374,11 @@ static uint32_t float_power(DynRec *r, DynDtype compute, const NpArg *args, NpFo
     }
     uint32_t id = dyn_np_elementwise_as(r, DYN_OP_POWER, compute, compute, args, 2);
     const DynNode *n = id == DYN_NONE ? NULL : dyn_graph_node(g, id), *e = dyn_graph_node(g, args[1].arg.id);
-    if (n == NULL || e->op == DYN_OP_BROADCAST ||
-        dyn_np_hint(r, e->shape[e->ndim - 1]) != dyn_np_hint(r, n->shape[n->ndim - 1]) ||
-        dyn_np_assume_op(r, DYN_S_NE, e->shape[e->ndim - 1], 1) < 0) {
+    if (n == NULL || e->op == DYN_OP_BROADCAST) {
+        return refuse(r), DYN_NONE;
+    }
+    uint32_t last = e->shape[e->ndim - 1];
+    if (dyn_np_hint(r, last) != dyn_np_hint(r, n->shape[n->ndim - 1]) || dyn_np_assume_op(r, DYN_S_NE, last, 1) < 0) {
         return refuse(r), DYN_NONE;
     }
     return id;
@@ -395,7 +420,7 @@ static int int_power_guard(DynRec *r, const NpArg *args) {
 /* ---- comparisons of integers that no dtype holds both of: NumPy compares the numbers */
 
 static bool is_signed(int code) { return code < DYN_DTYPE_COUNT && dyn_dtypes[code].kind == 'i'; }
-static bool is_integer(int code) { return is_signed(code) || (code < DYN_DTYPE_COUNT && dyn_dtypes[code].kind == 'u'); }
+static bool is_integer(int code) { return code < DYN_DTYPE_COUNT && dyn_np_is_integer((DynDtype)code); }
 
 static DynOp mirrored(DynOp op) {
     switch (op) {
@@ -430,7 +455,8 @@ static uint32_t compare_beyond(DynRec *r, DynOp op, NpArg a, uint32_t sym) {
     const DynDtypeInfo *dt = &dyn_dtypes[a.code];
     int bits = dt->size * 8 - (dt->kind == 'i');
     int64_t low = dt->kind == 'i' ? -((int64_t)1 << bits) : 0;
-    if (dyn_np_assume_op(r, above ? DYN_S_GT : DYN_S_LT, sym, above ? ((int64_t)1 << bits) - 1 : low) < 0) {
+    int64_t end = above ? ((int64_t)1 << bits) - 1 : low;
+    if (dyn_np_assume_op(r, above ? DYN_S_GT : DYN_S_LT, sym, end) < 0) {
         return DYN_NONE;
     }
     DynGraph *g = dyn_rec_graph(r);
@@ -445,6 +471,7 @@ static uint32_t compare_beyond(DynRec *r, DynOp op, NpArg a, uint32_t sym) {
     return id;
 }
 
+/* Is `number` a Python int that the dtype of the integers `a` doesn't hold? */
 static bool beyond(DynRec *r, const NpArg *a, const NpArg *number) {
     if (!is_integer(a->code) || a->arg.kind != DYN_ARG_NODE || number->code != NP_WEAK_INT) {
         return false;
@@ -452,7 +479,11 @@ static bool beyond(DynRec *r, const NpArg *a, const NpArg *number) {
     const DynDtypeInfo *dt = &dyn_dtypes[a->code];
     int64_t v = dyn_np_hint(r, number->arg.id);
     int bits = dt->size * 8 - (dt->kind == 'i');
-    return (dt->kind == 'u' && v < 0) || (bits < 63 && (v > ((int64_t)1 << bits) - 1 || v < -((int64_t)1 << bits)));
+    if (dt->kind == 'u' && v < 0) {
+        return true;
+    }
+    int64_t end = bits < 63 ? (int64_t)1 << bits : 0;
+    return bits < 63 && (v > end - 1 || v < -end);
 }
 
 /* The node of a comparison of that kind; *known false where it is of another. */
@@ -486,8 +517,10 @@ uint32_t dyn_np_elementwise_in(DynRec *r, DynOp op, DynDtype compute, DynDtype r
         }
     }
     int row = row_for(op, compute);
-    if (row < 0 || (row == DYN_OP_COPY && args[0].arg.kind != DYN_ARG_NODE) ||
-        (row == DYN_OP_INT_POWER && int_power_guard(r, args) < 0)) {
+    if (row < 0 || (row == DYN_OP_COPY && args[0].arg.kind != DYN_ARG_NODE)) {
+        return refuse(r), DYN_NONE;
+    }
+    if (row == DYN_OP_INT_POWER && int_power_guard(r, args) < 0) {
         return refuse(r), DYN_NONE;
     }
     if (row == DYN_OP_POWER && form != NP_SCALARS) {
@@ -500,7 +533,7 @@ uint32_t dyn_np_elementwise_in(DynRec *r, DynOp op, DynDtype compute, DynDtype r
             return id;
         }
     }
-    if (form == NP_SCALARS && (dyn_dtypes[compute].kind == 'i' || dyn_dtypes[compute].kind == 'u')) {
+    if (form == NP_SCALARS && dyn_np_is_integer(compute)) {
         row = scalar_row(row);
     }
     if (compute == DYN_F16 &&
@@ -579,7 +612,7 @@ int dyn_np_store(DynRec *r, uint32_t dst, NpArg value) {
     DynDtype dt = (DynDtype)d->dtype;
     if (value.arg.kind == DYN_ARG_SYM) {
         const DynSym *s = dyn_sym_at(dyn_rec_syms(r), value.arg.id);
-        if (s->type == DYN_T_FLOAT && (dyn_dtypes[dt].kind == 'i' || dyn_dtypes[dt].kind == 'u')) { /* an assignment truncates */
+        if (s->type == DYN_T_FLOAT && dyn_np_is_integer(dt)) { /* an assignment truncates */
             value.arg.id = dyn_np_op(r, DYN_S_TO_INT, value.arg.id, DYN_NONE);
         }
         if (value.arg.id == DYN_NONE) {
@@ -671,7 +704,7 @@ DynVal *np_rule_scalar_type(DynRec *r, NpCall *c) {
     if (a.arg.kind == DYN_ARG_NODE) {
         return dyn_np_result(r, dyn_np_copy(r, a.arg.id, dt), c->result);
     }
-    if (a.code == NP_WEAK_FLOAT && (dyn_dtypes[dt].kind == 'i' || dyn_dtypes[dt].kind == 'u')) {
+    if (a.code == NP_WEAK_FLOAT && dyn_np_is_integer(dt)) {
         a.arg.id = dyn_np_op(r, DYN_S_TO_INT, a.arg.id, DYN_NONE);
     }
     if (a.arg.id == DYN_NONE) {

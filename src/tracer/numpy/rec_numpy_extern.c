@@ -15,7 +15,7 @@ typedef struct Forms { /* a tree being written down */
     DynArg arg[MAX_OPERANDS];
     uint32_t n, nargs;
     bool objects;   /* arguments may be objects of any type, as they are found at each call */
-    bool functions; /* … and Python functions, of which somebody knows that they have no effects */
+    bool functions; /* arguments may be Python functions too, which have no effects */
 } Forms;
 
 static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
@@ -40,7 +40,16 @@ static int put_operand(DynRec *r, Forms *f, DynFormKind kind, DynArg arg) {
     return put_form(r, f, kind, 0, NULL);
 }
 
-/* The same at every call, and nothing that anybody can change. */
+static bool is_scalar_or_dtype(PyObject *o) { return PyArray_CheckScalar(o) || PyArray_DescrCheck(o); }
+
+/* Is it of a type whose values nobody can change? */
+static bool has_unchangeable_type(PyObject *o) {
+    PyTypeObject *const types[] = {&PyUnicode_Type, &PyBytes_Type, &PyLong_Type,  &PyFloat_Type,    &PyComplex_Type,
+                                   &PyBool_Type,    &PySlice_Type, &PyUFunc_Type, Py_TYPE(Py_None), &PyEllipsis_Type};
+    return rec_has_type_of(o, types, DYN_COUNTOF(types)) || PyType_Check(o) || is_scalar_or_dtype(o);
+}
+
+/* Is it the same at every call, and nothing that anybody can change? */
 static bool is_plain_constant(PyObject *o) {
     if (PyTuple_CheckExact(o)) {
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); i++) {
@@ -50,10 +59,10 @@ static bool is_plain_constant(PyObject *o) {
         }
         return true;
     }
-    return o == Py_None || o == Py_Ellipsis || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || PyLong_CheckExact(o) ||
-           PyFloat_CheckExact(o) || PyComplex_CheckExact(o) || PyBool_Check(o) || PyType_Check(o) || PyArray_DescrCheck(o) ||
-           rec_torch_is_constant(o) || PyArray_CheckScalar(o) || PySlice_Check(o) || Py_TYPE(o) == &PyUFunc_Type ||
-           (PyCFunction_Check(o) && PyCFunction_GET_SELF(o) == NULL) || dyn_np_is_no_value(o);
+    if (PyCFunction_Check(o) && PyCFunction_GET_SELF(o) == NULL) {
+        return true;
+    }
+    return has_unchangeable_type(o) || rec_torch_is_constant(o) || dyn_np_is_no_value(o);
 }
 
 static int put_complex(DynRec *r, Forms *f, DynOperand o) {
@@ -68,26 +77,41 @@ static int put_complex(DynRec *r, Forms *f, DynOperand o) {
 
 static int put_argument(DynRec *r, Forms *f, DynOperand o);
 
+/* The head of a tuple with n items, or None where there is no tuple. */
+static int put_optional_tuple(DynRec *r, Forms *f, PyObject *tuple, uint32_t n) {
+    DynFormKind kind = tuple == NULL ? DYN_F_CONST : DYN_F_TUPLE;
+    return put_form(r, f, kind, n, tuple == NULL ? Py_None : NULL);
+}
+
+/* A cell of a closure, with what is in it. */
+static int put_cell(DynRec *r, Forms *f, PyObject *cell, const DynVal *shadow) {
+    PyObject *content = PyCell_GET(cell);
+    DynVal *v = shadow->kind == DV_CELL ? shadow->items[0] : NULL;
+    if (content == NULL || v == NULL || dyn_rec_resolve(r, v, content) < 0) {
+        return -1;
+    }
+    return put_form(r, f, DYN_F_CELL, 1, NULL) < 0 ? -1 : put_argument(r, f, (DynOperand){v, content});
+}
+
 /* A function made while recording: made again for the call. The real ones of its parts are only looked at for constants. */
 static int put_function(DynRec *r, Forms *f, DynOperand o) {
     PyObject *closure = PyFunction_GET_CLOSURE(o.real), *defaults = PyFunction_GET_DEFAULTS(o.real);
     DynVal *cells = o.v->items[0], *values = o.v->items[1];
-    if (o.v->type == NULL || PyFunction_GET_KW_DEFAULTS(o.real) != NULL || put_form(r, f, DYN_F_FUNCTION, 4, o.v->obj) < 0 ||
-        put_form(r, f, DYN_F_CONST, 0, o.v->type) < 0) {
+    if (o.v->type == NULL || PyFunction_GET_KW_DEFAULTS(o.real) != NULL) {
         return refuse(r), -1;
     }
-    if (put_form(r, f, closure == NULL ? DYN_F_CONST : DYN_F_TUPLE, cells == NULL ? 0 : cells->n, closure ? NULL : Py_None) < 0) {
+    if (put_form(r, f, DYN_F_FUNCTION, 4, o.v->obj) < 0 || put_form(r, f, DYN_F_CONST, 0, o.v->type) < 0) {
+        return -1;
+    }
+    if (put_optional_tuple(r, f, closure, cells == NULL ? 0 : cells->n) < 0) {
         return -1;
     }
     for (uint32_t i = 0; closure != NULL && i < cells->n; i++) {
-        PyObject *content = PyCell_GET(PyTuple_GET_ITEM(closure, i));
-        DynVal *v = cells->items[i]->kind == DV_CELL ? cells->items[i]->items[0] : NULL;
-        if (content == NULL || v == NULL || dyn_rec_resolve(r, v, content) < 0 || put_form(r, f, DYN_F_CELL, 1, NULL) < 0 ||
-            put_argument(r, f, (DynOperand){v, content}) < 0) {
+        if (put_cell(r, f, PyTuple_GET_ITEM(closure, i), cells->items[i]) < 0) {
             return refuse(r), -1;
         }
     }
-    if (put_form(r, f, defaults == NULL ? DYN_F_CONST : DYN_F_TUPLE, defaults ? values->n : 0, defaults ? NULL : Py_None) < 0) {
+    if (put_optional_tuple(r, f, defaults, defaults == NULL ? 0 : values->n) < 0) {
         return -1;
     }
     for (uint32_t i = 0; defaults != NULL && i < values->n; i++) {
@@ -96,6 +120,13 @@ static int put_function(DynRec *r, Forms *f, DynOperand o) {
         }
     }
     return put_form(r, f, DYN_F_CONST, 0, Py_None);
+}
+
+static DynFormKind form_of_items(const DynVal *v) {
+    if (v->kind == DV_TUPLE) {
+        return DYN_F_TUPLE;
+    }
+    return v->kind == DV_LIST ? DYN_F_LIST : DYN_F_SLICE;
 }
 
 static int put_argument(DynRec *r, Forms *f, DynOperand o) {
@@ -117,8 +148,7 @@ static int put_argument(DynRec *r, Forms *f, DynOperand o) {
     }
     if (o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_SLICE) {
         int n = o.v->type != NULL && !dyn_is_tuple(o.real) ? -1 : dyn_np_items(r, o, items, (int)DYN_COUNTOF(items));
-        DynFormKind kind = o.v->kind == DV_TUPLE ? DYN_F_TUPLE : o.v->kind == DV_LIST ? DYN_F_LIST : DYN_F_SLICE;
-        if (n < 0 || put_form(r, f, kind, (uint32_t)n, NULL) < 0) {
+        if (n < 0 || put_form(r, f, form_of_items(o.v), (uint32_t)n, NULL) < 0) {
             return refuse(r), -1;
         }
         for (int i = 0; i < n; i++) {
@@ -195,6 +225,12 @@ static void share_storage(DynRec *r, Results *x, uint32_t node, PyObject *array)
     }
 }
 
+/* Is it a tensor whose elements lie in that layout, without gaps? */
+static bool is_dense_tensor(PyObject *o, const DynLayout *layout) {
+    DynArrayView view;
+    return dyn_torch_is(o) && dyn_array_view(o, &view) && dyn_layout_is_dense(layout, &view);
+}
+
 static DynVal *array_result(DynRec *r, Results *x, PyObject *o) {
     uint32_t node = x->call;
     DynDtype dt = dyn_np_dtype_of(o);
@@ -218,15 +254,24 @@ static DynVal *array_result(DynRec *r, Results *x, PyObject *o) {
         return dyn_np_refuse(r, DYN_R_NO_MEMORY);
     }
     DynVal *v = put_form(r, x->f, DYN_F_NODE, 0, NULL) < 0 ? NULL : dyn_np_result(r, node, o);
-    if (v != NULL && dyn_torch_is(o) && dyn_array_view(o, &view) && dyn_layout_is_dense(&node_at(r, node)->layout, &view)) {
+    if (v != NULL && is_dense_tensor(o, &node_at(r, node)->layout)) {
         node_at(r, node)->flags |= DYN_NODE_DENSE;
     }
     return v;
 }
 
+static bool is_number(PyObject *o) { return PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o); }
+
+static DynSymType type_of_number(PyObject *o) {
+    if (PyBool_Check(o)) {
+        return DYN_T_BOOL;
+    }
+    return PyFloat_CheckExact(o) ? DYN_T_FLOAT : DYN_T_INT;
+}
+
 static DynVal *number_result(DynRec *r, Results *x, PyObject *o) {
     int overflow = 0;
-    DynSymType type = PyBool_Check(o) ? DYN_T_BOOL : PyFloat_CheckExact(o) ? DYN_T_FLOAT : DYN_T_INT;
+    DynSymType type = type_of_number(o);
     DynScalar hint;
     if (type == DYN_T_FLOAT) {
         hint.f = PyFloat_AS_DOUBLE(o);
@@ -251,7 +296,7 @@ static DynVal *put_result(DynRec *r, Results *x, PyObject *o) {
     if (is_array_value(o)) {
         return array_result(r, x, o);
     }
-    if (PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o)) {
+    if (is_number(o)) {
         return number_result(r, x, o);
     }
     if (o == Py_None) {
@@ -263,7 +308,10 @@ static DynVal *put_result(DynRec *r, Results *x, PyObject *o) {
         return refuse(r);
     }
     Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-    DynFormKind kind = list ? DYN_F_LIST : named ? DYN_F_NAMED : DYN_F_TUPLE;
+    DynFormKind kind = list ? DYN_F_LIST : DYN_F_TUPLE;
+    if (named) {
+        kind = DYN_F_NAMED;
+    }
     if (n > (Py_ssize_t)DYN_COUNTOF(items) || put_form(r, x->f, kind, (uint32_t)n, named ? (PyObject *)Py_TYPE(o) : NULL) < 0) {
         return refuse(r);
     }
@@ -325,40 +373,60 @@ typedef struct Effect {
     bool makes;    /* the result is an object that nobody else has */
     bool maps;     /* it calls a function that it is given, which has no effects */
     bool out;      /* the argument that it writes is its result */
-    bool in_place; /* … and is the first */
+    bool in_place; /* the argument that it writes is its result and its first argument */
 } Effect;
 static const Effect none = {.writes = -1};
+
+static bool is_one_of(const char *name, const char *const *names, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is it an array, and what the call gave? */
+static bool is_result(DynOperand o, PyObject *result) { return o.real == result && o.v->kind == DV_ARRAY; }
 
 /* Which argument is out= (of an in-place operator the first), if the call was given one and it is the result. -1: none. */
 static int out_argument(const DynOperand *args, int npos, PyObject *kwnames, PyObject *result, const char *name) {
     static const char *const third[] = {"dot", "matmul", "vecdot", "matvec", "vecmat"};
-    for (size_t i = 0; i < DYN_COUNTOF(third); i++) {
-        if (strcmp(name, third[i]) == 0 && npos == 3 && args[2].real == result && args[2].v->kind == DV_ARRAY) {
-            return 2;
-        }
-    }
     static const char *const first[] = {"iadd", "isub", "imul", "itruediv", "ifloordiv", "imod",   "ipow",
                                         "iand", "ior",  "ixor", "ilshift",  "irshift",   "imatmul"};
-    for (size_t i = 0; i < DYN_COUNTOF(first); i++) {
-        if (strcmp(name, first[i]) == 0 && npos == 2 && args[0].real == result && args[0].v->kind == DV_ARRAY) {
-            return 0;
-        }
+    if (npos == 3 && is_result(args[2], result) && is_one_of(name, third, DYN_COUNTOF(third))) {
+        return 2;
+    }
+    if (npos == 2 && is_result(args[0], result) && is_one_of(name, first, DYN_COUNTOF(first))) {
+        return 0;
     }
     for (int i = 0, n = kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames); i < n; i++) {
-        if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), "out") == 0 && args[npos + i].real == result &&
-            args[npos + i].v->kind == DV_ARRAY) {
+        bool out = PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), "out") == 0;
+        if (out && is_result(args[npos + i], result)) {
             return npos + i;
         }
     }
     return -1;
 }
 
-/* The tables have the methods of ndarray; NumPy's scalars have their own of the same names. Borrowed, or NULL. */
+/* The method that a callable of the tables is for `self`: the tables have the methods of ndarray, and NumPy's scalars have their
+ * own of the same names. Borrowed, or NULL. */
 static PyObject *method_of(PyObject *callable, PyObject *self) {
     if (Py_TYPE(callable) != &PyMethodDescr_Type || PyObject_TypeCheck(self, ((PyDescrObject *)callable)->d_type)) {
         return callable;
     }
     return dyn_cpy_lookup_special(Py_TYPE(self), ((PyDescrObject *)callable)->d_name);
+}
+
+/* The array whose memory a write into v changes: v itself, or what an attribute (x.flat) is of. */
+static DynVal *array_behind(DynVal *v) { return v != NULL && v->kind == DV_ATTR ? v->items[0] : v; }
+
+/* The shadow of what a call gave: the argument that it wrote, where that is its result. */
+static DynVal *result_of(DynRec *r, Results *x, const DynOperand *args, PyObject *result, Effect effect) {
+    if (!effect.out) {
+        return put_result(r, x, result);
+    }
+    return put_form(r, x->f, DYN_F_SAME, (uint32_t)effect.writes, NULL) < 0 ? NULL : args[effect.writes].v;
 }
 
 /* shape: the sizes of the result where a rule knows them, or NULL. */
@@ -396,15 +464,13 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
     if (row == NULL) {
         return NULL;
     }
-    const DynVal *written = effect.writes < 0 ? NULL : args[effect.writes].v;
-    row->writes = written == NULL ? -1 : operand_number(&f, written->kind == DV_ATTR ? written->items[0]->id : written->id);
+    const DynVal *written = effect.writes < 0 ? NULL : array_behind(args[effect.writes].v);
+    row->writes = written == NULL ? -1 : operand_number(&f, written->id);
     row->once = effect.once;
     row->inside = effect.once && n > 0 && args[0].v->kind == DV_MADE;
     dyn_rec_capture(r)->writes |= effect.once && !row->inside;
     Results x = {.f = &out, .call = call, .shape = shape, .object = effect.makes};
-    DynVal *v = !effect.out                                                         ? put_result(r, &x, result)
-                : put_form(r, &out, DYN_F_SAME, (uint32_t)effect.writes, NULL) == 0 ? args[effect.writes].v
-                                                                                    : NULL;
+    DynVal *v = result_of(r, &x, args, result, effect);
     row = &dyn_rec_graph(r)->externs.at[node_at(r, call)->extern_index];
     if (v == NULL || take_forms(r, &out, &row->results, &row->nresults) < 0) {
         return NULL;
@@ -431,7 +497,12 @@ static bool has_sizes(DynRec *r, DynOperand o) {
     return same;
 }
 
-/* A call that nobody has looked at yet. What it added goes again where it fails. */
+/* Is the result the first argument, an array of the sizes that it had? */
+static bool gives_first_back(DynRec *r, const DynOperand *args, int npos, PyObject *result) {
+    return npos > 0 && is_result(args[0], result) && has_sizes(r, args[0]);
+}
+
+/* A call whose arguments weren't looked at yet. Nodes that it adds are taken back where it fails. */
 static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const DynOperand *given, int npos, PyObject *kwnames,
                           PyObject *result, Effect effect) {
     int n = npos + (kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames));
@@ -446,8 +517,13 @@ static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const
         }
         args[i] = out ? without_tuple(r, given[i], result) : given[i];
     }
-    int to = effect.in_place ? 0 : effect.writes < 0 ? out_argument(args, npos, kwnames, result, name) : -1;
-    if (effect.in_place && (npos == 0 || args[0].v->kind != DV_ARRAY || args[0].real != result || !has_sizes(r, args[0]))) {
+    int to = -1;
+    if (effect.in_place) {
+        to = 0;
+    } else if (effect.writes < 0) {
+        to = out_argument(args, npos, kwnames, result, name);
+    }
+    if (effect.in_place && !gives_first_back(r, args, npos, result)) {
         return refuse(r);
     }
     if (to >= 0 && !effect.in_place && dyn_torch_is(args[to].real)) { /* PyTorch gives it another size where it doesn't fit */
@@ -460,8 +536,7 @@ static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const
             return NULL;
         }
     } else if (effect.writes >= 0) {
-        DynVal *w = effect.writes < npos ? args[effect.writes].v : NULL;
-        w = w != NULL && w->kind == DV_ATTR ? w->items[0] : w;
+        DynVal *w = effect.writes < npos ? array_behind(args[effect.writes].v) : NULL;
         if (result != Py_None || w == NULL || w->kind != DV_ARRAY) {
             return refuse(r);
         }
@@ -470,11 +545,7 @@ static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const
         }
     }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
-    DynVal *v = call_node(r, callable, name, args, npos, kwnames, result, NULL, effect);
-    if (v == NULL) {
-        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
-    }
-    return v;
+    return dyn_np_take_back(r, nnodes, call_node(r, callable, name, args, npos, kwnames, result, NULL, effect));
 }
 
 DynVal *dyn_np_extern(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
@@ -499,19 +570,25 @@ DynVal *dyn_np_extern_once(DynRec *r, PyObject *callable, const char *name, cons
 
 DynVal *dyn_np_extern_made(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
                            PyObject *result) {
-    bool number = PyBool_Check(result) || PyLong_CheckExact(result) || PyFloat_CheckExact(result) || is_array_value(result);
-    return whole_call(r, callable, name, args, npos, kwnames, result, (Effect){.writes = -1, .makes = !number});
+    bool value = is_number(result) || is_array_value(result);
+    return whole_call(r, callable, name, args, npos, kwnames, result, (Effect){.writes = -1, .makes = !value});
 }
 
-/* A few numbers from a vector are known one by one. */
+static bool is_array_of_rank(DynRec *r, DynOperand o, int ndim) {
+    return o.v != NULL && o.v->kind == DV_ARRAY && node_at(r, o.v->id)->ndim == ndim;
+}
+
+/* Is the result a list of a few numbers from a vector? They are known one by one. */
 static bool few_numbers(DynRec *r, const NpCall *c) {
     Py_ssize_t n = PyList_CheckExact(c->result) ? PyList_GET_SIZE(c->result) : 0;
-    if (n == 0 || n > 16 || c->npos != 1 || c->args[0].v->kind != DV_ARRAY || node_at(r, c->args[0].v->id)->ndim != 1) {
+    if (n == 0 || n > 16) {
+        return false;
+    }
+    if (c->npos != 1 || !is_array_of_rank(r, c->args[0], 1)) {
         return false;
     }
     for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *o = PyList_GET_ITEM(c->result, i);
-        if (!PyBool_Check(o) && !PyLong_CheckExact(o) && !PyFloat_CheckExact(o)) {
+        if (!is_number(PyList_GET_ITEM(c->result, i))) {
             return false;
         }
     }
@@ -549,10 +626,12 @@ DynVal *dyn_np_mapped_call(DynRec *r, PyObject *callable, const DynOperand *args
     return whole_call(r, callable, "vectorize.__call__", args, npos, kwnames, result, (Effect){.writes = -1, .maps = true});
 }
 
+/* ---- random numbers */
+
 /* A permutation has the sizes of what is permuted; of a number it is that long. */
 static int sizes_of_permuted(DynRec *r, DynOperand x, PyObject *result, uint32_t *shape) {
     int ndim = PyArray_NDIM((PyArrayObject *)result);
-    if (x.v->kind == DV_ARRAY && node_at(r, x.v->id)->ndim == ndim) {
+    if (is_array_of_rank(r, x, ndim)) {
         memcpy(shape, node_at(r, x.v->id)->shape, sizeof(*shape) * (size_t)ndim);
         return 0;
     }
@@ -565,14 +644,14 @@ static int sizes_of_permuted(DynRec *r, DynOperand x, PyObject *result, uint32_t
 static int sizes_of_draw(DynRec *r, NpCall *c, int extra, uint32_t *size) {
     static const char *const names[] = {"mean", "pvals", "alpha"};
     DynOperand a = dyn_np_slot(c, "a");
-    if (strstr(c->b->path, "choice") != NULL && a.v != NULL && a.v->kind == DV_ARRAY && dyn_np_slot(c, "axis").v == NULL &&
-        node_at(r, a.v->id)->ndim == 1 + extra) {
+    bool choice = strstr(c->b->path, "choice") != NULL && dyn_np_slot(c, "axis").v == NULL;
+    if (choice && is_array_of_rank(r, a, 1 + extra)) {
         memcpy(size, node_at(r, a.v->id)->shape + 1, sizeof(*size) * (size_t)extra);
         return 0;
     }
     for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
         DynOperand o = dyn_np_slot(c, names[i]);
-        bool array = o.v != NULL && o.v->kind == DV_ARRAY && node_at(r, o.v->id)->ndim == 1;
+        bool array = is_array_of_rank(r, o, 1);
         bool list = o.v != NULL && (o.v->kind == DV_LIST || o.v->kind == DV_TUPLE);
         if (extra == 1 && (array || list)) {
             *size = array ? node_at(r, o.v->id)->shape[0] : dyn_np_int(r, o.v->n);
@@ -582,47 +661,62 @@ static int sizes_of_draw(DynRec *r, NpCall *c, int extra, uint32_t *size) {
     return -1;
 }
 
+/* The sizes are the arguments from `first` on. 1, or -1: one of them is no int. */
+static int sizes_of_arguments(DynRec *r, const NpCall *c, int first, uint32_t *shape) {
+    for (int i = first; i < c->npos; i++) {
+        if ((shape[i - first] = dyn_np_int_sym(r, c->args[i])) == DYN_NONE) {
+            return -1;
+        }
+    }
+    return 1;
+}
+
+/* The sizes of an array of random numbers. 1: they are in `shape`; 0: they are known behind the call; -1: failed. */
+static int sizes_of_random(DynRec *r, NpCall *c, uint32_t *shape) {
+    DynOperand size = dyn_np_slot(c, "size"), x = dyn_np_slot(c, "x");
+    int first = dyn_np_slot(c, "self").v != NULL;
+    bool fits = c->npos > first && c->npos - first <= DYN_MAX_NDIM;
+    if (c->b->op == 2 && fits && c->nkw == 0) {
+        return sizes_of_arguments(r, c, first, shape);
+    }
+    if (!PyArray_CheckExact(c->result)) {
+        return 0;
+    }
+    if (size.v == NULL) {
+        return x.v != NULL && sizes_of_permuted(r, x, c->result, shape) == 0;
+    }
+    int n = dyn_np_shape_arg(r, size, false, shape);
+    if (n < 0) {
+        return -1;
+    }
+    int extra = PyArray_NDIM((PyArrayObject *)c->result) - n; /* rows of a multivariate distribution and the like */
+    return extra == 0 || (extra > 0 && sizes_of_draw(r, c, extra, &shape[n]) == 0);
+}
+
 /* Random numbers: the call is made once, in its place in the program. Sizes are those of the parameter `size`; a call without it
  * gives a number, or sizes that are known behind it. Operator 1: the array x is shuffled in place; 2: each argument is a size. */
 DynVal *np_rule_random(DynRec *r, NpCall *c) {
-    DynOperand size = dyn_np_slot(c, "size"), x = dyn_np_slot(c, "x");
     uint32_t shape[DYN_MAX_NDIM];
-    if (c->b->op == 1) {
-        int at = x.v == NULL ? -1 : x.real == c->args[0].real ? 0 : 1;
-        return at < 0 || at >= c->npos ? refuse(r)
-                                       : whole_call(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result,
-                                                    (Effect){.writes = at, .once = true});
-    }
     Effect effect = {.writes = -1, .once = true};
+    if (c->b->op == 1) {
+        DynOperand x = dyn_np_slot(c, "x");
+        effect.writes = x.v != NULL && x.real == c->args[0].real ? 0 : 1;
+        if (x.v == NULL || effect.writes >= c->npos) {
+            return refuse(r);
+        }
+        return whole_call(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, effect);
+    }
     if (out_argument(c->args, c->npos, c->kwnames, c->result, c->b->path) >= 0) {
         return whole_call(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, effect);
     }
-    int first = dyn_np_slot(c, "self").v != NULL;
-    if (c->b->op == 2 && c->npos > first && c->npos - first <= DYN_MAX_NDIM && c->nkw == 0) {
-        for (int i = first; i < c->npos; i++) {
-            if ((shape[i - first] = dyn_np_int_sym(r, c->args[i])) == DYN_NONE) {
-                return NULL;
-            }
-        }
-        return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect);
-    }
-    if (size.v == NULL && x.v != NULL && PyArray_CheckExact(c->result) && sizes_of_permuted(r, x, c->result, shape) == 0) {
-        return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect);
-    }
-    if (size.v == NULL || !PyArray_CheckExact(c->result)) {
-        return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, NULL, effect);
-    }
-    int n = dyn_np_shape_arg(r, size, false, shape), extra = n < 0 ? 0 : PyArray_NDIM((PyArrayObject *)c->result) - n;
-    if (n < 0) {
+    int known = sizes_of_random(r, c, shape);
+    if (known < 0) {
         return NULL;
     }
-    if (extra != 0) { /* rows of a multivariate distribution and the like */
-        return extra > 0 && sizes_of_draw(r, c, extra, &shape[n]) == 0
-                   ? call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect)
-                   : call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, NULL, effect);
-    }
-    return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect);
+    return call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, known ? shape : NULL, effect);
 }
+
+/* ---- calls whose sizes are known */
 
 /* The ranks of all arrays in a result. */
 static int ranks_of(PyObject *o) {
@@ -672,151 +766,4 @@ DynVal *dyn_np_sized_once(DynRec *r, NpCall *c, int ndim, const uint32_t *shape)
 DynVal *dyn_np_sized_extern(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int n, PyObject *result,
                             const uint32_t *shape) {
     return call_node(r, callable, name, args, n, NULL, result, shape, none);
-}
-
-static uint32_t operand_node(DynRec *r, DynOperand o) {
-    if (o.v == NULL || (o.v->kind != DV_ARRAY && o.v->kind != DV_NPSCALAR)) {
-        return refuse(r), DYN_NONE;
-    }
-    return o.v->id;
-}
-
-int dyn_np_agree(DynRec *r, uint32_t a, uint32_t b) {
-    return dyn_np_hint(r, a) == dyn_np_hint(r, b) && dyn_rec_assume_equal(r, a, b) == 0 ? 0 : (refuse(r), -1);
-}
-
-/* matmul (operator 0) and dot (1) of rank 1 and 2; matmul of stacks, which broadcast. */
-DynVal *np_rule_matmul(DynRec *r, NpCall *c) {
-    uint32_t a = operand_node(r, c->slot[0]), b = operand_node(r, c->slot[1]), shape[DYN_MAX_NDIM];
-    if (a == DYN_NONE || b == DYN_NONE) {
-        return NULL;
-    }
-    const DynNode *x = node_at(r, a), *y = node_at(r, b);
-    int big = x->ndim > y->ndim ? x->ndim : y->ndim, ndim = 0;
-    if (x->ndim == 0 || y->ndim == 0 || (c->b->op == 1 && big > 2)) {
-        return refuse(r);
-    }
-    if (dyn_np_agree(r, x->shape[x->ndim - 1], y->shape[y->ndim > 1 ? y->ndim - 2 : 0]) < 0) {
-        return NULL;
-    }
-    for (int i = 0; i < big - 2; i++) {
-        int k = x->ndim - big + i, l = y->ndim - big + i;
-        uint32_t s = k >= 0 ? x->shape[k] : y->shape[l], t = l >= 0 ? y->shape[l] : s;
-        bool one = dyn_np_hint(r, s) == 1 && dyn_np_hint(r, t) != 1, other = dyn_np_hint(r, t) == 1 && dyn_np_hint(r, s) != 1;
-        if (one || other ? dyn_np_assume_op(r, DYN_S_EQ, one ? s : t, 1) < 0 : dyn_np_agree(r, s, t) < 0) {
-            return NULL;
-        }
-        shape[ndim++] = one ? t : s;
-    }
-    if (x->ndim > 1) {
-        shape[ndim++] = x->shape[x->ndim - 2];
-    }
-    if (y->ndim > 1) {
-        shape[ndim++] = y->shape[y->ndim - 1];
-    }
-    bool plain = c->npos == 2 && c->kwnames == NULL;
-    DynVal *v = dyn_np_sized_call(r, c, ndim, shape);
-    DynNode *n = v == NULL || (v->kind != DV_ARRAY && v->kind != DV_NPSCALAR) ? NULL : node_at(r, v->id);
-    if (n != NULL && plain && dyn_node_calls(n) && n->nargs == 2) {
-        n->op = DYN_OP_MATMUL;
-    }
-    return v;
-}
-
-DynVal *np_rule_solve(DynRec *r, NpCall *c) {
-    uint32_t a = operand_node(r, c->slot[0]), b = operand_node(r, c->slot[1]);
-    if (a == DYN_NONE || b == DYN_NONE) {
-        return NULL;
-    }
-    const DynNode *x = node_at(r, a), *y = node_at(r, b);
-    if (x->ndim != 2 || y->ndim < 1 || y->ndim > 2) {
-        return refuse(r);
-    }
-    if (dyn_np_agree(r, x->shape[0], x->shape[1]) < 0 || dyn_np_agree(r, x->shape[1], y->shape[0]) < 0) {
-        return NULL;
-    }
-    uint32_t shape[2] = {y->shape[0], y->ndim > 1 ? y->shape[1] : DYN_NONE};
-    return dyn_np_sized_call(r, c, y->ndim, shape);
-}
-
-/* The result has the operand's sizes; operator 1: the last two are equal. */
-DynVal *np_rule_like_operand(DynRec *r, NpCall *c) {
-    uint32_t a = operand_node(r, c->slot[0]);
-    const DynNode *x = a == DYN_NONE ? NULL : node_at(r, a);
-    if (x == NULL || (c->b->op == 1 && x->ndim < 2)) {
-        return refuse(r);
-    }
-    if (c->b->op == 1 && dyn_np_agree(r, x->shape[x->ndim - 1], x->shape[x->ndim - 2]) < 0) {
-        return NULL;
-    }
-    return dyn_np_sized_call(r, c, x->ndim, x->shape);
-}
-
-DynVal *np_rule_det(DynRec *r, NpCall *c) {
-    uint32_t a = operand_node(r, c->slot[0]);
-    const DynNode *x = a == DYN_NONE ? NULL : node_at(r, a);
-    if (x == NULL || x->ndim < 2 || dyn_np_agree(r, x->shape[x->ndim - 1], x->shape[x->ndim - 2]) < 0) {
-        return refuse(r);
-    }
-    return dyn_np_sized_call(r, c, x->ndim - 2, x->shape);
-}
-
-/* The operand's sizes without `axis` (all of them go where it isn't given). nonempty: the axes that go must have elements. */
-static DynVal *without_axes(DynRec *r, NpCall *c, DynOperand axis, bool nonempty) {
-    uint32_t a = operand_node(r, c->slot[0]), shape[DYN_MAX_NDIM], gone = 0;
-    int axes[DYN_MAX_NDIM], ndim = 0;
-    if (a == DYN_NONE) {
-        return NULL;
-    }
-    int n = dyn_np_axes(r, axis, node_at(r, a)->ndim, axes);
-    if (n < 0) {
-        return NULL;
-    }
-    for (int i = 0; i < n; i++) {
-        gone |= 1u << axes[i];
-    }
-    for (int i = 0; i < node_at(r, a)->ndim; i++) {
-        uint32_t size = node_at(r, a)->shape[i];
-        if (!(gone >> i & 1u)) {
-            shape[ndim++] = size;
-        } else if (nonempty && dyn_np_assume_op(r, DYN_S_NE, size, 0) < 0) {
-            return NULL;
-        }
-    }
-    return dyn_np_sized_call(r, c, ndim, shape);
-}
-
-DynVal *np_rule_norm(DynRec *r, NpCall *c) {
-    bool keepdims = false;
-    if (dyn_np_flag(r, c->slot[3], &keepdims) < 0 || keepdims) {
-        return refuse(r);
-    }
-    return without_axes(r, c, c->slot[2], c->slot[1].v != NULL);
-}
-
-DynVal *np_rule_linspace(DynRec *r, NpCall *c) {
-    bool retstep = false;
-    if (c->slot[0].v == NULL || c->slot[1].v == NULL || dyn_np_flag(r, c->slot[4], &retstep) < 0 || retstep) {
-        return refuse(r);
-    }
-    uint32_t n = c->slot[2].v == NULL ? dyn_np_int(r, 50) : dyn_np_int_sym(r, c->slot[2]);
-    if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, n, 0) < 0) {
-        return NULL;
-    }
-    return dyn_np_sized_call(r, c, 1, &n);
-}
-
-/* outer of two vectors is the product of a column and a row. */
-DynVal *np_rule_outer(DynRec *r, NpCall *c) {
-    uint32_t a = operand_node(r, c->slot[0]), b = operand_node(r, c->slot[1]);
-    if (a == DYN_NONE || b == DYN_NONE || node_at(r, a)->ndim != 1 || node_at(r, b)->ndim != 1) {
-        return refuse(r);
-    }
-    a = dyn_np_newaxis(r, a, 2, 2);
-    b = a == DYN_NONE ? DYN_NONE : dyn_np_newaxis(r, b, 1, 2);
-    if (b == DYN_NONE) {
-        return NULL;
-    }
-    NpArg args[2] = {dyn_np_node_arg(r, a), dyn_np_node_arg(r, b)};
-    return dyn_np_result(r, dyn_np_elementwise(r, DYN_OP_MULTIPLY, args, 2, NP_UFUNC), c->result);
 }

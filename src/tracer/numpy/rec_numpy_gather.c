@@ -14,13 +14,6 @@ static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_
 
 static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
 
-static uint32_t operand_node(DynRec *r, DynOperand o) {
-    if (o.v == NULL || (o.v->kind != DV_ARRAY && o.v->kind != DV_NPSCALAR)) {
-        return refuse(r), DYN_NONE;
-    }
-    return o.v->id;
-}
-
 bool dyn_np_has_acted(DynRec *r) {
     const DynGraph *g = dyn_rec_graph(r);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
@@ -121,9 +114,9 @@ static uint32_t places_as_one(DynRec *r, uint32_t view, const NpPlaces *p) {
         if (sum == DYN_NONE || (number == DYN_NONE && ok == DYN_NONE)) {
             return DYN_NONE;
         }
-        there = number != DYN_NONE  ? there
-                : there == DYN_NONE ? ok
-                                    : compute(r, DYN_OP_LOGICAL_AND, DYN_BOOL, DYN_BOOL, there, node_arg(r, ok));
+        if (number == DYN_NONE) {
+            there = there == DYN_NONE ? ok : compute(r, DYN_OP_LOGICAL_AND, DYN_BOOL, DYN_BOOL, there, node_arg(r, ok));
+        }
     }
     return nowhere(r, there, sum);
 }
@@ -179,14 +172,13 @@ uint32_t dyn_np_gather(DynRec *r, uint32_t a, uint32_t index, int axis, const ui
 
 /* take, and a[indices] (operator 1) that has to be a call: the indices' sizes stand where the axis was. */
 DynVal *np_rule_take(DynRec *r, NpCall *c) {
-    uint32_t a = operand_node(r, c->slot[0]), at = operand_node(r, c->slot[1]), shape[DYN_MAX_NDIM];
+    uint32_t a = dyn_np_operand_node(r, c->slot[0]), at = dyn_np_operand_node(r, c->slot[1]), shape[DYN_MAX_NDIM];
     int axis = 0, ndim = 0;
     if (a == DYN_NONE || at == DYN_NONE) {
         return NULL;
     }
-    char kind = dyn_dtypes[node_at(r, at)->dtype].kind;
     bool flat = c->slot[2].v == NULL && c->b->op == 0;
-    if (kind != 'i' && kind != 'u') {
+    if (!dyn_np_is_integer((DynDtype)node_at(r, at)->dtype)) {
         return refuse(r);
     }
     if (c->slot[2].v != NULL && dyn_np_axes(r, c->slot[2], node_at(r, a)->ndim, &axis) != 1) {
@@ -205,7 +197,10 @@ DynVal *np_rule_take(DynRec *r, NpCall *c) {
     for (int i = axis + 1; i < x->ndim && !flat; i++) {
         shape[ndim++] = x->shape[i];
     }
-    uint32_t nnodes = dyn_rec_graph(r)->nodes.n, table = c->b->op != 0 ? DYN_NONE : flat && x->ndim > 1 ? dyn_np_ravel(r, a) : a;
+    uint32_t nnodes = dyn_rec_graph(r)->nodes.n, table = DYN_NONE;
+    if (c->b->op == 0) {
+        table = flat && x->ndim > 1 ? dyn_np_ravel(r, a) : a;
+    }
     uint32_t id = table == DYN_NONE ? DYN_NONE : dyn_np_gather(r, table, at, axis, shape, ndim);
     DynVal *v = id == DYN_NONE ? NULL : dyn_np_result(r, id, c->result);
     if (v != NULL) {

@@ -26,6 +26,11 @@ static bool is_zero(DynRec *r, uint32_t sym) {
     return dyn_sym_is_const(dyn_rec_syms(r), sym) && s->hint.i == 0; /* of floats: 0.0 and not -0.0 */
 }
 
+static bool is_int_one(DynRec *r, uint32_t sym) {
+    const DynSym *s = dyn_sym_at(dyn_rec_syms(r), sym);
+    return dyn_sym_is_const(dyn_rec_syms(r), sym) && s->type == DYN_T_INT && s->hint.i == 1;
+}
+
 /* ---- arange */
 
 /* How many elements: ceil((stop - start) / step) in Python's arithmetic, and what that is at every call: some, or none. */
@@ -35,8 +40,7 @@ uint32_t dyn_np_arange_length(DynRec *r, uint32_t start, uint32_t stop, uint32_t
     if (q == DYN_NONE || dyn_np_assume(r, dyn_np_op(r, DYN_S_ISFINITE, q, DYN_NONE)) < 0) {
         return refuse(r), DYN_NONE;
     }
-    bool whole = dyn_sym_is_const(t, step) && dyn_sym_at(t, step)->type == DYN_T_INT && dyn_np_hint(r, step) == 1 &&
-                 dyn_sym_at(t, way)->type == DYN_T_INT;
+    bool whole = is_int_one(r, step) && dyn_sym_at(t, way)->type == DYN_T_INT;
     uint32_t n = whole ? way : dyn_sym_op(t, DYN_S_CEIL, q, DYN_NONE, DYN_NONE), zero = dyn_np_int(r, 0);
     if (n == DYN_NONE) {
         return refuse(r), DYN_NONE;
@@ -97,8 +101,11 @@ static DynVal *floats(DynRec *r, uint32_t n, uint32_t start, uint32_t step, PyOb
 
 /* arange of Python numbers. Other dtypes than int64 and float64 are NumPy's own call with this many elements. */
 DynVal *np_rule_arange(DynRec *r, NpCall *c) {
-    bool lone = c->slot[1].v == NULL;
-    DynOperand from[3] = {lone ? c->slot[1] : c->slot[0], lone ? c->slot[0] : c->slot[1], c->slot[2]};
+    DynOperand from[3] = {c->slot[0], c->slot[1], c->slot[2]};
+    if (c->slot[1].v == NULL) { /* the lone number is where it stops */
+        from[0] = c->slot[1];
+        from[1] = c->slot[0];
+    }
     uint32_t n[3] = {dyn_np_int(r, 0), DYN_NONE, dyn_np_int(r, 1)};
     bool whole = true;
     for (int i = 0; i < 3; i++) {
@@ -155,13 +162,16 @@ DynVal *np_rule_eye(DynRec *r, NpCall *c) {
     if (eye && c->slot[2].v != NULL) {
         offset = dyn_np_int_sym(r, c->slot[2]);
     }
-    if (shape[0] == DYN_NONE || shape[1] == DYN_NONE || offset == DYN_NONE || dt == DYN_NO_DTYPE ||
-        dyn_np_burn_rest(r, c, eye ? 3 : 1) < 0) {
+    if (shape[0] == DYN_NONE || shape[1] == DYN_NONE || offset == DYN_NONE) {
+        return refuse(r);
+    }
+    if (dt == DYN_NO_DTYPE || dyn_np_burn_rest(r, c, eye ? 3 : 1) < 0) {
         return refuse(r);
     }
     DynArg one = dyn_np_fill(r, dt, 2);
     uint32_t id = on_diagonal(r, dt, shape, offset, (NpArg){one, 0});
-    if (id == DYN_NONE || (eye && c->slot[4].v != NULL && dyn_np_hold_sizes(r, id) < 0)) {
+    bool ordered = eye && c->slot[4].v != NULL;
+    if (id == DYN_NONE || (ordered && dyn_np_hold_sizes(r, id) < 0)) {
         return NULL;
     }
     return dyn_np_result(r, id, c->result);
@@ -196,7 +206,10 @@ DynVal *np_rule_diag(DynRec *r, NpCall *c) {
 static uint32_t below_diagonal(DynRec *r, uint32_t rows, uint32_t columns, uint32_t offset) {
     uint32_t i = dyn_np_iota(r, rows), j = dyn_np_iota(r, columns);
     uint32_t back = offset == DYN_NONE ? DYN_NONE : dyn_np_op(r, DYN_S_SUB, dyn_np_int(r, 0), offset);
-    if (i == DYN_NONE || j == DYN_NONE || back == DYN_NONE || (i = dyn_np_newaxis(r, i, 2, 2)) == DYN_NONE) {
+    if (i == DYN_NONE || j == DYN_NONE || back == DYN_NONE) {
+        return refuse(r), DYN_NONE;
+    }
+    if ((i = dyn_np_newaxis(r, i, 2, 2)) == DYN_NONE) {
         return refuse(r), DYN_NONE;
     }
     if (!is_zero(r, back)) {
@@ -210,11 +223,17 @@ DynVal *np_rule_tri(DynRec *r, NpCall *c) {
     uint32_t rows = size_arg(r, c->slot[0]), columns = c->slot[1].v == NULL ? rows : size_arg(r, c->slot[1]);
     uint32_t offset = c->slot[2].v == NULL ? dyn_np_int(r, 0) : dyn_np_int_sym(r, c->slot[2]);
     DynDtype dt = dyn_np_dtype_of(c->result);
-    if (rows == DYN_NONE || columns == DYN_NONE || dt == DYN_NO_DTYPE || dyn_np_burn_rest(r, c, 3) < 0) {
+    if (rows == DYN_NONE || columns == DYN_NONE) {
+        return refuse(r);
+    }
+    if (dt == DYN_NO_DTYPE || dyn_np_burn_rest(r, c, 3) < 0) {
         return refuse(r);
     }
     uint32_t id = below_diagonal(r, rows, columns, offset);
-    return id == DYN_NONE ? NULL : dyn_np_result(r, dt == DYN_BOOL ? id : dyn_np_copy(r, id, dt), c->result);
+    if (id != DYN_NONE && dt != DYN_BOOL) {
+        id = dyn_np_copy(r, id, dt);
+    }
+    return dyn_np_result(r, id, c->result);
 }
 
 /* tril, triu (operator 1): zeros above, or below, a diagonal of the last two axes. */
@@ -263,7 +282,10 @@ DynVal *np_rule_indices(DynRec *r, NpCall *c) {
     DynVal *items[DYN_MAX_NDIM];
     bool sparse = false;
     int ndim = c->slot[0].v == NULL ? -1 : dyn_np_shape_arg(r, c->slot[0], false, shape + 1);
-    if (ndim < 1 || ndim >= DYN_MAX_NDIM || dyn_np_burn_rest(r, c, 1) < 0 || dyn_np_flag(r, c->slot[2], &sparse) < 0) {
+    if (ndim < 1 || ndim >= DYN_MAX_NDIM) {
+        return refuse(r);
+    }
+    if (dyn_np_burn_rest(r, c, 1) < 0 || dyn_np_flag(r, c->slot[2], &sparse) < 0) {
         return refuse(r);
     }
     if (sparse) {
@@ -313,7 +335,10 @@ DynVal *np_rule_meshgrid(DynRec *r, NpCall *c) {
     DynVal *items[DYN_MAX_NDIM];
     bool sparse, swapped;
     int n = c->npos;
-    if (n < 1 || n > DYN_MAX_NDIM || meshgrid_options(r, c, &sparse, &swapped) < 0 || !PyTuple_CheckExact(c->result)) {
+    if (n < 1 || n > DYN_MAX_NDIM) {
+        return refuse(r);
+    }
+    if (meshgrid_options(r, c, &sparse, &swapped) < 0 || !PyTuple_CheckExact(c->result)) {
         return refuse(r);
     }
     for (int i = 0; i < n; i++) {

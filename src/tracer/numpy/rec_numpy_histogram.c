@@ -68,24 +68,25 @@ static int range_of(DynRec *r, DynOperand o, uint32_t *range) {
 
 static uint32_t flat(DynRec *r, uint32_t a) { return a == DYN_NONE || node_at(r, a)->ndim == 1 ? a : dyn_np_ravel(r, a); }
 
+static bool is_float_or_double(const DynNode *n) { return n->dtype == DYN_F64 || n->dtype == DYN_F32; }
+
 /* An array of elements as one axis of f64, of what NumPy computes with in f64, or of f32. */
 static uint32_t elements_of(DynRec *r, DynOperand o) {
     uint32_t a = o.v != NULL && o.v->kind == DV_ARRAY ? dyn_np_node(r, o) : DYN_NONE;
     if (a == DYN_NONE || node_at(r, a)->ndim == 0) {
         return DYN_NONE;
     }
-    const DynDtypeInfo *d = &dyn_dtypes[node_at(r, a)->dtype];
-    bool exact = (d->kind == 'i' || d->kind == 'u') && d->size <= 4;
+    DynDtype dt = (DynDtype)node_at(r, a)->dtype;
+    bool exact = dyn_np_is_integer(dt) && dyn_dtypes[dt].size <= 4;
     a = exact ? dyn_np_copy(r, a, DYN_F64) : a;
-    bool fits = a != DYN_NONE && (node_at(r, a)->dtype == DYN_F64 || node_at(r, a)->dtype == DYN_F32);
-    return fits ? flat(r, a) : DYN_NONE;
+    return a != DYN_NONE && is_float_or_double(node_at(r, a)) ? flat(r, a) : DYN_NONE;
 }
 
 /* Weights have the elements' sizes. DYN_NONE: others. */
 static uint32_t weights_of(DynRec *r, DynOperand o, DynOperand elements) {
     uint32_t w = o.v->kind == DV_ARRAY ? dyn_np_node(r, o) : DYN_NONE;
     const DynNode *n = w == DYN_NONE ? NULL : node_at(r, w), *a = node_at(r, elements.v->id);
-    if (n == NULL || (n->dtype != DYN_F64 && n->dtype != DYN_F32) || n->ndim != a->ndim) {
+    if (n == NULL || !is_float_or_double(n) || n->ndim != a->ndim) {
         return DYN_NONE;
     }
     for (int i = 0; i < n->ndim; i++) {
@@ -121,11 +122,17 @@ DynVal *np_rule_histogram(DynRec *r, NpCall *c) {
     bool density = false, tuple = PyTuple_CheckExact(c->result) && PyTuple_GET_SIZE(c->result) == 2;
     bool count = c->slot[1].v == NULL || PyLong_CheckExact(c->slot[1].real), between = c->slot[2].v != NULL;
     /* where the edges are none eager makes the whole call: nothing may have been done that can't be done again */
-    if (!tuple || !count || dyn_np_has_acted(r) || dyn_np_flag(r, c->slot[3], &density) < 0 || density) {
+    if (!tuple || !count || dyn_np_has_acted(r)) {
+        return refuse(r);
+    }
+    if (dyn_np_flag(r, c->slot[3], &density) < 0 || density) {
         return refuse(r);
     }
     uint32_t n = c->slot[1].v == NULL ? dyn_np_int(r, 10) : dyn_np_int_sym(r, c->slot[1]);
-    if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, n, 1) < 0 || (between && range_of(r, c->slot[2], range) < 0)) {
+    if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, n, 1) < 0) {
+        return refuse(r);
+    }
+    if (between && range_of(r, c->slot[2], range) < 0) {
         return refuse(r);
     }
     uint32_t a = elements_of(r, c->slot[0]);

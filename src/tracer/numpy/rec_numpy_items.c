@@ -42,14 +42,20 @@ static int collect(DynRec *r, DynOperand o, int depth, int32_t *path, Leaves *ou
     return n < 0 ? -1 : 0;
 }
 
-/* A number of a kind that the dtype holds without a thought, or an array. */
+/* Does the dtype hold numbers of that kind? */
+static bool holds(DynDtype dt, int code) {
+    if (code == NP_WEAK_COMPLEX) {
+        return dyn_dtypes[dt].kind == 'c';
+    }
+    return code != NP_WEAK_FLOAT || dyn_np_is_inexact(dt);
+}
+
+/* A number of a kind that the dtype holds, or an array. */
 static int leaf_value(DynRec *r, const Leaf *leaf, DynDtype dt, NpArg *out) {
     if (dyn_np_operand(r, leaf->o, out) < 0) {
         return -1;
     }
-    bool fits = dyn_dtypes[dt].kind == 'c' ||
-                (out->code != NP_WEAK_COMPLEX && (out->code != NP_WEAK_FLOAT || dyn_dtypes[dt].kind == 'f'));
-    return fits ? 0 : (refuse(r), -1);
+    return holds(dt, out->code) ? 0 : (refuse(r), -1);
 }
 
 static bool is_constant(DynRec *r, const NpArg *v) {

@@ -9,7 +9,7 @@ static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP)
 
 static uint32_t none(DynRec *r) { return refuse(r), DYN_NONE; }
 
-/* The arrays of a list or tuple; a lone array stands for its rows, which nobody writes so. */
+/* The arrays of a list or tuple. A lone array, which stands for its rows, isn't taken. */
 static int joined_nodes(DynRec *r, DynOperand o, uint32_t *nodes) {
     DynOperand items[NP_MAX_JOINED];
     int n = o.v == NULL ? -1 : dyn_np_items(r, o, items, NP_MAX_JOINED);
@@ -197,8 +197,11 @@ static bool is_number(PyObject *o) { return PyLong_CheckExact(o) || PyFloat_Chec
 uint32_t dyn_np_one_number(DynRec *r, DynOperand o, DynDtype dt) {
     uint32_t one = dyn_np_int(r, 1);
     NpArg value;
-    if (dt == DYN_NO_DTYPE || dyn_np_operand(r, o, &value) < 0 || value.arg.kind != DYN_ARG_SYM ||
-        (value.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f') || dyn_np_convert_guard(r, value.arg.id, dt) < 0) {
+    if (dt == DYN_NO_DTYPE || dyn_np_operand(r, o, &value) < 0 || value.arg.kind != DYN_ARG_SYM) {
+        return none(r);
+    }
+    bool truncates = value.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f';
+    if (truncates || dyn_np_convert_guard(r, value.arg.id, dt) < 0) {
         return none(r);
     }
     return dyn_np_full(r, dt, 1, &one, value.arg);
@@ -209,13 +212,14 @@ DynVal *np_rule_append(DynRec *r, NpCall *c) {
     uint32_t nodes[2];
     DynOperand absent = {NULL, NULL};
     int axis = 0;
+    bool flat = c->slot[2].v == NULL, number = c->slot[1].v != NULL && is_number(c->slot[1].real);
     for (int i = 0; i < 2; i++) {
-        if (i == 1 && c->slot[2].v == NULL && c->slot[1].v != NULL && is_number(c->slot[1].real)) {
+        if (i == 1 && flat && number) {
             nodes[1] = dyn_np_one_number(r, c->slot[1], dyn_np_dtype_of(c->result));
             break;
         }
         nodes[i] = c->slot[i].v == NULL ? none(r) : dyn_np_node(r, c->slot[i]);
-        if (nodes[i] == DYN_NONE || (c->slot[2].v == NULL && (nodes[i] = dyn_np_ravel(r, nodes[i])) == DYN_NONE)) {
+        if (nodes[i] == DYN_NONE || (flat && (nodes[i] = dyn_np_ravel(r, nodes[i])) == DYN_NONE)) {
             return NULL;
         }
     }
@@ -286,7 +290,10 @@ DynVal *np_rule_repeat(DynRec *r, NpCall *c) {
     uint32_t spread[DYN_MAX_NDIM], shape[DYN_MAX_NDIM];
     int axis = 0, ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim;
     bool flat = c->slot[2].v == NULL;
-    if (a == DYN_NONE || n == DYN_NONE || ndim >= DYN_MAX_NDIM || one_axis(r, c->slot[2], ndim, &axis) < 0) {
+    if (a == DYN_NONE || n == DYN_NONE) {
+        return refuse(r);
+    }
+    if (ndim >= DYN_MAX_NDIM || one_axis(r, c->slot[2], ndim, &axis) < 0) {
         return refuse(r);
     }
     axis = flat ? ndim : axis + 1; /* of the new axis */
@@ -301,7 +308,10 @@ DynVal *np_rule_repeat(DynRec *r, NpCall *c) {
         shape[0] = dyn_np_op(r, DYN_S_MUL, dyn_np_product(r, ndim, node_at(r, a)->shape), n);
     }
     a = dyn_np_newaxis(r, a, 1u << axis, ndim + 1);
-    return a == DYN_NONE ? NULL : dyn_np_result(r, spread_copy(r, a, ndim + 1, spread, flat ? 1 : ndim, shape), c->result);
+    if (a == DYN_NONE) {
+        return NULL;
+    }
+    return dyn_np_result(r, spread_copy(r, a, ndim + 1, spread, flat ? 1 : ndim, shape), c->result);
 }
 
 /* tile: a new axis before each. NumPy reshapes what it made at the end, so the result is a view. */
@@ -309,7 +319,8 @@ DynVal *np_rule_tile(DynRec *r, NpCall *c) {
     uint32_t a = c->slot[0].v == NULL ? none(r) : dyn_np_node(r, c->slot[0]), times[DYN_MAX_NDIM];
     uint32_t spread[2 * DYN_MAX_NDIM], shape[DYN_MAX_NDIM], fresh = 0;
     int nreps = a == DYN_NONE ? -1 : dyn_np_shape_arg(r, c->slot[1], false, times);
-    int have = a == DYN_NONE ? 0 : node_at(r, a)->ndim, ndim = nreps > have ? nreps : have;
+    int have = a == DYN_NONE ? 0 : node_at(r, a)->ndim;
+    int ndim = nreps > have ? nreps : have;
     bool once = true;
     if (nreps < 0 || 2 * ndim > DYN_MAX_NDIM || c->slot[0].v->kind != DV_ARRAY) {
         return refuse(r);
@@ -435,9 +446,14 @@ static int follow_order(DynRec *r, uint32_t a, uint32_t id) {
 /* pad_width for each axis: n, (before, after) for all, or a pair for each. */
 static int pad_widths(DynRec *r, DynOperand o, int ndim, uint32_t (*width)[2]) {
     DynOperand items[DYN_MAX_NDIM], pair[2];
-    int n = o.v == NULL ? -1 : PyLong_CheckExact(o.real) ? 0 : dyn_np_items(r, o, items, DYN_MAX_NDIM);
+    bool number = o.v != NULL && PyLong_CheckExact(o.real);
+    int n = o.v == NULL ? -1 : 0;
+    if (n == 0 && !number) {
+        n = dyn_np_items(r, o, items, DYN_MAX_NDIM);
+    }
     bool pairs = n > 0 && !PyLong_CheckExact(items[0].real);
-    if (n < 0 || (pairs && n != ndim && n != 1) || (!pairs && n != 0 && n != 2 && n != 1)) {
+    bool fits = pairs ? n == ndim || n == 1 : n <= 2;
+    if (n < 0 || !fits) {
         return -1;
     }
     for (int i = 0; i < ndim; i++) {
@@ -445,7 +461,12 @@ static int pad_widths(DynRec *r, DynOperand o, int ndim, uint32_t (*width)[2]) {
             return -1;
         }
         for (int k = 0; k < 2; k++) {
-            DynOperand w = pairs ? pair[k] : n == 0 ? o : items[n == 1 ? 0 : k];
+            DynOperand w = o;
+            if (pairs) {
+                w = pair[k];
+            } else if (n > 0) {
+                w = items[n == 1 ? 0 : k];
+            }
             if ((width[i][k] = count(r, w)) == DYN_NONE) {
                 return -1;
             }
@@ -496,7 +517,10 @@ DynVal *np_rule_pad(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM], old[DYN_MAX_NDIM];
     DynOperand mode = c->slot[2], value = c->slot[3];
     NpArg fill = {{DYN_ARG_SYM, dyn_np_int(r, 0)}, NP_WEAK_INT};
-    if (a == DYN_NONE || c->slot[0].v->kind != DV_ARRAY || (mode.v != NULL && dyn_rec_burn(r, mode.v, mode.real) < 0)) {
+    if (a == DYN_NONE || c->slot[0].v->kind != DV_ARRAY) {
+        return refuse(r);
+    }
+    if (mode.v != NULL && dyn_rec_burn(r, mode.v, mode.real) < 0) {
         return refuse(r);
     }
     bool constant =
@@ -504,7 +528,8 @@ DynVal *np_rule_pad(DynRec *r, NpCall *c) {
     bool edge = !constant && PyUnicode_Check(mode.real) && PyUnicode_CompareWithASCIIString(mode.real, "edge") == 0;
     int ndim = node_at(r, a)->ndim;
     DynDtype dt = (DynDtype)node_at(r, a)->dtype;
-    if ((!constant && !edge) || (edge && value.v != NULL) || pad_widths(r, c->slot[1], ndim, width) < 0) {
+    bool known = constant || (edge && value.v == NULL);
+    if (!known || pad_widths(r, c->slot[1], ndim, width) < 0) {
         return refuse(r);
     }
     if (value.v != NULL && (!is_number(value.real) || dyn_np_operand(r, value, &fill) < 0)) {
@@ -524,8 +549,10 @@ DynVal *np_rule_pad(DynRec *r, NpCall *c) {
             node_at(r, inner)->shape[i] = old[i];
         }
     }
-    if (inner == DYN_NONE || dyn_np_store(r, inner, dyn_np_node_arg(r, a)) < 0 || (edge && pad_edges(r, id, width, old) < 0) ||
-        follow_order(r, a, id) < 0) {
+    if (inner == DYN_NONE || dyn_np_store(r, inner, dyn_np_node_arg(r, a)) < 0) {
+        return NULL;
+    }
+    if ((edge && pad_edges(r, id, width, old) < 0) || follow_order(r, a, id) < 0) {
         return NULL;
     }
     return dyn_np_result(r, id, c->result);

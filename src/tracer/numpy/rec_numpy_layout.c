@@ -445,7 +445,10 @@ uint32_t dyn_np_reshape(DynRec *r, uint32_t a, int ndim, uint32_t *shape, bool f
 
 /* order= as a letter. A is F where the array is Fortran-contiguous and not C-contiguous, else C. 0: refused. */
 static char order_of(DynRec *r, DynOperand order, uint32_t a) {
-    const char *text = order.v == NULL ? "C" : PyUnicode_Check(order.real) ? PyUnicode_AsUTF8(order.real) : NULL;
+    const char *text = "C";
+    if (order.v != NULL) {
+        text = PyUnicode_Check(order.real) ? PyUnicode_AsUTF8(order.real) : NULL;
+    }
     if (text == NULL || (order.v != NULL && dyn_rec_burn(r, order.v, order.real) < 0)) {
         PyErr_Clear();
         return 0;
@@ -455,7 +458,10 @@ static char order_of(DynRec *r, DynOperand order, uint32_t a) {
         return strchr("CFK", letter) != NULL ? letter : 0;
     }
     int c = dyn_np_contiguous(r, a, false), f = c == 0 ? dyn_np_contiguous(r, a, true) : 0;
-    return (char)(c < 0 || f < 0 ? 0 : f ? 'F' : 'C');
+    if (c < 0 || f < 0) {
+        return 0;
+    }
+    return f ? 'F' : 'C';
 }
 
 static DynVal *reshape_rule(DynRec *r, uint32_t a, int ndim, uint32_t *shape, DynOperand order, PyObject *result) {
@@ -477,8 +483,11 @@ DynVal *np_rule_reshape_method(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_node(r, c->args[0]), shape[DYN_MAX_NDIM];
     DynOperand order = {NULL, NULL};
     int ndim = c->npos - 1;
-    if (a == DYN_NONE || c->nkw > 1 || ndim < 1 || ndim > DYN_MAX_NDIM) {
-        return a == DYN_NONE ? NULL : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    if (a == DYN_NONE) {
+        return NULL;
+    }
+    if (c->nkw > 1 || ndim < 1 || ndim > DYN_MAX_NDIM) {
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
     if (c->nkw == 1) {
         if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, 0), "order") != 0) {
@@ -515,8 +524,8 @@ static uint32_t as_it_lies(DynRec *r, uint32_t a) {
             return DYN_NONE;
         }
     }
-    if (n->layout.still ||
-        ((dyn_node_calls(n) || n->op == DYN_OP_RESULT) && n->ndim > 1)) { /* such axes are sorted otherwise here */
+    bool called = dyn_node_calls(n) || n->op == DYN_OP_RESULT;
+    if (n->layout.still || (called && n->ndim > 1)) { /* such axes are sorted otherwise here */
         return refuse(r), DYN_NONE;
     }
     return changes ? dyn_np_permute(r, a, perm) : a;
@@ -544,8 +553,15 @@ DynVal *np_rule_flatten(DynRec *r, NpCall *c) {
     if (letter == 0) {
         return a == DYN_NONE ? NULL : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
-    a = letter == 'K' ? as_it_lies(r, a) : letter == 'F' ? turned_round(r, a) : a;
-    return a == DYN_NONE ? NULL : dyn_np_result(r, c->b->op == 1 ? dyn_np_flat_copy(r, a) : dyn_np_ravel(r, a), c->result);
+    if (letter == 'K') {
+        a = as_it_lies(r, a);
+    } else if (letter == 'F') {
+        a = turned_round(r, a);
+    }
+    if (a == DYN_NONE) {
+        return NULL;
+    }
+    return dyn_np_result(r, c->b->op == 1 ? dyn_np_flat_copy(r, a) : dyn_np_ravel(r, a), c->result);
 }
 
 /* ---- the layout of what an operator makes */
@@ -554,7 +570,10 @@ DynVal *np_rule_flatten(DynRec *r, NpCall *c) {
 static int step_rank(DynRec *r, uint32_t id, int axis, int ndim) {
     const DynNode *n = node_at(r, id);
     int at = axis - (ndim - n->ndim), rank = 0;
-    if (at < 0 || dyn_np_hint(r, n->shape[at]) == 1 || (n->layout.kind != DYN_LAYOUT_C && n->layout.still >> at & 1u)) {
+    if (at < 0 || dyn_np_hint(r, n->shape[at]) == 1) {
+        return 0;
+    }
+    if (n->layout.kind != DYN_LAYOUT_C && n->layout.still >> at & 1u) {
         return 0;
     }
     for (int i = 0; i < n->ndim; i++) {
@@ -570,8 +589,11 @@ static int goes_inside(DynRec *r, const uint32_t *nodes, int n, int ndim, int d,
     int inside = -1;
     for (int i = 0; i < n; i++) {
         int step = step_rank(r, nodes[i], d, ndim), other = step_rank(r, nodes[i], inner, ndim);
-        if (step != 0 && other != 0) {
-            inside = other <= step ? 0 : inside < 0 ? 1 : inside;
+        bool walked = step != 0 && other != 0;
+        if (walked && other <= step) {
+            inside = 0;
+        } else if (walked && inside < 0) {
+            inside = 1;
         }
     }
     return inside;

@@ -52,14 +52,18 @@ static DynVal *filled(DynRec *r, DynArg fill, int ndim, const uint32_t *shape, D
     return id == DYN_NONE || (order.v != NULL && dyn_np_hold_sizes(r, id) < 0) ? NULL : dyn_np_result(r, id, result);
 }
 
+static uint32_t number_of_kind(DynSyms *t, char kind, int value) {
+    if (kind == 'b') {
+        return dyn_sym_bool(t, value == 1);
+    }
+    return kind == 'f' ? dyn_sym_float(t, value) : dyn_sym_int(t, value);
+}
+
 DynArg dyn_np_fill(DynRec *r, DynDtype dt, int what) {
-    DynSyms *t = dyn_rec_syms(r);
     if (what == 0 || dt == DYN_NO_DTYPE) {
         return (DynArg){DYN_ARG_NONE, DYN_NONE};
     }
-    char kind = dyn_dtypes[dt].kind;
-    uint32_t s = kind == 'b' ? dyn_sym_bool(t, what == 2) : kind == 'f' ? dyn_sym_float(t, what - 1) : dyn_sym_int(t, what - 1);
-    return (DynArg){DYN_ARG_SYM, s};
+    return (DynArg){DYN_ARG_SYM, number_of_kind(dyn_rec_syms(r), dyn_dtypes[dt].kind, what - 1)};
 }
 
 DynVal *np_rule_create(DynRec *r, NpCall *c) {
@@ -107,7 +111,7 @@ static DynVal *full(DynRec *r, DynOperand value, int ndim, const uint32_t *shape
         uint32_t id = view == DYN_NONE ? DYN_NONE : dyn_np_copy(r, view, dt);
         return id == DYN_NONE || (order.v != NULL && dyn_np_hold_sizes(r, id) < 0) ? NULL : dyn_np_result(r, id, result);
     }
-    if (v.code == NP_WEAK_FLOAT && (dyn_dtypes[dt].kind == 'i' || dyn_dtypes[dt].kind == 'u')) {
+    if (v.code == NP_WEAK_FLOAT && dyn_np_is_integer(dt)) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
     return dyn_np_convert_guard(r, v.arg.id, dt) < 0 ? NULL : filled(r, v.arg, ndim, shape, order, result);
@@ -156,16 +160,19 @@ static DynVal *same_or_copied(DynRec *r, NpCall *c, uint32_t a, DynOperand order
 DynVal *np_rule_astype(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_node(r, c->slot[0]);
     bool copy = true;
-    if (a == DYN_NONE || burn_rest(r, c, 1) < 0 || dyn_np_order_guards(r, c->slot[2], a) < 0 ||
-        dyn_np_flag(r, c->slot[5], &copy) < 0) {
+    if (a == DYN_NONE || burn_rest(r, c, 1) < 0) {
+        return NULL;
+    }
+    if (dyn_np_order_guards(r, c->slot[2], a) < 0 || dyn_np_flag(r, c->slot[5], &copy) < 0) {
         return NULL;
     }
     return copy ? copied(r, a, c->result) : same_or_copied(r, c, a, c->slot[2]);
 }
 
+/* A list, a tuple or a Python number: an array is made of it. */
 static bool is_items(DynOperand o) {
-    return o.v != NULL && (PyList_CheckExact(o.real) || PyTuple_CheckExact(o.real) || PyFloat_CheckExact(o.real) ||
-                           PyLong_CheckExact(o.real) || PyBool_Check(o.real));
+    PyTypeObject *const types[] = {&PyList_Type, &PyTuple_Type, &PyFloat_Type, &PyLong_Type, &PyBool_Type};
+    return o.v != NULL && rec_has_type_of(o.real, types, DYN_COUNTOF(types));
 }
 
 static DynOperand named_order(DynRec *r, const char *order) {
@@ -177,7 +184,10 @@ static DynOperand named_order(DynRec *r, const char *order) {
 
 /* asarray (operator 0), ascontiguousarray (1), asfortranarray (2). */
 DynVal *np_rule_same(DynRec *r, NpCall *c) {
-    DynOperand order = c->b->op == 0 ? c->slot[2] : named_order(r, c->b->op == 1 ? "C" : "F");
+    DynOperand order = c->slot[2];
+    if (c->b->op != 0) {
+        order = named_order(r, c->b->op == 1 ? "C" : "F");
+    }
     if (burn_rest(r, c, 1) < 0) {
         return NULL;
     }
@@ -214,6 +224,17 @@ DynVal *np_rule_copy(DynRec *r, NpCall *c) {
     return always ? copied(r, a, c->result) : same_or_copied(r, c, a, order);
 }
 
+/* The mask and the value of copyto; casting= is the same at every call. */
+static int copyto_operands(DynRec *r, const NpCall *c, NpArg *args) {
+    if (c->slot[1].v == NULL || dyn_np_operand(r, c->slot[3], &args[0]) < 0 || args[0].code != DYN_BOOL) {
+        return -1;
+    }
+    if (dyn_np_operand(r, c->slot[1], &args[1]) < 0) {
+        return -1;
+    }
+    return c->slot[2].v == NULL ? 0 : dyn_rec_burn(r, c->slot[2].v, c->slot[2].real);
+}
+
 /* np.copyto(a, value, where=mask): each element is the value or what is there. The value has to fit a's dtype: else converting
  * those that are not written could raise a flag. */
 DynVal *np_rule_copyto(DynRec *r, NpCall *c) {
@@ -233,9 +254,7 @@ DynVal *np_rule_copyto(DynRec *r, NpCall *c) {
         return all ? np_rule_fill(r, c) : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
     uint32_t dst = dyn_np_node(r, c->slot[0]);
-    if (c->slot[1].v == NULL || dst == DYN_NONE || dyn_np_operand(r, c->slot[3], &args[0]) < 0 || args[0].code != DYN_BOOL ||
-        dyn_np_operand(r, c->slot[1], &args[1]) < 0 ||
-        (c->slot[2].v != NULL && dyn_rec_burn(r, c->slot[2].v, c->slot[2].real) < 0)) {
+    if (dst == DYN_NONE || copyto_operands(r, c, args) < 0) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
     }
     args[2] = dyn_np_node_arg(r, dst);
@@ -268,10 +287,18 @@ static PyObject *before_ndmin(const NpCall *c, int ndim) {
     return PyArray_Newshape(result, &shape, NPY_CORDER);
 }
 
+/* The rank of the operand of np.array(a, ndmin=n); -1: ndmin= isn't given, or the operand is no array or NumPy scalar. */
+static int rank_before_ndmin(const NpCall *c) {
+    PyObject *a = c->slot[0].real;
+    if (c->slot[5].v == NULL || dyn_np_dtype_of(a) == DYN_NO_DTYPE) {
+        return -1;
+    }
+    return PyArray_CheckExact(a) ? PyArray_NDIM((PyArrayObject *)a) : 0;
+}
+
 /* np.array(a, ndmin=n) is np.array(a) with new axes in front. */
 DynVal *np_rule_array(DynRec *r, NpCall *c) {
-    int ndim = c->slot[5].v == NULL ? -1 : dyn_np_dtype_of(c->slot[0].real) == DYN_NO_DTYPE ? -1 : 0;
-    ndim = ndim < 0 ? -1 : PyArray_CheckExact(c->slot[0].real) ? PyArray_NDIM((PyArrayObject *)c->slot[0].real) : 0;
+    int ndim = rank_before_ndmin(c);
     if (ndim < 0 || !PyArray_CheckExact(c->result) || PyArray_NDIM((PyArrayObject *)c->result) <= ndim) {
         return np_rule_copy(r, c);
     }

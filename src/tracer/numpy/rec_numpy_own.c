@@ -30,34 +30,46 @@ static bool calls(const DynExtern *x, const char *path, bool method) {
 
 static DynOp masked(DynRec *r, const DynNode *call, const DynExtern *x) {
     const DynNode *a = array_of(r, call, 0), *mask = array_of(r, call, 1), *value = array_of(r, call, 2);
-    bool found = a != NULL && mask != NULL && mask->dtype == DYN_BOOL && mask->ndim <= a->ndim;
+    bool masks = mask != NULL && mask->dtype == DYN_BOOL;
+    bool found = a != NULL && masks && mask->ndim <= a->ndim;
     int ndim = found ? a->ndim - mask->ndim + 1 : 0;
     if (found && calls(x, "__getitem__", true) && only_arrays(x, 2)) {
         return call->ndim == ndim && call->layout.kind == DYN_LAYOUT_C ? DYN_OP_MASKED : DYN_OP_EXTERN;
     }
     bool puts = calls(x, "__setitem__", true) && x->writes == 0 && only_arrays(x, 3);
-    bool same = found && value != NULL && value->dtype == a->dtype && value->ndim == ndim;
+    bool fits = value != NULL && value->ndim == ndim;
+    bool same = found && fits && value->dtype == a->dtype;
     return puts && same ? DYN_OP_PUT_MASKED : DYN_OP_EXTERN;
+}
+
+static bool is_vector(const DynNode *n) { return n != NULL && n->ndim == 1; }
+
+/* Are they integers that are int64 without a loss? */
+static bool are_int64(DynDtype dt) { return dyn_np_is_integer(dt) && dt != DYN_U64; }
+
+/* An array, a number or None: no tuple, and no other constant. */
+static bool is_plain_form(const DynForm *form) {
+    bool none = form->kind == DYN_F_CONST && form->obj == Py_None;
+    return form->kind == DYN_F_NODE || form->kind == DYN_F_NUMBER || none;
 }
 
 static DynOp counted(DynRec *r, const DynNode *call, const DynExtern *x) {
     const DynNode *a = array_of(r, call, 0);
-    char kind = a == NULL ? 0 : dyn_dtypes[a->dtype].kind;
-    bool found = (kind == 'i' || kind == 'u') && a->dtype != DYN_U64 && a->ndim == 1 && x->args[1].kind == DYN_F_NODE;
+    bool found = is_vector(a) && are_int64((DynDtype)a->dtype) && x->args[1].kind == DYN_F_NODE;
     int weights = 0, numbers = 0;
     for (int i = 1; i < call->nargs && found; i++) {
         const DynNode *w = array_of(r, call, i);
         bool number = call->args[i].kind == DYN_ARG_SYM && dyn_sym_at(dyn_rec_syms(r), call->args[i].id)->type == DYN_T_INT;
-        found = number || (w != NULL && w->ndim == 1 && w->dtype == DYN_F64);
+        found = number || (is_vector(w) && w->dtype == DYN_F64);
         weights += w != NULL;
         numbers += number;
     }
-    for (uint32_t i = 2; i < x->nargs && found; i++) { /* no tuples, and of constants only None */
-        found = x->args[i].kind == DYN_F_NODE || x->args[i].kind == DYN_F_NUMBER ||
-                (x->args[i].kind == DYN_F_CONST && x->args[i].obj == Py_None);
+    for (uint32_t i = 2; i < x->nargs && found; i++) {
+        found = is_plain_form(&x->args[i]);
     }
     bool first = x->kwnames == NULL || (uint32_t)PyTuple_GET_SIZE(x->kwnames) < x->nargs - 1; /* x isn't given by name */
-    return found && first && weights <= 1 && numbers <= 1 ? DYN_OP_BINCOUNT : DYN_OP_EXTERN;
+    bool once = weights <= 1 && numbers <= 1;
+    return found && first && once ? DYN_OP_BINCOUNT : DYN_OP_EXTERN;
 }
 
 DynOp dyn_np_call_operator(DynRec *r, uint32_t call, const DynExtern *x) {

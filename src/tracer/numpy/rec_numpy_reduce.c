@@ -11,13 +11,11 @@ static uint32_t no_node(DynRec *r) {
 
 static DynDtype dtype_at(DynRec *r, uint32_t id) { return (DynDtype)node_at(r, id)->dtype; }
 
-static bool is_inexact(DynDtype dt) { return dyn_dtypes[dt].kind == 'f' || dyn_dtypes[dt].kind == 'c'; }
-
 /* ---- nodes */
 
 /* Over no axis at all (rank 0, or axis=()) each element is its own result: a sum starts from 0, which makes 0 of -0. */
 static uint32_t reduce_nothing(DynRec *r, DynOp op, uint32_t a, DynDtype dtype) {
-    if (op != DYN_OP_SUM || !is_inexact(dtype)) {
+    if (op != DYN_OP_SUM || !dyn_np_is_inexact(dtype)) {
         return dyn_np_copy(r, a, dtype);
     }
     NpArg args[2] = {dyn_np_node_arg(r, a), {{DYN_ARG_SYM, dyn_np_int(r, 0)}, NP_WEAK_INT}};
@@ -101,13 +99,9 @@ static NpArg weak_int(DynRec *r, int64_t value) { return (NpArg){{DYN_ARG_SYM, d
 
 /* Was None given by that name? It was taken for "not given". */
 static bool given_none(const NpCall *c, const char *name) {
-    int at = 0;
-    for (const char *word = c->b->sig; *word != 0; at++) {
-        size_t n = strcspn(word, " ");
-        if (n == strlen(name) && memcmp(word, name, n) == 0 && at < c->npos && c->args[at].real == Py_None) {
-            return true;
-        }
-        word += n + (word[n] == ' ');
+    int at = dyn_np_slot_of(c->b->sig, name);
+    if (at >= 0 && at < c->npos && c->args[at].real == Py_None) {
+        return true;
     }
     for (int i = c->npos; i < c->npos + c->nkw; i++) {
         if (c->args[i].real == Py_None &&
@@ -171,7 +165,7 @@ int dyn_np_reduce_args(DynRec *r, const NpCall *c, NpReduction *x) {
 }
 
 /* What C makes of a float beyond an integer's range is not one thing: loops and single conversions differ. */
-static bool converts(DynDtype from, DynDtype to) { return !is_inexact(from) || is_inexact(to) || to == DYN_BOOL; }
+static bool converts(DynDtype from, DynDtype to) { return !dyn_np_is_inexact(from) || dyn_np_is_inexact(to) || to == DYN_BOOL; }
 
 DynVal *dyn_np_finish_out(DynRec *r, uint32_t node, DynOperand out, PyObject *result) {
     if (node == DYN_NONE || out.v == NULL) {
@@ -188,7 +182,10 @@ DynVal *dyn_np_finish_out(DynRec *r, uint32_t node, DynOperand out, PyObject *re
 
 static DynDtype sum_dtype(DynDtype dt) {
     char kind = dyn_dtypes[dt].kind;
-    return kind == 'b' || kind == 'i' ? DYN_I64 : kind == 'u' ? DYN_U64 : dt;
+    if (kind == 'u') {
+        return DYN_U64;
+    }
+    return kind == 'b' || kind == 'i' ? DYN_I64 : dt;
 }
 
 DynDtype dyn_np_accumulator(DynRec *r, DynOp op, uint32_t a, const NpReduction *x) {
@@ -211,6 +208,17 @@ static DynOp binary_of(DynOp op) {
     case DYN_OP_MIN: return DYN_OP_MINIMUM;
     case DYN_OP_ANY: return DYN_OP_LOGICAL_OR;
     default: return DYN_OP_LOGICAL_AND;
+    }
+}
+
+/* What a reduction of booleans is: any or all. */
+static DynOp reduction_of_booleans(DynOp op) {
+    switch (op) {
+    case DYN_OP_SUM:
+    case DYN_OP_MAX: return DYN_OP_ANY;
+    case DYN_OP_PROD:
+    case DYN_OP_MIN: return DYN_OP_ALL;
+    default: return op;
     }
 }
 
@@ -243,7 +251,8 @@ static uint32_t reduction(DynRec *r, DynOp op, const NpReduction *x, uint32_t a,
     if (given && read_initial(r, x->initial, op, dt, &initial) < 0) {
         return DYN_NONE;
     }
-    if (x->where != DYN_NONE && extreme && (!given || dtype_at(r, a) != dt)) {
+    bool starts_alike = given && dtype_at(r, a) == dt;
+    if (x->where != DYN_NONE && extreme && !starts_alike) {
         return no_node(r);
     }
     if (x->where != DYN_NONE &&
@@ -254,8 +263,7 @@ static uint32_t reduction(DynRec *r, DynOp op, const NpReduction *x, uint32_t a,
     if (id == DYN_NONE || !given) {
         return id;
     }
-    op = dt == DYN_BOOL && op == DYN_OP_SUM ? DYN_OP_ANY : dt == DYN_BOOL && op == DYN_OP_PROD ? DYN_OP_ALL : op;
-    op = dt == DYN_BOOL && op == DYN_OP_MAX ? DYN_OP_ANY : dt == DYN_BOOL && op == DYN_OP_MIN ? DYN_OP_ALL : op;
+    op = dt == DYN_BOOL ? reduction_of_booleans(op) : op;
     NpArg args[2] = {initial, dyn_np_node_arg(r, id)};
     return dyn_np_elementwise_as(r, binary_of(op), dt, dt, args, 2);
 }
@@ -267,10 +275,16 @@ DynVal *np_rule_reduce(DynRec *r, NpCall *c) {
         return NULL;
     }
     bool truth = dyn_ops[op].dtype == DYN_DT_LOGICAL, sums = dyn_ops[op].dtype == DYN_DT_SUM;
-    if ((truth && x.dtype != DYN_NO_DTYPE) || (sums && given_none(c, "initial"))) { /* without its 0 a sum keeps -0 */
+    if (truth && x.dtype != DYN_NO_DTYPE) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
-    DynDtype dt = truth ? DYN_BOOL : x.dtype != DYN_NO_DTYPE ? x.dtype : dyn_np_accumulator(r, binary_of(op), x.a, &x);
+    if (sums && given_none(c, "initial")) { /* without its 0 a sum keeps -0 */
+        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
+    DynDtype dt = truth ? DYN_BOOL : x.dtype;
+    if (dt == DYN_NO_DTYPE) {
+        dt = dyn_np_accumulator(r, binary_of(op), x.a, &x);
+    }
     if (dt == DYN_NO_DTYPE) {
         return NULL;
     }
@@ -350,7 +364,7 @@ static DynDtype mean_dtype(DynRec *r, const NpReduction *x, uint32_t a, bool out
     if (x->dtype != DYN_NO_DTYPE) {
         return x->dtype;
     }
-    if (!is_inexact(dt)) {
+    if (!dyn_np_is_inexact(dt)) {
         return DYN_F64;
     }
     return out ? dyn_np_accumulator(r, DYN_OP_ADD, a, x) : dtype_at(r, a);
@@ -363,13 +377,19 @@ static uint32_t sum_for_mean(DynRec *r, const NpReduction *x, uint32_t a, bool k
         return id;
     }
     DynDtype to = dyn_np_dtype_of(x->out.real);
-    return to == DYN_NO_DTYPE || !converts(dt, to) || dyn_np_drops(dt, to) ? no_node(r) : to == dt ? id : dyn_np_copy(r, id, to);
+    if (to == DYN_NO_DTYPE || !converts(dt, to) || dyn_np_drops(dt, to)) {
+        return no_node(r);
+    }
+    return to == dt ? id : dyn_np_copy(r, id, to);
 }
 
 /* Of half precision the sum is a float; an array of quotients is too before it is rounded, a scalar is not. */
 static uint32_t half_mean(DynRec *r, const NpReduction *x, NpArg count) {
     uint32_t sum = x->out.v != NULL ? no_node(r) : reduction(r, DYN_OP_SUM, x, x->a, x->keepdims, DYN_F32);
-    uint32_t t = sum == DYN_NONE ? sum : divide_to(r, sum, count, node_at(r, sum)->ndim ? DYN_F32 : DYN_F64);
+    if (sum == DYN_NONE) {
+        return sum;
+    }
+    uint32_t t = divide_to(r, sum, count, node_at(r, sum)->ndim > 0 ? DYN_F32 : DYN_F64);
     return t == DYN_NONE ? t : dyn_np_copy(r, t, DYN_F16);
 }
 
@@ -404,7 +424,7 @@ static uint32_t spread_weights(DynRec *r, const NpReduction *x, DynOperand weigh
 /* The weighted sum over the sum of weights. Where that is 0 eager raises: 0 / it raises a flag there for certain. */
 static uint32_t weighted(DynRec *r, const NpReduction *x, uint32_t w) {
     DynDtype dt = dtype_at(r, x->a), result;
-    bool exact = !is_inexact(dt);
+    bool exact = !dyn_np_is_inexact(dt);
     if (dyn_np_types(r, DYN_OP_ADD, dt, dtype_at(r, w), &dt, &result) < 0 ||
         (exact && dyn_np_types(r, DYN_OP_ADD, dt, DYN_F64, &dt, &result) < 0)) {
         return DYN_NONE;

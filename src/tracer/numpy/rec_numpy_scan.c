@@ -83,8 +83,8 @@ DynVal *np_rule_scan(DynRec *r, NpCall *c) {
         return NULL;
     }
     int axis = one_axis(r, &x);
-    return axis < -1 ? NULL
-                     : running(r, &x, (DynOp)c->b->op, c->b->op == DYN_OP_CUMSUM ? DYN_OP_ADD : DYN_OP_MULTIPLY, axis, c->result);
+    DynOp op = (DynOp)c->b->op, binary = op == DYN_OP_CUMSUM ? DYN_OP_ADD : DYN_OP_MULTIPLY;
+    return axis < -1 ? NULL : running(r, &x, op, binary, axis, c->result);
 }
 
 static const struct Accumulate { /* ufunc.accumulate: the binary operator, and what it runs as */
@@ -103,7 +103,7 @@ DynVal *np_rule_accumulate(DynRec *r, NpCall *c) {
         none = none || c->args[i].real == Py_None;
     }
     x.a = c->slot[1].v == NULL ? DYN_NONE : dyn_np_node(r, c->slot[1]);
-    if (ufunc == NULL || ufunc->rule != np_rule_ufunc || x.a == DYN_NONE || none) {
+    if (!dyn_np_is_ufunc(ufunc) || x.a == DYN_NONE || none) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
     if (c->slot[2].v != NULL && dyn_np_axes(r, c->slot[2], node_at(r, x.a)->ndim, x.axes) != 1) {

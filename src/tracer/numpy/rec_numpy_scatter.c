@@ -11,18 +11,18 @@ static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_
 
 static int refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), -1; }
 
-/* exec_scatter.c has loops for these. Of rows NumPy's loops over maximum and minimum say nothing of a nan, and of one axis they
- * do.
- */
+/* exec_scatter.c has loops for these. NumPy's loops of maximum and minimum warn of a NaN along one axis, and don't where rows are
+ * written. */
 static bool has_loops(int op, DynDtype dt, int ndim) {
     char kind = dyn_dtypes[dt].kind;
+    bool native_float = kind == 'f' && dt != DYN_F16;
     switch (op) {
     case -1: return true;
     case DYN_OP_ADD:
     case DYN_OP_SUBTRACT: return kind != 'b' && dt != DYN_F16;
     case DYN_OP_MULTIPLY: return kind != 'b' && kind != 'c' && dt != DYN_F16;
     case DYN_OP_MAXIMUM:
-    case DYN_OP_MINIMUM: return kind == 'i' || kind == 'u' || (kind == 'f' && dt != DYN_F16 && ndim == 1);
+    case DYN_OP_MINIMUM: return dyn_np_is_integer(dt) || (native_float && ndim == 1);
     default: return false;
     }
 }
@@ -36,8 +36,8 @@ static bool fits(DynRec *r, int op, DynDtype dt, int code) {
     if (dyn_np_types(r, (DynOp)op, dt, code, &compute, &result) < 0 || compute != result) {
         return false;
     }
-    char from = dyn_dtypes[dt].kind, to = dyn_dtypes[compute].kind;
-    bool wraps = op != DYN_OP_MAXIMUM && op != DYN_OP_MINIMUM && (from == 'i' || from == 'u') && (to == 'i' || to == 'u');
+    bool extreme = op == DYN_OP_MAXIMUM || op == DYN_OP_MINIMUM;
+    bool wraps = !extreme && dyn_np_is_integer(dt) && dyn_np_is_integer(compute);
     return compute == dt || wraps;
 }
 
@@ -67,10 +67,14 @@ static uint32_t value_of(DynRec *r, NpArg value, DynDtype dt, int op) {
 static int fit_value(DynRec *r, uint32_t value, uint32_t index, uint32_t dst) {
     const DynNode *v = node_at(r, value), *at = node_at(r, index), *d = node_at(r, dst);
     int rank = at->ndim + d->ndim - 1;
-    if (at->ndim == 0 || d->ndim == 0 || v->ndim > rank || rank > DYN_MAX_NDIM) {
+    if (at->ndim == 0 || d->ndim == 0) {
         return refuse(r);
     }
-    if (at->ndim > 1 && (!dyn_np_always_c(r, index) || (v->ndim > 0 && (v->ndim != rank || !dyn_np_always_c(r, value))))) {
+    if (v->ndim > rank || rank > DYN_MAX_NDIM) {
+        return refuse(r);
+    }
+    bool one_or_in_order = v->ndim == 0 || (v->ndim == rank && dyn_np_always_c(r, value));
+    if (at->ndim > 1 && (!dyn_np_always_c(r, index) || !one_or_in_order)) {
         return refuse(r);
     }
     for (int i = 0; i < v->ndim; i++) {
@@ -93,9 +97,9 @@ static uint32_t taken_before(DynRec *r, uint32_t id, uint32_t dst) {
 }
 
 int dyn_np_scatter(DynRec *r, uint32_t dst, uint32_t index, NpArg value, int op) {
-    char kind = dyn_dtypes[node_at(r, index)->dtype].kind;
     DynDtype dt = (DynDtype)node_at(r, dst)->dtype;
-    if ((kind != 'i' && kind != 'u') || !has_loops(op, dt, node_at(r, dst)->ndim) || dyn_np_overlaps_itself(r, dst)) {
+    bool integers = dyn_np_is_integer((DynDtype)node_at(r, index)->dtype);
+    if (!integers || !has_loops(op, dt, node_at(r, dst)->ndim) || dyn_np_overlaps_itself(r, dst)) {
         return refuse(r);
     }
     uint32_t v = value_of(r, value, dt, op);

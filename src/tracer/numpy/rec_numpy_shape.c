@@ -117,8 +117,11 @@ DynVal *np_rule_rot90(DynRec *r, NpCall *c) {
     uint32_t a = array_node(r, c->slot[0]);
     int axes[DYN_MAX_NDIM] = {0, 1}, perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim;
     Py_ssize_t turns = 1;
-    if (a == DYN_NONE || ndim < 2 || (c->slot[2].v != NULL && axes_as_named(r, c->slot[2], ndim, axes) != 2)) {
-        return a == DYN_NONE ? NULL : refuse(r);
+    if (a == DYN_NONE) {
+        return NULL;
+    }
+    if (ndim < 2 || (c->slot[2].v != NULL && axes_as_named(r, c->slot[2], ndim, axes) != 2)) {
+        return refuse(r);
     }
     if (c->slot[1].v != NULL) {
         if (!PyLong_CheckExact(c->slot[1].real) || dyn_rec_burn(r, c->slot[1].v, c->slot[1].real) < 0) {
@@ -128,10 +131,13 @@ DynVal *np_rule_rot90(DynRec *r, NpCall *c) {
     }
     turns = (turns % 4 + 4) % 4;
     for (int i = 0; i < ndim; i++) {
-        perm[i] = i == axes[0] ? axes[1] : i == axes[1] ? axes[0] : i;
+        perm[i] = i;
     }
+    perm[axes[0]] = axes[1];
+    perm[axes[1]] = axes[0];
     uint32_t first = 1u << axes[0], second = 1u << axes[1];
-    uint32_t id = dyn_np_reversed(r, a, turns == 0 ? 0 : turns == 1 ? second : turns == 2 ? first | second : 0);
+    const uint32_t reversed[] = {0, second, first | second, 0}; /* by the number of turns */
+    uint32_t id = dyn_np_reversed(r, a, reversed[turns]);
     if (id != DYN_NONE && (turns & 1)) {
         id = dyn_np_permute(r, id, perm);
     }
@@ -167,8 +173,8 @@ DynVal *np_rule_atleast(DynRec *r, NpCall *c) {
     if (c->npos == 1 && c->nkw == 0) {
         return at_least(r, c->args[0], c->b->op, c->result);
     }
-    if (c->nkw != 0 || c->npos > (int)DYN_COUNTOF(items) || !PyTuple_CheckExact(c->result) ||
-        PyTuple_GET_SIZE(c->result) != c->npos) {
+    bool one_each = PyTuple_CheckExact(c->result) && PyTuple_GET_SIZE(c->result) == c->npos;
+    if (c->nkw != 0 || c->npos > (int)DYN_COUNTOF(items) || !one_each) {
         return refuse(r);
     }
     for (int i = 0; i < c->npos; i++) {
@@ -191,7 +197,8 @@ DynVal *np_rule_broadcast_to(DynRec *r, NpCall *c) {
 DynVal *np_rule_broadcast_arrays(DynRec *r, NpCall *c) {
     uint32_t nodes[16], shape[DYN_MAX_NDIM];
     DynVal *items[16];
-    if (c->npos < 1 || c->npos > 16 || c->nkw != 0 || !PyTuple_CheckExact(c->result)) {
+    bool fits = c->npos >= 1 && c->npos <= (int)DYN_COUNTOF(items);
+    if (!fits || c->nkw != 0 || !PyTuple_CheckExact(c->result)) {
         return refuse(r);
     }
     for (int i = 0; i < c->npos; i++) {
@@ -287,11 +294,14 @@ uint32_t dyn_np_diagonal(DynRec *r, uint32_t a, int axis1, int axis2, uint32_t o
     size = empty ? zero : size;
     int n = 0, from[DYN_MAX_NDIM];
     for (int k = 0; k < rank; k++) {
-        start[k] = k == (below ? axis1 : axis2) && !empty ? away : zero;
+        start[k] = zero;
         if (k != axis1 && k != axis2) {
             from[n] = k;
             shape[n++] = node_at(r, a)->shape[k];
         }
+    }
+    if (!empty) {
+        start[below ? axis1 : axis2] = away;
     }
     shape[n] = size;
     uint32_t id = dyn_np_affine(r, a, ndim, start, shape);
@@ -306,7 +316,8 @@ uint32_t dyn_np_diagonal(DynRec *r, uint32_t a, int axis1, int axis2, uint32_t o
 
 static uint32_t diagonal_of(DynRec *r, uint32_t a, DynOperand offset, DynOperand axis1, DynOperand axis2) {
     int ndim = node_at(r, a)->ndim;
-    int x = axis1.v == NULL ? 0 : one_axis(r, axis1, ndim), y = axis2.v == NULL ? 1 : one_axis(r, axis2, ndim);
+    int x = axis1.v == NULL ? 0 : one_axis(r, axis1, ndim);
+    int y = axis2.v == NULL ? 1 : one_axis(r, axis2, ndim);
     uint32_t at = offset.v == NULL ? dyn_np_int(r, 0) : dyn_np_int_sym(r, offset);
     return x < 0 || y < 0 || ndim < 2 ? none(r) : dyn_np_diagonal(r, a, x, y, at);
 }
@@ -321,8 +332,11 @@ DynVal *np_rule_trace(DynRec *r, NpCall *c) {
     uint32_t a = array_node(r, c->slot[0]);
     DynDtype dt = dyn_np_dtype_of(c->result);
     uint32_t d = a == DYN_NONE ? DYN_NONE : diagonal_of(r, a, c->slot[1], c->slot[2], c->slot[3]);
-    if (d == DYN_NONE || dt == DYN_NO_DTYPE || (c->slot[4].v != NULL && dyn_rec_burn(r, c->slot[4].v, c->slot[4].real) < 0)) {
+    if (d == DYN_NONE || dt == DYN_NO_DTYPE) {
         return a == DYN_NONE ? NULL : refuse(r);
+    }
+    if (c->slot[4].v != NULL && dyn_rec_burn(r, c->slot[4].v, c->slot[4].real) < 0) {
+        return refuse(r);
     }
     int axis = node_at(r, d)->ndim - 1;
     return dyn_np_result(r, dyn_np_reduce(r, DYN_OP_SUM, d, 1, &axis, false, dt), c->result);
@@ -405,8 +419,10 @@ static DynVal *equal_pieces(DynRec *r, NpCall *c, uint32_t a, int axis, bool eve
     int n = (int)PyList_GET_SIZE(c->result);
     uint32_t many = dyn_np_int(r, n), least = dyn_np_op(r, DYN_S_FLOORDIV, size, many);
     uint32_t more = dyn_np_op(r, DYN_S_MOD, size, many);
-    if (dyn_rec_burn(r, c->slot[1].v, c->slot[1].real) < 0 || more == DYN_NONE ||
-        (even && dyn_np_assume_op(r, DYN_S_EQ, more, 0) < 0)) {
+    if (dyn_rec_burn(r, c->slot[1].v, c->slot[1].real) < 0 || more == DYN_NONE) {
+        return NULL;
+    }
+    if (even && dyn_np_assume_op(r, DYN_S_EQ, more, 0) < 0) {
         return NULL;
     }
     if (!even) { /* how many have one more: that is the entry's */
@@ -462,13 +478,24 @@ static DynVal *pieces_at(DynRec *r, NpCall *c, uint32_t a, int axis) {
     return dyn_rec_seq(r, DV_LIST, (uint32_t)n + 1, items, c->result);
 }
 
+/* The axis that is split where none is named. */
+static int axis_of_split(int op, int ndim) {
+    if (op == 2) {
+        return ndim > 1;
+    }
+    return op == 4 ? 2 : 0;
+}
+
 /* array_split (operator 0), split (1), hsplit (2), vsplit (3), dsplit (4). */
 DynVal *np_rule_split(DynRec *r, NpCall *c) {
     uint32_t a = array_node(r, c->slot[0]);
-    int op = c->b->op, ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim, axis = op <= 1 ? 0 : op == 2 ? ndim > 1 : op == 3 ? 0 : 2;
-    if (ndim == 0 || axis >= ndim || c->slot[1].v == NULL || !PyList_CheckExact(c->result) ||
-        PyList_GET_SIZE(c->result) > MAX_PIECES) {
-        return a == DYN_NONE ? NULL : refuse(r);
+    if (a == DYN_NONE) {
+        return NULL;
+    }
+    int op = c->b->op, ndim = node_at(r, a)->ndim, axis = axis_of_split(op, ndim);
+    bool pieces = PyList_CheckExact(c->result) && PyList_GET_SIZE(c->result) <= MAX_PIECES;
+    if (axis >= ndim || c->slot[1].v == NULL || !pieces) {
+        return refuse(r);
     }
     if (op <= 1 && c->slot[2].v != NULL && (axis = one_axis(r, c->slot[2], ndim)) < 0) {
         return NULL;

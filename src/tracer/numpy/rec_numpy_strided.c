@@ -1,6 +1,6 @@
 /* rec_numpy_strided.c: np.lib.stride_tricks.as_strided. What it gives is a view whose axes go along the operand's by whole
  * numbers of elements: an AFFINE node, as long as it stays inside the operand, or inside the vector that the operand is a slice
- * of. Steps that come from nowhere in particular are left to NumPy. Called through the binding table. */
+ * of. Steps that are no whole numbers of the operand's own are left to NumPy. Called through the binding table. */
 #include "tracer/numpy/rec_np.h"
 
 static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
@@ -36,12 +36,19 @@ static int step_along(DynRec *r, const uint32_t *strides, int rank, uint32_t str
     return whole == DYN_NONE || (whole != stride && dyn_rec_assume_equal(r, whole, stride) < 0) ? -1 : 0;
 }
 
+/* Is it a slice of a vector, with a step that is the same at every call? */
+static bool is_slice_of_vector(DynRec *r, const DynNode *n) {
+    if (n->op != DYN_OP_SLICE || n->ndim != 1 || n->naux != 1) {
+        return false;
+    }
+    return node_at(r, n->args[0].id)->ndim == 1 && dyn_sym_is_const(dyn_rec_syms(r), n->args[3].id);
+}
+
 /* A slice of a vector is as good as the vector: as_strided may go back before its first element. */
 static void climb(DynRec *r, Steps *s, int ndim) {
     for (;;) {
         const DynNode *n = node_at(r, s->base);
-        const DynNode *of = n->op == DYN_OP_SLICE ? node_at(r, n->args[0].id) : NULL;
-        if (of == NULL || n->ndim != 1 || of->ndim != 1 || n->naux != 1 || !dyn_sym_is_const(dyn_rec_syms(r), n->args[3].id)) {
+        if (!is_slice_of_vector(r, n)) {
             return;
         }
         uint32_t step = n->args[3].id, start = dyn_np_op(r, DYN_S_MUL, s->start[0], step);
@@ -113,7 +120,9 @@ static int place_start(DynRec *r, const uint32_t *strides, int rank, uint32_t of
         int best = -1;
         for (int k = 0; k < rank; k++) {
             int64_t unit = dyn_np_hint(r, strides[k]);
-            if (!(done >> k & 1u) && unit != 0 && (best < 0 || llabs(unit) > llabs(dyn_np_hint(r, strides[best])))) {
+            bool open = !(done >> k & 1u) && unit != 0;
+            bool longer = best < 0 || llabs(unit) > llabs(dyn_np_hint(r, strides[best]));
+            if (open && longer) {
                 best = k;
             }
         }
@@ -129,13 +138,17 @@ static int place_start(DynRec *r, const uint32_t *strides, int rank, uint32_t of
     return whole == DYN_NONE || (whole != offset && dyn_rec_assume_equal(r, whole, offset) < 0) ? -1 : 0;
 }
 
+/* The operand's strides, under guards that its sizes keep them. */
+static int strides_of(DynRec *r, uint32_t a, uint32_t *strides) {
+    return dyn_np_hold_sizes(r, a) < 0 ? -1 : dyn_np_strides(r, a, strides);
+}
+
 uint32_t dyn_np_strided(DynRec *r, uint32_t a, int ndim, const uint32_t *shape, const uint32_t *wanted, uint32_t offset,
                         bool writeable) {
     uint32_t strides[DYN_MAX_NDIM];
     Steps s = {.base = a};
     int rank = node_at(r, a)->ndim;
-    if (rank == 0 || dyn_np_hold_sizes(r, a) < 0 || dyn_np_strides(r, a, strides) < 0 ||
-        place_start(r, strides, rank, offset, &s) < 0) {
+    if (rank == 0 || strides_of(r, a, strides) < 0 || place_start(r, strides, rank, offset, &s) < 0) {
         return refuse(r), DYN_NONE;
     }
     for (int i = 0; i < ndim; i++) {
@@ -152,8 +165,10 @@ DynVal *np_rule_as_strided(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM], wanted[DYN_MAX_NDIM];
     DynOperand items[DYN_MAX_NDIM];
     bool writeable = true, subok = false;
-    if (a == DYN_NONE || c->slot[0].v->kind != DV_ARRAY || dyn_np_flag(r, c->slot[3], &subok) < 0 ||
-        dyn_np_flag(r, c->slot[4], &writeable) < 0 || dyn_np_hold_sizes(r, a) < 0 || dyn_np_strides(r, a, wanted) < 0) {
+    if (a == DYN_NONE || c->slot[0].v->kind != DV_ARRAY) {
+        return refuse(r);
+    }
+    if (dyn_np_flag(r, c->slot[3], &subok) < 0 || dyn_np_flag(r, c->slot[4], &writeable) < 0 || strides_of(r, a, wanted) < 0) {
         return refuse(r);
     }
     int rank = node_at(r, a)->ndim, ndim = rank;

@@ -2,6 +2,7 @@
  * which NumPy makes of ufuncs. Called through the binding table. What a call takes is read once (UfuncCall); the operators
  * themselves are rec_numpy_elem.c's. */
 #include "tracer/numpy/rec_np.h"
+#include "tracer/record/rec_state.h"
 
 static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
 
@@ -150,6 +151,7 @@ static int quiet_operands(DynRec *r, DynOp op, NpArg mask, NpArg *args, int n) {
     return 0;
 }
 
+/* Can the operator raise a floating-point flag? */
 static bool may_raise(DynOp op) {
     const char *of_complex = dyn_complex_ops[op].fpe;
     return dyn_ops[op].fpe[0] != 0 || (of_complex != NULL && of_complex[0] != 0);
@@ -220,8 +222,10 @@ static uint32_t one_node(DynRec *r, const NpCall *c, const UfuncCall *u, int whi
     if (dyn_ops[op].dtype == DYN_DT_LOGICAL || dyn_ops[op].dtype == DYN_DT_COMPARE) { /* their only result is bool */
         return u->dtype == DYN_BOOL ? dyn_np_elementwise(r, op, args, u->nin, NP_UFUNC) : (refuse(r), DYN_NONE);
     }
-    if (dyn_np_loop(c->b->callable, codes, u->nin, u->nout, u->dtype, u->casting, loop) < 0 ||
-        (u->nin == 2 && loop[0] != loop[1] && op != DYN_OP_LDEXP)) {
+    if (dyn_np_loop(c->b->callable, codes, u->nin, u->nout, u->dtype, u->casting, loop) < 0) {
+        return refuse(r), DYN_NONE;
+    }
+    if (u->nin == 2 && loop[0] != loop[1] && op != DYN_OP_LDEXP) {
         return refuse(r), DYN_NONE;
     }
     return dyn_np_elementwise_in(r, op, loop[0], loop[u->nin + which], args, u->nin, NP_UFUNC);
@@ -242,7 +246,8 @@ static DynVal *call_ufunc(DynRec *r, const NpCall *c, const UfuncCall *u, NpArg 
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
         }
     }
-    if (u->where.v != NULL && (may_raise(ops[0]) || u->nout == 2) && quiet_operands(r, ops[0], mask, args, u->nin) < 0) {
+    bool silenced = u->where.v != NULL && (may_raise(ops[0]) || u->nout == 2);
+    if (silenced && quiet_operands(r, ops[0], mask, args, u->nin) < 0) {
         return NULL;
     }
     for (int i = 0; i < u->nout; i++) {
@@ -292,30 +297,39 @@ DynVal *np_rule_conjugate(DynRec *r, NpCall *c) {
 
 /* ---- clip */
 
+/* The least or greatest integer of a dtype. */
+static int64_t end_of_dtype(const DynDtypeInfo *dt, bool low) {
+    if (low && dt->kind == 'u') {
+        return 0;
+    }
+    int64_t most = (int64_t)(((uint64_t)1 << (dt->size * 8 - (dt->kind == 'i'))) - 1);
+    return low ? -most - 1 : most;
+}
+
 /* A Python int at or beyond the end of an integer dtype is no bound at all. 1: dropped, under a guard; 0: kept; -1. */
 static int drops_bound(DynRec *r, NpArg a, NpArg bound, bool low) {
-    if (bound.code != NP_WEAK_INT || a.code >= DYN_DTYPE_COUNT ||
-        (dyn_dtypes[a.code].kind != 'i' && dyn_dtypes[a.code].kind != 'u')) {
+    static const DynSymOp low_relation[] = {DYN_S_GT, DYN_S_LE}, high_relation[] = {DYN_S_LT, DYN_S_GE};
+    if (bound.code != NP_WEAK_INT || a.code >= DYN_DTYPE_COUNT || !dyn_np_is_integer((DynDtype)a.code)) {
         return 0;
     }
     const DynDtypeInfo *dt = &dyn_dtypes[a.code];
-    int bits = dt->size * 8 - (dt->kind == 'i');
-    if (bits > 63 && !low) { /* beyond what a symbol holds */
+    if (dt->kind == 'u' && dt->size == 8 && !low) { /* beyond what a symbol holds */
         return 0;
     }
-    int64_t end = !low ? (int64_t)(((uint64_t)1 << bits) - 1) : dt->kind == 'u' ? 0 : -(int64_t)(((uint64_t)1 << bits) - 1) - 1;
-    int64_t v = dyn_np_hint(r, bound.arg.id);
+    int64_t end = end_of_dtype(dt, low), v = dyn_np_hint(r, bound.arg.id);
     bool dropped = low ? v <= end : v >= end;
-    DynSymOp relation = low ? dropped ? DYN_S_LE : DYN_S_GT : dropped ? DYN_S_GE : DYN_S_LT;
-    return dyn_np_assume_op(r, relation, bound.arg.id, end) < 0 ? -1 : dropped;
+    const DynSymOp *relation = low ? low_relation : high_relation;
+    return dyn_np_assume_op(r, relation[dropped], bound.arg.id, end) < 0 ? -1 : dropped;
 }
 
+/* Is it one value for all elements? */
 static bool lone(DynRec *r, NpArg a) { return a.arg.kind == DYN_ARG_SYM || node_at(r, a.arg.id)->ndim == 0; }
 
 /* Does an array bound have an element of its own for each of the result's? */
 static bool spread(DynRec *r, NpArg bound, uint32_t like) {
     const DynNode *b = bound.arg.kind == DYN_ARG_NODE ? node_at(r, bound.arg.id) : NULL, *n = node_at(r, like);
-    bool full = b != NULL && b->ndim == n->ndim && b->op != DYN_OP_BROADCAST && b->layout.still == 0;
+    bool repeated = b != NULL && (b->op == DYN_OP_BROADCAST || b->layout.still != 0);
+    bool full = b != NULL && b->ndim == n->ndim && !repeated;
     for (int i = 0; full && i < n->ndim; i++) {
         full = dyn_np_hint(r, b->shape[i]) == dyn_np_hint(r, n->shape[i]);
     }
@@ -333,7 +347,8 @@ static uint32_t clip_both(DynRec *r, const NpArg *args) {
     int known = f == NULL ? -1 : dyn_np_loop(f, codes, 3, 1, DYN_NO_DTYPE, NULL, loop);
     Py_XDECREF(f);
     PyErr_Clear();
-    if (known < 0 || loop[0] != loop[1] || loop[0] != loop[2] || dyn_dtypes[loop[0]].kind == 'c') {
+    bool one_dtype = known == 0 && loop[0] == loop[1] && loop[0] == loop[2];
+    if (!one_dtype || dyn_dtypes[loop[0]].kind == 'c') {
         return refuse(r), DYN_NONE;
     }
     for (int i = 1; i < 3; i++) {
@@ -342,7 +357,8 @@ static uint32_t clip_both(DynRec *r, const NpArg *args) {
         }
     }
     bool one_loop = dyn_dtypes[loop[0]].kind != 'f' || loop[0] == DYN_F16;
-    if (loop[0] != DYN_BOOL && ((lone(r, args[1]) && lone(r, args[2])) || one_loop)) {
+    bool lone_bounds = lone(r, args[1]) && lone(r, args[2]);
+    if (loop[0] != DYN_BOOL && (lone_bounds || one_loop)) {
         return dyn_np_elementwise_as(r, DYN_OP_CLIP, loop[0], loop[0], args, 3);
     }
     uint32_t t = dyn_np_elementwise_as(r, loop[0] == DYN_BOOL ? DYN_OP_LOGICAL_OR : DYN_OP_MAXIMUM, loop[0], loop[0], args, 2);
@@ -361,13 +377,21 @@ static uint32_t clip_both(DynRec *r, const NpArg *args) {
     return t;
 }
 
+static int given_operand(DynRec *r, DynOperand o, NpArg *arg) { return o.v == NULL ? -1 : dyn_np_operand(r, o, arg); }
+
+static int optional_out(DynRec *r, DynOperand o, UfuncCall *u) { return o.v == NULL ? 0 : read_out(r, o, u); }
+
 DynVal *np_rule_clip(DynRec *r, NpCall *c) {
     NpArg args[3];
     UfuncCall u = {.nin = 1, .nout = 1, .dtype = DYN_NO_DTYPE};
-    bool twice = (c->slot[1].v && c->slot[4].v) || (c->slot[2].v && c->slot[5].v);
-    DynOperand bounds[2] = {c->slot[1].v ? c->slot[1] : c->slot[4], c->slot[2].v ? c->slot[2] : c->slot[5]};
-    if (twice || c->slot[0].v == NULL || dyn_np_operand(r, c->slot[0], &args[0]) < 0 ||
-        (c->slot[3].v != NULL && read_out(r, c->slot[3], &u) < 0)) {
+    DynOperand bounds[2];
+    bool twice = false;
+    for (int i = 0; i < 2; i++) { /* each bound has two names */
+        DynOperand first = c->slot[1 + i], second = c->slot[4 + i];
+        twice |= first.v != NULL && second.v != NULL;
+        bounds[i] = first.v != NULL ? first : second;
+    }
+    if (twice || given_operand(r, c->slot[0], &args[0]) < 0 || optional_out(r, c->slot[3], &u) < 0) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
     for (int i = 0; i < 2; i++) {
@@ -415,13 +439,14 @@ static uint32_t rounded(DynRec *r, NpArg a, int64_t decimals, DynDtype dt) {
     if (decimals < -400 || decimals > 400) {
         return refuse(r), DYN_NONE;
     }
-    DynOp steps[2] = {down ? DYN_OP_DIVIDE : DYN_OP_MULTIPLY, down ? DYN_OP_MULTIPLY : DYN_OP_DIVIDE};
+    DynOp scale = down ? DYN_OP_DIVIDE : DYN_OP_MULTIPLY;
+    DynOp scale_back = down ? DYN_OP_MULTIPLY : DYN_OP_DIVIDE;
     uint32_t s = dyn_sym_float(dyn_rec_syms(r), power_of_ten((int)(down ? -decimals : decimals))), t;
     if (s == DYN_NONE) {
         return s;
     }
     NpArg args[2] = {a, {{DYN_ARG_SYM, s}, NP_WEAK_FLOAT}};
-    if ((t = dyn_np_elementwise(r, steps[0], args, 2, NP_UFUNC)) == DYN_NONE) {
+    if ((t = dyn_np_elementwise(r, scale, args, 2, NP_UFUNC)) == DYN_NONE) {
         return t;
     }
     args[0] = dyn_np_node_arg(r, t);
@@ -429,7 +454,7 @@ static uint32_t rounded(DynRec *r, NpArg a, int64_t decimals, DynDtype dt) {
         return refuse(r), DYN_NONE;
     }
     args[0] = dyn_np_node_arg(r, t);
-    return dyn_np_elementwise(r, steps[1], args, 2, NP_UFUNC);
+    return dyn_np_elementwise(r, scale_back, args, 2, NP_UFUNC);
 }
 
 /* A result that is made in C order, or Fortran's where the operand is contiguous in it: only where that is one and the same. */
@@ -443,12 +468,23 @@ static bool order_is_known(DynRec *r, NpArg a) {
     return true;
 }
 
+/* Can each step of rounding be an operator of its own: are the dtype and the order of what NumPy's steps write known? */
+static bool rounds_in_steps(DynRec *r, NpArg a, DynOperand out) {
+    DynDtype dt = (DynDtype)a.code;
+    if (dt == DYN_BOOL) {
+        return false;
+    }
+    if (out.v == NULL) {
+        return order_is_known(r, a);
+    }
+    return !dyn_np_is_integer(dt) && dyn_np_dtype_of(out.real) == dt;
+}
+
 DynVal *np_rule_round(DynRec *r, NpCall *c) {
     NpArg a;
     UfuncCall u = {.nin = 1, .nout = 1, .dtype = DYN_NO_DTYPE};
     int64_t decimals = 0;
-    if (c->slot[0].v == NULL || dyn_np_operand(r, c->slot[0], &a) < 0 || a.arg.kind != DYN_ARG_NODE ||
-        (c->slot[2].v != NULL && read_out(r, c->slot[2], &u) < 0)) {
+    if (given_operand(r, c->slot[0], &a) < 0 || a.arg.kind != DYN_ARG_NODE || optional_out(r, c->slot[2], &u) < 0) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
     if (c->slot[1].v != NULL) {
@@ -459,19 +495,15 @@ DynVal *np_rule_round(DynRec *r, NpCall *c) {
         PyErr_Clear();
     }
     uint32_t node;
-    char kind = dyn_dtypes[a.code].kind;
-    bool whole = kind == 'i' || kind == 'u';
-    if (kind == 'c' && decimals != 0) { /* part by part */
+    bool whole = dyn_np_is_integer((DynDtype)a.code);
+    if (dyn_dtypes[a.code].kind == 'c' && decimals != 0) { /* part by part */
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
     if (decimals == 0 && !whole) {
         node = dyn_np_elementwise(r, DYN_OP_RINT, &a, 1, NP_UFUNC);
     } else if (decimals >= 0 && whole) {
         node = dyn_np_copy(r, a.arg.id, (DynDtype)a.code);
-    } else if (kind == 'b' || (u.out[0].v != NULL && dyn_np_dtype_of(u.out[0].real) != a.code) ||
-               (u.out[0].v == NULL && !order_is_known(r, a))) {
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    } else if (whole && u.out[0].v != NULL) {
+    } else if (!rounds_in_steps(r, a, u.out[0])) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     } else {
         node = rounded(r, a, decimals, whole ? DYN_F64 : (DynDtype)a.code);
@@ -484,11 +516,13 @@ DynVal *np_rule_round(DynRec *r, NpCall *c) {
 
 /* ---- methods of ufuncs */
 
-/* ufunc.method(…) as a call of the bound method: of ufuncs that are NumPy's own, which have no effect but their result. */
+bool dyn_np_is_ufunc(const DynBinding *b) { return b != NULL && b->rule == np_rule_ufunc; }
+
+/* ufunc.method(…) as a call of the bound method. */
 static DynVal *method_call(DynRec *r, const NpCall *c, bool writes) {
     const DynBinding *ufunc = c->npos < 1 ? NULL : dyn_np_find(c->args[0].real);
     const char *name = strchr(c->b->path, '.') + 1;
-    if (ufunc == NULL || ufunc->rule != np_rule_ufunc) {
+    if (!dyn_np_is_ufunc(ufunc)) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
     PyObject *method = PyObject_GetAttrString(ufunc->callable, name);
@@ -505,17 +539,22 @@ static DynVal *method_call(DynRec *r, const NpCall *c, bool writes) {
 /* reduceat. */
 DynVal *np_rule_ufunc_method(DynRec *r, NpCall *c) { return method_call(r, c, false); }
 
+/* Is it the greatest or least of floats at places of a view of `a`? NumPy warns of a NaN along one axis only. */
+static bool warns_of_nan(DynRec *r, DynOp op, const NpLookup *at, uint32_t a) {
+    bool extreme = op == DYN_OP_MAXIMUM || op == DYN_OP_MINIMUM;
+    return extreme && at->table != a && dyn_dtypes[node_at(r, at->table)->dtype].kind == 'f';
+}
+
 /* at, which writes into its first operand: a SCATTER where there are loops for it. */
 DynVal *np_rule_ufunc_at(DynRec *r, NpCall *c) {
     const DynBinding *ufunc = c->npos == 4 && c->nkw == 0 ? dyn_np_find(c->args[0].real) : NULL;
-    bool known = ufunc != NULL && ufunc->rule == np_rule_ufunc && c->args[1].v->kind == DV_ARRAY && c->result == Py_None;
+    bool known = dyn_np_is_ufunc(ufunc) && c->args[1].v->kind == DV_ARRAY && c->result == Py_None;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     NpLookup at;
     NpArg value;
     bool found = known && dyn_np_operand(r, c->args[3], &value) == 0 && dyn_np_places(r, c->args[1].v->id, c->args[2], &at) == 0;
-    bool nan = found && at.table != c->args[1].v->id && dyn_dtypes[node_at(r, at.table)->dtype].kind == 'f' &&
-               (ufunc->op == DYN_OP_MAXIMUM || ufunc->op == DYN_OP_MINIMUM); /* NumPy speaks of it along one axis only */
-    if (found && !nan && dyn_np_scatter_at(r, &at, value, ufunc->op) == 0) {
+    bool loops = found && !warns_of_nan(r, (DynOp)ufunc->op, &at, c->args[1].v->id);
+    if (loops && dyn_np_scatter_at(r, &at, value, ufunc->op) == 0) {
         return dyn_rec_const(r, Py_None);
     }
     dyn_graph_truncate(dyn_rec_graph(r), nnodes);
@@ -533,7 +572,7 @@ static const struct Reducer {
 static const DynBinding *reduction_of(DynRec *r, const NpCall *c) {
     const DynBinding *ufunc = c->slot[0].v == NULL ? NULL : dyn_np_find(c->slot[0].real);
     DynOperand a = c->slot[1];
-    if (ufunc == NULL || ufunc->rule != np_rule_ufunc || a.v == NULL || (a.v->kind != DV_ARRAY && a.v->kind != DV_NPSCALAR)) {
+    if (!dyn_np_is_ufunc(ufunc) || a.v == NULL || !rec_is_array(a.v)) {
         return NULL;
     }
     bool bits = ufunc->op == DYN_OP_BITWISE_OR || ufunc->op == DYN_OP_BITWISE_AND;
@@ -546,17 +585,6 @@ static const DynBinding *reduction_of(DynRec *r, const NpCall *c) {
         }
     }
     return NULL;
-}
-
-static int word_of(const char *sig, const char *name) {
-    for (int i = 0; *sig != 0; i++) {
-        size_t n = strcspn(sig, " ");
-        if (n == strlen(name) && memcmp(sig, name, n) == 0) {
-            return i;
-        }
-        sig += n + (sig[n] == ' ');
-    }
-    return -1;
 }
 
 /* axis=None, which is all of them, where no axis at all is the first one. */
@@ -583,7 +611,7 @@ static DynVal *reduced(DynRec *r, const NpCall *c) {
     }
     for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
         DynOperand o = c->slot[1 + i];
-        int at = word_of(f->sig, names[i]);
+        int at = dyn_np_slot_of(f->sig, names[i]);
         if (strcmp(names[i], "axis") == 0 && o.v == NULL && !all_axes(c)) {
             o = (DynOperand){first, zero};
         }
@@ -634,13 +662,14 @@ static DynVal *outer(DynRec *r, const NpCall *c, UfuncCall *u, const DynBinding 
 
 DynVal *np_rule_ufunc_outer(DynRec *r, NpCall *c) {
     const DynBinding *b = c->npos < 3 ? NULL : dyn_np_find(c->args[0].real);
-    if (b == NULL || b->rule != np_rule_ufunc) {
+    if (!dyn_np_is_ufunc(b)) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     UfuncCall u = of_ufunc(b->callable);
     DynVal *v = outer(r, c, &u, b);
-    if (v != NULL || u.out[0].v != NULL || u.out[1].v != NULL || u.where.v != NULL) {
+    bool writes = u.out[0].v != NULL || u.out[1].v != NULL;
+    if (v != NULL || writes || u.where.v != NULL) {
         return v;
     }
     dyn_graph_truncate(dyn_rec_graph(r), nnodes);

@@ -1,5 +1,5 @@
-/* rec_numpy_view.c: views and everything that is about sizes: indexing, reshape, transpose, attributes, and assignment to slices.
- * Called by rec_numpy.c and the recorder's handlers. A slice's bounds become symbols; where they lie in range now, a guard says
+/* rec_numpy_view.c: views: indexing, the order of axes, axes of size 1, and assignment to what an index names. Called by
+ * rec_numpy.c and the recorder's handlers. A slice's bounds become symbols; where they lie in range now, a guard says
  * that they do at every call, which keeps the sizes simple (n - 2 in place of slice_len(…)). */
 #include "base/torch.h"
 #include "tracer/numpy/rec_np.h"
@@ -91,13 +91,14 @@ static int put(DynRec *r, Index *x, int code, uint32_t size) {
 }
 
 static int put_slice(DynRec *r, Index *x, uint32_t start, uint32_t stop, uint32_t step, uint32_t size) {
-    if (start == DYN_NONE || stop == DYN_NONE || step == DYN_NONE || size == DYN_NONE) {
-        return no_node(r), -1;
+    const uint32_t parts[] = {start, stop, step};
+    for (int i = 0; i < 3; i++) {
+        if (parts[i] == DYN_NONE) {
+            return no_node(r), -1;
+        }
+        x->args[x->nargs++] = parts[i];
     }
-    x->args[x->nargs++] = start;
-    x->args[x->nargs++] = stop;
-    x->args[x->nargs++] = step;
-    return put(r, x, 0, size);
+    return size == DYN_NONE ? (no_node(r), -1) : put(r, x, 0, size);
 }
 
 static int put_full(DynRec *r, Index *x, uint32_t size) {
@@ -175,6 +176,16 @@ uint32_t dyn_np_pick(DynRec *r, uint32_t a, int axis, uint32_t index) {
     return finish_slice(r, a, &x);
 }
 
+/* A place that is counted from the end of an axis of size dim, counted from its beginning: it is there at every call. DYN_NONE:
+ * failed. */
+static uint32_t from_beginning(DynRec *r, uint32_t i, uint32_t dim) {
+    uint32_t place = dyn_np_op(r, DYN_S_ADD, dim, i);
+    if (dyn_np_assume_op(r, DYN_S_LT, i, 0) < 0 || place == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, place, 0) < 0) {
+        return DYN_NONE;
+    }
+    return place;
+}
+
 /* A slice bound, normalised. In range (counted from either end) it is itself under a guard, else what slice.indices makes of it.
  */
 static uint32_t bound(DynRec *r, uint32_t b, uint32_t dim, uint32_t step, DynSymOp otherwise) {
@@ -185,11 +196,7 @@ static uint32_t bound(DynRec *r, uint32_t b, uint32_t dim, uint32_t step, DynSym
     if (at >= 0) {
         return dyn_np_assume_op(r, DYN_S_GE, b, 0) < 0 || dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, b, dim)) < 0 ? DYN_NONE : b;
     }
-    uint32_t from_start = dyn_np_op(r, DYN_S_ADD, dim, b);
-    if (dyn_np_assume_op(r, DYN_S_LT, b, 0) < 0 || from_start == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, from_start, 0) < 0) {
-        return DYN_NONE;
-    }
-    return from_start;
+    return from_beginning(r, b, dim);
 }
 
 static uint32_t slice_size(DynRec *r, uint32_t start, uint32_t stop, uint32_t step) {
@@ -204,6 +211,22 @@ static uint32_t slice_size(DynRec *r, uint32_t start, uint32_t stop, uint32_t st
         return dyn_np_assume(r, dyn_np_op(r, DYN_S_LT, stop, start)) < 0 ? DYN_NONE : dyn_np_int(r, 0);
     }
     return dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, start, stop)) < 0 ? DYN_NONE : dyn_np_op(r, DYN_S_SUB, stop, start);
+}
+
+/* Where a slice over an axis of size dim begins. given: its start, or DYN_NONE. */
+static uint32_t slice_start(DynRec *r, uint32_t given, uint32_t dim, uint32_t step) {
+    if (given != DYN_NONE) {
+        return bound(r, given, dim, step, DYN_S_SLICE_START);
+    }
+    return dyn_np_hint(r, step) < 0 ? dyn_np_op(r, DYN_S_SUB, dim, dyn_np_int(r, 1)) : dyn_np_int(r, 0);
+}
+
+/* Where it stops. given: its stop, or DYN_NONE. */
+static uint32_t slice_stop(DynRec *r, uint32_t given, uint32_t dim, uint32_t step) {
+    if (given != DYN_NONE) {
+        return bound(r, given, dim, step, DYN_S_SLICE_STOP);
+    }
+    return dyn_np_hint(r, step) < 0 ? dyn_np_int(r, -1) : dim;
 }
 
 /* item: a slice over an axis of size dim. */
@@ -224,14 +247,9 @@ static int index_slice(DynRec *r, Index *x, DynOperand item, uint32_t dim) {
     if (step == DYN_NONE || dyn_np_assume_op(r, down ? DYN_S_LT : DYN_S_GT, step, 0) < 0) {
         return -1;
     }
-    uint32_t start = given[0] != DYN_NONE ? bound(r, given[0], dim, step, DYN_S_SLICE_START)
-                     : down               ? dyn_np_op(r, DYN_S_SUB, dim, dyn_np_int(r, 1))
-                                          : dyn_np_int(r, 0);
-    uint32_t stop = given[1] != DYN_NONE ? bound(r, given[1], dim, step, DYN_S_SLICE_STOP) : down ? dyn_np_int(r, -1) : dim;
-    uint32_t size = given[0] == DYN_NONE && given[1] == DYN_NONE && (is_int(r, step, 1) || is_int(r, step, -1))
-                        ? dim
-                        : slice_size(r, start, stop, step);
-    return put_slice(r, x, start, stop, step, size);
+    uint32_t start = slice_start(r, given[0], dim, step), stop = slice_stop(r, given[1], dim, step);
+    bool unbounded = given[0] == DYN_NONE && given[1] == DYN_NONE, unit = is_int(r, step, 1) || is_int(r, step, -1);
+    return put_slice(r, x, start, stop, step, unbounded && unit ? dim : slice_size(r, start, stop, step));
 }
 
 /* The place that a number names along an axis of size dim, counted from the beginning: there at every call. */
@@ -241,10 +259,7 @@ static uint32_t place_of(DynRec *r, DynOperand item, uint32_t dim) {
         return DYN_NONE;
     }
     if (dyn_np_hint(r, i) < 0) {
-        uint32_t from_start = dyn_np_op(r, DYN_S_ADD, dim, i);
-        bool there = dyn_np_assume_op(r, DYN_S_LT, i, 0) == 0 && from_start != DYN_NONE &&
-                     dyn_np_assume_op(r, DYN_S_GE, from_start, 0) == 0;
-        return there ? from_start : DYN_NONE;
+        return from_beginning(r, i, dim);
     }
     return dyn_np_assume_op(r, DYN_S_GE, i, 0) < 0 || dyn_np_assume(r, dyn_np_op(r, DYN_S_LT, i, dim)) < 0 ? DYN_NONE : i;
 }
@@ -260,7 +275,7 @@ static int index_int(DynRec *r, Index *x, DynOperand item, uint32_t dim) {
 
 static bool is_integers(DynRec *r, DynOperand o) {
     const DynNode *n = o.v->kind == DV_ARRAY ? node_at(r, o.v->id) : NULL;
-    return n != NULL && n->ndim > 0 && (dyn_dtypes[n->dtype].kind == 'i' || dyn_dtypes[n->dtype].kind == 'u');
+    return n != NULL && n->ndim > 0 && dyn_np_is_integer((DynDtype)n->dtype);
 }
 
 /* An array of places, or a number beside several: its axis stays whole. */
@@ -278,7 +293,8 @@ static int index_place(DynRec *r, Index *x, DynOperand item, uint32_t dim, NpPla
 static bool is_whole(DynRec *r, const Index *x, const DynNode *a) {
     bool whole = x->ndim == a->ndim && x->naux == a->ndim;
     for (int i = 0; i < a->ndim && whole; i++) {
-        whole = x->aux[i] == 0 && x->shape[i] == a->shape[i] && is_int(r, x->args[3 * i], 0) && is_int(r, x->args[3 * i + 2], 1);
+        bool full = x->aux[i] == 0 && x->shape[i] == a->shape[i];
+        whole = full && is_int(r, x->args[3 * i], 0) && is_int(r, x->args[3 * i + 2], 1);
     }
     return whole;
 }
@@ -304,6 +320,14 @@ static int index_ellipsis(DynRec *r, Index *x, uint32_t a, int naxes) {
     return 0;
 }
 
+/* An item that names the next axis. beside: it stands beside other arrays, so that a number is a place as they are. */
+static int index_axis(DynRec *r, Index *x, DynOperand item, uint32_t dim, bool beside, NpPlaces *places) {
+    if (PySlice_Check(item.real)) {
+        return index_slice(r, x, item, dim);
+    }
+    return is_integers(r, item) || beside ? index_place(r, x, item, dim, places) : index_int(r, x, item, dim);
+}
+
 /* places: where arrays of integers go, or NULL: there may be none. */
 static int lay_out(DynRec *r, uint32_t a, DynOperand index, Index *x, NpPlaces *places) {
     DynOperand items[3 * DYN_MAX_NDIM];
@@ -323,10 +347,7 @@ static int lay_out(DynRec *r, uint32_t a, DynOperand index, Index *x, NpPlaces *
             ok = index_ellipsis(r, x, a, ndim - named);
             named = ndim;
         } else if (axis) {
-            uint32_t dim = node_at(r, a)->shape[x->axis];
-            ok = !named_one                               ? index_slice(r, x, items[i], dim)
-                 : is_integers(r, items[i]) || arrays > 1 ? index_place(r, x, items[i], dim, places)
-                                                          : index_int(r, x, items[i], dim);
+            ok = index_axis(r, x, items[i], node_at(r, a)->shape[x->axis], arrays > 1, places);
         }
         if (ok < 0) {
             return -1;
@@ -371,11 +392,7 @@ DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *resul
     }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     if (node_at(r, base)->flags & DYN_NODE_TENSOR) {
-        DynVal *v = dyn_torch_subscr(r, a, base, index, result);
-        if (v == NULL) {
-            dyn_graph_truncate(dyn_rec_graph(r), nnodes);
-        }
-        return v;
+        return dyn_np_take_back(r, nnodes, dyn_torch_subscr(r, a, base, index, result));
     }
     bool integers = is_array_operand(index) && !PyArray_ISBOOL((PyArrayObject *)index.real);
     if (integers || is_advanced(index)) {
@@ -395,19 +412,15 @@ DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *resul
     if (id != DYN_NONE && !PyArray_Check(result)) {
         id = dyn_np_copy(r, id, (DynDtype)node_at(r, id)->dtype); /* a NumPy scalar keeps the value of now */
     }
-    DynVal *v = id == DYN_NONE ? NULL : dyn_np_result(r, id, result);
-    if (v == NULL) {
-        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
-    }
-    return v;
+    return dyn_np_take_back(r, nnodes, id == DYN_NONE ? NULL : dyn_np_result(r, id, result));
 }
 
 /* a[mask] = value for one value: each element is the value or what it was. */
 static int store_masked(DynRec *r, uint32_t base, DynOperand a, DynOperand index, NpArg value) {
     DynNode *n = node_at(r, base);
     uint32_t mask = dyn_np_node(r, index);
-    if (mask == DYN_NONE || node_at(r, mask)->ndim != n->ndim ||
-        (value.arg.kind == DYN_ARG_NODE && node_at(r, value.arg.id)->ndim != 0)) {
+    bool one_value = value.arg.kind != DYN_ARG_NODE || node_at(r, value.arg.id)->ndim == 0;
+    if (mask == DYN_NONE || node_at(r, mask)->ndim != n->ndim || !one_value) {
         return no_node(r), -1;
     }
     for (int i = 0; i < n->ndim; i++) {
@@ -417,8 +430,9 @@ static int store_masked(DynRec *r, uint32_t base, DynOperand a, DynOperand index
         }
     }
     DynDtype dt = (DynDtype)n->dtype;
-    if ((value.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f' && dyn_dtypes[dt].kind != 'c') ||
-        (value.arg.kind == DYN_ARG_NODE && dyn_np_drops((DynDtype)node_at(r, value.arg.id)->dtype, dt))) {
+    bool truncates = value.code == NP_WEAK_FLOAT && !dyn_np_is_inexact(dt);
+    bool drops = value.arg.kind == DYN_ARG_NODE && dyn_np_drops((DynDtype)node_at(r, value.arg.id)->dtype, dt);
+    if (truncates || drops) {
         return no_node(r), -1;
     }
     if (value.arg.kind == DYN_ARG_SYM && dyn_np_convert_guard(r, value.arg.id, dt) < 0) {
@@ -451,8 +465,14 @@ int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand va
     NpArg v;
     NpLookup at;
     uint32_t base = dyn_np_node(r, a);
-    if (base == DYN_NONE || a.v->kind != DV_ARRAY || dyn_np_resolve(r, index, 0) < 0 || dyn_np_resolve(r, value, 0) < 0) {
-        return base != DYN_NONE && a.v->kind != DV_ARRAY ? (no_node(r), -1) : -1;
+    if (base == DYN_NONE) {
+        return -1;
+    }
+    if (a.v->kind != DV_ARRAY) {
+        return no_node(r), -1;
+    }
+    if (dyn_np_resolve(r, index, 0) < 0 || dyn_np_resolve(r, value, 0) < 0) {
+        return -1;
     }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     bool tensor = node_at(r, base)->flags & DYN_NODE_TENSOR;
@@ -571,8 +591,10 @@ DynVal *np_rule_swapaxes(DynRec *r, NpCall *c) {
         return NULL;
     }
     for (int i = 0; i < ndim; i++) {
-        perm[i] = i == x ? y : i == y ? x : i;
+        perm[i] = i;
     }
+    perm[x] = y;
+    perm[y] = x;
     return dyn_np_result(r, dyn_np_permute(r, a, perm), c->result);
 }
 
@@ -591,12 +613,14 @@ DynVal *np_rule_squeeze(DynRec *r, NpCall *c) {
         gone |= 1u << axes[i];
     }
     Index x = {0};
+    bool named = c->slot[1].v != NULL;
     for (int i = 0; i < node_at(r, a)->ndim; i++) {
         uint32_t size = node_at(r, a)->shape[i];
-        bool drop = c->slot[1].v != NULL ? gone >> i & 1u : dyn_np_hint(r, size) == 1;
-        int ok = drop                   ? dyn_np_assume_op(r, DYN_S_EQ, size, 1)
-                 : c->slot[1].v == NULL ? dyn_np_assume_op(r, DYN_S_NE, size, 1)
-                                        : 0;
+        bool drop = named ? gone >> i & 1u : dyn_np_hint(r, size) == 1;
+        int ok = 0;
+        if (drop || !named) {
+            ok = dyn_np_assume_op(r, drop ? DYN_S_EQ : DYN_S_NE, size, 1);
+        }
         if (ok == 0 && drop) {
             x.args[x.nargs++] = dyn_np_int(r, 0);
             ok = put(r, &x, 1, DYN_NONE);
@@ -629,267 +653,4 @@ DynVal *np_rule_expand_dims(DynRec *r, NpCall *c) {
         mask |= 1u << axes[i];
     }
     return dyn_np_result(r, dyn_np_newaxis(r, a, mask, ndim), c->result);
-}
-
-/* ---- attributes */
-
-DynVal *dyn_np_shape_tuple(DynRec *r, uint32_t a, PyObject *result) {
-    DynVal *items[DYN_MAX_NDIM];
-    for (int i = 0; i < node_at(r, a)->ndim; i++) {
-        if ((items[i] = dyn_rec_sym(r, node_at(r, a)->shape[i])) == NULL) {
-            return NULL;
-        }
-    }
-    return dyn_rec_seq(r, DV_TUPLE, node_at(r, a)->ndim, items, result);
-}
-
-uint32_t dyn_np_part(DynRec *r, DynOp op, uint32_t a) {
-    DynNode *n = node_at(r, a);
-    uint32_t id = dyn_np_unary_node(r, op, dyn_dtype_real((DynDtype)n->dtype), a, n->ndim, 0);
-    if (id == DYN_NONE) {
-        return id;
-    }
-    n = node_at(r, a);
-    memcpy(node_at(r, id)->shape, n->shape, sizeof(*n->shape) * n->ndim);
-    node_at(r, id)->layout = n->layout;
-    node_at(r, id)->layout.kind = n->ndim ? DYN_LAYOUT_STRIDED : DYN_LAYOUT_C;
-    return id;
-}
-
-/* z.real, z.imag: views of the parts; of a NumPy scalar a value. */
-static DynVal *part_of(DynRec *r, DynOperand a, DynOp op, PyObject *result) {
-    uint32_t node = dyn_np_node(r, a), id = node == DYN_NONE ? node : dyn_np_part(r, op, node);
-    if (id != DYN_NONE && a.v->kind == DV_NPSCALAR) {
-        id = dyn_np_copy(r, id, (DynDtype)node_at(r, id)->dtype);
-    }
-    return dyn_np_result(r, id, result);
-}
-
-/* np.angle(z): arctan2 of the parts; of real numbers arctan2 of 0 and the number. */
-DynVal *np_rule_angle(DynRec *r, NpCall *c) {
-    uint32_t a = dyn_np_node(r, c->slot[0]);
-    if (a == DYN_NONE || c->slot[1].v != NULL) {
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    }
-    NpArg args[2] = {{{DYN_ARG_SYM, dyn_np_int(r, 0)}, NP_WEAK_INT}, dyn_np_node_arg(r, a)};
-    if (dyn_dtypes[node_at(r, a)->dtype].kind == 'c') {
-        uint32_t imag = dyn_np_part(r, DYN_OP_IMAG, a), real = imag == DYN_NONE ? imag : dyn_np_part(r, DYN_OP_REAL, a);
-        if (real == DYN_NONE) {
-            return NULL;
-        }
-        args[0] = dyn_np_node_arg(r, imag);
-        args[1] = dyn_np_node_arg(r, real);
-    }
-    return dyn_np_result(r, dyn_np_elementwise(r, DYN_OP_ARCTAN2, args, 2, NP_UFUNC), c->result);
-}
-
-/* Steps along axes of size 1, and of arrays without elements, are NumPy's own business: sizes stay above 1 where steps come from
- * them. */
-static DynVal *strides_tuple(DynRec *r, uint32_t a, PyObject *result) {
-    DynVal *items[DYN_MAX_NDIM];
-    uint32_t strides[DYN_MAX_NDIM];
-    const DynNode *owner = node_at(r, node_at(r, a)->storage);
-    for (int i = 0; i < owner->ndim; i++) {
-        if (owner->op != DYN_OP_INPUT && dyn_np_hint(r, owner->shape[i]) == 0) {
-            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-        }
-    }
-    if (dyn_np_hold_sizes(r, node_at(r, a)->storage) < 0) {
-        return NULL;
-    }
-    if (dyn_np_strides(r, a, strides) < 0) {
-        return NULL;
-    }
-    for (int i = 0; i < node_at(r, a)->ndim; i++) {
-        PyObject *real = PyTuple_GET_ITEM(result, i);
-        if (dyn_np_hint(r, strides[i]) != PyLong_AsLongLong(real) || (items[i] = dyn_rec_sym(r, strides[i])) == NULL) {
-            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-        }
-    }
-    return dyn_rec_seq(r, DV_TUPLE, node_at(r, a)->ndim, items, result);
-}
-
-DynVal *dyn_np_transposed(DynRec *r, uint32_t a, bool matrix, PyObject *result) {
-    int perm[DYN_MAX_NDIM], ndim = node_at(r, a)->ndim, first = matrix && ndim > 2 ? ndim - 2 : 0;
-    for (int i = 0; i < ndim; i++) {
-        perm[i] = i < first ? i : ndim - 1 - (i - first);
-    }
-    return dyn_np_result(r, dyn_np_permute(r, a, perm), result);
-}
-
-/* The imaginary part of a real array: zeros that can't be written. */
-static DynVal *no_imaginary_part(DynRec *r, uint32_t a, PyObject *result) {
-    const DynNode *n = node_at(r, a);
-    DynDtype dt = (DynDtype)n->dtype;
-    int ndim = n->ndim;
-    if (dyn_dtypes[dt].kind == 'c' || (ndim > 1 && dyn_np_contiguous(r, a, true) < 0) || dyn_np_hold_sizes(r, a) < 0) {
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    }
-    DynSyms *t = dyn_rec_syms(r);
-    uint32_t zero = dyn_dtypes[dt].kind == 'b' ? dyn_sym_bool(t, false) : dyn_sym_int(t, 0);
-    uint32_t id = zero == DYN_NONE ? DYN_NONE : dyn_np_add(r, DYN_OP_FULL, dt, ndim, 1, 0);
-    if (id == DYN_NONE) {
-        return NULL;
-    }
-    node_at(r, id)->args[0] = (DynArg){DYN_ARG_SYM, zero};
-    node_at(r, id)->flags |= DYN_NODE_READONLY;
-    memcpy(node_at(r, id)->shape, node_at(r, a)->shape, sizeof(uint32_t) * (size_t)ndim);
-    return dyn_np_result(r, id, result);
-}
-
-/* None where the array owns its bytes; of a view of something that the graph made, that. Whether an input owns its bytes isn't
- * guarded. */
-static DynVal *base_of(DynRec *r, uint32_t a, PyObject *result) {
-    const DynNode *n = node_at(r, a), *owner = node_at(r, n->storage);
-    if (owner->op == DYN_OP_INPUT || dyn_node_calls(owner)) {
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    }
-    if ((n->flags & DYN_NODE_VIEW) == 0 && result == Py_None) {
-        return dyn_rec_const(r, result);
-    }
-    return (n->flags & DYN_NODE_VIEW) != 0 && PyArray_CheckExact(result) ? dyn_np_result(r, n->storage, result)
-                                                                         : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-}
-
-/* np.real(z), np.imag(z). */
-DynVal *np_rule_part(DynRec *r, NpCall *c) {
-    uint32_t a = dyn_np_node(r, c->slot[0]);
-    if (a == DYN_NONE) {
-        return NULL;
-    }
-    if (dyn_dtypes[node_at(r, a)->dtype].kind == 'c') {
-        return part_of(r, c->slot[0], (DynOp)c->b->op, c->result);
-    }
-    if (c->b->op == DYN_OP_IMAG && c->slot[0].v->kind == DV_ARRAY) {
-        return no_imaginary_part(r, a, c->result);
-    }
-    return c->result == c->slot[0].real ? c->slot[0].v : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-}
-
-/* x.flat, x.flags: made anew from the array wherever it is needed, since nothing that is recorded moves or changes it. */
-static DynVal *attribute_object(DynRec *r, DynOperand a, PyObject *name) {
-    DynVal *v = dyn_rec_seq(r, DV_ATTR, 1, &a.v, NULL);
-    if (v != NULL) {
-        v->obj = name; /* a name of a code object that is being recorded */
-    }
-    return v;
-}
-
-/* What the module `operator`, or the builtins, have under that name; borrowed for ever. */
-static PyObject *function_of(const char *module, const char *name) {
-    PyObject *m = PyImport_ImportModule(module), *f = m == NULL ? NULL : PyObject_GetAttrString(m, name);
-    Py_XDECREF(f); /* the module has it */
-    Py_XDECREF(m);
-    return f;
-}
-
-static bool is_flags(PyObject *o) { return strcmp(Py_TYPE(o)->tp_name, "numpy._core.multiarray.flagsobj") == 0; }
-
-/* Does the array own its bytes? That isn't told by the graph. */
-static bool tells_owner(PyObject *name) {
-    static const char *const names[] = {"owndata", "OWNDATA", "O",      "writebackifcopy", "WRITEBACKIFCOPY",
-                                        "X",       "num",     "farray", "FARRAY"};
-    for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
-        if (!PyUnicode_CheckExact(name) || PyUnicode_CompareWithASCIIString(name, names[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-DynVal *dyn_np_flag_attr(DynRec *r, DynOperand flags, PyObject *name, PyObject *result) {
-    DynOperand args[2] = {flags, {dyn_rec_const(r, name), name}};
-    if (!is_flags(flags.real) || tells_owner(name) || args[1].v == NULL) {
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    }
-    return dyn_np_extern(r, function_of("builtins", "getattr"), "getattr", args, 2, NULL, result);
-}
-
-DynVal *dyn_np_contains(DynRec *r, DynOperand a, DynOperand item, PyObject *result) {
-    DynOperand args[2] = {a, item};
-    return dyn_np_extern(r, function_of("operator", "contains"), "contains", args, 2, NULL, result);
-}
-
-DynVal *dyn_np_flat_item(DynRec *r, DynOperand flat, DynOperand index, PyObject *result) {
-    DynOperand args[2] = {flat, index};
-    if (is_flags(flat.real) && tells_owner(index.real)) {
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-    }
-    return dyn_np_extern(r, function_of("operator", "getitem"), "getitem", args, 2, NULL, result);
-}
-
-int dyn_np_flat_store(DynRec *r, DynOperand flat, DynOperand index, DynOperand value) {
-    DynOperand args[3] = {flat, index, value};
-    if (Py_TYPE(flat.real) != &PyArrayIter_Type) {
-        return dyn_np_refuse(r, DYN_R_SIDE_EFFECT), -1;
-    }
-    return dyn_np_extern_write(r, function_of("operator", "setitem"), "setitem", args, 3, NULL, Py_None) == NULL ? -1 : 0;
-}
-
-int dyn_np_store_attr(DynRec *r, DynOperand a, PyObject *name, DynOperand value) {
-    bool real = PyUnicode_CompareWithASCIIString(name, "real") == 0, imag = PyUnicode_CompareWithASCIIString(name, "imag") == 0;
-    bool flat = PyUnicode_CompareWithASCIIString(name, "flat") == 0;
-    DynOperand args[3] = {a, {real || imag || flat ? dyn_rec_const(r, name) : NULL, name}, value};
-    return args[1].v == NULL ||
-                   dyn_np_extern_write(r, function_of("builtins", "setattr"), "setattr", args, 3, NULL, Py_None) == NULL
-               ? -1
-               : 0;
-}
-
-static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, PyObject *name, PyObject *result) {
-    const char *attr = PyUnicode_AsUTF8(name);
-    const DynNode *n = node_at(r, node);
-    bool array = a.v->kind == DV_ARRAY;
-    if (strcmp(attr, "shape") == 0) {
-        return dyn_np_shape_tuple(r, node, result);
-    }
-    if (strcmp(attr, "size") == 0) {
-        return dyn_rec_sym(r, dyn_np_product(r, n->ndim, n->shape));
-    }
-    if (strcmp(attr, "nbytes") == 0) {
-        return dyn_rec_sym(
-            r, dyn_np_op(r, DYN_S_MUL, dyn_np_product(r, n->ndim, n->shape), dyn_np_int(r, dyn_dtypes[n->dtype].size)));
-    }
-    if (strcmp(attr, "ndim") == 0 || strcmp(attr, "dtype") == 0 || strcmp(attr, "itemsize") == 0) {
-        return dyn_rec_const(r, result);
-    }
-    if (result == a.real && (strcmp(attr, "real") == 0 || strcmp(attr, "T") == 0)) {
-        return a.v;
-    }
-    if (dyn_dtypes[n->dtype].kind == 'c' && (strcmp(attr, "real") == 0 || strcmp(attr, "imag") == 0)) {
-        return part_of(r, a, attr[0] == 'r' ? DYN_OP_REAL : DYN_OP_IMAG, result);
-    }
-    if (array && (strcmp(attr, "T") == 0 || strcmp(attr, "mT") == 0)) {
-        return dyn_np_transposed(r, node, attr[0] == 'm', result);
-    }
-    if (array && strcmp(attr, "strides") == 0) {
-        return strides_tuple(r, node, result);
-    }
-    if (array && strcmp(attr, "imag") == 0) {
-        return no_imaginary_part(r, node, result);
-    }
-    if (array && strcmp(attr, "flags") == 0 && dyn_rec_reads_flags(r, node, a.real) < 0) {
-        return NULL;
-    }
-    if (array && (strcmp(attr, "flat") == 0 || strcmp(attr, "flags") == 0)) {
-        return attribute_object(r, a, name);
-    }
-    return array && strcmp(attr, "base") == 0 ? base_of(r, node, result) : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
-}
-
-DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name, PyObject *result) {
-    uint32_t node = dyn_np_node(r, a), nnodes = dyn_rec_graph(r)->nodes.n;
-    const char *attr = PyUnicode_AsUTF8(name);
-    if (attr == NULL) {
-        PyErr_Clear();
-    }
-    if (node == DYN_NONE || attr == NULL) {
-        return NULL;
-    }
-    DynVal *v =
-        node_at(r, node)->flags & DYN_NODE_TENSOR ? dyn_torch_attr(r, a, node, name, result) : attr_of(r, a, node, name, result);
-    if (v == NULL) {
-        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
-    }
-    return v;
 }

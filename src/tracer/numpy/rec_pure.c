@@ -31,8 +31,18 @@ static bool named(PyObject *name, const char *const *names, size_t n) {
 }
 
 static bool plain_data(PyObject *o) {
-    return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyComplex_CheckExact(o) ||
-           PyUnicode_CheckExact(o) || PyArray_CheckScalar(o) || PyArray_CheckExact(o) || PyArray_DescrCheck(o);
+    PyTypeObject *const types[] = {Py_TYPE(Py_None), &PyBool_Type,    &PyLong_Type, &PyFloat_Type,
+                                   &PyComplex_Type,  &PyUnicode_Type, &PyArray_Type};
+    return rec_has_type_of(o, types, DYN_COUNTOF(types)) || PyArray_CheckScalar(o) || PyArray_DescrCheck(o);
+}
+
+/* Is it a module, or a callable whose calls have no effect but their result? */
+static bool has_no_effect(PyObject *o) {
+    const DynBinding *b = dyn_np_find(o);
+    if (PyModule_CheckExact(o) || Py_TYPE(o) == &PyUFunc_Type) {
+        return true;
+    }
+    return rec_has_flag(o, REC_PURE) || (b != NULL && dyn_np_is_pure(b));
 }
 
 /* What a name from outside stands for: is that data, or something whose calls have no effect? v is its shadow, which makes the
@@ -48,10 +58,7 @@ static bool pure_object(Pure *p, DynVal *v, PyObject *o) {
         p->arrays |= PyArray_CheckExact(o);
         return v->source == DYN_NONE || rec_guard(p->r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o)) == 0;
     }
-    const DynBinding *b = dyn_np_find(o);
-    bool known =
-        PyModule_CheckExact(o) || rec_has_flag(o, REC_PURE) || (b != NULL && dyn_np_is_pure(b)) || Py_TYPE(o) == &PyUFunc_Type;
-    return known && dyn_rec_resolve(p->r, v, o) == 0;
+    return has_no_effect(o) && dyn_rec_resolve(p->r, v, o) == 0;
 }
 
 /* In the function's globals or the builtins, with a guard that it stays there. Borrowed. */
@@ -73,7 +80,8 @@ static PyObject *global_of(Pure *p, PyObject *globals, PyObject *name, DynVal **
 static bool pure_path(Pure *p, const DynCode *c, uint32_t *at, DynVal *v, PyObject *o) {
     while (PyModule_CheckExact(o)) {
         const DynInstr *next = *at + 1 < c->v.n ? &c->v.at[*at + 1] : NULL;
-        if (next == NULL || (next->op != DYN_I_LOAD_ATTR && next->op != DYN_I_LOAD_METHOD) || dyn_rec_resolve(p->r, v, o) < 0) {
+        bool loads = next != NULL && (next->op == DYN_I_LOAD_ATTR || next->op == DYN_I_LOAD_METHOD);
+        if (!loads || dyn_rec_resolve(p->r, v, o) < 0) {
             return false;
         }
         PyObject *name = PyTuple_GET_ITEM(c->code->co_names, next->arg), *attr = PyObject_GetAttr(o, name);
@@ -173,7 +181,10 @@ static bool pure_function(Pure *p, DynVal *v, PyObject *func) {
     if (v->kind == DV_PYFUNC && rec_guard_id(p->r, v, func) < 0) {
         return false;
     }
-    if (c == NULL || c->generator || !pure_defaults(func) || (!ours && v->kind != DV_CONST)) {
+    if (c == NULL || c->generator || !pure_defaults(func)) {
+        return false;
+    }
+    if (!ours && v->kind != DV_CONST) {
         return false;
     }
     if (!ours) { /* its code and its closure stay what they are */
@@ -199,7 +210,7 @@ static bool pure_function(Pure *p, DynVal *v, PyObject *func) {
 
 bool rec_is_pure(DynRec *r, DynOperand func, bool scalars) {
     Pure p = {.r = r, .scalars = scalars};
-    bool pure = dyn_rec_resolve(r, func.v, func.real) == 0 && pure_object(&p, func.v, func.real) && !plain_data(func.real) &&
-                !PyModule_CheckExact(func.real);
+    bool callable = !plain_data(func.real) && !PyModule_CheckExact(func.real);
+    bool pure = dyn_rec_resolve(r, func.v, func.real) == 0 && pure_object(&p, func.v, func.real) && callable;
     return pure && !(p.arrays && p.inplace); /* y = ARRAY; y += 1 */
 }

@@ -3,6 +3,7 @@
  * Each function is the handler of rows of callables.def, asked by rec_callables.c with arguments that were looked at. */
 #include "base/torch.h"
 #include "tracer/record/rec_callables.h"
+#include "tracer/numpy/rec_types.h"
 
 #define MOST_ROWS 16 /* of an array that zip or enumerate runs over */
 
@@ -19,17 +20,34 @@ static DynVal *unknown(DynRec *r, const RecCall *c) {
     return rec_fail(r, any_array(c) ? DYN_R_DATA_DEPENDENT : DYN_R_OPAQUE_CALL, NULL);
 }
 
+/* Are the arguments n numbers, and nothing else? */
+static bool only_numbers(const RecCall *c, uint32_t n) {
+    bool only = c->nkw == 0 && c->npos == n;
+    for (uint32_t i = 0; only && i < n; i++) {
+        only = number(c, i);
+    }
+    return only;
+}
+
+/* Is the symbol's value now what the real operation gave? */
+static bool agrees(const DynSym *s, PyObject *o) {
+    int overflow = 0;
+    if (s->type == DYN_T_FLOAT) {
+        return PyFloat_CheckExact(o) && (PyFloat_AS_DOUBLE(o) == s->hint.f || s->hint.f != s->hint.f);
+    }
+    if (s->type == DYN_T_BOOL) {
+        return PyBool_Check(o) && (o == Py_True) == (s->hint.i != 0);
+    }
+    return PyLong_CheckExact(o) && PyLong_AsLongLongAndOverflow(o, &overflow) == s->hint.i && !overflow;
+}
+
 /* The symbol's hint has to be the real result. */
 static DynVal *checked(DynRec *r, uint32_t sym, PyObject *o) {
     if (sym == DYN_NONE || o == NULL) {
         return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "arithmetic on Python numbers");
     }
-    const DynSym *s = dyn_sym_at(&r->cap->syms, sym);
-    int overflow = 0;
-    bool same = s->type == DYN_T_FLOAT  ? PyFloat_CheckExact(o) && (PyFloat_AS_DOUBLE(o) == s->hint.f || s->hint.f != s->hint.f)
-                : s->type == DYN_T_BOOL ? PyBool_Check(o) && (o == Py_True) == (s->hint.i != 0)
-                                        : PyLong_CheckExact(o) && PyLong_AsLongLongAndOverflow(o, &overflow) == s->hint.i;
-    return same && !overflow ? dyn_rec_sym(r, sym) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "arithmetic on Python numbers");
+    bool same = agrees(dyn_sym_at(&r->cap->syms, sym), o);
+    return same ? dyn_rec_sym(r, sym) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "arithmetic on Python numbers");
 }
 
 static uint32_t as_float(DynRec *r, uint32_t s) {
@@ -44,18 +62,35 @@ DynVal *rec_on_math(DynRec *r, const RecCall *c, PyObject **result, int op) {
         return NULL;
     }
     uint32_t arity = op == DYN_S_FPOW || op == DYN_S_ATAN2 || op == DYN_S_HYPOT ? 2 : 1;
-    if (c->nkw != 0 || c->npos != arity || !number(c, 0) || (arity == 2 && !number(c, 1))) {
+    if (!only_numbers(c, arity)) {
         return unknown(r, c);
     }
     bool keep = op == DYN_S_FLOOR || op == DYN_S_CEIL;
-    uint32_t a = keep ? c->args[0].v->id : as_float(r, c->args[0].v->id),
-             b = arity == 2 ? as_float(r, c->args[1].v->id) : DYN_NONE;
+    uint32_t a = keep ? c->args[0].v->id : as_float(r, c->args[0].v->id);
+    uint32_t b = arity == 2 ? as_float(r, c->args[1].v->id) : DYN_NONE;
     if (keep && dyn_sym_at(&r->cap->syms, a)->type != DYN_T_FLOAT) {
         return checked(r, a, *result);
     }
-    return a == DYN_NONE || (arity == 2 && b == DYN_NONE)
-               ? unknown(r, c)
-               : checked(r, dyn_sym_op(&r->cap->syms, (DynSymOp)op, a, b, DYN_NONE), *result);
+    if (a == DYN_NONE || (arity == 2 && b == DYN_NONE)) {
+        return unknown(r, c);
+    }
+    return checked(r, dyn_sym_op(&r->cap->syms, (DynSymOp)op, a, b, DYN_NONE), *result);
+}
+
+/* Is the container's length the same at every call, by what its shadow is? */
+static bool has_one_length(const DynVal *v, PyObject *o) {
+    static const uint8_t kinds[] = {DV_TUPLE, DV_LIST, DV_SET, DV_DEQUE, DV_VIEW, DV_MEMBERS};
+    PyTypeObject *const types[] = {&PyBytes_Type,     &PyDictProxy_Type, &PySet_Type,
+                                   &PyFrozenSet_Type, &PyUnicode_Type,   &PyTuple_Type};
+    for (size_t i = 0; i < DYN_COUNTOF(kinds); i++) {
+        if (v->kind == kinds[i]) {
+            return true;
+        }
+    }
+    if (v->kind == DV_OPAQUE) {
+        return v->items != NULL;
+    }
+    return v->kind == DV_CONST && rec_has_type_of(o, types, DYN_COUNTOF(types));
 }
 
 DynVal *rec_on_len(DynRec *r, const RecCall *c, PyObject **result, int arg) {
@@ -80,14 +115,7 @@ DynVal *rec_on_len(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     if (v->kind == DV_RANGE) {
         return dyn_rec_burn(r, v, c->args[0].real) < 0 ? NULL : dyn_rec_const(r, *result);
     }
-    if (v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_SET || v->kind == DV_DEQUE || v->kind == DV_VIEW ||
-        v->kind == DV_MEMBERS || (v->kind == DV_OPAQUE && v->items != NULL) ||
-        (v->kind == DV_CONST && (PyBytes_CheckExact(c->args[0].real) || Py_IS_TYPE(c->args[0].real, &PyDictProxy_Type) ||
-                                 PyAnySet_CheckExact(c->args[0].real))) ||
-        (v->kind == DV_CONST && (PyUnicode_CheckExact(c->args[0].real) || PyTuple_CheckExact(c->args[0].real)))) {
-        return dyn_rec_const(r, *result);
-    }
-    return unknown(r, c);
+    return has_one_length(v, c->args[0].real) ? dyn_rec_const(r, *result) : unknown(r, c);
 }
 
 DynVal *rec_on_range(DynRec *r, const RecCall *c, PyObject **result, int arg) {
@@ -101,8 +129,12 @@ DynVal *rec_on_range(DynRec *r, const RecCall *c, PyObject **result, int arg) {
             return unknown(r, c);
         }
     }
-    DynVal *items[3] = {c->npos > 1 ? c->args[0].v : dyn_rec_sym(r, zero), c->args[c->npos > 1 ? 1 : 0].v,
-                        c->npos > 2 ? c->args[2].v : dyn_rec_sym(r, one)};
+    DynVal *items[3] = {NULL, c->args[0].v, NULL};
+    items[0] = c->npos > 1 ? c->args[0].v : dyn_rec_sym(r, zero);
+    items[2] = c->npos > 2 ? c->args[2].v : dyn_rec_sym(r, one);
+    if (c->npos > 1) {
+        items[1] = c->args[1].v;
+    }
     return items[0] && items[2] ? dyn_rec_seq(r, DV_RANGE, 3, items, *result) : NULL;
 }
 
@@ -113,32 +145,41 @@ DynVal *rec_on_convert(DynRec *r, const RecCall *c, PyObject **result, int op) {
     if (op == DYN_S_ABS && c->npos == 1 && rec_unary_operator(r, "__abs__", c->args[0], result, &absolute)) {
         return absolute;
     }
-    if ((op == DYN_S_ABS || op == DYN_S_ROUND) && c->nkw == 0 && c->npos && rec_is_array(c->args[0].v)) {
+    bool of_arrays = op == DYN_S_ABS || op == DYN_S_ROUND, positional = c->nkw == 0 && c->npos > 0;
+    if (of_arrays && positional && rec_is_array(c->args[0].v)) {
+        const char *name = op == DYN_S_ABS ? "abs" : "round";
         *result = rec_call_real(c);
-        return *result ? dyn_np_builtin(r, op == DYN_S_ABS ? "abs" : "round", c->args, (int)c->npos, *result) : NULL;
+        return *result ? dyn_np_builtin(r, name, c->args, (int)c->npos, *result) : NULL;
     }
     if (c->npos == 1 && op == DYN_S_BOOL && !number(c, 0)) {
         int truth = rec_truth(r, c->args[0].v, c->args[0].real);
         PyErr_Clear();
         if (truth >= 0 || !rec_is_array(c->args[0].v)) {
             *result = rec_call_real(c);
-            return *result && truth >= 0 ? dyn_rec_const(r, *result) : any_array(c) ? unknown(r, c) : NULL;
+            if (*result && truth >= 0) {
+                return dyn_rec_const(r, *result);
+            }
+            return any_array(c) ? unknown(r, c) : NULL;
         }
     }
     *result = rec_call_real(c);
-    if (*result != NULL && op == DYN_S_ABS && c->npos == 1 && PyComplex_CheckExact(c->args[0].real) &&
-        c->args[0].v->kind != DV_CONST) {
+    if (*result == NULL) {
+        return NULL;
+    }
+    bool of_complex = c->npos == 1 && PyComplex_CheckExact(c->args[0].real) && c->args[0].v->kind != DV_CONST;
+    if (op == DYN_S_ABS && of_complex) {
         return rec_complex_abs(r, c->args[0], *result);
     }
-    bool plain = c->npos == 1 && c->nkw == 0 && (c->args[0].v->kind == DV_CONST || rec_is_array(c->args[0].v));
-    if (*result != NULL && plain && (c->args[0].v->kind == DV_CONST || rec_burn_node(r, c->args[0].v->id) == 0)) {
+    bool one = c->npos == 1 && c->nkw == 0;
+    bool constant = one && c->args[0].v->kind == DV_CONST, array = one && rec_is_array(c->args[0].v);
+    if (constant || (array && rec_burn_node(r, c->args[0].v->id) == 0)) {
         return rec_wrap_result(r, *result);
     }
-    if (*result != NULL && plain && PyType_Check(c->callable.real)) {
+    if (array && PyType_Check(c->callable.real)) {
         return dyn_np_extern(r, c->callable.real, ((PyTypeObject *)c->callable.real)->tp_name, c->args, 1, NULL, *result);
     }
-    if (*result == NULL || c->npos != 1 || c->nkw != 0 || !number(c, 0)) {
-        return *result ? unknown(r, c) : NULL;
+    if (!only_numbers(c, 1)) {
+        return unknown(r, c);
     }
     uint32_t s = c->args[0].v->id;
     DynSymType type = (DynSymType)dyn_sym_at(t, s)->type;
@@ -164,7 +205,7 @@ static bool any_data(const RecCall *c, DynVal **items, uint32_t n) {
     return false;
 }
 
-/* Which of them it is, is a check of each comparison that the builtin makes. */
+/* min() or max() of items of which some are known only from the data: each comparison that the builtin makes becomes a check. */
 static DynVal *data_extreme(DynRec *r, const RecCall *c, DynVal **items, uint32_t n, PyObject *result, int cmp) {
     DynOperand best = {0};
     for (uint32_t i = 0; i < n; i++) {
@@ -174,7 +215,10 @@ static DynVal *data_extreme(DynRec *r, const RecCall *c, DynVal **items, uint32_
         }
         PyObject *wins = best.v == NULL ? NULL : PyObject_RichCompare(o.real, best.real, cmp);
         DynVal *v = wins == NULL ? NULL : rec_compare_values(r, cmp, o, best, wins);
-        int truth = best.v == NULL ? 1 : v == NULL ? -1 : rec_truth(r, v, wins);
+        int truth = 1;
+        if (best.v != NULL) {
+            truth = v == NULL ? -1 : rec_truth(r, v, wins);
+        }
         PyErr_Clear();
         Py_XDECREF(wins);
         if (truth < 0) {
@@ -196,12 +240,12 @@ DynVal *rec_on_extreme(DynRec *r, const RecCall *c, PyObject **result, int op) {
     }
     DynVal *given[16];
     if (n == 1) {
-        bool listed = PyTuple_CheckExact(c->args[0].real) || PyList_CheckExact(c->args[0].real);
-        if (!listed || rec_items(r, c->args[0].v, c->args[0].real, &items, &n) < 0 || (n == 0 && !fallback)) {
+        bool listed = rec_is_tuple_or_list(c->args[0].real);
+        if (!listed || rec_items(r, c->args[0].v, c->args[0].real, &items, &n) < 0) {
             return unknown(r, c);
         }
         if (n == 0) {
-            return c->args[1].v;
+            return fallback ? c->args[1].v : unknown(r, c);
         }
     } else {
         if (n > DYN_COUNTOF(given)) {
@@ -243,26 +287,41 @@ DynVal *rec_on_extreme(DynRec *r, const RecCall *c, PyObject **result, int op) {
     return checked(r, best, *result);
 }
 
+/* The items of the list or tuple that is added up. False: the call is another. */
+static bool summed_items(DynRec *r, const RecCall *c, DynVal ***items, uint32_t *n) {
+    if (c->npos < 1 || c->npos > 2 || c->nkw != 0) {
+        return false;
+    }
+    DynOperand o = c->args[0];
+    if (!rec_is_tuple_or_list(o.real) || rec_items(r, o.v, o.real, items, n) < 0) {
+        return false;
+    }
+    return *n == PySequence_Fast_GET_SIZE(o.real);
+}
+
 /* sum() and math.prod() over arrays and ints: the operations one by one (nb: as BINARY_OP sub), as the builtin does them (floats
  * are left out: it adds them with more care than that). */
 DynVal *rec_on_sum(DynRec *r, const RecCall *c, PyObject **result, int nb) {
     DynVal **items;
     uint32_t n;
-    if (c->npos < 1 || c->npos > 2 || c->nkw != 0 ||
-        (!PyTuple_CheckExact(c->args[0].real) && !PyList_CheckExact(c->args[0].real)) ||
-        rec_items(r, c->args[0].v, c->args[0].real, &items, &n) < 0 || n != PySequence_Fast_GET_SIZE(c->args[0].real)) {
+    if (!summed_items(r, c, &items, &n)) {
         *result = rec_call_real(c);
         return rec_fail(r, c->npos && rec_is_array(c->args[0].v) ? DYN_R_UNSUPPORTED_OP : DYN_R_OPAQUE_CALL, "sum");
     }
     PyObject *acc = c->npos == 2 ? Py_NewRef(c->args[1].real) : PyLong_FromLong(nb == REC_NB_MULTIPLY);
-    DynVal *v = c->npos == 2 ? c->args[1].v : acc ? dyn_rec_const(r, acc) : NULL;
+    DynVal *v = c->npos == 2 ? c->args[1].v : NULL;
+    if (c->npos != 2 && acc != NULL) {
+        v = dyn_rec_const(r, acc);
+    }
     for (uint32_t i = 0; acc != NULL && i < n; i++) {
         DynOperand a = {v, acc}, b = {items[i], PySequence_Fast_GET_ITEM(c->args[0].real, i)};
         bool known = v != NULL && dyn_rec_resolve(r, b.v, b.real) == 0;
         PyObject *next = nb == REC_NB_MULTIPLY ? PyNumber_Multiply(acc, b.real) : PyNumber_Add(acc, b.real);
-        if (next != NULL && known && (rec_is_array(a.v) || rec_is_array(b.v))) {
+        bool arrays = known && (rec_is_array(a.v) || rec_is_array(b.v));
+        bool numbers = known && a.v->kind == DV_SYM && b.v->kind == DV_SYM;
+        if (next != NULL && arrays) {
             v = dyn_np_binary(r, nb, false, a, b, next);
-        } else if (next != NULL && known && a.v->kind == DV_SYM && b.v->kind == DV_SYM && PyLong_CheckExact(next)) {
+        } else if (next != NULL && numbers && PyLong_CheckExact(next)) {
             v = rec_number_binary(r, nb, a, b, next);
         } else {
             v = NULL;
@@ -286,8 +345,10 @@ DynVal *rec_on_isinstance(DynRec *r, const RecCall *c, PyObject **result, int ar
     }
     DynVal *v = c->args[0].v;
     bool heap = Py_TYPE(c->args[0].real)->tp_flags & Py_TPFLAGS_HEAPTYPE && !PyArray_CheckScalar(c->args[0].real);
-    if (v->kind == DV_OPAQUE || dyn_rec_burn(r, c->args[1].v, c->args[1].real) < 0 ||
-        (heap && v->kind != DV_CONST && rec_guard_class(r, Py_TYPE(c->args[0].real)) < 0)) {
+    if (v->kind == DV_OPAQUE || dyn_rec_burn(r, c->args[1].v, c->args[1].real) < 0) {
+        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
+    }
+    if (heap && v->kind != DV_CONST && rec_guard_class(r, Py_TYPE(c->args[0].real)) < 0) {
         return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
     }
     return dyn_rec_const(r, *result); /* the type is guarded or made here */
@@ -295,7 +356,10 @@ DynVal *rec_on_isinstance(DynRec *r, const RecCall *c, PyObject **result, int ar
 
 DynVal *rec_on_type(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     *result = rec_call_real(c);
-    return *result == NULL ? NULL : c->npos == 1 && c->args[0].v->kind != DV_OPAQUE ? dyn_rec_const(r, *result) : unknown(r, c);
+    if (*result == NULL) {
+        return NULL;
+    }
+    return c->npos == 1 && c->args[0].v->kind != DV_OPAQUE ? dyn_rec_const(r, *result) : unknown(r, c);
 }
 
 /* tuple() and list() of something whose items are known. */
@@ -318,7 +382,10 @@ DynVal *rec_on_dict(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynVal *v = dyn_rec_seq(r, DV_DICT, 0, NULL, NULL);
     bool known = v != NULL && rec_dict_fill(r, v, c, 0) == 0;
     *result = rec_call_real(c);
-    return *result == NULL ? NULL : known ? v : unknown(r, c);
+    if (*result == NULL) {
+        return NULL;
+    }
+    return known ? v : unknown(r, c);
 }
 
 /* zip, enumerate, reversed: an iterator whose items are listed beforehand. It can be run through, not rebuilt. */
@@ -353,8 +420,10 @@ static int items_or_rows(DynRec *r, DynOperand o, DynVal ***items, uint32_t *n) 
     PyArrayObject *a = (PyArrayObject *)o.real;
     Py_ssize_t size = PyArray_NDIM(a) > 0 ? PyArray_DIM(a, 0) : MOST_ROWS + 1;
     uint32_t want = size > MOST_ROWS ? DYN_NONE : dyn_sym_int(&r->cap->syms, size);
-    if (want == DYN_NONE || dyn_rec_assume_equal(r, dyn_graph_node(&r->cap->graph, o.v->id)->shape[0], want) < 0 ||
-        (*items = DYN_NEW_N(&r->arena, DynVal *, size + 1)) == NULL || (o.v->obj == NULL && rec_keep(r, o.real) < 0)) {
+    if (want == DYN_NONE || dyn_rec_assume_equal(r, dyn_graph_node(&r->cap->graph, o.v->id)->shape[0], want) < 0) {
+        return -1;
+    }
+    if ((*items = DYN_NEW_N(&r->arena, DynVal *, size + 1)) == NULL || (o.v->obj == NULL && rec_keep(r, o.real) < 0)) {
         return -1;
     }
     o.v->obj = o.real;
@@ -396,8 +465,11 @@ DynVal *rec_on_listed_iterator(DynRec *r, const RecCall *c, PyObject **result, i
     uint32_t n[8], least = UINT32_MAX, count = which == REC_ZIP ? c->npos : 1;
     int64_t start = 0;
     *result = rec_call_real(c);
-    if (*result == NULL || c->nkw != 0 || count < 1 || count > 8 || c->npos < 1) {
-        return *result ? unknown(r, c) : NULL;
+    if (*result == NULL) {
+        return NULL;
+    }
+    if (c->nkw != 0 || c->npos < 1 || count > DYN_COUNTOF(in)) {
+        return unknown(r, c);
     }
     for (uint32_t i = 0; i < count; i++) {
         if (which == REC_REVERSED ? rec_items(r, c->args[i].v, c->args[i].real, &in[i], &n[i]) < 0
@@ -442,19 +514,25 @@ DynVal *rec_on_slice(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     if (*result == NULL || none == NULL || c->npos < 1 || c->npos > 3) {
         return NULL;
     }
-    DynVal *items[3] = {c->npos > 1 ? c->args[0].v : none, c->args[c->npos > 1 ? 1 : 0].v, c->npos > 2 ? c->args[2].v : none};
+    DynVal *items[3] = {none, c->args[0].v, none};
+    for (uint32_t i = 0; c->npos > 1 && i < c->npos; i++) {
+        items[i] = c->args[i].v;
+    }
     return dyn_rec_seq(r, DV_SLICE, 3, items, *result);
 }
 
 static bool named(DynRec *r, const RecCall *c) {
-    return c->npos >= 2 && c->nkw == 0 && c->args[1].v->kind == DV_CONST && PyUnicode_CheckExact(c->args[1].real);
+    if (c->npos < 2 || c->nkw != 0) {
+        return false;
+    }
+    return c->args[1].v->kind == DV_CONST && PyUnicode_CheckExact(c->args[1].real);
 }
 
 /* A type that nobody can give attributes, nor its instances. */
 static bool closed_type(DynOperand o) {
     PyTypeObject *type = Py_TYPE(o.real);
-    return type->tp_dictoffset == 0 && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && o.v->kind != DV_OPAQUE &&
-           type->tp_getattro == PyObject_GenericGetAttr;
+    bool open = type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+    return !open && o.v->kind != DV_OPAQUE && type->tp_getattro == PyObject_GenericGetAttr;
 }
 
 /* Is there surely no attribute of this name: asked after the real call said so. */
@@ -462,8 +540,10 @@ static bool lacks(DynRec *r, const RecCall *c, RecAttr how) {
     if (how == REC_ATTR_SOURCE && dyn_torch_is(c->args[0].real)) {
         return rec_tensor_lacks(r, c->args[0], c->args[1].real);
     }
-    return how == REC_ATTR_MISSING || (how == REC_ATTR_SOURCE && rec_attr_is_missing(r, c->args[0], c->args[1].real)) ||
-           (closed_type(c->args[0]) && dyn_cpy_lookup_special(Py_TYPE(c->args[0].real), c->args[1].real) == NULL);
+    if (how == REC_ATTR_MISSING || (how == REC_ATTR_SOURCE && rec_attr_is_missing(r, c->args[0], c->args[1].real))) {
+        return true;
+    }
+    return closed_type(c->args[0]) && dyn_cpy_lookup_special(Py_TYPE(c->args[0].real), c->args[1].real) == NULL;
 }
 
 /* A function that was asked for an attribute raised AttributeError, which is taken back. *known: it will at every call. */
@@ -508,7 +588,8 @@ DynVal *rec_on_getattr(DynRec *r, const RecCall *c, PyObject **result, int arg) 
     if (*result == NULL || how == REC_ATTR_UNKNOWN || how == REC_ATTR_CALL) {
         return *result ? unknown(r, c) : NULL;
     }
-    if (c->npos == 3 && *result == c->args[2].real && how != REC_ATTR_VALUE && lacks(r, c, how)) {
+    bool gave_default = c->npos == 3 && *result == c->args[2].real;
+    if (gave_default && how != REC_ATTR_VALUE && lacks(r, c, how)) {
         return c->args[2].v;
     }
     return how == REC_ATTR_SOURCE ? rec_attr(r, c->args[0], c->args[1].real, *result) : v;
@@ -524,7 +605,8 @@ DynVal *rec_on_hasattr(DynRec *r, const RecCall *c, PyObject **result, int arg) 
             return NULL;
         }
         Py_XSETREF(*result, Py_NewRef(there ? Py_True : Py_False));
-        return (there ? v != NULL : sure) ? dyn_rec_const(r, *result) : unknown(r, c);
+        bool answered = there ? v != NULL : sure;
+        return answered ? dyn_rec_const(r, *result) : unknown(r, c);
     }
     *result = rec_call_real(c);
     if (*result == NULL || how == REC_ATTR_UNKNOWN) {
@@ -559,17 +641,28 @@ DynVal *rec_on_setattr(DynRec *r, const RecCall *c, PyObject **result, int arg) 
     return dyn_rec_const(r, Py_None);
 }
 
+/* The iterator itself, or what a new one runs over. NULL: it isn't known. */
+static DynVal *iterated(DynRec *r, DynOperand o) {
+    if (o.v == NULL || rec_is_iterator(o.v)) {
+        return o.v;
+    }
+    return o.v->kind == DV_ARRAY ? NULL : rec_iterate(r, o.v, o.real);
+}
+
 DynVal *rec_on_iter(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    DynOperand o = c->npos == 1 ? c->args[0] : (DynOperand){0};
-    DynVal *v = o.v == NULL ? NULL : rec_is_iterator(o.v) ? o.v : o.v->kind == DV_ARRAY ? NULL : rec_iterate(r, o.v, o.real);
+    DynVal *v = iterated(r, c->npos == 1 ? c->args[0] : (DynOperand){0});
     *result = rec_call_real(c);
-    return *result == NULL || v == NULL ? NULL : rec_is_iterator(v) ? v : rec_new_iter(r, v);
+    if (*result == NULL || v == NULL) {
+        return NULL;
+    }
+    return rec_is_iterator(v) ? v : rec_new_iter(r, v);
 }
 
 /* next(it) and next(it, default). */
 DynVal *rec_on_next(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynVal *v;
-    if (c->npos < 1 || c->npos > 2 || c->nkw != 0 || !rec_is_iterator(c->args[0].v)) {
+    bool one_or_two = c->npos >= 1 && c->npos <= 2 && c->nkw == 0;
+    if (!one_or_two || !rec_is_iterator(c->args[0].v)) {
         *result = rec_call_real(c);
         return *result ? unknown(r, c) : NULL;
     }
@@ -595,25 +688,29 @@ DynVal *rec_on_next(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     return NULL;
 }
 
+/* A builtin container whose items are listed without running code. */
+static bool is_builtin_container(PyObject *o) {
+    PyTypeObject *const types[] = {&PyTuple_Type,   &PyList_Type,  &PySet_Type, &PyFrozenSet_Type,
+                                   &PyUnicode_Type, &PyRange_Type, &PyDict_Type};
+    return rec_has_type_of(o, types, DYN_COUNTOF(types));
+}
+
 /* set() and frozenset() of plain constants, burnt in. */
 DynVal *rec_on_set(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     bool known = c->npos <= 1 && c->nkw == 0;
     if (known && c->npos == 1) {
         PyObject *o = c->args[0].real;
-        known = (PyTuple_CheckExact(o) || PyList_CheckExact(o) || PyAnySet_CheckExact(o) || PyUnicode_CheckExact(o) ||
-                 PyRange_Check(o) || PyDict_CheckExact(o)) &&
-                (c->args[0].v->kind == DV_DICT || dyn_rec_burn(r, c->args[0].v, o) == 0);
+        known = is_builtin_container(o) && (c->args[0].v->kind == DV_DICT || dyn_rec_burn(r, c->args[0].v, o) == 0);
     }
     *result = rec_call_real(c);
     DynVal *v = *result && known ? rec_wrap_fresh(r, *result) : NULL;
-    return v ? v : *result ? unknown(r, c) : NULL;
+    return v != NULL || *result == NULL ? v : unknown(r, c);
 }
 
 /* sorted() of what is burnt in. */
 DynVal *rec_on_sorted(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynOperand o = c->npos == 1 ? c->args[0] : (DynOperand){0};
-    bool known = o.v != NULL && (PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real) || PyAnySet_CheckExact(o.real) ||
-                                 PyUnicode_CheckExact(o.real) || PyDict_CheckExact(o.real) || PyRange_Check(o.real));
+    bool known = o.v != NULL && is_builtin_container(o.real);
     known = known && (o.v->kind == DV_DICT || dyn_rec_burn(r, o.v, o.real) == 0);
     for (uint32_t i = c->npos; known && i < c->npos + c->nkw; i++) {
         known = c->args[i].real == Py_None ||
@@ -621,7 +718,7 @@ DynVal *rec_on_sorted(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     }
     DynVal **items = NULL, *v = NULL;
     uint32_t n = 0;
-    bool listed = o.v != NULL && (PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real)); /* else items are constants */
+    bool listed = o.v != NULL && rec_is_tuple_or_list(o.real); /* else items are constants */
     PyObject *before = known && listed && rec_items(r, o.v, o.real, &items, &n) == 0 ? PySequence_List(o.real) : NULL;
     *result = rec_call_real(c);
     if (*result != NULL && known && !listed) {
@@ -631,7 +728,7 @@ DynVal *rec_on_sorted(DynRec *r, const RecCall *c, PyObject **result, int arg) {
         v = items ? dyn_rec_seq(r, DV_LIST, n, items, *result) : NULL;
     }
     Py_XDECREF(before);
-    return v ? v : *result ? unknown(r, c) : NULL;
+    return v != NULL || *result == NULL ? v : unknown(r, c);
 }
 
 /* all() and any() take items up to the one that decides. */
@@ -641,7 +738,8 @@ static DynVal *truths_of_iterator(DynRec *r, const RecCall *c, PyObject **result
     bool known = true;
     *result = NULL;
     while (*result == NULL && (item = rec_take(r, c->args[0], &v)) != NULL) {
-        known = known && v != NULL && rec_keep(r, item) == 0 && rec_truth(r, v, item) >= 0;
+        known = known && v != NULL && rec_keep(r, item) == 0;
+        known = known && rec_truth(r, v, item) >= 0;
         PyErr_Clear();
         int truth = PyObject_IsTrue(item);
         Py_DECREF(item);
@@ -653,7 +751,10 @@ static DynVal *truths_of_iterator(DynRec *r, const RecCall *c, PyObject **result
     if (*result == NULL && !PyErr_Occurred()) {
         *result = PyBool_FromLong(which == REC_ALL);
     }
-    return *result == NULL ? NULL : known && !r->take_lost ? dyn_rec_const(r, *result) : rec_take_failed(r, r->why, r->detail);
+    if (*result == NULL) {
+        return NULL;
+    }
+    return known && !r->take_lost ? dyn_rec_const(r, *result) : rec_take_failed(r, r->why, r->detail);
 }
 
 /* all() and any() of listed items whose truth is known. */
@@ -663,20 +764,24 @@ DynVal *rec_on_truths(DynRec *r, const RecCall *c, PyObject **result, int which)
     if (c->npos == 1 && rec_is_iterator(c->args[0].v)) {
         return truths_of_iterator(r, c, result, which);
     }
-    bool known = c->npos == 1 && (PyTuple_CheckExact(c->args[0].real) || PyList_CheckExact(c->args[0].real)) &&
-                 rec_items(r, c->args[0].v, c->args[0].real, &items, &n) == 0;
+    bool listed = c->npos == 1 && rec_is_tuple_or_list(c->args[0].real);
+    bool known = listed && rec_items(r, c->args[0].v, c->args[0].real, &items, &n) == 0;
     for (uint32_t i = 0; known && i < n; i++) {
         known = rec_truth(r, items[i], PySequence_Fast_GET_ITEM(c->args[0].real, i)) >= 0;
         PyErr_Clear();
     }
     *result = rec_call_real(c);
-    return *result && known ? dyn_rec_const(r, *result) : *result ? unknown(r, c) : NULL;
+    if (*result == NULL) {
+        return NULL;
+    }
+    return known ? dyn_rec_const(r, *result) : unknown(r, c);
 }
 
 /* What a builtin asks of the object runs no code of the user's, which may answer otherwise at the next call. */
 static bool runs_no_code(PyObject *o) {
     unsigned long flags = Py_TYPE(o)->tp_flags;
-    return !(flags & Py_TPFLAGS_HEAPTYPE) || (flags & Py_TPFLAGS_IMMUTABLETYPE) || rec_is_fact(o) || rec_shows_as_enum(o);
+    bool immutable = !(flags & Py_TPFLAGS_HEAPTYPE) || (flags & Py_TPFLAGS_IMMUTABLETYPE);
+    return immutable || rec_is_fact(o) || rec_shows_as_enum(o);
 }
 
 /* Functions of constants alone, without effects. */
@@ -692,9 +797,13 @@ static bool constant_args(DynRec *r, const RecCall *c) {
 }
 
 DynVal *rec_on_of_constants(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    bool fixed = constant_args(r, c) || (arg == REC_OF_TEXT && c->npos == 1 && c->nkw == 0 && rec_has_one_text(r, c->args[0]));
+    bool of_text = arg == REC_OF_TEXT && c->npos == 1 && c->nkw == 0;
+    bool fixed = constant_args(r, c) || (of_text && rec_has_one_text(r, c->args[0]));
     *result = rec_call_real(c);
-    return *result == NULL ? NULL : fixed ? rec_wrap_result(r, *result) : unknown(r, c);
+    if (*result == NULL) {
+        return NULL;
+    }
+    return fixed ? rec_wrap_result(r, *result) : unknown(r, c);
 }
 
 /* divmod() and pow(): of arrays by NumPy's rules, of Python numbers by the operators that they are. */
@@ -707,8 +816,11 @@ DynVal *rec_on_arithmetic(DynRec *r, const RecCall *c, PyObject **result, int wh
     if (pair && any_array(c)) {
         return dyn_np_builtin(r, which == REC_POW ? "pow" : "divmod", c->args, 2, *result);
     }
-    if (!pair || fixed || !number(c, 0) || !number(c, 1)) {
-        return fixed ? rec_wrap_result(r, *result) : unknown(r, c);
+    if (fixed) {
+        return rec_wrap_result(r, *result);
+    }
+    if (!only_numbers(c, 2)) {
+        return unknown(r, c);
     }
     if (which == REC_POW) {
         return rec_number_binary(r, REC_NB_POWER, c->args[0], c->args[1], *result);
@@ -721,5 +833,8 @@ DynVal *rec_on_arithmetic(DynRec *r, const RecCall *c, PyObject **result, int wh
 DynVal *rec_on_complex(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     bool fixed = constant_args(r, c);
     *result = rec_call_real(c);
-    return *result == NULL ? NULL : fixed ? rec_wrap_result(r, *result) : rec_complex_new(r, c, *result);
+    if (*result == NULL) {
+        return NULL;
+    }
+    return fixed ? rec_wrap_result(r, *result) : rec_complex_new(r, c, *result);
 }

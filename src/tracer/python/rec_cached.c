@@ -49,7 +49,10 @@ static DynVal *as_it_was(DynRec *r, DynVal *v, PyObject *result) {
     }
     PyObject *number = PyBool_Check(result) ? NULL : result;
     DynVal *want = number != NULL ? dyn_rec_const(r, number) : NULL;
-    uint32_t truth = number == NULL ? v->id : want == NULL ? DYN_NONE : dyn_np_op(r, DYN_S_EQ, v->id, want->id);
+    uint32_t truth = v->id;
+    if (number != NULL) {
+        truth = want == NULL ? DYN_NONE : dyn_np_op(r, DYN_S_EQ, v->id, want->id);
+    }
     return truth == DYN_NONE || dyn_rec_expect(r, truth) < 0 ? NULL : dyn_rec_const(r, result);
 }
 
@@ -69,7 +72,8 @@ static bool keeps_nothing(PyObject *cached) {
 static bool runs_anywhere(DynRec *r, PyObject *cached) {
     PyObject *f = PyObject_GetAttrString(cached, "__wrapped__");
     DynVal *v = f ? dyn_rec_const(r, f) : NULL;
-    bool pure = v != NULL && r->effects.n == 0 && PyFunction_Check(f) && rec_is_pure(r, (DynOperand){v, f}, true);
+    bool first = v != NULL && r->effects.n == 0;
+    bool pure = first && PyFunction_Check(f) && rec_is_pure(r, (DynOperand){v, f}, true);
     PyErr_Clear();
     Py_XDECREF(f);
     return pure;
@@ -80,8 +84,9 @@ DynVal *rec_on_cached(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     if (r->cap == NULL || keeps_nothing(f)) {
         return REC_DECLINED;
     }
-    bool varies = false, burnt = dyn_rec_resolve(r, c->callable.v, f) == 0 && rec_guard_id(r, c->callable.v, f) == 0 &&
-                                 burn_all(r, c, &varies) == 0 && (!varies || runs_anywhere(r, f));
+    bool varies = false, known = dyn_rec_resolve(r, c->callable.v, f) == 0 && rec_guard_id(r, c->callable.v, f) == 0;
+    known = known && burn_all(r, c, &varies) == 0;
+    bool burnt = known && (!varies || runs_anywhere(r, f));
     *result = rec_call_real(c);
     if (*result == NULL || !burnt || r->cap == NULL) {
         return *result == NULL ? NULL : rec_fail(r, DYN_R_OPAQUE_CALL, "lru_cache");

@@ -4,6 +4,7 @@
  * keys; a deque is a DV_DEQUE (extra: its maxlen). Methods run for real, as in rec_methods.c, and changes of what outlives the
  * call are effects. Called by the call, subscript and attribute handlers and by dyn_rec_resolve. */
 #include "tracer/record/rec_callables.h"
+#include "tracer/numpy/rec_types.h"
 
 static PyTypeObject *default_dict, *counter;
 static PyObject *s_factory, *s_maxlen;
@@ -116,8 +117,8 @@ DynVal *rec_on_new_counter(DynRec *r, const RecCall *c, PyObject **result, int a
     bool known = c->npos <= 1 && c->nkw == 0 && rec_guard_class(r, counter) == 0;
     if (known && c->npos == 1) {
         PyObject *o = c->args[0].real;
-        known =
-            (PyTuple_CheckExact(o) || PyList_CheckExact(o) || PyUnicode_CheckExact(o)) && dyn_rec_burn(r, c->args[0].v, o) == 0;
+        bool listed = rec_is_tuple_or_list(o) || PyUnicode_CheckExact(o);
+        known = listed && dyn_rec_burn(r, c->args[0].v, o) == 0;
     }
     *result = rec_call_real(c);
     DynVal *v = *result && known ? fresh_dict(r, counter) : NULL;
@@ -127,7 +128,7 @@ DynVal *rec_on_new_counter(DynRec *r, const RecCall *c, PyObject **result, int a
         DynVal *count = rec_plain_key(key) ? dyn_rec_const(r, value) : NULL;
         v = count != NULL && rec_dict_set(r, v, key, count) == 0 ? v : NULL;
     }
-    return v ? v : *result ? rec_fail(r, DYN_R_OPAQUE_CALL, "Counter") : NULL;
+    return v != NULL || *result == NULL ? v : rec_fail(r, DYN_R_OPAQUE_CALL, "Counter");
 }
 
 static void trim(DynVal *v, PyObject *real, bool from_left) {
@@ -160,7 +161,7 @@ DynVal *rec_on_new_deque(DynRec *r, const RecCall *c, PyObject **result, int arg
         v = v->extra == NULL ? NULL : v;
     }
     Py_XDECREF(most);
-    return v ? v : *result ? rec_fail(r, DYN_R_OPAQUE_CALL, "deque") : NULL;
+    return v != NULL || *result == NULL ? v : rec_fail(r, DYN_R_OPAQUE_CALL, "deque");
 }
 
 /* ---- methods */
@@ -238,8 +239,9 @@ static DynVal *pop_shadow(DynVal *d, bool left) {
 }
 
 static DynVal *append_shadow(DynRec *r, const RecCall *c, bool left) {
-    DynVal *d = c->args[0].v,
-           *v = rec_insert_item(r, d, left ? 0 : (Py_ssize_t)d->n, c->args[1].v) < 0 ? NULL : dyn_rec_const(r, Py_None);
+    DynVal *d = c->args[0].v;
+    Py_ssize_t at = left ? 0 : (Py_ssize_t)d->n;
+    DynVal *v = rec_insert_item(r, d, at, c->args[1].v) < 0 ? NULL : dyn_rec_const(r, Py_None);
     trim(d, c->args[0].real, !left);
     return v;
 }
@@ -328,10 +330,15 @@ static DynVal *reorder(DynRec *r, const RecCall *c, PyObject **result, bool pops
         items[i] = c->args[i].v;
     }
     *result = rec_call_real(c);
-    if (*result == NULL || !known || d->n == 0 || (!pops && rec_dict_find(d, c->args[1].real, &at) == NULL)) {
+    if (*result == NULL || !known || d->n == 0) {
         return NULL;
     }
-    at = !pops ? at : last ? d->n - 2 : 0;
+    if (!pops && rec_dict_find(d, c->args[1].real, &at) == NULL) {
+        return NULL;
+    }
+    if (pops) {
+        at = last ? d->n - 2 : 0;
+    }
     DynVal *key = d->items[at], *value = d->items[at + 1], *pair[2] = {dyn_rec_const(r, key->obj), value};
     rec_dict_drop(d, at);
     if (pops) {
@@ -351,7 +358,8 @@ DynVal *rec_collection_dict_method(DynRec *r, const RecCall *c, PyObject **resul
     PyObject *self = c->args[0].real;
     PyTypeObject *of = ((PyDescrObject *)c->callable.real)->d_type;
     DynVal *d = c->args[0].v, *v;
-    bool ours = is_special_dict(self) && (of == &PyDict_Type || of == Py_TYPE(self)) && d->kind == DV_DICT;
+    bool own_method = of == &PyDict_Type || of == Py_TYPE(self);
+    bool ours = is_special_dict(self) && own_method && d->kind == DV_DICT;
     if (!ours || Py_TYPE(c->callable.real) != &PyMethodDescr_Type || which > REC_DICT_MOVE_TO_END) {
         return REC_DECLINED;
     }
@@ -369,6 +377,18 @@ DynVal *rec_collection_dict_method(DynRec *r, const RecCall *c, PyObject **resul
 
 /* ---- subscripts */
 
+/* Is it a builtin type of containers or numbers, of which a call without arguments gives a new or constant object? */
+static bool is_builtin_factory(PyObject *factory) {
+    PyTypeObject *const types[] = {&PyList_Type,  &PyDict_Type, &PySet_Type,     &PyLong_Type,
+                                   &PyFloat_Type, &PyBool_Type, &PyUnicode_Type, &PyTuple_Type};
+    for (size_t i = 0; i < DYN_COUNTOF(types); i++) {
+        if (factory == (PyObject *)types[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What a factory gives; *v NULL: unknown. NULL: it raised. */
 static PyObject *call_factory(DynRec *r, DynVal *factory, PyObject *real, DynVal **v) {
     RecCall c = {.callable = {factory, real}};
@@ -382,17 +402,14 @@ static PyObject *call_factory(DynRec *r, DynVal *factory, PyObject *real, DynVal
         return result;
     }
     result = PyObject_CallNoArgs(real);
-    known = known && factory->kind == DV_CONST &&
-            (real == (PyObject *)&PyList_Type || real == (PyObject *)&PyDict_Type || real == (PyObject *)&PySet_Type ||
-             real == (PyObject *)&PyLong_Type || real == (PyObject *)&PyFloat_Type || real == (PyObject *)&PyBool_Type ||
-             real == (PyObject *)&PyUnicode_Type || real == (PyObject *)&PyTuple_Type);
+    known = known && factory->kind == DV_CONST && is_builtin_factory(real);
     *v = known && result != NULL ? rec_wrap_fresh(r, result) : rec_fail(r, DYN_R_OPAQUE_CALL, "default factory");
     return result;
 }
 
 bool rec_missing_item(DynRec *r, DynOperand o, DynOperand index, PyObject **result, DynVal **v) {
-    bool missing = o.v->kind == DV_DICT && o.v->type != NULL && rec_plain_key(index.real) &&
-                   dyn_rec_burn(r, index.v, index.real) == 0 && rec_dict_find(o.v, index.real, NULL) == NULL;
+    bool asks = o.v->kind == DV_DICT && o.v->type != NULL && rec_plain_key(index.real);
+    bool missing = asks && dyn_rec_burn(r, index.v, index.real) == 0 && rec_dict_find(o.v, index.real, NULL) == NULL;
     if (missing && o.v->type == (PyObject *)counter) {
         *result = PyObject_GetItem(o.real, index.real);
         *v = *result ? dyn_rec_const(r, *result) : NULL;
@@ -430,12 +447,18 @@ int rec_burn_listed(DynRec *r, DynVal *v, PyObject *real) {
     return status;
 }
 
+/* A container whose items are known, and which is no plain tuple or list. */
+static bool is_other_container(const DynVal *v) {
+    if (v->kind == DV_TUPLE) {
+        return v->type != NULL;
+    }
+    return v->kind == DV_DEQUE || v->kind == DV_VIEW || v->kind == DV_DICT;
+}
+
 bool rec_listed_call(DynRec *r, const RecCall *c, RecCall *out, PyObject **list) {
     DynVal *v = c->npos > 0 ? c->args[0].v : NULL, **items;
     uint32_t n;
-    bool other =
-        v != NULL && (v->kind == DV_DEQUE || v->kind == DV_VIEW || v->kind == DV_DICT || (v->kind == DV_TUPLE && v->type));
-    if (!other || rec_items(r, v, c->args[0].real, &items, &n) < 0) {
+    if (v == NULL || !is_other_container(v) || rec_items(r, v, c->args[0].real, &items, &n) < 0) {
         return false;
     }
     DynVal *all = dyn_rec_seq(r, DV_LIST, n, items, NULL);
@@ -470,7 +493,11 @@ int rec_view_items(DynRec *r, DynVal *view, DynVal ***items, uint32_t *n) {
     for (uint32_t i = 0; *items != NULL && i < *n; i++) {
         DynVal *key = view->id == 1 ? NULL : rec_key_of(r, dict, i), *value = dict->items[2 * i + 1];
         DynVal *pair[2] = {key, value};
-        (*items)[i] = view->id == 1 ? value : view->id == 0 || key == NULL ? key : dyn_rec_seq(r, DV_TUPLE, 2, pair, NULL);
+        if (view->id == 1) {
+            (*items)[i] = value;
+        } else {
+            (*items)[i] = view->id == 0 || key == NULL ? key : dyn_rec_seq(r, DV_TUPLE, 2, pair, NULL);
+        }
         if ((*items)[i] == NULL) {
             return -1;
         }
@@ -490,8 +517,8 @@ DynVal *rec_counter_method(DynRec *r, DynOperand o, PyObject *name) {
     bool of_counter = o.v->kind == DV_DICT && o.v->type == (PyObject *)counter && Py_IS_TYPE(o.real, counter);
     PyObject *descr = of_counter && is_plain_counter(o.real) ? dyn_cpy_lookup_special(counter, name) : NULL;
     DynVal *items[2] = {NULL, o.v};
-    if (descr != NULL && (PyFunction_Check(descr) || Py_IS_TYPE(descr, &PyMethodDescr_Type)) &&
-        rec_guard_class(r, counter) == 0) {
+    bool method = descr != NULL && (PyFunction_Check(descr) || Py_IS_TYPE(descr, &PyMethodDescr_Type));
+    if (method && rec_guard_class(r, counter) == 0) {
         items[0] = dyn_rec_const(r, descr);
     }
     return items[0] != NULL ? dyn_rec_seq(r, DV_METHOD, 2, items, NULL) : NULL;
@@ -515,7 +542,8 @@ int rec_collections_init(void) {
     s_factory = PyUnicode_InternFromString("default_factory");
     s_maxlen = PyUnicode_InternFromString("maxlen");
     Py_XDECREF(module);
-    return dyn_deque_type == NULL || default_dict == NULL || counter == NULL || s_factory == NULL || s_maxlen == NULL ? -1 : 0;
+    bool types = dyn_deque_type != NULL && default_dict != NULL && counter != NULL;
+    return types && s_factory != NULL && s_maxlen != NULL ? 0 : -1;
 }
 
 /* ---- sets */
@@ -537,7 +565,8 @@ PyObject *rec_set_order(PyObject *listed) {
     Py_ssize_t n = PyTuple_GET_SIZE(listed), swaps[6] = {0};
     PyObject *list = PySequence_List(listed), *order = list ? PyList_AsTuple(list) : NULL;
     bool found = order != NULL && lists_so(order, listed);
-    for (Py_ssize_t i = 0; order != NULL && !found && n <= (Py_ssize_t)DYN_COUNTOF(swaps) && i < n;) {
+    bool few = order != NULL && n <= (Py_ssize_t)DYN_COUNTOF(swaps);
+    for (Py_ssize_t i = 0; few && !found && i < n;) {
         if (swaps[i] >= i) {
             swaps[i++] = 0;
             continue;
@@ -548,6 +577,9 @@ PyObject *rec_set_order(PyObject *listed) {
         items[with] = last;
         Py_SETREF(order, PyList_AsTuple(list));
         found = order != NULL && lists_so(order, listed);
+        if (order == NULL) {
+            break;
+        }
         swaps[i]++;
         i = 0;
     }

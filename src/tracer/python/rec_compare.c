@@ -12,9 +12,11 @@ static int items_equal(DynRec *r, DynOperand p, DynOperand q, int depth);
 static int64_t first_difference(DynRec *r, DynOperand a, DynOperand b, DynOperand *p, DynOperand *q, int depth) {
     DynVal **x, **y;
     uint32_t nx, ny, i = 0;
-    if (depth > 8 || rec_items(r, a.v, a.real, &x, &nx) < 0 || rec_items(r, b.v, b.real, &y, &ny) < 0 ||
-        nx != PySequence_Fast_GET_SIZE(a.real) || ny != PySequence_Fast_GET_SIZE(b.real)) {
-        return -1; /* or the comparison itself has changed one of the lists */
+    if (depth > 8 || rec_items(r, a.v, a.real, &x, &nx) < 0 || rec_items(r, b.v, b.real, &y, &ny) < 0) {
+        return -1;
+    }
+    if (nx != PySequence_Fast_GET_SIZE(a.real) || ny != PySequence_Fast_GET_SIZE(b.real)) {
+        return -1; /* the comparison itself has changed one of the lists */
     }
     for (; i < nx && i < ny; i++) {
         *p = (DynOperand){x[i], PySequence_Fast_GET_ITEM(a.real, i)};
@@ -41,7 +43,9 @@ static int items_equal(DynRec *r, DynOperand p, DynOperand q, int depth) {
     }
     bool lists = PyList_CheckExact(p.real) && PyList_CheckExact(q.real),
          tuples = rec_compares_as_tuple(p) && rec_compares_as_tuple(q);
-    if ((lists && p.v->kind == DV_LIST && q.v->kind == DV_LIST) || (tuples && (p.v->kind == DV_TUPLE || q.v->kind == DV_TUPLE))) {
+    bool listed = lists && p.v->kind == DV_LIST && q.v->kind == DV_LIST;
+    bool made_tuples = tuples && (p.v->kind == DV_TUPLE || q.v->kind == DV_TUPLE);
+    if (listed || made_tuples) {
         DynOperand x, y;
         Py_ssize_t n = PySequence_Fast_GET_SIZE(p.real), other = PySequence_Fast_GET_SIZE(q.real);
         int64_t at = lists && n != other ? 0 : first_difference(r, p, q, &x, &y, depth);

@@ -60,17 +60,18 @@ static int quotient(DynRec *r, const uint32_t *a, const uint32_t *b, uint32_t *o
         return -1;
     }
     bool first = dyn_sym_at(&r->cap->syms, decides)->hint.i;
-    uint32_t big = b[first ? 0 : 1], small = b[first ? 1 : 0];
+    int larger = first ? 0 : 1;
+    uint32_t big = b[larger], small = b[1 - larger];
     if (!first && dyn_rec_assume(r, op(r, DYN_S_GE, imag, real)) < 0) { /* a nan is in neither */
         return -1;
     }
     uint32_t ratio = op(r, DYN_S_TRUEDIV, small, big), scaled = op(r, DYN_S_MUL, small, ratio);
     uint32_t denominator = first ? op(r, DYN_S_ADD, b[0], scaled) : op(r, DYN_S_ADD, op(r, DYN_S_MUL, b[0], ratio), b[1]);
-    uint32_t left = op(r, DYN_S_MUL, a[first ? 1 : 0], ratio), right = op(r, DYN_S_MUL, a[first ? 0 : 1], ratio);
-    uint32_t top[2] = {first ? op(r, DYN_S_ADD, a[0], left) : op(r, DYN_S_ADD, left, a[1]),
-                       first ? op(r, DYN_S_SUB, a[1], right) : op(r, DYN_S_SUB, right, a[0])};
-    out[0] = op(r, DYN_S_TRUEDIV, top[0], denominator);
-    out[1] = op(r, DYN_S_TRUEDIV, top[1], denominator);
+    uint32_t left = op(r, DYN_S_MUL, a[1 - larger], ratio), right = op(r, DYN_S_MUL, a[larger], ratio);
+    uint32_t top_real = first ? op(r, DYN_S_ADD, a[0], left) : op(r, DYN_S_ADD, left, a[1]);
+    uint32_t top_imag = first ? op(r, DYN_S_SUB, a[1], right) : op(r, DYN_S_SUB, right, a[0]);
+    out[0] = op(r, DYN_S_TRUEDIV, top_real, denominator);
+    out[1] = op(r, DYN_S_TRUEDIV, top_imag, denominator);
     return 0;
 }
 
@@ -109,8 +110,8 @@ DynVal *rec_complex_unary(DynRec *r, bool negative, DynOperand a, PyObject *resu
 DynVal *rec_complex_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     uint32_t parts[2];
     bool real = PyUnicode_CompareWithASCIIString(name, "real") == 0;
-    if ((!real && PyUnicode_CompareWithASCIIString(name, "imag") != 0) || dyn_rec_complex(r, o.v, o.real, parts) < 0 ||
-        !PyFloat_CheckExact(result)) {
+    bool part = real || PyUnicode_CompareWithASCIIString(name, "imag") == 0;
+    if (!part || dyn_rec_complex(r, o.v, o.real, parts) < 0 || !PyFloat_CheckExact(result)) {
         return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "attribute of a complex number");
     }
     return dyn_rec_sym(r, parts[real ? 0 : 1]);
@@ -127,8 +128,9 @@ DynVal *rec_complex_abs(DynRec *r, DynOperand o, PyObject *result) {
 /* complex(a), complex(a, b): the second counts i times; with a real first that is its imaginary part. */
 DynVal *rec_complex_new(DynRec *r, const RecCall *c, PyObject *result) {
     uint32_t parts[2];
-    if (c->nkw != 0 || c->npos < 1 || c->npos > 2 ||
-        (c->npos == 2 && (c->args[0].v->kind != DV_SYM || c->args[1].v->kind != DV_SYM)) || parts_of(r, c->args[0], parts) < 0) {
+    bool one_or_two = c->nkw == 0 && c->npos >= 1 && c->npos <= 2;
+    bool numbers = c->npos != 2 || (c->args[0].v->kind == DV_SYM && c->args[1].v->kind == DV_SYM);
+    if (!one_or_two || !numbers || parts_of(r, c->args[0], parts) < 0) {
         return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "complex");
     }
     if (c->npos == 2) {

@@ -53,8 +53,10 @@ static const RecEffect *last_set(const DynRec *r, PyObject *var, bool *touched) 
 static DynVal *set(DynRec *r, const RecCall *c, PyObject **result) {
     DynVal *items[2] = {c->args[0].v, c->args[1].v}, *token = rec_new(r, DV_RESULT);
     *result = rec_call_real(c);
-    if (*result == NULL || token == NULL || rec_keep(r, *result) < 0 || !rec_has_recipe(r, c->args[1].v) ||
-        rec_global_effect(r, c->callable.real, 2, items) < 0) {
+    if (*result == NULL || token == NULL || rec_keep(r, *result) < 0) {
+        return NULL;
+    }
+    if (!rec_has_recipe(r, c->args[1].v) || rec_global_effect(r, c->callable.real, 2, items) < 0) {
         return NULL;
     }
     r->effects.at[r->effects.n - 1].gives = token;

@@ -34,10 +34,9 @@ static uint32_t constant(DynRec *r, PyObject *o) {
 /* The class of the argument is what its __class__ says. */
 static PyTypeObject *class_of(DynRec *r, DynOperand o) {
     PyTypeObject *type = Py_TYPE(o.real);
-    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && o.v->kind != DV_OPAQUE && o.v->kind != DV_MADE &&
-                 dyn_cpy_lookup_named(type, "__class__") == dyn_cpy_lookup_named(&PyBaseObject_Type, "__class__") &&
-                 rec_guard_class(r, type) == 0;
-    return known ? type : NULL;
+    bool plain = dyn_cpy_lookup_named(type, "__class__") == dyn_cpy_lookup_named(&PyBaseObject_Type, "__class__");
+    bool seen = dyn_rec_resolve(r, o.v, o.real) == 0 && o.v->kind != DV_OPAQUE && o.v->kind != DV_MADE;
+    return seen && plain && rec_guard_class(r, type) == 0 ? type : NULL;
 }
 
 /* The entry of the registry that counts for the class: no abstract class is in there, so it is the first of its bases. */
@@ -70,14 +69,19 @@ static DynOperand implementation(DynRec *r, const RecCall *c) {
     PyObject *registry = of_functools(dispatch) ? free_variable(dispatch, "registry", &at) : NULL;
     PyObject *cache = registry != NULL ? free_variable(dispatch, "dispatch_cache", &at) : NULL;
     PyObject *token = cache != NULL ? free_variable(dispatch, "cache_token", &at) : NULL;
-    if (token != Py_None || !PyDict_CheckExact(registry) || !Py_IS_TYPE(cache, weak_dict) || c->npos == 0) {
+    if (token != Py_None || c->npos == 0) {
+        return none;
+    }
+    if (!PyDict_CheckExact(registry) || !Py_IS_TYPE(cache, weak_dict)) {
         return none;
     }
     PyTypeObject *type = class_of(r, c->args[0]);
     s = constant(r, dispatch);
     s = s == DYN_NONE ? s : dyn_source_intern(&r->cap->sources, DYN_SRC_FCLOSURE, s, at, NULL, NULL);
-    if (type == NULL || s == DYN_NONE || rec_guard_id(r, c->callable.v, c->callable.real) < 0 ||
-        rec_guard(r, DYN_GUARD_ID, s, DYN_NONE, 0, Py_None) < 0) {
+    if (type == NULL || s == DYN_NONE) {
+        return none;
+    }
+    if (rec_guard_id(r, c->callable.v, c->callable.real) < 0 || rec_guard(r, DYN_GUARD_ID, s, DYN_NONE, 0, Py_None) < 0) {
         return none;
     }
     f = chosen(r, registry, type);
@@ -102,14 +106,18 @@ bool rec_is_cached_property(PyObject *descr) { return descr != NULL && Py_IS_TYP
 
 int rec_cached_attr(DynRec *r, PyObject *descr, DynOperand o, PyObject *name, RecCall *c) {
     PyObject *func = rec_part(descr, s_func), *own = rec_part(descr, s_attrname);
-    bool plain = func != NULL && PyFunction_Check(func) && own != NULL && PyUnicode_CheckExact(own) &&
-                 PyUnicode_Compare(own, name) == 0 && rec_guard_class(r, cached_property) == 0;
+    bool by_function = func != NULL && PyFunction_Check(func);
+    bool same_name = own != NULL && PyUnicode_CheckExact(own) && PyUnicode_Compare(own, name) == 0;
+    bool plain = by_function && same_name && rec_guard_class(r, cached_property) == 0;
     uint32_t s = plain ? constant(r, descr) : DYN_NONE;
     s = s == DYN_NONE ? s : dyn_source_intern(&r->cap->sources, DYN_SRC_ATTR, s, 0, NULL, s_func);
     DynOperand f = {s == DYN_NONE ? NULL : rec_source(r, s), func};
     RecCall *behind = DYN_NEW(&r->arena, RecCall);
     *c = (RecCall){.callable = {dyn_rec_const(r, get_attr), get_attr}, .args = DYN_NEW_N(&r->arena, DynOperand, 2), .npos = 2};
-    if (f.v == NULL || behind == NULL || c->callable.v == NULL || c->args == NULL || dyn_rec_resolve(r, f.v, func) < 0) {
+    if (behind == NULL || c->callable.v == NULL || c->args == NULL) {
+        return -1;
+    }
+    if (f.v == NULL || dyn_rec_resolve(r, f.v, func) < 0) {
         return -1;
     }
     c->args[0] = o;
@@ -131,5 +139,6 @@ int rec_dispatch_init(void) {
     s_func = PyUnicode_InternFromString("func");
     s_attrname = PyUnicode_InternFromString("attrname");
     get_attr = builtins ? Py_XNewRef(PyDict_GetItemString(builtins, "getattr")) : NULL;
-    return cached_property == NULL || weak_dict == NULL || s_func == NULL || s_attrname == NULL || get_attr == NULL ? -1 : 0;
+    bool types = cached_property != NULL && weak_dict != NULL, names = s_func != NULL && s_attrname != NULL;
+    return types && names && get_attr != NULL ? 0 : -1;
 }

@@ -3,6 +3,7 @@
  * Members are constants, and so is what a look-up gives, as long as the class is as it was (its version tag) and leaves looking
  * up to the enum module. Called by the call, subscript, operator, attribute and iteration handlers. */
 #include "tracer/record/rec_callables.h"
+#include "tracer/numpy/rec_types.h"
 
 static PyTypeObject *enum_type;
 static PyObject *module_name;
@@ -13,8 +14,8 @@ static bool is_standard(PyObject *f) {
                           ? PyObject_GetAttrString(f, "__func__")
                           : Py_XNewRef(f);
     PyObject *module = inner != NULL && PyFunction_Check(inner) ? PyObject_GetAttr(inner, module_name) : NULL;
-    bool standard = inner == NULL || !PyFunction_Check(inner) ||
-                    (module != NULL && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "enum") == 0);
+    bool of_enum = module != NULL && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "enum") == 0;
+    bool standard = inner == NULL || !PyFunction_Check(inner) || of_enum;
     PyErr_Clear();
     Py_XDECREF(module);
     Py_XDECREF(inner);
@@ -24,7 +25,8 @@ static bool is_standard(PyObject *f) {
 static bool has_standard(PyTypeObject *type, const char *name) { return is_standard(dyn_cpy_lookup_named(type, name)); }
 
 bool rec_is_enum_class(DynOperand o) {
-    return o.v->kind == DV_CONST && enum_type != NULL && PyType_Check(o.real) && Py_IS_TYPE(o.real, enum_type);
+    bool constant_type = o.v->kind == DV_CONST && PyType_Check(o.real);
+    return constant_type && enum_type != NULL && Py_IS_TYPE(o.real, enum_type);
 }
 
 bool rec_is_enum_key(PyObject *o) {
@@ -47,18 +49,22 @@ DynVal *rec_call_enum(DynRec *r, const RecCall *c, PyObject **result) {
         return REC_DECLINED;
     }
     PyObject *value = c->args[0].real;
-    bool known = dyn_rec_resolve(r, c->args[0].v, value) == 0 && (rec_plain_key(value) || is_member(c->args[0])) &&
-                 has_standard(type, "_missing_") && rec_guard_class(r, type) == 0 && dyn_rec_burn(r, c->args[0].v, value) == 0;
+    bool plain = dyn_rec_resolve(r, c->args[0].v, value) == 0 && (rec_plain_key(value) || is_member(c->args[0]));
+    bool known = plain && has_standard(type, "_missing_") && rec_guard_class(r, type) == 0;
+    known = known && dyn_rec_burn(r, c->args[0].v, value) == 0;
     *result = rec_call_real(c);
-    return *result == NULL                                     ? NULL
-           : known && (PyTypeObject *)Py_TYPE(*result) == type ? dyn_rec_const(r, *result)
-                                                               : rec_fail(r, DYN_R_OPAQUE_CALL, "enum");
+    if (*result == NULL) {
+        return NULL;
+    }
+    bool member = known && (PyTypeObject *)Py_TYPE(*result) == type;
+    return member ? dyn_rec_const(r, *result) : rec_fail(r, DYN_R_OPAQUE_CALL, "enum");
 }
 
 /* Color["RED"], after it ran. */
 DynVal *rec_enum_item(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
-    bool known = PyUnicode_CheckExact(index.real) && dyn_rec_burn(r, index.v, index.real) == 0 &&
-                 (PyTypeObject *)Py_TYPE(result) == (PyTypeObject *)o.real && rec_guard_class(r, (PyTypeObject *)o.real) == 0;
+    PyTypeObject *type = (PyTypeObject *)o.real;
+    bool by_name = PyUnicode_CheckExact(index.real) && dyn_rec_burn(r, index.v, index.real) == 0;
+    bool known = by_name && Py_TYPE(result) == type && rec_guard_class(r, type) == 0;
     return known ? dyn_rec_const(r, result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "enum");
 }
 
@@ -94,26 +100,32 @@ DynVal *rec_enum_operator(DynRec *r, const char *name, DynOperand a, DynOperand 
             return NULL;
         }
         for (size_t k = 0; is_member(both[i]) && k < DYN_COUNTOF(own); k++) {
-            if (!Py_IS_TYPE(type, enum_type) || !has_standard(type, own[k]) || !has_standard(type, "_missing_") ||
-                rec_guard_class(r, type) < 0) {
+            bool standard = Py_IS_TYPE(type, enum_type) && has_standard(type, own[k]) && has_standard(type, "_missing_");
+            if (!standard || rec_guard_class(r, type) < 0) {
                 return NULL;
             }
         }
     }
-    bool constant =
-        rec_is_enum_member(result) || PyLong_CheckExact(result) || PyBool_Check(result) || PyUnicode_CheckExact(result);
+    bool number = PyLong_CheckExact(result) || PyBool_Check(result);
+    bool constant = rec_is_enum_member(result) || number || PyUnicode_CheckExact(result);
     return constant ? dyn_rec_const(r, result) : NULL;
+}
+
+/* A function, or one of the builtin descriptors that a class's author writes around one. */
+static bool is_written_descriptor(PyObject *descr) {
+    PyTypeObject *const types[] = {&PyProperty_Type, &PyClassMethod_Type, &PyStaticMethod_Type};
+    return PyFunction_Check(descr) || rec_has_type_of(descr, types, DYN_COUNTOF(types));
 }
 
 /* A method or property that the class has for its members. */
 RecAttr rec_enum_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
     PyTypeObject *type = Py_TYPE(o.real);
     PyObject *descr = dyn_cpy_lookup_special(type, name);
-    bool user = descr != NULL && type->tp_getattro == PyObject_GenericGetAttr &&
-                (PyFunction_Check(descr) || Py_IS_TYPE(descr, &PyProperty_Type) || Py_IS_TYPE(descr, &PyClassMethod_Type) ||
-                 Py_IS_TYPE(descr, &PyStaticMethod_Type));
     *v = NULL;
-    return !user ? REC_ATTR_SOURCE : rec_guard_class(r, type) < 0 ? REC_ATTR_UNKNOWN : rec_bound_attr(r, descr, o, c, v);
+    if (descr == NULL || type->tp_getattro != PyObject_GenericGetAttr || !is_written_descriptor(descr)) {
+        return REC_ATTR_SOURCE;
+    }
+    return rec_guard_class(r, type) < 0 ? REC_ATTR_UNKNOWN : rec_bound_attr(r, descr, o, c, v);
 }
 
 int rec_enum_init(void) {

@@ -45,16 +45,21 @@ static PyObject *given(const RecCall *c, uint32_t at, const char *name, PyObject
 /* update_wrapper(f, g) of a function that was made here, and one that reading attributes of runs no code. */
 DynVal *rec_on_update_wrapper(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynOperand wrapper = c->npos > 0 ? c->args[0] : (DynOperand){0}, wrapped = c->npos > 1 ? c->args[1] : (DynOperand){0};
-    if (wrapper.v == NULL || wrapper.v->kind != DV_FUNC || wrapper.v->extra != NULL || wrapper.v->type == NULL ||
-        given(c, 2, "assigned", assignments) != assignments || given(c, 3, "updated", updates) != updates) {
+    bool made_here = wrapper.v != NULL && wrapper.v->kind == DV_FUNC && wrapper.v->type != NULL;
+    if (!made_here || wrapper.v->extra != NULL) {
+        return REC_DECLINED;
+    }
+    if (given(c, 2, "assigned", assignments) != assignments || given(c, 3, "updated", updates) != updates) {
         return REC_DECLINED;
     }
     for (uint32_t k = 0; k < c->nkw && wrapped.v == NULL; k++) {
         bool named = PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, k), "wrapped") == 0;
         wrapped = named ? c->args[c->npos + k] : wrapped;
     }
-    if (wrapped.v == NULL || !PyFunction_Check(wrapped.real) || wrapped.real == wrapper.real ||
-        dyn_rec_resolve(r, wrapped.v, wrapped.real) < 0 || wrapped.v->kind == DV_OPAQUE) {
+    if (wrapped.v == NULL || !PyFunction_Check(wrapped.real) || wrapped.real == wrapper.real) {
+        return REC_DECLINED;
+    }
+    if (dyn_rec_resolve(r, wrapped.v, wrapped.real) < 0 || wrapped.v->kind == DV_OPAQUE) {
         return REC_DECLINED;
     }
     *result = rec_call_real(c);

@@ -6,12 +6,15 @@
  * Called by rec_take.c, rec_recipe.c and record.c. Generators live in the recording's arena until the segment ends. */
 #include "tracer/record/rec_state.h"
 
+/* A slot of which nothing is known but whether something is in it. */
+static DynVal *unknown_slot(DynRec *r, PyObject *real) { return rec_new(r, real != NULL ? DV_OPAQUE : DV_NULL); }
+
 /* Shadows as RETURN_GENERATOR left the slots: cells are made and free variables are there. */
 static int open_slots(DynRec *r, RecGenerator *g, const RecPending *call) {
     RecFrame *f = &g->frame;
     for (uint32_t i = 0; i < f->nslots; i++) {
         DynVal *v = i < call->nslots ? call->slots[i] : NULL;
-        f->shadow[i] = v != NULL && f->real[i] != NULL ? v : rec_new(r, f->real[i] ? DV_OPAQUE : DV_NULL);
+        f->shadow[i] = v != NULL && f->real[i] != NULL ? v : unknown_slot(r, f->real[i]);
         if (f->shadow[i] == NULL) {
             return -1;
         }
@@ -21,7 +24,7 @@ static int open_slots(DynRec *r, RecGenerator *g, const RecPending *call) {
         for (uint32_t i = 0; in->op == DYN_I_COPY_FREE_VARS && i < in->arg; i++) {
             uint32_t slot = f->nslots - in->arg + i;
             DynVal *cell = f->real[slot] ? rec_closure_cell(r, f, i, f->real[slot]) : NULL;
-            f->shadow[slot] = cell ? cell : rec_new(r, f->real[slot] ? DV_OPAQUE : DV_NULL);
+            f->shadow[slot] = cell ? cell : unknown_slot(r, f->real[slot]);
         }
         if (in->op == DYN_I_MAKE_CELL) {
             DynVal *content = f->shadow[in->arg], *cell = rec_new(r, DV_CELL);
@@ -115,7 +118,10 @@ static int resume(DynRec *r, RecGenerator *g) {
     uint32_t depth = (uint32_t)dyn_frame_depth(g->f), at = dyn_frame_position(g->f);
     f->sp = f->nslots + depth;
     f->pc = at < f->code->nunits ? f->code->at_unit[at] : DYN_NONE;
-    if (g->sent.v == NULL || f->pc == DYN_NONE || depth == 0 || f->real[f->sp - 1] != g->sent.real || f->ssp + 1 != f->sp) {
+    if (g->sent.v == NULL || f->pc == DYN_NONE || depth == 0) {
+        return -1;
+    }
+    if (f->real[f->sp - 1] != g->sent.real || f->ssp + 1 != f->sp) {
         return -1;
     }
     push_shadow(f, g->sent.v);
@@ -186,7 +192,8 @@ PyObject *rec_generator_take(DynRec *r, DynOperand o, DynOperand sent, DynVal **
         g->lost = true;
         return NULL;
     }
-    bool known = !g->lost && !r->take_lost && r->cap != NULL && g->gave != NULL && g->returned == (how == PYGEN_RETURN);
+    bool followed = !g->lost && !r->take_lost && r->cap != NULL;
+    bool known = followed && g->gave != NULL && g->returned == (how == PYGEN_RETURN);
     if (!known) {
         g->lost = true;
         rec_take_failed(r, DYN_R_CALLEE_BAILED, "generator");
@@ -220,8 +227,16 @@ static bool catches_others(const RecGenerator *g, const DynInstr *in) {
     PyObject *name = in->op == DYN_I_LOAD_GLOBAL ? PyTuple_GET_ITEM(g->frame.code->code->co_names, in->arg) : NULL;
     bool own = name == NULL || g->old || PyDict_GetItemWithError(g->globals, name) != NULL;
     PyObject *type = own ? NULL : PyDict_GetItemWithError(PyEval_GetBuiltins(), name);
-    return type != NULL && PyExceptionClass_Check(type) && in[1].op == DYN_I_CHECK_EXC_MATCH &&
-           in[2].op == DYN_I_POP_JUMP_IF_FALSE && !PyType_IsSubtype((PyTypeObject *)PyExc_GeneratorExit, (PyTypeObject *)type);
+    if (type == NULL || !PyExceptionClass_Check(type)) {
+        return false;
+    }
+    bool matches = in[1].op == DYN_I_CHECK_EXC_MATCH && in[2].op == DYN_I_POP_JUMP_IF_FALSE;
+    return matches && !PyType_IsSubtype((PyTypeObject *)PyExc_GeneratorExit, (PyTypeObject *)type);
+}
+
+/* Is it where a handler of the compiler's own begins? */
+static bool is_compilers_handler(const DynInstr *in) {
+    return in->op == DYN_I_CLEANUP_THROW || (in->op == DYN_I_INTRINSIC_1 && in->arg == 3);
 }
 
 /* The instruction by which GeneratorExit leaves a handler that does nothing for it, or NULL. */
@@ -254,7 +269,7 @@ static bool stands_in_handler(const RecGenerator *g, const RecGeneratorState *s)
             in = leaves;
             continue;
         }
-        if (in == NULL || (in->op != DYN_I_CLEANUP_THROW && (in->op != DYN_I_INTRINSIC_1 || in->arg != 3))) {
+        if (in == NULL || !is_compilers_handler(in)) {
             return true;
         }
         if (in->op != DYN_I_CLEANUP_THROW) {
@@ -275,7 +290,10 @@ static bool delegates(const RecGenerator *g, const RecGeneratorState *s) {
 
 bool rec_generator_close(DynRec *r, DynOperand o) {
     RecGenerator *g = r->generators.at[o.v->id];
-    if (g->lost || delegates(g, &g->now) || stands_in_handler(g, &g->now) || remember(r, g) < 0) {
+    if (g->lost || delegates(g, &g->now)) {
+        return false;
+    }
+    if (stands_in_handler(g, &g->now) || remember(r, g) < 0) {
         return false;
     }
     g->now.finished = true;
@@ -309,7 +327,8 @@ int rec_generators_told(DynRec *r) {
     for (uint32_t i = 0; i < r->generators.n; i++) {
         const RecGenerator *g = r->generators.at[i];
         bool newer = r->seal.frame != NULL && g->v->born >= r->seal.mark.born; /* the instruction makes it again */
-        if (!newer && !g->old && g->v->stamp != r->stamp && stands_in_handler(g, state_of(g))) {
+        bool dies = !newer && !g->old && g->v->stamp != r->stamp;              /* no recipe makes it */
+        if (dies && stands_in_handler(g, state_of(g))) {
             return -1;
         }
     }
@@ -331,9 +350,10 @@ uint32_t rec_generator_recipe(DynRec *r, DynVal *v) {
             return DYN_NONE;
         }
     }
-    return items[0] == DYN_NONE
-               ? DYN_NONE
-               : dyn_capture_recipe(r->cap, DYN_RC_GENERATOR, s->finished ? DYN_NONE : s->at, NULL, n + 1, items);
+    if (items[0] == DYN_NONE) {
+        return DYN_NONE;
+    }
+    return dyn_capture_recipe(r->cap, DYN_RC_GENERATOR, s->finished ? DYN_NONE : s->at, NULL, n + 1, items);
 }
 
 bool rec_generator_finished(DynRec *r, DynVal *v) { return state_of(r->generators.at[v->id])->finished; }

@@ -94,8 +94,9 @@ bool rec_whole_number(DynRec *r, DynOperand o, int64_t *out) {
 
 /* Containers whose iterators raise when the size has changed since they were made. */
 static bool counts_changes(PyObject *o) {
-    return PyDict_Check(o) || PyAnySet_Check(o) || PyDictViewSet_Check(o) || PyDictValues_Check(o) ||
-           Py_IS_TYPE(o, dyn_deque_type);
+    bool view = PyDictViewSet_Check(o) || PyDictValues_Check(o);
+    bool hashed = PyDict_Check(o) || PyAnySet_Check(o);
+    return hashed || view || Py_IS_TYPE(o, dyn_deque_type);
 }
 
 static int new_chain(DynRec *r, RecLazy *z, const RecCall *c, int which) {
@@ -105,8 +106,10 @@ static int new_chain(DynRec *r, RecLazy *z, const RecCall *c, int which) {
             return -1;
         }
     }
-    if (c->nkw != 0 || c->npos < 1 || c->npos > 8 || rec_lazy_sources(r, z, c, 0, c->npos) < 0 ||
-        (z->pools = DYN_NEW_N(&r->arena, DynOperand, c->npos)) == NULL) {
+    if (c->nkw != 0 || c->npos < 1 || c->npos > 8) {
+        return -1;
+    }
+    if (rec_lazy_sources(r, z, c, 0, c->npos) < 0 || (z->pools = DYN_NEW_N(&r->arena, DynOperand, c->npos)) == NULL) {
         return -1;
     }
     for (uint32_t i = 0; i < z->n; i++) {
@@ -147,20 +150,30 @@ static int new_count(DynRec *r, RecLazy *z, const RecCall *c, int which) {
     (void)which;
     z->start = 0;
     z->stride = 1;
-    bool known = c->nkw == 0 && c->npos <= 2 && (c->npos < 1 || rec_whole_number(r, c->args[0], &z->start)) &&
-                 (c->npos < 2 || rec_whole_number(r, c->args[1], &z->stride));
-    return known ? 0 : -1;
+    if (c->nkw != 0 || c->npos > 2) {
+        return -1;
+    }
+    if (c->npos >= 1 && !rec_whole_number(r, c->args[0], &z->start)) {
+        return -1;
+    }
+    return c->npos >= 2 && !rec_whole_number(r, c->args[1], &z->stride) ? -1 : 0;
 }
 
 static int new_repeat(DynRec *r, RecLazy *z, const RecCall *c, int which) {
     (void)which;
     bool named = c->nkw == 1 && c->npos == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, 0), "times") == 0;
+    bool limited = c->npos + c->nkw == 2;
     z->stop = -1;
-    if (c->npos < 1 || c->npos + c->nkw > 2 || (c->nkw > 0 && !named) ||
-        (c->npos + c->nkw == 2 && !rec_whole_number(r, c->args[1], &z->stop))) {
+    if (c->npos < 1 || c->npos + c->nkw > 2) {
         return -1;
     }
-    z->stop = c->npos + c->nkw == 2 && z->stop < 0 ? 0 : z->stop;
+    if (c->nkw > 0 && !named) {
+        return -1;
+    }
+    if (limited && !rec_whole_number(r, c->args[1], &z->stop)) {
+        return -1;
+    }
+    z->stop = limited && z->stop < 0 ? 0 : z->stop;
     z->func = c->args[0];
     return rec_keep(r, z->func.real);
 }
@@ -233,12 +246,13 @@ static int new_listed(DynRec *r, RecLazy *z, const RecCall *c, int which) {
     uint32_t npools = product ? c->npos : 1, n[8];
     DynVal **items[8];
     int64_t number = 1;
-    if (c->npos < npools || npools < 1 || npools > 8 || c->npos + c->nkw > 8) {
+    if (c->npos < npools || npools < 1 || c->npos + c->nkw > DYN_COUNTOF(n)) {
         return -1;
     }
     for (uint32_t i = 0; i < npools; i++) {
         const DynVal *v = c->args[i].v;
-        if (v->kind != DV_TUPLE && v->kind != DV_LIST && v->kind != DV_RANGE && v->kind != DV_CONST) {
+        bool listed = v->kind == DV_TUPLE || v->kind == DV_LIST || v->kind == DV_RANGE;
+        if (!listed && v->kind != DV_CONST) {
             return -1;
         }
     }

@@ -7,6 +7,7 @@
  * Called by rec_call.c (a new one), rec_take.c (steps) and rec_recipe.c. */
 #include "tracer/python/rec_lazy_tools.h"
 #include "tracer/record/rec_callables.h"
+#include "tracer/numpy/rec_types.h"
 
 /* ---- steps */
 
@@ -49,9 +50,9 @@ static DynVal *step_starmap(DynRec *r, DynVal *v, PyObject **item) {
     if (o.real == NULL) {
         return NULL;
     }
-    bool known = !r->take_lost && o.v != NULL && (PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real)) &&
-                 rec_items(r, o.v, o.real, &items, &n) == 0 && n == PySequence_Fast_GET_SIZE(o.real) &&
-                 (args = DYN_NEW_N(&r->arena, DynOperand, n + 1)) != NULL;
+    bool listed = !r->take_lost && o.v != NULL && rec_is_tuple_or_list(o.real);
+    bool known = listed && rec_items(r, o.v, o.real, &items, &n) == 0 && n == PySequence_Fast_GET_SIZE(o.real);
+    known = known && (args = DYN_NEW_N(&r->arena, DynOperand, n + 1)) != NULL;
     if (!known) {
         PyObject *tuple = PySequence_Tuple(o.real);
         *item = tuple ? PyObject_CallObject(z->func.real, tuple) : NULL;
@@ -224,8 +225,11 @@ static int count_from(DynRec *r, const RecCall *c, int64_t *start) {
         return 0;
     }
     bool named = c->nkw == 0 || (c->nkw == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, 0), "start") == 0);
-    if (!named || c->npos + c->nkw != 2 || c->args[at].v->kind != DV_SYM || !PyLong_CheckExact(c->args[at].real) ||
-        dyn_rec_burn(r, c->args[at].v, c->args[at].real) < 0) {
+    if (!named || c->npos + c->nkw != 2) {
+        return -1;
+    }
+    DynOperand o = c->args[at];
+    if (o.v->kind != DV_SYM || !PyLong_CheckExact(o.real) || dyn_rec_burn(r, o.v, o.real) < 0) {
         return -1;
     }
     *start = dyn_sym_at(&r->cap->syms, c->args[at].v->id)->hint.i;
@@ -407,7 +411,10 @@ uint32_t rec_lazy_recipe(DynRec *r, DynVal *v) {
             return DYN_NONE;
         }
     }
-    return items == NULL ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, z->strict ? strict_zip : z->type, n, items);
+    if (items == NULL) {
+        return DYN_NONE;
+    }
+    return dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, z->strict ? strict_zip : z->type, n, items);
 }
 
 int rec_lazy_init(void) {

@@ -14,9 +14,12 @@ static bool by_identity(DynRec *r, DynOperand o) {
     if (o.v->kind == DV_ARRAY) {
         return dyn_torch_is(o.real);
     }
-    return (o.v->kind == DV_OBJECT || o.v->kind == DV_CONST) && !PyType_Check(o.real) &&
-           type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare &&
-           rec_guard_class(r, type) == 0;
+    bool object = o.v->kind == DV_OBJECT || o.v->kind == DV_CONST;
+    if (!object || PyType_Check(o.real)) {
+        return false;
+    }
+    bool as_object = type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+    return as_object && rec_guard_class(r, type) == 0;
 }
 
 int rec_has_member(DynRec *r, DynOperand o, DynOperand set) {

@@ -34,7 +34,10 @@ static int burn_args(DynRec *r, const RecCall *c, uint32_t from) {
 static DynVal *pure(DynRec *r, const RecCall *c, PyObject **result) {
     bool known = burn_args(r, c, 0) == 0;
     *result = rec_call_real(c);
-    return *result == NULL ? NULL : known ? rec_wrap_fresh(r, *result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "method");
+    if (*result == NULL) {
+        return NULL;
+    }
+    return known ? rec_wrap_fresh(r, *result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "method");
 }
 
 DynVal *rec_on_method_of_constant(DynRec *r, const RecCall *c, PyObject **result, int arg) { return pure(r, c, result); }
@@ -95,12 +98,19 @@ static DynVal *list_sort(DynRec *r, const RecCall *c, PyObject **result) {
         before[i] = PyList_GET_ITEM(list.real, i);
     }
     *result = rec_call_real(c);
-    return *result == NULL || !known || before == NULL || reordered(r, list, before) < 0 ? NULL : none_of(r);
+    if (*result == NULL || !known || before == NULL) {
+        return NULL;
+    }
+    return reordered(r, list, before) < 0 ? NULL : none_of(r);
 }
 
 int rec_insert_item(DynRec *r, DynVal *list, Py_ssize_t at, DynVal *v) {
     at += at < 0 ? (Py_ssize_t)list->n : 0;
-    at = at < 0 ? 0 : at > (Py_ssize_t)list->n ? (Py_ssize_t)list->n : at;
+    if (at < 0) {
+        at = 0;
+    } else if (at > (Py_ssize_t)list->n) {
+        at = (Py_ssize_t)list->n;
+    }
     if (rec_push_item(r, list, v) < 0) {
         return -1;
     }
@@ -120,7 +130,8 @@ static DynVal *list_pop(DynRec *r, const RecCall *c, PyObject **result) {
     Py_ssize_t at = c->npos == 2 && PyLong_CheckExact(c->args[1].real) ? PyLong_AsSsize_t(c->args[1].real) : -1;
     *result = rec_call_real(c);
     at += at < 0 ? (Py_ssize_t)list->n : 0;
-    if (*result != NULL && known && at >= 0 && at < (Py_ssize_t)list->n) {
+    bool inside = at >= 0 && at < (Py_ssize_t)list->n;
+    if (*result != NULL && known && inside) {
         v = list->items[at];
         list_drop(list, (uint32_t)at, 1);
         v = changed(r, c, v);
@@ -147,10 +158,11 @@ static DynVal *list_remove(DynRec *r, const RecCall *c, PyObject **result) {
 }
 
 static DynVal *extend_known(DynRec *r, const RecCall *c, PyObject **result) {
-    DynVal *list = c->args[0].v, **items, *tuple;
-    uint32_t n;
-    bool known = c->npos == 2 && c->args[1].v->kind != DV_ITER && rec_items(r, c->args[1].v, c->args[1].real, &items, &n) == 0 &&
-                 (tuple = dyn_rec_seq(r, DV_TUPLE, n, items, NULL)) != NULL;
+    DynVal *list = c->args[0].v, **items, *tuple = NULL;
+    uint32_t n = 0;
+    bool listed = c->npos == 2 && c->args[1].v->kind != DV_ITER;
+    listed = listed && rec_items(r, c->args[1].v, c->args[1].real, &items, &n) == 0;
+    bool known = listed && (tuple = dyn_rec_seq(r, DV_TUPLE, n, items, NULL)) != NULL;
     *result = rec_call_real(c);
     for (uint32_t i = 0; known && *result != NULL && i < n; i++) {
         known = rec_push_item(r, list, tuple->items[i]) == 0;
@@ -171,8 +183,8 @@ static DynVal *extend_one_by_one(DynRec *r, const RecCall *c, PyObject **result)
     while (append != NULL && (item = rec_take(r, c->args[1], &v)) != NULL) {
         int status = PyList_Append(self.real, item);
         DynVal *items[2] = {self.v, v};
-        known = known && v != NULL && rec_keep(r, item) == 0 && rec_push_item(r, self.v, v) == 0 &&
-                rec_effect(r, self, DYN_FX_CALL, append, 2, items) == 0;
+        known = known && v != NULL && rec_keep(r, item) == 0;
+        known = known && rec_push_item(r, self.v, v) == 0 && rec_effect(r, self, DYN_FX_CALL, append, 2, items) == 0;
         Py_DECREF(item);
         if (status < 0) {
             break;
@@ -396,7 +408,10 @@ static DynVal *dict_get(DynRec *r, const RecCall *c, PyObject **result) {
         return NULL;
     }
     DynVal *v = rec_dict_find(c->args[0].v, c->args[1].real, NULL);
-    return v != NULL ? v : c->npos == 3 ? c->args[2].v : none_of(r);
+    if (v != NULL) {
+        return v;
+    }
+    return c->npos == 3 ? c->args[2].v : none_of(r);
 }
 
 static DynVal *dict_clear(DynRec *r, const RecCall *c, PyObject **result) {
@@ -487,12 +502,18 @@ static int set_again(DynRec *r, DynOperand set) {
     return 0;
 }
 
+/* The method of a set that does what an operator in place does. */
+static const char *set_method_of(int nb) {
+    switch (nb) {
+    case 1: return "intersection_update";
+    case 7: return "update";
+    case 10: return "difference_update";
+    default: return "symmetric_difference_update";
+    }
+}
+
 DynVal *rec_set_changed(DynRec *r, int nb, DynOperand set, DynOperand other) {
-    const char *text = nb == 1    ? "intersection_update"
-                       : nb == 7  ? "update"
-                       : nb == 10 ? "difference_update"
-                                  : "symmetric_difference_update";
-    PyObject *method = dyn_cpy_lookup_named(&PySet_Type, text);
+    PyObject *method = dyn_cpy_lookup_named(&PySet_Type, set_method_of(nb));
     DynVal *both[2] = {set.v, other.v};
     bool known = method != NULL && set.v->kind == DV_SET && set_again(r, set) == 0;
     return known && rec_effect(r, set, DYN_FX_CALL, method, 2, both) == 0 ? set.v
@@ -527,8 +548,8 @@ static int list_slice(DynRec *r, DynOperand list, DynOperand index, DynOperand v
     Py_ssize_t start, stop, step;
     DynVal **more = NULL;
     uint32_t nmore = 0;
-    if (dyn_rec_burn(r, index.v, index.real) < 0 || PySlice_Unpack(index.real, &start, &stop, &step) < 0 ||
-        (value.v != NULL && rec_items(r, value.v, value.real, &more, &nmore) < 0)) {
+    bool unpacked = dyn_rec_burn(r, index.v, index.real) == 0 && PySlice_Unpack(index.real, &start, &stop, &step) == 0;
+    if (!unpacked || (value.v != NULL && rec_items(r, value.v, value.real, &more, &nmore) < 0)) {
         PyErr_Clear();
         return -1;
     }
@@ -545,14 +566,18 @@ static int list_slice(DynRec *r, DynOperand list, DynOperand index, DynOperand v
         }
         n = list.v->n;
     } else {
-        Py_ssize_t at = len > 0 ? (step > 0 ? start : start + (len - 1) * step) : start, stride = step > 0 ? step : -step;
+        Py_ssize_t at = start, stride = step > 0 ? step : -step;
+        if (len > 0 && step < 0) {
+            at += (len - 1) * step;
+        }
         for (Py_ssize_t i = 0; i <= (Py_ssize_t)list.v->n; i++) {
             if (i == start && step == 1) {
                 for (uint32_t k = 0; k < nmore; k++) {
                     items[n++] = more[k];
                 }
             }
-            bool gone = len > 0 && i >= at && i < at + len * stride && (i - at) % stride == 0;
+            bool within = i >= at && i < at + len * stride;
+            bool gone = len > 0 && within && (i - at) % stride == 0;
             if (i < (Py_ssize_t)list.v->n && !gone) {
                 items[n++] = list.v->items[i];
             }
@@ -700,8 +725,10 @@ PyObject *rec_method_descriptor(PyObject *o) {
 int rec_resolve_builtin_method(DynRec *r, DynVal *v, PyObject *o, PyObject *descr) {
     uint32_t self = dyn_source_intern(&r->cap->sources, DYN_SRC_SELF, v->source, 0, NULL, NULL);
     v->items = DYN_NEW_N(&r->arena, DynVal *, 2);
-    if (self == DYN_NONE || v->items == NULL || (v->items[0] = dyn_rec_const(r, descr)) == NULL ||
-        (v->items[1] = rec_source(r, self)) == NULL || rec_keep(r, o) < 0) {
+    if (self == DYN_NONE || v->items == NULL) {
+        return -1;
+    }
+    if ((v->items[0] = dyn_rec_const(r, descr)) == NULL || (v->items[1] = rec_source(r, self)) == NULL || rec_keep(r, o) < 0) {
         return -1;
     }
     v->kind = DV_METHOD;

@@ -31,8 +31,10 @@ static bool changes_nothing(PyObject *name) {
 
 bool rec_is_named_type(PyTypeObject *type) {
     PyObject *mro = type->tp_mro;
-    if (!PyType_IsSubtype(type, &PyTuple_Type) || type == &PyTuple_Type || Py_TYPE(type)->tp_call != PyType_Type.tp_call ||
-        !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || type->tp_getattro != PyObject_GenericGetAttr || mro == NULL) {
+    if (!PyType_IsSubtype(type, &PyTuple_Type) || type == &PyTuple_Type || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
+        return false;
+    }
+    if (Py_TYPE(type)->tp_call != PyType_Type.tp_call || type->tp_getattro != PyObject_GenericGetAttr || mro == NULL) {
         return false;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++) {
@@ -51,16 +53,20 @@ bool rec_is_named_type(PyTypeObject *type) {
     return true;
 }
 
+/* Is it tuple, or a class below whose tuples are known, at every call? */
+static bool is_known_tuple_type(DynRec *r, PyTypeObject *type) {
+    return type == &PyTuple_Type || (rec_is_named_type(type) && rec_guard_class(r, type) == 0);
+}
+
 /* tuple.__new__(cls, items): as what a class's own __new__ ends in, or called by name. */
 DynVal *rec_on_new_tuple(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     PyObject *type = c->npos > 0 ? c->args[0].real : NULL;
     DynVal **items;
     uint32_t n = 0;
-    bool known = c->npos == 2 && c->nkw == 0 && PyType_Check(type) && dyn_rec_resolve(r, c->args[0].v, type) == 0 &&
-                 c->args[0].v->kind == DV_CONST && c->args[1].v->kind != DV_ITER &&
-                 rec_items(r, c->args[1].v, c->args[1].real, &items, &n) == 0 &&
-                 (type == (PyObject *)&PyTuple_Type ||
-                  (rec_is_named_type((PyTypeObject *)type) && rec_guard_class(r, (PyTypeObject *)type) == 0));
+    bool known = c->npos == 2 && c->nkw == 0 && PyType_Check(type);
+    known = known && dyn_rec_resolve(r, c->args[0].v, type) == 0 && c->args[0].v->kind == DV_CONST;
+    known = known && c->args[1].v->kind != DV_ITER && rec_items(r, c->args[1].v, c->args[1].real, &items, &n) == 0;
+    known = known && is_known_tuple_type(r, (PyTypeObject *)type);
     *result = rec_call_real(c);
     if (*result == NULL || !known || PyTuple_GET_SIZE(*result) != (Py_ssize_t)n) {
         return *result == NULL ? NULL : rec_fail(r, DYN_R_OPAQUE_CALL, "tuple.__new__");
@@ -127,9 +133,11 @@ static bool makes_plainly(PyTypeObject *type) {
 /* t._replace(name=value, …) */
 DynVal *rec_call_replace(DynRec *r, const RecCall *c, PyObject **result) {
     DynOperand o = c->npos == 1 ? c->args[0] : (DynOperand){0};
-    if (!is_of(c->callable.real, replace_code) || o.v == NULL || dyn_rec_resolve(r, o.v, o.real) < 0 || o.v->kind != DV_TUPLE ||
-        o.v->type == NULL || o.v->type != (PyObject *)Py_TYPE(o.real) || !makes_plainly(Py_TYPE(o.real)) ||
-        rec_guard_class(r, Py_TYPE(o.real)) < 0) {
+    if (!is_of(c->callable.real, replace_code) || o.v == NULL || dyn_rec_resolve(r, o.v, o.real) < 0) {
+        return REC_DECLINED;
+    }
+    bool of_class = o.v->kind == DV_TUPLE && o.v->type != NULL && o.v->type == (PyObject *)Py_TYPE(o.real);
+    if (!of_class || !makes_plainly(Py_TYPE(o.real)) || rec_guard_class(r, Py_TYPE(o.real)) < 0) {
         return REC_DECLINED;
     }
     DynVal **items = DYN_NEW_N(&r->arena, DynVal *, o.v->n + 1), *v = NULL;

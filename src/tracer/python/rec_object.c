@@ -1,31 +1,23 @@
-/* rec_object.c: instances of user's classes: making them, their attributes, properties and other descriptors, super().
+/* rec_object.c: instances of user's classes: their attributes, properties and other descriptors, super(). rec_new.c makes them.
  *
  * An instance made while recording is a shadow with its attributes; it is made at later calls only where it escapes. An instance
  * that came in is found at its source; what was stored in it since lies in its shadow and is an effect. What a class says is
  * guarded by its version tag, which CPython changes whenever the class or one of its bases changes. Called by the attribute and
  * call handlers. */
+#include "tracer/python/rec_object.h"
+#include "tracer/numpy/rec_types.h"
 #include "tracer/record/rec_callables.h"
 
-static PyObject *s_init, *s_new, *s_class, *s_getattr, *s_getattribute, *s_setattr, *s_delattr, *s_del, *s_get, *s_set, *s_self,
-    *s_fget, *s_fset, *s_fdel, *s_func;
+static PyObject *s_init, *s_class, *s_getattr, *s_getattribute, *s_setattr, *s_delattr, *s_get, *s_set, *s_self, *s_fget, *s_fset,
+    *s_fdel, *s_func;
 static struct Name {
     PyObject **at;
     const char *text;
-} names[] = {{&s_init, "__init__"},
-             {&s_new, "__new__"},
-             {&s_class, "__class__"},
-             {&s_getattr, "__getattr__"},
-             {&s_getattribute, "__getattribute__"},
-             {&s_setattr, "__setattr__"},
-             {&s_delattr, "__delattr__"},
-             {&s_del, "__del__"},
-             {&s_get, "__get__"},
-             {&s_set, "__set__"},
-             {&s_self, "__self__"},
-             {&s_fget, "fget"},
-             {&s_fset, "fset"},
-             {&s_fdel, "fdel"},
-             {&s_func, "__func__"}};
+} names[] = {
+    {&s_init, "__init__"},       {&s_class, "__class__"},     {&s_getattr, "__getattr__"}, {&s_getattribute, "__getattribute__"},
+    {&s_setattr, "__setattr__"}, {&s_delattr, "__delattr__"}, {&s_get, "__get__"},         {&s_set, "__set__"},
+    {&s_self, "__self__"},       {&s_fget, "fget"},           {&s_fset, "fset"},           {&s_fdel, "fdel"},
+    {&s_func, "__func__"}};
 
 int rec_object_init(void) {
     for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
@@ -67,6 +59,8 @@ PyObject *rec_part(PyObject *o, PyObject *name) {
     return value;
 }
 
+PyObject *rec_function_of(PyObject *method) { return rec_part(method, s_func); }
+
 /* The Python function that a descriptor's class has for __get__ or __set__; NULL. */
 static PyObject *descriptor_function(DynRec *r, PyObject *descr, PyObject *name) {
     int status;
@@ -91,7 +85,7 @@ static uint32_t own_index(const DynVal *v, PyObject *name) {
     return DYN_NONE;
 }
 
-static int set_own(DynRec *r, DynVal *v, PyObject *name, DynVal *value) {
+int rec_set_own(DynRec *r, DynVal *v, PyObject *name, DynVal *value) {
     uint32_t at = own_index(v, name);
     if (at != DYN_NONE && v->fresh && value == NULL) {
         rec_dict_drop(v, at);
@@ -107,16 +101,21 @@ static int set_own(DynRec *r, DynVal *v, PyObject *name, DynVal *value) {
 
 static bool is_fresh_exception(DynOperand o) { return o.v->fresh && PyExceptionInstance_Check(o.real); }
 
+/* An array, a class or a plain module: its attributes have rules of their own. */
+static bool has_other_attributes(PyObject *o) { return PyArray_Check(o) || PyType_Check(o) || PyModule_CheckExact(o); }
+
 bool rec_is_instance(DynOperand o) {
-    return o.v->kind == DV_OBJECT && !PyArray_Check(o.real) && (o.v->fresh || o.v->source != DYN_NONE) &&
-           ((Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_HEAPTYPE) || is_fresh_exception(o)) && !PyType_Check(o.real) &&
-           !PyModule_CheckExact(o.real);
+    bool found = o.v->fresh || o.v->source != DYN_NONE;
+    if (o.v->kind != DV_OBJECT || !found || has_other_attributes(o.real)) {
+        return false;
+    }
+    return (Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_HEAPTYPE) || is_fresh_exception(o);
 }
 
 /* ---- reading */
 
 /* object's own look-up, with or without a __getattr__ behind it. */
-static bool plain_getattr(PyTypeObject *type) {
+bool rec_plain_getattr(PyTypeObject *type) {
     PyTypeObject *plain = PyType_IsSubtype(type, &PyModule_Type) ? &PyModule_Type : &PyBaseObject_Type;
     return type->tp_getattro == PyObject_GenericGetAttr ||
            dyn_cpy_lookup_special(type, s_getattribute) == dyn_cpy_lookup_special(plain, s_getattribute);
@@ -131,7 +130,8 @@ void rec_attribute_raised(PyObject *o, PyObject *name) {
     PyErr_Fetch(&type, &value, &tb);
     PyErr_NormalizeException(&type, &value, &tb);
     PyAttributeErrorObject *error = (PyAttributeErrorObject *)value;
-    if (value != NULL && PyErr_GivenExceptionMatches(value, PyExc_AttributeError) && error->name == NULL && error->obj == NULL) {
+    bool of_attribute = value != NULL && PyErr_GivenExceptionMatches(value, PyExc_AttributeError);
+    if (of_attribute && error->name == NULL && error->obj == NULL) {
         error->name = Py_NewRef(name);
         error->obj = Py_NewRef(o);
     }
@@ -158,15 +158,15 @@ static DynOperand type_operand(DynRec *r, PyObject *o) {
 /* What binding a class's attribute to an object (or, o.real NULL, to a class alone) gives, when no Python code runs for it. */
 static DynVal *bound(DynRec *r, PyObject *descr, DynOperand self, PyTypeObject *type) {
     DynVal *items[2];
-    if (PyFunction_Check(descr) || Py_TYPE(descr) == &PyWrapperDescr_Type || Py_TYPE(descr) == &PyMethodDescr_Type ||
-        Py_IS_TYPE(descr, dyn_cached_type)) {
+    PyTypeObject *const functions[] = {&PyFunction_Type, &PyWrapperDescr_Type, &PyMethodDescr_Type, dyn_cached_type};
+    if (rec_has_type_of(descr, functions, DYN_COUNTOF(functions))) {
         items[0] = dyn_rec_const(r, descr);
         items[1] = self.v;
     } else if (Py_TYPE(descr) == &PyStaticMethod_Type) {
-        PyObject *f = rec_part(descr, s_func);
+        PyObject *f = rec_function_of(descr);
         return f == NULL ? NULL : dyn_rec_const(r, f);
     } else if (Py_TYPE(descr) == &PyClassMethod_Type) {
-        PyObject *f = rec_part(descr, s_func);
+        PyObject *f = rec_function_of(descr);
         items[0] = f != NULL && PyFunction_Check(f) ? dyn_rec_const(r, f) : NULL;
         items[1] = dyn_rec_const(r, (PyObject *)type);
     } else {
@@ -200,7 +200,10 @@ RecAttr rec_bound_attr(DynRec *r, PyObject *descr, DynOperand o, RecCall *c, Dyn
 static bool has_none_yet(DynRec *r, DynOperand o, PyObject *name) {
     uint32_t s = dyn_source_intern(&r->cap->sources, DYN_SRC_OWN, o.v->source, 0, NULL, name);
     PyObject **dict = _PyObject_GetDictPtr(o.real);
-    bool none = s != DYN_NONE && dict != NULL && (*dict == NULL || PyDict_GetItemWithError(*dict, name) == NULL);
+    if (s == DYN_NONE || dict == NULL) {
+        return false;
+    }
+    bool none = *dict == NULL || PyDict_GetItemWithError(*dict, name) == NULL;
     return none && rec_guard(r, DYN_GUARD_MISSING, s, DYN_NONE, 0, NULL) == 0;
 }
 
@@ -210,8 +213,10 @@ static bool asks_again(PyTypeObject *type) { return dyn_cpy_lookup_special(type,
 /* A Python function that computes an attribute of an instance. */
 static RecAttr computed(DynRec *r, RecCall *c, DynOperand o, PyObject *name, PyObject *func, uint32_t n, const DynOperand *args) {
     PyObject *again = dyn_cpy_lookup_special(Py_TYPE(o.real), s_getattr);
-    if ((again != NULL && !PyFunction_Check(again)) || args[0].v == NULL || args[n - 1].v == NULL ||
-        call_of(r, c, func, n, args) < 0) {
+    if (again != NULL && !PyFunction_Check(again)) {
+        return REC_ATTR_UNKNOWN;
+    }
+    if (args[0].v == NULL || args[n - 1].v == NULL || call_of(r, c, func, n, args) < 0) {
         return REC_ATTR_UNKNOWN;
     }
     c->of = again != NULL ? o.real : NULL;
@@ -242,8 +247,10 @@ static bool found_nowhere(PyObject *o, PyObject *name) {
 static RecAttr asked(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
     int status;
     PyObject *f = class_has(r, Py_TYPE(o.real), name, &status) == NULL ? class_has(r, Py_TYPE(o.real), s_getattr, &status) : NULL;
-    if (f == NULL || !PyFunction_Check(f) || !has_none_yet(r, o, name) ||
-        (PyModule_Check(o.real) && !has_none_yet(r, o, s_getattr))) { /* a module asks that of its own dict first */
+    if (f == NULL || !PyFunction_Check(f) || !has_none_yet(r, o, name)) {
+        return REC_ATTR_UNKNOWN;
+    }
+    if (PyModule_Check(o.real) && !has_none_yet(r, o, s_getattr)) { /* a module asks that of its own dict first */
         return REC_ATTR_UNKNOWN;
     }
     if ((*v = rec_torch_module_attr(r, f, o, name)) != NULL) {
@@ -344,7 +351,7 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
     *v = NULL;
     r->why = DYN_R_UNSUPPORTED_VALUE;
     r->detail = "attribute";
-    if (!plain_getattr(type)) {
+    if (!rec_plain_getattr(type)) {
         return by_own_lookup(r, o, name, c);
     }
     PyObject *descr = dyn_cpy_lookup_special(type, name), *f;
@@ -360,19 +367,20 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
         *v = o.v->items[own + 1];
         return rec_guard_class(r, type) == 0 ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
     }
-    if (!o.v->fresh && own == DYN_NONE && rec_is_cached_property(descr) && has_none_yet(r, o, name)) {
+    bool came_in = !o.v->fresh && own == DYN_NONE; /* and nothing was stored under the name */
+    if (came_in && rec_is_cached_property(descr) && has_none_yet(r, o, name)) {
         descr = class_has(r, type, name, &status);
         bool known = descr != NULL && !asks_again(type) && rec_cached_attr(r, descr, o, name, c) == 0;
         return known ? REC_ATTR_CALL : REC_ATTR_UNKNOWN;
     }
-    if (!o.v->fresh && own == DYN_NONE && asks_again(type) && found_nowhere(o.real, name)) {
+    if (came_in && asks_again(type) && found_nowhere(o.real, name)) {
         return asked(r, o, name, c, v);
     }
-    if (!o.v->fresh && own == DYN_NONE && is_of_class(descr) && has_none_yet(r, o, name)) {
+    if (came_in && is_of_class(descr) && has_none_yet(r, o, name)) {
         *v = class_has(r, type, name, &status) != NULL ? bound(r, descr, o, type) : NULL;
         return *v != NULL ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
     }
-    if (!o.v->fresh && own == DYN_NONE) {
+    if (came_in) {
         return REC_ATTR_SOURCE; /* by the object's source: the look-up at a later call says it all */
     }
     descr = class_has(r, type, name, &status);
@@ -402,6 +410,15 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
 
 /* ---- storing and deleting: value.real NULL deletes */
 
+/* What the object's own dict has under the name, or its slot. New reference; NULL, perhaps with an exception: nothing. */
+static PyObject *held_attribute(PyObject *o, PyObject *name, PyObject *slot) {
+    if (slot != NULL) {
+        return Py_TYPE(slot)->tp_descr_get(slot, o, (PyObject *)Py_TYPE(o));
+    }
+    PyObject **dict = _PyObject_GetDictPtr(o);
+    return dict == NULL || *dict == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(*dict, name));
+}
+
 /* A deletion is performed again behind the graph, where an AttributeError comes too late: what is deleted has to be there. Where
  * it isn't there now, CPython raises, and nothing is taken for granted. */
 static int guard_deletable(DynRec *r, DynOperand o, PyObject *name) {
@@ -410,9 +427,7 @@ static int guard_deletable(DynRec *r, DynOperand o, PyObject *name) {
     }
     PyObject *descr = dyn_cpy_lookup_special(Py_TYPE(o.real), name);
     bool slot = descr != NULL && Py_TYPE(descr) == &PyMemberDescr_Type;
-    PyObject **dict = slot ? NULL : _PyObject_GetDictPtr(o.real);
-    PyObject *held = slot ? Py_TYPE(descr)->tp_descr_get(descr, o.real, (PyObject *)Py_TYPE(o.real))
-                          : Py_XNewRef(dict == NULL || *dict == NULL ? NULL : PyDict_GetItemWithError(*dict, name));
+    PyObject *held = held_attribute(o.real, name, slot ? descr : NULL);
     if (held == NULL) {
         PyErr_Clear();
         return 0;
@@ -426,10 +441,11 @@ static int guard_deletable(DynRec *r, DynOperand o, PyObject *name) {
 static int stored_plainly(DynRec *r, DynOperand o, PyObject *name, DynVal *value) {
     DynVal *items[2] = {o.v, value};
     r->why = DYN_R_SIDE_EFFECT;
-    if (set_own(r, o.v, name, value) < 0) {
+    if (rec_set_own(r, o.v, name, value) < 0) {
         return -1;
     }
-    return rec_effect(r, o, value ? DYN_FX_SETATTR : DYN_FX_DELATTR, name, value ? 2 : 1, items);
+    uint32_t n = value != NULL ? 2 : 1;
+    return rec_effect(r, o, value != NULL ? DYN_FX_SETATTR : DYN_FX_DELATTR, name, n, items);
 }
 
 RecAttr rec_find_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value, RecCall *c) {
@@ -441,8 +457,9 @@ RecAttr rec_find_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value
     if (status < 0 || key.v == NULL) {
         return REC_ATTR_UNKNOWN;
     }
+    uint32_t nvalues = value.real != NULL ? 1 : 0;
     if (f != NULL && PyFunction_Check(f)) {
-        return call_of(r, c, f, value.real ? 3 : 2, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+        return call_of(r, c, f, 2 + nvalues, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
     }
     if (type->tp_setattro != PyObject_GenericSetAttr && f != dyn_cpy_lookup_special(&PyBaseObject_Type, hook)) {
         return REC_ATTR_UNKNOWN;
@@ -454,7 +471,7 @@ RecAttr rec_find_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value
     if (Py_TYPE(descr) == &PyProperty_Type && (f = rec_part(descr, value.real ? s_fset : s_fdel)) != NULL &&
         PyFunction_Check(f)) {
         args[1] = value;
-        return call_of(r, c, f, value.real ? 2 : 1, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
+        return call_of(r, c, f, 1 + nvalues, args) < 0 ? REC_ATTR_UNKNOWN : REC_ATTR_CALL;
     }
     if (value.real != NULL && (f = descriptor_function(r, descr, s_set)) != NULL) {
         DynOperand given[3] = {{rec_wrap_attr(r, type, descr), descr}, o, value};
@@ -477,19 +494,34 @@ int rec_stored_attr(DynRec *r, DynOperand o, PyObject *name, DynVal *value) {
     return rec_is_instance(o) ? stored_plainly(r, o, name, value) : -1;
 }
 
+/* How an attribute of something that was looked at is stored. */
+static RecAttr way_to_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value, RecCall *c) {
+    if (rec_is_instance(o)) {
+        bool known = value.real != NULL || guard_deletable(r, o, name) == 0;
+        return known ? rec_find_store(r, o, name, value, c) : REC_ATTR_UNKNOWN;
+    }
+    return o.v->kind == DV_CONST && PyModule_CheckExact(o.real) ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+}
+
+/* What rec_commit_none is told: -1, it raised; 0, what it did is known; 1, it isn't. */
+static int outcome(int status, bool known) {
+    if (status < 0) {
+        return -1;
+    }
+    return known ? 0 : 1;
+}
+
 /* x.flat = v and z.real = v write into the array; other attributes are changes of objects. */
 static Step store(DynRec *r, RecFrame *f, PyObject *name, DynOperand o, DynOperand value, uint32_t npop) {
     bool known = dyn_rec_resolve(r, o.v, o.real) == 0;
-    if (known && o.v->kind == DV_ARRAY && value.real != NULL && dyn_rec_resolve(r, value.v, value.real) == 0) {
+    bool array = known && o.v->kind == DV_ARRAY && value.real != NULL;
+    if (array && dyn_rec_resolve(r, value.v, value.real) == 0) {
         int status = PyObject_SetAttr(o.real, name, value.real);
         r->why = DYN_R_SIDE_EFFECT;
-        return rec_commit_none(r, f, npop, status < 0 ? -1 : dyn_np_store_attr(r, o, name, value) == 0 ? 0 : 1);
+        return rec_commit_none(r, f, npop, outcome(status, status == 0 && dyn_np_store_attr(r, o, name, value) == 0));
     }
     RecCall c = {0};
-    known = known && (value.real != NULL || !rec_is_instance(o) || guard_deletable(r, o, name) == 0);
-    RecAttr how = known && rec_is_instance(o)                                     ? rec_find_store(r, o, name, value, &c)
-                  : known && o.v->kind == DV_CONST && PyModule_CheckExact(o.real) ? REC_ATTR_VALUE
-                                                                                  : REC_ATTR_UNKNOWN;
+    RecAttr how = known ? way_to_store(r, o, name, value, &c) : REC_ATTR_UNKNOWN;
     if (how == REC_ATTR_CALL) {
         Step s = rec_finish_call(r, f, &c, npop);
         if (s == STEP_NEXT || s == STEP_BREAK) { /* what it returned is dropped */
@@ -501,10 +533,8 @@ static Step store(DynRec *r, RecFrame *f, PyObject *name, DynOperand o, DynOpera
     DynReason why = r->why;
     int status = PyObject_SetAttr(o.real, name, value.real);
     r->why = how == REC_ATTR_VALUE ? r->why : why;
-    return rec_commit_none(r, f, npop,
-                           status < 0                                                           ? -1
-                           : how == REC_ATTR_VALUE && rec_stored_attr(r, o, name, value.v) == 0 ? 0
-                                                                                                : 1);
+    bool stores = status == 0 && how == REC_ATTR_VALUE;
+    return rec_commit_none(r, f, npop, outcome(status, stores && rec_stored_attr(r, o, name, value.v) == 0));
 }
 
 static PyObject *attr_name(RecFrame *f, const DynInstr *in) { return PyTuple_GET_ITEM(f->code->code->co_names, in->arg); }
@@ -517,188 +547,16 @@ Step rec_DELETE_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
     return store(r, f, attr_name(f, in), operand(f, 1), (DynOperand){0}, 1);
 }
 
-/* ---- making instances */
-
-static DynVal *fresh_object(DynRec *r, PyObject *o) {
-    DynVal *v = dyn_rec_seq(r, DV_OBJECT, 0, NULL, o);
-    if (v != NULL) {
-        v->type = (PyObject *)Py_TYPE(o);
-    }
-    PyTypeObject *dict = rec_dict_base(Py_TYPE(o));
-    return v == NULL || rec_keep(r, v->type) < 0 || rec_guard_class(r, Py_TYPE(o)) < 0 ||
-                   (dict != NULL && rec_dict_made(r, v, dict) < 0)
-               ? NULL
-               : v;
-}
-
-/* Attributes are looked up as object does it, or by a Python function. */
-static bool known_getattr(PyTypeObject *type) {
-    PyObject *f = dyn_cpy_lookup_special(type, s_getattribute);
-    return plain_getattr(type) || (f != NULL && PyFunction_Check(f));
-}
-
-/* Instances of such a class are what object.__new__ gives, and nobody sees them die. */
-static bool makes_plain_instances(PyTypeObject *type) {
-    return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && PyType_HasFeature(type, Py_TPFLAGS_READY) && type->tp_itemsize == 0 &&
-           type->tp_alloc == PyType_GenericAlloc && dyn_cpy_lookup_special(type, s_del) == NULL && known_getattr(type) &&
-           type->tp_base != NULL && !PyType_IsSubtype(type, (PyTypeObject *)PyExc_BaseException) &&
-           (rec_plain_layout(type) || rec_dict_base(type) != NULL);
-}
-
-/* ---- exceptions: no recipe makes them, but they can be raised, caught and read */
-
-static bool makes_plain_exceptions(PyTypeObject *type) {
-    PyTypeObject *base = (PyTypeObject *)PyExc_BaseException;
-    return PyType_IsSubtype(type, base) && dyn_cpy_lookup_special(type, s_del) == NULL && plain_getattr(type) &&
-           type->tp_new == base->tp_new;
-}
-
-/* The __init__ of such a class is one of those in C that keep the arguments, whatever else they take by name. */
-static bool keeps_arguments(PyTypeObject *type) {
-    return type->tp_init == ((PyTypeObject *)PyExc_AttributeError)->tp_init ||
-           type->tp_init == ((PyTypeObject *)PyExc_NameError)->tp_init ||
-           type->tp_init == ((PyTypeObject *)PyExc_ImportError)->tp_init;
-}
-
-static bool is_exception_init(PyObject *f) {
-    return Py_TYPE(f) == &PyWrapperDescr_Type &&
-           ((PyWrapperDescrObject *)f)->d_wrapped == (void *)((PyTypeObject *)PyExc_BaseException)->tp_init;
-}
-
-static int set_args(DynRec *r, DynVal *v, const DynOperand *args, uint32_t n) {
-    DynVal **items = DYN_NEW_N(&r->arena, DynVal *, n + 1);
-    for (uint32_t i = 0; items != NULL && i < n; i++) {
-        items[i] = args[i].v;
-    }
-    PyObject *name = PyUnicode_InternFromString("args");
-    DynVal *tuple = items ? dyn_rec_seq(r, DV_TUPLE, n, items, NULL) : NULL;
-    int status = name == NULL || tuple == NULL ? -1 : set_own(r, v, name, tuple);
-    Py_XDECREF(name);
-    rec_changed(r, v);
-    return status;
-}
-
-int rec_set_cause(DynRec *r, DynVal *error, DynVal *cause) {
-    PyObject *name = PyUnicode_InternFromString("__cause__");
-    int status = name == NULL || error->kind != DV_OBJECT || !error->fresh ? -1 : set_own(r, error, name, cause);
-    Py_XDECREF(name);
-    return status;
-}
-
-/* No base but object and Python classes. */
-bool rec_plain_layout(PyTypeObject *type) {
-    PyTypeObject *base = type;
-    while (base != NULL && (base->tp_flags & Py_TPFLAGS_HEAPTYPE) && !(base->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) {
-        base = base->tp_base;
-    }
-    return base == &PyBaseObject_Type;
-}
-
-DynVal *rec_on_new_object(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    PyTypeObject *type = c->npos > 0 && PyType_Check(c->args[0].real) ? (PyTypeObject *)c->args[0].real : NULL;
-    bool known = type != NULL && c->args[0].v->kind == DV_CONST && makes_plain_instances(type);
-    *result = rec_call_real(c);
-    return *result == NULL ? NULL : known ? fresh_object(r, *result) : rec_fail(r, DYN_R_OPAQUE_CALL, "__new__");
-}
-
-/* BaseException.__new__, which keeps the arguments. */
-static PyObject *new_exception(PyTypeObject *type, const RecCall *c) {
-    PyObject *args = PyTuple_New(c->npos), *o;
-    for (uint32_t i = 0; args != NULL && i < c->npos; i++) {
-        PyTuple_SET_ITEM(args, i, Py_NewRef(c->args[i].real));
-    }
-    o = args ? type->tp_new(type, args, NULL) : NULL;
-    Py_XDECREF(args);
-    return o;
-}
-
-/* type.__call__ of a Python class, step by step: __new__, then __init__ of what it gave. */
-DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result) {
-    PyTypeObject *type = (PyTypeObject *)c->callable.real;
-    int status;
-    bool error = PyType_Check(c->callable.real) && makes_plain_exceptions(type);
-    bool named = PyType_Check(c->callable.real) && rec_is_named_type(type);
-    if (!PyType_Check(c->callable.real) || c->callable.v->kind != DV_CONST || Py_TYPE(type)->tp_call != PyType_Type.tp_call ||
-        (!error && !named && !makes_plain_instances(type))) {
-        return REC_DECLINED;
-    }
-    PyObject *make = class_has(r, type, s_new, &status), *init = status < 0 ? NULL : dyn_cpy_lookup_special(type, s_init);
-    bool own_new = make != NULL && Py_TYPE(make) == &PyStaticMethod_Type;
-    PyObject *f = own_new ? rec_part(make, s_func) : NULL;
-    bool own_init = init != NULL && PyFunction_Check(init), is_dict = rec_dict_base(type) != NULL;
-    PyTypeObject *base = error ? (PyTypeObject *)PyExc_BaseException : rec_dict_base(type);
-    base = base == NULL ? &PyBaseObject_Type : base;
-    if (status < 0 || (error && own_init && r->req->raises) || (named && !own_new) ||
-        (own_new && (error || f == NULL || !PyFunction_Check(f))) || (!own_new && type->tp_new != base->tp_new) ||
-        (!own_init && ((type->tp_init != base->tp_init && !(error && keeps_arguments(type))) || (error && c->nkw > 0) ||
-                       (is_dict && c->npos + c->nkw > 0)))) {
-        return REC_DECLINED;
-    }
-    RecCall with = *c;
-    with.args = DYN_NEW_N(&r->arena, DynOperand, c->npos + c->nkw + 1);
-    if (with.args == NULL) {
-        return REC_DECLINED;
-    }
-    memcpy(with.args + 1, c->args, (c->npos + c->nkw) * sizeof *c->args);
-    with.args[0] = c->callable;
-    with.npos++;
-    with.packed = NULL;
-    RecSeal seal = rec_seal(r);
-    DynVal *v;
-    if (own_new) {
-        with.callable = (DynOperand){dyn_rec_const(r, f), f};
-        v = rec_call_function(r, &with, result);
-    } else if (error) {
-        *result = own_init ? new_exception(type, c) : rec_call_real(c);
-        v = *result == NULL ? NULL : fresh_object(r, *result);
-        v = v != NULL && set_args(r, v, c->args, c->npos) == 0 ? v : NULL;
-    } else { /* object.__new__, which takes any arguments where there is an __init__ */
-        PyObject *none = PyTuple_New(0);
-        bool any = own_init || is_dict || c->npos + c->nkw == 0;
-        *result = !any ? rec_call_real(c) : none ? type->tp_new(type, none, NULL) : NULL;
-        Py_XDECREF(none);
-        v = *result == NULL ? NULL : fresh_object(r, *result);
-    }
-    PyTypeObject *made = *result == NULL ? NULL : Py_TYPE(*result);
-    if (made != NULL && made != type && PyType_IsSubtype(made, type)) { /* __new__ chose a class below: that one's __init__ */
-        init = dyn_cpy_lookup_special(made, s_init);
-        own_init = init != NULL && made->tp_init != PyBaseObject_Type.tp_init;
-    }
-    if (made != NULL && own_init && PyType_IsSubtype(made, type)) {
-        PyObject *nothing = NULL;
-        with.callable = (DynOperand){dyn_rec_const(r, init), init};
-        with.args[0] = (DynOperand){v != NULL ? v : rec_new(r, DV_OPAQUE), *result};
-        DynVal *none = NULL;
-        if (PyFunction_Check(init)) {
-            if (c->direct && v != NULL && !error) {
-                rec_asks(r->top, init, v);
-            }
-            none = rec_call_function(r, &with, &nothing);
-        } else {
-            nothing = rec_call_real(&with);
-            rec_fail(r, DYN_R_OPAQUE_CALL, "__init__");
-        }
-        if (nothing != NULL && nothing != Py_None) {
-            PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(nothing)->tp_name);
-            Py_CLEAR(nothing);
-        }
-        if (nothing == NULL) {
-            Py_CLEAR(*result);
-        }
-        Py_XDECREF(nothing);
-        v = none == NULL ? NULL : v;
-    }
-    rec_unseal(r, seal);
-    return v;
-}
+/* ---- methods of object, called by their names */
 
 /* object.__getattribute__(o, name), called by its name. */
 static DynVal *call_getattribute(DynRec *r, const RecCall *c, PyObject **result) {
     DynOperand o = c->args[0], name = c->npos == 2 ? c->args[1] : (DynOperand){0};
     DynVal *v = NULL;
     RecCall get = {0};
-    bool known = name.v != NULL && PyUnicode_CheckExact(name.real) && dyn_rec_resolve(r, o.v, o.real) == 0 &&
-                 rec_is_instance(o) && dyn_rec_burn(r, name.v, name.real) == 0;
+    bool named = name.v != NULL && PyUnicode_CheckExact(name.real);
+    bool instance = named && dyn_rec_resolve(r, o.v, o.real) == 0 && rec_is_instance(o);
+    bool known = instance && dyn_rec_burn(r, name.v, name.real) == 0;
     RecAttr how = known ? plainly_found(r, o, name.real, &get, &v) : REC_ATTR_UNKNOWN;
     if (how == REC_ATTR_CALL) {
         v = rec_call_function(r, &get, result);
@@ -711,7 +569,10 @@ static DynVal *call_getattribute(DynRec *r, const RecCall *c, PyObject **result)
     if (*result == NULL && how == REC_ATTR_MISSING) {
         rec_known_error(r, NULL);
     }
-    return *result == NULL ? NULL : how == REC_ATTR_VALUE ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "__getattribute__");
+    if (*result == NULL) {
+        return NULL;
+    }
+    return how == REC_ATTR_VALUE ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "__getattribute__");
 }
 
 DynVal *rec_on_getattribute(DynRec *r, const RecCall *c, PyObject **result, int arg) {
@@ -722,8 +583,10 @@ DynVal *rec_on_getattribute(DynRec *r, const RecCall *c, PyObject **result, int 
 static bool stores_plainly(DynRec *r, const RecCall *c, bool set) {
     DynOperand o = c->args[0];
     PyObject *name = c->npos > 1 ? c->args[1].real : NULL;
-    if (name == NULL || !PyUnicode_CheckExact(name) || dyn_rec_burn(r, c->args[1].v, name) < 0 ||
-        rec_guard_class(r, Py_TYPE(o.real)) < 0) {
+    if (name == NULL || !PyUnicode_CheckExact(name)) {
+        return false;
+    }
+    if (dyn_rec_burn(r, c->args[1].v, name) < 0 || rec_guard_class(r, Py_TYPE(o.real)) < 0) {
         return false;
     }
     PyObject *descr = dyn_cpy_lookup_special(Py_TYPE(o.real), name);
@@ -745,13 +608,18 @@ DynVal *rec_on_slot(DynRec *r, const RecCall *c, PyObject **result, int which) {
     if (*result == NULL || !known) {
         return *result ? rec_fail(r, DYN_R_SIDE_EFFECT, "__setattr__") : NULL;
     }
-    if (which == REC_SLOT_ERROR && (!o.v->fresh || set_args(r, o.v, c->args + 1, c->npos - 1) < 0)) {
+    if (which == REC_SLOT_ERROR && (!o.v->fresh || rec_set_args(r, o.v, c->args + 1, c->npos - 1) < 0)) {
         return NULL;
     }
     if (stores && stored_plainly(r, o, c->args[1].real, set ? c->args[2].v : NULL) < 0) {
         return NULL;
     }
     return dyn_rec_const(r, *result);
+}
+
+static bool is_exception_init(PyObject *f) {
+    return Py_TYPE(f) == &PyWrapperDescr_Type &&
+           ((PyWrapperDescrObject *)f)->d_wrapped == (void *)((PyTypeObject *)PyExc_BaseException)->tp_init;
 }
 
 /* Each class of exceptions has an __init__ of its own that does the same. */

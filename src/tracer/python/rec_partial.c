@@ -34,16 +34,18 @@ static DynVal *part(DynRec *r, DynVal *v, PyObject *name, PyObject *o) {
 
 static int resolve_partial(DynRec *r, DynVal *v, PyObject *o) {
     PyObject *func = PyObject_GetAttr(o, s_func), *args = PyObject_GetAttr(o, s_args), *kw = PyObject_GetAttr(o, s_keywords);
-    bool plain = func && args && kw && PyTuple_CheckExact(args) && PyDict_CheckExact(kw);
-    DynVal *f = plain ? part(r, v, s_func, func) : NULL, *a = f ? part(r, v, s_args, args) : NULL,
-           *k = a ? part(r, v, s_keywords, kw) : NULL;
+    bool whole = func && args && kw;
+    bool plain = whole && PyTuple_CheckExact(args) && PyDict_CheckExact(kw);
+    DynVal *f = plain ? part(r, v, s_func, func) : NULL;
+    DynVal *a = f ? part(r, v, s_args, args) : NULL;
+    DynVal *k = a ? part(r, v, s_keywords, kw) : NULL;
     PyObject *kwnames = k != NULL && k->kind == DV_DICT && k->n > 0 ? PySequence_Tuple(kw) : NULL;
     DynVal **items = NULL;
     uint32_t n = 0;
     int status = -1;
     PyErr_Clear();
-    if (k != NULL && k->kind == DV_DICT && rec_items(r, a, args, &items, &n) == 0 && n == PyTuple_GET_SIZE(args) &&
-        (k->n == 0) == (kwnames == NULL)) {
+    bool listed = k != NULL && k->kind == DV_DICT && rec_items(r, a, args, &items, &n) == 0;
+    if (listed && n == PyTuple_GET_SIZE(args) && (k->n == 0) == (kwnames == NULL)) {
         DynVal **all = DYN_NEW_N(&r->arena, DynVal *, 1 + n + k->n / 2);
         if (all != NULL) {
             all[0] = f;
@@ -121,7 +123,7 @@ static int behind(DynRec *r, const DynVal *held, const DynOperand *held_real, co
     int status = 0;
     for (uint32_t i = 0; status == 0 && i < nkw + c->nkw; i++) {
         bool own = i < nkw;
-        PyObject *name = PyTuple_GET_ITEM(own ? held->obj : c->kwnames, own ? i : i - nkw);
+        PyObject *name = own ? PyTuple_GET_ITEM(held->obj, i) : PyTuple_GET_ITEM(c->kwnames, i - nkw);
         Py_ssize_t at = PySequence_Index(merged, name);
         PyErr_Clear();
         at = at >= 0 ? at : PyList_GET_SIZE(merged);
@@ -144,12 +146,18 @@ static DynOperand *held_operands(DynRec *r, DynOperand o) {
     PyObject *func = PyObject_GetAttr(o.real, s_func), *args = PyObject_GetAttr(o.real, s_args),
              *kw = PyObject_GetAttr(o.real, s_keywords);
     DynOperand *held = DYN_NEW_N(&r->arena, DynOperand, o.v->n + 1);
-    bool same = func && args && kw && held && PyTuple_CheckExact(args) && PyDict_CheckExact(kw) &&
-                PyTuple_GET_SIZE(args) + 1 == (Py_ssize_t)o.v->id && PyDict_GET_SIZE(kw) == (Py_ssize_t)(o.v->n - o.v->id);
+    bool whole = func && args && kw;
+    bool typed = whole && PyTuple_CheckExact(args) && PyDict_CheckExact(kw);
+    bool same =
+        typed && PyTuple_GET_SIZE(args) + 1 == (Py_ssize_t)o.v->id && PyDict_GET_SIZE(kw) == (Py_ssize_t)(o.v->n - o.v->id);
+    same = same && held != NULL;
     for (uint32_t i = 0; same && i < o.v->n; i++) {
-        PyObject *real = i == 0        ? func
-                         : i < o.v->id ? PyTuple_GET_ITEM(args, i - 1)
-                                       : PyDict_GetItemWithError(kw, PyTuple_GET_ITEM(o.v->obj, i - o.v->id));
+        PyObject *real = func;
+        if (i >= o.v->id) {
+            real = PyDict_GetItemWithError(kw, PyTuple_GET_ITEM(o.v->obj, i - o.v->id));
+        } else if (i > 0) {
+            real = PyTuple_GET_ITEM(args, i - 1);
+        }
         same = real != NULL;
         held[i] = (DynOperand){o.v->items[i], real};
     }
@@ -191,7 +199,8 @@ static DynVal *shadow_of(DynRec *r, const RecCall *c, PyObject *made) {
             return NULL;
         }
     }
-    return items ? new_partial(r, (PyTypeObject *)c->callable.real, n, items, all.nkw ? all.kwnames : NULL) : NULL;
+    PyObject *kwnames = all.nkw ? all.kwnames : NULL;
+    return items ? new_partial(r, (PyTypeObject *)c->callable.real, n, items, kwnames) : NULL;
 }
 
 DynVal *rec_on_new_partial(DynRec *r, const RecCall *c, PyObject **result, int which) {
@@ -217,7 +226,10 @@ static DynVal *attribute(DynRec *r, DynOperand o, PyObject *name, PyObject **res
         return rec_call_function(r, &get, result);
     }
     *result = PyObject_GetAttr(o.real, name);
-    return *result == NULL || how == REC_ATTR_UNKNOWN ? NULL : how == REC_ATTR_SOURCE ? rec_attr(r, o, name, *result) : v;
+    if (*result == NULL || how == REC_ATTR_UNKNOWN) {
+        return NULL;
+    }
+    return how == REC_ATTR_SOURCE ? rec_attr(r, o, name, *result) : v;
 }
 
 /* One step of a getter: kept by the recording. real NULL: raised. */
@@ -276,8 +288,11 @@ static PyObject *held_item(PyObject *getter, uint32_t i) {
 DynVal *rec_call_getter(DynRec *r, const RecCall *c, PyObject **result) {
     DynOperand f = c->callable;
     int k = f.v->kind == DV_PARTIAL ? kind_of((PyTypeObject *)f.v->type) : -1;
-    if ((k != REC_ITEMGETTER && k != REC_ATTRGETTER) || c->npos != 1 || c->nkw != 0 ||
-        dyn_rec_resolve(r, c->args[0].v, c->args[0].real) < 0) {
+    bool getter = k == REC_ITEMGETTER || k == REC_ATTRGETTER;
+    if (!getter || c->npos != 1 || c->nkw != 0) {
+        return REC_DECLINED;
+    }
+    if (dyn_rec_resolve(r, c->args[0].v, c->args[0].real) < 0) {
         return REC_DECLINED;
     }
     uint32_t n = f.v->n;
@@ -287,9 +302,11 @@ DynVal *rec_call_getter(DynRec *r, const RecCall *c, PyObject **result) {
     rec_begin_taking(r);
     for (uint32_t i = 0; tuple != NULL && i < n; i++) {
         PyObject *key = k == REC_ATTRGETTER ? f.v->items[i]->obj : held_item(f.real, i);
-        got = key == NULL           ? got
-              : k == REC_ITEMGETTER ? one_step(r, c->args[0], (DynOperand){f.v->items[i], key}, true)
-                                    : dotted(r, c->args[0], key);
+        if (key != NULL && k == REC_ITEMGETTER) {
+            got = one_step(r, c->args[0], (DynOperand){f.v->items[i], key}, true);
+        } else if (key != NULL) {
+            got = dotted(r, c->args[0], key);
+        }
         if (key == NULL || got.real == NULL) {
             Py_CLEAR(tuple);
             return NULL;
@@ -302,7 +319,10 @@ DynVal *rec_call_getter(DynRec *r, const RecCall *c, PyObject **result) {
     }
     *result = n == 1 ? Py_NewRef(got.real) : Py_NewRef(tuple);
     Py_DECREF(tuple);
-    return r->take_lost ? NULL : n == 1 ? got.v : dyn_rec_seq(r, DV_TUPLE, n, items, *result);
+    if (r->take_lost) {
+        return NULL;
+    }
+    return n == 1 ? got.v : dyn_rec_seq(r, DV_TUPLE, n, items, *result);
 }
 
 /* A partial's call is its function's, a methodcaller's the method's. 1: *c is that call now. */
@@ -320,7 +340,10 @@ int rec_unwrap_partial(DynRec *r, RecCall *c) {
         *c = call;
         return rec_keep(r, f.real) == 0;
     }
-    if (k != REC_METHODCALLER || o.v == NULL || dyn_rec_resolve(r, o.v, o.real) < 0 || o.v->kind == DV_OPAQUE) {
+    if (k != REC_METHODCALLER || o.v == NULL) {
+        return 0;
+    }
+    if (dyn_rec_resolve(r, o.v, o.real) < 0 || o.v->kind == DV_OPAQUE) {
         return 0;
     }
     bool named = f.v->obj != NULL; /* what it reduces to is a partial of its name and keywords then, and the other arguments */
@@ -331,7 +354,11 @@ int rec_unwrap_partial(DynRec *r, RecCall *c) {
     RecAttr how = name == NULL || !PyUnicode_CheckExact(name) ? REC_ATTR_UNKNOWN : rec_attr_of(r, o, name, &get, &v);
     if (how == REC_ATTR_VALUE || how == REC_ATTR_SOURCE) {
         method = PyObject_GetAttr(o.real, name);
-        v = method == NULL ? NULL : how == REC_ATTR_SOURCE ? rec_attr(r, o, name, method) : v;
+        if (method == NULL) {
+            v = NULL;
+        } else if (how == REC_ATTR_SOURCE) {
+            v = rec_attr(r, o, name, method);
+        }
     }
     PyErr_Clear();
     bool known = method != NULL && v != NULL && rec_keep(r, method) == 0;

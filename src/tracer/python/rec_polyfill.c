@@ -60,7 +60,10 @@ static int bind(DynRec *r, const Polyfill *p, PyObject *func, const RecCall *c, 
     b->n = b->nnamed + rest;
     b->given = DYN_NEW_N(&r->arena, DynOperand, b->n + 1);
     b->roles = DYN_NEW_N(&r->arena, char, b->n + 1);
-    if (b->given == NULL || b->roles == NULL || (rest > 0 && !(code->co_flags & CO_VARARGS))) {
+    if (b->given == NULL || b->roles == NULL) {
+        return -1;
+    }
+    if (rest > 0 && !(code->co_flags & CO_VARARGS)) {
         return -1;
     }
     for (uint32_t i = 0; i < b->n; i++) {
@@ -140,7 +143,8 @@ static int tap(DynRec *r, char role, DynOperand *o, DynOperand *tapped, DynOpera
     }
     tapped->real = real;
     fed->real = feeder;
-    int status = feeder != NULL && tapped->v != NULL && rec_keep(r, feeder) == 0 && rec_keep(r, real) == 0 ? 0 : -1;
+    bool made = feeder != NULL && tapped->v != NULL;
+    int status = made && rec_keep(r, feeder) == 0 && rec_keep(r, real) == 0 ? 0 : -1;
     Py_XDECREF(real);
     Py_XDECREF(feeder);
     PyErr_Clear();
@@ -168,7 +172,8 @@ static DynVal *step(DynRec *r, DynVal *v, PyObject **item) {
     if (*item == NULL && !raised) {
         PyErr_Clear();
     }
-    bool agree = !raised && (got == NULL) == (*item == NULL) && (got == NULL || same(got, *item));
+    bool agree = !raised && (got == NULL) == (*item == NULL);
+    agree = agree && (got == NULL || same(got, *item));
     Py_XDECREF(got);
     if (raised) {
         r->error = NULL;
@@ -192,7 +197,8 @@ DynVal *rec_on_polyfilled(DynRec *r, const RecCall *c, PyObject **result, int wh
     }
     DynVal *fv = dyn_rec_const(r, func);
     z->from = DYN_NEW_N(&r->arena, DynOperand, b.n + 1);
-    if (z->from == NULL || tapped == NULL || fed == NULL || fv == NULL) {
+    bool room = z->from != NULL && tapped != NULL && fed != NULL;
+    if (!room || fv == NULL) {
         return REC_DECLINED;
     }
     RecCall real = call_with(r, &b, c->callable, fed), made = call_with(r, &b, c->callable, b.given);
@@ -204,7 +210,8 @@ DynVal *rec_on_polyfilled(DynRec *r, const RecCall *c, PyObject **result, int wh
     z->func.v = rec_call_function(r, &inner, &generator);
     z->func.real = generator;
     PyErr_Clear();
-    bool known = generator != NULL && z->func.v != NULL && z->func.v->kind == DV_GENERATOR && rec_keep(r, generator) == 0;
+    bool made_generator = generator != NULL && z->func.v != NULL && z->func.v->kind == DV_GENERATOR;
+    bool known = made_generator && rec_keep(r, generator) == 0;
     Py_XDECREF(generator);
     if (!known) {
         return rec_fail(r, DYN_R_OPAQUE_CALL, p->name);
@@ -258,7 +265,11 @@ static uint32_t recipe_of_state(DynRec *r, const RecLazy *z) {
     }
     for (uint32_t i = 0; i < n; i++) {
         DynVal *local = finished ? NULL : rec_generator_local(r, z->func.v, dyn_code_local_name(code, (int)i));
-        items[i] = finished ? dyn_capture_constant(r->cap, z->type) : local == NULL ? DYN_NONE : rec_recipe(r, local);
+        if (finished) {
+            items[i] = dyn_capture_constant(r->cap, z->type);
+        } else {
+            items[i] = local == NULL ? DYN_NONE : rec_recipe(r, local);
+        }
         if (items[i] == DYN_NONE) {
             return DYN_NONE;
         }

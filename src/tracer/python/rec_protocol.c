@@ -4,6 +4,7 @@
  * Called by the handlers before they run an operation for real. An operation that may take several calls is sealed: an array
  * operation in it that leaves the graph leaves it before the whole of it. */
 #include "tracer/record/rec_segment.h"
+#include "tracer/numpy/rec_types.h"
 
 /* The Python function that the type of an instance has for a special method, guarded. v NULL: none. */
 DynOperand rec_special(DynRec *r, DynOperand o, const char *name) {
@@ -26,8 +27,10 @@ static bool has_other(DynOperand o, const char *name) {
 static bool is_own_operation(const DynRec *r, DynOperand a, DynOperand b) {
     const RecFrame *f = r->top;
     uint32_t n = b.v == NULL ? 1 : 2;
-    return r->taking == NULL && !rec_is_call(&f->code->v.at[f->pc]) && f->sp >= f->nslots + n && f->real[f->sp - n] == a.real &&
-           (n == 1 || f->real[f->sp - 1] == b.real);
+    if (r->taking != NULL || rec_is_call(&f->code->v.at[f->pc]) || f->sp < f->nslots + n) {
+        return false;
+    }
+    return f->real[f->sp - n] == a.real && (n == 1 || f->real[f->sp - 1] == b.real);
 }
 
 static DynVal *call_special(DynRec *r, DynOperand f, DynOperand a, DynOperand b, PyObject **result) {
@@ -102,10 +105,9 @@ static bool strict_subclass(DynOperand sub, DynOperand base) {
 
 /* An operand whose own operators answer NotImplemented to an instance of a Python class that has no builtin base. */
 static bool gives_way(DynOperand o, DynOperand instance) {
-    return (o.real == Py_None || PyLong_CheckExact(o.real) || PyFloat_CheckExact(o.real) || PyBool_Check(o.real) ||
-            PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real) || PyDict_CheckExact(o.real) ||
-            PyUnicode_CheckExact(o.real)) &&
-           rec_plain_layout(Py_TYPE(instance.real));
+    PyTypeObject *const types[] = {Py_TYPE(Py_None), &PyLong_Type, &PyFloat_Type, &PyBool_Type,
+                                   &PyTuple_Type,    &PyList_Type, &PyDict_Type,  &PyUnicode_Type};
+    return rec_has_type_of(o.real, types, DYN_COUNTOF(types)) && rec_plain_layout(Py_TYPE(instance.real));
 }
 
 /* The special method of an object, as an attribute of it. New reference; NULL without an exception: it has none. */
@@ -118,8 +120,11 @@ static PyObject *bound_special(PyObject *o, const char *name) {
 /* A sequence's own + and *, which are tried when the methods gave NotImplemented. */
 static bool joins(int nb, DynOperand o) {
     const PySequenceMethods *s = Py_TYPE(o.real)->tp_as_sequence;
-    return ((nb == 0 || nb == 5) && (PyList_Check(o.real) || PyTuple_Check(o.real) || PyUnicode_Check(o.real))) ||
-           (nb == 5 && s != NULL && s->sq_repeat != NULL);
+    bool sequence = PyList_Check(o.real) || PyTuple_Check(o.real) || PyUnicode_Check(o.real);
+    if ((nb == 0 || nb == 5) && sequence) {
+        return true;
+    }
+    return nb == 5 && s != NULL && s->sq_repeat != NULL;
 }
 
 /* Nothing of the instance a took the operation: the right operand, an array or a number of another kind, is asked for real. NULL
@@ -135,28 +140,35 @@ static PyObject *ask_other(const char *reflected, DynOperand a, DynOperand b) {
 
 bool rec_operator(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject **result, DynVal **v) {
     bool ia = rec_is_instance(a), ib = rec_is_instance(b);
-    if ((!ia && !ib) || (!ia && (!gives_way(a, b) || (nb == 6 && PyUnicode_CheckExact(a.real))))) {
+    if (!ia && !ib) {
+        return false;
+    }
+    bool formats = nb == 6 && PyUnicode_CheckExact(a.real);
+    if (!ia && (!gives_way(a, b) || formats)) {
         return false;
     }
     char plain[24], reflected[24], in[24];
     snprintf(plain, sizeof plain, "__%s__", operator_names[nb]);
     snprintf(reflected, sizeof reflected, "__r%s__", operator_names[nb]);
     snprintf(in, sizeof in, "__i%s__", operator_names[nb]);
-    if ((inplace && has_other(a, in)) || has_other(a, plain) || has_other(b, reflected) || joins(nb, a) ||
-        (nb == 5 && joins(nb, b))) { /* what is added to is asked alone */
+    if ((inplace && has_other(a, in)) || has_other(a, plain) || has_other(b, reflected)) {
+        return false;
+    }
+    if (joins(nb, a) || (nb == 5 && joins(nb, b))) { /* what is added to is asked alone */
         return false;
     }
     Try tries[3];
     int n = 0;
-    DynOperand i = inplace ? rec_special(r, a, in) : (DynOperand){0}, p = rec_special(r, a, plain),
-               q = Py_TYPE(a.real) == Py_TYPE(b.real) ? (DynOperand){0} : rec_special(r, b, reflected);
+    DynOperand i = inplace ? rec_special(r, a, in) : (DynOperand){0}, p = rec_special(r, a, plain);
+    DynOperand q = Py_TYPE(a.real) == Py_TYPE(b.real) ? (DynOperand){0} : rec_special(r, b, reflected);
     if (i.v == NULL && p.v == NULL && q.v == NULL) {
         return false;
     }
     if (i.v != NULL) {
         tries[n++] = (Try){i, a, b};
     }
-    bool first = q.v != NULL && ia && strict_subclass(b, a) && q.real != rec_special(r, a, reflected).real;
+    bool below = q.v != NULL && ia && strict_subclass(b, a);
+    bool first = below && q.real != rec_special(r, a, reflected).real;
     if (first) {
         tries[n++] = (Try){q, b, a};
     }
@@ -191,20 +203,29 @@ static bool by_object(DynRec *r, DynOperand o, int cmp) {
     return f == dyn_cpy_lookup_named(&PyBaseObject_Type, compare_names[cmp]) && rec_guard_class(r, Py_TYPE(o.real)) == 0;
 }
 
+/* Is the comparison of an instance neither a function that can be called nor object's own? */
+static bool compares_otherwise(DynRec *r, bool instance, DynOperand function, DynOperand o, int cmp) {
+    return instance && function.v == NULL && !by_object(r, o, cmp);
+}
+
 bool rec_comparison(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject **result, DynVal **v) {
     bool ia = rec_is_instance(a), ib = rec_is_instance(b), invert = false;
-    if ((!ia && !ib) || (!ia && !gives_way(a, b)) || (!ib && !gives_way(b, a))) {
+    if (!ia && (!ib || !gives_way(a, b))) {
         return false;
     }
-    if (cmp == Py_NE && (!ia || by_object(r, a, Py_NE)) && (!ib || by_object(r, b, Py_NE))) { /* not (a == b) */
+    if (!ib && !gives_way(b, a)) {
+        return false;
+    }
+    bool object_differs = cmp == Py_NE && (!ia || by_object(r, a, Py_NE));
+    if (object_differs && (!ib || by_object(r, b, Py_NE))) { /* not (a == b) */
         invert = true;
         cmp = Py_EQ;
     }
     DynOperand f = rec_special(r, a, compare_names[cmp]), g = rec_special(r, b, compare_names[swapped[cmp]]);
-    if ((ia && f.v == NULL && !by_object(r, a, cmp)) || (ib && g.v == NULL && !by_object(r, b, swapped[cmp]))) {
+    if (compares_otherwise(r, ia, f, a, cmp) || compares_otherwise(r, ib, g, b, swapped[cmp])) {
         return false;
     }
-    bool asks = (ia && f.v == NULL && !by_object(r, a, Py_EQ)) || (ib && g.v == NULL && !by_object(r, b, Py_EQ));
+    bool asks = compares_otherwise(r, ia, f, a, Py_EQ) || compares_otherwise(r, ib, g, b, Py_EQ);
     if (cmp == Py_NE && asks) { /* object's != asks the class's == */
         return false;
     }
@@ -281,8 +302,8 @@ bool rec_length(DynRec *r, DynOperand o, PyObject **result, DynVal **v) {
     if (!rec_unary_operator(r, "__len__", o, result, v)) {
         return false;
     }
-    bool plain = *v != NULL && *result != NULL && PyLong_CheckExact(*result) && dyn_rec_resolve(r, *v, *result) == 0 &&
-                 (*v)->kind == DV_SYM;
+    bool number = *v != NULL && *result != NULL && PyLong_CheckExact(*result);
+    bool plain = number && dyn_rec_resolve(r, *v, *result) == 0 && (*v)->kind == DV_SYM;
     *result = length_of(*result);
     *v = plain && *result != NULL && is_positive(r, *v) ? *v : NULL;
     return true;
@@ -395,11 +416,13 @@ Step rec_enter(DynRec *r, RecFrame *f) {
 /* ---- membership */
 
 int rec_member_of_set(DynRec *r, DynOperand key, DynOperand set) {
-    bool came_in = (set.v->kind == DV_SOURCE || set.v->kind == DV_OBJECT) && set.v->source != DYN_NONE && !set.v->touched &&
-                   PyAnySet_CheckExact(set.real);
+    bool object = set.v->kind == DV_SOURCE || set.v->kind == DV_OBJECT;
+    bool unchanged = object && set.v->source != DYN_NONE && !set.v->touched;
+    bool came_in = unchanged && PyAnySet_CheckExact(set.real);
     int has = came_in && rec_plain_key(key.real) ? PySet_Contains(set.real, key.real) : -1;
-    bool known = has >= 0 && dyn_rec_resolve(r, key.v, key.real) == 0 && dyn_rec_burn(r, key.v, key.real) == 0 &&
-                 rec_saw(r, set.real, set.v) == 0 && rec_guard(r, DYN_GUARD_MEMBER, set.v->source, DYN_NONE, has, key.real) == 0;
+    bool burnt = has >= 0 && dyn_rec_resolve(r, key.v, key.real) == 0 && dyn_rec_burn(r, key.v, key.real) == 0;
+    bool known =
+        burnt && rec_saw(r, set.real, set.v) == 0 && rec_guard(r, DYN_GUARD_MEMBER, set.v->source, DYN_NONE, has, key.real) == 0;
     PyErr_Clear();
     return known ? has : -1;
 }

@@ -110,8 +110,10 @@ static struct RecShared *shared_of(DynRec *r, DynOperand it) {
     RecLazy *z = DYN_NEW(&r->arena, RecLazy);
     bool plain = dyn_cpy_lookup_named(Py_TYPE(it.real), "__copy__") == NULL; /* it would be copied */
     PyObject *feeder = plain ? keep_new(r, rec_new_feeder(it.real)) : NULL;
-    if (feeder == NULL || s == NULL || z == NULL || (s->tees = DYN_NEW_N(&r->arena, DynVal *, MOST_TEES)) == NULL ||
-        (z->from = DYN_NEW(&r->arena, DynOperand)) == NULL) {
+    if (feeder == NULL || s == NULL || z == NULL) {
+        return NULL;
+    }
+    if ((s->tees = DYN_NEW_N(&r->arena, DynVal *, MOST_TEES)) == NULL || (z->from = DYN_NEW(&r->arena, DynOperand)) == NULL) {
         return NULL;
     }
     z->from[0] = it;
@@ -123,7 +125,8 @@ static struct RecShared *shared_of(DynRec *r, DynOperand it) {
 
 /* The type of its iterators, which has no public name. */
 static int find_tee_type(PyObject *tee) {
-    PyObject *nothing = tee_type == NULL ? PyTuple_New(0) : NULL, *tees = nothing ? PyObject_CallOneArg(tee, nothing) : NULL;
+    PyObject *nothing = tee_type == NULL ? PyTuple_New(0) : NULL;
+    PyObject *tees = nothing ? PyObject_CallOneArg(tee, nothing) : NULL;
     if (tees != NULL && PyTuple_Check(tees) && PyTuple_GET_SIZE(tees) > 0) {
         tee_type = (PyTypeObject *)Py_NewRef(Py_TYPE(PyTuple_GET_ITEM(tees, 0)));
     }
@@ -136,8 +139,13 @@ static int find_tee_type(PyObject *tee) {
 /* tee(iterable, n): of a tee, that and copies of it. */
 DynVal *rec_on_tee(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     int64_t n = 2;
-    if (c->nkw != 0 || c->npos < 1 || c->npos > 2 || (c->npos == 2 && !rec_whole_number(r, c->args[1], &n)) || n < 0 ||
-        n > MOST_TEES || find_tee_type(c->callable.real) < 0) {
+    if (c->nkw != 0 || c->npos < 1 || c->npos > 2) {
+        return REC_DECLINED;
+    }
+    if (c->npos == 2 && !rec_whole_number(r, c->args[1], &n)) {
+        return REC_DECLINED;
+    }
+    if (n < 0 || n > MOST_TEES || find_tee_type(c->callable.real) < 0) {
         return REC_DECLINED;
     }
     DynOperand it = rec_get_iter(r, c->args[0]);
@@ -150,7 +158,11 @@ DynVal *rec_on_tee(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     it.v->hidden = it.v->hidden || (c->args[0].v->kind == DV_CONST && it.v->kind == DV_ITER);
     *result = PyObject_CallFunction(c->callable.real, "OL", is_tee ? it.real : s->v->lazy->object, (long long)n);
     for (int64_t i = 0; *result != NULL && i < n; i++) {
-        all[i] = is_tee && i == 0 ? it.v : new_tee(r, s, PyTuple_GET_ITEM(*result, i), is_tee ? position(it.v) : 0);
+        if (is_tee && i == 0) {
+            all[i] = it.v;
+        } else {
+            all[i] = new_tee(r, s, PyTuple_GET_ITEM(*result, i), is_tee ? position(it.v) : 0);
+        }
         if (all[i] == NULL) {
             return rec_fail(r, DYN_R_NO_MEMORY, NULL);
         }
@@ -242,13 +254,18 @@ static DynVal *new_group(DynRec *r, struct RecShared *s, DynOperand target, PyOb
     return v;
 }
 
+/* Has the next group not begun yet: is there no value, or one of the group that was given last? */
+static bool is_before_group(DynRec *r, Grouping *g) {
+    return g->key.v == NULL || (g->target.v != NULL && is_of_another(r, g) == 0);
+}
+
 static DynVal *step_groupby(DynRec *r, DynVal *v, PyObject **item) {
     struct RecShared *s = v->lazy->shared;
     Grouping g = *state_of(v);
     DynVal *parts[2];
     bool more = true;
     g.group = NULL;
-    while (more && (g.key.v == NULL || (g.target.v != NULL && is_of_another(r, &g) == 0))) {
+    while (more && is_before_group(r, &g)) {
         more = take_value(r, s, &g);
     }
     if (!more || r->take_lost) {
@@ -275,15 +292,18 @@ static bool key_of(const RecCall *c, DynOperand *key) {
     if (key->real == Py_None) {
         *key = (DynOperand){0};
     }
-    return c->npos >= 1 && c->npos + c->nkw <= 2 && (c->nkw == 0 || named);
+    bool one_or_two = c->npos >= 1 && c->npos + c->nkw <= 2;
+    return one_or_two && (c->nkw == 0 || named);
 }
 
 DynVal *rec_on_groupby(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynOperand key;
     RecLazy *z = DYN_NEW(&r->arena, RecLazy);
     struct RecShared *s = DYN_NEW(&r->arena, struct RecShared);
-    if (z == NULL || s == NULL || !key_of(c, &key) || rec_lazy_sources(r, z, c, 0, 1) < 0 ||
-        (z->feeder = keep_new(r, rec_new_feeder(z->from[0].real))) == NULL ||
+    if (z == NULL || s == NULL || !key_of(c, &key)) {
+        return REC_DECLINED;
+    }
+    if (rec_lazy_sources(r, z, c, 0, 1) < 0 || (z->feeder = keep_new(r, rec_new_feeder(z->from[0].real))) == NULL ||
         (s->states = DYN_NEW_N(&r->arena, Grouping, s->cap = 16)) == NULL) {
         return REC_DECLINED;
     }
@@ -369,7 +389,10 @@ static uint32_t recipe_of_groupby(DynRec *r, const DynVal *v) {
     items[1] = recipe_of_fed(r, z, g);
     items[2] = g->value.v != NULL && !g->differs ? rec_recipe(r, g->value.v) : rec_recipe(r, g->target.v);
     items[3] = g->differs ? rec_recipe(r, g->value.v) : DYN_NONE;
-    const char *name = g->value.v == NULL ? "groupby_taken" : g->differs ? "groupby_behind" : "groupby_again";
+    const char *name = g->differs ? "groupby_behind" : "groupby_again";
+    if (g->value.v == NULL) {
+        name = "groupby_taken";
+    }
     return recipe_of_call(r, rec_polyfill("again", name), 0, g->differs ? 4 : 3, items);
 }
 
@@ -386,8 +409,11 @@ static uint32_t recipe_of_group(DynRec *r, DynVal *v) {
 
 uint32_t rec_shared_recipe(DynRec *r, DynVal *v) {
     const RecLazy *z = v->lazy;
-    return z->step == step_tee       ? recipe_of_tee(r, v)
-           : z->step == step_groupby ? recipe_of_groupby(r, v)
-           : z->step == step_group   ? recipe_of_group(r, v)
-                                     : DYN_NONE;
+    if (z->step == step_tee) {
+        return recipe_of_tee(r, v);
+    }
+    if (z->step == step_groupby) {
+        return recipe_of_groupby(r, v);
+    }
+    return z->step == step_group ? recipe_of_group(r, v) : DYN_NONE;
 }

@@ -4,6 +4,7 @@
  * The handler `keyed` of callables.def, asked with arguments that were looked at. All calls of one instruction are sealed: what
  * leaves the graph in one of them leaves it before the instruction. */
 #include "tracer/record/rec_callables.h"
+#include "tracer/numpy/rec_types.h"
 
 typedef struct Keyed { /* items and their keys; keys[i].v NULL: unknown */
     DynOperand *items, *keys;
@@ -37,7 +38,8 @@ static int make_keys(DynRec *r, DynOperand f, Keyed *k) {
     for (uint32_t i = 0; k->key_list != NULL && i < k->n; i++) {
         PyObject *key = NULL;
         DynVal *v = call_key(r, f, k->items[i], &key);
-        k->known = k->known && v != NULL && r->cap != NULL && dyn_rec_resolve(r, v, key ? key : Py_None) == 0;
+        k->known = k->known && v != NULL && r->cap != NULL;
+        k->known = k->known && dyn_rec_resolve(r, v, key ? key : Py_None) == 0;
         k->keys[i] = (DynOperand){v, key};
         if (key == NULL || rec_keep(r, key) < 0 || PyList_Append(k->key_list, key) < 0) {
             Py_XDECREF(key);
@@ -52,9 +54,9 @@ static int make_keys(DynRec *r, DynOperand f, Keyed *k) {
 static bool sure(DynRec *r, DynOperand a, DynOperand b, bool less) {
     DynSyms *t = &r->cap->syms;
     if (a.v->kind != DV_SYM || b.v->kind != DV_SYM) {
-        bool text = (PyUnicode_CheckExact(a.real) && PyUnicode_CheckExact(b.real)) ||
-                    (PyTuple_CheckExact(a.real) && PyTuple_CheckExact(b.real));
-        return text && dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0;
+        bool texts = PyUnicode_CheckExact(a.real) && PyUnicode_CheckExact(b.real);
+        bool tuples = PyTuple_CheckExact(a.real) && PyTuple_CheckExact(b.real);
+        return (texts || tuples) && dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0;
     }
     for (int i = 0; i < 2; i++) {
         uint32_t s = i == 0 ? a.v->id : b.v->id;
@@ -74,7 +76,8 @@ static PyObject *order_of(const Keyed *k, bool reverse) {
     PyObject *range = PyObject_CallFunction((PyObject *)&PyRange_Type, "I", (unsigned)k->n);
     PyObject *key = PyObject_GetAttrString(k->key_list, "__getitem__"), *list = range ? PySequence_List(range) : NULL;
     PyObject *sort = list ? PyObject_GetAttrString(list, "sort") : NULL, *none = PyTuple_New(0), *done = NULL;
-    PyObject *how = key ? Py_BuildValue("{s:O,s:O}", "key", key, "reverse", reverse ? Py_True : Py_False) : NULL;
+    PyObject *backwards = reverse ? Py_True : Py_False;
+    PyObject *how = key ? Py_BuildValue("{s:O,s:O}", "key", key, "reverse", backwards) : NULL;
     if (sort != NULL && how != NULL && none != NULL) {
         done = PyObject_Call(sort, none, how);
     }
@@ -95,7 +98,8 @@ static bool order_is_sure(DynRec *r, const Keyed *k, PyObject *order, bool rever
     for (uint32_t i = 0; i + 1 < k->n; i++) {
         uint32_t a = (uint32_t)PyLong_AsLong(PyList_GET_ITEM(order, i)),
                  b = (uint32_t)PyLong_AsLong(PyList_GET_ITEM(order, i + 1));
-        DynOperand low = k->keys[reverse ? b : a], high = k->keys[reverse ? a : b];
+        DynOperand low = k->keys[reverse ? b : a];
+        DynOperand high = k->keys[reverse ? a : b];
         if (!(a < b ? sure(r, high, low, false) : sure(r, low, high, true))) {
             return false;
         }
@@ -118,7 +122,8 @@ static DynVal *sort_keyed(DynRec *r, const RecCall *c, Keyed *k, bool reverse, P
     PyObject *order = order_of(k, reverse), *list;
     DynVal **items = DYN_NEW_N(&r->arena, DynVal *, k->n + 1), *v = NULL;
     list = order != NULL && items != NULL ? in_order(k, order, items) : NULL;
-    k->known = k->known && r->cap != NULL && list != NULL && order_is_sure(r, k, order, reverse);
+    bool recorded = r->cap != NULL && list != NULL;
+    k->known = k->known && recorded && order_is_sure(r, k, order, reverse);
     if (list != NULL && in_place && PyList_SetSlice(c->args[0].real, 0, PY_SSIZE_T_MAX, list) < 0) {
         Py_CLEAR(list);
     }
@@ -149,7 +154,8 @@ static DynVal *best_keyed(DynRec *r, Keyed *k, PyObject **result) {
         if (wins < 0) {
             return NULL;
         }
-        DynOperand low = k->keys[cmp == Py_LT ? i : best], high = k->keys[cmp == Py_LT ? best : i];
+        DynOperand low = k->keys[cmp == Py_LT ? i : best];
+        DynOperand high = k->keys[cmp == Py_LT ? best : i];
         k->known = k->known && r->cap != NULL && sure(r, low, high, wins != 0);
         best = wins ? i : best;
     }
@@ -178,12 +184,19 @@ static bool read_keywords(DynRec *r, const RecCall *c, DynOperand *key, bool *re
     return key->v != NULL && key->real != Py_None;
 }
 
+/* The items of the one argument, which is no iterator. */
+static int listed_items(DynRec *r, const RecCall *c, DynVal ***items, uint32_t *n) {
+    if (c->npos != 1 || c->args[0].v->kind == DV_ITER || c->args[0].v->kind == DV_GENERATOR) {
+        return -1;
+    }
+    return rec_items(r, c->args[0].v, c->args[0].real, items, n);
+}
+
 static bool read_items(DynRec *r, const RecCall *c, Keyed *k) {
     bool given = is_extreme(k->which) && c->npos > 1;
     DynVal **items = NULL;
     k->n = c->npos;
-    if (!given && (c->npos != 1 || c->args[0].v->kind == DV_ITER || c->args[0].v->kind == DV_GENERATOR ||
-                   rec_items(r, c->args[0].v, c->args[0].real, &items, &k->n) < 0)) {
+    if (!given && listed_items(r, c, &items, &k->n) < 0) {
         return false;
     }
     if (!given) {
@@ -193,7 +206,8 @@ static bool read_items(DynRec *r, const RecCall *c, Keyed *k) {
     k->items = DYN_NEW_N(&r->arena, DynOperand, k->n + 1);
     k->keys = DYN_NEW_N(&r->arena, DynOperand, k->n + 1);
     bool fits = given || (k->list != NULL && PyList_GET_SIZE(k->list) == (Py_ssize_t)k->n);
-    fits = fits && k->items != NULL && k->keys != NULL && k->n > 0 && k->n <= 256;
+    bool made = k->items != NULL && k->keys != NULL, few = k->n > 0 && k->n <= 256;
+    fits = fits && made && few;
     for (uint32_t i = 0; fits && i < k->n; i++) {
         k->items[i] = given ? c->args[i] : (DynOperand){items[i], PyList_GET_ITEM(k->list, i)};
         fits = rec_keep(r, k->items[i].real) == 0;
@@ -207,7 +221,10 @@ static bool read_items(DynRec *r, const RecCall *c, Keyed *k) {
 /* May the call be one with a key, by its arguments alone? */
 static bool takes_key(const RecCall *c, int which) {
     bool fits = is_extreme(which) ? c->nkw == 1 : c->nkw > 0;
-    return fits && (which != REC_SORT || (c->npos == 1 && c->args[0].v->kind == DV_LIST));
+    if (which == REC_SORT && (c->npos != 1 || c->args[0].v->kind != DV_LIST)) {
+        return false;
+    }
+    return fits;
 }
 
 DynVal *rec_on_keyed(DynRec *r, const RecCall *c, PyObject **result, int which) {
@@ -220,7 +237,10 @@ DynVal *rec_on_keyed(DynRec *r, const RecCall *c, PyObject **result, int which) 
     RecMark before = rec_mark(r);
     rec_begin_taking(r);
     int status = make_keys(r, key, &k);
-    DynVal *v = status < 0 ? NULL : extreme ? best_keyed(r, &k, result) : sort_keyed(r, c, &k, reverse, result);
+    DynVal *v = NULL;
+    if (status == 0) {
+        v = extreme ? best_keyed(r, &k, result) : sort_keyed(r, c, &k, reverse, result);
+    }
     drop(&k);
     if (status < 0) {
         *result = NULL;

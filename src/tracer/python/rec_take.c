@@ -41,7 +41,8 @@ void rec_end_taking(DynRec *r, RecFrame *f, Step s) {
         Py_FatalError("an instruction took an item that isn't known, and is no break");
     }
 #endif
-    bool known = r->cap != NULL && !r->take_lost && (s == STEP_NEXT || (s == STEP_ERROR && r->error != NULL));
+    bool outcome_known = s == STEP_NEXT || (s == STEP_ERROR && r->error != NULL);
+    bool known = r->cap != NULL && !r->take_lost && outcome_known;
     if (known && s == STEP_ERROR &&
         rec_snapshot_new_nodes(r) < 0) { /* else the handler asked for it, before it changed the stack */
         known = false;

@@ -311,7 +311,10 @@ DynVal *rec_step_tap(DynRec *r, DynVal *v, PyObject **item) {
 
 DynVal *rec_call_tapped(DynRec *r, const RecCall *c, PyObject **result) {
     Tap *t = (Tap *)c->callable.real;
-    if (!Py_IS_TYPE(c->callable.real, &tap_call_type) || t->kind != TAP_CALL || t->serial != r->serial || c->nkw != 0) {
+    if (!Py_IS_TYPE(c->callable.real, &tap_call_type) || t->kind != TAP_CALL) {
+        return REC_DECLINED;
+    }
+    if (t->serial != r->serial || c->nkw != 0) {
         return REC_DECLINED;
     }
     DynOperand *args = DYN_NEW_N(&r->arena, DynOperand, c->npos + 1), o = {0};

@@ -25,7 +25,9 @@ static DynVal *get_var(DynRec *r, const RecCall *c, PyObject **result) {
     DynVal *v = NULL;
     RecAttr how = look_up(r, c->args[0].v, c->args[1], &v);
     *result = rec_call_real(c);
-    v = how != REC_ATTR_MISSING ? v : c->npos == 3 ? c->args[2].v : dyn_rec_const(r, Py_None);
+    if (how == REC_ATTR_MISSING) {
+        v = c->npos == 3 ? c->args[2].v : dyn_rec_const(r, Py_None);
+    }
     return *result == NULL || how == REC_ATTR_UNKNOWN ? NULL : v;
 }
 
@@ -47,7 +49,8 @@ PyTypeObject *rec_dict_base(PyTypeObject *type) {
         base = base->tp_base;
     }
     bool misses = dyn_cpy_lookup_named(type, "__missing__") != NULL;
-    return base != type && !misses && (base == &PyDict_Type || base == &PyODict_Type) ? base : NULL;
+    bool dict = base == &PyDict_Type || base == &PyODict_Type;
+    return base != type && !misses && dict ? base : NULL;
 }
 
 int rec_dict_made(DynRec *r, DynVal *v, PyTypeObject *base) {
@@ -96,7 +99,8 @@ static DynVal *call_on_items(DynRec *r, const RecCall *c, DynOperand dict, PyObj
 
 /* A method of the builtin base that asks nothing of the class, and its items as they are. */
 static DynVal *call_base(DynRec *r, const RecCall *c, DynOperand dict, PyObject **result, RecDictMethod which) {
-    if (which == REC_DICT_GET || which == REC_DICT_KEYS || which == REC_DICT_VALUES || which == REC_DICT_ITEMS) {
+    bool views = which == REC_DICT_KEYS || which == REC_DICT_VALUES || which == REC_DICT_ITEMS;
+    if (views || which == REC_DICT_GET) {
         return call_on_items(r, c, dict, result, which);
     }
     DynOperand key = c->npos > 1 ? c->args[1] : (DynOperand){0};
@@ -136,12 +140,15 @@ static DynVal *call_came_in(DynRec *r, const RecCall *c, PyObject **result, RecD
     if (which == REC_DICT_CONTAINS) {
         return dyn_rec_const(r, *result);
     }
-    return v != NULL ? v : c->npos == 3 ? c->args[2].v : dyn_rec_const(r, Py_None);
+    if (v != NULL) {
+        return v;
+    }
+    return c->npos == 3 ? c->args[2].v : dyn_rec_const(r, Py_None);
 }
 
 bool rec_is_held(DynOperand o) {
-    return o.v->kind == DV_OBJECT && !o.v->fresh && o.v->source != DYN_NONE && PyDict_Check(o.real) &&
-           rec_dict_base(Py_TYPE(o.real)) != NULL;
+    bool came_in = o.v->kind == DV_OBJECT && !o.v->fresh && o.v->source != DYN_NONE;
+    return came_in && PyDict_Check(o.real) && rec_dict_base(Py_TYPE(o.real)) != NULL;
 }
 
 /* Is the method one of the builtin base of the instance's class? dict's own go past an OrderedDict's order: they may only read.

@@ -11,7 +11,8 @@ enum { MOST_BY_PLACE = 32 }; /* items: the guards find each by walking from the 
 
 /* An exact dict that came in, at which nobody looked yet, on this way or another. */
 static bool is_unseen(const DynRec *r, DynOperand o) {
-    bool unseen = r->req->names_vary && o.v->kind == DV_SOURCE && !o.v->touched && PyDict_CheckExact(o.real);
+    bool untouched = o.v->kind == DV_SOURCE && !o.v->touched;
+    bool unseen = r->req->names_vary && untouched && PyDict_CheckExact(o.real);
     for (uint32_t i = 0; unseen && i < r->seen.n; i++) {
         unseen = r->seen.at[i].real != o.real || r->seen.at[i].v == o.v;
     }
@@ -32,8 +33,10 @@ static int resolve_by_place(DynRec *r, DynOperand o) {
     DynVal *v = o.v;
     Py_ssize_t n = PyDict_GET_SIZE(o.real);
     DynVal **items = DYN_NEW_N(&r->arena, DynVal *, 2 * n + 2);
-    if (items == NULL || rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)&PyDict_Type) < 0 ||
-        rec_guard(r, DYN_GUARD_LEN, v->source, DYN_NONE, n, NULL) < 0 || rec_saw(r, o.real, v) < 0) {
+    if (items == NULL || rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)&PyDict_Type) < 0) {
+        return -1;
+    }
+    if (rec_guard(r, DYN_GUARD_LEN, v->source, DYN_NONE, n, NULL) < 0 || rec_saw(r, o.real, v) < 0) {
         return -1;
     }
     for (uint32_t i = 0; i < (uint32_t)(2 * n); i++) {
@@ -107,7 +110,8 @@ static int see_dict(DynRec *r, DynOperand o) {
 }
 
 DynVal *rec_item_by_name(DynRec *r, DynOperand o, DynOperand index) {
-    bool named = r->req->names_vary && index.v->kind == DV_SOURCE && PyUnicode_CheckExact(index.real) && !o.v->touched;
+    bool by_name = index.v->kind == DV_SOURCE && PyUnicode_CheckExact(index.real);
+    bool named = r->req->names_vary && by_name && !o.v->touched;
     PyObject *value = named && PyDict_Check(o.real) ? PyDict_GetItemWithError(o.real, index.real) : NULL;
     PyErr_Clear();
     if (value == NULL) {

@@ -57,8 +57,10 @@ static bool is_scripted(PyObject *callable) {
         function = dyn_torch_lookup(dyn_torch_module, "jit.ScriptFunction");
         module = dyn_torch_lookup(dyn_torch_module, "jit.ScriptModule");
     }
-    return (function != NULL && (PyObject *)Py_TYPE(callable) == function) ||
-           (module != NULL && PyType_Check(module) && PyType_IsSubtype(Py_TYPE(callable), (PyTypeObject *)module));
+    if (function != NULL && (PyObject *)Py_TYPE(callable) == function) {
+        return true;
+    }
+    return module != NULL && PyType_Check(module) && PyType_IsSubtype(Py_TYPE(callable), (PyTypeObject *)module);
 }
 
 /* What its graph does besides giving a result: a DYN_BIND_*. */
@@ -94,18 +96,29 @@ DynVal *rec_call_marked(DynRec *r, const RecCall *c, PyObject **result) {
     DynOperand f = c->callable;
     DynMark mark = mark_of(f.real);
     bool scripted = mark == DYN_MARK_NONE && is_scripted(f.real);
-    int effect = mark == DYN_MARK_ALLOW ? DYN_BIND_RANDOM : scripted ? effect_of(f.real) : DYN_BIND_UNKNOWN;
+    int effect = DYN_BIND_UNKNOWN;
+    if (mark == DYN_MARK_ALLOW) {
+        effect = DYN_BIND_RANDOM;
+    } else if (scripted) {
+        effect = effect_of(f.real);
+    }
     if (mark == DYN_MARK_NONE && !scripted) {
         return REC_DECLINED;
     }
     const char *name = name_of(r, f);
     /* what the program changed before is changed behind the graph, and the program's own code may look at it */
-    bool known = effect != DYN_BIND_UNKNOWN && (scripted || r->effects.n == 0) && rec_guard_id(r, f.v, f.real) == 0 &&
-                 rec_resolve_args(r, c) == 0;
-    known = known && (!scripted || (r->torch >= 0 && rec_torch_guard(r) == 0));
+    bool ordered = scripted || r->effects.n == 0;
+    bool known = effect != DYN_BIND_UNKNOWN && ordered && rec_guard_id(r, f.v, f.real) == 0;
+    known = known && rec_resolve_args(r, c) == 0;
+    if (known && scripted) {
+        known = r->torch >= 0 && rec_torch_guard(r) == 0;
+    }
     *result = rec_call_real(c);
-    if (*result == NULL || !known) {
-        return *result ? rec_fail(r, mark == DYN_MARK_DISALLOW ? DYN_R_SKIPPED_CALL : DYN_R_OPAQUE_CALL, name) : NULL;
+    if (*result == NULL) {
+        return NULL;
+    }
+    if (!known) {
+        return rec_fail(r, mark == DYN_MARK_DISALLOW ? DYN_R_SKIPPED_CALL : DYN_R_OPAQUE_CALL, name);
     }
     PyObject *kwnames = c->nkw ? c->kwnames : NULL;
     /* what is marked may do what it likes besides, in its place and as often as it is called */

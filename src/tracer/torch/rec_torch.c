@@ -50,6 +50,17 @@ static int add_binding(PyObject *callable, const char *path, const char *sig, Np
     return 0;
 }
 
+/* What calls of a row do besides giving a result. */
+static uint8_t effect_of(const struct Row *row, char scope) {
+    if (strchr(row->scopes, '!') != NULL) {
+        return DYN_BIND_BY_RULE;
+    }
+    if (row->name[strlen(row->name) - 1] == '_' || scope == 'i') {
+        return DYN_BIND_IN_PLACE;
+    }
+    return strchr(row->scopes, '?') != NULL ? DYN_BIND_RANDOM : DYN_BIND_PURE;
+}
+
 static int bind_row(const struct Row *row, char scope) {
     static const struct {
         char scope;
@@ -61,12 +72,10 @@ static int bind_row(const struct Row *row, char scope) {
         if (scopes[i].scope != scope) {
             continue;
         }
-        snprintf(path, sizeof path, "%s%s%s%s", scopes[i].path, scopes[i].path[0] ? "." : "", row->name, scope == 'i' ? "_" : "");
+        const char *dot = scopes[i].path[0] != 0 ? "." : "";
+        snprintf(path, sizeof path, "%s%s%s%s", scopes[i].path, dot, row->name, scope == 'i' ? "_" : "");
         PyObject *callable = dyn_torch_lookup(dyn_torch_module, path);
-        uint8_t effect = strchr(row->scopes, '!') != NULL                          ? DYN_BIND_BY_RULE
-                         : row->name[strlen(row->name) - 1] == '_' || scope == 'i' ? DYN_BIND_IN_PLACE
-                         : strchr(row->scopes, '?') != NULL                        ? DYN_BIND_RANDOM
-                                                                                   : DYN_BIND_PURE;
+        uint8_t effect = effect_of(row, scope);
         if (callable != NULL && add_binding(callable, row->name, row->sig, row->rule, row->op, effect) < 0) {
             return -1;
         }
@@ -74,7 +83,15 @@ static int bind_row(const struct Row *row, char scope) {
     return 0;
 }
 
-/* Of a tensor's own types, or of the modules of torch's functions in C. */
+/* The name of the type or module that a function in C belongs to; NULL with an exception. */
+static const char *name_of_owner(PyObject *owner) {
+    if (PyType_Check(owner)) {
+        return ((PyTypeObject *)owner)->tp_name;
+    }
+    return PyModule_CheckExact(owner) ? PyModule_GetName(owner) : "";
+}
+
+/* Is it a method of a tensor's own types, or a function of torch's modules in C? */
 static bool is_torch_c(PyObject *o) {
     if (Py_IS_TYPE(o, &PyMethodDescr_Type)) {
         return ((PyDescrObject *)o)->d_type != &PyBaseObject_Type &&
@@ -87,9 +104,7 @@ static bool is_torch_c(PyObject *o) {
     if (PyCapsule_CheckExact(self) || strstr(Py_TYPE(self)->tp_name, "pybind11_detail_function_record") != NULL) {
         return true; /* pybind's: maybe an operator of torch.ops; who has to say is classify */
     }
-    const char *name = PyType_Check(self)          ? ((PyTypeObject *)self)->tp_name
-                       : PyModule_CheckExact(self) ? PyModule_GetName(self)
-                                                   : "";
+    const char *name = name_of_owner(self);
     if (name == NULL) {
         PyErr_Clear();
     }
@@ -132,9 +147,12 @@ const DynBinding *dyn_torch_binding(PyObject *callable) {
         Py_XDECREF(module);
     }
     uint32_t at = place_of(callable);
-    const DynBinding *b = at < bindings.n && bindings.at[at]->callable == callable ? bindings.at[at]
-                          : is_torch_c(callable)                                   ? bind_by_schema(callable)
-                                                                                   : NULL;
+    const DynBinding *b = NULL;
+    if (at < bindings.n && bindings.at[at]->callable == callable) {
+        b = bindings.at[at];
+    } else if (is_torch_c(callable)) {
+        b = bind_by_schema(callable);
+    }
     return b == NULL || b->effect == DYN_BIND_UNKNOWN ? NULL : b;
 }
 
@@ -143,9 +161,8 @@ const DynBinding *dyn_torch_binding(PyObject *callable) {
 DynDtype dyn_tt_default(DynRec *r) { return DYN_TORCH_DEFAULT(rec_torch_begin(r)); }
 
 static char kind_of(DynDtype dt) { return dyn_dtypes[dt].kind; }
-static bool is_inexact(DynDtype dt) { return kind_of(dt) == 'f' || kind_of(dt) == 'c'; }
 
-DynDtype dyn_tt_float(DynRec *r, DynDtype dt) { return is_inexact(dt) ? dt : dyn_tt_default(r); }
+DynDtype dyn_tt_float(DynRec *r, DynDtype dt) { return dyn_np_is_inexact(dt) ? dt : dyn_tt_default(r); }
 
 static DynDtype complex_of(DynDtype dt) { return dt == DYN_F64 || dt == DYN_C128 ? DYN_C128 : DYN_C64; }
 
@@ -156,7 +173,8 @@ DynDtype dyn_tt_promote(DynDtype a, DynDtype b) {
     }
     char ka = kind_of(a), kb = kind_of(b);
     if (ka == 'c' || kb == 'c') {
-        DynDtype x = is_inexact(a) ? complex_of(a) : DYN_C64, y = is_inexact(b) ? complex_of(b) : DYN_C64;
+        DynDtype x = dyn_np_is_inexact(a) ? complex_of(a) : DYN_C64;
+        DynDtype y = dyn_np_is_inexact(b) ? complex_of(b) : DYN_C64;
         return x == DYN_C128 || y == DYN_C128 ? DYN_C128 : DYN_C64;
     }
     if (ka == 'b' || kb == 'b') {
@@ -171,7 +189,8 @@ DynDtype dyn_tt_promote(DynDtype a, DynDtype b) {
     if (ka == 'f' || kb == 'f') {
         return ka == 'f' ? a : b;
     }
-    DynDtype wide = strchr(order, ka) < strchr(order, kb) ? b : a, other = wide == a ? b : a; /* wide: unsigned */
+    DynDtype wide = strchr(order, ka) < strchr(order, kb) ? b : a; /* the unsigned one */
+    DynDtype other = wide == a ? b : a;
     if (wide != DYN_U8) {
         return DYN_NO_DTYPE; /* torch has no promotion of its larger unsigned types */
     }
@@ -179,10 +198,12 @@ DynDtype dyn_tt_promote(DynDtype a, DynDtype b) {
 }
 
 static DynDtype of_number(DynRec *r, uint8_t code) {
-    return code == NP_WEAK_INT       ? DYN_I64
-           : code == NP_WEAK_FLOAT   ? dyn_tt_default(r)
-           : code == NP_WEAK_COMPLEX ? complex_of(dyn_tt_default(r))
-                                     : (DynDtype)code;
+    switch (code) {
+    case NP_WEAK_INT: return DYN_I64;
+    case NP_WEAK_FLOAT: return dyn_tt_default(r);
+    case NP_WEAK_COMPLEX: return complex_of(dyn_tt_default(r));
+    default: return (DynDtype)code;
+    }
 }
 
 /* DYN_NO_DTYPE: nothing of that category yet. */
@@ -196,7 +217,7 @@ static DynDtype combine(DynDtype higher, DynDtype lower) {
     if (kind_of(higher) == 'f') {
         return kind_of(lower) == 'c' ? complex_of(higher) : higher;
     }
-    return higher == DYN_BOOL || is_inexact(lower) ? dyn_tt_promote(higher, lower) : higher;
+    return higher == DYN_BOOL || dyn_np_is_inexact(lower) ? dyn_tt_promote(higher, lower) : higher;
 }
 
 DynDtype dyn_tt_result_type(DynRec *r, const NpArg *args, int n) {
@@ -245,6 +266,17 @@ int dyn_tt_axis(DynRec *r, DynOperand o, int ndim, int *axis) {
     return 0;
 }
 
+int dyn_tt_optional_axis(DynRec *r, DynOperand o, int ndim, int *axis) { return o.v == NULL ? 0 : dyn_tt_axis(r, o, ndim, axis); }
+
+int dyn_tt_burnt_floats(DynRec *r, const NpCall *c, const TtFloat *floats, int n) {
+    for (int i = 0; i < n; i++) {
+        if (dyn_tt_burnt_float(r, dyn_np_slot(c, floats[i].name), floats[i].out) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 int dyn_tt_burnt_float(DynRec *r, DynOperand o, double *out) {
     if (o.v == NULL) {
         return 0;
@@ -257,16 +289,25 @@ int dyn_tt_burnt_float(DynRec *r, DynOperand o, double *out) {
 }
 
 bool dyn_tt_is_str(DynRec *r, DynOperand o, const char *text) {
-    return o.v != NULL && PyUnicode_CheckExact(o.real) && dyn_rec_burn(r, o.v, o.real) == 0 &&
-           PyUnicode_CompareWithASCIIString(o.real, text) == 0;
+    if (o.v == NULL || !PyUnicode_CheckExact(o.real)) {
+        return false;
+    }
+    return dyn_rec_burn(r, o.v, o.real) == 0 && PyUnicode_CompareWithASCIIString(o.real, text) == 0;
 }
 
 /* ---- results */
 
+/* Are they the same view of the same array? */
 static bool are_one_look(const DynNode *a, const DynNode *b) {
-    return a->op == b->op && a->ndim == b->ndim && a->dtype == b->dtype && a->nargs == b->nargs && a->naux == b->naux &&
-           memcmp(a->args, b->args, sizeof(*a->args) * a->nargs) == 0 && memcmp(a->aux, b->aux, sizeof(*a->aux) * a->naux) == 0 &&
-           memcmp(a->shape, b->shape, sizeof(*a->shape) * a->ndim) == 0;
+    if (a->op != b->op || a->ndim != b->ndim || a->dtype != b->dtype) {
+        return false;
+    }
+    if (a->nargs != b->nargs || a->naux != b->naux) {
+        return false;
+    }
+    bool same_args = memcmp(a->args, b->args, sizeof(*a->args) * a->nargs) == 0;
+    bool same_aux = memcmp(a->aux, b->aux, sizeof(*a->aux) * a->naux) == 0;
+    return same_args && same_aux && memcmp(a->shape, b->shape, sizeof(*a->shape) * a->ndim) == 0;
 }
 
 bool dyn_tt_looks_elsewhere(DynRec *r, uint32_t dst, uint32_t node) {
@@ -288,7 +329,8 @@ DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node) {
     if (to.real != c->result || d == NULL || n->ndim != d->ndim) {
         return dyn_tt_refuse(r);
     }
-    bool drops = is_inexact((DynDtype)n->dtype) && !is_inexact((DynDtype)d->dtype);      /* torch refuses what C leaves open */
+    bool drops =
+        dyn_np_is_inexact((DynDtype)n->dtype) && !dyn_np_is_inexact((DynDtype)d->dtype); /* torch refuses what C leaves open */
     if (to.v == c->out.v && c->b->effect != DYN_BIND_IN_PLACE && n->dtype != d->dtype) { /* reductions compute in out's dtype */
         return dyn_tt_refuse(r);
     }
@@ -303,11 +345,12 @@ DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node) {
 /* Of halves a product with a number, a quotient by one, or either with a tensor of rank 0 behind the operator, is computed in
  * float with the number as it is; other operators round numbers to halves first: aten/src/ATen/native/cpu/BinaryOpsKernel.cpp. */
 static bool goes_by_float(DynRec *r, DynOp op, DynDtype compute, const NpArg *args) {
-    if (!dyn_dtype_is_half(compute) || (op != DYN_OP_MULTIPLY && op != DYN_OP_DIVIDE && op != DYN_OP_FLOOR_DIVIDE)) {
+    bool quotient = op == DYN_OP_DIVIDE || op == DYN_OP_FLOOR_DIVIDE;
+    if (!dyn_dtype_is_half(compute) || (op != DYN_OP_MULTIPLY && !quotient)) {
         return false;
     }
-    return args[1].arg.kind == DYN_ARG_SYM || dyn_tt_node(r, args[1].arg.id)->ndim == 0 ||
-           (op == DYN_OP_MULTIPLY && args[0].arg.kind == DYN_ARG_SYM);
+    bool by_number = args[1].arg.kind == DYN_ARG_SYM || dyn_tt_node(r, args[1].arg.id)->ndim == 0;
+    return by_number || (op == DYN_OP_MULTIPLY && args[0].arg.kind == DYN_ARG_SYM);
 }
 
 uint32_t dyn_tt_elementwise(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n) {
@@ -323,7 +366,7 @@ uint32_t dyn_tt_unary(DynRec *r, DynOp op, uint32_t a) {
 }
 
 uint32_t dyn_tt_binary(DynRec *r, DynOp op, uint32_t a, NpArg b) {
-    if (a == DYN_NONE || (b.arg.kind == DYN_ARG_NODE && b.arg.id == DYN_NONE)) {
+    if (a == DYN_NONE || dyn_tt_is_missing(b)) {
         return DYN_NONE;
     }
     NpArg args[2] = {dyn_np_node_arg(r, a), b};
@@ -339,7 +382,7 @@ uint32_t dyn_tt_compare(DynRec *r, DynOp op, uint32_t a, NpArg b) {
 }
 
 uint32_t dyn_tt_choose(DynRec *r, uint32_t truth, uint32_t a, NpArg b) {
-    if (truth == DYN_NONE || a == DYN_NONE || (b.arg.kind == DYN_ARG_NODE && b.arg.id == DYN_NONE)) {
+    if (truth == DYN_NONE || a == DYN_NONE || dyn_tt_is_missing(b)) {
         return DYN_NONE;
     }
     NpArg args[3] = {dyn_np_node_arg(r, truth), dyn_np_node_arg(r, a), b};
@@ -360,17 +403,22 @@ uint32_t dyn_tt_tensor(DynRec *r, const NpCall *c, const char *name) { return dy
 
 /* ---- elementwise rules */
 
+/* The dtype of an operator's result: abs of complex numbers is real. */
+static DynDtype result_of(DynOp op, DynDtype compute) {
+    return dyn_ops[op].flags & DYN_OPF_REAL ? dyn_dtype_real(compute) : compute;
+}
+
 static uint32_t unary(DynRec *r, const NpCall *c, DynOp op, bool floats, bool truth) {
     NpArg a;
     if (dyn_tt_operand(r, c, "input", &a) < 0 || a.arg.kind != DYN_ARG_NODE) {
         return dyn_tt_none(r);
     }
     DynDtype dt = (DynDtype)a.code, compute = floats ? dyn_tt_float(r, dt) : dt;
-    DynDtype result = truth ? DYN_BOOL : dyn_ops[op].flags & DYN_OPF_REAL ? dyn_dtype_real(compute) : compute;
+    DynDtype result = truth ? DYN_BOOL : result_of(op, compute);
     if (truth && dyn_ops[op].dtype == DYN_DT_LOGICAL) {
         compute = DYN_BOOL;
     } else if (dt == DYN_BOOL && !floats && op != DYN_OP_INVERT) {
-        return dyn_tt_none(r); /* what torch has of these for truths is its own affair */
+        return dyn_tt_none(r); /* torch's rules for booleans aren't followed */
     }
     return dyn_tt_elementwise(r, op, compute, result, &a, 1);
 }
@@ -406,15 +454,21 @@ int dyn_tt_two(DynRec *r, const NpCall *c, NpArg *args) {
     return dyn_np_operand(r, c->slot[0], &args[0]) < 0 ? -1 : dyn_np_operand(r, c->slot[1], &args[1]);
 }
 
-/* Truths and arithmetic: torch adds and multiplies truths as or and and, and refuses others. */
+/* The operator in that dtype: torch adds booleans as `or`, multiplies them as `and`, and refuses to subtract them. */
 static DynOp arithmetic_row(DynOp op, DynDtype dt) {
     if (dt != DYN_BOOL) {
         return op;
     }
-    return op == DYN_OP_ADD || op == DYN_OP_MAXIMUM        ? DYN_OP_LOGICAL_OR
-           : op == DYN_OP_MULTIPLY || op == DYN_OP_MINIMUM ? DYN_OP_LOGICAL_AND
-                                                           : op;
+    switch (op) {
+    case DYN_OP_ADD:
+    case DYN_OP_MAXIMUM: return DYN_OP_LOGICAL_OR;
+    case DYN_OP_MULTIPLY:
+    case DYN_OP_MINIMUM: return DYN_OP_LOGICAL_AND;
+    default: return op;
+    }
 }
+
+static bool divides_whole(DynOp op) { return op == DYN_OP_REMAINDER || op == DYN_OP_FMOD || op == DYN_OP_FLOOR_DIVIDE; }
 
 /* A remainder of 0 has the sign of what is divided; NumPy's has the divisor's. */
 static uint32_t zero_as_divided(DynRec *r, uint32_t remainder, NpArg divided, DynDtype dt) {
@@ -428,7 +482,7 @@ static uint32_t arithmetic(DynRec *r, DynOp op, const NpArg *args) {
     if (dt == DYN_NO_DTYPE) {
         return DYN_NONE;
     }
-    if (!is_inexact(dt) && (op == DYN_OP_REMAINDER || op == DYN_OP_FMOD || op == DYN_OP_FLOOR_DIVIDE)) {
+    if (!dyn_np_is_inexact(dt) && divides_whole(op)) {
         return dyn_tt_none(r); /* a division of integers by zero raises */
     }
     uint32_t id = dyn_tt_elementwise(r, arithmetic_row(op, dt), dt, dt, args, 2);
@@ -441,7 +495,8 @@ DynVal *tt_rule_arithmetic(DynRec *r, NpCall *c) {
 }
 
 double dyn_tt_as_half(double x, DynDtype dt) {
-    int exponent, bits = dt == DYN_BF16 ? 8 : 11, least = dt == DYN_BF16 ? -133 : -24;
+    int exponent, bits = dt == DYN_BF16 ? 8 : 11;
+    int least = dt == DYN_BF16 ? -133 : -24;
     frexp((float)x, &exponent);
     int unit = exponent - bits > least ? exponent - bits : least;
     return ldexp(rint(ldexp((float)x, -unit)), unit);
@@ -469,7 +524,10 @@ static uint32_t add_scaled(DynRec *r, DynOp op, NpArg *args, DynOperand alpha) {
     DynDtype wide = dyn_tt_wide(dt);
     if (alpha.v != NULL && !(PyLong_CheckExact(alpha.real) && PyLong_AsLong(alpha.real) == 1)) {
         NpArg product[2] = {args[1]};
-        if (read_alpha(r, alpha, dt, &scale) < 0 || dt == DYN_BOOL || (!is_inexact(dt) && scale.code == NP_WEAK_FLOAT)) {
+        if (read_alpha(r, alpha, dt, &scale) < 0 || dt == DYN_BOOL) {
+            return dyn_tt_none(r);
+        }
+        if (!dyn_np_is_inexact(dt) && scale.code == NP_WEAK_FLOAT) {
             return dyn_tt_none(r);
         }
         product[1] = scale;
@@ -524,7 +582,7 @@ DynVal *tt_rule_divide(DynRec *r, NpCall *c) {
         return dyn_tt_finish(r, c, divide(r, args));
     }
     DynDtype dt = dyn_tt_result_type(r, args, 2);
-    if (dt == DYN_NO_DTYPE || !is_inexact(dt)) {
+    if (dt == DYN_NO_DTYPE || !dyn_np_is_inexact(dt)) {
         return dyn_tt_refuse(r);
     }
     if (dyn_tt_is_str(r, mode, "floor")) {
@@ -567,7 +625,8 @@ DynVal *tt_rule_logical(DynRec *r, NpCall *c) {
 static uint32_t power(DynRec *r, const NpArg *args) {
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     bool number = args[1].arg.kind == DYN_ARG_SYM && args[0].arg.kind == DYN_ARG_NODE;
-    if (dt == DYN_NO_DTYPE || !is_inexact(dt) || (number && args[1].code == DYN_BOOL)) {
+    bool by_truth = number && args[1].code == DYN_BOOL;
+    if (dt == DYN_NO_DTYPE || !dyn_np_is_inexact(dt) || by_truth) {
         return dyn_tt_none(r);
     }
     bool whole = number && args[1].code == NP_WEAK_INT; /* a half holds it: so products will do */
@@ -634,7 +693,7 @@ DynVal *tt_rule_addc(DynRec *r, NpCall *c) {
     }
     DynOperand value = dyn_np_slot(c, "value");
     DynDtype dt = dyn_tt_result_type(r, args, 3);
-    bool whole = dt != DYN_NO_DTYPE && (kind_of(dt) == 'i' || kind_of(dt) == 'u') && c->b->op == DYN_OP_MULTIPLY;
+    bool whole = dt != DYN_NO_DTYPE && dyn_np_is_integer(dt) && c->b->op == DYN_OP_MULTIPLY;
     if (dt == DYN_NO_DTYPE || (kind_of(dt) != 'f' && !whole)) {
         return dyn_tt_refuse(r);
     }
@@ -711,8 +770,8 @@ DynVal *tt_rule_masked_fill(DynRec *r, NpCall *c) {
         return NULL;
     }
     NpArg args[3] = {mask, value, a};
-    if (mask.code != DYN_BOOL || a.arg.kind != DYN_ARG_NODE ||
-        (value.arg.kind == DYN_ARG_NODE && dyn_tt_node(r, value.arg.id)->ndim > 0)) {
+    bool one_value = value.arg.kind != DYN_ARG_NODE || dyn_tt_node(r, value.arg.id)->ndim == 0;
+    if (mask.code != DYN_BOOL || a.arg.kind != DYN_ARG_NODE || !one_value) {
         return dyn_tt_refuse(r);
     }
     return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_WHERE, (DynDtype)a.code, (DynDtype)a.code, args, 3));
@@ -722,7 +781,7 @@ DynVal *tt_rule_masked_fill(DynRec *r, NpCall *c) {
 
 uint32_t dyn_tt_integers(DynRec *r, DynOp op, const NpArg *args) {
     DynDtype dt = dyn_tt_result_type(r, args, 2);
-    bool whole = dt != DYN_NO_DTYPE && (kind_of(dt) == 'i' || kind_of(dt) == 'u');
+    bool whole = dt != DYN_NO_DTYPE && dyn_np_is_integer(dt);
     return whole ? dyn_tt_elementwise(r, op, dt, dt, args, 2) : dyn_tt_none(r);
 }
 
@@ -740,13 +799,12 @@ static uint32_t operator_node(DynRec *r, DynOp op, NpArg *args) {
 }
 
 uint32_t dyn_torch_operator(DynRec *r, DynOp op, NpArg *args, int n) {
-    DynDtype dt = n == 1 ? (DynDtype)args[0].code : DYN_NO_DTYPE;
-    if (n == 1) {
-        return dt == DYN_BOOL && op != DYN_OP_INVERT
-                   ? dyn_tt_none(r)
-                   : dyn_tt_elementwise(r, op, dt, dyn_ops[op].flags & DYN_OPF_REAL ? dyn_dtype_real(dt) : dt, args, 1);
+    if (n != 1) {
+        return operator_node(r, op, args);
     }
-    return operator_node(r, op, args);
+    DynDtype dt = (DynDtype)args[0].code;
+    bool refused = dt == DYN_BOOL && op != DYN_OP_INVERT;
+    return refused ? dyn_tt_none(r) : dyn_tt_elementwise(r, op, dt, result_of(op, dt), args, 1);
 }
 
 /* ---- calls without a rule */

@@ -28,6 +28,8 @@ DYN_HIDDEN DynDtype dyn_tt_wide(DynDtype dt);
 DYN_HIDDEN double dyn_tt_as_half(double x, DynDtype dt); /* a number as such a half, to which PyTorch rounds many */
 DYN_HIDDEN NpArg dyn_tt_number(DynRec *r, double value); /* a constant */
 DYN_HIDDEN NpArg dyn_tt_int(DynRec *r, int64_t value);
+/* Is it a node that could not be made? */
+static inline bool dyn_tt_is_missing(NpArg a) { return a.arg.kind == DYN_ARG_NODE && a.arg.id == DYN_NONE; }
 /* Two nodes, or a node and a constant, in the dtype of the first. */
 static inline uint32_t dyn_tt_nodes(DynRec *r, DynOp op, uint32_t a, uint32_t b) {
     return a == DYN_NONE || b == DYN_NONE ? DYN_NONE : dyn_tt_binary(r, op, a, dyn_np_node_arg(r, b));
@@ -38,10 +40,17 @@ static inline uint32_t dyn_tt_by(DynRec *r, DynOp op, uint32_t a, double b) {
 DYN_HIDDEN int dyn_tt_operand(DynRec *r, const NpCall *c, const char *name, NpArg *out); /* 0; -1: not given, or none of these */
 DYN_HIDDEN int dyn_tt_dtype(DynRec *r, const NpCall *c, DynDtype *out);   /* dtype=, burnt in; not given: *out stays */
 DYN_HIDDEN int dyn_tt_axis(DynRec *r, DynOperand o, int ndim, int *axis); /* one burnt axis; -1 */
+/* The same; not given: *axis stays. */
+DYN_HIDDEN int dyn_tt_optional_axis(DynRec *r, DynOperand o, int ndim, int *axis);
 /* A float that is the same at every call; not given: *out stays. */
 DYN_HIDDEN int dyn_tt_burnt_float(DynRec *r, DynOperand o, double *out);
-DYN_HIDDEN bool dyn_tt_is_str(DynRec *r, DynOperand o, const char *text); /* is it this str, at every call */
-DYN_HIDDEN uint32_t dyn_tt_tensor_of(DynRec *r, DynOperand o);            /* a tensor's node, or DYN_NONE */
+typedef struct TtFloat { /* a parameter that is such a float */
+    const char *name;
+    double *out;
+} TtFloat;
+DYN_HIDDEN int dyn_tt_burnt_floats(DynRec *r, const NpCall *c, const TtFloat *floats, int n); /* in turn; -1 */
+DYN_HIDDEN bool dyn_tt_is_str(DynRec *r, DynOperand o, const char *text);                     /* is it this str, at every call */
+DYN_HIDDEN uint32_t dyn_tt_tensor_of(DynRec *r, DynOperand o);                                /* a tensor's node, or DYN_NONE */
 DYN_HIDDEN uint32_t dyn_tt_tensor(DynRec *r, const NpCall *c, const char *name);
 DYN_HIDDEN int dyn_tt_two(DynRec *r, const NpCall *c, NpArg *args); /* the first two parameters; -1: one is not given, or none */
 DYN_HIDDEN uint32_t dyn_tt_integers(DynRec *r, DynOp op, const NpArg *args); /* of two, in the integers in which they meet */
@@ -69,6 +78,8 @@ DYN_HIDDEN uint32_t dyn_tt_detached(DynRec *r, uint32_t a, PyObject *tensor, PyO
 DYN_HIDDEN DynVal *dyn_tt_part(DynRec *r, DynOperand o, uint32_t a, bool imaginary, PyObject *result); /* x.real, x.imag */
 
 /* ---- rec_torch_sizes.c */
+/* Number i of an argument that is one number or one for each axis; not given: `fallback`. DYN_NONE: it is none of these. */
+DYN_HIDDEN uint32_t dyn_tt_number_of(DynRec *r, DynOperand o, int i, uint32_t fallback);
 /* Sizes of a tensor as a list that a rule changes; the rank, or -1. */
 DYN_HIDDEN int dyn_tt_sizes_of(DynRec *r, DynOperand o, uint32_t *shape);
 

@@ -141,9 +141,10 @@ static DynVal *exponential(DynRec *r, NpCall *c, double alpha, double scale, dou
 /* Operator 1: celu, whose alpha divides inside too. */
 DynVal *tt_rule_elu(DynRec *r, NpCall *c) {
     double alpha = 1;
-    return dyn_tt_burnt_float(r, dyn_np_slot(c, "alpha"), &alpha) < 0 || (c->b->op == 1 && alpha == 0)
-               ? NULL
-               : exponential(r, c, alpha, 1, c->b->op == 1 ? alpha : 1);
+    if (dyn_tt_burnt_float(r, dyn_np_slot(c, "alpha"), &alpha) < 0 || (c->b->op == 1 && alpha == 0)) {
+        return NULL;
+    }
+    return exponential(r, c, alpha, 1, c->b->op == 1 ? alpha : 1);
 }
 
 DynVal *tt_rule_selu(DynRec *r, NpCall *c) {
@@ -226,7 +227,7 @@ DynVal *tt_rule_glu(DynRec *r, NpCall *c) {
     DynOperand dim = dyn_np_slot(c, "dim");
     uint32_t a = operand(r, c, false);
     int axis = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim - 1;
-    if (a == DYN_NONE || axis < 0 || (dim.v != NULL && dyn_tt_axis(r, dim, axis + 1, &axis) < 0)) {
+    if (a == DYN_NONE || axis < 0 || dyn_tt_optional_axis(r, dim, axis + 1, &axis) < 0) {
         return dyn_tt_refuse(r);
     }
     uint32_t n = dyn_tt_node(r, a)->shape[axis], half = dyn_np_op(r, DYN_S_FLOORDIV, n, dyn_np_int(r, 2));

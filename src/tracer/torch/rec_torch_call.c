@@ -45,7 +45,8 @@ DynVal *tt_rule_addmm(DynRec *r, NpCall *c) {
     }
     const DynNode *x = dyn_tt_node(r, a), *y = dyn_tt_node(r, b);
     int ndim = x->ndim;
-    if (ndim < 2 || ndim > 3 || y->ndim != ndim || dyn_np_agree(r, x->shape[ndim - 1], y->shape[ndim - 2]) < 0) {
+    bool matrices = ndim >= 2 && ndim <= 3 && y->ndim == ndim;
+    if (!matrices || dyn_np_agree(r, x->shape[ndim - 1], y->shape[ndim - 2]) < 0) {
         return dyn_tt_refuse(r);
     }
     memcpy(shape, x->shape, sizeof(*shape) * ndim);
@@ -84,24 +85,9 @@ DynVal *tt_rule_attention(DynRec *r, NpCall *c) {
 
 /* ---- windows: convolutions and pools */
 
-/* Number i of an argument that is one number or one for each axis; not given: `fallback`. DYN_NONE: it is none of these. */
-static uint32_t number_of(DynRec *r, DynOperand o, int i, uint32_t fallback) {
-    DynOperand items[3];
-    int n = o.v == NULL ? 0 : dyn_np_items(r, o, items, 3);
-    if (o.v == NULL || n == 0) {
-        return fallback;
-    }
-    if (n > 0 && n != 1 && i >= n) {
-        return dyn_tt_none(r);
-    }
-    return dyn_np_int_sym(r, n < 0 ? o : items[n == 1 ? 0 : i]);
-}
-
-/* (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1, and at least 1: torch raises for less. */
+/* (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1, and at least 1: torch raises for less. DYN_NONE where one of
+ * them is. */
 static uint32_t windows(DynRec *r, uint32_t size, uint32_t kernel, uint32_t stride, uint32_t padding, uint32_t dilation) {
-    if (kernel == DYN_NONE || stride == DYN_NONE || padding == DYN_NONE || dilation == DYN_NONE) {
-        return DYN_NONE;
-    }
     uint32_t one = dyn_np_int(r, 1);
     uint32_t padded = dyn_np_op(r, DYN_S_ADD, size, dyn_np_op(r, DYN_S_MUL, dyn_np_int(r, 2), padding));
     uint32_t reach = dyn_np_op(r, DYN_S_MUL, dilation, dyn_np_op(r, DYN_S_SUB, kernel, one));
@@ -124,9 +110,9 @@ DynVal *tt_rule_conv(DynRec *r, NpCall *c) {
     memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * (first + n));
     shape[first - 1] = dyn_tt_node(r, w)->shape[0];
     for (int i = 0; i < n && !same; i++) {
-        shape[first + i] =
-            windows(r, shape[first + i], dyn_tt_node(r, w)->shape[2 + i], number_of(r, dyn_np_slot(c, "stride"), i, one),
-                    valid ? zero : number_of(r, padding, i, zero), number_of(r, dyn_np_slot(c, "dilation"), i, one));
+        shape[first + i] = windows(
+            r, shape[first + i], dyn_tt_node(r, w)->shape[2 + i], dyn_tt_number_of(r, dyn_np_slot(c, "stride"), i, one),
+            valid ? zero : dyn_tt_number_of(r, padding, i, zero), dyn_tt_number_of(r, dyn_np_slot(c, "dilation"), i, one));
     }
     return dyn_np_sized_call(r, c, first + n, shape);
 }
@@ -137,16 +123,18 @@ DynVal *tt_rule_pool(DynRec *r, NpCall *c) {
     DynOperand kernel = dyn_np_slot(c, "kernel_size");
     bool ceil = false;
     int n = c->b->op;
-    if (a == DYN_NONE || kernel.v == NULL || dyn_tt_node(r, a)->ndim < n + 1 ||
-        dyn_np_flag(r, dyn_np_slot(c, "ceil_mode"), &ceil) < 0 || ceil) {
+    if (a == DYN_NONE || kernel.v == NULL || dyn_tt_node(r, a)->ndim < n + 1) {
+        return dyn_tt_refuse(r);
+    }
+    if (dyn_np_flag(r, dyn_np_slot(c, "ceil_mode"), &ceil) < 0 || ceil) {
         return dyn_tt_refuse(r);
     }
     int first = dyn_tt_node(r, a)->ndim - n;
     memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * (first + n));
     for (int i = 0; i < n; i++) {
-        uint32_t k = number_of(r, kernel, i, one), stride = number_of(r, dyn_np_slot(c, "stride"), i, k);
-        shape[first + i] = windows(r, shape[first + i], k, stride, number_of(r, dyn_np_slot(c, "padding"), i, zero),
-                                   number_of(r, dyn_np_slot(c, "dilation"), i, one));
+        uint32_t k = dyn_tt_number_of(r, kernel, i, one), stride = dyn_tt_number_of(r, dyn_np_slot(c, "stride"), i, k);
+        shape[first + i] = windows(r, shape[first + i], k, stride, dyn_tt_number_of(r, dyn_np_slot(c, "padding"), i, zero),
+                                   dyn_tt_number_of(r, dyn_np_slot(c, "dilation"), i, one));
     }
     return dyn_np_sized_call(r, c, first + n, shape);
 }
@@ -161,7 +149,7 @@ DynVal *tt_rule_adaptive_pool(DynRec *r, NpCall *c) {
     }
     memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * (first + n));
     for (int i = 0; i < n; i++) {
-        shape[first + i] = number_of(r, size, i, DYN_NONE);
+        shape[first + i] = dyn_tt_number_of(r, size, i, DYN_NONE);
     }
     return dyn_np_sized_call(r, c, first + n, shape);
 }

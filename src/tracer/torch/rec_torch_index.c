@@ -17,13 +17,15 @@ static int spread(DynRec *r, uint32_t node, uint32_t *shape, int *ndim) {
     *ndim = n->ndim > was ? n->ndim : was;
     for (int i = 0; i < *ndim; i++) {
         int k = i - (*ndim - n->ndim), l = i - (*ndim - was);
-        uint32_t s = k < 0 ? DYN_NONE : dyn_tt_node(r, node)->shape[k], t = l < 0 ? DYN_NONE : old[l];
+        uint32_t s = k < 0 ? DYN_NONE : dyn_tt_node(r, node)->shape[k];
+        uint32_t t = l < 0 ? DYN_NONE : old[l];
         if (s == DYN_NONE || t == DYN_NONE) {
             shape[i] = s == DYN_NONE ? t : s;
             continue;
         }
         bool same = dyn_np_hint(r, s) == dyn_np_hint(r, t), one = dyn_np_hint(r, s) == 1;
-        if ((same ? dyn_rec_assume_equal(r, s, t) : dyn_np_assume_op(r, DYN_S_EQ, one ? s : t, 1)) < 0) {
+        uint32_t stretched = one ? s : t;
+        if ((same ? dyn_rec_assume_equal(r, s, t) : dyn_np_assume_op(r, DYN_S_EQ, stretched, 1)) < 0) {
             return -1;
         }
         shape[i] = one && !same ? t : s;
@@ -66,7 +68,11 @@ static int indexed_sizes(DynRec *r, uint32_t a, DynOperand index, uint32_t *shap
             if (!is_places(r, items[i]) || spread(r, items[i].v->id, places, &nplaces) < 0) {
                 return -1;
             }
-            at = at < 0 ? nrest : last == i - 1 ? at : 0;
+            if (at < 0) {
+                at = nrest;
+            } else if (last != i - 1) {
+                at = 0;
+            }
             last = i;
             axis++;
         }
@@ -103,8 +109,11 @@ DynVal *dyn_tt_lookup(DynRec *r, PyObject *getitem, DynOperand a, uint32_t base,
 static int store_masked(DynRec *r, uint32_t base, uint32_t mask, NpArg value) {
     const DynNode *n = dyn_tt_node(r, base), *m = dyn_tt_node(r, mask);
     DynDtype dt = (DynDtype)n->dtype;
-    if (m->dtype != DYN_BOOL || m->ndim != n->ndim || value.arg.kind != DYN_ARG_SYM ||
-        (value.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f') || dt == DYN_BOOL) {
+    if (m->dtype != DYN_BOOL || m->ndim != n->ndim || value.arg.kind != DYN_ARG_SYM) {
+        return -1;
+    }
+    bool truncates = value.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f';
+    if (truncates || dt == DYN_BOOL) {
         return -1;
     }
     for (int i = 0; i < n->ndim; i++) {

@@ -54,7 +54,7 @@ DynVal *tt_rule_stack(DynRec *r, NpCall *c) {
     uint32_t nodes[NP_MAX_JOINED];
     int axis = 0, n = joined(r, c->slot[0], nodes);
     int ndim = n < 0 ? 0 : dyn_tt_node(r, nodes[0])->ndim + 1;
-    if (n < 0 || ndim > DYN_MAX_NDIM || (c->slot[1].v != NULL && dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0)) {
+    if (n < 0 || ndim > DYN_MAX_NDIM || dyn_tt_optional_axis(r, c->slot[1], ndim, &axis) < 0) {
         return NULL;
     }
     for (int i = 0; i < n; i++) {
@@ -79,8 +79,9 @@ DynVal *tt_rule_hstack(DynRec *r, NpCall *c) {
     if (n < 0) {
         return NULL;
     }
+    uint32_t added = ndim == 0 && least == 2 ? 3 : 1;
     for (int i = 0; i < n && ndim < least; i++) {
-        if ((nodes[i] = dyn_np_newaxis(r, nodes[i], ndim == 0 ? least == 1 ? 1 : 3 : 1, least)) == DYN_NONE) {
+        if ((nodes[i] = dyn_np_newaxis(r, nodes[i], added, least)) == DYN_NONE) {
             return NULL;
         }
     }
@@ -99,8 +100,8 @@ static DynVal *repeated(DynRec *r, const NpCall *c, uint32_t a, int n, const uin
     int have = dyn_tt_node(r, a)->ndim, ndim = n > have ? n : have, rank = 0;
     uint32_t spread[DYN_MAX_NDIM], shape[DYN_MAX_NDIM], fresh = 0, one = dyn_np_int(r, 1);
     for (int i = 0; i < ndim; i++) {
-        uint32_t by = i < ndim - n ? one : times[i - (ndim - n)],
-                 size = i < ndim - have ? one : dyn_tt_node(r, a)->shape[i - (ndim - have)];
+        uint32_t by = i < ndim - n ? one : times[i - (ndim - n)];
+        uint32_t size = i < ndim - have ? one : dyn_tt_node(r, a)->shape[i - (ndim - have)];
         bool once = dyn_np_hint(r, by) == 1;
         if (dyn_np_assume_op(r, once ? DYN_S_EQ : DYN_S_NE, by, 1) < 0 || rank + 2 > DYN_MAX_NDIM) {
             return dyn_tt_refuse(r);

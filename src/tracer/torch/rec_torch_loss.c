@@ -89,8 +89,10 @@ DynVal *tt_rule_smooth_loss(DynRec *r, NpCall *c) {
     Loss l;
     bool huber = c->b->op == 1;
     double limit = 1;
-    if (operands(r, c, &l) < 0 || l.reduction == BATCHMEAN || dyn_np_slot(c, "weight").v != NULL ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, huber ? "delta" : "beta"), &limit) < 0) {
+    if (operands(r, c, &l) < 0 || l.reduction == BATCHMEAN || dyn_np_slot(c, "weight").v != NULL) {
+        return dyn_tt_refuse(r);
+    }
+    if (dyn_tt_burnt_float(r, dyn_np_slot(c, huber ? "delta" : "beta"), &limit) < 0) {
         return dyn_tt_refuse(r);
     }
     if (dyn_dtype_is_half(l.dtype) && (l.dtype == DYN_BF16) != huber) { /* these are rounded once */
@@ -173,6 +175,17 @@ static uint32_t of_class(DynRec *r, uint32_t x, uint32_t classes, uint32_t count
     return table == DYN_NONE ? table : dyn_np_gather(r, table, at, 0, &rows, 1);
 }
 
+/* Is x a matrix of single or double precision in C order, and t a class for each of its rows, at every call? */
+static bool are_rows_and_classes(DynRec *r, uint32_t x, uint32_t t) {
+    const DynNode *n = dyn_tt_node(r, x), *k = dyn_tt_node(r, t);
+    bool matrix = n->ndim == 2 && (n->dtype == DYN_F32 || n->dtype == DYN_F64);
+    bool classes = k->ndim == 1 && k->dtype == DYN_I64;
+    if (!matrix || !classes || !dyn_np_always_c(r, x)) {
+        return false;
+    }
+    return dyn_np_agree(r, n->shape[0], k->shape[0]) == 0;
+}
+
 /* nll_loss (operator 1), -x[class], and cross_entropy, log(sum(exp(x - m))) - (x[class] - m) with m the greatest of the row: of
  * the rows of a matrix. 0 where the class is the one to ignore, and the mean is that of the others. DYN_NONE: it stays a call. */
 static uint32_t class_loss(DynRec *r, const NpCall *c, int reduction) {
@@ -181,13 +194,13 @@ static uint32_t class_loss(DynRec *r, const NpCall *c, int reduction) {
     double smoothing = 0;
     int last = 1, rows = 0, overflow = 0;
     bool entropy = c->b->op == 2;
-    if (x == DYN_NONE || t == DYN_NONE || dyn_np_slot(c, "weight").v != NULL ||
-        (entropy && dyn_tt_burnt_float(r, dyn_np_slot(c, "label_smoothing"), &smoothing) < 0) || smoothing != 0) {
+    if (x == DYN_NONE || t == DYN_NONE || dyn_np_slot(c, "weight").v != NULL) {
         return DYN_NONE;
     }
-    const DynNode *n = dyn_tt_node(r, x), *k = dyn_tt_node(r, t);
-    if ((n->dtype != DYN_F32 && n->dtype != DYN_F64) || n->ndim != 2 || k->dtype != DYN_I64 || k->ndim != 1 ||
-        !dyn_np_always_c(r, x) || dyn_np_agree(r, n->shape[0], k->shape[0]) < 0) {
+    if (entropy && dyn_tt_burnt_float(r, dyn_np_slot(c, "label_smoothing"), &smoothing) < 0) {
+        return DYN_NONE;
+    }
+    if (smoothing != 0 || !are_rows_and_classes(r, x, t)) {
         return DYN_NONE;
     }
     if (ignored.v != NULL && (!PyLong_CheckExact(ignored.real) || dyn_rec_burn(r, ignored.v, ignored.real) < 0)) {

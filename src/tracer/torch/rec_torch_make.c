@@ -68,9 +68,12 @@ DynVal *tt_rule_create(DynRec *r, NpCall *c) {
     return ndim < 0 ? dyn_tt_refuse(r) : filled(r, fill_of(r, c->result, c->b->op % 4), ndim, shape, c->result);
 }
 
+/* Guards for the memory order of a tensor of a's sizes, where that isn't C's at every call. */
+static int hold_order(DynRec *r, uint32_t a) { return dyn_np_always_c(r, a) ? 0 : dyn_np_hold_sizes(r, a); }
+
 DynVal *tt_rule_create_like(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), shape[DYN_MAX_NDIM];
-    if (a == DYN_NONE || dyn_np_burn_rest(r, c, 1) < 0 || (!dyn_np_always_c(r, a) && dyn_np_hold_sizes(r, a) < 0)) {
+    if (a == DYN_NONE || dyn_np_burn_rest(r, c, 1) < 0 || hold_order(r, a) < 0) {
         return NULL;
     }
     int ndim = dyn_tt_node(r, a)->ndim;
@@ -82,8 +85,12 @@ DynVal *tt_rule_create_like(DynRec *r, NpCall *c) {
 static int fill_number(DynRec *r, DynOperand o, PyObject *result, DynArg *out) {
     NpArg v;
     DynDtype dt = dyn_np_dtype_of(result);
-    if (dt == DYN_NO_DTYPE || o.v == NULL || dyn_np_operand(r, o, &v) < 0 || v.arg.kind != DYN_ARG_SYM ||
-        (v.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f') || (dt == DYN_BOOL && v.code != DYN_BOOL)) {
+    if (dt == DYN_NO_DTYPE || o.v == NULL || dyn_np_operand(r, o, &v) < 0) {
+        return dyn_tt_refuse(r), -1;
+    }
+    bool truncates = v.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f';
+    bool becomes_truth = dt == DYN_BOOL && v.code != DYN_BOOL;
+    if (v.arg.kind != DYN_ARG_SYM || truncates || becomes_truth) {
         return dyn_tt_refuse(r), -1;
     }
     *out = v.arg;
@@ -104,8 +111,10 @@ DynVal *tt_rule_full(DynRec *r, NpCall *c) {
     } else {
         ndim = dyn_np_shape_arg(r, c->slot[c->b->op == 2], false, shape);
     }
-    if (ndim < 0 || dyn_np_burn_rest(r, c, c->b->op == 2 ? 3 : 2) < 0 || fill_number(r, value, c->result, &fill) < 0 ||
-        (c->b->op == 1 && !dyn_np_always_c(r, a) && dyn_np_hold_sizes(r, a) < 0)) {
+    if (ndim < 0 || dyn_np_burn_rest(r, c, c->b->op == 2 ? 3 : 2) < 0) {
+        return NULL;
+    }
+    if (fill_number(r, value, c->result, &fill) < 0 || (c->b->op == 1 && hold_order(r, a) < 0)) {
         return NULL;
     }
     return filled(r, fill, ndim, shape, c->result);
@@ -113,19 +122,27 @@ DynVal *tt_rule_full(DynRec *r, NpCall *c) {
 
 /* ---- from numbers */
 
+/* Does a tensor of that dtype take such a number as it is? */
+static bool takes_number(DynDtype dt, int code) {
+    if (code == DYN_BOOL || dyn_dtypes[dt].kind == 'f') {
+        return true;
+    }
+    return code == NP_WEAK_INT && dt != DYN_BOOL;
+}
+
 /* Numbers in lists are stored one by one. */
 static int store_items(DynRec *r, uint32_t into, DynOperand o, int *left) {
     DynOperand items[64];
-    DynArg ignored;
     NpArg v;
     if (!PyList_CheckExact(o.real) && !PyTuple_CheckExact(o.real)) {
-        if (dyn_tt_node(r, into)->ndim != 0 || (*left)-- == 0 || dyn_np_operand(r, o, &v) < 0 || v.arg.kind != DYN_ARG_SYM) {
+        if (dyn_tt_node(r, into)->ndim != 0 || (*left)-- == 0) {
             return dyn_tt_refuse(r), -1;
         }
-        bool fits = v.code == DYN_BOOL || dyn_dtypes[dyn_tt_node(r, into)->dtype].kind == 'f' ||
-                    (v.code == NP_WEAK_INT && dyn_tt_node(r, into)->dtype != DYN_BOOL);
-        ignored = v.arg;
-        return fits && ignored.id != DYN_NONE ? dyn_np_store(r, into, v) : (dyn_tt_refuse(r), -1);
+        if (dyn_np_operand(r, o, &v) < 0 || v.arg.kind != DYN_ARG_SYM) {
+            return dyn_tt_refuse(r), -1;
+        }
+        bool fits = takes_number((DynDtype)dyn_tt_node(r, into)->dtype, v.code);
+        return fits && v.arg.id != DYN_NONE ? dyn_np_store(r, into, v) : (dyn_tt_refuse(r), -1);
     }
     int n = dyn_np_items(r, o, items, 64);
     for (int i = 0; i < n; i++) {
@@ -145,8 +162,10 @@ DynVal *tt_rule_tensor(DynRec *r, NpCall *c) {
     DynArrayView view;
     DynArg fill;
     int left = 64;
-    if (dyn_np_burn_rest(r, c, c->b->op + 1) < 0 || data.v == NULL ||
-        (c->b->op == 1 && dyn_tt_tensor_of(r, c->slot[0]) == DYN_NONE)) {
+    if (dyn_np_burn_rest(r, c, c->b->op + 1) < 0 || data.v == NULL) {
+        return dyn_tt_refuse(r);
+    }
+    if (c->b->op == 1 && dyn_tt_tensor_of(r, c->slot[0]) == DYN_NONE) {
         return dyn_tt_refuse(r);
     }
     if (c->result == data.real) {
@@ -187,11 +206,15 @@ DynVal *tt_rule_arange(DynRec *r, NpCall *c) {
     if (length != DYN_NONE && !whole) {
         return dyn_np_sized_call(r, c, 1, &length);
     }
-    if (length == DYN_NONE || (dyn_dtypes[dt].kind != 'i' && dt != DYN_F32 && dt != DYN_F64)) {
+    bool converts = dyn_dtypes[dt].kind == 'i' || dt == DYN_F32 || dt == DYN_F64;
+    if (length == DYN_NONE || !converts) {
         return dyn_tt_refuse(r);
     }
     uint32_t id = dyn_np_arange(r, length, n[0], n[2]);
-    return id == DYN_NONE ? NULL : dyn_np_result(r, dt == DYN_I64 ? id : dyn_np_copy(r, id, dt), c->result);
+    if (id != DYN_NONE && dt != DYN_I64) {
+        id = dyn_np_copy(r, id, dt);
+    }
+    return dyn_np_result(r, id, c->result);
 }
 
 /* ---- copies, casts and moves */
@@ -199,8 +222,7 @@ DynVal *tt_rule_arange(DynRec *r, NpCall *c) {
 /* A new tensor of a's elements in eager's order of axes, which rests on sizes of 0 and 1. */
 static DynVal *copied(DynRec *r, uint32_t a, PyObject *result) {
     DynDtype dt = dyn_np_dtype_of(result);
-    if (dt == DYN_NO_DTYPE || dyn_np_drops((DynDtype)dyn_tt_node(r, a)->dtype, dt) ||
-        (!dyn_np_always_c(r, a) && dyn_np_hold_sizes(r, a) < 0)) {
+    if (dt == DYN_NO_DTYPE || dyn_np_drops((DynDtype)dyn_tt_node(r, a)->dtype, dt) || hold_order(r, a) < 0) {
         return dyn_tt_refuse(r);
     }
     return dyn_np_result(r, dyn_np_copy(r, a, dt), result);
@@ -247,6 +269,17 @@ DynVal *tt_rule_clone(DynRec *r, NpCall *c) {
     return a == DYN_NONE || dyn_np_burn_rest(r, c, 1) < 0 ? NULL : copied(r, a, c->result);
 }
 
+/* Does argument i say copy=True, by its name or by its place? */
+static bool asks_for_copy(const NpCall *c, int i) {
+    if (c->args[i].real != Py_True) {
+        return false;
+    }
+    if (i < c->npos) {
+        return i >= 3;
+    }
+    return PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, i - c->npos), "copy") == 0;
+}
+
 /* x.to(dtype), to(device), to(other), x.float() and the like, type(dtype) (operator 1): what is asked for is the same at every
  * call, and a tensor's dtype is guarded; so what came back now says what comes back. */
 DynVal *tt_rule_to(DynRec *r, NpCall *c) {
@@ -266,11 +299,7 @@ DynVal *tt_rule_to(DynRec *r, NpCall *c) {
             return NULL;
         }
         format = !other && is_format(o.real) ? o.real : format;
-        copy = copy || (i >= c->npos && o.real == Py_True &&
-                        PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, i - c->npos), "copy") == 0);
-        if (i < c->npos && i >= 3 && o.real == Py_True) { /* copy= by its place */
-            copy = true;
-        }
+        copy = copy || asks_for_copy(c, i);
     }
     if (copy || dyn_np_dtype_of(c->result) != (DynDtype)dyn_tt_node(r, a)->dtype) {
         return c->result == c->args[0].real ? dyn_tt_refuse(r) : copied(r, a, c->result);
@@ -284,7 +313,10 @@ DynVal *tt_rule_to(DynRec *r, NpCall *c) {
 DynVal *tt_rule_write(DynRec *r, NpCall *c) {
     NpArg v = dyn_tt_int(r, 0);
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
-    if (a == DYN_NONE || c->result != c->slot[0].real || (c->b->op != 2 && dyn_np_operand(r, c->slot[1], &v) < 0)) {
+    if (a == DYN_NONE || c->result != c->slot[0].real) {
+        return dyn_tt_refuse(r);
+    }
+    if (c->b->op != 2 && dyn_np_operand(r, c->slot[1], &v) < 0) {
         return dyn_tt_refuse(r);
     }
     DynDtype dt = (DynDtype)dyn_tt_node(r, a)->dtype;

@@ -140,15 +140,17 @@ DynVal *tt_rule_part(DynRec *r, NpCall *c) {
 }
 
 /* conj, resolve_conj, resolve_neg (operator 0) and conj_physical (1): of real numbers the tensor itself. Of complex ones the
- * second two too, as no tensor with such a bit comes here; conj sets the bit, which is eager's affair. */
+ * second two too, as no tensor with such a bit comes here; conj sets the bit, and stays torch's own call. */
 DynVal *tt_rule_conj(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
-    if (a == DYN_NONE || c->result == c->slot[0].real) {
-        return a != DYN_NONE && (c->b->op == 0 || !is_complex(r, a)) ? c->slot[0].v
-               : a == DYN_NONE                                       ? NULL
-                                                                     : dyn_tt_finish(r, c, dyn_tt_unary(r, DYN_OP_CONJUGATE, a));
+    if (a == DYN_NONE) {
+        return NULL;
     }
-    return c->b->op == 1 && is_complex(r, a) ? dyn_tt_finish(r, c, dyn_tt_unary(r, DYN_OP_CONJUGATE, a)) : dyn_tt_refuse(r);
+    bool itself = c->result == c->slot[0].real, computed = c->b->op == 1 && is_complex(r, a);
+    if (itself && !computed) {
+        return c->slot[0].v;
+    }
+    return computed ? dyn_tt_finish(r, c, dyn_tt_unary(r, DYN_OP_CONJUGATE, a)) : dyn_tt_refuse(r);
 }
 
 /* ---- what autograd knows of it */
@@ -161,8 +163,10 @@ uint32_t dyn_tt_detached(DynRec *r, uint32_t a, PyObject *tensor, PyObject *resu
 /* detach_() and requires_grad_(False) of what was made here, and requires no gradients: nothing. */
 DynVal *tt_rule_untracked(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
-    if (a == DYN_NONE || c->result != c->slot[0].real || dyn_torch_requires_grad(c->result) ||
-        dyn_tt_node(r, dyn_tt_node(r, a)->storage)->op == DYN_OP_INPUT || dyn_np_burn_rest(r, c, 1) < 0) {
+    if (a == DYN_NONE || c->result != c->slot[0].real || dyn_torch_requires_grad(c->result)) {
+        return dyn_tt_refuse(r);
+    }
+    if (dyn_tt_node(r, dyn_tt_node(r, a)->storage)->op == DYN_OP_INPUT || dyn_np_burn_rest(r, c, 1) < 0) {
         return dyn_tt_refuse(r);
     }
     return c->slot[0].v;

@@ -52,7 +52,8 @@ static PyObject *own_value(DynRec *r, DynOperand module, const char *name, uint3
 static PyObject *dict_of(DynRec *r, DynOperand module, const char *name, uint32_t *source) {
     PyObject *dict = own_value(r, module, name, source);
     uint32_t s = *source;
-    bool changed = s != DYN_NONE && s < r->by_source.n && r->by_source.at[s] != NULL && r->by_source.at[s]->touched;
+    const DynVal *shadow = s != DYN_NONE && s < r->by_source.n ? r->by_source.at[s] : NULL;
+    bool changed = shadow != NULL && shadow->touched;
     *source = changed ? DYN_NONE : s;
     return dict != NULL && PyDict_CheckExact(dict) ? dict : NULL;
 }
@@ -71,14 +72,19 @@ DynVal *rec_torch_module_attr(DynRec *r, PyObject *getattr, DynOperand module, P
     return NULL;
 }
 
+/* Is it guarded now that the dict at that source has no such key? */
+static bool stays_missing(DynRec *r, uint32_t dict, PyObject *name) {
+    uint32_t key = dyn_source_intern(&r->cap->sources, DYN_SRC_KEY, dict, 0, NULL, name);
+    return key != DYN_NONE && rec_guard(r, DYN_GUARD_MISSING, key, DYN_NONE, 0, NULL) == 0;
+}
+
 bool rec_torch_module_lacks(DynRec *r, PyObject *getattr, DynOperand module, PyObject *name) {
     bool lacks = getattr == own_getattr();
     for (size_t i = 0; i < DYN_COUNTOF(dicts) && lacks; i++) {
         uint32_t s;
         PyObject *dict = dict_of(r, module, dicts[i], &s);
-        lacks = dict != NULL && s != DYN_NONE && PyDict_GetItemWithError(dict, name) == NULL &&
-                (s = dyn_source_intern(&r->cap->sources, DYN_SRC_KEY, s, 0, NULL, name)) != DYN_NONE &&
-                rec_guard(r, DYN_GUARD_MISSING, s, DYN_NONE, 0, NULL) == 0;
+        bool absent = dict != NULL && s != DYN_NONE && PyDict_GetItemWithError(dict, name) == NULL;
+        lacks = absent && stays_missing(r, s, name);
     }
     return lacks;
 }
@@ -86,8 +92,10 @@ bool rec_torch_module_lacks(DynRec *r, PyObject *getattr, DynOperand module, PyO
 bool rec_tensor_lacks(DynRec *r, DynOperand tensor, PyObject *name) {
     PyObject **dict = _PyObject_GetDictPtr(tensor.real);
     bool own = dict != NULL && *dict != NULL && PyDict_GetItemWithError(*dict, name) != NULL;
-    if (own || !rec_is_array(tensor.v) || dyn_cpy_lookup_special(Py_TYPE(tensor.real), name) != NULL ||
-        rec_guard_class(r, Py_TYPE(tensor.real)) < 0) {
+    if (own || !rec_is_array(tensor.v)) {
+        return false;
+    }
+    if (dyn_cpy_lookup_special(Py_TYPE(tensor.real), name) != NULL || rec_guard_class(r, Py_TYPE(tensor.real)) < 0) {
         return false;
     }
     const DynNode *n = dyn_graph_node(&r->cap->graph, tensor.v->id);
@@ -106,18 +114,24 @@ static DynVal *own_attr(DynRec *r, DynOperand module, const char *name, PyObject
     return v == NULL || dyn_rec_resolve(r, v, *real) < 0 ? NULL : v;
 }
 
+static bool is_known_list(const DynVal *v, PyObject *list) {
+    return v != NULL && v->kind == DV_LIST && PyList_GET_SIZE(list) == (Py_ssize_t)v->n;
+}
+
 /* torch.nn.RNNBase asks whether its parameters are still those that its list of weights was made of, which it knows by weak
  * references: they are, as long as each parameter and each reference is the one that it is now. */
 DynVal *tt_rule_weights_same(DynRec *r, NpCall *c) {
     DynOperand module = c->slot[0];
     PyObject *refs, *names;
-    if (c->result != Py_False || module.v == NULL || module.v->kind != DV_OBJECT || module.v->source == DYN_NONE) {
+    bool found = module.v != NULL && module.v->kind == DV_OBJECT && module.v->source != DYN_NONE;
+    if (c->result != Py_False || !found) {
         return dyn_tt_refuse(r);
     }
     DynVal *ref = own_attr(r, module, "_flat_weight_refs", &refs), *name = own_attr(r, module, "_flat_weights_names", &names);
-    if (ref == NULL || name == NULL || ref->kind != DV_LIST || name->kind != DV_LIST || ref->n != name->n ||
-        PyList_GET_SIZE(refs) != (Py_ssize_t)ref->n || PyList_GET_SIZE(names) != (Py_ssize_t)ref->n ||
-        dyn_rec_burn(r, name, names) < 0) {
+    if (!is_known_list(ref, refs) || !is_known_list(name, names)) {
+        return dyn_tt_refuse(r);
+    }
+    if (ref->n != name->n || dyn_rec_burn(r, name, names) < 0) {
         return dyn_tt_refuse(r);
     }
     for (uint32_t i = 0; i < ref->n; i++) {
@@ -136,6 +150,25 @@ DynVal *tt_rule_weights_same(DynRec *r, NpCall *c) {
 
 /* ---- torch.utils.checkpoint */
 
+/* Is it checkpoint's use_reentrant=False, at every call? */
+static bool forbids_reentrance(DynRec *r, PyObject *name, DynOperand o) {
+    if (PyUnicode_CompareWithASCIIString(name, "use_reentrant") != 0) {
+        return false;
+    }
+    return o.real == Py_False && dyn_rec_burn(r, o.v, Py_False) == 0;
+}
+
+/* Does a keyword argument of that name change what checkpoint() does while it calls the function? */
+static bool changes_checkpoint(PyObject *name) {
+    static const char *const names[] = {"context_fn", "debug", "determinism_check"};
+    for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
+        if (PyUnicode_CompareWithASCIIString(name, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Without gradients, and not by reentrance (which warns), checkpoint() calls the function that it is given, and so does what
  * stands for it in dynoc.polyfills. */
 void rec_torch_checkpoint(DynRec *r, RecCall *c) {
@@ -149,11 +182,8 @@ void rec_torch_checkpoint(DynRec *r, RecCall *c) {
     bool plain = c->callable.real == checkpoint && !(dyn_torch_state() & DYN_TORCH_GRAD), said = false;
     for (uint32_t i = 0; plain && i < c->nkw; i++) {
         PyObject *name = PyTuple_GET_ITEM(c->kwnames, i);
-        said = said || (PyUnicode_CompareWithASCIIString(name, "use_reentrant") == 0 && c->args[c->npos + i].real == Py_False &&
-                        dyn_rec_burn(r, c->args[c->npos + i].v, Py_False) == 0);
-        plain = PyUnicode_CompareWithASCIIString(name, "context_fn") != 0 &&
-                PyUnicode_CompareWithASCIIString(name, "debug") != 0 &&
-                PyUnicode_CompareWithASCIIString(name, "determinism_check") != 0;
+        said = said || forbids_reentrance(r, name, c->args[c->npos + i]);
+        plain = !changes_checkpoint(name);
     }
     PyObject *func = plain && said ? rec_polyfill("checkpoint", "checkpoint") : NULL;
     if (func != NULL && rec_guard_id(r, c->callable.v, c->callable.real) == 0 && rec_torch_guard(r) == 0) {

@@ -153,6 +153,16 @@ static int last_axes(DynRec *r, const NpCall *c, uint32_t a, const Affine *x, in
     return n;
 }
 
+/* The distance from 1 to the next number of that dtype. */
+static double epsilon_of(DynDtype dt) {
+    switch (dt) {
+    case DYN_F64: return 0x1p-52;
+    case DYN_F32: return 0x1p-23;
+    case DYN_BF16: return 0x1p-7;
+    default: return 0x1p-10;
+    }
+}
+
 /* Operator 1: rms_norm, x / sqrt(mean of the squares + eps), whose eps is that of the dtype where none is given. */
 DynVal *tt_rule_layer_norm(DynRec *r, NpCall *c) {
     DynDtype dt;
@@ -166,7 +176,7 @@ DynVal *tt_rule_layer_norm(DynRec *r, NpCall *c) {
     if (rms && x.weight != DYN_NONE && dyn_tt_node(r, x.weight)->dtype != dt) { /* torch warns */
         return dyn_tt_refuse(r);
     }
-    double eps = !rms ? 1e-5 : dt == DYN_F64 ? 0x1p-52 : dt == DYN_F32 ? 0x1p-23 : dt == DYN_BF16 ? 0x1p-7 : 0x1p-10;
+    double eps = rms ? epsilon_of(dt) : 1e-5;
     int n = last_axes(r, c, a, &x, axes);
     if (n < 0 || dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0) {
         return NULL;
@@ -178,6 +188,11 @@ DynVal *tt_rule_layer_norm(DynRec *r, NpCall *c) {
     return dyn_tt_finish(r, c, scaled(r, dyn_tt_cast(r, dyn_tt_nodes(r, DYN_OP_MULTIPLY, a, root), dt), &x));
 }
 
+/* Both factors, which go by the channels, along axis 1 of a. */
+static int affine_along_channels(DynRec *r, uint32_t a, Affine *x) {
+    return along_channels(r, a, &x->weight) < 0 ? -1 : along_channels(r, a, &x->bias);
+}
+
 /* Groups of the axis 1, with all axes behind it, are normalised; weight and bias go by that axis. */
 DynVal *tt_rule_group_norm(DynRec *r, NpCall *c) {
     DynDtype dt;
@@ -187,9 +202,11 @@ DynVal *tt_rule_group_norm(DynRec *r, NpCall *c) {
     DynOperand groups = dyn_np_slot(c, "num_groups");
     double eps = 1e-5;
     int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
-    if (ndim < 2 || ndim == DYN_MAX_NDIM || groups.v == NULL || affine_of(r, c, dt, &x) < 0 ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0 || along_channels(r, a, &x.weight) < 0 ||
-        along_channels(r, a, &x.bias) < 0) {
+    if (ndim < 2 || ndim == DYN_MAX_NDIM || groups.v == NULL) {
+        return dyn_tt_refuse(r);
+    }
+    if (affine_of(r, c, dt, &x) < 0 || dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0 ||
+        affine_along_channels(r, a, &x) < 0) {
         return dyn_tt_refuse(r);
     }
     uint32_t g = dyn_np_int_sym(r, groups);
@@ -214,7 +231,8 @@ DynVal *tt_rule_group_norm(DynRec *r, NpCall *c) {
     uint32_t parts = dyn_np_reshape(r, a, ndim + 1, shape, false);
     parts = parts == DYN_NONE ? parts : normalised(r, parts, ndim - 1, axes, eps);
     parts = parts == DYN_NONE ? parts : dyn_np_reshape(r, parts, ndim, whole, false);
-    if (parts != DYN_NONE && x.weight == DYN_NONE && x.bias == DYN_NONE && !dyn_dtype_is_half(dt)) {
+    bool plain = x.weight == DYN_NONE && x.bias == DYN_NONE;
+    if (parts != DYN_NONE && plain && !dyn_dtype_is_half(dt)) {
         parts = dyn_np_copy(r, parts, dt); /* a tensor of its own */
     }
     return dyn_tt_finish(r, c, dyn_tt_cast(r, scaled(r, parts, &x), dt));
@@ -264,8 +282,8 @@ static uint32_t of_this_batch(DynRec *r, const NpCall *c, uint32_t a, bool each,
     return node;
 }
 
-/* batch_norm; instance_norm (operator 1). Statistics of a batch that PyTorch keeps as halves are its own affair: how it rounds
- * them shows. */
+/* batch_norm; instance_norm (operator 1). Where PyTorch keeps the statistics of a batch as halves the call stays its own, since
+ * how it rounds them shows. */
 DynVal *tt_rule_batch_norm(DynRec *r, NpCall *c) {
     DynDtype dt = DYN_NO_DTYPE;
     Affine x, running = {dyn_tt_tensor(r, c, "running_mean"), dyn_tt_tensor(r, c, "running_var")};
@@ -273,18 +291,22 @@ DynVal *tt_rule_batch_norm(DynRec *r, NpCall *c) {
     double momentum = 0.1, eps = 1e-5;
     uint32_t a = operand(r, c, &dt), node;
     DynDtype kept = running.weight == DYN_NONE ? dt : (DynDtype)dyn_tt_node(r, running.weight)->dtype;
-    if (a == DYN_NONE || dyn_tt_node(r, a)->ndim < 2 ||
-        dyn_np_flag(r, dyn_np_slot(c, c->b->op == 1 ? "use_input_stats" : "training"), &training) < 0 ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, "momentum"), &momentum) < 0 ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0 || (training && dyn_dtype_is_half(kept)) ||
-        affine_of(r, c, kept, &x) < 0 || along_channels(r, a, &x.weight) < 0 || along_channels(r, a, &x.bias) < 0) {
+    const TtFloat floats[] = {{"momentum", &momentum}, {"eps", &eps}};
+    if (a == DYN_NONE || dyn_tt_node(r, a)->ndim < 2) {
+        return dyn_tt_refuse(r);
+    }
+    if (dyn_np_flag(r, dyn_np_slot(c, c->b->op == 1 ? "use_input_stats" : "training"), &training) < 0 ||
+        dyn_tt_burnt_floats(r, c, floats, 2) < 0) {
+        return dyn_tt_refuse(r);
+    }
+    bool half_statistics = training && dyn_dtype_is_half(kept);
+    if (half_statistics || affine_of(r, c, kept, &x) < 0 || affine_along_channels(r, a, &x) < 0) {
         return dyn_tt_refuse(r);
     }
     if (training) {
         node = of_this_batch(r, c, a, c->b->op == 1, momentum, eps);
     } else {
-        if (running.weight == DYN_NONE || running.bias == DYN_NONE || along_channels(r, a, &running.weight) < 0 ||
-            along_channels(r, a, &running.bias) < 0) {
+        if (running.weight == DYN_NONE || running.bias == DYN_NONE || affine_along_channels(r, a, &running) < 0) {
             return dyn_tt_refuse(r);
         }
         node = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, running.weight),
@@ -302,15 +324,16 @@ DynVal *tt_rule_normalize(DynRec *r, NpCall *c) {
     double p = 2, eps = 1e-12;
     int axes[DYN_MAX_NDIM] = {1}, naxes = 1;
     uint32_t a = dyn_tt_tensor(r, c, "input");
-    if (a == DYN_NONE || dyn_tt_burnt_float(r, dyn_np_slot(c, "p"), &p) < 0 ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0) {
+    const TtFloat floats[] = {{"p", &p}, {"eps", &eps}};
+    if (a == DYN_NONE || dyn_tt_burnt_floats(r, c, floats, 2) < 0) {
         return NULL;
     }
     dt = (DynDtype)dyn_tt_node(r, a)->dtype;
     if (dim.v != NULL) {
         naxes = dyn_np_axes(r, dim, dyn_tt_node(r, a)->ndim, axes);
     }
-    if (naxes <= 0 || dyn_tt_node(r, a)->ndim < (dim.v == NULL ? 2 : 1) || dyn_dtypes[dt].kind != 'f' || dyn_dtype_is_half(dt)) {
+    bool single_or_double = dyn_dtypes[dt].kind == 'f' && !dyn_dtype_is_half(dt);
+    if (naxes <= 0 || dyn_tt_node(r, a)->ndim < (dim.v == NULL ? 2 : 1) || !single_or_double) {
         return dyn_tt_refuse(r);
     }
     uint32_t norm = dyn_tt_by(r, DYN_OP_MAXIMUM, dyn_tt_norm(r, a, p, naxes, axes, true), eps);

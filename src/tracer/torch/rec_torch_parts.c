@@ -43,8 +43,11 @@ DynVal *tt_rule_select(DynRec *r, NpCall *c) {
 /* How many parts eager gave, and the axis (0 where none is named). -1: none that we follow. */
 static int parts_of(DynRec *r, const NpCall *c, uint32_t a, DynOperand dim, int *axis) {
     *axis = 0;
-    if (a == DYN_NONE || dyn_tt_node(r, a)->ndim == 0 || !PyTuple_CheckExact(c->result) ||
-        PyTuple_GET_SIZE(c->result) > MAX_PARTS || (dim.v != NULL && dyn_tt_axis(r, dim, dyn_tt_node(r, a)->ndim, axis) < 0)) {
+    if (a == DYN_NONE || dyn_tt_node(r, a)->ndim == 0) {
+        return dyn_tt_refuse(r), -1;
+    }
+    bool parts = PyTuple_CheckExact(c->result) && PyTuple_GET_SIZE(c->result) <= MAX_PARTS;
+    if (!parts || dyn_tt_optional_axis(r, dim, dyn_tt_node(r, a)->ndim, axis) < 0) {
         return dyn_tt_refuse(r), -1;
     }
     return (int)PyTuple_GET_SIZE(c->result);
@@ -69,8 +72,10 @@ static DynVal *even_parts(DynRec *r, const NpCall *c, uint32_t a, int axis, uint
     uint32_t lengths[MAX_PARTS], size = dyn_tt_node(r, a)->shape[axis];
     uint32_t before = each == DYN_NONE ? each : dyn_np_op(r, DYN_S_MUL, each, dyn_np_int(r, n - 1));
     uint32_t last = before == DYN_NONE ? before : dyn_np_op(r, DYN_S_SUB, size, before);
-    if (last == DYN_NONE || n == 0 || dyn_np_assume_op(r, DYN_S_GT, last, 0) < 0 ||
-        dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, last, each)) < 0) {
+    if (last == DYN_NONE || n == 0) {
+        return dyn_tt_refuse(r);
+    }
+    if (dyn_np_assume_op(r, DYN_S_GT, last, 0) < 0 || dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, last, each)) < 0) {
         return dyn_tt_refuse(r);
     }
     for (int i = 0; i < n; i++) {
@@ -137,6 +142,16 @@ static DynVal *parts_between(DynRec *r, const NpCall *c, uint32_t a, int axis, i
     return dyn_rec_seq(r, DV_TUPLE, (uint32_t)n, items, c->result);
 }
 
+/* The axis that tensor_split (operator 0: the one that is named), hsplit, vsplit or dsplit splits. */
+static int axis_of_split(int op, int named, int ndim) {
+    switch (op) {
+    case 0: return named;
+    case 1: return ndim > 1;
+    case 2: return 0;
+    default: return 2;
+    }
+}
+
 /* tensor_split at places, or into n: the first size % n have one more, which the entry holds. hsplit (operator 1), vsplit (2)
  * and dsplit (3) name the axis, and eager refuses parts that aren't equal. */
 DynVal *tt_rule_tensor_split(DynRec *r, NpCall *c) {
@@ -145,14 +160,16 @@ DynVal *tt_rule_tensor_split(DynRec *r, NpCall *c) {
     if (n < 1 || c->slot[1].v == NULL) {
         return dyn_tt_refuse(r);
     }
-    axis = c->b->op == 0 ? axis : c->b->op == 1 ? dyn_tt_node(r, a)->ndim > 1 : c->b->op == 2 ? 0 : 2;
+    axis = axis_of_split(c->b->op, axis, dyn_tt_node(r, a)->ndim);
     if (!PyLong_CheckExact(c->slot[1].real)) {
         return parts_between(r, c, a, axis, n);
     }
     uint32_t size = dyn_tt_node(r, a)->shape[axis], many = dyn_np_int(r, n);
     uint32_t least = dyn_np_op(r, DYN_S_FLOORDIV, size, many), more = dyn_np_op(r, DYN_S_MOD, size, many);
-    if (dyn_rec_burn(r, c->slot[1].v, c->slot[1].real) < 0 || least == DYN_NONE || more == DYN_NONE ||
-        dyn_np_assume_op(r, DYN_S_EQ, more, dyn_np_hint(r, more)) < 0) {
+    if (dyn_rec_burn(r, c->slot[1].v, c->slot[1].real) < 0 || least == DYN_NONE || more == DYN_NONE) {
+        return dyn_tt_refuse(r);
+    }
+    if (dyn_np_assume_op(r, DYN_S_EQ, more, dyn_np_hint(r, more)) < 0) {
         return dyn_tt_refuse(r);
     }
     for (int i = 0; i < n; i++) {
@@ -181,7 +198,10 @@ DynVal *tt_rule_unbind(DynRec *r, NpCall *c) {
 /* The tensors that are given: as arguments, or in one list or tuple. Their number, or -1. */
 static int tensors_of(DynRec *r, const NpCall *c, DynOperand *items, uint32_t *nodes) {
     bool lone = c->npos == 1 && !dyn_torch_is(c->args[0].real);
-    int n = lone ? dyn_np_items(r, c->args[0], items, MAX_PARTS) : c->npos <= MAX_PARTS ? c->npos : -1;
+    int n = c->npos <= MAX_PARTS ? c->npos : -1;
+    if (lone) {
+        n = dyn_np_items(r, c->args[0], items, MAX_PARTS);
+    }
     for (int i = 0; i < n; i++) {
         items[i] = lone ? items[i] : c->args[i];
         if ((nodes[i] = dyn_tt_tensor_of(r, items[i])) == DYN_NONE) {
@@ -228,7 +248,8 @@ DynVal *tt_rule_atleast(DynRec *r, NpCall *c) {
 DynVal *tt_rule_broadcast_tensors(DynRec *r, NpCall *c) {
     DynOperand items[MAX_PARTS];
     uint32_t nodes[MAX_PARTS], shape[DYN_MAX_NDIM];
-    int n = c->nkw > 0 ? -1 : tensors_of(r, c, items, nodes), ndim = n < 0 ? -1 : dyn_np_broadcast(r, nodes, n, shape);
+    int n = c->nkw > 0 ? -1 : tensors_of(r, c, items, nodes);
+    int ndim = n < 0 ? -1 : dyn_np_broadcast(r, nodes, n, shape);
     for (int i = 0; i < n && ndim >= 0; i++) {
         if ((nodes[i] = dyn_np_broadcast_view(r, nodes[i], ndim, shape)) == DYN_NONE) {
             return NULL;
@@ -242,8 +263,10 @@ DynVal *tt_rule_meshgrid(DynRec *r, NpCall *c) {
     DynOperand items[MAX_PARTS], how = {NULL, NULL};
     uint32_t nodes[MAX_PARTS], shape[DYN_MAX_NDIM];
     int n = tensors_of(r, c, items, nodes);
-    if (n > DYN_MAX_NDIM || c->nkw > 1 ||
-        (c->nkw == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, 0), "indexing") != 0)) {
+    if (n > DYN_MAX_NDIM || c->nkw > 1) {
+        return dyn_tt_refuse(r);
+    }
+    if (c->nkw == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, 0), "indexing") != 0) {
         return dyn_tt_refuse(r);
     }
     how = c->nkw == 1 ? c->args[c->npos] : how;
@@ -274,15 +297,6 @@ DynVal *tt_rule_meshgrid(DynRec *r, NpCall *c) {
     return n < 0 ? NULL : views(r, c, items, nodes, n);
 }
 
-/* Two sizes meet: a size of 1 goes with any, others are equal. DYN_NONE: they don't. */
-static uint32_t met(DynRec *r, uint32_t a, uint32_t b) {
-    bool one = dyn_np_hint(r, a) == 1, other = dyn_np_hint(r, b) == 1;
-    if (one == other) {
-        return dyn_np_agree(r, a, b) < 0 ? DYN_NONE : a;
-    }
-    return dyn_np_assume_op(r, DYN_S_EQ, one ? a : b, 1) < 0 ? DYN_NONE : one ? b : a;
-}
-
 /* broadcast_shapes of tuples of sizes, or of one size each. */
 DynVal *tt_rule_broadcast_shapes(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM], of[DYN_MAX_NDIM];
@@ -300,7 +314,7 @@ DynVal *tt_rule_broadcast_shapes(DynRec *r, NpCall *c) {
         }
         for (int k = more > 0 ? more : 0; k < n; k++) {
             uint32_t *size = &shape[ndim - n + k];
-            if ((*size = met(r, *size, of[k])) == DYN_NONE) {
+            if ((*size = dyn_np_broadcast_size(r, *size, of[k])) == DYN_NONE) {
                 return NULL;
             }
         }

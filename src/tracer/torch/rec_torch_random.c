@@ -110,8 +110,11 @@ static bool begins(const NpCall *c, const char *word) { return strncmp(c->b->pat
 static DynVal *made(DynRec *r, NpCall *c, int ndim, const uint32_t *shape) {
     Draw d = {dyn_np_dtype_of(c->result), ndim, shape};
     bool normally = begins(c, "randn");
-    if (!is_ours(r, c) || !is_float(d.dtype) || !lies_in_c_order(c->result) ||
-        (!normally && !begins(c, "rand_like") && strcmp(c->b->path, "rand") != 0)) {
+    bool uniformly = begins(c, "rand_like") || strcmp(c->b->path, "rand") == 0;
+    if (!is_ours(r, c) || !is_float(d.dtype) || !lies_in_c_order(c->result)) {
+        return NULL;
+    }
+    if (!normally && !uniformly) {
         return NULL;
     }
     return dyn_np_result(r, normally ? normal(r, &d) : uniform(r, &d), c->result);
@@ -123,11 +126,12 @@ static DynVal *made_whole(DynRec *r, NpCall *c, int ndim, const uint32_t *shape)
     if (!is_ours(r, c) || dyn_np_dtype_of(c->result) != DYN_I64) {
         return NULL;
     }
-    uint32_t low = c->npos == 2 ? dyn_np_int(r, 0) : dyn_np_int_sym(r, c->args[0]),
-             high = dyn_np_int_sym(r, c->args[c->npos - 2]);
-    uint32_t range = low == DYN_NONE || high == DYN_NONE ? DYN_NONE : dyn_np_op(r, DYN_S_SUB, high, low);
-    if (range == DYN_NONE || dyn_np_hint(r, range) > INT32_MAX || dyn_np_assume_op(r, DYN_S_GT, range, 0) < 0 ||
-        dyn_np_assume_op(r, DYN_S_LE, range, INT32_MAX) < 0) {
+    uint32_t low = c->npos == 2 ? dyn_np_int(r, 0) : dyn_np_int_sym(r, c->args[0]);
+    uint32_t range = dyn_np_op(r, DYN_S_SUB, dyn_np_int_sym(r, c->args[c->npos - 2]), low);
+    if (range == DYN_NONE || dyn_np_hint(r, range) > INT32_MAX) {
+        return NULL;
+    }
+    if (dyn_np_assume_op(r, DYN_S_GT, range, 0) < 0 || dyn_np_assume_op(r, DYN_S_LE, range, INT32_MAX) < 0) {
         return NULL;
     }
     return dyn_np_result(r, whole(r, &d, low, range), c->result);
@@ -137,8 +141,15 @@ static DynVal *made_whole(DynRec *r, NpCall *c, int ndim, const uint32_t *shape)
 DynVal *tt_rule_draw_like(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM];
     int ndim = c->npos == 0 ? -1 : dyn_tt_sizes_of(r, c->args[0], shape);
-    DynVal *v = ndim < 0 ? NULL : made(r, c, ndim, shape);
-    return v != NULL ? v : ndim < 0 ? dyn_tt_refuse(r) : dyn_np_sized_once(r, c, ndim, shape);
+    if (ndim < 0) {
+        return dyn_tt_refuse(r);
+    }
+    DynVal *v = made(r, c, ndim, shape);
+    return v != NULL ? v : dyn_np_sized_once(r, c, ndim, shape);
+}
+
+static bool is_given_by_place(const char *name) {
+    return strcmp(name, "size") == 0 || strcmp(name, "out") == 0 || strcmp(name, "n") == 0;
 }
 
 /* rand and randn (operator 0): sizes as arguments, or as one tuple. randint (1): behind one bound or two. randperm (2): one. */
@@ -149,7 +160,7 @@ DynVal *tt_rule_draw(DynRec *r, NpCall *c) {
     int ndim = -1;
     for (int i = 0; i < c->nkw; i++) {
         const char *name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(c->kwnames, i));
-        if (name == NULL || strcmp(name, "size") == 0 || strcmp(name, "out") == 0 || strcmp(name, "n") == 0) {
+        if (name == NULL || is_given_by_place(name)) {
             return PyErr_Clear(), dyn_tt_refuse(r);
         }
     }
@@ -162,7 +173,12 @@ DynVal *tt_rule_draw(DynRec *r, NpCall *c) {
     if (ndim < 0 || (c->b->op == 2 && ndim != 1)) {
         return dyn_tt_refuse(r);
     }
-    DynVal *v = c->b->op == 0 ? made(r, c, ndim, shape) : c->b->op == 1 ? made_whole(r, c, ndim, shape) : NULL;
+    DynVal *v = NULL;
+    if (c->b->op == 0) {
+        v = made(r, c, ndim, shape);
+    } else if (c->b->op == 1) {
+        v = made_whole(r, c, ndim, shape);
+    }
     return v != NULL ? v : dyn_np_sized_once(r, c, ndim, shape);
 }
 
@@ -171,7 +187,10 @@ static DynVal *dropped(DynRec *r, NpCall *c, double share, int channels) {
     uint32_t shape[DYN_MAX_NDIM], x = dyn_tt_tensor_of(r, c->args[0]);
     int ndim = dyn_tt_sizes_of(r, c->args[0], shape);
     DynDtype dt = dyn_np_dtype_of(c->result);
-    if (ndim < 0 || share >= 1 || !is_ours(r, c) || dyn_dtypes[dt].kind != 'f' || (channels > 0 && ndim != channels)) {
+    if (ndim < 0 || share >= 1 || !is_ours(r, c)) {
+        return NULL;
+    }
+    if (dyn_dtypes[dt].kind != 'f' || (channels > 0 && ndim != channels)) {
         return NULL;
     }
     for (int i = 2; channels > 0 && i < ndim; i++) {
@@ -196,6 +215,10 @@ DynVal *tt_rule_dropout(DynRec *r, NpCall *c) {
     if (!training || share == 0) {
         return c->args[0].real == c->result ? c->args[0].v : dyn_tt_refuse(r);
     }
-    DynVal *v = inplace || c->b->op == 1 ? NULL : dropped(r, c, share, c->b->op > 2 ? c->b->op : 0);
-    return v != NULL ? v : inplace ? dyn_tt_refuse(r) : tt_rule_draw_like(r, c);
+    if (inplace) {
+        return dyn_tt_refuse(r);
+    }
+    int channels = c->b->op > 2 ? c->b->op : 0;
+    DynVal *v = c->b->op == 1 ? NULL : dropped(r, c, share, channels);
+    return v != NULL ? v : tt_rule_draw_like(r, c);
 }

@@ -13,12 +13,19 @@ static bool is_whole(DynDtype dt) { return dyn_dtypes[dt].kind != 'f' && dyn_dty
 
 /* ---- arguments */
 
+static bool is_empty(PyObject *o) {
+    if (PyTuple_Check(o)) {
+        return PyTuple_GET_SIZE(o) == 0;
+    }
+    return PyList_CheckExact(o) && PyList_GET_SIZE(o) == 0;
+}
+
 /* dim=None and dim=() are all axes. A tensor of rank 0 has axes 0 and -1, over which there is nothing to do. */
 static int read_dim(DynRec *r, DynOperand dim, Reduction *x) {
-    bool none = dim.v == NULL || (PyTuple_Check(dim.real) && PyTuple_GET_SIZE(dim.real) == 0) ||
-                (PyList_CheckExact(dim.real) && PyList_GET_SIZE(dim.real) == 0);
+    bool none = dim.v == NULL || is_empty(dim.real);
     int ndim = dyn_tt_node(r, x->a)->ndim;
-    if (dim.v != NULL && (ndim == 0 || none) && dyn_rec_burn(r, dim.v, dim.real) < 0) {
+    bool nothing = ndim == 0 || none;
+    if (dim.v != NULL && nothing && dyn_rec_burn(r, dim.v, dim.real) < 0) {
         return -1;
     }
     if (ndim == 0 && !none) {
@@ -65,11 +72,13 @@ static uint32_t mean_in(DynRec *r, const Reduction *x, DynDtype dt) {
 uint32_t dyn_tt_norm(DynRec *r, uint32_t a, double p, int naxes, const int *axes, bool keepdim) {
     DynDtype dt = (DynDtype)dyn_tt_node(r, a)->dtype;
     a = dyn_tt_cast(r, a, dyn_tt_wide(dt));
-    if (a == DYN_NONE || dyn_dtypes[dt].kind != 'f' || (p != 1 && p != 2 && p - p == 0)) {
+    bool sums = p == 1 || p == 2, has_operator = sums || p - p != 0; /* of an infinite order: the extreme */
+    if (a == DYN_NONE || dyn_dtypes[dt].kind != 'f' || !has_operator) {
         return dyn_tt_none(r);
     }
     uint32_t t = dyn_tt_unary(r, p == 2 ? DYN_OP_SQUARE : DYN_OP_ABSOLUTE, a);
-    t = dyn_tt_reduce(r, p == 1 || p == 2 ? DYN_OP_SUM : p > 0 ? DYN_OP_MAX : DYN_OP_MIN, t, naxes, axes, keepdim);
+    DynOp extreme = p > 0 ? DYN_OP_MAX : DYN_OP_MIN;
+    t = dyn_tt_reduce(r, sums ? DYN_OP_SUM : extreme, t, naxes, axes, keepdim);
     return dyn_tt_cast(r, p == 2 ? dyn_tt_unary(r, DYN_OP_SQRT, t) : t, dt);
 }
 
@@ -84,8 +93,10 @@ DynVal *tt_rule_reduce(DynRec *r, NpCall *c) {
     }
     DynDtype dt = (DynDtype)dyn_tt_node(r, x.a)->dtype, result = dt;
     bool sums = op == DYN_OP_SUM || op == DYN_OP_PROD;
-    if (sums) {
-        result = x.dtype != DYN_NO_DTYPE ? x.dtype : is_whole(dt) ? DYN_I64 : dt;
+    if (sums && x.dtype != DYN_NO_DTYPE) {
+        result = x.dtype;
+    } else if (sums) {
+        result = is_whole(dt) ? DYN_I64 : dt;
     } else if (op == DYN_OP_ANY || op == DYN_OP_ALL) {
         result = DYN_BOOL;
     }
@@ -104,13 +115,17 @@ static uint32_t position(DynRec *r, DynOp op, uint32_t a, int axis, bool keepdim
 static DynVal *extreme_along(DynRec *r, NpCall *c, uint32_t a, DynOperand dim) {
     int axis, ndim = dyn_tt_node(r, a)->ndim;
     bool keepdim = false;
-    if (dyn_tt_axis(r, dim, ndim, &axis) < 0 || dyn_np_flag(r, dyn_np_slot(c, "keepdim"), &keepdim) < 0 ||
-        !dyn_torch_is_named(Py_TYPE(c->result)) || dyn_np_slot(c, "out").v != NULL) {
+    if (dyn_tt_axis(r, dim, ndim, &axis) < 0 || dyn_np_flag(r, dyn_np_slot(c, "keepdim"), &keepdim) < 0) {
+        return dyn_tt_refuse(r);
+    }
+    if (!dyn_torch_is_named(Py_TYPE(c->result)) || dyn_np_slot(c, "out").v != NULL) {
         return dyn_tt_refuse(r);
     }
     bool most = c->b->op == DYN_OP_MAX;
+    DynOp place = most ? DYN_OP_ARGMAX : DYN_OP_ARGMIN;
+    int along = ndim > 0 ? axis : -1;
     uint32_t value = dyn_tt_reduce(r, most ? DYN_OP_MAX : DYN_OP_MIN, a, ndim > 0, &axis, keepdim);
-    uint32_t at = value == DYN_NONE ? value : position(r, most ? DYN_OP_ARGMAX : DYN_OP_ARGMIN, a, ndim > 0 ? axis : -1, keepdim);
+    uint32_t at = value == DYN_NONE ? value : position(r, place, a, along, keepdim);
     DynVal *items[2] = {at == DYN_NONE ? NULL : dyn_np_result(r, value, PyTuple_GET_ITEM(c->result, 0))};
     items[1] = items[0] == NULL ? NULL : dyn_np_result(r, at, PyTuple_GET_ITEM(c->result, 1));
     DynVal *v = items[1] == NULL ? NULL : dyn_rec_seq(r, DV_TUPLE, 2, items, c->result);
@@ -223,8 +238,10 @@ DynVal *tt_rule_scan(DynRec *r, NpCall *c) {
     int axis;
     uint32_t a = dyn_tt_tensor(r, c, "input");
     DynDtype dt = DYN_NO_DTYPE;
-    if (a == DYN_NONE || dyn_tt_node(r, a)->ndim == 0 ||
-        dyn_tt_axis(r, dyn_np_slot(c, "dim"), dyn_tt_node(r, a)->ndim, &axis) < 0 || dyn_tt_dtype(r, c, &dt) < 0) {
+    if (a == DYN_NONE || dyn_tt_node(r, a)->ndim == 0) {
+        return dyn_tt_refuse(r);
+    }
+    if (dyn_tt_axis(r, dyn_np_slot(c, "dim"), dyn_tt_node(r, a)->ndim, &axis) < 0 || dyn_tt_dtype(r, c, &dt) < 0) {
         return dyn_tt_refuse(r);
     }
     if (dt == DYN_NO_DTYPE) {
@@ -242,7 +259,8 @@ DynVal *tt_rule_norm(DynRec *r, NpCall *c) {
     Reduction x;
     double p = 2;
     DynOperand order = dyn_np_slot(c, c->b->op == 1 ? "p" : "ord");
-    if (arguments(r, c, &x) < 0 || x.dtype != DYN_NO_DTYPE || (c->b->op == 2 && order.v != NULL)) {
+    bool other_norm = c->b->op == 2 && order.v != NULL;
+    if (arguments(r, c, &x) < 0 || x.dtype != DYN_NO_DTYPE || other_norm) {
         return dyn_tt_refuse(r);
     }
     bool fro = c->b->op == 1 && order.v != NULL && dyn_tt_is_str(r, order, "fro");
@@ -263,7 +281,8 @@ DynVal *tt_rule_nansum(DynRec *r, NpCall *c) {
         return NULL;
     }
     DynDtype dt = (DynDtype)dyn_tt_node(r, x.a)->dtype;
-    if (dyn_dtypes[dt].kind != 'f' || (c->b->op == 1 && (!is_single_or_double(dt) || x.dtype != DYN_NO_DTYPE))) {
+    bool mean = c->b->op == 1, computed_in_dt = is_single_or_double(dt) && x.dtype == DYN_NO_DTYPE;
+    if (dyn_dtypes[dt].kind != 'f' || (mean && !computed_in_dt)) {
         return dyn_tt_refuse(r);
     }
     uint32_t there = dyn_tt_compare(r, DYN_OP_EQUAL, x.a, dyn_np_node_arg(r, x.a));
@@ -303,7 +322,10 @@ DynVal *tt_rule_diff(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input"), one = dyn_np_int(r, 1);
     double n = 1;
     int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, axis = ndim - 1;
-    if (ndim == 0 || dyn_tt_burnt_float(r, times, &n) < 0 || n != 1 || (dim.v != NULL && dyn_tt_axis(r, dim, ndim, &axis) < 0)) {
+    if (ndim == 0 || dyn_tt_burnt_float(r, times, &n) < 0) {
+        return dyn_tt_refuse(r);
+    }
+    if (n != 1 || dyn_tt_optional_axis(r, dim, ndim, &axis) < 0) {
         return dyn_tt_refuse(r);
     }
     uint32_t size = dyn_tt_node(r, a)->shape[axis];
@@ -319,8 +341,12 @@ DynVal *tt_rule_diff(DynRec *r, NpCall *c) {
 /* Two tensors of one rank and dtype, of floats; DYN_NONE: others. */
 static uint32_t pair(DynRec *r, const NpCall *c, uint32_t *other) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), b = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[1]);
-    if (b == DYN_NONE || dyn_tt_node(r, a)->ndim == 0 || dyn_tt_node(r, a)->ndim != dyn_tt_node(r, b)->ndim ||
-        dyn_tt_node(r, a)->dtype != dyn_tt_node(r, b)->dtype || !is_single_or_double((DynDtype)dyn_tt_node(r, a)->dtype)) {
+    if (b == DYN_NONE) {
+        return dyn_tt_none(r);
+    }
+    const DynNode *x = dyn_tt_node(r, a), *y = dyn_tt_node(r, b);
+    bool alike = x->ndim == y->ndim && x->dtype == y->dtype;
+    if (x->ndim == 0 || !alike || !is_single_or_double((DynDtype)x->dtype)) {
         return dyn_tt_none(r);
     }
     *other = b;
@@ -355,8 +381,9 @@ DynVal *tt_rule_distance(DynRec *r, NpCall *c) {
     uint32_t a, b;
     double p = 2, eps = 1e-6;
     bool keepdim = false;
-    if ((a = pair(r, c, &b)) == DYN_NONE || dyn_tt_burnt_float(r, dyn_np_slot(c, "p"), &p) < 0 ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0 || dyn_np_flag(r, dyn_np_slot(c, "keepdim"), &keepdim) < 0) {
+    const TtFloat floats[] = {{"p", &p}, {"eps", &eps}};
+    if ((a = pair(r, c, &b)) == DYN_NONE || dyn_tt_burnt_floats(r, c, floats, 2) < 0 ||
+        dyn_np_flag(r, dyn_np_slot(c, "keepdim"), &keepdim) < 0) {
         return NULL;
     }
     uint32_t t = dyn_tt_by(r, DYN_OP_ADD, dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, b), eps);

@@ -49,10 +49,14 @@ DynVal *tt_rule_two_like(DynRec *r, NpCall *c) {
     uint32_t shape[2 * DYN_MAX_NDIM];
     DynOperand k = dyn_np_slot(c, "k"), dim = dyn_np_slot(c, "dim");
     int ndim = dyn_tt_sizes_of(r, c->slot[0], shape), axis = ndim - 1;
-    if (ndim < 0 || (c->b->op == 1 && (ndim == 0 || k.v == NULL || (dim.v != NULL && dyn_tt_axis(r, dim, ndim, &axis) < 0)))) {
+    bool top = c->b->op == 1;
+    if (ndim < 0 || (top && k.v == NULL)) {
         return dyn_tt_refuse(r);
     }
-    if (c->b->op == 1 && (shape[axis] = dyn_np_int_sym(r, k)) == DYN_NONE) {
+    if (top && (ndim == 0 || dyn_tt_optional_axis(r, dim, ndim, &axis) < 0)) {
+        return dyn_tt_refuse(r);
+    }
+    if (top && (shape[axis] = dyn_np_int_sym(r, k)) == DYN_NONE) {
         return NULL;
     }
     memcpy(shape + ndim, shape, sizeof(*shape) * (size_t)ndim);
@@ -75,13 +79,10 @@ static int einsum_sizes(DynRec *r, const char *at, const DynOperand *items, int 
             if (i >= rank) {
                 return -1;
             }
-            bool one = count[label] > 0 && dyn_np_hint(r, of[label]) == 1 && dyn_np_hint(r, shape[i]) != 1;
-            bool other = count[label] > 0 && dyn_np_hint(r, shape[i]) == 1 && dyn_np_hint(r, of[label]) != 1;
-            if (count[label]++ > 0 && (one || other ? dyn_np_assume_op(r, DYN_S_EQ, one ? of[label] : shape[i], 1)
-                                                    : dyn_np_agree(r, of[label], shape[i])) < 0) {
+            of[label] = count[label]++ == 0 ? shape[i] : dyn_np_broadcast_size(r, of[label], shape[i]);
+            if (of[label] == DYN_NONE) {
                 return -1;
             }
-            of[label] = count[label] == 1 || one ? shape[i] : of[label];
             i++;
         }
         if (i != rank || (k + 1 < n && *at++ != ',')) {
@@ -100,7 +101,8 @@ static int einsum_sizes(DynRec *r, const char *at, const DynOperand *items, int 
         return -1;
     }
     for (; *at != 0; at++) {
-        if (*at != ' ' && (!Py_ISALPHA(*at) || count[(unsigned char)*at] == 0 || ndim == DYN_MAX_NDIM)) {
+        bool known = Py_ISALPHA(*at) && count[(unsigned char)*at] > 0;
+        if (*at != ' ' && (!known || ndim == DYN_MAX_NDIM)) {
             return -1;
         }
         if (*at != ' ') {
@@ -113,8 +115,10 @@ static int einsum_sizes(DynRec *r, const char *at, const DynOperand *items, int 
 DynVal *tt_rule_einsum(DynRec *r, NpCall *c) {
     DynOperand items[16];
     uint32_t shape[DYN_MAX_NDIM];
-    if (c->npos < 2 || c->npos > 16 || c->nkw != 0 || !PyUnicode_CheckExact(c->args[0].real) ||
-        dyn_rec_burn(r, c->args[0].v, c->args[0].real) < 0) {
+    if (c->npos < 2 || c->npos > 16 || c->nkw != 0) {
+        return dyn_tt_refuse(r);
+    }
+    if (!PyUnicode_CheckExact(c->args[0].real) || dyn_rec_burn(r, c->args[0].v, c->args[0].real) < 0) {
         return dyn_tt_refuse(r);
     }
     bool list = c->npos == 2 && (PyList_CheckExact(c->args[1].real) || PyTuple_CheckExact(c->args[1].real));
@@ -172,29 +176,36 @@ DynVal *tt_rule_interpolate(DynRec *r, NpCall *c) {
     return dyn_np_sized_call(r, c, ndim, shape);
 }
 
-/* Number i of an argument that is one number or one for each axis; not given: `fallback`. */
-static uint32_t number_of(DynRec *r, DynOperand o, int i, int64_t fallback) {
+uint32_t dyn_tt_number_of(DynRec *r, DynOperand o, int i, uint32_t fallback) {
     DynOperand items[3];
     int n = o.v == NULL ? 0 : dyn_np_items(r, o, items, 3);
     if (n == 0) {
-        return dyn_np_int(r, fallback);
+        return fallback;
     }
-    return n > 1 && i >= n ? dyn_tt_none(r) : dyn_np_int_sym(r, n < 0 ? o : items[n == 1 ? 0 : i]);
+    if (n < 0) {
+        return dyn_np_int_sym(r, o);
+    }
+    if (n == 1) {
+        return dyn_np_int_sym(r, items[0]);
+    }
+    return i >= n ? dyn_tt_none(r) : dyn_np_int_sym(r, items[i]);
 }
 
 /* conv_transpose1d to 3d (the operator): weight (channels in, channels out / groups, kernel …); of each size
  * (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1. */
 DynVal *tt_rule_conv_transpose(DynRec *r, NpCall *c) {
-    uint32_t shape[DYN_MAX_NDIM], w[DYN_MAX_NDIM], less = dyn_np_int(r, -1);
+    uint32_t shape[DYN_MAX_NDIM], w[DYN_MAX_NDIM];
+    uint32_t zero = dyn_np_int(r, 0), one = dyn_np_int(r, 1), less = dyn_np_int(r, -1);
     int n = c->b->op, ndim = dyn_tt_sizes_of(r, c->slot[0], shape), first = ndim - n;
     if (first < 1 || first > 2 || dyn_tt_sizes_of(r, c->slot[1], w) != n + 2) {
         return dyn_tt_refuse(r);
     }
-    shape[first - 1] = times(r, w[1], number_of(r, dyn_np_slot(c, "groups"), 0, 1));
+    shape[first - 1] = times(r, w[1], dyn_tt_number_of(r, dyn_np_slot(c, "groups"), 0, one));
     for (int i = 0; i < n; i++) {
-        uint32_t stride = number_of(r, dyn_np_slot(c, "stride"), i, 1), pad = number_of(r, dyn_np_slot(c, "padding"), i, 0);
-        uint32_t reach = times(r, number_of(r, dyn_np_slot(c, "dilation"), i, 1), add(r, w[2 + i], less));
-        uint32_t more = add(r, number_of(r, dyn_np_slot(c, "output_padding"), i, 0), dyn_np_int(r, 1));
+        uint32_t stride = dyn_tt_number_of(r, dyn_np_slot(c, "stride"), i, one);
+        uint32_t pad = dyn_tt_number_of(r, dyn_np_slot(c, "padding"), i, zero);
+        uint32_t reach = times(r, dyn_tt_number_of(r, dyn_np_slot(c, "dilation"), i, one), add(r, w[2 + i], less));
+        uint32_t more = add(r, dyn_tt_number_of(r, dyn_np_slot(c, "output_padding"), i, zero), one);
         uint32_t size = add(r, times(r, add(r, shape[first + i], less), stride), times(r, dyn_np_int(r, -2), pad));
         shape[first + i] = valid(r, add(r, add(r, size, reach), more));
     }
@@ -283,7 +294,7 @@ DynVal *tt_rule_unravel(DynRec *r, NpCall *c) {
 /* take_along_dim: the places' sizes; along the other axes the two broadcast. */
 DynVal *tt_rule_take_along(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM], at[DYN_MAX_NDIM];
-    int ndim = dyn_tt_sizes_of(r, c->slot[0], shape), n = ndim < 0 ? -1 : dyn_tt_sizes_of(r, c->slot[1], at), axis;
+    int ndim = dyn_tt_sizes_of(r, c->slot[0], shape), n = ndim < 0 ? -1 : dyn_tt_sizes_of(r, c->slot[1], at), axis = 0;
     if (n < 0) {
         return NULL;
     }
@@ -295,15 +306,9 @@ DynVal *tt_rule_take_along(DynRec *r, NpCall *c) {
         return dyn_tt_refuse(r);
     }
     for (int i = 0; i < ndim; i++) {
-        if (i == axis) {
-            continue;
-        }
-        bool one = dyn_np_hint(r, at[i]) == 1 && dyn_np_hint(r, shape[i]) != 1;
-        bool other = dyn_np_hint(r, shape[i]) == 1 && dyn_np_hint(r, at[i]) != 1;
-        if ((one || other ? dyn_np_assume_op(r, DYN_S_EQ, one ? at[i] : shape[i], 1) : dyn_np_agree(r, at[i], shape[i])) < 0) {
+        if (i != axis && (at[i] = dyn_np_broadcast_size(r, at[i], shape[i])) == DYN_NONE) {
             return NULL;
         }
-        at[i] = one ? shape[i] : at[i];
     }
     return dyn_np_sized_call(r, c, ndim, at);
 }
@@ -312,8 +317,10 @@ DynVal *tt_rule_take_along(DynRec *r, NpCall *c) {
 DynVal *tt_rule_vectors(DynRec *r, NpCall *c) {
     uint32_t shape[2 * DYN_MAX_NDIM];
     int first = dyn_tt_sizes_of(r, c->slot[0], shape), second = first < 0 ? -1 : dyn_tt_sizes_of(r, c->slot[1], shape + first);
-    if (second != 1 || first != (c->b->op == 1 ? 2 : 1) ||
-        (c->b->op != 2 && dyn_np_agree(r, shape[first - 1], shape[first]) < 0)) {
+    if (second != 1 || first != (c->b->op == 1 ? 2 : 1)) {
+        return dyn_tt_refuse(r);
+    }
+    if (c->b->op != 2 && dyn_np_agree(r, shape[first - 1], shape[first]) < 0) {
         return dyn_tt_refuse(r);
     }
     return dyn_np_sized_call(r, c, c->b->op, shape);

@@ -9,8 +9,7 @@ static bool is_float(DynDtype dt) { return dyn_dtypes[dt].kind == 'f'; }
 
 /* where(truth, a, b) in dtype dt; either may be a number. */
 static uint32_t where(DynRec *r, uint32_t truth, NpArg a, NpArg b, DynDtype dt) {
-    if (truth == DYN_NONE || (a.arg.kind == DYN_ARG_NODE && a.arg.id == DYN_NONE) ||
-        (b.arg.kind == DYN_ARG_NODE && b.arg.id == DYN_NONE)) {
+    if (truth == DYN_NONE || dyn_tt_is_missing(a) || dyn_tt_is_missing(b)) {
         return DYN_NONE;
     }
     NpArg args[3] = {dyn_np_node_arg(r, truth), a, b};
@@ -83,7 +82,10 @@ DynVal *tt_rule_isinf_of(DynRec *r, NpCall *c) {
 DynVal *tt_rule_heaviside(DynRec *r, NpCall *c) {
     NpArg args[2];
     DynDtype dt = two(r, c, args);
-    if (dt == DYN_NO_DTYPE || dt == DYN_BOOL || args[0].code != args[1].code || args[0].arg.kind != DYN_ARG_NODE) {
+    if (dt == DYN_NO_DTYPE || dt == DYN_BOOL) {
+        return dyn_tt_refuse(r);
+    }
+    if (args[0].code != args[1].code || args[0].arg.kind != DYN_ARG_NODE) {
         return dyn_tt_refuse(r);
     }
     uint32_t a = args[0].arg.id, above = dyn_tt_compare(r, DYN_OP_GREATER, a, dyn_tt_int(r, 0));
@@ -152,6 +154,16 @@ DynVal *tt_rule_sinc(DynRec *r, NpCall *c) {
     return dyn_tt_finish(r, c, where(r, against(r, DYN_OP_EQUAL, a, 0), dyn_tt_number(r, 1), node_arg(r, node), dtype_of(r, a)));
 }
 
+/* The greatest finite number of that dtype. */
+static double greatest_of(DynDtype dt) {
+    switch (dt) {
+    case DYN_F64: return 0x1.fffffffffffffp+1023;
+    case DYN_F32: return 0x1.fffffep+127;
+    case DYN_BF16: return 0x1.fep+127;
+    default: return 65504;
+    }
+}
+
 /* nan_to_num: numbers for nan and the infinities; those that aren't given are 0 and the dtype's last. */
 DynVal *tt_rule_nan_to_num(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
@@ -159,13 +171,9 @@ DynVal *tt_rule_nan_to_num(DynRec *r, NpCall *c) {
         return dyn_tt_refuse(r);
     }
     DynDtype dt = dtype_of(r, a);
-    double last = dt == DYN_F64    ? 0x1.fffffffffffffp+1023
-                  : dt == DYN_F32  ? 0x1.fffffep+127
-                  : dt == DYN_BF16 ? 0x1.fep+127
-                                   : 65504;
-    double nan = 0, high = last, low = -last;
-    if (dyn_tt_burnt_float(r, dyn_np_slot(c, "nan"), &nan) < 0 || dyn_tt_burnt_float(r, dyn_np_slot(c, "posinf"), &high) < 0 ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, "neginf"), &low) < 0) {
+    double nan = 0, high = greatest_of(dt), low = -high;
+    const TtFloat floats[] = {{"nan", &nan}, {"posinf", &high}, {"neginf", &low}};
+    if (dyn_tt_burnt_floats(r, c, floats, 3) < 0) {
         return NULL;
     }
     uint32_t node = where(r, against(r, DYN_OP_EQUAL, a, -(double)INFINITY), dyn_tt_number(r, low), node_arg(r, a), dt);
@@ -216,8 +224,10 @@ DynVal *tt_rule_integers(DynRec *r, NpCall *c) {
 DynVal *tt_rule_softshrink(DynRec *r, NpCall *c) {
     double lambd = 0.5;
     uint32_t given = dyn_tt_tensor(r, c, "input");
-    if (given == DYN_NONE || !is_float(dtype_of(r, given)) || dyn_tt_burnt_float(r, dyn_np_slot(c, "lambd"), &lambd) < 0 ||
-        lambd < 0) {
+    if (given == DYN_NONE || !is_float(dtype_of(r, given))) {
+        return dyn_tt_refuse(r);
+    }
+    if (dyn_tt_burnt_float(r, dyn_np_slot(c, "lambd"), &lambd) < 0 || lambd < 0) {
         return dyn_tt_refuse(r);
     }
     DynDtype dt = dtype_of(r, given), wide = dyn_tt_wide(dt);
@@ -234,9 +244,12 @@ DynVal *tt_rule_rrelu(DynRec *r, NpCall *c) {
     double low = 1.0 / 8, high = 1.0 / 3;
     bool training = false;
     uint32_t a = dyn_tt_tensor(r, c, "input");
-    if (a == DYN_NONE || dyn_np_flag(r, dyn_np_slot(c, "training"), &training) < 0 || training || !is_float(dtype_of(r, a)) ||
-        dyn_dtype_is_half(dtype_of(r, a)) || dyn_tt_burnt_float(r, dyn_np_slot(c, "lower"), &low) < 0 ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, "upper"), &high) < 0) {
+    const TtFloat floats[] = {{"lower", &low}, {"upper", &high}};
+    if (a == DYN_NONE || dyn_np_flag(r, dyn_np_slot(c, "training"), &training) < 0 || training) {
+        return dyn_tt_refuse(r);
+    }
+    bool single_or_double = is_float(dtype_of(r, a)) && !dyn_dtype_is_half(dtype_of(r, a));
+    if (!single_or_double || dyn_tt_burnt_floats(r, c, floats, 2) < 0) {
         return dyn_tt_refuse(r);
     }
     uint32_t sloped = dyn_tt_by(r, DYN_OP_MULTIPLY, a, (low + high) / 2);
@@ -249,9 +262,16 @@ DynVal *tt_rule_isclose(DynRec *r, NpCall *c) {
     double rtol = 1e-5, atol = 1e-8;
     bool nans = false;
     DynDtype dt = two(r, c, args);
-    if (dt == DYN_NO_DTYPE || !is_float(dt) || dyn_dtype_is_half(dt) || args[0].code != dt || args[1].code != dt ||
-        dyn_tt_burnt_float(r, dyn_np_slot(c, "rtol"), &rtol) < 0 || dyn_tt_burnt_float(r, dyn_np_slot(c, "atol"), &atol) < 0 ||
-        dyn_np_flag(r, dyn_np_slot(c, "equal_nan"), &nans) < 0 || nans || rtol < 0 || atol < 0) {
+    const TtFloat floats[] = {{"rtol", &rtol}, {"atol", &atol}};
+    if (dt == DYN_NO_DTYPE || !is_float(dt) || dyn_dtype_is_half(dt)) {
+        return dyn_tt_refuse(r);
+    }
+    bool one_dtype = args[0].code == dt && args[1].code == dt;
+    if (!one_dtype || dyn_tt_burnt_floats(r, c, floats, 2) < 0) {
+        return dyn_tt_refuse(r);
+    }
+    bool negative = rtol < 0 || atol < 0;
+    if (dyn_np_flag(r, dyn_np_slot(c, "equal_nan"), &nans) < 0 || nans || negative) {
         return dyn_tt_refuse(r);
     }
     uint32_t a = args[0].arg.id, b = args[1].arg.id, equal = dyn_tt_compare(r, DYN_OP_EQUAL, a, args[1]);

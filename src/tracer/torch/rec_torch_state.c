@@ -12,8 +12,11 @@ void rec_torch_segment(DynRec *r) { r->torch = dyn_torch_find() ? dyn_torch_stat
 
 bool rec_torch_allows(DynRec *r, PyObject *tensor) {
     int now = r->torch < 0 ? -1 : dyn_torch_state();
-    return now >= 0 && ((now ^ r->torch) & DYN_TORCH_INFERENCE) == 0 && DYN_TORCH_DEFAULT(now) == DYN_TORCH_DEFAULT(r->torch) &&
-           !((now & DYN_TORCH_GRAD) && dyn_torch_requires_grad(tensor));
+    if (now < 0 || ((now ^ r->torch) & DYN_TORCH_INFERENCE) != 0) {
+        return false;
+    }
+    bool gradients = (now & DYN_TORCH_GRAD) && dyn_torch_requires_grad(tensor);
+    return DYN_TORCH_DEFAULT(now) == DYN_TORCH_DEFAULT(r->torch) && !gradients;
 }
 
 int rec_torch_guard(DynRec *r) {
@@ -26,10 +29,19 @@ int rec_torch_guard(DynRec *r) {
 }
 
 bool rec_torch_is_constant(PyObject *o) {
-    return dyn_torch_tensor != NULL && strncmp(Py_TYPE(o)->tp_name, "torch.", 6) == 0 &&
-           (Py_IS_TYPE(o, dyn_torch_dtype) || Py_IS_TYPE(o, dyn_torch_device) ||
-            strcmp(Py_TYPE(o)->tp_name, "torch.finfo") == 0 || strcmp(Py_TYPE(o)->tp_name, "torch.iinfo") == 0 ||
-            strcmp(Py_TYPE(o)->tp_name, "torch.layout") == 0 || strcmp(Py_TYPE(o)->tp_name, "torch.memory_format") == 0);
+    static const char *const names[] = {"torch.finfo", "torch.iinfo", "torch.layout", "torch.memory_format"};
+    if (dyn_torch_tensor == NULL || strncmp(Py_TYPE(o)->tp_name, "torch.", 6) != 0) {
+        return false;
+    }
+    if (Py_IS_TYPE(o, dyn_torch_dtype) || Py_IS_TYPE(o, dyn_torch_device)) {
+        return true;
+    }
+    for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
+        if (strcmp(Py_TYPE(o)->tp_name, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* torch.is_grad_enabled() and the like: what they say follows from the state. Operator 1: is there something among the arguments
@@ -51,8 +63,10 @@ DynVal *tt_rule_state(DynRec *r, NpCall *c) {
 
 /* The call that torch.no_grad and torch.enable_grad end in: made again behind the graph, which itself runs without gradients. */
 DynVal *tt_rule_set_grad(DynRec *r, NpCall *c) {
-    if (r->torch < 0 || c->slot[0].v == NULL || dyn_rec_burn(r, c->slot[0].v, c->slot[0].real) < 0 || rec_torch_guard(r) < 0 ||
-        rec_global_effect(r, c->b->callable, 1, &c->slot[0].v) < 0) {
+    if (r->torch < 0 || c->slot[0].v == NULL || dyn_rec_burn(r, c->slot[0].v, c->slot[0].real) < 0) {
+        return dyn_np_refuse(r, DYN_R_SIDE_EFFECT);
+    }
+    if (rec_torch_guard(r) < 0 || rec_global_effect(r, c->b->callable, 1, &c->slot[0].v) < 0) {
         return dyn_np_refuse(r, DYN_R_SIDE_EFFECT);
     }
     return dyn_rec_const(r, Py_None);

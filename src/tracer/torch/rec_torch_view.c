@@ -37,7 +37,10 @@ DynVal *tt_rule_is_contiguous(DynRec *r, NpCall *c) {
     PyObject *plain = PyObject_GetAttrString(dyn_torch_module, "contiguous_format");
     PyErr_Clear();
     Py_XDECREF(plain); /* the module has it */
-    if (a == DYN_NONE || (format.v != NULL && (format.real != plain || dyn_rec_burn(r, format.v, format.real) < 0))) {
+    if (a == DYN_NONE || (format.v != NULL && format.real != plain)) {
+        return dyn_tt_refuse(r);
+    }
+    if (format.v != NULL && dyn_rec_burn(r, format.v, format.real) < 0) {
         return dyn_tt_refuse(r);
     }
     int in_order = dyn_np_contiguous(r, a, false);
@@ -54,8 +57,10 @@ DynVal *tt_rule_stride(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), strides[DYN_MAX_NDIM];
     int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, axis = -1;
     DynVal *items[DYN_MAX_NDIM];
-    if (a == DYN_NONE || dyn_np_hold_sizes(r, a) < 0 || dyn_np_strides(r, a, strides) < 0 ||
-        (c->slot[1].v != NULL && (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0))) {
+    if (a == DYN_NONE || dyn_np_hold_sizes(r, a) < 0 || dyn_np_strides(r, a, strides) < 0) {
+        return dyn_tt_refuse(r);
+    }
+    if (c->slot[1].v != NULL && (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0)) {
         return dyn_tt_refuse(r);
     }
     for (int i = 0; i < ndim; i++) {
@@ -117,8 +122,10 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr,
     if (strcmp(attr, "data") == 0) {
         return dyn_np_result(r, dyn_tt_detached(r, node, a.real, result), result);
     }
-    bool real = dyn_dtypes[n->dtype].kind != 'c', matrix = strcmp(attr, "mT") == 0 || (real && strcmp(attr, "mH") == 0);
-    if (matrix || strcmp(attr, "T") == 0 || (real && strcmp(attr, "H") == 0)) {
+    bool real = dyn_dtypes[n->dtype].kind != 'c';
+    bool matrix = strcmp(attr, "mT") == 0 || (real && strcmp(attr, "mH") == 0);
+    bool all = strcmp(attr, "T") == 0 || (real && strcmp(attr, "H") == 0);
+    if (matrix || all) {
         return dyn_np_transposed(r, node, matrix, result);
     }
     return bound_method(r, a, name, result);
@@ -132,7 +139,8 @@ DynVal *dyn_torch_attr(DynRec *r, DynOperand a, uint32_t node, PyObject *name, P
 /* ---- subscripts */
 
 static bool has_tensor(PyObject *index) {
-    bool found = dyn_torch_is(index) || PyList_Check(index) || PyBool_Check(index) || PyArray_Check(index);
+    bool array = dyn_torch_is(index) || PyArray_Check(index);
+    bool found = array || PyList_Check(index) || PyBool_Check(index);
     for (Py_ssize_t i = 0; !found && PyTuple_Check(index) && i < PyTuple_GET_SIZE(index); i++) {
         found = has_tensor(PyTuple_GET_ITEM(index, i));
     }
@@ -153,7 +161,10 @@ DynVal *dyn_torch_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand inde
         return f == NULL ? dyn_tt_refuse(r) : dyn_tt_lookup(r, f, a, base, index, result);
     }
     uint32_t id = dyn_np_basic_index(r, base, index);
-    return id == DYN_NONE ? NULL : result == a.real ? a.v : dyn_np_result(r, id, result);
+    if (id == DYN_NONE) {
+        return NULL;
+    }
+    return result == a.real ? a.v : dyn_np_result(r, id, result);
 }
 
 static int store_by_call(DynRec *r, DynOperand a, DynOperand index, DynOperand value) {
@@ -184,7 +195,10 @@ int dyn_torch_store_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand in
 /* ---- views */
 
 DynVal *dyn_tt_viewed(DynRec *r, const NpCall *c, uint32_t node) {
-    return node == DYN_NONE ? NULL : c->result == c->args[0].real ? c->args[0].v : dyn_np_result(r, node, c->result);
+    if (node == DYN_NONE) {
+        return NULL;
+    }
+    return c->result == c->args[0].real ? c->args[0].v : dyn_np_result(r, node, c->result);
 }
 
 int dyn_tt_sizes(DynRec *r, const NpCall *c, int first, bool minus_one, uint32_t *shape) {
@@ -209,7 +223,8 @@ DynVal *tt_rule_view(DynRec *r, NpCall *c) {
     if (a == DYN_NONE) {
         return NULL;
     }
-    if (c->b->op == 0 && c->npos == 2 && c->nkw == 0 && Py_IS_TYPE(c->args[1].real, dyn_torch_dtype)) {
+    bool lone = c->npos == 2 && c->nkw == 0;
+    if (c->b->op == 0 && lone && Py_IS_TYPE(c->args[1].real, dyn_torch_dtype)) {
         return dyn_tt_viewed(r, c, dyn_tt_as_dtype(r, a, c->args[1], c->args[0].real, c->result));
     }
     int ndim = dyn_tt_sizes(r, c, 1, true, shape);
@@ -229,18 +244,20 @@ DynVal *tt_rule_view_as(DynRec *r, NpCall *c) {
 /* flatten, ravel (operator 1): what comes back is the operand where there is nothing to do. */
 DynVal *tt_rule_flatten(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), shape[DYN_MAX_NDIM];
-    int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, from = 0, to = ndim == 0 ? 0 : ndim - 1, n = 0;
+    int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, n = 0;
+    int from = 0, to = ndim == 0 ? 0 : ndim - 1;
     DynOperand start = dyn_np_slot(c, "start_dim"), end = dyn_np_slot(c, "end_dim");
-    if (a == DYN_NONE || (start.v != NULL && dyn_tt_axis(r, start, ndim, &from) < 0) ||
-        (end.v != NULL && dyn_tt_axis(r, end, ndim, &to) < 0)) {
+    if (a == DYN_NONE || dyn_tt_optional_axis(r, start, ndim, &from) < 0 || dyn_tt_optional_axis(r, end, ndim, &to) < 0) {
         return NULL;
     }
     if (c->result == c->args[0].real) {
         return c->b->op == 0 || dyn_np_contiguous(r, a, false) == 1 ? c->args[0].v : dyn_tt_refuse(r);
     }
     int in_order = c->b->op == 1 ? dyn_np_contiguous(r, a, false) : 1; /* ravel is a view of the contiguous tensor */
-    a = in_order < 0 ? DYN_NONE : in_order ? a : dyn_np_copy_in_order(r, a, (DynDtype)dyn_tt_node(r, a)->dtype, false);
-    if (a == DYN_NONE) {
+    if (in_order == 0) {
+        a = dyn_np_copy_in_order(r, a, (DynDtype)dyn_tt_node(r, a)->dtype, false);
+    }
+    if (in_order < 0 || a == DYN_NONE) {
         return NULL;
     }
     for (int i = 0; i < from; i++) {
@@ -287,8 +304,10 @@ DynVal *tt_rule_unflatten(DynRec *r, NpCall *c) {
 DynVal *tt_rule_transpose(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, x = ndim - 2, y = ndim - 1;
-    if (a == DYN_NONE ||
-        (c->b->op == 0 && (dyn_tt_axis(r, c->slot[1], ndim, &x) < 0 || dyn_tt_axis(r, c->slot[2], ndim, &y) < 0))) {
+    if (a == DYN_NONE) {
+        return NULL;
+    }
+    if (c->b->op == 0 && (dyn_tt_axis(r, c->slot[1], ndim, &x) < 0 || dyn_tt_axis(r, c->slot[2], ndim, &y) < 0)) {
         return NULL;
     }
     if (c->b->op == 2 && (ndim < 2 || dyn_dtypes[dyn_tt_node(r, a)->dtype].kind == 'c')) {
@@ -307,7 +326,8 @@ DynVal *tt_rule_transpose(DynRec *r, NpCall *c) {
 /* Axes as they are named, each once: of a tuple, or one. Their number, or -1. */
 static int axes_in_order(DynRec *r, const DynOperand *given, int n, int ndim, int *axes) {
     DynOperand items[DYN_MAX_NDIM];
-    bool tuple = n == 1 && given[0].v != NULL && (dyn_is_tuple(given[0].real) || PyList_CheckExact(given[0].real));
+    bool lone = n == 1 && given[0].v != NULL;
+    bool tuple = lone && (dyn_is_tuple(given[0].real) || PyList_CheckExact(given[0].real));
     if (tuple && (n = dyn_np_items(r, given[0], items, DYN_MAX_NDIM)) < 0) {
         return -1;
     }
@@ -396,8 +416,9 @@ DynVal *tt_rule_expand(DynRec *r, NpCall *c) {
         return NULL;
     }
     uint32_t other = c->b->op == 1 ? dyn_tt_tensor_of(r, c->slot[1]) : DYN_NONE;
-    int ndim = other != DYN_NONE ? dyn_tt_node(r, other)->ndim : c->b->op == 1 ? -1 : dyn_tt_sizes(r, c, 1, true, shape);
+    int ndim = c->b->op == 1 ? -1 : dyn_tt_sizes(r, c, 1, true, shape);
     if (other != DYN_NONE) {
+        ndim = dyn_tt_node(r, other)->ndim;
         memcpy(shape, dyn_tt_node(r, other)->shape, sizeof(*shape) * (size_t)ndim);
     }
     int extra = ndim - dyn_tt_node(r, a)->ndim;
@@ -420,9 +441,17 @@ DynVal *tt_rule_unfold(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), start[DYN_MAX_NDIM], shape[DYN_MAX_NDIM], window[1];
     int rank = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, ndim = rank + 1, axis;
     DynOperand step = c->slot[3];
-    if (rank == 0 || ndim > DYN_MAX_NDIM || dyn_tt_axis(r, c->slot[1], rank, &axis) < 0 || c->slot[2].v == NULL ||
-        dyn_np_shape_arg(r, c->slot[2], false, window) != 1 || step.v == NULL || dyn_rec_burn(r, step.v, step.real) < 0) {
-        return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+    if (a == DYN_NONE) {
+        return NULL;
+    }
+    if (rank == 0 || ndim > DYN_MAX_NDIM || dyn_tt_axis(r, c->slot[1], rank, &axis) < 0) {
+        return dyn_tt_refuse(r);
+    }
+    if (c->slot[2].v == NULL || dyn_np_shape_arg(r, c->slot[2], false, window) != 1) {
+        return dyn_tt_refuse(r);
+    }
+    if (step.v == NULL || dyn_rec_burn(r, step.v, step.real) < 0) {
+        return dyn_tt_refuse(r);
     }
     long by = PyLong_CheckExact(step.real) ? PyLong_AsLong(step.real) : 0;
     for (int i = 0; i < rank; i++) {
@@ -430,7 +459,8 @@ DynVal *tt_rule_unfold(DynRec *r, NpCall *c) {
         shape[i] = dyn_tt_node(r, a)->shape[i];
     }
     uint32_t way = dyn_np_op(r, DYN_S_SUB, shape[axis], window[0]);
-    if (by < 1 || by > INT32_MAX || way == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, way, 0) < 0) {
+    bool steps = by >= 1 && by <= INT32_MAX;
+    if (!steps || way == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, way, 0) < 0) {
         return PyErr_Clear(), dyn_tt_refuse(r);
     }
     shape[axis] = dyn_np_op(r, DYN_S_ADD, dyn_np_op(r, DYN_S_FLOORDIV, way, dyn_np_int(r, by)), dyn_np_int(r, 1));
