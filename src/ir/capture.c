@@ -215,8 +215,11 @@ void dyn_capture_forget_values(DynCapture *c, uint32_t n) {
 }
 
 static bool same_guard(const DynGuard *a, const DynGuard *b) {
-    return a->kind == b->kind && a->source == b->source && a->source2 == b->source2 && a->number == b->number &&
-           a->obj == b->obj && (!dyn_guard_has_layout(a) || dyn_layout_same(&a->layout, &b->layout, DYN_MAX_NDIM));
+    bool same_subject = a->kind == b->kind && a->source == b->source && a->source2 == b->source2;
+    if (!same_subject || a->number != b->number || a->obj != b->obj) {
+        return false;
+    }
+    return !dyn_guard_has_layout(a) || dyn_layout_same(&a->layout, &b->layout, DYN_MAX_NDIM);
 }
 
 int dyn_capture_guard(DynCapture *c, const DynGuard *g) {
@@ -248,21 +251,41 @@ static int wrong(DynStr *error, const char *what, uint32_t at) {
     return -1;
 }
 
+/* Is it reached from nothing, rather than from what another source gives? */
+static bool is_root_source(DynSourceKind kind) {
+    switch (kind) {
+    case DYN_SRC_LOCAL:
+    case DYN_SRC_CLOSURE:
+    case DYN_SRC_OWNCELL:
+    case DYN_SRC_FUNCTION:
+    case DYN_SRC_HANDLED:
+    case DYN_SRC_CONST:
+    case DYN_SRC_DICT: return true;
+    default: return false;
+    }
+}
+
+static bool is_found_by_key(DynSourceKind kind) {
+    switch (kind) {
+    case DYN_SRC_DICT:
+    case DYN_SRC_ATTR:
+    case DYN_SRC_OWN:
+    case DYN_SRC_KEY:
+    case DYN_SRC_FKWDEFAULT: return true;
+    default: return false;
+    }
+}
+
 static int verify_tables(const DynCapture *c, DynStr *error) {
     for (uint32_t i = 0; i < c->sources.v.n; i++) {
         const DynSource *s = &c->sources.v.at[i];
-        bool based = s->kind != DYN_SRC_LOCAL && s->kind != DYN_SRC_CLOSURE && s->kind != DYN_SRC_OWNCELL &&
-                     s->kind != DYN_SRC_FUNCTION && s->kind != DYN_SRC_HANDLED && s->kind != DYN_SRC_CONST &&
-                     s->kind != DYN_SRC_DICT;
-        bool keyed = s->kind == DYN_SRC_DICT || s->kind == DYN_SRC_ATTR || s->kind == DYN_SRC_OWN || s->kind == DYN_SRC_KEY ||
-                     s->kind == DYN_SRC_FKWDEFAULT;
-        if (based ? s->base >= i : s->base != DYN_NONE) {
+        if (is_root_source((DynSourceKind)s->kind) ? s->base != DYN_NONE : s->base >= i) {
             return wrong(error, "a source's base isn't an earlier source", i);
         }
         if (s->kind == DYN_SRC_NAMED && s->index >= i) {
             return wrong(error, "the source of a name isn't an earlier source", i);
         }
-        if (keyed && s->key == NULL) {
+        if (is_found_by_key((DynSourceKind)s->kind) && s->key == NULL) {
             return wrong(error, "a source has no key", i);
         }
         if (s->kind == DYN_SRC_DICT && (s->obj == NULL || !PyDict_CheckExact(s->obj))) {
@@ -275,8 +298,11 @@ static int verify_tables(const DynCapture *c, DynStr *error) {
         if (dyn_sym_is_read((DynSymOp)s->op) && s->a >= c->sources.v.n) {
             return wrong(error, "a symbol's source doesn't exist", i);
         }
-        if ((arity > 0 && s->a >= i) || (arity > 1 && s->b >= i) || (arity > 2 && s->c >= i)) {
-            return wrong(error, "a symbol's operand isn't an earlier symbol", i);
+        const uint32_t operands[3] = {s->a, s->b, s->c};
+        for (int k = 0; k < arity; k++) {
+            if (operands[k] >= i) {
+                return wrong(error, "a symbol's operand isn't an earlier symbol", i);
+            }
         }
     }
     return 0;
@@ -343,6 +369,17 @@ static int items_of(DynRecipeKind kind) {
     }
 }
 
+/* Does the recipe make an instance of the type `obj`? */
+static bool makes_instance(const DynRecipe *r) {
+    switch (r->kind) {
+    case DYN_RC_NAMED:
+    case DYN_RC_OBJECT:
+    case DYN_RC_INSTANCE:
+    case DYN_RC_MAPPING: return true;
+    default: return false;
+    }
+}
+
 static int verify_recipe(const DynCapture *c, uint32_t i, DynStr *error) {
     const DynRecipe *r = &c->recipes.at[i];
     int count = items_of(r->kind);
@@ -379,8 +416,7 @@ static int verify_recipe(const DynCapture *c, uint32_t i, DynStr *error) {
     if (r->kind == DYN_RC_ATTR && (r->obj == NULL || !PyUnicode_Check(r->obj))) {
         return wrong(error, "an ATTR recipe has no name", i);
     }
-    if ((r->kind == DYN_RC_NAMED || r->kind == DYN_RC_OBJECT || r->kind == DYN_RC_INSTANCE || r->kind == DYN_RC_MAPPING) &&
-        (r->obj == NULL || !PyType_Check(r->obj))) {
+    if (makes_instance(r) && (r->obj == NULL || !PyType_Check(r->obj))) {
         return wrong(error, "a NAMED or OBJECT recipe has no type", i);
     }
     return 0;

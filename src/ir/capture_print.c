@@ -129,9 +129,9 @@ static void print_module(const DynCapture *c, const DynGuard *g, DynStr *out) {
 
 static void print_torch(const DynCapture *c, const DynGuard *g, DynStr *out) {
     (void)c;
-    dyn_str_printf(out,
-                   "torch.is_grad_enabled() is %s and torch.is_inference_mode_enabled() is %s and torch.get_default_dtype() is ",
-                   g->number & DYN_TORCH_GRAD ? "True" : "False", g->number & DYN_TORCH_INFERENCE ? "True" : "False");
+    dyn_str_printf(out, "torch.is_grad_enabled() is %s", g->number & DYN_TORCH_GRAD ? "True" : "False");
+    dyn_str_printf(out, " and torch.is_inference_mode_enabled() is %s", g->number & DYN_TORCH_INFERENCE ? "True" : "False");
+    dyn_str_puts(out, " and torch.get_default_dtype() is ");
     dyn_object_print(dyn_torch_dtype_object(DYN_TORCH_DEFAULT(g->number)), out);
 }
 
