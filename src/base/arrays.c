@@ -125,7 +125,8 @@ bool dyn_views_overlap(const DynArrayView *v, const DynArrayView *w) {
     char *low_v, *high_v, *low_w, *high_w;
     extent(v, &low_v, &high_v);
     extent(w, &low_w, &high_w);
-    return low_v < high_v && low_w < high_w && low_v < high_w && low_w < high_v;
+    bool both_have_bytes = low_v < high_v && low_w < high_w;
+    return both_have_bytes && low_v < high_w && low_w < high_v;
 }
 
 static bool is_c_contiguous(const DynArrayView *v) { /* as NumPy sees it: axes of one element have no stride */
@@ -143,8 +144,8 @@ static bool is_c_contiguous(const DynArrayView *v) { /* as NumPy sees it: axes o
 
 /* |stride| as NumPy's iterator sees it: an axis of size 1 has none, and (like a broadcast axis) no say in the order. */
 static int64_t weight(const DynArrayView *v, int axis) {
-    int64_t stride = v->strides[axis];
-    return v->dims[axis] == 1 ? 0 : stride < 0 ? -stride : stride;
+    int64_t stride = v->dims[axis] == 1 ? 0 : v->strides[axis];
+    return stride < 0 ? -stride : stride;
 }
 
 /* The order in which NumPy's iterator would keep the axes (order='K'): an insertion sort from the innermost axis out in which
@@ -268,8 +269,8 @@ PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLay
     if (descr == NULL) {
         return NULL;
     }
-    bool large = fits && bytes >= DYN_POOL_LEAST && bytes <= PY_SSIZE_T_MAX && is_plain_memory();
-    void *data = large ? dyn_pool_take(bytes) : NULL;
+    bool large = fits && bytes >= DYN_POOL_LEAST && bytes <= PY_SSIZE_T_MAX;
+    void *data = large && is_plain_memory() ? dyn_pool_take(bytes) : NULL;
     if (data != NULL) {
         return array_of_pool(descr, ndim, shape, ordered ? (npy_intp *)strides : NULL, data, bytes);
     }
@@ -292,8 +293,14 @@ PyObject *dyn_array_turned(DynDtype dt, int ndim, const int64_t *dims, const Dyn
 
 static double half_value(uint16_t h) {
     int exponent = h >> 10 & 31, fraction = h & 1023;
-    double x =
-        exponent == 31 ? (fraction ? NAN : HUGE_VAL) : ldexp(fraction + (exponent ? 1024 : 0), (exponent ? exponent : 1) - 25);
+    double x;
+    if (exponent == 31) {
+        x = fraction ? NAN : HUGE_VAL;
+    } else if (exponent == 0) { /* subnormal: no leading one */
+        x = ldexp(fraction, -24);
+    } else {
+        x = ldexp(fraction + 1024, exponent - 25);
+    }
     return h >> 15 ? -x : x;
 }
 

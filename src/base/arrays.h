@@ -32,9 +32,18 @@ typedef struct DynDtypeInfo {
     char kind;
 } DynDtypeInfo;
 extern DYN_HIDDEN const DynDtypeInfo dyn_dtypes[DYN_DTYPE_COUNT];
-static inline DynDtype dyn_dtype_real(DynDtype dt) { /* of the parts of a complex number; any other dtype is its own */
-    return dt == DYN_C64 ? DYN_F32 : dt == DYN_C128 ? DYN_F64 : dt;
+/* The dtype of the parts of a complex number; any other dtype is its own. */
+static inline DynDtype dyn_dtype_real(DynDtype dt) {
+    if (dt == DYN_C64) {
+        return DYN_F32;
+    }
+    return dt == DYN_C128 ? DYN_F64 : dt;
 }
+/* Are its numbers real or complex floats, so that operations on them round? */
+static inline bool dyn_dtype_is_inexact(DynDtype dt) { return dyn_dtypes[dt].kind == 'f' || dyn_dtypes[dt].kind == 'c'; }
+static inline bool dyn_dtype_is_complex(DynDtype dt) { return dyn_dtypes[dt].kind == 'c'; }
+/* Are its numbers integers, with or without a sign? */
+static inline bool dyn_dtype_is_integer(DynDtype dt) { return dyn_dtypes[dt].kind == 'i' || dyn_dtypes[dt].kind == 'u'; }
 /* Is it 16 bits in memory and a float in between, rounded behind each operator? */
 static inline bool dyn_dtype_is_half(DynDtype dt) { return dt == DYN_F16 || dt == DYN_BF16; }
 DYN_HIDDEN int dyn_arrays_init(void);                   /* import_array, import_umath; -1 with an exception set */

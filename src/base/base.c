@@ -46,7 +46,11 @@ size_t dyn_arena_bytes(const DynArena *a) {
 /* A new chunk with room for `size` bytes. A large one goes behind the head, so that the head's free room stays in use. */
 static DynArenaChunk *add_chunk(DynArena *a, size_t size) {
     size_t next = a->head == NULL ? FIRST_CHUNK : 2 * a->head->size;
-    next = next < FIRST_CHUNK ? FIRST_CHUNK : next > MOST_CHUNK ? MOST_CHUNK : next;
+    if (next < FIRST_CHUNK) {
+        next = FIRST_CHUNK;
+    } else if (next > MOST_CHUNK) {
+        next = MOST_CHUNK;
+    }
     size_t room = size > next / 4 ? size : next;
     DynArenaChunk *chunk = PyMem_RawCalloc(1, sizeof(*chunk) + room);
     if (chunk == NULL) {

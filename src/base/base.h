@@ -19,6 +19,14 @@
 #define DYN_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #define DYN_NONE UINT32_MAX /* "no node", "no symbol", "no source" */
 
+/* The number between low and high that is nearest to x. */
+static inline int64_t dyn_clamp(int64_t x, int64_t low, int64_t high) {
+    if (x < low) {
+        return low;
+    }
+    return x > high ? high : x;
+}
+
 /* Why something was refused: rows of reasons.def. 0 is "no reason". */
 typedef enum DynReason {
     DYN_R_OK = 0,
@@ -44,6 +52,16 @@ DYN_HIDDEN void *dyn_arena_alloc(DynArena *a, size_t size);
 DYN_HIDDEN char *dyn_arena_strdup(DynArena *a, const char *s);
 DYN_HIDDEN size_t dyn_arena_bytes(const DynArena *a); /* that it holds, used or not */
 extern DYN_HIDDEN long dyn_arena_fail_after;          /* < 0: never; counts down at each allocation */
+/* Are `n` pointers all there? DYN_ALLOCATED(a, b, c): memory was out for none of them. */
+static inline bool dyn_all_there(const void *const *at, size_t n) {
+    bool all = true;
+    for (size_t i = 0; i < n; i++) {
+        all = all && at[i] != NULL;
+    }
+    return all;
+}
+#define DYN_ALLOCATED(...) \
+    dyn_all_there((const void *const[]){__VA_ARGS__}, sizeof((const void *const[]){__VA_ARGS__}) / sizeof(const void *))
 #define DYN_NEW(arena, T) ((T *)dyn_arena_alloc((arena), sizeof(T)))
 #define DYN_NEW_N(arena, T, n) ((T *)dyn_arena_alloc((arena), sizeof(T) * (size_t)(n)))
 

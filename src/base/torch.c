@@ -163,8 +163,8 @@ bool dyn_torch_find(void) {
     dyn_torch_dtype = lookup_type(torch, "dtype");
     dyn_torch_device = lookup_type(torch, "device");
     dyn_torch_module = Py_NewRef(torch);
-    if (dyn_torch_tensor == NULL || dyn_torch_parameter == NULL || dyn_torch_size == NULL || dyn_torch_dtype == NULL ||
-        dyn_torch_device == NULL || !find_all(torch)) {
+    const void *const types_found[] = {dyn_torch_tensor, dyn_torch_parameter, dyn_torch_size, dyn_torch_dtype, dyn_torch_device};
+    if (!dyn_all_there(types_found, DYN_COUNTOF(types_found)) || !find_all(torch)) {
         refused = true; /* older than 2.10, or not the torch that we know */
         dyn_torch_tensor = dyn_torch_parameter = dyn_torch_size = NULL;
     }
@@ -193,8 +193,8 @@ static bool is_true(PyObject *o) { /* takes the reference */
 bool dyn_torch_requires_grad(PyObject *tensor) { return is_true(requires_grad(tensor, requires_grad_closure)); }
 
 static DynDtype dtype_of(const DLTensor *t) {
-    for (int i = 0; i < DYN_DTYPE_COUNT; i++) {
-        if (types[i].name != NULL && types[i].code == t->code && dyn_dtypes[i].size * 8 == t->bits && t->lanes == 1) {
+    for (int i = 0; i < DYN_DTYPE_COUNT && t->lanes == 1; i++) {
+        if (types[i].name != NULL && types[i].code == t->code && dyn_dtypes[i].size * 8 == t->bits) {
             return (DynDtype)i;
         }
     }
@@ -208,7 +208,8 @@ bool dyn_torch_place(PyObject *tensor, DynArrayView *out) {
         return false;
     }
     DynDtype dt = dtype_of(&t);
-    if (t.device_type != DEVICE_CPU || t.ndim < 0 || t.ndim > DYN_MAX_NDIM || dt == DYN_NO_DTYPE) {
+    bool known_rank = t.ndim >= 0 && t.ndim <= DYN_MAX_NDIM;
+    if (t.device_type != DEVICE_CPU || !known_rank || dt == DYN_NO_DTYPE) {
         return false;
     }
     *out =
@@ -253,11 +254,15 @@ static PyObject *call0(PyObject *f) {
     return PyObject_CallNoArgs(f);
 }
 
-static long number(PyObject *o) { /* takes the reference; what is no number counts as set */
-    long n = o == NULL || o == Py_None ? 0 : PyLong_Check(o) ? PyLong_AsLong(o) : 1;
+/* The number that `o` is, or 0 for None; what is no number counts as 1. It takes the reference. */
+static long number(PyObject *o) {
+    long n = 1;
     if (o == NULL) {
         PyErr_Clear();
-        n = 1;
+    } else if (o == Py_None) {
+        n = 0;
+    } else if (PyLong_Check(o)) {
+        n = PyLong_AsLong(o);
     }
     Py_XDECREF(o);
     return n;
@@ -274,17 +279,26 @@ DynDtype dyn_torch_dtype_parse(PyObject *dtype) {
 
 PyObject *dyn_torch_dtype_object(DynDtype dt) { return dtypes[dt]; }
 
+/* Does a mode, a transformation or a tracer see the calls of torch's functions, or change what they do? */
+static bool is_intercepted(void) {
+    if (number(call0(ob.dispatch_modes)) != 0 || is_true(call0(ob.function_mode)) || is_true(call0(ob.any_autocast))) {
+        return true;
+    }
+    return number(call0(ob.functorch_level)) > 0 || number(call0(ob.tracing)) != 0;
+}
+
 int dyn_torch_state(void) {
     PyObject *dtype = call0(ob.default_dtype);
     DynDtype dt = dyn_torch_dtype_parse(dtype);
     Py_XDECREF(dtype);
-    if (dt == DYN_NO_DTYPE || number(call0(ob.dispatch_modes)) != 0 || is_true(call0(ob.function_mode)) ||
-        is_true(call0(ob.any_autocast)) || number(call0(ob.functorch_level)) > 0 || number(call0(ob.tracing)) != 0) {
+    if (dt == DYN_NO_DTYPE || is_intercepted()) {
         PyErr_Clear();
         return -1;
     }
-    return (is_true(call0(ob.grad_enabled)) ? DYN_TORCH_GRAD : 0) | (is_true(call0(ob.inference)) ? DYN_TORCH_INFERENCE : 0) |
-           (int)dt << 8;
+    int state = (int)dt << 8;
+    state |= is_true(call0(ob.grad_enabled)) ? DYN_TORCH_GRAD : 0;
+    state |= is_true(call0(ob.inference)) ? DYN_TORCH_INFERENCE : 0;
+    return state;
 }
 
 static void set_grad(bool on) {
@@ -350,8 +364,8 @@ static PyObject *sizes_and_strides(DynDtype dt, int ndim, const int64_t *dims, c
     }
     struct Kept *k = &kept[(hash ^ hash >> 6) & 63];
     size_t bytes = sizeof(*dims) * (size_t)ndim;
-    if (k->args != NULL && k->ndim == ndim && k->size == size && memcmp(k->dims, dims, bytes) == 0 &&
-        memcmp(k->strides, strides, bytes) == 0) {
+    bool same_rank = k->args != NULL && k->ndim == ndim && k->size == size;
+    if (same_rank && memcmp(k->dims, dims, bytes) == 0 && memcmp(k->strides, strides, bytes) == 0) {
         return Py_NewRef(k->args);
     }
     PyObject *shape = int_tuple(ndim, dims, 1), *steps = int_tuple(ndim, strides, size);
@@ -430,8 +444,9 @@ static PyObject *as_dtype(PyObject *base, const DynArrayView *of_base, DynDtype 
     if (from != part && to == part) {
         return PyObject_CallOneArg(ob.view_as_real, base);
     }
-    bool pairs = from != to && dyn_dtype_real(to) == from && of_base->ndim > 0 && of_base->dims[of_base->ndim - 1] == 2;
-    return pairs ? PyObject_CallOneArg(ob.view_as_complex, base) : PyObject_CallMethod(base, "view", "O", dtypes[to]);
+    bool has_pairs = of_base->ndim > 0 && of_base->dims[of_base->ndim - 1] == 2;
+    return has_pairs && from != to && dyn_dtype_real(to) == from ? PyObject_CallOneArg(ob.view_as_complex, base)
+                                                                 : PyObject_CallMethod(base, "view", "O", dtypes[to]);
 }
 
 static PyObject *window(PyObject *base, const DynArrayView *of_base, const DynArrayView *view) {
@@ -445,7 +460,10 @@ static PyObject *window(PyObject *base, const DynArrayView *of_base, const DynAr
     int64_t steps[DYN_MAX_NDIM]; /* a new axis has the stride that torch gives it, where NumPy has 0 */
     for (int i = view->ndim; i-- > 0;) {
         bool fresh = view->dims[i] == 1 && view->strides[i] == 0;
-        steps[i] = !fresh ? view->strides[i] : i + 1 < view->ndim ? view->dims[i + 1] * steps[i + 1] : size;
+        steps[i] = view->strides[i];
+        if (fresh) {
+            steps[i] = i + 1 < view->ndim ? view->dims[i + 1] * steps[i + 1] : size;
+        }
     }
     PyObject *dims = int_tuple(view->ndim, view->dims, 1), *strides = int_tuple(view->ndim, steps, size);
     PyObject *start = PyLong_FromLongLong(at), *args[4] = {base, dims, strides, start};

@@ -157,6 +157,15 @@ static PyObject *make_frame(const DynGraph *g, const DynNode *n, const DynExtern
     return frame;
 }
 
+/* Is it a method of ufuncs or of tensors that is written in C? */
+static bool is_framework_method(PyObject *f) {
+    if (Py_TYPE(f) != &PyMethodDescr_Type) {
+        return false;
+    }
+    PyTypeObject *of = ((PyDescrObject *)f)->d_type;
+    return of == &PyUFunc_Type || (dyn_torch_tensor != NULL && PyType_IsSubtype(dyn_torch_tensor, of));
+}
+
 bool dyn_extern_is_compiled(DynExtern *x) {
     if (x->compiled == 0) {
         PyObject *f = Py_NewRef(x->callable), *inner = PyObject_GetAttrString(f, "_implementation"); /* of a dispatcher */
@@ -164,10 +173,7 @@ bool dyn_extern_is_compiled(DynExtern *x) {
             Py_SETREF(f, inner);
         }
         PyErr_Clear();
-        bool compiled = Py_TYPE(f) == &PyUFunc_Type || PyCFunction_CheckExact(f) ||
-                        (Py_TYPE(f) == &PyMethodDescr_Type &&
-                         (((PyDescrObject *)f)->d_type == &PyUFunc_Type ||
-                          (dyn_torch_tensor != NULL && PyType_IsSubtype(dyn_torch_tensor, ((PyDescrObject *)f)->d_type))));
+        bool compiled = Py_TYPE(f) == &PyUFunc_Type || PyCFunction_CheckExact(f) || is_framework_method(f);
         x->compiled = compiled ? 1 : 2;
         Py_DECREF(f);
     }
@@ -250,8 +256,10 @@ bool dyn_extern_shares(PyObject *result, PyObject *arg) {
     if (dyn_torch_is(result) || dyn_torch_is(arg)) {
         return dyn_extern_overlap(result, arg);
     }
-    return PyArray_Check(result) && PyArray_Check(arg) && PyArray_SIZE((PyArrayObject *)result) > 0 &&
-           dyn_extern_owner(result) == dyn_extern_owner(arg);
+    if (!PyArray_Check(result) || !PyArray_Check(arg)) {
+        return false;
+    }
+    return PyArray_SIZE((PyArrayObject *)result) > 0 && dyn_extern_owner(result) == dyn_extern_owner(arg);
 }
 
 /* ---- results */
@@ -265,13 +273,31 @@ typedef struct Reader {
     PyObject *args;
 } Reader;
 
+/* Is it a tensor, a scalar or an array, as the node was when it was recorded? */
+static bool is_of_recorded_kind(const DynNode *n, PyObject *o) {
+    if (n->flags & DYN_NODE_TENSOR) {
+        return dyn_torch_is(o) && !dyn_torch_requires_grad(o);
+    }
+    if (n->flags & DYN_NODE_NPSCALAR) {
+        return !PyArray_Check(o) && PyArray_CheckScalar(o);
+    }
+    return PyArray_CheckExact(o);
+}
+
+/* Does an array lie as the node's was when it was recorded? */
+static bool lies_as_recorded(const DynNode *n, PyObject *array) {
+    DynArrayView v;
+    bool same_type = dyn_array_view(array, &v) && v.dtype == n->dtype && v.ndim == n->ndim;
+    if (!same_type || !v.aligned || !dyn_layout_fits(&n->layout, &v)) {
+        return false;
+    }
+    return !(n->flags & DYN_NODE_DENSE) || dyn_layout_is_dense(&n->layout, &v);
+}
+
 static bool read_array(Reader *r, PyObject *o) {
     const DynNode *n = dyn_graph_node(r->g, r->node);
-    bool scalar = n->flags & DYN_NODE_NPSCALAR, tensor = n->flags & DYN_NODE_TENSOR;
-    DynArrayView v;
-    if (tensor   ? !dyn_torch_is(o) || dyn_torch_requires_grad(o)
-        : scalar ? PyArray_Check(o) || !PyArray_CheckScalar(o)
-                 : !PyArray_CheckExact(o)) {
+    bool scalar = n->flags & DYN_NODE_NPSCALAR;
+    if (!is_of_recorded_kind(n, o)) {
         return false;
     }
     PyObject *array = scalar ? PyArray_FromScalar(o, NULL) : Py_NewRef(o);
@@ -279,8 +305,7 @@ static bool read_array(Reader *r, PyObject *o) {
         PyErr_Clear();
         return false;
     }
-    bool ok = dyn_array_view(array, &v) && v.dtype == n->dtype && v.ndim == n->ndim && v.aligned &&
-              dyn_layout_fits(&n->layout, &v) && (!(n->flags & DYN_NODE_DENSE) || dyn_layout_is_dense(&n->layout, &v));
+    bool ok = lies_as_recorded(n, array);
     for (uint32_t i = r->first; i < r->node && ok; i++) {
         ok = dyn_graph_node(r->g, i)->storage == n->storage || !dyn_extern_one_memory(r->arrays[i], array);
     }
@@ -315,6 +340,14 @@ static bool read_number(Reader *r, uint32_t sym, PyObject *o) {
     return !overflow;
 }
 
+/* The exact type of a sequence of this form. */
+static PyTypeObject *sequence_type(const DynForm *form) {
+    if (form->kind == DYN_F_NAMED) {
+        return (PyTypeObject *)form->obj;
+    }
+    return form->kind == DYN_F_LIST ? &PyList_Type : &PyTuple_Type;
+}
+
 static bool read_result(Reader *r, PyObject *o) {
     const DynForm *form = r->form++;
     switch (form->kind) {
@@ -323,11 +356,8 @@ static bool read_result(Reader *r, PyObject *o) {
     case DYN_F_CONST: return o == form->obj;
     case DYN_F_OBJECT: return read_object(r, form->obj, o);
     case DYN_F_SAME: return o == PyTuple_GET_ITEM(r->args, form->n);
-    default: {
-        PyTypeObject *type = form->kind == DYN_F_NAMED  ? (PyTypeObject *)form->obj
-                             : form->kind == DYN_F_LIST ? &PyList_Type
-                                                        : &PyTuple_Type;
-        if (Py_TYPE(o) != type || PySequence_Fast_GET_SIZE(o) != (Py_ssize_t)form->n) {
+    default:
+        if (Py_TYPE(o) != sequence_type(form) || PySequence_Fast_GET_SIZE(o) != (Py_ssize_t)form->n) {
             return false;
         }
         for (uint32_t i = 0; i < form->n; i++) {
@@ -336,7 +366,6 @@ static bool read_result(Reader *r, PyObject *o) {
             }
         }
         return true;
-    }
     }
 }
 

@@ -46,7 +46,9 @@ uint32_t dyn_graph_add(DynGraph *g, DynOp op, DynDtype dtype, int ndim, int narg
                  .snapshot = DYN_NONE,
                  .line = -1,
                  .where = DYN_NONE};
-    if (ndim < 0 || ndim > DYN_MAX_NDIM || nargs < 0 || nargs > 255 || naux < 0 || naux > 255) {
+    bool rank_fits = ndim >= 0 && ndim <= DYN_MAX_NDIM, args_fit = nargs >= 0 && nargs <= UINT8_MAX;
+    bool aux_fits = naux >= 0 && naux <= UINT8_MAX;
+    if (!rank_fits || !args_fit || !aux_fits) {
         return DYN_NONE;
     }
     n.args = DYN_NEW_N(g->arena, DynArg, nargs + 1);

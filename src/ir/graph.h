@@ -142,7 +142,12 @@ static inline bool dyn_graph_detaches(const DynGraph *g, const DynNode *n) {
 static inline bool dyn_node_calls(const DynNode *n) { return dyn_ops[n->op].kind == DYN_K_EXTERN; } /* EXTERN, MATMUL … */
 static inline bool dyn_node_stores(const DynNode *n) { return dyn_ops[n->op].kind == DYN_K_STORE; }
 /* Which operand of a GATHER or SCATTER says where? 0: it is neither. */
-static inline int dyn_node_index(const DynNode *n) { return n->op == DYN_OP_GATHER ? 1 : n->op == DYN_OP_SCATTER ? 2 : 0; }
+static inline int dyn_node_index(const DynNode *n) {
+    if (n->op == DYN_OP_GATHER) {
+        return 1;
+    }
+    return n->op == DYN_OP_SCATTER ? 2 : 0;
+}
 DYN_HIDDEN void dyn_graph_truncate(DynGraph *g, uint32_t nnodes); /* forget the nodes from nnodes on (a callee that bailed out) */
 /* 0, or -1 and a sentence in `error`: operand before use, rows' arity, rank = shape list, views share storage, outputs exist… */
 DYN_HIDDEN int dyn_graph_verify(const DynGraph *g, DynStr *error);

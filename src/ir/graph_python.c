@@ -111,11 +111,19 @@ static void put_dtype(DynStr *out, uint8_t dtype) {
     }
 }
 
+/* What stands behind item i of a tuple of n. */
+static const char *behind_item(int i, int n) {
+    if (i + 1 < n) {
+        return ", ";
+    }
+    return n == 1 ? "," : "";
+}
+
 static void put_shape(const Writer *w, DynStr *out, const DynNode *n) {
     dyn_str_putc(out, '(');
     for (int i = 0; i < n->ndim; i++) {
         put_sym(w, out, n->shape[i]);
-        dyn_str_puts(out, i + 1 < n->ndim ? ", " : n->ndim == 1 ? "," : "");
+        dyn_str_puts(out, behind_item(i, n->ndim));
     }
     dyn_str_putc(out, ')');
 }
@@ -170,8 +178,9 @@ static void put_comment(const Writer *w, const DynNode *n) {
     dyn_str_putc(w->out, ']');
     if (n->where < g->places.n && g->places.at[n->where].code != NULL) {
         PyCodeObject *code = (PyCodeObject *)g->places.at[n->where].code;
-        const char *file = PyUnicode_AsUTF8(code->co_filename), *slash = file == NULL ? NULL : strrchr(file, '/');
-        dyn_str_printf(w->out, ", %s:%d", file == NULL ? "?" : slash == NULL ? file : slash + 1, (int)n->line);
+        const char *path = PyUnicode_AsUTF8(code->co_filename), *file = path == NULL ? "?" : path;
+        const char *slash = strrchr(file, '/');
+        dyn_str_printf(w->out, ", %s:%d", slash == NULL ? file : slash + 1, (int)n->line);
         PyErr_Clear();
     }
     dyn_str_putc(w->out, '\n');
@@ -190,7 +199,11 @@ static void put_elementwise(const Writer *w, const DynNode *n) {
         bool truth = op->dtype == DYN_DT_LOGICAL || (op->dtype == DYN_DT_WHERE && i == 0);
         bool whole = n->op == DYN_OP_LDEXP && i == 1;
         dyn_str_puts(w->out, i > 0 ? ", " : "");
-        put_operand(w, w->out, n->args[i], truth ? DYN_BOOL : whole ? DYN_I64 : n->compute, arrays > 0 && !truth && !whole);
+        uint8_t dtype = n->compute;
+        if (truth || whole) {
+            dtype = truth ? DYN_BOOL : DYN_I64;
+        }
+        put_operand(w, w->out, n->args[i], dtype, arrays > 0 && !truth && !whole);
     }
     dyn_str_putc(w->out, ')');
     if (which >= 0) {
@@ -224,7 +237,9 @@ static void put_reduce(const Writer *w, const DynNode *n) {
     for (int i = 1; i < n->naux; i++) {
         dyn_str_printf(w->out, i > 1 ? ", %lld" : ", axis=(%lld", (long long)n->aux[i]);
     }
-    dyn_str_puts(w->out, n->naux == 2 ? ",)" : n->naux > 2 ? ")" : "");
+    if (n->naux > 1) {
+        dyn_str_puts(w->out, n->naux == 2 ? ",)" : ")");
+    }
     if (n->flags & DYN_NODE_OR_NOTHING) {
         put_identity(w, n);
     }
@@ -237,9 +252,10 @@ static void put_scan(const Writer *w, const DynNode *n) {
     bool position = n->op == DYN_OP_ARGMAX || n->op == DYN_OP_ARGMIN, flat = n->aux[0] < 0;
     dyn_str_printf(w->out, "np.%s%s(", names[n->op - DYN_OP_CUMSUM], position ? "" : ".accumulate");
     put_operand(w, w->out, n->args[0], n->compute, false);
-    dyn_str_puts(w->out, flat && !position ? ".ravel(), axis=0" : flat ? "" : ", axis=");
     if (!flat) {
-        dyn_str_printf(w->out, "%lld", (long long)n->aux[0]);
+        dyn_str_printf(w->out, ", axis=%lld", (long long)n->aux[0]);
+    } else if (!position) {
+        dyn_str_puts(w->out, ".ravel(), axis=0");
     }
     dyn_str_puts(w->out, position && n->aux[1] ? ", keepdims=True)" : ")");
     put_result_cast(w, n);
@@ -281,7 +297,11 @@ static void put_slice(const Writer *w, const DynNode *n) {
         }
         arg += n->aux[i] == 0 ? 3 : n->aux[i] == 1;
     }
-    dyn_str_puts(w->out, n->naux == 0 ? "..." : n->ndim == 0 && !(n->flags & DYN_NODE_NPSCALAR) ? ", ..." : "");
+    if (n->naux == 0) {
+        dyn_str_puts(w->out, "...");
+    } else if (n->ndim == 0 && !(n->flags & DYN_NODE_NPSCALAR)) {
+        dyn_str_puts(w->out, ", ...");
+    }
     dyn_str_putc(w->out, ']');
 }
 
@@ -314,6 +334,15 @@ static void put_affine(const Writer *w, const DynNode *n) {
     dyn_str_puts(w->out, "))");
 }
 
+/* The method that makes a view, with its parenthesis where it is called. */
+static const char *method_of_view(const DynNode *n) {
+    switch (n->op) {
+    case DYN_OP_PERMUTE: return "transpose(";
+    case DYN_OP_AS_DTYPE: return "view(";
+    default: return dyn_ops[n->op].text;
+    }
+}
+
 static void put_view(const Writer *w, const DynNode *n) {
     if (n->op == DYN_OP_SLICE) {
         put_slice(w, n);
@@ -327,10 +356,7 @@ static void put_view(const Writer *w, const DynNode *n) {
         dyn_str_putc(w->out, ')');
     } else {
         put_node(w, w->out, n->args[0].id);
-        dyn_str_printf(w->out, ".%s",
-                       n->op == DYN_OP_PERMUTE    ? "transpose("
-                       : n->op == DYN_OP_AS_DTYPE ? "view("
-                                                  : dyn_ops[n->op].text);
+        dyn_str_printf(w->out, ".%s", method_of_view(n));
         for (int i = 0; n->op == DYN_OP_PERMUTE && i < n->naux; i++) {
             dyn_str_printf(w->out, i ? ", %lld" : "%lld", (long long)n->aux[i]);
         }
@@ -348,14 +374,15 @@ static void put_view(const Writer *w, const DynNode *n) {
 
 static void put_create(const Writer *w, const DynNode *n) {
     bool filled = n->nargs > 0 && n->args[0].kind == DYN_ARG_SYM;
-    dyn_str_puts(w->out, n->op == DYN_OP_IOTA ? "np.arange(" : filled ? "np.full(" : "np.empty(");
     if (n->op == DYN_OP_IOTA) {
+        dyn_str_puts(w->out, "np.arange(");
         put_sym(w, w->out, n->shape[0]);
     } else {
+        dyn_str_puts(w->out, filled ? "np.full(" : "np.empty(");
         put_shape(w, w->out, n);
     }
     for (int i = 0; filled && i < n->nargs; i++) {
-        dyn_str_puts(w->out, i ? ", " : n->op == DYN_OP_COMPLEX ? ", complex(" : ", ");
+        dyn_str_puts(w->out, i == 0 && n->op == DYN_OP_COMPLEX ? ", complex(" : ", ");
         put_sym(w, w->out, n->args[i].id);
     }
     dyn_str_puts(w->out, filled && n->op == DYN_OP_COMPLEX ? "), " : ", ");
@@ -448,19 +475,39 @@ static bool is_called(const DynExtern *x, PyObject *of) {
 /* Where NumPy has it; NULL: nowhere. */
 static const char *home_of(const DynExtern *x) {
     PyObject *numpy = PyImport_ImportModule("numpy");
-    const char *home = is_called(x, numpy) ? "np." : is_called(x, (PyObject *)&PyArray_Type) ? "np.ndarray." : NULL;
+    const char *home = NULL;
+    if (is_called(x, numpy)) {
+        home = "np.";
+    } else if (is_called(x, (PyObject *)&PyArray_Type)) {
+        home = "np.ndarray.";
+    }
     Py_XDECREF(numpy);
     PyErr_Clear();
     return home;
 }
 
+/* Is its repr an expression that gives it again? */
+static bool has_literal(PyObject *o) {
+    PyTypeObject *t = Py_TYPE(o);
+    if (t == &PyFloat_Type) {
+        return PyFloat_AS_DOUBLE(o) - PyFloat_AS_DOUBLE(o) == 0; /* not of nan and infinities */
+    }
+    return o == Py_None || t == &PyBool_Type || t == &PyLong_Type || t == &PyUnicode_Type;
+}
+
+/* Does the program know this type by its bare name? */
+static bool is_type_of_numbers(PyObject *o) {
+    const PyTypeObject *const known[] = {&PyBool_Type, &PyLong_Type, &PyFloat_Type, &PyComplex_Type};
+    bool found = false;
+    for (size_t i = 0; i < DYN_COUNTOF(known); i++) {
+        found = found || o == (const PyObject *)known[i];
+    }
+    return found;
+}
+
 /* Text that gives the same object again; false: there is none. */
 static bool put_constant(DynStr *out, PyObject *o) {
-    PyTypeObject *t = Py_TYPE(o);
-    bool plain = o == Py_None || o == Py_Ellipsis || t == &PyBool_Type || t == &PyLong_Type || t == &PyUnicode_Type;
-    if (t == &PyFloat_Type) {
-        plain = PyFloat_AS_DOUBLE(o) - PyFloat_AS_DOUBLE(o) == 0;
-    }
+    bool plain = o == Py_Ellipsis || has_literal(o);
     if (o == Py_Ellipsis) {
         dyn_str_puts(out, "...");
     } else if (PyArray_DescrCheck(o)) {
@@ -471,9 +518,9 @@ static bool put_constant(DynStr *out, PyObject *o) {
     } else if (PyType_Check(o)) {
         const char *name = ((PyTypeObject *)o)->tp_name;
         bool numpy = strncmp(name, "numpy.", 6) == 0;
-        plain = numpy || o == (PyObject *)&PyBool_Type || o == (PyObject *)&PyLong_Type || o == (PyObject *)&PyFloat_Type ||
-                o == (PyObject *)&PyComplex_Type;
-        dyn_str_printf(out, "%s%s", numpy ? "np." : "", numpy ? name + 6 : name);
+        plain = numpy || is_type_of_numbers(o);
+        dyn_str_puts(out, numpy ? "np." : "");
+        dyn_str_puts(out, numpy ? name + 6 : name);
     } else if (plain) {
         PyObject *text = PyObject_Repr(o);
         const char *c = text == NULL ? NULL : PyUnicode_AsUTF8(text);
@@ -492,6 +539,25 @@ typedef struct Form { /* being walked */
     uint32_t next; /* results: the node that the next array is */
 } Form;
 
+/* How an object made of the items that follow begins; NULL: the program has no text for such a form. */
+static const char *beginning_of(const DynForm *form) {
+    switch (form->kind) {
+    case DYN_F_TUPLE: return "(";
+    case DYN_F_LIST: return "[";
+    case DYN_F_SLICE: return "slice(";
+    case DYN_F_COMPLEX: return "complex(";
+    default: return NULL;
+    }
+}
+
+static uint32_t items_of(const DynForm *form) {
+    switch (form->kind) {
+    case DYN_F_SLICE: return 3;
+    case DYN_F_COMPLEX: return 2;
+    default: return form->n;
+    }
+}
+
 static bool put_argument(Form *f, DynStr *out) {
     const DynForm *form = f->at++;
     bool can = true;
@@ -506,17 +572,18 @@ static bool put_argument(Form *f, DynStr *out) {
     if (form->kind == DYN_F_CONST) {
         return put_constant(out, form->obj);
     }
-    bool tuple = form->kind == DYN_F_TUPLE, list = form->kind == DYN_F_LIST, slice = form->kind == DYN_F_SLICE;
-    if (!tuple && !list && !slice && form->kind != DYN_F_COMPLEX) {
+    const char *beginning = beginning_of(form);
+    if (beginning == NULL) {
         return false;
     }
-    uint32_t n = slice ? 3 : form->kind == DYN_F_COMPLEX ? 2 : form->n;
-    dyn_str_puts(out, tuple ? "(" : list ? "[" : slice ? "slice(" : "complex(");
+    uint32_t n = items_of(form);
+    dyn_str_puts(out, beginning);
     for (uint32_t i = 0; i < n; i++) {
         dyn_str_puts(out, i > 0 ? ", " : "");
         can = put_argument(f, out) && can;
     }
-    dyn_str_puts(out, list ? "]" : tuple && n == 1 ? ",)" : ")");
+    dyn_str_puts(out, form->kind == DYN_F_TUPLE && n == 1 ? "," : "");
+    dyn_str_putc(out, form->kind == DYN_F_LIST ? ']' : ')');
     return can;
 }
 
@@ -561,7 +628,7 @@ static void put_random(const Writer *w, const DynNode *n) {
     dyn_str_puts(w->out, "random((");
     for (int i = 0; i < n->ndim; i++) {
         dyn_sym_print_value(DYN_T_INT, dyn_sym_at(w->g->syms, n->shape[i])->hint, w->out);
-        dyn_str_puts(w->out, i + 1 < n->ndim ? ", " : n->ndim == 1 ? "," : "");
+        dyn_str_puts(w->out, behind_item(i, n->ndim));
     }
     dyn_str_puts(w->out, "), ");
     put_dtype(w->out, n->dtype);
@@ -603,7 +670,7 @@ static void put_extern(const Writer *w, uint32_t id) {
 static void put_formula(const Writer *w, const DynSym *s) {
     for (const char *c = dyn_sym_info[s->op].text; *c != 0; c++) {
         if (*c == '{') {
-            put_sym(w, w->out, c[1] == 'a' ? s->a : c[1] == 'b' ? s->b : s->c);
+            put_sym(w, w->out, dyn_sym_operand(s, c[1] - 'a'));
             c += 2;
         } else {
             dyn_str_putc(w->out, *c);
@@ -617,7 +684,8 @@ static void put_symbols(const Writer *w, uint32_t after) {
     for (uint32_t i = 0; i < g->syms->v.n; i++) {
         const DynSym *s = dyn_sym_at(g->syms, i);
         bool number = s->op == DYN_S_LATE && s->b != DYN_LATE_SIZE;
-        if (sym_name(w, i)->n == 0 || s->op == DYN_S_CONST || s->after != after || is_parameter(g, s)) {
+        bool computed = s->op != DYN_S_CONST && !is_parameter(g, s);
+        if (!computed || sym_name(w, i)->n == 0 || s->after != after) {
             continue;
         }
         dyn_str_printf(w->out, "    %s = ", dyn_str_at(sym_name(w, i)));

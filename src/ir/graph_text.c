@@ -65,7 +65,8 @@ static void print_number(DynStr *out, uint8_t type, DynScalar v) {
     } else if (v.f - v.f == 0) {
         dyn_str_putd(out, v.f);
     } else {
-        dyn_str_puts(out, v.f != v.f ? "nan" : v.f < 0 ? "-inf" : "inf");
+        dyn_str_puts(out, v.f < 0 ? "-" : "");
+        dyn_str_puts(out, v.f != v.f ? "nan" : "inf");
     }
 }
 
@@ -150,7 +151,8 @@ static void print_node(const DynGraph *g, const Names *names, uint32_t id, DynSt
     for (int i = 0; n->layout.kind != DYN_LAYOUT_C && i < n->ndim; i++) {
         dyn_str_printf(out, "%s%d", i > 0 ? " " : "", n->layout.perm[i]);
     }
-    dyn_str_printf(out, "%s = %s", n->layout.kind == DYN_LAYOUT_C ? "" : ">", n->op < DYN_OP_COUNT ? dyn_ops[n->op].text : "?");
+    dyn_str_puts(out, n->layout.kind == DYN_LAYOUT_C ? "" : ">");
+    dyn_str_printf(out, " = %s", n->op < DYN_OP_COUNT ? dyn_ops[n->op].text : "?");
     if (dyn_node_calls(n) && n->extern_index < g->externs.n) {
         dyn_str_printf(out, " %s", g->externs.at[n->extern_index].name);
     }
@@ -287,7 +289,9 @@ static int number(Parser *p, uint8_t *type, DynScalar *out) {
         return 0;
     }
     size_t n = strspn(p->at, "-0123456789");
-    if (n > 0 && p->at[n] != '.' && p->at[n] != 'e' && strncmp(p->at, "-inf", 4) != 0 && strncmp(p->at, "-nan", 4) != 0) {
+    bool named = strncmp(p->at, "-inf", 4) == 0 || strncmp(p->at, "-nan", 4) == 0;
+    bool fraction = p->at[n] == '.' || p->at[n] == 'e';
+    if (n > 0 && !named && !fraction) {
         long long i;
         *type = DYN_T_INT;
         if (integer(p, &i) < 0) {
@@ -324,9 +328,11 @@ static int symbol(Parser *p, uint32_t *out) {
     if (number(p, &type, &v) < 0) {
         return -1;
     }
-    *out = type == DYN_T_BOOL  ? dyn_sym_bool(p->g->syms, v.i != 0)
-           : type == DYN_T_INT ? dyn_sym_int(p->g->syms, v.i)
-                               : dyn_sym_float(p->g->syms, v.f);
+    if (type == DYN_T_FLOAT) {
+        *out = dyn_sym_float(p->g->syms, v.f);
+    } else {
+        *out = type == DYN_T_BOOL ? dyn_sym_bool(p->g->syms, v.i != 0) : dyn_sym_int(p->g->syms, v.i);
+    }
     return *out == DYN_NONE ? wrong(p, "memory is out") : 0;
 }
 
@@ -335,8 +341,13 @@ static int source(Parser *p, char end, uint32_t *out) {
     blanks(p);
     const char *start = p->at;
     int depth = 0;
-    for (; *p->at != 0 && *p->at != '\n' && (depth > 0 || *p->at != end); p->at++) {
-        depth += *p->at == '[' || *p->at == '(' ? 1 : *p->at == ']' || *p->at == ')' ? -1 : 0;
+    while (*p->at != 0 && *p->at != '\n') {
+        if (depth == 0 && *p->at == end) {
+            break;
+        }
+        depth += *p->at == '[' || *p->at == '(';
+        depth -= *p->at == ']' || *p->at == ')';
+        p->at++;
     }
     PyObject *name = PyUnicode_FromStringAndSize(start, p->at - start);
     *out = DYN_NONE;
@@ -352,6 +363,13 @@ static int source(Parser *p, char end, uint32_t *out) {
     Py_XDECREF(name);
     PyErr_Clear();
     return *out == DYN_NONE ? wrong(p, "memory is out") : 0;
+}
+
+static DynSymType type_named(const char *name) {
+    if (strcmp(name, "int") == 0) {
+        return DYN_T_INT;
+    }
+    return strcmp(name, "float") == 0 ? DYN_T_FLOAT : DYN_T_BOOL;
 }
 
 /* Operators that take symbols; -1 with an error. */
@@ -376,8 +394,10 @@ static int parse_symbol(Parser *p) {
     uint8_t type;
     DynScalar hint;
     const char *body;
-    if (integer(p, &i) < 0 || expect(p, ":") < 0 || word(p, type_name, sizeof type_name) < 0 || expect(p, "=") < 0 ||
-        word(p, op_name, sizeof op_name) < 0 || expect(p, "(") < 0) {
+    if (integer(p, &i) < 0 || expect(p, ":") < 0 || word(p, type_name, sizeof type_name) < 0) {
+        return -1;
+    }
+    if (expect(p, "=") < 0 || word(p, op_name, sizeof op_name) < 0 || expect(p, "(") < 0) {
         return -1;
     }
     int op = sym_operator(p, op_name);
@@ -392,8 +412,10 @@ static int parse_symbol(Parser *p) {
         }
     }
     if (dyn_sym_is_read((DynSymOp)op)) {
-        if (source(p, op == DYN_S_VAR ? ')' : ',', &src) < 0 ||
-            (dyn_sym_of_axis((DynSymOp)op) && (expect(p, ",") < 0 || integer(p, &axis) < 0))) {
+        if (source(p, op == DYN_S_VAR ? ')' : ',', &src) < 0) {
+            return -1;
+        }
+        if (dyn_sym_of_axis((DynSymOp)op) && (expect(p, ",") < 0 || integer(p, &axis) < 0)) {
             return -1;
         }
     }
@@ -405,16 +427,20 @@ static int parse_symbol(Parser *p) {
     if (expect(p, ")") < 0 || expect(p, "hint") < 0 || number(p, &type, &hint) < 0) {
         return -1;
     }
-    DynSymType named = strcmp(type_name, "int") == 0 ? DYN_T_INT : strcmp(type_name, "float") == 0 ? DYN_T_FLOAT : DYN_T_BOOL;
+    DynSymType named = type_named(type_name);
     if (type != named) {
         return wrong(p, "the hint has another type");
     }
-    id = op == DYN_S_VAR      ? dyn_sym_var(p->g->syms, named, src, hint)
-         : op == DYN_S_DIM    ? dyn_sym_dim(p->g->syms, src, (int)axis, hint.i)
-         : op == DYN_S_STRIDE ? dyn_sym_stride(p->g->syms, src, (int)axis, hint.i)
-         : op == DYN_S_LATE
-             ? dyn_sym_late(p->g->syms, named, (uint32_t)late[0], (uint32_t)late[1], (uint32_t)late[2], (int)late[3], hint)
-             : dyn_sym_op(p->g->syms, (DynSymOp)op, operands[0], operands[1], operands[2]);
+    DynSyms *syms = p->g->syms;
+    switch (op) {
+    case DYN_S_VAR: id = dyn_sym_var(syms, named, src, hint); break;
+    case DYN_S_DIM: id = dyn_sym_dim(syms, src, (int)axis, hint.i); break;
+    case DYN_S_STRIDE: id = dyn_sym_stride(syms, src, (int)axis, hint.i); break;
+    case DYN_S_LATE:
+        id = dyn_sym_late(syms, named, (uint32_t)late[0], (uint32_t)late[1], (uint32_t)late[2], (int)late[3], hint);
+        break;
+    default: id = dyn_sym_op(syms, (DynSymOp)op, operands[0], operands[1], operands[2]);
+    }
     p->at = id == DYN_NONE ? body : p->at;
     return id == DYN_NONE ? wrong(p, "the operation fails on the hints") : dyn_vec_push(&p->syms, id);
 }
@@ -581,7 +607,8 @@ static int parse_node(Parser *p) {
     n->flags = l.flags;
     n->source = l.source;
     bool shares = (l.flags & DYN_NODE_VIEW) || dyn_ops[op].kind == DYN_K_STORE;
-    if (shares && l.nargs > 0 && l.args[0].kind == DYN_ARG_NODE && l.args[0].id < node) {
+    bool of_node = l.nargs > 0 && l.args[0].kind == DYN_ARG_NODE;
+    if (shares && of_node && l.args[0].id < node) {
         n->storage = dyn_graph_node(p->g, l.args[0].id)->storage;
     }
     return op == DYN_OP_INPUT ? dyn_vec_push(&p->g->inputs, node) : 0;
@@ -594,8 +621,10 @@ static int parse_outputs(Parser *p) {
         if (*p->at == '\n' || *p->at == '#' || *p->at == 0) {
             return 0;
         }
-        if ((!first && expect(p, ",") < 0) || expect(p, "%") < 0 || integer(p, &i) < 0 ||
-            dyn_vec_push(&p->g->outputs, (uint32_t)i) < 0) {
+        if (!first && expect(p, ",") < 0) {
+            return -1;
+        }
+        if (expect(p, "%") < 0 || integer(p, &i) < 0 || dyn_vec_push(&p->g->outputs, (uint32_t)i) < 0) {
             return -1;
         }
     }
@@ -613,8 +642,14 @@ static int parse_line(Parser *p) {
     if (take(p, "outputs")) {
         return parse_outputs(p);
     }
-    return take(p, "%") ? parse_node(p) : take(p, "s") ? parse_symbol(p) : wrong(p, "expected a symbol or a node");
+    if (take(p, "%")) {
+        return parse_node(p);
+    }
+    return take(p, "s") ? parse_symbol(p) : wrong(p, "expected a symbol or a node");
 }
+
+/* Is nothing left of the line but a comment? */
+static bool is_at_end_of_line(const Parser *p) { return *p->at == '\n' || *p->at == '#' || *p->at == 0; }
 
 int dyn_graph_parse(DynGraph *g, const char *text, DynStr *error) {
     Parser p = {.g = g, .at = text, .error = error};
@@ -622,11 +657,11 @@ int dyn_graph_parse(DynGraph *g, const char *text, DynStr *error) {
     while (ok == 0 && *p.at != 0) {
         p.line++;
         blanks(&p);
-        if (*p.at != '\n' && *p.at != '#' && *p.at != 0) {
+        if (!is_at_end_of_line(&p)) {
             ok = parse_line(&p);
         }
         blanks(&p);
-        if (ok == 0 && *p.at != '\n' && *p.at != '#' && *p.at != 0) {
+        if (ok == 0 && !is_at_end_of_line(&p)) {
             ok = wrong(&p, "expected the end of the line");
         }
         p.at += strcspn(p.at, "\n");

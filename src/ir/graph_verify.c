@@ -34,6 +34,19 @@ static int bad(Check *c, const char *what) {
 
 static int64_t hint(const DynGraph *g, uint32_t sym) { return dyn_sym_at(g->syms, sym)->hint.i; }
 
+/* Is the first operand of such operators a node? */
+static bool begins_with_node(DynOpKind kind) {
+    switch (kind) {
+    case DYN_K_REDUCE:
+    case DYN_K_VIEW:
+    case DYN_K_COPY:
+    case DYN_K_STORE:
+    case DYN_K_SCAN:
+    case DYN_K_GATHER: return true;
+    default: return false;
+    }
+}
+
 static int check_operands(Check *c, const DynNode *n) {
     const DynOpInfo *row = &dyn_ops[n->op];
     if (row->arity >= 0 && n->nargs != row->arity) {
@@ -60,9 +73,7 @@ static int check_operands(Check *c, const DynNode *n) {
             return bad(c, "operand is absent");
         }
     }
-    bool from_node = row->kind == DYN_K_REDUCE || row->kind == DYN_K_VIEW || row->kind == DYN_K_COPY ||
-                     row->kind == DYN_K_STORE || row->kind == DYN_K_SCAN || row->kind == DYN_K_GATHER;
-    if (from_node && (n->nargs == 0 || n->args[0].kind != DYN_ARG_NODE)) {
+    if (begins_with_node(row->kind) && (n->nargs == 0 || n->args[0].kind != DYN_ARG_NODE)) {
         return bad(c, "first operand is no node");
     }
     for (int i = 0; i < n->nargs && (n->op == DYN_OP_SCALAR || n->op == DYN_OP_COMPLEX); i++) {
@@ -148,7 +159,8 @@ static int check_reduce(Check *c, const DynNode *n, const DynNode *a) {
         return bad(c, "aux does not begin with keepdims");
     }
     for (int i = 1; i < n->naux; i++) {
-        if (n->aux[i] < 0 || n->aux[i] >= a->ndim || (i > 1 && n->aux[i] <= n->aux[i - 1])) {
+        int64_t least = i > 1 ? n->aux[i - 1] + 1 : 0;
+        if (n->aux[i] < least || n->aux[i] >= a->ndim) {
             return bad(c, "axes are not sorted axes of the operand");
         }
         axes |= 1u << n->aux[i];
@@ -167,6 +179,8 @@ static int check_reduce(Check *c, const DynNode *n, const DynNode *a) {
     return k == n->ndim ? 0 : bad(c, "sizes are not those that are left");
 }
 
+static bool is_f32_or_f64(const DynNode *n) { return n->dtype == DYN_F64 || n->dtype == DYN_F32; }
+
 static int check_histogram(Check *c, const DynNode *n, const DynNode *a) {
     for (int i = 0; i < n->nargs; i++) {
         if (n->nargs > 3 || n->args[i].kind != DYN_ARG_NODE) {
@@ -175,19 +189,34 @@ static int check_histogram(Check *c, const DynNode *n, const DynNode *a) {
     }
     const DynNode *edges = n->nargs > 1 ? dyn_graph_node(c->g, n->args[1].id) : NULL;
     const DynNode *weights = n->nargs > 2 ? dyn_graph_node(c->g, n->args[2].id) : NULL;
-    bool floats = (a->dtype == DYN_F64 || a->dtype == DYN_F32) &&
-                  (weights == NULL || weights->dtype == DYN_F64 || weights->dtype == DYN_F32);
-    if (edges == NULL || !floats || edges->dtype != DYN_F64 || n->dtype != (weights == NULL ? DYN_I64 : weights->dtype) ||
-        n->compute != DYN_F64) {
+    if (edges == NULL || edges->dtype != DYN_F64 || !is_f32_or_f64(a) || n->compute != DYN_F64) {
+        return bad(c, "dtypes are not those of a histogram");
+    }
+    if (weights != NULL && !is_f32_or_f64(weights)) {
+        return bad(c, "dtypes are not those of a histogram");
+    }
+    if (n->dtype != (weights == NULL ? DYN_I64 : weights->dtype)) {
         return bad(c, "dtypes are not those of a histogram");
     }
     if (weights != NULL && (weights->ndim != 1 || hint(c->g, weights->shape[0]) != hint(c->g, a->shape[0]))) {
         return bad(c, "sizes are not those of a histogram");
     }
-    if (n->ndim != 1 || a->ndim != 1 || edges->ndim != 1 || hint(c->g, edges->shape[0]) != hint(c->g, n->shape[0]) + 1) {
+    bool vectors = n->ndim == 1 && a->ndim == 1 && edges->ndim == 1;
+    if (!vectors || hint(c->g, edges->shape[0]) != hint(c->g, n->shape[0]) + 1) {
         return bad(c, "sizes are not those of a histogram");
     }
     return 0;
+}
+
+/* The rank of a running value or a position: `axis` < 0 stands for an array taken flat. */
+static int rank_of_scan(bool position, int64_t axis, bool keepdims, int ndim) {
+    if (!position) {
+        return axis < 0 ? 1 : ndim;
+    }
+    if (keepdims) {
+        return ndim;
+    }
+    return axis < 0 ? 0 : ndim - 1;
 }
 
 static int check_scan(Check *c, const DynNode *n, const DynNode *a) {
@@ -195,18 +224,20 @@ static int check_scan(Check *c, const DynNode *n, const DynNode *a) {
         return check_histogram(c, n, a);
     }
     bool position = n->op == DYN_OP_ARGMAX || n->op == DYN_OP_ARGMIN;
-    if (n->naux != 2 || n->aux[0] < -1 || n->aux[0] >= a->ndim || (n->aux[1] != 0 && n->aux[1] != 1)) {
+    bool has_keepdims = n->naux == 2 && (n->aux[1] == 0 || n->aux[1] == 1);
+    if (!has_keepdims || n->aux[0] < -1 || n->aux[0] >= a->ndim) {
         return bad(c, "aux is not an axis and keepdims");
     }
     if (a->dtype != n->compute || n->dtype != (position ? DYN_I64 : n->compute)) {
         return bad(c, "dtypes are not the operand's");
     }
-    int rank = !position ? (n->aux[0] < 0 ? 1 : a->ndim) : n->aux[1] ? a->ndim : n->aux[0] < 0 ? 0 : a->ndim - 1;
+    int rank = rank_of_scan(position, n->aux[0], n->aux[1], a->ndim);
     return n->ndim == rank ? 0 : bad(c, "rank does not fit the operand's");
 }
 
 static int check_gather(Check *c, const DynNode *n, const DynNode *a) {
-    if (n->args[1].kind != DYN_ARG_NODE || n->naux != 1 || n->aux[0] < 0 || n->aux[0] >= a->ndim || n->dtype != a->dtype) {
+    bool has_axis = n->naux == 1 && n->aux[0] >= 0 && n->aux[0] < a->ndim;
+    if (n->args[1].kind != DYN_ARG_NODE || !has_axis || n->dtype != a->dtype) {
         return bad(c, "operands are not a table and places along one of its axes");
     }
     const DynNode *index = dyn_graph_node(c->g, n->args[1].id);
@@ -218,8 +249,8 @@ static int check_gather(Check *c, const DynNode *n, const DynNode *a) {
     }
     for (int i = 0, axis = (int)n->aux[0]; i < n->ndim; i++) {
         bool placed = i >= axis && i < axis + index->ndim;
-        if (hint(c->g, n->shape[i]) !=
-            hint(c->g, placed ? index->shape[i - axis] : a->shape[i < axis ? i : i - index->ndim + 1])) {
+        int of_table = i < axis ? i : i - index->ndim + 1;
+        if (hint(c->g, n->shape[i]) != hint(c->g, placed ? index->shape[i - axis] : a->shape[of_table])) {
             return bad(c, "sizes are not the operands'");
         }
     }
@@ -227,7 +258,8 @@ static int check_gather(Check *c, const DynNode *n, const DynNode *a) {
 }
 
 static int check_scatter(Check *c, const DynNode *n, const DynNode *a) {
-    if (n->args[1].kind != DYN_ARG_NODE || n->args[2].kind != DYN_ARG_NODE || n->naux != 1 || a->ndim == 0) {
+    bool of_nodes = n->args[1].kind == DYN_ARG_NODE && n->args[2].kind == DYN_ARG_NODE;
+    if (!of_nodes || n->naux != 1 || a->ndim == 0) {
         return bad(c, "operands are not a destination, a value and places");
     }
     const DynNode *value = dyn_graph_node(c->g, n->args[1].id), *index = dyn_graph_node(c->g, n->args[2].id);
@@ -239,7 +271,8 @@ static int check_scatter(Check *c, const DynNode *n, const DynNode *a) {
         return bad(c, "places are no integers");
     }
     int rank = index->ndim + a->ndim - 1;
-    if (value->dtype != n->dtype || index->ndim == 0 || rank > DYN_MAX_NDIM || value->ndim > rank) {
+    bool rank_fits = index->ndim > 0 && rank <= DYN_MAX_NDIM && value->ndim <= rank;
+    if (!rank_fits || value->dtype != n->dtype) {
         return bad(c, "value does not fit the destination");
     }
     for (int i = 0; i < value->ndim; i++) {
@@ -260,7 +293,7 @@ static int check_slice(Check *c, const DynNode *n, const DynNode *a) {
         }
         axis += n->aux[i] != 2;
         rank += n->aux[i] != 1;
-        arg += n->aux[i] == 0 ? 3 : n->aux[i] == 1 ? 1 : 0;
+        arg += n->aux[i] == 0 ? 3 : n->aux[i] == 1;
     }
     if (axis != a->ndim || rank != n->ndim || arg != n->nargs) {
         return bad(c, "index does not fit the base");
@@ -302,15 +335,16 @@ static bool same_bytes(const Check *c, const DynNode *n, const DynNode *a) {
     int64_t size = dyn_dtypes[n->dtype].size, of_base = dyn_dtypes[a->dtype].size;
     bool same = size == of_base || n->ndim > 0;
     for (int i = 0; same && i < n->ndim; i++) {
-        bool last = i == n->ndim - 1;
-        same = hint(c->g, n->shape[i]) * (last ? size : 1) == hint(c->g, a->shape[i]) * (last ? of_base : 1);
+        int64_t here = hint(c->g, n->shape[i]), there = hint(c->g, a->shape[i]);
+        same = i == n->ndim - 1 ? here * size == there * of_base : here == there;
     }
     return same;
 }
 
 static int check_view(Check *c, const DynNode *n, const DynNode *a) {
     if (n->op == DYN_OP_AS_DTYPE) {
-        return n->ndim == a->ndim && n->naux == 1 && n->aux[0] == n->dtype && same_bytes(c, n, a) ? 0 : bad(c, "other sizes");
+        bool names_dtype = n->naux == 1 && n->aux[0] == n->dtype;
+        return names_dtype && n->ndim == a->ndim && same_bytes(c, n, a) ? 0 : bad(c, "other sizes");
     }
     if (n->op == DYN_OP_REAL || n->op == DYN_OP_IMAG) {
         if (n->dtype != dyn_dtype_real((DynDtype)a->dtype) || n->dtype == a->dtype) {

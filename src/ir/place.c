@@ -21,7 +21,8 @@ static void put_carets(DynStr *out, const char *text, const DynPlace *p) {
     dyn_str_puts(out, "\n    ");
     for (int i = 0; i < end; i++) {
         if (((unsigned char)text[i] & 0xC0) != 0x80) { /* one mark a character */
-            dyn_str_putc(out, i >= p->col ? '^' : text[i] == '\t' ? '\t' : ' ');
+            char blank = text[i] == '\t' ? '\t' : ' ';
+            dyn_str_putc(out, i >= p->col ? '^' : blank);
         }
     }
 }

@@ -15,7 +15,8 @@ static bool same_key(PyObject *a, PyObject *b) {
     if (a == b) {
         return true;
     }
-    if (a == NULL || b == NULL || Py_TYPE(a) != Py_TYPE(b) || !is_plain_constant(a)) {
+    bool alike = a != NULL && b != NULL && Py_TYPE(a) == Py_TYPE(b);
+    if (!alike || !is_plain_constant(a)) {
         return false;
     }
     int r = PyObject_RichCompareBool(a, b, Py_EQ);
@@ -26,21 +27,35 @@ static bool same_key(PyObject *a, PyObject *b) {
 }
 
 /* For LOCAL and CLOSURE obj is a name, which the index says already. */
-static bool names_only(DynSourceKind kind) {
-    return kind == DYN_SRC_LOCAL || kind == DYN_SRC_CLOSURE || kind == DYN_SRC_OWNCELL || kind == DYN_SRC_FUNCTION ||
-           kind == DYN_SRC_HANDLED;
+static bool obj_is_name(DynSourceKind kind) {
+    switch (kind) {
+    case DYN_SRC_LOCAL:
+    case DYN_SRC_CLOSURE:
+    case DYN_SRC_OWNCELL:
+    case DYN_SRC_FUNCTION:
+    case DYN_SRC_HANDLED: return true;
+    default: return false;
+    }
 }
 
 static bool same_source(const DynSource *a, const DynSource *b) {
-    return a->kind == b->kind && a->base == b->base && a->index == b->index && (names_only(a->kind) || a->obj == b->obj) &&
-           same_key(a->key, b->key);
+    if (a->kind != b->kind || a->base != b->base || a->index != b->index) {
+        return false;
+    }
+    return (obj_is_name(a->kind) || a->obj == b->obj) && same_key(a->key, b->key);
 }
 
-/* Rows that are the same have the same; no Python code runs. */
+static uint64_t hash_key(const DynSource *s) {
+    if (s->key == NULL) {
+        return 0;
+    }
+    return is_plain_constant(s->key) ? (uint64_t)s->hash : (uint64_t)(uintptr_t)s->key;
+}
+
+/* Rows that are the same have the same hash; no Python code runs. */
 static uint64_t hash_source(const DynSource *s) {
-    uint64_t key = s->key == NULL ? 0 : is_plain_constant(s->key) ? (uint64_t)s->hash : (uint64_t)(uintptr_t)s->key;
     uint64_t words[4] = {(uint64_t)s->kind | (uint64_t)s->index << 32, s->base,
-                         names_only(s->kind) ? 0 : (uint64_t)(uintptr_t)s->obj, key};
+                         obj_is_name(s->kind) ? 0 : (uint64_t)(uintptr_t)s->obj, hash_key(s)};
     return dyn_hash64(words, sizeof words, 0);
 }
 
@@ -135,15 +150,24 @@ static void print_tuple(PyObject *o, DynStr *out) {
         }
         dyn_object_print(PyTuple_GET_ITEM(o, i), out);
     }
-    dyn_str_puts(out, n > 8 ? ", ...)" : n == 1 ? ",)" : ")");
+    if (n > 8) {
+        dyn_str_puts(out, ", ...");
+    } else if (n == 1) {
+        dyn_str_putc(out, ',');
+    }
+    dyn_str_putc(out, ')');
 }
 
 static bool has_tame_repr(PyObject *o) {
     PyTypeObject *t = Py_TYPE(o);
-    if (PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) ||
-        o == Py_None || o == Py_Ellipsis || PyComplex_CheckExact(o) || PyFunction_Check(o) || PyCFunction_CheckExact(o)) {
-        return true;
+    const PyTypeObject *const tame[] = {&PyFloat_Type,    &PyLong_Type,     &PyBool_Type,    &PyUnicode_Type,  &PyBytes_Type,
+                                        Py_TYPE(Py_None), &PyEllipsis_Type, &PyComplex_Type, &PyFunction_Type, &PyCFunction_Type};
+    for (size_t i = 0; i < DYN_COUNTOF(tame); i++) {
+        if (t == tame[i]) {
+            return true;
+        }
     }
+
     return strcmp(t->tp_name, "numpy.ufunc") == 0 || strcmp(t->tp_name, "torch.dtype") == 0; /* theirs are C and short */
 }
 

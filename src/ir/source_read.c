@@ -38,9 +38,14 @@ bool dyn_source_is_field(PyObject *descriptor) {
 
 /* Types whose __get__ is C code that makes a bound method or unwraps a function. */
 static bool is_tame_descriptor(PyObject *o) {
-    PyTypeObject *t = Py_TYPE(o);
-    return t == &PyFunction_Type || t == &PyMethodDescr_Type || t == &PyWrapperDescr_Type || t == &PyStaticMethod_Type ||
-           t == &PyClassMethod_Type || t == &PyClassMethodDescr_Type || t == dyn_cached_type;
+    static const PyTypeObject *const tame[] = {&PyFunction_Type,     &PyMethodDescr_Type, &PyWrapperDescr_Type,
+                                               &PyStaticMethod_Type, &PyClassMethod_Type, &PyClassMethodDescr_Type};
+    for (size_t i = 0; i < DYN_COUNTOF(tame); i++) {
+        if (Py_TYPE(o) == tame[i]) {
+            return true;
+        }
+    }
+    return Py_TYPE(o) == dyn_cached_type;
 }
 
 static DynRead bind(PyObject *descriptor, PyObject *self, PyObject *type, PyObject **out) {
@@ -151,7 +156,10 @@ DynRead dyn_source_attr(PyObject *base, PyObject *key, PyObject **out) {
 
 static DynRead own_of(PyObject *base, PyObject *key, PyObject **out) {
     PyObject **dict = _PyObject_GetDictPtr(base);
-    return dict == NULL ? DYN_READ_FAILED : *dict == NULL ? DYN_READ_MISSING : key_of(*dict, key, out);
+    if (dict == NULL) {
+        return DYN_READ_FAILED;
+    }
+    return *dict == NULL ? DYN_READ_MISSING : key_of(*dict, key, out);
 }
 
 static DynRead item_of(PyObject *base, uint32_t index, PyObject **out) {

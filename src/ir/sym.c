@@ -36,7 +36,11 @@ int dyn_sym_join(DynSyms *t, uint32_t a, uint32_t b) {
     const DynSym *x = dyn_sym_at(t, a), *y = dyn_sym_at(t, b);
     bool sooner = x->after != y->after ? x->after < y->after : a < b; /* whoever uses the one has to find it known */
     bool first = dyn_sym_is_const(t, a) || (!dyn_sym_is_const(t, b) && sooner);
-    t->same.at[first ? b : a] = first ? a : b;
+    if (first) {
+        t->same.at[b] = a;
+    } else {
+        t->same.at[a] = b;
+    }
     return 0;
 }
 
@@ -59,8 +63,9 @@ static uint32_t hash_row(const DynSym *s) {
 }
 
 static bool same_row(const DynSym *x, const DynSym *y) {
-    return x->op == y->op && x->type == y->type && x->index == y->index && x->a == y->a && x->b == y->b && x->c == y->c &&
-           x->value.i == y->value.i;
+    bool same_operands = x->a == y->a && x->b == y->b && x->c == y->c;
+    bool same_operator = x->op == y->op && x->type == y->type && x->index == y->index;
+    return same_operands && same_operator && x->value.i == y->value.i;
 }
 
 /* The place in the index where the row is or would be. The index has a power of two of slots, at least half of them free. */
@@ -209,12 +214,15 @@ static int64_t lower_bound(const DynSyms *t, uint32_t id, int depth) {
 static uint32_t split(const DynSyms *t, uint32_t id, int64_t *offset) {
     const DynSym *s = dyn_sym_at(t, id);
     *offset = 0;
-    if (s->op == DYN_S_ADD && s->type == DYN_T_INT && is_int(t, s->a) && is_int_const(t, s->b, offset)) {
-        return s->a;
-    }
-    if (s->op == DYN_S_SUB && s->type == DYN_T_INT && is_int(t, s->a) && is_int_const(t, s->b, offset) && *offset != INT64_MIN) {
-        *offset = -*offset;
-        return s->a;
+    bool sum = s->type == DYN_T_INT && (s->op == DYN_S_ADD || s->op == DYN_S_SUB);
+    if (sum && is_int(t, s->a) && is_int_const(t, s->b, offset)) {
+        if (s->op == DYN_S_ADD) {
+            return s->a;
+        }
+        if (*offset != INT64_MIN) {
+            *offset = -*offset;
+            return s->a;
+        }
     }
     *offset = 0;
     return id;
@@ -240,7 +248,8 @@ static bool rule_add(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t *
         uint32_t swap = a;
         a = b, b = swap;
     }
-    if (is_int_const(t, b, &k) && is_int(t, a) && !(op == DYN_S_SUB && k == INT64_MIN)) {
+    bool by_constant = is_int_const(t, b, &k) && is_int(t, a);
+    if (by_constant && (op == DYN_S_ADD || k != INT64_MIN)) {
         uint32_t base = split(t, a, &offset);
         if (__builtin_add_overflow(offset, op == DYN_S_ADD ? k : -k, &offset)) {
             return false;
@@ -249,8 +258,10 @@ static bool rule_add(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t *
     }
     const DynSym *sa = dyn_sym_at(t, a), *sb = dyn_sym_at(t, b);
     if (op == DYN_S_SUB) {
-        if (sa->op == DYN_S_ADD && (sa->b == b || sa->a == b) && is_int(t, sa->b == b ? sa->a : sa->b)) {
-            return *out = sa->b == b ? sa->a : sa->b, true;
+        uint32_t rest = sa->b == b ? sa->a : sa->b;
+        bool has_b = sa->op == DYN_S_ADD && (sa->b == b || sa->a == b);
+        if (has_b && is_int(t, rest)) {
+            return *out = rest, true;
         }
         int64_t other;
         if (split(t, a, &offset) == split(t, b, &other) && !__builtin_sub_overflow(offset, other, &offset)) {
@@ -283,7 +294,8 @@ static bool rule_mul(DynSyms *t, uint32_t a, uint32_t b, uint32_t *out) {
         return *out = a, true;
     }
     const DynSym *s = dyn_sym_at(t, a);
-    if (s->op == DYN_S_MUL && is_int(t, a) && is_int_const(t, s->b, &inner) && !__builtin_mul_overflow(inner, k, &k)) {
+    bool product = s->op == DYN_S_MUL && is_int(t, a) && is_int_const(t, s->b, &inner);
+    if (product && !__builtin_mul_overflow(inner, k, &k)) {
         a = s->a;
         return *out = row(t, DYN_S_MUL, a, dyn_sym_int(t, k), DYN_NONE), true;
     }
@@ -303,7 +315,8 @@ static bool rule_divide(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_
     if (op == DYN_S_FLOORDIV && multiple && is_int(t, s->a)) {
         return *out = s->a, true;
     }
-    if (op == DYN_S_MOD && (k == 1 || k == -1 || multiple)) {
+    multiple = multiple || k == 1 || k == -1;
+    if (op == DYN_S_MOD && multiple) {
         return *out = dyn_sym_int(t, 0), true;
     }
     return false;
@@ -315,10 +328,15 @@ static bool rule_min_max(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32
         return *out = a, true;
     }
     bool left = is_int_const(t, a, &k);
-    if (!is_int(t, a) || !is_int(t, b) || (!left && !is_int_const(t, b, &k))) {
+    bool whole = is_int(t, a) && is_int(t, b);
+    if (!whole || (!left && !is_int_const(t, b, &k))) {
         return false;
     }
-    uint32_t fixed = left ? a : b, other = left ? b : a;
+    uint32_t fixed = a, other = b;
+    if (!left) {
+        fixed = b;
+        other = a;
+    }
     if (lower_bound(t, other, 0) < k) {
         return false;
     }
@@ -368,7 +386,8 @@ static bool rule_not(DynSyms *t, uint32_t a, uint32_t *out) {
         return false;
     }
     /* with a nan neither a < b nor a >= b */
-    if (s->op != DYN_S_EQ && s->op != DYN_S_NE && (is_float(t, s->a) || is_float(t, s->b))) {
+    bool may_be_nan = is_float(t, s->a) || is_float(t, s->b);
+    if (may_be_nan && s->op != DYN_S_EQ && s->op != DYN_S_NE) {
         return false;
     }
     return *out = row(t, (DynSymOp)opposite[s->op], s->a, s->b, DYN_NONE), true;
@@ -415,11 +434,16 @@ static bool rule_slice_bound(DynSyms *t, uint32_t a, uint32_t length, uint32_t s
     return false;
 }
 
-/* Is `id` the bound max(length - k, 0) of some length: a stop of -k. */
+/* Is it the bound that a constant, *k, is in slices with step 1 of some length, which is not negative? */
+static bool is_constant_bound(const DynSyms *t, const DynSym *s, int64_t *k) {
+    bool bound = s->op == DYN_S_SLICE_STOP || s->op == DYN_S_SLICE_START;
+    return bound && is_const_of(t, s->c, 1) && lower_bound(t, s->b, 0) >= 0 && is_int_const(t, s->a, k);
+}
+
+/* Is `id` the bound max(length - k, 0) of some length: a stop of -k? */
 static bool is_end_minus(const DynSyms *t, uint32_t id, uint32_t *length, int64_t *k) {
     const DynSym *s = dyn_sym_at(t, id);
-    if ((s->op != DYN_S_SLICE_STOP && s->op != DYN_S_SLICE_START) || !is_const_of(t, s->c, 1) || lower_bound(t, s->b, 0) < 0 ||
-        !is_int_const(t, s->a, k) || *k >= 0 || *k == INT64_MIN) {
+    if (!is_constant_bound(t, s, k) || *k >= 0 || *k == INT64_MIN) {
         return false;
     }
     *k = -*k;
@@ -427,7 +451,7 @@ static bool is_end_minus(const DynSyms *t, uint32_t id, uint32_t *length, int64_
     return true;
 }
 
-/* Is `id` min(c, length) with a constant c that is not negative. */
+/* Is `id` min(c, length) with a constant c that is not negative? */
 static bool is_start_at(const DynSyms *t, uint32_t id, uint32_t *length, int64_t *c) {
     const DynSym *s = dyn_sym_at(t, id);
     *length = DYN_NONE; /* 0 is min(0, any length) */
@@ -435,8 +459,7 @@ static bool is_start_at(const DynSyms *t, uint32_t id, uint32_t *length, int64_t
         return *c == 0;
     }
     *length = s->b;
-    return (s->op == DYN_S_SLICE_STOP || s->op == DYN_S_SLICE_START) && is_const_of(t, s->c, 1) && lower_bound(t, s->b, 0) >= 0 &&
-           is_int_const(t, s->a, c) && *c >= 0;
+    return is_constant_bound(t, s, c) && *c >= 0;
 }
 
 /* Lengths with step 1. x[2:], x[:-2] and x[1:-1] have one length, max(n - 2, 0), and so one row: SLICE_LEN(2, n, 1). */
@@ -451,8 +474,8 @@ static bool rule_slice_len(DynSyms *t, uint32_t start, uint32_t stop, uint32_t s
             return *out = stop, true;
         }
         const DynSym *s = dyn_sym_at(t, stop);
-        if (s->op == DYN_S_SLICE_LEN && is_const_of(t, s->c, 1) && is_int_const(t, s->a, &inner) && inner >= 0 &&
-            !__builtin_add_overflow(c, inner, &c)) {
+        bool part = s->op == DYN_S_SLICE_LEN && is_const_of(t, s->c, 1) && is_int_const(t, s->a, &inner);
+        if (part && inner >= 0 && !__builtin_add_overflow(c, inner, &c)) {
             length = s->b;
             return *out = row(t, DYN_S_SLICE_LEN, dyn_sym_int(t, c), length, step), true;
         }
@@ -461,8 +484,11 @@ static bool rule_slice_len(DynSyms *t, uint32_t start, uint32_t stop, uint32_t s
     if (!before_end) {
         length = stop, k = 0;
     }
-    if (!is_start_at(t, start, &from, &c) || (from != DYN_NONE && from != length) || (from == DYN_NONE && !before_end) ||
-        __builtin_add_overflow(c, k, &c)) {
+    if (!is_start_at(t, start, &from, &c)) {
+        return false;
+    }
+    bool of_one_length = from == DYN_NONE ? before_end : from == length;
+    if (!of_one_length || __builtin_add_overflow(c, k, &c)) {
         return false;
     }
     /* with no start and no end offset the rule above has answered */
@@ -523,10 +549,38 @@ static bool commutes(const DynSyms *t, DynSymOp op, uint32_t a, uint32_t b) {
     }
 }
 
+/* The rows of an operator's operands; those that it doesn't have are its first. */
+typedef struct Operands {
+    const DynSym *a;
+    const DynSym *b;
+    const DynSym *c;
+} Operands;
+
+/* Has the operator all its operands? Memory was out where one is missing. */
+static bool has_operands(int arity, uint32_t a, uint32_t b, uint32_t c) {
+    const uint32_t operands[3] = {a, b, c};
+    bool all = true;
+    for (int i = 0; i < arity; i++) {
+        all = all && operands[i] != DYN_NONE;
+    }
+    return all;
+}
+
+static Operands operands_at(const DynSyms *t, int arity, uint32_t a, uint32_t b, uint32_t c) {
+    Operands o = {dyn_sym_at(t, a), dyn_sym_at(t, a), dyn_sym_at(t, a)};
+    if (arity > 1) {
+        o.b = dyn_sym_at(t, b);
+    }
+    if (arity > 2) {
+        o.c = dyn_sym_at(t, c);
+    }
+    return o;
+}
+
 /* The operator as a row (constants folded), without the rules. */
 static uint32_t row(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c) {
     int arity = dyn_sym_info[op].arity;
-    if (a == DYN_NONE || (arity > 1 && b == DYN_NONE) || (arity > 2 && c == DYN_NONE)) {
+    if (a == DYN_NONE || !has_operands(arity, a, b, c)) {
         return DYN_NONE;
     }
     if (arity > 1 && commutes(t, op, a, b)) {
@@ -536,8 +590,15 @@ static uint32_t row(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c)
             a = b, b = swap;
         }
     }
-    const DynSym *sa = dyn_sym_at(t, a), *sb = arity > 1 ? dyn_sym_at(t, b) : sa, *sc = arity > 2 ? dyn_sym_at(t, c) : sa;
-    DynSym s = {.op = op, .a = a, .b = arity > 1 ? b : DYN_NONE, .c = arity > 2 ? c : DYN_NONE};
+    Operands o = operands_at(t, arity, a, b, c);
+    const DynSym *sa = o.a, *sb = o.b, *sc = o.c;
+    DynSym s = {.op = op, .a = a, .b = DYN_NONE, .c = DYN_NONE};
+    if (arity > 1) {
+        s.b = b;
+    }
+    if (arity > 2) {
+        s.c = c;
+    }
     int type = dyn_sym_result(op, sa->type, sb->type, sb->hint);
     if (type < 0 || dyn_sym_eval(op, sa->type, sb->type, sa->hint, sb->hint, sc->hint, &s.hint) < 0) {
         return DYN_NONE;
@@ -556,14 +617,15 @@ uint32_t dyn_sym_op(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c)
     uint32_t out;
     static const uint8_t mirror[DYN_S_COUNT] = {[DYN_S_EQ] = DYN_S_EQ, [DYN_S_NE] = DYN_S_NE, [DYN_S_LT] = DYN_S_GT,
                                                 [DYN_S_LE] = DYN_S_GE, [DYN_S_GT] = DYN_S_LT, [DYN_S_GE] = DYN_S_LE};
-    if (arity == 0 || a == DYN_NONE || (arity > 1 && b == DYN_NONE) || (arity > 2 && c == DYN_NONE)) {
+    if (arity == 0 || !has_operands(arity, a, b, c)) {
         return DYN_NONE;
     }
     if (mirror[op] != 0 && dyn_sym_is_const(t, a)) { /* a constant stands on the right */
         uint32_t swap = a;
         a = b, b = swap, op = (DynSymOp)mirror[op];
     }
-    const DynSym *sa = dyn_sym_at(t, a), *sb = arity > 1 ? dyn_sym_at(t, b) : sa, *sc = arity > 2 ? dyn_sym_at(t, c) : sa;
+    Operands o = operands_at(t, arity, a, b, c);
+    const DynSym *sa = o.a, *sb = o.b, *sc = o.c;
     DynScalar hint;
     if (dyn_sym_eval(op, sa->type, sb->type, sa->hint, sb->hint, sc->hint, &hint) < 0) {
         return DYN_NONE;
@@ -584,8 +646,9 @@ void dyn_sym_print_value(DynSymType type, DynScalar value, DynStr *out) {
         dyn_str_printf(out, "%lld", (long long)value.i);
     } else {
         char *text = PyOS_double_to_string(value.f, 'r', 0, Py_DTSF_ADD_DOT_0, NULL);
-        bool named = text != NULL && (strchr(text, 'n') != NULL); /* inf, -inf, nan */
-        dyn_str_printf(out, named ? "float('%s')" : "%s", text == NULL ? "?" : text);
+        const char *number = text == NULL ? "?" : text;
+        bool named = strchr(number, 'n') != NULL; /* inf, -inf, nan */
+        dyn_str_printf(out, named ? "float('%s')" : "%s", number);
         PyMem_Free(text);
     }
 }
@@ -610,7 +673,7 @@ static void print(const DynSyms *t, const DynSources *sources, uint32_t id, int 
     } else {
         for (const char *p = dyn_sym_info[s->op].text; *p != '\0'; p++) {
             if (*p == '{') {
-                print(t, sources, p[1] == 'a' ? s->a : p[1] == 'b' ? s->b : s->c, depth + 1, out);
+                print(t, sources, dyn_sym_operand(s, p[1] - 'a'), depth + 1, out);
                 p += 2;
             } else {
                 dyn_str_putc(out, *p);

@@ -59,6 +59,11 @@ DYN_HIDDEN int dyn_sym_join(DynSyms *t, uint32_t a, uint32_t b);
 DYN_HIDDEN uint32_t dyn_sym_root(const DynSyms *t, uint32_t id);
 /* The Python int, float or bool that a symbol's value is: new reference, NULL with MemoryError. */
 DYN_HIDDEN PyObject *dyn_sym_object(const DynSyms *t, uint32_t id, DynScalar value);
+/* Operand 0, 1 or 2 of a row. */
+static inline uint32_t dyn_sym_operand(const DynSym *s, int which) {
+    const uint32_t operands[3] = {s->a, s->b, s->c};
+    return operands[which];
+}
 DYN_HIDDEN bool dyn_sym_is_const(const DynSyms *t, uint32_t id);
 static inline bool dyn_sym_of_axis(DynSymOp op) { return op == DYN_S_DIM || op == DYN_S_STRIDE; }
 static inline bool dyn_sym_is_read(DynSymOp op) { return op == DYN_S_VAR || dyn_sym_of_axis(op); } /* from a source */

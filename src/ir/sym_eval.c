@@ -116,7 +116,8 @@ static int float_pow(double v, double w, DynScalar *out) {
     }
     errno = 0;
     double r = pow(v, w);
-    if (isinf(r) || (errno != 0 && !(errno == ERANGE && r == 0.0))) {
+    bool underflow = errno == ERANGE && r == 0.0;
+    if (isinf(r) || (errno != 0 && !underflow)) {
         return -1;
     }
     return set_float(out, negate ? -r : r);
@@ -134,7 +135,8 @@ static bool math_error(double r) {
 static int math_1(double (*fn)(double), double x, DynScalar *out) {
     errno = 0;
     double r = fn(x);
-    if ((isnan(r) && !isnan(x)) || (isinf(r) && isfinite(x)) || (isfinite(r) && errno != 0 && math_error(r))) {
+    bool undefined = (isnan(r) && !isnan(x)) || (isinf(r) && isfinite(x));
+    if (undefined || (isfinite(r) && errno != 0 && math_error(r))) {
         return -1;
     }
     return set_float(out, r);
@@ -229,16 +231,19 @@ static int int_mod(int64_t a, int64_t b, DynScalar *out) {
 
 static int bit_length(uint64_t v) { return v == 0 ? 0 : 64 - __builtin_clzll(v); }
 
+static bool is_exact_float(int64_t v) { return v >= -(INT64_C(1) << 53) && v <= INT64_C(1) << 53; }
+
+static uint64_t magnitude(int64_t v) { return v < 0 ? 0 - (uint64_t)v : (uint64_t)v; }
+
 /* Correctly rounded, as Python's: a quotient of at least 56 bits with a sticky last bit is rounded once, by the conversion. */
 static int int_truediv(int64_t a, int64_t b, DynScalar *out) {
-    const int64_t exact = INT64_C(1) << 53;
     if (b == 0) {
         return -1;
     }
-    if (a == 0 || (a >= -exact && a <= exact && b >= -exact && b <= exact)) {
+    if (a == 0 || (is_exact_float(a) && is_exact_float(b))) {
         return set_float(out, (double)a / (double)b);
     }
-    uint64_t ua = a < 0 ? 0 - (uint64_t)a : (uint64_t)a, ub = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
+    uint64_t ua = magnitude(a), ub = magnitude(b);
     int shift = 56 - bit_length(ua) + bit_length(ub);
     if (shift < 0) {
         shift = 0;
@@ -296,7 +301,7 @@ static int int_binary(DynSymOp op, int64_t a, int64_t b, DynScalar *out) {
     case DYN_S_TRUEDIV: return int_truediv(a, b, out);
     case DYN_S_POW: return int_pow(a, b, out);
     case DYN_S_LSHIFT: return int_lshift(a, b, out);
-    case DYN_S_RSHIFT: return b < 0 ? -1 : set_int(out, a >> (b > 63 ? 63 : b));
+    case DYN_S_RSHIFT: return b < 0 ? -1 : set_int(out, a >> dyn_clamp(b, 0, 63));
     case DYN_S_AND: return set_int(out, a & b);
     case DYN_S_OR: return set_int(out, a | b);
     case DYN_S_XOR: return set_int(out, a ^ b);
@@ -347,7 +352,7 @@ static int order_int_float(int64_t a, double b) {
 static int order(DynSymType ta, DynSymType tb, DynScalar a, DynScalar b) {
     bool fa = ta == DYN_T_FLOAT, fb = tb == DYN_T_FLOAT;
     if (fa && fb) {
-        return a.f < b.f ? -1 : a.f > b.f ? 1 : a.f == b.f ? 0 : 2;
+        return isnan(a.f) || isnan(b.f) ? 2 : (a.f > b.f) - (a.f < b.f);
     }
     if (fb) {
         return order_int_float(a.i, b.f);
@@ -371,7 +376,8 @@ static int compare(DynSymOp op, int r, DynScalar *out) {
 }
 
 static int same_bits(DynSymType t, DynScalar a, DynScalar b, DynScalar *out) {
-    return set_int(out, a.i == b.i || (t == DYN_T_FLOAT && isnan(a.f) && isnan(b.f)));
+    bool both_nan = t == DYN_T_FLOAT && isnan(a.f) && isnan(b.f);
+    return set_int(out, a.i == b.i || both_nan);
 }
 
 /* ---- slices, as PySlice_AdjustIndices */
@@ -395,7 +401,11 @@ static int slice_len(int64_t start, int64_t stop, int64_t step, DynScalar *out) 
     if (step == 0) {
         return -1;
     }
-    int64_t low = step > 0 ? start : stop, high = step > 0 ? stop : start;
+    int64_t low = start, high = stop;
+    if (step < 0) {
+        low = stop;
+        high = start;
+    }
     if (low >= high) {
         return set_int(out, 0);
     }
@@ -405,10 +415,12 @@ static int slice_len(int64_t start, int64_t stop, int64_t step, DynScalar *out) 
 
 /* ---- one operand */
 
+static int negate_int(int64_t a, DynScalar *out) { return a == INT64_MIN ? -1 : set_int(out, -a); }
+
 static int unary_int(DynSymOp op, int64_t a, DynScalar *out) {
     switch (op) {
-    case DYN_S_NEG: return a == INT64_MIN ? -1 : set_int(out, -a);
-    case DYN_S_ABS: return a == INT64_MIN ? -1 : set_int(out, a < 0 ? -a : a);
+    case DYN_S_NEG: return negate_int(a, out);
+    case DYN_S_ABS: return a < 0 ? negate_int(a, out) : set_int(out, a);
     case DYN_S_INVERT: return set_int(out, ~a);
     case DYN_S_NOT: return set_int(out, a == 0);
     case DYN_S_BOOL: return set_int(out, a != 0);
@@ -463,8 +475,8 @@ static bool takes_ints_only(DynSymOp op) {
 
 int dyn_sym_result(DynSymOp op, DynSymType ta, DynSymType tb, DynScalar b) {
     int arity = dyn_sym_info[op].arity;
-    bool fa = ta == DYN_T_FLOAT, fb = arity > 1 && tb == DYN_T_FLOAT;
-    if (arity == 0 || (takes_ints_only(op) && (fa || fb))) {
+    bool fa = ta == DYN_T_FLOAT, fb = arity > 1 && tb == DYN_T_FLOAT, any_float = fa || fb;
+    if (arity == 0 || (any_float && takes_ints_only(op))) {
         return -1;
     }
     switch (op) {
@@ -499,11 +511,12 @@ static int evaluate(DynSymOp op, DynSymType ta, DynSymType tb, DynScalar a, DynS
     case DYN_S_SLICE_LEN: return slice_len(a.i, b.i, c.i, out);
     default: break;
     }
-    bool floats = fa || fb || (info->result == 'F' && op != DYN_S_TRUEDIV);
-    if (!floats) {
+    bool any_float = fa || fb, by_floats = info->result == 'F' && op != DYN_S_TRUEDIV;
+    if (!any_float && !by_floats) {
         return info->arity == 1 ? unary_int(op, a.i, out) : int_binary(op, a.i, b.i, out);
     }
-    double da = fa ? a.f : (double)a.i, db = fb ? b.f : (double)b.i;
+    double da = fa ? a.f : (double)a.i;
+    double db = fb ? b.f : (double)b.i;
     return info->arity == 1 ? unary_float(op, da, out) : float_binary(op, da, db, out);
 }
 
@@ -522,8 +535,15 @@ int dyn_sym_eval_row(const DynSyms *t, uint32_t id, const DynScalar *values, Dyn
     if (arity == 0) {
         return -1;
     }
-    DynSymType ta = dyn_sym_at(t, s->a)->type, tb = arity > 1 ? dyn_sym_at(t, s->b)->type : DYN_T_INT;
-    DynScalar b = arity > 1 ? values[s->b] : none, c = arity > 2 ? values[s->c] : none;
+    DynSymType ta = dyn_sym_at(t, s->a)->type, tb = DYN_T_INT;
+    DynScalar b = none, c = none;
+    if (arity > 1) {
+        tb = dyn_sym_at(t, s->b)->type;
+        b = values[s->b];
+    }
+    if (arity > 2) {
+        c = values[s->c];
+    }
     /* the table has checked the types when it made the row; only a power's depends on a value, too */
     if (s->op == DYN_S_POW && dyn_sym_result(DYN_S_POW, ta, tb, b) != s->type) {
         return -1;

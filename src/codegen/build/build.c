@@ -89,10 +89,13 @@ static Job *new_job(const char *source, const DynConfig *config) {
     return job;
 }
 
+static bool same_env(const DynBuildEnv *a, const DynBuildEnv *b) {
+    bool same_flags = strcmp(a->cflags, b->cflags) == 0 && a->fast_math == b->fast_math;
+    return same_flags && strcmp(a->compiler, b->compiler) == 0 && strcmp(a->cache_dir, b->cache_dir) == 0;
+}
+
 static bool is_same(const Job *a, const Job *b) {
-    return a->hash == b->hash && strcmp(a->source, b->source) == 0 && strcmp(a->env->compiler, b->env->compiler) == 0 &&
-           strcmp(a->env->cflags, b->env->cflags) == 0 && strcmp(a->env->cache_dir, b->env->cache_dir) == 0 &&
-           a->env->fast_math == b->env->fast_math;
+    return a->hash == b->hash && strcmp(a->source, b->source) == 0 && same_env(a->env, b->env);
 }
 
 /* A job under way that will do for this one. */
@@ -110,7 +113,11 @@ static Job *find_same(const Job *job) {
 
 static void enqueue(Job *job, bool first) {
     Job **at = &queue;
-    while (!first && *at != NULL && (job->later || !(*at)->later)) {
+    while (!first && *at != NULL) {
+        bool stands_behind = job->later || !(*at)->later;
+        if (!stands_behind) {
+            break;
+        }
         at = &(*at)->next;
     }
     job->next = *at;
@@ -368,7 +375,10 @@ static void after_fork_child(void) {
 
 static void report(const Job *job) {
     const DynBuildResult *r = &job->result;
-    const char *what = r->cached ? "hit" : job->cache_unusable ? "not used" : "miss";
+    const char *what = job->cache_unusable ? "not used" : "miss";
+    if (r->cached) {
+        what = "hit";
+    }
     if (job->dropped) {
         return;
     }

@@ -63,6 +63,19 @@ void dyn_diskcache_path(const DynBuildEnv *env, DynStr *path) {
     }
 }
 
+/* mkdir, mode 0700; a folder that is there, or that a read-only file system can't have, is no failure. */
+static int make_folder(const char *path) {
+    if (mkdir(path, 0700) == 0) {
+        return 0;
+    }
+    switch (errno) {
+    case EEXIST:
+    case EISDIR:
+    case EROFS: return 0;
+    default: return -1;
+    }
+}
+
 /* mkdir -p, mode 0700. */
 static int make_folders(const char *path) {
     DynStr part = {0};
@@ -75,7 +88,7 @@ static int make_folders(const char *path) {
         if (part.failed) {
             errno = ENOMEM;
         }
-        done = part.failed || (mkdir(part.at, 0700) < 0 && errno != EEXIST && errno != EISDIR && errno != EROFS) ? -1 : 0;
+        done = part.failed || make_folder(part.at) < 0 ? -1 : 0;
     }
     dyn_str_free(&part);
     return done;
@@ -141,8 +154,8 @@ DynCacheFind dyn_diskcache_get(int folder, const char *key, DynBlob *object) {
     if (fd < 0 && errno == ENOENT) {
         return DYN_CACHE_MISS;
     }
-    bool good = fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && dyn_blob_read(fd, FILE_LIMIT, object) == 0 &&
-                check_file(object, key);
+    bool ours = fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid();
+    bool good = ours && dyn_blob_read(fd, FILE_LIMIT, object) == 0 && check_file(object, key);
     if (good && st.st_mtime < time(NULL) - TOUCH_S) {
         futimens(fd, NULL);
     }

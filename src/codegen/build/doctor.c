@@ -103,9 +103,13 @@ static PyObject *build_test(PyObject *module, PyObject *source) {
     if (dyn_build_source(text, &r) < 0) {
         return PyErr_NoMemory();
     }
-    const char *how = r.native ? r.cached ? "disk" : "compiled" : dyn_reason_code(r.why);
+    const char *tier = "failed", *how = dyn_reason_code(r.why);
+    if (r.native) {
+        tier = "native";
+        how = r.cached ? "disk" : "compiled";
+    }
     PyObject *detail = PyUnicode_DecodeUTF8(dyn_str_at(&r.detail), r.detail.n, "replace");
-    PyObject *result = detail == NULL ? NULL : Py_BuildValue("ssNd", r.native ? "native" : "failed", how, detail, r.seconds);
+    PyObject *result = detail == NULL ? NULL : Py_BuildValue("ssNd", tier, how, detail, r.seconds);
     dyn_str_free(&r.detail);
     return result;
 }

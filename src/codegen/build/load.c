@@ -67,9 +67,14 @@ bool dyn_load_is_whole(const DynBlob *object) {
         return false;
     }
     memcpy(&head, object->at, sizeof(head));
-    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
-        head.e_ident[EI_DATA] != ELFDATA2LSB || head.e_type != ET_DYN || head.e_machine != MACHINE ||
-        head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum == 0) {
+    const unsigned char expected[EI_DATA + 1] = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB};
+    if (memcmp(head.e_ident, expected, sizeof(expected)) != 0) {
+        return false;
+    }
+    if (head.e_type != ET_DYN || head.e_machine != MACHINE) {
+        return false;
+    }
+    if (head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum == 0) {
         return false;
     }
     if (head.e_phoff > object->n || (object->n - head.e_phoff) / sizeof(Elf64_Phdr) < head.e_phnum) {

@@ -206,10 +206,12 @@ static int eval_sym(Arguments *a, uint32_t id, Py_ssize_t *next) {
     case DYN_S_DIM:
     case DYN_S_STRIDE:
         v = array_at(a, s->a);
-        out->i = !v                   ? 0
-                 : s->op == DYN_S_DIM ? PyArray_DIM((PyArrayObject *)v, s->index)
-                                      : PyArray_STRIDE((PyArrayObject *)v, s->index);
-        return v ? 0 : -1;
+        if (!v) {
+            out->i = 0;
+            return -1;
+        }
+        out->i = s->op == DYN_S_DIM ? PyArray_DIM((PyArrayObject *)v, s->index) : PyArray_STRIDE((PyArrayObject *)v, s->index);
+        return 0;
     case DYN_S_VAR:
         if (*next >= PySequence_Fast_GET_SIZE(a->numbers)) {
             PyErr_SetString(PyExc_ValueError, "too few numbers");
@@ -225,7 +227,9 @@ static int eval_sym(Arguments *a, uint32_t id, Py_ssize_t *next) {
     default: break;
     }
     uint32_t n = a->u->syms.v.n;
-    DynScalar zero = {.i = 0}, x = s->a < n ? a->sym[s->a] : zero, y = s->b < n ? a->sym[s->b] : zero;
+    DynScalar zero = {.i = 0};
+    DynScalar x = s->a < n ? a->sym[s->a] : zero;
+    DynScalar y = s->b < n ? a->sym[s->b] : zero;
     DynSymType tx = s->a < n ? (DynSymType)dyn_sym_at(&a->u->syms, s->a)->type : DYN_T_INT;
     DynSymType ty = s->b < n ? (DynSymType)dyn_sym_at(&a->u->syms, s->b)->type : DYN_T_INT;
     if (dyn_sym_eval((DynSymOp)s->op, tx, ty, x, y, s->c < n ? a->sym[s->c] : zero, out) < 0) {
@@ -329,7 +333,8 @@ static PyObject *run_graph_text(PyObject *module, PyObject *args) {
     }
     PyObject *capsule = graph_compile(module, text);
     PyObject *three = capsule ? PyTuple_Pack(3, capsule, arrays, numbers) : NULL;
-    PyObject *r = three ? graph_run(module, three) : NULL, *outputs = r ? Py_NewRef(PyTuple_GET_ITEM(r, 1)) : NULL;
+    PyObject *r = three ? graph_run(module, three) : NULL;
+    PyObject *outputs = r ? Py_NewRef(PyTuple_GET_ITEM(r, 1)) : NULL;
     Py_XDECREF(r);
     Py_XDECREF(three);
     Py_XDECREF(capsule);

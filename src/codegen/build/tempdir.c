@@ -23,7 +23,10 @@ void dyn_blob_free(DynBlob *b) {
 
 int dyn_blob_read(int fd, size_t limit, DynBlob *out) {
     struct stat st;
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < 0 || (size_t)st.st_size > limit) {
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        return -1;
+    }
+    if (st.st_size < 0 || (size_t)st.st_size > limit) {
         return -1;
     }
     size_t n = (size_t)st.st_size, have = 0;
@@ -88,7 +91,8 @@ static void sweep(const char *parent) {
         }
         long pid = strtol(e->d_name + strlen(ours), NULL, 10);
         bool gone = pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
-        if (!gone || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mtime > time(NULL) - STALE_S) {
+        bool our_folder = S_ISDIR(st.st_mode) && st.st_uid == geteuid();
+        if (!gone || !our_folder || st.st_mtime > time(NULL) - STALE_S) {
             continue;
         }
         DynStr path = {0};

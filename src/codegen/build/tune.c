@@ -78,7 +78,8 @@ static int read_choice(const DynTune *t, const DynConfig *config) {
     if (folder >= 0) {
         close(folder);
     }
-    return n == 2 && text[1] == '\n' && text[0] >= '0' && text[0] < '0' + WAYS ? text[0] - '0' : -1;
+    bool one_character = n == 2 && text[1] == '\n';
+    return one_character && text[0] >= '0' && text[0] < '0' + WAYS ? text[0] - '0' : -1;
 }
 
 static void write_choice(const DynTune *t, const DynConfig *config, int way) {

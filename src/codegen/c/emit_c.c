@@ -129,7 +129,9 @@ static bool is_counted(const DynKernel *k, uint32_t i) {
 static bool is_chosen(const DynKernel *k, uint32_t i) {
     bool bytes = false;
     for (uint32_t op = 0; op < k->operands.n; op++) {
-        bytes = bytes || (k->operands.at[op].dtype == DYN_BOOL && !k->operands.at[op].out && !k->operands.at[op].scalar);
+        const DynOperand *o = &k->operands.at[op];
+        bool by_lane = !o->out && !o->scalar;
+        bytes = bytes || (by_lane && o->dtype == DYN_BOOL);
     }
     return is_counted(k, i) && !(bytes && at(k, i)->dtype == DYN_F64);
 }
@@ -145,11 +147,30 @@ bool dyn_emit_is_added_up(const DynKernel *k, uint32_t i) {
     return added;
 }
 
+/* Element `index` of an array in memory, as the value that a kernel computes with. */
+static void put_load(DynStr *out, DynDtype dtype, char array, uint32_t number, const char *index) {
+    char element[64];
+    snprintf(element, sizeof(element), "%c%u[%s]", array, number, index);
+    if (dyn_dtype_is_half(dtype)) {
+        dyn_str_printf(out, "%s(%s);\n", dtype == DYN_F16 ? "dyn_half_load" : "dyn_bf16_load", element);
+    } else {
+        dyn_str_printf(out, dtype == DYN_BOOL ? "%s != 0;\n" : "%s;\n", element);
+    }
+}
+
+/* The element type of an array of lanes; truths are as wide as the lanes' numbers, so that loops over both are vectors. */
+static const char *type_of_spread(DynDtype dtype, int lanes) {
+    if (dtype != DYN_BOOL) {
+        return dyn_emit_type(dtype);
+    }
+    return lanes == 64 ? "unsigned char" : "int";
+}
+
 /* One value: "const double v3 = …;" */
 static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) {
     const DynKernel *k = b->k;
     const DynInsn *insn = at(k, i);
-    char names[3][64], name[48];
+    char names[3][96], name[48];
     const char *args[3] = {NULL, NULL, NULL};
     bool hoisted = would_be_hoisted(k, insn);
     if (!b->lanes || !b->spread[i]) {
@@ -159,12 +180,7 @@ static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) 
     switch (insn->kind) {
     case DYN_L_LOAD: {
         bool found = b->found && k->operands.at[insn->a[0]].indirect;
-        dyn_str_printf(out,
-                       insn->dtype == DYN_F16    ? "dyn_half_load(%c%u[%s]);\n"
-                       : insn->dtype == DYN_BF16 ? "dyn_bf16_load(%c%u[%s]);\n"
-                       : insn->dtype == DYN_BOOL ? "%c%u[%s] != 0;\n"
-                                                 : "%c%u[%s];\n",
-                       found ? 'f' : 'a', insn->a[0], found ? "j" : index);
+        put_load(out, (DynDtype)insn->dtype, found ? 'f' : 'a', insn->a[0], found ? "j" : index);
         return 0;
     }
     case DYN_L_SCALAR: dyn_str_printf(out, "s%u;\n", insn->a[0]); return 0;
@@ -172,7 +188,11 @@ static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) 
     }
     for (int a = 0; a < insn->nargs; a++) {
         value_name(b, insn->a[a], name, sizeof(name));
-        snprintf(names[a], sizeof(names[a]), hoisted ? "((int)(%s) != never ? %s : 0)" : "%s%s", hoisted ? index : "", name);
+        if (hoisted) {
+            snprintf(names[a], sizeof(names[a]), "((int)(%s) != never ? %s : 0)", index, name);
+        } else {
+            snprintf(names[a], sizeof(names[a]), "%s", name);
+        }
         args[a] = names[a];
     }
     if (is_chosen(k, i)) {
@@ -234,7 +254,10 @@ bool dyn_emit_has_strips(const DynKernel *k) {
 /* The function of strips that stores it, NULL: a loop does. */
 static const char *strip_store(const DynKernel *k, const DynInsn *insn) {
     bool half = insn->kind == DYN_L_STORE && insn->dtype == DYN_F16 && !is_invariant(k, at(k, insn->a[1]));
-    return !half ? NULL : dyn_emit_strip_rounds(k, at(k, insn->a[1])) ? "dyn_half_stores" : "dyn_half_puts";
+    if (!half) {
+        return NULL;
+    }
+    return dyn_emit_strip_rounds(k, at(k, insn->a[1])) ? "dyn_half_stores" : "dyn_half_puts";
 }
 
 /* Which values are arrays: a function of strips makes or takes them, or they are used behind another loop than their own. */
@@ -251,7 +274,8 @@ static void find_spread(Body *b) {
         bool put = strip_store(k, insn) != NULL;
         loops += ends || put;
         for (int a = writes; a < (writes ? 2 : nvalues(insn)); a++) {
-            b->spread[insn->a[a]] |= (called || put || loop[insn->a[a]] != loop[i]) && !is_invariant(k, at(k, insn->a[a]));
+            bool elsewhere = called || put || loop[insn->a[a]] != loop[i];
+            b->spread[insn->a[a]] |= elsewhere && !is_invariant(k, at(k, insn->a[a]));
         }
     }
     for (uint32_t i = 0; i < k->insns.n; i++) {
@@ -347,11 +371,12 @@ static int put_insn(DynStr *out, Body *b, uint32_t i, const char *index) {
     } else if (insn->kind == DYN_L_STORE) {
         open_loop(out, b);
         value_name(b, insn->a[1], value, sizeof(value));
-        dyn_str_printf(out,
-                       insn->dtype == DYN_F16    ? "a%u[%s] = dyn_half_store(%s);\n"
-                       : insn->dtype == DYN_BF16 ? "a%u[%s] = dyn_bf16_store(%s);\n"
-                                                 : "a%u[%s] = %s;\n",
-                       insn->a[0], index, value);
+        dyn_str_printf(out, "a%u[%s] = ", insn->a[0], index);
+        if (dyn_dtype_is_half((DynDtype)insn->dtype)) {
+            dyn_str_printf(out, "%s(%s);\n", insn->dtype == DYN_F16 ? "dyn_half_store" : "dyn_bf16_store", value);
+        } else {
+            dyn_str_printf(out, "%s;\n", value);
+        }
     } else if (b->looks_up && insn->kind == DYN_L_LOAD && b->k->operands.at[insn->a[0]].indirect) {
         open_loop(out, b);
         snprintf(value, sizeof(value), "at%u", i);
@@ -379,16 +404,13 @@ static int put_body(DynStr *out, Body *b, const char *index) {
     }
     for (uint32_t i = 0; b->lanes && i < k->insns.n; i++) {
         if (b->spread[i]) {
-            DynDtype dt = (DynDtype)at(k, i)->dtype;
-            dyn_str_printf(out, "%s%s v%u[%d];\n", b->indent,
-                           dt != DYN_BOOL   ? dyn_emit_type(dt)
-                           : b->lanes == 64 ? "unsigned char"
-                                            : "int",
-                           i, b->lanes);
+            const char *type = type_of_spread((DynDtype)at(k, i)->dtype, b->lanes);
+            dyn_str_printf(out, "%s%s v%u[%d];\n", b->indent, type, i, b->lanes);
         }
     }
     for (uint32_t i = 0; i < k->insns.n; i++) {
-        if (!is_invariant(k, at(k, i)) && !b->reread[i] && !(b->counts && dyn_emit_is_added_up(k, i))) {
+        bool counted = b->counts && dyn_emit_is_added_up(k, i);
+        if (!counted && !b->reread[i] && !is_invariant(k, at(k, i))) {
             failed |= at(k, i)->kind == DYN_L_REDUCE ? put_accumulate(out, b, at(k, i), nreduce++) : put_insn(out, b, i, index);
         }
     }
@@ -453,7 +475,8 @@ static bool has_lookup(const DynKernel *k) {
     for (uint32_t i = 0; i < k->insns.n; i++) {
         calls = calls || (at(k, i)->kind == DYN_L_OP && dyn_ops[at(k, i)->op].flags & DYN_OPF_VECTOR_CALL);
     }
-    return indirect && !calls && !k->reduced && !k->in_place;
+    bool by_element = !k->reduced && !k->in_place;
+    return by_element && indirect && !calls;
 }
 
 /* Are there tables of so small elements that no instruction looks up several? A loop of vectors would be put together piece by
@@ -516,7 +539,11 @@ static int put_lookup(DynStr *out, const DynKernel *k) {
 
 /* Neighbouring results are rarely neighbours in memory where the last axis is reduced. */
 static bool has_block(const DynLoops *p, const DynKernel *k) {
-    return k->reduced && !p->lanes_only && !dyn_kernel_any_order(k) && !k->ordered && !(k->reduced >> (k->ndim - 1) & 1);
+    if (!k->reduced || p->lanes_only || k->ordered) {
+        return false;
+    }
+    bool last_is_kept = !(k->reduced >> (k->ndim - 1) & 1);
+    return last_is_kept && !dyn_kernel_any_order(k);
 }
 
 bool dyn_emit_has_form(const DynLoops *p, const DynKernel *k, DynNativeForm form) {

@@ -151,7 +151,10 @@ static const struct Function {
 
 const char *dyn_emit_memory_type(DynDtype dt) { return dyn_dtypes[dt].ctype; }
 const char *dyn_emit_type(DynDtype dt) {
-    return dt == DYN_BOOL ? "_Bool" : dyn_dtype_is_half(dt) ? "float" : dyn_dtypes[dt].ctype;
+    if (dt == DYN_BOOL) {
+        return "_Bool";
+    }
+    return dyn_dtype_is_half(dt) ? "float" : dyn_dtypes[dt].ctype;
 }
 
 static const char *wrapping_type(DynDtype dt) {
@@ -167,11 +170,11 @@ static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value)
     if (to == DYN_BOOL) {
         dyn_str_printf(out, "%s != 0", value);
     } else if (to == DYN_F16) { /* integers go by float, as NumPy's */
-        dyn_str_printf(out,
-                       from == DYN_F64    ? "dyn_half_d(%s)"
-                       : from == DYN_BOOL ? "(float)(int)%s"
-                                          : "dyn_half((float)%s)",
-                       value);
+        if (from == DYN_F64) {
+            dyn_str_printf(out, "dyn_half_d(%s)", value);
+        } else {
+            dyn_str_printf(out, from == DYN_BOOL ? "(float)(int)%s" : "dyn_half((float)%s)", value);
+        }
     } else if (to == DYN_BF16) {
         dyn_str_printf(out, from == DYN_BOOL ? "(float)(int)%s" : "dyn_bf16((float)%s)", value);
     } else if (dyn_dtypes[from].kind == 'f' && to == DYN_U64) {
@@ -186,8 +189,11 @@ static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value)
 
 bool dyn_emit_rounds(const DynInsn *insn) {
     const DynOpInfo *op = &dyn_ops[insn->op];
-    return (insn->kind == DYN_L_OP || insn->kind == DYN_L_REDUCE) && dyn_dtype_is_half((DynDtype)insn->dtype) &&
-           (*op->fpe || (op->flags & DYN_OPF_VECTOR_CALL));
+    if (insn->kind != DYN_L_OP && insn->kind != DYN_L_REDUCE) {
+        return false;
+    }
+    bool inexact = *op->fpe || (op->flags & DYN_OPF_VECTOR_CALL);
+    return inexact && dyn_dtype_is_half((DynDtype)insn->dtype);
 }
 
 int dyn_emit_expr(DynStr *out, const DynInsn *insn, DynDtype from, const char *const *args) {
@@ -196,7 +202,9 @@ int dyn_emit_expr(DynStr *out, const DynInsn *insn, DynDtype from, const char *c
         return 0;
     }
     bool rounds = dyn_emit_rounds(insn);
-    dyn_str_puts(out, !rounds ? "" : insn->dtype == DYN_F16 ? "dyn_half(" : "dyn_bf16(");
+    if (rounds) {
+        dyn_str_puts(out, insn->dtype == DYN_F16 ? "dyn_half(" : "dyn_bf16(");
+    }
     int failed = dyn_emit_op(out, insn, args);
     dyn_str_puts(out, rounds ? ")" : "");
     return failed;
@@ -242,8 +250,9 @@ void dyn_emit_rank(DynStr *out, const DynInsn *insn, bool back, const char *x) {
         dyn_str_puts(out, x);
         return;
     }
-    dyn_str_printf(out, "dyn_%s_%s_%s(%s)", back ? "ranked" : "rank", insn->op == DYN_OP_MAX ? "max" : "min",
-                   insn->compute == DYN_F64 ? "f64" : "f32", x);
+    const char *which = insn->op == DYN_OP_MAX ? "max" : "min";
+    const char *type = insn->compute == DYN_F64 ? "f64" : "f32";
+    dyn_str_printf(out, "dyn_%s_%s_%s(%s)", back ? "ranked" : "rank", which, type, x);
 }
 
 /* ---- functions that a text calls */
@@ -278,7 +287,8 @@ static void put_function(DynStr *out, Names *names, const char *name, size_t len
         if (strlen(f->name) != base || memcmp(f->name, name, base)) {
             continue;
         }
-        const char *t = single ? "float" : "double", *s = single ? "f" : "";
+        const char *t = single ? "float" : "double";
+        const char *s = single ? "f" : "";
         if (f->kind == BUILTIN) {
             dyn_str_printf(out, "#define %s%s __builtin_%s%s\n", f->name, s, f->name, s);
             return;
@@ -289,18 +299,18 @@ static void put_function(DynStr *out, Names *names, const char *name, size_t len
             if (f->kind == REST_OF) {
                 dyn_str_printf(out, "DYN_VQ(%s, %s%s);\n", t, f->name, s);
             } else if (f->limits[single]) {
-                dyn_str_printf(out, "DYN_V%c(%s, %s%s, %s, %s);\n", f->narrow ? 'N' : 'L', t, f->name, s,
-                               single ? "0x7fffffff" : "0x7fffffffffffffffL", f->limits[single]);
+                const char *magnitude = single ? "0x7fffffff" : "0x7fffffffffffffffL";
+                dyn_str_printf(out, "DYN_V%c(%s, %s%s, %s, %s);\n", f->narrow ? 'N' : 'L', t, f->name, s, magnitude,
+                               f->limits[single]);
             } else {
                 dyn_str_printf(out, "DYN_V%d(%s, %s%s);\n", f->nargs, t, f->name, s);
             }
         } else if (f->kind == COMPLEX_CALL || f->kind == MAGNITUDE) {
-            dyn_str_printf(out, "%s%s dyn_%s%s(%s _Complex%s%s) __asm__(\"%s%s\") __attribute__((const, nothrow));\n", t,
-                           f->kind == MAGNITUDE ? "" : " _Complex", f->name, s, t, f->nargs == 2 ? ", " : "",
-                           f->nargs == 1 ? ""
-                           : single      ? "float _Complex"
-                                         : "double _Complex",
-                           f->name, s);
+            dyn_str_printf(out, "%s%s dyn_%s%s(%s _Complex", t, f->kind == MAGNITUDE ? "" : " _Complex", f->name, s, t);
+            if (f->nargs == 2) {
+                dyn_str_printf(out, ", %s _Complex", t);
+            }
+            dyn_str_printf(out, ") __asm__(\"%s%s\") __attribute__((const, nothrow));\n", f->name, s);
         } else {
             dyn_str_printf(out, "%s dyn_%s%s(%s, %s) __asm__(\"%s%s\") __attribute__((const, nothrow));\n", t, f->name, s, t, t,
                            f->name, s);

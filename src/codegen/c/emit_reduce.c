@@ -25,7 +25,10 @@ static void put_group_pointers(DynStr *out, const DynKernel *k, bool scalars) {
         if (o->scalar == scalars) {
             dyn_str_puts(out, scalars ? "" : "    ");
             dyn_emit_pointer(out, k, i, false);
-            dyn_str_puts(out, scalars ? ";\n" : o->result ? " + lane;\n" : " + at;\n");
+            if (!scalars) {
+                dyn_str_puts(out, o->result ? " + lane" : " + at");
+            }
+            dyn_str_puts(out, ";\n");
         }
     }
 }

@@ -65,7 +65,8 @@ int dyn_emit_tree(DynStr *out, const Accumulator *acc, int i) {
     for (int w = DYN_REDUCE_LANES / 2; w > 0; w /= 2) {
         snprintf(y, sizeof(y), "x%d[%d + j]", i, w);
         const DynDtypeInfo *t = &dyn_dtypes[acc->insn->compute];
-        bool vectors = t->kind != 'c' && (t->kind != 'f' || dyn_emit_is_ranked(acc->insn) || w * t->size >= 16);
+        bool whole_numbers = t->kind != 'f' || dyn_emit_is_ranked(acc->insn);
+        bool vectors = t->kind != 'c' && (whole_numbers || w * t->size >= 16);
         dyn_str_printf(out, "%s            for (int j = 0; j < %d; j++) {\n", vectors ? SIMD : "", w);
         failed |= put_combined(out, "                ", acc, x, y);
         dyn_str_puts(out, "            }\n");
@@ -170,7 +171,13 @@ static char last_word(const DynKernel *k, const Accumulator *acc, int n) {
         may = !k->operands.at[i].indirect;
     }
     uint16_t op = may ? acc->insn->op : DYN_OP_SUM;
-    return op == DYN_OP_ANY || op == DYN_OP_MAX ? '!' : op == DYN_OP_ALL || op == DYN_OP_MIN ? '=' : 0;
+    switch (op) {
+    case DYN_OP_ANY:
+    case DYN_OP_MAX: return '!';
+    case DYN_OP_ALL:
+    case DYN_OP_MIN: return '=';
+    default: return 0;
+    }
 }
 
 int dyn_emit_row_function(DynStr *out, const DynKernel *k, int64_t length) {

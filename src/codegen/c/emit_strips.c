@@ -102,8 +102,10 @@ void dyn_emit_strip_call(DynStr *out, const DynKernel *k, uint32_t i, const DynS
 
 /* Is it read as it stands, from memory that the kernel doesn't write? */
 bool dyn_emit_can_reread(const DynKernel *k, const DynInsn *insn) {
-    return insn->kind == DYN_L_LOAD && !k->in_place && !k->operands.at[insn->a[0]].indirect && insn->dtype != DYN_BOOL &&
-           !dyn_dtype_is_half((DynDtype)insn->dtype);
+    if (insn->kind != DYN_L_LOAD || k->in_place || k->operands.at[insn->a[0]].indirect) {
+        return false;
+    }
+    return insn->dtype != DYN_BOOL && !dyn_dtype_is_half((DynDtype)insn->dtype);
 }
 
 /* ---- halves */

@@ -24,9 +24,11 @@ static Access access_of_node(const DynLoops *p, uint32_t node, int axis, bool wr
 static bool access_at(const DynLoops *p, const DynStep *step, uint32_t i, Access *out) {
     if (step->kind == DYN_STEP_EXTERN && i < 3) {
         const DynNode *n = node_of(p, step);
-        *out = i == 0   ? access_of_node(p, n->args[0].id, 0, false)
-               : i == 1 ? access_of_node(p, n->args[1].id, -1, false)
-                        : access_of_node(p, step->id, 0, true);
+        if (i == 2) {
+            *out = access_of_node(p, step->id, 0, true);
+        } else { /* of the right operand all rows are read for each of the result */
+            *out = access_of_node(p, n->args[i].id, i == 0 ? 0 : -1, false);
+        }
         return true;
     }
     const DynKernel *k = step->kind == DYN_STEP_KERNEL ? &p->kernels.at[step->id] : NULL;
@@ -44,7 +46,9 @@ static bool rows_agree(const DynLoops *p, const DynStep *s, const DynStep *t) {
     Access x, y;
     for (uint32_t i = 0; access_at(p, s, i, &x); i++) {
         for (uint32_t j = 0; access_at(p, t, j, &y); j++) {
-            if (x.storage == y.storage && (x.written || y.written) && (x.axis < 0 || x.axis != y.axis)) {
+            bool same_row = x.axis >= 0 && x.axis == y.axis;
+            bool depends = x.storage == y.storage && (x.written || y.written);
+            if (depends && !same_row) {
                 return false;
             }
         }
@@ -59,7 +63,8 @@ static bool is_product(const DynLoops *p, const DynStep *step) {
         return false;
     }
     const DynNode *a = dyn_graph_node(p->graph, n->args[0].id), *b = dyn_graph_node(p->graph, n->args[1].id);
-    bool fits = a->ndim == 2 && b->ndim == 2 && a->dtype == n->dtype && b->dtype == n->dtype && a->shape[0] == n->shape[0];
+    bool matrices = a->ndim == 2 && b->ndim == 2, same_dtypes = a->dtype == n->dtype && b->dtype == n->dtype;
+    bool fits = matrices && same_dtypes && a->shape[0] == n->shape[0];
     for (uint32_t i = 0; i < p->nplaces && fits; i++) {
         fits = p->places[i].after != step->id + 1; /* arrays that are made behind it */
     }
@@ -71,7 +76,9 @@ static bool is_member(const DynLoops *p, const DynStep *step, uint32_t rows) {
     if (k == NULL) {
         return step->kind == DYN_STEP_VIEW || (is_product(p, step) && node_of(p, step)->shape[0] == rows);
     }
-    return k->group == DYN_NONE && !k->margin && k->ndim > 0 && k->shape[0] == rows && !(k->reduced & 1);
+    bool alone = k->group == DYN_NONE && !k->margin;
+    bool by_rows = k->ndim > 0 && k->shape[0] == rows && !(k->reduced & 1);
+    return alone && by_rows;
 }
 
 /* Is what step s writes written by the chain before anybody reads it, from `first` on or in s itself? */
@@ -97,7 +104,8 @@ static bool begins_here(const DynLoops *p, uint32_t s, uint32_t first, uint32_t 
             return false;
         }
     }
-    return kind == DYN_P_TEMP || kind == DYN_P_ARRAY || (kind == DYN_P_EXTERN && found);
+    bool made_here = kind == DYN_P_TEMP || kind == DYN_P_ARRAY;
+    return made_here || (kind == DYN_P_EXTERN && found);
 }
 
 static bool may_join(const DynLoops *p, uint32_t s, uint32_t first, uint32_t last, uint32_t rows) {
@@ -145,8 +153,12 @@ static void make_chain(DynLoops *p, uint32_t step) {
 }
 
 bool dyn_chain_takes(const DynLoops *p, const DynStep *step) {
-    const DynKernel *k = step->kind == DYN_STEP_KERNEL ? &p->kernels.at[step->id] : NULL;
-    uint32_t rows = k != NULL && k->ndim > 0 ? k->shape[0] : step->kind == DYN_STEP_EXTERN ? node_of(p, step)->shape[0] : 0;
+    uint32_t rows = 0;
+    if (step->kind == DYN_STEP_EXTERN) {
+        rows = node_of(p, step)->shape[0];
+    } else if (step->kind == DYN_STEP_KERNEL && p->kernels.at[step->id].ndim > 0) {
+        rows = p->kernels.at[step->id].shape[0];
+    }
     return is_member(p, step, rows);
 }
 

@@ -81,10 +81,9 @@ static bool same_layout(const DynNode *x, const DynNode *y) {
 
 static bool same_value(const Common *c, uint32_t i, uint32_t j) {
     const DynNode *x = node_at(c, i), *y = node_at(c, j);
-    bool same = x->op == y->op && x->dtype == y->dtype && x->compute == y->compute && x->ndim == y->ndim &&
-                x->flags == y->flags && x->nargs == y->nargs && x->naux == y->naux && c->stamp[i] == c->stamp[j] &&
-                same_layout(x, y) && !memcmp(x->aux, y->aux, sizeof(*x->aux) * x->naux) &&
-                !memcmp(x->shape, y->shape, sizeof(*x->shape) * x->ndim);
+    bool same_types = x->dtype == y->dtype && x->compute == y->compute && x->flags == y->flags;
+    bool same_time = c->stamp[i] == c->stamp[j];
+    bool same = same_types && same_time && dyn_node_same_form(x, y) && same_layout(x, y);
     for (uint32_t k = 0; k < x->nargs && same; k++) {
         bool node = x->args[k].kind == DYN_ARG_NODE;
         same = x->args[k].kind == y->args[k].kind &&
@@ -118,7 +117,8 @@ static bool may_replace(const Common *c, uint32_t id) {
     const DynNode *n = node_at(c, id), *first = node_at(c, c->first[id]);
     bool kept = dyn_ops[n->op].kind == DYN_K_REDUCE || c->last[first->storage] > id;
     bool ours = !((n->flags | first->flags) & DYN_NODE_VIEW) && !c->touched[id] && !c->touched[first->storage];
-    return first != n && ours && !c->shown[id] && kept;
+    bool unseen = ours && !c->shown[id];
+    return first != n && unseen && kept;
 }
 
 /* Whose node it is, operands are those that are kept; a view lies in its operand's memory. */
@@ -164,7 +164,7 @@ int dyn_common(DynGraph *g, DynArena *arena) {
     c.touched = DYN_NEW_N(arena, bool, n + 1);
     c.shown = DYN_NEW_N(arena, bool, n + 1);
     c.slots = DYN_NEW_N(arena, uint32_t, room);
-    if (!replaced || !c.first || !c.written || !c.stamp || !c.last || !c.changes || !c.touched || !c.shown || !c.slots) {
+    if (!DYN_ALLOCATED(replaced, c.first, c.written, c.stamp, c.last, c.changes, c.touched, c.shown, c.slots)) {
         return -1;
     }
     look_ahead(&c);

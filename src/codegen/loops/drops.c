@@ -88,7 +88,10 @@ static void spread(Lives *l) {
 
 static int by_step(const void *x, const void *y) {
     const DynDrop *a = x, *b = y;
-    return a->step != b->step ? (a->step < b->step ? -1 : 1) : a->place < b->place ? -1 : a->place > b->place;
+    if (a->step != b->step) {
+        return a->step < b->step ? -1 : 1;
+    }
+    return (a->place > b->place) - (a->place < b->place);
 }
 
 static void sort(DynDrop *rows, uint32_t n) {
@@ -110,15 +113,24 @@ static int push_makes(Lives *l) {
     return 0;
 }
 
+/* Has a place an array that the graph makes, rather than one that is handed in? */
+static bool has_made_array(const DynLoops *p, uint32_t place) {
+    if (place < p->nnodes && dyn_graph_node(p->graph, place)->flags & DYN_NODE_OBJECT) {
+        return false;
+    }
+    if (p->places[dyn_loops_storage(p, place)].kind == DYN_P_INPUT) {
+        return false;
+    }
+    uint8_t kind = p->places[place].kind;
+    return kind == DYN_P_ARRAY || kind == DYN_P_EXTERN || kind == DYN_P_VIEW;
+}
+
 static int push_drops(Lives *l) {
     DynLoops *p = l->p;
     for (uint32_t i = 0; i < p->nplaces; i++) {
-        uint32_t owner = dyn_loops_storage(p, i);
-        bool object = i < p->nnodes && dyn_graph_node(p->graph, i)->flags & DYN_NODE_OBJECT;
-        bool array = p->places[i].kind == DYN_P_ARRAY || p->places[i].kind == DYN_P_EXTERN || p->places[i].kind == DYN_P_VIEW;
-        DynDrop drop = {l->last[owner], i};
-        if (drop.step < p->steps.n && array && !object && p->places[owner].kind != DYN_P_INPUT &&
-            dyn_list_push(p->arena, &p->drops, drop) < 0) {
+        DynDrop drop = {l->last[dyn_loops_storage(p, i)], i};
+        bool drops = drop.step < p->steps.n && has_made_array(p, i);
+        if (drops && dyn_list_push(p->arena, &p->drops, drop) < 0) {
             return -1;
         }
     }
@@ -133,7 +145,7 @@ int dyn_drops(DynLoops *p) {
                .last = DYN_NEW_N(p->arena, uint32_t, p->nplaces + 1),
                .left = DYN_NEW_N(p->arena, uint32_t, g->nodes.n + 1),
                .call = DYN_NEW_N(p->arena, uint32_t, g->nodes.n + 1)};
-    if (!l.first || !l.last || !l.left || !l.call) {
+    if (!DYN_ALLOCATED(l.first, l.last, l.left, l.call)) {
         return -1;
     }
     memset(l.call, 0xFF, sizeof(*l.call) * (g->nodes.n + 1));

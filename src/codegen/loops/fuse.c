@@ -11,13 +11,6 @@ static bool same_space(const DynKernel *a, const DynKernel *b) {
     return a->ndim == b->ndim && !memcmp(a->shape, b->shape, sizeof(*a->shape) * a->ndim);
 }
 
-static bool same_elements(const DynLoops *p, const DynOperand *a, const DynOperand *b) {
-    bool same = a->place == b->place ||
-                (a->place < p->nnodes && b->place < p->nnodes && dyn_loops_same_access(p->graph, a->place, b->place));
-    return same && !a->indirect && !b->indirect && a->window == b->window && !memcmp(a->axis, b->axis, sizeof(a->axis)) &&
-           !memcmp(a->at, b->at, sizeof(a->at));
-}
-
 static const DynNode *base_of(const DynLoops *p, const DynNode *view) { return dyn_graph_node(p->graph, view->args[0].id); }
 
 /* Is each element of it a piece of memory of its own? */
@@ -46,8 +39,8 @@ static int64_t stands_at(const DynLoops *p, const DynNode *slice, int axis) {
 
 /* f[..., 0] and f[..., 1] */
 static bool are_apart(const DynLoops *p, const DynNode *x, const DynNode *y) {
-    bool alike = x->op == DYN_OP_SLICE && y->op == DYN_OP_SLICE &&
-                 dyn_loops_same_access(p->graph, x->args[0].id, y->args[0].id) && has_own_elements(p, base_of(p, x));
+    bool slices = x->op == DYN_OP_SLICE && y->op == DYN_OP_SLICE;
+    bool alike = slices && dyn_loops_same_access(p->graph, x->args[0].id, y->args[0].id) && has_own_elements(p, base_of(p, x));
     for (int axis = 0; alike && axis < base_of(p, x)->ndim; axis++) {
         int64_t i = stands_at(p, x, axis), j = stands_at(p, y, axis);
         if (i >= 0 && j >= 0 && i != j) {
@@ -97,7 +90,8 @@ static bool pointwise(const DynLoops *p, const DynKernel *a, const DynKernel *b)
                 continue;
             }
             bool index = dyn_kernel_is_index(a, i) || dyn_kernel_is_index(b, j); /* lies in memory before the others are read */
-            if (index || !same_elements(p, x, y) || x->result || y->result) {
+            bool by_element = !index && !x->result && !y->result;
+            if (!by_element || !dyn_operands_same(p, x, y)) {
                 return false;
             }
         }
@@ -183,7 +177,7 @@ static uint32_t count_new(const DynLoops *p, const DynKernel *a, const DynKernel
     for (uint32_t j = 0; j < b->operands.n; j++) {
         bool old = false;
         for (uint32_t i = 0; i < a->operands.n && !old; i++) {
-            old = a->operands.at[i].out == b->operands.at[j].out && same_elements(p, &a->operands.at[i], &b->operands.at[j]);
+            old = a->operands.at[i].out == b->operands.at[j].out && dyn_operands_same(p, &a->operands.at[i], &b->operands.at[j]);
         }
         n += !old;
     }
@@ -206,8 +200,12 @@ static bool lie_alike(const DynLoops *p, const DynKernel *a, uint32_t x, uint32_
     const DynNode *n = dyn_graph_node(p->graph, x), *m = dyn_graph_node(p->graph, y);
     bool one_axis = (a->reduced & (a->reduced - 1)) == 0;
     bool dense = n->layout.kind == DYN_LAYOUT_C && m->layout.kind == DYN_LAYOUT_C;
-    return x == y || (dyn_layout_same(&n->layout, &m->layout, a->ndim) && !((n->flags | m->flags) & DYN_NODE_TURNED) &&
-                      !n->layout.still && (dense || one_axis));
+    if (x == y) {
+        return true;
+    }
+    bool turned = (n->flags | m->flags) & DYN_NODE_TURNED;
+    bool same_layout = dyn_layout_same(&n->layout, &m->layout, a->ndim) && !turned && !n->layout.still;
+    return same_layout && (dense || one_axis);
 }
 
 static bool same_order(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
@@ -216,34 +214,49 @@ static bool same_order(const DynLoops *p, const DynKernel *a, const DynKernel *b
     }
     const DynInsn *x = first_inexact(a), *y = first_inexact(b);
     bool casts = dyn_graph_node(p->graph, a->like)->dtype != x->compute || dyn_graph_node(p->graph, b->like)->dtype != y->compute;
-    return x->op == y->op && (dyn_dtypes[x->compute].kind == 'c') == (dyn_dtypes[y->compute].kind == 'c') &&
-           (!casts || a->like == b->like) && lie_alike(p, a, a->like, b->like);
+    bool both_complex = dyn_dtype_is_complex((DynDtype)x->compute) == dyn_dtype_is_complex((DynDtype)y->compute);
+    if (x->op != y->op || !both_complex) {
+        return false;
+    }
+    return (!casts || a->like == b->like) && lie_alike(p, a, a->like, b->like);
+}
+
+/* Do two kernels reduce the same axes in the same order, as far as both reduce? */
+static bool reduce_alike(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
+    if (a->reduced == 0 || b->reduced == 0) {
+        return true;
+    }
+    return a->reduced == b->reduced && same_order(p, a, b);
+}
+
+/* Does one kernel hold what two have? */
+static bool fit_together(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
+    bool operands = a->operands.n + count_new(p, a, b) <= DYN_MAX_OPERANDS;
+    bool insns = a->insns.n + b->insns.n <= DYN_MAX_INSNS, params = a->params.n + b->params.n <= DYN_MAX_PARAMS;
+    return operands && insns && params && count_reduces(a) + count_reduces(b) <= DYN_MAX_RESULTS;
 }
 
 static bool can_merge(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
-    if (a->margin || b->margin || !same_space(a, b) ||
-        (a->reduced && b->reduced && (a->reduced != b->reduced || !same_order(p, a, b)))) {
+    bool margins = a->margin || b->margin;
+    if (margins || !same_space(a, b) || !reduce_alike(p, a, b)) {
         return false;
     }
     const DynKernel *r = a->reduced ? a : b;
-    if (r->reduced && !is_trailing(r) && (stores(a) || stores(b))) {
+    bool across_rows = r->reduced && !is_trailing(r);
+    if (across_rows && (stores(a) || stores(b))) {
         return false; /* blocks run along the reduced axes: stores would be scattered */
     }
     if (dyn_short_rows(p->graph, r->shape, r->ndim, r->reduced) && (leaves_elements(p, a, b, a) || leaves_elements(p, a, b, b))) {
         return false; /* results side by side (exec_few.c) are many times as fast, and their elements are not */
     }
-    if (a->operands.n + count_new(p, a, b) > DYN_MAX_OPERANDS || a->insns.n + b->insns.n > DYN_MAX_INSNS ||
-        a->params.n + b->params.n > DYN_MAX_PARAMS || count_reduces(a) + count_reduces(b) > DYN_MAX_RESULTS) {
-        return false;
-    }
-    return pointwise(p, a, b);
+    return fit_together(p, a, b) && pointwise(p, a, b);
 }
 
 /* The value that `operand` of b holds by now in a, or DYN_NONE: stored by an instruction of a. */
 static uint32_t stored_value(const DynLoops *p, const DynKernel *a, const DynOperand *operand) {
     for (uint32_t i = a->insns.n; i-- > 0;) {
         const DynInsn *s = &a->insns.at[i];
-        if (s->kind == DYN_L_STORE && same_elements(p, &a->operands.at[s->a[0]], operand)) {
+        if (s->kind == DYN_L_STORE && dyn_operands_same(p, &a->operands.at[s->a[0]], operand)) {
             return s->a[1];
         }
     }
@@ -377,7 +390,8 @@ static void compact(DynKernel *k) {
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < k->insns.n; i++) {
             bool writes = k->insns.at[i].kind == DYN_L_STORE || k->insns.at[i].kind == DYN_L_REDUCE;
-            if (used[i] && (k->insns.at[i].kind == DYN_L_LOAD || writes) && writes == pass) {
+            bool has_operand = writes || k->insns.at[i].kind == DYN_L_LOAD;
+            if (used[i] && has_operand && writes == pass) {
                 const DynOperand *o = &k->operands.at[k->insns.at[i].a[0]];
                 take(operand, &noperands, k->insns.at[i].a[0]);
                 if (o->indirect) {
@@ -454,15 +468,22 @@ static bool writes_what_it_reads(const DynLoops *p, const DynKernel *k) {
     return false;
 }
 
-/* A kernel looks up what gather `id` does, all of it: such loads have the gather's space (lower.c). */
+/* Does an operand look up what gather `n` does? */
+static bool looks_up(const DynLoops *p, const DynKernel *k, const DynOperand *o, const DynNode *n) {
+    if (!o->indirect || o->along != n->aux[0]) {
+        return false;
+    }
+    uint32_t index = k->operands.at[o->by].place;
+    return dyn_loops_same_access(p->graph, o->place, n->args[0].id) && dyn_loops_same_access(p->graph, index, n->args[1].id);
+}
+
+/* Does a kernel look up what gather `id` does, all of it? Such loads have the gather's space (lower.c). */
 static bool is_looked_up(const DynLoops *p, uint32_t id) {
     const DynNode *n = dyn_graph_node(p->graph, id);
     for (uint32_t i = 0; i < p->kernels.n; i++) {
         const DynKernel *k = &p->kernels.at[i];
         for (uint32_t o = 0; !k->dead && o < k->operands.n; o++) {
-            const DynOperand *x = &k->operands.at[o];
-            if (x->indirect && x->along == n->aux[0] && dyn_loops_same_access(p->graph, x->place, n->args[0].id) &&
-                dyn_loops_same_access(p->graph, k->operands.at[x->by].place, n->args[1].id)) {
+            if (looks_up(p, k, &k->operands.at[o], n)) {
                 return true;
             }
         }

@@ -31,12 +31,20 @@ static bool same_args(const DynNode *x, const DynNode *y, uint32_t from) {
     return true;
 }
 
+bool dyn_node_same_form(const DynNode *x, const DynNode *y) {
+    if (x->op != y->op || x->nargs != y->nargs) {
+        return false;
+    }
+    bool same_aux = x->naux == y->naux && !memcmp(x->aux, y->aux, sizeof(*x->aux) * x->naux);
+    bool same_shape = x->ndim == y->ndim && !memcmp(x->shape, y->shape, sizeof(*x->shape) * x->ndim);
+    return same_aux && same_shape;
+}
+
 bool dyn_loops_same_access(const DynGraph *g, uint32_t a, uint32_t b) {
     while (a != b) {
         const DynNode *x = dyn_graph_node(g, a), *y = dyn_graph_node(g, b);
-        if (!is_view(x) || !is_view(y) || x->op != y->op || x->ndim != y->ndim || x->nargs != y->nargs || x->naux != y->naux ||
-            memcmp(x->aux, y->aux, sizeof(*x->aux) * x->naux) || memcmp(x->shape, y->shape, sizeof(*x->shape) * x->ndim) ||
-            !same_args(x, y, 1)) {
+        bool views = is_view(x) && is_view(y);
+        if (!views || !dyn_node_same_form(x, y) || !same_args(x, y, 1)) {
             return false;
         }
         a = x->args[0].id;
@@ -45,9 +53,28 @@ bool dyn_loops_same_access(const DynGraph *g, uint32_t a, uint32_t b) {
     return true;
 }
 
+bool dyn_loops_same_place(const DynLoops *p, uint32_t a, uint32_t b) {
+    bool nodes = a < p->nnodes && b < p->nnodes;
+    return a == b || (nodes && dyn_loops_same_access(p->graph, a, b));
+}
+
+/* Do two operands take the same part of their places, along the same axes? */
+static bool same_part(const DynOperand *a, const DynOperand *b) {
+    return a->window == b->window && !memcmp(a->axis, b->axis, sizeof(a->axis)) && !memcmp(a->at, b->at, sizeof(a->at));
+}
+
+bool dyn_operands_same(const DynLoops *p, const DynOperand *a, const DynOperand *b) {
+    bool direct = !a->indirect && !b->indirect;
+    return direct && dyn_loops_same_place(p, a->place, b->place) && same_part(a, b);
+}
+
+bool dyn_insns_same_operation(const DynInsn *x, const DynInsn *y) {
+    bool same_operator = x->kind == y->kind && x->op == y->op && x->nargs == y->nargs;
+    return same_operator && x->dtype == y->dtype && x->compute == y->compute;
+}
+
 static bool same_insn(const DynInsn *x, const DynInsn *y) {
-    return x->kind == y->kind && x->dtype == y->dtype && x->compute == y->compute && x->op == y->op && x->nargs == y->nargs &&
-           x->a[0] == y->a[0] && x->a[1] == y->a[1] && x->a[2] == y->a[2];
+    return dyn_insns_same_operation(x, y) && !memcmp(x->a, y->a, sizeof(x->a));
 }
 
 uint32_t dyn_kernel_insn(DynLoops *p, DynKernel *k, DynInsn insn) {
@@ -71,11 +98,9 @@ uint32_t dyn_kernel_insn(DynLoops *p, DynKernel *k, DynInsn insn) {
 uint32_t dyn_kernel_operand(DynLoops *p, DynKernel *k, DynOperand operand) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const DynOperand *o = &k->operands.at[i];
-        bool same = o->place == operand.place || (o->place < p->nnodes && operand.place < p->nnodes &&
-                                                  dyn_loops_same_access(p->graph, o->place, operand.place));
-        bool stands = o->indirect == operand.indirect && o->along == operand.along && o->by == operand.by;
-        if (same && stands && o->out == operand.out && o->window == operand.window &&
-            !memcmp(o->axis, operand.axis, sizeof(o->axis)) && !memcmp(o->at, operand.at, sizeof(o->at))) {
+        bool same_place = o->out == operand.out && dyn_loops_same_place(p, o->place, operand.place);
+        bool same_look_up = o->indirect == operand.indirect && o->along == operand.along && o->by == operand.by;
+        if (same_place && same_look_up && same_part(o, &operand)) {
             return i;
         }
     }
@@ -130,8 +155,8 @@ bool dyn_kernel_is_loaded(const DynKernel *k, uint32_t operand) {
 }
 
 bool dyn_insn_is_inexact(const DynInsn *insn) {
-    bool rounds = dyn_dtypes[insn->compute].kind == 'f' || dyn_dtypes[insn->compute].kind == 'c';
-    return insn->kind == DYN_L_REDUCE && rounds && (insn->op == DYN_OP_SUM || insn->op == DYN_OP_PROD);
+    bool accumulates = insn->op == DYN_OP_SUM || insn->op == DYN_OP_PROD;
+    return insn->kind == DYN_L_REDUCE && accumulates && dyn_dtype_is_inexact((DynDtype)insn->compute);
 }
 
 bool dyn_kernel_walks(const DynKernel *k, uint32_t operand) {
@@ -141,14 +166,18 @@ bool dyn_kernel_walks(const DynKernel *k, uint32_t operand) {
 bool dyn_insn_is_taken(const DynKernel *k, const DynInsn *insn) {
     const DynInsn *value = &k->insns.at[insn->a[1]];
     const DynOperand *o = value->kind == DYN_L_LOAD ? &k->operands.at[value->a[0]] : NULL;
-    return o != NULL && !k->in_place && dyn_kernel_walks(k, value->a[0]) && o->dtype == insn->compute;
+    if (o == NULL || o->dtype != insn->compute) {
+        return false;
+    }
+    return !k->in_place && dyn_kernel_walks(k, value->a[0]);
 }
 
 bool dyn_kernel_only_takes(const DynKernel *k) {
     bool only = true;
     for (uint32_t i = 0; i < k->insns.n; i++) {
         const DynInsn *insn = &k->insns.at[i];
-        only = only && (insn->kind == DYN_L_LOAD || (dyn_insn_is_inexact(insn) && dyn_insn_is_taken(k, insn)));
+        bool takes = dyn_insn_is_inexact(insn) && dyn_insn_is_taken(k, insn);
+        only = only && (takes || insn->kind == DYN_L_LOAD);
     }
     return only;
 }

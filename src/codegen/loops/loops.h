@@ -42,54 +42,56 @@ typedef struct DynInsn {
     uint32_t a[3];
 } DynInsn;
 
+/* Memory as a kernel reads or writes it: a place, and which of its axes each axis of the space walks. */
 typedef struct DynOperand {
-    uint32_t place;
-    uint8_t dtype;
-    bool out;
-    bool result;   /* of a REDUCE: one element for all that is reduced */
-    bool scalar;   /* one element for a whole stretch of lanes, loaded before the loop, or none: it says where others stand
-          (schedule.c) */
-    bool still;    /* one element for each row of the last axis: a kernel has a second function that takes it as one element */
-    bool window;   /* part of the place: */
-    bool indirect; /* `along`, an axis of the place that no axis of the space walks, is stood at where another operand */
-    uint8_t along; /* says, an array of integers of which each is in range, negative ones counted from the end */
-    uint16_t by;   /* that operand */
-    int8_t axis[DYN_MAX_NDIM]; /* for each axis of the space: the place's axis that it walks, or -1 */
-    int32_t at[DYN_MAX_NDIM];  /* window: for each axis of the space, where on the place's axis it begins */
+    uint32_t place; /* The memory. */
+    uint8_t dtype;  /* The dtype of the place. */
+    bool out;       /* The kernel writes it. */
+    bool result;    /* A REDUCE writes it: it has one element for all that is reduced. */
+    bool scalar; /* It has one element for a whole stretch of lanes, loaded before the loop, or is only an index (schedule.c). */
+    bool still;  /* It has one element for each row of the last axis; form ROW_CONSTANT takes it as one element. */
+    bool window; /* It is a part of the place, which begins at `at`. */
+    bool indirect; /* Another operand, an array of integers, says where on axis `along` of the place each element is. */
+    uint8_t along; /* That axis, which no axis of the space walks; negative integers count from its end. */
+    uint16_t by;   /* The operand with the integers. */
+    int8_t axis[DYN_MAX_NDIM]; /* For each axis of the space: the place's axis that it walks, or -1. */
+    int32_t at[DYN_MAX_NDIM];  /* For each axis of the space: where on the place's axis a window begins. */
 } DynOperand;
-typedef struct DynParam { /* a Python number as the kernel sees it */
-    uint32_t sym;
-    uint8_t dtype;
-    bool is_float; /* the symbol's own type */
+/* A Python number as a kernel sees it. */
+typedef struct DynParam {
+    uint32_t sym;  /* The symbol whose value it is. */
+    uint8_t dtype; /* The dtype that the kernel takes it in. */
+    bool is_float; /* The symbol's own type is float. */
 } DynParam;
 
 typedef struct DynBuiltinPlan DynBuiltinPlan; /* builtin.h */
+/* What is computed for each point of a space, in one pass over memory. */
 typedef struct DynKernel {
-    uint32_t at; /* node at whose place in program order it runs */
-    uint8_t ndim;
-    uint32_t shape[DYN_MAX_NDIM]; /* symbols */
-    uint32_t reduced;             /* bit k: axis k is reduced. 0: elementwise */
-    bool ordered;                 /* floats are added or multiplied in NumPy's order, as eager's array of */
-    uint32_t like;                /* this node lies, whose axes are those of the space */
-    bool in_place;                /* a storage that it writes is also read: tails must not be computed twice */
-    bool dead;                    /* merged into another */
-    bool margin;                  /* runs outside of a box of its space only: the rest is computed by others (recompute.c) */
-    int32_t box_at[DYN_MAX_NDIM];
-    uint32_t box_shape[DYN_MAX_NDIM]; /* symbols */
-    uint8_t lanes;                    /* granularity of elementwise calls */
-    uint32_t cost;                    /* rough cost of one point, in tenths of a nanosecond */
-    int16_t number;                   /* in the compiled object */
-    const DynBuiltinPlan *builtin;    /* how it runs until there is native code; NULL: not at all */
-    uint32_t group;                   /* kernels with one group number run row by row together; DYN_NONE: alone */
-    uint8_t outer;                    /* in a group: how many leading axes of the space are the rows */
-    bool has_still;                   /* some of its operands are `still` */
-    bool across;                      /* in a group: has one element in a row, and rows are its lanes */
+    uint32_t at;                      /* The node at whose place in program order it runs. */
+    uint8_t ndim;                     /* The rank of the space. */
+    uint32_t shape[DYN_MAX_NDIM];     /* The sizes of the space: symbols. */
+    uint32_t reduced;                 /* Bit k says that axis k is reduced; 0 is an elementwise kernel. */
+    bool ordered;                     /* Floats are added or multiplied in NumPy's order, for the array of node `like`. */
+    uint32_t like;                    /* The node that eager reduces; its axes are those of the space. */
+    bool in_place;                    /* It reads a storage that it writes, so tails must not be computed twice. */
+    bool dead;                        /* It has been merged into another kernel. */
+    bool margin;                      /* It runs only outside of a box of its space; other kernels compute the rest. */
+    int32_t box_at[DYN_MAX_NDIM];     /* Where the box of a margin begins on each axis. */
+    uint32_t box_shape[DYN_MAX_NDIM]; /* The sizes of the box: symbols. */
+    uint8_t lanes;                    /* Elementwise functions take a multiple of so many lanes. */
+    uint32_t cost;                    /* What one point costs, roughly, in tenths of a nanosecond. */
+    int16_t number;                   /* Its number in the compiled object. */
+    const DynBuiltinPlan *builtin;    /* How the built-in tier runs it; NULL where that can't. */
+    uint32_t group;                   /* Kernels with one group number run row by row together; DYN_NONE runs alone. */
+    uint8_t outer;                    /* In a group: so many leading axes of the space are the rows. */
+    bool has_still;                   /* Some of its operands are `still`. */
+    bool across;                      /* In a group: it has one element in a row, and the rows are its lanes. */
     DYN_LIST(DynInsn)
-    insns;
+    insns; /* What is computed, in SSA form. */
     DYN_LIST(DynOperand)
-    operands;
+    operands; /* The memory that it reads and writes. */
     DYN_LIST(DynParam)
-    params;
+    params; /* The Python numbers that it takes. */
 } DynKernel;
 
 typedef enum DynPlaceKind {
@@ -102,20 +104,23 @@ typedef enum DynPlaceKind {
     DYN_P_VIEW,   /* another place's memory */
     DYN_P_DENSE   /* the bytes of place `of` under another shape, C order: where a reshape that copies is written */
 } DynPlaceKind;
+/* A place: where the elements of a value lie, if anywhere. */
 typedef struct DynMem {
-    uint8_t kind;
-    uint8_t dtype, ndim;
-    bool wants_object; /* VIEW: an ndarray of it is needed (output, extern operand) */
-    bool waits;        /* ARRAY: made in front of the first step that touches it, not when the graph begins */
-    bool for_flags;    /* nobody reads it: it is computed for the floating-point flags alone */
-    uint32_t *shape;   /* symbols */
-    const DynLayout *layout;
-    uint32_t after;       /* its sizes are known behind this extern call: 1 + the node; 0: from the start */
-    uint32_t of;          /* the place that owns the bytes, for places behind the nodes */
-    uint32_t group;       /* ROW: its group */
-    uint32_t row_axes;    /* ROW: bit k: its axis k is walked by the rows */
-    uint32_t first, last; /* TEMP: steps of the first write and the last use */
-    uint32_t slot;        /* TEMP, ROW: slot of the plan */
+    uint8_t kind;            /* DynPlaceKind */
+    uint8_t dtype;           /* DynDtype of the elements. */
+    uint8_t ndim;            /* The rank. */
+    bool wants_object;       /* VIEW: an array of it is needed, by Python or by an extern call. */
+    bool waits;              /* ARRAY: it is made in front of the first step that touches it, not when the graph begins. */
+    bool for_flags;          /* Nobody reads it: it is computed for the floating-point flags alone. */
+    uint32_t *shape;         /* The sizes: symbols. */
+    const DynLayout *layout; /* In which order the elements lie. */
+    uint32_t after;          /* 1 + the extern call behind which its sizes are known; 0: they are known from the start. */
+    uint32_t of;             /* The place that owns the bytes, for places behind the nodes. */
+    uint32_t group;          /* ROW: its group. */
+    uint32_t row_axes;       /* ROW: bit k says that the rows walk its axis k. */
+    uint32_t first;          /* TEMP: the step that writes it first. */
+    uint32_t last;           /* TEMP: the step that uses it last. */
+    uint32_t slot;           /* TEMP, ROW: its slot in the memory plan. */
 } DynMem;
 
 typedef enum DynStepKind {
@@ -123,46 +128,55 @@ typedef enum DynStepKind {
     DYN_STEP_KERNEL,
     DYN_STEP_EXTERN,
     DYN_STEP_SCAN,
-    DYN_STEP_CHECK /* are the places that a GATHER node names all there? Else eager is to say so */
+    DYN_STEP_CHECK /* do all places that a GATHER node names exist? Otherwise the call is eager's, which raises */
 } DynStepKind;
+/* One thing that a call of the graph does; the steps run in their order. */
 typedef struct DynStep {
-    uint8_t kind;
-    uint32_t id;    /* VIEW, EXTERN, SCAN, CHECK: node; KERNEL: kernel (of a group: its first; the rest follow) */
-    uint32_t chain; /* steps with one number run a block of rows at a time, where the product is made so (chain.c); 0: alone */
-    uint32_t pair;  /* two reductions with one number go over large memory once (pair.c), where the first is; 0: alone */
+    uint8_t kind;   /* DynStepKind */
+    uint32_t id;    /* VIEW, EXTERN, SCAN, CHECK: the node. KERNEL: the kernel, the first of a group; the others follow. */
+    uint32_t chain; /* Steps with one number run a block of rows at a time where BLAS does (chain.c); 0 runs alone. */
+    uint32_t pair;  /* Two reductions with one number go over large memory once, at the first (pair.c); 0 runs alone. */
 } DynStep;
 
-typedef struct DynDrop { /* in front of the step the array of the place is made; or behind it, it isn't needed any more */
-    uint32_t step, place;
+/* A step in front of which the array of a place is made, or behind which it isn't needed any more. */
+typedef struct DynDrop {
+    uint32_t step;  /* The step. */
+    uint32_t place; /* The place. */
 } DynDrop;
 
+/* A graph as kernels and steps. */
 struct DynLoops {
-    const DynGraph *graph;
-    DynArena *arena;
-    uint32_t nnodes, nplaces;
-    DynMem *places;
-    uint32_t cap_places;
+    const DynGraph *graph; /* The graph that it was made from. */
+    DynArena *arena;       /* The memory of all lists. */
+    uint32_t nnodes;       /* The number of nodes, which are the first places. */
+    uint32_t nplaces;      /* The number of places. */
+    DynMem *places;        /* The places. */
+    uint32_t cap_places;   /* How many places there is room for. */
     DYN_LIST(DynKernel)
-    kernels;
+    kernels; /* The kernels, in no order. */
     DYN_LIST(DynStep)
-    steps;
+    steps; /* What a call does, in order. */
     DYN_LIST(DynDrop)
-    makes; /* in the order of steps: ARRAY places that wait for theirs */
+    makes; /* The ARRAY places that wait for their step, in the order of steps. */
     DYN_LIST(DynDrop)
-    drops;
-    uint32_t nslots, nrow_slots; /* slots of the memory plan; the first are for one row */
-    uint32_t nnative, ngroups, nchains, npairs;
+    drops;               /* The arrays that are dropped before the graph ends, in the order of steps. */
+    uint32_t nslots;     /* The number of slots in the memory plan. */
+    uint32_t nrow_slots; /* So many slots, the first ones, hold one row for each thread. */
+    uint32_t nnative;    /* The number of kernels that have native code. */
+    uint32_t ngroups;    /* The number of groups. */
+    uint32_t nchains;    /* The number of chains. */
+    uint32_t npairs;     /* The number of pairs. */
     DYN_LIST(uint32_t)
-    written; /* inputs (by position) that are written, where eager may have to make the call again, or tensors are among them */
-    bool writes_inputs; /* or has another effect */
-    bool builtin;       /* all kernels have a plan for the built-in tier */
-    bool *handed;       /* by node: somebody else than kernels and products gets the array */
-    bool late_arrays;   /* there are some whose sizes are known behind an extern call */
-    bool asks_torch;    /* functions of PyTorch\'s are called that gradients would follow */
-    bool tensors;       /* a part of the graph is PyTorch's, which has no floating-point warnings: there are none */
-    bool warns; /* what raises a flag for invalid values or division by zero is left to eager even where np.errstate ignores it */
-    bool fast_math;
-    bool lanes_only; /* kernels have no form but LANES, LOOKUP and COLUMNS (native.def): the built-in tier's */
+    written;            /* Inputs (by position) that are written, where eager may have to make the call again or has tensors. */
+    bool writes_inputs; /* The call writes inputs, or has another effect. */
+    bool builtin;       /* All kernels have a plan for the built-in tier. */
+    bool *handed;       /* By node: its array goes to somebody else than kernels and products. */
+    bool late_arrays;   /* Some arrays have sizes that are known only behind an extern call. */
+    bool asks_torch;    /* Functions of PyTorch are called that gradients would follow. */
+    bool tensors;       /* A part of the graph is PyTorch's, which gives no floating-point warnings. */
+    bool warns;         /* Invalid values and divisions by zero are eager's to report, even where np.errstate ignores them. */
+    bool fast_math;     /* Reductions may add in any order. */
+    bool lanes_only;    /* Kernels have only the forms LANES, LOOKUP and COLUMNS, as in the built-in tier (native.def). */
 };
 
 /* kernels.c; of lower.c the cost of an operator and what may warn */
@@ -170,8 +184,14 @@ DYN_HIDDEN uint32_t dyn_loops_storage(const DynLoops *p, uint32_t place); /* the
 /* plan.c: the first and the last step that run interleaved with step s. */
 DYN_HIDDEN void dyn_steps_together(const DynLoops *p, uint32_t s, uint32_t *first, uint32_t *last);
 DYN_HIDDEN int dyn_drops(DynLoops *p); /* drops.c; -1: memory */
+/* Have two nodes the same operator, numbers (aux) and shape, and as many operands? */
+DYN_HIDDEN bool dyn_node_same_form(const DynNode *x, const DynNode *y);
 DYN_HIDDEN bool dyn_loops_same_access(const DynGraph *g, uint32_t a,
                                       uint32_t b); /* two nodes that address the same elements in the same order */
+DYN_HIDDEN bool dyn_loops_same_place(const DynLoops *p, uint32_t a, uint32_t b); /* so do the nodes of two places */
+/* Do two operands take the same elements, in the same order, without looking places up? */
+DYN_HIDDEN bool dyn_operands_same(const DynLoops *p, const DynOperand *a, const DynOperand *b);
+DYN_HIDDEN bool dyn_insns_same_operation(const DynInsn *x, const DynInsn *y); /* whatever their operands are */
 DYN_HIDDEN uint32_t dyn_kernel_insn(DynLoops *p, DynKernel *k,
                                     DynInsn insn); /* finds an equal pure one or appends; DYN_NONE: full */
 DYN_HIDDEN uint32_t dyn_kernel_operand(DynLoops *p, DynKernel *k, DynOperand operand);
@@ -190,17 +210,17 @@ DYN_HIDDEN uint32_t dyn_op_cost(uint16_t op, uint8_t dtype);
 DYN_HIDDEN bool dyn_loops_op_warns(uint16_t op, uint8_t compute); /* may eager give a floating-point warning? */
 DYN_HIDDEN bool dyn_loops_cast_warns(uint8_t from, uint8_t to);
 
-/* fuse.c. All of one kernel behind what another holds. load gives the value of an operand there, or DYN_NONE, which fails; NULL
- * in place of `stored`: what `from` stores is stored, else it is not, and told. -1: no room. */
+/* fuse.c. Append the instructions of `from` to `to`. `load` gives the value of an operand in `to`, or DYN_NONE, which fails.
+ * Where `stored` isn't NULL it gets the value that `from` would store, and nothing is stored. Returns -1 if `to` has no room. */
 typedef uint32_t DynLoad(DynLoops *p, DynKernel *to, const DynOperand *operand, void *ctx);
 DYN_HIDDEN int dyn_kernel_copy(DynLoops *p, DynKernel *to, const DynKernel *from, DynLoad *load, void *ctx, uint32_t *stored);
 DYN_HIDDEN uint32_t dyn_kernel_load(DynLoops *p, DynKernel *k, const DynOperand *operand); /* DYN_NONE: full */
 
-/* schedule.c. The axis of the owner of the bytes that an axis of a place walks in full and in order; -1: none. That of an operand
- * along axis k of its kernel. */
+/* schedule.c. The axis that `axis` of a place walks, in full and in order, of the storage that owns its bytes; -1: none. */
 DYN_HIDDEN int dyn_loops_owner_axis(const DynLoops *p, uint32_t place, int axis);
+/* The same for the axis of an operand's place that axis k of its kernel walks. */
 DYN_HIDDEN int dyn_loops_row_axis(const DynLoops *p, const DynOperand *o, int k);
-/* Are these several results, of so few elements each, by the sizes seen first, that a row isn't worth calls of its own? */
+/* Has a reduction several results, each of so few elements (by the sizes seen first) that a row isn't worth a call? */
 DYN_HIDDEN bool dyn_short_rows(const DynGraph *g, const uint32_t *shape, int ndim, uint32_t reduced);
 /* pair.c. Operands: `first` of the first kernel is its result, `second` and `shift` of the second its result and what stands
  * for the first's, which is the sum divided by `divisor` (a symbol), or the maximum itself (DYN_NONE). */

@@ -64,7 +64,12 @@ static void print_kernel(const DynLoops *p, const DynKernel *k, const DynStep *s
         const DynOperand *o = &k->operands.at[i];
         dyn_str_printf(out, "  %s %u: %%%u %s [", o->out ? "out" : "in", i, o->place, dyn_dtypes[o->dtype].name);
         for (int d = 0; d < k->ndim; d++) {
-            dyn_str_printf(out, o->axis[d] < 0 ? "%s-" : "%s%d", d ? " " : "", o->axis[d]);
+            dyn_str_puts(out, d > 0 ? " " : "");
+            if (o->axis[d] < 0) {
+                dyn_str_putc(out, '-');
+            } else {
+                dyn_str_printf(out, "%d", o->axis[d]);
+            }
             if (o->window) {
                 dyn_str_printf(out, "+%d", o->at[d]);
             }
@@ -294,8 +299,21 @@ static int parse_value(Parser *x, const char *text) {
         return wrong(x, "a value ends with : dtype");
     }
     n.dtype = (uint8_t)dyn_dtype_parse(dtype);
-    n.compute = n.kind != DYN_L_OP ? 0 : types == 2 ? (uint8_t)dyn_dtype_parse(compute) : n.dtype;
+    if (n.kind == DYN_L_OP) {
+        n.compute = types == 2 ? (uint8_t)dyn_dtype_parse(compute) : n.dtype;
+    }
     return dyn_list_push(x->p->arena, &x->k->insns, n);
+}
+
+/* A line of the kernel that has begun. */
+static int parse_part(Parser *x, const char *text) {
+    if (!strncmp(text, "  in ", 5) || !strncmp(text, "  out ", 6)) {
+        return parse_operand(x, text);
+    }
+    if (!strncmp(text, "  param ", 8)) {
+        return parse_param(x, text);
+    }
+    return !strncmp(text, "  v", 3) ? parse_value(x, text) : parse_write(x, text);
 }
 
 static int parse_line(Parser *x, const char *text) {
@@ -304,11 +322,7 @@ static int parse_line(Parser *x, const char *text) {
         return 0;
     }
     if (text[0] == ' ') {
-        return !x->k                                                       ? wrong(x, "no kernel has begun")
-               : !strncmp(text, "  in ", 5) || !strncmp(text, "  out ", 6) ? parse_operand(x, text)
-               : !strncmp(text, "  param ", 8)                             ? parse_param(x, text)
-               : !strncmp(text, "  v", 3)                                  ? parse_value(x, text)
-                                                                           : parse_write(x, text);
+        return x->k ? parse_part(x, text) : wrong(x, "no kernel has begun");
     }
     if (!strncmp(text, "place ", 6)) {
         return parse_place(x, text);
@@ -338,7 +352,10 @@ DynLoops *dyn_loops_parse(const DynGraph *g, DynArena *arena, const char *text, 
         const DynNode *n = dyn_graph_node(g, i);
         bool view = n->flags & DYN_NODE_VIEW;
         p->places[i] = (DynMem){.dtype = n->dtype, .ndim = n->ndim, .shape = n->shape, .layout = &n->layout, .of = n->storage};
-        p->places[i].kind = n->op == DYN_OP_INPUT ? DYN_P_INPUT : view ? DYN_P_VIEW : DYN_P_NONE;
+        p->places[i].kind = view ? DYN_P_VIEW : DYN_P_NONE;
+        if (n->op == DYN_OP_INPUT) {
+            p->places[i].kind = DYN_P_INPUT;
+        }
         p->places[i].slot = p->places[i].group = DYN_NONE;
     }
     while (p->places && *text) {

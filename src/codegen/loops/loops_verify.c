@@ -32,9 +32,11 @@ static int64_t value_of(const DynLoops *p, uint32_t sym) { return dyn_sym_at(p->
 
 /* Can `size` elements from `at` on be part of `whole`? Sizes are symbols: what they don't tell is seen at run time. */
 static bool is_within(const DynLoops *p, int32_t at, uint32_t size, uint32_t whole) {
+    if (at < 0 || (size == whole && at != 0)) {
+        return false;
+    }
     bool known = is_const(p, size) && is_const(p, whole);
-    return at >= 0 && (size != whole || at == 0) &&
-           (!known || value_of(p, size) == 0 || at + value_of(p, size) <= value_of(p, whole));
+    return !known || value_of(p, size) == 0 || at + value_of(p, size) <= value_of(p, whole);
 }
 
 static int check_window(Check *c, uint32_t kernel, const DynKernel *k, const DynOperand *o) {
@@ -82,6 +84,12 @@ static int check_margin(Check *c, uint32_t kernel, const DynKernel *k) {
     return 0;
 }
 
+/* Are the places of an indirect operand integers that are read from memory as they lie? */
+static bool has_index(const DynKernel *k, const DynOperand *o) {
+    const DynOperand *by = o->by < k->operands.n ? &k->operands.at[o->by] : NULL;
+    return by != NULL && !by->out && !by->indirect && dyn_dtype_is_integer((DynDtype)by->dtype);
+}
+
 static int check_operand(Check *c, uint32_t kernel, const DynKernel *k, const DynOperand *o) {
     uint32_t seen = 0;
     if (o->place >= c->p->nplaces) {
@@ -95,15 +103,17 @@ static int check_operand(Check *c, uint32_t kernel, const DynKernel *k, const Dy
         return bad(c, kernel, "an operand has another dtype than its place");
     }
     if (o->indirect) {
-        const DynOperand *by = o->by < k->operands.n ? &k->operands.at[o->by] : NULL;
-        if (o->out || o->window || by == NULL || by->out || by->indirect || o->along >= m->ndim ||
-            (dyn_dtypes[by->dtype].kind != 'i' && dyn_dtypes[by->dtype].kind != 'u')) {
+        if (o->out || o->window || o->along >= m->ndim) {
+            return bad(c, kernel, "an indirect operand is wrong");
+        }
+        if (!has_index(k, o)) {
             return bad(c, kernel, "an indirect operand is wrong");
         }
         seen = 1u << o->along;
     }
     for (int d = 0; d < k->ndim; d++) {
-        if (o->axis[d] < -1 || o->axis[d] >= m->ndim || (o->axis[d] >= 0 && (seen >> o->axis[d] & 1))) {
+        bool again = o->axis[d] >= 0 && (seen >> o->axis[d] & 1);
+        if (again || o->axis[d] < -1 || o->axis[d] >= m->ndim) {
             return bad(c, kernel, "an operand's axes are wrong");
         }
         seen |= o->axis[d] >= 0 ? 1u << o->axis[d] : 0;
@@ -132,9 +142,9 @@ static int check_insn(Check *c, uint32_t kernel, const DynKernel *k, uint32_t i)
         return bad(c, kernel, "an instruction names no param");
     }
     if (n->kind == DYN_L_STORE || n->kind == DYN_L_REDUCE) {
-        return n->a[1] < i && k->insns.at[n->a[1]].dtype == (n->kind == DYN_L_STORE ? n->dtype : n->compute)
-                   ? 0
-                   : bad(c, kernel, "what is written is no earlier value of that dtype");
+        uint8_t dtype = n->kind == DYN_L_STORE ? n->dtype : n->compute;
+        bool earlier = n->a[1] < i && k->insns.at[n->a[1]].dtype == dtype;
+        return earlier ? 0 : bad(c, kernel, "what is written is no earlier value of that dtype");
     }
     for (int a = 0; (n->kind == DYN_L_OP || n->kind == DYN_L_CAST) && a < n->nargs; a++) {
         if (n->a[a] >= i || k->insns.at[n->a[a]].kind == DYN_L_STORE || k->insns.at[n->a[a]].kind == DYN_L_REDUCE) {
@@ -230,7 +240,8 @@ static int check_chains(Check *c) {
     for (uint32_t s = 0; s < p->steps.n; s++) {
         uint32_t chain = p->steps.at[s].chain;
         bool goes_on = s > 0 && chain == p->steps.at[s - 1].chain;
-        if (chain != 0 && ((!goes_on && chain != last + 1) || !dyn_chain_takes(p, &p->steps.at[s]))) {
+        bool in_order = goes_on || chain == last + 1;
+        if (chain != 0 && (!in_order || !dyn_chain_takes(p, &p->steps.at[s]))) {
             dyn_str_printf(c->error, "step %u can't be in chain %u", s, chain);
             return -1;
         }
@@ -246,7 +257,8 @@ static int check_pairs(Check *c) {
         uint32_t others = 0;
         for (uint32_t j = 0; j < p->steps.n && p->steps.at[i].pair != 0; j++) {
             bool other = i != j && p->steps.at[i].pair == p->steps.at[j].pair;
-            others += other && dyn_pair_find(p, i < j ? i : j, i < j ? j : i, &pair);
+            uint32_t first = i < j ? i : j;
+            others += other && dyn_pair_find(p, first, i + j - first, &pair);
         }
         if (p->steps.at[i].pair != 0 && others != 1) {
             dyn_str_printf(c->error, "step %u can't be in pair %u", i, p->steps.at[i].pair);
@@ -261,8 +273,9 @@ static int check_slots(Check *c) {
     for (uint32_t i = 0; i < p->nplaces; i++) {
         for (uint32_t j = 0; j < i; j++) {
             const DynMem *a = &p->places[i], *b = &p->places[j];
-            if (a->kind == DYN_P_TEMP && b->kind == DYN_P_TEMP && a->slot == b->slot && a->slot != DYN_NONE &&
-                !(a->last < b->first || b->last < a->first)) {
+            bool temporaries = a->kind == DYN_P_TEMP && b->kind == DYN_P_TEMP;
+            bool share = temporaries && a->slot == b->slot && a->slot != DYN_NONE;
+            if (share && a->last >= b->first && b->last >= a->first) {
                 dyn_str_printf(c->error, "places %u and %u share slot %u while both live", j, i, a->slot);
                 return -1;
             }

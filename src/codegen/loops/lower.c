@@ -80,10 +80,13 @@ static Check check_of(const DynLower *L, uint32_t id) {
     if (n->op == DYN_OP_SCATTER) {
         return is_behind_acts(L, id) && can_check_first(L, id) ? CHECK_FIRST : CHECK_NOT;
     }
-    return n->op != DYN_OP_GATHER   ? CHECK_NOT
-           : can_check_late(L, id)  ? CHECK_LATE
-           : can_check_first(L, id) ? CHECK_FIRST
-                                    : CHECK_HERE;
+    if (n->op != DYN_OP_GATHER) {
+        return CHECK_NOT;
+    }
+    if (can_check_late(L, id)) {
+        return CHECK_LATE;
+    }
+    return can_check_first(L, id) ? CHECK_FIRST : CHECK_HERE;
 }
 
 static int lower_node(DynLower *L, uint32_t id) {
@@ -118,8 +121,9 @@ static int supported(DynLower *L) {
         if (!L->live[i] || !computes) {
             continue;
         }
-        if ((info(n)->kind == DYN_K_REDUCE && dyn_dtype_is_half((DynDtype)n->compute)) ||
-            (dyn_dtypes[n->compute].kind == 'c' && !dyn_complex_ops[n->op].c)) {
+        bool reduces_half = info(n)->kind == DYN_K_REDUCE && dyn_dtype_is_half((DynDtype)n->compute);
+        bool not_of_complex = dyn_dtype_is_complex((DynDtype)n->compute) && !dyn_complex_ops[n->op].c;
+        if (reduces_half || not_of_complex) {
             dyn_str_printf(L->error, "no kernels for %s of %s", info(n)->text, dyn_dtypes[n->compute].name);
             return -1;
         }
@@ -190,8 +194,9 @@ static int find_handed(DynLower *L) {
     for (uint32_t i = g->nodes.n; handed && i-- > 0;) {
         const DynNode *n = dyn_graph_node(g, i);
         bool call = dyn_node_calls(n) && !(dyn_ops[n->op].flags & DYN_OPF_PRODUCT);
+        bool hands_on = call || (handed[i] && is_view(n));
         for (uint32_t k = 0; k < n->nargs; k++) {
-            if (n->args[k].kind == DYN_ARG_NODE && (call || (handed[i] && is_view(n)))) {
+            if (hands_on && n->args[k].kind == DYN_ARG_NODE) {
                 handed[n->args[k].id] = true;
             }
         }
@@ -215,7 +220,8 @@ static int lower_all(DynLower *L) {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(g, i);
         describe_place(L, i);
-        if (L->live[i] && is_view(n) && !L->part[i] && !L->after_extern[i] && dyn_lower_push_step(L, DYN_STEP_VIEW, i) < 0) {
+        bool known_first = L->live[i] && !L->part[i] && !L->after_extern[i];
+        if (known_first && is_view(n) && dyn_lower_push_step(L, DYN_STEP_VIEW, i) < 0) {
             return -1;
         }
     }
@@ -231,7 +237,7 @@ static int lower_all(DynLower *L) {
         }
         asked |= (n->flags & DYN_NODE_WARNS) != 0;
         /* inf * 0: whether a product meets both depends on its order, so nan is not given without eager's word */
-        p->warns |= asked || (n->op == DYN_OP_PROD && (dyn_dtypes[n->compute].kind == 'f' || dyn_dtypes[n->compute].kind == 'c'));
+        p->warns |= asked || (n->op == DYN_OP_PROD && dyn_dtype_is_inexact((DynDtype)n->compute));
         if (lower_node(L, i) < 0) {
             return -1;
         }
@@ -273,8 +279,8 @@ DynLoops *dyn_lower(const DynGraph *g, const DynConfig *config, DynArena *arena,
     L.cost = DYN_NEW_N(arena, uint32_t, n);
     L.memo = DYN_NEW_N(arena, uint32_t, n);
     L.stamp = DYN_NEW_N(arena, uint32_t, n);
-    if (!p->places || !L.live || !L.memory || !L.object || !L.for_flags || !L.after_extern || !L.part || !L.looks || !L.written ||
-        !L.last_use || !L.depth || !L.used_by || !L.cost || !L.memo || !L.stamp) {
+    if (!DYN_ALLOCATED(p->places, L.live, L.memory, L.object, L.for_flags, L.after_extern, L.part, L.looks, L.written, L.last_use,
+                       L.depth, L.used_by, L.cost, L.memo, L.stamp)) {
         return NULL;
     }
     if (lower_all(&L) < 0) {

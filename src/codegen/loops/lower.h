@@ -34,8 +34,9 @@ static inline bool is_view(const DynNode *n) { return n->flags & DYN_NODE_VIEW; 
 /* Can the value be computed within the kernel that uses it? */
 static inline bool is_inline(const DynNode *n) {
     uint8_t kind = info(n)->kind;
+    bool by_element = kind == DYN_K_ELEMENTWISE || kind == DYN_K_GATHER || kind == DYN_K_COPY;
     bool is_number = kind == DYN_K_CREATE && n->nargs > 0 && n->args[0].kind == DYN_ARG_SYM;
-    return kind == DYN_K_ELEMENTWISE || kind == DYN_K_GATHER || kind == DYN_K_COPY || is_number;
+    return by_element || is_number;
 }
 
 /* lower_memory.c */

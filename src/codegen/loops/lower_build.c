@@ -59,7 +59,10 @@ static uint32_t build_gather(DynLower *L, DynKernel *k, uint32_t id) {
         int axis = whole.axis[d], placed = axis - along;
         bool inside = axis >= 0 && placed >= 0 && placed < at->ndim;
         index.axis[d] = (int8_t)(inside ? placed : -1);
-        table.axis[d] = (int8_t)(axis < 0 || inside ? -1 : axis < along ? axis : axis - at->ndim + 1);
+        table.axis[d] = -1;
+        if (axis >= 0 && !inside) {
+            table.axis[d] = (int8_t)(axis < along ? axis : axis - at->ndim + 1);
+        }
     }
     uint32_t by = dyn_kernel_operand(L->p, k, index);
     table.by = (uint16_t)by;
@@ -69,8 +72,11 @@ static uint32_t build_gather(DynLower *L, DynKernel *k, uint32_t id) {
 /* x ** 2, x ** 3 and x ** 4 are products: within 2 ULP, and far cheaper than pow. (Squares of arrays are a row of their own, as
  * NumPy's are; of a scalar NumPy takes pow, which all but always gives the rounded product.) */
 static uint32_t build_small_power(DynLower *L, DynKernel *k, const DynNode *n) {
-    if (n->op != DYN_OP_POWER || n->args[1].kind != DYN_ARG_SYM || !dyn_sym_is_const(L->g->syms, n->args[1].id) ||
-        dyn_dtypes[n->compute].kind != 'f' || dyn_dtype_is_half((DynDtype)n->compute)) {
+    bool of_floats = dyn_dtypes[n->compute].kind == 'f' && !dyn_dtype_is_half((DynDtype)n->compute);
+    if (n->op != DYN_OP_POWER || !of_floats) {
+        return DYN_NONE;
+    }
+    if (n->args[1].kind != DYN_ARG_SYM || !dyn_sym_is_const(L->g->syms, n->args[1].id)) {
         return DYN_NONE;
     }
     const DynSym *s = dyn_sym_at(L->g->syms, n->args[1].id);
@@ -212,7 +218,9 @@ int dyn_lower_reduce(DynLower *L, uint32_t id) {
     memset(out.axis, -1, sizeof(out.axis));
     for (int i = 0, kept = 0; i < arg->ndim; i++) {
         bool reduced = k.reduced >> i & 1;
-        out.axis[i] = (int8_t)(reduced ? -1 : n->aux[0] ? i : kept);
+        if (!reduced) {
+            out.axis[i] = (int8_t)(n->aux[0] ? i : kept);
+        }
         kept += !reduced;
     }
     uint32_t value = build_arg(L, &k, n->args[0], n->compute);
@@ -231,9 +239,13 @@ int dyn_lower_reduce(DynLower *L, uint32_t id) {
 static bool reads_elsewhere(DynLower *L, const DynKernel *k, const DynOperand *dst) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const DynOperand *o = &k->operands.at[i];
-        if (!o->out && dyn_loops_storage(L->p, o->place) == dyn_loops_storage(L->p, dst->place) &&
-            (o->indirect || dyn_kernel_is_index(k, i) || !dyn_loops_same_access(L->g, o->place, dst->place) ||
-             memcmp(o->axis, dst->axis, sizeof(o->axis)))) {
+        if (o->out || dyn_loops_storage(L->p, o->place) != dyn_loops_storage(L->p, dst->place)) {
+            continue;
+        }
+        if (o->indirect || dyn_kernel_is_index(k, i)) {
+            return true;
+        }
+        if (!dyn_loops_same_access(L->g, o->place, dst->place) || memcmp(o->axis, dst->axis, sizeof(o->axis))) {
             return true;
         }
     }

@@ -27,11 +27,12 @@ static void mark_args_live(DynLower *L, const DynNode *n, bool *read) {
 
 /* May a conversion raise a flag that NumPy speaks of? */
 bool dyn_loops_cast_warns(uint8_t from, uint8_t to) {
-    char a = dyn_dtypes[from].kind, b = dyn_dtypes[to].kind;
-    int width_a = dyn_dtypes[from].size / (a == 'c' ? 2 : 1), width_b = dyn_dtypes[to].size / (b == 'c' ? 2 : 1);
-    bool floats = b == 'f' || b == 'c';
-    return a == 'f' || a == 'c' ? b == 'i' || b == 'u' || (floats && width_b < width_a)
-                                : dyn_dtype_is_half((DynDtype)to) && width_a >= 2;
+    DynDtype a = (DynDtype)from, b = (DynDtype)to;
+    uint8_t part_a = dyn_dtypes[dyn_dtype_real(a)].size, part_b = dyn_dtypes[dyn_dtype_real(b)].size;
+    if (!dyn_dtype_is_inexact(a)) {
+        return dyn_dtype_is_half(b) && part_a >= 2;
+    }
+    return dyn_dtype_is_integer(b) || (dyn_dtype_is_inexact(b) && part_b < part_a);
 }
 
 static bool arg_may_warn(const DynGraph *g, DynArg arg, uint8_t to) {
@@ -89,7 +90,8 @@ int dyn_lower_mark_live(DynLower *L) {
             L->last_snapshot = L->last_snapshot || n->snapshot == DYN_NONE ? L->last_snapshot : i;
         } else if (dyn_node_stores(n)) {
             const DynNode *owner = dyn_graph_node(g, n->storage);
-            L->live[i] = owner->op == DYN_OP_INPUT || read[n->storage] || i < L->last_snapshot || n->op == DYN_OP_SCATTER;
+            bool seen = owner->op == DYN_OP_INPUT || read[n->storage] || i < L->last_snapshot;
+            L->live[i] = seen || n->op == DYN_OP_SCATTER;
             if (L->live[i] && i < L->last_snapshot) {
                 L->object[n->storage] = true; /* whoever leaves needs its bytes */
             }
@@ -139,6 +141,18 @@ static bool overwritten(const DynLower *L, const DynNode *n, uint32_t from, uint
     return false;
 }
 
+/* Is it a value that is computed anew where it isn't kept? */
+static bool is_computed(DynOpKind kind) {
+    switch (kind) {
+    case DYN_K_ELEMENTWISE:
+    case DYN_K_COPY:
+    case DYN_K_REDUCE:
+    case DYN_K_SCAN:
+    case DYN_K_GATHER: return true;
+    default: return false;
+    }
+}
+
 /* Values that someone who leaves could no longer compute, since what they read has been written: kept as arrays. */
 void dyn_lower_keep_for_snapshots(DynLower *L) {
     bool writes = false;
@@ -147,10 +161,7 @@ void dyn_lower_keep_for_snapshots(DynLower *L) {
     }
     for (uint32_t i = 0; writes && i < L->last_snapshot; i++) {
         const DynNode *n = dyn_graph_node(L->g, i);
-        uint8_t kind = info(n)->kind;
-        if ((kind == DYN_K_ELEMENTWISE || kind == DYN_K_COPY || kind == DYN_K_REDUCE || kind == DYN_K_SCAN ||
-             kind == DYN_K_GATHER) &&
-            overwritten(L, n, i, L->last_snapshot)) {
+        if (is_computed((DynOpKind)info(n)->kind) && overwritten(L, n, i, L->last_snapshot)) {
             L->live[i] = L->object[i] = true;
         }
     }
@@ -228,7 +239,8 @@ static void find_parts(DynLower *L) {
         if (written != DYN_NONE) {
             L->written[written] = true;
         }
-        L->part[i] = L->live[i] && !L->object[i] && (n->op == DYN_OP_REAL || n->op == DYN_OP_IMAG);
+        bool takes_part = n->op == DYN_OP_REAL || n->op == DYN_OP_IMAG;
+        L->part[i] = takes_part && L->live[i] && !L->object[i];
         for (uint32_t k = 0; L->live[i] && !computes && k < n->nargs; k++) {
             if (n->args[k].kind == DYN_ARG_NODE && !(kind == DYN_K_STORE && k == 1)) {
                 L->part[n->args[k].id] = false;
@@ -254,19 +266,33 @@ static void measure(DynLower *L) {
             const DynNode *arg = dyn_graph_node(L->g, a);
             depth = depth > L->depth[a] ? depth : L->depth[a];
             L->looks[i] |= is_inline(n) && L->looks[a];
-            cost += (is_inline(arg) || L->part[a]) && n->op != DYN_OP_GATHER && cost < 100000 ? L->cost[a] : 0;
-            heavy |= ((is_view(n) && !L->part[i]) || n->op == DYN_OP_GATHER) && is_inline(arg);
+            bool within = (is_inline(arg) || L->part[a]) && n->op != DYN_OP_GATHER;
+            cost += within && cost < 100000 ? L->cost[a] : 0;
+            bool addresses = n->op == DYN_OP_GATHER || (is_view(n) && !L->part[i]);
+            heavy |= addresses && is_inline(arg);
         }
         uint8_t kind = info(n)->kind;
         bool known_late = kind == DYN_K_EXTERN || kind == DYN_K_RESULT;
         L->looks[i] |= n->op == DYN_OP_GATHER;
-        L->depth[i] = depth + (kind == DYN_K_REDUCE || kind == DYN_K_SCAN || known_late || heavy);
+        bool ends_kernel = kind == DYN_K_REDUCE || kind == DYN_K_SCAN;
+        L->depth[i] = depth + (ends_kernel || known_late || heavy);
         L->cost[i] = cost;
         L->after_extern[i] = known_late || dyn_lower_known_after(L, n->shape, n->ndim) || is_late_view(L, n);
     }
 }
 
 /* Tell the operands of a live node by whom, when and over which space they are evaluated. */
+/* Does operand k of a node have to lie in memory, whatever it costs to compute? */
+static bool reads_memory(const DynNode *n, uint32_t k) {
+    switch (info(n)->kind) {
+    case DYN_K_EXTERN:
+    case DYN_K_SCAN:
+    case DYN_K_GATHER: return true;
+    case DYN_K_STORE: return k == 0 || n->op == DYN_OP_SCATTER;
+    default: return n->op == DYN_OP_SCATTER;
+    }
+}
+
 static void tell_operands(DynLower *L, uint32_t id) {
     const DynNode *n = dyn_graph_node(L->g, id);
     bool root = (!is_inline(n) && !L->part[id]) || L->memory[id];
@@ -282,9 +308,7 @@ static void tell_operands(DynLower *L, uint32_t id) {
         }
         uint32_t a = n->args[k].id;
         const DynNode *arg = dyn_graph_node(L->g, a);
-        bool memory = kind == DYN_K_EXTERN || kind == DYN_K_SCAN || kind == DYN_K_GATHER || n->op == DYN_OP_SCATTER ||
-                      (kind == DYN_K_STORE && k == 0);
-        if (memory || (is_view(n) && !L->part[id])) {
+        if (reads_memory(n, k) || (is_view(n) && !L->part[id])) {
             L->memory[a] |= is_inline(arg);
             continue;
         }
@@ -292,8 +316,8 @@ static void tell_operands(DynLower *L, uint32_t id) {
         L->used_by[a] = L->used_by[a] == 0 || L->used_by[a] == sig ? sig : 1;
         bool spread = kind != DYN_K_REDUCE && !same_shape(arg, n);
         /* where lanes are neighbouring results they have to lie side by side */
-        L->memory[a] |=
-            kind == DYN_K_REDUCE && L->looks[a] && is_inline(arg) && !is_trailing(dyn_lower_reduce_mask(n, arg), arg->ndim);
+        bool columns = kind == DYN_K_REDUCE && !is_trailing(dyn_lower_reduce_mask(n, arg), arg->ndim);
+        L->memory[a] |= columns && L->looks[a] && is_inline(arg);
         uint32_t made = L->part[a] ? arg->args[0].id : a;
         L->memory[made] |= is_inline(dyn_graph_node(L->g, made)) && spread && L->cost[made] >= 2;
     }
@@ -312,8 +336,8 @@ static void choose_memory(DynLower *L) {
             continue;
         }
         if (!is_view(n) && !dyn_node_stores(n)) {
-            bool dear = L->used_by[i] == 1 && L->cost[i] >= 8;
-            L->memory[i] |= !is_inline(n) || L->object[i] || dear || overwritten(L, n, i, L->last_use[i]);
+            bool dear = L->used_by[i] == 1 && L->cost[i] >= 8, needed = !is_inline(n) || L->object[i];
+            L->memory[i] |= needed || dear || overwritten(L, n, i, L->last_use[i]);
         }
         tell_operands(L, i);
     }

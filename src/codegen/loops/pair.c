@@ -20,7 +20,8 @@ static const DynKernel *kernel_at(const DynLoops *p, uint32_t step) {
 /* The one reduction of a kernel that does nothing else, of floats that are reduced as what they are. */
 static const DynInsn *only_reduction(const DynLoops *p, const DynKernel *k) {
     const DynInsn *found = NULL;
-    if (k == NULL || !k->reduced || k->ordered || k->group != DYN_NONE || k->margin) {
+    bool alone = k != NULL && k->group == DYN_NONE && !k->margin;
+    if (!alone || !k->reduced || k->ordered) {
         return NULL;
     }
     for (uint32_t i = 0; i < k->insns.n; i++) {
@@ -30,22 +31,23 @@ static const DynInsn *only_reduction(const DynLoops *p, const DynKernel *k) {
         }
         found = insn->kind == DYN_L_REDUCE ? insn : found;
     }
-    const DynOperand *o = found == NULL ? NULL : &k->operands.at[found->a[0]];
-    bool floats = o != NULL && (found->compute == DYN_F32 || found->compute == DYN_F64) && o->dtype == found->compute;
-    return floats && p->places[dyn_loops_storage(p, o->place)].kind == DYN_P_TEMP ? found : NULL;
+    if (found == NULL) {
+        return NULL;
+    }
+    const DynOperand *o = &k->operands.at[found->a[0]];
+    bool floats = found->compute == DYN_F32 || found->compute == DYN_F64;
+    bool temporary = p->places[dyn_loops_storage(p, o->place)].kind == DYN_P_TEMP;
+    return floats && temporary && o->dtype == found->compute ? found : NULL;
 }
 
 static bool same_operand(const DynLoops *p, const DynOperand *a, const DynOperand *b) {
-    bool same = a->place == b->place ||
-                (a->place < p->nnodes && b->place < p->nnodes && dyn_loops_same_access(p->graph, a->place, b->place));
-    return same && a->dtype == b->dtype && !a->indirect && !b->indirect && a->window == b->window &&
-           !memcmp(a->axis, b->axis, sizeof(a->axis)) && !memcmp(a->at, b->at, sizeof(a->at));
+    return a->dtype == b->dtype && dyn_operands_same(p, a, b);
 }
 
 /* Is value x of kernel a the same as value y of kernel b? */
 static bool same_value(const DynLoops *p, const DynKernel *a, uint32_t x, const DynKernel *b, uint32_t y) {
     const DynInsn *m = insn_at(a, x), *n = insn_at(b, y);
-    if (m->kind != n->kind || m->dtype != n->dtype || m->compute != n->compute || m->op != n->op || m->nargs != n->nargs) {
+    if (!dyn_insns_same_operation(m, n)) {
         return false;
     }
     if (m->kind == DYN_L_LOAD) {
@@ -92,9 +94,12 @@ static uint32_t divisor_of(const DynLoops *p, const DynKernel *k, uint32_t from,
     }
     const DynInsn *sum = past_casts(k, insn_at(k, quotient->a[0])), *by = past_casts(k, insn_at(k, quotient->a[1]));
     const DynOperand *x = sum->kind == DYN_L_LOAD ? &k->operands.at[sum->a[0]] : NULL, *y = &k->operands.at[store->a[0]];
-    bool fits = x != NULL && x->place == from && !x->indirect && by->kind == DYN_L_SCALAR &&
-                p->places[from].ndim == p->places[to].ndim && !memcmp(x->axis, y->axis, sizeof(x->axis));
-    return fits ? k->params.at[by->a[0]].sym : DYN_NONE;
+    bool loads = x != NULL && x->place == from && !x->indirect;
+    if (!loads || by->kind != DYN_L_SCALAR) {
+        return DYN_NONE;
+    }
+    bool same_axes = p->places[from].ndim == p->places[to].ndim && !memcmp(x->axis, y->axis, sizeof(x->axis));
+    return same_axes ? k->params.at[by->a[0]].sym : DYN_NONE;
 }
 
 /* Does an operand give each result of the first kernel's what belongs to it? */
@@ -134,26 +139,39 @@ static bool may_come_first(const DynLoops *p, uint32_t first, uint32_t second, u
 static bool find_shift(const DynLoops *p, uint32_t first, uint32_t second, const DynInsn *value, uint32_t *shift) {
     const DynKernel *a = kernel_at(p, first), *b = kernel_at(p, second);
     const DynInsn *sum = only_reduction(p, a);
-    const DynInsn *by = value->kind == DYN_L_OP && value->op == DYN_OP_SUBTRACT ? insn_at(b, value->a[1]) : NULL;
-    if (by == NULL || by->kind != DYN_L_LOAD || value->compute != sum->compute || !same_value(p, a, sum->a[1], b, value->a[0])) {
+    if (value->kind != DYN_L_OP || value->op != DYN_OP_SUBTRACT || value->compute != sum->compute) {
+        return false;
+    }
+    const DynInsn *by = insn_at(b, value->a[1]);
+    if (by->kind != DYN_L_LOAD || !same_value(p, a, sum->a[1], b, value->a[0])) {
         return false;
     }
     *shift = by->a[0];
     return stands_by(p, b, &b->operands.at[*shift], &a->operands.at[sum->a[0]]);
 }
 
+static bool same_space(const DynKernel *a, const DynKernel *b) {
+    bool same_shape = a->ndim == b->ndim && !memcmp(a->shape, b->shape, sizeof(*a->shape) * a->ndim);
+    return same_shape && a->reduced == b->reduced;
+}
+
 bool dyn_pair_find(const DynLoops *p, uint32_t first, uint32_t second, DynPair *out) {
     const DynKernel *a = kernel_at(p, first), *b = kernel_at(p, second);
     const DynInsn *x = only_reduction(p, a), *y = only_reduction(p, b);
-    bool fits = x != NULL && y != NULL && y->op == DYN_OP_SUM && x->compute == y->compute && a->reduced == b->reduced &&
-                a->ndim == b->ndim && !memcmp(a->shape, b->shape, sizeof(*a->shape) * a->ndim) && p->steps.at[first].chain == 0 &&
-                p->steps.at[second].chain == 0;
-    const DynInsn *value = fits ? insn_at(b, y->a[1]) : NULL;
-    if (value == NULL || value->kind != DYN_L_OP) {
+    if (x == NULL || y == NULL || !same_space(a, b)) {
+        return false;
+    }
+    bool chained = p->steps.at[first].chain != 0 || p->steps.at[second].chain != 0;
+    if (chained || y->op != DYN_OP_SUM || x->compute != y->compute) {
+        return false;
+    }
+    const DynInsn *value = insn_at(b, y->a[1]);
+    if (value->kind != DYN_L_OP) {
         return false;
     }
     bool squares = value->op == DYN_OP_SQUARE || (value->op == DYN_OP_MULTIPLY && value->a[0] == value->a[1]);
-    if (!(x->op == DYN_OP_SUM && squares) && !(x->op == DYN_OP_MAX && value->op == DYN_OP_EXP)) {
+    bool of_exponentials = x->op == DYN_OP_MAX && value->op == DYN_OP_EXP;
+    if (!of_exponentials && !(x->op == DYN_OP_SUM && squares)) {
         return false;
     }
     if (!find_shift(p, first, second, insn_at(b, value->a[0]), &out->shift)) {

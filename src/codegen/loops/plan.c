@@ -8,8 +8,10 @@
 #include "codegen/loops/loops.h"
 
 static bool runs_with(const DynLoops *p, const DynStep *step, const DynStep *other, uint32_t group) {
-    return (other->chain != 0 && step->chain == other->chain) ||
-           (group != DYN_NONE && step->kind == DYN_STEP_KERNEL && p->kernels.at[step->id].group == group);
+    if (other->chain != 0 && step->chain == other->chain) {
+        return true;
+    }
+    return group != DYN_NONE && step->kind == DYN_STEP_KERNEL && p->kernels.at[step->id].group == group;
 }
 
 /* A pair runs where the first of it is: what lives anywhere between the two lives all the while. */
@@ -68,9 +70,10 @@ static void find_lives(DynLoops *p) {
 }
 
 static bool can_share(const DynMem *a, const DynMem *b) {
-    return a->kind == DYN_P_TEMP && b->kind == DYN_P_TEMP && a->ndim == b->ndim &&
-           dyn_dtypes[a->dtype].size == dyn_dtypes[b->dtype].size && !memcmp(a->shape, b->shape, sizeof(*a->shape) * a->ndim) &&
-           (a->last < b->first || b->last < a->first);
+    bool temporaries = a->kind == DYN_P_TEMP && b->kind == DYN_P_TEMP;
+    bool same_shape = a->ndim == b->ndim && !memcmp(a->shape, b->shape, sizeof(*a->shape) * a->ndim);
+    bool same_size = same_shape && dyn_dtypes[a->dtype].size == dyn_dtypes[b->dtype].size;
+    return temporaries && same_size && (a->last < b->first || b->last < a->first);
 }
 
 static bool is_free(const DynLoops *p, uint32_t slot, uint32_t place) {

@@ -38,8 +38,8 @@ static bool step_down(const DynLoops *p, DynOperand *o, int ndim) {
             continue;
         }
         const DynSym *start = dyn_sym_at(p->graph->syms, n->args[arg].id);
-        if (n->aux[i] != 0 || !dyn_sym_is_const(p->graph->syms, n->args[arg].id) || start->value.i < 0 ||
-            start->value.i > INT16_MAX || !is_const(p, n->args[arg + 2].id, 1)) {
+        bool starts_at = dyn_sym_is_const(p->graph->syms, n->args[arg].id) && start->value.i >= 0 && start->value.i <= INT16_MAX;
+        if (n->aux[i] != 0 || !starts_at || !is_const(p, n->args[arg + 2].id, 1)) {
             return false;
         }
         at[to] = (int32_t)start->value.i;
@@ -101,7 +101,8 @@ static bool through(const DynLoops *p, const DynKernel *maker, const DynOperand 
     *out = *o;
     out->window = true;
     for (int d = 0; d < DYN_MAX_NDIM; d++) {
-        int t = d < reader->ndim ? window->axis[d] : -1, axis = t < 0 ? -1 : o->axis[t];
+        int t = d < reader->ndim ? window->axis[d] : -1;
+        int axis = t < 0 ? -1 : o->axis[t];
         bool whole = axis < 0 || o->window || p->places[o->place].shape[axis] == maker->shape[t];
         if (!whole && !is_const(p, p->places[o->place].shape[axis], 1)) {
             return false;
@@ -131,7 +132,10 @@ typedef struct Value {
 static bool find_value(const DynLoops *p, uint32_t step, Value *v) {
     const DynKernel *k = kernel_at(p, step);
     uint32_t nstores = 0;
-    if (k == NULL || k->dead || k->reduced || k->margin) {
+    if (k == NULL || k->dead) {
+        return false;
+    }
+    if (k->reduced || k->margin) {
         return false;
     }
     for (uint32_t i = 0; i < k->operands.n; i++) {
@@ -144,9 +148,12 @@ static bool find_value(const DynLoops *p, uint32_t step, Value *v) {
             nstores++;
         }
     }
-    const DynMem *m = nstores == 1 ? &p->places[v->place] : NULL;
-    return m != NULL && v->place < p->nnodes && m->kind == DYN_P_TEMP && !m->for_flags && m->ndim == k->ndim &&
-           !memcmp(m->shape, k->shape, sizeof(*k->shape) * k->ndim);
+    if (nstores != 1 || v->place >= p->nnodes) {
+        return false;
+    }
+    const DynMem *m = &p->places[v->place];
+    bool whole = m->ndim == k->ndim && !memcmp(m->shape, k->shape, sizeof(*k->shape) * k->ndim);
+    return whole && m->kind == DYN_P_TEMP && !m->for_flags;
 }
 
 /* false: no room, or the reader goes through the value as its maker does: fuse.c makes one kernel of the two. */
@@ -178,8 +185,10 @@ static bool add_reader(const DynLoops *p, Value *v, uint32_t step) {
         if (dyn_loops_storage(p, o->place) != v->place) {
             continue;
         }
-        if (o->out || o->indirect || dyn_kernel_is_index(k, i) || !window_of(p, k, o, v->place, &window) ||
-            !add_window(v, k, &window)) {
+        if (o->out || o->indirect || dyn_kernel_is_index(k, i)) {
+            return false;
+        }
+        if (!window_of(p, k, o, v->place, &window) || !add_window(v, k, &window)) {
             return false;
         }
         reads = true;
@@ -202,7 +211,8 @@ static bool find_readers(const DynLoops *p, Value *v) {
     }
     for (uint32_t s = 0; s < p->steps.n; s++) {
         const DynKernel *k = kernel_at(p, s);
-        if (dyn_step_scans(p, &p->steps.at[s], v->place) || (k && !k->dead && s != v->made && !add_reader(p, v, s))) {
+        bool other_kernel = k != NULL && !k->dead && s != v->made;
+        if (dyn_step_scans(p, &p->steps.at[s], v->place) || (other_kernel && !add_reader(p, v, s))) {
             return false;
         }
     }
@@ -249,7 +259,8 @@ static bool is_dense(const DynLoops *p, const DynKernel *k, const DynOperand *o)
     DynOperand base = settled(p, k, *o);
     int axis = k->ndim > 0 ? base.axis[k->ndim - 1] : -1;
     const DynMem *m = &p->places[base.place];
-    return axis < 0 || (!is_view(p, base.place) && m->layout->kind == DYN_LAYOUT_C && axis == m->ndim - 1);
+    bool in_c_order = !is_view(p, base.place) && m->layout->kind == DYN_LAYOUT_C;
+    return axis < 0 || (in_c_order && axis == m->ndim - 1);
 }
 
 static bool is_cheap(const DynLoops *p, const Value *v) {
@@ -384,7 +395,9 @@ int dyn_recompute(DynLoops *p, DynReason *why, DynStr *error) {
     Value v;
     *why = DYN_R_OK;
     for (uint32_t s = 0; s < p->steps.n; s++) {
-        n += find_value(p, s, &v) && find_readers(p, &v) && is_cheap(p, &v) && may_move(p, &v) && compute_again(p, &v);
+        bool read_by_windows = find_value(p, s, &v) && find_readers(p, &v);
+        bool pays = read_by_windows && is_cheap(p, &v) && may_move(p, &v);
+        n += pays && compute_again(p, &v);
     }
     if (n > 0) {
         drop_views(p);

@@ -74,8 +74,8 @@ static bool can_share_rows(const DynLoops *p, const DynKernel *a, const DynKerne
     for (uint32_t i = 0; i < a->operands.n; i++) {
         for (uint32_t j = 0; j < b->operands.n; j++) {
             const DynOperand *x = &a->operands.at[i], *y = &b->operands.at[j];
-            if ((x->out || y->out) && dyn_loops_storage(p, x->place) == dyn_loops_storage(p, y->place) &&
-                !rows_agree(p, a, x, y, outer)) {
+            bool written = (x->out || y->out) && dyn_loops_storage(p, x->place) == dyn_loops_storage(p, y->place);
+            if (written && !rows_agree(p, a, x, y, outer)) {
                 return false;
             }
         }
@@ -85,8 +85,9 @@ static bool can_share_rows(const DynLoops *p, const DynKernel *a, const DynKerne
 
 static bool has_rows(const DynKernel *k, const DynKernel *like, int outer) {
     uint32_t inner = ((1u << k->ndim) - 1) & ~((1u << outer) - 1);
-    return k->group == DYN_NONE && !k->margin && k->ndim >= outer && !memcmp(k->shape, like->shape, sizeof(*k->shape) * outer) &&
-           (k->reduced == 0 || k->reduced == inner);
+    bool alone = k->group == DYN_NONE && !k->margin;
+    bool same_rows = k->ndim >= outer && !memcmp(k->shape, like->shape, sizeof(*k->shape) * outer);
+    return alone && same_rows && (k->reduced == 0 || k->reduced == inner);
 }
 
 static bool may_join(const DynLoops *p, uint32_t step, uint32_t first, uint32_t last, int outer) {
@@ -113,8 +114,11 @@ bool dyn_short_rows(const DynGraph *g, const uint32_t *shape, int ndim, uint32_t
 static void make_group(DynLoops *p, uint32_t step) {
     const DynKernel *k = kernel_at(p, step);
     uint32_t kept = k->reduced ^ ((1u << k->ndim) - 1), first = step, last = step;
-    if (!k->reduced || k->group != DYN_NONE || kept == 0 || (kept & (kept + 1)) ||
-        dyn_short_rows(p->graph, k->shape, k->ndim, k->reduced)) {
+    bool keeps_leading_axes = kept != 0 && (kept & (kept + 1)) == 0;
+    if (!k->reduced || !keeps_leading_axes || k->group != DYN_NONE) {
+        return;
+    }
+    if (dyn_short_rows(p->graph, k->shape, k->ndim, k->reduced)) {
         return;
     }
     int outer = __builtin_popcount(kept);
@@ -186,7 +190,7 @@ static void measure(const DynLoops *p, DynKernel *k) {
     }
     /* So many that one vector of the smallest elements is never wider: generated loops then have no remainder, which would call
      * other functions than the vector loop does. */
-    k->lanes = smallest == 1 ? 64 : smallest == 2 ? 32 : 16;
+    k->lanes = smallest < 4 ? 64 / smallest : 16;
 }
 
 /* One element in each row of a group: several rows are done at one time. */
@@ -220,14 +224,18 @@ static void find_scalars(const DynLoops *p, DynKernel *k) {
  * another order at run time, and rows be too short to be called one by one: then the kernel's first function takes them. */
 static void find_still(const DynLoops *p, DynKernel *k) {
     int last = k->ndim - 1;
-    bool can = k->ndim > 1 && !k->reduced && k->group == DYN_NONE && !k->margin && !is_one(p, k->shape[last]) &&
-               dyn_sym_at(p->graph->syms, k->shape[last])->hint.i >= k->lanes;
+    bool by_rows = k->ndim > 1 && !k->reduced, alone = k->group == DYN_NONE && !k->margin;
+    if (!by_rows || !alone || is_one(p, k->shape[last])) {
+        return;
+    }
+    bool can = dyn_sym_at(p->graph->syms, k->shape[last])->hint.i >= k->lanes;
     for (uint32_t i = 0; i < k->operands.n; i++) {
         can = can && !k->operands.at[i].indirect;
     }
     for (uint32_t i = 0; i < k->operands.n && can; i++) {
         DynOperand *o = &k->operands.at[i];
-        o->still = !o->out && !o->scalar && (o->axis[last] < 0 || is_one(p, p->places[o->place].shape[o->axis[last]]));
+        bool stands = o->axis[last] < 0 || is_one(p, p->places[o->place].shape[o->axis[last]]);
+        o->still = stands && !o->out && !o->scalar;
         k->has_still |= o->still;
     }
 }

@@ -24,9 +24,14 @@ DynArtifact *dyn_artifact_new(const DynTarget *target, const DynLoops *p, DynStr
 }
 
 size_t dyn_artifact_bytes(const DynArtifact *a) {
-    size_t kernels = sizeof(a->joined->kernels[0]) * (size_t)a->nnative;
-    return sizeof(*a) + a->source.cap + a->first.cap + (a->joined == NULL ? 0 : sizeof(*a->joined) + kernels) +
-           (a->detail == NULL ? 0 : strlen(a->detail) + 1) + (a->rest == NULL ? 0 : dyn_artifact_bytes(a->rest));
+    size_t bytes = sizeof(*a) + a->source.cap + a->first.cap;
+    if (a->joined != NULL) {
+        bytes += sizeof(*a->joined) + sizeof(a->joined->kernels[0]) * (size_t)a->nnative;
+    }
+    if (a->detail != NULL) {
+        bytes += strlen(a->detail) + 1;
+    }
+    return bytes + (a->rest == NULL ? 0 : dyn_artifact_bytes(a->rest));
 }
 
 void dyn_artifact_incref(DynArtifact *a) { a->refs++; }
@@ -94,7 +99,10 @@ long dyn_artifact_kernel_count(const DynArtifact *a) { return a->nnative; }
 
 DynTier dyn_artifact_tier(const DynArtifact *a) {
     bool native = a->nnative == 0 || atomic_load_explicit(&a->table, memory_order_acquire) != NULL;
-    return native ? DYN_TIER_NATIVE : a->loops->builtin && dyn_builtin_ready() ? DYN_TIER_BUILTIN : DYN_TIER_EAGER;
+    if (native) {
+        return DYN_TIER_NATIVE;
+    }
+    return a->loops->builtin && dyn_builtin_ready() ? DYN_TIER_BUILTIN : DYN_TIER_EAGER;
 }
 
 DynReason dyn_artifact_failure(const DynArtifact *a, const char **detail) {

@@ -129,9 +129,15 @@ static bool is_there(void) {
     return known == 1;
 }
 
+/* Does the library take a matrix of so many rows or columns? */
+static bool is_size(int64_t n) { return n >= 1 && n <= MOST; }
+
 /* Do rows of so many elements lie side by side, a step apart that is at least as long? */
 static bool has_rows(int64_t step, int64_t along, int64_t length, int64_t size) {
-    return along == size && step % size == 0 && step / size >= length && step / size <= MOST;
+    if (along != size || step % size != 0) {
+        return false;
+    }
+    return step / size >= length && step / size <= MOST;
 }
 
 /* How a matrix lies: by rows, or by columns (it is the transpose of one by rows). False: otherwise. */
@@ -153,7 +159,8 @@ static bool find_stack(DynBlas *p, const DynGeom *a, int a_axes, const DynGeom *
     p->stacks = 1;
     for (int d = 0; d < p->nstack; d++) {
         int i = d - p->nstack + a_axes, j = d - p->nstack + b_axes;
-        int64_t x = i < 0 ? 1 : a->dims[i], y = j < 0 ? 1 : b->dims[j];
+        int64_t x = i < 0 ? 1 : a->dims[i];
+        int64_t y = j < 0 ? 1 : b->dims[j];
         if (x != y && x != 1 && y != 1) {
             return false;
         }
@@ -214,8 +221,10 @@ bool dyn_blas_find(DynBlas *p, DynDtype dtype, const DynGeom *a, int a_ndim, con
     p->rows = a_ndim > 1 ? a->dims[ka - 1] : 1;
     p->terms = a->dims[ka];
     p->columns = b_ndim > 1 ? b->dims[kb + 1] : 1;
-    if (b->dims[kb] != p->terms || p->rows < 1 || p->terms < 1 || p->columns < 1 || p->rows > MOST || p->terms > MOST ||
-        p->columns > MOST || !find_stack(p, a, a_ndim > 1 ? a_ndim - 2 : 0, b, b_ndim > 1 ? b_ndim - 2 : 0)) {
+    bool sizes_fit = is_size(p->rows) && is_size(p->terms) && is_size(p->columns);
+    int a_stack = a_ndim > 1 ? a_ndim - 2 : 0;
+    int b_stack = b_ndim > 1 ? b_ndim - 2 : 0;
+    if (b->dims[kb] != p->terms || !sizes_fit || !find_stack(p, a, a_stack, b, b_stack)) {
         return false;
     }
     if (p->rows == 1 && p->columns == 1) {
@@ -235,7 +244,8 @@ static void join_stack(DynBlas *p) {
         return;
     }
     for (int d = p->nstack; d-- > 0; below *= p->dims[d]) {
-        if (p->dims[d] != 1 && (p->b[d] != 0 || p->trans_a != NO_TRANS || p->a[d] != below)) {
+        bool one_matrix = p->b[d] == 0 && p->trans_a == NO_TRANS && p->a[d] == below;
+        if (p->dims[d] != 1 && !one_matrix) {
             return;
         }
     }
@@ -259,7 +269,8 @@ bool dyn_blas_torch(DynBlas *p) {
 
 /* What lies by rows is the transpose of what lies by columns. */
 static void run_torch(const DynBlas *p, const char *a, const char *b, char *out, int64_t out_step) {
-    const char *trans_a = p->trans_a == NO_TRANS ? "N" : "T", *trans_b = p->trans_b == NO_TRANS ? "N" : "T";
+    const char *trans_a = p->trans_a == NO_TRANS ? "N" : "T";
+    const char *trans_b = p->trans_b == NO_TRANS ? "N" : "T";
     if (p->single) {
         const float one = 1, none = 0;
         torch.sgemm(trans_b, trans_a, &p->columns, &p->rows, &p->terms, &one, b, &p->b_step, a, &p->a_step, &none, out,
@@ -351,7 +362,8 @@ void dyn_blas_run(const DynBlas *p, char *out) {
     Stack s = {.p = p, .out = out};
     double each = (double)p->rows * (double)p->columns * (double)p->terms / DYN_BLAS_TERMS, all = each * (double)p->stacks;
     s.chunk = (int64_t)(DYN_CHUNK_COST / each) + 1;
-    if (s.chunk < p->stacks && all >= DYN_PARALLEL_COST && is_alone(p) && dyn_par_threads() > 1) {
+    bool pays = s.chunk < p->stacks && all >= DYN_PARALLEL_COST;
+    if (pays && is_alone(p) && dyn_par_threads() > 1) {
         dyn_par_for(stack_chunk, &s, (p->stacks + s.chunk - 1) / s.chunk);
     } else {
         run_some(&s, 0, p->stacks);
@@ -365,13 +377,17 @@ static int64_t columns_at_a_time(const DynBlas *p) {
 }
 
 bool dyn_blas_has_blocks(const DynBlas *p) {
-    return has_small && p->routine == DYN_BLAS_GEMM && p->stacks == 1 && columns_at_a_time(p) >= DYN_BLAS_COLUMNS_LEAST &&
-           p->terms * p->columns * p->size <= DYN_BLAS_RIGHT_BYTES;
+    bool one_product = p->routine == DYN_BLAS_GEMM && p->stacks == 1;
+    if (!has_small || !one_product) {
+        return false;
+    }
+    return columns_at_a_time(p) >= DYN_BLAS_COLUMNS_LEAST && p->terms * p->columns * p->size <= DYN_BLAS_RIGHT_BYTES;
 }
 
 void dyn_blas_block(const DynBlas *p, int64_t row, int64_t rows, char *out) {
     DynBlas part = *p;
-    int64_t from_row = p->trans_a == NO_TRANS ? p->a_step : 1, to_column = p->trans_b == NO_TRANS ? 1 : p->b_step;
+    int64_t from_row = p->trans_a == NO_TRANS ? p->a_step : 1;
+    int64_t to_column = p->trans_b == NO_TRANS ? 1 : p->b_step;
     int64_t columns = columns_at_a_time(p);
     part.rows = rows;
     for (int64_t at = 0; at < p->columns; at += columns) {

@@ -92,8 +92,11 @@ static void find_last_uses(Planner *b) {
         bool writes = insn->kind == DYN_L_STORE || insn->kind == DYN_L_REDUCE;
         bool reads = insn->kind == DYN_L_OP || insn->kind == DYN_L_CAST;
         b->last[i] = i;
-        for (int a = writes; a < (writes ? 2 : reads ? insn->nargs : 0); a++) {
+        for (int a = 0; reads && a < insn->nargs; a++) {
             b->last[insn->a[a]] = i;
+        }
+        if (writes) {
+            b->last[insn->a[1]] = i;
         }
     }
 }
@@ -232,7 +235,13 @@ int dyn_builtin_plan(DynLoops *p) {
 
 /* ---- printing */
 
-static void print_at(DynStr *out, int16_t at) { dyn_str_printf(out, at < 0 ? " a%d" : " b%d", at < 0 ? ~at : at); }
+static void print_at(DynStr *out, int16_t at) {
+    if (at < 0) {
+        dyn_str_printf(out, " a%d", ~at);
+    } else {
+        dyn_str_printf(out, " b%d", at);
+    }
+}
 
 void dyn_builtin_print(const DynLoops *p, DynStr *out) {
     for (uint32_t i = 0; i < p->kernels.n; i++) {
@@ -244,7 +253,10 @@ void dyn_builtin_print(const DynLoops *p, DynStr *out) {
         for (int n = 0; n < k->builtin->nsteps; n++) {
             const DynBuiltinStep *s = &k->builtin->steps[n];
             const DynBuiltinRow *row = s->row < 0 ? NULL : dyn_builtin_at(s->row);
-            const char *name = row == NULL ? "copy" : row->kind == DYN_L_CAST ? "cast" : dyn_ops[row->op].text;
+            const char *name = "copy";
+            if (row != NULL) {
+                name = row->kind == DYN_L_CAST ? "cast" : dyn_ops[row->op].text;
+            }
             dyn_str_puts(out, " ");
             print_at(out, s->to);
             dyn_str_printf(out, " = %s", name);
@@ -280,11 +292,15 @@ static void fill(char *to, const void *value, uint8_t size, int64_t n) { dyn_lan
 static void fill_param(char *to, DynScalar v, uint8_t dtype, int64_t n) {
     float f = (float)v.f;
     bool truth = v.i != 0;
-    const void *value = dtype == DYN_F64    ? (void *)&v.f
-                        : dtype == DYN_F32  ? (void *)&f
-                        : dtype == DYN_BOOL ? (void *)&truth
-                                            : (void *)&v.i;
-    fill(to, value, dyn_dtypes[dtype].size, n); /* integers: their low bytes */
+    const void *value = &v.i; /* of integers the low bytes */
+    if (dtype == DYN_F64) {
+        value = &v.f;
+    } else if (dtype == DYN_F32) {
+        value = &f;
+    } else if (dtype == DYN_BOOL) {
+        value = &truth;
+    }
+    fill(to, value, dyn_dtypes[dtype].size, n);
 }
 
 static void fill_fixed(const Run *r, const DynScalar *s, int64_t n) {
@@ -308,7 +324,11 @@ static void lay_operand(const Run *r, uint32_t operand, int64_t pos, int64_t n, 
     int64_t step = r->row_step[operand];
     char *block = block_at(r, r->plan->laid[operand]), *memory = r->p[operand] + pos / DYN_REDUCE_LANES * step;
     for (int64_t i = 0; i < n; i += DYN_REDUCE_LANES, block += bytes, memory += step) {
-        memcpy(back ? memory : block, back ? block : memory, bytes);
+        if (back) {
+            memcpy(memory, block, bytes);
+        } else {
+            memcpy(block, memory, bytes);
+        }
     }
 }
 
@@ -334,7 +354,10 @@ static char *memory_at(const Run *r, int16_t at, int64_t pos) {
     }
     const DynOperand *o = &r->k->operands.at[~at];
     bool walks = r->wide || !o->result;
-    return r->apart >> ~at & 1 ? block_at(r, r->plan->laid[~at]) : r->p[~at] + (walks ? pos * dyn_dtypes[o->dtype].size : 0);
+    if (r->apart >> ~at & 1) {
+        return block_at(r, r->plan->laid[~at]);
+    }
+    return r->p[~at] + (walks ? pos * dyn_dtypes[o->dtype].size : 0);
 }
 
 /* A compiled row that reduces its first operand, lanes side by side, into its second, which goes on with what it holds. */
@@ -355,7 +378,9 @@ static void run_step(const Run *r, const DynBuiltinStep *s, const DynNativeTable
     if (s->row < 0) {
         memcpy(q[1], q[0], (size_t)(n * s->size));
     } else if (dyn_builtin_at(s->row)->kind == DYN_L_REDUCE) {
-        reduce_row(rows, s->row, q, r->wide ? DYN_REDUCE_LANES : n, r->wide ? n / DYN_REDUCE_LANES : 1);
+        int64_t lanes = r->wide ? DYN_REDUCE_LANES : n;
+        int64_t groups = r->wide ? n / DYN_REDUCE_LANES : 1;
+        reduce_row(rows, s->row, q, lanes, groups);
     } else {
         rows->kernels[s->row].lanes(&(DynLanesArgs){.operands = q, .n = n});
     }
@@ -389,7 +414,9 @@ static void run_groups(Run *r, const DynNativeTable *rows, int64_t n, int64_t gr
         for (uint32_t i = 0; i < k->operands.n; i++) {
             const DynOperand *o = &k->operands.at[i];
             int64_t row = o->result ? 0 : r->row_step[i];
-            p[i] += o->scalar ? 0 : r->wide ? row : DYN_REDUCE_LANES * (int64_t)dyn_dtypes[o->dtype].size;
+            if (!o->scalar) {
+                p[i] += r->wide ? row : DYN_REDUCE_LANES * (int64_t)dyn_dtypes[o->dtype].size;
+            }
         }
     }
 }

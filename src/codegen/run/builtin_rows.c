@@ -48,12 +48,16 @@ static bool exists(DynOp op, DynDtype t) {
     if (kind == DYN_K_REDUCE && dyn_dtype_is_half(t)) { /* lowering reduces halves in float */
         return false;
     }
-    if (!(kind == DYN_K_ELEMENTWISE || kind == DYN_K_REDUCE || op == DYN_OP_COMPLEX || part)) {
+    bool has_kernel = kind == DYN_K_ELEMENTWISE || kind == DYN_K_REDUCE;
+    if (!has_kernel && !part && op != DYN_OP_COMPLEX) {
         return false;
     }
     bool has_parts = dyn_dtypes[t].kind == 'c';
     const char *c = has_parts ? dyn_complex_ops[op].c : dyn_ops[op].c;
-    return c != NULL && *c && takes(op, t) && has_parts >= part && has_functions(c, dyn_dtype_is_half(t) ? DYN_F32 : t);
+    if (c == NULL || *c == 0 || has_parts < part) {
+        return false;
+    }
+    return takes(op, t) && has_functions(c, dyn_dtype_is_half(t) ? DYN_F32 : t);
 }
 
 static DynDtype result_dtype(DynOp op, DynDtype t) {
@@ -62,7 +66,10 @@ static DynDtype result_dtype(DynOp op, DynDtype t) {
         return DYN_BOOL;
     }
     bool real = dyn_ops[op].flags & DYN_OPF_REAL || op == DYN_OP_REAL || op == DYN_OP_IMAG;
-    return op == DYN_OP_COMPLEX ? DYN_C128 : real ? dyn_dtype_real(t) : t;
+    if (op == DYN_OP_COMPLEX) {
+        return DYN_C128;
+    }
+    return real ? dyn_dtype_real(t) : t;
 }
 
 DynDtype dyn_builtin_operand(const DynBuiltinRow *row, int operand) {

@@ -127,7 +127,8 @@ int dyn_call_make_arrays(DynCall *c, uint32_t after) {
     const DynLoops *p = c->p;
     for (uint32_t i = 0; (after == 0 || p->late_arrays) && i < p->nplaces; i++) {
         const DynMem *m = &p->places[i];
-        if (m->kind == DYN_P_ARRAY && !m->waits && m->after == after && dyn_call_make_array(c, i) < 0) {
+        bool now = !m->waits && m->after == after;
+        if (m->kind == DYN_P_ARRAY && now && dyn_call_make_array(c, i) < 0) {
             return -1;
         }
     }
@@ -187,7 +188,8 @@ static uint32_t base_of(const DynCall *c, const DynNode *n) {
     const DynGraph *g = c->p->graph;
     uint32_t at = n->args[0].id;
     const DynNode *b = dyn_graph_node(g, at);
-    while (!is_other_look(g, n) && b->flags & DYN_NODE_VIEW && !c->objects[at] && !is_other_look(g, b)) {
+    bool same_look = !is_other_look(g, n);
+    while (same_look && b->flags & DYN_NODE_VIEW && !c->objects[at] && !is_other_look(g, b)) {
         at = b->args[0].id;
         b = dyn_graph_node(g, at);
     }

@@ -1,9 +1,9 @@
-/* exec.c: runs elementwise kernels, and groups of kernels row by row.
+/* exec.c: runs elementwise kernels.
  *
- * Called by run.c. A generated function takes contiguous lanes, a multiple of so many at a time. Here axes are ordered and
- * joined, memory that is contiguous is handed over as it is, anything else is gathered into scratch blocks and scattered back,
- * and the last lanes are padded with copies of a valid element (so that no floating-point flag is raised for nothing). Every
- * element thus goes through the same instructions, wherever it lies. */
+ * Called by task_kernel.c. A generated function takes contiguous lanes, a multiple of so many at a time. Here axes are ordered
+ * and joined, memory that is contiguous is handed over as it is, anything else is gathered into scratch blocks and scattered
+ * back, and the last lanes are padded with copies of a valid element (so that no floating-point flag is raised for nothing).
+ * Every element thus goes through the same instructions, wherever it lies. */
 #include "codegen/run/lanes.h"
 #include "codegen/run/par.h"
 
@@ -197,7 +197,8 @@ static bool is_looked_up(const DynBound *b, const DynSpan *s, int op) {
 
 /* Can the kernel's own function look up all that is indirect, and take the rest as it lies? */
 static bool has_lookup(const DynBound *b, DynSpan *s) {
-    bool can = b->native->lookup != NULL && !s->direct && !s->looked_up && s->ndim == 1;
+    bool open = !s->direct && !s->looked_up;
+    bool can = b->native->lookup != NULL && open && s->ndim == 1;
     for (int i = 0; i < b->nops && can; i++) {
         uint16_t by = b->k->operands.at[i].by;
         if (s->mode[i] == DYN_SPAN_INDIRECT) {
@@ -223,19 +224,26 @@ static void find_row_constant(const DynBound *b, DynSpan *s) {
     s->direct |= can;
 }
 
+/* Does the kernel load its one operand and store it, of one dtype? */
+static bool only_copies(const DynKernel *k) {
+    if (k->operands.n != 2 || k->insns.n != 2 || k->reduced) {
+        return false;
+    }
+    const DynOperand *from = &k->operands.at[0], *to = &k->operands.at[1];
+    bool moves = k->insns.at[0].kind == DYN_L_LOAD && k->insns.at[1].kind == DYN_L_STORE;
+    return moves && !from->out && to->out && from->dtype == to->dtype;
+}
+
 /* Does the kernel nothing but copy, and can both sides be walked for that? Elements keep their bits, as eager's do. */
 static bool is_copy(const DynBound *b, const DynSpan *s) {
-    const DynKernel *k = b->k;
-    bool copies = b->nops == 2 && k->insns.n == 2 && !k->reduced && !k->operands.at[0].out && k->operands.at[1].out &&
-                  k->insns.at[0].kind == DYN_L_LOAD && k->insns.at[1].kind == DYN_L_STORE &&
-                  k->operands.at[0].dtype == k->operands.at[1].dtype;
+    bool copies = only_copies(b->k);
     for (int i = 0; i < b->nops && copies; i++) {
         copies = s->mode[i] != DYN_SPAN_SCALAR && s->mode[i] != DYN_SPAN_INDIRECT;
     }
     return copies && s->mode[1] != DYN_SPAN_SPLAT;
 }
 
-static void span_modes(const DynBound *b, DynSpan *s) {
+void dyn_span_modes(const DynBound *b, DynSpan *s) {
     s->direct = true;
     s->looked_up = 0;
     for (int i = 0; i < b->nops; i++) {
@@ -247,10 +255,13 @@ static void span_modes(const DynBound *b, DynSpan *s) {
             expect *= s->dims[d];
         }
         s->stride[i] = one ? step : 0;
-        s->mode[i] = one && step == b->size[i] ? DYN_SPAN_DIRECT
-                     : zero                    ? DYN_SPAN_SPLAT
-                     : one                     ? DYN_SPAN_STRIDED
-                                               : DYN_SPAN_GATHER;
+        if (one && step == b->size[i]) {
+            s->mode[i] = DYN_SPAN_DIRECT;
+        } else if (zero) {
+            s->mode[i] = DYN_SPAN_SPLAT;
+        } else {
+            s->mode[i] = one ? DYN_SPAN_STRIDED : DYN_SPAN_GATHER;
+        }
         const DynOperand *o = &b->k->operands.at[i];
         bool looked_up = is_looked_up(b, s, i);
         s->looked_up |= looked_up ? 1u << i : 0;
@@ -294,7 +305,7 @@ void dyn_span_make(const DynBound *b, const int *axes, int naxes, DynSpan *s) {
             s->strides[i][s->ndim - 1] = b->strides[i][d];
         }
     }
-    span_modes(b, s);
+    dyn_span_modes(b, s);
 }
 
 static void run_taken(const DynBound *b, const DynSpan *s, char *const *at, int64_t n) {
@@ -324,7 +335,8 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
             continue;
         }
         p[i] = scratch->lanes[i];
-        if (!out && (fresh || (s->mode[i] != DYN_SPAN_SPLAT && s->mode[i] != DYN_SPAN_ROUND))) {
+        bool moves = s->mode[i] != DYN_SPAN_SPLAT && s->mode[i] != DYN_SPAN_ROUND;
+        if (!out && (fresh || moves)) {
             if (!(moved >> i & 1)) {
                 dyn_span_gather(b, s, i, at, pos, n, p[i]);
             }
@@ -386,7 +398,8 @@ static void copy_part(const DynBound *b, const DynSpan *s, char *const *at, int6
 
 /* May rows of a span go there without being looked at one by one? */
 static bool is_plain(const DynBound *b, const DynSpan *s) {
-    return s->direct && !s->copies && !s->looked_up && !b->k->in_place && s->n >= b->k->lanes;
+    bool as_it_lies = s->direct && !s->copies && !s->looked_up;
+    return as_it_lies && !b->k->in_place && s->n >= b->k->lanes;
 }
 
 void dyn_span_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to, DynScratch *scratch) {
@@ -420,6 +433,23 @@ void dyn_span_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t
 
 void dyn_span_run(const DynBound *b, const DynSpan *s, char *const *at, DynScratch *scratch) {
     dyn_span_part(b, s, at, 0, s->n, scratch);
+}
+
+void dyn_span_run_rows(const DynBound *b, const DynSpan *s, char *const *from, const int64_t *step, int64_t n,
+                       DynScratch *scratch) {
+    char *at[DYN_MAX_OPERANDS];
+    memcpy(at, from, sizeof(*at) * (size_t)b->nops);
+    bool direct = is_plain(b, s);
+    for (int64_t row = 0; row < n; row++) {
+        if (direct) {
+            run_direct(b, s, at, s->n);
+        } else {
+            dyn_span_run(b, s, at, scratch);
+        }
+        for (int i = 0; i < b->nops; i++) {
+            at[i] += step[i];
+        }
+    }
 }
 
 /* ---- an elementwise kernel over its whole space */
@@ -540,8 +570,9 @@ static bool wants_rows(const DynBound *b, const DynSpan *joined) {
     for (int i = 0; i < b->nops; i++) {
         const DynOperand *o = &b->k->operands.at[i];
         int64_t step = b->strides[i][b->ndim - 1];
-        bool one = o->scalar || (o->still && b->native->row_constant != NULL && step == 0 && fits);
-        direct = direct && (one || (step == b->size[i] && !o->indirect));
+        bool row_constant = o->still && step == 0 && b->native->row_constant != NULL;
+        bool one = o->scalar || (row_constant && fits), side_by_side = step == b->size[i] && !o->indirect;
+        direct = direct && (one || side_by_side);
         gathered = gathered || joined->mode[i] == DYN_SPAN_GATHER;
     }
     return direct && gathered;
@@ -634,196 +665,5 @@ int dyn_exec_margin(const DynBound *b, const DynScalar *sym) {
             part.base[i] += from * b->strides[i][d];
         }
     }
-    return failed;
-}
-
-/* ---- groups */
-
-typedef struct Member {
-    DynSpan span; /* of a row; `across`: of a batch of them */
-    DynResults results;
-    int64_t step[DYN_MAX_OPERANDS]; /* from row to row */
-} Member;
-typedef struct Start { /* of one kernel in one row */
-    char *at[DYN_MAX_OPERANDS];
-} Start;
-typedef struct Group {
-    DynBound *b;
-    Member *members;
-    int n, outer;
-    int64_t nrows, chunk;
-    int64_t batch; /* rows that a kernel does before the next one does them */
-    Start *starts; /* of the chunks, one after the other */
-    char *row_base, *copies;
-    size_t rows;
-} Group;
-
-static bool is_own(const Group *g, const DynBound *b, int op) {
-    return b->base[op] >= g->row_base && b->base[op] < g->row_base + g->rows;
-}
-
-static void stand_at(const Group *g, const DynBound *b, int64_t row, ptrdiff_t shift, char **at) {
-    for (int i = 0; i < b->nops; i++) {
-        at[i] = b->base[i] + (is_own(g, b, i) ? shift : 0);
-    }
-    for (int d = g->outer; d-- > 0; row /= b->dims[d]) {
-        for (int i = 0; i < b->nops; i++) {
-            at[i] += row % b->dims[d] * b->strides[i][d];
-        }
-    }
-}
-
-/* Rows as lanes. */
-static void span_across(const DynBound *b, const Member *m, int64_t n, DynSpan *s) {
-    s->ndim = 1;
-    s->n = s->dims[0] = n;
-    for (int i = 0; i < b->nops; i++) {
-        s->strides[i][0] = m->step[i];
-    }
-    span_modes(b, s);
-}
-
-/* n rows of one kernel. */
-static void member_run(const Group *g, int k, int64_t n, char *const *from, DynScratch *scratch) {
-    const DynBound *b = &g->b[k];
-    Member *m = &g->members[k];
-    char *at[DYN_MAX_OPERANDS];
-    if (b->k->across) {
-        DynSpan rest;
-        if (n != g->batch) {
-            span_across(b, m, n, &rest);
-        }
-        dyn_span_run(b, n == g->batch ? &m->span : &rest, from, scratch);
-        return;
-    }
-    if (b->k->reduced) {
-        dyn_reduce_rows(b, &m->span, from, m->step, n, &m->results, scratch);
-        return;
-    }
-    memcpy(at, from, sizeof(*at) * (size_t)b->nops);
-    bool direct = is_plain(b, &m->span);
-    for (int64_t row = 0; row < n; row++) {
-        if (direct) {
-            run_direct(b, &m->span, at, m->span.n);
-        } else {
-            dyn_span_run(b, &m->span, at, scratch);
-        }
-        for (int i = 0; i < b->nops; i++) {
-            at[i] += m->step[i];
-        }
-    }
-}
-
-/* Rows along the last of the outer axes, a batch after the other. */
-static void group_run(const Group *g, int64_t n, Start *starts, DynScratch *scratch) {
-    for (int64_t row = 0; row < n; row += g->batch) {
-        int64_t rows = n - row < g->batch ? n - row : g->batch;
-        for (int k = 0; k < g->n; k++) {
-            const DynBound *b = &g->b[k];
-            member_run(g, k, rows, starts[k].at, scratch);
-            for (int i = 0; i < b->nops; i++) { /* what belongs to rows is used again */
-                starts[k].at[i] += rows * b->strides[i][g->outer - 1];
-            }
-        }
-    }
-}
-
-static void group_chunk(void *ctx, int64_t chunk) {
-    const Group *g = ctx;
-    DynScratch scratch;
-    Start *starts = g->starts + chunk * g->n;
-    int64_t to = (chunk + 1) * g->chunk < g->nrows ? (chunk + 1) * g->chunk : g->nrows, size = g->b[0].dims[g->outer - 1];
-    bool own = g->batch == 1; /* the plan's memory has room for one row: the first chunk takes it */
-    ptrdiff_t shift = own && chunk == 0 ? 0 : g->copies + (size_t)((chunk - own) * g->batch) * g->rows - g->row_base;
-    for (int64_t row = chunk * g->chunk; row < to;) {
-        int64_t n = size - row % size < to - row ? size - row % size : to - row;
-        for (int k = 0; k < g->n; k++) {
-            stand_at(g, &g->b[k], row, shift, starts[k].at);
-        }
-        group_run(g, n, starts, &scratch);
-        row += n;
-    }
-}
-
-/* Does an operand before operand op of kernel k begin at the same place? */
-static bool is_counted(const Group *g, int k, int op) {
-    for (int x = 0; x <= k; x++) {
-        for (int i = 0; i < (x == k ? op : g->b[x].nops); i++) {
-            if (g->b[x].base[i] == g->b[k].base[op]) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* So many rows that what one kernel leaves in the cache is there for the next. */
-static int64_t count_batch(const Group *g) {
-    size_t bytes = g->rows + 1;
-    for (int k = 0; k < g->n; k++) {
-        for (int i = 0; i < g->b[k].nops; i++) {
-            bool own = g->b[k].strides[i][g->outer - 1] != 0 && !is_counted(g, k, i);
-            bytes += own ? (size_t)(g->members[k].span.n * g->b[k].size[i]) : 0;
-        }
-    }
-    int64_t n = (int64_t)(DYN_GROUP_BYTES / bytes);
-    return n < 2 ? 1 : n > DYN_GROUP_ROWS ? DYN_GROUP_ROWS : n;
-}
-
-static void make_members(Group *g) {
-    int axes[DYN_MAX_NDIM];
-    for (int d = 0; d < DYN_MAX_NDIM; d++) {
-        axes[d] = d;
-    }
-    for (int k = 0; k < g->n; k++) {
-        const DynBound *b = &g->b[k];
-        Member *m = &g->members[k];
-        if (b->k->ordered) {
-            dyn_span_make(b, b->order.axes, b->order.naxes, &m->span);
-        } else {
-            dyn_span_make(b, axes + g->outer, b->ndim - g->outer, &m->span);
-        }
-        dyn_reduce_results(b->k, &m->results);
-        for (int i = 0; i < b->nops; i++) {
-            m->step[i] = is_own(g, b, i) ? (int64_t)g->rows : b->strides[i][g->outer - 1];
-        }
-    }
-}
-
-int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, size_t rows) {
-    Group g = {.b = b, .n = n, .outer = outer, .nrows = 1, .row_base = row_base, .rows = rows};
-    int64_t cost = 0;
-    if ((g.members = PyMem_RawMalloc(sizeof(*g.members) * (size_t)n)) == NULL) {
-        return -1;
-    }
-    make_members(&g);
-    for (int k = 0; k < n; k++) {
-        cost += dyn_exec_cost(&b[k]);
-    }
-    for (int d = 0; d < outer; d++) {
-        g.nrows *= b[0].dims[d];
-    }
-    int threads = cost < DYN_PARALLEL_COST || g.nrows < 2 ? 1 : dyn_par_threads();
-    int64_t nchunks = threads < 2 ? 1 : g.nrows < 4 * threads ? g.nrows : 4 * threads;
-    g.chunk = (g.nrows + nchunks - 1) / nchunks;
-    g.batch = count_batch(&g);
-    g.batch = g.chunk > 0 && g.chunk < g.batch ? g.chunk : g.batch; /* room for more rows than there are is for nothing */
-    for (int k = 0; k < n; k++) {
-        if (b[k].k->across) {
-            span_across(&b[k], &g.members[k], g.batch, &g.members[k].span);
-        }
-    }
-    nchunks = g.chunk ? (g.nrows + g.chunk - 1) / g.chunk : 0;
-    g.copies = rows ? PyMem_RawMalloc(rows * (size_t)(nchunks * g.batch)) : NULL;
-    g.starts = PyMem_RawMalloc(sizeof(*g.starts) * (size_t)(nchunks * n));
-    int failed = !g.starts || (rows && !g.copies) ? -1 : 0;
-    if (!failed && nchunks == 1) {
-        group_chunk(&g, 0);
-    } else if (!failed && nchunks > 1) {
-        dyn_par_for(group_chunk, &g, nchunks);
-    }
-    PyMem_RawFree(g.copies);
-    PyMem_RawFree(g.starts);
-    PyMem_RawFree(g.members);
     return failed;
 }

@@ -147,8 +147,8 @@ DYN_HIDDEN int dyn_exec_reduce(DynBound *b);
 /* exec_pair.c: a pair of reductions, by one walk over memory, if there is so much that this is worth it. divisor: what the sum is
  * divided by. 1: done, 0: not, -1: memory. */
 DYN_HIDDEN int dyn_exec_pair(const DynBound *a, const DynBound *b, const DynPair *pair, int64_t divisor);
-/* Kernels of one group, row by row. rows: bytes of memory for one row, or 0; operands whose base lies in [row_base, row_base +
- * rows) are moved to the thread's own copy. -1: memory. */
+/* exec_group.c: kernels of one group, row by row. rows: bytes of memory for one row, or 0; operands whose base lies in
+ * [row_base, row_base + rows) are moved to the thread's own copy. -1: memory. */
 DYN_HIDDEN int dyn_exec_group(DynBound *b, int n, int outer, char *row_base, size_t rows);
 /* exec_scan.c: a SCAN node over its operand, of that rank. -1: memory. */
 DYN_HIDDEN int dyn_exec_scan(const DynNode *node, const DynGeom *from, int ndim, const DynGeom *to);
@@ -183,14 +183,18 @@ DYN_HIDDEN void dyn_lookup_run(const DynBound *b, char *const *at, int64_t n); /
 DYN_HIDDEN void dyn_span_take(const DynBound *b, const DynSpan *s, int op, char *const *at, int64_t pos, int64_t n, char *to);
 DYN_HIDDEN int64_t dyn_exec_cost(const DynBound *b); /* rough, in tenths of a nanosecond */
 
-/* exec.c for exec_reduce.c and exec_tiles.c */
+/* exec.c for exec_group.c, exec_reduce.c and exec_tiles.c */
 DYN_HIDDEN void dyn_bound_swap(DynBound *b, int x, int y); /* two axes */
 /* Do all operands go on along `outer` where `inner`, of that many elements, ends? */
 DYN_HIDDEN bool dyn_bound_joins(const DynBound *b, int outer, int inner, int64_t inner_size);
 DYN_HIDDEN void dyn_span_make(const DynBound *b, const int *axes, int naxes, DynSpan *out);
+DYN_HIDDEN void dyn_span_modes(const DynBound *b, DynSpan *s); /* how each operand lies, for a span with axes and strides */
 DYN_HIDDEN void dyn_span_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to,
                               DynScratch *scratch);
 DYN_HIDDEN void dyn_span_run(const DynBound *b, const DynSpan *s, char *const *at, DynScratch *scratch);
+/* n rows of a span, each operand `step` bytes further in each. */
+DYN_HIDDEN void dyn_span_run_rows(const DynBound *b, const DynSpan *s, char *const *from, const int64_t *step, int64_t n,
+                                  DynScratch *scratch);
 DYN_HIDDEN void dyn_span_gather(const DynBound *b, const DynSpan *s, int op, char *const *at, int64_t pos, int64_t n, char *to);
 DYN_HIDDEN void dyn_span_scatter(const DynBound *b, const DynSpan *s, int op, char *to, int64_t pos, int64_t n, const char *from);
 

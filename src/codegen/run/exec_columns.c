@@ -199,7 +199,8 @@ static void run_rows(const Strip *s, char *const *laid, int64_t row, int64_t n, 
 
 static void add_rows(const Strip *s, int64_t row, int64_t n, int64_t step, int slot, Begin begin) {
     char *laid[DYN_MAX_OPERANDS];
-    bool later = begin == INTO && (!s->c->native || (s->c->laid_any && n > 1));
+    bool by_blocks = !s->c->native || (s->c->laid_any && n > 1);
+    bool later = begin == INTO && by_blocks;
     int to = slot + later;
     begin = later ? ANEW : begin;
     if (begin == ANEW && !s->c->native) {
@@ -360,7 +361,8 @@ static int64_t run_part(const Strip *s, int64_t from, int64_t to) {
     bool in_turn = s->c->e->results.in_turn && !s->c->flat;
     if (in_turn) {
         for (int64_t pos = from; pos < to; pos += DYN_TURN_ROWS) {
-            add_rows(s, pos, to - pos < DYN_TURN_ROWS ? to - pos : DYN_TURN_ROWS, 1, 0, pos == from ? ANEW : GO_ON);
+            int64_t rows = to - pos < DYN_TURN_ROWS ? to - pos : DYN_TURN_ROWS;
+            add_rows(s, pos, rows, 1, 0, pos == from ? ANEW : GO_ON);
         }
         push(s, NULL, 0);
         return 1;
@@ -389,7 +391,12 @@ static void put(const Strip *s, int64_t count) {
 
 /* ---- strips */
 
-static size_t slots_of(const Columns *c) { return c->flat ? 2 : c->e->results.in_turn ? 1 : TREE; }
+static size_t slots_of(const Columns *c) {
+    if (c->flat) {
+        return 2;
+    }
+    return c->e->results.in_turn ? 1 : TREE;
+}
 
 /* Around what is laid out: room between operands, and in front for a group that lies before its place. */
 #define LAID_APART ((DYN_BUFFERS_APART + LANES * DYN_MAX_SIZE) * DYN_MAX_OPERANDS)
@@ -500,7 +507,8 @@ static int find_laid(Columns *c) {
         c->laid[i] = !c->still[i] && (b->strides[i][c->last] != b->size[i] || !dense);
         c->laid_lane += c->laid[i] || c->flat ? b->size[i] : 0;
         n += c->laid[i];
-        if (b->k->operands.at[i].out && (c->laid[i] || c->flat || (b->k->in_place && c->n % LANES != 0))) {
+        bool padded = b->k->in_place && c->n % LANES != 0;
+        if (b->k->operands.at[i].out && (c->laid[i] || c->flat || padded)) {
             return -1;
         }
     }
@@ -526,9 +534,11 @@ static void divide(Columns *c, int threads) {
     DynReduce *e = c->e;
     int64_t groups = c->flat ? 1 : (c->n + LANES - 1) / LANES, fair = (4 * threads + c->nlines - 1) / c->nlines;
     int64_t most = (int64_t)(DYN_STRIP_BYTES / LANES / (c->lane * slots_of(c) + c->laid_lane));
-    most = most < 1 ? 1 : most > DYN_STRIP_GROUPS ? DYN_STRIP_GROUPS : most;
+    most = dyn_clamp(most, 1, DYN_STRIP_GROUPS);
     c->strips = (groups + most - 1) / most;
-    c->strips = threads > 1 && c->strips < fair ? (fair < groups ? fair : groups) : c->strips;
+    if (threads > 1 && c->strips < fair) {
+        c->strips = fair < groups ? fair : groups;
+    }
     c->per_strip = (groups + c->strips - 1) / c->strips;
     c->strips = (groups + c->per_strip - 1) / c->per_strip;
     bool splits = threads > 1 && !e->b->k->ordered;
@@ -559,8 +569,12 @@ bool dyn_reduce_columns(DynReduce *e, int threads, bool may_lay) {
     Columns c = {.e = e, .native = e->b->native->columns != NULL};
     const DynResults *r = &e->results;
     const DynOrder *o = &e->b->order;
-    bool along = e->b->k->ordered && (!o->in_turn || (o->fuses && !o->across));
-    if (along || e->b->indirect || e->nkept == 0 || e->span.n < 2 || !lies_across(e)) {
+    bool joins_along = o->fuses && !o->across;
+    bool along = e->b->k->ordered && (!o->in_turn || joins_along);
+    if (along || e->b->indirect) {
+        return false;
+    }
+    if (e->nkept == 0 || e->span.n < 2 || !lies_across(e)) {
         return false;
     }
     c.last = e->kept[e->nkept - 1];

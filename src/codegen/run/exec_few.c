@@ -68,10 +68,20 @@ static void find_ways(Few *f) {
             own += bytes;
         }
     }
-    f->batch = own == 0 ? DYN_PIECE_GROUPS : DYN_OWN_BYTES / own;
-    f->batch = f->e->b->native->short_axis == NULL || f->batch < 1 ? 1
-               : f->batch > DYN_PIECE_GROUPS                       ? DYN_PIECE_GROUPS
-                                                                   : f->batch;
+    f->batch = 1;
+    if (f->e->b->native->short_axis != NULL) {
+        f->batch = own == 0 ? DYN_PIECE_GROUPS : dyn_clamp(DYN_OWN_BYTES / own, 1, DYN_PIECE_GROUPS);
+    }
+}
+
+/* How many groups of an operand's elements are laid out at a time. */
+static int64_t groups_laid(const Few *f, int operand) {
+    switch (f->way[operand]) {
+    case STILL:
+    case DENSE: return 1;
+    case SHARED: return DYN_PIECE_GROUPS;
+    default: return f->batch;
+    }
 }
 
 /* Places in `memory` (NULL: not yet); the bytes that they take. */
@@ -80,7 +90,7 @@ static size_t place_rows(Few *f, char *memory) {
     size_t used = (size_t)f->e->results.n * sizeof(f->acc[0]);
     f->acc = (void *)memory;
     for (int i = 0; i < b->nops; i++) {
-        int64_t groups = f->way[i] == STILL ? 1 : f->way[i] == SHARED ? DYN_PIECE_GROUPS : f->way[i] == DENSE ? 1 : f->batch;
+        int64_t groups = groups_laid(f, i);
         f->pitch[i] = groups * LANES * b->size[i] + (groups > 1 ? DYN_BUFFERS_APART : 0);
         f->laid[i] = memory == NULL ? NULL : memory + used;
         used += f->way[i] == NONE ? 0 : (size_t)(f->e->span.n * f->pitch[i] + 63) & ~(size_t)63;
@@ -110,7 +120,8 @@ static void lay(const Few *f, int op, int64_t column, int64_t n) {
         rows[k] = to + k * f->pitch[op];
         field[k] = k * s->stride[op];
     }
-    bool records = s->n > 1 && s->stride[op] == size && s->n * size <= stride && dyn_records_wanted(stride, size);
+    bool side_by_side = s->n > 1 && s->stride[op] == size && s->n * size <= stride;
+    bool records = side_by_side && dyn_records_wanted(stride, size);
     if (records) {
         dyn_records_deal(rows, field, (int)s->n, from, stride, n, size);
     }
@@ -152,7 +163,11 @@ static void run_native(const Few *f, int64_t first, int64_t column, int64_t n) {
         if (f->way[i] == OWN || (f->way[i] == DENSE && !in_place)) {
             lay(f, i, column, n);
         }
-        p[i] = in_place ? f->at[i] + column * b->size[i] : f->laid[i] + (f->way[i] == SHARED ? (column - first) * b->size[i] : 0);
+        if (in_place) {
+            p[i] = f->at[i] + column * b->size[i];
+        } else {
+            p[i] = f->laid[i] + (f->way[i] == SHARED ? (column - first) * b->size[i] : 0);
+        }
         element_step[i] = in_place ? e->span.stride[i] : f->pitch[i];
         group_step[i] = f->way[i] == STILL ? 0 : LANES * b->size[i];
     }
@@ -299,13 +314,15 @@ static void take_longest(DynReduce *e) {
 
 static bool can_take(DynReduce *e) {
     const DynBound *b = e->b;
-    if (e->nkept == 0 || e->span.ndim != 1 || e->span.n < 1 || e->span.n > MOST) {
+    bool few = e->span.ndim == 1 && e->span.n >= 1 && e->span.n <= MOST;
+    if (e->nkept == 0 || !few) {
         return false;
     }
     if (b->k->ordered && b->order.fuses && !b->order.across) {
         return false;
     }
-    if (e->span.direct && !e->span.looked_up && b->native->rows != NULL && e->span.n >= DYN_ROWS_FROM) {
+    bool rows_as_they_lie = b->native->rows != NULL && e->span.direct && !e->span.looked_up;
+    if (rows_as_they_lie && e->span.n >= DYN_ROWS_FROM) {
         return false;
     }
     for (int i = 0; i < b->nops; i++) {

@@ -228,8 +228,10 @@ void dyn_block_take(const DynBound *b, int op, const char *table, const int64_t 
     _Alignas(64) int64_t place[BLOCK];
     uint8_t size = b->size[op], wide = b->size[b->k->operands.at[op].by];
     bool one = index_strides[1] == 0, dense = index_strides[1] == wide && index_strides[0] == rows * wide && rows * n <= BLOCK;
-    if (one || dense) {
-        find_places(b, op, index, one ? index_strides[0] : wide, one ? n : n * rows, place);
+    if (one) {
+        find_places(b, op, index, index_strides[0], n, place);
+    } else if (dense) {
+        find_places(b, op, index, wide, n * rows, place);
     }
     for (int64_t k = 0; k < rows; k++, to += pitch) {
         if (!one && !dense) {

@@ -185,8 +185,10 @@ static void run_chunks(Histogram *h, int64_t n) {
 }
 
 static int count(Histogram *h, const DynGeom *to) {
-    int64_t bins = h->bins.count + 1, nchunks = dyn_par_threads() > 1 ? h->n / DYN_HISTOGRAM_CHUNK : 1;
-    nchunks = nchunks < 1 || bins > DYN_HISTOGRAM_CHUNK ? 1 : nchunks > DYN_HISTOGRAM_CHUNKS ? DYN_HISTOGRAM_CHUNKS : nchunks;
+    int64_t bins = h->bins.count + 1, nchunks = 1;
+    if (dyn_par_threads() > 1 && bins <= DYN_HISTOGRAM_CHUNK) {
+        nchunks = dyn_clamp(h->n / DYN_HISTOGRAM_CHUNK, 1, DYN_HISTOGRAM_CHUNKS);
+    }
     h->chunk = ((h->n + nchunks - 1) / nchunks + DYN_SCRATCH_LANES - 1) / DYN_SCRATCH_LANES * DYN_SCRATCH_LANES;
     h->tables = PyMem_RawCalloc((size_t)(nchunks * TABLES * bins), sizeof(*h->tables));
     if (h->tables == NULL) {
@@ -248,7 +250,8 @@ static double rounded(double edge, bool single) { return single ? (double)(float
 
 int dyn_exec_histogram(const DynHistogram *x) {
     int64_t n = x->to->dims[0];
-    if (n < 1 || n > DYN_HISTOGRAM_BINS || x->edges->dims[0] != n + 1 || x->edges->strides[0] != sizeof(double)) {
+    bool dense_edges = x->edges->dims[0] == n + 1 && x->edges->strides[0] == sizeof(double);
+    if (n < 1 || n > DYN_HISTOGRAM_BINS || !dense_edges) {
         return -1;
     }
     const double *given = (const double *)x->edges->data;

@@ -123,8 +123,16 @@ static MoveFn *move_of(bool put, int64_t width) {
     switch (width) {
     case 1: return put ? put_1 : pick_1;
     case 2: return put ? put_2 : pick_2;
-    case 4: return HAS_WIDE ? (put ? wide_put_4 : wide_pick_4) : put ? put_4 : pick_4;
-    case 8: return HAS_WIDE ? (put ? wide_put_8 : wide_pick_8) : put ? put_8 : pick_8;
+    case 4:
+        if (HAS_WIDE) {
+            return put ? wide_put_4 : wide_pick_4;
+        }
+        return put ? put_4 : pick_4;
+    case 8:
+        if (HAS_WIDE) {
+            return put ? wide_put_8 : wide_pick_8;
+        }
+        return put ? put_8 : pick_8;
     default: return put ? put_rows : pick_rows;
     }
 }
@@ -304,8 +312,8 @@ static PyObject *put(const DynGraph *g, const DynNode *n, const DynGeom *geoms) 
     const DynGeom *to = &geoms[n->args[0].id], *by = &geoms[n->args[1].id], *from = &geoms[n->args[2].id];
     DynArrayView written = view_of(a, to), read[2] = {view_of(mask, by), view_of(value, from)};
     Masked m;
-    bool fits = find_masked(&m, a, to, mask, by) && is_in_one_piece(value, from) && !dyn_views_overlap(&written, &read[0]) &&
-                !dyn_views_overlap(&written, &read[1]);
+    bool fits = find_masked(&m, a, to, mask, by) && is_in_one_piece(value, from);
+    fits = fits && !dyn_views_overlap(&written, &read[0]) && !dyn_views_overlap(&written, &read[1]);
     for (int d = mask->ndim; d < a->ndim; d++) {
         fits = fits && from->dims[d - mask->ndim + 1] == to->dims[d];
     }
@@ -420,8 +428,13 @@ static int64_t bins_of(const Bins *b, int64_t least) {
         int64_t n = b->n - pos < DYN_SCRATCH_LANES ? b->n - pos : DYN_SCRATCH_LANES;
         b->extremes(block_of(b, pos, n, room), n, extremes);
     }
-    bool known = b->n > 0 && least >= 0 && extremes[0] >= 0 && extremes[1] < INT64_MAX / (int64_t)sizeof(double);
-    return !known ? -1 : extremes[1] + 1 > least ? extremes[1] + 1 : least;
+    if (b->n <= 0 || least < 0) {
+        return -1;
+    }
+    if (extremes[0] < 0 || extremes[1] >= INT64_MAX / (int64_t)sizeof(double)) {
+        return -1;
+    }
+    return extremes[1] + 1 > least ? extremes[1] + 1 : least;
 }
 
 static PyObject *bincount(const DynGraph *g, const DynNode *n, const DynGeom *geoms, const DynScalar *sym) {
@@ -452,7 +465,8 @@ static PyObject *bincount(const DynGraph *g, const DynNode *n, const DynGeom *ge
         return NULL;
     }
     char *data = PyArray_BYTES((PyArrayObject *)to);
-    bool turns = b.weights == NULL && b.nbins <= DYN_COUNT_BINS && b.n > TABLES * b.nbins && b.n <= UINT32_MAX;
+    bool counts_fit = b.weights == NULL && b.n <= UINT32_MAX;
+    bool turns = counts_fit && b.nbins <= DYN_COUNT_BINS && b.n > TABLES * b.nbins;
     uint32_t *tables = turns ? PyMem_RawCalloc((size_t)(TABLES * b.nbins), sizeof(*tables)) : NULL;
     if (tables != NULL) {
         count_in_turn(&b, tables, (int64_t *)data);

@@ -72,7 +72,8 @@ static bool cut(Pieces *p) {
     }
     p->axis = longest_axis(a, true);
     p->across = longest_axis(a, false);
-    if (p->kept == 0 || p->count == 0 || bytes == 0 || p->kept * p->count < DYN_PAIR_LEAST_BYTES / bytes) {
+    bool empty = p->kept == 0 || p->count == 0 || bytes == 0;
+    if (empty || p->kept * p->count < DYN_PAIR_LEAST_BYTES / bytes) {
         return false;
     }
     int64_t wide = p->across < 0 ? 1 : a->dims[p->across], plane = p->kept * p->count / a->dims[p->axis] * bytes;
@@ -128,7 +129,12 @@ static void move_operand(const Pieces *p, DynBound *b, uint32_t op, char *to) {
 static void find_shifts(const Pieces *p, const char *firsts, char *shifts, int64_t n, int64_t count) {
     for (int64_t i = 0; i < n; i++) {
         double value = get(p, firsts, i);
-        put(p, shifts, i, p->squares ? value / (double)count : value == -INFINITY ? 0 : value);
+        if (p->squares) {
+            value /= (double)count;
+        } else if (value == -INFINITY) {
+            value = 0;
+        }
+        put(p, shifts, i, value);
     }
 }
 

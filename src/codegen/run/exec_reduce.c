@@ -1,12 +1,12 @@
 /* exec_reduce.c: runs kernels that reduce.
  *
- * Called by run.c, and by exec.c for groups. Sums and products of floats in NumPy's graphs have NumPy's order (order.c), and what
- * exec_columns.c and exec_few.c don't take of them is exec_ordered.c's. All others have this one: the reduced elements of one
- * result, in C order of the reduced axes, are cut into blocks of DYN_BLOCK. In a block, element i goes to accumulator
- * i % DYN_REDUCE_LANES; the accumulators are combined in a fixed tree (lanes.c), and the blocks' partial results pairwise, like a
- * binary counter counts. That order depends on the number of elements alone: not on strides, threads or where the elements
- * stand. Two ways to the same bits: along contiguous elements of one result, or, where neighbours in memory belong to
- * neighbouring results, a lane for each result and a set of accumulators for each of them. */
+ * Called by task_kernel.c, and by exec_group.c for groups. Sums and products of floats in NumPy's graphs have NumPy's order
+ * (order.c), and what exec_columns.c and exec_few.c don't take of them is exec_ordered.c's. All others have this one: the reduced
+ * elements of one result, in C order of the reduced axes, are cut into blocks of DYN_BLOCK. In a block, element i goes to
+ * accumulator i % DYN_REDUCE_LANES; the accumulators are combined in a fixed tree (lanes.c), and the blocks' partial results
+ * pairwise, like a binary counter counts. That order depends on the number of elements alone: not on strides, threads or where
+ * the elements stand. Two ways to the same bits: along contiguous elements of one result, or, where neighbours in memory belong
+ * to neighbouring results, a lane for each result and a set of accumulators for each of them. */
 #include "codegen/run/lanes.h"
 #include "codegen/run/par.h"
 #include <stdlib.h>
@@ -152,8 +152,12 @@ static void run_laid(const DynBound *b, const DynSpan *s, char *const *at, const
     int64_t steps[DYN_MAX_OPERANDS];
     for (int i = 0; i < b->nops; i++) {
         bool laid = s->mode[i] > DYN_SPAN_SCALAR;
-        p[i] = laid ? scratch->lanes[i] : s->mode[i] == DYN_SPAN_DIRECT ? at[i] + pos * b->size[i] : at[i];
-        steps[i] = laid ? n * b->size[i] : step[i];
+        p[i] = s->mode[i] == DYN_SPAN_DIRECT ? at[i] + pos * b->size[i] : at[i];
+        steps[i] = step[i];
+        if (laid) {
+            p[i] = scratch->lanes[i];
+            steps[i] = n * b->size[i];
+        }
     }
     memcpy(row, at, sizeof(*row) * (size_t)b->nops);
     for (int64_t k = 0; k < rows; k++) {
@@ -191,7 +195,8 @@ static void run_block(const DynBound *b, const DynSpan *s, char *const *at, int6
             continue;
         }
         p[i] = s->mode[i] == DYN_SPAN_DIRECT ? at[i] + pos * size : scratch->lanes[i];
-        if (s->mode[i] != DYN_SPAN_DIRECT && !k->operands.at[i].out && (first || s->mode[i] != DYN_SPAN_SPLAT)) {
+        bool lays = s->mode[i] != DYN_SPAN_DIRECT && !k->operands.at[i].out;
+        if (lays && (first || s->mode[i] != DYN_SPAN_SPLAT)) {
             dyn_span_gather(b, s, i, at, pos, n, p[i]);
             dyn_lanes_pad(p[i], size, n, whole + (rest ? LANES : 0));
         }
@@ -268,7 +273,8 @@ void dyn_reduce_put(const DynBound *b, char *const *at, const DynResults *r, con
 }
 
 static bool can_lay(const DynBound *b, const DynSpan *s) {
-    return b->native->rows != NULL && !s->looked_up && s->n > 0 && s->n <= DYN_SCRATCH_LANES && only_reads(b);
+    bool fits = s->n > 0 && s->n <= DYN_SCRATCH_LANES;
+    return fits && !s->looked_up && b->native->rows != NULL && only_reads(b);
 }
 
 void dyn_reduce_rows(const DynBound *b, const DynSpan *s, char *const *from, const int64_t *step, int64_t rows,
@@ -279,7 +285,8 @@ void dyn_reduce_rows(const DynBound *b, const DynSpan *s, char *const *from, con
         dyn_ordered_rows(b, s, from, step, rows, r, scratch);
         return;
     }
-    if (s->direct && !s->looked_up && b->native->rows != NULL && s->n > 0) {
+    bool as_it_lies = s->direct && !s->looked_up && s->n > 0;
+    if (as_it_lies && b->native->rows != NULL) {
         dyn_reduce_native(b, s->n, from, step, rows, r, r->identity);
         return;
     }
@@ -461,7 +468,8 @@ static void split_axes(DynReduce *e, DynBound *b, int *reduced, int *nreduced) {
     int like = find_reference(b);
     for (int d = 0; d < b->ndim; d++) {
         bool kept = !(b->k->reduced >> d & 1);
-        if ((kept || e->results.any_order) && b->strides[like][d] < 0 && b->dims[d] > 1) {
+        bool backwards = b->strides[like][d] < 0 && b->dims[d] > 1;
+        if (backwards && (kept || e->results.any_order)) {
             turn_round(b, d);
         }
         if (!kept && e->results.any_order) {

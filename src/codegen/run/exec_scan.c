@@ -302,7 +302,10 @@ int dyn_exec_scan(const DynNode *node, const DynGeom *from, int ndim, const DynG
     for (int d = 0; d < ndim; d++) {
         total *= from->dims[d];
         bool gone = s.position && !node->aux[1] && d > axis;
-        to_strides[d] = axis >= 0 && d != axis ? to->strides[gone ? d - 1 : d] : 0;
+        to_strides[d] = 0;
+        if (axis >= 0 && d != axis) {
+            to_strides[d] = to->strides[gone ? d - 1 : d];
+        }
     }
     if (total == 0) {
         return 0;

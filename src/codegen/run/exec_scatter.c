@@ -47,7 +47,12 @@ static const Row *row_of(int64_t op, uint8_t dtype) {
 #undef LEVEL
     const struct Level *l = &levels[dyn_isa_number()];
     int column = column_of(op);
-    const Row *row = op < 0 ? &l->sets[dyn_dtypes[dtype].size] : column < 0 ? NULL : &l->table[dtype][column];
+    const Row *row = NULL;
+    if (op < 0) {
+        row = &l->sets[dyn_dtypes[dtype].size];
+    } else if (column >= 0) {
+        row = &l->table[dtype][column];
+    }
     return row != NULL && row->points != NULL ? row : NULL;
 }
 

@@ -18,8 +18,10 @@
 
 static bool is_turned(const DynBound *b, const DynSpan *row, int op) {
     int inner = b->ndim - 1;
-    return !b->k->operands.at[op].out && row->mode[op] == DYN_SPAN_STRIDED && b->strides[op][inner - 1] == b->size[op] &&
-           b->strides[op][inner] >= DYN_TILE_APART;
+    if (b->k->operands.at[op].out || row->mode[op] != DYN_SPAN_STRIDED) {
+        return false;
+    }
+    return b->strides[op][inner - 1] == b->size[op] && b->strides[op][inner] >= DYN_TILE_APART;
 }
 
 bool dyn_tiles_wanted(const DynBound *b, const DynSpan *row) {
@@ -127,8 +129,12 @@ static int find_copy(const Tiles *t) {
     const DynBound *b = t->b;
     const DynKernel *k = b->k;
     int out = 1 - t->ops[0], inner = b->ndim - 1;
-    bool copies = b->nops == 2 && k->insns.n == 2 && k->insns.at[1].kind == DYN_L_STORE && !k->in_place;
-    return copies && b->strides[out][inner] == b->size[out] && b->strides[out][inner - 1] % SAME_SETS != 0 ? out : -1;
+    bool copies = b->nops == 2 && k->insns.n == 2 && k->insns.at[1].kind == DYN_L_STORE;
+    if (!copies || k->in_place) {
+        return -1;
+    }
+    bool dense = b->strides[out][inner] == b->size[out];
+    return dense && b->strides[out][inner - 1] % SAME_SETS != 0 ? out : -1;
 }
 
 static bool is_joined(const Tiles *t) {

@@ -20,11 +20,18 @@ static void operator_name(const DynNode *n, char *name, size_t size) {
     int which;
     bool at = n->op == DYN_OP_SCATTER; /* ufunc.at has loops of its own over one axis */
     DynOp of = at ? (DynOp)n->aux[0] : (DynOp)n->op;
-    const char *function = op->kind == DYN_K_REDUCE                                     ? "reduce"
-                           : op->kind == DYN_K_SCAN                                     ? "accumulate"
-                           : at && n->ndim > 1                                          ? "at"
-                           : op->kind == DYN_K_COPY || (op->kind == DYN_K_STORE && !at) ? "cast"
-                                                                                        : dyn_op_function(of, &which);
+    const char *function;
+    if (op->kind == DYN_K_REDUCE) {
+        function = "reduce";
+    } else if (op->kind == DYN_K_SCAN) {
+        function = "accumulate";
+    } else if (at && n->ndim > 1) {
+        function = "at";
+    } else if (op->kind == DYN_K_COPY || (op->kind == DYN_K_STORE && !at)) {
+        function = "cast";
+    } else {
+        function = dyn_op_function(of, &which);
+    }
     snprintf(name, size, "%s%s", op->flags & DYN_OPF_SCALAR ? "scalar " : "", function);
 }
 
@@ -99,7 +106,11 @@ static int look(void) {
     PyObject *state = numpy == NULL ? NULL : PyObject_CallMethod(numpy, "geterr", NULL);
     int seen = 0;
     PyObject *how = state == NULL ? NULL : stricter(state, &seen), *value = NULL;
-    int failed = how == NULL || none == NULL || (PyDict_GET_SIZE(how) > 0 && (value = PyObject_Call(make, none, how)) == NULL);
+    int failed = how == NULL || none == NULL;
+    if (!failed && PyDict_GET_SIZE(how) > 0) {
+        value = PyObject_Call(make, none, how);
+        failed = value == NULL;
+    }
     Py_XDECREF(numpy);
     Py_XDECREF(none);
     Py_XDECREF(state);

@@ -41,7 +41,8 @@ static int view_slice(const DynNode *n, const DynNode *base, const DynScalar *sy
         } else {
             int64_t step = sym[n->args[arg + 2].id].i, length = sym[n->shape[to]].i;
             int64_t last = start + (length - 1) * step;
-            if (length < 0 || (length > 0 && (start < 0 || start >= size || last < 0 || last >= size))) {
+            bool begins_inside = start >= 0 && start < size, ends_inside = last >= 0 && last < size;
+            if (length < 0 || (length > 0 && !(begins_inside && ends_inside))) {
                 return -1;
             }
             start = length > 0 ? start : 0;
@@ -209,7 +210,8 @@ static DynLayout turned_layout(const DynGraph *g, const DynNode *n) {
     int axis = (int)n->aux[0], places = dyn_graph_node(g, n->args[1].id)->ndim;
     for (int i = 0; i < n->ndim && order.kind == DYN_LAYOUT_C; i++) { /* as axes of size 1 have no say */
         bool one = i >= axis && i < axis + places;
-        order.perm[one ? i - axis : i < axis ? places + i : i] = (uint8_t)i;
+        int rank = i < axis ? places + i : i;
+        order.perm[one ? i - axis : rank] = (uint8_t)i;
     }
     return order;
 }

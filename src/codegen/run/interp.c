@@ -125,7 +125,11 @@ static PyObject *run_elementwise(Interp *x, const DynNode *n) {
     for (uint32_t i = 0; f && args && i < n->nargs; i++) {
         bool boolean = op->dtype == DYN_DT_LOGICAL || (op->dtype == DYN_DT_WHERE && i == 0);
         bool integer = n->op == DYN_OP_LDEXP && i == 1;
-        PyObject *a = operand(x, n->args[i], boolean ? DYN_BOOL : integer ? DYN_I64 : n->compute);
+        uint8_t dtype = n->compute;
+        if (boolean || integer) {
+            dtype = boolean ? DYN_BOOL : DYN_I64;
+        }
+        PyObject *a = operand(x, n->args[i], dtype);
         if (a && n->compute == DYN_BF16 && !boolean) {
             Py_SETREF(a, floats_of_bits(a));
         }
@@ -198,17 +202,22 @@ static PyObject *run_scan(Interp *x, const DynNode *n) {
     static const char *const names[] = {"add", "multiply", "maximum", "minimum", "argmax", "argmin"};
     bool position = n->op == DYN_OP_ARGMAX || n->op == DYN_OP_ARGMIN, flat = n->aux[0] < 0;
     PyObject *f = numpy_attr(names[n->op - DYN_OP_CUMSUM]), *a = operand(x, n->args[0], n->compute), *r = NULL;
-    PyObject *axis = flat && position ? Py_NewRef(Py_None) : PyLong_FromLongLong(flat ? 0 : n->aux[0]);
+    int64_t along = flat ? 0 : n->aux[0]; /* an array taken flat is raveled */
+    PyObject *axis = flat && position ? Py_NewRef(Py_None) : PyLong_FromLongLong(along);
     if (a && flat && !position) {
         Py_SETREF(a, PyObject_CallMethod(a, "ravel", NULL));
     }
     if (f && !position) {
         Py_SETREF(f, PyObject_GetAttrString(f, "accumulate"));
     }
-    PyObject *args = f && a && axis ? PyTuple_Pack(2, a, axis) : NULL, *kwargs = args ? PyDict_New() : NULL;
+    PyObject *args = f && a && axis ? PyTuple_Pack(2, a, axis) : NULL;
+    PyObject *kwargs = args ? PyDict_New() : NULL;
     PyObject *dtype = kwargs ? descr_of(n->compute) : NULL;
-    if (dtype && (position ? PyDict_SetItemString(kwargs, "keepdims", n->aux[1] ? Py_True : Py_False)
-                           : PyDict_SetItemString(kwargs, "dtype", dtype)) == 0) {
+    PyObject *keyword = dtype;
+    if (dtype && position) {
+        keyword = n->aux[1] ? Py_True : Py_False;
+    }
+    if (dtype && PyDict_SetItemString(kwargs, position ? "keepdims" : "dtype", keyword) == 0) {
         r = PyObject_Call(f, args, kwargs);
     }
     Py_XDECREF(dtype);
@@ -263,7 +272,12 @@ static PyObject *slice_index(Interp *x, const DynNode *n) {
             int64_t start = x->run->sym[n->args[arg].id].i, step = x->run->sym[n->args[arg + 2].id].i;
             int64_t length = x->run->sym[n->shape[axis++]].i, stop = start + length * step;
             PyObject *a = PyLong_FromLongLong(start), *c = PyLong_FromLongLong(step);
-            PyObject *b = length == 0 ? Py_XNewRef(a) : stop < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(stop);
+            PyObject *b;
+            if (length == 0) {
+                b = Py_XNewRef(a);
+            } else {
+                b = stop < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(stop);
+            }
             item = a && b && c ? PySlice_New(a, b, c) : NULL;
             Py_XDECREF(a);
             Py_XDECREF(b);
@@ -472,7 +486,8 @@ static PyObject *run_input(Interp *x, uint32_t id) {
 
 /* Array or scalar as eager gives it, in the node's dtype. */
 static PyObject *finish(const Interp *x, const DynNode *n, PyObject *r) {
-    if (!r || r == Py_None || (n->flags & DYN_NODE_OBJECT) || dyn_torch_is(r)) {
+    bool no_array = !r || r == Py_None || (n->flags & DYN_NODE_OBJECT);
+    if (no_array || dyn_torch_is(r)) {
         return r;
     }
     if (!PyArray_Check(r)) {
@@ -486,7 +501,8 @@ static PyObject *finish(const Interp *x, const DynNode *n, PyObject *r) {
     }
     PyObject *base = r && n->flags & DYN_NODE_VIEW ? x->values[n->args[0].id] : NULL;
     DynArrayView view;
-    if (base && dyn_torch_is(base) && dyn_array_view(r, &view) && !dyn_view_empty(&view)) { /* NumPy forgets the steps of none */
+    bool of_tensor = base && dyn_torch_is(base);
+    if (of_tensor && dyn_array_view(r, &view) && !dyn_view_empty(&view)) { /* NumPy forgets the steps of none */
         view.dtype = n->dtype;
         Py_SETREF(r, dyn_torch_window(base, &view, dyn_graph_detaches(x->g, n)));
     } else if (r && (n->flags & DYN_NODE_TENSOR)) { /* over memory that is its own */

@@ -20,15 +20,19 @@ static bool has_small_v3(void) {
     if (!__get_cpuid(1, &a, &b, &c, &d) || !__get_cpuid(0x80000001, &a, &b, &extended, &d)) {
         return false;
     }
-    return (c & bit_F16C) && (c & bit_MOVBE) && (c & bit_CMPXCHG16B) && (extended & bit_LZCNT) && (extended & bit_LAHF_LM);
+    const unsigned basic = bit_F16C | bit_MOVBE | bit_CMPXCHG16B, more = bit_LZCNT | bit_LAHF_LM;
+    return (c & basic) == basic && (extended & more) == more;
 }
 
 static const DynIsa *detect(void) {
     __builtin_cpu_init();
-    bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-                  __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") && has_small_v3();
-    bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                  __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    bool has_v3 = has_small_v3(), has_v4;
+    has_v3 = has_v3 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    has_v3 = has_v3 && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+    has_v3 = has_v3 && __builtin_cpu_supports("popcnt");
+    has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+    has_v4 = has_v4 && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq");
+    has_v4 = has_v4 && __builtin_cpu_supports("avx512vl");
     return &levels[has_v4 ? 2 : has_v3];
 }
 #else

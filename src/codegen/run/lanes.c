@@ -209,7 +209,13 @@ ADD_ROWS(F32, float)
 ADD_ROWS(F64, double)
 
 DynRowsAddFn *dyn_rows_add(uint16_t op, uint8_t dtype) {
-    return op != DYN_OP_SUM ? NULL : dtype == DYN_F32 ? add_rows_F32 : dtype == DYN_F64 ? add_rows_F64 : NULL;
+    if (op != DYN_OP_SUM) {
+        return NULL;
+    }
+    if (dtype == DYN_F32) {
+        return add_rows_F32;
+    }
+    return dtype == DYN_F64 ? add_rows_F64 : NULL;
 }
 
 void dyn_part_combine(uint16_t op, uint8_t dtype, DynPart *to, const DynPart *from) { dyn_lanes_combine(op, dtype)(to, from, 1); }
@@ -218,7 +224,10 @@ DynPart dyn_part_identity(uint16_t op, uint8_t dtype) {
     const DynDtypeInfo *d = &dyn_dtypes[dtype];
     bool one = op == DYN_OP_PROD || op == DYN_OP_ALL, high = op == DYN_OP_MIN, low = op == DYN_OP_MAX;
     DynPart v = {.i64 = one};
-    double x = one ? 1 : high ? HUGE_VAL : low ? -HUGE_VAL : 0;
+    double x = one ? 1 : 0;
+    if (high || low) {
+        x = high ? HUGE_VAL : -HUGE_VAL;
+    }
     if (d->kind == 'c') { /* the lowest number in their order has both parts infinite */
         double _Complex z = __builtin_complex(x, high || low ? x : 0.0);
         if (dtype == DYN_C64) {

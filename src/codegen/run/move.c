@@ -135,7 +135,8 @@ bool dyn_lanes_base(void) { return moves_now() == &base; }
 static MoveFn *find(int64_t step, uint8_t size) {
     const Moves *moves = moves_now();
     int64_t apart = step / size + 1; /* BACK … FOUR, but for 1: contiguous */
-    if (step % size != 0 || apart < 0 || apart > 5 || apart == 2 || size > 8) {
+    bool has_loop = apart >= 0 && apart <= 5 && apart != 2;
+    if (step % size != 0 || !has_loop || size > 8) {
         return NULL;
     }
     return moves->by_size[__builtin_ctz(size)][apart < 2 ? apart : apart - 1];

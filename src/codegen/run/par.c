@@ -95,7 +95,8 @@ static void use_runtime(void *handle, const char *path) {
         number = dlsym(handle, "omp_get_thread_num");
         most = dlsym(handle, "omp_get_max_threads");
     }
-    if (number == NULL || most == NULL || (old != NULL && (void *)old->parallel == parallel)) {
+    bool known = old != NULL && (void *)old->parallel == parallel;
+    if (number == NULL || most == NULL || known) {
         return;
     }
     Runtime *r = PyMem_RawMalloc(sizeof(*r) + strlen(path) + 1);
@@ -234,7 +235,10 @@ int dyn_par_threads(void) {
         look_for_runtime(true);
     }
     const Runtime *r = atomic_load_explicit(&runtime, memory_order_acquire);
-    int allowed = r == NULL ? 1 : wanted > 0 ? n : r->most_threads();
+    int allowed = 1;
+    if (r != NULL) {
+        allowed = wanted > 0 ? n : r->most_threads();
+    }
     n = allowed > 0 && allowed < n ? allowed : n;
     return n < MAX_THREADS ? n : MAX_THREADS;
 }
@@ -297,7 +301,11 @@ void dyn_rest_learn(DynRest *r, int64_t now_ns, int64_t worked_ns, int64_t waite
         r->times /= 2;
         return;
     }
-    r->times = r->times < FIRST_TIMES / 2 ? FIRST_TIMES : r->times < MOST_TIMES / 2 ? 2 * r->times : MOST_TIMES;
+    if (r->times < FIRST_TIMES / 2) {
+        r->times = FIRST_TIMES;
+    } else {
+        r->times = r->times < MOST_TIMES / 2 ? 2 * r->times : MOST_TIMES;
+    }
     r->until_ns = now_ns + (lost < LONGEST_REST_NS / r->times ? lost * r->times : LONGEST_REST_NS);
 }
 

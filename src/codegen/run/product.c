@@ -84,10 +84,19 @@ LOOP(f64_8, V4, double, __m512d, 8, _mm512_set1_pd, _mm512_loadu_pd, _mm512_stor
 
 static void find_loop(DynProduct *p, DynDtype dtype) {
     bool best = dyn_isa_number() == 2, has_fma = dyn_isa_number() >= 1;
+    p->loop = NULL;
     if (dtype == DYN_F32 && has_fma) {
-        p->loop = p->columns <= 4 ? f32_4 : p->columns <= 8 ? f32_8 : best ? f32_16 : NULL;
+        if (p->columns <= 8) {
+            p->loop = p->columns <= 4 ? f32_4 : f32_8;
+        } else if (best) {
+            p->loop = f32_16;
+        }
     } else if (dtype == DYN_F64 && has_fma) {
-        p->loop = p->columns <= 4 ? f64_4 : best && p->columns <= 8 ? f64_8 : NULL;
+        if (p->columns <= 4) {
+            p->loop = f64_4;
+        } else if (best && p->columns <= 8) {
+            p->loop = f64_8;
+        }
     }
 }
 #else
@@ -120,8 +129,14 @@ bool dyn_product_find(DynProduct *p, DynDtype dtype, const DynGeom *a, int a_ndi
     p->stacks = 1;
     p->one_right = b_ndim == 2;
     p->size = dyn_dtypes[dtype].size;
-    if (p->terms < 1 || p->terms > MOST || p->columns < 1 || p->columns > MOST || b->dims[b_ndim - 2] != p->terms ||
-        (b_ndim != 2 && b_ndim != a_ndim) || !is_dense(a, a_ndim, p->size) || !is_dense(b, b_ndim, p->size)) {
+    bool small = p->terms >= 1 && p->terms <= MOST && p->columns >= 1;
+    if (!small || p->columns > MOST || b->dims[b_ndim - 2] != p->terms) {
+        return false;
+    }
+    if (b_ndim != 2 && b_ndim != a_ndim) {
+        return false;
+    }
+    if (!is_dense(a, a_ndim, p->size) || !is_dense(b, b_ndim, p->size)) {
         return false;
     }
     for (int d = 0; d < a_ndim - 2; d++) {

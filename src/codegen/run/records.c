@@ -64,7 +64,10 @@ static Square square_of(uint8_t size) {
 
 bool dyn_records_wanted(int64_t step, uint8_t size) {
     Square q = square_of(size);
-    return q.side != 0 && step % size == 0 && step > DYN_RECORD_NEAR * size && step + size >= q.side * size;
+    if (q.side == 0 || step % size != 0) {
+        return false;
+    }
+    return step > DYN_RECORD_NEAR * size && step + size >= q.side * size;
 }
 
 void dyn_records_deal(char *const *to, const int64_t *field, int nfields, const char *from, int64_t step, int64_t n,
@@ -140,7 +143,8 @@ static Fields fields_of(const DynBound *b, const DynSpan *s, uint32_t left, char
     int first = __builtin_ctz(left);
     int64_t step = s->stride[first];
     for (int i = first; i < b->nops; i++) {
-        if (!(left >> i & 1) || s->stride[i] != step || b->size[i] != b->size[first] || (at[i] - at[first]) % b->size[i] != 0) {
+        bool same_steps = s->stride[i] == step && b->size[i] == b->size[first];
+        if (!(left >> i & 1) || !same_steps || (at[i] - at[first]) % b->size[i] != 0) {
             continue;
         }
         int k = f.n;

@@ -26,26 +26,27 @@ DYN_HIDDEN void dyn_sizes_bind(DynArtifact *a, DynBound *b); /* of a kernel that
 DYN_HIDDEN void dyn_sizes_submit(DynArtifact *a);            /* before a call, if there are some */
 DYN_HIDDEN void dyn_sizes_free(DynSizes *s, long nkernels);
 
+/* What a graph became: what runs it, until there is native code and from then on. */
 struct DynArtifact {
-    Py_ssize_t refs; /* under the GIL */
-    const DynTarget *target;
-    const DynLoops *loops;
-    const DynGraph *graph;
-    long nnative;           /* kernels that the object has to have */
-    DynStr source;          /* empty when it is settled … */
-    const char *line;       /* … and written again behind this, NULL: nothing */
-    DynStr first;           /* what is built of it, if not all … */
-    DynArtifact *rest;      /* … and what has the rest, NULL; */
-    DynNativeTable *joined; /* both in one table, once both are there */
-    bool later;             /* it is built when nobody waits for anything else */
-    DynConfig config;       /* with which it was made */
-    DynTune *tune;          /* NULL: nothing to find out */
-    DynSizes *sizes;        /* NULL: no rows were counted yet */
-    bool built_in;          /* it has run in the built-in tier */
-    atomic_int state;       /* 0 not asked, 1 queued, 2 done */
-    DynLoaded *loaded;      /* written before table, which is in it */
-    _Atomic(const DynNativeTable *) table;
-    atomic_int failure; /* DynReason */
-    char *detail;       /* written before failure */
+    Py_ssize_t refs;                       /* How many hold it; changed under the GIL. */
+    const DynTarget *target;               /* The device that runs it. */
+    const DynLoops *loops;                 /* The graph as kernels and steps. */
+    const DynGraph *graph;                 /* The graph. */
+    long nnative;                          /* So many kernels the compiled object has to have. */
+    DynStr source;                         /* The generated C, emptied once it is built or has failed. */
+    const char *line;                      /* A line in front of the C when it is written again; NULL: none. */
+    DynStr first;                          /* The part of the C that is built first, where it isn't built as one. */
+    DynArtifact *rest;                     /* The artifact that has the rest of the C, or NULL. */
+    DynNativeTable *joined;                /* The functions of both parts, once both are built. */
+    bool later;                            /* It is built when nobody waits for anything else. */
+    DynConfig config;                      /* The configuration that it was made with. */
+    DynTune *tune;                         /* The trials of mode="max-autotune", or NULL. */
+    DynSizes *sizes;                       /* The lengths of rows that came, or NULL where none were counted yet. */
+    bool built_in;                         /* It has run in the built-in tier. */
+    atomic_int state;                      /* 0: native code wasn't asked for. 1: it is queued. 2: it is built, or failed. */
+    DynLoaded *loaded;                     /* The compiled object; written before `table`, which lies in it. */
+    _Atomic(const DynNativeTable *) table; /* The native functions, or NULL. */
+    atomic_int failure;                    /* DynReason: why there will be no native code. */
+    char *detail;                          /* A sentence about that; written before `failure`. */
 };
 #endif

@@ -69,7 +69,8 @@ static DynRunStatus place_results(DynCall *c, uint32_t node) {
     }
     uint32_t written = dyn_graph_written(g, node);
     const DynExtern *x = &g->externs.at[dyn_graph_node(g, node)->extern_index];
-    c->acted |= (x->once && !x->inside) || (written != DYN_NONE && c->p->places[written].kind == DYN_P_INPUT);
+    bool writes_input = written != DYN_NONE && c->p->places[written].kind == DYN_P_INPUT;
+    c->acted |= writes_input || (x->once && !x->inside);
     return dyn_call_make_arrays(c, node + 1) < 0 ? DYN_RUN_ERROR : DYN_RUN_OK;
 }
 

@@ -101,8 +101,10 @@ static DynTaskEnd bind_pair(DynCall *c, DynTask *t) {
     while (second < p->steps.n && p->steps.at[second].pair != p->steps.at[first].pair) {
         second++;
     }
-    if (second == p->steps.n || !dyn_pair_find(p, first, second, &t->pair.pair) ||
-        dyn_call_bind(c, kernel_at(c, first), &t->pair.a) < 0 || dyn_call_bind(c, kernel_at(c, second), &t->pair.b) < 0) {
+    if (second == p->steps.n || !dyn_pair_find(p, first, second, &t->pair.pair)) {
+        return DYN_TASK_OTHERWISE;
+    }
+    if (dyn_call_bind(c, kernel_at(c, first), &t->pair.a) < 0 || dyn_call_bind(c, kernel_at(c, second), &t->pair.b) < 0) {
         return DYN_TASK_OTHERWISE;
     }
     uint32_t by = t->pair.pair.divisor;

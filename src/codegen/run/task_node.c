@@ -61,10 +61,11 @@ static int run_node(const DynLoops *p, const DynStep *step, const DynGeom *geoms
     if (step->kind == DYN_STEP_CHECK) {
         return run_check(g, n, geoms, sym);
     }
-    return n->op == DYN_OP_SCATTER ? run_scatter(p, n, geoms)
-           : n->op == DYN_OP_HISTOGRAM
-               ? run_histogram(g, step->id, geoms)
-               : dyn_exec_scan(n, &geoms[n->args[0].id], dyn_graph_node(g, n->args[0].id)->ndim, &geoms[step->id]);
+    switch (n->op) {
+    case DYN_OP_SCATTER: return run_scatter(p, n, geoms);
+    case DYN_OP_HISTOGRAM: return run_histogram(g, step->id, geoms);
+    default: return dyn_exec_scan(n, &geoms[n->args[0].id], dyn_graph_node(g, n->args[0].id)->ndim, &geoms[step->id]);
+    }
 }
 
 static DynTaskEnd bind_node(DynCall *c, DynTask *t) {

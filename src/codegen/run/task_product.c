@@ -68,7 +68,8 @@ static DynTaskEnd bind_product(DynCall *c, DynTask *t) {
     if (!find_product(c, node, l)) {
         return DYN_TASK_OTHERWISE;
     }
-    if (l->kind == DYN_LINK_BLAS && c->p->tensors && !by_torch(c, node, l) && dyn_blas_terms(&l->blas) > DYN_TENSOR_TERMS) {
+    bool by_numpy = l->kind == DYN_LINK_BLAS && c->p->tensors && !by_torch(c, node, l);
+    if (by_numpy && dyn_blas_terms(&l->blas) > DYN_TENSOR_TERMS) {
         return DYN_TASK_OTHERWISE;
     }
     t->product.array = array_of_product(c, node, &terms);
@@ -109,6 +110,14 @@ const DynTaskKind dyn_task_product = {.bind = bind_product, .work = work_product
 
 /* ---- CHAIN */
 
+/* Is a product by BLAS worth being made a block of rows at a time? PyTorch's own is faster for short ones. */
+static bool runs_by_blocks(DynCall *c, uint32_t node, DynLink *l) {
+    if (!dyn_blas_has_blocks(&l->blas)) {
+        return false;
+    }
+    return dyn_blas_terms(&l->blas) >= DYN_CHAIN_TERMS || !by_torch(c, node, l);
+}
+
 /* One step of a chain, bound. False: it has to be done alone. */
 static bool bind_link(DynCall *c, const DynStep *step, DynLink *l, int64_t *cost) {
     int64_t terms;
@@ -120,10 +129,11 @@ static bool bind_link(DynCall *c, const DynStep *step, DynLink *l, int64_t *cost
         *cost += dyn_exec_cost(&l->bound);
         return true;
     }
-    if (!find_product(c, step->id, l) ||
-        (l->kind == DYN_LINK_BLAS &&
-         (!dyn_blas_has_blocks(&l->blas) || (dyn_blas_terms(&l->blas) < DYN_CHAIN_TERMS && by_torch(c, step->id, l)))) ||
-        (c->objects[step->id] = array_of_product(c, step->id, &terms)) == NULL) {
+    if (!find_product(c, step->id, l) || (l->kind == DYN_LINK_BLAS && !runs_by_blocks(c, step->id, l))) {
+        return false;
+    }
+    c->objects[step->id] = array_of_product(c, step->id, &terms);
+    if (c->objects[step->id] == NULL) {
         return false;
     }
     dyn_call_geom(c->objects[step->id], &c->geoms[step->id]);
