@@ -498,6 +498,23 @@ static DynVal *call_constant(DynRec *r, const RecCall *c, PyObject **result) {
     return v != REC_DECLINED ? v : call_opaque(r, c, result);
 }
 
+/* A callable that is the same at every call, or a function made while recording. */
+static DynVal *call_known(DynRec *r, const RecCall *c, PyObject **result) {
+    DynVal *v = call_special(r, c, result);
+    return v != REC_DECLINED ? v : call_constant(r, c, result);
+}
+
+static DynVal *call_pyfunc(DynRec *r, const RecCall *c, PyObject **result) {
+    return call_inlined(r, c, c->callable, false, result);
+}
+
+/* The column `call`: makes the call, and gives the shadow of the result; NULL: unknown, and why is set, or it raised. */
+static DynVal *(*const call_as[DV_COUNT])(DynRec *r, const RecCall *c, PyObject **result) = {
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, iterate, items, unwrap, call, recipe) [DV_##kind] = call,
+#include "tracer/record/shadow.def"
+#undef SHADOW
+};
+
 static DynVal *call_any(DynRec *r, RecCall *c, PyObject **result) {
     rec_torch_checkpoint(r, c);
     DynVal *v = by_rule(r, c, result, of_anything, DYN_COUNTOF(of_anything));
@@ -505,16 +522,8 @@ static DynVal *call_any(DynRec *r, RecCall *c, PyObject **result) {
     if (v != REC_DECLINED) {
         return v;
     }
-    if (c->callable.v->kind == DV_PYFUNC) {
-        return call_inlined(r, c, c->callable, false, result);
-    }
-    bool known = dyn_rec_resolve(r, c->callable.v, c->callable.real) == 0 &&
-                 (c->callable.v->kind == DV_CONST || c->callable.v->kind == DV_FUNC);
-    if (!known) {
-        return call_opaque(r, c, result);
-    }
-    v = call_special(r, c, result);
-    return v != REC_DECLINED ? v : call_constant(r, c, result);
+    bool known = dyn_rec_resolve(r, c->callable.v, c->callable.real) == 0;
+    return known ? call_as[c->callable.v->kind](r, c, result) : call_opaque(r, c, result);
 }
 
 static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
@@ -546,43 +555,16 @@ DynOperand rec_type_method(DynRec *r, DynOperand o, const char *name) {
     return s == DYN_NONE ? none : (DynOperand){rec_source(r, s), func};
 }
 
-/* Bound methods and callable instances become a function with self in front. */
-static int unwrap(DynRec *r, RecCall *c) {
-    DynOperand *f = &c->callable;
-    DynOperand func, self;
-    if (dyn_rec_resolve(r, f->v, f->real) < 0 || rec_is_known_instance(f->real)) {
-        return 0;
-    }
-    if (f->v->kind == DV_METHOD && PyMethod_Check(f->real)) {
-        func = (DynOperand){f->v->items[0], PyMethod_GET_FUNCTION(f->real)};
-        self = (DynOperand){f->v->items[1], PyMethod_GET_SELF(f->real)};
-    } else if (f->v->kind == DV_METHOD && PyCFunction_Check(f->real)) {
-        func = (DynOperand){f->v->items[0], f->v->items[0]->obj};
-        self = (DynOperand){f->v->items[1], PyCFunction_GET_SELF(f->real)};
-    } else if (f->v->kind == DV_METHOD && Py_TYPE(f->real) == method_wrapper) {
-        PyObject *o = PyObject_GetAttrString(f->real, "__self__");
-        PyErr_Clear();
-        Py_XDECREF(o); /* the method holds it */
-        func = (DynOperand){f->v->items[0], f->v->items[0]->obj};
-        self = (DynOperand){f->v->items[1], o};
-    } else if (f->v->kind == DV_PARTIAL) {
-        return rec_unwrap_partial(r, c);
-    } else if ((func = rec_type_method(r, *f, "__call__")).v != NULL) {
-        self = *f;
-    } else if (f->v->kind == DV_CONST && PyCFunction_Check(f->real) && PyCFunction_GET_SELF(f->real) != NULL &&
-               Py_TYPE(PyCFunction_GET_SELF(f->real)) == &PyUFunc_Type) { /* add_reduce = np.add.reduce */
-        PyObject *method = dyn_cpy_lookup_named(&PyUFunc_Type, ((PyCFunctionObject *)f->real)->m_ml->ml_name);
-        if (method == NULL || Py_TYPE(method) != &PyMethodDescr_Type) {
-            return 0;
-        }
-        self = (DynOperand){dyn_rec_const(r, PyCFunction_GET_SELF(f->real)), PyCFunction_GET_SELF(f->real)};
-        func = (DynOperand){dyn_rec_const(r, method), method};
-        if (self.v == NULL || func.v == NULL) {
-            return 0;
-        }
-    } else {
-        return 0;
-    }
+/* ---- the column `unwrap`: bound methods, callable instances and the like become what they call, with what they put in front of
+ * the arguments. 1: the call is another one now; 0: it is as it was. */
+
+static int unwrap_nothing(DynRec *r, RecCall *c) {
+    (void)r, (void)c;
+    return 0;
+}
+
+/* The call becomes func(self, …). */
+static int call_with_self(DynRec *r, RecCall *c, DynOperand func, DynOperand self) {
     DynOperand *args = DYN_NEW_N(&r->arena, DynOperand, c->npos + c->nkw + 1);
     if (args == NULL) {
         return 0;
@@ -596,6 +578,55 @@ static int unwrap(DynRec *r, RecCall *c) {
     c->npos++;
     c->callable = func;
     return 1;
+}
+
+static int unwrap_method(DynRec *r, RecCall *c) {
+    DynVal *func = c->callable.v->items[0], *self = c->callable.v->items[1];
+    PyObject *real = c->callable.real;
+    if (PyMethod_Check(real)) {
+        return call_with_self(r, c, (DynOperand){func, PyMethod_GET_FUNCTION(real)}, (DynOperand){self, PyMethod_GET_SELF(real)});
+    }
+    if (PyCFunction_Check(real)) {
+        return call_with_self(r, c, (DynOperand){func, func->obj}, (DynOperand){self, PyCFunction_GET_SELF(real)});
+    }
+    if (Py_TYPE(real) != method_wrapper) {
+        return 0;
+    }
+    PyObject *o = PyObject_GetAttrString(real, "__self__");
+    PyErr_Clear();
+    Py_XDECREF(o); /* the method holds it */
+    return call_with_self(r, c, (DynOperand){func, func->obj}, (DynOperand){self, o});
+}
+
+static int unwrap_object(DynRec *r, RecCall *c) {
+    DynOperand func = rec_type_method(r, c->callable, "__call__");
+    return func.v != NULL ? call_with_self(r, c, func, c->callable) : 0;
+}
+
+/* A method of a ufunc: add_reduce = np.add.reduce. */
+static int unwrap_constant(DynRec *r, RecCall *c) {
+    PyObject *f = c->callable.real, *ufunc = PyCFunction_Check(f) ? PyCFunction_GET_SELF(f) : NULL;
+    if (ufunc == NULL || Py_TYPE(ufunc) != &PyUFunc_Type) {
+        return 0;
+    }
+    PyObject *method = dyn_cpy_lookup_named(&PyUFunc_Type, ((PyCFunctionObject *)f)->m_ml->ml_name);
+    if (method == NULL || Py_TYPE(method) != &PyMethodDescr_Type) {
+        return 0;
+    }
+    DynOperand self = {dyn_rec_const(r, ufunc), ufunc}, func = {dyn_rec_const(r, method), method};
+    return self.v != NULL && func.v != NULL ? call_with_self(r, c, func, self) : 0;
+}
+
+static int (*const unwrap_as[DV_COUNT])(DynRec *r, RecCall *c) = {
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, iterate, items, unwrap, call, recipe) [DV_##kind] = unwrap,
+#include "tracer/record/shadow.def"
+#undef SHADOW
+};
+
+static int unwrap(DynRec *r, RecCall *c) {
+    DynOperand f = c->callable;
+    bool known = dyn_rec_resolve(r, f.v, f.real) == 0 && !rec_is_known_instance(f.real);
+    return known ? unwrap_as[f.v->kind](r, c) : 0;
 }
 
 DynVal *rec_call_within(DynRec *r, DynOperand f, DynOperand *args, uint32_t npos, PyObject **result) {

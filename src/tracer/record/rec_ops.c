@@ -506,60 +506,94 @@ static DynVal *slice_sequence(DynRec *r, DynOperand o, DynOperand index, PyObjec
     return part == NULL ? NULL : dyn_rec_seq(r, dyn_is_tuple(result) ? DV_TUPLE : DV_LIST, (uint32_t)len, part, result);
 }
 
-DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
-    if (dyn_rec_resolve(r, o.v, o.real) < 0 || dyn_rec_resolve(r, index.v, index.real) < 0) {
+/* ---- the column `item`: the shadow of `result`, which o[index] gave; NULL: unknown, and why is set. Both are resolved. */
+
+static DynVal *no_item(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    (void)index, (void)result;
+    return no_array_rule(r, o, o);
+}
+
+/* Of a tuple, a list or a deque. */
+static DynVal *item_of_sequence(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    DynVal **items;
+    uint32_t n;
+    if (index.v->kind == DV_SLICE) {
+        return slice_sequence(r, o, index, result);
+    }
+    if (index.v->kind != DV_SYM || !PyLong_CheckExact(index.real)) {
+        return no_item(r, o, index, result);
+    }
+    Py_ssize_t i = PyLong_AsSsize_t(index.real);
+    if (dyn_rec_burn(r, index.v, index.real) < 0 || rec_items(r, o.v, o.real, &items, &n) < 0) {
         return NULL;
     }
-    if (rec_is_array(o.v)) {
-        return dyn_np_subscr(r, o, index, result);
-    }
-    if (rec_foldable(r, o) && rec_foldable(r, index) && basic(result)) {
+    i += i < 0 ? (Py_ssize_t)n : 0;
+    return i >= 0 && i < (Py_ssize_t)n ? items[i] : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
+}
+
+/* An item of a constant at a constant index that is itself one. */
+static bool is_folded(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    return rec_foldable(r, o) && rec_foldable(r, index) && basic(result);
+}
+
+static DynVal *item_of_tuple(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    return is_folded(r, o, index, result) ? dyn_rec_const(r, result) : item_of_sequence(r, o, index, result);
+}
+
+/* Of a range, a string or bytes: what stands there follows from both values. */
+static DynVal *item_of_fixed(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    bool burnt = dyn_rec_burn(r, o.v, o.real) == 0 && dyn_rec_burn(r, index.v, index.real) == 0;
+    return burnt ? rec_wrap_fresh(r, result) : no_item(r, o, index, result);
+}
+
+static DynVal *item_of_constant(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    if (is_folded(r, o, index, result)) {
         return dyn_rec_const(r, result);
     }
-    if (o.v->kind == DV_ATTR) {
-        return dyn_np_flat_item(r, o, index, result);
-    }
-    bool fixed = o.v->kind == DV_RANGE || (o.v->kind == DV_CONST && (PyUnicode_CheckExact(o.real) || PyBytes_CheckExact(o.real)));
-    if (fixed && dyn_rec_burn(r, o.v, o.real) == 0 && dyn_rec_burn(r, index.v, index.real) == 0) {
-        return rec_wrap_fresh(r, result);
+    if (PyUnicode_CheckExact(o.real) || PyBytes_CheckExact(o.real)) {
+        return item_of_fixed(r, o, index, result);
     }
     if (rec_is_enum_class(o)) {
         return rec_enum_item(r, o, index, result);
     }
-    if (o.v->kind == DV_CONST && Py_IS_TYPE(result, &Py_GenericAliasType) && dyn_rec_burn(r, index.v, index.real) == 0) {
+    if (Py_IS_TYPE(result, &Py_GenericAliasType) && dyn_rec_burn(r, index.v, index.real) == 0) {
         return dyn_rec_const(r, result); /* list[int] */
     }
-    const DynBinding *grid = o.v->kind == DV_CONST ? dyn_np_find(o.real) : NULL; /* np.mgrid[…] */
+    const DynBinding *grid = dyn_np_find(o.real); /* np.mgrid[…] */
     if (grid != NULL) {
         return dyn_np_call(r, grid, &index, 1, NULL, result);
     }
-    bool sequence = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_DEQUE ||
-                    (o.v->kind == DV_CONST && PyTuple_CheckExact(o.real));
-    if (sequence && index.v->kind == DV_SLICE) {
-        return slice_sequence(r, o, index, result);
-    }
-    if (sequence && index.v->kind == DV_SYM && PyLong_CheckExact(index.real)) {
-        DynVal **items;
-        uint32_t n;
-        Py_ssize_t i = PyLong_AsSsize_t(index.real);
-        if (dyn_rec_burn(r, index.v, index.real) < 0 || rec_items(r, o.v, o.real, &items, &n) < 0) {
-            return NULL;
-        }
-        i += i < 0 ? (Py_ssize_t)n : 0;
-        return i >= 0 && i < (Py_ssize_t)n ? items[i] : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
-    }
-    if (o.v->kind == DV_VARS) {
-        return rec_var_item(r, o, index);
-    }
+    return PyTuple_CheckExact(o.real) ? item_of_sequence(r, o, index, result) : no_item(r, o, index, result);
+}
+
+/* An instance that is a dict and came in; one that was made here has been replaced by its contents. */
+static DynVal *item_of_object(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
     bool missing;
-    if (rec_is_held(o)) {
-        return rec_held_key(r, o, index, &missing);
+    return rec_is_held(o) ? rec_held_key(r, o, index, &missing) : no_item(r, o, index, result);
+}
+
+static DynVal *item_of_dict(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    if (!rec_plain_key(index.real) || dyn_rec_burn(r, index.v, index.real) < 0) {
+        return no_item(r, o, index, result);
     }
-    if (o.v->kind == DV_DICT && rec_plain_key(index.real) && dyn_rec_burn(r, index.v, index.real) == 0) {
-        DynVal *v = rec_dict_find(o.v, index.real, NULL);
-        return v ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "dict key");
-    }
-    return no_array_rule(r, o, o);
+    DynVal *v = rec_dict_find(o.v, index.real, NULL);
+    return v ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "dict key");
+}
+
+static DynVal *item_of_vars(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    (void)result;
+    return rec_var_item(r, o, index);
+}
+
+static DynVal *(*const item_as[DV_COUNT])(DynRec *r, DynOperand o, DynOperand index, PyObject *result) = {
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, iterate, items, unwrap, call, recipe) [DV_##kind] = item,
+#include "tracer/record/shadow.def"
+#undef SHADOW
+};
+
+DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && dyn_rec_resolve(r, index.v, index.real) == 0;
+    return known ? item_as[o.v->kind](r, o, index, result) : NULL;
 }
 
 /* A key that a known dict doesn't have, an index beyond a known sequence: the guards say that it fails again. */
