@@ -7,7 +7,7 @@
 #include "ir/capture.h"
 
 typedef enum DynValKind { /* what each is, and what its DynVal holds: shadow.def */
-#define SHADOW(kind, agrees, burn, truth, find, attribute, item, iterate, items, unwrap, call, recipe) DV_##kind,
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) DV_##kind,
 #include "tracer/record/shadow.def"
 #undef SHADOW
                           DV_COUNT

@@ -164,7 +164,8 @@ static DynVal *attribute_of_object(DynRec *r, DynOperand o, PyObject *name, PyOb
 }
 
 static DynVal *(*const attribute_as[DV_COUNT])(DynRec *r, DynOperand o, PyObject *name, PyObject *result) = {
-#define SHADOW(kind, agrees, burn, truth, find, attribute, item, iterate, items, unwrap, call, recipe) [DV_##kind] = attribute,
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = attribute,
 #include "tracer/record/shadow.def"
 #undef SHADOW
 };
@@ -219,7 +220,8 @@ static RecAttr find_of_object(DynRec *r, DynOperand o, PyObject *name, RecCall *
 }
 
 static RecAttr (*const find_as[DV_COUNT])(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) = {
-#define SHADOW(kind, agrees, burn, truth, find, attribute, item, iterate, items, unwrap, call, recipe) [DV_##kind] = find,
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = find,
 #include "tracer/record/shadow.def"
 #undef SHADOW
 };

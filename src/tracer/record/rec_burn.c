@@ -93,7 +93,8 @@ static int burn_slice(DynRec *r, DynVal *v, PyObject *real) {
 }
 
 static int (*const burn_as[DV_COUNT])(DynRec *r, DynVal *v, PyObject *real) = {
-#define SHADOW(kind, agrees, burn, truth, find, attribute, item, iterate, items, unwrap, call, recipe) [DV_##kind] = burn,
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = burn,
 #include "tracer/record/shadow.def"
 #undef SHADOW
 };

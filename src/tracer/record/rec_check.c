@@ -69,7 +69,7 @@ static const struct {
     const char *name;
     bool (*agrees)(const DynRec *r, const DynVal *v, PyObject *o);
 } claims[DV_COUNT] = {
-#define SHADOW(kind, agrees, burn, truth, find, attribute, item, iterate, items, unwrap, call, recipe) \
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
     [DV_##kind] = {#kind, agrees},
 #include "tracer/record/shadow.def"
 #undef SHADOW

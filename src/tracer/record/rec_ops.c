@@ -419,6 +419,71 @@ Step rec_IS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     return rec_commit(r, f, 2, result, same == (a.real == b.real) ? dyn_rec_const(r, result) : NULL);
 }
 
+/* ---- the column `contains`: will guards say whether a is in b, before that is asked. Both are resolved. */
+
+static bool contains_unknown(DynRec *r, DynOperand b, DynOperand a) {
+    (void)r, (void)b, (void)a;
+    return false;
+}
+
+/* Looking for it in a container runs no code of the user's, if the container's items are like it. */
+static bool is_plain_item(DynOperand a) {
+    return (a.v->kind == DV_SYM || a.v->kind == DV_CONST) && (basic(a.real) || rec_is_fixed(a.real));
+}
+
+static bool set_contains(DynRec *r, DynOperand b, DynOperand a) {
+    return rec_has_member(r, a, b) >= 0 || (is_plain_item(a) && dyn_rec_burn(r, a.v, a.real) == 0);
+}
+
+static bool members_contain(DynRec *r, DynOperand b, DynOperand a) { return rec_has_member(r, a, b) >= 0; }
+
+static bool sequence_contains(DynRec *r, DynOperand b, DynOperand a) {
+    return is_plain_item(a) && dyn_rec_burn(r, b.v, b.real) == 0 && dyn_rec_burn(r, a.v, a.real) == 0;
+}
+
+static bool constant_contains(DynRec *r, DynOperand b, DynOperand a) {
+    bool text = PyUnicode_CheckExact(b.real) || PyBytes_CheckExact(b.real);
+    bool listed = text || PyTuple_CheckExact(b.real) || PyAnySet_CheckExact(b.real) || PyList_CheckExact(b.real);
+    return listed && sequence_contains(r, b, a);
+}
+
+/* Of a dict, or of a view of its keys. */
+static bool keys_contain(DynRec *r, DynOperand b, DynOperand a) {
+    (void)b;
+    return rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
+}
+
+static bool view_contains(DynRec *r, DynOperand b, DynOperand a) { return b.v->id == 0 && keys_contain(r, b, a); }
+
+static bool range_contains(DynRec *r, DynOperand b, DynOperand a) {
+    return PyLong_CheckExact(a.real) && dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0;
+}
+
+/* An instance that is a dict and came in. */
+static bool object_contains(DynRec *r, DynOperand b, DynOperand a) {
+    bool missing = false;
+    return rec_is_held(b) && (rec_held_key(r, b, a, &missing) != NULL || missing);
+}
+
+static bool (*const contains_as[DV_COUNT])(DynRec *r, DynOperand b, DynOperand a) = {
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = contains,
+#include "tracer/record/shadow.def"
+#undef SHADOW
+};
+
+/* Whether a user's function, or a set that came in and wasn't looked at, says that a is in b. */
+static bool contains_by_others(DynRec *r, bool negate, DynOperand a, DynOperand b, bool known, PyObject **out, DynVal **v) {
+    if (!known || !rec_membership(r, a, b, out, v)) {
+        return false;
+    }
+    if (*out != NULL && negate) {
+        Py_SETREF(*out, Py_NewRef(*out == Py_True ? Py_False : Py_True));
+        *v = *v != NULL ? dyn_rec_const(r, *out) : NULL;
+    }
+    return true;
+}
+
 /* a in b, or a not in b. */
 DynVal *rec_contains(DynRec *r, bool negate, DynOperand a, DynOperand b, PyObject **out) {
     int has = rec_member_of_set(r, a, b);
@@ -426,56 +491,28 @@ DynVal *rec_contains(DynRec *r, bool negate, DynOperand a, DynOperand b, PyObjec
         *out = PyBool_FromLong(has != negate);
         return dyn_rec_const(r, *out);
     }
-    bool known = dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
-    bool operands = known;
-    PyObject *answer = NULL;
-    DynVal *shadow = NULL;
-    if (known && rec_membership(r, a, b, &answer, &shadow)) {
-        if (answer != NULL && negate) {
-            Py_SETREF(answer, Py_NewRef(answer == Py_True ? Py_False : Py_True));
-            shadow = shadow ? dyn_rec_const(r, answer) : NULL;
-        }
-        *out = answer;
-        return shadow;
+    bool resolved = dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
+    DynVal *v = NULL;
+    if (contains_by_others(r, negate, a, b, resolved, out, &v)) {
+        return v;
     }
     b = rec_contents(b);
-    bool missing = false;
-    if (known && rec_is_held(b)) {
-        known = rec_held_key(r, b, a, &missing) != NULL || missing;
-    } else if (known && b.v->kind == DV_VARS) {
-        known = rec_has_var(r, b, a);
-    } else if (known && rec_has_member(r, a, b) >= 0) {
-        known = true;
-    } else if (known && b.v->kind == DV_DICT) {
-        known = rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
-    } else if (known && b.v->kind == DV_RANGE) {
-        known = PyLong_CheckExact(a.real) && dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0;
-    } else if (known && b.v->kind == DV_VIEW && b.v->id == 0) {
-        known = rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
-    } else if (known && (b.v->kind == DV_TUPLE || b.v->kind == DV_LIST || b.v->kind == DV_DEQUE || b.v->kind == DV_SET ||
-                         b.v->kind == DV_CONST)) {
-        bool plain = (a.v->kind == DV_SYM || a.v->kind == DV_CONST) &&
-                     (b.v->kind == DV_SET || dyn_rec_burn(r, b.v, b.real) == 0) &&
-                     (PyTuple_CheckExact(b.real) || b.v->kind == DV_TUPLE || b.v->kind == DV_DEQUE || PyList_CheckExact(b.real) ||
-                      PyUnicode_CheckExact(b.real) || PyAnySet_CheckExact(b.real) || PyBytes_CheckExact(b.real));
-        known = plain && (basic(a.real) || rec_is_fixed(a.real)) && dyn_rec_burn(r, a.v, a.real) == 0;
-    } else {
-        known = false;
-    }
+    bool known = resolved && contains_as[b.v->kind](r, b, a);
     int found = PySequence_Contains(b.real, a.real);
     if (found < 0) {
         return NULL;
     }
-    PyObject *result = *out = PyBool_FromLong(found != (negate));
+    PyObject *result = *out = PyBool_FromLong(found != negate);
     if (b.v->kind == DV_ARRAY) {
-        DynVal *v = dyn_np_contains(r, b, a, found ? Py_True : Py_False);
+        v = dyn_np_contains(r, b, a, found ? Py_True : Py_False);
         bool negated = v != NULL && negate;
         return negated ? dyn_rec_sym(r, dyn_sym_op(&r->cap->syms, DYN_S_NOT, v->id, DYN_NONE, DYN_NONE)) : v;
     }
-    DynVal *v = known ? dyn_rec_const(r, result) : NULL;
-    if (v == NULL && operands && rec_is_enum_class(b) && rec_is_enum_member(a.real) && a.v->kind == DV_CONST) {
+    if (known) {
+        v = dyn_rec_const(r, result);
+    } else if (resolved && rec_is_enum_class(b) && rec_is_enum_member(a.real) && a.v->kind == DV_CONST) {
         v = rec_guard_class(r, (PyTypeObject *)b.real) < 0 ? NULL : dyn_rec_const(r, result);
-    } else if (v == NULL && operands) {
+    } else if (resolved) {
         v = rec_enum_operator(r, "contains", a, b, result);
     }
     return v ? v : no_array_rule(r, a, b);
@@ -586,7 +623,8 @@ static DynVal *item_of_vars(DynRec *r, DynOperand o, DynOperand index, PyObject 
 }
 
 static DynVal *(*const item_as[DV_COUNT])(DynRec *r, DynOperand o, DynOperand index, PyObject *result) = {
-#define SHADOW(kind, agrees, burn, truth, find, attribute, item, iterate, items, unwrap, call, recipe) [DV_##kind] = item,
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = item,
 #include "tracer/record/shadow.def"
 #undef SHADOW
 };

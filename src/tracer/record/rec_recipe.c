@@ -315,7 +315,8 @@ static uint32_t recipe_of_quiet(DynRec *r, DynVal *v) {
 }
 
 static uint32_t (*const recipe_as[DV_COUNT])(DynRec *r, DynVal *v) = {
-#define SHADOW(kind, agrees, burn, truth, find, attribute, item, iterate, items, unwrap, call, recipe) [DV_##kind] = recipe,
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = recipe,
 #include "tracer/record/shadow.def"
 #undef SHADOW
 };

@@ -440,6 +440,10 @@ struct RecCall { /* a call with its operands laid out: self first when there is 
     const RecCall *leads_to;      /* what it comes to, and is then stored as an attribute (rec_dispatch.c); or NULL */
     PyObject *of, *name;          /* it computes this attribute of an object that has a __getattr__, too; borrowed; or NULL */
 };
+/* ---- rec_bind.c */
+/* The shadows of func's slots for the call c; slots is empty before. fv: func's shadow, func_source: where it is found. 0, or -1:
+ * the call doesn't fit the signature (CPython will raise), or a default isn't known. */
+DYN_HIDDEN int rec_bind_slots(DynRec *r, PyObject *func, DynVal *fv, uint32_t func_source, const RecCall *c, DynVal **slots);
 DYN_HIDDEN int rec_call_init(void);
 /* ---- rec_object.c */
 typedef enum RecAttr {

@@ -113,7 +113,8 @@ static int truth_of_array(DynRec *r, DynVal *v, PyObject *real) {
 }
 
 static int (*const truth_as[DV_COUNT])(DynRec *r, DynVal *v, PyObject *real) = {
-#define SHADOW(kind, agrees, burn, truth, find, attribute, item, iterate, items, unwrap, call, recipe) [DV_##kind] = truth,
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = truth,
 #include "tracer/record/shadow.def"
 #undef SHADOW
 };
