@@ -475,7 +475,6 @@ static int as_collection(DynRec *r, DynVal *v, PyObject *o) {
 static int as_object(DynRec *r, DynVal *v, PyObject *o) {
     v->kind = DV_OBJECT;
     v->module = rec_torch_is_module(o);
-    r->network = r->network || v->module;
     return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o));
 }
 

@@ -213,13 +213,13 @@ struct DynRec {
     uint32_t ninstrs, ninstrs_node; /* executed in all; at the last new graph node */
     uint32_t ninstrs_lost;          /* of them in inlined calls that came to nothing: no part of the budget */
     DYN_VEC(PyCodeObject *)
-    lost;            /* of functions that were too long: calls of them are opaque from then on; codes has them */
-    uint32_t forced; /* where a segment began last: ninstrs; a test does not cut again there */
-    uint32_t nnodes_seen;
+    lost;                 /* of functions that were too long: calls of them are opaque from then on; codes has them */
+    uint32_t forced;      /* where a segment began last: ninstrs; a test does not cut again there */
+    uint32_t nnodes_seen; /* Nodes of the segment, when an instruction last began. */
+    uint32_t nnodes;      /* Nodes of all segments, then. */
     uint32_t depth;
     uint32_t nesting;        /* of containers in the walk over a value that is under way */
     struct DynRec *previous; /* an outer recording of this thread (through an opaque call) */
-    bool network;            /* a parameter, buffer or module of a torch.nn.Module was read */
     int torch;               /* torch's state when the segment began; -1: no torch, or nothing of it may be captured */
     bool behind;             /* shadows of objects that outlive the call no longer say what the effects make of them */
     bool spoiled;            /* shadows of containers no longer say what they held before the running instruction */

@@ -9,12 +9,10 @@
 #include "tracer/record/rec_segment.h"
 
 #define MAX_INLINE_DEPTH 40
-#define SCALAR_BUDGET 1500  /* instructions without a new node after which recording doesn't pay */
-#define MODULE_BUDGET 60000 /* … in a network, whose modules make objects and ask their configuration between two layers */
-#define MODULE_FACTOR 50    /* … and are many */
-#define MOST_LOST 5         /* budgets that may go into inlined calls that come to nothing, and one for the rest */
-#define MAX_NODES 6000
-#define MAX_TRIPS_IN_ALL 64 /* of a loop in a loop, in all trips of that */
+#define NODES_PER_LIMIT 100 /* Nodes that buy as many instructions as record_limit gives at the start: docs/lab/pytorch.md. */
+#define MOST_LOST 5         /* Limits that may go into inlined calls that come to nothing, and one for the rest. */
+#define MAX_NODES 6000      /* Of one graph. */
+#define MAX_TRIPS_IN_ALL 64 /* Of a loop in a loop, in all trips of that. */
 
 static _Thread_local DynRec *current;
 PyObject *dyn_unsupported_error;
@@ -110,7 +108,50 @@ Step rec_commit_none(DynRec *r, RecFrame *f, uint32_t npop, int status) {
     return STEP_BREAK;
 }
 
-/* Budgets and the eval breaker, before instruction `in` runs. */
+/* Nodes pay for instructions: the more there are, the longer the recording may be, but at most record_limit goes by without a new
+ * one. That is asked at jump targets alone, as straight code comes to an end by itself. */
+static Step check_limits(DynRec *r, RecFrame *f, const DynInstr *in, uint32_t n) {
+    uint32_t nodes = r->cap->graph.nodes.n;
+    if (nodes != r->nnodes_seen) {
+        r->nnodes += nodes - r->nnodes_seen; /* fewer where some were taken back */
+        r->nnodes_seen = nodes;
+        r->ninstrs_node = n;
+    }
+    uint64_t idle = (uint64_t)r->req->config.record_limit, limit = idle + idle * r->nnodes / NODES_PER_LIMIT;
+    uint32_t spent = n / MOST_LOST < limit ? n - r->ninstrs_lost : n;
+    if (nodes > MAX_NODES && spent < limit && rec_may_break(r, f)) {
+        f->next = f->pc;
+        r->why = DYN_R_GRAPH_SIZE;
+        return STEP_CUT;
+    }
+    bool spins = (in->flags & DYN_IF_TARGET) && n - r->ninstrs_node > idle;
+    return spent >= limit || nodes > MAX_NODES || spins ? step_bail(r, DYN_R_BUDGET, NULL) : STEP_NEXT;
+}
+
+/* A jump back: counts the trips of its loop that made nodes, and looks at the eval breaker as CPython does. */
+static Step jump_back(DynRec *r, RecFrame *f, const DynInstr *in) {
+    uint32_t nodes = r->nnodes_seen, all = f->code->v.n;
+    if (f->trips == NULL && (f->trips = DYN_NEW_N(&r->arena, uint32_t, 2 * all)) == NULL) {
+        return step_bail(r, DYN_R_NO_MEMORY, NULL);
+    }
+    uint32_t most = f->modules ? REC_MAX_MODULES : REC_MAX_TRIPS, in_all = f->modules ? REC_MAX_MODULES : MAX_TRIPS_IN_ALL;
+    if (nodes > f->trip_nodes && (++f->trips[f->pc] >= most || ++f->trips[all + f->pc] >= in_all)) {
+        if (!rec_may_break(r, f)) {
+            return step_bail(r, DYN_R_BUDGET, "loop of more than 16 trips");
+        }
+        f->cut = true;
+    }
+    for (uint32_t i = in->target; i < f->pc; i++) { /* the loops inside begin anew */
+        f->trips[i] = 0;
+    }
+    f->trip_nodes = nodes;
+    if (dyn_cpy_serve(r->ts) < 0) {
+        return STEP_ERROR;
+    }
+    return dyn_cpy_is_traced(r->ts) ? step_bail(r, DYN_R_TRACING, NULL) : STEP_NEXT;
+}
+
+/* What has to be asked before the instruction `in` runs. */
 static Step before_instr(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (!(in->flags & DYN_IF_FIRST)) {
         return STEP_NEXT;
@@ -119,45 +160,8 @@ static Step before_instr(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (DYN_UNLIKELY(r->req->config.force_bail >= 0) && n == (uint64_t)r->req->config.force_bail) {
         return step_bail(r, DYN_R_FORCED, NULL);
     }
-    if (r->cap->graph.nodes.n != r->nnodes_seen) {
-        r->nnodes_seen = r->cap->graph.nodes.n;
-        r->ninstrs_node = n;
-    }
-    uint64_t limit = (uint64_t)r->req->config.record_limit * (r->network ? MODULE_FACTOR : 1);
-    uint32_t spent = n / MOST_LOST < limit ? n - r->ninstrs_lost : n;
-    if (r->nnodes_seen > MAX_NODES && spent < limit && rec_may_break(r, f)) {
-        f->next = f->pc;
-        r->why = DYN_R_GRAPH_SIZE;
-        return STEP_CUT;
-    }
-    if (spent >= limit || r->nnodes_seen > MAX_NODES ||
-        (n - r->ninstrs_node > (r->network ? MODULE_BUDGET : SCALAR_BUDGET) && (in->flags & DYN_IF_TARGET))) {
-        return step_bail(r, DYN_R_BUDGET, NULL);
-    }
-    if (in->flags & DYN_IF_BACKWARD) {
-        uint32_t nodes = r->nnodes_seen, all = f->code->v.n;
-        if (f->trips == NULL && (f->trips = DYN_NEW_N(&r->arena, uint32_t, 2 * all)) == NULL) {
-            return step_bail(r, DYN_R_NO_MEMORY, NULL);
-        }
-        uint32_t most = f->modules ? REC_MAX_MODULES : REC_MAX_TRIPS, in_all = f->modules ? REC_MAX_MODULES : MAX_TRIPS_IN_ALL;
-        if (nodes > f->trip_nodes && (++f->trips[f->pc] >= most || ++f->trips[all + f->pc] >= in_all)) {
-            if (!rec_may_break(r, f)) {
-                return step_bail(r, DYN_R_BUDGET, "loop of more than 16 trips");
-            }
-            f->cut = true;
-        }
-        for (uint32_t i = in->target; i < f->pc; i++) { /* the loops inside begin anew */
-            f->trips[i] = 0;
-        }
-        f->trip_nodes = nodes;
-        if (dyn_cpy_serve(r->ts) < 0) {
-            return STEP_ERROR;
-        }
-        if (dyn_cpy_is_traced(r->ts)) {
-            return step_bail(r, DYN_R_TRACING, NULL);
-        }
-    }
-    return STEP_NEXT;
+    Step s = check_limits(r, f, in, n);
+    return s == STEP_NEXT && (in->flags & DYN_IF_BACKWARD) ? jump_back(r, f, in) : s;
 }
 
 int rec_frame_open(DynRec *r, RecFrame *fr, DynFrame *f) {
