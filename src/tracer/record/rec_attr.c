@@ -230,6 +230,13 @@ RecAttr rec_attr_of(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal 
     return find_as[o.v->kind](r, o, name, c, v);
 }
 
+/* The object's attributes are those of its builtin type alone, which nobody changes. */
+static bool has_fixed_attributes(DynOperand o) {
+    PyTypeObject *type = Py_TYPE(o.real);
+    bool own_dict = type->tp_dictoffset != 0, plain = type->tp_getattro == PyObject_GenericGetAttr;
+    return o.v->kind != DV_OPAQUE && plain && !own_dict && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE);
+}
+
 Step rec_LOAD_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
     PyObject *name = attr_name(f, in);
@@ -245,9 +252,8 @@ Step rec_LOAD_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
         return s;
     }
     PyObject *result = PyObject_GetAttr(o.real, name);
-    bool closed = known && Py_TYPE(o.real)->tp_dictoffset == 0 && !(Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
-                  Py_TYPE(o.real)->tp_getattro == PyObject_GenericGetAttr && o.v->kind != DV_OPAQUE;
-    if (result == NULL && (how == REC_ATTR_MISSING || closed) && dyn_cpy_lookup_special(Py_TYPE(o.real), name) == NULL) {
+    bool missing = how == REC_ATTR_MISSING || (known && has_fixed_attributes(o));
+    if (result == NULL && missing && dyn_cpy_lookup_special(Py_TYPE(o.real), name) == NULL) {
         rec_known_error(r, NULL);
         return STEP_ERROR;
     }
@@ -277,6 +283,31 @@ static DynVal *counter_function(DynRec *r, DynOperand o, PyObject *name) {
 
 static bool is_append(PyObject *name) { return PyUnicode_CompareWithASCIIString(name, "append") == 0; }
 
+/* The function behind a method that the type gives unbound: o has a source for what is read from it. NULL: unknown. */
+static DynVal *unbound_function(DynRec *r, DynOperand o, PyObject *name, PyObject *method) {
+    /* The methods of a type that can't change are no attributes of the object's. */
+    bool fixed = (Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && !PyFunction_Check(method);
+    bool of_tensor = o.v->kind == DV_ARRAY && dyn_torch_is(o.real);
+    if (o.v->kind != DV_OPAQUE && (Py_IS_TYPE(method, &PyMethodDescr_Type) || of_tensor || fixed)) {
+        return dyn_rec_const(r, method);
+    }
+    if (o.v->kind == DV_OBJECT && is_function(method) && !in_instance(o.real, name)) {
+        return method_function(r, o, name);
+    }
+    return counter_function(r, o, name);
+}
+
+/* The shadow of what LOAD_METHOD read, by how the attribute is found; NULL: unknown. */
+static DynVal *method_read(DynRec *r, DynOperand o, PyObject *name, PyObject *method, bool unbound, RecAttr how, DynVal *v) {
+    if (how == REC_ATTR_SOURCE) {
+        return unbound ? unbound_function(r, o, name, method) : rec_attr(r, o, name, method);
+    }
+    if (how == REC_ATTR_VALUE && unbound) {
+        return v->kind == DV_METHOD ? v->items[0] : NULL;
+    }
+    return v;
+}
+
 /* Two call slots for a method: the function itself and the object, when the type gives it so; else the attribute and NULL. */
 Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
@@ -299,21 +330,7 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
         return STEP_ERROR;
     }
     second = unbound ? o.v : rec_new(r, DV_NULL);
-    if (open && unbound) {
-        v = dyn_rec_const(r, method);
-    } else if (how == REC_ATTR_VALUE) {
-        v = unbound ? (v->kind == DV_METHOD ? v->items[0] : NULL) : v;
-    } else if (how == REC_ATTR_SOURCE && unbound) {
-        bool fixed_type =
-            Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE; /* its methods are no attributes of the object's */
-        bool builtin = Py_TYPE(method) == &PyMethodDescr_Type || (o.v->kind == DV_ARRAY && dyn_torch_is(o.real)) ||
-                       (fixed_type && !PyFunction_Check(method));
-        v = builtin && o.v->kind != DV_OPAQUE                                             ? dyn_rec_const(r, method)
-            : o.v->kind == DV_OBJECT && is_function(method) && !in_instance(o.real, name) ? method_function(r, o, name)
-                                                                                          : counter_function(r, o, name);
-    } else if (how == REC_ATTR_SOURCE) {
-        v = rec_attr(r, o, name, method);
-    }
+    v = open && unbound ? dyn_rec_const(r, method) : method_read(r, o, name, method, unbound != 0, how, v);
     if (v == NULL && unbound) { /* a break: the plain attribute lies there, as in rewritten code */
         Py_SETREF(method, Py_TYPE(method)->tp_descr_get(method, o.real, (PyObject *)Py_TYPE(o.real)));
         if (method == NULL) {
@@ -339,13 +356,20 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     return STEP_NEXT;
 }
 
+/* The operands of LOAD_SUPER_ATTR are super itself, a class that is a constant, and an object of which something is known. */
+static bool is_plain_super(DynRec *r, DynOperand super, DynOperand type, DynOperand self) {
+    if (!rec_resolve_both(r, super, type) || dyn_rec_resolve(r, self.v, self.real) < 0 || self.v->kind == DV_OPAQUE) {
+        return false;
+    }
+    bool constant = super.v->kind == DV_CONST && type.v->kind == DV_CONST;
+    return constant && super.real == (PyObject *)&PySuper_Type && PyType_Check(type.real);
+}
+
 /* 3.12+: super().name without a super object: what lies on the stack is super itself, the class and the object. */
 Step rec_LOAD_SUPER_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand super = operand(f, 3), type = operand(f, 2), self = operand(f, 1);
     PyObject *name = attr_name(f, in), *args[2] = {type.real, self.real}, *object, *result = NULL;
-    bool known = dyn_rec_resolve(r, super.v, super.real) == 0 && super.real == (PyObject *)&PySuper_Type &&
-                 super.v->kind == DV_CONST && dyn_rec_resolve(r, type.v, type.real) == 0 && type.v->kind == DV_CONST &&
-                 PyType_Check(type.real) && dyn_rec_resolve(r, self.v, self.real) == 0 && self.v->kind != DV_OPAQUE;
+    bool known = is_plain_super(r, super, type, self);
     DynVal *v = NULL;
     RecCall c = {0};
     RecAttr how = known ? rec_super_attr(r, (PyTypeObject *)type.real, self, name, &c, &v) : REC_ATTR_UNKNOWN;

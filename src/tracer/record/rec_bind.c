@@ -13,13 +13,16 @@ static bool plain_value(PyObject *o) {
         }
         return plain;
     }
-    return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o);
+    return o == Py_None || rec_is_exact_number(o) || PyUnicode_CheckExact(o);
 }
 
 static DynVal *default_value(DynRec *r, DynVal *func, uint32_t func_source, PyObject *real, Py_ssize_t i, PyObject *kwname) {
     if (func->kind == DV_FUNC) {
         DynVal *from = func->items[kwname ? 2 : 1];
-        return from == NULL ? NULL : kwname ? rec_dict_find(from, kwname, NULL) : i < (Py_ssize_t)from->n ? from->items[i] : NULL;
+        if (from == NULL || kwname != NULL) {
+            return from == NULL ? NULL : rec_dict_find(from, kwname, NULL);
+        }
+        return i < (Py_ssize_t)from->n ? from->items[i] : NULL;
     }
     PyObject *value = kwname ? PyDict_GetItemWithError(PyFunction_GET_KW_DEFAULTS(real), kwname)
                              : PyTuple_GET_ITEM(PyFunction_GET_DEFAULTS(real), i);

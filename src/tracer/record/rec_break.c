@@ -19,10 +19,10 @@ static bool names(PyCodeObject *code, const char *name) {
  * dict of its locals was asked for, which goes on with it (up to 3.12). */
 static bool has_to_stay(const RecFrame *f) {
     PyCodeObject *code = f->code->code;
-    return names(code, "_getframe") || names(code, "currentframe") || (names(code, "inspect") && names(code, "stack")) ||
-           (f->told->code->co_argcount == 0 &&
-            names(code, "super")) || /* a resume function has arguments, and super() takes one */
-           dyn_frame_has_locals(f->f);
+    bool asks = names(code, "_getframe") || names(code, "currentframe") || (names(code, "inspect") && names(code, "stack"));
+    /* A resume function has arguments, and super() takes one. */
+    bool binds_itself = f->told->code->co_argcount == 0 && names(code, "super");
+    return asks || binds_itself || dyn_frame_has_locals(f->f);
 }
 
 /* ---- the standard library: what it does for a call of print or of a logger is of no use as segments of its own */
@@ -51,17 +51,23 @@ static bool has_array(PyObject *o, int depth) {
             found = has_array(PyTuple_GET_ITEM(o, i), depth - 1);
         }
     }
-    while (o != NULL && depth > 0 && PyDict_CheckExact(o) && !found && PyDict_Next(o, &pos, &key, &value)) {
+    bool walks = o != NULL && depth > 0 && PyDict_CheckExact(o);
+    while (walks && !found && PyDict_Next(o, &pos, &key, &value)) {
         found = has_array(value, depth - 1);
     }
     return found;
 }
 
+static bool begins_with(const char *path, const char *start) { return strncmp(path, start, strlen(start)) == 0; }
+
+static bool is_library_path(const char *path) {
+    bool installed = strstr(path, "site-packages") != NULL || strstr(path, "dist-packages") != NULL;
+    return begins_with(path, "<frozen ") || (library != NULL && begins_with(path, library) && !installed);
+}
+
 bool rec_is_library_call(const RecFrame *f) {
     const char *path = PyUnicode_AsUTF8(f->code->code->co_filename);
-    bool inside = path != NULL && ((library != NULL && strncmp(path, library, strlen(library)) == 0 &&
-                                    strstr(path, "site-packages") == NULL && strstr(path, "dist-packages") == NULL) ||
-                                   strncmp(path, "<frozen ", strlen("<frozen ")) == 0);
+    bool inside = path != NULL && is_library_path(path);
     PyErr_Clear();
     for (uint32_t i = 0; inside && i < f->nslots; i++) {
         inside = !has_array(f->real[i], 1);
@@ -77,7 +83,8 @@ bool rec_is_call(const DynInstr *in) {
 
 void rec_asks(RecFrame *f, PyObject *func, DynVal *more) {
     const DynInstr *in = &f->code->v.at[f->pc];
-    if (PyFunction_Check(func) && (dyn_opcodes[in->op].asked > 0 || (rec_is_call(in) && more != NULL))) {
+    bool asks = dyn_opcodes[in->op].asked > 0 || (rec_is_call(in) && more != NULL);
+    if (asks && PyFunction_Check(func)) {
         f->asks = func;
         f->more = more;
     }
@@ -119,7 +126,8 @@ static bool is_left_to_library(const DynRec *r, const RecFrame *f) {
 /* Every frame up to the segment's base stands at an instruction that can be made again with an Inner in it. */
 static bool chain_resumes(const DynRec *r, const RecFrame *f) {
     for (; f != r->base; f = f->outer) {
-        if (f->outer->generator != NULL || !calls_directly(f->outer, f) || has_to_stay(f) || has_to_stay(f->outer)) {
+        bool stay = has_to_stay(f) || has_to_stay(f->outer);
+        if (stay || f->outer->generator != NULL || !calls_directly(f->outer, f)) {
             return false;
         }
     }
@@ -129,7 +137,8 @@ static bool chain_resumes(const DynRec *r, const RecFrame *f) {
 bool rec_may_break(DynRec *r, const RecFrame *f) {
     bool sealed = r->seal.frame != NULL && r->seal.frame != f && r->seal.frame->asks == NULL;
     bool apart = r->req->apart && f->outer != NULL;
-    if (apart || r->req->fullgraph || f->generator != NULL || f->whole || sealed) {
+    bool one_piece = r->req->fullgraph || f->generator != NULL || f->whole;
+    if (apart || one_piece || sealed) {
         return false;
     }
     return !is_left_to_library(r, f) && chain_resumes(r, f);
@@ -288,11 +297,15 @@ static int call_of(DynRec *r, RecFrame *f, uint32_t callee, RecInner *out) {
     out->recipes = DYN_NEW_N(&r->cap->arena, uint32_t, n);
     for (uint32_t i = 0; out->recipes != NULL && nothing != NULL && i < n; i++) {
         bool names = in->op == DYN_I_CALL_KW && i == n - 1;
-        out->recipes[i] = i == (second ? 1 : 0)            ? callee
-                          : v[i]->kind == DV_NULL || names ? rec_recipe(r, v[i])
-                          : spread && i == 2               ? dyn_capture_constant(r->cap, nothing)
-                          : spread && i == 3               ? dyn_capture_recipe(r->cap, DYN_RC_DICT, 0, NULL, 0, NULL)
-                                                           : dyn_capture_constant(r->cap, Py_None);
+        if (i == (second ? 1u : 0u)) {
+            out->recipes[i] = callee;
+        } else if (v[i]->kind == DV_NULL || names) {
+            out->recipes[i] = rec_recipe(r, v[i]);
+        } else if (spread && i == 3) {
+            out->recipes[i] = dyn_capture_recipe(r->cap, DYN_RC_DICT, 0, NULL, 0, NULL);
+        } else {
+            out->recipes[i] = dyn_capture_constant(r->cap, spread && i == 2 ? nothing : Py_None);
+        }
         if (out->recipes[i] == DYN_NONE) {
             out->recipes = NULL;
         }
@@ -393,8 +406,20 @@ static bool has_resume_codes(DynRec *r) {
 
 /* What the recorder doesn't execute, and CPython does as any other. */
 static bool is_another_s(DynReason why) {
-    return why == DYN_R_UNSUPPORTED_VALUE || why == DYN_R_UNSUPPORTED_OPCODE || why == DYN_R_UNSUPPORTED_OP ||
-           why == DYN_R_SIDE_EFFECT;
+    bool unsupported = why == DYN_R_UNSUPPORTED_VALUE || why == DYN_R_UNSUPPORTED_OPCODE || why == DYN_R_UNSUPPORTED_OP;
+    return unsupported || why == DYN_R_SIDE_EFFECT;
+}
+
+/* The frame is left as it stands, so that a resume function takes its place: nobody looks at the frame, and it is past what
+ * a resume function does first. */
+static bool may_be_resumed(DynRec *r, const RecFrame *f, const DynInstr *in) {
+    return in->start >= f->moved && !has_to_stay(f) && !dyn_cpy_is_traced(r->ts);
+}
+
+/* CPython runs the instruction, whole, and has no ways on from it but one. */
+static bool is_run_whole(const RecFrame *f, const DynInstr *in) {
+    bool whole = (in->flags & DYN_IF_FIRST) && !rec_is_first_half(f, in);
+    return whole && !dyn_is_conditional(in) && in->op != DYN_I_LOAD_METHOD;
 }
 
 bool rec_has_loop_behind(const RecFrame *f) {
@@ -407,10 +432,10 @@ bool rec_has_loop_behind(const RecFrame *f) {
 }
 
 bool rec_goes_on_behind(DynRec *r, RecFrame *f, const DynInstr *in) {
-    bool runs = is_another_s(r->why) && f == r->base && f->generator == NULL && (in->flags & DYN_IF_FIRST) &&
-                !rec_is_first_half(f, in) && in->start >= f->moved && !has_to_stay(f) && !dyn_cpy_is_traced(r->ts) &&
-                !dyn_is_conditional(in) && in->op != DYN_I_LOAD_METHOD;
-    if (runs && way_caught(r, f) == 0 && way_behind(r, f, in, f->ssp - f->nslots) == 0 && has_resume_codes(r)) {
+    bool outermost = f == r->base && f->generator == NULL;
+    bool runs = is_another_s(r->why) && outermost && is_run_whole(f, in) && may_be_resumed(r, f, in);
+    bool told = runs && way_caught(r, f) == 0 && way_behind(r, f, in, f->ssp - f->nslots) == 0;
+    if (told && has_resume_codes(r)) {
         return true;
     }
     memset(r->cap->ways, 0, sizeof r->cap->ways);
@@ -436,7 +461,7 @@ static bool leads_back(DynRec *r) {
 static int pass_by(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynCapture *c = r->cap;
     uint32_t depth = f->sp - f->nslots;
-    bool stays = has_to_stay(f) || dyn_cpy_is_traced(r->ts) || f->generator != NULL || f->code->v.at[f->next].start <= f->moved;
+    bool stays = f->generator != NULL || f->code->v.at[f->next].start <= f->moved || has_to_stay(f) || dyn_cpy_is_traced(r->ts);
     rec_rollback(r, &(RecMark){.mutations = r->mutations, .handled = r->handled});
     dyn_graph_truncate(&c->graph, 0); /* what came in, too */
     dyn_capture_forget_recipes(c, 0);
@@ -445,7 +470,8 @@ static int pass_by(DynRec *r, RecFrame *f, const DynInstr *in) {
     c->before.nslots = f->ntold;
     c->before.nstack = 0;
     c->done = (DynEffects){0, 0};
-    if (stays || way_on(r, f, DYN_WAY_NEXT, f->next, depth, depth) < 0 || !has_resume_codes(r) || leads_back(r)) {
+    bool told = !stays && way_on(r, f, DYN_WAY_NEXT, f->next, depth, depth) == 0 && has_resume_codes(r);
+    if (!told || leads_back(r)) {
         rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
         return -1;
     }
@@ -460,7 +486,11 @@ typedef struct Told {
 } Told;
 
 static Told begin_telling(DynRec *r) {
-    Told t = {r->seal.frame, r->cap == NULL ? 0 : r->cap->recipes.n, r->cap == NULL ? 0 : r->cap->effects.n};
+    Told t = {.seal = r->seal.frame};
+    if (r->cap != NULL) {
+        t.nrecipes = r->cap->recipes.n;
+        t.neffects = r->cap->effects.n;
+    }
     r->seal.frame = NULL; /* frames are told as they stand */
     return t;
 }
@@ -525,14 +555,16 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
 static bool close_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
     rec_rollback(r, &f->instr);
     dyn_capture_forget_values(r->cap, f->instr.guards);
-    if (r->spoiled || rec_changed_since(r, &f->instr) || state_before(r, f, in) < 0 || rec_effects_done(r, &r->cap->done) < 0) {
+    bool lost = r->spoiled || rec_changed_since(r, &f->instr);
+    if (lost || state_before(r, f, in) < 0 || rec_effects_done(r, &r->cap->done) < 0) {
         return false;
     }
     RecFrame *b = r->base;
     const DynInstr *at = &b->code->v.at[b->pc];
     uint32_t depth = (b == f ? b->ssp : b->sp) - b->nslots;
     bool falls = may_go_on_behind(at, depth);
-    if (way_caught(r, b) < 0 || (falls && way_behind(r, b, at, depth) < 0) || !has_resume_codes(r)) {
+    bool told = way_caught(r, b) == 0 && (!falls || way_behind(r, b, at, depth) == 0);
+    if (!told || !has_resume_codes(r)) {
         return false;
     }
     rec_finish_segment(r, DYN_END_BREAK, DYN_R_EXCEPTION, f, in);
@@ -553,8 +585,11 @@ static bool is_handled_outside(const RecFrame *f) {
 static bool may_close_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
     bool jumps =
         dyn_is_conditional(in) || dyn_flow(in) == DYN_FLOW_JUMP; /* it raised nothing itself, or has ways on of its own */
-    return r->cap != NULL && r->error == NULL && f->ssp == f->instr_ssp && !jumps && in->start >= f->moved && !has_to_stay(f) &&
-           !dyn_cpy_is_traced(r->ts) && !r->req->fullgraph && (f == r->base ? f->generator == NULL : rec_may_break(r, f));
+    bool unchanged = r->cap != NULL && r->error == NULL && f->ssp == f->instr_ssp;
+    if (!unchanged || jumps || r->req->fullgraph || !may_be_resumed(r, f, in)) {
+        return false;
+    }
+    return f == r->base ? f->generator == NULL : rec_may_break(r, f);
 }
 
 RecRaised rec_break_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -562,7 +597,8 @@ RecRaised rec_break_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject *type, *value, *tb;
     bool here = dyn_cpy_find_handler(f->code->code, in->at, &h);
     uint32_t pc = here && h.target < f->code->nunits ? f->code->at_unit[h.target] : DYN_NONE;
-    if ((here && pc == DYN_NONE) || (!here && !is_handled_outside(f)) || (here && f->sp < f->nslots + h.depth)) {
+    bool handled = here ? pc != DYN_NONE && f->sp >= f->nslots + h.depth : is_handled_outside(f);
+    if (!handled) {
         return REC_RAISED_NOT;
     }
     if (!r->between) {

@@ -63,6 +63,12 @@ static bool is_lost(const DynRec *r, const PyCodeObject *code) {
     return lost;
 }
 
+/* The frame that a call is about to make can be recorded into: its code, where the function is found, and how deep it is. */
+static bool can_enter(DynRec *r, const DynVal *fv, const PyCodeObject *code, uint32_t source) {
+    bool found = source != DYN_NONE || fv->kind == DV_FUNC;
+    return found && recordable(code) && !dyn_recursion_near_limit(r->ts);
+}
+
 /* A call that leads to a frame of the Python function `callee` with the arguments of `bound`: the hook hands that frame to
  * dyn_record_inlined. NULL with *result set: the callee bailed out. */
 static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, DynOperand callee, bool whole, PyObject **result) {
@@ -75,14 +81,14 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
     uint32_t source = rec_function_source(r, fv, func);
     DynReason refuse = is_lost(r, code) ? DYN_R_CALLEE_BAILED : r->req->may_inline(r->req, func);
     uint32_t ninstrs = r->ninstrs, ninstrs_lost = r->ninstrs_lost;
-    if (refuse == DYN_R_GENERATOR && slots != NULL && plain_generator(code) && rec_may_make_generator(r, fv, source) &&
-        rec_bind_slots(r, func, fv, source, bound, slots) == 0) {
+    bool makes = refuse == DYN_R_GENERATOR && plain_generator(code) && rec_may_make_generator(r, fv, source);
+    if (makes && slots != NULL && rec_bind_slots(r, func, fv, source, bound, slots) == 0) {
         RecPending call = {func, fv, source, slots, nslots, whole};
         *result = rec_call_real(c);
         return *result == NULL ? NULL : rec_new_generator(r, *result, &call);
     }
-    if (refuse != DYN_R_OK || slots == NULL || (source == DYN_NONE && fv->kind != DV_FUNC) || dyn_recursion_near_limit(r->ts) ||
-        !recordable(code) || rec_bind_slots(r, func, fv, source, bound, slots) < 0) {
+    bool enters = refuse == DYN_R_OK && slots != NULL && can_enter(r, fv, code, source);
+    if (!enters || rec_bind_slots(r, func, fv, source, bound, slots) < 0) {
         r->pending.func = NULL;
         *result = rec_call_real(c);
         return rec_fail(r, refuse != DYN_R_OK ? refuse : DYN_R_OPAQUE_CALL, PyUnicode_AsUTF8(code->co_name));
@@ -105,7 +111,8 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
         }
         return NULL;
     }
-    if (!entered || r->callee_bailed || r->result == NULL || r->cap == NULL) {
+    bool recorded = entered && !r->callee_bailed && r->result != NULL;
+    if (!recorded || r->cap == NULL) {
         rec_spoil(r, &start);
         rec_rollback(r, &start);
         r->callee_bailed = false;
@@ -151,7 +158,8 @@ int rec_call_init(void) {
     PyObject *wrapper = PyObject_GetAttrString(Py_None, "__str__");
     method_wrapper = wrapper ? Py_TYPE(wrapper) : NULL; /* a builtin type: there for good */
     Py_XDECREF(wrapper);
-    return method_wrapper == NULL || dispatcher_type == NULL || implementation_name == NULL || override_name == NULL ? -1 : 0;
+    bool types = method_wrapper != NULL && dispatcher_type != NULL;
+    return types && implementation_name != NULL && override_name != NULL ? 0 : -1;
 }
 
 /* The type has no such attribute, and doesn't get one: it can't, or a guard says so. */
@@ -171,7 +179,10 @@ static bool never_has(DynRec *r, PyTypeObject *type, PyObject *name) {
 
 /* Does nothing in this argument override NumPy's functions, now and at every call under the guards? */
 static bool overrides_nothing(DynRec *r, DynVal *v, PyObject *o, int depth) {
-    if (dyn_rec_resolve(r, v, o) < 0 || depth > 3 || v->kind == DV_OPAQUE || v->kind == DV_ITER) {
+    if (depth > 3 || dyn_rec_resolve(r, v, o) < 0) {
+        return false;
+    }
+    if (v->kind == DV_OPAQUE || v->kind == DV_ITER) {
         return false;
     }
     if (v->kind == DV_TUPLE || v->kind == DV_LIST) {
@@ -211,7 +222,8 @@ static DynVal *fallback_for_numpy(DynRec *r, const RecCall *c, const DynBinding 
     DynReason why = r->why;
     const char *detail = r->detail;
     DynVal *v = NULL;
-    if (b != NULL && !r->spoiled && !r->behind && r->cap != NULL) {
+    bool known = r->cap != NULL && !r->spoiled && !r->behind;
+    if (b != NULL && known) {
         v = dyn_np_call(r, b, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, result);
         PyErr_Clear();
     }
@@ -222,7 +234,8 @@ static DynVal *fallback_for_numpy(DynRec *r, const RecCall *c, const DynBinding 
 
 static bool is_array_method(const RecCall *c) {
     PyObject *f = c->callable.real;
-    return Py_TYPE(f) == &PyMethodDescr_Type && c->npos > 0 && !dyn_torch_is(c->args[0].real) && rec_is_array(c->args[0].v);
+    bool of_array = c->npos > 0 && rec_is_array(c->args[0].v) && !dyn_torch_is(c->args[0].real);
+    return of_array && Py_TYPE(f) == &PyMethodDescr_Type;
 }
 
 /* dynoc's own functions. */
@@ -273,8 +286,8 @@ static bool all_constant(DynRec *r, const RecCall *c) {
 /* A function that dynoc.optimize gave: the function inside is recorded into. */
 DynVal *rec_on_optimized(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     PyObject *inner = PyObject_GetAttrString(c->callable.real, "__wrapped__");
-    bool known = inner != NULL && PyFunction_Check(inner) && dyn_rec_resolve(r, c->callable.v, c->callable.real) == 0 &&
-                 c->callable.v->kind == DV_CONST;
+    bool constant = dyn_rec_resolve(r, c->callable.v, c->callable.real) == 0 && c->callable.v->kind == DV_CONST;
+    bool known = constant && inner != NULL && PyFunction_Check(inner);
     DynVal *v = known ? dyn_rec_const(r, inner) : NULL;
     PyErr_Clear();
     Py_XDECREF(inner); /* dyn_rec_const keeps it */
@@ -297,8 +310,11 @@ DynVal *rec_on_super(DynRec *r, const RecCall *c, PyObject **result, int arg) {
         self = cell ? (DynOperand){f->shadow[0]->items[0], PyCell_GET(f->real[0])} : (DynOperand){f->shadow[0], f->real[0]};
     }
     *result = rec_call_real(c);
-    bool known = *result != NULL && self.v != NULL && self.real != NULL && dyn_rec_resolve(r, self.v, self.real) == 0;
-    return known ? rec_new_super(r, *result, self) : *result ? rec_fail(r, DYN_R_OPAQUE_CALL, "super") : NULL;
+    if (*result == NULL) {
+        return NULL;
+    }
+    bool known = self.v != NULL && self.real != NULL && dyn_rec_resolve(r, self.v, self.real) == 0;
+    return known ? rec_new_super(r, *result, self) : rec_fail(r, DYN_R_OPAQUE_CALL, "super");
 }
 
 /* Of an np.vectorize object that came in: does its function have no effects? */
@@ -317,8 +333,8 @@ DynVal *rec_on_vectorized(DynRec *r, const RecCall *c, PyObject **result, int ar
     DynOperand f = c->callable;
     PyObject *method = dyn_cpy_lookup_named(Py_TYPE(f.real), "__call__");
     uint32_t n = c->npos + c->nkw;
-    bool known = method != NULL && dyn_rec_resolve(r, f.v, f.real) == 0 && rec_resolve_args(r, c) == 0 &&
-                 (f.v->kind == DV_MADE || (f.v->kind == DV_OBJECT && maps_purely(r, f)));
+    bool known = method != NULL && dyn_rec_resolve(r, f.v, f.real) == 0 && rec_resolve_args(r, c) == 0;
+    known = known && (f.v->kind == DV_MADE || (f.v->kind == DV_OBJECT && maps_purely(r, f)));
     DynOperand *args = known ? DYN_NEW_N(&r->arena, DynOperand, n + 1) : NULL;
     if (args == NULL) {
         return REC_DECLINED;
@@ -326,7 +342,10 @@ DynVal *rec_on_vectorized(DynRec *r, const RecCall *c, PyObject **result, int ar
     args[0] = f;
     memcpy(args + 1, c->args, n * sizeof *args);
     *result = rec_call_real(c);
-    return *result ? dyn_np_mapped_call(r, method, args, (int)c->npos + 1, c->nkw ? c->kwnames : NULL, *result) : NULL;
+    if (*result == NULL) {
+        return NULL;
+    }
+    return dyn_np_mapped_call(r, method, args, (int)c->npos + 1, c->nkw ? c->kwnames : NULL, *result);
 }
 
 typedef DynVal *(*Rule)(DynRec *r, const RecCall *c, PyObject **result);
@@ -353,12 +372,15 @@ static DynVal *call_opaque(DynRec *r, const RecCall *c, PyObject **result) {
 static DynVal *call_bound_to_operator(DynRec *r, const RecCall *c, PyObject **result, const DynBinding *b) {
     PyObject *f = c->callable.real;
     *result = rec_call_real(c);
-    bool pure = Py_TYPE(f) == &PyUFunc_Type || PyType_Check(f);
-    if (*result != NULL && pure && all_constant(r, c) && PyArray_CheckScalar(*result) && rec_is_quiet_npscalar(*result)) {
+    if (*result == NULL) {
+        return NULL;
+    }
+    bool folds = (Py_TYPE(f) == &PyUFunc_Type || PyType_Check(f)) && all_constant(r, c);
+    if (folds && PyArray_CheckScalar(*result) && rec_is_quiet_npscalar(*result)) {
         return dyn_rec_const(r, *result);
     }
-    DynVal *v = *result ? dyn_np_call(r, b, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, *result) : NULL;
-    if (*result != NULL && v == NULL) {
+    DynVal *v = dyn_np_call(r, b, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, *result);
+    if (v == NULL) {
         PyErr_Clear();
         r->detail = r->detail ? r->detail : rec_callable_name(r, f);
     }
@@ -438,7 +460,8 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
 
 DynOperand rec_type_method(DynRec *r, DynOperand o, const char *name) {
     DynOperand none = {0};
-    if (o.v->kind != DV_OBJECT || (o.v->source == DYN_NONE && !o.v->fresh) || PyArray_Check(o.real)) {
+    bool there = o.v->source != DYN_NONE || o.v->fresh;
+    if (o.v->kind != DV_OBJECT || !there || PyArray_Check(o.real)) {
         return none;
     }
     PyTypeObject *type = Py_TYPE(o.real);
@@ -532,11 +555,21 @@ static int unwrap(DynRec *r, RecCall *c) {
     return known ? unwrap_as[f.v->kind](r, c) : 0;
 }
 
+/* Up to four in one another. Functions that nobody is to look into stay as they are. */
+static void unwrap_all(DynRec *r, RecCall *c) {
+    for (int i = 0; i < 4; i++) {
+        if (rec_is_marked(c->callable.real) || !unwrap(r, c)) {
+            return;
+        }
+    }
+}
+
 DynVal *rec_call_within(DynRec *r, DynOperand f, DynOperand *args, uint32_t npos, PyObject **result) {
     RecCall c = {.callable = f, .args = args, .npos = npos};
     rec_taken_so_far(r);
     bool known = r->cap != NULL && !r->take_lost && !rec_has_flag(f.real, REC_LEAVES);
-    for (int i = 0; known && i < 4 && !rec_is_marked(c.callable.real) && unwrap(r, &c); i++) {
+    if (known) {
+        unwrap_all(r, &c);
     }
     known = known && !rec_sees_references(r, c.callable.real);
     DynVal *v = known ? call(r, &c, result) : NULL;
@@ -554,8 +587,7 @@ Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c, uint32_t npop) {
     if (rec_has_flag(c->callable.real, REC_LEAVES)) {
         return step_bail(r, DYN_R_OPAQUE_CALL, rec_callable_name(r, c->callable.real));
     }
-    for (int i = 0; i < 4 && !rec_is_marked(c->callable.real) && unwrap(r, c); i++) {
-    }
+    unwrap_all(r, c);
     if (rec_sees_references(r, c->callable.real)) {
         return step_bail(r, DYN_R_REFERENCES, NULL);
     }
@@ -580,7 +612,8 @@ static int lay_out(DynRec *r, RecFrame *f, RecCall *c, uint32_t nargs, uint32_t 
     uint32_t nkw = kwnames ? (uint32_t)PyTuple_GET_SIZE(kwnames) : 0;
     bool null_first = dyn_call_null_first();
     bool self = null_first ? real[0] != NULL : real[1] != NULL;
-    uint32_t func = null_first ? (self ? 0 : 1) : 0, first = self ? 1 : 2;
+    uint32_t func = null_first && !self ? 1 : 0;
+    uint32_t first = self ? 1 : 2;
     c->callable = (DynOperand){shadow[func], real[func]};
     c->npos = nargs - nkw + (self ? 1 : 0);
     c->nkw = nkw;
@@ -649,10 +682,10 @@ static Step spread_call(DynRec *r, RecFrame *f, const DynInstr *in, DynOperand a
     DynOperand kw = has_kw ? operand(f, 1) : (DynOperand){0};
     RecCall c = {.callable = operand(f, npop - (null_first ? 1 : 0))};
     DynVal **items;
-    bool fits = (PyTuple_Check(args.real) || PyList_CheckExact(args.real)) && rec_items(r, args.v, args.real, &items, &n) == 0 &&
+    bool fits = rec_is_sequence(args.real) && rec_items(r, args.v, args.real, &items, &n) == 0 &&
                 n == PySequence_Fast_GET_SIZE(args.real);
-    if (has_kw) {
-        fits = fits && PyDict_CheckExact(kw.real) && dyn_rec_resolve(r, kw.v, kw.real) == 0 && kw.v->kind == DV_DICT;
+    if (has_kw && fits) {
+        fits = PyDict_CheckExact(kw.real) && dyn_rec_resolve(r, kw.v, kw.real) == 0 && kw.v->kind == DV_DICT;
     }
     if (!fits || (c.args = DYN_NEW_N(&r->arena, DynOperand, n + (has_kw ? kw.v->n : 0) + 1)) == NULL) {
         return call_spread(r, f, c.callable.real, args.real, kw.real, npop);
@@ -680,9 +713,9 @@ static PyObject *list_of_rows(DynRec *r, DynOperand *args) {
     PyObject *real[DYN_COUNTOF(items)] = {NULL}, *list = NULL;
     Py_ssize_t n = PyArray_NDIM(a) > 0 && PyArray_DIM(a, 0) <= (npy_intp)DYN_COUNTOF(items) ? PyArray_DIM(a, 0) : -1;
     uint32_t want = dyn_sym_int(&r->cap->syms, n);
-    bool known = n >= 0 && want != DYN_NONE &&
-                 dyn_rec_assume_equal(r, dyn_graph_node(&r->cap->graph, args->v->id)->shape[0], want) == 0 &&
-                 rec_array_rows(r, *args, (uint32_t)n, items, real) == 0;
+    bool listed =
+        n >= 0 && want != DYN_NONE && dyn_rec_assume_equal(r, dyn_graph_node(&r->cap->graph, args->v->id)->shape[0], want) == 0;
+    bool known = listed && rec_array_rows(r, *args, (uint32_t)n, items, real) == 0;
     for (Py_ssize_t i = 0; known && i < n; i++) {
         known = items[i] != NULL;
     }

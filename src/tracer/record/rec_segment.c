@@ -41,12 +41,13 @@ static int shadows_from_sources(DynRec *r, RecFrame *f) {
         } else {
             PyObject *name =
                 i < f->nslots ? Py_NewRef(dyn_code_local_name(code, (int)i)) : PyUnicode_FromFormat("<stack %u>", i - f->nslots);
-            uint32_t at = f->pc == 0 ? i : i < f->nslots ? slot_told(f, i) : i - f->nslots + f->ntold;
+            uint32_t at = i < f->nslots ? slot_told(f, i) : i - f->nslots + f->ntold;
+            at = f->pc == 0 ? i : at;
             uint32_t s = name ? dyn_source_intern(t, DYN_SRC_LOCAL, DYN_NONE, at, name, NULL) : DYN_NONE;
             Py_XDECREF(name);
             v = s == DYN_NONE ? NULL : rec_source(r, s);
-            if (v != NULL && made_cells && i < f->nslots && PyCell_Check(f->real[i]) &&
-                dyn_code_local_kind(code, (int)i) & (0x40 | 0x80)) {
+            bool cell = made_cells && i < f->nslots && PyCell_Check(f->real[i]);
+            if (v != NULL && cell && dyn_code_local_kind(code, (int)i) & (0x40 | 0x80)) {
                 DynVal *content = NULL;
                 if (PyCell_GET(f->real[i]) != NULL) {
                     uint32_t inside = dyn_source_intern(t, DYN_SRC_CELL, s, 0, NULL, NULL);
@@ -132,10 +133,14 @@ int rec_frame_state(DynRec *r, RecFrame *f, uint32_t at, bool as_argument, const
         bool free_slot = i < nslots && i >= f->nslots - nfree;
         DynVal *v = f->shadow[k];
         r->on_stack = i >= nslots;
-        recipe = free_slot && !as_argument && v->kind == DV_CELL && v->source == DYN_NONE
-                     ? dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL)
-                 : inner != NULL && i >= nslots && i - nslots >= inner->from ? inner->recipes[i - nslots - inner->from]
-                                                                             : rec_recipe(r, v);
+        bool made_cell = free_slot && v->kind == DV_CELL && v->source == DYN_NONE, operand = inner != NULL && i >= nslots;
+        if (made_cell && !as_argument) {
+            recipe = dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL);
+        } else if (operand && i - nslots >= inner->from) {
+            recipe = inner->recipes[i - nslots - inner->from];
+        } else {
+            recipe = rec_recipe(r, v);
+        }
         if ((out->recipes[i] = recipe) == DYN_NONE) {
             const char *name = i < nslots ? PyUnicode_AsUTF8(dyn_code_local_name((PyCodeObject *)out->code, (int)i)) : NULL;
             r->detail = name == NULL ? NULL : dyn_arena_strdup(&r->arena, name);
@@ -370,7 +375,8 @@ static bool seal_holds(DynRec *r) {
     for (uint32_t i = r->seal.mark.nodes; i < g->nodes.n; i++) {
         const DynNode *n = &g->nodes.at[i];
         bool stores = dyn_node_stores(n) && n->storage < r->seal.mark.nodes;
-        if (stores || (dyn_ops[n->op].kind == DYN_K_EXTERN && g->externs.at[n->extern_index].once && i + 1 < g->nodes.n)) {
+        bool once = dyn_ops[n->op].kind == DYN_K_EXTERN && g->externs.at[n->extern_index].once;
+        if (stores || (once && i + 1 < g->nodes.n)) {
             return false;
         }
     }

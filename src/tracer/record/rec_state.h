@@ -248,6 +248,20 @@ DYN_HIDDEN DynVal *rec_wrap_fresh(DynRec *r, PyObject *o); /* as rec_wrap_result
 DYN_HIDDEN DynVal *rec_wrap_result(DynRec *r,
                                    PyObject *real); /* constant numbers, str, None … as shadow; NULL for anything else */
 
+/* ---- questions that many handlers ask */
+/* An int, float or bool, of no class that derives from these. */
+static inline bool rec_is_exact_number(PyObject *o) { return PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o); }
+static inline bool rec_is_text(PyObject *o) { return PyUnicode_CheckExact(o) || PyBytes_CheckExact(o); }
+/* A tuple of any class, or a list: PySequence_Fast_GET_ITEM reads it. */
+static inline bool rec_is_sequence(PyObject *o) { return PyTuple_Check(o) || PyList_CheckExact(o); }
+static inline bool rec_is_array_or_flat(const DynVal *v) { return v->kind == DV_ARRAY || v->kind == DV_ATTR; }
+static inline bool rec_resolve_both(DynRec *r, DynOperand a, DynOperand b) {
+    return dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
+}
+static inline bool rec_burn_both(DynRec *r, DynOperand a, DynOperand b) {
+    return dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0;
+}
+
 /* ---- rec_resolve.c */
 DYN_HIDDEN bool rec_is_fixed(PyObject *o); /* functions, types, modules, dtypes …: one stands for itself, guarded by identity */
 DYN_HIDDEN int rec_resolve_npscalar(DynRec *r, DynVal *v,

@@ -54,8 +54,12 @@ void rec_drop(RecFrame *f, uint32_t npop) {
 }
 
 DynVal *rec_itself(DynVal *v, PyObject *result, PyObject *real, DynVal *operand) {
-    bool made = v != NULL && v->fresh && result == real && operand != NULL && operand->born < v->born;
-    return made && (PyTuple_CheckExact(real) || PyFrozenSet_CheckExact(real)) && operand->kind != DV_OPAQUE ? operand : v;
+    if (v == NULL || operand == NULL || result != real) {
+        return v;
+    }
+    bool fixed = PyTuple_CheckExact(real) || PyFrozenSet_CheckExact(real);
+    bool older = operand->born < v->born && operand->kind != DV_OPAQUE;
+    return v->fresh && fixed && older ? operand : v;
 }
 
 Step rec_commit(DynRec *r, RecFrame *f, uint32_t npop, PyObject *result, DynVal *v) {
@@ -134,7 +138,8 @@ static Step jump_back(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (f->trips == NULL && (f->trips = DYN_NEW_N(&r->arena, uint32_t, 2 * all)) == NULL) {
         return step_bail(r, DYN_R_NO_MEMORY, NULL);
     }
-    uint32_t most = f->modules ? REC_MAX_MODULES : REC_MAX_TRIPS, in_all = f->modules ? REC_MAX_MODULES : MAX_TRIPS_IN_ALL;
+    uint32_t most = f->modules ? REC_MAX_MODULES : REC_MAX_TRIPS;
+    uint32_t in_all = f->modules ? REC_MAX_MODULES : MAX_TRIPS_IN_ALL;
     if (nodes > f->trip_nodes && (++f->trips[f->pc] >= most || ++f->trips[all + f->pc] >= in_all)) {
         if (!rec_may_break(r, f)) {
             return step_bail(r, DYN_R_BUDGET, "loop of more than 16 trips");
@@ -280,9 +285,9 @@ static void lose(DynRec *r, RecFrame *f) {
 
 /* A test wants the function cut here. */
 static bool is_forced(DynRec *r, RecFrame *f, const DynInstr *in) {
-    return r->forced != r->ninstrs && r->ninstrs % (uint32_t)r->req->config.force_break == 0 && (in->flags & DYN_IF_FIRST) &&
-           f->pc > 0 && in->start >= f->moved && in->op != DYN_I_COPY_FREE_VARS && in->op != DYN_I_MAKE_CELL &&
-           rec_may_break(r, f);
+    bool wanted = r->forced != r->ninstrs && r->ninstrs % (uint32_t)r->req->config.force_break == 0;
+    bool prologue = f->pc == 0 || in->start < f->moved || in->op == DYN_I_COPY_FREE_VARS || in->op == DYN_I_MAKE_CELL;
+    return wanted && !prologue && (in->flags & DYN_IF_FIRST) && rec_may_break(r, f);
 }
 
 /* One step: runs the instruction at f->pc and says what has to follow. */
@@ -503,8 +508,8 @@ bool dyn_record_wants(PyThreadState *ts, DynFrame *f) {
     if (r == NULL || r->ts != ts) {
         return false;
     }
-    return (r->pending.func != NULL && dyn_frame_func(f) == r->pending.func) ||
-           (r->generators.n > 0 && rec_generator_of(r, f) != NULL);
+    bool called = r->pending.func != NULL && dyn_frame_func(f) == r->pending.func;
+    return called || (r->generators.n > 0 && rec_generator_of(r, f) != NULL);
 }
 
 bool dyn_record_expects(PyObject *func) { return current != NULL && current->pending.func == func; }
@@ -528,7 +533,10 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
     callee.began = rec_mark(r);
     for (uint32_t i = 0; i < callee.nslots; i++) {
         DynVal *v = i < p.nslots ? p.slots[i] : NULL;
-        callee.shadow[i] = v != NULL && callee.real[i] != NULL ? v : rec_new(r, callee.real[i] ? DV_OPAQUE : DV_NULL);
+        if (callee.real[i] == NULL) {
+            v = rec_new(r, DV_NULL);
+        }
+        callee.shadow[i] = v != NULL ? v : rec_new(r, DV_OPAQUE);
         if (callee.shadow[i] == NULL) {
             r->callee_bailed = true;
             return dyn_frame_default_eval(ts, f, 0);
@@ -547,9 +555,15 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
 }
 
 int dyn_record_init(void) {
-    bool failed = rec_object_init() < 0 || rec_dispatch_init() < 0 || rec_callables_init() < 0 || rec_errstate_init() < 0 ||
-                  rec_named_init() < 0 || rec_context_init() < 0 || rec_collections_init() < 0 || rec_enum_init() < 0 ||
-                  rec_lazy_init() < 0 || rec_partial_init() < 0 || rec_cached_init() < 0 || rec_function_init() < 0 ||
-                  rec_break_init() < 0;
-    return failed ? -1 : rec_call_init();
+    /* In this order. Each gives 0, or -1 with an exception. */
+    static int (*const inits[])(void) = {
+        rec_object_init,  rec_dispatch_init,    rec_callables_init, rec_errstate_init, rec_named_init,
+        rec_context_init, rec_collections_init, rec_enum_init,      rec_lazy_init,     rec_partial_init,
+        rec_cached_init,  rec_function_init,    rec_break_init,     rec_call_init,
+    };
+    int status = 0;
+    for (size_t i = 0; status == 0 && i < DYN_COUNTOF(inits); i++) {
+        status = inits[i]();
+    }
+    return status;
 }
