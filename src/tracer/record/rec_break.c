@@ -15,8 +15,8 @@ static bool names(PyCodeObject *code, const char *name) {
     return false;
 }
 
-/* Has to stay the function's own frame: its function asks for it (a later look at it would find a frame that is gone), or the
- * dict of its locals was asked for, which goes on with it (up to 3.12). */
+/* No resume function may take the frame's place: its function asks for the frame, which would be gone when it is looked at later,
+ * or somebody has the dict of its locals, which is the frame's own up to 3.12. */
 static bool has_to_stay(const RecFrame *f) {
     PyCodeObject *code = f->code->code;
     bool asks = names(code, "_getframe") || names(code, "currentframe") || (names(code, "inspect") && names(code, "stack"));
@@ -25,7 +25,7 @@ static bool has_to_stay(const RecFrame *f) {
     return asks || binds_itself || dyn_frame_has_locals(f->f);
 }
 
-/* ---- the standard library: what it does for a call of print or of a logger is of no use as segments of its own */
+/* ---- the standard library: a break in a function of its own, called without arrays, is a break of the caller's instead */
 
 static char *library; /* its folder, with the separator; for ever */
 
@@ -75,7 +75,7 @@ bool rec_is_library_call(const RecFrame *f) {
     return inside;
 }
 
-/* ---- what asks an inlined call */
+/* ---- instructions whose result is what a Python function returns: a break inside it can be resumed */
 
 bool rec_is_call(const DynInstr *in) {
     return in->op == DYN_I_CALL || in->op == DYN_I_CALL_KW || in->op == DYN_I_CALL_FUNCTION_EX;
@@ -90,8 +90,9 @@ void rec_asks(RecFrame *f, PyObject *func, DynVal *more) {
     }
 }
 
-/* Is what the instruction gives what the function of `inner` returns: it asked that function; or the callable is that function, a
- * method of it, or an instance whose type has it as __call__; not something in C that calls it on its way. */
+/* Does the instruction give what the function of `inner` returns? It does if it asked that function for its result, or if the
+ * callable is that function, a method of it, or an instance whose type has it as __call__. A function in C that calls it
+ * gives something else. */
 static bool calls_directly(const RecFrame *f, const RecFrame *inner) {
     const DynInstr *in = &f->code->v.at[f->pc];
     uint32_t n = dyn_stack_effect(in).pops;
@@ -123,7 +124,8 @@ static bool is_left_to_library(const DynRec *r, const RecFrame *f) {
     return left;
 }
 
-/* Every frame up to the segment's base stands at an instruction that can be made again with an Inner in it. */
+/* Every frame from f up to the segment's base can be resumed: later calls make the instruction that it stands at again, with the
+ * resume function of the frame inside (RecInner) in place of the function that it called. */
 static bool chain_resumes(const DynRec *r, const RecFrame *f) {
     for (; f != r->base; f = f->outer) {
         bool stay = has_to_stay(f) || has_to_stay(f->outer);
@@ -172,7 +174,7 @@ static int way_on(DynRec *r, RecFrame *f, DynWayOn way, uint32_t pc, uint32_t n,
     return shape_of(&r->cap->arena, f, pc, n, known, &r->cap->after[way]);
 }
 
-/* To the handler, if there is one: what lies on the stack below what was there in its try block, and the exception. */
+/* The way on to the handler of an exception, if there is one. Its stack is what lies below the try block, and the exception. */
 static int way_caught(DynRec *r, RecFrame *b) {
     DynHandler h;
     if (!dyn_cpy_find_handler(b->code->code, b->code->v.at[b->pc].at, &h)) {
@@ -197,7 +199,7 @@ static bool may_go_on_behind(const DynInstr *in, uint32_t depth) {
     return dyn_opcodes[in->op].breaks && dyn_stack_effect(in).pops <= depth;
 }
 
-/* Behind an instruction that found `depth` values, and is not over. */
+/* The ways on behind an instruction that found `depth` values on the stack, and is still running. */
 static int way_behind(DynRec *r, RecFrame *b, const DynInstr *at, uint32_t depth) {
     DynStackEffect stack = dyn_stack_effect(at);
     uint32_t below = depth - stack.pops, n = below + stack.pushes;
@@ -210,7 +212,8 @@ static int way_behind(DynRec *r, RecFrame *b, const DynInstr *at, uint32_t depth
     return 0;
 }
 
-/* Behind the instruction of the segment's base frame: the breaking one, or a call that is still under way. */
+/* The ways on behind the instruction of the segment's base frame, which is the one that breaks or a call that is still running.
+ */
 static int ways_on(DynRec *r, RecFrame *f, const DynInstr *in) {
     RecFrame *b = r->base;
     const DynInstr *at = &b->code->v.at[b->pc];
@@ -231,7 +234,7 @@ static PyObject *resume_code(DynRec *r, RecFrame *f, const DynFrameShape *shape)
     return PyFunction_Check(func) ? r->req->resume_code(r->req, f->told, shape, func) : NULL;
 }
 
-/* ---- states: base's, where an inlined call's frame is an argument of the call that leads to it */
+/* ---- states of frames: that of an inlined call is told in its caller's, as what the call there is made with */
 
 /* What the frame's function goes on as, in front of `in`. */
 static uint32_t inner_recipe(DynRec *r, RecFrame *f, const DynInstr *in, const RecInner *inner) {
@@ -328,9 +331,9 @@ static int state_before(DynRec *r, RecFrame *f, const DynInstr *in) {
     return rec_frame_state(r, f, in->start, false, under, &r->cap->before);
 }
 
-/* ---- */
+/* ---- closing a segment and opening the next */
 
-/* Did a segment of this recording begin there. */
+/* Did a segment of this recording begin there? */
 static bool is_known(const DynRec *r, PyObject *resume) {
     bool known = false;
     for (uint32_t i = 0; i < r->done.n && !known; i++) {
@@ -381,7 +384,7 @@ void rec_leave_base(DynRec *r, RecFrame *f) {
     }
 }
 
-/* Keep the frame: what was recorded ends in front of the instruction. */
+/* The segment ends in front of the instruction, and CPython goes on in the function's own frame. */
 static int leave_here(DynRec *r, RecFrame *f, const DynInstr *in, DynReason none) {
     if (!rec_has_work(r->cap) && r->done.n == 0) {
         rec_stop(r, f, in, none);
@@ -392,7 +395,7 @@ static int leave_here(DynRec *r, RecFrame *f, const DynInstr *in, DynReason none
     return -1;
 }
 
-/* Of every way on. */
+/* Every way on has a resume function. */
 static bool has_resume_codes(DynRec *r) {
     for (int i = 0; i < DYN_WAYS; i++) {
         PyObject *resume = r->cap->ways[i] ? resume_code(r, r->base, &r->cap->after[i]) : NULL;
@@ -404,8 +407,8 @@ static bool has_resume_codes(DynRec *r) {
     return true;
 }
 
-/* What the recorder doesn't execute, and CPython does as any other. */
-static bool is_another_s(DynReason why) {
+/* The instruction isn't recorded, but for CPython it is one like any other. */
+static bool is_cpythons(DynReason why) {
     bool unsupported = why == DYN_R_UNSUPPORTED_VALUE || why == DYN_R_UNSUPPORTED_OPCODE || why == DYN_R_UNSUPPORTED_OP;
     return unsupported || why == DYN_R_SIDE_EFFECT;
 }
@@ -433,7 +436,7 @@ bool rec_has_loop_behind(const RecFrame *f) {
 
 bool rec_goes_on_behind(DynRec *r, RecFrame *f, const DynInstr *in) {
     bool outermost = f == r->base && f->generator == NULL;
-    bool runs = is_another_s(r->why) && outermost && is_run_whole(f, in) && may_be_resumed(r, f, in);
+    bool runs = is_cpythons(r->why) && outermost && is_run_whole(f, in) && may_be_resumed(r, f, in);
     bool told = runs && way_caught(r, f) == 0 && way_behind(r, f, in, f->ssp - f->nslots) == 0;
     if (told && has_resume_codes(r)) {
         return true;
@@ -446,10 +449,10 @@ bool rec_is_first_half(const RecFrame *f, const DynInstr *in) {
     return in + 1 < f->code->v.at + f->code->v.n && in[1].at == in->at;
 }
 
-/* Would the frame go on between the two? One that is cut goes on in front of both. */
+/* Would the frame go on between the two halves? One that is cut in front of the instruction goes on in front of both. */
 static bool goes_on_between(const RecFrame *f, const DynInstr *in) { return rec_is_first_half(f, in) && f->next != f->pc; }
 
-/* Does the way on behind lead to where the segment begins? Whoever is left there at once would come no further. */
+/* Does the way on behind the instruction lead to where the segment begins? Then later calls would go round without getting on. */
 static bool leads_back(DynRec *r) {
     PyObject *resume = resume_code(r, r->base, &r->cap->after[DYN_WAY_NEXT]);
     Py_XDECREF(resume);
@@ -479,7 +482,8 @@ static int pass_by(DynRec *r, RecFrame *f, const DynInstr *in) {
     return open_behind(r, f, in);
 }
 
-/* How far a capture's end is told: what is told of one that isn't taken goes again, since its nodes may. */
+/* How many recipes and effects the capture had before its end was described. If the segment doesn't end here after all, those
+ * that came since are taken back, since the nodes that they name may be. */
 typedef struct Told {
     RecFrame *seal;
     uint32_t nrecipes, neffects;

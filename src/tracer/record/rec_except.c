@@ -49,7 +49,7 @@ void rec_known_error(DynRec *r, DynVal *v) {
     Py_XDECREF(value);
 }
 
-/* The handler at `target` is over before the frame yields: what it handles is nobody else's business. */
+/* Is the handler at `target` over before the frame yields? Then no other frame can see the exception that it handles. */
 static bool is_over_soon(const DynCode *c, uint32_t target) {
     for (uint32_t i = target < c->nunits ? c->at_unit[target] : DYN_NONE, n = 0; i < c->v.n && n < 16; i++, n++) {
         uint16_t op = c->v.at[i].op;

@@ -14,7 +14,7 @@ Step rec_JUMP(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 /* ---- branches */
 
-/* A branch that guards can't decide is taken for real; `truth` is what was said, or -1 with its exception. */
+/* Takes a branch that guards can't decide as it goes now. `truth` is what the value said, or -1 with an exception. */
 static Step decide(RecFrame *f, const DynInstr *in, int truth, bool when, bool keep) {
     if (truth < 0) {
         return STEP_ERROR;
@@ -129,7 +129,7 @@ static DynVal *row(DynRec *r, DynVal *array, uint32_t i, PyObject *item) {
     return v;
 }
 
-/* An item of zip or enumerate: the rows in it are read now. */
+/* Reads the rows of arrays that an item of zip or enumerate has in it. */
 static int read_rows(DynRec *r, DynVal **v, PyObject *item) {
     if ((*v)->kind == DV_ROW) {
         *v = row(r, (*v)->items[0], (*v)->id, item);
@@ -241,8 +241,8 @@ static PyObject *returned_value(void) {
     return value;
 }
 
-/* iter v: the next value that the iterator is asked for takes v's place; at its end what it returned does, and on 3.11 the
- * iterator's too. */
+/* Sends v, on top of the stack, to the iterator below. What the iterator yields takes v's place. At the iterator's end, what it
+ * returned takes v's place, and on 3.11 the iterator's too. */
 Step rec_SEND(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand it = operand(f, 2), sent = operand(f, 1);
     DynVal *v = NULL;
@@ -265,7 +265,7 @@ Step rec_SEND(DynRec *r, RecFrame *f, const DynInstr *in) {
     return rec_commit(r, f, dyn_send_drops_iterator() ? 2 : 1, value, v);
 }
 
-/* The iterator's next step for real; what its end or its item mean is not known: a break. */
+/* Makes the iterator's next step for real, as a break: what the item, or the end, means is not known. */
 static Step for_unknown(RecFrame *f, const DynInstr *in, PyObject *iterator) {
     PyObject *item = Py_TYPE(iterator)->tp_iternext(iterator);
     if (item != NULL) {
@@ -311,7 +311,8 @@ static int64_t trips_left(DynRec *r, DynVal *it) {
     return length - it->id;
 }
 
-/* Layers of a network: each trip does what another module does, and no one entry is all of them. */
+/* Does the iterator run over modules of PyTorch? Each trip then calls another layer, so that one entry for all trips is
+ * impossible. */
 static bool over_modules(const DynVal *it) {
     bool found = false;
     for (uint32_t i = 0; it->kind == DV_LAZY && !found && i < it->lazy->n; i++) {

@@ -16,8 +16,8 @@ void rec_forget(DynRec *r) {
     r->behind = false;
 }
 
-/* A slot as the next resume function's arguments lie. A resume function's own frame has the cell __class__ a second time, behind
- * its stack arguments. */
+/* The number of the argument of the next resume function that a slot of the frame becomes. A resume function's own frame has the
+ * cell __class__ a second time, behind its stack arguments. */
 static uint32_t slot_told(const RecFrame *f, uint32_t slot) {
     for (uint32_t i = 0; slot >= f->ntold && i < f->ntold; i++) {
         if (f->real[i] == f->real[slot]) {
@@ -112,7 +112,7 @@ int rec_begin(DynRec *r, RecFrame *top) {
 
 /* ---- states as recipes */
 
-/* Where the frame is a resume function's, its state is told as that of the code that this resumes, once its prologue has run. */
+/* The state of a resume function's frame is described as a state of the code that it resumes, once its prologue has run. */
 int rec_frame_state(DynRec *r, RecFrame *f, uint32_t at, bool as_argument, const RecInner *inner, DynFrameState *out) {
     uint32_t nfree = (uint32_t)dyn_code_nfree(f->code->code), nslots = at < f->moved ? f->nslots : f->ntold;
     if (f->generator != NULL) { /* its caller is not a Python frame that stands at a call */
@@ -169,7 +169,8 @@ bool rec_has_work(const DynCapture *c) {
     return false;
 }
 
-/* The arrays that came in, for a back end that the graph is handed to. NULL without an exception: no memory, it gets none. */
+/* The arrays that came in, as a tuple for a back end that the graph is handed to. NULL, without an exception, if there is no
+ * memory: the back end then gets no examples. */
 static PyObject *examples_of(const DynRec *r) {
     const DynGraph *g = &r->cap->graph;
     PyObject *t = PyTuple_New(g->inputs.n);
@@ -216,7 +217,7 @@ void rec_stop(DynRec *r, RecFrame *f, const DynInstr *in, DynReason why) {
     Py_DECREF(p.code);
 }
 
-/* Do they save time: all of them once, or one that a loop comes round to? */
+/* Do the finished segments save time: all of them run once, or one that a loop runs again and again? */
 static bool pays(const DynRec *r) {
     double sum = 0, most = 0;
     uint32_t before = 0;
@@ -369,7 +370,8 @@ int rec_open_resumed(DynRec *r, RecFrame *f, PyObject *resume) {
 
 /* ---- snapshots */
 
-/* Nothing that a sealed call did so far keeps the instruction that makes it from running again. */
+/* May the instruction that makes sealed calls run again from its start? It may if nothing that it did so far would be done twice.
+ */
 static bool seal_holds(DynRec *r) {
     const DynGraph *g = &r->cap->graph;
     for (uint32_t i = r->seal.mark.nodes; i < g->nodes.n; i++) {

@@ -72,7 +72,7 @@ Step rec_commit(DynRec *r, RecFrame *f, uint32_t npop, PyObject *result, DynVal 
     if (v != NULL && rec_snapshot_new_nodes(r) < 0) {
         v = NULL;
     }
-    /* the operands may die and run destructors: the stack is true before they do */
+    /* Operands may die and run destructors, which may look at the frame: its stack is right before they do. */
     PyObject *dead[8], **old = dead;
     uint32_t base = f->sp - npop;
     if (npop > DYN_COUNTOF(dead)) {
