@@ -64,7 +64,7 @@ DYN_HIDDEN void dyn_count_call(DynServed how);
     BOOLEAN(record_all, false, "under enable(), record functions without arrays too")                         \
     BOOLEAN(suppress_errors, true, "a failing back end falls back to plain Python")                           \
     BOOLEAN(dynamic, true, "sizes and Python numbers are run-time values")                                    \
-    INTEGER(record_limit, 20000, 16, 10000000, "instructions recorded in one call")                           \
+    INTEGER(record_limit, 20000, 16, 10000000, "instructions recorded in one call; 100 operations double it") \
     INTEGER(force_bail, -1, -1, 1000000000, "test: bail out at the N-th recorded instruction")                \
     INTEGER(force_break, 0, 0, 1000000000, "test: a graph break in front of every N-th recorded instruction") \
     INTEGER(force_leave, -1, -1, 1000000000, "test: leave a compiled graph at the N-th snapshot")

@@ -7,42 +7,42 @@
 #include "ir/capture.h"
 
 typedef enum DynValKind { /* what each is, and what its DynVal holds: shadow.def */
-#define SHADOW(kind, agrees, burn, truth, iterate, items, recipe) DV_##kind,
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) DV_##kind,
 #include "tracer/record/shadow.def"
 #undef SHADOW
                           DV_COUNT
 } DynValKind;
 typedef struct DynVal DynVal;
 struct DynVal {
-    uint8_t kind;         /* DynValKind */
-    bool looped;          /* an iterator over listed items that a loop runs over */
-    bool hidden;          /* an iterator over listed items that nobody sees: any other over them will do */
-    bool fresh;           /* a container made while recording, which the caller could not reach before */
-    uint32_t source;      /* where it is found at call time, or DYN_NONE */
-    uint32_t id;          /* a symbol, node, position …: by kind */
-    uint32_t n;           /* how many items there are */
-    uint32_t cap;         /* how many there is room for */
-    DynVal **items;       /* by kind; in the recording's arena */
-    PyObject *obj;        /* by kind; of containers and arrays the real object, for identity. Kept alive by the recorder */
-    PyObject *type;       /* by kind; borrowed from what keeps it alive */
-    DynVal *extra;        /* of a defaultdict: its factory; of a deque: its maxlen; of an instance that is a dict: its items */
-    uint32_t state;       /* of a container: how often its size or order changed; of an iterator: its container's, then */
-    uint32_t born;        /* which shadow of the recording it is */
-    DynVal *twin;         /* ring of the shadows of one object that was met in several ways: items are kept alike; or NULL */
-    bool module;          /* DV_OBJECT: a torch.nn.Module */
-    bool touched;         /* an object that outlives the call and was changed */
-    bool raised;          /* an exception that was made and raised while recording: nothing raises it at later calls */
-    bool wanted;          /* DV_RESULT: a recipe names it */
-    bool ending;          /* iterators: the running instruction came to the end of it */
-    bool by_place;        /* DV_DICT: its keys are known by their places alone, and are no constants (rec_walk.c) */
-    uint32_t ahead;       /* iterators: how many items the running instruction took (rec_take.c) */
-    struct RecLazy *lazy; /* DV_LAZY, see rec_state.h */
-    uint32_t recipe;      /* the recipe made of it in the rebuild `stamp`: rec_recipe's memo */
-    uint32_t stamp;       /* see `recipe` */
+    uint8_t kind;    /* DynValKind. */
+    bool looped;     /* A loop runs over this iterator over listed items. */
+    bool hidden;     /* Nobody sees this iterator over listed items: any other over them will do. */
+    bool fresh;      /* A container that was made while recording: the caller could not reach it before. */
+    uint32_t source; /* Where the object is found at call time, or DYN_NONE. */
+    uint32_t id;     /* A symbol, a node, a position …: by kind. */
+    uint32_t n;      /* How many items there are. */
+    uint32_t cap;    /* How many there is room for. */
+    DynVal **items;  /* By kind; in the recording's arena. */
+    PyObject *obj;   /* By kind; of containers and arrays the real object, for identity. The recorder keeps it alive. */
+    PyObject *type;  /* By kind; borrowed from what keeps it alive. */
+    DynVal *extra;   /* A defaultdict's factory, a deque's maxlen, the items of an instance that is a dict. */
+    uint32_t state;  /* Of a container: how often its size or order changed. Of an iterator: its container's, when it began. */
+    uint32_t born;   /* Which shadow of the recording it is. */
+    DynVal *twin;    /* The next shadow of the same object, in a ring, where it was met in several ways; or NULL. */
+    bool module;     /* OBJECT: a torch.nn.Module. */
+    bool touched;    /* The object outlives the call and was changed. */
+    bool raised;     /* The exception was made and raised while recording: nothing raises it at later calls. */
+    bool wanted;     /* RESULT: a recipe names it. */
+    bool ending;     /* The running instruction came to the end of this iterator. */
+    bool by_place;   /* DICT: its keys are known by their places alone, and are no constants (rec_walk.c). */
+    uint32_t ahead;  /* How many items of this iterator the running instruction took (rec_take.c). */
+    struct RecLazy *lazy; /* LAZY: its contents, see rec_state.h. */
+    uint32_t recipe;      /* The recipe that was made of it in the rebuild `stamp`. */
+    uint32_t stamp;       /* The rebuild that `recipe` is of. */
 };
 typedef struct DynOperand { /* a shadow and the real object it stands for */
-    DynVal *v;
-    PyObject *real; /* borrowed */
+    DynVal *v;              /* The shadow. */
+    PyObject *real;         /* The real object, borrowed. */
 } DynOperand;
 
 typedef struct DynRec DynRec; /* one recording: private to record.c and rec_*.c, see rec_state.h */

@@ -78,13 +78,17 @@ static DynVal *builtin_method(DynRec *r, DynOperand o, PyObject *name, PyObject 
     return items[0] ? dyn_rec_seq(r, DV_METHOD, 2, items, result) : NULL;
 }
 
+/* ---- the column `attribute`: the shadow of `result`, which reading the attribute gave; NULL: unknown, and why is set. What a
+ * method of a builtin type is, rec_attr says for every kind. */
+
+static DynVal *no_attribute(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    (void)name, (void)result;
+    return rec_fail(r, PyArray_Check(o.real) ? DYN_R_UNSUPPORTED_ARRAY : DYN_R_UNSUPPORTED_VALUE, "attribute");
+}
+
 /* Attributes that are the parts which the shadow has as items, in their order; NULL: it is none. */
-static DynVal *part_named(DynOperand o, PyObject *name) {
-    static const char *const of_method[] = {"__func__", "__self__", NULL}, *const of_range[] = {"start", "stop", "step", NULL};
-    bool method = o.v->kind == DV_METHOD && PyMethod_Check(o.real);
-    bool range = (o.v->kind == DV_SLICE && PySlice_Check(o.real)) || (o.v->kind == DV_RANGE && PyRange_Check(o.real));
-    const char *const *parts = method ? of_method : of_range;
-    for (int i = 0; (method || range) && parts[i] != NULL; i++) {
+static DynVal *part_named(DynOperand o, PyObject *name, const char *const *parts) {
+    for (uint32_t i = 0; parts[i] != NULL; i++) {
         if (PyUnicode_CompareWithASCIIString(name, parts[i]) == 0) {
             return o.v->items[i];
         }
@@ -92,57 +96,86 @@ static DynVal *part_named(DynOperand o, PyObject *name) {
     return NULL;
 }
 
-DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
-    DynVal *v;
-    if (dyn_rec_resolve(r, o.v, o.real) < 0) {
-        return NULL;
+static DynVal *attribute_of_method(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    static const char *const parts[] = {"__func__", "__self__", NULL};
+    DynVal *v = PyMethod_Check(o.real) ? part_named(o, name, parts) : NULL;
+    return v != NULL ? v : no_attribute(r, o, name, result);
+}
+
+/* Of a range too. */
+static DynVal *attribute_of_slice(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    static const char *const parts[] = {"start", "stop", "step", NULL};
+    DynVal *v = part_named(o, name, parts);
+    return v != NULL ? v : no_attribute(r, o, name, result);
+}
+
+/* Of a dict or a deque. */
+static DynVal *attribute_of_collection(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    DynVal *v = rec_collection_attr(o.v, name);
+    v = v != NULL ? v : rec_counter_method(r, o, name);
+    return v != NULL ? v : no_attribute(r, o, name, result);
+}
+
+static DynVal *attribute_of_module(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    PyObject *dict = PyModule_GetDict(o.real);
+    bool own = PyDict_GetItemWithError(dict, name) == result;
+    return own ? rec_source_dict(r, dict, name) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "module attribute");
+}
+
+/* Of a class; one that the class itself has as it is, without a metaclass of the user's, has a source of its own. */
+static DynVal *attribute_of_class(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    bool own = Py_IS_TYPE(o.real, &PyType_Type) && dyn_cpy_lookup_special((PyTypeObject *)o.real, name) == result;
+    return own ? attr_source(r, const_source(r, o.v, o.real), name) : rec_class_attr(r, o, name, result);
+}
+
+static DynVal *attribute_of_constant(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    if (PyModule_CheckExact(o.real)) {
+        return attribute_of_module(r, o, name, result);
     }
-    if (PyCFunction_Check(result) && o.v->kind != DV_OPAQUE && (v = builtin_method(r, o, name, result)) != NULL) {
-        return v;
+    if (PyType_Check(o.real)) {
+        return attribute_of_class(r, o, name, result);
     }
-    if ((v = rec_collection_attr(o.v, name)) != NULL || (v = rec_counter_method(r, o, name)) != NULL) {
-        return v;
-    }
-    if (rec_is_array(o.v)) {
-        return dyn_np_attr(r, o, name, result);
-    }
-    if (o.v->kind == DV_CONST && PyModule_CheckExact(o.real)) {
-        PyObject *dict = PyModule_GetDict(o.real);
-        return PyDict_GetItemWithError(dict, name) == result ? rec_source_dict(r, dict, name)
-                                                             : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "module attribute");
-    }
-    if (o.v->kind == DV_CONST && PyType_Check(o.real) && Py_TYPE(o.real) == &PyType_Type) {
-        PyObject *attr = dyn_cpy_lookup_special((PyTypeObject *)o.real, name);
-        return attr == result ? attr_source(r, const_source(r, o.v, o.real), name) : rec_class_attr(r, o, name, result);
-    }
-    if (o.v->kind == DV_CONST && PyType_Check(o.real)) {
-        return rec_class_attr(r, o, name, result);
-    }
-    if (o.v->kind == DV_CONST && rec_is_enum_member(o.real)) {
+    if (rec_is_enum_member(o.real)) {
         return rec_guard_class(r, Py_TYPE(o.real)) < 0 ? NULL : rec_wrap_result(r, result);
     }
-    if ((v = part_named(o, name)) != NULL) {
-        return v;
-    }
-    if (o.v->kind == DV_CONST && rec_torch_is_constant(o.real)) { /* dtypes, devices: nobody changes them */
+    if (rec_torch_is_constant(o.real)) { /* dtypes, devices: nobody changes them */
         return rec_wrap_result(r, result);
     }
-    if (rec_is_fact(o.real) && (o.v->kind == DV_CONST || rec_guard_id(r, o.v, o.real) == 0)) {
+    if (rec_is_fact(o.real)) {
         return rec_wrap_fact(r, result);
     }
     if (PyComplex_CheckExact(o.real)) {
         return rec_complex_attr(r, o, name, result);
     }
-    if (o.v->kind == DV_ATTR) {
-        return dyn_np_flag_attr(r, o, name, result);
+    return PyFunction_Check(o.real) ? rec_function_attr(r, o, name, result) : no_attribute(r, o, name, result);
+}
+
+static DynVal *attribute_at_source(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    bool found = o.v->source != DYN_NONE && !PyArray_Check(o.real);
+    return found ? instance_attr(r, o, name, result) : no_attribute(r, o, name, result);
+}
+
+static DynVal *attribute_of_object(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    if (rec_is_fact(o.real) && rec_guard_id(r, o.v, o.real) == 0) {
+        return rec_wrap_fact(r, result);
     }
-    if ((o.v->kind == DV_OBJECT || o.v->kind == DV_PARTIAL) && !PyArray_Check(o.real) && o.v->source != DYN_NONE) {
-        return instance_attr(r, o, name, result);
+    bool is_complex = PyComplex_CheckExact(o.real);
+    return is_complex ? rec_complex_attr(r, o, name, result) : attribute_at_source(r, o, name, result);
+}
+
+static DynVal *(*const attribute_as[DV_COUNT])(DynRec *r, DynOperand o, PyObject *name, PyObject *result) = {
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = attribute,
+#include "tracer/record/shadow.def"
+#undef SHADOW
+};
+
+DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
+    if (dyn_rec_resolve(r, o.v, o.real) < 0) {
+        return NULL;
     }
-    if (PyFunction_Check(o.real)) {
-        return rec_function_attr(r, o, name, result);
-    }
-    return rec_fail(r, PyArray_Check(o.real) ? DYN_R_UNSUPPORTED_ARRAY : DYN_R_UNSUPPORTED_VALUE, "attribute");
+    DynVal *method = PyCFunction_Check(result) && o.v->kind != DV_OPAQUE ? builtin_method(r, o, name, result) : NULL;
+    return method != NULL ? method : attribute_as[o.v->kind](r, o, name, result);
 }
 
 static PyObject *attr_name(RecFrame *f, const DynInstr *in) { return PyTuple_GET_ITEM(f->code->code->co_names, in->arg); }
@@ -157,24 +190,51 @@ bool rec_attr_is_missing(DynRec *r, DynOperand o, PyObject *name) {
     return missing;
 }
 
-/* The attribute of an instance or of a super object; REC_ATTR_SOURCE for everything else. */
-RecAttr rec_attr_of(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
-    if (o.v->kind == DV_SUPER) {
-        PyObject *type = PyObject_GetAttrString(o.real, "__thisclass__"), *self = PyObject_GetAttrString(o.real, "__self__");
-        PyErr_Clear();
-        Py_XDECREF(type); /* the super object has both */
-        Py_XDECREF(self);
-        return type == NULL || self == NULL
-                   ? REC_ATTR_UNKNOWN
-                   : rec_super_attr(r, (PyTypeObject *)type, (DynOperand){o.v->items[0], self}, name, c, v);
-    }
-    if (o.v->kind == DV_TUPLE && o.v->type != NULL) {
-        return rec_named_attr(r, o, name, c, v);
-    }
-    if (o.v->kind == DV_CONST && rec_is_enum_member(o.real)) {
-        return rec_enum_attr(r, o, name, c, v);
-    }
+/* ---- the column `find`: as RecAttr says, with the shadow of a value or the call. `attribute` says what REC_ATTR_SOURCE leaves.
+ */
+
+static RecAttr find_at_source(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
+    (void)r, (void)o, (void)name, (void)c, (void)v;
+    return REC_ATTR_SOURCE;
+}
+
+static RecAttr find_of_super(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
+    PyObject *type = PyObject_GetAttrString(o.real, "__thisclass__"), *self = PyObject_GetAttrString(o.real, "__self__");
+    PyErr_Clear();
+    Py_XDECREF(type); /* the super object has both */
+    Py_XDECREF(self);
+    bool known = type != NULL && self != NULL;
+    return known ? rec_super_attr(r, (PyTypeObject *)type, (DynOperand){o.v->items[0], self}, name, c, v) : REC_ATTR_UNKNOWN;
+}
+
+static RecAttr find_of_tuple(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
+    return o.v->type != NULL ? rec_named_attr(r, o, name, c, v) : REC_ATTR_SOURCE;
+}
+
+static RecAttr find_of_constant(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
+    return rec_is_enum_member(o.real) ? rec_enum_attr(r, o, name, c, v) : REC_ATTR_SOURCE;
+}
+
+static RecAttr find_of_object(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
     return rec_is_instance(o) ? rec_find_attr(r, o, name, c, v) : REC_ATTR_SOURCE;
+}
+
+static RecAttr (*const find_as[DV_COUNT])(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) = {
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = find,
+#include "tracer/record/shadow.def"
+#undef SHADOW
+};
+
+RecAttr rec_attr_of(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
+    return find_as[o.v->kind](r, o, name, c, v);
+}
+
+/* The object's attributes are those of its builtin type alone, which nobody changes. */
+static bool has_fixed_attributes(DynOperand o) {
+    PyTypeObject *type = Py_TYPE(o.real);
+    bool own_dict = type->tp_dictoffset != 0, plain = type->tp_getattro == PyObject_GenericGetAttr;
+    return o.v->kind != DV_OPAQUE && plain && !own_dict && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE);
 }
 
 Step rec_LOAD_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -192,9 +252,8 @@ Step rec_LOAD_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
         return s;
     }
     PyObject *result = PyObject_GetAttr(o.real, name);
-    bool closed = known && Py_TYPE(o.real)->tp_dictoffset == 0 && !(Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
-                  Py_TYPE(o.real)->tp_getattro == PyObject_GenericGetAttr && o.v->kind != DV_OPAQUE;
-    if (result == NULL && (how == REC_ATTR_MISSING || closed) && dyn_cpy_lookup_special(Py_TYPE(o.real), name) == NULL) {
+    bool missing = how == REC_ATTR_MISSING || (known && has_fixed_attributes(o));
+    if (result == NULL && missing && dyn_cpy_lookup_special(Py_TYPE(o.real), name) == NULL) {
         rec_known_error(r, NULL);
         return STEP_ERROR;
     }
@@ -224,6 +283,31 @@ static DynVal *counter_function(DynRec *r, DynOperand o, PyObject *name) {
 
 static bool is_append(PyObject *name) { return PyUnicode_CompareWithASCIIString(name, "append") == 0; }
 
+/* The function behind a method that the type gives unbound: o has a source for what is read from it. NULL: unknown. */
+static DynVal *unbound_function(DynRec *r, DynOperand o, PyObject *name, PyObject *method) {
+    /* The methods of a type that can't change are no attributes of the object's. */
+    bool fixed = (Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && !PyFunction_Check(method);
+    bool of_tensor = o.v->kind == DV_ARRAY && dyn_torch_is(o.real);
+    if (o.v->kind != DV_OPAQUE && (Py_IS_TYPE(method, &PyMethodDescr_Type) || of_tensor || fixed)) {
+        return dyn_rec_const(r, method);
+    }
+    if (o.v->kind == DV_OBJECT && is_function(method) && !in_instance(o.real, name)) {
+        return method_function(r, o, name);
+    }
+    return counter_function(r, o, name);
+}
+
+/* The shadow of what LOAD_METHOD read, by how the attribute is found; NULL: unknown. */
+static DynVal *method_read(DynRec *r, DynOperand o, PyObject *name, PyObject *method, bool unbound, RecAttr how, DynVal *v) {
+    if (how == REC_ATTR_SOURCE) {
+        return unbound ? unbound_function(r, o, name, method) : rec_attr(r, o, name, method);
+    }
+    if (how == REC_ATTR_VALUE && unbound) {
+        return v->kind == DV_METHOD ? v->items[0] : NULL;
+    }
+    return v;
+}
+
 /* Two call slots for a method: the function itself and the object, when the type gives it so; else the attribute and NULL. */
 Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
@@ -246,21 +330,7 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
         return STEP_ERROR;
     }
     second = unbound ? o.v : rec_new(r, DV_NULL);
-    if (open && unbound) {
-        v = dyn_rec_const(r, method);
-    } else if (how == REC_ATTR_VALUE) {
-        v = unbound ? (v->kind == DV_METHOD ? v->items[0] : NULL) : v;
-    } else if (how == REC_ATTR_SOURCE && unbound) {
-        bool fixed_type =
-            Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE; /* its methods are no attributes of the object's */
-        bool builtin = Py_TYPE(method) == &PyMethodDescr_Type || (o.v->kind == DV_ARRAY && dyn_torch_is(o.real)) ||
-                       (fixed_type && !PyFunction_Check(method));
-        v = builtin && o.v->kind != DV_OPAQUE                                             ? dyn_rec_const(r, method)
-            : o.v->kind == DV_OBJECT && is_function(method) && !in_instance(o.real, name) ? method_function(r, o, name)
-                                                                                          : counter_function(r, o, name);
-    } else if (how == REC_ATTR_SOURCE) {
-        v = rec_attr(r, o, name, method);
-    }
+    v = open && unbound ? dyn_rec_const(r, method) : method_read(r, o, name, method, unbound != 0, how, v);
     if (v == NULL && unbound) { /* a break: the plain attribute lies there, as in rewritten code */
         Py_SETREF(method, Py_TYPE(method)->tp_descr_get(method, o.real, (PyObject *)Py_TYPE(o.real)));
         if (method == NULL) {
@@ -286,13 +356,20 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     return STEP_NEXT;
 }
 
+/* The operands of LOAD_SUPER_ATTR are super itself, a class that is a constant, and an object of which something is known. */
+static bool is_plain_super(DynRec *r, DynOperand super, DynOperand type, DynOperand self) {
+    if (!rec_resolve_both(r, super, type) || dyn_rec_resolve(r, self.v, self.real) < 0 || self.v->kind == DV_OPAQUE) {
+        return false;
+    }
+    bool constant = super.v->kind == DV_CONST && type.v->kind == DV_CONST;
+    return constant && super.real == (PyObject *)&PySuper_Type && PyType_Check(type.real);
+}
+
 /* 3.12+: super().name without a super object: what lies on the stack is super itself, the class and the object. */
 Step rec_LOAD_SUPER_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand super = operand(f, 3), type = operand(f, 2), self = operand(f, 1);
     PyObject *name = attr_name(f, in), *args[2] = {type.real, self.real}, *object, *result = NULL;
-    bool known = dyn_rec_resolve(r, super.v, super.real) == 0 && super.real == (PyObject *)&PySuper_Type &&
-                 super.v->kind == DV_CONST && dyn_rec_resolve(r, type.v, type.real) == 0 && type.v->kind == DV_CONST &&
-                 PyType_Check(type.real) && dyn_rec_resolve(r, self.v, self.real) == 0 && self.v->kind != DV_OPAQUE;
+    bool known = is_plain_super(r, super, type, self);
     DynVal *v = NULL;
     RecCall c = {0};
     RecAttr how = known ? rec_super_attr(r, (PyTypeObject *)type.real, self, name, &c, &v) : REC_ATTR_UNKNOWN;

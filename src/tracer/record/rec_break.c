@@ -15,17 +15,17 @@ static bool names(PyCodeObject *code, const char *name) {
     return false;
 }
 
-/* Has to stay the function's own frame: its function asks for it (a later look at it would find a frame that is gone), or the
- * dict of its locals was asked for, which goes on with it (up to 3.12). */
+/* No resume function may take the frame's place: its function asks for the frame, which would be gone when it is looked at later,
+ * or somebody has the dict of its locals, which is the frame's own up to 3.12. */
 static bool has_to_stay(const RecFrame *f) {
     PyCodeObject *code = f->code->code;
-    return names(code, "_getframe") || names(code, "currentframe") || (names(code, "inspect") && names(code, "stack")) ||
-           (f->told->code->co_argcount == 0 &&
-            names(code, "super")) || /* a resume function has arguments, and super() takes one */
-           dyn_frame_has_locals(f->f);
+    bool asks = names(code, "_getframe") || names(code, "currentframe") || (names(code, "inspect") && names(code, "stack"));
+    /* A resume function has arguments, and super() takes one. */
+    bool binds_itself = f->told->code->co_argcount == 0 && names(code, "super");
+    return asks || binds_itself || dyn_frame_has_locals(f->f);
 }
 
-/* ---- the standard library: what it does for a call of print or of a logger is of no use as segments of its own */
+/* ---- the standard library: a break in a function of its own, called without arrays, is a break of the caller's instead */
 
 static char *library; /* its folder, with the separator; for ever */
 
@@ -51,17 +51,23 @@ static bool has_array(PyObject *o, int depth) {
             found = has_array(PyTuple_GET_ITEM(o, i), depth - 1);
         }
     }
-    while (o != NULL && depth > 0 && PyDict_CheckExact(o) && !found && PyDict_Next(o, &pos, &key, &value)) {
+    bool walks = o != NULL && depth > 0 && PyDict_CheckExact(o);
+    while (walks && !found && PyDict_Next(o, &pos, &key, &value)) {
         found = has_array(value, depth - 1);
     }
     return found;
 }
 
+static bool begins_with(const char *path, const char *start) { return strncmp(path, start, strlen(start)) == 0; }
+
+static bool is_library_path(const char *path) {
+    bool installed = strstr(path, "site-packages") != NULL || strstr(path, "dist-packages") != NULL;
+    return begins_with(path, "<frozen ") || (library != NULL && begins_with(path, library) && !installed);
+}
+
 bool rec_is_library_call(const RecFrame *f) {
     const char *path = PyUnicode_AsUTF8(f->code->code->co_filename);
-    bool inside = path != NULL && ((library != NULL && strncmp(path, library, strlen(library)) == 0 &&
-                                    strstr(path, "site-packages") == NULL && strstr(path, "dist-packages") == NULL) ||
-                                   strncmp(path, "<frozen ", strlen("<frozen ")) == 0);
+    bool inside = path != NULL && is_library_path(path);
     PyErr_Clear();
     for (uint32_t i = 0; inside && i < f->nslots; i++) {
         inside = !has_array(f->real[i], 1);
@@ -69,7 +75,7 @@ bool rec_is_library_call(const RecFrame *f) {
     return inside;
 }
 
-/* ---- what asks an inlined call */
+/* ---- instructions whose result is what a Python function returns: a break inside it can be resumed */
 
 bool rec_is_call(const DynInstr *in) {
     return in->op == DYN_I_CALL || in->op == DYN_I_CALL_KW || in->op == DYN_I_CALL_FUNCTION_EX;
@@ -77,14 +83,16 @@ bool rec_is_call(const DynInstr *in) {
 
 void rec_asks(RecFrame *f, PyObject *func, DynVal *more) {
     const DynInstr *in = &f->code->v.at[f->pc];
-    if (PyFunction_Check(func) && (dyn_opcodes[in->op].asked > 0 || (rec_is_call(in) && more != NULL))) {
+    bool asks = dyn_opcodes[in->op].asked > 0 || (rec_is_call(in) && more != NULL);
+    if (asks && PyFunction_Check(func)) {
         f->asks = func;
         f->more = more;
     }
 }
 
-/* Is what the instruction gives what the function of `inner` returns: it asked that function; or the callable is that function, a
- * method of it, or an instance whose type has it as __call__; not something in C that calls it on its way. */
+/* Does the instruction give what the function of `inner` returns? It does if it asked that function for its result, or if the
+ * callable is that function, a method of it, or an instance whose type has it as __call__. A function in C that calls it
+ * gives something else. */
 static bool calls_directly(const RecFrame *f, const RecFrame *inner) {
     const DynInstr *in = &f->code->v.at[f->pc];
     uint32_t n = dyn_stack_effect(in).pops;
@@ -116,10 +124,12 @@ static bool is_left_to_library(const DynRec *r, const RecFrame *f) {
     return left;
 }
 
-/* Every frame up to the segment's base stands at an instruction that can be made again with an Inner in it. */
+/* Every frame from f up to the segment's base can be resumed: later calls make the instruction that it stands at again, with the
+ * resume function of the frame inside (RecInner) in place of the function that it called. */
 static bool chain_resumes(const DynRec *r, const RecFrame *f) {
     for (; f != r->base; f = f->outer) {
-        if (f->outer->generator != NULL || !calls_directly(f->outer, f) || has_to_stay(f) || has_to_stay(f->outer)) {
+        bool stay = has_to_stay(f) || has_to_stay(f->outer);
+        if (stay || f->outer->generator != NULL || !calls_directly(f->outer, f)) {
             return false;
         }
     }
@@ -129,7 +139,8 @@ static bool chain_resumes(const DynRec *r, const RecFrame *f) {
 bool rec_may_break(DynRec *r, const RecFrame *f) {
     bool sealed = r->seal.frame != NULL && r->seal.frame != f && r->seal.frame->asks == NULL;
     bool apart = r->req->apart && f->outer != NULL;
-    if (apart || r->req->fullgraph || f->generator != NULL || f->whole || sealed) {
+    bool one_piece = r->req->fullgraph || f->generator != NULL || f->whole;
+    if (apart || one_piece || sealed) {
         return false;
     }
     return !is_left_to_library(r, f) && chain_resumes(r, f);
@@ -163,7 +174,7 @@ static int way_on(DynRec *r, RecFrame *f, DynWayOn way, uint32_t pc, uint32_t n,
     return shape_of(&r->cap->arena, f, pc, n, known, &r->cap->after[way]);
 }
 
-/* To the handler, if there is one: what lies on the stack below what was there in its try block, and the exception. */
+/* The way on to the handler of an exception, if there is one. Its stack is what lies below the try block, and the exception. */
 static int way_caught(DynRec *r, RecFrame *b) {
     DynHandler h;
     if (!dyn_cpy_find_handler(b->code->code, b->code->v.at[b->pc].at, &h)) {
@@ -188,7 +199,7 @@ static bool may_go_on_behind(const DynInstr *in, uint32_t depth) {
     return dyn_opcodes[in->op].breaks && dyn_stack_effect(in).pops <= depth;
 }
 
-/* Behind an instruction that found `depth` values, and is not over. */
+/* The ways on behind an instruction that found `depth` values on the stack, and is still running. */
 static int way_behind(DynRec *r, RecFrame *b, const DynInstr *at, uint32_t depth) {
     DynStackEffect stack = dyn_stack_effect(at);
     uint32_t below = depth - stack.pops, n = below + stack.pushes;
@@ -201,7 +212,8 @@ static int way_behind(DynRec *r, RecFrame *b, const DynInstr *at, uint32_t depth
     return 0;
 }
 
-/* Behind the instruction of the segment's base frame: the breaking one, or a call that is still under way. */
+/* The ways on behind the instruction of the segment's base frame, which is the one that breaks or a call that is still running.
+ */
 static int ways_on(DynRec *r, RecFrame *f, const DynInstr *in) {
     RecFrame *b = r->base;
     const DynInstr *at = &b->code->v.at[b->pc];
@@ -222,7 +234,7 @@ static PyObject *resume_code(DynRec *r, RecFrame *f, const DynFrameShape *shape)
     return PyFunction_Check(func) ? r->req->resume_code(r->req, f->told, shape, func) : NULL;
 }
 
-/* ---- states: base's, where an inlined call's frame is an argument of the call that leads to it */
+/* ---- states of frames: that of an inlined call is told in its caller's, as what the call there is made with */
 
 /* What the frame's function goes on as, in front of `in`. */
 static uint32_t inner_recipe(DynRec *r, RecFrame *f, const DynInstr *in, const RecInner *inner) {
@@ -288,11 +300,15 @@ static int call_of(DynRec *r, RecFrame *f, uint32_t callee, RecInner *out) {
     out->recipes = DYN_NEW_N(&r->cap->arena, uint32_t, n);
     for (uint32_t i = 0; out->recipes != NULL && nothing != NULL && i < n; i++) {
         bool names = in->op == DYN_I_CALL_KW && i == n - 1;
-        out->recipes[i] = i == (second ? 1 : 0)            ? callee
-                          : v[i]->kind == DV_NULL || names ? rec_recipe(r, v[i])
-                          : spread && i == 2               ? dyn_capture_constant(r->cap, nothing)
-                          : spread && i == 3               ? dyn_capture_recipe(r->cap, DYN_RC_DICT, 0, NULL, 0, NULL)
-                                                           : dyn_capture_constant(r->cap, Py_None);
+        if (i == (second ? 1u : 0u)) {
+            out->recipes[i] = callee;
+        } else if (v[i]->kind == DV_NULL || names) {
+            out->recipes[i] = rec_recipe(r, v[i]);
+        } else if (spread && i == 3) {
+            out->recipes[i] = dyn_capture_recipe(r->cap, DYN_RC_DICT, 0, NULL, 0, NULL);
+        } else {
+            out->recipes[i] = dyn_capture_constant(r->cap, spread && i == 2 ? nothing : Py_None);
+        }
         if (out->recipes[i] == DYN_NONE) {
             out->recipes = NULL;
         }
@@ -315,9 +331,9 @@ static int state_before(DynRec *r, RecFrame *f, const DynInstr *in) {
     return rec_frame_state(r, f, in->start, false, under, &r->cap->before);
 }
 
-/* ---- */
+/* ---- closing a segment and opening the next */
 
-/* Did a segment of this recording begin there. */
+/* Did a segment of this recording begin there? */
 static bool is_known(const DynRec *r, PyObject *resume) {
     bool known = false;
     for (uint32_t i = 0; i < r->done.n && !known; i++) {
@@ -368,7 +384,7 @@ void rec_leave_base(DynRec *r, RecFrame *f) {
     }
 }
 
-/* Keep the frame: what was recorded ends in front of the instruction. */
+/* The segment ends in front of the instruction, and CPython goes on in the function's own frame. */
 static int leave_here(DynRec *r, RecFrame *f, const DynInstr *in, DynReason none) {
     if (!rec_has_work(r->cap) && r->done.n == 0) {
         rec_stop(r, f, in, none);
@@ -379,7 +395,7 @@ static int leave_here(DynRec *r, RecFrame *f, const DynInstr *in, DynReason none
     return -1;
 }
 
-/* Of every way on. */
+/* Every way on has a resume function. */
 static bool has_resume_codes(DynRec *r) {
     for (int i = 0; i < DYN_WAYS; i++) {
         PyObject *resume = r->cap->ways[i] ? resume_code(r, r->base, &r->cap->after[i]) : NULL;
@@ -391,10 +407,22 @@ static bool has_resume_codes(DynRec *r) {
     return true;
 }
 
-/* What the recorder doesn't execute, and CPython does as any other. */
-static bool is_another_s(DynReason why) {
-    return why == DYN_R_UNSUPPORTED_VALUE || why == DYN_R_UNSUPPORTED_OPCODE || why == DYN_R_UNSUPPORTED_OP ||
-           why == DYN_R_SIDE_EFFECT;
+/* The instruction isn't recorded, but for CPython it is one like any other. */
+static bool is_cpythons(DynReason why) {
+    bool unsupported = why == DYN_R_UNSUPPORTED_VALUE || why == DYN_R_UNSUPPORTED_OPCODE || why == DYN_R_UNSUPPORTED_OP;
+    return unsupported || why == DYN_R_SIDE_EFFECT;
+}
+
+/* The frame is left as it stands, so that a resume function takes its place: nobody looks at the frame, and it is past what
+ * a resume function does first. */
+static bool may_be_resumed(DynRec *r, const RecFrame *f, const DynInstr *in) {
+    return in->start >= f->moved && !has_to_stay(f) && !dyn_cpy_is_traced(r->ts);
+}
+
+/* CPython runs the instruction, whole, and has no ways on from it but one. */
+static bool is_run_whole(const RecFrame *f, const DynInstr *in) {
+    bool whole = (in->flags & DYN_IF_FIRST) && !rec_is_first_half(f, in);
+    return whole && !dyn_is_conditional(in) && in->op != DYN_I_LOAD_METHOD;
 }
 
 bool rec_has_loop_behind(const RecFrame *f) {
@@ -407,10 +435,10 @@ bool rec_has_loop_behind(const RecFrame *f) {
 }
 
 bool rec_goes_on_behind(DynRec *r, RecFrame *f, const DynInstr *in) {
-    bool runs = is_another_s(r->why) && f == r->base && f->generator == NULL && (in->flags & DYN_IF_FIRST) &&
-                !rec_is_first_half(f, in) && in->start >= f->moved && !has_to_stay(f) && !dyn_cpy_is_traced(r->ts) &&
-                !dyn_is_conditional(in) && in->op != DYN_I_LOAD_METHOD;
-    if (runs && way_caught(r, f) == 0 && way_behind(r, f, in, f->ssp - f->nslots) == 0 && has_resume_codes(r)) {
+    bool outermost = f == r->base && f->generator == NULL;
+    bool runs = is_cpythons(r->why) && outermost && is_run_whole(f, in) && may_be_resumed(r, f, in);
+    bool told = runs && way_caught(r, f) == 0 && way_behind(r, f, in, f->ssp - f->nslots) == 0;
+    if (told && has_resume_codes(r)) {
         return true;
     }
     memset(r->cap->ways, 0, sizeof r->cap->ways);
@@ -421,10 +449,10 @@ bool rec_is_first_half(const RecFrame *f, const DynInstr *in) {
     return in + 1 < f->code->v.at + f->code->v.n && in[1].at == in->at;
 }
 
-/* Would the frame go on between the two? One that is cut goes on in front of both. */
+/* Would the frame go on between the two halves? One that is cut in front of the instruction goes on in front of both. */
 static bool goes_on_between(const RecFrame *f, const DynInstr *in) { return rec_is_first_half(f, in) && f->next != f->pc; }
 
-/* Does the way on behind lead to where the segment begins? Whoever is left there at once would come no further. */
+/* Does the way on behind the instruction lead to where the segment begins? Then later calls would go round without getting on. */
 static bool leads_back(DynRec *r) {
     PyObject *resume = resume_code(r, r->base, &r->cap->after[DYN_WAY_NEXT]);
     Py_XDECREF(resume);
@@ -436,7 +464,7 @@ static bool leads_back(DynRec *r) {
 static int pass_by(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynCapture *c = r->cap;
     uint32_t depth = f->sp - f->nslots;
-    bool stays = has_to_stay(f) || dyn_cpy_is_traced(r->ts) || f->generator != NULL || f->code->v.at[f->next].start <= f->moved;
+    bool stays = f->generator != NULL || f->code->v.at[f->next].start <= f->moved || has_to_stay(f) || dyn_cpy_is_traced(r->ts);
     rec_rollback(r, &(RecMark){.mutations = r->mutations, .handled = r->handled});
     dyn_graph_truncate(&c->graph, 0); /* what came in, too */
     dyn_capture_forget_recipes(c, 0);
@@ -445,7 +473,8 @@ static int pass_by(DynRec *r, RecFrame *f, const DynInstr *in) {
     c->before.nslots = f->ntold;
     c->before.nstack = 0;
     c->done = (DynEffects){0, 0};
-    if (stays || way_on(r, f, DYN_WAY_NEXT, f->next, depth, depth) < 0 || !has_resume_codes(r) || leads_back(r)) {
+    bool told = !stays && way_on(r, f, DYN_WAY_NEXT, f->next, depth, depth) == 0 && has_resume_codes(r);
+    if (!told || leads_back(r)) {
         rec_stop(r, f, in, DYN_R_NOT_REBUILDABLE);
         return -1;
     }
@@ -453,14 +482,19 @@ static int pass_by(DynRec *r, RecFrame *f, const DynInstr *in) {
     return open_behind(r, f, in);
 }
 
-/* How far a capture's end is told: what is told of one that isn't taken goes again, since its nodes may. */
+/* How many recipes and effects the capture had before its end was described. If the segment doesn't end here after all, those
+ * that came since are taken back, since the nodes that they name may be. */
 typedef struct Told {
     RecFrame *seal;
     uint32_t nrecipes, neffects;
 } Told;
 
 static Told begin_telling(DynRec *r) {
-    Told t = {r->seal.frame, r->cap == NULL ? 0 : r->cap->recipes.n, r->cap == NULL ? 0 : r->cap->effects.n};
+    Told t = {.seal = r->seal.frame};
+    if (r->cap != NULL) {
+        t.nrecipes = r->cap->recipes.n;
+        t.neffects = r->cap->effects.n;
+    }
     r->seal.frame = NULL; /* frames are told as they stand */
     return t;
 }
@@ -525,14 +559,16 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
 static bool close_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
     rec_rollback(r, &f->instr);
     dyn_capture_forget_values(r->cap, f->instr.guards);
-    if (r->spoiled || rec_changed_since(r, &f->instr) || state_before(r, f, in) < 0 || rec_effects_done(r, &r->cap->done) < 0) {
+    bool lost = r->spoiled || rec_changed_since(r, &f->instr);
+    if (lost || state_before(r, f, in) < 0 || rec_effects_done(r, &r->cap->done) < 0) {
         return false;
     }
     RecFrame *b = r->base;
     const DynInstr *at = &b->code->v.at[b->pc];
     uint32_t depth = (b == f ? b->ssp : b->sp) - b->nslots;
     bool falls = may_go_on_behind(at, depth);
-    if (way_caught(r, b) < 0 || (falls && way_behind(r, b, at, depth) < 0) || !has_resume_codes(r)) {
+    bool told = way_caught(r, b) == 0 && (!falls || way_behind(r, b, at, depth) == 0);
+    if (!told || !has_resume_codes(r)) {
         return false;
     }
     rec_finish_segment(r, DYN_END_BREAK, DYN_R_EXCEPTION, f, in);
@@ -553,8 +589,11 @@ static bool is_handled_outside(const RecFrame *f) {
 static bool may_close_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
     bool jumps =
         dyn_is_conditional(in) || dyn_flow(in) == DYN_FLOW_JUMP; /* it raised nothing itself, or has ways on of its own */
-    return r->cap != NULL && r->error == NULL && f->ssp == f->instr_ssp && !jumps && in->start >= f->moved && !has_to_stay(f) &&
-           !dyn_cpy_is_traced(r->ts) && !r->req->fullgraph && (f == r->base ? f->generator == NULL : rec_may_break(r, f));
+    bool unchanged = r->cap != NULL && r->error == NULL && f->ssp == f->instr_ssp;
+    if (!unchanged || jumps || r->req->fullgraph || !may_be_resumed(r, f, in)) {
+        return false;
+    }
+    return f == r->base ? f->generator == NULL : rec_may_break(r, f);
 }
 
 RecRaised rec_break_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -562,7 +601,8 @@ RecRaised rec_break_raised(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject *type, *value, *tb;
     bool here = dyn_cpy_find_handler(f->code->code, in->at, &h);
     uint32_t pc = here && h.target < f->code->nunits ? f->code->at_unit[h.target] : DYN_NONE;
-    if ((here && pc == DYN_NONE) || (!here && !is_handled_outside(f)) || (here && f->sp < f->nslots + h.depth)) {
+    bool handled = here ? pc != DYN_NONE && f->sp >= f->nslots + h.depth : is_handled_outside(f);
+    if (!handled) {
         return REC_RAISED_NOT;
     }
     if (!r->between) {

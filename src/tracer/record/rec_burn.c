@@ -16,7 +16,8 @@ static int burn_sym(DynRec *r, uint32_t sym) {
     DynScalar hint = s->hint;
     bool f = s->type == DYN_T_FLOAT;
     uint32_t c = f ? dyn_sym_float(t, hint.f) : dyn_sym_int(t, hint.i);
-    return c == DYN_NONE ? -1 : dyn_rec_assume(r, dyn_sym_op(t, f ? DYN_S_SAME_BITS : DYN_S_EQ, sym, c, DYN_NONE));
+    DynSymOp same = f ? DYN_S_SAME_BITS : DYN_S_EQ;
+    return c == DYN_NONE ? -1 : dyn_rec_assume(r, dyn_sym_op(t, same, sym, c, DYN_NONE));
 }
 
 /* ---- the column `burn`: 0, or -1 */
@@ -93,7 +94,8 @@ static int burn_slice(DynRec *r, DynVal *v, PyObject *real) {
 }
 
 static int (*const burn_as[DV_COUNT])(DynRec *r, DynVal *v, PyObject *real) = {
-#define SHADOW(kind, agrees, burn, truth, iterate, items, recipe) [DV_##kind] = burn,
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = burn,
 #include "tracer/record/shadow.def"
 #undef SHADOW
 };

@@ -28,106 +28,7 @@ PyObject *rec_call_real(const RecCall *c) {
     return result;
 }
 
-/* ---- Python functions: shadows for the callee's slots by the binding rules */
-
-/* What a guard can compare by value: numbers, str, None, tuples of these. */
-static bool plain_value(PyObject *o) {
-    if (PyTuple_CheckExact(o)) {
-        bool plain = PyTuple_GET_SIZE(o) <= 16;
-        for (Py_ssize_t i = 0; plain && i < PyTuple_GET_SIZE(o); i++) {
-            plain = plain_value(PyTuple_GET_ITEM(o, i));
-        }
-        return plain;
-    }
-    return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o);
-}
-
-static DynVal *default_value(DynRec *r, DynVal *func, uint32_t func_source, PyObject *real, Py_ssize_t i, PyObject *kwname) {
-    if (func->kind == DV_FUNC) {
-        DynVal *from = func->items[kwname ? 2 : 1];
-        return from == NULL ? NULL : kwname ? rec_dict_find(from, kwname, NULL) : i < (Py_ssize_t)from->n ? from->items[i] : NULL;
-    }
-    PyObject *value = kwname ? PyDict_GetItemWithError(PyFunction_GET_KW_DEFAULTS(real), kwname)
-                             : PyTuple_GET_ITEM(PyFunction_GET_DEFAULTS(real), i);
-    uint32_t s = kwname ? dyn_source_intern(&r->cap->sources, DYN_SRC_FKWDEFAULT, func_source, 0, NULL, kwname)
-                        : dyn_source_intern(&r->cap->sources, DYN_SRC_FDEFAULT, func_source, (uint32_t)i, NULL, NULL);
-    if (s == DYN_NONE || (!kwname && rec_guard(r, DYN_GUARD_DEFAULTS, func_source, DYN_NONE,
-                                               PyTuple_GET_SIZE(PyFunction_GET_DEFAULTS(real)), NULL) < 0)) {
-        return NULL;
-    }
-    if (func->kind == DV_PYFUNC || !plain_value(value)) {
-        return rec_source(r, s);
-    }
-    /* the function itself is the entry's own: so are its defaults */
-    return rec_guard(r, DYN_GUARD_EQ, s, DYN_NONE, 0, value) < 0 ? NULL : dyn_rec_const(r, value);
-}
-
-static int bind_keywords(DynRec *r, PyCodeObject *code, const RecCall *c, DynVal **slots, DynVal *extra) {
-    int named = code->co_argcount + code->co_kwonlyargcount;
-    for (uint32_t k = 0; k < c->nkw; k++) {
-        PyObject *name = PyTuple_GET_ITEM(c->kwnames, k);
-        int slot = code->co_posonlyargcount;
-        while (slot < named && PyUnicode_Compare(dyn_code_local_name(code, slot), name) != 0) {
-            slot++;
-        }
-        DynVal *v = c->args[c->npos + k].v;
-        if (slot < named) {
-            if (slots[slot] != NULL) {
-                return -1;
-            }
-            slots[slot] = v;
-        } else {
-            DynVal *key = extra ? rec_object(r, name) : NULL;
-            if (key == NULL || rec_push_item(r, extra, key) < 0 || rec_push_item(r, extra, v) < 0) {
-                return -1;
-            }
-        }
-    }
-    return 0;
-}
-
-/* -1: the call doesn't fit the signature (CPython will raise), or a default isn't known. */
-static int bind_slots(DynRec *r, PyObject *func, DynVal *fv, uint32_t func_source, const RecCall *c, DynVal **slots) {
-    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
-    int nargs = code->co_argcount, nkwonly = code->co_kwonlyargcount, next = nargs + nkwonly;
-    PyObject *defaults = PyFunction_GET_DEFAULTS(func), *kwdefaults = PyFunction_GET_KW_DEFAULTS(func);
-    uint32_t given = c->npos < (uint32_t)nargs ? c->npos : (uint32_t)nargs;
-    DynVal *extra = NULL;
-    for (uint32_t i = 0; i < given; i++) {
-        slots[i] = c->args[i].v;
-    }
-    if (code->co_flags & CO_VARARGS) {
-        DynVal **rest = DYN_NEW_N(&r->arena, DynVal *, c->npos + 1);
-        for (uint32_t i = given; rest != NULL && i < c->npos; i++) {
-            rest[i - given] = c->args[i].v;
-        }
-        if (rest == NULL || (slots[next++] = dyn_rec_seq(r, DV_TUPLE, c->npos - given, rest, NULL)) == NULL) {
-            return -1;
-        }
-    } else if (c->npos > given) {
-        return -1;
-    }
-    if (code->co_flags & CO_VARKEYWORDS && (slots[next] = extra = dyn_rec_seq(r, DV_DICT, 0, NULL, NULL)) == NULL) {
-        return -1;
-    }
-    if (bind_keywords(r, code, c, slots, extra) < 0) {
-        return -1;
-    }
-    Py_ssize_t ndefaults = defaults ? PyTuple_GET_SIZE(defaults) : 0;
-    for (int i = 0; i < nargs + nkwonly; i++) {
-        if (slots[i] == NULL) {
-            Py_ssize_t d = i - (nargs - ndefaults);
-            PyObject *name = i < nargs ? NULL : dyn_code_local_name(code, i);
-            bool there =
-                name ? kwdefaults != NULL && PyDict_GetItemWithError(kwdefaults, name) != NULL : d >= 0 && defaults != NULL;
-            if (!there || (slots[i] = default_value(r, fv, func_source, func, d, name)) == NULL) {
-                PyErr_Clear();
-                return -1;
-            }
-        }
-    }
-    return 0;
-}
+/* ---- Python functions */
 
 uint32_t rec_function_source(DynRec *r, DynVal *v, PyObject *func) {
     if (v->kind == DV_FUNC) {
@@ -162,6 +63,12 @@ static bool is_lost(const DynRec *r, const PyCodeObject *code) {
     return lost;
 }
 
+/* The frame that a call is about to make can be recorded into: its code, where the function is found, and how deep it is. */
+static bool can_enter(DynRec *r, const DynVal *fv, const PyCodeObject *code, uint32_t source) {
+    bool found = source != DYN_NONE || fv->kind == DV_FUNC;
+    return found && recordable(code) && !dyn_recursion_near_limit(r->ts);
+}
+
 /* A call that leads to a frame of the Python function `callee` with the arguments of `bound`: the hook hands that frame to
  * dyn_record_inlined. NULL with *result set: the callee bailed out. */
 static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, DynOperand callee, bool whole, PyObject **result) {
@@ -174,14 +81,14 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
     uint32_t source = rec_function_source(r, fv, func);
     DynReason refuse = is_lost(r, code) ? DYN_R_CALLEE_BAILED : r->req->may_inline(r->req, func);
     uint32_t ninstrs = r->ninstrs, ninstrs_lost = r->ninstrs_lost;
-    if (refuse == DYN_R_GENERATOR && slots != NULL && plain_generator(code) && rec_may_make_generator(r, fv, source) &&
-        bind_slots(r, func, fv, source, bound, slots) == 0) {
+    bool makes = refuse == DYN_R_GENERATOR && plain_generator(code) && rec_may_make_generator(r, fv, source);
+    if (makes && slots != NULL && rec_bind_slots(r, func, fv, source, bound, slots) == 0) {
         RecPending call = {func, fv, source, slots, nslots, whole};
         *result = rec_call_real(c);
         return *result == NULL ? NULL : rec_new_generator(r, *result, &call);
     }
-    if (refuse != DYN_R_OK || slots == NULL || (source == DYN_NONE && fv->kind != DV_FUNC) || dyn_recursion_near_limit(r->ts) ||
-        !recordable(code) || bind_slots(r, func, fv, source, bound, slots) < 0) {
+    bool enters = refuse == DYN_R_OK && slots != NULL && can_enter(r, fv, code, source);
+    if (!enters || rec_bind_slots(r, func, fv, source, bound, slots) < 0) {
         r->pending.func = NULL;
         *result = rec_call_real(c);
         return rec_fail(r, refuse != DYN_R_OK ? refuse : DYN_R_OPAQUE_CALL, PyUnicode_AsUTF8(code->co_name));
@@ -204,7 +111,8 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
         }
         return NULL;
     }
-    if (!entered || r->callee_bailed || r->result == NULL || r->cap == NULL) {
+    bool recorded = entered && !r->callee_bailed && r->result != NULL;
+    if (!recorded || r->cap == NULL) {
         rec_spoil(r, &start);
         rec_rollback(r, &start);
         r->callee_bailed = false;
@@ -250,7 +158,8 @@ int rec_call_init(void) {
     PyObject *wrapper = PyObject_GetAttrString(Py_None, "__str__");
     method_wrapper = wrapper ? Py_TYPE(wrapper) : NULL; /* a builtin type: there for good */
     Py_XDECREF(wrapper);
-    return method_wrapper == NULL || dispatcher_type == NULL || implementation_name == NULL || override_name == NULL ? -1 : 0;
+    bool types = method_wrapper != NULL && dispatcher_type != NULL;
+    return types && implementation_name != NULL && override_name != NULL ? 0 : -1;
 }
 
 /* The type has no such attribute, and doesn't get one: it can't, or a guard says so. */
@@ -270,7 +179,10 @@ static bool never_has(DynRec *r, PyTypeObject *type, PyObject *name) {
 
 /* Does nothing in this argument override NumPy's functions, now and at every call under the guards? */
 static bool overrides_nothing(DynRec *r, DynVal *v, PyObject *o, int depth) {
-    if (dyn_rec_resolve(r, v, o) < 0 || depth > 3 || v->kind == DV_OPAQUE || v->kind == DV_ITER) {
+    if (depth > 3 || dyn_rec_resolve(r, v, o) < 0) {
+        return false;
+    }
+    if (v->kind == DV_OPAQUE || v->kind == DV_ITER) {
         return false;
     }
     if (v->kind == DV_TUPLE || v->kind == DV_LIST) {
@@ -310,7 +222,8 @@ static DynVal *fallback_for_numpy(DynRec *r, const RecCall *c, const DynBinding 
     DynReason why = r->why;
     const char *detail = r->detail;
     DynVal *v = NULL;
-    if (b != NULL && !r->spoiled && !r->behind && r->cap != NULL) {
+    bool known = r->cap != NULL && !r->spoiled && !r->behind;
+    if (b != NULL && known) {
         v = dyn_np_call(r, b, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, result);
         PyErr_Clear();
     }
@@ -321,7 +234,8 @@ static DynVal *fallback_for_numpy(DynRec *r, const RecCall *c, const DynBinding 
 
 static bool is_array_method(const RecCall *c) {
     PyObject *f = c->callable.real;
-    return Py_TYPE(f) == &PyMethodDescr_Type && c->npos > 0 && !dyn_torch_is(c->args[0].real) && rec_is_array(c->args[0].v);
+    bool of_array = c->npos > 0 && rec_is_array(c->args[0].v) && !dyn_torch_is(c->args[0].real);
+    return of_array && Py_TYPE(f) == &PyMethodDescr_Type;
 }
 
 /* dynoc's own functions. */
@@ -372,8 +286,8 @@ static bool all_constant(DynRec *r, const RecCall *c) {
 /* A function that dynoc.optimize gave: the function inside is recorded into. */
 DynVal *rec_on_optimized(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     PyObject *inner = PyObject_GetAttrString(c->callable.real, "__wrapped__");
-    bool known = inner != NULL && PyFunction_Check(inner) && dyn_rec_resolve(r, c->callable.v, c->callable.real) == 0 &&
-                 c->callable.v->kind == DV_CONST;
+    bool constant = dyn_rec_resolve(r, c->callable.v, c->callable.real) == 0 && c->callable.v->kind == DV_CONST;
+    bool known = constant && inner != NULL && PyFunction_Check(inner);
     DynVal *v = known ? dyn_rec_const(r, inner) : NULL;
     PyErr_Clear();
     Py_XDECREF(inner); /* dyn_rec_const keeps it */
@@ -396,8 +310,11 @@ DynVal *rec_on_super(DynRec *r, const RecCall *c, PyObject **result, int arg) {
         self = cell ? (DynOperand){f->shadow[0]->items[0], PyCell_GET(f->real[0])} : (DynOperand){f->shadow[0], f->real[0]};
     }
     *result = rec_call_real(c);
-    bool known = *result != NULL && self.v != NULL && self.real != NULL && dyn_rec_resolve(r, self.v, self.real) == 0;
-    return known ? rec_new_super(r, *result, self) : *result ? rec_fail(r, DYN_R_OPAQUE_CALL, "super") : NULL;
+    if (*result == NULL) {
+        return NULL;
+    }
+    bool known = self.v != NULL && self.real != NULL && dyn_rec_resolve(r, self.v, self.real) == 0;
+    return known ? rec_new_super(r, *result, self) : rec_fail(r, DYN_R_OPAQUE_CALL, "super");
 }
 
 /* Of an np.vectorize object that came in: does its function have no effects? */
@@ -416,8 +333,8 @@ DynVal *rec_on_vectorized(DynRec *r, const RecCall *c, PyObject **result, int ar
     DynOperand f = c->callable;
     PyObject *method = dyn_cpy_lookup_named(Py_TYPE(f.real), "__call__");
     uint32_t n = c->npos + c->nkw;
-    bool known = method != NULL && dyn_rec_resolve(r, f.v, f.real) == 0 && rec_resolve_args(r, c) == 0 &&
-                 (f.v->kind == DV_MADE || (f.v->kind == DV_OBJECT && maps_purely(r, f)));
+    bool known = method != NULL && dyn_rec_resolve(r, f.v, f.real) == 0 && rec_resolve_args(r, c) == 0;
+    known = known && (f.v->kind == DV_MADE || (f.v->kind == DV_OBJECT && maps_purely(r, f)));
     DynOperand *args = known ? DYN_NEW_N(&r->arena, DynOperand, n + 1) : NULL;
     if (args == NULL) {
         return REC_DECLINED;
@@ -425,7 +342,10 @@ DynVal *rec_on_vectorized(DynRec *r, const RecCall *c, PyObject **result, int ar
     args[0] = f;
     memcpy(args + 1, c->args, n * sizeof *args);
     *result = rec_call_real(c);
-    return *result ? dyn_np_mapped_call(r, method, args, (int)c->npos + 1, c->nkw ? c->kwnames : NULL, *result) : NULL;
+    if (*result == NULL) {
+        return NULL;
+    }
+    return dyn_np_mapped_call(r, method, args, (int)c->npos + 1, c->nkw ? c->kwnames : NULL, *result);
 }
 
 typedef DynVal *(*Rule)(DynRec *r, const RecCall *c, PyObject **result);
@@ -452,12 +372,15 @@ static DynVal *call_opaque(DynRec *r, const RecCall *c, PyObject **result) {
 static DynVal *call_bound_to_operator(DynRec *r, const RecCall *c, PyObject **result, const DynBinding *b) {
     PyObject *f = c->callable.real;
     *result = rec_call_real(c);
-    bool pure = Py_TYPE(f) == &PyUFunc_Type || PyType_Check(f);
-    if (*result != NULL && pure && all_constant(r, c) && PyArray_CheckScalar(*result) && rec_is_quiet_npscalar(*result)) {
+    if (*result == NULL) {
+        return NULL;
+    }
+    bool folds = (Py_TYPE(f) == &PyUFunc_Type || PyType_Check(f)) && all_constant(r, c);
+    if (folds && PyArray_CheckScalar(*result) && rec_is_quiet_npscalar(*result)) {
         return dyn_rec_const(r, *result);
     }
-    DynVal *v = *result ? dyn_np_call(r, b, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, *result) : NULL;
-    if (*result != NULL && v == NULL) {
+    DynVal *v = dyn_np_call(r, b, c->args, (int)c->npos, c->nkw ? c->kwnames : NULL, *result);
+    if (v == NULL) {
         PyErr_Clear();
         r->detail = r->detail ? r->detail : rec_callable_name(r, f);
     }
@@ -498,6 +421,24 @@ static DynVal *call_constant(DynRec *r, const RecCall *c, PyObject **result) {
     return v != REC_DECLINED ? v : call_opaque(r, c, result);
 }
 
+/* A callable that is the same at every call, or a function made while recording. */
+static DynVal *call_known(DynRec *r, const RecCall *c, PyObject **result) {
+    DynVal *v = call_special(r, c, result);
+    return v != REC_DECLINED ? v : call_constant(r, c, result);
+}
+
+static DynVal *call_pyfunc(DynRec *r, const RecCall *c, PyObject **result) {
+    return call_inlined(r, c, c->callable, false, result);
+}
+
+/* The column `call`: makes the call, and gives the shadow of the result; NULL: unknown, and why is set, or it raised. */
+static DynVal *(*const call_as[DV_COUNT])(DynRec *r, const RecCall *c, PyObject **result) = {
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = call,
+#include "tracer/record/shadow.def"
+#undef SHADOW
+};
+
 static DynVal *call_any(DynRec *r, RecCall *c, PyObject **result) {
     rec_torch_checkpoint(r, c);
     DynVal *v = by_rule(r, c, result, of_anything, DYN_COUNTOF(of_anything));
@@ -505,16 +446,8 @@ static DynVal *call_any(DynRec *r, RecCall *c, PyObject **result) {
     if (v != REC_DECLINED) {
         return v;
     }
-    if (c->callable.v->kind == DV_PYFUNC) {
-        return call_inlined(r, c, c->callable, false, result);
-    }
-    bool known = dyn_rec_resolve(r, c->callable.v, c->callable.real) == 0 &&
-                 (c->callable.v->kind == DV_CONST || c->callable.v->kind == DV_FUNC);
-    if (!known) {
-        return call_opaque(r, c, result);
-    }
-    v = call_special(r, c, result);
-    return v != REC_DECLINED ? v : call_constant(r, c, result);
+    bool known = dyn_rec_resolve(r, c->callable.v, c->callable.real) == 0;
+    return known ? call_as[c->callable.v->kind](r, c, result) : call_opaque(r, c, result);
 }
 
 static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
@@ -527,7 +460,8 @@ static DynVal *call(DynRec *r, RecCall *c, PyObject **result) {
 
 DynOperand rec_type_method(DynRec *r, DynOperand o, const char *name) {
     DynOperand none = {0};
-    if (o.v->kind != DV_OBJECT || (o.v->source == DYN_NONE && !o.v->fresh) || PyArray_Check(o.real)) {
+    bool there = o.v->source != DYN_NONE || o.v->fresh;
+    if (o.v->kind != DV_OBJECT || !there || PyArray_Check(o.real)) {
         return none;
     }
     PyTypeObject *type = Py_TYPE(o.real);
@@ -546,43 +480,16 @@ DynOperand rec_type_method(DynRec *r, DynOperand o, const char *name) {
     return s == DYN_NONE ? none : (DynOperand){rec_source(r, s), func};
 }
 
-/* Bound methods and callable instances become a function with self in front. */
-static int unwrap(DynRec *r, RecCall *c) {
-    DynOperand *f = &c->callable;
-    DynOperand func, self;
-    if (dyn_rec_resolve(r, f->v, f->real) < 0 || rec_is_known_instance(f->real)) {
-        return 0;
-    }
-    if (f->v->kind == DV_METHOD && PyMethod_Check(f->real)) {
-        func = (DynOperand){f->v->items[0], PyMethod_GET_FUNCTION(f->real)};
-        self = (DynOperand){f->v->items[1], PyMethod_GET_SELF(f->real)};
-    } else if (f->v->kind == DV_METHOD && PyCFunction_Check(f->real)) {
-        func = (DynOperand){f->v->items[0], f->v->items[0]->obj};
-        self = (DynOperand){f->v->items[1], PyCFunction_GET_SELF(f->real)};
-    } else if (f->v->kind == DV_METHOD && Py_TYPE(f->real) == method_wrapper) {
-        PyObject *o = PyObject_GetAttrString(f->real, "__self__");
-        PyErr_Clear();
-        Py_XDECREF(o); /* the method holds it */
-        func = (DynOperand){f->v->items[0], f->v->items[0]->obj};
-        self = (DynOperand){f->v->items[1], o};
-    } else if (f->v->kind == DV_PARTIAL) {
-        return rec_unwrap_partial(r, c);
-    } else if ((func = rec_type_method(r, *f, "__call__")).v != NULL) {
-        self = *f;
-    } else if (f->v->kind == DV_CONST && PyCFunction_Check(f->real) && PyCFunction_GET_SELF(f->real) != NULL &&
-               Py_TYPE(PyCFunction_GET_SELF(f->real)) == &PyUFunc_Type) { /* add_reduce = np.add.reduce */
-        PyObject *method = dyn_cpy_lookup_named(&PyUFunc_Type, ((PyCFunctionObject *)f->real)->m_ml->ml_name);
-        if (method == NULL || Py_TYPE(method) != &PyMethodDescr_Type) {
-            return 0;
-        }
-        self = (DynOperand){dyn_rec_const(r, PyCFunction_GET_SELF(f->real)), PyCFunction_GET_SELF(f->real)};
-        func = (DynOperand){dyn_rec_const(r, method), method};
-        if (self.v == NULL || func.v == NULL) {
-            return 0;
-        }
-    } else {
-        return 0;
-    }
+/* ---- the column `unwrap`: bound methods, callable instances and the like become what they call, with what they put in front of
+ * the arguments. 1: the call is another one now; 0: it is as it was. */
+
+static int unwrap_nothing(DynRec *r, RecCall *c) {
+    (void)r, (void)c;
+    return 0;
+}
+
+/* The call becomes func(self, …). */
+static int call_with_self(DynRec *r, RecCall *c, DynOperand func, DynOperand self) {
     DynOperand *args = DYN_NEW_N(&r->arena, DynOperand, c->npos + c->nkw + 1);
     if (args == NULL) {
         return 0;
@@ -598,11 +505,71 @@ static int unwrap(DynRec *r, RecCall *c) {
     return 1;
 }
 
+static int unwrap_method(DynRec *r, RecCall *c) {
+    DynVal *func = c->callable.v->items[0], *self = c->callable.v->items[1];
+    PyObject *real = c->callable.real;
+    if (PyMethod_Check(real)) {
+        return call_with_self(r, c, (DynOperand){func, PyMethod_GET_FUNCTION(real)}, (DynOperand){self, PyMethod_GET_SELF(real)});
+    }
+    if (PyCFunction_Check(real)) {
+        return call_with_self(r, c, (DynOperand){func, func->obj}, (DynOperand){self, PyCFunction_GET_SELF(real)});
+    }
+    if (Py_TYPE(real) != method_wrapper) {
+        return 0;
+    }
+    PyObject *o = PyObject_GetAttrString(real, "__self__");
+    PyErr_Clear();
+    Py_XDECREF(o); /* the method holds it */
+    return call_with_self(r, c, (DynOperand){func, func->obj}, (DynOperand){self, o});
+}
+
+static int unwrap_object(DynRec *r, RecCall *c) {
+    DynOperand func = rec_type_method(r, c->callable, "__call__");
+    return func.v != NULL ? call_with_self(r, c, func, c->callable) : 0;
+}
+
+/* A method of a ufunc: add_reduce = np.add.reduce. */
+static int unwrap_constant(DynRec *r, RecCall *c) {
+    PyObject *f = c->callable.real, *ufunc = PyCFunction_Check(f) ? PyCFunction_GET_SELF(f) : NULL;
+    if (ufunc == NULL || Py_TYPE(ufunc) != &PyUFunc_Type) {
+        return 0;
+    }
+    PyObject *method = dyn_cpy_lookup_named(&PyUFunc_Type, ((PyCFunctionObject *)f)->m_ml->ml_name);
+    if (method == NULL || Py_TYPE(method) != &PyMethodDescr_Type) {
+        return 0;
+    }
+    DynOperand self = {dyn_rec_const(r, ufunc), ufunc}, func = {dyn_rec_const(r, method), method};
+    return self.v != NULL && func.v != NULL ? call_with_self(r, c, func, self) : 0;
+}
+
+static int (*const unwrap_as[DV_COUNT])(DynRec *r, RecCall *c) = {
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = unwrap,
+#include "tracer/record/shadow.def"
+#undef SHADOW
+};
+
+static int unwrap(DynRec *r, RecCall *c) {
+    DynOperand f = c->callable;
+    bool known = dyn_rec_resolve(r, f.v, f.real) == 0 && !rec_is_known_instance(f.real);
+    return known ? unwrap_as[f.v->kind](r, c) : 0;
+}
+
+/* Up to four in one another. Functions that nobody is to look into stay as they are. */
+static void unwrap_all(DynRec *r, RecCall *c) {
+    for (int i = 0; i < 4; i++) {
+        if (rec_is_marked(c->callable.real) || !unwrap(r, c)) {
+            return;
+        }
+    }
+}
+
 DynVal *rec_call_within(DynRec *r, DynOperand f, DynOperand *args, uint32_t npos, PyObject **result) {
     RecCall c = {.callable = f, .args = args, .npos = npos};
     rec_taken_so_far(r);
     bool known = r->cap != NULL && !r->take_lost && !rec_has_flag(f.real, REC_LEAVES);
-    for (int i = 0; known && i < 4 && !rec_is_marked(c.callable.real) && unwrap(r, &c); i++) {
+    if (known) {
+        unwrap_all(r, &c);
     }
     known = known && !rec_sees_references(r, c.callable.real);
     DynVal *v = known ? call(r, &c, result) : NULL;
@@ -620,8 +587,7 @@ Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c, uint32_t npop) {
     if (rec_has_flag(c->callable.real, REC_LEAVES)) {
         return step_bail(r, DYN_R_OPAQUE_CALL, rec_callable_name(r, c->callable.real));
     }
-    for (int i = 0; i < 4 && !rec_is_marked(c->callable.real) && unwrap(r, c); i++) {
-    }
+    unwrap_all(r, c);
     if (rec_sees_references(r, c->callable.real)) {
         return step_bail(r, DYN_R_REFERENCES, NULL);
     }
@@ -646,7 +612,8 @@ static int lay_out(DynRec *r, RecFrame *f, RecCall *c, uint32_t nargs, uint32_t 
     uint32_t nkw = kwnames ? (uint32_t)PyTuple_GET_SIZE(kwnames) : 0;
     bool null_first = dyn_call_null_first();
     bool self = null_first ? real[0] != NULL : real[1] != NULL;
-    uint32_t func = null_first ? (self ? 0 : 1) : 0, first = self ? 1 : 2;
+    uint32_t func = null_first && !self ? 1 : 0;
+    uint32_t first = self ? 1 : 2;
     c->callable = (DynOperand){shadow[func], real[func]};
     c->npos = nargs - nkw + (self ? 1 : 0);
     c->nkw = nkw;
@@ -715,10 +682,10 @@ static Step spread_call(DynRec *r, RecFrame *f, const DynInstr *in, DynOperand a
     DynOperand kw = has_kw ? operand(f, 1) : (DynOperand){0};
     RecCall c = {.callable = operand(f, npop - (null_first ? 1 : 0))};
     DynVal **items;
-    bool fits = (PyTuple_Check(args.real) || PyList_CheckExact(args.real)) && rec_items(r, args.v, args.real, &items, &n) == 0 &&
+    bool fits = rec_is_sequence(args.real) && rec_items(r, args.v, args.real, &items, &n) == 0 &&
                 n == PySequence_Fast_GET_SIZE(args.real);
-    if (has_kw) {
-        fits = fits && PyDict_CheckExact(kw.real) && dyn_rec_resolve(r, kw.v, kw.real) == 0 && kw.v->kind == DV_DICT;
+    if (has_kw && fits) {
+        fits = PyDict_CheckExact(kw.real) && dyn_rec_resolve(r, kw.v, kw.real) == 0 && kw.v->kind == DV_DICT;
     }
     if (!fits || (c.args = DYN_NEW_N(&r->arena, DynOperand, n + (has_kw ? kw.v->n : 0) + 1)) == NULL) {
         return call_spread(r, f, c.callable.real, args.real, kw.real, npop);
@@ -746,9 +713,9 @@ static PyObject *list_of_rows(DynRec *r, DynOperand *args) {
     PyObject *real[DYN_COUNTOF(items)] = {NULL}, *list = NULL;
     Py_ssize_t n = PyArray_NDIM(a) > 0 && PyArray_DIM(a, 0) <= (npy_intp)DYN_COUNTOF(items) ? PyArray_DIM(a, 0) : -1;
     uint32_t want = dyn_sym_int(&r->cap->syms, n);
-    bool known = n >= 0 && want != DYN_NONE &&
-                 dyn_rec_assume_equal(r, dyn_graph_node(&r->cap->graph, args->v->id)->shape[0], want) == 0 &&
-                 rec_array_rows(r, *args, (uint32_t)n, items, real) == 0;
+    bool listed =
+        n >= 0 && want != DYN_NONE && dyn_rec_assume_equal(r, dyn_graph_node(&r->cap->graph, args->v->id)->shape[0], want) == 0;
+    bool known = listed && rec_array_rows(r, *args, (uint32_t)n, items, real) == 0;
     for (Py_ssize_t i = 0; known && i < n; i++) {
         known = items[i] != NULL;
     }

@@ -113,9 +113,10 @@ static PyObject *find_path(PyObject *module, const char *path) {
 
 /* Where a method is defined: the same for its descriptor and for each object that it is bound to. All __new__ have one. */
 static const void *definition_of(PyObject *o) {
-    const PyMethodDef *def = PyCFunction_Check(o)                ? ((PyCFunctionObject *)o)->m_ml
-                             : Py_TYPE(o) == &PyMethodDescr_Type ? ((PyMethodDescrObject *)o)->d_method
-                                                                 : NULL;
+    const PyMethodDef *def = PyCFunction_Check(o) ? ((PyCFunctionObject *)o)->m_ml : NULL;
+    if (Py_TYPE(o) == &PyMethodDescr_Type) {
+        def = ((PyMethodDescrObject *)o)->d_method;
+    }
     return def != NULL && strcmp(def->ml_name, "__new__") != 0 ? def : NULL;
 }
 
@@ -278,7 +279,10 @@ static DynVal *call_on_all(DynRec *r, const RecCall *c, PyObject **result, const
 
 /* What goes through an array and gives a number or something new: a call in the graph, where nothing better is known. */
 static DynVal *call_on_array(DynRec *r, const RecCall *c, PyObject *result, const Row *row) {
-    if (result == NULL || r->cap == NULL || c->npos < 1 || c->args[0].v->kind != DV_ARRAY || PyErr_Occurred()) {
+    if (result == NULL || r->cap == NULL || PyErr_Occurred()) {
+        return NULL;
+    }
+    if (c->npos < 1 || c->args[0].v->kind != DV_ARRAY) {
         return NULL;
     }
     for (uint32_t i = 1; i < c->npos + c->nkw; i++) { /* not key= */

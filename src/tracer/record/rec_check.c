@@ -21,8 +21,8 @@ static bool agrees_with_any(const DynRec *r, const DynVal *v, PyObject *o) {
 static bool agrees_with_array(const DynRec *r, const DynVal *v, PyObject *o) {
     const DynNode *n = dyn_graph_node(&r->cap->graph, v->id);
     DynArrayView view;
-    bool ok = dyn_array_view(o, &view) && view.dtype == n->dtype && view.ndim == n->ndim &&
-              dyn_torch_is(o) == ((n->flags & DYN_NODE_TENSOR) != 0);
+    bool tensor = (n->flags & DYN_NODE_TENSOR) != 0, same = dyn_array_view(o, &view) && dyn_torch_is(o) == tensor;
+    bool ok = same && view.dtype == n->dtype && view.ndim == n->ndim;
     for (int d = 0; ok && d < n->ndim; d++) {
         ok = dyn_sym_at(&r->cap->syms, n->shape[d])->hint.i == view.dims[d];
     }
@@ -57,7 +57,8 @@ static bool agrees_with_list(const DynRec *r, const DynVal *v, PyObject *o) {
 
 static bool agrees_with_dict(const DynRec *r, const DynVal *v, PyObject *o) {
     (void)r;
-    return PyDict_Check(o) && PyDict_GET_SIZE(o) * 2 == v->n && (v->type == NULL || (PyObject *)Py_TYPE(o) == v->type);
+    bool of_type = v->type == NULL || (PyObject *)Py_TYPE(o) == v->type;
+    return of_type && PyDict_Check(o) && PyDict_GET_SIZE(o) * 2 == v->n;
 }
 
 static bool agrees_with_deque(const DynRec *r, const DynVal *v, PyObject *o) {
@@ -69,7 +70,8 @@ static const struct {
     const char *name;
     bool (*agrees)(const DynRec *r, const DynVal *v, PyObject *o);
 } claims[DV_COUNT] = {
-#define SHADOW(kind, agrees, burn, truth, iterate, items, recipe) [DV_##kind] = {#kind, agrees},
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = {#kind, agrees},
 #include "tracer/record/shadow.def"
 #undef SHADOW
 };

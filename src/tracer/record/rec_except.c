@@ -40,22 +40,21 @@ void rec_known_error(DynRec *r, DynVal *v) {
         return;
     }
     PyObject *value = current_error();
-    r->error = value == NULL ? NULL : v != NULL ? v : error_shadow(r, value);
+    v = value != NULL && v == NULL ? error_shadow(r, value) : v;
+    r->error = value != NULL && rec_keep(r, value) == 0 ? v : NULL;
     r->error_real = value;
-    if (value == NULL || rec_keep(r, value) < 0) {
-        r->error = NULL;
-    }
     if (r->error != NULL && r->error->source == DYN_NONE) {
         r->error->raised = true;
     }
     Py_XDECREF(value);
 }
 
-/* The handler at `target` is over before the frame yields: what it handles is nobody else's business. */
+/* Is the handler at `target` over before the frame yields? Then no other frame can see the exception that it handles. */
 static bool is_over_soon(const DynCode *c, uint32_t target) {
     for (uint32_t i = target < c->nunits ? c->at_unit[target] : DYN_NONE, n = 0; i < c->v.n && n < 16; i++, n++) {
         uint16_t op = c->v.at[i].op;
-        if (op == DYN_I_YIELD_VALUE || op == DYN_I_SEND || op == DYN_I_CALL || op == DYN_I_RERAISE || op == DYN_I_RAISE_VARARGS) {
+        bool yields = op == DYN_I_YIELD_VALUE || op == DYN_I_SEND, raises = op == DYN_I_RERAISE || op == DYN_I_RAISE_VARARGS;
+        if (yields || raises || op == DYN_I_CALL) {
             return false;
         }
         if (op == DYN_I_POP_EXCEPT) {
@@ -69,8 +68,9 @@ static bool is_over_soon(const DynCode *c, uint32_t target) {
 bool rec_is_handled(const DynRec *r, const RecFrame *f) {
     DynHandler h;
     for (; f != NULL; f = f->outer) {
-        if (f->forgives || (dyn_cpy_find_handler(f->code->code, f->code->v.at[f->pc].at, &h) &&
-                            (f->generator == NULL || is_over_soon(f->code, h.target)))) {
+        bool tried = dyn_cpy_find_handler(f->code->code, f->code->v.at[f->pc].at, &h);
+        bool handles = tried && (f->generator == NULL || is_over_soon(f->code, h.target));
+        if (f->forgives || handles) {
             return true;
         }
         if (f == r->base || f->generator != NULL) { /* who takes from a generator is no frame that stands at a call */
@@ -163,10 +163,16 @@ static bool is_caught_here(const RecFrame *f, const DynInstr *in) {
     return dyn_cpy_find_handler(f->code->code, in->at, &h);
 }
 
+/* An exception of which it is known which one it is. */
+static bool is_known_exception(DynRec *r, DynVal *v, PyObject *value) {
+    bool there = v != NULL && PyExceptionInstance_Check(value);
+    return there && dyn_rec_resolve(r, v, value) == 0 && v->kind == DV_OBJECT;
+}
+
 static Step raise_again(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynVal *v = rec_handled(r, f);
     PyObject *value = dyn_cpy_handled();
-    if (value == Py_None || v == NULL || dyn_rec_resolve(r, v, value) < 0 || v->kind != DV_OBJECT || !rec_is_handled(r, f)) {
+    if (!is_known_exception(r, v, value) || !rec_is_handled(r, f)) {
         return step_bail(r, DYN_R_EXCEPTION, "raise");
     }
     PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(value)), Py_NewRef(value), PyException_GetTraceback(value));
@@ -183,7 +189,8 @@ Step rec_RAISE_VARARGS(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     DynOperand o = operand(f, in->arg), cause = in->arg == 2 ? operand(f, 1) : (DynOperand){0};
     bool plain = PyExceptionInstance_Check(o.real) || PyExceptionClass_Check(o.real);
-    if (!rec_is_handled(r, f) || !plain || (cause.v != NULL && cause.real != Py_None && !PyExceptionInstance_Check(cause.real))) {
+    bool caused = cause.v != NULL && cause.real != Py_None;
+    if (!plain || (caused && !PyExceptionInstance_Check(cause.real)) || !rec_is_handled(r, f)) {
         return step_bail(r, DYN_R_EXCEPTION, "raise");
     }
     bool known;
@@ -290,8 +297,7 @@ Step rec_CHECK_EXC_MATCH(DynRec *r, RecFrame *f, const DynInstr *in) {
 Step rec_RERAISE(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
     DynOperand o = operand(f, 1);
-    if (!PyExceptionInstance_Check(o.real) || dyn_rec_resolve(r, o.v, o.real) < 0 || o.v->kind != DV_OBJECT ||
-        !rec_is_handled(r, f)) {
+    if (!is_known_exception(r, o.v, o.real) || !rec_is_handled(r, f)) {
         return step_bail(r, DYN_R_EXCEPTION, "an exception goes on");
     }
     PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(o.real)), Py_NewRef(o.real), PyException_GetTraceback(o.real));
@@ -326,9 +332,9 @@ Step rec_WITH_EXCEPT_START(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     Py_XDECREF(name);
     tb = tb != NULL ? tb : Py_NewRef(Py_None);
-    if (args == NULL || type == NULL || trace == NULL || !kept || dyn_rec_resolve(r, value.v, value.real) < 0 ||
-        value.v->kind != DV_OBJECT || rec_guard_class(r, Py_TYPE(value.real)) < 0 ||
-        dyn_rec_resolve(r, leave.v, leave.real) < 0 || leave.v->kind != DV_METHOD) {
+    bool made = args != NULL && type != NULL && trace != NULL && kept;
+    bool known = made && is_known_exception(r, value.v, value.real) && rec_guard_class(r, Py_TYPE(value.real)) == 0;
+    if (!known || dyn_rec_resolve(r, leave.v, leave.real) < 0 || leave.v->kind != DV_METHOD) {
         Step s = exit_opaque(r, f, tb);
         Py_DECREF(tb);
         return s;

@@ -14,7 +14,7 @@ Step rec_JUMP(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 /* ---- branches */
 
-/* A branch that guards can't decide is taken for real; `truth` is what was said, or -1 with its exception. */
+/* Takes a branch that guards can't decide as it goes now. `truth` is what the value said, or -1 with an exception. */
 static Step decide(RecFrame *f, const DynInstr *in, int truth, bool when, bool keep) {
     if (truth < 0) {
         return STEP_ERROR;
@@ -129,7 +129,7 @@ static DynVal *row(DynRec *r, DynVal *array, uint32_t i, PyObject *item) {
     return v;
 }
 
-/* An item of zip or enumerate: the rows in it are read now. */
+/* Reads the rows of arrays that an item of zip or enumerate has in it. */
 static int read_rows(DynRec *r, DynVal **v, PyObject *item) {
     if ((*v)->kind == DV_ROW) {
         *v = row(r, (*v)->items[0], (*v)->id, item);
@@ -153,7 +153,8 @@ int rec_next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
         uint32_t off = k == DYN_NONE ? k : dyn_sym_op(t, DYN_S_MUL, k, step, DYN_NONE);
         uint32_t at = off == DYN_NONE ? off : dyn_sym_op(t, DYN_S_ADD, c->items[0]->id, off, DYN_NONE);
         bool up = dyn_sym_at(t, step)->hint.i > 0;
-        uint32_t more = at == DYN_NONE ? at : dyn_sym_op(t, up ? DYN_S_LT : DYN_S_GT, at, c->items[1]->id, DYN_NONE);
+        DynSymOp before = up ? DYN_S_LT : DYN_S_GT;
+        uint32_t more = at == DYN_NONE ? at : dyn_sym_op(t, before, at, c->items[1]->id, DYN_NONE);
         if (dyn_rec_assume(r, more) < 0 || (bool)dyn_sym_at(t, more)->hint.i != (item != NULL)) {
             return -1;
         }
@@ -193,7 +194,7 @@ static Step for_lazy(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (item == NULL && PyErr_Occurred()) {
         return STEP_ERROR;
     }
-    bool known = !r->take_lost && (item == NULL || rec_keep(r, item) == 0) && rec_snapshot_new_nodes(r) == 0;
+    bool kept = item == NULL || rec_keep(r, item) == 0, known = kept && !r->take_lost && rec_snapshot_new_nodes(r) == 0;
     if (item == NULL) {
         f->ssp -= known;
         rec_drop(f, 1);
@@ -240,8 +241,8 @@ static PyObject *returned_value(void) {
     return value;
 }
 
-/* iter v: the next value that the iterator is asked for takes v's place; at its end what it returned does, and on 3.11 the
- * iterator's too. */
+/* Sends v, on top of the stack, to the iterator below. What the iterator yields takes v's place. At the iterator's end, what it
+ * returned takes v's place, and on 3.11 the iterator's too. */
 Step rec_SEND(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand it = operand(f, 2), sent = operand(f, 1);
     DynVal *v = NULL;
@@ -252,15 +253,19 @@ Step rec_SEND(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (item == NULL && value == NULL) {
         return STEP_ERROR;
     }
-    if (item == NULL) {
-        v = r->take_lost ? NULL : v != NULL ? v : dyn_rec_const(r, Py_None);
-        f->next = in->target;
+    if (item != NULL) {
+        return rec_commit(r, f, 1, item, v);
     }
-    bool takes_both = item == NULL && dyn_send_drops_iterator();
-    return rec_commit(r, f, takes_both ? 2 : 1, item != NULL ? item : value, v);
+    if (r->take_lost) {
+        v = NULL;
+    } else if (v == NULL) {
+        v = dyn_rec_const(r, Py_None);
+    }
+    f->next = in->target;
+    return rec_commit(r, f, dyn_send_drops_iterator() ? 2 : 1, value, v);
 }
 
-/* The iterator's next step for real; what its end or its item mean is not known: a break. */
+/* Makes the iterator's next step for real, as a break: what the item, or the end, means is not known. */
 static Step for_unknown(RecFrame *f, const DynInstr *in, PyObject *iterator) {
     PyObject *item = Py_TYPE(iterator)->tp_iternext(iterator);
     if (item != NULL) {
@@ -296,15 +301,18 @@ static int64_t trips_left(DynRec *r, DynVal *it) {
     }
     if (c->kind != DV_RANGE) {
         DynVal *live = rec_live_container(c);
-        return (int64_t)(live == NULL ? c->n : live->kind == DV_DICT ? live->n / 2 : live->n) - it->id;
+        c = live != NULL ? live : c;
+        return (int64_t)(live != NULL && c->kind == DV_DICT ? c->n / 2 : c->n) - it->id;
     }
     int64_t start = dyn_sym_at(t, c->items[0]->id)->hint.i, stop = dyn_sym_at(t, c->items[1]->id)->hint.i;
     int64_t step = dyn_sym_at(t, c->items[2]->id)->hint.i, span = step > 0 ? stop - start : start - stop;
-    int64_t length = span <= 0 ? 0 : 1 + (span - 1) / (step > 0 ? step : -step);
+    int64_t stride = step > 0 ? step : -step;
+    int64_t length = span <= 0 ? 0 : 1 + (span - 1) / stride;
     return length - it->id;
 }
 
-/* Layers of a network: each trip does what another module does, and no one entry is all of them. */
+/* Does the iterator run over modules of PyTorch? Each trip then calls another layer, so that one entry for all trips is
+ * impossible. */
 static bool over_modules(const DynVal *it) {
     bool found = false;
     for (uint32_t i = 0; it->kind == DV_LAZY && !found && i < it->lazy->n; i++) {
@@ -315,20 +323,27 @@ static bool over_modules(const DynVal *it) {
     }
     DynVal *c = it->items[0], *live = rec_live_container(c);
     c = live != NULL ? live : c;
-    uint32_t last = it->id > 0 ? it->id - 1 : 0,
-             at = c->kind == DV_DICT ? 2 * last + 1 : last; /* the next wasn't looked at yet */
-    bool listed = (c->kind == DV_TUPLE || c->kind == DV_LIST || c->kind == DV_DICT) && at < c->n && c->items[at] != NULL;
-    return listed && c->items[at]->kind == DV_OBJECT && c->items[at]->module;
+    bool dict = c->kind == DV_DICT, listed = dict || c->kind == DV_TUPLE || c->kind == DV_LIST;
+    uint32_t last = it->id > 0 ? it->id - 1 : 0; /* the next wasn't looked at yet */
+    uint32_t at = dict ? 2 * last + 1 : last;
+    const DynVal *item = listed && at < c->n ? c->items[at] : NULL;
+    return item != NULL && item->kind == DV_OBJECT && item->module;
 }
 
-static int64_t most_trips(RecFrame *f, const DynVal *it) {
+/* Too many trips are left for a loop that is unrolled. It is asked behind the first trip, which has bound what the others find.
+ */
+static bool has_many_trips(DynRec *r, RecFrame *f, DynVal *it) {
+    if (it->id == 0) {
+        return false;
+    }
+    int64_t left = trips_left(r, it);
     f->modules = f->modules || over_modules(it);
-    return f->modules ? REC_MAX_MODULES : REC_MAX_TRIPS;
+    return left >= (f->modules ? REC_MAX_MODULES : REC_MAX_TRIPS) && rec_may_break(r, f);
 }
 
 Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
-    if (o.v->kind == DV_LAZY && o.v->id > 0 && trips_left(r, o.v) >= most_trips(f, o.v) && rec_may_break(r, f)) {
+    if (o.v->kind == DV_LAZY && has_many_trips(r, f, o.v)) {
         r->why = DYN_R_LOOP;
         return for_unknown(f, in, o.real);
     }
@@ -341,8 +356,7 @@ Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
         r->detail = ours ? NULL : "iterator of this kind";
         return for_unknown(f, in, o.real);
     }
-    /* behind the first trip, which has bound what the others find bound */
-    if (o.v->id > 0 && trips_left(r, o.v) >= most_trips(f, o.v) && rec_may_break(r, f)) {
+    if (has_many_trips(r, f, o.v)) {
         r->why = DYN_R_LOOP;
         return for_unknown(f, in, o.real);
     }

@@ -78,7 +78,8 @@ static int items_of_constant(DynRec *r, DynVal *v, PyObject *real, DynVal ***ite
 }
 
 static int (*const items_as[DV_COUNT])(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n) = {
-#define SHADOW(kind, agrees, burn, truth, iterate, items, recipe) [DV_##kind] = items,
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = items,
 #include "tracer/record/shadow.def"
 #undef SHADOW
 };
@@ -124,7 +125,8 @@ static DynVal *iterate_object(DynRec *r, DynVal *v, PyObject *real) {
 }
 
 static DynVal *(*const iterate_as[DV_COUNT])(DynRec *r, DynVal *v, PyObject *real) = {
-#define SHADOW(kind, agrees, burn, truth, iterate, items, recipe) [DV_##kind] = iterate,
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = iterate,
 #include "tracer/record/shadow.def"
 #undef SHADOW
 };

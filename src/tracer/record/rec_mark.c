@@ -43,8 +43,10 @@ bool rec_changed_since(const DynRec *r, const RecMark *m) {
 
 /* A node that stands for what came in: it is known by its source from then on, so it outlives a callee that bailed out. */
 static bool came_in(const DynRec *r, const DynNode *n) {
-    return n->op == DYN_OP_INPUT || (n->op == DYN_OP_SCALAR && n->args[0].kind == DYN_ARG_SYM &&
-                                     dyn_sym_at(&r->cap->syms, n->args[0].id)->op == DYN_S_VAR && (n->flags & DYN_NODE_NPSCALAR));
+    if (n->op != DYN_OP_SCALAR || !(n->flags & DYN_NODE_NPSCALAR)) {
+        return n->op == DYN_OP_INPUT;
+    }
+    return n->args[0].kind == DYN_ARG_SYM && dyn_sym_at(&r->cap->syms, n->args[0].id)->op == DYN_S_VAR;
 }
 
 /* Node `from` is node `to` from now on, for all that know it by number. */
@@ -57,7 +59,7 @@ static void renumber(DynRec *r, uint32_t from, uint32_t to) {
     }
     for (uint32_t k = 0; k < r->by_source.n; k++) { /* one object may have been met in several ways */
         DynVal *v = r->by_source.at[k];
-        if (v != NULL && (v->kind == DV_NPSCALAR || v->kind == DV_ARRAY) && v->id == from) {
+        if (v != NULL && rec_is_array(v) && v->id == from) {
             v->id = to;
         }
     }

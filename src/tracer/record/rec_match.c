@@ -3,11 +3,18 @@
  * Called from record.c's table. */
 #include "tracer/record/rec_segment.h"
 
+/* A subject of which something is known, and whose class stays what it is. */
+static bool is_known_subject(DynRec *r, DynOperand o) {
+    if (dyn_rec_resolve(r, o.v, o.real) < 0 || o.v->kind == DV_OPAQUE) {
+        return false;
+    }
+    return !rec_is_instance(o) || rec_guard_class(r, Py_TYPE(o.real)) == 0;
+}
+
 /* A fact about the type of the subject, which stays on the stack. */
 static Step push_fact(DynRec *r, RecFrame *f, unsigned long flag) {
     DynOperand o = operand(f, 1);
-    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && o.v->kind != DV_OPAQUE &&
-                 (!rec_is_instance(o) || rec_guard_class(r, Py_TYPE(o.real)) == 0);
+    bool known = is_known_subject(r, o);
     PyObject *result = Py_TYPE(o.real)->tp_flags & flag ? Py_True : Py_False;
     DynVal *v = known ? dyn_rec_const(r, result) : NULL;
     if (v == NULL) {
@@ -27,11 +34,15 @@ Step rec_MATCH_MAPPING(DynRec *r, RecFrame *f, const DynInstr *in) {
     return push_fact(r, f, Py_TPFLAGS_MAPPING);
 }
 
+static bool has_known_length(DynOperand o) {
+    bool constant = o.v->kind == DV_CONST && PyTuple_CheckExact(o.real);
+    return constant || o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_DICT;
+}
+
 Step rec_GET_LEN(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
     DynOperand o = operand(f, 1);
-    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && (o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_DICT ||
-                                                          (o.v->kind == DV_CONST && PyTuple_CheckExact(o.real)));
+    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && has_known_length(o);
     PyObject *n = known ? PyLong_FromSsize_t(PyObject_Size(o.real)) : NULL;
     DynVal *v = n ? dyn_rec_const(r, n) : NULL;
     if (v == NULL) {
@@ -49,8 +60,8 @@ Step rec_MATCH_KEYS(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 2), keys = operand(f, 1);
     Py_ssize_t n = PyTuple_CheckExact(keys.real) ? PyTuple_GET_SIZE(keys.real) : -1;
     DynVal **items = n < 0 ? NULL : DYN_NEW_N(&r->arena, DynVal *, n + 1);
-    bool known = items != NULL && dyn_rec_resolve(r, o.v, o.real) == 0 && o.v->kind == DV_DICT &&
-                 Py_TYPE(o.real) == &PyDict_Type && dyn_rec_burn(r, keys.v, keys.real) == 0;
+    bool dict = dyn_rec_resolve(r, o.v, o.real) == 0 && o.v->kind == DV_DICT && PyDict_CheckExact(o.real);
+    bool known = dict && items != NULL && dyn_rec_burn(r, keys.v, keys.real) == 0;
     PyObject *values = known ? PyTuple_New(n) : NULL;
     for (Py_ssize_t i = 0; values != NULL && values != Py_None && i < n; i++) {
         PyObject *key = PyTuple_GET_ITEM(keys.real, i), *value = rec_plain_key(key) ? PyDict_GetItemWithError(o.real, key) : NULL;
@@ -66,9 +77,10 @@ Step rec_MATCH_KEYS(DynRec *r, RecFrame *f, const DynInstr *in) {
             known = known && items[i] != NULL;
         }
     }
-    DynVal *v = values == NULL || !known ? NULL
-                : values == Py_None      ? dyn_rec_const(r, values)
-                                         : dyn_rec_seq(r, DV_TUPLE, (uint32_t)n, items, values);
+    DynVal *v = NULL;
+    if (values != NULL && known) {
+        v = values == Py_None ? dyn_rec_const(r, values) : dyn_rec_seq(r, DV_TUPLE, (uint32_t)n, items, values);
+    }
     if (v == NULL) {
         PyErr_Clear();
         Py_XDECREF(values);
@@ -139,10 +151,8 @@ static int take_all(DynRec *r, DynOperand o, PyTypeObject *type, PyObject *names
 
 Step rec_MATCH_CLASS(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand names = operand(f, 1), type = operand(f, 2), o = operand(f, 3);
-    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && dyn_rec_resolve(r, type.v, type.real) == 0 && o.v->kind != DV_OPAQUE &&
-                 type.v->kind == DV_CONST && PyType_Check(type.real) && Py_TYPE(type.real) == &PyType_Type &&
-                 PyTuple_CheckExact(names.real) && (!rec_is_instance(o) || rec_guard_class(r, Py_TYPE(o.real)) == 0);
-    if (!known) {
+    bool plain = dyn_rec_resolve(r, type.v, type.real) == 0 && type.v->kind == DV_CONST && Py_IS_TYPE(type.real, &PyType_Type);
+    if (!plain || !PyTuple_CheckExact(names.real) || !is_known_subject(r, o)) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "match");
     }
     Py_ssize_t n = (Py_ssize_t)in->arg + PyTuple_GET_SIZE(names.real);

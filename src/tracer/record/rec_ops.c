@@ -34,10 +34,7 @@ PyObject *rec_binary_real(int nb, bool inplace, PyObject *a, PyObject *b) {
     return (inplace ? binary_ops[nb].inplace : binary_ops[nb].plain)(a, b);
 }
 
-static bool basic(PyObject *o) {
-    return o == Py_None || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
-           PyBool_Check(o) || o == Py_Ellipsis;
-}
+static bool basic(PyObject *o) { return o == Py_None || o == Py_Ellipsis || rec_is_text(o) || rec_is_exact_number(o); }
 
 /* Does the symbol's hint equal the real result: else the table's arithmetic and Python's differ, and the result isn't used. */
 static bool agrees(DynRec *r, uint32_t sym, PyObject *o) {
@@ -47,7 +44,8 @@ static bool agrees(DynRec *r, uint32_t sym, PyObject *o) {
     const DynSym *s = dyn_sym_at(&r->cap->syms, sym);
     if (s->type == DYN_T_FLOAT) {
         double d = PyFloat_CheckExact(o) ? PyFloat_AS_DOUBLE(o) : 0;
-        return PyFloat_CheckExact(o) && (memcmp(&d, &s->hint.f, sizeof d) == 0 || (d != d && s->hint.f != s->hint.f));
+        bool nan = d != d && s->hint.f != s->hint.f, same = nan || memcmp(&d, &s->hint.f, sizeof d) == 0;
+        return same && PyFloat_CheckExact(o);
     }
     if (s->type == DYN_T_BOOL) {
         return PyBool_Check(o) && (o == Py_True) == (s->hint.i != 0);
@@ -62,6 +60,8 @@ DynVal *rec_number_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObjec
     return agrees(r, s, result) ? dyn_rec_sym(r, s) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "arithmetic on Python numbers");
 }
 
+static DynValKind kind_of_sequence(PyObject *o) { return dyn_is_tuple(o) ? DV_TUPLE : DV_LIST; }
+
 static DynVal *repeat(DynRec *r, DynOperand seq, DynOperand times, PyObject *result) {
     DynVal **from;
     uint32_t nfrom;
@@ -74,19 +74,18 @@ static DynVal *repeat(DynRec *r, DynOperand seq, DynOperand times, PyObject *res
     for (uint32_t i = 0; items != NULL && i < n; i++) {
         items[i] = from[i % nfrom];
     }
-    return items == NULL ? NULL : dyn_rec_seq(r, dyn_is_tuple(result) ? DV_TUPLE : DV_LIST, n, items, result);
+    return items == NULL ? NULL : dyn_rec_seq(r, kind_of_sequence(result), n, items, result);
 }
 
 /* tuple + tuple, list + list, seq * int; items of constant tuples too. */
 static DynVal *sequence_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result) {
     DynVal **x, **y;
     uint32_t nx, ny;
-    if (nb == NB_MULTIPLY && (dyn_is_tuple(result) || PyList_CheckExact(result)) &&
-        (a.v->kind == DV_SYM || b.v->kind == DV_SYM)) {
-        return b.v->kind == DV_SYM ? repeat(r, a, b, result) : repeat(r, b, a, result);
+    bool times_a = a.v->kind == DV_SYM, times_b = b.v->kind == DV_SYM;
+    if (nb == NB_MULTIPLY && (times_a || times_b)) {
+        return times_b ? repeat(r, a, b, result) : repeat(r, b, a, result);
     }
-    if (nb != NB_ADD || !(dyn_is_tuple(result) || PyList_CheckExact(result)) || rec_items(r, a.v, a.real, &x, &nx) < 0 ||
-        rec_items(r, b.v, b.real, &y, &ny) < 0) {
+    if (nb != NB_ADD || rec_items(r, a.v, a.real, &x, &nx) < 0 || rec_items(r, b.v, b.real, &y, &ny) < 0) {
         return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "operator on objects of this kind");
     }
     DynVal **items = DYN_NEW_N(&r->arena, DynVal *, nx + ny + 1);
@@ -95,7 +94,7 @@ static DynVal *sequence_binary(DynRec *r, int nb, DynOperand a, DynOperand b, Py
     }
     memcpy(items, x, nx * sizeof *x);
     memcpy(items + nx, y, ny * sizeof *y);
-    return dyn_rec_seq(r, dyn_is_tuple(result) ? DV_TUPLE : DV_LIST, nx + ny, items, result);
+    return dyn_rec_seq(r, kind_of_sequence(result), nx + ny, items, result);
 }
 
 /* str % constants, str + str …: both operands the same at every call and of a type without user code. */
@@ -122,8 +121,41 @@ static DynVal *no_array_rule(DynRec *r, DynOperand a, DynOperand b) {
     return rec_fail(r, array ? DYN_R_UNSUPPORTED_ARRAY : DYN_R_UNSUPPORTED_VALUE, "operator on objects of this kind");
 }
 
+static bool both_are(DynOperand a, DynOperand b, DynValKind kind) { return a.v->kind == kind && b.v->kind == kind; }
+static bool one_is(DynOperand a, DynOperand b, DynValKind kind) { return a.v->kind == kind || b.v->kind == kind; }
+
+/* An operator of two Python numbers raised: 1 / 0. It does so at every call if both are the same. */
+static void raised_by_numbers(DynRec *r, DynOperand a, DynOperand b) {
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    bool sure = both_are(a, b, DV_SYM) && rec_burn_both(r, a, b);
+    PyErr_Restore(type, value, tb);
+    if (sure) {
+        rec_known_error(r, NULL);
+    }
+}
+
+/* The result of an operator whose first operand is a set. */
+static DynVal *set_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result) {
+    bool known = dyn_rec_burn(r, b.v, b.real) == 0 && (a.v->kind == DV_SET || a.v->kind == DV_CONST);
+    if (!known) {
+        return rec_fail(r, DYN_R_SIDE_EFFECT, "a set is changed");
+    }
+    return result != a.real ? rec_wrap_fresh(r, result) : rec_set_changed(r, nb, a, b);
+}
+
+static bool are_plain_dicts(DynOperand a, DynOperand b) {
+    return both_are(a, b, DV_DICT) && a.v->type == NULL && PyDict_CheckExact(b.real);
+}
+
+/* text % values, all of which have one text at every call. */
+static bool formats_text(DynRec *r, int nb, DynOperand a, DynOperand b) {
+    bool text = nb == NB_REMAINDER && PyUnicode_CheckExact(a.real);
+    return text && rec_has_one_text(r, a) && rec_has_one_text(r, b);
+}
+
 DynVal *rec_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject **out) {
-    bool known = dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
+    bool known = rec_resolve_both(r, a, b);
     DynVal *v = NULL;
     if (known && rec_operator(r, nb, inplace, a, b, out, &v)) {
         return v;
@@ -131,13 +163,8 @@ DynVal *rec_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, 
     uint64_t mutations = r->mutations;
     PyObject *result = *out = rec_binary_real(nb, inplace, a.real, b.real);
     if (result == NULL) {
-        PyObject *type, *value, *tb; /* 1 / 0 */
-        PyErr_Fetch(&type, &value, &tb);
-        bool sure = known && a.v->kind == DV_SYM && b.v->kind == DV_SYM && dyn_rec_burn(r, a.v, a.real) == 0 &&
-                    dyn_rec_burn(r, b.v, b.real) == 0;
-        PyErr_Restore(type, value, tb);
-        if (sure) {
-            rec_known_error(r, NULL);
+        if (known) {
+            raised_by_numbers(r, a, b);
         }
         return NULL;
     }
@@ -145,21 +172,17 @@ DynVal *rec_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, 
         v = NULL;
     } else if (rec_is_array(a.v) || rec_is_array(b.v)) {
         v = dyn_np_binary(r, nb, inplace, a, b, result);
-    } else if (a.v->kind == DV_SYM && b.v->kind == DV_SYM) {
+    } else if (both_are(a, b, DV_SYM)) {
         v = rec_number_binary(r, nb, a, b, result);
     } else if (inplace && a.v->kind == DV_LIST) {
         v = nb == NB_ADD ? rec_list_extended(r, a, b) : rec_fail(r, DYN_R_SIDE_EFFECT, "a list is changed");
-    } else if (nb == NB_OR && a.v->kind == DV_DICT && a.v->type == NULL && PyDict_CheckExact(b.real) && b.v->kind == DV_DICT) {
+    } else if (nb == NB_OR && are_plain_dicts(a, b)) {
         v = rec_dict_union(r, a, b, inplace);
     } else if (PyAnySet_CheckExact(a.real) && PyAnySet_CheckExact(result)) {
-        bool known = dyn_rec_burn(r, b.v, b.real) == 0 && (a.v->kind == DV_SET || a.v->kind == DV_CONST);
-        v = !known             ? rec_fail(r, DYN_R_SIDE_EFFECT, "a set is changed")
-            : result != a.real ? rec_wrap_fresh(r, result)
-                               : rec_set_changed(r, nb, a, b);
-    } else if ((a.v->kind == DV_VIEW || b.v->kind == DV_VIEW) && PyAnySet_CheckExact(result)) {
-        v = dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0 ? rec_wrap_fresh(r, result) : NULL;
-    } else if ((rec_foldable(r, a) && rec_foldable(r, b)) ||
-               (nb == NB_REMAINDER && PyUnicode_CheckExact(a.real) && rec_has_one_text(r, a) && rec_has_one_text(r, b))) {
+        v = set_binary(r, nb, a, b, result);
+    } else if (one_is(a, b, DV_VIEW) && PyAnySet_CheckExact(result)) {
+        v = rec_burn_both(r, a, b) ? rec_wrap_fresh(r, result) : NULL;
+    } else if ((rec_foldable(r, a) && rec_foldable(r, b)) || formats_text(r, nb, a, b)) {
         v = rec_wrap_result(r, result);
     } else if (PyComplex_CheckExact(result) && (PyComplex_CheckExact(a.real) || PyComplex_CheckExact(b.real))) {
         v = rec_complex_binary(r, nb, a, b, result);
@@ -181,29 +204,42 @@ Step rec_BINARY_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 /* ---- unary */
 
+typedef struct Unary {
+    const char *method;               /* The special method of a class. */
+    PyObject *(*compute)(PyObject *); /* The operator, made for real. */
+    int sym;                          /* Of symbols: DynSymOp, or -1: it gives its operand. */
+} Unary;
+static const Unary negation = {"__neg__", PyNumber_Negative, DYN_S_NEG},
+                   inversion = {"__invert__", PyNumber_Invert, DYN_S_INVERT}, positive = {"__pos__", PyNumber_Positive, -1};
+
+/* Of a Python number. -True is an int; ~True warns since 3.12, at every call. */
+static DynVal *number_unary(DynRec *r, const Unary *u, DynOperand a, PyObject *result) {
+    uint32_t s = a.v->id;
+    if (dyn_sym_at(&r->cap->syms, s)->type == DYN_T_BOOL) {
+        bool quiet = u != &inversion && dyn_rec_burn(r, a.v, a.real) == 0;
+        return quiet ? dyn_rec_const(r, result) : NULL;
+    }
+    s = u->sym >= 0 ? dyn_sym_op(&r->cap->syms, (DynSymOp)u->sym, s, DYN_NONE, DYN_NONE) : s;
+    return agrees(r, s, result) ? dyn_rec_sym(r, s) : NULL;
+}
+
 DynVal *rec_unary(DynRec *r, int op, DynOperand a, PyObject **out) {
     bool negative = op == DYN_I_UNARY_NEGATIVE, invert = op == DYN_I_UNARY_INVERT;
     bool known = dyn_rec_resolve(r, a.v, a.real) == 0;
-    const char *name = negative ? "__neg__" : invert ? "__invert__" : "__pos__";
+    const Unary *u = invert ? &inversion : &positive;
+    u = negative ? &negation : u;
     DynVal *v = NULL;
-    if (known && rec_unary_operator(r, name, a, out, &v)) {
+    if (known && rec_unary_operator(r, u->method, a, out, &v)) {
         return v;
     }
-    PyObject *result = *out = (negative ? PyNumber_Negative : invert ? PyNumber_Invert : PyNumber_Positive)(a.real);
+    PyObject *result = *out = u->compute(a.real);
     if (result == NULL) {
         return NULL;
     }
     if (known && rec_is_array(a.v)) {
         v = dyn_np_unary(r, op, a, result);
     } else if (known && a.v->kind == DV_SYM) {
-        uint32_t s = a.v->id;
-        if (dyn_sym_at(&r->cap->syms, s)->type == DYN_T_BOOL) { /* -True is an int; ~True warns since 3.12, at every call */
-            bool quiet = !invert && dyn_rec_burn(r, a.v, a.real) == 0;
-            v = quiet ? dyn_rec_const(r, result) : NULL;
-        } else {
-            s = negative || invert ? dyn_sym_op(&r->cap->syms, negative ? DYN_S_NEG : DYN_S_INVERT, s, DYN_NONE, DYN_NONE) : s;
-            v = agrees(r, s, result) ? dyn_rec_sym(r, s) : NULL;
-        }
+        v = number_unary(r, u, a, result);
     } else if (known && PyComplex_CheckExact(a.real)) {
         v = a.v->kind == DV_CONST ? dyn_rec_const(r, result) : rec_complex_unary(r, negative, a, result);
     } else if (!known || (v = rec_enum_operator(r, invert ? "invert" : "neg", a, (DynOperand){0}, result)) == NULL) {
@@ -224,9 +260,11 @@ Step rec_UNARY_INVERT(DynRec *r, RecFrame *f, const DynInstr *in) { return unary
 DynVal *rec_truth_value(DynRec *r, bool negate, DynOperand a, PyObject **out) {
     bool known = false;
     int real = dyn_rec_resolve(r, a.v, a.real) == 0 ? rec_instance_truth(r, a, &known) : -2;
-    int truth = real >= 0 ? (known ? real : -1) : real == -2 ? rec_truth(r, a.v, a.real) : -1;
+    int truth = known ? real : -1;
     DynReason why = r->why;
-    if (real == -2) {
+    if (real == -2) { /* it is no such instance */
+        truth = rec_truth(r, a.v, a.real);
+        why = r->why;
         PyErr_Clear();
         real = PyObject_IsTrue(a.real);
     }
@@ -257,19 +295,61 @@ Step rec_TO_BOOL(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 /* Two containers of plain values. */
 static DynVal *compare_burnt(DynRec *r, DynOperand a, DynOperand b, PyObject *result) {
-    bool plain = PyBool_Check(result) && dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0;
+    bool plain = PyBool_Check(result) && rec_burn_both(r, a, b);
     return plain ? dyn_rec_const(r, result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "comparison of containers");
 }
 
 /* Members of enums are compared by identity, or as the ints that they are. */
 static bool plain_comparison(PyObject *o) {
     richcmpfunc compare = Py_TYPE(o)->tp_richcompare;
-    return rec_is_enum_member(o) && (compare == PyBaseObject_Type.tp_richcompare || compare == PyLong_Type.tp_richcompare ||
-                                     compare == PyUnicode_Type.tp_richcompare);
+    bool identity = compare == PyBaseObject_Type.tp_richcompare;
+    bool value = compare == PyLong_Type.tp_richcompare || compare == PyUnicode_Type.tp_richcompare;
+    return (identity || value) && rec_is_enum_member(o);
 }
 
 static bool foldable_number(DynRec *r, DynOperand o) {
     return rec_is_const_npscalar(o.v, o.real) || (o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, o.v->id));
+}
+
+/* Constants of which comparing one with any other runs no code of the user's. */
+static bool is_compared_plainly(PyObject *o) { return PyArray_DescrCheck(o) || PyType_Check(o) || rec_torch_is_constant(o); }
+
+static bool compares_constants(DynOperand a, DynOperand b) {
+    if (!both_are(a, b, DV_CONST)) {
+        return false;
+    }
+    return (basic(a.real) && basic(b.real)) || is_compared_plainly(a.real) || PyArray_DescrCheck(b.real);
+}
+
+/* o is a member of an enum that compares plainly with the other, and its class stays so. */
+static bool compares_members(DynRec *r, PyObject *o, PyObject *other, bool member_too) {
+    bool plain = plain_comparison(o) && (basic(other) || (member_too && plain_comparison(other)));
+    return plain && rec_guard_class(r, Py_TYPE(o)) == 0;
+}
+
+static bool is_listed_set(const DynVal *v) { return v->kind == DV_VIEW || v->kind == DV_SET; }
+
+/* Two containers whose comparison looks at all that is in them: sets, ranges, dicts and their views. */
+static bool are_compared_whole(DynOperand a, DynOperand b) {
+    bool sets = PyAnySet_CheckExact(a.real) && PyAnySet_CheckExact(b.real);
+    bool ranges = PyRange_Check(a.real) && PyRange_Check(b.real);
+    bool dicts = PyDict_CheckExact(a.real) && PyDict_CheckExact(b.real);
+    bool listed = is_listed_set(a.v) && is_listed_set(b.v);
+    return sets || ranges || dicts || listed;
+}
+
+/* A NumPy scalar and a number, both constants. */
+static bool is_folded_comparison(DynRec *r, DynOperand scalar, DynOperand other) {
+    return rec_is_const_npscalar(scalar.v, scalar.real) && foldable_number(r, other);
+}
+
+static bool is_number_and_constant(DynOperand number, DynOperand constant) {
+    return number.v->kind == DV_SYM && constant.v->kind == DV_CONST && basic(constant.real);
+}
+
+static bool are_compared_by_items(DynOperand a, DynOperand b) {
+    bool lists = PyList_CheckExact(a.real) && PyList_CheckExact(b.real);
+    return lists || (rec_compares_as_tuple(a) && rec_compares_as_tuple(b));
 }
 
 DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result) {
@@ -277,44 +357,34 @@ DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObj
     if (rec_is_array(a.v) || rec_is_array(b.v)) {
         return dyn_np_compare(r, cmp, a, b, result);
     }
-    if (a.v->kind == DV_SYM && b.v->kind == DV_SYM) {
+    if (both_are(a, b, DV_SYM)) {
         uint32_t s = dyn_sym_op(&r->cap->syms, ops[cmp], a.v->id, b.v->id, DYN_NONE);
         return agrees(r, s, result) ? dyn_rec_sym(r, s) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "comparison");
     }
-    if (a.v->kind == DV_CONST && b.v->kind == DV_CONST && PyBool_Check(result) &&
-        ((basic(a.real) && basic(b.real)) || PyArray_DescrCheck(a.real) || PyArray_DescrCheck(b.real) || PyType_Check(a.real) ||
-         rec_torch_is_constant(a.real))) {
+    if (PyBool_Check(result) && compares_constants(a, b)) {
         return dyn_rec_const(r, result);
     }
-    if ((plain_comparison(a.real) && (plain_comparison(b.real) || basic(b.real)) && rec_guard_class(r, Py_TYPE(a.real)) == 0) ||
-        (plain_comparison(b.real) && basic(a.real) && rec_guard_class(r, Py_TYPE(b.real)) == 0)) {
+    if (compares_members(r, a.real, b.real, true) || compares_members(r, b.real, a.real, false) || are_compared_whole(a, b)) {
         return compare_burnt(r, a, b, result);
     }
-    if ((PyAnySet_CheckExact(a.real) && PyAnySet_CheckExact(b.real)) || (PyRange_Check(a.real) && PyRange_Check(b.real)) ||
-        (PyDict_CheckExact(a.real) && PyDict_CheckExact(b.real)) ||
-        ((a.v->kind == DV_VIEW || a.v->kind == DV_SET) && (b.v->kind == DV_VIEW || b.v->kind == DV_SET))) {
-        return compare_burnt(r, a, b, result);
-    }
-    if ((rec_is_const_npscalar(a.v, a.real) && foldable_number(r, b)) ||
-        (rec_is_const_npscalar(b.v, b.real) && foldable_number(r, a))) {
+    if (is_folded_comparison(r, a, b) || is_folded_comparison(r, b, a)) {
         return dyn_rec_const(r, result); /* a comparison gives no warning */
     }
     if (rec_is_const_npscalar(a.v, a.real) || rec_is_const_npscalar(b.v, b.real)) {
         return dyn_np_compare(r, cmp, a, b, result);
     }
-    bool mixed = (a.v->kind == DV_SYM && b.v->kind == DV_CONST && basic(b.real)) ||
-                 (b.v->kind == DV_SYM && a.v->kind == DV_CONST && basic(a.real));
-    if (mixed && PyBool_Check(result) && (cmp == Py_EQ || cmp == Py_NE)) {
-        return dyn_rec_burn(r, a.v, a.real) < 0 || dyn_rec_burn(r, b.v, b.real) < 0 ? NULL : dyn_rec_const(r, result);
+    bool mixed = is_number_and_constant(a, b) || is_number_and_constant(b, a), equality = cmp == Py_EQ || cmp == Py_NE;
+    if (mixed && equality && PyBool_Check(result)) {
+        return rec_burn_both(r, a, b) ? dyn_rec_const(r, result) : NULL;
     }
-    if ((rec_compares_as_tuple(a) && rec_compares_as_tuple(b)) || (PyList_CheckExact(a.real) && PyList_CheckExact(b.real))) {
+    if (are_compared_by_items(a, b)) {
         return rec_compare_sequences(r, cmp, a, b, result);
     }
     return no_array_rule(r, a, b);
 }
 
 DynVal *rec_compare(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject **result) {
-    bool known = dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
+    bool known = rec_resolve_both(r, a, b);
     DynVal *v = NULL;
     if (!known || !rec_comparison(r, cmp, a, b, result, &v)) {
         *result = PyObject_RichCompare(a.real, b.real, cmp);
@@ -344,10 +414,15 @@ Step rec_COMPARE_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
 }
 
 static bool same_wherever_met(PyObject *o) {
-    return o == Py_None || o == Py_Ellipsis || o == Py_NotImplemented || PyBool_Check(o) || rec_is_fixed(o);
+    return o == Py_None || PyBool_Check(o) || rec_is_fixed(o); /* Ellipsis and NotImplemented are fixed, too */
 }
 
 /* Of objects that came in, or that the entry owns. */
+static int guard_sources(DynRec *r, bool same, uint32_t a, uint32_t b) {
+    DynGuardKind kind = same ? DYN_GUARD_SAME : DYN_GUARD_DIFFERENT;
+    return rec_guard(r, kind, a, b, 0, NULL) < 0 ? -1 : same;
+}
+
 static int guarded_identity(DynRec *r, DynOperand a, DynOperand b) {
     DynSources *t = &dyn_rec_capture(r)->sources;
     DynOperand both[2] = {a, b};
@@ -360,28 +435,36 @@ static int guarded_identity(DynRec *r, DynOperand a, DynOperand b) {
             return -1;
         }
     }
-    return rec_guard(r, same ? DYN_GUARD_SAME : DYN_GUARD_DIFFERENT, sources[0], sources[1], 0, NULL) < 0 ? -1 : same;
+    return guard_sources(r, same, sources[0], sources[1]);
 }
 
 /* Constants that came in are guarded by what they are equal to: which objects they are takes a guard of its own. */
 static int constants_are(DynRec *r, DynOperand a, DynOperand b) {
-    bool same = a.real == b.real;
-    if (same_wherever_met(a.real) || same_wherever_met(b.real) || (a.v->source == DYN_NONE && b.v->source == DYN_NONE)) {
-        return same;
-    }
-    return guarded_identity(r, a, b);
+    bool owned = a.v->source == DYN_NONE && b.v->source == DYN_NONE;
+    bool known = owned || same_wherever_met(a.real) || same_wherever_met(b.real);
+    return known ? a.real == b.real : guarded_identity(r, a, b);
+}
+
+static bool is_callable_made(const DynVal *v) { return v->kind == DV_FUNC || v->kind == DV_PARTIAL; }
+
+/* Found at a source, and not made here. */
+static bool is_found(const DynVal *v) { return v->source != DYN_NONE && !v->fresh; }
+
+/* Two arrays of which the first is the recording's own. */
+static bool are_other_arrays(const DynVal *a, const DynVal *b) {
+    bool own = a->fresh || a->source == DYN_NONE;
+    return own && rec_is_array((DynVal *)a) && rec_is_array((DynVal *)b) && a->id != b->id;
 }
 
 /* Every instruction that makes one of these makes another object. */
 static bool is_made_anew(const DynVal *v) {
-    return v->kind == DV_OBJECT || v->kind == DV_LIST || v->kind == DV_DICT || v->kind == DV_SET || v->kind == DV_DEQUE ||
-           v->kind == DV_FUNC || v->kind == DV_PARTIAL;
+    bool container = v->kind == DV_LIST || v->kind == DV_DICT || v->kind == DV_SET;
+    return container || v->kind == DV_DEQUE || v->kind == DV_OBJECT || is_callable_made(v);
 }
 
 /* Whether two shadows are of one object. 1, 0: known under guards; -1 not. */
 int rec_identity(DynRec *r, DynOperand a, DynOperand b) {
-    if (dyn_rec_resolve(r, a.v, a.real) < 0 || dyn_rec_resolve(r, b.v, b.real) < 0 || a.v->kind == DV_OPAQUE ||
-        b.v->kind == DV_OPAQUE) {
+    if (!rec_resolve_both(r, a, b) || one_is(a, b, DV_OPAQUE)) {
         return -1;
     }
     bool same = a.real == b.real;
@@ -391,22 +474,20 @@ int rec_identity(DynRec *r, DynOperand a, DynOperand b) {
     if (Py_TYPE(a.real) != Py_TYPE(b.real)) {
         return 0; /* both types are guarded or made here */
     }
-    if (a.v->kind == DV_SYM && b.v->kind == DV_SYM && PyBool_Check(a.real)) {
-        return dyn_rec_burn(r, a.v, a.real) < 0 || dyn_rec_burn(r, b.v, b.real) < 0 ? -1 : same;
+    if (both_are(a, b, DV_SYM) && PyBool_Check(a.real)) {
+        return rec_burn_both(r, a, b) ? same : -1;
     }
-    if (a.v->kind == DV_CONST && b.v->kind == DV_CONST) {
+    if (both_are(a, b, DV_CONST)) {
         return constants_are(r, a, b);
     }
-    if ((a.v->kind == DV_PYFUNC && b.v->kind == DV_CONST) || (a.v->kind == DV_CONST && b.v->kind == DV_PYFUNC)) {
+    if (one_is(a, b, DV_PYFUNC) && one_is(a, b, DV_CONST)) {
         return guarded_identity(r, a, b);
     }
-    if (a.v->source != DYN_NONE && b.v->source != DYN_NONE && !a.v->fresh && !b.v->fresh) {
-        return rec_guard(r, same ? DYN_GUARD_SAME : DYN_GUARD_DIFFERENT, a.v->source, b.v->source, 0, NULL) < 0 ? -1 : same;
+    if (is_found(a.v) && is_found(b.v)) {
+        return guard_sources(r, same, a.v->source, b.v->source);
     }
-    if ((a.v->fresh || a.v->source == DYN_NONE) && rec_is_array(a.v) && rec_is_array(b.v) && a.v->id != b.v->id) {
-        return 0;
-    }
-    if (a.v->fresh && b.v->fresh && !same && is_made_anew(a.v)) {
+    bool both_fresh = a.v->fresh && b.v->fresh;
+    if (are_other_arrays(a.v, b.v) || (both_fresh && !same && is_made_anew(a.v))) {
         return 0;
     }
     return a.v->fresh != b.v->fresh ? 0 : -1;
@@ -419,6 +500,72 @@ Step rec_IS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     return rec_commit(r, f, 2, result, same == (a.real == b.real) ? dyn_rec_const(r, result) : NULL);
 }
 
+/* ---- the column `contains`: will guards say whether a is in b, before that is asked. Both are resolved. */
+
+static bool contains_unknown(DynRec *r, DynOperand b, DynOperand a) {
+    (void)r, (void)b, (void)a;
+    return false;
+}
+
+/* Looking for it in a container runs no code of the user's, if the container's items are like it. */
+static bool is_plain_item(DynOperand a) {
+    bool value = a.v->kind == DV_SYM || a.v->kind == DV_CONST;
+    return value && (basic(a.real) || rec_is_fixed(a.real));
+}
+
+static bool set_contains(DynRec *r, DynOperand b, DynOperand a) {
+    return rec_has_member(r, a, b) >= 0 || (is_plain_item(a) && dyn_rec_burn(r, a.v, a.real) == 0);
+}
+
+static bool members_contain(DynRec *r, DynOperand b, DynOperand a) { return rec_has_member(r, a, b) >= 0; }
+
+static bool sequence_contains(DynRec *r, DynOperand b, DynOperand a) { return is_plain_item(a) && rec_burn_both(r, b, a); }
+
+static bool constant_contains(DynRec *r, DynOperand b, DynOperand a) {
+    bool listed = PyTuple_CheckExact(b.real) || PyAnySet_CheckExact(b.real) || PyList_CheckExact(b.real);
+    return (listed || rec_is_text(b.real)) && sequence_contains(r, b, a);
+}
+
+/* Of a dict, or of a view of its keys. */
+static bool keys_contain(DynRec *r, DynOperand b, DynOperand a) {
+    (void)b;
+    return rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
+}
+
+static bool view_contains(DynRec *r, DynOperand b, DynOperand a) { return b.v->id == 0 && keys_contain(r, b, a); }
+
+static bool range_contains(DynRec *r, DynOperand b, DynOperand a) { return PyLong_CheckExact(a.real) && rec_burn_both(r, a, b); }
+
+/* An instance that is a dict and came in. */
+static bool object_contains(DynRec *r, DynOperand b, DynOperand a) {
+    bool missing = false;
+    return rec_is_held(b) && (rec_held_key(r, b, a, &missing) != NULL || missing);
+}
+
+static bool (*const contains_as[DV_COUNT])(DynRec *r, DynOperand b, DynOperand a) = {
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = contains,
+#include "tracer/record/shadow.def"
+#undef SHADOW
+};
+
+/* Whether a user's function, or a set that came in and wasn't looked at, says that a is in b. */
+static bool contains_by_others(DynRec *r, bool negate, DynOperand a, DynOperand b, bool known, PyObject **out, DynVal **v) {
+    if (!known || !rec_membership(r, a, b, out, v)) {
+        return false;
+    }
+    if (*out != NULL && negate) {
+        Py_SETREF(*out, Py_NewRef(*out == Py_True ? Py_False : Py_True));
+        *v = *v != NULL ? dyn_rec_const(r, *out) : NULL;
+    }
+    return true;
+}
+
+/* A member of an enum, and the class of one. */
+static bool is_member_of_class(DynOperand a, DynOperand b) {
+    return rec_is_enum_class(b) && a.v->kind == DV_CONST && rec_is_enum_member(a.real);
+}
+
 /* a in b, or a not in b. */
 DynVal *rec_contains(DynRec *r, bool negate, DynOperand a, DynOperand b, PyObject **out) {
     int has = rec_member_of_set(r, a, b);
@@ -426,56 +573,28 @@ DynVal *rec_contains(DynRec *r, bool negate, DynOperand a, DynOperand b, PyObjec
         *out = PyBool_FromLong(has != negate);
         return dyn_rec_const(r, *out);
     }
-    bool known = dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
-    bool operands = known;
-    PyObject *answer = NULL;
-    DynVal *shadow = NULL;
-    if (known && rec_membership(r, a, b, &answer, &shadow)) {
-        if (answer != NULL && negate) {
-            Py_SETREF(answer, Py_NewRef(answer == Py_True ? Py_False : Py_True));
-            shadow = shadow ? dyn_rec_const(r, answer) : NULL;
-        }
-        *out = answer;
-        return shadow;
+    bool resolved = rec_resolve_both(r, a, b);
+    DynVal *v = NULL;
+    if (contains_by_others(r, negate, a, b, resolved, out, &v)) {
+        return v;
     }
     b = rec_contents(b);
-    bool missing = false;
-    if (known && rec_is_held(b)) {
-        known = rec_held_key(r, b, a, &missing) != NULL || missing;
-    } else if (known && b.v->kind == DV_VARS) {
-        known = rec_has_var(r, b, a);
-    } else if (known && rec_has_member(r, a, b) >= 0) {
-        known = true;
-    } else if (known && b.v->kind == DV_DICT) {
-        known = rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
-    } else if (known && b.v->kind == DV_RANGE) {
-        known = PyLong_CheckExact(a.real) && dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0;
-    } else if (known && b.v->kind == DV_VIEW && b.v->id == 0) {
-        known = rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
-    } else if (known && (b.v->kind == DV_TUPLE || b.v->kind == DV_LIST || b.v->kind == DV_DEQUE || b.v->kind == DV_SET ||
-                         b.v->kind == DV_CONST)) {
-        bool plain = (a.v->kind == DV_SYM || a.v->kind == DV_CONST) &&
-                     (b.v->kind == DV_SET || dyn_rec_burn(r, b.v, b.real) == 0) &&
-                     (PyTuple_CheckExact(b.real) || b.v->kind == DV_TUPLE || b.v->kind == DV_DEQUE || PyList_CheckExact(b.real) ||
-                      PyUnicode_CheckExact(b.real) || PyAnySet_CheckExact(b.real) || PyBytes_CheckExact(b.real));
-        known = plain && (basic(a.real) || rec_is_fixed(a.real)) && dyn_rec_burn(r, a.v, a.real) == 0;
-    } else {
-        known = false;
-    }
+    bool known = resolved && contains_as[b.v->kind](r, b, a);
     int found = PySequence_Contains(b.real, a.real);
     if (found < 0) {
         return NULL;
     }
-    PyObject *result = *out = PyBool_FromLong(found != (negate));
+    PyObject *result = *out = PyBool_FromLong(found != negate);
     if (b.v->kind == DV_ARRAY) {
-        DynVal *v = dyn_np_contains(r, b, a, found ? Py_True : Py_False);
+        v = dyn_np_contains(r, b, a, found ? Py_True : Py_False);
         bool negated = v != NULL && negate;
         return negated ? dyn_rec_sym(r, dyn_sym_op(&r->cap->syms, DYN_S_NOT, v->id, DYN_NONE, DYN_NONE)) : v;
     }
-    DynVal *v = known ? dyn_rec_const(r, result) : NULL;
-    if (v == NULL && operands && rec_is_enum_class(b) && rec_is_enum_member(a.real) && a.v->kind == DV_CONST) {
+    if (known) {
+        v = dyn_rec_const(r, result);
+    } else if (resolved && is_member_of_class(a, b)) {
         v = rec_guard_class(r, (PyTypeObject *)b.real) < 0 ? NULL : dyn_rec_const(r, result);
-    } else if (v == NULL && operands) {
+    } else if (resolved) {
         v = rec_enum_operator(r, "contains", a, b, result);
     }
     return v ? v : no_array_rule(r, a, b);
@@ -503,73 +622,113 @@ static DynVal *slice_sequence(DynRec *r, DynOperand o, DynOperand index, PyObjec
     for (Py_ssize_t i = 0; part != NULL && i < len; i++) {
         part[i] = items[start + i * step];
     }
-    return part == NULL ? NULL : dyn_rec_seq(r, dyn_is_tuple(result) ? DV_TUPLE : DV_LIST, (uint32_t)len, part, result);
+    return part == NULL ? NULL : dyn_rec_seq(r, kind_of_sequence(result), (uint32_t)len, part, result);
 }
 
-DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
-    if (dyn_rec_resolve(r, o.v, o.real) < 0 || dyn_rec_resolve(r, index.v, index.real) < 0) {
+/* ---- the column `item`: the shadow of `result`, which o[index] gave; NULL: unknown, and why is set. Both are resolved. */
+
+static DynVal *no_item(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    (void)index, (void)result;
+    return no_array_rule(r, o, o);
+}
+
+/* Of a tuple, a list or a deque. */
+static DynVal *item_of_sequence(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    DynVal **items;
+    uint32_t n;
+    if (index.v->kind == DV_SLICE) {
+        return slice_sequence(r, o, index, result);
+    }
+    if (index.v->kind != DV_SYM || !PyLong_CheckExact(index.real)) {
+        return no_item(r, o, index, result);
+    }
+    Py_ssize_t i = PyLong_AsSsize_t(index.real);
+    if (dyn_rec_burn(r, index.v, index.real) < 0 || rec_items(r, o.v, o.real, &items, &n) < 0) {
         return NULL;
     }
-    if (rec_is_array(o.v)) {
-        return dyn_np_subscr(r, o, index, result);
-    }
-    if (rec_foldable(r, o) && rec_foldable(r, index) && basic(result)) {
+    i += i < 0 ? (Py_ssize_t)n : 0;
+    return i >= 0 && i < (Py_ssize_t)n ? items[i] : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
+}
+
+/* An item of a constant at a constant index that is itself one. */
+static bool is_folded(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    return rec_foldable(r, o) && rec_foldable(r, index) && basic(result);
+}
+
+static DynVal *item_of_tuple(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    return is_folded(r, o, index, result) ? dyn_rec_const(r, result) : item_of_sequence(r, o, index, result);
+}
+
+/* Of a range, a string or bytes: what stands there follows from both values. */
+static DynVal *item_of_fixed(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    return rec_burn_both(r, o, index) ? rec_wrap_fresh(r, result) : no_item(r, o, index, result);
+}
+
+static DynVal *item_of_constant(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    if (is_folded(r, o, index, result)) {
         return dyn_rec_const(r, result);
     }
-    if (o.v->kind == DV_ATTR) {
-        return dyn_np_flat_item(r, o, index, result);
-    }
-    bool fixed = o.v->kind == DV_RANGE || (o.v->kind == DV_CONST && (PyUnicode_CheckExact(o.real) || PyBytes_CheckExact(o.real)));
-    if (fixed && dyn_rec_burn(r, o.v, o.real) == 0 && dyn_rec_burn(r, index.v, index.real) == 0) {
-        return rec_wrap_fresh(r, result);
+    if (rec_is_text(o.real)) {
+        return item_of_fixed(r, o, index, result);
     }
     if (rec_is_enum_class(o)) {
         return rec_enum_item(r, o, index, result);
     }
-    if (o.v->kind == DV_CONST && Py_IS_TYPE(result, &Py_GenericAliasType) && dyn_rec_burn(r, index.v, index.real) == 0) {
+    if (Py_IS_TYPE(result, &Py_GenericAliasType) && dyn_rec_burn(r, index.v, index.real) == 0) {
         return dyn_rec_const(r, result); /* list[int] */
     }
-    const DynBinding *grid = o.v->kind == DV_CONST ? dyn_np_find(o.real) : NULL; /* np.mgrid[…] */
+    const DynBinding *grid = dyn_np_find(o.real); /* np.mgrid[…] */
     if (grid != NULL) {
         return dyn_np_call(r, grid, &index, 1, NULL, result);
     }
-    bool sequence = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_DEQUE ||
-                    (o.v->kind == DV_CONST && PyTuple_CheckExact(o.real));
-    if (sequence && index.v->kind == DV_SLICE) {
-        return slice_sequence(r, o, index, result);
-    }
-    if (sequence && index.v->kind == DV_SYM && PyLong_CheckExact(index.real)) {
-        DynVal **items;
-        uint32_t n;
-        Py_ssize_t i = PyLong_AsSsize_t(index.real);
-        if (dyn_rec_burn(r, index.v, index.real) < 0 || rec_items(r, o.v, o.real, &items, &n) < 0) {
-            return NULL;
-        }
-        i += i < 0 ? (Py_ssize_t)n : 0;
-        return i >= 0 && i < (Py_ssize_t)n ? items[i] : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
-    }
-    if (o.v->kind == DV_VARS) {
-        return rec_var_item(r, o, index);
-    }
-    bool missing;
-    if (rec_is_held(o)) {
-        return rec_held_key(r, o, index, &missing);
-    }
-    if (o.v->kind == DV_DICT && rec_plain_key(index.real) && dyn_rec_burn(r, index.v, index.real) == 0) {
-        DynVal *v = rec_dict_find(o.v, index.real, NULL);
-        return v ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "dict key");
-    }
-    return no_array_rule(r, o, o);
+    return PyTuple_CheckExact(o.real) ? item_of_sequence(r, o, index, result) : no_item(r, o, index, result);
 }
 
-/* A key that a known dict doesn't have, an index beyond a known sequence: the guards say that it fails again. */
+/* An instance that is a dict and came in; one that was made here has been replaced by its contents. */
+static DynVal *item_of_object(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    bool missing;
+    return rec_is_held(o) ? rec_held_key(r, o, index, &missing) : no_item(r, o, index, result);
+}
+
+static DynVal *item_of_dict(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    if (!rec_plain_key(index.real) || dyn_rec_burn(r, index.v, index.real) < 0) {
+        return no_item(r, o, index, result);
+    }
+    DynVal *v = rec_dict_find(o.v, index.real, NULL);
+    return v ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "dict key");
+}
+
+static DynVal *item_of_vars(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    (void)result;
+    return rec_var_item(r, o, index);
+}
+
+static DynVal *(*const item_as[DV_COUNT])(DynRec *r, DynOperand o, DynOperand index, PyObject *result) = {
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = item,
+#include "tracer/record/shadow.def"
+#undef SHADOW
+};
+
+DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
+    return rec_resolve_both(r, o, index) ? item_as[o.v->kind](r, o, index, result) : NULL;
+}
+
+/* A key that a known dict doesn't have, an index beyond a known sequence. */
+static bool is_missing_item(DynOperand o, DynOperand index) {
+    if (o.v->kind == DV_DICT) {
+        return PyDict_CheckExact(o.real) && rec_plain_key(index.real);
+    }
+    bool listed = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_CONST;
+    bool plain = PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real);
+    return listed && plain && PyLong_CheckExact(index.real);
+}
+
+/* The guards say that it fails again. */
 static bool fails_for_sure(DynRec *r, DynOperand o, DynOperand index) {
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
-    bool kind = o.v->kind == DV_DICT
-                    ? Py_TYPE(o.real) == &PyDict_Type && rec_plain_key(index.real)
-                    : (o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_CONST) &&
-                          (PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real)) && PyLong_CheckExact(index.real);
+    bool kind = is_missing_item(o, index);
     bool sure = kind && dyn_rec_burn(r, index.v, index.real) == 0;
     PyErr_Restore(type, value, tb);
     return sure;
@@ -583,7 +742,7 @@ DynVal *rec_subscript(DynRec *r, DynOperand o, DynOperand index, DynOperand *met
         *result = PyObject_GetItem(o.real, index.real);
         return *result != NULL ? named : NULL;
     }
-    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && dyn_rec_resolve(r, index.v, index.real) == 0;
+    bool known = rec_resolve_both(r, o, index);
     DynVal *v = NULL;
     *method = known ? rec_type_method(r, o, "__getitem__") : (DynOperand){0};
     o = rec_contents(o);
@@ -638,11 +797,15 @@ int rec_item_stored(DynRec *r, DynOperand o, DynOperand index, DynOperand value)
     return rec_store_item(r, o, index, value) < 0;
 }
 
+/* The container, and what is stored where that becomes part of the graph, are looked at. */
+static bool resolve_stored(DynRec *r, DynOperand o, DynOperand value) {
+    return dyn_rec_resolve(r, o.v, o.real) == 0 && (!rec_is_array_or_flat(o.v) || dyn_rec_resolve(r, value.v, value.real) == 0);
+}
+
 Step rec_STORE_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
     DynOperand value = operand(f, 3), o = operand(f, 2), index = operand(f, 1);
-    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && dyn_rec_resolve(r, index.v, index.real) == 0 &&
-                 ((o.v->kind != DV_ARRAY && o.v->kind != DV_ATTR) || dyn_rec_resolve(r, value.v, value.real) == 0);
+    bool known = rec_resolve_both(r, o, index) && resolve_stored(r, o, value);
     DynOperand method = known ? rec_special(r, o, "__setitem__") : (DynOperand){0};
     if (method.v != NULL) {
         DynOperand args[3] = {o, index, value};
@@ -650,13 +813,16 @@ Step rec_STORE_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     o = rec_contents(o);
     int status = PyObject_SetItem(o.real, index.real, value.real);
-    return rec_commit_none(r, f, 3, status < 0 ? -1 : known ? rec_item_stored(r, o, index, value) : 1);
+    if (status == 0) {
+        status = known ? rec_item_stored(r, o, index, value) : 1;
+    }
+    return rec_commit_none(r, f, 3, status);
 }
 
 Step rec_DELETE_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
     DynOperand o = operand(f, 2), index = operand(f, 1);
-    bool known = dyn_rec_resolve(r, o.v, o.real) == 0 && dyn_rec_resolve(r, index.v, index.real) == 0;
+    bool known = rec_resolve_both(r, o, index);
     DynOperand method = known ? rec_special(r, o, "__delitem__") : (DynOperand){0};
     if (method.v != NULL) {
         DynOperand args[2] = {o, index};
@@ -665,7 +831,10 @@ Step rec_DELETE_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
     o = rec_contents(o);
     int status = PyObject_DelItem(o.real, index.real);
     r->why = DYN_R_SIDE_EFFECT;
-    return rec_commit_none(r, f, 2, status < 0 ? -1 : known && rec_delete_item(r, o, index) == 0 ? 0 : 1);
+    if (status == 0) {
+        status = known && rec_delete_item(r, o, index) == 0 ? 0 : 1;
+    }
+    return rec_commit_none(r, f, 2, status);
 }
 
 /* A slice operand made of the two values on top of the stack: for the instructions that never build the slice object. */
@@ -704,8 +873,7 @@ Step rec_STORE_SLICE(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynVal *index;
     DynOperand value = operand(f, 4), o = operand(f, 3);
     PyObject *slice = top_slice(r, f, &index);
-    bool known = index != NULL && dyn_rec_resolve(r, o.v, o.real) == 0 &&
-                 ((o.v->kind != DV_ARRAY && o.v->kind != DV_ATTR) || dyn_rec_resolve(r, value.v, value.real) == 0);
+    bool known = index != NULL && resolve_stored(r, o, value);
     int status = slice ? PyObject_SetItem(o.real, slice, value.real) : -1;
     if (status == 0) {
         status = known ? rec_item_stored(r, o, (DynOperand){index, slice}, value) : 1;

@@ -29,7 +29,8 @@ static uint32_t recipe_of_items(DynRec *r, DynVal *v, DynRecipeKind kind) {
             return DYN_NONE;
         }
     }
-    return dyn_capture_recipe(r->cap, kind, kind == DYN_RC_ITER ? v->id : 0, kind == DYN_RC_ATTR ? v->obj : NULL, v->n, items);
+    uint32_t at = kind == DYN_RC_ITER ? v->id : 0;
+    return dyn_capture_recipe(r->cap, kind, at, kind == DYN_RC_ATTR ? v->obj : NULL, v->n, items);
 }
 
 /* One that was only made: of its arguments. What raising it did, its traceback and context, can't be told: another recording is
@@ -50,7 +51,10 @@ static uint32_t recipe_of_exception(DynRec *r, DynVal *v) {
 
 static uint32_t recipe_of_object(DynRec *r, DynVal *v) {
     uint32_t n = v->extra != NULL, *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 2);
-    if (items == NULL || v->type == NULL || (n > 0 && (items[0] = recipe_of_items(r, v->extra, DYN_RC_DICT)) == DYN_NONE)) {
+    if (items == NULL || v->type == NULL) {
+        return DYN_NONE;
+    }
+    if (n > 0 && (items[0] = recipe_of_items(r, v->extra, DYN_RC_DICT)) == DYN_NONE) {
         return DYN_NONE;
     }
     if (PyExceptionClass_Check(v->type)) {
@@ -300,7 +304,8 @@ static uint32_t recipe_of_iterator(DynRec *r, DynVal *v) {
     if (recipe != DYN_NONE) {
         return recipe;
     }
-    if (v->hidden || (v->looped && r->on_stack && r->nesting == 1)) {
+    bool of_loop = v->looped && r->on_stack && r->nesting == 1;
+    if (v->hidden || of_loop) {
         return recipe_of_listed_iterator(r, v);
     }
     bool sequence = over->kind == DV_TUPLE || over->kind == DV_LIST || over->kind == DV_ARRAY;
@@ -315,7 +320,8 @@ static uint32_t recipe_of_quiet(DynRec *r, DynVal *v) {
 }
 
 static uint32_t (*const recipe_as[DV_COUNT])(DynRec *r, DynVal *v) = {
-#define SHADOW(kind, agrees, burn, truth, iterate, items, recipe) [DV_##kind] = recipe,
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = recipe,
 #include "tracer/record/shadow.def"
 #undef SHADOW
 };

@@ -29,24 +29,23 @@ static bool may_capture(DynRec *r, PyObject *a, const DynArrayView *view) {
 static int size_symbols(DynRec *r, uint32_t source, uint32_t node, const DynArrayView *view, uint8_t layout) {
     for (int d = 0; d < view->ndim; d++) {
         int64_t size = view->dims[d];
+        bool fixed =
+            size <= 1 || !r->req->dynamic; /* 0 and 1 mean something else (broadcasting, emptiness): they are the entry's */
         uint32_t s = dyn_sym_dim(&r->cap->syms, source, d, size);
         if (s == DYN_NONE) {
             r->why = DYN_R_NO_MEMORY;
             return -1;
         }
-        if (size <= 1 || !r->req->dynamic || layout != DYN_LAYOUT_C) {
-            /* sizes 0 and 1 mean something else (broadcasting, emptiness): they are the entry's */
-            uint32_t c = dyn_sym_int(&r->cap->syms, size <= 1 || !r->req->dynamic ? size : 1);
-            uint32_t rel = c == DYN_NONE
-                               ? DYN_NONE
-                               : dyn_sym_op(&r->cap->syms, size <= 1 || !r->req->dynamic ? DYN_S_EQ : DYN_S_GT, s, c, DYN_NONE);
+        if (fixed || layout != DYN_LAYOUT_C) {
+            uint32_t c = dyn_sym_int(&r->cap->syms, fixed ? size : 1);
+            DynSymOp op = fixed ? DYN_S_EQ : DYN_S_GT;
             r->lasting = true;
-            int status = dyn_rec_assume(r, rel);
+            int status = dyn_rec_assume(r, c == DYN_NONE ? DYN_NONE : dyn_sym_op(&r->cap->syms, op, s, c, DYN_NONE));
             r->lasting = false;
             if (status < 0) {
                 return -1;
             }
-            s = size <= 1 || !r->req->dynamic ? c : s;
+            s = fixed ? c : s;
         }
         dyn_graph_node(&r->cap->graph, node)->shape[d] = s;
     }
@@ -75,12 +74,13 @@ static int resolve_array(DynRec *r, DynVal *v, PyObject *a) {
         r->why = DYN_R_NO_MEMORY;
         return -1;
     }
-    DynGuard g = {.kind = tensor ? DYN_GUARD_TENSOR : DYN_GUARD_ARRAY,
-                  .source = v->source,
-                  .source2 = DYN_NONE,
-                  .number = dt | ndim << 8 | (tensor && dyn_torch_requires_grad(a) ? DYN_TENSOR_GRAD : 0),
-                  .obj = tensor ? (PyObject *)Py_TYPE(a) : NULL,
-                  .place = dyn_rec_place(r)};
+    DynGuard g = {
+        .kind = DYN_GUARD_ARRAY, .source = v->source, .source2 = DYN_NONE, .number = dt | ndim << 8, .place = dyn_rec_place(r)};
+    if (tensor) {
+        g.kind = DYN_GUARD_TENSOR;
+        g.number |= dyn_torch_requires_grad(a) ? DYN_TENSOR_GRAD : 0;
+        g.obj = (PyObject *)Py_TYPE(a);
+    }
     dyn_layout_of(&view, &g.layout);
     if ((tensor && rec_torch_guard(r) < 0) || dyn_capture_guard(r->cap, &g) < 0) {
         r->why = DYN_R_NO_MEMORY;
@@ -165,9 +165,10 @@ static int resolve_number(DynRec *r, DynVal *v, PyObject *o) {
 /* A number in the scalar at a source, read as `how` says. */
 static uint32_t scalar_sym(DynRec *r, uint32_t source, PyObject *o, int how) {
     bool whole = how < DYN_DTYPE_COUNT && dyn_dtypes[how].kind != 'f';
+    DynSymType type = whole ? DYN_T_INT : DYN_T_FLOAT;
     DynScalar hint;
     dyn_npscalar_value(o, how, &hint);
-    uint32_t sym = dyn_sym_var(&r->cap->syms, how == DYN_BOOL ? DYN_T_BOOL : whole ? DYN_T_INT : DYN_T_FLOAT, source, hint);
+    uint32_t sym = dyn_sym_var(&r->cap->syms, how == DYN_BOOL ? DYN_T_BOOL : type, source, hint);
     if (sym != DYN_NONE) {
         r->cap->syms.v.at[sym].index = (uint16_t)(1 + how); /* how the guards read it */
     }
@@ -288,7 +289,8 @@ static int resolve_dict(DynRec *r, DynVal *v, PyObject *o) {
     if (seen != 0) {
         return seen < 0 ? -1 : 0;
     }
-    PyObject *keys = n <= 1000 ? PyDict_Keys(o) : NULL, *tuple = keys ? PyList_AsTuple(keys) : NULL;
+    PyObject *keys = n <= 1000 ? PyDict_Keys(o) : NULL;
+    PyObject *tuple = keys ? PyList_AsTuple(keys) : NULL;
     Py_XDECREF(keys);
     if (tuple == NULL) {
         PyErr_Clear();
@@ -355,9 +357,13 @@ static int resolve_method(DynRec *r, DynVal *v, PyObject *o) {
     DynSources *t = &r->cap->sources;
     uint32_t func = dyn_source_intern(t, DYN_SRC_FUNC, v->source, 0, NULL, NULL);
     uint32_t self = dyn_source_intern(t, DYN_SRC_SELF, v->source, 0, NULL, NULL);
-    v->items = DYN_NEW_N(&r->arena, DynVal *, 2);
-    if (func == DYN_NONE || self == DYN_NONE || v->items == NULL || (v->items[0] = rec_source(r, func)) == NULL ||
-        (v->items[1] = rec_source(r, self)) == NULL || rec_keep(r, o) < 0) {
+    v->items = func == DYN_NONE || self == DYN_NONE ? NULL : DYN_NEW_N(&r->arena, DynVal *, 2);
+    if (v->items == NULL || rec_keep(r, o) < 0) {
+        return -1;
+    }
+    v->items[0] = rec_source(r, func);
+    v->items[1] = rec_source(r, self);
+    if (v->items[0] == NULL || v->items[1] == NULL) {
         return -1;
     }
     v->kind = DV_METHOD;
@@ -366,12 +372,23 @@ static int resolve_method(DynRec *r, DynVal *v, PyObject *o) {
     return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)&PyMethod_Type);
 }
 
+static bool is_fixed_callable(PyObject *o) {
+    bool descriptor = Py_IS_TYPE(o, &PyMethodDescr_Type) || Py_IS_TYPE(o, &PyWrapperDescr_Type);
+    bool function = PyFunction_Check(o) || PyCFunction_Check(o) || Py_IS_TYPE(o, &PyUFunc_Type);
+    return descriptor || function || PyType_Check(o);
+}
+
+static bool is_fixed_value(PyObject *o) {
+    bool singleton = o == Py_Ellipsis || o == Py_NotImplemented, of_arrays = PyArray_DescrCheck(o) || rec_torch_is_constant(o);
+    return singleton || of_arrays || PyModule_CheckExact(o);
+}
+
 /* Objects that are what they are: the entry holds for this one alone. */
 bool rec_is_fixed(PyObject *o) {
-    return PyFunction_Check(o) || PyCFunction_Check(o) || PyType_Check(o) || PyModule_CheckExact(o) || o == Py_Ellipsis ||
-           o == Py_NotImplemented || PyArray_DescrCheck(o) || Py_TYPE(o) == &PyUFunc_Type || Py_TYPE(o) == &PyMethodDescr_Type ||
-           Py_TYPE(o) == &PyWrapperDescr_Type || rec_instance_has_flag(o, REC_FIXED) || dyn_np_find(o) != NULL ||
-           rec_torch_is_constant(o) || rec_is_enum_member(o);
+    if (is_fixed_callable(o) || is_fixed_value(o)) {
+        return true;
+    }
+    return rec_instance_has_flag(o, REC_FIXED) || dyn_np_find(o) != NULL || rec_is_enum_member(o);
 }
 
 /* Another function of the same code may be found there at the next call: what came in, or lies in a container, a cell or an
@@ -465,7 +482,10 @@ static int as_partial(DynRec *r, DynVal *v, PyObject *o) { return rec_is_partial
 
 static int as_one_seen_before(DynRec *r, DynVal *v, PyObject *o) {
     int seen = seen_container(r, v, o);
-    return seen < 0 ? -1 : seen > 0 ? 0 : NEXT;
+    if (seen < 0) {
+        return -1;
+    }
+    return seen > 0 ? 0 : NEXT;
 }
 
 static int as_collection(DynRec *r, DynVal *v, PyObject *o) {
@@ -475,7 +495,6 @@ static int as_collection(DynRec *r, DynVal *v, PyObject *o) {
 static int as_object(DynRec *r, DynVal *v, PyObject *o) {
     v->kind = DV_OBJECT;
     v->module = rec_torch_is_module(o);
-    r->network = r->network || v->module;
     return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o));
 }
 

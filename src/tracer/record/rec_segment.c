@@ -16,8 +16,8 @@ void rec_forget(DynRec *r) {
     r->behind = false;
 }
 
-/* A slot as the next resume function's arguments lie. A resume function's own frame has the cell __class__ a second time, behind
- * its stack arguments. */
+/* The number of the argument of the next resume function that a slot of the frame becomes. A resume function's own frame has the
+ * cell __class__ a second time, behind its stack arguments. */
 static uint32_t slot_told(const RecFrame *f, uint32_t slot) {
     for (uint32_t i = 0; slot >= f->ntold && i < f->ntold; i++) {
         if (f->real[i] == f->real[slot]) {
@@ -41,12 +41,13 @@ static int shadows_from_sources(DynRec *r, RecFrame *f) {
         } else {
             PyObject *name =
                 i < f->nslots ? Py_NewRef(dyn_code_local_name(code, (int)i)) : PyUnicode_FromFormat("<stack %u>", i - f->nslots);
-            uint32_t at = f->pc == 0 ? i : i < f->nslots ? slot_told(f, i) : i - f->nslots + f->ntold;
+            uint32_t at = i < f->nslots ? slot_told(f, i) : i - f->nslots + f->ntold;
+            at = f->pc == 0 ? i : at;
             uint32_t s = name ? dyn_source_intern(t, DYN_SRC_LOCAL, DYN_NONE, at, name, NULL) : DYN_NONE;
             Py_XDECREF(name);
             v = s == DYN_NONE ? NULL : rec_source(r, s);
-            if (v != NULL && made_cells && i < f->nslots && PyCell_Check(f->real[i]) &&
-                dyn_code_local_kind(code, (int)i) & (0x40 | 0x80)) {
+            bool cell = made_cells && i < f->nslots && PyCell_Check(f->real[i]);
+            if (v != NULL && cell && dyn_code_local_kind(code, (int)i) & (0x40 | 0x80)) {
                 DynVal *content = NULL;
                 if (PyCell_GET(f->real[i]) != NULL) {
                     uint32_t inside = dyn_source_intern(t, DYN_SRC_CELL, s, 0, NULL, NULL);
@@ -111,7 +112,7 @@ int rec_begin(DynRec *r, RecFrame *top) {
 
 /* ---- states as recipes */
 
-/* Where the frame is a resume function's, its state is told as that of the code that this resumes, once its prologue has run. */
+/* The state of a resume function's frame is described as a state of the code that it resumes, once its prologue has run. */
 int rec_frame_state(DynRec *r, RecFrame *f, uint32_t at, bool as_argument, const RecInner *inner, DynFrameState *out) {
     uint32_t nfree = (uint32_t)dyn_code_nfree(f->code->code), nslots = at < f->moved ? f->nslots : f->ntold;
     if (f->generator != NULL) { /* its caller is not a Python frame that stands at a call */
@@ -132,10 +133,14 @@ int rec_frame_state(DynRec *r, RecFrame *f, uint32_t at, bool as_argument, const
         bool free_slot = i < nslots && i >= f->nslots - nfree;
         DynVal *v = f->shadow[k];
         r->on_stack = i >= nslots;
-        recipe = free_slot && !as_argument && v->kind == DV_CELL && v->source == DYN_NONE
-                     ? dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL)
-                 : inner != NULL && i >= nslots && i - nslots >= inner->from ? inner->recipes[i - nslots - inner->from]
-                                                                             : rec_recipe(r, v);
+        bool made_cell = free_slot && v->kind == DV_CELL && v->source == DYN_NONE, operand = inner != NULL && i >= nslots;
+        if (made_cell && !as_argument) {
+            recipe = dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL);
+        } else if (operand && i - nslots >= inner->from) {
+            recipe = inner->recipes[i - nslots - inner->from];
+        } else {
+            recipe = rec_recipe(r, v);
+        }
         if ((out->recipes[i] = recipe) == DYN_NONE) {
             const char *name = i < nslots ? PyUnicode_AsUTF8(dyn_code_local_name((PyCodeObject *)out->code, (int)i)) : NULL;
             r->detail = name == NULL ? NULL : dyn_arena_strdup(&r->arena, name);
@@ -164,7 +169,8 @@ bool rec_has_work(const DynCapture *c) {
     return false;
 }
 
-/* The arrays that came in, for a back end that the graph is handed to. NULL without an exception: no memory, it gets none. */
+/* The arrays that came in, as a tuple for a back end that the graph is handed to. NULL, without an exception, if there is no
+ * memory: the back end then gets no examples. */
 static PyObject *examples_of(const DynRec *r) {
     const DynGraph *g = &r->cap->graph;
     PyObject *t = PyTuple_New(g->inputs.n);
@@ -211,7 +217,7 @@ void rec_stop(DynRec *r, RecFrame *f, const DynInstr *in, DynReason why) {
     Py_DECREF(p.code);
 }
 
-/* Do they save time: all of them once, or one that a loop comes round to? */
+/* Do the finished segments save time: all of them run once, or one that a loop runs again and again? */
 static bool pays(const DynRec *r) {
     double sum = 0, most = 0;
     uint32_t before = 0;
@@ -364,13 +370,15 @@ int rec_open_resumed(DynRec *r, RecFrame *f, PyObject *resume) {
 
 /* ---- snapshots */
 
-/* Nothing that a sealed call did so far keeps the instruction that makes it from running again. */
+/* May the instruction that makes sealed calls run again from its start? It may if nothing that it did so far would be done twice.
+ */
 static bool seal_holds(DynRec *r) {
     const DynGraph *g = &r->cap->graph;
     for (uint32_t i = r->seal.mark.nodes; i < g->nodes.n; i++) {
         const DynNode *n = &g->nodes.at[i];
         bool stores = dyn_node_stores(n) && n->storage < r->seal.mark.nodes;
-        if (stores || (dyn_ops[n->op].kind == DYN_K_EXTERN && g->externs.at[n->extern_index].once && i + 1 < g->nodes.n)) {
+        bool once = dyn_ops[n->op].kind == DYN_K_EXTERN && g->externs.at[n->extern_index].once;
+        if (stores || (once && i + 1 < g->nodes.n)) {
             return false;
         }
     }

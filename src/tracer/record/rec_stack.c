@@ -211,8 +211,9 @@ DynVal *rec_closure_cell(DynRec *r, RecFrame *f, uint32_t i, PyObject *cell) {
 
 Step rec_COPY_FREE_VARS(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject *closure = PyFunction_GetClosure(dyn_frame_func(f->f));
-    if (closure == NULL || PyTuple_GET_SIZE(closure) != (Py_ssize_t)in->arg ||
-        (f->outer != NULL && f->func_source == DYN_NONE && f->shadow[f->nall] == NULL)) {
+    bool fits = closure != NULL && PyTuple_GET_SIZE(closure) == (Py_ssize_t)in->arg;
+    bool found = f->outer == NULL || f->func_source != DYN_NONE || f->shadow[f->nall] != NULL;
+    if (!fits || !found) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "closure");
     }
     for (uint32_t i = 0; i < in->arg; i++) {
@@ -393,14 +394,14 @@ Step rec_BUILD_STRING(DynRec *r, RecFrame *f, const DynInstr *in) {
         DynOperand o = operand(f, i + 1);
         constant = constant && dyn_rec_resolve(r, o.v, o.real) == 0 && o.v->kind == DV_CONST;
     }
-    return s == NULL ? STEP_ERROR : rec_commit(r, f, in->arg, s, constant ? dyn_rec_const(r, s) : NULL);
+    return rec_commit(r, f, in->arg, s, s != NULL && constant ? dyn_rec_const(r, s) : NULL);
 }
 
 Step rec_BUILD_SLICE(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject **real = &f->real[f->sp - in->arg], *s = PySlice_New(real[0], real[1], in->arg == 3 ? real[2] : NULL);
     DynVal *items[3] = {f->shadow[f->ssp - in->arg], f->shadow[f->ssp - in->arg + 1], NULL};
     items[2] = in->arg == 3 ? f->shadow[f->ssp - 1] : dyn_rec_const(r, Py_None);
-    return s == NULL ? STEP_ERROR : rec_commit(r, f, in->arg, s, items[2] ? dyn_rec_seq(r, DV_SLICE, 3, items, s) : NULL);
+    return rec_commit(r, f, in->arg, s, s != NULL && items[2] != NULL ? dyn_rec_seq(r, DV_SLICE, 3, items, s) : NULL);
 }
 
 /* ---- adding to a container that the bytecode is building */
@@ -438,9 +439,9 @@ Step rec_SET_ADD(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 Step rec_SET_UPDATE(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1), set = operand(f, in->arg + 1);
-    bool plain = (PyAnySet_CheckExact(o.real) || PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real)) &&
-                 (o.v->kind == DV_CONST || dyn_rec_burn(r, o.v, o.real) == 0);
-    if (!plain) {
+    bool plain = PyAnySet_CheckExact(o.real) || PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real);
+    bool known = plain && (o.v->kind == DV_CONST || dyn_rec_burn(r, o.v, o.real) == 0);
+    if (!known) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "set from an iterator");
     }
     PyObject *none = PyObject_CallMethod(set.real, "update", "(O)", o.real);
@@ -476,7 +477,8 @@ Step rec_LIST_EXTEND(DynRec *r, RecFrame *f, const DynInstr *in) {
             return STEP_ERROR;
         }
     }
-    bool known = more.v != NULL && list.v->kind == DV_LIST && list.v->fresh && rec_items(r, more.v, more.real, &items, &n) == 0;
+    bool own = list.v->kind == DV_LIST && list.v->fresh;
+    bool known = own && more.v != NULL && rec_items(r, more.v, more.real, &items, &n) == 0;
     if (!PyTuple_CheckExact(more.real) && !PyList_CheckExact(more.real) && !known) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "list from an iterator");
     }
@@ -485,13 +487,15 @@ Step rec_LIST_EXTEND(DynRec *r, RecFrame *f, const DynInstr *in) {
         known = rec_push_item(r, list.v, items[i]) == 0;
     }
     Py_XDECREF(none);
-    return rec_commit_none(r, f, 1, none == NULL ? -1 : known ? 0 : 1);
+    int status = known ? 0 : 1;
+    return rec_commit_none(r, f, 1, none == NULL ? -1 : status);
 }
 
 static Step update_dict(DynRec *r, RecFrame *f, const DynInstr *in, bool unique) {
     DynOperand dict = operand(f, in->arg + 1), more = operand(f, 1);
-    if (!PyDict_Check(more.real) || dyn_rec_resolve(r, more.v, more.real) < 0 || more.v->kind != DV_DICT ||
-        dict.v->kind != DV_DICT || !dict.v->fresh) {
+    bool own = dict.v->kind == DV_DICT && dict.v->fresh;
+    bool known = PyDict_Check(more.real) && dyn_rec_resolve(r, more.v, more.real) == 0 && more.v->kind == DV_DICT;
+    if (!own || !known) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "dict update");
     }
     for (uint32_t i = 0; unique && i < more.v->n; i += 2) {
@@ -619,8 +623,8 @@ Step rec_UNPACK_SEQUENCE(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (rec_is_iterator(o.v)) {
         return unpack_iterator(r, f, want);
     }
-    if ((!PyTuple_Check(o.real) && !PyList_CheckExact(o.real)) || rec_items(r, o.v, o.real, &items, &n) < 0 || n != want ||
-        PySequence_Fast_GET_SIZE(o.real) != (Py_ssize_t)want) {
+    bool known = rec_is_sequence(o.real) && rec_items(r, o.v, o.real, &items, &n) == 0;
+    if (!known || n != want || PySequence_Fast_GET_SIZE(o.real) != (Py_ssize_t)want) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "unpacking");
     }
     f->sp--;
@@ -637,8 +641,7 @@ Step rec_UNPACK_EX(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
     uint32_t before = in->arg & 0xFF, after = in->arg >> 8, n;
     DynVal **items;
-    if ((!PyTuple_Check(o.real) && !PyList_CheckExact(o.real)) || rec_items(r, o.v, o.real, &items, &n) < 0 ||
-        n < before + after) {
+    if (!rec_is_sequence(o.real) || rec_items(r, o.v, o.real, &items, &n) < 0 || n < before + after) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "unpacking");
     }
     uint32_t middle = n - before - after;
@@ -666,7 +669,8 @@ Step rec_UNPACK_EX(DynRec *r, RecFrame *f, const DynInstr *in) {
 /* ---- strings */
 
 static PyObject *convert(PyObject *o, int how) {
-    return how == 1 ? PyObject_Str(o) : how == 2 ? PyObject_Repr(o) : how == 3 ? PyObject_ASCII(o) : Py_NewRef(o);
+    static PyObject *(*const conversions[])(PyObject *) = {[1] = PyObject_Str, [2] = PyObject_Repr, [3] = PyObject_ASCII};
+    return how >= 1 && how <= 3 ? conversions[how](o) : Py_NewRef(o);
 }
 
 /* Is its text the same at every call? Ints and strings are burnt in; floats would make an entry for each value. */
@@ -685,8 +689,8 @@ bool rec_has_one_text(DynRec *r, DynOperand o) {
         }
         return all;
     }
-    return o.v->kind == DV_CONST && (PyUnicode_CheckExact(o.real) || o.real == Py_None || PyBytes_CheckExact(o.real) ||
-                                     rec_is_fact(o.real) || PyFloat_CheckExact(o.real) || PyLong_CheckExact(o.real));
+    bool plain = rec_is_text(o.real) || o.real == Py_None || rec_is_exact_number(o.real);
+    return o.v->kind == DV_CONST && (plain || rec_is_fact(o.real));
 }
 
 Step rec_CONVERT_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -699,9 +703,12 @@ Step rec_CONVERT_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {
 Step rec_FORMAT_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {
     uint32_t n = in->arg ? 2 : 1;
     DynOperand o = operand(f, n);
-    bool known = rec_has_one_text(r, o) &&
-                 (n == 1 || (dyn_rec_resolve(r, operand(f, 1).v, operand(f, 1).real) == 0 && operand(f, 1).v->kind == DV_CONST));
-    PyObject *value = convert(o.real, in->sub), *s = value ? PyObject_Format(value, n == 2 ? *real_top(f, 1) : NULL) : NULL;
+    DynOperand format = n == 2 ? operand(f, 1) : (DynOperand){0};
+    bool known = rec_has_one_text(r, o);
+    if (known && format.v != NULL) {
+        known = dyn_rec_resolve(r, format.v, format.real) == 0 && format.v->kind == DV_CONST;
+    }
+    PyObject *value = convert(o.real, in->sub), *s = value ? PyObject_Format(value, format.real) : NULL;
     Py_XDECREF(value);
     return rec_commit(r, f, n, s, known && s ? dyn_rec_const(r, s) : NULL);
 }

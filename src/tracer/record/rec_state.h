@@ -10,12 +10,12 @@
 /* What a handler says about the instruction it was given. Real stack and shadow stack move separately: a handler that ran the
  * operation for real but has no shadow for what came out returns BREAK and leaves the shadow stack as it was before. */
 typedef enum Step {
-    STEP_NEXT,   /* ran; frame->next is where to go on */
-    STEP_BREAK,  /* ran for real, shadows still show the state before it: a graph break (reason in rec->why) */
-    STEP_BAIL,   /* not run, nothing changed: CPython goes on from this instruction (reason in rec->why) */
-    STEP_CUT,    /* not run: a graph break in front of this instruction, which is the next segment's first */
-    STEP_RETURN, /* not run: the frame is handed back at this RETURN_*; shadow of the result is on the shadow stack */
-    STEP_ERROR   /* ran and raised: the exception is set */
+    STEP_NEXT,   /* It ran, and RecFrame.next is where to go on. */
+    STEP_BREAK,  /* It ran for real, and shadows still show the state before it: a graph break, with the reason in DynRec.why. */
+    STEP_BAIL,   /* It didn't run and nothing changed: CPython goes on in front of it. The reason is in DynRec.why. */
+    STEP_CUT,    /* It didn't run: a graph break in front of it, and it is the next segment's first. */
+    STEP_RETURN, /* It didn't run: the frame is handed back at this RETURN_*, and the result's shadow is on the shadow stack. */
+    STEP_ERROR   /* It ran and raised: the exception is set. */
 } Step;
 
 typedef struct RecFrame RecFrame;
@@ -58,17 +58,17 @@ struct RecFrame {
     uint32_t func_source;    /* The function object's source; DYN_NONE: made while recording. */
     RecFrame *outer;         /* The frame that called, or NULL. */
     RecGenerator *generator; /* The generator whose frame it is, or NULL. */
-    uint32_t *trips;      /* By instruction: how often this backward jump was taken since its loop began; behind them: in all. */
-    uint32_t trip_nodes;  /* Nodes at the last backward jump. */
-    RecMark began;        /* The recording when an inlined frame began. */
-    DynCode *told;        /* The code that a resume code resumes, as whose its states are told; else `code`. */
-    uint32_t moved;       /* Code units by which the instructions of `told` are moved in `code`. */
-    uint32_t ntold;       /* Slots of `told`. */
-    bool library;         /* It is the standard library's, called without arrays: a break in it is its caller's. */
-    bool whole;           /* It is recorded to its end or not at all: a function of NumPy's, which can be a node. */
-    bool modules;         /* One of its loops runs over the layers of a network. */
-    bool forgives;        /* Its running instruction goes on where what it asks for raises AttributeError. */
-    bool cut;             /* There is to be a graph break in front of the next instruction. */
+    uint32_t *trips;     /* By instruction: how often this backward jump was taken since its loop began; behind them: in all. */
+    uint32_t trip_nodes; /* Nodes at the last backward jump. */
+    RecMark began;       /* The recording when an inlined frame began. */
+    DynCode *told;  /* The code that a resume code resumes: states of the frame are described as states of that. Else `code`. */
+    uint32_t moved; /* Code units by which the instructions of `told` are moved in `code`. */
+    uint32_t ntold; /* Slots of `told`. */
+    bool library;   /* It is the standard library's, called without arrays: a break in it is its caller's. */
+    bool whole;     /* It is recorded to its end or not at all: a function of NumPy's, which can be a node. */
+    bool modules;   /* One of its loops runs over the layers of a network. */
+    bool forgives;  /* Its running instruction goes on where what it asks for raises AttributeError. */
+    bool cut;       /* There is to be a graph break in front of the next instruction. */
     uint32_t place_pc;    /* The instruction that `place` is of. */
     uint32_t place;       /* Its row among the places of capture place_of. */
     DynCapture *place_of; /* The capture that has the row, or NULL. */
@@ -79,150 +79,185 @@ struct RecFrame {
     DynVal *more;         /* What inner.c needs besides, or NULL. */
 };
 
-typedef struct RecPending { /* an inlined call on its way through the hook */
-    PyObject *func;         /* borrowed; NULL: none */
-    DynVal *func_val;
-    uint32_t func_source;
-    DynVal **slots; /* shadows for the callee's slots */
-    uint32_t nslots;
-    bool whole; /* see RecFrame */
+/* An inlined call on its way through the hook: the frame that it leads to is recorded. */
+typedef struct RecPending {
+    PyObject *func;       /* The Python function; borrowed. NULL: there is no such call. */
+    DynVal *func_val;     /* Its shadow. */
+    uint32_t func_source; /* Where it is found; DYN_NONE: it was made while recording. */
+    DynVal **slots;       /* The shadows of the callee's slots. */
+    uint32_t nslots;      /* How many slots there are. */
+    bool whole;           /* See RecFrame. */
 } RecPending;
+
+/* Where a generator stands between two steps. */
+typedef struct RecGeneratorState {
+    bool started;    /* Its first step was made. */
+    bool finished;   /* It returned or raised. */
+    uint32_t at;     /* The code unit that runs next. */
+    uint32_t ssp;    /* The first free index of `shadow`. */
+    DynVal **shadow; /* The shadows of its slots and stack. */
+} RecGeneratorState;
 
 /* A generator made while recording. Its frame is recorded at each step that a handler asks for (which reads what it gave then),
  * and lost when it takes a step that nobody asked for. */
-typedef struct RecGeneratorState { /* between two steps */
-    bool started, finished;
-    uint32_t at;     /* code unit that runs next */
-    uint32_t ssp;    /* of the frame */
-    DynVal **shadow; /* slots and stack */
-} RecGeneratorState;
 struct RecGenerator {
-    DynRec *rec;
-    PyObject *weak; /* owned: a weak reference. Nobody keeps the generator: it dies when it would without dynoc */
-    DynFrame *f;
-    PyObject *globals; /* of its function, kept by the segment that made it */
-    DynVal *v, *func_val;
-    RecFrame frame;
-    bool old;                      /* made in an earlier segment: lost, but still watched */
-    DynVal *handled;               /* the exception that its frame handles, or NULL */
-    bool asked, lost, dead, taken; /* taken: the running instruction made a step of it, */
-    RecGeneratorState now, before; /* before which it was so */
-    DynOperand sent;               /* what the step that is asked for gives to the frame */
-    DynVal *gave;                  /* what it yielded or returned, or NULL */
-    bool returned;
+    DynRec *rec;              /* The recording that made it. */
+    PyObject *weak;           /* A weak reference, owned: the generator dies when it would without dynoc. */
+    DynFrame *f;              /* Its frame. */
+    PyObject *globals;        /* Of its function; the segment that made it keeps them. */
+    DynVal *v;                /* Its shadow. */
+    DynVal *func_val;         /* The shadow of its function. */
+    RecFrame frame;           /* Its frame, as the recorder runs it. */
+    bool old;                 /* It was made in an earlier segment: it is lost, but still watched. */
+    bool asked;               /* A handler asks for the step that it makes. */
+    bool lost;                /* It took a step that nobody asked for, or one that couldn't be recorded. */
+    bool dead;                /* The object is gone. */
+    bool taken;               /* The running instruction made a step of it. */
+    bool returned;            /* Its last step was its last. */
+    DynVal *handled;          /* The exception that its frame handles, or NULL. */
+    RecGeneratorState now;    /* Where it stands. */
+    RecGeneratorState before; /* Where it stood in front of the running instruction, if that took a step. */
+    DynOperand sent;          /* What the step that is asked for gives to the frame. */
+    DynVal *gave;             /* The shadow of what it yielded or returned, or NULL. */
 };
 
-/* An iterator in C whose steps are made here one by one: what it takes from others, and which functions it calls. */
+/* Makes the next step of an iterator: a new reference in *item, NULL at its end or with an exception. Gives the item's shadow;
+ * NULL: unknown. */
 typedef DynVal *(*RecLazyStep)(DynRec *r, DynVal *v, PyObject **item);
+
+/* An iterator in C whose steps are made here one by one: what it takes from others, and which functions it calls. */
 typedef struct RecLazy {
-    PyObject *type;       /* of it, borrowed for ever */
-    RecLazyStep step;     /* new reference in *item, NULL at its end or with an exception; gives its shadow, NULL: unknown */
-    DynOperand func;      /* or v NULL */
-    uint32_t n;           /* of the iterators that it takes from */
-    DynOperand *from;     /* kept by the recording */
-    int64_t start;        /* enumerate */
-    int64_t stop, stride; /* of islice; stop -1: none. Of count: stride; of repeat: stop. Of product …: start pools, stop times */
-    bool ended;           /* islice */
-    uint32_t at;          /* chain: the one that it takes from */
-    DynVal **listed;      /* product …: all that it gives, */
-    uint32_t nlisted;
-    DynOperand *pools;         /* made of these */
-    PyObject *object, *feeder; /* the real one, and what it takes from where that isn't `from` itself; kept by the recording */
-    bool strict;               /* zip */
-    const struct Polyfill *polyfill; /* pools: the arguments; func: its generator */
-    uint32_t nargs;
-    PyObject *kwnames;        /* of the last ones; kept by the recording, or NULL */
-    struct RecShared *shared; /* rec_shared.c's, or NULL */
+    PyObject *type;                  /* Its type, borrowed for ever. */
+    RecLazyStep step;                /* Makes its next step. */
+    DynOperand func;                 /* The function that it calls, or the generator of its polyfill; v NULL: none. */
+    uint32_t n;                      /* How many iterators it takes from. */
+    DynOperand *from;                /* The iterators; the recording keeps them. */
+    int64_t start;                   /* The first number of enumerate, count and islice; of product: how many pools there are. */
+    int64_t stop;                    /* Where islice ends (-1: nowhere), how often repeat gives; of product: how many times. */
+    int64_t stride;                  /* The step of islice and count. */
+    bool ended;                      /* islice: it is at its end. */
+    bool strict;                     /* zip: with strict=True. */
+    uint32_t at;                     /* chain: the iterator that it takes from. */
+    DynVal **listed;                 /* product and its kind: all that it gives. */
+    uint32_t nlisted;                /* How many that are. */
+    DynOperand *pools;               /* product and its kind: what it is made of; a polyfill's arguments. */
+    PyObject *object;                /* The real iterator; the recording keeps it. */
+    PyObject *feeder;                /* What the real one takes from, where that isn't `from` itself; the recording keeps it. */
+    const struct Polyfill *polyfill; /* The polyfill that does the same, or NULL. */
+    uint32_t nargs;                  /* A polyfill's arguments, those by name last. */
+    PyObject *kwnames;               /* The names of those; the recording keeps them. NULL: there are none. */
+    struct RecShared *shared;        /* What rec_shared.c knows of it, or NULL. */
 } RecLazy;
 
-typedef struct RecSeen { /* a real object met through a source, and its shadow */
-    PyObject *real;
-    DynVal *v;
+/* A real object met through a source, and its shadow. */
+typedef struct RecSeen {
+    PyObject *real; /* The object; the shadow's source keeps it. */
+    DynVal *v;      /* Its shadow. */
 } RecSeen;
 
-/* Sealed calls: what is recorded in one is part of the instruction that is running; leaving the graph there leaves it before
- * the instruction, which then runs again from its start. */
-typedef struct RecEffect { /* as DynEffect, in shadows */
-    uint8_t kind;
-    PyObject *obj; /* kept by the recording */
-    uint32_t n;
-    DynVal **items;
-    DynVal *gives; /* CALL: the shadow of what it gives, or NULL: nothing that anybody wants */
+/* As DynEffect, in shadows. */
+typedef struct RecEffect {
+    uint8_t kind;   /* DynEffectKind. */
+    PyObject *obj;  /* By kind; the recording keeps it. */
+    uint32_t n;     /* How many operands it has. */
+    DynVal **items; /* Its operands. */
+    DynVal *gives;  /* CALL: the shadow of what it gives, or NULL: nobody wants that. */
 } RecEffect;
 
+/* One recording. What is said to be a segment's is emptied when the next one begins. */
 struct DynRec {
-    PyThreadState *ts;
-    DynRecording *req;
-    DynCapture *cap; /* the segment being recorded; NULL: recording is over, frames only wind down */
+    /* The call that is recorded. */
+    PyThreadState *ts;       /* The thread. */
+    DynRecording *req;       /* What the hook asked for, and its answers. */
+    struct DynRec *previous; /* An outer recording of this thread, which an opaque call led out of. */
+    uint64_t serial;         /* Which recording of the process it is, from 1. */
+    DynArena arena;          /* Shadows, and what handlers make. */
+
+    /* Segments. */
+    DynCapture *cap; /* The segment that is recorded; NULL: recording is over, and frames only wind down. */
     DYN_VEC(DynCapture *)
-    done;           /* finished segments, handed over at the end */
-    DynArena arena; /* shadows */
-    RecFrame *top;
-    RecFrame *base;      /* where this segment began: frames above it are inlined calls */
-    bool between;        /* cap is NULL because the segment ended with an inlined call, whose caller's next is about to begin */
-    bool over;           /* nothing more is recorded, */
-    bool closed, served; /* because an earlier segment begins here, or an entry that there is already */
-    bool delivered;      /* segments with array work, so far */
-    PyObject *resume;    /* … and its resume code, which is to do the rest of the frame's call; strong; NULL: CPython is */
-    RecPending pending;
-    DynVal *result; /* shadow of what the last inlined callee returned */
-    bool callee_bailed;
-    DynReason why;
-    const char *detail;     /* static text or name in the arena: what exactly; may be NULL */
-    const char *callee_why; /* of the innermost callee that bailed out: reason, place and hint, in the arena; NULL: nobody asks */
-    DYN_VEC(PyObject *)
-    keep; /* strong references that shadows point to */
-    DYN_VEC(RecSeen)
-    seen; /* this segment's */
-    DYN_VEC(DynVal *)
-    by_source; /* this segment's: DV_* for each source id, NULL where none yet */
+    done;             /* Finished segments, which are handed over at the end. */
+    RecFrame *base;   /* Where this segment began: frames above it are inlined calls. */
+    bool between;     /* cap is NULL because the segment ended with an inlined call, whose caller's next is about to begin. */
+    bool over;        /* Nothing more is recorded. */
+    bool closed;      /* Because a segment of this recording already begins at this place. */
+    bool served;      /* Because an entry already begins at this place. */
+    bool delivered;   /* A segment with array work was handed over. */
+    PyObject *resume; /* The resume code that does the rest of the frame's call; strong. NULL: CPython does. */
+    uint32_t forced;  /* ninstrs where a segment began last: a test does not cut again there. */
+
+    /* Frames and inlined calls. */
+    RecFrame *top;          /* The running frame. */
+    RecPending pending;     /* The inlined call that is on its way. */
+    DynVal *result;         /* The shadow of what the last inlined callee returned. */
+    bool callee_bailed;     /* The last inlined callee wasn't recorded to its end. */
+    const char *callee_why; /* Reason, place and hint of the innermost callee that bailed out; in the arena. NULL: nobody asks. */
+    uint32_t depth;         /* How many inlined frames there are. */
     DYN_VEC(DynCode *)
-    codes; /* decoded code of this recording */
-    DYN_VEC(RecGenerator *)
-    generators;          /* this segment's, in the arena */
-    bool generator_died; /* one that ran code then: the running instruction did that */
-    RecFrame *taking;    /* the frame whose running instruction takes items from iterators, or NULL; */
-    bool take_lost;      /* it took one that isn't known */
-    RecMark take;        /* before it took the first */
-    uint32_t ntaken;     /* items, so far */
-    RecSeal take_seal;   /* what was sealed before */
-    DYN_VEC(DynVal *)
-    taken; /* iterators whose `ahead` isn't 0, or which are ending */
-    DYN_VEC(DynVal *)
-    by_node; /* this segment's: the shadow of each node's array */
-    DYN_VEC(uint32_t)
-    written; /* this segment's inputs that were written into */
-    DYN_VEC(RecEffect)
-    effects; /* this segment's */
-    DYN_VEC(RecSeen)
-    touched;              /* this segment's: objects that outlive the call and were changed */
-    uint32_t stamp;       /* of the rebuild that recipes are being made for */
-    bool lasting;         /* guards that are made now are kept when the callee that made them bails out */
-    bool on_stack;        /* the recipe that is being made is of a stack value: no name is bound to it */
-    bool stamp_nodes;     /* OUTPUT recipes name nodes (snapshots), not positions in graph.outputs */
-    uint64_t mutations;   /* shadows of containers changed so far */
-    uint32_t nvals;       /* shadows made so far */
-    uint64_t serial;      /* which recording of the process it is, from 1 */
-    DynVal *error;        /* an exception that was raised as the guards say, or NULL; */
-    PyObject *error_real; /* kept by the recording */
-    bool error_again;     /* it was raised before, and has its traceback */
-    DynVal *handled;      /* the exception that is handled; NULL: the one when the segment began */
-    RecSeal seal;         /* the instruction that makes sealed calls */
-    DYN_VEC(RecChange)
-    changes;                        /* of shadows that a break finds as they are; each is older than those behind it */
-    uint32_t ninstrs, ninstrs_node; /* executed in all; at the last new graph node */
-    uint32_t ninstrs_lost;          /* of them in inlined calls that came to nothing: no part of the budget */
+    codes; /* The decoded code of this recording. */
     DYN_VEC(PyCodeObject *)
-    lost;            /* of functions that were too long: calls of them are opaque from then on; codes has them */
-    uint32_t forced; /* where a segment began last: ninstrs; a test does not cut again there */
-    uint32_t nnodes_seen;
-    uint32_t depth;
-    uint32_t nesting;        /* of containers in the walk over a value that is under way */
-    struct DynRec *previous; /* an outer recording of this thread (through an opaque call) */
-    bool network;            /* a parameter, buffer or module of a torch.nn.Module was read */
-    int torch;               /* torch's state when the segment began; -1: no torch, or nothing of it may be captured */
-    bool behind;             /* shadows of objects that outlive the call no longer say what the effects make of them */
-    bool spoiled;            /* shadows of containers no longer say what they held before the running instruction */
+    lost;         /* Of functions that were too long: calls of them are opaque from then on. `codes` has them. */
+    RecSeal seal; /* The instruction that makes sealed calls. */
+
+    /* Why an instruction isn't recorded. */
+    DynReason why;      /* The reason. */
+    const char *detail; /* What exactly: static text, or a name in the arena; NULL: nothing more is known. */
+
+    /* What shadows stand for. */
+    DYN_VEC(PyObject *)
+    keep; /* Strong references that shadows point to. */
+    DYN_VEC(RecSeen)
+    seen; /* The segment's arrays and containers that came in. */
+    DYN_VEC(DynVal *)
+    by_source; /* The segment's shadow for each source, NULL where there is none yet. */
+    DYN_VEC(DynVal *)
+    by_node; /* The segment's shadow for each node's array. */
+    DYN_VEC(uint32_t)
+    written; /* The segment's inputs that were written into. */
+    DYN_VEC(RecChange)
+    changes;            /* Of shadows that a break finds as they are; each is older than those behind it. */
+    uint64_t mutations; /* How many changes of shadows of containers there were. */
+    uint32_t nvals;     /* How many shadows were made. */
+    uint32_t nesting;   /* How deep in containers the walk over a value is. */
+    bool behind;        /* Shadows of objects that outlive the call no longer say what the effects make of them. */
+    bool spoiled;       /* Shadows of containers no longer say what they held before the running instruction. */
+
+    /* Effects and recipes. */
+    DYN_VEC(RecEffect)
+    effects; /* The segment's. */
+    DYN_VEC(RecSeen)
+    touched;          /* The segment's objects that outlive the call and were changed. */
+    uint32_t stamp;   /* Of the rebuild that recipes are being made for. */
+    bool lasting;     /* Guards that are made now stay when the callee that made them bails out. */
+    bool on_stack;    /* The recipe that is being made is of a stack value: no name is bound to it. */
+    bool stamp_nodes; /* OUTPUT recipes name nodes (snapshots), not positions in graph.outputs. */
+
+    /* Generators and iterators. */
+    DYN_VEC(RecGenerator *)
+    generators;          /* The segment's, in the arena. */
+    bool generator_died; /* The running instruction ended one that ran code then. */
+    RecFrame *taking;    /* The frame whose running instruction takes items from iterators, or NULL. */
+    bool take_lost;      /* It took one that isn't known. */
+    RecMark take;        /* The recording before it took the first. */
+    uint32_t ntaken;     /* How many items it took so far. */
+    RecSeal take_seal;   /* What was sealed before. */
+    DYN_VEC(DynVal *)
+    taken; /* The iterators that it took from, or that it ended. */
+
+    /* Exceptions. */
+    DynVal *error;        /* The exception that is raised and follows from guards, or NULL. */
+    PyObject *error_real; /* The exception itself; the recording keeps it. */
+    bool error_again;     /* It was raised before, and has its traceback. */
+    DynVal *handled;      /* The exception that is handled; NULL: the one when the segment began. */
+
+    /* Limits. */
+    uint32_t ninstrs;      /* Instructions that were recorded. */
+    uint32_t ninstrs_node; /* ninstrs at the last new node. */
+    uint32_t ninstrs_lost; /* Of them those in inlined calls that came to nothing, which no limit counts. */
+    uint32_t nnodes_seen;  /* Nodes of the segment, when an instruction last began. */
+    uint32_t nnodes;       /* Nodes of all segments, then. */
+
+    int torch; /* PyTorch's state when the segment began; -1: there is none, or nothing of it may be captured. */
 };
 
 /* ---- rec_values.c */
@@ -247,6 +282,20 @@ DYN_HIDDEN bool rec_plain_key(PyObject *o);
 DYN_HIDDEN DynVal *rec_wrap_fresh(DynRec *r, PyObject *o); /* as rec_wrap_result, new containers of such values too */
 DYN_HIDDEN DynVal *rec_wrap_result(DynRec *r,
                                    PyObject *real); /* constant numbers, str, None … as shadow; NULL for anything else */
+
+/* ---- questions that many handlers ask */
+/* An int, float or bool, of no class that derives from these. */
+static inline bool rec_is_exact_number(PyObject *o) { return PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o); }
+static inline bool rec_is_text(PyObject *o) { return PyUnicode_CheckExact(o) || PyBytes_CheckExact(o); }
+/* A tuple of any class, or a list: PySequence_Fast_GET_ITEM reads it. */
+static inline bool rec_is_sequence(PyObject *o) { return PyTuple_Check(o) || PyList_CheckExact(o); }
+static inline bool rec_is_array_or_flat(const DynVal *v) { return v->kind == DV_ARRAY || v->kind == DV_ATTR; }
+static inline bool rec_resolve_both(DynRec *r, DynOperand a, DynOperand b) {
+    return dyn_rec_resolve(r, a.v, a.real) == 0 && dyn_rec_resolve(r, b.v, b.real) == 0;
+}
+static inline bool rec_burn_both(DynRec *r, DynOperand a, DynOperand b) {
+    return dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0;
+}
 
 /* ---- rec_resolve.c */
 DYN_HIDDEN bool rec_is_fixed(PyObject *o); /* functions, types, modules, dtypes …: one stands for itself, guarded by identity */
@@ -287,7 +336,7 @@ DYN_HIDDEN bool rec_torch_is_module(PyObject *o); /* an instance of torch.nn.Mod
 /* What torch.nn.Module.__getattr__ (`getattr`; else NULL) gives of a module that came in: a parameter, buffer or module of it. */
 DYN_HIDDEN DynVal *rec_torch_module_attr(DynRec *r, PyObject *getattr, DynOperand module, PyObject *name);
 DYN_HIDDEN void rec_torch_checkpoint(DynRec *r, RecCall *c); /* the function in place of torch.utils.checkpoint, if it may be */
-/* … or that it raises, now and under the guards: none of its dicts has the name. */
+/* Does reading that attribute raise, now and under the guards, as none of the module's dicts has the name? */
 DYN_HIDDEN bool rec_torch_module_lacks(DynRec *r, PyObject *getattr, DynOperand module, PyObject *name);
 /* Neither the class nor the tensor itself has an attribute of this name, now and at every call. */
 DYN_HIDDEN bool rec_tensor_lacks(DynRec *r, DynOperand tensor, PyObject *name);
@@ -440,6 +489,10 @@ struct RecCall { /* a call with its operands laid out: self first when there is 
     const RecCall *leads_to;      /* what it comes to, and is then stored as an attribute (rec_dispatch.c); or NULL */
     PyObject *of, *name;          /* it computes this attribute of an object that has a __getattr__, too; borrowed; or NULL */
 };
+/* ---- rec_bind.c */
+/* The shadows of func's slots for the call c; slots is empty before. fv: func's shadow, func_source: where it is found. 0, or -1:
+ * the call doesn't fit the signature (CPython will raise), or a default isn't known. */
+DYN_HIDDEN int rec_bind_slots(DynRec *r, PyObject *func, DynVal *fv, uint32_t func_source, const RecCall *c, DynVal **slots);
 DYN_HIDDEN int rec_call_init(void);
 /* ---- rec_object.c */
 typedef enum RecAttr {

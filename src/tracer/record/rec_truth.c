@@ -73,17 +73,17 @@ static int truth_of_range(DynRec *r, DynVal *v, PyObject *real) {
 }
 
 static int truth_of_constant(DynRec *r, DynVal *v, PyObject *real) {
-    bool number = PyLong_CheckExact(real) || PyFloat_CheckExact(real) || PyBool_Check(real) || PyArray_CheckScalar(real);
-    bool text = PyUnicode_CheckExact(real) || PyBytes_CheckExact(real);
-    bool known = number || text || real == Py_None || PyTuple_CheckExact(real) || rec_is_fixed(real);
-    return known ? PyObject_IsTrue(real) : truth_unknown(r, v, real);
+    bool number = rec_is_exact_number(real) || PyArray_CheckScalar(real);
+    bool value = number || rec_is_text(real) || real == Py_None;
+    return value || PyTuple_CheckExact(real) || rec_is_fixed(real) ? PyObject_IsTrue(real) : truth_unknown(r, v, real);
 }
 
 /* Neither __bool__ nor __len__: instances are true. */
 static bool has_no_truth(const PyTypeObject *type) {
-    return (type->tp_as_number == NULL || type->tp_as_number->nb_bool == NULL) &&
-           (type->tp_as_sequence == NULL || type->tp_as_sequence->sq_length == NULL) &&
-           (type->tp_as_mapping == NULL || type->tp_as_mapping->mp_length == NULL);
+    bool truth = type->tp_as_number != NULL && type->tp_as_number->nb_bool != NULL;
+    bool length = type->tp_as_sequence != NULL && type->tp_as_sequence->sq_length != NULL;
+    bool size = type->tp_as_mapping != NULL && type->tp_as_mapping->mp_length != NULL;
+    return !truth && !length && !size;
 }
 
 static int truth_of_object(DynRec *r, DynVal *v, PyObject *real) {
@@ -113,7 +113,8 @@ static int truth_of_array(DynRec *r, DynVal *v, PyObject *real) {
 }
 
 static int (*const truth_as[DV_COUNT])(DynRec *r, DynVal *v, PyObject *real) = {
-#define SHADOW(kind, agrees, burn, truth, iterate, items, recipe) [DV_##kind] = truth,
+#define SHADOW(kind, agrees, burn, truth, find, attribute, item, contains, iterate, items, unwrap, call, recipe) \
+    [DV_##kind] = truth,
 #include "tracer/record/shadow.def"
 #undef SHADOW
 };

@@ -188,9 +188,8 @@ DynVal *dyn_rec_seq(DynRec *r, DynValKind kind, uint32_t n, DynVal **items, PyOb
     v->n = n;
     v->cap = n + 1;
     v->fresh = true;
-    v->type = kind == DV_TUPLE && real != NULL && dyn_torch_size != NULL && Py_IS_TYPE(real, dyn_torch_size)
-                  ? (PyObject *)dyn_torch_size
-                  : NULL;
+    bool size = real != NULL && dyn_torch_size != NULL && Py_IS_TYPE(real, dyn_torch_size);
+    v->type = kind == DV_TUPLE && size ? (PyObject *)dyn_torch_size : NULL;
     return v;
 }
 
@@ -312,7 +311,8 @@ int rec_guard_id(DynRec *r, DynVal *v, PyObject *real) {
     if (v->kind == DV_CONST) {
         return 0;
     }
-    if (v->source == DYN_NONE || (v->kind != DV_SOURCE && v->kind != DV_OBJECT && v->kind != DV_PYFUNC)) {
+    bool object = v->kind == DV_SOURCE || v->kind == DV_OBJECT || v->kind == DV_PYFUNC;
+    if (v->source == DYN_NONE || !object) {
         r->why = DYN_R_UNSUPPORTED_VALUE;
         return -1;
     }
@@ -373,9 +373,14 @@ void rec_dict_drop(DynVal *dict, uint32_t at) {
     dict->state++;
 }
 
+/* An object without parts that can't change. */
+static bool is_plain_constant(PyObject *o) {
+    bool number = rec_is_exact_number(o) || PyComplex_CheckExact(o) || PyArray_CheckScalar(o);
+    return number || o == Py_None || rec_is_text(o);
+}
+
 DynVal *rec_wrap_result(DynRec *r, PyObject *o) {
-    if (o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyComplex_CheckExact(o) ||
-        PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || rec_is_fixed(o) || rec_is_fact(o) || PyArray_CheckScalar(o)) {
+    if (is_plain_constant(o) || rec_is_fixed(o) || rec_is_fact(o)) {
         return dyn_rec_const(r, o);
     }
     if (PyRange_Check(o) || PySlice_Check(o)) {
@@ -412,7 +417,8 @@ static DynVal *wrap_dict(DynRec *r, PyObject *o) {
     PyObject *key, *value;
     Py_ssize_t pos = 0;
     while (v != NULL && PyDict_Next(o, &pos, &key, &value)) {
-        DynVal *k = rec_plain_key(key) ? rec_object(r, key) : NULL, *x = k ? rec_wrap_fresh(r, value) : NULL;
+        DynVal *k = rec_plain_key(key) ? rec_object(r, key) : NULL;
+        DynVal *x = k ? rec_wrap_fresh(r, value) : NULL;
         v = x != NULL && rec_push_item(r, v, k) == 0 && rec_push_item(r, v, x) == 0 ? v : NULL;
     }
     return v;
@@ -420,12 +426,18 @@ static DynVal *wrap_dict(DynRec *r, PyObject *o) {
 
 /* What a builtin made of constants: containers are new ones at each call. */
 DynVal *rec_wrap_fresh(DynRec *r, PyObject *o) {
-    DynVal *v;
+    if (PyDict_CheckExact(o)) {
+        return wrap_dict(r, o);
+    }
+    if (PyAnySet_CheckExact(o)) {
+        return rec_wrap_set(r, o);
+    }
     if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)) {
-        return PyDict_CheckExact(o) ? wrap_dict(r, o) : PyAnySet_CheckExact(o) ? rec_wrap_set(r, o) : rec_wrap_result(r, o);
+        return rec_wrap_result(r, o);
     }
     Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-    v = r->nesting < REC_MAX_DEPTH && n <= 4096 ? dyn_rec_seq(r, PyList_CheckExact(o) ? DV_LIST : DV_TUPLE, 0, NULL, o) : NULL;
+    DynValKind kind = PyList_CheckExact(o) ? DV_LIST : DV_TUPLE;
+    DynVal *v = r->nesting < REC_MAX_DEPTH && n <= 4096 ? dyn_rec_seq(r, kind, 0, NULL, o) : NULL;
     r->nesting++;
     for (Py_ssize_t i = 0; v != NULL && i < n; i++) {
         DynVal *x = rec_wrap_fresh(r, PySequence_Fast_GET_ITEM(o, i));

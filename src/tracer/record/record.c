@@ -9,12 +9,10 @@
 #include "tracer/record/rec_segment.h"
 
 #define MAX_INLINE_DEPTH 40
-#define SCALAR_BUDGET 1500  /* instructions without a new node after which recording doesn't pay */
-#define MODULE_BUDGET 60000 /* … in a network, whose modules make objects and ask their configuration between two layers */
-#define MODULE_FACTOR 50    /* … and are many */
-#define MOST_LOST 5         /* budgets that may go into inlined calls that come to nothing, and one for the rest */
-#define MAX_NODES 6000
-#define MAX_TRIPS_IN_ALL 64 /* of a loop in a loop, in all trips of that */
+#define NODES_PER_LIMIT 100 /* Nodes that buy as many instructions as record_limit gives at the start: docs/lab/pytorch.md. */
+#define MOST_LOST 5         /* Limits that may go into inlined calls that come to nothing, and one for the rest. */
+#define MAX_NODES 6000      /* Of one graph. */
+#define MAX_TRIPS_IN_ALL 64 /* Of a loop in a loop, in all trips of that. */
 
 static _Thread_local DynRec *current;
 PyObject *dyn_unsupported_error;
@@ -56,8 +54,12 @@ void rec_drop(RecFrame *f, uint32_t npop) {
 }
 
 DynVal *rec_itself(DynVal *v, PyObject *result, PyObject *real, DynVal *operand) {
-    bool made = v != NULL && v->fresh && result == real && operand != NULL && operand->born < v->born;
-    return made && (PyTuple_CheckExact(real) || PyFrozenSet_CheckExact(real)) && operand->kind != DV_OPAQUE ? operand : v;
+    if (v == NULL || operand == NULL || result != real) {
+        return v;
+    }
+    bool fixed = PyTuple_CheckExact(real) || PyFrozenSet_CheckExact(real);
+    bool older = operand->born < v->born && operand->kind != DV_OPAQUE;
+    return v->fresh && fixed && older ? operand : v;
 }
 
 Step rec_commit(DynRec *r, RecFrame *f, uint32_t npop, PyObject *result, DynVal *v) {
@@ -70,7 +72,7 @@ Step rec_commit(DynRec *r, RecFrame *f, uint32_t npop, PyObject *result, DynVal 
     if (v != NULL && rec_snapshot_new_nodes(r) < 0) {
         v = NULL;
     }
-    /* the operands may die and run destructors: the stack is true before they do */
+    /* Operands may die and run destructors, which may look at the frame: its stack is right before they do. */
     PyObject *dead[8], **old = dead;
     uint32_t base = f->sp - npop;
     if (npop > DYN_COUNTOF(dead)) {
@@ -110,7 +112,51 @@ Step rec_commit_none(DynRec *r, RecFrame *f, uint32_t npop, int status) {
     return STEP_BREAK;
 }
 
-/* Budgets and the eval breaker, before instruction `in` runs. */
+/* Nodes pay for instructions: the more there are, the longer the recording may be, but at most record_limit goes by without a new
+ * one. That is asked at jump targets alone, as straight code comes to an end by itself. */
+static Step check_limits(DynRec *r, RecFrame *f, const DynInstr *in, uint32_t n) {
+    uint32_t nodes = r->cap->graph.nodes.n;
+    if (nodes != r->nnodes_seen) {
+        r->nnodes += nodes - r->nnodes_seen; /* fewer where some were taken back */
+        r->nnodes_seen = nodes;
+        r->ninstrs_node = n;
+    }
+    uint64_t idle = (uint64_t)r->req->config.record_limit, limit = idle + idle * r->nnodes / NODES_PER_LIMIT;
+    uint32_t spent = n / MOST_LOST < limit ? n - r->ninstrs_lost : n;
+    if (nodes > MAX_NODES && spent < limit && rec_may_break(r, f)) {
+        f->next = f->pc;
+        r->why = DYN_R_GRAPH_SIZE;
+        return STEP_CUT;
+    }
+    bool spins = (in->flags & DYN_IF_TARGET) && n - r->ninstrs_node > idle;
+    return spent >= limit || nodes > MAX_NODES || spins ? step_bail(r, DYN_R_BUDGET, NULL) : STEP_NEXT;
+}
+
+/* A jump back: counts the trips of its loop that made nodes, and looks at the eval breaker as CPython does. */
+static Step jump_back(DynRec *r, RecFrame *f, const DynInstr *in) {
+    uint32_t nodes = r->nnodes_seen, all = f->code->v.n;
+    if (f->trips == NULL && (f->trips = DYN_NEW_N(&r->arena, uint32_t, 2 * all)) == NULL) {
+        return step_bail(r, DYN_R_NO_MEMORY, NULL);
+    }
+    uint32_t most = f->modules ? REC_MAX_MODULES : REC_MAX_TRIPS;
+    uint32_t in_all = f->modules ? REC_MAX_MODULES : MAX_TRIPS_IN_ALL;
+    if (nodes > f->trip_nodes && (++f->trips[f->pc] >= most || ++f->trips[all + f->pc] >= in_all)) {
+        if (!rec_may_break(r, f)) {
+            return step_bail(r, DYN_R_BUDGET, "loop of more than 16 trips");
+        }
+        f->cut = true;
+    }
+    for (uint32_t i = in->target; i < f->pc; i++) { /* the loops inside begin anew */
+        f->trips[i] = 0;
+    }
+    f->trip_nodes = nodes;
+    if (dyn_cpy_serve(r->ts) < 0) {
+        return STEP_ERROR;
+    }
+    return dyn_cpy_is_traced(r->ts) ? step_bail(r, DYN_R_TRACING, NULL) : STEP_NEXT;
+}
+
+/* What has to be asked before the instruction `in` runs. */
 static Step before_instr(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (!(in->flags & DYN_IF_FIRST)) {
         return STEP_NEXT;
@@ -119,45 +165,8 @@ static Step before_instr(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (DYN_UNLIKELY(r->req->config.force_bail >= 0) && n == (uint64_t)r->req->config.force_bail) {
         return step_bail(r, DYN_R_FORCED, NULL);
     }
-    if (r->cap->graph.nodes.n != r->nnodes_seen) {
-        r->nnodes_seen = r->cap->graph.nodes.n;
-        r->ninstrs_node = n;
-    }
-    uint64_t limit = (uint64_t)r->req->config.record_limit * (r->network ? MODULE_FACTOR : 1);
-    uint32_t spent = n / MOST_LOST < limit ? n - r->ninstrs_lost : n;
-    if (r->nnodes_seen > MAX_NODES && spent < limit && rec_may_break(r, f)) {
-        f->next = f->pc;
-        r->why = DYN_R_GRAPH_SIZE;
-        return STEP_CUT;
-    }
-    if (spent >= limit || r->nnodes_seen > MAX_NODES ||
-        (n - r->ninstrs_node > (r->network ? MODULE_BUDGET : SCALAR_BUDGET) && (in->flags & DYN_IF_TARGET))) {
-        return step_bail(r, DYN_R_BUDGET, NULL);
-    }
-    if (in->flags & DYN_IF_BACKWARD) {
-        uint32_t nodes = r->nnodes_seen, all = f->code->v.n;
-        if (f->trips == NULL && (f->trips = DYN_NEW_N(&r->arena, uint32_t, 2 * all)) == NULL) {
-            return step_bail(r, DYN_R_NO_MEMORY, NULL);
-        }
-        uint32_t most = f->modules ? REC_MAX_MODULES : REC_MAX_TRIPS, in_all = f->modules ? REC_MAX_MODULES : MAX_TRIPS_IN_ALL;
-        if (nodes > f->trip_nodes && (++f->trips[f->pc] >= most || ++f->trips[all + f->pc] >= in_all)) {
-            if (!rec_may_break(r, f)) {
-                return step_bail(r, DYN_R_BUDGET, "loop of more than 16 trips");
-            }
-            f->cut = true;
-        }
-        for (uint32_t i = in->target; i < f->pc; i++) { /* the loops inside begin anew */
-            f->trips[i] = 0;
-        }
-        f->trip_nodes = nodes;
-        if (dyn_cpy_serve(r->ts) < 0) {
-            return STEP_ERROR;
-        }
-        if (dyn_cpy_is_traced(r->ts)) {
-            return step_bail(r, DYN_R_TRACING, NULL);
-        }
-    }
-    return STEP_NEXT;
+    Step s = check_limits(r, f, in, n);
+    return s == STEP_NEXT && (in->flags & DYN_IF_BACKWARD) ? jump_back(r, f, in) : s;
 }
 
 int rec_frame_open(DynRec *r, RecFrame *fr, DynFrame *f) {
@@ -276,9 +285,9 @@ static void lose(DynRec *r, RecFrame *f) {
 
 /* A test wants the function cut here. */
 static bool is_forced(DynRec *r, RecFrame *f, const DynInstr *in) {
-    return r->forced != r->ninstrs && r->ninstrs % (uint32_t)r->req->config.force_break == 0 && (in->flags & DYN_IF_FIRST) &&
-           f->pc > 0 && in->start >= f->moved && in->op != DYN_I_COPY_FREE_VARS && in->op != DYN_I_MAKE_CELL &&
-           rec_may_break(r, f);
+    bool wanted = r->forced != r->ninstrs && r->ninstrs % (uint32_t)r->req->config.force_break == 0;
+    bool prologue = f->pc == 0 || in->start < f->moved || in->op == DYN_I_COPY_FREE_VARS || in->op == DYN_I_MAKE_CELL;
+    return wanted && !prologue && (in->flags & DYN_IF_FIRST) && rec_may_break(r, f);
 }
 
 /* One step: runs the instruction at f->pc and says what has to follow. */
@@ -499,8 +508,8 @@ bool dyn_record_wants(PyThreadState *ts, DynFrame *f) {
     if (r == NULL || r->ts != ts) {
         return false;
     }
-    return (r->pending.func != NULL && dyn_frame_func(f) == r->pending.func) ||
-           (r->generators.n > 0 && rec_generator_of(r, f) != NULL);
+    bool called = r->pending.func != NULL && dyn_frame_func(f) == r->pending.func;
+    return called || (r->generators.n > 0 && rec_generator_of(r, f) != NULL);
 }
 
 bool dyn_record_expects(PyObject *func) { return current != NULL && current->pending.func == func; }
@@ -524,7 +533,10 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
     callee.began = rec_mark(r);
     for (uint32_t i = 0; i < callee.nslots; i++) {
         DynVal *v = i < p.nslots ? p.slots[i] : NULL;
-        callee.shadow[i] = v != NULL && callee.real[i] != NULL ? v : rec_new(r, callee.real[i] ? DV_OPAQUE : DV_NULL);
+        if (callee.real[i] == NULL) {
+            v = rec_new(r, DV_NULL);
+        }
+        callee.shadow[i] = v != NULL ? v : rec_new(r, DV_OPAQUE);
         if (callee.shadow[i] == NULL) {
             r->callee_bailed = true;
             return dyn_frame_default_eval(ts, f, 0);
@@ -543,9 +555,15 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
 }
 
 int dyn_record_init(void) {
-    bool failed = rec_object_init() < 0 || rec_dispatch_init() < 0 || rec_callables_init() < 0 || rec_errstate_init() < 0 ||
-                  rec_named_init() < 0 || rec_context_init() < 0 || rec_collections_init() < 0 || rec_enum_init() < 0 ||
-                  rec_lazy_init() < 0 || rec_partial_init() < 0 || rec_cached_init() < 0 || rec_function_init() < 0 ||
-                  rec_break_init() < 0;
-    return failed ? -1 : rec_call_init();
+    /* In this order. Each gives 0, or -1 with an exception. */
+    static int (*const inits[])(void) = {
+        rec_object_init,  rec_dispatch_init,    rec_callables_init, rec_errstate_init, rec_named_init,
+        rec_context_init, rec_collections_init, rec_enum_init,      rec_lazy_init,     rec_partial_init,
+        rec_cached_init,  rec_function_init,    rec_break_init,     rec_call_init,
+    };
+    int status = 0;
+    for (size_t i = 0; status == 0 && i < DYN_COUNTOF(inits); i++) {
+        status = inits[i]();
+    }
+    return status;
 }

@@ -65,7 +65,6 @@ DynVal *rec_torch_module_attr(DynRec *r, PyObject *getattr, DynOperand module, P
         if (dict == NULL || PyDict_GetItemWithError(dict, name) == NULL) {
             continue;
         }
-        r->network = true;
         s = s == DYN_NONE ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_KEY, s, 0, NULL, name);
         return s == DYN_NONE ? NULL : rec_source(r, s);
     }
