@@ -16,9 +16,10 @@ typedef struct Values { /* of the kernel's results, lane by lane */
 
 /* ---- a part of the elements, at most PART, that is laid out */
 
-/* Where each operand of elements pos … pos + n stands: in memory where whole groups lie there, or in scratch. */
-static void lay_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t pos, int64_t n, DynScratch *scratch,
-                     char **p) {
+/* Where each operand of elements pos … pos + n stands: in memory where whole groups lie there, or in scratch. Where it isn't
+ * `fresh`, scratch has the part before, which was no shorter and had whole rounds. */
+static void lay_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t pos, int64_t n, bool fresh,
+                     DynScratch *scratch, char **p) {
     int64_t full = (n + LANES - 1) / LANES * LANES;
     for (int i = 0; i < b->nops; i++) {
         const DynOperand *o = &b->k->operands.at[i];
@@ -29,7 +30,9 @@ static void lay_part(const DynBound *b, const DynSpan *s, char *const *at, int64
         }
         p[i] = scratch->lanes[i];
         if (!o->out) {
-            dyn_span_gather(b, s, i, at, pos, n, p[i]);
+            if (fresh || (s->mode[i] != DYN_SPAN_SPLAT && s->mode[i] != DYN_SPAN_ROUND)) {
+                dyn_span_gather(b, s, i, at, pos, n, p[i]);
+            }
             dyn_lanes_pad(p[i], b->size[i], n, full);
         }
     }
@@ -46,13 +49,13 @@ static void keep_stores(const DynBound *b, const DynSpan *s, char *const *at, in
 }
 
 /* The kernel's values of n elements: each is reduced alone, from the identity. */
-static void run_values(const DynBound *b, const DynSpan *s, char *const *at, int64_t pos, int64_t n, const DynResults *r,
-                       DynScratch *scratch, Values *values) {
+static void run_values(const DynBound *b, const DynSpan *s, char *const *at, int64_t pos, int64_t n, bool fresh,
+                       const DynResults *r, DynScratch *scratch, Values *values) {
     static const char *const start[DYN_MAX_OPERANDS];
     static const int64_t row_step[DYN_MAX_OPERANDS];
     char *p[DYN_MAX_OPERANDS];
     int64_t groups = (n + LANES - 1) / LANES;
-    lay_part(b, s, at, pos, n, scratch, p);
+    lay_part(b, s, at, pos, n, fresh, scratch, p);
     for (int i = 0; i < r->n; i++) {
         uint32_t op = r->insn[i]->a[0];
         uint8_t size = (uint8_t)(r->bytes[i] / LANES);
@@ -86,7 +89,7 @@ static void sum_part(const Row *w, int64_t pos, int64_t n, DynPart *parts) {
         static const int64_t still[DYN_MAX_OPERANDS];
         char *p[DYN_MAX_OPERANDS];
         DynPart start[DYN_MAX_RESULTS], made[DYN_MAX_RESULTS];
-        lay_part(b, w->s, w->at, pos, n, w->scratch, p);
+        lay_part(b, w->s, w->at, pos, n, true, w->scratch, p);
         for (int i = 0; i < r->n; i++) {
             start[i] = is_in_turn(r->insn[i], &b->order) ? parts[i] : r->identity[i];
             p[r->insn[i]->a[0]] = (char *)&made[i];
@@ -104,7 +107,7 @@ static void sum_part(const Row *w, int64_t pos, int64_t n, DynPart *parts) {
         return;
     }
     Values values;
-    run_values(b, w->s, w->at, pos, n, r, w->scratch, &values);
+    run_values(b, w->s, w->at, pos, n, true, r, w->scratch, &values);
     for (int i = 0; i < r->n; i++) {
         const DynInsn *insn = r->insn[i];
         bool pairwise = dyn_insn_is_inexact(insn) && !b->order.in_turn;
@@ -319,7 +322,7 @@ static void run_line(void *ctx, int64_t line) {
     int last = e->kept[e->nkept - 1];
     char *at[DYN_MAX_OPERANDS];
     _Alignas(64) char sums[DYN_MAX_RESULTS][LANES * DYN_MAX_SIZE];
-    int64_t most = PART / x->n * x->n;
+    int64_t most = x->span.block % x->n == 0 ? x->span.block : PART / x->n * x->n; /* whole rounds, which begin with lines */
     DynScratch scratch;
     Values values;
     dyn_reduce_place(e, e->nkept - 1, line, at);
@@ -329,7 +332,7 @@ static void run_line(void *ctx, int64_t line) {
     for (int64_t pos = 0, n; pos < x->span.n; pos += n) {
         n = x->taken ? x->span.n : x->span.n - pos < most ? x->span.n - pos : most;
         if (!x->taken) {
-            run_values(e->b, &x->span, at, pos, n, r, &scratch, &values);
+            run_values(e->b, &x->span, at, pos, n, pos == 0, r, &scratch, &values);
         }
         for (int i = 0; i < r->n; i++) {
             const char *from = x->taken ? at[e->b->k->insns.at[r->insn[i]->a[1]].a[0]] : values.at[i];
@@ -343,14 +346,39 @@ static void run_line(void *ctx, int64_t line) {
     }
 }
 
+/* Operands that lie side by side along a kept axis. */
+static int count_dense(const DynBound *b, int axis) {
+    int n = 0;
+    for (int i = 0; i < b->nops; i++) {
+        n += !b->k->operands.at[i].result && b->strides[i][axis] == b->size[i];
+    }
+    return n;
+}
+
+/* Which of the kept axes lines of results lie along: the last if it is short, or a short one that most operands lie side by side
+ * along. -1: there is none. */
+static int find_line(const DynReduce *e) {
+    const DynBound *b = e->b;
+    int best = -1, most = 0;
+    for (int a = 0; a < e->nkept; a++) {
+        int dense = b->dims[e->kept[a]] < LANES ? a == e->nkept - 1 ? DYN_MAX_OPERANDS : count_dense(b, e->kept[a]) : 0;
+        best = dense > most ? a : best;
+        most = dense > most ? dense : most;
+    }
+    return best;
+}
+
 /* false: lines aren't short, or what is summed doesn't lie so. */
 static bool run_lines(DynReduce *e, int threads) {
     const DynBound *b = e->b;
-    int axes[DYN_MAX_NDIM], n = b->order.naxes;
+    int axes[DYN_MAX_NDIM], n = b->order.naxes, last = e->nkept - 1, line = find_line(e);
     bool along = !b->order.in_turn || (b->order.fuses && !b->order.across);
-    if (along || e->nkept == 0 || e->nkept + n > b->ndim || b->dims[e->kept[e->nkept - 1]] > LANES - 1) {
+    if (along || line < 0 || e->nkept + n > b->ndim) {
         return false;
     }
+    int axis = e->kept[line];
+    e->kept[line] = e->kept[last];
+    e->kept[last] = axis;
     Lines x = {.e = e, .n = b->dims[e->kept[e->nkept - 1]]};
     memcpy(axes, b->order.axes, sizeof(*axes) * (size_t)n);
     axes[n] = e->kept[e->nkept - 1];
