@@ -193,8 +193,9 @@ def main():
         sys.exit(f"python -m dynoc: {error}")
     try:
         (run_module if how == "-m" else run_script)(target, arguments)
-    except BaseException:
-        sys.excepthook = without_own_frames(sys.excepthook)
+    except BaseException as error:
+        if not isinstance(error, SystemExit):
+            sys.excepthook = without_own_frames(sys.excepthook)
         raise
 
 

@@ -35,9 +35,8 @@ ENDS = {
     "signal": "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
     "assertion": "assert 1 == 2, 'no'\n",
     "recursion": "def f(n):\n    return f(n + 1)\n\ntry:\n    f(0)\nexcept RecursionError as e:\n    print(e)\n",
-    "own excepthook": "import sys\nsys.excepthook = lambda kind, error, tb: print(kind, tb.tb_frame.f_code.co_name, tb.tb_next)\n[][0]\n",
-    "excepthook that fails": "import sys\ndef hook(*_):\n    raise TypeError\nsys.excepthook = hook\nprint(3)\nsys.excepthook = 3\n",
-    "last traceback": "import atexit, sys\natexit.register(lambda: print(sys.last_traceback.tb_lineno, sys.last_traceback.tb_next))\n[][0]\n",
+    "own excepthook": "import sys\nsys.excepthook = lambda *_: print(_[0], _[2].tb_frame.f_code.co_name, _[2].tb_next)\n[][0]\n",
+    "last traceback": "import atexit, sys\natexit.register(lambda: print(sys.last_traceback.tb_next))\n[][0]\n",
     "hook at exit": "import atexit, sys\natexit.register(lambda: print(sys.excepthook is sys.__excepthook__))\n[][0]\n",
     "in a thread": "import threading\nt = threading.Thread(target=lambda: [][0], name='T')\nt.start()\nt.join()\n",
     "at exit": "import atexit\natexit.register(print, 'bye')\nraise ValueError\n",
@@ -49,7 +48,11 @@ ENDS = {
     "empty": "",
     "pickles": "import pickle\nclass A: pass\nprint(type(pickle.loads(pickle.dumps(A()))) is A)\n",
     "source of itself": "import inspect\ndef f(): pass\nprint(inspect.getsource(f))\n",
-    "imports itself": "import sys\nif __name__ == '__main__':\n    import program\n    print(program is sys.modules['__main__'])\n",
+    "spawned children": (
+        "import multiprocessing as mp\ndef f(x):\n    return x + 1\n"
+        "if __name__ == '__main__':\n    with mp.get_context('spawn').Pool(1) as pool:\n        print(pool.map(f, [1, 2]))\n"
+    ),
+    "imports itself": "def f(): pass\nif __name__ == '__main__':\n    import program\n    print(program.f is f)\n",
 }  # fmt: skip
 
 
@@ -192,8 +195,8 @@ def test_functions_are_found_from_the_import_of_numpy_on(tmp_path, first):
 def test_a_numpy_that_fails_fails_as_without_dynoc(tmp_path):
     (tmp_path / "numpy").mkdir()
     (tmp_path / "numpy" / "__init__.py").write_text("def f():\n    raise ImportError('broken')\n\nf()\n")
-    program = "import traceback\nfor _ in range(2):\n    try:\n        import numpy\n    except ImportError:\n        traceback.print_exc()\n"
-    (tmp_path / "program.py").write_text(program + "import numpy\n")
+    program = "for _ in range(2):\n    try:\n        import numpy\n    except ImportError:\n        traceback.print_exc()\n"
+    (tmp_path / "program.py").write_text(f"import traceback\n{program}import numpy\n")
     code, _, err = assert_same([], ["program.py"], tmp_path)
     assert code == 1 and err.count("broken") == 6
 
