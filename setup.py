@@ -6,31 +6,81 @@ files it has read), the others are compiled side by side.
 
 The built-in tier goes beside the extension: one shared object for each instruction set, of a text that the extension writes when
 it is there (src/codegen/run/builtin_rows.c). Where one can't be compiled the package works without it.
+
+An interpreter that the extension isn't made for (src/dynoc/_python.py) gets the package without it.
 """
 
 import hashlib
 import itertools
 import os
+import re
+import runpy
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from glob import glob
 
-import numpy
-from setuptools import Extension, setup
+from setuptools import Distribution, Extension, setup
 from setuptools.command.build_ext import build_ext
 
+NEEDED = ("setup.cfg", "README.md", "LICENSE", "src/dynoc/__init__.py", "src/dynoc/settings.def", "src/base/base.h")
 FLAGS = (
     "-std=c11 -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Wno-cast-function-type".split()
 )
+JOBS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 debug = os.environ.get("DYNOC_BUILD_DEBUG", "0") not in ("", "0")
 sanitizer = os.environ.get("DYNOC_BUILD_SANITIZE", "")
-flags = FLAGS + ["-MMD"] + (["-O1", "-g", "-DDYN_DEBUG"] if debug else ["-O2"])
+asked = os.environ.get("CFLAGS", "").split()
+flags = [*FLAGS, "-MMD"]
+if debug:
+    flags += ["-O1", "-g", "-DDYN_DEBUG"]
+else:  # CPython's own flags ask for debug information, which takes a tenth of the time
+    flags += ["-O2"] if "-g" in asked else ["-O2", "-g0"]
 link = []
 if sanitizer:
     flags += ["-g", f"-fsanitize={sanitizer}", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"]
     link += [f"-fsanitize={sanitizer}"]
+
+
+def tell(text):
+    """Say what is being done, on the terminal too where somebody (pip) keeps what a build writes to itself."""
+    line = f"dynoc: {text}"
+    print(line, file=sys.stderr, flush=True)
+    if not sys.stderr.isatty():
+        try:
+            with open("/dev/tty", "w") as terminal:
+                print(f"\n  {line}", end="", file=terminal)
+        except OSError:  # there is none
+            return
+
+
+class Progress:
+    """Tells how far something is that may take minutes: at its start, and every few seconds from then on.
+
+    Parameters
+    ----------
+    tell : callable
+        Gets a line of text.
+    what : str
+    n : int
+        How many parts it has.
+    """
+
+    PAUSE = 10.0
+
+    def __init__(self, tell, what, n):
+        self.tell, self.what, self.n, self.done, self.told = tell, what, n, 0, time.monotonic()
+        if n > 0:
+            tell(f"{what}: {n} files, {JOBS} at a time")
+
+    def count(self):
+        self.done += 1
+        if time.monotonic() - self.told > self.PAUSE:
+            self.told = time.monotonic()
+            self.tell(f"{self.what}: {self.done} of {self.n}")
 
 
 SOURCE_OF_TIER = """
@@ -46,6 +96,22 @@ print(text)
 """
 
 
+PARTS_OF_TIER = 3
+ONLY_LINKER = ("-shared", "-nostdlib", "-s")
+
+
+def parts_of_tier(text):
+    """The text as several, which can be compiled side by side and linked: each with some of the functions, the last with the table."""
+    hidden = '__attribute__((visibility("hidden"))) void'
+    before, *functions = re.split(r"^static void (?=\w+_\d+\(const \w+ \*args\))", text, flags=re.MULTILINE)
+    at = functions[-1].index("__attribute__((visibility(\"default\")))")
+    functions[-1], table = functions[-1][:at], functions[-1][at:]
+    share = -(-len(functions) // PARTS_OF_TIER)
+    parts = ["".join([before, *(f"{hidden} {text}" for text in functions[i : i + share])]) for i in range(0, len(functions), share)]
+    heads = [f"{hidden} {text.partition(' {')[0]};\n" for text in functions]
+    return [*parts, "".join([before, *heads, table])]
+
+
 def is_current(kept):
     """Is the object newer than this file and than everything that the compiler read when it made it?"""
     listed = os.path.splitext(kept)[0] + ".d"
@@ -58,6 +124,10 @@ def is_current(kept):
 
 
 class Build(build_ext):
+    def tell(self, text):
+        if self.distribution.verbose:
+            tell(text)
+
     def build_tier(self):
         extension = self.get_ext_fullpath("dynoc._dynoc")
         compiler = list(itertools.takewhile(lambda word: not word.startswith("-"), self.compiler.compiler))  # CC="ccache gcc" is two
@@ -71,36 +141,64 @@ class Build(build_ext):
         head, text = written.split("\n\n", 1)
         folder = os.path.join("build", "builtin")
         os.makedirs(folder, exist_ok=True)
-
-        def compile_level(level):
+        kept = {}  # the flags of each instruction set whose object is wanted, and where it is kept for the next time
+        for level in head.splitlines():
             name, *words = level.split()
-            words += ["-x", "c", "-", "-lm", "-o"]
             key = hashlib.sha256("\0".join([*compiler, *words, text]).encode()).hexdigest()[:16]
-            kept = os.path.join(folder, f"{name}-{key}.so")
-            if not os.path.exists(kept):
-                fresh = f"{kept}.{os.getpid()}"
-                done = subprocess.run([*compiler, *words, fresh], input=text, capture_output=True, text=True)
-                if done.returncode != 0:
-                    self.warn(f"no built-in tier for {name}: {done.stderr[:2000]}")
-                    return
-                os.replace(fresh, kept)
-            shutil.copyfile(kept, os.path.join(os.path.dirname(extension), f"_builtin-{name}.so"))
+            kept[name] = words, os.path.join(folder, f"{name}-{key}.so")
+        stale = {name: row for name, row in kept.items() if not os.path.exists(row[1])}
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            self.compile_tier(compiler, stale, parts_of_tier(text), scratch)
+        for name, (_, path) in kept.items():
+            if os.path.exists(path):
+                shutil.copyfile(path, os.path.join(os.path.dirname(extension), f"_builtin-{name}.so"))
 
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(compile_level, head.splitlines()))
+    def compile_tier(self, compiler, levels, parts, scratch):
+        """Compile every part for every instruction set side by side; then put the parts of each together."""
+        jobs = [(name, words, i) for name, (words, _) in levels.items() for i in range(len(parts))]
+        progress = Progress(self.tell, "compiling loops that serve until native code is ready", len(jobs))
+
+        def compile_part(job):
+            name, words, i = job
+            words = [word for word in words if word not in ONLY_LINKER and not word.startswith("-Wl,")]
+            command = [*compiler, *words, "-c", "-x", "c", "-", "-o", os.path.join(scratch, f"{name}-{i}.o")]
+            done = subprocess.run(command, input=parts[i], capture_output=True, text=True)
+            progress.count()
+            return done.stderr if done.returncode else ""
+
+        with ThreadPoolExecutor(self.parallel or JOBS) as pool:
+            said = list(pool.map(compile_part, jobs))
+        for name, (words, path) in levels.items():
+            trouble = next((text for (level, *_), text in zip(jobs, said) if level == name and text), "")
+            if not trouble:
+                objects = [os.path.join(scratch, f"{name}-{i}.o") for i in range(len(parts))]
+                fresh = os.path.join(scratch, f"{name}.so")
+                done = subprocess.run([*compiler, *words, "-Wl,-z,muldefs", *objects, "-lm", "-o", fresh], capture_output=True, text=True)
+                trouble = done.stderr if done.returncode else ""
+            if trouble:
+                self.warn(f"no built-in tier for {name}: {trouble[:2000]}")
+            else:
+                os.replace(fresh, path)
 
     def build_extensions(self):
+        import numpy
+
+        for extension in self.extensions:
+            extension.include_dirs.append(numpy.get_include())
         compile_some = self.compiler.compile
 
-        def compile_one(source, output_dir, **how):
-            (kept,) = self.compiler.object_filenames([source], output_dir=output_dir)
-            if is_current(kept):
-                return kept
-            return compile_some([source], output_dir=output_dir, **how)[0]
-
         def compile_all(sources, output_dir=None, **how):
-            with ThreadPoolExecutor(self.parallel or os.cpu_count()) as pool:
-                return list(pool.map(lambda source: compile_one(source, output_dir, **how), sources))
+            kept = self.compiler.object_filenames(sources, output_dir=output_dir)
+            stale = [source for source, path in zip(sources, kept) if not is_current(path)]
+            progress = Progress(self.tell, "compiling the extension", len(stale))
+
+            def compile_one(source):
+                compile_some([source], output_dir=output_dir, **how)
+                progress.count()
+
+            with ThreadPoolExecutor(self.parallel or JOBS) as pool:
+                list(pool.map(compile_one, stale))
+            return kept
 
         self.compiler.compile = compile_all
         self.force = True  # distutils looks at the sources alone; whether an object is still good is decided above
@@ -108,16 +206,33 @@ class Build(build_ext):
         self.build_tier()
 
 
-setup(
-    cmdclass={"build_ext": Build},
-    ext_modules=[
-        Extension(
-            "dynoc._dynoc",
-            sources=sorted(glob("src/**/*.c", recursive=True)),
-            include_dirs=["src", numpy.get_include()],
-            extra_compile_args=flags,
-            extra_link_args=link,
-            libraries=["dl", "m", "pthread"],
-        )
-    ],
+class OfOneInterpreter(Distribution):
+    """A package without the extension is no package for the interpreters that are to have it."""
+
+    def has_ext_modules(self):
+        return True
+
+
+EXTENSION = Extension(
+    "dynoc._dynoc",
+    sources=sorted(glob("src/**/*.c", recursive=True)),
+    include_dirs=["src"],
+    extra_compile_args=flags,
+    extra_link_args=link,
+    libraries=["dl", "m", "pthread"],
 )
+
+
+def main():
+    missing = [path for path in NEEDED if not os.path.exists(path)]
+    if missing:
+        sys.exit(f"dynoc: these sources are not complete, {', '.join(missing)} is missing. Take the whole repository or the sdist.")
+    python = runpy.run_path(os.path.join("src", "dynoc", "_python.py"))
+    known = python["is_known"]()
+    if not known:
+        tell(f"functions run as plain Python on {python['description']()}: {python['ADVICE']}")
+    setup(cmdclass={"build_ext": Build}, distclass=OfOneInterpreter, ext_modules=[EXTENSION] if known else [])
+
+
+if __name__ == "__main__":
+    main()

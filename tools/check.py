@@ -19,9 +19,10 @@ import graph_breaks
 import numpy
 
 ROOT = Path(__file__).resolve().parent.parent
-# From the lowest: a folder includes its own headers, its parent's, and those of folders that stand before it here.
+# From the lowest: a folder includes its own headers, its parent's, and those of folders that stand before it here. Of dynoc, the
+# Python face, these are tables.
 FOLDERS = (
-    ("base", "ir")
+    ("dynoc", "base", "ir")
     + ("tracer/bytecode", "tracer/record", "tracer/numpy", "tracer/torch", "tracer/python")
     + ("codegen", "codegen/loops", "codegen/c", "codegen/run", "codegen/build")
     + ("evalframe/guards", "evalframe")

@@ -9,22 +9,17 @@
 uint32_t dyn_log_mask;
 const char *const dyn_log_names[DYN_LOG_COUNT] = {
 #define LOG(name, what) #name,
-    DYN_LOG_CATEGORIES(LOG)
-#undef LOG
+#include "dynoc/logs.def"
 };
 const char *const dyn_log_what[DYN_LOG_COUNT] = {
 #define LOG(name, what) what,
-    DYN_LOG_CATEGORIES(LOG)
-#undef LOG
+#include "dynoc/logs.def"
 };
 DynConfig dyn_config = {
 #define BOOLEAN(name, dflt, what) .name = dflt,
 #define INTEGER(name, dflt, low, high, what) .name = dflt,
 #define TEXT(name, dflt, what) .name = (char *)dflt,
-    DYN_CONFIG_NAMES(BOOLEAN, INTEGER, TEXT)
-#undef BOOLEAN
-#undef INTEGER
-#undef TEXT
+#include "dynoc/settings.def"
 };
 
 static PyObject *counters;     /* Counters */
@@ -216,7 +211,7 @@ void dyn_count_call(DynServed how) {
 
 void dyn_count_reason(const char *group, DynReason r) { dyn_count(group, dyn_reason_code(r)); }
 
-/* Configuration: one table for the rows of DYN_CONFIG_NAMES. */
+/* Configuration: one table for the rows of settings.def. */
 
 typedef enum SettingType { SETTING_BOOLEAN, SETTING_INTEGER, SETTING_TEXT } SettingType;
 typedef struct Setting {
@@ -229,10 +224,7 @@ static const Setting settings[] = {
 #define BOOLEAN(name, dflt, what) {#name, what, NULL, SETTING_BOOLEAN, dflt, 0, 1, &dyn_config.name},
 #define INTEGER(name, dflt, low, high, what) {#name, what, NULL, SETTING_INTEGER, dflt, low, high, &dyn_config.name},
 #define TEXT(name, dflt, what) {#name, what, dflt, SETTING_TEXT, 0, 0, 0, &dyn_config.name},
-    DYN_CONFIG_NAMES(BOOLEAN, INTEGER, TEXT)
-#undef BOOLEAN
-#undef INTEGER
-#undef TEXT
+#include "dynoc/settings.def"
 };
 
 /* The settings' row; NULL with KeyError that lists the names. */

@@ -4,23 +4,11 @@
 #define DYN_LOG_H
 #include "base/base.h"
 
-/* Log categories: LOG(name, what it shows). API.md lists them; one Python logger "dynoc.<name>" each. */
-#define DYN_LOG_CATEGORIES(LOG)                                                               \
-    LOG(guards, "each guard of a new entry and the source line that needed it")               \
-    LOG(recompiles, "why a new entry was recorded: the guard that failed, old value and new") \
-    LOG(graph_breaks, "why a graph was broken: code, place, hint")                            \
-    LOG(graph, "each captured graph")                                                         \
-    LOG(bytecode, "code objects before and after rewriting")                                  \
-    LOG(output_code, "generated C")                                                           \
-    LOG(fusion, "what was fused, what was not, and why")                                      \
-    LOG(schedule, "the kernels of a graph in order")                                          \
-    LOG(cache, "disk cache and code cache: hits, misses, evictions")                          \
-    LOG(perf, "time spent in each stage")
+/* Log categories: the rows of src/dynoc/logs.def. */
 typedef enum DynLog {
 #define LOG(name, what) DYN_LOG_##name,
-    DYN_LOG_CATEGORIES(LOG)
-#undef LOG
-        DYN_LOG_COUNT
+#include "dynoc/logs.def"
+    DYN_LOG_COUNT
 } DynLog;
 extern DYN_HIDDEN uint32_t dyn_log_mask;
 extern DYN_HIDDEN const char *const dyn_log_names[DYN_LOG_COUNT];
@@ -43,39 +31,12 @@ DYN_HIDDEN void dyn_count_reason(const char *group, DynReason r);
 typedef enum DynServed { DYN_SERVED, DYN_SERVED_PARTLY, DYN_SERVED_NOT } DynServed;
 DYN_HIDDEN void dyn_count_call(DynServed how);
 
-/* Configuration: CONFIG(type, name, default, what). Set from Python (dynoc.config, environment, pyproject.toml). */
-#define DYN_CONFIG_NAMES(BOOLEAN, INTEGER, TEXT)                                                              \
-    BOOLEAN(wait, false, "native code is ready before the call that recorded returns")                        \
-    TEXT(cache_dir, "", "folder of the disk cache; empty: $XDG_CACHE_HOME/dynoc")                             \
-    INTEGER(cache_limit, 8, 1, 4096, "entries for one code object")                                           \
-    INTEGER(threads, 0, 0, 4096, "threads for kernels; 0: as many as the process may use")                    \
-    TEXT(compiler, "", "C compiler; empty: the first of cc, gcc, clang")                                      \
-    TEXT(cflags, "", "further compiler flags")                                                                \
-    INTEGER(compile_timeout, 60, 1, 3600, "seconds after which a compiler is given up")                       \
-    INTEGER(keep_memory, 256, 0, 1048576, "MiB of large arrays that have died, kept for the next ones")       \
-    INTEGER(memory_limit, 0, 0, INT64_MAX,                                                                    \
-            "bytes that entries may hold: over it the coldest go; 0: a tenth of the machine's memory")        \
-    BOOLEAN(fast_math, false, "allow reassociation and approximate division in kernels")                      \
-    BOOLEAN(fallback_random, true, "random numbers of PyTorch are its own stream; false: kernels make them")  \
-    BOOLEAN(debug, false, "write a debug folder for each compilation")                                        \
-    TEXT(debug_dir, "dynoc_debug", "where debug folders are made")                                            \
-    TEXT(logs, "", "log categories, comma separated")                                                         \
-    BOOLEAN(retire, true, "what takes longer served than in CPython is given up")                             \
-    BOOLEAN(record_all, false, "under enable(), record functions without arrays too")                         \
-    BOOLEAN(suppress_errors, true, "a failing back end falls back to plain Python")                           \
-    BOOLEAN(dynamic, true, "sizes and Python numbers are run-time values")                                    \
-    INTEGER(record_limit, 20000, 16, 10000000, "instructions recorded in one call; 100 operations double it") \
-    INTEGER(force_bail, -1, -1, 1000000000, "test: bail out at the N-th recorded instruction")                \
-    INTEGER(force_break, 0, 0, 1000000000, "test: a graph break in front of every N-th recorded instruction") \
-    INTEGER(force_leave, -1, -1, 1000000000, "test: leave a compiled graph at the N-th snapshot")
+/* Configuration: the rows of src/dynoc/settings.def. Set from Python (dynoc.config, environment, pyproject.toml). */
 typedef struct DynConfig {
 #define BOOLEAN(name, dflt, what) bool name;
 #define INTEGER(name, dflt, low, high, what) int64_t name;
 #define TEXT(name, dflt, what) char *name;
-    DYN_CONFIG_NAMES(BOOLEAN, INTEGER, TEXT)
-#undef BOOLEAN
-#undef INTEGER
-#undef TEXT
+#include "dynoc/settings.def"
 } DynConfig;
 extern DYN_HIDDEN DynConfig dyn_config;
 DYN_HIDDEN int dyn_log_init(PyObject *module); /* adds config_names(), get_config(name), set_config(name, value),

@@ -11,7 +11,17 @@ True
 See `optimize` for one function, `enable` for the whole process, `config` for settings, `set_logs` and `explain` to see inside.
 """
 
-from dynoc import _dynoc
+import sys
+
+from dynoc import _python
+
+if _python.is_known():
+    from dynoc import _dynoc
+else:
+    from dynoc import _plain as _dynoc
+
+    sys.modules["dynoc._dynoc"] = _dynoc
+
 from dynoc._errors import BackendError, CompileError, ConfigError, Error, InternalError, Unsupported
 from dynoc._config import config
 from dynoc._control import allow_in_graph, disallow_in_graph, graph_break, is_tracing, reset, run, set_logs, skip, wait

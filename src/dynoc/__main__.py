@@ -14,8 +14,11 @@ Options, before the script:
 
 import builtins
 import os
+import runpy
 import sys
 import types
+from importlib.machinery import BuiltinImporter, SourceFileLoader, SourcelessFileLoader
+from importlib.util import MAGIC_NUMBER
 
 import dynoc
 
@@ -52,39 +55,112 @@ def parse(words):
     usage_error("no script was given")
 
 
+# What `python` itself does with the rest of its command line. tests/py/test_main.py holds it to that.
+
+
 def run_script(path, arguments):
-    """Run a file as __main__, as `python path arguments` would."""
-    try:
-        with open(path, "rb") as file:
-            source = file.read()
-    except OSError as error:
-        sys.exit(f"python -m dynoc: can't open file {path!r}: {error.strerror}")
+    """Run a file, or standard input (``-``), as `python path arguments` would."""
+    if path != "-" and is_on_path(path):
+        run_folder(path, arguments)
+        return
     sys.argv[:] = [path, *arguments]
-    if not sys.flags.safe_path:
-        sys.path[0] = os.path.dirname(os.path.abspath(path))
-    main = types.ModuleType("__main__")
-    main.__dict__.update(__file__=path, __builtins__=builtins)
-    sys.modules["__main__"] = main
-    sys.excepthook = without_own_frames(sys.excepthook)
-    exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
+    main = new_main()
+    name, source = ("<stdin>", sys.stdin.buffer.read()) if path == "-" else (absolute(path), read(path))
+    replace_path("" if path == "-" else os.path.dirname(os.path.realpath(path)))
+    main.__file__ = name
+    if path != "-":
+        main.__loader__ = (SourcelessFileLoader if is_compiled(name) else SourceFileLoader)("__main__", name)
+    exec(code_of(source, name), main.__dict__)
 
 
-def without_own_frames(hook):
-    """An excepthook that shows the traceback that the program would have without us: frames of this file are no part of it."""
-
-    def show(kind, error, traceback):
-        while traceback is not None and traceback.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>"):
-            traceback = traceback.tb_next
-        hook(kind, error.with_traceback(traceback), traceback)
-
-    return show
+def run_folder(path, arguments):
+    """Run ``__main__`` in a folder or zip file."""
+    sys.argv[:] = [path, *arguments]
+    replace_path(absolute(path), always=True)
+    new_main()
+    runpy._run_module_as_main("__main__", alter_argv=False)
 
 
 def run_module(name, arguments):
-    import runpy
+    """Run a module or package as `python -m name arguments` would."""
+    sys.argv[:] = ["-m", *arguments]
+    new_main()
+    runpy._run_module_as_main(name)
 
-    sys.argv[:] = [name, *arguments]
-    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+def new_main():
+    """A module ``__main__`` with what is in it before a program runs."""
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__builtins__=builtins, __loader__=BuiltinImporter)
+    if sys.version_info < (3, 14):
+        main.__dict__.update(__annotations__={})
+    if sys.version_info < (3, 15):
+        main.__dict__.update(__cached__=None)
+    sys.modules["__main__"] = main
+    return main
+
+
+def replace_path(folder, always=False):
+    """Make `folder` the first of ``sys.path``, in place of what `python -m dynoc` put there."""
+    is_safe = getattr(sys.flags, "safe_path", False)  # -P: nothing was put there
+    if not is_safe:
+        sys.path[0] = folder
+    elif always:
+        sys.path.insert(0, folder)
+
+
+def is_on_path(path):
+    """Can modules be imported from here: is it a folder or zip file?"""
+    for hook in sys.path_hooks:
+        try:
+            hook(path)
+        except ImportError:
+            continue
+        return True
+    return False
+
+
+def absolute(path):
+    """As CPython spells it: what the path says is left as it is."""
+    return path if os.path.isabs(path) else os.getcwd() if path == "." else os.path.join(os.getcwd(), path)
+
+
+def read(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        said = f"can't open file {absolute(path)!r}: [Errno {error.errno}] {error.strerror}"
+        print(f"{sys.orig_argv[0]}: {said}", file=sys.stderr)
+        sys.exit(2)
+
+
+def is_compiled(path):
+    return path.endswith(".pyc")
+
+
+def code_of(source, name):
+    if is_compiled(name):
+        import marshal
+
+        if source[:4] != MAGIC_NUMBER:
+            raise RuntimeError("Bad magic number in .pyc file")
+        return marshal.loads(source[16:])
+    return compile(source, name, "exec", dont_inherit=True)
+
+
+def without_own_frames(hook):
+    """An excepthook that shows the traceback that the program would have without us: its first frames are no part of it."""
+
+    def show(kind, error, traceback):
+        sys.excepthook = hook
+        own, at = traceback, traceback
+        while at is not None:
+            own, at = at.tb_next if at.tb_frame.f_code.co_filename == __file__ else own, at.tb_next
+        sys.last_traceback = own
+        hook(kind, error.with_traceback(own), own)
+
+    return show
 
 
 def print_summary():
@@ -115,7 +191,12 @@ def main():
         turn_on(options)
     except dynoc.ConfigError as error:
         sys.exit(f"python -m dynoc: {error}")
-    (run_module if how == "-m" else run_script)(target, arguments)
+    try:
+        (run_module if how == "-m" else run_script)(target, arguments)
+    except BaseException as error:
+        if not isinstance(error, SystemExit):
+            sys.excepthook = without_own_frames(sys.excepthook)
+        raise
 
 
 if __name__ == "__main__":

@@ -95,9 +95,11 @@ def load_file():
     found = nearest_pyproject()
     if found is None or b"dynoc" not in found[1] or b"tool" not in found[1]:
         return
-    import tomllib  # costs milliseconds, and few projects have settings of ours
-
     path, data = found
+    try:
+        import tomllib  # costs milliseconds, and few projects have settings of ours
+    except ImportError:  # before 3.11, where functions run as plain Python whatever the settings are
+        return
     try:
         table = tomllib.loads(data.decode()).get("tool", {}).get("dynoc", {})
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -2,6 +2,7 @@
 
 import ctypes
 import ctypes.util
+import importlib.util
 import os
 import platform
 import shutil
@@ -11,9 +12,8 @@ import tempfile
 from importlib import metadata
 
 import dynoc
-from dynoc import _dynoc
+from dynoc import _dynoc, _python
 
-KNOWN_PYTHONS = ((3, 11), (3, 12), (3, 13))
 MIN_FREE = 100 << 20
 PROGRAM = """#include <math.h>
 double dynoc_doctor(double x) { return sqrt(x); }
@@ -22,10 +22,9 @@ OK, MISSING, OPTIONAL = "ok", "MISSING", "not found"
 
 
 def python():
-    version = platform.python_version()
-    if sys.implementation.name == "cpython" and sys.version_info[:2] in KNOWN_PYTHONS:
-        return OK, f"CPython {version}", ""
-    return MISSING, f"{platform.python_implementation()} {version}", "dynoc steps aside here: use CPython 3.11, 3.12 or 3.13"
+    if _python.is_known():
+        return OK, _python.description(), ""
+    return MISSING, _python.description(), f"functions run as plain Python here: {_python.ADVICE}"
 
 
 def try_compiler(command):
@@ -99,12 +98,12 @@ def nvrtc():
     return (OK, found, "") if found else (OPTIONAL, "libnvrtc", "only needed for arrays on a GPU")
 
 
-def package(name, advice):
+def package(name, advice, absent=OPTIONAL):
     def look():
         try:
             return OK, f"{name} {metadata.version(name)}", ""
         except metadata.PackageNotFoundError:
-            return OPTIONAL, name, advice
+            return absent, name, advice
 
     return look
 
@@ -121,6 +120,11 @@ def cache_folder():
     return OK, folder, ""
 
 
+PACKAGES = {
+    "NumPy": package("numpy", "pip install numpy", MISSING),
+    "PyTorch": package("torch", "only needed for tensors"),
+    "CuPy": package("cupy", "only needed for arrays on a GPU"),
+}
 CHECKS = {
     "Python": python,
     "compiler": compiler,
@@ -130,18 +134,22 @@ CHECKS = {
     "OpenMP": openmp,
     "CUDA driver": library("libcuda.so.1"),
     "NVRTC": nvrtc,
-    "NumPy": package("numpy", "pip install numpy"),
-    "PyTorch": package("torch", "only needed for tensors"),
-    "CuPy": package("cupy", "only needed for arrays on a GPU"),
+    **PACKAGES,
     "cache folder": cache_folder,
 }
+CHECKS_WITHOUT_EXTENSION = {"Python": python, **PACKAGES}  # the others are about code that nobody makes then
+
+
+def has_extension():
+    """Does the extension start here? It doesn't where Python is unknown or there is no NumPy."""
+    return _python.is_known() and importlib.util.find_spec("numpy") is not None
 
 
 def main():
     """Print the table; 1 if something that dynoc needs is missing."""
     print(f"dynoc {dynoc.__version__}")
     missing = False
-    for name, look in CHECKS.items():
+    for name, look in (CHECKS if has_extension() else CHECKS_WITHOUT_EXTENSION).items():
         state, what, advice = look()
         missing = missing or state == MISSING
         print(f"{name:<18}{state:<11}{what}{f'  ->  {advice}' if advice else ''}")

@@ -61,3 +61,8 @@ def turn_on(categories):
 def note(text):
     """One line about what dynoc leaves alone, for whoever listens to the logger ``dynoc``."""
     logging.getLogger("dynoc").info(text)
+
+
+def warn(text):
+    """One line about what went wrong, on the logger ``dynoc``."""
+    logging.getLogger("dynoc").warning(text)

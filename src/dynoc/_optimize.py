@@ -164,21 +164,57 @@ def optimize(
 
 
 active = None  # the settings of enable(), None while it is off
+waiting = None  # the finder that tells when the program has arrays, None while it isn't needed
 ends_at_exit = False
 
 
-def install(settings):
-    global active, ends_at_exit
-    if settings is None:
-        _dynoc.disable()
-    else:
-        if not ends_at_exit:  # what is known of functions holds their globals, which are to die as they do without dynoc
-            import atexit
+def wants_all(settings):
+    """Are functions without arrays to be recorded too?"""
+    options = settings["options"]
+    wait = options.get("wait", _config.config.wait) if settings["wait"] is None else settings["wait"]
+    return wait or options.get("record_all", _config.config.record_all)
 
-            atexit.register(disable)
-            ends_at_exit = True
-        _dynoc.enable(settings)
+
+def install(settings):
+    """Put `settings` in force; None: switch off. What works on arrays isn't started before the program has any."""
+    global active, waiting
+    if waiting is not None:
+        waiting.stop()
+        waiting = None
     active = settings
+    if settings is None:
+        if _dynoc.is_started():
+            _dynoc.disable()
+    elif _dynoc.is_started() or wants_all(settings):
+        start(settings)
+    else:
+        from dynoc import _watch
+
+        if _watch.is_there():
+            start(settings)
+        else:
+            waiting = _watch.Finder(start_late)
+            waiting.start()
+
+
+def start_late():
+    """Called when the program has imported what makes arrays."""
+    try:
+        start(active)
+    except (ImportError, RuntimeError) as error:  # the extension and this NumPy don't fit
+        from dynoc import _logs
+
+        _logs.warn(f"functions run as plain Python: {error}")
+
+
+def start(settings):
+    global ends_at_exit
+    if not ends_at_exit:  # what is known of functions holds their globals, which are to die as they do without dynoc
+        import atexit
+
+        atexit.register(disable)
+        ends_at_exit = True
+    _dynoc.enable(settings)
 
 
 def settings_of_process(arguments):

@@ -18,7 +18,7 @@ typedef struct DynOptions {
     bool tune;        /* mode="max-autotune" */
     int wait;         /* -1: as dyn_config says */
     DynConfig config; /* values of the settings that hold for this function alone … */
-    uint64_t given;   /* … one bit for each that was given, in the order of DYN_CONFIG_NAMES */
+    uint64_t given;   /* … one bit for each that was given, in the order of settings.def */
 } DynOptions;
 DYN_HIDDEN DynOptions *dyn_options_new(PyObject *dict); /* NULL with an exception */
 DYN_HIDDEN void dyn_options_incref(DynOptions *o);

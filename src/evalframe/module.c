@@ -1,6 +1,8 @@
 /* module.c: the extension module dynoc._dynoc: starts every room and gives the Python face its functions.
  *
- * Loaded once in a process, never unloaded; state is static. */
+ * Loaded once in a process, never unloaded; state is static. Importing it starts settings, logs and counters. Whatever works on
+ * arrays needs NumPy, whose import takes longer than many a program, so the other rooms start when the first of their names is
+ * asked for (get_late). */
 #include "base/pool.h"
 #include "evalframe/guards/guards.h"
 #include "evalframe/hold.h"
@@ -130,21 +132,47 @@ static PyObject *set_errors(PyObject *module, PyObject *dict) {
     Py_RETURN_NONE;
 }
 
-static PyMethodDef functions[] = {{"optimize", optimize, METH_VARARGS, "optimize(function, settings): an OptimizedFunction."},
-                                  {"enable", enable, METH_O, "enable(settings): every Python function from now on."},
-                                  {"disable", disable, METH_NOARGS, "Undo enable."},
-                                  {"skip", skip, METH_O, "Never trace this function."},
-                                  {"allow_in_graph", allow_in_graph, METH_O, "Calls of it are one node."},
-                                  {"disallow_in_graph", disallow_in_graph, METH_O, "Calls of it break the graph."},
-                                  {"run", run, METH_O, "Use what is compiled, compile nothing new."},
-                                  {"graph_break", graph_break, METH_NOARGS, "Break the graph here. Does nothing else."},
-                                  {"is_tracing", is_tracing, METH_NOARGS, "Is this call being recorded?"},
-                                  {"reset", reset, METH_NOARGS, "Forget every entry."},
-                                  {"kept_memory", kept_memory, METH_NOARGS, "Bytes of dead arrays that are kept."},
-                                  {"memory", memory, METH_NOARGS, "Bytes and numbers of entries and compiled objects."},
-                                  {"wait", wait_all, METH_NOARGS, "Return when nothing is being compiled."},
-                                  {"set_errors", set_errors, METH_O, "Exception types by name."},
-                                  {0}};
+/* Call each of a tuple of callables with the argument, without a Python frame around them that a traceback would show. */
+static PyObject *call_in_turn(PyObject *module, PyObject *args) {
+    PyObject *callables, *argument;
+    if (!PyArg_ParseTuple(args, "O!O:call_in_turn", &PyTuple_Type, &callables, &argument)) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(callables); i++) {
+        PyObject *result = PyObject_CallOneArg(PyTuple_GET_ITEM(callables, i), argument);
+        if (result == NULL) {
+            return NULL;
+        }
+        Py_DECREF(result);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *is_started(PyObject *module, PyObject *none);
+static PyObject *get_late(PyObject *module, PyObject *name);
+
+static PyMethodDef functions[] = {
+    {"__getattr__", get_late, METH_O, "Starts the rooms that need NumPy, which have the other names."},
+    {"is_started", is_started, METH_NOARGS, "Are all rooms started?"},
+    {"set_errors", set_errors, METH_O, "Exception types by name."},
+    {"graph_break", graph_break, METH_NOARGS, "Break the graph here. Does nothing else."},
+    {"is_tracing", is_tracing, METH_NOARGS, "Is this call being recorded?"},
+    {"call_in_turn", call_in_turn, METH_VARARGS, "Call each of a tuple with the argument."},
+    {0}};
+
+static PyMethodDef late_functions[] = {
+    {"optimize", optimize, METH_VARARGS, "optimize(function, settings): an OptimizedFunction."},
+    {"enable", enable, METH_O, "enable(settings): every Python function from now on."},
+    {"disable", disable, METH_NOARGS, "Undo enable."},
+    {"skip", skip, METH_O, "Never trace this function."},
+    {"allow_in_graph", allow_in_graph, METH_O, "Calls of it are one node."},
+    {"disallow_in_graph", disallow_in_graph, METH_O, "Calls of it break the graph."},
+    {"run", run, METH_O, "Use what is compiled, compile nothing new."},
+    {"reset", reset, METH_NOARGS, "Forget every entry."},
+    {"kept_memory", kept_memory, METH_NOARGS, "Bytes of dead arrays that are kept."},
+    {"memory", memory, METH_NOARGS, "Bytes and numbers of entries and compiled objects."},
+    {"wait", wait_all, METH_NOARGS, "Return when nothing is being compiled."},
+    {0}};
 
 /* ---- start */
 
@@ -161,7 +189,10 @@ static int find_specials(PyObject *module) {
 }
 
 static int start_rooms(PyObject *module) {
-    if (dyn_arrays_init() < 0 || dyn_cpy_init() < 0 || dyn_log_init(module) < 0) {
+    if (PyModule_AddFunctions(module, late_functions) < 0 || find_specials(module) < 0) {
+        return -1;
+    }
+    if (dyn_arrays_init() < 0 || dyn_cpy_init() < 0) {
         return -1;
     }
     if (dyn_codegen_init(module) < 0 || dyn_np_init() < 0 || dyn_record_init() < 0) {
@@ -179,6 +210,48 @@ static int start_rooms(PyObject *module) {
     return dyn_sym_init_module(module) < 0 || dyn_graph_init_module(module) < 0 || dyn_guards_init_module(module) < 0 ? -1 : 0;
 }
 
+static struct {
+    bool done;
+    unsigned long by;        /* the thread that starts the rooms now; 0: none */
+    PyThread_type_lock lock; /* held by that thread */
+} start;
+
+/* Started by the first thread that comes; others wait for it. Code that NumPy's import or a room's start runs finds what there
+ * is by then. */
+static int start_once(PyObject *module) {
+    unsigned long me = PyThread_get_thread_ident();
+    if (start.done || start.by == me) {
+        return 0;
+    }
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    if (numpy == NULL) {
+        return -1;
+    }
+    Py_DECREF(numpy);
+    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(start.lock, WAIT_LOCK);
+    Py_END_ALLOW_THREADS if (!start.done) {
+        start.by = me;
+        start.done = start_rooms(module) == 0;
+        start.by = 0;
+    }
+    PyThread_release_lock(start.lock);
+    return start.done ? 0 : -1;
+}
+
+static PyObject *is_started(PyObject *module, PyObject *none) { return PyBool_FromLong(start.done); }
+
+static PyObject *get_late(PyObject *module, PyObject *name) {
+    bool special = PyUnicode_GetLength(name) > 1 && PyUnicode_READ_CHAR(name, 0) == '_' && PyUnicode_READ_CHAR(name, 1) == '_';
+    if (!special && start_once(module) < 0) { /* the import system asks for __path__ and the like */
+        return NULL;
+    }
+    PyObject *found = PyDict_GetItemWithError(PyModule_GetDict(module), name);
+    if (found == NULL && !PyErr_Occurred()) {
+        PyErr_Format(PyExc_AttributeError, "module 'dynoc._dynoc' has no attribute %R", name);
+    }
+    return Py_XNewRef(found);
+}
+
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, .m_name = "dynoc._dynoc", .m_doc = "The machinery of dynoc. Use the package dynoc.",
     .m_size = -1,          .m_methods = functions,
@@ -186,7 +259,11 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__dynoc(void) {
     PyObject *module = PyModule_Create(&definition);
-    if (module != NULL && (start_rooms(module) < 0 || find_specials(module) < 0)) {
+    start.lock = PyThread_allocate_lock();
+    if (start.lock == NULL) {
+        PyErr_NoMemory();
+    }
+    if (module != NULL && (start.lock == NULL || dyn_log_init(module) < 0)) {
         Py_CLEAR(module);
     }
     return module;

@@ -8,10 +8,7 @@ enum {
 #define BOOLEAN(name, dflt, what) GIVEN_##name,
 #define INTEGER(name, dflt, low, high, what) GIVEN_##name,
 #define TEXT(name, dflt, what) GIVEN_##name,
-    DYN_CONFIG_NAMES(BOOLEAN, INTEGER, TEXT)
-#undef BOOLEAN
-#undef INTEGER
-#undef TEXT
+#include "dynoc/settings.def"
 };
 
 static int read_bool(PyObject *value, bool *out) {
@@ -50,10 +47,7 @@ static int read_setting(DynOptions *o, PyObject *name, PyObject *value) {
 #define BOOLEAN(field, dflt, what) SETTING(field, read_bool)
 #define INTEGER(field, dflt, low, high, what) SETTING(field, read_int)
 #define TEXT(field, dflt, what) SETTING(field, read_text)
-    DYN_CONFIG_NAMES(BOOLEAN, INTEGER, TEXT)
-#undef BOOLEAN
-#undef INTEGER
-#undef TEXT
+#include "dynoc/settings.def"
 #undef SETTING
     PyErr_Format(PyExc_KeyError, "there is no setting %R", name);
     return -1;
@@ -146,10 +140,7 @@ DynConfig dyn_options_config(const DynOptions *o) {
 #define BOOLEAN(field, dflt, what) TAKE(field)
 #define INTEGER(field, dflt, low, high, what) TAKE(field)
 #define TEXT(field, dflt, what) TAKE(field)
-    DYN_CONFIG_NAMES(BOOLEAN, INTEGER, TEXT)
-#undef BOOLEAN
-#undef INTEGER
-#undef TEXT
+#include "dynoc/settings.def"
 #undef TAKE
     return c;
 }

@@ -1,0 +1,218 @@
+"""`python -m dynoc` runs a program as `python` itself does: what the program sees of itself, what it writes, how it ends."""
+
+import os
+import py_compile
+import signal
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from process import run_python
+
+LOOKS = """
+import sys
+shown = {name: repr(value).partition(" at 0x")[0] for name, value in globals().items() if name not in ("sys", "shown")}
+print(sorted(shown.items()))
+print(sys.argv, sys.path, sys.flags.optimize, sys.excepthook is sys.__excepthook__, sys.stdin.isatty())
+print(sys.modules["__main__"].__dict__ is globals(), sys._getframe().f_code.co_filename, type(__builtins__).__name__)
+"""
+ENDS = {
+    "its end": "print(1)",
+    "exit 7": "import sys; sys.exit(7)",
+    "exit None": "import sys; sys.exit()",
+    "exit text": "import sys; sys.exit('a message')",
+    "exit builtin": "raise SystemExit(3.5)",
+    "os._exit": "import os; os._exit(9)",
+    "exception": "def f(x):\n    return 1 / x\n\nprint('before')\nf(0)\n",
+    "exception with a cause": "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise ValueError(3) from error\n",
+    "exception in a context": "try:\n    1 / 0\nexcept ZeroDivisionError:\n    [][0]\n",
+    "exception group": "raise ExceptionGroup('two', [ValueError(1), TypeError(2)])\n",
+    "syntax error": "print(1)\nx = (1,\n  2 3)\n",
+    "indentation error": "if 1:\nprint()\n",
+    "keyboard interrupt": "raise KeyboardInterrupt\n",
+    "signal": "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
+    "assertion": "assert 1 == 2, 'no'\n",
+    "recursion": "def f(n):\n    return f(n + 1)\n\ntry:\n    f(0)\nexcept RecursionError as e:\n    print(e)\n",
+    "own excepthook": "import sys\nsys.excepthook = lambda *_: print(_[0], _[2].tb_frame.f_code.co_name, _[2].tb_next)\n[][0]\n",
+    "last traceback": "import atexit, sys\natexit.register(lambda: print(sys.last_traceback.tb_next))\n[][0]\n",
+    "hook at exit": "import atexit, sys\natexit.register(lambda: print(sys.excepthook is sys.__excepthook__))\n[][0]\n",
+    "in a thread": "import threading\nt = threading.Thread(target=lambda: [][0], name='T')\nt.start()\nt.join()\n",
+    "at exit": "import atexit\natexit.register(print, 'bye')\nraise ValueError\n",
+    "traceback printed": "import traceback\ntry:\n    [][0]\nexcept IndexError:\n    traceback.print_exc()\n",
+    "import error": "import nothing_of_this_name\n",
+    "future": "from __future__ import annotations\ndef f(x: nowhere): pass\nprint(f.__annotations__)\n",
+    "no futures of ours": "def f(x: int): pass\nprint(f.__annotations__)\n",
+    "coding": "# coding: latin-1\nprint(ascii('\u00e4'))\n",
+    "empty": "",
+    "pickles": "import pickle\nclass A: pass\nprint(type(pickle.loads(pickle.dumps(A()))) is A)\n",
+    "source of itself": "import inspect\ndef f(): pass\nprint(inspect.getsource(f))\n",
+    "spawned children": (
+        "import multiprocessing as mp\ndef f(x):\n    return x + 1\n"
+        "if __name__ == '__main__':\n    with mp.get_context('spawn').Pool(1) as pool:\n        print(pool.map(f, [1, 2]))\n"
+    ),
+    "imports itself": "def f(): pass\nif __name__ == '__main__':\n    import program\n    print(program.f is f)\n",
+}  # fmt: skip
+
+
+def both(before, after, folder, *, stdin="", **environment):
+    """(returncode, stdout, stderr) of `python` and of `python -m dynoc`, with the same words before and behind."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **environment}
+    for command in ([], ["-m", "dynoc"]):
+        words = [sys.executable, *before, *command, *after]
+        done = subprocess.run(words, cwd=folder, env=env, input=stdin, capture_output=True, text=True, timeout=60)
+        yield done.returncode, done.stdout, done.stderr
+
+
+def assert_same(before, after, folder, **how):
+    plain, ours = both(before, after, folder, **how)
+    assert ours == plain
+    return plain
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "below").mkdir()
+    (tmp_path / "program.py").write_text(LOOKS)
+    (tmp_path / "below" / "program.py").write_text(LOOKS)
+    (tmp_path / "below" / "__main__.py").write_text(LOOKS)
+    (tmp_path / "below" / "__init__.py").write_text("")
+    (tmp_path / "link.py").symlink_to("below/program.py")
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as packed:
+        packed.writestr("__main__.py", LOOKS)
+    with zipfile.ZipFile(tmp_path / "empty.zip", "w") as packed:
+        packed.writestr("other.py", LOOKS)
+    (tmp_path / "hollow").mkdir()
+    py_compile.compile(str(tmp_path / "program.py"), str(tmp_path / "compiled.pyc"), doraise=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize("flags", [[], ["-P"], ["-O"]], ids=str)
+@pytest.mark.parametrize(
+    "target",
+    ["program.py", "./program.py", "below/program.py", "below/../program.py", "link.py", "compiled.pyc", "below", "packed.zip"],
+)
+def test_what_a_program_sees_of_itself(folder, target, flags):
+    code, out, err = assert_same(flags, [target, "-x", "--wait", "a b"], folder)
+    assert code == 0 and "--wait" in out and err == ""
+
+
+def test_absolute_paths(folder):
+    assert assert_same([], [str(folder / "link.py")], "/")[0] == 0
+    assert assert_same([], [str(folder / "below")], "/")[0] == 0
+
+
+@pytest.mark.parametrize("flags", [[], ["-P"]], ids=str)
+@pytest.mark.parametrize("name", ["program", "below", "below.program", "below.nothing", "nothing", "hollow", "os.path"])
+def test_modules(folder, name, flags):
+    environment = {"PYTHONPATH": os.pathsep.join([*(p for p in sys.path if p), str(folder)])} if flags else {}
+    code, out, _ = assert_same(flags, ["-m", name, "-x", "--wait"], folder, **environment)
+    assert (code == 0) == (name.rpartition(".")[2] in ("program", "below", "path")) and (code != 0 or out or name == "os.path")
+
+
+@pytest.mark.parametrize("name", ["hollow", "empty.zip", "nowhere.py", "nowhere/at/all.py"])
+def test_what_cant_be_run(folder, name):
+    code, _, err = assert_same([], [name], folder)
+    assert code != 0 and name.partition("/")[0] in err
+
+
+def test_standard_input(folder):
+    code, out, _ = assert_same([], ["-", "a"], folder, stdin=LOOKS)
+    assert code == 0 and "['-', 'a']" in out
+
+
+@pytest.mark.parametrize("text", ENDS.values(), ids=ENDS.keys())
+def test_how_a_program_ends(tmp_path, text):
+    (tmp_path / "program.py").write_text(text, encoding="latin-1")
+    assert_same([], ["program.py"], tmp_path)
+
+
+@pytest.mark.parametrize("end", ["exception", "exit 7", "keyboard interrupt", "syntax error", "import error"])
+def test_how_other_forms_end(tmp_path, end):
+    (tmp_path / "__main__.py").write_text(ENDS[end])
+    (tmp_path / "module.py").write_text(ENDS[end])
+    assert assert_same([], ["."], tmp_path)[0] != 0
+    assert assert_same([], ["-m", "module"], tmp_path)[0] != 0
+
+
+def test_an_interrupt_from_outside(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
+    ends = []
+    for words in ([str(path)], ["-m", "dynoc", str(path)]):
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        process = subprocess.Popen(
+            [sys.executable, *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )  # fmt: skip
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        files = [line.split(", ")[0] for line in err.splitlines() if line.startswith("  File")]
+        ends.append((process.returncode, files, err.splitlines()[-1]))  # which line it hits is a matter of time
+    assert ends[0] == ends[1] == (-signal.SIGINT, [f'  File "{path}"'], "KeyboardInterrupt")
+
+
+def test_a_program_without_arrays_loads_no_numpy(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text("import sys; print('numpy' in sys.modules, sys.modules['dynoc']._dynoc.is_started())")
+    assert run_python(["-m", "dynoc", str(path)]) == (0, "False False\n", "")
+
+
+FOUND = """
+import sys
+before = len(sys.meta_path)
+{first}
+import numpy as np
+def work(x):
+    for _ in range(3):
+        x = np.cos(x) + np.sin(x)
+    return x
+for _ in range(40):
+    y = work(np.zeros(4))
+import dynoc
+print(before - len(sys.meta_path), np.__spec__.loader is np.__loader__, type(np.__loader__).__name__)
+print(dynoc.counters["frames"]["recorded"] > 0)
+"""
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "",
+        "import importlib.util; assert importlib.util.find_spec('numpy').origin.endswith('__init__.py')",
+        "import threading; t = threading.Thread(target=__import__, args=('numpy',)); t.start(); t.join()",
+        "import importlib; importlib.import_module('numpy')",
+        "import dynoc; dynoc.disable(); sys.meta_path.append(None); sys.meta_path.pop(); dynoc.enable()",
+    ],
+)
+def test_functions_are_found_from_the_import_of_numpy_on(tmp_path, first):
+    path = tmp_path / "program.py"
+    path.write_text(FOUND.format(first=first))
+    assert run_python(["-m", "dynoc", str(path)]) == (0, "1 True SourceFileLoader\nTrue\n", "")
+
+
+def test_a_numpy_that_fails_fails_as_without_dynoc(tmp_path):
+    (tmp_path / "numpy").mkdir()
+    (tmp_path / "numpy" / "__init__.py").write_text("def f():\n    raise ImportError('broken')\n\nf()\n")
+    program = "for _ in range(2):\n    try:\n        import numpy\n    except ImportError:\n        traceback.print_exc()\n"
+    (tmp_path / "program.py").write_text(f"import traceback\n{program}import numpy\n")
+    code, _, err = assert_same([], ["program.py"], tmp_path)
+    assert code == 1 and err.count("broken") == 6
+
+
+def test_a_numpy_that_isnt_one_leaves_the_program_alone(tmp_path):
+    (tmp_path / "numpy").mkdir()
+    (tmp_path / "numpy" / "__init__.py").write_text("name = 'mine'\n")
+    (tmp_path / "program.py").write_text("import numpy\nprint(numpy.name)\n")
+    _, ours = both([], ["program.py"], tmp_path)
+    assert ours[:2] == (0, "mine\n") and "run as plain Python" in ours[2]
+
+
+@pytest.mark.parametrize("option", ["--wait", "--summary"])
+def test_options_of_ours_are_not_the_programs(tmp_path, option):
+    path = tmp_path / "program.py"
+    path.write_text("import sys; print(sys.argv[1:])")
+    code, out, _ = run_python(["-m", "dynoc", option, str(path), "a"])
+    assert (code, out) == (0, "['a']\n")
