@@ -286,6 +286,17 @@ bool dyn_call_null_first(void) { return DYN_PY < 313; }
 
 bool dyn_send_drops_iterator(void) { return DYN_PY < 312; }
 
+bool dyn_with_keeps_two(void) { return DYN_PY >= 314; }
+
+PyObject *dyn_cpy_common_constant(uint32_t number) {
+#if DYN_PY >= 314
+    return PyInterpreterState_Get()->common_consts[number];
+#else
+    (void)number;
+    return PyExc_AssertionError;
+#endif
+}
+
 PyObject *dyn_cpy_get_method(PyObject *o, PyObject *name, int *unbound) {
     PyObject *method = NULL;
     *unbound = _PyObject_GetMethod(o, name, &method);
@@ -364,4 +375,9 @@ PyObject *dyn_cpy_type_dict(PyTypeObject *t) {
 #endif
 }
 
-int dyn_cpy_init(void) { return dyn_cpy_function_init() < 0 ? -1 : dyn_cpy_known() ? dyn_cpy_dict_init() : 0; }
+int dyn_cpy_init(void) {
+    if (dyn_cpy_function_init() < 0 || dyn_cpy_frame_init() < 0) {
+        return -1;
+    }
+    return dyn_cpy_known() ? dyn_cpy_dict_init() : 0;
+}

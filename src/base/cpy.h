@@ -1,5 +1,5 @@
 /* cpy.h: the fence around CPython's insides. cpy*.c (with decode and asm) is the only place that includes internal headers or
- * tests PY_VERSION_HEX; everything else sees frames, hooks and versions through these functions, the same on 3.11, 3.12 and 3.13.
+ * tests PY_VERSION_HEX; everything else sees frames, hooks and versions through these functions, the same on 3.11 to 3.14.
  *
  * Positions in code are indices of code units (2 bytes) from the start of co_code. */
 #ifndef DYN_CPY_H
@@ -25,7 +25,21 @@ DYN_HIDDEN PyCodeObject *dyn_frame_code(DynFrame *f);
 DYN_HIDDEN PyObject *dyn_frame_func(DynFrame *f);
 DYN_HIDDEN PyObject *dyn_frame_globals(DynFrame *f);
 DYN_HIDDEN PyObject *dyn_frame_builtins(DynFrame *f);
-DYN_HIDDEN PyObject **dyn_frame_localsplus(DynFrame *f); /* locals, cells, free variables, then the stack */
+/* Slots: locals, cells and free variables, then the stack. NULL stands for an empty one. A slot holds its value as CPython keeps
+ * it: a pointer up to 3.13; from 3.14 a tagged one, which owns a count, or borrows it (LOAD_FAST_BORROW; immortal objects), or is
+ * a small number: where an exception was raised, which is a Lasti here (dyn_lasti_new). `get` borrows; `put` takes the value over
+ * and forgets what was there; `take` hands over a count of the caller's own and leaves the slot empty. */
+DYN_HIDDEN PyObject *dyn_frame_get(DynFrame *f, uint32_t slot); /* not where a Lasti may be */
+DYN_HIDDEN void dyn_frame_put(DynFrame *f, uint32_t slot, PyObject *value);
+DYN_HIDDEN PyObject *dyn_frame_take(DynFrame *f, uint32_t slot);
+DYN_HIDDEN bool dyn_frame_is_empty(DynFrame *f, uint32_t slot);
+DYN_HIDDEN void dyn_frame_get_all(DynFrame *f, PyObject **out); /* locals, cells and free variables, borrowed */
+/* The code unit where an exception was raised, as handlers have it below the exception: a new reference. Its number, or -1 for
+ * any other object. */
+DYN_HIDDEN PyObject *dyn_lasti_new(uint32_t at);
+DYN_HIDDEN int64_t dyn_lasti_get(PyObject *lasti);
+DYN_HIDDEN bool dyn_lasti_is_tagged(void); /* CPython itself has a tagged number on the stack in its place: from 3.14 on */
+DYN_HIDDEN bool dyn_frame_has_number(DynFrame *f, uint32_t slot); /* a tagged one, which can't be handed on */
 DYN_HIDDEN bool dyn_frame_is_generator(DynFrame *f);
 DYN_HIDDEN DynFrame *dyn_frame_of_generator(PyObject *generator);                   /* of an exact generator that is suspended */
 DYN_HIDDEN void dyn_generator_suspend(PyObject *generator, uint32_t at, int depth); /* a fresh one, now filled: goes on there */
@@ -74,7 +88,7 @@ DYN_HIDDEN void dyn_frame_running(DynFrame *f, uint32_t at, int depth);
 
 /* Handing a frame back (after dyn_frame_leave): locals and `depth` stack values are in the frame. Each returns what default
  * evaluation returns (NULL with an exception set). The frame is consumed as CPython's protocol for hooks asks.
- *   go_on: continue at code unit `at`.
+ *   go_on: continue at code unit `at`. Operands of a call there are borrowed from locals where CPython's would be (cpy_lend.c).
  *   return: end with this result (taken over), whatever the code is.
  *   throw: the exception that is set is raised at the instruction at code unit `at` (handlers, traceback and columns as if it had
  *          failed there). */
@@ -91,6 +105,8 @@ DYN_HIDDEN bool dyn_func_has_doors(void);
 DYN_HIDDEN bool dyn_func_has_door(PyObject *func, vectorcallfunc door);
 DYN_HIDDEN bool dyn_func_set_door(PyObject *func, vectorcallfunc door); /* false: it has somebody else's, or there are no doors */
 DYN_HIDDEN void dyn_func_take_door(PyObject *func, vectorcallfunc door); /* if it is this one */
+/* Of a new function: a dict, a tuple of names and values, or from 3.14 a function that gives them; NULL: none. */
+DYN_HIDDEN void dyn_func_set_annotations(PyObject *func, PyObject *annotations);
 /* Call a function past its door. */
 DYN_HIDDEN PyObject *dyn_func_call(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 /* `made` is told of each new function (NULL: no more). false: nobody is told, on 3.11 or where CPython's watchers are all taken.
@@ -129,6 +145,10 @@ DYN_HIDDEN void dyn_cpy_notice_signals(void);
  * (function, self). push order for a plain callable. */
 DYN_HIDDEN bool dyn_call_null_first(void);
 DYN_HIDDEN bool dyn_send_drops_iterator(void); /* at its end: 3.11; from 3.12 END_SEND does */
+/* A with statement keeps a manager's __exit__ bound, in one slot, or in two: (function, self) or (bound, NULL). From 3.14. */
+DYN_HIDDEN bool dyn_with_keeps_two(void);
+/* What LOAD_COMMON_CONSTANT loads: AssertionError is 0. Borrowed. */
+DYN_HIDDEN PyObject *dyn_cpy_common_constant(uint32_t number);
 
 /* Dict watching: tell when a dict may have changed since the last look. token_get gives a token (3.11: version tag; 3.12+: a
  * watcher is attached to the dict and the token is a counter of its events); same() is true while nothing changed. A dict that

@@ -13,9 +13,12 @@
 #elif DYN_PY == 312
 #define FRAME_CODE(f) ((f)->f_code)
 #define FRAME_FUNC(f) ((f)->f_funcobj)
-#else
+#elif DYN_PY == 313
 #define FRAME_CODE(f) ((PyCodeObject *)(f)->f_executable)
 #define FRAME_FUNC(f) ((f)->f_funcobj)
+#else
+#define FRAME_CODE(f) ((PyCodeObject *)PyStackRef_AsPyObjectBorrow((f)->f_executable))
+#define FRAME_FUNC(f) PyStackRef_AsPyObjectBorrow((f)->f_funcobj)
 #endif
 #if DYN_PY < 313
 #define FRAME_POINTER(f) ((f)->prev_instr)
@@ -56,14 +59,12 @@ PyObject *dyn_frame_globals(DynFrame *f) { return f->f_globals; }
 
 PyObject *dyn_frame_builtins(DynFrame *f) { return f->f_builtins; }
 
-PyObject **dyn_frame_localsplus(DynFrame *f) { return f->localsplus; }
-
 bool dyn_frame_is_generator(DynFrame *f) {
     return f->owner == FRAME_OWNED_BY_GENERATOR ||
            (FRAME_CODE(f)->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
 }
 
-DynFrame *dyn_frame_of_generator(PyObject *generator) { return (DynFrame *)((PyGenObject *)generator)->gi_iframe; }
+DynFrame *dyn_frame_of_generator(PyObject *generator) { return (DynFrame *)&((PyGenObject *)generator)->gi_iframe; }
 
 /* As YIELD_VALUE leaves a generator, in front of what follows it. */
 void dyn_generator_suspend(PyObject *generator, uint32_t at, int depth) {
@@ -79,9 +80,117 @@ void dyn_generator_suspend(PyObject *generator, uint32_t at, int depth) {
 }
 
 bool dyn_frame_has_locals(DynFrame *f) { return DYN_PY < 313 && f->f_locals != NULL; }
-int dyn_frame_depth(DynFrame *f) { return f->stacktop - FRAME_CODE(f)->co_nlocalsplus; }
+
+static void set_depth(DynFrame *f, int depth) {
+#if DYN_PY < 314
+    f->stacktop = FRAME_CODE(f)->co_nlocalsplus + depth;
+#else
+    f->stackpointer = f->localsplus + FRAME_CODE(f)->co_nlocalsplus + depth;
+#endif
+}
+
+int dyn_frame_depth(DynFrame *f) {
+#if DYN_PY < 314
+    return f->stacktop - FRAME_CODE(f)->co_nlocalsplus;
+#else
+    return (int)(f->stackpointer - f->localsplus) - FRAME_CODE(f)->co_nlocalsplus;
+#endif
+}
 
 uint32_t dyn_frame_position(DynFrame *f) { return (uint32_t)(FRAME_POINTER(f) - CODE_START(f) + (DYN_PY < 313)); }
+
+/* ---- slots */
+
+#if DYN_PY < 314
+
+PyObject *dyn_lasti_new(uint32_t at) { return PyLong_FromUnsignedLong(at); }
+
+int64_t dyn_lasti_get(PyObject *lasti) { return PyLong_CheckExact(lasti) ? PyLong_AsLong(lasti) : -1; }
+
+bool dyn_lasti_is_tagged(void) { return false; }
+
+int dyn_cpy_frame_init(void) { return 0; }
+
+PyObject *dyn_frame_get(DynFrame *f, uint32_t slot) { return f->localsplus[slot]; }
+
+bool dyn_frame_is_empty(DynFrame *f, uint32_t slot) { return f->localsplus[slot] == NULL; }
+
+bool dyn_frame_has_number(DynFrame *f, uint32_t slot) {
+    (void)f;
+    (void)slot;
+    return false;
+}
+
+void dyn_frame_put(DynFrame *f, uint32_t slot, PyObject *value) { f->localsplus[slot] = value; }
+
+PyObject *dyn_frame_take(DynFrame *f, uint32_t slot) {
+    PyObject *value = f->localsplus[slot];
+    f->localsplus[slot] = NULL;
+    return value;
+}
+
+#else
+
+/* CPython has a tagged number on the stack where others have an object. As an object it is an int of a type of its own, by which
+ * it is known when it comes back. */
+static PyTypeObject Lasti_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dynoc._dynoc.Lasti",
+    .tp_doc = "Where an exception was raised.",
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+};
+
+PyObject *dyn_lasti_new(uint32_t at) { return PyObject_CallFunction((PyObject *)&Lasti_Type, "k", (unsigned long)at); }
+
+int64_t dyn_lasti_get(PyObject *lasti) { return Py_IS_TYPE(lasti, &Lasti_Type) ? PyLong_AsLong(lasti) : -1; }
+
+bool dyn_lasti_is_tagged(void) { return true; }
+
+int dyn_cpy_frame_init(void) {
+    Lasti_Type.tp_base = &PyLong_Type;
+    return PyType_Ready(&Lasti_Type);
+}
+
+PyObject *dyn_frame_get(DynFrame *f, uint32_t slot) {
+    _PyStackRef ref = f->localsplus[slot];
+    return PyStackRef_IsNull(ref) ? NULL : PyStackRef_AsPyObjectBorrow(ref);
+}
+
+bool dyn_frame_is_empty(DynFrame *f, uint32_t slot) { return PyStackRef_IsNull(f->localsplus[slot]); }
+
+bool dyn_frame_has_number(DynFrame *f, uint32_t slot) { return PyStackRef_IsTaggedInt(f->localsplus[slot]); }
+
+void dyn_frame_put(DynFrame *f, uint32_t slot, PyObject *value) {
+    int64_t at = value == NULL ? -1 : dyn_lasti_get(value);
+    if (at >= 0) {
+        Py_DECREF(value);
+        f->localsplus[slot] = PyStackRef_TagInt((intptr_t)at);
+    } else {
+        f->localsplus[slot] = value == NULL ? PyStackRef_NULL : PyStackRef_FromPyObjectSteal(value);
+    }
+}
+
+/* Without memory for the number the slot is taken as empty: then no line is told for the exception. */
+PyObject *dyn_frame_take(DynFrame *f, uint32_t slot) {
+    _PyStackRef ref = f->localsplus[slot];
+    f->localsplus[slot] = PyStackRef_NULL;
+    if (PyStackRef_IsNull(ref)) {
+        return NULL;
+    }
+    if (PyStackRef_IsTaggedInt(ref)) {
+        return dyn_lasti_new((uint32_t)PyStackRef_UntagInt(ref));
+    }
+    return PyStackRef_AsPyObjectSteal(ref);
+}
+
+#endif
+
+void dyn_frame_get_all(DynFrame *f, PyObject **out) {
+    for (int i = 0; i < FRAME_CODE(f)->co_nlocalsplus; i++) {
+        out[i] = dyn_frame_get(f, (uint32_t)i);
+    }
+}
+
+/* ---- who called */
 
 DynFrame *dyn_frame_complete(DynFrame *f) {
     while (f != NULL && _PyFrame_IsIncomplete(f)) {
@@ -94,7 +203,7 @@ DynFrame *dyn_frame_caller(DynFrame *f) { return dyn_frame_complete(f->previous)
 
 /* ---- the C stack ----
  * With a hook installed a Python call uses C stack, which it does not do otherwise. CPython 3.11 doesn't count that; 3.12 counts
- * it with a limit (750 calls) below the usual recursion limit. So the C stack itself is looked at. */
+ * it with a limit (750 calls) below the usual recursion limit; 3.14 looks at the C stack itself, and so do we. */
 
 static __thread char *stack_end;  /* lowest address of this thread's stack, NULL before it is known */
 static __thread size_t stack_low; /* less than this is left for CPython to raise RecursionError in */
@@ -121,7 +230,9 @@ static size_t stack_left(void) {
 #define PY_REMAINING(ts) ((ts)->recursion_remaining)
 #else
 #define PY_REMAINING(ts) ((ts)->py_recursion_remaining)
-#define EVAL_C_UNITS 2 /* what one evaluation counts for */
+#endif
+#if DYN_PY == 312 || DYN_PY == 313
+#define EVAL_C_UNITS 2 /* what one evaluation counts for, where C calls are counted */
 #endif
 
 /* Evaluate by CPython itself, counting real C stack in place of C calls. */
@@ -136,7 +247,7 @@ static PyObject *evaluate(PyThreadState *ts, DynFrame *f, int throwflag, DynEval
         PY_REMAINING(ts) = saved;
         return result;
     }
-#if DYN_PY > 311
+#ifdef EVAL_C_UNITS
     bool uncounted = left != SIZE_MAX;
     if (uncounted) {
         ts->c_recursion_remaining += EVAL_C_UNITS;
@@ -157,7 +268,7 @@ PyObject *dyn_frame_default_eval(PyThreadState *ts, DynFrame *f, int throwflag) 
 }
 
 int dyn_cpy_lend_stack(PyThreadState *ts) {
-#if DYN_PY > 311
+#ifdef EVAL_C_UNITS
     size_t left = stack_left();
     if (left >= stack_low && left != SIZE_MAX) {
         ts->c_recursion_remaining += EVAL_C_UNITS;
@@ -168,7 +279,7 @@ int dyn_cpy_lend_stack(PyThreadState *ts) {
 }
 
 void dyn_cpy_return_stack(PyThreadState *ts, int lent) {
-#if DYN_PY > 311
+#ifdef EVAL_C_UNITS
     ts->c_recursion_remaining -= lent;
 #endif
 }
@@ -180,7 +291,7 @@ bool dyn_cpy_deep_in_stack(void) { return stack_left() < 4 * STACK_LOW; }
 
 /* With no hook CPython counts C calls itself again: as many as there is stack for. */
 PyObject *dyn_frame_eval_alone(PyThreadState *ts, DynFrame *f) {
-#if DYN_PY > 311
+#ifdef EVAL_C_UNITS
     size_t units = stack_left() / STACK_OF_C_UNIT;
     int saved = ts->c_recursion_remaining;
     if (units < (size_t)(saved > 0 ? saved : 0)) {
@@ -254,7 +365,7 @@ void dyn_frame_leave(PyThreadState *ts, DynFrame *f, DynFrameLink *link) {
 
 void dyn_frame_running(DynFrame *f, uint32_t at, int depth) {
     FRAME_POINTER(f) = CODE_START(f) + at;
-    f->stacktop = FRAME_CODE(f)->co_nlocalsplus + depth;
+    set_depth(f, depth);
 }
 
 /* ---- handing back ----
@@ -262,7 +373,8 @@ void dyn_frame_running(DynFrame *f, uint32_t at, int depth) {
 
 PyObject *dyn_frame_go_on(PyThreadState *ts, DynFrame *f, uint32_t at, int depth) {
     FRAME_POINTER(f) = CODE_START(f) + at - (DYN_PY < 313);
-    f->stacktop = FRAME_CODE(f)->co_nlocalsplus + depth;
+    set_depth(f, depth);
+    dyn_frame_lend_operands(f, at, depth);
     return evaluate(ts, f, 0, _PyEval_EvalFrameDefault);
 }
 
@@ -289,7 +401,7 @@ PyObject *dyn_frame_return(PyThreadState *ts, DynFrame *f, PyObject *result) {
     uint32_t at;
     PyCodeObject *code = returning_code(&at), *old = FRAME_CODE(f);
     for (int i = 0; i < old->co_nlocalsplus; i++) {
-        Py_CLEAR(f->localsplus[i]);
+        Py_XDECREF(dyn_frame_take(f, (uint32_t)i));
     }
     if (!code) {
         Py_DECREF(result);
@@ -298,10 +410,12 @@ PyObject *dyn_frame_return(PyThreadState *ts, DynFrame *f, PyObject *result) {
     Py_INCREF(code);
 #if DYN_PY < 313
     f->f_code = code;
-#else
+#elif DYN_PY == 313
     f->f_executable = (PyObject *)code;
+#else
+    f->f_executable = PyStackRef_FromPyObjectSteal((PyObject *)code);
 #endif
-    f->localsplus[0] = result;
+    dyn_frame_put(f, 0, result);
     Py_DECREF(old);
     return dyn_frame_go_on(ts, f, at, 1);
 }
@@ -312,12 +426,19 @@ PyObject *dyn_frame_throw(PyThreadState *ts, DynFrame *f, uint32_t at, int depth
     return evaluate(ts, f, 1, _PyEval_EvalFrameDefault);
 }
 #else
+static uint32_t top_of(DynFrame *f) { return (uint32_t)(FRAME_CODE(f)->co_nlocalsplus + dyn_frame_depth(f)); }
+
 static void drop_stack(DynFrame *f, uint32_t depth) {
-    int bottom = FRAME_CODE(f)->co_nlocalsplus + (int)depth;
-    while (f->stacktop > bottom) {
-        PyObject *o = f->localsplus[--f->stacktop];
+    while (dyn_frame_depth(f) > (int)depth) {
+        PyObject *o = dyn_frame_take(f, top_of(f) - 1);
+        set_depth(f, dyn_frame_depth(f) - 1);
         Py_XDECREF(o);
     }
+}
+
+static void push(DynFrame *f, PyObject *value) {
+    dyn_frame_put(f, top_of(f), value);
+    set_depth(f, dyn_frame_depth(f) + 1);
 }
 
 /* Where the handler that catches at `at` starts, its stack being ready; -1: nobody catches. */
@@ -328,15 +449,17 @@ static int64_t enter_handler(DynFrame *f, uint32_t at) {
         drop_stack(f, 0);
         return -1;
     }
+    PyObject *raised = PyErr_GetRaisedException(); /* destructors see none, and neither does what makes a lasti */
     drop_stack(f, h.depth);
     if (h.lasti) {
-        PyObject *lasti = PyLong_FromUnsignedLong(at);
+        PyObject *lasti = dyn_lasti_new(at);
         if (!lasti) { /* MemoryError in place of the exception, as CPython does */
+            Py_XDECREF(raised);
             return enter_handler(f, h.target);
         }
-        f->localsplus[f->stacktop++] = lasti;
+        push(f, lasti);
     }
-    f->localsplus[f->stacktop++] = PyErr_GetRaisedException();
+    push(f, raised);
     return h.target;
 }
 
@@ -359,6 +482,6 @@ PyObject *dyn_frame_throw(PyThreadState *ts, DynFrame *f, uint32_t at, int depth
         _PyEval_FrameClearAndPop(ts, f);
         return NULL;
     }
-    return dyn_frame_go_on(ts, f, (uint32_t)handler, f->stacktop - FRAME_CODE(f)->co_nlocalsplus);
+    return dyn_frame_go_on(ts, f, (uint32_t)handler, dyn_frame_depth(f));
 }
 #endif

@@ -58,6 +58,17 @@ PyObject *dyn_func_call(PyObject *func, PyObject *const *args, size_t nargsf, Py
     return result;
 }
 
+void dyn_func_set_annotations(PyObject *func, PyObject *annotations) {
+    PyFunctionObject *f = (PyFunctionObject *)func;
+#if DYN_PY >= 314
+    if (annotations != NULL && PyFunction_Check(annotations)) {
+        Py_XSETREF(f->func_annotate, Py_NewRef(annotations));
+        return;
+    }
+#endif
+    Py_XSETREF(f->func_annotations, Py_XNewRef(annotations));
+}
+
 /* ---- new functions ---- */
 
 #if DYN_PY >= 312

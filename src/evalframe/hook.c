@@ -309,7 +309,7 @@ static PyObject *end_frame(PyThreadState *ts, DynFrame *f, uint32_t return_at, P
     if (return_at == DYN_NONE) {
         return dyn_frame_return(ts, f, result);
     }
-    dyn_frame_localsplus(f)[dyn_code_nlocalsplus(dyn_frame_code(f))] = result;
+    dyn_frame_put(f, (uint32_t)dyn_code_nlocalsplus(dyn_frame_code(f)), result);
     return dyn_frame_go_on(ts, f, return_at, 1);
 }
 
@@ -334,8 +334,8 @@ static PyObject *eager_frame(PyThreadState *ts, DynFrame *f, const DynCache *c) 
     return dyn_frame_default_eval(ts, f, 0);
 }
 
-static PyObject *enabled_miss(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func) {
-    if (!dyn_cache_may_record(c, dyn_frame_localsplus(f))) {
+static PyObject *enabled_miss(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func, PyObject *const *slots) {
+    if (!dyn_cache_may_record(c, slots)) {
         return eager_frame(ts, f, c);
     }
     dyn_finder_saw_frame(true);
@@ -345,13 +345,23 @@ static PyObject *enabled_miss(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
     return result;
 }
 
-/* served: by an entry. */
-static PyObject *serve_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func, bool *served) {
-    PyObject **slots = dyn_frame_localsplus(f);
+/* Rewritten code goes on with what the frame was called with. */
+static PyObject *serve_partly(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func, DynHit *hit, DynSpent slots) {
+    DynNext next;
+    for (size_t i = 0; i < slots.n; i++) {
+        slots.at[i] = dyn_frame_take(f, (uint32_t)i);
+    }
+    PyObject *result = dyn_hit_break(hit, func, slots.at, slots, &next);
+    dyn_spend(slots);
+    return end_frame(ts, f, return_of(c), dyn_door_finish(result, next), true);
+}
+
+/* slots: borrowed from the frame. */
+static PyObject *serve_bound(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func, DynSpent slots, bool *served) {
     DynHit hit;
-    dyn_hit_find(c, func, slots, &hit);
+    dyn_hit_find(c, func, slots.at, &hit);
     if (hit.kind == DYN_HIT_MISS) {
-        return enabled_miss(ts, f, c, func);
+        return enabled_miss(ts, f, c, func, slots.at);
     }
     dyn_finder_saw_frame(true);
     *served = dyn_hit_serves(hit.kind);
@@ -359,16 +369,29 @@ static PyObject *serve_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObje
     case DYN_HIT_RETURN: dyn_count_call(DYN_SERVED); return end_frame(ts, f, return_of(c), hit.result, false);
     case DYN_HIT_BREAK:
     case DYN_HIT_WAIT:
-    case DYN_HIT_ASIDE: {
-        DynSpent own = {slots, (size_t)dyn_code_nlocalsplus(dyn_frame_code(f))};
+    case DYN_HIT_ASIDE:
         dyn_count_call(*served ? DYN_SERVED_PARTLY : DYN_SERVED_NOT);
-        DynNext next;
-        PyObject *result = dyn_hit_break(&hit, func, slots, own, &next);
-        return end_frame(ts, f, return_of(c), dyn_door_finish(result, next), true);
-    }
+        return serve_partly(ts, f, c, func, &hit, slots);
     case DYN_HIT_LEAVE: dyn_count_call(DYN_SERVED_PARTLY); return dyn_leave_fill(hit.leave, ts, f);
     default: count_eager(c); return dyn_frame_default_eval(ts, f, 0);
     }
+}
+
+#define FEW_SLOTS 24 /* for which the stack has room */
+
+/* served: by an entry. */
+static PyObject *serve_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func, bool *served) {
+    size_t n = (size_t)dyn_code_nlocalsplus(dyn_frame_code(f));
+    PyObject *few[FEW_SLOTS], **slots = n <= FEW_SLOTS ? few : PyMem_Malloc(n * sizeof *slots);
+    if (slots == NULL) {
+        return eager_frame(ts, f, c);
+    }
+    dyn_frame_get_all(f, slots);
+    PyObject *result = serve_bound(ts, f, c, func, (DynSpent){slots, n}, served);
+    if (slots != few) {
+        PyMem_Free(slots);
+    }
+    return result;
 }
 
 /* The frame is served, or CPython's, whichever profit.c says, and timed where that asks for it. */

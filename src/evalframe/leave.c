@@ -103,39 +103,40 @@ failed:
 
 /* A resume code's last slot may be there for super(): its prologue, which doesn't run here, fills it with the cell of the slot
  * that has the same name. */
-static void fill_class_cell(PyCodeObject *code, PyObject **slots, uint32_t nslots, uint32_t nskip) {
+static void fill_class_cell(PyCodeObject *code, DynFrame *f, uint32_t nslots, uint32_t nskip) {
     uint32_t last = nslots + nskip - 1;
     if (nskip == 0 || PyUnicode_CompareWithASCIIString(dyn_code_local_name(code, (int)last), "__class__") != 0) {
         return;
     }
     for (uint32_t i = 0; i < nslots; i++) {
-        if (slots[i] != NULL && PyCell_Check(slots[i]) &&
+        PyObject *cell = dyn_frame_get(f, i);
+        if (cell != NULL && PyCell_Check(cell) &&
             PyUnicode_CompareWithASCIIString(dyn_code_local_name(code, (int)i), "__class__") == 0) {
-            Py_XSETREF(slots[last], Py_NewRef(slots[i]));
+            Py_XDECREF(dyn_frame_take(f, last));
+            dyn_frame_put(f, last, Py_NewRef(cell));
         }
     }
 }
 
 /* Values move from the level into the frame; what was in the slots comes back in the values, to be dropped with l. */
 static void fill(Level *v, DynFrame *f) {
-    PyObject **slots = dyn_frame_localsplus(f), **stack = slots + v->nslots + v->nskip;
     PyObject *closure = PyFunction_GET_CLOSURE(dyn_frame_func(f));
     uint32_t nfree = (uint32_t)dyn_code_nfree((PyCodeObject *)v->code);
     for (uint32_t i = 0; i < v->nslots; i++) {
-        PyObject *old = slots[i], *now = v->values[i];
+        PyObject *old = dyn_frame_take(f, i), *now = v->values[i];
         uint32_t cell = i + nfree - v->nslots;
         if (v->keep[i] && closure != NULL && cell < (uint32_t)PyTuple_GET_SIZE(closure)) {
             now = Py_NewRef(PyTuple_GET_ITEM(closure, cell));
         }
-        slots[i] = now;
+        dyn_frame_put(f, i, now);
         v->values[i] = old;
     }
     for (uint32_t i = 0; i < v->nskip; i++) {
-        Py_CLEAR(slots[v->nslots + i]); /* arguments of a resume function: None here */
+        Py_XDECREF(dyn_frame_take(f, v->nslots + i)); /* arguments of a resume function: None here */
     }
-    fill_class_cell((PyCodeObject *)v->code, slots, v->nslots, v->nskip);
+    fill_class_cell((PyCodeObject *)v->code, f, v->nslots, v->nskip);
     for (uint32_t i = 0; i < v->nstack; i++) {
-        stack[i] = v->values[v->nslots + i];
+        dyn_frame_put(f, v->nslots + v->nskip + i, v->values[v->nslots + i]);
         v->values[v->nslots + i] = NULL;
     }
 }

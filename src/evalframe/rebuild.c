@@ -206,16 +206,13 @@ static PyObject *make_generator(const Build *b, const DynRecipe *r) {
         return o;
     }
     DynFrame *f = dyn_frame_of_generator(o);
-    PyObject **slots = dyn_frame_localsplus(f);
     uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(dyn_frame_code(f)), n = r->n - 1;
     bool begun = dyn_frame_position(f) != r->id;
     for (uint32_t i = 0; i < n; i++) {
         PyObject *value = Py_XNewRef(b->made[r->items[1 + i]]);
-        if (i < nslots) {
-            Py_XSETREF(slots[i], value);
-        } else {
-            slots[i] = value;
-        }
+        PyObject *old = i < nslots ? dyn_frame_take(f, i) : NULL;
+        dyn_frame_put(f, i, value);
+        Py_XDECREF(old);
     }
     if (begun) {
         dyn_generator_suspend(o, r->id, (int)(n - nslots));
@@ -246,7 +243,7 @@ static PyObject *make_function(const Build *b, const DynRecipe *r) {
         Py_CLEAR(f);
     }
     if (f != NULL) {
-        Py_XSETREF(((PyFunctionObject *)f)->func_annotations, Py_XNewRef(b->made[r->items[4]]));
+        dyn_func_set_annotations(f, b->made[r->items[4]]);
     }
     return f;
 }

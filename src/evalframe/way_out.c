@@ -33,14 +33,13 @@ static bool is_worth_it(const DynEntry *e) {
 }
 
 static bool is_as_recorded(const WayOut *w, DynFrame *f) {
-    PyObject **at = dyn_frame_localsplus(f);
     for (uint32_t i = 0; i < w->nslots; i++) {
-        if ((at[i] != NULL) != w->shape[i]) {
+        if ((dyn_frame_get(f, i) != NULL) != w->shape[i]) {
             return false;
         }
     }
     for (uint32_t i = w->nslots; i < w->nslots + w->nstack; i++) {
-        if ((at[i] == NULL) != w->shape[i]) {
+        if (dyn_frame_is_empty(f, i) != w->shape[i] || dyn_frame_has_number(f, i)) {
             return false;
         }
     }

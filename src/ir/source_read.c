@@ -21,17 +21,21 @@ static DynRead key_of(PyObject *dict, PyObject *key, PyObject **out) {
     return found(o, out);
 }
 
-/* A function's name and qualified name have getters of their own, which only give the field. Those of its other properties tell
- * audit hooks, or make what they give. */
-static bool is_name_of_function(PyObject *getter) {
-    PyObject *name = PyDescr_NAME(getter);
-    return PyDescr_TYPE(getter) == &PyFunction_Type && (PyUnicode_CompareWithASCIIString(name, "__name__") == 0 ||
-                                                        PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0);
+/* A function's names have getters of their own, which only give the field; from CPython 3.14 on its documentation and its module
+ * too. Those of its other properties tell audit hooks, or make what they give. */
+static bool is_field_of_function(PyObject *getter) {
+    static const char *const fields[] = {"__name__", "__qualname__", "__doc__", "__module__"};
+    for (size_t i = 0; PyDescr_TYPE(getter) == &PyFunction_Type && i < DYN_COUNTOF(fields); i++) {
+        if (PyUnicode_CompareWithASCIIString(PyDescr_NAME(getter), fields[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool dyn_source_is_field(PyObject *descriptor) {
     if (Py_IS_TYPE(descriptor, &PyGetSetDescr_Type)) {
-        return is_name_of_function(descriptor);
+        return is_field_of_function(descriptor);
     }
     return Py_IS_TYPE(descriptor, &PyMemberDescr_Type);
 }

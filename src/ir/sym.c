@@ -614,7 +614,7 @@ static uint32_t row(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c)
 
 uint32_t dyn_sym_op(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c) {
     int arity = dyn_sym_info[op].arity;
-    uint32_t out;
+    uint32_t out = DYN_NONE;
     static const uint8_t mirror[DYN_S_COUNT] = {[DYN_S_EQ] = DYN_S_EQ, [DYN_S_NE] = DYN_S_NE, [DYN_S_LT] = DYN_S_GT,
                                                 [DYN_S_LE] = DYN_S_GE, [DYN_S_GT] = DYN_S_LT, [DYN_S_GE] = DYN_S_LE};
     if (arity == 0 || !has_operands(arity, a, b, c)) {

@@ -1,7 +1,8 @@
 /* minirec.c: a recorder that records nothing, to try base/cpy and tracer/decode alone: it takes over the frames of chosen code
  * objects, runs the commonest canonical instructions itself and hands the frame back at the n-th, or where it knows no further.
  *
- * Built and called by tests/c/test_cpy.py. Stack values and locals live in the real frame all the time. */
+ * Built and called by tests/c/test_cpy.py. Locals live in the real frame all the time; the stack is put into it when it is handed
+ * back. */
 #include "tracer/bytecode/asm.h"
 
 static PyObject *targets; /* set of code objects */
@@ -11,13 +12,15 @@ static long
     capturing; /* at this many instructions from the n-th on, the state is appended to `captured`; then `stop_error` is raised */
 static PyObject *captured, *stop_error;
 
+enum { MOST = 256 }; /* values on the stack of a frame that is taken over */
+
 typedef struct Run {
     PyThreadState *ts;
     DynFrame *f;
     DynCode *c;
-    PyObject **stack;
     int depth;
     uint32_t pc;
+    PyObject *stack[MOST];
 } Run;
 
 static PyObject *pop(Run *r) {
@@ -33,9 +36,9 @@ static int push(Run *r, PyObject *o) {
     return 0;
 }
 
-static void set_slot(PyObject **slot, PyObject *o) {
-    PyObject *old = *slot;
-    *slot = o;
+static void set_slot(Run *r, uint32_t slot, PyObject *o) {
+    PyObject *old = dyn_frame_take(r->f, slot);
+    dyn_frame_put(r->f, slot, o);
     Py_XDECREF(old);
 }
 
@@ -167,40 +170,37 @@ static int jump(Run *r, const DynInstr *in) {
 
 #define DONE(expression) return (expression) < 0 ? -1 : 1
 static int slots(Run *r, const DynInstr *in) {
-    PyObject **slot = &dyn_frame_localsplus(r->f)[in->arg], *o;
+    PyObject *o;
     switch (in->op) {
-    case DYN_I_LOAD_FAST: DONE(push(r, *slot ? Py_NewRef(*slot) : unbound_local(r, in->arg)));
-    case DYN_I_LOAD_FAST_AND_CLEAR:
-        r->stack[r->depth++] = *slot;
-        *slot = NULL;
-        return 1;
-    case DYN_I_STORE_FAST: set_slot(slot, pop(r)); return 1;
+    case DYN_I_LOAD_FAST: o = dyn_frame_get(r->f, in->arg); DONE(push(r, o ? Py_NewRef(o) : unbound_local(r, in->arg)));
+    case DYN_I_LOAD_FAST_AND_CLEAR: r->stack[r->depth++] = dyn_frame_take(r->f, in->arg); return 1;
+    case DYN_I_STORE_FAST: set_slot(r, in->arg, pop(r)); return 1;
     case DYN_I_DELETE_FAST:
-        if (!*slot)
+        if (!dyn_frame_get(r->f, in->arg))
             return 0;
-        set_slot(slot, NULL);
+        set_slot(r, in->arg, NULL);
         return 1;
     case DYN_I_MAKE_CELL:
-        o = PyCell_New(*slot);
+        o = PyCell_New(dyn_frame_get(r->f, in->arg));
         if (!o)
             return -1;
-        set_slot(slot, o);
+        set_slot(r, in->arg, o);
         return 1;
     case DYN_I_LOAD_DEREF:
-        o = PyCell_Get(*slot);
+        o = PyCell_Get(dyn_frame_get(r->f, in->arg));
         if (!o)
             return 0;
         DONE(push(r, o));
     case DYN_I_STORE_DEREF:
         o = pop(r);
-        PyCell_Set(*slot, o);
+        PyCell_Set(dyn_frame_get(r->f, in->arg), o);
         Py_DECREF(o);
         return 1;
     case DYN_I_COPY_FREE_VARS: {
         PyObject *closure = PyFunction_GET_CLOSURE(dyn_frame_func(r->f));
         int first = dyn_code_nlocalsplus(r->c->code) - (int)in->arg;
         for (int i = 0; i < (int)in->arg; i++)
-            dyn_frame_localsplus(r->f)[first + i] = Py_NewRef(PyTuple_GET_ITEM(closure, i));
+            dyn_frame_put(r->f, (uint32_t)(first + i), Py_NewRef(PyTuple_GET_ITEM(closure, i)));
         return 1;
     }
     default: return 0;
@@ -212,6 +212,7 @@ static int stack_op(Run *r, const DynInstr *in) {
     switch (in->op) {
     case DYN_I_NOP: return 1;
     case DYN_I_LOAD_CONST: DONE(push(r, Py_NewRef(PyTuple_GET_ITEM(r->c->code->co_consts, in->arg))));
+    case DYN_I_LOAD_SMALL_INT: DONE(push(r, PyLong_FromUnsignedLong(in->arg)));
     case DYN_I_PUSH_NULL: r->stack[r->depth++] = NULL; return 1;
     case DYN_I_POP_TOP: Py_XDECREF(pop(r)); return 1;
     case DYN_I_COPY:
@@ -272,10 +273,11 @@ static int operation(Run *r, const DynInstr *in) {
 /* (code, unit, bound slots, NULLs on the stack, values of the slots, values of the stack) */
 static int capture(Run *r, const DynInstr *in) {
     int n = dyn_code_nlocalsplus(r->c->code);
-    PyObject **at = dyn_frame_localsplus(r->f), *parts[4] = {PyList_New(0), PyList_New(0), PyList_New(0), PyList_New(0)};
+    PyObject *parts[4] = {PyList_New(0), PyList_New(0), PyList_New(0), PyList_New(0)};
     for (int i = 0; i < n + r->depth; i++) {
-        PyList_Append(parts[i >= n], (at[i] != NULL) == (i < n) ? Py_True : Py_False);
-        PyList_Append(parts[2 + (i >= n)], at[i] ? at[i] : Py_None);
+        PyObject *o = i < n ? dyn_frame_get(r->f, (uint32_t)i) : r->stack[i - n];
+        PyList_Append(parts[i >= n], (o != NULL) == (i < n) ? Py_True : Py_False);
+        PyList_Append(parts[2 + (i >= n)], o ? o : Py_None);
     }
     PyObject *state = Py_BuildValue("OINNNN", r->c->code, in->start, parts[0], parts[1], parts[2], parts[3]);
     int status = state ? PyList_Append(captured, state) : -1;
@@ -285,8 +287,8 @@ static int capture(Run *r, const DynInstr *in) {
 
 static PyObject *run_frame(PyThreadState *ts, DynFrame *f, DynCode *c) {
     DynFrameLink link;
-    Run r = {ts, f, c, dyn_frame_localsplus(f) + dyn_code_nlocalsplus(c->code), 0, c->at_unit[dyn_frame_position(f)]};
-    if (dyn_recursion_near_limit(ts))
+    Run r = {ts, f, c, 0, c->at_unit[dyn_frame_position(f)], {NULL}};
+    if (dyn_recursion_near_limit(ts) || c->code->co_stacksize >= MOST)
         return dyn_frame_default_eval(ts, f, 0);
     if (dyn_frame_enter(ts, f, &link) < 0) {
         PyErr_Clear();
@@ -306,7 +308,7 @@ static PyObject *run_frame(PyThreadState *ts, DynFrame *f, DynCode *c) {
             }
         }
         if (!stop && status == 0) {
-            dyn_frame_running(f, in->at, r.depth);
+            dyn_frame_running(f, in->at, 0);
             r.pc++;
             status = stack_op(&r, in);
             if (status == 0)
@@ -316,6 +318,8 @@ static PyObject *run_frame(PyThreadState *ts, DynFrame *f, DynCode *c) {
         }
         if (status > 0)
             continue;
+        for (int i = 0; i < r.depth; i++)
+            dyn_frame_put(f, (uint32_t)(dyn_code_nlocalsplus(c->code) + i), r.stack[i]);
         dyn_frame_leave(ts, f, &link);
         thrown += status < 0;
         handed += status == 0;

@@ -211,7 +211,7 @@ def both_ways(code, instruction, before):
     units = [following.offset // 2 - prefix, instruction.argval // 2]
     depths = [-1, -1]
     if instruction.opname == "FOR_ITER":
-        units[1] += {11: 0, 12: 1, 13: 2}[sys.version_info[1]]
+        units[1] += {11: 0, 12: 1}.get(sys.version_info[1], 2)  # the END_FOR and what drops the iterator
         depths = [1, -1]
     elif instruction.opname.endswith("OR_POP"):
         depths = [-1, 0]

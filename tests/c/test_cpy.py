@@ -60,7 +60,7 @@ def position(code, lasti):
 
 def counts(x):
     y = [x, x]
-    return sys.getrefcount(x), sys.getrefcount(y), len(y)
+    return list(map(sys.getrefcount, [x, y])), len(y)  # no count is the stack's: from 3.14 on it may borrow
 
 
 def keywords(a):
@@ -505,12 +505,18 @@ def check_stack_effects(minirec, code):
         units = [t for t in units if t.opname not in ("EXTENDED_ARG", "CACHE")]
 
         def net(jump, units=units):
-            return sum(dis.stack_effect(t.opcode, t.arg if t.opcode >= dis.HAVE_ARGUMENT else None, jump=jump) for t in units)
+            left = sum(dis.stack_effect(t.opcode, t.arg if t.opcode >= dis.HAVE_ARGUMENT else None, jump=jump) for t in units)
+            return min(left, -1) if units[-1].opname == "RETURN_VALUE" else left  # 3.14 counts what it gives to the caller
 
         assert sum(pushes - pops for _, (pops, pushes, _) in ours) == net(False), (ours, units)
         pops, _, jumped = ours[0][1]
         if jumped is not None and ours[0][0] != "FOR_ITER":  # it skips the END_FOR at its target
             assert jumped - pops == net(True), (ours, units)
+
+
+# What has no opcode of its own, on some version.
+OTHER_NAMES = ("LOAD_METHOD", "UNARY_POSITIVE", "LIST_TO_TUPLE", "BINARY_SUBSCR", "BEFORE_WITH")
+IN_SEQUENCE = {"COPY", "LOAD_SPECIAL", "SWAP"}  # of a with statement's beginning, from 3.14 on: one instruction, at its CALL
 
 
 def check_code(minirec, code):
@@ -525,13 +531,15 @@ def check_code(minirec, code):
         if theirs.opname in prefixes:
             assert at not in by_at
             continue
+        if at not in by_at and sys.version_info >= (3, 14) and theirs.opname in IN_SEQUENCE:
+            continue
         name, arg, first = by_at.pop(at)[0]
         assert first
-        assert name == minirec._decode_opcode(theirs.opcode) or name in ("LOAD_METHOD", "UNARY_POSITIVE", "LIST_TO_TUPLE"), theirs
+        assert name == minirec._decode_opcode(theirs.opcode) or name in OTHER_NAMES, theirs
         if "to" in arg and name != "FOR_ITER":
             assert ours[arg["to"]][0] * 2 == theirs.argval, theirs
         if name == "FOR_ITER":
-            skipped = {(3, 11): 0, (3, 12): 1, (3, 13): 2}[sys.version_info[:2]]
+            skipped = {(3, 11): 0, (3, 12): 1}.get(sys.version_info[:2], 2)  # END_FOR and what drops the iterator
             assert ours[arg["to"]][0] == theirs.argval // 2 + skipped
         if name == "COMPARE_OP":
             operator = theirs.argval.removeprefix("bool(").removesuffix(")")

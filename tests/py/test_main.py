@@ -108,7 +108,8 @@ def test_absolute_paths(folder):
 def test_modules(folder, name, flags):
     environment = {"PYTHONPATH": os.pathsep.join([*(p for p in sys.path if p), str(folder)])} if flags else {}
     code, out, _ = assert_same(flags, ["-m", name, "-x", "--wait"], folder, **environment)
-    assert (code == 0) == (name.rpartition(".")[2] in ("program", "below", "path")) and (code != 0 or out or name == "os.path")
+    if name != "os.path":  # a module that CPython may have frozen, which can't be run then
+        assert (code == 0) == (name.rpartition(".")[2] in ("program", "below")) and (code != 0 or out)
 
 
 @pytest.mark.parametrize("name", ["hollow", "empty.zip", "nowhere.py", "nowhere/at/all.py"])

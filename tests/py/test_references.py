@@ -187,11 +187,17 @@ def test_an_array_made_in_the_function():
 
 @pytest.mark.parametrize("fn", ROWS, ids=lambda fn: fn.__name__)
 def test_under_enable(fn):
-    expected = fn(np.arange(5.0))
+    @dynoc.skip
+    def shown():
+        try:
+            return repr(fn(np.arange(5.0)))
+        except ValueError as error:  # from 3.14 on NumPy sees references in some of these that aren't there
+            return repr(error)
+
+    expected = shown()
     with dynoc.enabled(wait=True):
         for _ in range(4):
-            got = fn(np.arange(5.0))
-            assert repr(got) == repr(expected)
+            assert shown() == expected
 
 
 def class_collected():

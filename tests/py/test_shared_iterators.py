@@ -5,6 +5,7 @@ import copy
 import itertools
 import operator
 import random
+import sys
 import traceback
 
 import numpy as np
@@ -93,7 +94,9 @@ def test_in_every_order(seed):
     for n in (4, 4, 6, 4):
         assert outcome(fn, np.arange(n) * 1.0) == outcome(fast, np.arange(n) * 1.0), text
     if "y = y" in text and "print" not in text:
-        assert [e.end for e in fast.entries] == ["return"], text
+        # from 3.14 on tee() of what tee() gave makes all its iterators anew, and a question which one it is is a break
+        whole = sys.version_info < (3, 14) or " is " not in text
+        assert not whole or [e.end for e in fast.entries] == ["return"], text
 
 
 # ---- whole

@@ -86,7 +86,7 @@ static void emit_resume(DynAsm *a, const DynCode *c, const DynFrameShape *shape)
     dyn_asm_emit(a, JUMP_FORWARD, shape->at);
     dyn_asm_append_lines(a, c->code);
     dyn_asm_append_handlers(a, c->code, dyn_asm_units(a));
-    dyn_asm_copy_units(a, c, 0, c->nunits);
+    dyn_asm_copy_code(a, c);
 }
 
 PyObject *dyn_asm_resume(const DynCode *c, const DynFrameShape *shape) {
@@ -238,4 +238,4 @@ static PyMethodDef methods[] = {
     {"_asm_resume", asm_resume, METH_VARARGS, "_asm_resume(code, (unit, bound, nulls))"},
     {0}};
 
-int dyn_asm_init(PyObject *module) { return PyModule_AddFunctions(module, methods); }
+int dyn_asm_init(PyObject *module) { return dyn_asm_enter_init() < 0 ? -1 : PyModule_AddFunctions(module, methods); }

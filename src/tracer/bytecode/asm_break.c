@@ -101,10 +101,33 @@ static void emit_load_method(DynAsm *a, const DynInstr *in) {
     }
 }
 
-static void emit_instruction(DynAsm *a, const DynCode *c, const DynInstr *in) {
+/* Where __exit__ takes two slots, what they hold would depend on the manager: it is called through a function that gives a pair
+ * of what __enter__ gave and __exit__ bound, which leaves the same shape at every call. */
+static void emit_enter(DynAsm *a, uint32_t enter) {
+    dyn_asm_emit_callable(a, enter);
+    dyn_asm_emit(a, SWAP, 2);
+    dyn_asm_emit(a, SWAP, 3);
+    dyn_asm_emit_call(a, 1);
+    dyn_asm_emit_cached(a, UNPACK_SEQUENCE, 2, UNPACK_CACHES);
+    dyn_asm_emit(a, PUSH_NULL, 0);
+    dyn_asm_emit(a, SWAP, 2);
+}
+
+/* enter: of the constants, the function that enters a manager. */
+static void emit_instruction(DynAsm *a, const DynCode *c, const DynInstr *in, uint32_t enter) {
+    if (in->op == DYN_I_BEFORE_WITH && dyn_with_keeps_two()) {
+        dyn_asm_locate(a, position_of(c, in->at));
+        emit_enter(a, enter);
+        return;
+    }
     if (in->op == DYN_I_LOAD_METHOD) {
         dyn_asm_locate(a, position_of(c, in->at));
         emit_load_method(a, in);
+        return;
+    }
+    if (in->op == DYN_I_RERAISE && dyn_lasti_is_tagged()) { /* as dyn_asm_copy_code has it */
+        dyn_asm_locate(a, position_of(c, in->at));
+        dyn_asm_emit(a, RERAISE, 0);
         return;
     }
     for (uint32_t unit = in->start; unit < in->next; unit++) {
@@ -186,12 +209,22 @@ typedef struct Break {
     const DynFrameShape *before;
     const DynWay *ways;
     uint32_t *order;
-    uint32_t first_const; /* runner (or the way out), resume of each way, None */
+    uint32_t first_const; /* of the constants of its own, in the order of the enumeration below */
 } Break;
 
+/* Constants that rewritten code has besides the original's, from first_const on. */
+enum {
+    CONST_FIRST, /* runner, or the way out */
+    CONST_RESUME,
+    CONST_NONE = CONST_RESUME + DYN_WAYS,
+    CONST_ENTER, /* what enters a manager */
+    CONST_LASTI, /* where the instruction stands, as handlers have it on the stack */
+    CONSTS
+};
+
 static void emit_way(DynAsm *a, const Break *b, DynWayOn w) {
-    emit_resume_call(a, (uint32_t)b->c->code->co_nlocalsplus, &b->ways[w].shape, b->first_const + 1 + (uint32_t)w,
-                     b->first_const + 1 + DYN_WAYS, b->order);
+    emit_resume_call(a, (uint32_t)b->c->code->co_nlocalsplus, &b->ways[w].shape, b->first_const + CONST_RESUME + (uint32_t)w,
+                     b->first_const + CONST_NONE, b->order);
 }
 
 /* The instruction, where it is to run, and the calls of what follows it. *end: behind the instruction. */
@@ -202,7 +235,7 @@ static void emit_ways(DynAsm *a, const Break *b, uint32_t *end) {
     if (ways[DYN_WAY_JUMP].resume) {
         jump = emit_jump(a, b->c, in);
     } else if (runs(in, b->before, ways)) {
-        emit_instruction(a, b->c, in);
+        emit_instruction(a, b->c, in, b->first_const + CONST_ENTER);
     }
     *end = dyn_asm_units(a);
     dyn_asm_locate(a, (DynPosition){position_of(b->c, in->at).line, -1, -1, -1});
@@ -213,6 +246,17 @@ static void emit_ways(DynAsm *a, const Break *b, uint32_t *end) {
         land(a, jump, in);
         emit_way(a, b, DYN_WAY_JUMP);
     }
+}
+
+/* The exception is on the stack. Where a number of CPython's own would lie below it, which can't be handed on, the handler is
+ * entered without it and it is put there as an object. */
+static void emit_caught(DynAsm *a, const Break *b, DynHandler *h) {
+    if (h->lasti && dyn_lasti_is_tagged()) {
+        h->lasti = false;
+        dyn_asm_emit(a, LOAD_CONST, b->first_const + CONST_LASTI);
+        dyn_asm_emit(a, SWAP, 2);
+    }
+    emit_way(a, b, DYN_WAY_CAUGHT);
 }
 
 /* The first unit of a range that a handler covers. For what a called Python function raised, CPython 3.13 looks up the handler of
@@ -237,7 +281,7 @@ static void emit_break(DynAsm *a, const Break *b) {
         return;
     }
     if (caught) {
-        emit_way(a, b, DYN_WAY_CAUGHT);
+        emit_caught(a, b, &h);
     }
     if (!caught || falls) {
         dyn_asm_locate(a, (DynPosition){c->code->co_firstlineno, -1, -1, -1}); /* what its line table counts from */
@@ -251,7 +295,7 @@ static void emit_break(DynAsm *a, const Break *b) {
     if (!caught || falls) {
         dyn_asm_append_lines(a, c->code);
         dyn_asm_append_handlers(a, c->code, shift);
-        dyn_asm_copy_units(a, c, 0, c->nunits);
+        dyn_asm_copy_code(a, c);
     }
 }
 
@@ -274,7 +318,7 @@ static void emit_stay(DynAsm *a, const Break *b, uint32_t *end) {
         return;
     }
     if (dyn_flow(in) != DYN_FLOW_JUMP) {
-        emit_instruction(a, b->c, in);
+        emit_instruction(a, b->c, in, b->first_const + CONST_ENTER);
     }
     *end = dyn_asm_units(a);
     emit_jump_back(a, dyn_flow(in) == DYN_FLOW_JUMP ? b->c->v.at[in->target].start : in->next);
@@ -373,16 +417,20 @@ static PyObject *make(Break *b, PyObject *first, void (*emit)(DynAsm *, const Br
     dyn_asm_start(&a, b->c);
     emit(&a, b);
     PyMem_RawFree(b->order);
-    PyObject *more[DYN_WAYS + 2] = {first};
-    for (int i = 0; i <= DYN_WAYS; i++) {
-        more[1 + i] = i < DYN_WAYS && ways[i].resume ? ways[i].resume : Py_None;
+    PyObject *lasti = dyn_lasti_new(b->in->at), *more[CONSTS] = {first};
+    for (int i = 0; i < DYN_WAYS; i++) {
+        more[CONST_RESUME + i] = ways[i].resume != NULL ? ways[i].resume : Py_None;
     }
-    PyObject *consts = dyn_asm_consts_with(code, DYN_COUNTOF(more), more), *result = NULL;
+    more[CONST_NONE] = Py_None;
+    more[CONST_ENTER] = dyn_asm_enter != NULL ? dyn_asm_enter : Py_None;
+    more[CONST_LASTI] = lasti;
+    PyObject *consts = lasti == NULL ? NULL : dyn_asm_consts_with(code, CONSTS, more), *result = NULL;
     DynSlots s = dyn_asm_same_slots(code);
     if (consts) {
         result = dyn_asm_new_code(&a, code, &s, consts, code->co_flags, code->co_stacksize + (int)deepest);
     }
     Py_XDECREF(consts);
+    Py_XDECREF(lasti);
     dyn_asm_finish(&a);
     return result;
 }

@@ -89,6 +89,16 @@ void dyn_asm_copy_units(DynAsm *a, const DynCode *c, uint32_t from, uint32_t to)
     }
 }
 
+/* Where an exception was raised is a tagged number on the stack from 3.14 on, and only CPython can put one there. RERAISE sets
+ * the frame's line by it; it leaves the line alone where its argument is 0. */
+void dyn_asm_copy_code(DynAsm *a, const DynCode *c) {
+    const uint8_t *bytes = (const uint8_t *)PyBytes_AS_STRING(c->bytes);
+    for (uint32_t i = 0; i < c->nunits; i++) {
+        bool numbered = DYN_PY >= 314 && bytes[2 * i] == RERAISE;
+        dyn_asm_put(a, bytes[2 * i], numbered ? 0 : bytes[2 * i + 1]);
+    }
+}
+
 /* ---- the code object ---- */
 
 static PyObject *bytes_of(const uint8_t *at, uint32_t n) { return PyBytes_FromStringAndSize((const char *)at, n); }

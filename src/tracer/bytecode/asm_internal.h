@@ -27,6 +27,10 @@ DYN_HIDDEN void dyn_asm_append_lines(DynAsm *a, PyCodeObject *c);
 DYN_HIDDEN void dyn_asm_append_handlers(DynAsm *a, PyCodeObject *c, uint32_t shift);
 DYN_HIDDEN void dyn_asm_add_handler(DynAsm *a, DynHandler h); /* in order of their starts */
 
+/* asm_enter.c: the function that enters a manager, for code objects' constants; NULL where BEFORE_WITH does. */
+extern DYN_HIDDEN PyObject *dyn_asm_enter;
+DYN_HIDDEN int dyn_asm_enter_init(void);
+
 /* asm_emit.c */
 typedef struct DynSlots {
     PyObject *names; /* tuple */
@@ -45,7 +49,9 @@ DYN_HIDDEN void dyn_asm_emit_order(DynAsm *a, uint32_t *have, uint32_t n);
 DYN_HIDDEN void dyn_asm_emit_entry(DynAsm *a, const DynCode *c);
 DYN_HIDDEN int dyn_asm_class_slot(PyCodeObject *code);
 DYN_HIDDEN void dyn_asm_emit_class_cell(DynAsm *a, int class_at, const bool *bound, uint32_t hidden);
+/* Units of c as they are; and all of them, for a frame whose stack may come from elsewhere: RERAISE looks at no number there. */
 DYN_HIDDEN void dyn_asm_copy_units(DynAsm *a, const DynCode *c, uint32_t from, uint32_t to);
+DYN_HIDDEN void dyn_asm_copy_code(DynAsm *a, const DynCode *c);
 DYN_HIDDEN PyObject *dyn_asm_new_code(DynAsm *a, PyCodeObject *like, const DynSlots *s, PyObject *consts, int flags,
                                       int stacksize);
 DYN_HIDDEN PyObject *dyn_asm_consts_with(PyCodeObject *code, int n, PyObject *const *more);

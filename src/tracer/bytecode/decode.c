@@ -23,6 +23,7 @@ typedef enum Form {
     CONVERT,     /* sub: conversion */
     CALLED,      /* keyword names from KW_NAMES before it */
     INTRINSIC,   /* which of several operations */
+    KEYWORDS,    /* 3.14: keyword arguments are always there, or NULL */
     TWO_SLOTS,   /* 3.13: two operations on locals in one: `op` and `second`, slots in the high and low half */
     GENERATOR    /* tells what the code is */
 } Form;
@@ -60,14 +61,12 @@ static const Row rows[256] = {
     WITH(COMPARE_OP, COMPARE_OP, COMPARE),
     SAME(IS_OP),
     SAME(CONTAINS_OP),
-    SAME(BINARY_SUBSCR),
     SAME(STORE_SUBSCR),
     SAME(DELETE_SUBSCR),
     SAME(BUILD_TUPLE),
     SAME(BUILD_LIST),
     SAME(BUILD_SET),
     SAME(BUILD_MAP),
-    SAME(BUILD_CONST_KEY_MAP),
     SAME(BUILD_STRING),
     SAME(BUILD_SLICE),
     SAME(LIST_APPEND),
@@ -84,7 +83,6 @@ static const Row rows[256] = {
     SAME(SWAP),
     SAME(PUSH_NULL),
     WITH(CALL, CALL, CALLED),
-    SAME(CALL_FUNCTION_EX),
     SAME(MAKE_FUNCTION),
     SAME(GET_ITER),
     SAME(GET_LEN),
@@ -93,12 +91,10 @@ static const Row rows[256] = {
     WITH(JUMP_BACKWARD, JUMP, BACK),
     WITH(JUMP_BACKWARD_NO_INTERRUPT, JUMP, BACK_QUIET),
     SAME(RETURN_VALUE),
-    SAME(LOAD_ASSERTION_ERROR),
     SAME(RAISE_VARARGS),
     SAME(IMPORT_NAME),
     SAME(IMPORT_FROM),
     SAME(LOAD_BUILD_CLASS),
-    SAME(BEFORE_WITH),
     WITH(RETURN_GENERATOR, RETURN_GENERATOR, GENERATOR),
     SAME(YIELD_VALUE),
     SAME(PUSH_EXC_INFO),
@@ -116,7 +112,6 @@ static const Row rows[256] = {
     SAME(GET_AWAITABLE),
     SAME(GET_AITER),
     SAME(GET_ANEXT),
-    SAME(BEFORE_ASYNC_WITH),
     SAME(END_ASYNC_FOR),
     SAME(SETUP_ANNOTATIONS),
     SAME(STORE_NAME),
@@ -143,7 +138,6 @@ static const Row rows[256] = {
 #else
     AS(LOAD_FAST_CHECK, LOAD_FAST),
     SAME(LOAD_FAST_AND_CLEAR),
-    SAME(RETURN_CONST),
     SAME(BINARY_SLICE),
     SAME(STORE_SLICE),
     WITH(LOAD_SUPER_ATTR, LOAD_SUPER_ATTR, SUPER_ATTR),
@@ -158,6 +152,28 @@ static const Row rows[256] = {
     WITH(POP_JUMP_IF_FALSE, POP_JUMP_IF_FALSE, FORWARD),
     WITH(POP_JUMP_IF_NONE, POP_JUMP_IF_NONE, FORWARD),
     WITH(POP_JUMP_IF_NOT_NONE, POP_JUMP_IF_NOT_NONE, FORWARD),
+#endif
+#if DYN_PY < 314
+    SAME(BINARY_SUBSCR),
+    SAME(BUILD_CONST_KEY_MAP),
+    SAME(CALL_FUNCTION_EX),
+    AS(LOAD_ASSERTION_ERROR, LOAD_COMMON_CONSTANT),
+    SAME(BEFORE_WITH),
+    SAME(BEFORE_ASYNC_WITH),
+#else
+    AS(LOAD_FAST_BORROW, LOAD_FAST),
+    [LOAD_FAST_BORROW_LOAD_FAST_BORROW] = {DYN_I_LOAD_FAST, TWO_SLOTS, DYN_I_LOAD_FAST},
+    SAME(LOAD_SMALL_INT),
+    SAME(LOAD_COMMON_CONSTANT),
+    SAME(LOAD_SPECIAL),
+    SAME(BUILD_INTERPOLATION),
+    SAME(BUILD_TEMPLATE),
+    AS(NOT_TAKEN, NOP),
+    AS(POP_ITER, POP_TOP),
+    WITH(CALL_FUNCTION_EX, CALL_FUNCTION_EX, KEYWORDS),
+#endif
+#if DYN_PY == 312 || DYN_PY == 313
+    SAME(RETURN_CONST),
 #endif
 #if DYN_PY < 313
     AS(LOAD_CLOSURE, LOAD_FAST),
@@ -187,7 +203,11 @@ enum { COMPARE_SHIFT = 4, COMPARE_BOOL = 0, END_OF_LOOP = 1 };
 static const uint8_t end_of_loop[END_OF_LOOP] = {END_FOR};
 #else
 enum { COMPARE_SHIFT = 5, COMPARE_BOOL = 16, END_OF_LOOP = 2 };
+#if DYN_PY == 313
 static const uint8_t end_of_loop[END_OF_LOOP] = {END_FOR, POP_TOP};
+#else
+static const uint8_t end_of_loop[END_OF_LOOP] = {END_FOR, POP_ITER};
+#endif
 #endif
 
 const uint8_t *dyn_end_of_loop(uint32_t *n) {
@@ -217,6 +237,12 @@ static void read_arg(DynInstr *in, Form form, uint32_t kwnames) {
         break;
     case BACK_QUIET: in->target = in->next - arg; break;
     case BINARY:
+#if DYN_PY >= 314
+        if (arg == NB_SUBSCR) {
+            in->op = DYN_I_BINARY_SUBSCR;
+            break;
+        }
+#endif
         in->sub = (uint16_t)(arg % NB_INPLACE_ADD);
         in->arg = arg >= NB_INPLACE_ADD;
         break;
@@ -244,6 +270,7 @@ static void read_arg(DynInstr *in, Form form, uint32_t kwnames) {
         in->sub = arg & 3;
         in->arg = (arg & 4) != 0;
         break;
+    case KEYWORDS:
     case FORMAT_SPEC: in->arg = 1; break;
     case CONVERT: in->sub = (uint16_t)arg; break;
     case CALLED: in->target = kwnames; break;
@@ -296,17 +323,38 @@ static int push_instr(DynCode *c, int opcode, DynInstr in, uint32_t kwnames) {
     return dyn_vec_push(&c->v, in);
 }
 
+static int push_with(DynCode *c, DynInstr in) {
+    in.op = DYN_I_BEFORE_WITH;
+    in.flags = DYN_IF_FIRST;
+    in.target = DYN_NONE;
+    return dyn_vec_push(&c->v, in);
+}
+
+/* Units of the sequence that begins a with statement at unit `at`, which is one canonical instruction; or 0. */
+static uint32_t with_units(const uint8_t *code, uint32_t at, uint32_t nunits) {
+#if DYN_PY >= 314
+    static const uint8_t sequence[] = {COPY, 1, LOAD_SPECIAL, SPECIAL___EXIT__,  SWAP, 2,
+                                       SWAP, 3, LOAD_SPECIAL, SPECIAL___ENTER__, CALL, 0};
+    bool there = at + sizeof sequence / 2 <= nunits && memcmp(code + 2 * at, sequence, sizeof sequence) == 0;
+    return there ? sizeof sequence / 2 : 0;
+#else
+    return 0;
+#endif
+}
+
 static int decode_units(DynCode *c) {
     const uint8_t *code = (const uint8_t *)PyBytes_AS_STRING(c->bytes);
     uint32_t start = DYN_NONE, extended = 0, kwnames = DYN_NONE;
     for (uint32_t at = 0, next; at < c->nunits; at = next) {
+        uint32_t sequence = with_units(code, at, c->nunits);
+        if (start == DYN_NONE) {
+            start = at;
+        }
+        at += sequence > 0 ? sequence - 1 : 0;
         int opcode = code[2 * at];
         uint32_t arg = extended << 8 | code[2 * at + 1];
         for (next = at + 1; next < c->nunits && code[2 * next] == CACHE;) {
             next++;
-        }
-        if (start == DYN_NONE) {
-            start = at;
         }
         extended = opcode == EXTENDED_ARG ? arg : 0;
 #if DYN_PY < 313
@@ -318,7 +366,8 @@ static int decode_units(DynCode *c) {
             continue;
         }
         c->at_unit[start] = c->v.n;
-        if (push_instr(c, opcode, (DynInstr){.arg = arg, .start = start, .at = at, .next = next}, kwnames) < 0) {
+        DynInstr in = {.arg = arg, .start = start, .at = at, .next = next};
+        if ((sequence > 0 ? push_with(c, in) : push_instr(c, opcode, in, kwnames)) < 0) {
             return -1;
         }
         start = kwnames = DYN_NONE;

@@ -17,6 +17,11 @@ static DynStackEffect stack_format(const DynInstr *in) { return (DynStackEffect)
 static DynStackEffect stack_call(const DynInstr *in) { return (DynStackEffect){in->arg + 2, 1}; }
 static DynStackEffect stack_call_kw(const DynInstr *in) { return (DynStackEffect){in->arg + 3, 1}; }
 static DynStackEffect stack_call_ex(const DynInstr *in) { return (DynStackEffect){3 + (in->arg & 1), 1}; }
+static DynStackEffect stack_placed(const DynInstr *in) { return (DynStackEffect){2 + (in->arg & 1), 1}; }
+static DynStackEffect stack_with(const DynInstr *in) { return (DynStackEffect){1, dyn_with_keeps_two() ? 3 : 2}; }
+static DynStackEffect stack_with_end(const DynInstr *in) {
+    return dyn_with_keeps_two() ? (DynStackEffect){5, 6} : (DynStackEffect){4, 5};
+}
 static DynStackEffect stack_all(const DynInstr *in) { return (DynStackEffect){in->arg, 0}; }
 
 /* Each of the four flags stands for a value below the code. */

@@ -49,8 +49,8 @@ DynVal *rec_on_errstate(DynRec *r, const RecCall *c, PyObject **result, int arg)
 Step rec_BEFORE_WITH(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
     DynOperand o = operand(f, 1);
-    DynVal *none = dyn_rec_const(r, Py_None);
-    if (o.v->kind != DV_QUIET || Py_TYPE(o.real) != (PyTypeObject *)errstate || none == NULL) {
+    DynVal *none = dyn_rec_const(r, Py_None), *null = rec_new(r, DV_NULL);
+    if (o.v->kind != DV_QUIET || Py_TYPE(o.real) != (PyTypeObject *)errstate || none == NULL || null == NULL) {
         return rec_enter(r, f);
     }
     if (r->cap->writes) {
@@ -68,9 +68,11 @@ Step rec_BEFORE_WITH(DynRec *r, RecFrame *f, const DynInstr *in) {
         return STEP_ERROR;
     }
     r->cap->quiet = true;
-    f->sp--;
-    push_real(f, exit);
+    put_exit(f, exit);
     push_real(f, entered);
+    if (dyn_with_keeps_two()) {
+        push_shadow(f, null);
+    }
     push_shadow(f, none);
     Py_DECREF(o.real);
     return STEP_NEXT;

@@ -14,7 +14,8 @@ static int open_slots(DynRec *r, RecGenerator *g, const RecPending *call) {
     RecFrame *f = &g->frame;
     for (uint32_t i = 0; i < f->nslots; i++) {
         DynVal *v = i < call->nslots ? call->slots[i] : NULL;
-        f->shadow[i] = v != NULL && f->real[i] != NULL ? v : unknown_slot(r, f->real[i]);
+        PyObject *bound = rec_local(f, i);
+        f->shadow[i] = v != NULL && bound != NULL ? v : unknown_slot(r, bound);
         if (f->shadow[i] == NULL) {
             return -1;
         }
@@ -23,15 +24,16 @@ static int open_slots(DynRec *r, RecGenerator *g, const RecPending *call) {
     for (const DynInstr *in = f->code->v.at; in->op != DYN_I_RETURN_GENERATOR; in++) {
         for (uint32_t i = 0; in->op == DYN_I_COPY_FREE_VARS && i < in->arg; i++) {
             uint32_t slot = f->nslots - in->arg + i;
-            DynVal *cell = f->real[slot] ? rec_closure_cell(r, f, i, f->real[slot]) : NULL;
-            f->shadow[slot] = cell ? cell : unknown_slot(r, f->real[slot]);
+            PyObject *real = rec_local(f, slot);
+            DynVal *cell = real ? rec_closure_cell(r, f, i, real) : NULL;
+            f->shadow[slot] = cell ? cell : unknown_slot(r, real);
         }
         if (in->op == DYN_I_MAKE_CELL) {
             DynVal *content = f->shadow[in->arg], *cell = rec_new(r, DV_CELL);
             if (cell == NULL || (cell->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
                 return -1;
             }
-            bool empty = PyCell_GET(f->real[in->arg]) == NULL;
+            bool empty = PyCell_GET(rec_local(f, in->arg)) == NULL;
             cell->items[0] = empty ? NULL : content;
             cell->n = cell->cap = 1;
             cell->fresh = true;
@@ -115,14 +117,16 @@ RecGenerator *rec_generator_of(DynRec *r, DynFrame *f) {
 /* The frame as CPython resumes it: what was sent lies on its stack. */
 static int resume(DynRec *r, RecGenerator *g) {
     RecFrame *f = &g->frame;
-    uint32_t depth = (uint32_t)dyn_frame_depth(g->f), at = dyn_frame_position(g->f);
-    f->sp = f->nslots + depth;
+    uint32_t depth = (uint32_t)dyn_frame_depth(g->f), at = dyn_frame_position(g->f), top = f->nslots + depth - 1;
     f->pc = at < f->code->nunits ? f->code->at_unit[at] : DYN_NONE;
     if (g->sent.v == NULL || f->pc == DYN_NONE || depth == 0) {
         return -1;
     }
-    if (f->real[f->sp - 1] != g->sent.real || f->ssp + 1 != f->sp) {
+    if (dyn_frame_get(g->f, top) != g->sent.real || f->ssp != top) {
         return -1;
+    }
+    for (f->sp = f->nslots; f->sp <= top; f->sp++) {
+        f->real[f->sp] = dyn_frame_take(g->f, f->sp);
     }
     push_shadow(f, g->sent.v);
     return 0;

@@ -15,7 +15,8 @@ static bool changes_nothing(PyObject *name) {
     static const char names[] =
         " __new__ __doc__ __module__ __slots__ __repr__ __str__ __getnewargs__ __match_args__ __annotations__"
         " __orig_bases__ __replace__ __dict__ __weakref__ __qualname__ __static_attributes__"
-        " __firstlineno__ __class_getitem__ __parameters__ __type_params__ ";
+        " __firstlineno__ __class_getitem__ __parameters__ __type_params__ __annotate__ __annotate_func__"
+        " __annotations_cache__ __conditional_annotations__ __classdictcell__ ";
     char text[64];
     const char *s = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
     if (s == NULL) {

@@ -366,7 +366,7 @@ static Step enter_opaque(DynRec *r, RecFrame *f, PyObject *manager) {
     }
     r->why = DYN_R_OPAQUE_CALL;
     r->detail = "__enter__";
-    f->real[f->sp - 1] = leave;
+    put_exit(f, leave);
     Py_DECREF(manager);
     entered = PyObject_CallNoArgs(enter);
     Py_DECREF(enter);
@@ -387,8 +387,8 @@ Step rec_enter(DynRec *r, RecFrame *f) {
     if (enter.v == NULL || leave.v == NULL) {
         return enter_opaque(r, f, o.real);
     }
-    DynVal *items[2] = {leave.v, o.v}, *bound = dyn_rec_seq(r, DV_METHOD, 2, items, NULL), *v;
-    exit = bound == NULL ? NULL : PyMethod_New(leave.real, o.real);
+    DynVal *items[2] = {leave.v, o.v}, *bound = dyn_rec_seq(r, DV_METHOD, 2, items, NULL), *null = rec_new(r, DV_NULL), *v;
+    exit = bound == NULL || null == NULL ? NULL : PyMethod_New(leave.real, o.real);
     if (exit == NULL) {
         PyErr_Clear();
         return step_bail(r, DYN_R_NO_MEMORY, NULL);
@@ -402,13 +402,16 @@ Step rec_enter(DynRec *r, RecFrame *f) {
     if (v != NULL && rec_snapshot_new_nodes(r) < 0) {
         v = NULL;
     }
-    f->real[f->sp - 1] = exit;
+    put_exit(f, exit);
     push_real(f, entered);
     Py_DECREF(o.real);
     if (v == NULL) {
         return STEP_BREAK;
     }
     f->shadow[f->ssp - 1] = bound;
+    if (dyn_with_keeps_two()) {
+        push_shadow(f, null);
+    }
     push_shadow(f, v);
     return STEP_NEXT;
 }

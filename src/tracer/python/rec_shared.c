@@ -158,11 +158,8 @@ DynVal *rec_on_tee(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     it.v->hidden = it.v->hidden || (c->args[0].v->kind == DV_CONST && it.v->kind == DV_ITER);
     *result = PyObject_CallFunction(c->callable.real, "OL", is_tee ? it.real : s->v->lazy->object, (long long)n);
     for (int64_t i = 0; *result != NULL && i < n; i++) {
-        if (is_tee && i == 0) {
-            all[i] = it.v;
-        } else {
-            all[i] = new_tee(r, s, PyTuple_GET_ITEM(*result, i), is_tee ? position(it.v) : 0);
-        }
+        PyObject *made = PyTuple_GET_ITEM(*result, i); /* up to 3.13 the first is the iterator itself, if that is tee's */
+        all[i] = is_tee && made == it.real ? it.v : new_tee(r, s, made, is_tee ? position(it.v) : 0);
         if (all[i] == NULL) {
             return rec_fail(r, DYN_R_NO_MEMORY, NULL);
         }

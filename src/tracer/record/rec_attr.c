@@ -48,7 +48,7 @@ static DynVal *instance_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *
     }
     PyObject *descr = dyn_cpy_lookup_special(type, name);
     bool data = descr != NULL && Py_TYPE(descr)->tp_descr_set != NULL;
-    if (data && Py_TYPE(descr) != &PyMemberDescr_Type) {
+    if (data && !dyn_source_is_field(descr)) {
         return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "property or data descriptor");
     }
     if (data || in_instance(o.real, name)) {

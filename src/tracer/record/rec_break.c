@@ -70,7 +70,7 @@ bool rec_is_library_call(const RecFrame *f) {
     bool inside = path != NULL && is_library_path(path);
     PyErr_Clear();
     for (uint32_t i = 0; inside && i < f->nslots; i++) {
-        inside = !has_array(f->real[i], 1);
+        inside = !has_array(rec_local(f, i), 1);
     }
     return inside;
 }
@@ -151,7 +151,7 @@ bool rec_may_break(DynRec *r, const RecFrame *f) {
 static const bool *bound_slots(DynArena *arena, RecFrame *f) {
     bool *bound = DYN_NEW_N(arena, bool, f->ntold + 1);
     for (uint32_t i = 0; bound != NULL && i < f->ntold; i++) {
-        bound[i] = f->real[i] != NULL;
+        bound[i] = rec_local(f, i) != NULL;
     }
     return bound;
 }
@@ -199,6 +199,16 @@ static bool may_go_on_behind(const DynInstr *in, uint32_t depth) {
     return dyn_opcodes[in->op].breaks && dyn_stack_effect(in).pops <= depth;
 }
 
+/* The place, from the top, of the NULL that rewritten code has on its stack behind the instruction; 0: there is none. */
+static uint32_t null_behind(const DynInstr *in) {
+    switch (in->op) {
+    case DYN_I_LOAD_METHOD: return dyn_call_null_first() ? 2 : 1;
+    case DYN_I_BEFORE_WITH: return dyn_with_keeps_two() ? 2 : 0;
+    case DYN_I_WITH_EXCEPT_START: return dyn_with_keeps_two() ? 5 : 0;
+    default: return 0;
+    }
+}
+
 /* The ways on behind an instruction that found `depth` values on the stack, and is still running. */
 static int way_behind(DynRec *r, RecFrame *b, const DynInstr *at, uint32_t depth) {
     DynStackEffect stack = dyn_stack_effect(at);
@@ -206,8 +216,9 @@ static int way_behind(DynRec *r, RecFrame *b, const DynInstr *at, uint32_t depth
     if (!may_go_on_behind(at, depth) || way_on(r, b, DYN_WAY_NEXT, b->pc + 1, n, below) < 0) {
         return -1;
     }
-    if (at->op == DYN_I_LOAD_METHOD) {
-        ((bool *)r->cap->after[DYN_WAY_NEXT].null_stack)[dyn_call_null_first() ? n - 2 : n - 1] = true;
+    uint32_t null = null_behind(at);
+    if (null > 0) {
+        ((bool *)r->cap->after[DYN_WAY_NEXT].null_stack)[n - null] = true;
     }
     return 0;
 }
@@ -349,7 +360,9 @@ static bool is_served(DynRec *r, RecFrame *f, PyObject *resume) {
     if (args == NULL) {
         return false;
     }
-    memcpy(args, f->real, f->ntold * sizeof *args);
+    for (uint32_t i = 0; i < f->ntold; i++) {
+        args[i] = rec_local(f, i);
+    }
     if (nstack > 0) {
         memcpy(args + f->ntold, f->real + f->nslots, nstack * sizeof *args);
     }

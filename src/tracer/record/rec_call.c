@@ -305,9 +305,10 @@ DynVal *rec_on_super(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynOperand self = {0};
     if (c->npos == 2) {
         self = c->args[1];
-    } else if (c->npos == 0 && f->code->code->co_argcount > 0 && f->real[0] != NULL) {
-        bool cell = PyCell_Check(f->real[0]) && f->shadow[0]->kind == DV_CELL;
-        self = cell ? (DynOperand){f->shadow[0]->items[0], PyCell_GET(f->real[0])} : (DynOperand){f->shadow[0], f->real[0]};
+    } else if (c->npos == 0 && f->code->code->co_argcount > 0 && rec_local(f, 0) != NULL) {
+        PyObject *first = rec_local(f, 0);
+        bool cell = PyCell_Check(first) && f->shadow[0]->kind == DV_CELL;
+        self = cell ? (DynOperand){f->shadow[0]->items[0], PyCell_GET(first)} : (DynOperand){f->shadow[0], first};
     }
     *result = rec_call_real(c);
     if (*result == NULL) {
@@ -677,8 +678,8 @@ static Step call_spread(DynRec *r, RecFrame *f, PyObject *callable, PyObject *ar
 }
 
 static Step spread_call(DynRec *r, RecFrame *f, const DynInstr *in, DynOperand args) {
-    bool has_kw = in->arg & 1, null_first = dyn_call_null_first();
-    uint32_t npop = has_kw ? 4 : 3, n;
+    bool has_kw = (in->arg & 1) && operand(f, 1).real != NULL, null_first = dyn_call_null_first();
+    uint32_t npop = dyn_stack_effect(in).pops, n;
     DynOperand kw = has_kw ? operand(f, 1) : (DynOperand){0};
     RecCall c = {.callable = operand(f, npop - (null_first ? 1 : 0))};
     DynVal **items;
@@ -795,12 +796,12 @@ static DynVal *new_func(DynRec *r, PyObject *code) {
 }
 
 static int set_part(DynRec *r, PyObject *func, DynVal *v, int flag, PyObject *o, DynVal *ov) {
-    PyFunctionObject *f = (PyFunctionObject *)func;
     switch (flag) {
     case 0x08: v->items[0] = ov; return PyFunction_SetClosure(func, o);
+    case 0x10:
     case 0x04:
         v->items[3] = ov;
-        Py_XSETREF(f->func_annotations, Py_NewRef(o));
+        dyn_func_set_annotations(func, o);
         return 0;
     case 0x02: v->items[2] = ov; return PyFunction_SetKwDefaults(func, o);
     default:

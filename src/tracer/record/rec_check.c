@@ -78,7 +78,7 @@ static const struct {
 
 static void check_value(const DynRec *r, const RecFrame *f, uint32_t i) {
     const DynVal *v = f->shadow[i];
-    PyObject *o = f->real[i];
+    PyObject *o = i < f->nslots ? rec_local(f, i) : f->real[i];
     bool ok = v != NULL && (o == NULL ? v->kind == DV_NULL : claims[v->kind].agrees(r, v, o));
     if (!ok) {
         DynStr s = {0};

@@ -84,7 +84,7 @@ bool rec_is_handled(const DynRec *r, const RecFrame *f) {
  * reference. */
 static PyObject *raised_at(const RecFrame *f, const DynInstr *in) {
     PyObject *first = in->op == DYN_I_RERAISE && in->arg > 0 ? f->real[f->sp - 1 - in->arg] : NULL;
-    return first != NULL && PyLong_CheckExact(first) ? Py_NewRef(first) : PyLong_FromLong((long)in->at);
+    return first != NULL && dyn_lasti_get(first) >= 0 ? Py_NewRef(first) : dyn_lasti_new(in->at);
 }
 
 void rec_unwind(DynRec *r, RecFrame *f, const DynInstr *in, const DynHandler *h) {
@@ -217,13 +217,14 @@ Step rec_RAISE_VARARGS(DynRec *r, RecFrame *f, const DynInstr *in) {
     return STEP_ERROR;
 }
 
-Step rec_LOAD_ASSERTION_ERROR(DynRec *r, RecFrame *f, const DynInstr *in) {
-    (void)in;
-    DynVal *v = rec_is_handled(r, f) ? dyn_rec_const(r, PyExc_AssertionError) : NULL;
+Step rec_LOAD_COMMON_CONSTANT(DynRec *r, RecFrame *f, const DynInstr *in) {
+    PyObject *o = dyn_cpy_common_constant(in->arg);
+    bool left = o == PyExc_AssertionError && !rec_is_handled(r, f);
+    DynVal *v = left ? NULL : dyn_rec_const(r, o);
     if (v == NULL) {
         return step_bail(r, DYN_R_EXCEPTION, "assertion");
     }
-    push_real(f, Py_NewRef(PyExc_AssertionError));
+    push_real(f, Py_NewRef(o));
     push_shadow(f, v);
     return STEP_NEXT;
 }
@@ -308,9 +309,12 @@ Step rec_RERAISE(DynRec *r, RecFrame *f, const DynInstr *in) {
     return STEP_ERROR;
 }
 
+/* Where __exit__ lies: below where the exception was raised, what was handled before, and the exception. */
+static uint32_t exit_depth(void) { return dyn_with_keeps_two() ? 5 : 4; }
+
 /* A manager of which nothing is known: a graph break. */
 static Step exit_opaque(DynRec *r, RecFrame *f, PyObject *tb) {
-    PyObject *value = f->real[f->sp - 1], *exit = f->real[f->sp - 4];
+    PyObject *value = f->real[f->sp - 1], *exit = f->real[f->sp - exit_depth()];
     PyObject *result = PyObject_CallFunctionObjArgs(exit, Py_TYPE(value), value, tb, NULL);
     r->why = DYN_R_OPAQUE_CALL;
     r->detail = "__exit__";
@@ -320,7 +324,7 @@ static Step exit_opaque(DynRec *r, RecFrame *f, PyObject *tb) {
 /* __exit__(type, value, traceback) of the manager below; its answer goes on top. */
 Step rec_WITH_EXCEPT_START(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)in;
-    DynOperand value = operand(f, 1), leave = operand(f, 4);
+    DynOperand value = operand(f, 1), leave = operand(f, exit_depth());
     PyObject *tb = PyException_GetTraceback(value.real);
     DynOperand *args = DYN_NEW_N(&r->arena, DynOperand, 3);
     PyObject *name = PyUnicode_InternFromString("__traceback__");

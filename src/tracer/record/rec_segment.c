@@ -20,7 +20,7 @@ void rec_forget(DynRec *r) {
  * cell __class__ a second time, behind its stack arguments. */
 static uint32_t slot_told(const RecFrame *f, uint32_t slot) {
     for (uint32_t i = 0; slot >= f->ntold && i < f->ntold; i++) {
-        if (f->real[i] == f->real[slot]) {
+        if (rec_local(f, i) == rec_local(f, slot)) {
             return i;
         }
     }
@@ -36,7 +36,8 @@ static int shadows_from_sources(DynRec *r, RecFrame *f) {
     f->ssp = f->sp;
     for (uint32_t i = 0; i < f->sp; i++) {
         DynVal *v;
-        if (f->real[i] == NULL) {
+        PyObject *real = i < f->nslots ? rec_local(f, i) : f->real[i];
+        if (real == NULL) {
             v = rec_new(r, DV_NULL);
         } else {
             PyObject *name =
@@ -46,10 +47,10 @@ static int shadows_from_sources(DynRec *r, RecFrame *f) {
             uint32_t s = name ? dyn_source_intern(t, DYN_SRC_LOCAL, DYN_NONE, at, name, NULL) : DYN_NONE;
             Py_XDECREF(name);
             v = s == DYN_NONE ? NULL : rec_source(r, s);
-            bool cell = made_cells && i < f->nslots && PyCell_Check(f->real[i]);
+            bool cell = made_cells && i < f->nslots && PyCell_Check(real);
             if (v != NULL && cell && dyn_code_local_kind(code, (int)i) & (0x40 | 0x80)) {
                 DynVal *content = NULL;
-                if (PyCell_GET(f->real[i]) != NULL) {
+                if (PyCell_GET(real) != NULL) {
                     uint32_t inside = dyn_source_intern(t, DYN_SRC_CELL, s, 0, NULL, NULL);
                     content = inside == DYN_NONE ? NULL : rec_source(r, inside);
                     if (content == NULL) {
@@ -63,7 +64,7 @@ static int shadows_from_sources(DynRec *r, RecFrame *f) {
                 }
                 v->items[0] = content;
                 v->n = v->cap = 1;
-                if (rec_saw(r, f->real[i], v) < 0) { /* closures lead to it too */
+                if (rec_saw(r, real, v) < 0) { /* closures lead to it too */
                     return -1;
                 }
             }

@@ -18,7 +18,7 @@ static Step push_both(RecFrame *f, PyObject *real /* owned */, DynVal *v) {
 }
 
 Step rec_LOAD_FAST(DynRec *r, RecFrame *f, const DynInstr *in) {
-    PyObject *o = f->real[in->arg];
+    PyObject *o = rec_local(f, in->arg);
     if (o == NULL) {
         return step_bail(r, DYN_R_EXCEPTION, "unbound local variable");
     }
@@ -30,16 +30,15 @@ Step rec_LOAD_FAST_AND_CLEAR(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (null == NULL) {
         return step_bail(r, DYN_R_NO_MEMORY, NULL);
     }
-    push_real(f, f->real[in->arg]);
+    push_real(f, dyn_frame_take(f->f, in->arg));
     push_shadow(f, f->shadow[in->arg]);
-    f->real[in->arg] = NULL;
     f->shadow[in->arg] = null;
     return STEP_NEXT;
 }
 
 static void set_slot(RecFrame *f, uint32_t slot, PyObject *o, DynVal *v) {
-    PyObject *old = f->real[slot];
-    f->real[slot] = o;
+    PyObject *old = dyn_frame_take(f->f, slot);
+    dyn_frame_put(f->f, slot, o);
     f->shadow[slot] = v;
     Py_XDECREF(old);
 }
@@ -54,19 +53,36 @@ Step rec_STORE_FAST(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 Step rec_DELETE_FAST(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynVal *null = rec_new(r, DV_NULL);
-    if (null == NULL || f->real[in->arg] == NULL) {
+    if (null == NULL || rec_local(f, in->arg) == NULL) {
         return step_bail(r, DYN_R_EXCEPTION, "unbound local variable");
     }
     set_slot(f, in->arg, NULL, null);
     return STEP_NEXT;
 }
 
+Step rec_LOAD_SMALL_INT(DynRec *r, RecFrame *f, const DynInstr *in) {
+    PyObject *o = PyLong_FromUnsignedLong(in->arg);
+    DynVal *v = o == NULL ? NULL : dyn_rec_const(r, o);
+    if (v == NULL) {
+        Py_XDECREF(o);
+        return step_bail(r, DYN_R_NO_MEMORY, NULL);
+    }
+    return push_both(f, o, v);
+}
+
 static PyObject *constant(RecFrame *f, uint32_t i) { return PyTuple_GET_ITEM(f->code->code->co_consts, i); }
 static PyObject *name_of(RecFrame *f, uint32_t i) { return PyTuple_GET_ITEM(f->code->code->co_names, i); }
 
+/* A slice of constants, which is a constant itself from 3.14 on: as BUILD_SLICE makes it. */
+static DynVal *constant_slice(DynRec *r, PyObject *o) {
+    PySliceObject *s = (PySliceObject *)o;
+    DynVal *items[3] = {dyn_rec_const(r, s->start), dyn_rec_const(r, s->stop), dyn_rec_const(r, s->step)};
+    return items[0] && items[1] && items[2] ? dyn_rec_seq(r, DV_SLICE, 3, items, o) : NULL;
+}
+
 Step rec_LOAD_CONST(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject *o = constant(f, in->arg);
-    DynVal *v = dyn_rec_const(r, o);
+    DynVal *v = PySlice_Check(o) ? constant_slice(r, o) : dyn_rec_const(r, o);
     return v == NULL ? step_bail(r, DYN_R_NO_MEMORY, NULL) : push_both(f, Py_NewRef(o), v);
 }
 
@@ -156,7 +172,7 @@ Step rec_STORE_GLOBAL(DynRec *r, RecFrame *f, const DynInstr *in) {
 /* ---- cells */
 
 Step rec_MAKE_CELL(DynRec *r, RecFrame *f, const DynInstr *in) {
-    PyObject *old = f->real[in->arg], *cell = PyCell_New(old);
+    PyObject *old = rec_local(f, in->arg), *cell = PyCell_New(old);
     DynVal *v = rec_new(r, DV_CELL);
     if (cell == NULL || v == NULL || (v->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
         PyErr_Clear();
@@ -229,7 +245,7 @@ Step rec_COPY_FREE_VARS(DynRec *r, RecFrame *f, const DynInstr *in) {
 }
 
 Step rec_LOAD_DEREF(DynRec *r, RecFrame *f, const DynInstr *in) {
-    PyObject *cell = f->real[in->arg];
+    PyObject *cell = rec_local(f, in->arg);
     DynVal *v = f->shadow[in->arg];
     if (cell == NULL || !PyCell_Check(cell) || PyCell_GET(cell) == NULL) {
         return step_bail(r, DYN_R_EXCEPTION, "unbound free variable");
@@ -239,7 +255,7 @@ Step rec_LOAD_DEREF(DynRec *r, RecFrame *f, const DynInstr *in) {
 }
 
 Step rec_STORE_DEREF(DynRec *r, RecFrame *f, const DynInstr *in) {
-    PyObject *cell = f->real[in->arg];
+    PyObject *cell = rec_local(f, in->arg);
     DynVal *v = f->shadow[in->arg];
     if (cell == NULL || !PyCell_Check(cell)) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "closure");

@@ -47,8 +47,8 @@ typedef struct RecGenerator RecGenerator;
 struct RecFrame {
     DynFrame *f;             /* CPython's frame. */
     DynCode *code;           /* Its decoded code, owned by the recording. */
-    PyObject **real;         /* The frame's slots, then its stack. */
-    DynVal **shadow;         /* The shadows of `real`, one each. */
+    PyObject **real;         /* The stack, from `nslots` on, while the frame is run here; locals stay in the frame. */
+    DynVal **shadow;         /* The shadows of the locals, then of the stack. */
     uint32_t nslots;         /* Slots, closure cells included. */
     uint32_t nall;           /* Slots and the deepest stack. */
     uint32_t sp;             /* The first free index of `real`. */
@@ -447,10 +447,18 @@ DYN_HIDDEN int rec_lazy_init(void);
 
 /* ---- for handlers */
 typedef Step (*RecHandler)(DynRec *r, RecFrame *f, const DynInstr *in);
+static inline PyObject *rec_local(const RecFrame *f, uint32_t slot) { return dyn_frame_get(f->f, slot); }
 static inline PyObject **real_top(RecFrame *f, uint32_t k) { return &f->real[f->sp - k]; }
 static inline DynVal **shadow_top(RecFrame *f, uint32_t k) { return &f->shadow[f->ssp - k]; }
 static inline DynOperand operand(RecFrame *f, uint32_t k) { return (DynOperand){*shadow_top(f, k), *real_top(f, k)}; }
 static inline void push_real(RecFrame *f, PyObject *o) { f->real[f->sp++] = o; }
+/* A with statement's __exit__, bound, takes the place of the manager, whose count is the caller's from now on. */
+static inline void put_exit(RecFrame *f, PyObject *leave) {
+    f->real[f->sp - 1] = leave;
+    if (dyn_with_keeps_two()) {
+        push_real(f, NULL);
+    }
+}
 static inline void push_shadow(RecFrame *f, DynVal *v) { f->shadow[f->ssp++] = v; }
 static inline Step step_bail(DynRec *r, DynReason why, const char *detail) {
     r->why = why;

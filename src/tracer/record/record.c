@@ -90,7 +90,7 @@ Step rec_commit(DynRec *r, RecFrame *f, uint32_t npop, PyObject *result, DynVal 
         f->ssp -= npop;
         push_shadow(f, v);
     }
-    dyn_frame_running(f->f, f->code->v.at[f->pc].at, (int)(f->sp - f->nslots));
+    dyn_frame_running(f->f, f->code->v.at[f->pc].at, 0);
     while (npop-- > 0) {
         Py_XDECREF(old[npop]);
     }
@@ -176,15 +176,23 @@ int rec_frame_open(DynRec *r, RecFrame *fr, DynFrame *f) {
     if (fr->code == NULL) {
         return -1;
     }
-    fr->real = dyn_frame_localsplus(f);
     fr->nslots = (uint32_t)dyn_code_nlocalsplus(fr->code->code);
     fr->nall = fr->nslots + (uint32_t)fr->code->code->co_stacksize;
     fr->sp = fr->ssp = fr->nslots;
     fr->shadow = DYN_NEW_N(&r->arena, DynVal *, fr->nall + 1);
+    fr->real = DYN_NEW_N(&r->arena, PyObject *, fr->nall + 1);
     fr->func_source = DYN_NONE;
     fr->told = fr->code;
     fr->ntold = fr->nslots;
-    return fr->shadow == NULL ? -1 : 0;
+    return fr->shadow == NULL || fr->real == NULL ? -1 : 0;
+}
+
+/* The stack goes into the frame, for CPython. How many values it has. */
+static int put_stack(RecFrame *f) {
+    for (uint32_t i = f->nslots; i < f->sp; i++) {
+        dyn_frame_put(f->f, i, f->real[i]);
+    }
+    return (int)(f->sp - f->nslots);
 }
 
 /* The frame's part in the recording is over: what is finished is handed to the caller; now: also between two segments. */
@@ -199,11 +207,10 @@ static void deliver(DynRec *r, RecFrame *f, bool now) {
 /* The frame goes back to CPython; a callee that didn't get to its return here makes its caller's call a break. */
 static PyObject *hand_back(DynRec *r, RecFrame *f, DynFrameLink *link, uint32_t unit,
                            PyObject *(*how)(PyThreadState *, DynFrame *, uint32_t, int)) {
-    int depth = (int)(f->sp - f->nslots);
     deliver(r, f, false);
     r->top = f->outer;
     dyn_frame_leave(r->ts, f->f, link);
-    return how(r->ts, f->f, unit, depth);
+    return how(r->ts, f->f, unit, put_stack(f));
 }
 
 /* The frame's slots and stack as a resume function's arguments; it is empty then. NULL with an exception: nothing was done. */
@@ -211,9 +218,8 @@ static PyObject *take_values(RecFrame *f) {
     uint32_t nstack = f->sp - f->nslots;
     PyObject *args = PyTuple_New((Py_ssize_t)f->ntold + nstack);
     for (uint32_t i = 0; args != NULL && i < f->ntold + nstack; i++) {
-        PyObject **at = &f->real[i < f->ntold ? i : i - f->ntold + f->nslots];
-        PyTuple_SET_ITEM(args, i, *at != NULL ? *at : Py_NewRef(Py_None));
-        *at = NULL;
+        PyObject *value = i < f->ntold ? dyn_frame_take(f->f, i) : f->real[i - f->ntold + f->nslots];
+        PyTuple_SET_ITEM(args, i, value != NULL ? value : Py_NewRef(Py_None));
     }
     return args;
 }
@@ -227,9 +233,11 @@ static void finish_instr(RecFrame *f) {
     }
     f->next++;
     if (in->op == DYN_I_STORE_FAST) {
-        Py_XSETREF(f->real[in->arg], f->real[--f->sp]);
+        PyObject *old = dyn_frame_take(f->f, in->arg);
+        dyn_frame_put(f->f, in->arg, f->real[--f->sp]);
+        Py_XDECREF(old);
     } else {
-        f->real[f->sp++] = Py_XNewRef(f->real[in->arg]); /* LOAD_FAST */
+        f->real[f->sp++] = Py_XNewRef(rec_local(f, in->arg)); /* LOAD_FAST */
     }
 }
 
@@ -250,7 +258,7 @@ static PyObject *go_round(DynRec *r, RecFrame *f, DynFrameLink *link) {
         Py_XDECREF(door);
         finish_instr(f);
         dyn_frame_leave(r->ts, f->f, link);
-        return dyn_frame_go_on(r->ts, f->f, f->code->v.at[f->next].start, (int)(f->sp - f->nslots));
+        return dyn_frame_go_on(r->ts, f->f, f->code->v.at[f->next].start, put_stack(f));
     }
     dyn_frame_running(f->f, f->code->v.at[f->pc].at, 0);
     dyn_frame_leave(r->ts, f->f, link);
@@ -315,7 +323,7 @@ static Step step(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (h == NULL) {
         return step_bail(r, DYN_R_UNSUPPORTED_OPCODE, dyn_opcodes[in->op].name);
     }
-    dyn_frame_running(f->f, in->at, (int)(f->sp - f->nslots));
+    dyn_frame_running(f->f, in->at, 0);
     r->why = DYN_R_UNSUPPORTED_VALUE;
     r->detail = NULL;
     r->error = NULL;
@@ -533,7 +541,7 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
     callee.began = rec_mark(r);
     for (uint32_t i = 0; i < callee.nslots; i++) {
         DynVal *v = i < p.nslots ? p.slots[i] : NULL;
-        if (callee.real[i] == NULL) {
+        if (rec_local(&callee, i) == NULL) {
             v = rec_new(r, DV_NULL);
         }
         callee.shadow[i] = v != NULL ? v : rec_new(r, DV_OPAQUE);
