@@ -11,12 +11,15 @@ True
 See `optimize` for one function, `enable` for the whole process, `config` for settings, `set_logs` and `explain` to see inside.
 """
 
+import os
 import sys
 
 from dynoc import _python
 
 if _python.is_known():
     from dynoc import _dynoc
+
+    os.register_at_fork(before=_dynoc._hold_start, after_in_parent=_dynoc._let_start, after_in_child=_dynoc._let_start)
 else:
     from dynoc import _plain as _dynoc
 

@@ -149,11 +149,15 @@ static PyObject *call_in_turn(PyObject *module, PyObject *args) {
 }
 
 static PyObject *is_started(PyObject *module, PyObject *none);
+static PyObject *hold_start(PyObject *module, PyObject *none);
+static PyObject *let_start(PyObject *module, PyObject *none);
 static PyObject *get_late(PyObject *module, PyObject *name);
 
 static PyMethodDef functions[] = {
     {"__getattr__", get_late, METH_O, "Starts the rooms that need NumPy, which have the other names."},
     {"is_started", is_started, METH_NOARGS, "Are all rooms started?"},
+    {"_hold_start", hold_start, METH_NOARGS, "In front of a fork: no other thread is in the midst of starting them."},
+    {"_let_start", let_start, METH_NOARGS, "Behind a fork, in both processes."},
     {"set_errors", set_errors, METH_O, "Exception types by name."},
     {"graph_break", graph_break, METH_NOARGS, "Break the graph here. Does nothing else."},
     {"is_tracing", is_tracing, METH_NOARGS, "Is this call being recorded?"},
@@ -212,9 +216,16 @@ static int start_rooms(PyObject *module) {
 
 static struct {
     bool done;
+    bool forks;              /* The lock is held for a fork. */
     unsigned long by;        /* the thread that starts the rooms now; 0: none */
     PyThread_type_lock lock; /* held by that thread */
 } start;
+
+static void lock_start(void) {
+    Py_BEGIN_ALLOW_THREADS;
+    PyThread_acquire_lock(start.lock, WAIT_LOCK);
+    Py_END_ALLOW_THREADS;
+}
 
 /* Started by the first thread that comes; others wait for it. Code that NumPy's import or a room's start runs finds what there
  * is by then. */
@@ -228,8 +239,8 @@ static int start_once(PyObject *module) {
         return -1;
     }
     Py_DECREF(numpy);
-    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(start.lock, WAIT_LOCK);
-    Py_END_ALLOW_THREADS if (!start.done) {
+    lock_start();
+    if (!start.done) {
         start.by = me;
         start.done = start_rooms(module) == 0;
         start.by = 0;
@@ -239,6 +250,23 @@ static int start_once(PyObject *module) {
 }
 
 static PyObject *is_started(PyObject *module, PyObject *none) { return PyBool_FromLong(start.done); }
+
+/* A thread that is in the midst of it doesn't exist in the child, which would wait for it for ever. */
+static PyObject *hold_start(PyObject *module, PyObject *none) {
+    if (!start.done && start.by != PyThread_get_thread_ident()) {
+        lock_start();
+        start.forks = true;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *let_start(PyObject *module, PyObject *none) {
+    if (start.forks) {
+        start.forks = false;
+        PyThread_release_lock(start.lock);
+    }
+    Py_RETURN_NONE;
+}
 
 static PyObject *get_late(PyObject *module, PyObject *name) {
     bool special = PyUnicode_GetLength(name) > 1 && PyUnicode_READ_CHAR(name, 0) == '_' && PyUnicode_READ_CHAR(name, 1) == '_';

@@ -36,6 +36,7 @@ SOURCE = SOURCE.replace("FORMS", str(len(re.findall(r"^FORM\(", (ROOT / "src/cod
 
 PRELUDE = """
 import json, os, sys, threading, time
+import numpy  # a fork while another thread imports it may hang, with and without dynoc
 from dynoc import _dynoc
 SOURCE = {source!r}
 def source(factor=2): return SOURCE.format(factor=factor)

@@ -157,35 +157,7 @@ static void put_element_pointers(DynStr *out, const DynKernel *k) {
     }
 }
 
-/* The topmost accumulator goes on the stack before an element that the order doesn't combine with it at once. */
-static void put_push(DynStr *out, const Accumulator *acc, int n) {
-    dyn_str_puts(out, "            if (order[i].joins == 0) {\n                if (i > 0) {\n");
-    for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, SIMD "                    for (int j = 0; j < %d; j++) part%d[top][j] = x%d[j];\n", DYN_REDUCE_LANES,
-                       i, i);
-    }
-    dyn_str_puts(out, "                    top++;\n                }\n");
-    dyn_emit_identity(out, "                ", acc, n);
-    dyn_str_puts(out, "            }\n");
-}
-
-/* As many accumulators of the stack as the order says are combined with the topmost. */
-static int put_pop(DynStr *out, const Accumulator *acc, int n) {
-    int failed = 0;
-    dyn_str_puts(out, "            for (long c = order[i].joins; c > 1; c--) {\n                top--;\n");
-    for (int i = 0; i < n; i++) {
-        char x[24], part[32];
-        snprintf(x, sizeof(x), "x%d[j]", i);
-        snprintf(part, sizeof(part), "part%d[top][j]", i);
-        dyn_str_printf(out, SIMD "                for (int j = 0; j < %d; j++) %s = ", DYN_REDUCE_LANES, x);
-        failed |= dyn_emit_combine(out, acc[i].insn, part, x);
-        dyn_str_puts(out, ";\n");
-    }
-    dyn_str_puts(out, "            }\n");
-    return failed;
-}
-
-/* Element after element is combined with an accumulator in registers, which is the topmost of a stack of them. */
+/* Element after element goes on a stack of accumulators, and then as many of those as the order says become one. */
 int dyn_emit_short_axis(DynStr *out, const DynKernel *k) {
     Accumulator acc[DYN_MAX_RESULTS];
     const int lanes = DYN_REDUCE_LANES, n = dyn_emit_accumulators(k, acc);
@@ -198,20 +170,27 @@ int dyn_emit_short_axis(DynStr *out, const DynKernel *k) {
     for (int i = 0; i < n; i++) {
         dyn_str_printf(out, "    %s part%d[%d][%d];\n", acc[i].held, i, DYN_SHORT_AXIS_PARTS, lanes);
     }
-    dyn_str_puts(out, "    for (long g = 0; g < groups; g++) {\n        long top = 0;\n");
-    for (int i = 0; i < n; i++) {
-        dyn_str_printf(out, "        %s x%d[%d];\n", acc[i].held, i, lanes);
-    }
-    dyn_emit_identity(out, "        ", acc, n);
-    dyn_str_puts(out, "        for (long i = 0; i < n; i++) {\n            const long at = order[i].element;\n");
+    dyn_str_puts(out, "    for (long g = 0; g < groups; g++) {\n        long top = 0;\n"
+                      "        for (long i = 0; i < n; i++, top++) {\n            const long at = order[i].element;\n");
     put_element_pointers(out, k);
-    put_push(out, acc, n);
+    for (int i = 0; i < n; i++) {
+        dyn_str_printf(out, "            %s *x%d = part%d[top];\n", acc[i].held, i, i);
+    }
+    dyn_emit_identity(out, "            ", acc, n);
     failed |= dyn_emit_group(out, k, "            ", DYN_GROUP_COMBINES);
-    failed |= put_pop(out, acc, n);
-    dyn_str_puts(out, "        }\n");
+    dyn_str_puts(out, "            for (long c = order[i].joins; c > 0; c--, top--) {\n");
+    for (int i = 0; i < n; i++) {
+        char x[32], y[32];
+        snprintf(x, sizeof(x), "part%d[top - 1][j]", i);
+        snprintf(y, sizeof(y), "part%d[top][j]", i);
+        dyn_str_printf(out, SIMD "                for (int j = 0; j < %d; j++) %s = ", lanes, x);
+        failed |= dyn_emit_combine(out, acc[i].insn, x, y);
+        dyn_str_puts(out, ";\n");
+    }
+    dyn_str_puts(out, "            }\n        }\n");
     for (int i = 0; i < n; i++) {
         char x[24];
-        snprintf(x, sizeof(x), "x%d[j]", i);
+        snprintf(x, sizeof(x), "part%d[0][j]", i);
         dyn_str_printf(out, SIMD "        for (int j = 0; j < %d; j++) ((%s *)operands[%u])[g * %d + j] = ", lanes, acc[i].type,
                        acc[i].insn->a[0], lanes);
         dyn_emit_rank(out, acc[i].insn, true, x);
