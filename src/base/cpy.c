@@ -288,6 +288,8 @@ bool dyn_send_drops_iterator(void) { return DYN_PY < 312; }
 
 bool dyn_with_keeps_two(void) { return DYN_PY >= 314; }
 
+bool dyn_complex_mixes(void) { return DYN_PY >= 314; }
+
 PyObject *dyn_cpy_common_constant(uint32_t number) {
 #if DYN_PY >= 314
     return PyInterpreterState_Get()->common_consts[number];

@@ -147,6 +147,9 @@ DYN_HIDDEN bool dyn_call_null_first(void);
 DYN_HIDDEN bool dyn_send_drops_iterator(void); /* at its end: 3.11; from 3.12 END_SEND does */
 /* A with statement keeps a manager's __exit__ bound, in one slot, or in two: (function, self) or (bound, NULL). From 3.14. */
 DYN_HIDDEN bool dyn_with_keeps_two(void);
+/* Arithmetic of a complex number and a real one leaves the real one as it is, and infinities of products and quotients are
+ * recovered where both parts became NaN: from 3.14 on. */
+DYN_HIDDEN bool dyn_complex_mixes(void);
 /* What LOAD_COMMON_CONSTANT loads: AssertionError is 0. Borrowed. */
 DYN_HIDDEN PyObject *dyn_cpy_common_constant(uint32_t number);
 

@@ -1,6 +1,7 @@
 """Complex numbers against eager: every row of the operator table that NumPy has a complex loop for, in every layout, with
 infinities, nan, zeros of both signs; literals, parts, conversions, reductions."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -493,3 +494,23 @@ def test_parts_are_taken_in_the_kernel(fn, dtype):
     for n in (9, 40, 2):
         for _ in range(3):
             check(fn, fast, lambda n=n: (usual(n, dtype), usual(n, dtype, seed=4)), "near")
+
+
+def complex_arithmetic(x, a, b):
+    z = complex(a, b)
+    return x + 1.0, z * complex(b, a), z / complex(2.0, b), z * a, a * z, z - a, a - z, z + a, z / a
+
+
+def test_python_complex_numbers_of_all_kinds():
+    """Zeros of both signs, infinities and NaN: Python's rules for complex and real numbers together, which 3.14 changed."""
+    fast = dynoc.optimize(complex_arithmetic, wait=True)
+    values = (0.0, -0.0, 1.5, float("inf"), -float("inf"), float("nan"), -2.0)
+    x = np.ones(3)
+    for a, b in [(1.0, 2.0), (3.0, 4.0), *itertools.product(values, repeat=2)]:
+        outcomes = []
+        for fn in (complex_arithmetic, fast):
+            try:
+                outcomes.append(repr(fn(x, a, b)))
+            except ZeroDivisionError as error:
+                outcomes.append(repr(error))
+        assert outcomes[0] == outcomes[1], (a, b)

@@ -75,21 +75,60 @@ static int quotient(DynRec *r, const uint32_t *a, const uint32_t *b, uint32_t *o
     return 0;
 }
 
+/* x op y where one of them is a real number, which isn't converted. A real number divided by a complex one isn't followed. */
+static int mixed(DynRec *r, int nb, const uint32_t *x, const uint32_t *y, bool real_first, uint32_t *out) {
+    const uint32_t *z = real_first ? y : x;
+    uint32_t number = real_first ? x[0] : y[0];
+    switch (nb) {
+    case NB_ADD:
+        out[0] = op(r, DYN_S_ADD, x[0], y[0]);
+        out[1] = z[1];
+        return 0;
+    case NB_SUBTRACT:
+        out[0] = op(r, DYN_S_SUB, x[0], y[0]);
+        out[1] = real_first ? op(r, DYN_S_NEG, z[1], DYN_NONE) : z[1];
+        return 0;
+    case NB_MULTIPLY:
+        out[0] = op(r, DYN_S_MUL, z[0], number);
+        out[1] = op(r, DYN_S_MUL, z[1], number);
+        return 0;
+    case NB_TRUEDIV:
+        out[0] = op(r, DYN_S_TRUEDIV, z[0], number);
+        out[1] = op(r, DYN_S_TRUEDIV, z[1], number);
+        return real_first ? -1 : 0;
+    default: return -1;
+    }
+}
+
+/* x op y of two complex numbers. */
+static int combined(DynRec *r, int nb, const uint32_t *x, const uint32_t *y, uint32_t *out) {
+    if (nb == NB_ADD || nb == NB_SUBTRACT) {
+        for (int i = 0; i < 2; i++) {
+            out[i] = op(r, nb == NB_ADD ? DYN_S_ADD : DYN_S_SUB, x[i], y[i]);
+        }
+        return 0;
+    }
+    if (nb == NB_MULTIPLY) {
+        product(r, x, y, out);
+    } else if (nb != NB_TRUEDIV || quotient(r, x, y, out) < 0) {
+        return -1;
+    }
+    if (!dyn_complex_mixes()) {
+        return 0;
+    }
+    uint32_t is_number = op(r, DYN_S_EQ, out[0], out[0]); /* a part that is NaN may stand for an infinity */
+    bool holds = is_number != DYN_NONE && dyn_sym_at(&r->cap->syms, is_number)->hint.i;
+    return holds ? dyn_rec_assume(r, is_number) : -1;
+}
+
 DynVal *rec_complex_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result) {
     uint32_t x[2], y[2], out[2] = {DYN_NONE, DYN_NONE};
     if (parts_of(r, a, x) < 0 || parts_of(r, b, y) < 0) {
         return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "arithmetic on complex numbers");
     }
-    if (nb == NB_ADD || nb == NB_SUBTRACT) {
-        for (int i = 0; i < 2; i++) {
-            out[i] = op(r, nb == NB_ADD ? DYN_S_ADD : DYN_S_SUB, x[i], y[i]);
-        }
-    } else if (nb == NB_MULTIPLY) {
-        product(r, x, y, out);
-    } else if (nb != NB_TRUEDIV || quotient(r, x, y, out) < 0) {
-        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "arithmetic on complex numbers");
-    }
-    return new_complex(r, out, result);
+    bool real_first = !PyComplex_Check(a.real), mixes = dyn_complex_mixes() && (real_first || !PyComplex_Check(b.real));
+    int failed = mixes ? mixed(r, nb, x, y, real_first, out) : combined(r, nb, x, y, out);
+    return failed < 0 ? rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "arithmetic on complex numbers") : new_complex(r, out, result);
 }
 
 /* -z, +z, z.conjugate(): the parts with these signs. */
