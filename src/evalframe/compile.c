@@ -44,9 +44,7 @@ static int pin(DynCapture *c) {
         if (!dyn_sym_is_read(s.op)) {
             continue;
         }
-        uint32_t value = s.type == DYN_T_INT     ? dyn_sym_int(t, s.hint.i)
-                         : s.type == DYN_T_FLOAT ? dyn_sym_float(t, s.hint.f)
-                                                 : dyn_sym_bool(t, s.hint.i != 0);
+        uint32_t value = dyn_sym_constant(t, (DynSymType)s.type, s.hint);
         DynSymOp same = s.type == DYN_T_FLOAT ? DYN_S_SAME_BITS : DYN_S_EQ;
         DynGuard g = {.kind = DYN_GUARD_SYM, .source = dyn_sym_op(t, same, i, value, DYN_NONE), .source2 = DYN_NONE};
         if (value == DYN_NONE || g.source == DYN_NONE || dyn_capture_guard(c, &g) < 0) {

@@ -253,49 +253,17 @@ static int wrong(DynStr *error, const char *what, uint32_t at) {
     return -1;
 }
 
-/* Is a source of this kind reached through another? */
-static bool has_base(DynSourceKind kind) {
-    switch (kind) {
-    case DYN_SRC_LOCAL:
-    case DYN_SRC_CLOSURE:
-    case DYN_SRC_OWNCELL:
-    case DYN_SRC_FUNCTION:
-    case DYN_SRC_HANDLED:
-    case DYN_SRC_CONST:
-    case DYN_SRC_DICT: return false;
-    case DYN_SRC_CELL:
-    case DYN_SRC_ATTR:
-    case DYN_SRC_OWN:
-    case DYN_SRC_ITEM:
-    case DYN_SRC_KEY:
-    case DYN_SRC_NAMED:
-    case DYN_SRC_NTH_KEY:
-    case DYN_SRC_NTH_VALUE:
-    case DYN_SRC_FCLOSURE:
-    case DYN_SRC_FCELL:
-    case DYN_SRC_FDEFAULT:
-    case DYN_SRC_FKWDEFAULT:
-    case DYN_SRC_SELF:
-    case DYN_SRC_FUNC: return true;
-    }
-    return true;
-}
-
-static bool has_key(DynSourceKind kind) {
-    bool of_dict = kind == DYN_SRC_DICT || kind == DYN_SRC_OWN || kind == DYN_SRC_KEY;
-    return of_dict || kind == DYN_SRC_ATTR || kind == DYN_SRC_FKWDEFAULT;
-}
-
 static int verify_tables(const DynCapture *c, DynStr *error) {
     for (uint32_t i = 0; i < c->sources.v.n; i++) {
         const DynSource *s = &c->sources.v.at[i];
-        if (has_base((DynSourceKind)s->kind) ? s->base >= i : s->base != DYN_NONE) {
+        const DynSourceRow *row = &dyn_source_rows[s->kind];
+        if (row->based ? s->base >= i : s->base != DYN_NONE) {
             return wrong(error, "a source's base isn't an earlier source", i);
         }
         if (s->kind == DYN_SRC_NAMED && s->index >= i) {
             return wrong(error, "the source of a name isn't an earlier source", i);
         }
-        if (has_key((DynSourceKind)s->kind) && s->key == NULL) {
+        if (row->keyed && s->key == NULL) {
             return wrong(error, "a source has no key", i);
         }
         if (s->kind == DYN_SRC_DICT && (s->obj == NULL || !PyDict_CheckExact(s->obj))) {

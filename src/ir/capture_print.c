@@ -69,42 +69,25 @@ static void print_tensor(const DynCapture *c, const DynGuard *g, DynStr *out) {
 
 static void print_existence(const DynCapture *c, const DynGuard *g, bool missing, DynStr *out) {
     const DynSource *s = &c->sources.v.at[g->source];
-    switch ((DynSourceKind)s->kind) {
-    case DYN_SRC_ATTR:
+    switch ((DynAbsence)dyn_source_rows[s->kind].absence) {
+    case DYN_ABSENCE_ATTRIBUTE:
         dyn_str_puts(out, missing ? "not hasattr(" : "hasattr(");
         dyn_source_print(&c->sources, s->base, out);
         dyn_str_puts(out, ", ");
         dyn_object_print(s->key, out);
         dyn_str_putc(out, ')');
         break;
-    case DYN_SRC_DICT:
+    case DYN_ABSENCE_DEFINED:
         dyn_object_print(s->key, out);
         dyn_str_puts(out, missing ? " is not defined" : " is defined");
         break;
-    case DYN_SRC_OWN:
-    case DYN_SRC_KEY:
+    case DYN_ABSENCE_MEMBER:
         dyn_object_print(s->key, out);
         dyn_str_puts(out, missing ? " not in " : " in ");
         dyn_source_print(&c->sources, s->base, out);
         dyn_str_puts(out, s->kind == DYN_SRC_OWN ? ".__dict__" : "");
         break;
-    case DYN_SRC_LOCAL:
-    case DYN_SRC_CLOSURE:
-    case DYN_SRC_OWNCELL:
-    case DYN_SRC_CELL:
-    case DYN_SRC_FUNCTION:
-    case DYN_SRC_HANDLED:
-    case DYN_SRC_CONST:
-    case DYN_SRC_ITEM:
-    case DYN_SRC_NAMED:
-    case DYN_SRC_NTH_KEY:
-    case DYN_SRC_NTH_VALUE:
-    case DYN_SRC_FCLOSURE:
-    case DYN_SRC_FCELL:
-    case DYN_SRC_FDEFAULT:
-    case DYN_SRC_FKWDEFAULT:
-    case DYN_SRC_SELF:
-    case DYN_SRC_FUNC:
+    case DYN_ABSENCE_BOUND:
         dyn_source_print(&c->sources, g->source, out);
         dyn_str_puts(out, missing ? " is not bound" : " is bound");
         break;

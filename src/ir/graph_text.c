@@ -328,11 +328,7 @@ static int symbol(Parser *p, uint32_t *out) {
     if (number(p, &type, &v) < 0) {
         return -1;
     }
-    if (type == DYN_T_FLOAT) {
-        *out = dyn_sym_float(p->g->syms, v.f);
-    } else {
-        *out = type == DYN_T_BOOL ? dyn_sym_bool(p->g->syms, v.i != 0) : dyn_sym_int(p->g->syms, v.i);
-    }
+    *out = dyn_sym_constant(p->g->syms, type, v);
     return *out == DYN_NONE ? wrong(p, "memory is out") : 0;
 }
 

@@ -6,6 +6,20 @@
 PyTypeObject *dyn_deque_type;
 enum { MAX_REPR = 120, MAX_MODULES = 4 };
 
+const DynSourceRow dyn_source_rows[DYN_SRC_COUNT] = {
+#define ROOT false
+#define BASED true
+#define PLAIN false
+#define KEYED true
+#define SOURCE(kind, base, key, cost, absence) [DYN_SRC_##kind] = {#kind, base, key, cost, DYN_ABSENCE_##absence},
+#include "ir/sources.def"
+#undef SOURCE
+#undef ROOT
+#undef BASED
+#undef PLAIN
+#undef KEYED
+};
+
 /* ---- interning */
 
 static bool is_plain_constant(PyObject *o) { return PyUnicode_CheckExact(o) || PyLong_CheckExact(o) || PyBytes_CheckExact(o); }

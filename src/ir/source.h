@@ -7,34 +7,31 @@
 #define DYN_SOURCE_H
 #include "base/base.h"
 
-/* SOURCE(kind, how it prints): operands are base (a source id), index, and obj (a strong reference). */
-#define DYN_SOURCE_KINDS(SOURCE)                                                                           \
-    SOURCE(LOCAL)      /* index: slot of the frame's locals, as bound arguments; obj: its name (str) */    \
-    SOURCE(CLOSURE)    /* index: the function's own __closure__[index], the cell's content; obj: name */   \
-    SOURCE(OWNCELL)    /* index: the function's own __closure__[index], the cell itself; obj: name */      \
-    SOURCE(CELL)       /* base is a cell object: its content */                                            \
-    SOURCE(FUNCTION)   /* the called function object itself */                                             \
-    SOURCE(HANDLED)    /* the exception that the calling code handles (sys.exception), or None */          \
-    SOURCE(CONST)      /* obj itself (kept alive by the entry) */                                          \
-    SOURCE(DICT)       /* obj: an exact dict (globals, builtins, module dict); key: the key in it (str) */ \
-    SOURCE(ATTR)       /* getattr(base, key) by the plain rules: instance dict or type; key: str */        \
-    SOURCE(OWN)        /* what base's own dict has for key, whatever its class has; key: str */            \
-    SOURCE(ITEM)       /* base is a tuple, a deque or an exact list: item index */                         \
-    SOURCE(KEY)        /* base is a dict: item key, as dict itself has it */                               \
-    SOURCE(NAMED)      /* base is a dict: the item whose key, an exact str, is what source index gives */  \
-    SOURCE(NTH_KEY)    /* base is an exact dict: key number index in its order */                          \
-    SOURCE(NTH_VALUE)  /* … the value of that key */                                                     \
-    SOURCE(FCLOSURE)   /* base is a Python function: content of __closure__[index] */                      \
-    SOURCE(FCELL)      /* base is a Python function: __closure__[index], the cell itself */                \
-    SOURCE(FDEFAULT)   /* base is a Python function: __defaults__[index] */                                \
-    SOURCE(FKWDEFAULT) /* base is a Python function: __kwdefaults__[key] */                                \
-    SOURCE(SELF)       /* base is a bound method: __self__ */                                              \
-    SOURCE(FUNC)       /* base is a bound method: __func__ */
+/* The kinds of sources, which sources.def explains. */
 typedef enum DynSourceKind {
-#define SOURCE(k) DYN_SRC_##k,
-    DYN_SOURCE_KINDS(SOURCE)
+#define SOURCE(kind, base, key, cost, absence) DYN_SRC_##kind,
+#include "ir/sources.def"
 #undef SOURCE
 } DynSourceKind;
+enum { /* no kind of source, so that switches over kinds are complete without it */
+       DYN_SRC_COUNT = 0
+#define SOURCE(kind, base, key, cost, absence) +1
+#include "ir/sources.def"
+#undef SOURCE
+};
+
+/* How a log says that something is there: "x is bound", "'x' is defined", "hasattr(x, 'y')", "'y' in x". */
+typedef enum DynAbsence { DYN_ABSENCE_BOUND, DYN_ABSENCE_DEFINED, DYN_ABSENCE_ATTRIBUTE, DYN_ABSENCE_MEMBER } DynAbsence;
+
+/* A row of sources.def. */
+typedef struct DynSourceRow {
+    const char *name; /* The kind. */
+    bool based;       /* It is reached through another source. */
+    bool keyed;       /* Its key is set. */
+    uint8_t cost;     /* Of reading it when its base is there. */
+    uint8_t absence;  /* DynAbsence. */
+} DynSourceRow;
+extern DYN_HIDDEN const DynSourceRow dyn_source_rows[DYN_SRC_COUNT];
 
 typedef struct DynSource {
     uint8_t kind;

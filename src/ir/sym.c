@@ -105,14 +105,17 @@ static uint32_t intern(DynSyms *t, const DynSym *s) {
     return t->index.at[at] = t->v.n - 1;
 }
 
-static uint32_t constant(DynSyms *t, DynSymType type, DynScalar value) {
+uint32_t dyn_sym_constant(DynSyms *t, DynSymType type, DynScalar value) {
+    if (type == DYN_T_BOOL) {
+        value.i = value.i != 0;
+    }
     DynSym s = {.op = DYN_S_CONST, .type = type, .a = DYN_NONE, .b = DYN_NONE, .c = DYN_NONE, .value = value, .hint = value};
     return intern(t, &s);
 }
 
-uint32_t dyn_sym_int(DynSyms *t, int64_t value) { return constant(t, DYN_T_INT, (DynScalar){.i = value}); }
-uint32_t dyn_sym_float(DynSyms *t, double value) { return constant(t, DYN_T_FLOAT, (DynScalar){.f = value}); }
-uint32_t dyn_sym_bool(DynSyms *t, bool value) { return constant(t, DYN_T_BOOL, (DynScalar){.i = value}); }
+uint32_t dyn_sym_int(DynSyms *t, int64_t value) { return dyn_sym_constant(t, DYN_T_INT, (DynScalar){.i = value}); }
+uint32_t dyn_sym_float(DynSyms *t, double value) { return dyn_sym_constant(t, DYN_T_FLOAT, (DynScalar){.f = value}); }
+uint32_t dyn_sym_bool(DynSyms *t, bool value) { return dyn_sym_constant(t, DYN_T_BOOL, (DynScalar){.i = value}); }
 
 uint32_t dyn_sym_var(DynSyms *t, DynSymType type, uint32_t source, DynScalar hint) {
     DynSym s = {.op = DYN_S_VAR, .type = type, .a = source, .b = DYN_NONE, .c = DYN_NONE, .hint = hint};
@@ -604,7 +607,7 @@ static uint32_t row(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c)
         return DYN_NONE;
     }
     if (sa->op == DYN_S_CONST && sb->op == DYN_S_CONST && sc->op == DYN_S_CONST) {
-        return constant(t, (DynSymType)type, s.hint);
+        return dyn_sym_constant(t, (DynSymType)type, s.hint);
     }
     s.type = (uint8_t)type;
     s.after = sa->after > sb->after ? sa->after : sb->after;

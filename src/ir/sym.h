@@ -38,6 +38,7 @@ typedef struct DynSyms {
 DYN_HIDDEN void dyn_syms_free(DynSyms *t);
 /* Constants fold; algebra keeps exact Python meaning (x + 0 is x for int, not for float). All return the row's id or DYN_NONE
  * (memory, or the operation fails on the hints, as in 1 // 0). */
+DYN_HIDDEN uint32_t dyn_sym_constant(DynSyms *t, DynSymType type, DynScalar value); /* of whichever type */
 DYN_HIDDEN uint32_t dyn_sym_int(DynSyms *t, int64_t value);
 DYN_HIDDEN uint32_t dyn_sym_float(DynSyms *t, double value);
 DYN_HIDDEN uint32_t dyn_sym_bool(DynSyms *t, bool value);

@@ -10,11 +10,6 @@
 #include "evalframe/rebuild.h"
 
 static const char NAME[] = "dynoc.guards";
-static const char *const source_names[] = {
-#define SOURCE(k) #k,
-    DYN_SOURCE_KINDS(SOURCE)
-#undef SOURCE
-};
 static const char *const recipe_names[] = {
 #define RECIPE(k) #k,
     DYN_RECIPE_KINDS(RECIPE)
@@ -37,25 +32,28 @@ static void free_made(Made *m) {
 
 static void drop(PyObject *capsule) { free_made(PyCapsule_GetPointer(capsule, NAME)); }
 
-static int lookup(const char *const *names, size_t n, const char *name) {
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(names[i], name) == 0) {
-            return (int)i;
+/* The kind of this name, -1 with an exception set where there is none. Names stand `stride` bytes apart from `first` on. */
+static int lookup(const char *const *first, size_t stride, int n, const char *name) {
+    for (int i = 0; i < n; i++) {
+        const char *const *at = (const char *const *)((const char *)first + (size_t)i * stride);
+        if (strcmp(*at, name) == 0) {
+            return i;
         }
     }
     PyErr_Format(PyExc_ValueError, "no kind %s", name);
     return -1;
 }
 
-/* The kind of guard of this name, or -1. */
+static int source_kind(const char *name) {
+    return lookup(&dyn_source_rows[0].name, sizeof(dyn_source_rows[0]), DYN_SRC_COUNT, name);
+}
+
 static int guard_kind(const char *name) {
-    for (int i = 0; i < DYN_GUARD_COUNT; i++) {
-        if (strcmp(dyn_guard_rows[i].name, name) == 0) {
-            return i;
-        }
-    }
-    PyErr_Format(PyExc_ValueError, "no kind %s", name);
-    return -1;
+    return lookup(&dyn_guard_rows[0].name, sizeof(dyn_guard_rows[0]), DYN_GUARD_COUNT, name);
+}
+
+static int recipe_kind(const char *name) {
+    return lookup(recipe_names, sizeof(recipe_names[0]), (int)DYN_COUNTOF(recipe_names), name);
 }
 
 static PyObject *or_null(PyObject *o) { return o == Py_None ? NULL : o; }
@@ -77,7 +75,7 @@ static int add_source(Made *m, PyObject *row) {
     if (!PyArg_ParseTuple(row, "siIOO", &kind, &base, &index, &obj, &key)) {
         return -1;
     }
-    int k = lookup(source_names, DYN_COUNTOF(source_names), kind);
+    int k = source_kind(kind);
     if (k < 0) {
         return -1;
     }
@@ -105,7 +103,7 @@ static int add_sym(Made *m, PyObject *row) {
         if (number(x, &type, &v) < 0) {
             return -1;
         }
-        id = type == DYN_T_FLOAT ? dyn_sym_float(t, v.f) : type == DYN_T_INT ? dyn_sym_int(t, v.i) : dyn_sym_bool(t, v.i != 0);
+        id = dyn_sym_constant(t, type, v);
     } else if (strcmp(name, "VAR") == 0) {
         if (number(hint, &type, &v) < 0) {
             return -1;
@@ -167,7 +165,7 @@ static int add_recipe(Made *m, PyObject *row) {
     if (!PyArg_ParseTuple(row, "sIOO!", &kind, &id, &obj, &PyTuple_Type, &items)) {
         return -1;
     }
-    int k = lookup(recipe_names, DYN_COUNTOF(recipe_names), kind);
+    int k = recipe_kind(kind);
     for (; n < PyTuple_GET_SIZE(items) && n < DYN_COUNTOF(at); n++) {
         at[n] = (uint32_t)PyLong_AsLong(PyTuple_GET_ITEM(items, n));
     }

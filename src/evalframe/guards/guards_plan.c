@@ -308,33 +308,7 @@ enum { NCOSTS = 5 };
 
 /* Of reading one source when its base is there. */
 static int cost_of_source(const Plan *plan, uint32_t id) {
-    if (plan->p->group_of[id] != DYN_NONE) {
-        return 1;
-    }
-    switch ((DynSourceKind)plan->c->sources.v.at[id].kind) {
-    case DYN_SRC_LOCAL: return 0;
-    case DYN_SRC_ATTR: return 4;
-    case DYN_SRC_CLOSURE:
-    case DYN_SRC_OWNCELL:
-    case DYN_SRC_CELL:
-    case DYN_SRC_FUNCTION:
-    case DYN_SRC_HANDLED:
-    case DYN_SRC_CONST:
-    case DYN_SRC_DICT:
-    case DYN_SRC_OWN:
-    case DYN_SRC_ITEM:
-    case DYN_SRC_KEY:
-    case DYN_SRC_NAMED:
-    case DYN_SRC_NTH_KEY:
-    case DYN_SRC_NTH_VALUE:
-    case DYN_SRC_FCLOSURE:
-    case DYN_SRC_FCELL:
-    case DYN_SRC_FDEFAULT:
-    case DYN_SRC_FKWDEFAULT:
-    case DYN_SRC_SELF:
-    case DYN_SRC_FUNC: return 3;
-    }
-    return 3;
+    return plan->p->group_of[id] != DYN_NONE ? 1 : dyn_source_rows[plan->c->sources.v.at[id].kind].cost;
 }
 
 static int cost(const Plan *plan, const DynGuard *g) {
