@@ -33,6 +33,7 @@ DYN_HIDDEN PyObject *dyn_frame_get(DynFrame *f, uint32_t slot); /* not where a L
 DYN_HIDDEN void dyn_frame_put(DynFrame *f, uint32_t slot, PyObject *value);
 DYN_HIDDEN PyObject *dyn_frame_take(DynFrame *f, uint32_t slot);
 DYN_HIDDEN bool dyn_frame_is_empty(DynFrame *f, uint32_t slot);
+DYN_HIDDEN PyObject **dyn_frame_pointers(DynFrame *f);          /* the slots themselves, where they are pointers; else NULL */
 DYN_HIDDEN void dyn_frame_get_all(DynFrame *f, PyObject **out); /* locals, cells and free variables, borrowed */
 /* The code unit where an exception was raised, as handlers have it below the exception: a new reference. Its number, or -1 for
  * any other object. */

@@ -111,6 +111,8 @@ bool dyn_lasti_is_tagged(void) { return false; }
 
 int dyn_cpy_frame_init(void) { return 0; }
 
+PyObject **dyn_frame_pointers(DynFrame *f) { return f->localsplus; }
+
 PyObject *dyn_frame_get(DynFrame *f, uint32_t slot) { return f->localsplus[slot]; }
 
 bool dyn_frame_is_empty(DynFrame *f, uint32_t slot) { return f->localsplus[slot] == NULL; }
@@ -148,6 +150,11 @@ bool dyn_lasti_is_tagged(void) { return true; }
 int dyn_cpy_frame_init(void) {
     Lasti_Type.tp_base = &PyLong_Type;
     return PyType_Ready(&Lasti_Type);
+}
+
+PyObject **dyn_frame_pointers(DynFrame *f) {
+    (void)f;
+    return NULL;
 }
 
 PyObject *dyn_frame_get(DynFrame *f, uint32_t slot) {

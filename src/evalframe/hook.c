@@ -382,15 +382,17 @@ static PyObject *serve_bound(PyThreadState *ts, DynFrame *f, DynCache *c, PyObje
 /* served: by an entry. */
 static PyObject *serve_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func, bool *served) {
     size_t n = (size_t)dyn_code_nlocalsplus(dyn_frame_code(f));
-    PyObject *few[FEW_SLOTS], **slots = n <= FEW_SLOTS ? few : PyMem_Malloc(n * sizeof *slots);
+    PyObject *few[FEW_SLOTS], **many = NULL, **slots = dyn_frame_pointers(f);
     if (slots == NULL) {
-        return eager_frame(ts, f, c);
+        many = n > FEW_SLOTS ? PyMem_Malloc(n * sizeof *many) : NULL;
+        slots = n > FEW_SLOTS ? many : few;
+        if (slots == NULL) {
+            return eager_frame(ts, f, c);
+        }
+        dyn_frame_get_all(f, slots);
     }
-    dyn_frame_get_all(f, slots);
     PyObject *result = serve_bound(ts, f, c, func, (DynSpent){slots, n}, served);
-    if (slots != few) {
-        PyMem_Free(slots);
-    }
+    PyMem_Free(many);
     return result;
 }
 
