@@ -173,6 +173,7 @@ class Build(build_ext):
             if not trouble:
                 objects = [os.path.join(scratch, f"{name}-{i}.o") for i in range(len(parts))]
                 fresh = os.path.join(scratch, f"{name}.so")
+                # every part defines the vector functions that it calls, by names that the ABI gives and can't be static
                 done = subprocess.run([*compiler, *words, "-Wl,-z,muldefs", *objects, "-lm", "-o", fresh], capture_output=True, text=True)
                 trouble = done.stderr if done.returncode else ""
             if trouble:

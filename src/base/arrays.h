@@ -42,7 +42,7 @@ static inline DynDtype dyn_dtype_real(DynDtype dt) {
 /* Are its numbers real or complex floats, so that operations on them round? */
 static inline bool dyn_dtype_is_inexact(DynDtype dt) { return dyn_dtypes[dt].kind == 'f' || dyn_dtypes[dt].kind == 'c'; }
 static inline bool dyn_dtype_is_complex(DynDtype dt) { return dyn_dtypes[dt].kind == 'c'; }
-/* Are its numbers integers, with or without a sign? */
+/* Are its numbers integers, with or without a sign? Booleans are none. */
 static inline bool dyn_dtype_is_integer(DynDtype dt) { return dyn_dtypes[dt].kind == 'i' || dyn_dtypes[dt].kind == 'u'; }
 /* Is it 16 bits in memory and a float in between, rounded behind each operator? */
 static inline bool dyn_dtype_is_half(DynDtype dt) { return dt == DYN_F16 || dt == DYN_BF16; }

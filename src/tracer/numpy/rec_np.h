@@ -21,11 +21,6 @@ typedef struct NpArg { /* an operand of an elementwise operator */
     uint8_t code;
 } NpArg;
 
-/* Integers with or without sign, but no booleans. */
-static inline bool dyn_np_is_integer(DynDtype dt) { return dyn_dtypes[dt].kind == 'i' || dyn_dtypes[dt].kind == 'u'; }
-/* Floats and complex numbers. */
-static inline bool dyn_np_is_inexact(DynDtype dt) { return dyn_dtypes[dt].kind == 'f' || dyn_dtypes[dt].kind == 'c'; }
-
 typedef struct NpCall NpCall;
 typedef DynVal *(*NpRule)(DynRec *r, NpCall *c);
 enum { /* what a call does besides giving a result; dynoc/_torch.py knows the numbers */

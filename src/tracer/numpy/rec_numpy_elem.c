@@ -142,7 +142,7 @@ int dyn_np_convert_guard(DynRec *r, uint32_t sym, DynDtype dt) {
     if (s->type == DYN_T_INT && dt == DYN_F16) {
         return dyn_np_assume_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), (int64_t)most);
     }
-    if (s->type == DYN_T_INT && dyn_np_is_inexact(dt)) { /* Python rounds to double first: exact only this far */
+    if (s->type == DYN_T_INT && dyn_dtype_is_inexact(dt)) { /* Python rounds to double first: exact only this far */
         return dyn_np_assume_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ABS, sym, DYN_NONE), (int64_t)1 << 53);
     }
     if (s->type == DYN_T_INT) {
@@ -158,7 +158,7 @@ int dyn_np_convert_guard(DynRec *r, uint32_t sym, DynDtype dt) {
         }
         return dyn_np_assume_op(r, DYN_S_LE, sym, ((int64_t)1 << bits) - 1);
     }
-    if (!dyn_np_is_inexact(dt)) {
+    if (!dyn_dtype_is_inexact(dt)) {
         return refuse(r);
     }
     if (hint.f - hint.f != 0) { /* inf and nan stay what they are */
@@ -420,7 +420,7 @@ static int int_power_guard(DynRec *r, const NpArg *args) {
 /* ---- comparisons of integers that no dtype holds both of: NumPy compares the numbers */
 
 static bool is_signed(int code) { return code < DYN_DTYPE_COUNT && dyn_dtypes[code].kind == 'i'; }
-static bool is_integer(int code) { return code < DYN_DTYPE_COUNT && dyn_np_is_integer((DynDtype)code); }
+static bool is_integer(int code) { return code < DYN_DTYPE_COUNT && dyn_dtype_is_integer((DynDtype)code); }
 
 static DynOp mirrored(DynOp op) {
     switch (op) {
@@ -533,7 +533,7 @@ uint32_t dyn_np_elementwise_in(DynRec *r, DynOp op, DynDtype compute, DynDtype r
             return id;
         }
     }
-    if (form == NP_SCALARS && dyn_np_is_integer(compute)) {
+    if (form == NP_SCALARS && dyn_dtype_is_integer(compute)) {
         row = scalar_row(row);
     }
     if (compute == DYN_F16 &&
@@ -612,7 +612,7 @@ int dyn_np_store(DynRec *r, uint32_t dst, NpArg value) {
     DynDtype dt = (DynDtype)d->dtype;
     if (value.arg.kind == DYN_ARG_SYM) {
         const DynSym *s = dyn_sym_at(dyn_rec_syms(r), value.arg.id);
-        if (s->type == DYN_T_FLOAT && dyn_np_is_integer(dt)) { /* an assignment truncates */
+        if (s->type == DYN_T_FLOAT && dyn_dtype_is_integer(dt)) { /* an assignment truncates */
             value.arg.id = dyn_np_op(r, DYN_S_TO_INT, value.arg.id, DYN_NONE);
         }
         if (value.arg.id == DYN_NONE) {
@@ -704,7 +704,7 @@ DynVal *np_rule_scalar_type(DynRec *r, NpCall *c) {
     if (a.arg.kind == DYN_ARG_NODE) {
         return dyn_np_result(r, dyn_np_copy(r, a.arg.id, dt), c->result);
     }
-    if (a.code == NP_WEAK_FLOAT && dyn_np_is_integer(dt)) {
+    if (a.code == NP_WEAK_FLOAT && dyn_dtype_is_integer(dt)) {
         a.arg.id = dyn_np_op(r, DYN_S_TO_INT, a.arg.id, DYN_NONE);
     }
     if (a.arg.id == DYN_NONE) {

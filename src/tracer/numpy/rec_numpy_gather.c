@@ -178,7 +178,7 @@ DynVal *np_rule_take(DynRec *r, NpCall *c) {
         return NULL;
     }
     bool flat = c->slot[2].v == NULL && c->b->op == 0;
-    if (!dyn_np_is_integer((DynDtype)node_at(r, at)->dtype)) {
+    if (!dyn_dtype_is_integer((DynDtype)node_at(r, at)->dtype)) {
         return refuse(r);
     }
     if (c->slot[2].v != NULL && dyn_np_axes(r, c->slot[2], node_at(r, a)->ndim, &axis) != 1) {

@@ -77,7 +77,7 @@ static uint32_t elements_of(DynRec *r, DynOperand o) {
         return DYN_NONE;
     }
     DynDtype dt = (DynDtype)node_at(r, a)->dtype;
-    bool exact = dyn_np_is_integer(dt) && dyn_dtypes[dt].size <= 4;
+    bool exact = dyn_dtype_is_integer(dt) && dyn_dtypes[dt].size <= 4;
     a = exact ? dyn_np_copy(r, a, DYN_F64) : a;
     return a != DYN_NONE && is_float_or_double(node_at(r, a)) ? flat(r, a) : DYN_NONE;
 }

@@ -47,7 +47,7 @@ static bool holds(DynDtype dt, int code) {
     if (code == NP_WEAK_COMPLEX) {
         return dyn_dtypes[dt].kind == 'c';
     }
-    return code != NP_WEAK_FLOAT || dyn_np_is_inexact(dt);
+    return code != NP_WEAK_FLOAT || dyn_dtype_is_inexact(dt);
 }
 
 /* A number of a kind that the dtype holds, or an array. */

@@ -111,7 +111,7 @@ static DynVal *full(DynRec *r, DynOperand value, int ndim, const uint32_t *shape
         uint32_t id = view == DYN_NONE ? DYN_NONE : dyn_np_copy(r, view, dt);
         return id == DYN_NONE || (order.v != NULL && dyn_np_hold_sizes(r, id) < 0) ? NULL : dyn_np_result(r, id, result);
     }
-    if (v.code == NP_WEAK_FLOAT && dyn_np_is_integer(dt)) {
+    if (v.code == NP_WEAK_FLOAT && dyn_dtype_is_integer(dt)) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
     return dyn_np_convert_guard(r, v.arg.id, dt) < 0 ? NULL : filled(r, v.arg, ndim, shape, order, result);

@@ -45,7 +45,7 @@ static DynOp masked(DynRec *r, const DynNode *call, const DynExtern *x) {
 static bool is_vector(const DynNode *n) { return n != NULL && n->ndim == 1; }
 
 /* Are they integers that are int64 without a loss? */
-static bool are_int64(DynDtype dt) { return dyn_np_is_integer(dt) && dt != DYN_U64; }
+static bool are_int64(DynDtype dt) { return dyn_dtype_is_integer(dt) && dt != DYN_U64; }
 
 /* An array, a number or None: no tuple, and no other constant. */
 static bool is_plain_form(const DynForm *form) {

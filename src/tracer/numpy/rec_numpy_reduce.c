@@ -15,7 +15,7 @@ static DynDtype dtype_at(DynRec *r, uint32_t id) { return (DynDtype)node_at(r, i
 
 /* Over no axis at all (rank 0, or axis=()) each element is its own result: a sum starts from 0, which makes 0 of -0. */
 static uint32_t reduce_nothing(DynRec *r, DynOp op, uint32_t a, DynDtype dtype) {
-    if (op != DYN_OP_SUM || !dyn_np_is_inexact(dtype)) {
+    if (op != DYN_OP_SUM || !dyn_dtype_is_inexact(dtype)) {
         return dyn_np_copy(r, a, dtype);
     }
     NpArg args[2] = {dyn_np_node_arg(r, a), {{DYN_ARG_SYM, dyn_np_int(r, 0)}, NP_WEAK_INT}};
@@ -165,7 +165,9 @@ int dyn_np_reduce_args(DynRec *r, const NpCall *c, NpReduction *x) {
 }
 
 /* What C makes of a float beyond an integer's range is not one thing: loops and single conversions differ. */
-static bool converts(DynDtype from, DynDtype to) { return !dyn_np_is_inexact(from) || dyn_np_is_inexact(to) || to == DYN_BOOL; }
+static bool converts(DynDtype from, DynDtype to) {
+    return !dyn_dtype_is_inexact(from) || dyn_dtype_is_inexact(to) || to == DYN_BOOL;
+}
 
 DynVal *dyn_np_finish_out(DynRec *r, uint32_t node, DynOperand out, PyObject *result) {
     if (node == DYN_NONE || out.v == NULL) {
@@ -364,7 +366,7 @@ static DynDtype mean_dtype(DynRec *r, const NpReduction *x, uint32_t a, bool out
     if (x->dtype != DYN_NO_DTYPE) {
         return x->dtype;
     }
-    if (!dyn_np_is_inexact(dt)) {
+    if (!dyn_dtype_is_inexact(dt)) {
         return DYN_F64;
     }
     return out ? dyn_np_accumulator(r, DYN_OP_ADD, a, x) : dtype_at(r, a);
@@ -424,7 +426,7 @@ static uint32_t spread_weights(DynRec *r, const NpReduction *x, DynOperand weigh
 /* The weighted sum over the sum of weights. Where that is 0 eager raises: 0 / it raises a flag there for certain. */
 static uint32_t weighted(DynRec *r, const NpReduction *x, uint32_t w) {
     DynDtype dt = dtype_at(r, x->a), result;
-    bool exact = !dyn_np_is_inexact(dt);
+    bool exact = !dyn_dtype_is_inexact(dt);
     if (dyn_np_types(r, DYN_OP_ADD, dt, dtype_at(r, w), &dt, &result) < 0 ||
         (exact && dyn_np_types(r, DYN_OP_ADD, dt, DYN_F64, &dt, &result) < 0)) {
         return DYN_NONE;

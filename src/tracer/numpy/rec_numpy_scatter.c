@@ -22,7 +22,7 @@ static bool has_loops(int op, DynDtype dt, int ndim) {
     case DYN_OP_SUBTRACT: return kind != 'b' && dt != DYN_F16;
     case DYN_OP_MULTIPLY: return kind != 'b' && kind != 'c' && dt != DYN_F16;
     case DYN_OP_MAXIMUM:
-    case DYN_OP_MINIMUM: return dyn_np_is_integer(dt) || (native_float && ndim == 1);
+    case DYN_OP_MINIMUM: return dyn_dtype_is_integer(dt) || (native_float && ndim == 1);
     default: return false;
     }
 }
@@ -37,7 +37,7 @@ static bool fits(DynRec *r, int op, DynDtype dt, int code) {
         return false;
     }
     bool extreme = op == DYN_OP_MAXIMUM || op == DYN_OP_MINIMUM;
-    bool wraps = !extreme && dyn_np_is_integer(dt) && dyn_np_is_integer(compute);
+    bool wraps = !extreme && dyn_dtype_is_integer(dt) && dyn_dtype_is_integer(compute);
     return compute == dt || wraps;
 }
 
@@ -98,7 +98,7 @@ static uint32_t taken_before(DynRec *r, uint32_t id, uint32_t dst) {
 
 int dyn_np_scatter(DynRec *r, uint32_t dst, uint32_t index, NpArg value, int op) {
     DynDtype dt = (DynDtype)node_at(r, dst)->dtype;
-    bool integers = dyn_np_is_integer((DynDtype)node_at(r, index)->dtype);
+    bool integers = dyn_dtype_is_integer((DynDtype)node_at(r, index)->dtype);
     if (!integers || !has_loops(op, dt, node_at(r, dst)->ndim) || dyn_np_overlaps_itself(r, dst)) {
         return refuse(r);
     }

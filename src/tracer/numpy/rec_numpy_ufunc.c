@@ -309,7 +309,7 @@ static int64_t end_of_dtype(const DynDtypeInfo *dt, bool low) {
 /* A Python int at or beyond the end of an integer dtype is no bound at all. 1: dropped, under a guard; 0: kept; -1. */
 static int drops_bound(DynRec *r, NpArg a, NpArg bound, bool low) {
     static const DynSymOp low_relation[] = {DYN_S_GT, DYN_S_LE}, high_relation[] = {DYN_S_LT, DYN_S_GE};
-    if (bound.code != NP_WEAK_INT || a.code >= DYN_DTYPE_COUNT || !dyn_np_is_integer((DynDtype)a.code)) {
+    if (bound.code != NP_WEAK_INT || a.code >= DYN_DTYPE_COUNT || !dyn_dtype_is_integer((DynDtype)a.code)) {
         return 0;
     }
     const DynDtypeInfo *dt = &dyn_dtypes[a.code];
@@ -477,7 +477,7 @@ static bool rounds_in_steps(DynRec *r, NpArg a, DynOperand out) {
     if (out.v == NULL) {
         return order_is_known(r, a);
     }
-    return !dyn_np_is_integer(dt) && dyn_np_dtype_of(out.real) == dt;
+    return !dyn_dtype_is_integer(dt) && dyn_np_dtype_of(out.real) == dt;
 }
 
 DynVal *np_rule_round(DynRec *r, NpCall *c) {
@@ -495,7 +495,7 @@ DynVal *np_rule_round(DynRec *r, NpCall *c) {
         PyErr_Clear();
     }
     uint32_t node;
-    bool whole = dyn_np_is_integer((DynDtype)a.code);
+    bool whole = dyn_dtype_is_integer((DynDtype)a.code);
     if (dyn_dtypes[a.code].kind == 'c' && decimals != 0) { /* part by part */
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }

@@ -275,7 +275,7 @@ static int index_int(DynRec *r, Index *x, DynOperand item, uint32_t dim) {
 
 static bool is_integers(DynRec *r, DynOperand o) {
     const DynNode *n = o.v->kind == DV_ARRAY ? node_at(r, o.v->id) : NULL;
-    return n != NULL && n->ndim > 0 && dyn_np_is_integer((DynDtype)n->dtype);
+    return n != NULL && n->ndim > 0 && dyn_dtype_is_integer((DynDtype)n->dtype);
 }
 
 /* An array of places, or a number beside several: its axis stays whole. */
@@ -430,7 +430,7 @@ static int store_masked(DynRec *r, uint32_t base, DynOperand a, DynOperand index
         }
     }
     DynDtype dt = (DynDtype)n->dtype;
-    bool truncates = value.code == NP_WEAK_FLOAT && !dyn_np_is_inexact(dt);
+    bool truncates = value.code == NP_WEAK_FLOAT && !dyn_dtype_is_inexact(dt);
     bool drops = value.arg.kind == DYN_ARG_NODE && dyn_np_drops((DynDtype)node_at(r, value.arg.id)->dtype, dt);
     if (truncates || drops) {
         return no_node(r), -1;

@@ -162,7 +162,7 @@ DynDtype dyn_tt_default(DynRec *r) { return DYN_TORCH_DEFAULT(rec_torch_begin(r)
 
 static char kind_of(DynDtype dt) { return dyn_dtypes[dt].kind; }
 
-DynDtype dyn_tt_float(DynRec *r, DynDtype dt) { return dyn_np_is_inexact(dt) ? dt : dyn_tt_default(r); }
+DynDtype dyn_tt_float(DynRec *r, DynDtype dt) { return dyn_dtype_is_inexact(dt) ? dt : dyn_tt_default(r); }
 
 static DynDtype complex_of(DynDtype dt) { return dt == DYN_F64 || dt == DYN_C128 ? DYN_C128 : DYN_C64; }
 
@@ -173,8 +173,8 @@ DynDtype dyn_tt_promote(DynDtype a, DynDtype b) {
     }
     char ka = kind_of(a), kb = kind_of(b);
     if (ka == 'c' || kb == 'c') {
-        DynDtype x = dyn_np_is_inexact(a) ? complex_of(a) : DYN_C64;
-        DynDtype y = dyn_np_is_inexact(b) ? complex_of(b) : DYN_C64;
+        DynDtype x = dyn_dtype_is_inexact(a) ? complex_of(a) : DYN_C64;
+        DynDtype y = dyn_dtype_is_inexact(b) ? complex_of(b) : DYN_C64;
         return x == DYN_C128 || y == DYN_C128 ? DYN_C128 : DYN_C64;
     }
     if (ka == 'b' || kb == 'b') {
@@ -217,7 +217,7 @@ static DynDtype combine(DynDtype higher, DynDtype lower) {
     if (kind_of(higher) == 'f') {
         return kind_of(lower) == 'c' ? complex_of(higher) : higher;
     }
-    return higher == DYN_BOOL || dyn_np_is_inexact(lower) ? dyn_tt_promote(higher, lower) : higher;
+    return higher == DYN_BOOL || dyn_dtype_is_inexact(lower) ? dyn_tt_promote(higher, lower) : higher;
 }
 
 DynDtype dyn_tt_result_type(DynRec *r, const NpArg *args, int n) {
@@ -329,8 +329,8 @@ DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node) {
     if (to.real != c->result || d == NULL || n->ndim != d->ndim) {
         return dyn_tt_refuse(r);
     }
-    bool drops =
-        dyn_np_is_inexact((DynDtype)n->dtype) && !dyn_np_is_inexact((DynDtype)d->dtype); /* torch refuses what C leaves open */
+    bool drops = dyn_dtype_is_inexact((DynDtype)n->dtype) &&
+                 !dyn_dtype_is_inexact((DynDtype)d->dtype);                              /* torch refuses what C leaves open */
     if (to.v == c->out.v && c->b->effect != DYN_BIND_IN_PLACE && n->dtype != d->dtype) { /* reductions compute in out's dtype */
         return dyn_tt_refuse(r);
     }
@@ -482,7 +482,7 @@ static uint32_t arithmetic(DynRec *r, DynOp op, const NpArg *args) {
     if (dt == DYN_NO_DTYPE) {
         return DYN_NONE;
     }
-    if (!dyn_np_is_inexact(dt) && divides_whole(op)) {
+    if (!dyn_dtype_is_inexact(dt) && divides_whole(op)) {
         return dyn_tt_none(r); /* a division of integers by zero raises */
     }
     uint32_t id = dyn_tt_elementwise(r, arithmetic_row(op, dt), dt, dt, args, 2);
@@ -527,7 +527,7 @@ static uint32_t add_scaled(DynRec *r, DynOp op, NpArg *args, DynOperand alpha) {
         if (read_alpha(r, alpha, dt, &scale) < 0 || dt == DYN_BOOL) {
             return dyn_tt_none(r);
         }
-        if (!dyn_np_is_inexact(dt) && scale.code == NP_WEAK_FLOAT) {
+        if (!dyn_dtype_is_inexact(dt) && scale.code == NP_WEAK_FLOAT) {
             return dyn_tt_none(r);
         }
         product[1] = scale;
@@ -582,7 +582,7 @@ DynVal *tt_rule_divide(DynRec *r, NpCall *c) {
         return dyn_tt_finish(r, c, divide(r, args));
     }
     DynDtype dt = dyn_tt_result_type(r, args, 2);
-    if (dt == DYN_NO_DTYPE || !dyn_np_is_inexact(dt)) {
+    if (dt == DYN_NO_DTYPE || !dyn_dtype_is_inexact(dt)) {
         return dyn_tt_refuse(r);
     }
     if (dyn_tt_is_str(r, mode, "floor")) {
@@ -626,7 +626,7 @@ static uint32_t power(DynRec *r, const NpArg *args) {
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     bool number = args[1].arg.kind == DYN_ARG_SYM && args[0].arg.kind == DYN_ARG_NODE;
     bool by_truth = number && args[1].code == DYN_BOOL;
-    if (dt == DYN_NO_DTYPE || !dyn_np_is_inexact(dt) || by_truth) {
+    if (dt == DYN_NO_DTYPE || !dyn_dtype_is_inexact(dt) || by_truth) {
         return dyn_tt_none(r);
     }
     bool whole = number && args[1].code == NP_WEAK_INT; /* a half holds it: so products will do */
@@ -693,7 +693,7 @@ DynVal *tt_rule_addc(DynRec *r, NpCall *c) {
     }
     DynOperand value = dyn_np_slot(c, "value");
     DynDtype dt = dyn_tt_result_type(r, args, 3);
-    bool whole = dt != DYN_NO_DTYPE && dyn_np_is_integer(dt) && c->b->op == DYN_OP_MULTIPLY;
+    bool whole = dt != DYN_NO_DTYPE && dyn_dtype_is_integer(dt) && c->b->op == DYN_OP_MULTIPLY;
     if (dt == DYN_NO_DTYPE || (kind_of(dt) != 'f' && !whole)) {
         return dyn_tt_refuse(r);
     }
@@ -781,7 +781,7 @@ DynVal *tt_rule_masked_fill(DynRec *r, NpCall *c) {
 
 uint32_t dyn_tt_integers(DynRec *r, DynOp op, const NpArg *args) {
     DynDtype dt = dyn_tt_result_type(r, args, 2);
-    bool whole = dt != DYN_NO_DTYPE && dyn_np_is_integer(dt);
+    bool whole = dt != DYN_NO_DTYPE && dyn_dtype_is_integer(dt);
     return whole ? dyn_tt_elementwise(r, op, dt, dt, args, 2) : dyn_tt_none(r);
 }
 
