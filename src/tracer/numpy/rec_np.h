@@ -21,6 +21,8 @@ typedef struct NpArg { /* an operand of an elementwise operator */
     uint8_t code;
 } NpArg;
 
+static inline DynNode *dyn_np_node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
+
 typedef struct NpCall NpCall;
 typedef DynVal *(*NpRule)(DynRec *r, NpCall *c);
 enum { /* what a call does besides giving a result; dynoc/_torch.py knows the numbers */

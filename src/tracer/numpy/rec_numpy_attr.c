@@ -4,28 +4,26 @@
 #include "base/torch.h"
 #include "tracer/numpy/rec_np.h"
 
-static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
-
 DynVal *dyn_np_shape_tuple(DynRec *r, uint32_t a, PyObject *result) {
     DynVal *items[DYN_MAX_NDIM];
-    for (int i = 0; i < node_at(r, a)->ndim; i++) {
-        if ((items[i] = dyn_rec_sym(r, node_at(r, a)->shape[i])) == NULL) {
+    for (int i = 0; i < dyn_np_node_at(r, a)->ndim; i++) {
+        if ((items[i] = dyn_rec_sym(r, dyn_np_node_at(r, a)->shape[i])) == NULL) {
             return NULL;
         }
     }
-    return dyn_rec_seq(r, DV_TUPLE, node_at(r, a)->ndim, items, result);
+    return dyn_rec_seq(r, DV_TUPLE, dyn_np_node_at(r, a)->ndim, items, result);
 }
 
 uint32_t dyn_np_part(DynRec *r, DynOp op, uint32_t a) {
-    DynNode *n = node_at(r, a);
+    DynNode *n = dyn_np_node_at(r, a);
     uint32_t id = dyn_np_unary_node(r, op, dyn_dtype_real((DynDtype)n->dtype), a, n->ndim, 0);
     if (id == DYN_NONE) {
         return id;
     }
-    n = node_at(r, a);
-    memcpy(node_at(r, id)->shape, n->shape, sizeof(*n->shape) * n->ndim);
-    node_at(r, id)->layout = n->layout;
-    node_at(r, id)->layout.kind = n->ndim ? DYN_LAYOUT_STRIDED : DYN_LAYOUT_C;
+    n = dyn_np_node_at(r, a);
+    memcpy(dyn_np_node_at(r, id)->shape, n->shape, sizeof(*n->shape) * n->ndim);
+    dyn_np_node_at(r, id)->layout = n->layout;
+    dyn_np_node_at(r, id)->layout.kind = n->ndim ? DYN_LAYOUT_STRIDED : DYN_LAYOUT_C;
     return id;
 }
 
@@ -33,7 +31,7 @@ uint32_t dyn_np_part(DynRec *r, DynOp op, uint32_t a) {
 static DynVal *part_of(DynRec *r, DynOperand a, DynOp op, PyObject *result) {
     uint32_t node = dyn_np_node(r, a), id = node == DYN_NONE ? node : dyn_np_part(r, op, node);
     if (id != DYN_NONE && a.v->kind == DV_NPSCALAR) {
-        id = dyn_np_copy(r, id, (DynDtype)node_at(r, id)->dtype);
+        id = dyn_np_copy(r, id, (DynDtype)dyn_np_node_at(r, id)->dtype);
     }
     return dyn_np_result(r, id, result);
 }
@@ -45,7 +43,7 @@ DynVal *np_rule_angle(DynRec *r, NpCall *c) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
     NpArg args[2] = {{{DYN_ARG_SYM, dyn_np_int(r, 0)}, NP_WEAK_INT}, dyn_np_node_arg(r, a)};
-    if (dyn_dtypes[node_at(r, a)->dtype].kind == 'c') {
+    if (dyn_dtypes[dyn_np_node_at(r, a)->dtype].kind == 'c') {
         uint32_t imag = dyn_np_part(r, DYN_OP_IMAG, a), real = imag == DYN_NONE ? imag : dyn_np_part(r, DYN_OP_REAL, a);
         if (real == DYN_NONE) {
             return NULL;
@@ -61,29 +59,29 @@ DynVal *np_rule_angle(DynRec *r, NpCall *c) {
 static DynVal *strides_tuple(DynRec *r, uint32_t a, PyObject *result) {
     DynVal *items[DYN_MAX_NDIM];
     uint32_t strides[DYN_MAX_NDIM];
-    const DynNode *owner = node_at(r, node_at(r, a)->storage);
+    const DynNode *owner = dyn_np_node_at(r, dyn_np_node_at(r, a)->storage);
     for (int i = 0; i < owner->ndim; i++) {
         if (owner->op != DYN_OP_INPUT && dyn_np_hint(r, owner->shape[i]) == 0) {
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
         }
     }
-    if (dyn_np_hold_sizes(r, node_at(r, a)->storage) < 0) {
+    if (dyn_np_hold_sizes(r, dyn_np_node_at(r, a)->storage) < 0) {
         return NULL;
     }
     if (dyn_np_strides(r, a, strides) < 0) {
         return NULL;
     }
-    for (int i = 0; i < node_at(r, a)->ndim; i++) {
+    for (int i = 0; i < dyn_np_node_at(r, a)->ndim; i++) {
         PyObject *real = PyTuple_GET_ITEM(result, i);
         if (dyn_np_hint(r, strides[i]) != PyLong_AsLongLong(real) || (items[i] = dyn_rec_sym(r, strides[i])) == NULL) {
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
         }
     }
-    return dyn_rec_seq(r, DV_TUPLE, node_at(r, a)->ndim, items, result);
+    return dyn_rec_seq(r, DV_TUPLE, dyn_np_node_at(r, a)->ndim, items, result);
 }
 
 DynVal *dyn_np_transposed(DynRec *r, uint32_t a, bool matrix, PyObject *result) {
-    int perm[DYN_MAX_NDIM], ndim = node_at(r, a)->ndim, first = matrix && ndim > 2 ? ndim - 2 : 0;
+    int perm[DYN_MAX_NDIM], ndim = dyn_np_node_at(r, a)->ndim, first = matrix && ndim > 2 ? ndim - 2 : 0;
     for (int i = 0; i < ndim; i++) {
         perm[i] = i < first ? i : ndim - 1 - (i - first);
     }
@@ -92,7 +90,7 @@ DynVal *dyn_np_transposed(DynRec *r, uint32_t a, bool matrix, PyObject *result) 
 
 /* The imaginary part of a real array: zeros that can't be written. */
 static DynVal *no_imaginary_part(DynRec *r, uint32_t a, PyObject *result) {
-    const DynNode *n = node_at(r, a);
+    const DynNode *n = dyn_np_node_at(r, a);
     DynDtype dt = (DynDtype)n->dtype;
     int ndim = n->ndim;
     if (dyn_dtypes[dt].kind == 'c') {
@@ -107,16 +105,16 @@ static DynVal *no_imaginary_part(DynRec *r, uint32_t a, PyObject *result) {
     if (id == DYN_NONE) {
         return NULL;
     }
-    node_at(r, id)->args[0] = (DynArg){DYN_ARG_SYM, zero};
-    node_at(r, id)->flags |= DYN_NODE_READONLY;
-    memcpy(node_at(r, id)->shape, node_at(r, a)->shape, sizeof(uint32_t) * (size_t)ndim);
+    dyn_np_node_at(r, id)->args[0] = (DynArg){DYN_ARG_SYM, zero};
+    dyn_np_node_at(r, id)->flags |= DYN_NODE_READONLY;
+    memcpy(dyn_np_node_at(r, id)->shape, dyn_np_node_at(r, a)->shape, sizeof(uint32_t) * (size_t)ndim);
     return dyn_np_result(r, id, result);
 }
 
 /* None where the array owns its bytes; of a view of something that the graph made, that. Whether an input owns its bytes isn't
  * guarded. */
 static DynVal *base_of(DynRec *r, uint32_t a, PyObject *result) {
-    const DynNode *n = node_at(r, a), *owner = node_at(r, n->storage);
+    const DynNode *n = dyn_np_node_at(r, a), *owner = dyn_np_node_at(r, n->storage);
     if (owner->op == DYN_OP_INPUT || dyn_node_calls(owner)) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
@@ -133,7 +131,7 @@ DynVal *np_rule_part(DynRec *r, NpCall *c) {
     if (a == DYN_NONE) {
         return NULL;
     }
-    if (dyn_dtypes[node_at(r, a)->dtype].kind == 'c') {
+    if (dyn_dtypes[dyn_np_node_at(r, a)->dtype].kind == 'c') {
         return part_of(r, c->slot[0], (DynOp)c->b->op, c->result);
     }
     if (c->b->op == DYN_OP_IMAG && c->slot[0].v->kind == DV_ARRAY) {
@@ -214,7 +212,7 @@ int dyn_np_store_attr(DynRec *r, DynOperand a, PyObject *name, DynOperand value)
 
 static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, PyObject *name, PyObject *result) {
     const char *attr = PyUnicode_AsUTF8(name);
-    const DynNode *n = node_at(r, node);
+    const DynNode *n = dyn_np_node_at(r, node);
     bool array = a.v->kind == DV_ARRAY;
     if (strcmp(attr, "shape") == 0) {
         return dyn_np_shape_tuple(r, node, result);
@@ -262,6 +260,6 @@ DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name, PyObject *result) {
     if (node == DYN_NONE || attr == NULL) {
         return NULL;
     }
-    bool tensor = node_at(r, node)->flags & DYN_NODE_TENSOR;
+    bool tensor = dyn_np_node_at(r, node)->flags & DYN_NODE_TENSOR;
     return dyn_np_take_back(r, nnodes, tensor ? dyn_torch_attr(r, a, node, name, result) : attr_of(r, a, node, name, result));
 }

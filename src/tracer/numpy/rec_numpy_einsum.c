@@ -9,7 +9,6 @@
 #include "tracer/record/rec_state.h"
 
 static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
-static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
 
 typedef struct Labels {
     int n;
@@ -98,13 +97,13 @@ static uint32_t multiplied(DynRec *r, const Einsum *e, const Labels *space) {
     if (b == DYN_NONE || e->nin == 1) {
         return b;
     }
-    DynDtype dt = node_at(r, a)->dtype;
+    DynDtype dt = dyn_np_node_at(r, a)->dtype;
     NpArg args[2] = {dyn_np_node_arg(r, a), dyn_np_node_arg(r, b)};
     return dyn_np_elementwise_as(r, DYN_OP_MULTIPLY, dt, dt, args, 2);
 }
 
 static uint32_t plus_zero(DynRec *r, uint32_t a) {
-    DynDtype dt = node_at(r, a)->dtype;
+    DynDtype dt = dyn_np_node_at(r, a)->dtype;
     if (dyn_dtypes[dt].kind != 'f') {
         return a;
     }
@@ -132,7 +131,7 @@ static uint32_t summed(DynRec *r, const Einsum *e) {
     if (a == DYN_NONE) {
         return a;
     }
-    return n == 0 ? plus_zero(r, a) : dyn_np_reduce(r, DYN_OP_SUM, a, n, axes, false, node_at(r, a)->dtype);
+    return n == 0 ? plus_zero(r, a) : dyn_np_reduce(r, DYN_OP_SUM, a, n, axes, false, dyn_np_node_at(r, a)->dtype);
 }
 
 /* ---- products of matrices */
@@ -200,11 +199,11 @@ static DynVal *product(DynRec *r, NpCall *c, const Einsum *e, const Labels *view
     }
     for (int i = 0; i < e->out.n; i++) {
         int k = has(&e->in[0], e->out.at[i]) ? 0 : 1;
-        shape[i] = node_at(r, e->a[k])->shape[place(&e->in[k], e->out.at[i])];
+        shape[i] = dyn_np_node_at(r, e->a[k])->shape[place(&e->in[k], e->out.at[i])];
     }
     DynVal *v = call == NULL ? refuse(r) : dyn_np_sized_extern(r, call, "einsum.product", o, 2, c->result, shape);
-    if (v != NULL && v->kind == DV_ARRAY && dyn_node_calls(node_at(r, v->id))) {
-        node_at(r, v->id)->op = DYN_OP_MATMUL;
+    if (v != NULL && v->kind == DV_ARRAY && dyn_node_calls(dyn_np_node_at(r, v->id))) {
+        dyn_np_node_at(r, v->id)->op = DYN_OP_MATMUL;
     }
     return v;
 }
@@ -220,8 +219,8 @@ static int in_order(DynRec *r, uint32_t a) {
 static int sizes_agree(DynRec *r, const Einsum *e) {
     for (int i = 0; e->nin == 2 && i < e->in[0].n; i++) {
         char c = e->in[0].at[i];
-        uint32_t s = node_at(r, e->a[0])->shape[i];
-        uint32_t t = has(&e->in[1], c) ? node_at(r, e->a[1])->shape[place(&e->in[1], c)] : s;
+        uint32_t s = dyn_np_node_at(r, e->a[0])->shape[i];
+        uint32_t t = has(&e->in[1], c) ? dyn_np_node_at(r, e->a[1])->shape[place(&e->in[1], c)] : s;
         if (dyn_np_hint(r, s) != dyn_np_hint(r, t) || dyn_rec_assume_equal(r, s, t) < 0) {
             return -1;
         }
@@ -248,8 +247,8 @@ static bool is_taken_operand(DynRec *r, const Einsum *e, int k) {
     if (e->a[k] == DYN_NONE || e->in[k].n == 0) {
         return false;
     }
-    const DynNode *n = node_at(r, e->a[k]);
-    return n->ndim == e->in[k].n && n->dtype == node_at(r, e->a[0])->dtype && is_taken((DynDtype)n->dtype);
+    const DynNode *n = dyn_np_node_at(r, e->a[k]);
+    return n->ndim == e->in[k].n && n->dtype == dyn_np_node_at(r, e->a[0])->dtype && is_taken((DynDtype)n->dtype);
 }
 
 DynVal *np_rule_einsum(DynRec *r, NpCall *c) {
@@ -280,7 +279,7 @@ DynVal *np_rule_einsum(DynRec *r, NpCall *c) {
             return refuse(r);
         }
     }
-    bool inexact = dyn_dtypes[node_at(r, e.a[0])->dtype].kind == 'f';
+    bool inexact = dyn_dtypes[dyn_np_node_at(r, e.a[0])->dtype].kind == 'f';
     if (inexact && is_product(&e, view, &first)) {
         return product(r, c, &e, view, first);
     }

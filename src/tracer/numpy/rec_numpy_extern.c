@@ -18,8 +18,6 @@ typedef struct Forms { /* a tree being written down */
     bool functions; /* arguments may be Python functions too, which have no effects */
 } Forms;
 
-static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
-
 static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
 
 static int put_form(DynRec *r, Forms *f, DynFormKind kind, uint32_t n, PyObject *obj) {
@@ -210,7 +208,7 @@ static int late_shape(DynRec *r, uint32_t call, uint32_t node, PyObject *array) 
         if (s == DYN_NONE) {
             return -1;
         }
-        node_at(r, node)->shape[d] = s;
+        dyn_np_node_at(r, node)->shape[d] = s;
     }
     return 0;
 }
@@ -219,7 +217,7 @@ static int late_shape(DynRec *r, uint32_t call, uint32_t node, PyObject *array) 
 static void share_storage(DynRec *r, Results *x, uint32_t node, PyObject *array) {
     for (uint32_t i = 0; i < x->narrays; i++) {
         if (dyn_extern_one_memory(x->arrays[i], array)) {
-            node_at(r, node)->storage = node_at(r, x->call + i)->storage;
+            dyn_np_node_at(r, node)->storage = dyn_np_node_at(r, x->call + i)->storage;
             return;
         }
     }
@@ -243,19 +241,19 @@ static DynVal *array_result(DynRec *r, Results *x, PyObject *o) {
         if (node == DYN_NONE) {
             return refuse(r);
         }
-        node_at(r, node)->args[0] = (DynArg){DYN_ARG_NODE, x->call};
+        dyn_np_node_at(r, node)->args[0] = (DynArg){DYN_ARG_NODE, x->call};
     }
     share_storage(r, x, node, o);
     x->arrays[x->narrays++] = o;
     if (x->shape != NULL) {
-        memcpy(node_at(r, node)->shape, x->shape, sizeof(*x->shape) * node_at(r, node)->ndim);
-        x->shape += node_at(r, node)->ndim;
+        memcpy(dyn_np_node_at(r, node)->shape, x->shape, sizeof(*x->shape) * dyn_np_node_at(r, node)->ndim);
+        x->shape += dyn_np_node_at(r, node)->ndim;
     } else if (late_shape(r, x->call, node, o) < 0) {
         return dyn_np_refuse(r, DYN_R_NO_MEMORY);
     }
     DynVal *v = put_form(r, x->f, DYN_F_NODE, 0, NULL) < 0 ? NULL : dyn_np_result(r, node, o);
-    if (v != NULL && is_dense_tensor(o, &node_at(r, node)->layout)) {
-        node_at(r, node)->flags |= DYN_NODE_DENSE;
+    if (v != NULL && is_dense_tensor(o, &dyn_np_node_at(r, node)->layout)) {
+        dyn_np_node_at(r, node)->flags |= DYN_NODE_DENSE;
     }
     return v;
 }
@@ -284,7 +282,7 @@ static DynVal *number_result(DynRec *r, Results *x, PyObject *o) {
 
 static DynVal *object_result(DynRec *r, Results *x, PyObject *o) {
     DynVal *v = put_form(r, x->f, DYN_F_OBJECT, 0, (PyObject *)Py_TYPE(o)) < 0 ? NULL : dyn_rec_made(r, x->call);
-    node_at(r, x->call)->flags |= DYN_NODE_OBJECT;
+    dyn_np_node_at(r, x->call)->flags |= DYN_NODE_OBJECT;
     return v;
 }
 
@@ -350,7 +348,7 @@ static DynExtern *new_row(DynRec *r, uint32_t call, PyObject *callable, const ch
         dyn_np_refuse(r, DYN_R_NO_MEMORY);
         return NULL;
     }
-    node_at(r, call)->extern_index = g->externs.n - 1;
+    dyn_np_node_at(r, call)->extern_index = g->externs.n - 1;
     DynExtern *row = &g->externs.at[g->externs.n - 1];
     row->callable = Py_NewRef(callable);
     row->globals = dyn_rec_globals(r);
@@ -455,7 +453,7 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
     if (call == DYN_NONE) {
         return refuse(r);
     }
-    memcpy(node_at(r, call)->args, f.arg, sizeof(*f.arg) * f.nargs);
+    memcpy(dyn_np_node_at(r, call)->args, f.arg, sizeof(*f.arg) * f.nargs);
     callable = npos > 0 ? method_of(callable, args[0].real) : callable;
     if (callable == NULL) {
         return refuse(r);
@@ -471,11 +469,11 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
     dyn_rec_capture(r)->writes |= effect.once && !row->inside;
     Results x = {.f = &out, .call = call, .shape = shape, .object = effect.makes};
     DynVal *v = result_of(r, &x, args, result, effect);
-    row = &dyn_rec_graph(r)->externs.at[node_at(r, call)->extern_index];
+    row = &dyn_rec_graph(r)->externs.at[dyn_np_node_at(r, call)->extern_index];
     if (v == NULL || take_forms(r, &out, &row->results, &row->nresults) < 0) {
         return NULL;
     }
-    node_at(r, call)->op = dyn_np_call_operator(r, call, row);
+    dyn_np_node_at(r, call)->op = dyn_np_call_operator(r, call, row);
     return v;
 }
 
@@ -488,7 +486,7 @@ static DynOperand without_tuple(DynRec *r, DynOperand o, PyObject *result) {
 
 /* Some in-place functions of torch's give their operand other sizes. */
 static bool has_sizes(DynRec *r, DynOperand o) {
-    const DynNode *n = node_at(r, o.v->id);
+    const DynNode *n = dyn_np_node_at(r, o.v->id);
     DynArrayView view;
     bool same = dyn_array_view(o.real, &view) && view.ndim == n->ndim;
     for (int i = 0; i < n->ndim && same; i++) {
@@ -575,7 +573,7 @@ DynVal *dyn_np_extern_made(DynRec *r, PyObject *callable, const char *name, cons
 }
 
 static bool is_array_of_rank(DynRec *r, DynOperand o, int ndim) {
-    return o.v != NULL && o.v->kind == DV_ARRAY && node_at(r, o.v->id)->ndim == ndim;
+    return o.v != NULL && o.v->kind == DV_ARRAY && dyn_np_node_at(r, o.v->id)->ndim == ndim;
 }
 
 /* Is the result a list of a few numbers from a vector? They are known one by one. */
@@ -592,7 +590,7 @@ static bool few_numbers(DynRec *r, const NpCall *c) {
             return false;
         }
     }
-    return dyn_rec_assume_equal(r, node_at(r, c->args[0].v->id)->shape[0], dyn_np_int(r, n)) == 0;
+    return dyn_rec_assume_equal(r, dyn_np_node_at(r, c->args[0].v->id)->shape[0], dyn_np_int(r, n)) == 0;
 }
 
 /* A function that makes an object: np.random.default_rng, x.tolist. */
@@ -632,7 +630,7 @@ DynVal *dyn_np_mapped_call(DynRec *r, PyObject *callable, const DynOperand *args
 static int sizes_of_permuted(DynRec *r, DynOperand x, PyObject *result, uint32_t *shape) {
     int ndim = PyArray_NDIM((PyArrayObject *)result);
     if (is_array_of_rank(r, x, ndim)) {
-        memcpy(shape, node_at(r, x.v->id)->shape, sizeof(*shape) * (size_t)ndim);
+        memcpy(shape, dyn_np_node_at(r, x.v->id)->shape, sizeof(*shape) * (size_t)ndim);
         return 0;
     }
     uint32_t n = ndim == 1 && PyLong_CheckExact(x.real) ? dyn_np_int_sym(r, x) : DYN_NONE;
@@ -646,7 +644,7 @@ static int sizes_of_draw(DynRec *r, NpCall *c, int extra, uint32_t *size) {
     DynOperand a = dyn_np_slot(c, "a");
     bool choice = strstr(c->b->path, "choice") != NULL && dyn_np_slot(c, "axis").v == NULL;
     if (choice && is_array_of_rank(r, a, 1 + extra)) {
-        memcpy(size, node_at(r, a.v->id)->shape + 1, sizeof(*size) * (size_t)extra);
+        memcpy(size, dyn_np_node_at(r, a.v->id)->shape + 1, sizeof(*size) * (size_t)extra);
         return 0;
     }
     for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
@@ -654,7 +652,7 @@ static int sizes_of_draw(DynRec *r, NpCall *c, int extra, uint32_t *size) {
         bool array = is_array_of_rank(r, o, 1);
         bool list = o.v != NULL && (o.v->kind == DV_LIST || o.v->kind == DV_TUPLE);
         if (extra == 1 && (array || list)) {
-            *size = array ? node_at(r, o.v->id)->shape[0] : dyn_np_int(r, o.v->n);
+            *size = array ? dyn_np_node_at(r, o.v->id)->shape[0] : dyn_np_int(r, o.v->n);
             return 0;
         }
     }
@@ -730,9 +728,9 @@ static int ranks_of(PyObject *o) {
 
 /* out= of torch's: it has the result's sizes at every call, as torch gives it others where it hasn't. */
 static int takes_out(DynRec *r, const NpCall *c, int ndim, const uint32_t *shape, Effect *effect) {
-    const DynNode *n = node_at(r, c->out.v->id);
+    const DynNode *n = dyn_np_node_at(r, c->out.v->id);
     for (int i = 0; i < ndim && n->ndim == ndim; i++) {
-        if (dyn_np_agree(r, node_at(r, c->out.v->id)->shape[i], shape[i]) < 0) {
+        if (dyn_np_agree(r, dyn_np_node_at(r, c->out.v->id)->shape[i], shape[i]) < 0) {
             return -1;
         }
     }

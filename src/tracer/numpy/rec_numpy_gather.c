@@ -10,8 +10,6 @@
 #include "ir/extern.h"
 #include "tracer/numpy/rec_np.h"
 
-static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
-
 static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
 
 bool dyn_np_has_acted(DynRec *r) {
@@ -29,8 +27,8 @@ bool dyn_np_has_acted(DynRec *r) {
 
 bool dyn_np_known_from_the_start(DynRec *r, uint32_t index, uint32_t size) {
     const DynGraph *g = dyn_rec_graph(r);
-    const DynNode *n = node_at(r, index);
-    if (node_at(r, n->storage)->op != DYN_OP_INPUT || dyn_sym_is_late(dyn_rec_syms(r), size)) {
+    const DynNode *n = dyn_np_node_at(r, index);
+    if (dyn_np_node_at(r, n->storage)->op != DYN_OP_INPUT || dyn_sym_is_late(dyn_rec_syms(r), size)) {
         return false;
     }
     for (int i = 0; i < n->ndim; i++) {
@@ -66,7 +64,7 @@ static uint32_t choose(DynRec *r, uint32_t mask, NpArg a, NpArg b) {
 
 /* Places that `index` names along an axis of that size, counted from the beginning; there: and the mask of those that are. */
 static uint32_t counted(DynRec *r, uint32_t index, uint32_t size, uint32_t *there) {
-    uint32_t at = node_at(r, index)->dtype == DYN_I64 ? index : dyn_np_copy(r, index, DYN_I64), zero = dyn_np_int(r, 0);
+    uint32_t at = dyn_np_node_at(r, index)->dtype == DYN_I64 ? index : dyn_np_copy(r, index, DYN_I64), zero = dyn_np_int(r, 0);
     uint32_t below = at == DYN_NONE ? at : compute(r, DYN_OP_LESS, DYN_I64, DYN_BOOL, at, whole(zero));
     uint32_t up = below == DYN_NONE ? below : compute(r, DYN_OP_ADD, DYN_I64, DYN_I64, at, whole(size));
     at = choose(r, below, node_arg(r, up), node_arg(r, at));
@@ -81,12 +79,12 @@ static uint32_t nowhere(DynRec *r, uint32_t there, uint32_t at) {
 }
 
 /* Do its elements lie in C order at every call? */
-static bool is_c(DynRec *r, uint32_t node) { return node_at(r, node)->ndim == 1 || dyn_np_always_c(r, node); }
+static bool is_c(DynRec *r, uint32_t node) { return dyn_np_node_at(r, node)->ndim == 1 || dyn_np_always_c(r, node); }
 
 /* An axis in front of the others. */
 static uint32_t axis_first(DynRec *r, uint32_t a, int axis) {
     int perm[DYN_MAX_NDIM] = {axis};
-    for (int i = 1; i < node_at(r, a)->ndim; i++) {
+    for (int i = 1; i < dyn_np_node_at(r, a)->ndim; i++) {
         perm[i] = i - (i <= axis);
     }
     return axis == 0 ? a : dyn_np_permute(r, a, perm);
@@ -95,10 +93,10 @@ static uint32_t axis_first(DynRec *r, uint32_t a, int axis) {
 /* Several axes one behind the other as one, of what lies in C order; n of them. */
 static uint32_t as_one_axis(DynRec *r, uint32_t a, int axis, int n) {
     uint32_t shape[DYN_MAX_NDIM];
-    int ndim = node_at(r, a)->ndim;
-    memcpy(shape, node_at(r, a)->shape, sizeof(*shape) * (size_t)axis);
-    shape[axis] = dyn_np_product(r, n, node_at(r, a)->shape + axis);
-    memcpy(shape + axis + 1, node_at(r, a)->shape + axis + n, sizeof(*shape) * (size_t)(ndim - axis - n));
+    int ndim = dyn_np_node_at(r, a)->ndim;
+    memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(*shape) * (size_t)axis);
+    shape[axis] = dyn_np_product(r, n, dyn_np_node_at(r, a)->shape + axis);
+    memcpy(shape + axis + 1, dyn_np_node_at(r, a)->shape + axis + n, sizeof(*shape) * (size_t)(ndim - axis - n));
     return shape[axis] == DYN_NONE ? DYN_NONE : dyn_np_reshape_view(r, a, ndim - n + 1, shape, DYN_NODE_VIEW);
 }
 
@@ -106,7 +104,7 @@ static uint32_t as_one_axis(DynRec *r, uint32_t a, int axis, int n) {
 static uint32_t places_as_one(DynRec *r, uint32_t view, const NpPlaces *p) {
     uint32_t there = DYN_NONE, sum = DYN_NONE;
     for (int i = 0; i < p->n; i++) {
-        uint32_t ok = DYN_NONE, size = node_at(r, view)->shape[p->at[i].axis], number = p->at[i].number;
+        uint32_t ok = DYN_NONE, size = dyn_np_node_at(r, view)->shape[p->at[i].axis], number = p->at[i].number;
         uint32_t one =
             number == DYN_NONE ? counted(r, p->at[i].node, size, &ok) : dyn_np_full(r, DYN_I64, 0, NULL, whole(number).arg);
         sum = i == 0 ? one : compute(r, DYN_OP_MULTIPLY, DYN_I64, DYN_I64, sum, whole(size));
@@ -124,7 +122,7 @@ static uint32_t places_as_one(DynRec *r, uint32_t view, const NpPlaces *p) {
 int dyn_np_places(DynRec *r, uint32_t a, DynOperand index, NpLookup *out) {
     NpPlaces p = {0};
     uint32_t view = dyn_np_index_around(r, a, index, &p);
-    if (view == DYN_NONE || p.n == 0 || node_at(r, a)->layout.still != 0) {
+    if (view == DYN_NONE || p.n == 0 || dyn_np_node_at(r, a)->layout.still != 0) {
         return refuse(r), -1;
     }
     for (int i = 0; i < p.n; i++) {
@@ -149,7 +147,7 @@ int dyn_np_places(DynRec *r, uint32_t a, DynOperand index, NpLookup *out) {
 }
 
 uint32_t dyn_np_gather(DynRec *r, uint32_t a, uint32_t index, int axis, const uint32_t *shape, int ndim) {
-    const DynNode *x = node_at(r, a), *at = node_at(r, index);
+    const DynNode *x = dyn_np_node_at(r, a), *at = dyn_np_node_at(r, index);
     if (at->ndim == 0 || (dyn_np_has_acted(r) && !dyn_np_known_from_the_start(r, index, x->shape[axis]))) {
         return DYN_NONE;
     }
@@ -162,7 +160,7 @@ uint32_t dyn_np_gather(DynRec *r, uint32_t a, uint32_t index, int axis, const ui
     if (id == DYN_NONE) {
         return DYN_NONE;
     }
-    DynNode *n = node_at(r, id);
+    DynNode *n = dyn_np_node_at(r, id);
     n->args[0] = (DynArg){DYN_ARG_NODE, a};
     n->args[1] = (DynArg){DYN_ARG_NODE, index};
     n->aux[0] = axis;
@@ -178,13 +176,13 @@ DynVal *np_rule_take(DynRec *r, NpCall *c) {
         return NULL;
     }
     bool flat = c->slot[2].v == NULL && c->b->op == 0;
-    if (!dyn_dtype_is_integer((DynDtype)node_at(r, at)->dtype)) {
+    if (!dyn_dtype_is_integer((DynDtype)dyn_np_node_at(r, at)->dtype)) {
         return refuse(r);
     }
-    if (c->slot[2].v != NULL && dyn_np_axes(r, c->slot[2], node_at(r, a)->ndim, &axis) != 1) {
+    if (c->slot[2].v != NULL && dyn_np_axes(r, c->slot[2], dyn_np_node_at(r, a)->ndim, &axis) != 1) {
         return NULL;
     }
-    const DynNode *x = node_at(r, a), *y = node_at(r, at);
+    const DynNode *x = dyn_np_node_at(r, a), *y = dyn_np_node_at(r, at);
     if (x->ndim == 0 || x->ndim - 1 + y->ndim > DYN_MAX_NDIM) {
         return refuse(r);
     }
@@ -214,9 +212,9 @@ DynVal *np_rule_take(DynRec *r, NpCall *c) {
 /* The order in which eager lays out what was found is that of the table's other axes behind the places', at every call at which
  * the same of them have elements side by side. */
 static int hold_layout(DynRec *r, uint32_t node) {
-    for (int i = 0; i < node_at(r, node)->ndim; i++) {
-        int64_t size = dyn_np_hint(r, node_at(r, node)->shape[i]);
-        if (size <= 1 && dyn_np_assume_op(r, DYN_S_EQ, node_at(r, node)->shape[i], size) < 0) {
+    for (int i = 0; i < dyn_np_node_at(r, node)->ndim; i++) {
+        int64_t size = dyn_np_hint(r, dyn_np_node_at(r, node)->shape[i]);
+        if (size <= 1 && dyn_np_assume_op(r, DYN_S_EQ, dyn_np_node_at(r, node)->shape[i], size) < 0) {
             return -1;
         }
     }
@@ -229,7 +227,7 @@ DynVal *dyn_np_lookup(DynRec *r, uint32_t a, DynOperand index, PyObject *result)
     if (dyn_np_places(r, a, index, &at) < 0) {
         return NULL;
     }
-    const DynNode *x = node_at(r, at.table), *y = node_at(r, at.places);
+    const DynNode *x = dyn_np_node_at(r, at.table), *y = dyn_np_node_at(r, at.places);
     int ndim = x->ndim - 1 + y->ndim;
     if (ndim > DYN_MAX_NDIM) {
         return refuse(r);
@@ -241,6 +239,6 @@ DynVal *dyn_np_lookup(DynRec *r, uint32_t a, DynOperand index, PyObject *result)
     if (id == DYN_NONE || (!at.c && hold_layout(r, id) < 0)) {
         return NULL;
     }
-    node_at(r, id)->flags |= at.axis > 0 ? DYN_NODE_TURNED : 0;
+    dyn_np_node_at(r, id)->flags |= at.axis > 0 ? DYN_NODE_TURNED : 0;
     return dyn_np_result(r, id, result);
 }

@@ -1,8 +1,6 @@
 /* rec_numpy_grid.c: arrays made of positions: arange, eye, tri, diag, indices, meshgrid. Called through the binding table. */
 #include "tracer/numpy/rec_np.h"
 
-static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
-
 static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
 
 static NpArg number(uint32_t sym, int code) { return (NpArg){{DYN_ARG_SYM, sym}, (uint8_t)code}; }
@@ -10,7 +8,7 @@ static NpArg number(uint32_t sym, int code) { return (NpArg){{DYN_ARG_SYM, sym},
 uint32_t dyn_np_iota(DynRec *r, uint32_t n) {
     uint32_t id = n == DYN_NONE ? DYN_NONE : dyn_np_add(r, DYN_OP_IOTA, DYN_I64, 1, 0, 0);
     if (id != DYN_NONE) {
-        node_at(r, id)->shape[0] = n;
+        dyn_np_node_at(r, id)->shape[0] = n;
     }
     return id;
 }
@@ -184,21 +182,21 @@ DynVal *np_rule_diag(DynRec *r, NpCall *c) {
     if (v == DYN_NONE || offset == DYN_NONE || c->slot[0].v->kind != DV_ARRAY) {
         return refuse(r);
     }
-    if (c->b->op == 0 && node_at(r, v)->ndim == 2) {
+    if (c->b->op == 0 && dyn_np_node_at(r, v)->ndim == 2) {
         return dyn_np_result(r, dyn_np_diagonal(r, v, 0, 1, offset), c->result);
     }
-    if (c->b->op == 1 && node_at(r, v)->ndim != 1 && (v = dyn_np_ravel(r, v)) == DYN_NONE) {
+    if (c->b->op == 1 && dyn_np_node_at(r, v)->ndim != 1 && (v = dyn_np_ravel(r, v)) == DYN_NONE) {
         return NULL;
     }
-    if (node_at(r, v)->ndim != 1) {
+    if (dyn_np_node_at(r, v)->ndim != 1) {
         return refuse(r);
     }
     bool below = dyn_np_hint(r, offset) < 0;
     if (dyn_np_assume_op(r, below ? DYN_S_LT : DYN_S_GE, offset, 0) < 0) {
         return NULL;
     }
-    uint32_t size = dyn_np_op(r, below ? DYN_S_SUB : DYN_S_ADD, node_at(r, v)->shape[0], offset), shape[2] = {size, size};
-    DynDtype dt = (DynDtype)node_at(r, v)->dtype;
+    uint32_t size = dyn_np_op(r, below ? DYN_S_SUB : DYN_S_ADD, dyn_np_node_at(r, v)->shape[0], offset), shape[2] = {size, size};
+    DynDtype dt = (DynDtype)dyn_np_node_at(r, v)->dtype;
     return dyn_np_result(r, on_diagonal(r, dt, shape, offset, dyn_np_node_arg(r, v)), c->result);
 }
 
@@ -240,15 +238,15 @@ DynVal *np_rule_tri(DynRec *r, NpCall *c) {
 DynVal *np_rule_trilu(DynRec *r, NpCall *c) {
     uint32_t a = c->slot[0].v == NULL ? DYN_NONE : dyn_np_node(r, c->slot[0]);
     uint32_t offset = c->slot[1].v == NULL ? dyn_np_int(r, 0) : dyn_np_int_sym(r, c->slot[1]);
-    int ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim;
+    int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (ndim == 0 || offset == DYN_NONE) {
         return refuse(r);
     }
     if (c->b->op == 1) {
         offset = dyn_np_op(r, DYN_S_SUB, offset, dyn_np_int(r, 1));
     }
-    DynDtype dt = (DynDtype)node_at(r, a)->dtype;
-    const uint32_t *shape = node_at(r, a)->shape;
+    DynDtype dt = (DynDtype)dyn_np_node_at(r, a)->dtype;
+    const uint32_t *shape = dyn_np_node_at(r, a)->shape;
     uint32_t mask = below_diagonal(r, shape[ndim > 1 ? ndim - 2 : 0], shape[ndim - 1], offset);
     DynArg zero = dyn_np_fill(r, dt, 1);
     if (mask == DYN_NONE || zero.id == DYN_NONE) {
@@ -265,7 +263,7 @@ DynVal *np_rule_trilu(DynRec *r, NpCall *c) {
 static uint32_t along(DynRec *r, uint32_t v, int axis, int ndim) {
     uint32_t shape[DYN_MAX_NDIM];
     for (int i = 0; i < ndim; i++) {
-        shape[i] = i == axis ? node_at(r, v)->shape[0] : dyn_np_int(r, 1);
+        shape[i] = i == axis ? dyn_np_node_at(r, v)->shape[0] : dyn_np_int(r, 1);
     }
     return dyn_np_reshape(r, v, ndim, shape, false);
 }
@@ -344,17 +342,17 @@ DynVal *np_rule_meshgrid(DynRec *r, NpCall *c) {
     for (int i = 0; i < n; i++) {
         int axis = swapped && i < 2 ? 1 - i : i;
         nodes[i] = dyn_np_node(r, c->args[i]);
-        if (nodes[i] == DYN_NONE || node_at(r, nodes[i])->ndim != 1) {
+        if (nodes[i] == DYN_NONE || dyn_np_node_at(r, nodes[i])->ndim != 1) {
             return refuse(r);
         }
-        shape[axis] = node_at(r, nodes[i])->shape[0];
+        shape[axis] = dyn_np_node_at(r, nodes[i])->shape[0];
         if ((nodes[i] = along(r, nodes[i], axis, n)) == DYN_NONE) {
             return NULL;
         }
     }
     for (int i = 0; i < n; i++) {
         uint32_t id = sparse ? nodes[i] : dyn_np_broadcast_view(r, nodes[i], n, shape);
-        id = id == DYN_NONE ? id : dyn_np_copy(r, id, (DynDtype)node_at(r, id)->dtype);
+        id = id == DYN_NONE ? id : dyn_np_copy(r, id, (DynDtype)dyn_np_node_at(r, id)->dtype);
         if ((items[i] = dyn_np_result(r, id, PyTuple_GET_ITEM(c->result, i))) == NULL) {
             return NULL;
         }

@@ -4,8 +4,6 @@
 #include "ir/extern.h"
 #include "tracer/numpy/rec_np.h"
 
-static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
-
 static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
 
 static NpArg number(uint32_t sym, int code) { return (NpArg){{DYN_ARG_SYM, sym}, (uint8_t)code}; }
@@ -37,7 +35,7 @@ static uint32_t edges_between(DynRec *r, uint32_t n, uint32_t start, uint32_t st
 /* Between the lowest and the highest of elements in f64, of which there are some; integers are exact there. */
 static uint32_t edges_around(DynRec *r, uint32_t n, uint32_t a) {
     static const int axes[] = {0};
-    if (node_at(r, a)->dtype != DYN_F64 || dyn_np_assume_op(r, DYN_S_NE, node_at(r, a)->shape[0], 0) < 0) {
+    if (dyn_np_node_at(r, a)->dtype != DYN_F64 || dyn_np_assume_op(r, DYN_S_NE, dyn_np_node_at(r, a)->shape[0], 0) < 0) {
         return DYN_NONE;
     }
     uint32_t low = dyn_np_reduce(r, DYN_OP_MIN, a, 1, axes, false, DYN_F64);
@@ -66,26 +64,26 @@ static int range_of(DynRec *r, DynOperand o, uint32_t *range) {
     return dyn_np_assume(r, dyn_np_op(r, DYN_S_LT, range[0], range[1]));
 }
 
-static uint32_t flat(DynRec *r, uint32_t a) { return a == DYN_NONE || node_at(r, a)->ndim == 1 ? a : dyn_np_ravel(r, a); }
+static uint32_t flat(DynRec *r, uint32_t a) { return a == DYN_NONE || dyn_np_node_at(r, a)->ndim == 1 ? a : dyn_np_ravel(r, a); }
 
 static bool is_float_or_double(const DynNode *n) { return n->dtype == DYN_F64 || n->dtype == DYN_F32; }
 
 /* An array of elements as one axis of f64, of what NumPy computes with in f64, or of f32. */
 static uint32_t elements_of(DynRec *r, DynOperand o) {
     uint32_t a = o.v != NULL && o.v->kind == DV_ARRAY ? dyn_np_node(r, o) : DYN_NONE;
-    if (a == DYN_NONE || node_at(r, a)->ndim == 0) {
+    if (a == DYN_NONE || dyn_np_node_at(r, a)->ndim == 0) {
         return DYN_NONE;
     }
-    DynDtype dt = (DynDtype)node_at(r, a)->dtype;
+    DynDtype dt = (DynDtype)dyn_np_node_at(r, a)->dtype;
     bool exact = dyn_dtype_is_integer(dt) && dyn_dtypes[dt].size <= 4;
     a = exact ? dyn_np_copy(r, a, DYN_F64) : a;
-    return a != DYN_NONE && is_float_or_double(node_at(r, a)) ? flat(r, a) : DYN_NONE;
+    return a != DYN_NONE && is_float_or_double(dyn_np_node_at(r, a)) ? flat(r, a) : DYN_NONE;
 }
 
 /* Weights have the elements' sizes. DYN_NONE: others. */
 static uint32_t weights_of(DynRec *r, DynOperand o, DynOperand elements) {
     uint32_t w = o.v->kind == DV_ARRAY ? dyn_np_node(r, o) : DYN_NONE;
-    const DynNode *n = w == DYN_NONE ? NULL : node_at(r, w), *a = node_at(r, elements.v->id);
+    const DynNode *n = w == DYN_NONE ? NULL : dyn_np_node_at(r, w), *a = dyn_np_node_at(r, elements.v->id);
     if (n == NULL || !is_float_or_double(n) || n->ndim != a->ndim) {
         return DYN_NONE;
     }
@@ -99,12 +97,12 @@ static uint32_t weights_of(DynRec *r, DynOperand o, DynOperand elements) {
 
 static uint32_t histogram_node(DynRec *r, uint32_t n, uint32_t a, uint32_t edges, uint32_t weights) {
     bool weighted = weights != DYN_NONE;
-    DynDtype dt = weighted ? (DynDtype)node_at(r, weights)->dtype : DYN_I64;
+    DynDtype dt = weighted ? (DynDtype)dyn_np_node_at(r, weights)->dtype : DYN_I64;
     uint32_t id = dyn_np_add(r, DYN_OP_HISTOGRAM, dt, 1, 2 + weighted, 2);
     if (id == DYN_NONE) {
         return id;
     }
-    DynNode *node = node_at(r, id);
+    DynNode *node = dyn_np_node_at(r, id);
     node->compute = DYN_F64;
     node->args[0] = (DynArg){DYN_ARG_NODE, a};
     node->args[1] = (DynArg){DYN_ARG_NODE, edges};
@@ -139,12 +137,12 @@ DynVal *np_rule_histogram(DynRec *r, NpCall *c) {
     if (a == DYN_NONE || (c->slot[4].v != NULL && (weights = weights_of(r, c->slot[4], c->slot[0])) == DYN_NONE)) {
         return refuse(r);
     }
-    if (!between && node_at(r, a)->dtype != DYN_F64) { /* eager's edges between floats are computed in float */
+    if (!between && dyn_np_node_at(r, a)->dtype != DYN_F64) { /* eager's edges between floats are computed in float */
         return refuse(r);
     }
     uint32_t edges = between ? edges_between(r, n, range[0], range[1]) : edges_around(r, n, a);
     uint32_t id = edges == DYN_NONE ? edges : histogram_node(r, n, a, edges, weights);
-    uint32_t seen = id == DYN_NONE || node_at(r, a)->dtype == DYN_F64 ? edges : dyn_np_copy(r, edges, DYN_F32);
+    uint32_t seen = id == DYN_NONE || dyn_np_node_at(r, a)->dtype == DYN_F64 ? edges : dyn_np_copy(r, edges, DYN_F32);
     if (id == DYN_NONE || seen == DYN_NONE) {
         return refuse(r);
     }

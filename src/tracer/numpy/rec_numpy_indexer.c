@@ -3,8 +3,6 @@
  */
 #include "tracer/numpy/rec_np.h"
 
-static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
-
 static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
 
 typedef struct Range {
@@ -104,10 +102,10 @@ DynVal *np_rule_row(DynRec *r, NpCall *c) {
         } else {
             nodes[i] = dyn_np_node(r, items[i]);
         }
-        if (nodes[i] != DYN_NONE && rank == 2 && node_at(r, nodes[i])->ndim == 1) {
+        if (nodes[i] != DYN_NONE && rank == 2 && dyn_np_node_at(r, nodes[i])->ndim == 1) {
             nodes[i] = dyn_np_newaxis(r, nodes[i], 2, 2);
         }
-        if (nodes[i] == DYN_NONE || node_at(r, nodes[i])->ndim != rank) {
+        if (nodes[i] == DYN_NONE || dyn_np_node_at(r, nodes[i])->ndim != rank) {
             return refuse(r);
         }
     }

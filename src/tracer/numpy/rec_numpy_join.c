@@ -3,8 +3,6 @@
  */
 #include "tracer/numpy/rec_np.h"
 
-static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
-
 static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
 
 static uint32_t none(DynRec *r) { return refuse(r), DYN_NONE; }
@@ -46,10 +44,10 @@ static bool given_none(const NpCall *c, int position, const char *name) {
 
 /* The sizes of the whole: parts agree but along the axis. */
 static int joined_shape(DynRec *r, const uint32_t *nodes, int n, int axis, uint32_t *shape) {
-    int ndim = node_at(r, nodes[0])->ndim;
-    memcpy(shape, node_at(r, nodes[0])->shape, sizeof(*shape) * (size_t)ndim);
+    int ndim = dyn_np_node_at(r, nodes[0])->ndim;
+    memcpy(shape, dyn_np_node_at(r, nodes[0])->shape, sizeof(*shape) * (size_t)ndim);
     for (int i = 1; i < n; i++) {
-        const DynNode *a = node_at(r, nodes[i]);
+        const DynNode *a = dyn_np_node_at(r, nodes[i]);
         if (a->ndim != ndim) {
             return -1;
         }
@@ -67,7 +65,7 @@ static int joined_shape(DynRec *r, const uint32_t *nodes, int n, int axis, uint3
 static int store_parts(DynRec *r, uint32_t into, const uint32_t *nodes, int n, int axis) {
     uint32_t at = dyn_np_int(r, 0);
     for (int i = 0; i < n; i++) {
-        uint32_t next = dyn_np_op(r, DYN_S_ADD, at, node_at(r, nodes[i])->shape[axis]);
+        uint32_t next = dyn_np_op(r, DYN_S_ADD, at, dyn_np_node_at(r, nodes[i])->shape[axis]);
         uint32_t view = next == DYN_NONE ? DYN_NONE : dyn_np_range_view(r, into, axis, at, next);
         if (view == DYN_NONE || dyn_np_store(r, view, dyn_np_node_arg(r, nodes[i])) < 0) {
             return -1;
@@ -94,12 +92,12 @@ static DynVal *joined(DynRec *r, const uint32_t *nodes, int n, int axis, DynOper
         uint32_t into = dyn_np_node(r, out);
         int ndim = into == DYN_NONE || out.real != result ? -1 : joined_shape(r, nodes, n, axis, shape);
         for (int i = 0; i < n && ndim >= 0; i++) {
-            if (node_at(r, nodes[i])->storage == node_at(r, into)->storage) { /* NumPy reads while it writes */
+            if (dyn_np_node_at(r, nodes[i])->storage == dyn_np_node_at(r, into)->storage) { /* NumPy reads while it writes */
                 ndim = -1;
             }
         }
         for (int k = 0; k < ndim; k++) {
-            if (dyn_rec_assume_equal(r, node_at(r, into)->shape[k], shape[k]) < 0) {
+            if (dyn_rec_assume_equal(r, dyn_np_node_at(r, into)->shape[k], shape[k]) < 0) {
                 return NULL;
             }
         }
@@ -119,7 +117,7 @@ DynVal *dyn_np_joined(DynRec *r, const uint32_t *nodes, int n, int axis, PyObjec
 
 static int raise_to(DynRec *r, uint32_t *nodes, int n, int rank, uint32_t mask) {
     for (int i = 0; i < n; i++) {
-        if (node_at(r, nodes[i])->ndim < rank && (nodes[i] = dyn_np_newaxis(r, nodes[i], mask, rank)) == DYN_NONE) {
+        if (dyn_np_node_at(r, nodes[i])->ndim < rank && (nodes[i] = dyn_np_newaxis(r, nodes[i], mask, rank)) == DYN_NONE) {
             return -1;
         }
     }
@@ -136,9 +134,9 @@ DynVal *np_rule_join(DynRec *r, NpCall *c) {
         return NULL;
     }
     for (int i = 0; i < n; i++) {
-        least = node_at(r, nodes[i])->ndim < least ? node_at(r, nodes[i])->ndim : least;
+        least = dyn_np_node_at(r, nodes[i])->ndim < least ? dyn_np_node_at(r, nodes[i])->ndim : least;
     }
-    int ndim = node_at(r, nodes[0])->ndim;
+    int ndim = dyn_np_node_at(r, nodes[0])->ndim;
     switch (op) {
     case 0:
         if (given_none(c, 1, "axis")) {
@@ -166,7 +164,7 @@ DynVal *np_rule_join(DynRec *r, NpCall *c) {
         return NULL;
     }
     for (int i = 0; i < n && op == 3; i++) { /* atleast_3d */
-        int rank = node_at(r, nodes[i])->ndim;
+        int rank = dyn_np_node_at(r, nodes[i])->ndim;
         if (rank < 3 && (nodes[i] = dyn_np_newaxis(r, nodes[i], rank == 1 ? 5 : 4, 3)) == DYN_NONE) {
             return NULL;
         }
@@ -180,12 +178,13 @@ DynVal *np_rule_stack(DynRec *r, NpCall *c) {
     if (n < 0 || dyn_np_burn_rest(r, c, 3) < 0) {
         return NULL;
     }
-    int ndim = node_at(r, nodes[0])->ndim;
+    int ndim = dyn_np_node_at(r, nodes[0])->ndim;
     if (ndim >= DYN_MAX_NDIM || one_axis(r, c->slot[1], ndim + 1, &axis) < 0) {
         return refuse(r);
     }
     for (int i = 0; i < n; i++) {
-        if (node_at(r, nodes[i])->ndim != ndim || (nodes[i] = dyn_np_newaxis(r, nodes[i], 1u << axis, ndim + 1)) == DYN_NONE) {
+        if (dyn_np_node_at(r, nodes[i])->ndim != ndim ||
+            (nodes[i] = dyn_np_newaxis(r, nodes[i], 1u << axis, ndim + 1)) == DYN_NONE) {
             return refuse(r);
         }
     }
@@ -226,7 +225,8 @@ DynVal *np_rule_append(DynRec *r, NpCall *c) {
     if (nodes[1] == DYN_NONE) {
         return NULL;
     }
-    return one_axis(r, c->slot[2], node_at(r, nodes[0])->ndim, &axis) < 0 ? NULL : joined(r, nodes, 2, axis, absent, c->result);
+    return one_axis(r, c->slot[2], dyn_np_node_at(r, nodes[0])->ndim, &axis) < 0 ? NULL
+                                                                                 : joined(r, nodes, 2, axis, absent, c->result);
 }
 
 /* block: lists in lists, the innermost joined along the last axis. */
@@ -244,7 +244,7 @@ static uint32_t block_node(DynRec *r, DynOperand o, int depth, int ndim, DynDtyp
     uint32_t nodes[16];
     if (depth == 0) {
         uint32_t a = dyn_np_node(r, o);
-        int have = a == DYN_NONE ? ndim : node_at(r, a)->ndim;
+        int have = a == DYN_NONE ? ndim : dyn_np_node_at(r, a)->ndim;
         return have == ndim ? a : dyn_np_newaxis(r, a, (1u << (ndim - have)) - 1, ndim);
     }
     int n = PyList_CheckExact(o.real) ? dyn_np_items(r, o, items, 16) : -1;
@@ -288,7 +288,7 @@ static uint32_t spread_copy(DynRec *r, uint32_t a, int rank, const uint32_t *spr
 DynVal *np_rule_repeat(DynRec *r, NpCall *c) {
     uint32_t a = c->slot[0].v == NULL ? none(r) : dyn_np_node(r, c->slot[0]), n = count(r, c->slot[1]);
     uint32_t spread[DYN_MAX_NDIM], shape[DYN_MAX_NDIM];
-    int axis = 0, ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim;
+    int axis = 0, ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     bool flat = c->slot[2].v == NULL;
     if (a == DYN_NONE || n == DYN_NONE) {
         return refuse(r);
@@ -298,14 +298,14 @@ DynVal *np_rule_repeat(DynRec *r, NpCall *c) {
     }
     axis = flat ? ndim : axis + 1; /* of the new axis */
     for (int i = 0, k = 0; i <= ndim; i++) {
-        spread[i] = i == axis ? n : node_at(r, a)->shape[k];
+        spread[i] = i == axis ? n : dyn_np_node_at(r, a)->shape[k];
         if (!flat && i != axis) {
             shape[k] = i == axis - 1 ? dyn_np_op(r, DYN_S_MUL, spread[i], n) : spread[i];
         }
         k += i != axis;
     }
     if (flat) {
-        shape[0] = dyn_np_op(r, DYN_S_MUL, dyn_np_product(r, ndim, node_at(r, a)->shape), n);
+        shape[0] = dyn_np_op(r, DYN_S_MUL, dyn_np_product(r, ndim, dyn_np_node_at(r, a)->shape), n);
     }
     a = dyn_np_newaxis(r, a, 1u << axis, ndim + 1);
     if (a == DYN_NONE) {
@@ -319,7 +319,7 @@ DynVal *np_rule_tile(DynRec *r, NpCall *c) {
     uint32_t a = c->slot[0].v == NULL ? none(r) : dyn_np_node(r, c->slot[0]), times[DYN_MAX_NDIM];
     uint32_t spread[2 * DYN_MAX_NDIM], shape[DYN_MAX_NDIM], fresh = 0;
     int nreps = a == DYN_NONE ? -1 : dyn_np_shape_arg(r, c->slot[1], false, times);
-    int have = a == DYN_NONE ? 0 : node_at(r, a)->ndim;
+    int have = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     int ndim = nreps > have ? nreps : have;
     bool once = true;
     if (nreps < 0 || 2 * ndim > DYN_MAX_NDIM || c->slot[0].v->kind != DV_ARRAY) {
@@ -337,16 +337,16 @@ DynVal *np_rule_tile(DynRec *r, NpCall *c) {
     }
     bool empty = false;
     for (int i = 0; i < have; i++) {
-        empty = empty || dyn_np_hint(r, node_at(r, a)->shape[i]) == 0;
+        empty = empty || dyn_np_hint(r, dyn_np_node_at(r, a)->shape[i]) == 0;
     }
     for (int i = 0; i < have; i++) {
-        bool zero = dyn_np_hint(r, node_at(r, a)->shape[i]) == 0;
-        if (zero == empty && dyn_np_assume_op(r, zero ? DYN_S_EQ : DYN_S_GT, node_at(r, a)->shape[i], 0) < 0) {
+        bool zero = dyn_np_hint(r, dyn_np_node_at(r, a)->shape[i]) == 0;
+        if (zero == empty && dyn_np_assume_op(r, zero ? DYN_S_EQ : DYN_S_GT, dyn_np_node_at(r, a)->shape[i], 0) < 0) {
             return NULL;
         }
     }
     for (int i = 0; i < ndim; i++) {
-        uint32_t size = i < ndim - have ? dyn_np_int(r, 1) : node_at(r, a)->shape[i - (ndim - have)];
+        uint32_t size = i < ndim - have ? dyn_np_int(r, 1) : dyn_np_node_at(r, a)->shape[i - (ndim - have)];
         spread[2 * i] = i < ndim - nreps ? dyn_np_int(r, 1) : times[i - (ndim - nreps)];
         spread[2 * i + 1] = size;
         shape[i] = dyn_np_op(r, DYN_S_MUL, spread[2 * i], size);
@@ -365,7 +365,7 @@ DynVal *np_rule_tile(DynRec *r, NpCall *c) {
 
 /* Two ranges change places: the first `shift` places get what stood at the end. */
 static uint32_t rolled(DynRec *r, uint32_t a, int axis, uint32_t shift) {
-    uint32_t size = node_at(r, a)->shape[axis], zero = dyn_np_int(r, 0), nodes[2];
+    uint32_t size = dyn_np_node_at(r, a)->shape[axis], zero = dyn_np_int(r, 0), nodes[2];
     bool empty = dyn_np_hint(r, size) == 0;
     if (dyn_np_assume_op(r, empty ? DYN_S_EQ : DYN_S_GT, size, 0) < 0) {
         return DYN_NONE;
@@ -379,19 +379,19 @@ static uint32_t rolled(DynRec *r, uint32_t a, int axis, uint32_t shift) {
         if ((nodes[i] = dyn_np_range_view(r, a, axis, from[i], to[i])) == DYN_NONE) {
             return DYN_NONE;
         }
-        node_at(r, nodes[i])->shape[axis] = length[i];
+        dyn_np_node_at(r, nodes[i])->shape[axis] = length[i];
     }
     uint32_t shape[DYN_MAX_NDIM];
-    memcpy(shape, node_at(r, a)->shape, sizeof(uint32_t) * node_at(r, a)->ndim);
+    memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(uint32_t) * dyn_np_node_at(r, a)->ndim);
     DynArg nothing = {DYN_ARG_NONE, DYN_NONE};
-    uint32_t id = dyn_np_full(r, (DynDtype)node_at(r, a)->dtype, node_at(r, a)->ndim, shape, nothing);
+    uint32_t id = dyn_np_full(r, (DynDtype)dyn_np_node_at(r, a)->dtype, dyn_np_node_at(r, a)->ndim, shape, nothing);
     uint32_t at[3] = {zero, by, size};
     for (int i = 0; i < 2 && id != DYN_NONE; i++) {
         uint32_t view = dyn_np_range_view(r, id, axis, at[i], at[i + 1]);
         if (view == DYN_NONE) {
             return view;
         }
-        node_at(r, view)->shape[axis] = length[i];
+        dyn_np_node_at(r, view)->shape[axis] = length[i];
         if (dyn_np_store(r, view, dyn_np_node_arg(r, nodes[i])) < 0) {
             return DYN_NONE;
         }
@@ -403,7 +403,7 @@ static uint32_t rolled(DynRec *r, uint32_t a, int axis, uint32_t shift) {
 DynVal *np_rule_roll(DynRec *r, NpCall *c) {
     uint32_t a = c->slot[0].v == NULL ? none(r) : dyn_np_node(r, c->slot[0]), id = a;
     DynOperand shifts[DYN_MAX_NDIM], axes[DYN_MAX_NDIM];
-    int n = 1, ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim;
+    int n = 1, ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (ndim == 0 || c->slot[1].v == NULL || c->slot[0].v->kind != DV_ARRAY) {
         return refuse(r);
     }
@@ -411,7 +411,7 @@ DynVal *np_rule_roll(DynRec *r, NpCall *c) {
     axes[0] = c->slot[2];
     if (c->slot[2].v == NULL) {
         uint32_t shape[DYN_MAX_NDIM], shift = PyLong_CheckExact(shifts[0].real) ? dyn_np_int_sym(r, shifts[0]) : DYN_NONE;
-        memcpy(shape, node_at(r, a)->shape, sizeof(uint32_t) * (size_t)ndim);
+        memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(uint32_t) * (size_t)ndim);
         id = shift == DYN_NONE ? none(r) : dyn_np_ravel(r, a);
         id = id == DYN_NONE ? id : rolled(r, id, 0, shift);
         return id == DYN_NONE ? NULL : dyn_np_result(r, dyn_np_reshape(r, id, ndim, shape, false), c->result);
@@ -436,7 +436,7 @@ DynVal *np_rule_roll(DynRec *r, NpCall *c) {
 /* ---- pad, insert, delete: a new array is Fortran's where the operand is Fortran-contiguous and not C-contiguous */
 
 static int follow_order(DynRec *r, uint32_t a, uint32_t id) {
-    if (node_at(r, a)->ndim < 2 || dyn_np_always_c(r, a)) {
+    if (dyn_np_node_at(r, a)->ndim < 2 || dyn_np_always_c(r, a)) {
         return 0;
     }
     int c = dyn_np_contiguous(r, a, false), f = c == 0 ? dyn_np_contiguous(r, a, true) : 0;
@@ -479,7 +479,7 @@ static int pad_widths(DynRec *r, DynOperand o, int ndim, uint32_t (*width)[2]) {
 static uint32_t pad_range(DynRec *r, uint32_t id, uint32_t (*width)[2], const uint32_t *old, int axis, uint32_t from,
                           uint32_t to) {
     uint32_t view = dyn_np_range_view(r, id, axis, from, to);
-    for (int k = axis + 1; k < node_at(r, id)->ndim && view != DYN_NONE; k++) {
+    for (int k = axis + 1; k < dyn_np_node_at(r, id)->ndim && view != DYN_NONE; k++) {
         view = dyn_np_range_view(r, view, k, width[k][0], dyn_np_op(r, DYN_S_ADD, width[k][0], old[k]));
     }
     return view;
@@ -488,8 +488,9 @@ static uint32_t pad_range(DynRec *r, uint32_t id, uint32_t (*width)[2], const ui
 /* mode="edge": what stands next to the border is spread over it, axis by axis. */
 static int pad_edges(DynRec *r, uint32_t id, uint32_t (*width)[2], const uint32_t *old) {
     uint32_t zero = dyn_np_int(r, 0), one = dyn_np_int(r, 1);
-    for (int axis = 0; axis < node_at(r, id)->ndim; axis++) {
-        uint32_t begin = width[axis][0], end = dyn_np_op(r, DYN_S_ADD, begin, old[axis]), size = node_at(r, id)->shape[axis];
+    for (int axis = 0; axis < dyn_np_node_at(r, id)->ndim; axis++) {
+        uint32_t begin = width[axis][0], end = dyn_np_op(r, DYN_S_ADD, begin, old[axis]),
+                 size = dyn_np_node_at(r, id)->shape[axis];
         uint32_t inner = dyn_np_op(r, DYN_S_SUB, end, one), next = dyn_np_op(r, DYN_S_ADD, begin, one);
         if (dyn_np_assume_op(r, DYN_S_GT, old[axis], 0) < 0 || inner == DYN_NONE || next == DYN_NONE) {
             return -1;
@@ -501,8 +502,8 @@ static int pad_edges(DynRec *r, uint32_t id, uint32_t (*width)[2], const uint32_
             if (into == DYN_NONE) {
                 return -1;
             }
-            node_at(r, from)->shape[axis] = one;
-            node_at(r, into)->shape[axis] = width[axis][k];
+            dyn_np_node_at(r, from)->shape[axis] = one;
+            dyn_np_node_at(r, into)->shape[axis] = width[axis][k];
             if (dyn_np_store(r, into, dyn_np_node_arg(r, from)) < 0) {
                 return -1;
             }
@@ -526,8 +527,8 @@ DynVal *np_rule_pad(DynRec *r, NpCall *c) {
     bool constant =
         mode.v == NULL || (PyUnicode_Check(mode.real) && PyUnicode_CompareWithASCIIString(mode.real, "constant") == 0);
     bool edge = !constant && PyUnicode_Check(mode.real) && PyUnicode_CompareWithASCIIString(mode.real, "edge") == 0;
-    int ndim = node_at(r, a)->ndim;
-    DynDtype dt = (DynDtype)node_at(r, a)->dtype;
+    int ndim = dyn_np_node_at(r, a)->ndim;
+    DynDtype dt = (DynDtype)dyn_np_node_at(r, a)->dtype;
     bool known = constant || (edge && value.v == NULL);
     if (!known || pad_widths(r, c->slot[1], ndim, width) < 0) {
         return refuse(r);
@@ -536,7 +537,7 @@ DynVal *np_rule_pad(DynRec *r, NpCall *c) {
         return refuse(r);
     }
     for (int i = 0; i < ndim; i++) {
-        old[i] = node_at(r, a)->shape[i];
+        old[i] = dyn_np_node_at(r, a)->shape[i];
         shape[i] = dyn_np_op(r, DYN_S_ADD, dyn_np_op(r, DYN_S_ADD, width[i][0], old[i]), width[i][1]);
     }
     uint32_t id = dyn_np_full(r, dt, ndim, shape, (DynArg){DYN_ARG_NONE, DYN_NONE}), inner = id;
@@ -546,7 +547,7 @@ DynVal *np_rule_pad(DynRec *r, NpCall *c) {
     for (int i = 0; i < ndim && inner != DYN_NONE; i++) {
         inner = dyn_np_range_view(r, inner, i, width[i][0], dyn_np_op(r, DYN_S_ADD, width[i][0], old[i]));
         if (inner != DYN_NONE) {
-            node_at(r, inner)->shape[i] = old[i];
+            dyn_np_node_at(r, inner)->shape[i] = old[i];
         }
     }
     if (inner == DYN_NONE || dyn_np_store(r, inner, dyn_np_node_arg(r, a)) < 0) {
@@ -582,26 +583,26 @@ DynVal *np_rule_insert(DynRec *r, NpCall *c) {
     if (a == DYN_NONE || c->slot[0].v->kind != DV_ARRAY || !PyArray_CheckExact(c->result)) {
         return refuse(r);
     }
-    if (axis_arg.v == NULL && node_at(r, a)->ndim != 1 && (a = dyn_np_ravel(r, a)) == DYN_NONE) {
+    if (axis_arg.v == NULL && dyn_np_node_at(r, a)->ndim != 1 && (a = dyn_np_ravel(r, a)) == DYN_NONE) {
         return NULL;
     }
-    if (one_axis(r, axis_arg, node_at(r, a)->ndim, &axis) < 0) {
+    if (one_axis(r, axis_arg, dyn_np_node_at(r, a)->ndim, &axis) < 0) {
         return NULL;
     }
-    uint32_t size = node_at(r, a)->shape[axis], at = dyn_np_place(r, c->slot[1], size, insert), shape[DYN_MAX_NDIM];
-    DynDtype dt = (DynDtype)node_at(r, a)->dtype;
+    uint32_t size = dyn_np_node_at(r, a)->shape[axis], at = dyn_np_place(r, c->slot[1], size, insert), shape[DYN_MAX_NDIM];
+    DynDtype dt = (DynDtype)dyn_np_node_at(r, a)->dtype;
     uint32_t behind = insert || at == DYN_NONE ? at : dyn_np_op(r, DYN_S_ADD, at, one);
     if (behind == DYN_NONE || (nodes[n++] = dyn_np_range_view(r, a, axis, dyn_np_int(r, 0), at)) == DYN_NONE) {
         return NULL;
     }
     if (insert) {
-        memcpy(shape, node_at(r, a)->shape, sizeof(uint32_t) * node_at(r, a)->ndim);
+        memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(uint32_t) * dyn_np_node_at(r, a)->ndim);
         shape[axis] = one;
         bool plain = c->slot[2].v != NULL && is_number(c->slot[2].real);
         if (!plain || dyn_np_operand(r, c->slot[2], &value) < 0) {
             return refuse(r);
         }
-        uint32_t id = dyn_np_full(r, dt, node_at(r, a)->ndim, shape, (DynArg){DYN_ARG_NONE, DYN_NONE});
+        uint32_t id = dyn_np_full(r, dt, dyn_np_node_at(r, a)->ndim, shape, (DynArg){DYN_ARG_NONE, DYN_NONE});
         if (id == DYN_NONE || dyn_np_store(r, id, value) < 0) {
             return NULL;
         }

@@ -6,8 +6,6 @@
  */
 #include "tracer/numpy/rec_np.h"
 
-static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
-
 static bool is_int(DynRec *r, uint32_t sym, int64_t value) {
     return dyn_sym_is_const(dyn_rec_syms(r), sym) && dyn_np_hint(r, sym) == value;
 }
@@ -51,8 +49,8 @@ static bool slice_is_c(DynRec *r, const DynNode *n, const DynNode *base) {
 }
 
 bool dyn_np_always_c(DynRec *r, uint32_t node) {
-    const DynNode *n = node_at(r, node),
-                  *base = n->nargs > 0 && n->args[0].kind == DYN_ARG_NODE ? node_at(r, n->args[0].id) : NULL;
+    const DynNode *n = dyn_np_node_at(r, node),
+                  *base = n->nargs > 0 && n->args[0].kind == DYN_ARG_NODE ? dyn_np_node_at(r, n->args[0].id) : NULL;
     if (n->layout.kind != DYN_LAYOUT_C) {
         return false;
     }
@@ -94,7 +92,7 @@ static void dense_strides(DynRec *r, const DynNode *n, uint32_t *out) {
 
 /* Those of an input: by its sizes where it is C-contiguous; axes of size 1 and arrays without elements may have any. */
 static void input_strides(DynRec *r, uint32_t node, uint32_t *out) {
-    const DynNode *n = node_at(r, node);
+    const DynNode *n = dyn_np_node_at(r, node);
     DynArrayView view = {.ndim = 0};
     dyn_array_view(dyn_rec_array(r, node, NULL)->obj, &view);
     bool dense = n->layout.kind == DYN_LAYOUT_C && total_hint(r, n->ndim, n->shape) > 0;
@@ -125,7 +123,7 @@ static void slice_strides(DynRec *r, const DynNode *n, const uint32_t *base, uin
 static int reshaped_strides(DynRec *r, const DynNode *from, const uint32_t *base, const DynNode *n, uint32_t *out);
 
 static int view_strides(DynRec *r, const DynNode *n, const uint32_t *base, uint32_t *out) {
-    const DynNode *from = node_at(r, n->args[0].id);
+    const DynNode *from = dyn_np_node_at(r, n->args[0].id);
     int extra = n->ndim - from->ndim;
     switch (n->op) {
     case DYN_OP_SLICE: slice_strides(r, n, base, out); return 0;
@@ -163,7 +161,7 @@ static int view_strides(DynRec *r, const DynNode *n, const uint32_t *base, uint3
 
 int dyn_np_strides(DynRec *r, uint32_t node, uint32_t *out) {
     uint32_t base[DYN_MAX_NDIM];
-    const DynNode *n = node_at(r, node);
+    const DynNode *n = dyn_np_node_at(r, node);
     if ((dyn_node_calls(n) || n->op == DYN_OP_RESULT) && !(n->flags & DYN_NODE_DENSE)) { /* as its function likes */
         return refuse(r);
     }
@@ -188,8 +186,8 @@ static int hold_one(DynRec *r, uint32_t size) {
 }
 
 int dyn_np_hold_sizes(DynRec *r, uint32_t node) {
-    for (int i = 0; i < node_at(r, node)->ndim; i++) {
-        uint32_t size = node_at(r, node)->shape[i];
+    for (int i = 0; i < dyn_np_node_at(r, node)->ndim; i++) {
+        uint32_t size = dyn_np_node_at(r, node)->shape[i];
         if (dyn_np_hint(r, size) == 0 ? dyn_np_assume_op(r, DYN_S_EQ, size, 0) < 0 : hold_one(r, size) < 0) {
             return -1;
         }
@@ -210,12 +208,12 @@ static int hold_emptiness(DynRec *r, int n, const uint32_t *shape) {
 }
 
 int dyn_np_contiguous(DynRec *r, uint32_t a, bool fortran) {
-    int ndim = node_at(r, a)->ndim;
-    uint32_t strides[DYN_MAX_NDIM], step = dyn_np_int(r, dyn_dtypes[node_at(r, a)->dtype].size);
+    int ndim = dyn_np_node_at(r, a)->ndim;
+    uint32_t strides[DYN_MAX_NDIM], step = dyn_np_int(r, dyn_dtypes[dyn_np_node_at(r, a)->dtype].size);
     if (dyn_np_always_c(r, a) && (!fortran || ndim <= 1)) {
         return 1;
     }
-    int none = hold_emptiness(r, ndim, node_at(r, a)->shape);
+    int none = hold_emptiness(r, ndim, dyn_np_node_at(r, a)->shape);
     if (none != 0) {
         return none;
     }
@@ -224,7 +222,7 @@ int dyn_np_contiguous(DynRec *r, uint32_t a, bool fortran) {
     }
     for (int i = 0; i < ndim; i++) {
         int axis = fortran ? i : ndim - 1 - i;
-        uint32_t size = node_at(r, a)->shape[axis];
+        uint32_t size = dyn_np_node_at(r, a)->shape[axis];
         if (hold_one(r, size) < 0 || step == DYN_NONE) {
             return -1;
         }
@@ -348,7 +346,7 @@ static int reshapes_in_place(DynRec *r, uint32_t a, int ndim, const uint32_t *sh
     if (dyn_np_always_c(r, a)) {
         return 1;
     }
-    const DynNode *n = node_at(r, a);
+    const DynNode *n = dyn_np_node_at(r, a);
     bool same = n->ndim == ndim;
     for (int i = 0; i < ndim && same; i++) {
         same = dyn_np_hint(r, n->shape[i]) == dyn_np_hint(r, shape[i]);
@@ -362,7 +360,7 @@ static int reshapes_in_place(DynRec *r, uint32_t a, int ndim, const uint32_t *sh
     if (none != 0) {
         return none;
     }
-    if (dyn_np_strides(r, a, strides) < 0 || axes_of(r, node_at(r, a), strides, &old) < 0) {
+    if (dyn_np_strides(r, a, strides) < 0 || axes_of(r, dyn_np_node_at(r, a), strides, &old) < 0) {
         return -1;
     }
     return without_copy(r, &old, ndim, shape, ignored);
@@ -371,7 +369,7 @@ static int reshapes_in_place(DynRec *r, uint32_t a, int ndim, const uint32_t *sh
 /* ---- reshape */
 
 static uint32_t turned_round(DynRec *r, uint32_t a) {
-    int perm[DYN_MAX_NDIM], ndim = node_at(r, a)->ndim;
+    int perm[DYN_MAX_NDIM], ndim = dyn_np_node_at(r, a)->ndim;
     for (int i = 0; i < ndim; i++) {
         perm[i] = ndim - 1 - i;
     }
@@ -380,8 +378,8 @@ static uint32_t turned_round(DynRec *r, uint32_t a) {
 
 uint32_t dyn_np_copy_in_order(DynRec *r, uint32_t a, DynDtype dt, bool fortran) {
     uint32_t id = dyn_np_copy(r, a, dt);
-    int ndim = id == DYN_NONE ? 0 : node_at(r, id)->ndim;
-    DynLayout *layout = &node_at(r, id == DYN_NONE ? a : id)->layout;
+    int ndim = id == DYN_NONE ? 0 : dyn_np_node_at(r, id)->ndim;
+    DynLayout *layout = &dyn_np_node_at(r, id == DYN_NONE ? a : id)->layout;
     for (int i = 0; i < ndim && fortran && ndim > 1; i++) {
         layout->kind = DYN_LAYOUT_STRIDED;
         layout->perm[i] = (uint8_t)(ndim - 1 - i);
@@ -423,7 +421,7 @@ static int fill_in(DynRec *r, uint32_t total, int ndim, uint32_t *shape) {
 /* In Fortran's order a reshape is C's of the axes turned round. A copy is made of the whole array, and the result is a view of
  * it. */
 uint32_t dyn_np_reshape(DynRec *r, uint32_t a, int ndim, uint32_t *shape, bool fortran) {
-    uint32_t total = dyn_np_product(r, node_at(r, a)->ndim, node_at(r, a)->shape), turned[DYN_MAX_NDIM];
+    uint32_t total = dyn_np_product(r, dyn_np_node_at(r, a)->ndim, dyn_np_node_at(r, a)->shape), turned[DYN_MAX_NDIM];
     if (fill_in(r, total, ndim, shape) < 0) {
         return DYN_NONE;
     }
@@ -433,7 +431,7 @@ uint32_t dyn_np_reshape(DynRec *r, uint32_t a, int ndim, uint32_t *shape, bool f
     uint32_t from = fortran ? turned_round(r, a) : a;
     int in_place = from == DYN_NONE ? -1 : reshapes_in_place(r, from, ndim, turned);
     if (in_place == 0) {
-        from = dyn_np_copy_in_order(r, a, (DynDtype)node_at(r, a)->dtype, fortran);
+        from = dyn_np_copy_in_order(r, a, (DynDtype)dyn_np_node_at(r, a)->dtype, fortran);
         from = from == DYN_NONE || !fortran ? from : turned_round(r, from);
     }
     if (in_place < 0 || from == DYN_NONE) {
@@ -511,7 +509,7 @@ DynVal *np_rule_reshape_method(DynRec *r, NpCall *c) {
 
 /* The axes as they lie, largest steps first (order K). */
 static uint32_t as_it_lies(DynRec *r, uint32_t a) {
-    const DynNode *n = node_at(r, a);
+    const DynNode *n = dyn_np_node_at(r, a);
     int perm[DYN_MAX_NDIM];
     bool changes = false;
     if (n->layout.kind == DYN_LAYOUT_C) {
@@ -532,14 +530,14 @@ static uint32_t as_it_lies(DynRec *r, uint32_t a) {
 }
 
 uint32_t dyn_np_flat_copy(DynRec *r, uint32_t a) {
-    uint32_t total = dyn_np_product(r, node_at(r, a)->ndim, node_at(r, a)->shape);
+    uint32_t total = dyn_np_product(r, dyn_np_node_at(r, a)->ndim, dyn_np_node_at(r, a)->shape);
     return total == DYN_NONE ? (refuse(r), DYN_NONE) : dyn_np_reshape_view(r, a, 1, &total, DYN_NODE_CONTIG_COPY);
 }
 
 /* All elements in C order: a view where that is possible without looking at strides, else a copy, as ravel() gives them. */
 uint32_t dyn_np_ravel(DynRec *r, uint32_t a) {
     int contiguous = dyn_np_contiguous(r, a, false);
-    uint32_t total = dyn_np_product(r, node_at(r, a)->ndim, node_at(r, a)->shape);
+    uint32_t total = dyn_np_product(r, dyn_np_node_at(r, a)->ndim, dyn_np_node_at(r, a)->shape);
     if (contiguous < 0 || total == DYN_NONE) {
         return refuse(r), DYN_NONE;
     }
@@ -568,7 +566,7 @@ DynVal *np_rule_flatten(DynRec *r, NpCall *c) {
 
 /* How far apart elements along an axis of the result are in an operand, as a rank: 0 where it stands still. */
 static int step_rank(DynRec *r, uint32_t id, int axis, int ndim) {
-    const DynNode *n = node_at(r, id);
+    const DynNode *n = dyn_np_node_at(r, id);
     int at = axis - (ndim - n->ndim), rank = 0;
     if (at < 0 || dyn_np_hint(r, n->shape[at]) == 1) {
         return 0;

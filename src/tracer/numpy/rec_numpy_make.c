@@ -1,8 +1,6 @@
 /* rec_numpy_make.c: new arrays: zeros, full, copies, conversions. Called through the binding table. */
 #include "tracer/numpy/rec_np.h"
 
-static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
-
 int dyn_np_burn_rest(DynRec *r, const NpCall *c, int first) {
     for (int i = first; i < NP_MAX_SLOTS; i++) {
         if (c->slot[i].v != NULL && dyn_rec_burn(r, c->slot[i].v, c->slot[i].real) < 0) {
@@ -41,8 +39,8 @@ uint32_t dyn_np_full(DynRec *r, DynDtype dt, int ndim, const uint32_t *shape, Dy
         dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY);
         return id;
     }
-    memcpy(node_at(r, id)->shape, shape, sizeof(*shape) * (size_t)ndim);
-    node_at(r, id)->args[0] = fill;
+    memcpy(dyn_np_node_at(r, id)->shape, shape, sizeof(*shape) * (size_t)ndim);
+    dyn_np_node_at(r, id)->args[0] = fill;
     return id;
 }
 
@@ -84,8 +82,8 @@ static int like_shape(DynRec *r, uint32_t a, DynOperand order, DynOperand other,
     if (other.v != NULL) {
         return dyn_np_hold_sizes(r, a) < 0 ? -1 : dyn_np_shape_arg(r, other, false, shape);
     }
-    memcpy(shape, node_at(r, a)->shape, sizeof(*shape) * node_at(r, a)->ndim);
-    return node_at(r, a)->ndim;
+    memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(*shape) * dyn_np_node_at(r, a)->ndim);
+    return dyn_np_node_at(r, a)->ndim;
 }
 
 DynVal *np_rule_create_like(DynRec *r, NpCall *c) {
@@ -147,7 +145,7 @@ static int fits_order(DynRec *r, DynOperand order, uint32_t a) {
 /* Is what came back the operand itself, or new? That rests on the dtype, which is guarded, and with order= on the layout. */
 static DynVal *same_or_copied(DynRec *r, NpCall *c, uint32_t a, DynOperand order) {
     bool same = c->result == c->slot[0].real, converted = c->slot[0].v->kind == DV_NPSCALAR;
-    converted = converted || dyn_np_dtype_of(c->result) != (DynDtype)node_at(r, a)->dtype;
+    converted = converted || dyn_np_dtype_of(c->result) != (DynDtype)dyn_np_node_at(r, a)->dtype;
     if (dyn_np_order_guards(r, order, a) < 0) {
         return NULL;
     }

@@ -4,11 +4,9 @@
  * call is made. */
 #include "tracer/numpy/rec_np.h"
 
-static const DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
-
 /* Operand i as an array with axes, or NULL: it is another thing. */
 static const DynNode *array_of(DynRec *r, const DynNode *call, int i) {
-    const DynNode *n = i < call->nargs && call->args[i].kind == DYN_ARG_NODE ? node_at(r, call->args[i].id) : NULL;
+    const DynNode *n = i < call->nargs && call->args[i].kind == DYN_ARG_NODE ? dyn_np_node_at(r, call->args[i].id) : NULL;
     bool array = n != NULL && n->ndim > 0 && (n->flags & (DYN_NODE_NPSCALAR | DYN_NODE_OBJECT | DYN_NODE_TENSOR)) == 0;
     return array ? n : NULL;
 }
@@ -73,6 +71,6 @@ static DynOp counted(DynRec *r, const DynNode *call, const DynExtern *x) {
 }
 
 DynOp dyn_np_call_operator(DynRec *r, uint32_t call, const DynExtern *x) {
-    const DynNode *n = node_at(r, call);
+    const DynNode *n = dyn_np_node_at(r, call);
     return calls(x, "bincount", false) ? counted(r, n, x) : masked(r, n, x);
 }

@@ -2,14 +2,12 @@
  */
 #include "tracer/numpy/rec_np.h"
 
-static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
-
 static uint32_t no_node(DynRec *r) {
     dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     return DYN_NONE;
 }
 
-static DynDtype dtype_at(DynRec *r, uint32_t id) { return (DynDtype)node_at(r, id)->dtype; }
+static DynDtype dtype_at(DynRec *r, uint32_t id) { return (DynDtype)dyn_np_node_at(r, id)->dtype; }
 
 /* ---- nodes */
 
@@ -25,7 +23,7 @@ static uint32_t reduce_nothing(DynRec *r, DynOp op, uint32_t a, DynDtype dtype) 
 /* may_be_empty: also for rows that have no result of nothing; somebody combines the identity that they give then. */
 static uint32_t reduce_node(DynRec *r, DynOp op, uint32_t a, int naxes, const int *axes, bool keepdims, DynDtype dtype,
                             bool may_be_empty) {
-    DynNode *n = node_at(r, a);
+    DynNode *n = dyn_np_node_at(r, a);
     uint32_t mask = 0, shape[DYN_MAX_NDIM];
     int ndim = 0, was = n->ndim;
     if (dtype == DYN_BOOL && op != DYN_OP_ANY && op != DYN_OP_ALL) {
@@ -60,7 +58,7 @@ static uint32_t reduce_node(DynRec *r, DynOp op, uint32_t a, int naxes, const in
     if (id == DYN_NONE) {
         return id;
     }
-    n = node_at(r, id);
+    n = dyn_np_node_at(r, id);
     memcpy(n->shape, shape, sizeof(*shape) * (size_t)ndim);
     n->flags |= may_be_empty && dyn_ops[op].guard == DYN_G_NONEMPTY ? DYN_NODE_OR_NOTHING : 0;
     n->aux[0] = keepdims;
@@ -82,11 +80,11 @@ static uint32_t masked(DynRec *r, uint32_t a, uint32_t mask, NpArg other) {
         return DYN_NONE;
     }
     uint32_t id = dyn_np_elementwise_as(r, DYN_OP_WHERE, dt, dt, args, 3);
-    if (id == DYN_NONE || node_at(r, id)->ndim != node_at(r, a)->ndim) {
+    if (id == DYN_NONE || dyn_np_node_at(r, id)->ndim != dyn_np_node_at(r, a)->ndim) {
         return no_node(r);
     }
-    for (int i = 0; i < node_at(r, a)->ndim; i++) {
-        if (dyn_np_hint(r, node_at(r, id)->shape[i]) != dyn_np_hint(r, node_at(r, a)->shape[i])) {
+    for (int i = 0; i < dyn_np_node_at(r, a)->ndim; i++) {
+        if (dyn_np_hint(r, dyn_np_node_at(r, id)->shape[i]) != dyn_np_hint(r, dyn_np_node_at(r, a)->shape[i])) {
             return no_node(r);
         }
     }
@@ -150,13 +148,13 @@ int dyn_np_reduce_args(DynRec *r, const NpCall *c, NpReduction *x) {
     if (x->a == DYN_NONE || read_where(r, c, x) < 0) {
         return -1;
     }
-    if (node_at(r, x->a)->ndim == 0 && axis.v != NULL &&
+    if (dyn_np_node_at(r, x->a)->ndim == 0 && axis.v != NULL &&
         PyLong_CheckExact(axis.real)) { /* 0 and -1 are taken: they mean nothing */
         if (dyn_rec_burn(r, axis.v, axis.real) < 0) {
             return -1;
         }
     } else {
-        x->naxes = dyn_np_axes(r, axis, node_at(r, x->a)->ndim, x->axes);
+        x->naxes = dyn_np_axes(r, axis, dyn_np_node_at(r, x->a)->ndim, x->axes);
     }
     if (x->naxes < 0 || dyn_np_flag(r, dyn_np_slot(c, "keepdims"), &x->keepdims) < 0) {
         return -1;
@@ -232,7 +230,7 @@ static int read_initial(DynRec *r, DynOperand o, DynOp op, DynDtype dt, NpArg *o
         return -1;
     }
     if (out->arg.kind == DYN_ARG_NODE) {
-        return out->code == dt && node_at(r, out->arg.id)->ndim == 0 && op != DYN_OP_SUM ? 0 : (no_node(r), -1);
+        return out->code == dt && dyn_np_node_at(r, out->arg.id)->ndim == 0 && op != DYN_OP_SUM ? 0 : (no_node(r), -1);
     }
     DynSyms *t = dyn_rec_syms(r);
     if (dyn_sym_at(t, out->arg.id)->type == DYN_T_FLOAT && op == DYN_OP_SUM &&
@@ -326,7 +324,7 @@ DynVal *np_rule_ptp(DynRec *r, NpCall *c) {
  * counts, and whoever divides by it has to see to its zeros. */
 static int count_of(DynRec *r, const NpReduction *x, bool keepdims, uint32_t least, NpArg *out) {
     uint32_t sizes[DYN_MAX_NDIM];
-    const DynNode *a = node_at(r, x->a);
+    const DynNode *a = dyn_np_node_at(r, x->a);
     if (x->where == DYN_NONE) {
         for (int i = 0; i < x->naxes; i++) {
             sizes[i] = a->shape[x->axes[i]];
@@ -352,7 +350,7 @@ static uint32_t divide_to(DynRec *r, uint32_t node, NpArg count, DynDtype result
     DynDtype compute = dyn_dtypes[dtype_at(r, node)].kind == 'c' ? DYN_C128 : DYN_F64;
     uint32_t id = dyn_np_elementwise_as(r, DYN_OP_DIVIDE, compute, result, args, 2);
     if (id != DYN_NONE && count.arg.kind == DYN_ARG_NODE) {
-        node_at(r, id)->flags |= DYN_NODE_WARNS;
+        dyn_np_node_at(r, id)->flags |= DYN_NODE_WARNS;
     }
     return id;
 }
@@ -391,7 +389,7 @@ static uint32_t half_mean(DynRec *r, const NpReduction *x, NpArg count) {
     if (sum == DYN_NONE) {
         return sum;
     }
-    uint32_t t = divide_to(r, sum, count, node_at(r, sum)->ndim > 0 ? DYN_F32 : DYN_F64);
+    uint32_t t = divide_to(r, sum, count, dyn_np_node_at(r, sum)->ndim > 0 ? DYN_F32 : DYN_F64);
     return t == DYN_NONE ? t : dyn_np_copy(r, t, DYN_F16);
 }
 
@@ -415,12 +413,12 @@ DynVal *np_rule_mean(DynRec *r, NpCall *c) {
 /* Weights of the operand's sizes; those of one axis alone with new axes for the others. */
 static uint32_t spread_weights(DynRec *r, const NpReduction *x, DynOperand weights) {
     uint32_t w = dyn_np_node(r, weights);
-    int ndim = node_at(r, x->a)->ndim;
-    if (w == DYN_NONE || node_at(r, w)->ndim == ndim) {
+    int ndim = dyn_np_node_at(r, x->a)->ndim;
+    if (w == DYN_NONE || dyn_np_node_at(r, w)->ndim == ndim) {
         return w;
     }
-    return node_at(r, w)->ndim == 1 && x->naxes == 1 ? dyn_np_newaxis(r, w, ((1u << ndim) - 1) & ~(1u << x->axes[0]), ndim)
-                                                     : no_node(r);
+    return dyn_np_node_at(r, w)->ndim == 1 && x->naxes == 1 ? dyn_np_newaxis(r, w, ((1u << ndim) - 1) & ~(1u << x->axes[0]), ndim)
+                                                            : no_node(r);
 }
 
 /* The weighted sum over the sum of weights. Where that is 0 eager raises: 0 / it raises a flag there for certain. */
@@ -443,7 +441,7 @@ static uint32_t weighted(DynRec *r, const NpReduction *x, uint32_t w) {
     if (z == DYN_NONE) {
         return z;
     }
-    node_at(r, z)->flags |= DYN_NODE_WARNS;
+    dyn_np_node_at(r, z)->flags |= DYN_NODE_WARNS;
     args[0] = dyn_np_node_arg(r, sum);
     args[1] = zero[1];
     uint32_t q = dyn_np_elementwise_as(r, DYN_OP_DIVIDE, dt, dt, args, 2);
@@ -493,11 +491,11 @@ static uint32_t deviations(DynRec *r, const NpCall *c, const NpReduction *x) {
         args[1] = dyn_np_node_arg(r, sum);
     }
     uint32_t t = dyn_np_elementwise(r, DYN_OP_SUBTRACT, args, 2, NP_UFUNC);
-    if (t == DYN_NONE || node_at(r, t)->ndim != node_at(r, x->a)->ndim) {
+    if (t == DYN_NONE || dyn_np_node_at(r, t)->ndim != dyn_np_node_at(r, x->a)->ndim) {
         return no_node(r);
     }
-    for (int i = 0; i < node_at(r, t)->ndim; i++) {
-        if (dyn_np_hint(r, node_at(r, t)->shape[i]) != dyn_np_hint(r, node_at(r, x->a)->shape[i])) {
+    for (int i = 0; i < dyn_np_node_at(r, t)->ndim; i++) {
+        if (dyn_np_hint(r, dyn_np_node_at(r, t)->shape[i]) != dyn_np_hint(r, dyn_np_node_at(r, x->a)->shape[i])) {
             return no_node(r);
         }
     }
@@ -557,7 +555,7 @@ static uint32_t variance(DynRec *r, uint32_t squares, NpArg dof) {
     if (z == DYN_NONE) {
         return z;
     }
-    node_at(r, z)->flags |= DYN_NODE_WARNS;
+    dyn_np_node_at(r, z)->flags |= DYN_NODE_WARNS;
     args[0] = dyn_np_node_arg(r, q);
     args[1] = dyn_np_node_arg(r, z);
     return dyn_np_elementwise_as(r, DYN_OP_ADD, DYN_F64, dt, args, 2);

@@ -1,27 +1,25 @@
 /* rec_numpy_scan.c: running sums and products, and positions of extremes: SCAN nodes. Called through the binding table. */
 #include "tracer/numpy/rec_np.h"
 
-static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
-
 /* exec_scan.c has loops for these. */
 static bool has_loops(DynDtype dt) { return dyn_dtypes[dt].kind != 'c' && !dyn_dtype_is_half(dt); }
 
 static uint32_t scan_node(DynRec *r, DynOp op, DynDtype dtype, uint32_t a, int axis, bool keepdims, int ndim) {
-    uint32_t id = has_loops((DynDtype)node_at(r, a)->dtype) ? dyn_np_unary_node(r, op, dtype, a, ndim, 2) : DYN_NONE;
+    uint32_t id = has_loops((DynDtype)dyn_np_node_at(r, a)->dtype) ? dyn_np_unary_node(r, op, dtype, a, ndim, 2) : DYN_NONE;
     if (id == DYN_NONE) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), DYN_NONE;
     }
-    DynNode *n = node_at(r, id);
-    n->compute = node_at(r, a)->dtype;
+    DynNode *n = dyn_np_node_at(r, id);
+    n->compute = dyn_np_node_at(r, a)->dtype;
     n->aux[0] = axis;
     n->aux[1] = keepdims;
     return id;
 }
 
 uint32_t dyn_np_scan(DynRec *r, DynOp op, uint32_t a, int axis) {
-    uint32_t id = scan_node(r, op, (DynDtype)node_at(r, a)->dtype, a, axis, false, node_at(r, a)->ndim);
+    uint32_t id = scan_node(r, op, (DynDtype)dyn_np_node_at(r, a)->dtype, a, axis, false, dyn_np_node_at(r, a)->ndim);
     if (id != DYN_NONE) {
-        memcpy(node_at(r, id)->shape, node_at(r, a)->shape, sizeof(uint32_t) * node_at(r, a)->ndim);
+        memcpy(dyn_np_node_at(r, id)->shape, dyn_np_node_at(r, a)->shape, sizeof(uint32_t) * dyn_np_node_at(r, a)->ndim);
     }
     return id;
 }
@@ -29,25 +27,25 @@ uint32_t dyn_np_scan(DynRec *r, DynOp op, uint32_t a, int axis) {
 uint32_t dyn_np_position(DynRec *r, DynOp op, uint32_t a, int axis, bool keepdims) {
     uint32_t shape[DYN_MAX_NDIM];
     int ndim = 0;
-    for (int i = 0; i < node_at(r, a)->ndim; i++) {
+    for (int i = 0; i < dyn_np_node_at(r, a)->ndim; i++) {
         bool gone = axis < 0 || i == axis;
-        if (gone && dyn_np_assume_op(r, DYN_S_NE, node_at(r, a)->shape[i], 0) < 0) {
+        if (gone && dyn_np_assume_op(r, DYN_S_NE, dyn_np_node_at(r, a)->shape[i], 0) < 0) {
             return DYN_NONE;
         }
         if (!gone || keepdims) {
-            shape[ndim++] = gone ? dyn_np_int(r, 1) : node_at(r, a)->shape[i];
+            shape[ndim++] = gone ? dyn_np_int(r, 1) : dyn_np_node_at(r, a)->shape[i];
         }
     }
     uint32_t id = scan_node(r, op, DYN_I64, a, axis, keepdims, ndim);
     if (id != DYN_NONE) {
-        memcpy(node_at(r, id)->shape, shape, sizeof(*shape) * (size_t)ndim);
+        memcpy(dyn_np_node_at(r, id)->shape, shape, sizeof(*shape) * (size_t)ndim);
     }
     return id;
 }
 
 /* The axis, or -1 for all elements in C order: that is the only one where there is one, and none of a rank-0 array. */
 static int one_axis(DynRec *r, const NpReduction *x) {
-    int ndim = node_at(r, x->a)->ndim;
+    int ndim = dyn_np_node_at(r, x->a)->ndim;
     if (x->naxes != 1 && x->naxes != ndim) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), -2;
     }
@@ -56,7 +54,7 @@ static int one_axis(DynRec *r, const NpReduction *x) {
 
 static DynVal *running(DynRec *r, const NpReduction *x, DynOp op, DynOp binary, int axis, PyObject *result) {
     DynDtype dt = x->dtype != DYN_NO_DTYPE ? x->dtype : dyn_np_accumulator(r, binary, x->a, x);
-    const DynNode *n = node_at(r, x->a);
+    const DynNode *n = dyn_np_node_at(r, x->a);
     uint32_t a = x->a, shape[DYN_MAX_NDIM];
     int ndim = axis < 0 ? 1 : n->ndim;
     if (dt == DYN_NO_DTYPE) {
@@ -73,7 +71,7 @@ static DynVal *running(DynRec *r, const NpReduction *x, DynOp op, DynOp binary, 
     if (id == DYN_NONE) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
-    memcpy(node_at(r, id)->shape, shape, sizeof(*shape) * (size_t)ndim);
+    memcpy(dyn_np_node_at(r, id)->shape, shape, sizeof(*shape) * (size_t)ndim);
     return dyn_np_finish_out(r, id, x->out, result);
 }
 
@@ -106,7 +104,7 @@ DynVal *np_rule_accumulate(DynRec *r, NpCall *c) {
     if (!dyn_np_is_ufunc(ufunc) || x.a == DYN_NONE || none) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
-    if (c->slot[2].v != NULL && dyn_np_axes(r, c->slot[2], node_at(r, x.a)->ndim, x.axes) != 1) {
+    if (c->slot[2].v != NULL && dyn_np_axes(r, c->slot[2], dyn_np_node_at(r, x.a)->ndim, x.axes) != 1) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
     if (dyn_np_burnt_dtype(r, c->slot[3], &x.dtype) < 0) {

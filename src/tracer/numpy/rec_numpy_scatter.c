@@ -7,8 +7,6 @@
  * another order, or with casts of what is written, stays a call of NumPy's own. */
 #include "tracer/numpy/rec_np.h"
 
-static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
-
 static int refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), -1; }
 
 /* exec_scatter.c has loops for these. NumPy's loops of maximum and minimum warn of a NaN along one axis, and don't where rows are
@@ -48,7 +46,7 @@ static uint32_t value_of(DynRec *r, NpArg value, DynDtype dt, int op) {
         return refuse(r), DYN_NONE;
     }
     if (value.arg.kind == DYN_ARG_NODE) {
-        return (DynDtype)node_at(r, value.arg.id)->dtype == dt ? value.arg.id : dyn_np_copy(r, value.arg.id, dt);
+        return (DynDtype)dyn_np_node_at(r, value.arg.id)->dtype == dt ? value.arg.id : dyn_np_copy(r, value.arg.id, dt);
     }
     if (kind == 'c' || kind == 'b') {
         return refuse(r), DYN_NONE;
@@ -65,7 +63,7 @@ static uint32_t value_of(DynRec *r, NpArg value, DynDtype dt, int op) {
 /* Does the value broadcast to the sizes of the index and, behind them, of the destination's rows, at every call? Of an index with
  * more axes it lies in C order as that does, or is one value for all. */
 static int fit_value(DynRec *r, uint32_t value, uint32_t index, uint32_t dst) {
-    const DynNode *v = node_at(r, value), *at = node_at(r, index), *d = node_at(r, dst);
+    const DynNode *v = dyn_np_node_at(r, value), *at = dyn_np_node_at(r, index), *d = dyn_np_node_at(r, dst);
     int rank = at->ndim + d->ndim - 1;
     if (at->ndim == 0 || d->ndim == 0) {
         return refuse(r);
@@ -93,13 +91,15 @@ static int fit_value(DynRec *r, uint32_t value, uint32_t index, uint32_t dst) {
 
 /* What lies in the memory that is written is taken before. */
 static uint32_t taken_before(DynRec *r, uint32_t id, uint32_t dst) {
-    return node_at(r, id)->storage == node_at(r, dst)->storage ? dyn_np_copy(r, id, (DynDtype)node_at(r, id)->dtype) : id;
+    return dyn_np_node_at(r, id)->storage == dyn_np_node_at(r, dst)->storage
+               ? dyn_np_copy(r, id, (DynDtype)dyn_np_node_at(r, id)->dtype)
+               : id;
 }
 
 int dyn_np_scatter(DynRec *r, uint32_t dst, uint32_t index, NpArg value, int op) {
-    DynDtype dt = (DynDtype)node_at(r, dst)->dtype;
-    bool integers = dyn_dtype_is_integer((DynDtype)node_at(r, index)->dtype);
-    if (!integers || !has_loops(op, dt, node_at(r, dst)->ndim) || dyn_np_overlaps_itself(r, dst)) {
+    DynDtype dt = (DynDtype)dyn_np_node_at(r, dst)->dtype;
+    bool integers = dyn_dtype_is_integer((DynDtype)dyn_np_node_at(r, index)->dtype);
+    if (!integers || !has_loops(op, dt, dyn_np_node_at(r, dst)->ndim) || dyn_np_overlaps_itself(r, dst)) {
         return refuse(r);
     }
     uint32_t v = value_of(r, value, dt, op);
@@ -111,17 +111,17 @@ int dyn_np_scatter(DynRec *r, uint32_t dst, uint32_t index, NpArg value, int op)
     if (v == DYN_NONE || index == DYN_NONE) {
         return -1;
     }
-    if (dyn_np_has_acted(r) && !dyn_np_known_from_the_start(r, index, node_at(r, dst)->shape[0])) {
+    if (dyn_np_has_acted(r) && !dyn_np_known_from_the_start(r, index, dyn_np_node_at(r, dst)->shape[0])) {
         return refuse(r);
     }
     if (dyn_rec_will_write(r, dst) < 0) {
         return -1;
     }
-    uint32_t id = dyn_np_add(r, DYN_OP_SCATTER, dt, node_at(r, dst)->ndim, 3, 1);
+    uint32_t id = dyn_np_add(r, DYN_OP_SCATTER, dt, dyn_np_node_at(r, dst)->ndim, 3, 1);
     if (id == DYN_NONE) {
         return -1;
     }
-    DynNode *n = node_at(r, id), *d = node_at(r, dst);
+    DynNode *n = dyn_np_node_at(r, id), *d = dyn_np_node_at(r, dst);
     n->args[0] = (DynArg){DYN_ARG_NODE, dst};
     n->args[1] = (DynArg){DYN_ARG_NODE, v};
     n->args[2] = (DynArg){DYN_ARG_NODE, index};
@@ -135,19 +135,19 @@ int dyn_np_scatter(DynRec *r, uint32_t dst, uint32_t index, NpArg value, int op)
 /* The value's axes are the result's of such a lookup: those of the places go in front of the others, as the destination's do. */
 int dyn_np_scatter_at(DynRec *r, const NpLookup *at, NpArg value, int op) {
     uint32_t to = at->table, shape[DYN_MAX_NDIM];
-    int ndim = node_at(r, to)->ndim, perm[DYN_MAX_NDIM] = {at->axis};
+    int ndim = dyn_np_node_at(r, to)->ndim, perm[DYN_MAX_NDIM] = {at->axis};
     if (at->axis == 0) {
         return dyn_np_scatter(r, to, at->places, value, op);
     }
     for (int i = 1; i < ndim; i++) {
         perm[i] = i - (i <= at->axis);
     }
-    if (value.arg.kind == DYN_ARG_NODE && node_at(r, value.arg.id)->ndim > 0) {
-        if (node_at(r, at->places)->ndim != 1) {
+    if (value.arg.kind == DYN_ARG_NODE && dyn_np_node_at(r, value.arg.id)->ndim > 0) {
+        if (dyn_np_node_at(r, at->places)->ndim != 1) {
             return refuse(r);
         }
-        memcpy(shape, node_at(r, to)->shape, sizeof(*shape) * (size_t)ndim);
-        shape[at->axis] = node_at(r, at->places)->shape[0];
+        memcpy(shape, dyn_np_node_at(r, to)->shape, sizeof(*shape) * (size_t)ndim);
+        shape[at->axis] = dyn_np_node_at(r, at->places)->shape[0];
         uint32_t wide = dyn_np_broadcast_view(r, value.arg.id, ndim, shape);
         value.arg.id = wide == DYN_NONE ? wide : dyn_np_permute(r, wide, perm);
     }

@@ -2,8 +2,6 @@
  * pieces of an array. Called through the binding table. */
 #include "tracer/numpy/rec_np.h"
 
-static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
-
 static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
 
 static uint32_t none(DynRec *r) { return refuse(r), DYN_NONE; }
@@ -40,7 +38,7 @@ static int axes_as_named(DynRec *r, DynOperand o, int ndim, int *axes) {
 /* moveaxis: the axes that aren't named keep their order. */
 DynVal *np_rule_moveaxis(DynRec *r, NpCall *c) {
     uint32_t a = array_node(r, c->slot[0]);
-    int from[DYN_MAX_NDIM], to[DYN_MAX_NDIM], perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim;
+    int from[DYN_MAX_NDIM], to[DYN_MAX_NDIM], perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     int n = a == DYN_NONE ? -1 : axes_as_named(r, c->slot[1], ndim, from);
     if (n < 0 || axes_as_named(r, c->slot[2], ndim, to) != n) {
         return NULL;
@@ -65,7 +63,7 @@ DynVal *np_rule_moveaxis(DynRec *r, NpCall *c) {
 
 DynVal *np_rule_rollaxis(DynRec *r, NpCall *c) {
     uint32_t a = array_node(r, c->slot[0]);
-    int ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim, perm[DYN_MAX_NDIM], n = 0;
+    int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, perm[DYN_MAX_NDIM], n = 0;
     int axis = a == DYN_NONE ? -1 : one_axis(r, c->slot[1], ndim);
     int start = c->slot[2].v == NULL ? 0 : one_axis(r, c->slot[2], ndim + 1);
     if (axis < 0 || start < 0) {
@@ -84,7 +82,7 @@ DynVal *np_rule_rollaxis(DynRec *r, NpCall *c) {
 
 DynVal *np_rule_matrix_transpose(DynRec *r, NpCall *c) {
     uint32_t a = array_node(r, c->slot[0]);
-    int ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim, perm[DYN_MAX_NDIM];
+    int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, perm[DYN_MAX_NDIM];
     if (ndim < 2) {
         return a == DYN_NONE ? NULL : refuse(r);
     }
@@ -99,11 +97,11 @@ DynVal *np_rule_flip(DynRec *r, NpCall *c) {
     uint32_t a = array_node(r, c->slot[0]);
     int axes[DYN_MAX_NDIM], n = 1;
     uint32_t mask = 0;
-    if (a == DYN_NONE || node_at(r, a)->ndim < (c->b->op == 1 ? 2 : c->b->op == 2)) {
+    if (a == DYN_NONE || dyn_np_node_at(r, a)->ndim < (c->b->op == 1 ? 2 : c->b->op == 2)) {
         return a == DYN_NONE ? NULL : refuse(r);
     }
     axes[0] = c->b->op == 1;
-    if (c->b->op == 0 && (n = dyn_np_axes(r, c->slot[1], node_at(r, a)->ndim, axes)) < 0) {
+    if (c->b->op == 0 && (n = dyn_np_axes(r, c->slot[1], dyn_np_node_at(r, a)->ndim, axes)) < 0) {
         return NULL;
     }
     for (int i = 0; i < n; i++) {
@@ -115,7 +113,7 @@ DynVal *np_rule_flip(DynRec *r, NpCall *c) {
 /* rot90: none, one or two axes turned round, and the two exchanged for odd numbers. */
 DynVal *np_rule_rot90(DynRec *r, NpCall *c) {
     uint32_t a = array_node(r, c->slot[0]);
-    int axes[DYN_MAX_NDIM] = {0, 1}, perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim;
+    int axes[DYN_MAX_NDIM] = {0, 1}, perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     Py_ssize_t turns = 1;
     if (a == DYN_NONE) {
         return NULL;
@@ -156,7 +154,7 @@ static DynVal *at_least(DynRec *r, DynOperand o, int want, PyObject *result) {
     if (a == DYN_NONE) {
         return NULL;
     }
-    int ndim = node_at(r, a)->ndim;
+    int ndim = dyn_np_node_at(r, a)->ndim;
     if (ndim >= want) {
         return result == o.real ? o.v : refuse(r);
     }
@@ -217,20 +215,20 @@ DynVal *np_rule_broadcast_arrays(DynRec *r, NpCall *c) {
         if (id == DYN_NONE) {
             return NULL;
         }
-        node_at(r, id)->flags |= DYN_NODE_WRITE_WARNS;
+        dyn_np_node_at(r, id)->flags |= DYN_NODE_WRITE_WARNS;
         if ((items[i] = dyn_np_result(r, id, real)) == NULL) {
             return NULL;
         }
     }
     bool same = true, differ = false; /* one shape at every call, or more than one at every call */
     for (int i = 0; i < c->npos; i++) {
-        const DynNode *n = node_at(r, nodes[i]);
+        const DynNode *n = dyn_np_node_at(r, nodes[i]);
         same = same && n->ndim == ndim;
         differ = differ || n->ndim != ndim;
     }
     for (int i = 0; i < c->npos && same; i++) {
         for (int k = 0; k < ndim; k++) {
-            differ = differ || dyn_np_hint(r, node_at(r, nodes[i])->shape[k]) != dyn_np_hint(r, shape[k]);
+            differ = differ || dyn_np_hint(r, dyn_np_node_at(r, nodes[i])->shape[k]) != dyn_np_hint(r, shape[k]);
         }
     }
     for (int i = 0; i < c->npos && same && differ; i++) {
@@ -244,12 +242,12 @@ DynVal *np_rule_broadcast_arrays(DynRec *r, NpCall *c) {
 /* ---- diagonals and windows */
 
 uint32_t dyn_np_affine(DynRec *r, uint32_t a, int ndim, const uint32_t *start, const uint32_t *shape) {
-    int rank = node_at(r, a)->ndim;
-    uint32_t id = dyn_np_add(r, DYN_OP_AFFINE, (DynDtype)node_at(r, a)->dtype, ndim, 1 + rank, rank * ndim);
+    int rank = dyn_np_node_at(r, a)->ndim;
+    uint32_t id = dyn_np_add(r, DYN_OP_AFFINE, (DynDtype)dyn_np_node_at(r, a)->dtype, ndim, 1 + rank, rank * ndim);
     if (id == DYN_NONE) {
         return id;
     }
-    DynNode *n = node_at(r, id);
+    DynNode *n = dyn_np_node_at(r, id);
     n->args[0] = (DynArg){DYN_ARG_NODE, a};
     for (int k = 0; k < rank; k++) {
         n->args[1 + k] = (DynArg){DYN_ARG_SYM, start[k]};
@@ -257,14 +255,14 @@ uint32_t dyn_np_affine(DynRec *r, uint32_t a, int ndim, const uint32_t *start, c
     memcpy(n->shape, shape, sizeof(*shape) * (size_t)ndim);
     memset(n->aux, 0, sizeof(*n->aux) * (size_t)(rank * ndim));
     n->flags |= DYN_NODE_VIEW | DYN_NODE_READONLY;
-    n->storage = node_at(r, a)->storage;
+    n->storage = dyn_np_node_at(r, a)->storage;
     return id;
 }
 
 /* As many elements as fit; where they don't all, the two axes' sizes decide, and a guard says which. */
 uint32_t dyn_np_diagonal(DynRec *r, uint32_t a, int axis1, int axis2, uint32_t offset) {
     uint32_t start[DYN_MAX_NDIM], shape[DYN_MAX_NDIM];
-    int rank = node_at(r, a)->ndim, ndim = rank - 1;
+    int rank = dyn_np_node_at(r, a)->ndim, ndim = rank - 1;
     if (rank < 2 || axis1 == axis2 || offset == DYN_NONE) {
         return none(r);
     }
@@ -273,7 +271,7 @@ uint32_t dyn_np_diagonal(DynRec *r, uint32_t a, int axis1, int axis2, uint32_t o
         return DYN_NONE;
     }
     uint32_t zero = dyn_np_int(r, 0), away = below ? dyn_np_op(r, DYN_S_SUB, zero, offset) : offset;
-    uint32_t rows = node_at(r, a)->shape[axis1], columns = node_at(r, a)->shape[axis2];
+    uint32_t rows = dyn_np_node_at(r, a)->shape[axis1], columns = dyn_np_node_at(r, a)->shape[axis2];
     if (below) {
         rows = dyn_np_op(r, DYN_S_SUB, rows, away);
     } else {
@@ -297,7 +295,7 @@ uint32_t dyn_np_diagonal(DynRec *r, uint32_t a, int axis1, int axis2, uint32_t o
         start[k] = zero;
         if (k != axis1 && k != axis2) {
             from[n] = k;
-            shape[n++] = node_at(r, a)->shape[k];
+            shape[n++] = dyn_np_node_at(r, a)->shape[k];
         }
     }
     if (!empty) {
@@ -306,16 +304,16 @@ uint32_t dyn_np_diagonal(DynRec *r, uint32_t a, int axis1, int axis2, uint32_t o
     shape[n] = size;
     uint32_t id = dyn_np_affine(r, a, ndim, start, shape);
     for (int i = 0; i < n && id != DYN_NONE; i++) {
-        node_at(r, id)->aux[from[i] * ndim + i] = 1;
+        dyn_np_node_at(r, id)->aux[from[i] * ndim + i] = 1;
     }
     if (id != DYN_NONE) {
-        node_at(r, id)->aux[axis1 * ndim + n] = node_at(r, id)->aux[axis2 * ndim + n] = 1;
+        dyn_np_node_at(r, id)->aux[axis1 * ndim + n] = dyn_np_node_at(r, id)->aux[axis2 * ndim + n] = 1;
     }
     return id;
 }
 
 static uint32_t diagonal_of(DynRec *r, uint32_t a, DynOperand offset, DynOperand axis1, DynOperand axis2) {
-    int ndim = node_at(r, a)->ndim;
+    int ndim = dyn_np_node_at(r, a)->ndim;
     int x = axis1.v == NULL ? 0 : one_axis(r, axis1, ndim);
     int y = axis2.v == NULL ? 1 : one_axis(r, axis2, ndim);
     uint32_t at = offset.v == NULL ? dyn_np_int(r, 0) : dyn_np_int_sym(r, offset);
@@ -338,7 +336,7 @@ DynVal *np_rule_trace(DynRec *r, NpCall *c) {
     if (c->slot[4].v != NULL && dyn_rec_burn(r, c->slot[4].v, c->slot[4].real) < 0) {
         return refuse(r);
     }
-    int axis = node_at(r, d)->ndim - 1;
+    int axis = dyn_np_node_at(r, d)->ndim - 1;
     return dyn_np_result(r, dyn_np_reduce(r, DYN_OP_SUM, d, 1, &axis, false, dt), c->result);
 }
 
@@ -349,7 +347,7 @@ DynVal *np_rule_windows(DynRec *r, NpCall *c) {
     if (n < 0) {
         return NULL;
     }
-    int rank = node_at(r, a)->ndim, ndim = rank + n;
+    int rank = dyn_np_node_at(r, a)->ndim, ndim = rank + n;
     for (int i = 0; i < n; i++) {
         axes[i] = i;
     }
@@ -360,7 +358,7 @@ DynVal *np_rule_windows(DynRec *r, NpCall *c) {
         return refuse(r);
     }
     for (int k = 0; k < rank; k++) {
-        shape[k] = node_at(r, a)->shape[k];
+        shape[k] = dyn_np_node_at(r, a)->shape[k];
         start[k] = dyn_np_int(r, 0);
     }
     for (int i = 0; i < n; i++) {
@@ -376,10 +374,10 @@ DynVal *np_rule_windows(DynRec *r, NpCall *c) {
     }
     uint32_t id = dyn_np_affine(r, a, ndim, start, shape);
     for (int k = 0; k < rank && id != DYN_NONE; k++) {
-        node_at(r, id)->aux[k * ndim + k] = 1;
+        dyn_np_node_at(r, id)->aux[k * ndim + k] = 1;
     }
     for (int i = 0; i < n && id != DYN_NONE; i++) {
-        node_at(r, id)->aux[axes[i] * ndim + rank + i] = 1;
+        dyn_np_node_at(r, id)->aux[axes[i] * ndim + rank + i] = 1;
     }
     if (id != DYN_NONE && PyArray_ISWRITEABLE((PyArrayObject *)c->result)) {
         return refuse(r);
@@ -393,18 +391,18 @@ DynVal *np_rule_windows(DynRec *r, NpCall *c) {
 DynVal *np_rule_view(DynRec *r, NpCall *c) {
     uint32_t a = array_node(r, c->slot[0]);
     DynDtype dt = PyArray_CheckExact(c->result) ? dyn_np_dtype_of(c->result) : DYN_NO_DTYPE;
-    if (a == DYN_NONE || dt == DYN_NO_DTYPE || dyn_dtypes[dt].size != dyn_dtypes[node_at(r, a)->dtype].size) {
+    if (a == DYN_NONE || dt == DYN_NO_DTYPE || dyn_dtypes[dt].size != dyn_dtypes[dyn_np_node_at(r, a)->dtype].size) {
         return a == DYN_NONE ? NULL : refuse(r);
     }
     if (c->slot[1].v != NULL && dyn_rec_burn(r, c->slot[1].v, c->slot[1].real) < 0) {
         return NULL;
     }
-    uint32_t id = dyn_np_unary_node(r, DYN_OP_AS_DTYPE, dt, a, node_at(r, a)->ndim, 1);
+    uint32_t id = dyn_np_unary_node(r, DYN_OP_AS_DTYPE, dt, a, dyn_np_node_at(r, a)->ndim, 1);
     if (id == DYN_NONE) {
         return NULL;
     }
-    node_at(r, id)->aux[0] = dt;
-    memcpy(node_at(r, id)->shape, node_at(r, a)->shape, sizeof(uint32_t) * node_at(r, a)->ndim);
+    dyn_np_node_at(r, id)->aux[0] = dt;
+    memcpy(dyn_np_node_at(r, id)->shape, dyn_np_node_at(r, a)->shape, sizeof(uint32_t) * dyn_np_node_at(r, a)->ndim);
     return dyn_np_result(r, id, c->result);
 }
 
@@ -415,7 +413,7 @@ DynVal *np_rule_view(DynRec *r, NpCall *c) {
 /* The i-th of n pieces: the first size % n of them have one more. */
 static DynVal *equal_pieces(DynRec *r, NpCall *c, uint32_t a, int axis, bool even) {
     DynVal *items[MAX_PIECES];
-    uint32_t size = node_at(r, a)->shape[axis], at = dyn_np_int(r, 0);
+    uint32_t size = dyn_np_node_at(r, a)->shape[axis], at = dyn_np_int(r, 0);
     int n = (int)PyList_GET_SIZE(c->result);
     uint32_t many = dyn_np_int(r, n), least = dyn_np_op(r, DYN_S_FLOORDIV, size, many);
     uint32_t more = dyn_np_op(r, DYN_S_MOD, size, many);
@@ -445,7 +443,7 @@ static DynVal *equal_pieces(DynRec *r, NpCall *c, uint32_t a, int axis, bool eve
 
 uint32_t dyn_np_piece(DynRec *r, uint32_t a, int axis, uint32_t from, uint32_t to) {
     DynSyms *t = dyn_rec_syms(r);
-    uint32_t size = node_at(r, a)->shape[axis], one = dyn_np_int(r, 1);
+    uint32_t size = dyn_np_node_at(r, a)->shape[axis], one = dyn_np_int(r, 1);
     uint32_t stop = to == DYN_NONE ? size : dyn_sym_op(t, DYN_S_SLICE_STOP, to, size, one);
     uint32_t start = stop == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_SLICE_START, from, size, one);
     if (start == DYN_NONE) {
@@ -492,7 +490,7 @@ DynVal *np_rule_split(DynRec *r, NpCall *c) {
     if (a == DYN_NONE) {
         return NULL;
     }
-    int op = c->b->op, ndim = node_at(r, a)->ndim, axis = axis_of_split(op, ndim);
+    int op = c->b->op, ndim = dyn_np_node_at(r, a)->ndim, axis = axis_of_split(op, ndim);
     bool pieces = PyList_CheckExact(c->result) && PyList_GET_SIZE(c->result) <= MAX_PIECES;
     if (axis >= ndim || c->slot[1].v == NULL || !pieces) {
         return refuse(r);
@@ -507,13 +505,13 @@ DynVal *np_rule_split(DynRec *r, NpCall *c) {
 DynVal *np_rule_unstack(DynRec *r, NpCall *c) {
     uint32_t a = array_node(r, c->slot[0]);
     DynVal *items[MAX_PIECES];
-    int ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim, axis = 0;
+    int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, axis = 0;
     if (ndim == 0 || !PyTuple_CheckExact(c->result) || PyTuple_GET_SIZE(c->result) > MAX_PIECES) {
         return a == DYN_NONE ? NULL : refuse(r);
     }
     int n = (int)PyTuple_GET_SIZE(c->result);
     if ((c->slot[1].v != NULL && (axis = one_axis(r, c->slot[1], ndim)) < 0) ||
-        dyn_np_assume_op(r, DYN_S_EQ, node_at(r, a)->shape[axis], n) < 0) {
+        dyn_np_assume_op(r, DYN_S_EQ, dyn_np_node_at(r, a)->shape[axis], n) < 0) {
         return NULL;
     }
     for (int i = 0; i < n; i++) {

@@ -3,8 +3,6 @@
 #include "tracer/numpy/rec_np.h"
 #include "tracer/record/rec_state.h"
 
-static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
-
 static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
 
 uint32_t dyn_np_operand_node(DynRec *r, DynOperand o) {
@@ -36,7 +34,7 @@ DynVal *np_rule_matmul(DynRec *r, NpCall *c) {
     if (a == DYN_NONE || b == DYN_NONE) {
         return NULL;
     }
-    const DynNode *x = node_at(r, a), *y = node_at(r, b);
+    const DynNode *x = dyn_np_node_at(r, a), *y = dyn_np_node_at(r, b);
     int big = x->ndim > y->ndim ? x->ndim : y->ndim, ndim = 0;
     bool number = x->ndim == 0 || y->ndim == 0;
     if (number || (c->b->op == 1 && big > 2)) {
@@ -64,7 +62,7 @@ DynVal *np_rule_matmul(DynRec *r, NpCall *c) {
     if (v == NULL || !plain || !rec_is_array(v)) {
         return v;
     }
-    DynNode *n = node_at(r, v->id);
+    DynNode *n = dyn_np_node_at(r, v->id);
     if (dyn_node_calls(n) && n->nargs == 2) {
         n->op = DYN_OP_MATMUL;
     }
@@ -76,7 +74,7 @@ DynVal *np_rule_solve(DynRec *r, NpCall *c) {
     if (a == DYN_NONE || b == DYN_NONE) {
         return NULL;
     }
-    const DynNode *x = node_at(r, a), *y = node_at(r, b);
+    const DynNode *x = dyn_np_node_at(r, a), *y = dyn_np_node_at(r, b);
     if (x->ndim != 2 || y->ndim < 1 || y->ndim > 2) {
         return refuse(r);
     }
@@ -90,7 +88,7 @@ DynVal *np_rule_solve(DynRec *r, NpCall *c) {
 /* The result has the operand's sizes; operator 1: the last two are equal. */
 DynVal *np_rule_like_operand(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_operand_node(r, c->slot[0]);
-    const DynNode *x = a == DYN_NONE ? NULL : node_at(r, a);
+    const DynNode *x = a == DYN_NONE ? NULL : dyn_np_node_at(r, a);
     if (x == NULL || (c->b->op == 1 && x->ndim < 2)) {
         return refuse(r);
     }
@@ -102,7 +100,7 @@ DynVal *np_rule_like_operand(DynRec *r, NpCall *c) {
 
 DynVal *np_rule_det(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_operand_node(r, c->slot[0]);
-    const DynNode *x = a == DYN_NONE ? NULL : node_at(r, a);
+    const DynNode *x = a == DYN_NONE ? NULL : dyn_np_node_at(r, a);
     if (x == NULL || x->ndim < 2 || dyn_np_agree(r, x->shape[x->ndim - 1], x->shape[x->ndim - 2]) < 0) {
         return refuse(r);
     }
@@ -116,15 +114,15 @@ static DynVal *without_axes(DynRec *r, NpCall *c, DynOperand axis, bool nonempty
     if (a == DYN_NONE) {
         return NULL;
     }
-    int n = dyn_np_axes(r, axis, node_at(r, a)->ndim, axes);
+    int n = dyn_np_axes(r, axis, dyn_np_node_at(r, a)->ndim, axes);
     if (n < 0) {
         return NULL;
     }
     for (int i = 0; i < n; i++) {
         gone |= 1u << axes[i];
     }
-    for (int i = 0; i < node_at(r, a)->ndim; i++) {
-        uint32_t size = node_at(r, a)->shape[i];
+    for (int i = 0; i < dyn_np_node_at(r, a)->ndim; i++) {
+        uint32_t size = dyn_np_node_at(r, a)->shape[i];
         if (!(gone >> i & 1u)) {
             shape[ndim++] = size;
         } else if (nonempty && dyn_np_assume_op(r, DYN_S_NE, size, 0) < 0) {
@@ -161,7 +159,7 @@ DynVal *np_rule_outer(DynRec *r, NpCall *c) {
     if (a == DYN_NONE || b == DYN_NONE) {
         return refuse(r);
     }
-    if (node_at(r, a)->ndim != 1 || node_at(r, b)->ndim != 1) {
+    if (dyn_np_node_at(r, a)->ndim != 1 || dyn_np_node_at(r, b)->ndim != 1) {
         return refuse(r);
     }
     a = dyn_np_newaxis(r, a, 2, 2);

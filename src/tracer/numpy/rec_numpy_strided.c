@@ -3,8 +3,6 @@
  * of. Steps that are no whole numbers of the operand's own are left to NumPy. Called through the binding table. */
 #include "tracer/numpy/rec_np.h"
 
-static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
-
 static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
 
 typedef struct Steps { /* of the result over a base of one or more axes */
@@ -41,18 +39,18 @@ static bool is_slice_of_vector(DynRec *r, const DynNode *n) {
     if (n->op != DYN_OP_SLICE || n->ndim != 1 || n->naux != 1) {
         return false;
     }
-    return node_at(r, n->args[0].id)->ndim == 1 && dyn_sym_is_const(dyn_rec_syms(r), n->args[3].id);
+    return dyn_np_node_at(r, n->args[0].id)->ndim == 1 && dyn_sym_is_const(dyn_rec_syms(r), n->args[3].id);
 }
 
 /* A slice of a vector is as good as the vector: as_strided may go back before its first element. */
 static void climb(DynRec *r, Steps *s, int ndim) {
     for (;;) {
-        const DynNode *n = node_at(r, s->base);
+        const DynNode *n = dyn_np_node_at(r, s->base);
         if (!is_slice_of_vector(r, n)) {
             return;
         }
         uint32_t step = n->args[3].id, start = dyn_np_op(r, DYN_S_MUL, s->start[0], step);
-        start = dyn_np_op(r, DYN_S_ADD, start, node_at(r, s->base)->args[1].id);
+        start = dyn_np_op(r, DYN_S_ADD, start, dyn_np_node_at(r, s->base)->args[1].id);
         if (start == DYN_NONE) {
             return;
         }
@@ -60,7 +58,7 @@ static void climb(DynRec *r, Steps *s, int ndim) {
             s->step[0][i] *= dyn_np_hint(r, step);
         }
         s->start[0] = start;
-        s->base = node_at(r, s->base)->args[0].id;
+        s->base = dyn_np_node_at(r, s->base)->args[0].id;
     }
 }
 
@@ -71,7 +69,7 @@ static int stays_inside(DynRec *r, const Steps *s, int ndim, const uint32_t *sha
             return -1;
         }
     }
-    for (int k = 0; k < node_at(r, s->base)->ndim; k++) {
+    for (int k = 0; k < dyn_np_node_at(r, s->base)->ndim; k++) {
         uint32_t low = s->start[k], high = low;
         for (int i = 0; i < ndim; i++) {
             uint32_t last = dyn_np_op(r, DYN_S_SUB, shape[i], dyn_np_int(r, 1));
@@ -80,7 +78,7 @@ static int stays_inside(DynRec *r, const Steps *s, int ndim, const uint32_t *sha
             *end = s->step[k][i] == 0 ? *end : dyn_np_op(r, DYN_S_ADD, *end, way);
         }
         if (dyn_np_assume(r, dyn_np_op(r, DYN_S_GE, low, dyn_np_int(r, 0))) < 0 ||
-            dyn_np_assume(r, dyn_np_op(r, DYN_S_LT, high, node_at(r, s->base)->shape[k])) < 0) {
+            dyn_np_assume(r, dyn_np_op(r, DYN_S_LT, high, dyn_np_node_at(r, s->base)->shape[k])) < 0) {
             return -1;
         }
     }
@@ -92,8 +90,8 @@ static uint32_t strided_view(DynRec *r, const Steps *s, int ndim, const uint32_t
     if (id == DYN_NONE) {
         return id;
     }
-    DynNode *n = node_at(r, id);
-    for (int k = 0; k < node_at(r, s->base)->ndim; k++) {
+    DynNode *n = dyn_np_node_at(r, id);
+    for (int k = 0; k < dyn_np_node_at(r, s->base)->ndim; k++) {
         for (int i = 0; i < ndim; i++) {
             n->aux[k * ndim + i] = s->step[k][i];
         }
@@ -147,7 +145,7 @@ uint32_t dyn_np_strided(DynRec *r, uint32_t a, int ndim, const uint32_t *shape, 
                         bool writeable) {
     uint32_t strides[DYN_MAX_NDIM];
     Steps s = {.base = a};
-    int rank = node_at(r, a)->ndim;
+    int rank = dyn_np_node_at(r, a)->ndim;
     if (rank == 0 || strides_of(r, a, strides) < 0 || place_start(r, strides, rank, offset, &s) < 0) {
         return refuse(r), DYN_NONE;
     }
@@ -171,8 +169,8 @@ DynVal *np_rule_as_strided(DynRec *r, NpCall *c) {
     if (dyn_np_flag(r, c->slot[3], &subok) < 0 || dyn_np_flag(r, c->slot[4], &writeable) < 0 || strides_of(r, a, wanted) < 0) {
         return refuse(r);
     }
-    int rank = node_at(r, a)->ndim, ndim = rank;
-    memcpy(shape, node_at(r, a)->shape, sizeof(*shape) * (size_t)rank);
+    int rank = dyn_np_node_at(r, a)->ndim, ndim = rank;
+    memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(*shape) * (size_t)rank);
     if (c->slot[1].v != NULL && (ndim = dyn_np_shape_arg(r, c->slot[1], false, shape)) < 0) {
         return NULL;
     }

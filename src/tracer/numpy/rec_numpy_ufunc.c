@@ -4,8 +4,6 @@
 #include "tracer/numpy/rec_np.h"
 #include "tracer/record/rec_state.h"
 
-static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
-
 static int refuse(DynRec *r) {
     dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     return -1;
@@ -71,7 +69,7 @@ static int read_where(DynRec *r, DynOperand o, UfuncCall *u) {
         return dyn_rec_burn(r, o.v, o.real);
     }
     uint32_t node = dyn_np_node(r, o);
-    if (node == DYN_NONE || node_at(r, node)->dtype != DYN_BOOL) {
+    if (node == DYN_NONE || dyn_np_node_at(r, node)->dtype != DYN_BOOL) {
         return refuse(r);
     }
     u->where = o;
@@ -164,7 +162,7 @@ static uint32_t masked(DynRec *r, NpArg mask, uint32_t value, DynOperand out) {
         return old;
     }
     NpArg choice[3] = {mask, dyn_np_node_arg(r, value), dyn_np_node_arg(r, old)};
-    DynDtype dt = (DynDtype)node_at(r, old)->dtype;
+    DynDtype dt = (DynDtype)dyn_np_node_at(r, old)->dtype;
     return dyn_np_elementwise_as(r, DYN_OP_KEEP, dt, dt, choice, 3);
 }
 
@@ -323,11 +321,11 @@ static int drops_bound(DynRec *r, NpArg a, NpArg bound, bool low) {
 }
 
 /* Is it one value for all elements? */
-static bool lone(DynRec *r, NpArg a) { return a.arg.kind == DYN_ARG_SYM || node_at(r, a.arg.id)->ndim == 0; }
+static bool lone(DynRec *r, NpArg a) { return a.arg.kind == DYN_ARG_SYM || dyn_np_node_at(r, a.arg.id)->ndim == 0; }
 
 /* Does an array bound have an element of its own for each of the result's? */
 static bool spread(DynRec *r, NpArg bound, uint32_t like) {
-    const DynNode *b = bound.arg.kind == DYN_ARG_NODE ? node_at(r, bound.arg.id) : NULL, *n = node_at(r, like);
+    const DynNode *b = bound.arg.kind == DYN_ARG_NODE ? dyn_np_node_at(r, bound.arg.id) : NULL, *n = dyn_np_node_at(r, like);
     bool repeated = b != NULL && (b->op == DYN_OP_BROADCAST || b->layout.still != 0);
     bool full = b != NULL && b->ndim == n->ndim && !repeated;
     for (int i = 0; full && i < n->ndim; i++) {
@@ -370,7 +368,7 @@ static uint32_t clip_both(DynRec *r, const NpArg *args) {
     if (t == DYN_NONE || loop[0] == DYN_BOOL) {
         return t;
     }
-    uint32_t count = dyn_np_product(r, node_at(r, t)->ndim, node_at(r, t)->shape);
+    uint32_t count = dyn_np_product(r, dyn_np_node_at(r, t)->ndim, dyn_np_node_at(r, t)->shape);
     if (!(spread(r, args[1], t) || spread(r, args[2], t)) || dyn_np_assume_op(r, DYN_S_NE, count, 1) < 0) {
         return refuse(r), DYN_NONE;
     }
@@ -459,7 +457,7 @@ static uint32_t rounded(DynRec *r, NpArg a, int64_t decimals, DynDtype dt) {
 
 /* A result that is made in C order, or Fortran's where the operand is contiguous in it: only where that is one and the same. */
 static bool order_is_known(DynRec *r, NpArg a) {
-    const DynNode *n = node_at(r, a.arg.id);
+    const DynNode *n = dyn_np_node_at(r, a.arg.id);
     for (int i = 0; i < n->ndim; i++) {
         if (n->layout.perm[i] != i) {
             return false;
@@ -542,7 +540,7 @@ DynVal *np_rule_ufunc_method(DynRec *r, NpCall *c) { return method_call(r, c, fa
 /* Is it the greatest or least of floats at places of a view of `a`? NumPy warns of a NaN along one axis only. */
 static bool warns_of_nan(DynRec *r, DynOp op, const NpLookup *at, uint32_t a) {
     bool extreme = op == DYN_OP_MAXIMUM || op == DYN_OP_MINIMUM;
-    return extreme && at->table != a && dyn_dtypes[node_at(r, at->table)->dtype].kind == 'f';
+    return extreme && at->table != a && dyn_dtypes[dyn_np_node_at(r, at->table)->dtype].kind == 'f';
 }
 
 /* at, which writes into its first operand: a SCATTER where there are loops for it. */
@@ -576,7 +574,7 @@ static const DynBinding *reduction_of(DynRec *r, const NpCall *c) {
         return NULL;
     }
     bool bits = ufunc->op == DYN_OP_BITWISE_OR || ufunc->op == DYN_OP_BITWISE_AND;
-    if (bits && node_at(r, a.v->id)->dtype != DYN_BOOL) {
+    if (bits && dyn_np_node_at(r, a.v->id)->dtype != DYN_BOOL) {
         return NULL;
     }
     for (size_t i = 0; i < DYN_COUNTOF(reducers); i++) {
@@ -646,7 +644,7 @@ static DynVal *outer(DynRec *r, const NpCall *c, UfuncCall *u, const DynBinding 
     if (args[0].arg.kind != DYN_ARG_NODE || args[1].arg.kind != DYN_ARG_NODE) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
-    int first = node_at(r, args[0].arg.id)->ndim, ndim = first + node_at(r, args[1].arg.id)->ndim;
+    int first = dyn_np_node_at(r, args[0].arg.id)->ndim, ndim = first + dyn_np_node_at(r, args[1].arg.id)->ndim;
     if (ndim > DYN_MAX_NDIM) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }

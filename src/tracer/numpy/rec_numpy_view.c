@@ -4,8 +4,6 @@
 #include "base/torch.h"
 #include "tracer/numpy/rec_np.h"
 
-static DynNode *node_at(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
-
 static bool is_int(DynRec *r, uint32_t sym, int64_t value) {
     return dyn_sym_is_const(dyn_rec_syms(r), sym) && dyn_np_hint(r, sym) == value;
 }
@@ -18,29 +16,29 @@ static uint32_t no_node(DynRec *r) {
 /* ---- plain views */
 
 uint32_t dyn_np_permute(DynRec *r, uint32_t a, const int *perm) {
-    DynNode *n = node_at(r, a);
+    DynNode *n = dyn_np_node_at(r, a);
     int ndim = n->ndim;
     uint32_t id = dyn_np_unary_node(r, DYN_OP_PERMUTE, (DynDtype)n->dtype, a, ndim, ndim);
     for (int i = 0; i < ndim && id != DYN_NONE; i++) {
-        node_at(r, id)->aux[i] = perm[i];
-        node_at(r, id)->shape[i] = node_at(r, a)->shape[perm[i]];
+        dyn_np_node_at(r, id)->aux[i] = perm[i];
+        dyn_np_node_at(r, id)->shape[i] = dyn_np_node_at(r, a)->shape[perm[i]];
     }
     return id;
 }
 
 uint32_t dyn_np_reshape_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape, uint8_t flag) {
-    if (node_at(r, a)->flags & DYN_NODE_NPSCALAR) { /* its views are views of an array made of it */
-        a = dyn_np_copy(r, a, (DynDtype)node_at(r, a)->dtype);
+    if (dyn_np_node_at(r, a)->flags & DYN_NODE_NPSCALAR) { /* its views are views of an array made of it */
+        a = dyn_np_copy(r, a, (DynDtype)dyn_np_node_at(r, a)->dtype);
         if (a == DYN_NONE) {
             return a;
         }
-        node_at(r, a)->flags &= (uint16_t)~DYN_NODE_NPSCALAR;
+        dyn_np_node_at(r, a)->flags &= (uint16_t)~DYN_NODE_NPSCALAR;
     }
-    uint32_t id = dyn_np_unary_node(r, DYN_OP_RESHAPE, (DynDtype)node_at(r, a)->dtype, a, ndim, 0);
+    uint32_t id = dyn_np_unary_node(r, DYN_OP_RESHAPE, (DynDtype)dyn_np_node_at(r, a)->dtype, a, ndim, 0);
     if (id == DYN_NONE) {
         return id;
     }
-    DynNode *n = node_at(r, id);
+    DynNode *n = dyn_np_node_at(r, id);
     memcpy(n->shape, shape, sizeof(*shape) * (size_t)ndim);
     if (flag == DYN_NODE_CONTIG_COPY) {
         n->flags = flag;
@@ -50,7 +48,7 @@ uint32_t dyn_np_reshape_view(DynRec *r, uint32_t a, int ndim, const uint32_t *sh
 }
 
 uint32_t dyn_np_broadcast_view(DynRec *r, uint32_t a, int ndim, const uint32_t *shape) {
-    DynNode *n = node_at(r, a);
+    DynNode *n = dyn_np_node_at(r, a);
     int extra = ndim - n->ndim;
     if (extra < 0) {
         return no_node(r);
@@ -64,7 +62,7 @@ uint32_t dyn_np_broadcast_view(DynRec *r, uint32_t a, int ndim, const uint32_t *
     }
     uint32_t id = dyn_np_unary_node(r, DYN_OP_BROADCAST, (DynDtype)n->dtype, a, ndim, 0);
     if (id != DYN_NONE) {
-        memcpy(node_at(r, id)->shape, shape, sizeof(*shape) * (size_t)ndim);
+        memcpy(dyn_np_node_at(r, id)->shape, shape, sizeof(*shape) * (size_t)ndim);
     }
     return id;
 }
@@ -106,11 +104,11 @@ static int put_full(DynRec *r, Index *x, uint32_t size) {
 }
 
 static uint32_t finish_slice(DynRec *r, uint32_t a, const Index *x) {
-    uint32_t id = dyn_np_add(r, DYN_OP_SLICE, (DynDtype)node_at(r, a)->dtype, x->ndim, 1 + x->nargs, x->naux);
+    uint32_t id = dyn_np_add(r, DYN_OP_SLICE, (DynDtype)dyn_np_node_at(r, a)->dtype, x->ndim, 1 + x->nargs, x->naux);
     if (id == DYN_NONE) {
         return id;
     }
-    DynNode *n = node_at(r, id);
+    DynNode *n = dyn_np_node_at(r, id);
     n->args[0] = (DynArg){DYN_ARG_NODE, a};
     for (int i = 0; i < x->nargs; i++) {
         n->args[1 + i] = (DynArg){DYN_ARG_SYM, x->args[i]};
@@ -118,7 +116,7 @@ static uint32_t finish_slice(DynRec *r, uint32_t a, const Index *x) {
     memcpy(n->aux, x->aux, sizeof(*n->aux) * (size_t)x->naux);
     memcpy(n->shape, x->shape, sizeof(*n->shape) * (size_t)x->ndim);
     n->flags |= DYN_NODE_VIEW;
-    n->storage = node_at(r, a)->storage;
+    n->storage = dyn_np_node_at(r, a)->storage;
     return id;
 }
 
@@ -126,10 +124,10 @@ uint32_t dyn_np_newaxis(DynRec *r, uint32_t a, uint32_t positions, int ndim) {
     Index x = {0};
     for (int i = 0; i < ndim; i++) {
         bool fresh = positions >> i & 1u;
-        if (!fresh && x.axis >= node_at(r, a)->ndim) {
+        if (!fresh && x.axis >= dyn_np_node_at(r, a)->ndim) {
             return no_node(r);
         }
-        if ((fresh ? put(r, &x, 2, dyn_np_int(r, 1)) : put_full(r, &x, node_at(r, a)->shape[x.axis])) < 0) {
+        if ((fresh ? put(r, &x, 2, dyn_np_int(r, 1)) : put_full(r, &x, dyn_np_node_at(r, a)->shape[x.axis])) < 0) {
             return DYN_NONE;
         }
     }
@@ -138,8 +136,8 @@ uint32_t dyn_np_newaxis(DynRec *r, uint32_t a, uint32_t positions, int ndim) {
 
 uint32_t dyn_np_range_view(DynRec *r, uint32_t a, int axis, uint32_t start, uint32_t stop) {
     Index x = {0};
-    for (int i = 0; i < node_at(r, a)->ndim; i++) {
-        uint32_t size = node_at(r, a)->shape[i];
+    for (int i = 0; i < dyn_np_node_at(r, a)->ndim; i++) {
+        uint32_t size = dyn_np_node_at(r, a)->shape[i];
         int ok = i == axis ? put_slice(r, &x, start, stop, dyn_np_int(r, 1), dyn_np_op(r, DYN_S_SUB, stop, start))
                            : put_full(r, &x, size);
         if (ok < 0) {
@@ -153,8 +151,8 @@ uint32_t dyn_np_range_view(DynRec *r, uint32_t a, int axis, uint32_t start, uint
 uint32_t dyn_np_reversed(DynRec *r, uint32_t a, uint32_t mask) {
     Index x = {0};
     uint32_t one = dyn_np_int(r, 1), back = dyn_np_int(r, -1);
-    for (int i = 0; i < node_at(r, a)->ndim; i++) {
-        uint32_t size = node_at(r, a)->shape[i];
+    for (int i = 0; i < dyn_np_node_at(r, a)->ndim; i++) {
+        uint32_t size = dyn_np_node_at(r, a)->shape[i];
         int ok = mask >> i & 1u ? put_slice(r, &x, dyn_np_op(r, DYN_S_SUB, size, one), back, back, size) : put_full(r, &x, size);
         if (ok < 0) {
             return DYN_NONE;
@@ -165,11 +163,11 @@ uint32_t dyn_np_reversed(DynRec *r, uint32_t a, uint32_t mask) {
 
 uint32_t dyn_np_pick(DynRec *r, uint32_t a, int axis, uint32_t index) {
     Index x = {0};
-    for (int i = 0; i < node_at(r, a)->ndim; i++) {
+    for (int i = 0; i < dyn_np_node_at(r, a)->ndim; i++) {
         if (i == axis) {
             x.args[x.nargs++] = index;
         }
-        if (i == axis ? put(r, &x, 1, DYN_NONE) < 0 : put_full(r, &x, node_at(r, a)->shape[i]) < 0) {
+        if (i == axis ? put(r, &x, 1, DYN_NONE) < 0 : put_full(r, &x, dyn_np_node_at(r, a)->shape[i]) < 0) {
             return DYN_NONE;
         }
     }
@@ -274,7 +272,7 @@ static int index_int(DynRec *r, Index *x, DynOperand item, uint32_t dim) {
 }
 
 static bool is_integers(DynRec *r, DynOperand o) {
-    const DynNode *n = o.v->kind == DV_ARRAY ? node_at(r, o.v->id) : NULL;
+    const DynNode *n = o.v->kind == DV_ARRAY ? dyn_np_node_at(r, o.v->id) : NULL;
     return n != NULL && n->ndim > 0 && dyn_dtype_is_integer((DynDtype)n->dtype);
 }
 
@@ -313,7 +311,7 @@ static int index_items(DynRec *r, DynOperand index, DynOperand *items, int max) 
 
 static int index_ellipsis(DynRec *r, Index *x, uint32_t a, int naxes) {
     for (int i = 0; i < naxes; i++) {
-        if (put_full(r, x, node_at(r, a)->shape[x->axis]) < 0) {
+        if (put_full(r, x, dyn_np_node_at(r, a)->shape[x->axis]) < 0) {
             return -1;
         }
     }
@@ -331,7 +329,7 @@ static int index_axis(DynRec *r, Index *x, DynOperand item, uint32_t dim, bool b
 /* places: where arrays of integers go, or NULL: there may be none. */
 static int lay_out(DynRec *r, uint32_t a, DynOperand index, Index *x, NpPlaces *places) {
     DynOperand items[3 * DYN_MAX_NDIM];
-    int n = index_items(r, index, items, 2 * DYN_MAX_NDIM), ndim = node_at(r, a)->ndim, named = 0, arrays = 0;
+    int n = index_items(r, index, items, 2 * DYN_MAX_NDIM), ndim = dyn_np_node_at(r, a)->ndim, named = 0, arrays = 0;
     bool met = false, passed = false; /* one that is no slice; something else behind it */
     for (int i = 0; i < n; i++) {
         named += items[i].real != Py_None && items[i].real != Py_Ellipsis;
@@ -347,7 +345,7 @@ static int lay_out(DynRec *r, uint32_t a, DynOperand index, Index *x, NpPlaces *
             ok = index_ellipsis(r, x, a, ndim - named);
             named = ndim;
         } else if (axis) {
-            ok = index_axis(r, x, items[i], node_at(r, a)->shape[x->axis], arrays > 1, places);
+            ok = index_axis(r, x, items[i], dyn_np_node_at(r, a)->shape[x->axis], arrays > 1, places);
         }
         if (ok < 0) {
             return -1;
@@ -371,7 +369,7 @@ uint32_t dyn_np_index_around(DynRec *r, uint32_t a, DynOperand index, NpPlaces *
     if (lay_out(r, a, index, &x, places) < 0) {
         return DYN_NONE;
     }
-    return is_whole(r, &x, node_at(r, a)) ? a : finish_slice(r, a, &x);
+    return is_whole(r, &x, dyn_np_node_at(r, a)) ? a : finish_slice(r, a, &x);
 }
 
 static bool is_array_operand(DynOperand o) { return PyArray_CheckExact(o.real); }
@@ -391,7 +389,7 @@ DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *resul
         return base == DYN_NONE ? NULL : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
-    if (node_at(r, base)->flags & DYN_NODE_TENSOR) {
+    if (dyn_np_node_at(r, base)->flags & DYN_NODE_TENSOR) {
         return dyn_np_take_back(r, nnodes, dyn_torch_subscr(r, a, base, index, result));
     }
     bool integers = is_array_operand(index) && !PyArray_ISBOOL((PyArrayObject *)index.real);
@@ -410,28 +408,28 @@ DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *resul
     }
     uint32_t id = dyn_np_basic_index(r, base, index);
     if (id != DYN_NONE && !PyArray_Check(result)) {
-        id = dyn_np_copy(r, id, (DynDtype)node_at(r, id)->dtype); /* a NumPy scalar keeps the value of now */
+        id = dyn_np_copy(r, id, (DynDtype)dyn_np_node_at(r, id)->dtype); /* a NumPy scalar keeps the value of now */
     }
     return dyn_np_take_back(r, nnodes, id == DYN_NONE ? NULL : dyn_np_result(r, id, result));
 }
 
 /* a[mask] = value for one value: each element is the value or what it was. */
 static int store_masked(DynRec *r, uint32_t base, DynOperand a, DynOperand index, NpArg value) {
-    DynNode *n = node_at(r, base);
+    DynNode *n = dyn_np_node_at(r, base);
     uint32_t mask = dyn_np_node(r, index);
-    bool one_value = value.arg.kind != DYN_ARG_NODE || node_at(r, value.arg.id)->ndim == 0;
-    if (mask == DYN_NONE || node_at(r, mask)->ndim != n->ndim || !one_value) {
+    bool one_value = value.arg.kind != DYN_ARG_NODE || dyn_np_node_at(r, value.arg.id)->ndim == 0;
+    if (mask == DYN_NONE || dyn_np_node_at(r, mask)->ndim != n->ndim || !one_value) {
         return no_node(r), -1;
     }
     for (int i = 0; i < n->ndim; i++) {
-        if (dyn_np_hint(r, n->shape[i]) != dyn_np_hint(r, node_at(r, mask)->shape[i]) ||
-            dyn_rec_assume_equal(r, n->shape[i], node_at(r, mask)->shape[i]) < 0) {
+        if (dyn_np_hint(r, n->shape[i]) != dyn_np_hint(r, dyn_np_node_at(r, mask)->shape[i]) ||
+            dyn_rec_assume_equal(r, n->shape[i], dyn_np_node_at(r, mask)->shape[i]) < 0) {
             return no_node(r), -1;
         }
     }
     DynDtype dt = (DynDtype)n->dtype;
     bool truncates = value.code == NP_WEAK_FLOAT && !dyn_dtype_is_inexact(dt);
-    bool drops = value.arg.kind == DYN_ARG_NODE && dyn_np_drops((DynDtype)node_at(r, value.arg.id)->dtype, dt);
+    bool drops = value.arg.kind == DYN_ARG_NODE && dyn_np_drops((DynDtype)dyn_np_node_at(r, value.arg.id)->dtype, dt);
     if (truncates || drops) {
         return no_node(r), -1;
     }
@@ -475,7 +473,7 @@ int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand va
         return -1;
     }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
-    bool tensor = node_at(r, base)->flags & DYN_NODE_TENSOR;
+    bool tensor = dyn_np_node_at(r, base)->flags & DYN_NODE_TENSOR;
     bool known = tensor || stored_value(r, a, value, &v) == 0;
     int ok;
     if (tensor) {
@@ -537,7 +535,7 @@ int dyn_np_shape_arg(DynRec *r, DynOperand o, bool minus_one, uint32_t *shape) {
 
 DynVal *np_rule_transpose(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_node(r, c->slot[0]);
-    int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim;
+    int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     DynOperand items[DYN_MAX_NDIM];
     if (a == DYN_NONE) {
         return NULL;
@@ -560,7 +558,7 @@ DynVal *np_rule_transpose(DynRec *r, NpCall *c) {
 
 DynVal *np_rule_transpose_method(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_node(r, c->args[0]);
-    int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : node_at(r, a)->ndim;
+    int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (a == DYN_NONE || c->nkw != 0) {
         return a == DYN_NONE ? NULL : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
@@ -586,7 +584,7 @@ DynVal *np_rule_swapaxes(DynRec *r, NpCall *c) {
     if (a == DYN_NONE || c->slot[1].v == NULL || c->slot[2].v == NULL) {
         return NULL;
     }
-    int ndim = node_at(r, a)->ndim;
+    int ndim = dyn_np_node_at(r, a)->ndim;
     if (dyn_np_axes(r, c->slot[1], ndim, &x) != 1 || dyn_np_axes(r, c->slot[2], ndim, &y) != 1) {
         return NULL;
     }
@@ -606,7 +604,7 @@ DynVal *np_rule_squeeze(DynRec *r, NpCall *c) {
         return NULL;
     }
     uint32_t gone = 0;
-    if (c->slot[1].v != NULL && (n = dyn_np_axes(r, c->slot[1], node_at(r, a)->ndim, axes)) < 0) {
+    if (c->slot[1].v != NULL && (n = dyn_np_axes(r, c->slot[1], dyn_np_node_at(r, a)->ndim, axes)) < 0) {
         return NULL;
     }
     for (int i = 0; i < n; i++) {
@@ -614,8 +612,8 @@ DynVal *np_rule_squeeze(DynRec *r, NpCall *c) {
     }
     Index x = {0};
     bool named = c->slot[1].v != NULL;
-    for (int i = 0; i < node_at(r, a)->ndim; i++) {
-        uint32_t size = node_at(r, a)->shape[i];
+    for (int i = 0; i < dyn_np_node_at(r, a)->ndim; i++) {
+        uint32_t size = dyn_np_node_at(r, a)->shape[i];
         bool drop = named ? gone >> i & 1u : dyn_np_hint(r, size) == 1;
         int ok = 0;
         if (drop || !named) {
@@ -645,7 +643,7 @@ DynVal *np_rule_expand_dims(DynRec *r, NpCall *c) {
         return NULL;
     }
     int n = PyIndex_Check(c->slot[1].real) ? 1 : dyn_np_items(r, c->slot[1], items, DYN_MAX_NDIM);
-    int ndim = node_at(r, a)->ndim + n;
+    int ndim = dyn_np_node_at(r, a)->ndim + n;
     if (n < 0 || ndim > DYN_MAX_NDIM || dyn_np_axes(r, c->slot[1], ndim, axes) != n) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }

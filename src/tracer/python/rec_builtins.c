@@ -528,13 +528,6 @@ static bool named(DynRec *r, const RecCall *c) {
     return c->args[1].v->kind == DV_CONST && PyUnicode_CheckExact(c->args[1].real);
 }
 
-/* A type that nobody can give attributes, nor its instances. */
-static bool closed_type(DynOperand o) {
-    PyTypeObject *type = Py_TYPE(o.real);
-    bool open = type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
-    return !open && o.v->kind != DV_OPAQUE && type->tp_getattro == PyObject_GenericGetAttr;
-}
-
 /* Is there surely no attribute of this name: asked after the real call said so. */
 static bool lacks(DynRec *r, const RecCall *c, RecAttr how) {
     if (how == REC_ATTR_SOURCE && dyn_torch_is(c->args[0].real)) {
@@ -543,7 +536,7 @@ static bool lacks(DynRec *r, const RecCall *c, RecAttr how) {
     if (how == REC_ATTR_MISSING || (how == REC_ATTR_SOURCE && rec_attr_is_missing(r, c->args[0], c->args[1].real))) {
         return true;
     }
-    return closed_type(c->args[0]) && dyn_cpy_lookup_special(Py_TYPE(c->args[0].real), c->args[1].real) == NULL;
+    return rec_has_fixed_attributes(c->args[0]) && dyn_cpy_lookup_special(Py_TYPE(c->args[0].real), c->args[1].real) == NULL;
 }
 
 /* A function that was asked for an attribute raised AttributeError, which is taken back. *known: it will at every call. */
@@ -612,7 +605,7 @@ DynVal *rec_on_hasattr(DynRec *r, const RecCall *c, PyObject **result, int arg) 
     if (*result == NULL || how == REC_ATTR_UNKNOWN) {
         return *result ? rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "hasattr") : NULL;
     }
-    bool known = *result == Py_False ? lacks(r, c, how) : how == REC_ATTR_VALUE || closed_type(c->args[0]);
+    bool known = *result == Py_False ? lacks(r, c, how) : how == REC_ATTR_VALUE || rec_has_fixed_attributes(c->args[0]);
     if (!known && *result == Py_True) { /* an attribute that can be read through a source is there when it can be read again */
         PyObject *value = PyObject_GetAttr(c->args[0].real, c->args[1].real);
         v = value ? rec_attr(r, c->args[0], c->args[1].real, value) : NULL;

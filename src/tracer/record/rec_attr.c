@@ -230,8 +230,7 @@ RecAttr rec_attr_of(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal 
     return find_as[o.v->kind](r, o, name, c, v);
 }
 
-/* The object's attributes are those of its builtin type alone, which nobody changes. */
-static bool has_fixed_attributes(DynOperand o) {
+bool rec_has_fixed_attributes(DynOperand o) {
     PyTypeObject *type = Py_TYPE(o.real);
     bool own_dict = type->tp_dictoffset != 0, plain = type->tp_getattro == PyObject_GenericGetAttr;
     return o.v->kind != DV_OPAQUE && plain && !own_dict && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE);
@@ -252,7 +251,7 @@ Step rec_LOAD_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
         return s;
     }
     PyObject *result = PyObject_GetAttr(o.real, name);
-    bool missing = how == REC_ATTR_MISSING || (known && has_fixed_attributes(o));
+    bool missing = how == REC_ATTR_MISSING || (known && rec_has_fixed_attributes(o));
     if (result == NULL && missing && dyn_cpy_lookup_special(Py_TYPE(o.real), name) == NULL) {
         rec_known_error(r, NULL);
         return STEP_ERROR;

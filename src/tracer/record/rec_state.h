@@ -613,6 +613,8 @@ DYN_HIDDEN DynVal *rec_contains(DynRec *r, bool negate, DynOperand a, DynOperand
 DYN_HIDDEN DynVal *rec_subscript(DynRec *r, DynOperand o, DynOperand index, DynOperand *method, PyObject **result);
 DYN_HIDDEN int rec_item_stored(DynRec *r, DynOperand o, DynOperand index, DynOperand value); /* after it ran: 0, or 1: a break */
 DYN_HIDDEN RecAttr rec_attr_of(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v);
+/* The object's attributes are those of its builtin type alone, which nobody can change. */
+DYN_HIDDEN bool rec_has_fixed_attributes(DynOperand o);
 DYN_HIDDEN bool rec_attr_is_missing(DynRec *r, DynOperand o, PyObject *name);
 DYN_HIDDEN bool rec_foldable(DynRec *r, DynOperand o); /* the same at every call, and of a type without user code */
 DYN_HIDDEN PyObject *rec_binary_real(int nb, bool inplace, PyObject *a, PyObject *b);

@@ -224,7 +224,7 @@ DynDtype dyn_tt_result_type(DynRec *r, const NpArg *args, int n) {
     DynDtype of[3] = {DYN_NO_DTYPE, DYN_NO_DTYPE, DYN_NO_DTYPE}; /* tensors of a rank, of rank 0, numbers */
     for (int i = 0; i < n; i++) {
         bool number = args[i].arg.kind == DYN_ARG_SYM || args[i].code == NP_WEAK_COMPLEX;
-        DynDtype *to = &of[number ? 2 : dyn_tt_node(r, args[i].arg.id)->ndim == 0];
+        DynDtype *to = &of[number ? 2 : dyn_np_node_at(r, args[i].arg.id)->ndim == 0];
         DynDtype dt = number ? of_number(r, args[i].code) : (DynDtype)args[i].code;
         *to = *to == DYN_NO_DTYPE ? dt : dyn_tt_promote(*to, dt);
         if (*to == DYN_NO_DTYPE) {
@@ -311,7 +311,7 @@ static bool are_one_look(const DynNode *a, const DynNode *b) {
 }
 
 bool dyn_tt_looks_elsewhere(DynRec *r, uint32_t dst, uint32_t node) {
-    const DynNode *a = dyn_tt_node(r, dst), *b = dyn_tt_node(r, node);
+    const DynNode *a = dyn_np_node_at(r, dst), *b = dyn_np_node_at(r, node);
     return dst != node && a->storage == b->storage && !are_one_look(a, b);
 }
 
@@ -325,7 +325,7 @@ DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node) {
             return dyn_tt_refuse(r);
         }
     }
-    const DynNode *n = dyn_tt_node(r, node), *d = to.v->kind == DV_ARRAY ? dyn_tt_node(r, to.v->id) : NULL;
+    const DynNode *n = dyn_np_node_at(r, node), *d = to.v->kind == DV_ARRAY ? dyn_np_node_at(r, to.v->id) : NULL;
     if (to.real != c->result || d == NULL || n->ndim != d->ndim) {
         return dyn_tt_refuse(r);
     }
@@ -349,7 +349,7 @@ static bool goes_by_float(DynRec *r, DynOp op, DynDtype compute, const NpArg *ar
     if (!dyn_dtype_is_half(compute) || (op != DYN_OP_MULTIPLY && !quotient)) {
         return false;
     }
-    bool by_number = args[1].arg.kind == DYN_ARG_SYM || dyn_tt_node(r, args[1].arg.id)->ndim == 0;
+    bool by_number = args[1].arg.kind == DYN_ARG_SYM || dyn_np_node_at(r, args[1].arg.id)->ndim == 0;
     return by_number || (op == DYN_OP_MULTIPLY && args[0].arg.kind == DYN_ARG_SYM);
 }
 
@@ -390,7 +390,7 @@ uint32_t dyn_tt_choose(DynRec *r, uint32_t truth, uint32_t a, NpArg b) {
 }
 
 uint32_t dyn_tt_cast(DynRec *r, uint32_t a, DynDtype dt) {
-    return a == DYN_NONE || dyn_tt_node(r, a)->dtype == dt ? a : dyn_np_copy(r, a, dt);
+    return a == DYN_NONE || dyn_np_node_at(r, a)->dtype == dt ? a : dyn_np_copy(r, a, dt);
 }
 
 DynDtype dyn_tt_wide(DynDtype dt) { return dyn_dtype_is_half(dt) ? DYN_F32 : dt; }
@@ -433,7 +433,7 @@ DynVal *tt_rule_unary_bool(DynRec *r, NpCall *c) { return dyn_tt_finish(r, c, un
 /* Rounded once. */
 DynVal *tt_rule_rsqrt(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
-    DynDtype dt = a == DYN_NONE ? DYN_NO_DTYPE : dyn_tt_float(r, (DynDtype)dyn_tt_node(r, a)->dtype);
+    DynDtype dt = a == DYN_NONE ? DYN_NO_DTYPE : dyn_tt_float(r, (DynDtype)dyn_np_node_at(r, a)->dtype);
     uint32_t t = a == DYN_NONE ? a : dyn_tt_unary(r, DYN_OP_SQRT, dyn_tt_cast(r, a, dyn_tt_wide(dt)));
     return t == DYN_NONE ? NULL : dyn_tt_finish(r, c, dyn_tt_cast(r, dyn_tt_unary(r, DYN_OP_RECIPROCAL, t), dt));
 }
@@ -770,7 +770,7 @@ DynVal *tt_rule_masked_fill(DynRec *r, NpCall *c) {
         return NULL;
     }
     NpArg args[3] = {mask, value, a};
-    bool one_value = value.arg.kind != DYN_ARG_NODE || dyn_tt_node(r, value.arg.id)->ndim == 0;
+    bool one_value = value.arg.kind != DYN_ARG_NODE || dyn_np_node_at(r, value.arg.id)->ndim == 0;
     if (mask.code != DYN_BOOL || a.arg.kind != DYN_ARG_NODE || !one_value) {
         return dyn_tt_refuse(r);
     }

@@ -7,7 +7,6 @@
 #include "tracer/numpy/rec_np.h"
 
 /* ---- rec_torch.c */
-static inline DynNode *dyn_tt_node(DynRec *r, uint32_t id) { return dyn_graph_node(dyn_rec_graph(r), id); }
 static inline DynVal *dyn_tt_refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
 static inline uint32_t dyn_tt_none(DynRec *r) { return dyn_tt_refuse(r), DYN_NONE; }
 DYN_HIDDEN DynDtype dyn_tt_default(DynRec *r); /* torch.get_default_dtype(), which the guards hold */

@@ -7,7 +7,7 @@
  * half. */
 static DynVal *activated(DynRec *r, NpCall *c, uint32_t node) {
     bool inplace = false;
-    DynDtype dt = (DynDtype)dyn_tt_node(r, dyn_np_node(r, c->slot[0]))->dtype;
+    DynDtype dt = (DynDtype)dyn_np_node_at(r, dyn_np_node(r, c->slot[0]))->dtype;
     node = dyn_dtype_is_half(dt) ? dyn_tt_cast(r, node, dt) : node;
     if (node == DYN_NONE || dyn_np_flag(r, dyn_np_slot(c, "inplace"), &inplace) < 0) {
         return NULL;
@@ -24,7 +24,7 @@ static uint32_t operand(DynRec *r, const NpCall *c, bool whole) {
     if (a == DYN_NONE) {
         return a;
     }
-    DynDtype dt = (DynDtype)dyn_tt_node(r, a)->dtype;
+    DynDtype dt = (DynDtype)dyn_np_node_at(r, a)->dtype;
     if (dyn_dtypes[dt].kind != 'f' && (!whole || dyn_dtypes[dt].kind == 'c')) {
         return dyn_tt_none(r);
     }
@@ -50,7 +50,7 @@ static uint32_t softplus(DynRec *r, uint32_t a) { return dyn_tt_unary(r, DYN_OP_
 /* Operator 6: relu6. Integers stay integers. */
 DynVal *tt_rule_relu(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
-    if (a == DYN_NONE || dyn_tt_node(r, a)->dtype == DYN_BOOL) {
+    if (a == DYN_NONE || dyn_np_node_at(r, a)->dtype == DYN_BOOL) {
         return dyn_tt_refuse(r);
     }
     uint32_t node = dyn_tt_binary(r, DYN_OP_MAXIMUM, a, dyn_tt_int(r, 0));
@@ -106,18 +106,18 @@ DynVal *tt_rule_leaky_relu(DynRec *r, NpCall *c) {
 /* One slope for all elements, or one for each index of axis 1. */
 DynVal *tt_rule_prelu(DynRec *r, NpCall *c) {
     uint32_t a = operand(r, c, false), w = a == DYN_NONE ? a : dyn_tt_tensor(r, c, "weight");
-    if (w == DYN_NONE || dyn_tt_node(r, w)->ndim > 1 ||
-        dyn_tt_node(r, w)->dtype != dyn_tt_node(r, dyn_np_node(r, c->slot[0]))->dtype) {
+    if (w == DYN_NONE || dyn_np_node_at(r, w)->ndim > 1 ||
+        dyn_np_node_at(r, w)->dtype != dyn_np_node_at(r, dyn_np_node(r, c->slot[0]))->dtype) {
         return dyn_tt_refuse(r);
     }
-    int ndim = dyn_tt_node(r, a)->ndim;
-    if (dyn_tt_node(r, w)->ndim == 1) {
-        uint32_t n = dyn_tt_node(r, w)->shape[0];
+    int ndim = dyn_np_node_at(r, a)->ndim;
+    if (dyn_np_node_at(r, w)->ndim == 1) {
+        uint32_t n = dyn_np_node_at(r, w)->shape[0];
         bool one = dyn_np_hint(r, n) == 1;
         if (ndim < 1 || dyn_np_assume_op(r, one ? DYN_S_EQ : DYN_S_NE, n, 1) < 0) {
             return dyn_tt_refuse(r);
         }
-        if (!one && (ndim < 2 || dyn_rec_assume_equal(r, n, dyn_tt_node(r, a)->shape[1]) < 0)) {
+        if (!one && (ndim < 2 || dyn_rec_assume_equal(r, n, dyn_np_node_at(r, a)->shape[1]) < 0)) {
             return dyn_tt_refuse(r);
         }
         w = one || ndim == 2 ? w : dyn_np_newaxis(r, w, ((1u << (ndim - 2)) - 1) << 1, ndim - 1);
@@ -202,7 +202,7 @@ DynVal *tt_rule_mish(DynRec *r, NpCall *c) {
 DynVal *tt_rule_hardshrink(DynRec *r, NpCall *c) {
     double lambd = 0.5;
     uint32_t a = dyn_tt_tensor(r, c, "input");
-    if (a == DYN_NONE || dyn_dtypes[dyn_tt_node(r, a)->dtype].kind != 'f' ||
+    if (a == DYN_NONE || dyn_dtypes[dyn_np_node_at(r, a)->dtype].kind != 'f' ||
         dyn_tt_burnt_float(r, dyn_np_slot(c, "lambd"), &lambd) < 0) {
         return NULL;
     }
@@ -226,11 +226,11 @@ DynVal *tt_rule_threshold(DynRec *r, NpCall *c) {
 DynVal *tt_rule_glu(DynRec *r, NpCall *c) {
     DynOperand dim = dyn_np_slot(c, "dim");
     uint32_t a = operand(r, c, false);
-    int axis = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim - 1;
+    int axis = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim - 1;
     if (a == DYN_NONE || axis < 0 || dyn_tt_optional_axis(r, dim, axis + 1, &axis) < 0) {
         return dyn_tt_refuse(r);
     }
-    uint32_t n = dyn_tt_node(r, a)->shape[axis], half = dyn_np_op(r, DYN_S_FLOORDIV, n, dyn_np_int(r, 2));
+    uint32_t n = dyn_np_node_at(r, a)->shape[axis], half = dyn_np_op(r, DYN_S_FLOORDIV, n, dyn_np_int(r, 2));
     if (half == DYN_NONE || dyn_rec_assume_equal(r, dyn_np_op(r, DYN_S_MUL, half, dyn_np_int(r, 2)), n) < 0) {
         return dyn_tt_refuse(r);
     }

@@ -9,7 +9,7 @@ DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
     if (w == DYN_NONE) {
         return NULL;
     }
-    const DynNode *x = dyn_tt_node(r, a), *y = dyn_tt_node(r, w);
+    const DynNode *x = dyn_np_node_at(r, a), *y = dyn_np_node_at(r, w);
     if (x->ndim == 0 || y->ndim != 2 || dyn_np_agree(r, x->shape[x->ndim - 1], y->shape[1]) < 0) {
         return dyn_tt_refuse(r);
     }
@@ -24,7 +24,7 @@ DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
     if (v == NULL) {
         return NULL;
     }
-    dyn_tt_node(r, v->id)->op = DYN_OP_LINEAR;
+    dyn_np_node_at(r, v->id)->op = DYN_OP_LINEAR;
     NpArg sum[2] = {dyn_np_node_arg(r, v->id)};
     if (c->slot[2].v == NULL) {
         return v;
@@ -43,7 +43,7 @@ DynVal *tt_rule_addmm(DynRec *r, NpCall *c) {
     if (b == DYN_NONE) {
         return NULL;
     }
-    const DynNode *x = dyn_tt_node(r, a), *y = dyn_tt_node(r, b);
+    const DynNode *x = dyn_np_node_at(r, a), *y = dyn_np_node_at(r, b);
     int ndim = x->ndim;
     bool matrices = ndim >= 2 && ndim <= 3 && y->ndim == ndim;
     if (!matrices || dyn_np_agree(r, x->shape[ndim - 1], y->shape[ndim - 2]) < 0) {
@@ -57,12 +57,12 @@ DynVal *tt_rule_addmm(DynRec *r, NpCall *c) {
 /* torch.embedding: rows of the weight, the first operand, in the places of the second. */
 DynVal *tt_rule_embedding(DynRec *r, NpCall *c) {
     uint32_t w = dyn_tt_tensor_of(r, c->slot[0]), at = w == DYN_NONE ? w : dyn_tt_tensor_of(r, c->slot[1]), shape[DYN_MAX_NDIM];
-    if (at == DYN_NONE || dyn_tt_node(r, w)->ndim != 2 || dyn_tt_node(r, at)->ndim + 1 > DYN_MAX_NDIM) {
+    if (at == DYN_NONE || dyn_np_node_at(r, w)->ndim != 2 || dyn_np_node_at(r, at)->ndim + 1 > DYN_MAX_NDIM) {
         return dyn_tt_refuse(r);
     }
-    int ndim = dyn_tt_node(r, at)->ndim;
-    memcpy(shape, dyn_tt_node(r, at)->shape, sizeof(*shape) * ndim);
-    shape[ndim] = dyn_tt_node(r, w)->shape[1];
+    int ndim = dyn_np_node_at(r, at)->ndim;
+    memcpy(shape, dyn_np_node_at(r, at)->shape, sizeof(*shape) * ndim);
+    shape[ndim] = dyn_np_node_at(r, w)->shape[1];
     return dyn_np_sized_call(r, c, ndim + 1, shape);
 }
 
@@ -74,12 +74,12 @@ DynVal *tt_rule_attention(DynRec *r, NpCall *c) {
     if (v == DYN_NONE || dyn_tt_burnt_float(r, p, &drops) < 0) {
         return NULL;
     }
-    int ndim = dyn_tt_node(r, q)->ndim;
-    if (ndim < 2 || dyn_tt_node(r, v)->ndim != ndim) {
+    int ndim = dyn_np_node_at(r, q)->ndim;
+    if (ndim < 2 || dyn_np_node_at(r, v)->ndim != ndim) {
         return dyn_tt_refuse(r);
     }
-    memcpy(shape, dyn_tt_node(r, q)->shape, sizeof(*shape) * ndim);
-    shape[ndim - 1] = dyn_tt_node(r, v)->shape[ndim - 1];
+    memcpy(shape, dyn_np_node_at(r, q)->shape, sizeof(*shape) * ndim);
+    shape[ndim - 1] = dyn_np_node_at(r, v)->shape[ndim - 1];
     return drops != 0 ? dyn_np_sized_once(r, c, ndim, shape) : dyn_np_sized_call(r, c, ndim, shape);
 }
 
@@ -102,16 +102,16 @@ DynVal *tt_rule_conv(DynRec *r, NpCall *c) {
     uint32_t zero = dyn_np_int(r, 0), one = dyn_np_int(r, 1);
     DynOperand padding = dyn_np_slot(c, "padding");
     int n = c->b->op;
-    if (w == DYN_NONE || dyn_tt_node(r, w)->ndim != n + 2 || dyn_tt_node(r, a)->ndim < n + 1) {
+    if (w == DYN_NONE || dyn_np_node_at(r, w)->ndim != n + 2 || dyn_np_node_at(r, a)->ndim < n + 1) {
         return dyn_tt_refuse(r);
     }
     bool same = dyn_tt_is_str(r, padding, "same"), valid = dyn_tt_is_str(r, padding, "valid");
-    int first = dyn_tt_node(r, a)->ndim - n;
-    memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * (first + n));
-    shape[first - 1] = dyn_tt_node(r, w)->shape[0];
+    int first = dyn_np_node_at(r, a)->ndim - n;
+    memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(*shape) * (first + n));
+    shape[first - 1] = dyn_np_node_at(r, w)->shape[0];
     for (int i = 0; i < n && !same; i++) {
         shape[first + i] = windows(
-            r, shape[first + i], dyn_tt_node(r, w)->shape[2 + i], dyn_tt_number_of(r, dyn_np_slot(c, "stride"), i, one),
+            r, shape[first + i], dyn_np_node_at(r, w)->shape[2 + i], dyn_tt_number_of(r, dyn_np_slot(c, "stride"), i, one),
             valid ? zero : dyn_tt_number_of(r, padding, i, zero), dyn_tt_number_of(r, dyn_np_slot(c, "dilation"), i, one));
     }
     return dyn_np_sized_call(r, c, first + n, shape);
@@ -123,14 +123,14 @@ DynVal *tt_rule_pool(DynRec *r, NpCall *c) {
     DynOperand kernel = dyn_np_slot(c, "kernel_size");
     bool ceil = false;
     int n = c->b->op;
-    if (a == DYN_NONE || kernel.v == NULL || dyn_tt_node(r, a)->ndim < n + 1) {
+    if (a == DYN_NONE || kernel.v == NULL || dyn_np_node_at(r, a)->ndim < n + 1) {
         return dyn_tt_refuse(r);
     }
     if (dyn_np_flag(r, dyn_np_slot(c, "ceil_mode"), &ceil) < 0 || ceil) {
         return dyn_tt_refuse(r);
     }
-    int first = dyn_tt_node(r, a)->ndim - n;
-    memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * (first + n));
+    int first = dyn_np_node_at(r, a)->ndim - n;
+    memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(*shape) * (first + n));
     for (int i = 0; i < n; i++) {
         uint32_t k = dyn_tt_number_of(r, kernel, i, one), stride = dyn_tt_number_of(r, dyn_np_slot(c, "stride"), i, k);
         shape[first + i] = windows(r, shape[first + i], k, stride, dyn_tt_number_of(r, dyn_np_slot(c, "padding"), i, zero),
@@ -143,11 +143,11 @@ DynVal *tt_rule_pool(DynRec *r, NpCall *c) {
 DynVal *tt_rule_adaptive_pool(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), shape[DYN_MAX_NDIM];
     DynOperand size = dyn_np_slot(c, "output_size");
-    int n = c->b->op, first = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim - n;
+    int n = c->b->op, first = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim - n;
     if (first < 1 || size.v == NULL) {
         return dyn_tt_refuse(r);
     }
-    memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * (first + n));
+    memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(*shape) * (first + n));
     for (int i = 0; i < n; i++) {
         shape[first + i] = dyn_tt_number_of(r, size, i, DYN_NONE);
     }

@@ -4,20 +4,20 @@
 #include "tracer/torch/rec_torch.h"
 
 static bool is_places(DynRec *r, DynOperand o) {
-    const DynNode *n = o.v->kind == DV_ARRAY && dyn_torch_is(o.real) ? dyn_tt_node(r, o.v->id) : NULL;
+    const DynNode *n = o.v->kind == DV_ARRAY && dyn_torch_is(o.real) ? dyn_np_node_at(r, o.v->id) : NULL;
     return n != NULL && (n->dtype == DYN_I64 || n->dtype == DYN_I32);
 }
 
 /* The sizes of several tensors of places, broadcast into shape; -1. */
 static int spread(DynRec *r, uint32_t node, uint32_t *shape, int *ndim) {
-    const DynNode *n = dyn_tt_node(r, node);
+    const DynNode *n = dyn_np_node_at(r, node);
     uint32_t old[DYN_MAX_NDIM];
     int was = *ndim;
     memcpy(old, shape, sizeof(*shape) * (size_t)was);
     *ndim = n->ndim > was ? n->ndim : was;
     for (int i = 0; i < *ndim; i++) {
         int k = i - (*ndim - n->ndim), l = i - (*ndim - was);
-        uint32_t s = k < 0 ? DYN_NONE : dyn_tt_node(r, node)->shape[k];
+        uint32_t s = k < 0 ? DYN_NONE : dyn_np_node_at(r, node)->shape[k];
         uint32_t t = l < 0 ? DYN_NONE : old[l];
         if (s == DYN_NONE || t == DYN_NONE) {
             shape[i] = s == DYN_NONE ? t : s;
@@ -48,7 +48,7 @@ static int indexed_sizes(DynRec *r, uint32_t a, DynOperand index, uint32_t *shap
     DynOperand items[2 * DYN_MAX_NDIM] = {index};
     uint32_t places[DYN_MAX_NDIM], rest[2 * DYN_MAX_NDIM];
     int n = dyn_is_tuple(index.real) ? dyn_np_items(r, index, items, 2 * DYN_MAX_NDIM) : 1, named = 0,
-        ndim = dyn_tt_node(r, a)->ndim;
+        ndim = dyn_np_node_at(r, a)->ndim;
     int axis = 0, nplaces = 0, nrest = 0, at = -1, last = -1;
     for (int i = 0; i < n; i++) {
         named += items[i].real != Py_None && items[i].real != Py_Ellipsis;
@@ -62,7 +62,7 @@ static int indexed_sizes(DynRec *r, uint32_t a, DynOperand index, uint32_t *shap
             rest[nrest++] = dyn_np_int(r, 1);
         } else if (dots || (PySlice_Check(items[i].real) && is_whole(r, items[i]))) {
             for (int k = dots ? named : ndim - 1; k < ndim; k++) {
-                rest[nrest++] = dyn_tt_node(r, a)->shape[axis++];
+                rest[nrest++] = dyn_np_node_at(r, a)->shape[axis++];
             }
         } else {
             if (!is_places(r, items[i]) || spread(r, items[i].v->id, places, &nplaces) < 0) {
@@ -78,7 +78,7 @@ static int indexed_sizes(DynRec *r, uint32_t a, DynOperand index, uint32_t *shap
         }
     }
     while (axis < ndim) {
-        rest[nrest++] = dyn_tt_node(r, a)->shape[axis++];
+        rest[nrest++] = dyn_np_node_at(r, a)->shape[axis++];
     }
     if (at < 0 || nrest + nplaces > DYN_MAX_NDIM) {
         return -1;
@@ -107,7 +107,7 @@ DynVal *dyn_tt_lookup(DynRec *r, PyObject *getitem, DynOperand a, uint32_t base,
 
 /* x[mask] = number: each element is that or what it was. */
 static int store_masked(DynRec *r, uint32_t base, uint32_t mask, NpArg value) {
-    const DynNode *n = dyn_tt_node(r, base), *m = dyn_tt_node(r, mask);
+    const DynNode *n = dyn_np_node_at(r, base), *m = dyn_np_node_at(r, mask);
     DynDtype dt = (DynDtype)n->dtype;
     if (m->dtype != DYN_BOOL || m->ndim != n->ndim || value.arg.kind != DYN_ARG_SYM) {
         return -1;
@@ -117,8 +117,8 @@ static int store_masked(DynRec *r, uint32_t base, uint32_t mask, NpArg value) {
         return -1;
     }
     for (int i = 0; i < n->ndim; i++) {
-        if (dyn_np_hint(r, n->shape[i]) != dyn_np_hint(r, dyn_tt_node(r, mask)->shape[i]) ||
-            dyn_rec_assume_equal(r, n->shape[i], dyn_tt_node(r, mask)->shape[i]) < 0) {
+        if (dyn_np_hint(r, n->shape[i]) != dyn_np_hint(r, dyn_np_node_at(r, mask)->shape[i]) ||
+            dyn_rec_assume_equal(r, n->shape[i], dyn_np_node_at(r, mask)->shape[i]) < 0) {
             return -1;
         }
     }
@@ -136,8 +136,8 @@ int dyn_tt_store_places(DynRec *r, uint32_t base, DynOperand index, DynOperand v
     if (!is_places(r, index)) {
         return store_masked(r, base, at, v);
     }
-    bool same = v.arg.kind == DYN_ARG_SYM ? v.code == NP_WEAK_INT || dyn_dtypes[dyn_tt_node(r, base)->dtype].kind == 'f'
-                                          : v.code == dyn_tt_node(r, base)->dtype;
+    bool same = v.arg.kind == DYN_ARG_SYM ? v.code == NP_WEAK_INT || dyn_dtypes[dyn_np_node_at(r, base)->dtype].kind == 'f'
+                                          : v.code == dyn_np_node_at(r, base)->dtype;
     return same ? dyn_np_scatter(r, base, at, v, -1) : -1;
 }
 
@@ -145,23 +145,23 @@ int dyn_tt_store_places(DynRec *r, uint32_t base, DynOperand index, DynOperand v
 
 DynVal *tt_rule_like(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[c->b->op]);
-    return a == DYN_NONE ? NULL : dyn_np_sized_call(r, c, dyn_tt_node(r, a)->ndim, dyn_tt_node(r, a)->shape);
+    return a == DYN_NONE ? NULL : dyn_np_sized_call(r, c, dyn_np_node_at(r, a)->ndim, dyn_np_node_at(r, a)->shape);
 }
 
 /* index_select: as many along the axis as there are places. */
 DynVal *tt_rule_index_select(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), at = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[2]), shape[DYN_MAX_NDIM];
-    int axis, ndim = at == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
+    int axis, ndim = at == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0) {
         return at == DYN_NONE ? NULL : dyn_tt_refuse(r);
     }
-    memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * (size_t)ndim);
-    shape[axis] = dyn_np_product(r, dyn_tt_node(r, at)->ndim, dyn_tt_node(r, at)->shape);
+    memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(*shape) * (size_t)ndim);
+    shape[axis] = dyn_np_product(r, dyn_np_node_at(r, at)->ndim, dyn_np_node_at(r, at)->shape);
     return dyn_np_sized_call(r, c, ndim, shape);
 }
 
 /* The same of calls whose other arguments may be of any form. */
 DynVal *tt_rule_like_first(DynRec *r, NpCall *c) {
     uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]);
-    return a == DYN_NONE ? NULL : dyn_np_sized_call(r, c, dyn_tt_node(r, a)->ndim, dyn_tt_node(r, a)->shape);
+    return a == DYN_NONE ? NULL : dyn_np_sized_call(r, c, dyn_np_node_at(r, a)->ndim, dyn_np_node_at(r, a)->shape);
 }

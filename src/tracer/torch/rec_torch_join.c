@@ -10,7 +10,8 @@ static int joined(DynRec *r, DynOperand o, uint32_t *nodes) {
         if ((nodes[i] = dyn_tt_tensor_of(r, items[i])) == DYN_NONE) {
             return -1;
         }
-        if (dyn_tt_node(r, nodes[i])->ndim != dyn_tt_node(r, nodes[0])->ndim) { /* a vector of no elements goes with any rank */
+        if (dyn_np_node_at(r, nodes[i])->ndim !=
+            dyn_np_node_at(r, nodes[0])->ndim) { /* a vector of no elements goes with any rank */
             return dyn_tt_refuse(r), -1;
         }
     }
@@ -36,12 +37,12 @@ static DynVal *join(DynRec *r, NpCall *c, const uint32_t *nodes, int n, int axis
 DynVal *tt_rule_cat(DynRec *r, NpCall *c) {
     uint32_t nodes[NP_MAX_JOINED];
     int axis = 0, n = joined(r, c->slot[0], nodes);
-    if (n < 0 || (c->slot[1].v != NULL && dyn_tt_axis(r, c->slot[1], dyn_tt_node(r, nodes[0])->ndim, &axis) < 0)) {
+    if (n < 0 || (c->slot[1].v != NULL && dyn_tt_axis(r, c->slot[1], dyn_np_node_at(r, nodes[0])->ndim, &axis) < 0)) {
         return NULL;
     }
-    if (dyn_tt_node(r, nodes[0])->ndim == 1) { /* those of no elements are left out, whatever their dtype */
+    if (dyn_np_node_at(r, nodes[0])->ndim == 1) { /* those of no elements are left out, whatever their dtype */
         for (int i = 0; i < n; i++) {
-            if (dyn_np_assume_op(r, DYN_S_GT, dyn_tt_node(r, nodes[i])->shape[0], 0) < 0) {
+            if (dyn_np_assume_op(r, DYN_S_GT, dyn_np_node_at(r, nodes[i])->shape[0], 0) < 0) {
                 return NULL;
             }
         }
@@ -53,13 +54,13 @@ DynVal *tt_rule_cat(DynRec *r, NpCall *c) {
 DynVal *tt_rule_stack(DynRec *r, NpCall *c) {
     uint32_t nodes[NP_MAX_JOINED];
     int axis = 0, n = joined(r, c->slot[0], nodes);
-    int ndim = n < 0 ? 0 : dyn_tt_node(r, nodes[0])->ndim + 1;
+    int ndim = n < 0 ? 0 : dyn_np_node_at(r, nodes[0])->ndim + 1;
     if (n < 0 || ndim > DYN_MAX_NDIM || dyn_tt_optional_axis(r, c->slot[1], ndim, &axis) < 0) {
         return NULL;
     }
     for (int i = 0; i < n; i++) {
         for (int k = 0; k + 1 < ndim; k++) { /* sizes have to be equal, along every axis */
-            uint32_t s = dyn_tt_node(r, nodes[0])->shape[k + (i > 0 && k >= axis)], t = dyn_tt_node(r, nodes[i])->shape[k];
+            uint32_t s = dyn_np_node_at(r, nodes[0])->shape[k + (i > 0 && k >= axis)], t = dyn_np_node_at(r, nodes[i])->shape[k];
             if (dyn_np_hint(r, s) != dyn_np_hint(r, t) || dyn_rec_assume_equal(r, s, t) < 0) {
                 return dyn_tt_refuse(r);
             }
@@ -75,7 +76,7 @@ DynVal *tt_rule_stack(DynRec *r, NpCall *c) {
 DynVal *tt_rule_hstack(DynRec *r, NpCall *c) {
     uint32_t nodes[NP_MAX_JOINED];
     int n = joined(r, c->slot[0], nodes), least = c->b->op == 0 ? 1 : 2;
-    int ndim = n < 0 ? 0 : dyn_tt_node(r, nodes[0])->ndim;
+    int ndim = n < 0 ? 0 : dyn_np_node_at(r, nodes[0])->ndim;
     if (n < 0) {
         return NULL;
     }
@@ -87,7 +88,7 @@ DynVal *tt_rule_hstack(DynRec *r, NpCall *c) {
     }
     if (ndim < 2 && least == 1) {
         for (int i = 0; i < n; i++) {
-            if (dyn_np_assume_op(r, DYN_S_GT, dyn_tt_node(r, nodes[i])->shape[0], 0) < 0) {
+            if (dyn_np_assume_op(r, DYN_S_GT, dyn_np_node_at(r, nodes[i])->shape[0], 0) < 0) {
                 return NULL;
             }
         }
@@ -97,11 +98,11 @@ DynVal *tt_rule_hstack(DynRec *r, NpCall *c) {
 
 /* repeat, tile: a new axis before each that is repeated, spread and then one with it. */
 static DynVal *repeated(DynRec *r, const NpCall *c, uint32_t a, int n, const uint32_t *times) {
-    int have = dyn_tt_node(r, a)->ndim, ndim = n > have ? n : have, rank = 0;
+    int have = dyn_np_node_at(r, a)->ndim, ndim = n > have ? n : have, rank = 0;
     uint32_t spread[DYN_MAX_NDIM], shape[DYN_MAX_NDIM], fresh = 0, one = dyn_np_int(r, 1);
     for (int i = 0; i < ndim; i++) {
         uint32_t by = i < ndim - n ? one : times[i - (ndim - n)];
-        uint32_t size = i < ndim - have ? one : dyn_tt_node(r, a)->shape[i - (ndim - have)];
+        uint32_t size = i < ndim - have ? one : dyn_np_node_at(r, a)->shape[i - (ndim - have)];
         bool once = dyn_np_hint(r, by) == 1;
         if (dyn_np_assume_op(r, once ? DYN_S_EQ : DYN_S_NE, by, 1) < 0 || rank + 2 > DYN_MAX_NDIM) {
             return dyn_tt_refuse(r);
@@ -134,7 +135,7 @@ DynVal *tt_rule_repeat_interleave(DynRec *r, NpCall *c) {
 
 DynVal *tt_rule_flip(DynRec *r, NpCall *c) {
     uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]), mask = 0, dims[DYN_MAX_NDIM];
-    int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, n = c->npos - 1;
+    int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, n = c->npos - 1;
     DynOperand items[DYN_MAX_NDIM];
     if (ndim == 0 || c->npos + c->nkw < 2 || !dyn_np_always_c(r, a)) {
         return dyn_tt_refuse(r);
@@ -152,7 +153,7 @@ DynVal *tt_rule_flip(DynRec *r, NpCall *c) {
         }
     }
     uint32_t id = n < 0 ? dyn_tt_none(r) : dyn_np_reversed(r, a, mask);
-    return id == DYN_NONE ? NULL : dyn_np_result(r, dyn_np_copy(r, id, (DynDtype)dyn_tt_node(r, id)->dtype), c->result);
+    return id == DYN_NONE ? NULL : dyn_np_result(r, dyn_np_copy(r, id, (DynDtype)dyn_np_node_at(r, id)->dtype), c->result);
 }
 
 DynVal *tt_rule_roll(DynRec *r, NpCall *c) {

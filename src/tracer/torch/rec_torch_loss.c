@@ -33,7 +33,7 @@ static int operands(DynRec *r, const NpCall *c, Loss *l) {
     if (l->x == DYN_NONE || l->t == DYN_NONE || l->reduction < 0) {
         return -1;
     }
-    const DynNode *x = dyn_tt_node(r, l->x), *t = dyn_tt_node(r, l->t);
+    const DynNode *x = dyn_np_node_at(r, l->x), *t = dyn_np_node_at(r, l->t);
     l->dtype = (DynDtype)x->dtype;
     if (dyn_dtypes[l->dtype].kind != 'f' || t->dtype != x->dtype || t->ndim != x->ndim) {
         return dyn_tt_refuse(r), -1;
@@ -53,11 +53,11 @@ static DynVal *reduced(DynRec *r, NpCall *c, const Loss *l, uint32_t node) {
         return NULL;
     }
     node = dyn_tt_cast(r, dyn_tt_cast(r, node, l->dtype), dyn_tt_wide(l->dtype));
-    int ndim = dyn_tt_node(r, node)->ndim;
+    int ndim = dyn_np_node_at(r, node)->ndim;
     for (int i = 0; i < ndim; i++) {
         axes[i] = i;
     }
-    uint32_t first = ndim > 0 ? dyn_tt_node(r, node)->shape[0] : DYN_NONE;
+    uint32_t first = ndim > 0 ? dyn_np_node_at(r, node)->shape[0] : DYN_NONE;
     if (l->reduction == MEAN) {
         node = dyn_tt_mean(r, node, ndim, axes, false);
     } else if (l->reduction != NONE) {
@@ -125,7 +125,7 @@ DynVal *tt_rule_logits_loss(DynRec *r, NpCall *c) {
     }
     if (dyn_np_slot(c, "pos_weight").v != NULL) {
         positive = dyn_tt_tensor(r, c, "pos_weight");
-        if (positive == DYN_NONE || dyn_tt_node(r, positive)->dtype != l.dtype) {
+        if (positive == DYN_NONE || dyn_np_node_at(r, positive)->dtype != l.dtype) {
             return dyn_tt_refuse(r);
         }
     }
@@ -161,8 +161,8 @@ DynVal *tt_rule_kl_div(DynRec *r, NpCall *c) {
 /* A number for each row of x (C-contiguous): that of its class, which is looked up in all rows as one; of a row whose class is
  * `ignored` any. A class that there isn't is nowhere: eager is to say so. */
 static uint32_t of_class(DynRec *r, uint32_t x, uint32_t classes, uint32_t counts) {
-    uint32_t rows = dyn_tt_node(r, x)->shape[0], width = dyn_tt_node(r, x)->shape[1],
-             all = dyn_np_product(r, 2, dyn_tt_node(r, x)->shape);
+    uint32_t rows = dyn_np_node_at(r, x)->shape[0], width = dyn_np_node_at(r, x)->shape[1],
+             all = dyn_np_product(r, 2, dyn_np_node_at(r, x)->shape);
     NpArg size = {{DYN_ARG_SYM, width}, NP_WEAK_INT};
     uint32_t zero = dyn_tt_choose(r, counts, classes, dyn_tt_int(r, 0));
     uint32_t low = zero == DYN_NONE ? zero : dyn_tt_compare(r, DYN_OP_GREATER_EQUAL, zero, dyn_tt_int(r, 0));
@@ -177,7 +177,7 @@ static uint32_t of_class(DynRec *r, uint32_t x, uint32_t classes, uint32_t count
 
 /* Is x a matrix of single or double precision in C order, and t a class for each of its rows, at every call? */
 static bool are_rows_and_classes(DynRec *r, uint32_t x, uint32_t t) {
-    const DynNode *n = dyn_tt_node(r, x), *k = dyn_tt_node(r, t);
+    const DynNode *n = dyn_np_node_at(r, x), *k = dyn_np_node_at(r, t);
     bool matrix = n->ndim == 2 && (n->dtype == DYN_F32 || n->dtype == DYN_F64);
     bool classes = k->ndim == 1 && k->dtype == DYN_I64;
     if (!matrix || !classes || !dyn_np_always_c(r, x)) {
@@ -225,7 +225,7 @@ static uint32_t class_loss(DynRec *r, const NpCall *c, int reduction) {
     if (reduction == SUM || sum == DYN_NONE) {
         return sum;
     }
-    uint32_t number = dyn_tt_cast(r, counts, (DynDtype)dyn_tt_node(r, x)->dtype);
+    uint32_t number = dyn_tt_cast(r, counts, (DynDtype)dyn_np_node_at(r, x)->dtype);
     return dyn_tt_nodes(r, DYN_OP_DIVIDE, sum, dyn_tt_reduce(r, DYN_OP_SUM, number, 1, &rows, false));
 }
 
@@ -247,7 +247,7 @@ DynVal *tt_rule_class_loss(DynRec *r, NpCall *c) {
     if (reduction != NONE) {
         return dyn_np_sized_call(r, c, 0, shape);
     }
-    const DynNode *n = dyn_tt_node(r, t);
+    const DynNode *n = dyn_np_node_at(r, t);
     if (c->b->op != 0 && n->dtype != DYN_I64) {
         return dyn_tt_refuse(r);
     }

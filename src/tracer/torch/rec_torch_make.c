@@ -76,8 +76,8 @@ DynVal *tt_rule_create_like(DynRec *r, NpCall *c) {
     if (a == DYN_NONE || dyn_np_burn_rest(r, c, 1) < 0 || hold_order(r, a) < 0) {
         return NULL;
     }
-    int ndim = dyn_tt_node(r, a)->ndim;
-    memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * (size_t)ndim);
+    int ndim = dyn_np_node_at(r, a)->ndim;
+    memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(*shape) * (size_t)ndim);
     return filled(r, fill_of(r, c->result, c->b->op), ndim, shape, c->result);
 }
 
@@ -106,8 +106,8 @@ DynVal *tt_rule_full(DynRec *r, NpCall *c) {
     if (c->b->op != 0 && a == DYN_NONE) {
         return NULL;
     }
-    if (c->b->op == 1 && (ndim = dyn_tt_node(r, a)->ndim) >= 0) {
-        memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * (size_t)ndim);
+    if (c->b->op == 1 && (ndim = dyn_np_node_at(r, a)->ndim) >= 0) {
+        memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(*shape) * (size_t)ndim);
     } else {
         ndim = dyn_np_shape_arg(r, c->slot[c->b->op == 2], false, shape);
     }
@@ -135,18 +135,18 @@ static int store_items(DynRec *r, uint32_t into, DynOperand o, int *left) {
     DynOperand items[64];
     NpArg v;
     if (!PyList_CheckExact(o.real) && !PyTuple_CheckExact(o.real)) {
-        if (dyn_tt_node(r, into)->ndim != 0 || (*left)-- == 0) {
+        if (dyn_np_node_at(r, into)->ndim != 0 || (*left)-- == 0) {
             return dyn_tt_refuse(r), -1;
         }
         if (dyn_np_operand(r, o, &v) < 0 || v.arg.kind != DYN_ARG_SYM) {
             return dyn_tt_refuse(r), -1;
         }
-        bool fits = takes_number((DynDtype)dyn_tt_node(r, into)->dtype, v.code);
+        bool fits = takes_number((DynDtype)dyn_np_node_at(r, into)->dtype, v.code);
         return fits && v.arg.id != DYN_NONE ? dyn_np_store(r, into, v) : (dyn_tt_refuse(r), -1);
     }
     int n = dyn_np_items(r, o, items, 64);
     for (int i = 0; i < n; i++) {
-        uint32_t row = dyn_tt_node(r, into)->ndim == 0 ? DYN_NONE : dyn_np_pick(r, into, 0, dyn_np_int(r, i));
+        uint32_t row = dyn_np_node_at(r, into)->ndim == 0 ? DYN_NONE : dyn_np_pick(r, into, 0, dyn_np_int(r, i));
         if (row == DYN_NONE || store_items(r, row, items[i], left) < 0) {
             return dyn_tt_refuse(r), -1;
         }
@@ -222,7 +222,7 @@ DynVal *tt_rule_arange(DynRec *r, NpCall *c) {
 /* A new tensor of a's elements in eager's order of axes, which rests on sizes of 0 and 1. */
 static DynVal *copied(DynRec *r, uint32_t a, PyObject *result) {
     DynDtype dt = dyn_np_dtype_of(result);
-    if (dt == DYN_NO_DTYPE || dyn_np_drops((DynDtype)dyn_tt_node(r, a)->dtype, dt) || hold_order(r, a) < 0) {
+    if (dt == DYN_NO_DTYPE || dyn_np_drops((DynDtype)dyn_np_node_at(r, a)->dtype, dt) || hold_order(r, a) < 0) {
         return dyn_tt_refuse(r);
     }
     return dyn_np_result(r, dyn_np_copy(r, a, dt), result);
@@ -231,7 +231,7 @@ static DynVal *copied(DynRec *r, uint32_t a, PyObject *result) {
 /* Does `a` lie in the order of that memory format at every call? */
 static int fits_format(DynRec *r, uint32_t a, PyObject *format) {
     static const int last[2][5] = {{0, 2, 3, 1}, {0, 2, 3, 4, 1}};
-    int ndim = dyn_tt_node(r, a)->ndim;
+    int ndim = dyn_np_node_at(r, a)->ndim;
     if (is_named(format, "contiguous_format")) {
         return dyn_np_contiguous(r, a, false);
     }
@@ -301,7 +301,7 @@ DynVal *tt_rule_to(DynRec *r, NpCall *c) {
         format = !other && is_format(o.real) ? o.real : format;
         copy = copy || asks_for_copy(c, i);
     }
-    if (copy || dyn_np_dtype_of(c->result) != (DynDtype)dyn_tt_node(r, a)->dtype) {
+    if (copy || dyn_np_dtype_of(c->result) != (DynDtype)dyn_np_node_at(r, a)->dtype) {
         return c->result == c->args[0].real ? dyn_tt_refuse(r) : copied(r, a, c->result);
     }
     return in_format(r, c->args[0], a, format, c->result);
@@ -319,11 +319,11 @@ DynVal *tt_rule_write(DynRec *r, NpCall *c) {
     if (c->b->op != 2 && dyn_np_operand(r, c->slot[1], &v) < 0) {
         return dyn_tt_refuse(r);
     }
-    DynDtype dt = (DynDtype)dyn_tt_node(r, a)->dtype;
+    DynDtype dt = (DynDtype)dyn_np_node_at(r, a)->dtype;
     if (v.arg.kind == DYN_ARG_SYM && v.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f') {
         return dyn_tt_refuse(r);
     }
-    if (c->b->op == 1 && v.arg.kind == DYN_ARG_NODE && dyn_tt_node(r, v.arg.id)->ndim > 0) {
+    if (c->b->op == 1 && v.arg.kind == DYN_ARG_NODE && dyn_np_node_at(r, v.arg.id)->ndim > 0) {
         return dyn_tt_refuse(r);
     }
     return dyn_np_store_into(r, c->slot[0], v);

@@ -3,7 +3,7 @@
  * graph finds out when it runs (geometry.c), and eager then says what is wrong. */
 #include "tracer/torch/rec_torch.h"
 
-static bool is_complex(DynRec *r, uint32_t a) { return dyn_dtypes[dyn_tt_node(r, a)->dtype].kind == 'c'; }
+static bool is_complex(DynRec *r, uint32_t a) { return dyn_dtypes[dyn_np_node_at(r, a)->dtype].kind == 'c'; }
 
 /* ---- by strides */
 
@@ -19,9 +19,9 @@ static bool all_const(DynRec *r, const uint32_t *syms, int n) {
 /* Where in its storage an input's first element lies: known behind a call that asks. A new tensor has a storage of its own. */
 static uint32_t own_offset(DynRec *r, uint32_t node) {
     DynOperand o = {dyn_rec_array(r, node, NULL), NULL};
-    if (dyn_tt_node(r, node)->op != DYN_OP_INPUT) {
-        return dyn_node_calls(dyn_tt_node(r, node)) || dyn_tt_node(r, node)->op == DYN_OP_RESULT ? dyn_tt_none(r)
-                                                                                                 : dyn_np_int(r, 0);
+    if (dyn_np_node_at(r, node)->op != DYN_OP_INPUT) {
+        return dyn_node_calls(dyn_np_node_at(r, node)) || dyn_np_node_at(r, node)->op == DYN_OP_RESULT ? dyn_tt_none(r)
+                                                                                                       : dyn_np_int(r, 0);
     }
     o.real = o.v == NULL ? NULL : o.v->obj;
     PyObject *f = PyObject_GetAttrString((PyObject *)dyn_torch_tensor, "storage_offset");
@@ -43,12 +43,12 @@ DynVal *tt_rule_as_strided(DynRec *r, NpCall *c) {
         return dyn_tt_refuse(r);
     }
     if (c->slot[3].v != NULL) {
-        DynDtype dt = (DynDtype)dyn_tt_node(r, a)->dtype;
-        a = dyn_tt_node(r, a)->storage;
-        uint32_t from = dyn_tt_node(r, a)->dtype == dt ? own_offset(r, a) : dyn_tt_none(r), to = dyn_np_int_sym(r, c->slot[3]);
+        DynDtype dt = (DynDtype)dyn_np_node_at(r, a)->dtype;
+        a = dyn_np_node_at(r, a)->storage;
+        uint32_t from = dyn_np_node_at(r, a)->dtype == dt ? own_offset(r, a) : dyn_tt_none(r), to = dyn_np_int_sym(r, c->slot[3]);
         given = from == DYN_NONE || to == DYN_NONE ? DYN_NONE : dyn_np_op(r, DYN_S_SUB, to, from);
     }
-    uint32_t size = dyn_np_int(r, dyn_dtypes[dyn_tt_node(r, a)->dtype].size);
+    uint32_t size = dyn_np_int(r, dyn_dtypes[dyn_np_node_at(r, a)->dtype].size);
     if (given == DYN_NONE || (by[ndim] = dyn_np_op(r, DYN_S_MUL, given, size)) == DYN_NONE) {
         return NULL;
     }
@@ -58,8 +58,8 @@ DynVal *tt_rule_as_strided(DynRec *r, NpCall *c) {
             return NULL;
         }
     }
-    if (dyn_tt_node(r, a)->ndim == 0 || (all_const(r, by, ndim) && dyn_np_contiguous(r, a, false) == 1)) {
-        uint32_t all = dyn_np_product(r, dyn_tt_node(r, a)->ndim, dyn_tt_node(r, a)->shape);
+    if (dyn_np_node_at(r, a)->ndim == 0 || (all_const(r, by, ndim) && dyn_np_contiguous(r, a, false) == 1)) {
+        uint32_t all = dyn_np_product(r, dyn_np_node_at(r, a)->ndim, dyn_np_node_at(r, a)->shape);
         a = all == DYN_NONE ? all : dyn_np_reshape_view(r, a, 1, &all, DYN_NODE_VIEW);
     }
     return a == DYN_NONE ? NULL : dyn_np_result(r, dyn_np_strided(r, a, ndim, shape, by, by[ndim], true), c->result);
@@ -69,15 +69,15 @@ DynVal *tt_rule_as_strided(DynRec *r, NpCall *c) {
 
 /* Its bytes as elements of dt; the last axis has `last` of them, or as many as there were. */
 static uint32_t as_dtype(DynRec *r, uint32_t a, DynDtype dt, uint32_t last) {
-    int ndim = dyn_tt_node(r, a)->ndim;
+    int ndim = dyn_np_node_at(r, a)->ndim;
     uint32_t id = dyn_np_unary_node(r, DYN_OP_AS_DTYPE, dt, a, ndim, 1);
     if (id == DYN_NONE) {
         return id;
     }
-    dyn_tt_node(r, id)->aux[0] = dt;
-    memcpy(dyn_tt_node(r, id)->shape, dyn_tt_node(r, a)->shape, sizeof(uint32_t) * (size_t)ndim);
+    dyn_np_node_at(r, id)->aux[0] = dt;
+    memcpy(dyn_np_node_at(r, id)->shape, dyn_np_node_at(r, a)->shape, sizeof(uint32_t) * (size_t)ndim);
     if (last != DYN_NONE) {
-        dyn_tt_node(r, id)->shape[ndim - 1] = last;
+        dyn_np_node_at(r, id)->shape[ndim - 1] = last;
     }
     return id;
 }
@@ -85,9 +85,9 @@ static uint32_t as_dtype(DynRec *r, uint32_t a, DynDtype dt, uint32_t last) {
 /* view(dtype): not followed by autograd. */
 uint32_t dyn_tt_as_dtype(DynRec *r, uint32_t a, DynOperand dtype, PyObject *tensor, PyObject *result) {
     DynDtype dt = dyn_rec_burn(r, dtype.v, dtype.real) < 0 ? DYN_NO_DTYPE : dyn_torch_dtype_parse(dtype.real);
-    DynDtype own = (DynDtype)dyn_tt_node(r, a)->dtype;
+    DynDtype own = (DynDtype)dyn_np_node_at(r, a)->dtype;
     int64_t size = dt == DYN_NO_DTYPE ? 0 : dyn_dtypes[dt].size, of_base = dyn_dtypes[own].size;
-    int ndim = dyn_tt_node(r, a)->ndim;
+    int ndim = dyn_np_node_at(r, a)->ndim;
     if (size == 0 || (size != of_base && ndim == 0)) {
         return dyn_tt_none(r);
     }
@@ -97,7 +97,8 @@ uint32_t dyn_tt_as_dtype(DynRec *r, uint32_t a, DynOperand dtype, PyObject *tens
     if (size == of_base) {
         return as_dtype(r, a, dt, DYN_NONE);
     }
-    uint32_t last = dyn_tt_node(r, a)->shape[ndim - 1], ratio = dyn_np_int(r, size > of_base ? size / of_base : of_base / size);
+    uint32_t last = dyn_np_node_at(r, a)->shape[ndim - 1],
+             ratio = dyn_np_int(r, size > of_base ? size / of_base : of_base / size);
     if (size > of_base && dyn_np_assume_op(r, DYN_S_EQ, dyn_np_op(r, DYN_S_MOD, last, ratio), 0) < 0) {
         return DYN_NONE;
     }
@@ -109,7 +110,7 @@ uint32_t dyn_tt_as_dtype(DynRec *r, uint32_t a, DynOperand dtype, PyObject *tens
 DynVal *tt_rule_view_parts(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     DynDtype dt = dyn_np_dtype_of(c->result);
-    int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
+    int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (a == DYN_NONE || dt == DYN_NO_DTYPE || ndim == DYN_MAX_NDIM) {
         return dyn_tt_refuse(r);
     }
@@ -117,7 +118,7 @@ DynVal *tt_rule_view_parts(DynRec *r, NpCall *c) {
         a = dyn_np_newaxis(r, a, 1u << ndim, ndim + 1);
         return a == DYN_NONE ? NULL : dyn_np_result(r, as_dtype(r, a, dt, dyn_np_int(r, 2)), c->result);
     }
-    if (dyn_np_assume_op(r, DYN_S_EQ, dyn_tt_node(r, a)->shape[ndim - 1], 2) < 0) {
+    if (dyn_np_assume_op(r, DYN_S_EQ, dyn_np_node_at(r, a)->shape[ndim - 1], 2) < 0) {
         return NULL;
     }
     a = as_dtype(r, a, dt, dyn_np_int(r, 1));
@@ -157,7 +158,7 @@ DynVal *tt_rule_conj(DynRec *r, NpCall *c) {
 
 uint32_t dyn_tt_detached(DynRec *r, uint32_t a, PyObject *tensor, PyObject *result) {
     bool follows = dyn_torch_requires_grad(tensor) && !dyn_torch_requires_grad(result);
-    return follows ? as_dtype(r, a, (DynDtype)dyn_tt_node(r, a)->dtype, DYN_NONE) : dyn_tt_same_view(r, a);
+    return follows ? as_dtype(r, a, (DynDtype)dyn_np_node_at(r, a)->dtype, DYN_NONE) : dyn_tt_same_view(r, a);
 }
 
 /* detach_() and requires_grad_(False) of what was made here, and requires no gradients: nothing. */
@@ -166,7 +167,7 @@ DynVal *tt_rule_untracked(DynRec *r, NpCall *c) {
     if (a == DYN_NONE || c->result != c->slot[0].real || dyn_torch_requires_grad(c->result)) {
         return dyn_tt_refuse(r);
     }
-    if (dyn_tt_node(r, dyn_tt_node(r, a)->storage)->op == DYN_OP_INPUT || dyn_np_burn_rest(r, c, 1) < 0) {
+    if (dyn_np_node_at(r, dyn_np_node_at(r, a)->storage)->op == DYN_OP_INPUT || dyn_np_burn_rest(r, c, 1) < 0) {
         return dyn_tt_refuse(r);
     }
     return c->slot[0].v;

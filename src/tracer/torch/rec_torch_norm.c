@@ -8,13 +8,13 @@ static uint32_t operand(DynRec *r, const NpCall *c, DynDtype *dtype) {
     if (a == DYN_NONE) {
         return a;
     }
-    *dtype = (DynDtype)dyn_tt_node(r, a)->dtype;
+    *dtype = (DynDtype)dyn_np_node_at(r, a)->dtype;
     return dyn_dtypes[*dtype].kind != 'f' ? dyn_tt_none(r) : dyn_tt_cast(r, a, dyn_tt_wide(*dtype));
 }
 
 /* What a half of that dtype would have kept of it. */
 static uint32_t rounded(DynRec *r, uint32_t a, DynDtype dt) {
-    DynDtype wide = a == DYN_NONE ? DYN_NO_DTYPE : (DynDtype)dyn_tt_node(r, a)->dtype;
+    DynDtype wide = a == DYN_NONE ? DYN_NO_DTYPE : (DynDtype)dyn_np_node_at(r, a)->dtype;
     return dyn_dtype_is_half(dt) ? dyn_tt_cast(r, dyn_tt_cast(r, a, dt), wide) : a;
 }
 
@@ -26,15 +26,15 @@ DynVal *tt_rule_softmax(DynRec *r, NpCall *c) {
     DynDtype dt = DYN_NO_DTYPE;
     uint32_t a = dyn_tt_tensor(r, c, "input");
     int axis, naxes;
-    if (a == DYN_NONE || dyn_tt_axis(r, dyn_np_slot(c, "dim"), dyn_tt_node(r, a)->ndim, &axis) < 0 ||
+    if (a == DYN_NONE || dyn_tt_axis(r, dyn_np_slot(c, "dim"), dyn_np_node_at(r, a)->ndim, &axis) < 0 ||
         dyn_tt_dtype(r, c, &dt) < 0) {
         return NULL;
     }
-    dt = dt == DYN_NO_DTYPE ? (DynDtype)dyn_tt_node(r, a)->dtype : dt;
+    dt = dt == DYN_NO_DTYPE ? (DynDtype)dyn_np_node_at(r, a)->dtype : dt;
     if (dyn_dtypes[dt].kind != 'f') {
         return dyn_tt_refuse(r);
     }
-    int ndim = dyn_tt_node(r, a)->ndim;
+    int ndim = dyn_np_node_at(r, a)->ndim;
     naxes = ndim > 0;
     a = dyn_tt_cast(r, dyn_tt_cast(r, a, dt), dyn_tt_wide(dt));
     a = c->b->op == 2 ? dyn_tt_unary(r, DYN_OP_NEGATIVE, a) : a;
@@ -53,10 +53,10 @@ DynVal *tt_rule_logsumexp(DynRec *r, NpCall *c) {
     uint32_t a = operand(r, c, &dt);
     bool keepdim = false;
     int axes[DYN_MAX_NDIM];
-    if (a == DYN_NONE || dyn_np_slot(c, "dim").v == NULL || dyn_tt_node(r, a)->ndim == 0) {
+    if (a == DYN_NONE || dyn_np_slot(c, "dim").v == NULL || dyn_np_node_at(r, a)->ndim == 0) {
         return dyn_tt_refuse(r);
     }
-    int naxes = dyn_np_axes(r, dyn_np_slot(c, "dim"), dyn_tt_node(r, a)->ndim, axes);
+    int naxes = dyn_np_axes(r, dyn_np_slot(c, "dim"), dyn_np_node_at(r, a)->ndim, axes);
     if (naxes <= 0 || dyn_np_flag(r, dyn_np_slot(c, "keepdim"), &keepdim) < 0) {
         return dyn_tt_refuse(r);
     }
@@ -91,7 +91,7 @@ static int affine_of(DynRec *r, const NpCall *c, DynDtype dt, Affine *out) {
         if (dyn_np_slot(c, names[i]).v == NULL) {
             continue;
         }
-        if ((*to[i] = dyn_tt_tensor(r, c, names[i])) == DYN_NONE || dyn_tt_node(r, *to[i])->dtype != dt) {
+        if ((*to[i] = dyn_tt_tensor(r, c, names[i])) == DYN_NONE || dyn_np_node_at(r, *to[i])->dtype != dt) {
             return dyn_tt_refuse(r), -1;
         }
     }
@@ -105,12 +105,12 @@ static uint32_t scaled(DynRec *r, uint32_t node, const Affine *x) {
 
 /* A tensor of one axis as long as the operand's axis 1, in line with that axis. */
 static int along_channels(DynRec *r, uint32_t a, uint32_t *w) {
-    int ndim = dyn_tt_node(r, a)->ndim;
+    int ndim = dyn_np_node_at(r, a)->ndim;
     if (*w == DYN_NONE) {
         return 0;
     }
-    if (ndim < 2 || dyn_tt_node(r, *w)->ndim != 1 ||
-        dyn_np_agree(r, dyn_tt_node(r, *w)->shape[0], dyn_tt_node(r, a)->shape[1]) < 0) {
+    if (ndim < 2 || dyn_np_node_at(r, *w)->ndim != 1 ||
+        dyn_np_agree(r, dyn_np_node_at(r, *w)->shape[0], dyn_np_node_at(r, a)->shape[1]) < 0) {
         return dyn_tt_refuse(r), -1;
     }
     *w = ndim == 2 ? *w : dyn_np_newaxis(r, *w, ((1u << (ndim - 2)) - 1) << 1, ndim - 1);
@@ -132,20 +132,21 @@ static uint32_t normalised(DynRec *r, uint32_t a, int naxes, const int *axes, do
 /* The axes of normalized_shape: the last ones; weight and bias, where there are, are of that shape. */
 static int last_axes(DynRec *r, const NpCall *c, uint32_t a, const Affine *x, int *axes) {
     uint32_t shape[DYN_MAX_NDIM];
-    int ndim = dyn_tt_node(r, a)->ndim, n = dyn_np_shape_arg(r, dyn_np_slot(c, "normalized_shape"), false, shape);
+    int ndim = dyn_np_node_at(r, a)->ndim, n = dyn_np_shape_arg(r, dyn_np_slot(c, "normalized_shape"), false, shape);
     const uint32_t affine[2] = {x->weight, x->bias};
     if (n < 1 || n > ndim) {
         return dyn_tt_refuse(r), -1;
     }
     for (int i = 0; i < n; i++) {
         axes[i] = ndim - n + i;
-        if (dyn_np_agree(r, shape[i], dyn_tt_node(r, a)->shape[axes[i]]) < 0) {
+        if (dyn_np_agree(r, shape[i], dyn_np_node_at(r, a)->shape[axes[i]]) < 0) {
             return -1;
         }
     }
     for (int k = 0; k < 2; k++) {
         for (int i = 0; i < n && affine[k] != DYN_NONE; i++) {
-            if (dyn_tt_node(r, affine[k])->ndim != n || dyn_np_agree(r, dyn_tt_node(r, affine[k])->shape[i], shape[i]) < 0) {
+            if (dyn_np_node_at(r, affine[k])->ndim != n ||
+                dyn_np_agree(r, dyn_np_node_at(r, affine[k])->shape[i], shape[i]) < 0) {
                 return dyn_tt_refuse(r), -1;
             }
         }
@@ -173,7 +174,7 @@ DynVal *tt_rule_layer_norm(DynRec *r, NpCall *c) {
     if (a == DYN_NONE || affine_of(r, c, dt, &x) < 0) {
         return NULL;
     }
-    if (rms && x.weight != DYN_NONE && dyn_tt_node(r, x.weight)->dtype != dt) { /* torch warns */
+    if (rms && x.weight != DYN_NONE && dyn_np_node_at(r, x.weight)->dtype != dt) { /* torch warns */
         return dyn_tt_refuse(r);
     }
     double eps = rms ? epsilon_of(dt) : 1e-5;
@@ -201,7 +202,7 @@ DynVal *tt_rule_group_norm(DynRec *r, NpCall *c) {
     uint32_t a = operand(r, c, &dt), whole[DYN_MAX_NDIM], shape[DYN_MAX_NDIM];
     DynOperand groups = dyn_np_slot(c, "num_groups");
     double eps = 1e-5;
-    int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
+    int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (ndim < 2 || ndim == DYN_MAX_NDIM || groups.v == NULL) {
         return dyn_tt_refuse(r);
     }
@@ -210,7 +211,7 @@ DynVal *tt_rule_group_norm(DynRec *r, NpCall *c) {
         return dyn_tt_refuse(r);
     }
     uint32_t g = dyn_np_int_sym(r, groups);
-    memcpy(whole, dyn_tt_node(r, a)->shape, sizeof(*whole) * (size_t)ndim);
+    memcpy(whole, dyn_np_node_at(r, a)->shape, sizeof(*whole) * (size_t)ndim);
     if (g == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, g, 0) < 0) {
         return dyn_tt_refuse(r);
     }
@@ -243,7 +244,7 @@ DynVal *tt_rule_group_norm(DynRec *r, NpCall *c) {
 /* running = (1 - momentum) * running + momentum * value, rounded once */
 static int keep_running(DynRec *r, DynOperand to, uint32_t value, double momentum) {
     uint32_t running = to.v->kind != DV_ARRAY ? dyn_tt_none(r) : dyn_np_node(r, to);
-    DynDtype wide = running == DYN_NONE ? DYN_NO_DTYPE : dyn_tt_wide((DynDtype)dyn_tt_node(r, running)->dtype);
+    DynDtype wide = running == DYN_NONE ? DYN_NO_DTYPE : dyn_tt_wide((DynDtype)dyn_np_node_at(r, running)->dtype);
     uint32_t t = running == DYN_NONE ? running : dyn_tt_by(r, DYN_OP_MULTIPLY, dyn_tt_cast(r, running, wide), 1 - momentum);
     t = dyn_tt_nodes(r, DYN_OP_ADD, t, dyn_tt_by(r, DYN_OP_MULTIPLY, dyn_tt_cast(r, value, wide), momentum));
     return t == DYN_NONE || dyn_np_store_into(r, to, dyn_np_node_arg(r, t)) == NULL ? -1 : 0;
@@ -254,7 +255,7 @@ static int keep_running(DynRec *r, DynOperand to, uint32_t value, double momentu
 static uint32_t of_this_batch(DynRec *r, const NpCall *c, uint32_t a, bool each, double momentum, double eps) {
     int axes[DYN_MAX_NDIM] = {0}, batch = 0, naxes = 0;
     DynOperand running[2] = {dyn_np_slot(c, "running_mean"), dyn_np_slot(c, "running_var")};
-    for (int i = 0; i < dyn_tt_node(r, a)->ndim; i++) {
+    for (int i = 0; i < dyn_np_node_at(r, a)->ndim; i++) {
         if (i > 1 || (i == 0 && !each)) {
             axes[naxes++] = i;
         }
@@ -290,9 +291,9 @@ DynVal *tt_rule_batch_norm(DynRec *r, NpCall *c) {
     bool training = false;
     double momentum = 0.1, eps = 1e-5;
     uint32_t a = operand(r, c, &dt), node;
-    DynDtype kept = running.weight == DYN_NONE ? dt : (DynDtype)dyn_tt_node(r, running.weight)->dtype;
+    DynDtype kept = running.weight == DYN_NONE ? dt : (DynDtype)dyn_np_node_at(r, running.weight)->dtype;
     const TtFloat floats[] = {{"momentum", &momentum}, {"eps", &eps}};
-    if (a == DYN_NONE || dyn_tt_node(r, a)->ndim < 2) {
+    if (a == DYN_NONE || dyn_np_node_at(r, a)->ndim < 2) {
         return dyn_tt_refuse(r);
     }
     if (dyn_np_flag(r, dyn_np_slot(c, c->b->op == 1 ? "use_input_stats" : "training"), &training) < 0 ||
@@ -310,7 +311,7 @@ DynVal *tt_rule_batch_norm(DynRec *r, NpCall *c) {
             return dyn_tt_refuse(r);
         }
         node = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, running.weight),
-                            inverse_root(r, dyn_tt_cast(r, running.bias, (DynDtype)dyn_tt_node(r, a)->dtype), eps));
+                            inverse_root(r, dyn_tt_cast(r, running.bias, (DynDtype)dyn_np_node_at(r, a)->dtype), eps));
     }
     return dyn_tt_finish(r, c, dyn_tt_cast(r, scaled(r, node, &x), dt));
 }
@@ -328,12 +329,12 @@ DynVal *tt_rule_normalize(DynRec *r, NpCall *c) {
     if (a == DYN_NONE || dyn_tt_burnt_floats(r, c, floats, 2) < 0) {
         return NULL;
     }
-    dt = (DynDtype)dyn_tt_node(r, a)->dtype;
+    dt = (DynDtype)dyn_np_node_at(r, a)->dtype;
     if (dim.v != NULL) {
-        naxes = dyn_np_axes(r, dim, dyn_tt_node(r, a)->ndim, axes);
+        naxes = dyn_np_axes(r, dim, dyn_np_node_at(r, a)->ndim, axes);
     }
     bool single_or_double = dyn_dtypes[dt].kind == 'f' && !dyn_dtype_is_half(dt);
-    if (naxes <= 0 || dyn_tt_node(r, a)->ndim < (dim.v == NULL ? 2 : 1) || !single_or_double) {
+    if (naxes <= 0 || dyn_np_node_at(r, a)->ndim < (dim.v == NULL ? 2 : 1) || !single_or_double) {
         return dyn_tt_refuse(r);
     }
     uint32_t norm = dyn_tt_by(r, DYN_OP_MAXIMUM, dyn_tt_norm(r, a, p, naxes, axes, true), eps);

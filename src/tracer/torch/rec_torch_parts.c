@@ -9,18 +9,18 @@ static uint32_t part(DynRec *r, uint32_t a, int axis, uint32_t start, uint32_t l
     uint32_t stop = dyn_np_op(r, DYN_S_ADD, start, length);
     uint32_t id = stop == DYN_NONE ? dyn_tt_none(r) : dyn_np_range_view(r, a, axis, start, stop);
     if (id != DYN_NONE) {
-        dyn_tt_node(r, id)->shape[axis] = length;
+        dyn_np_node_at(r, id)->shape[axis] = length;
     }
     return id;
 }
 
 DynVal *tt_rule_narrow(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
-    int axis, ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
+    int axis, ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0 || c->slot[3].v == NULL) {
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
     }
-    uint32_t size = dyn_tt_node(r, a)->shape[axis], start = dyn_np_place(r, c->slot[2], size, true), length[1];
+    uint32_t size = dyn_np_node_at(r, a)->shape[axis], start = dyn_np_place(r, c->slot[2], size, true), length[1];
     if (start == DYN_NONE || dyn_np_shape_arg(r, c->slot[3], false, length) != 1 ||
         dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ADD, start, length[0]), size)) < 0) {
         return dyn_tt_refuse(r);
@@ -30,11 +30,11 @@ DynVal *tt_rule_narrow(DynRec *r, NpCall *c) {
 
 DynVal *tt_rule_select(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
-    int axis, ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
+    int axis, ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0) {
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
     }
-    uint32_t at = dyn_np_place(r, c->slot[2], dyn_tt_node(r, a)->shape[axis], false);
+    uint32_t at = dyn_np_place(r, c->slot[2], dyn_np_node_at(r, a)->shape[axis], false);
     return at == DYN_NONE ? NULL : dyn_tt_viewed(r, c, dyn_np_pick(r, a, axis, at));
 }
 
@@ -43,11 +43,11 @@ DynVal *tt_rule_select(DynRec *r, NpCall *c) {
 /* How many parts eager gave, and the axis (0 where none is named). -1: none that we follow. */
 static int parts_of(DynRec *r, const NpCall *c, uint32_t a, DynOperand dim, int *axis) {
     *axis = 0;
-    if (a == DYN_NONE || dyn_tt_node(r, a)->ndim == 0) {
+    if (a == DYN_NONE || dyn_np_node_at(r, a)->ndim == 0) {
         return dyn_tt_refuse(r), -1;
     }
     bool parts = PyTuple_CheckExact(c->result) && PyTuple_GET_SIZE(c->result) <= MAX_PARTS;
-    if (!parts || dyn_tt_optional_axis(r, dim, dyn_tt_node(r, a)->ndim, axis) < 0) {
+    if (!parts || dyn_tt_optional_axis(r, dim, dyn_np_node_at(r, a)->ndim, axis) < 0) {
         return dyn_tt_refuse(r), -1;
     }
     return (int)PyTuple_GET_SIZE(c->result);
@@ -69,7 +69,7 @@ static DynVal *parts(DynRec *r, const NpCall *c, uint32_t a, int axis, const uin
 
 /* n parts of `each`, of which the last may be shorter: that there are n is held. */
 static DynVal *even_parts(DynRec *r, const NpCall *c, uint32_t a, int axis, uint32_t each, int n) {
-    uint32_t lengths[MAX_PARTS], size = dyn_tt_node(r, a)->shape[axis];
+    uint32_t lengths[MAX_PARTS], size = dyn_np_node_at(r, a)->shape[axis];
     uint32_t before = each == DYN_NONE ? each : dyn_np_op(r, DYN_S_MUL, each, dyn_np_int(r, n - 1));
     uint32_t last = before == DYN_NONE ? before : dyn_np_op(r, DYN_S_SUB, size, before);
     if (last == DYN_NONE || n == 0) {
@@ -104,7 +104,7 @@ DynVal *tt_rule_split(DynRec *r, NpCall *c) {
         }
         total = dyn_np_op(r, DYN_S_ADD, total, lengths[i]);
     }
-    uint32_t size = dyn_tt_node(r, a)->shape[axis];
+    uint32_t size = dyn_np_node_at(r, a)->shape[axis];
     if (total == DYN_NONE || dyn_np_hint(r, total) != dyn_np_hint(r, size) || dyn_rec_assume_equal(r, total, size) < 0) {
         return dyn_tt_refuse(r);
     }
@@ -118,7 +118,7 @@ DynVal *tt_rule_chunk(DynRec *r, NpCall *c) {
     if (n < 0 || c->slot[1].v == NULL || dyn_np_shape_arg(r, c->slot[1], false, many) != 1) {
         return dyn_tt_refuse(r);
     }
-    uint32_t one = dyn_np_int(r, 1), size = dyn_tt_node(r, a)->shape[axis];
+    uint32_t one = dyn_np_int(r, 1), size = dyn_np_node_at(r, a)->shape[axis];
     uint32_t up = dyn_np_op(r, DYN_S_ADD, size, dyn_np_op(r, DYN_S_SUB, many[0], one));
     return even_parts(r, c, a, axis, up == DYN_NONE ? up : dyn_np_op(r, DYN_S_FLOORDIV, up, many[0]), n);
 }
@@ -160,11 +160,11 @@ DynVal *tt_rule_tensor_split(DynRec *r, NpCall *c) {
     if (n < 1 || c->slot[1].v == NULL) {
         return dyn_tt_refuse(r);
     }
-    axis = axis_of_split(c->b->op, axis, dyn_tt_node(r, a)->ndim);
+    axis = axis_of_split(c->b->op, axis, dyn_np_node_at(r, a)->ndim);
     if (!PyLong_CheckExact(c->slot[1].real)) {
         return parts_between(r, c, a, axis, n);
     }
-    uint32_t size = dyn_tt_node(r, a)->shape[axis], many = dyn_np_int(r, n);
+    uint32_t size = dyn_np_node_at(r, a)->shape[axis], many = dyn_np_int(r, n);
     uint32_t least = dyn_np_op(r, DYN_S_FLOORDIV, size, many), more = dyn_np_op(r, DYN_S_MOD, size, many);
     if (dyn_rec_burn(r, c->slot[1].v, c->slot[1].real) < 0 || least == DYN_NONE || more == DYN_NONE) {
         return dyn_tt_refuse(r);
@@ -182,7 +182,7 @@ DynVal *tt_rule_unbind(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     DynVal *items[MAX_PARTS];
     int axis, n = parts_of(r, c, a, c->slot[1], &axis);
-    if (n < 0 || dyn_np_assume_op(r, DYN_S_EQ, dyn_tt_node(r, a)->shape[axis], n) < 0) {
+    if (n < 0 || dyn_np_assume_op(r, DYN_S_EQ, dyn_np_node_at(r, a)->shape[axis], n) < 0) {
         return NULL;
     }
     for (int i = 0; i < n; i++) {
@@ -234,7 +234,7 @@ DynVal *tt_rule_atleast(DynRec *r, NpCall *c) {
     uint32_t nodes[MAX_PARTS];
     int least = c->b->op, n = c->nkw > 0 ? -1 : tensors_of(r, c, items, nodes);
     for (int i = 0; i < n; i++) {
-        int ndim = dyn_tt_node(r, nodes[i])->ndim;
+        int ndim = dyn_np_node_at(r, nodes[i])->ndim;
         if (ndim < least && (nodes[i] = dyn_np_newaxis(r, nodes[i], fresh[least][ndim], least)) == DYN_NONE) {
             return NULL;
         }
@@ -277,7 +277,7 @@ DynVal *tt_rule_meshgrid(DynRec *r, NpCall *c) {
     for (int i = 0; i < n; i++) {
         uint32_t apart[DYN_MAX_NDIM];
         int axis = turned && i < 2 ? 1 - i : i;
-        const DynNode *a = dyn_tt_node(r, nodes[i]);
+        const DynNode *a = dyn_np_node_at(r, nodes[i]);
         if (a->ndim > 1) {
             return dyn_tt_refuse(r);
         }

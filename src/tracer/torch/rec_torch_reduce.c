@@ -23,7 +23,7 @@ static bool is_empty(PyObject *o) {
 /* dim=None and dim=() are all axes. A tensor of rank 0 has axes 0 and -1, over which there is nothing to do. */
 static int read_dim(DynRec *r, DynOperand dim, Reduction *x) {
     bool none = dim.v == NULL || is_empty(dim.real);
-    int ndim = dyn_tt_node(r, x->a)->ndim;
+    int ndim = dyn_np_node_at(r, x->a)->ndim;
     bool nothing = ndim == 0 || none;
     if (dim.v != NULL && nothing && dyn_rec_burn(r, dim.v, dim.real) < 0) {
         return -1;
@@ -46,13 +46,13 @@ static int arguments(DynRec *r, const NpCall *c, Reduction *x) {
 /* ---- nodes */
 
 uint32_t dyn_tt_reduce(DynRec *r, DynOp op, uint32_t a, int naxes, const int *axes, bool keepdim) {
-    return a == DYN_NONE ? a : dyn_np_reduce(r, op, a, naxes, axes, keepdim, (DynDtype)dyn_tt_node(r, a)->dtype);
+    return a == DYN_NONE ? a : dyn_np_reduce(r, op, a, naxes, axes, keepdim, (DynDtype)dyn_np_node_at(r, a)->dtype);
 }
 
 uint32_t dyn_tt_count(DynRec *r, uint32_t a, int naxes, const int *axes) {
     uint32_t sizes[DYN_MAX_NDIM];
     for (int i = 0; i < naxes; i++) {
-        sizes[i] = dyn_tt_node(r, a)->shape[axes[i]];
+        sizes[i] = dyn_np_node_at(r, a)->shape[axes[i]];
     }
     return dyn_np_product(r, naxes, sizes);
 }
@@ -70,7 +70,7 @@ static uint32_t mean_in(DynRec *r, const Reduction *x, DynDtype dt) {
 }
 
 uint32_t dyn_tt_norm(DynRec *r, uint32_t a, double p, int naxes, const int *axes, bool keepdim) {
-    DynDtype dt = (DynDtype)dyn_tt_node(r, a)->dtype;
+    DynDtype dt = (DynDtype)dyn_np_node_at(r, a)->dtype;
     a = dyn_tt_cast(r, a, dyn_tt_wide(dt));
     bool sums = p == 1 || p == 2, has_operator = sums || p - p != 0; /* of an infinite order: the extreme */
     if (a == DYN_NONE || dyn_dtypes[dt].kind != 'f' || !has_operator) {
@@ -91,7 +91,7 @@ DynVal *tt_rule_reduce(DynRec *r, NpCall *c) {
     if (arguments(r, c, &x) < 0) {
         return NULL;
     }
-    DynDtype dt = (DynDtype)dyn_tt_node(r, x.a)->dtype, result = dt;
+    DynDtype dt = (DynDtype)dyn_np_node_at(r, x.a)->dtype, result = dt;
     bool sums = op == DYN_OP_SUM || op == DYN_OP_PROD;
     if (sums && x.dtype != DYN_NO_DTYPE) {
         result = x.dtype;
@@ -107,13 +107,13 @@ DynVal *tt_rule_reduce(DynRec *r, NpCall *c) {
 }
 
 static uint32_t position(DynRec *r, DynOp op, uint32_t a, int axis, bool keepdim) {
-    a = dyn_tt_cast(r, a, dyn_tt_wide((DynDtype)dyn_tt_node(r, a)->dtype));
+    a = dyn_tt_cast(r, a, dyn_tt_wide((DynDtype)dyn_np_node_at(r, a)->dtype));
     return a == DYN_NONE ? a : dyn_np_position(r, op, a, axis, keepdim);
 }
 
 /* (values, indices) along an axis, a named tuple. */
 static DynVal *extreme_along(DynRec *r, NpCall *c, uint32_t a, DynOperand dim) {
-    int axis, ndim = dyn_tt_node(r, a)->ndim;
+    int axis, ndim = dyn_np_node_at(r, a)->ndim;
     bool keepdim = false;
     if (dyn_tt_axis(r, dim, ndim, &axis) < 0 || dyn_np_flag(r, dyn_np_slot(c, "keepdim"), &keepdim) < 0) {
         return dyn_tt_refuse(r);
@@ -152,7 +152,7 @@ DynVal *tt_rule_extreme(DynRec *r, NpCall *c) {
     if (other.v != NULL) {
         return extreme_along(r, c, a, other);
     }
-    int naxes = dyn_np_axes(r, (DynOperand){0}, dyn_tt_node(r, a)->ndim, axes);
+    int naxes = dyn_np_axes(r, (DynOperand){0}, dyn_np_node_at(r, a)->ndim, axes);
     return naxes < 0 ? NULL : dyn_tt_finish(r, c, dyn_tt_reduce(r, (DynOp)c->b->op, a, naxes, axes, false));
 }
 
@@ -161,7 +161,7 @@ DynVal *tt_rule_mean(DynRec *r, NpCall *c) {
     if (arguments(r, c, &x) < 0) {
         return NULL;
     }
-    DynDtype dt = x.dtype != DYN_NO_DTYPE ? x.dtype : (DynDtype)dyn_tt_node(r, x.a)->dtype;
+    DynDtype dt = x.dtype != DYN_NO_DTYPE ? x.dtype : (DynDtype)dyn_np_node_at(r, x.a)->dtype;
     return is_whole(dt) ? dyn_tt_refuse(r) : dyn_tt_finish(r, c, mean_in(r, &x, dt));
 }
 
@@ -182,7 +182,7 @@ static int read_correction(DynRec *r, const NpCall *c, bool first, double *corre
 
 /* The squares of the deviations from the mean, over the degrees of freedom, of which there have to be some. *mean: too. */
 static uint32_t variance(DynRec *r, const Reduction *x, int correction, bool root, uint32_t *mean) {
-    DynDtype dt = (DynDtype)dyn_tt_node(r, x->a)->dtype;
+    DynDtype dt = (DynDtype)dyn_np_node_at(r, x->a)->dtype;
     uint32_t a = dyn_tt_cast(r, x->a, dyn_tt_wide(dt)), middle = dyn_tt_mean(r, a, x->naxes, x->axes, true);
     uint32_t n = a == DYN_NONE ? a : dyn_tt_count(r, a, x->naxes, x->axes);
     if (n == DYN_NONE || dyn_dtypes[dt].kind != 'f' || dyn_np_assume_op(r, DYN_S_GT, n, correction > 0 ? correction : 0) < 0) {
@@ -238,14 +238,14 @@ DynVal *tt_rule_scan(DynRec *r, NpCall *c) {
     int axis;
     uint32_t a = dyn_tt_tensor(r, c, "input");
     DynDtype dt = DYN_NO_DTYPE;
-    if (a == DYN_NONE || dyn_tt_node(r, a)->ndim == 0) {
+    if (a == DYN_NONE || dyn_np_node_at(r, a)->ndim == 0) {
         return dyn_tt_refuse(r);
     }
-    if (dyn_tt_axis(r, dyn_np_slot(c, "dim"), dyn_tt_node(r, a)->ndim, &axis) < 0 || dyn_tt_dtype(r, c, &dt) < 0) {
+    if (dyn_tt_axis(r, dyn_np_slot(c, "dim"), dyn_np_node_at(r, a)->ndim, &axis) < 0 || dyn_tt_dtype(r, c, &dt) < 0) {
         return dyn_tt_refuse(r);
     }
     if (dt == DYN_NO_DTYPE) {
-        dt = (DynDtype)dyn_tt_node(r, a)->dtype;
+        dt = (DynDtype)dyn_np_node_at(r, a)->dtype;
     }
     if (is_whole(dt) && c->b->effect != DYN_BIND_IN_PLACE && dyn_np_slot(c, "dtype").v == NULL) {
         dt = DYN_I64;
@@ -280,7 +280,7 @@ DynVal *tt_rule_nansum(DynRec *r, NpCall *c) {
     if (arguments(r, c, &x) < 0) {
         return NULL;
     }
-    DynDtype dt = (DynDtype)dyn_tt_node(r, x.a)->dtype;
+    DynDtype dt = (DynDtype)dyn_np_node_at(r, x.a)->dtype;
     bool mean = c->b->op == 1, computed_in_dt = is_single_or_double(dt) && x.dtype == DYN_NO_DTYPE;
     if (dyn_dtypes[dt].kind != 'f' || (mean && !computed_in_dt)) {
         return dyn_tt_refuse(r);
@@ -300,7 +300,7 @@ DynVal *tt_rule_nansum(DynRec *r, NpCall *c) {
 DynVal *tt_rule_aminmax(DynRec *r, NpCall *c) {
     Reduction x;
     DynVal *items[2];
-    if (arguments(r, c, &x) < 0 || !dyn_torch_is_named(Py_TYPE(c->result)) || dyn_tt_node(r, x.a)->dtype == DYN_BOOL) {
+    if (arguments(r, c, &x) < 0 || !dyn_torch_is_named(Py_TYPE(c->result)) || dyn_np_node_at(r, x.a)->dtype == DYN_BOOL) {
         return dyn_tt_refuse(r);
     }
     for (int i = 0; i < 2; i++) {
@@ -321,20 +321,20 @@ DynVal *tt_rule_diff(DynRec *r, NpCall *c) {
     DynOperand times = dyn_np_slot(c, "n"), dim = dyn_np_slot(c, "dim");
     uint32_t a = dyn_tt_tensor(r, c, "input"), one = dyn_np_int(r, 1);
     double n = 1;
-    int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, axis = ndim - 1;
+    int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, axis = ndim - 1;
     if (ndim == 0 || dyn_tt_burnt_float(r, times, &n) < 0) {
         return dyn_tt_refuse(r);
     }
     if (n != 1 || dyn_tt_optional_axis(r, dim, ndim, &axis) < 0) {
         return dyn_tt_refuse(r);
     }
-    uint32_t size = dyn_tt_node(r, a)->shape[axis];
+    uint32_t size = dyn_np_node_at(r, a)->shape[axis];
     if (dyn_np_assume_op(r, DYN_S_GE, size, 1) < 0) {
         return NULL;
     }
     uint32_t front = dyn_np_range_view(r, a, axis, dyn_np_int(r, 0), dyn_np_op(r, DYN_S_SUB, size, one));
     uint32_t back = front == DYN_NONE ? front : dyn_np_range_view(r, a, axis, one, size);
-    DynOp op = dyn_tt_node(r, a)->dtype == DYN_BOOL ? DYN_OP_LOGICAL_XOR : DYN_OP_SUBTRACT;
+    DynOp op = dyn_np_node_at(r, a)->dtype == DYN_BOOL ? DYN_OP_LOGICAL_XOR : DYN_OP_SUBTRACT;
     return back == DYN_NONE ? NULL : dyn_tt_finish(r, c, dyn_tt_nodes(r, op, back, front));
 }
 
@@ -344,7 +344,7 @@ static uint32_t pair(DynRec *r, const NpCall *c, uint32_t *other) {
     if (b == DYN_NONE) {
         return dyn_tt_none(r);
     }
-    const DynNode *x = dyn_tt_node(r, a), *y = dyn_tt_node(r, b);
+    const DynNode *x = dyn_np_node_at(r, a), *y = dyn_np_node_at(r, b);
     bool alike = x->ndim == y->ndim && x->dtype == y->dtype;
     if (x->ndim == 0 || !alike || !is_single_or_double((DynDtype)x->dtype)) {
         return dyn_tt_none(r);
@@ -362,11 +362,11 @@ DynVal *tt_rule_cosine(DynRec *r, NpCall *c) {
     if ((of[0] = pair(r, c, &of[1])) == DYN_NONE || dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0) {
         return NULL;
     }
-    ndim = dyn_tt_node(r, of[0])->ndim;
+    ndim = dyn_np_node_at(r, of[0])->ndim;
     if (dim.v == NULL ? ndim < 2 : dyn_tt_axis(r, dim, ndim, &axis) < 0) {
         return dyn_tt_refuse(r);
     }
-    if (dyn_np_agree(r, dyn_tt_node(r, of[0])->shape[axis], dyn_tt_node(r, of[1])->shape[axis]) < 0) {
+    if (dyn_np_agree(r, dyn_np_node_at(r, of[0])->shape[axis], dyn_np_node_at(r, of[1])->shape[axis]) < 0) {
         return NULL;
     }
     for (int i = 0; i < 2; i++) {
@@ -387,6 +387,6 @@ DynVal *tt_rule_distance(DynRec *r, NpCall *c) {
         return NULL;
     }
     uint32_t t = dyn_tt_by(r, DYN_OP_ADD, dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, b), eps);
-    int axis = dyn_tt_node(r, a)->ndim - 1;
+    int axis = dyn_np_node_at(r, a)->ndim - 1;
     return t == DYN_NONE ? NULL : dyn_tt_finish(r, c, dyn_tt_norm(r, t, p, 1, &axis, keepdim));
 }

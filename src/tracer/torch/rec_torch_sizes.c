@@ -8,8 +8,8 @@ int dyn_tt_sizes_of(DynRec *r, DynOperand o, uint32_t *shape) {
     if (a == DYN_NONE) {
         return -1;
     }
-    memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * dyn_tt_node(r, a)->ndim);
-    return dyn_tt_node(r, a)->ndim;
+    memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(*shape) * dyn_np_node_at(r, a)->ndim);
+    return dyn_np_node_at(r, a)->ndim;
 }
 
 static uint32_t add(DynRec *r, uint32_t a, uint32_t b) {

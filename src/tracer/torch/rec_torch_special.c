@@ -4,7 +4,7 @@
 #include "tracer/torch/rec_torch.h"
 #include <math.h>
 
-static DynDtype dtype_of(DynRec *r, uint32_t a) { return (DynDtype)dyn_tt_node(r, a)->dtype; }
+static DynDtype dtype_of(DynRec *r, uint32_t a) { return (DynDtype)dyn_np_node_at(r, a)->dtype; }
 static bool is_float(DynDtype dt) { return dyn_dtypes[dt].kind == 'f'; }
 
 /* where(truth, a, b) in dtype dt; either may be a number. */

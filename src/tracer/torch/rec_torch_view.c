@@ -7,7 +7,7 @@
 /* ---- sizes and facts */
 
 static DynVal *count(DynRec *r, uint32_t a) {
-    return dyn_rec_sym(r, dyn_np_product(r, dyn_tt_node(r, a)->ndim, dyn_tt_node(r, a)->shape));
+    return dyn_rec_sym(r, dyn_np_product(r, dyn_np_node_at(r, a)->ndim, dyn_np_node_at(r, a)->shape));
 }
 
 /* x.size(), x.size(i); operator 1: x.dim(), 2: x.numel() */
@@ -24,7 +24,7 @@ DynVal *tt_rule_size(DynRec *r, NpCall *c) {
     if (dim.v == NULL) {
         return dyn_np_shape_tuple(r, a, c->result);
     }
-    return dyn_tt_axis(r, dim, dyn_tt_node(r, a)->ndim, &axis) < 0 ? NULL : dyn_rec_sym(r, dyn_tt_node(r, a)->shape[axis]);
+    return dyn_tt_axis(r, dim, dyn_np_node_at(r, a)->ndim, &axis) < 0 ? NULL : dyn_rec_sym(r, dyn_np_node_at(r, a)->shape[axis]);
 }
 
 /* What the guards on the tensor say already. */
@@ -49,13 +49,13 @@ DynVal *tt_rule_is_contiguous(DynRec *r, NpCall *c) {
 
 /* Number i of eager's strides is this many bytes. */
 static bool is_stride(DynRec *r, uint32_t a, uint32_t bytes, PyObject *stride) {
-    return dyn_np_hint(r, bytes) == PyLong_AsLongLong(stride) * dyn_dtypes[dyn_tt_node(r, a)->dtype].size;
+    return dyn_np_hint(r, bytes) == PyLong_AsLongLong(stride) * dyn_dtypes[dyn_np_node_at(r, a)->dtype].size;
 }
 
 /* stride(), stride(i): what torch gives axes of size 1 may be anything, so where eager's are others the call is made. */
 DynVal *tt_rule_stride(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), strides[DYN_MAX_NDIM];
-    int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, axis = -1;
+    int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, axis = -1;
     DynVal *items[DYN_MAX_NDIM];
     if (a == DYN_NONE || dyn_np_hold_sizes(r, a) < 0 || dyn_np_strides(r, a, strides) < 0) {
         return dyn_tt_refuse(r);
@@ -65,7 +65,7 @@ DynVal *tt_rule_stride(DynRec *r, NpCall *c) {
     }
     for (int i = 0; i < ndim; i++) {
         PyObject *own = axis < 0 ? PyTuple_GET_ITEM(c->result, i) : c->result;
-        uint32_t size = dyn_np_int(r, dyn_dtypes[dyn_tt_node(r, a)->dtype].size), n;
+        uint32_t size = dyn_np_int(r, dyn_dtypes[dyn_np_node_at(r, a)->dtype].size), n;
         if ((axis < 0 || axis == i) && !is_stride(r, a, strides[i], own)) {
             return dyn_tt_refuse(r);
         }
@@ -81,7 +81,7 @@ DynVal *tt_rule_stride(DynRec *r, NpCall *c) {
 /* A tensor of its own over the same memory. */
 uint32_t dyn_tt_same_view(DynRec *r, uint32_t a) {
     int perm[DYN_MAX_NDIM];
-    for (int i = 0; i < dyn_tt_node(r, a)->ndim; i++) {
+    for (int i = 0; i < dyn_np_node_at(r, a)->ndim; i++) {
         perm[i] = i;
     }
     return dyn_np_permute(r, a, perm);
@@ -100,7 +100,7 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr,
                                         "is_sparse", "is_quantized", "itemsize",      "is_mps",  "is_leaf",   "is_meta",
                                         "is_nested", "is_xpu",       "names",         "grad_fn", "is_mkldnn", "is_cpu",
                                         "is_vulkan", "is_xla",       "is_sparse_csr", "is_ipu",  "is_maia",   "is_mtia"};
-    const DynNode *n = dyn_tt_node(r, node);
+    const DynNode *n = dyn_np_node_at(r, node);
     for (size_t i = 0; i < DYN_COUNTOF(facts); i++) {
         if (strcmp(attr, facts[i]) == 0) {
             return dyn_rec_const(r, result);
@@ -236,15 +236,15 @@ DynVal *tt_rule_view_as(DynRec *r, NpCall *c) {
     if (b == DYN_NONE) {
         return NULL;
     }
-    int ndim = dyn_tt_node(r, b)->ndim;
-    memcpy(shape, dyn_tt_node(r, b)->shape, sizeof(*shape) * (size_t)ndim);
+    int ndim = dyn_np_node_at(r, b)->ndim;
+    memcpy(shape, dyn_np_node_at(r, b)->shape, sizeof(*shape) * (size_t)ndim);
     return dyn_tt_viewed(r, c, dyn_np_reshape(r, a, ndim, shape, false));
 }
 
 /* flatten, ravel (operator 1): what comes back is the operand where there is nothing to do. */
 DynVal *tt_rule_flatten(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), shape[DYN_MAX_NDIM];
-    int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, n = 0;
+    int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, n = 0;
     int from = 0, to = ndim == 0 ? 0 : ndim - 1;
     DynOperand start = dyn_np_slot(c, "start_dim"), end = dyn_np_slot(c, "end_dim");
     if (a == DYN_NONE || dyn_tt_optional_axis(r, start, ndim, &from) < 0 || dyn_tt_optional_axis(r, end, ndim, &to) < 0) {
@@ -255,32 +255,32 @@ DynVal *tt_rule_flatten(DynRec *r, NpCall *c) {
     }
     int in_order = c->b->op == 1 ? dyn_np_contiguous(r, a, false) : 1; /* ravel is a view of the contiguous tensor */
     if (in_order == 0) {
-        a = dyn_np_copy_in_order(r, a, (DynDtype)dyn_tt_node(r, a)->dtype, false);
+        a = dyn_np_copy_in_order(r, a, (DynDtype)dyn_np_node_at(r, a)->dtype, false);
     }
     if (in_order < 0 || a == DYN_NONE) {
         return NULL;
     }
     for (int i = 0; i < from; i++) {
-        shape[n++] = dyn_tt_node(r, a)->shape[i];
+        shape[n++] = dyn_np_node_at(r, a)->shape[i];
     }
-    shape[n++] = ndim == 0 ? dyn_np_int(r, 1) : dyn_np_product(r, to - from + 1, dyn_tt_node(r, a)->shape + from);
+    shape[n++] = ndim == 0 ? dyn_np_int(r, 1) : dyn_np_product(r, to - from + 1, dyn_np_node_at(r, a)->shape + from);
     for (int i = to + 1; i < ndim; i++) {
-        shape[n++] = dyn_tt_node(r, a)->shape[i];
+        shape[n++] = dyn_np_node_at(r, a)->shape[i];
     }
     return dyn_tt_viewed(r, c, dyn_np_reshape(r, a, n, shape, false));
 }
 
 DynVal *tt_rule_unflatten(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), shape[2 * DYN_MAX_NDIM];
-    int ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, axis, n;
+    int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, axis, n;
     if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0) {
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
     }
-    memcpy(shape, dyn_tt_node(r, a)->shape, sizeof(*shape) * (size_t)axis);
+    memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(*shape) * (size_t)axis);
     if ((n = dyn_np_shape_arg(r, c->slot[2], true, shape + axis)) < 1 || ndim - 1 + n > DYN_MAX_NDIM) {
         return dyn_tt_refuse(r);
     }
-    uint32_t rest = dyn_tt_node(r, a)->shape[axis], known = dyn_np_int(r, 1);
+    uint32_t rest = dyn_np_node_at(r, a)->shape[axis], known = dyn_np_int(r, 1);
     int unknown = -1;
     for (int i = axis; i < axis + n; i++) {
         if (shape[i] == DYN_NONE) {
@@ -296,21 +296,21 @@ DynVal *tt_rule_unflatten(DynRec *r, NpCall *c) {
         (shape[unknown] == DYN_NONE || dyn_np_assume_op(r, DYN_S_EQ, dyn_np_op(r, DYN_S_MOD, rest, known), 0) < 0)) {
         return dyn_tt_refuse(r);
     }
-    memcpy(shape + axis + n, dyn_tt_node(r, a)->shape + axis + 1, sizeof(*shape) * (size_t)(ndim - axis - 1));
+    memcpy(shape + axis + n, dyn_np_node_at(r, a)->shape + axis + 1, sizeof(*shape) * (size_t)(ndim - axis - 1));
     return dyn_tt_viewed(r, c, dyn_np_reshape(r, a, ndim - 1 + n, shape, false));
 }
 
 /* transpose and its other names; t (operator 1), of rank 2 or less; mT (2) and adjoint of real numbers. */
 DynVal *tt_rule_transpose(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
-    int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, x = ndim - 2, y = ndim - 1;
+    int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, x = ndim - 2, y = ndim - 1;
     if (a == DYN_NONE) {
         return NULL;
     }
     if (c->b->op == 0 && (dyn_tt_axis(r, c->slot[1], ndim, &x) < 0 || dyn_tt_axis(r, c->slot[2], ndim, &y) < 0)) {
         return NULL;
     }
-    if (c->b->op == 2 && (ndim < 2 || dyn_dtypes[dyn_tt_node(r, a)->dtype].kind == 'c')) {
+    if (c->b->op == 2 && (ndim < 2 || dyn_dtypes[dyn_np_node_at(r, a)->dtype].kind == 'c')) {
         return dyn_tt_refuse(r);
     }
     for (int i = 0; i < ndim; i++) {
@@ -341,7 +341,7 @@ static int axes_in_order(DynRec *r, const DynOperand *given, int n, int ndim, in
 
 DynVal *tt_rule_permute(DynRec *r, NpCall *c) {
     uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]);
-    int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
+    int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (a == DYN_NONE || c->npos + c->nkw < 2 || axes_in_order(r, c->args + 1, c->npos + c->nkw - 1, ndim, perm) != ndim) {
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
     }
@@ -351,7 +351,7 @@ DynVal *tt_rule_permute(DynRec *r, NpCall *c) {
 /* movedim, moveaxis: the axes named go to the places named, the others keep their order. */
 DynVal *tt_rule_movedim(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), taken = 0, filled = 0;
-    int from[DYN_MAX_NDIM], to[DYN_MAX_NDIM], perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
+    int from[DYN_MAX_NDIM], to[DYN_MAX_NDIM], perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     int n = a == DYN_NONE ? -1 : axes_in_order(r, &c->slot[1], 1, ndim, from);
     if (n < 0 || axes_in_order(r, &c->slot[2], 1, ndim, to) != n) {
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
@@ -378,7 +378,7 @@ DynVal *tt_rule_movedim(DynRec *r, NpCall *c) {
 /* squeeze: of the axes that are named (all where none are) those of size 1 go; that they are of it, or aren't, is held. */
 DynVal *tt_rule_squeeze(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), named = 0;
-    int axes[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, n = ndim;
+    int axes[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, n = ndim;
     if (a == DYN_NONE || (c->slot[1].v != NULL && (n = axes_in_order(r, &c->slot[1], 1, ndim, axes)) < 0)) {
         return NULL;
     }
@@ -387,7 +387,7 @@ DynVal *tt_rule_squeeze(DynRec *r, NpCall *c) {
     }
     uint32_t id = dyn_tt_same_view(r, a);
     for (int i = ndim; i-- > 0 && id != DYN_NONE;) {
-        uint32_t size = dyn_tt_node(r, a)->shape[i];
+        uint32_t size = dyn_np_node_at(r, a)->shape[i];
         bool one = dyn_np_hint(r, size) == 1;
         if (!(named >> i & 1u)) {
             continue;
@@ -402,7 +402,7 @@ DynVal *tt_rule_squeeze(DynRec *r, NpCall *c) {
 
 DynVal *tt_rule_unsqueeze(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
-    int axis, ndim = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim;
+    int axis, ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (a == DYN_NONE || ndim == DYN_MAX_NDIM || dyn_tt_axis(r, c->slot[1], ndim + 1, &axis) < 0) {
         return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
     }
@@ -418,10 +418,10 @@ DynVal *tt_rule_expand(DynRec *r, NpCall *c) {
     uint32_t other = c->b->op == 1 ? dyn_tt_tensor_of(r, c->slot[1]) : DYN_NONE;
     int ndim = c->b->op == 1 ? -1 : dyn_tt_sizes(r, c, 1, true, shape);
     if (other != DYN_NONE) {
-        ndim = dyn_tt_node(r, other)->ndim;
-        memcpy(shape, dyn_tt_node(r, other)->shape, sizeof(*shape) * (size_t)ndim);
+        ndim = dyn_np_node_at(r, other)->ndim;
+        memcpy(shape, dyn_np_node_at(r, other)->shape, sizeof(*shape) * (size_t)ndim);
     }
-    int extra = ndim - dyn_tt_node(r, a)->ndim;
+    int extra = ndim - dyn_np_node_at(r, a)->ndim;
     if (ndim < 0 || extra < 0) {
         return dyn_tt_refuse(r);
     }
@@ -429,7 +429,7 @@ DynVal *tt_rule_expand(DynRec *r, NpCall *c) {
         if (shape[i] == DYN_NONE && i < extra) {
             return dyn_tt_refuse(r);
         }
-        shape[i] = shape[i] == DYN_NONE ? dyn_tt_node(r, a)->shape[i - extra] : shape[i];
+        shape[i] = shape[i] == DYN_NONE ? dyn_np_node_at(r, a)->shape[i - extra] : shape[i];
     }
     return dyn_tt_viewed(r, c, dyn_np_broadcast_view(r, a, ndim, shape));
 }
@@ -439,7 +439,7 @@ DynVal *tt_rule_expand(DynRec *r, NpCall *c) {
 /* unfold: windows of `size` at each `step` along an axis; the places in a window are the last axis. */
 DynVal *tt_rule_unfold(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), start[DYN_MAX_NDIM], shape[DYN_MAX_NDIM], window[1];
-    int rank = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, ndim = rank + 1, axis;
+    int rank = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, ndim = rank + 1, axis;
     DynOperand step = c->slot[3];
     if (a == DYN_NONE) {
         return NULL;
@@ -456,7 +456,7 @@ DynVal *tt_rule_unfold(DynRec *r, NpCall *c) {
     long by = PyLong_CheckExact(step.real) ? PyLong_AsLong(step.real) : 0;
     for (int i = 0; i < rank; i++) {
         start[i] = dyn_np_int(r, 0);
-        shape[i] = dyn_tt_node(r, a)->shape[i];
+        shape[i] = dyn_np_node_at(r, a)->shape[i];
     }
     uint32_t way = dyn_np_op(r, DYN_S_SUB, shape[axis], window[0]);
     bool steps = by >= 1 && by <= INT32_MAX;
@@ -467,10 +467,10 @@ DynVal *tt_rule_unfold(DynRec *r, NpCall *c) {
     shape[rank] = window[0];
     uint32_t id = shape[axis] == DYN_NONE ? dyn_tt_none(r) : dyn_np_affine(r, a, ndim, start, shape);
     for (int k = 0; k < rank && id != DYN_NONE; k++) {
-        dyn_tt_node(r, id)->aux[k * ndim + k] = k == axis ? by : 1;
+        dyn_np_node_at(r, id)->aux[k * ndim + k] = k == axis ? by : 1;
     }
     if (id != DYN_NONE) {
-        dyn_tt_node(r, id)->aux[axis * ndim + rank] = 1;
+        dyn_np_node_at(r, id)->aux[axis * ndim + rank] = 1;
     }
     return dyn_tt_viewed(r, c, id);
 }
@@ -478,7 +478,7 @@ DynVal *tt_rule_unfold(DynRec *r, NpCall *c) {
 DynVal *tt_rule_diagonal(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), offset = dyn_np_int(r, 0);
     DynOperand by = dyn_np_slot(c, "offset"), dims[2] = {dyn_np_slot(c, "dim1"), dyn_np_slot(c, "dim2")};
-    int rank = a == DYN_NONE ? 0 : dyn_tt_node(r, a)->ndim, axis[2] = {0, 1};
+    int rank = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, axis[2] = {0, 1};
     for (int i = 0; i < 2; i++) {
         if (rank < 2 || (dims[i].v != NULL && dyn_tt_axis(r, dims[i], rank, &axis[i]) < 0)) {
             return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
@@ -489,7 +489,7 @@ DynVal *tt_rule_diagonal(DynRec *r, NpCall *c) {
     }
     uint32_t id = dyn_np_diagonal(r, a, axis[0], axis[1], offset);
     if (id != DYN_NONE) {
-        dyn_tt_node(r, id)->flags &= (uint8_t)~DYN_NODE_READONLY;
+        dyn_np_node_at(r, id)->flags &= (uint8_t)~DYN_NODE_READONLY;
     }
     return dyn_tt_viewed(r, c, id);
 }
