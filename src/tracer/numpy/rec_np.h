@@ -61,7 +61,10 @@ DYN_HIDDEN int dyn_np_slot_of(const char *sig, const char *name);           /* w
 DYN_HIDDEN DynVal *dyn_np_take_back(DynRec *r, uint32_t nnodes, DynVal *v);
 DYN_HIDDEN bool dyn_np_is_no_value(PyObject *o);            /* what NumPy's functions take for "not given" */
 DYN_HIDDEN DynVal *dyn_np_refuse(DynRec *r, DynReason why); /* NULL */
-DYN_HIDDEN int dyn_np_assume(DynRec *r, uint32_t sym);      /* the bool symbol is true at every call; -1 where it is false now */
+/* The same, for a form of an operation that there is no row for: no shadow, no node. */
+static inline DynVal *dyn_np_unsupported(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
+static inline uint32_t dyn_np_no_node(DynRec *r) { return dyn_np_unsupported(r), DYN_NONE; }
+DYN_HIDDEN int dyn_np_assume(DynRec *r, uint32_t sym); /* the bool symbol is true at every call; -1 where it is false now */
 DYN_HIDDEN int dyn_np_assume_op(DynRec *r, DynSymOp op, uint32_t a, int64_t b); /* the relation of a with a plain int */
 DYN_HIDDEN uint32_t dyn_np_int(DynRec *r, int64_t value);
 DYN_HIDDEN uint32_t dyn_np_op(DynRec *r, DynSymOp op, uint32_t a, uint32_t b);

@@ -8,8 +8,6 @@
 #include "tracer/numpy/rec_np.h"
 #include "tracer/record/rec_state.h"
 
-static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
-
 typedef struct Labels {
     int n;
     char at[DYN_MAX_NDIM + 1];
@@ -121,7 +119,7 @@ static uint32_t summed(DynRec *r, const Einsum *e) {
                 continue;
             }
             if (space.n == DYN_MAX_NDIM) {
-                return refuse(r), DYN_NONE;
+                return dyn_np_unsupported(r), DYN_NONE;
             }
             axes[n++] = space.n;
             space.at[space.n++] = e->in[k].at[i];
@@ -194,14 +192,14 @@ static DynVal *product(DynRec *r, NpCall *c, const Einsum *e, const Labels *view
     PyObject *call = rec_polyfill("einsum", "product");
     for (int k = 0; k < 2; k++) {
         if (view_of(r, e, k, &view[k], c->args[1 + k].real, &o[k == first ? 0 : 1]) < 0) {
-            return refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
     for (int i = 0; i < e->out.n; i++) {
         int k = has(&e->in[0], e->out.at[i]) ? 0 : 1;
         shape[i] = dyn_np_node_at(r, e->a[k])->shape[place(&e->in[k], e->out.at[i])];
     }
-    DynVal *v = call == NULL ? refuse(r) : dyn_np_sized_extern(r, call, "einsum.product", o, 2, c->result, shape);
+    DynVal *v = call == NULL ? dyn_np_unsupported(r) : dyn_np_sized_extern(r, call, "einsum.product", o, 2, c->result, shape);
     if (v != NULL && v->kind == DV_ARRAY && dyn_node_calls(dyn_np_node_at(r, v->id))) {
         dyn_np_node_at(r, v->id)->op = DYN_OP_MATMUL;
     }
@@ -262,7 +260,7 @@ DynVal *np_rule_einsum(DynRec *r, NpCall *c) {
     }
     if (text == NULL || dyn_rec_burn(r, c->args[0].v, c->args[0].real) < 0 || !read_subscripts(text, &e)) {
         PyErr_Clear();
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     bool plain = PyArray_CheckExact(c->result) ? PyArray_IS_C_CONTIGUOUS((PyArrayObject *)c->result) : e.out.n == 0;
     for (int k = 0; k < e.nin; k++) {
@@ -272,11 +270,11 @@ DynVal *np_rule_einsum(DynRec *r, NpCall *c) {
     }
     bool views = e.nin == 1 && e.out.n == e.in[0].n; /* eager gives a view */
     if (!plain || views || sizes_agree(r, &e) < 0) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int k = 0; k < e.nin; k++) {
         if (in_order(r, e.a[k]) < 0) {
-            return refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
     bool inexact = dyn_dtypes[dyn_np_node_at(r, e.a[0])->dtype].kind == 'f';

@@ -18,11 +18,9 @@ typedef struct Forms { /* a tree being written down */
     bool functions; /* arguments may be Python functions too, which have no effects */
 } Forms;
 
-static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
-
 static int put_form(DynRec *r, Forms *f, DynFormKind kind, uint32_t n, PyObject *obj) {
     if (f->n == MAX_FORMS) {
-        return refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     f->form[f->n++] = (DynForm){kind, n, obj}; /* borrowed till the row takes it */
     return 0;
@@ -32,7 +30,7 @@ static int put_form(DynRec *r, Forms *f, DynFormKind kind, uint32_t n, PyObject 
 
 static int put_operand(DynRec *r, Forms *f, DynFormKind kind, DynArg arg) {
     if (f->nargs == MAX_OPERANDS) {
-        return refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     f->arg[f->nargs++] = arg;
     return put_form(r, f, kind, 0, NULL);
@@ -66,7 +64,7 @@ static bool is_plain_constant(PyObject *o) {
 static int put_complex(DynRec *r, Forms *f, DynOperand o) {
     uint32_t parts[2];
     if (dyn_rec_complex(r, o.v, o.real, parts) < 0) {
-        return refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     return put_form(r, f, DYN_F_COMPLEX, 2, NULL) < 0 || put_operand(r, f, DYN_F_NUMBER, (DynArg){DYN_ARG_SYM, parts[0]}) < 0
                ? -1
@@ -96,7 +94,7 @@ static int put_function(DynRec *r, Forms *f, DynOperand o) {
     PyObject *closure = PyFunction_GET_CLOSURE(o.real), *defaults = PyFunction_GET_DEFAULTS(o.real);
     DynVal *cells = o.v->items[0], *values = o.v->items[1];
     if (o.v->type == NULL || PyFunction_GET_KW_DEFAULTS(o.real) != NULL) {
-        return refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     if (put_form(r, f, DYN_F_FUNCTION, 4, o.v->obj) < 0 || put_form(r, f, DYN_F_CONST, 0, o.v->type) < 0) {
         return -1;
@@ -106,7 +104,7 @@ static int put_function(DynRec *r, Forms *f, DynOperand o) {
     }
     for (uint32_t i = 0; closure != NULL && i < cells->n; i++) {
         if (put_cell(r, f, PyTuple_GET_ITEM(closure, i), cells->items[i]) < 0) {
-            return refuse(r), -1;
+            return dyn_np_unsupported(r), -1;
         }
     }
     if (put_optional_tuple(r, f, defaults, defaults == NULL ? 0 : values->n) < 0) {
@@ -147,7 +145,7 @@ static int put_argument(DynRec *r, Forms *f, DynOperand o) {
     if (o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_SLICE) {
         int n = o.v->type != NULL && !dyn_is_tuple(o.real) ? -1 : dyn_np_items(r, o, items, (int)DYN_COUNTOF(items));
         if (n < 0 || put_form(r, f, form_of_items(o.v), (uint32_t)n, NULL) < 0) {
-            return refuse(r), -1;
+            return dyn_np_unsupported(r), -1;
         }
         for (int i = 0; i < n; i++) {
             if (put_argument(r, f, items[i]) < 0) {
@@ -169,7 +167,7 @@ static int put_argument(DynRec *r, Forms *f, DynOperand o) {
         return put_form(r, f, DYN_F_CONST, 0, o.real);
     }
     if (!is_plain_constant(o.real) || dyn_rec_burn(r, o.v, o.real) < 0) {
-        return refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     return put_form(r, f, DYN_F_CONST, 0, o.real);
 }
@@ -234,12 +232,12 @@ static DynVal *array_result(DynRec *r, Results *x, PyObject *o) {
     DynDtype dt = dyn_np_dtype_of(o);
     DynArrayView view;
     if (x->narrays == DYN_COUNTOF(x->arrays)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (x->narrays > 0) {
         node = dt == DYN_NO_DTYPE ? DYN_NONE : dyn_np_add(r, DYN_OP_RESULT, dt, rank_of(o, &view), 1, 0);
         if (node == DYN_NONE) {
-            return refuse(r);
+            return dyn_np_unsupported(r);
         }
         dyn_np_node_at(r, node)->args[0] = (DynArg){DYN_ARG_NODE, x->call};
     }
@@ -277,7 +275,7 @@ static DynVal *number_result(DynRec *r, Results *x, PyObject *o) {
         hint.i = PyLong_AsLongLongAndOverflow(o, &overflow);
     }
     uint32_t s = overflow ? DYN_NONE : dyn_sym_late(dyn_rec_syms(r), type, x->call, DYN_LATE_NUMBER, x->call, 0, hint);
-    return s == DYN_NONE || put_form(r, x->f, DYN_F_NUMBER, s, NULL) < 0 ? refuse(r) : dyn_rec_sym(r, s);
+    return s == DYN_NONE || put_form(r, x->f, DYN_F_NUMBER, s, NULL) < 0 ? dyn_np_unsupported(r) : dyn_rec_sym(r, s);
 }
 
 static DynVal *object_result(DynRec *r, Results *x, PyObject *o) {
@@ -303,7 +301,7 @@ static DynVal *put_result(DynRec *r, Results *x, PyObject *o) {
     bool list = PyList_CheckExact(o),
          named = PyTuple_Check(o) && (PyObject_HasAttrString((PyObject *)Py_TYPE(o), "_make") || dyn_torch_is_named(Py_TYPE(o)));
     if (!list && !named && !PyTuple_CheckExact(o)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
     DynFormKind kind = list ? DYN_F_LIST : DYN_F_TUPLE;
@@ -311,7 +309,7 @@ static DynVal *put_result(DynRec *r, Results *x, PyObject *o) {
         kind = DYN_F_NAMED;
     }
     if (n > (Py_ssize_t)DYN_COUNTOF(items) || put_form(r, x->f, kind, (uint32_t)n, named ? (PyObject *)Py_TYPE(o) : NULL) < 0) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (Py_ssize_t i = 0; i < n; i++) {
         if ((items[i] = put_result(r, x, PySequence_Fast_GET_ITEM(o, i))) == NULL) {
@@ -441,7 +439,7 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
             return NULL;
         }
         if (!effect.out && dyn_extern_shares(result, args[i].real)) { /* a view: only a rule can say of what */
-            return refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
     PyObject *first = effect.makes || effect.out ? NULL : first_array(result);
@@ -451,12 +449,12 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
     uint32_t call =
         dt == DYN_NO_DTYPE || ndim > DYN_MAX_NDIM ? DYN_NONE : dyn_np_add(r, DYN_OP_EXTERN, dt, ndim, (int)f.nargs, 0);
     if (call == DYN_NONE) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     memcpy(dyn_np_node_at(r, call)->args, f.arg, sizeof(*f.arg) * f.nargs);
     callable = npos > 0 ? method_of(callable, args[0].real) : callable;
     if (callable == NULL) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     DynExtern *row = new_row(r, call, callable, name, kwnames, &f);
     if (row == NULL) {
@@ -522,10 +520,10 @@ static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const
         to = out_argument(args, npos, kwnames, result, name);
     }
     if (effect.in_place && !gives_first_back(r, args, npos, result)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (to >= 0 && !effect.in_place && dyn_torch_is(args[to].real)) { /* PyTorch gives it another size where it doesn't fit */
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     effect.out = to >= 0;
     if (effect.out) {
@@ -536,7 +534,7 @@ static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const
     } else if (effect.writes >= 0) {
         DynVal *w = effect.writes < npos ? array_behind(args[effect.writes].v) : NULL;
         if (result != Py_None || w == NULL || w->kind != DV_ARRAY) {
-            return refuse(r);
+            return dyn_np_unsupported(r);
         }
         if (dyn_rec_will_write(r, w->id) < 0) {
             return NULL;
@@ -615,7 +613,7 @@ DynVal *np_rule_call_write(DynRec *r, NpCall *c) {
 DynVal *np_rule_mapped(DynRec *r, NpCall *c) {
     Effect effect = {.writes = -1, .maps = true, .makes = c->b->op == 1};
     if (c->npos < 1 || !rec_is_pure(r, c->args[0], c->b->op == 1)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     return whole_call(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, effect);
 }
@@ -700,7 +698,7 @@ DynVal *np_rule_random(DynRec *r, NpCall *c) {
         DynOperand x = dyn_np_slot(c, "x");
         effect.writes = x.v != NULL && x.real == c->args[0].real ? 0 : 1;
         if (x.v == NULL || effect.writes >= c->npos) {
-            return refuse(r);
+            return dyn_np_unsupported(r);
         }
         return whole_call(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, effect);
     }
@@ -736,7 +734,7 @@ static int takes_out(DynRec *r, const NpCall *c, int ndim, const uint32_t *shape
     }
     effect->out = true;
     effect->writes = c->out_at;
-    return n->ndim == ndim ? dyn_rec_will_write(r, c->out.v->id) : (refuse(r), -1);
+    return n->ndim == ndim ? dyn_rec_will_write(r, c->out.v->id) : (dyn_np_unsupported(r), -1);
 }
 
 static DynVal *sized(DynRec *r, NpCall *c, int n, const uint32_t *shape, Effect effect) {
@@ -747,18 +745,19 @@ static DynVal *sized(DynRec *r, NpCall *c, int n, const uint32_t *shape, Effect 
     if (known && c->out.v != NULL && takes_out(r, c, n, shape, &effect) < 0) {
         return NULL;
     }
-    return known ? call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect) : refuse(r);
+    return known ? call_node(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, shape, effect)
+                 : dyn_np_unsupported(r);
 }
 
 /* A rule knows the sizes of the one array that comes out; of several, one behind the other. */
 DynVal *dyn_np_sized_call(DynRec *r, NpCall *c, int ndim, const uint32_t *shape) {
-    return is_array_value(c->result) ? sized(r, c, ndim, shape, none) : refuse(r);
+    return is_array_value(c->result) ? sized(r, c, ndim, shape, none) : dyn_np_unsupported(r);
 }
 
 DynVal *dyn_np_sized_results(DynRec *r, NpCall *c, int n, const uint32_t *shape) { return sized(r, c, n, shape, none); }
 
 DynVal *dyn_np_sized_once(DynRec *r, NpCall *c, int ndim, const uint32_t *shape) {
-    return is_array_value(c->result) ? sized(r, c, ndim, shape, (Effect){.writes = -1, .once = true}) : refuse(r);
+    return is_array_value(c->result) ? sized(r, c, ndim, shape, (Effect){.writes = -1, .once = true}) : dyn_np_unsupported(r);
 }
 
 DynVal *dyn_np_sized_extern(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int n, PyObject *result,

@@ -10,8 +10,6 @@
 #include "ir/extern.h"
 #include "tracer/numpy/rec_np.h"
 
-static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
-
 bool dyn_np_has_acted(DynRec *r) {
     const DynGraph *g = dyn_rec_graph(r);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
@@ -123,17 +121,17 @@ int dyn_np_places(DynRec *r, uint32_t a, DynOperand index, NpLookup *out) {
     NpPlaces p = {0};
     uint32_t view = dyn_np_index_around(r, a, index, &p);
     if (view == DYN_NONE || p.n == 0 || dyn_np_node_at(r, a)->layout.still != 0) {
-        return refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     for (int i = 0; i < p.n; i++) {
         if (p.at[i].axis != p.at[0].axis + i || (p.at[i].node != DYN_NONE && !is_c(r, p.at[i].node))) {
-            return refuse(r), -1;
+            return dyn_np_unsupported(r), -1;
         }
     }
     *out = (NpLookup){view, p.at[0].node, p.at[0].axis};
     if (p.n > 1) {
         if (!dyn_np_always_c(r, view)) {
-            return refuse(r), -1;
+            return dyn_np_unsupported(r), -1;
         }
         out->places = places_as_one(r, view, &p);
         out->table = as_one_axis(r, view, out->axis, p.n);
@@ -177,14 +175,14 @@ DynVal *np_rule_take(DynRec *r, NpCall *c) {
     }
     bool flat = c->slot[2].v == NULL && c->b->op == 0;
     if (!dyn_dtype_is_integer((DynDtype)dyn_np_node_at(r, at)->dtype)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (c->slot[2].v != NULL && dyn_np_axes(r, c->slot[2], dyn_np_node_at(r, a)->ndim, &axis) != 1) {
         return NULL;
     }
     const DynNode *x = dyn_np_node_at(r, a), *y = dyn_np_node_at(r, at);
     if (x->ndim == 0 || x->ndim - 1 + y->ndim > DYN_MAX_NDIM) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < axis && !flat; i++) {
         shape[ndim++] = x->shape[i];
@@ -230,7 +228,7 @@ DynVal *dyn_np_lookup(DynRec *r, uint32_t a, DynOperand index, PyObject *result)
     const DynNode *x = dyn_np_node_at(r, at.table), *y = dyn_np_node_at(r, at.places);
     int ndim = x->ndim - 1 + y->ndim;
     if (ndim > DYN_MAX_NDIM) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     memcpy(shape, x->shape, sizeof(*shape) * (size_t)at.axis);
     memcpy(shape + at.axis, y->shape, sizeof(*shape) * y->ndim);

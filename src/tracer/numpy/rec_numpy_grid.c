@@ -1,8 +1,6 @@
 /* rec_numpy_grid.c: arrays made of positions: arange, eye, tri, diag, indices, meshgrid. Called through the binding table. */
 #include "tracer/numpy/rec_np.h"
 
-static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
-
 static NpArg number(uint32_t sym, int code) { return (NpArg){{DYN_ARG_SYM, sym}, (uint8_t)code}; }
 
 uint32_t dyn_np_iota(DynRec *r, uint32_t n) {
@@ -36,12 +34,12 @@ uint32_t dyn_np_arange_length(DynRec *r, uint32_t start, uint32_t stop, uint32_t
     DynSyms *t = dyn_rec_syms(r);
     uint32_t way = dyn_np_op(r, DYN_S_SUB, stop, start), q = dyn_np_op(r, DYN_S_TRUEDIV, way, step);
     if (q == DYN_NONE || dyn_np_assume(r, dyn_np_op(r, DYN_S_ISFINITE, q, DYN_NONE)) < 0) {
-        return refuse(r), DYN_NONE;
+        return dyn_np_unsupported(r), DYN_NONE;
     }
     bool whole = is_int_one(r, step) && dyn_sym_at(t, way)->type == DYN_T_INT;
     uint32_t n = whole ? way : dyn_sym_op(t, DYN_S_CEIL, q, DYN_NONE, DYN_NONE), zero = dyn_np_int(r, 0);
     if (n == DYN_NONE) {
-        return refuse(r), DYN_NONE;
+        return dyn_np_unsupported(r), DYN_NONE;
     }
     if (whole && dyn_np_hint(r, n) >= 0) {
         return dyn_np_assume_op(r, DYN_S_GE, n, 0) < 0 ? DYN_NONE : n;
@@ -74,7 +72,7 @@ static DynVal *floats(DynRec *r, uint32_t n, uint32_t start, uint32_t step, PyOb
     uint32_t second = next == DYN_NONE ? next : dyn_sym_op(t, DYN_S_TO_FLOAT, next, DYN_NONE, DYN_NONE);
     uint32_t delta = dyn_np_op(r, DYN_S_SUB, second, first), places = dyn_np_iota(r, n);
     if (delta == DYN_NONE || places == DYN_NONE) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t id = dyn_np_copy(r, places, DYN_F64);
     if (id != DYN_NONE) {
@@ -108,16 +106,16 @@ DynVal *np_rule_arange(DynRec *r, NpCall *c) {
     bool whole = true;
     for (int i = 0; i < 3; i++) {
         if (from[i].v != NULL && (n[i] = dyn_rec_number(r, from[i].v, from[i].real)) == DYN_NONE) {
-            return refuse(r);
+            return dyn_np_unsupported(r);
         }
         if (n[i] == DYN_NONE || dyn_sym_at(dyn_rec_syms(r), n[i])->type == DYN_T_BOOL) {
-            return refuse(r);
+            return dyn_np_unsupported(r);
         }
         whole = whole && dyn_sym_at(dyn_rec_syms(r), n[i])->type == DYN_T_INT;
     }
     for (int i = 0; i < c->npos; i++) { /* arange(3, None) */
         if (c->args[i].real == Py_None && i < 3) {
-            return refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
     if (dyn_np_burn_rest(r, c, 3) < 0) {
@@ -146,7 +144,7 @@ static uint32_t on_diagonal(DynRec *r, DynDtype dt, const uint32_t *shape, uint3
     uint32_t id = dyn_np_full(r, dt, 2, shape, dyn_np_fill(r, dt, 1));
     uint32_t d = id == DYN_NONE ? DYN_NONE : dyn_np_diagonal(r, id, 0, 1, offset);
     if (d == DYN_NONE || value.arg.id == DYN_NONE || dyn_np_store(r, d, value) < 0) {
-        return refuse(r), DYN_NONE;
+        return dyn_np_unsupported(r), DYN_NONE;
     }
     return id;
 }
@@ -161,10 +159,10 @@ DynVal *np_rule_eye(DynRec *r, NpCall *c) {
         offset = dyn_np_int_sym(r, c->slot[2]);
     }
     if (shape[0] == DYN_NONE || shape[1] == DYN_NONE || offset == DYN_NONE) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dt == DYN_NO_DTYPE || dyn_np_burn_rest(r, c, eye ? 3 : 1) < 0) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     DynArg one = dyn_np_fill(r, dt, 2);
     uint32_t id = on_diagonal(r, dt, shape, offset, (NpArg){one, 0});
@@ -180,7 +178,7 @@ DynVal *np_rule_diag(DynRec *r, NpCall *c) {
     uint32_t v = c->slot[0].v == NULL ? DYN_NONE : dyn_np_node(r, c->slot[0]);
     uint32_t offset = c->slot[1].v == NULL ? dyn_np_int(r, 0) : dyn_np_int_sym(r, c->slot[1]);
     if (v == DYN_NONE || offset == DYN_NONE || c->slot[0].v->kind != DV_ARRAY) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (c->b->op == 0 && dyn_np_node_at(r, v)->ndim == 2) {
         return dyn_np_result(r, dyn_np_diagonal(r, v, 0, 1, offset), c->result);
@@ -189,7 +187,7 @@ DynVal *np_rule_diag(DynRec *r, NpCall *c) {
         return NULL;
     }
     if (dyn_np_node_at(r, v)->ndim != 1) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     bool below = dyn_np_hint(r, offset) < 0;
     if (dyn_np_assume_op(r, below ? DYN_S_LT : DYN_S_GE, offset, 0) < 0) {
@@ -205,10 +203,10 @@ static uint32_t below_diagonal(DynRec *r, uint32_t rows, uint32_t columns, uint3
     uint32_t i = dyn_np_iota(r, rows), j = dyn_np_iota(r, columns);
     uint32_t back = offset == DYN_NONE ? DYN_NONE : dyn_np_op(r, DYN_S_SUB, dyn_np_int(r, 0), offset);
     if (i == DYN_NONE || j == DYN_NONE || back == DYN_NONE) {
-        return refuse(r), DYN_NONE;
+        return dyn_np_unsupported(r), DYN_NONE;
     }
     if ((i = dyn_np_newaxis(r, i, 2, 2)) == DYN_NONE) {
-        return refuse(r), DYN_NONE;
+        return dyn_np_unsupported(r), DYN_NONE;
     }
     if (!is_zero(r, back)) {
         j = binary(r, DYN_OP_ADD, DYN_I64, dyn_np_node_arg(r, j), number(back, NP_WEAK_INT));
@@ -222,10 +220,10 @@ DynVal *np_rule_tri(DynRec *r, NpCall *c) {
     uint32_t offset = c->slot[2].v == NULL ? dyn_np_int(r, 0) : dyn_np_int_sym(r, c->slot[2]);
     DynDtype dt = dyn_np_dtype_of(c->result);
     if (rows == DYN_NONE || columns == DYN_NONE) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dt == DYN_NO_DTYPE || dyn_np_burn_rest(r, c, 3) < 0) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t id = below_diagonal(r, rows, columns, offset);
     if (id != DYN_NONE && dt != DYN_BOOL) {
@@ -240,7 +238,7 @@ DynVal *np_rule_trilu(DynRec *r, NpCall *c) {
     uint32_t offset = c->slot[1].v == NULL ? dyn_np_int(r, 0) : dyn_np_int_sym(r, c->slot[1]);
     int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (ndim == 0 || offset == DYN_NONE) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (c->b->op == 1) {
         offset = dyn_np_op(r, DYN_S_SUB, offset, dyn_np_int(r, 1));
@@ -281,10 +279,10 @@ DynVal *np_rule_indices(DynRec *r, NpCall *c) {
     bool sparse = false;
     int ndim = c->slot[0].v == NULL ? -1 : dyn_np_shape_arg(r, c->slot[0], false, shape + 1);
     if (ndim < 1 || ndim >= DYN_MAX_NDIM) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_np_burn_rest(r, c, 1) < 0 || dyn_np_flag(r, c->slot[2], &sparse) < 0) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (sparse) {
         for (int i = 0; i < ndim; i++) {
@@ -302,7 +300,7 @@ DynVal *np_rule_indices(DynRec *r, NpCall *c) {
     for (int i = 0; i < ndim && id != DYN_NONE; i++) {
         uint32_t to = dyn_np_pick(r, id, 0, dyn_np_int(r, i)), v = places_along(r, shape[1 + i], i, ndim, DYN_I64);
         if (to == DYN_NONE || v == DYN_NONE || dyn_np_store(r, to, dyn_np_node_arg(r, v)) < 0) {
-            return refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
     return dyn_np_result(r, id, c->result);
@@ -334,16 +332,16 @@ DynVal *np_rule_meshgrid(DynRec *r, NpCall *c) {
     bool sparse, swapped;
     int n = c->npos;
     if (n < 1 || n > DYN_MAX_NDIM) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (meshgrid_options(r, c, &sparse, &swapped) < 0 || !PyTuple_CheckExact(c->result)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < n; i++) {
         int axis = swapped && i < 2 ? 1 - i : i;
         nodes[i] = dyn_np_node(r, c->args[i]);
         if (nodes[i] == DYN_NONE || dyn_np_node_at(r, nodes[i])->ndim != 1) {
-            return refuse(r);
+            return dyn_np_unsupported(r);
         }
         shape[axis] = dyn_np_node_at(r, nodes[i])->shape[0];
         if ((nodes[i] = along(r, nodes[i], axis, n)) == DYN_NONE) {

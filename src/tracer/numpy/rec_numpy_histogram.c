@@ -4,8 +4,6 @@
 #include "ir/extern.h"
 #include "tracer/numpy/rec_np.h"
 
-static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
-
 static NpArg number(uint32_t sym, int code) { return (NpArg){{DYN_ARG_SYM, sym}, (uint8_t)code}; }
 
 static uint32_t binary(DynRec *r, DynOp op, DynDtype dt, DynDtype result, uint32_t a, NpArg b) {
@@ -121,30 +119,30 @@ DynVal *np_rule_histogram(DynRec *r, NpCall *c) {
     bool count = c->slot[1].v == NULL || PyLong_CheckExact(c->slot[1].real), between = c->slot[2].v != NULL;
     /* where the edges are none eager makes the whole call: nothing may have been done that can't be done again */
     if (!tuple || !count || dyn_np_has_acted(r)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_np_flag(r, c->slot[3], &density) < 0 || density) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t n = c->slot[1].v == NULL ? dyn_np_int(r, 10) : dyn_np_int_sym(r, c->slot[1]);
     if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, n, 1) < 0) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (between && range_of(r, c->slot[2], range) < 0) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t a = elements_of(r, c->slot[0]);
     if (a == DYN_NONE || (c->slot[4].v != NULL && (weights = weights_of(r, c->slot[4], c->slot[0])) == DYN_NONE)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (!between && dyn_np_node_at(r, a)->dtype != DYN_F64) { /* eager's edges between floats are computed in float */
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t edges = between ? edges_between(r, n, range[0], range[1]) : edges_around(r, n, a);
     uint32_t id = edges == DYN_NONE ? edges : histogram_node(r, n, a, edges, weights);
     uint32_t seen = id == DYN_NONE || dyn_np_node_at(r, a)->dtype == DYN_F64 ? edges : dyn_np_copy(r, edges, DYN_F32);
     if (id == DYN_NONE || seen == DYN_NONE) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     DynVal *both[2] = {dyn_np_result(r, id, PyTuple_GET_ITEM(c->result, 0)), NULL};
     both[1] = both[0] == NULL ? NULL : dyn_np_result(r, seen, PyTuple_GET_ITEM(c->result, 1));

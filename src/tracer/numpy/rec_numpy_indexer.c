@@ -3,8 +3,6 @@
  */
 #include "tracer/numpy/rec_np.h"
 
-static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
-
 typedef struct Range {
     uint32_t start, step, size;
 } Range;
@@ -13,7 +11,7 @@ static uint32_t whole_number(DynRec *r, DynOperand o, int64_t otherwise) {
     if (o.real == Py_None) {
         return dyn_np_int(r, otherwise);
     }
-    return PyLong_CheckExact(o.real) ? dyn_np_int_sym(r, o) : (refuse(r), DYN_NONE);
+    return PyLong_CheckExact(o.real) ? dyn_np_int_sym(r, o) : (dyn_np_unsupported(r), DYN_NONE);
 }
 
 static int range_of(DynRec *r, DynOperand o, Range *out) {
@@ -48,12 +46,12 @@ DynVal *np_rule_grid(DynRec *r, NpCall *c) {
     int n = parts_of(r, c->args[0], items, DYN_MAX_NDIM - 1);
     for (int i = 0; i < n; i++) {
         if (range_of(r, items[i], &range[i]) < 0) {
-            return refuse(r);
+            return dyn_np_unsupported(r);
         }
         shape[1 + i] = range[i].size;
     }
     if (n < 1) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (!PyTuple_CheckExact(c->args[0].real)) {
         return dyn_np_result(r, dyn_np_arange(r, range[0].size, range[0].start, range[0].step), c->result);
@@ -62,7 +60,7 @@ DynVal *np_rule_grid(DynRec *r, NpCall *c) {
     if (c->b->op == 0) {
         all = dyn_np_full(r, DYN_I64, n + 1, shape, (DynArg){DYN_ARG_NONE, DYN_NONE});
     } else if (!PyTuple_CheckExact(c->result)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < n; i++) {
         uint32_t v = dyn_np_arange(r, range[i].size, range[i].start, range[i].step), others = ((1u << n) - 1) & ~(1u << i);
@@ -78,7 +76,7 @@ DynVal *np_rule_grid(DynRec *r, NpCall *c) {
         }
         uint32_t to = all == DYN_NONE ? all : dyn_np_pick(r, all, 0, dyn_np_int(r, i));
         if (to == DYN_NONE || dyn_np_store(r, to, dyn_np_node_arg(r, v)) < 0) {
-            return refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
     return c->b->op == 1 ? dyn_rec_seq(r, DV_TUPLE, (uint32_t)n, arrays, c->result) : dyn_np_result(r, all, c->result);
@@ -91,7 +89,7 @@ DynVal *np_rule_row(DynRec *r, NpCall *c) {
     DynDtype dt = dyn_np_dtype_of(c->result);
     int n = parts_of(r, c->args[0], items, NP_MAX_JOINED), rank = c->b->op == 1 ? 2 : 1;
     if (n < 1 || dt == DYN_NO_DTYPE) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < n; i++) {
         Range range;
@@ -106,11 +104,11 @@ DynVal *np_rule_row(DynRec *r, NpCall *c) {
             nodes[i] = dyn_np_newaxis(r, nodes[i], 2, 2);
         }
         if (nodes[i] == DYN_NONE || dyn_np_node_at(r, nodes[i])->ndim != rank) {
-            return refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
     return dyn_np_joined(r, nodes, n, rank - 1, c->result);
 }
 
 /* s_ gives the index back. */
-DynVal *np_rule_index(DynRec *r, NpCall *c) { return c->result == c->args[0].real ? c->args[0].v : refuse(r); }
+DynVal *np_rule_index(DynRec *r, NpCall *c) { return c->result == c->args[0].real ? c->args[0].v : dyn_np_unsupported(r); }

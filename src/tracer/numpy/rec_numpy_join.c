@@ -3,10 +3,6 @@
  */
 #include "tracer/numpy/rec_np.h"
 
-static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
-
-static uint32_t none(DynRec *r) { return refuse(r), DYN_NONE; }
-
 /* The arrays of a list or tuple. A lone array, which stands for its rows, isn't taken. */
 static int joined_nodes(DynRec *r, DynOperand o, uint32_t *nodes) {
     DynOperand items[NP_MAX_JOINED];
@@ -16,7 +12,7 @@ static int joined_nodes(DynRec *r, DynOperand o, uint32_t *nodes) {
             return -1;
         }
     }
-    return n < 1 ? (refuse(r), -1) : n;
+    return n < 1 ? (dyn_np_unsupported(r), -1) : n;
 }
 
 static int one_axis(DynRec *r, DynOperand o, int ndim, int *axis) {
@@ -24,7 +20,7 @@ static int one_axis(DynRec *r, DynOperand o, int ndim, int *axis) {
     if (o.v == NULL) {
         return 0;
     }
-    return PyIndex_Check(o.real) && dyn_np_axes(r, o, ndim, axis) == 1 ? 0 : (refuse(r), -1);
+    return PyIndex_Check(o.real) && dyn_np_axes(r, o, ndim, axis) == 1 ? 0 : (dyn_np_unsupported(r), -1);
 }
 
 /* Was an argument of that name given as None? */
@@ -78,7 +74,7 @@ static int store_parts(DynRec *r, uint32_t into, const uint32_t *nodes, int n, i
 uint32_t dyn_np_join(DynRec *r, const uint32_t *nodes, int n, int axis, DynDtype dt) {
     uint32_t shape[DYN_MAX_NDIM];
     int ndim = joined_shape(r, nodes, n, axis, shape);
-    uint32_t id = ndim < 0 ? none(r) : dyn_np_full(r, dt, ndim, shape, (DynArg){DYN_ARG_NONE, DYN_NONE});
+    uint32_t id = ndim < 0 ? dyn_np_no_node(r) : dyn_np_full(r, dt, ndim, shape, (DynArg){DYN_ARG_NONE, DYN_NONE});
     return id == DYN_NONE || store_parts(r, id, nodes, n, axis) < 0 ? DYN_NONE : id;
 }
 
@@ -86,7 +82,7 @@ uint32_t dyn_np_join(DynRec *r, const uint32_t *nodes, int n, int axis, DynDtype
 static DynVal *joined(DynRec *r, const uint32_t *nodes, int n, int axis, DynOperand out, PyObject *result) {
     uint32_t shape[DYN_MAX_NDIM];
     if (!PyArray_CheckExact(result)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (out.v != NULL) {
         uint32_t into = dyn_np_node(r, out);
@@ -101,7 +97,7 @@ static DynVal *joined(DynRec *r, const uint32_t *nodes, int n, int axis, DynOper
                 return NULL;
             }
         }
-        return ndim < 0 || store_parts(r, into, nodes, n, axis) < 0 ? refuse(r) : out.v;
+        return ndim < 0 || store_parts(r, into, nodes, n, axis) < 0 ? dyn_np_unsupported(r) : out.v;
     }
     uint32_t id = dyn_np_join(r, nodes, n, axis, dyn_np_dtype_of(result));
     bool c_order = true;
@@ -180,12 +176,12 @@ DynVal *np_rule_stack(DynRec *r, NpCall *c) {
     }
     int ndim = dyn_np_node_at(r, nodes[0])->ndim;
     if (ndim >= DYN_MAX_NDIM || one_axis(r, c->slot[1], ndim + 1, &axis) < 0) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < n; i++) {
         if (dyn_np_node_at(r, nodes[i])->ndim != ndim ||
             (nodes[i] = dyn_np_newaxis(r, nodes[i], 1u << axis, ndim + 1)) == DYN_NONE) {
-            return refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
     return joined(r, nodes, n, axis, c->slot[2], c->result);
@@ -197,11 +193,11 @@ uint32_t dyn_np_one_number(DynRec *r, DynOperand o, DynDtype dt) {
     uint32_t one = dyn_np_int(r, 1);
     NpArg value;
     if (dt == DYN_NO_DTYPE || dyn_np_operand(r, o, &value) < 0 || value.arg.kind != DYN_ARG_SYM) {
-        return none(r);
+        return dyn_np_no_node(r);
     }
     bool truncates = value.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f';
     if (truncates || dyn_np_convert_guard(r, value.arg.id, dt) < 0) {
-        return none(r);
+        return dyn_np_no_node(r);
     }
     return dyn_np_full(r, dt, 1, &one, value.arg);
 }
@@ -217,7 +213,7 @@ DynVal *np_rule_append(DynRec *r, NpCall *c) {
             nodes[1] = dyn_np_one_number(r, c->slot[1], dyn_np_dtype_of(c->result));
             break;
         }
-        nodes[i] = c->slot[i].v == NULL ? none(r) : dyn_np_node(r, c->slot[i]);
+        nodes[i] = c->slot[i].v == NULL ? dyn_np_no_node(r) : dyn_np_node(r, c->slot[i]);
         if (nodes[i] == DYN_NONE || (flat && (nodes[i] = dyn_np_ravel(r, nodes[i])) == DYN_NONE)) {
             return NULL;
         }
@@ -253,23 +249,23 @@ static uint32_t block_node(DynRec *r, DynOperand o, int depth, int ndim, DynDtyp
             return DYN_NONE;
         }
     }
-    return n < 1 ? none(r) : dyn_np_join(r, nodes, n, ndim - depth, dt);
+    return n < 1 ? dyn_np_no_node(r) : dyn_np_join(r, nodes, n, ndim - depth, dt);
 }
 
 DynVal *np_rule_block(DynRec *r, NpCall *c) {
     int depth = c->slot[0].v == NULL ? 0 : block_depth(c->slot[0]);
     if (depth == 0 || !PyArray_CheckExact(c->result) || !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)c->result)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     int ndim = PyArray_NDIM((PyArrayObject *)c->result);
-    uint32_t id = ndim > DYN_MAX_NDIM ? none(r) : block_node(r, c->slot[0], depth, ndim, dyn_np_dtype_of(c->result));
+    uint32_t id = ndim > DYN_MAX_NDIM ? dyn_np_no_node(r) : block_node(r, c->slot[0], depth, ndim, dyn_np_dtype_of(c->result));
     return id == DYN_NONE || dyn_np_hold_sizes(r, id) < 0 ? NULL : dyn_np_result(r, id, c->result);
 }
 
 /* ---- repeat, tile */
 
 static uint32_t count(DynRec *r, DynOperand o) {
-    uint32_t n = o.v == NULL || !PyLong_CheckExact(o.real) ? none(r) : dyn_np_int_sym(r, o);
+    uint32_t n = o.v == NULL || !PyLong_CheckExact(o.real) ? dyn_np_no_node(r) : dyn_np_int_sym(r, o);
     return n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, n, 0) < 0 ? DYN_NONE : n;
 }
 
@@ -278,7 +274,7 @@ static uint32_t spread_copy(DynRec *r, uint32_t a, int rank, const uint32_t *spr
     uint32_t id = dyn_np_broadcast_view(r, a, rank, spread);
     for (int i = 0; i < ndim; i++) {
         if (shape[i] == DYN_NONE) {
-            return none(r);
+            return dyn_np_no_node(r);
         }
     }
     return id == DYN_NONE ? id : dyn_np_reshape_view(r, id, ndim, shape, DYN_NODE_CONTIG_COPY);
@@ -286,15 +282,15 @@ static uint32_t spread_copy(DynRec *r, uint32_t a, int rank, const uint32_t *spr
 
 /* repeat by one number: each element stands next to itself along a new axis, which is then joined to its own. */
 DynVal *np_rule_repeat(DynRec *r, NpCall *c) {
-    uint32_t a = c->slot[0].v == NULL ? none(r) : dyn_np_node(r, c->slot[0]), n = count(r, c->slot[1]);
+    uint32_t a = c->slot[0].v == NULL ? dyn_np_no_node(r) : dyn_np_node(r, c->slot[0]), n = count(r, c->slot[1]);
     uint32_t spread[DYN_MAX_NDIM], shape[DYN_MAX_NDIM];
     int axis = 0, ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     bool flat = c->slot[2].v == NULL;
     if (a == DYN_NONE || n == DYN_NONE) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (ndim >= DYN_MAX_NDIM || one_axis(r, c->slot[2], ndim, &axis) < 0) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     axis = flat ? ndim : axis + 1; /* of the new axis */
     for (int i = 0, k = 0; i <= ndim; i++) {
@@ -316,14 +312,14 @@ DynVal *np_rule_repeat(DynRec *r, NpCall *c) {
 
 /* tile: a new axis before each. NumPy reshapes what it made at the end, so the result is a view. */
 DynVal *np_rule_tile(DynRec *r, NpCall *c) {
-    uint32_t a = c->slot[0].v == NULL ? none(r) : dyn_np_node(r, c->slot[0]), times[DYN_MAX_NDIM];
+    uint32_t a = c->slot[0].v == NULL ? dyn_np_no_node(r) : dyn_np_node(r, c->slot[0]), times[DYN_MAX_NDIM];
     uint32_t spread[2 * DYN_MAX_NDIM], shape[DYN_MAX_NDIM], fresh = 0;
     int nreps = a == DYN_NONE ? -1 : dyn_np_shape_arg(r, c->slot[1], false, times);
     int have = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     int ndim = nreps > have ? nreps : have;
     bool once = true;
     if (nreps < 0 || 2 * ndim > DYN_MAX_NDIM || c->slot[0].v->kind != DV_ARRAY) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < nreps; i++) {
         bool one = dyn_np_hint(r, times[i]) == 1;
@@ -333,7 +329,7 @@ DynVal *np_rule_tile(DynRec *r, NpCall *c) {
         once = once && one;
     }
     if (once || ndim == 0) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     bool empty = false;
     for (int i = 0; i < have; i++) {
@@ -356,7 +352,7 @@ DynVal *np_rule_tile(DynRec *r, NpCall *c) {
         return dyn_np_result(r, dyn_np_reshape_view(r, a, ndim, shape, DYN_NODE_VIEW), c->result);
     }
     uint32_t total = dyn_np_product(r, ndim, shape);
-    a = total == DYN_NONE ? none(r) : dyn_np_newaxis(r, a, fresh, 2 * ndim);
+    a = total == DYN_NONE ? dyn_np_no_node(r) : dyn_np_newaxis(r, a, fresh, 2 * ndim);
     uint32_t id = a == DYN_NONE ? a : spread_copy(r, a, 2 * ndim, spread, 1, &total);
     return id == DYN_NONE ? NULL : dyn_np_result(r, dyn_np_reshape_view(r, id, ndim, shape, DYN_NODE_VIEW), c->result);
 }
@@ -372,7 +368,7 @@ static uint32_t rolled(DynRec *r, uint32_t a, int axis, uint32_t shift) {
     }
     uint32_t by = empty ? zero : dyn_np_op(r, DYN_S_MOD, shift, size), left = dyn_np_op(r, DYN_S_SUB, size, by);
     if (left == DYN_NONE) {
-        return none(r);
+        return dyn_np_no_node(r);
     }
     uint32_t from[2] = {left, zero}, to[2] = {size, left}, length[2] = {by, left};
     for (int i = 0; i < 2; i++) {
@@ -401,31 +397,31 @@ static uint32_t rolled(DynRec *r, uint32_t a, int axis, uint32_t shift) {
 
 /* roll along one axis or several, each by its number; without an axis, of all elements in a row. */
 DynVal *np_rule_roll(DynRec *r, NpCall *c) {
-    uint32_t a = c->slot[0].v == NULL ? none(r) : dyn_np_node(r, c->slot[0]), id = a;
+    uint32_t a = c->slot[0].v == NULL ? dyn_np_no_node(r) : dyn_np_node(r, c->slot[0]), id = a;
     DynOperand shifts[DYN_MAX_NDIM], axes[DYN_MAX_NDIM];
     int n = 1, ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (ndim == 0 || c->slot[1].v == NULL || c->slot[0].v->kind != DV_ARRAY) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     shifts[0] = c->slot[1];
     axes[0] = c->slot[2];
     if (c->slot[2].v == NULL) {
         uint32_t shape[DYN_MAX_NDIM], shift = PyLong_CheckExact(shifts[0].real) ? dyn_np_int_sym(r, shifts[0]) : DYN_NONE;
         memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(uint32_t) * (size_t)ndim);
-        id = shift == DYN_NONE ? none(r) : dyn_np_ravel(r, a);
+        id = shift == DYN_NONE ? dyn_np_no_node(r) : dyn_np_ravel(r, a);
         id = id == DYN_NONE ? id : rolled(r, id, 0, shift);
         return id == DYN_NONE ? NULL : dyn_np_result(r, dyn_np_reshape(r, id, ndim, shape, false), c->result);
     }
     bool several = PyTuple_CheckExact(c->slot[2].real);
     if (several && (n = dyn_np_items(r, c->slot[2], axes, DYN_MAX_NDIM)) < 1) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (several != PyTuple_CheckExact(c->slot[1].real) || (several && dyn_np_items(r, c->slot[1], shifts, DYN_MAX_NDIM) != n)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < n; i++) {
         int axis;
-        uint32_t shift = PyLong_CheckExact(shifts[i].real) ? dyn_np_int_sym(r, shifts[i]) : none(r);
+        uint32_t shift = PyLong_CheckExact(shifts[i].real) ? dyn_np_int_sym(r, shifts[i]) : dyn_np_no_node(r);
         if (shift == DYN_NONE || one_axis(r, axes[i], ndim, &axis) < 0 || (id = rolled(r, id, axis, shift)) == DYN_NONE) {
             return NULL;
         }
@@ -514,15 +510,15 @@ static int pad_edges(DynRec *r, uint32_t id, uint32_t (*width)[2], const uint32_
 
 /* pad with one number, or with what stands at the edge. */
 DynVal *np_rule_pad(DynRec *r, NpCall *c) {
-    uint32_t a = c->slot[0].v == NULL ? none(r) : dyn_np_node(r, c->slot[0]), width[DYN_MAX_NDIM][2];
+    uint32_t a = c->slot[0].v == NULL ? dyn_np_no_node(r) : dyn_np_node(r, c->slot[0]), width[DYN_MAX_NDIM][2];
     uint32_t shape[DYN_MAX_NDIM], old[DYN_MAX_NDIM];
     DynOperand mode = c->slot[2], value = c->slot[3];
     NpArg fill = {{DYN_ARG_SYM, dyn_np_int(r, 0)}, NP_WEAK_INT};
     if (a == DYN_NONE || c->slot[0].v->kind != DV_ARRAY) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (mode.v != NULL && dyn_rec_burn(r, mode.v, mode.real) < 0) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     bool constant =
         mode.v == NULL || (PyUnicode_Check(mode.real) && PyUnicode_CompareWithASCIIString(mode.real, "constant") == 0);
@@ -531,10 +527,10 @@ DynVal *np_rule_pad(DynRec *r, NpCall *c) {
     DynDtype dt = (DynDtype)dyn_np_node_at(r, a)->dtype;
     bool known = constant || (edge && value.v == NULL);
     if (!known || pad_widths(r, c->slot[1], ndim, width) < 0) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (value.v != NULL && (!is_number(value.real) || dyn_np_operand(r, value, &fill) < 0)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < ndim; i++) {
         old[i] = dyn_np_node_at(r, a)->shape[i];
@@ -560,7 +556,7 @@ DynVal *np_rule_pad(DynRec *r, NpCall *c) {
 }
 
 uint32_t dyn_np_place(DynRec *r, DynOperand o, uint32_t size, bool all) {
-    uint32_t at = o.v == NULL || !PyLong_CheckExact(o.real) ? none(r) : dyn_np_int_sym(r, o);
+    uint32_t at = o.v == NULL || !PyLong_CheckExact(o.real) ? dyn_np_no_node(r) : dyn_np_int_sym(r, o);
     bool back = at != DYN_NONE && dyn_np_hint(r, at) < 0;
     if (at == DYN_NONE || dyn_np_assume_op(r, back ? DYN_S_LT : DYN_S_GE, at, 0) < 0) {
         return DYN_NONE;
@@ -575,13 +571,13 @@ uint32_t dyn_np_place(DynRec *r, DynOperand o, uint32_t size, bool all) {
 
 /* insert of one number (operator 0) and delete (operator 1) at one place. */
 DynVal *np_rule_insert(DynRec *r, NpCall *c) {
-    uint32_t a = c->slot[0].v == NULL ? none(r) : dyn_np_node(r, c->slot[0]), nodes[3], one = dyn_np_int(r, 1);
+    uint32_t a = c->slot[0].v == NULL ? dyn_np_no_node(r) : dyn_np_node(r, c->slot[0]), nodes[3], one = dyn_np_int(r, 1);
     bool insert = c->b->op == 0;
     DynOperand axis_arg = c->slot[insert ? 3 : 2];
     NpArg value;
     int axis = 0, n = 0;
     if (a == DYN_NONE || c->slot[0].v->kind != DV_ARRAY || !PyArray_CheckExact(c->result)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (axis_arg.v == NULL && dyn_np_node_at(r, a)->ndim != 1 && (a = dyn_np_ravel(r, a)) == DYN_NONE) {
         return NULL;
@@ -600,7 +596,7 @@ DynVal *np_rule_insert(DynRec *r, NpCall *c) {
         shape[axis] = one;
         bool plain = c->slot[2].v != NULL && is_number(c->slot[2].real);
         if (!plain || dyn_np_operand(r, c->slot[2], &value) < 0) {
-            return refuse(r);
+            return dyn_np_unsupported(r);
         }
         uint32_t id = dyn_np_full(r, dt, dyn_np_node_at(r, a)->ndim, shape, (DynArg){DYN_ARG_NONE, DYN_NONE});
         if (id == DYN_NONE || dyn_np_store(r, id, value) < 0) {

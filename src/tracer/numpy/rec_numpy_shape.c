@@ -2,19 +2,15 @@
  * pieces of an array. Called through the binding table. */
 #include "tracer/numpy/rec_np.h"
 
-static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
-
-static uint32_t none(DynRec *r) { return refuse(r), DYN_NONE; }
-
 /* The operand where it is an array: of NumPy scalars NumPy makes arrays first. */
 static uint32_t array_node(DynRec *r, DynOperand o) {
     uint32_t a = dyn_np_node(r, o);
-    return a != DYN_NONE && o.v->kind == DV_ARRAY ? a : none(r);
+    return a != DYN_NONE && o.v->kind == DV_ARRAY ? a : dyn_np_no_node(r);
 }
 
 static int one_axis(DynRec *r, DynOperand o, int ndim) {
     int axes[DYN_MAX_NDIM];
-    return o.v != NULL && PyIndex_Check(o.real) && dyn_np_axes(r, o, ndim, axes) == 1 ? axes[0] : (refuse(r), -1);
+    return o.v != NULL && PyIndex_Check(o.real) && dyn_np_axes(r, o, ndim, axes) == 1 ? axes[0] : (dyn_np_unsupported(r), -1);
 }
 
 /* Axes in the order in which they are named, which dyn_np_axes does not keep. -1: refused. */
@@ -23,7 +19,7 @@ static int axes_as_named(DynRec *r, DynOperand o, int ndim, int *axes) {
     int n = 1;
     items[0] = o;
     if (o.v == NULL || (!PyIndex_Check(o.real) && (n = dyn_np_items(r, o, items, DYN_MAX_NDIM)) < 0)) {
-        return refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     for (int i = 0; i < n; i++) {
         if ((axes[i] = one_axis(r, items[i], ndim)) < 0) {
@@ -70,7 +66,7 @@ DynVal *np_rule_rollaxis(DynRec *r, NpCall *c) {
         return NULL;
     }
     if (c->slot[2].v != NULL && PyNumber_AsSsize_t(c->slot[2].real, NULL) < 0) { /* counted from the rank, not from one more */
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     start -= axis < start;
     for (int i = 0, k = 0; i < ndim; i++) {
@@ -84,7 +80,7 @@ DynVal *np_rule_matrix_transpose(DynRec *r, NpCall *c) {
     uint32_t a = array_node(r, c->slot[0]);
     int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, perm[DYN_MAX_NDIM];
     if (ndim < 2) {
-        return a == DYN_NONE ? NULL : refuse(r);
+        return a == DYN_NONE ? NULL : dyn_np_unsupported(r);
     }
     for (int i = 0; i < ndim; i++) {
         perm[i] = i < ndim - 2 ? i : 2 * ndim - 3 - i;
@@ -98,7 +94,7 @@ DynVal *np_rule_flip(DynRec *r, NpCall *c) {
     int axes[DYN_MAX_NDIM], n = 1;
     uint32_t mask = 0;
     if (a == DYN_NONE || dyn_np_node_at(r, a)->ndim < (c->b->op == 1 ? 2 : c->b->op == 2)) {
-        return a == DYN_NONE ? NULL : refuse(r);
+        return a == DYN_NONE ? NULL : dyn_np_unsupported(r);
     }
     axes[0] = c->b->op == 1;
     if (c->b->op == 0 && (n = dyn_np_axes(r, c->slot[1], dyn_np_node_at(r, a)->ndim, axes)) < 0) {
@@ -119,11 +115,11 @@ DynVal *np_rule_rot90(DynRec *r, NpCall *c) {
         return NULL;
     }
     if (ndim < 2 || (c->slot[2].v != NULL && axes_as_named(r, c->slot[2], ndim, axes) != 2)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (c->slot[1].v != NULL) {
         if (!PyLong_CheckExact(c->slot[1].real) || dyn_rec_burn(r, c->slot[1].v, c->slot[1].real) < 0) {
-            return refuse(r);
+            return dyn_np_unsupported(r);
         }
         turns = PyNumber_AsSsize_t(c->slot[1].real, NULL);
     }
@@ -156,7 +152,7 @@ static DynVal *at_least(DynRec *r, DynOperand o, int want, PyObject *result) {
     }
     int ndim = dyn_np_node_at(r, a)->ndim;
     if (ndim >= want) {
-        return result == o.real ? o.v : refuse(r);
+        return result == o.real ? o.v : dyn_np_unsupported(r);
     }
     if (ndim == 0) { /* a reshape, as NumPy does it: newaxis would leave steps of 0 */
         uint32_t shape[3] = {dyn_np_int(r, 1), dyn_np_int(r, 1), dyn_np_int(r, 1)};
@@ -173,7 +169,7 @@ DynVal *np_rule_atleast(DynRec *r, NpCall *c) {
     }
     bool one_each = PyTuple_CheckExact(c->result) && PyTuple_GET_SIZE(c->result) == c->npos;
     if (c->nkw != 0 || c->npos > (int)DYN_COUNTOF(items) || !one_each) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < c->npos; i++) {
         if ((items[i] = at_least(r, c->args[i], c->b->op, PyTuple_GET_ITEM(c->result, i))) == NULL) {
@@ -197,7 +193,7 @@ DynVal *np_rule_broadcast_arrays(DynRec *r, NpCall *c) {
     DynVal *items[16];
     bool fits = c->npos >= 1 && c->npos <= (int)DYN_COUNTOF(items);
     if (!fits || c->nkw != 0 || !PyTuple_CheckExact(c->result)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < c->npos; i++) {
         if ((nodes[i] = array_node(r, c->args[i])) == DYN_NONE) {
@@ -264,7 +260,7 @@ uint32_t dyn_np_diagonal(DynRec *r, uint32_t a, int axis1, int axis2, uint32_t o
     uint32_t start[DYN_MAX_NDIM], shape[DYN_MAX_NDIM];
     int rank = dyn_np_node_at(r, a)->ndim, ndim = rank - 1;
     if (rank < 2 || axis1 == axis2 || offset == DYN_NONE) {
-        return none(r);
+        return dyn_np_no_node(r);
     }
     bool below = dyn_np_hint(r, offset) < 0;
     if (dyn_np_assume_op(r, below ? DYN_S_LT : DYN_S_GE, offset, 0) < 0) {
@@ -278,7 +274,7 @@ uint32_t dyn_np_diagonal(DynRec *r, uint32_t a, int axis1, int axis2, uint32_t o
         columns = dyn_np_op(r, DYN_S_SUB, columns, away);
     }
     if (rows == DYN_NONE || columns == DYN_NONE) {
-        return none(r);
+        return dyn_np_no_node(r);
     }
     bool fewer = dyn_np_hint(r, rows) < dyn_np_hint(r, columns);
     uint32_t size = fewer ? rows : columns;
@@ -317,7 +313,7 @@ static uint32_t diagonal_of(DynRec *r, uint32_t a, DynOperand offset, DynOperand
     int x = axis1.v == NULL ? 0 : one_axis(r, axis1, ndim);
     int y = axis2.v == NULL ? 1 : one_axis(r, axis2, ndim);
     uint32_t at = offset.v == NULL ? dyn_np_int(r, 0) : dyn_np_int_sym(r, offset);
-    return x < 0 || y < 0 || ndim < 2 ? none(r) : dyn_np_diagonal(r, a, x, y, at);
+    return x < 0 || y < 0 || ndim < 2 ? dyn_np_no_node(r) : dyn_np_diagonal(r, a, x, y, at);
 }
 
 DynVal *np_rule_diagonal(DynRec *r, NpCall *c) {
@@ -331,10 +327,10 @@ DynVal *np_rule_trace(DynRec *r, NpCall *c) {
     DynDtype dt = dyn_np_dtype_of(c->result);
     uint32_t d = a == DYN_NONE ? DYN_NONE : diagonal_of(r, a, c->slot[1], c->slot[2], c->slot[3]);
     if (d == DYN_NONE || dt == DYN_NO_DTYPE) {
-        return a == DYN_NONE ? NULL : refuse(r);
+        return a == DYN_NONE ? NULL : dyn_np_unsupported(r);
     }
     if (c->slot[4].v != NULL && dyn_rec_burn(r, c->slot[4].v, c->slot[4].real) < 0) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     int axis = dyn_np_node_at(r, d)->ndim - 1;
     return dyn_np_result(r, dyn_np_reduce(r, DYN_OP_SUM, d, 1, &axis, false, dt), c->result);
@@ -352,10 +348,10 @@ DynVal *np_rule_windows(DynRec *r, NpCall *c) {
         axes[i] = i;
     }
     if (c->slot[2].v == NULL ? n != rank : axes_as_named(r, c->slot[2], rank, axes) != n) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (ndim > DYN_MAX_NDIM || (c->slot[3].v != NULL && dyn_rec_burn(r, c->slot[3].v, c->slot[3].real) < 0)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int k = 0; k < rank; k++) {
         shape[k] = dyn_np_node_at(r, a)->shape[k];
@@ -369,7 +365,7 @@ DynVal *np_rule_windows(DynRec *r, NpCall *c) {
         shape[axes[i]] = dyn_np_op(r, DYN_S_SUB, shape[axes[i]], less);
         shape[rank + i] = window[i];
         if (shape[axes[i]] == DYN_NONE) {
-            return refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
     uint32_t id = dyn_np_affine(r, a, ndim, start, shape);
@@ -380,7 +376,7 @@ DynVal *np_rule_windows(DynRec *r, NpCall *c) {
         dyn_np_node_at(r, id)->aux[axes[i] * ndim + rank + i] = 1;
     }
     if (id != DYN_NONE && PyArray_ISWRITEABLE((PyArrayObject *)c->result)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     return dyn_np_result(r, id, c->result);
 }
@@ -392,7 +388,7 @@ DynVal *np_rule_view(DynRec *r, NpCall *c) {
     uint32_t a = array_node(r, c->slot[0]);
     DynDtype dt = PyArray_CheckExact(c->result) ? dyn_np_dtype_of(c->result) : DYN_NO_DTYPE;
     if (a == DYN_NONE || dt == DYN_NO_DTYPE || dyn_dtypes[dt].size != dyn_dtypes[dyn_np_node_at(r, a)->dtype].size) {
-        return a == DYN_NONE ? NULL : refuse(r);
+        return a == DYN_NONE ? NULL : dyn_np_unsupported(r);
     }
     if (c->slot[1].v != NULL && dyn_rec_burn(r, c->slot[1].v, c->slot[1].real) < 0) {
         return NULL;
@@ -432,7 +428,7 @@ static DynVal *equal_pieces(DynRec *r, NpCall *c, uint32_t a, int axis, bool eve
     for (int i = 0; i < n; i++) {
         uint32_t length = i < dyn_np_hint(r, more) ? dyn_np_op(r, DYN_S_ADD, least, dyn_np_int(r, 1)) : least;
         uint32_t next = dyn_np_op(r, DYN_S_ADD, at, length);
-        uint32_t id = next == DYN_NONE ? none(r) : dyn_np_range_view(r, a, axis, at, next);
+        uint32_t id = next == DYN_NONE ? dyn_np_no_node(r) : dyn_np_range_view(r, a, axis, at, next);
         if ((items[i] = dyn_np_result(r, id, PyList_GET_ITEM(c->result, i))) == NULL) {
             return NULL;
         }
@@ -447,7 +443,7 @@ uint32_t dyn_np_piece(DynRec *r, uint32_t a, int axis, uint32_t from, uint32_t t
     uint32_t stop = to == DYN_NONE ? size : dyn_sym_op(t, DYN_S_SLICE_STOP, to, size, one);
     uint32_t start = stop == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_SLICE_START, from, size, one);
     if (start == DYN_NONE) {
-        return none(r);
+        return dyn_np_no_node(r);
     }
     uint32_t end = dyn_np_hint(r, stop) < dyn_np_hint(r, start) ? start : stop;
     if (dyn_np_assume(r, dyn_np_op(r, end == stop ? DYN_S_LE : DYN_S_GT, start, stop)) < 0) {
@@ -463,7 +459,7 @@ static DynVal *pieces_at(DynRec *r, NpCall *c, uint32_t a, int axis) {
     uint32_t from = dyn_np_int(r, 0);
     int n = dyn_np_items(r, c->slot[1], places, MAX_PIECES - 1);
     if (n < 0 || PyList_GET_SIZE(c->result) != n + 1) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i <= n; i++) {
         uint32_t to = i == n ? DYN_NONE : dyn_np_int_sym(r, places[i]);
@@ -493,7 +489,7 @@ DynVal *np_rule_split(DynRec *r, NpCall *c) {
     int op = c->b->op, ndim = dyn_np_node_at(r, a)->ndim, axis = axis_of_split(op, ndim);
     bool pieces = PyList_CheckExact(c->result) && PyList_GET_SIZE(c->result) <= MAX_PIECES;
     if (axis >= ndim || c->slot[1].v == NULL || !pieces) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (op <= 1 && c->slot[2].v != NULL && (axis = one_axis(r, c->slot[2], ndim)) < 0) {
         return NULL;
@@ -507,7 +503,7 @@ DynVal *np_rule_unstack(DynRec *r, NpCall *c) {
     DynVal *items[MAX_PIECES];
     int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, axis = 0;
     if (ndim == 0 || !PyTuple_CheckExact(c->result) || PyTuple_GET_SIZE(c->result) > MAX_PIECES) {
-        return a == DYN_NONE ? NULL : refuse(r);
+        return a == DYN_NONE ? NULL : dyn_np_unsupported(r);
     }
     int n = (int)PyTuple_GET_SIZE(c->result);
     if ((c->slot[1].v != NULL && (axis = one_axis(r, c->slot[1], ndim)) < 0) ||

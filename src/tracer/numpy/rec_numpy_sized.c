@@ -3,17 +3,15 @@
 #include "tracer/numpy/rec_np.h"
 #include "tracer/record/rec_state.h"
 
-static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
-
 uint32_t dyn_np_operand_node(DynRec *r, DynOperand o) {
     if (o.v == NULL || !rec_is_array(o.v)) {
-        return refuse(r), DYN_NONE;
+        return dyn_np_unsupported(r), DYN_NONE;
     }
     return o.v->id;
 }
 
 int dyn_np_agree(DynRec *r, uint32_t a, uint32_t b) {
-    return dyn_np_hint(r, a) == dyn_np_hint(r, b) && dyn_rec_assume_equal(r, a, b) == 0 ? 0 : (refuse(r), -1);
+    return dyn_np_hint(r, a) == dyn_np_hint(r, b) && dyn_rec_assume_equal(r, a, b) == 0 ? 0 : (dyn_np_unsupported(r), -1);
 }
 
 uint32_t dyn_np_broadcast_size(DynRec *r, uint32_t a, uint32_t b) {
@@ -38,7 +36,7 @@ DynVal *np_rule_matmul(DynRec *r, NpCall *c) {
     int big = x->ndim > y->ndim ? x->ndim : y->ndim, ndim = 0;
     bool number = x->ndim == 0 || y->ndim == 0;
     if (number || (c->b->op == 1 && big > 2)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_np_agree(r, x->shape[x->ndim - 1], y->shape[y->ndim > 1 ? y->ndim - 2 : 0]) < 0) {
         return NULL;
@@ -76,7 +74,7 @@ DynVal *np_rule_solve(DynRec *r, NpCall *c) {
     }
     const DynNode *x = dyn_np_node_at(r, a), *y = dyn_np_node_at(r, b);
     if (x->ndim != 2 || y->ndim < 1 || y->ndim > 2) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_np_agree(r, x->shape[0], x->shape[1]) < 0 || dyn_np_agree(r, x->shape[1], y->shape[0]) < 0) {
         return NULL;
@@ -90,7 +88,7 @@ DynVal *np_rule_like_operand(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_operand_node(r, c->slot[0]);
     const DynNode *x = a == DYN_NONE ? NULL : dyn_np_node_at(r, a);
     if (x == NULL || (c->b->op == 1 && x->ndim < 2)) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (c->b->op == 1 && dyn_np_agree(r, x->shape[x->ndim - 1], x->shape[x->ndim - 2]) < 0) {
         return NULL;
@@ -102,7 +100,7 @@ DynVal *np_rule_det(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_operand_node(r, c->slot[0]);
     const DynNode *x = a == DYN_NONE ? NULL : dyn_np_node_at(r, a);
     if (x == NULL || x->ndim < 2 || dyn_np_agree(r, x->shape[x->ndim - 1], x->shape[x->ndim - 2]) < 0) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     return dyn_np_sized_call(r, c, x->ndim - 2, x->shape);
 }
@@ -135,7 +133,7 @@ static DynVal *without_axes(DynRec *r, NpCall *c, DynOperand axis, bool nonempty
 DynVal *np_rule_norm(DynRec *r, NpCall *c) {
     bool keepdims = false;
     if (dyn_np_flag(r, c->slot[3], &keepdims) < 0 || keepdims) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     return without_axes(r, c, c->slot[2], c->slot[1].v != NULL);
 }
@@ -144,7 +142,7 @@ DynVal *np_rule_linspace(DynRec *r, NpCall *c) {
     bool retstep = false;
     bool bounded = c->slot[0].v != NULL && c->slot[1].v != NULL;
     if (!bounded || dyn_np_flag(r, c->slot[4], &retstep) < 0 || retstep) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t n = c->slot[2].v == NULL ? dyn_np_int(r, 50) : dyn_np_int_sym(r, c->slot[2]);
     if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, n, 0) < 0) {
@@ -157,10 +155,10 @@ DynVal *np_rule_linspace(DynRec *r, NpCall *c) {
 DynVal *np_rule_outer(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_operand_node(r, c->slot[0]), b = dyn_np_operand_node(r, c->slot[1]);
     if (a == DYN_NONE || b == DYN_NONE) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_np_node_at(r, a)->ndim != 1 || dyn_np_node_at(r, b)->ndim != 1) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     a = dyn_np_newaxis(r, a, 2, 2);
     b = a == DYN_NONE ? DYN_NONE : dyn_np_newaxis(r, b, 1, 2);

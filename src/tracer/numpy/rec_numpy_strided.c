@@ -3,8 +3,6 @@
  * of. Steps that are no whole numbers of the operand's own are left to NumPy. Called through the binding table. */
 #include "tracer/numpy/rec_np.h"
 
-static DynVal *refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
-
 typedef struct Steps { /* of the result over a base of one or more axes */
     uint32_t base, start[DYN_MAX_NDIM];
     int64_t step[DYN_MAX_NDIM][DYN_MAX_NDIM]; /* by axis of the base, by axis of the result */
@@ -27,7 +25,7 @@ static int step_along(DynRec *r, const uint32_t *strides, int rank, uint32_t str
         times = better ? hint / unit : times;
     }
     if (best < 0) {
-        return refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     uint32_t whole = times == 1 ? strides[best] : dyn_np_op(r, DYN_S_MUL, dyn_np_int(r, times), strides[best]);
     out->step[best][axis] = times;
@@ -125,7 +123,7 @@ static int place_start(DynRec *r, const uint32_t *strides, int rank, uint32_t of
             }
         }
         if (best < 0) {
-            return refuse(r), -1;
+            return dyn_np_unsupported(r), -1;
         }
         done |= 1u << best;
         int64_t times = left / dyn_np_hint(r, strides[best]);
@@ -147,7 +145,7 @@ uint32_t dyn_np_strided(DynRec *r, uint32_t a, int ndim, const uint32_t *shape, 
     Steps s = {.base = a};
     int rank = dyn_np_node_at(r, a)->ndim;
     if (rank == 0 || strides_of(r, a, strides) < 0 || place_start(r, strides, rank, offset, &s) < 0) {
-        return refuse(r), DYN_NONE;
+        return dyn_np_unsupported(r), DYN_NONE;
     }
     for (int i = 0; i < ndim; i++) {
         if (step_along(r, strides, rank, wanted[i], i, &s) < 0) {
@@ -164,10 +162,10 @@ DynVal *np_rule_as_strided(DynRec *r, NpCall *c) {
     DynOperand items[DYN_MAX_NDIM];
     bool writeable = true, subok = false;
     if (a == DYN_NONE || c->slot[0].v->kind != DV_ARRAY) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_np_flag(r, c->slot[3], &subok) < 0 || dyn_np_flag(r, c->slot[4], &writeable) < 0 || strides_of(r, a, wanted) < 0) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     int rank = dyn_np_node_at(r, a)->ndim, ndim = rank;
     memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(*shape) * (size_t)rank);
@@ -175,7 +173,7 @@ DynVal *np_rule_as_strided(DynRec *r, NpCall *c) {
         return NULL;
     }
     if (c->slot[2].v == NULL ? ndim != rank : dyn_np_items(r, c->slot[2], items, DYN_MAX_NDIM) != ndim) {
-        return refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < ndim && c->slot[2].v != NULL; i++) {
         if ((wanted[i] = dyn_np_int_sym(r, items[i])) == DYN_NONE) {

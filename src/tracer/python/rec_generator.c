@@ -228,7 +228,7 @@ static const DynInstr *stands_at(const RecGenerator *g, const RecGeneratorState 
 
 /* `except X:` with a builtin exception that is no base of GeneratorExit. */
 static bool catches_others(const RecGenerator *g, const DynInstr *in) {
-    PyObject *name = in->op == DYN_I_LOAD_GLOBAL ? PyTuple_GET_ITEM(g->frame.code->code->co_names, in->arg) : NULL;
+    PyObject *name = in->op == DYN_I_LOAD_GLOBAL ? rec_name(&g->frame, in->arg) : NULL;
     bool own = name == NULL || g->old || PyDict_GetItemWithError(g->globals, name) != NULL;
     PyObject *type = own ? NULL : PyDict_GetItemWithError(PyEval_GetBuiltins(), name);
     if (type == NULL || !PyExceptionClass_Check(type)) {

@@ -537,14 +537,12 @@ static Step store(DynRec *r, RecFrame *f, PyObject *name, DynOperand o, DynOpera
     return rec_commit_none(r, f, npop, outcome(status, stores && rec_stored_attr(r, o, name, value.v) == 0));
 }
 
-static PyObject *attr_name(RecFrame *f, const DynInstr *in) { return PyTuple_GET_ITEM(f->code->code->co_names, in->arg); }
-
 Step rec_STORE_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
-    return store(r, f, attr_name(f, in), operand(f, 1), operand(f, 2), 2);
+    return store(r, f, rec_name(f, in->arg), operand(f, 1), operand(f, 2), 2);
 }
 
 Step rec_DELETE_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
-    return store(r, f, attr_name(f, in), operand(f, 1), (DynOperand){0}, 1);
+    return store(r, f, rec_name(f, in->arg), operand(f, 1), (DynOperand){0}, 1);
 }
 
 /* ---- methods of object, called by their names */

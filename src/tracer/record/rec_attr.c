@@ -178,8 +178,6 @@ DynVal *rec_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     return method != NULL ? method : attribute_as[o.v->kind](r, o, name, result);
 }
 
-static PyObject *attr_name(RecFrame *f, const DynInstr *in) { return PyTuple_GET_ITEM(f->code->code->co_names, in->arg); }
-
 /* An object that came in has no attribute of this name, now and under the guards. */
 bool rec_attr_is_missing(DynRec *r, DynOperand o, PyObject *name) {
     DynVal *v = rec_is_instance(o) && !o.v->fresh ? attr_source(r, o.v->source, name) : NULL;
@@ -238,7 +236,7 @@ bool rec_has_fixed_attributes(DynOperand o) {
 
 Step rec_LOAD_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
-    PyObject *name = attr_name(f, in);
+    PyObject *name = rec_name(f, in->arg);
     bool known = rec_resolve_for_attribute(r, o, name) == 0;
     DynVal *v = NULL;
     RecCall c = {0};
@@ -310,7 +308,7 @@ static DynVal *method_read(DynRec *r, DynOperand o, PyObject *name, PyObject *me
 /* Two call slots for a method: the function itself and the object, when the type gives it so; else the attribute and NULL. */
 Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
-    PyObject *name = attr_name(f, in);
+    PyObject *name = rec_name(f, in->arg);
     int unbound = 0;
     bool null_first = dyn_call_null_first(), open = is_append(name) && rec_is_open_list(r, o);
     bool known = !open && rec_resolve_for_attribute(r, o, name) == 0;
@@ -367,7 +365,7 @@ static bool is_plain_super(DynRec *r, DynOperand super, DynOperand type, DynOper
 /* 3.12+: super().name without a super object: what lies on the stack is super itself, the class and the object. */
 Step rec_LOAD_SUPER_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand super = operand(f, 3), type = operand(f, 2), self = operand(f, 1);
-    PyObject *name = attr_name(f, in), *args[2] = {type.real, self.real}, *object, *result = NULL;
+    PyObject *name = rec_name(f, in->arg), *args[2] = {type.real, self.real}, *object, *result = NULL;
     bool known = is_plain_super(r, super, type, self);
     DynVal *v = NULL;
     RecCall c = {0};
@@ -385,7 +383,7 @@ Step rec_LOAD_SUPER_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
 }
 
 Step rec_IMPORT_NAME(DynRec *r, RecFrame *f, const DynInstr *in) {
-    PyObject *name = attr_name(f, in), *from = *real_top(f, 1), *level = *real_top(f, 2);
+    PyObject *name = rec_name(f, in->arg), *from = *real_top(f, 1), *level = *real_top(f, 2);
     int l = PyLong_AsLong(level);
     PyObject *module = PyImport_ImportModuleLevelObject(name, dyn_frame_globals(f->f), Py_None, from, l);
     return rec_commit(r, f, 2, module, module ? dyn_rec_const(r, module) : NULL);
@@ -393,7 +391,7 @@ Step rec_IMPORT_NAME(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 Step rec_IMPORT_FROM(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
-    PyObject *name = attr_name(f, in), *result = PyModule_CheckExact(o.real) ? PyObject_GetAttr(o.real, name) : NULL;
+    PyObject *name = rec_name(f, in->arg), *result = PyModule_CheckExact(o.real) ? PyObject_GetAttr(o.real, name) : NULL;
     DynVal *v = result ? rec_attr(r, o, name, result) : NULL;
     if (v == NULL) { /* CPython knows better how this fails, or what else it may be */
         PyErr_Clear();

@@ -71,7 +71,6 @@ Step rec_LOAD_SMALL_INT(DynRec *r, RecFrame *f, const DynInstr *in) {
 }
 
 static PyObject *constant(RecFrame *f, uint32_t i) { return PyTuple_GET_ITEM(f->code->code->co_consts, i); }
-static PyObject *name_of(RecFrame *f, uint32_t i) { return PyTuple_GET_ITEM(f->code->code->co_names, i); }
 
 /* A slice of constants, which is a constant itself from 3.14 on: as BUILD_SLICE makes it. */
 static DynVal *constant_slice(DynRec *r, PyObject *o) {
@@ -111,7 +110,7 @@ static PyObject *load_global(DynRec *r, RecFrame *f, PyObject *name, DynVal **v)
 
 Step rec_LOAD_GLOBAL(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynVal *v = NULL, *null = rec_new(r, DV_NULL);
-    PyObject *o = load_global(r, f, name_of(f, in->arg), &v);
+    PyObject *o = load_global(r, f, rec_name(f, in->arg), &v);
     if (o == NULL || v == NULL || null == NULL) {
         return step_bail(r, DYN_R_EXCEPTION, "global that isn't there");
     }
@@ -159,7 +158,7 @@ int rec_store_global(DynRec *r, PyObject *dict, PyObject *name, DynVal *value) {
 }
 
 Step rec_STORE_GLOBAL(DynRec *r, RecFrame *f, const DynInstr *in) {
-    PyObject *globals = dyn_frame_globals(f->f), *name = name_of(f, in->arg);
+    PyObject *globals = dyn_frame_globals(f->f), *name = rec_name(f, in->arg);
     bool exact = PyDict_CheckExact(globals);
     int status = PyObject_SetItem(globals, name, *real_top(f, 1));
     r->why = DYN_R_SIDE_EFFECT;

@@ -448,6 +448,8 @@ DYN_HIDDEN int rec_lazy_init(void);
 /* ---- for handlers */
 typedef Step (*RecHandler)(DynRec *r, RecFrame *f, const DynInstr *in);
 static inline PyObject *rec_local(const RecFrame *f, uint32_t slot) { return dyn_frame_get(f->f, slot); }
+/* Name number i of the frame's code, as attributes and globals have it; borrowed. */
+static inline PyObject *rec_name(const RecFrame *f, uint32_t i) { return PyTuple_GET_ITEM(f->code->code->co_names, i); }
 static inline PyObject **real_top(RecFrame *f, uint32_t k) { return &f->real[f->sp - k]; }
 static inline DynVal **shadow_top(RecFrame *f, uint32_t k) { return &f->shadow[f->ssp - k]; }
 static inline DynOperand operand(RecFrame *f, uint32_t k) { return (DynOperand){*shadow_top(f, k), *real_top(f, k)}; }

@@ -228,7 +228,7 @@ DynDtype dyn_tt_result_type(DynRec *r, const NpArg *args, int n) {
         DynDtype dt = number ? of_number(r, args[i].code) : (DynDtype)args[i].code;
         *to = *to == DYN_NO_DTYPE ? dt : dyn_tt_promote(*to, dt);
         if (*to == DYN_NO_DTYPE) {
-            return dyn_tt_refuse(r), DYN_NO_DTYPE;
+            return dyn_np_unsupported(r), DYN_NO_DTYPE;
         }
     }
     return combine(of[0], combine(of[1], of[2]));
@@ -243,7 +243,7 @@ NpArg dyn_tt_int(DynRec *r, int64_t value) { return (NpArg){{DYN_ARG_SYM, dyn_np
 
 int dyn_tt_operand(DynRec *r, const NpCall *c, const char *name, NpArg *out) {
     DynOperand o = dyn_np_slot(c, name);
-    return o.v == NULL ? (dyn_tt_refuse(r), -1) : dyn_np_operand(r, o, out);
+    return o.v == NULL ? (dyn_np_unsupported(r), -1) : dyn_np_operand(r, o, out);
 }
 
 int dyn_tt_dtype(DynRec *r, const NpCall *c, DynDtype *out) {
@@ -252,7 +252,7 @@ int dyn_tt_dtype(DynRec *r, const NpCall *c, DynDtype *out) {
         return 0;
     }
     *out = dyn_rec_burn(r, o.v, o.real) < 0 ? DYN_NO_DTYPE : dyn_torch_dtype_parse(o.real);
-    return *out == DYN_NO_DTYPE ? (dyn_tt_refuse(r), -1) : 0;
+    return *out == DYN_NO_DTYPE ? (dyn_np_unsupported(r), -1) : 0;
 }
 
 int dyn_tt_axis(DynRec *r, DynOperand o, int ndim, int *axis) {
@@ -260,7 +260,7 @@ int dyn_tt_axis(DynRec *r, DynOperand o, int ndim, int *axis) {
     Py_ssize_t at = o.v != NULL && PyLong_CheckExact(o.real) && dyn_rec_burn(r, o.v, o.real) == 0 ? PyLong_AsSsize_t(o.real) : n;
     if (at < -n || at >= n) {
         PyErr_Clear();
-        return dyn_tt_refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     *axis = (int)(at < 0 ? at + n : at);
     return 0;
@@ -282,10 +282,10 @@ int dyn_tt_burnt_float(DynRec *r, DynOperand o, double *out) {
         return 0;
     }
     if ((!PyFloat_CheckExact(o.real) && !PyLong_CheckExact(o.real)) || dyn_rec_burn(r, o.v, o.real) < 0) {
-        return dyn_tt_refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     *out = PyFloat_AsDouble(o.real);
-    return PyErr_Occurred() ? (PyErr_Clear(), dyn_tt_refuse(r), -1) : 0;
+    return PyErr_Occurred() ? (PyErr_Clear(), dyn_np_unsupported(r), -1) : 0;
 }
 
 bool dyn_tt_is_str(DynRec *r, DynOperand o, const char *text) {
@@ -322,24 +322,24 @@ DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node) {
     }
     for (int i = 0; i < c->npos + c->nkw && to.v->kind == DV_ARRAY; i++) {
         if (c->args[i].v->kind == DV_ARRAY && dyn_tt_looks_elsewhere(r, to.v->id, c->args[i].v->id)) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
     const DynNode *n = dyn_np_node_at(r, node), *d = to.v->kind == DV_ARRAY ? dyn_np_node_at(r, to.v->id) : NULL;
     if (to.real != c->result || d == NULL || n->ndim != d->ndim) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     bool drops = dyn_dtype_is_inexact((DynDtype)n->dtype) &&
                  !dyn_dtype_is_inexact((DynDtype)d->dtype);                              /* torch refuses what C leaves open */
     if (to.v == c->out.v && c->b->effect != DYN_BIND_IN_PLACE && n->dtype != d->dtype) { /* reductions compute in out's dtype */
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < n->ndim; i++) { /* out= of another size would be resized */
         if (dyn_np_hint(r, n->shape[i]) != dyn_np_hint(r, d->shape[i]) || dyn_rec_assume_equal(r, n->shape[i], d->shape[i]) < 0) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
-    return drops ? dyn_tt_refuse(r) : dyn_np_store_into(r, to, dyn_np_node_arg(r, node));
+    return drops ? dyn_np_unsupported(r) : dyn_np_store_into(r, to, dyn_np_node_arg(r, node));
 }
 
 /* Of halves a product with a number, a quotient by one, or either with a tensor of rank 0 behind the operator, is computed in
@@ -396,7 +396,7 @@ uint32_t dyn_tt_cast(DynRec *r, uint32_t a, DynDtype dt) {
 DynDtype dyn_tt_wide(DynDtype dt) { return dyn_dtype_is_half(dt) ? DYN_F32 : dt; }
 
 uint32_t dyn_tt_tensor_of(DynRec *r, DynOperand o) {
-    return o.v == NULL || o.v->kind != DV_ARRAY ? dyn_tt_none(r) : dyn_np_node(r, o);
+    return o.v == NULL || o.v->kind != DV_ARRAY ? dyn_np_no_node(r) : dyn_np_node(r, o);
 }
 
 uint32_t dyn_tt_tensor(DynRec *r, const NpCall *c, const char *name) { return dyn_tt_tensor_of(r, dyn_np_slot(c, name)); }
@@ -411,14 +411,14 @@ static DynDtype result_of(DynOp op, DynDtype compute) {
 static uint32_t unary(DynRec *r, const NpCall *c, DynOp op, bool floats, bool truth) {
     NpArg a;
     if (dyn_tt_operand(r, c, "input", &a) < 0 || a.arg.kind != DYN_ARG_NODE) {
-        return dyn_tt_none(r);
+        return dyn_np_no_node(r);
     }
     DynDtype dt = (DynDtype)a.code, compute = floats ? dyn_tt_float(r, dt) : dt;
     DynDtype result = truth ? DYN_BOOL : result_of(op, compute);
     if (truth && dyn_ops[op].dtype == DYN_DT_LOGICAL) {
         compute = DYN_BOOL;
     } else if (dt == DYN_BOOL && !floats && op != DYN_OP_INVERT) {
-        return dyn_tt_none(r); /* torch's rules for booleans aren't followed */
+        return dyn_np_no_node(r); /* torch's rules for booleans aren't followed */
     }
     return dyn_tt_elementwise(r, op, compute, result, &a, 1);
 }
@@ -444,12 +444,13 @@ DynVal *tt_rule_frac(DynRec *r, NpCall *c) {
 }
 
 DynVal *tt_rule_round(DynRec *r, NpCall *c) {
-    return dyn_np_slot(c, "decimals").v != NULL ? dyn_tt_refuse(r) : dyn_tt_finish(r, c, unary(r, c, DYN_OP_RINT, false, false));
+    return dyn_np_slot(c, "decimals").v != NULL ? dyn_np_unsupported(r)
+                                                : dyn_tt_finish(r, c, unary(r, c, DYN_OP_RINT, false, false));
 }
 
 int dyn_tt_two(DynRec *r, const NpCall *c, NpArg *args) {
     if (c->slot[0].v == NULL || c->slot[1].v == NULL) {
-        return dyn_tt_refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     return dyn_np_operand(r, c->slot[0], &args[0]) < 0 ? -1 : dyn_np_operand(r, c->slot[1], &args[1]);
 }
@@ -483,7 +484,7 @@ static uint32_t arithmetic(DynRec *r, DynOp op, const NpArg *args) {
         return DYN_NONE;
     }
     if (!dyn_dtype_is_inexact(dt) && divides_whole(op)) {
-        return dyn_tt_none(r); /* a division of integers by zero raises */
+        return dyn_np_no_node(r); /* a division of integers by zero raises */
     }
     uint32_t id = dyn_tt_elementwise(r, arithmetic_row(op, dt), dt, dt, args, 2);
     return op == DYN_OP_REMAINDER && id != DYN_NONE ? zero_as_divided(r, id, args[0], dt) : id;
@@ -525,10 +526,10 @@ static uint32_t add_scaled(DynRec *r, DynOp op, NpArg *args, DynOperand alpha) {
     if (alpha.v != NULL && !(PyLong_CheckExact(alpha.real) && PyLong_AsLong(alpha.real) == 1)) {
         NpArg product[2] = {args[1]};
         if (read_alpha(r, alpha, dt, &scale) < 0 || dt == DYN_BOOL) {
-            return dyn_tt_none(r);
+            return dyn_np_no_node(r);
         }
         if (!dyn_dtype_is_inexact(dt) && scale.code == NP_WEAK_FLOAT) {
-            return dyn_tt_none(r);
+            return dyn_np_no_node(r);
         }
         product[1] = scale;
         uint32_t t = dyn_tt_elementwise(r, DYN_OP_MULTIPLY, wide, wide, product, 2);
@@ -540,9 +541,9 @@ static uint32_t add_scaled(DynRec *r, DynOp op, NpArg *args, DynOperand alpha) {
             return dyn_tt_elementwise(r, op, wide, dt, args, 2);
         }
     } else if (alpha.v != NULL && dyn_rec_burn(r, alpha.v, alpha.real) < 0) {
-        return dyn_tt_none(r);
+        return dyn_np_no_node(r);
     }
-    return op == DYN_OP_SUBTRACT && dt == DYN_BOOL ? dyn_tt_none(r)
+    return op == DYN_OP_SUBTRACT && dt == DYN_BOOL ? dyn_np_no_node(r)
                                                    : dyn_tt_elementwise(r, arithmetic_row(op, dt), dt, dt, args, 2);
 }
 
@@ -557,7 +558,7 @@ DynVal *tt_rule_rsub(DynRec *r, NpCall *c) {
         return NULL;
     }
     NpArg turned[2] = {args[1], args[0]};
-    return dyn_np_slot(c, "alpha").v != NULL ? dyn_tt_refuse(r)
+    return dyn_np_slot(c, "alpha").v != NULL ? dyn_np_unsupported(r)
                                              : dyn_tt_finish(r, c, add_scaled(r, DYN_OP_SUBTRACT, turned, (DynOperand){0}));
 }
 
@@ -583,7 +584,7 @@ DynVal *tt_rule_divide(DynRec *r, NpCall *c) {
     }
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     if (dt == DYN_NO_DTYPE || !dyn_dtype_is_inexact(dt)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_tt_is_str(r, mode, "floor")) {
         return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_FLOOR_DIVIDE, dt, dt, args, 2));
@@ -593,7 +594,7 @@ DynVal *tt_rule_divide(DynRec *r, NpCall *c) {
         uint32_t t = dyn_tt_unary(r, DYN_OP_TRUNC, dyn_tt_elementwise(r, DYN_OP_DIVIDE, wide, wide, args, 2));
         return dyn_tt_finish(r, c, dyn_tt_cast(r, t, dt));
     }
-    return dyn_tt_refuse(r);
+    return dyn_np_unsupported(r);
 }
 
 DynVal *tt_rule_float(DynRec *r, NpCall *c) {
@@ -627,7 +628,7 @@ static uint32_t power(DynRec *r, const NpArg *args) {
     bool number = args[1].arg.kind == DYN_ARG_SYM && args[0].arg.kind == DYN_ARG_NODE;
     bool by_truth = number && args[1].code == DYN_BOOL;
     if (dt == DYN_NO_DTYPE || !dyn_dtype_is_inexact(dt) || by_truth) {
-        return dyn_tt_none(r);
+        return dyn_np_no_node(r);
     }
     bool whole = number && args[1].code == NP_WEAK_INT; /* a half holds it: so products will do */
     return dyn_tt_elementwise(r, DYN_OP_POWER, whole ? dyn_tt_wide(dt) : dt, dt, args, 2);
@@ -643,12 +644,12 @@ DynVal *tt_rule_where(DynRec *r, NpCall *c) {
     NpArg args[3];
     for (int i = 0; i < 3; i++) {
         if (dyn_tt_operand(r, c, names[i], &args[i]) < 0) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
     DynDtype dt = dyn_tt_result_type(r, args + 1, 2);
     if (args[0].code != DYN_BOOL) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_WHERE, dt, dt, args, 3));
 }
@@ -668,7 +669,7 @@ DynVal *tt_rule_clamp(DynRec *r, NpCall *c) {
     }
     DynDtype dt = n == 1 ? DYN_NO_DTYPE : dyn_tt_result_type(r, args, n);
     if (dt == DYN_NO_DTYPE || dt == DYN_BOOL) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t node = DYN_NONE;
     for (int i = 0, at = 1; i < 2; i++) {
@@ -688,20 +689,20 @@ DynVal *tt_rule_addc(DynRec *r, NpCall *c) {
     NpArg args[3];
     for (int i = 0; i < 3; i++) {
         if (c->slot[i].v == NULL || dyn_np_operand(r, c->slot[i], &args[i]) < 0) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
     DynOperand value = dyn_np_slot(c, "value");
     DynDtype dt = dyn_tt_result_type(r, args, 3);
     bool whole = dt != DYN_NO_DTYPE && dyn_dtype_is_integer(dt) && c->b->op == DYN_OP_MULTIPLY;
     if (dt == DYN_NO_DTYPE || (kind_of(dt) != 'f' && !whole)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     NpArg scaled[2] = {args[1]}, sum[2] = {args[0]};
     DynDtype wide = dyn_tt_wide(dt);
     if (value.v != NULL) { /* torch scales the first factor */
         if (dyn_np_operand(r, value, &scaled[1]) < 0 || (whole && scaled[1].code != NP_WEAK_INT)) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
         uint32_t t = dyn_tt_elementwise(r, DYN_OP_MULTIPLY, wide, wide, scaled, 2);
         if (t == DYN_NONE) {
@@ -755,10 +756,11 @@ DynVal *tt_rule_lerp(DynRec *r, NpCall *c) {
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     bool tensors = args[0].arg.kind == DYN_ARG_NODE && args[1].arg.kind == DYN_ARG_NODE;
     if (dt == DYN_NO_DTYPE || kind_of(dt) != 'f') {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (weight.arg.kind == DYN_ARG_NODE) {
-        return tensors && weight.code == dt ? dyn_tt_finish(r, c, lerp_by_tensor(r, args, weight.arg.id, dt)) : dyn_tt_refuse(r);
+        return tensors && weight.code == dt ? dyn_tt_finish(r, c, lerp_by_tensor(r, args, weight.arg.id, dt))
+                                            : dyn_np_unsupported(r);
     }
     return dyn_tt_burnt_float(r, dyn_np_slot(c, "weight"), &w) < 0 ? NULL : dyn_tt_finish(r, c, lerp_by_number(r, args, w, dt));
 }
@@ -772,7 +774,7 @@ DynVal *tt_rule_masked_fill(DynRec *r, NpCall *c) {
     NpArg args[3] = {mask, value, a};
     bool one_value = value.arg.kind != DYN_ARG_NODE || dyn_np_node_at(r, value.arg.id)->ndim == 0;
     if (mask.code != DYN_BOOL || a.arg.kind != DYN_ARG_NODE || !one_value) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_WHERE, (DynDtype)a.code, (DynDtype)a.code, args, 3));
 }
@@ -782,7 +784,7 @@ DynVal *tt_rule_masked_fill(DynRec *r, NpCall *c) {
 uint32_t dyn_tt_integers(DynRec *r, DynOp op, const NpArg *args) {
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     bool whole = dt != DYN_NO_DTYPE && dyn_dtype_is_integer(dt);
-    return whole ? dyn_tt_elementwise(r, op, dt, dt, args, 2) : dyn_tt_none(r);
+    return whole ? dyn_tt_elementwise(r, op, dt, dt, args, 2) : dyn_np_no_node(r);
 }
 
 /* The dunder names by which Python asks a tensor's class: those that are functions in Python end in the same rows. */
@@ -804,7 +806,7 @@ uint32_t dyn_torch_operator(DynRec *r, DynOp op, NpArg *args, int n) {
     }
     DynDtype dt = (DynDtype)args[0].code;
     bool refused = dt == DYN_BOOL && op != DYN_OP_INVERT;
-    return refused ? dyn_tt_none(r) : dyn_tt_elementwise(r, op, dt, result_of(op, dt), args, 1);
+    return refused ? dyn_np_no_node(r) : dyn_tt_elementwise(r, op, dt, result_of(op, dt), args, 1);
 }
 
 /* ---- calls without a rule */

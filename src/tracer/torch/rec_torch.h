@@ -7,8 +7,6 @@
 #include "tracer/numpy/rec_np.h"
 
 /* ---- rec_torch.c */
-static inline DynVal *dyn_tt_refuse(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
-static inline uint32_t dyn_tt_none(DynRec *r) { return dyn_tt_refuse(r), DYN_NONE; }
 DYN_HIDDEN DynDtype dyn_tt_default(DynRec *r); /* torch.get_default_dtype(), which the guards hold */
 /* What a dtype becomes where an operator computes in floats: integers go to the default dtype. */
 DYN_HIDDEN DynDtype dyn_tt_float(DynRec *r, DynDtype dt);

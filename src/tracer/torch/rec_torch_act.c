@@ -15,7 +15,7 @@ static DynVal *activated(DynRec *r, NpCall *c, uint32_t node) {
     if (!inplace) {
         return dyn_tt_finish(r, c, node);
     }
-    return c->result == c->args[0].real ? dyn_np_store_into(r, c->slot[0], dyn_np_node_arg(r, node)) : dyn_tt_refuse(r);
+    return c->result == c->args[0].real ? dyn_np_store_into(r, c->slot[0], dyn_np_node_arg(r, node)) : dyn_np_unsupported(r);
 }
 
 /* The operand, a tensor of floats (or of integers, as floats, where the function takes them); halves as float. */
@@ -26,7 +26,7 @@ static uint32_t operand(DynRec *r, const NpCall *c, bool whole) {
     }
     DynDtype dt = (DynDtype)dyn_np_node_at(r, a)->dtype;
     if (dyn_dtypes[dt].kind != 'f' && (!whole || dyn_dtypes[dt].kind == 'c')) {
-        return dyn_tt_none(r);
+        return dyn_np_no_node(r);
     }
     return dyn_tt_cast(r, a, dyn_tt_wide(dyn_tt_float(r, dt)));
 }
@@ -51,7 +51,7 @@ static uint32_t softplus(DynRec *r, uint32_t a) { return dyn_tt_unary(r, DYN_OP_
 DynVal *tt_rule_relu(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
     if (a == DYN_NONE || dyn_np_node_at(r, a)->dtype == DYN_BOOL) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t node = dyn_tt_binary(r, DYN_OP_MAXIMUM, a, dyn_tt_int(r, 0));
     return activated(r, c, c->b->op == 6 ? dyn_tt_binary(r, DYN_OP_MINIMUM, node, dyn_tt_int(r, 6)) : node);
@@ -76,7 +76,7 @@ DynVal *tt_rule_gelu(DynRec *r, NpCall *c) {
         t = dyn_tt_nodes(r, DYN_OP_ADD, a, dyn_tt_by(r, DYN_OP_MULTIPLY, t, 0.044715));
         t = dyn_tt_unary(r, DYN_OP_TANH, dyn_tt_by(r, DYN_OP_MULTIPLY, t, 0x1.988453362d53ap-1));
     } else {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     return activated(r, c,
                      dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_by(r, DYN_OP_MULTIPLY, a, 0.5), dyn_tt_by(r, DYN_OP_ADD, t, 1)));
@@ -108,17 +108,17 @@ DynVal *tt_rule_prelu(DynRec *r, NpCall *c) {
     uint32_t a = operand(r, c, false), w = a == DYN_NONE ? a : dyn_tt_tensor(r, c, "weight");
     if (w == DYN_NONE || dyn_np_node_at(r, w)->ndim > 1 ||
         dyn_np_node_at(r, w)->dtype != dyn_np_node_at(r, dyn_np_node(r, c->slot[0]))->dtype) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     int ndim = dyn_np_node_at(r, a)->ndim;
     if (dyn_np_node_at(r, w)->ndim == 1) {
         uint32_t n = dyn_np_node_at(r, w)->shape[0];
         bool one = dyn_np_hint(r, n) == 1;
         if (ndim < 1 || dyn_np_assume_op(r, one ? DYN_S_EQ : DYN_S_NE, n, 1) < 0) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
         if (!one && (ndim < 2 || dyn_rec_assume_equal(r, n, dyn_np_node_at(r, a)->shape[1]) < 0)) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
         w = one || ndim == 2 ? w : dyn_np_newaxis(r, w, ((1u << (ndim - 2)) - 1) << 1, ndim - 1);
     }
@@ -228,11 +228,11 @@ DynVal *tt_rule_glu(DynRec *r, NpCall *c) {
     uint32_t a = operand(r, c, false);
     int axis = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim - 1;
     if (a == DYN_NONE || axis < 0 || dyn_tt_optional_axis(r, dim, axis + 1, &axis) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t n = dyn_np_node_at(r, a)->shape[axis], half = dyn_np_op(r, DYN_S_FLOORDIV, n, dyn_np_int(r, 2));
     if (half == DYN_NONE || dyn_rec_assume_equal(r, dyn_np_op(r, DYN_S_MUL, half, dyn_np_int(r, 2)), n) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t first = dyn_np_range_view(r, a, axis, dyn_np_int(r, 0), half);
     uint32_t second = first == DYN_NONE ? first : dyn_np_range_view(r, a, axis, half, n);

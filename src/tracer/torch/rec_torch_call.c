@@ -11,7 +11,7 @@ DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
     }
     const DynNode *x = dyn_np_node_at(r, a), *y = dyn_np_node_at(r, w);
     if (x->ndim == 0 || y->ndim != 2 || dyn_np_agree(r, x->shape[x->ndim - 1], y->shape[1]) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     memcpy(shape, x->shape, sizeof(*shape) * x->ndim);
     shape[x->ndim - 1] = y->shape[0];
@@ -47,7 +47,7 @@ DynVal *tt_rule_addmm(DynRec *r, NpCall *c) {
     int ndim = x->ndim;
     bool matrices = ndim >= 2 && ndim <= 3 && y->ndim == ndim;
     if (!matrices || dyn_np_agree(r, x->shape[ndim - 1], y->shape[ndim - 2]) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     memcpy(shape, x->shape, sizeof(*shape) * ndim);
     shape[ndim - 1] = y->shape[ndim - 1];
@@ -58,7 +58,7 @@ DynVal *tt_rule_addmm(DynRec *r, NpCall *c) {
 DynVal *tt_rule_embedding(DynRec *r, NpCall *c) {
     uint32_t w = dyn_tt_tensor_of(r, c->slot[0]), at = w == DYN_NONE ? w : dyn_tt_tensor_of(r, c->slot[1]), shape[DYN_MAX_NDIM];
     if (at == DYN_NONE || dyn_np_node_at(r, w)->ndim != 2 || dyn_np_node_at(r, at)->ndim + 1 > DYN_MAX_NDIM) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     int ndim = dyn_np_node_at(r, at)->ndim;
     memcpy(shape, dyn_np_node_at(r, at)->shape, sizeof(*shape) * ndim);
@@ -76,7 +76,7 @@ DynVal *tt_rule_attention(DynRec *r, NpCall *c) {
     }
     int ndim = dyn_np_node_at(r, q)->ndim;
     if (ndim < 2 || dyn_np_node_at(r, v)->ndim != ndim) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     memcpy(shape, dyn_np_node_at(r, q)->shape, sizeof(*shape) * ndim);
     shape[ndim - 1] = dyn_np_node_at(r, v)->shape[ndim - 1];
@@ -103,7 +103,7 @@ DynVal *tt_rule_conv(DynRec *r, NpCall *c) {
     DynOperand padding = dyn_np_slot(c, "padding");
     int n = c->b->op;
     if (w == DYN_NONE || dyn_np_node_at(r, w)->ndim != n + 2 || dyn_np_node_at(r, a)->ndim < n + 1) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     bool same = dyn_tt_is_str(r, padding, "same"), valid = dyn_tt_is_str(r, padding, "valid");
     int first = dyn_np_node_at(r, a)->ndim - n;
@@ -124,10 +124,10 @@ DynVal *tt_rule_pool(DynRec *r, NpCall *c) {
     bool ceil = false;
     int n = c->b->op;
     if (a == DYN_NONE || kernel.v == NULL || dyn_np_node_at(r, a)->ndim < n + 1) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_np_flag(r, dyn_np_slot(c, "ceil_mode"), &ceil) < 0 || ceil) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     int first = dyn_np_node_at(r, a)->ndim - n;
     memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(*shape) * (first + n));
@@ -145,7 +145,7 @@ DynVal *tt_rule_adaptive_pool(DynRec *r, NpCall *c) {
     DynOperand size = dyn_np_slot(c, "output_size");
     int n = c->b->op, first = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim - n;
     if (first < 1 || size.v == NULL) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(*shape) * (first + n));
     for (int i = 0; i < n; i++) {

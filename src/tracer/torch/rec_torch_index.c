@@ -153,7 +153,7 @@ DynVal *tt_rule_index_select(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), at = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[2]), shape[DYN_MAX_NDIM];
     int axis, ndim = at == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0) {
-        return at == DYN_NONE ? NULL : dyn_tt_refuse(r);
+        return at == DYN_NONE ? NULL : dyn_np_unsupported(r);
     }
     memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(*shape) * (size_t)ndim);
     shape[axis] = dyn_np_product(r, dyn_np_node_at(r, at)->ndim, dyn_np_node_at(r, at)->shape);
@@ -162,6 +162,6 @@ DynVal *tt_rule_index_select(DynRec *r, NpCall *c) {
 
 /* The same of calls whose other arguments may be of any form. */
 DynVal *tt_rule_like_first(DynRec *r, NpCall *c) {
-    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]);
+    uint32_t a = c->npos == 0 ? dyn_np_no_node(r) : dyn_tt_tensor_of(r, c->args[0]);
     return a == DYN_NONE ? NULL : dyn_np_sized_call(r, c, dyn_np_node_at(r, a)->ndim, dyn_np_node_at(r, a)->shape);
 }

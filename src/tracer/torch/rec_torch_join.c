@@ -12,10 +12,10 @@ static int joined(DynRec *r, DynOperand o, uint32_t *nodes) {
         }
         if (dyn_np_node_at(r, nodes[i])->ndim !=
             dyn_np_node_at(r, nodes[0])->ndim) { /* a vector of no elements goes with any rank */
-            return dyn_tt_refuse(r), -1;
+            return dyn_np_unsupported(r), -1;
         }
     }
-    return n < 1 ? (dyn_tt_refuse(r), -1) : n;
+    return n < 1 ? (dyn_np_unsupported(r), -1) : n;
 }
 
 static DynVal *join(DynRec *r, NpCall *c, const uint32_t *nodes, int n, int axis) {
@@ -25,7 +25,7 @@ static DynVal *join(DynRec *r, NpCall *c, const uint32_t *nodes, int n, int axis
         in_order = in_order && dyn_np_always_c(r, nodes[i]);
     }
     if (dt == DYN_NO_DTYPE) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t id = dyn_np_join(r, nodes, n, axis, dt);
     if (c->out.v != NULL) {
@@ -62,7 +62,7 @@ DynVal *tt_rule_stack(DynRec *r, NpCall *c) {
         for (int k = 0; k + 1 < ndim; k++) { /* sizes have to be equal, along every axis */
             uint32_t s = dyn_np_node_at(r, nodes[0])->shape[k + (i > 0 && k >= axis)], t = dyn_np_node_at(r, nodes[i])->shape[k];
             if (dyn_np_hint(r, s) != dyn_np_hint(r, t) || dyn_rec_assume_equal(r, s, t) < 0) {
-                return dyn_tt_refuse(r);
+                return dyn_np_unsupported(r);
             }
         }
         if ((nodes[i] = dyn_np_newaxis(r, nodes[i], 1u << axis, ndim)) == DYN_NONE) {
@@ -105,7 +105,7 @@ static DynVal *repeated(DynRec *r, const NpCall *c, uint32_t a, int n, const uin
         uint32_t size = i < ndim - have ? one : dyn_np_node_at(r, a)->shape[i - (ndim - have)];
         bool once = dyn_np_hint(r, by) == 1;
         if (dyn_np_assume_op(r, once ? DYN_S_EQ : DYN_S_NE, by, 1) < 0 || rank + 2 > DYN_MAX_NDIM) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
         if (!once) {
             fresh |= 1u << rank;
@@ -114,7 +114,7 @@ static DynVal *repeated(DynRec *r, const NpCall *c, uint32_t a, int n, const uin
         fresh |= i < ndim - have ? 1u << rank : 0;
         spread[rank++] = size;
         if ((shape[i] = dyn_np_op(r, DYN_S_MUL, by, size)) == DYN_NONE) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
     a = dyn_np_newaxis(r, a, fresh, rank);
@@ -123,40 +123,40 @@ static DynVal *repeated(DynRec *r, const NpCall *c, uint32_t a, int n, const uin
 }
 
 DynVal *tt_rule_repeat(DynRec *r, NpCall *c) {
-    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]), times[DYN_MAX_NDIM];
+    uint32_t a = c->npos == 0 ? dyn_np_no_node(r) : dyn_tt_tensor_of(r, c->args[0]), times[DYN_MAX_NDIM];
     int n = a == DYN_NONE ? -1 : dyn_tt_sizes(r, c, 1, false, times);
     return n < 0 ? NULL : repeated(r, c, a, n, times);
 }
 
 /* repeat_interleave by one number is NumPy's repeat. */
 DynVal *tt_rule_repeat_interleave(DynRec *r, NpCall *c) {
-    return c->slot[0].v == NULL || c->slot[0].v->kind != DV_ARRAY ? dyn_tt_refuse(r) : np_rule_repeat(r, c);
+    return c->slot[0].v == NULL || c->slot[0].v->kind != DV_ARRAY ? dyn_np_unsupported(r) : np_rule_repeat(r, c);
 }
 
 DynVal *tt_rule_flip(DynRec *r, NpCall *c) {
-    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]), mask = 0, dims[DYN_MAX_NDIM];
+    uint32_t a = c->npos == 0 ? dyn_np_no_node(r) : dyn_tt_tensor_of(r, c->args[0]), mask = 0, dims[DYN_MAX_NDIM];
     int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, n = c->npos - 1;
     DynOperand items[DYN_MAX_NDIM];
     if (ndim == 0 || c->npos + c->nkw < 2 || !dyn_np_always_c(r, a)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (n + c->nkw == 1 && !PyLong_CheckExact(c->args[1].real)) {
         n = dyn_np_items(r, c->args[1], items, DYN_MAX_NDIM);
     } else if (c->nkw == 0 && n <= DYN_MAX_NDIM) {
         memcpy(items, c->args + 1, sizeof(*items) * (size_t)n);
     } else {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0, axis; i < n; i++, mask |= dims[0]) {
         if (dyn_tt_axis(r, items[i], ndim, &axis) < 0 || (mask & (dims[0] = 1u << axis))) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
-    uint32_t id = n < 0 ? dyn_tt_none(r) : dyn_np_reversed(r, a, mask);
+    uint32_t id = n < 0 ? dyn_np_no_node(r) : dyn_np_reversed(r, a, mask);
     return id == DYN_NONE ? NULL : dyn_np_result(r, dyn_np_copy(r, id, (DynDtype)dyn_np_node_at(r, id)->dtype), c->result);
 }
 
 DynVal *tt_rule_roll(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
-    return a == DYN_NONE || !dyn_np_always_c(r, a) ? dyn_tt_refuse(r) : np_rule_roll(r, c);
+    return a == DYN_NONE || !dyn_np_always_c(r, a) ? dyn_np_unsupported(r) : np_rule_roll(r, c);
 }

@@ -11,14 +11,14 @@ static int reduction_of(DynRec *r, const NpCall *c) {
     static const char *const names[] = {[NONE] = "none", [MEAN] = "mean", [SUM] = "sum", [BATCHMEAN] = "batchmean"};
     DynOperand o = dyn_np_slot(c, "reduction");
     if (dyn_np_slot(c, "size_average").v != NULL || dyn_np_slot(c, "reduce").v != NULL) {
-        return dyn_tt_refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     for (int i = 0; i < (int)DYN_COUNTOF(names) && o.v != NULL; i++) {
         if (dyn_tt_is_str(r, o, names[i])) {
             return i;
         }
     }
-    return o.v == NULL ? MEAN : (dyn_tt_refuse(r), -1);
+    return o.v == NULL ? MEAN : (dyn_np_unsupported(r), -1);
 }
 
 typedef struct Loss {
@@ -36,11 +36,11 @@ static int operands(DynRec *r, const NpCall *c, Loss *l) {
     const DynNode *x = dyn_np_node_at(r, l->x), *t = dyn_np_node_at(r, l->t);
     l->dtype = (DynDtype)x->dtype;
     if (dyn_dtypes[l->dtype].kind != 'f' || t->dtype != x->dtype || t->ndim != x->ndim) {
-        return dyn_tt_refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     for (int i = 0; i < x->ndim; i++) {
         if (dyn_np_hint(r, x->shape[i]) != dyn_np_hint(r, t->shape[i]) || dyn_rec_assume_equal(r, x->shape[i], t->shape[i]) < 0) {
-            return dyn_tt_refuse(r), -1;
+            return dyn_np_unsupported(r), -1;
         }
     }
     return 0;
@@ -78,7 +78,7 @@ static uint32_t distance(DynRec *r, const Loss *l) {
 DynVal *tt_rule_difference_loss(DynRec *r, NpCall *c) {
     Loss l;
     if (operands(r, c, &l) < 0 || l.reduction == BATCHMEAN || dyn_np_slot(c, "weight").v != NULL) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     return reduced(r, c, &l,
                    c->b->op == 1 ? distance(r, &l) : dyn_tt_unary(r, DYN_OP_SQUARE, dyn_tt_nodes(r, DYN_OP_SUBTRACT, l.x, l.t)));
@@ -90,10 +90,10 @@ DynVal *tt_rule_smooth_loss(DynRec *r, NpCall *c) {
     bool huber = c->b->op == 1;
     double limit = 1;
     if (operands(r, c, &l) < 0 || l.reduction == BATCHMEAN || dyn_np_slot(c, "weight").v != NULL) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_tt_burnt_float(r, dyn_np_slot(c, huber ? "delta" : "beta"), &limit) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_dtype_is_half(l.dtype) && (l.dtype == DYN_BF16) != huber) { /* these are rounded once */
         l.x = dyn_tt_cast(r, l.x, DYN_F32);
@@ -106,7 +106,7 @@ DynVal *tt_rule_smooth_loss(DynRec *r, NpCall *c) {
         return reduced(r, c, &l, d);
     }
     if (d == DYN_NONE || limit <= 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t near = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_by(r, DYN_OP_MULTIPLY, d, 0.5), d);
     near = huber ? near : dyn_tt_by(r, DYN_OP_DIVIDE, near, limit);
@@ -121,12 +121,12 @@ DynVal *tt_rule_logits_loss(DynRec *r, NpCall *c) {
     Loss l;
     uint32_t positive = DYN_NONE;
     if (operands(r, c, &l) < 0 || l.reduction == BATCHMEAN || dyn_np_slot(c, "weight").v != NULL) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_np_slot(c, "pos_weight").v != NULL) {
         positive = dyn_tt_tensor(r, c, "pos_weight");
         if (positive == DYN_NONE || dyn_np_node_at(r, positive)->dtype != l.dtype) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
     uint32_t x = dyn_tt_cast(r, l.x, dyn_tt_wide(l.dtype));
@@ -146,7 +146,7 @@ DynVal *tt_rule_kl_div(DynRec *r, NpCall *c) {
     Loss l;
     bool log_target = false;
     if (operands(r, c, &l) < 0 || l.reduction == MEAN || dyn_np_flag(r, dyn_np_slot(c, "log_target"), &log_target) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (log_target) {
         return reduced(
@@ -235,7 +235,7 @@ DynVal *tt_rule_class_loss(DynRec *r, NpCall *c) {
     int reduction = reduction_of(r, c);
     uint32_t t = dyn_tt_tensor(r, c, "target"), shape[DYN_MAX_NDIM];
     if (reduction < 0 || reduction == BATCHMEAN || t == DYN_NONE) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n, node = c->b->op == 0 ? DYN_NONE : class_loss(r, c, reduction);
     DynVal *v = node == DYN_NONE ? NULL : dyn_tt_finish(r, c, node);
@@ -249,7 +249,7 @@ DynVal *tt_rule_class_loss(DynRec *r, NpCall *c) {
     }
     const DynNode *n = dyn_np_node_at(r, t);
     if (c->b->op != 0 && n->dtype != DYN_I64) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     memcpy(shape, n->shape, sizeof(*shape) * n->ndim);
     return dyn_np_sized_call(r, c, n->ndim, shape);

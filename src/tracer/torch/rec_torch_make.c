@@ -17,7 +17,7 @@ static int burn_keywords(DynRec *r, const NpCall *c) {
             found = found || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, i), known[k]) == 0;
         }
         if (!found || dyn_rec_burn(r, o.v, o.real) < 0) {
-            return dyn_tt_refuse(r), -1;
+            return dyn_np_unsupported(r), -1;
         }
     }
     return 0;
@@ -40,7 +40,7 @@ static DynVal *filled(DynRec *r, DynArg fill, int ndim, const uint32_t *shape, P
     DynLayout layout;
     dyn_tt_default(r); /* torch's state counts though no tensor came in */
     if (!dyn_torch_is(result) || !dyn_array_view(result, &view)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t id = dyn_np_full(r, (DynDtype)view.dtype, ndim, shape, fill);
     dyn_layout_of(&view, &layout);
@@ -61,11 +61,11 @@ static int sizes(DynRec *r, const NpCall *c, int first, uint32_t *shape) {
 DynVal *tt_rule_create(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM];
     if (c->b->op == 8 && (c->npos < 2 || !PyLong_CheckExact(c->args[1].real))) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     int like = c->b->op >= 4,
         ndim = like && (c->npos == 0 || dyn_tt_tensor_of(r, c->args[0]) == DYN_NONE) ? -1 : sizes(r, c, like, shape);
-    return ndim < 0 ? dyn_tt_refuse(r) : filled(r, fill_of(r, c->result, c->b->op % 4), ndim, shape, c->result);
+    return ndim < 0 ? dyn_np_unsupported(r) : filled(r, fill_of(r, c->result, c->b->op % 4), ndim, shape, c->result);
 }
 
 /* Guards for the memory order of a tensor of a's sizes, where that isn't C's at every call. */
@@ -86,12 +86,12 @@ static int fill_number(DynRec *r, DynOperand o, PyObject *result, DynArg *out) {
     NpArg v;
     DynDtype dt = dyn_np_dtype_of(result);
     if (dt == DYN_NO_DTYPE || o.v == NULL || dyn_np_operand(r, o, &v) < 0) {
-        return dyn_tt_refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     bool truncates = v.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f';
     bool becomes_truth = dt == DYN_BOOL && v.code != DYN_BOOL;
     if (v.arg.kind != DYN_ARG_SYM || truncates || becomes_truth) {
-        return dyn_tt_refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     *out = v.arg;
     return dyn_np_convert_guard(r, v.arg.id, dt);
@@ -136,19 +136,19 @@ static int store_items(DynRec *r, uint32_t into, DynOperand o, int *left) {
     NpArg v;
     if (!PyList_CheckExact(o.real) && !PyTuple_CheckExact(o.real)) {
         if (dyn_np_node_at(r, into)->ndim != 0 || (*left)-- == 0) {
-            return dyn_tt_refuse(r), -1;
+            return dyn_np_unsupported(r), -1;
         }
         if (dyn_np_operand(r, o, &v) < 0 || v.arg.kind != DYN_ARG_SYM) {
-            return dyn_tt_refuse(r), -1;
+            return dyn_np_unsupported(r), -1;
         }
         bool fits = takes_number((DynDtype)dyn_np_node_at(r, into)->dtype, v.code);
-        return fits && v.arg.id != DYN_NONE ? dyn_np_store(r, into, v) : (dyn_tt_refuse(r), -1);
+        return fits && v.arg.id != DYN_NONE ? dyn_np_store(r, into, v) : (dyn_np_unsupported(r), -1);
     }
     int n = dyn_np_items(r, o, items, 64);
     for (int i = 0; i < n; i++) {
         uint32_t row = dyn_np_node_at(r, into)->ndim == 0 ? DYN_NONE : dyn_np_pick(r, into, 0, dyn_np_int(r, i));
         if (row == DYN_NONE || store_items(r, row, items[i], left) < 0) {
-            return dyn_tt_refuse(r), -1;
+            return dyn_np_unsupported(r), -1;
         }
     }
     return n < 0 ? -1 : 0;
@@ -163,16 +163,16 @@ DynVal *tt_rule_tensor(DynRec *r, NpCall *c) {
     DynArg fill;
     int left = 64;
     if (dyn_np_burn_rest(r, c, c->b->op + 1) < 0 || data.v == NULL) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (c->b->op == 1 && dyn_tt_tensor_of(r, c->slot[0]) == DYN_NONE) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (c->result == data.real) {
         return data.v;
     }
     if (!dyn_torch_is(c->result) || !dyn_array_view(c->result, &view) || dyn_torch_is(data.real)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (view.ndim == 0) {
         return fill_number(r, data, c->result, &fill) < 0 ? NULL : filled(r, fill, 0, NULL, c->result);
@@ -191,13 +191,13 @@ DynVal *tt_rule_arange(DynRec *r, NpCall *c) {
     int first = c->npos > 1 ? 0 : 1;
     DynDtype dt = dyn_np_dtype_of(c->result);
     if (c->npos < 1 || c->npos > 3 || burn_keywords(r, c) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     bool whole = true;
     for (int i = 0; i < c->npos; i++) {
         n[first + i] = PyBool_Check(c->args[i].real) ? DYN_NONE : dyn_rec_number(r, c->args[i].v, c->args[i].real);
         if (n[first + i] == DYN_NONE) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
         whole = whole && PyLong_CheckExact(c->args[i].real);
     }
@@ -208,7 +208,7 @@ DynVal *tt_rule_arange(DynRec *r, NpCall *c) {
     }
     bool converts = dyn_dtypes[dt].kind == 'i' || dt == DYN_F32 || dt == DYN_F64;
     if (length == DYN_NONE || !converts) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t id = dyn_np_arange(r, length, n[0], n[2]);
     if (id != DYN_NONE && dt != DYN_I64) {
@@ -223,7 +223,7 @@ DynVal *tt_rule_arange(DynRec *r, NpCall *c) {
 static DynVal *copied(DynRec *r, uint32_t a, PyObject *result) {
     DynDtype dt = dyn_np_dtype_of(result);
     if (dt == DYN_NO_DTYPE || dyn_np_drops((DynDtype)dyn_np_node_at(r, a)->dtype, dt) || hold_order(r, a) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     return dyn_np_result(r, dyn_np_copy(r, a, dt), result);
 }
@@ -236,7 +236,7 @@ static int fits_format(DynRec *r, uint32_t a, PyObject *format) {
         return dyn_np_contiguous(r, a, false);
     }
     if (!is_named(format, ndim == 4 ? "channels_last" : "channels_last_3d") || ndim < 4 || ndim > 5) {
-        return dyn_tt_refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     uint32_t turned = dyn_np_permute(r, a, last[ndim - 4]);
     return turned == DYN_NONE ? -1 : dyn_np_contiguous(r, turned, false);
@@ -246,7 +246,7 @@ static int fits_format(DynRec *r, uint32_t a, PyObject *format) {
 static DynVal *in_format(DynRec *r, DynOperand o, uint32_t a, PyObject *format, PyObject *result) {
     int fits = format == NULL || is_named(format, "preserve_format") ? 1 : fits_format(r, a, format);
     if (fits < 0 || (fits == 1) != (result == o.real)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     return fits ? o.v : copied(r, a, result);
 }
@@ -259,7 +259,7 @@ DynVal *tt_rule_contiguous(DynRec *r, NpCall *c) {
     }
     PyObject *plain = format.v == NULL ? PyObject_GetAttrString(dyn_torch_module, "contiguous_format") : Py_NewRef(format.real);
     PyErr_Clear();
-    DynVal *v = plain == NULL ? dyn_tt_refuse(r) : in_format(r, c->slot[0], a, plain, c->result);
+    DynVal *v = plain == NULL ? dyn_np_unsupported(r) : in_format(r, c->slot[0], a, plain, c->result);
     Py_XDECREF(plain);
     return v;
 }
@@ -283,7 +283,7 @@ static bool asks_for_copy(const NpCall *c, int i) {
 /* x.to(dtype), to(device), to(other), x.float() and the like, type(dtype) (operator 1): what is asked for is the same at every
  * call, and a tensor's dtype is guarded; so what came back now says what comes back. */
 DynVal *tt_rule_to(DynRec *r, NpCall *c) {
-    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]);
+    uint32_t a = c->npos == 0 ? dyn_np_no_node(r) : dyn_tt_tensor_of(r, c->args[0]);
     PyObject *format = NULL;
     bool copy = false;
     if (a == DYN_NONE || burn_keywords(r, c) < 0) {
@@ -302,7 +302,7 @@ DynVal *tt_rule_to(DynRec *r, NpCall *c) {
         copy = copy || asks_for_copy(c, i);
     }
     if (copy || dyn_np_dtype_of(c->result) != (DynDtype)dyn_np_node_at(r, a)->dtype) {
-        return c->result == c->args[0].real ? dyn_tt_refuse(r) : copied(r, a, c->result);
+        return c->result == c->args[0].real ? dyn_np_unsupported(r) : copied(r, a, c->result);
     }
     return in_format(r, c->args[0], a, format, c->result);
 }
@@ -314,17 +314,17 @@ DynVal *tt_rule_write(DynRec *r, NpCall *c) {
     NpArg v = dyn_tt_int(r, 0);
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     if (a == DYN_NONE || c->result != c->slot[0].real) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (c->b->op != 2 && dyn_np_operand(r, c->slot[1], &v) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     DynDtype dt = (DynDtype)dyn_np_node_at(r, a)->dtype;
     if (v.arg.kind == DYN_ARG_SYM && v.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f') {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (c->b->op == 1 && v.arg.kind == DYN_ARG_NODE && dyn_np_node_at(r, v.arg.id)->ndim > 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     return dyn_np_store_into(r, c->slot[0], v);
 }

@@ -20,7 +20,7 @@ static bool all_const(DynRec *r, const uint32_t *syms, int n) {
 static uint32_t own_offset(DynRec *r, uint32_t node) {
     DynOperand o = {dyn_rec_array(r, node, NULL), NULL};
     if (dyn_np_node_at(r, node)->op != DYN_OP_INPUT) {
-        return dyn_node_calls(dyn_np_node_at(r, node)) || dyn_np_node_at(r, node)->op == DYN_OP_RESULT ? dyn_tt_none(r)
+        return dyn_node_calls(dyn_np_node_at(r, node)) || dyn_np_node_at(r, node)->op == DYN_OP_RESULT ? dyn_np_no_node(r)
                                                                                                        : dyn_np_int(r, 0);
     }
     o.real = o.v == NULL ? NULL : o.v->obj;
@@ -30,7 +30,7 @@ static uint32_t own_offset(DynRec *r, uint32_t node) {
     PyErr_Clear();
     Py_XDECREF(own);
     Py_XDECREF(f); /* the class has it */
-    return v == NULL ? dyn_tt_none(r) : v->id;
+    return v == NULL ? dyn_np_no_node(r) : v->id;
 }
 
 /* as_strided: with numbers that are the same at every call over the elements in their order, else along the tensor's own axes.
@@ -40,12 +40,13 @@ DynVal *tt_rule_as_strided(DynRec *r, NpCall *c) {
     DynOperand items[DYN_MAX_NDIM];
     int ndim = a == DYN_NONE ? -1 : dyn_np_shape_arg(r, c->slot[1], false, shape);
     if (ndim < 0 || c->slot[2].v == NULL || dyn_np_items(r, c->slot[2], items, DYN_MAX_NDIM) != ndim) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (c->slot[3].v != NULL) {
         DynDtype dt = (DynDtype)dyn_np_node_at(r, a)->dtype;
         a = dyn_np_node_at(r, a)->storage;
-        uint32_t from = dyn_np_node_at(r, a)->dtype == dt ? own_offset(r, a) : dyn_tt_none(r), to = dyn_np_int_sym(r, c->slot[3]);
+        uint32_t from = dyn_np_node_at(r, a)->dtype == dt ? own_offset(r, a) : dyn_np_no_node(r),
+                 to = dyn_np_int_sym(r, c->slot[3]);
         given = from == DYN_NONE || to == DYN_NONE ? DYN_NONE : dyn_np_op(r, DYN_S_SUB, to, from);
     }
     uint32_t size = dyn_np_int(r, dyn_dtypes[dyn_np_node_at(r, a)->dtype].size);
@@ -89,7 +90,7 @@ uint32_t dyn_tt_as_dtype(DynRec *r, uint32_t a, DynOperand dtype, PyObject *tens
     int64_t size = dt == DYN_NO_DTYPE ? 0 : dyn_dtypes[dt].size, of_base = dyn_dtypes[own].size;
     int ndim = dyn_np_node_at(r, a)->ndim;
     if (size == 0 || (size != of_base && ndim == 0)) {
-        return dyn_tt_none(r);
+        return dyn_np_no_node(r);
     }
     if ((a = dyn_tt_detached(r, a, tensor, result)) == DYN_NONE || dt == own) {
         return a;
@@ -112,7 +113,7 @@ DynVal *tt_rule_view_parts(DynRec *r, NpCall *c) {
     DynDtype dt = dyn_np_dtype_of(c->result);
     int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (a == DYN_NONE || dt == DYN_NO_DTYPE || ndim == DYN_MAX_NDIM) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (c->b->op == 0) {
         a = dyn_np_newaxis(r, a, 1u << ndim, ndim + 1);
@@ -130,7 +131,7 @@ DynVal *tt_rule_view_parts(DynRec *r, NpCall *c) {
 /* real (operator 0) of real numbers is the tensor itself; imag (1) they have none. */
 DynVal *dyn_tt_part(DynRec *r, DynOperand o, uint32_t a, bool imaginary, PyObject *result) {
     if (!is_complex(r, a)) {
-        return result == o.real ? o.v : dyn_tt_refuse(r);
+        return result == o.real ? o.v : dyn_np_unsupported(r);
     }
     return dyn_np_result(r, dyn_np_part(r, imaginary ? DYN_OP_IMAG : DYN_OP_REAL, a), result);
 }
@@ -151,7 +152,7 @@ DynVal *tt_rule_conj(DynRec *r, NpCall *c) {
     if (itself && !computed) {
         return c->slot[0].v;
     }
-    return computed ? dyn_tt_finish(r, c, dyn_tt_unary(r, DYN_OP_CONJUGATE, a)) : dyn_tt_refuse(r);
+    return computed ? dyn_tt_finish(r, c, dyn_tt_unary(r, DYN_OP_CONJUGATE, a)) : dyn_np_unsupported(r);
 }
 
 /* ---- what autograd knows of it */
@@ -165,10 +166,10 @@ uint32_t dyn_tt_detached(DynRec *r, uint32_t a, PyObject *tensor, PyObject *resu
 DynVal *tt_rule_untracked(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     if (a == DYN_NONE || c->result != c->slot[0].real || dyn_torch_requires_grad(c->result)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_np_node_at(r, dyn_np_node_at(r, a)->storage)->op == DYN_OP_INPUT || dyn_np_burn_rest(r, c, 1) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     return c->slot[0].v;
 }

@@ -124,14 +124,14 @@ DynVal *tt_rule_weights_same(DynRec *r, NpCall *c) {
     PyObject *refs, *names;
     bool found = module.v != NULL && module.v->kind == DV_OBJECT && module.v->source != DYN_NONE;
     if (c->result != Py_False || !found) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     DynVal *ref = own_attr(r, module, "_flat_weight_refs", &refs), *name = own_attr(r, module, "_flat_weights_names", &names);
     if (!is_known_list(ref, refs) || !is_known_list(name, names)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (ref->n != name->n || dyn_rec_burn(r, name, names) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (uint32_t i = 0; i < ref->n; i++) {
         PyObject *key = PyList_GET_ITEM(names, i), *value = PyObject_GetAttr(module.real, key);
@@ -141,7 +141,7 @@ DynVal *tt_rule_weights_same(DynRec *r, NpCall *c) {
         PyErr_Clear();
         Py_XDECREF(value); /* the module has it */
         if (status < 0 || rec_guard_id(r, ref->items[i], PyList_GET_ITEM(refs, i)) < 0) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
     return dyn_rec_const(r, Py_False);

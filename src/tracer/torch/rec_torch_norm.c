@@ -9,7 +9,7 @@ static uint32_t operand(DynRec *r, const NpCall *c, DynDtype *dtype) {
         return a;
     }
     *dtype = (DynDtype)dyn_np_node_at(r, a)->dtype;
-    return dyn_dtypes[*dtype].kind != 'f' ? dyn_tt_none(r) : dyn_tt_cast(r, a, dyn_tt_wide(*dtype));
+    return dyn_dtypes[*dtype].kind != 'f' ? dyn_np_no_node(r) : dyn_tt_cast(r, a, dyn_tt_wide(*dtype));
 }
 
 /* What a half of that dtype would have kept of it. */
@@ -32,7 +32,7 @@ DynVal *tt_rule_softmax(DynRec *r, NpCall *c) {
     }
     dt = dt == DYN_NO_DTYPE ? (DynDtype)dyn_np_node_at(r, a)->dtype : dt;
     if (dyn_dtypes[dt].kind != 'f') {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     int ndim = dyn_np_node_at(r, a)->ndim;
     naxes = ndim > 0;
@@ -54,11 +54,11 @@ DynVal *tt_rule_logsumexp(DynRec *r, NpCall *c) {
     bool keepdim = false;
     int axes[DYN_MAX_NDIM];
     if (a == DYN_NONE || dyn_np_slot(c, "dim").v == NULL || dyn_np_node_at(r, a)->ndim == 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     int naxes = dyn_np_axes(r, dyn_np_slot(c, "dim"), dyn_np_node_at(r, a)->ndim, axes);
     if (naxes <= 0 || dyn_np_flag(r, dyn_np_slot(c, "keepdim"), &keepdim) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t most[2] = {DYN_NONE, DYN_NONE};
     for (int i = keepdim; i < 2; i++) { /* to subtract, and to add to the result */
@@ -92,7 +92,7 @@ static int affine_of(DynRec *r, const NpCall *c, DynDtype dt, Affine *out) {
             continue;
         }
         if ((*to[i] = dyn_tt_tensor(r, c, names[i])) == DYN_NONE || dyn_np_node_at(r, *to[i])->dtype != dt) {
-            return dyn_tt_refuse(r), -1;
+            return dyn_np_unsupported(r), -1;
         }
     }
     return 0;
@@ -111,7 +111,7 @@ static int along_channels(DynRec *r, uint32_t a, uint32_t *w) {
     }
     if (ndim < 2 || dyn_np_node_at(r, *w)->ndim != 1 ||
         dyn_np_agree(r, dyn_np_node_at(r, *w)->shape[0], dyn_np_node_at(r, a)->shape[1]) < 0) {
-        return dyn_tt_refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     *w = ndim == 2 ? *w : dyn_np_newaxis(r, *w, ((1u << (ndim - 2)) - 1) << 1, ndim - 1);
     return *w == DYN_NONE ? -1 : 0;
@@ -135,7 +135,7 @@ static int last_axes(DynRec *r, const NpCall *c, uint32_t a, const Affine *x, in
     int ndim = dyn_np_node_at(r, a)->ndim, n = dyn_np_shape_arg(r, dyn_np_slot(c, "normalized_shape"), false, shape);
     const uint32_t affine[2] = {x->weight, x->bias};
     if (n < 1 || n > ndim) {
-        return dyn_tt_refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     for (int i = 0; i < n; i++) {
         axes[i] = ndim - n + i;
@@ -147,7 +147,7 @@ static int last_axes(DynRec *r, const NpCall *c, uint32_t a, const Affine *x, in
         for (int i = 0; i < n && affine[k] != DYN_NONE; i++) {
             if (dyn_np_node_at(r, affine[k])->ndim != n ||
                 dyn_np_agree(r, dyn_np_node_at(r, affine[k])->shape[i], shape[i]) < 0) {
-                return dyn_tt_refuse(r), -1;
+                return dyn_np_unsupported(r), -1;
             }
         }
     }
@@ -175,7 +175,7 @@ DynVal *tt_rule_layer_norm(DynRec *r, NpCall *c) {
         return NULL;
     }
     if (rms && x.weight != DYN_NONE && dyn_np_node_at(r, x.weight)->dtype != dt) { /* torch warns */
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     double eps = rms ? epsilon_of(dt) : 1e-5;
     int n = last_axes(r, c, a, &x, axes);
@@ -204,16 +204,16 @@ DynVal *tt_rule_group_norm(DynRec *r, NpCall *c) {
     double eps = 1e-5;
     int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (ndim < 2 || ndim == DYN_MAX_NDIM || groups.v == NULL) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (affine_of(r, c, dt, &x) < 0 || dyn_tt_burnt_float(r, dyn_np_slot(c, "eps"), &eps) < 0 ||
         affine_along_channels(r, a, &x) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t g = dyn_np_int_sym(r, groups);
     memcpy(whole, dyn_np_node_at(r, a)->shape, sizeof(*whole) * (size_t)ndim);
     if (g == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, g, 0) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     shape[0] = whole[0];
     shape[1] = g;
@@ -227,7 +227,7 @@ DynVal *tt_rule_group_norm(DynRec *r, NpCall *c) {
     }
     uint32_t n = dyn_np_product(r, ndim - 1, shape + 2); /* one value for each group is refused by torch */
     if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, n, 1) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t parts = dyn_np_reshape(r, a, ndim + 1, shape, false);
     parts = parts == DYN_NONE ? parts : normalised(r, parts, ndim - 1, axes, eps);
@@ -243,7 +243,7 @@ DynVal *tt_rule_group_norm(DynRec *r, NpCall *c) {
 
 /* running = (1 - momentum) * running + momentum * value, rounded once */
 static int keep_running(DynRec *r, DynOperand to, uint32_t value, double momentum) {
-    uint32_t running = to.v->kind != DV_ARRAY ? dyn_tt_none(r) : dyn_np_node(r, to);
+    uint32_t running = to.v->kind != DV_ARRAY ? dyn_np_no_node(r) : dyn_np_node(r, to);
     DynDtype wide = running == DYN_NONE ? DYN_NO_DTYPE : dyn_tt_wide((DynDtype)dyn_np_node_at(r, running)->dtype);
     uint32_t t = running == DYN_NONE ? running : dyn_tt_by(r, DYN_OP_MULTIPLY, dyn_tt_cast(r, running, wide), 1 - momentum);
     t = dyn_tt_nodes(r, DYN_OP_ADD, t, dyn_tt_by(r, DYN_OP_MULTIPLY, dyn_tt_cast(r, value, wide), momentum));
@@ -262,7 +262,7 @@ static uint32_t of_this_batch(DynRec *r, const NpCall *c, uint32_t a, bool each,
     }
     uint32_t n = dyn_tt_count(r, a, naxes, axes);
     if (n == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, n, 1) < 0) {
-        return dyn_tt_none(r);
+        return dyn_np_no_node(r);
     }
     uint32_t mean = dyn_tt_mean(r, a, naxes, axes, true), centred = dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, mean);
     uint32_t squares = dyn_tt_unary(r, DYN_OP_SQUARE, centred), variance = dyn_tt_mean(r, squares, naxes, axes, true);
@@ -294,21 +294,21 @@ DynVal *tt_rule_batch_norm(DynRec *r, NpCall *c) {
     DynDtype kept = running.weight == DYN_NONE ? dt : (DynDtype)dyn_np_node_at(r, running.weight)->dtype;
     const TtFloat floats[] = {{"momentum", &momentum}, {"eps", &eps}};
     if (a == DYN_NONE || dyn_np_node_at(r, a)->ndim < 2) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_np_flag(r, dyn_np_slot(c, c->b->op == 1 ? "use_input_stats" : "training"), &training) < 0 ||
         dyn_tt_burnt_floats(r, c, floats, 2) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     bool half_statistics = training && dyn_dtype_is_half(kept);
     if (half_statistics || affine_of(r, c, kept, &x) < 0 || affine_along_channels(r, a, &x) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (training) {
         node = of_this_batch(r, c, a, c->b->op == 1, momentum, eps);
     } else {
         if (running.weight == DYN_NONE || running.bias == DYN_NONE || affine_along_channels(r, a, &running) < 0) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
         node = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, running.weight),
                             inverse_root(r, dyn_tt_cast(r, running.bias, (DynDtype)dyn_np_node_at(r, a)->dtype), eps));
@@ -335,7 +335,7 @@ DynVal *tt_rule_normalize(DynRec *r, NpCall *c) {
     }
     bool single_or_double = dyn_dtypes[dt].kind == 'f' && !dyn_dtype_is_half(dt);
     if (naxes <= 0 || dyn_np_node_at(r, a)->ndim < (dim.v == NULL ? 2 : 1) || !single_or_double) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t norm = dyn_tt_by(r, DYN_OP_MAXIMUM, dyn_tt_norm(r, a, p, naxes, axes, true), eps);
     return dyn_tt_finish(r, c, dyn_tt_nodes(r, DYN_OP_DIVIDE, a, norm));

@@ -7,7 +7,7 @@
 /* a[..., start:start + length, ...] */
 static uint32_t part(DynRec *r, uint32_t a, int axis, uint32_t start, uint32_t length) {
     uint32_t stop = dyn_np_op(r, DYN_S_ADD, start, length);
-    uint32_t id = stop == DYN_NONE ? dyn_tt_none(r) : dyn_np_range_view(r, a, axis, start, stop);
+    uint32_t id = stop == DYN_NONE ? dyn_np_no_node(r) : dyn_np_range_view(r, a, axis, start, stop);
     if (id != DYN_NONE) {
         dyn_np_node_at(r, id)->shape[axis] = length;
     }
@@ -18,12 +18,12 @@ DynVal *tt_rule_narrow(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     int axis, ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0 || c->slot[3].v == NULL) {
-        return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+        return a == DYN_NONE ? NULL : dyn_np_unsupported(r);
     }
     uint32_t size = dyn_np_node_at(r, a)->shape[axis], start = dyn_np_place(r, c->slot[2], size, true), length[1];
     if (start == DYN_NONE || dyn_np_shape_arg(r, c->slot[3], false, length) != 1 ||
         dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, dyn_np_op(r, DYN_S_ADD, start, length[0]), size)) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     return dyn_tt_viewed(r, c, part(r, a, axis, start, length[0]));
 }
@@ -32,7 +32,7 @@ DynVal *tt_rule_select(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     int axis, ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0) {
-        return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+        return a == DYN_NONE ? NULL : dyn_np_unsupported(r);
     }
     uint32_t at = dyn_np_place(r, c->slot[2], dyn_np_node_at(r, a)->shape[axis], false);
     return at == DYN_NONE ? NULL : dyn_tt_viewed(r, c, dyn_np_pick(r, a, axis, at));
@@ -44,11 +44,11 @@ DynVal *tt_rule_select(DynRec *r, NpCall *c) {
 static int parts_of(DynRec *r, const NpCall *c, uint32_t a, DynOperand dim, int *axis) {
     *axis = 0;
     if (a == DYN_NONE || dyn_np_node_at(r, a)->ndim == 0) {
-        return dyn_tt_refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     bool parts = PyTuple_CheckExact(c->result) && PyTuple_GET_SIZE(c->result) <= MAX_PARTS;
     if (!parts || dyn_tt_optional_axis(r, dim, dyn_np_node_at(r, a)->ndim, axis) < 0) {
-        return dyn_tt_refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     return (int)PyTuple_GET_SIZE(c->result);
 }
@@ -58,7 +58,7 @@ static DynVal *parts(DynRec *r, const NpCall *c, uint32_t a, int axis, const uin
     DynVal *items[MAX_PARTS];
     uint32_t at = dyn_np_int(r, 0);
     for (int i = 0; i < n; i++) {
-        uint32_t id = lengths[i] == DYN_NONE ? dyn_tt_none(r) : part(r, a, axis, at, lengths[i]);
+        uint32_t id = lengths[i] == DYN_NONE ? dyn_np_no_node(r) : part(r, a, axis, at, lengths[i]);
         if ((items[i] = dyn_np_result(r, id, PyTuple_GET_ITEM(c->result, i))) == NULL) {
             return NULL;
         }
@@ -73,10 +73,10 @@ static DynVal *even_parts(DynRec *r, const NpCall *c, uint32_t a, int axis, uint
     uint32_t before = each == DYN_NONE ? each : dyn_np_op(r, DYN_S_MUL, each, dyn_np_int(r, n - 1));
     uint32_t last = before == DYN_NONE ? before : dyn_np_op(r, DYN_S_SUB, size, before);
     if (last == DYN_NONE || n == 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_np_assume_op(r, DYN_S_GT, last, 0) < 0 || dyn_np_assume(r, dyn_np_op(r, DYN_S_LE, last, each)) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < n; i++) {
         lengths[i] = i == n - 1 ? last : each;
@@ -90,13 +90,13 @@ DynVal *tt_rule_split(DynRec *r, NpCall *c) {
     DynOperand items[MAX_PARTS], how = c->slot[1];
     int axis, n = parts_of(r, c, a, c->slot[2], &axis);
     if (n < 0 || how.v == NULL) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (PyLong_CheckExact(how.real)) {
         return dyn_np_shape_arg(r, how, false, lengths) != 1 ? NULL : even_parts(r, c, a, axis, lengths[0], n);
     }
     if (dyn_np_items(r, how, items, MAX_PARTS) != n) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < n; i++) {
         if (dyn_np_shape_arg(r, items[i], false, &lengths[i]) != 1) {
@@ -106,7 +106,7 @@ DynVal *tt_rule_split(DynRec *r, NpCall *c) {
     }
     uint32_t size = dyn_np_node_at(r, a)->shape[axis];
     if (total == DYN_NONE || dyn_np_hint(r, total) != dyn_np_hint(r, size) || dyn_rec_assume_equal(r, total, size) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     return parts(r, c, a, axis, lengths, n);
 }
@@ -116,7 +116,7 @@ DynVal *tt_rule_chunk(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), many[1];
     int axis, n = parts_of(r, c, a, c->slot[2], &axis);
     if (n < 0 || c->slot[1].v == NULL || dyn_np_shape_arg(r, c->slot[1], false, many) != 1) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t one = dyn_np_int(r, 1), size = dyn_np_node_at(r, a)->shape[axis];
     uint32_t up = dyn_np_op(r, DYN_S_ADD, size, dyn_np_op(r, DYN_S_SUB, many[0], one));
@@ -129,7 +129,7 @@ static DynVal *parts_between(DynRec *r, const NpCall *c, uint32_t a, int axis, i
     DynVal *items[MAX_PARTS];
     uint32_t from = dyn_np_int(r, 0);
     if (dyn_np_items(r, c->slot[1], places, MAX_PARTS) != n - 1) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < n; i++) {
         uint32_t to = i == n - 1 ? DYN_NONE : dyn_np_int_sym(r, places[i]);
@@ -158,7 +158,7 @@ DynVal *tt_rule_tensor_split(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), lengths[MAX_PARTS];
     int axis, n = parts_of(r, c, a, c->slot[2], &axis);
     if (n < 1 || c->slot[1].v == NULL) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     axis = axis_of_split(c->b->op, axis, dyn_np_node_at(r, a)->ndim);
     if (!PyLong_CheckExact(c->slot[1].real)) {
@@ -167,10 +167,10 @@ DynVal *tt_rule_tensor_split(DynRec *r, NpCall *c) {
     uint32_t size = dyn_np_node_at(r, a)->shape[axis], many = dyn_np_int(r, n);
     uint32_t least = dyn_np_op(r, DYN_S_FLOORDIV, size, many), more = dyn_np_op(r, DYN_S_MOD, size, many);
     if (dyn_rec_burn(r, c->slot[1].v, c->slot[1].real) < 0 || least == DYN_NONE || more == DYN_NONE) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_np_assume_op(r, DYN_S_EQ, more, dyn_np_hint(r, more)) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < n; i++) {
         lengths[i] = i < dyn_np_hint(r, more) ? dyn_np_op(r, DYN_S_ADD, least, dyn_np_int(r, 1)) : least;
@@ -208,7 +208,7 @@ static int tensors_of(DynRec *r, const NpCall *c, DynOperand *items, uint32_t *n
             return -1;
         }
     }
-    return n < 1 ? (dyn_tt_refuse(r), -1) : n;
+    return n < 1 ? (dyn_np_unsupported(r), -1) : n;
 }
 
 /* Views as eager gave them, in a tuple or list. Operands that came back themselves are what they were. */
@@ -216,7 +216,7 @@ static DynVal *views(DynRec *r, const NpCall *c, const DynOperand *items, const 
     DynVal *out[MAX_PARTS];
     bool list = PyList_CheckExact(c->result);
     if ((!list && !PyTuple_CheckExact(c->result)) || PySequence_Fast_GET_SIZE(c->result) != n) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < n; i++) {
         PyObject *own = PySequence_Fast_GET_ITEM(c->result, i);
@@ -242,7 +242,7 @@ DynVal *tt_rule_atleast(DynRec *r, NpCall *c) {
     if (n == 1 && dyn_torch_is(c->result)) {
         return c->result == items[0].real ? items[0].v : dyn_np_result(r, nodes[0], c->result);
     }
-    return n < 0 ? dyn_tt_refuse(r) : views(r, c, items, nodes, n);
+    return n < 0 ? dyn_np_unsupported(r) : views(r, c, items, nodes, n);
 }
 
 DynVal *tt_rule_broadcast_tensors(DynRec *r, NpCall *c) {
@@ -255,7 +255,7 @@ DynVal *tt_rule_broadcast_tensors(DynRec *r, NpCall *c) {
             return NULL;
         }
     }
-    return ndim < 0 ? dyn_tt_refuse(r) : views(r, c, items, nodes, n);
+    return ndim < 0 ? dyn_np_unsupported(r) : views(r, c, items, nodes, n);
 }
 
 /* meshgrid: each goes along an axis of its own of the grid; with indexing="xy" the first two have changed places. */
@@ -264,10 +264,10 @@ DynVal *tt_rule_meshgrid(DynRec *r, NpCall *c) {
     uint32_t nodes[MAX_PARTS], shape[DYN_MAX_NDIM];
     int n = tensors_of(r, c, items, nodes);
     if (n > DYN_MAX_NDIM || c->nkw > 1) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (c->nkw == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, 0), "indexing") != 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     how = c->nkw == 1 ? c->args[c->npos] : how;
     if (how.v != NULL && dyn_rec_burn(r, how.v, how.real) < 0) {
@@ -279,7 +279,7 @@ DynVal *tt_rule_meshgrid(DynRec *r, NpCall *c) {
         int axis = turned && i < 2 ? 1 - i : i;
         const DynNode *a = dyn_np_node_at(r, nodes[i]);
         if (a->ndim > 1) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
         for (int k = 0; k < n; k++) {
             apart[k] = dyn_np_int(r, 1);
@@ -305,7 +305,7 @@ DynVal *tt_rule_broadcast_shapes(DynRec *r, NpCall *c) {
     for (int i = 0; i < c->npos; i++) {
         int n = c->args[i].v == NULL || c->nkw > 0 ? -1 : dyn_np_shape_arg(r, c->args[i], false, of), more = n - ndim;
         if (n < 0) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
         if (more > 0) {
             memmove(shape + more, shape, sizeof(*shape) * (size_t)ndim);
@@ -320,12 +320,12 @@ DynVal *tt_rule_broadcast_shapes(DynRec *r, NpCall *c) {
         }
     }
     if (!dyn_is_tuple(c->result) || PyTuple_GET_SIZE(c->result) != ndim) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < ndim; i++) {
         if (dyn_np_hint(r, shape[i]) != PyLong_AsLongLong(PyTuple_GET_ITEM(c->result, i)) ||
             (items[i] = dyn_rec_sym(r, shape[i])) == NULL) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
     return dyn_rec_seq(r, DV_TUPLE, (uint32_t)ndim, items, c->result);

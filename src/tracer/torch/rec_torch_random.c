@@ -142,7 +142,7 @@ DynVal *tt_rule_draw_like(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM];
     int ndim = c->npos == 0 ? -1 : dyn_tt_sizes_of(r, c->args[0], shape);
     if (ndim < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     DynVal *v = made(r, c, ndim, shape);
     return v != NULL ? v : dyn_np_sized_once(r, c, ndim, shape);
@@ -161,7 +161,7 @@ DynVal *tt_rule_draw(DynRec *r, NpCall *c) {
     for (int i = 0; i < c->nkw; i++) {
         const char *name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(c->kwnames, i));
         if (name == NULL || is_given_by_place(name)) {
-            return PyErr_Clear(), dyn_tt_refuse(r);
+            return PyErr_Clear(), dyn_np_unsupported(r);
         }
     }
     if (c->b->op == 1 && c->npos >= 2 && c->npos <= 3) {
@@ -171,7 +171,7 @@ DynVal *tt_rule_draw(DynRec *r, NpCall *c) {
     }
     dyn_tt_default(r);
     if (ndim < 0 || (c->b->op == 2 && ndim != 1)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     DynVal *v = NULL;
     if (c->b->op == 0) {
@@ -213,10 +213,10 @@ DynVal *tt_rule_dropout(DynRec *r, NpCall *c) {
         return NULL;
     }
     if (!training || share == 0) {
-        return c->args[0].real == c->result ? c->args[0].v : dyn_tt_refuse(r);
+        return c->args[0].real == c->result ? c->args[0].v : dyn_np_unsupported(r);
     }
     if (inplace) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     int channels = c->b->op > 2 ? c->b->op : 0;
     DynVal *v = c->b->op == 1 ? NULL : dropped(r, c, share, channels);

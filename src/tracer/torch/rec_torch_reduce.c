@@ -74,7 +74,7 @@ uint32_t dyn_tt_norm(DynRec *r, uint32_t a, double p, int naxes, const int *axes
     a = dyn_tt_cast(r, a, dyn_tt_wide(dt));
     bool sums = p == 1 || p == 2, has_operator = sums || p - p != 0; /* of an infinite order: the extreme */
     if (a == DYN_NONE || dyn_dtypes[dt].kind != 'f' || !has_operator) {
-        return dyn_tt_none(r);
+        return dyn_np_no_node(r);
     }
     uint32_t t = dyn_tt_unary(r, p == 2 ? DYN_OP_SQUARE : DYN_OP_ABSOLUTE, a);
     DynOp extreme = p > 0 ? DYN_OP_MAX : DYN_OP_MIN;
@@ -101,7 +101,7 @@ DynVal *tt_rule_reduce(DynRec *r, NpCall *c) {
         result = DYN_BOOL;
     }
     if (dt == DYN_U8 && result == DYN_BOOL) { /* torch gives uint8 for uint8 */
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     return dyn_tt_finish(r, c, dyn_np_reduce(r, op, x.a, x.naxes, x.axes, x.keepdim, result));
 }
@@ -116,10 +116,10 @@ static DynVal *extreme_along(DynRec *r, NpCall *c, uint32_t a, DynOperand dim) {
     int axis, ndim = dyn_np_node_at(r, a)->ndim;
     bool keepdim = false;
     if (dyn_tt_axis(r, dim, ndim, &axis) < 0 || dyn_np_flag(r, dyn_np_slot(c, "keepdim"), &keepdim) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (!dyn_torch_is_named(Py_TYPE(c->result)) || dyn_np_slot(c, "out").v != NULL) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     bool most = c->b->op == DYN_OP_MAX;
     DynOp place = most ? DYN_OP_ARGMAX : DYN_OP_ARGMIN;
@@ -162,7 +162,7 @@ DynVal *tt_rule_mean(DynRec *r, NpCall *c) {
         return NULL;
     }
     DynDtype dt = x.dtype != DYN_NO_DTYPE ? x.dtype : (DynDtype)dyn_np_node_at(r, x.a)->dtype;
-    return is_whole(dt) ? dyn_tt_refuse(r) : dyn_tt_finish(r, c, mean_in(r, &x, dt));
+    return is_whole(dt) ? dyn_np_unsupported(r) : dyn_tt_finish(r, c, mean_in(r, &x, dt));
 }
 
 /* unbiased=True is correction=1, which is what there is without either; var(x, True) gives it in the place of dim. */
@@ -171,13 +171,13 @@ static int read_correction(DynRec *r, const NpCall *c, bool first, double *corre
     bool one = true;
     *correction = 1;
     if (unbiased.v != NULL && given.v != NULL) {
-        return dyn_tt_refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     if (dyn_np_flag(r, unbiased, &one) < 0 || dyn_tt_burnt_float(r, given, correction) < 0) {
         return -1;
     }
     *correction = unbiased.v != NULL ? one : *correction;
-    return *correction != (int)*correction ? (dyn_tt_refuse(r), -1) : 0;
+    return *correction != (int)*correction ? (dyn_np_unsupported(r), -1) : 0;
 }
 
 /* The squares of the deviations from the mean, over the degrees of freedom, of which there have to be some. *mean: too. */
@@ -186,7 +186,7 @@ static uint32_t variance(DynRec *r, const Reduction *x, int correction, bool roo
     uint32_t a = dyn_tt_cast(r, x->a, dyn_tt_wide(dt)), middle = dyn_tt_mean(r, a, x->naxes, x->axes, true);
     uint32_t n = a == DYN_NONE ? a : dyn_tt_count(r, a, x->naxes, x->axes);
     if (n == DYN_NONE || dyn_dtypes[dt].kind != 'f' || dyn_np_assume_op(r, DYN_S_GT, n, correction > 0 ? correction : 0) < 0) {
-        return dyn_tt_none(r);
+        return dyn_np_no_node(r);
     }
     NpArg freedom = {{DYN_ARG_SYM, dyn_np_op(r, DYN_S_SUB, n, dyn_np_int(r, correction))}, NP_WEAK_INT};
     uint32_t t = dyn_tt_unary(r, DYN_OP_SQUARE, dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, middle));
@@ -239,10 +239,10 @@ DynVal *tt_rule_scan(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
     DynDtype dt = DYN_NO_DTYPE;
     if (a == DYN_NONE || dyn_np_node_at(r, a)->ndim == 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_tt_axis(r, dyn_np_slot(c, "dim"), dyn_np_node_at(r, a)->ndim, &axis) < 0 || dyn_tt_dtype(r, c, &dt) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dt == DYN_NO_DTYPE) {
         dt = (DynDtype)dyn_np_node_at(r, a)->dtype;
@@ -261,7 +261,7 @@ DynVal *tt_rule_norm(DynRec *r, NpCall *c) {
     DynOperand order = dyn_np_slot(c, c->b->op == 1 ? "p" : "ord");
     bool other_norm = c->b->op == 2 && order.v != NULL;
     if (arguments(r, c, &x) < 0 || x.dtype != DYN_NO_DTYPE || other_norm) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     bool fro = c->b->op == 1 && order.v != NULL && dyn_tt_is_str(r, order, "fro");
     if (!fro && dyn_tt_burnt_float(r, order, &p) < 0) {
@@ -283,7 +283,7 @@ DynVal *tt_rule_nansum(DynRec *r, NpCall *c) {
     DynDtype dt = (DynDtype)dyn_np_node_at(r, x.a)->dtype;
     bool mean = c->b->op == 1, computed_in_dt = is_single_or_double(dt) && x.dtype == DYN_NO_DTYPE;
     if (dyn_dtypes[dt].kind != 'f' || (mean && !computed_in_dt)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t there = dyn_tt_compare(r, DYN_OP_EQUAL, x.a, dyn_np_node_arg(r, x.a));
     uint32_t kept = dyn_tt_choose(r, there, x.a, dyn_tt_number(r, 0));
@@ -301,7 +301,7 @@ DynVal *tt_rule_aminmax(DynRec *r, NpCall *c) {
     Reduction x;
     DynVal *items[2];
     if (arguments(r, c, &x) < 0 || !dyn_torch_is_named(Py_TYPE(c->result)) || dyn_np_node_at(r, x.a)->dtype == DYN_BOOL) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < 2; i++) {
         uint32_t t = dyn_tt_reduce(r, i == 0 ? DYN_OP_MIN : DYN_OP_MAX, x.a, x.naxes, x.axes, x.keepdim);
@@ -323,10 +323,10 @@ DynVal *tt_rule_diff(DynRec *r, NpCall *c) {
     double n = 1;
     int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, axis = ndim - 1;
     if (ndim == 0 || dyn_tt_burnt_float(r, times, &n) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (n != 1 || dyn_tt_optional_axis(r, dim, ndim, &axis) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t size = dyn_np_node_at(r, a)->shape[axis];
     if (dyn_np_assume_op(r, DYN_S_GE, size, 1) < 0) {
@@ -342,12 +342,12 @@ DynVal *tt_rule_diff(DynRec *r, NpCall *c) {
 static uint32_t pair(DynRec *r, const NpCall *c, uint32_t *other) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), b = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[1]);
     if (b == DYN_NONE) {
-        return dyn_tt_none(r);
+        return dyn_np_no_node(r);
     }
     const DynNode *x = dyn_np_node_at(r, a), *y = dyn_np_node_at(r, b);
     bool alike = x->ndim == y->ndim && x->dtype == y->dtype;
     if (x->ndim == 0 || !alike || !is_single_or_double((DynDtype)x->dtype)) {
-        return dyn_tt_none(r);
+        return dyn_np_no_node(r);
     }
     *other = b;
     return a;
@@ -364,7 +364,7 @@ DynVal *tt_rule_cosine(DynRec *r, NpCall *c) {
     }
     ndim = dyn_np_node_at(r, of[0])->ndim;
     if (dim.v == NULL ? ndim < 2 : dyn_tt_axis(r, dim, ndim, &axis) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_np_agree(r, dyn_np_node_at(r, of[0])->shape[axis], dyn_np_node_at(r, of[1])->shape[axis]) < 0) {
         return NULL;

@@ -34,14 +34,14 @@ DynVal *tt_rule_pointwise(DynRec *r, NpCall *c) {
         }
         uint32_t a = c->args[i].v->kind == DV_ARRAY ? dyn_tt_tensor_of(r, c->args[i]) : DYN_NONE;
         if (c->args[i].v->kind == DV_ARRAY && (a == DYN_NONE || n == (int)DYN_COUNTOF(nodes))) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
         if (a != DYN_NONE) {
             nodes[n++] = a;
         }
     }
     int ndim = n == 0 ? -1 : dyn_np_broadcast(r, nodes, n, shape);
-    return ndim < 0 ? dyn_tt_refuse(r) : dyn_np_sized_call(r, c, ndim, shape);
+    return ndim < 0 ? dyn_np_unsupported(r) : dyn_np_sized_call(r, c, ndim, shape);
 }
 
 /* sort, cummax and the like give two tensors of the operand's sizes; topk (operator 1): k along the axis. */
@@ -51,10 +51,10 @@ DynVal *tt_rule_two_like(DynRec *r, NpCall *c) {
     int ndim = dyn_tt_sizes_of(r, c->slot[0], shape), axis = ndim - 1;
     bool top = c->b->op == 1;
     if (ndim < 0 || (top && k.v == NULL)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (top && (ndim == 0 || dyn_tt_optional_axis(r, dim, ndim, &axis) < 0)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (top && (shape[axis] = dyn_np_int_sym(r, k)) == DYN_NONE) {
         return NULL;
@@ -116,19 +116,19 @@ DynVal *tt_rule_einsum(DynRec *r, NpCall *c) {
     DynOperand items[16];
     uint32_t shape[DYN_MAX_NDIM];
     if (c->npos < 2 || c->npos > 16 || c->nkw != 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (!PyUnicode_CheckExact(c->args[0].real) || dyn_rec_burn(r, c->args[0].v, c->args[0].real) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     bool list = c->npos == 2 && (PyList_CheckExact(c->args[1].real) || PyTuple_CheckExact(c->args[1].real));
     const char *equation = PyUnicode_AsUTF8(c->args[0].real);
     int n = list ? dyn_np_items(r, c->args[1], items, (int)DYN_COUNTOF(items)) : c->npos - 1;
     if (equation == NULL || n < 1) {
-        return PyErr_Clear(), dyn_tt_refuse(r);
+        return PyErr_Clear(), dyn_np_unsupported(r);
     }
     int ndim = einsum_sizes(r, equation, list ? items : c->args + 1, n, shape);
-    return ndim < 0 ? dyn_tt_refuse(r) : dyn_np_sized_call(r, c, ndim, shape);
+    return ndim < 0 ? dyn_np_unsupported(r) : dyn_np_sized_call(r, c, ndim, shape);
 }
 
 /* ---- images */
@@ -140,7 +140,7 @@ DynVal *tt_rule_pad(DynRec *r, NpCall *c) {
     int ndim = dyn_tt_sizes_of(r, c->slot[0], shape);
     int n = ndim < 0 || c->slot[1].v == NULL ? -1 : dyn_np_items(r, c->slot[1], items, 2 * DYN_MAX_NDIM);
     if (n < 0 || n > 2 * ndim || n % 2 != 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < n; i++) {
         uint32_t *size = &shape[ndim - 1 - i / 2], by = dyn_np_int_sym(r, items[i]);
@@ -163,11 +163,11 @@ DynVal *tt_rule_interpolate(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM];
     int ndim = dyn_tt_sizes_of(r, c->slot[0], shape);
     if (ndim < 3 || ndim > 5 || given.v == NULL) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     bool several = PyList_CheckExact(given.real) || dyn_is_tuple(given.real);
     if (several && dyn_np_items(r, given, items, 3) != ndim - 2) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < ndim - 2; i++) {
         DynOperand o = several ? items[i] : given;
@@ -188,7 +188,7 @@ uint32_t dyn_tt_number_of(DynRec *r, DynOperand o, int i, uint32_t fallback) {
     if (n == 1) {
         return dyn_np_int_sym(r, items[0]);
     }
-    return i >= n ? dyn_tt_none(r) : dyn_np_int_sym(r, items[i]);
+    return i >= n ? dyn_np_no_node(r) : dyn_np_int_sym(r, items[i]);
 }
 
 /* conv_transpose1d to 3d (the operator): weight (channels in, channels out / groups, kernel …); of each size
@@ -198,7 +198,7 @@ DynVal *tt_rule_conv_transpose(DynRec *r, NpCall *c) {
     uint32_t zero = dyn_np_int(r, 0), one = dyn_np_int(r, 1), less = dyn_np_int(r, -1);
     int n = c->b->op, ndim = dyn_tt_sizes_of(r, c->slot[0], shape), first = ndim - n;
     if (first < 1 || first > 2 || dyn_tt_sizes_of(r, c->slot[1], w) != n + 2) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     shape[first - 1] = times(r, w[1], dyn_tt_number_of(r, dyn_np_slot(c, "groups"), 0, one));
     for (int i = 0; i < n; i++) {
@@ -218,7 +218,7 @@ DynVal *tt_rule_pixel_shuffle(DynRec *r, NpCall *c) {
     int ndim = dyn_tt_sizes_of(r, c->slot[0], shape);
     uint32_t by = ndim < 3 || c->slot[1].v == NULL ? DYN_NONE : dyn_np_int_sym(r, c->slot[1]);
     if (by == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, by, 0) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 1; i <= 3; i++) {
         uint32_t *size = &shape[ndim - i], factor = i == 3 ? times(r, by, by) : by;
@@ -237,7 +237,7 @@ DynVal *tt_rule_recurrent(DynRec *r, NpCall *c) {
     bool both = false, trains = false;
     double share = 0;
     if (c->b->op == 2 && (states[0].v == NULL || dyn_np_items(r, c->slot[1], states, 2) != 2)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_np_flag(r, dyn_np_slot(c, "bidirectional"), &both) < 0 || dyn_np_flag(r, training, &trains) < 0 ||
         dyn_tt_burnt_float(r, p, &share) < 0) {
@@ -247,11 +247,11 @@ DynVal *tt_rule_recurrent(DynRec *r, NpCall *c) {
         return dyn_np_extern_once(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
     }
     if (dyn_tt_sizes_of(r, c->slot[0], shape) != 3) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < c->b->op; i++) {
         if (dyn_tt_sizes_of(r, states[i], shape + 3 + 3 * i) != 3) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
     shape[2] = times(r, dyn_np_int(r, both ? 2 : 1), shape[5]);
@@ -264,7 +264,7 @@ DynVal *tt_rule_cell(DynRec *r, NpCall *c) {
     uint32_t shape[2 * DYN_MAX_NDIM];
     int n = 0;
     if (c->b->op == 2 && (states[0].v == NULL || dyn_np_items(r, c->slot[1], states, 2) != 2)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < c->b->op; i++) {
         int ndim = dyn_tt_sizes_of(r, states[i], shape + n);
@@ -283,7 +283,7 @@ DynVal *tt_rule_unravel(DynRec *r, NpCall *c) {
     uint32_t shape[16 * DYN_MAX_NDIM];
     int ndim = dyn_tt_sizes_of(r, c->slot[0], shape), n = dyn_is_tuple(c->result) ? (int)PyTuple_GET_SIZE(c->result) : 0;
     if (ndim < 0 || n == 0 || n > 16) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 1; i < n; i++) {
         memcpy(shape + i * ndim, shape, sizeof(*shape) * (size_t)ndim);
@@ -303,7 +303,7 @@ DynVal *tt_rule_take_along(DynRec *r, NpCall *c) {
         return dyn_np_sized_call(r, c, 1, &all);
     }
     if (n != ndim || ndim == 0 || dyn_tt_axis(r, c->slot[2], ndim, &axis) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < ndim; i++) {
         if (i != axis && (at[i] = dyn_np_broadcast_size(r, at[i], shape[i])) == DYN_NONE) {
@@ -318,10 +318,10 @@ DynVal *tt_rule_vectors(DynRec *r, NpCall *c) {
     uint32_t shape[2 * DYN_MAX_NDIM];
     int first = dyn_tt_sizes_of(r, c->slot[0], shape), second = first < 0 ? -1 : dyn_tt_sizes_of(r, c->slot[1], shape + first);
     if (second != 1 || first != (c->b->op == 1 ? 2 : 1)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (c->b->op != 2 && dyn_np_agree(r, shape[first - 1], shape[first]) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     return dyn_np_sized_call(r, c, c->b->op, shape);
 }
@@ -329,13 +329,13 @@ DynVal *tt_rule_vectors(DynRec *r, NpCall *c) {
 /* linspace, logspace: as many as there are steps. */
 DynVal *tt_rule_steps(DynRec *r, NpCall *c) {
     uint32_t n = c->slot[2].v == NULL ? DYN_NONE : valid(r, dyn_np_int_sym(r, c->slot[2]));
-    return n == DYN_NONE || dyn_tt_default(r) == DYN_NO_DTYPE ? dyn_tt_refuse(r) : dyn_np_sized_call(r, c, 1, &n);
+    return n == DYN_NONE || dyn_tt_default(r) == DYN_NO_DTYPE ? dyn_np_unsupported(r) : dyn_np_sized_call(r, c, 1, &n);
 }
 
 DynVal *tt_rule_eye(DynRec *r, NpCall *c) {
     uint32_t shape[2] = {c->slot[0].v == NULL ? DYN_NONE : valid(r, dyn_np_int_sym(r, c->slot[0]))};
     shape[1] = c->slot[1].v == NULL ? shape[0] : valid(r, dyn_np_int_sym(r, c->slot[1]));
-    return dyn_tt_default(r) == DYN_NO_DTYPE ? dyn_tt_refuse(r) : dyn_np_sized_call(r, c, 2, shape);
+    return dyn_tt_default(r) == DYN_NO_DTYPE ? dyn_np_unsupported(r) : dyn_np_sized_call(r, c, 2, shape);
 }
 
 /* one_hot with the number of classes. */
@@ -343,10 +343,10 @@ DynVal *tt_rule_one_hot(DynRec *r, NpCall *c) {
     uint32_t shape[DYN_MAX_NDIM + 1];
     int ndim = dyn_tt_sizes_of(r, c->slot[0], shape);
     if (ndim < 0 || ndim == DYN_MAX_NDIM || c->slot[1].v == NULL) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     shape[ndim] = dyn_np_int_sym(r, c->slot[1]);
     return shape[ndim] == DYN_NONE || dyn_np_assume_op(r, DYN_S_GT, shape[ndim], 0) < 0
-               ? dyn_tt_refuse(r)
+               ? dyn_np_unsupported(r)
                : dyn_np_sized_call(r, c, ndim + 1, shape);
 }

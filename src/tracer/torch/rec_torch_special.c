@@ -26,14 +26,14 @@ static uint32_t against(DynRec *r, DynOp op, uint32_t a, double b) { return dyn_
 static uint32_t as_floats(DynRec *r, const NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
     if (a == DYN_NONE || dyn_dtypes[dtype_of(r, a)].kind == 'c') {
-        return dyn_tt_none(r);
+        return dyn_np_no_node(r);
     }
     return dyn_tt_cast(r, a, dyn_tt_float(r, dtype_of(r, a)));
 }
 
 /* The first two parameters, of which one is a tensor, in the dtype in which they meet, which is returned. */
 static DynDtype two(DynRec *r, const NpCall *c, NpArg *args) {
-    return dyn_tt_two(r, c, args) < 0 ? (dyn_tt_refuse(r), DYN_NO_DTYPE) : dyn_tt_result_type(r, args, 2);
+    return dyn_tt_two(r, c, args) < 0 ? (dyn_np_unsupported(r), DYN_NO_DTYPE) : dyn_tt_result_type(r, args, 2);
 }
 
 /* An operand as a node of dtype dt. A number that is the same for all elements is a tensor of rank 0. */
@@ -47,7 +47,7 @@ static uint32_t as_node(DynRec *r, NpArg a, DynDtype dt) {
 DynVal *tt_rule_sign(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
     if (a == DYN_NONE || dtype_of(r, a) == DYN_BOOL) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     DynDtype dt = dtype_of(r, a);
     if (!is_float(dt)) {
@@ -61,7 +61,7 @@ DynVal *tt_rule_sign(DynRec *r, NpCall *c) {
 DynVal *tt_rule_signbit(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
     if (a == DYN_NONE || dyn_dtypes[dtype_of(r, a)].kind == 'c' || dtype_of(r, a) == DYN_BOOL) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     NpArg arg = dyn_np_node_arg(r, a);
     return dyn_tt_finish(r, c,
@@ -73,7 +73,7 @@ DynVal *tt_rule_signbit(DynRec *r, NpCall *c) {
 DynVal *tt_rule_isinf_of(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
     if (a == DYN_NONE || !is_float(dtype_of(r, a))) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     return dyn_tt_finish(r, c, against(r, DYN_OP_EQUAL, a, c->b->op == 0 ? (double)INFINITY : -(double)INFINITY));
 }
@@ -83,10 +83,10 @@ DynVal *tt_rule_heaviside(DynRec *r, NpCall *c) {
     NpArg args[2];
     DynDtype dt = two(r, c, args);
     if (dt == DYN_NO_DTYPE || dt == DYN_BOOL) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (args[0].code != args[1].code || args[0].arg.kind != DYN_ARG_NODE) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t a = args[0].arg.id, above = dyn_tt_compare(r, DYN_OP_GREATER, a, dyn_tt_int(r, 0));
     uint32_t step = where(r, above, dyn_tt_int(r, 1), dyn_tt_int(r, 0), dt);
@@ -101,7 +101,7 @@ DynVal *tt_rule_xlogy(DynRec *r, NpCall *c) {
     DynDtype dt = two(r, c, args);
     dt = dt == DYN_NO_DTYPE || dyn_dtypes[dt].kind == 'c' ? DYN_NO_DTYPE : dyn_tt_float(r, dt);
     if (dt == DYN_NO_DTYPE) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t x = as_node(r, args[0], dt), y = x == DYN_NONE ? x : as_node(r, args[1], dt);
     uint32_t product = y == DYN_NONE ? y : dyn_tt_nodes(r, DYN_OP_MULTIPLY, x, dyn_tt_unary(r, (DynOp)c->b->op, y));
@@ -129,7 +129,7 @@ DynVal *tt_rule_logit(DynRec *r, NpCall *c) {
     double eps = -1;
     uint32_t a = as_floats(r, c);
     if (a == DYN_NONE || dyn_tt_burnt_float(r, given, &eps) < 0 || dyn_dtype_is_half(dtype_of(r, a))) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     DynDtype dt = dtype_of(r, a);
     if (eps >= 0) {
@@ -147,7 +147,7 @@ DynVal *tt_rule_logit(DynRec *r, NpCall *c) {
 DynVal *tt_rule_sinc(DynRec *r, NpCall *c) {
     uint32_t a = as_floats(r, c);
     if (a == DYN_NONE || dyn_dtype_is_half(dtype_of(r, a))) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t by = dyn_tt_by(r, DYN_OP_MULTIPLY, a, 0x1.921fb54442d18p+1);
     uint32_t node = dyn_tt_nodes(r, DYN_OP_DIVIDE, dyn_tt_unary(r, DYN_OP_SIN, by), by);
@@ -168,7 +168,7 @@ static double greatest_of(DynDtype dt) {
 DynVal *tt_rule_nan_to_num(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
     if (a == DYN_NONE || !is_float(dtype_of(r, a))) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     DynDtype dt = dtype_of(r, a);
     double nan = 0, high = greatest_of(dt), low = -high;
@@ -187,7 +187,7 @@ DynVal *tt_rule_float_power(DynRec *r, NpCall *c) {
     NpArg args[2];
     DynDtype dt = two(r, c, args);
     if (dt == DYN_NO_DTYPE || dyn_dtypes[dt].kind == 'c') {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < 2; i++) {
         if (args[i].arg.kind == DYN_ARG_NODE) {
@@ -201,11 +201,11 @@ DynVal *tt_rule_float_power(DynRec *r, NpCall *c) {
 DynVal *tt_rule_ldexp(DynRec *r, NpCall *c) {
     NpArg args[2];
     if (two(r, c, args) == DYN_NO_DTYPE || args[1].arg.kind != DYN_ARG_NODE) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     DynDtype of = dyn_tt_float(r, (DynDtype)args[1].code);
     NpArg power[2] = {dyn_tt_number(r, 2), args[1]};
-    uint32_t t = dyn_dtypes[of].kind == 'c' ? dyn_tt_none(r) : dyn_tt_elementwise(r, DYN_OP_POWER, of, of, power, 2);
+    uint32_t t = dyn_dtypes[of].kind == 'c' ? dyn_np_no_node(r) : dyn_tt_elementwise(r, DYN_OP_POWER, of, of, power, 2);
     if (t == DYN_NONE) {
         return NULL;
     }
@@ -225,10 +225,10 @@ DynVal *tt_rule_softshrink(DynRec *r, NpCall *c) {
     double lambd = 0.5;
     uint32_t given = dyn_tt_tensor(r, c, "input");
     if (given == DYN_NONE || !is_float(dtype_of(r, given))) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (dyn_tt_burnt_float(r, dyn_np_slot(c, "lambd"), &lambd) < 0 || lambd < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     DynDtype dt = dtype_of(r, given), wide = dyn_tt_wide(dt);
     double bound = dyn_dtype_is_half(dt) ? dyn_tt_as_half(lambd, dt) : lambd;
@@ -246,11 +246,11 @@ DynVal *tt_rule_rrelu(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
     const TtFloat floats[] = {{"lower", &low}, {"upper", &high}};
     if (a == DYN_NONE || dyn_np_flag(r, dyn_np_slot(c, "training"), &training) < 0 || training) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     bool single_or_double = is_float(dtype_of(r, a)) && !dyn_dtype_is_half(dtype_of(r, a));
     if (!single_or_double || dyn_tt_burnt_floats(r, c, floats, 2) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t sloped = dyn_tt_by(r, DYN_OP_MULTIPLY, a, (low + high) / 2);
     return dyn_tt_finish(r, c, dyn_tt_choose(r, against(r, DYN_OP_GREATER, a, 0), a, node_arg(r, sloped)));
@@ -264,15 +264,15 @@ DynVal *tt_rule_isclose(DynRec *r, NpCall *c) {
     DynDtype dt = two(r, c, args);
     const TtFloat floats[] = {{"rtol", &rtol}, {"atol", &atol}};
     if (dt == DYN_NO_DTYPE || !is_float(dt) || dyn_dtype_is_half(dt)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     bool one_dtype = args[0].code == dt && args[1].code == dt;
     if (!one_dtype || dyn_tt_burnt_floats(r, c, floats, 2) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     bool negative = rtol < 0 || atol < 0;
     if (dyn_np_flag(r, dyn_np_slot(c, "equal_nan"), &nans) < 0 || nans || negative) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t a = args[0].arg.id, b = args[1].arg.id, equal = dyn_tt_compare(r, DYN_OP_EQUAL, a, args[1]);
     uint32_t far = dyn_tt_unary(r, DYN_OP_ABSOLUTE, dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, b));

@@ -49,7 +49,7 @@ bool rec_torch_is_constant(PyObject *o) {
  * torch.finfo and the like, for which of tensors the dtype counts and of numbers the kind. */
 DynVal *tt_rule_state(DynRec *r, NpCall *c) {
     if (r->torch < 0 || rec_torch_guard(r) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < c->npos + c->nkw; i++) {
         DynOperand o = c->args[i];
@@ -58,7 +58,7 @@ DynVal *tt_rule_state(DynRec *r, NpCall *c) {
             return NULL;
         }
     }
-    return c->b->op == 1 && c->result != Py_False ? dyn_tt_refuse(r) : dyn_rec_const(r, c->result);
+    return c->b->op == 1 && c->result != Py_False ? dyn_np_unsupported(r) : dyn_rec_const(r, c->result);
 }
 
 /* The call that torch.no_grad and torch.enable_grad end in: made again behind the graph, which itself runs without gradients. */

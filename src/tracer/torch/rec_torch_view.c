@@ -38,13 +38,13 @@ DynVal *tt_rule_is_contiguous(DynRec *r, NpCall *c) {
     PyErr_Clear();
     Py_XDECREF(plain); /* the module has it */
     if (a == DYN_NONE || (format.v != NULL && format.real != plain)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (format.v != NULL && dyn_rec_burn(r, format.v, format.real) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     int in_order = dyn_np_contiguous(r, a, false);
-    return in_order < 0 || (in_order == 1) != (c->result == Py_True) ? dyn_tt_refuse(r) : dyn_rec_const(r, c->result);
+    return in_order < 0 || (in_order == 1) != (c->result == Py_True) ? dyn_np_unsupported(r) : dyn_rec_const(r, c->result);
 }
 
 /* Number i of eager's strides is this many bytes. */
@@ -58,19 +58,19 @@ DynVal *tt_rule_stride(DynRec *r, NpCall *c) {
     int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, axis = -1;
     DynVal *items[DYN_MAX_NDIM];
     if (a == DYN_NONE || dyn_np_hold_sizes(r, a) < 0 || dyn_np_strides(r, a, strides) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (c->slot[1].v != NULL && (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < ndim; i++) {
         PyObject *own = axis < 0 ? PyTuple_GET_ITEM(c->result, i) : c->result;
         uint32_t size = dyn_np_int(r, dyn_dtypes[dyn_np_node_at(r, a)->dtype].size), n;
         if ((axis < 0 || axis == i) && !is_stride(r, a, strides[i], own)) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
         if ((n = dyn_np_op(r, DYN_S_FLOORDIV, strides[i], size)) == DYN_NONE || (items[i] = dyn_rec_sym(r, n)) == NULL) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
     }
     return axis >= 0 ? items[axis] : dyn_rec_seq(r, DV_TUPLE, (uint32_t)ndim, items, c->result);
@@ -133,7 +133,7 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr,
 
 DynVal *dyn_torch_attr(DynRec *r, DynOperand a, uint32_t node, PyObject *name, PyObject *result) {
     DynVal *v = attr_of(r, a, node, PyUnicode_AsUTF8(name), name, result);
-    return v != NULL ? v : dyn_tt_refuse(r);
+    return v != NULL ? v : dyn_np_unsupported(r);
 }
 
 /* ---- subscripts */
@@ -158,7 +158,7 @@ static PyObject *operator_function(const char *name) { /* borrowed from the modu
 DynVal *dyn_torch_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand index, PyObject *result) {
     if (has_tensor(index.real)) {
         PyObject *f = operator_function("getitem");
-        return f == NULL ? dyn_tt_refuse(r) : dyn_tt_lookup(r, f, a, base, index, result);
+        return f == NULL ? dyn_np_unsupported(r) : dyn_tt_lookup(r, f, a, base, index, result);
     }
     uint32_t id = dyn_np_basic_index(r, base, index);
     if (id == DYN_NONE) {
@@ -204,14 +204,14 @@ DynVal *dyn_tt_viewed(DynRec *r, const NpCall *c, uint32_t node) {
 int dyn_tt_sizes(DynRec *r, const NpCall *c, int first, bool minus_one, uint32_t *shape) {
     int n = c->npos - first;
     if (c->nkw > 0 || n < 0 || n > DYN_MAX_NDIM) {
-        return dyn_tt_refuse(r), -1;
+        return dyn_np_unsupported(r), -1;
     }
     if (n == 1) {
         return dyn_np_shape_arg(r, c->args[first], minus_one, shape);
     }
     for (int i = 0; i < n; i++) {
         if (dyn_np_shape_arg(r, c->args[first + i], minus_one, &shape[i]) != 1) {
-            return dyn_tt_refuse(r), -1;
+            return dyn_np_unsupported(r), -1;
         }
     }
     return n;
@@ -219,7 +219,7 @@ int dyn_tt_sizes(DynRec *r, const NpCall *c, int first, bool minus_one, uint32_t
 
 /* x.view(…), x.reshape(…), torch.reshape(x, sizes). Of what eager could view a reshape is a view. */
 DynVal *tt_rule_view(DynRec *r, NpCall *c) {
-    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]), shape[DYN_MAX_NDIM];
+    uint32_t a = c->npos == 0 ? dyn_np_no_node(r) : dyn_tt_tensor_of(r, c->args[0]), shape[DYN_MAX_NDIM];
     if (a == DYN_NONE) {
         return NULL;
     }
@@ -251,7 +251,7 @@ DynVal *tt_rule_flatten(DynRec *r, NpCall *c) {
         return NULL;
     }
     if (c->result == c->args[0].real) {
-        return c->b->op == 0 || dyn_np_contiguous(r, a, false) == 1 ? c->args[0].v : dyn_tt_refuse(r);
+        return c->b->op == 0 || dyn_np_contiguous(r, a, false) == 1 ? c->args[0].v : dyn_np_unsupported(r);
     }
     int in_order = c->b->op == 1 ? dyn_np_contiguous(r, a, false) : 1; /* ravel is a view of the contiguous tensor */
     if (in_order == 0) {
@@ -274,11 +274,11 @@ DynVal *tt_rule_unflatten(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), shape[2 * DYN_MAX_NDIM];
     int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, axis, n;
     if (ndim == 0 || dyn_tt_axis(r, c->slot[1], ndim, &axis) < 0) {
-        return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+        return a == DYN_NONE ? NULL : dyn_np_unsupported(r);
     }
     memcpy(shape, dyn_np_node_at(r, a)->shape, sizeof(*shape) * (size_t)axis);
     if ((n = dyn_np_shape_arg(r, c->slot[2], true, shape + axis)) < 1 || ndim - 1 + n > DYN_MAX_NDIM) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     uint32_t rest = dyn_np_node_at(r, a)->shape[axis], known = dyn_np_int(r, 1);
     int unknown = -1;
@@ -294,7 +294,7 @@ DynVal *tt_rule_unflatten(DynRec *r, NpCall *c) {
     }
     if (unknown >= 0 &&
         (shape[unknown] == DYN_NONE || dyn_np_assume_op(r, DYN_S_EQ, dyn_np_op(r, DYN_S_MOD, rest, known), 0) < 0)) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     memcpy(shape + axis + n, dyn_np_node_at(r, a)->shape + axis + 1, sizeof(*shape) * (size_t)(ndim - axis - 1));
     return dyn_tt_viewed(r, c, dyn_np_reshape(r, a, ndim - 1 + n, shape, false));
@@ -311,7 +311,7 @@ DynVal *tt_rule_transpose(DynRec *r, NpCall *c) {
         return NULL;
     }
     if (c->b->op == 2 && (ndim < 2 || dyn_dtypes[dyn_np_node_at(r, a)->dtype].kind == 'c')) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < ndim; i++) {
         perm[i] = i;
@@ -333,17 +333,17 @@ static int axes_in_order(DynRec *r, const DynOperand *given, int n, int ndim, in
     }
     for (int i = 0; i < n; i++) {
         if (i == DYN_MAX_NDIM || dyn_tt_axis(r, tuple ? items[i] : given[i], ndim, &axes[i]) < 0) {
-            return dyn_tt_refuse(r), -1;
+            return dyn_np_unsupported(r), -1;
         }
     }
     return n;
 }
 
 DynVal *tt_rule_permute(DynRec *r, NpCall *c) {
-    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]);
+    uint32_t a = c->npos == 0 ? dyn_np_no_node(r) : dyn_tt_tensor_of(r, c->args[0]);
     int perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (a == DYN_NONE || c->npos + c->nkw < 2 || axes_in_order(r, c->args + 1, c->npos + c->nkw - 1, ndim, perm) != ndim) {
-        return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+        return a == DYN_NONE ? NULL : dyn_np_unsupported(r);
     }
     return dyn_tt_viewed(r, c, dyn_np_permute(r, a, perm));
 }
@@ -354,7 +354,7 @@ DynVal *tt_rule_movedim(DynRec *r, NpCall *c) {
     int from[DYN_MAX_NDIM], to[DYN_MAX_NDIM], perm[DYN_MAX_NDIM], ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     int n = a == DYN_NONE ? -1 : axes_in_order(r, &c->slot[1], 1, ndim, from);
     if (n < 0 || axes_in_order(r, &c->slot[2], 1, ndim, to) != n) {
-        return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+        return a == DYN_NONE ? NULL : dyn_np_unsupported(r);
     }
     for (int i = 0; i < n && ndim > 0; i++) {
         perm[to[i]] = from[i];
@@ -404,14 +404,14 @@ DynVal *tt_rule_unsqueeze(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
     int axis, ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
     if (a == DYN_NONE || ndim == DYN_MAX_NDIM || dyn_tt_axis(r, c->slot[1], ndim + 1, &axis) < 0) {
-        return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+        return a == DYN_NONE ? NULL : dyn_np_unsupported(r);
     }
     return dyn_tt_viewed(r, c, dyn_np_newaxis(r, a, 1u << axis, ndim + 1));
 }
 
 /* expand, broadcast_to; -1 keeps a size. Operator 1: to the sizes of another. */
 DynVal *tt_rule_expand(DynRec *r, NpCall *c) {
-    uint32_t a = c->npos == 0 ? dyn_tt_none(r) : dyn_tt_tensor_of(r, c->args[0]), shape[DYN_MAX_NDIM];
+    uint32_t a = c->npos == 0 ? dyn_np_no_node(r) : dyn_tt_tensor_of(r, c->args[0]), shape[DYN_MAX_NDIM];
     if (a == DYN_NONE) {
         return NULL;
     }
@@ -423,11 +423,11 @@ DynVal *tt_rule_expand(DynRec *r, NpCall *c) {
     }
     int extra = ndim - dyn_np_node_at(r, a)->ndim;
     if (ndim < 0 || extra < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     for (int i = 0; i < ndim; i++) {
         if (shape[i] == DYN_NONE && i < extra) {
-            return dyn_tt_refuse(r);
+            return dyn_np_unsupported(r);
         }
         shape[i] = shape[i] == DYN_NONE ? dyn_np_node_at(r, a)->shape[i - extra] : shape[i];
     }
@@ -445,13 +445,13 @@ DynVal *tt_rule_unfold(DynRec *r, NpCall *c) {
         return NULL;
     }
     if (rank == 0 || ndim > DYN_MAX_NDIM || dyn_tt_axis(r, c->slot[1], rank, &axis) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (c->slot[2].v == NULL || dyn_np_shape_arg(r, c->slot[2], false, window) != 1) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     if (step.v == NULL || dyn_rec_burn(r, step.v, step.real) < 0) {
-        return dyn_tt_refuse(r);
+        return dyn_np_unsupported(r);
     }
     long by = PyLong_CheckExact(step.real) ? PyLong_AsLong(step.real) : 0;
     for (int i = 0; i < rank; i++) {
@@ -461,11 +461,11 @@ DynVal *tt_rule_unfold(DynRec *r, NpCall *c) {
     uint32_t way = dyn_np_op(r, DYN_S_SUB, shape[axis], window[0]);
     bool steps = by >= 1 && by <= INT32_MAX;
     if (!steps || way == DYN_NONE || dyn_np_assume_op(r, DYN_S_GE, way, 0) < 0) {
-        return PyErr_Clear(), dyn_tt_refuse(r);
+        return PyErr_Clear(), dyn_np_unsupported(r);
     }
     shape[axis] = dyn_np_op(r, DYN_S_ADD, dyn_np_op(r, DYN_S_FLOORDIV, way, dyn_np_int(r, by)), dyn_np_int(r, 1));
     shape[rank] = window[0];
-    uint32_t id = shape[axis] == DYN_NONE ? dyn_tt_none(r) : dyn_np_affine(r, a, ndim, start, shape);
+    uint32_t id = shape[axis] == DYN_NONE ? dyn_np_no_node(r) : dyn_np_affine(r, a, ndim, start, shape);
     for (int k = 0; k < rank && id != DYN_NONE; k++) {
         dyn_np_node_at(r, id)->aux[k * ndim + k] = k == axis ? by : 1;
     }
@@ -481,7 +481,7 @@ DynVal *tt_rule_diagonal(DynRec *r, NpCall *c) {
     int rank = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim, axis[2] = {0, 1};
     for (int i = 0; i < 2; i++) {
         if (rank < 2 || (dims[i].v != NULL && dyn_tt_axis(r, dims[i], rank, &axis[i]) < 0)) {
-            return a == DYN_NONE ? NULL : dyn_tt_refuse(r);
+            return a == DYN_NONE ? NULL : dyn_np_unsupported(r);
         }
     }
     if (by.v != NULL && (offset = dyn_np_int_sym(r, by)) == DYN_NONE) {
