@@ -28,15 +28,25 @@ def resident():
 
 
 def grown(action, rounds, warm):
-    """Bytes that the process is larger after `rounds` more times, when it has done it `warm` times already."""
+    """Bytes that the process is larger after `rounds` more times, when it has done it `warm` times already.
+
+    It is the least of up to three turns, for what leaks does so in each of them, where an allocator that asks
+    the system for its next piece does so in one.
+    """
     for _ in range(warm):
         action()
-    gc.collect()
-    before = resident()
-    for _ in range(rounds):
-        action()
-    gc.collect()
-    return resident() - before
+    least = None
+    for _ in range(3):
+        gc.collect()
+        before = resident()
+        for _ in range(rounds):
+            action()
+        gc.collect()
+        larger = resident() - before
+        least = larger if least is None else min(least, larger)
+        if least < PAGE:
+            break
+    return least
 
 
 def blocks_grown(action, rounds):
