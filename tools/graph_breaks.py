@@ -9,6 +9,7 @@ TARGET = ROOT / "docs" / "graph_breaks.md"
 ROW = re.compile(r'^REASON\((\w+),\s*(\w+),\s*"((?:[^"\\]|\\.)*)",\s*"((?:[^"\\]|\\.)*)"\)', re.M)
 SECTIONS = {
     "BREAK": "Graph breaks: the instruction runs as plain Python, and recording goes on behind it in a new graph",
+    "ARRAY": "Graph breaks for an array or tensor that isn't captured: the operation runs as plain Python, and recording goes on",
     "BAIL": "Recording stops: what was captured before is kept, CPython runs the rest of the call",
     "REFUSE": "Nothing is recorded: the function, or this call of it, runs as plain Python",
     "BACKEND": "Building failed: the function runs as plain Python",

@@ -36,6 +36,7 @@ typedef enum DynReason {
     DYN_R_COUNT
 } DynReason;
 DYN_HIDDEN const char *dyn_reason_code(DynReason r);    /* "OPAQUE_CALL" */
+DYN_HIDDEN bool dyn_reason_is_of_array(DynReason r);    /* an operand is an array or tensor that isn't captured */
 DYN_HIDDEN const char *dyn_reason_message(DynReason r); /* one sentence: what happened */
 DYN_HIDDEN const char *dyn_reason_hint(DynReason r);    /* one sentence: what to do */
 

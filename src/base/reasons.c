@@ -1,11 +1,13 @@
 /* reasons.c: the texts of reasons.def. Called by logs, counters, errors and the docs' table of graph breaks. Owns nothing. */
 #include "base/base.h"
 
+enum { AT_BREAK, AT_ARRAY, AT_BAIL, AT_REFUSE, AT_BACKEND };
 static const struct {
     const char *code, *message, *hint;
+    uint8_t where;
 } reasons[DYN_R_COUNT] = {
-    [DYN_R_OK] = {"OK", "nothing went wrong", "nothing to do"},
-#define REASON(code, where, message, hint) [DYN_R_##code] = {#code, message, hint},
+    [DYN_R_OK] = {"OK", "nothing went wrong", "nothing to do", AT_BREAK},
+#define REASON(code, where, message, hint) [DYN_R_##code] = {#code, message, hint, AT_##where},
 #include "base/reasons.def"
 #undef REASON
 };
@@ -16,3 +18,4 @@ static DynReason known(DynReason r) { return (unsigned)r < DYN_R_COUNT ? r : DYN
 const char *dyn_reason_code(DynReason r) { return reasons[known(r)].code; }
 const char *dyn_reason_message(DynReason r) { return reasons[known(r)].message; }
 const char *dyn_reason_hint(DynReason r) { return reasons[known(r)].hint; }
+bool dyn_reason_is_of_array(DynReason r) { return reasons[known(r)].where == AT_ARRAY; }

@@ -59,7 +59,11 @@ static PyObject *dtypes[DYN_DTYPE_COUNT];
     X(key_bits, "_C.DispatchKeySet.raw_repr")               \
     X(negative, "_C.DispatchKey.Negative")                  \
     X(conjugate, "_C.DispatchKey.Conjugate")                \
-    X(increment_version, "_C._increment_version")
+    X(increment_version, "_C._increment_version")           \
+    X(finfo, "finfo")                                       \
+    X(iinfo, "iinfo")                                       \
+    X(layout, "layout")                                     \
+    X(memory_format, "memory_format")
 static unsigned long long marked; /* the bits of the negative and the conjugate key */
 static getter requires_grad;      /* of a tensor, as C calls it */
 static void *requires_grad_closure;
@@ -296,7 +300,7 @@ int dyn_torch_state(void) {
         return -1;
     }
     int state = (int)dt << 8;
-    state |= is_true(call0(ob.grad_enabled)) ? DYN_TORCH_GRAD : 0;
+    state |= dyn_torch_records_gradients() ? DYN_TORCH_GRAD : 0;
     state |= is_true(call0(ob.inference)) ? DYN_TORCH_INFERENCE : 0;
     return state;
 }
@@ -309,8 +313,19 @@ static void set_grad(bool on) {
     Py_XDECREF(done);
 }
 
+bool dyn_torch_is_constant(PyObject *o) {
+    const void *const types_of_constants[] = {dyn_torch_dtype, dyn_torch_device, ob.finfo, ob.iinfo, ob.layout, ob.memory_format};
+    bool found = false;
+    for (size_t i = 0; i < DYN_COUNTOF(types_of_constants) && dyn_torch_tensor != NULL; i++) {
+        found = found || Py_TYPE(o) == types_of_constants[i];
+    }
+    return found;
+}
+
+bool dyn_torch_records_gradients(void) { return is_true(call0(ob.grad_enabled)); }
+
 bool dyn_torch_grad_off(void) {
-    bool on = is_true(call0(ob.grad_enabled));
+    bool on = dyn_torch_records_gradients();
     if (on) {
         set_grad(false);
     }

@@ -33,12 +33,14 @@ DYN_HIDDEN bool dyn_torch_view(PyObject *tensor, DynArrayView *out);
 /* The same of one that was looked at before: where it lies now. */
 DYN_HIDDEN bool dyn_torch_place(PyObject *tensor, DynArrayView *out);
 DYN_HIDDEN bool dyn_torch_requires_grad(PyObject *tensor);
+DYN_HIDDEN bool dyn_torch_is_constant(PyObject *o); /* a dtype, device, layout, memory format, or what finfo and iinfo give */
 
 /* What of torch's state a graph rests on, as one number; -1: a mode is on under which nothing may be captured. */
 #define DYN_TORCH_GRAD 1                                    /* gradients are recorded */
 #define DYN_TORCH_INFERENCE 2                               /* … and tensors made are of inference mode */
 #define DYN_TORCH_DEFAULT(state) ((DynDtype)((state) >> 8)) /* default dtype */
 DYN_HIDDEN int dyn_torch_state(void);
+DYN_HIDDEN bool dyn_torch_records_gradients(void); /* torch.is_grad_enabled() */
 /* Gradients off, where they are on: what to hand to dyn_torch_grad_back. No graph of ours is one that autograd follows. */
 DYN_HIDDEN bool dyn_torch_grad_off(void);
 DYN_HIDDEN void dyn_torch_grad_back(bool was_on);

@@ -170,6 +170,7 @@ class OptimizedFunction(Generic[P, R]):
     __qualname__: str
     __wrapped__: Callable[P, R]
     entries: list[Entry]
+    refusals: list[str]
     def source(self) -> str: ...
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
     def __get__(self, instance: object, owner: type | None = None) -> Callable[..., R]: ...
@@ -180,6 +181,7 @@ class Explanation:
     op_count: int
     graphs: list[Graph]
     break_reasons: list[str]
+    refusals: list[str]
     guards: list[str]
     compile_times: dict[str, float]
 

@@ -29,19 +29,23 @@ class Explanation:
         The graphs; ``print_readable()`` shows one.
     break_reasons : list of str
         Why each break was one: codes that docs/graph_breaks.md explains.
+    refusals : list of str
+        What was not captured: a code as in `break_reasons`, the place, and what can be done. Of a call of which nothing at all
+        was captured it says why.
     guards : list of str
         What has to hold for the compiled code to be used, as Python expressions over the arguments.
     compile_times : dict of str to float
         Seconds by stage.
     """
 
-    def __init__(self, name, entries):
+    def __init__(self, name, entries, refusals):
         self.name = name
         self.graphs = [graph for graph in (entry.graph for entry in entries) if operations_in(graph)]
         self.graph_count = len(self.graphs)
         self.break_reasons = [entry.reason for entry in entries if entry.reason is not None]
         self.graph_break_count = len(self.break_reasons)
         self.op_count = sum(map(operations_in, self.graphs))
+        self.refusals = list(refusals)
         self.guards = [guard for entry in entries for guard in entry.guards]
         self.compile_times = {}
         for entry in entries:
@@ -56,6 +60,7 @@ class Explanation:
         )
         lines = [f"{self.name}: {', '.join(counts)}"]
         lines += [f"  break: {reason}" for reason in self.break_reasons]
+        lines += ["  not captured: " + refusal.replace("\n", "\n    ") for refusal in self.refusals]
         lines += [f"  guard: {guard}" for guard in self.guards]
         lines += [f"  time: {stage}, {seconds * 1e6:.0f} us" for stage, seconds in self.compile_times.items()]
         for graph in self.graphs:
@@ -93,6 +98,7 @@ def explain(fn, **arguments):
 
     def call(*args, **kwargs):
         fresh(*args, **kwargs)
-        return Explanation(getattr(fn, "__qualname__", repr(fn)), getattr(fresh, "entries", []))
+        name = getattr(fn, "__qualname__", repr(fn))
+        return Explanation(name, getattr(fresh, "entries", []), getattr(fresh, "refusals", []))
 
     return call

@@ -3,15 +3,19 @@
  * A door holds its cache; the hook's table holds those of functions met under enable(). A root cache owns the rows of its resume
  * functions, each with a door that holds its own cache. Entries are counted: a cache has one reference, a running call another.
  * GIL throughout. */
+#include "base/torch.h"
 #include "evalframe/hold.h"
 #include "evalframe/known.h"
 
 #define MAX_REFUSALS 3
 #define MAX_EXCEPTIONS 16 /* calls that raised while they were recorded: each says little about the next */
+#define MAX_TOLD 8        /* different refusals of a function that are kept to be told */
 #define RECORDING_NS 5e5  /* what another recording of a function that nobody asked for is taken to cost */
 
 static DynCache *all_caches;
 static uint32_t entries_made;
+
+static void forget_told(DynCache *c);
 
 /* ---- entries */
 
@@ -135,6 +139,7 @@ void dyn_cache_clear(DynCache *c) {
     c->refusals = c->without_arrays = c->exceptions = c->replaced = 0;
     c->dead = DYN_R_OK;
     c->idle = false;
+    forget_told(c);
     dyn_profit_clear(&c->profit);
     dyn_loop_clear(c);
     while (c->entries.n > 0) {
@@ -164,6 +169,7 @@ void dyn_cache_decref(DynCache *c) {
     dyn_hold_forget(c);
     dyn_vec_free(&c->entries);
     dyn_vec_free(&c->resumes);
+    forget_told(c);
     dyn_profit_clear(&c->profit);
     dyn_loop_clear(c);
     PyMem_RawFree(c);
@@ -243,7 +249,7 @@ bool dyn_cache_make_room(DynCache *c, int64_t limit) {
 
 static bool has_array_argument(const DynCache *c, PyObject *const *slots) {
     for (uint32_t i = 0; i < c->sig.nargs; i++) {
-        if (slots[i] != NULL && PyArray_CheckExact(slots[i])) {
+        if (slots[i] != NULL && dyn_array_is(slots[i])) {
             return true;
         }
     }
@@ -255,9 +261,20 @@ static void give_up(DynCache *c, DynReason why) {
     c->idle = c->entries.n == 0;
 }
 
+bool dyn_cache_wakes(DynCache *c) {
+    if (c->dead != DYN_R_REQUIRES_GRAD || dyn_torch_records_gradients()) {
+        return false;
+    }
+    c->dead = DYN_R_OK;
+    c->idle = false;
+    c->refusals = 0;
+    return true;
+}
+
 bool dyn_cache_may_record(DynCache *c, PyObject *const *slots) {
     bool disabled = c->root != NULL && c->root->dead == DYN_R_DISABLED;
-    if (disabled || c->dead != DYN_R_OK || c->recording) {
+    bool given_up = c->dead != DYN_R_OK && !dyn_cache_wakes(c);
+    if (disabled || given_up || c->recording) {
         return false;
     }
     if (dyn_known_is_skipped(c->code)) {
@@ -299,6 +316,52 @@ void dyn_cache_refused(DynCache *c, DynReason why) {
     if (++c->refusals >= MAX_REFUSALS) {
         give_up(c, why);
     }
+}
+
+static bool is_told(const DynCache *root, const char *text) {
+    for (uint32_t i = 0; i < root->told.n; i++) {
+        if (strcmp(root->told.at[i], text) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void dyn_cache_tell(DynCache *root, DynReason why, const DynPlace *place) {
+    DynStr s = {0};
+    bool says_nothing = why == DYN_R_NO_ARRAYS && root->told.n > 0; /* the rest of a function whose work wasn't captured */
+    if (says_nothing || root->told.n >= MAX_TOLD) {
+        return;
+    }
+    dyn_debug_reason(why, place, &s);
+    size_t size = s.failed ? 0 : (size_t)s.n + 1;
+    char *text = s.failed || is_told(root, dyn_str_at(&s)) ? NULL : PyMem_RawMalloc(size);
+    if (text != NULL) {
+        memcpy(text, dyn_str_at(&s), size);
+    }
+    if (text != NULL && dyn_vec_push(&root->told, text) < 0) { /* it isn't told, then: memory is short */
+        PyMem_RawFree(text);
+    }
+    dyn_str_free(&s);
+}
+
+PyObject *dyn_cache_refusals(const DynCache *root) {
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list != NULL && i < root->told.n; i++) {
+        PyObject *text = PyUnicode_FromString(root->told.at[i]);
+        if (text == NULL || PyList_Append(list, text) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(text);
+    }
+    return list;
+}
+
+static void forget_told(DynCache *c) {
+    while (c->told.n > 0) {
+        PyMem_RawFree(c->told.at[--c->told.n]);
+    }
+    dyn_vec_free(&c->told);
 }
 
 /* ---- resume functions */

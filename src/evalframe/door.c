@@ -165,7 +165,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
     PyThreadState *ts = PyThreadState_Get();
-    if (d->cache->idle || is_forbidden(ts) || dyn_cpy_is_raising(ts)) {
+    if (dyn_cache_idles(d->cache) || is_forbidden(ts) || dyn_cpy_is_raising(ts)) {
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
     return dyn_door_call(d->cache, func, d->frozen, args, nargsf, kwnames);
@@ -181,7 +181,7 @@ static PyObject *resume_one(DynDoor *d, PyObject *args, uint64_t run, DynNext *n
     DynHit hit;
     *next = (DynNext){NULL, NULL};
     DynLoopTurn turn = dyn_loop_turn(&c->loop, c, run);
-    if (c->idle || turn == DYN_LOOP_EAGER || is_forbidden(PyThreadState_Get())) {
+    if (dyn_cache_idles(c) || turn == DYN_LOOP_EAGER || is_forbidden(PyThreadState_Get())) {
         return dyn_hook_resume(NULL, func, spent);
     }
     if (dyn_bind(&c->sig, func, spent.at, (Py_ssize_t)spent.n, NULL, &b) < 0) {
@@ -245,6 +245,8 @@ static PyObject *get_wrapped(PyObject *self, void *none) { return Py_NewRef(((Dy
 
 static PyObject *get_entries(PyObject *self, void *none) { return dyn_pyentry_list(((DynDoor *)self)->cache); }
 
+static PyObject *get_refusals(PyObject *self, void *none) { return dyn_cache_refusals(((DynDoor *)self)->cache); }
+
 #define FORWARD(name) \
     { #name, forward_get, forward_set, NULL, #name }
 #define FORWARD_READ(name) \
@@ -264,6 +266,7 @@ static PyGetSetDef getset[] = {
     FORWARD_READ(__builtins__),
     {"__wrapped__", get_wrapped, NULL, "The function itself.", NULL},
     {"__dict__", PyObject_GenericGetDict, NULL, NULL, NULL},
+    {"refusals", get_refusals, NULL, "What was not captured, why and where: a few different ones.", NULL},
     {"entries", get_entries, NULL, "Cache entries, the function's own first, then those of what follows its graph breaks.", NULL},
     {0}};
 

@@ -83,9 +83,11 @@ struct DynCache {
     uint32_t refusals;       /* recordings of which nothing was kept */
     uint32_t without_arrays; /* … because there was no array work */
     uint32_t exceptions;     /* … because the call raised */
-    DynReason dead;          /* not OK: why nothing will be recorded any more */
-    bool recording;          /* a thread is at it */
-    bool idle;               /* no entries and dead: calls go straight through */
+    DYN_VEC(char *)
+    told;           /* of a root that somebody asked for: what those refusals were, each once */
+    DynReason dead; /* not OK: why nothing will be recorded any more */
+    bool recording; /* a thread is at it */
+    bool idle;      /* no entries and dead: calls go straight through */
     bool need_arrays;
     bool loud;          /* of a root: blocks of np.errstate are entered for real */
     bool raises;        /* of a root: exceptions are raised for real */
@@ -114,6 +116,12 @@ DYN_HIDDEN int dyn_cache_add(DynCache *c, DynEntry *e); /* takes e over; -1: mem
 /* May a call with these slots be recorded? Counts and logs a limit that is reached. */
 DYN_HIDDEN bool dyn_cache_may_record(DynCache *c, PyObject *const *slots);
 DYN_HIDDEN void dyn_cache_refused(DynCache *c, DynReason why);
+/* Calls go straight through where nothing will be recorded. Where that is because of gradients, it ends when they are off. */
+DYN_HIDDEN bool dyn_cache_wakes(DynCache *c);
+static inline bool dyn_cache_idles(DynCache *c) { return c->idle && !dyn_cache_wakes(c); }
+/* Keeps why something of a root's function wasn't captured, and where, for dyn_cache_refusals: a list of str, or NULL. */
+DYN_HIDDEN void dyn_cache_tell(DynCache *root, DynReason why, const DynPlace *place);
+DYN_HIDDEN PyObject *dyn_cache_refusals(const DynCache *root);
 DYN_HIDDEN int dyn_cache_traverse(DynCache *c, visitproc visit, void *arg);
 /* The resume function for a break of `code`: borrowed row, made when it isn't there; NULL without an exception. func: the
  * function that is recorded. */
@@ -257,4 +265,5 @@ DYN_HIDDEN void dyn_debug_entry(DynDump *d);
 DYN_HIDDEN void dyn_debug_free(DynDump *d);
 DYN_HIDDEN void dyn_debug_disassemble(PyObject *code, DynStr *out);
 DYN_HIDDEN void dyn_debug_break(DynReason why, const DynPlace *place, const char *what);
+DYN_HIDDEN void dyn_debug_reason(DynReason why, const DynPlace *place, DynStr *out); /* what happened, where, what to do */
 #endif

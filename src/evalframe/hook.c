@@ -81,20 +81,24 @@ static void captured(DynRecording *r, DynCapture *capture) {
     dyn_entry_decref(made);
 }
 
-static void refused(DynRecording *r, PyObject *code, DynReason why, const DynPlace *place) {
+static void refused(DynRecording *r, PyObject *code, DynReason why, DynReason cause, const DynPlace *place) {
     Recording *rec = (Recording *)r;
     DynResume *row;
     DynCache *c = dyn_cache_of_code(root_of(rec), code, &row);
-    dyn_count_reason("refused", why);
-    if (why != DYN_R_NO_ARRAYS) {
-        own_business++;
-        dyn_debug_break(why, place, "refused");
-        own_business--;
+    DynReason told = why == DYN_R_NO_ARRAYS && dyn_reason_is_of_array(cause) ? cause : why;
+    dyn_count_reason("refused", told);
+    own_business++;
+    if (told != DYN_R_NO_ARRAYS) {
+        dyn_debug_break(told, place, "refused");
     }
+    if (!root_of(rec)->quiet) {
+        dyn_cache_tell(root_of(rec), why == DYN_R_NO_ARRAYS ? cause : why, place);
+    }
+    own_business--;
     if (why == DYN_R_NO_PROFIT && c == root_of(rec)) {
         dyn_profit_decline(c);
     } else if (c != NULL) {
-        dyn_cache_refused(c, why);
+        dyn_cache_refused(c, told == DYN_R_REQUIRES_GRAD ? told : why);
     }
 }
 
@@ -449,7 +453,7 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     if (c != NULL) {
         row->used = true;
     }
-    bool useless = c == NULL || c->idle;
+    bool useless = c == NULL || dyn_cache_idles(c);
     if (useless || dyn_profit_is_eager_below() || dyn_frame_is_generator(f)) {
         return eager_frame(ts, f, c);
     }

@@ -319,7 +319,7 @@ uint32_t dyn_np_node(DynRec *r, DynOperand o) {
     if (o.v->kind == DV_CONST && PyArray_CheckScalar(o.real)) {
         return constant_node(r, o.real);
     }
-    dyn_np_refuse(r, PyArray_Check(o.real) ? DYN_R_UNSUPPORTED_ARRAY : DYN_R_UNSUPPORTED_VALUE);
+    dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
     return DYN_NONE;
 }
 
@@ -512,7 +512,7 @@ DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result) {
                                                                              : dyn_rec_npscalar(r, node, result);
     }
     if (!dyn_array_view(result, &view) || !view.aligned) {
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY);
+        return dyn_np_refuse(r, dyn_rec_why_no_array(result));
     }
     if (view.dtype != n->dtype || view.ndim != n->ndim) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
@@ -525,7 +525,7 @@ DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result) {
     if (dyn_torch_is(result)) {
         /* What came in requires no gradients, or they are off; then views of what does still say that they do. */
         if (dyn_torch_requires_grad(result) && !((n->flags & DYN_NODE_VIEW) && rec_torch_allows(r, result))) {
-            return dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY);
+            return dyn_np_refuse(r, DYN_R_REQUIRES_GRAD);
         }
         for (DynNode *m = n; m != NULL;) { /* what it is a view of is one too */
             m->flags |= DYN_NODE_TENSOR;

@@ -58,7 +58,7 @@ static bool is_plain_constant(PyObject *o) {
     if (PyCFunction_Check(o) && PyCFunction_GET_SELF(o) == NULL) {
         return true;
     }
-    return has_unchangeable_type(o) || rec_torch_is_constant(o) || dyn_np_is_no_value(o);
+    return has_unchangeable_type(o) || dyn_torch_is_constant(o) || dyn_np_is_no_value(o);
 }
 
 static int put_complex(DynRec *r, Forms *f, DynOperand o) {

@@ -36,7 +36,7 @@ uint32_t dyn_np_full(DynRec *r, DynDtype dt, int ndim, const uint32_t *shape, Dy
     }
     uint32_t id = failed ? DYN_NONE : dyn_np_add(r, DYN_OP_FULL, dt, ndim, 1, 0);
     if (id == DYN_NONE) {
-        dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY);
+        dyn_np_refuse(r, dt == DYN_NO_DTYPE ? DYN_R_DTYPE : DYN_R_UNSUPPORTED_VALUE);
         return id;
     }
     memcpy(dyn_np_node_at(r, id)->shape, shape, sizeof(*shape) * (size_t)ndim);
@@ -133,7 +133,7 @@ DynVal *np_rule_full_like(DynRec *r, NpCall *c) {
 
 static DynVal *copied(DynRec *r, uint32_t a, PyObject *result) {
     DynDtype dt = dyn_np_dtype_of(result);
-    return dt == DYN_NO_DTYPE ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_ARRAY) : dyn_np_result(r, dyn_np_copy(r, a, dt), result);
+    return dt == DYN_NO_DTYPE ? dyn_np_refuse(r, DYN_R_DTYPE) : dyn_np_result(r, dyn_np_copy(r, a, dt), result);
 }
 
 /* Is the array contiguous as order= wants it (K and A: any way), at every call? */

@@ -94,9 +94,12 @@ DYN_HIDDEN int dyn_rec_reads_flags(DynRec *r, uint32_t node, PyObject *real);
 /* ---- rec_torch_state.c */
 /* May this tensor be captured where the running instruction stands: no gradient would be recorded, no mode is on. */
 DYN_HIDDEN bool rec_torch_allows(DynRec *r, PyObject *tensor);
-DYN_HIDDEN bool rec_torch_is_constant(PyObject *o); /* torch.float32, torch.device("cpu"), torch.strided … */
-DYN_HIDDEN int rec_torch_begin(DynRec *r);          /* torch's state (torch.h) when the segment began */
-DYN_HIDDEN int rec_torch_guard(DynRec *r);          /* it is that at every call */
+/* Why a tensor, which isn't captured, isn't one that is. */
+DYN_HIDDEN DynReason rec_torch_why_none(PyObject *tensor);
+/* rec_resolve.c: why an array or tensor isn't captured; OK: it is neither. */
+DYN_HIDDEN DynReason dyn_rec_why_no_array(PyObject *o);
+DYN_HIDDEN int rec_torch_begin(DynRec *r); /* torch's state (torch.h) when the segment began */
+DYN_HIDDEN int rec_torch_guard(DynRec *r); /* it is that at every call */
 /* A call of a C function that changes the process's state, made again behind the graph. 0, or -1: it can't be. */
 DYN_HIDDEN int rec_global_effect(DynRec *r, PyObject *callable, uint32_t n, DynVal *const *args);
 

@@ -82,8 +82,8 @@ static DynVal *builtin_method(DynRec *r, DynOperand o, PyObject *name, PyObject 
  * method of a builtin type is, rec_attr says for every kind. */
 
 static DynVal *no_attribute(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
-    (void)name, (void)result;
-    return rec_fail(r, PyArray_Check(o.real) ? DYN_R_UNSUPPORTED_ARRAY : DYN_R_UNSUPPORTED_VALUE, "attribute");
+    (void)o, (void)name, (void)result;
+    return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "attribute");
 }
 
 /* Attributes that are the parts which the shadow has as items, in their order; NULL: it is none. */
@@ -138,7 +138,7 @@ static DynVal *attribute_of_constant(DynRec *r, DynOperand o, PyObject *name, Py
     if (rec_is_enum_member(o.real)) {
         return rec_guard_class(r, Py_TYPE(o.real)) < 0 ? NULL : rec_wrap_result(r, result);
     }
-    if (rec_torch_is_constant(o.real)) { /* dtypes, devices: nobody changes them */
+    if (dyn_torch_is_constant(o.real)) { /* dtypes, devices: nobody changes them */
         return rec_wrap_result(r, result);
     }
     if (rec_is_fact(o.real)) {

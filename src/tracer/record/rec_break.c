@@ -423,7 +423,7 @@ static bool has_resume_codes(DynRec *r) {
 /* The instruction isn't recorded, but for CPython it is one like any other. */
 static bool is_cpythons(DynReason why) {
     bool unsupported = why == DYN_R_UNSUPPORTED_VALUE || why == DYN_R_UNSUPPORTED_OPCODE || why == DYN_R_UNSUPPORTED_OP;
-    return unsupported || why == DYN_R_SIDE_EFFECT;
+    return unsupported || why == DYN_R_SIDE_EFFECT || dyn_reason_is_of_array(why);
 }
 
 /* The frame is left as it stands, so that a resume function takes its place: nobody looks at the frame, and it is past what

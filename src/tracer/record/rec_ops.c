@@ -116,10 +116,7 @@ bool rec_foldable(DynRec *r, DynOperand o) {
     return false;
 }
 
-static DynVal *no_array_rule(DynRec *r, DynOperand a, DynOperand b) {
-    bool array = PyArray_Check(a.real) || PyArray_Check(b.real);
-    return rec_fail(r, array ? DYN_R_UNSUPPORTED_ARRAY : DYN_R_UNSUPPORTED_VALUE, "operator on objects of this kind");
-}
+static DynVal *no_rule(DynRec *r) { return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "operator on objects of this kind"); }
 
 static bool both_are(DynOperand a, DynOperand b, DynValKind kind) { return a.v->kind == kind && b.v->kind == kind; }
 static bool one_is(DynOperand a, DynOperand b, DynValKind kind) { return a.v->kind == kind || b.v->kind == kind; }
@@ -191,7 +188,7 @@ DynVal *rec_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, 
     } else if (dyn_is_tuple(result) || PyList_CheckExact(result)) {
         v = sequence_binary(r, nb, a, b, result);
     } else if ((v = rec_enum_operator(r, rec_operator_name(nb), a, b, result)) == NULL) {
-        v = no_array_rule(r, a, b);
+        v = no_rule(r);
     }
     return v;
 }
@@ -243,7 +240,7 @@ DynVal *rec_unary(DynRec *r, int op, DynOperand a, PyObject **out) {
     } else if (known && PyComplex_CheckExact(a.real)) {
         v = a.v->kind == DV_CONST ? dyn_rec_const(r, result) : rec_complex_unary(r, negative, a, result);
     } else if (!known || (v = rec_enum_operator(r, invert ? "invert" : "neg", a, (DynOperand){0}, result)) == NULL) {
-        v = no_array_rule(r, a, a);
+        v = no_rule(r);
     }
     return v;
 }
@@ -312,7 +309,7 @@ static bool foldable_number(DynRec *r, DynOperand o) {
 }
 
 /* Constants of which comparing one with any other runs no code of the user's. */
-static bool is_compared_plainly(PyObject *o) { return PyArray_DescrCheck(o) || PyType_Check(o) || rec_torch_is_constant(o); }
+static bool is_compared_plainly(PyObject *o) { return PyArray_DescrCheck(o) || PyType_Check(o) || dyn_torch_is_constant(o); }
 
 static bool compares_constants(DynOperand a, DynOperand b) {
     if (!both_are(a, b, DV_CONST)) {
@@ -380,7 +377,7 @@ DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObj
     if (are_compared_by_items(a, b)) {
         return rec_compare_sequences(r, cmp, a, b, result);
     }
-    return no_array_rule(r, a, b);
+    return no_rule(r);
 }
 
 DynVal *rec_compare(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject **result) {
@@ -597,7 +594,7 @@ DynVal *rec_contains(DynRec *r, bool negate, DynOperand a, DynOperand b, PyObjec
     } else if (resolved) {
         v = rec_enum_operator(r, "contains", a, b, result);
     }
-    return v ? v : no_array_rule(r, a, b);
+    return v ? v : no_rule(r);
 }
 
 Step rec_CONTAINS_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -628,8 +625,8 @@ static DynVal *slice_sequence(DynRec *r, DynOperand o, DynOperand index, PyObjec
 /* ---- the column `item`: the shadow of `result`, which o[index] gave; NULL: unknown, and why is set. Both are resolved. */
 
 static DynVal *no_item(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
-    (void)index, (void)result;
-    return no_array_rule(r, o, o);
+    (void)o, (void)index, (void)result;
+    return no_rule(r);
 }
 
 /* Of a tuple, a list or a deque. */

@@ -25,6 +25,38 @@ static bool may_capture(DynRec *r, PyObject *a, const DynArrayView *view) {
     return view->aligned && (!dyn_torch_is(a) || rec_torch_allows(r, a));
 }
 
+DynReason dyn_rec_why_no_array(PyObject *o) {
+    if (PyArray_Check(o)) {
+        bool known = dyn_dtype_of(PyArray_DESCR((PyArrayObject *)o)) != DYN_NO_DTYPE;
+        return !PyArray_CheckExact(o) ? DYN_R_SUBCLASS : known ? DYN_R_LAYOUT : DYN_R_DTYPE;
+    }
+    return dyn_torch_tensor != NULL && PyObject_TypeCheck(o, dyn_torch_tensor) ? rec_torch_why_none(o) : DYN_R_OK;
+}
+
+/* An operand, or an item of one that is a list or tuple. */
+static DynReason why_none(DynOperand o) {
+    if (o.v == NULL || o.v->kind == DV_OBJECT) {
+        return o.v == NULL ? DYN_R_OK : dyn_rec_why_no_array(o.real);
+    }
+    bool sequence = (o.v->kind == DV_LIST && PyList_CheckExact(o.real)) || (o.v->kind == DV_TUPLE && PyTuple_CheckExact(o.real));
+    uint32_t n = sequence && PySequence_Fast_GET_SIZE(o.real) == (Py_ssize_t)o.v->n ? o.v->n : 0;
+    DynReason why = DYN_R_OK;
+    for (uint32_t i = 0; i < n && why == DYN_R_OK; i++) {
+        DynVal *item = o.v->items[i];
+        why = item->kind == DV_OBJECT ? dyn_rec_why_no_array(PySequence_Fast_GET_ITEM(o.real, i)) : DYN_R_OK;
+    }
+    return why;
+}
+
+void rec_blame_operands(DynRec *r, RecFrame *f, uint32_t n) {
+    bool unsupported = r->why == DYN_R_UNSUPPORTED_VALUE || r->why == DYN_R_UNSUPPORTED_OP;
+    DynReason own = DYN_R_OK;
+    for (uint32_t k = n; unsupported && own == DYN_R_OK && k > 0; k--) {
+        own = why_none(operand(f, k));
+    }
+    r->why = own == DYN_R_OK ? r->why : own;
+}
+
 /* Its sizes as symbols, of the node too. */
 static int size_symbols(DynRec *r, uint32_t source, uint32_t node, const DynArrayView *view, uint8_t layout) {
     for (int d = 0; d < view->ndim; d++) {
@@ -379,7 +411,7 @@ static bool is_fixed_callable(PyObject *o) {
 }
 
 static bool is_fixed_value(PyObject *o) {
-    bool singleton = o == Py_Ellipsis || o == Py_NotImplemented, of_arrays = PyArray_DescrCheck(o) || rec_torch_is_constant(o);
+    bool singleton = o == Py_Ellipsis || o == Py_NotImplemented, of_arrays = PyArray_DescrCheck(o) || dyn_torch_is_constant(o);
     return singleton || of_arrays || PyModule_CheckExact(o);
 }
 

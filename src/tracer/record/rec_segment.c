@@ -200,7 +200,7 @@ void rec_finish_segment(DynRec *r, DynEnd end, DynReason why, RecFrame *f, const
     }
 }
 
-void rec_stop(DynRec *r, RecFrame *f, const DynInstr *in, DynReason why) {
+static void stop_for(DynRec *r, RecFrame *f, const DynInstr *in, DynReason why, DynReason cause) {
     DynPlace p = {0};
     r->over = true;
     r->between = false;
@@ -211,12 +211,14 @@ void rec_stop(DynRec *r, RecFrame *f, const DynInstr *in, DynReason why) {
     place_of(r, f, in, &p);
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
-    r->req->refused(r->req, r->cap->code, why, &p);
+    r->req->refused(r->req, r->cap->code, why, cause, &p);
     dyn_capture_free(r->cap);
     r->cap = NULL;
     PyErr_Restore(type, value, tb);
     Py_DECREF(p.code);
 }
+
+void rec_stop(DynRec *r, RecFrame *f, const DynInstr *in, DynReason why) { stop_for(r, f, in, why, why); }
 
 /* Do the finished segments save time: all of them run once, or one that a loop runs again and again? */
 static bool pays(const DynRec *r) {
@@ -253,7 +255,7 @@ void rec_deliver(DynRec *r) {
             r->req->captured(r->req, c);
         } else {
             if (!work) {
-                r->req->refused(r->req, c->code, why, &c->end_place);
+                r->req->refused(r->req, c->code, why, c->reason == DYN_R_OK ? why : c->reason, &c->end_place);
             }
             dyn_capture_free(c);
         }
@@ -348,7 +350,7 @@ void rec_leave(DynRec *r, RecFrame *f, const DynInstr *in) {
         if (loop && why != DYN_R_BUDGET) {
             note(r, f, in, "left");
         }
-        rec_stop(r, f, in, why == DYN_R_BUDGET ? why : DYN_R_NO_ARRAYS);
+        stop_for(r, f, in, why == DYN_R_BUDGET ? why : DYN_R_NO_ARRAYS, why);
         return;
     }
     r->served = r->served || (behind && loop); /* what is there is recorded by the next call, which finds its resume function */

@@ -303,6 +303,9 @@ DYN_HIDDEN int rec_resolve_npscalar(DynRec *r, DynVal *v,
                                     PyObject *o); /* a NumPy scalar at a source; -1: not of a captured type */
 /* Input `node` and input `other`, one of which is written, have to lie apart. */
 DYN_HIDDEN int rec_lie_apart(DynRec *r, uint32_t node, uint32_t other);
+/* The running instruction is a break, for it isn't supported: r->why becomes what is the matter with one of its `n` operands,
+ * where that is an array or tensor that isn't captured. */
+DYN_HIDDEN void rec_blame_operands(DynRec *r, RecFrame *f, uint32_t n);
 
 /* ---- columns of shadow.def: rec_burn.c, rec_truth.c, rec_items.c, rec_recipe.c, rec_check.c */
 DYN_HIDDEN bool rec_is_constant(DynVal *v);                           /* DV_CONST, constant symbols, tuples of these */

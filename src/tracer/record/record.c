@@ -72,6 +72,9 @@ Step rec_commit(DynRec *r, RecFrame *f, uint32_t npop, PyObject *result, DynVal 
     if (v != NULL && rec_snapshot_new_nodes(r) < 0) {
         v = NULL;
     }
+    if (v == NULL) {
+        rec_blame_operands(r, f, npop);
+    }
     /* Operands may die and run destructors, which may look at the frame: its stack is right before they do. */
     PyObject *dead[8], **old = dead;
     uint32_t base = f->sp - npop;
@@ -103,6 +106,9 @@ Step rec_commit_none(DynRec *r, RecFrame *f, uint32_t npop, int status) {
     }
     if (status == 0 && rec_snapshot_new_nodes(r) < 0) {
         status = 1;
+    }
+    if (status > 0) {
+        rec_blame_operands(r, f, npop);
     }
     rec_drop(f, npop);
     if (status == 0) {
@@ -494,8 +500,8 @@ PyObject *dyn_record(PyThreadState *ts, DynFrame *f, DynRecording *recording) {
     dyn_arena_init(&r.arena);
     PyObject *result;
     if (rec_frame_open(&r, &top, f) < 0 || top.code->generator || rec_begin(&r, &top) < 0) {
-        recording->refused(recording, (PyObject *)dyn_frame_code(f),
-                           top.code && top.code->generator ? DYN_R_GENERATOR : DYN_R_NO_MEMORY, NULL);
+        DynReason why = top.code && top.code->generator ? DYN_R_GENERATOR : DYN_R_NO_MEMORY;
+        recording->refused(recording, (PyObject *)dyn_frame_code(f), why, why, NULL);
         recording->ended(recording);
         result = dyn_frame_default_eval(ts, f, 0);
     } else {

@@ -38,8 +38,8 @@ struct DynRecording {
     double (*gain)(const DynCapture *capture, uint32_t ninstrs);
     /* A segment is finished. Takes the capture over. */
     void (*captured)(DynRecording *, DynCapture *capture);
-    /* Nothing was kept of a segment or of the call. */
-    void (*refused)(DynRecording *, PyObject *code, DynReason why, const DynPlace *place);
+    /* Nothing was kept of a segment or of the call. cause: what ended the segment, where that says more; else `why`. */
+    void (*refused)(DynRecording *, PyObject *code, DynReason why, DynReason cause, const DynPlace *place);
     /* Nothing more will be recorded of the call, whose rest may be the whole program. */
     void (*ended)(DynRecording *);
     bool worked;      /* set by the recorder: there was array work, whatever became of it */

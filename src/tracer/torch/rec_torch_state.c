@@ -19,6 +19,38 @@ bool rec_torch_allows(DynRec *r, PyObject *tensor) {
     return DYN_TORCH_DEFAULT(now) == DYN_TORCH_DEFAULT(r->torch) && !gradients;
 }
 
+/* Is torch.device's type, or the tensor's layout, another than the one that is captured? */
+static bool is_elsewhere(PyObject *tensor, const char *path, const char *here) {
+    PyObject *at = dyn_torch_lookup(tensor, path), *name = at == NULL ? NULL : PyObject_Str(at);
+    bool elsewhere = name != NULL && PyUnicode_CompareWithASCIIString(name, here) != 0;
+    PyErr_Clear();
+    Py_XDECREF(name);
+    Py_XDECREF(at);
+    return elsewhere;
+}
+
+static bool has_known_dtype(PyObject *tensor) {
+    PyObject *dtype = dyn_torch_lookup(tensor, "dtype");
+    bool known = dtype != NULL && dyn_torch_dtype_parse(dtype) != DYN_NO_DTYPE;
+    Py_XDECREF(dtype);
+    return known;
+}
+
+DynReason rec_torch_why_none(PyObject *tensor) {
+    if (!dyn_torch_is(tensor)) {
+        return DYN_R_SUBCLASS;
+    }
+    if (is_elsewhere(tensor, "device.type", "cpu")) {
+        return DYN_R_DEVICE;
+    }
+    if (!has_known_dtype(tensor)) {
+        return DYN_R_DTYPE;
+    }
+    int state = dyn_torch_state();
+    bool gradients = state >= 0 && (state & DYN_TORCH_GRAD) && dyn_torch_requires_grad(tensor);
+    return gradients ? DYN_R_REQUIRES_GRAD : state < 0 ? DYN_R_UNSUPPORTED_VALUE : DYN_R_LAYOUT;
+}
+
 int rec_torch_guard(DynRec *r) {
     for (uint32_t i = 0; i < r->cap->guards.n; i++) {
         if (r->cap->guards.at[i].kind == DYN_GUARD_TORCH) {
@@ -26,22 +58,6 @@ int rec_torch_guard(DynRec *r) {
         }
     }
     return rec_guard(r, DYN_GUARD_TORCH, DYN_NONE, DYN_NONE, r->torch, NULL);
-}
-
-bool rec_torch_is_constant(PyObject *o) {
-    static const char *const names[] = {"torch.finfo", "torch.iinfo", "torch.layout", "torch.memory_format"};
-    if (dyn_torch_tensor == NULL || strncmp(Py_TYPE(o)->tp_name, "torch.", 6) != 0) {
-        return false;
-    }
-    if (Py_IS_TYPE(o, dyn_torch_dtype) || Py_IS_TYPE(o, dyn_torch_device)) {
-        return true;
-    }
-    for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
-        if (strcmp(Py_TYPE(o)->tp_name, names[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* torch.is_grad_enabled() and the like: what they say follows from the state. Operator 1: is there something among the arguments

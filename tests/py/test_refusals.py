@@ -1,0 +1,238 @@
+"""What isn't captured says why: arrays and tensors of a kind that no graph takes, in counters, logs, errors and explanations."""
+
+import warnings
+
+import numpy as np
+import pytest
+from compare import dynoc
+
+
+@pytest.fixture(autouse=True)
+def nothing_counted():
+    dynoc.counters.clear()
+
+
+class Units(np.ndarray):
+    pass
+
+
+def doubled(x):
+    return x * 2
+
+
+def first(x):
+    return x[0]
+
+
+def joined(parts):
+    return np.concatenate(parts)
+
+
+def shifted(x):
+    return np.add(x, 1)
+
+
+def misaligned():
+    return np.frombuffer(bytearray(8 * 4 + 1), np.uint8)[1:].view(np.float64)
+
+
+KINDS = {
+    "SUBCLASS": lambda: np.arange(4.0).view(Units),
+    "DTYPE": lambda: np.array([1, 2.5, 3], dtype=object),
+    "LAYOUT": misaligned,
+}
+
+
+@pytest.mark.parametrize("reason", KINDS)
+@pytest.mark.parametrize("function", [doubled, shifted, first])
+def test_an_array_that_is_not_captured(reason, function):
+    x = KINDS[reason]()
+    fast = dynoc.optimize(function, wait=True)
+    for _ in range(100):
+        assert np.array_equal(fast(x), function(x))
+    assert set(dynoc.counters["refused"]) <= {reason, "NO_ARRAYS"}
+    assert dynoc.counters["refused"][reason] > 0
+    refusal = fast.refusals[0]
+    assert refusal.startswith(reason + ": ") and f"in {function.__name__}" in refusal and "hint: " in refusal
+
+
+def test_big_endian_and_structured_elements():
+    for x in (np.arange(3.0).astype(">f8"), np.zeros(3, [("a", "f8"), ("b", "i4")])):
+        fast = dynoc.optimize(first, wait=True)
+        assert fast(x) == x[0]
+        assert fast.refusals[0].startswith("DTYPE: ")
+
+
+def test_an_item_of_a_list():
+    parts = [np.arange(2.0), np.arange(3.0).view(Units)]
+    fast = dynoc.optimize(joined, wait=True)
+    assert np.array_equal(fast(parts), joined(parts))
+    assert fast.refusals[0].startswith("SUBCLASS: ")
+
+
+def test_an_array_beside_one_that_is_captured():
+    def both(x, y):
+        z = np.sin(x) * 2
+        return z + y
+
+    x, y = np.arange(4.0), np.arange(4.0).view(Units)
+    fast = dynoc.optimize(both, wait=True)
+    for _ in range(3):
+        assert np.allclose(fast(x, y), both(x, y)) and type(fast(x, y)) is Units
+    assert dynoc.counters["graph_breaks"] == {"SUBCLASS": 1}
+
+
+def test_fullgraph_says_what_it_is_that_is_not_captured():
+    with pytest.raises(dynoc.Unsupported, match="SUBCLASS"):
+        dynoc.optimize(doubled, fullgraph=True, wait=True)(np.arange(4.0).view(Units))
+
+
+def test_operations_that_are_not_captured_are_not_blamed_on_arrays_that_are():
+    def own(x):
+        return x.item() + len(str(x))
+
+    fast = dynoc.optimize(own, wait=True)
+    x = np.array(2.5)
+    assert fast(x) == own(x)
+    assert not set(dynoc.counters["graph_breaks"]) & {"SUBCLASS", "DTYPE", "LAYOUT", "REQUIRES_GRAD"}
+
+
+def test_nothing_at_all_says_so():
+    fast = dynoc.optimize(lambda n: n + 1, wait=True)
+    fast(1)
+    assert [text.split(":")[0] for text in fast.refusals] == ["NO_ARRAYS"]
+
+
+def test_refusals_are_few_and_forgotten_by_reset():
+    lines = "".join(f"    x{i} = x * {i}\n" for i in range(40))
+    names = {}
+    exec(f"def many(x):\n{lines}    return x0\n", names)
+    fast = dynoc.optimize(names["many"], wait=True)
+    fast(np.arange(4.0).view(Units))
+    assert 0 < len(fast.refusals) <= 8 and len(set(fast.refusals)) == len(fast.refusals)
+    dynoc.reset()
+    assert fast.refusals == []
+
+
+def test_explain_says_why_there_is_no_graph():
+    report = dynoc.explain(doubled)(np.arange(4.0).view(Units))
+    assert report.graph_count == 0
+    assert [text.split(":")[0] for text in report.refusals] == ["SUBCLASS"]
+    assert "not captured: SUBCLASS" in str(report) and "return x * 2" in str(report) and "^^^^^" in str(report)
+
+
+def test_the_log_says_it_too(caplog):
+    dynoc.set_logs(graph_breaks=True)
+    try:
+        dynoc.optimize(doubled, wait=True)(np.arange(4.0).view(Units))
+    finally:
+        dynoc.set_logs()
+    assert "refused SUBCLASS" in caplog.text
+
+
+# ---- tensors
+
+
+def tanh_sum(w):
+    import torch
+
+    return (torch.tanh(w) * 2 + 1).sum()
+
+
+def test_gradients():
+    torch = pytest.importorskip("torch")
+    w = torch.randn(8, requires_grad=True)
+    fast = dynoc.optimize(tanh_sum, wait=True)
+    for _ in range(20):
+        w.grad = None
+        fast(w).backward()
+        expected = torch.autograd.grad(tanh_sum(w), w)[0]
+        assert torch.equal(w.grad, expected)
+    assert dynoc.counters["refused"]["REQUIRES_GRAD"] > 0
+    assert fast.refusals[0].startswith("REQUIRES_GRAD: ")
+
+
+def test_a_function_that_was_given_up_for_gradients_is_captured_where_they_are_off():
+    torch = pytest.importorskip("torch")
+    w = torch.randn(8, requires_grad=True)
+    fast = dynoc.optimize(tanh_sum, wait=True)
+    for _ in range(3):
+        for _ in range(10):
+            assert fast(w).requires_grad
+        tried = dynoc.counters["refused"]["REQUIRES_GRAD"]
+        for _ in range(100):
+            assert fast(w).requires_grad
+        assert dynoc.counters["refused"]["REQUIRES_GRAD"] == tried
+        with torch.no_grad():
+            assert torch.allclose(fast(w), tanh_sum(w))
+    assert [entry.end for entry in fast.entries] == ["return"]
+
+
+def test_the_same_under_enable():
+    torch = pytest.importorskip("torch")
+    layers = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+    x = torch.randn(4, 8)
+    dynoc.enable(wait=True)
+    try:
+        for _ in range(50):
+            layers(x).sum().backward()
+        captured = dynoc.counters["graphs"].get("captured", 0)
+        with torch.no_grad():
+            for _ in range(50):
+                y = layers(x)
+        assert dynoc.counters["graphs"]["captured"] > captured
+    finally:
+        dynoc.disable()
+    assert torch.allclose(y, layers(x).detach())
+
+
+def test_gradients_of_a_module_in_fullgraph():
+    torch = pytest.importorskip("torch")
+    fast = dynoc.optimize(torch.nn.Linear(4, 4), fullgraph=True, wait=True)
+    with pytest.raises(dynoc.Unsupported, match="REQUIRES_GRAD"):
+        fast(torch.randn(2, 4))
+    with torch.no_grad():
+        assert fast(torch.randn(2, 4)).shape == (2, 4)
+
+
+def test_gradients_of_an_item_of_a_list():
+    torch = pytest.importorskip("torch")
+    parts = [torch.ones(2), torch.ones(2, requires_grad=True)]
+    fast = dynoc.optimize(torch.cat, wait=True)
+    assert torch.equal(fast(parts), torch.cat(parts))
+
+    def cat(parts):
+        return torch.cat(parts)
+
+    fast = dynoc.optimize(cat, wait=True)
+    assert torch.equal(fast(parts), cat(parts))
+    assert fast.refusals[0].startswith("REQUIRES_GRAD: ")
+
+
+def tensors(torch):
+    class Marked(torch.Tensor):
+        pass
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {
+            "SUBCLASS": torch.ones(3).as_subclass(Marked),
+            "DEVICE": torch.ones(3, device="meta"),
+            "DTYPE": torch.ones(3).to(torch.float8_e5m2),
+            "LAYOUT": torch.eye(3).to_sparse(),
+        }
+
+
+@pytest.mark.parametrize("reason", ["SUBCLASS", "DEVICE", "DTYPE", "LAYOUT"])
+def test_a_tensor_that_is_not_captured(reason):
+    torch = pytest.importorskip("torch")
+
+    def flat(x):
+        return x.clone()
+
+    x = tensors(torch)[reason]
+    fast = dynoc.optimize(flat, wait=True)
+    for _ in range(10):
+        y = fast(x)
+        assert type(y) is type(x) and y.shape == x.shape and y.dtype == x.dtype and y.device == x.device
+    assert fast.refusals[0].startswith(reason + ": ")
