@@ -61,7 +61,7 @@ def include_directions():
     for path in c_files("c", "h"):
         folder = str(path.parent.relative_to(ROOT / "src"))
         if folder not in FOLDERS:
-            yield f"{name(path)}: a folder that tools/check.py doesn't know"
+            yield f"{name(path)}: a folder that isn't in FOLDERS of tools/check.py"
             continue
         for number, line in enumerate(path.read_text().splitlines(), 1):
             found = re.match(r'\s*#\s*include\s+"([^"]+)/[^"/]+"', line)
@@ -183,8 +183,12 @@ def layout():
     done = subprocess.run(
         [program, "--dry-run", "-Werror", *map(str, formatted_files())], capture_output=True, text=True, cwd=ROOT
     )
-    for path in sorted(set(re.findall(r"^(\S+?):\d+:\d+: error", done.stderr, re.M))):
-        yield f"{path.removeprefix(str(ROOT) + '/')}: not as clang-format writes it (make format)"
+    first = {}  # line of each file
+    for path, number in re.findall(r"^(\S+?):(\d+):\d+: error", done.stderr, re.M):
+        first.setdefault(path, number)
+    for path, number in sorted(first.items()):
+        place = f"{path.removeprefix(str(ROOT) + '/')}:{number}"
+        yield f"{place}: not as clang-format writes it (make format, or tools/check.py --format)"
 
 
 def warnings():

@@ -29,6 +29,27 @@ def erf(x):
     return np.vectorize(math.erf, otypes="d")(x)
 
 
+def erfc(x):
+    """The complementary error function, element by element.
+
+    Parameters
+    ----------
+    x : numpy.ndarray
+        Numbers, of any shape.
+
+    Returns
+    -------
+    numpy.ndarray
+        float64, of the same shape.
+
+    Examples
+    --------
+    >>> float(erfc(np.array([0.5]))[0])
+    0.4795001221869535
+    """
+    return np.vectorize(math.erfc, otypes="d")(x)
+
+
 def philox(key, counter):
     """Random bits by a counter: equal arguments give equal bits, and nothing else does in any way that shows.
 

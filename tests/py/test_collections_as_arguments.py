@@ -249,3 +249,39 @@ def test_results_are_new_at_every_call():
     assert first[0] is not second[0] and first[1] is not second[1] and first[1][0] is not second[1][0]
     assert copy.copy(first[0]).default_factory is list
     np.testing.assert_array_equal(first[2], second[2])
+
+
+def least_of(x, a, b):
+    return min(a, b), max(a, b), x + 1.0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: (deque([1, 2]), deque([1, 3])),
+        lambda: (deque([2.0, 2.0]), deque([1.0, 3.0], maxlen=4)),
+        lambda: (deque(), deque([1])),
+        lambda: (Pair(1.0, 2.0), Pair(1.0, 3.0)),
+        lambda: (Pair(3, 2), (1, 5)),
+        lambda: ({"a": 1}.keys(), {"a": 2, "b": 3}.keys()),
+        lambda: (deque([1j]), deque([2j])),
+        lambda: (deque(["a"]), deque([1])),
+        lambda: (deque([1]), [1]),
+        lambda: (deque([1]), 3),
+        lambda: ({"a": 1}, {"b": 2}),
+        lambda: (iter([1]), iter([2])),
+    ],
+    ids="deques maxlen empty named mixed views complex texts list number dicts iterators".split(),
+)
+def test_min_and_max_compare_what_they_are_given(make):
+    """Several arguments are compared as they are; only the items of one argument are taken out of it."""
+    fast = dynoc.optimize(least_of, wait=True)
+    for _ in range(2):
+        try:
+            want = repr(least_of(f64(4), *make()))
+        except TypeError as error:
+            with pytest.raises(TypeError) as caught:
+                fast(f64(4), *make())
+            assert str(caught.value) == str(error)
+        else:
+            assert repr(fast(f64(4), *make())) == want

@@ -74,7 +74,7 @@ def test_conversions_to_bfloat16(dtype):
 
 UNARY = ["neg", "abs", "floor", "ceil", "trunc", "round", "frac", "square", "sqrt", "rsqrt", "reciprocal", "relu", "deg2rad"]
 CLOSE = ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh"]
-CLOSE += ["tanh", "asinh", "acosh", "atanh", "sigmoid", "erf"]
+CLOSE += ["tanh", "asinh", "acosh", "atanh", "sigmoid", "erf", "erfc"]
 ACTIVATIONS = ["silu", "gelu", "mish", "softplus", "logsigmoid", "hardswish", "hardsigmoid", "elu", "celu", "selu", "relu6"]
 ACTIVATIONS += ["leaky_relu", "hardtanh", "hardshrink", "softsign", "tanhshrink"]
 

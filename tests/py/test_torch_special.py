@@ -17,6 +17,7 @@ ONE = {
     "logit": lambda x: (torch.logit(x), x.logit(0.2), torch.special.logit(x, eps=1e-3)),
     "sinc": lambda x: (torch.sinc(x), torch.special.sinc(x)),
     "nan_to_num": lambda x: (torch.nan_to_num(x), x.nan_to_num(1.5, 2.5, -3.5), torch.nan_to_num(x, posinf=1)),
+    "erfc": lambda x: (torch.erfc(x), x.erfc(), torch.special.erfc(x)),
     "angle": lambda x: torch.angle(x),
     "softshrink": lambda x: (F.softshrink(x), F.softshrink(x, 0.3)),
     "rrelu": lambda x: (F.rrelu(x), F.rrelu(x, 0.1, 0.2, training=False)),

@@ -254,3 +254,24 @@ def test_nothing_is_written_where_a_warning_raises(n):
         warnings.simplefilter("always")
         fast(x, y)
     assert [w.lineno for w in said] == [written_behind_a_division.__code__.co_firstlineno + 1]
+
+
+NAN_FUNCTIONS = {
+    "mean": lambda x: np.nanmean(x, axis=0) + 1.0,
+    "var": lambda x: np.nanvar(x * 2.0, axis=0),
+    "std": lambda x: np.nanstd(x, axis=1) * x.T,
+    "median": lambda x: np.nanmedian(x, axis=0) - x,
+    "percentile": lambda x: np.nanpercentile(x, 50, axis=0) + x,
+    "of all": lambda x: (np.nanmean(x), np.nanvar(x), np.nanmedian(x)),
+}
+
+
+@pytest.mark.parametrize("name", NAN_FUNCTIONS)
+def test_what_numpys_python_code_says_of_nan_is_said_once(name):
+    """Empty, nan throughout, and nan in one column; no operator behind the call has anything to warn of."""
+    fn = NAN_FUNCTIONS[name]
+    fast = dynoc.optimize(fn, wait=True)
+    column = np.ones((3, 4))
+    column[:, 0] = np.nan
+    for x in (np.ones((3, 4)), np.full((3, 4), np.nan), column, np.zeros((0, 4)), np.zeros((4, 0)), column):
+        check(fn, fast, lambda x=x: [x.copy()])

@@ -126,7 +126,10 @@
 #define STEEP {"0x4080000000000000L", "0x42800000"}, true /* 2^9 and 2^6: exponentials overflow somewhat later */
 #define VAST {"0x4630000000000000L", "0x7f7fffff"}, true  /* 2^100, and what is finite */
 #define ROOT {"0x43b0000000000000L", "0x46000000"}, true  /* 2^60 and 2^13: the square is exact no longer */
-/* Name, number of arguments. */
+/* Functions of the C library: name, number of arguments, and what they are in generated text. BUILTIN: an instruction, by the
+ * compiler's own name; VECTOR: the C library has it for vectors too (libmvec): else nothing that uses it can be loaded; REST_OF:
+ * the remainder of a division, in vectors of our own where that is exact; SCALAR_CALL: a call for each element; COMPLEX_CALL,
+ * MAGNITUDE: the same of a complex number, giving a complex or a real one. */
 static const struct Function {
     const char *name;
     int nargs;
@@ -312,8 +315,10 @@ static void put_function(DynStr *out, Names *names, const char *name, size_t len
             }
             dyn_str_printf(out, ") __asm__(\"%s%s\") __attribute__((const, nothrow));\n", f->name, s);
         } else {
-            dyn_str_printf(out, "%s dyn_%s%s(%s, %s) __asm__(\"%s%s\") __attribute__((const, nothrow));\n", t, f->name, s, t, t,
-                           f->name, s);
+            dyn_str_printf(out, "%s dyn_%s%s(%s", t, f->name, s, t);
+            dyn_str_puts(out, f->nargs == 2 ? ", " : "");
+            dyn_str_puts(out, f->nargs == 2 ? t : "");
+            dyn_str_printf(out, ") __asm__(\"%s%s\") __attribute__((const, nothrow));\n", f->name, s);
         }
         dyn_str_printf(out, "#define %s%s dyn_%s%s\n", f->name, s, f->name, s);
         return;

@@ -128,7 +128,7 @@ DynVal *rec_on_new_counter(DynRec *r, const RecCall *c, PyObject **result, int a
         DynVal *count = rec_plain_key(key) ? dyn_rec_const(r, value) : NULL;
         v = count != NULL && rec_dict_set(r, v, key, count) == 0 ? v : NULL;
     }
-    return v != NULL || *result == NULL ? v : rec_fail(r, DYN_R_OPAQUE_CALL, "Counter");
+    return rec_known_or(r, v, *result, DYN_R_OPAQUE_CALL, "Counter");
 }
 
 static void trim(DynVal *v, PyObject *real, bool from_left) {
@@ -161,7 +161,7 @@ DynVal *rec_on_new_deque(DynRec *r, const RecCall *c, PyObject **result, int arg
         v = v->extra == NULL ? NULL : v;
     }
     Py_XDECREF(most);
-    return v != NULL || *result == NULL ? v : rec_fail(r, DYN_R_OPAQUE_CALL, "deque");
+    return rec_known_or(r, v, *result, DYN_R_OPAQUE_CALL, "deque");
 }
 
 /* ---- methods */

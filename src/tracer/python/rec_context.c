@@ -93,7 +93,7 @@ static DynVal *of_one(DynRec *r, const RecCall *c, PyObject **result, bool fits,
     if (!known) {
         *result = rec_call_real(c);
     }
-    return v != NULL || *result == NULL ? v : rec_fail(r, DYN_R_OPAQUE_CALL, "ContextVar");
+    return rec_known_or(r, v, *result, DYN_R_OPAQUE_CALL, "ContextVar");
 }
 
 DynVal *rec_on_context_set(DynRec *r, const RecCall *c, PyObject **result, int arg) {

@@ -213,7 +213,7 @@ DynVal *rec_on_new_partial(DynRec *r, const RecCall *c, PyObject **result, int w
     }
     *result = rec_call_real(c);
     DynVal *v = *result ? shadow_of(r, c, *result) : NULL;
-    return v != NULL || *result == NULL ? v : rec_fail(r, DYN_R_OPAQUE_CALL, ((PyTypeObject *)c->callable.real)->tp_name);
+    return rec_known_or(r, v, *result, DYN_R_OPAQUE_CALL, ((PyTypeObject *)c->callable.real)->tp_name);
 }
 
 /* ---- called */

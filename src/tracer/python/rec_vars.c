@@ -178,5 +178,5 @@ DynVal *rec_held_method(DynRec *r, const RecCall *c, PyObject **result, RecDictM
         v = call_base(r, c, dict, result, which);
     }
     const char *detail = r->detail != NULL ? r->detail : "dict";
-    return v != NULL || *result == NULL ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, detail);
+    return rec_known_or(r, v, *result, DYN_R_UNSUPPORTED_VALUE, detail);
 }

@@ -30,6 +30,7 @@ enum {
     ANY_SELF = REC_ANY_SELF,
     TAKES_ALL = REC_TAKES_ALL,
     LISTS = REC_LISTS,
+    ALONE = REC_ALONE,
     OF_ARRAY = REC_OF_ARRAY,
     PURE = REC_PURE,
     WALKS = REC_WALKS,
@@ -297,13 +298,19 @@ static DynVal *call_on_array(DynRec *r, const RecCall *c, PyObject *result, cons
     return v;
 }
 
+/* Does the callable go through its first argument, rather than compare it with the others? */
+static bool goes_through_first(const RecCall *c, const Row *row) {
+    return c->npos == 1 || (c->npos > 1 && !(row->flags & REC_ALONE));
+}
+
 static DynVal *call_row(DynRec *r, const RecCall *c, PyObject **result, const Row *row) {
     RecCall listed;
     PyObject *list = NULL;
-    if ((row->flags & REC_TAKES_ALL) && c->npos >= 1 && rec_is_iterator(c->args[0].v)) {
+    bool through = goes_through_first(c, row);
+    if ((row->flags & REC_TAKES_ALL) && through && rec_is_iterator(c->args[0].v)) {
         return call_on_all(r, c, result, row);
     }
-    bool other = (row->flags & REC_LISTS) && rec_listed_call(r, c, &listed, &list);
+    bool other = (row->flags & REC_LISTS) && through && rec_listed_call(r, c, &listed, &list);
     DynVal *v = row->handler(r, other ? &listed : c, result, row->arg);
     Py_XDECREF(list);
     return v == NULL && (row->flags & REC_OF_ARRAY) ? call_on_array(r, c, *result, row) : v;

@@ -33,7 +33,8 @@ typedef enum RecCallableFlag {
     REC_LEAVES = 128,
     REC_SEES_REFERENCES = 256,
     REC_NEVER_CHANGE = 512,
-    REC_FIXED = 1024
+    REC_FIXED = 1024,
+    REC_ALONE = 2048
 } RecCallableFlag;
 
 /* ---- arguments of rows: each for the handlers that are named beside it */

@@ -268,6 +268,8 @@ DYN_HIDDEN DynVal *rec_source_dict(DynRec *r, PyObject *dict, PyObject *key);
 DYN_HIDDEN int rec_keep(DynRec *r, PyObject *o);                           /* new strong reference until the recording ends */
 DYN_HIDDEN DynVal *rec_object(DynRec *r, PyObject *obj);                   /* DV_CONST whatever it is: keys of dicts */
 DYN_HIDDEN DynVal *rec_fail(DynRec *r, DynReason why, const char *detail); /* NULL */
+/* v, the shadow of what a real call gave. Where that is unknown, and the call didn't raise (result NULL), the reason is set. */
+DYN_HIDDEN DynVal *rec_known_or(DynRec *r, DynVal *v, const PyObject *result, DynReason why, const char *detail);
 DYN_HIDDEN int rec_guard(DynRec *r, DynGuardKind kind, uint32_t source, uint32_t source2, int64_t number, PyObject *obj);
 DYN_HIDDEN int rec_guard_id(DynRec *r, DynVal *v, PyObject *real); /* v is this very object at every call; v becomes DV_CONST */
 DYN_HIDDEN void rec_become_const(DynVal *v, PyObject *real);       /* it is kept alive already */

@@ -24,6 +24,10 @@ DynVal *rec_fail(DynRec *r, DynReason why, const char *detail) {
     return NULL;
 }
 
+DynVal *rec_known_or(DynRec *r, DynVal *v, const PyObject *result, DynReason why, const char *detail) {
+    return v != NULL || result == NULL ? v : rec_fail(r, why, detail);
+}
+
 DynVal *rec_new(DynRec *r, DynValKind kind) {
     DynVal *v = DYN_NEW(&r->arena, DynVal);
     if (v == NULL) {
