@@ -159,14 +159,14 @@ static int burn_symbols(DynRec *r, const DynNode *n) {
     DynVal v = {.kind = DV_SYM, .source = DYN_NONE};
     for (uint32_t k = 0; k < n->nargs + n->ndim; k++) {
         bool arg = k < n->nargs;
-        v.id = arg ? n->args[k].id : n->shape[k - n->nargs];
+        v.sym = arg ? n->args[k].id : n->shape[k - n->nargs];
         bool skipped = arg ? n->args[k].kind != DYN_ARG_SYM : dyn_node_stores(n);
         if (skipped) {
             continue;
         }
-        const DynSym *s = dyn_sym_at(&r->cap->syms, v.id);
+        const DynSym *s = dyn_sym_at(&r->cap->syms, v.sym);
         bool came_in = s->op == DYN_S_VAR && s->index > 0; /* a NumPy scalar: as good as array data */
-        if (!dyn_sym_is_const(&r->cap->syms, v.id) && (s->type == DYN_T_FLOAT || came_in)) {
+        if (!dyn_sym_is_const(&r->cap->syms, v.sym) && (s->type == DYN_T_FLOAT || came_in)) {
             return -1;
         }
         if (dyn_rec_burn(r, &v, Py_None) < 0) {

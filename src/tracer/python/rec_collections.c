@@ -339,7 +339,7 @@ static DynVal *reorder(DynRec *r, const RecCall *c, PyObject **result, bool pops
     if (pops) {
         at = last ? d->n - 2 : 0;
     }
-    DynVal *key = d->items[at], *value = d->items[at + 1], *pair[2] = {dyn_rec_const(r, key->obj), value};
+    DynVal *key = d->items[at], *value = d->items[at + 1], *pair[2] = {dyn_rec_const(r, rec_constant_of(key)), value};
     rec_dict_drop(d, at);
     if (pops) {
         v = pair[0] ? dyn_rec_seq(r, DV_TUPLE, 2, pair, *result) : NULL;

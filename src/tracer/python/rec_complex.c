@@ -19,7 +19,7 @@ static uint32_t as_float(DynRec *r, uint32_t s) {
 /* The parts of a complex number, or of a Python number that becomes one. */
 static int parts_of(DynRec *r, DynOperand o, uint32_t *parts) {
     if (o.v->kind == DV_SYM) {
-        parts[0] = as_float(r, o.v->id);
+        parts[0] = as_float(r, rec_sym_of(o.v));
         parts[1] = dyn_sym_float(&r->cap->syms, 0.0);
         return parts[0] == DYN_NONE || parts[1] == DYN_NONE ? -1 : 0;
     }
@@ -173,7 +173,7 @@ DynVal *rec_complex_new(DynRec *r, const RecCall *c, PyObject *result) {
         return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "complex");
     }
     if (c->npos == 2) {
-        parts[1] = as_float(r, c->args[1].v->id);
+        parts[1] = as_float(r, rec_sym_of(c->args[1].v));
     }
     return new_complex(r, parts, result);
 }

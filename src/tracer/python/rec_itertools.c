@@ -88,7 +88,7 @@ bool rec_whole_number(DynRec *r, DynOperand o, int64_t *out) {
     if (o.v->kind != DV_SYM || !PyLong_CheckExact(o.real) || dyn_rec_burn(r, o.v, o.real) < 0) {
         return false;
     }
-    *out = dyn_sym_at(&r->cap->syms, o.v->id)->hint.i;
+    *out = dyn_sym_at(&r->cap->syms, rec_sym_of(o.v))->hint.i;
     return *out > INT32_MIN && *out < INT32_MAX;
 }
 
@@ -220,7 +220,7 @@ static bool may_be_longer(DynRec *r, DynOperand pool) {
     bool varies = false;
     for (uint32_t i = 0; pool.v->kind == DV_RANGE && i < pool.v->n; i++) {
         const DynVal *v = pool.v->items[i];
-        varies |= v->kind == DV_SYM && !dyn_sym_is_const(&r->cap->syms, v->id);
+        varies |= v->kind == DV_SYM && !dyn_sym_is_const(&r->cap->syms, rec_sym_of(v));
     }
     return varies;
 }

@@ -232,7 +232,7 @@ static int count_from(DynRec *r, const RecCall *c, int64_t *start) {
     if (o.v->kind != DV_SYM || !PyLong_CheckExact(o.real) || dyn_rec_burn(r, o.v, o.real) < 0) {
         return -1;
     }
-    *start = dyn_sym_at(&r->cap->syms, c->args[at].v->id)->hint.i;
+    *start = dyn_sym_at(&r->cap->syms, rec_sym_of(c->args[at].v))->hint.i;
     return *start > INT32_MIN && *start < INT32_MAX ? 0 : -1;
 }
 

@@ -309,7 +309,7 @@ static int merge(DynRec *r, DynVal *into, DynOperand from) {
     DynVal *dict = listed ? from.v->items[0] : from.v;
     if ((listed || PyDict_Check(from.real)) && dict->kind == DV_DICT) {
         for (uint32_t i = 0; i < dict->n; i += 2) {
-            if (rec_dict_set(r, into, dict->items[i]->obj, dict->items[i + 1]) < 0) {
+            if (rec_dict_set(r, into, rec_constant_of(dict->items[i]), dict->items[i + 1]) < 0) {
                 return -1;
             }
         }
@@ -380,7 +380,7 @@ static DynVal *dict_popitem(DynRec *r, const RecCall *c, PyObject **result) {
     if (*result == NULL || dict->n == 0) {
         return NULL;
     }
-    DynVal *pair[2] = {dyn_rec_const(r, dict->items[dict->n - 2]->obj), dict->items[dict->n - 1]};
+    DynVal *pair[2] = {dyn_rec_const(r, rec_constant_of(dict->items[dict->n - 2])), dict->items[dict->n - 1]};
     dict->n -= 2;
     dict->state++;
     return pair[0] == NULL ? NULL : changed(r, c, dyn_rec_seq(r, DV_TUPLE, 2, pair, *result));

@@ -78,7 +78,7 @@ static bool is_vars(PyObject *descr) {
 
 static uint32_t own_index(const DynVal *v, PyObject *name) {
     for (uint32_t i = 0; i + 1 < v->n; i += 2) {
-        if (v->items[i]->obj == name || PyUnicode_Compare(v->items[i]->obj, name) == 0) {
+        if (rec_constant_of(v->items[i]) == name || PyUnicode_Compare(rec_constant_of(v->items[i]), name) == 0) {
             return i;
         }
     }

@@ -301,7 +301,7 @@ DynVal *rec_call_getter(DynRec *r, const RecCall *c, PyObject **result) {
     DynOperand got = {0};
     rec_begin_taking(r);
     for (uint32_t i = 0; tuple != NULL && i < n; i++) {
-        PyObject *key = k == REC_ATTRGETTER ? f.v->items[i]->obj : held_item(f.real, i);
+        PyObject *key = k == REC_ATTRGETTER ? rec_constant_of(f.v->items[i]) : held_item(f.real, i);
         if (key != NULL && k == REC_ITEMGETTER) {
             got = one_step(r, c->args[0], (DynOperand){f.v->items[i], key}, true);
         } else if (key != NULL) {
@@ -348,7 +348,7 @@ int rec_unwrap_partial(DynRec *r, RecCall *c) {
     }
     bool named = f.v->obj != NULL; /* what it reduces to is a partial of its name and keywords then, and the other arguments */
     uint32_t npos = f.v->id - 1;
-    PyObject *name = f.v->items[0]->obj, *method = NULL;
+    PyObject *name = rec_constant_or_null(f.v->items[0]), *method = NULL;
     RecCall get = {0};
     DynVal *v = NULL;
     RecAttr how = name == NULL || !PyUnicode_CheckExact(name) ? REC_ATTR_UNKNOWN : rec_attr_of(r, o, name, &get, &v);

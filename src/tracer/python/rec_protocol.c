@@ -295,7 +295,7 @@ static PyObject *length_of(PyObject *answer) {
 static bool is_positive(DynRec *r, DynVal *v) {
     DynSyms *t = &r->cap->syms;
     uint32_t zero = dyn_sym_int(t, 0);
-    return zero != DYN_NONE && dyn_rec_assume(r, dyn_sym_op(t, DYN_S_GE, v->id, zero, DYN_NONE)) == 0;
+    return zero != DYN_NONE && dyn_rec_assume(r, dyn_sym_op(t, DYN_S_GE, rec_sym_of(v), zero, DYN_NONE)) == 0;
 }
 
 bool rec_length(DynRec *r, DynOperand o, PyObject **result, DynVal **v) {

@@ -136,7 +136,7 @@ PyObject *rec_take(DynRec *r, DynOperand it, DynVal **v) {
         rec_take_failed(r, r->why, r->detail);
         return next_for_real(it.real);
     }
-    if (it.v->kind == DV_ITER && (it.v->items[0]->kind != DV_ARRAY || it.v->items[0]->obj != NULL)) {
+    if (it.v->kind == DV_ITER && (it.v->items[0]->kind != DV_ARRAY || it.v->items[0]->real != NULL)) {
         return take_listed(r, it, v);
     }
     if (it.v->kind == DV_LAZY) {
@@ -216,9 +216,9 @@ DynOperand rec_get_iter(DynRec *r, DynOperand o) {
         return iter_by_function(r, function, o);
     }
     DynVal *v = rec_new_iter(r, rec_iterate(r, o.v, o.real));
-    if (v != NULL && o.v->kind == DV_ARRAY && o.v->obj == NULL) { /* its rows are taken from it by index */
+    if (v != NULL && o.v->kind == DV_ARRAY && o.v->real == NULL) { /* its rows are taken from it by index */
         v = rec_keep(r, o.real) == 0 ? v : NULL;
-        o.v->obj = o.real;
+        o.v->real = o.real;
     }
     PyObject *it = v != NULL ? PyObject_GetIter(o.real) : NULL;
     if (it == NULL || rec_keep(r, it) < 0) {

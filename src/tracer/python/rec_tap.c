@@ -340,8 +340,8 @@ DynVal *rec_behind_tap(DynRec *r, DynVal *v) {
     if (v->kind == DV_LAZY && v->lazy->step == rec_step_tap) {
         return v->lazy->from[0].v;
     }
-    bool function = v->kind == DV_CONST && Py_IS_TYPE(v->obj, &tap_call_type);
-    return function && ((Tap *)v->obj)->serial == r->serial ? ((Tap *)v->obj)->func.v : v;
+    bool function = v->kind == DV_CONST && Py_IS_TYPE(rec_constant_of(v), &tap_call_type);
+    return function && ((Tap *)rec_constant_of(v))->serial == r->serial ? ((Tap *)rec_constant_of(v))->func.v : v;
 }
 
 int rec_tap_init(void) {

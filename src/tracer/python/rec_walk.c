@@ -79,7 +79,7 @@ int rec_pin_keys(DynRec *r, DynVal *v) {
         PyObject *name = PyTuple_GET_ITEM(tuple, i / 2);
         status = rec_keep(r, name);
         dict->items[i]->kind = DV_CONST;
-        dict->items[i]->obj = name;
+        dict->items[i]->constant = name;
     }
     dict->by_place = status != 0;
     PyErr_Clear();
@@ -88,7 +88,7 @@ int rec_pin_keys(DynRec *r, DynVal *v) {
 }
 
 DynVal *rec_key_of(DynRec *r, const DynVal *dict, uint32_t i) {
-    return dict->by_place ? dict->items[2 * i] : dyn_rec_const(r, dict->items[2 * i]->obj);
+    return dict->by_place ? dict->items[2 * i] : dyn_rec_const(r, rec_constant_of(dict->items[2 * i]));
 }
 
 int rec_resolve_for_attribute(DynRec *r, DynOperand o, PyObject *name) {

@@ -14,32 +14,66 @@ typedef enum DynValKind { /* what each is, and what its DynVal holds: shadow.def
 } DynValKind;
 typedef struct DynVal DynVal;
 struct DynVal {
-    uint8_t kind;    /* DynValKind. */
-    bool looped;     /* A loop runs over this iterator over listed items. */
-    bool hidden;     /* Nobody sees this iterator over listed items: any other over them will do. */
-    bool fresh;      /* A container that was made while recording: the caller could not reach it before. */
-    uint32_t source; /* Where the object is found at call time, or DYN_NONE. */
-    uint32_t id;     /* A symbol, a node, a position …: by kind. */
-    uint32_t n;      /* How many items there are. */
-    uint32_t cap;    /* How many there is room for. */
-    DynVal **items;  /* By kind; in the recording's arena. */
-    PyObject *obj;   /* By kind; of containers and arrays the real object, for identity. The recorder keeps it alive. */
-    PyObject *type;  /* By kind; borrowed from what keeps it alive. */
-    DynVal *extra;   /* A defaultdict's factory, a deque's maxlen, the items of an instance that is a dict. */
-    uint32_t state;  /* Of a container: how often its size or order changed. Of an iterator: its container's, when it began. */
-    uint32_t born;   /* Which shadow of the recording it is. */
-    DynVal *twin;    /* The next shadow of the same object, in a ring, where it was met in several ways; or NULL. */
-    bool module;     /* OBJECT: a torch.nn.Module. */
-    bool touched;    /* The object outlives the call and was changed. */
-    bool raised;     /* The exception was made and raised while recording: nothing raises it at later calls. */
-    bool wanted;     /* RESULT: a recipe names it. */
-    bool ending;     /* The running instruction came to the end of this iterator. */
-    bool by_place;   /* DICT: its keys are known by their places alone, and are no constants (rec_walk.c). */
-    uint32_t ahead;  /* How many items of this iterator the running instruction took (rec_take.c). */
+    uint8_t kind;           /* DynValKind. */
+    bool looped;            /* A loop runs over this iterator over listed items. */
+    bool hidden;            /* Nobody sees this iterator over listed items: any other over them will do. */
+    bool fresh;             /* A container that was made while recording: the caller could not reach it before. */
+    uint32_t source;        /* Where the object is found at call time, or DYN_NONE. */
+    uint32_t id;            /* A symbol, a node, a position …: by kind. */
+    uint32_t n;             /* How many items there are. */
+    uint32_t cap;           /* How many there is room for. */
+    DynVal **items;         /* By kind; in the recording's arena. */
+    PyObject *obj;          /* By kind; of containers and arrays the real object, for identity. The recorder keeps it alive. */
+    PyObject *type;         /* By kind; borrowed from what keeps it alive. */
+    union {                 /* What it stands for, by kind. */
+        uint32_t sym;       /* SYM: the symbol. */
+        PyObject *constant; /* CONST: the object itself; the recorder keeps it alive. */
+        struct {            /* ARRAY, NPSCALAR, MADE. */
+            uint32_t node;  /* The graph's node. */
+            PyObject *real; /* ARRAY: the real array, where its identity or its rows are asked for; kept alive. Else NULL. */
+        };
+    };
+    DynVal *extra;  /* A defaultdict's factory, a deque's maxlen, the items of an instance that is a dict. */
+    uint32_t state; /* Of a container: how often its size or order changed. Of an iterator: its container's, when it began. */
+    uint32_t born;  /* Which shadow of the recording it is. */
+    DynVal *twin;   /* The next shadow of the same object, in a ring, where it was met in several ways; or NULL. */
+    bool module;    /* OBJECT: a torch.nn.Module. */
+    bool touched;   /* The object outlives the call and was changed. */
+    bool raised;    /* The exception was made and raised while recording: nothing raises it at later calls. */
+    bool wanted;    /* RESULT: a recipe names it. */
+    bool ending;    /* The running instruction came to the end of this iterator. */
+    bool by_place;  /* DICT: its keys are known by their places alone, and are no constants (rec_walk.c). */
+    uint32_t ahead; /* How many items of this iterator the running instruction took (rec_take.c). */
     struct RecLazy *lazy; /* LAZY: its contents, see rec_state.h. */
     uint32_t recipe;      /* The recipe that was made of it in the rebuild `stamp`. */
     uint32_t stamp;       /* The rebuild that `recipe` is of. */
 };
+
+/* What shadows stand for. A debug build checks that the kind is one that has it. */
+#ifdef DYN_DEBUG
+DYN_HIDDEN void rec_wrong_kind(const DynVal *v, const char *asked); /* ends the process */
+static inline void rec_has(const DynVal *v, bool fits, const char *asked) {
+    if (!fits) {
+        rec_wrong_kind(v, asked);
+    }
+}
+#else
+static inline void rec_has(const DynVal *v, bool fits, const char *asked) { (void)v, (void)fits, (void)asked; }
+#endif
+static inline uint32_t rec_sym_of(const DynVal *v) {
+    rec_has(v, v->kind == DV_SYM, "symbol");
+    return v->sym;
+}
+static inline uint32_t rec_node_of(const DynVal *v) {
+    rec_has(v, v->kind == DV_ARRAY || v->kind == DV_NPSCALAR || v->kind == DV_MADE, "node");
+    return v->node;
+}
+static inline PyObject *rec_constant_of(const DynVal *v) {
+    rec_has(v, v->kind == DV_CONST, "constant");
+    return v->constant;
+}
+static inline PyObject *rec_constant_or_null(const DynVal *v) { return v->kind == DV_CONST ? v->constant : NULL; }
+
 typedef struct DynOperand { /* a shadow and the real object it stands for */
     DynVal *v;              /* The shadow. */
     PyObject *real;         /* The real object, borrowed. */

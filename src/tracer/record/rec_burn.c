@@ -35,17 +35,17 @@ static int burn_never(DynRec *r, DynVal *v, PyObject *real) {
 
 static int burn_constant(DynRec *r, DynVal *v, PyObject *real) {
     (void)real;
-    return rec_guard_key_class(r, v->obj);
+    return rec_guard_key_class(r, rec_constant_of(v));
 }
 
 static int burn_number(DynRec *r, DynVal *v, PyObject *real) {
     (void)real;
-    return burn_sym(r, v->id);
+    return burn_sym(r, rec_sym_of(v));
 }
 
 static int burn_node(DynRec *r, DynVal *v, PyObject *real) {
     (void)real;
-    return rec_burn_node(r, v->id);
+    return rec_burn_node(r, rec_node_of(v));
 }
 
 static int burn_object(DynRec *r, DynVal *v, PyObject *real) {
@@ -73,7 +73,7 @@ static int burn_range(DynRec *r, DynVal *v, PyObject *real) {
 
 static int burn_dict(DynRec *r, DynVal *v, PyObject *real) {
     for (uint32_t i = 0; i + 1 < v->n; i += 2) {
-        PyObject *value = PyDict_GetItemWithError(real, v->items[i]->obj);
+        PyObject *value = PyDict_GetItemWithError(real, rec_constant_of(v->items[i]));
         if (value == NULL || dyn_rec_burn(r, v->items[i + 1], value) < 0) {
             PyErr_Clear();
             return -1;

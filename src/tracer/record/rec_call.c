@@ -278,7 +278,7 @@ static bool all_constant(DynRec *r, const RecCall *c) {
     bool constant = true;
     for (uint32_t i = 0; constant && i < c->npos + c->nkw; i++) {
         DynVal *v = c->args[i].v;
-        constant = v->kind == DV_SYM ? dyn_sym_is_const(&r->cap->syms, v->id) : v->kind == DV_CONST;
+        constant = v->kind == DV_SYM ? dyn_sym_is_const(&r->cap->syms, rec_sym_of(v)) : v->kind == DV_CONST;
     }
     return constant;
 }
@@ -513,7 +513,7 @@ static int unwrap_method(DynRec *r, RecCall *c) {
         return call_with_self(r, c, (DynOperand){func, PyMethod_GET_FUNCTION(real)}, (DynOperand){self, PyMethod_GET_SELF(real)});
     }
     if (PyCFunction_Check(real)) {
-        return call_with_self(r, c, (DynOperand){func, func->obj}, (DynOperand){self, PyCFunction_GET_SELF(real)});
+        return call_with_self(r, c, (DynOperand){func, rec_constant_of(func)}, (DynOperand){self, PyCFunction_GET_SELF(real)});
     }
     if (Py_TYPE(real) != method_wrapper) {
         return 0;
@@ -521,7 +521,7 @@ static int unwrap_method(DynRec *r, RecCall *c) {
     PyObject *o = PyObject_GetAttrString(real, "__self__");
     PyErr_Clear();
     Py_XDECREF(o); /* the method holds it */
-    return call_with_self(r, c, (DynOperand){func, func->obj}, (DynOperand){self, o});
+    return call_with_self(r, c, (DynOperand){func, rec_constant_of(func)}, (DynOperand){self, o});
 }
 
 static int unwrap_object(DynRec *r, RecCall *c) {
@@ -714,8 +714,8 @@ static PyObject *list_of_rows(DynRec *r, DynOperand *args) {
     PyObject *real[DYN_COUNTOF(items)] = {NULL}, *list = NULL;
     Py_ssize_t n = PyArray_NDIM(a) > 0 && PyArray_DIM(a, 0) <= (npy_intp)DYN_COUNTOF(items) ? PyArray_DIM(a, 0) : -1;
     uint32_t want = dyn_sym_int(&r->cap->syms, n);
-    bool listed =
-        n >= 0 && want != DYN_NONE && dyn_rec_assume_equal(r, dyn_graph_node(&r->cap->graph, args->v->id)->shape[0], want) == 0;
+    bool listed = n >= 0 && want != DYN_NONE &&
+                  dyn_rec_assume_equal(r, dyn_graph_node(&r->cap->graph, rec_node_of(args->v))->shape[0], want) == 0;
     bool known = listed && rec_array_rows(r, *args, (uint32_t)n, items, real) == 0;
     for (Py_ssize_t i = 0; known && i < n; i++) {
         known = items[i] != NULL;

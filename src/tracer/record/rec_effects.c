@@ -19,6 +19,7 @@ int rec_same_object(DynRec *r, DynVal *v, DynVal *other) {
     v->items = other->items;
     v->n = other->n;
     v->cap = other->cap;
+    v->constant = other->constant;
     v->obj = other->obj;
     v->type = other->type;
     v->extra = other->extra;

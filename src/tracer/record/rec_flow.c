@@ -110,9 +110,9 @@ Step rec_GET_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
         return rec_finish_call(r, f, &c, 1);
     }
     DynVal *v = rec_is_iterator(o.v) ? o.v : rec_new_iter(r, rec_iterate(r, o.v, o.real));
-    if (o.v->kind == DV_ARRAY && o.v->obj == NULL) { /* its rows are taken from it by index */
+    if (o.v->kind == DV_ARRAY && o.v->real == NULL) { /* its rows are taken from it by index */
         v = v != NULL && rec_keep(r, o.real) == 0 ? v : NULL;
-        o.v->obj = o.real;
+        o.v->real = o.real;
     }
     if (v != NULL && v->kind == DV_ITER && v->items[0]->kind == DV_OPAQUE) {
         v->looped = true;
@@ -124,7 +124,7 @@ Step rec_GET_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
 static DynVal *row(DynRec *r, DynVal *array, uint32_t i, PyObject *item) {
     PyObject *index = PyLong_FromUnsignedLong(i);
     DynVal *iv = index ? dyn_rec_const(r, index) : NULL;
-    DynVal *v = iv ? dyn_np_subscr(r, (DynOperand){array, array->obj}, (DynOperand){iv, index}, item) : NULL;
+    DynVal *v = iv ? dyn_np_subscr(r, (DynOperand){array, array->real}, (DynOperand){iv, index}, item) : NULL;
     Py_XDECREF(index);
     return v;
 }
@@ -149,12 +149,12 @@ int rec_next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
     DynSyms *t = &r->cap->syms;
     uint32_t i = it->id + it->ahead;
     if (c->kind == DV_RANGE) {
-        uint32_t step = c->items[2]->id, k = dyn_sym_int(t, i);
+        uint32_t step = rec_sym_of(c->items[2]), k = dyn_sym_int(t, i);
         uint32_t off = k == DYN_NONE ? k : dyn_sym_op(t, DYN_S_MUL, k, step, DYN_NONE);
-        uint32_t at = off == DYN_NONE ? off : dyn_sym_op(t, DYN_S_ADD, c->items[0]->id, off, DYN_NONE);
+        uint32_t at = off == DYN_NONE ? off : dyn_sym_op(t, DYN_S_ADD, rec_sym_of(c->items[0]), off, DYN_NONE);
         bool up = dyn_sym_at(t, step)->hint.i > 0;
         DynSymOp before = up ? DYN_S_LT : DYN_S_GT;
-        uint32_t more = at == DYN_NONE ? at : dyn_sym_op(t, before, at, c->items[1]->id, DYN_NONE);
+        uint32_t more = at == DYN_NONE ? at : dyn_sym_op(t, before, at, rec_sym_of(c->items[1]), DYN_NONE);
         if (dyn_rec_assume(r, more) < 0 || (bool)dyn_sym_at(t, more)->hint.i != (item != NULL)) {
             return -1;
         }
@@ -163,7 +163,7 @@ int rec_next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
     }
     if (c->kind == DV_ARRAY) {
         uint32_t k = dyn_sym_int(t, i);
-        const DynNode *node = dyn_graph_node(&r->cap->graph, c->id);
+        const DynNode *node = dyn_graph_node(&r->cap->graph, rec_node_of(c));
         uint32_t more = node->ndim < 1 || k == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_LT, k, node->shape[0], DYN_NONE);
         if (dyn_rec_assume(r, more) < 0) {
             return -1;
@@ -296,7 +296,7 @@ static int64_t trips_left(DynRec *r, DynVal *it) {
     DynVal *c = it->items[0];
     DynSyms *t = &r->cap->syms;
     if (c->kind == DV_ARRAY) {
-        const DynNode *node = dyn_graph_node(&r->cap->graph, c->id);
+        const DynNode *node = dyn_graph_node(&r->cap->graph, rec_node_of(c));
         return node->ndim < 1 ? 0 : dyn_sym_at(t, node->shape[0])->hint.i - it->id;
     }
     if (c->kind != DV_RANGE) {
@@ -304,8 +304,8 @@ static int64_t trips_left(DynRec *r, DynVal *it) {
         c = live != NULL ? live : c;
         return (int64_t)(live != NULL && c->kind == DV_DICT ? c->n / 2 : c->n) - it->id;
     }
-    int64_t start = dyn_sym_at(t, c->items[0]->id)->hint.i, stop = dyn_sym_at(t, c->items[1]->id)->hint.i;
-    int64_t step = dyn_sym_at(t, c->items[2]->id)->hint.i, span = step > 0 ? stop - start : start - stop;
+    int64_t start = dyn_sym_at(t, rec_sym_of(c->items[0]))->hint.i, stop = dyn_sym_at(t, rec_sym_of(c->items[1]))->hint.i;
+    int64_t step = dyn_sym_at(t, rec_sym_of(c->items[2]))->hint.i, span = step > 0 ? stop - start : start - stop;
     int64_t stride = step > 0 ? step : -step;
     int64_t length = span <= 0 ? 0 : 1 + (span - 1) / stride;
     return length - it->id;
@@ -350,7 +350,7 @@ Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (o.v->kind == DV_GENERATOR || o.v->kind == DV_LAZY) {
         return for_lazy(r, f, in);
     }
-    if (o.v->kind != DV_ITER || (o.v->items[0]->kind == DV_ARRAY && o.v->items[0]->obj == NULL)) {
+    if (o.v->kind != DV_ITER || (o.v->items[0]->kind == DV_ARRAY && o.v->items[0]->real == NULL)) {
         bool ours = o.v->source != DYN_NONE; /* it lay on the stack of a segment that broke in this loop */
         r->why = ours ? DYN_R_LOOP : r->why;
         r->detail = ours ? NULL : "iterator of this kind";

@@ -55,8 +55,9 @@ static bool agrees(DynRec *r, uint32_t sym, PyObject *o) {
 }
 
 DynVal *rec_number_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result) {
-    uint32_t s =
-        binary_ops[nb].sym < 0 ? DYN_NONE : dyn_sym_op(&r->cap->syms, (DynSymOp)binary_ops[nb].sym, a.v->id, b.v->id, DYN_NONE);
+    uint32_t s = binary_ops[nb].sym < 0
+                     ? DYN_NONE
+                     : dyn_sym_op(&r->cap->syms, (DynSymOp)binary_ops[nb].sym, rec_sym_of(a.v), rec_sym_of(b.v), DYN_NONE);
     return agrees(r, s, result) ? dyn_rec_sym(r, s) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "arithmetic on Python numbers");
 }
 
@@ -100,7 +101,7 @@ static DynVal *sequence_binary(DynRec *r, int nb, DynOperand a, DynOperand b, Py
 /* str % constants, str + str …: both operands the same at every call and of a type without user code. */
 bool rec_foldable(DynRec *r, DynOperand o) {
     if (o.v->kind == DV_SYM) {
-        return dyn_sym_is_const(&r->cap->syms, o.v->id);
+        return dyn_sym_is_const(&r->cap->syms, rec_sym_of(o.v));
     }
     if (o.v->kind == DV_CONST) {
         return basic(o.real) || PyComplex_CheckExact(o.real) || PyTuple_CheckExact(o.real);
@@ -214,7 +215,7 @@ static const Unary negation = {"__neg__", PyNumber_Negative, DYN_S_NEG},
 
 /* Of a Python number. -True is an int; ~True warns since 3.12, at every call. */
 static DynVal *number_unary(DynRec *r, const Unary *u, DynOperand a, PyObject *result) {
-    uint32_t s = a.v->id;
+    uint32_t s = rec_sym_of(a.v);
     if (dyn_sym_at(&r->cap->syms, s)->type == DYN_T_BOOL) {
         bool quiet = u != &inversion && dyn_rec_burn(r, a.v, a.real) == 0;
         return quiet ? dyn_rec_const(r, result) : NULL;
@@ -308,7 +309,7 @@ static bool plain_comparison(PyObject *o) {
 }
 
 static bool foldable_number(DynRec *r, DynOperand o) {
-    return rec_is_const_npscalar(o.v, o.real) || (o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, o.v->id));
+    return rec_is_const_npscalar(o.v, o.real) || (o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, rec_sym_of(o.v)));
 }
 
 /* Constants of which comparing one with any other runs no code of the user's. */
@@ -358,7 +359,7 @@ DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObj
         return dyn_np_compare(r, cmp, a, b, result);
     }
     if (both_are(a, b, DV_SYM)) {
-        uint32_t s = dyn_sym_op(&r->cap->syms, ops[cmp], a.v->id, b.v->id, DYN_NONE);
+        uint32_t s = dyn_sym_op(&r->cap->syms, ops[cmp], rec_sym_of(a.v), rec_sym_of(b.v), DYN_NONE);
         return agrees(r, s, result) ? dyn_rec_sym(r, s) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "comparison");
     }
     if (PyBool_Check(result) && compares_constants(a, b)) {
@@ -453,7 +454,7 @@ static bool is_found(const DynVal *v) { return v->source != DYN_NONE && !v->fres
 /* Two arrays of which the first is the recording's own. */
 static bool are_other_arrays(const DynVal *a, const DynVal *b) {
     bool own = a->fresh || a->source == DYN_NONE;
-    return own && rec_is_array((DynVal *)a) && rec_is_array((DynVal *)b) && a->id != b->id;
+    return own && rec_is_array((DynVal *)a) && rec_is_array((DynVal *)b) && rec_node_of(a) != rec_node_of(b);
 }
 
 /* Every instruction that makes one of these makes another object. */
@@ -588,7 +589,7 @@ DynVal *rec_contains(DynRec *r, bool negate, DynOperand a, DynOperand b, PyObjec
     if (b.v->kind == DV_ARRAY) {
         v = dyn_np_contains(r, b, a, found ? Py_True : Py_False);
         bool negated = v != NULL && negate;
-        return negated ? dyn_rec_sym(r, dyn_sym_op(&r->cap->syms, DYN_S_NOT, v->id, DYN_NONE, DYN_NONE)) : v;
+        return negated ? dyn_rec_sym(r, dyn_sym_op(&r->cap->syms, DYN_S_NOT, rec_sym_of(v), DYN_NONE, DYN_NONE)) : v;
     }
     if (known) {
         v = dyn_rec_const(r, result);

@@ -97,7 +97,7 @@ static bool stands_still(DynVal *it) {
 static uint32_t recipe_of_set(DynRec *r, DynVal *v) {
     PyObject *listed = PyTuple_New(v->n), *order;
     for (uint32_t i = 0; listed != NULL && i < v->n; i++) {
-        PyTuple_SET_ITEM(listed, i, Py_NewRef(v->items[i]->obj));
+        PyTuple_SET_ITEM(listed, i, Py_NewRef(rec_constant_of(v->items[i])));
     }
     order = listed ? rec_set_order(listed) : NULL;
     uint32_t *items = order ? DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 1) : NULL, recipe = DYN_NONE;
@@ -155,13 +155,13 @@ static uint32_t recipe_of_function(DynRec *r, DynVal *v) {
 static uint32_t recipe_of_range_iter(DynRec *r, DynVal *v) {
     DynSyms *t = &r->cap->syms;
     DynVal *range = v->items[0];
-    uint32_t step = range->items[2]->id, taken = dyn_sym_op(t, DYN_S_MUL, dyn_sym_int(t, v->id), step, DYN_NONE);
+    uint32_t step = rec_sym_of(range->items[2]), taken = dyn_sym_op(t, DYN_S_MUL, dyn_sym_int(t, v->id), step, DYN_NONE);
     DynVal start = *range->items[0], *parts[3] = {&start, range->items[1], range->items[2]};
     uint32_t items[3];
-    start.id = taken == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_ADD, start.id, taken, DYN_NONE);
+    start.sym = taken == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_ADD, start.sym, taken, DYN_NONE);
     start.stamp = 0;
     start.source = DYN_NONE;
-    if (start.id == DYN_NONE) {
+    if (start.sym == DYN_NONE) {
         return DYN_NONE;
     }
     for (int i = 0; i < 3; i++) {
@@ -191,7 +191,7 @@ static uint32_t recipe_of_zip(DynRec *r, DynVal *v) {
                            ? DYN_NONE
                            : dyn_capture_recipe(r->cap, DYN_RC_ITER, v->id, NULL, 1, own);
         } else { /* where enumerate stands */
-            uint32_t at = dyn_sym_op(t, DYN_S_ADD, of->id, dyn_sym_int(t, v->id), DYN_NONE);
+            uint32_t at = dyn_sym_op(t, DYN_S_ADD, rec_sym_of(of), dyn_sym_int(t, v->id), DYN_NONE);
             items[i] = at == DYN_NONE ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_SYM, at, NULL, 0, NULL);
         }
         if (items[i] == DYN_NONE) {
@@ -232,12 +232,14 @@ static uint32_t recipe_of_null(DynRec *r, DynVal *v) {
     return dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL);
 }
 
-static uint32_t recipe_of_constant(DynRec *r, DynVal *v) { return dyn_capture_constant(r->cap, v->obj); }
+static uint32_t recipe_of_constant(DynRec *r, DynVal *v) { return dyn_capture_constant(r->cap, rec_constant_of(v)); }
 
-static uint32_t recipe_of_number(DynRec *r, DynVal *v) { return dyn_capture_recipe(r->cap, DYN_RC_SYM, v->id, NULL, 0, NULL); }
+static uint32_t recipe_of_number(DynRec *r, DynVal *v) {
+    return dyn_capture_recipe(r->cap, DYN_RC_SYM, rec_sym_of(v), NULL, 0, NULL);
+}
 
 static uint32_t recipe_of_output(DynRec *r, DynVal *v) {
-    uint32_t o = output_of(r, v->id);
+    uint32_t o = output_of(r, rec_node_of(v));
     return o == DYN_NONE ? o : dyn_capture_recipe(r->cap, DYN_RC_OUTPUT, o, NULL, 0, NULL);
 }
 

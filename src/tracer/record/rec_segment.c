@@ -176,7 +176,7 @@ static PyObject *examples_of(const DynRec *r) {
     const DynGraph *g = &r->cap->graph;
     PyObject *t = PyTuple_New(g->inputs.n);
     for (uint32_t i = 0; t != NULL && i < g->inputs.n; i++) {
-        PyTuple_SET_ITEM(t, i, Py_NewRef(r->by_node.at[g->inputs.at[i]]->obj));
+        PyTuple_SET_ITEM(t, i, Py_NewRef(r->by_node.at[g->inputs.at[i]]->real));
     }
     if (t == NULL) {
         PyErr_Clear();

@@ -514,13 +514,13 @@ static Step update_dict(DynRec *r, RecFrame *f, const DynInstr *in, bool unique)
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "dict update");
     }
     for (uint32_t i = 0; unique && i < more.v->n; i += 2) {
-        if (rec_dict_find(dict.v, more.v->items[i]->obj, NULL) != NULL) {
+        if (rec_dict_find(dict.v, rec_constant_of(more.v->items[i]), NULL) != NULL) {
             return step_bail(r, DYN_R_EXCEPTION, "keyword given twice");
         }
     }
     int status = PyDict_Update(dict.real, more.real);
     for (uint32_t i = 0; status == 0 && i < more.v->n; i += 2) {
-        status = dict_set(r, dict.v, more.v->items[i], more.v->items[i]->obj, more.v->items[i + 1]) == 0 ? 0 : 1;
+        status = dict_set(r, dict.v, more.v->items[i], rec_constant_of(more.v->items[i]), more.v->items[i + 1]) == 0 ? 0 : 1;
     }
     return rec_commit_none(r, f, 1, status);
 }
@@ -560,7 +560,7 @@ static Step unpack_array(DynRec *r, RecFrame *f, uint32_t n) {
     if (items == NULL || real == NULL || PyArray_NDIM(array) < 1 || PyArray_DIM(array, 0) != (npy_intp)n) {
         return step_bail(r, DYN_R_EXCEPTION, "unpacking");
     }
-    const DynNode *node = dyn_graph_node(&r->cap->graph, a.v->id);
+    const DynNode *node = dyn_graph_node(&r->cap->graph, rec_node_of(a.v));
     uint32_t size = node->shape[0], want = dyn_sym_int(&r->cap->syms, n);
     bool known = want != DYN_NONE && dyn_rec_assume_equal(r, size, want) == 0;
     if (rec_array_rows(r, a, n, items, real) < 0) {
@@ -694,8 +694,8 @@ bool rec_has_one_text(DynRec *r, DynOperand o) {
         return false;
     }
     if (o.v->kind == DV_SYM) {
-        bool whole = dyn_sym_at(&r->cap->syms, o.v->id)->type != DYN_T_FLOAT;
-        return (whole || dyn_sym_is_const(&r->cap->syms, o.v->id)) && dyn_rec_burn(r, o.v, o.real) == 0;
+        bool whole = dyn_sym_at(&r->cap->syms, rec_sym_of(o.v))->type != DYN_T_FLOAT;
+        return (whole || dyn_sym_is_const(&r->cap->syms, rec_sym_of(o.v))) && dyn_rec_burn(r, o.v, o.real) == 0;
     }
     if (PyTuple_CheckExact(o.real) && o.v->kind == DV_TUPLE) {
         bool all = true;

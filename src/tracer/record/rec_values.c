@@ -91,7 +91,7 @@ DynVal *dyn_rec_sym(DynRec *r, uint32_t sym) {
     }
     DynVal *v = rec_new(r, DV_SYM);
     if (v != NULL) {
-        v->id = sym;
+        v->sym = sym;
     }
     return v;
 }
@@ -131,7 +131,7 @@ DynVal *rec_object(DynRec *r, PyObject *obj) {
     if (v == NULL || rec_keep(r, obj) < 0 || rec_guard_key_class(r, obj) < 0) {
         return NULL;
     }
-    v->obj = obj;
+    v->constant = obj;
     return v;
 }
 
@@ -150,7 +150,7 @@ DynVal *dyn_rec_array(DynRec *r, uint32_t node, PyObject *real) {
     }
     DynVal *v = rec_new(r, DV_ARRAY);
     if (v != NULL) {
-        v->id = node;
+        v->node = node;
         r->by_node.at[node] = v;
     }
     return v;
@@ -163,7 +163,7 @@ DynVal *dyn_rec_npscalar(DynRec *r, uint32_t node, PyObject *real) {
     }
     DynVal *v = rec_new(r, DV_NPSCALAR);
     if (v != NULL) {
-        v->id = node;
+        v->node = node;
         dyn_graph_node(&r->cap->graph, node)->flags |= DYN_NODE_NPSCALAR;
     }
     return v;
@@ -172,7 +172,7 @@ DynVal *dyn_rec_npscalar(DynRec *r, uint32_t node, PyObject *real) {
 DynVal *dyn_rec_made(DynRec *r, uint32_t node) {
     DynVal *v = rec_new(r, DV_MADE);
     if (v != NULL) {
-        v->id = node;
+        v->node = node;
     }
     return v;
 }
@@ -304,7 +304,7 @@ int dyn_rec_assume_equal(DynRec *r, uint32_t a, uint32_t b) {
 
 void rec_become_const(DynVal *v, PyObject *real) {
     v->kind = DV_CONST;
-    v->obj = real;
+    v->constant = real;
 }
 
 int rec_guard_id(DynRec *r, DynVal *v, PyObject *real) {
@@ -357,7 +357,7 @@ static bool same_key(PyObject *a, PyObject *b) {
 
 DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position) {
     for (uint32_t i = 0; i + 1 < dict->n; i += 2) {
-        if (same_key(dict->items[i]->obj, key)) {
+        if (same_key(rec_constant_of(dict->items[i]), key)) {
             if (position != NULL) {
                 *position = i;
             }
