@@ -16,7 +16,7 @@ DynVal *rec_wrap_fact(DynRec *r, PyObject *o) {
 /* A function without attributes of its own, which could say that its signature is another. */
 static bool of_code(DynRec *r, DynOperand o) {
     if (o.v->kind == DV_METHOD && PyMethod_Check(o.real)) {
-        o = (DynOperand){o.v->items[0], PyMethod_GET_FUNCTION(o.real)};
+        o = (DynOperand){o.v->method.function, PyMethod_GET_FUNCTION(o.real)};
     }
     if (!PyFunction_Check(o.real) || dyn_rec_resolve(r, o.v, o.real) < 0) {
         return false;

@@ -406,6 +406,12 @@ static PyObject *item_at(PyObject *o, Py_ssize_t i) {
     return parts[i];
 }
 
+/* Item i of a tuple or list, or part i of a slice. */
+static DynVal *shadow_at(const DynVal *v, Py_ssize_t i) {
+    DynVal *const *parts = v->kind == DV_SLICE ? (DynVal *[]){v->slice.start, v->slice.stop, v->slice.step} : v->items;
+    return parts[i];
+}
+
 int dyn_np_items(DynRec *r, DynOperand o, DynOperand *items, int max) {
     if (dyn_rec_resolve(r, o.v, o.real) < 0) {
         return -1;
@@ -415,15 +421,15 @@ int dyn_np_items(DynRec *r, DynOperand o, DynOperand *items, int max) {
         return -1;
     }
     Py_ssize_t n = slice ? 3 : PySequence_Fast_GET_SIZE(o.real);
-    bool known = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_SLICE;
-    bool agrees = known ? o.v->n == n : o.v->kind == DV_CONST;
+    bool listed = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST, known = listed || o.v->kind == DV_SLICE;
+    bool agrees = listed ? o.v->n == n : known || o.v->kind == DV_CONST;
     if (n > max || !agrees) {
         dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
         return -1;
     }
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *real = item_at(o.real, i);
-        items[i] = (DynOperand){known ? o.v->items[i] : dyn_rec_const(r, real), real};
+        items[i] = (DynOperand){known ? shadow_at(o.v, i) : dyn_rec_const(r, real), real};
         if (items[i].v == NULL || dyn_rec_resolve(r, items[i].v, real) < 0) {
             return -1;
         }

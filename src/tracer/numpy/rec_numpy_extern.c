@@ -82,7 +82,7 @@ static int put_optional_tuple(DynRec *r, Forms *f, PyObject *tuple, uint32_t n) 
 /* A cell of a closure, with what is in it. */
 static int put_cell(DynRec *r, Forms *f, PyObject *cell, const DynVal *shadow) {
     PyObject *content = PyCell_GET(cell);
-    DynVal *v = shadow->kind == DV_CELL ? shadow->items[0] : NULL;
+    DynVal *v = shadow->kind == DV_CELL ? shadow->cell.content : NULL;
     if (content == NULL || v == NULL || dyn_rec_resolve(r, v, content) < 0) {
         return -1;
     }
@@ -132,9 +132,9 @@ static int put_argument(DynRec *r, Forms *f, DynOperand o) {
         return put_operand(r, f, DYN_F_NODE, (DynArg){DYN_ARG_NODE, rec_node_of(o.v)});
     }
     if (o.v->kind == DV_ATTR) {
-        return put_form(r, f, DYN_F_ATTR, 1, o.v->obj) < 0
+        return put_form(r, f, DYN_F_ATTR, 1, o.v->attribute.name) < 0
                    ? -1
-                   : put_operand(r, f, DYN_F_NODE, (DynArg){DYN_ARG_NODE, rec_node_of(o.v->items[0])});
+                   : put_operand(r, f, DYN_F_NODE, (DynArg){DYN_ARG_NODE, rec_node_of(o.v->attribute.of)});
     }
     if (PyComplex_CheckExact(o.real) && o.v->kind != DV_CONST) {
         return put_complex(r, f, o);
@@ -143,7 +143,8 @@ static int put_argument(DynRec *r, Forms *f, DynOperand o) {
         return put_operand(r, f, DYN_F_NUMBER, (DynArg){DYN_ARG_SYM, s});
     }
     if (o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_SLICE) {
-        int n = o.v->type != NULL && !dyn_is_tuple(o.real) ? -1 : dyn_np_items(r, o, items, (int)DYN_COUNTOF(items));
+        bool named = o.v->kind == DV_TUPLE && o.v->type != NULL && !dyn_is_tuple(o.real);
+        int n = named ? -1 : dyn_np_items(r, o, items, (int)DYN_COUNTOF(items));
         if (n < 0 || put_form(r, f, form_of_items(o.v), (uint32_t)n, NULL) < 0) {
             return dyn_np_unsupported(r), -1;
         }
@@ -415,7 +416,7 @@ static PyObject *method_of(PyObject *callable, PyObject *self) {
 }
 
 /* The array whose memory a write into v changes: v itself, or what an attribute (x.flat) is of. */
-static DynVal *array_behind(DynVal *v) { return v != NULL && v->kind == DV_ATTR ? v->items[0] : v; }
+static DynVal *array_behind(DynVal *v) { return v != NULL && v->kind == DV_ATTR ? v->attribute.of : v; }
 
 /* The shadow of what a call gave: the argument that it wrote, where that is its result. */
 static DynVal *result_of(DynRec *r, Results *x, const DynOperand *args, PyObject *result, Effect effect) {

@@ -129,13 +129,9 @@ DynVal *rec_on_range(DynRec *r, const RecCall *c, PyObject **result, int arg) {
             return unknown(r, c);
         }
     }
-    DynVal *items[3] = {NULL, c->args[0].v, NULL};
-    items[0] = c->npos > 1 ? c->args[0].v : dyn_rec_sym(r, zero);
-    items[2] = c->npos > 2 ? c->args[2].v : dyn_rec_sym(r, one);
-    if (c->npos > 1) {
-        items[1] = c->args[1].v;
-    }
-    return items[0] && items[2] ? dyn_rec_seq(r, DV_RANGE, 3, items, *result) : NULL;
+    DynVal *start = c->npos > 1 ? c->args[0].v : dyn_rec_sym(r, zero);
+    DynVal *step = c->npos > 2 ? c->args[2].v : dyn_rec_sym(r, one);
+    return rec_new_slice(r, DV_RANGE, start, c->args[c->npos > 1].v, step);
 }
 
 /* int(), float(), bool(), abs(), round() of a number. */
@@ -432,10 +428,13 @@ static int items_or_rows(DynRec *r, DynOperand o, DynVal ***items, uint32_t *n) 
         return rows_now(r, o, *n, *items);
     }
     for (uint32_t i = 0; i < (uint32_t)size; i++) {
-        if (((*items)[i] = dyn_rec_seq(r, DV_ROW, 1, &o.v, NULL)) == NULL) {
+        DynVal *row = rec_new_fresh(r, DV_ROW);
+        if (row == NULL) {
             return -1;
         }
-        (*items)[i]->id = i;
+        row->row.array = o.v;
+        row->row.at = i;
+        (*items)[i] = row;
     }
     return 0;
 }
@@ -518,7 +517,7 @@ DynVal *rec_on_slice(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     for (uint32_t i = 0; c->npos > 1 && i < c->npos; i++) {
         items[i] = c->args[i].v;
     }
-    return dyn_rec_seq(r, DV_SLICE, 3, items, *result);
+    return rec_new_slice(r, DV_SLICE, items[0], items[1], items[2]);
 }
 
 static bool named(DynRec *r, const RecCall *c) {

@@ -432,10 +432,11 @@ bool rec_missing_item(DynRec *r, DynOperand o, DynOperand index, PyObject **resu
 }
 
 int rec_burn_listed(DynRec *r, DynVal *v, PyObject *real) {
-    PyObject *list = v->kind == DV_VIEW && v->id == 0 ? NULL : PySequence_List(real);
+    bool keys = v->kind == DV_VIEW && v->view.shows == DYN_VIEW_KEYS;
+    PyObject *list = keys ? NULL : PySequence_List(real);
     DynVal **items;
     uint32_t n;
-    int status = v->kind == DV_VIEW && v->id == 0 ? 0 : -1; /* keys are constants */
+    int status = keys ? 0 : -1; /* keys are constants */
     if (list != NULL && rec_items(r, v, real, &items, &n) == 0 && (Py_ssize_t)n == PyList_GET_SIZE(list)) {
         status = 0;
         for (uint32_t i = 0; status == 0 && i < n; i++) {
@@ -478,25 +479,26 @@ bool rec_listed_call(DynRec *r, const RecCall *c, RecCall *out, PyObject **list)
 
 /* ---- views of dicts, and what shows a container as it is now */
 
-DynVal *rec_new_view(DynRec *r, DynVal *dict, uint32_t which) {
-    DynVal *v = dyn_rec_seq(r, DV_VIEW, 1, &dict, NULL);
+DynVal *rec_new_view(DynRec *r, DynVal *dict, DynView shows) {
+    DynVal *v = rec_new_fresh(r, DV_VIEW);
     if (v != NULL) {
-        v->id = which;
+        v->view.dict = dict;
+        v->view.shows = shows;
     }
     return v;
 }
 
 int rec_view_items(DynRec *r, DynVal *view, DynVal ***items, uint32_t *n) {
-    DynVal *dict = view->items[0];
+    DynVal *dict = view->view.dict;
     *n = dict->n / 2;
     *items = DYN_NEW_N(&r->arena, DynVal *, *n + 1);
     for (uint32_t i = 0; *items != NULL && i < *n; i++) {
-        DynVal *key = view->id == 1 ? NULL : rec_key_of(r, dict, i), *value = dict->items[2 * i + 1];
+        DynVal *key = view->view.shows == DYN_VIEW_VALUES ? NULL : rec_key_of(r, dict, i), *value = dict->items[2 * i + 1];
         DynVal *pair[2] = {key, value};
-        if (view->id == 1) {
+        if (view->view.shows == DYN_VIEW_VALUES) {
             (*items)[i] = value;
         } else {
-            (*items)[i] = view->id == 0 || key == NULL ? key : dyn_rec_seq(r, DV_TUPLE, 2, pair, NULL);
+            (*items)[i] = view->view.shows == DYN_VIEW_KEYS || key == NULL ? key : dyn_rec_seq(r, DV_TUPLE, 2, pair, NULL);
         }
         if ((*items)[i] == NULL) {
             return -1;
@@ -509,19 +511,15 @@ DynVal *rec_live_container(DynVal *v) {
     if (v->kind == DV_ITER && v->items != NULL) {
         v = v->items[0];
     }
-    v = v->kind == DV_VIEW ? v->items[0] : v;
+    v = v->kind == DV_VIEW ? v->view.dict : v;
     return v->kind == DV_DICT || v->kind == DV_SET || v->kind == DV_DEQUE ? v : NULL;
 }
 
 DynVal *rec_counter_method(DynRec *r, DynOperand o, PyObject *name) {
     bool of_counter = o.v->kind == DV_DICT && o.v->type == (PyObject *)counter && Py_IS_TYPE(o.real, counter);
     PyObject *descr = of_counter && is_plain_counter(o.real) ? dyn_cpy_lookup_special(counter, name) : NULL;
-    DynVal *items[2] = {NULL, o.v};
     bool method = descr != NULL && (PyFunction_Check(descr) || Py_IS_TYPE(descr, &PyMethodDescr_Type));
-    if (method && rec_guard_class(r, counter) == 0) {
-        items[0] = dyn_rec_const(r, descr);
-    }
-    return items[0] != NULL ? dyn_rec_seq(r, DV_METHOD, 2, items, NULL) : NULL;
+    return method && rec_guard_class(r, counter) == 0 ? rec_new_method(r, dyn_rec_const(r, descr), o.v) : NULL;
 }
 
 DynVal *rec_collection_attr(DynVal *v, PyObject *name) {

@@ -43,8 +43,13 @@ static DynVal *new_complex(DynRec *r, const uint32_t *parts, PyObject *result) {
     if (dyn_sym_is_const(&r->cap->syms, parts[0]) && dyn_sym_is_const(&r->cap->syms, parts[1])) {
         return rec_object(r, result);
     }
-    DynVal *items[2] = {dyn_rec_sym(r, parts[0]), dyn_rec_sym(r, parts[1])};
-    return items[0] && items[1] ? dyn_rec_seq(r, DV_COMPLEX, 2, items, result) : NULL;
+    DynVal *real = dyn_rec_sym(r, parts[0]), *imag = dyn_rec_sym(r, parts[1]);
+    DynVal *v = real != NULL && imag != NULL ? rec_new_fresh(r, DV_COMPLEX) : NULL;
+    if (v != NULL) {
+        v->parts.real = real;
+        v->parts.imag = imag;
+    }
+    return v;
 }
 
 static void product(DynRec *r, const uint32_t *a, const uint32_t *b, uint32_t *out) {

@@ -29,13 +29,11 @@ static int open_slots(DynRec *r, RecGenerator *g, const RecPending *call) {
             f->shadow[slot] = cell ? cell : unknown_slot(r, real);
         }
         if (in->op == DYN_I_MAKE_CELL) {
-            DynVal *content = f->shadow[in->arg], *cell = rec_new(r, DV_CELL);
-            if (cell == NULL || (cell->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
+            DynVal *content = f->shadow[in->arg], *cell;
+            bool empty = PyCell_GET(rec_local(f, in->arg)) == NULL;
+            if ((cell = rec_new_cell(r, empty ? NULL : content)) == NULL) {
                 return -1;
             }
-            bool empty = PyCell_GET(rec_local(f, in->arg)) == NULL;
-            cell->items[0] = empty ? NULL : content;
-            cell->n = cell->cap = 1;
             cell->fresh = true;
             f->shadow[in->arg] = cell;
         }

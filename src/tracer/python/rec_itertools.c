@@ -215,29 +215,27 @@ static int list_all(DynRec *r, RecLazy *z, const RecCall *c, uint32_t npools, Dy
     return ok ? 0 : -1;
 }
 
+static bool varies(DynRec *r, const DynVal *v) { return v->kind == DV_SYM && !dyn_sym_is_const(&r->cap->syms, rec_sym_of(v)); }
+
 /* A range between numbers that may be others at the next call: its items are known only where those are guarded. */
 static bool may_be_longer(DynRec *r, DynOperand pool) {
-    bool varies = false;
-    for (uint32_t i = 0; pool.v->kind == DV_RANGE && i < pool.v->n; i++) {
-        const DynVal *v = pool.v->items[i];
-        varies |= v->kind == DV_SYM && !dyn_sym_is_const(&r->cap->syms, rec_sym_of(v));
-    }
-    return varies;
+    bool range = pool.v->kind == DV_RANGE;
+    return range && (varies(r, pool.v->slice.start) || varies(r, pool.v->slice.stop) || varies(r, pool.v->slice.step));
 }
 
 /* A long loop over indices of any size is no list: what makes the indices is a break, and one entry serves all sizes. */
 static bool is_long_loop(DynRec *r, const RecCall *c, uint32_t npools) {
     Py_ssize_t n = 1;
-    bool varies = false;
+    bool longer = false;
     for (uint32_t i = 0; i < npools && n > 0 && n <= REC_MAX_TRIPS; i++) {
         PyObject *o = c->args[i].real;
         n *= PyTuple_CheckExact(o) || PyList_CheckExact(o) || PyRange_Check(o) ? PyObject_Size(o) : 1;
     }
     for (uint32_t i = 0; i < npools; i++) {
-        varies |= may_be_longer(r, c->args[i]);
+        longer |= may_be_longer(r, c->args[i]);
     }
     PyErr_Clear();
-    return varies && n > REC_MAX_TRIPS;
+    return longer && n > REC_MAX_TRIPS;
 }
 
 /* product: all its positional arguments are pools; the others: the first is one, and numbers follow. */

@@ -387,7 +387,7 @@ Step rec_enter(DynRec *r, RecFrame *f) {
     if (enter.v == NULL || leave.v == NULL) {
         return enter_opaque(r, f, o.real);
     }
-    DynVal *items[2] = {leave.v, o.v}, *bound = dyn_rec_seq(r, DV_METHOD, 2, items, NULL), *null = rec_new(r, DV_NULL), *v;
+    DynVal *bound = rec_new_method(r, leave.v, o.v), *null = rec_new(r, DV_NULL), *v;
     exit = bound == NULL || null == NULL ? NULL : PyMethod_New(leave.real, o.real);
     if (exit == NULL) {
         PyErr_Clear();

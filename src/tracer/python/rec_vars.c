@@ -10,12 +10,16 @@
 /* ---- __dict__ */
 
 DynVal *rec_vars(DynRec *r, DynOperand o) {
-    DynVal *items[1] = {o.v}, *v = dyn_rec_seq(r, DV_VARS, 1, items, NULL);
-    return v != NULL && rec_keep(r, o.real) == 0 ? (v->obj = o.real, v) : NULL;
+    DynVal *v = rec_keep(r, o.real) == 0 ? rec_new_fresh(r, DV_VARS) : NULL;
+    if (v != NULL) {
+        v->vars.instance = o.v;
+        v->vars.object = o.real;
+    }
+    return v;
 }
 
 static RecAttr look_up(DynRec *r, DynVal *vars, DynOperand name, DynVal **v) {
-    DynOperand o = {vars->items[0], vars->obj};
+    DynOperand o = {vars->vars.instance, vars->vars.object};
     bool known = PyUnicode_CheckExact(name.real) && dyn_rec_burn(r, name.v, name.real) == 0;
     return known ? rec_own_attr(r, o, name.real, v) : REC_ATTR_UNKNOWN;
 }

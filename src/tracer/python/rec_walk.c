@@ -55,7 +55,7 @@ static int resolve_by_place(DynRec *r, DynOperand o) {
     return 0;
 }
 
-static DynVal *walked_dict(DynVal *v) { return v->kind == DV_VIEW ? v->items[0] : v; }
+static DynVal *walked_dict(DynVal *v) { return v->kind == DV_VIEW ? v->view.dict : v; }
 
 int rec_resolve_walked(DynRec *r, DynVal *v, PyObject *real) {
     DynOperand o = {v, real};

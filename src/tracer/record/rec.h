@@ -12,6 +12,10 @@ typedef enum DynValKind { /* what each is, and what its DynVal holds: shadow.def
 #undef SHADOW
                           DV_COUNT
 } DynValKind;
+typedef enum DynView { DYN_VIEW_KEYS, DYN_VIEW_VALUES, DYN_VIEW_ITEMS } DynView; /* what a view of a dict shows */
+typedef struct DynContents {
+    void *word[3];
+} DynContents;
 typedef struct DynVal DynVal;
 struct DynVal {
     uint8_t kind;           /* DynValKind. */
@@ -32,6 +36,41 @@ struct DynVal {
             uint32_t node;  /* The graph's node. */
             PyObject *real; /* ARRAY: the real array, where its identity or its rows are asked for; kept alive. Else NULL. */
         };
+        struct { /* METHOD. */
+            DynVal *function;
+            DynVal *self;
+        } method;
+        struct { /* SLICE, RANGE. */
+            DynVal *start;
+            DynVal *stop;
+            DynVal *step;
+        } slice;
+        struct { /* COMPLEX: its parts, numbers. */
+            DynVal *real;
+            DynVal *imag;
+        } parts;
+        struct {            /* ATTR. */
+            DynVal *of;     /* The object that has the attribute. */
+            PyObject *name; /* The attribute's name, kept alive. */
+        } attribute;
+        struct { /* VIEW. */
+            DynVal *dict;
+            uint32_t shows; /* DynView. */
+        } view;
+        struct { /* ROW. */
+            DynVal *array;
+            uint32_t at; /* Its place along the first axis. */
+        } row;
+        struct { /* VARS. */
+            DynVal *instance;
+            PyObject *object; /* The instance itself, kept alive. */
+        } vars;
+        DynVal *bound_to;    /* SUPER: the object that it is bound to. */
+        struct {             /* CELL. */
+            DynVal *content; /* NULL: it is empty. */
+            uint32_t found;  /* The source of the cell itself, where it is a closure's and no value; or DYN_NONE. */
+        } cell;
+        DynContents whole; /* All of it, for who copies or empties it. */
     };
     DynVal *extra;  /* A defaultdict's factory, a deque's maxlen, the items of an instance that is a dict. */
     uint32_t state; /* Of a container: how often its size or order changed. Of an iterator: its container's, when it began. */
@@ -101,6 +140,9 @@ DYN_HIDDEN DynVal *dyn_rec_array(DynRec *r, uint32_t node,
 DYN_HIDDEN DynVal *dyn_rec_constant_array(DynRec *r, PyObject *array); /* an input that the entry itself owns */
 DYN_HIDDEN DynVal *dyn_rec_npscalar(DynRec *r, uint32_t node, PyObject *real);
 DYN_HIDDEN DynVal *dyn_rec_made(DynRec *r, uint32_t node);
+DYN_HIDDEN DynVal *rec_new_fresh(DynRec *r, DynValKind kind); /* made while recording, its contents to be filled in */
+DYN_HIDDEN DynVal *rec_new_attribute(DynRec *r, DynVal *of, PyObject *name);
+DYN_HIDDEN DynVal *rec_new_method(DynRec *r, DynVal *function, DynVal *self); /* NULL where one of them is */
 DYN_HIDDEN DynVal *dyn_rec_seq(DynRec *r, DynValKind kind, uint32_t n, DynVal **items, PyObject *real);
 /* Look at a value: a DV_SOURCE gets its kind (INPUT node for an exact ndarray of a captured dtype, symbol for a number, items for
  * an exact tuple, list or dict, DV_CONST guarded by value for None, str, bytes, slices …) and the guards for that. In place: 0 or

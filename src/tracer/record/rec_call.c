@@ -308,7 +308,7 @@ DynVal *rec_on_super(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     } else if (c->npos == 0 && f->code->code->co_argcount > 0 && rec_local(f, 0) != NULL) {
         PyObject *first = rec_local(f, 0);
         bool cell = PyCell_Check(first) && f->shadow[0]->kind == DV_CELL;
-        self = cell ? (DynOperand){f->shadow[0]->items[0], PyCell_GET(first)} : (DynOperand){f->shadow[0], first};
+        self = cell ? (DynOperand){f->shadow[0]->cell.content, PyCell_GET(first)} : (DynOperand){f->shadow[0], first};
     }
     *result = rec_call_real(c);
     if (*result == NULL) {
@@ -507,7 +507,7 @@ static int call_with_self(DynRec *r, RecCall *c, DynOperand func, DynOperand sel
 }
 
 static int unwrap_method(DynRec *r, RecCall *c) {
-    DynVal *func = c->callable.v->items[0], *self = c->callable.v->items[1];
+    DynVal *func = c->callable.v->method.function, *self = c->callable.v->method.self;
     PyObject *real = c->callable.real;
     if (PyMethod_Check(real)) {
         return call_with_self(r, c, (DynOperand){func, PyMethod_GET_FUNCTION(real)}, (DynOperand){self, PyMethod_GET_SELF(real)});

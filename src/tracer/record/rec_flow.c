@@ -132,7 +132,7 @@ static DynVal *row(DynRec *r, DynVal *array, uint32_t i, PyObject *item) {
 /* Reads the rows of arrays that an item of zip or enumerate has in it. */
 static int read_rows(DynRec *r, DynVal **v, PyObject *item) {
     if ((*v)->kind == DV_ROW) {
-        *v = row(r, (*v)->items[0], (*v)->id, item);
+        *v = row(r, (*v)->row.array, (*v)->row.at, item);
         return *v == NULL ? -1 : 0;
     }
     for (uint32_t i = 0; (*v)->kind == DV_TUPLE && PyTuple_CheckExact(item) && i < (*v)->n; i++) {
@@ -149,12 +149,12 @@ int rec_next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
     DynSyms *t = &r->cap->syms;
     uint32_t i = it->id + it->ahead;
     if (c->kind == DV_RANGE) {
-        uint32_t step = rec_sym_of(c->items[2]), k = dyn_sym_int(t, i);
+        uint32_t step = rec_sym_of(c->slice.step), k = dyn_sym_int(t, i);
         uint32_t off = k == DYN_NONE ? k : dyn_sym_op(t, DYN_S_MUL, k, step, DYN_NONE);
-        uint32_t at = off == DYN_NONE ? off : dyn_sym_op(t, DYN_S_ADD, rec_sym_of(c->items[0]), off, DYN_NONE);
+        uint32_t at = off == DYN_NONE ? off : dyn_sym_op(t, DYN_S_ADD, rec_sym_of(c->slice.start), off, DYN_NONE);
         bool up = dyn_sym_at(t, step)->hint.i > 0;
         DynSymOp before = up ? DYN_S_LT : DYN_S_GT;
-        uint32_t more = at == DYN_NONE ? at : dyn_sym_op(t, before, at, rec_sym_of(c->items[1]), DYN_NONE);
+        uint32_t more = at == DYN_NONE ? at : dyn_sym_op(t, before, at, rec_sym_of(c->slice.stop), DYN_NONE);
         if (dyn_rec_assume(r, more) < 0 || (bool)dyn_sym_at(t, more)->hint.i != (item != NULL)) {
             return -1;
         }
@@ -304,8 +304,8 @@ static int64_t trips_left(DynRec *r, DynVal *it) {
         c = live != NULL ? live : c;
         return (int64_t)(live != NULL && c->kind == DV_DICT ? c->n / 2 : c->n) - it->id;
     }
-    int64_t start = dyn_sym_at(t, rec_sym_of(c->items[0]))->hint.i, stop = dyn_sym_at(t, rec_sym_of(c->items[1]))->hint.i;
-    int64_t step = dyn_sym_at(t, rec_sym_of(c->items[2]))->hint.i, span = step > 0 ? stop - start : start - stop;
+    int64_t start = dyn_sym_at(t, rec_sym_of(c->slice.start))->hint.i, stop = dyn_sym_at(t, rec_sym_of(c->slice.stop))->hint.i;
+    int64_t step = dyn_sym_at(t, rec_sym_of(c->slice.step))->hint.i, span = step > 0 ? stop - start : start - stop;
     int64_t stride = step > 0 ? step : -step;
     int64_t length = span <= 0 ? 0 : 1 + (span - 1) / stride;
     return length - it->id;

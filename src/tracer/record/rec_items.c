@@ -115,7 +115,7 @@ static DynVal *iterate_constant(DynRec *r, DynVal *v, PyObject *real) {
 
 static DynVal *iterate_range(DynRec *r, DynVal *v, PyObject *real) {
     (void)real;
-    return dyn_rec_burn(r, v->items[2], Py_None) < 0 ? NULL : v;
+    return dyn_rec_burn(r, v->slice.step, Py_None) < 0 ? NULL : v;
 }
 
 /* An instance that is a dict, whose class has no iteration of its own. */

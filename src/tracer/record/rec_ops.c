@@ -533,7 +533,9 @@ static bool keys_contain(DynRec *r, DynOperand b, DynOperand a) {
     return rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
 }
 
-static bool view_contains(DynRec *r, DynOperand b, DynOperand a) { return b.v->id == 0 && keys_contain(r, b, a); }
+static bool view_contains(DynRec *r, DynOperand b, DynOperand a) {
+    return b.v->view.shows == DYN_VIEW_KEYS && keys_contain(r, b, a);
+}
 
 static bool range_contains(DynRec *r, DynOperand b, DynOperand a) { return PyLong_CheckExact(a.real) && rec_burn_both(r, a, b); }
 
@@ -840,9 +842,8 @@ Step rec_DELETE_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 /* A slice operand made of the two values on top of the stack: for the instructions that never build the slice object. */
 static PyObject *top_slice(DynRec *r, RecFrame *f, DynVal **v) {
-    DynVal *items[3] = {*shadow_top(f, 2), *shadow_top(f, 1), dyn_rec_const(r, Py_None)};
     PyObject *s = PySlice_New(*real_top(f, 2), *real_top(f, 1), NULL);
-    *v = items[2] ? dyn_rec_seq(r, DV_SLICE, 3, items, s) : NULL;
+    *v = rec_new_slice(r, DV_SLICE, *shadow_top(f, 2), *shadow_top(f, 1), dyn_rec_const(r, Py_None));
     return s;
 }
 

@@ -18,20 +18,22 @@ static uint32_t output_of(DynRec *r, uint32_t node) {
     return dyn_vec_push(&g->outputs, node) < 0 ? DYN_NONE : g->outputs.n - 1;
 }
 
-static uint32_t recipe_of_items(DynRec *r, DynVal *v, DynRecipeKind kind) {
-    uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 1);
+/* Recipe `kind` of n parts; `at` and `obj` as that kind has them. */
+static uint32_t recipe_of(DynRec *r, DynRecipeKind kind, uint32_t at, PyObject *obj, uint32_t n, DynVal *const *parts) {
+    uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, n + 1);
     if (items == NULL) {
         return DYN_NONE;
     }
-    for (uint32_t i = 0; i < v->n; i++) {
-        items[i] = rec_recipe(r, v->items[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        items[i] = rec_recipe(r, parts[i]);
         if (items[i] == DYN_NONE) {
             return DYN_NONE;
         }
     }
-    uint32_t at = kind == DYN_RC_ITER ? v->id : 0;
-    return dyn_capture_recipe(r->cap, kind, at, kind == DYN_RC_ATTR ? v->obj : NULL, v->n, items);
+    return dyn_capture_recipe(r->cap, kind, at, obj, n, items);
 }
+
+static uint32_t recipe_of_items(DynRec *r, DynVal *v, DynRecipeKind kind) { return recipe_of(r, kind, 0, NULL, v->n, v->items); }
 
 /* One that was only made: of its arguments. What raising it did, its traceback and context, can't be told: another recording is
  * asked for, in which it is raised for real. */
@@ -75,12 +77,13 @@ static uint32_t recipe_of_object(DynRec *r, DynVal *v) {
 
 static uint32_t recipe_of_view(DynRec *r, DynVal *v) {
     static const char *const names[] = {"keys", "values", "items"};
-    PyTypeObject *type = v->items[0]->type ? (PyTypeObject *)v->items[0]->type : &PyDict_Type;
-    PyObject *name = PyUnicode_InternFromString(names[v->id]), *method = name ? dyn_cpy_lookup_special(type, name) : NULL;
+    DynVal *dict = v->view.dict;
+    PyTypeObject *type = dict->type ? (PyTypeObject *)dict->type : &PyDict_Type;
+    PyObject *name = PyUnicode_InternFromString(names[v->view.shows]), *method = name ? dyn_cpy_lookup_special(type, name) : NULL;
     uint32_t *item = DYN_NEW(&r->cap->arena, uint32_t);
     Py_XDECREF(name);
     PyErr_Clear();
-    if (method == NULL || item == NULL || (*item = rec_recipe(r, v->items[0])) == DYN_NONE) {
+    if (method == NULL || item == NULL || (*item = rec_recipe(r, dict)) == DYN_NONE) {
         return DYN_NONE;
     }
     return dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, method, 1, item);
@@ -155,26 +158,15 @@ static uint32_t recipe_of_function(DynRec *r, DynVal *v) {
 static uint32_t recipe_of_range_iter(DynRec *r, DynVal *v) {
     DynSyms *t = &r->cap->syms;
     DynVal *range = v->items[0];
-    uint32_t step = rec_sym_of(range->items[2]), taken = dyn_sym_op(t, DYN_S_MUL, dyn_sym_int(t, v->id), step, DYN_NONE);
-    DynVal start = *range->items[0], *parts[3] = {&start, range->items[1], range->items[2]};
-    uint32_t items[3];
+    uint32_t step = rec_sym_of(range->slice.step), taken = dyn_sym_op(t, DYN_S_MUL, dyn_sym_int(t, v->id), step, DYN_NONE);
+    DynVal start = *range->slice.start, *parts[3] = {&start, range->slice.stop, range->slice.step};
     start.sym = taken == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_ADD, start.sym, taken, DYN_NONE);
     start.stamp = 0;
     start.source = DYN_NONE;
     if (start.sym == DYN_NONE) {
         return DYN_NONE;
     }
-    for (int i = 0; i < 3; i++) {
-        if ((items[i] = rec_recipe(r, parts[i])) == DYN_NONE) {
-            return DYN_NONE;
-        }
-    }
-    uint32_t *own = DYN_NEW_N(&r->cap->arena, uint32_t, 3);
-    if (own == NULL) {
-        return DYN_NONE;
-    }
-    memcpy(own, items, sizeof items);
-    return dyn_capture_recipe(r->cap, DYN_RC_RANGE_ITER, 0, NULL, 3, own);
+    return recipe_of(r, DYN_RC_RANGE_ITER, 0, NULL, 3, parts);
 }
 
 /* zip and enumerate as they stand: of iterators that are as far as they are. */
@@ -202,11 +194,10 @@ static uint32_t recipe_of_zip(DynRec *r, DynVal *v) {
 }
 
 static uint32_t recipe_of_vars(DynRec *r, DynVal *v) {
-    DynVal of = *v;
-    of.obj = PyUnicode_InternFromString("__dict__");
-    uint32_t recipe = of.obj == NULL || rec_keep(r, of.obj) < 0 ? DYN_NONE : recipe_of_items(r, &of, DYN_RC_ATTR);
-    Py_XDECREF(of.obj);
-    return recipe;
+    PyObject *name = PyUnicode_InternFromString("__dict__");
+    bool kept = name != NULL && rec_keep(r, name) == 0;
+    Py_XDECREF(name); /* the recording keeps it */
+    return kept ? recipe_of(r, DYN_RC_ATTR, 0, name, 1, &v->vars.instance) : DYN_NONE;
 }
 
 /* By the effect that gives it, which has to be made then. */
@@ -248,9 +239,13 @@ static uint32_t recipe_of_wrapped_function(DynRec *r, DynVal *v) {
     return v->extra == NULL ? function : rec_wrapper_recipe(r, function, v->extra);
 }
 
-static uint32_t recipe_of_complex(DynRec *r, DynVal *v) { return recipe_of_items(r, v, DYN_RC_COMPLEX); }
+static uint32_t recipe_of_complex(DynRec *r, DynVal *v) {
+    return recipe_of(r, DYN_RC_COMPLEX, 0, NULL, 2, (DynVal *[]){v->parts.real, v->parts.imag});
+}
 
-static uint32_t recipe_of_attribute(DynRec *r, DynVal *v) { return recipe_of_items(r, v, DYN_RC_ATTR); }
+static uint32_t recipe_of_attribute(DynRec *r, DynVal *v) {
+    return recipe_of(r, DYN_RC_ATTR, 0, v->attribute.name, 1, &v->attribute.of);
+}
 
 static uint32_t recipe_of_tuple(DynRec *r, DynVal *v) {
     return v->type == NULL ? recipe_of_items(r, v, DYN_RC_TUPLE) : recipe_of_named(r, v);
@@ -269,19 +264,25 @@ static uint32_t recipe_of_dict(DynRec *r, DynVal *v) {
 
 static uint32_t recipe_of_deque(DynRec *r, DynVal *v) { return recipe_of_collection(r, v, DYN_RC_TUPLE); }
 
-static uint32_t recipe_of_slice(DynRec *r, DynVal *v) { return recipe_of_items(r, v, DYN_RC_SLICE); }
+static uint32_t recipe_of_slice(DynRec *r, DynVal *v) {
+    return recipe_of(r, DYN_RC_SLICE, 0, NULL, 3, (DynVal *[]){v->slice.start, v->slice.stop, v->slice.step});
+}
 
-static uint32_t recipe_of_range(DynRec *r, DynVal *v) { return recipe_of_items(r, v, DYN_RC_RANGE); }
+static uint32_t recipe_of_range(DynRec *r, DynVal *v) {
+    return recipe_of(r, DYN_RC_RANGE, 0, NULL, 3, (DynVal *[]){v->slice.start, v->slice.stop, v->slice.step});
+}
 
-static uint32_t recipe_of_method(DynRec *r, DynVal *v) { return recipe_of_items(r, v, DYN_RC_METHOD); }
+static uint32_t recipe_of_method(DynRec *r, DynVal *v) {
+    return recipe_of(r, DYN_RC_METHOD, 0, NULL, 2, (DynVal *[]){v->method.function, v->method.self});
+}
 
 static uint32_t recipe_of_cell(DynRec *r, DynVal *v) {
-    bool full = v->n > 0 && v->items[0] != NULL;
+    bool full = v->cell.content != NULL;
     uint32_t *item = DYN_NEW(&r->cap->arena, uint32_t), came_in = v->fresh ? DYN_NONE : rec_found_at(v);
     if (came_in != DYN_NONE) {
         return dyn_capture_recipe(r->cap, DYN_RC_SOURCE, came_in, NULL, 0, NULL);
     }
-    if (item == NULL || (full && (*item = rec_recipe(r, v->items[0])) == DYN_NONE)) {
+    if (item == NULL || (full && (*item = rec_recipe(r, v->cell.content)) == DYN_NONE)) {
         return DYN_NONE;
     }
     return dyn_capture_recipe(r->cap, DYN_RC_CELL, 0, NULL, full, item);
@@ -289,10 +290,8 @@ static uint32_t recipe_of_cell(DynRec *r, DynVal *v) {
 
 /* An iterator over the items that are left, listed: nobody can tell it from the one that there was. */
 static uint32_t recipe_of_listed_iterator(DynRec *r, DynVal *v) {
-    DynVal listed = *v;
-    listed.n = 1;
     v->items[0]->kind = DV_TUPLE;
-    uint32_t recipe = recipe_of_items(r, &listed, DYN_RC_ITER);
+    uint32_t recipe = recipe_of(r, DYN_RC_ITER, v->id, NULL, 1, v->items);
     v->items[0]->kind = DV_OPAQUE;
     return recipe;
 }
@@ -311,7 +310,7 @@ static uint32_t recipe_of_iterator(DynRec *r, DynVal *v) {
         return recipe_of_listed_iterator(r, v);
     }
     bool sequence = over->kind == DV_TUPLE || over->kind == DV_LIST || over->kind == DV_ARRAY;
-    return sequence || stands_still(v) ? recipe_of_items(r, v, DYN_RC_ITER) : DYN_NONE;
+    return sequence || stands_still(v) ? recipe_of(r, DYN_RC_ITER, v->id, NULL, v->n, v->items) : DYN_NONE;
 }
 
 /* It has none, and the next recording runs the block aloud. */

@@ -180,8 +180,8 @@ static uint32_t scalar_sym(DynRec *r, uint32_t source, PyObject *o, int how) {
 int dyn_rec_complex(DynRec *r, DynVal *v, PyObject *real, uint32_t *parts) {
     bool constant = v->kind == DV_CONST, input = v->kind == DV_OBJECT && v->source != DYN_NONE && r->req->dynamic;
     if (v->kind == DV_COMPLEX) {
-        parts[0] = rec_sym_of(v->items[0]);
-        parts[1] = rec_sym_of(v->items[1]);
+        parts[0] = rec_sym_of(v->parts.real);
+        parts[1] = rec_sym_of(v->parts.imag);
         return 0;
     }
     if (!PyComplex_CheckExact(real) || (!constant && !input)) {
@@ -359,18 +359,16 @@ static int resolve_method(DynRec *r, DynVal *v, PyObject *o) {
     DynSources *t = &r->cap->sources;
     uint32_t func = dyn_source_intern(t, DYN_SRC_FUNC, v->source, 0, NULL, NULL);
     uint32_t self = dyn_source_intern(t, DYN_SRC_SELF, v->source, 0, NULL, NULL);
-    v->items = func == DYN_NONE || self == DYN_NONE ? NULL : DYN_NEW_N(&r->arena, DynVal *, 2);
-    if (v->items == NULL || rec_keep(r, o) < 0) {
+    if (func == DYN_NONE || self == DYN_NONE || rec_keep(r, o) < 0) {
         return -1;
     }
-    v->items[0] = rec_source(r, func);
-    v->items[1] = rec_source(r, self);
-    if (v->items[0] == NULL || v->items[1] == NULL) {
+    DynVal *function = rec_source(r, func), *bound_to = rec_source(r, self);
+    if (function == NULL || bound_to == NULL) {
         return -1;
     }
     v->kind = DV_METHOD;
-    v->obj = o;
-    v->n = 2;
+    v->method.function = function;
+    v->method.self = bound_to;
     return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)&PyMethod_Type);
 }
 

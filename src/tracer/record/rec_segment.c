@@ -58,12 +58,8 @@ static int shadows_from_sources(DynRec *r, RecFrame *f) {
                     }
                 }
                 v->kind = DV_CELL;
-                v->items = DYN_NEW(&r->arena, DynVal *);
-                if (v->items == NULL) {
-                    return -1;
-                }
-                v->items[0] = content;
-                v->n = v->cap = 1;
+                v->cell.content = content;
+                v->cell.found = DYN_NONE;
                 if (rec_saw(r, real, v) < 0) { /* closures lead to it too */
                     return -1;
                 }

@@ -75,8 +75,7 @@ static PyObject *constant(RecFrame *f, uint32_t i) { return PyTuple_GET_ITEM(f->
 /* A slice of constants, which is a constant itself from 3.14 on: as BUILD_SLICE makes it. */
 static DynVal *constant_slice(DynRec *r, PyObject *o) {
     PySliceObject *s = (PySliceObject *)o;
-    DynVal *items[3] = {dyn_rec_const(r, s->start), dyn_rec_const(r, s->stop), dyn_rec_const(r, s->step)};
-    return items[0] && items[1] && items[2] ? dyn_rec_seq(r, DV_SLICE, 3, items, o) : NULL;
+    return rec_new_slice(r, DV_SLICE, dyn_rec_const(r, s->start), dyn_rec_const(r, s->stop), dyn_rec_const(r, s->step));
 }
 
 Step rec_LOAD_CONST(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -172,14 +171,12 @@ Step rec_STORE_GLOBAL(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 Step rec_MAKE_CELL(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject *old = rec_local(f, in->arg), *cell = PyCell_New(old);
-    DynVal *v = rec_new(r, DV_CELL);
-    if (cell == NULL || v == NULL || (v->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
+    DynVal *v = rec_new_cell(r, old ? f->shadow[in->arg] : NULL);
+    if (cell == NULL || v == NULL) {
         PyErr_Clear();
         Py_XDECREF(cell);
         return step_bail(r, DYN_R_NO_MEMORY, NULL);
     }
-    v->items[0] = old ? f->shadow[in->arg] : NULL;
-    v->n = v->cap = 1;
     v->fresh = true;
     set_slot(f, in->arg, cell, v);
     return STEP_NEXT;
@@ -194,15 +191,12 @@ static DynVal *cell_that_came_in(DynRec *r, PyObject *cell, uint32_t own, uint32
             return same && r->seen.at[i].v->kind == DV_CELL ? r->seen.at[i].v : NULL;
         }
     }
-    DynVal *v = rec_new(r, DV_CELL);
-    if (v == NULL || (v->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
+    bool empty = PyCell_GET(cell) == NULL;
+    DynVal *inside = empty ? NULL : rec_source(r, content), *v = empty || inside != NULL ? rec_new_cell(r, inside) : NULL;
+    if (v == NULL) {
         return NULL;
     }
-    v->n = v->cap = 1;
-    v->id = own;
-    if (PyCell_GET(cell) != NULL && (v->items[0] = rec_source(r, content)) == NULL) {
-        return NULL;
-    }
+    v->cell.found = own;
     return rec_saw(r, cell, v) < 0 ? NULL : v;
 }
 
@@ -249,7 +243,7 @@ Step rec_LOAD_DEREF(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (cell == NULL || !PyCell_Check(cell) || PyCell_GET(cell) == NULL) {
         return step_bail(r, DYN_R_EXCEPTION, "unbound free variable");
     }
-    v = v->kind == DV_CELL ? v->items[0] : NULL;
+    v = v->kind == DV_CELL ? v->cell.content : NULL;
     return v == NULL ? step_bail(r, DYN_R_UNSUPPORTED_VALUE, "closure") : push_both(f, Py_NewRef(PyCell_GET(cell)), v);
 }
 
@@ -265,7 +259,7 @@ Step rec_STORE_DEREF(DynRec *r, RecFrame *f, const DynInstr *in) {
         DynVal *items[2] = {v, *shadow_top(f, 1)};
         bool known = v->kind == DV_CELL;
         if (known) {
-            v->items[0] = items[1];
+            v->cell.content = items[1];
         }
         status = known && rec_effect(r, (DynOperand){v, cell}, DYN_FX_SETCELL, NULL, 2, items) == 0 ? 0 : 1;
     }
@@ -414,9 +408,8 @@ Step rec_BUILD_STRING(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 Step rec_BUILD_SLICE(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject **real = &f->real[f->sp - in->arg], *s = PySlice_New(real[0], real[1], in->arg == 3 ? real[2] : NULL);
-    DynVal *items[3] = {f->shadow[f->ssp - in->arg], f->shadow[f->ssp - in->arg + 1], NULL};
-    items[2] = in->arg == 3 ? f->shadow[f->ssp - 1] : dyn_rec_const(r, Py_None);
-    return rec_commit(r, f, in->arg, s, s != NULL && items[2] != NULL ? dyn_rec_seq(r, DV_SLICE, 3, items, s) : NULL);
+    DynVal **parts = &f->shadow[f->ssp - in->arg], *step = in->arg == 3 ? parts[2] : dyn_rec_const(r, Py_None);
+    return rec_commit(r, f, in->arg, s, s != NULL ? rec_new_slice(r, DV_SLICE, parts[0], parts[1], step) : NULL);
 }
 
 /* ---- adding to a container that the bytecode is building */

@@ -262,6 +262,8 @@ struct DynRec {
 
 /* ---- rec_values.c */
 DYN_HIDDEN DynVal *rec_new(DynRec *r, DynValKind kind);
+DYN_HIDDEN DynVal *rec_new_slice(DynRec *r, DynValKind kind, DynVal *start, DynVal *stop, DynVal *step); /* or a range */
+DYN_HIDDEN DynVal *rec_new_cell(DynRec *r, DynVal *content);
 DYN_HIDDEN void rec_changed(DynRec *r, const DynVal *v);   /* the shadow of a container or iterator was changed */
 DYN_HIDDEN DynVal *rec_source(DynRec *r, uint32_t source); /* the shadow for a source, new or old */
 DYN_HIDDEN DynVal *rec_source_dict(DynRec *r, PyObject *dict, PyObject *key);
@@ -552,7 +554,7 @@ DYN_HIDDEN PyObject *rec_part(PyObject *o, PyObject *name); /* of a property and
 DYN_HIDDEN bool rec_is_collection(PyObject *o);             /* one that can come in: an OrderedDict, a defaultdict, a deque */
 DYN_HIDDEN int rec_resolve_collection(DynRec *r, DynVal *v, PyObject *o);
 DYN_HIDDEN int rec_burn_listed(DynRec *r, DynVal *v, PyObject *real); /* a deque, a view of a dict */
-DYN_HIDDEN DynVal *rec_new_view(DynRec *r, DynVal *dict, uint32_t which);
+DYN_HIDDEN DynVal *rec_new_view(DynRec *r, DynVal *dict, DynView shows);
 DYN_HIDDEN int rec_view_items(DynRec *r, DynVal *view, DynVal ***items, uint32_t *n);
 /* What an iterator, or a view, shows as it is now: a dict, set or deque; NULL: something else. */
 DYN_HIDDEN DynVal *rec_live_container(DynVal *v);

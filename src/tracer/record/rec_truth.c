@@ -64,7 +64,7 @@ static int truth_of_container(DynRec *r, DynVal *v, PyObject *real) {
 
 static int truth_of_view(DynRec *r, DynVal *v, PyObject *real) {
     (void)r, (void)real;
-    return v->items[0]->n > 0;
+    return v->view.dict->n > 0;
 }
 
 static int truth_of_range(DynRec *r, DynVal *v, PyObject *real) {

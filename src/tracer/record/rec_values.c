@@ -37,6 +37,14 @@ DynVal *rec_new(DynRec *r, DynValKind kind) {
     return v;
 }
 
+DynVal *rec_new_fresh(DynRec *r, DynValKind kind) {
+    DynVal *v = rec_new(r, kind);
+    if (v != NULL) {
+        v->fresh = true;
+    }
+    return v;
+}
+
 void rec_changed(DynRec *r, const DynVal *v) {
     bool outlives = !v->fresh && (v->source != DYN_NONE || v->kind == DV_CELL);
     r->mutations++;
@@ -45,6 +53,7 @@ void rec_changed(DynRec *r, const DynVal *v) {
         t->n = v->n;
         t->cap = v->cap;
         t->state = v->state;
+        t->whole = t->kind == v->kind ? v->whole : t->whole;
     }
     if (!outlives) { /* such an object is found as it is, when recording goes on behind a break */
         rec_note_change(r, v);
@@ -173,6 +182,43 @@ DynVal *dyn_rec_made(DynRec *r, uint32_t node) {
     DynVal *v = rec_new(r, DV_MADE);
     if (v != NULL) {
         v->node = node;
+    }
+    return v;
+}
+
+DynVal *rec_new_method(DynRec *r, DynVal *function, DynVal *self) {
+    DynVal *v = function != NULL && self != NULL ? rec_new_fresh(r, DV_METHOD) : NULL;
+    if (v != NULL) {
+        v->method.function = function;
+        v->method.self = self;
+    }
+    return v;
+}
+
+DynVal *rec_new_slice(DynRec *r, DynValKind kind, DynVal *start, DynVal *stop, DynVal *step) {
+    DynVal *v = start != NULL && stop != NULL && step != NULL ? rec_new_fresh(r, kind) : NULL;
+    if (v != NULL) {
+        v->slice.start = start;
+        v->slice.stop = stop;
+        v->slice.step = step;
+    }
+    return v;
+}
+
+DynVal *rec_new_attribute(DynRec *r, DynVal *of, PyObject *name) {
+    DynVal *v = rec_new_fresh(r, DV_ATTR);
+    if (v != NULL) {
+        v->attribute.of = of;
+        v->attribute.name = name;
+    }
+    return v;
+}
+
+DynVal *rec_new_cell(DynRec *r, DynVal *content) {
+    DynVal *v = rec_new(r, DV_CELL);
+    if (v != NULL) {
+        v->cell.content = content;
+        v->cell.found = DYN_NONE;
     }
     return v;
 }
@@ -395,7 +441,7 @@ DynVal *rec_wrap_result(DynRec *r, PyObject *o) {
                 return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
             }
         }
-        return dyn_rec_seq(r, PyRange_Check(o) ? DV_RANGE : DV_SLICE, 3, items, o);
+        return rec_new_slice(r, PyRange_Check(o) ? DV_RANGE : DV_SLICE, items[0], items[1], items[2]);
     }
     if (PyTuple_CheckExact(o)) {
         DynVal *items[16];
