@@ -387,12 +387,9 @@ DynVal *rec_on_dict(DynRec *r, const RecCall *c, PyObject **result, int arg) {
 /* zip, enumerate, reversed: an iterator whose items are listed beforehand. It can be run through, not rebuilt. */
 static DynVal *iterator_over(DynRec *r, uint32_t n, DynVal **items) {
     DynVal *list = dyn_rec_seq(r, DV_OPAQUE, n, items, NULL), *v = list ? rec_new(r, DV_ITER) : NULL;
-    if (v == NULL || (v->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
-        return NULL;
+    if (v != NULL) {
+        v->iter.over = list;
     }
-    v->items[0] = list;
-    v->n = v->cap = 1;
-    v->id = 0;
     return v;
 }
 
@@ -446,16 +443,15 @@ static DynVal *made_of(DynRec *r, DynVal *it, const RecCall *c, bool enumerate, 
     if (items == NULL) {
         return it;
     }
-    items[0] = it->items[0];
     for (uint32_t i = 0; i < n; i++) {
-        items[1 + i] = enumerate && i == 1 ? dyn_rec_sym(r, dyn_sym_int(&r->cap->syms, start)) : c->args[i].v;
-        if (items[1 + i] == NULL) {
+        items[i] = enumerate && i == 1 ? dyn_rec_sym(r, dyn_sym_int(&r->cap->syms, start)) : c->args[i].v;
+        if (items[i] == NULL) {
             return NULL;
         }
     }
     it->items = items;
-    it->n = it->cap = n + 1;
-    it->obj = (PyObject *)(enumerate ? &PyEnum_Type : &PyZip_Type);
+    it->n = it->cap = n;
+    it->iter.maker = (PyObject *)(enumerate ? &PyEnum_Type : &PyZip_Type);
     return it;
 }
 

@@ -508,9 +508,7 @@ int rec_view_items(DynRec *r, DynVal *view, DynVal ***items, uint32_t *n) {
 }
 
 DynVal *rec_live_container(DynVal *v) {
-    if (v->kind == DV_ITER && v->items != NULL) {
-        v = v->items[0];
-    }
+    v = v->kind == DV_ITER ? v->iter.over : v;
     v = v->kind == DV_VIEW ? v->view.dict : v;
     return v->kind == DV_DICT || v->kind == DV_SET || v->kind == DV_DEQUE ? v : NULL;
 }

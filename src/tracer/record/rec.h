@@ -14,7 +14,7 @@ typedef enum DynValKind { /* what each is, and what its DynVal holds: shadow.def
 } DynValKind;
 typedef enum DynView { DYN_VIEW_KEYS, DYN_VIEW_VALUES, DYN_VIEW_ITEMS } DynView; /* what a view of a dict shows */
 typedef struct DynContents {
-    void *word[3];
+    void *word[4];
 } DynContents;
 typedef struct DynVal DynVal;
 struct DynVal {
@@ -65,6 +65,13 @@ struct DynVal {
             DynVal *instance;
             PyObject *object; /* The instance itself, kept alive. */
         } vars;
+        struct {                  /* ITER, LAZY. */
+            uint32_t position;    /* How many items it gave. */
+            PyObject *maker;      /* ITER: zip or enumerate, which were called with `items`; or NULL. Borrowed for ever. */
+            DynVal *over;         /* ITER: what it runs over. */
+            struct RecLazy *lazy; /* LAZY: what it asks for each item, see rec_state.h; `items`: what it gave. */
+        } iter;
+        uint32_t generator;  /* GENERATOR: its row of DynRec.generators. */
         DynVal *bound_to;    /* SUPER: the object that it is bound to. */
         struct {             /* CELL. */
             DynVal *content; /* NULL: it is empty. */
@@ -72,20 +79,19 @@ struct DynVal {
         } cell;
         DynContents whole; /* All of it, for who copies or empties it. */
     };
-    DynVal *extra;  /* A defaultdict's factory, a deque's maxlen, the items of an instance that is a dict. */
-    uint32_t state; /* Of a container: how often its size or order changed. Of an iterator: its container's, when it began. */
-    uint32_t born;  /* Which shadow of the recording it is. */
-    DynVal *twin;   /* The next shadow of the same object, in a ring, where it was met in several ways; or NULL. */
-    bool module;    /* OBJECT: a torch.nn.Module. */
-    bool touched;   /* The object outlives the call and was changed. */
-    bool raised;    /* The exception was made and raised while recording: nothing raises it at later calls. */
-    bool wanted;    /* RESULT: a recipe names it. */
-    bool ending;    /* The running instruction came to the end of this iterator. */
-    bool by_place;  /* DICT: its keys are known by their places alone, and are no constants (rec_walk.c). */
-    uint32_t ahead; /* How many items of this iterator the running instruction took (rec_take.c). */
-    struct RecLazy *lazy; /* LAZY: its contents, see rec_state.h. */
-    uint32_t recipe;      /* The recipe that was made of it in the rebuild `stamp`. */
-    uint32_t stamp;       /* The rebuild that `recipe` is of. */
+    DynVal *extra;   /* A defaultdict's factory, a deque's maxlen, the items of an instance that is a dict. */
+    uint32_t state;  /* Of a container: how often its size or order changed. Of an iterator: its container's, when it began. */
+    uint32_t born;   /* Which shadow of the recording it is. */
+    DynVal *twin;    /* The next shadow of the same object, in a ring, where it was met in several ways; or NULL. */
+    bool module;     /* OBJECT: a torch.nn.Module. */
+    bool touched;    /* The object outlives the call and was changed. */
+    bool raised;     /* The exception was made and raised while recording: nothing raises it at later calls. */
+    bool wanted;     /* RESULT: a recipe names it. */
+    bool ending;     /* The running instruction came to the end of this iterator. */
+    bool by_place;   /* DICT: its keys are known by their places alone, and are no constants (rec_walk.c). */
+    uint32_t ahead;  /* How many items of this iterator the running instruction took (rec_take.c). */
+    uint32_t recipe; /* The recipe that was made of it in the rebuild `stamp`. */
+    uint32_t stamp;  /* The rebuild that `recipe` is of. */
 };
 
 /* What shadows stand for. A debug build checks that the kind is one that has it. */

@@ -157,8 +157,9 @@ static uint32_t recipe_of_function(DynRec *r, DynVal *v) {
 
 static uint32_t recipe_of_range_iter(DynRec *r, DynVal *v) {
     DynSyms *t = &r->cap->syms;
-    DynVal *range = v->items[0];
-    uint32_t step = rec_sym_of(range->slice.step), taken = dyn_sym_op(t, DYN_S_MUL, dyn_sym_int(t, v->id), step, DYN_NONE);
+    DynVal *range = v->iter.over;
+    uint32_t step = rec_sym_of(range->slice.step),
+             taken = dyn_sym_op(t, DYN_S_MUL, dyn_sym_int(t, v->iter.position), step, DYN_NONE);
     DynVal start = *range->slice.start, *parts[3] = {&start, range->slice.stop, range->slice.step};
     start.sym = taken == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_ADD, start.sym, taken, DYN_NONE);
     start.stamp = 0;
@@ -171,26 +172,26 @@ static uint32_t recipe_of_range_iter(DynRec *r, DynVal *v) {
 
 /* zip and enumerate as they stand: of iterators that are as far as they are. */
 static uint32_t recipe_of_zip(DynRec *r, DynVal *v) {
-    uint32_t n = v->n - 1, *items = DYN_NEW_N(&r->cap->arena, uint32_t, n + 1);
+    uint32_t n = v->n, *items = DYN_NEW_N(&r->cap->arena, uint32_t, n + 1);
     for (uint32_t i = 0; items != NULL && i < n; i++) {
-        DynVal *of = v->items[1 + i];
+        DynVal *of = v->items[i];
         uint32_t *own = DYN_NEW(&r->cap->arena, uint32_t);
-        bool moves = v->obj == (PyObject *)&PyZip_Type || i == 0;
+        bool moves = v->iter.maker == (PyObject *)&PyZip_Type || i == 0;
         bool known = of->kind == DV_ARRAY || of->kind == DV_LIST || of->kind == DV_TUPLE;
         DynSyms *t = &r->cap->syms;
         if (moves) {
             items[i] = own == NULL || !known || (*own = rec_recipe(r, of)) == DYN_NONE
                            ? DYN_NONE
-                           : dyn_capture_recipe(r->cap, DYN_RC_ITER, v->id, NULL, 1, own);
+                           : dyn_capture_recipe(r->cap, DYN_RC_ITER, v->iter.position, NULL, 1, own);
         } else { /* where enumerate stands */
-            uint32_t at = dyn_sym_op(t, DYN_S_ADD, rec_sym_of(of), dyn_sym_int(t, v->id), DYN_NONE);
+            uint32_t at = dyn_sym_op(t, DYN_S_ADD, rec_sym_of(of), dyn_sym_int(t, v->iter.position), DYN_NONE);
             items[i] = at == DYN_NONE ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_SYM, at, NULL, 0, NULL);
         }
         if (items[i] == DYN_NONE) {
             return DYN_NONE;
         }
     }
-    return items == NULL ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, v->obj, n, items);
+    return items == NULL ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, v->iter.maker, n, items);
 }
 
 static uint32_t recipe_of_vars(DynRec *r, DynVal *v) {
@@ -290,18 +291,18 @@ static uint32_t recipe_of_cell(DynRec *r, DynVal *v) {
 
 /* An iterator over the items that are left, listed: nobody can tell it from the one that there was. */
 static uint32_t recipe_of_listed_iterator(DynRec *r, DynVal *v) {
-    v->items[0]->kind = DV_TUPLE;
-    uint32_t recipe = recipe_of(r, DYN_RC_ITER, v->id, NULL, 1, v->items);
-    v->items[0]->kind = DV_OPAQUE;
+    v->iter.over->kind = DV_TUPLE;
+    uint32_t recipe = recipe_of(r, DYN_RC_ITER, v->iter.position, NULL, 1, &v->iter.over);
+    v->iter.over->kind = DV_OPAQUE;
     return recipe;
 }
 
 static uint32_t recipe_of_iterator(DynRec *r, DynVal *v) {
-    const DynVal *over = v->items[0];
+    const DynVal *over = v->iter.over;
     if (over->kind == DV_RANGE) {
         return recipe_of_range_iter(r, v);
     }
-    uint32_t recipe = v->n > 1 ? recipe_of_zip(r, v) : DYN_NONE;
+    uint32_t recipe = v->iter.maker != NULL ? recipe_of_zip(r, v) : DYN_NONE;
     if (recipe != DYN_NONE) {
         return recipe;
     }
@@ -310,7 +311,7 @@ static uint32_t recipe_of_iterator(DynRec *r, DynVal *v) {
         return recipe_of_listed_iterator(r, v);
     }
     bool sequence = over->kind == DV_TUPLE || over->kind == DV_LIST || over->kind == DV_ARRAY;
-    return sequence || stands_still(v) ? recipe_of(r, DYN_RC_ITER, v->id, NULL, v->n, v->items) : DYN_NONE;
+    return sequence || stands_still(v) ? recipe_of(r, DYN_RC_ITER, v->iter.position, NULL, 1, &v->iter.over) : DYN_NONE;
 }
 
 /* It has none, and the next recording runs the block aloud. */
