@@ -92,11 +92,11 @@ static int put_cell(DynRec *r, Forms *f, PyObject *cell, const DynVal *shadow) {
 /* A function made while recording: made again for the call. The real ones of its parts are only looked at for constants. */
 static int put_function(DynRec *r, Forms *f, DynOperand o) {
     PyObject *closure = PyFunction_GET_CLOSURE(o.real), *defaults = PyFunction_GET_DEFAULTS(o.real);
-    DynVal *cells = o.v->items[0], *values = o.v->items[1];
-    if (o.v->type == NULL || PyFunction_GET_KW_DEFAULTS(o.real) != NULL) {
+    DynVal *cells = o.v->function.closure, *values = o.v->function.defaults;
+    if (o.v->function.globals == NULL || PyFunction_GET_KW_DEFAULTS(o.real) != NULL) {
         return dyn_np_unsupported(r), -1;
     }
-    if (put_form(r, f, DYN_F_FUNCTION, 4, o.v->obj) < 0 || put_form(r, f, DYN_F_CONST, 0, o.v->type) < 0) {
+    if (put_form(r, f, DYN_F_FUNCTION, 4, o.v->function.code) < 0 || put_form(r, f, DYN_F_CONST, 0, o.v->function.globals) < 0) {
         return -1;
     }
     if (put_optional_tuple(r, f, closure, cells == NULL ? 0 : cells->n) < 0) {

@@ -37,8 +37,8 @@ static uint32_t attr_of(DynRec *r, uint32_t base, PyObject *name) {
 static int resolve_deque(DynRec *r, DynVal *v, PyObject *o) {
     Py_ssize_t n = PySequence_Size(o);
     PyObject *maxlen = PyObject_GetAttr(o, s_maxlen);
-    v->extra = maxlen ? rec_object(r, maxlen) : NULL;
-    int ok = v->extra == NULL || n > 10000 || rec_guard(r, DYN_GUARD_LEN, v->source, DYN_NONE, n, NULL) < 0
+    v->maxlen = maxlen ? rec_object(r, maxlen) : NULL;
+    int ok = v->maxlen == NULL || n > 10000 || rec_guard(r, DYN_GUARD_LEN, v->source, DYN_NONE, n, NULL) < 0
                  ? -1
                  : rec_guard(r, DYN_GUARD_MAXLEN, v->source, DYN_NONE, 0, maxlen);
     Py_XDECREF(maxlen);
@@ -79,8 +79,8 @@ static int resolve_dict(DynRec *r, DynVal *v, PyObject *o) {
         }
         if (is_default_dict(o)) {
             uint32_t s = attr_of(r, v->source, s_factory);
-            v->extra = s == DYN_NONE ? NULL : rec_source(r, s);
-            status = v->extra == NULL ? -1 : status;
+            v->factory = s == DYN_NONE ? NULL : rec_source(r, s);
+            status = v->factory == NULL ? -1 : status;
         }
         v->n = (uint32_t)(2 * n);
         v->cap = v->n + 2;
@@ -106,7 +106,7 @@ DynVal *rec_on_new_dict(DynRec *r, const RecCall *c, PyObject **result, int arg)
     DynVal *v = fresh_dict(r, type);
     bool known = v != NULL && rec_dict_fill(r, v, c, with_factory) == 0;
     if (v != NULL && type == default_dict) {
-        v->extra = with_factory ? c->args[0].v : dyn_rec_const(r, Py_None);
+        v->factory = with_factory ? c->args[0].v : dyn_rec_const(r, Py_None);
     }
     *result = rec_call_real(c);
     return *result && known ? v : rec_fail(r, DYN_R_OPAQUE_CALL, type->tp_name);
@@ -157,8 +157,8 @@ DynVal *rec_on_new_deque(DynRec *r, const RecCall *c, PyObject **result, int arg
     DynVal *v = most ? dyn_rec_seq(r, DV_DEQUE, n, items, *result) : NULL;
     if (v != NULL) {
         trim(v, *result, true);
-        v->extra = rec_object(r, most);
-        v = v->extra == NULL ? NULL : v;
+        v->maxlen = rec_object(r, most);
+        v = v->maxlen == NULL ? NULL : v;
     }
     Py_XDECREF(most);
     return v != NULL || *result == NULL ? v : rec_fail(r, DYN_R_OPAQUE_CALL, "deque");
@@ -220,7 +220,7 @@ static DynVal *deque_copy(DynRec *r, const RecCall *c, PyObject *result) {
     const DynVal *d = c->args[0].v;
     DynVal *v = dyn_rec_seq(r, DV_DEQUE, d->n, d->items, result);
     if (v != NULL) {
-        v->extra = d->extra;
+        v->maxlen = d->maxlen;
     }
     return v;
 }
@@ -370,7 +370,7 @@ DynVal *rec_collection_dict_method(DynRec *r, const RecCall *c, PyObject **resul
     v = rec_dict_method(r, c, result, which);
     if (v != NULL && which == REC_DICT_COPY) { /* of the same class */
         v->type = d->type;
-        v->extra = d->extra;
+        v->factory = d->factory;
     }
     return v;
 }
@@ -416,11 +416,11 @@ bool rec_missing_item(DynRec *r, DynOperand o, DynOperand index, PyObject **resu
         return true;
     }
     PyObject *factory = missing && is_default_dict(o.real) ? PyObject_GetAttr(o.real, s_factory) : NULL;
-    if (factory == NULL || factory == Py_None || o.v->extra == NULL) {
+    if (factory == NULL || factory == Py_None || o.v->factory == NULL) {
         Py_XDECREF(factory);
         return false;
     }
-    *result = call_factory(r, o.v->extra, factory, v);
+    *result = call_factory(r, o.v->factory, factory, v);
     Py_DECREF(factory);
     if (*result != NULL && PyObject_SetItem(o.real, index.real, *result) < 0) {
         Py_CLEAR(*result);
@@ -522,7 +522,10 @@ DynVal *rec_counter_method(DynRec *r, DynOperand o, PyObject *name) {
 
 DynVal *rec_collection_attr(DynVal *v, PyObject *name) {
     bool factory = v->kind == DV_DICT && v->type == (PyObject *)default_dict && PyUnicode_Compare(name, s_factory) == 0;
-    return factory || (v->kind == DV_DEQUE && PyUnicode_Compare(name, s_maxlen) == 0) ? v->extra : NULL;
+    if (factory) {
+        return v->factory;
+    }
+    return v->kind == DV_DEQUE && PyUnicode_Compare(name, s_maxlen) == 0 ? v->maxlen : NULL;
 }
 
 static PyTypeObject *type_called(PyObject *module, const char *name) {

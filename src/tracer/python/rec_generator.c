@@ -44,7 +44,7 @@ static int open_slots(DynRec *r, RecGenerator *g, const RecPending *call) {
 /* The function is one that recipes can make, or find. */
 bool rec_may_make_generator(DynRec *r, DynVal *func, uint32_t source) {
     (void)r;
-    return func->kind == DV_FUNC ? func->type != NULL : source != DYN_NONE;
+    return func->kind == DV_FUNC ? func->function.globals != NULL : source != DYN_NONE;
 }
 
 static bool stands_in_handler(const RecGenerator *g, const RecGeneratorState *s);

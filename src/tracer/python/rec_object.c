@@ -77,6 +77,7 @@ static bool is_vars(PyObject *descr) {
 /* ---- attributes that a shadow knows */
 
 static uint32_t own_index(const DynVal *v, PyObject *name) {
+    rec_has(v, v->kind == DV_OBJECT, "attributes");
     for (uint32_t i = 0; i + 1 < v->n; i += 2) {
         if (rec_constant_of(v->items[i]) == name || PyUnicode_Compare(rec_constant_of(v->items[i]), name) == 0) {
             return i;

@@ -26,8 +26,7 @@ void rec_ended(DynRec *r, DynVal *it) {
         it->iter.over = empty;
         it->iter.position = 0;
     } else if (grows) {
-        it->kind = DV_OPAQUE;
-        it->items = NULL;
+        rec_become_opaque(it);
     }
     rec_changed(r, it);
 }

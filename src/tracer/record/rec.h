@@ -14,8 +14,8 @@ typedef enum DynValKind { /* what each is, and what its DynVal holds: shadow.def
 } DynValKind;
 typedef enum DynView { DYN_VIEW_KEYS, DYN_VIEW_VALUES, DYN_VIEW_ITEMS } DynView; /* what a view of a dict shows */
 typedef struct DynContents {
-    void *word[4];
-} DynContents;
+    void *word[7];
+} DynContents; /* the union in DynVal as a whole, for who copies or empties it */
 typedef struct DynVal DynVal;
 struct DynVal {
     uint8_t kind;           /* DynValKind. */
@@ -23,15 +23,11 @@ struct DynVal {
     bool hidden;            /* Nobody sees this iterator over listed items: any other over them will do. */
     bool fresh;             /* A container that was made while recording: the caller could not reach it before. */
     uint32_t source;        /* Where the object is found at call time, or DYN_NONE. */
-    uint32_t id;            /* A symbol, a node, a position …: by kind. */
-    uint32_t n;             /* How many items there are. */
-    uint32_t cap;           /* How many there is room for. */
-    DynVal **items;         /* By kind; in the recording's arena. */
-    PyObject *obj;          /* By kind; of containers and arrays the real object, for identity. The recorder keeps it alive. */
-    PyObject *type;         /* By kind; borrowed from what keeps it alive. */
-    union {                 /* What it stands for, by kind. */
+    union {                 /* What it holds: a member for each kind or family of kinds. Zero where nothing was said. */
         uint32_t sym;       /* SYM: the symbol. */
-        PyObject *constant; /* CONST: the object itself; the recorder keeps it alive. */
+        PyObject *constant; /* CONST: the object itself, kept alive. */
+        uint32_t generator; /* GENERATOR: its row of DynRec.generators. */
+        DynVal *bound_to;   /* SUPER: the object that it is bound to. */
         struct {            /* ARRAY, NPSCALAR, MADE. */
             uint32_t node;  /* The graph's node. */
             PyObject *real; /* ARRAY: the real array, where its identity or its rows are asked for; kept alive. Else NULL. */
@@ -40,12 +36,21 @@ struct DynVal {
             DynVal *function;
             DynVal *self;
         } method;
+        struct {               /* FUNC. The parts are NULL where the function has none. */
+            PyObject *code;    /* Kept alive. */
+            PyObject *globals; /* Kept alive; NULL: the function can't be rebuilt. */
+            DynVal *closure;
+            DynVal *defaults;
+            DynVal *kwdefaults;
+            DynVal *annotations; /* A tuple. */
+            DynVal *wrapped;     /* The function that it was made to look like. */
+        } function;
         struct { /* SLICE, RANGE. */
             DynVal *start;
             DynVal *stop;
             DynVal *step;
         } slice;
-        struct { /* COMPLEX: its parts, numbers. */
+        struct { /* COMPLEX: numbers. */
             DynVal *real;
             DynVal *imag;
         } parts;
@@ -55,7 +60,7 @@ struct DynVal {
         } attribute;
         struct { /* VIEW. */
             DynVal *dict;
-            uint32_t shows; /* DynView. */
+            DynView shows;
         } view;
         struct { /* ROW. */
             DynVal *array;
@@ -65,21 +70,39 @@ struct DynVal {
             DynVal *instance;
             PyObject *object; /* The instance itself, kept alive. */
         } vars;
-        struct {                  /* ITER, LAZY. */
-            uint32_t position;    /* How many items it gave. */
-            PyObject *maker;      /* ITER: zip or enumerate, which were called with `items`; or NULL. Borrowed for ever. */
-            DynVal *over;         /* ITER: what it runs over. */
-            struct RecLazy *lazy; /* LAZY: what it asks for each item, see rec_state.h; `items`: what it gave. */
-        } iter;
-        uint32_t generator;  /* GENERATOR: its row of DynRec.generators. */
-        DynVal *bound_to;    /* SUPER: the object that it is bound to. */
         struct {             /* CELL. */
             DynVal *content; /* NULL: it is empty. */
             uint32_t found;  /* The source of the cell itself, where it is a closure's and no value; or DYN_NONE. */
         } cell;
-        DynContents whole; /* All of it, for who copies or empties it. */
+        struct {            /* Kinds that list items (rec_lists_items). */
+            DynVal **items; /* In the recording's arena. */
+            uint32_t n;     /* How many there are. */
+            uint32_t cap;   /* How many there is room for. */
+            union {
+                struct {
+                    PyObject *type; /* The class, where it isn't the kind's own; or NULL. Borrowed from what keeps it alive. */
+                    union {
+                        DynVal *maxlen;   /* DEQUE. */
+                        DynVal *factory;  /* DICT: a defaultdict's, or NULL. */
+                        DynVal *contents; /* OBJECT: the dict that the instance is (rec_vars.c), or NULL. */
+                    };
+                    PyObject *dict; /* DICT: the real one, where it is known by place; kept alive. */
+                };
+                struct {                  /* ITER, LAZY. */
+                    uint32_t position;    /* How many items it gave. */
+                    PyObject *maker;      /* ITER: zip or enumerate, called with `items`; or NULL. Borrowed for ever. */
+                    DynVal *over;         /* ITER: what it runs over. */
+                    struct RecLazy *lazy; /* LAZY: what it takes from, see rec_state.h. */
+                } iter;
+                struct {               /* PARTIAL. */
+                    PyObject *type;    /* Its class, kept alive by the object. */
+                    PyObject *kwnames; /* The names of the last items, a tuple that is kept alive; NULL: there are none. */
+                    uint32_t npos;     /* How many items go by position. */
+                } partial;
+            };
+        };
+        DynContents whole;
     };
-    DynVal *extra;   /* A defaultdict's factory, a deque's maxlen, the items of an instance that is a dict. */
     uint32_t state;  /* Of a container: how often its size or order changed. Of an iterator: its container's, when it began. */
     uint32_t born;   /* Which shadow of the recording it is. */
     DynVal *twin;    /* The next shadow of the same object, in a ring, where it was met in several ways; or NULL. */
@@ -93,6 +116,7 @@ struct DynVal {
     uint32_t recipe; /* The recipe that was made of it in the rebuild `stamp`. */
     uint32_t stamp;  /* The rebuild that `recipe` is of. */
 };
+_Static_assert(sizeof(DynVal) <= 104, "a recording makes many shadows");
 
 /* What shadows stand for. A debug build checks that the kind is one that has it. */
 #ifdef DYN_DEBUG
@@ -116,6 +140,14 @@ static inline uint32_t rec_node_of(const DynVal *v) {
 static inline PyObject *rec_constant_of(const DynVal *v) {
     rec_has(v, v->kind == DV_CONST, "constant");
     return v->constant;
+}
+/* Its kind is one that has `items`. What isn't looked at yet may be a list that was appended to. */
+static inline bool rec_lists_items(const DynVal *v) {
+    static const bool lists[DV_COUNT] = {
+        [DV_SOURCE] = true, [DV_OPAQUE] = true,  [DV_OBJECT] = true, [DV_TUPLE] = true, [DV_LIST] = true, [DV_DEQUE] = true,
+        [DV_SET] = true,    [DV_MEMBERS] = true, [DV_DICT] = true,   [DV_ITER] = true,  [DV_LAZY] = true, [DV_PARTIAL] = true,
+    };
+    return lists[v->kind];
 }
 static inline PyObject *rec_constant_or_null(const DynVal *v) { return v->kind == DV_CONST ? v->constant : NULL; }
 

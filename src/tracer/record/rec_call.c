@@ -786,31 +786,30 @@ Step rec_CALL_FUNCTION_EX(DynRec *r, RecFrame *f, const DynInstr *in) {
 /* ---- functions made while recording */
 
 static DynVal *new_func(DynRec *r, PyObject *code) {
-    DynVal *v = rec_new(r, DV_FUNC);
-    if (v == NULL || rec_keep(r, code) < 0 || (v->items = DYN_NEW_N(&r->arena, DynVal *, 4)) == NULL) {
+    DynVal *v = rec_new_fresh(r, DV_FUNC);
+    if (v == NULL || rec_keep(r, code) < 0) {
         return NULL;
     }
-    v->obj = code;
-    v->fresh = true;
-    return v; /* items: closure, defaults, keyword defaults; n stays 0, they are no items of a container */
+    v->function.code = code;
+    return v;
 }
 
 static int set_part(DynRec *r, PyObject *func, DynVal *v, int flag, PyObject *o, DynVal *ov) {
     switch (flag) {
-    case 0x08: v->items[0] = ov; return PyFunction_SetClosure(func, o);
+    case 0x08: v->function.closure = ov; return PyFunction_SetClosure(func, o);
     case 0x10:
     case 0x04:
-        v->items[3] = ov;
+        v->function.annotations = ov;
         dyn_func_set_annotations(func, o);
         return 0;
-    case 0x02: v->items[2] = ov; return PyFunction_SetKwDefaults(func, o);
+    case 0x02: v->function.kwdefaults = ov; return PyFunction_SetKwDefaults(func, o);
     default:
         if (ov->kind == DV_CONST) {
             DynVal **items;
             uint32_t n;
             ov = rec_items(r, ov, o, &items, &n) < 0 ? NULL : dyn_rec_seq(r, DV_TUPLE, n, items, o);
         }
-        v->items[1] = ov;
+        v->function.defaults = ov;
         return PyFunction_SetDefaults(func, o);
     }
 }
@@ -821,7 +820,7 @@ Step rec_MAKE_FUNCTION(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynVal *v = new_func(r, code);
     uint32_t npop = 1;
     if (v != NULL) {
-        v->type = dyn_frame_globals(f->f);
+        v->function.globals = dyn_frame_globals(f->f);
     }
     if (func == NULL || v == NULL || rec_keep(r, dyn_frame_globals(f->f)) < 0) {
         PyErr_Clear();

@@ -16,13 +16,7 @@ uint32_t rec_found_at(const DynVal *v) { return v->kind == DV_CELL && v->source 
 int rec_same_object(DynRec *r, DynVal *v, DynVal *other) {
     (void)r;
     v->kind = other->kind;
-    v->items = other->items;
-    v->n = other->n;
-    v->cap = other->cap;
     v->whole = other->whole;
-    v->obj = other->obj;
-    v->type = other->type;
-    v->extra = other->extra;
     v->state = other->state;
     v->touched = other->touched;
     v->twin = other->twin != NULL ? other->twin : other;

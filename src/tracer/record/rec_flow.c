@@ -171,9 +171,12 @@ int rec_next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
         *out = row(r, c, i, item);
         return *out == NULL ? -1 : 0;
     }
-    DynVal **items = c->items, *live = rec_live_container(c);
-    uint32_t n = c->n;
-    if (live != NULL && (live->state != it->state || rec_items(r, c, Py_None, &items, &n) < 0)) {
+    DynVal **items = NULL, *live = rec_live_container(c);
+    uint32_t n = 0;
+    if (live == NULL) {
+        items = c->items;
+        n = c->n;
+    } else if (live->state != it->state || rec_items(r, c, Py_None, &items, &n) < 0) {
         return -1; /* CPython says what happens to an iteration then */
     }
     if ((i < n) != (item != NULL)) {
@@ -376,8 +379,7 @@ Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
             PyErr_NoMemory();
             return STEP_ERROR;
         }
-        o.v->kind = DV_OPAQUE;
-        o.v->items = NULL;
+        rec_become_opaque(o.v);
     } else if (item != NULL) {
         rec_advance(r, o.v);
     } else {

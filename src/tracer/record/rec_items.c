@@ -120,8 +120,8 @@ static DynVal *iterate_range(DynRec *r, DynVal *v, PyObject *real) {
 
 /* An instance that is a dict, whose class has no iteration of its own. */
 static DynVal *iterate_object(DynRec *r, DynVal *v, PyObject *real) {
-    bool as_dict = v->extra != NULL && rec_type_method(r, (DynOperand){v, real}, "__iter__").v == NULL;
-    return as_dict ? v->extra : no_iteration(r, v, real);
+    bool as_dict = v->contents != NULL && rec_type_method(r, (DynOperand){v, real}, "__iter__").v == NULL;
+    return as_dict ? v->contents : no_iteration(r, v, real);
 }
 
 static DynVal *(*const iterate_as[DV_COUNT])(DynRec *r, DynVal *v, PyObject *real) = {

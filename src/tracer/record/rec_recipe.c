@@ -52,11 +52,11 @@ static uint32_t recipe_of_exception(DynRec *r, DynVal *v) {
 }
 
 static uint32_t recipe_of_object(DynRec *r, DynVal *v) {
-    uint32_t n = v->extra != NULL, *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 2);
+    uint32_t n = v->contents != NULL, *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 2);
     if (items == NULL || v->type == NULL) {
         return DYN_NONE;
     }
-    if (n > 0 && (items[0] = recipe_of_items(r, v->extra, DYN_RC_DICT)) == DYN_NONE) {
+    if (n > 0 && (items[0] = recipe_of_items(r, v->contents, DYN_RC_DICT)) == DYN_NONE) {
         return DYN_NONE;
     }
     if (PyExceptionClass_Check(v->type)) {
@@ -72,7 +72,7 @@ static uint32_t recipe_of_object(DynRec *r, DynVal *v) {
             n += 2;
         }
     }
-    return dyn_capture_recipe(r->cap, v->extra != NULL ? DYN_RC_INSTANCE : DYN_RC_OBJECT, 0, v->type, n, items);
+    return dyn_capture_recipe(r->cap, v->contents != NULL ? DYN_RC_INSTANCE : DYN_RC_OBJECT, 0, v->type, n, items);
 }
 
 static uint32_t recipe_of_view(DynRec *r, DynVal *v) {
@@ -121,14 +121,16 @@ static uint32_t recipe_of_set(DynRec *r, DynVal *v) {
 /* A subclass of dict, filled as a dict is; a deque, of its items. */
 static uint32_t recipe_of_collection(DynRec *r, DynVal *v, DynRecipeKind kind) {
     uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, 2), content = items ? recipe_of_items(r, v, kind) : DYN_NONE;
-    uint32_t extra = v->extra == NULL ? dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL) : rec_recipe(r, v->extra);
-    if (content == DYN_NONE || extra == DYN_NONE) {
+    bool dict = kind == DYN_RC_DICT;
+    DynVal *with = dict ? v->factory : v->maxlen;
+    uint32_t argument = with == NULL ? dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL) : rec_recipe(r, with);
+    if (content == DYN_NONE || argument == DYN_NONE) {
         return DYN_NONE;
     }
-    items[0] = kind == DYN_RC_DICT ? extra : content;
-    items[1] = kind == DYN_RC_DICT ? content : extra;
-    return kind == DYN_RC_DICT ? dyn_capture_recipe(r->cap, DYN_RC_MAPPING, 0, v->type, 2, items)
-                               : dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, (PyObject *)dyn_deque_type, 2, items);
+    items[0] = dict ? argument : content;
+    items[1] = dict ? content : argument;
+    return dict ? dyn_capture_recipe(r->cap, DYN_RC_MAPPING, 0, v->type, 2, items)
+                : dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, (PyObject *)dyn_deque_type, 2, items);
 }
 
 static uint32_t recipe_of_named(DynRec *r, DynVal *v) {
@@ -142,17 +144,18 @@ static uint32_t recipe_of_named(DynRec *r, DynVal *v) {
 /* A function made while recording. */
 static uint32_t recipe_of_function(DynRec *r, DynVal *v) {
     uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, 5);
-    if (items == NULL || v->type == NULL) {
+    if (items == NULL || v->function.globals == NULL) {
         return DYN_NONE;
     }
-    items[0] = dyn_capture_constant(r->cap, v->type);
+    DynVal *const parts[4] = {v->function.closure, v->function.defaults, v->function.kwdefaults, v->function.annotations};
+    items[0] = dyn_capture_constant(r->cap, v->function.globals);
     for (int i = 0; i < 4; i++) {
-        items[1 + i] = v->items[i] ? rec_recipe(r, v->items[i]) : dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL);
+        items[1 + i] = parts[i] ? rec_recipe(r, parts[i]) : dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL);
         if (items[1 + i] == DYN_NONE) {
             return DYN_NONE;
         }
     }
-    return items[0] == DYN_NONE ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_FUNCTION, 0, v->obj, 5, items);
+    return items[0] == DYN_NONE ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_FUNCTION, 0, v->function.code, 5, items);
 }
 
 static uint32_t recipe_of_range_iter(DynRec *r, DynVal *v) {
@@ -237,7 +240,7 @@ static uint32_t recipe_of_output(DynRec *r, DynVal *v) {
 
 static uint32_t recipe_of_wrapped_function(DynRec *r, DynVal *v) {
     uint32_t function = recipe_of_function(r, v);
-    return v->extra == NULL ? function : rec_wrapper_recipe(r, function, v->extra);
+    return v->function.wrapped == NULL ? function : rec_wrapper_recipe(r, function, v->function.wrapped);
 }
 
 static uint32_t recipe_of_complex(DynRec *r, DynVal *v) {

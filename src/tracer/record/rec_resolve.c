@@ -235,7 +235,6 @@ static int seen_container(DynRec *r, DynVal *v, PyObject *o) {
         if (r->seen.at[i].real == o) {
             DynVal *other = r->seen.at[i].v;
             if (other == v) { /* a key of it was asked for, and no more */
-                v->obj = o;
                 return 0;
             }
             if (dyn_rec_resolve(r, other, o) < 0) {
@@ -246,7 +245,6 @@ static int seen_container(DynRec *r, DynVal *v, PyObject *o) {
             return !same || rec_same_object(r, v, other) < 0 ? -1 : 1;
         }
     }
-    v->obj = o;
     return rec_saw(r, o, v);
 }
 

@@ -205,7 +205,7 @@ DynVal *rec_closure_cell(DynRec *r, RecFrame *f, uint32_t i, PyObject *cell) {
     DynVal *func = f->shadow[f->nall];
     DynSources *t = &r->cap->sources;
     if (func != NULL && func->kind == DV_FUNC) {
-        DynVal *closure = func->items[0];
+        DynVal *closure = func->function.closure;
         return closure != NULL && i < closure->n ? closure->items[i] : NULL;
     }
     PyCodeObject *code = f->code->code;

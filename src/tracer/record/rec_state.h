@@ -273,6 +273,7 @@ DYN_HIDDEN DynVal *rec_fail(DynRec *r, DynReason why, const char *detail); /* NU
 DYN_HIDDEN int rec_guard(DynRec *r, DynGuardKind kind, uint32_t source, uint32_t source2, int64_t number, PyObject *obj);
 DYN_HIDDEN int rec_guard_id(DynRec *r, DynVal *v, PyObject *real); /* v is this very object at every call; v becomes DV_CONST */
 DYN_HIDDEN void rec_become_const(DynVal *v, PyObject *real);       /* it is kept alive already */
+DYN_HIDDEN void rec_become_opaque(DynVal *v);                      /* nothing is known of it any more */
 DYN_HIDDEN uint32_t rec_constant_sym(DynRec *r, PyObject *o);      /* of a number; DYN_NONE: it is none, or beyond 64 bits */
 DYN_HIDDEN int rec_guard_key_class(DynRec *r, PyObject *key);      /* how members of enums are hashed, their class says */
 DYN_HIDDEN bool rec_is_array(DynVal *v);

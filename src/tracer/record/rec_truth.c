@@ -87,8 +87,8 @@ static bool has_no_truth(const PyTypeObject *type) {
 }
 
 static int truth_of_object(DynRec *r, DynVal *v, PyObject *real) {
-    if (v->extra != NULL) { /* a dict, whose class says nothing else */
-        return v->extra->n > 0;
+    if (v->contents != NULL) { /* a dict, whose class says nothing else */
+        return v->contents->n > 0;
     }
     if (!has_no_truth(Py_TYPE(real))) {
         return truth_unknown(r, v, real);

@@ -31,7 +31,6 @@ DynVal *rec_new(DynRec *r, DynValKind kind) {
     }
     v->kind = (uint8_t)kind;
     v->source = DYN_NONE;
-    v->id = DYN_NONE;
     v->recipe = DYN_NONE;
     v->born = r->nvals++;
     return v;
@@ -49,9 +48,6 @@ void rec_changed(DynRec *r, const DynVal *v) {
     bool outlives = !v->fresh && (v->source != DYN_NONE || v->kind == DV_CELL);
     r->mutations++;
     for (DynVal *t = v->twin; t != NULL && t != v; t = t->twin) {
-        t->items = v->items;
-        t->n = v->n;
-        t->cap = v->cap;
         t->state = v->state;
         t->whole = t->kind == v->kind ? v->whole : t->whole;
     }
@@ -228,6 +224,7 @@ DynVal *dyn_rec_seq(DynRec *r, DynValKind kind, uint32_t n, DynVal **items, PyOb
     if (v == NULL || (v->items = DYN_NEW_N(&r->arena, DynVal *, n + 1)) == NULL) {
         return NULL;
     }
+    rec_has(v, rec_lists_items(v), "items");
     if (n > 0) {
         memcpy(v->items, items, n * sizeof *items);
     }
@@ -240,6 +237,7 @@ DynVal *dyn_rec_seq(DynRec *r, DynValKind kind, uint32_t n, DynVal **items, PyOb
 }
 
 int rec_push_item(DynRec *r, DynVal *seq, DynVal *item) {
+    rec_has(seq, rec_lists_items(seq), "items");
     if (seq->n == seq->cap || seq->items == NULL) {
         uint32_t cap = seq->cap * 2 + 4;
         DynVal **items = DYN_NEW_N(&r->arena, DynVal *, cap);
@@ -350,7 +348,13 @@ int dyn_rec_assume_equal(DynRec *r, uint32_t a, uint32_t b) {
 
 void rec_become_const(DynVal *v, PyObject *real) {
     v->kind = DV_CONST;
+    v->whole = (DynContents){{NULL}};
     v->constant = real;
+}
+
+void rec_become_opaque(DynVal *v) {
+    v->kind = DV_OPAQUE;
+    v->whole = (DynContents){{NULL}};
 }
 
 int rec_guard_id(DynRec *r, DynVal *v, PyObject *real) {
@@ -402,6 +406,7 @@ static bool same_key(PyObject *a, PyObject *b) {
 }
 
 DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position) {
+    rec_has(dict, rec_lists_items(dict), "items");
     for (uint32_t i = 0; i + 1 < dict->n; i += 2) {
         if (same_key(rec_constant_of(dict->items[i]), key)) {
             if (position != NULL) {
