@@ -51,7 +51,7 @@ static DynVal *as_it_was(DynRec *r, DynVal *v, PyObject *result) {
     DynVal *want = number != NULL ? dyn_rec_const(r, number) : NULL;
     uint32_t truth = rec_sym_of(v);
     if (number != NULL) {
-        truth = want == NULL ? DYN_NONE : dyn_np_op(r, DYN_S_EQ, rec_sym_of(v), rec_sym_of(want));
+        truth = want == NULL || want->kind != DV_SYM ? DYN_NONE : dyn_np_op(r, DYN_S_EQ, rec_sym_of(v), rec_sym_of(want));
     }
     return truth == DYN_NONE || dyn_rec_expect(r, truth) < 0 ? NULL : dyn_rec_const(r, result);
 }

@@ -161,10 +161,10 @@ static uint32_t recipe_of_function(DynRec *r, DynVal *v) {
 static uint32_t recipe_of_range_iter(DynRec *r, DynVal *v) {
     DynSyms *t = &r->cap->syms;
     DynVal *range = v->iter.over;
-    uint32_t step = rec_sym_of(range->slice.step),
-             taken = dyn_sym_op(t, DYN_S_MUL, dyn_sym_int(t, v->iter.position), step, DYN_NONE);
+    uint32_t given = dyn_sym_int(t, v->iter.position);
+    uint32_t taken = dyn_sym_op(t, DYN_S_MUL, given, rec_sym_of(range->slice.step), DYN_NONE);
     DynVal start = *range->slice.start, *parts[3] = {&start, range->slice.stop, range->slice.step};
-    start.sym = taken == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_ADD, start.sym, taken, DYN_NONE);
+    start.sym = taken == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_ADD, rec_sym_of(&start), taken, DYN_NONE);
     start.stamp = 0;
     start.source = DYN_NONE;
     if (start.sym == DYN_NONE) {
