@@ -16,7 +16,7 @@ DynVal *rec_wrap_fact(DynRec *r, PyObject *o) {
 /* A function without attributes of its own, which could say that its signature is another. */
 static bool of_code(DynRec *r, DynOperand o) {
     if (o.v->kind == DV_METHOD && PyMethod_Check(o.real)) {
-        o = (DynOperand){o.v->items[0], PyMethod_GET_FUNCTION(o.real)};
+        o = (DynOperand){o.v->method.function, PyMethod_GET_FUNCTION(o.real)};
     }
     if (!PyFunction_Check(o.real) || dyn_rec_resolve(r, o.v, o.real) < 0) {
         return false;
@@ -159,14 +159,14 @@ static int burn_symbols(DynRec *r, const DynNode *n) {
     DynVal v = {.kind = DV_SYM, .source = DYN_NONE};
     for (uint32_t k = 0; k < n->nargs + n->ndim; k++) {
         bool arg = k < n->nargs;
-        v.id = arg ? n->args[k].id : n->shape[k - n->nargs];
+        v.sym = arg ? n->args[k].id : n->shape[k - n->nargs];
         bool skipped = arg ? n->args[k].kind != DYN_ARG_SYM : dyn_node_stores(n);
         if (skipped) {
             continue;
         }
-        const DynSym *s = dyn_sym_at(&r->cap->syms, v.id);
+        const DynSym *s = dyn_sym_at(&r->cap->syms, v.sym);
         bool came_in = s->op == DYN_S_VAR && s->index > 0; /* a NumPy scalar: as good as array data */
-        if (!dyn_sym_is_const(&r->cap->syms, v.id) && (s->type == DYN_T_FLOAT || came_in)) {
+        if (!dyn_sym_is_const(&r->cap->syms, v.sym) && (s->type == DYN_T_FLOAT || came_in)) {
             return -1;
         }
         if (dyn_rec_burn(r, &v, Py_None) < 0) {

@@ -314,7 +314,7 @@ uint32_t dyn_np_node(DynRec *r, DynOperand o) {
         return DYN_NONE;
     }
     if (o.v->kind == DV_ARRAY || o.v->kind == DV_NPSCALAR) {
-        return o.v->id;
+        return rec_node_of(o.v);
     }
     if (o.v->kind == DV_CONST && PyArray_CheckScalar(o.real)) {
         return constant_node(r, o.real);
@@ -350,7 +350,7 @@ static uint32_t late_int(DynRec *r, DynOperand o) {
     DynVal *v = i == NULL ? NULL : dyn_np_extern(r, (PyObject *)&PyLong_Type, "int", &o, 1, NULL, i);
     PyErr_Clear();
     Py_XDECREF(i);
-    return v == NULL ? DYN_NONE : v->id;
+    return v == NULL ? DYN_NONE : rec_sym_of(v);
 }
 
 uint32_t dyn_np_int_sym(DynRec *r, DynOperand o) {
@@ -359,7 +359,7 @@ uint32_t dyn_np_int_sym(DynRec *r, DynOperand o) {
         return s;
     }
     if (o.v->kind == DV_NPSCALAR) { /* of a Python number, or an argument: its symbol */
-        const DynNode *n = dyn_graph_node(dyn_rec_graph(r), o.v->id);
+        const DynNode *n = dyn_graph_node(dyn_rec_graph(r), rec_node_of(o.v));
         if (n->op == DYN_OP_SCALAR && dyn_sym_at(dyn_rec_syms(r), n->args[0].id)->type == DYN_T_INT &&
             dyn_dtypes[n->dtype].kind != 'f') {
             return n->args[0].id;
@@ -406,6 +406,12 @@ static PyObject *item_at(PyObject *o, Py_ssize_t i) {
     return parts[i];
 }
 
+/* Item i of a tuple or list, or part i of a slice. */
+static DynVal *shadow_at(const DynVal *v, Py_ssize_t i) {
+    DynVal *const *parts = v->kind == DV_SLICE ? (DynVal *[]){v->slice.start, v->slice.stop, v->slice.step} : v->items;
+    return parts[i];
+}
+
 int dyn_np_items(DynRec *r, DynOperand o, DynOperand *items, int max) {
     if (dyn_rec_resolve(r, o.v, o.real) < 0) {
         return -1;
@@ -415,15 +421,15 @@ int dyn_np_items(DynRec *r, DynOperand o, DynOperand *items, int max) {
         return -1;
     }
     Py_ssize_t n = slice ? 3 : PySequence_Fast_GET_SIZE(o.real);
-    bool known = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_SLICE;
-    bool agrees = known ? o.v->n == n : o.v->kind == DV_CONST;
+    bool listed = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST, known = listed || o.v->kind == DV_SLICE;
+    bool agrees = listed ? o.v->n == n : known || o.v->kind == DV_CONST;
     if (n > max || !agrees) {
         dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
         return -1;
     }
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *real = item_at(o.real, i);
-        items[i] = (DynOperand){known ? o.v->items[i] : dyn_rec_const(r, real), real};
+        items[i] = (DynOperand){known ? shadow_at(o.v, i) : dyn_rec_const(r, real), real};
         if (items[i].v == NULL || dyn_rec_resolve(r, items[i].v, real) < 0) {
             return -1;
         }
@@ -620,7 +626,8 @@ static int bind(DynRec *r, NpCall *c) {
 /* What rules made of the call, from node `first` on: is it one new array, and nothing that was there before is written? */
 static const DynNode *is_new_array(DynRec *r, uint32_t first, const DynVal *v) {
     const DynGraph *g = dyn_rec_graph(r);
-    const DynNode *n = (v->kind == DV_ARRAY || v->kind == DV_NPSCALAR) && v->id >= first ? dyn_graph_node(g, v->id) : NULL;
+    const DynNode *n =
+        (v->kind == DV_ARRAY || v->kind == DV_NPSCALAR) && rec_node_of(v) >= first ? dyn_graph_node(g, rec_node_of(v)) : NULL;
     if (n == NULL || n->storage < first) {
         return NULL;
     }

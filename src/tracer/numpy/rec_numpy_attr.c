@@ -142,11 +142,7 @@ DynVal *np_rule_part(DynRec *r, NpCall *c) {
 
 /* x.flat, x.flags: made anew from the array wherever it is needed, since nothing that is recorded moves or changes it. */
 static DynVal *attribute_object(DynRec *r, DynOperand a, PyObject *name) {
-    DynVal *v = dyn_rec_seq(r, DV_ATTR, 1, &a.v, NULL);
-    if (v != NULL) {
-        v->obj = name; /* a name of a code object that is being recorded */
-    }
-    return v;
+    return rec_new_attribute(r, a.v, name); /* a name of a code object that is being recorded */
 }
 
 /* What the module `operator`, or the builtins, have under that name; borrowed for ever. */

@@ -200,8 +200,8 @@ static DynVal *product(DynRec *r, NpCall *c, const Einsum *e, const Labels *view
         shape[i] = dyn_np_node_at(r, e->a[k])->shape[place(&e->in[k], e->out.at[i])];
     }
     DynVal *v = call == NULL ? dyn_np_unsupported(r) : dyn_np_sized_extern(r, call, "einsum.product", o, 2, c->result, shape);
-    if (v != NULL && v->kind == DV_ARRAY && dyn_node_calls(dyn_np_node_at(r, v->id))) {
-        dyn_np_node_at(r, v->id)->op = DYN_OP_MATMUL;
+    if (v != NULL && v->kind == DV_ARRAY && dyn_node_calls(dyn_np_node_at(r, rec_node_of(v)))) {
+        dyn_np_node_at(r, rec_node_of(v))->op = DYN_OP_MATMUL;
     }
     return v;
 }

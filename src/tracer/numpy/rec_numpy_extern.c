@@ -82,7 +82,7 @@ static int put_optional_tuple(DynRec *r, Forms *f, PyObject *tuple, uint32_t n) 
 /* A cell of a closure, with what is in it. */
 static int put_cell(DynRec *r, Forms *f, PyObject *cell, const DynVal *shadow) {
     PyObject *content = PyCell_GET(cell);
-    DynVal *v = shadow->kind == DV_CELL ? shadow->items[0] : NULL;
+    DynVal *v = shadow->kind == DV_CELL ? shadow->cell.content : NULL;
     if (content == NULL || v == NULL || dyn_rec_resolve(r, v, content) < 0) {
         return -1;
     }
@@ -92,11 +92,11 @@ static int put_cell(DynRec *r, Forms *f, PyObject *cell, const DynVal *shadow) {
 /* A function made while recording: made again for the call. The real ones of its parts are only looked at for constants. */
 static int put_function(DynRec *r, Forms *f, DynOperand o) {
     PyObject *closure = PyFunction_GET_CLOSURE(o.real), *defaults = PyFunction_GET_DEFAULTS(o.real);
-    DynVal *cells = o.v->items[0], *values = o.v->items[1];
-    if (o.v->type == NULL || PyFunction_GET_KW_DEFAULTS(o.real) != NULL) {
+    DynVal *cells = o.v->function.closure, *values = o.v->function.defaults;
+    if (o.v->function.globals == NULL || PyFunction_GET_KW_DEFAULTS(o.real) != NULL) {
         return dyn_np_unsupported(r), -1;
     }
-    if (put_form(r, f, DYN_F_FUNCTION, 4, o.v->obj) < 0 || put_form(r, f, DYN_F_CONST, 0, o.v->type) < 0) {
+    if (put_form(r, f, DYN_F_FUNCTION, 4, o.v->function.code) < 0 || put_form(r, f, DYN_F_CONST, 0, o.v->function.globals) < 0) {
         return -1;
     }
     if (put_optional_tuple(r, f, closure, cells == NULL ? 0 : cells->n) < 0) {
@@ -129,12 +129,12 @@ static int put_argument(DynRec *r, Forms *f, DynOperand o) {
     DynOperand items[64];
     uint32_t s;
     if (o.v->kind == DV_ARRAY || o.v->kind == DV_NPSCALAR || o.v->kind == DV_MADE) {
-        return put_operand(r, f, DYN_F_NODE, (DynArg){DYN_ARG_NODE, o.v->id});
+        return put_operand(r, f, DYN_F_NODE, (DynArg){DYN_ARG_NODE, rec_node_of(o.v)});
     }
     if (o.v->kind == DV_ATTR) {
-        return put_form(r, f, DYN_F_ATTR, 1, o.v->obj) < 0
+        return put_form(r, f, DYN_F_ATTR, 1, o.v->attribute.name) < 0
                    ? -1
-                   : put_operand(r, f, DYN_F_NODE, (DynArg){DYN_ARG_NODE, o.v->items[0]->id});
+                   : put_operand(r, f, DYN_F_NODE, (DynArg){DYN_ARG_NODE, rec_node_of(o.v->attribute.of)});
     }
     if (PyComplex_CheckExact(o.real) && o.v->kind != DV_CONST) {
         return put_complex(r, f, o);
@@ -143,7 +143,8 @@ static int put_argument(DynRec *r, Forms *f, DynOperand o) {
         return put_operand(r, f, DYN_F_NUMBER, (DynArg){DYN_ARG_SYM, s});
     }
     if (o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_SLICE) {
-        int n = o.v->type != NULL && !dyn_is_tuple(o.real) ? -1 : dyn_np_items(r, o, items, (int)DYN_COUNTOF(items));
+        bool named = o.v->kind == DV_TUPLE && o.v->type != NULL && !dyn_is_tuple(o.real);
+        int n = named ? -1 : dyn_np_items(r, o, items, (int)DYN_COUNTOF(items));
         if (n < 0 || put_form(r, f, form_of_items(o.v), (uint32_t)n, NULL) < 0) {
             return dyn_np_unsupported(r), -1;
         }
@@ -415,7 +416,7 @@ static PyObject *method_of(PyObject *callable, PyObject *self) {
 }
 
 /* The array whose memory a write into v changes: v itself, or what an attribute (x.flat) is of. */
-static DynVal *array_behind(DynVal *v) { return v != NULL && v->kind == DV_ATTR ? v->items[0] : v; }
+static DynVal *array_behind(DynVal *v) { return v != NULL && v->kind == DV_ATTR ? v->attribute.of : v; }
 
 /* The shadow of what a call gave: the argument that it wrote, where that is its result. */
 static DynVal *result_of(DynRec *r, Results *x, const DynOperand *args, PyObject *result, Effect effect) {
@@ -461,7 +462,7 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
         return NULL;
     }
     const DynVal *written = effect.writes < 0 ? NULL : array_behind(args[effect.writes].v);
-    row->writes = written == NULL ? -1 : operand_number(&f, written->id);
+    row->writes = written == NULL ? -1 : operand_number(&f, rec_node_of(written));
     row->once = effect.once;
     row->inside = effect.once && n > 0 && args[0].v->kind == DV_MADE;
     dyn_rec_capture(r)->writes |= effect.once && !row->inside;
@@ -484,7 +485,7 @@ static DynOperand without_tuple(DynRec *r, DynOperand o, PyObject *result) {
 
 /* Some in-place functions of torch's give their operand other sizes. */
 static bool has_sizes(DynRec *r, DynOperand o) {
-    const DynNode *n = dyn_np_node_at(r, o.v->id);
+    const DynNode *n = dyn_np_node_at(r, rec_node_of(o.v));
     DynArrayView view;
     bool same = dyn_array_view(o.real, &view) && view.ndim == n->ndim;
     for (int i = 0; i < n->ndim && same; i++) {
@@ -528,7 +529,7 @@ static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const
     effect.out = to >= 0;
     if (effect.out) {
         effect.writes = to;
-        if (dyn_rec_will_write(r, args[to].v->id) < 0) {
+        if (dyn_rec_will_write(r, rec_node_of(args[to].v)) < 0) {
             return NULL;
         }
     } else if (effect.writes >= 0) {
@@ -536,7 +537,7 @@ static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const
         if (result != Py_None || w == NULL || w->kind != DV_ARRAY) {
             return dyn_np_unsupported(r);
         }
-        if (dyn_rec_will_write(r, w->id) < 0) {
+        if (dyn_rec_will_write(r, rec_node_of(w)) < 0) {
             return NULL;
         }
     }
@@ -571,7 +572,7 @@ DynVal *dyn_np_extern_made(DynRec *r, PyObject *callable, const char *name, cons
 }
 
 static bool is_array_of_rank(DynRec *r, DynOperand o, int ndim) {
-    return o.v != NULL && o.v->kind == DV_ARRAY && dyn_np_node_at(r, o.v->id)->ndim == ndim;
+    return o.v != NULL && o.v->kind == DV_ARRAY && dyn_np_node_at(r, rec_node_of(o.v))->ndim == ndim;
 }
 
 /* Is the result a list of a few numbers from a vector? They are known one by one. */
@@ -588,7 +589,7 @@ static bool few_numbers(DynRec *r, const NpCall *c) {
             return false;
         }
     }
-    return dyn_rec_assume_equal(r, dyn_np_node_at(r, c->args[0].v->id)->shape[0], dyn_np_int(r, n)) == 0;
+    return dyn_rec_assume_equal(r, dyn_np_node_at(r, rec_node_of(c->args[0].v))->shape[0], dyn_np_int(r, n)) == 0;
 }
 
 /* A function that makes an object: np.random.default_rng, x.tolist. */
@@ -628,7 +629,7 @@ DynVal *dyn_np_mapped_call(DynRec *r, PyObject *callable, const DynOperand *args
 static int sizes_of_permuted(DynRec *r, DynOperand x, PyObject *result, uint32_t *shape) {
     int ndim = PyArray_NDIM((PyArrayObject *)result);
     if (is_array_of_rank(r, x, ndim)) {
-        memcpy(shape, dyn_np_node_at(r, x.v->id)->shape, sizeof(*shape) * (size_t)ndim);
+        memcpy(shape, dyn_np_node_at(r, rec_node_of(x.v))->shape, sizeof(*shape) * (size_t)ndim);
         return 0;
     }
     uint32_t n = ndim == 1 && PyLong_CheckExact(x.real) ? dyn_np_int_sym(r, x) : DYN_NONE;
@@ -642,7 +643,7 @@ static int sizes_of_draw(DynRec *r, NpCall *c, int extra, uint32_t *size) {
     DynOperand a = dyn_np_slot(c, "a");
     bool choice = strstr(c->b->path, "choice") != NULL && dyn_np_slot(c, "axis").v == NULL;
     if (choice && is_array_of_rank(r, a, 1 + extra)) {
-        memcpy(size, dyn_np_node_at(r, a.v->id)->shape + 1, sizeof(*size) * (size_t)extra);
+        memcpy(size, dyn_np_node_at(r, rec_node_of(a.v))->shape + 1, sizeof(*size) * (size_t)extra);
         return 0;
     }
     for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
@@ -650,7 +651,7 @@ static int sizes_of_draw(DynRec *r, NpCall *c, int extra, uint32_t *size) {
         bool array = is_array_of_rank(r, o, 1);
         bool list = o.v != NULL && (o.v->kind == DV_LIST || o.v->kind == DV_TUPLE);
         if (extra == 1 && (array || list)) {
-            *size = array ? dyn_np_node_at(r, o.v->id)->shape[0] : dyn_np_int(r, o.v->n);
+            *size = array ? dyn_np_node_at(r, rec_node_of(o.v))->shape[0] : dyn_np_int(r, o.v->n);
             return 0;
         }
     }
@@ -726,15 +727,15 @@ static int ranks_of(PyObject *o) {
 
 /* out= of torch's: it has the result's sizes at every call, as torch gives it others where it hasn't. */
 static int takes_out(DynRec *r, const NpCall *c, int ndim, const uint32_t *shape, Effect *effect) {
-    const DynNode *n = dyn_np_node_at(r, c->out.v->id);
+    const DynNode *n = dyn_np_node_at(r, rec_node_of(c->out.v));
     for (int i = 0; i < ndim && n->ndim == ndim; i++) {
-        if (dyn_np_agree(r, dyn_np_node_at(r, c->out.v->id)->shape[i], shape[i]) < 0) {
+        if (dyn_np_agree(r, dyn_np_node_at(r, rec_node_of(c->out.v))->shape[i], shape[i]) < 0) {
             return -1;
         }
     }
     effect->out = true;
     effect->writes = c->out_at;
-    return n->ndim == ndim ? dyn_rec_will_write(r, c->out.v->id) : (dyn_np_unsupported(r), -1);
+    return n->ndim == ndim ? dyn_rec_will_write(r, rec_node_of(c->out.v)) : (dyn_np_unsupported(r), -1);
 }
 
 static DynVal *sized(DynRec *r, NpCall *c, int n, const uint32_t *shape, Effect effect) {

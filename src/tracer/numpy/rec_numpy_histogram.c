@@ -81,7 +81,7 @@ static uint32_t elements_of(DynRec *r, DynOperand o) {
 /* Weights have the elements' sizes. DYN_NONE: others. */
 static uint32_t weights_of(DynRec *r, DynOperand o, DynOperand elements) {
     uint32_t w = o.v->kind == DV_ARRAY ? dyn_np_node(r, o) : DYN_NONE;
-    const DynNode *n = w == DYN_NONE ? NULL : dyn_np_node_at(r, w), *a = dyn_np_node_at(r, elements.v->id);
+    const DynNode *n = w == DYN_NONE ? NULL : dyn_np_node_at(r, w), *a = dyn_np_node_at(r, rec_node_of(elements.v));
     if (n == NULL || !is_float_or_double(n) || n->ndim != a->ndim) {
         return DYN_NONE;
     }

@@ -72,7 +72,7 @@ static uint32_t constants(DynRec *r, PyObject *result) {
     PyArray_CLEARFLAGS((PyArrayObject *)own, NPY_ARRAY_WRITEABLE);
     DynVal *v = dyn_rec_constant_array(r, own);
     Py_DECREF(own);
-    return v == NULL || v->kind != DV_ARRAY ? DYN_NONE : dyn_np_copy(r, v->id, dyn_np_dtype_of(result));
+    return v == NULL || v->kind != DV_ARRAY ? DYN_NONE : dyn_np_copy(r, rec_node_of(v), dyn_np_dtype_of(result));
 }
 
 static uint32_t empty_for(DynRec *r, const Leaves *leaves, const NpArg *first, PyObject *result) {

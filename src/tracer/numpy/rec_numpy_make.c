@@ -304,7 +304,8 @@ DynVal *np_rule_array(DynRec *r, NpCall *c) {
     inner.result = before_ndmin(c, ndim);
     DynVal *v = inner.result == NULL ? NULL : np_rule_copy(r, &inner);
     int all = PyArray_NDIM((PyArrayObject *)c->result);
-    DynVal *out = v == NULL ? NULL : dyn_np_result(r, dyn_np_newaxis(r, v->id, (1u << (all - ndim)) - 1, all), c->result);
+    DynVal *out =
+        v == NULL ? NULL : dyn_np_result(r, dyn_np_newaxis(r, rec_node_of(v), (1u << (all - ndim)) - 1, all), c->result);
     PyErr_Clear();
     Py_XDECREF(inner.result);
     return out;

@@ -7,7 +7,7 @@ uint32_t dyn_np_operand_node(DynRec *r, DynOperand o) {
     if (o.v == NULL || !rec_is_array(o.v)) {
         return dyn_np_unsupported(r), DYN_NONE;
     }
-    return o.v->id;
+    return rec_node_of(o.v);
 }
 
 int dyn_np_agree(DynRec *r, uint32_t a, uint32_t b) {
@@ -60,7 +60,7 @@ DynVal *np_rule_matmul(DynRec *r, NpCall *c) {
     if (v == NULL || !plain || !rec_is_array(v)) {
         return v;
     }
-    DynNode *n = dyn_np_node_at(r, v->id);
+    DynNode *n = dyn_np_node_at(r, rec_node_of(v));
     if (dyn_node_calls(n) && n->nargs == 2) {
         n->op = DYN_OP_MATMUL;
     }

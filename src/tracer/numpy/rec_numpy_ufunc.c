@@ -550,8 +550,9 @@ DynVal *np_rule_ufunc_at(DynRec *r, NpCall *c) {
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     NpLookup at;
     NpArg value;
-    bool found = known && dyn_np_operand(r, c->args[3], &value) == 0 && dyn_np_places(r, c->args[1].v->id, c->args[2], &at) == 0;
-    bool loops = found && !warns_of_nan(r, (DynOp)ufunc->op, &at, c->args[1].v->id);
+    bool found =
+        known && dyn_np_operand(r, c->args[3], &value) == 0 && dyn_np_places(r, rec_node_of(c->args[1].v), c->args[2], &at) == 0;
+    bool loops = found && !warns_of_nan(r, (DynOp)ufunc->op, &at, rec_node_of(c->args[1].v));
     if (loops && dyn_np_scatter_at(r, &at, value, ufunc->op) == 0) {
         return dyn_rec_const(r, Py_None);
     }
@@ -574,7 +575,7 @@ static const DynBinding *reduction_of(DynRec *r, const NpCall *c) {
         return NULL;
     }
     bool bits = ufunc->op == DYN_OP_BITWISE_OR || ufunc->op == DYN_OP_BITWISE_AND;
-    if (bits && dyn_np_node_at(r, a.v->id)->dtype != DYN_BOOL) {
+    if (bits && dyn_np_node_at(r, rec_node_of(a.v))->dtype != DYN_BOOL) {
         return NULL;
     }
     for (size_t i = 0; i < DYN_COUNTOF(reducers); i++) {

@@ -272,7 +272,7 @@ static int index_int(DynRec *r, Index *x, DynOperand item, uint32_t dim) {
 }
 
 static bool is_integers(DynRec *r, DynOperand o) {
-    const DynNode *n = o.v->kind == DV_ARRAY ? dyn_np_node_at(r, o.v->id) : NULL;
+    const DynNode *n = o.v->kind == DV_ARRAY ? dyn_np_node_at(r, rec_node_of(o.v)) : NULL;
     return n != NULL && n->ndim > 0 && dyn_dtype_is_integer((DynDtype)n->dtype);
 }
 
@@ -283,7 +283,7 @@ static int index_place(DynRec *r, Index *x, DynOperand item, uint32_t dim, NpPla
     if (p->n == DYN_MAX_NDIM || (!array && number == DYN_NONE)) {
         return no_node(r), -1;
     }
-    p->at[p->n++] = (NpPlace){x->ndim, array ? item.v->id : DYN_NONE, number};
+    p->at[p->n++] = (NpPlace){x->ndim, array ? rec_node_of(item.v) : DYN_NONE, number};
     return put_full(r, x, dim);
 }
 
@@ -452,7 +452,7 @@ static int stored_value(DynRec *r, DynOperand a, DynOperand value, NpArg *out) {
     PyObject *array = PyArray_FromAny(value.real, d, 0, 0, NPY_ARRAY_FORCECAST, NULL);
     DynVal *v = array == NULL ? NULL : dyn_np_from_items(r, value, array);
     if (v != NULL) {
-        *out = dyn_np_node_arg(r, v->id);
+        *out = dyn_np_node_arg(r, rec_node_of(v));
     }
     PyErr_Clear();
     Py_XDECREF(array);

@@ -117,8 +117,8 @@ static bool pure_cell(Pure *p, const DynCode *c, uint32_t *at, DynVal *fv, PyObj
     PyObject *o = closure != NULL && k < (uint32_t)PyTuple_GET_SIZE(closure) ? PyCell_GET(PyTuple_GET_ITEM(closure, k)) : NULL;
     DynVal *v = NULL;
     if (o != NULL && fv->kind == DV_FUNC) {
-        DynVal *cell = fv->items[0] != NULL && k < fv->items[0]->n ? fv->items[0]->items[k] : NULL;
-        v = cell != NULL && cell->kind == DV_CELL ? cell->items[0] : NULL;
+        const DynVal *cells = fv->function.closure, *cell = cells != NULL && k < cells->n ? cells->items[k] : NULL;
+        v = cell != NULL && cell->kind == DV_CELL ? cell->cell.content : NULL;
     } else if (o != NULL && fv->source != DYN_NONE) {
         uint32_t s = dyn_source_intern(&p->r->cap->sources, DYN_SRC_FCLOSURE, fv->source, k, NULL, NULL);
         v = s == DYN_NONE ? NULL : rec_source(p->r, s);

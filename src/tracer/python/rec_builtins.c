@@ -66,8 +66,8 @@ DynVal *rec_on_math(DynRec *r, const RecCall *c, PyObject **result, int op) {
         return unknown(r, c);
     }
     bool keep = op == DYN_S_FLOOR || op == DYN_S_CEIL;
-    uint32_t a = keep ? c->args[0].v->id : as_float(r, c->args[0].v->id);
-    uint32_t b = arity == 2 ? as_float(r, c->args[1].v->id) : DYN_NONE;
+    uint32_t a = keep ? rec_sym_of(c->args[0].v) : as_float(r, rec_sym_of(c->args[0].v));
+    uint32_t b = arity == 2 ? as_float(r, rec_sym_of(c->args[1].v)) : DYN_NONE;
     if (keep && dyn_sym_at(&r->cap->syms, a)->type != DYN_T_FLOAT) {
         return checked(r, a, *result);
     }
@@ -104,7 +104,7 @@ DynVal *rec_on_len(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     }
     DynVal *v = rec_contents(c->args[0]).v;
     if (v->kind == DV_ARRAY) {
-        return checked(r, dyn_graph_node(&r->cap->graph, v->id)->shape[0], *result);
+        return checked(r, dyn_graph_node(&r->cap->graph, rec_node_of(v))->shape[0], *result);
     }
     if (rec_is_enum_class(c->args[0])) {
         return rec_guard_class(r, (PyTypeObject *)c->args[0].real) < 0 ? NULL : dyn_rec_const(r, *result);
@@ -125,17 +125,13 @@ DynVal *rec_on_range(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     }
     uint32_t zero = dyn_sym_int(&r->cap->syms, 0), one = dyn_sym_int(&r->cap->syms, 1);
     for (uint32_t i = 0; i < c->npos; i++) {
-        if (!number(c, i) || dyn_sym_at(&r->cap->syms, c->args[i].v->id)->type != DYN_T_INT) {
+        if (!number(c, i) || dyn_sym_at(&r->cap->syms, rec_sym_of(c->args[i].v))->type != DYN_T_INT) {
             return unknown(r, c);
         }
     }
-    DynVal *items[3] = {NULL, c->args[0].v, NULL};
-    items[0] = c->npos > 1 ? c->args[0].v : dyn_rec_sym(r, zero);
-    items[2] = c->npos > 2 ? c->args[2].v : dyn_rec_sym(r, one);
-    if (c->npos > 1) {
-        items[1] = c->args[1].v;
-    }
-    return items[0] && items[2] ? dyn_rec_seq(r, DV_RANGE, 3, items, *result) : NULL;
+    DynVal *start = c->npos > 1 ? c->args[0].v : dyn_rec_sym(r, zero);
+    DynVal *step = c->npos > 2 ? c->args[2].v : dyn_rec_sym(r, one);
+    return rec_new_slice(r, DV_RANGE, start, c->args[c->npos > 1].v, step);
 }
 
 /* int(), float(), bool(), abs(), round() of a number. */
@@ -172,7 +168,7 @@ DynVal *rec_on_convert(DynRec *r, const RecCall *c, PyObject **result, int op) {
     }
     bool one = c->npos == 1 && c->nkw == 0;
     bool constant = one && c->args[0].v->kind == DV_CONST, array = one && rec_is_array(c->args[0].v);
-    if (constant || (array && rec_burn_node(r, c->args[0].v->id) == 0)) {
+    if (constant || (array && rec_burn_node(r, rec_node_of(c->args[0].v)) == 0)) {
         return rec_wrap_result(r, *result);
     }
     if (array && PyType_Check(c->callable.real)) {
@@ -181,7 +177,7 @@ DynVal *rec_on_convert(DynRec *r, const RecCall *c, PyObject **result, int op) {
     if (!only_numbers(c, 1)) {
         return unknown(r, c);
     }
-    uint32_t s = c->args[0].v->id;
+    uint32_t s = rec_sym_of(c->args[0].v);
     DynSymType type = (DynSymType)dyn_sym_at(t, s)->type;
     if ((op == DYN_S_TO_INT || op == DYN_S_ROUND) && type == DYN_T_INT) {
         return checked(r, s, *result);
@@ -269,7 +265,7 @@ DynVal *rec_on_extreme(DynRec *r, const RecCall *c, PyObject **result, int op) {
         if (items[i]->kind != DV_SYM) {
             return unknown(r, c);
         }
-        uint32_t s = items[i]->id;
+        uint32_t s = rec_sym_of(items[i]);
         if (best != DYN_NONE && dyn_sym_at(t, s)->type != dyn_sym_at(t, best)->type) {
             /* the type of the result depends on which one wins: the outcome is guarded */
             uint32_t wins = dyn_sym_op(t, op == DYN_S_MIN ? DYN_S_LT : DYN_S_GT, s, best, DYN_NONE);
@@ -391,12 +387,9 @@ DynVal *rec_on_dict(DynRec *r, const RecCall *c, PyObject **result, int arg) {
 /* zip, enumerate, reversed: an iterator whose items are listed beforehand. It can be run through, not rebuilt. */
 static DynVal *iterator_over(DynRec *r, uint32_t n, DynVal **items) {
     DynVal *list = dyn_rec_seq(r, DV_OPAQUE, n, items, NULL), *v = list ? rec_new(r, DV_ITER) : NULL;
-    if (v == NULL || (v->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
-        return NULL;
+    if (v != NULL) {
+        v->iter.over = list;
     }
-    v->items[0] = list;
-    v->n = v->cap = 1;
-    v->id = 0;
     return v;
 }
 
@@ -420,22 +413,25 @@ static int items_or_rows(DynRec *r, DynOperand o, DynVal ***items, uint32_t *n) 
     PyArrayObject *a = (PyArrayObject *)o.real;
     Py_ssize_t size = PyArray_NDIM(a) > 0 ? PyArray_DIM(a, 0) : MOST_ROWS + 1;
     uint32_t want = size > MOST_ROWS ? DYN_NONE : dyn_sym_int(&r->cap->syms, size);
-    if (want == DYN_NONE || dyn_rec_assume_equal(r, dyn_graph_node(&r->cap->graph, o.v->id)->shape[0], want) < 0) {
+    if (want == DYN_NONE || dyn_rec_assume_equal(r, dyn_graph_node(&r->cap->graph, rec_node_of(o.v))->shape[0], want) < 0) {
         return -1;
     }
-    if ((*items = DYN_NEW_N(&r->arena, DynVal *, size + 1)) == NULL || (o.v->obj == NULL && rec_keep(r, o.real) < 0)) {
+    if ((*items = DYN_NEW_N(&r->arena, DynVal *, size + 1)) == NULL || (o.v->real == NULL && rec_keep(r, o.real) < 0)) {
         return -1;
     }
-    o.v->obj = o.real;
+    o.v->real = o.real;
     *n = (uint32_t)size;
     if (PyArray_NDIM(a) > 1) {
         return rows_now(r, o, *n, *items);
     }
     for (uint32_t i = 0; i < (uint32_t)size; i++) {
-        if (((*items)[i] = dyn_rec_seq(r, DV_ROW, 1, &o.v, NULL)) == NULL) {
+        DynVal *row = rec_new_fresh(r, DV_ROW);
+        if (row == NULL) {
             return -1;
         }
-        (*items)[i]->id = i;
+        row->row.array = o.v;
+        row->row.at = i;
+        (*items)[i] = row;
     }
     return 0;
 }
@@ -447,16 +443,15 @@ static DynVal *made_of(DynRec *r, DynVal *it, const RecCall *c, bool enumerate, 
     if (items == NULL) {
         return it;
     }
-    items[0] = it->items[0];
     for (uint32_t i = 0; i < n; i++) {
-        items[1 + i] = enumerate && i == 1 ? dyn_rec_sym(r, dyn_sym_int(&r->cap->syms, start)) : c->args[i].v;
-        if (items[1 + i] == NULL) {
+        items[i] = enumerate && i == 1 ? dyn_rec_sym(r, dyn_sym_int(&r->cap->syms, start)) : c->args[i].v;
+        if (items[i] == NULL) {
             return NULL;
         }
     }
     it->items = items;
-    it->n = it->cap = n + 1;
-    it->obj = (PyObject *)(enumerate ? &PyEnum_Type : &PyZip_Type);
+    it->n = it->cap = n;
+    it->iter.maker = (PyObject *)(enumerate ? &PyEnum_Type : &PyZip_Type);
     return it;
 }
 
@@ -482,7 +477,7 @@ DynVal *rec_on_listed_iterator(DynRec *r, const RecCall *c, PyObject **result, i
         if (!number(c, 1) || dyn_rec_burn(r, c->args[1].v, c->args[1].real) < 0) {
             return unknown(r, c);
         }
-        start = dyn_sym_at(&r->cap->syms, c->args[1].v->id)->hint.i;
+        start = dyn_sym_at(&r->cap->syms, rec_sym_of(c->args[1].v))->hint.i;
     }
     if ((out = DYN_NEW_N(&r->arena, DynVal *, least + 1)) == NULL) {
         return NULL;
@@ -518,7 +513,7 @@ DynVal *rec_on_slice(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     for (uint32_t i = 0; c->npos > 1 && i < c->npos; i++) {
         items[i] = c->args[i].v;
     }
-    return dyn_rec_seq(r, DV_SLICE, 3, items, *result);
+    return rec_new_slice(r, DV_SLICE, items[0], items[1], items[2]);
 }
 
 static bool named(DynRec *r, const RecCall *c) {
@@ -782,7 +777,7 @@ static bool constant_args(DynRec *r, const RecCall *c) {
     for (uint32_t i = 0; i < c->npos + c->nkw; i++) {
         DynOperand o = c->args[i];
         bool constant = o.v->kind == DV_CONST && runs_no_code(o.real);
-        if (!constant && !(o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, o.v->id))) {
+        if (!constant && !(o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, rec_sym_of(o.v)))) {
             return false;
         }
     }

@@ -25,7 +25,7 @@ static int burn_all(DynRec *r, const RecCall *c, bool *varies) {
             return -1;
         }
         if (o.v->kind == DV_SYM) {
-            *varies = *varies || !dyn_sym_is_const(&r->cap->syms, o.v->id);
+            *varies = *varies || !dyn_sym_is_const(&r->cap->syms, rec_sym_of(o.v));
         } else if ((o.v->kind == DV_OBJECT ? rec_guard_id(r, o.v, o.real) : dyn_rec_burn(r, o.v, o.real)) < 0) {
             return -1;
         }
@@ -49,9 +49,9 @@ static DynVal *as_it_was(DynRec *r, DynVal *v, PyObject *result) {
     }
     PyObject *number = PyBool_Check(result) ? NULL : result;
     DynVal *want = number != NULL ? dyn_rec_const(r, number) : NULL;
-    uint32_t truth = v->id;
+    uint32_t truth = rec_sym_of(v);
     if (number != NULL) {
-        truth = want == NULL ? DYN_NONE : dyn_np_op(r, DYN_S_EQ, v->id, want->id);
+        truth = want == NULL || want->kind != DV_SYM ? DYN_NONE : dyn_np_op(r, DYN_S_EQ, rec_sym_of(v), rec_sym_of(want));
     }
     return truth == DYN_NONE || dyn_rec_expect(r, truth) < 0 ? NULL : dyn_rec_const(r, result);
 }

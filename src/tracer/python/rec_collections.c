@@ -37,8 +37,8 @@ static uint32_t attr_of(DynRec *r, uint32_t base, PyObject *name) {
 static int resolve_deque(DynRec *r, DynVal *v, PyObject *o) {
     Py_ssize_t n = PySequence_Size(o);
     PyObject *maxlen = PyObject_GetAttr(o, s_maxlen);
-    v->extra = maxlen ? rec_object(r, maxlen) : NULL;
-    int ok = v->extra == NULL || n > 10000 || rec_guard(r, DYN_GUARD_LEN, v->source, DYN_NONE, n, NULL) < 0
+    v->maxlen = maxlen ? rec_object(r, maxlen) : NULL;
+    int ok = v->maxlen == NULL || n > 10000 || rec_guard(r, DYN_GUARD_LEN, v->source, DYN_NONE, n, NULL) < 0
                  ? -1
                  : rec_guard(r, DYN_GUARD_MAXLEN, v->source, DYN_NONE, 0, maxlen);
     Py_XDECREF(maxlen);
@@ -79,8 +79,8 @@ static int resolve_dict(DynRec *r, DynVal *v, PyObject *o) {
         }
         if (is_default_dict(o)) {
             uint32_t s = attr_of(r, v->source, s_factory);
-            v->extra = s == DYN_NONE ? NULL : rec_source(r, s);
-            status = v->extra == NULL ? -1 : status;
+            v->factory = s == DYN_NONE ? NULL : rec_source(r, s);
+            status = v->factory == NULL ? -1 : status;
         }
         v->n = (uint32_t)(2 * n);
         v->cap = v->n + 2;
@@ -106,7 +106,7 @@ DynVal *rec_on_new_dict(DynRec *r, const RecCall *c, PyObject **result, int arg)
     DynVal *v = fresh_dict(r, type);
     bool known = v != NULL && rec_dict_fill(r, v, c, with_factory) == 0;
     if (v != NULL && type == default_dict) {
-        v->extra = with_factory ? c->args[0].v : dyn_rec_const(r, Py_None);
+        v->factory = with_factory ? c->args[0].v : dyn_rec_const(r, Py_None);
     }
     *result = rec_call_real(c);
     return *result && known ? v : rec_fail(r, DYN_R_OPAQUE_CALL, type->tp_name);
@@ -157,8 +157,8 @@ DynVal *rec_on_new_deque(DynRec *r, const RecCall *c, PyObject **result, int arg
     DynVal *v = most ? dyn_rec_seq(r, DV_DEQUE, n, items, *result) : NULL;
     if (v != NULL) {
         trim(v, *result, true);
-        v->extra = rec_object(r, most);
-        v = v->extra == NULL ? NULL : v;
+        v->maxlen = rec_object(r, most);
+        v = v->maxlen == NULL ? NULL : v;
     }
     Py_XDECREF(most);
     return rec_known_or(r, v, *result, DYN_R_OPAQUE_CALL, "deque");
@@ -220,7 +220,7 @@ static DynVal *deque_copy(DynRec *r, const RecCall *c, PyObject *result) {
     const DynVal *d = c->args[0].v;
     DynVal *v = dyn_rec_seq(r, DV_DEQUE, d->n, d->items, result);
     if (v != NULL) {
-        v->extra = d->extra;
+        v->maxlen = d->maxlen;
     }
     return v;
 }
@@ -339,7 +339,7 @@ static DynVal *reorder(DynRec *r, const RecCall *c, PyObject **result, bool pops
     if (pops) {
         at = last ? d->n - 2 : 0;
     }
-    DynVal *key = d->items[at], *value = d->items[at + 1], *pair[2] = {dyn_rec_const(r, key->obj), value};
+    DynVal *key = d->items[at], *value = d->items[at + 1], *pair[2] = {dyn_rec_const(r, rec_constant_of(key)), value};
     rec_dict_drop(d, at);
     if (pops) {
         v = pair[0] ? dyn_rec_seq(r, DV_TUPLE, 2, pair, *result) : NULL;
@@ -370,7 +370,7 @@ DynVal *rec_collection_dict_method(DynRec *r, const RecCall *c, PyObject **resul
     v = rec_dict_method(r, c, result, which);
     if (v != NULL && which == REC_DICT_COPY) { /* of the same class */
         v->type = d->type;
-        v->extra = d->extra;
+        v->factory = d->factory;
     }
     return v;
 }
@@ -416,11 +416,11 @@ bool rec_missing_item(DynRec *r, DynOperand o, DynOperand index, PyObject **resu
         return true;
     }
     PyObject *factory = missing && is_default_dict(o.real) ? PyObject_GetAttr(o.real, s_factory) : NULL;
-    if (factory == NULL || factory == Py_None || o.v->extra == NULL) {
+    if (factory == NULL || factory == Py_None || o.v->factory == NULL) {
         Py_XDECREF(factory);
         return false;
     }
-    *result = call_factory(r, o.v->extra, factory, v);
+    *result = call_factory(r, o.v->factory, factory, v);
     Py_DECREF(factory);
     if (*result != NULL && PyObject_SetItem(o.real, index.real, *result) < 0) {
         Py_CLEAR(*result);
@@ -432,10 +432,11 @@ bool rec_missing_item(DynRec *r, DynOperand o, DynOperand index, PyObject **resu
 }
 
 int rec_burn_listed(DynRec *r, DynVal *v, PyObject *real) {
-    PyObject *list = v->kind == DV_VIEW && v->id == 0 ? NULL : PySequence_List(real);
+    bool keys = v->kind == DV_VIEW && v->view.shows == DYN_VIEW_KEYS;
+    PyObject *list = keys ? NULL : PySequence_List(real);
     DynVal **items;
     uint32_t n;
-    int status = v->kind == DV_VIEW && v->id == 0 ? 0 : -1; /* keys are constants */
+    int status = keys ? 0 : -1; /* keys are constants */
     if (list != NULL && rec_items(r, v, real, &items, &n) == 0 && (Py_ssize_t)n == PyList_GET_SIZE(list)) {
         status = 0;
         for (uint32_t i = 0; status == 0 && i < n; i++) {
@@ -478,25 +479,26 @@ bool rec_listed_call(DynRec *r, const RecCall *c, RecCall *out, PyObject **list)
 
 /* ---- views of dicts, and what shows a container as it is now */
 
-DynVal *rec_new_view(DynRec *r, DynVal *dict, uint32_t which) {
-    DynVal *v = dyn_rec_seq(r, DV_VIEW, 1, &dict, NULL);
+DynVal *rec_new_view(DynRec *r, DynVal *dict, DynView shows) {
+    DynVal *v = rec_new_fresh(r, DV_VIEW);
     if (v != NULL) {
-        v->id = which;
+        v->view.dict = dict;
+        v->view.shows = shows;
     }
     return v;
 }
 
 int rec_view_items(DynRec *r, DynVal *view, DynVal ***items, uint32_t *n) {
-    DynVal *dict = view->items[0];
+    DynVal *dict = view->view.dict;
     *n = dict->n / 2;
     *items = DYN_NEW_N(&r->arena, DynVal *, *n + 1);
     for (uint32_t i = 0; *items != NULL && i < *n; i++) {
-        DynVal *key = view->id == 1 ? NULL : rec_key_of(r, dict, i), *value = dict->items[2 * i + 1];
+        DynVal *key = view->view.shows == DYN_VIEW_VALUES ? NULL : rec_key_of(r, dict, i), *value = dict->items[2 * i + 1];
         DynVal *pair[2] = {key, value};
-        if (view->id == 1) {
+        if (view->view.shows == DYN_VIEW_VALUES) {
             (*items)[i] = value;
         } else {
-            (*items)[i] = view->id == 0 || key == NULL ? key : dyn_rec_seq(r, DV_TUPLE, 2, pair, NULL);
+            (*items)[i] = view->view.shows == DYN_VIEW_KEYS || key == NULL ? key : dyn_rec_seq(r, DV_TUPLE, 2, pair, NULL);
         }
         if ((*items)[i] == NULL) {
             return -1;
@@ -506,27 +508,24 @@ int rec_view_items(DynRec *r, DynVal *view, DynVal ***items, uint32_t *n) {
 }
 
 DynVal *rec_live_container(DynVal *v) {
-    if (v->kind == DV_ITER && v->items != NULL) {
-        v = v->items[0];
-    }
-    v = v->kind == DV_VIEW ? v->items[0] : v;
+    v = v->kind == DV_ITER ? v->iter.over : v;
+    v = v->kind == DV_VIEW ? v->view.dict : v;
     return v->kind == DV_DICT || v->kind == DV_SET || v->kind == DV_DEQUE ? v : NULL;
 }
 
 DynVal *rec_counter_method(DynRec *r, DynOperand o, PyObject *name) {
     bool of_counter = o.v->kind == DV_DICT && o.v->type == (PyObject *)counter && Py_IS_TYPE(o.real, counter);
     PyObject *descr = of_counter && is_plain_counter(o.real) ? dyn_cpy_lookup_special(counter, name) : NULL;
-    DynVal *items[2] = {NULL, o.v};
     bool method = descr != NULL && (PyFunction_Check(descr) || Py_IS_TYPE(descr, &PyMethodDescr_Type));
-    if (method && rec_guard_class(r, counter) == 0) {
-        items[0] = dyn_rec_const(r, descr);
-    }
-    return items[0] != NULL ? dyn_rec_seq(r, DV_METHOD, 2, items, NULL) : NULL;
+    return method && rec_guard_class(r, counter) == 0 ? rec_new_method(r, dyn_rec_const(r, descr), o.v) : NULL;
 }
 
 DynVal *rec_collection_attr(DynVal *v, PyObject *name) {
     bool factory = v->kind == DV_DICT && v->type == (PyObject *)default_dict && PyUnicode_Compare(name, s_factory) == 0;
-    return factory || (v->kind == DV_DEQUE && PyUnicode_Compare(name, s_maxlen) == 0) ? v->extra : NULL;
+    if (factory) {
+        return v->factory;
+    }
+    return v->kind == DV_DEQUE && PyUnicode_Compare(name, s_maxlen) == 0 ? v->maxlen : NULL;
 }
 
 static PyTypeObject *type_called(PyObject *module, const char *name) {

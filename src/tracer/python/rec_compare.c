@@ -37,7 +37,7 @@ static int items_equal(DynRec *r, DynOperand p, DynOperand q, int depth) {
         return -1;
     }
     if (p.v->kind == DV_SYM && q.v->kind == DV_SYM) {
-        uint32_t eq = dyn_sym_op(&r->cap->syms, DYN_S_EQ, p.v->id, q.v->id, DYN_NONE);
+        uint32_t eq = dyn_sym_op(&r->cap->syms, DYN_S_EQ, rec_sym_of(p.v), rec_sym_of(q.v), DYN_NONE);
         bool nan = p.real == q.real && PyFloat_CheckExact(p.real) && PyFloat_AS_DOUBLE(p.real) != PyFloat_AS_DOUBLE(p.real);
         return nan || eq == DYN_NONE || dyn_rec_assume(r, eq) < 0 ? -1 : dyn_sym_at(&r->cap->syms, eq)->hint.i != 0;
     }

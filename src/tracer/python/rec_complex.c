@@ -19,7 +19,7 @@ static uint32_t as_float(DynRec *r, uint32_t s) {
 /* The parts of a complex number, or of a Python number that becomes one. */
 static int parts_of(DynRec *r, DynOperand o, uint32_t *parts) {
     if (o.v->kind == DV_SYM) {
-        parts[0] = as_float(r, o.v->id);
+        parts[0] = as_float(r, rec_sym_of(o.v));
         parts[1] = dyn_sym_float(&r->cap->syms, 0.0);
         return parts[0] == DYN_NONE || parts[1] == DYN_NONE ? -1 : 0;
     }
@@ -43,8 +43,13 @@ static DynVal *new_complex(DynRec *r, const uint32_t *parts, PyObject *result) {
     if (dyn_sym_is_const(&r->cap->syms, parts[0]) && dyn_sym_is_const(&r->cap->syms, parts[1])) {
         return rec_object(r, result);
     }
-    DynVal *items[2] = {dyn_rec_sym(r, parts[0]), dyn_rec_sym(r, parts[1])};
-    return items[0] && items[1] ? dyn_rec_seq(r, DV_COMPLEX, 2, items, result) : NULL;
+    DynVal *real = dyn_rec_sym(r, parts[0]), *imag = dyn_rec_sym(r, parts[1]);
+    DynVal *v = real != NULL && imag != NULL ? rec_new_fresh(r, DV_COMPLEX) : NULL;
+    if (v != NULL) {
+        v->parts.real = real;
+        v->parts.imag = imag;
+    }
+    return v;
 }
 
 static void product(DynRec *r, const uint32_t *a, const uint32_t *b, uint32_t *out) {
@@ -173,7 +178,7 @@ DynVal *rec_complex_new(DynRec *r, const RecCall *c, PyObject *result) {
         return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "complex");
     }
     if (c->npos == 2) {
-        parts[1] = as_float(r, c->args[1].v->id);
+        parts[1] = as_float(r, rec_sym_of(c->args[1].v));
     }
     return new_complex(r, parts, result);
 }

@@ -39,7 +39,7 @@ static const RecEffect *last_set(const DynRec *r, PyObject *var, bool *touched) 
     for (uint32_t i = r->effects.n; i-- > 0;) {
         const RecEffect *e = &r->effects.at[i];
         bool is_set = is_row(e, var_set);
-        if ((!is_set && !is_row(e, var_reset)) || e->items[0]->obj != var) {
+        if ((!is_set && !is_row(e, var_reset)) || rec_constant_or_null(e->items[0]) != var) {
             continue;
         }
         *touched = true;

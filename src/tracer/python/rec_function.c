@@ -1,7 +1,7 @@
 /* rec_function.c: what Python functions are as objects: their attributes, and functools.update_wrapper (which wraps() comes to).
  *
- * A function made inside that was made to look like another (DynVal.extra: that other) is made so again where it is still wanted.
- * Called by rec_call.c, rec_attr.c and rec_recipe.c. */
+ * A function made inside that was made to look like another (DynVal.function.wrapped: that other) is made so again where it is
+ * still wanted. Called by rec_call.c, rec_attr.c and rec_recipe.c. */
 #include "tracer/record/rec_callables.h"
 
 static PyObject *update_wrapper, *assignments, *updates;
@@ -9,13 +9,13 @@ static PyObject *update_wrapper, *assignments, *updates;
 DynVal *rec_function_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     static const char *const of_code[] = {"__name__", "__qualname__", "__doc__"};
     PyObject *there = NULL;
-    for (size_t i = 0; o.v->kind == DV_FUNC && o.v->extra == NULL && i < DYN_COUNTOF(of_code); i++) {
+    for (size_t i = 0; o.v->kind == DV_FUNC && o.v->function.wrapped == NULL && i < DYN_COUNTOF(of_code); i++) {
         if (PyUnicode_CompareWithASCIIString(name, of_code[i]) == 0) {
             return rec_wrap_result(r, result);
         }
     }
-    if (o.v->kind == DV_FUNC && o.v->extra != NULL && PyUnicode_CompareWithASCIIString(name, "__wrapped__") == 0) {
-        return o.v->extra;
+    if (o.v->kind == DV_FUNC && o.v->function.wrapped != NULL && PyUnicode_CompareWithASCIIString(name, "__wrapped__") == 0) {
+        return o.v->function.wrapped;
     }
     if (PyUnicode_CompareWithASCIIString(name, "__code__") == 0) {
         bool known = o.v->kind == DV_FUNC || rec_function_source(r, o.v, o.real) != DYN_NONE;
@@ -45,8 +45,8 @@ static PyObject *given(const RecCall *c, uint32_t at, const char *name, PyObject
 /* update_wrapper(f, g) of a function that was made here, and one that reading attributes of runs no code. */
 DynVal *rec_on_update_wrapper(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     DynOperand wrapper = c->npos > 0 ? c->args[0] : (DynOperand){0}, wrapped = c->npos > 1 ? c->args[1] : (DynOperand){0};
-    bool made_here = wrapper.v != NULL && wrapper.v->kind == DV_FUNC && wrapper.v->type != NULL;
-    if (!made_here || wrapper.v->extra != NULL) {
+    bool made_here = wrapper.v != NULL && wrapper.v->kind == DV_FUNC && wrapper.v->function.globals != NULL;
+    if (!made_here || wrapper.v->function.wrapped != NULL) {
         return REC_DECLINED;
     }
     if (given(c, 2, "assigned", assignments) != assignments || given(c, 3, "updated", updates) != updates) {
@@ -66,7 +66,7 @@ DynVal *rec_on_update_wrapper(DynRec *r, const RecCall *c, PyObject **result, in
     if (*result == NULL) {
         return NULL;
     }
-    wrapper.v->extra = wrapped.v;
+    wrapper.v->function.wrapped = wrapped.v;
     rec_changed(r, wrapper.v);
     return wrapper.v;
 }

@@ -29,13 +29,11 @@ static int open_slots(DynRec *r, RecGenerator *g, const RecPending *call) {
             f->shadow[slot] = cell ? cell : unknown_slot(r, real);
         }
         if (in->op == DYN_I_MAKE_CELL) {
-            DynVal *content = f->shadow[in->arg], *cell = rec_new(r, DV_CELL);
-            if (cell == NULL || (cell->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
+            DynVal *content = f->shadow[in->arg], *cell;
+            bool empty = PyCell_GET(rec_local(f, in->arg)) == NULL;
+            if ((cell = rec_new_cell(r, empty ? NULL : content)) == NULL) {
                 return -1;
             }
-            bool empty = PyCell_GET(rec_local(f, in->arg)) == NULL;
-            cell->items[0] = empty ? NULL : content;
-            cell->n = cell->cap = 1;
             cell->fresh = true;
             f->shadow[in->arg] = cell;
         }
@@ -46,7 +44,7 @@ static int open_slots(DynRec *r, RecGenerator *g, const RecPending *call) {
 /* The function is one that recipes can make, or find. */
 bool rec_may_make_generator(DynRec *r, DynVal *func, uint32_t source) {
     (void)r;
-    return func->kind == DV_FUNC ? func->type != NULL : source != DYN_NONE;
+    return func->kind == DV_FUNC ? func->function.globals != NULL : source != DYN_NONE;
 }
 
 static bool stands_in_handler(const RecGenerator *g, const RecGeneratorState *s);
@@ -92,7 +90,7 @@ DynVal *rec_new_generator(DynRec *r, PyObject *object, const RecPending *call) {
         return rec_fail(r, DYN_R_NO_MEMORY, NULL);
     }
     g->now = (RecGeneratorState){.at = dyn_frame_position(g->f), .ssp = g->frame.ssp, .shadow = g->frame.shadow};
-    v->id = r->generators.n;
+    v->generator = r->generators.n;
     v->fresh = true;
     if (dyn_vec_push(&r->generators, g) < 0) {
         return rec_fail(r, DYN_R_NO_MEMORY, NULL);
@@ -175,7 +173,7 @@ static int remember(DynRec *r, RecGenerator *g) {
 }
 
 PyObject *rec_generator_take(DynRec *r, DynOperand o, DynOperand sent, DynVal **v) {
-    RecGenerator *g = r->generators.at[o.v->id];
+    RecGenerator *g = r->generators.at[o.v->generator];
     PyObject *item = NULL;
     *v = NULL;
     if (!g->now.finished && (g->lost || remember(r, g) < 0)) {
@@ -293,7 +291,7 @@ static bool delegates(const RecGenerator *g, const RecGeneratorState *s) {
 }
 
 bool rec_generator_close(DynRec *r, DynOperand o) {
-    RecGenerator *g = r->generators.at[o.v->id];
+    RecGenerator *g = r->generators.at[o.v->generator];
     if (g->lost || delegates(g, &g->now)) {
         return false;
     }
@@ -340,7 +338,7 @@ int rec_generators_told(DynRec *r) {
 }
 
 uint32_t rec_generator_recipe(DynRec *r, DynVal *v) {
-    const RecGenerator *g = r->generators.at[v->id];
+    const RecGenerator *g = r->generators.at[v->generator];
     const RecGeneratorState *s = state_of(g);
     uint32_t n = s->finished ? 0 : s->ssp, *items = DYN_NEW_N(&r->cap->arena, uint32_t, n + 1);
     if (items == NULL || g->handled != NULL) {
@@ -360,10 +358,10 @@ uint32_t rec_generator_recipe(DynRec *r, DynVal *v) {
     return dyn_capture_recipe(r->cap, DYN_RC_GENERATOR, s->finished ? DYN_NONE : s->at, NULL, n + 1, items);
 }
 
-bool rec_generator_finished(DynRec *r, DynVal *v) { return state_of(r->generators.at[v->id])->finished; }
+bool rec_generator_finished(DynRec *r, DynVal *v) { return state_of(r->generators.at[v->generator])->finished; }
 
 DynVal *rec_generator_local(DynRec *r, DynVal *v, PyObject *name) {
-    const RecGenerator *g = r->generators.at[v->id];
+    const RecGenerator *g = r->generators.at[v->generator];
     const RecGeneratorState *s = state_of(g);
     for (uint32_t i = 0; !s->finished && i < g->frame.nslots; i++) {
         if (PyUnicode_Compare(dyn_code_local_name(g->frame.code->code, (int)i), name) == 0) {

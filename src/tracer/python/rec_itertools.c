@@ -12,7 +12,7 @@
 static PyObject *step_for_real(const RecLazy *z) { return Py_TYPE(z->object)->tp_iternext(z->object); }
 
 static DynVal *step_chain(DynRec *r, DynVal *v, PyObject **item) {
-    RecLazy *z = v->lazy;
+    RecLazy *z = v->iter.lazy;
     for (; z->at < z->n; z->at++) {
         DynOperand o = rec_lazy_take(r, z, z->at);
         if (PyErr_Occurred() || rec_feed(z->pools[z->at].real, o.real) < 0) {
@@ -37,10 +37,10 @@ static void sliced_so_far(const RecLazy *z, int64_t k, int64_t *taken, int64_t *
 }
 
 static DynVal *step_islice(DynRec *r, DynVal *v, PyObject **item) {
-    RecLazy *z = v->lazy;
+    RecLazy *z = v->iter.lazy;
     int64_t taken, next;
     DynOperand o = {0};
-    sliced_so_far(z, (int64_t)v->id + v->ahead, &taken, &next);
+    sliced_so_far(z, (int64_t)v->iter.position + v->ahead, &taken, &next);
     if (z->ended) {
         return NULL;
     }
@@ -61,20 +61,20 @@ static DynVal *step_islice(DynRec *r, DynVal *v, PyObject **item) {
 }
 
 static DynVal *step_count(DynRec *r, DynVal *v, PyObject **item) {
-    const RecLazy *z = v->lazy;
+    const RecLazy *z = v->iter.lazy;
     *item = step_for_real(z);
-    return dyn_rec_sym(r, dyn_sym_int(&r->cap->syms, z->start + ((int64_t)v->id + v->ahead) * z->stride));
+    return dyn_rec_sym(r, dyn_sym_int(&r->cap->syms, z->start + ((int64_t)v->iter.position + v->ahead) * z->stride));
 }
 
 static DynVal *step_repeat(DynRec *r, DynVal *v, PyObject **item) {
     (void)r;
-    *item = step_for_real(v->lazy);
-    return *item != NULL ? v->lazy->func.v : NULL;
+    *item = step_for_real(v->iter.lazy);
+    return *item != NULL ? v->iter.lazy->func.v : NULL;
 }
 
 static DynVal *step_listed(DynRec *r, DynVal *v, PyObject **item) {
-    const RecLazy *z = v->lazy;
-    uint32_t k = v->id + v->ahead;
+    const RecLazy *z = v->iter.lazy;
+    uint32_t k = v->iter.position + v->ahead;
     *item = step_for_real(z);
     if ((*item != NULL) != (k < z->nlisted)) {
         return rec_take_failed(r, DYN_R_UNSUPPORTED_VALUE, "itertools");
@@ -88,7 +88,7 @@ bool rec_whole_number(DynRec *r, DynOperand o, int64_t *out) {
     if (o.v->kind != DV_SYM || !PyLong_CheckExact(o.real) || dyn_rec_burn(r, o.v, o.real) < 0) {
         return false;
     }
-    *out = dyn_sym_at(&r->cap->syms, o.v->id)->hint.i;
+    *out = dyn_sym_at(&r->cap->syms, rec_sym_of(o.v))->hint.i;
     return *out > INT32_MIN && *out < INT32_MAX;
 }
 
@@ -215,29 +215,27 @@ static int list_all(DynRec *r, RecLazy *z, const RecCall *c, uint32_t npools, Dy
     return ok ? 0 : -1;
 }
 
+static bool varies(DynRec *r, const DynVal *v) { return v->kind == DV_SYM && !dyn_sym_is_const(&r->cap->syms, rec_sym_of(v)); }
+
 /* A range between numbers that may be others at the next call: its items are known only where those are guarded. */
 static bool may_be_longer(DynRec *r, DynOperand pool) {
-    bool varies = false;
-    for (uint32_t i = 0; pool.v->kind == DV_RANGE && i < pool.v->n; i++) {
-        const DynVal *v = pool.v->items[i];
-        varies |= v->kind == DV_SYM && !dyn_sym_is_const(&r->cap->syms, v->id);
-    }
-    return varies;
+    bool range = pool.v->kind == DV_RANGE;
+    return range && (varies(r, pool.v->slice.start) || varies(r, pool.v->slice.stop) || varies(r, pool.v->slice.step));
 }
 
 /* A long loop over indices of any size is no list: what makes the indices is a break, and one entry serves all sizes. */
 static bool is_long_loop(DynRec *r, const RecCall *c, uint32_t npools) {
     Py_ssize_t n = 1;
-    bool varies = false;
+    bool longer = false;
     for (uint32_t i = 0; i < npools && n > 0 && n <= REC_MAX_TRIPS; i++) {
         PyObject *o = c->args[i].real;
         n *= PyTuple_CheckExact(o) || PyList_CheckExact(o) || PyRange_Check(o) ? PyObject_Size(o) : 1;
     }
     for (uint32_t i = 0; i < npools; i++) {
-        varies |= may_be_longer(r, c->args[i]);
+        longer |= may_be_longer(r, c->args[i]);
     }
     PyErr_Clear();
-    return varies && n > REC_MAX_TRIPS;
+    return longer && n > REC_MAX_TRIPS;
 }
 
 /* product: all its positional arguments are pools; the others: the first is one, and numbers follow. */
@@ -343,7 +341,7 @@ static uint32_t number_recipe(DynRec *r, int64_t n) {
 }
 
 uint32_t rec_itertool_recipe(DynRec *r, DynVal *v) {
-    const RecLazy *z = v->lazy;
+    const RecLazy *z = v->iter.lazy;
     uint32_t n = 0, skip = 0, *items = DYN_NEW_N(&r->cap->arena, uint32_t, MOST_PARTS);
     int64_t taken, next;
     if (items == NULL || z->ended) {
@@ -353,20 +351,20 @@ uint32_t rec_itertool_recipe(DynRec *r, DynVal *v) {
         items[n++] = rec_recipe(r, z->from[i].v);
     }
     if (z->step == step_islice) {
-        sliced_so_far(z, v->id, &taken, &next);
+        sliced_so_far(z, v->iter.position, &taken, &next);
         items[n++] = number_recipe(r, next - taken);
         items[n++] = z->stop < 0 ? dyn_capture_constant(r->cap, Py_None) : number_recipe(r, z->stop - taken);
         items[n++] = number_recipe(r, z->stride);
     } else if (z->step == step_count) {
-        items[n++] = number_recipe(r, z->start + (int64_t)v->id * z->stride);
+        items[n++] = number_recipe(r, z->start + (int64_t)v->iter.position * z->stride);
         items[n++] = number_recipe(r, z->stride);
     } else if (z->step == step_repeat) {
         items[n++] = rec_recipe(r, z->func.v);
         if (z->stop >= 0) {
-            items[n++] = number_recipe(r, z->stop - v->id);
+            items[n++] = number_recipe(r, z->stop - v->iter.position);
         }
     } else if (z->step == step_listed) { /* made anew, and run up to here: it calls nothing */
-        skip = v->id;
+        skip = v->iter.position;
         for (int64_t i = 0; i < z->start * z->stop; i++) {
             if (n == MOST_PARTS) {
                 return DYN_NONE;

@@ -26,7 +26,7 @@ DynOperand rec_lazy_take(DynRec *r, const RecLazy *z, uint32_t i) {
 }
 
 static DynVal *step_map(DynRec *r, DynVal *v, PyObject **item) {
-    const RecLazy *z = v->lazy;
+    const RecLazy *z = v->iter.lazy;
     DynOperand *args = DYN_NEW_N(&r->arena, DynOperand, z->n + 1);
     for (uint32_t i = 0; args != NULL && i < z->n; i++) {
         args[i] = rec_lazy_take(r, z, i);
@@ -43,7 +43,7 @@ static DynVal *step_map(DynRec *r, DynVal *v, PyObject **item) {
 
 /* The function gets the items of the item. */
 static DynVal *step_starmap(DynRec *r, DynVal *v, PyObject **item) {
-    const RecLazy *z = v->lazy;
+    const RecLazy *z = v->iter.lazy;
     DynOperand o = rec_lazy_take(r, z, 0), *args = NULL;
     DynVal **items;
     uint32_t n = 0;
@@ -103,8 +103,8 @@ static DynVal *filtered(DynRec *r, const RecLazy *z, PyObject **item, bool wante
         }
     }
 }
-static DynVal *step_filter(DynRec *r, DynVal *v, PyObject **item) { return filtered(r, v->lazy, item, true); }
-static DynVal *step_filterfalse(DynRec *r, DynVal *v, PyObject **item) { return filtered(r, v->lazy, item, false); }
+static DynVal *step_filter(DynRec *r, DynVal *v, PyObject **item) { return filtered(r, v->iter.lazy, item, true); }
+static DynVal *step_filterfalse(DynRec *r, DynVal *v, PyObject **item) { return filtered(r, v->iter.lazy, item, false); }
 
 /* zip(strict=True) found that iterator i is at its end: so have all of them to be. */
 static void check_lengths(DynRec *r, const RecLazy *z, uint32_t i) {
@@ -126,7 +126,7 @@ static void check_lengths(DynRec *r, const RecLazy *z, uint32_t i) {
 }
 
 static DynVal *step_zip(DynRec *r, DynVal *v, PyObject **item) {
-    const RecLazy *z = v->lazy;
+    const RecLazy *z = v->iter.lazy;
     DynVal **items = DYN_NEW_N(&r->arena, DynVal *, z->n + 1);
     PyObject *tuple = items ? PyTuple_New(z->n) : PyErr_NoMemory();
     bool known = true;
@@ -148,21 +148,21 @@ static DynVal *step_zip(DynRec *r, DynVal *v, PyObject **item) {
 }
 
 static DynVal *step_enumerate(DynRec *r, DynVal *v, PyObject **item) {
-    RecLazy *z = v->lazy;
+    RecLazy *z = v->iter.lazy;
     DynOperand o = rec_lazy_take(r, z, 0);
     if (o.real == NULL) {
         return NULL;
     }
     *item = rec_feed(z->feeder, o.real) < 0 ? NULL : Py_TYPE(z->object)->tp_iternext(z->object);
-    DynVal *items[2] = {dyn_rec_sym(r, dyn_sym_int(&r->cap->syms, z->start + v->id + v->ahead)), o.v};
+    DynVal *items[2] = {dyn_rec_sym(r, dyn_sym_int(&r->cap->syms, z->start + v->iter.position + v->ahead)), o.v};
     return *item != NULL && items[0] != NULL && items[1] != NULL ? dyn_rec_seq(r, DV_TUPLE, 2, items, *item) : NULL;
 }
 
 /* reversed(list): the items as they are when it gets there. */
 static DynVal *step_reversed(DynRec *r, DynVal *v, PyObject **item) {
-    const RecLazy *z = v->lazy;
+    const RecLazy *z = v->iter.lazy;
     DynVal *list = z->func.v;
-    int64_t at = z->start - v->id - v->ahead;
+    int64_t at = z->start - v->iter.position - v->ahead;
     *item = Py_TYPE(z->object)->tp_iternext(z->object);
     if ((*item != NULL) != (at >= 0 && at < (int64_t)list->n)) {
         return rec_take_failed(r, DYN_R_UNSUPPORTED_VALUE, "a list that changes");
@@ -171,12 +171,12 @@ static DynVal *step_reversed(DynRec *r, DynVal *v, PyObject **item) {
 }
 
 static uint32_t reversed_recipe(DynRec *r, const DynVal *v) {
-    int64_t at = v->lazy->start - v->id;
+    int64_t at = v->iter.lazy->start - v->iter.position;
     uint32_t *list = DYN_NEW_N(&r->cap->arena, uint32_t, 1);
-    if (at < 0 || list == NULL || (list[0] = rec_recipe(r, v->lazy->func.v)) == DYN_NONE) {
+    if (at < 0 || list == NULL || (list[0] = rec_recipe(r, v->iter.lazy->func.v)) == DYN_NONE) {
         return DYN_NONE;
     }
-    return dyn_capture_recipe(r->cap, DYN_RC_ITER, (uint32_t)at, v->lazy->type, 1, list);
+    return dyn_capture_recipe(r->cap, DYN_RC_ITER, (uint32_t)at, v->iter.lazy->type, 1, list);
 }
 
 /* ---- new ones */
@@ -232,7 +232,7 @@ static int count_from(DynRec *r, const RecCall *c, int64_t *start) {
     if (o.v->kind != DV_SYM || !PyLong_CheckExact(o.real) || dyn_rec_burn(r, o.v, o.real) < 0) {
         return -1;
     }
-    *start = dyn_sym_at(&r->cap->syms, c->args[at].v->id)->hint.i;
+    *start = dyn_sym_at(&r->cap->syms, rec_sym_of(c->args[at].v))->hint.i;
     return *start > INT32_MIN && *start < INT32_MAX ? 0 : -1;
 }
 
@@ -278,8 +278,7 @@ DynVal *rec_lazy_made(DynRec *r, RecLazy *z, PyObject *type, RecLazyStep step, P
     z->object = object;
     z->type = type;
     z->step = step;
-    v->lazy = z;
-    v->id = 0;
+    v->iter.lazy = z;
     v->fresh = true;
     return v;
 }
@@ -380,7 +379,7 @@ DynVal *rec_on_lazy(DynRec *r, const RecCall *c, PyObject **result, int which) {
 }
 
 uint32_t rec_lazy_recipe(DynRec *r, DynVal *v) {
-    const RecLazy *z = v->lazy;
+    const RecLazy *z = v->iter.lazy;
     if (z->step == step_reversed) {
         return reversed_recipe(r, v);
     }
@@ -405,7 +404,7 @@ uint32_t rec_lazy_recipe(DynRec *r, DynVal *v) {
         }
     }
     if (items != NULL && counts) {
-        uint32_t at = dyn_sym_int(t, z->start + v->id);
+        uint32_t at = dyn_sym_int(t, z->start + v->iter.position);
         items[n] = at == DYN_NONE ? at : dyn_capture_recipe(r->cap, DYN_RC_SYM, at, NULL, 0, NULL);
         if (items[n++] == DYN_NONE) {
             return DYN_NONE;

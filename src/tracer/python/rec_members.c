@@ -26,7 +26,7 @@ int rec_has_member(DynRec *r, DynOperand o, DynOperand set) {
     bool members = set.v->kind == DV_MEMBERS || (set.v->kind == DV_SET && set.v->n == 0);
     int same = members && by_identity(r, o) ? 0 : -1;
     for (uint32_t i = 0; same == 0 && i < set.v->n; i += 2) {
-        same = rec_identity(r, o, (DynOperand){set.v->items[i], set.v->items[i + 1]->obj});
+        same = rec_identity(r, o, (DynOperand){set.v->items[i], rec_constant_of(set.v->items[i + 1])});
     }
     return same;
 }

@@ -52,8 +52,8 @@ DynVal *rec_on_conjugate(DynRec *r, const RecCall *c, PyObject **result, int arg
 /* A list that outlives the call gets all its items anew: for changes that have no simpler form. */
 static int refilled(DynRec *r, DynOperand list) {
     PyObject *all = PySlice_New(NULL, NULL, NULL);
-    DynVal *copy = dyn_rec_seq(r, DV_LIST, list.v->n, list.v->items, NULL), *none = none_of(r), *parts[3] = {none, none, none};
-    DynVal *items[3] = {list.v, none ? dyn_rec_seq(r, DV_SLICE, 3, parts, NULL) : NULL, copy};
+    DynVal *copy = dyn_rec_seq(r, DV_LIST, list.v->n, list.v->items, NULL), *none = none_of(r);
+    DynVal *items[3] = {list.v, rec_new_slice(r, DV_SLICE, none, none, none), copy};
     Py_XDECREF(all);
     return all == NULL || copy == NULL || items[1] == NULL ? -1 : rec_effect(r, list, DYN_FX_SETITEM, NULL, 3, items);
 }
@@ -305,11 +305,11 @@ static bool burnt_key(DynRec *r, DynOperand key) { return rec_plain_key(key.real
 static int merge(DynRec *r, DynVal *into, DynOperand from) {
     DynVal **items;
     uint32_t n;
-    bool listed = from.v->kind == DV_VIEW && from.v->id == 2; /* d.items() */
-    DynVal *dict = listed ? from.v->items[0] : from.v;
+    bool listed = from.v->kind == DV_VIEW && from.v->view.shows == DYN_VIEW_ITEMS;
+    DynVal *dict = listed ? from.v->view.dict : from.v;
     if ((listed || PyDict_Check(from.real)) && dict->kind == DV_DICT) {
         for (uint32_t i = 0; i < dict->n; i += 2) {
-            if (rec_dict_set(r, into, dict->items[i]->obj, dict->items[i + 1]) < 0) {
+            if (rec_dict_set(r, into, rec_constant_of(dict->items[i]), dict->items[i + 1]) < 0) {
                 return -1;
             }
         }
@@ -380,7 +380,7 @@ static DynVal *dict_popitem(DynRec *r, const RecCall *c, PyObject **result) {
     if (*result == NULL || dict->n == 0) {
         return NULL;
     }
-    DynVal *pair[2] = {dyn_rec_const(r, dict->items[dict->n - 2]->obj), dict->items[dict->n - 1]};
+    DynVal *pair[2] = {dyn_rec_const(r, rec_constant_of(dict->items[dict->n - 2])), dict->items[dict->n - 1]};
     dict->n -= 2;
     dict->state++;
     return pair[0] == NULL ? NULL : changed(r, c, dyn_rec_seq(r, DV_TUPLE, 2, pair, *result));
@@ -424,9 +424,9 @@ static DynVal *dict_clear(DynRec *r, const RecCall *c, PyObject **result) {
     return changed(r, c, none_of(r));
 }
 
-static DynVal *dict_view(DynRec *r, const RecCall *c, PyObject **result, uint32_t which) {
+static DynVal *dict_view(DynRec *r, const RecCall *c, PyObject **result, DynView shows) {
     *result = rec_call_real(c);
-    return *result == NULL ? NULL : rec_new_view(r, c->args[0].v, which);
+    return *result == NULL ? NULL : rec_new_view(r, c->args[0].v, shows);
 }
 
 DynVal *rec_dict_method(DynRec *r, const RecCall *c, PyObject **result, RecDictMethod which) {
@@ -438,9 +438,9 @@ DynVal *rec_dict_method(DynRec *r, const RecCall *c, PyObject **result, RecDictM
     }
     switch (which) {
     case REC_DICT_GET: return dict_get(r, c, result);
-    case REC_DICT_KEYS: return dict_view(r, c, result, 0);
-    case REC_DICT_VALUES: return dict_view(r, c, result, 1);
-    case REC_DICT_ITEMS: return dict_view(r, c, result, 2);
+    case REC_DICT_KEYS: return dict_view(r, c, result, DYN_VIEW_KEYS);
+    case REC_DICT_VALUES: return dict_view(r, c, result, DYN_VIEW_VALUES);
+    case REC_DICT_ITEMS: return dict_view(r, c, result, DYN_VIEW_ITEMS);
     case REC_DICT_POP: return dict_pop(r, c, result);
     case REC_DICT_POPITEM: return dict_popitem(r, c, result);
     case REC_DICT_SETDEFAULT: return dict_setdefault(r, c, result);
@@ -724,15 +724,12 @@ PyObject *rec_method_descriptor(PyObject *o) {
 /* append = items.append: of other items at the next call. */
 int rec_resolve_builtin_method(DynRec *r, DynVal *v, PyObject *o, PyObject *descr) {
     uint32_t self = dyn_source_intern(&r->cap->sources, DYN_SRC_SELF, v->source, 0, NULL, NULL);
-    v->items = DYN_NEW_N(&r->arena, DynVal *, 2);
-    if (self == DYN_NONE || v->items == NULL) {
-        return -1;
-    }
-    if ((v->items[0] = dyn_rec_const(r, descr)) == NULL || (v->items[1] = rec_source(r, self)) == NULL || rec_keep(r, o) < 0) {
+    DynVal *function = self == DYN_NONE ? NULL : dyn_rec_const(r, descr), *bound_to = function ? rec_source(r, self) : NULL;
+    if (bound_to == NULL || rec_keep(r, o) < 0) {
         return -1;
     }
     v->kind = DV_METHOD;
-    v->obj = o;
-    v->n = 2;
+    v->method.function = function;
+    v->method.self = bound_to;
     return rec_guard(r, DYN_GUARD_BUILTIN, v->source, DYN_NONE, 0, descr);
 }

@@ -77,8 +77,9 @@ static bool is_vars(PyObject *descr) {
 /* ---- attributes that a shadow knows */
 
 static uint32_t own_index(const DynVal *v, PyObject *name) {
+    rec_has(v, v->kind == DV_OBJECT, "attributes");
     for (uint32_t i = 0; i + 1 < v->n; i += 2) {
-        if (v->items[i]->obj == name || PyUnicode_Compare(v->items[i]->obj, name) == 0) {
+        if (rec_constant_of(v->items[i]) == name || PyUnicode_Compare(rec_constant_of(v->items[i]), name) == 0) {
             return i;
         }
     }
@@ -157,22 +158,20 @@ static DynOperand type_operand(DynRec *r, PyObject *o) {
 
 /* What binding a class's attribute to an object (or, o.real NULL, to a class alone) gives, when no Python code runs for it. */
 static DynVal *bound(DynRec *r, PyObject *descr, DynOperand self, PyTypeObject *type) {
-    DynVal *items[2];
     PyTypeObject *const functions[] = {&PyFunction_Type, &PyWrapperDescr_Type, &PyMethodDescr_Type, dyn_cached_type};
     if (rec_has_type_of(descr, functions, DYN_COUNTOF(functions))) {
-        items[0] = dyn_rec_const(r, descr);
-        items[1] = self.v;
-    } else if (Py_TYPE(descr) == &PyStaticMethod_Type) {
+        return rec_new_method(r, dyn_rec_const(r, descr), self.v);
+    }
+    if (Py_TYPE(descr) == &PyStaticMethod_Type) {
         PyObject *f = rec_function_of(descr);
         return f == NULL ? NULL : dyn_rec_const(r, f);
-    } else if (Py_TYPE(descr) == &PyClassMethod_Type) {
-        PyObject *f = rec_function_of(descr);
-        items[0] = f != NULL && PyFunction_Check(f) ? dyn_rec_const(r, f) : NULL;
-        items[1] = dyn_rec_const(r, (PyObject *)type);
-    } else {
-        return Py_TYPE(descr)->tp_descr_get == NULL ? rec_wrap_attr(r, type, descr) : NULL;
     }
-    return items[0] == NULL || items[1] == NULL ? NULL : dyn_rec_seq(r, DV_METHOD, 2, items, NULL);
+    if (Py_TYPE(descr) == &PyClassMethod_Type) {
+        PyObject *f = rec_function_of(descr);
+        bool function = f != NULL && PyFunction_Check(f);
+        return function ? rec_new_method(r, dyn_rec_const(r, f), dyn_rec_const(r, (PyObject *)type)) : NULL;
+    }
+    return Py_TYPE(descr)->tp_descr_get == NULL ? rec_wrap_attr(r, type, descr) : NULL;
 }
 
 /* A class attribute that is no descriptor: the class is guarded, so it is this object. */
@@ -629,8 +628,12 @@ DynVal *rec_call_exception_init(DynRec *r, const RecCall *c, PyObject **result) 
 
 /* super() in a method, super(C, self): real is the super object. */
 DynVal *rec_new_super(DynRec *r, PyObject *real, DynOperand self) {
-    DynVal *items[1] = {self.v}, *v = self.v->kind == DV_OPAQUE ? NULL : dyn_rec_seq(r, DV_SUPER, 1, items, real);
-    return v != NULL ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "super");
+    DynVal *v = self.v->kind == DV_OPAQUE ? NULL : rec_new_fresh(r, DV_SUPER);
+    if (v == NULL) {
+        return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "super");
+    }
+    v->bound_to = self.v;
+    return v;
 }
 
 static PyObject *after(PyTypeObject *type, PyTypeObject *start, PyObject *name) {

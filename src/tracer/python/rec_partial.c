@@ -18,9 +18,9 @@ static DynVal *new_partial(DynRec *r, PyTypeObject *type, uint32_t n, DynVal **i
     if (v == NULL || (kwnames != NULL && rec_keep(r, kwnames) < 0)) {
         return NULL;
     }
-    v->type = (PyObject *)type;
-    v->obj = kwnames;
-    v->id = n - (kwnames ? (uint32_t)PyTuple_GET_SIZE(kwnames) : 0);
+    v->partial.type = (PyObject *)type;
+    v->partial.kwnames = kwnames;
+    v->partial.npos = n - (kwnames ? (uint32_t)PyTuple_GET_SIZE(kwnames) : 0);
     return v;
 }
 
@@ -55,9 +55,9 @@ static int resolve_partial(DynRec *r, DynVal *v, PyObject *o) {
             }
             v->items = all;
             v->n = v->cap = 1 + n + k->n / 2;
-            v->id = 1 + n;
-            v->obj = kwnames;
-            v->type = (PyObject *)Py_TYPE(o);
+            v->partial.npos = 1 + n;
+            v->partial.kwnames = kwnames;
+            v->partial.type = (PyObject *)Py_TYPE(o);
             v->kind = DV_PARTIAL;
             status = kwnames != NULL ? rec_keep(r, kwnames) : 0;
         }
@@ -85,8 +85,8 @@ static int resolve_getter(DynRec *r, DynVal *v, PyObject *o) {
     int status = items == NULL ? -1 : rec_guard(r, DYN_GUARD_ID, v->source, DYN_NONE, 0, o);
     if (status == 0 && (status = rec_keep(r, o)) == 0) {
         v->items = items;
-        v->n = v->cap = v->id = n;
-        v->type = (PyObject *)Py_TYPE(o);
+        v->n = v->cap = v->partial.npos = n;
+        v->partial.type = (PyObject *)Py_TYPE(o);
         v->kind = DV_PARTIAL;
     }
     Py_XDECREF(made);
@@ -107,7 +107,7 @@ int rec_resolve_partial(DynRec *r, DynVal *v, PyObject *o) {
 
 /* The arguments of a call behind those that a partial holds; the call's keywords are newer. */
 static int behind(DynRec *r, const DynVal *held, const DynOperand *held_real, const RecCall *c, RecCall *out) {
-    uint32_t npos = held->id, nkw = held->n - held->id, n = held->n + c->npos + c->nkw;
+    uint32_t npos = held->partial.npos, nkw = held->n - held->partial.npos, n = held->n + c->npos + c->nkw;
     DynOperand *args = DYN_NEW_N(&r->arena, DynOperand, n + 1);
     PyObject *merged = PyList_New(0);
     if (args == NULL || merged == NULL) {
@@ -123,7 +123,7 @@ static int behind(DynRec *r, const DynVal *held, const DynOperand *held_real, co
     int status = 0;
     for (uint32_t i = 0; status == 0 && i < nkw + c->nkw; i++) {
         bool own = i < nkw;
-        PyObject *name = own ? PyTuple_GET_ITEM(held->obj, i) : PyTuple_GET_ITEM(c->kwnames, i - nkw);
+        PyObject *name = own ? PyTuple_GET_ITEM(held->partial.kwnames, i) : PyTuple_GET_ITEM(c->kwnames, i - nkw);
         Py_ssize_t at = PySequence_Index(merged, name);
         PyErr_Clear();
         at = at >= 0 ? at : PyList_GET_SIZE(merged);
@@ -148,13 +148,13 @@ static DynOperand *held_operands(DynRec *r, DynOperand o) {
     DynOperand *held = DYN_NEW_N(&r->arena, DynOperand, o.v->n + 1);
     bool whole = func && args && kw;
     bool typed = whole && PyTuple_CheckExact(args) && PyDict_CheckExact(kw);
-    bool same =
-        typed && PyTuple_GET_SIZE(args) + 1 == (Py_ssize_t)o.v->id && PyDict_GET_SIZE(kw) == (Py_ssize_t)(o.v->n - o.v->id);
+    bool same = typed && PyTuple_GET_SIZE(args) + 1 == (Py_ssize_t)o.v->partial.npos &&
+                PyDict_GET_SIZE(kw) == (Py_ssize_t)(o.v->n - o.v->partial.npos);
     same = same && held != NULL;
     for (uint32_t i = 0; same && i < o.v->n; i++) {
         PyObject *real = func;
-        if (i >= o.v->id) {
-            real = PyDict_GetItemWithError(kw, PyTuple_GET_ITEM(o.v->obj, i - o.v->id));
+        if (i >= o.v->partial.npos) {
+            real = PyDict_GetItemWithError(kw, PyTuple_GET_ITEM(o.v->partial.kwnames, i - o.v->partial.npos));
         } else if (i > 0) {
             real = PyTuple_GET_ITEM(args, i - 1);
         }
@@ -287,7 +287,7 @@ static PyObject *held_item(PyObject *getter, uint32_t i) {
 
 DynVal *rec_call_getter(DynRec *r, const RecCall *c, PyObject **result) {
     DynOperand f = c->callable;
-    int k = f.v->kind == DV_PARTIAL ? kind_of((PyTypeObject *)f.v->type) : -1;
+    int k = f.v->kind == DV_PARTIAL ? kind_of((PyTypeObject *)f.v->partial.type) : -1;
     bool getter = k == REC_ITEMGETTER || k == REC_ATTRGETTER;
     if (!getter || c->npos != 1 || c->nkw != 0) {
         return REC_DECLINED;
@@ -301,7 +301,7 @@ DynVal *rec_call_getter(DynRec *r, const RecCall *c, PyObject **result) {
     DynOperand got = {0};
     rec_begin_taking(r);
     for (uint32_t i = 0; tuple != NULL && i < n; i++) {
-        PyObject *key = k == REC_ATTRGETTER ? f.v->items[i]->obj : held_item(f.real, i);
+        PyObject *key = k == REC_ATTRGETTER ? rec_constant_of(f.v->items[i]) : held_item(f.real, i);
         if (key != NULL && k == REC_ITEMGETTER) {
             got = one_step(r, c->args[0], (DynOperand){f.v->items[i], key}, true);
         } else if (key != NULL) {
@@ -329,7 +329,7 @@ DynVal *rec_call_getter(DynRec *r, const RecCall *c, PyObject **result) {
 int rec_unwrap_partial(DynRec *r, RecCall *c) {
     DynOperand f = c->callable, *held, o = c->npos == 1 && c->nkw == 0 ? c->args[0] : (DynOperand){0};
     RecCall call;
-    int k = kind_of((PyTypeObject *)f.v->type);
+    int k = kind_of((PyTypeObject *)f.v->partial.type);
     if (k == REC_PARTIAL) {
         if ((held = held_operands(r, f)) == NULL || behind(r, f.v, held, c, &call) < 0) {
             return 0;
@@ -346,9 +346,10 @@ int rec_unwrap_partial(DynRec *r, RecCall *c) {
     if (dyn_rec_resolve(r, o.v, o.real) < 0 || o.v->kind == DV_OPAQUE) {
         return 0;
     }
-    bool named = f.v->obj != NULL; /* what it reduces to is a partial of its name and keywords then, and the other arguments */
-    uint32_t npos = f.v->id - 1;
-    PyObject *name = f.v->items[0]->obj, *method = NULL;
+    /* What a named one reduces to is a partial of its name and keywords, and the other arguments. */
+    bool named = f.v->partial.kwnames != NULL;
+    uint32_t npos = f.v->partial.npos - 1;
+    PyObject *name = rec_constant_or_null(f.v->items[0]), *method = NULL;
     RecCall get = {0};
     DynVal *v = NULL;
     RecAttr how = name == NULL || !PyUnicode_CheckExact(name) ? REC_ATTR_UNKNOWN : rec_attr_of(r, o, name, &get, &v);
@@ -363,10 +364,11 @@ int rec_unwrap_partial(DynRec *r, RecCall *c) {
     PyErr_Clear();
     bool known = method != NULL && v != NULL && rec_keep(r, method) == 0;
     Py_XDECREF(method);
-    call = (RecCall){.callable = {v, method}, .npos = npos, .nkw = f.v->n - f.v->id, .kwnames = f.v->obj};
+    call = (RecCall){.callable = {v, method}, .npos = npos, .nkw = f.v->n - f.v->partial.npos, .kwnames = f.v->partial.kwnames};
     call.args = known ? DYN_NEW_N(&r->arena, DynOperand, f.v->n + 1) : NULL;
     for (uint32_t i = 0; call.args != NULL && i < npos + call.nkw; i++) {
-        PyObject *real = i < npos ? held_item(f.real, i + !named) : held_by_name(f.real, PyTuple_GET_ITEM(f.v->obj, i - npos));
+        PyObject *real =
+            i < npos ? held_item(f.real, i + !named) : held_by_name(f.real, PyTuple_GET_ITEM(f.v->partial.kwnames, i - npos));
         call.args[i] = (DynOperand){f.v->items[1 + i], real};
     }
     if (call.args == NULL) {
@@ -380,13 +382,13 @@ int rec_unwrap_partial(DynRec *r, RecCall *c) {
 
 uint32_t rec_partial_recipe(DynRec *r, DynVal *v) {
     uint32_t n = 0, *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 2);
-    PyObject *make = v->obj == NULL ? v->type : rec_polyfill("again", "call");
+    PyObject *make = v->partial.kwnames == NULL ? v->partial.type : rec_polyfill("again", "call");
     if (items == NULL || make == NULL) {
         return DYN_NONE;
     }
-    if (v->obj != NULL) { /* its keywords' names come first */
-        items[n++] = dyn_capture_constant(r->cap, v->type);
-        items[n++] = dyn_capture_constant(r->cap, v->obj);
+    if (v->partial.kwnames != NULL) { /* its keywords' names come first */
+        items[n++] = dyn_capture_constant(r->cap, v->partial.type);
+        items[n++] = dyn_capture_constant(r->cap, v->partial.kwnames);
     }
     for (uint32_t i = 0; i < v->n; i++) {
         if ((items[n++] = rec_recipe(r, v->items[i])) == DYN_NONE) {

@@ -163,7 +163,7 @@ static bool same(PyObject *a, PyObject *b) {
 
 /* The generator's step, and then the real one's, whose outcome it is. */
 static DynVal *step(DynRec *r, DynVal *v, PyObject **item) {
-    RecLazy *z = v->lazy;
+    RecLazy *z = v->iter.lazy;
     DynVal *gave = NULL;
     PyObject *got = rec_generator_take(r, z->func, (DynOperand){dyn_rec_const(r, Py_None), Py_None}, &gave);
     PyErr_Clear();
@@ -278,5 +278,5 @@ static uint32_t recipe_of_state(DynRec *r, const RecLazy *z) {
 }
 
 uint32_t rec_polyfill_recipe(DynRec *r, DynVal *v) {
-    return v->id == 0 ? recipe_at_start(r, v->lazy) : recipe_of_state(r, v->lazy);
+    return v->iter.position == 0 ? recipe_at_start(r, v->iter.lazy) : recipe_of_state(r, v->iter.lazy);
 }

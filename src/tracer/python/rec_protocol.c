@@ -295,7 +295,7 @@ static PyObject *length_of(PyObject *answer) {
 static bool is_positive(DynRec *r, DynVal *v) {
     DynSyms *t = &r->cap->syms;
     uint32_t zero = dyn_sym_int(t, 0);
-    return zero != DYN_NONE && dyn_rec_assume(r, dyn_sym_op(t, DYN_S_GE, v->id, zero, DYN_NONE)) == 0;
+    return zero != DYN_NONE && dyn_rec_assume(r, dyn_sym_op(t, DYN_S_GE, rec_sym_of(v), zero, DYN_NONE)) == 0;
 }
 
 bool rec_length(DynRec *r, DynOperand o, PyObject **result, DynVal **v) {
@@ -387,7 +387,7 @@ Step rec_enter(DynRec *r, RecFrame *f) {
     if (enter.v == NULL || leave.v == NULL) {
         return enter_opaque(r, f, o.real);
     }
-    DynVal *items[2] = {leave.v, o.v}, *bound = dyn_rec_seq(r, DV_METHOD, 2, items, NULL), *null = rec_new(r, DV_NULL), *v;
+    DynVal *bound = rec_new_method(r, leave.v, o.v), *null = rec_new(r, DV_NULL), *v;
     exit = bound == NULL || null == NULL ? NULL : PyMethod_New(leave.real, o.real);
     if (exit == NULL) {
         PyErr_Clear();

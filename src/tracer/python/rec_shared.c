@@ -58,13 +58,13 @@ static DynOperand take_for(DynRec *r, const RecLazy *z) {
 
 /* ---- tee */
 
-static uint32_t position(const DynVal *v) { return (uint32_t)v->lazy->start + v->id; }
+static uint32_t position(const DynVal *v) { return (uint32_t)v->iter.lazy->start + v->iter.position; }
 
 /* Of what tees take from. */
 static DynVal *step_taken(DynRec *r, DynVal *v, PyObject **item) {
-    DynOperand o = take_for(r, v->lazy);
+    DynOperand o = take_for(r, v->iter.lazy);
     *item = Py_XNewRef(o.real);
-    v->n = v->id + v->ahead; /* more may be left of steps that were taken back */
+    v->n = v->iter.position + v->ahead; /* more may be left of steps that were taken back */
     if (o.real != NULL && o.v != NULL && rec_push_item(r, v, o.v) < 0) {
         return rec_take_failed(r, DYN_R_NO_MEMORY, NULL);
     }
@@ -72,13 +72,13 @@ static DynVal *step_taken(DynRec *r, DynVal *v, PyObject **item) {
 }
 
 static DynVal *step_tee(DynRec *r, DynVal *v, PyObject **item) {
-    RecLazy *z = v->lazy;
+    RecLazy *z = v->iter.lazy;
     DynVal *from = z->shared->v, *gave;
     uint32_t at = position(v) + v->ahead;
-    if (at < from->id + from->ahead) {
+    if (at < from->iter.position + from->ahead) {
         gave = from->items[at];
     } else {
-        PyObject *real = rec_take(r, (DynOperand){from, from->lazy->object}, &gave);
+        PyObject *real = rec_take(r, (DynOperand){from, from->iter.lazy->object}, &gave);
         Py_XDECREF(real); /* the feeder has it */
     }
     return step_for_real(r, z, gave, item);
@@ -94,7 +94,7 @@ static DynVal *new_tee(DynRec *r, struct RecShared *s, PyObject *object, uint32_
         if (z->from == NULL) {
             return NULL;
         }
-        z->from[0] = (DynOperand){s->v, s->v->lazy->object};
+        z->from[0] = (DynOperand){s->v, s->v->iter.lazy->object};
         z->n = 1;
         s->tees[s->ntees++] = v;
     }
@@ -103,8 +103,8 @@ static DynVal *new_tee(DynRec *r, struct RecShared *s, PyObject *object, uint32_
 
 /* What new tees take from: of a tee, what that takes from. */
 static struct RecShared *shared_of(DynRec *r, DynOperand it) {
-    if (it.v->kind == DV_LAZY && it.v->lazy->step == step_tee) {
-        return it.v->lazy->shared;
+    if (it.v->kind == DV_LAZY && it.v->iter.lazy->step == step_tee) {
+        return it.v->iter.lazy->shared;
     }
     struct RecShared *s = DYN_NEW(&r->arena, struct RecShared);
     RecLazy *z = DYN_NEW(&r->arena, RecLazy);
@@ -149,14 +149,14 @@ DynVal *rec_on_tee(DynRec *r, const RecCall *c, PyObject **result, int arg) {
         return REC_DECLINED;
     }
     DynOperand it = rec_get_iter(r, c->args[0]);
-    bool is_tee = it.v != NULL && it.v->kind == DV_LAZY && it.v->lazy->step == step_tee;
+    bool is_tee = it.v != NULL && it.v->kind == DV_LAZY && it.v->iter.lazy->step == step_tee;
     struct RecShared *s = it.v != NULL ? shared_of(r, it) : NULL;
     DynVal **all = s != NULL && s->ntees + n <= MOST_TEES ? DYN_NEW_N(&r->arena, DynVal *, n + 1) : NULL;
     if (all == NULL) {
         return REC_DECLINED;
     }
     it.v->hidden = it.v->hidden || (c->args[0].v->kind == DV_CONST && it.v->kind == DV_ITER);
-    *result = PyObject_CallFunction(c->callable.real, "OL", is_tee ? it.real : s->v->lazy->object, (long long)n);
+    *result = PyObject_CallFunction(c->callable.real, "OL", is_tee ? it.real : s->v->iter.lazy->object, (long long)n);
     for (int64_t i = 0; *result != NULL && i < n; i++) {
         PyObject *made = PyTuple_GET_ITEM(*result, i); /* up to 3.13 the first is the iterator itself, if that is tee's */
         all[i] = is_tee && made == it.real ? it.v : new_tee(r, s, made, is_tee ? position(it.v) : 0);
@@ -169,11 +169,11 @@ DynVal *rec_on_tee(DynRec *r, const RecCall *c, PyObject **result, int arg) {
 
 /* ---- groupby */
 
-static Grouping *state_of(const DynVal *v) { return &v->lazy->shared->states[v->id + v->ahead]; }
+static Grouping *state_of(const DynVal *v) { return &v->iter.lazy->shared->states[v->iter.position + v->ahead]; }
 
 /* The state behind the next step of the running instruction. */
 static int set_state(DynRec *r, struct RecShared *s, const Grouping *g) {
-    uint32_t at = s->v->id + s->v->ahead + 1;
+    uint32_t at = s->v->iter.position + s->v->ahead + 1;
     if (at >= s->cap) {
         Grouping *more = DYN_NEW_N(&r->arena, Grouping, 2 * at);
         if (more == NULL) {
@@ -190,7 +190,7 @@ static int set_state(DynRec *r, struct RecShared *s, const Grouping *g) {
 
 /* The next value and its key. false: there is none, or what there is isn't known. */
 static bool take_value(DynRec *r, struct RecShared *s, Grouping *g) {
-    const RecLazy *z = s->v->lazy;
+    const RecLazy *z = s->v->iter.lazy;
     DynOperand value = take_for(r, z), key = value, *arg;
     if (value.real == NULL || r->take_lost) {
         return false;
@@ -225,10 +225,10 @@ static int is_of_another(DynRec *r, Grouping *g) {
 }
 
 static DynVal *step_group(DynRec *r, DynVal *v, PyObject **item) {
-    struct RecShared *s = v->lazy->shared;
+    struct RecShared *s = v->iter.lazy->shared;
     Grouping g = *state_of(s->v);
     if (g.group != v || (g.value.v == NULL && !take_value(r, s, &g))) {
-        return step_for_real(r, v->lazy, NULL, item);
+        return step_for_real(r, v->iter.lazy, NULL, item);
     }
     DynOperand value = g.value;
     int other = is_of_another(r, &g);
@@ -238,7 +238,7 @@ static DynVal *step_group(DynRec *r, DynVal *v, PyObject **item) {
     if (other >= 0 && set_state(r, s, &g) == 0) {
         rec_advance(r, s->v);
     }
-    return step_for_real(r, v->lazy, value.v, item);
+    return step_for_real(r, v->iter.lazy, value.v, item);
 }
 
 static DynVal *new_group(DynRec *r, struct RecShared *s, DynOperand target, PyObject *object) {
@@ -257,7 +257,7 @@ static bool is_before_group(DynRec *r, Grouping *g) {
 }
 
 static DynVal *step_groupby(DynRec *r, DynVal *v, PyObject **item) {
-    struct RecShared *s = v->lazy->shared;
+    struct RecShared *s = v->iter.lazy->shared;
     Grouping g = *state_of(v);
     DynVal *parts[2];
     bool more = true;
@@ -266,7 +266,7 @@ static DynVal *step_groupby(DynRec *r, DynVal *v, PyObject **item) {
         more = take_value(r, s, &g);
     }
     if (!more || r->take_lost) {
-        step_for_real(r, v->lazy, v, item);
+        step_for_real(r, v->iter.lazy, v, item);
         if (!r->take_lost && set_state(r, s, &g) == 0) {
             rec_advance(r, v);
         }
@@ -274,7 +274,7 @@ static DynVal *step_groupby(DynRec *r, DynVal *v, PyObject **item) {
     }
     g.target = g.key;
     g.differs = false;
-    if (step_for_real(r, v->lazy, v, item) == NULL) {
+    if (step_for_real(r, v->iter.lazy, v, item) == NULL) {
         return rec_take_failed(r, DYN_R_UNSUPPORTED_VALUE, "groupby");
     }
     parts[0] = g.key.v;
@@ -336,19 +336,19 @@ static uint32_t recipe_of_call(DynRec *r, PyObject *func, uint32_t skip, uint32_
 
 /* What they take from, from where the last of them stands: as a tee that nobody takes from. */
 static uint32_t recipe_of_taken(DynRec *r, const DynVal *v, uint32_t from) {
-    uint32_t n = 0, *items = DYN_NEW_N(&r->arena, uint32_t, v->id - from + 1);
+    uint32_t n = 0, *items = DYN_NEW_N(&r->arena, uint32_t, v->iter.position - from + 1);
     if (items == NULL) {
         return DYN_NONE;
     }
-    items[n++] = rec_recipe(r, v->lazy->from[0].v);
-    for (uint32_t i = from; i < v->id; i++) {
+    items[n++] = rec_recipe(r, v->iter.lazy->from[0].v);
+    for (uint32_t i = from; i < v->iter.position; i++) {
         items[n++] = rec_recipe(r, v->items[i]);
     }
     return recipe_of_call(r, rec_polyfill("again", "tee_again"), 0, n, items);
 }
 
 static uint32_t recipe_of_tee(DynRec *r, const DynVal *v) {
-    const struct RecShared *s = v->lazy->shared;
+    const struct RecShared *s = v->iter.lazy->shared;
     PyObject *copy = dyn_cpy_lookup_named(tee_type, "__copy__");
     uint32_t last = position(v);
     for (uint32_t i = 0; i < s->ntees; i++) {
@@ -376,8 +376,8 @@ static uint32_t recipe_of_fed(DynRec *r, const RecLazy *z, const Grouping *g) {
 }
 
 static uint32_t recipe_of_groupby(DynRec *r, const DynVal *v) {
-    const RecLazy *z = v->lazy;
-    const Grouping *g = &z->shared->states[v->id];
+    const RecLazy *z = v->iter.lazy;
+    const Grouping *g = &z->shared->states[v->iter.position];
     uint32_t items[4] = {rec_recipe(r, z->from[0].v)};
     if (g->target.v == NULL) { /* as it was made */
         items[1] = z->func.v != NULL ? rec_recipe(r, z->func.v) : dyn_capture_constant(r->cap, Py_None);
@@ -394,18 +394,18 @@ static uint32_t recipe_of_groupby(DynRec *r, const DynVal *v) {
 }
 
 static uint32_t recipe_of_group(DynRec *r, DynVal *v) {
-    const DynVal *of = v->lazy->shared->v;
+    const DynVal *of = v->iter.lazy->shared->v;
     uint32_t items[2];
-    if (of->lazy->shared->states[of->id].group != v) { /* it gives nothing any more */
+    if (of->iter.lazy->shared->states[of->iter.position].group != v) { /* it gives nothing any more */
         return recipe_of_call(r, rec_polyfill("again", "group_ended"), 0, 0, NULL);
     }
-    items[0] = rec_recipe(r, v->lazy->shared->v);
-    items[1] = rec_recipe(r, v->lazy->func.v);
-    return recipe_of_call(r, v->lazy->type, 0, 2, items);
+    items[0] = rec_recipe(r, v->iter.lazy->shared->v);
+    items[1] = rec_recipe(r, v->iter.lazy->func.v);
+    return recipe_of_call(r, v->iter.lazy->type, 0, 2, items);
 }
 
 uint32_t rec_shared_recipe(DynRec *r, DynVal *v) {
-    const RecLazy *z = v->lazy;
+    const RecLazy *z = v->iter.lazy;
     if (z->step == step_tee) {
         return recipe_of_tee(r, v);
     }

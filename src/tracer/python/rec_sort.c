@@ -59,13 +59,13 @@ static bool sure(DynRec *r, DynOperand a, DynOperand b, bool less) {
         return (texts || tuples) && dyn_rec_burn(r, a.v, a.real) == 0 && dyn_rec_burn(r, b.v, b.real) == 0;
     }
     for (int i = 0; i < 2; i++) {
-        uint32_t s = i == 0 ? a.v->id : b.v->id;
+        uint32_t s = i == 0 ? rec_sym_of(a.v) : rec_sym_of(b.v);
         bool number = dyn_sym_at(t, s)->type != DYN_T_FLOAT || dyn_sym_at(t, s)->hint.f == dyn_sym_at(t, s)->hint.f;
         if (!number || dyn_rec_assume(r, dyn_sym_op(t, DYN_S_EQ, s, s, DYN_NONE)) < 0) {
             return false;
         }
     }
-    uint32_t is = dyn_sym_op(t, DYN_S_LT, a.v->id, b.v->id, DYN_NONE);
+    uint32_t is = dyn_sym_op(t, DYN_S_LT, rec_sym_of(a.v), rec_sym_of(b.v), DYN_NONE);
     return is != DYN_NONE && (dyn_sym_at(t, is)->hint.i != 0) == less && dyn_rec_assume(r, is) == 0;
 }
 

@@ -20,14 +20,13 @@ void rec_begin_taking(DynRec *r) {
 
 /* An iterator in C that came to its end stays there, also where its list has more later. */
 void rec_ended(DynRec *r, DynVal *it) {
-    bool grows = it->kind == DV_ITER && it->n == 1 && it->items[0]->kind == DV_LIST;
+    bool grows = it->kind == DV_ITER && it->n == 0 && it->iter.over->kind == DV_LIST;
     DynVal *empty = grows ? dyn_rec_seq(r, DV_LIST, 0, NULL, NULL) : NULL;
     if (empty != NULL) {
-        it->items[0] = empty;
-        it->id = 0;
+        it->iter.over = empty;
+        it->iter.position = 0;
     } else if (grows) {
-        it->kind = DV_OPAQUE;
-        it->items = NULL;
+        rec_become_opaque(it);
     }
     rec_changed(r, it);
 }
@@ -52,7 +51,7 @@ void rec_end_taking(DynRec *r, RecFrame *f, Step s) {
     rec_unseal(r, r->take_seal);
     for (uint32_t i = 0; i < r->taken.n; i++) {
         DynVal *v = r->taken.at[i];
-        v->id += known ? v->ahead : 0;
+        v->iter.position += known ? v->ahead : 0;
         v->ahead = 0;
         if (known && v->ending) {
             rec_ended(r, v);
@@ -86,7 +85,7 @@ static bool taken_from(DynRec *r, DynVal *it) {
 
 void rec_advance(DynRec *r, DynVal *it) {
     if (r->taking == NULL) {
-        it->id++;
+        it->iter.position++;
         rec_changed(r, it);
     } else {
         it->ahead += taken_from(r, it);
@@ -136,12 +135,12 @@ PyObject *rec_take(DynRec *r, DynOperand it, DynVal **v) {
         rec_take_failed(r, r->why, r->detail);
         return next_for_real(it.real);
     }
-    if (it.v->kind == DV_ITER && (it.v->items[0]->kind != DV_ARRAY || it.v->items[0]->obj != NULL)) {
+    if (it.v->kind == DV_ITER && (it.v->iter.over->kind != DV_ARRAY || it.v->iter.over->real != NULL)) {
         return take_listed(r, it, v);
     }
     if (it.v->kind == DV_LAZY) {
         PyObject *item = NULL;
-        *v = it.v->lazy->step(r, it.v, &item);
+        *v = it.v->iter.lazy->step(r, it.v, &item);
         if (item != NULL && *v != NULL && !r->take_lost) {
             rec_advance(r, it.v);
         } else if (item != NULL) {
@@ -216,9 +215,9 @@ DynOperand rec_get_iter(DynRec *r, DynOperand o) {
         return iter_by_function(r, function, o);
     }
     DynVal *v = rec_new_iter(r, rec_iterate(r, o.v, o.real));
-    if (v != NULL && o.v->kind == DV_ARRAY && o.v->obj == NULL) { /* its rows are taken from it by index */
+    if (v != NULL && o.v->kind == DV_ARRAY && o.v->real == NULL) { /* its rows are taken from it by index */
         v = rec_keep(r, o.real) == 0 ? v : NULL;
-        o.v->obj = o.real;
+        o.v->real = o.real;
     }
     PyObject *it = v != NULL ? PyObject_GetIter(o.real) : NULL;
     if (it == NULL || rec_keep(r, it) < 0) {

@@ -288,7 +288,7 @@ static PyObject *become_tap(DynRec *r, DynOperand *o) {
 }
 
 DynVal *rec_step_tap(DynRec *r, DynVal *v, PyObject **item) {
-    RecLazy *z = v->lazy;
+    RecLazy *z = v->iter.lazy;
     Tap *t = (Tap *)z->object;
     PyObject *fed = NULL;
     DynFrame *hidden = dyn_frame_hide(r->ts);
@@ -337,11 +337,11 @@ DynVal *rec_call_tapped(DynRec *r, const RecCall *c, PyObject **result) {
 }
 
 DynVal *rec_behind_tap(DynRec *r, DynVal *v) {
-    if (v->kind == DV_LAZY && v->lazy->step == rec_step_tap) {
-        return v->lazy->from[0].v;
+    if (v->kind == DV_LAZY && v->iter.lazy->step == rec_step_tap) {
+        return v->iter.lazy->from[0].v;
     }
-    bool function = v->kind == DV_CONST && Py_IS_TYPE(v->obj, &tap_call_type);
-    return function && ((Tap *)v->obj)->serial == r->serial ? ((Tap *)v->obj)->func.v : v;
+    bool function = v->kind == DV_CONST && Py_IS_TYPE(rec_constant_of(v), &tap_call_type);
+    return function && ((Tap *)rec_constant_of(v))->serial == r->serial ? ((Tap *)rec_constant_of(v))->func.v : v;
 }
 
 int rec_tap_init(void) {

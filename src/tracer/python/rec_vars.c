@@ -1,6 +1,6 @@
 /* rec_vars.c: what instances of Python classes hold beside attributes: `__dict__`, read name by name (DV_VARS), and the items of
- * those whose class derives from dict or OrderedDict (DynVal.extra of a DV_OBJECT that was made inside: a DV_DICT, which nobody
- * can get hold of).
+ * those whose class derives from dict or OrderedDict (DynVal.contents of a DV_OBJECT that was made inside: a DV_DICT, which
+ * nobody can get hold of).
  *
  * What the class has in Python for an operation is followed as for any instance. Here is what the builtin base does where it is
  * called: by an operator that the class leaves alone, or through super(). Called by the handlers of attributes, subscripts, calls
@@ -10,12 +10,16 @@
 /* ---- __dict__ */
 
 DynVal *rec_vars(DynRec *r, DynOperand o) {
-    DynVal *items[1] = {o.v}, *v = dyn_rec_seq(r, DV_VARS, 1, items, NULL);
-    return v != NULL && rec_keep(r, o.real) == 0 ? (v->obj = o.real, v) : NULL;
+    DynVal *v = rec_keep(r, o.real) == 0 ? rec_new_fresh(r, DV_VARS) : NULL;
+    if (v != NULL) {
+        v->vars.instance = o.v;
+        v->vars.object = o.real;
+    }
+    return v;
 }
 
 static RecAttr look_up(DynRec *r, DynVal *vars, DynOperand name, DynVal **v) {
-    DynOperand o = {vars->items[0], vars->obj};
+    DynOperand o = {vars->vars.instance, vars->vars.object};
     bool known = PyUnicode_CheckExact(name.real) && dyn_rec_burn(r, name.v, name.real) == 0;
     return known ? rec_own_attr(r, o, name.real, v) : REC_ATTR_UNKNOWN;
 }
@@ -60,12 +64,12 @@ int rec_dict_made(DynRec *r, DynVal *v, PyTypeObject *base) {
     }
     content->type = base == &PyDict_Type ? NULL : (PyObject *)base;
     content->hidden = true;
-    v->extra = content;
+    v->contents = content;
     return 0;
 }
 
 DynOperand rec_contents(DynOperand o) {
-    return o.v->kind == DV_OBJECT && o.v->extra != NULL ? (DynOperand){o.v->extra, o.real} : o;
+    return o.v->kind == DV_OBJECT && o.v->contents != NULL ? (DynOperand){o.v->contents, o.real} : o;
 }
 
 /* A key that is put in or taken out. */

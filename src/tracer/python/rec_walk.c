@@ -51,11 +51,11 @@ static int resolve_by_place(DynRec *r, DynOperand o) {
     v->cap = v->n + 2;
     v->kind = DV_DICT;
     v->by_place = true;
-    v->obj = o.real;
+    v->dict = o.real;
     return 0;
 }
 
-static DynVal *walked_dict(DynVal *v) { return v->kind == DV_VIEW ? v->items[0] : v; }
+static DynVal *walked_dict(DynVal *v) { return v->kind == DV_VIEW ? v->view.dict : v; }
 
 int rec_resolve_walked(DynRec *r, DynVal *v, PyObject *real) {
     DynOperand o = {v, real};
@@ -71,15 +71,14 @@ int rec_pin_keys(DynRec *r, DynVal *v) {
     if (dict->kind != DV_DICT || !dict->by_place) {
         return 0;
     }
-    PyObject *keys = PyDict_Keys(dict->obj), *tuple = keys != NULL ? PyList_AsTuple(keys) : NULL;
+    PyObject *keys = PyDict_Keys(dict->dict), *tuple = keys != NULL ? PyList_AsTuple(keys) : NULL;
     Py_XDECREF(keys);
     bool same = tuple != NULL && 2 * (uint64_t)PyTuple_GET_SIZE(tuple) == dict->n;
     int status = same ? rec_guard(r, DYN_GUARD_KEYS, dict->source, DYN_NONE, 0, tuple) : -1;
     for (uint32_t i = 0; status == 0 && i < dict->n; i += 2) {
         PyObject *name = PyTuple_GET_ITEM(tuple, i / 2);
         status = rec_keep(r, name);
-        dict->items[i]->kind = DV_CONST;
-        dict->items[i]->obj = name;
+        rec_become_const(dict->items[i], name);
     }
     dict->by_place = status != 0;
     PyErr_Clear();
@@ -88,7 +87,7 @@ int rec_pin_keys(DynRec *r, DynVal *v) {
 }
 
 DynVal *rec_key_of(DynRec *r, const DynVal *dict, uint32_t i) {
-    return dict->by_place ? dict->items[2 * i] : dyn_rec_const(r, dict->items[2 * i]->obj);
+    return dict->by_place ? dict->items[2 * i] : dyn_rec_const(r, rec_constant_of(dict->items[2 * i]));
 }
 
 int rec_resolve_for_attribute(DynRec *r, DynOperand o, PyObject *name) {

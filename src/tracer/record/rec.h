@@ -12,20 +12,97 @@ typedef enum DynValKind { /* what each is, and what its DynVal holds: shadow.def
 #undef SHADOW
                           DV_COUNT
 } DynValKind;
+typedef enum DynView { DYN_VIEW_KEYS, DYN_VIEW_VALUES, DYN_VIEW_ITEMS } DynView; /* what a view of a dict shows */
+typedef struct DynContents {
+    void *word[7];
+} DynContents; /* the union in DynVal as a whole, for who copies or empties it */
 typedef struct DynVal DynVal;
 struct DynVal {
-    uint8_t kind;    /* DynValKind. */
-    bool looped;     /* A loop runs over this iterator over listed items. */
-    bool hidden;     /* Nobody sees this iterator over listed items: any other over them will do. */
-    bool fresh;      /* A container that was made while recording: the caller could not reach it before. */
-    uint32_t source; /* Where the object is found at call time, or DYN_NONE. */
-    uint32_t id;     /* A symbol, a node, a position …: by kind. */
-    uint32_t n;      /* How many items there are. */
-    uint32_t cap;    /* How many there is room for. */
-    DynVal **items;  /* By kind; in the recording's arena. */
-    PyObject *obj;   /* By kind; of containers and arrays the real object, for identity. The recorder keeps it alive. */
-    PyObject *type;  /* By kind; borrowed from what keeps it alive. */
-    DynVal *extra;   /* A defaultdict's factory, a deque's maxlen, the items of an instance that is a dict. */
+    uint8_t kind;           /* DynValKind. */
+    bool looped;            /* A loop runs over this iterator over listed items. */
+    bool hidden;            /* Nobody sees this iterator over listed items: any other over them will do. */
+    bool fresh;             /* A container that was made while recording: the caller could not reach it before. */
+    uint32_t source;        /* Where the object is found at call time, or DYN_NONE. */
+    union {                 /* What it holds: a member for each kind or family of kinds. Zero where nothing was said. */
+        uint32_t sym;       /* SYM: the symbol. */
+        PyObject *constant; /* CONST: the object itself, kept alive. */
+        uint32_t generator; /* GENERATOR: its row of DynRec.generators. */
+        DynVal *bound_to;   /* SUPER: the object that it is bound to. */
+        struct {            /* ARRAY, NPSCALAR, MADE. */
+            uint32_t node;  /* The graph's node. */
+            PyObject *real; /* ARRAY: the real array, where its identity or its rows are asked for; kept alive. Else NULL. */
+        };
+        struct { /* METHOD. */
+            DynVal *function;
+            DynVal *self;
+        } method;
+        struct {               /* FUNC. The parts are NULL where the function has none. */
+            PyObject *code;    /* Kept alive. */
+            PyObject *globals; /* Kept alive; NULL: the function can't be rebuilt. */
+            DynVal *closure;
+            DynVal *defaults;
+            DynVal *kwdefaults;
+            DynVal *annotations; /* A tuple. */
+            DynVal *wrapped;     /* The function that it was made to look like. */
+        } function;
+        struct { /* SLICE, RANGE. */
+            DynVal *start;
+            DynVal *stop;
+            DynVal *step;
+        } slice;
+        struct { /* COMPLEX: numbers. */
+            DynVal *real;
+            DynVal *imag;
+        } parts;
+        struct {            /* ATTR. */
+            DynVal *of;     /* The object that has the attribute. */
+            PyObject *name; /* The attribute's name, kept alive. */
+        } attribute;
+        struct { /* VIEW. */
+            DynVal *dict;
+            DynView shows;
+        } view;
+        struct { /* ROW. */
+            DynVal *array;
+            uint32_t at; /* Its place along the first axis. */
+        } row;
+        struct { /* VARS. */
+            DynVal *instance;
+            PyObject *object; /* The instance itself, kept alive. */
+        } vars;
+        struct {             /* CELL. */
+            DynVal *content; /* NULL: it is empty. */
+            uint32_t found;  /* The source of the cell itself, where it is a closure's and no value; or DYN_NONE. */
+        } cell;
+        struct {            /* Kinds that list items (rec_lists_items). */
+            DynVal **items; /* In the recording's arena. */
+            uint32_t n;     /* How many there are. */
+            uint32_t cap;   /* How many there is room for. */
+            union {
+                struct {
+                    PyObject *type; /* The class, where it isn't the kind's own; or NULL. Borrowed from what keeps it alive. */
+                    union {
+                        DynVal *maxlen;   /* DEQUE. */
+                        DynVal *factory;  /* DICT: a defaultdict's, or NULL. */
+                        DynVal *contents; /* OBJECT: the dict that the instance is (rec_vars.c), or NULL. */
+                    };
+                    PyObject *dict; /* DICT: the real one, where it is known by place; kept alive. */
+                };
+                struct {                  /* ITER, LAZY. */
+                    uint32_t position;    /* How many items it gave. */
+                    PyObject *maker;      /* ITER: zip or enumerate, called with `items`; or NULL. Borrowed for ever. */
+                    DynVal *over;         /* ITER: what it runs over. */
+                    struct RecLazy *lazy; /* LAZY: what it takes from, see rec_state.h. */
+                } iter;
+                struct {               /* PARTIAL. */
+                    PyObject *type;    /* Its class, kept alive by the object. */
+                    PyObject *kwnames; /* The names of the last items, a tuple that is kept alive; NULL: there are none. */
+                    uint32_t npos;     /* How many items go by position. */
+                } partial;
+            };
+        };
+        DynContents whole;
+    };
     uint32_t state;  /* Of a container: how often its size or order changed. Of an iterator: its container's, when it began. */
     uint32_t born;   /* Which shadow of the recording it is. */
     DynVal *twin;    /* The next shadow of the same object, in a ring, where it was met in several ways; or NULL. */
@@ -36,10 +113,44 @@ struct DynVal {
     bool ending;     /* The running instruction came to the end of this iterator. */
     bool by_place;   /* DICT: its keys are known by their places alone, and are no constants (rec_walk.c). */
     uint32_t ahead;  /* How many items of this iterator the running instruction took (rec_take.c). */
-    struct RecLazy *lazy; /* LAZY: its contents, see rec_state.h. */
-    uint32_t recipe;      /* The recipe that was made of it in the rebuild `stamp`. */
-    uint32_t stamp;       /* The rebuild that `recipe` is of. */
+    uint32_t recipe; /* The recipe that was made of it in the rebuild `stamp`. */
+    uint32_t stamp;  /* The rebuild that `recipe` is of. */
 };
+_Static_assert(sizeof(DynVal) <= 104, "a recording makes many shadows");
+
+/* What shadows stand for. A debug build checks that the kind is one that has it. */
+#ifdef DYN_DEBUG
+DYN_HIDDEN void rec_wrong_kind(const DynVal *v, const char *asked); /* ends the process */
+static inline void rec_has(const DynVal *v, bool fits, const char *asked) {
+    if (!fits) {
+        rec_wrong_kind(v, asked);
+    }
+}
+#else
+static inline void rec_has(const DynVal *v, bool fits, const char *asked) { (void)v, (void)fits, (void)asked; }
+#endif
+static inline uint32_t rec_sym_of(const DynVal *v) {
+    rec_has(v, v->kind == DV_SYM, "symbol");
+    return v->sym;
+}
+static inline uint32_t rec_node_of(const DynVal *v) {
+    rec_has(v, v->kind == DV_ARRAY || v->kind == DV_NPSCALAR || v->kind == DV_MADE, "node");
+    return v->node;
+}
+static inline PyObject *rec_constant_of(const DynVal *v) {
+    rec_has(v, v->kind == DV_CONST, "constant");
+    return v->constant;
+}
+/* Its kind is one that has `items`. What isn't looked at yet may be a list that was appended to. */
+static inline bool rec_lists_items(const DynVal *v) {
+    static const bool lists[DV_COUNT] = {
+        [DV_SOURCE] = true, [DV_OPAQUE] = true,  [DV_OBJECT] = true, [DV_TUPLE] = true, [DV_LIST] = true, [DV_DEQUE] = true,
+        [DV_SET] = true,    [DV_MEMBERS] = true, [DV_DICT] = true,   [DV_ITER] = true,  [DV_LAZY] = true, [DV_PARTIAL] = true,
+    };
+    return lists[v->kind];
+}
+static inline PyObject *rec_constant_or_null(const DynVal *v) { return v->kind == DV_CONST ? v->constant : NULL; }
+
 typedef struct DynOperand { /* a shadow and the real object it stands for */
     DynVal *v;              /* The shadow. */
     PyObject *real;         /* The real object, borrowed. */
@@ -67,6 +178,9 @@ DYN_HIDDEN DynVal *dyn_rec_array(DynRec *r, uint32_t node,
 DYN_HIDDEN DynVal *dyn_rec_constant_array(DynRec *r, PyObject *array); /* an input that the entry itself owns */
 DYN_HIDDEN DynVal *dyn_rec_npscalar(DynRec *r, uint32_t node, PyObject *real);
 DYN_HIDDEN DynVal *dyn_rec_made(DynRec *r, uint32_t node);
+DYN_HIDDEN DynVal *rec_new_fresh(DynRec *r, DynValKind kind); /* made while recording, its contents to be filled in */
+DYN_HIDDEN DynVal *rec_new_attribute(DynRec *r, DynVal *of, PyObject *name);
+DYN_HIDDEN DynVal *rec_new_method(DynRec *r, DynVal *function, DynVal *self); /* NULL where one of them is */
 DYN_HIDDEN DynVal *dyn_rec_seq(DynRec *r, DynValKind kind, uint32_t n, DynVal **items, PyObject *real);
 /* Look at a value: a DV_SOURCE gets its kind (INPUT node for an exact ndarray of a captured dtype, symbol for a number, items for
  * an exact tuple, list or dict, DV_CONST guarded by value for None, str, bytes, slices …) and the guards for that. In place: 0 or

@@ -55,8 +55,7 @@ static DynVal *instance_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *
         return attr_source(r, o.v->source, name);
     }
     if (descr != NULL && is_function(descr) && PyMethod_Check(result)) {
-        DynVal *items[2] = {method_function(r, o, name), o.v};
-        return items[0] ? dyn_rec_seq(r, DV_METHOD, 2, items, result) : NULL;
+        return rec_new_method(r, method_function(r, o, name), o.v);
     }
     if (descr != NULL && Py_TYPE(descr) == &PyStaticMethod_Type && type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) {
         return dyn_rec_const(r, result); /* the type is guarded, and nobody can change it */
@@ -74,8 +73,7 @@ static DynVal *builtin_method(DynRec *r, DynOperand o, PyObject *name, PyObject 
     if (descr == NULL || Py_TYPE(descr) != &PyMethodDescr_Type || PyCFunction_GET_SELF(result) != o.real) {
         return NULL;
     }
-    DynVal *items[2] = {dyn_rec_const(r, descr), o.v};
-    return items[0] ? dyn_rec_seq(r, DV_METHOD, 2, items, result) : NULL;
+    return rec_new_method(r, dyn_rec_const(r, descr), o.v);
 }
 
 /* ---- the column `attribute`: the shadow of `result`, which reading the attribute gave; NULL: unknown, and why is set. What a
@@ -86,27 +84,25 @@ static DynVal *no_attribute(DynRec *r, DynOperand o, PyObject *name, PyObject *r
     return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "attribute");
 }
 
-/* Attributes that are the parts which the shadow has as items, in their order; NULL: it is none. */
-static DynVal *part_named(DynOperand o, PyObject *name, const char *const *parts) {
-    for (uint32_t i = 0; parts[i] != NULL; i++) {
-        if (PyUnicode_CompareWithASCIIString(name, parts[i]) == 0) {
-            return o.v->items[i];
-        }
-    }
-    return NULL;
-}
+static bool is_called(PyObject *name, const char *attribute) { return PyUnicode_CompareWithASCIIString(name, attribute) == 0; }
 
 static DynVal *attribute_of_method(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
-    static const char *const parts[] = {"__func__", "__self__", NULL};
-    DynVal *v = PyMethod_Check(o.real) ? part_named(o, name, parts) : NULL;
-    return v != NULL ? v : no_attribute(r, o, name, result);
+    bool method = PyMethod_Check(o.real);
+    if (method && is_called(name, "__func__")) {
+        return o.v->method.function;
+    }
+    return method && is_called(name, "__self__") ? o.v->method.self : no_attribute(r, o, name, result);
 }
 
 /* Of a range too. */
 static DynVal *attribute_of_slice(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
-    static const char *const parts[] = {"start", "stop", "step", NULL};
-    DynVal *v = part_named(o, name, parts);
-    return v != NULL ? v : no_attribute(r, o, name, result);
+    if (is_called(name, "start")) {
+        return o.v->slice.start;
+    }
+    if (is_called(name, "stop")) {
+        return o.v->slice.stop;
+    }
+    return is_called(name, "step") ? o.v->slice.step : no_attribute(r, o, name, result);
 }
 
 /* Of a dict or a deque. */
@@ -202,7 +198,7 @@ static RecAttr find_of_super(DynRec *r, DynOperand o, PyObject *name, RecCall *c
     Py_XDECREF(type); /* the super object has both */
     Py_XDECREF(self);
     bool known = type != NULL && self != NULL;
-    return known ? rec_super_attr(r, (PyTypeObject *)type, (DynOperand){o.v->items[0], self}, name, c, v) : REC_ATTR_UNKNOWN;
+    return known ? rec_super_attr(r, (PyTypeObject *)type, (DynOperand){o.v->bound_to, self}, name, c, v) : REC_ATTR_UNKNOWN;
 }
 
 static RecAttr find_of_tuple(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v) {
@@ -275,7 +271,7 @@ static Step with_null(DynRec *r, RecFrame *f, Step s) {
 
 static DynVal *counter_function(DynRec *r, DynOperand o, PyObject *name) {
     DynVal *method = rec_counter_method(r, o, name);
-    return method != NULL ? method->items[0] : NULL;
+    return method != NULL ? method->method.function : NULL;
 }
 
 static bool is_append(PyObject *name) { return PyUnicode_CompareWithASCIIString(name, "append") == 0; }
@@ -300,7 +296,7 @@ static DynVal *method_read(DynRec *r, DynOperand o, PyObject *name, PyObject *me
         return unbound ? unbound_function(r, o, name, method) : rec_attr(r, o, name, method);
     }
     if (how == REC_ATTR_VALUE && unbound) {
-        return v->kind == DV_METHOD ? v->items[0] : NULL;
+        return v->kind == DV_METHOD ? v->method.function : NULL;
     }
     return v;
 }

@@ -18,7 +18,7 @@ static bool plain_value(PyObject *o) {
 
 static DynVal *default_value(DynRec *r, DynVal *func, uint32_t func_source, PyObject *real, Py_ssize_t i, PyObject *kwname) {
     if (func->kind == DV_FUNC) {
-        DynVal *from = func->items[kwname ? 2 : 1];
+        DynVal *from = kwname ? func->function.kwdefaults : func->function.defaults;
         if (from == NULL || kwname != NULL) {
             return from == NULL ? NULL : rec_dict_find(from, kwname, NULL);
         }

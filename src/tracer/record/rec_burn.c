@@ -35,17 +35,17 @@ static int burn_never(DynRec *r, DynVal *v, PyObject *real) {
 
 static int burn_constant(DynRec *r, DynVal *v, PyObject *real) {
     (void)real;
-    return rec_guard_key_class(r, v->obj);
+    return rec_guard_key_class(r, rec_constant_of(v));
 }
 
 static int burn_number(DynRec *r, DynVal *v, PyObject *real) {
     (void)real;
-    return burn_sym(r, v->id);
+    return burn_sym(r, rec_sym_of(v));
 }
 
 static int burn_node(DynRec *r, DynVal *v, PyObject *real) {
     (void)real;
-    return rec_burn_node(r, v->id);
+    return rec_burn_node(r, rec_node_of(v));
 }
 
 static int burn_object(DynRec *r, DynVal *v, PyObject *real) {
@@ -63,17 +63,13 @@ static int burn_sequence(DynRec *r, DynVal *v, PyObject *real) {
 
 static int burn_range(DynRec *r, DynVal *v, PyObject *real) {
     (void)real;
-    for (uint32_t i = 0; i < 3; i++) {
-        if (dyn_rec_burn(r, v->items[i], Py_None) < 0) {
-            return -1;
-        }
-    }
-    return 0;
+    bool ends = dyn_rec_burn(r, v->slice.start, Py_None) == 0 && dyn_rec_burn(r, v->slice.stop, Py_None) == 0;
+    return ends && dyn_rec_burn(r, v->slice.step, Py_None) == 0 ? 0 : -1;
 }
 
 static int burn_dict(DynRec *r, DynVal *v, PyObject *real) {
     for (uint32_t i = 0; i + 1 < v->n; i += 2) {
-        PyObject *value = PyDict_GetItemWithError(real, v->items[i]->obj);
+        PyObject *value = PyDict_GetItemWithError(real, rec_constant_of(v->items[i]));
         if (value == NULL || dyn_rec_burn(r, v->items[i + 1], value) < 0) {
             PyErr_Clear();
             return -1;
@@ -84,13 +80,8 @@ static int burn_dict(DynRec *r, DynVal *v, PyObject *real) {
 
 static int burn_slice(DynRec *r, DynVal *v, PyObject *real) {
     PySliceObject *s = (PySliceObject *)real;
-    PyObject *parts[] = {s->start, s->stop, s->step};
-    for (uint32_t i = 0; i < 3; i++) {
-        if (dyn_rec_burn(r, v->items[i], parts[i]) < 0) {
-            return -1;
-        }
-    }
-    return 0;
+    bool ends = dyn_rec_burn(r, v->slice.start, s->start) == 0 && dyn_rec_burn(r, v->slice.stop, s->stop) == 0;
+    return ends && dyn_rec_burn(r, v->slice.step, s->step) == 0 ? 0 : -1;
 }
 
 static int (*const burn_as[DV_COUNT])(DynRec *r, DynVal *v, PyObject *real) = {
@@ -112,7 +103,11 @@ int dyn_rec_burn(DynRec *r, DynVal *v, PyObject *real) {
 }
 
 bool rec_is_constant(DynVal *v) {
-    if (v->kind != DV_TUPLE && v->kind != DV_SLICE) {
+    if (v->kind == DV_SLICE) {
+        bool ends = rec_is_constant(v->slice.start) && rec_is_constant(v->slice.stop);
+        return ends && rec_is_constant(v->slice.step) && v->source == DYN_NONE;
+    }
+    if (v->kind != DV_TUPLE) {
         return v->kind == DV_NULL || v->kind == DV_CONST;
     }
     for (uint32_t i = 0; i < v->n; i++) {
@@ -120,5 +115,5 @@ bool rec_is_constant(DynVal *v) {
             return false;
         }
     }
-    return v->source == DYN_NONE || v->n == 0 || v->kind == DV_TUPLE;
+    return true;
 }

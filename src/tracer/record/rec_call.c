@@ -278,7 +278,7 @@ static bool all_constant(DynRec *r, const RecCall *c) {
     bool constant = true;
     for (uint32_t i = 0; constant && i < c->npos + c->nkw; i++) {
         DynVal *v = c->args[i].v;
-        constant = v->kind == DV_SYM ? dyn_sym_is_const(&r->cap->syms, v->id) : v->kind == DV_CONST;
+        constant = v->kind == DV_SYM ? dyn_sym_is_const(&r->cap->syms, rec_sym_of(v)) : v->kind == DV_CONST;
     }
     return constant;
 }
@@ -308,7 +308,7 @@ DynVal *rec_on_super(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     } else if (c->npos == 0 && f->code->code->co_argcount > 0 && rec_local(f, 0) != NULL) {
         PyObject *first = rec_local(f, 0);
         bool cell = PyCell_Check(first) && f->shadow[0]->kind == DV_CELL;
-        self = cell ? (DynOperand){f->shadow[0]->items[0], PyCell_GET(first)} : (DynOperand){f->shadow[0], first};
+        self = cell ? (DynOperand){f->shadow[0]->cell.content, PyCell_GET(first)} : (DynOperand){f->shadow[0], first};
     }
     *result = rec_call_real(c);
     if (*result == NULL) {
@@ -507,13 +507,13 @@ static int call_with_self(DynRec *r, RecCall *c, DynOperand func, DynOperand sel
 }
 
 static int unwrap_method(DynRec *r, RecCall *c) {
-    DynVal *func = c->callable.v->items[0], *self = c->callable.v->items[1];
+    DynVal *func = c->callable.v->method.function, *self = c->callable.v->method.self;
     PyObject *real = c->callable.real;
     if (PyMethod_Check(real)) {
         return call_with_self(r, c, (DynOperand){func, PyMethod_GET_FUNCTION(real)}, (DynOperand){self, PyMethod_GET_SELF(real)});
     }
     if (PyCFunction_Check(real)) {
-        return call_with_self(r, c, (DynOperand){func, func->obj}, (DynOperand){self, PyCFunction_GET_SELF(real)});
+        return call_with_self(r, c, (DynOperand){func, rec_constant_of(func)}, (DynOperand){self, PyCFunction_GET_SELF(real)});
     }
     if (Py_TYPE(real) != method_wrapper) {
         return 0;
@@ -521,7 +521,7 @@ static int unwrap_method(DynRec *r, RecCall *c) {
     PyObject *o = PyObject_GetAttrString(real, "__self__");
     PyErr_Clear();
     Py_XDECREF(o); /* the method holds it */
-    return call_with_self(r, c, (DynOperand){func, func->obj}, (DynOperand){self, o});
+    return call_with_self(r, c, (DynOperand){func, rec_constant_of(func)}, (DynOperand){self, o});
 }
 
 static int unwrap_object(DynRec *r, RecCall *c) {
@@ -714,8 +714,8 @@ static PyObject *list_of_rows(DynRec *r, DynOperand *args) {
     PyObject *real[DYN_COUNTOF(items)] = {NULL}, *list = NULL;
     Py_ssize_t n = PyArray_NDIM(a) > 0 && PyArray_DIM(a, 0) <= (npy_intp)DYN_COUNTOF(items) ? PyArray_DIM(a, 0) : -1;
     uint32_t want = dyn_sym_int(&r->cap->syms, n);
-    bool listed =
-        n >= 0 && want != DYN_NONE && dyn_rec_assume_equal(r, dyn_graph_node(&r->cap->graph, args->v->id)->shape[0], want) == 0;
+    bool listed = n >= 0 && want != DYN_NONE &&
+                  dyn_rec_assume_equal(r, dyn_graph_node(&r->cap->graph, rec_node_of(args->v))->shape[0], want) == 0;
     bool known = listed && rec_array_rows(r, *args, (uint32_t)n, items, real) == 0;
     for (Py_ssize_t i = 0; known && i < n; i++) {
         known = items[i] != NULL;
@@ -786,31 +786,30 @@ Step rec_CALL_FUNCTION_EX(DynRec *r, RecFrame *f, const DynInstr *in) {
 /* ---- functions made while recording */
 
 static DynVal *new_func(DynRec *r, PyObject *code) {
-    DynVal *v = rec_new(r, DV_FUNC);
-    if (v == NULL || rec_keep(r, code) < 0 || (v->items = DYN_NEW_N(&r->arena, DynVal *, 4)) == NULL) {
+    DynVal *v = rec_new_fresh(r, DV_FUNC);
+    if (v == NULL || rec_keep(r, code) < 0) {
         return NULL;
     }
-    v->obj = code;
-    v->fresh = true;
-    return v; /* items: closure, defaults, keyword defaults; n stays 0, they are no items of a container */
+    v->function.code = code;
+    return v;
 }
 
 static int set_part(DynRec *r, PyObject *func, DynVal *v, int flag, PyObject *o, DynVal *ov) {
     switch (flag) {
-    case 0x08: v->items[0] = ov; return PyFunction_SetClosure(func, o);
+    case 0x08: v->function.closure = ov; return PyFunction_SetClosure(func, o);
     case 0x10:
     case 0x04:
-        v->items[3] = ov;
+        v->function.annotations = ov;
         dyn_func_set_annotations(func, o);
         return 0;
-    case 0x02: v->items[2] = ov; return PyFunction_SetKwDefaults(func, o);
+    case 0x02: v->function.kwdefaults = ov; return PyFunction_SetKwDefaults(func, o);
     default:
         if (ov->kind == DV_CONST) {
             DynVal **items;
             uint32_t n;
             ov = rec_items(r, ov, o, &items, &n) < 0 ? NULL : dyn_rec_seq(r, DV_TUPLE, n, items, o);
         }
-        v->items[1] = ov;
+        v->function.defaults = ov;
         return PyFunction_SetDefaults(func, o);
     }
 }
@@ -821,7 +820,7 @@ Step rec_MAKE_FUNCTION(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynVal *v = new_func(r, code);
     uint32_t npop = 1;
     if (v != NULL) {
-        v->type = dyn_frame_globals(f->f);
+        v->function.globals = dyn_frame_globals(f->f);
     }
     if (func == NULL || v == NULL || rec_keep(r, dyn_frame_globals(f->f)) < 0) {
         PyErr_Clear();

@@ -19,7 +19,7 @@ static bool agrees_with_any(const DynRec *r, const DynVal *v, PyObject *o) {
 }
 
 static bool agrees_with_array(const DynRec *r, const DynVal *v, PyObject *o) {
-    const DynNode *n = dyn_graph_node(&r->cap->graph, v->id);
+    const DynNode *n = dyn_graph_node(&r->cap->graph, rec_node_of(v));
     DynArrayView view;
     bool tensor = (n->flags & DYN_NODE_TENSOR) != 0, same = dyn_array_view(o, &view) && dyn_torch_is(o) == tensor;
     bool ok = same && view.dtype == n->dtype && view.ndim == n->ndim;
@@ -30,7 +30,7 @@ static bool agrees_with_array(const DynRec *r, const DynVal *v, PyObject *o) {
 }
 
 static bool agrees_with_number(const DynRec *r, const DynVal *v, PyObject *o) {
-    const DynSym *s = dyn_sym_at(&r->cap->syms, v->id);
+    const DynSym *s = dyn_sym_at(&r->cap->syms, rec_sym_of(v));
     if (s->type == DYN_T_FLOAT) {
         return PyFloat_CheckExact(o) && memcmp(&(double){PyFloat_AS_DOUBLE(o)}, &s->hint.f, sizeof(double)) == 0;
     }
@@ -42,7 +42,8 @@ static bool agrees_with_number(const DynRec *r, const DynVal *v, PyObject *o) {
 
 static bool agrees_with_constant(const DynRec *r, const DynVal *v, PyObject *o) {
     (void)r;
-    return v->obj == o || (Py_TYPE(v->obj) == Py_TYPE(o) && PyObject_RichCompareBool(v->obj, o, Py_EQ) != 0);
+    return rec_constant_of(v) == o ||
+           (Py_TYPE(rec_constant_of(v)) == Py_TYPE(o) && PyObject_RichCompareBool(rec_constant_of(v), o, Py_EQ) != 0);
 }
 
 static bool agrees_with_tuple(const DynRec *r, const DynVal *v, PyObject *o) {
@@ -76,14 +77,20 @@ static const struct {
 #undef SHADOW
 };
 
+void rec_wrong_kind(const DynVal *v, const char *asked) {
+    DynStr s = {0};
+    dyn_str_printf(&s, "shadow %u, of kind %s, is asked for its %s", v->born, claims[v->kind].name, asked);
+    Py_FatalError(dyn_str_at(&s));
+}
+
 static void check_value(const DynRec *r, const RecFrame *f, uint32_t i) {
     const DynVal *v = f->shadow[i];
     PyObject *o = i < f->nslots ? rec_local(f, i) : f->real[i];
     bool ok = v != NULL && (o == NULL ? v->kind == DV_NULL : claims[v->kind].agrees(r, v, o));
     if (!ok) {
         DynStr s = {0};
-        dyn_str_printf(&s, "shadow %s (id %u) of slot %u does not agree with the real object of type %s after %s in %s",
-                       v ? claims[v->kind].name : "that is missing", v ? v->id : 0, i, o ? Py_TYPE(o)->tp_name : "NULL",
+        dyn_str_printf(&s, "shadow %s (number %u) of slot %u does not agree with the real object of type %s after %s in %s",
+                       v ? claims[v->kind].name : "that is missing", v ? v->born : 0, i, o ? Py_TYPE(o)->tp_name : "NULL",
                        dyn_opcodes[f->code->v.at[f->pc].op].name, PyUnicode_AsUTF8(f->code->code->co_name));
         Py_FatalError(dyn_str_at(&s));
     }

@@ -10,18 +10,13 @@
 
 #define MAX_PAIRS 4000 /* of objects that have to be different */
 
-/* A cell's shadow is reached through its id where the cell itself is no value of the frame's (a closure's). */
-uint32_t rec_found_at(const DynVal *v) { return v->kind == DV_CELL && v->source == DYN_NONE ? v->id : v->source; }
+/* A cell's shadow is reached through its own source where the cell itself is no value of the frame's (a closure's). */
+uint32_t rec_found_at(const DynVal *v) { return v->kind == DV_CELL && v->source == DYN_NONE ? v->cell.found : v->source; }
 
 int rec_same_object(DynRec *r, DynVal *v, DynVal *other) {
     (void)r;
     v->kind = other->kind;
-    v->items = other->items;
-    v->n = other->n;
-    v->cap = other->cap;
-    v->obj = other->obj;
-    v->type = other->type;
-    v->extra = other->extra;
+    v->whole = other->whole;
     v->state = other->state;
     v->touched = other->touched;
     v->twin = other->twin != NULL ? other->twin : other;
@@ -148,8 +143,8 @@ int rec_effects_done(DynRec *r, DynEffects *out) {
         uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, e->n + 1);
         for (uint32_t k = 0; items != NULL && k < e->n; k++) {
             bool cell = e->items[k]->kind == DV_CELL && e->items[k]->source == DYN_NONE && k == 0;
-            items[k] =
-                cell ? dyn_capture_recipe(r->cap, DYN_RC_SOURCE, e->items[k]->id, NULL, 0, NULL) : rec_recipe(r, e->items[k]);
+            items[k] = cell ? dyn_capture_recipe(r->cap, DYN_RC_SOURCE, e->items[k]->cell.found, NULL, 0, NULL)
+                            : rec_recipe(r, e->items[k]);
             if (items[k] == DYN_NONE) {
                 return -1;
             }

@@ -328,12 +328,8 @@ Step rec_WITH_EXCEPT_START(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject *tb = PyException_GetTraceback(value.real);
     DynOperand *args = DYN_NEW_N(&r->arena, DynOperand, 3);
     PyObject *name = PyUnicode_InternFromString("__traceback__");
-    DynVal *type = rec_object(r, (PyObject *)Py_TYPE(value.real)),
-           *trace = name ? dyn_rec_seq(r, DV_ATTR, 1, &value.v, NULL) : NULL;
+    DynVal *type = rec_object(r, (PyObject *)Py_TYPE(value.real)), *trace = name ? rec_new_attribute(r, value.v, name) : NULL;
     bool kept = name != NULL && rec_keep(r, name) == 0;
-    if (trace != NULL) {
-        trace->obj = name;
-    }
     Py_XDECREF(name);
     tb = tb != NULL ? tb : Py_NewRef(Py_None);
     bool made = args != NULL && type != NULL && trace != NULL && kept;

@@ -89,14 +89,11 @@ Step rec_RETURN_CONST(DynRec *r, RecFrame *f, const DynInstr *in) {
 /* ---- iteration */
 
 DynVal *rec_new_iter(DynRec *r, DynVal *container) {
-    DynVal *v = container ? rec_new(r, DV_ITER) : NULL;
-    if (v == NULL || (v->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
+    DynVal *v = container ? rec_new_fresh(r, DV_ITER) : NULL;
+    if (v == NULL) {
         return NULL;
     }
-    v->items[0] = container;
-    v->n = v->cap = 1;
-    v->id = 0;
-    v->fresh = true;
+    v->iter.over = container;
     v->state = rec_live_container(v) != NULL ? rec_live_container(v)->state : 0;
     return v;
 }
@@ -110,11 +107,11 @@ Step rec_GET_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
         return rec_finish_call(r, f, &c, 1);
     }
     DynVal *v = rec_is_iterator(o.v) ? o.v : rec_new_iter(r, rec_iterate(r, o.v, o.real));
-    if (o.v->kind == DV_ARRAY && o.v->obj == NULL) { /* its rows are taken from it by index */
+    if (o.v->kind == DV_ARRAY && o.v->real == NULL) { /* its rows are taken from it by index */
         v = v != NULL && rec_keep(r, o.real) == 0 ? v : NULL;
-        o.v->obj = o.real;
+        o.v->real = o.real;
     }
-    if (v != NULL && v->kind == DV_ITER && v->items[0]->kind == DV_OPAQUE) {
+    if (v != NULL && v->kind == DV_ITER && v->iter.over->kind == DV_OPAQUE) {
         v->looped = true;
     }
     return rec_commit(r, f, 1, PyObject_GetIter(o.real), v);
@@ -124,7 +121,7 @@ Step rec_GET_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
 static DynVal *row(DynRec *r, DynVal *array, uint32_t i, PyObject *item) {
     PyObject *index = PyLong_FromUnsignedLong(i);
     DynVal *iv = index ? dyn_rec_const(r, index) : NULL;
-    DynVal *v = iv ? dyn_np_subscr(r, (DynOperand){array, array->obj}, (DynOperand){iv, index}, item) : NULL;
+    DynVal *v = iv ? dyn_np_subscr(r, (DynOperand){array, array->real}, (DynOperand){iv, index}, item) : NULL;
     Py_XDECREF(index);
     return v;
 }
@@ -132,7 +129,7 @@ static DynVal *row(DynRec *r, DynVal *array, uint32_t i, PyObject *item) {
 /* Reads the rows of arrays that an item of zip or enumerate has in it. */
 static int read_rows(DynRec *r, DynVal **v, PyObject *item) {
     if ((*v)->kind == DV_ROW) {
-        *v = row(r, (*v)->items[0], (*v)->id, item);
+        *v = row(r, (*v)->row.array, (*v)->row.at, item);
         return *v == NULL ? -1 : 0;
     }
     for (uint32_t i = 0; (*v)->kind == DV_TUPLE && PyTuple_CheckExact(item) && i < (*v)->n; i++) {
@@ -145,16 +142,16 @@ static int read_rows(DynRec *r, DynVal **v, PyObject *item) {
 
 /* Shadow of the next item, or of the end (item NULL): what has to hold for it is guarded. -1: unknown. */
 int rec_next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
-    DynVal *c = it->items[0];
+    DynVal *c = it->iter.over;
     DynSyms *t = &r->cap->syms;
-    uint32_t i = it->id + it->ahead;
+    uint32_t i = it->iter.position + it->ahead;
     if (c->kind == DV_RANGE) {
-        uint32_t step = c->items[2]->id, k = dyn_sym_int(t, i);
+        uint32_t step = rec_sym_of(c->slice.step), k = dyn_sym_int(t, i);
         uint32_t off = k == DYN_NONE ? k : dyn_sym_op(t, DYN_S_MUL, k, step, DYN_NONE);
-        uint32_t at = off == DYN_NONE ? off : dyn_sym_op(t, DYN_S_ADD, c->items[0]->id, off, DYN_NONE);
+        uint32_t at = off == DYN_NONE ? off : dyn_sym_op(t, DYN_S_ADD, rec_sym_of(c->slice.start), off, DYN_NONE);
         bool up = dyn_sym_at(t, step)->hint.i > 0;
         DynSymOp before = up ? DYN_S_LT : DYN_S_GT;
-        uint32_t more = at == DYN_NONE ? at : dyn_sym_op(t, before, at, c->items[1]->id, DYN_NONE);
+        uint32_t more = at == DYN_NONE ? at : dyn_sym_op(t, before, at, rec_sym_of(c->slice.stop), DYN_NONE);
         if (dyn_rec_assume(r, more) < 0 || (bool)dyn_sym_at(t, more)->hint.i != (item != NULL)) {
             return -1;
         }
@@ -163,7 +160,7 @@ int rec_next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
     }
     if (c->kind == DV_ARRAY) {
         uint32_t k = dyn_sym_int(t, i);
-        const DynNode *node = dyn_graph_node(&r->cap->graph, c->id);
+        const DynNode *node = dyn_graph_node(&r->cap->graph, rec_node_of(c));
         uint32_t more = node->ndim < 1 || k == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_LT, k, node->shape[0], DYN_NONE);
         if (dyn_rec_assume(r, more) < 0) {
             return -1;
@@ -174,9 +171,12 @@ int rec_next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
         *out = row(r, c, i, item);
         return *out == NULL ? -1 : 0;
     }
-    DynVal **items = c->items, *live = rec_live_container(c);
-    uint32_t n = c->n;
-    if (live != NULL && (live->state != it->state || rec_items(r, c, Py_None, &items, &n) < 0)) {
+    DynVal **items = NULL, *live = rec_live_container(c);
+    uint32_t n = 0;
+    if (live == NULL) {
+        items = c->items;
+        n = c->n;
+    } else if (live->state != it->state || rec_items(r, c, Py_None, &items, &n) < 0) {
         return -1; /* CPython says what happens to an iteration then */
     }
     if ((i < n) != (item != NULL)) {
@@ -286,45 +286,45 @@ static Step for_unknown(RecFrame *f, const DynInstr *in, PyObject *iterator) {
 /* Trips that are left, as far as that is known. */
 static int64_t trips_left(DynRec *r, DynVal *it) {
     if (it->kind != DV_ITER) {
-        int64_t least = it->kind == DV_LAZY && it->lazy->n > 0 ? INT64_MAX : 0;
-        for (uint32_t i = 0; least > 0 && i < it->lazy->n; i++) {
-            int64_t left = trips_left(r, it->lazy->from[i].v);
+        int64_t least = it->kind == DV_LAZY && it->iter.lazy->n > 0 ? INT64_MAX : 0;
+        for (uint32_t i = 0; least > 0 && i < it->iter.lazy->n; i++) {
+            int64_t left = trips_left(r, it->iter.lazy->from[i].v);
             least = left < least ? left : least;
         }
         return least;
     }
-    DynVal *c = it->items[0];
+    DynVal *c = it->iter.over;
     DynSyms *t = &r->cap->syms;
     if (c->kind == DV_ARRAY) {
-        const DynNode *node = dyn_graph_node(&r->cap->graph, c->id);
-        return node->ndim < 1 ? 0 : dyn_sym_at(t, node->shape[0])->hint.i - it->id;
+        const DynNode *node = dyn_graph_node(&r->cap->graph, rec_node_of(c));
+        return node->ndim < 1 ? 0 : dyn_sym_at(t, node->shape[0])->hint.i - it->iter.position;
     }
     if (c->kind != DV_RANGE) {
         DynVal *live = rec_live_container(c);
         c = live != NULL ? live : c;
-        return (int64_t)(live != NULL && c->kind == DV_DICT ? c->n / 2 : c->n) - it->id;
+        return (int64_t)(live != NULL && c->kind == DV_DICT ? c->n / 2 : c->n) - it->iter.position;
     }
-    int64_t start = dyn_sym_at(t, c->items[0]->id)->hint.i, stop = dyn_sym_at(t, c->items[1]->id)->hint.i;
-    int64_t step = dyn_sym_at(t, c->items[2]->id)->hint.i, span = step > 0 ? stop - start : start - stop;
+    int64_t start = dyn_sym_at(t, rec_sym_of(c->slice.start))->hint.i, stop = dyn_sym_at(t, rec_sym_of(c->slice.stop))->hint.i;
+    int64_t step = dyn_sym_at(t, rec_sym_of(c->slice.step))->hint.i, span = step > 0 ? stop - start : start - stop;
     int64_t stride = step > 0 ? step : -step;
     int64_t length = span <= 0 ? 0 : 1 + (span - 1) / stride;
-    return length - it->id;
+    return length - it->iter.position;
 }
 
 /* Does the iterator run over modules of PyTorch? Each trip then calls another layer, so that one entry for all trips is
  * impossible. */
 static bool over_modules(const DynVal *it) {
     bool found = false;
-    for (uint32_t i = 0; it->kind == DV_LAZY && !found && i < it->lazy->n; i++) {
-        found = over_modules(it->lazy->from[i].v);
+    for (uint32_t i = 0; it->kind == DV_LAZY && !found && i < it->iter.lazy->n; i++) {
+        found = over_modules(it->iter.lazy->from[i].v);
     }
     if (it->kind != DV_ITER) {
         return found;
     }
-    DynVal *c = it->items[0], *live = rec_live_container(c);
+    DynVal *c = it->iter.over, *live = rec_live_container(c);
     c = live != NULL ? live : c;
     bool dict = c->kind == DV_DICT, listed = dict || c->kind == DV_TUPLE || c->kind == DV_LIST;
-    uint32_t last = it->id > 0 ? it->id - 1 : 0; /* the next wasn't looked at yet */
+    uint32_t last = it->iter.position > 0 ? it->iter.position - 1 : 0; /* the next wasn't looked at yet */
     uint32_t at = dict ? 2 * last + 1 : last;
     const DynVal *item = listed && at < c->n ? c->items[at] : NULL;
     return item != NULL && item->kind == DV_OBJECT && item->module;
@@ -333,7 +333,7 @@ static bool over_modules(const DynVal *it) {
 /* Too many trips are left for a loop that is unrolled. It is asked behind the first trip, which has bound what the others find.
  */
 static bool has_many_trips(DynRec *r, RecFrame *f, DynVal *it) {
-    if (it->id == 0) {
+    if (it->iter.position == 0) {
         return false;
     }
     int64_t left = trips_left(r, it);
@@ -350,7 +350,7 @@ Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (o.v->kind == DV_GENERATOR || o.v->kind == DV_LAZY) {
         return for_lazy(r, f, in);
     }
-    if (o.v->kind != DV_ITER || (o.v->items[0]->kind == DV_ARRAY && o.v->items[0]->obj == NULL)) {
+    if (o.v->kind != DV_ITER || (o.v->iter.over->kind == DV_ARRAY && o.v->iter.over->real == NULL)) {
         bool ours = o.v->source != DYN_NONE; /* it lay on the stack of a segment that broke in this loop */
         r->why = ours ? DYN_R_LOOP : r->why;
         r->detail = ours ? NULL : "iterator of this kind";
@@ -379,8 +379,7 @@ Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
             PyErr_NoMemory();
             return STEP_ERROR;
         }
-        o.v->kind = DV_OPAQUE;
-        o.v->items = NULL;
+        rec_become_opaque(o.v);
     } else if (item != NULL) {
         rec_advance(r, o.v);
     } else {

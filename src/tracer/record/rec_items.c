@@ -115,13 +115,13 @@ static DynVal *iterate_constant(DynRec *r, DynVal *v, PyObject *real) {
 
 static DynVal *iterate_range(DynRec *r, DynVal *v, PyObject *real) {
     (void)real;
-    return dyn_rec_burn(r, v->items[2], Py_None) < 0 ? NULL : v;
+    return dyn_rec_burn(r, v->slice.step, Py_None) < 0 ? NULL : v;
 }
 
 /* An instance that is a dict, whose class has no iteration of its own. */
 static DynVal *iterate_object(DynRec *r, DynVal *v, PyObject *real) {
-    bool as_dict = v->extra != NULL && rec_type_method(r, (DynOperand){v, real}, "__iter__").v == NULL;
-    return as_dict ? v->extra : no_iteration(r, v, real);
+    bool as_dict = v->contents != NULL && rec_type_method(r, (DynOperand){v, real}, "__iter__").v == NULL;
+    return as_dict ? v->contents : no_iteration(r, v, real);
 }
 
 static DynVal *(*const iterate_as[DV_COUNT])(DynRec *r, DynVal *v, PyObject *real) = {

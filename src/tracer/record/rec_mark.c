@@ -59,8 +59,8 @@ static void renumber(DynRec *r, uint32_t from, uint32_t to) {
     }
     for (uint32_t k = 0; k < r->by_source.n; k++) { /* one object may have been met in several ways */
         DynVal *v = r->by_source.at[k];
-        if (v != NULL && rec_is_array(v) && v->id == from) {
-            v->id = to;
+        if (v != NULL && rec_is_array(v) && rec_node_of(v) == from) {
+            v->node = to;
         }
     }
     for (uint32_t k = 0; k < g->inputs.n; k++) {

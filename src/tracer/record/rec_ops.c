@@ -55,8 +55,9 @@ static bool agrees(DynRec *r, uint32_t sym, PyObject *o) {
 }
 
 DynVal *rec_number_binary(DynRec *r, int nb, DynOperand a, DynOperand b, PyObject *result) {
-    uint32_t s =
-        binary_ops[nb].sym < 0 ? DYN_NONE : dyn_sym_op(&r->cap->syms, (DynSymOp)binary_ops[nb].sym, a.v->id, b.v->id, DYN_NONE);
+    uint32_t s = binary_ops[nb].sym < 0
+                     ? DYN_NONE
+                     : dyn_sym_op(&r->cap->syms, (DynSymOp)binary_ops[nb].sym, rec_sym_of(a.v), rec_sym_of(b.v), DYN_NONE);
     return agrees(r, s, result) ? dyn_rec_sym(r, s) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "arithmetic on Python numbers");
 }
 
@@ -100,7 +101,7 @@ static DynVal *sequence_binary(DynRec *r, int nb, DynOperand a, DynOperand b, Py
 /* str % constants, str + str …: both operands the same at every call and of a type without user code. */
 bool rec_foldable(DynRec *r, DynOperand o) {
     if (o.v->kind == DV_SYM) {
-        return dyn_sym_is_const(&r->cap->syms, o.v->id);
+        return dyn_sym_is_const(&r->cap->syms, rec_sym_of(o.v));
     }
     if (o.v->kind == DV_CONST) {
         return basic(o.real) || PyComplex_CheckExact(o.real) || PyTuple_CheckExact(o.real);
@@ -211,7 +212,7 @@ static const Unary negation = {"__neg__", PyNumber_Negative, DYN_S_NEG},
 
 /* Of a Python number. -True is an int; ~True warns since 3.12, at every call. */
 static DynVal *number_unary(DynRec *r, const Unary *u, DynOperand a, PyObject *result) {
-    uint32_t s = a.v->id;
+    uint32_t s = rec_sym_of(a.v);
     if (dyn_sym_at(&r->cap->syms, s)->type == DYN_T_BOOL) {
         bool quiet = u != &inversion && dyn_rec_burn(r, a.v, a.real) == 0;
         return quiet ? dyn_rec_const(r, result) : NULL;
@@ -305,7 +306,7 @@ static bool plain_comparison(PyObject *o) {
 }
 
 static bool foldable_number(DynRec *r, DynOperand o) {
-    return rec_is_const_npscalar(o.v, o.real) || (o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, o.v->id));
+    return rec_is_const_npscalar(o.v, o.real) || (o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, rec_sym_of(o.v)));
 }
 
 /* Constants of which comparing one with any other runs no code of the user's. */
@@ -355,7 +356,7 @@ DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObj
         return dyn_np_compare(r, cmp, a, b, result);
     }
     if (both_are(a, b, DV_SYM)) {
-        uint32_t s = dyn_sym_op(&r->cap->syms, ops[cmp], a.v->id, b.v->id, DYN_NONE);
+        uint32_t s = dyn_sym_op(&r->cap->syms, ops[cmp], rec_sym_of(a.v), rec_sym_of(b.v), DYN_NONE);
         return agrees(r, s, result) ? dyn_rec_sym(r, s) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "comparison");
     }
     if (PyBool_Check(result) && compares_constants(a, b)) {
@@ -450,7 +451,7 @@ static bool is_found(const DynVal *v) { return v->source != DYN_NONE && !v->fres
 /* Two arrays of which the first is the recording's own. */
 static bool are_other_arrays(const DynVal *a, const DynVal *b) {
     bool own = a->fresh || a->source == DYN_NONE;
-    return own && rec_is_array((DynVal *)a) && rec_is_array((DynVal *)b) && a->id != b->id;
+    return own && rec_is_array((DynVal *)a) && rec_is_array((DynVal *)b) && rec_node_of(a) != rec_node_of(b);
 }
 
 /* Every instruction that makes one of these makes another object. */
@@ -529,7 +530,9 @@ static bool keys_contain(DynRec *r, DynOperand b, DynOperand a) {
     return rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
 }
 
-static bool view_contains(DynRec *r, DynOperand b, DynOperand a) { return b.v->id == 0 && keys_contain(r, b, a); }
+static bool view_contains(DynRec *r, DynOperand b, DynOperand a) {
+    return b.v->view.shows == DYN_VIEW_KEYS && keys_contain(r, b, a);
+}
 
 static bool range_contains(DynRec *r, DynOperand b, DynOperand a) { return PyLong_CheckExact(a.real) && rec_burn_both(r, a, b); }
 
@@ -585,7 +588,7 @@ DynVal *rec_contains(DynRec *r, bool negate, DynOperand a, DynOperand b, PyObjec
     if (b.v->kind == DV_ARRAY) {
         v = dyn_np_contains(r, b, a, found ? Py_True : Py_False);
         bool negated = v != NULL && negate;
-        return negated ? dyn_rec_sym(r, dyn_sym_op(&r->cap->syms, DYN_S_NOT, v->id, DYN_NONE, DYN_NONE)) : v;
+        return negated ? dyn_rec_sym(r, dyn_sym_op(&r->cap->syms, DYN_S_NOT, rec_sym_of(v), DYN_NONE, DYN_NONE)) : v;
     }
     if (known) {
         v = dyn_rec_const(r, result);
@@ -836,9 +839,8 @@ Step rec_DELETE_SUBSCR(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 /* A slice operand made of the two values on top of the stack: for the instructions that never build the slice object. */
 static PyObject *top_slice(DynRec *r, RecFrame *f, DynVal **v) {
-    DynVal *items[3] = {*shadow_top(f, 2), *shadow_top(f, 1), dyn_rec_const(r, Py_None)};
     PyObject *s = PySlice_New(*real_top(f, 2), *real_top(f, 1), NULL);
-    *v = items[2] ? dyn_rec_seq(r, DV_SLICE, 3, items, s) : NULL;
+    *v = rec_new_slice(r, DV_SLICE, *shadow_top(f, 2), *shadow_top(f, 1), dyn_rec_const(r, Py_None));
     return s;
 }
 

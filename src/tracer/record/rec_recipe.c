@@ -18,20 +18,22 @@ static uint32_t output_of(DynRec *r, uint32_t node) {
     return dyn_vec_push(&g->outputs, node) < 0 ? DYN_NONE : g->outputs.n - 1;
 }
 
-static uint32_t recipe_of_items(DynRec *r, DynVal *v, DynRecipeKind kind) {
-    uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 1);
+/* Recipe `kind` of n parts; `at` and `obj` as that kind has them. */
+static uint32_t recipe_of(DynRec *r, DynRecipeKind kind, uint32_t at, PyObject *obj, uint32_t n, DynVal *const *parts) {
+    uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, n + 1);
     if (items == NULL) {
         return DYN_NONE;
     }
-    for (uint32_t i = 0; i < v->n; i++) {
-        items[i] = rec_recipe(r, v->items[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        items[i] = rec_recipe(r, parts[i]);
         if (items[i] == DYN_NONE) {
             return DYN_NONE;
         }
     }
-    uint32_t at = kind == DYN_RC_ITER ? v->id : 0;
-    return dyn_capture_recipe(r->cap, kind, at, kind == DYN_RC_ATTR ? v->obj : NULL, v->n, items);
+    return dyn_capture_recipe(r->cap, kind, at, obj, n, items);
 }
+
+static uint32_t recipe_of_items(DynRec *r, DynVal *v, DynRecipeKind kind) { return recipe_of(r, kind, 0, NULL, v->n, v->items); }
 
 /* One that was only made: of its arguments. What raising it did, its traceback and context, can't be told: another recording is
  * asked for, in which it is raised for real. */
@@ -50,11 +52,11 @@ static uint32_t recipe_of_exception(DynRec *r, DynVal *v) {
 }
 
 static uint32_t recipe_of_object(DynRec *r, DynVal *v) {
-    uint32_t n = v->extra != NULL, *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 2);
+    uint32_t n = v->contents != NULL, *items = DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 2);
     if (items == NULL || v->type == NULL) {
         return DYN_NONE;
     }
-    if (n > 0 && (items[0] = recipe_of_items(r, v->extra, DYN_RC_DICT)) == DYN_NONE) {
+    if (n > 0 && (items[0] = recipe_of_items(r, v->contents, DYN_RC_DICT)) == DYN_NONE) {
         return DYN_NONE;
     }
     if (PyExceptionClass_Check(v->type)) {
@@ -70,17 +72,18 @@ static uint32_t recipe_of_object(DynRec *r, DynVal *v) {
             n += 2;
         }
     }
-    return dyn_capture_recipe(r->cap, v->extra != NULL ? DYN_RC_INSTANCE : DYN_RC_OBJECT, 0, v->type, n, items);
+    return dyn_capture_recipe(r->cap, v->contents != NULL ? DYN_RC_INSTANCE : DYN_RC_OBJECT, 0, v->type, n, items);
 }
 
 static uint32_t recipe_of_view(DynRec *r, DynVal *v) {
     static const char *const names[] = {"keys", "values", "items"};
-    PyTypeObject *type = v->items[0]->type ? (PyTypeObject *)v->items[0]->type : &PyDict_Type;
-    PyObject *name = PyUnicode_InternFromString(names[v->id]), *method = name ? dyn_cpy_lookup_special(type, name) : NULL;
+    DynVal *dict = v->view.dict;
+    PyTypeObject *type = dict->type ? (PyTypeObject *)dict->type : &PyDict_Type;
+    PyObject *name = PyUnicode_InternFromString(names[v->view.shows]), *method = name ? dyn_cpy_lookup_special(type, name) : NULL;
     uint32_t *item = DYN_NEW(&r->cap->arena, uint32_t);
     Py_XDECREF(name);
     PyErr_Clear();
-    if (method == NULL || item == NULL || (*item = rec_recipe(r, v->items[0])) == DYN_NONE) {
+    if (method == NULL || item == NULL || (*item = rec_recipe(r, dict)) == DYN_NONE) {
         return DYN_NONE;
     }
     return dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, method, 1, item);
@@ -97,7 +100,7 @@ static bool stands_still(DynVal *it) {
 static uint32_t recipe_of_set(DynRec *r, DynVal *v) {
     PyObject *listed = PyTuple_New(v->n), *order;
     for (uint32_t i = 0; listed != NULL && i < v->n; i++) {
-        PyTuple_SET_ITEM(listed, i, Py_NewRef(v->items[i]->obj));
+        PyTuple_SET_ITEM(listed, i, Py_NewRef(rec_constant_of(v->items[i])));
     }
     order = listed ? rec_set_order(listed) : NULL;
     uint32_t *items = order ? DYN_NEW_N(&r->cap->arena, uint32_t, v->n + 1) : NULL, recipe = DYN_NONE;
@@ -118,14 +121,16 @@ static uint32_t recipe_of_set(DynRec *r, DynVal *v) {
 /* A subclass of dict, filled as a dict is; a deque, of its items. */
 static uint32_t recipe_of_collection(DynRec *r, DynVal *v, DynRecipeKind kind) {
     uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, 2), content = items ? recipe_of_items(r, v, kind) : DYN_NONE;
-    uint32_t extra = v->extra == NULL ? dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL) : rec_recipe(r, v->extra);
-    if (content == DYN_NONE || extra == DYN_NONE) {
+    bool dict = kind == DYN_RC_DICT;
+    DynVal *with = dict ? v->factory : v->maxlen;
+    uint32_t argument = with == NULL ? dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL) : rec_recipe(r, with);
+    if (content == DYN_NONE || argument == DYN_NONE) {
         return DYN_NONE;
     }
-    items[0] = kind == DYN_RC_DICT ? extra : content;
-    items[1] = kind == DYN_RC_DICT ? content : extra;
-    return kind == DYN_RC_DICT ? dyn_capture_recipe(r->cap, DYN_RC_MAPPING, 0, v->type, 2, items)
-                               : dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, (PyObject *)dyn_deque_type, 2, items);
+    items[0] = dict ? argument : content;
+    items[1] = dict ? content : argument;
+    return dict ? dyn_capture_recipe(r->cap, DYN_RC_MAPPING, 0, v->type, 2, items)
+                : dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, (PyObject *)dyn_deque_type, 2, items);
 }
 
 static uint32_t recipe_of_named(DynRec *r, DynVal *v) {
@@ -139,74 +144,64 @@ static uint32_t recipe_of_named(DynRec *r, DynVal *v) {
 /* A function made while recording. */
 static uint32_t recipe_of_function(DynRec *r, DynVal *v) {
     uint32_t *items = DYN_NEW_N(&r->cap->arena, uint32_t, 5);
-    if (items == NULL || v->type == NULL) {
+    if (items == NULL || v->function.globals == NULL) {
         return DYN_NONE;
     }
-    items[0] = dyn_capture_constant(r->cap, v->type);
+    DynVal *const parts[4] = {v->function.closure, v->function.defaults, v->function.kwdefaults, v->function.annotations};
+    items[0] = dyn_capture_constant(r->cap, v->function.globals);
     for (int i = 0; i < 4; i++) {
-        items[1 + i] = v->items[i] ? rec_recipe(r, v->items[i]) : dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL);
+        items[1 + i] = parts[i] ? rec_recipe(r, parts[i]) : dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL);
         if (items[1 + i] == DYN_NONE) {
             return DYN_NONE;
         }
     }
-    return items[0] == DYN_NONE ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_FUNCTION, 0, v->obj, 5, items);
+    return items[0] == DYN_NONE ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_FUNCTION, 0, v->function.code, 5, items);
 }
 
 static uint32_t recipe_of_range_iter(DynRec *r, DynVal *v) {
     DynSyms *t = &r->cap->syms;
-    DynVal *range = v->items[0];
-    uint32_t step = range->items[2]->id, taken = dyn_sym_op(t, DYN_S_MUL, dyn_sym_int(t, v->id), step, DYN_NONE);
-    DynVal start = *range->items[0], *parts[3] = {&start, range->items[1], range->items[2]};
-    uint32_t items[3];
-    start.id = taken == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_ADD, start.id, taken, DYN_NONE);
+    DynVal *range = v->iter.over;
+    uint32_t given = dyn_sym_int(t, v->iter.position);
+    uint32_t taken = dyn_sym_op(t, DYN_S_MUL, given, rec_sym_of(range->slice.step), DYN_NONE);
+    DynVal start = *range->slice.start, *parts[3] = {&start, range->slice.stop, range->slice.step};
+    start.sym = taken == DYN_NONE ? DYN_NONE : dyn_sym_op(t, DYN_S_ADD, rec_sym_of(&start), taken, DYN_NONE);
     start.stamp = 0;
     start.source = DYN_NONE;
-    if (start.id == DYN_NONE) {
+    if (start.sym == DYN_NONE) {
         return DYN_NONE;
     }
-    for (int i = 0; i < 3; i++) {
-        if ((items[i] = rec_recipe(r, parts[i])) == DYN_NONE) {
-            return DYN_NONE;
-        }
-    }
-    uint32_t *own = DYN_NEW_N(&r->cap->arena, uint32_t, 3);
-    if (own == NULL) {
-        return DYN_NONE;
-    }
-    memcpy(own, items, sizeof items);
-    return dyn_capture_recipe(r->cap, DYN_RC_RANGE_ITER, 0, NULL, 3, own);
+    return recipe_of(r, DYN_RC_RANGE_ITER, 0, NULL, 3, parts);
 }
 
 /* zip and enumerate as they stand: of iterators that are as far as they are. */
 static uint32_t recipe_of_zip(DynRec *r, DynVal *v) {
-    uint32_t n = v->n - 1, *items = DYN_NEW_N(&r->cap->arena, uint32_t, n + 1);
+    uint32_t n = v->n, *items = DYN_NEW_N(&r->cap->arena, uint32_t, n + 1);
     for (uint32_t i = 0; items != NULL && i < n; i++) {
-        DynVal *of = v->items[1 + i];
+        DynVal *of = v->items[i];
         uint32_t *own = DYN_NEW(&r->cap->arena, uint32_t);
-        bool moves = v->obj == (PyObject *)&PyZip_Type || i == 0;
+        bool moves = v->iter.maker == (PyObject *)&PyZip_Type || i == 0;
         bool known = of->kind == DV_ARRAY || of->kind == DV_LIST || of->kind == DV_TUPLE;
         DynSyms *t = &r->cap->syms;
         if (moves) {
             items[i] = own == NULL || !known || (*own = rec_recipe(r, of)) == DYN_NONE
                            ? DYN_NONE
-                           : dyn_capture_recipe(r->cap, DYN_RC_ITER, v->id, NULL, 1, own);
+                           : dyn_capture_recipe(r->cap, DYN_RC_ITER, v->iter.position, NULL, 1, own);
         } else { /* where enumerate stands */
-            uint32_t at = dyn_sym_op(t, DYN_S_ADD, of->id, dyn_sym_int(t, v->id), DYN_NONE);
+            uint32_t at = dyn_sym_op(t, DYN_S_ADD, rec_sym_of(of), dyn_sym_int(t, v->iter.position), DYN_NONE);
             items[i] = at == DYN_NONE ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_SYM, at, NULL, 0, NULL);
         }
         if (items[i] == DYN_NONE) {
             return DYN_NONE;
         }
     }
-    return items == NULL ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, v->obj, n, items);
+    return items == NULL ? DYN_NONE : dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, v->iter.maker, n, items);
 }
 
 static uint32_t recipe_of_vars(DynRec *r, DynVal *v) {
-    DynVal of = *v;
-    of.obj = PyUnicode_InternFromString("__dict__");
-    uint32_t recipe = of.obj == NULL || rec_keep(r, of.obj) < 0 ? DYN_NONE : recipe_of_items(r, &of, DYN_RC_ATTR);
-    Py_XDECREF(of.obj);
-    return recipe;
+    PyObject *name = PyUnicode_InternFromString("__dict__");
+    bool kept = name != NULL && rec_keep(r, name) == 0;
+    Py_XDECREF(name); /* the recording keeps it */
+    return kept ? recipe_of(r, DYN_RC_ATTR, 0, name, 1, &v->vars.instance) : DYN_NONE;
 }
 
 /* By the effect that gives it, which has to be made then. */
@@ -232,23 +227,29 @@ static uint32_t recipe_of_null(DynRec *r, DynVal *v) {
     return dyn_capture_recipe(r->cap, DYN_RC_NULL, 0, NULL, 0, NULL);
 }
 
-static uint32_t recipe_of_constant(DynRec *r, DynVal *v) { return dyn_capture_constant(r->cap, v->obj); }
+static uint32_t recipe_of_constant(DynRec *r, DynVal *v) { return dyn_capture_constant(r->cap, rec_constant_of(v)); }
 
-static uint32_t recipe_of_number(DynRec *r, DynVal *v) { return dyn_capture_recipe(r->cap, DYN_RC_SYM, v->id, NULL, 0, NULL); }
+static uint32_t recipe_of_number(DynRec *r, DynVal *v) {
+    return dyn_capture_recipe(r->cap, DYN_RC_SYM, rec_sym_of(v), NULL, 0, NULL);
+}
 
 static uint32_t recipe_of_output(DynRec *r, DynVal *v) {
-    uint32_t o = output_of(r, v->id);
+    uint32_t o = output_of(r, rec_node_of(v));
     return o == DYN_NONE ? o : dyn_capture_recipe(r->cap, DYN_RC_OUTPUT, o, NULL, 0, NULL);
 }
 
 static uint32_t recipe_of_wrapped_function(DynRec *r, DynVal *v) {
     uint32_t function = recipe_of_function(r, v);
-    return v->extra == NULL ? function : rec_wrapper_recipe(r, function, v->extra);
+    return v->function.wrapped == NULL ? function : rec_wrapper_recipe(r, function, v->function.wrapped);
 }
 
-static uint32_t recipe_of_complex(DynRec *r, DynVal *v) { return recipe_of_items(r, v, DYN_RC_COMPLEX); }
+static uint32_t recipe_of_complex(DynRec *r, DynVal *v) {
+    return recipe_of(r, DYN_RC_COMPLEX, 0, NULL, 2, (DynVal *[]){v->parts.real, v->parts.imag});
+}
 
-static uint32_t recipe_of_attribute(DynRec *r, DynVal *v) { return recipe_of_items(r, v, DYN_RC_ATTR); }
+static uint32_t recipe_of_attribute(DynRec *r, DynVal *v) {
+    return recipe_of(r, DYN_RC_ATTR, 0, v->attribute.name, 1, &v->attribute.of);
+}
 
 static uint32_t recipe_of_tuple(DynRec *r, DynVal *v) {
     return v->type == NULL ? recipe_of_items(r, v, DYN_RC_TUPLE) : recipe_of_named(r, v);
@@ -267,19 +268,25 @@ static uint32_t recipe_of_dict(DynRec *r, DynVal *v) {
 
 static uint32_t recipe_of_deque(DynRec *r, DynVal *v) { return recipe_of_collection(r, v, DYN_RC_TUPLE); }
 
-static uint32_t recipe_of_slice(DynRec *r, DynVal *v) { return recipe_of_items(r, v, DYN_RC_SLICE); }
+static uint32_t recipe_of_slice(DynRec *r, DynVal *v) {
+    return recipe_of(r, DYN_RC_SLICE, 0, NULL, 3, (DynVal *[]){v->slice.start, v->slice.stop, v->slice.step});
+}
 
-static uint32_t recipe_of_range(DynRec *r, DynVal *v) { return recipe_of_items(r, v, DYN_RC_RANGE); }
+static uint32_t recipe_of_range(DynRec *r, DynVal *v) {
+    return recipe_of(r, DYN_RC_RANGE, 0, NULL, 3, (DynVal *[]){v->slice.start, v->slice.stop, v->slice.step});
+}
 
-static uint32_t recipe_of_method(DynRec *r, DynVal *v) { return recipe_of_items(r, v, DYN_RC_METHOD); }
+static uint32_t recipe_of_method(DynRec *r, DynVal *v) {
+    return recipe_of(r, DYN_RC_METHOD, 0, NULL, 2, (DynVal *[]){v->method.function, v->method.self});
+}
 
 static uint32_t recipe_of_cell(DynRec *r, DynVal *v) {
-    bool full = v->n > 0 && v->items[0] != NULL;
+    bool full = v->cell.content != NULL;
     uint32_t *item = DYN_NEW(&r->cap->arena, uint32_t), came_in = v->fresh ? DYN_NONE : rec_found_at(v);
     if (came_in != DYN_NONE) {
         return dyn_capture_recipe(r->cap, DYN_RC_SOURCE, came_in, NULL, 0, NULL);
     }
-    if (item == NULL || (full && (*item = rec_recipe(r, v->items[0])) == DYN_NONE)) {
+    if (item == NULL || (full && (*item = rec_recipe(r, v->cell.content)) == DYN_NONE)) {
         return DYN_NONE;
     }
     return dyn_capture_recipe(r->cap, DYN_RC_CELL, 0, NULL, full, item);
@@ -287,20 +294,18 @@ static uint32_t recipe_of_cell(DynRec *r, DynVal *v) {
 
 /* An iterator over the items that are left, listed: nobody can tell it from the one that there was. */
 static uint32_t recipe_of_listed_iterator(DynRec *r, DynVal *v) {
-    DynVal listed = *v;
-    listed.n = 1;
-    v->items[0]->kind = DV_TUPLE;
-    uint32_t recipe = recipe_of_items(r, &listed, DYN_RC_ITER);
-    v->items[0]->kind = DV_OPAQUE;
+    v->iter.over->kind = DV_TUPLE;
+    uint32_t recipe = recipe_of(r, DYN_RC_ITER, v->iter.position, NULL, 1, &v->iter.over);
+    v->iter.over->kind = DV_OPAQUE;
     return recipe;
 }
 
 static uint32_t recipe_of_iterator(DynRec *r, DynVal *v) {
-    const DynVal *over = v->items[0];
+    const DynVal *over = v->iter.over;
     if (over->kind == DV_RANGE) {
         return recipe_of_range_iter(r, v);
     }
-    uint32_t recipe = v->n > 1 ? recipe_of_zip(r, v) : DYN_NONE;
+    uint32_t recipe = v->iter.maker != NULL ? recipe_of_zip(r, v) : DYN_NONE;
     if (recipe != DYN_NONE) {
         return recipe;
     }
@@ -309,7 +314,7 @@ static uint32_t recipe_of_iterator(DynRec *r, DynVal *v) {
         return recipe_of_listed_iterator(r, v);
     }
     bool sequence = over->kind == DV_TUPLE || over->kind == DV_LIST || over->kind == DV_ARRAY;
-    return sequence || stands_still(v) ? recipe_of_items(r, v, DYN_RC_ITER) : DYN_NONE;
+    return sequence || stands_still(v) ? recipe_of(r, DYN_RC_ITER, v->iter.position, NULL, 1, &v->iter.over) : DYN_NONE;
 }
 
 /* It has none, and the next recording runs the block aloud. */

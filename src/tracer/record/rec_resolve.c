@@ -13,7 +13,7 @@ int rec_lie_apart(DynRec *r, uint32_t node, uint32_t other) {
     if (node == other) {
         return 0;
     }
-    if (dyn_extern_overlap(r->by_node.at[node]->obj, r->by_node.at[other]->obj)) {
+    if (dyn_extern_overlap(r->by_node.at[node]->real, r->by_node.at[other]->real)) {
         r->why = DYN_R_ALIASING;
         return -1;
     }
@@ -97,7 +97,7 @@ static int resolve_array(DynRec *r, DynVal *v, PyObject *a) {
         if (r->seen.at[i].real == a) { /* the same array met on another way: one node, and a guard that it stays so */
             DynVal *other = r->seen.at[i].v;
             v->kind = other->kind;
-            v->id = other->id;
+            v->node = rec_node_of(other);
             return rec_guard(r, DYN_GUARD_SAME, v->source, other->source, 0, NULL);
         }
     }
@@ -128,8 +128,8 @@ static int resolve_array(DynRec *r, DynVal *v, PyObject *a) {
     n->where = dyn_rec_place(r);
     n->line = r->cap->graph.places.n ? r->cap->graph.places.at[n->where].line : 0;
     v->kind = DV_ARRAY;
-    v->id = node;
-    v->obj = a;
+    v->node = node;
+    v->real = a;
     RecSeen seen = {a, v};
     while (r->by_node.n <= node) {
         if (dyn_vec_push(&r->by_node, NULL) < 0) {
@@ -161,6 +161,7 @@ static int guard_equal(DynRec *r, DynVal *v, PyObject *o) {
 static int resolve_number(DynRec *r, DynVal *v, PyObject *o) {
     DynScalar hint = {0};
     DynSymType type;
+    uint32_t sym;
     int overflow = 0;
     if (PyBool_Check(o)) {
         type = DYN_T_BOOL;
@@ -179,18 +180,19 @@ static int resolve_number(DynRec *r, DynVal *v, PyObject *o) {
         if (rec_guard(r, DYN_GUARD_EQ, v->source, DYN_NONE, 0, o) < 0) {
             return -1;
         }
-        v->id = rec_constant_sym(r, o);
+        sym = rec_constant_sym(r, o);
     } else {
         if (rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o)) < 0) {
             return -1;
         }
-        v->id = dyn_sym_var(&r->cap->syms, type, v->source, hint);
+        sym = dyn_sym_var(&r->cap->syms, type, v->source, hint);
     }
-    if (v->id == DYN_NONE) {
+    if (sym == DYN_NONE) {
         r->why = DYN_R_NO_MEMORY;
         return -1;
     }
     v->kind = DV_SYM;
+    v->sym = sym;
     return 0;
 }
 
@@ -210,8 +212,8 @@ static uint32_t scalar_sym(DynRec *r, uint32_t source, PyObject *o, int how) {
 int dyn_rec_complex(DynRec *r, DynVal *v, PyObject *real, uint32_t *parts) {
     bool constant = v->kind == DV_CONST, input = v->kind == DV_OBJECT && v->source != DYN_NONE && r->req->dynamic;
     if (v->kind == DV_COMPLEX) {
-        parts[0] = v->items[0]->id;
-        parts[1] = v->items[1]->id;
+        parts[0] = rec_sym_of(v->parts.real);
+        parts[1] = rec_sym_of(v->parts.imag);
         return 0;
     }
     if (!PyComplex_CheckExact(real) || (!constant && !input)) {
@@ -256,7 +258,7 @@ int rec_resolve_npscalar(DynRec *r, DynVal *v, PyObject *o) {
     n->flags |= DYN_NODE_NPSCALAR;
     n->where = dyn_rec_place(r);
     v->kind = DV_NPSCALAR;
-    v->id = node;
+    v->node = node;
     return 0;
 }
 
@@ -265,7 +267,6 @@ static int seen_container(DynRec *r, DynVal *v, PyObject *o) {
         if (r->seen.at[i].real == o) {
             DynVal *other = r->seen.at[i].v;
             if (other == v) { /* a key of it was asked for, and no more */
-                v->obj = o;
                 return 0;
             }
             if (dyn_rec_resolve(r, other, o) < 0) {
@@ -276,7 +277,6 @@ static int seen_container(DynRec *r, DynVal *v, PyObject *o) {
             return !same || rec_same_object(r, v, other) < 0 ? -1 : 1;
         }
     }
-    v->obj = o;
     return rec_saw(r, o, v);
 }
 
@@ -389,18 +389,16 @@ static int resolve_method(DynRec *r, DynVal *v, PyObject *o) {
     DynSources *t = &r->cap->sources;
     uint32_t func = dyn_source_intern(t, DYN_SRC_FUNC, v->source, 0, NULL, NULL);
     uint32_t self = dyn_source_intern(t, DYN_SRC_SELF, v->source, 0, NULL, NULL);
-    v->items = func == DYN_NONE || self == DYN_NONE ? NULL : DYN_NEW_N(&r->arena, DynVal *, 2);
-    if (v->items == NULL || rec_keep(r, o) < 0) {
+    if (func == DYN_NONE || self == DYN_NONE || rec_keep(r, o) < 0) {
         return -1;
     }
-    v->items[0] = rec_source(r, func);
-    v->items[1] = rec_source(r, self);
-    if (v->items[0] == NULL || v->items[1] == NULL) {
+    DynVal *function = rec_source(r, func), *bound_to = rec_source(r, self);
+    if (function == NULL || bound_to == NULL) {
         return -1;
     }
     v->kind = DV_METHOD;
-    v->obj = o;
-    v->n = 2;
+    v->method.function = function;
+    v->method.self = bound_to;
     return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)&PyMethod_Type);
 }
 
@@ -572,5 +570,5 @@ uint32_t dyn_rec_number(DynRec *r, DynVal *v, PyObject *real) {
     if (dyn_rec_resolve(r, v, real) < 0) {
         return DYN_NONE;
     }
-    return v->kind == DV_SYM ? v->id : DYN_NONE;
+    return v->kind == DV_SYM ? rec_sym_of(v) : DYN_NONE;
 }

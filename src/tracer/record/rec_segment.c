@@ -58,12 +58,8 @@ static int shadows_from_sources(DynRec *r, RecFrame *f) {
                     }
                 }
                 v->kind = DV_CELL;
-                v->items = DYN_NEW(&r->arena, DynVal *);
-                if (v->items == NULL) {
-                    return -1;
-                }
-                v->items[0] = content;
-                v->n = v->cap = 1;
+                v->cell.content = content;
+                v->cell.found = DYN_NONE;
                 if (rec_saw(r, real, v) < 0) { /* closures lead to it too */
                     return -1;
                 }
@@ -176,7 +172,7 @@ static PyObject *examples_of(const DynRec *r) {
     const DynGraph *g = &r->cap->graph;
     PyObject *t = PyTuple_New(g->inputs.n);
     for (uint32_t i = 0; t != NULL && i < g->inputs.n; i++) {
-        PyTuple_SET_ITEM(t, i, Py_NewRef(r->by_node.at[g->inputs.at[i]]->obj));
+        PyTuple_SET_ITEM(t, i, Py_NewRef(r->by_node.at[g->inputs.at[i]]->real));
     }
     if (t == NULL) {
         PyErr_Clear();

@@ -75,8 +75,7 @@ static PyObject *constant(RecFrame *f, uint32_t i) { return PyTuple_GET_ITEM(f->
 /* A slice of constants, which is a constant itself from 3.14 on: as BUILD_SLICE makes it. */
 static DynVal *constant_slice(DynRec *r, PyObject *o) {
     PySliceObject *s = (PySliceObject *)o;
-    DynVal *items[3] = {dyn_rec_const(r, s->start), dyn_rec_const(r, s->stop), dyn_rec_const(r, s->step)};
-    return items[0] && items[1] && items[2] ? dyn_rec_seq(r, DV_SLICE, 3, items, o) : NULL;
+    return rec_new_slice(r, DV_SLICE, dyn_rec_const(r, s->start), dyn_rec_const(r, s->stop), dyn_rec_const(r, s->step));
 }
 
 Step rec_LOAD_CONST(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -172,14 +171,12 @@ Step rec_STORE_GLOBAL(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 Step rec_MAKE_CELL(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject *old = rec_local(f, in->arg), *cell = PyCell_New(old);
-    DynVal *v = rec_new(r, DV_CELL);
-    if (cell == NULL || v == NULL || (v->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
+    DynVal *v = rec_new_cell(r, old ? f->shadow[in->arg] : NULL);
+    if (cell == NULL || v == NULL) {
         PyErr_Clear();
         Py_XDECREF(cell);
         return step_bail(r, DYN_R_NO_MEMORY, NULL);
     }
-    v->items[0] = old ? f->shadow[in->arg] : NULL;
-    v->n = v->cap = 1;
     v->fresh = true;
     set_slot(f, in->arg, cell, v);
     return STEP_NEXT;
@@ -194,15 +191,12 @@ static DynVal *cell_that_came_in(DynRec *r, PyObject *cell, uint32_t own, uint32
             return same && r->seen.at[i].v->kind == DV_CELL ? r->seen.at[i].v : NULL;
         }
     }
-    DynVal *v = rec_new(r, DV_CELL);
-    if (v == NULL || (v->items = DYN_NEW(&r->arena, DynVal *)) == NULL) {
+    bool empty = PyCell_GET(cell) == NULL;
+    DynVal *inside = empty ? NULL : rec_source(r, content), *v = empty || inside != NULL ? rec_new_cell(r, inside) : NULL;
+    if (v == NULL) {
         return NULL;
     }
-    v->n = v->cap = 1;
-    v->id = own;
-    if (PyCell_GET(cell) != NULL && (v->items[0] = rec_source(r, content)) == NULL) {
-        return NULL;
-    }
+    v->cell.found = own;
     return rec_saw(r, cell, v) < 0 ? NULL : v;
 }
 
@@ -211,7 +205,7 @@ DynVal *rec_closure_cell(DynRec *r, RecFrame *f, uint32_t i, PyObject *cell) {
     DynVal *func = f->shadow[f->nall];
     DynSources *t = &r->cap->sources;
     if (func != NULL && func->kind == DV_FUNC) {
-        DynVal *closure = func->items[0];
+        DynVal *closure = func->function.closure;
         return closure != NULL && i < closure->n ? closure->items[i] : NULL;
     }
     PyCodeObject *code = f->code->code;
@@ -249,7 +243,7 @@ Step rec_LOAD_DEREF(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (cell == NULL || !PyCell_Check(cell) || PyCell_GET(cell) == NULL) {
         return step_bail(r, DYN_R_EXCEPTION, "unbound free variable");
     }
-    v = v->kind == DV_CELL ? v->items[0] : NULL;
+    v = v->kind == DV_CELL ? v->cell.content : NULL;
     return v == NULL ? step_bail(r, DYN_R_UNSUPPORTED_VALUE, "closure") : push_both(f, Py_NewRef(PyCell_GET(cell)), v);
 }
 
@@ -265,7 +259,7 @@ Step rec_STORE_DEREF(DynRec *r, RecFrame *f, const DynInstr *in) {
         DynVal *items[2] = {v, *shadow_top(f, 1)};
         bool known = v->kind == DV_CELL;
         if (known) {
-            v->items[0] = items[1];
+            v->cell.content = items[1];
         }
         status = known && rec_effect(r, (DynOperand){v, cell}, DYN_FX_SETCELL, NULL, 2, items) == 0 ? 0 : 1;
     }
@@ -414,9 +408,8 @@ Step rec_BUILD_STRING(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 Step rec_BUILD_SLICE(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject **real = &f->real[f->sp - in->arg], *s = PySlice_New(real[0], real[1], in->arg == 3 ? real[2] : NULL);
-    DynVal *items[3] = {f->shadow[f->ssp - in->arg], f->shadow[f->ssp - in->arg + 1], NULL};
-    items[2] = in->arg == 3 ? f->shadow[f->ssp - 1] : dyn_rec_const(r, Py_None);
-    return rec_commit(r, f, in->arg, s, s != NULL && items[2] != NULL ? dyn_rec_seq(r, DV_SLICE, 3, items, s) : NULL);
+    DynVal **parts = &f->shadow[f->ssp - in->arg], *step = in->arg == 3 ? parts[2] : dyn_rec_const(r, Py_None);
+    return rec_commit(r, f, in->arg, s, s != NULL ? rec_new_slice(r, DV_SLICE, parts[0], parts[1], step) : NULL);
 }
 
 /* ---- adding to a container that the bytecode is building */
@@ -514,13 +507,13 @@ static Step update_dict(DynRec *r, RecFrame *f, const DynInstr *in, bool unique)
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "dict update");
     }
     for (uint32_t i = 0; unique && i < more.v->n; i += 2) {
-        if (rec_dict_find(dict.v, more.v->items[i]->obj, NULL) != NULL) {
+        if (rec_dict_find(dict.v, rec_constant_of(more.v->items[i]), NULL) != NULL) {
             return step_bail(r, DYN_R_EXCEPTION, "keyword given twice");
         }
     }
     int status = PyDict_Update(dict.real, more.real);
     for (uint32_t i = 0; status == 0 && i < more.v->n; i += 2) {
-        status = dict_set(r, dict.v, more.v->items[i], more.v->items[i]->obj, more.v->items[i + 1]) == 0 ? 0 : 1;
+        status = dict_set(r, dict.v, more.v->items[i], rec_constant_of(more.v->items[i]), more.v->items[i + 1]) == 0 ? 0 : 1;
     }
     return rec_commit_none(r, f, 1, status);
 }
@@ -560,7 +553,7 @@ static Step unpack_array(DynRec *r, RecFrame *f, uint32_t n) {
     if (items == NULL || real == NULL || PyArray_NDIM(array) < 1 || PyArray_DIM(array, 0) != (npy_intp)n) {
         return step_bail(r, DYN_R_EXCEPTION, "unpacking");
     }
-    const DynNode *node = dyn_graph_node(&r->cap->graph, a.v->id);
+    const DynNode *node = dyn_graph_node(&r->cap->graph, rec_node_of(a.v));
     uint32_t size = node->shape[0], want = dyn_sym_int(&r->cap->syms, n);
     bool known = want != DYN_NONE && dyn_rec_assume_equal(r, size, want) == 0;
     if (rec_array_rows(r, a, n, items, real) < 0) {
@@ -694,8 +687,8 @@ bool rec_has_one_text(DynRec *r, DynOperand o) {
         return false;
     }
     if (o.v->kind == DV_SYM) {
-        bool whole = dyn_sym_at(&r->cap->syms, o.v->id)->type != DYN_T_FLOAT;
-        return (whole || dyn_sym_is_const(&r->cap->syms, o.v->id)) && dyn_rec_burn(r, o.v, o.real) == 0;
+        bool whole = dyn_sym_at(&r->cap->syms, rec_sym_of(o.v))->type != DYN_T_FLOAT;
+        return (whole || dyn_sym_is_const(&r->cap->syms, rec_sym_of(o.v))) && dyn_rec_burn(r, o.v, o.real) == 0;
     }
     if (PyTuple_CheckExact(o.real) && o.v->kind == DV_TUPLE) {
         bool all = true;

@@ -262,6 +262,8 @@ struct DynRec {
 
 /* ---- rec_values.c */
 DYN_HIDDEN DynVal *rec_new(DynRec *r, DynValKind kind);
+DYN_HIDDEN DynVal *rec_new_slice(DynRec *r, DynValKind kind, DynVal *start, DynVal *stop, DynVal *step); /* or a range */
+DYN_HIDDEN DynVal *rec_new_cell(DynRec *r, DynVal *content);
 DYN_HIDDEN void rec_changed(DynRec *r, const DynVal *v);   /* the shadow of a container or iterator was changed */
 DYN_HIDDEN DynVal *rec_source(DynRec *r, uint32_t source); /* the shadow for a source, new or old */
 DYN_HIDDEN DynVal *rec_source_dict(DynRec *r, PyObject *dict, PyObject *key);
@@ -273,6 +275,7 @@ DYN_HIDDEN DynVal *rec_known_or(DynRec *r, DynVal *v, const PyObject *result, Dy
 DYN_HIDDEN int rec_guard(DynRec *r, DynGuardKind kind, uint32_t source, uint32_t source2, int64_t number, PyObject *obj);
 DYN_HIDDEN int rec_guard_id(DynRec *r, DynVal *v, PyObject *real); /* v is this very object at every call; v becomes DV_CONST */
 DYN_HIDDEN void rec_become_const(DynVal *v, PyObject *real);       /* it is kept alive already */
+DYN_HIDDEN void rec_become_opaque(DynVal *v);                      /* nothing is known of it any more */
 DYN_HIDDEN uint32_t rec_constant_sym(DynRec *r, PyObject *o);      /* of a number; DYN_NONE: it is none, or beyond 64 bits */
 DYN_HIDDEN int rec_guard_key_class(DynRec *r, PyObject *key);      /* how members of enums are hashed, their class says */
 DYN_HIDDEN bool rec_is_array(DynVal *v);
@@ -557,7 +560,7 @@ DYN_HIDDEN PyObject *rec_part(PyObject *o, PyObject *name); /* of a property and
 DYN_HIDDEN bool rec_is_collection(PyObject *o);             /* one that can come in: an OrderedDict, a defaultdict, a deque */
 DYN_HIDDEN int rec_resolve_collection(DynRec *r, DynVal *v, PyObject *o);
 DYN_HIDDEN int rec_burn_listed(DynRec *r, DynVal *v, PyObject *real); /* a deque, a view of a dict */
-DYN_HIDDEN DynVal *rec_new_view(DynRec *r, DynVal *dict, uint32_t which);
+DYN_HIDDEN DynVal *rec_new_view(DynRec *r, DynVal *dict, DynView shows);
 DYN_HIDDEN int rec_view_items(DynRec *r, DynVal *view, DynVal ***items, uint32_t *n);
 /* What an iterator, or a view, shows as it is now: a dict, set or deque; NULL: something else. */
 DYN_HIDDEN DynVal *rec_live_container(DynVal *v);

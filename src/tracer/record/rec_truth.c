@@ -10,7 +10,7 @@ static int late_truth(DynRec *r, DynVal *v, PyObject *real) {
     PyObject *truth = PyObject_IsTrue(real) ? Py_True : Py_False;
     DynOperand o = {v, real};
     DynVal *s = dyn_np_extern(r, (PyObject *)&PyBool_Type, "bool", &o, 1, NULL, truth);
-    return s == NULL || dyn_rec_expect(r, s->id) < 0 ? -1 : truth == Py_True;
+    return s == NULL || dyn_rec_expect(r, rec_sym_of(s)) < 0 ? -1 : truth == Py_True;
 }
 
 /* Does straight code from there on end in an exception. */
@@ -54,7 +54,7 @@ static int truth_always(DynRec *r, DynVal *v, PyObject *real) {
 }
 
 static int truth_of_number(DynRec *r, DynVal *v, PyObject *real) {
-    return dyn_rec_expect(r, v->id) < 0 ? -1 : PyObject_IsTrue(real);
+    return dyn_rec_expect(r, rec_sym_of(v)) < 0 ? -1 : PyObject_IsTrue(real);
 }
 
 static int truth_of_container(DynRec *r, DynVal *v, PyObject *real) {
@@ -64,7 +64,7 @@ static int truth_of_container(DynRec *r, DynVal *v, PyObject *real) {
 
 static int truth_of_view(DynRec *r, DynVal *v, PyObject *real) {
     (void)r, (void)real;
-    return v->items[0]->n > 0;
+    return v->view.dict->n > 0;
 }
 
 static int truth_of_range(DynRec *r, DynVal *v, PyObject *real) {
@@ -87,8 +87,8 @@ static bool has_no_truth(const PyTypeObject *type) {
 }
 
 static int truth_of_object(DynRec *r, DynVal *v, PyObject *real) {
-    if (v->extra != NULL) { /* a dict, whose class says nothing else */
-        return v->extra->n > 0;
+    if (v->contents != NULL) { /* a dict, whose class says nothing else */
+        return v->contents->n > 0;
     }
     if (!has_no_truth(Py_TYPE(real))) {
         return truth_unknown(r, v, real);
@@ -98,11 +98,11 @@ static int truth_of_object(DynRec *r, DynVal *v, PyObject *real) {
 
 static int truth_of_array(DynRec *r, DynVal *v, PyObject *real) {
     bool several = PyArray_Check(real) && PyArray_NDIM((PyArrayObject *)real) > 0; /* more than one element: CPython raises */
-    if (!several && rec_may_guess(r, v->id) && late_truth(r, v, real) >= 0) {
+    if (!several && rec_may_guess(r, rec_node_of(v)) && late_truth(r, v, real) >= 0) {
         r->cap->guesses = true;
         return PyObject_IsTrue(real);
     }
-    if (!several && rec_burn_node(r, v->id) == 0) {
+    if (!several && rec_burn_node(r, rec_node_of(v)) == 0) {
         return PyObject_IsTrue(real);
     }
     if (!several && is_check(r, PyObject_IsTrue(real))) {

@@ -35,9 +35,16 @@ DynVal *rec_new(DynRec *r, DynValKind kind) {
     }
     v->kind = (uint8_t)kind;
     v->source = DYN_NONE;
-    v->id = DYN_NONE;
     v->recipe = DYN_NONE;
     v->born = r->nvals++;
+    return v;
+}
+
+DynVal *rec_new_fresh(DynRec *r, DynValKind kind) {
+    DynVal *v = rec_new(r, kind);
+    if (v != NULL) {
+        v->fresh = true;
+    }
     return v;
 }
 
@@ -45,10 +52,8 @@ void rec_changed(DynRec *r, const DynVal *v) {
     bool outlives = !v->fresh && (v->source != DYN_NONE || v->kind == DV_CELL);
     r->mutations++;
     for (DynVal *t = v->twin; t != NULL && t != v; t = t->twin) {
-        t->items = v->items;
-        t->n = v->n;
-        t->cap = v->cap;
         t->state = v->state;
+        t->whole = t->kind == v->kind ? v->whole : t->whole;
     }
     if (!outlives) { /* such an object is found as it is, when recording goes on behind a break */
         rec_note_change(r, v);
@@ -95,7 +100,7 @@ DynVal *dyn_rec_sym(DynRec *r, uint32_t sym) {
     }
     DynVal *v = rec_new(r, DV_SYM);
     if (v != NULL) {
-        v->id = sym;
+        v->sym = sym;
     }
     return v;
 }
@@ -135,7 +140,7 @@ DynVal *rec_object(DynRec *r, PyObject *obj) {
     if (v == NULL || rec_keep(r, obj) < 0 || rec_guard_key_class(r, obj) < 0) {
         return NULL;
     }
-    v->obj = obj;
+    v->constant = obj;
     return v;
 }
 
@@ -154,7 +159,7 @@ DynVal *dyn_rec_array(DynRec *r, uint32_t node, PyObject *real) {
     }
     DynVal *v = rec_new(r, DV_ARRAY);
     if (v != NULL) {
-        v->id = node;
+        v->node = node;
         r->by_node.at[node] = v;
     }
     return v;
@@ -167,7 +172,7 @@ DynVal *dyn_rec_npscalar(DynRec *r, uint32_t node, PyObject *real) {
     }
     DynVal *v = rec_new(r, DV_NPSCALAR);
     if (v != NULL) {
-        v->id = node;
+        v->node = node;
         dyn_graph_node(&r->cap->graph, node)->flags |= DYN_NODE_NPSCALAR;
     }
     return v;
@@ -176,7 +181,44 @@ DynVal *dyn_rec_npscalar(DynRec *r, uint32_t node, PyObject *real) {
 DynVal *dyn_rec_made(DynRec *r, uint32_t node) {
     DynVal *v = rec_new(r, DV_MADE);
     if (v != NULL) {
-        v->id = node;
+        v->node = node;
+    }
+    return v;
+}
+
+DynVal *rec_new_method(DynRec *r, DynVal *function, DynVal *self) {
+    DynVal *v = function != NULL && self != NULL ? rec_new_fresh(r, DV_METHOD) : NULL;
+    if (v != NULL) {
+        v->method.function = function;
+        v->method.self = self;
+    }
+    return v;
+}
+
+DynVal *rec_new_slice(DynRec *r, DynValKind kind, DynVal *start, DynVal *stop, DynVal *step) {
+    DynVal *v = start != NULL && stop != NULL && step != NULL ? rec_new_fresh(r, kind) : NULL;
+    if (v != NULL) {
+        v->slice.start = start;
+        v->slice.stop = stop;
+        v->slice.step = step;
+    }
+    return v;
+}
+
+DynVal *rec_new_attribute(DynRec *r, DynVal *of, PyObject *name) {
+    DynVal *v = rec_new_fresh(r, DV_ATTR);
+    if (v != NULL) {
+        v->attribute.of = of;
+        v->attribute.name = name;
+    }
+    return v;
+}
+
+DynVal *rec_new_cell(DynRec *r, DynVal *content) {
+    DynVal *v = rec_new(r, DV_CELL);
+    if (v != NULL) {
+        v->cell.content = content;
+        v->cell.found = DYN_NONE;
     }
     return v;
 }
@@ -186,6 +228,7 @@ DynVal *dyn_rec_seq(DynRec *r, DynValKind kind, uint32_t n, DynVal **items, PyOb
     if (v == NULL || (v->items = DYN_NEW_N(&r->arena, DynVal *, n + 1)) == NULL) {
         return NULL;
     }
+    rec_has(v, rec_lists_items(v), "items");
     if (n > 0) {
         memcpy(v->items, items, n * sizeof *items);
     }
@@ -198,6 +241,7 @@ DynVal *dyn_rec_seq(DynRec *r, DynValKind kind, uint32_t n, DynVal **items, PyOb
 }
 
 int rec_push_item(DynRec *r, DynVal *seq, DynVal *item) {
+    rec_has(seq, rec_lists_items(seq), "items");
     if (seq->n == seq->cap || seq->items == NULL) {
         uint32_t cap = seq->cap * 2 + 4;
         DynVal **items = DYN_NEW_N(&r->arena, DynVal *, cap);
@@ -308,7 +352,13 @@ int dyn_rec_assume_equal(DynRec *r, uint32_t a, uint32_t b) {
 
 void rec_become_const(DynVal *v, PyObject *real) {
     v->kind = DV_CONST;
-    v->obj = real;
+    v->whole = (DynContents){{NULL}};
+    v->constant = real;
+}
+
+void rec_become_opaque(DynVal *v) {
+    v->kind = DV_OPAQUE;
+    v->whole = (DynContents){{NULL}};
 }
 
 int rec_guard_id(DynRec *r, DynVal *v, PyObject *real) {
@@ -360,8 +410,9 @@ static bool same_key(PyObject *a, PyObject *b) {
 }
 
 DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position) {
+    rec_has(dict, rec_lists_items(dict), "items");
     for (uint32_t i = 0; i + 1 < dict->n; i += 2) {
-        if (same_key(dict->items[i]->obj, key)) {
+        if (same_key(rec_constant_of(dict->items[i]), key)) {
             if (position != NULL) {
                 *position = i;
             }
@@ -399,7 +450,7 @@ DynVal *rec_wrap_result(DynRec *r, PyObject *o) {
                 return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
             }
         }
-        return dyn_rec_seq(r, PyRange_Check(o) ? DV_RANGE : DV_SLICE, 3, items, o);
+        return rec_new_slice(r, PyRange_Check(o) ? DV_RANGE : DV_SLICE, items[0], items[1], items[2]);
     }
     if (PyTuple_CheckExact(o)) {
         DynVal *items[16];

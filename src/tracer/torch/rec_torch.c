@@ -321,11 +321,11 @@ DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node) {
         return dyn_np_result(r, node, c->result);
     }
     for (int i = 0; i < c->npos + c->nkw && to.v->kind == DV_ARRAY; i++) {
-        if (c->args[i].v->kind == DV_ARRAY && dyn_tt_looks_elsewhere(r, to.v->id, c->args[i].v->id)) {
+        if (c->args[i].v->kind == DV_ARRAY && dyn_tt_looks_elsewhere(r, rec_node_of(to.v), rec_node_of(c->args[i].v))) {
             return dyn_np_unsupported(r);
         }
     }
-    const DynNode *n = dyn_np_node_at(r, node), *d = to.v->kind == DV_ARRAY ? dyn_np_node_at(r, to.v->id) : NULL;
+    const DynNode *n = dyn_np_node_at(r, node), *d = to.v->kind == DV_ARRAY ? dyn_np_node_at(r, rec_node_of(to.v)) : NULL;
     if (to.real != c->result || d == NULL || n->ndim != d->ndim) {
         return dyn_np_unsupported(r);
     }

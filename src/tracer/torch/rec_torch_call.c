@@ -24,8 +24,8 @@ DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
     if (v == NULL) {
         return NULL;
     }
-    dyn_np_node_at(r, v->id)->op = DYN_OP_LINEAR;
-    NpArg sum[2] = {dyn_np_node_arg(r, v->id)};
+    dyn_np_node_at(r, rec_node_of(v))->op = DYN_OP_LINEAR;
+    NpArg sum[2] = {dyn_np_node_arg(r, rec_node_of(v))};
     if (c->slot[2].v == NULL) {
         return v;
     }

@@ -4,7 +4,7 @@
 #include "tracer/torch/rec_torch.h"
 
 static bool is_places(DynRec *r, DynOperand o) {
-    const DynNode *n = o.v->kind == DV_ARRAY && dyn_torch_is(o.real) ? dyn_np_node_at(r, o.v->id) : NULL;
+    const DynNode *n = o.v->kind == DV_ARRAY && dyn_torch_is(o.real) ? dyn_np_node_at(r, rec_node_of(o.v)) : NULL;
     return n != NULL && (n->dtype == DYN_I64 || n->dtype == DYN_I32);
 }
 
@@ -65,7 +65,7 @@ static int indexed_sizes(DynRec *r, uint32_t a, DynOperand index, uint32_t *shap
                 rest[nrest++] = dyn_np_node_at(r, a)->shape[axis++];
             }
         } else {
-            if (!is_places(r, items[i]) || spread(r, items[i].v->id, places, &nplaces) < 0) {
+            if (!is_places(r, items[i]) || spread(r, rec_node_of(items[i].v), places, &nplaces) < 0) {
                 return -1;
             }
             if (at < 0) {

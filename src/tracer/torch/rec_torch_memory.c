@@ -23,14 +23,14 @@ static uint32_t own_offset(DynRec *r, uint32_t node) {
         return dyn_node_calls(dyn_np_node_at(r, node)) || dyn_np_node_at(r, node)->op == DYN_OP_RESULT ? dyn_np_no_node(r)
                                                                                                        : dyn_np_int(r, 0);
     }
-    o.real = o.v == NULL ? NULL : o.v->obj;
+    o.real = o.v == NULL ? NULL : o.v->real;
     PyObject *f = PyObject_GetAttrString((PyObject *)dyn_torch_tensor, "storage_offset");
     PyObject *own = f == NULL || o.real == NULL ? NULL : PyObject_CallOneArg(f, o.real);
     DynVal *v = own == NULL ? NULL : dyn_np_extern(r, f, "storage_offset", &o, 1, NULL, own);
     PyErr_Clear();
     Py_XDECREF(own);
     Py_XDECREF(f); /* the class has it */
-    return v == NULL ? dyn_np_no_node(r) : v->id;
+    return v == NULL ? dyn_np_no_node(r) : rec_sym_of(v);
 }
 
 /* as_strided: with numbers that are the same at every call over the elements in their order, else along the tensor's own axes.

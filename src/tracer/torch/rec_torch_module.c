@@ -97,7 +97,7 @@ bool rec_tensor_lacks(DynRec *r, DynOperand tensor, PyObject *name) {
     if (dyn_cpy_lookup_special(Py_TYPE(tensor.real), name) != NULL || rec_guard_class(r, Py_TYPE(tensor.real)) < 0) {
         return false;
     }
-    const DynNode *n = dyn_graph_node(&r->cap->graph, tensor.v->id);
+    const DynNode *n = dyn_graph_node(&r->cap->graph, rec_node_of(tensor.v));
     if (n->op != DYN_OP_INPUT) {
         return true;
     }

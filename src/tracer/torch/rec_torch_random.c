@@ -29,7 +29,7 @@ static uint32_t seed(DynRec *r) {
     Py_XDECREF(args);
     Py_XDECREF(real);
     PyErr_Clear();
-    return v == NULL ? DYN_NONE : v->id;
+    return v == NULL ? DYN_NONE : rec_node_of(v);
 }
 
 /* 63 random bits for each element. other: a second number for each. */

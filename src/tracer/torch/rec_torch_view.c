@@ -91,8 +91,7 @@ uint32_t dyn_tt_same_view(DynRec *r, uint32_t a) {
 static DynVal *bound_method(DynRec *r, DynOperand a, PyObject *name, PyObject *result) {
     PyObject *descr = dyn_cpy_lookup_special(Py_TYPE(a.real), name);
     bool method = descr != NULL && (PyCFunction_Check(result) || PyMethod_Check(result));
-    DynVal *items[2] = {method ? dyn_rec_const(r, descr) : NULL, a.v};
-    return items[0] == NULL ? NULL : dyn_rec_seq(r, DV_METHOD, 2, items, result);
+    return method ? rec_new_method(r, dyn_rec_const(r, descr), a.v) : NULL;
 }
 
 static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr, PyObject *name, PyObject *result) {
