@@ -39,6 +39,9 @@ void dyn_hook_set(DynEvalHook hook) {
         foreign_hook = now;
         our_hook = hook;
         _PyInterpreterState_SetEvalFrameFunc(interp, hook);
+#if DYN_PY >= 315
+        _PyInterpreterState_SetEvalFrameAllowSpecialization(interp, 1); /* of what isn't a call, as up to 3.14 */
+#endif
     } else if (now && now == our_hook) {
         _PyInterpreterState_SetEvalFrameFunc(interp, foreign_hook ? foreign_hook : _PyEval_EvalFrameDefault);
         foreign_hook = above = NULL;
@@ -287,6 +290,17 @@ bool dyn_call_null_first(void) { return DYN_PY < 313; }
 bool dyn_send_drops_iterator(void) { return DYN_PY < 312; }
 
 bool dyn_with_keeps_two(void) { return DYN_PY >= 314; }
+
+uint32_t dyn_iterator_slots(void) { return DYN_PY >= 315 ? 2 : 1; }
+
+bool dyn_cpy_is_lazy_import(PyObject *o) {
+#if DYN_PY >= 315
+    return PyLazyImport_CheckExact(o);
+#else
+    (void)o;
+    return false;
+#endif
+}
 
 bool dyn_complex_mixes(void) { return DYN_PY >= 314; }
 

@@ -443,7 +443,7 @@ def test_dict_cells_are_used_again(minirec):
 
 # No instructions of their own: prefixes, what follows a loop's end, and what CPython puts in while it runs.
 NOT_DECODED = set(
-    """CACHE EXTENDED_ARG KW_NAMES PRECALL END_FOR INTERPRETER_EXIT RESERVED EXIT_INIT_CHECK ENTER_EXECUTOR
+    """CACHE EXTENDED_ARG KW_NAMES PRECALL END_FOR INTERPRETER_EXIT RESERVED EXIT_INIT_CHECK ENTER_EXECUTOR TRACE_RECORD
     BINARY_OP_INPLACE_ADD_UNICODE""".split()
 )
 
@@ -515,7 +515,7 @@ def check_stack_effects(minirec, code):
 
 
 # What has no opcode of its own, on some version.
-OTHER_NAMES = ("LOAD_METHOD", "UNARY_POSITIVE", "LIST_TO_TUPLE", "BINARY_SUBSCR", "BEFORE_WITH")
+OTHER_NAMES = ("LOAD_METHOD", "UNARY_POSITIVE", "LIST_TO_TUPLE", "BINARY_SUBSCR", "BEFORE_WITH", "GET_YIELD_FROM_ITER")
 IN_SEQUENCE = {"COPY", "LOAD_SPECIAL", "SWAP"}  # of a with statement's beginning, from 3.14 on: one instruction, at its CALL
 
 
