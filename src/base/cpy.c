@@ -23,6 +23,16 @@ DynEvalHook dyn_hook_get(void) {
     return hook == _PyEval_EvalFrameDefault ? NULL : hook;
 }
 
+/* From 3.15 on CPython specialises no instructions while there is a hook, unless it is told that the hook knows them. Ours does,
+ * as CPython evaluates its frames; a foreign one below it has said itself what it knows. */
+static void let_specialise(PyInterpreterState *interp, bool knows) {
+#if DYN_PY >= 315
+    _PyInterpreterState_SetEvalFrameAllowSpecialization(interp, knows);
+#else
+    (void)interp, (void)knows;
+#endif
+}
+
 /* A hook that was put above ours keeps a pointer to ours: ours then stays and only passes on, and is not put in a second time,
  * which would make a circle. */
 void dyn_hook_set(DynEvalHook hook) {
@@ -39,10 +49,13 @@ void dyn_hook_set(DynEvalHook hook) {
         foreign_hook = now;
         our_hook = hook;
         _PyInterpreterState_SetEvalFrameFunc(interp, hook);
-#if DYN_PY >= 315
-        _PyInterpreterState_SetEvalFrameAllowSpecialization(interp, 1); /* of what isn't a call, as up to 3.14 */
-#endif
+        if (foreign_hook == NULL) {
+            let_specialise(interp, true);
+        }
     } else if (now && now == our_hook) {
+        if (foreign_hook == NULL) {
+            let_specialise(interp, false);
+        }
         _PyInterpreterState_SetEvalFrameFunc(interp, foreign_hook ? foreign_hook : _PyEval_EvalFrameDefault);
         foreign_hook = above = NULL;
     } else if (our_hook) {
