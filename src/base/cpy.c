@@ -23,13 +23,13 @@ DynEvalHook dyn_hook_get(void) {
     return hook == _PyEval_EvalFrameDefault ? NULL : hook;
 }
 
-/* From 3.15 on CPython specialises no instructions while there is a hook, unless it is told that the hook knows them. Ours does,
- * as CPython evaluates its frames; a foreign one below it has said itself what it knows. */
-static void let_specialise(PyInterpreterState *interp, bool knows) {
+/* While there is a hook CPython specialises no call of a Python function, unless it is told, from 3.15 on, that it may: such
+ * calls still lead to the hook, and are inlined as soon as it is gone. What a foreign hook below ours can do it has said itself. */
+static void let_specialise_calls(PyInterpreterState *interp, bool may) {
 #if DYN_PY >= 315
-    _PyInterpreterState_SetEvalFrameAllowSpecialization(interp, knows);
+    _PyInterpreterState_SetEvalFrameAllowSpecialization(interp, may);
 #else
-    (void)interp, (void)knows;
+    (void)interp, (void)may;
 #endif
 }
 
@@ -50,11 +50,11 @@ void dyn_hook_set(DynEvalHook hook) {
         our_hook = hook;
         _PyInterpreterState_SetEvalFrameFunc(interp, hook);
         if (foreign_hook == NULL) {
-            let_specialise(interp, true);
+            let_specialise_calls(interp, true);
         }
     } else if (now && now == our_hook) {
         if (foreign_hook == NULL) {
-            let_specialise(interp, false);
+            let_specialise_calls(interp, false);
         }
         _PyInterpreterState_SetEvalFrameFunc(interp, foreign_hook ? foreign_hook : _PyEval_EvalFrameDefault);
         foreign_hook = above = NULL;

@@ -384,6 +384,18 @@ def test_foreign_hook(minirec, other):
         assert taken() == (0, 0)
 
 
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="a hook keeps calls from being specialised")
+def test_calls_are_specialised_under_the_hook(minirec):
+    space = {}
+    exec("def fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)", space)
+    minirec.hook(True)
+    try:
+        assert space["fib"](15) == 610
+    finally:
+        minirec.hook(False)
+    assert "CALL_PY_EXACT_ARGS" in [i.opname for i in dis.get_instructions(space["fib"], adaptive=True)]
+
+
 def test_traced(minirec):
     assert not minirec.traced()
     seen = []
